@@ -1,0 +1,118 @@
+package podworkers
+
+import (
+	"context"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// UpdateType says what made somebody ask for a sync. It is information for the
+// syncer's metrics, nothing to decide by: updates coalesce, so a Create may
+// arrive as a Sync.
+type UpdateType string
+
+// The update types.
+const (
+	UpdateCreate UpdateType = "create"
+	UpdateUpdate UpdateType = "update"
+	UpdateSync   UpdateType = "sync"
+	UpdateKill   UpdateType = "kill"
+)
+
+// Orphan is a pod that only the runtime knows: no source of pods names it.
+type Orphan struct {
+	UID       types.UID
+	Name      string
+	Namespace string
+}
+
+// Update is one input to a pod's worker.
+type Update struct {
+	Type UpdateType
+	// Pod is the desired pod. It is shared and must never be changed.
+	Pod *v1.Pod
+	// MirrorPod is the API server's copy of a static pod, if there is one.
+	MirrorPod *v1.Pod
+	// Orphan names a pod that only the runtime knows. It is used only without
+	// Pod, and only with UpdateKill.
+	Orphan *Orphan
+	// StartTime is when the change was first seen; zero means now. When updates
+	// coalesce the oldest one survives.
+	StartTime time.Time
+	// Kill holds what goes with UpdateKill; nil for the defaults.
+	Kill *KillOptions
+}
+
+// KillOptions go with an Update of type UpdateKill.
+type KillOptions struct {
+	// Done is closed, exactly once, when the pod's containers have stopped or
+	// when there is nothing to stop. May be nil.
+	Done chan<- struct{}
+	// Evict marks the pod as evicted: its content may be removed.
+	Evict bool
+	// Status changes the pod's status before it is published, on each
+	// terminating attempt; the last one registered counts. May be nil.
+	Status func(*v1.PodStatus)
+	// GracePeriodSeconds overrides the pod's grace period when present. Zero
+	// and negative values mean one second.
+	GracePeriodSeconds *int64
+}
+
+// Work is what a worker hands to the syncer.
+type Work struct {
+	Type UpdateType
+	// Pod is the desired pod. It is shared and must never be changed.
+	Pod       *v1.Pod
+	MirrorPod *v1.Pod
+	// ActedAt is at or after the end of the previous call for this UID, zero
+	// when there was none in this process. The syncer begins by asking for an
+	// observation that is newer.
+	ActedAt time.Time
+	// StartTime is when the oldest change served by this call was first seen.
+	StartTime time.Time
+	// GracePeriodSeconds is the effective grace period, at least 1, in the
+	// terminating calls; 0 in the others. Within one pod it never grows.
+	GracePeriodSeconds int64
+	// GraceFromSpec tells that GracePeriodSeconds is merely the spec's own
+	// value: nobody overrode it.
+	GraceFromSpec bool
+	// Evicted tells that the pod is being evicted.
+	Evicted bool
+	// Status is the last status function registered by a kill, nil when there
+	// is none. Terminating calls apply it before they publish.
+	Status func(*v1.PodStatus)
+}
+
+// PodSyncer does the work of a pod's lifecycle. A consumer implements it.
+//
+// For one UID the calls follow SyncPod* (SyncTerminatingPod+ SyncTerminatedPod+)?
+// and never overlap; for different UIDs they run at the same time. Every call may
+// be repeated after an error and must pick up from what it finds, including
+// after a crash of the agent.
+//
+// The context is cancelled when what runs is no longer wanted: termination was
+// requested, the grace period shrank, or the agent stops. The last is told apart
+// by context.Cause(ctx) == ErrAgentStopping: then return soon and leave the pod
+// as it is. SyncTerminatedPod is not cancelled by updates and bounds its own waits.
+type PodSyncer interface {
+	// SyncPod brings the pod closer to its spec. nil means converged, an error
+	// leads to a retry. terminal says that the pod has reached a natural end
+	// (phase Succeeded or Failed): SyncTerminatingPod follows at once.
+	SyncPod(ctx context.Context, w Work) (terminal bool, err error)
+	// SyncTerminatingPod stops every container within w.GracePeriodSeconds. nil
+	// means that they have stopped for good; nothing is started afterwards.
+	SyncTerminatingPod(ctx context.Context, w Work) error
+	// SyncTerminatedPod releases what the pod held: volumes, cgroups,
+	// directories. nil ends the pod's worker.
+	SyncTerminatedPod(ctx context.Context, w Work) error
+}
+
+// OrphanSyncer is an optional ability of a PodSyncer: stopping pods that only the
+// runtime knows. Without it, such updates are refused.
+type OrphanSyncer interface {
+	// SyncTerminatingOrphan stops the containers of a pod without a spec, with a
+	// grace period of one second. It looks up what runs at each attempt.
+	SyncTerminatingOrphan(ctx context.Context, o Orphan, actedAt time.Time) error
+}
