@@ -1,0 +1,41 @@
+package atomicfile
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestWriteReplacesWhole(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "state")
+	require.NoError(t, Write(path, []byte("one"), 0o600))
+	require.NoError(t, Write(path, []byte("two"), 0o640))
+	got, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, "two", string(got))
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o640), info.Mode().Perm())
+	requireOnly(t, dir, "state")
+}
+
+func TestWriteFailureLeavesTheOldFileAlone(t *testing.T) {
+	dir := t.TempDir()
+	require.ErrorContains(t, Write(filepath.Join(dir, "missing", "state"), nil, 0o600), "missing")
+	// A folder in the way: the rename fails, the temporary file is gone.
+	path := filepath.Join(dir, "folder")
+	require.NoError(t, os.MkdirAll(filepath.Join(path, "child"), 0o755))
+	require.Error(t, Write(path, []byte("x"), 0o600))
+	requireOnly(t, dir, "folder")
+}
+
+func requireOnly(t *testing.T, dir, name string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Len(t, entries, 1)
+	require.Equal(t, name, entries[0].Name())
+}

@@ -1,0 +1,108 @@
+// Package backoff remembers, per key, how long to hold back after repeated
+// failures: crash-looping containers and failing image pulls follow the same
+// arithmetic.
+//
+// The first Next for a key stores the initial delay, each further one doubles
+// it up to the maximum. A key whose last Next lies further back than the forget
+// time starts anew. Nothing here reads a clock: the caller passes the moments.
+package backoff
+
+import (
+	"sync"
+	"time"
+)
+
+// Config sets the delays.
+type Config struct {
+	// Initial is the first delay; zero means 10 s.
+	Initial time.Duration
+	// Max bounds the delay; zero means 5 min. Initial is cut to it.
+	Max time.Duration
+	// Forget is how long after the last Next a key is forgotten; zero means
+	// 10 min.
+	Forget time.Duration
+}
+
+// Table holds the delays of many keys. Use New. It is safe for concurrent use.
+type Table struct {
+	cfg Config
+	mu  sync.Mutex
+	m   map[string]entry
+}
+
+type entry struct {
+	delay   time.Duration
+	updated time.Time
+}
+
+// New returns an empty table.
+func New(cfg Config) *Table {
+	if cfg.Initial <= 0 {
+		cfg.Initial = 10 * time.Second
+	}
+	if cfg.Max <= 0 {
+		cfg.Max = 5 * time.Minute
+	}
+	if cfg.Forget <= 0 {
+		cfg.Forget = 10 * time.Minute
+	}
+	cfg.Initial = min(cfg.Initial, cfg.Max)
+	return &Table{cfg: cfg, m: map[string]entry{}}
+}
+
+// Until returns the moment until which the key is held back, counted from
+// since, the end of the last attempt; the zero time when nothing is stored or
+// it was forgotten by then.
+func (t *Table) Until(key string, since time.Time) time.Time {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e, ok := t.m[key]
+	if !ok || t.expired(e, since) {
+		return time.Time{}
+	}
+	return since.Add(e.delay)
+}
+
+// Next stores the next delay of the key and returns it. at is the moment of the
+// event that counts: the end of the last run, or the failed attempt.
+func (t *Table) Next(key string, at time.Time) time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e, ok := t.m[key]
+	switch {
+	case !ok || t.expired(e, at):
+		e.delay = t.cfg.Initial
+	default:
+		e.delay = min(2*e.delay, t.cfg.Max)
+	}
+	e.updated = at
+	t.m[key] = e
+	return e.delay
+}
+
+// Delay returns the delay stored for the key, zero when there is none.
+func (t *Table) Delay(key string) time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.m[key].delay
+}
+
+// Trim drops every key that is forgotten at now.
+func (t *Table) Trim(now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for key, e := range t.m {
+		if t.expired(e, now) {
+			delete(t.m, key)
+		}
+	}
+}
+
+// Len returns the number of keys.
+func (t *Table) Len() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.m)
+}
+
+func (t *Table) expired(e entry, at time.Time) bool { return at.Sub(e.updated) > t.cfg.Forget }

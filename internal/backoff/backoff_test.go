@@ -1,0 +1,45 @@
+package backoff
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// C20: delays 0, 10, 20 s ...; forgotten after 600 s.
+func TestDoublesUpToMaxAndForgets(t *testing.T) {
+	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	table := New(Config{})
+	require.True(t, table.Until("a", start).IsZero(), "nothing stored holds nothing back")
+	at := start
+	for _, want := range []time.Duration{10, 20, 40, 80, 160, 300, 300} {
+		require.Equal(t, want*time.Second, table.Next("a", at))
+		require.Equal(t, at.Add(want*time.Second), table.Until("a", at))
+		at = at.Add(want * time.Second)
+	}
+	require.Equal(t, 10*time.Second, table.Next("b", at), "keys are apart")
+	last := at.Add(-300 * time.Second)
+	require.False(t, table.Until("a", last.Add(600*time.Second)).IsZero())
+	require.True(t, table.Until("a", last.Add(601*time.Second)).IsZero())
+	require.Equal(t, 10*time.Second, table.Next("a", last.Add(601*time.Second)))
+}
+
+// C21: with a maximum of 5 s the initial delay is 5 s too.
+func TestSmallMaximum(t *testing.T) {
+	table := New(Config{Max: 5 * time.Second})
+	now := time.Now()
+	require.Equal(t, 5*time.Second, table.Next("a", now))
+	require.Equal(t, 5*time.Second, table.Next("a", now.Add(5*time.Second)))
+}
+
+func TestTrim(t *testing.T) {
+	now := time.Now()
+	table := New(Config{})
+	table.Next("old", now.Add(-601*time.Second))
+	table.Next("new", now.Add(-599*time.Second))
+	table.Trim(now)
+	require.Equal(t, 1, table.Len())
+	require.Equal(t, 10*time.Second, table.Delay("new"))
+	require.Zero(t, table.Delay("old"))
+}
