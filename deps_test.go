@@ -1,0 +1,130 @@
+package podwright_test
+
+import (
+	"os/exec"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const module = "github.com/podwright/podwright"
+
+// floor says what a package may import: which of our own packages, and how many
+// packages from outside (import paths with a dot in the first element, counted
+// with all that they import).
+type floor struct {
+	own     []string
+	outside int
+	forbid  []string
+}
+
+const (
+	grpc    = "google.golang.org/grpc"
+	coreAPI = "k8s.io/api/core"
+)
+
+// noGRPC holds the rooms that must be usable without a CRI runtime.
+var noGRPC = []string{grpc, "k8s.io/client-go", "k8s.io/cri-api"}
+
+// noCore holds the rooms that speak to a runtime and not to an API server.
+var noCore = []string{coreAPI, "k8s.io/client-go"}
+
+// floors is the floor plan, lowest floor first. A package that is not listed
+// here fails the test: adding one means deciding where it stands.
+var floors = map[string]floor{
+	"internal/podfacts":   {outside: 85, forbid: noGRPC},
+	"internal/backoff":    {outside: 0},
+	"internal/atomicfile": {outside: 0},
+
+	"podworkers": {own: []string{"internal/podfacts"}, outside: 85, forbid: noGRPC},
+	"pleg":       {outside: 85, forbid: noGRPC},
+	"cri":        {outside: 120, forbid: noCore},
+
+	"pleg/plegtest":   {own: []string{"pleg"}, outside: 85, forbid: noGRPC},
+	"status":          {own: []string{"pleg", "internal/podfacts"}, outside: 85, forbid: noGRPC},
+	"cri/images":      {own: []string{"cri", "internal/backoff", "internal/podfacts"}, outside: 175, forbid: []string{"k8s.io/client-go"}},
+	"cri/logs":        {own: []string{"cri"}, outside: 120, forbid: noCore},
+	"cri/fake":        {own: []string{"cri", "cri/logs"}, outside: 120, forbid: noCore},
+	"volume/hostpath": {outside: 85, forbid: noGRPC},
+
+	"syncloop":           {own: []string{"podworkers", "internal/podfacts"}, outside: 85, forbid: noGRPC},
+	"syncloop/podsource": {own: []string{"syncloop", "podworkers", "internal/podfacts"}, outside: 85, forbid: noGRPC},
+	"cri/pods": {
+		own:     []string{"cri", "cri/images", "cri/logs", "pleg", "internal/podfacts", "internal/backoff", "internal/atomicfile"},
+		outside: 175, forbid: []string{"k8s.io/client-go"},
+	},
+}
+
+// exceptions are imports that break a floor, each with the reason why it stays.
+var exceptions = map[string]map[string]string{}
+
+func TestFloors(t *testing.T) {
+	for _, pkg := range list(t, "./...") {
+		name := strings.TrimPrefix(strings.TrimPrefix(pkg, module), "/")
+		if name == "" {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			f, ok := floors[name]
+			require.True(t, ok, "%s stands on no floor: list it in floors", name)
+			check(t, name, f)
+		})
+	}
+}
+
+func check(t *testing.T, name string, f floor) {
+	outside := 0
+	for _, dep := range list(t, "-deps", "./"+name) {
+		own, isOwn := strings.CutPrefix(dep, module+"/")
+		first, _, _ := strings.Cut(dep, "/")
+		switch {
+		case exceptions[name][dep] != "":
+		case isOwn:
+			// A subpackage's internal folder is the package's own.
+			private := strings.HasPrefix(own, path.Join(name, "internal")+"/")
+			require.True(t, own == name || private || slices.Contains(f.own, own), "%s must not import %s", name, own)
+		case strings.Contains(first, "."):
+			outside++
+			for _, prefix := range f.forbid {
+				require.False(t, dep == prefix || strings.HasPrefix(dep, prefix+"/"), "%s must not import %s", name, dep)
+			}
+		}
+	}
+	require.LessOrEqual(t, outside, f.outside, "%s: packages from outside", name)
+}
+
+// direct are the modules that the root module may require directly.
+var direct = map[string]string{
+	"k8s.io/api":                   "the pod types",
+	"k8s.io/apimachinery":          "metadata, UIDs, quantities, name validation",
+	"k8s.io/cri-api":               "the runtime's wire format",
+	"google.golang.org/grpc":       "the runtime's transport",
+	"sigs.k8s.io/yaml":             "manifests",
+	"github.com/fsnotify/fsnotify": "a hint that the manifest folder changed",
+	"golang.org/x/sys":             "Linux calls: subreaper, process groups, file flags",
+	"github.com/stretchr/testify":  "tests",
+	"go.uber.org/goleak":           "tests: nothing is left running",
+	"google.golang.org/protobuf":   "comes with cri-api: its messages are cloned and compared",
+}
+
+func TestDirectRequirements(t *testing.T) {
+	cmd := exec.Command("go", "list", "-m", "-f", "{{if not (or .Indirect .Main)}}{{.Path}}{{end}}", "all")
+	cmd.Env = append(cmd.Environ(), "GOWORK=off")
+	out, err := cmd.Output()
+	require.NoError(t, err)
+	for _, m := range strings.Fields(string(out)) {
+		require.NotEmpty(t, direct[m], "%s is a direct requirement without a reason", m)
+	}
+}
+
+func list(t *testing.T, args ...string) []string {
+	t.Helper()
+	cmd := exec.Command("go", append([]string{"list"}, args...)...)
+	cmd.Env = append(cmd.Environ(), "GOWORK=off")
+	out, err := cmd.Output()
+	require.NoError(t, err, "go list %v", args)
+	return strings.Fields(string(out))
+}

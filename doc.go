@@ -1,0 +1,12 @@
+// Package podwright is the root of a library of node-agent building blocks: the
+// kubelet's lifecycle machinery, cut into packages that are used one at a time.
+//
+//   - podworkers: one worker per pod, the lifecycle state machine
+//   - syncloop, syncloop/podsource: from pod sources to workers
+//   - pleg: what the runtime really runs, and what changed
+//   - status: from observed and desired to a v1.PodStatus
+//   - cri, cri/pods, cri/images, cri/logs: pods on a CRI runtime
+//   - cri/fake: a runtime in memory, or with containers as host processes
+//
+// The package itself holds nothing but the test of who may import whom.
+package podwright

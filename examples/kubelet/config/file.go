@@ -1,0 +1,164 @@
+package config
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
+	"sigs.k8s.io/yaml"
+)
+
+const (
+	apiVersion = "kubelet.config.k8s.io/v1beta1"
+	kind       = "KubeletConfiguration"
+)
+
+// ReadFile reads a configuration file and refuses what it cannot honour. Paths
+// in it that are relative count from the file's folder.
+func ReadFile(path string) (*kubeletv1beta1.KubeletConfiguration, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("--config: %w", err)
+	}
+	cfg, err := Parse(data)
+	if err != nil {
+		return nil, fmt.Errorf("--config %s: %w", path, err)
+	}
+	absolute(&cfg.StaticPodPath, filepath.Dir(path))
+	absolute(&cfg.PodLogsDir, filepath.Dir(path))
+	return cfg, nil
+}
+
+// Parse decodes a configuration file strictly: an unknown or doubled field is an
+// error that names it, and so is every field that asks for behaviour which is
+// not there. All of them are reported together.
+func Parse(data []byte) (*kubeletv1beta1.KubeletConfiguration, error) {
+	cfg := &kubeletv1beta1.KubeletConfiguration{}
+	if err := yaml.UnmarshalStrict(data, cfg); err != nil {
+		return nil, err
+	}
+	if cfg.APIVersion != apiVersion || cfg.Kind != kind {
+		return nil, fmt.Errorf("apiVersion %q, kind %q: want %s, %s", cfg.APIVersion, cfg.Kind, apiVersion, kind)
+	}
+	var fields map[string]any
+	if err := yaml.Unmarshal(data, &fields); err != nil {
+		return nil, err
+	}
+	return cfg, errors.Join(unsupported("", fields)...)
+}
+
+// unsupported walks what the file says and returns an error per value that is
+// neither honoured, nor zero, nor the default.
+func unsupported(prefix string, fields map[string]any) []error {
+	var errs []error
+	for _, name := range sortedKeys(fields) {
+		path, value := prefix+name, fields[name]
+		if honoured[path] {
+			continue
+		}
+		if isZero(value) || isDefault(path, value) {
+			continue
+		}
+		if below, ok := value.(map[string]any); ok && hasFieldsBelow(path) {
+			errs = append(errs, unsupported(path+".", below)...)
+			continue
+		}
+		errs = append(errs, fmt.Errorf("%s: %s asks for behaviour that this kubelet does not have", path, asJSON(value)))
+	}
+	return errs
+}
+
+// hasFieldsBelow tells structures from free-form maps such as evictionHard.
+func hasFieldsBelow(path string) bool {
+	for known := range defaults {
+		if len(known) > len(path) && known[:len(path)+1] == path+"." {
+			return true
+		}
+	}
+	return false
+}
+
+func isDefault(path string, value any) bool {
+	text, ok := defaults[path]
+	if !ok {
+		return false
+	}
+	var want any
+	if err := json.Unmarshal([]byte(text), &want); err != nil {
+		return false
+	}
+	return reflect.DeepEqual(value, want) || sameDuration(value, want)
+}
+
+// sameDuration takes "2m" and "2m0s" for equal.
+func sameDuration(a, b any) bool {
+	x, okX := a.(string)
+	y, okY := b.(string)
+	if !okX || !okY {
+		return false
+	}
+	dx, errX := time.ParseDuration(x)
+	dy, errY := time.ParseDuration(y)
+	return errX == nil && errY == nil && dx == dy
+}
+
+func isZero(value any) bool {
+	switch v := value.(type) {
+	case nil:
+		return true
+	case bool:
+		return !v
+	case float64:
+		return v == 0
+	case string:
+		d, err := time.ParseDuration(v)
+		return v == "" || err == nil && d == 0
+	case []any:
+		return len(v) == 0
+	case map[string]any:
+		for _, below := range v {
+			if !isZero(below) {
+				return false
+			}
+		}
+		return true
+	}
+	return false
+}
+
+func asJSON(value any) string {
+	data, err := json.Marshal(value)
+	if err != nil {
+		return fmt.Sprint(value)
+	}
+	return string(data)
+}
+
+func sortedKeys(m map[string]any) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+func absolute(path *string, dir string) {
+	if *path != "" && !filepath.IsAbs(*path) {
+		*path = filepath.Join(dir, *path)
+	}
+}
+
+func durationOr(d metav1.Duration, otherwise time.Duration) time.Duration {
+	if d.Duration == 0 {
+		return otherwise
+	}
+	return d.Duration
+}

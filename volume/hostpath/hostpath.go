@@ -1,0 +1,113 @@
+// Package hostpath prepares hostPath volumes: a folder, file, socket or device
+// of the node that a pod sees as it is.
+//
+// Nothing is mounted and nothing is taken down again: the runtime binds the
+// path into the container. What this package does is to check the path against
+// the volume's type, and to create it where the type says so.
+package hostpath
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// ErrType is returned when the path is not of the volume's type.
+var ErrType = errors.New("path is not of the volume's type")
+
+const (
+	dirMode  = 0o755
+	fileMode = 0o644
+)
+
+// Prepare checks the path of a hostPath volume against its type and returns it
+// cleaned. DirectoryOrCreate makes a missing folder (0755, with its parents),
+// FileOrCreate a missing file (0644; its folder must be there). A volume without
+// a type is not checked.
+func Prepare(source *v1.HostPathVolumeSource) (string, error) {
+	if err := Validate(source); err != nil {
+		return "", err
+	}
+	path := filepath.Clean(source.Path)
+	want := v1.HostPathUnset
+	if source.Type != nil {
+		want = *source.Type
+	}
+	if err := create(path, want); err != nil {
+		return "", fmt.Errorf("hostPath %s: %w", path, err)
+	}
+	if err := check(path, want); err != nil {
+		return "", fmt.Errorf("hostPath %s, type %q: %w", path, want, err)
+	}
+	return path, nil
+}
+
+// Validate checks what can be checked without a look at the node.
+func Validate(source *v1.HostPathVolumeSource) error {
+	switch {
+	case source.Path == "":
+		return errors.New("path: required")
+	case !filepath.IsAbs(source.Path):
+		return fmt.Errorf("path: %q is not absolute", source.Path)
+	case slices.Contains(strings.Split(source.Path, "/"), ".."):
+		return fmt.Errorf("path: %q contains \"..\"", source.Path)
+	}
+	if source.Type != nil {
+		if _, ok := kinds[*source.Type]; !ok {
+			return fmt.Errorf("type: %q is unknown", *source.Type)
+		}
+	}
+	return nil
+}
+
+// kinds tells for each type which file modes satisfy it; nil accepts all.
+var kinds = map[v1.HostPathType]func(fs.FileMode) bool{
+	v1.HostPathUnset:             nil,
+	v1.HostPathDirectoryOrCreate: fs.FileMode.IsDir,
+	v1.HostPathDirectory:         fs.FileMode.IsDir,
+	v1.HostPathFileOrCreate:      fs.FileMode.IsRegular,
+	v1.HostPathFile:              fs.FileMode.IsRegular,
+	v1.HostPathSocket:            func(m fs.FileMode) bool { return m&fs.ModeSocket != 0 },
+	v1.HostPathCharDev:           func(m fs.FileMode) bool { return m&fs.ModeCharDevice != 0 },
+	v1.HostPathBlockDev:          func(m fs.FileMode) bool { return m&fs.ModeDevice != 0 && m&fs.ModeCharDevice == 0 },
+}
+
+func create(path string, want v1.HostPathType) error {
+	switch want {
+	case v1.HostPathDirectoryOrCreate:
+		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+			return os.MkdirAll(path, dirMode)
+		}
+	case v1.HostPathFileOrCreate:
+		f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, fileMode)
+		if errors.Is(err, fs.ErrExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		return f.Close()
+	}
+	return nil
+}
+
+func check(path string, want v1.HostPathType) error {
+	accepts := kinds[want]
+	if accepts == nil {
+		return nil
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	if !accepts(info.Mode()) {
+		return fmt.Errorf("%w: it is %s", ErrType, info.Mode().Type())
+	}
+	return nil
+}
