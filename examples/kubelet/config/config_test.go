@@ -1,0 +1,160 @@
+package config
+
+import (
+	"encoding/json"
+	"flag"
+	"io"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
+)
+
+const head = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
+
+func TestDefaults(t *testing.T) {
+	c, err := FromArgs([]string{"--hostname-override=Node-1"}, io.Discard)
+	require.NoError(t, err)
+	require.Equal(t, &Config{
+		NodeName:              "node-1",
+		RootDir:               "/var/lib/kubelet",
+		PodLogsDir:            "/var/log/pods",
+		ContainerLogsDir:      "/var/log/containers",
+		RuntimeEndpoint:       "unix:///run/containerd/containerd.sock",
+		ImageEndpoint:         "unix:///run/containerd/containerd.sock",
+		RuntimeRequestTimeout: 2 * time.Minute,
+		HealthzAddress:        "127.0.0.1:10248",
+		SyncFrequency:         time.Minute,
+		FileCheckFrequency:    20 * time.Second,
+		MaxCrashLoopBackoff:   5 * time.Minute,
+		MaxParallelImagePulls: 1,
+		RegistryPullQPS:       5,
+		RegistryBurst:         10,
+	}, c)
+}
+
+func TestEmbeddedKeepsToTheUsersFolders(t *testing.T) {
+	t.Setenv("XDG_STATE_HOME", "/home/u/state")
+	c, err := FromArgs([]string{"--container-runtime-endpoint=embedded"}, io.Discard)
+	require.NoError(t, err)
+	require.Equal(t, "/home/u/state/podwright", c.RootDir)
+	require.Equal(t, "/home/u/state/podwright/logs", c.PodLogsDir)
+	require.Empty(t, c.ContainerLogsDir)
+}
+
+// A1: a flag wins over the file.
+func TestFlagsWinOverTheFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "kubelet.yaml")
+	require.NoError(t, os.WriteFile(path, []byte(head+`
+staticPodPath: manifests
+readOnlyPort: 10255
+healthzPort: 1
+address: 127.0.0.1
+serializeImagePulls: false
+maxParallelImagePulls: 4
+registryPullQPS: 0
+crashLoopBackOff: {maxContainerRestartPeriod: 5s}
+`), 0o600))
+	c, err := FromArgs([]string{"--config", path, "--read-only-port=7", "--healthz-port=0"}, io.Discard)
+	require.NoError(t, err)
+	require.Equal(t, "127.0.0.1:7", c.ReadOnlyAddress)
+	require.Empty(t, c.HealthzAddress)
+	require.Equal(t, filepath.Join(filepath.Dir(path), "manifests"), c.PodManifestPath, "relative to the file")
+	require.Equal(t, 4, c.MaxParallelImagePulls)
+	require.Zero(t, c.RegistryPullQPS)
+	require.Equal(t, 5*time.Second, c.MaxCrashLoopBackoff)
+}
+
+// A4 and A30: everything that is wrong is named, all at once.
+func TestRefusedByName(t *testing.T) {
+	for name, tc := range map[string]struct {
+		file string
+		want []string
+	}{
+		"unknown field":       {"podManifestPat: /x", []string{"podManifestPat"}},
+		"doubled field":       {"readOnlyPort: 1\nreadOnlyPort: 2", []string{"readOnlyPort"}},
+		"wrong type":          {"readOnlyPort: many", []string{"readOnlyPort"}},
+		"two missing things":  {"runOnce: true\nmaxPods: 7", []string{"runOnce: true", "maxPods: 7"}},
+		"nested":              {"authentication: {anonymous: {enabled: true}}", []string{"authentication.anonymous.enabled: true"}},
+		"free-form map":       {"evictionHard: {memory.available: 100Mi}", []string{"evictionHard"}},
+		"feature gates":       {"featureGates: {EventedPLEG: true}", []string{"featureGates"}},
+		"zero values":         {"runOnce: false\nevictionHard: {}\ncgroupsPerQOS: false\nimageMaximumGCAge: 0s", nil},
+		"defaults spelt out":  {"port: 10250\ncgroupDriver: cgroupfs\nfailSwapOn: true\nnodeStatusReportFrequency: 5m\nauthorization: {mode: Webhook}", nil},
+		"free-form map zero":  {"featureGates: {EventedPLEG: false}", nil},
+		"default of a float":  {"memoryThrottlingFactor: 0.9", nil},
+		"enforced by default": {"enforceNodeAllocatable: [pods]", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := Parse([]byte(head + tc.file))
+			if tc.want == nil {
+				require.NoError(t, err)
+			}
+			for _, want := range tc.want {
+				require.ErrorContains(t, err, want)
+			}
+		})
+	}
+	_, err := Parse([]byte("kind: Pod\napiVersion: v1"))
+	require.ErrorContains(t, err, "KubeletConfiguration")
+}
+
+func TestBadValues(t *testing.T) {
+	for arg, want := range map[string]string{
+		"--hostname-override=a_b":  "hostname-override",
+		"--read-only-port=70000":   "readOnlyPort",
+		"--healthz-port=-1":        "healthzPort",
+		"--config=/does/not/exist": "/does/not/exist",
+		"--nonsense":               "nonsense",
+		"manifests":                "manifests",
+	} {
+		_, err := FromArgs([]string{arg}, io.Discard)
+		require.ErrorContains(t, err, want, arg)
+	}
+	_, err := FromArgs([]string{"--help"}, io.Discard)
+	require.ErrorIs(t, err, flag.ErrHelp)
+}
+
+// Every path in the tables is a field of the configuration, and every default
+// is written as that field's type.
+func TestTablesNameRealFields(t *testing.T) {
+	for path := range honoured {
+		require.True(t, fieldExists(reflect.TypeFor[kubeletv1beta1.KubeletConfiguration](), strings.Split(path, ".")), path)
+	}
+	for path, value := range defaults {
+		require.True(t, fieldExists(reflect.TypeFor[kubeletv1beta1.KubeletConfiguration](), strings.Split(path, ".")), path)
+		nested := value
+		parts := strings.Split(path, ".")
+		for i := len(parts) - 1; i >= 0; i-- {
+			nested = `{"` + parts[i] + `":` + nested + `}`
+		}
+		require.NoError(t, json.Unmarshal([]byte(nested), &kubeletv1beta1.KubeletConfiguration{}), path)
+	}
+}
+
+func fieldExists(t reflect.Type, path []string) bool {
+	if len(path) == 0 {
+		return true
+	}
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if t.Kind() != reflect.Struct {
+		return false
+	}
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if name == path[0] && fieldExists(f.Type, path[1:]) {
+			return true
+		}
+		if (strings.Contains(options, "inline") || f.Anonymous) && fieldExists(f.Type, path) {
+			return true
+		}
+	}
+	return false
+}
