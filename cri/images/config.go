@@ -1,0 +1,107 @@
+package images
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/cri"
+	"github.com/podwright/podwright/internal/backoff"
+)
+
+// Backoff sets how long a pod is held back from an image whose pull failed.
+type Backoff struct {
+	// Initial is the delay after the first failure; zero means 10 s.
+	Initial time.Duration
+	// Max bounds the delay, which doubles at each failure; zero means 300 s.
+	Max time.Duration
+	// Forget is how long after the last failure the count starts anew; zero
+	// means 600 s.
+	Forget time.Duration
+}
+
+// Config configures a Manager. Only Service is required.
+type Config struct {
+	// Service looks up and pulls images. Required.
+	Service cri.ImageService
+	// Backoff holds a pod back from an image after failed pulls.
+	Backoff Backoff
+	// MaxParallelPulls is how many pulls run at a time. Zero and one mean one
+	// after the other; a negative value means no limit.
+	MaxParallelPulls int
+	// QPS is how many pulls per second may begin in the long run; zero means 5,
+	// a negative value means no limit. A pull beyond it fails at once.
+	QPS float64
+	// Burst is how many pulls may begin at once; zero means 10.
+	Burst int
+	// Credentials returns what to authenticate with, tried in turn until one
+	// works. nil or an empty answer means an anonymous pull; an error fails the
+	// pull. It is called at most once per pull, just before it, with the
+	// normalised image name, for several requests at the same time.
+	Credentials func(ctx context.Context, r Request, image string) ([]*runtimeapi.AuthConfig, error)
+	// Event records Kubernetes events on the container: Pulling, Pulled,
+	// Failed, BackOff, InspectFailed, ErrImageNeverPull. nil records none.
+	Event func(ref v1.ObjectReference, eventtype, reason, message string)
+	// Metrics are optional callbacks.
+	Metrics Metrics
+	// Logger gets one line per failed pull; nil discards.
+	Logger *slog.Logger
+}
+
+// Metrics are callbacks for counters and histograms. Each may be nil. They are
+// called from the goroutine that called Ensure and must not block.
+type Metrics struct {
+	// Requested is called once the presence of an image is known and its pull
+	// decided upon.
+	Requested func(policy v1.PullPolicy, present, pull bool)
+	// Pulled is called after each pull that was not called off, with the size
+	// of the image in bytes when it succeeded and is known.
+	Pulled func(image string, took time.Duration, size uint64, err error)
+}
+
+func (c *Config) complete() error {
+	if c.Service == nil {
+		return errors.New("images: Config.Service is required")
+	}
+	for name, d := range map[string]time.Duration{
+		"Initial": c.Backoff.Initial, "Max": c.Backoff.Max, "Forget": c.Backoff.Forget,
+	} {
+		if d < 0 {
+			return fmt.Errorf("images: Config.Backoff.%s is negative: %s", name, d)
+		}
+	}
+	if c.Burst < 0 {
+		return fmt.Errorf("images: Config.Burst is negative: %d", c.Burst)
+	}
+	if c.MaxParallelPulls == 0 {
+		c.MaxParallelPulls = 1
+	}
+	if c.QPS == 0 {
+		c.QPS = 5
+	}
+	if c.Burst == 0 {
+		c.Burst = 10
+	}
+	if c.Event == nil {
+		c.Event = func(v1.ObjectReference, string, string, string) {}
+	}
+	if c.Metrics.Requested == nil {
+		c.Metrics.Requested = func(v1.PullPolicy, bool, bool) {}
+	}
+	if c.Metrics.Pulled == nil {
+		c.Metrics.Pulled = func(string, time.Duration, uint64, error) {}
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return nil
+}
+
+func (b Backoff) table() *backoff.Table {
+	return backoff.New(backoff.Config{Initial: b.Initial, Max: b.Max, Forget: b.Forget})
+}

@@ -1,0 +1,101 @@
+package images
+
+import (
+	"sync"
+	"time"
+
+	"github.com/podwright/podwright/internal/backoff"
+)
+
+// bucket is a token bucket. It starts full.
+type bucket struct {
+	qps, burst float64
+
+	mu     sync.Mutex
+	tokens float64
+	last   time.Time
+}
+
+func newBucket(qps float64, burst int) *bucket {
+	return &bucket{qps: qps, burst: float64(burst), tokens: float64(burst)}
+}
+
+// take takes a token if there is one at now.
+func (b *bucket) take(now time.Time) bool {
+	if b.qps < 0 {
+		return true
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.last.IsZero() && now.After(b.last) {
+		b.tokens = min(b.burst, b.tokens+now.Sub(b.last).Seconds()*b.qps)
+	}
+	if now.After(b.last) {
+		b.last = now
+	}
+	if b.tokens < 1 {
+		return false
+	}
+	b.tokens--
+	return true
+}
+
+// history remembers the last failed pull per pod and image.
+type history struct {
+	delays *backoff.Table
+	forget time.Duration
+
+	mu   sync.Mutex
+	last map[string]failure
+}
+
+type failure struct {
+	at  time.Time
+	err error
+}
+
+func newHistory(cfg Backoff) *history {
+	if cfg.Forget == 0 {
+		cfg.Forget = 10 * time.Minute
+	}
+	return &history{delays: cfg.table(), forget: cfg.Forget, last: map[string]failure{}}
+}
+
+// blocked returns until when a key is held back and by what, or a zero time.
+func (h *history) blocked(key string, now time.Time) (time.Time, error) {
+	h.mu.Lock()
+	f, ok := h.last[key]
+	h.mu.Unlock()
+	if !ok {
+		return time.Time{}, nil
+	}
+	until := h.delays.Until(key, f.at)
+	if !now.Before(until) {
+		return time.Time{}, nil
+	}
+	return until, f.err
+}
+
+// failed records a failure and returns until when it holds the key back. What
+// is older than the forget time is dropped here, so that keys of pods that are
+// gone do not pile up.
+func (h *history) failed(key string, now time.Time, err error) time.Time {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for k, f := range h.last {
+		if now.Sub(f.at) > h.forget {
+			delete(h.last, k)
+		}
+	}
+	h.delays.Trim(now)
+	h.last[key] = failure{at: now, err: err}
+	return now.Add(h.delays.Next(key, now))
+}
+
+// succeeded lets the key go. The count of its failures is left to be forgotten
+// by time: a registry that works now and then is not a healthy one.
+func (h *history) succeeded(key string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.last, key)
+}
