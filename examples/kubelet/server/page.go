@@ -1,0 +1,62 @@
+package server
+
+import (
+	"html/template"
+	"io"
+	"time"
+)
+
+const page = `<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<title>Pods on {{.Node}}</title>
+<style>
+body { font: 15px/1.45 system-ui, sans-serif; margin: 2em auto; max-width: 76em; padding: 0 1em; color: #222 }
+h1 { font-size: 1.3em } h2 { font-size: 1.05em; margin-top: 2em }
+table { border-collapse: collapse; width: 100% }
+th, td { text-align: left; vertical-align: top; padding: .35em .8em .35em 0; border-bottom: 1px solid #ddd }
+th { font-weight: 600; color: #555; white-space: nowrap }
+.bad { color: #a40000 } .dim { color: #777 } td.wrap { overflow-wrap: anywhere }
+</style>
+<h1>Pods on {{.Node}}</h1>
+<p>{{range .Checks}}{{if .OK}}{{.Name}} ok{{else}}<span class="bad">{{.Name}}: {{.Message}}</span>{{end}} &middot; {{end}}<span class="dim">{{stamp .Time}}</span></p>
+<table>
+<tr><th>Pod<th>Phase<th>Worker<th>Doing, or waiting for<th>Since<th>Containers<th>Last error<th>Next retry</tr>
+{{$now := .Time}}{{range .Pods}}<tr>
+<td>{{.Namespace}}/{{.Name}}<br><span class="dim">{{.UID}}</span>
+<td>{{.Phase}}
+<td>{{.Worker}}
+<td class="wrap">{{.Step}}{{if .WaitsFor}} <span class="dim">waits for {{.WaitsFor}}</span>{{end}}
+<td>{{age $now .Since}}
+<td>{{range .Containers}}{{.Name}}: {{.State}}{{if .Reason}} ({{.Reason}}){{end}}{{if .Restarts}}, {{.Restarts}} restarts{{end}}<br>{{end}}
+<td class="bad wrap">{{.LastError}}
+<td>{{with .NextRetry}}in {{until $now .}}{{end}}
+</tr>{{else}}<tr><td colspan="8" class="dim">no pods</td></tr>{{end}}
+</table>
+{{if .Manifests}}<h2>Manifests that are not used as they stand</h2>
+<table>
+<tr><th>File<th>Why<th>Since<th>Previous version</tr>
+{{range .Manifests}}<tr><td>{{.Path}}<td class="bad wrap">{{.Message}}<td>{{age $now .Since}}<td>{{if .KeptPrevious}}keeps running{{else}}none{{end}}</tr>
+{{end}}</table>{{end}}
+</html>
+`
+
+func writePage(w io.Writer, r Report) error {
+	t, err := template.New("pods").Funcs(template.FuncMap{
+		"age":   func(now, then time.Time) string { return span(now.Sub(then), then) },
+		"until": func(now time.Time, then *time.Time) string { return span(then.Sub(now), *then) },
+		"stamp": func(t time.Time) string { return t.Format(time.RFC3339) },
+	}).Parse(page)
+	if err != nil {
+		return err
+	}
+	return t.Execute(w, r)
+}
+
+// span rounds a duration to what a person reads; nothing for an unset moment.
+func span(d time.Duration, at time.Time) string {
+	if at.IsZero() {
+		return ""
+	}
+	return max(d, 0).Round(time.Second).String()
+}

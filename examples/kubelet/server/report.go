@@ -1,0 +1,64 @@
+package server
+
+import "time"
+
+// Report answers, for every pod, why it is still here or not yet running. It is
+// the JSON of /statusz/pods.
+type Report struct {
+	Node   string    `json:"node"`
+	Time   time.Time `json:"time"`
+	Checks []Check   `json:"checks"`
+	// Pods are sorted by namespace and name.
+	Pods []PodReport `json:"pods"`
+	// Manifests are the files that are not used as they stand.
+	Manifests []ManifestProblem `json:"manifests,omitempty"`
+}
+
+// Check is one part of the agent's health.
+type Check struct {
+	Name string `json:"name"`
+	OK   bool   `json:"ok"`
+	// Message says what is wrong, and since when.
+	Message string `json:"message,omitempty"`
+}
+
+// PodReport is one pod's answer.
+type PodReport struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	UID       string `json:"uid"`
+	// Phase is the pod's phase, empty for a pod that only the runtime knows.
+	Phase string `json:"phase,omitempty"`
+	// Worker is the state of the pod's worker, such as Syncing or Terminating.
+	Worker string `json:"worker"`
+	// Step is what is being done for it at this moment.
+	Step string `json:"step,omitempty"`
+	// Since is when the current state or step began.
+	Since time.Time `json:"since"`
+	// LastError is the newest error, until a call succeeds.
+	LastError string `json:"lastError,omitempty"`
+	// NextRetry is when the worker looks at the pod again by itself.
+	NextRetry *time.Time `json:"nextRetry,omitempty"`
+	// WaitsFor says what has to happen before anything else can.
+	WaitsFor   string            `json:"waitsFor,omitempty"`
+	Containers []ContainerReport `json:"containers,omitempty"`
+}
+
+// ContainerReport is the short form of a container's status.
+type ContainerReport struct {
+	Name     string `json:"name"`
+	State    string `json:"state"`
+	Reason   string `json:"reason,omitempty"`
+	Message  string `json:"message,omitempty"`
+	Restarts int32  `json:"restarts"`
+}
+
+// ManifestProblem is a file of the manifest folder that is not used, or of
+// which an older version is.
+type ManifestProblem struct {
+	Path    string    `json:"path"`
+	Message string    `json:"message"`
+	Since   time.Time `json:"since"`
+	// KeptPrevious tells that the previous good version keeps running.
+	KeptPrevious bool `json:"keptPrevious"`
+}

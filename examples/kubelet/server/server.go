@@ -1,0 +1,141 @@
+// Package server serves what the kubelet says of itself: /healthz on the healthz
+// port; /pods, /statusz/pods and /healthz on the read-only port. Nothing here
+// needs authentication, and nothing changes anything.
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Source is what the servers ask. All methods answer from memory.
+type Source interface {
+	// Pods returns every pod that is desired or not gone yet, with its
+	// computed status.
+	Pods() []v1.Pod
+	// Report returns the reasons behind them.
+	Report() Report
+	// Health returns the agent's checks.
+	Health() []Check
+}
+
+const (
+	maxHeader   = 1 << 20
+	readTimeout = 30 * time.Second
+	drain       = time.Second
+)
+
+// Healthz is the handler of the healthz port.
+func Healthz(s Source) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", healthz(s))
+	return mux
+}
+
+// ReadOnly is the handler of the read-only port.
+func ReadOnly(s Source) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", healthz(s))
+	mux.HandleFunc("GET /pods", pods(s))
+	mux.HandleFunc("GET /pods/{$}", pods(s))
+	mux.HandleFunc("GET /statusz/pods", statusz(s))
+	return mux
+}
+
+func healthz(s Source) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		var failed []string
+		for _, c := range s.Health() {
+			if !c.OK {
+				failed = append(failed, fmt.Sprintf("[-]%s failed: %s", c.Name, c.Message))
+			}
+		}
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		if len(failed) > 0 {
+			w.WriteHeader(http.StatusInternalServerError)
+			fmt.Fprintln(w, strings.Join(failed, "\n"))
+			return
+		}
+		fmt.Fprint(w, "ok")
+	}
+}
+
+func pods(s Source) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		writeJSON(w, v1.PodList{
+			TypeMeta: metav1.TypeMeta{Kind: "PodList", APIVersion: "v1"},
+			Items:    s.Pods(),
+		})
+	}
+}
+
+func statusz(s Source) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		report := s.Report()
+		if !wantsHTML(r) {
+			writeJSON(w, report)
+			return
+		}
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		if err := writePage(w, report); err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+		}
+	}
+}
+
+// wantsHTML tells a browser from a program: ?format= decides, else Accept.
+func wantsHTML(r *http.Request) bool {
+	switch r.URL.Query().Get("format") {
+	case "html":
+		return true
+	case "json":
+		return false
+	}
+	return strings.Contains(r.Header.Get("Accept"), "text/html")
+}
+
+func writeJSON(w http.ResponseWriter, value any) {
+	w.Header().Set("Content-Type", "application/json")
+	if err := json.NewEncoder(w).Encode(value); err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+	}
+}
+
+// Serve serves handler on the listener until ctx is done, and joins.
+func Serve(ctx context.Context, l net.Listener, handler http.Handler, log *slog.Logger) error {
+	srv := &http.Server{
+		Handler:           handler,
+		ReadHeaderTimeout: readTimeout,
+		ReadTimeout:       readTimeout,
+		MaxHeaderBytes:    maxHeader,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
+	served := make(chan error, 1)
+	go func() { served <- srv.Serve(l) }()
+	select {
+	case err := <-served:
+		return fmt.Errorf("serve %s: %w", l.Addr(), err)
+	case <-ctx.Done():
+	}
+	deadline, cancel := context.WithTimeout(context.WithoutCancel(ctx), drain)
+	defer cancel()
+	if err := srv.Shutdown(deadline); err != nil {
+		err = srv.Close()
+		<-served
+		return err
+	}
+	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}

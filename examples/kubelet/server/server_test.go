@@ -1,0 +1,108 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+type fixed struct {
+	pods   []v1.Pod
+	report Report
+	checks []Check
+}
+
+func (f fixed) Pods() []v1.Pod  { return f.pods }
+func (f fixed) Report() Report  { return f.report }
+func (f fixed) Health() []Check { return f.checks }
+
+func get(h http.Handler, path, accept string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(http.MethodGet, path, nil)
+	r.Header.Set("Accept", accept)
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+func TestHealthz(t *testing.T) {
+	ok := get(Healthz(fixed{checks: []Check{{Name: "runtime", OK: true}}}), "/healthz", "")
+	require.Equal(t, http.StatusOK, ok.Code)
+	require.Equal(t, "ok", ok.Body.String())
+
+	bad := get(Healthz(fixed{checks: []Check{{Name: "runtime", Message: "no answer for 7s"}}}), "/healthz", "")
+	require.Equal(t, http.StatusInternalServerError, bad.Code)
+	require.Equal(t, "[-]runtime failed: no answer for 7s\n", bad.Body.String())
+	require.Equal(t, http.StatusNotFound, get(Healthz(fixed{}), "/pods", "").Code)
+}
+
+func TestPodsIsAPodList(t *testing.T) {
+	s := fixed{pods: []v1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Status: v1.PodStatus{Phase: v1.PodRunning}}}}
+	for _, path := range []string{"/pods", "/pods/"} {
+		w := get(ReadOnly(s), path, "")
+		var list v1.PodList
+		require.NoError(t, json.Unmarshal(w.Body.Bytes(), &list))
+		require.Equal(t, "PodList", list.Kind)
+		require.Equal(t, "v1", list.APIVersion)
+		require.Equal(t, v1.PodRunning, list.Items[0].Status.Phase)
+	}
+}
+
+func TestStatuszForProgramsAndPeople(t *testing.T) {
+	retry := time.Date(2026, 1, 1, 0, 1, 0, 0, time.UTC)
+	s := fixed{report: Report{
+		Node: "n", Time: retry.Add(-10 * time.Second),
+		Pods: []PodReport{{
+			Namespace: "default", Name: "a", Worker: "Syncing", Since: retry.Add(-time.Minute),
+			LastError: "<b>no</b>", NextRetry: &retry, WaitsFor: "retry",
+			Containers: []ContainerReport{{Name: "c", State: "waiting", Reason: "CrashLoopBackOff", Restarts: 3}},
+		}},
+		Manifests: []ManifestProblem{{Path: "/m/bad.yaml", Message: "kind: missing", KeptPrevious: true}},
+	}}
+	var got Report
+	require.NoError(t, json.Unmarshal(get(ReadOnly(s), "/statusz/pods", "*/*").Body.Bytes(), &got))
+	require.Equal(t, s.report, got)
+
+	page := get(ReadOnly(s), "/statusz/pods", "text/html,application/xhtml+xml").Body.String()
+	for _, want := range []string{"default/a", "CrashLoopBackOff", "3 restarts", "in 10s", "50s", "waits for retry", "/m/bad.yaml", "keeps running", "&lt;b&gt;no"} {
+		require.Contains(t, page, want)
+	}
+	require.NotContains(t, page, "<b>no")
+	require.Contains(t, get(ReadOnly(s), "/statusz/pods?format=html", "").Body.String(), "<html")
+	require.Equal(t, "application/json", get(ReadOnly(s), "/statusz/pods?format=json", "text/html").Header().Get("Content-Type"))
+}
+
+func TestReadOnlyRefusesChanges(t *testing.T) {
+	w := httptest.NewRecorder()
+	ReadOnly(fixed{}).ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/pods", nil))
+	require.Equal(t, http.StatusMethodNotAllowed, w.Code)
+}
+
+func TestServeEndsWithItsContext(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- Serve(ctx, l, Healthz(fixed{}), slog.New(slog.DiscardHandler)) }()
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := client.Get("http://" + l.Addr().String() + "/healthz")
+	require.NoError(t, err)
+	body, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	require.Equal(t, "ok", string(body))
+	cancel()
+	require.NoError(t, <-done)
+}
