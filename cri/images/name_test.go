@@ -1,0 +1,95 @@
+package images
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+var (
+	sha256 = "sha256:" + strings.Repeat("0a", 32)
+	sha512 = "sha512:" + strings.Repeat("0a", 64)
+)
+
+func TestNormalize(t *testing.T) {
+	for in, want := range map[string]string{
+		"busybox":                            "busybox:latest",
+		"busybox:1.36":                       "busybox:1.36",
+		"library/busybox":                    "library/busybox:latest",
+		"docker.io/library/busybox":          "docker.io/library/busybox:latest",
+		"registry.example.com:5000/a/b":      "registry.example.com:5000/a/b:latest",
+		"registry.example.com:5000/a/b:v1":   "registry.example.com:5000/a/b:v1",
+		"localhost/a":                        "localhost/a:latest",
+		"localhost:5000/a":                   "localhost:5000/a:latest",
+		"127.0.0.1:5000/a:x_Y.z-1":           "127.0.0.1:5000/a:x_Y.z-1",
+		"[fd00::1]:5000/a":                   "[fd00::1]:5000/a:latest",
+		"[fd00::1]/a":                        "[fd00::1]/a:latest",
+		"UPPER/a":                            "UPPER/a:latest", // a part with capitals is a domain
+		"a__b/c.d/e---f":                     "a__b/c.d/e---f:latest",
+		"busybox@" + sha256:                  "busybox@" + sha256,
+		"busybox:1@" + sha512:                "busybox:1@" + sha512,
+		"host:1/a@" + sha256:                 "host:1/a@" + sha256,
+		"sha256:" + strings.Repeat("0a", 32): "sha256:" + strings.Repeat("0a", 32),
+		strings.Repeat("a", 255):             strings.Repeat("a", 255) + ":latest",
+		"a:" + strings.Repeat("t", 128):      "a:" + strings.Repeat("t", 128),
+		"0/1:_":                              "0/1:_",
+		"registry.k8s.io/pause:3.10":         "registry.k8s.io/pause:3.10",
+		"a.b-c.d/x":                          "a.b-c.d/x:latest",
+	} {
+		got, err := Normalize(in)
+		require.NoError(t, err, in)
+		require.Equal(t, want, got)
+		again, err := Normalize(got)
+		require.NoError(t, err)
+		require.Equal(t, got, again)
+	}
+}
+
+func TestParseNameRefuses(t *testing.T) {
+	for _, in := range []string{
+		"", " ", "UPPER", "a/UPPER", "a b", "a:", "a@", "a@sha256", "a@sha256:00", "@" + sha256, ":tag",
+		"a@" + strings.ToUpper(sha256), "a@sha1:" + strings.Repeat("0", 40), "a@" + sha256 + "@" + sha256,
+		"/a", "a/", "a//b", "-a", "a-", "_a", "a_", "a___b", "a..b", "a.-b", "a:.x", "a:-x", "a:x:y", "a:x/y:",
+		"host:/a", "host:x/a", "ho_st.x/a", "-host.x/a", "host-.x/a", "host..x/a", "[fd00::1/a", "[]/a", "[x]/a", "[::1]x/a",
+		"https://registry.example.com/a", "a\n", "a\x00", "ä", "a:ä",
+		strings.Repeat("a", 256), "a:" + strings.Repeat("t", 129), strings.Repeat("0a", 32),
+	} {
+		_, err := ParseName(in)
+		require.Error(t, err, in)
+	}
+}
+
+// grammar is the same language as a regular expression.
+var grammar = func() *regexp.Regexp {
+	label := `[a-zA-Z0-9]([a-zA-Z0-9-]*[a-zA-Z0-9])?`
+	domain := `(` + label + `(\.` + label + `)*|\[[a-fA-F0-9:]+\])(:[0-9]+)?`
+	component := `[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*`
+	digest := `(sha256:[a-f0-9]{64}|sha384:[a-f0-9]{96}|sha512:[a-f0-9]{128})`
+	return regexp.MustCompile(`\A((` + domain + `)/)?` + component + `(/` + component + `)*(:[\w][\w.-]{0,127})?(@` + digest + `)?\z`)
+}()
+
+func FuzzParseName(f *testing.F) {
+	for _, s := range []string{"busybox", "host:5000/a/b:tag", "a@" + sha256, "[::1]:1/a", "UPPER", "a:b@c", "a--b/c__d"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		name, err := ParseName(s)
+		if err != nil {
+			split, _ := splitName(s)
+			long := len(split.Repository) > maxNameLength
+			id := len(s) == 64 && strings.Trim(s, "0123456789abcdef") == ""
+			require.True(t, long || id || !grammar.MatchString(s), "%q: %v", s, err)
+			return
+		}
+		require.True(t, grammar.MatchString(s), s)
+		require.Equal(t, s, name.String())
+		normal, err := Normalize(s)
+		require.NoError(t, err)
+		require.True(t, strings.HasPrefix(normal, s))
+		again, err := Normalize(normal)
+		require.NoError(t, err)
+		require.Equal(t, normal, again)
+	})
+}

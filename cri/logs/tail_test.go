@@ -1,0 +1,154 @@
+package logs
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+)
+
+const stamp = "2026-01-02T03:04:05.000000006Z "
+
+func write(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "0.log")
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	return path
+}
+
+func TestTail(t *testing.T) {
+	three := stamp + "stdout F one\n" + stamp + "stderr F two\n" + stamp + "stdout F three\n"
+	for _, tc := range []struct {
+		name, file string
+		lines      int
+		bytes      int64
+		want       string
+	}{
+		{"empty file", "", 80, 2048, ""},
+		{"everything", three, 0, 0, "one\ntwo\nthree\n"},
+		{"more lines than there are", three, 80, 2048, "one\ntwo\nthree\n"},
+		{"last lines", three, 2, 0, "two\nthree\n"},
+		{"last bytes", three, 0, 8, "o\nthree\n"},
+		{"last bytes of last lines", three, 1, 4, "ree\n"},
+		{"unterminated line is extra", three + stamp + "stdout F fo", 1, 0, "three\nfo\n"},
+		{"half a header is skipped", three + "2026-01-", 1, 0, "three\n"},
+		{"parts are joined", stamp + "stdout P a\n" + stamp + "stdout P b\n" + stamp + "stdout F c\n", 0, 0, "abc\n"},
+		{"parts count as lines", stamp + "stdout P a\n" + stamp + "stdout P b\n" + stamp + "stdout F c\n", 2, 0, "bc\n"},
+		{"streams join apart", stamp + "stdout P a\n" + stamp + "stderr F x\n" + stamp + "stdout F b\n", 0, 0, "x\nab\n"},
+		{"a part without its rest", stamp + "stdout F a\n" + stamp + "stdout P b\n", 0, 0, "a\nb"},
+		{"bad lines are skipped", "rubbish\n" + stamp + "stdout F a\n\nmore rubbish\n" + stamp + "stdout F b\n", 0, 0, "a\nb\n"},
+		{"bad lines count", stamp + "stdout F a\nrubbish\n" + stamp + "stdout F b\n", 2, 0, "b\n"},
+		{"docker", `{"log":"a\n","stream":"stdout","time":"2026-01-02T03:04:05Z"}` + "\n" + `{"log":"b\n","stream":"stderr","time":"2026-01-02T03:04:05Z"}` + "\n", 0, 0, "a\nb\n"},
+		{"no half characters", stamp + "stdout F aäß\n", 0, 4, "ß\n"},
+		{"bytes that are no characters stay", stamp + "stdout F \x80\x80\x80\x80\x80\x80\n", 0, 6, "\x80\x80\n"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			got, err := Tail(write(t, tc.file), tc.lines, tc.bytes)
+			require.NoError(t, err)
+			require.Equal(t, tc.want, got)
+		})
+	}
+}
+
+// C46: at most 80 lines and 2048 bytes of them.
+func TestTailOfTerminationMessage(t *testing.T) {
+	var b strings.Builder
+	for i := range 500 {
+		fmt.Fprintf(&b, "%sstdout F line %03d\n", stamp, i)
+	}
+	got, err := Tail(write(t, b.String()), 80, 2048)
+	require.NoError(t, err)
+	require.Equal(t, 80, strings.Count(got, "\n"))
+	require.True(t, strings.HasPrefix(got, "line 420\n"))
+	require.True(t, strings.HasSuffix(got, "line 499\n"))
+	got, err = Tail(write(t, b.String()), 0, 2048)
+	require.NoError(t, err)
+	require.Len(t, got, 2048)
+}
+
+func TestTailErrors(t *testing.T) {
+	_, err := Tail(filepath.Join(t.TempDir(), "none"), 1, 1)
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	_, err = Tail(t.TempDir(), 1, 1)
+	require.ErrorContains(t, err, "not a regular file")
+}
+
+// counter counts what is read.
+type counter struct {
+	io.ReaderAt
+	n int64
+}
+
+func (c *counter) ReadAt(p []byte, off int64) (int, error) {
+	n, err := c.ReaderAt.ReadAt(p, off)
+	c.n += int64(n)
+	return n, err
+}
+
+func TestTailReadsNoMoreThanNeeded(t *testing.T) {
+	line := stamp + "stdout F " + strings.Repeat("x", 100) + "\n"
+	big := strings.Repeat(line, (8<<20)/len(line))
+	t.Run("few lines", func(t *testing.T) {
+		c := &counter{ReaderAt: strings.NewReader(big)}
+		lines, err := lastLines(c, int64(len(big)), 80, 2048)
+		require.NoError(t, err)
+		require.NotEmpty(t, lines)
+		require.LessOrEqual(t, c.n, int64(blockSize))
+	})
+	t.Run("one endless line", func(t *testing.T) {
+		endless := stamp + "stdout F " + strings.Repeat("x", 8<<20)
+		c := &counter{ReaderAt: strings.NewReader(endless)}
+		lines, err := lastLines(c, int64(len(endless)), 80, 2048)
+		require.NoError(t, err)
+		require.Empty(t, lines, "its beginning is out of reach")
+		require.LessOrEqual(t, c.n, int64(minScan))
+	})
+	t.Run("a file that shrank", func(t *testing.T) {
+		_, err := lastLines(strings.NewReader(big[:1000]), int64(len(big)), 0, 0)
+		require.NoError(t, err)
+	})
+}
+
+// forward is Tail by the book: parse all lines, keep the last ones.
+func forward(text string, maxLines int, maxBytes int64) string {
+	physical := strings.Split(text, "\n")
+	if maxLines > 0 && len(physical)-1 > maxLines {
+		physical = physical[len(physical)-1-maxLines:]
+	}
+	var lines []Line
+	for _, p := range physical {
+		if line, err := ParseLine([]byte(p)); err == nil {
+			lines = append(lines, line)
+		}
+	}
+	return string(cutFront(join(lines), maxBytes))
+}
+
+func FuzzTail(f *testing.F) {
+	f.Add([]byte(stamp+"stdout F one\nrubbish\n"+stamp+"stderr P two"), uint8(2), uint16(0), uint16(0))
+	f.Add([]byte(stamp+"stdout P a\n"+stamp+"stdout F ä\n"), uint8(0), uint16(2), uint16(400))
+	f.Add(bytes.Repeat([]byte("\n"), 100), uint8(9), uint16(9), uint16(2000))
+	f.Fuzz(func(t *testing.T, in []byte, maxLines uint8, maxBytes, pad uint16) {
+		// Padding makes lines cross the borders of blocks.
+		text := stamp + "stdout F " + strings.Repeat("p", int(pad)*4) + "\n" + string(in)
+		lines, err := lastLines(strings.NewReader(text), int64(len(text)), int(maxLines), 0)
+		require.NoError(t, err)
+		require.Equal(t, forward(text, int(maxLines), 0), string(join(lines)))
+		lines, err = lastLines(strings.NewReader(text), int64(len(text)), int(maxLines), int64(maxBytes))
+		require.NoError(t, err)
+		got := cutFront(join(lines), int64(maxBytes))
+		if maxBytes > 0 {
+			require.LessOrEqual(t, len(got), int(maxBytes))
+		}
+		if utf8.ValidString(text) {
+			require.True(t, utf8.Valid(got))
+		}
+	})
+}
