@@ -1,0 +1,206 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+const (
+	readyTimeout = 60 * time.Second
+	stopTimeout  = 10 * time.Second
+)
+
+// containerd is one runtime process that can be ended and started again.
+type containerd struct {
+	instance
+	report *reporter
+
+	mu     sync.Mutex // held for the length of an operation
+	cur    *process   // nil: not running
+	closed bool       // torn down, not to be started again
+}
+
+// process is one life of a containerd.
+type process struct {
+	cmd    *exec.Cmd
+	died   chan struct{} // closed once it was waited for
+	paused bool
+
+	mu      sync.Mutex
+	ordered bool // somebody asked it to end
+}
+
+// prepare writes the files that the runtime is started with.
+func (c *containerd) prepare() error {
+	conf, err := c.config()
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(c.CNIConfDir(), 0o755); err != nil {
+		return err
+	}
+	conflist, err := c.Network.conflist(c.Dir+"/ipam", c.WithPortmap)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(c.CNIConfDir()+"/10-podwright.conflist", conflist, 0o644); err != nil {
+		return err
+	}
+	return os.WriteFile(c.ConfigFile(), []byte(conf), 0o644)
+}
+
+// start returns once the runtime is ready. One that runs already is resumed.
+func (c *containerd) start(ctx context.Context) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return fmt.Errorf("containerd %s: the testbed is being torn down", c.Key)
+	}
+	if c.cur != nil && !isClosed(c.cur.died) {
+		if err := c.cur.signal(syscall.SIGCONT); err != nil {
+			return err
+		}
+		c.cur.paused = false
+	} else if err := c.spawn(); err != nil {
+		return fmt.Errorf("start containerd %s: %w", c.Key, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	version, err := waitReady(ctx, c.Socket(), c.cur.died)
+	if err != nil {
+		return fmt.Errorf("containerd %s: %w\n%s", c.Key, err, tail(c.LogFile, 15))
+	}
+	c.Version = version
+	return nil
+}
+
+func (c *containerd) spawn() error {
+	log, err := os.OpenFile(c.LogFile, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	cmd := exec.Command(c.Bin, "--config", c.ConfigFile())
+	cmd.Dir = c.Dir
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.Env = append(withoutOurs(os.Environ()), "PATH="+c.SearchPath)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is not for it
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	p := &process{cmd: cmd, died: make(chan struct{})}
+	c.cur = p
+	go func() {
+		err := cmd.Wait()
+		p.mu.Lock()
+		ordered := p.ordered
+		p.mu.Unlock()
+		if !ordered {
+			c.report.line("containerd %s ended by itself: %v; see %s", c.Key, err, c.LogFile)
+		}
+		close(p.died)
+	}()
+	return nil
+}
+
+// end sends sig and waits; what does not end in time is killed.
+func (c *containerd) end(ctx context.Context, sig syscall.Signal) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p := c.cur
+	if p == nil {
+		return nil
+	}
+	p.mu.Lock()
+	p.ordered = true
+	p.mu.Unlock()
+	if err := p.signal(sig); err != nil {
+		return err
+	}
+	if p.paused && sig != syscall.SIGKILL {
+		if err := p.signal(syscall.SIGCONT); err != nil {
+			return err
+		}
+	}
+	timeout := time.NewTimer(stopTimeout)
+	defer timeout.Stop()
+	select {
+	case <-p.died:
+	case <-timeout.C:
+		if err := p.signal(syscall.SIGKILL); err != nil {
+			return err
+		}
+		<-p.died
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	c.cur = nil
+	return nil
+}
+
+func (c *containerd) stop(ctx context.Context) error { return c.end(ctx, syscall.SIGTERM) }
+func (c *containerd) kill(ctx context.Context) error { return c.end(ctx, syscall.SIGKILL) }
+
+// close stops the runtime for good.
+func (c *containerd) close(ctx context.Context) error {
+	c.mu.Lock()
+	c.closed = true
+	c.mu.Unlock()
+	return c.stop(ctx)
+}
+
+func (c *containerd) pause(context.Context) error  { return c.freeze(syscall.SIGSTOP, true) }
+func (c *containerd) resume(context.Context) error { return c.freeze(syscall.SIGCONT, false) }
+
+func (c *containerd) freeze(sig syscall.Signal, paused bool) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.cur == nil || isClosed(c.cur.died) {
+		return fmt.Errorf("containerd %s does not run", c.Key)
+	}
+	if err := c.cur.signal(sig); err != nil {
+		return err
+	}
+	c.cur.paused = paused
+	return nil
+}
+
+// running says whether the process lives and would answer.
+func (c *containerd) running() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.cur != nil && !isClosed(c.cur.died) && !c.cur.paused
+}
+
+func (p *process) signal(sig syscall.Signal) error {
+	if err := p.cmd.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	return nil
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// tail is the last lines of a log file, for an error message.
+func tail(path string, n int) string {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err.Error()
+	}
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
+}

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	criv1 "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// criConn is a connection to one runtime.
+type criConn struct {
+	conn    *grpc.ClientConn
+	runtime criv1.RuntimeServiceClient
+	images  criv1.ImageServiceClient
+}
+
+func dialCRI(socket string) (*criConn, error) {
+	conn, err := grpc.NewClient("unix://"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		return nil, fmt.Errorf("dial %s: %w", socket, err)
+	}
+	return &criConn{
+		conn:    conn,
+		runtime: criv1.NewRuntimeServiceClient(conn),
+		images:  criv1.NewImageServiceClient(conn),
+	}, nil
+}
+
+// ready asks once whether the runtime answers and its conditions hold.
+func (c *criConn) ready(ctx context.Context) (version string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	v, err := c.runtime.Version(ctx, &criv1.VersionRequest{Version: "0.1.0"})
+	if err != nil {
+		return "", err
+	}
+	s, err := c.runtime.Status(ctx, &criv1.StatusRequest{})
+	if err != nil {
+		return "", err
+	}
+	held := map[string]bool{}
+	for _, cond := range s.GetStatus().GetConditions() {
+		held[cond.GetType()] = cond.GetStatus()
+		if !cond.GetStatus() {
+			err = fmt.Errorf("%s: %s: %s", cond.GetType(), cond.GetReason(), cond.GetMessage())
+		}
+	}
+	if !held[criv1.RuntimeReady] || !held[criv1.NetworkReady] {
+		return "", errors.Join(errors.New("not ready"), err)
+	}
+	return v.GetRuntimeVersion(), nil
+}
+
+// waitReady dials until the runtime is ready. A new connection per try: the
+// back-off of one that was refused would cost up to a second. died ends the
+// wait when the process does.
+func waitReady(ctx context.Context, socket string, died <-chan struct{}) (string, error) {
+	tick := time.NewTicker(30 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		c, err := dialCRI(socket)
+		if err != nil {
+			return "", err
+		}
+		version, err := c.ready(ctx)
+		c.conn.Close()
+		if err == nil {
+			return version, nil
+		}
+		select {
+		case <-died:
+			return "", fmt.Errorf("ended before it was ready: %w", err)
+		case <-ctx.Done():
+			return "", fmt.Errorf("%w; last answer: %w", context.Cause(ctx), err)
+		case <-tick.C:
+		}
+	}
+}
+
+func pullAll(ctx context.Context, socket string, images []string) error {
+	c, err := dialCRI(socket)
+	if err != nil {
+		return err
+	}
+	defer c.conn.Close()
+	for _, image := range images {
+		_, err := c.images.PullImage(ctx, &criv1.PullImageRequest{Image: &criv1.ImageSpec{Image: image}})
+		if err != nil {
+			return fmt.Errorf("pull %s: %w", image, err)
+		}
+	}
+	return nil
+}
+
+// removePods asks the runtime to stop and remove every pod, a few at a time,
+// so that CNI gets to undo what it did. What is left is swept away afterwards.
+func removePods(ctx context.Context, socket string) error {
+	c, err := dialCRI(socket)
+	if err != nil {
+		return err
+	}
+	defer c.conn.Close()
+	list, err := c.runtime.ListPodSandbox(ctx, &criv1.ListPodSandboxRequest{})
+	if err != nil {
+		return err
+	}
+	var (
+		wg   sync.WaitGroup
+		mu   sync.Mutex
+		errs []error
+		slot = make(chan struct{}, 8)
+	)
+	for _, pod := range list.GetItems() {
+		wg.Go(func() {
+			slot <- struct{}{}
+			defer func() { <-slot }()
+			_, err := c.runtime.StopPodSandbox(ctx, &criv1.StopPodSandboxRequest{PodSandboxId: pod.GetId()})
+			if err == nil {
+				_, err = c.runtime.RemovePodSandbox(ctx, &criv1.RemovePodSandboxRequest{PodSandboxId: pod.GetId()})
+			}
+			if err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				errs = append(errs, fmt.Errorf("pod %s: %w", pod.GetId(), err))
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}

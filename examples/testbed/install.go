@@ -1,0 +1,308 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"debug/elf"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+const (
+	containerdV2 = "v2.2.1"
+	// systemPath finds what Debian keeps in sbin even where root's PATH lacks it.
+	systemPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+)
+
+// tools are the programs that a testbed needs, as absolute paths.
+type tools struct {
+	containerd1, containerd2 string
+	runc, busybox            string
+	cniBin                   string
+	portmap                  bool // iptables works here
+}
+
+// installer finds the tools, and fetches those that are missing.
+type installer struct {
+	cache  cache
+	report *reporter
+}
+
+// ensure returns with every tool in place. What Debian packages is unpacked
+// into the cache folder, not installed: no service can start, nothing that is
+// installed (Docker's containerd, say) is replaced.
+func (in installer) ensure(ctx context.Context) (tools, error) {
+	if t, err := in.find(); err == nil {
+		return t, nil
+	}
+	err := in.cache.locked(ctx, "install", func() error {
+		if err := in.packages(ctx); err != nil {
+			return err
+		}
+		if err := in.unpackDebs(ctx); err != nil {
+			return err
+		}
+		return in.goInstall(ctx)
+	})
+	if err != nil {
+		return tools{}, err
+	}
+	return in.find()
+}
+
+// find locates all tools; its error names what is missing.
+func (in installer) find() (tools, error) {
+	var t tools
+	var errs []error
+	var err error
+	if t.containerd1, err = in.findContainerd1(); err != nil {
+		errs = append(errs, err)
+	}
+	if t.containerd2, err = lookPath("containerd", in.containerd2Dir()); err != nil {
+		errs = append(errs, fmt.Errorf("containerd 2: %w", err))
+	}
+	if t.runc, err = lookPath("runc", in.searchPath()); err != nil {
+		errs = append(errs, err)
+	}
+	if t.busybox, err = in.findBusybox(); err != nil {
+		errs = append(errs, err)
+	}
+	if t.cniBin, err = in.findCNI(); err != nil {
+		errs = append(errs, err)
+	}
+	if _, err := lookPath("gcc", systemPath); err != nil {
+		errs = append(errs, err)
+	}
+	iptables, err := lookPath("iptables", systemPath)
+	if err != nil {
+		errs = append(errs, err)
+	} else {
+		t.portmap = exec.Command(iptables, "-w", "5", "-t", "nat", "-S").Run() == nil
+	}
+	return t, errors.Join(errs...)
+}
+
+func (in installer) debDir() string         { return in.cache.path("debian") }
+func (in installer) containerd2Dir() string { return in.cache.path("containerd-" + containerdV2) }
+
+// searchPath is the system's folders, then those of the unpacked packages.
+func (in installer) searchPath() string {
+	return systemPath + ":" + filepath.Join(in.debDir(), "usr/sbin") + ":" + filepath.Join(in.debDir(), "usr/bin")
+}
+
+func (in installer) findContainerd1() (string, error) {
+	for dir := range strings.SplitSeq(in.searchPath(), ":") {
+		bin, err := lookPath("containerd", dir)
+		if err != nil {
+			continue
+		}
+		if _, err := lookPath("containerd-shim-runc-v2", dir); err != nil {
+			continue
+		}
+		out, err := exec.Command(bin, "--version").Output()
+		if err == nil && isContainerd1(string(out)) {
+			return bin, nil
+		}
+	}
+	return "", errors.New("containerd 1: not found")
+}
+
+// isContainerd1 reads the output of containerd --version, whose third word
+// is the version.
+func isContainerd1(out string) bool {
+	words := strings.Fields(out)
+	return len(words) >= 3 && strings.HasPrefix(strings.TrimPrefix(words[2], "v"), "1.")
+}
+
+func (in installer) findBusybox() (string, error) {
+	for _, root := range []string{"/", "/usr", in.debDir(), filepath.Join(in.debDir(), "usr")} {
+		bin := filepath.Join(root, "bin/busybox")
+		if isStatic(bin) {
+			return bin, nil
+		}
+	}
+	return "", errors.New("static busybox: not found")
+}
+
+func isStatic(path string) bool {
+	f, err := elf.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	for _, p := range f.Progs {
+		if p.Type == elf.PT_INTERP {
+			return false
+		}
+	}
+	return true
+}
+
+func (in installer) findCNI() (string, error) {
+	for _, dir := range []string{"/usr/lib/cni", "/opt/cni/bin", filepath.Join(in.debDir(), "usr/lib/cni")} {
+		complete := true
+		for _, plugin := range []string{"bridge", "host-local", "loopback", "portmap"} {
+			if _, err := lookPath(plugin, dir); err != nil {
+				complete = false
+			}
+		}
+		if complete {
+			return dir, nil
+		}
+	}
+	return "", errors.New("CNI plugins: not found")
+}
+
+// packages installs what has to be part of the system: the C compiler for
+// the race detector, and iptables for host ports.
+func (in installer) packages(ctx context.Context) error {
+	var missing []string
+	if _, err := lookPath("gcc", systemPath); err != nil {
+		missing = append(missing, "gcc", "libc6-dev")
+	}
+	if _, err := lookPath("iptables", systemPath); err != nil {
+		missing = append(missing, "iptables")
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	return in.report.step("apt-get install "+strings.Join(missing, " "), func() error {
+		args := []string{"install", "-y", "-q", "--no-install-recommends", "--no-remove", "-o", "DPkg::Lock::Timeout=120"}
+		return in.apt(ctx, "", append(args, missing...)...)
+	})
+}
+
+// unpackDebs downloads the missing packages and unpacks them side by side.
+func (in installer) unpackDebs(ctx context.Context) error {
+	var missing []string
+	if _, err := in.findContainerd1(); err != nil {
+		missing = append(missing, "containerd")
+	}
+	if _, err := lookPath("runc", in.searchPath()); err != nil {
+		missing = append(missing, "runc")
+	}
+	if _, err := in.findCNI(); err != nil {
+		missing = append(missing, "containernetworking-plugins")
+	}
+	if _, err := in.findBusybox(); err != nil {
+		missing = append(missing, "busybox-static")
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	return in.report.step("download "+strings.Join(missing, " "), func() error {
+		tmp, err := os.MkdirTemp(in.cache.dir, "debs-")
+		if err != nil {
+			return err
+		}
+		defer os.RemoveAll(tmp)
+		if err := in.apt(ctx, tmp, append([]string{"download", "-q"}, missing...)...); err != nil {
+			return err
+		}
+		debs, err := filepath.Glob(filepath.Join(tmp, "*.deb"))
+		if err != nil {
+			return err
+		}
+		for _, deb := range debs {
+			if err := runQuiet(exec.CommandContext(ctx, "dpkg-deb", "-x", deb, in.debDir())); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// apt runs apt-get, and once more with fresh package lists where that fails.
+// It is not cut off by an interrupt: dpkg halfway is worse than a short wait.
+func (in installer) apt(ctx context.Context, dir string, args ...string) error {
+	run := func(args ...string) error {
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		cmd := exec.Command("apt-get", args...)
+		cmd.Dir = dir
+		cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+		return runQuiet(cmd)
+	}
+	if run(args...) == nil {
+		return nil
+	}
+	if err := run("update", "-q"); err != nil {
+		return err
+	}
+	return run(args...)
+}
+
+// goInstall builds containerd 2 and its shim from source into a folder of
+// their own, which appears under its final name only once it is complete.
+func (in installer) goInstall(ctx context.Context) error {
+	if _, err := lookPath("containerd", in.containerd2Dir()); err == nil {
+		return nil
+	}
+	return in.report.step("go install containerd "+containerdV2, func() error {
+		tmp, err := os.MkdirTemp(in.cache.dir, "gobin-")
+		if err != nil {
+			return err
+		}
+		defer os.RemoveAll(tmp)
+		const module = "github.com/containerd/containerd/v2/cmd/"
+		cmd := exec.CommandContext(ctx, "go", "install",
+			module+"containerd@"+containerdV2, module+"containerd-shim-runc-v2@"+containerdV2)
+		cmd.Dir = tmp
+		cmd.Env = goEnv(os.Environ(), tmp)
+		if err := runQuiet(cmd); err != nil {
+			return err
+		}
+		if err := os.Chmod(tmp, 0o755); err != nil {
+			return err
+		}
+		if err := os.RemoveAll(in.containerd2Dir()); err != nil {
+			return err
+		}
+		return os.Rename(tmp, in.containerd2Dir())
+	})
+}
+
+// goEnv is environ for a go command that builds for this machine, whatever
+// workspace, flags or target the caller's environment asks for.
+func goEnv(environ []string, gobin string) []string {
+	var out []string
+	for _, kv := range environ {
+		switch name, _, _ := strings.Cut(kv, "="); name {
+		case "GOBIN", "GOWORK", "GOFLAGS", "GOOS", "GOARCH", "CGO_ENABLED", "GO111MODULE":
+		default:
+			out = append(out, kv)
+		}
+	}
+	return append(out, "GOBIN="+gobin, "GOWORK=off", "GOFLAGS=-mod=mod", "CGO_ENABLED=0")
+}
+
+// lookPath is exec.LookPath over a given search path.
+func lookPath(name, path string) (string, error) {
+	for dir := range strings.SplitSeq(path, ":") {
+		bin, err := exec.LookPath(filepath.Join(dir, name))
+		if err == nil {
+			return bin, nil
+		}
+	}
+	return "", fmt.Errorf("%s: %w", name, exec.ErrNotFound)
+}
+
+// runQuiet runs cmd and shows its output only as part of an error.
+func runQuiet(cmd *exec.Cmd) error {
+	out, err := cmd.CombinedOutput()
+	if err == nil {
+		return nil
+	}
+	lines := strings.Split(string(bytes.TrimSpace(out)), "\n")
+	if len(lines) > 15 {
+		lines = lines[len(lines)-15:]
+	}
+	return fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, strings.Join(lines, "\n"))
+}

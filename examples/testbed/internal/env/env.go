@@ -1,0 +1,27 @@
+// Package env holds the names of the environment variables that the testbed
+// sets for its command, so that the testbed and the client package tb cannot
+// disagree about them.
+package env
+
+const (
+	// Run names the testbed that a process belongs to.
+	Run = "PODWRIGHT_TESTBED"
+	// RequireCRI is "1" when tests must not skip for want of a runtime.
+	RequireCRI = "PODWRIGHT_REQUIRE_CRI"
+	// CRIV1 is the CRI endpoint of containerd 1.x, with its unix:// scheme.
+	CRIV1 = "PODWRIGHT_CRI_V1"
+	// CRIV2 is the CRI endpoint of containerd 2.x, with its unix:// scheme.
+	CRIV2 = "PODWRIGHT_CRI_V2"
+	// Ctl is the path of the unix socket of the control endpoint.
+	Ctl = "PODWRIGHT_CTL"
+	// Registry is host:port of the local image registry.
+	Registry = "PODWRIGHT_REGISTRY"
+	// ImageBusybox is the full name of the busybox image.
+	ImageBusybox = "PODWRIGHT_IMAGE_BUSYBOX"
+	// ImagePause is the full name of the sandbox image.
+	ImagePause = "PODWRIGHT_IMAGE_PAUSE"
+	// ImageTestprog is the full name of testprog:v1.
+	ImageTestprog = "PODWRIGHT_IMAGE_TESTPROG"
+	// ImageTestprog2 is the full name of testprog:v2.
+	ImageTestprog2 = "PODWRIGHT_IMAGE_TESTPROG2"
+)

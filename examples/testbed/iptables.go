@@ -1,0 +1,132 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"slices"
+	"strings"
+)
+
+// natRules is what iptables-save says about the nat table; empty where there
+// is no iptables, or none that works.
+func natRules(ctx context.Context) string {
+	save, err := lookPath("iptables-save", systemPath)
+	if err != nil {
+		return ""
+	}
+	out, err := exec.CommandContext(ctx, save, "-t", "nat").Output()
+	if err != nil {
+		return ""
+	}
+	return string(out)
+}
+
+// chains are the names of the chains in the output of iptables-save.
+func chains(save string) []string {
+	var out []string
+	for line := range strings.Lines(save) {
+		if name, ok := strings.CutPrefix(line, ":"); ok {
+			out = append(out, strings.Fields(name)[0])
+		}
+	}
+	return out
+}
+
+// natCleanup writes the input for iptables-restore --noflush that takes away
+// what the CNI plugins made for the given networks: the rules whose comment
+// names one of them, and the chains these jump to. With the names of the chains
+// that were there before, it also takes away the plugins' shared chains; nil
+// leaves those alone. Empty: nothing to do.
+func natCleanup(save string, networks []string, before []string) string {
+	gone := goneChains(save, networks, before)
+	var deletes []string
+	for line := range strings.Lines(save) {
+		rule, ok := strings.CutPrefix(strings.TrimSpace(line), "-A ")
+		if !ok {
+			continue
+		}
+		chain, _, _ := strings.Cut(rule, " ")
+		if !slices.Contains(gone, chain) && (namesNetwork(rule, networks) || slices.Contains(gone, target(rule))) {
+			deletes = append(deletes, "-D "+rule)
+		}
+	}
+	if len(gone)+len(deletes) == 0 {
+		return ""
+	}
+	lines := []string{"*nat"}
+	for _, chain := range gone {
+		lines = append(lines, "-F "+chain)
+	}
+	lines = append(lines, deletes...)
+	for _, chain := range gone {
+		lines = append(lines, "-X "+chain)
+	}
+	return strings.Join(append(lines, "COMMIT"), "\n") + "\n"
+}
+
+func goneChains(save string, networks, before []string) []string {
+	var gone []string
+	for line := range strings.Lines(save) {
+		rule, ok := strings.CutPrefix(strings.TrimSpace(line), "-A ")
+		if ok && namesNetwork(rule, networks) {
+			if to := target(rule); strings.HasPrefix(to, "CNI-DN-") && !slices.Contains(gone, to) {
+				gone = append(gone, to)
+			}
+		}
+	}
+	if before == nil {
+		return gone
+	}
+	for _, chain := range chains(save) {
+		shared := strings.HasPrefix(chain, "CNI-HOSTPORT-")
+		if shared && !slices.Contains(before, chain) && !usedByOthers(save, chain, gone) {
+			gone = append(gone, chain)
+		}
+	}
+	return gone
+}
+
+// usedByOthers says whether a shared chain still leads to a chain of a network
+// that is not being cleaned up.
+func usedByOthers(save, chain string, gone []string) bool {
+	for line := range strings.Lines(save) {
+		rule, ok := strings.CutPrefix(strings.TrimSpace(line), "-A "+chain+" ")
+		if to := target(rule); ok && strings.HasPrefix(to, "CNI-DN-") && !slices.Contains(gone, to) {
+			return true
+		}
+	}
+	return false
+}
+
+func namesNetwork(rule string, networks []string) bool {
+	return slices.ContainsFunc(networks, func(n string) bool { return strings.Contains(rule, `\"`+n+`\"`) })
+}
+
+// target is the chain or verdict that a rule jumps to.
+func target(rule string) string {
+	_, after, ok := strings.Cut(rule, " -j ")
+	if !ok {
+		return ""
+	}
+	to, _, _ := strings.Cut(after, " ")
+	return to
+}
+
+// cleanNAT applies natCleanup to the machine.
+func cleanNAT(ctx context.Context, networks, before []string) error {
+	script := natCleanup(natRules(ctx), networks, before)
+	if script == "" {
+		return nil
+	}
+	restore, err := lookPath("iptables-restore", systemPath)
+	if err != nil {
+		return err
+	}
+	cmd := exec.CommandContext(ctx, restore, "-w", "10", "--noflush")
+	cmd.Stdin = strings.NewReader(script)
+	if err := runQuiet(cmd); err != nil {
+		return fmt.Errorf("iptables: %w", err)
+	}
+	return nil
+}

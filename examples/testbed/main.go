@@ -1,0 +1,110 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	exitUsage    = 2
+	exitSetup    = 125
+	exitNotFound = 127
+)
+
+func main() {
+	os.Exit(run(context.Background(), os.Args[1:]))
+}
+
+func run(ctx context.Context, args []string) int {
+	report := &reporter{w: os.Stderr}
+	if len(args) == 2 && args[0] == watchdogArg {
+		return runWatchdog(ctx, args[1], report)
+	}
+	opts, err := parseArgs(args)
+	if err != nil {
+		fmt.Fprint(os.Stderr, usage)
+		return exitUsage
+	}
+	signals := make(chan os.Signal, 16)
+	signal.Notify(signals, unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT)
+	// A closed stderr (| head) must not end us before the clean-up.
+	signal.Notify(make(chan os.Signal, 1), unix.SIGPIPE)
+
+	if os.Geteuid() != 0 {
+		report.line("not root: leaving out the container runtimes, only the command runs")
+		return runPlain(opts.argv, signals, report)
+	}
+	endWithGoRun()
+	code, err := runWithRuntimes(ctx, opts, signals, report)
+	if err != nil {
+		report.line("%v", err)
+	}
+	return code
+}
+
+const usage = `usage: go run ./examples/testbed [-logs DIR] -- COMMAND [ARGS...]
+
+Starts two containerd versions, an image registry and test images, runs the
+command with their addresses in its environment, and takes everything down.
+  -logs DIR  write the runtimes' logs there, to be kept
+`
+
+type options struct {
+	logs string
+	argv []string
+}
+
+func parseArgs(args []string) (options, error) {
+	var opts options
+	flags := flag.NewFlagSet("testbed", flag.ContinueOnError)
+	flags.SetOutput(new(strings.Builder))
+	flags.StringVar(&opts.logs, "logs", "", "")
+	if err := flags.Parse(args); err != nil {
+		return opts, err
+	}
+	opts.argv = flags.Args()
+	if len(opts.argv) == 0 || opts.argv[0] == "" {
+		return opts, errors.New("no command")
+	}
+	return opts, nil
+}
+
+func runPlain(argv []string, signals <-chan os.Signal, report *reporter) int {
+	code, err := command{
+		argv: argv, environ: withoutOurs(os.Environ()), signals: signals, report: report,
+		started: func(int) error { return nil },
+	}.run()
+	if err != nil {
+		report.line("%v", err)
+	}
+	return code
+}
+
+func runWatchdog(ctx context.Context, id string, report *reporter) int {
+	c, err := openCache()
+	if err == nil {
+		err = watch(ctx, c, id, os.Stdin, report)
+	}
+	if err != nil {
+		report.line("watchdog: %v", err)
+		return 1
+	}
+	return 0
+}
+
+// endWithGoRun asks for SIGTERM when a parent that is the go command dies: it
+// does not pass on what ends it, and nobody could reach us any more.
+func endWithGoRun() {
+	parent := os.Getppid()
+	if p, err := readProc(parent, ""); err == nil && p.Name == "go" {
+		_ = unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(syscall.SIGTERM), 0, 0, 0)
+	}
+}

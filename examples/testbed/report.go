@@ -1,0 +1,47 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+)
+
+// reporter writes the testbed's own lines, apart from the command's output.
+type reporter struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+func (r *reporter) line(format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	fmt.Fprintf(r.w, "testbed: "+format+"\n", args...)
+}
+
+// step runs f and says on one line what it was and how long it took. What
+// takes long is announced first, since the reader would wonder.
+func (r *reporter) step(name string, f func() error) error {
+	begin := time.Now()
+	announced := time.AfterFunc(3*time.Second, func() { r.line("%s ...", name) })
+	err := f()
+	announced.Stop()
+	took := time.Since(begin).Round(10 * time.Millisecond)
+	if err != nil {
+		r.line("%s: failed after %v", name, took)
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	r.line("%s (%v)", name, took)
+	return nil
+}
+
+// tornDown is the one line at the end of a run.
+func (r *reporter) tornDown(what string, begin time.Time, left []string) {
+	took := time.Since(begin).Round(10 * time.Millisecond)
+	if len(left) == 0 {
+		r.line("%s (%v), nothing left behind", what, took)
+		return
+	}
+	r.line("%s (%v), LEFT BEHIND: %s", what, took, strings.Join(left, "; "))
+}

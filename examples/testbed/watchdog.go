@@ -1,0 +1,78 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"syscall"
+	"time"
+)
+
+// watchdogArg makes the testbed be the watchdog of the run named after it.
+const watchdogArg = "watchdog-of"
+
+// watchdog is the parent's side: a child in a session of its own that does
+// the clean-up if the parent's end of a pipe closes before it says "done".
+type watchdog struct {
+	cmd  *exec.Cmd
+	pipe io.WriteCloser
+}
+
+const watchdogDone = "done"
+
+func startWatchdog(id string) (*watchdog, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(self, watchdogArg, id)
+	cmd.Env = withoutOurs(os.Environ()) // an outer testbed must not end it
+	cmd.Stderr = os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	pipe, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("watchdog: %w", err)
+	}
+	return &watchdog{cmd: cmd, pipe: pipe}, nil
+}
+
+// dismiss tells the watchdog that there is nothing to do, and joins it.
+func (w *watchdog) dismiss() error {
+	_, err := io.WriteString(w.pipe, watchdogDone)
+	if closeErr := w.pipe.Close(); err == nil {
+		err = closeErr
+	}
+	if waitErr := w.cmd.Wait(); err == nil {
+		err = waitErr
+	}
+	return err
+}
+
+// watch is the child's side.
+func watch(ctx context.Context, c cache, id string, parent io.Reader, report *reporter) error {
+	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGPIPE)
+	said, err := io.ReadAll(parent)
+	if err != nil || string(said) == watchdogDone {
+		return err
+	}
+	begin := time.Now()
+	return c.locked(ctx, "runs", func() error {
+		r, err := c.load(id)
+		if err != nil {
+			return err
+		}
+		others, err := c.liveRuns(id)
+		if err != nil {
+			return err
+		}
+		left, err := sweeper{cache: c, run: r, alone: len(others) == 0}.sweep(ctx)
+		report.tornDown("testbed was killed; cleaned up after it", begin, left)
+		return err
+	})
+}
