@@ -1,0 +1,88 @@
+package syncloop
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// dirty collects events until the loop gets to them. It is a set, so it is
+// bounded by the number of pods and sources, and adding to it never blocks.
+type dirty struct {
+	mu           sync.Mutex
+	sources      map[string]struct{}
+	syncs        map[types.UID]Kinds
+	housekeeping bool
+	// wake holds one token while there may be something to do.
+	wake chan struct{}
+}
+
+func newDirty() *dirty {
+	return &dirty{
+		sources: map[string]struct{}{},
+		syncs:   map[types.UID]Kinds{},
+		wake:    make(chan struct{}, 1),
+	}
+}
+
+// add records an event.
+func (d *dirty) add(e Event) {
+	d.mu.Lock()
+	switch {
+	case e.Kind == PodsChanged:
+		d.sources[e.Source] = struct{}{}
+	case e.Kind == Housekeeping:
+		d.housekeeping = true
+	case e.Kind.syncs() && e.UID != "":
+		d.syncs[e.UID] = d.syncs[e.UID].With(e.Kind)
+	default:
+		d.mu.Unlock()
+		return
+	}
+	d.mu.Unlock()
+	select {
+	case d.wake <- struct{}{}:
+	default:
+	}
+}
+
+// takeSources removes and returns the changed sources, by name.
+func (d *dirty) takeSources() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	names := slices.Sorted(maps.Keys(d.sources))
+	clear(d.sources)
+	return names
+}
+
+// takeSyncs removes and returns all pods to sync, by UID.
+func (d *dirty) takeSyncs() []Sync {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	syncs := make([]Sync, 0, len(d.syncs))
+	for uid, kinds := range d.syncs {
+		syncs = append(syncs, Sync{UID: uid, Kinds: kinds})
+	}
+	clear(d.syncs)
+	slices.SortFunc(syncs, func(a, b Sync) int { return cmp.Compare(a.UID, b.UID) })
+	return syncs
+}
+
+// takeHousekeeping tells whether housekeeping is due, and resets that.
+func (d *dirty) takeHousekeeping() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	due := d.housekeeping
+	d.housekeeping = false
+	return due
+}
+
+// size returns how many sources and pods wait.
+func (d *dirty) size() (sources, pods int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.sources), len(d.syncs)
+}

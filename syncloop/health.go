@@ -1,0 +1,183 @@
+package syncloop
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Status is what the loop is doing, for people and for health checks.
+type Status struct {
+	// Running tells whether Run is under way.
+	Running bool
+	// LastActive is when the loop last began or ended a step; zero before the
+	// first one.
+	LastActive time.Time
+	// Doing is the step under way, "" when the loop waits for events.
+	Doing string
+	// Since is when Doing began, zero without one.
+	Since time.Time
+	// Paused is why nothing is handled, nil when it is. PausedSince goes with it.
+	Paused      error
+	PausedSince time.Time
+	// HousekeepingAt is when housekeeping last began; HousekeepingErr what came
+	// of it.
+	HousekeepingAt  time.Time
+	HousekeepingErr error
+	// WaitingSources and WaitingPods count what is dirty and not yet handled.
+	WaitingSources, WaitingPods int
+	// Sources are the event sources by name; the source of pods is "pods".
+	Sources []SourceStatus
+}
+
+// SourceStatus is the state of one event source.
+type SourceStatus struct {
+	Name string
+	// Running tells whether its Run is under way.
+	Running bool
+	// Since is when it last started or ended.
+	Since time.Time
+	// Failures counts how often it has failed.
+	Failures int
+	// Err is its last error, kept while it runs again.
+	Err error
+}
+
+// Status returns what the loop is doing now.
+func (l *Loop) Status() Status {
+	st := l.state.snapshot()
+	st.WaitingSources, st.WaitingPods = l.dirty.size()
+	return st
+}
+
+// CheckHealth fails when one step, or the pause for lack of health, has lasted
+// longer than StallLimit, and after the loop has ended. A loop that was never
+// run is healthy, and so is one that waits for something to do.
+func (l *Loop) CheckHealth() error {
+	st := l.state.snapshot()
+	limit := l.cfg.StallLimit
+	switch {
+	case l.state.ended():
+		return errors.New("sync loop has ended")
+	case st.Doing != "" && time.Since(st.Since) > limit:
+		return fmt.Errorf("sync loop stalled: %s has been running for %s", st.Doing, time.Since(st.Since).Round(time.Second))
+	case st.Paused != nil && time.Since(st.PausedSince) > limit:
+		return fmt.Errorf("sync loop has handled nothing for %s: %w", time.Since(st.PausedSince).Round(time.Second), st.Paused)
+	}
+	return nil
+}
+
+// loopState is the part of the loop that others look at.
+type loopState struct {
+	mu      sync.Mutex
+	entered bool
+	st      Status
+	sources map[string]*SourceStatus
+}
+
+func (s *loopState) init(sources []string) {
+	s.sources = map[string]*SourceStatus{}
+	for _, name := range sources {
+		s.sources[name] = &SourceStatus{Name: name}
+	}
+}
+
+// enter tells whether this is the first time.
+func (s *loopState) enter() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.entered {
+		return false
+	}
+	s.entered, s.st.Running = true, true
+	return true
+}
+
+func (s *loopState) leave() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.st.Running = false
+}
+
+func (s *loopState) ended() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.entered && !s.st.Running
+}
+
+func (s *loopState) begin(what string, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.st.Doing, s.st.Since, s.st.LastActive = what, now, now
+}
+
+func (s *loopState) end(now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.st.Doing, s.st.Since, s.st.LastActive = "", time.Time{}, now
+}
+
+// pause tells whether this pause is news. A reason that changes is not: it often
+// says how long it has been lasting.
+func (s *loopState) pause(err error, now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	news := s.st.Paused == nil
+	if news {
+		s.st.PausedSince = now
+	}
+	s.st.Paused = err
+	return news
+}
+
+// resume tells whether there was a pause.
+func (s *loopState) resume() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	was := s.st.Paused != nil
+	s.st.Paused, s.st.PausedSince = nil, time.Time{}
+	return was
+}
+
+// housekept tells whether the outcome differs from the previous one.
+func (s *loopState) housekept(at time.Time, err error) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before := s.st.HousekeepingErr
+	s.st.HousekeepingAt, s.st.HousekeepingErr = at, err
+	if before == nil || err == nil {
+		return (before == nil) != (err == nil)
+	}
+	return before.Error() != err.Error()
+}
+
+func (s *loopState) sourceStarted(name string, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	src := s.sources[name]
+	src.Running, src.Since = true, now
+}
+
+func (s *loopState) sourceEnded(name string, err error, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	src := s.sources[name]
+	src.Running, src.Since = false, now
+	if err != nil {
+		src.Err = err
+		src.Failures++
+	}
+}
+
+func (s *loopState) snapshot() Status {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := s.st
+	for _, name := range slices.Sorted(maps.Keys(s.sources)) {
+		st.Sources = append(st.Sources, *s.sources[name])
+	}
+	return st
+}

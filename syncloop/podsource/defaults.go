@@ -1,0 +1,193 @@
+package podsource
+
+import (
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// The API server fills in what a manifest leaves out; for static pods this file
+// does. It covers the fields that a node agent reads:
+//
+//	field                                       default
+//	spec.restartPolicy                          Always
+//	spec.dnsPolicy                              ClusterFirst
+//	spec.schedulerName                          default-scheduler
+//	spec.terminationGracePeriodSeconds          30
+//	spec.enableServiceLinks                     true
+//	spec.securityContext                        {}
+//	volumes[]                                   emptyDir {} if no kind is given
+//	volumes[].hostPath.type                     ""
+//	volumes[].{secret,configMap,downwardAPI,
+//	           projected}.defaultMode           0644
+//	containers[].imagePullPolicy                Always for the tag latest or none, else IfNotPresent
+//	containers[].terminationMessagePath         /dev/termination-log
+//	containers[].terminationMessagePolicy       File
+//	containers[].ports[].protocol               TCP
+//	containers[].ports[].hostPort               containerPort, with hostNetwork
+//	containers[].resources.requests             limits, where only a limit is given
+//	containers[].securityContext.procMount      Default
+//	probes: timeoutSeconds, periodSeconds,
+//	        successThreshold, failureThreshold  1, 10, 1, 3
+//	probes: grpc.service                        ""
+//	httpGet (probes and hooks): path, scheme    /, HTTP
+//	fieldRef.apiVersion                         v1
+const (
+	defaultTerminationGrace    = 30
+	defaultFileMode            = 0o644
+	defaultTerminationLog      = "/dev/termination-log"
+	defaultProbeTimeout        = 1
+	defaultProbePeriod         = 10
+	defaultProbeSuccess        = 1
+	defaultProbeFailure        = 3
+	defaultTokenExpirationSecs = 60 * 60
+)
+
+// fill sets a value that was left out.
+func fill[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// fillPointer sets a pointer that was left out to a new value.
+func fillPointer[T any](field **T, value T) {
+	if *field == nil {
+		*field = &value
+	}
+}
+
+// setDefaults fills in what a manifest leaves out.
+func setDefaults(pod *v1.Pod) {
+	spec := &pod.Spec
+	fill(&spec.RestartPolicy, v1.RestartPolicyAlways)
+	fill(&spec.DNSPolicy, v1.DNSClusterFirst)
+	fill(&spec.SchedulerName, v1.DefaultSchedulerName)
+	fillPointer(&spec.TerminationGracePeriodSeconds, defaultTerminationGrace)
+	fillPointer(&spec.EnableServiceLinks, v1.DefaultEnableServiceLinks)
+	fillPointer(&spec.SecurityContext, v1.PodSecurityContext{})
+	for i := range spec.Volumes {
+		defaultVolume(&spec.Volumes[i].VolumeSource)
+	}
+	for i := range spec.InitContainers {
+		defaultContainer(&spec.InitContainers[i], spec.HostNetwork)
+	}
+	for i := range spec.Containers {
+		defaultContainer(&spec.Containers[i], spec.HostNetwork)
+	}
+}
+
+func defaultVolume(vol *v1.VolumeSource) {
+	switch {
+	case *vol == v1.VolumeSource{}:
+		vol.EmptyDir = &v1.EmptyDirVolumeSource{}
+	case vol.HostPath != nil:
+		fillPointer(&vol.HostPath.Type, v1.HostPathUnset)
+	case vol.Secret != nil:
+		fillPointer(&vol.Secret.DefaultMode, defaultFileMode)
+	case vol.ConfigMap != nil:
+		fillPointer(&vol.ConfigMap.DefaultMode, defaultFileMode)
+	case vol.DownwardAPI != nil:
+		fillPointer(&vol.DownwardAPI.DefaultMode, defaultFileMode)
+		defaultDownwardFiles(vol.DownwardAPI.Items)
+	case vol.Projected != nil:
+		fillPointer(&vol.Projected.DefaultMode, defaultFileMode)
+		for i := range vol.Projected.Sources {
+			defaultProjection(&vol.Projected.Sources[i])
+		}
+	}
+}
+
+func defaultProjection(src *v1.VolumeProjection) {
+	if src.DownwardAPI != nil {
+		defaultDownwardFiles(src.DownwardAPI.Items)
+	}
+	if src.ServiceAccountToken != nil {
+		fillPointer(&src.ServiceAccountToken.ExpirationSeconds, defaultTokenExpirationSecs)
+	}
+}
+
+func defaultDownwardFiles(files []v1.DownwardAPIVolumeFile) {
+	for i := range files {
+		if ref := files[i].FieldRef; ref != nil {
+			fill(&ref.APIVersion, "v1")
+		}
+	}
+}
+
+func defaultContainer(c *v1.Container, hostNetwork bool) {
+	fill(&c.ImagePullPolicy, defaultPullPolicy(c.Image))
+	fill(&c.TerminationMessagePath, defaultTerminationLog)
+	fill(&c.TerminationMessagePolicy, v1.TerminationMessageReadFile)
+	for i := range c.Ports {
+		fill(&c.Ports[i].Protocol, v1.ProtocolTCP)
+		if hostNetwork {
+			fill(&c.Ports[i].HostPort, c.Ports[i].ContainerPort)
+		}
+	}
+	for i := range c.Env {
+		if from := c.Env[i].ValueFrom; from != nil && from.FieldRef != nil {
+			fill(&from.FieldRef.APIVersion, "v1")
+		}
+	}
+	for name, limit := range c.Resources.Limits {
+		if c.Resources.Requests == nil {
+			c.Resources.Requests = v1.ResourceList{}
+		}
+		if _, ok := c.Resources.Requests[name]; !ok {
+			c.Resources.Requests[name] = limit.DeepCopy()
+		}
+	}
+	if c.SecurityContext != nil {
+		fillPointer(&c.SecurityContext.ProcMount, v1.DefaultProcMount)
+	}
+	for _, probe := range []*v1.Probe{c.LivenessProbe, c.ReadinessProbe, c.StartupProbe} {
+		defaultProbe(probe)
+	}
+	if c.Lifecycle != nil {
+		for _, hook := range []*v1.LifecycleHandler{c.Lifecycle.PostStart, c.Lifecycle.PreStop} {
+			if hook != nil {
+				defaultHTTP(hook.HTTPGet)
+			}
+		}
+	}
+}
+
+func defaultProbe(p *v1.Probe) {
+	if p == nil {
+		return
+	}
+	fill(&p.TimeoutSeconds, defaultProbeTimeout)
+	fill(&p.PeriodSeconds, defaultProbePeriod)
+	fill(&p.SuccessThreshold, defaultProbeSuccess)
+	fill(&p.FailureThreshold, defaultProbeFailure)
+	defaultHTTP(p.HTTPGet)
+	if p.GRPC != nil {
+		fillPointer(&p.GRPC.Service, "")
+	}
+}
+
+func defaultHTTP(get *v1.HTTPGetAction) {
+	if get == nil {
+		return
+	}
+	fill(&get.Path, "/")
+	fill(&get.Scheme, v1.URISchemeHTTP)
+}
+
+// defaultPullPolicy goes by the image's tag. An image with a digest never
+// changes; one without a tag means latest.
+func defaultPullPolicy(image string) v1.PullPolicy {
+	if strings.Contains(image, "@") {
+		return v1.PullIfNotPresent
+	}
+	tag := ""
+	if i := strings.LastIndex(image, ":"); i > strings.LastIndex(image, "/") {
+		tag = image[i+1:]
+	}
+	if tag == "" || tag == "latest" {
+		return v1.PullAlways
+	}
+	return v1.PullIfNotPresent
+}

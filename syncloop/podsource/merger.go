@@ -1,0 +1,292 @@
+package podsource
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/internal/podfacts"
+	"github.com/podwright/podwright/syncloop"
+)
+
+// MergerConfig configures a Merger. The zero value works.
+type MergerConfig struct {
+	// Sources are the names of sources that will deliver sets, beyond those that
+	// register themselves (NewFileSource, FromChannel). The Merger is not ready
+	// before each has delivered and has been handled: name only sources that are
+	// really there.
+	Sources []string
+	// Event records a Kubernetes event about a pod. nil records none.
+	Event func(ref v1.ObjectReference, eventtype, reason, message string)
+	// Logger receives warnings about pods that cannot be taken. nil discards.
+	Logger *slog.Logger
+}
+
+// ErrNoSource is returned for a source without a name.
+var ErrNoSource = errors.New("podsource: a source needs a name")
+
+// Merger keeps the newest complete set of pods of every named source and tells a
+// syncloop.Loop what changed: it is a syncloop.PodSource. Use NewMerger. It is
+// safe for concurrent use.
+type Merger struct {
+	cfg MergerConfig
+	// notify holds one token while there may be something to emit.
+	notify chan struct{}
+
+	mu      sync.Mutex
+	sources map[string]*sourceState
+	changed map[string]bool
+}
+
+// sourceState is what the Merger knows of one source. Its pods are the Merger's
+// own copies and never change.
+type sourceState struct {
+	// delivered: there was a set. taken: Changes has returned one. ready: what
+	// it returned has been handled.
+	delivered, taken, ready bool
+	newest                  []*v1.Pod
+	handled                 map[types.UID]*v1.Pod
+	// refused are the warnings about the newest set.
+	refused string
+}
+
+var _ syncloop.PodSource = (*Merger)(nil)
+
+// NewMerger returns a Merger with the configured sources.
+func NewMerger(cfg MergerConfig) (*Merger, error) {
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Event == nil {
+		cfg.Event = func(v1.ObjectReference, string, string, string) {}
+	}
+	m := &Merger{
+		cfg:     cfg,
+		notify:  make(chan struct{}, 1),
+		sources: map[string]*sourceState{},
+		changed: map[string]bool{},
+	}
+	for _, name := range cfg.Sources {
+		if err := m.Register(name); err != nil {
+			return nil, fmt.Errorf("MergerConfig.Sources: %w", err)
+		}
+	}
+	return m, nil
+}
+
+// Register announces a source: until it has delivered a set that has been
+// handled, the Merger is not ready. Registering a source again does nothing.
+func (m *Merger) Register(source string) error {
+	if source == "" {
+		return ErrNoSource
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.source(source)
+	return nil
+}
+
+// source returns the state of a source, creating it. Call it with mu held.
+func (m *Merger) source(name string) *sourceState {
+	src, ok := m.sources[name]
+	if !ok {
+		src = &sourceState{handled: map[types.UID]*v1.Pod{}}
+		m.sources[name] = src
+	}
+	return src
+}
+
+// Set replaces the complete set of pods of a source; an empty set means that it
+// has none. The pods are copied. Of several pods with one name and namespace, or
+// one UID, the first is taken; the others and pods without name or UID are left
+// out with a warning. Set registers the source.
+func (m *Merger) Set(source string, pods []*v1.Pod) error {
+	if source == "" {
+		return ErrNoSource
+	}
+	taken, refused := choose(pods)
+	if m.store(source, taken, refused) {
+		m.warn(source, refused)
+	}
+	select {
+	case m.notify <- struct{}{}:
+	default:
+	}
+	return nil
+}
+
+// store takes a set over and tells whether the refused pods are others than those
+// of the set before.
+func (m *Merger) store(source string, taken []*v1.Pod, refused []refusal) (news bool) {
+	var warnings strings.Builder
+	for _, r := range refused {
+		fmt.Fprintln(&warnings, podfacts.FullName(r.pod), r.pod.UID, r.message)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	src := m.source(source)
+	src.newest = adopt(source, taken, src.newest, time.Now())
+	src.delivered = true
+	m.changed[source] = true
+	news = src.refused != warnings.String()
+	src.refused = warnings.String()
+	return news
+}
+
+// refusal is a pod that is left out of a set, and why.
+type refusal struct {
+	pod     *v1.Pod
+	message string
+}
+
+// choose splits a set into the pods to take and the ones to leave out.
+func choose(pods []*v1.Pod) (taken []*v1.Pod, refused []refusal) {
+	names, uids := map[string]bool{}, map[types.UID]bool{}
+	for _, pod := range pods {
+		switch {
+		case pod == nil:
+		case pod.UID == "" || pod.Name == "":
+			refused = append(refused, refusal{pod, "a pod needs a name and a UID"})
+		case names[podfacts.FullName(pod)]:
+			refused = append(refused, refusal{pod, "another pod of the same source has the same name and namespace"})
+		case uids[pod.UID]:
+			refused = append(refused, refusal{pod, "another pod of the same source has the same UID"})
+		default:
+			names[podfacts.FullName(pod)], uids[pod.UID] = true, true
+			taken = append(taken, pod)
+		}
+	}
+	return taken, refused
+}
+
+// adopt copies the pods of a set and annotates the copies with their source and
+// the moment they were first seen.
+func adopt(source string, pods, before []*v1.Pod, now time.Time) []*v1.Pod {
+	seen := make(map[types.UID]string, len(before))
+	for _, pod := range before {
+		seen[pod.UID] = pod.Annotations[podfacts.ConfigSeen]
+	}
+	adopted := make([]*v1.Pod, 0, len(pods))
+	for _, pod := range pods {
+		pod = pod.DeepCopy()
+		if pod.Annotations == nil {
+			pod.Annotations = map[string]string{}
+		}
+		pod.Annotations[podfacts.ConfigSource] = source
+		if at, ok := seen[pod.UID]; ok {
+			pod.Annotations[podfacts.ConfigSeen] = at
+		} else {
+			pod.Annotations[podfacts.ConfigSeen] = now.Format(time.RFC3339Nano)
+		}
+		adopted = append(adopted, pod)
+	}
+	return adopted
+}
+
+// warn reports the pods that were left out of a set.
+func (m *Merger) warn(source string, refused []refusal) {
+	for _, r := range refused {
+		m.cfg.Logger.Warn("pod left out", "source", source, "namespace", r.pod.Namespace, "pod", r.pod.Name, "uid", r.pod.UID, "reason", r.message)
+		ref := v1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: r.pod.Namespace, Name: r.pod.Name, UID: r.pod.UID}
+		m.cfg.Event(ref, v1.EventTypeWarning, "FailedValidation", fmt.Sprintf("pod from %s left out: %s", source, r.message))
+	}
+}
+
+// Run emits syncloop.PodsChanged for each source that has a newer set, until ctx
+// is done.
+func (m *Merger) Run(ctx context.Context, emit func(syncloop.Event)) error {
+	m.mu.Lock()
+	for name, src := range m.sources {
+		if src.delivered {
+			m.changed[name] = true
+		}
+	}
+	m.mu.Unlock()
+	for {
+		for _, name := range m.takeChanged() {
+			emit(syncloop.Event{Kind: syncloop.PodsChanged, Source: name})
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-m.notify:
+		}
+	}
+}
+
+func (m *Merger) takeChanged() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	names := slices.Sorted(maps.Keys(m.changed))
+	clear(m.changed)
+	return names
+}
+
+// Changes returns what changed in a source since it was asked last. The pods are
+// the caller's own copies.
+func (m *Merger) Changes(source string) []syncloop.Change {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	src, ok := m.sources[source]
+	if !ok || !src.delivered {
+		return nil
+	}
+	changes := diff(source, src.handled, src.newest, !src.taken)
+	src.taken = true
+	src.handled = make(map[types.UID]*v1.Pod, len(src.newest))
+	for _, pod := range src.newest {
+		src.handled[pod.UID] = pod
+	}
+	for _, c := range changes {
+		for i, pod := range c.Pods {
+			c.Pods[i] = pod.DeepCopy()
+		}
+	}
+	return changes
+}
+
+// Handled marks a source as ready, if it has delivered a set that Changes has
+// returned.
+func (m *Merger) Handled(source string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if src, ok := m.sources[source]; ok && src.taken {
+		src.ready = true
+	}
+}
+
+// Ready tells whether every registered source has delivered a set and that set
+// has been handled. Before, nobody knows which pods should be there, so nothing
+// may be taken away.
+func (m *Merger) Ready() bool { return len(m.Waiting()) == 0 }
+
+// SourceReady is Ready for one source. A source that nobody registered is not
+// ready.
+func (m *Merger) SourceReady(source string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	src, ok := m.sources[source]
+	return ok && src.ready
+}
+
+// Waiting returns the names of the sources that are not ready.
+func (m *Merger) Waiting() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var names []string
+	for _, name := range slices.Sorted(maps.Keys(m.sources)) {
+		if !m.sources[name].ready {
+			names = append(names, name)
+		}
+	}
+	return names
+}

@@ -1,0 +1,361 @@
+package podsource
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/yaml"
+)
+
+// containerChecker carries what the containers of one pod must not share.
+type containerChecker struct {
+	pod       *v1.Pod
+	names     map[string]bool
+	hostPorts map[hostPort]bool
+	volumes   map[string]bool
+	errs      field.ErrorList
+}
+
+type hostPort struct {
+	protocol v1.Protocol
+	ip       string
+	port     int32
+}
+
+func checkContainers(pod *v1.Pod) field.ErrorList {
+	cc := &containerChecker{pod: pod, names: map[string]bool{}, hostPorts: map[hostPort]bool{}, volumes: map[string]bool{}}
+	for _, vol := range pod.Spec.Volumes {
+		cc.volumes[vol.Name] = true
+	}
+	root := field.NewPath("spec")
+	if len(pod.Spec.Containers) == 0 {
+		cc.add(field.Required(root.Child("containers"), ""))
+	}
+	for i := range pod.Spec.InitContainers {
+		c, at := &pod.Spec.InitContainers[i], root.Child("initContainers").Index(i)
+		cc.container(c, at)
+		sidecar := c.RestartPolicy != nil && *c.RestartPolicy == v1.ContainerRestartPolicyAlways
+		if !sidecar && (c.LivenessProbe != nil || c.ReadinessProbe != nil || c.StartupProbe != nil || c.Lifecycle != nil) {
+			cc.add(field.Forbidden(at, `probes and lifecycle hooks need restartPolicy "Always" in an init container`))
+		}
+	}
+	for i := range pod.Spec.Containers {
+		cc.container(&pod.Spec.Containers[i], root.Child("containers").Index(i))
+	}
+	return cc.errs
+}
+
+func (cc *containerChecker) add(errs ...*field.Error) { cc.errs = append(cc.errs, errs...) }
+
+func (cc *containerChecker) container(c *v1.Container, at *field.Path) {
+	cc.add(invalid(at.Child("name"), c.Name, validation.IsDNS1123Label(c.Name))...)
+	if cc.names[c.Name] {
+		cc.add(field.Duplicate(at.Child("name"), c.Name))
+	}
+	cc.names[c.Name] = true
+	switch {
+	case c.Image == "":
+		cc.add(field.Required(at.Child("image"), ""))
+	case strings.ContainsAny(c.Image, " \t\r\n"):
+		cc.add(field.Invalid(at.Child("image"), c.Image, "must not contain spaces"))
+	}
+	cc.add(oneOf(at.Child("imagePullPolicy"), c.ImagePullPolicy, v1.PullAlways, v1.PullIfNotPresent, v1.PullNever)...)
+	cc.add(oneOf(at.Child("terminationMessagePolicy"), c.TerminationMessagePolicy, v1.TerminationMessageReadFile, v1.TerminationMessageFallbackToLogsOnError)...)
+	if c.RestartPolicy != nil {
+		cc.add(oneOf(at.Child("restartPolicy"), *c.RestartPolicy, v1.ContainerRestartPolicyAlways, v1.ContainerRestartPolicyNever, v1.ContainerRestartPolicyOnFailure)...)
+	}
+	cc.ports(c, at)
+	cc.mounts(c, at)
+	cc.env(c, at)
+	cc.add(checkResources(&c.Resources, at.Child("resources"))...)
+	cc.handlers(c, at)
+	cc.security(c.SecurityContext, at.Child("securityContext"))
+}
+
+func (cc *containerChecker) ports(c *v1.Container, at *field.Path) {
+	names := map[string]bool{}
+	for i, port := range c.Ports {
+		at := at.Child("ports").Index(i)
+		cc.add(checkPort(at.Child("containerPort"), port.ContainerPort)...)
+		cc.add(oneOf(at.Child("protocol"), port.Protocol, v1.ProtocolTCP, v1.ProtocolUDP, v1.ProtocolSCTP)...)
+		if port.Name != "" {
+			cc.add(invalid(at.Child("name"), port.Name, validation.IsValidPortName(port.Name))...)
+			if names[port.Name] {
+				cc.add(field.Duplicate(at.Child("name"), port.Name))
+			}
+			names[port.Name] = true
+		}
+		if port.HostIP != "" {
+			cc.add(validation.IsValidIP(at.Child("hostIP"), port.HostIP)...)
+		}
+		if port.HostPort == 0 {
+			continue
+		}
+		cc.add(checkPort(at.Child("hostPort"), port.HostPort)...)
+		if cc.pod.Spec.HostNetwork && port.HostPort != port.ContainerPort {
+			cc.add(field.Invalid(at.Child("hostPort"), port.HostPort, "must equal containerPort with hostNetwork"))
+		}
+		key := hostPort{port.Protocol, port.HostIP, port.HostPort}
+		if cc.hostPorts[key] {
+			cc.add(field.Duplicate(at.Child("hostPort"), port.HostPort))
+		}
+		cc.hostPorts[key] = true
+	}
+}
+
+func checkPort(at *field.Path, port int32) field.ErrorList {
+	var errs field.ErrorList
+	for _, complaint := range validation.IsValidPortNum(int(port)) {
+		errs = append(errs, field.Invalid(at, port, complaint))
+	}
+	return errs
+}
+
+func (cc *containerChecker) mounts(c *v1.Container, at *field.Path) {
+	paths := map[string]bool{}
+	for i, m := range c.VolumeMounts {
+		at := at.Child("volumeMounts").Index(i)
+		if !cc.volumes[m.Name] {
+			cc.add(field.NotFound(at.Child("name"), m.Name))
+		}
+		switch {
+		case m.MountPath == "":
+			cc.add(field.Required(at.Child("mountPath"), ""))
+		case !path.IsAbs(m.MountPath):
+			cc.add(field.Invalid(at.Child("mountPath"), m.MountPath, "must be absolute"))
+		case paths[path.Clean(m.MountPath)]:
+			cc.add(field.Duplicate(at.Child("mountPath"), m.MountPath))
+		}
+		paths[path.Clean(m.MountPath)] = true
+		for name, sub := range map[string]string{"subPath": m.SubPath, "subPathExpr": m.SubPathExpr} {
+			if path.IsAbs(sub) || hasDotDot(sub) {
+				cc.add(field.Invalid(at.Child(name), sub, "must be relative and must not contain '..'"))
+			}
+		}
+		if m.SubPath != "" && m.SubPathExpr != "" {
+			cc.add(field.Forbidden(at.Child("subPathExpr"), "cannot be combined with subPath"))
+		}
+		if m.MountPropagation != nil {
+			cc.propagation(*m.MountPropagation, c.SecurityContext, at.Child("mountPropagation"))
+		}
+	}
+	for i, dev := range c.VolumeDevices {
+		if !cc.volumes[dev.Name] {
+			cc.add(field.NotFound(at.Child("volumeDevices").Index(i).Child("name"), dev.Name))
+		}
+	}
+}
+
+func (cc *containerChecker) propagation(mode v1.MountPropagationMode, sc *v1.SecurityContext, at *field.Path) {
+	cc.add(oneOf(at, mode, v1.MountPropagationNone, v1.MountPropagationHostToContainer, v1.MountPropagationBidirectional)...)
+	privileged := sc != nil && sc.Privileged != nil && *sc.Privileged
+	if mode == v1.MountPropagationBidirectional && !privileged {
+		cc.add(field.Forbidden(at, "Bidirectional needs a privileged container"))
+	}
+}
+
+func (cc *containerChecker) env(c *v1.Container, at *field.Path) {
+	for i, env := range c.Env {
+		at := at.Child("env").Index(i)
+		if env.Name == "" {
+			cc.add(field.Required(at.Child("name"), ""))
+		} else {
+			cc.add(invalid(at.Child("name"), env.Name, validation.IsRelaxedEnvVarName(env.Name))...)
+		}
+		if env.ValueFrom == nil {
+			continue
+		}
+		if env.Value != "" {
+			cc.add(field.Forbidden(at.Child("valueFrom"), "cannot be combined with value"))
+		}
+		from := env.ValueFrom
+		if count(from.FieldRef != nil, from.ResourceFieldRef != nil, from.SecretKeyRef != nil, from.ConfigMapKeyRef != nil, from.FileKeyRef != nil) != 1 {
+			cc.add(field.Invalid(at.Child("valueFrom"), "", "must name exactly one source"))
+		}
+		if from.FieldRef != nil && from.FieldRef.FieldPath == "" {
+			cc.add(field.Required(at.Child("valueFrom", "fieldRef", "fieldPath"), ""))
+		}
+		if from.ResourceFieldRef != nil && from.ResourceFieldRef.Resource == "" {
+			cc.add(field.Required(at.Child("valueFrom", "resourceFieldRef", "resource"), ""))
+		}
+	}
+}
+
+// handlers checks probes and lifecycle hooks.
+func (cc *containerChecker) handlers(c *v1.Container, at *field.Path) {
+	cc.probe(c.LivenessProbe, at.Child("livenessProbe"), true)
+	cc.probe(c.StartupProbe, at.Child("startupProbe"), true)
+	cc.probe(c.ReadinessProbe, at.Child("readinessProbe"), false)
+	if c.Lifecycle == nil {
+		return
+	}
+	cc.hook(c.Lifecycle.PostStart, at.Child("lifecycle", "postStart"))
+	cc.hook(c.Lifecycle.PreStop, at.Child("lifecycle", "preStop"))
+}
+
+func (cc *containerChecker) probe(p *v1.Probe, at *field.Path, oneSuccess bool) {
+	if p == nil {
+		return
+	}
+	if count(p.Exec != nil, p.HTTPGet != nil, p.TCPSocket != nil, p.GRPC != nil) != 1 {
+		cc.add(field.Invalid(at, "", "must name exactly one of exec, httpGet, tcpSocket, grpc"))
+	}
+	for name, value := range map[string]int32{"timeoutSeconds": p.TimeoutSeconds, "periodSeconds": p.PeriodSeconds,
+		"successThreshold": p.SuccessThreshold, "failureThreshold": p.FailureThreshold} {
+		if value < 1 {
+			cc.add(field.Invalid(at.Child(name), value, "must be at least 1"))
+		}
+	}
+	if p.InitialDelaySeconds < 0 {
+		cc.add(field.Invalid(at.Child("initialDelaySeconds"), p.InitialDelaySeconds, "must not be negative"))
+	}
+	if oneSuccess && p.SuccessThreshold > 1 {
+		cc.add(field.Invalid(at.Child("successThreshold"), p.SuccessThreshold, "must be 1"))
+	}
+	cc.add(atLeast(at.Child("terminationGracePeriodSeconds"), p.TerminationGracePeriodSeconds, 1)...)
+	cc.actions(p.Exec, p.HTTPGet, p.TCPSocket, at)
+	if p.GRPC != nil {
+		cc.add(checkPort(at.Child("grpc", "port"), p.GRPC.Port)...)
+	}
+}
+
+func (cc *containerChecker) hook(h *v1.LifecycleHandler, at *field.Path) {
+	if h == nil {
+		return
+	}
+	if count(h.Exec != nil, h.HTTPGet != nil, h.TCPSocket != nil, h.Sleep != nil) != 1 {
+		cc.add(field.Invalid(at, "", "must name exactly one of exec, httpGet, tcpSocket, sleep"))
+	}
+	cc.actions(h.Exec, h.HTTPGet, h.TCPSocket, at)
+	if h.Sleep != nil {
+		cc.add(atLeast(at.Child("sleep", "seconds"), &h.Sleep.Seconds, 0)...)
+	}
+}
+
+func (cc *containerChecker) actions(exec *v1.ExecAction, get *v1.HTTPGetAction, tcp *v1.TCPSocketAction, at *field.Path) {
+	if exec != nil && len(exec.Command) == 0 {
+		cc.add(field.Required(at.Child("exec", "command"), ""))
+	}
+	if get != nil {
+		cc.portRef(get.Port, at.Child("httpGet", "port"))
+		cc.add(oneOf(at.Child("httpGet", "scheme"), get.Scheme, v1.URISchemeHTTP, v1.URISchemeHTTPS)...)
+	}
+	if tcp != nil {
+		cc.portRef(tcp.Port, at.Child("tcpSocket", "port"))
+	}
+}
+
+// portRef checks the port of a probe or hook, a number or a name.
+func (cc *containerChecker) portRef(port intstr.IntOrString, at *field.Path) {
+	if port.Type == intstr.Int {
+		cc.add(checkPort(at, port.IntVal)...)
+		return
+	}
+	cc.add(invalid(at, port.StrVal, validation.IsValidPortName(port.StrVal))...)
+}
+
+func (cc *containerChecker) security(sc *v1.SecurityContext, at *field.Path) {
+	if sc == nil {
+		return
+	}
+	cc.add(checkIDs(sc.RunAsUser, sc.RunAsGroup, at)...)
+	cc.add(oneOf(at.Child("procMount"), *sc.ProcMount, v1.DefaultProcMount, v1.UnmaskedProcMount)...)
+	privileged := sc.Privileged != nil && *sc.Privileged
+	if privileged && sc.AllowPrivilegeEscalation != nil && !*sc.AllowPrivilegeEscalation {
+		cc.add(field.Invalid(at.Child("allowPrivilegeEscalation"), false, "cannot be false with privileged"))
+	}
+}
+
+func count(conditions ...bool) int {
+	n := 0
+	for _, c := range conditions {
+		if c {
+			n++
+		}
+	}
+	return n
+}
+
+// checkResources refuses negative quantities and limits below requests.
+func checkResources(r *v1.ResourceRequirements, at *field.Path) field.ErrorList {
+	if r == nil {
+		return nil
+	}
+	errs := append(checkQuantities(r.Limits, at.Child("limits")), checkQuantities(r.Requests, at.Child("requests"))...)
+	for _, name := range sortedNames(r.Requests) {
+		request := r.Requests[name]
+		if limit, ok := r.Limits[name]; ok && request.Cmp(limit) > 0 {
+			errs = append(errs, field.Invalid(at.Child("requests").Key(string(name)), request.String(), "must not exceed the limit of "+limit.String()))
+		}
+	}
+	return errs
+}
+
+func checkQuantities(list v1.ResourceList, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for _, name := range sortedNames(list) {
+		quantity := list[name]
+		errs = append(errs, invalid(at.Key(string(name)), string(name), validation.IsQualifiedName(string(name)))...)
+		if quantity.Sign() < 0 {
+			errs = append(errs, field.Invalid(at.Key(string(name)), quantity.String(), "must not be negative"))
+		}
+	}
+	return errs
+}
+
+func sortedNames(list v1.ResourceList) []v1.ResourceName {
+	names := make([]v1.ResourceName, 0, len(list))
+	for name := range list {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// badQuantity finds the quantity that a decoder refused: its own error does not
+// say where it was. It returns nil when all that it looks at are well formed.
+func badQuantity(manifest []byte) error {
+	type amounts map[string]any
+	type container struct {
+		Resources struct{ Limits, Requests amounts } `json:"resources"`
+	}
+	var root struct {
+		Spec struct {
+			InitContainers []container `json:"initContainers"`
+			Containers     []container `json:"containers"`
+			Overhead       amounts     `json:"overhead"`
+		} `json:"spec"`
+	}
+	if yaml.Unmarshal(manifest, &root) != nil {
+		return nil
+	}
+	var errs field.ErrorList
+	check := func(list amounts, at *field.Path) {
+		for name, value := range list {
+			text, ok := value.(string)
+			if !ok {
+				continue
+			}
+			if _, err := resource.ParseQuantity(text); err != nil {
+				errs = append(errs, field.Invalid(at.Key(name), text, "is not a quantity such as 100m or 64Mi"))
+			}
+		}
+	}
+	spec := field.NewPath("spec")
+	for list, containers := range map[string][]container{"initContainers": root.Spec.InitContainers, "containers": root.Spec.Containers} {
+		for i, c := range containers {
+			at := spec.Child(list).Index(i).Child("resources")
+			check(c.Resources.Limits, at.Child("limits"))
+			check(c.Resources.Requests, at.Child("requests"))
+		}
+	}
+	check(root.Spec.Overhead, spec.Child("overhead"))
+	slices.SortFunc(errs, func(a, b *field.Error) int { return strings.Compare(a.Field, b.Field) })
+	return joinErrors(errs)
+}
