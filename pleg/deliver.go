@@ -1,0 +1,105 @@
+package pleg
+
+import (
+	"context"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// maxQueued is how many events wait for a slow receiver in full. What comes on
+// top is folded into one PodSync per pod, so the queue is bounded by the number
+// of pods and no pod is forgotten.
+const maxQueued = 1000
+
+// delivery hands events and health to the callbacks, on a goroutine of its own:
+// a callback that takes long delays its next call and nothing else.
+type delivery struct {
+	onEvent  func(Event)
+	onHealth func(error)
+	wake     chan struct{} // capacity 1
+
+	mu     sync.Mutex
+	queue  []Event
+	folded map[types.UID]struct{}
+	health *error // the newest verdict that was not handed over
+}
+
+func newDelivery(cfg Config) *delivery {
+	return &delivery{
+		onEvent:  cfg.OnEvent,
+		onHealth: cfg.OnHealth,
+		wake:     make(chan struct{}, 1),
+		folded:   map[types.UID]struct{}{},
+	}
+}
+
+// add queues events. It never blocks.
+func (d *delivery) add(events []Event) {
+	if d.onEvent == nil || len(events) == 0 {
+		return
+	}
+	d.mu.Lock()
+	for _, e := range events {
+		if len(d.queue) < maxQueued {
+			d.queue = append(d.queue, e)
+		} else {
+			d.folded[e.UID] = struct{}{}
+		}
+	}
+	d.mu.Unlock()
+	poke(d.wake)
+}
+
+// verdict queues a change of health. Only the newest one is kept.
+func (d *delivery) verdict(err error) {
+	if d.onHealth == nil {
+		return
+	}
+	d.mu.Lock()
+	d.health = &err
+	d.mu.Unlock()
+	poke(d.wake)
+}
+
+// take returns what is queued.
+func (d *delivery) take() ([]Event, *error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	events, health := d.queue, d.health
+	for uid := range d.folded {
+		events = append(events, Event{UID: uid, Type: PodSync})
+	}
+	d.queue, d.health = nil, nil
+	clear(d.folded)
+	return events, health
+}
+
+// run calls the callbacks until the context ends.
+func (d *delivery) run(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-d.wake:
+		}
+		events, health := d.take()
+		if health != nil {
+			d.onHealth(*health)
+		}
+		for _, e := range events {
+			if ctx.Err() != nil {
+				return
+			}
+			d.onEvent(e)
+		}
+	}
+}
+
+// poke wakes the receiver of a channel with capacity 1.
+func poke(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,224 @@
+package pleg
+
+import (
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// EventType says what happened to a container, a sandbox or a pod.
+type EventType string
+
+// The event types that are delivered.
+const (
+	// Started tells that a container or sandbox runs that did not before.
+	Started EventType = "started"
+	// Died tells that a container or sandbox no longer runs.
+	Died EventType = "died"
+	// Removed tells that the runtime no longer has a container or sandbox. One
+	// that was last seen running has a Died of its own first.
+	Removed EventType = "removed"
+	// PodSync tells that the pod deserves another look although no container
+	// changed state: it was asked for with RequestReinspect, it could not be
+	// inspected for a while, or more precise events were given up because
+	// nobody took them.
+	PodSync EventType = "pod sync"
+
+	// changed is a move to or from an unknown state. It makes a pod worth
+	// inspecting and is never delivered.
+	changed EventType = "changed"
+)
+
+// Event says that something happened to a pod. It is comparable, and a reason
+// to look at the pod again, nothing more: what is true now is in the cache.
+type Event struct {
+	UID  types.UID
+	Type EventType
+	// ID is the runtime's own ID of the container or sandbox, "" for PodSync.
+	ID string
+	// Container is the container's name, "" for a sandbox and for PodSync.
+	Container string
+	// Sandbox tells that ID names a sandbox.
+	Sandbox bool
+}
+
+// String returns a short description for logs.
+func (e Event) String() string {
+	switch {
+	case e.Type == PodSync:
+		return fmt.Sprintf("%s %s", e.UID, e.Type)
+	case e.Sandbox:
+		return fmt.Sprintf("%s %s sandbox %s", e.UID, e.Type, e.ID)
+	default:
+		return fmt.Sprintf("%s %s container %s %s", e.UID, e.Type, e.Container, e.ID)
+	}
+}
+
+// phase is what the diff knows of a container or a sandbox: absent, or one of
+// three states. A created container counts as unknown.
+type phase int8
+
+const (
+	absent phase = iota
+	running
+	exited
+	unknown
+)
+
+func containerPhase(s State) phase {
+	switch s {
+	case StateRunning:
+		return running
+	case StateExited:
+		return exited
+	default:
+		return unknown
+	}
+}
+
+func sandboxPhase(s SandboxState) phase {
+	switch s {
+	case SandboxReady:
+		return running
+	case SandboxNotReady:
+		return exited
+	default:
+		return unknown
+	}
+}
+
+// transition is the table of events: what a step from one phase to another means.
+func transition(from, to phase) []EventType {
+	switch {
+	case from == to:
+		return nil
+	case to == running:
+		return []EventType{Started}
+	case to == exited:
+		return []EventType{Died}
+	case to == unknown:
+		return []EventType{changed}
+	case from == exited:
+		return []EventType{Removed}
+	default:
+		return []EventType{Died, Removed}
+	}
+}
+
+// diff returns what happened between two observations of one pod, changes to
+// unknown states included: first what became of the old, then what is new.
+func diff(uid types.UID, from, to *ObservedPod) []Event {
+	if same(from, to) {
+		return nil
+	}
+	var out []Event
+	add := func(e Event, a, b phase) {
+		for _, t := range transition(a, b) {
+			e.UID, e.Type = uid, t
+			out = append(out, e)
+		}
+	}
+	for _, c := range from.Containers {
+		add(Event{ID: c.ID.ID, Container: c.Name}, containerPhase(c.State), containerIn(to, c.ID))
+	}
+	for _, s := range from.Sandboxes {
+		add(Event{ID: s.ID, Sandbox: true}, sandboxPhase(s.State), sandboxIn(to, s.ID))
+	}
+	for _, s := range to.Sandboxes {
+		if sandboxIn(from, s.ID) == absent {
+			add(Event{ID: s.ID, Sandbox: true}, absent, sandboxPhase(s.State))
+		}
+	}
+	for _, c := range to.Containers {
+		if containerIn(from, c.ID) == absent {
+			add(Event{ID: c.ID.ID, Container: c.Name}, absent, containerPhase(c.State))
+		}
+	}
+	return out
+}
+
+// same tells that diff would find nothing. In an idle fleet it is called for
+// every pod at every list, so the usual case, same order and same states, costs
+// one pass and no allocation.
+func same(a, b *ObservedPod) bool {
+	if len(a.Containers) != len(b.Containers) || len(a.Sandboxes) != len(b.Sandboxes) {
+		return false
+	}
+	for i := range a.Containers {
+		x, y := &a.Containers[i], &b.Containers[i]
+		other := containerPhase(y.State)
+		if x.ID != y.ID {
+			other = containerIn(b, x.ID)
+		}
+		if other != containerPhase(x.State) {
+			return false
+		}
+	}
+	for i := range a.Sandboxes {
+		x, y := &a.Sandboxes[i], &b.Sandboxes[i]
+		other := sandboxPhase(y.State)
+		if x.ID != y.ID {
+			other = sandboxIn(b, x.ID)
+		}
+		if other != sandboxPhase(x.State) {
+			return false
+		}
+	}
+	return true
+}
+
+func containerIn(p *ObservedPod, id ContainerID) phase {
+	for i := range p.Containers {
+		if p.Containers[i].ID == id {
+			return containerPhase(p.Containers[i].State)
+		}
+	}
+	return absent
+}
+
+func sandboxIn(p *ObservedPod, id string) phase {
+	for i := range p.Sandboxes {
+		if p.Sandboxes[i].ID == id {
+			return sandboxPhase(p.Sandboxes[i].State)
+		}
+	}
+	return absent
+}
+
+// delivered drops the events that nobody is told about.
+func delivered(events []Event) []Event {
+	out := events[:0:0]
+	for _, e := range events {
+		if e.Type != changed {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// ObservedFrom returns what a list would show of a pod with this status. A
+// Runtime that has nothing cheaper may build its ListPods from it.
+func ObservedFrom(s *PodStatus) ObservedPod {
+	o := ObservedPod{UID: s.UID, Name: s.Name, Namespace: s.Namespace}
+	newest := func(t time.Time) {
+		if t.After(o.CreatedAt) {
+			o.CreatedAt = t
+		}
+	}
+	if len(s.Sandboxes) > 0 {
+		o.Sandboxes = make([]ObservedSandbox, len(s.Sandboxes))
+	}
+	for i, sb := range s.Sandboxes {
+		o.Sandboxes[i] = ObservedSandbox{ID: sb.ID, State: sb.State}
+		newest(sb.CreatedAt)
+	}
+	if len(s.Containers) > 0 {
+		o.Containers = make([]ObservedContainer, len(s.Containers))
+	}
+	for i, c := range s.Containers {
+		o.Containers[i] = ObservedContainer{ID: c.ID, Name: c.Name, State: c.State}
+		newest(c.CreatedAt)
+	}
+	return o
+}

@@ -1,0 +1,274 @@
+package pleg
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+var (
+	// ErrNoEvents is what a Runtime's PodEvents returns if it has no events.
+	ErrNoEvents = errors.New("pleg: the runtime has no events")
+	// ErrNotRunning is returned by calls that need Run to be running.
+	ErrNotRunning = errors.New("pleg: not running")
+	// ErrAlreadyRunning is returned by a second Run.
+	ErrAlreadyRunning = errors.New("pleg: already running")
+	// ErrNotInspected is returned by Get for a pod that a list showed and that
+	// nobody could look at yet.
+	ErrNotInspected = errors.New("pleg: listed but not inspected yet")
+	// ErrUnhealthy is wrapped by what Healthy and Health.Err return.
+	ErrUnhealthy = errors.New("pleg: unhealthy")
+)
+
+// Config configures a PLEG. Only Runtime is required.
+type Config struct {
+	// Runtime is what is observed. If it also implements EventStream, its events
+	// are used as hints.
+	Runtime Runtime
+	// RelistPeriod is the pause after each list of all pods; 0 means 1 s.
+	RelistPeriod time.Duration
+	// EventedRelistPeriod is that pause while the runtime's events can be relied
+	// on; 0 means 300 s.
+	EventedRelistPeriod time.Duration
+	// Threshold is the age of the last complete list beyond which the PLEG is
+	// unhealthy; 0 means 3 min.
+	Threshold time.Duration
+	// EventedThreshold is that age while the runtime's events can be relied on;
+	// 0 means 10 min.
+	EventedThreshold time.Duration
+	// ListTimeout bounds one ListPods; 0 means 2 min.
+	ListTimeout time.Duration
+	// InspectTimeout bounds one PodStatus; 0 means 2 min. Already after 5 s the
+	// pod counts as stale and makes room for the inspection of others.
+	InspectTimeout time.Duration
+	// MaxInspections is how many calls of PodStatus may run at the same time,
+	// not counting those that have run for more than 5 s; 0 means 16.
+	MaxInspections int
+	// ShutdownTimeout is how long Run waits, after its context ended, for calls
+	// into the Runtime and callbacks to return; 0 means 10 s.
+	ShutdownTimeout time.Duration
+	// OnEvent, if not nil, is called with each event, one at a time and in order
+	// per pod, on a goroutine of its own. It should not block: while it does,
+	// observation goes on and up to 1000 events wait; then further events are
+	// folded into one PodSync per pod.
+	OnEvent func(Event)
+	// OnHealth, if not nil, is called when the verdict of Healthy changes, on
+	// the same goroutine as OnEvent. The first call is the first nil.
+	OnHealth func(error)
+	// Logger receives changes of mode, failing lists and failing inspections;
+	// nil discards.
+	Logger *slog.Logger
+}
+
+// PLEG observes a runtime. Use New. All methods are safe for concurrent use.
+type PLEG struct {
+	cfg     Config
+	log     *slog.Logger
+	events  EventStream // nil when the runtime has none
+	deliver *delivery
+	wake    chan struct{} // capacity 1: something to do for Run
+
+	mu   sync.Mutex
+	core *core
+	// occupied: a Run has not returned; running: it still takes in results.
+	occupied, running bool
+}
+
+// New returns a PLEG, which observes nothing until Run is called.
+func New(cfg Config) (*PLEG, error) {
+	if err := cfg.complete(); err != nil {
+		return nil, err
+	}
+	p := &PLEG{cfg: cfg, log: cfg.Logger, deliver: newDelivery(cfg), wake: make(chan struct{}, 1)}
+	p.events, _ = cfg.Runtime.(EventStream)
+	p.core = newCore(cfg, p.events != nil)
+	return p, nil
+}
+
+// complete validates the config and fills in the defaults.
+func (c *Config) complete() error {
+	if c.Runtime == nil {
+		return errors.New("pleg: Config.Runtime: required")
+	}
+	durations := []struct {
+		name  string
+		value *time.Duration
+		zero  time.Duration
+	}{
+		{"RelistPeriod", &c.RelistPeriod, time.Second},
+		{"EventedRelistPeriod", &c.EventedRelistPeriod, 300 * time.Second},
+		{"Threshold", &c.Threshold, 3 * time.Minute},
+		{"EventedThreshold", &c.EventedThreshold, 10 * time.Minute},
+		{"ListTimeout", &c.ListTimeout, 2 * time.Minute},
+		{"InspectTimeout", &c.InspectTimeout, 2 * time.Minute},
+		{"ShutdownTimeout", &c.ShutdownTimeout, 10 * time.Second},
+	}
+	for _, d := range durations {
+		if *d.value < 0 {
+			return fmt.Errorf("pleg: Config.%s: negative: %v", d.name, *d.value)
+		}
+		if *d.value == 0 {
+			*d.value = d.zero
+		}
+	}
+	if c.MaxInspections < 0 {
+		return fmt.Errorf("pleg: Config.MaxInspections: negative: %d", c.MaxInspections)
+	}
+	if c.MaxInspections == 0 {
+		c.MaxInspections = 16
+	}
+	if c.Threshold <= c.RelistPeriod {
+		return fmt.Errorf("pleg: Config.Threshold: %v is not above RelistPeriod %v", c.Threshold, c.RelistPeriod)
+	}
+	if c.EventedThreshold <= c.EventedRelistPeriod {
+		return fmt.Errorf("pleg: Config.EventedThreshold: %v is not above EventedRelistPeriod %v", c.EventedThreshold, c.EventedRelistPeriod)
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return nil
+}
+
+// Get returns the newest known status of a pod from memory and never blocks. The
+// status is shared and must not be changed.
+//
+// A pod that nobody has seen has an empty status; its ObservedAt is when the pod
+// is known not to have been there, zero before the first complete list. If the
+// last look at the pod failed, Get returns the last good status, or an empty
+// one, together with the error. A pod that was listed and not looked at yet is
+// ErrNotInspected.
+func (p *PLEG) Get(uid types.UID) (*PodStatus, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r := p.core.pods[uid]
+	switch {
+	case r == nil:
+		return &PodStatus{UID: uid, ObservedAt: p.core.absentSince(nil)}, nil
+	case r.status != nil:
+		return r.status, r.err
+	case r.err != nil:
+		return &PodStatus{UID: uid}, r.err
+	case r.present:
+		return &PodStatus{UID: uid}, fmt.Errorf("pod %s: %w", uid, ErrNotInspected)
+	default:
+		return &PodStatus{UID: uid, ObservedAt: p.core.absentSince(r)}, nil
+	}
+}
+
+// Observe returns a status of the pod that was observed after the given moment:
+// a cached one if there is one, otherwise it looks at the pod and waits for
+// that. A look that begins after Observe was called is always new enough,
+// whatever the clocks say. Concurrent calls for one pod share one look.
+//
+// If the look fails Observe returns a nil status and the error; the next call
+// tries again. It returns the context's error when the context ends first, and
+// ErrNotRunning unless Run is running. The status is shared and must not be
+// changed.
+func (p *PLEG) Observe(ctx context.Context, uid types.UID, after time.Time) (*PodStatus, error) {
+	w, s, err := p.enqueue(uid, after)
+	if w == nil {
+		return s, err
+	}
+	select {
+	case a := <-w.answer:
+		return a.status, a.err
+	case <-ctx.Done():
+		p.abandon(uid, w)
+		return nil, fmt.Errorf("pod %s: observe: %w", uid, ctx.Err())
+	}
+}
+
+// enqueue returns a cached answer, or a waiter for one.
+func (p *PLEG) enqueue(uid types.UID, after time.Time) (*waiter, *PodStatus, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.running {
+		return nil, nil, fmt.Errorf("pod %s: observe: %w", uid, ErrNotRunning)
+	}
+	if s := p.core.cached(uid, after); s != nil {
+		return nil, s, nil
+	}
+	w := &waiter{ticket: p.core.seq, after: after, answer: make(chan answer, 1)}
+	r := p.core.get(uid)
+	r.waiters = append(r.waiters, w)
+	p.core.schedule(r)
+	poke(p.wake)
+	return w, nil, nil
+}
+
+// abandon removes a waiter that waits no longer.
+func (p *PLEG) abandon(uid types.UID, w *waiter) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.core.abandon(uid, w)
+}
+
+// RequestRelist asks for a look at one pod as soon as possible. It never blocks;
+// requests for one pod that was not looked at yet are one.
+func (p *PLEG) RequestRelist(uid types.UID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.core.want(p.core.get(uid), ask{request: true, due: time.Now()})
+	poke(p.wake)
+}
+
+// RequestReinspect asks for a look at one pod with the next list, at the latest
+// one RelistPeriod from now, even if the list shows no change. If the look
+// shows none either, it is reported with a PodSync. It never blocks.
+func (p *PLEG) RequestReinspect(uid types.UID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.core.want(p.core.get(uid), ask{reinspect: true, due: time.Now().Add(p.cfg.RelistPeriod)})
+	poke(p.wake)
+}
+
+// Pods returns all pods that the runtime has: those of the last complete list, as
+// amended by later looks at single pods, in no order. The slices inside are
+// shared and must not be changed. Without a complete list (see Complete) it
+// proves the absence of nothing.
+func (p *PLEG) Pods() []ObservedPod {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	out := make([]ObservedPod, 0, len(p.core.pods))
+	for _, r := range p.core.pods {
+		if r.present {
+			out = append(out, r.view)
+		}
+	}
+	return out
+}
+
+// ListedAt returns when the last complete list began, zero before the first of
+// this Run.
+func (p *PLEG) ListedAt() time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.core.list.at
+}
+
+// Complete tells that all pods were listed at least once in this Run.
+func (p *PLEG) Complete() bool { return !p.ListedAt().IsZero() }
+
+// Health returns the state of the observation.
+func (p *PLEG) Health() Health {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	h := p.core.health()
+	h.Running, h.Stale = p.running, p.core.stalePods(time.Now())
+	return h
+}
+
+// Healthy returns nil if the last complete list is young enough, otherwise an
+// error that wraps ErrUnhealthy and names the reason. It is cheap.
+func (p *PLEG) Healthy() error {
+	p.mu.Lock()
+	h := p.core.health()
+	h.Running = p.running
+	p.mu.Unlock()
+	return h.Err(time.Now())
+}

@@ -1,0 +1,49 @@
+package plegtest
+
+import (
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/pleg"
+)
+
+// Pod returns a pod with one ready sandbox, named "<uid>-sandbox" and with the
+// address 10.0.0.1, and the given containers in it, newest first.
+func Pod(uid types.UID, containers ...pleg.ContainerStatus) pleg.PodStatus {
+	s := pleg.PodStatus{
+		UID: uid, Name: string(uid), Namespace: "default",
+		Sandboxes: []pleg.Sandbox{{
+			ID: string(uid) + "-sandbox", State: pleg.SandboxReady,
+			HasNetworkStatus: true, IPs: []string{"10.0.0.1"},
+		}},
+		IPs: []string{"10.0.0.1"},
+	}
+	for _, c := range containers {
+		c.SandboxID = s.Sandboxes[0].ID
+		s.Containers = append(s.Containers, c)
+	}
+	return s
+}
+
+// Running returns a running container. The part of the ID before its last dash
+// is the container's name.
+func Running(id string) pleg.ContainerStatus { return container(id, pleg.StateRunning) }
+
+// Created returns a container that was not started.
+func Created(id string) pleg.ContainerStatus { return container(id, pleg.StateCreated) }
+
+// Exited returns a container that has exited with the code.
+func Exited(id string, code int32) pleg.ContainerStatus {
+	c := container(id, pleg.StateExited)
+	c.ExitCode = code
+	return c
+}
+
+func container(id string, s pleg.State) pleg.ContainerStatus {
+	name := id
+	if i := strings.LastIndex(id, "-"); i > 0 {
+		name = id[:i]
+	}
+	return pleg.ContainerStatus{ID: pleg.ContainerID{Runtime: "plegtest", ID: id}, Name: name, State: s}
+}

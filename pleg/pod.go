@@ -1,0 +1,391 @@
+package pleg
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+const (
+	// hintWindow is how soon after an inspection that a hint caused the next
+	// hint may cause another.
+	hintWindow = 10 * time.Millisecond
+	// stallAfter is how long an inspection may take before it gives up its slot
+	// and its pod counts as stale.
+	stallAfter = 5 * time.Second
+	// retryMin and retryMax bound the pause before a failed inspection is
+	// repeated.
+	retryMin = time.Second
+	retryMax = 30 * time.Second
+	// fruitlessFree is how many inspections in a row may find nothing of what
+	// the list had shown before they are slowed down like failed ones.
+	fruitlessFree = 3
+)
+
+// pod is what the core knows of one pod.
+type pod struct {
+	uid types.UID
+	// view is the newest sight of the pod, by a list or an inspection.
+	view    ObservedPod
+	viewSeq uint64
+	// present tells that by the newest sight the pod exists.
+	present bool
+	// gone is when a query began that did not find the pod, zero if it is
+	// present.
+	gone time.Time
+	// record is the base for events: what the last good inspection showed, or
+	// nothing since the pod is gone. seq is the number of that query; what an
+	// earlier query finds is rejected.
+	record ObservedPod
+	seq    uint64
+	// listed is the number of the last list that showed the pod.
+	listed uint64
+
+	// status is the cached status, nil before the first and when gone.
+	status *PodStatus
+	// err is why the last inspection failed, nil when it did not.
+	err error
+
+	inflight *query
+	ask      ask
+	waiters  []*waiter
+	place    slot
+
+	// failures and fruitless count in a row; notBefore is when a list may cause
+	// the next inspection.
+	failures  int
+	fruitless int
+	notBefore time.Time
+	// stale is since when the pod could not be inspected, zero when it could.
+	stale time.Time
+	// hinted is when the last inspection began that a hint had caused.
+	hinted time.Time
+}
+
+// ask is a wish for an inspection that nobody waits for. The zero value is none.
+type ask struct {
+	// ticket is the number of the last query that began before the wish.
+	ticket uint64
+	due    time.Time
+	set    bool
+	// hint: an event of the runtime caused it; look: a list showed a change;
+	// retry: the last one failed; request: somebody called RequestRelist;
+	// reinspect: somebody called RequestReinspect.
+	hint, look, retry, request, reinspect bool
+}
+
+// flagged tells that the inspection is reported even if nothing changed.
+func (a ask) flagged() bool { return a.retry || a.reinspect }
+
+// waiter is an Observe in progress.
+type waiter struct {
+	ticket uint64
+	after  time.Time
+	answer chan answer // capacity 1
+}
+
+type answer struct {
+	status *PodStatus
+	err    error
+}
+
+// served tells that what the query found is new enough for the waiter.
+func (w *waiter) served(q *query) bool {
+	return q.seq > w.ticket || q.started.After(w.after)
+}
+
+// wants merges a wish into what is already wished: the earliest due time and
+// the latest ticket count.
+func (p *pod) wants(a ask) {
+	if !a.set {
+		return
+	}
+	if p.ask.set {
+		a.due = earliestDue(a.due, p.ask.due)
+		a.ticket = max(a.ticket, p.ask.ticket)
+		a.hint = a.hint || p.ask.hint
+		a.look = a.look || p.ask.look
+		a.retry = a.retry || p.ask.retry
+		a.request = a.request || p.ask.request
+		a.reinspect = a.reinspect || p.ask.reinspect
+	}
+	p.ask = a
+}
+
+func earliestDue(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// want records a wish for an inspection.
+func (c *core) want(p *pod, a ask) {
+	a.set, a.ticket = true, c.seq
+	p.wants(a)
+	c.schedule(p)
+}
+
+// hint is told that something happened to a pod: the first hint is acted on at
+// once, the following ones within a short time together.
+func (c *core) hint(uid types.UID, now time.Time) {
+	p := c.get(uid)
+	due := now
+	if soonest := p.hinted.Add(hintWindow); soonest.After(now) {
+		due = soonest
+	}
+	c.want(p, ask{hint: true, due: due})
+}
+
+// schedule puts the pod into the order of inspections, or takes it out.
+func (c *core) schedule(p *pod) {
+	switch {
+	case p.inflight != nil:
+		c.todo.remove(p)
+	case len(p.waiters) > 0:
+		c.todo.put(p, true, time.Time{}, p.waiters[0].ticket)
+	case p.ask.set:
+		c.todo.put(p, false, p.ask.due, p.ask.ticket)
+	default:
+		c.todo.remove(p)
+		c.drop(p)
+	}
+}
+
+// drop forgets a pod of which nothing is left. While a list is in progress that
+// began before the pod went away, the record stays: the list may still show it.
+func (c *core) drop(p *pod) {
+	if p.present || p.inflight != nil || p.ask.set || len(p.waiters) > 0 || p.err != nil {
+		return
+	}
+	if c.list.query != nil && c.list.query.seq < p.seq {
+		return
+	}
+	delete(c.pods, p.uid)
+	delete(c.stale, p.uid)
+}
+
+// seen takes in what a list shows of a pod. A list only ever asks for a look at
+// the pod; what is true comes from inspections.
+func (c *core) seen(p *pod, o *ObservedPod, q *query, now time.Time) {
+	p.listed = q.seq
+	if q.seq > p.viewSeq && q.seq > p.seq {
+		p.view, p.viewSeq, p.present, p.gone = *o, q.seq, true, time.Time{}
+	}
+	if !same(&p.record, o) {
+		c.want(p, ask{look: true, due: latest(now, p.notBefore)})
+		return
+	}
+	p.fruitless = 0
+	if !p.ask.set || p.ask.ticket >= q.seq {
+		return
+	}
+	switch a := &p.ask; {
+	case a.reinspect:
+		c.want(p, ask{due: now})
+	case !a.hint && !a.retry && q.seq > p.seq:
+		// All that asked for it was a wish older than this list, which shows
+		// that nothing has changed.
+		p.ask = ask{}
+		c.schedule(p)
+	}
+}
+
+// unseen takes in that a list did not show a pod.
+func (c *core) unseen(p *pod, q *query, now time.Time) []Event {
+	if p.seq > q.seq {
+		// Looked at since the list began: look again rather than judge.
+		if p.present {
+			c.want(p, ask{look: true, due: latest(now, p.notBefore)})
+		}
+		c.drop(p)
+		return nil
+	}
+	events := diff(p.uid, &p.record, &ObservedPod{})
+	c.forget(p, q)
+	c.reply(p, q, answer{status: &PodStatus{UID: p.uid, ObservedAt: q.started}})
+	if p.ask.ticket < q.seq {
+		p.ask = ask{}
+	}
+	c.schedule(p)
+	return delivered(events)
+}
+
+// forget leaves nothing but a tombstone, which rejects what earlier queries may
+// still bring.
+func (c *core) forget(p *pod, q *query) {
+	p.record, p.seq = ObservedPod{}, q.seq
+	p.view, p.viewSeq = ObservedPod{}, q.seq
+	p.present, p.gone = false, q.started
+	p.status = nil
+	c.healthy(p)
+}
+
+func (c *core) healthy(p *pod) {
+	p.err, p.failures, p.notBefore, p.stale = nil, 0, time.Time{}, time.Time{}
+	delete(c.stale, p.uid)
+}
+
+// reply answers the waiters for whom the query is new enough.
+func (c *core) reply(p *pod, q *query, a answer) {
+	left := p.waiters[:0]
+	for _, w := range p.waiters {
+		if w.served(q) {
+			w.answer <- a
+		} else {
+			left = append(left, w)
+		}
+	}
+	clear(p.waiters[len(left):])
+	p.waiters = left
+}
+
+// applyInspection takes in the result of a look at one pod.
+func (c *core) applyInspection(r result, now time.Time) []Event {
+	q := r.query
+	c.release(q)
+	p := c.pods[q.uid]
+	p.inflight = nil
+	var events []Event
+	switch {
+	case p.seq > q.seq:
+		// A list has found meanwhile that the pod is gone. If this shows it,
+		// it may have come back: look again.
+		if r.err == nil && !r.status.Empty() {
+			c.want(p, ask{look: true, due: now})
+		}
+	case r.err != nil:
+		c.failed(p, q, r.err, now)
+		c.reply(p, q, answer{err: p.err})
+	default:
+		events = c.observed(p, q, r.status, now)
+	}
+	c.schedule(p)
+	return events
+}
+
+// failed keeps the error beside the last good status and asks for another try.
+// No event goes out and the record stays: the change is not lost.
+func (c *core) failed(p *pod, q *query, err error, now time.Time) {
+	p.err = fmt.Errorf("pod %s: inspect: %w", p.uid, err)
+	p.failures++
+	p.notBefore = now.Add(doubling(retryMin, retryMax, p.failures))
+	c.markStale(p, q.started)
+	again := q.ask
+	again.set, again.retry, again.due, again.ticket = true, true, p.notBefore, c.seq
+	p.wants(again)
+}
+
+// observed takes in a good status.
+func (c *core) observed(p *pod, q *query, s *PodStatus, now time.Time) []Event {
+	fresh := *s
+	fresh.UID, fresh.ObservedAt = p.uid, q.started
+	fresh.IPs = keepIPs(&fresh, p.status)
+	next := ObservedFrom(&fresh)
+	all := diff(p.uid, &p.record, &next)
+	if p.ask.look && same(&p.view, &next) {
+		p.dropLook()
+	}
+	if fresh.Empty() {
+		c.forget(p, q)
+	} else {
+		fresh.Name, fresh.Namespace = orElse(fresh.Name, p.view.Name), orElse(fresh.Namespace, p.view.Namespace)
+		next.Name, next.Namespace = fresh.Name, fresh.Namespace
+		p.record, p.seq, p.status = next, q.seq, &fresh
+		if q.seq > p.viewSeq {
+			p.view, p.viewSeq = next, q.seq
+		}
+		p.present, p.gone = true, time.Time{}
+		c.healthy(p)
+		p.judge(q, len(all) > 0, now)
+	}
+	c.reply(p, q, answer{status: &fresh})
+	events := delivered(all)
+	if len(events) == 0 && q.ask.flagged() {
+		events = append(events, Event{UID: p.uid, Type: PodSync})
+	}
+	return events
+}
+
+// dropLook drops the wish of a list that this inspection has fulfilled although
+// it began before the list ended.
+func (p *pod) dropLook() {
+	p.ask.look = false
+	if a := p.ask; !a.hint && !a.retry && !a.request && !a.reinspect {
+		p.ask = ask{}
+	}
+}
+
+// judge counts inspections that a list caused and that found nothing. A runtime
+// whose list and look keep contradicting each other must not be asked forever
+// at full speed.
+func (p *pod) judge(q *query, found bool, now time.Time) {
+	switch {
+	case found:
+		p.fruitless = 0
+	case q.ask.look:
+		p.fruitless++
+	}
+	if n := p.fruitless - fruitlessFree; n > 0 {
+		p.notBefore = now.Add(doubling(retryMin, retryMax, n+1))
+	}
+}
+
+// keepIPs returns the addresses for the new status: its own, else those of its
+// newest sandbox, else, once no sandbox is ready and the network may be torn
+// down, those known before. A ready sandbox without an address has none.
+func keepIPs(s, old *PodStatus) []string {
+	if len(s.IPs) > 0 {
+		return s.IPs
+	}
+	if len(s.Sandboxes) > 0 && len(s.Sandboxes[0].IPs) > 0 {
+		return s.Sandboxes[0].IPs
+	}
+	for _, sb := range s.Sandboxes {
+		if sb.State == SandboxReady {
+			return nil
+		}
+	}
+	if old == nil || s.Empty() {
+		return nil
+	}
+	return old.IPs
+}
+
+func orElse(s, other string) string {
+	if s != "" {
+		return s
+	}
+	return other
+}
+
+// cached returns a status that is newer than the given moment, nil if there is
+// none.
+func (c *core) cached(uid types.UID, after time.Time) *PodStatus {
+	p := c.pods[uid]
+	switch {
+	case p != nil && p.err != nil:
+		return nil
+	case p != nil && p.status != nil:
+		if p.status.ObservedAt.After(after) {
+			return p.status
+		}
+	default:
+		if t := c.absentSince(p); t.After(after) {
+			return &PodStatus{UID: uid, ObservedAt: t}
+		}
+	}
+	return nil
+}
+
+// abandon removes a waiter, and the wish for a look if it was the last.
+func (c *core) abandon(uid types.UID, w *waiter) {
+	p := c.pods[uid]
+	if p == nil {
+		return
+	}
+	p.waiters = slices.DeleteFunc(p.waiters, func(x *waiter) bool { return x == w })
+	c.schedule(p)
+}
