@@ -63,19 +63,28 @@ func ownCgroups(dirs, ids []string) []string {
 	return out
 }
 
-// emptiedParents picks the parents of pods that appeared during the run, and
-// are to go if nothing is left in them: children first. Below a parent that was
-// there before, only what held our own containers is looked at: the rest may
-// be the work of the machine's own kubelet.
-func emptiedParents(dirs, own, before []string) []string {
+// podLevel are the parents of containers' cgroups that are a pod's own: all
+// but those that every pod is below.
+func podLevel(own []string) []string {
+	shared := []string{"k8s.io", "kubepods", "kubepods.slice", "burstable", "besteffort",
+		"kubepods-burstable.slice", "kubepods-besteffort.slice"}
+	var out []string
+	for _, dir := range own {
+		parent := filepath.Dir(dir)
+		if podParent(parent) != "" && !slices.Contains(shared, filepath.Base(parent)) {
+			out = union(out, []string{parent})
+		}
+	}
+	return out
+}
+
+// emptiedParents picks what is below a parent of pods that appeared during the
+// run, parent included: children first. A parent that was there before is the
+// business of the machine's own kubelet or runtime.
+func emptiedParents(dirs, before []string) []string {
 	var out []string
 	for _, dir := range dirs {
-		top := podParent(dir)
-		if top == "" || slices.Contains(before, dir) || slices.Contains(own, dir) {
-			continue
-		}
-		held := slices.ContainsFunc(own, func(o string) bool { return strings.HasPrefix(o, dir+"/") })
-		if held || !slices.Contains(before, top) {
+		if top := podParent(dir); top != "" && !slices.Contains(before, top) {
 			out = append(out, dir)
 		}
 	}

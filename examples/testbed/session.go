@@ -221,6 +221,7 @@ func (s *session) tearDown(ctx context.Context) error {
 	if s.control != nil {
 		errs = append(errs, s.control.close())
 	}
+	pods := podLevel(ownCgroups(cgroupDirs(cgroupRoot), containerIDs(s.run.Dir)))
 	_ = s.eachRuntime(func(rt *containerd) error { return s.endRuntime(ctx, rt) }) // the sweep sees to what stays
 	if s.registry != nil {
 		errs = append(errs, s.registry.close())
@@ -229,7 +230,7 @@ func (s *session) tearDown(ctx context.Context) error {
 	err := s.cache.locked(ctx, "runs", func() error {
 		others, err := s.cache.liveRuns(s.run.ID)
 		errs = append(errs, err)
-		left, err = sweeper{cache: s.cache, run: s.run, alone: len(others) == 0}.sweep(ctx)
+		left, err = sweeper{cache: s.cache, run: s.run, alone: len(others) == 0, pods: pods}.sweep(ctx)
 		return err
 	})
 	errs = append(errs, err)

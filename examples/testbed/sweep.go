@@ -20,6 +20,8 @@ type sweeper struct {
 	cache cache
 	run   record
 	alone bool // no other testbed lives; shared parents may go
+	// pods are cgroups of pods that an orderly removal emptied before.
+	pods []string
 }
 
 // sweep returns what is left after its work, as words for a person; empty
@@ -37,7 +39,9 @@ func (s sweeper) sweep(ctx context.Context) ([]string, error) {
 	if alive(s.run.Command) {
 		_ = syscall.Kill(-s.run.Command.PID, syscall.SIGKILL)
 	}
-	thaw(ownCgroups(cgroupDirs(cgroupRoot), own.ids))
+	held := ownCgroups(cgroupDirs(cgroupRoot), own.ids)
+	s.pods = union(s.pods, podLevel(held))
+	thaw(held)
 	find := func() ([]procInfo, error) {
 		// A shim that was still starting a container may have made an id known.
 		own.ids = union(own.ids, containerIDs(s.run.Dir))
@@ -80,12 +84,13 @@ func (s sweeper) cleanNAT(ctx context.Context) error {
 
 func (s sweeper) removeCgroups(ids []string) error {
 	dirs := cgroupDirs(cgroupRoot)
-	own := ownCgroups(dirs, ids)
-	err := removeCgroups(own)
+	err := removeCgroups(ownCgroups(dirs, ids))
+	parents := s.pods
 	if s.alone {
-		for _, dir := range emptiedParents(dirs, own, s.run.Cgroups) {
-			_ = os.Remove(dir) // fails where something lives in it
-		}
+		parents = append(parents, emptiedParents(dirs, s.run.Cgroups)...)
+	}
+	for _, dir := range parents {
+		_ = os.Remove(dir) // fails where something lives in it
 	}
 	return err
 }
@@ -131,7 +136,7 @@ func shimSockets(dir string) []string {
 				continue
 			}
 			if socket := shimSocket(text); socket != "" {
-				out = append(out, socket)
+				out = union(out, []string{socket}) // containers share their pod's
 			}
 		}
 	}
