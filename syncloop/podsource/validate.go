@@ -35,18 +35,19 @@ func (d Decoder) validate(pod *v1.Pod) error {
 	return joinErrors(errs)
 }
 
-// joinErrors puts the first errors on one line.
+// joinErrors puts the first errors on one line. The same errors always make the
+// same text, in whatever order they were found.
 func joinErrors(errs field.ErrorList) error {
 	if len(errs) == 0 {
 		return nil
 	}
-	var texts []string
-	for i, err := range errs {
-		if i == maxReported {
-			texts = append(texts, "and more")
-			break
-		}
+	texts := make([]string, 0, len(errs))
+	for _, err := range errs {
 		texts = append(texts, err.Error())
+	}
+	slices.Sort(texts)
+	if len(texts) > maxReported {
+		texts = append(texts[:maxReported], fmt.Sprintf("and %d more", len(texts)-maxReported))
 	}
 	return cleanError(errors.New(strings.Join(texts, "; ")))
 }
@@ -107,7 +108,6 @@ func checkLabels(labels, annotations map[string]string, meta *field.Path) field.
 	for key := range annotations {
 		errs = append(errs, invalid(meta.Child("annotations").Key(key), key, validation.IsQualifiedName(strings.ToLower(key)))...)
 	}
-	slices.SortFunc(errs, func(a, b *field.Error) int { return strings.Compare(a.Error(), b.Error()) })
 	return errs
 }
 

@@ -356,6 +356,5 @@ func badQuantity(manifest []byte) error {
 		}
 	}
 	check(root.Spec.Overhead, spec.Child("overhead"))
-	slices.SortFunc(errs, func(a, b *field.Error) int { return strings.Compare(a.Field, b.Field) })
 	return joinErrors(errs)
 }

@@ -1,0 +1,274 @@
+package podsource
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/internal/podfacts"
+)
+
+// web is a manifest with a container of its own; the verb takes further fields.
+const web = `apiVersion: v1
+kind: Pod
+metadata:
+  name: web
+spec:
+  containers:
+  - name: app
+    image: nginx:1.27
+`
+
+func testDecoder() Decoder { return Decoder{NodeName: "Node-1"} }
+
+func TestDecodeMakesStaticPod(t *testing.T) {
+	pod, err := testDecoder().Decode([]byte(web), "file:/m/web.yaml")
+	require.NoError(t, err)
+	require.Equal(t, "web-node-1", pod.Name)
+	require.Equal(t, "default", pod.Namespace)
+	require.Equal(t, "Node-1", pod.Spec.NodeName)
+	require.Regexp(t, "^[0-9a-f]{32}$", string(pod.UID))
+	require.Equal(t, string(pod.UID), pod.Annotations[podfacts.ConfigHash])
+	require.Equal(t, v1.PodPending, pod.Status.Phase)
+	require.Equal(t, []v1.Toleration{{Operator: v1.TolerationOpExists, Effect: v1.TaintEffectNoExecute}}, pod.Spec.Tolerations)
+}
+
+func TestDecodeUID(t *testing.T) {
+	uid := func(manifest, node, origin string) types.UID {
+		pod, err := Decoder{NodeName: node}.Decode([]byte(manifest), origin)
+		require.NoError(t, err)
+		return pod.UID
+	}
+	base := uid(web, "n", "file:/a")
+	require.Equal(t, base, uid(web, "n", "file:/a"))
+	require.Equal(t, base, uid("# comment\n---\n"+web+"---\n", "n", "file:/a"), "only the content counts")
+	require.NotEqual(t, base, uid(web, "m", "file:/a"))
+	require.NotEqual(t, base, uid(web, "n", "file:/b"))
+	require.NotEqual(t, base, uid(strings.Replace(web, "1.27", "1.28", 1), "n", "file:/a"))
+	fixed := strings.Replace(web, "name: web", "name: web\n  uid: abc-1", 1)
+	require.Equal(t, types.UID("abc-1"), uid(fixed, "n", "file:/a"))
+}
+
+func TestDecodeDefaults(t *testing.T) {
+	pod, err := testDecoder().Decode([]byte(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"d"},"spec":{
+		"hostNetwork":true,
+		"volumes":[{"name":"h","hostPath":{"path":"/x"}}],
+		"containers":[{"name":"a","image":"nginx",
+			"ports":[{"containerPort":80}],
+			"resources":{"limits":{"cpu":"1","memory":"1Gi"},"requests":{"cpu":"500m"}},
+			"livenessProbe":{"httpGet":{"port":80}},
+			"readinessProbe":{"grpc":{"port":90}},
+			"env":[{"name":"IP","valueFrom":{"fieldRef":{"fieldPath":"status.podIP"}}}],
+			"securityContext":{}}]}}`), "")
+	require.NoError(t, err)
+	s, c := pod.Spec, pod.Spec.Containers[0]
+	require.Equal(t, v1.RestartPolicyAlways, s.RestartPolicy)
+	require.Equal(t, v1.DNSClusterFirst, s.DNSPolicy)
+	require.EqualValues(t, 30, *s.TerminationGracePeriodSeconds)
+	require.True(t, *s.EnableServiceLinks)
+	require.NotNil(t, s.SecurityContext)
+	require.Equal(t, v1.HostPathUnset, *s.Volumes[0].HostPath.Type)
+	require.Equal(t, v1.PullAlways, c.ImagePullPolicy)
+	require.Equal(t, "/dev/termination-log", c.TerminationMessagePath)
+	require.Equal(t, v1.TerminationMessageReadFile, c.TerminationMessagePolicy)
+	require.Equal(t, v1.ContainerPort{ContainerPort: 80, HostPort: 80, Protocol: v1.ProtocolTCP}, c.Ports[0])
+	require.Equal(t, "500m", c.Resources.Requests.Cpu().String())
+	require.Equal(t, "1Gi", c.Resources.Requests.Memory().String())
+	require.Equal(t, "/", c.LivenessProbe.HTTPGet.Path)
+	require.Equal(t, v1.URISchemeHTTP, c.LivenessProbe.HTTPGet.Scheme)
+	require.Equal(t, [4]int32{1, 10, 1, 3}, [4]int32{c.LivenessProbe.TimeoutSeconds, c.LivenessProbe.PeriodSeconds,
+		c.LivenessProbe.SuccessThreshold, c.LivenessProbe.FailureThreshold})
+	require.Equal(t, "", *c.ReadinessProbe.GRPC.Service)
+	require.Equal(t, "v1", c.Env[0].ValueFrom.FieldRef.APIVersion)
+	require.Equal(t, v1.DefaultProcMount, *c.SecurityContext.ProcMount)
+}
+
+func TestDefaultPullPolicy(t *testing.T) {
+	for image, want := range map[string]v1.PullPolicy{
+		"nginx":                  v1.PullAlways,
+		"nginx:latest":           v1.PullAlways,
+		"nginx:1.27":             v1.PullIfNotPresent,
+		"host:5000/nginx":        v1.PullAlways,
+		"host:5000/nginx:1":      v1.PullIfNotPresent,
+		"nginx@sha256:0123":      v1.PullIfNotPresent,
+		"nginx:latest@sha256:01": v1.PullIfNotPresent,
+	} {
+		require.Equal(t, want, defaultPullPolicy(image), image)
+	}
+}
+
+// TestDecodeRefuses shows S10 and the other manifests that are refused, and that
+// each error names the field.
+func TestDecodeRefuses(t *testing.T) {
+	container := func(fields string) string { return web + indent(fields, 4) }
+	spec := func(fields string) string { return strings.Replace(web, "spec:\n", "spec:\n"+indent(fields, 2), 1) }
+	meta := func(fields string) string {
+		return strings.Replace(web, "metadata:\n  name: web\n", "metadata:\n"+indent(fields, 2), 1)
+	}
+	for name, c := range map[string]struct{ manifest, want string }{
+		"empty":               {"", "manifest is empty"},
+		"comments only":       {"# nothing\n---\n", "manifest is empty"},
+		"binary":              {"\x7fELF\x00\x01", "not text"},
+		"not UTF-8":           {"\xff\xfe\x41", "not text"},
+		"not YAML":            {"a: [1,\nb: {", "yaml"},
+		"a scalar":            {"hello", "not an object"},
+		"a list":              {"- a\n- b", "not an object"},
+		"two pods":            {web + "---\n" + web, "2 YAML documents"},
+		"no kind":             {"apiVersion: v1\nmetadata: {}", "kind: Required"},
+		"deployment":          {"apiVersion: apps/v1\nkind: Deployment\nspec: {replicas: 1}", "kind: Unsupported value: \"Deployment\""},
+		"wrong version":       {"apiVersion: v2\nkind: Pod", "apiVersion: Unsupported"},
+		"unknown field":       {container("imagePullPolize: Always"), `unknown field "spec.containers[0].imagePullPolize"`},
+		"repeated field":      {container("image: other"), `"image" already set`},
+		"wrong case":          {container("Command: [a]"), `unknown field "spec.containers[0].Command"`},
+		"wrong type":          {container("ports: none"), "ports"},
+		"bad quantity":        {container("resources: {limits: {cpu: fast}}"), "spec.containers[0].resources.limits[cpu]"},
+		"negative quantity":   {container("resources: {limits: {cpu: -1}}"), "spec.containers[0].resources.limits[cpu]"},
+		"limit below request": {container("resources: {limits: {cpu: 1}, requests: {cpu: 2}}"), "spec.containers[0].resources.requests[cpu]"},
+		"no name":             {meta("labels: {a: b}"), "metadata.name: Required"},
+		"bad name":            {meta("name: Web_1"), "metadata.name: Invalid"},
+		"long name":           {meta("name: " + strings.Repeat("a", 250)), "with the node's name"},
+		"bad namespace":       {meta("name: a\nnamespace: a.b"), "metadata.namespace"},
+		"uid as path":         {meta("name: a\nuid: ../../etc"), "metadata.uid"},
+		"uid dots":            {meta("name: a\nuid: \"..\""), "metadata.uid"},
+		"mirror":              {meta("name: a\nannotations: {kubernetes.io/config.mirror: x}"), "config.mirror"},
+		"deleting":            {meta("name: a\ndeletionTimestamp: \"2026-01-01T00:00:00Z\""), "metadata.deletionTimestamp"},
+		"bad label":           {meta("name: a\nlabels: {a: \"b c\"}"), "metadata.labels[a]"},
+		"no containers":       {"apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: []}", "spec.containers: Required"},
+		"no image":            {strings.Replace(web, "image: nginx:1.27", "command: [a]", 1), "spec.containers[0].image: Required"},
+		"container name":      {strings.Replace(web, "name: app", "name: App", 1), "spec.containers[0].name"},
+		"container twice":     {web + "  - {name: app, image: b}\n", "spec.containers[1].name: Duplicate"},
+		"init container name": {spec("initContainers: [{name: app, image: b}]"), "spec.containers[0].name: Duplicate"},
+		"probe in init":       {spec("initContainers: [{name: i, image: b, livenessProbe: {exec: {command: [a]}}}]"), "spec.initContainers[0]: Forbidden"},
+		"restart policy":      {spec("restartPolicy: Sometimes"), "spec.restartPolicy: Unsupported"},
+		"dns policy":          {spec("dnsPolicy: Mine"), "spec.dnsPolicy: Unsupported"},
+		"dns none":            {spec("dnsPolicy: None"), "spec.dnsConfig.nameservers: Required"},
+		"grace":               {spec("terminationGracePeriodSeconds: -1"), "spec.terminationGracePeriodSeconds"},
+		"deadline":            {spec("activeDeadlineSeconds: 0"), "spec.activeDeadlineSeconds"},
+		"windows":             {spec("os: {name: windows}"), "spec.os.name"},
+		"ephemeral":           {spec("ephemeralContainers: [{name: e, image: b}]"), "spec.ephemeralContainers"},
+		"port range":          {container("ports: [{containerPort: 70000}]"), "spec.containers[0].ports[0].containerPort"},
+		"port zero":           {container("ports: [{hostPort: 1}]"), "spec.containers[0].ports[0].containerPort"},
+		"host port twice":     {container("ports: [{containerPort: 1, hostPort: 5}, {containerPort: 2, hostPort: 5}]"), "spec.containers[0].ports[1].hostPort: Duplicate"},
+		"protocol":            {container("ports: [{containerPort: 1, protocol: ICMP}]"), "spec.containers[0].ports[0].protocol"},
+		"unknown volume":      {container("volumeMounts: [{name: v, mountPath: /v}]"), "spec.containers[0].volumeMounts[0].name: Not found"},
+		"relative mount":      {spec("volumes: [{name: v, hostPath: {path: /x}}]") + indent("volumeMounts: [{name: v, mountPath: v}]", 4), "spec.containers[0].volumeMounts[0].mountPath"},
+		"mount twice":         {spec("volumes: [{name: v, hostPath: {path: /x}}]") + indent("volumeMounts: [{name: v, mountPath: /v}, {name: v, mountPath: /v/}]", 4), "spec.containers[0].volumeMounts[1].mountPath: Duplicate"},
+		"sub path":            {spec("volumes: [{name: v, hostPath: {path: /x}}]") + indent("volumeMounts: [{name: v, mountPath: /v, subPath: ../x}]", 4), "volumeMounts[0].subPath"},
+		"propagation":         {spec("volumes: [{name: v, hostPath: {path: /x}}]") + indent("volumeMounts: [{name: v, mountPath: /v, mountPropagation: Bidirectional}]", 4), "volumeMounts[0].mountPropagation"},
+		"volume twice":        {spec("volumes: [{name: v, hostPath: {path: /x}}, {name: v, hostPath: {path: /y}}]"), "spec.volumes[1].name: Duplicate"},
+		"volume of two kinds": {spec("volumes: [{name: v, hostPath: {path: /x}, nfs: {server: a, path: /b}}]"), "spec.volumes[0].nfs: Forbidden"},
+		"volume kind":         {spec("volumes: [{name: v, emptyDir: {}}]"), "spec.volumes[0].emptyDir: Forbidden"},
+		"volume of no kind":   {spec("volumes: [{name: v}]"), "spec.volumes[0].emptyDir: Forbidden"},
+		"host path":           {spec("volumes: [{name: v, hostPath: {path: /x/../y}}]"), "spec.volumes[0].hostPath.path"},
+		"host path type":      {spec("volumes: [{name: v, hostPath: {path: /x, type: Thing}}]"), "spec.volumes[0].hostPath.type"},
+		"env name":            {container("env: [{name: \"a=b\"}]"), "spec.containers[0].env[0].name"},
+		"env source":          {container("env: [{name: a, valueFrom: {}}]"), "spec.containers[0].env[0].valueFrom"},
+		"probe handler":       {container("livenessProbe: {periodSeconds: 1}"), "spec.containers[0].livenessProbe"},
+		"probe number":        {container("livenessProbe: {exec: {command: [a]}, periodSeconds: -1}"), "livenessProbe.periodSeconds"},
+		"probe port":          {container("livenessProbe: {tcpSocket: {port: 0}}"), "livenessProbe.tcpSocket.port"},
+		"hook":                {container("lifecycle: {preStop: {}}"), "lifecycle.preStop"},
+		"user":                {container("securityContext: {runAsUser: -5}"), "spec.containers[0].securityContext.runAsUser"},
+		"secret volume":       {spec("volumes: [{name: v, secret: {secretName: s}}]"), "spec.volumes[0].secret: Forbidden: a static pod must not refer to a Secret"},
+		"projected token":     {spec("volumes: [{name: v, projected: {sources: [{serviceAccountToken: {path: t}}]}}]"), "spec.volumes[0].projected.sources[0].serviceAccountToken: Forbidden"},
+		"claim":               {spec("volumes: [{name: v, persistentVolumeClaim: {claimName: c}}]"), "spec.volumes[0].persistentVolumeClaim: Forbidden"},
+		"service account":     {spec("serviceAccountName: sa"), "spec.serviceAccountName: Forbidden"},
+		"pull secret":         {spec("imagePullSecrets: [{name: s}]"), "spec.imagePullSecrets[0]: Forbidden"},
+		"secret env":          {container("env: [{name: a, valueFrom: {secretKeyRef: {name: s, key: k}}}]"), "spec.containers[0].env[0].valueFrom.secretKeyRef: Forbidden"},
+		"config map env":      {container("envFrom: [{configMapRef: {name: s}}]"), "spec.containers[0].envFrom[0].configMapRef: Forbidden"},
+		"resource claim":      {spec("resourceClaims: [{name: c, resourceClaimName: x}]"), "spec.resourceClaims[0]: Forbidden"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod, err := testDecoder().Decode([]byte(c.manifest), "file:/m")
+			require.ErrorContains(t, err, c.want)
+			require.NotContains(t, err.Error(), "\n")
+			require.Nil(t, pod)
+		})
+	}
+}
+
+func TestDecodeConfiguredAbilities(t *testing.T) {
+	manifest := web + `  serviceAccountName: sa
+  volumes:
+  - name: s
+    secret: {secretName: s}
+  - name: e
+    emptyDir: {}
+`
+	_, err := Decoder{NodeName: "n", Volumes: []string{"secret", "emptyDir"}, Objects: []string{"Secret", "ServiceAccount"}}.Decode([]byte(manifest), "")
+	require.NoError(t, err)
+	_, err = Decoder{NodeName: "n", Volumes: []string{}}.Decode([]byte(web), "")
+	require.NoError(t, err)
+	_, err = Decoder{}.Decode([]byte(web), "")
+	require.ErrorContains(t, err, "NodeName")
+}
+
+func TestDecodeErrorIsStable(t *testing.T) {
+	manifest := web + indent("livenessProbe: {periodSeconds: -1, timeoutSeconds: -1, failureThreshold: -1, successThreshold: -1}\nports: [{containerPort: -1}, {containerPort: -2}]", 4)
+	_, first := testDecoder().Decode([]byte(manifest), "")
+	require.ErrorContains(t, first, "more")
+	for range 50 {
+		_, err := testDecoder().Decode([]byte(manifest), "")
+		require.EqualError(t, err, first.Error())
+	}
+}
+
+func TestCountDocuments(t *testing.T) {
+	for manifest, want := range map[string]int{
+		"":                     0,
+		"# c\n":                0,
+		"---\n---\n":           0,
+		"a: b":                 1,
+		"---\na: b\n...\n":     1,
+		"%YAML 1.1\n---\na: b": 1,
+		"--- {a: b}\n":         1,
+		"a: b\n---\n# end\n":   1,
+		"a: b\n--- \nc: d":     2,
+		"a: b\r\n---\r\nc: d":  2,
+		"a: ---b\n----: c":     1,
+		"a: |\n  ---\n  b\n":   1,
+		"a: b\n...\nc: d\n":    2,
+		"{\n\"a\": \"---\"\n}": 1,
+	} {
+		require.Equal(t, want, countDocuments([]byte(manifest)), "%q", manifest)
+	}
+}
+
+func indent(text string, by int) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		fmt.Fprint(&b, strings.Repeat(" ", by), strings.TrimSuffix(line, "\n"), "\n")
+	}
+	return b.String()
+}
+
+func FuzzDecode(f *testing.F) {
+	for _, seed := range []string{
+		web, "", "---\n", "a: &a [*a]", `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"x"},"spec":{"containers":[{"name":"a","image":"b"}]}}`,
+		web + indent("resources: {limits: {cpu: fast}}", 4), web + "  volumes: [{name: v, hostPath: {path: /x}}]\n",
+		web + indent("securityContext: {runAsUser: -1}\nports: [{containerPort: 1}]\nlivenessProbe: {httpGet: {port: a}}", 4),
+		"kind: Pod\napiVersion: v1\nmetadata: null\nspec: null\n",
+	} {
+		f.Add([]byte(seed))
+	}
+	d := Decoder{NodeName: "n", Volumes: []string{"hostPath", "emptyDir", "projected", "downwardAPI"}}
+	f.Fuzz(func(t *testing.T, manifest []byte) {
+		pod, err := d.Decode(manifest, "file:/f")
+		if err != nil {
+			require.Nil(t, pod)
+			require.NotEmpty(t, err.Error())
+			require.NotContains(t, err.Error(), "\n")
+			require.Less(t, len(err.Error()), 1000)
+			return
+		}
+		require.NotEmpty(t, pod.UID)
+		require.NotContains(t, string(pod.UID), "/")
+		require.NotEmpty(t, pod.Spec.Containers)
+		again, err := d.Decode(manifest, "file:/f")
+		require.NoError(t, err)
+		require.Equal(t, pod, again)
+	})
+}

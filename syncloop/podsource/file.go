@@ -1,0 +1,283 @@
+package podsource
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/syncloop"
+)
+
+// FileConfig configures a FileSource.
+type FileConfig struct {
+	// Path is a folder of manifests, or one manifest. Required. It may appear
+	// later.
+	Path string
+	// Merger gets the pods. Required.
+	Merger *Merger
+	// Source is the name of the source; default "file".
+	Source string
+	// Decoder decodes the manifests. Its NodeName is required.
+	Decoder Decoder
+	// Period is the pause between two looks at Path that nothing prompted;
+	// default 20 s.
+	Period time.Duration
+	// MaxSize is the most bytes a manifest may have; default 10 MiB.
+	MaxSize int64
+	// Settle is how long a file must be gone before its pod is removed, how long
+	// a new file must be there before it takes a pod over from another file, and
+	// how long something must be wrong before it is reported; default 250 ms. It
+	// bridges what editors do while they save. New and changed manifests do not
+	// wait for it.
+	Settle time.Duration
+	// DropBroken removes the pod of a manifest that turns bad, as the upstream
+	// kubelet does. By default the last good version keeps running.
+	DropBroken bool
+	// Watch prompts looks at path: it calls changed whenever something there may
+	// have changed, once more when it begins to watch, and blocks until ctx is
+	// done or it cannot watch any longer. changed never blocks. An error that is
+	// errors.ErrUnsupported ends watching; after others it is called again.
+	// Default: inotify on Linux, ErrUnsupported elsewhere.
+	Watch func(ctx context.Context, path string, changed func(Hint)) error
+	// OnProblem is called for each new or changed problem, after it was logged.
+	// nil calls nothing.
+	OnProblem func(Problem)
+	// Logger receives one line per new or changed problem. nil discards.
+	Logger *slog.Logger
+}
+
+// Hint says that something may have changed.
+type Hint struct {
+	// Path is the file, "" when it is unknown which.
+	Path string
+	// Stage is what is known of its content.
+	Stage Stage
+}
+
+// Stage says how far the writing of a file has come.
+type Stage uint8
+
+// The stages of a file.
+const (
+	// Changed: something about the file is different.
+	Changed Stage = iota
+	// Writing: somebody is writing to it; a Hint that it is Written follows.
+	Writing
+	// Written: it was closed after writing, or moved here. It is complete.
+	Written
+)
+
+// The times of a FileSource that nobody needs to set.
+const (
+	// coalesce is how long a prompted look waits for further hints.
+	coalesce = 10 * time.Millisecond
+	// quiet is how long ago a file must have been written, when no Hint says
+	// that it is complete.
+	quiet = 50 * time.Millisecond
+	// longestWrite is how long a file that is being written is left alone after
+	// the last sign of it.
+	longestWrite = 10 * time.Second
+	// longestStart is how long the first set waits for files being written.
+	longestStart                 = 2 * time.Second
+	watchPauseMin, watchPauseMax = time.Second, 20 * time.Second
+)
+
+// FileSource reads static pods from a folder, or one file, and feeds a Merger.
+// It is a syncloop.EventSource. Use NewFileSource.
+type FileSource struct {
+	cfg    FileConfig
+	ledger *ledger
+	hints  hints
+	// delivered tells that a set has been handed over; only Run uses it.
+	delivered bool
+
+	mu       sync.Mutex
+	problems []Problem
+}
+
+var _ syncloop.EventSource = (*FileSource)(nil)
+
+// NewFileSource returns a FileSource and registers it with the Merger, which is
+// then not ready before the files have been read.
+func NewFileSource(cfg FileConfig) (*FileSource, error) {
+	switch {
+	case cfg.Path == "":
+		return nil, errors.New("podsource: FileConfig.Path is required")
+	case cfg.Merger == nil:
+		return nil, errors.New("podsource: FileConfig.Merger is required")
+	case cfg.Decoder.NodeName == "":
+		return nil, errors.New("podsource: FileConfig.Decoder.NodeName is required")
+	}
+	// A relative path would mean another UID for every working directory.
+	path, err := filepath.Abs(cfg.Path)
+	if err != nil {
+		return nil, fmt.Errorf("podsource: FileConfig.Path: %w", err)
+	}
+	cfg.Path = path
+	if cfg.Source == "" {
+		cfg.Source = "file"
+	}
+	if cfg.Period <= 0 {
+		cfg.Period = 20 * time.Second
+	}
+	if cfg.MaxSize <= 0 {
+		cfg.MaxSize = 10 << 20
+	}
+	if cfg.Settle <= 0 {
+		cfg.Settle = 250 * time.Millisecond
+	}
+	if cfg.Watch == nil {
+		cfg.Watch = watchPath
+	}
+	if cfg.OnProblem == nil {
+		cfg.OnProblem = func(Problem) {}
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if err := cfg.Merger.Register(cfg.Source); err != nil {
+		return nil, err
+	}
+	f := &FileSource{cfg: cfg}
+	f.hints.init()
+	f.ledger = &ledger{settle: cfg.Settle, dropBroken: cfg.DropBroken, files: map[string]*manifest{}, decode: f.decode}
+	return f, nil
+}
+
+func (f *FileSource) decode(path string, data []byte) (*v1.Pod, error) {
+	return f.cfg.Decoder.Decode(data, "file:"+path)
+}
+
+// Problems returns what cannot be used at the moment, by path.
+func (f *FileSource) Problems() []Problem {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.problems)
+}
+
+// Run reads the files, again whenever they change, until ctx is done.
+func (f *FileSource) Run(ctx context.Context, _ func(syncloop.Event)) error {
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	watching.Go(func() { f.watch(ctx) })
+	started := time.Now()
+	for {
+		recheck, err := f.look(started)
+		if err != nil {
+			return err
+		}
+		if !f.wait(ctx, recheck) {
+			return nil
+		}
+	}
+}
+
+// wait returns when it is time for another look, or false when ctx is done.
+func (f *FileSource) wait(ctx context.Context, recheck time.Duration) bool {
+	pause := f.cfg.Period
+	if recheck > 0 {
+		pause = min(pause, recheck)
+	}
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	case <-f.hints.prompt:
+	}
+	timer.Reset(coalesce)
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+// look takes one snapshot and hands over the set that follows from it.
+func (f *FileSource) look(started time.Time) (recheck time.Duration, err error) {
+	s := readManifests(f.cfg.Path, f.cfg.MaxSize)
+	now := time.Now()
+	v := f.ledger.apply(s, func(path string, modTime time.Time) time.Duration {
+		return f.hints.busy(path, modTime, now)
+	}, now)
+	f.hints.forget(now)
+	f.report(v.problems)
+	// Before the first set nobody knows what should run. A set without a file
+	// that is just being written would have its pod taken for a leftover.
+	early := !f.delivered && v.unsettled && now.Sub(started) < longestStart
+	if !v.known || early {
+		return v.recheck, nil
+	}
+	if err := f.cfg.Merger.Set(f.cfg.Source, v.pods); err != nil {
+		return 0, fmt.Errorf("manifests of %s: %w", f.cfg.Path, err)
+	}
+	f.delivered = true
+	return v.recheck, nil
+}
+
+// report publishes the problems and logs those that are new.
+func (f *FileSource) report(problems []Problem) {
+	for i := range problems {
+		if problems[i].Path == "" {
+			problems[i].Path = f.cfg.Path
+		}
+	}
+	f.mu.Lock()
+	before := f.problems
+	f.problems = problems
+	f.mu.Unlock()
+	for _, p := range problems {
+		known := slices.ContainsFunc(before, func(b Problem) bool { return b.Path == p.Path && b.Message == p.Message })
+		if known {
+			continue
+		}
+		f.cfg.Logger.Warn("manifest cannot be used", "path", p.Path, "err", p.Message, "keptLastGood", p.KeptLastGood)
+		f.cfg.OnProblem(p)
+	}
+	for _, b := range before {
+		if !slices.ContainsFunc(problems, func(p Problem) bool { return p.Path == b.Path }) {
+			f.cfg.Logger.Info("manifest is no longer a problem", "path", b.Path)
+		}
+	}
+}
+
+// watch keeps a watch on the path. Without one the period still finds changes.
+func (f *FileSource) watch(ctx context.Context) {
+	pause := watchPauseMin
+	for {
+		started := time.Now()
+		err := f.cfg.Watch(ctx, f.cfg.Path, f.hints.add)
+		if ctx.Err() != nil {
+			return
+		}
+		f.hints.reset()
+		if errors.Is(err, errors.ErrUnsupported) {
+			f.cfg.Logger.Info("manifests are not watched, only read periodically", "path", f.cfg.Path, "period", f.cfg.Period)
+			return
+		}
+		if time.Since(started) > watchPauseMax {
+			pause = watchPauseMin
+		}
+		f.cfg.Logger.Debug("watch on manifests ended", "path", f.cfg.Path, "err", err, "retryIn", pause)
+		timer := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-timer.C:
+		}
+		pause = min(2*pause, watchPauseMax)
+	}
+}

@@ -1,0 +1,89 @@
+package podsource
+
+import (
+	"sync"
+	"time"
+)
+
+// hints collects what a watch says between two looks at the files.
+type hints struct {
+	// prompt holds one token when it is time for a look.
+	prompt chan struct{}
+
+	mu sync.Mutex
+	// writing is when each file was last seen being written; written is when
+	// each was last known to be complete.
+	writing, written map[string]time.Time
+}
+
+func (h *hints) init() {
+	h.prompt = make(chan struct{}, 1)
+	h.writing, h.written = map[string]time.Time{}, map[string]time.Time{}
+}
+
+// add takes one hint. A file being written prompts nothing: another hint comes
+// when it is complete.
+func (h *hints) add(hint Hint) {
+	now := time.Now()
+	h.mu.Lock()
+	switch hint.Stage {
+	case Writing:
+		h.writing[hint.Path] = now
+	case Written:
+		delete(h.writing, hint.Path)
+		h.written[hint.Path] = now
+	default:
+		if hint.Path == "" {
+			// Something was missed, perhaps the end of a writing.
+			clear(h.writing)
+		}
+	}
+	h.mu.Unlock()
+	if hint.Stage == Writing {
+		return
+	}
+	select {
+	case h.prompt <- struct{}{}:
+	default:
+	}
+}
+
+// reset forgets what was being written: nobody watches any more.
+func (h *hints) reset() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	clear(h.writing)
+}
+
+// busy returns how long to leave a file alone, 0 when it is complete.
+func (h *hints) busy(path string, modTime, now time.Time) time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if at, ok := h.writing[path]; ok && now.Sub(at) < longestWrite {
+		return longestWrite - now.Sub(at)
+	}
+	if at, ok := h.written[path]; ok && !modTime.After(at) {
+		return 0
+	}
+	// A time that lies in the future tells nothing.
+	if age := now.Sub(modTime); age >= 0 && age < quiet {
+		return quiet - age
+	}
+	return 0
+}
+
+// forget drops what is too old to matter.
+func (h *hints) forget(now time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for path, at := range h.writing {
+		if now.Sub(at) >= longestWrite {
+			delete(h.writing, path)
+		}
+	}
+	for path, at := range h.written {
+		if now.Sub(at) >= longestWrite {
+			delete(h.written, path)
+		}
+	}
+}

@@ -1,0 +1,244 @@
+package podsource
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/internal/podfacts"
+)
+
+// Problem is a manifest, or the path of all of them, that cannot be used.
+type Problem struct {
+	// Path is the file, or the configured path.
+	Path string `json:"path"`
+	// Message says what is wrong and names the field if there is one.
+	Message string `json:"message"`
+	// Since is when something was first wrong with it.
+	Since time.Time `json:"since"`
+	// KeptLastGood tells that the pod of an earlier, good version keeps running.
+	KeptLastGood bool `json:"keptLastGood,omitempty"`
+}
+
+// ledger turns snapshots into sets of pods. It remembers what was good before,
+// so that an edit under way neither removes a pod nor replaces it by half of
+// itself. It has no clock and does no I/O.
+type ledger struct {
+	decode func(path string, data []byte) (*v1.Pod, error)
+	// settle is how long a file must be gone before its pod is removed, how long
+	// a new file must be there before it takes a pod over from another file, and
+	// how long something must be wrong before it counts as a problem.
+	settle     time.Duration
+	dropBroken bool
+
+	root  trouble
+	files map[string]*manifest
+}
+
+// manifest is what the ledger knows of one file.
+type manifest struct {
+	path string
+	// content is the digest of what was decoded last.
+	content [sha256.Size]byte
+	decoded bool
+	// good is the pod of the last good version, if any. keySince is when it
+	// first had its present name; accepted tells that it was in the last set.
+	good     *v1.Pod
+	keySince time.Time
+	accepted bool
+	// bad says why the newest version is not used.
+	bad string
+	// goneSince is when the file was first missed.
+	goneSince time.Time
+	trouble   trouble
+}
+
+// trouble is something wrong, since when, and what has been told of it.
+type trouble struct {
+	text   string
+	since  time.Time
+	logged string
+}
+
+// set updates the text; the trouble is as old as the first of an unbroken row.
+func (t *trouble) set(text string, now time.Time) {
+	if t.text == "" {
+		t.since = now
+	}
+	t.text = text
+}
+
+// verdict is what follows from a snapshot.
+type verdict struct {
+	// pods is the complete set, by path.
+	pods []*v1.Pod
+	// known is false when it is unknown which files exist: there is no set.
+	known bool
+	// unsettled tells that files are still being written.
+	unsettled bool
+	// problems are all problems, by path.
+	problems []Problem
+	// recheck is when to look again even if nothing changes; 0 for never.
+	recheck time.Duration
+}
+
+// wait makes sure that somebody looks again in d.
+func (v *verdict) wait(d time.Duration) {
+	if v.recheck == 0 || d < v.recheck {
+		v.recheck = max(d, time.Millisecond)
+	}
+}
+
+// apply takes a snapshot in. busy tells how long a file with a modification time
+// should be left alone because it is still being written; 0 means it is complete.
+func (l *ledger) apply(s snapshot, busy func(path string, modTime time.Time) time.Duration, now time.Time) verdict {
+	v := verdict{known: !s.unknown}
+	l.root.set(s.problem, now)
+	if !s.unknown {
+		l.takeFiles(s.files, busy, now, &v)
+	}
+	v.pods = l.choose(now, &v)
+	v.problems = l.problems(now, &v)
+	return v
+}
+
+func (l *ledger) takeFiles(files []reading, busy func(string, time.Time) time.Duration, now time.Time, v *verdict) {
+	present := make(map[string]bool, len(files))
+	for _, r := range files {
+		present[r.path] = true
+		m, ok := l.files[r.path]
+		if !ok {
+			m = &manifest{path: r.path}
+			l.files[r.path] = m
+		}
+		m.goneSince = time.Time{}
+		if hold := l.take(m, r, busy, now); hold > 0 {
+			v.unsettled = true
+			v.wait(hold)
+		}
+	}
+	for path, m := range l.files {
+		if present[path] {
+			continue
+		}
+		if m.goneSince.IsZero() {
+			m.goneSince = now
+		}
+		left := l.settle - now.Sub(m.goneSince)
+		if left <= 0 || m.good == nil {
+			delete(l.files, path)
+			continue
+		}
+		v.wait(left)
+	}
+}
+
+// take looks at one file. It returns how long to leave the file alone when it is
+// still being written.
+func (l *ledger) take(m *manifest, r reading, busy func(string, time.Time) time.Duration, now time.Time) time.Duration {
+	if r.problem != "" {
+		l.spoil(m, r.problem)
+		m.decoded = false
+		return 0
+	}
+	digest := sha256.Sum256(r.data)
+	if m.decoded && digest == m.content {
+		return 0
+	}
+	if hold := busy(r.path, r.modTime); hold > 0 {
+		return hold
+	}
+	m.content, m.decoded = digest, true
+	pod, err := l.decode(r.path, r.data)
+	if err != nil {
+		l.spoil(m, err.Error())
+		return 0
+	}
+	if m.good == nil || podfacts.FullName(m.good) != podfacts.FullName(pod) {
+		m.keySince = now
+	}
+	m.good, m.bad = pod, ""
+	return 0
+}
+
+// spoil notes that the newest version of a file is of no use.
+func (l *ledger) spoil(m *manifest, why string) {
+	m.bad = why
+	if l.dropBroken {
+		m.good = nil
+	}
+}
+
+// choose returns the pods of the set. Of several files with one pod the first by
+// name wins; but a file that has only just appeared does not take a pod over from
+// the file that has it: editors leave such files for a moment.
+func (l *ledger) choose(now time.Time, v *verdict) []*v1.Pod {
+	candidates := slices.SortedFunc(maps.Values(l.files), func(a, b *manifest) int {
+		if x, y := l.isNew(a, now), l.isNew(b, now); x != y {
+			if x {
+				return 1
+			}
+			return -1
+		}
+		return cmp.Compare(a.path, b.path)
+	})
+	byName, byUID := map[string]string{}, map[types.UID]string{}
+	var chosen []*manifest
+	for _, m := range candidates {
+		m.trouble.set(m.bad, now)
+		wasNew := l.isNew(m, now)
+		m.accepted = false
+		if m.good == nil {
+			continue
+		}
+		name := podfacts.FullName(m.good)
+		if rival := cmp.Or(byName[name], byUID[m.good.UID]); rival != "" {
+			m.trouble.set(fmt.Sprintf("pod %s/%s is defined by %s already", m.good.Namespace, m.good.Name, rival), now)
+			if wasNew {
+				v.wait(l.settle - now.Sub(m.keySince))
+			}
+			continue
+		}
+		byName[name], byUID[m.good.UID] = m.path, m.path
+		m.accepted = true
+		chosen = append(chosen, m)
+	}
+	slices.SortFunc(chosen, func(a, b *manifest) int { return cmp.Compare(a.path, b.path) })
+	pods := make([]*v1.Pod, 0, len(chosen))
+	for _, m := range chosen {
+		pods = append(pods, m.good)
+	}
+	return pods
+}
+
+// isNew tells whether a file may not yet take a pod over from another.
+func (l *ledger) isNew(m *manifest, now time.Time) bool {
+	return !m.accepted && now.Sub(m.keySince) < l.settle
+}
+
+// problems lists what has been wrong for long enough.
+func (l *ledger) problems(now time.Time, v *verdict) []Problem {
+	var list []Problem
+	add := func(path string, t *trouble, kept bool) {
+		if t.text == "" {
+			return
+		}
+		if left := l.settle - now.Sub(t.since); left > 0 {
+			v.wait(left)
+			return
+		}
+		list = append(list, Problem{Path: path, Message: t.text, Since: t.since, KeptLastGood: kept})
+	}
+	add("", &l.root, false)
+	for _, path := range slices.Sorted(maps.Keys(l.files)) {
+		m := l.files[path]
+		add(path, &m.trouble, m.bad != "" && m.accepted)
+	}
+	return list
+}
