@@ -37,12 +37,12 @@ type installer struct {
 // into the cache folder, not installed: no service can start, nothing that is
 // installed (Docker's containerd, say) is replaced.
 func (in installer) ensure(ctx context.Context) (tools, error) {
-	if t, err := in.find(); err == nil {
+	if t, err := in.find(); err == nil && len(missingPackages()) == 0 {
 		return t, nil
 	}
 	err := in.cache.locked(ctx, "install", func() error {
 		if err := in.packages(ctx); err != nil {
-			return err
+			in.report.line("going on without: %v", err)
 		}
 		if err := in.unpackDebs(ctx); err != nil {
 			return err
@@ -75,13 +75,7 @@ func (in installer) find() (tools, error) {
 	if t.cniBin, err = in.findCNI(); err != nil {
 		errs = append(errs, err)
 	}
-	if _, err := lookPath("gcc", systemPath); err != nil {
-		errs = append(errs, err)
-	}
-	iptables, err := lookPath("iptables", systemPath)
-	if err != nil {
-		errs = append(errs, err)
-	} else {
+	if iptables, err := lookPath("iptables", systemPath); err == nil {
 		t.portmap = exec.Command(iptables, "-w", "5", "-t", "nat", "-S").Run() == nil
 	}
 	return t, errors.Join(errs...)
@@ -158,9 +152,9 @@ func (in installer) findCNI() (string, error) {
 	return "", errors.New("CNI plugins: not found")
 }
 
-// packages installs what has to be part of the system: the C compiler for
-// the race detector, and iptables for host ports.
-func (in installer) packages(ctx context.Context) error {
+// missingPackages are those that have to be part of the system: the C compiler
+// for the race detector, and iptables for host ports. All else works without.
+func missingPackages() []string {
 	var missing []string
 	if _, err := lookPath("gcc", systemPath); err != nil {
 		missing = append(missing, "gcc", "libc6-dev")
@@ -168,6 +162,11 @@ func (in installer) packages(ctx context.Context) error {
 	if _, err := lookPath("iptables", systemPath); err != nil {
 		missing = append(missing, "iptables")
 	}
+	return missing
+}
+
+func (in installer) packages(ctx context.Context) error {
+	missing := missingPackages()
 	if len(missing) == 0 {
 		return nil
 	}
