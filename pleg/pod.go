@@ -145,9 +145,9 @@ func (c *core) schedule(p *pod) {
 	case p.inflight != nil:
 		c.todo.remove(p)
 	case len(p.waiters) > 0:
-		c.todo.put(p, true, time.Time{}, p.waiters[0].ticket)
+		c.todo.put(p, true, time.Time{})
 	case p.ask.set:
-		c.todo.put(p, false, p.ask.due, p.ask.ticket)
+		c.todo.put(p, false, p.ask.due)
 	default:
 		c.todo.remove(p)
 		c.drop(p)

@@ -8,7 +8,8 @@ import (
 // schedule orders the pods that are to be inspected: those that somebody waits
 // for first, then by when they are due, then by who asked first.
 type schedule struct {
-	h waiting
+	h     waiting
+	count uint64
 }
 
 // slot is a pod's place in the schedule.
@@ -16,16 +17,18 @@ type slot struct {
 	index  int // in the heap, -1 when not in it
 	urgent bool
 	due    time.Time
-	ticket uint64
+	order  uint64 // of entering
 }
 
 // put enters the pod or moves it.
-func (s *schedule) put(p *pod, urgent bool, due time.Time, ticket uint64) {
-	p.place.urgent, p.place.due, p.place.ticket = urgent, due, ticket
+func (s *schedule) put(p *pod, urgent bool, due time.Time) {
+	p.place.urgent, p.place.due = urgent, due
 	if p.place.index >= 0 {
 		heap.Fix(&s.h, p.place.index)
 		return
 	}
+	s.count++
+	p.place.order = s.count
 	heap.Push(&s.h, p)
 }
 
@@ -62,7 +65,7 @@ func (w waiting) Less(i, j int) bool {
 	case !a.urgent && !a.due.Equal(b.due):
 		return a.due.Before(b.due)
 	default:
-		return a.ticket < b.ticket
+		return a.order < b.order
 	}
 }
 

@@ -1,0 +1,375 @@
+package pleg
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// cellPod is a pod with at most one container and one sandbox.
+func cellPod(container, sandbox phase) *ObservedPod {
+	p := &ObservedPod{UID: "u"}
+	if container != absent {
+		s := map[phase]State{running: StateRunning, exited: StateExited, unknown: StateUnknown}[container]
+		p.Containers = []ObservedContainer{{ID: ContainerID{Runtime: "r", ID: "c"}, Name: "main", State: s}}
+	}
+	if sandbox != absent {
+		s := map[phase]SandboxState{running: SandboxReady, exited: SandboxNotReady, unknown: SandboxUnknown}[sandbox]
+		p.Sandboxes = []ObservedSandbox{{ID: "s", State: s}}
+	}
+	return p
+}
+
+// P1: every cell of the table, for containers and for sandboxes.
+func TestDiffTable(t *testing.T) {
+	phases := []phase{absent, running, exited, unknown}
+	want := map[phase][4][]EventType{ // by old; new: absent, running, exited, unknown
+		absent:  {nil, {Started}, {Died}, {changed}},
+		running: {{Died, Removed}, nil, {Died}, {changed}},
+		exited:  {{Removed}, {Started}, nil, {changed}},
+		unknown: {{Died, Removed}, {Started}, {Died}, nil},
+	}
+	kinds := func(events []Event) []EventType {
+		var out []EventType
+		for _, e := range events {
+			out = append(out, e.Type)
+		}
+		return out
+	}
+	for _, from := range phases {
+		for i, to := range phases {
+			events := diff("u", cellPod(from, absent), cellPod(to, absent))
+			require.Equal(t, want[from][i], kinds(events), "container %d -> %d", from, to)
+			for _, e := range events {
+				require.Equal(t, Event{UID: "u", Type: e.Type, ID: "c", Container: "main"}, e)
+			}
+			events = diff("u", cellPod(absent, from), cellPod(absent, to))
+			require.Equal(t, want[from][i], kinds(events), "sandbox %d -> %d", from, to)
+			for _, e := range events {
+				require.Equal(t, Event{UID: "u", Type: e.Type, ID: "s", Sandbox: true}, e)
+			}
+		}
+	}
+	created := cellPod(unknown, absent)
+	created.Containers[0].State = StateCreated
+	require.Empty(t, diff("u", created, cellPod(unknown, absent)), "created counts as unknown")
+}
+
+// The order of a list means nothing to the diff.
+func TestDiffIgnoresOrder(t *testing.T) {
+	a := &ObservedPod{Containers: []ObservedContainer{
+		{ID: ContainerID{ID: "1"}, State: StateRunning}, {ID: ContainerID{ID: "2"}, State: StateExited},
+	}, Sandboxes: []ObservedSandbox{{ID: "x", State: SandboxReady}, {ID: "y"}}}
+	b := &ObservedPod{Containers: slices.Clone(a.Containers), Sandboxes: slices.Clone(a.Sandboxes)}
+	slices.Reverse(b.Containers)
+	slices.Reverse(b.Sandboxes)
+	require.True(t, same(a, b))
+	require.Empty(t, diff("u", a, b))
+	b.Containers[0].State = StateRunning
+	require.False(t, same(a, b))
+}
+
+// script drives a core by hand.
+type script struct {
+	t   *testing.T
+	c   *core
+	now time.Time
+}
+
+func newScript(t *testing.T) *script {
+	cfg := Config{Runtime: struct{ Runtime }{}}
+	require.NoError(t, cfg.complete())
+	s := &script{t: t, c: newCore(cfg, false), now: time.Unix(1000, 0)}
+	s.c.begin(s.now)
+	return s
+}
+
+// start returns the next query, which must be of the kind.
+func (s *script) start(k kind) *query {
+	s.t.Helper()
+	s.now = s.now.Add(time.Millisecond)
+	q, _ := s.c.next(s.now)
+	require.NotNil(s.t, q)
+	require.Equal(s.t, k, q.kind)
+	return q
+}
+
+func (s *script) idle() {
+	s.t.Helper()
+	q, _ := s.c.next(s.now)
+	require.Nil(s.t, q)
+}
+
+func (s *script) listed(q *query, pods ...*PodStatus) []Event {
+	s.now = s.now.Add(time.Millisecond)
+	var list []ObservedPod
+	for _, p := range pods {
+		list = append(list, ObservedFrom(p))
+	}
+	return s.c.apply(result{query: q, pods: list}, s.now)
+}
+
+func (s *script) inspected(q *query, p *PodStatus) []Event {
+	s.now = s.now.Add(time.Millisecond)
+	return s.c.apply(result{query: q, status: p}, s.now)
+}
+
+func (s *script) observe(uid types.UID) *waiter {
+	w := &waiter{ticket: s.c.seq, after: s.now, answer: make(chan answer, 1)}
+	p := s.c.get(uid)
+	p.waiters = append(p.waiters, w)
+	s.c.schedule(p)
+	return w
+}
+
+// relist passes the time to the next list and performs it.
+func (s *script) relist(pods ...*PodStatus) []Event {
+	s.t.Helper()
+	s.now = s.now.Add(s.c.cfg.RelistPeriod)
+	return s.listed(s.start(listAll), pods...)
+}
+
+func onePod(uid types.UID, states ...State) *PodStatus {
+	p := &PodStatus{UID: uid, Sandboxes: []Sandbox{{ID: string(uid) + "-s", State: SandboxReady, IPs: []string{"10.0.0.1"}}}}
+	for i, st := range states {
+		p.Containers = append(p.Containers, ContainerStatus{ID: ContainerID{ID: string(uid) + string(rune('a'+i))}, Name: "c", State: st})
+	}
+	return p
+}
+
+// know makes the core know the pod.
+func (s *script) know(p *PodStatus) {
+	s.t.Helper()
+	s.relist(p)
+	s.inspected(s.start(inspectOne), p)
+	s.idle()
+}
+
+// A list that began before a look at a pod does not roll it back.
+func TestOlderListDoesNotRollBack(t *testing.T) {
+	s := newScript(t)
+	old := onePod("u", StateRunning)
+	s.know(old)
+	s.now = s.now.Add(time.Second)
+	list := s.start(listAll)
+	s.c.want(s.c.get("u"), ask{request: true, due: s.now})
+	look := s.start(inspectOne)
+	now := onePod("u", StateExited)
+	require.Len(t, s.inspected(look, now), 1)
+	require.Empty(t, s.listed(list, old))
+	require.Equal(t, StateExited, s.c.pods["u"].view.Containers[0].State)
+	require.Equal(t, StateExited, s.c.pods["u"].status.Containers[0].State)
+	// It causes another look, which finds nothing new.
+	require.Empty(t, s.inspected(s.start(inspectOne), now))
+	s.idle()
+
+	// The same for a pod that is gone, and for one that is new.
+	s.now = s.now.Add(time.Second)
+	list = s.start(listAll)
+	s.c.want(s.c.get("u"), ask{request: true, due: s.now})
+	s.c.want(s.c.get("v"), ask{request: true, due: s.now})
+	require.Len(t, s.inspected(s.start(inspectOne), &PodStatus{UID: "u"}), 3)
+	fresh := onePod("v", StateRunning)
+	require.Len(t, s.inspected(s.start(inspectOne), fresh), 2)
+	require.Empty(t, s.listed(list, now))
+	require.False(t, s.c.pods["u"].present)
+	require.True(t, s.c.pods["v"].present)
+	for range 2 {
+		q := s.start(inspectOne)
+		if q.uid == "u" {
+			require.Empty(t, s.inspected(q, &PodStatus{UID: "u"}))
+		} else {
+			require.Empty(t, s.inspected(q, fresh))
+		}
+	}
+	require.NotContains(t, s.c.pods, types.UID("u"), "the tombstone goes with the list it was for")
+}
+
+// P11, tombstones: a look that began before the list that missed the pod does not
+// bring it back, but is followed by another one.
+func TestOlderLookDoesNotResurrect(t *testing.T) {
+	s := newScript(t)
+	p := onePod("u", StateRunning)
+	s.know(p)
+	s.c.want(s.c.get("u"), ask{request: true, due: s.now})
+	look := s.start(inspectOne)
+	w := s.observe("u") // after the look began
+	events := s.relist()
+	require.ElementsMatch(t, []EventType{Died, Removed, Died, Removed}, []EventType{events[0].Type, events[1].Type, events[2].Type, events[3].Type})
+	require.True(t, (<-w.answer).status.Empty())
+	require.Empty(t, s.inspected(look, p))
+	require.False(t, s.c.pods["u"].present)
+	require.Nil(t, s.c.pods["u"].status)
+	require.Empty(t, s.inspected(s.start(inspectOne), &PodStatus{UID: "u"}))
+	require.Empty(t, s.c.pods)
+}
+
+// P2 in part, #24819: the error of a pod that is gone does not stick.
+func TestErrorGoesWithThePod(t *testing.T) {
+	s := newScript(t)
+	s.know(onePod("u", StateRunning))
+	s.relist(onePod("u", StateExited))
+	s.c.apply(result{query: s.start(inspectOne), err: errors.New("no")}, s.now)
+	require.Error(t, s.c.pods["u"].err)
+	require.Equal(t, StateRunning, s.c.pods["u"].record.Containers[0].State, "the record is not advanced")
+	require.Len(t, s.c.stale, 1)
+	require.Len(t, s.relist(), 4)
+	require.Empty(t, s.c.pods)
+	require.Empty(t, s.c.stale)
+}
+
+// P6: a request that is older than the beginning of a list that shows no change
+// is served by it.
+func TestRequestServedByList(t *testing.T) {
+	s := newScript(t)
+	s.c.cfg.MaxInspections = 1
+	p, other := onePod("u", StateRunning), onePod("o", StateRunning)
+	s.know(p)
+	s.c.want(s.c.get("o"), ask{request: true, due: s.now})
+	busy := s.start(inspectOne)
+	s.c.want(s.c.get("u"), ask{request: true, due: s.now})
+	s.idle() // no slot free
+	s.relist(p, other)
+	require.Len(t, s.inspected(busy, other), 2)
+	s.idle() // neither the request nor what the list showed of the other is left
+}
+
+// A list that keeps contradicting what a look finds slows its own looks down.
+func TestContradictionSlowsDown(t *testing.T) {
+	s := newScript(t)
+	truth, wrong := onePod("u", StateRunning), onePod("u", StateExited)
+	s.know(truth)
+	looks := 0
+	for range 100 {
+		s.relist(wrong)
+		if q, _ := s.c.next(s.now); q != nil {
+			looks++
+			require.Empty(t, s.inspected(q, truth))
+		}
+	}
+	require.Less(t, looks, 15)
+	require.Len(t, s.relist(truth), 0)
+	s.idle()
+}
+
+// Waiters come before everybody else, and the rest in order of due time.
+func TestScheduleOrder(t *testing.T) {
+	s := newScript(t)
+	s.listed(s.start(listAll))
+	s.c.want(s.c.get("late"), ask{request: true, due: s.now.Add(time.Millisecond)})
+	s.c.want(s.c.get("first"), ask{request: true, due: s.now})
+	s.c.want(s.c.get("second"), ask{request: true, due: s.now})
+	w := s.observe("urgent")
+	s.c.want(s.c.get("third"), ask{request: true, due: s.now})
+	gone := s.observe("abandoned")
+	s.c.abandon("abandoned", gone)
+	var order []types.UID
+	for range 5 {
+		order = append(order, s.start(inspectOne).uid)
+	}
+	require.Equal(t, []types.UID{"urgent", "first", "second", "third", "late"}, order)
+	s.idle()
+	require.NotContains(t, s.c.pods, types.UID("abandoned"))
+	require.Empty(t, w.answer)
+}
+
+// P14: addresses survive the teardown of the network, and nothing else.
+func TestKeepIPs(t *testing.T) {
+	old := &PodStatus{IPs: []string{"10.0.0.9"}}
+	for name, c := range map[string]struct {
+		s    PodStatus
+		want []string
+	}{
+		"own":                   {PodStatus{IPs: []string{"10.0.0.1"}, Sandboxes: []Sandbox{{State: SandboxReady}}}, []string{"10.0.0.1"}},
+		"of the sandbox":        {PodStatus{Sandboxes: []Sandbox{{State: SandboxReady, IPs: []string{"10.0.0.2"}}}}, []string{"10.0.0.2"}},
+		"no sandbox ready":      {PodStatus{Sandboxes: []Sandbox{{State: SandboxNotReady}}}, []string{"10.0.0.9"}},
+		"ready without one":     {PodStatus{Sandboxes: []Sandbox{{State: SandboxReady}}}, nil},
+		"older one still ready": {PodStatus{Sandboxes: []Sandbox{{State: SandboxNotReady}, {State: SandboxReady}}}, nil},
+		"gone":                  {PodStatus{}, nil},
+	} {
+		require.Equal(t, c.want, keepIPs(&c.s, old), name)
+		if name == "no sandbox ready" {
+			require.Nil(t, keepIPs(&c.s, nil))
+		}
+	}
+}
+
+// E3: the decisions on the stream.
+func TestStreamDecisions(t *testing.T) {
+	now := time.Unix(1000, 0)
+	s := stream{state: StreamClosed, next: now}
+	for _, pause := range []time.Duration{1, 2, 4, 8, 16, 30, 30} {
+		require.True(t, s.due(now))
+		s.opened(now)
+		require.False(t, s.settle(now.Add(time.Second-1), 1))
+		s.ended(errors.New("x"), now)
+		require.Equal(t, now.Add(pause*time.Second), s.wake())
+		now = s.next
+	}
+	s.opened(now)
+	require.True(t, s.settle(now.Add(time.Second), 5))
+	require.False(t, s.settle(now.Add(time.Second), 5), "only once")
+	s.listed(5, now)
+	require.Equal(t, Generic, s.mode, "that list began before the stream settled")
+	s.listed(6, now)
+	require.Equal(t, Evented, s.mode)
+	now = now.Add(streamStable)
+	s.ended(errors.New("x"), now)
+	require.Equal(t, Generic, s.mode)
+	require.Equal(t, 1, s.attempts, "a stable stream starts the count anew")
+
+	s.opened(now)
+	s.ended(ErrNoEvents, now)
+	require.Equal(t, StreamUnsupported, s.state)
+	require.False(t, s.due(now.Add(streamProbe-1)))
+	require.True(t, s.due(now.Add(streamProbe)))
+	s.recovered(now)
+	require.True(t, s.due(now))
+}
+
+// E7: the deadline follows the mode, without a gap after the fall back.
+func TestHealthDeadline(t *testing.T) {
+	s := newScript(t)
+	t0 := s.now
+	h := s.c.health()
+	h.Running = true
+	require.ErrorIs(t, h.Err(t0), ErrUnhealthy)
+	s.c.list.at = t0
+	check := func(want time.Duration) {
+		t.Helper()
+		h := s.c.health()
+		h.Running = true
+		require.NoError(t, h.Err(t0.Add(want)))
+		require.ErrorIs(t, h.Err(t0.Add(want+1)), ErrUnhealthy)
+	}
+	check(3 * time.Minute)
+	s.c.stream.enter(Evented, t0)
+	check(10 * time.Minute)
+	s.c.stream.enter(Generic, t0.Add(299*time.Second))
+	check(299*time.Second + 3*time.Minute)
+	s.c.stream.mode = Evented
+	s.c.stream.enter(Generic, t0.Add(9*time.Minute))
+	check(10 * time.Minute)
+	h.Running = false
+	require.ErrorIs(t, h.Err(t0), ErrNotRunning)
+}
+
+// Nothing is left of pods that are gone.
+func TestForgetsEverything(t *testing.T) {
+	s := newScript(t)
+	for range 1000 {
+		p := onePod("u", StateRunning)
+		s.know(p)
+		s.relist()
+		s.c.hint("unknown", s.now)
+		s.inspected(s.start(inspectOne), &PodStatus{UID: "unknown"})
+	}
+	require.Empty(t, s.c.pods)
+	require.Empty(t, s.c.stale)
+	require.Empty(t, s.c.slots)
+	require.Empty(t, s.c.todo.h)
+}

@@ -1,0 +1,234 @@
+package pleg
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// model is a runtime whose answers a test takes apart: a query looks at the
+// runtime at one moment, anywhere between its beginning and its end.
+type model struct {
+	*script
+	rng     *rand.Rand
+	truth   map[types.UID]*PodStatus
+	version map[types.UID]int // grows with every change
+	count   int
+	open    []*call
+	waits   []*wait
+	state   map[Event]phase // by the events, of each container and sandbox
+}
+
+type call struct {
+	q        *query
+	looked   bool
+	r        result
+	versions map[types.UID]int
+}
+
+type wait struct {
+	uid     types.UID
+	w       *waiter
+	version int // at the time of the call
+}
+
+func newModel(t *testing.T, seed uint64) *model {
+	m := &model{script: newScript(t), rng: rand.New(rand.NewPCG(seed, 7)), truth: map[types.UID]*PodStatus{},
+		version: map[types.UID]int{}, state: map[Event]phase{}}
+	m.c.cfg.MaxInspections = 3
+	return m
+}
+
+// change does something to a pod. Containers never come back to life, so events
+// have one possible order.
+func (m *model) change() {
+	uid := types.UID(fmt.Sprint("p", m.rng.IntN(3)))
+	m.count++
+	m.version[uid]++
+	next := &PodStatus{UID: uid}
+	if old := m.truth[uid]; old != nil {
+		next.Sandboxes = append(next.Sandboxes, old.Sandboxes...)
+		next.Containers = append(next.Containers, old.Containers...)
+	}
+	next.Name = fmt.Sprint(m.version[uid]) // lets a status tell its version
+	switch n := m.rng.IntN(8); {
+	case n == 0:
+		next.Sandboxes, next.Containers = nil, nil
+	case len(next.Sandboxes) == 0:
+		next.Sandboxes = []Sandbox{{ID: fmt.Sprint("s", m.count), State: SandboxReady}}
+	case n == 1:
+		next.Sandboxes[0].State = SandboxNotReady
+	case n <= 4 || len(next.Containers) == 0:
+		c := ContainerStatus{ID: ContainerID{ID: fmt.Sprint("c", m.count)}, Name: "c", State: StateRunning}
+		next.Containers = append([]ContainerStatus{c}, next.Containers...)
+	case n <= 6:
+		next.Containers[m.rng.IntN(len(next.Containers))].State = StateExited
+	default:
+		next.Containers = next.Containers[:len(next.Containers)-1]
+	}
+	m.truth[uid] = next
+}
+
+// look takes the moment at which an open query sees the runtime.
+func (m *model) look(c *call) {
+	if c.looked {
+		return
+	}
+	c.looked, c.r.query = true, c.q
+	if c.q.kind == inspectOne {
+		c.r.status = &PodStatus{UID: c.q.uid}
+		if s := m.truth[c.q.uid]; s != nil && !s.Empty() {
+			c.r.status = s
+		}
+		return
+	}
+	for _, s := range m.truth {
+		c.r.pods = append(c.r.pods, ObservedFrom(s))
+	}
+}
+
+func (m *model) finish(i int, fail bool) {
+	c := m.open[i]
+	m.open = append(m.open[:i], m.open[i+1:]...)
+	m.look(c)
+	if fail {
+		c.r = result{query: c.q, err: fmt.Errorf("fault")}
+	}
+	for _, e := range m.c.apply(c.r, m.now) {
+		m.check(e)
+	}
+	for _, w := range m.waits {
+		select {
+		case a := <-w.w.answer:
+			if a.err == nil && !a.status.Empty() {
+				var version int
+				_, err := fmt.Sscan(a.status.Name, &version)
+				require.NoError(m.t, err)
+				require.GreaterOrEqual(m.t, version, w.version, "INV-16: an answer is never older than the question")
+			}
+		default:
+		}
+	}
+	require.LessOrEqual(m.t, len(m.c.slots), 3)
+}
+
+// check holds the events of one container or sandbox to their order.
+func (m *model) check(e Event) {
+	if e.Type == PodSync {
+		return
+	}
+	key := e
+	key.Type = ""
+	was := m.state[key]
+	switch e.Type {
+	case Started:
+		require.Equal(m.t, absent, was, "%v", e)
+		m.state[key] = running
+	case Died:
+		require.Contains(m.t, []phase{absent, running}, was, "%v", e)
+		m.state[key] = exited
+	case Removed:
+		require.Equal(m.t, exited, was, "%v", e)
+		m.state[key] = unknown // for good
+	}
+}
+
+func (m *model) begin() {
+	for {
+		q, _ := m.c.next(m.now)
+		if q == nil {
+			return
+		}
+		c := &call{q: q}
+		if m.rng.IntN(2) == 0 {
+			m.look(c)
+		}
+		m.open = append(m.open, c)
+	}
+}
+
+func (m *model) step(op byte) {
+	m.now = m.now.Add(time.Duration(m.rng.IntN(300)) * time.Millisecond)
+	uid := types.UID(fmt.Sprint("p", m.rng.IntN(4)))
+	switch op % 8 {
+	case 0, 1:
+		m.change()
+	case 2:
+		m.c.hint(uid, m.now)
+	case 3:
+		m.waits = append(m.waits, &wait{uid, m.observe(uid), m.version[uid]})
+	case 4:
+		if len(m.open) > 0 {
+			m.look(m.open[m.rng.IntN(len(m.open))])
+		}
+	case 5, 6:
+		if len(m.open) > 0 {
+			m.finish(m.rng.IntN(len(m.open)), m.rng.IntN(6) == 0)
+		}
+	case 7:
+		m.c.want(m.c.get(uid), ask{reinspect: true, due: m.now.Add(time.Second)})
+	}
+	m.begin()
+}
+
+// settle lets everything in flight end and the next lists find what is left.
+func (m *model) settle() {
+	for range 40 {
+		m.now = m.now.Add(time.Second)
+		m.begin()
+		for len(m.open) > 0 {
+			m.finish(m.rng.IntN(len(m.open)), false)
+			m.begin()
+		}
+	}
+	present := 0
+	for uid, s := range m.truth {
+		if s.Empty() {
+			require.NotContains(m.t, m.c.pods, uid)
+			continue
+		}
+		present++
+		want, got := ObservedFrom(s), m.c.pods[uid]
+		require.NotNil(m.t, got)
+		require.True(m.t, same(&want, &got.record))
+		require.True(m.t, same(&want, &got.view))
+		require.Equal(m.t, s.Containers, got.status.Containers)
+		require.NoError(m.t, got.err)
+		require.Empty(m.t, got.waiters)
+		for _, c := range s.Containers {
+			require.Equal(m.t, containerPhase(c.State), m.state[Event{UID: uid, ID: c.ID.ID, Container: "c"}], "events tell the same as the cache")
+		}
+	}
+	require.Len(m.t, m.c.pods, present, "nothing is kept of other pods")
+	require.Empty(m.t, m.c.stale)
+	require.Empty(m.t, m.c.todo.h)
+}
+
+// Queries that overlap in any order and see the runtime at any moment never roll
+// anything back, never answer with something old, and end with the truth.
+func FuzzCore(f *testing.F) {
+	f.Add(uint64(1), []byte{0, 0, 3, 5, 0, 2, 4, 5, 5, 3, 6})
+	f.Add(uint64(2), []byte{0, 1, 7, 4, 2, 0, 0, 3, 3, 5, 6, 5, 0, 1})
+	f.Fuzz(func(t *testing.T, seed uint64, ops []byte) {
+		m := newModel(t, seed)
+		for _, op := range ops[:min(len(ops), 500)] {
+			m.step(op)
+		}
+		m.settle()
+	})
+}
+
+// The same as part of every test run.
+func TestCoreInterleavings(t *testing.T) {
+	for seed := range uint64(300) {
+		m := newModel(t, seed)
+		for range 300 {
+			m.step(byte(m.rng.IntN(256)))
+		}
+		m.settle()
+	}
+}

@@ -1,0 +1,232 @@
+package pleg_test
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/plegtest"
+)
+
+// evented runs a PLEG on a runtime with events until it relies on them.
+func evented(t *testing.T, rt *plegtest.Runtime) *rig {
+	t.Helper()
+	r := run(t, pleg.Config{Runtime: rt.WithEvents()}, rt)
+	time.Sleep(1100 * time.Millisecond)
+	synctest.Wait()
+	require.Equal(t, pleg.Evented, r.Health().Mode)
+	return r
+}
+
+// E1, E3: events are acted on at once, and full lists become rare.
+func TestEvented(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		rt := &plegtest.Runtime{}
+		r := evented(t, rt)
+		lists := rt.Lists()
+		start := time.Now()
+		rt.Set(plegtest.Pod("new", plegtest.Running("c-0"))) // a UID nobody knows
+		require.Equal(t, []string{"started new-sandbox", "started c-0"}, r.take())
+		require.Zero(t, time.Since(start))
+
+		// A burst within 10 ms is one more look.
+		for range 50 {
+			time.Sleep(100 * time.Microsecond)
+			rt.Announce("new")
+		}
+		time.Sleep(4 * time.Millisecond)
+		require.Equal(t, 1, rt.Inspections("new"))
+		time.Sleep(2 * time.Millisecond)
+		require.Equal(t, 2, rt.Inspections("new"))
+		time.Sleep(time.Second)
+		require.Equal(t, 2, rt.Inspections("new"))
+
+		rt.Announce("nobody")
+		time.Sleep(time.Second)
+		require.Equal(t, 1, rt.Inspections("nobody"))
+		require.Empty(t, r.take())
+
+		time.Sleep(290 * time.Second)
+		require.Equal(t, lists, rt.Lists())
+		time.Sleep(10 * time.Second)
+		require.Equal(t, lists+1, rt.Lists())
+
+		// A lost event is made up for by the list.
+		rt.Lose(func(types.UID) bool { return true })
+		rt.Remove("new")
+		require.Empty(t, r.take())
+		time.Sleep(300 * time.Second)
+		require.Len(t, r.take(), 4)
+		require.NoError(t, r.Healthy())
+		require.Len(t, r.verdicts(), 1)
+	})
+}
+
+// P10: however often the runtime restarts, each time there are frequent lists at
+// once and events again soon.
+func TestRuntimeRestarts(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		rt := &plegtest.Runtime{}
+		r := evented(t, rt)
+		for range 10 {
+			time.Sleep(250 * time.Second) // the last list is older than Generic allows
+			lists := rt.Lists()
+			rt.WithEvents().FailStreams(plegtest.Fault{Err: errTest})
+			rt.WithEvents().BreakStreams()
+			synctest.Wait()
+			require.Equal(t, pleg.Generic, r.Health().Mode)
+			require.Equal(t, lists+1, rt.Lists(), "a list at once")
+			time.Sleep(10500 * time.Millisecond)
+			require.Equal(t, lists+11, rt.Lists())
+			h := r.Health()
+			require.Equal(t, pleg.StreamClosed, h.Stream.State)
+			require.ErrorIs(t, h.Stream.Err, errTest)
+			require.Greater(t, h.Stream.Attempts, 2)
+
+			rt.WithEvents().FailStreams(plegtest.Fault{})
+			time.Sleep(33 * time.Second)
+			require.Equal(t, pleg.Evented, r.Health().Mode)
+			rt.Set(plegtest.Pod("web", plegtest.Running(fmt.Sprintf("c-%d", rt.Lists()))))
+			require.NotEmpty(t, r.take())
+		}
+		require.Len(t, r.verdicts(), 1, "healthy throughout")
+	})
+}
+
+// A stream that opens and breaks at once never slows the lists down.
+func TestFlappingStream(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		rt := &plegtest.Runtime{}
+		rt.WithEvents().FailStreams(plegtest.Fault{Latency: 900 * time.Millisecond, Err: errTest})
+		r := run(t, pleg.Config{Runtime: rt.WithEvents()}, rt)
+		for range 600 {
+			time.Sleep(time.Second)
+			require.Equal(t, pleg.Generic, r.Health().Mode)
+		}
+		require.InDelta(t, 600, rt.Lists(), 2)
+		require.InDelta(t, 600/30, rt.Streams(), 6)
+	})
+}
+
+// E3: a runtime without events is asked again after an outage, or now and then.
+func TestNoEvents(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		rt := &plegtest.Runtime{}
+		rt.WithEvents().FailStreams(plegtest.Fault{Err: fmt.Errorf("unimplemented: %w", pleg.ErrNoEvents)})
+		r := run(t, pleg.Config{Runtime: rt.WithEvents()}, rt)
+		time.Sleep(4 * time.Minute)
+		require.Equal(t, 1, rt.Streams())
+		require.Equal(t, pleg.StreamUnsupported, r.Health().Stream.State)
+		time.Sleep(2 * time.Minute)
+		require.Equal(t, 2, rt.Streams())
+
+		rt.FailList(plegtest.Fault{Err: errTest})
+		time.Sleep(5 * time.Second)
+		rt.FailList(plegtest.Fault{})
+		rt.WithEvents().FailStreams(plegtest.Fault{})
+		time.Sleep(3 * time.Second)
+		require.Equal(t, 3, rt.Streams())
+		require.Equal(t, pleg.Evented, r.Health().Mode)
+	})
+}
+
+// P11: a removed container leaves the cache at once, and a late event does not
+// bring it back. E5: so does a pod.
+func TestRemovalByEvent(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		rt := &plegtest.Runtime{}
+		rt.Set(plegtest.Pod("web", plegtest.Running("c-1"), plegtest.Exited("c-0", 1)))
+		r := evented(t, rt)
+		r.take()
+		lists := rt.Lists()
+		rt.Set(plegtest.Pod("web", plegtest.Running("c-1")))
+		require.Equal(t, []string{"removed c-0"}, r.take())
+		s, err := r.Get("web")
+		require.NoError(t, err)
+		require.Len(t, s.Containers, 1)
+		rt.Announce("web")
+		time.Sleep(time.Second)
+		require.Empty(t, r.take())
+
+		gone := make(chan *pleg.PodStatus, 1)
+		time.Sleep(time.Second)
+		rt.FailPod("web", plegtest.Fault{Latency: time.Millisecond})
+		go func() {
+			s, _ := r.Observe(t.Context(), "web", time.Now())
+			gone <- s
+		}()
+		rt.Remove("web")
+		require.True(t, (<-gone).Empty())
+		require.ElementsMatch(t, []string{"died c-1", "removed c-1", "died web-sandbox", "removed web-sandbox"}, r.take())
+		require.Empty(t, r.Pods())
+		rt.Announce("web")
+		time.Sleep(time.Second)
+		require.Empty(t, r.take())
+		require.Empty(t, r.Pods())
+		require.Equal(t, lists, rt.Lists(), "no list was needed")
+	})
+}
+
+// P12: the runtime's clock may be hours off or in the wrong unit.
+func TestSkewedRuntimeClock(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		rt := &plegtest.Runtime{}
+		r := evented(t, rt)
+		for i, skew := range []time.Duration{time.Hour, -time.Hour, 0} {
+			pod := plegtest.Pod("web", plegtest.Running(fmt.Sprintf("c-%d", i)))
+			pod.Containers[0].CreatedAt = time.Now().Add(skew)
+			pod.Sandboxes[0].CreatedAt = time.Unix(0, time.Now().Unix())
+			rt.Set(pod)
+			require.Contains(t, r.take(), fmt.Sprintf("started c-%d", i))
+			require.Equal(t, fmt.Sprintf("c-%d", i), observe(t, r, "web").Newest("c").ID.ID)
+			time.Sleep(20 * time.Millisecond)
+		}
+	})
+}
+
+// P9 in part: an event that comes before the actor has noted the end of its call
+// neither satisfies it with something older nor delays it.
+func TestEventBeforeEndOfCall(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		rt := &plegtest.Runtime{}
+		r := evented(t, rt)
+		rt.Set(plegtest.Pod("web", plegtest.Created("c-0")))
+		synctest.Wait() // the event has been acted on
+		rt.Lose(func(types.UID) bool { return true })
+		rt.Set(plegtest.Pod("web", plegtest.Running("c-0")))
+		ended := time.Now()
+		s, err := r.Observe(t.Context(), "web", ended)
+		require.NoError(t, err)
+		require.Equal(t, pleg.StateRunning, s.Newest("c").State)
+		require.Zero(t, time.Since(ended))
+	})
+}
+
+// A reinspection does not wait for the rare lists of the evented mode.
+func TestReinspectWhileEvented(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		rt := &plegtest.Runtime{}
+		rt.Set(plegtest.Pod("web", plegtest.Running("c-0")))
+		r := evented(t, rt)
+		r.take()
+		r.RequestReinspect("web")
+		time.Sleep(time.Second)
+		require.Equal(t, []string{"pod sync "}, r.take())
+	})
+}
+
+// While the stream hangs at the end, Run names it.
+func TestDeafStream(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		rt := &plegtest.Runtime{}
+		rt.WithEvents().FailStreams(plegtest.Fault{Hang: true, Deaf: true})
+		r := run(t, pleg.Config{Runtime: rt.WithEvents(), ShutdownTimeout: time.Second}, rt)
+		require.ErrorContains(t, r.stop(), "PodEvents")
+		rt.WithEvents().FailStreams(plegtest.Fault{})
+	})
+}

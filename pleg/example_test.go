@@ -1,0 +1,110 @@
+package pleg_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/pleg"
+)
+
+// fleet is a fleet of virtual machines. Each one is a pod: the machine is its
+// sandbox and its only container.
+type fleet struct {
+	mu       sync.Mutex
+	machines map[types.UID]string // "running" or "stopped"
+}
+
+func (f *fleet) set(name types.UID, state string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.machines[name] = state
+}
+
+// ListPods implements pleg.Runtime.
+func (f *fleet) ListPods(context.Context) ([]pleg.ObservedPod, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var out []pleg.ObservedPod
+	for name := range f.machines {
+		out = append(out, pleg.ObservedFrom(f.status(name)))
+	}
+	return out, nil
+}
+
+// PodStatus implements pleg.Runtime.
+func (f *fleet) PodStatus(_ context.Context, uid types.UID) (*pleg.PodStatus, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if _, ok := f.machines[uid]; !ok {
+		return &pleg.PodStatus{UID: uid}, nil
+	}
+	return f.status(uid), nil
+}
+
+func (f *fleet) status(name types.UID) *pleg.PodStatus {
+	sandbox, container := pleg.SandboxNotReady, pleg.StateExited
+	if f.machines[name] == "running" {
+		sandbox, container = pleg.SandboxReady, pleg.StateRunning
+	}
+	return &pleg.PodStatus{
+		UID: name, Name: string(name), Namespace: "machines",
+		Sandboxes: []pleg.Sandbox{{ID: "vm-" + string(name), State: sandbox}},
+		Containers: []pleg.ContainerStatus{{
+			ID: pleg.ContainerID{Runtime: "fleet", ID: string(name)}, Name: "machine", SandboxID: "vm-" + string(name), State: container,
+		}},
+	}
+}
+
+// A fleet of virtual machines is observed like pods.
+func Example() {
+	vms := &fleet{machines: map[types.UID]string{}}
+	died := make(chan pleg.Event, 1)
+	health := make(chan error, 10)
+	p, err := pleg.New(pleg.Config{
+		Runtime:      vms,
+		RelistPeriod: 10 * time.Millisecond,
+		OnHealth:     func(err error) { health <- err },
+		OnEvent: func(e pleg.Event) {
+			if e.Type == pleg.Died && !e.Sandbox {
+				died <- e
+			}
+		},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	stopped := make(chan error, 1)
+	go func() { stopped <- p.Run(ctx) }()
+	fmt.Println("healthy:", <-health == nil) // the first list is through
+
+	// The actor starts a machine and wants to see it, not something older.
+	vms.set("mail", "running")
+	acted := time.Now()
+	status, err := p.Observe(ctx, "mail", acted)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("mail:", status.Newest("machine").State)
+
+	// Something happens that nobody asked for.
+	vms.set("mail", "stopped")
+	e := <-died
+	status, err = p.Get(e.UID)
+	fmt.Println(e.UID, e.Type, "->", status.Newest("machine").State, err)
+
+	cancel()
+	fmt.Println("stopped:", <-stopped)
+	// Output:
+	// healthy: true
+	// mail: running
+	// mail died -> exited <nil>
+	// stopped: <nil>
+}

@@ -1,0 +1,156 @@
+package pleg_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sort"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/plegtest"
+)
+
+// outcome is what an observer got out of a history.
+type outcome struct {
+	events map[types.UID][]string // sorted
+	end    map[types.UID]pleg.PodStatus
+	pods   int
+}
+
+const (
+	fuzzPods = 4
+	// lossy histories also lose events; then only the ends must agree.
+	lossy = 1
+	// noisy histories announce pods to which nothing happened.
+	noisy = 2
+)
+
+// act does one step of a history: pods are created and removed, containers are
+// created, start, exit, are removed, become unknown; sandboxes end.
+func act(rt *plegtest.Runtime, op byte, count int) {
+	uid := types.UID(fmt.Sprint("p", op%fuzzPods))
+	rt.Update(uid, func(s *pleg.PodStatus) {
+		if s.Empty() {
+			*s = plegtest.Pod(uid)
+			s.Sandboxes[0].ID = fmt.Sprintf("%s-sandbox-%d", uid, count)
+		}
+		newest := func(st pleg.State) {
+			if len(s.Containers) > 0 {
+				s.Containers[0].State = st
+			}
+		}
+		switch op / fuzzPods % 10 {
+		case 0:
+			c := plegtest.Created(fmt.Sprintf("c-%d", count))
+			s.Containers = append([]pleg.ContainerStatus{c}, s.Containers...)
+		case 1:
+			c := plegtest.Running(fmt.Sprintf("c-%d", count))
+			s.Containers = append([]pleg.ContainerStatus{c}, s.Containers...)
+		case 2, 3:
+			newest(pleg.StateRunning)
+		case 4:
+			newest(pleg.StateExited)
+		case 5:
+			newest(pleg.StateUnknown)
+		case 6:
+			if n := len(s.Containers); n > 0 {
+				s.Containers = s.Containers[:n-1]
+			}
+		case 7:
+			s.Sandboxes[0].State, s.Sandboxes[0].IPs, s.IPs = pleg.SandboxNotReady, nil, nil
+		case 8:
+			s.Sandboxes = append([]pleg.Sandbox{{ID: fmt.Sprintf("s-%d", count), State: pleg.SandboxReady}}, s.Sandboxes...)
+		case 9:
+			s.Sandboxes, s.Containers = nil, nil
+		}
+	})
+}
+
+// history runs one history under a PLEG. Steps are far enough apart for a list
+// between any two of them.
+func history(t *testing.T, ops []byte, flags byte, withEvents bool) outcome {
+	rt := &plegtest.Runtime{}
+	cfg := pleg.Config{Runtime: rt}
+	if withEvents {
+		cfg.Runtime = rt.WithEvents()
+	}
+	r := run(t, cfg, rt)
+	time.Sleep(1100 * time.Millisecond)
+	rng := rand.New(rand.NewPCG(uint64(flags), uint64(len(ops))))
+	if flags&lossy != 0 {
+		rt.Lose(func(types.UID) bool { return rng.IntN(3) == 0 })
+	}
+	for i, op := range ops {
+		if op == 255 && withEvents {
+			rt.WithEvents().BreakStreams()
+		}
+		act(rt, op, i)
+		if flags&noisy != 0 && withEvents {
+			time.Sleep(time.Duration(op) * time.Millisecond)
+			rt.Announce(types.UID(fmt.Sprint("p", rng.IntN(fuzzPods+1))))
+		}
+		time.Sleep(1300 * time.Millisecond)
+	}
+	time.Sleep(301 * time.Second)
+	synctest.Wait()
+	o := outcome{events: map[types.UID][]string{}, end: map[types.UID]pleg.PodStatus{}, pods: len(r.Pods())}
+	for _, e := range r.events {
+		o.events[e.UID] = append(o.events[e.UID], e.String())
+	}
+	for i := range fuzzPods {
+		uid := types.UID(fmt.Sprint("p", i))
+		sort.Strings(o.events[uid])
+		s, err := r.Get(uid)
+		require.NoError(t, err)
+		truth, err := rt.PodStatus(t.Context(), uid)
+		require.NoError(t, err)
+		got := *s
+		got.ObservedAt, got.IPs, got.Name, got.Namespace = time.Time{}, nil, "", ""
+		truth.IPs, truth.Name, truth.Namespace = nil, "", ""
+		require.Equal(t, pleg.ObservedFrom(truth), pleg.ObservedFrom(&got), "the cache shows the truth in the end")
+		o.end[uid] = got
+	}
+	require.NoError(t, r.Healthy())
+	require.NoError(t, r.stop())
+	return o
+}
+
+func bothModes(t *testing.T, ops []byte, flags byte) {
+	var generic, evented outcome
+	synctest.Test(t, func(t *testing.T) { generic = history(t, ops, flags, false) })
+	synctest.Test(t, func(t *testing.T) { evented = history(t, ops, flags, true) })
+	require.Equal(t, generic.pods, evented.pods)
+	require.Equal(t, generic.end, evented.end)
+	if flags&lossy == 0 {
+		require.Equal(t, generic.events, evented.events)
+	}
+}
+
+// E6, P13: generic and evented find the same in the end, and the same events
+// when none is lost.
+func FuzzModesAgree(f *testing.F) {
+	f.Add([]byte{4, 8, 16, 36, 4, 20, 24, 28, 32, 36}, byte(0))
+	f.Add([]byte{5, 9, 255, 17, 37, 5, 1, 2, 3, 6, 7, 255, 4}, byte(lossy))
+	f.Add([]byte{4, 24, 36, 4, 36, 28, 32, 20, 16}, byte(noisy))
+	f.Add([]byte{7, 11, 255, 255, 19, 39, 7, 31, 35}, byte(lossy|noisy))
+	f.Fuzz(func(t *testing.T, ops []byte, flags byte) {
+		bothModes(t, ops[:min(len(ops), 60)], flags)
+	})
+}
+
+// P13 again, as part of every test run.
+func TestModesAgree(t *testing.T) {
+	for seed := range uint64(40) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		ops := make([]byte, 30)
+		for i := range ops {
+			ops[i] = byte(rng.IntN(256))
+		}
+		t.Run(fmt.Sprint(seed), func(t *testing.T) { bothModes(t, ops, byte(seed%4)) })
+	}
+}
