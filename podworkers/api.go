@@ -48,7 +48,8 @@ type Update struct {
 // KillOptions go with an Update of type UpdateKill.
 type KillOptions struct {
 	// Done is closed, exactly once, when the pod's containers have stopped or
-	// when there is nothing to stop. May be nil.
+	// when there is nothing to stop. It stays open when the agent stops first, and
+	// when UpdatePod returns an error. May be nil.
 	Done chan<- struct{}
 	// Evict marks the pod as evicted: its content may be removed.
 	Evict bool
@@ -66,9 +67,11 @@ type Work struct {
 	// Pod is the desired pod. It is shared and must never be changed.
 	Pod       *v1.Pod
 	MirrorPod *v1.Pod
-	// ActedAt is at or after the end of the previous call for this UID, zero
-	// when there was none in this process. The syncer begins by asking for an
-	// observation that is newer.
+	// ActedAt is at or after the end of the previous call for this UID. It is zero
+	// when nothing was ever done that an observation could be too old for: a pod
+	// that is new begins with the end of the latest call of any forgotten pod, as
+	// it may be one of them again. The syncer begins by asking for an observation
+	// that is newer.
 	ActedAt time.Time
 	// StartTime is when the oldest change served by this call was first seen.
 	StartTime time.Time

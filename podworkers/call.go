@@ -1,0 +1,138 @@
+package podworkers
+
+import (
+	"context"
+	"runtime/debug"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// runningCall is a call that has a goroutine.
+type runningCall struct {
+	call
+	ctx *workerContext
+}
+
+// workerContext is the context of one pod's calls. It lasts from call to call
+// until it is cancelled, so that a pod that syncs for months leaves nothing
+// behind. It hands on the values of Run's context but not its cancellation.
+type workerContext struct {
+	context.Context
+	cancel context.CancelCauseFunc
+	step   atomic.Pointer[step]
+}
+
+type step struct {
+	text  string
+	since time.Time
+}
+
+type workerContextKey struct{}
+
+func newWorkerContext(base context.Context) *workerContext {
+	ctx, cancel := context.WithCancelCause(base)
+	return &workerContext{Context: ctx, cancel: cancel}
+}
+
+// Value implements context.Context.
+func (c *workerContext) Value(key any) any {
+	if key == (workerContextKey{}) {
+		return c
+	}
+	return c.Context.Value(key)
+}
+
+func (c *workerContext) currentStep() (string, time.Time) {
+	if s := c.step.Load(); s != nil {
+		return s.text, s.since
+	}
+	return "", time.Time{}
+}
+
+// SetStep says what a syncer's call does now ("pulling image x"), for
+// PodState.Step. ctx is the call's context or made from it; with any other
+// context nothing happens. The step ends with the call.
+func SetStep(ctx context.Context, text string) {
+	if c, ok := ctx.Value(workerContextKey{}).(*workerContext); ok {
+		c.step.Store(&step{text: text, since: time.Now()})
+	}
+}
+
+// start gives a call a goroutine. The lock is held.
+func (w *Workers) start(c call) {
+	ctx := w.contexts[c.uid]
+	if ctx == nil {
+		ctx = w.newCtx()
+		w.contexts[c.uid] = ctx
+	}
+	ctx.step.Store(nil)
+	r := &runningCall{call: c, ctx: ctx}
+	w.running[c.uid] = r
+	go w.work(r)
+}
+
+// dropContext cancels the pod's context; the next call gets a new one. The lock
+// is held.
+func (w *Workers) dropContext(uid types.UID, cause error) {
+	if ctx := w.contexts[uid]; ctx != nil {
+		ctx.cancel(cause)
+		delete(w.contexts, uid)
+	}
+}
+
+// work makes one call. However the syncer leaves it, its end is recorded.
+func (w *Workers) work(r *runningCall) {
+	res := result{err: errGoexit}
+	defer func() { w.conclude(r, res) }()
+	res = w.invoke(r)
+}
+
+func (w *Workers) invoke(r *runningCall) (res result) {
+	defer func() {
+		if v := recover(); v != nil {
+			res = result{err: &PanicError{Value: v, Stack: debug.Stack()}}
+		}
+	}()
+	switch r.kind {
+	case CallSyncPod:
+		res.terminal, res.err = w.cfg.Syncer.SyncPod(r.ctx, r.work)
+	case CallSyncTerminatingPod:
+		res.err = w.cfg.Syncer.SyncTerminatingPod(r.ctx, r.work)
+	case CallSyncTerminatingOrphan:
+		res.err = w.orphans.SyncTerminatingOrphan(r.ctx, r.orphan, r.work.ActedAt)
+	case CallSyncTerminatedPod:
+		res.err = w.cfg.Syncer.SyncTerminatedPod(r.ctx, r.work)
+	}
+	return res
+}
+
+func (w *Workers) conclude(r *runningCall, res result) {
+	cause := context.Cause(r.ctx)
+	w.mu.Lock()
+	delete(w.running, r.uid)
+	w.m.complete(r.uid, r.gen, res, time.Now())
+	state := w.podState(r.uid)
+	w.apply()
+	if w.m.isShut && len(w.running) == 0 {
+		close(w.idle)
+	}
+	w.mu.Unlock()
+	if res.err != nil {
+		w.logFailure(r, res.err, cause, state)
+	}
+}
+
+func (w *Workers) logFailure(r *runningCall, err, cause error, s PodState) {
+	log := w.log.With("call", r.kind.String(), "namespace", s.Namespace, "pod", s.Name, "uid", string(r.uid), "err", err)
+	if p, ok := err.(*PanicError); ok {
+		log.Error("The syncer panicked", "stack", string(p.Stack))
+		return
+	}
+	if cause != nil && isCancellation(err) {
+		log.Debug("Call was cancelled", "cause", cause)
+		return
+	}
+	log.Error("Call failed", "nextRetry", s.NextRetry)
+}

@@ -1,0 +1,91 @@
+package podworkers
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Config configures Workers. Only Syncer is required.
+type Config struct {
+	// Syncer does the work. If it is an OrphanSyncer too, pods that only the
+	// runtime knows can be killed. Required.
+	Syncer PodSyncer
+
+	// ResyncInterval is the pause after a clean sync until the pod is looked at
+	// again, in [d, 1.5d). Zero means 1 min.
+	ResyncInterval time.Duration
+	// RetryBackoff is the pause after a failed call, in [d, 1.5d). Zero means 10 s.
+	RetryBackoff time.Duration
+	// NetworkRetry is the pause after a call that failed with ErrNetworkNotReady,
+	// in [d, 1.5d). Zero means 1 s.
+	NetworkRetry time.Duration
+	// Jitter returns numbers in [0, 1) that spread the pauses. It is called under
+	// a lock and must not call back. Nil means random numbers.
+	Jitter func() float64
+	// ShutdownTimeout is how long Run waits, when it ends, for calls that ignore
+	// their context. Zero means 10 s.
+	ShutdownTimeout time.Duration
+
+	// Resync is told when a pod is due for a retry or a resync, so that the owner
+	// of the desired pods can send the newest one with UpdatePod(UpdateSync). It
+	// is called without locks, from one goroutine, and must not block. Nil means
+	// that the workers repeat the last update themselves.
+	Resync func(uid types.UID)
+	// TerminalPodStopped is asked when a pod is seen for the first time and its
+	// phase is final already: is it proven that nothing of it runs? Then only
+	// SyncTerminatedPod is called. It is called by UpdatePod, without locks, and
+	// answers from memory. Nil means no.
+	TerminalPodStopped func(uid types.UID) bool
+
+	// OnTransition is told about every change of state, in order. It is called
+	// without locks, from one goroutine, and must not block. May be nil.
+	OnTransition func(Transition)
+	// Event records Kubernetes events (ExceededGracePeriod). May be nil.
+	Event func(ref v1.ObjectReference, eventtype, reason, message string)
+	// Logger receives failures of calls. Nil means none.
+	Logger *slog.Logger
+}
+
+// Transition is one change of a pod's state.
+type Transition struct {
+	UID             types.UID
+	Namespace, Name string
+	From, To        State
+	At              time.Time
+}
+
+func (c Config) withDefaults() (Config, error) {
+	if c.Syncer == nil {
+		return c, errors.New("podworkers: Config.Syncer is required")
+	}
+	for _, d := range []struct {
+		field string
+		value *time.Duration
+		zero  time.Duration
+	}{
+		{"ResyncInterval", &c.ResyncInterval, time.Minute},
+		{"RetryBackoff", &c.RetryBackoff, 10 * time.Second},
+		{"NetworkRetry", &c.NetworkRetry, time.Second},
+		{"ShutdownTimeout", &c.ShutdownTimeout, 10 * time.Second},
+	} {
+		switch {
+		case *d.value < 0:
+			return c, fmt.Errorf("podworkers: Config.%s is negative: %v", d.field, *d.value)
+		case *d.value == 0:
+			*d.value = d.zero
+		}
+	}
+	if c.Jitter == nil {
+		c.Jitter = rand.Float64
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c, nil
+}

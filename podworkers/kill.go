@@ -1,0 +1,63 @@
+package podworkers
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// Kill terminates a pod and waits until its containers have stopped. It waits for
+// max(10 s, 1.5 times the grace period) at most; its error wraps ErrKillTimeout
+// then, and the kill goes on. It also ends with ctx, and with ErrAgentStopping
+// when Run ends. Options.Done must be nil.
+func (w *Workers) Kill(ctx context.Context, pod *v1.Pod, options KillOptions) error {
+	u := Update{Type: UpdateKill, Pod: pod}
+	if options.Done != nil {
+		return fmt.Errorf("podworkers: %w: %s: Kill.Done: must be nil, Kill waits itself", ErrInvalidUpdate, describe(u))
+	}
+	done := make(chan struct{})
+	options.Done = done
+	u.Kill = &options
+	if err := w.UpdatePod(u); err != nil {
+		return err
+	}
+	limit := killTimeout(pod, options.GracePeriodSeconds)
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-done:
+		return nil
+	case <-timer.C:
+		w.reportSlowKill(pod, limit)
+		return fmt.Errorf("podworkers: %s: %w (%v)", describe(u), ErrKillTimeout, limit)
+	case <-w.stopping:
+		return fmt.Errorf("podworkers: %s: %w", describe(u), ErrAgentStopping)
+	case <-ctx.Done():
+		return fmt.Errorf("podworkers: %s: %w", describe(u), context.Cause(ctx))
+	}
+}
+
+// killTimeout is how long a kill may take.
+func killTimeout(pod *v1.Pod, override *int64) time.Duration {
+	seconds := override
+	if seconds == nil {
+		seconds = pod.Spec.TerminationGracePeriodSeconds
+	}
+	var grace time.Duration
+	if seconds != nil {
+		grace = time.Duration(min(*seconds, math.MaxInt32)) * time.Second
+	}
+	return max(10*time.Second, grace+grace/2)
+}
+
+func (w *Workers) reportSlowKill(pod *v1.Pod, limit time.Duration) {
+	w.log.Warn("Pod did not stop in time", "namespace", pod.Namespace, "pod", pod.Name, "uid", string(pod.UID), "limit", limit)
+	if w.cfg.Event == nil {
+		return
+	}
+	ref := v1.ObjectReference{Kind: "Pod", APIVersion: "v1", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion}
+	w.cfg.Event(ref, v1.EventTypeWarning, "ExceededGracePeriod", fmt.Sprintf("Container runtime did not kill the pod within %v.", limit))
+}

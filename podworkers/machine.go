@@ -1,0 +1,347 @@
+package podworkers
+
+import (
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/internal/podfacts"
+)
+
+// machine decides about every pod. It starts no goroutine, reads no clock and
+// calls nobody: each input (update, complete, syncKnownPods, tick, open, shut)
+// leaves in out what the shell has to do, in the order of the fields of effects.
+//
+// What holds after every input:
+//
+//	r.call != CallNone  =>  r is not in due                       (one call per pod)
+//	r.call == CallNone && r.ready  =>  !open || r waits for its name's slot
+//	r.state >= StateTerminationRequested  <=>  r.grace.seconds >= 1,
+//	                           but for pods that were found terminated
+//	r.state >= StateTerminated  =>  len(r.done) == 0
+type machine struct {
+	policy retryPolicy
+	// asks tells that the shell can ask for the newest update of a due pod.
+	asks bool
+	// accepting calls: between open and shut.
+	isOpen bool
+	isShut bool
+
+	records map[types.UID]*record
+	names   nameSlots
+	due     dueQueue
+	// known is set by the first syncKnownPods, for good.
+	known bool
+	gen   uint64
+	// forgottenActedAt is the end of the latest call of any forgotten pod. It
+	// stands in for the memory of a pod that comes again with the same UID.
+	forgottenActedAt time.Time
+
+	freed []string
+	out   effects
+}
+
+// effects is what the shell has to do after an input.
+type effects struct {
+	cancel  []cancellation
+	release []types.UID // the pods' contexts are not needed any more
+	done    []chan<- struct{}
+	start   []call
+	ask     []types.UID
+	moves   []Transition
+}
+
+type cancellation struct {
+	uid   types.UID
+	cause error
+}
+
+// call is one call of the syncer. gen tells apart two pods of one UID.
+type call struct {
+	uid    types.UID
+	gen    uint64
+	kind   Call
+	work   Work
+	orphan Orphan
+}
+
+// spec is what the source of pods said last.
+type spec struct {
+	pod, mirror *v1.Pod
+	typ         UpdateType
+	start       time.Time
+}
+
+// record is what is known about one UID.
+type record struct {
+	uid             types.UID
+	gen             uint64
+	namespace, name string
+	state           State
+	since           time.Time
+
+	static    bool
+	hasConfig bool // a spec was seen
+	begun     bool // a call was made
+	observed  bool // the runtime knows it
+	orphaned  bool // not named by the last syncKnownPods
+	deleted   bool
+	evicted   bool
+	restart   bool
+
+	active     spec // acted on
+	pending    spec // to be acted on next, if hasPending
+	hasPending bool
+	ready      bool // there is something to do now
+	orphan     *Orphan
+
+	grace  grace
+	status func(*v1.PodStatus)
+	done   []chan<- struct{}
+
+	call      Call
+	callSince time.Time
+	cancelled bool // the running call
+	actedAt   time.Time
+	lastErr   error
+	lastErrAt time.Time
+	hot       bool // the last retry was immediate
+	due       time.Time
+	dueAt     int
+}
+
+func newMachine(policy retryPolicy, asks bool) *machine {
+	return &machine{policy: policy, asks: asks, records: map[types.UID]*record{}, names: nameSlots{}}
+}
+
+// take returns the effects since the last time.
+func (m *machine) take() effects {
+	out := m.out
+	m.out = effects{}
+	return out
+}
+
+// open allows calls.
+func (m *machine) open(now time.Time) {
+	m.isOpen = true
+	for _, r := range m.records {
+		m.advance(r, now)
+	}
+	m.settle(now)
+}
+
+// shut allows no further call. Those that run still report their end.
+func (m *machine) shut() { m.isOpen, m.isShut = false, true }
+
+// update takes one valid update. stopped answers for a pod that is seen for the
+// first time with a final phase: nothing of it runs.
+func (m *machine) update(u Update, stopped bool, now time.Time) {
+	r, known := m.records[u.uid()]
+	if !known {
+		r = m.create(u, now)
+	}
+	switch {
+	case known && u.Type == UpdateCreate && r.state >= StateTerminationRequested:
+		r.restart = true
+	case r.runtimeOnly() && known && u.Pod != nil && !asksForEnd(u):
+		// The pod is to live, but its UID is being cleared away. Its status must
+		// not become final, so the syncer does not get to see it now.
+		r.restart = true
+	default:
+		m.accept(r, u, !known && stopped, now)
+	}
+	m.register(r, u.Kill)
+	m.advance(r, now)
+	if r.state == StateUnknown {
+		m.setState(r, StateWaiting, now)
+	}
+	m.settle(now)
+}
+
+// accept handles an update that is not put off until the pod is forgotten.
+func (m *machine) accept(r *record, u Update, stopped bool, now time.Time) {
+	if r.state >= StateTerminated && u.Pod == nil {
+		return // the list of what runs is stale
+	}
+	r.flag(u)
+	if r.state == StateFinished {
+		return
+	}
+	next := m.nextSpec(r, u, now)
+	if r.state == StateUnknown && stopped && next.pod != nil && podfacts.IsTerminalPhase(next.pod.Status.Phase) {
+		m.setState(r, StateTerminated, now)
+	}
+	m.put(r, next)
+	switch {
+	case r.state < StateTerminationRequested && (u.Pod == nil || asksForEnd(u)):
+		m.requestTermination(r, override(u), now)
+	case r.state == StateTerminationRequested || r.state == StateTerminating:
+		m.recomputeGrace(r, next.pod, override(u))
+	}
+	if r.static && r.state == StateUnknown {
+		m.names.enqueue(r.fullName(), r.uid)
+	}
+}
+
+func (m *machine) create(u Update, now time.Time) *record {
+	m.gen++
+	r := &record{uid: u.uid(), gen: m.gen, since: now, actedAt: m.forgottenActedAt, dueAt: notQueued}
+	m.records[r.uid] = r
+	return r
+}
+
+// nextSpec returns what the update makes the worker act on. A pod that the
+// runtime reported is taken for its spec as soon as one is known.
+func (m *machine) nextSpec(r *record, u Update, now time.Time) spec {
+	next := spec{pod: u.Pod, mirror: u.MirrorPod, typ: u.Type, start: u.StartTime}
+	if next.start.IsZero() {
+		next.start = now
+	}
+	if u.Pod == nil {
+		r.observed = true
+		last := r.last()
+		next.pod, next.mirror = last.pod, last.mirror
+		if next.pod == nil && !r.hasConfig {
+			o := *u.Orphan
+			r.orphan, r.namespace, r.name = &o, o.Namespace, o.Name
+		}
+		return next
+	}
+	if !r.hasConfig {
+		r.hasConfig, r.static = true, podfacts.IsStatic(u.Pod)
+		r.namespace, r.name = u.Pod.Namespace, u.Pod.Name
+	}
+	return next
+}
+
+// put replaces the pending update; the oldest start time survives.
+func (m *machine) put(r *record, next spec) {
+	if r.hasPending && r.pending.start.Before(next.start) {
+		next.start = r.pending.start
+	}
+	r.pending, r.hasPending, r.ready = next, true, true
+}
+
+// register keeps what goes with a kill. A channel is closed at once when there
+// is nothing to wait for.
+func (m *machine) register(r *record, kill *KillOptions) {
+	if kill == nil {
+		return
+	}
+	terminating := r.state == StateTerminationRequested || r.state == StateTerminating
+	if terminating && kill.Status != nil {
+		r.status = kill.Status
+	}
+	switch {
+	case kill.Done == nil:
+	case !terminating:
+		m.out.done = append(m.out.done, kill.Done)
+	case !r.waitsFor(kill.Done):
+		r.done = append(r.done, kill.Done)
+	}
+}
+
+func (m *machine) requestTermination(r *record, graceOverride *int64, now time.Time) {
+	if r.call == CallSyncPod {
+		m.cancel(r, ErrTerminationRequested)
+	}
+	r.grace = orphanGrace
+	if pod := r.last().pod; pod != nil {
+		r.grace = effectiveGrace(grace{}, pod, graceOverride)
+	}
+	if r.static {
+		m.names.unqueue(r.fullName(), r.uid)
+		// Whoever stood behind it is asked again.
+		m.freed = append(m.freed, r.fullName())
+	}
+	r.ready = true
+	m.setState(r, StateTerminationRequested, now)
+}
+
+func (m *machine) recomputeGrace(r *record, pod *v1.Pod, graceOverride *int64) {
+	if pod == nil {
+		return
+	}
+	before := r.grace.seconds
+	r.grace = effectiveGrace(r.grace, pod, graceOverride)
+	if r.grace.seconds < before && (r.call == CallSyncTerminatingPod || r.call == CallSyncPod) {
+		m.cancel(r, ErrGracePeriodShortened)
+	}
+}
+
+// cancel cancels the running call, once.
+func (m *machine) cancel(r *record, cause error) {
+	if r.call == CallNone || r.cancelled {
+		return
+	}
+	r.cancelled = true
+	m.out.cancel = append(m.out.cancel, cancellation{r.uid, cause})
+}
+
+func (m *machine) setState(r *record, to State, now time.Time) {
+	m.out.moves = append(m.out.moves, Transition{UID: r.uid, Namespace: r.namespace, Name: r.name, From: r.state, To: to, At: now})
+	r.state, r.since = to, now
+}
+
+// settle gives freed names to those who wait for them.
+func (m *machine) settle(now time.Time) {
+	for _, name := range m.freed {
+		if uid, ok := m.names.next(name); ok {
+			m.advance(m.records[uid], now)
+		}
+	}
+	m.freed = m.freed[:0]
+}
+
+// uid returns whom the update is about.
+func (u Update) uid() types.UID {
+	if u.Pod != nil {
+		return u.Pod.UID
+	}
+	return u.Orphan.UID
+}
+
+// asksForEnd tells whether an update with a pod requests its termination.
+func asksForEnd(u Update) bool {
+	return u.Type == UpdateKill || u.Pod.DeletionTimestamp != nil || podfacts.IsTerminalPhase(u.Pod.Status.Phase)
+}
+
+func override(u Update) *int64 {
+	if u.Kill == nil || u.Type != UpdateKill {
+		return nil
+	}
+	return u.Kill.GracePeriodSeconds
+}
+
+// flag notes what an update says about the pod, in every state.
+func (r *record) flag(u Update) {
+	if u.Pod == nil || u.Pod.DeletionTimestamp != nil {
+		r.deleted = true
+	}
+	if u.Type == UpdateKill && u.Kill != nil && u.Kill.Evict {
+		r.evicted = true
+	}
+}
+
+// last returns the newest spec, acted on or not.
+func (r *record) last() spec {
+	if r.hasPending && r.pending.pod != nil {
+		return r.pending
+	}
+	return r.active
+}
+
+// runtimeOnly tells that no spec is known.
+func (r *record) runtimeOnly() bool { return !r.hasConfig && r.orphan != nil }
+
+func (r *record) fullName() string { return r.name + "_" + r.namespace }
+
+func (r *record) waitsFor(done chan<- struct{}) bool {
+	for _, d := range r.done {
+		if d == done {
+			return true
+		}
+	}
+	return false
+}

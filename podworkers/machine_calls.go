@@ -1,0 +1,204 @@
+package podworkers
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// result is how a call ended.
+type result struct {
+	terminal bool
+	err      error
+}
+
+// advance starts the pod's next call if there is something to do and nothing in
+// the way.
+func (m *machine) advance(r *record, now time.Time) {
+	if r.call != CallNone || !r.ready || r.state == StateFinished {
+		return
+	}
+	if r.static && !r.begun {
+		switch {
+		case r.state == StateTerminationRequested && !r.observed:
+			m.finish(r, now) // it never ran
+			return
+		case r.state < StateTerminationRequested && !m.names.mayStart(r.fullName(), r.uid):
+			return
+		}
+	}
+	if m.isOpen {
+		m.begin(r, now)
+	}
+}
+
+// begin starts the call that belongs to the pod's state.
+func (m *machine) begin(r *record, now time.Time) {
+	if r.hasPending {
+		r.active, r.pending, r.hasPending = r.pending, spec{}, false
+	}
+	if r.static {
+		m.names.hold(r.fullName(), r.uid)
+	}
+	m.due.remove(r)
+	c := call{uid: r.uid, gen: r.gen, work: Work{
+		Type:      r.active.typ,
+		Pod:       r.active.pod,
+		MirrorPod: r.active.mirror,
+		ActedAt:   r.actedAt,
+		StartTime: r.active.start,
+		Evicted:   r.evicted,
+	}}
+	switch r.state {
+	case StateUnknown, StateWaiting:
+		m.setState(r, StateSyncing, now)
+		c.kind = CallSyncPod
+	case StateSyncing:
+		c.kind = CallSyncPod
+	case StateTerminationRequested:
+		m.setState(r, StateTerminating, now)
+		m.prepareTerminating(r, &c)
+	case StateTerminating:
+		m.prepareTerminating(r, &c)
+	default:
+		c.kind = CallSyncTerminatedPod
+	}
+	r.begun, r.ready, r.cancelled = true, false, false
+	r.call, r.callSince = c.kind, now
+	m.out.start = append(m.out.start, c)
+}
+
+func (m *machine) prepareTerminating(r *record, c *call) {
+	if r.active.pod == nil {
+		c.kind, c.orphan = CallSyncTerminatingOrphan, *r.orphan
+		return
+	}
+	c.kind = CallSyncTerminatingPod
+	c.work.GracePeriodSeconds, c.work.GraceFromSpec = r.grace.seconds, r.grace.fromSpec
+	c.work.Status = r.status
+}
+
+// complete takes the end of a call; now is a moment after it returned. The end of
+// a call of a forgotten pod, or of one that did not begin, is ignored.
+func (m *machine) complete(uid types.UID, gen uint64, res result, now time.Time) {
+	r := m.records[uid]
+	if r == nil || r.gen != gen || r.call == CallNone {
+		return
+	}
+	if now.After(r.actedAt) {
+		r.actedAt = now
+	}
+	ended := r.call
+	r.call, r.callSince = CallNone, time.Time{}
+	if res.err != nil {
+		m.failed(r, res.err, now)
+	} else {
+		r.lastErr, r.lastErrAt, r.hot = nil, time.Time{}, false
+		m.succeeded(r, ended, res.terminal, now)
+	}
+	m.advance(r, now)
+	m.settle(now)
+}
+
+func (m *machine) failed(r *record, err error, now time.Time) {
+	if expected := (r.cancelled || m.isShut) && isCancellation(err); !expected {
+		r.lastErr, r.lastErrAt = err, now
+	}
+	if r.ready {
+		return
+	}
+	pause := m.policy.after(err, now)
+	if pause == 0 && r.hot {
+		pause = hotRetry
+	}
+	r.hot = pause == 0 || r.hot && pause == hotRetry
+	m.due.set(r, now.Add(pause))
+}
+
+func (m *machine) succeeded(r *record, ended Call, terminal bool, now time.Time) {
+	switch ended {
+	case CallSyncPod:
+		if terminal && r.state == StateSyncing {
+			r.grace = effectiveGrace(grace{}, r.last().pod, nil)
+			r.ready = true
+			m.setState(r, StateTerminating, now)
+		}
+		if !r.ready {
+			m.due.set(r, now.Add(m.policy.after(nil, now)))
+		}
+	case CallSyncTerminatingPod:
+		m.setState(r, StateTerminated, now)
+		m.closeDone(r)
+		r.ready = true
+	case CallSyncTerminatingOrphan:
+		if r.hasPending && r.pending.pod != nil {
+			r.ready = true // its spec turned up: it gets a full teardown
+			return
+		}
+		m.drop(r, now)
+	case CallSyncTerminatedPod:
+		m.finish(r, now)
+	}
+}
+
+// finish turns the record into a tombstone.
+func (m *machine) finish(r *record, now time.Time) {
+	m.setState(r, StateFinished, now)
+	m.vacate(r)
+}
+
+// drop forgets the pod.
+func (m *machine) drop(r *record, now time.Time) {
+	m.setState(r, StateUnknown, now)
+	m.vacate(r)
+	delete(m.records, r.uid)
+	if r.actedAt.After(m.forgottenActedAt) {
+		m.forgottenActedAt = r.actedAt
+	}
+}
+
+// vacate lets go of everything a pod holds that will make no further call.
+func (m *machine) vacate(r *record) {
+	m.closeDone(r)
+	r.active, r.pending, r.hasPending, r.ready = spec{}, spec{}, false, false
+	m.due.remove(r)
+	if r.static {
+		m.names.release(r.fullName(), r.uid)
+		m.freed = append(m.freed, r.fullName())
+	}
+	m.out.release = append(m.out.release, r.uid)
+}
+
+// closeDone tells everyone who waits for the containers to stop.
+func (m *machine) closeDone(r *record) {
+	m.out.done = append(m.out.done, r.done...)
+	r.done, r.status = nil, nil
+}
+
+// tick makes every pod run, or asks for its newest update, that is due at now.
+func (m *machine) tick(now time.Time) {
+	for len(m.due) > 0 && !m.due[0].due.After(now) {
+		r := m.due[0]
+		if m.asks && !r.orphaned && r.hasConfig {
+			// If nobody answers, ask again.
+			m.out.ask = append(m.out.ask, r.uid)
+			m.due.set(r, now.Add(m.policy.after(nil, now)))
+			continue
+		}
+		m.due.remove(r)
+		m.replay(r, now)
+	}
+	m.settle(now)
+}
+
+// replay acts on the last update again.
+func (m *machine) replay(r *record, now time.Time) {
+	if !r.hasPending {
+		r.active.typ, r.active.start = UpdateSync, now
+		if r.state >= StateTerminationRequested {
+			r.active.typ = UpdateKill
+		}
+	}
+	r.ready = true
+	m.advance(r, now)
+}

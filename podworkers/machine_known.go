@@ -1,0 +1,110 @@
+package podworkers
+
+import (
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// syncKnownPods compares the records with what is desired: it forgets the
+// finished ones that are not needed any more, and drives the others that are not
+// desired to their end. It returns those that remain.
+func (m *machine) syncKnownPods(desired []*v1.Pod, now time.Time) map[types.UID]KnownPod {
+	m.known = true
+	wanted := make(map[types.UID]struct{}, len(desired))
+	for _, pod := range desired {
+		if pod != nil {
+			wanted[pod.UID] = struct{}{}
+		}
+	}
+	for _, r := range m.records {
+		_, ok := wanted[r.uid]
+		r.orphaned = !ok
+		switch {
+		case r.state == StateFinished && (r.orphaned || r.restart):
+			m.drop(r, now)
+		case r.orphaned && r.state == StateWaiting && !r.observed:
+			m.drop(r, now)
+		case r.orphaned && r.state != StateFinished:
+			m.end(r, now)
+		}
+	}
+	m.settle(now)
+	return m.knownPods()
+}
+
+// end requests the end of a pod that is not desired, if it was not yet, and
+// repeats its last update: nobody else does that for such a pod.
+func (m *machine) end(r *record, now time.Time) {
+	r.deleted = true
+	if r.state < StateTerminationRequested {
+		m.requestTermination(r, nil, now)
+	}
+	m.replay(r, now)
+}
+
+func (m *machine) knownPods() map[types.UID]KnownPod {
+	known := make(map[types.UID]KnownPod, len(m.records))
+	for uid, r := range m.records {
+		known[uid] = KnownPod{State: coarse(r.state), Orphan: r.orphaned, HasConfig: r.hasConfig, Static: r.static}
+	}
+	return known
+}
+
+// mirrorTerminating tells whether a static pod of this full name is on its way
+// out and still owns the name.
+func (m *machine) mirrorTerminating(fullName string) bool {
+	slot := m.names[fullName]
+	if slot == nil {
+		return false
+	}
+	for _, uid := range slot.holders {
+		if s := m.records[uid].state; s == StateTerminationRequested || s == StateTerminating {
+			return true
+		}
+	}
+	return false
+}
+
+// podState describes one pod. The step is the shell's to fill in.
+func (m *machine) podState(uid types.UID) PodState {
+	r := m.records[uid]
+	if r == nil {
+		return PodState{UID: uid, DesiredKnown: m.known}
+	}
+	return PodState{
+		UID: uid, Namespace: r.namespace, Name: r.name,
+		State: r.state, DesiredKnown: m.known, Since: r.since, Pod: r.active.pod,
+		Static: r.static, Orphan: r.orphaned, RuntimeOnly: r.runtimeOnly(),
+		Deleted: r.deleted, Evicted: r.evicted, RestartRequested: r.restart,
+		GracePeriodSeconds: r.grace.seconds,
+		Call:               r.call, CallSince: r.callSince,
+		LastError: r.lastErr, LastErrorAt: r.lastErrAt,
+		NextRetry: r.due, WaitsFor: m.waitsFor(r),
+	}
+}
+
+func (m *machine) waitsFor(r *record) string {
+	switch {
+	case r.call != CallNone:
+		return r.call.String()
+	case r.state == StateFinished && r.restart:
+		return "SyncKnownPods, to start again"
+	case r.state == StateFinished:
+		return "SyncKnownPods without it"
+	case m.isShut:
+		return "nothing: the agent stops"
+	case r.lastErr != nil && !r.due.IsZero():
+		return "the next attempt"
+	case !r.due.IsZero():
+		return "changes or the next resync"
+	}
+	if uid, ok := m.names.blocker(r.fullName(), r.uid); ok && r.static && r.state == StateWaiting {
+		return "the static pod " + string(uid) + " with the same full name"
+	}
+	if !m.isOpen {
+		return "Run"
+	}
+	return ""
+}

@@ -1,0 +1,93 @@
+package podworkers
+
+import (
+	"container/heap"
+	"errors"
+	"time"
+)
+
+// hotRetry spaces immediate retries after the first one, so that an error whose
+// time has always passed already does not spin.
+const hotRetry = time.Second
+
+// retryPolicy turns the outcome of a call into a pause.
+type retryPolicy struct {
+	resync, backoff, network time.Duration
+	jitter                   func() float64
+}
+
+// after returns the pause after a call that ended with err at now.
+func (p retryPolicy) after(err error, now time.Time) time.Duration {
+	return p.spread(p.base(err, now))
+}
+
+func (p retryPolicy) base(err error, now time.Time) time.Duration {
+	if err == nil {
+		return p.resync
+	}
+	if errors.Is(err, ErrNetworkNotReady) {
+		return p.network
+	}
+	if at, ok := earliest(err); ok {
+		return min(max(at.Sub(now), 0), p.resync)
+	}
+	return p.backoff
+}
+
+// spread adds up to half of the pause.
+func (p retryPolicy) spread(d time.Duration) time.Duration {
+	return d + time.Duration(float64(d)*0.5*p.jitter())
+}
+
+// dueQueue is a heap of idle records by the time they are due. A record is in it
+// at most once and knows its place.
+type dueQueue []*record
+
+func (q dueQueue) Len() int           { return len(q) }
+func (q dueQueue) Less(i, j int) bool { return q[i].due.Before(q[j].due) }
+func (q dueQueue) Swap(i, j int) {
+	q[i], q[j] = q[j], q[i]
+	q[i].dueAt, q[j].dueAt = i, j
+}
+
+// Push implements heap.Interface.
+func (q *dueQueue) Push(x any) {
+	r := x.(*record)
+	r.dueAt = len(*q)
+	*q = append(*q, r)
+}
+
+// Pop implements heap.Interface.
+func (q *dueQueue) Pop() any {
+	old := *q
+	r := old[len(old)-1]
+	old[len(old)-1] = nil
+	*q = old[:len(old)-1]
+	r.dueAt, r.due = notQueued, time.Time{}
+	return r
+}
+
+const notQueued = -1
+
+func (q *dueQueue) set(r *record, due time.Time) {
+	r.due = due
+	if r.dueAt == notQueued {
+		heap.Push(q, r)
+		return
+	}
+	heap.Fix(q, r.dueAt)
+}
+
+func (q *dueQueue) remove(r *record) {
+	if r.dueAt != notQueued {
+		heap.Remove(q, r.dueAt)
+	}
+}
+
+// next returns the earliest time at which a record is due.
+func (q dueQueue) next() (time.Time, bool) {
+	if len(q) == 0 {
+		return time.Time{}, false
+	}
+	return q[0].due, true
+}
