@@ -1,0 +1,47 @@
+// Package status turns what was observed of a pod, and what is wanted of it,
+// into the v1.PodStatus that the API shows: phase, conditions, container
+// statuses with waiting reasons and exit codes, addresses and quality of
+// service.
+//
+// Compute is a pure function: no clock, no I/O, nothing kept between calls.
+// Everything it needs comes in an Input; it changes nothing of it and the result
+// shares no memory with it.
+//
+//	result := status.Compute(status.Input{
+//		Pod:      pod,
+//		Observed: observed, // from pleg
+//		Previous: last,     // the result of the call before
+//		Now:      time.Now(),
+//	})
+//
+// Finalize closes the books of a pod that has ended, Reject makes the status of
+// a pod that this node refuses to run.
+//
+// # What is remembered
+//
+// The runtime forgets: exited containers are removed, a node reboots, an agent
+// starts anew. The previous status is therefore an input like any other. An exit
+// code that was once seen stays; a container that vanished while it ran shows
+// exit code 137 with reason ContainerStatusUnknown, since nobody knows the real
+// one; a restart count never shrinks; a terminal phase is never left; a
+// condition keeps its transition time until its status changes. Computing again
+// from the same input, with the first result as the previous status, gives the
+// same result.
+//
+// Nobody having looked (Input.Observed is nil) is not the same as nothing being
+// there: containers, phase and addresses then stay as the previous status has
+// them.
+//
+// # The caller's duties
+//
+// Observed has to be newer than what the caller last did to the pod, else the
+// result describes the past. Terminal may be set only once every container has
+// stopped for good. Writing the result somewhere, and keeping it as the next
+// Previous, is the caller's.
+//
+// # What it does not do
+//
+// It truncates no messages, rounds no times and merges nothing with what others
+// wrote meanwhile: that belongs to writing a status. Conditions about resizing are
+// passed on, not decided.
+package status

@@ -1,0 +1,115 @@
+package status
+
+import (
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/pleg"
+)
+
+// Reasons that Compute and Finalize give to containers.
+const (
+	// ReasonContainerCreating is the reason of a container that waits for its
+	// first start.
+	ReasonContainerCreating = "ContainerCreating"
+	// ReasonPodInitializing is the same in a pod with init containers.
+	ReasonPodInitializing = "PodInitializing"
+	// ReasonCompleted is the reason of an init container that must have
+	// succeeded, since what comes after it was started.
+	ReasonCompleted = "Completed"
+	// ReasonContainerStatusUnknown goes with exit code 137 of a container whose
+	// real one nobody saw.
+	ReasonContainerStatusUnknown = "ContainerStatusUnknown"
+	// ReasonRestartingAllContainers is the reason of a container that was
+	// removed because all containers of the pod start anew.
+	ReasonRestartingAllContainers = "RestartingAllContainers"
+	// ReasonDeadlineExceeded is the pod's reason when its active deadline passed.
+	ReasonDeadlineExceeded = "DeadlineExceeded"
+)
+
+// unknownExitCode stands for an exit code that nobody saw.
+const unknownExitCode = 137
+
+// Reason says why something is as it is: one CamelCase word, and a text for
+// people.
+type Reason struct {
+	Reason, Message string
+}
+
+// Verdict is what is known of a probe of the current container instance.
+type Verdict int8
+
+// The verdicts.
+const (
+	// Unprobed means that no result is known. It is never taken for success:
+	// what the previous status says of the same instance stays, and a new
+	// instance has not passed.
+	Unprobed Verdict = iota
+	// Passed means that the last result was a success.
+	Passed
+	// Failed means that the last result was a failure.
+	Failed
+)
+
+// ProbeResults is what is known of one container's probes. Whether the
+// container has such a probe at all is its spec's matter: without one, the
+// verdict is not looked at.
+type ProbeResults struct {
+	Startup, Readiness Verdict
+}
+
+// Input is everything that a status follows from. Only Pod is required. Nothing
+// of it is changed.
+type Input struct {
+	// Pod is the pod to report on, as it is to run on this node.
+	Pod *v1.Pod
+	// Observed is what the runtime has of the pod. nil means that nobody has
+	// looked: containers, phase and addresses stay as they were.
+	Observed *pleg.PodStatus
+	// Previous is the status computed last, nil when there is none; then API
+	// takes its place.
+	Previous *v1.PodStatus
+	// API is the status that the API server has; nil means Pod.Status. A
+	// terminal phase in it is final, and the conditions of others are taken from
+	// it.
+	API *v1.PodStatus
+	// Probes holds the probe results of the running containers by name. nil
+	// means that nobody probes: what runs is started and ready. In a map that is
+	// not nil, a missing container is Unprobed.
+	Probes map[string]ProbeResults
+	// StartFailures tells, by name, why the last attempt to start a container
+	// failed or is held back. It becomes the waiting reason.
+	StartFailures map[string]Reason
+	// Allocated holds the resources that the node has granted, by container
+	// name; a missing container was granted what its spec asks for.
+	Allocated map[string]v1.ResourceRequirements
+	// HostIPs are the node's addresses, the primary one first, at most one per
+	// family. Empty means unknown: what was reported stays.
+	HostIPs []string
+	// Fail, when not nil, makes the pod Failed for this reason unless it has
+	// already ended, such as ReasonDeadlineExceeded.
+	Fail *Reason
+	// Terminal tells that every container has stopped for good, so that the
+	// phase can be final whatever the restart policy.
+	Terminal bool
+	// RecursiveReadOnly tells that the pod's runtime handler can make mounts
+	// recursively read-only.
+	RecursiveReadOnly bool
+	// StopSignals makes the containers' stop signals part of the status.
+	StopSignals bool
+	// Now is stamped on conditions that change, and on a pod seen first.
+	Now time.Time
+}
+
+// Result is a computed status.
+type Result struct {
+	// Status is the pod's status. It shares no memory with the Input.
+	Status v1.PodStatus
+	// RestartAll tells that all containers of the pod are to be reset and
+	// started anew (KEP-5532) and that this is not finished.
+	RestartAll bool
+	// HostIPFamilyChanged tells that the node's primary address is of another
+	// family than the host IP reported before.
+	HostIPFamilyChanged bool
+}

@@ -1,0 +1,149 @@
+package status
+
+import (
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/internal/podfacts"
+)
+
+// tally counts the containers of a pod by what they mean for its phase.
+type tally struct {
+	pendingInit    int // plain init containers that have not succeeded yet
+	pendingSidecar int // sidecars that have not started yet
+	failedForGood  int // init containers that failed and may not run again
+
+	unknown   int
+	running   int
+	waiting   int // never ran
+	stopped   int
+	succeeded int // of stopped: exited with code 0
+	final     int // of stopped: may not run again
+}
+
+// phase decides a pod's phase from its container statuses alone. terminal tells
+// that every container has stopped for good, hasActive that a regular container
+// exists in the current sandbox.
+func phase(pod *v1.Pod, s *v1.PodStatus, terminal, hasActive bool) v1.PodPhase {
+	return count(pod, s).phase(terminal && !podfacts.IsStatic(pod), hasActive)
+}
+
+func count(pod *v1.Pod, s *v1.PodStatus) tally {
+	var t tally
+	for i := range pod.Spec.InitContainers {
+		c := &pod.Spec.InitContainers[i]
+		status := find(s.InitContainerStatuses, c.Name)
+		if podfacts.IsSidecar(c) {
+			t.addSidecar(status)
+		} else {
+			t.addInit(pod, c, status)
+		}
+	}
+	for i := range pod.Spec.Containers {
+		c := &pod.Spec.Containers[i]
+		t.addRegular(pod, c, find(s.ContainerStatuses, c.Name))
+	}
+	return t
+}
+
+func (t tally) phase(terminal, hasActive bool) v1.PodPhase {
+	switch {
+	case t.failedForGood > 0:
+		return v1.PodFailed
+	case t.pendingInit > 0, t.pendingSidecar > 0 && !hasActive, t.waiting > 0:
+		return v1.PodPending
+	case t.unknown > 0:
+		return v1.PodPending
+	case t.running > 0:
+		return v1.PodRunning
+	case t.stopped == 0:
+		return v1.PodPending
+	case !terminal && t.stopped != t.final:
+		return v1.PodRunning
+	case t.succeeded == t.stopped:
+		return v1.PodSucceeded
+	default:
+		return v1.PodFailed
+	}
+}
+
+func (t *tally) addInit(pod *v1.Pod, c *v1.Container, status *v1.ContainerStatus) {
+	ended := termination(status)
+	switch {
+	case ended == nil:
+		t.pendingInit++
+	case ended.ExitCode != 0 && !mayRestart(pod, c, ended):
+		t.failedForGood++
+	}
+}
+
+func (t *tally) addSidecar(status *v1.ContainerStatus) {
+	switch {
+	case status == nil:
+		t.unknown++
+	case status.State.Running != nil:
+		t.running++
+		if !isTrue(status.Started) {
+			t.pendingSidecar++
+		}
+	case termination(status) != nil:
+	case status.State.Waiting != nil:
+		t.pendingSidecar++
+		t.waiting++
+	default:
+		t.pendingSidecar++
+		t.unknown++
+	}
+}
+
+func (t *tally) addRegular(pod *v1.Pod, c *v1.Container, status *v1.ContainerStatus) {
+	ended := termination(status)
+	switch {
+	case status == nil:
+		t.unknown++
+	case status.State.Running != nil:
+		t.running++
+	case ended != nil:
+		t.stopped++
+		if status.State.Terminated != nil && ended.ExitCode == 0 {
+			t.succeeded++
+		}
+		if !mayRestart(pod, c, ended) {
+			t.final++
+		}
+	case status.State.Waiting != nil:
+		t.waiting++
+	default:
+		t.unknown++
+	}
+}
+
+// termination is how a container that does not run ended: now, or before it
+// began to wait. nil when it never ended, runs, or is not known.
+func termination(status *v1.ContainerStatus) *v1.ContainerStateTerminated {
+	switch {
+	case status == nil:
+		return nil
+	case status.State.Terminated != nil:
+		return status.State.Terminated
+	case status.State.Waiting != nil:
+		return status.LastTerminationState.Terminated
+	default:
+		return nil
+	}
+}
+
+// mayRestart tells whether a container that ended so may run again.
+func mayRestart(pod *v1.Pod, c *v1.Container, ended *v1.ContainerStateTerminated) bool {
+	return ended.Reason == ReasonRestartingAllContainers || podfacts.MayRestart(pod, c, ended.ExitCode)
+}
+
+func find(statuses []v1.ContainerStatus, name string) *v1.ContainerStatus {
+	for i := range statuses {
+		if statuses[i].Name == name {
+			return &statuses[i]
+		}
+	}
+	return nil
+}
+
+func isTrue(b *bool) bool { return b != nil && *b }

@@ -1,0 +1,45 @@
+package status
+
+import (
+	v1 "k8s.io/api/core/v1"
+)
+
+// applyProbes sets Started and Ready. old is the container's previous status or
+// nil: what it says counts for the same instance only.
+func (b *builder) applyProbes(c *v1.Container, k kind, status, old *v1.ContainerStatus) {
+	if k == ephemeral {
+		return // never probed, never ready
+	}
+	if old != nil && (old.ContainerID == "" || old.ContainerID != status.ContainerID) {
+		old = nil
+	}
+	results := b.in.Probes[c.Name]
+	nobody := b.in.Probes == nil
+	running := status.State.Running != nil
+	started := running
+	if running && k != plainInit && c.StartupProbe != nil && !nobody {
+		started = passed(results.Startup, old != nil && isTrue(old.Started))
+	}
+	status.Started = &started
+	switch {
+	case k == plainInit:
+		status.Ready = status.State.Terminated != nil && status.State.Terminated.ExitCode == 0
+	case !started:
+		status.Ready = false
+	case c.ReadinessProbe == nil || nobody:
+		status.Ready = true
+	default:
+		status.Ready = passed(results.Readiness, old != nil && old.Ready)
+	}
+}
+
+func passed(v Verdict, before bool) bool {
+	switch v {
+	case Passed:
+		return true
+	case Failed:
+		return false
+	default:
+		return before
+	}
+}
