@@ -1,0 +1,76 @@
+package cri
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// The cgroup drivers.
+const (
+	CgroupDriverCgroupfs = "cgroupfs"
+	CgroupDriverSystemd  = "systemd"
+)
+
+const (
+	cgroupDriverTries = 3
+	cgroupDriverPause = 2 * time.Second
+)
+
+// CgroupDriver returns the cgroup driver to use: the runtime's, or configured if
+// the runtime does not say (containerd 1.6 does not). An empty configured means
+// cgroupfs. It asks up to three times, two seconds apart, and stops at the first
+// answer.
+func CgroupDriver(ctx context.Context, runtime RuntimeInfo, configured string) (string, error) {
+	switch configured {
+	case "":
+		configured = CgroupDriverCgroupfs
+	case CgroupDriverCgroupfs, CgroupDriverSystemd:
+	default:
+		return "", fmt.Errorf("cgroup driver %q is neither %q nor %q", configured, CgroupDriverCgroupfs, CgroupDriverSystemd)
+	}
+	var reply *runtimeapi.RuntimeConfigResponse
+	var err error
+	for try := range cgroupDriverTries {
+		if try > 0 && !pause(ctx, cgroupDriverPause) {
+			return "", fmt.Errorf("cgroup driver: %w, last answer: %w", ctx.Err(), err)
+		}
+		reply, err = runtime.RuntimeConfig(ctx)
+		if err == nil || IsUnimplemented(err) {
+			return chooseCgroupDriver(reply, configured), nil
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return "", fmt.Errorf("cgroup driver: %w", err)
+}
+
+// chooseCgroupDriver prefers what the runtime says, if it says anything.
+func chooseCgroupDriver(reply *runtimeapi.RuntimeConfigResponse, configured string) string {
+	if reply.GetLinux() == nil {
+		return configured
+	}
+	switch reply.GetLinux().GetCgroupDriver() {
+	case runtimeapi.CgroupDriver_SYSTEMD:
+		return CgroupDriverSystemd
+	case runtimeapi.CgroupDriver_CGROUPFS:
+		return CgroupDriverCgroupfs
+	default:
+		return configured
+	}
+}
+
+// pause waits and tells whether ctx lasted.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}

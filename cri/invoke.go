@@ -1,0 +1,154 @@
+package cri
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// call is one call on its way.
+type call struct {
+	link *link
+	id   callID
+	callSpec
+	// own is the time that the request itself asks for.
+	own time.Duration
+	// object is the container or sandbox that the call is about.
+	object string
+}
+
+func (l *link) call(id callID) call { return call{link: l, id: id, callSpec: id.spec()} }
+
+// longest bounds the time that a request may ask for, so that sums with it do
+// not overflow.
+const longest = 365 * 24 * time.Hour
+
+// lasting adds the time that the request itself asks for.
+func (c call) lasting(own time.Duration) call {
+	c.own = min(max(own, 0), longest)
+	return c
+}
+
+// do runs fn under the call's deadline; fn makes the call. Errors come back as
+// *CallError.
+func (c call) do(ctx context.Context, fn func(context.Context) error) error {
+	if !c.link.enter() {
+		return c.failure(ctx, ctx, status.Error(codes.Canceled, "not called"))
+	}
+	defer c.link.inFlight.Done()
+	own, cancel := c.bounded(ctx)
+	defer cancel()
+	begin := time.Now()
+	err := fn(own)
+	if err != nil {
+		err = c.failure(ctx, own, err)
+	}
+	c.log(ctx, err)
+	if done := c.link.cfg.Observer.CallDone; done != nil {
+		done(CallInfo{Service: c.link.service, Call: c.name, Operation: c.operation, Duration: time.Since(begin), Err: err})
+	}
+	return err
+}
+
+func (c call) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	if limit := c.limit(); limit > 0 {
+		return context.WithTimeout(ctx, limit)
+	}
+	return context.WithCancel(ctx)
+}
+
+func (c call) limit() time.Duration { return c.bound.limit(c.link.cfg.RequestTimeout, c.own) }
+
+func (c call) failure(caller, own context.Context, err error) error {
+	e := &CallError{Service: c.link.service, Endpoint: c.link.endpoint, Call: c.name, Err: err}
+	e.explain(circumstances{
+		caller: caller.Err(), reason: context.Cause(caller),
+		own: own.Err(), timeout: c.limit(),
+		closed: c.link.isClosed(), dial: c.link.unreachable(), exec: c.id == callExecSync,
+	})
+	return e
+}
+
+// log reports failures that are the runtime's. What does not exist, what the
+// runtime lacks and what the caller gave up is for the caller to judge.
+func (c call) log(ctx context.Context, err error) {
+	key := c.name + " " + c.object
+	switch {
+	case err == nil:
+		c.link.limiter.Forget(key)
+	case IsNotFound(err), IsUnimplemented(err), ctx.Err() != nil, errors.Is(err, ErrClosed):
+	case c.link.limiter.Allow(time.Now(), key, err.Error()):
+		c.link.cfg.Logger.Warn("CRI call failed", "call", c.name, "id", c.object, "error", err)
+	}
+}
+
+// unary makes a call with one request and one reply, which it checks.
+func unary[Req, Rep any](ctx context.Context, c call, method func(context.Context, *Req, ...grpc.CallOption) (*Rep, error), request *Req) (*Rep, error) {
+	c.object = objectOf(request)
+	var reply *Rep
+	err := c.do(ctx, func(ctx context.Context) (err error) {
+		if reply, err = method(ctx, request); err != nil {
+			return err
+		}
+		return checkReply(c.name, reply)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return reply, nil
+}
+
+// objectOf names the container or sandbox that a request is about.
+func objectOf(request any) string {
+	if r, ok := request.(interface{ GetContainerId() string }); ok {
+		return r.GetContainerId()
+	}
+	if r, ok := request.(interface{ GetPodSandboxId() string }); ok {
+		return r.GetPodSandboxId()
+	}
+	return ""
+}
+
+// list makes a list call by its streaming form if that is wanted and the runtime
+// has it, else by the plain one. Both share the call's deadline.
+func list[Item any](ctx context.Context, c call, streaming, plain func(context.Context) ([]Item, error)) ([]Item, error) {
+	var items []Item
+	err := c.do(ctx, func(ctx context.Context) (err error) {
+		if lacking := &c.link.plainOnly[c.id]; c.link.cfg.StreamLists && !lacking.Load() {
+			if items, err = streaming(ctx); !IsUnimplemented(err) {
+				return err
+			}
+			lacking.Store(true)
+		}
+		items, err = plain(ctx)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+// collect reads a stream of list replies to its end. A stream that breaks gives
+// no items: half a list is not a list.
+func collect[Rep, Item any](stream grpc.ServerStreamingClient[Rep], err error, itemsOf func(*Rep) []Item) ([]Item, error) {
+	if err != nil {
+		return nil, err
+	}
+	var items []Item
+	for {
+		reply, err := stream.Recv()
+		if err == io.EOF {
+			return items, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		items = append(items, itemsOf(reply)...)
+	}
+}

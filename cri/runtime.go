@@ -1,0 +1,124 @@
+package cri
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"google.golang.org/grpc/status"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// RuntimeClient is the RuntimeService of a runtime behind a socket. It connects
+// again by itself after the runtime was away. Its calls return *CallError.
+type RuntimeClient struct {
+	link *link
+	api  runtimeapi.RuntimeServiceClient
+	name string
+}
+
+var _ RuntimeService = (*RuntimeClient)(nil)
+
+// DialRuntime connects to the RuntimeService at cfg.Endpoint and asks for its
+// version. It fails at once if nobody listens there, and within RequestTimeout
+// if whoever does is no CRI runtime. The caller closes the client.
+func DialRuntime(ctx context.Context, cfg ClientConfig) (*RuntimeClient, error) {
+	l, err := newLink("runtime", cfg)
+	if err != nil {
+		return nil, err
+	}
+	c := &RuntimeClient{link: l, api: runtimeapi.NewRuntimeServiceClient(l.conn)}
+	version, err := c.Version(ctx)
+	if err != nil {
+		return nil, l.refuse(err)
+	}
+	c.name = version.GetRuntimeName()
+	return c, nil
+}
+
+// Name is the runtime's name as it was when the client connected first, such as
+// "containerd".
+func (c *RuntimeClient) Name() string { return c.name }
+
+// Close ends the connection and all calls on it, and returns when they have
+// returned. It must not be called from a handler of GetContainerEvents.
+func (c *RuntimeClient) Close() error { return c.link.close() }
+
+// Version implements Versioner.
+func (c *RuntimeClient) Version(ctx context.Context) (*runtimeapi.VersionResponse, error) {
+	return unary(ctx, c.link.call(callVersion), c.api.Version, &runtimeapi.VersionRequest{Version: kubeAPIVersion})
+}
+
+// Status implements RuntimeInfo.
+func (c *RuntimeClient) Status(ctx context.Context, verbose bool) (*runtimeapi.StatusResponse, error) {
+	return unary(ctx, c.link.call(callStatus), c.api.Status, &runtimeapi.StatusRequest{Verbose: verbose})
+}
+
+// RuntimeConfig implements RuntimeInfo.
+func (c *RuntimeClient) RuntimeConfig(ctx context.Context) (*runtimeapi.RuntimeConfigResponse, error) {
+	return unary(ctx, c.link.call(callRuntimeConfig), c.api.RuntimeConfig, &runtimeapi.RuntimeConfigRequest{})
+}
+
+// UpdateRuntimeConfig implements RuntimeInfo.
+func (c *RuntimeClient) UpdateRuntimeConfig(ctx context.Context, config *runtimeapi.RuntimeConfig) error {
+	_, err := unary(ctx, c.link.call(callUpdateRuntimeConfig), c.api.UpdateRuntimeConfig,
+		&runtimeapi.UpdateRuntimeConfigRequest{RuntimeConfig: config})
+	return err
+}
+
+// GetContainerEvents implements EventStreamer. A stream that the runtime ends in
+// good order counts as broken too: the error then wraps io.EOF.
+func (c *RuntimeClient) GetContainerEvents(ctx context.Context, handle func(*runtimeapi.ContainerEventResponse)) error {
+	return c.link.call(callGetContainerEvents).do(ctx, func(ctx context.Context) error {
+		stream, err := c.api.GetContainerEvents(ctx, &runtimeapi.GetEventsRequest{})
+		if err != nil {
+			return err
+		}
+		for {
+			event, err := stream.Recv()
+			switch {
+			case err == io.EOF:
+				return fmt.Errorf("the runtime ended the stream: %w", err)
+			case err != nil:
+				return err
+			case ctx.Err() != nil: // what was on its way is not delivered any more
+				return status.FromContextError(ctx.Err()).Err()
+			}
+			handle(event)
+		}
+	})
+}
+
+// ExecSync implements Execer. The timeout reaches the runtime in whole seconds:
+// cut off, but at least one, since none means no limit.
+func (c *RuntimeClient) ExecSync(ctx context.Context, containerID string, command []string, timeout time.Duration) (stdout, stderr []byte, err error) {
+	request := &runtimeapi.ExecSyncRequest{ContainerId: containerID, Cmd: command}
+	timeout = max(timeout, 0)
+	if timeout > 0 {
+		request.Timeout = max(int64(timeout/time.Second), 1)
+	}
+	reply, err := unary(ctx, c.link.call(callExecSync).lasting(timeout), c.api.ExecSync, request)
+	if err != nil {
+		return nil, nil, err
+	}
+	if code := reply.GetExitCode(); code != 0 {
+		err = &ExitError{Code: code, Stdout: reply.GetStdout(), Stderr: reply.GetStderr()}
+	}
+	return reply.GetStdout(), reply.GetStderr(), err
+}
+
+// Exec implements Streamer.
+func (c *RuntimeClient) Exec(ctx context.Context, request *runtimeapi.ExecRequest) (*runtimeapi.ExecResponse, error) {
+	return unary(ctx, c.link.call(callExec), c.api.Exec, request)
+}
+
+// Attach implements Streamer.
+func (c *RuntimeClient) Attach(ctx context.Context, request *runtimeapi.AttachRequest) (*runtimeapi.AttachResponse, error) {
+	return unary(ctx, c.link.call(callAttach), c.api.Attach, request)
+}
+
+// PortForward implements Streamer.
+func (c *RuntimeClient) PortForward(ctx context.Context, request *runtimeapi.PortForwardRequest) (*runtimeapi.PortForwardResponse, error) {
+	return unary(ctx, c.link.call(callPortForward), c.api.PortForward, request)
+}
