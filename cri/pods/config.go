@@ -1,0 +1,207 @@
+package pods
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/cri"
+	"github.com/podwright/podwright/cri/images"
+	"github.com/podwright/podwright/internal/backoff"
+)
+
+// Runtime is what this package needs of a container runtime. A cri.RuntimeService
+// is one. A runtime that is a cri.EventStreamer too makes PodEvents work.
+type Runtime interface {
+	cri.Sandboxes
+	cri.ContainerRunner
+	cri.ContainerReader
+}
+
+// Images makes images present. An images.Manager is one.
+type Images interface {
+	// Ensure makes the image of a container present as its pull policy wants
+	// it, and honours ctx while it waits or pulls. An *images.Error names the
+	// reason that the container's status shows.
+	Ensure(ctx context.Context, r images.Request) (images.Image, error)
+}
+
+// Config configures a Manager. Runtime, Images and RuntimeName are required.
+type Config struct {
+	// Runtime runs sandboxes and containers. Required.
+	Runtime Runtime
+	// Images makes images present. Required.
+	Images Images
+	// RuntimeName is the prefix of container IDs, as cri.Versioner reports it:
+	// "containerd". Required.
+	RuntimeName string
+
+	// LogRoot holds a directory of logs per pod; zero means /var/log/pods.
+	LogRoot string
+	// LinkDir gets a symbolic link to the log of each container, usually
+	// /var/log/containers; zero means no links.
+	LinkDir string
+	// PodDir returns a pod's directory, in which termination message files are
+	// made; nil means no such files, so that nobody can write a message.
+	PodDir func(uid types.UID) string
+
+	// MaxConcurrentStarts is how many sandboxes and containers are being
+	// started at a time; zero means 4. Pulls, mounts, hooks and back-off do not
+	// count. A pod that has its sandbox goes before one that has none.
+	MaxConcurrentStarts int
+	// MaxCrashLoopDelay bounds the delay before a crashing container is started
+	// again; zero means 300 s. The first delay is the smaller of it and 10 s.
+	MaxCrashLoopDelay time.Duration
+	// StepGrace is how long a runtime call that changes something may go on
+	// after the context of its sync has ended, so that what the runtime is
+	// about to finish is not left half done; zero means 5 s.
+	StepGrace time.Duration
+
+	// Mounts returns the mounts of a container's volumes; nil means that
+	// containers with volumeMounts fail with CreateContainerConfigError.
+	Mounts func(ctx context.Context, pod *v1.Pod, container *v1.Container) ([]*runtimeapi.Mount, error)
+	// CgroupParent returns the cgroup in which a pod's sandbox is put; nil
+	// means the runtime's default.
+	CgroupParent func(pod *v1.Pod) string
+	// RuntimeHandler returns the handler of a pod's RuntimeClass. It is asked
+	// only for pods that name one; nil means that such pods get no sandbox.
+	RuntimeHandler func(ctx context.Context, pod *v1.Pod) (string, error)
+
+	// Node is what pods are told about the node and given of it.
+	Node Node
+	// DNS is what pods are told about name servers.
+	DNS DNS
+
+	// Event records Kubernetes events; nil records none.
+	Event func(ref v1.ObjectReference, eventtype, reason, message string)
+	// Logger gets what is not an event and not an error result; nil discards.
+	Logger *slog.Logger
+}
+
+// Node describes the node as far as containers depend on it.
+type Node struct {
+	// Name is spec.nodeName for pods that do not name their node.
+	Name string
+	// IPs are the node's addresses, the primary one first: status.hostIP, and
+	// the addresses of host-network pods.
+	IPs []string
+	// MemoryCapacity in bytes scales the OOM score of Burstable containers;
+	// zero gives them the least protected score.
+	MemoryCapacity int64
+	// CgroupV2 tells that the node uses the unified cgroup hierarchy.
+	CgroupV2 bool
+	// SwapController tells that swap of cgroups is accounted; containers then
+	// get no swap.
+	SwapController bool
+	// SingleProcessOOMKill leaves the other processes of a container alive when
+	// the kernel kills one for lack of memory (cgroup v2 only).
+	SingleProcessOOMKill bool
+	// NoCPUQuota turns off the enforcement of CPU limits.
+	NoCPUQuota bool
+	// CPUQuotaPeriod is the period of CPU limits; zero means 100 ms.
+	CPUQuotaPeriod time.Duration
+	// SeccompDefault gives containers without a seccomp profile the runtime's
+	// default one instead of none.
+	SeccompDefault bool
+	// SeccompRoot is the directory of Localhost seccomp profiles; zero means
+	// /var/lib/kubelet/seccomp.
+	SeccompRoot string
+}
+
+// DNS describes name resolution in pods.
+type DNS struct {
+	// ClusterServers are the cluster's name servers; none means that pods with
+	// dnsPolicy ClusterFirst get the node's resolver, and an event.
+	ClusterServers []string
+	// ClusterDomain is the cluster's domain; zero means no search domains for
+	// services and no pod domains.
+	ClusterDomain string
+	// HostResolver is the resolv.conf of pods with dnsPolicy Default; zero means
+	// /etc/resolv.conf.
+	HostResolver string
+	// NoHostResolver gives pods with dnsPolicy Default no name server at all.
+	NoHostResolver bool
+}
+
+// Manager runs pods on a CRI runtime. It starts no goroutine that outlives a
+// call, and keeps in memory only what it may forget: back-off delays and the
+// reasons of failed starts. All methods are safe for concurrent use, but SyncPod,
+// KillPod and RemovePod for one pod are never called at the same time.
+type Manager struct {
+	cfg         Config
+	log         *slog.Logger
+	gate        *gate
+	maskedPaths []string
+	crashLoop   *backoff.Table
+
+	mu       sync.Mutex
+	failures map[types.UID]map[string]StartFailure
+}
+
+// New checks the configuration and returns a Manager.
+func New(cfg Config) (*Manager, error) {
+	switch {
+	case cfg.Runtime == nil:
+		return nil, errors.New("pods: Config.Runtime is missing")
+	case cfg.Images == nil:
+		return nil, errors.New("pods: Config.Images is missing")
+	case cfg.RuntimeName == "":
+		return nil, errors.New("pods: Config.RuntimeName is missing")
+	case cfg.MaxConcurrentStarts < 0:
+		return nil, fmt.Errorf("pods: Config.MaxConcurrentStarts is negative: %d", cfg.MaxConcurrentStarts)
+	case cfg.MaxCrashLoopDelay < 0:
+		return nil, fmt.Errorf("pods: Config.MaxCrashLoopDelay is negative: %v", cfg.MaxCrashLoopDelay)
+	case cfg.StepGrace < 0:
+		return nil, fmt.Errorf("pods: Config.StepGrace is negative: %v", cfg.StepGrace)
+	}
+	setDefaults(&cfg)
+	if !filepath.IsAbs(cfg.LogRoot) {
+		return nil, fmt.Errorf("pods: Config.LogRoot is not absolute: %q", cfg.LogRoot)
+	}
+	return &Manager{
+		cfg:         cfg,
+		log:         cfg.Logger,
+		gate:        newGate(cfg.MaxConcurrentStarts),
+		maskedPaths: maskedPaths(),
+		crashLoop:   backoff.New(backoff.Config{Max: cfg.MaxCrashLoopDelay}),
+		failures:    map[types.UID]map[string]StartFailure{},
+	}, nil
+}
+
+func setDefaults(cfg *Config) {
+	if cfg.LogRoot == "" {
+		cfg.LogRoot = "/var/log/pods"
+	}
+	if cfg.MaxConcurrentStarts == 0 {
+		cfg.MaxConcurrentStarts = 4
+	}
+	if cfg.MaxCrashLoopDelay == 0 {
+		cfg.MaxCrashLoopDelay = 300 * time.Second
+	}
+	if cfg.StepGrace == 0 {
+		cfg.StepGrace = 5 * time.Second
+	}
+	if cfg.Node.CPUQuotaPeriod <= 0 {
+		cfg.Node.CPUQuotaPeriod = 100 * time.Millisecond
+	}
+	if cfg.Node.SeccompRoot == "" {
+		cfg.Node.SeccompRoot = "/var/lib/kubelet/seccomp"
+	}
+	if cfg.DNS.HostResolver == "" {
+		cfg.DNS.HostResolver = "/etc/resolv.conf"
+	}
+	if cfg.Event == nil {
+		cfg.Event = func(v1.ObjectReference, string, string, string) {}
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+}

@@ -1,0 +1,182 @@
+package pods
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// The limits of a resolv.conf.
+const (
+	maxServers        = 3
+	maxSearches       = 32
+	maxSearchLength   = 255
+	maxSearchesLength = 2048
+	maxResolvConf     = 10 << 20
+)
+
+// dnsConfig is a pod's resolver: what its policy gives, then what it adds.
+func (m *Manager) dnsConfig(pod *v1.Pod) (*runtimeapi.DNSConfig, error) {
+	p := identityOf(pod)
+	policy := effectiveDNSPolicy(pod)
+	if policy == v1.DNSClusterFirst && len(m.cfg.DNS.ClusterServers) == 0 {
+		m.cfg.Event(p.ref(), v1.EventTypeWarning, "MissingClusterDNS",
+			fmt.Sprintf("pod: %q. The agent has no cluster name server and cannot create the pod using %q policy. Falling back to %q policy.", p, v1.DNSClusterFirst, v1.DNSDefault))
+		policy = v1.DNSDefault
+	}
+	config := &runtimeapi.DNSConfig{}
+	if policy != v1.DNSNone {
+		host, err := m.hostResolver()
+		if err != nil {
+			return nil, err
+		}
+		config = host
+	}
+	if policy == v1.DNSClusterFirst {
+		config = m.clusterDNS(pod.Namespace, config)
+	}
+	addDNS(config, pod.Spec.DNSConfig)
+	if cut := limitDNS(config); len(cut) > 0 {
+		m.cfg.Event(p.ref(), v1.EventTypeWarning, "DNSConfigForming", strings.Join(cut, "; "))
+	}
+	return config, nil
+}
+
+func effectiveDNSPolicy(pod *v1.Pod) v1.DNSPolicy {
+	switch pod.Spec.DNSPolicy {
+	case v1.DNSNone, v1.DNSDefault:
+		return pod.Spec.DNSPolicy
+	case v1.DNSClusterFirstWithHostNet:
+		return v1.DNSClusterFirst
+	default:
+		if pod.Spec.HostNetwork {
+			return v1.DNSDefault
+		}
+		return v1.DNSClusterFirst
+	}
+}
+
+func (m *Manager) clusterDNS(namespace string, host *runtimeapi.DNSConfig) *runtimeapi.DNSConfig {
+	searches := host.Searches
+	if domain := m.cfg.DNS.ClusterDomain; domain != "" {
+		searches = append([]string{namespace + ".svc." + domain, "svc." + domain, domain}, searches...)
+	}
+	return &runtimeapi.DNSConfig{
+		Servers:  slices.Clone(m.cfg.DNS.ClusterServers),
+		Searches: unique(searches),
+		Options:  []string{"ndots:5"},
+	}
+}
+
+// hostResolver reads the node's own resolver.
+func (m *Manager) hostResolver() (*runtimeapi.DNSConfig, error) {
+	if m.cfg.DNS.NoHostResolver {
+		return &runtimeapi.DNSConfig{Servers: []string{"127.0.0.1", "::1"}, Searches: []string{"."}}, nil
+	}
+	f, err := os.Open(m.cfg.DNS.HostResolver)
+	if err != nil {
+		return nil, fmt.Errorf("host resolver: %w", err)
+	}
+	defer f.Close()
+	content, err := io.ReadAll(io.LimitReader(f, maxResolvConf))
+	if err != nil {
+		return nil, fmt.Errorf("host resolver: %w", err)
+	}
+	return parseResolvConf(content), nil
+}
+
+// parseResolvConf reads a resolv.conf: the last search and options lines win.
+func parseResolvConf(content []byte) *runtimeapi.DNSConfig {
+	out := &runtimeapi.DNSConfig{}
+	lines := bufio.NewScanner(bytes.NewReader(content))
+	lines.Buffer(nil, len(content)+1)
+	for lines.Scan() {
+		words := strings.Fields(lines.Text())
+		if len(words) == 0 || strings.HasPrefix(words[0], "#") || strings.HasPrefix(words[0], ";") {
+			continue
+		}
+		switch words[0] {
+		case "nameserver":
+			out.Servers = append(out.Servers, words[1:min(2, len(words))]...)
+		case "search":
+			out.Searches = nil
+			for _, domain := range words[1:] {
+				if domain = strings.TrimSuffix(domain, "."); domain != "" {
+					out.Searches = append(out.Searches, domain)
+				}
+			}
+		case "options":
+			out.Options = slices.Clone(words[1:])
+		}
+	}
+	return out
+}
+
+// addDNS appends what the pod asks for on top of its policy.
+func addDNS(config *runtimeapi.DNSConfig, add *v1.PodDNSConfig) {
+	if add == nil {
+		return
+	}
+	config.Servers = unique(append(config.Servers, add.Nameservers...))
+	config.Searches = unique(append(config.Searches, add.Searches...))
+	for _, option := range add.Options {
+		text := option.Name
+		if option.Value != nil && *option.Value != "" {
+			text += ":" + *option.Value
+		}
+		i := slices.IndexFunc(config.Options, func(have string) bool {
+			name, _, _ := strings.Cut(have, ":")
+			return name == option.Name
+		})
+		if i >= 0 {
+			config.Options[i] = text
+		} else {
+			config.Options = append(config.Options, text)
+		}
+	}
+}
+
+// limitDNS cuts the configuration to what resolvers take, and says what it cut.
+func limitDNS(config *runtimeapi.DNSConfig) []string {
+	var cut []string
+	if len(config.Servers) > maxServers {
+		config.Servers = config.Servers[:maxServers]
+		cut = append(cut, "Nameserver limits were exceeded, some nameservers have been omitted, the applied nameserver line is: "+strings.Join(config.Servers, " "))
+	}
+	kept, length := []string(nil), 0
+	for _, domain := range config.Searches {
+		length += len(domain) + min(len(kept), 1)
+		if len(kept) == maxSearches || length > maxSearchesLength {
+			break
+		}
+		if len(domain) > maxSearchLength {
+			length -= len(domain) + min(len(kept), 1)
+			continue
+		}
+		kept = append(kept, domain)
+	}
+	if len(kept) < len(config.Searches) {
+		config.Searches = kept
+		cut = append(cut, "Search Line limits were exceeded, some search paths have been omitted, the applied search line is: "+strings.Join(kept, " "))
+	}
+	return cut
+}
+
+func unique(list []string) []string {
+	seen := map[string]bool{}
+	out := make([]string, 0, len(list))
+	for _, s := range list {
+		if !seen[s] {
+			seen[s] = true
+			out = append(out, s)
+		}
+	}
+	return out
+}

@@ -1,0 +1,52 @@
+package pods
+
+import (
+	"maps"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// StartFailure is why the last start of a container failed: its waiting reason.
+type StartFailure struct {
+	Reason, Message string
+}
+
+// StartFailures returns, by container name, why containers of a pod were not
+// started when it was last tried. A start that succeeded has no entry, one that
+// was cancelled leaves the entry as it was. The map belongs to the caller.
+func (m *Manager) StartFailures(uid types.UID) map[string]StartFailure {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return maps.Clone(m.failures[uid])
+}
+
+// Forget drops what is remembered of a pod, once it is gone for good.
+func (m *Manager) Forget(uid types.UID) {
+	m.mu.Lock()
+	delete(m.failures, uid)
+	m.mu.Unlock()
+	m.trimBackoff(time.Now())
+}
+
+// trimBackoff drops delays that can no longer hold anything back: forgotten for
+// an exit that is as old as the longest delay.
+func (m *Manager) trimBackoff(now time.Time) { m.crashLoop.Trim(now.Add(-m.cfg.MaxCrashLoopDelay)) }
+
+func (m *Manager) recordFailure(uid types.UID, container string, f StartFailure) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.failures[uid] == nil {
+		m.failures[uid] = map[string]StartFailure{}
+	}
+	m.failures[uid][container] = f
+}
+
+func (m *Manager) clearFailure(uid types.UID, container string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.failures[uid], container)
+	if len(m.failures[uid]) == 0 {
+		delete(m.failures, uid)
+	}
+}

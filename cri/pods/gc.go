@@ -1,0 +1,197 @@
+package pods
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/cri"
+	"github.com/podwright/podwright/pleg"
+)
+
+// GCRequest asks for a round of garbage collection.
+type GCRequest struct {
+	// Policy bounds what is kept of pods that stay.
+	Policy GCPolicy
+	// SourcesReady tells that every source of pods has reported. Before that no
+	// pod counts as gone.
+	SourcesReady bool
+	// ContentRemovable tells that nothing of a pod is needed any more. It is
+	// asked for pods that nobody else has heard of, too. nil means that every
+	// pod stays.
+	ContentRemovable func(uid types.UID) bool
+	// RuntimeRemovable is set when disk space is short: pods for which it
+	// answers true lose their containers and sandboxes, not their logs. nil
+	// when it is not short.
+	RuntimeRemovable func(uid types.UID) bool
+}
+
+func (r GCRequest) contentRemovable(uid types.UID) bool {
+	return r.SourcesReady && r.ContentRemovable != nil && r.ContentRemovable(uid)
+}
+
+func (r GCRequest) removable(uid types.UID) bool {
+	return r.contentRemovable(uid) || r.SourcesReady && r.RuntimeRemovable != nil && r.RuntimeRemovable(uid)
+}
+
+// GarbageCollect removes dead containers, dead sandboxes, the log directories of
+// pods that are gone and links that lead nowhere. It goes on after a failure and
+// returns all of them.
+func (m *Manager) GarbageCollect(ctx context.Context, r GCRequest) error {
+	m.trimBackoff(time.Now())
+	err := errors.Join(
+		m.collectContainers(ctx, r),
+		m.collectSandboxes(ctx, r),
+		m.collectLogDirs(r),
+		m.collectLinks(ctx),
+	)
+	if err != nil {
+		return fmt.Errorf("garbage collection: %w", err)
+	}
+	return nil
+}
+
+func (m *Manager) collectContainers(ctx context.Context, r GCRequest) error {
+	listed, err := m.cfg.Runtime.ListContainers(ctx, nil)
+	if err != nil {
+		return fmt.Errorf("list containers: %w", err)
+	}
+	var all []gcContainer
+	for _, c := range listed {
+		if p, name, ok := containerIdentity(c); ok {
+			all = append(all, gcContainer{
+				gcUnit: gcUnit{uid: p.UID, name: name}, pod: p, id: c.Id,
+				state: toState(c.State), created: unixTime(c.CreatedAt),
+			})
+		}
+	}
+	var errs []error
+	for _, c := range planContainers(all, r.Policy, r.removable, time.Now()) {
+		if ctx.Err() != nil {
+			return errors.Join(append(errs, context.Cause(ctx))...)
+		}
+		errs = append(errs, m.collectContainer(ctx, c))
+	}
+	return errors.Join(errs...)
+}
+
+func (m *Manager) collectContainer(ctx context.Context, c gcContainer) error {
+	if c.state == pleg.StateUnknown { // it may run
+		err := m.cfg.Runtime.StopContainer(ctx, c.id, minGraceSeconds*time.Second)
+		if err != nil && !cri.IsNotFound(err) {
+			return fmt.Errorf("container %s of pod %s: stop: %w", c.name, c.pod, err)
+		}
+	}
+	if err := m.removeContainer(ctx, c.pod, c.name, c.id); err != nil {
+		return fmt.Errorf("pod %s: %w", c.pod, err)
+	}
+	return nil
+}
+
+func (m *Manager) collectSandboxes(ctx context.Context, r GCRequest) error {
+	sandboxes, containers, err := m.list(ctx, "")
+	if err != nil {
+		return fmt.Errorf("list sandboxes: %w", err)
+	}
+	holds := map[string]bool{}
+	for _, c := range containers {
+		holds[c.PodSandboxId] = true
+	}
+	var all []gcSandbox
+	for _, sb := range sandboxes {
+		if p, ok := sandboxIdentity(sb); ok {
+			all = append(all, gcSandbox{
+				uid: p.UID, id: sb.Id, holds: holds[sb.Id], created: unixTime(sb.CreatedAt),
+				ready: sb.State == runtimeapi.PodSandboxState_SANDBOX_READY,
+			})
+		}
+	}
+	var errs []error
+	for _, id := range planSandboxes(all, r.removable) {
+		if ctx.Err() != nil {
+			return errors.Join(append(errs, context.Cause(ctx))...)
+		}
+		errs = append(errs, m.removeSandbox(ctx, id))
+	}
+	return errors.Join(errs...)
+}
+
+func (m *Manager) collectLogDirs(r GCRequest) error {
+	entries, err := os.ReadDir(m.cfg.LogRoot)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("log directories: %w", err)
+	}
+	var errs []error
+	for _, e := range entries {
+		if uid, ok := uidOfLogDir(e.Name()); ok && e.IsDir() && r.contentRemovable(uid) {
+			errs = append(errs, os.RemoveAll(filepath.Join(m.cfg.LogRoot, e.Name())))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// collectLinks removes links to logs that are gone. While a container lives, its
+// log may be missing for the moment of a rotation.
+func (m *Manager) collectLinks(ctx context.Context) error {
+	if m.cfg.LinkDir == "" {
+		return nil
+	}
+	dangling, err := danglingLinks(m.cfg.LinkDir)
+	if err != nil || len(dangling) == 0 {
+		return err
+	}
+	containers, err := m.cfg.Runtime.ListContainers(ctx, nil)
+	if err != nil {
+		return fmt.Errorf("log links: list containers: %w", err)
+	}
+	var errs []error
+	for _, name := range dangling {
+		if id, ok := idOfLink(name); ok && lives(containers, id) {
+			continue
+		}
+		err := os.Remove(filepath.Join(m.cfg.LinkDir, name))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, fmt.Errorf("log link: %w", err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func danglingLinks(dir string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("log links: %w", err)
+	}
+	var out []string
+	for _, e := range entries {
+		if e.Type()&fs.ModeSymlink == 0 || !strings.HasSuffix(e.Name(), ".log") {
+			continue
+		}
+		if _, err := os.Stat(filepath.Join(dir, e.Name())); errors.Is(err, fs.ErrNotExist) {
+			out = append(out, e.Name())
+		}
+	}
+	return out, nil
+}
+
+// lives tells whether a container with this ID, or with an ID that begins so,
+// has not exited.
+func lives(containers []*runtimeapi.Container, id string) bool {
+	for _, c := range containers {
+		if strings.HasPrefix(c.Id, id) && c.State != runtimeapi.ContainerState_CONTAINER_EXITED {
+			return true
+		}
+	}
+	return false
+}

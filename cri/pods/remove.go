@@ -1,0 +1,119 @@
+package pods
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/cri"
+	"github.com/podwright/podwright/pleg"
+)
+
+// ErrRunning says that something which still runs was to be removed.
+var ErrRunning = errors.New("still running")
+
+// CleanRequest asks for the removal of a pod's dead containers.
+type CleanRequest struct {
+	// Status is what the runtime has of the pod.
+	Status *pleg.PodStatus
+	// Keep is how many exited instances are kept per container name, the newest
+	// ones. Zero means 1: the last one carries the restart count and the last
+	// termination state.
+	Keep int
+	// All keeps none: the pod's content may go.
+	All bool
+}
+
+// CleanDeadContainers removes exited containers, with their logs, beyond those
+// that are kept. It is what to do when a container has died.
+func (m *Manager) CleanDeadContainers(ctx context.Context, r CleanRequest) error {
+	keep := max(r.Keep, 1)
+	if r.All {
+		keep = 0
+	}
+	p := identityOfStatus(r.Status)
+	seen := map[string]int{}
+	var errs []error
+	for _, c := range r.Status.Containers {
+		if c.State != pleg.StateExited {
+			continue
+		}
+		if seen[c.Name]++; seen[c.Name] <= keep {
+			continue
+		}
+		if err := m.removeContainer(ctx, p, c.Name, c.ID.ID); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("clean dead containers of pod %s: %w", p, err)
+	}
+	return nil
+}
+
+// RemovePod removes everything of a stopped pod from the runtime, with its logs,
+// and forgets it. ErrRunning says that something of it runs.
+func (m *Manager) RemovePod(ctx context.Context, uid types.UID, status *pleg.PodStatus) error {
+	p := identityOfStatus(status)
+	p.UID = uid
+	errs := parallel(len(status.Containers), func(i int) error {
+		c := &status.Containers[i]
+		if c.State == pleg.StateRunning || c.State == pleg.StateUnknown {
+			return fmt.Errorf("container %s: %w", c.Name, ErrRunning)
+		}
+		return m.removeContainer(ctx, p, c.Name, c.ID.ID)
+	})
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("remove pod %s: %w", p, err)
+	}
+	errs = parallel(len(status.Sandboxes), func(i int) error {
+		return m.removeSandbox(ctx, status.Sandboxes[i].ID)
+	})
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("remove pod %s: %w", p, err)
+	}
+	if p.Name != "" {
+		if err := os.RemoveAll(m.podLogDir(p)); err != nil {
+			return fmt.Errorf("remove pod %s: logs: %w", p, err)
+		}
+	}
+	m.Forget(uid)
+	return nil
+}
+
+// removeContainer removes a container with its logs and its termination message
+// file. Files go first: if one of them resists, the container stays as the
+// reminder to try again.
+func (m *Manager) removeContainer(ctx context.Context, p podIdentity, name, id string) error {
+	response, err := m.cfg.Runtime.ContainerStatus(ctx, id, false)
+	if err != nil && !cri.IsNotFound(err) {
+		return fmt.Errorf("remove container %s: status: %w", name, err)
+	}
+	detail := response.GetStatus()
+	err = errors.Join(m.removeLogs(p, name, id, detail.GetLogPath()), m.removeTerminationFile(p.UID, detail))
+	if err != nil {
+		return fmt.Errorf("remove container %s: %w", name, err)
+	}
+	if detail == nil {
+		return nil // it was gone already
+	}
+	if err := m.cfg.Runtime.RemoveContainer(ctx, id); err != nil && !cri.IsNotFound(err) {
+		return fmt.Errorf("remove container %s: %w", name, err)
+	}
+	return nil
+}
+
+// removeSandbox stops a sandbox once more, so that its network is surely gone,
+// and removes it.
+func (m *Manager) removeSandbox(ctx context.Context, id string) error {
+	if err := m.stopSandbox(ctx, id); err != nil {
+		return err
+	}
+	if err := m.cfg.Runtime.RemovePodSandbox(ctx, id); err != nil && !cri.IsNotFound(err) {
+		return fmt.Errorf("remove sandbox %s: %w", id, err)
+	}
+	return nil
+}

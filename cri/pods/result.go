@@ -1,0 +1,66 @@
+package pods
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Action is a kind of thing that a sync does.
+type Action string
+
+// The actions in a Result.
+const (
+	ActionStartContainer   Action = "StartContainer"
+	ActionKillContainer    Action = "KillContainer"
+	ActionRemoveContainer  Action = "RemoveContainer"
+	ActionCreatePodSandbox Action = "CreatePodSandbox"
+	ActionConfigPodSandbox Action = "ConfigPodSandbox"
+	ActionKillPodSandbox   Action = "KillPodSandbox"
+)
+
+// Entry is one thing that was done or tried.
+type Entry struct {
+	Action Action
+	// Target is the container's name, or the pod.
+	Target string
+	// Err is nil when it succeeded.
+	Err error
+}
+
+// Result is what a sync or a kill did.
+type Result struct {
+	// Pod names the pod in errors.
+	Pod string
+	// Entries are in the order of completion of each step.
+	Entries []Entry
+
+	stopped error
+}
+
+// Acted tells that something was done or tried in the runtime: what was observed
+// before is out of date.
+func (r *Result) Acted() bool { return len(r.Entries) > 0 }
+
+// Err joins the errors of all entries, nil when there are none. A sync that was
+// cut short by its context has an error too: the context's cause. Errors in the
+// tree that have a method NotBefore() time.Time with a time that is not zero
+// tell when another try makes sense.
+func (r *Result) Err() error {
+	var errs []error
+	for _, e := range r.Entries {
+		if e.Err != nil {
+			errs = append(errs, fmt.Errorf("%s %s: %w", e.Action, e.Target, e.Err))
+		}
+	}
+	if r.stopped != nil {
+		errs = append(errs, r.stopped)
+	}
+	if len(errs) == 0 {
+		return nil
+	}
+	return fmt.Errorf("pod %s: %w", r.Pod, errors.Join(errs...))
+}
+
+func (r *Result) add(action Action, target string, err error) {
+	r.Entries = append(r.Entries, Entry{Action: action, Target: target, Err: err})
+}
