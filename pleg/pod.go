@@ -40,6 +40,10 @@ type pod struct {
 	// earlier query finds is rejected.
 	record ObservedPod
 	seq    uint64
+	// done is the number of the last query that had begun when the record was
+	// made. Of a list with a higher number it is sure that it saw the runtime
+	// later; one between seq and done may have seen it earlier or later.
+	done uint64
 	// listed is the number of the last list that showed the pod.
 	listed uint64
 
@@ -160,7 +164,7 @@ func (c *core) drop(p *pod) {
 	if p.present || p.inflight != nil || p.ask.set || len(p.waiters) > 0 || p.err != nil {
 		return
 	}
-	if c.list.query != nil && c.list.query.seq < p.seq {
+	if c.list.query != nil && c.list.query.seq <= p.done {
 		return
 	}
 	delete(c.pods, p.uid)
@@ -171,7 +175,7 @@ func (c *core) drop(p *pod) {
 // the pod; what is true comes from inspections.
 func (c *core) seen(p *pod, o *ObservedPod, q *query, now time.Time) {
 	p.listed = q.seq
-	if q.seq > p.viewSeq && q.seq > p.seq {
+	if q.seq > p.done {
 		p.view, p.viewSeq, p.present, p.gone = *o, q.seq, true, time.Time{}
 	}
 	if !same(&p.record, o) {
@@ -185,7 +189,7 @@ func (c *core) seen(p *pod, o *ObservedPod, q *query, now time.Time) {
 	switch a := &p.ask; {
 	case a.reinspect:
 		c.want(p, ask{due: now})
-	case !a.hint && !a.retry && q.seq > p.seq:
+	case !a.hint && !a.retry:
 		// All that asked for it was a wish older than this list, which shows
 		// that nothing has changed.
 		p.ask = ask{}
@@ -195,8 +199,9 @@ func (c *core) seen(p *pod, o *ObservedPod, q *query, now time.Time) {
 
 // unseen takes in that a list did not show a pod.
 func (c *core) unseen(p *pod, q *query, now time.Time) []Event {
-	if p.seq > q.seq {
-		// Looked at since the list began: look again rather than judge.
+	if p.done >= q.seq || (p.inflight != nil && p.inflight.seq > q.seq) {
+		// A look ended, or began, while the list was in progress, and which of
+		// them saw the runtime first nobody knows: look again rather than judge.
 		if p.present {
 			c.want(p, ask{look: true, due: latest(now, p.notBefore)})
 		}
@@ -216,7 +221,7 @@ func (c *core) unseen(p *pod, q *query, now time.Time) []Event {
 // forget leaves nothing but a tombstone, which rejects what earlier queries may
 // still bring.
 func (c *core) forget(p *pod, q *query) {
-	p.record, p.seq = ObservedPod{}, q.seq
+	p.record, p.seq, p.done = ObservedPod{}, q.seq, c.seq
 	p.view, p.viewSeq = ObservedPod{}, q.seq
 	p.present, p.gone = false, q.started
 	p.status = nil
@@ -285,7 +290,7 @@ func (c *core) observed(p *pod, q *query, s *PodStatus, now time.Time) []Event {
 	fresh.IPs = keepIPs(&fresh, p.status)
 	next := ObservedFrom(&fresh)
 	all := diff(p.uid, &p.record, &next)
-	if p.ask.look && same(&p.view, &next) {
+	if p.ask.look && p.viewSeq == p.listed && same(&p.view, &next) {
 		p.dropLook()
 	}
 	if fresh.Empty() {
@@ -293,7 +298,7 @@ func (c *core) observed(p *pod, q *query, s *PodStatus, now time.Time) []Event {
 	} else {
 		fresh.Name, fresh.Namespace = orElse(fresh.Name, p.view.Name), orElse(fresh.Namespace, p.view.Namespace)
 		next.Name, next.Namespace = fresh.Name, fresh.Namespace
-		p.record, p.seq, p.status = next, q.seq, &fresh
+		p.record, p.seq, p.done, p.status = next, q.seq, c.seq, &fresh
 		if q.seq > p.viewSeq {
 			p.view, p.viewSeq = next, q.seq
 		}
