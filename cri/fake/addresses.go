@@ -1,0 +1,98 @@
+package fake
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+)
+
+// addressPool hands out sandbox addresses, one of each range. An address that
+// was given back is not used again before the range has been gone through, so
+// that a stale address is not soon somebody else's. Guarded by Runtime.mu.
+type addressPool struct {
+	fixed  []string
+	ranges []addressRange
+	used   map[string]struct{}
+}
+
+type addressRange struct {
+	prefix netip.Prefix
+	last   netip.Addr // the one handed out last
+}
+
+func newAddressPool(prefixes []netip.Prefix, fixed []string) addressPool {
+	p := addressPool{fixed: append([]string(nil), fixed...), used: map[string]struct{}{}}
+	p.setRanges(prefixes)
+	return p
+}
+
+// setRanges changes where further addresses come from.
+func (p *addressPool) setRanges(prefixes []netip.Prefix) {
+	p.ranges = make([]addressRange, 0, len(prefixes))
+	for _, prefix := range prefixes {
+		// The first two addresses are the network's and the gateway's.
+		masked := prefix.Masked()
+		p.ranges = append(p.ranges, addressRange{prefix: masked, last: masked.Addr().Next()})
+	}
+}
+
+// take gives the addresses of a new sandbox.
+func (p *addressPool) take() ([]string, error) {
+	if len(p.fixed) > 0 {
+		return append([]string(nil), p.fixed...), nil
+	}
+	taken := make([]string, 0, len(p.ranges))
+	for i := range p.ranges {
+		ip, ok := p.ranges[i].next(p.used)
+		if !ok {
+			p.give(taken)
+			return nil, fmt.Errorf("no IP addresses available in range set: %s", p.ranges[i].prefix)
+		}
+		p.used[ip] = struct{}{}
+		taken = append(taken, ip)
+	}
+	return taken, nil
+}
+
+// give takes addresses back.
+func (p *addressPool) give(ips []string) {
+	for _, ip := range ips {
+		delete(p.used, ip)
+	}
+}
+
+func (r *addressRange) next(used map[string]struct{}) (string, bool) {
+	first := r.prefix.Addr().Next().Next()
+	if !r.prefix.Contains(first) {
+		return "", false
+	}
+	start := r.last.Next()
+	for tries, addr := 0, start; tries == 0 || addr != start; tries, addr = tries+1, addr.Next() {
+		if !r.prefix.Contains(addr) {
+			if addr = first; tries > 0 && addr == start {
+				break
+			}
+			if tries == 0 {
+				start = first
+			}
+		}
+		if _, taken := used[addr.String()]; !taken {
+			r.last = addr
+			return addr.String(), true
+		}
+	}
+	return "", false
+}
+
+// parseRanges reads what UpdateRuntimeConfig gives: ranges joined by commas.
+func parseRanges(text string) ([]netip.Prefix, error) {
+	var prefixes []netip.Prefix
+	for _, part := range strings.Split(text, ",") {
+		prefix, err := netip.ParsePrefix(strings.TrimSpace(part))
+		if err != nil {
+			return nil, err
+		}
+		prefixes = append(prefixes, prefix)
+	}
+	return prefixes, nil
+}

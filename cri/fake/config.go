@@ -1,0 +1,178 @@
+package fake
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/netip"
+	"time"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// Config says what the runtime is like. The zero value is a runtime with every
+// call of containerd 2, no image present but every image there to be pulled, and
+// containers that sleep until they are stopped.
+type Config struct {
+	// Name is the runtime's name, the prefix of container IDs ("fake://...").
+	// Default "fake".
+	Name string
+	// RuntimeVersion is the runtime's own version. Default "v1.0.0".
+	RuntimeVersion string
+
+	// Programs chooses what a container runs. nil: SleepUntilStopped.
+	Programs Resolver
+	// Exec chooses what ExecSync runs. nil: a program that exits with 0 at once.
+	Exec Resolver
+
+	// AnyImage makes every image name count as present. Images and Pull still
+	// describe the images that they name. Default false.
+	AnyImage bool
+	// Images are present from the start. Default none.
+	Images []Image
+	// Pull answers PullImage for names that are not present, and for those
+	// that are. It may take its time, until ctx is done. nil: every name can
+	// be pulled, at once. See Registry.
+	Pull Puller
+	// ImageFilesystem is the mount point that ImageFsInfo names, and the
+	// directory whose real capacity a caller may look up. Default "/".
+	ImageFilesystem string
+
+	// FixedIPs, when set, are the addresses of every sandbox, such as the
+	// host's. Default none: addresses come from PodCIDRs.
+	FixedIPs []string
+	// PodCIDRs are the ranges that sandboxes get their addresses from, one
+	// address of each. UpdateRuntimeConfig replaces them for later sandboxes.
+	// Default 10.88.0.0/16.
+	PodCIDRs []netip.Prefix
+	// Handlers are the RuntimeClass handlers that the runtime knows besides
+	// the default "". Default none.
+	Handlers []string
+
+	// NoEvents makes GetContainerEvents answer Unimplemented, like
+	// containerd 1.6. Default false.
+	NoEvents bool
+	// NoRuntimeConfig makes RuntimeConfig answer Unimplemented, like
+	// containerd 1.6. Default false.
+	NoRuntimeConfig bool
+	// CgroupDriver is what RuntimeConfig answers, "cgroupfs" or "systemd".
+	// Default "cgroupfs".
+	CgroupDriver string
+
+	// OpenLog opens a container's log for appending. It is asked when a
+	// container starts whose sandbox has a log_directory and whose config has
+	// a log_path, and again by ReopenContainerLog; path is the two joined.
+	// A nil writer drops the log. nil: a file; its directory is made.
+	OpenLog func(path string) (io.WriteCloser, error)
+
+	// KillTimeout is how long a killed program may take to return before it
+	// is abandoned. Default (and meaning of zero) 10 seconds.
+	KillTimeout time.Duration
+
+	// Intercept is called before each call with the call's name ("CreateContainer")
+	// and its CRI request, a *runtimeapi.CreateContainerRequest there. It may
+	// block until ctx is done. An error is the result of the call, which then
+	// has no effect; a status error keeps its code. It must not change the
+	// request. Default nil: nothing intervenes.
+	Intercept func(ctx context.Context, call string, request any) error
+
+	// Logger gets what happens to programs. nil: discarded.
+	Logger *slog.Logger
+}
+
+// An Image describes an image.
+type Image struct {
+	// Name is the reference under which it is known, such as "busybox:1.36".
+	// A missing tag is ":latest". Required.
+	Name string
+	// ID is the image's ID, "sha256:<64 hex>". Two names with one ID are one
+	// image. Default: derived from the name.
+	ID string
+	// Digest is the manifest's digest, "sha256:<64 hex>", for the repository
+	// digest. Default: derived from the ID.
+	Digest string
+	// Size is its size in bytes. Default 1 MiB.
+	Size uint64
+	// UID and Username are the user its configuration names; at most one is
+	// set. Default: root, given as neither.
+	UID      *int64
+	Username string
+	// Pinned protects it from garbage collection. Default false.
+	Pinned bool
+}
+
+// A Puller answers PullImage. What it returns is present from then on; a zero
+// Image stands for one of the name that was asked for. auth is nil for an
+// anonymous pull. A plain error arrives with code Unknown, a status error as it is.
+type Puller func(ctx context.Context, image *runtimeapi.ImageSpec, auth *runtimeapi.AuthConfig) (Image, error)
+
+// RemoteImage is an image in a Registry.
+type RemoteImage struct {
+	// Image is what a pull brings.
+	Image
+	// Latency is how long a pull takes. Default 0.
+	Latency time.Duration
+	// Err fails the pull, after Latency. Default nil.
+	Err error
+	// Username and Password must be given by the pull when Username is set.
+	Username, Password string
+}
+
+func (c *Config) setDefaults() {
+	setDefault(&c.Name, "fake")
+	setDefault(&c.RuntimeVersion, "v1.0.0")
+	setDefault(&c.ImageFilesystem, "/")
+	setDefault(&c.CgroupDriver, "cgroupfs")
+	setDefault(&c.KillTimeout, 10*time.Second)
+	if c.Programs == nil {
+		c.Programs = Always(SleepUntilStopped)
+	}
+	if c.Exec == nil {
+		c.Exec = Always(Exit(0))
+	}
+	if c.Pull == nil {
+		c.Pull = pullAnything
+	}
+	if len(c.PodCIDRs) == 0 {
+		c.PodCIDRs = []netip.Prefix{netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 88, 0, 0}), 16)}
+	}
+	if c.OpenLog == nil {
+		c.OpenLog = openLogFile
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+func (c *Config) validate() error {
+	if c.KillTimeout < 0 {
+		return fmt.Errorf("fake: KillTimeout %v is negative", c.KillTimeout)
+	}
+	if _, ok := cgroupDriver(c.CgroupDriver); !ok {
+		return fmt.Errorf("fake: CgroupDriver %q is neither cgroupfs nor systemd", c.CgroupDriver)
+	}
+	for _, ip := range c.FixedIPs {
+		if _, err := netip.ParseAddr(ip); err != nil {
+			return fmt.Errorf("fake: FixedIPs: %w", err)
+		}
+	}
+	for _, prefix := range c.PodCIDRs {
+		if !prefix.IsValid() {
+			return fmt.Errorf("fake: PodCIDRs: %q is no address range", prefix)
+		}
+	}
+	for i, image := range c.Images {
+		if err := validateImage(image); err != nil {
+			return fmt.Errorf("fake: Images[%d]: %w", i, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,202 @@
+package fake
+
+import (
+	"context"
+	"iter"
+	"maps"
+	"syscall"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// ContainerStatus describes a container.
+func (rt *Runtime) ContainerStatus(ctx context.Context, containerID string, verbose bool) (*runtimeapi.ContainerStatusResponse, error) {
+	request := &runtimeapi.ContainerStatusRequest{ContainerId: containerID, Verbose: verbose}
+	if err := rt.enter(ctx, "ContainerStatus", request); err != nil {
+		return nil, err
+	}
+	rt.mu.RLock()
+	defer rt.mu.RUnlock()
+	c := rt.store.containers[containerID]
+	if c == nil {
+		return nil, noContainer(containerID)
+	}
+	response := &runtimeapi.ContainerStatusResponse{Status: c.status()}
+	if !verbose {
+		return response, nil
+	}
+	var err error
+	response.Info, err = info(map[string]any{
+		"sandboxID": c.sandbox.id, "removing": c.removing, "starting": c.starting, "config": c.config,
+	})
+	return response, err
+}
+
+// ListContainers lists containers in every state, oldest first.
+func (rt *Runtime) ListContainers(ctx context.Context, filter *runtimeapi.ContainerFilter) ([]*runtimeapi.Container, error) {
+	if err := rt.enter(ctx, "ListContainers", &runtimeapi.ListContainersRequest{Filter: filter}); err != nil {
+		return nil, err
+	}
+	rt.mu.RLock()
+	defer rt.mu.RUnlock()
+	return listed(rt.selectContainers(filter)), nil
+}
+
+// selectContainers gives what filter selects, oldest first. rt.mu is held.
+func (rt *Runtime) selectContainers(filter *runtimeapi.ContainerFilter) []*container {
+	var selected []*container
+	if filter == nil {
+		selected = make([]*container, 0, rt.store.all.len)
+	}
+	for c := range rt.containerCandidates(filter) {
+		if filter == nil || c.matches(filter) {
+			selected = append(selected, c)
+		}
+	}
+	return selected
+}
+
+// containerCandidates walks the smallest index that holds all a filter can select.
+func (rt *Runtime) containerCandidates(filter *runtimeapi.ContainerFilter) iter.Seq[*container] {
+	if id := filter.GetId(); id != "" {
+		return only(rt.store.containers[id])
+	}
+	if id := filter.GetPodSandboxId(); id != "" {
+		if b := rt.store.sandboxes[id]; b != nil {
+			return b.containers.all()
+		}
+		return only[container](nil)
+	}
+	if uid := filter.GetLabelSelector()[labelPodUID]; uid != "" {
+		if pod := rt.store.pods[uid]; pod != nil {
+			return pod.containers.all()
+		}
+		return only[container](nil)
+	}
+	return rt.store.all.all()
+}
+
+// sandboxCandidates is containerCandidates for sandboxes.
+func (rt *Runtime) sandboxCandidates(filter *runtimeapi.PodSandboxFilter) iter.Seq[*sandbox] {
+	if id := filter.GetId(); id != "" {
+		return only(rt.store.sandboxes[id])
+	}
+	if uid := filter.GetLabelSelector()[labelPodUID]; uid != "" {
+		if pod := rt.store.pods[uid]; pod != nil {
+			return pod.sandboxes.all()
+		}
+		return only[sandbox](nil)
+	}
+	return rt.store.allSandboxes.all()
+}
+
+// only walks one item, or none when it is nil.
+func only[T any](item *T) iter.Seq[*T] {
+	return func(yield func(*T) bool) {
+		if item != nil {
+			yield(item)
+		}
+	}
+}
+
+// UpdateContainerResources notes new resources of a created or running
+// container: what the request leaves at zero stays as it was. ContainerStatus
+// shows the result; nothing enforces it.
+func (rt *Runtime) UpdateContainerResources(ctx context.Context, request *runtimeapi.UpdateContainerResourcesRequest) error {
+	if err := rt.enter(ctx, "UpdateContainerResources", request); err != nil {
+		return err
+	}
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	c := rt.store.containers[request.GetContainerId()]
+	if c == nil {
+		return noContainer(request.GetContainerId())
+	}
+	if c.removing || c.state == runtimeapi.ContainerState_CONTAINER_EXITED {
+		return status.Errorf(codes.FailedPrecondition, "failed to update resources: container %q is in %v state", c.id, c.state)
+	}
+	c.resources = mergeResources(c.resources, request.GetLinux())
+	return nil
+}
+
+// mergeResources returns a new message, since the old one may be in use.
+func mergeResources(old, update *runtimeapi.LinuxContainerResources) *runtimeapi.LinuxContainerResources {
+	merged := clone(old)
+	if merged == nil {
+		merged = &runtimeapi.LinuxContainerResources{}
+	}
+	overrideNonZero(&merged.CpuPeriod, update.GetCpuPeriod())
+	overrideNonZero(&merged.CpuQuota, update.GetCpuQuota())
+	overrideNonZero(&merged.CpuShares, update.GetCpuShares())
+	overrideNonZero(&merged.MemoryLimitInBytes, update.GetMemoryLimitInBytes())
+	overrideNonZero(&merged.MemorySwapLimitInBytes, update.GetMemorySwapLimitInBytes())
+	overrideNonZero(&merged.OomScoreAdj, update.GetOomScoreAdj())
+	overrideNonZero(&merged.CpusetCpus, update.GetCpusetCpus())
+	overrideNonZero(&merged.CpusetMems, update.GetCpusetMems())
+	for _, limit := range update.GetHugepageLimits() {
+		merged.HugepageLimits = append(merged.HugepageLimits, clone(limit))
+	}
+	if len(update.GetUnified()) > 0 {
+		unified := maps.Clone(merged.Unified)
+		if unified == nil {
+			unified = map[string]string{}
+		}
+		maps.Copy(unified, update.GetUnified())
+		merged.Unified = unified
+	}
+	return merged
+}
+
+func overrideNonZero[T comparable](to *T, value T) {
+	var zero T
+	if value != zero {
+		*to = value
+	}
+}
+
+// ReopenContainerLog opens the log of a running container anew.
+func (rt *Runtime) ReopenContainerLog(ctx context.Context, containerID string) error {
+	request := &runtimeapi.ReopenContainerLogRequest{ContainerId: containerID}
+	if err := rt.enter(ctx, "ReopenContainerLog", request); err != nil {
+		return err
+	}
+	rt.mu.RLock()
+	c := rt.store.containers[containerID]
+	var log *logFile
+	if c != nil {
+		log = c.log
+	}
+	rt.mu.RUnlock()
+	switch {
+	case c == nil:
+		return noContainer(containerID)
+	case log == nil:
+		return status.Error(codes.FailedPrecondition, "container is not running")
+	}
+	if err := log.reopen(); err != nil {
+		return status.Errorf(codes.Unknown, "failed to reopen container log %q: %v", c.logPath, err)
+	}
+	return nil
+}
+
+// Signal sends a signal to a running container from outside, like kill(1) on the
+// node. It is no CRI call and does not wait.
+func (rt *Runtime) Signal(containerID string, signal syscall.Signal) error {
+	rt.mu.RLock()
+	defer rt.mu.RUnlock()
+	c := rt.store.containers[containerID]
+	if c == nil {
+		return noContainer(containerID)
+	}
+	if c.task == nil {
+		return status.Error(codes.FailedPrecondition, "container is not running")
+	}
+	if signal == sigKill {
+		c.task.kill(rt.cfg.KillTimeout)
+		return nil
+	}
+	c.task.signal(signal)
+	return nil
+}

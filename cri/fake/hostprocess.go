@@ -1,0 +1,157 @@
+package fake
+
+import (
+	"errors"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// ErrNoSupervisor is returned by HostProcess and NewEmbedded when the program's
+// main does not call RunSupervisor first.
+var ErrNoSupervisor = errors.New("fake: host processes need `if fake.RunSupervisor() { return }` as the first statement of main")
+
+// HostConfig says how HostProcess runs commands.
+type HostConfig struct {
+	// ScratchDir holds a directory per container: it is the working directory
+	// and the HOME of the container's processes where those are not set, and
+	// is removed with what is in it when the container has exited. Absolute.
+	// Default "": "/" stands in its place and nothing is made or removed.
+	ScratchDir string
+	// KillTimeout is how long killed processes may take to be gone before
+	// their supervisor is killed too. It should be below Config.KillTimeout.
+	// Default (and meaning of zero) 5 seconds.
+	KillTimeout time.Duration
+	// Logger gets what goes wrong around processes. nil: discarded.
+	Logger *slog.Logger
+}
+
+func (c *HostConfig) setDefaults() {
+	setDefault(&c.KillTimeout, 5*time.Second)
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+}
+
+// The environment variables between a process and its supervisors.
+const (
+	// envSupervise makes RunSupervisor supervise; its value names the container.
+	envSupervise = "PODWRIGHT_FAKE_SUPERVISE"
+	// envHook holds the PID of the process whose main calls RunSupervisor.
+	envHook = "PODWRIGHT_FAKE_HOOK"
+)
+
+// markHook notes that this process's main calls RunSupervisor. The environment
+// is the one place where that can be seen from anywhere in the process; the PID
+// keeps children from taking it for their own mark.
+func markHook() error { return os.Setenv(envHook, strconv.Itoa(os.Getpid())) }
+
+func hookMarked() bool { return os.Getenv(envHook) == strconv.Itoa(os.Getpid()) }
+
+// hostCommand is a command as it goes to the supervisor.
+type hostCommand struct {
+	Path string   `json:"path"`
+	Args []string `json:"args"`
+	Env  []string `json:"env"`
+	Dir  string   `json:"dir"`
+}
+
+// hostOrder is what the agent tells a supervisor after the command.
+type hostOrder struct {
+	Signal int `json:"signal"`
+}
+
+// hostReport is what a supervisor tells the agent: first that the command runs
+// or why it does not, then, when nothing of it is left, how it ended.
+type hostReport struct {
+	PID   int    `json:"pid,omitempty"`
+	Error string `json:"error,omitempty"`
+	Ended bool   `json:"ended,omitempty"`
+	Code  int    `json:"code,omitempty"`
+}
+
+// errNoCommand is the start error of a container that leaves its command to the
+// image's entrypoint.
+var errNoCommand = errors.New("the container sets no command, and a host process has no image whose entrypoint could be run: set command (or args) in the container's spec")
+
+// commandOf finds out what a process is to run. exists tells whether a path is an
+// executable file, hostsPath is the agent's PATH, and dir where a process works
+// that names no directory.
+func commandOf(p *Process, hostsPath, dir string, exists func(path string) error) (hostCommand, error) {
+	if len(p.Args) == 0 || p.Args[0] == "" {
+		return hostCommand{}, errNoCommand
+	}
+	cmd := hostCommand{Args: p.Args, Env: append([]string(nil), p.Env...), Dir: p.Dir}
+	searched, ok := lookupEnv(cmd.Env, "PATH")
+	if !ok {
+		searched = hostsPath
+		cmd.Env = append(cmd.Env, "PATH="+hostsPath)
+	}
+	if _, ok := lookupEnv(cmd.Env, "HOSTNAME"); !ok && p.Pod.Hostname != "" {
+		cmd.Env = append(cmd.Env, "HOSTNAME="+p.Pod.Hostname)
+	}
+	if _, ok := lookupEnv(cmd.Env, "HOME"); !ok {
+		cmd.Env = append(cmd.Env, "HOME="+dir)
+	}
+	if cmd.Dir == "" {
+		cmd.Dir = dir
+	}
+	path, err := findExecutable(p.Args[0], searched, cmd.Dir, exists)
+	if err != nil {
+		return hostCommand{}, &execError{command: p.Args, err: err}
+	}
+	cmd.Path = path
+	return cmd, nil
+}
+
+// findExecutable looks a command up: a name in the directories of path, a path
+// with a slash relative to dir.
+func findExecutable(name, path, dir string, exists func(path string) error) (string, error) {
+	if strings.Contains(name, "/") {
+		if !filepath.IsAbs(name) {
+			name = filepath.Join(dir, name)
+		}
+		return name, exists(name)
+	}
+	for _, entry := range filepath.SplitList(path) {
+		if entry == "" {
+			entry = "."
+		}
+		if !filepath.IsAbs(entry) {
+			entry = filepath.Join(dir, entry)
+		}
+		if candidate := filepath.Join(entry, name); exists(candidate) == nil {
+			return candidate, nil
+		}
+	}
+	return "", ErrNotFound
+}
+
+// hostPath is where commands are looked for when a container does not set PATH.
+func hostPath() string {
+	if path := os.Getenv("PATH"); path != "" {
+		return path
+	}
+	return "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+}
+
+// executable is the exists of commandOf on the host.
+func executable(path string) error {
+	stat, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return errors.New("no such file or directory")
+	case err != nil:
+		return err
+	case stat.IsDir():
+		return errors.New("is a directory")
+	case stat.Mode()&0o111 == 0:
+		return syscall.EACCES
+	}
+	return nil
+}

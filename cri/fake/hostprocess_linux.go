@@ -1,0 +1,245 @@
+package fake
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// HostProcess runs commands of containers, and of ExecSync, as processes of this
+// host: it is a Resolver for Config.Programs and Config.Exec.
+//
+// Each command has a supervisor, which is this same executable started once more;
+// therefore main must call RunSupervisor first, and HostProcess fails with
+// ErrNoSupervisor when it did not. The command runs in a session and process
+// group of its own, as the user of the agent, with standard input at its end. It
+// sees the container's environment, with PATH, HOME and HOSTNAME added where they
+// are not set, and nothing of the agent's. Nothing is isolated: it shares the
+// host's network, files and process IDs, mounts are not made (Process.HostPath
+// does not help it either), and resources and security context do not count. A
+// terminal is not allocated.
+//
+// Signals go to its process group, SIGKILL to everything that came from it: the
+// processes it left in the background, in other groups and sessions too. When
+// the command itself exits, what it left behind is killed as well, like at the
+// end of a PID namespace. The same happens when the agent is gone, however it
+// went. Only processes that have changed to another user can escape.
+func HostProcess(cfg HostConfig) (Resolver, error) {
+	cfg.setDefaults()
+	if !hookMarked() {
+		return nil, ErrNoSupervisor
+	}
+	if cfg.ScratchDir != "" && !filepath.IsAbs(cfg.ScratchDir) {
+		return nil, fmt.Errorf("fake: ScratchDir %q is not absolute", cfg.ScratchDir)
+	}
+	return func(ctx context.Context, p *Process) (Program, error) {
+		return startHost(ctx, cfg, p)
+	}, nil
+}
+
+// hostProcess is a command under its supervisor, seen from the agent.
+type hostProcess struct {
+	cfg        HostConfig
+	supervisor *exec.Cmd
+	// control tells the supervisor what to do; its closing, or the agent's
+	// death, tells it to kill everything.
+	control *os.File
+	orders  *json.Encoder
+	reports *json.Decoder
+	report  *os.File
+	scratch string
+	pid     int
+}
+
+// startHost starts a command and returns the program that sees it through.
+func startHost(ctx context.Context, cfg HostConfig, p *Process) (Program, error) {
+	h := &hostProcess{cfg: cfg}
+	if err := h.start(ctx, p); err != nil {
+		h.removeScratch()
+		return nil, err
+	}
+	signals := p.Signals()
+	return func(ctx context.Context, _ *Process) int { return h.see(ctx, signals) }, nil
+}
+
+func (h *hostProcess) start(ctx context.Context, p *Process) error {
+	dir := "/"
+	if h.cfg.ScratchDir != "" {
+		var err error
+		if dir, err = h.makeScratch(p); err != nil {
+			return err
+		}
+	}
+	command, err := commandOf(p, hostPath(), dir, executable)
+	if err != nil {
+		return err
+	}
+	if stat, err := os.Stat(command.Dir); err != nil || !stat.IsDir() {
+		return fmt.Errorf("chdir to cwd (%q) set in the container's config failed: no such directory", command.Dir)
+	}
+	if err := h.spawn(p); err != nil {
+		return err
+	}
+	// The end of the call is the end of the attempt: without its control pipe
+	// the supervisor kills what it has and leaves, and the report ends.
+	stop := context.AfterFunc(ctx, func() { h.control.Close() })
+	err = h.greet(command)
+	if !stop() && err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		h.leave()
+		return err
+	}
+	return nil
+}
+
+func (h *hostProcess) makeScratch(p *Process) (string, error) {
+	if err := os.MkdirAll(h.cfg.ScratchDir, 0o700); err != nil {
+		return "", err
+	}
+	dir := filepath.Join(h.cfg.ScratchDir, p.Container.Name+"-"+p.Container.ID)
+	if !p.Exec {
+		h.scratch = dir // the container's own process takes it away
+	}
+	return dir, os.MkdirAll(dir, 0o700)
+}
+
+func (h *hostProcess) removeScratch() {
+	if h.scratch == "" {
+		return
+	}
+	if err := os.RemoveAll(h.scratch); err != nil {
+		h.cfg.Logger.Warn("a scratch directory cannot be removed", "path", h.scratch, "error", err)
+	}
+}
+
+// spawn starts the supervisor: this executable, in a session of its own, so that
+// what the terminal or the service manager sends to the agent does not reach it.
+func (h *hostProcess) spawn(p *Process) (err error) {
+	var pipes [4]*os.File // control read and write, report read and write
+	defer func() {
+		for i, file := range pipes {
+			if file != nil && (err != nil || i == 0 || i == 3) {
+				file.Close()
+			}
+		}
+	}()
+	if pipes[0], pipes[1], err = os.Pipe(); err != nil {
+		return err
+	}
+	if pipes[2], pipes[3], err = os.Pipe(); err != nil {
+		return err
+	}
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Args = []string{"podwright-supervisor", p.Container.Name, p.Container.ID}
+	cmd.Env = append(os.Environ(), envSupervise+"="+p.Container.ID, "GOMAXPROCS=1")
+	cmd.Stdout, cmd.Stderr = p.Stdout, p.Stderr
+	cmd.ExtraFiles = []*os.File{pipes[0], pipes[3]}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	cmd.WaitDelay = h.cfg.KillTimeout
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("start the supervisor: %w", err)
+	}
+	h.supervisor, h.control, h.report = cmd, pipes[1], pipes[2]
+	h.orders, h.reports = json.NewEncoder(h.control), json.NewDecoder(h.report)
+	return nil
+}
+
+// greet hands the command over and waits until it runs.
+func (h *hostProcess) greet(command hostCommand) error {
+	if err := h.orders.Encode(command); err != nil {
+		return fmt.Errorf("tell the supervisor the command: %w", err)
+	}
+	var report hostReport
+	if err := h.reports.Decode(&report); err != nil {
+		return fmt.Errorf("the supervisor of the command ended: %w", err)
+	}
+	if report.Error != "" {
+		return &execError{command: command.Args, err: errors.New(report.Error)}
+	}
+	h.pid = report.PID
+	return nil
+}
+
+// see accompanies a running command to its end.
+func (h *hostProcess) see(ctx context.Context, signals <-chan syscall.Signal) int {
+	defer h.removeScratch()
+	ended := make(chan int, 1)
+	go func() { ended <- h.awaitEnd() }()
+	for {
+		select {
+		case sig := <-signals:
+			// A supervisor that is gone has nothing to signal any more.
+			_ = h.orders.Encode(hostOrder{Signal: int(sig)})
+		case <-ctx.Done():
+			return h.destroy(ended)
+		case code := <-ended:
+			h.leave()
+			return code
+		}
+	}
+}
+
+// awaitEnd waits for the report that nothing of the command is left. Without one
+// the supervisor itself was killed; the kernel then killed the command, and what
+// is still in its process group is killed here.
+func (h *hostProcess) awaitEnd() int {
+	var report hostReport
+	if err := h.reports.Decode(&report); err == nil && report.Ended {
+		return report.Code
+	}
+	_ = unix.Kill(-h.pid, unix.SIGKILL)
+	return 128 + int(unix.SIGKILL)
+}
+
+// destroy kills everything. The supervisor does it; should it not be able to, it
+// is killed itself.
+func (h *hostProcess) destroy(ended <-chan int) int {
+	h.control.Close()
+	defer h.killLater().Stop()
+	code := <-ended
+	h.leave()
+	return code
+}
+
+// killLater kills the supervisor if it does not end in time.
+func (h *hostProcess) killLater() *time.Timer {
+	return time.AfterFunc(h.cfg.KillTimeout, func() {
+		h.cfg.Logger.Warn("a supervisor does not end and is killed", "pid", h.supervisor.Process.Pid)
+		_ = h.supervisor.Process.Kill()
+	})
+}
+
+// leave ends the supervisor and lets go of everything. Its output is complete then.
+func (h *hostProcess) leave() {
+	if h.supervisor == nil {
+		return
+	}
+	h.control.Close()
+	defer h.killLater().Stop()
+	// The supervisor's own exit says nothing about the command's.
+	_ = h.supervisor.Wait()
+	h.report.Close()
+}
+
+// lockDir takes a directory for this process, until it calls unlock or ends.
+func lockDir(dir string) (unlock func() error, err error) {
+	file, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		file.Close()
+		return nil, fmt.Errorf("%s is in use by another process: %w", dir, err)
+	}
+	return file.Close, nil
+}

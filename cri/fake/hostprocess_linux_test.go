@@ -1,0 +1,364 @@
+package fake_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/cri"
+	"github.com/podwright/podwright/cri/fake"
+)
+
+const (
+	helperAgentEnv = "FAKE_TEST_HELPER_AGENT"
+	markEnv        = "FAKE_TEST_MARK"
+)
+
+// helperAgent is an agent for a test to kill: it runs one container on the
+// embedded runtime and waits.
+func helperAgent(dir string) {
+	rt, err := fake.NewEmbedded(fake.EmbeddedConfig{StateDir: filepath.Join(dir, "state")})
+	if err == nil {
+		err = helperPod(rt, os.Getenv(markEnv))
+	}
+	if err != nil {
+		fmt.Println("failed:", err)
+		return
+	}
+	fmt.Println("running")
+	select {}
+}
+
+// family leaves processes in the background in every way there is: in the
+// group, in another session, as a daemon, ignoring signals.
+const family = `
+trap '' TERM HUP
+sleep 1001 &
+setsid sleep 1002 &
+(setsid sh -c 'trap "" TERM; sleep 1003 & sleep 1004' &)
+nohup sleep 1005 >/dev/null 2>&1 &
+echo ready
+wait
+`
+
+func helperPod(rt *fake.Runtime, mark string) error {
+	ctx := context.Background()
+	sandboxID, err := rt.RunPodSandbox(ctx, podConfig("p"), "")
+	if err != nil {
+		return err
+	}
+	config := containerConfig("p", "c", "sh", "-c", family)
+	config.Envs = []*runtimeapi.KeyValue{{Key: markEnv, Value: []byte(mark)}}
+	id, err := rt.CreateContainer(ctx, sandboxID, config, podConfig("p"))
+	if err != nil {
+		return err
+	}
+	return rt.StartContainer(ctx, id)
+}
+
+// marked lists the processes that have the mark in their environment.
+func marked(mark string) []string {
+	dirs, _ := filepath.Glob("/proc/[0-9]*")
+	var found []string
+	for _, dir := range dirs {
+		environ, _ := os.ReadFile(dir + "/environ")
+		if bytes.Contains(environ, []byte(markEnv+"="+mark+"\x00")) {
+			cmdline, _ := os.ReadFile(dir + "/cmdline")
+			found = append(found, dir+" "+strings.ReplaceAll(string(cmdline), "\x00", " "))
+		}
+	}
+	return found
+}
+
+// sleepers counts the sleep processes of family among the marked ones.
+func sleepers(mark string) int {
+	n := 0
+	for _, process := range marked(mark) {
+		if _, command, _ := strings.Cut(process, " "); strings.HasPrefix(command, "sleep 100") {
+			n++
+		}
+	}
+	return n
+}
+
+func eventually(t *testing.T, condition func() bool, message string, args ...any) {
+	t.Helper()
+	require.Eventually(t, condition, 20*time.Second, 20*time.Millisecond, append([]any{message}, args...)...)
+}
+
+// TestNothingSurvivesTheAgent kills an agent in every way and looks for what is left.
+func TestNothingSurvivesTheAgent(t *testing.T) {
+	for _, sig := range []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM} {
+		t.Run(sig.String(), func(t *testing.T) {
+			mark := fmt.Sprintf("%d-%d-%d", os.Getpid(), sig, time.Now().UnixNano())
+			agent := exec.Command(os.Args[0])
+			agent.Env = append(os.Environ(), helperAgentEnv+"="+t.TempDir(), markEnv+"="+mark)
+			var out bytes.Buffer
+			agent.Stdout = &out
+			require.NoError(t, agent.Start())
+			defer func() { _ = agent.Process.Kill() }()
+			// Five sleeps, two shells, a supervisor and the agent.
+			eventually(t, func() bool { return sleepers(mark) == 5 }, "the family is not complete")
+			require.Len(t, marked(mark), 9, "%v", marked(mark))
+
+			require.NoError(t, agent.Process.Signal(sig))
+			_ = agent.Wait()
+			eventually(t, func() bool { return len(marked(mark)) == 0 }, "processes survive")
+		})
+	}
+}
+
+func TestKilledSupervisorTakesItsCommandAlong(t *testing.T) {
+	rt, mark := embedded(t), fmt.Sprint(os.Getpid(), time.Now().UnixNano())
+	id := host(t, rt, mark, "sh", "-c", "sleep 1001 & sleep 1002 & wait")
+	eventually(t, func() bool { return sleepers(mark) == 2 }, "not started")
+	supervisor := parentOf(t, processWith(t, mark, "wait"))
+	require.NoError(t, syscall.Kill(supervisor, syscall.SIGKILL))
+	s := exited(t, rt, id)
+	require.EqualValues(t, 137, s.ExitCode)
+	eventually(t, func() bool { return len(marked(mark)) == 0 }, "processes survive")
+}
+
+func processWith(t *testing.T, mark, text string) (pid int) {
+	t.Helper()
+	for _, process := range marked(mark) {
+		if strings.Contains(process, text) {
+			_, err := fmt.Sscanf(process, "/proc/%d", &pid)
+			require.NoError(t, err)
+			return pid
+		}
+	}
+	t.Fatalf("no process with %q: %v", text, marked(mark))
+	return 0
+}
+
+func parentOf(t *testing.T, pid int) (parent int) {
+	t.Helper()
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	require.NoError(t, err)
+	_, err = fmt.Sscanf(string(stat[bytes.LastIndexByte(stat, ')')+1:]), " %s %d", new(string), &parent)
+	require.NoError(t, err)
+	return parent
+}
+
+func embedded(t *testing.T) *fake.Runtime {
+	t.Helper()
+	rt, err := fake.NewEmbedded(fake.EmbeddedConfig{StateDir: t.TempDir()})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, rt.Close()) })
+	return rt
+}
+
+// host starts a container in a pod of its own that logs to a file.
+func host(t *testing.T, rt *fake.Runtime, mark string, command ...string) string {
+	t.Helper()
+	id, err := tryHost(t, rt, mark, func(c *runtimeapi.ContainerConfig) { c.Command = command })
+	require.NoError(t, err)
+	return id
+}
+
+func tryHost(t *testing.T, rt *fake.Runtime, mark string, change func(*runtimeapi.ContainerConfig)) (string, error) {
+	t.Helper()
+	pod := podConfig(fmt.Sprintf("pod-%d", time.Now().UnixNano()))
+	pod.LogDirectory = t.TempDir()
+	sandboxID, err := rt.RunPodSandbox(t.Context(), pod, "")
+	require.NoError(t, err)
+	config := containerConfig(pod.Metadata.Name, "c")
+	config.LogPath = "c/0.log"
+	config.Envs = []*runtimeapi.KeyValue{{Key: markEnv, Value: []byte(mark)}}
+	change(config)
+	id, err := rt.CreateContainer(t.Context(), sandboxID, config, pod)
+	require.NoError(t, err)
+	return id, rt.StartContainer(t.Context(), id)
+}
+
+func exited(t *testing.T, rt *fake.Runtime, id string) *runtimeapi.ContainerStatus {
+	t.Helper()
+	eventually(t, func() bool {
+		return statusOf(t, rt, id).State == runtimeapi.ContainerState_CONTAINER_EXITED
+	}, "container does not exit")
+	return statusOf(t, rt, id)
+}
+
+// logged returns the contents of the container's log lines of a stream.
+func logged(t *testing.T, rt *fake.Runtime, id, stream string) string {
+	t.Helper()
+	raw, err := os.ReadFile(statusOf(t, rt, id).LogPath)
+	require.NoError(t, err)
+	var text strings.Builder
+	for line := range strings.Lines(string(raw)) {
+		parts := strings.SplitN(line, " ", 4)
+		require.Len(t, parts, 4, "%q", line)
+		_, err := time.Parse(time.RFC3339Nano, parts[0])
+		require.NoError(t, err)
+		if parts[1] == stream {
+			text.WriteString(parts[3])
+		}
+	}
+	return text.String()
+}
+
+func TestHostProcess(t *testing.T) {
+	rt := embedded(t)
+	version, err := rt.Version(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, "embedded", version.RuntimeName)
+
+	t.Run("exit code, output, environment, directory", func(t *testing.T) {
+		t.Setenv("SECRET_OF_THE_AGENT", "x")
+		id, err := tryHost(t, rt, "env", func(c *runtimeapi.ContainerConfig) {
+			c.Command = []string{"sh", "-c"}
+			c.Args = []string{`echo out; echo err >&2; pwd; env | sort | cut -d= -f1 | tr '\n' ' '; exit 5`}
+			c.WorkingDir = "/tmp"
+		})
+		require.NoError(t, err)
+		s := exited(t, rt, id)
+		require.EqualValues(t, 5, s.ExitCode)
+		require.Equal(t, "Error", s.Reason)
+		require.Equal(t, "err\n", logged(t, rt, id, "stderr"))
+		require.Equal(t, "out\n/tmp\n"+markEnv+" HOME HOSTNAME PATH PWD \n", logged(t, rt, id, "stdout"))
+	})
+	t.Run("a process killed by a signal", func(t *testing.T) {
+		id := host(t, rt, "self", "sh", "-c", "kill -USR1 $$")
+		require.EqualValues(t, 128+10, exited(t, rt, id).ExitCode)
+	})
+	t.Run("standard input is at its end, output is not lost", func(t *testing.T) {
+		id := host(t, rt, "in", "sh", "-c", "cat; seq 1 20000")
+		require.EqualValues(t, 0, exited(t, rt, id).ExitCode)
+		require.Equal(t, 20000, strings.Count(logged(t, rt, id, "stdout"), "\n"))
+	})
+	t.Run("SIGTERM goes to the whole group", func(t *testing.T) {
+		id := host(t, rt, "term", "sh", "-c", "sleep 1001 & echo ready; wait")
+		eventually(t, func() bool { return sleepers("term") == 1 }, "not started")
+		require.NoError(t, rt.StopContainer(t.Context(), id, 20*time.Second))
+		require.EqualValues(t, 143, exited(t, rt, id).ExitCode)
+		require.Empty(t, marked("term"))
+	})
+	t.Run("SIGTERM can be handled", func(t *testing.T) {
+		id := host(t, rt, "trap", "sh", "-c", "trap 'exit 9' TERM; sleep 1001 & echo ready; wait")
+		eventually(t, func() bool { return sleepers("trap") == 1 }, "not started")
+		require.NoError(t, rt.StopContainer(t.Context(), id, 20*time.Second))
+		require.EqualValues(t, 9, exited(t, rt, id).ExitCode)
+		require.Empty(t, marked("trap"))
+	})
+	t.Run("SIGKILL leaves nothing of a stubborn family", func(t *testing.T) {
+		id := host(t, rt, "family", "sh", "-c", family)
+		eventually(t, func() bool { return sleepers("family") == 5 }, "not started")
+		require.NoError(t, rt.StopContainer(t.Context(), id, time.Second))
+		require.EqualValues(t, 137, exited(t, rt, id).ExitCode)
+		require.Empty(t, marked("family"))
+	})
+	t.Run("what the command leaves behind ends with it", func(t *testing.T) {
+		id := host(t, rt, "left", "sh", "-c", "sleep 1001 & setsid sleep 1002 & exit 0")
+		require.EqualValues(t, 0, exited(t, rt, id).ExitCode)
+		require.Empty(t, marked("left"))
+	})
+	t.Run("ExecSync", func(t *testing.T) {
+		id := host(t, rt, "exec", "sleep", "1001")
+		stdout, stderr, err := rt.ExecSync(t.Context(), id, []string{"sh", "-c", "echo a; echo b >&2; exit 4"}, 0)
+		var failed *cri.ExitError
+		require.ErrorAs(t, err, &failed)
+		require.EqualValues(t, 4, failed.Code)
+		require.Equal(t, "a\n", string(stdout))
+		require.Equal(t, "b\n", string(stderr))
+		_, _, err = rt.ExecSync(t.Context(), id, []string{"sh", "-c", "sleep 1002 & sleep 1003"}, time.Second)
+		require.ErrorIs(t, err, cri.ErrExecTimeout)
+		require.Equal(t, codes.DeadlineExceeded, status.Code(err))
+		require.Equal(t, 1, sleepers("exec"), "only the container's own is left")
+		_, _, err = rt.ExecSync(t.Context(), id, []string{"no-such-command"}, 0)
+		require.ErrorIs(t, err, fake.ErrNotFound)
+	})
+	t.Run("a call that is given up starts nothing", func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		id, err := tryHost(t, rt, "gone", func(c *runtimeapi.ContainerConfig) { c.Command = []string{"sleep", "1001"} })
+		require.NoError(t, err)
+		_, _, err = rt.ExecSync(ctx, id, []string{"sleep", "1002"}, 0)
+		require.ErrorIs(t, err, context.Canceled)
+		require.Equal(t, 1, sleepers("gone"))
+	})
+}
+
+func TestHostProcessStartErrors(t *testing.T) {
+	rt := embedded(t)
+	notExecutable := filepath.Join(t.TempDir(), "text")
+	require.NoError(t, os.WriteFile(notExecutable, []byte("hello"), 0o644))
+	notAProgram := filepath.Join(t.TempDir(), "binary")
+	require.NoError(t, os.WriteFile(notAProgram, []byte("hello"), 0o755))
+	cases := []struct {
+		name   string
+		change func(*runtimeapi.ContainerConfig)
+		want   string
+	}{
+		{"no command", func(*runtimeapi.ContainerConfig) {}, "set command"},
+		{"not in PATH", func(c *runtimeapi.ContainerConfig) { c.Command = []string{"no-such-command"} }, `exec: "no-such-command": executable file not found in $PATH`},
+		{"not under its path", func(c *runtimeapi.ContainerConfig) { c.Command = []string{"/no/such/command"} }, `exec: "/no/such/command": no such file or directory`},
+		{"not executable", func(c *runtimeapi.ContainerConfig) { c.Command = []string{notExecutable} }, "permission denied"},
+		{"not a program", func(c *runtimeapi.ContainerConfig) { c.Command = []string{notAProgram} }, "exec format error"},
+		{"no such directory", func(c *runtimeapi.ContainerConfig) { c.Command = []string{"sh"}; c.WorkingDir = "/no/such" }, `chdir to cwd ("/no/such")`},
+		{"PATH of the container", func(c *runtimeapi.ContainerConfig) {
+			c.Command = []string{"sh"}
+			c.Envs = append(c.Envs, &runtimeapi.KeyValue{Key: "PATH", Value: []byte("/empty")})
+		}, "not found in $PATH"},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			id, err := tryHost(t, rt, "", c.change)
+			require.Equal(t, codes.Unknown, status.Code(err))
+			require.ErrorContains(t, err, c.want)
+			s := statusOf(t, rt, id)
+			require.Equal(t, "StartError", s.Reason)
+			require.EqualValues(t, 128, s.ExitCode)
+		})
+	}
+}
+
+func TestEmbeddedState(t *testing.T) {
+	dir := t.TempDir()
+	rt, err := fake.NewEmbedded(fake.EmbeddedConfig{StateDir: dir, HostIP: "192.0.2.7"})
+	require.NoError(t, err)
+	_, err = fake.NewEmbedded(fake.EmbeddedConfig{StateDir: dir})
+	require.ErrorContains(t, err, "in use by another process")
+	_, err = fake.NewEmbedded(fake.EmbeddedConfig{StateDir: "relative"})
+	require.ErrorContains(t, err, "not absolute")
+
+	id := host(t, rt, "scratch", "sh", "-c", "echo $PWD > kept; echo $HOME; sleep 1001")
+	eventually(t, func() bool { return logged(t, rt, id, "stdout") != "" }, "no output")
+	scratch := strings.TrimSpace(logged(t, rt, id, "stdout"))
+	require.Equal(t, filepath.Join(dir, "scratch"), filepath.Dir(scratch))
+	stdout, _, err := rt.ExecSync(t.Context(), id, []string{"cat", "kept"}, 0)
+	require.NoError(t, err, "exec works in the container's directory")
+	require.Equal(t, scratch+"\n", string(stdout))
+	sandboxes, err := rt.ListPodSandbox(t.Context(), nil)
+	require.NoError(t, err)
+	sandbox, err := rt.PodSandboxStatus(t.Context(), sandboxes[0].Id, false)
+	require.NoError(t, err)
+	require.Equal(t, "192.0.2.7", sandbox.Status.Network.Ip)
+
+	require.NoError(t, rt.Close())
+	require.NoDirExists(t, scratch)
+	rt, err = fake.NewEmbedded(fake.EmbeddedConfig{StateDir: dir})
+	require.NoError(t, err, "Close has released the directory")
+	require.NoError(t, rt.Close())
+	require.NoError(t, rt.Close())
+}
+
+func TestHostProcessNeedsTheHook(t *testing.T) {
+	t.Setenv("PODWRIGHT_FAKE_HOOK", "1") // as in a child of a process that has it
+	_, err := fake.HostProcess(fake.HostConfig{})
+	require.ErrorIs(t, err, fake.ErrNoSupervisor)
+	_, err = fake.NewEmbedded(fake.EmbeddedConfig{StateDir: t.TempDir()})
+	require.ErrorIs(t, err, fake.ErrNoSupervisor)
+}

@@ -1,0 +1,22 @@
+package fake_test
+
+import (
+	"os"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/podwright/podwright/cri/fake"
+)
+
+// TestMain is also the main of supervisors and of the agent that a test kills.
+func TestMain(m *testing.M) {
+	if fake.RunSupervisor() {
+		return
+	}
+	if dir := os.Getenv(helperAgentEnv); dir != "" {
+		helperAgent(dir)
+		return
+	}
+	goleak.VerifyTestMain(m)
+}

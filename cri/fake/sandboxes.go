@@ -1,0 +1,236 @@
+package fake
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// RunPodSandbox makes a sandbox, which is ready at once. Its name, that is pod
+// name, namespace, UID and attempt, must not be in use: AlreadyExists.
+func (rt *Runtime) RunPodSandbox(ctx context.Context, config *runtimeapi.PodSandboxConfig, handler string) (string, error) {
+	request := &runtimeapi.RunPodSandboxRequest{Config: config, RuntimeHandler: handler}
+	if err := rt.enter(ctx, "RunPodSandbox", request); err != nil {
+		return "", err
+	}
+	if config.GetMetadata().GetName() == "" {
+		return "", status.Error(codes.InvalidArgument, "sandbox config must include metadata with a name")
+	}
+	if handler != "" && !slices.Contains(rt.cfg.Handlers, handler) {
+		return "", status.Errorf(codes.Unknown, "failed to get sandbox runtime: no runtime for %q is configured", handler)
+	}
+	b := &sandbox{
+		id: newID(), name: nameOfSandbox(config.Metadata), config: clone(config), handler: handler,
+		hostNet: hostNetwork(config), ready: true,
+	}
+	b.resources = b.config.GetLinux().GetResources()
+	b.overhead = b.config.GetLinux().GetOverhead()
+
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	if holder, taken := rt.store.sandboxNames[b.name]; taken {
+		return "", status.Errorf(codes.AlreadyExists, "failed to reserve sandbox name %q: name %q is reserved for %q", b.name, b.name, holder)
+	}
+	if !b.hostNet {
+		ips, err := rt.addresses.take()
+		if err != nil {
+			return "", status.Errorf(codes.Unknown, "failed to setup network for sandbox %q: %v", b.id, err)
+		}
+		b.ips = ips
+	}
+	b.createdAt = time.Now().UnixNano()
+	rt.store.addSandbox(b)
+	rt.emitSandbox(b, runtimeapi.ContainerEventType_CONTAINER_CREATED_EVENT)
+	rt.emitSandbox(b, runtimeapi.ContainerEventType_CONTAINER_STARTED_EVENT)
+	return b.id, nil
+}
+
+// StopPodSandbox kills the sandbox's containers and takes its addresses away.
+// An unknown sandbox is as good as stopped.
+func (rt *Runtime) StopPodSandbox(ctx context.Context, sandboxID string) error {
+	request := &runtimeapi.StopPodSandboxRequest{PodSandboxId: sandboxID}
+	if err := rt.enter(ctx, "StopPodSandbox", request); err != nil {
+		return err
+	}
+	rt.mu.RLock()
+	b := rt.store.sandboxes[sandboxID]
+	rt.mu.RUnlock()
+	if b == nil {
+		return nil
+	}
+	return rt.stopSandbox(ctx, b)
+}
+
+func (rt *Runtime) stopSandbox(ctx context.Context, b *sandbox) error {
+	for {
+		tasks := rt.stopOrTasks(b)
+		if len(tasks) == 0 {
+			return nil
+		}
+		for _, t := range tasks {
+			t.kill(rt.cfg.KillTimeout)
+		}
+		for _, t := range tasks {
+			if err := await(ctx, t); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// stopOrTasks keeps further containers from starting and takes the sandbox down
+// if none runs; else it returns what runs.
+func (rt *Runtime) stopOrTasks(b *sandbox) []*task {
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	b.stopping = true
+	var tasks []*task
+	for c := range b.containers.all() {
+		if c.task != nil {
+			tasks = append(tasks, c.task)
+		}
+	}
+	if len(tasks) == 0 {
+		rt.sandboxDown(b)
+	}
+	return tasks
+}
+
+// sandboxDown takes the sandbox's network away and marks it not ready. rt.mu is held.
+func (rt *Runtime) sandboxDown(b *sandbox) {
+	if !b.ready {
+		return
+	}
+	b.ready, b.stopping = false, true
+	rt.addresses.give(b.ips)
+	b.ips = nil
+	rt.emitSandbox(b, runtimeapi.ContainerEventType_CONTAINER_STOPPED_EVENT)
+}
+
+// RemovePodSandbox stops the sandbox and removes it with its containers. An
+// unknown sandbox is as good as removed.
+func (rt *Runtime) RemovePodSandbox(ctx context.Context, sandboxID string) error {
+	request := &runtimeapi.RemovePodSandboxRequest{PodSandboxId: sandboxID}
+	if err := rt.enter(ctx, "RemovePodSandbox", request); err != nil {
+		return err
+	}
+	rt.mu.RLock()
+	b := rt.store.sandboxes[sandboxID]
+	rt.mu.RUnlock()
+	if b == nil {
+		return nil
+	}
+	for {
+		if err := rt.stopSandbox(ctx, b); err != nil {
+			return err
+		}
+		if done, err := rt.removeStopped(b); done || err != nil {
+			return err
+		}
+	}
+}
+
+// removeStopped removes a sandbox that has been stopped. It is not done when a
+// start that was under way has brought one more program.
+func (rt *Runtime) removeStopped(b *sandbox) (done bool, err error) {
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	if rt.store.sandboxes[b.id] != b {
+		return true, nil
+	}
+	for c := range b.containers.all() {
+		if c.starting {
+			return false, starting(c)
+		}
+		if c.task != nil {
+			return false, nil
+		}
+	}
+	for b.containers.head != nil {
+		rt.forget(b.containers.head.item)
+	}
+	rt.emitSandbox(b, runtimeapi.ContainerEventType_CONTAINER_DELETED_EVENT)
+	rt.store.removeSandbox(b)
+	return true, nil
+}
+
+// PodSandboxStatus describes a sandbox.
+func (rt *Runtime) PodSandboxStatus(ctx context.Context, sandboxID string, verbose bool) (*runtimeapi.PodSandboxStatusResponse, error) {
+	request := &runtimeapi.PodSandboxStatusRequest{PodSandboxId: sandboxID, Verbose: verbose}
+	if err := rt.enter(ctx, "PodSandboxStatus", request); err != nil {
+		return nil, err
+	}
+	rt.mu.RLock()
+	defer rt.mu.RUnlock()
+	b := rt.store.sandboxes[sandboxID]
+	if b == nil {
+		return nil, noSandbox(sandboxID)
+	}
+	response := &runtimeapi.PodSandboxStatusResponse{Status: b.status()}
+	if !rt.cfg.NoEvents {
+		response.ContainersStatuses = b.statuses()
+		response.Timestamp = time.Now().UnixNano()
+	}
+	if !verbose {
+		return response, nil
+	}
+	var err error
+	response.Info, err = info(map[string]any{
+		"config": b.config, "runtimeHandler": b.handler, "resources": b.resources, "overhead": b.overhead,
+	})
+	return response, err
+}
+
+// ListPodSandbox lists sandboxes, oldest first.
+func (rt *Runtime) ListPodSandbox(ctx context.Context, filter *runtimeapi.PodSandboxFilter) ([]*runtimeapi.PodSandbox, error) {
+	if err := rt.enter(ctx, "ListPodSandbox", &runtimeapi.ListPodSandboxRequest{Filter: filter}); err != nil {
+		return nil, err
+	}
+	rt.mu.RLock()
+	defer rt.mu.RUnlock()
+	out := []*runtimeapi.PodSandbox{}
+	for b := range rt.sandboxCandidates(filter) {
+		if b.matches(filter) {
+			out = append(out, b.listed())
+		}
+	}
+	return out, nil
+}
+
+// UpdatePodSandboxResources notes the pod's resources; verbose sandbox status
+// shows them.
+func (rt *Runtime) UpdatePodSandboxResources(ctx context.Context, request *runtimeapi.UpdatePodSandboxResourcesRequest) error {
+	if err := rt.enter(ctx, "UpdatePodSandboxResources", request); err != nil {
+		return err
+	}
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	b := rt.store.sandboxes[request.GetPodSandboxId()]
+	if b == nil {
+		return noSandbox(request.GetPodSandboxId())
+	}
+	if request.GetResources() != nil {
+		b.resources = clone(request.GetResources())
+	}
+	if request.GetOverhead() != nil {
+		b.overhead = clone(request.GetOverhead())
+	}
+	return nil
+}
+
+// CrashSandbox ends a sandbox from outside, as when its process dies or the node
+// has been rebooted: every container in it is killed, its addresses are gone and
+// it is not ready. It returns when that is so.
+func (rt *Runtime) CrashSandbox(ctx context.Context, sandboxID string) error {
+	rt.mu.RLock()
+	b := rt.store.sandboxes[sandboxID]
+	rt.mu.RUnlock()
+	if b == nil {
+		return noSandbox(sandboxID)
+	}
+	return rt.stopSandbox(ctx, b)
+}

@@ -1,0 +1,145 @@
+package fake
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// signalBuffer is how many signals wait for a program that handles them.
+const signalBuffer = 16
+
+// exit is how a task ended.
+type exit struct {
+	code      int32
+	oom       bool
+	abandoned bool
+}
+
+// task is one run of a Program: the goroutine, the life of its context and its
+// signals. A task ends exactly once: by the program's return, or by being
+// abandoned after a kill.
+type task struct {
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	// exited is called once, before done is closed, without any lock held.
+	exited func(exit)
+	// returned is called when the program of an abandoned task does return.
+	returned func()
+	done     chan struct{}
+
+	mu       sync.Mutex
+	signals  chan syscall.Signal // nil until the program asks for them
+	killedBy syscall.Signal      // whose default action ended the program
+	oom      bool
+	over     bool
+	abandon  *time.Timer
+}
+
+func newTask() *task {
+	t := &task{done: make(chan struct{})}
+	t.ctx, t.cancel = context.WithCancelCause(programRoot{})
+	return t
+}
+
+// run runs the program to its end, on the goroutine that calls it.
+func (t *task) run(program Program, p *Process) {
+	code := 2 // of a panic and of runtime.Goexit
+	defer func() {
+		if cause := recover(); cause != nil {
+			fmt.Fprintf(p.Stderr, "panic: %v\n\n%s", cause, debug.Stack())
+		}
+		if !t.finish(code, false) {
+			<-t.done
+			t.returned()
+		}
+	}()
+	code = program(t.ctx, p)
+}
+
+// finish ends the task and tells whether it had not ended before.
+func (t *task) finish(code int, abandoned bool) bool {
+	t.mu.Lock()
+	if t.over {
+		t.mu.Unlock()
+		return false
+	}
+	t.over = true
+	if t.killedBy != 0 {
+		code = 128 + int(t.killedBy)
+	}
+	if t.abandon != nil {
+		t.abandon.Stop()
+	}
+	e := exit{code: int32(code & 0xff), oom: t.oom, abandoned: abandoned}
+	t.mu.Unlock()
+
+	t.cancel(context.Canceled)
+	t.exited(e)
+	close(t.done)
+	return true
+}
+
+// signal delivers a signal: to the program's channel when it handles signals,
+// else the signal's default action is taken.
+func (t *task) signal(sig syscall.Signal) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case t.over:
+	case sig == sigKill:
+		t.killedBy = sig
+		t.cancel(signalError(sig))
+	case t.signals != nil:
+		select {
+		case t.signals <- sig:
+		default:
+		}
+	case terminates(sig) && t.killedBy == 0:
+		t.killedBy = sig
+		t.cancel(signalError(sig))
+	}
+}
+
+// kill ends the task for sure: what has not returned after patience is abandoned.
+func (t *task) kill(patience time.Duration) {
+	t.signal(sigKill)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.over && t.abandon == nil {
+		t.abandon = time.AfterFunc(patience, func() { t.finish(0, true) })
+	}
+}
+
+func (t *task) handleSignals() <-chan syscall.Signal {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.signals == nil {
+		t.signals = make(chan syscall.Signal, signalBuffer)
+	}
+	return t.signals
+}
+
+func (t *task) markOOM() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.oom = true
+}
+
+// signalError is the cause of a context that a signal has ended.
+type signalError syscall.Signal
+
+func (e signalError) Error() string { return "killed by signal " + syscall.Signal(e).String() }
+
+// programRoot is the parent of every program's context. A program outlives the
+// call that starts it and ends with its container or with the runtime, which
+// kill it; no context of a caller may end it or be kept alive by it.
+type programRoot struct{}
+
+func (programRoot) Deadline() (time.Time, bool) { return time.Time{}, false }
+func (programRoot) Done() <-chan struct{}       { return nil }
+func (programRoot) Err() error                  { return nil }
+func (programRoot) Value(any) any               { return nil }

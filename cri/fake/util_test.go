@@ -1,0 +1,162 @@
+package fake_test
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/test/bufconn"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/cri/fake"
+)
+
+func start(t testing.TB, cfg fake.Config) *fake.Runtime {
+	t.Helper()
+	rt, err := fake.New(cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, rt.Close()) })
+	return rt
+}
+
+func podConfig(name string) *runtimeapi.PodSandboxConfig {
+	return &runtimeapi.PodSandboxConfig{
+		Metadata:    &runtimeapi.PodSandboxMetadata{Name: name, Namespace: "default", Uid: "uid-" + name},
+		Hostname:    name,
+		Labels:      map[string]string{"io.kubernetes.pod.uid": "uid-" + name, "app": name},
+		Annotations: map[string]string{"note": "a"},
+	}
+}
+
+func containerConfig(pod, name string, command ...string) *runtimeapi.ContainerConfig {
+	return &runtimeapi.ContainerConfig{
+		Metadata: &runtimeapi.ContainerMetadata{Name: name},
+		Image:    &runtimeapi.ImageSpec{Image: "busybox"},
+		Command:  command,
+		Labels:   map[string]string{"io.kubernetes.pod.uid": "uid-" + pod, "io.kubernetes.container.name": name},
+	}
+}
+
+// running starts a sandbox with one container in it.
+func running(t testing.TB, rt *fake.Runtime, command ...string) (sandboxID, containerID string) {
+	t.Helper()
+	ctx := t.Context()
+	sandboxID, err := rt.RunPodSandbox(ctx, podConfig("p"), "")
+	require.NoError(t, err)
+	containerID, err = rt.CreateContainer(ctx, sandboxID, containerConfig("p", "c", command...), podConfig("p"))
+	require.NoError(t, err)
+	require.NoError(t, rt.StartContainer(ctx, containerID))
+	return sandboxID, containerID
+}
+
+func statusOf(t testing.TB, rt *fake.Runtime, id string) *runtimeapi.ContainerStatus {
+	t.Helper()
+	response, err := rt.ContainerStatus(t.Context(), id, false)
+	require.NoError(t, err)
+	return response.Status
+}
+
+// dial serves rt over bufconn and returns a connection to it.
+func dial(t *testing.T, rt *fake.Runtime) *grpc.ClientConn {
+	t.Helper()
+	listener := bufconn.Listen(1 << 20)
+	ctx, cancel := context.WithCancel(t.Context())
+	served := make(chan error, 1)
+	go func() { served <- rt.Serve(ctx, listener) }()
+	conn, err := grpc.NewClient("passthrough:///bufconn",
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }),
+		grpc.WithTransportCredentials(insecure.NewCredentials()))
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		require.NoError(t, conn.Close())
+		cancel()
+		require.NoError(t, <-served)
+	})
+	return conn
+}
+
+// memoryLogs keeps logs in memory, by path.
+type memoryLogs struct {
+	mu    sync.Mutex
+	files map[string]*memoryLog
+	opens int
+}
+
+type memoryLog struct {
+	logs *memoryLogs
+	bytes.Buffer
+	closed bool
+}
+
+func (l *memoryLogs) open(path string) (io.WriteCloser, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.files == nil {
+		l.files = map[string]*memoryLog{}
+	}
+	l.opens++
+	f := &memoryLog{logs: l}
+	l.files[path] = f
+	return f, nil
+}
+
+func (l *memoryLogs) text(path string) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.files[path] == nil {
+		return ""
+	}
+	return l.files[path].String()
+}
+
+func (f *memoryLog) Write(p []byte) (int, error) {
+	f.logs.mu.Lock()
+	defer f.logs.mu.Unlock()
+	return f.Buffer.Write(p)
+}
+
+func (f *memoryLog) Close() error {
+	f.logs.mu.Lock()
+	defer f.logs.mu.Unlock()
+	f.closed = true
+	return nil
+}
+
+// stubborn handles its signals by ignoring them and ends only with its context.
+func stubborn(ctx context.Context, p *fake.Process) int {
+	signals := p.Signals()
+	for {
+		select {
+		case <-signals:
+		case <-ctx.Done():
+			return 0
+		}
+	}
+}
+
+// after is a program that exits with a code after a while.
+func after(d time.Duration, code int) fake.Program {
+	return func(ctx context.Context, _ *fake.Process) int {
+		timer := time.NewTimer(d)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+			return code
+		case <-ctx.Done():
+			return 0
+		}
+	}
+}
+
+func bubble(t *testing.T, name string, f func(t *testing.T)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { synctest.Test(t, f) })
+}
