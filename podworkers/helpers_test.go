@@ -1,0 +1,165 @@
+package podworkers
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/internal/podfacts"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// podOf returns an API pod with a grace period of 30 s.
+func podOf(uid string, change ...func(*v1.Pod)) *v1.Pod {
+	pod := &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{UID: types.UID(uid), Name: "pod-" + uid, Namespace: "ns"},
+		Spec:       v1.PodSpec{TerminationGracePeriodSeconds: ptr(int64(30))},
+	}
+	for _, c := range change {
+		c(pod)
+	}
+	return pod
+}
+
+func ptr[T any](v T) *T { return &v }
+
+func static(name string) func(*v1.Pod) {
+	return func(p *v1.Pod) {
+		p.Name, p.Annotations = name, map[string]string{podfacts.ConfigSource: "file"}
+	}
+}
+
+func deleting(p *v1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} }
+
+func phase(phase v1.PodPhase) func(*v1.Pod) { return func(p *v1.Pod) { p.Status.Phase = phase } }
+
+func specGrace(s int64) func(*v1.Pod) {
+	return func(p *v1.Pod) { p.Spec.TerminationGracePeriodSeconds = &s }
+}
+
+func deletionGrace(s int64) func(*v1.Pod) {
+	return func(p *v1.Pod) { p.DeletionGracePeriodSeconds = &s }
+}
+
+func create(p *v1.Pod) Update { return Update{Type: UpdateCreate, Pod: p} }
+func update(p *v1.Pod) Update { return Update{Type: UpdateUpdate, Pod: p} }
+func sync_(p *v1.Pod) Update  { return Update{Type: UpdateSync, Pod: p} }
+
+func kill(p *v1.Pod, o ...KillOptions) Update {
+	u := Update{Type: UpdateKill, Pod: p}
+	if len(o) > 0 {
+		u.Kill = &o[0]
+	}
+	return u
+}
+
+func orphan(uid string) Update {
+	return Update{Type: UpdateKill, Orphan: &Orphan{UID: types.UID(uid), Name: "pod-" + uid, Namespace: "ns"}}
+}
+
+// rig drives a machine by hand and keeps what the shell would.
+type rig struct {
+	t         testing.TB
+	m         *machine
+	now       time.Time
+	running   map[types.UID]call
+	calls     []Call // all that were started, in order
+	cancelled []error
+	closed    map[chan<- struct{}]int
+	asked     []types.UID
+	moves     []Transition
+}
+
+var rigPolicy = retryPolicy{resync: time.Minute, backoff: 10 * time.Second, network: time.Second, jitter: func() float64 { return 0 }}
+
+func newRig(t testing.TB) *rig {
+	r := newShutRig(t)
+	r.do(func() { r.m.open(r.now) })
+	return r
+}
+
+// newShutRig is a rig before Run.
+func newShutRig(t testing.TB) *rig {
+	return &rig{
+		t: t, m: newMachine(rigPolicy, false), now: time.Unix(1000, 0),
+		running: map[types.UID]call{}, closed: map[chan<- struct{}]int{},
+	}
+}
+
+func (r *rig) do(input func()) {
+	r.now = r.now.Add(time.Millisecond)
+	input()
+	out := r.m.take()
+	for _, c := range out.cancel {
+		r.cancelled = append(r.cancelled, c.cause)
+	}
+	for _, done := range out.done {
+		r.closed[done]++
+	}
+	for _, c := range out.start {
+		require.NotContains(r.t, r.running, c.uid, "INV-1")
+		r.running[c.uid] = c
+		r.calls = append(r.calls, c.kind)
+	}
+	r.asked = append(r.asked, out.ask...)
+	r.moves = append(r.moves, out.moves...)
+}
+
+func (r *rig) update(u Update) { r.do(func() { r.m.update(u, false, r.now) }) }
+
+// end lets the running call of a pod end.
+func (r *rig) end(uid string, terminal bool, err error) {
+	c, ok := r.running[types.UID(uid)]
+	require.True(r.t, ok, "no call of %s runs", uid)
+	delete(r.running, types.UID(uid))
+	r.do(func() { r.m.complete(c.uid, c.gen, result{terminal, err}, r.now) })
+}
+
+func (r *rig) known(desired ...*v1.Pod) (known map[types.UID]KnownPod) {
+	r.do(func() { known = r.m.syncKnownPods(desired, r.now) })
+	return known
+}
+
+func (r *rig) pass(d time.Duration) {
+	r.now = r.now.Add(d)
+	r.do(func() { r.m.tick(r.now) })
+}
+
+func (r *rig) state(uid string) State    { return r.m.podState(types.UID(uid)).State }
+func (r *rig) pod(uid string) PodState   { return r.m.podState(types.UID(uid)) }
+func (r *rig) call(uid string) Call      { return r.running[types.UID(uid)].kind }
+func (r *rig) work(uid string) Work      { return r.running[types.UID(uid)].work }
+func (r *rig) record(uid string) *record { return r.m.records[types.UID(uid)] }
+
+// bring brings a pod that the machine does not know into a state. In the states
+// up to Terminated the call that belongs to it runs.
+func (r *rig) bring(pod *v1.Pod, s State) {
+	uid := string(pod.UID)
+	switch s {
+	case StateUnknown:
+		return
+	case StateSyncing:
+		r.update(create(pod))
+	case StateTerminationRequested:
+		r.bring(pod, StateSyncing)
+		r.update(kill(pod))
+	case StateTerminating:
+		r.bring(pod, StateTerminationRequested)
+		r.end(uid, false, nil)
+	case StateTerminated:
+		r.bring(pod, StateTerminating)
+		r.end(uid, false, nil)
+	case StateFinished:
+		r.bring(pod, StateTerminated)
+		r.end(uid, false, nil)
+	default:
+		r.t.Fatalf("bring to %s", s)
+	}
+	require.Equal(r.t, s, r.state(uid))
+}

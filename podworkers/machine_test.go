@@ -1,0 +1,446 @@
+package podworkers
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+var errBoom = errors.New("boom")
+
+// Every row of table 1.5.
+func TestTransitions(t *testing.T) {
+	a := podOf("a")
+	sa, sb := podOf("a", static("web")), podOf("b", static("web"))
+	for _, tc := range []struct {
+		name    string
+		before  func(r *rig)
+		trigger func(r *rig)
+		uid     string
+		want    State
+		call    Call
+	}{
+		{"unknown, create", nil, func(r *rig) { r.update(create(a)) }, "a", StateSyncing, CallSyncPod},
+		{"unknown, update", nil, func(r *rig) { r.update(update(a)) }, "a", StateSyncing, CallSyncPod},
+		{"unknown, sync", nil, func(r *rig) { r.update(sync_(a)) }, "a", StateSyncing, CallSyncPod},
+		{"unknown, static, name taken", func(r *rig) { r.bring(sa, StateSyncing) },
+			func(r *rig) { r.update(create(sb)) }, "b", StateWaiting, CallNone},
+		{"unknown, kill (W12)", nil, func(r *rig) { r.update(kill(a)) }, "a", StateTerminating, CallSyncTerminatingPod},
+		{"unknown, deleting (L15)", nil, func(r *rig) { r.update(create(podOf("a", deleting))) }, "a", StateTerminating, CallSyncTerminatingPod},
+		{"unknown, final phase, not proven dead (W6)", nil,
+			func(r *rig) { r.update(create(podOf("a", phase(v1.PodFailed)))) }, "a", StateTerminating, CallSyncTerminatingPod},
+		{"unknown, final phase, dead (W5)", nil,
+			func(r *rig) {
+				r.do(func() { r.m.update(create(podOf("a", phase(v1.PodSucceeded))), true, r.now) })
+			}, "a", StateTerminated, CallSyncTerminatedPod},
+		{"unknown, live phase, dead", nil,
+			func(r *rig) { r.do(func() { r.m.update(create(a), true, r.now) }) }, "a", StateSyncing, CallSyncPod},
+		{"unknown, orphan (W19)", nil, func(r *rig) { r.update(orphan("a")) }, "a", StateTerminating, CallSyncTerminatingOrphan},
+		{"waiting, its turn", func(r *rig) { r.bring(sa, StateTerminated); r.update(create(sb)) },
+			func(r *rig) { r.end("a", false, nil) }, "b", StateSyncing, CallSyncPod},
+		{"waiting, killed (W14)", func(r *rig) { r.bring(sa, StateSyncing); r.update(create(sb)) },
+			func(r *rig) { r.update(kill(sb)) }, "b", StateFinished, CallNone},
+		{"waiting, final phase", func(r *rig) { r.bring(sa, StateSyncing); r.update(create(sb)) },
+			func(r *rig) { r.update(update(podOf("b", static("web"), phase(v1.PodFailed)))) }, "b", StateFinished, CallNone},
+		{"waiting, observed (W21)", func(r *rig) { r.bring(sa, StateSyncing); r.update(create(sb)) },
+			func(r *rig) { r.update(orphan("b")) }, "b", StateTerminating, CallSyncTerminatingPod},
+		{"waiting, not desired (W18)", func(r *rig) { r.bring(sa, StateSyncing); r.update(create(sb)) },
+			func(r *rig) { r.known(sa) }, "b", StateUnknown, CallNone},
+		{"syncing, deleted", func(r *rig) { r.bring(a, StateSyncing) },
+			func(r *rig) { r.update(update(podOf("a", deleting))) }, "a", StateTerminationRequested, CallSyncPod},
+		{"syncing, final phase", func(r *rig) { r.bring(a, StateSyncing) },
+			func(r *rig) { r.update(update(podOf("a", phase(v1.PodFailed)))) }, "a", StateTerminationRequested, CallSyncPod},
+		{"syncing, killed", func(r *rig) { r.bring(a, StateSyncing) },
+			func(r *rig) { r.update(kill(a)) }, "a", StateTerminationRequested, CallSyncPod},
+		{"syncing, seen as orphan", func(r *rig) { r.bring(a, StateSyncing) },
+			func(r *rig) { r.update(orphan("a")) }, "a", StateTerminationRequested, CallSyncPod},
+		{"syncing, not desired", func(r *rig) { r.bring(a, StateSyncing) },
+			func(r *rig) { r.known() }, "a", StateTerminationRequested, CallSyncPod},
+		{"syncing, terminal (W23)", func(r *rig) { r.bring(a, StateSyncing) },
+			func(r *rig) { r.end("a", true, nil) }, "a", StateTerminating, CallSyncTerminatingPod},
+		{"syncing, terminal with an error", func(r *rig) { r.bring(a, StateSyncing) },
+			func(r *rig) { r.end("a", true, errBoom) }, "a", StateSyncing, CallNone},
+		{"syncing, clean", func(r *rig) { r.bring(a, StateSyncing) },
+			func(r *rig) { r.end("a", false, nil) }, "a", StateSyncing, CallNone},
+		{"requested, picked up", func(r *rig) { r.bring(a, StateTerminationRequested) },
+			func(r *rig) { r.end("a", false, context.Canceled) }, "a", StateTerminating, CallSyncTerminatingPod},
+		{"terminating, failed", func(r *rig) { r.bring(a, StateTerminating) },
+			func(r *rig) { r.end("a", false, errBoom) }, "a", StateTerminating, CallNone},
+		{"terminating, stopped", func(r *rig) { r.bring(a, StateTerminating) },
+			func(r *rig) { r.end("a", false, nil) }, "a", StateTerminated, CallSyncTerminatedPod},
+		{"orphan, stopped", func(r *rig) { r.update(orphan("a")) },
+			func(r *rig) { r.end("a", false, nil) }, "a", StateUnknown, CallNone},
+		{"terminated, failed", func(r *rig) { r.bring(a, StateTerminated) },
+			func(r *rig) { r.end("a", false, errBoom) }, "a", StateTerminated, CallNone},
+		{"terminated, clean", func(r *rig) { r.bring(a, StateTerminated) },
+			func(r *rig) { r.end("a", false, nil) }, "a", StateFinished, CallNone},
+		{"terminated, seen as orphan (W22)", func(r *rig) { r.bring(a, StateTerminated) },
+			func(r *rig) { r.update(orphan("a")) }, "a", StateTerminated, CallSyncTerminatedPod},
+		{"finished, desired", func(r *rig) { r.bring(a, StateFinished) },
+			func(r *rig) { r.known(a) }, "a", StateFinished, CallNone},
+		{"finished, not desired", func(r *rig) { r.bring(a, StateFinished) },
+			func(r *rig) { r.known() }, "a", StateUnknown, CallNone},
+		{"finished, restart requested", func(r *rig) { r.bring(a, StateFinished); r.update(create(a)) },
+			func(r *rig) { r.known(a) }, "a", StateUnknown, CallNone},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := newRig(t)
+			if tc.before != nil {
+				tc.before(r)
+			}
+			tc.trigger(r)
+			require.Equal(t, tc.want, r.state(tc.uid), "state")
+			require.Equal(t, tc.call, r.call(tc.uid), "running call")
+			if tc.want == StateUnknown {
+				require.NotContains(t, r.m.records, types.UID(tc.uid), "INV-18")
+				require.NotContains(t, r.m.due, tc.uid, "INV-18")
+			}
+		})
+	}
+}
+
+// Grace period, 1.6: W9, W10, INV-6.
+func TestEffectiveGrace(t *testing.T) {
+	for _, tc := range []struct {
+		name     string
+		current  grace
+		pod      *v1.Pod
+		override *int64
+		want     grace
+	}{
+		{"spec", grace{}, podOf("a", specGrace(60)), nil, grace{60, true}},
+		{"spec 0", grace{}, podOf("a", specGrace(0)), nil, grace{1, true}},
+		{"spec absent", grace{}, &v1.Pod{}, nil, grace{1, true}},
+		{"override 0 beats spec 60 (W10)", grace{}, podOf("a", specGrace(60)), ptr(int64(0)), grace{1, false}},
+		{"negative override", grace{}, podOf("a"), ptr(int64(-5)), grace{1, false}},
+		{"deletion grace 0 and override 30 (W10)", grace{}, podOf("a", deletionGrace(0)), ptr(int64(30)), grace{1, false}},
+		{"the smaller of both", grace{}, podOf("a", deletionGrace(20)), ptr(int64(40)), grace{20, false}},
+		{"override longer than spec", grace{}, podOf("a", specGrace(10)), ptr(int64(40)), grace{40, false}},
+		{"current 5, override 60 (W9)", grace{5, false}, podOf("a"), ptr(int64(60)), grace{5, false}},
+		{"current 120, override 10 (W8)", grace{120, true}, podOf("a"), ptr(int64(10)), grace{10, false}},
+		{"current from spec, nothing new", grace{30, true}, podOf("a", specGrace(10)), nil, grace{30, true}},
+		{"current, deletion grace shorter", grace{30, true}, podOf("a", deletionGrace(3)), nil, grace{3, false}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			require.Equal(t, tc.want, effectiveGrace(tc.current, tc.pod, tc.override))
+		})
+	}
+}
+
+// The grace period reaches the syncer whatever began the termination [D].
+func TestGraceIsPassed(t *testing.T) {
+	long := podOf("a", specGrace(60))
+	for _, tc := range []struct {
+		name string
+		end  func(r *rig)
+		want int64
+		spec bool
+	}{
+		{"terminal (W23)", func(r *rig) { r.end("a", true, nil) }, 60, true},
+		{"not desired", func(r *rig) { r.known(); r.end("a", false, nil) }, 60, true},
+		{"kill", func(r *rig) { r.update(kill(long)); r.end("a", false, nil) }, 60, true},
+		{"kill 7", func(r *rig) {
+			r.update(kill(long, KillOptions{GracePeriodSeconds: ptr(int64(7))}))
+			r.end("a", false, nil)
+		}, 7, false},
+		{"deleted 9", func(r *rig) {
+			r.update(update(podOf("a", specGrace(60), deleting, deletionGrace(9))))
+			r.end("a", false, nil)
+		}, 9, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := newRig(t)
+			r.update(create(long))
+			tc.end(r)
+			require.Equal(t, CallSyncTerminatingPod, r.call("a"))
+			require.Equal(t, tc.want, r.work("a").GracePeriodSeconds)
+			require.Equal(t, tc.spec, r.work("a").GraceFromSpec)
+			r.end("a", false, nil)
+			require.Zero(t, r.work("a").GracePeriodSeconds, "only the terminating calls have one")
+		})
+	}
+}
+
+// W24: the pause after a call.
+func TestPause(t *testing.T) {
+	now := time.Unix(5000, 0)
+	in := func(d time.Duration) error { return RetryAt(errBoom, now.Add(d)) }
+	join := errors.Join
+	for _, tc := range []struct {
+		name string
+		err  error
+		want time.Duration
+	}{
+		{"clean", nil, time.Minute},
+		{"generic", errBoom, 10 * time.Second},
+		{"not before 5s", in(5 * time.Second), 5 * time.Second},
+		{"two, the earliest", join(errBoom, in(8*time.Second), join(in(5*time.Second))), 5 * time.Second},
+		{"nested one in the other", RetryAt(in(3*time.Second), now.Add(7*time.Second)), 3 * time.Second},
+		{"past", in(-time.Hour), 0},
+		{"beyond the resync interval", in(time.Hour), time.Minute},
+		{"zero time says nothing", RetryAt(errBoom, time.Time{}), 10 * time.Second},
+		{"network, aggregated", join(in(5*time.Second), join(errBoom, ErrNetworkNotReady)), time.Second},
+		{"panic", &PanicError{Value: "x"}, 10 * time.Second},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			p := rigPolicy
+			require.Equal(t, tc.want, p.after(tc.err, now))
+			p.jitter = func() float64 { return 0.999999999 }
+			require.InDelta(t, 1.5*float64(tc.want), float64(p.after(tc.err, now)), 1e3)
+		})
+	}
+	require.NoError(t, RetryAt(nil, now))
+}
+
+// An error whose time has always passed is retried at once, but not in a spin.
+func TestPastRetryDoesNotSpin(t *testing.T) {
+	r := newRig(t)
+	r.update(create(podOf("a")))
+	var pauses []time.Duration
+	for range 4 {
+		r.end("a", false, RetryAt(errBoom, r.now.Add(-time.Second)))
+		pauses = append(pauses, r.pod("a").NextRetry.Sub(r.now))
+		r.pass(pauses[len(pauses)-1])
+		require.Equal(t, CallSyncPod, r.call("a"))
+	}
+	require.Equal(t, []time.Duration{0, hotRetry, hotRetry, hotRetry}, pauses)
+}
+
+// W29: the end of a call from before the pod was forgotten changes nothing.
+func TestStaleEndIsIgnored(t *testing.T) {
+	r := newRig(t)
+	r.bring(podOf("a"), StateTerminated)
+	old := r.running["a"]
+	r.end("a", false, nil)
+	r.known()
+	r.update(create(podOf("a")))
+	require.Equal(t, CallSyncPod, r.call("a"))
+	r.do(func() { r.m.complete(old.uid, old.gen, result{}, r.now) })
+	require.Equal(t, CallSyncPod, r.pod("a").Call, "INV-1: the new call still counts as running")
+	require.Len(t, r.running, 1)
+}
+
+// INV-16 across forgetting: a pod that comes again is not shown what was true
+// before the last call for its UID ended.
+func TestActedAtSurvivesForgetting(t *testing.T) {
+	r := newRig(t)
+	r.update(create(podOf("a")))
+	require.Zero(t, r.work("a").ActedAt)
+	r.update(kill(podOf("a")))
+	r.end("a", false, nil)
+	require.Equal(t, r.now, r.work("a").ActedAt)
+	r.end("a", false, nil)
+	r.end("a", false, nil)
+	ended := r.now
+	r.known()
+	r.update(create(podOf("a")))
+	require.Equal(t, ended, r.work("a").ActedAt)
+}
+
+// D5, W26: flags are set by every update, also late ones.
+func TestFlagsAreSetLate(t *testing.T) {
+	evict := KillOptions{Evict: true}
+	for _, s := range []State{StateSyncing, StateTerminationRequested, StateTerminating, StateTerminated, StateFinished} {
+		t.Run(s.String(), func(t *testing.T) {
+			r := newRig(t)
+			r.bring(podOf("a"), s)
+			require.False(t, r.pod("a").ContentMayBeRemoved())
+			r.update(kill(podOf("a"), evict))
+			require.True(t, r.pod("a").Evicted)
+			require.True(t, r.pod("a").ContentMayBeRemoved())
+			require.Equal(t, s >= StateTerminated, r.pod("a").ContainersMayBeRemoved(), "D6")
+			r.update(update(podOf("a", deleting)))
+			require.True(t, r.pod("a").Deleted)
+		})
+	}
+}
+
+// A stale list of what runs must not make the content of a pod removable.
+func TestStaleOrphanSetsNoFlag(t *testing.T) {
+	for _, s := range []State{StateTerminated, StateFinished} {
+		r := newRig(t)
+		r.bring(podOf("a"), s)
+		r.update(orphan("a"))
+		require.False(t, r.pod("a").Deleted)
+		require.False(t, r.pod("a").ContentMayBeRemoved())
+	}
+}
+
+// INV-14 and D1: a done channel is closed once, on every path.
+func TestDoneChannels(t *testing.T) {
+	done := make(chan struct{})
+	with := func(u Update) Update { u.Kill = &KillOptions{Done: done}; return u }
+	sa, sb := podOf("a", static("web")), podOf("b", static("web"))
+	for _, tc := range []struct {
+		name  string
+		state State
+		send  Update
+		after func(r *rig) // until then it is open
+	}{
+		{"terminating succeeds", StateTerminating, with(kill(podOf("a"))), func(r *rig) { r.end("a", false, nil) }},
+		{"terminating fails once", StateTerminating, with(kill(podOf("a"))), func(r *rig) {
+			r.end("a", false, errBoom)
+			require.Empty(r.t, r.closed)
+			r.pass(10 * time.Second)
+			r.end("a", false, nil)
+		}},
+		{"killed while syncing", StateSyncing, with(kill(podOf("a"))), func(r *rig) { r.end("a", false, nil); r.end("a", false, nil) }},
+		{"with an update of a terminating pod", StateTerminating, with(update(podOf("a"))), func(r *rig) { r.end("a", false, nil) }},
+		{"with the create of a successor", StateTerminating, with(create(podOf("a"))), func(r *rig) { r.end("a", false, nil) }},
+		{"with an update of a live pod", StateSyncing, with(update(podOf("a"))), nil},
+		{"terminated", StateTerminated, with(kill(podOf("a"))), nil},
+		{"terminated, orphan", StateTerminated, with(orphan("a")), nil},
+		{"finished (W7)", StateFinished, with(kill(podOf("a"))), nil},
+		{"finished, create", StateFinished, with(create(podOf("a"))), nil},
+		{"orphan stopped", StateUnknown, with(orphan("a")), func(r *rig) { r.end("a", false, nil) }},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := newRig(t)
+			r.bring(podOf("a"), tc.state)
+			r.update(tc.send)
+			if tc.after != nil {
+				require.Empty(t, r.closed)
+				tc.after(r)
+			}
+			require.Equal(t, map[chan<- struct{}]int{done: 1}, r.closed)
+		})
+	}
+	t.Run("waiting static pod (W14)", func(t *testing.T) {
+		r := newRig(t)
+		r.update(create(sa))
+		r.update(create(sb))
+		r.update(with(kill(sb)))
+		require.Equal(t, map[chan<- struct{}]int{done: 1}, r.closed)
+	})
+	t.Run("registered twice", func(t *testing.T) {
+		r := newRig(t)
+		r.bring(sa, StateTerminating)
+		r.update(with(kill(sa)))
+		r.update(with(kill(sa)))
+		r.end("a", false, nil)
+		require.Equal(t, map[chan<- struct{}]int{done: 1}, r.closed)
+	})
+}
+
+// 1.9: a live pod that appears while its UID is cleared away is not shown to the
+// syncer, which would make its status final; one that is to end is.
+func TestSpecTurnsUpForOrphan(t *testing.T) {
+	t.Run("live", func(t *testing.T) {
+		r := newRig(t)
+		r.update(orphan("a"))
+		r.update(sync_(podOf("a")))
+		r.end("a", false, errBoom)
+		r.known(podOf("a"))
+		r.pass(time.Minute)
+		require.Equal(t, CallSyncTerminatingOrphan, r.call("a"))
+		r.end("a", false, nil)
+		require.Equal(t, StateUnknown, r.state("a"))
+		require.NotContains(t, r.known(podOf("a")), types.UID("a"), "so the caller creates it (W20)")
+	})
+	t.Run("to be killed", func(t *testing.T) {
+		r := newRig(t)
+		r.update(orphan("a"))
+		r.update(kill(podOf("a")))
+		r.end("a", false, nil)
+		require.Equal(t, CallSyncTerminatingPod, r.call("a"))
+		require.EqualValues(t, 1, r.work("a").GracePeriodSeconds)
+		r.end("a", false, nil)
+		r.end("a", false, nil)
+		require.Equal(t, StateFinished, r.state("a"))
+	})
+}
+
+// A pod observed in the runtime while another one of its name runs is torn down
+// beside it, and the next in line waits for both (INV-11).
+func TestObservedWaiterBlocksSuccessor(t *testing.T) {
+	pods := map[string]*v1.Pod{}
+	r := newRig(t)
+	for _, uid := range []string{"a", "b", "c"} {
+		pods[uid] = podOf(uid, static("web"))
+		r.update(create(pods[uid]))
+	}
+	r.update(orphan("b"))
+	require.Equal(t, CallSyncTerminatingPod, r.call("b"))
+	r.update(sync_(pods["b"]))
+	require.Equal(t, StateTerminating, r.state("b"), "W21")
+	r.update(kill(pods["a"]))
+	for range 3 {
+		r.end("a", false, nil)
+	}
+	require.Equal(t, StateFinished, r.state("a"))
+	require.Equal(t, StateWaiting, r.state("c"), "b is still being stopped")
+	require.Contains(t, r.pod("c").WaitsFor, "b")
+	require.True(t, r.m.mirrorTerminating("web_ns"))
+	r.end("b", false, nil)
+	r.end("b", false, nil) // the pending sync is superseded by the end
+	require.Equal(t, StateFinished, r.state("b"))
+	require.Equal(t, StateSyncing, r.state("c"))
+	require.False(t, r.m.mirrorTerminating("web_ns"))
+}
+
+// Before Run nothing is called, and nothing is lost.
+func TestBeforeRun(t *testing.T) {
+	r := newShutRig(t)
+	r.update(create(podOf("a")))
+	r.update(kill(podOf("b")))
+	r.update(create(podOf("c", static("web"))))
+	r.update(create(podOf("d", static("web"))))
+	r.update(create(podOf("e")))
+	require.Empty(t, r.running)
+	require.Equal(t, StateWaiting, r.state("a"))
+	require.Nil(t, r.pod("a").Pod, "INV-12")
+	require.Equal(t, StateTerminationRequested, r.state("b"))
+	known := r.known(podOf("a"), podOf("c"), podOf("d"))
+	require.NotContains(t, known, types.UID("e"))
+	require.Equal(t, KnownPod{State: StateTerminating, Orphan: true, HasConfig: true}, known["b"], "an accepted kill is not forgotten")
+	require.Equal(t, KnownPod{State: StateSyncing, HasConfig: true, Static: true}, known["d"])
+	r.do(func() { r.m.open(r.now) })
+	require.Equal(t, CallSyncPod, r.call("a"))
+	require.Equal(t, CallSyncTerminatingPod, r.call("b"))
+	require.Equal(t, CallSyncPod, r.call("c"))
+	require.Equal(t, StateWaiting, r.state("d"))
+}
+
+// The oldest start time survives when updates coalesce (1.3.9).
+func TestStartTimeSurvives(t *testing.T) {
+	r := newRig(t)
+	r.update(create(podOf("a")))
+	early, late := r.now.Add(-time.Hour), r.now.Add(time.Hour)
+	newest := podOf("a")
+	r.update(Update{Type: UpdateUpdate, Pod: podOf("a"), StartTime: early})
+	r.update(Update{Type: UpdateSync, Pod: newest, StartTime: late})
+	r.end("a", false, nil)
+	require.Equal(t, early, r.work("a").StartTime)
+	require.Same(t, newest, r.work("a").Pod)
+	require.Equal(t, UpdateSync, r.work("a").Type)
+}
+
+// With somebody to ask, a due pod is asked for; one that is not desired is not.
+func TestDuePods(t *testing.T) {
+	r := newRig(t)
+	r.m.asks = true
+	a, b := podOf("a"), podOf("b")
+	for _, pod := range []*v1.Pod{a, b} {
+		r.update(create(pod))
+		r.end(string(pod.UID), false, nil)
+	}
+	r.known(a)
+	require.Equal(t, CallSyncTerminatingPod, r.call("b"))
+	r.end("b", false, errBoom)
+	r.pass(10 * time.Second)
+	require.Equal(t, CallSyncTerminatingPod, r.call("b"), "nobody can be asked for it")
+	require.Empty(t, r.asked)
+	r.pass(time.Minute)
+	require.Equal(t, []types.UID{"a"}, r.asked)
+	require.Equal(t, CallNone, r.call("a"))
+	r.pass(time.Minute)
+	require.Equal(t, []types.UID{"a", "a"}, r.asked, "asked again when nobody answers")
+	r.update(sync_(a))
+	require.Equal(t, CallSyncPod, r.call("a"))
+	require.Zero(t, r.pod("a").NextRetry)
+}
