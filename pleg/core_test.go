@@ -57,6 +57,7 @@ func TestDiffTable(t *testing.T) {
 	created := cellPod(unknown, absent)
 	created.Containers[0].State = StateCreated
 	require.Empty(t, diff("u", created, cellPod(unknown, absent)), "created counts as unknown")
+	require.False(t, same(created, cellPod(unknown, absent)), "but the cache is to tell them apart")
 }
 
 // The order of a list means nothing to the diff.

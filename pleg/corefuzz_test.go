@@ -206,8 +206,9 @@ func (m *model) settle() {
 		require.ElementsMatch(m.t, s.Containers, got.status.Containers)
 		require.NoError(m.t, got.err)
 		require.Empty(m.t, got.waiters)
-		for _, c := range s.Containers {
-			require.Equal(m.t, containerPhase(c.State), m.state[Event{UID: uid, ID: c.ID.ID, Container: "c"}], "events tell the same as the cache")
+		for i := range want.Containers {
+			c := &want.Containers[i]
+			require.Equal(m.t, c.phase(), m.state[Event{UID: uid, ID: c.ID.ID, Container: "c"}], "events tell the same as the cache")
 		}
 	}
 	require.Len(m.t, m.c.pods, present, "nothing is kept of other pods")

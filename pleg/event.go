@@ -66,22 +66,26 @@ const (
 	unknown
 )
 
-func containerPhase(s State) phase {
-	switch s {
-	case StateRunning:
+func (c *ObservedContainer) phase() phase {
+	switch {
+	case c == nil:
+		return absent
+	case c.State == StateRunning:
 		return running
-	case StateExited:
+	case c.State == StateExited:
 		return exited
 	default:
 		return unknown
 	}
 }
 
-func sandboxPhase(s SandboxState) phase {
-	switch s {
-	case SandboxReady:
+func (s *ObservedSandbox) phase() phase {
+	switch {
+	case s == nil:
+		return absent
+	case s.State == SandboxReady:
 		return running
-	case SandboxNotReady:
+	case s.State == SandboxNotReady:
 		return exited
 	default:
 		return unknown
@@ -119,71 +123,75 @@ func diff(uid types.UID, from, to *ObservedPod) []Event {
 			out = append(out, e)
 		}
 	}
-	for _, c := range from.Containers {
-		add(Event{ID: c.ID.ID, Container: c.Name}, containerPhase(c.State), containerIn(to, c.ID))
+	for i := range from.Containers {
+		c := &from.Containers[i]
+		add(Event{ID: c.ID.ID, Container: c.Name}, c.phase(), containerIn(to, c.ID).phase())
 	}
-	for _, s := range from.Sandboxes {
-		add(Event{ID: s.ID, Sandbox: true}, sandboxPhase(s.State), sandboxIn(to, s.ID))
+	for i := range from.Sandboxes {
+		s := &from.Sandboxes[i]
+		add(Event{ID: s.ID, Sandbox: true}, s.phase(), sandboxIn(to, s.ID).phase())
 	}
-	for _, s := range to.Sandboxes {
-		if sandboxIn(from, s.ID) == absent {
-			add(Event{ID: s.ID, Sandbox: true}, absent, sandboxPhase(s.State))
+	for i := range to.Sandboxes {
+		if s := &to.Sandboxes[i]; sandboxIn(from, s.ID) == nil {
+			add(Event{ID: s.ID, Sandbox: true}, absent, s.phase())
 		}
 	}
-	for _, c := range to.Containers {
-		if containerIn(from, c.ID) == absent {
-			add(Event{ID: c.ID.ID, Container: c.Name}, absent, containerPhase(c.State))
+	for i := range to.Containers {
+		if c := &to.Containers[i]; containerIn(from, c.ID) == nil {
+			add(Event{ID: c.ID.ID, Container: c.Name}, absent, c.phase())
 		}
 	}
 	return out
 }
 
-// same tells that diff would find nothing. In an idle fleet it is called for
-// every pod at every list, so the usual case, same order and same states, costs
-// one pass and no allocation.
+// same tells that two observations of a pod show the same containers and
+// sandboxes in the same states. Other than in the table of events, created and
+// unknown are two states here: the cache is to show the right one.
+//
+// In an idle fleet it is called for every pod at every list, so the usual case,
+// the same order, costs one pass and no allocation.
 func same(a, b *ObservedPod) bool {
 	if len(a.Containers) != len(b.Containers) || len(a.Sandboxes) != len(b.Sandboxes) {
 		return false
 	}
 	for i := range a.Containers {
 		x, y := &a.Containers[i], &b.Containers[i]
-		other := containerPhase(y.State)
 		if x.ID != y.ID {
-			other = containerIn(b, x.ID)
+			y = containerIn(b, x.ID)
 		}
-		if other != containerPhase(x.State) {
+		if y == nil || x.State != y.State {
 			return false
 		}
 	}
 	for i := range a.Sandboxes {
 		x, y := &a.Sandboxes[i], &b.Sandboxes[i]
-		other := sandboxPhase(y.State)
 		if x.ID != y.ID {
-			other = sandboxIn(b, x.ID)
+			y = sandboxIn(b, x.ID)
 		}
-		if other != sandboxPhase(x.State) {
+		if y == nil || x.State != y.State {
 			return false
 		}
 	}
 	return true
 }
 
-func containerIn(p *ObservedPod, id ContainerID) phase {
+// containerIn returns the container with the ID, nil if the pod has none.
+func containerIn(p *ObservedPod, id ContainerID) *ObservedContainer {
 	for i := range p.Containers {
 		if p.Containers[i].ID == id {
-			return containerPhase(p.Containers[i].State)
+			return &p.Containers[i]
 		}
 	}
-	return absent
+	return nil
 }
 
-func sandboxIn(p *ObservedPod, id string) phase {
+func sandboxIn(p *ObservedPod, id string) *ObservedSandbox {
 	for i := range p.Sandboxes {
 		if p.Sandboxes[i].ID == id {
-			return sandboxPhase(p.Sandboxes[i].State)
+			return &p.Sandboxes[i]
 		}
 	}
-	return absent
+	return nil
 }
 
 // delivered drops the events that nobody is told about.

@@ -298,13 +298,14 @@ func (c *core) observed(p *pod, q *query, s *PodStatus, now time.Time) []Event {
 	} else {
 		fresh.Name, fresh.Namespace = orElse(fresh.Name, p.view.Name), orElse(fresh.Namespace, p.view.Namespace)
 		next.Name, next.Namespace = fresh.Name, fresh.Namespace
+		changed := !same(&p.record, &next)
 		p.record, p.seq, p.done, p.status = next, q.seq, c.seq, &fresh
 		if q.seq > p.viewSeq {
 			p.view, p.viewSeq = next, q.seq
 		}
 		p.present, p.gone = true, time.Time{}
 		c.healthy(p)
-		p.judge(q, len(all) > 0, now)
+		p.judge(q, changed, now)
 	}
 	c.reply(p, q, answer{status: &fresh})
 	events := delivered(all)
