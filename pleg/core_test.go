@@ -253,8 +253,31 @@ func TestContradictionSlowsDown(t *testing.T) {
 		}
 	}
 	require.Less(t, looks, 15)
-	require.Len(t, s.relist(truth), 0)
+	require.True(t, s.c.pods["u"].notBefore.After(s.now.Add(2*s.c.cfg.RelistPeriod)))
+	require.Empty(t, s.relist(truth))
 	s.idle()
+	// Once they agree, a change is looked at without delay.
+	s.relist(wrong)
+	require.Len(t, s.inspected(s.start(inspectOne), wrong), 1)
+}
+
+// A pod that cannot be inspected is not asked at every list because somebody
+// wanted a reinspection.
+func TestReinspectObeysBackoff(t *testing.T) {
+	s := newScript(t)
+	p := onePod("u", StateRunning)
+	s.know(p)
+	s.c.want(s.c.get("u"), ask{reinspect: true, due: s.now})
+	looks := 0
+	for range 100 {
+		if q, _ := s.c.next(s.now); q != nil {
+			require.Equal(t, inspectOne, q.kind)
+			looks++
+			s.c.apply(result{query: q, err: errors.New("no")}, s.now)
+		}
+		s.relist(p)
+	}
+	require.Less(t, looks, 12)
 }
 
 // Waiters come before everybody else, and the rest in order of due time.

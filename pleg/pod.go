@@ -182,13 +182,15 @@ func (c *core) seen(p *pod, o *ObservedPod, q *query, now time.Time) {
 		c.want(p, ask{look: true, due: latest(now, p.notBefore)})
 		return
 	}
-	p.fruitless = 0
+	if p.fruitless > 0 {
+		p.fruitless, p.notBefore = 0, time.Time{}
+	}
 	if !p.ask.set || p.ask.ticket >= q.seq {
 		return
 	}
 	switch a := &p.ask; {
 	case a.reinspect:
-		c.want(p, ask{due: now})
+		c.want(p, ask{due: latest(now, p.notBefore)})
 	case !a.hint && !a.retry:
 		// All that asked for it was a wish older than this list, which shows
 		// that nothing has changed.
