@@ -124,7 +124,9 @@ func list(t *testing.T, args ...string) []string {
 	t.Helper()
 	cmd := exec.Command("go", append([]string{"list"}, args...)...)
 	cmd.Env = append(cmd.Environ(), "GOWORK=off")
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
 	out, err := cmd.Output()
-	require.NoError(t, err, "go list %v", args)
+	require.NoError(t, err, "go list %v: %s", args, &stderr)
 	return strings.Fields(string(out))
 }
