@@ -11,7 +11,7 @@ import (
 // the machine.
 type instance struct {
 	Key     string // "v1" or "v2": its name in the environment and the control endpoint
-	Version string // what the binary says it is
+	Version string // what CRI says it is; empty before the first start
 	Bin     string
 	Dir     string
 	LogFile string

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 const (
@@ -156,20 +158,56 @@ func (c *containerd) close(ctx context.Context) error {
 	return c.stop(ctx)
 }
 
-func (c *containerd) pause(context.Context) error  { return c.freeze(syscall.SIGSTOP, true) }
-func (c *containerd) resume(context.Context) error { return c.freeze(syscall.SIGCONT, false) }
+// pause returns once the whole process has stopped: a thread that still runs
+// could answer.
+func (c *containerd) pause(ctx context.Context) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.cur == nil || isClosed(c.cur.died):
+		return fmt.Errorf("containerd %s does not run", c.Key)
+	case c.cur.paused:
+		return nil
+	}
+	if err := c.cur.signal(syscall.SIGSTOP); err != nil {
+		return err
+	}
+	c.cur.paused = true
+	ctx, cancel := context.WithTimeout(ctx, stopTimeout)
+	defer cancel()
+	return c.cur.waitStopped(ctx)
+}
 
-func (c *containerd) freeze(sig syscall.Signal, paused bool) error {
+func (c *containerd) resume(context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.cur == nil || isClosed(c.cur.died) {
 		return fmt.Errorf("containerd %s does not run", c.Key)
 	}
-	if err := c.cur.signal(sig); err != nil {
-		return err
+	c.cur.paused = false
+	return c.cur.signal(syscall.SIGCONT)
+}
+
+// waitStopped waits for the kernel's word to us, the parent, that all threads
+// have stopped. It takes that word only, not the one about the end.
+func (p *process) waitStopped(ctx context.Context) error {
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for {
+		var info unix.Siginfo
+		err := unix.Waitid(unix.P_PID, p.cmd.Process.Pid, &info, unix.WSTOPPED|unix.WNOHANG, nil)
+		if err == nil && info.Signo != 0 {
+			return nil
+		}
+		if err != nil && !errors.Is(err, unix.EINTR) {
+			return fmt.Errorf("wait for the stop: %w", err)
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("wait for the stop: %w", context.Cause(ctx))
+		case <-tick.C:
+		}
 	}
-	c.cur.paused = paused
-	return nil
 }
 
 // running says whether the process lives and would answer.

@@ -12,23 +12,21 @@ import (
 	"time"
 )
 
-// liveRuns are the runs other than id that somebody looks after.
+// liveRuns are the runs other than id that somebody looks after. A record that
+// cannot be read (cleanStale reports it) is not in the way of anybody.
 func (c cache) liveRuns(id string) ([]record, error) {
 	here, err := thisMachine()
 	if err != nil {
 		return nil, err
 	}
-	rs, err := c.records()
+	rs, _ := c.records()
 	var live []record
 	for _, r := range rs {
 		if r.ID != id && r.judge(here, alive) == verdictLive {
 			live = append(live, r)
 		}
 	}
-	if len(live) > 0 {
-		return live, nil
-	}
-	return live, err
+	return live, nil
 }
 
 // cleanStale sweeps after runs whose testbed and watchdog are both gone. The

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"strings"
@@ -29,6 +30,9 @@ type session struct {
 // runWithRuntimes sets up, runs the command and tears down, in that order
 // whatever happens in between.
 func runWithRuntimes(ctx context.Context, opts options, signals <-chan os.Signal, report *reporter) (int, error) {
+	if _, err := exec.LookPath(opts.argv[0]); err != nil {
+		return exitNotFound, err
+	}
 	c, err := openCache()
 	if err != nil {
 		return exitSetup, err
@@ -45,7 +49,7 @@ func runWithRuntimes(ctx context.Context, opts options, signals <-chan os.Signal
 		return exitSetup, errors.Join(err, s.tearDown(ctx))
 	}
 	stop()
-	report.line("ready: %s", strings.Join(opts.argv, " "))
+	report.line("containerd %s and %s are ready: %s", s.runtimes[0].Version, s.runtimes[1].Version, strings.Join(opts.argv, " "))
 	code, err := command{
 		argv: opts.argv, environ: s.environ(os.Environ()), signals: signals, report: report,
 		started: s.commandStarted,

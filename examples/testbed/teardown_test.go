@@ -85,6 +85,9 @@ func buildTestbed(t *testing.T) string {
 	if os.Getenv(holdVar) != "" {
 		t.Skip("is the command of a testbed under test")
 	}
+	if testing.Short() {
+		t.Skip("starts whole testbeds")
+	}
 	tb.Runtimes(t) // skips without the tools
 	bin := filepath.Join(t.TempDir(), "testbed")
 	require.NoError(t, runQuiet(exec.CommandContext(t.Context(), "go", "build", "-o", bin, ".")))

@@ -17,10 +17,15 @@
 // 1 it fails instead, so that a run which is meant to cover the runtimes cannot
 // pass without them.
 //
+// The runtimes belong to one test binary at a time, from its first call of
+// Runtimes until it exits: what go test ./... starts beside it waits, and that
+// wait counts against its -timeout. Tests of one package share the runtimes, so
+// those which stop a runtime, or look after every pod on it, must not run in
+// parallel with others.
+//
 // A runtime that a test stopped, killed or paused is started again when that
-// test ends. Tests which do that must not run in parallel with others that use
-// the same runtime. Pods are not cleaned up between tests: that is the test's
-// duty, the testbed does it at the end only.
+// test ends. Pods are not cleaned up between tests: that is the test's duty,
+// the testbed does it at the end only.
 package tb
 
 import (
@@ -30,9 +35,12 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/podwright/podwright/examples/testbed/internal/env"
 )
@@ -60,13 +68,32 @@ type ImageNames struct {
 }
 
 // Runtimes returns the testbed's runtimes, or skips the test where there is
-// no testbed.
+// no testbed. It waits while another test binary uses them.
 func Runtimes(t testing.TB) []Runtime {
 	t.Helper()
-	v := need(t, env.CRIV1, env.CRIV2)
+	v := need(t, env.CRIV1, env.CRIV2, env.Ctl)
+	if err := claim(filepath.Join(filepath.Dir(v[2]), "tests.lock")); err != nil {
+		t.Fatalf("claim the runtimes: %v", err)
+	}
 	return []Runtime{
 		{Name: "containerd-v1", Endpoint: v[0], key: "v1"},
 		{Name: "containerd-v2", Endpoint: v[1], key: "v2"},
+	}
+}
+
+// claim takes a lock that is the process's, not the caller's: to take it again
+// succeeds, and it ends with the process. It would also end with any
+// descriptor of the file, so these are never closed.
+func claim(path string) error {
+	fd, err := unix.Open(path, unix.O_RDWR|unix.O_CREAT|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return &os.PathError{Op: "open", Path: path, Err: err}
+	}
+	for {
+		err := unix.FcntlFlock(uintptr(fd), unix.F_SETLKW, &unix.Flock_t{Type: unix.F_WRLCK})
+		if err != unix.EINTR {
+			return err
+		}
 	}
 }
 
