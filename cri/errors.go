@@ -156,7 +156,7 @@ func (e *CallError) explain(c circumstances) {
 		e.because(e.note, c.dial)
 	}
 	if c.exec && code == codes.DeadlineExceeded {
-		e.because(ErrExecTimeout.Error(), ErrExecTimeout)
+		e.because(strings.TrimSuffix(ErrExecTimeout.Error()+": "+e.note, ": "), ErrExecTimeout)
 	}
 }
 

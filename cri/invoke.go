@@ -67,11 +67,23 @@ func (c call) limit() time.Duration { return c.bound.limit(c.link.cfg.RequestTim
 func (c call) failure(caller, own context.Context, err error) error {
 	e := &CallError{Service: c.link.service, Endpoint: c.link.endpoint, Call: c.name, Err: err}
 	e.explain(circumstances{
-		caller: caller.Err(), reason: context.Cause(caller),
-		own: own.Err(), timeout: c.limit(),
+		caller: endOf(caller), reason: context.Cause(caller),
+		own: endOf(own), timeout: c.limit(),
 		closed: c.link.isClosed(), dial: c.link.unreachable(), exec: c.id == callExecSync,
 	})
 	return e
+}
+
+// endOf is why ctx has ended, nil if it has not. A deadline in the past counts
+// before the context's own timer has fired: gRPC and the runtime go by the clock.
+func endOf(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
+		return context.DeadlineExceeded
+	}
+	return nil
 }
 
 // log reports failures that are the runtime's. What does not exist, what the
