@@ -59,11 +59,10 @@ type manifest struct {
 	trouble   trouble
 }
 
-// trouble is something wrong, since when, and what has been told of it.
+// trouble is something wrong, and since when.
 type trouble struct {
-	text   string
-	since  time.Time
-	logged string
+	text  string
+	since time.Time
 }
 
 // set updates the text; the trouble is as old as the first of an unbroken row.
@@ -131,7 +130,7 @@ func (l *ledger) takeFiles(files []reading, busy func(string, time.Time) time.Du
 			m.goneSince = now
 		}
 		left := l.settle - now.Sub(m.goneSince)
-		if left <= 0 || m.good == nil {
+		if left <= 0 || !m.accepted {
 			delete(l.files, path)
 			continue
 		}
@@ -191,23 +190,28 @@ func (l *ledger) choose(now time.Time, v *verdict) []*v1.Pod {
 	byName, byUID := map[string]string{}, map[types.UID]string{}
 	var chosen []*manifest
 	for _, m := range candidates {
-		m.trouble.set(m.bad, now)
+		if !m.goneSince.IsZero() && m.bad != "" {
+			m.bad, m.decoded = "", false // there is no file any more that could be wrong
+		}
 		wasNew := l.isNew(m, now)
 		m.accepted = false
-		if m.good == nil {
-			continue
+		rival := ""
+		if m.good != nil {
+			rival = cmp.Or(byName[podfacts.FullName(m.good)], byUID[m.good.UID])
 		}
-		name := podfacts.FullName(m.good)
-		if rival := cmp.Or(byName[name], byUID[m.good.UID]); rival != "" {
-			m.trouble.set(fmt.Sprintf("pod %s/%s is defined by %s already", m.good.Namespace, m.good.Name, rival), now)
+		switch {
+		case rival != "":
+			m.trouble.set(cmp.Or(m.bad, fmt.Sprintf("pod %s/%s is defined by %s already", m.good.Namespace, m.good.Name, rival)), now)
 			if wasNew {
 				v.wait(l.settle - now.Sub(m.keySince))
 			}
 			continue
+		case m.good != nil:
+			byName[podfacts.FullName(m.good)], byUID[m.good.UID] = m.path, m.path
+			m.accepted = true
+			chosen = append(chosen, m)
 		}
-		byName[name], byUID[m.good.UID] = m.path, m.path
-		m.accepted = true
-		chosen = append(chosen, m)
+		m.trouble.set(m.bad, now)
 	}
 	slices.SortFunc(chosen, func(a, b *manifest) int { return cmp.Compare(a.path, b.path) })
 	pods := make([]*v1.Pod, 0, len(chosen))

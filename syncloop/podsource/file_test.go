@@ -1,0 +1,413 @@
+package podsource
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/podwright/podwright/syncloop"
+)
+
+// rig runs a FileSource on a real folder and shows the changes it makes.
+type rig struct {
+	t        *testing.T
+	dir      string
+	merger   *Merger
+	source   *FileSource
+	changed  chan struct{}
+	problems chan Problem
+}
+
+// newRig starts a FileSource; edit may change its configuration.
+func newRig(t *testing.T, edit func(*FileConfig)) *rig {
+	t.Helper()
+	r := &rig{t: t, dir: t.TempDir(), changed: make(chan struct{}, 1000), problems: make(chan Problem, 1000)}
+	r.merger = newMerger(t, MergerConfig{})
+	cfg := FileConfig{Path: r.dir, Merger: r.merger, Decoder: testDecoder(), Settle: 30 * time.Millisecond,
+		OnProblem: func(p Problem) { r.problems <- p }}
+	if edit != nil {
+		edit(&cfg)
+	}
+	source, err := NewFileSource(cfg)
+	require.NoError(t, err)
+	r.source = source
+	return r
+}
+
+func (r *rig) start() {
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error, 2)
+	go func() { done <- r.source.Run(ctx, func(syncloop.Event) {}) }()
+	go func() { done <- r.merger.Run(ctx, func(syncloop.Event) { r.changed <- struct{}{} }) }()
+	r.t.Cleanup(func() {
+		stop()
+		require.NoError(r.t, <-done)
+		require.NoError(r.t, <-done)
+	})
+}
+
+// next waits for the next changes.
+func (r *rig) next() []string {
+	r.t.Helper()
+	deadline := time.After(10 * time.Second)
+	for {
+		select {
+		case <-r.changed:
+		case <-deadline:
+			r.t.Fatal("no change")
+		}
+		if changes := r.merger.Changes("file"); len(changes) > 0 {
+			r.merger.Handled("file")
+			var lines []string
+			for _, line := range trace(changes) {
+				words := strings.Fields(line)
+				for i, word := range words {
+					words[i], _, _ = strings.Cut(word, "-node-1/")
+				}
+				lines = append(lines, strings.Join(words, " "))
+			}
+			return lines
+		}
+	}
+}
+
+func (r *rig) problem() Problem {
+	r.t.Helper()
+	select {
+	case p := <-r.problems:
+		return p
+	case <-time.After(10 * time.Second):
+		r.t.Fatal("no problem")
+		return Problem{}
+	}
+}
+
+func (r *rig) path(name string) string { return filepath.Join(r.dir, name) }
+
+func (r *rig) write(name, content string) {
+	r.t.Helper()
+	require.NoError(r.t, os.WriteFile(r.path(name), []byte(content), 0o644))
+}
+
+// place writes a file as careful programs do: aside, then renamed.
+func (r *rig) place(name, content string) {
+	r.t.Helper()
+	aside := filepath.Join(r.t.TempDir(), name)
+	require.NoError(r.t, os.WriteFile(aside, []byte(content), 0o644))
+	require.NoError(r.t, os.Rename(aside, r.path(name)))
+}
+
+// manifestOf returns a manifest for a pod.
+func manifestOf(name, image string) string {
+	return fmt.Sprintf("apiVersion: v1\nkind: Pod\nmetadata:\n  name: %q\nspec:\n  containers:\n  - name: c\n    image: %q\n", name, image)
+}
+
+func fixedUID(manifest, uid string) string {
+	return strings.Replace(manifest, "metadata:\n", "metadata:\n  uid: "+uid+"\n", 1)
+}
+
+// S5 and S8: a folder's life, seen through the real watch.
+func TestFileSourceLife(t *testing.T) {
+	r := newRig(t, func(cfg *FileConfig) { cfg.Period = time.Hour })
+	r.write("a.yaml", manifestOf("a", "x"))
+	r.write(".hidden", "not a manifest")
+	r.write("#a.yaml#", manifestOf("a", "y"))
+	require.False(t, r.merger.Ready())
+	r.start()
+	require.Equal(t, []string{"ADD a"}, r.next())
+	require.True(t, r.merger.Ready())
+
+	r.place("b.json", `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"b"},"spec":{"containers":[{"name":"c","image":"x"}]}}`)
+	require.Equal(t, []string{"ADD b"}, r.next())
+	r.write("a.yaml", manifestOf("a", "z"))
+	require.Equal(t, []string{"REMOVE a", "ADD a"}, r.next(), "another content is another pod")
+	r.place("f", fixedUID(manifestOf("f", "x"), "u-1"))
+	require.Equal(t, []string{"ADD f"}, r.next())
+	r.place("f", fixedUID(manifestOf("f", "y"), "u-1"))
+	require.Equal(t, []string{"UPDATE f"}, r.next())
+	for _, name := range []string{"a.yaml", "b.json", "f"} {
+		require.NoError(t, os.Remove(r.path(name)))
+	}
+	gone := 0
+	for gone < 3 {
+		for _, line := range r.next() {
+			require.Contains(t, line, "REMOVE")
+			gone += len(strings.Fields(line)) - 1
+		}
+	}
+	r.write("d", manifestOf("d", "x"))
+	require.Equal(t, []string{"ADD d"}, r.next())
+	require.Empty(t, r.source.Problems())
+}
+
+// S7: each way of being bad is one problem that names file and reason, and
+// disturbs nobody; a good version before it keeps running.
+func TestFileSourceProblems(t *testing.T) {
+	for name, c := range map[string]struct {
+		spoil func(t *testing.T, path string)
+		want  string
+	}{
+		"not YAML":      {func(t *testing.T, p string) { put(t, p, "a: [") }, "yaml"},
+		"not a pod":     {func(t *testing.T, p string) { put(t, p, "apiVersion: v1\nkind: Service") }, "kind: Unsupported"},
+		"unknown field": {func(t *testing.T, p string) { put(t, p, manifestOf("m", "x")+"  hostNetwrk: true\n") }, `unknown field "spec.hostNetwrk"`},
+		"bad name":      {func(t *testing.T, p string) { put(t, p, manifestOf("M_", "x")) }, "metadata.name: Invalid"},
+		"empty":         {func(t *testing.T, p string) { put(t, p, "") }, "empty"},
+		"garbage":       {func(t *testing.T, p string) { put(t, p, "\x00\x01\x02") }, "not text"},
+		"two pods":      {func(t *testing.T, p string) { put(t, p, manifestOf("m", "x")+"---\n"+manifestOf("n", "x")) }, "2 YAML documents"},
+		"too large":     {func(t *testing.T, p string) { put(t, p, strings.Repeat("#", 3000)) }, "3000 bytes"},
+		"named pipe":    {func(t *testing.T, p string) { require.NoError(t, syscall.Mkfifo(p, 0o644)) }, "a named pipe"},
+		"folder":        {func(t *testing.T, p string) { require.NoError(t, os.Mkdir(p, 0o755)) }, "a folder"},
+		"dangling link": {func(t *testing.T, p string) { require.NoError(t, os.Symlink("nowhere", p)) }, "symbolic link to nothing"},
+		"link loop":     {func(t *testing.T, p string) { require.NoError(t, os.Symlink(filepath.Base(p), p)) }, "too many levels of symbolic links"},
+		"link to pipe": {func(t *testing.T, p string) {
+			pipe := filepath.Join(t.TempDir(), "pipe")
+			require.NoError(t, syscall.Mkfifo(pipe, 0o644))
+			require.NoError(t, os.Symlink(pipe, p))
+		}, "a named pipe"},
+		"socket": {func(t *testing.T, p string) {
+			l, err := net.Listen("unix", p)
+			require.NoError(t, err)
+			t.Cleanup(func() { _ = l.Close() })
+		}, "a socket"},
+		"unreadable": {func(t *testing.T, p string) {
+			if os.Geteuid() == 0 {
+				t.Skip("root reads everything")
+			}
+			require.NoError(t, os.WriteFile(p, nil, 0))
+		}, "permission denied"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, func(cfg *FileConfig) { cfg.MaxSize = 2000; cfg.Settle = 200 * time.Millisecond })
+			r.write("other", manifestOf("other", "x"))
+			r.start()
+			require.Equal(t, []string{"ADD other"}, r.next())
+
+			// Bad from the start.
+			c.spoil(t, r.path("m"))
+			p := r.problem()
+			require.Equal(t, r.path("m"), p.Path)
+			require.Contains(t, p.Message, c.want)
+			require.False(t, p.KeptLastGood)
+			require.NoError(t, os.RemoveAll(r.path("m")))
+
+			// Good, then bad, then good again: nothing but the first ADD.
+			r.place("m", manifestOf("m", "x"))
+			require.Equal(t, []string{"ADD m"}, r.next())
+			require.NoError(t, os.Remove(r.path("m")))
+			c.spoil(t, r.path("m"))
+			p = r.problem()
+			require.Contains(t, p.Message, c.want)
+			require.True(t, p.KeptLastGood)
+			require.Equal(t, []Problem{p}, r.source.Problems())
+			require.NoError(t, os.RemoveAll(r.path("m")))
+			r.place("m", manifestOf("m", "x"))
+			r.place("n", manifestOf("n", "x"))
+			require.Equal(t, []string{"ADD n"}, r.next())
+			require.Empty(t, r.problems, "told once")
+		})
+	}
+}
+
+func put(t *testing.T, path, content string) {
+	t.Helper()
+	require.NoError(t, os.WriteFile(path, []byte(content), 0o644))
+}
+
+// S6: a backup file of the same pod.
+func TestFileSourceDuplicate(t *testing.T) {
+	r := newRig(t, nil)
+	r.write("a.yaml", manifestOf("a", "x"))
+	r.write("a.yaml.bak", manifestOf("a", "y"))
+	r.start()
+	require.Equal(t, []string{"ADD a"}, r.next())
+	p := r.problem()
+	require.Equal(t, r.path("a.yaml.bak"), p.Path)
+	require.Contains(t, p.Message, "defined by "+r.path("a.yaml"))
+	require.NoError(t, os.Remove(r.path("a.yaml.bak")))
+	r.write("b", manifestOf("b", "x"))
+	require.Equal(t, []string{"ADD b"}, r.next())
+	require.Empty(t, r.source.Problems())
+}
+
+// A file that is written slowly is read once it is closed, even if what is there
+// before would pass for a pod.
+func TestFileSourceSlowWriter(t *testing.T) {
+	r := newRig(t, nil)
+	r.start()
+	require.Equal(t, []string{"ADD"}, r.next())
+	f, err := os.Create(r.path("slow"))
+	require.NoError(t, err)
+	_, err = f.WriteString(manifestOf("slow", "x"))
+	require.NoError(t, err)
+	for _, other := range []string{"o1", "o2", "o3"} {
+		r.place(other, manifestOf(other, "x"))
+		require.Equal(t, []string{"ADD " + other}, r.next())
+	}
+	_, err = f.WriteString("  - name: second\n    image: z\n")
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+	require.Equal(t, []string{"ADD slow"}, r.next())
+	require.Empty(t, r.problems)
+}
+
+// A path that appears later, vanishes and comes back is followed.
+func TestFileSourcePathAppears(t *testing.T) {
+	for _, single := range []bool{false, true} {
+		t.Run(fmt.Sprint("single file ", single), func(t *testing.T) {
+			base := t.TempDir()
+			path := filepath.Join(base, "manifests")
+			r := newRig(t, func(cfg *FileConfig) { cfg.Path = path; cfg.Period = time.Hour })
+			r.dir = path
+			r.start()
+			require.Equal(t, []string{"ADD"}, r.next(), "a path that is missing is an empty set")
+			require.Equal(t, "does not exist", r.problem().Message)
+			for range 2 {
+				if single {
+					put(t, path, manifestOf("a", "x"))
+				} else {
+					require.NoError(t, os.Mkdir(path, 0o755))
+					r.place("a", manifestOf("a", "x"))
+				}
+				require.Equal(t, []string{"ADD a"}, r.next())
+				if !single {
+					r.place("b", manifestOf("b", "x"))
+					require.Equal(t, []string{"ADD b"}, r.next())
+				}
+				require.NoError(t, os.RemoveAll(path))
+				for left := map[bool]int{false: 2, true: 1}[single]; left > 0; {
+					for _, line := range r.next() {
+						require.Contains(t, line, "REMOVE")
+						left -= len(strings.Fields(line)) - 1
+					}
+				}
+			}
+		})
+	}
+}
+
+// A folder that programs replace by swapping a link, as ConfigMap volumes do.
+func TestFileSourceSwappedLink(t *testing.T) {
+	r := newRig(t, func(cfg *FileConfig) { cfg.Period = time.Hour })
+	put(t, filepath.Join(mkdir(t, r.path("..v1")), "a"), fixedUID(manifestOf("a", "x"), "u"))
+	put(t, filepath.Join(mkdir(t, r.path("..v2")), "a"), fixedUID(manifestOf("a", "y"), "u"))
+	require.NoError(t, os.Symlink("..v1", r.path("..data")))
+	require.NoError(t, os.Symlink("..data/a", r.path("a")))
+	r.start()
+	require.Equal(t, []string{"ADD a"}, r.next())
+	require.NoError(t, os.Symlink("..v2", r.path("..tmp")))
+	require.NoError(t, os.Rename(r.path("..tmp"), r.path("..data")))
+	require.Equal(t, []string{"UPDATE a"}, r.next())
+}
+
+func mkdir(t *testing.T, path string) string {
+	t.Helper()
+	require.NoError(t, os.Mkdir(path, 0o755))
+	return path
+}
+
+// S8: without a watch, or when it is lost, the period finds every change.
+func TestFileSourceWithoutWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var watches atomic.Int64
+		r := newRig(t, func(cfg *FileConfig) {
+			cfg.Settle = 0
+			cfg.Watch = func(context.Context, string, func(Hint)) error {
+				watches.Add(1)
+				return errors.New("lost")
+			}
+		})
+		r.write("a", manifestOf("a", "x"))
+		r.start()
+		require.Equal(t, []string{"ADD a"}, r.next())
+		began := time.Now()
+		synctest.Wait()
+		require.NoError(t, os.Remove(r.path("a")))
+		r.write("b", manifestOf("b", "x"))
+		time.Sleep(20*time.Second + time.Millisecond)
+		synctest.Wait()
+		require.Equal(t, []string{"ADD b"}, r.next())
+		time.Sleep(250 * time.Millisecond)
+		require.Equal(t, []string{"REMOVE a"}, r.next(), "once it has been gone for Settle")
+		require.Less(t, time.Since(began), 21*time.Second)
+		time.Sleep(10 * time.Minute)
+		require.InDelta(t, 600/20, watches.Load(), 5, "watching is retried with a growing pause")
+	})
+}
+
+// The first set waits for a file that is just being written, but not for ever.
+func TestFileSourceFirstSetWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, func(cfg *FileConfig) {
+			cfg.Watch = func(ctx context.Context, _ string, _ func(Hint)) error { return errors.ErrUnsupported }
+		})
+		r.write("a", manifestOf("a", "x"))
+		now := time.Now()
+		require.NoError(t, os.Chtimes(r.path("a"), now, now))
+		r.start()
+		synctest.Wait()
+		require.False(t, r.merger.Ready())
+		require.Empty(t, r.merger.Changes("file"))
+		time.Sleep(quiet)
+		require.Equal(t, []string{"ADD a"}, r.next())
+	})
+}
+
+func TestHints(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var h hints
+		h.init()
+		start := time.Now()
+		h.add(Hint{Path: "a", Stage: Writing})
+		require.Empty(t, h.prompt, "a file being written prompts no look")
+		require.Equal(t, longestWrite, h.busy("a", start, start))
+		require.Equal(t, quiet, h.busy("b", start, start), "just written, by whom nobody knows")
+		require.Zero(t, h.busy("b", start.Add(-time.Minute), start))
+		require.Zero(t, h.busy("b", start.Add(time.Hour), start), "a clock that is wrong")
+		h.add(Hint{Path: "a", Stage: Written})
+		require.Len(t, h.prompt, 1)
+		require.Zero(t, h.busy("a", start, start))
+		require.NotZero(t, h.busy("a", start.Add(time.Millisecond), start.Add(time.Millisecond)), "written to after it was closed")
+
+		h.add(Hint{Path: "a", Stage: Writing})
+		h.add(Hint{})
+		require.Zero(t, h.busy("a", start, start), "an overflow forgets what was being written")
+		h.add(Hint{Path: "a", Stage: Writing})
+		time.Sleep(longestWrite)
+		require.Zero(t, h.busy("a", start, time.Now()), "a writer that never closes does not hold for ever")
+		h.forget(time.Now())
+		require.Empty(t, h.writing)
+		require.Empty(t, h.written)
+		h.add(Hint{Path: "a", Stage: Writing})
+		h.reset()
+		require.Empty(t, h.writing)
+	})
+}
+
+func TestNewFileSourceRefuses(t *testing.T) {
+	good := FileConfig{Path: "x", Merger: newMerger(t, MergerConfig{}), Decoder: testDecoder()}
+	for field, edit := range map[string]func(*FileConfig){
+		"Path":     func(c *FileConfig) { c.Path = "" },
+		"Merger":   func(c *FileConfig) { c.Merger = nil },
+		"NodeName": func(c *FileConfig) { c.Decoder.NodeName = "" },
+	} {
+		cfg := good
+		edit(&cfg)
+		_, err := NewFileSource(cfg)
+		require.ErrorContains(t, err, field)
+	}
+	f, err := NewFileSource(good)
+	require.NoError(t, err)
+	require.True(t, filepath.IsAbs(f.cfg.Path))
+}

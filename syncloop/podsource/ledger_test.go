@@ -1,0 +1,217 @@
+package podsource
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// folder is a scripted folder: file names and contents. A content is
+// "<pod name> <uid>", "!<error>" for a bad manifest, or "?<problem>" for a file
+// that cannot be read.
+type folder map[string]string
+
+const testSettle = 250 * time.Millisecond
+
+func newLedger() *ledger {
+	return &ledger{settle: testSettle, files: map[string]*manifest{}, decode: func(path string, data []byte) (*v1.Pod, error) {
+		if why, bad := strings.CutPrefix(string(data), "!"); bad {
+			return nil, errors.New(why)
+		}
+		name, uid, _ := strings.Cut(string(data), " ")
+		if uid == "" {
+			uid = path + "=" + string(data)
+		}
+		return newPod(name, types.UID(uid)), nil
+	}}
+}
+
+func (f folder) snapshot() snapshot {
+	var s snapshot
+	for path, content := range f {
+		r := reading{path: path}
+		if problem, ok := strings.CutPrefix(content, "?"); ok {
+			r.problem = problem
+		} else {
+			r.data = []byte(content)
+		}
+		s.files = append(s.files, r)
+	}
+	return s
+}
+
+func complete(string, time.Time) time.Duration { return 0 }
+
+// see applies a folder at a moment and returns the pods' names by path, and the
+// problems' paths.
+func (l *ledger) see(f folder, at time.Duration) (pods []string, problems []string, v verdict) {
+	v = l.apply(f.snapshot(), complete, time.Unix(0, 0).Add(at))
+	for _, pod := range v.pods {
+		pods = append(pods, pod.Name+" "+string(pod.UID))
+	}
+	for _, p := range v.problems {
+		problems = append(problems, p.Path+": "+p.Message)
+	}
+	return pods, problems, v
+}
+
+// S7: a manifest that turns bad keeps its last good pod.
+func TestLedgerKeepsLastGood(t *testing.T) {
+	l := newLedger()
+	pods, _, v := l.see(folder{"a": "a 1"}, 0)
+	require.Equal(t, []string{"a 1"}, pods)
+	require.Zero(t, v.recheck)
+
+	for _, broken := range []string{"!spec.x: Invalid", "?cannot be read", "!other"} {
+		l := newLedger()
+		l.see(folder{"a": "a 1"}, 0)
+		pods, problems, v := l.see(folder{"a": broken}, time.Second)
+		require.Equal(t, []string{"a 1"}, pods)
+		require.Empty(t, problems, "it may be an edit under way")
+		require.Equal(t, testSettle, v.recheck)
+		pods, problems, v = l.see(folder{"a": broken}, 2*time.Second)
+		require.Equal(t, []string{"a 1"}, pods)
+		require.Equal(t, []string{"a: " + broken[1:]}, problems)
+		require.True(t, v.problems[0].KeptLastGood)
+		require.Equal(t, time.Unix(1, 0), v.problems[0].Since)
+		pods, problems, _ = l.see(folder{"a": "a 2"}, 3*time.Second)
+		require.Equal(t, []string{"a 2"}, pods)
+		require.Empty(t, problems)
+	}
+	l.dropBroken = true
+	pods, _, _ = l.see(folder{"a": "!bad"}, time.Second)
+	require.Empty(t, pods)
+}
+
+func TestLedgerBadFromTheStart(t *testing.T) {
+	l := newLedger()
+	_, _, v := l.see(folder{"a": "!bad", "b": "b 1"}, 0)
+	require.Len(t, v.pods, 1)
+	_, problems, v := l.see(folder{"a": "!bad", "b": "b 1"}, time.Second)
+	require.Equal(t, []string{"a: bad"}, problems)
+	require.False(t, v.problems[0].KeptLastGood)
+	_, problems, _ = l.see(folder{"b": "b 1"}, 2*time.Second)
+	require.Empty(t, problems)
+
+	l = newLedger()
+	l.see(folder{"a": "a 1"}, 0)
+	l.see(folder{"a": "!bad"}, time.Second)
+	l.see(folder{}, 2*time.Second)
+	l.see(folder{"a": "!bad"}, 2*time.Second+time.Millisecond)
+	_, problems, _ = l.see(folder{"a": "!bad"}, 3*time.Second)
+	require.Equal(t, []string{"a: bad"}, problems, "a file that comes back as bad as it was")
+}
+
+// A file that is gone removes its pod, but only when it stays gone.
+func TestLedgerRemoval(t *testing.T) {
+	l := newLedger()
+	l.see(folder{"a": "a 1"}, 0)
+	pods, _, v := l.see(folder{}, time.Second)
+	require.Equal(t, []string{"a 1"}, pods)
+	require.Equal(t, testSettle, v.recheck)
+	pods, _, v = l.see(folder{}, time.Second+testSettle)
+	require.Empty(t, pods)
+	require.Zero(t, v.recheck)
+	require.Empty(t, l.files)
+}
+
+// S6: the first file in name order has the pod; deleting the other one changes
+// nothing; deleting the first one passes the pod on.
+func TestLedgerDuplicates(t *testing.T) {
+	l := newLedger()
+	both := folder{"a": "x 1", "a.bak": "x 2"}
+	pods, problems, _ := l.see(both, 0)
+	require.Equal(t, []string{"x 1"}, pods)
+	require.Empty(t, problems)
+	_, problems, _ = l.see(both, time.Second)
+	require.Equal(t, []string{"a.bak: pod ns/x is defined by a already"}, problems)
+	pods, problems, _ = l.see(folder{"a": "x 1"}, 2*time.Second)
+	require.Equal(t, []string{"x 1"}, pods)
+	require.Empty(t, problems)
+
+	l.see(both, 3*time.Second)
+	l.see(folder{"a.bak": "x 2"}, 4*time.Second)
+	pods, _, _ = l.see(folder{"a.bak": "x 2"}, 5*time.Second)
+	require.Equal(t, []string{"x 2"}, pods)
+	pods, _, _ = l.see(folder{"a.bak": "x 2", "b": "y 2"}, 6*time.Second)
+	require.Equal(t, []string{"x 2"}, pods, "one UID twice")
+}
+
+// Editors leave copies for a moment: no step of them changes the set.
+func TestLedgerEditors(t *testing.T) {
+	for name, steps := range map[string][]folder{
+		"vim: away, new file, backup gone": {{"m~": "x 1~"}, {"m": "", "m~": "x 1~"}, {"m": "x 1", "m~": "x 1~"}, {"m": "x 1"}},
+		"sed -i: temporary file first":     {{"m": "x 1", "a-sedXYZ": "x 9"}, {"m": "x 1"}},
+		"truncate and write":               {{"m": "!empty"}, {"m": "!half"}, {"m": "x 1"}},
+		"gone and back":                    {{}, {"m": "x 1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLedger()
+			l.decode = func(path string, data []byte) (*v1.Pod, error) {
+				if len(data) == 0 || data[0] == '!' {
+					return nil, errors.New("bad")
+				}
+				pod, uid, _ := strings.Cut(string(data), " ")
+				return newPod(pod, types.UID(uid)), nil
+			}
+			l.see(folder{"m": "x 1"}, 0)
+			for i, f := range steps {
+				pods, problems, _ := l.see(f, time.Second+time.Duration(i)*50*time.Millisecond)
+				require.Equal(t, []string{"x 1"}, pods, "step %d", i)
+				require.Empty(t, problems, "step %d", i)
+			}
+			pods, problems, v := l.see(steps[len(steps)-1], time.Minute)
+			require.Equal(t, []string{"x 1"}, pods)
+			require.Empty(t, problems)
+			require.Zero(t, v.recheck)
+		})
+	}
+}
+
+// A new file that sorts first takes the pod over, but not at once.
+func TestLedgerTakeover(t *testing.T) {
+	l := newLedger()
+	l.see(folder{"m": "x 1"}, 0)
+	pods, _, v := l.see(folder{"a": "x 2", "m": "x 1"}, time.Second)
+	require.Equal(t, []string{"x 1"}, pods)
+	require.Equal(t, testSettle, v.recheck)
+	pods, _, _ = l.see(folder{"a": "x 2", "m": "x 1"}, time.Second+testSettle)
+	require.Equal(t, []string{"x 2"}, pods)
+}
+
+// A file being written is left alone; other files are not.
+func TestLedgerBusy(t *testing.T) {
+	l := newLedger()
+	now := time.Unix(0, 0)
+	l.see(folder{"a": "a 1"}, 0)
+	busy := func(path string, _ time.Time) time.Duration {
+		if path == "b" {
+			return 0
+		}
+		return time.Minute
+	}
+	v := l.apply(folder{"a": "half", "b": "b 2", "c": "half"}.snapshot(), busy, now)
+	require.Len(t, v.pods, 2)
+	require.True(t, v.unsettled)
+	require.Equal(t, time.Minute, v.recheck)
+	v = l.apply(folder{"a": "a 1", "b": "b 2"}.snapshot(), busy, now)
+	require.False(t, v.unsettled, "content that is known does not have to settle")
+}
+
+// When the folder cannot be listed, nothing is concluded from that.
+func TestLedgerUnknown(t *testing.T) {
+	l := newLedger()
+	l.see(folder{"a": "a 1"}, 0)
+	s := snapshot{problem: "cannot be read: input/output error", unknown: true}
+	v := l.apply(s, complete, time.Unix(1, 0))
+	require.False(t, v.known)
+	v = l.apply(s, complete, time.Unix(100, 0))
+	require.False(t, v.known)
+	require.Len(t, v.pods, 1)
+	require.Equal(t, []Problem{{Message: s.problem, Since: time.Unix(1, 0)}}, v.problems)
+}

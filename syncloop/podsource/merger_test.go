@@ -1,0 +1,299 @@
+package podsource
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/internal/podfacts"
+	"github.com/podwright/podwright/syncloop"
+)
+
+func newPod(name string, uid types.UID, edits ...func(*v1.Pod)) *v1.Pod {
+	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "ns", UID: uid}}
+	for _, edit := range edits {
+		edit(pod)
+	}
+	return pod
+}
+
+func newMerger(t *testing.T, cfg MergerConfig) *Merger {
+	t.Helper()
+	m, err := NewMerger(cfg)
+	require.NoError(t, err)
+	return m
+}
+
+// trace writes changes as "OP name,name".
+func trace(changes []syncloop.Change) []string {
+	var lines []string
+	for _, c := range changes {
+		line := c.Op.String()
+		for _, pod := range c.Pods {
+			line += " " + pod.Name + "/" + string(pod.UID)
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+func deleting(pod *v1.Pod) {
+	at := metav1.NewTime(time.Unix(1_700_000_000, 0))
+	pod.DeletionTimestamp = &at
+}
+
+func image(image string) func(*v1.Pod) {
+	return func(pod *v1.Pod) { pod.Spec.Containers = []v1.Container{{Name: "c", Image: image}} }
+}
+
+func phase(p v1.PodPhase) func(*v1.Pod) { return func(pod *v1.Pod) { pod.Status.Phase = p } }
+
+// S1: one pod through its life.
+func TestMergerOneByOne(t *testing.T) {
+	m := newMerger(t, MergerConfig{})
+	step := func(want string, pods ...*v1.Pod) {
+		t.Helper()
+		require.NoError(t, m.Set("s", pods))
+		got := trace(m.Changes("s"))
+		if want == "" {
+			require.Empty(t, got)
+			return
+		}
+		require.Equal(t, []string{want}, got)
+	}
+	step("ADD a/1", newPod("a", "1"))
+	step("", newPod("a", "1"))
+	step("UPDATE a/1", newPod("a", "1", image("x")))
+	step("RECONCILE a/1", newPod("a", "1", image("x"), phase(v1.PodRunning)))
+	step("DELETE a/1", newPod("a", "1", image("x"), phase(v1.PodRunning), deleting))
+	step("", newPod("a", "1", image("x"), phase(v1.PodRunning), deleting))
+	step("REMOVE a/1")
+	step("")
+}
+
+// S2: one set that changes everything; the pods handed out are copies.
+func TestMergerOrderAndCopies(t *testing.T) {
+	m := newMerger(t, MergerConfig{})
+	require.NoError(t, m.Set("s", []*v1.Pod{newPod("gone", "1"), newPod("upd", "2"), newPod("del", "3"), newPod("rec", "4"), newPod("same", "5"), newPod("re", "6")}))
+	require.Equal(t, []string{"ADD gone/1 upd/2 del/3 rec/4 same/5 re/6"}, trace(m.Changes("s")))
+
+	mine := []*v1.Pod{newPod("rec", "4", phase(v1.PodRunning)), newPod("del", "3", deleting), newPod("upd", "2", image("x")),
+		newPod("new", "7"), newPod("same", "5"), newPod("re", "6b")}
+	require.NoError(t, m.Set("s", mine))
+	for _, pod := range mine {
+		pod.Spec.NodeName = "changed by the caller"
+	}
+	changes := m.Changes("s")
+	require.Equal(t, []string{"REMOVE gone/1 re/6", "ADD new/7 re/6b", "UPDATE upd/2", "DELETE del/3", "RECONCILE rec/4"}, trace(changes))
+	for _, c := range changes {
+		for _, pod := range c.Pods {
+			require.Empty(t, pod.Spec.NodeName)
+			pod.Spec.NodeName = "changed by the loop"
+		}
+	}
+	for i := range mine {
+		mine[i].Spec.NodeName = ""
+	}
+	require.NoError(t, m.Set("s", mine))
+	require.Empty(t, m.Changes("s"), "copies that were handed out do not matter")
+}
+
+// S3: pods that cannot be in one set are left out, with one warning.
+func TestMergerDuplicates(t *testing.T) {
+	var events []string
+	m := newMerger(t, MergerConfig{Event: func(ref v1.ObjectReference, eventtype, reason, message string) {
+		events = append(events, fmt.Sprintf("%s %s %s/%s", eventtype, reason, ref.Name, ref.UID))
+	}})
+	set := []*v1.Pod{newPod("a", "1"), newPod("a", "2"), newPod("b", "1"), newPod("c", ""), nil, newPod("d", "3")}
+	for range 3 {
+		require.NoError(t, m.Set("s", set))
+	}
+	require.Equal(t, []string{"ADD a/1 d/3"}, trace(m.Changes("s")))
+	want := []string{"Warning FailedValidation a/2", "Warning FailedValidation b/1", "Warning FailedValidation c/"}
+	require.Equal(t, want, events)
+	require.NoError(t, m.Set("s", set[:1]))
+	require.NoError(t, m.Set("s", set))
+	require.Len(t, events, 6, "a problem that comes back is told again")
+	require.ErrorIs(t, m.Set("", nil), ErrNoSource)
+	require.ErrorIs(t, m.Register(""), ErrNoSource)
+}
+
+// S4: what a kubelet writes itself is no change; "seen" stays.
+func TestMergerLocalAnnotations(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMerger(t, MergerConfig{})
+		require.NoError(t, m.Set("s", []*v1.Pod{newPod("a", "1")}))
+		added := m.Changes("s")[0].Pods[0]
+		seen := added.Annotations[podfacts.ConfigSeen]
+		require.Equal(t, time.Now().Format(time.RFC3339Nano), seen)
+		require.Equal(t, "s", added.Annotations[podfacts.ConfigSource])
+
+		time.Sleep(time.Hour)
+		annotated := newPod("a", "1", func(pod *v1.Pod) {
+			pod.Annotations = map[string]string{podfacts.ConfigSource: "x", podfacts.ConfigSeen: "x", podfacts.ConfigMirror: "x"}
+		})
+		require.NoError(t, m.Set("s", []*v1.Pod{annotated}))
+		require.Empty(t, m.Changes("s"))
+
+		require.NoError(t, m.Set("s", []*v1.Pod{newPod("a", "1", image("x"))}))
+		updated := m.Changes("s")[0].Pods[0]
+		require.Equal(t, seen, updated.Annotations[podfacts.ConfigSeen])
+
+		require.NoError(t, m.Set("s", nil))
+		require.NoError(t, m.Set("s", []*v1.Pod{newPod("a", "2")}))
+		changes := m.Changes("s")
+		require.Equal(t, []string{"REMOVE a/1", "ADD a/2"}, trace(changes))
+		require.NotEqual(t, seen, changes[1].Pods[0].Annotations[podfacts.ConfigSeen])
+	})
+}
+
+func TestMergerSemanticChanges(t *testing.T) {
+	for name, edit := range map[string]func(*v1.Pod){
+		"label":      func(p *v1.Pod) { p.Labels = map[string]string{"a": "b"} },
+		"annotation": func(p *v1.Pod) { p.Annotations = map[string]string{"a": "b"} },
+		"grace":      func(p *v1.Pod) { g := int64(0); p.DeletionGracePeriodSeconds = &g },
+		"spec":       image("x"),
+	} {
+		op, changed := compare(newPod("a", "1"), newPod("a", "1", edit))
+		require.True(t, changed, name)
+		require.Equal(t, syncloop.OpUpdate, op, name)
+		op, _ = compare(newPod("a", "1"), newPod("a", "1", edit, deleting))
+		require.Equal(t, syncloop.OpDelete, op, name)
+	}
+	for name, edit := range map[string]func(*v1.Pod){
+		"resource version": func(p *v1.Pod) { p.ResourceVersion = "7" },
+		"empty labels":     func(p *v1.Pod) { p.Labels = map[string]string{} },
+		"empty list":       func(p *v1.Pod) { p.Spec.Volumes = []v1.Volume{} },
+	} {
+		_, changed := compare(newPod("a", "1"), newPod("a", "1", edit))
+		require.False(t, changed, name)
+	}
+}
+
+// L3: a source becomes ready by one handled set, empty or not, and an empty first
+// set is heard.
+func TestMergerReady(t *testing.T) {
+	m := newMerger(t, MergerConfig{Sources: []string{"api"}})
+	require.NoError(t, m.Register("file"))
+	require.Equal(t, []string{"api", "file"}, m.Waiting())
+
+	require.Empty(t, m.Changes("file"))
+	m.Handled("file")
+	require.False(t, m.SourceReady("file"), "nothing was delivered")
+
+	require.NoError(t, m.Set("file", nil))
+	m.Handled("file")
+	require.False(t, m.SourceReady("file"), "delivered, not taken")
+	require.Equal(t, []string{"ADD"}, trace(m.Changes("file")))
+	require.False(t, m.SourceReady("file"), "taken, not handled")
+	m.Handled("file")
+	require.True(t, m.SourceReady("file"))
+	require.False(t, m.Ready())
+	require.NoError(t, m.Set("file", nil))
+	require.Empty(t, m.Changes("file"), "only once")
+
+	require.NoError(t, m.Set("api", []*v1.Pod{newPod("a", "1")}))
+	require.Equal(t, []string{"ADD a/1"}, trace(m.Changes("api")))
+	m.Handled("api")
+	require.True(t, m.Ready())
+
+	require.NoError(t, m.Register("late"))
+	require.False(t, m.Ready(), "a source that is registered later is waited for")
+	require.False(t, m.SourceReady("nobody"))
+	require.True(t, newMerger(t, MergerConfig{}).Ready(), "without sources there is nothing to wait for")
+	_, err := NewMerger(MergerConfig{Sources: []string{""}})
+	require.ErrorIs(t, err, ErrNoSource)
+}
+
+// Whatever happens between two questions, the answers add up to the newest set.
+func TestMergerDifferencesAddUp(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	m := newMerger(t, MergerConfig{})
+	known := map[types.UID]string{}
+	for range 2000 {
+		var set []*v1.Pod
+		for uid := range 6 {
+			if rng.IntN(2) == 0 {
+				set = append(set, newPod(fmt.Sprint("p", uid), types.UID(fmt.Sprint(uid)), image(fmt.Sprint(rng.IntN(2)))))
+			}
+		}
+		require.NoError(t, m.Set("s", set))
+		if rng.IntN(3) > 0 {
+			continue
+		}
+		for _, c := range m.Changes("s") {
+			for _, pod := range c.Pods {
+				_, there := known[pod.UID]
+				switch c.Op {
+				case syncloop.OpAdd:
+					require.False(t, there)
+					known[pod.UID] = pod.Spec.Containers[0].Image
+				case syncloop.OpUpdate:
+					require.True(t, there)
+					known[pod.UID] = pod.Spec.Containers[0].Image
+				case syncloop.OpRemove:
+					require.True(t, there)
+					delete(known, pod.UID)
+				}
+			}
+		}
+		require.Len(t, known, len(set))
+		for _, pod := range set {
+			require.Equal(t, pod.Spec.Containers[0].Image, known[pod.UID])
+		}
+	}
+}
+
+func TestMergerRunEmits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMerger(t, MergerConfig{})
+		events := make(chan syncloop.Event, 100)
+		run := func(ctx context.Context) { require.NoError(t, m.Run(ctx, func(e syncloop.Event) { events <- e })) }
+		require.NoError(t, m.Set("before", nil))
+		ctx, stop := context.WithCancel(t.Context())
+		go run(ctx)
+		require.Equal(t, syncloop.Event{Kind: syncloop.PodsChanged, Source: "before"}, <-events)
+		require.NoError(t, m.Set("after", nil))
+		require.Equal(t, "after", (<-events).Source)
+		stop()
+		synctest.Wait()
+
+		ctx, stop = context.WithCancel(t.Context())
+		go run(ctx)
+		require.Equal(t, "after", (<-events).Source, "a new run says everything again")
+		require.Equal(t, "before", (<-events).Source)
+		stop()
+		synctest.Wait()
+		require.Empty(t, events)
+	})
+}
+
+func TestFromChannel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMerger(t, MergerConfig{})
+		sets := make(chan []*v1.Pod)
+		src, err := FromChannel(m, "mine", sets)
+		require.NoError(t, err)
+		require.Equal(t, []string{"mine"}, m.Waiting())
+		done := make(chan error, 1)
+		go func() { done <- src.Run(t.Context(), func(syncloop.Event) {}) }()
+		sets <- []*v1.Pod{newPod("a", "1")}
+		sets <- []*v1.Pod{newPod("b", "2")}
+		close(sets)
+		require.NoError(t, <-done)
+		require.Equal(t, []string{"ADD b/2"}, trace(m.Changes("mine")), "only the newest set counts")
+
+		_, err = FromChannel(m, "", sets)
+		require.ErrorIs(t, err, ErrNoSource)
+		_, err = FromChannel(nil, "x", sets)
+		require.Error(t, err)
+	})
+}
