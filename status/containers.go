@@ -53,8 +53,8 @@ func (b *builder) container(c *v1.Container, k kind, old *v1.ContainerStatus) v1
 	} else {
 		status = b.unseen(c, k, old)
 	}
+	b.explainWait(c, k, &status, old)
 	status.VolumeMounts = b.volumeMounts(c)
-	b.explainWait(c, k, &status)
 	b.applyProbes(c, k, &status, old)
 	return status
 }
@@ -85,7 +85,9 @@ func (b *builder) unseen(c *v1.Container, k kind, old *v1.ContainerStatus) v1.Co
 		status.RestartCount++
 	case old != nil && old.State.Terminated != nil:
 		return *old.DeepCopy()
-	case k == plainInit && b.regularRan && !b.restartAll:
+	case old != nil && old.State.Waiting != nil && old.State.Waiting.Reason == ReasonRestartingAllContainers:
+		status.State = *old.State.DeepCopy()
+	case k == plainInit && b.regularRan:
 		// The record was lost, for example to garbage collection; that it ended
 		// well is certain.
 		status.State = v1.ContainerState{Terminated: &v1.ContainerStateTerminated{
@@ -97,8 +99,6 @@ func (b *builder) unseen(c *v1.Container, k kind, old *v1.ContainerStatus) v1.Co
 		if b.in.Pod.DeletionTimestamp == nil {
 			status.RestartCount++
 		}
-	case old.State.Waiting != nil && old.State.Waiting.Reason == ReasonRestartingAllContainers:
-		status.State = *old.State.DeepCopy()
 	}
 	return status
 }
@@ -110,6 +110,9 @@ func (b *builder) seen(c *v1.Container, old *v1.ContainerStatus) v1.ContainerSta
 	status := b.convert(c, instances[0], old)
 	if len(instances) < 2 {
 		return status
+	}
+	if last := status.LastTerminationState.Terminated; last != nil && last.ContainerID != "" && last.ContainerID == status.ContainerID {
+		return status // the newest instance itself was given up, which is later
 	}
 	before := instances[1]
 	if old != nil && old.ContainerID != before.ID.String() {
@@ -123,17 +126,22 @@ func (b *builder) seen(c *v1.Container, old *v1.ContainerStatus) v1.ContainerSta
 
 // explainWait turns a container that should have been started into one that
 // waits for the reason why it was not.
-func (b *builder) explainWait(c *v1.Container, k kind, status *v1.ContainerStatus) {
+func (b *builder) explainWait(c *v1.Container, k kind, status, old *v1.ContainerStatus) {
 	failure, failed := b.in.StartFailures[c.Name]
 	if !failed || !b.shouldStart(c, k) || !b.observed() {
 		return
 	}
 	ended := status.State.Terminated
-	if k == plainInit && b.newest(c.Name) == nil && b.regularRan && ended != nil && ended.ExitCode == 0 {
+	gone := b.newest(c.Name) == nil
+	if k == plainInit && gone && b.regularRan && ended != nil {
 		return // its work is done; the failure is an old one
 	}
 	if ended != nil {
-		status.LastTerminationState = status.State
+		if gone {
+			// What waits is no instance yet: it has no ID.
+			*status = b.blank(c, old)
+		}
+		status.LastTerminationState = v1.ContainerState{Terminated: ended}
 	}
 	status.State = waiting(failure.Reason, failure.Message)
 }
@@ -157,7 +165,7 @@ func (b *builder) shouldStart(c *v1.Container, k kind) bool {
 			return false
 		}
 	}
-	return b.restartAll || podfacts.MayRestart(b.in.Pod, c, newest.ExitCode)
+	return podfacts.MayRestart(b.in.Pod, c, newest.ExitCode)
 }
 
 func (b *builder) volumeMounts(c *v1.Container) []v1.VolumeMountStatus {

@@ -1,0 +1,204 @@
+package status
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podwright/podwright/internal/podfacts"
+	"github.com/podwright/podwright/pleg"
+)
+
+var (
+	now    = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	before = now.Add(-time.Hour)
+)
+
+// podOf makes a pod from container names. "i:" marks a plain init container,
+// "s:" a sidecar, "e:" an ephemeral one.
+func podOf(policy v1.RestartPolicy, names ...string) *v1.Pod {
+	pod := &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "pod", UID: "uid", Generation: 1},
+		Spec:       v1.PodSpec{RestartPolicy: policy},
+	}
+	always := v1.ContainerRestartPolicyAlways
+	for _, name := range names {
+		kind, rest, ok := strings.Cut(name, ":")
+		if !ok {
+			rest = name
+		}
+		c := v1.Container{Name: rest, Image: "image/" + rest}
+		switch {
+		case !ok:
+			pod.Spec.Containers = append(pod.Spec.Containers, c)
+		case kind == "i":
+			pod.Spec.InitContainers = append(pod.Spec.InitContainers, c)
+		case kind == "s":
+			c.RestartPolicy = &always
+			pod.Spec.InitContainers = append(pod.Spec.InitContainers, c)
+		case kind == "e":
+			pod.Spec.EphemeralContainers = append(pod.Spec.EphemeralContainers,
+				v1.EphemeralContainer{EphemeralContainerCommon: v1.EphemeralContainerCommon(c)})
+		}
+	}
+	return pod
+}
+
+func static(pod *v1.Pod) *v1.Pod {
+	pod.Annotations = map[string]string{podfacts.ConfigSource: "file"}
+	return pod
+}
+
+func deleted(pod *v1.Pod) *v1.Pod {
+	at := metav1.NewTime(now)
+	pod.DeletionTimestamp = &at
+	return pod
+}
+
+// restartAllRule lets an exit code of the container restart everything.
+func restartAllRule(c *v1.Container, code int32) {
+	never := v1.ContainerRestartPolicyNever
+	if c.RestartPolicy == nil {
+		c.RestartPolicy = &never
+	}
+	c.RestartPolicyRules = []v1.ContainerRestartRule{{
+		Action: v1.ContainerRestartRuleActionRestartAllContainers,
+		ExitCodes: &v1.ContainerRestartRuleOnExitCodes{
+			Operator: v1.ContainerRestartRuleOnExitCodesOpIn, Values: []int32{code},
+		},
+	}}
+}
+
+// An option changes an instance.
+type option func(*pleg.ContainerStatus)
+
+func attempt(n int32) option    { return func(c *pleg.ContainerStatus) { c.RestartCount = n } }
+func id(s string) option        { return func(c *pleg.ContainerStatus) { c.ID.ID = s } }
+func sandbox(s string) option   { return func(c *pleg.ContainerStatus) { c.SandboxID = s } }
+func because(why string) option { return func(c *pleg.ContainerStatus) { c.Reason = why } }
+func instance(name string, state pleg.State, opts []option) pleg.ContainerStatus {
+	c := pleg.ContainerStatus{
+		ID: pleg.ContainerID{Runtime: "fake", ID: name + "-0"}, Name: name, SandboxID: "sb", State: state,
+		CreatedAt: before, Image: "image/" + name, ImageRef: "ref/" + name,
+	}
+	if state == pleg.StateRunning || state == pleg.StateExited {
+		c.StartedAt = before
+	}
+	for _, o := range opts {
+		o(&c)
+	}
+	return c
+}
+
+func running(name string, opts ...option) pleg.ContainerStatus {
+	return instance(name, pleg.StateRunning, opts)
+}
+func created(name string, opts ...option) pleg.ContainerStatus {
+	return instance(name, pleg.StateCreated, opts)
+}
+func unknown(name string, opts ...option) pleg.ContainerStatus {
+	return instance(name, pleg.StateUnknown, opts)
+}
+func exited(name string, code int32, opts ...option) pleg.ContainerStatus {
+	c := instance(name, pleg.StateExited, opts)
+	c.ExitCode, c.FinishedAt = code, before.Add(time.Minute)
+	return c
+}
+
+// observe makes an observation with a ready sandbox "sb".
+func observe(containers ...pleg.ContainerStatus) *pleg.PodStatus {
+	return &pleg.PodStatus{
+		UID: "uid", IPs: []string{"10.0.0.1"}, Containers: containers, ObservedAt: now,
+		Sandboxes: []pleg.Sandbox{{ID: "sb", State: pleg.SandboxReady, HasNetworkStatus: true, IPs: []string{"10.0.0.1"}}},
+	}
+}
+
+// compute computes, and again from the result: nothing may change.
+func compute(t *testing.T, in Input) v1.PodStatus {
+	t.Helper()
+	return computeAll(t, in).Status
+}
+
+func computeAll(t *testing.T, in Input) Result {
+	t.Helper()
+	if in.Now.IsZero() {
+		in.Now = now
+	}
+	if in.Observed == nil {
+		in.Observed = &pleg.PodStatus{UID: in.Pod.UID}
+	}
+	return twice(t, in)
+}
+
+func twice(t *testing.T, in Input) Result {
+	t.Helper()
+	pod, previous, observed := in.Pod.DeepCopy(), in.Previous.DeepCopy(), *in.Observed
+	first := Compute(in)
+	require.True(t, equality.Semantic.DeepEqual(pod, in.Pod), "the pod is not changed")
+	require.True(t, equality.Semantic.DeepEqual(previous, in.Previous), "the previous status is not changed")
+	require.Equal(t, observed, *in.Observed)
+	again := in
+	again.Previous, again.Now = &first.Status, in.Now.Add(time.Minute)
+	second := Compute(again)
+	require.True(t, equality.Semantic.DeepEqual(first.Status, second.Status),
+		"computing again changes nothing\nfirst:  %+v\nsecond: %+v", first.Status, second.Status)
+	require.Equal(t, first.RestartAll, second.RestartAll)
+	return first
+}
+
+// short writes a state as "waiting Reason", "running" or "exit <code> Reason".
+func short(s v1.ContainerState) string {
+	switch {
+	case s.Waiting != nil:
+		return strings.TrimSpace("waiting " + s.Waiting.Reason)
+	case s.Running != nil:
+		return "running"
+	case s.Terminated != nil:
+		return strings.TrimSpace("exit " + itoa(s.Terminated.ExitCode) + " " + s.Terminated.Reason)
+	default:
+		return ""
+	}
+}
+
+func itoa(n int32) string {
+	if n < 0 {
+		return "-" + itoa(-n)
+	}
+	if n < 10 {
+		return string(rune('0' + n))
+	}
+	return itoa(n/10) + string(rune('0'+n%10))
+}
+
+// cond writes a condition as "True Reason".
+func cond(s v1.PodStatus, t v1.PodConditionType) string {
+	c := condition(s.Conditions, t)
+	if c == nil {
+		return "absent"
+	}
+	return strings.TrimSpace(string(c.Status) + " " + c.Reason)
+}
+
+// was makes a previous status with one regular container.
+func was(name, containerID string, restarts int32, state, last v1.ContainerState) *v1.PodStatus {
+	c := v1.ContainerStatus{Name: name, RestartCount: restarts, State: state, LastTerminationState: last}
+	if containerID != "" {
+		c.ContainerID = "fake://" + containerID
+	}
+	return &v1.PodStatus{Phase: v1.PodRunning, ContainerStatuses: []v1.ContainerStatus{c}}
+}
+
+func wasRunning() v1.ContainerState {
+	return v1.ContainerState{Running: &v1.ContainerStateRunning{StartedAt: metav1.NewTime(before)}}
+}
+
+func wasTerminated(code int32, reason string) v1.ContainerState {
+	return v1.ContainerState{Terminated: &v1.ContainerStateTerminated{ExitCode: code, Reason: reason}}
+}
+
+func wasWaiting(reason string) v1.ContainerState { return waiting(reason, "") }
