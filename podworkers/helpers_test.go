@@ -49,7 +49,7 @@ func deletionGrace(s int64) func(*v1.Pod) {
 
 func create(p *v1.Pod) Update { return Update{Type: UpdateCreate, Pod: p} }
 func update(p *v1.Pod) Update { return Update{Type: UpdateUpdate, Pod: p} }
-func sync_(p *v1.Pod) Update  { return Update{Type: UpdateSync, Pod: p} }
+func resync(p *v1.Pod) Update { return Update{Type: UpdateSync, Pod: p} }
 
 func kill(p *v1.Pod, o ...KillOptions) Update {
 	u := Update{Type: UpdateKill, Pod: p}

@@ -1,0 +1,330 @@
+package podworkers
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/internal/podfacts"
+)
+
+func TestConfigIsChecked(t *testing.T) {
+	syncer := SyncerFuncs{}
+	for want, cfg := range map[string]Config{
+		"Config.Syncer":          {},
+		"Config.ResyncInterval":  {Syncer: syncer, ResyncInterval: -1},
+		"Config.RetryBackoff":    {Syncer: syncer, RetryBackoff: -1},
+		"Config.NetworkRetry":    {Syncer: syncer, NetworkRetry: -1},
+		"Config.ShutdownTimeout": {Syncer: syncer, ShutdownTimeout: -1},
+	} {
+		_, err := New(cfg)
+		require.ErrorContains(t, err, want)
+	}
+}
+
+func TestUpdatesAreChecked(t *testing.T) {
+	w, err := New(Config{Syncer: SyncerFuncs{}})
+	require.NoError(t, err)
+	mirror := podOf("m", func(p *v1.Pod) { p.Annotations = map[string]string{podfacts.ConfigMirror: "x"} })
+	for want, u := range map[string]Update{
+		"Type: ":                      {Type: "destroy", Pod: podOf("a")},
+		"Pod: is required":            {Type: UpdateKill},
+		"Pod.UID":                     create(podOf("")),
+		"Pod: is a mirror pod":        create(mirror),
+		"Orphan.UID":                  orphan(""),
+		"Orphan: the syncer is no":    orphan("a"),
+		"can only be killed":          {Type: UpdateSync, Orphan: &Orphan{UID: "a"}},
+		"create of pod ns/pod- (): P": create(podOf("")),
+	} {
+		err := w.UpdatePod(u)
+		require.ErrorIs(t, err, ErrInvalidUpdate)
+		require.ErrorContains(t, err, want)
+	}
+	require.Empty(t, w.Pods())
+	require.ErrorContains(t, w.Kill(t.Context(), podOf("a"), KillOptions{Done: make(chan struct{})}), "Kill.Done")
+	require.ErrorIs(t, w.Kill(t.Context(), nil, KillOptions{}), ErrInvalidUpdate)
+}
+
+// Stopping the agent is not stopping the pods.
+func TestStop(t *testing.T) {
+	inBubble(t, Config{}, func(b *bubble) {
+		var cause error
+		b.rec.do = func(ctx context.Context, c recorded) (bool, error) {
+			err := untilCancelled(ctx)
+			cause = context.Cause(ctx)
+			return false, err
+		}
+		b.send(create(podOf("a")))
+		killed := make(chan error, 1)
+		b.rec.do = nil
+		go func() { killed <- b.Kill(b.Context(), podOf("never", static("never")), KillOptions{}) }()
+		require.NoError(b, <-killed)
+		b.stop()
+		synctest.Wait()
+		require.Equal(b, ErrAgentStopping, cause)
+		b.is("a", StateSyncing)
+		b.called("a", syncPod)
+		require.Equal(b, "nothing: the agent stops", b.State("a").WaitsFor)
+		require.ErrorIs(b, b.UpdatePod(kill(podOf("a"))), ErrAgentStopping)
+		require.ErrorIs(b, b.Kill(b.Context(), podOf("a"), KillOptions{}), ErrAgentStopping)
+		b.known()
+		b.called("a", syncPod)
+		require.ErrorContains(b, b.Run(b.Context()), "before")
+	})
+}
+
+// Calls that ignore their context are named.
+func TestStopNamesTheStuck(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		w, err := New(Config{
+			Syncer:          SyncerFuncs{Sync: func(context.Context, Work) (bool, error) { <-release; return false, nil }},
+			OnTransition:    func(Transition) { <-release },
+			ShutdownTimeout: 3 * time.Second,
+		})
+		require.NoError(t, err)
+		require.NoError(t, w.UpdatePod(create(podOf("a"))), "accepted before Run")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		begin := time.Now()
+		err = w.Run(ctx)
+		require.ErrorIs(t, err, ErrShutdownTimeout)
+		require.ErrorContains(t, err, "SyncPod of pod ns/pod-a (a)")
+		require.ErrorContains(t, err, "a callback of Config")
+		require.LessOrEqual(t, time.Since(begin), 64*time.Second)
+		close(release)
+	})
+}
+
+func TestRunWithDoneContext(t *testing.T) {
+	rec := newRecorder(t)
+	w, err := New(Config{Syncer: rec})
+	require.NoError(t, err)
+	require.NoError(t, w.UpdatePod(create(podOf("a"))))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.NoError(t, w.Run(ctx))
+	require.Empty(t, rec.calls)
+}
+
+// A syncer that panics, or ends its goroutine, fails like any other.
+func TestSyncerThatPanics(t *testing.T) {
+	var log bytes.Buffer
+	logger := slog.New(slog.NewTextHandler(&log, nil))
+	inBubble(t, Config{Logger: logger}, func(b *bubble) {
+		b.rec.do = func(_ context.Context, c recorded) (bool, error) {
+			switch {
+			case c.uid == "panics" && c.n == 1:
+				panic(errBoom)
+			case c.uid == "exits" && c.n == 1:
+				runtime.Goexit()
+			}
+			return false, nil
+		}
+		b.send(create(podOf("panics")), create(podOf("exits")), create(podOf("fine")))
+		var p *PanicError
+		require.ErrorAs(b, b.State("panics").LastError, &p)
+		require.ErrorIs(b, p, errBoom)
+		require.Contains(b, string(p.Stack), "TestSyncerThatPanics")
+		require.ErrorIs(b, b.State("exits").LastError, errGoexit)
+		require.Contains(b, log.String(), "goroutine")
+		b.pass(10 * time.Second)
+		b.called("panics", syncPod, syncPod)
+		b.called("exits", syncPod, syncPod)
+		b.called("fine", syncPod)
+		require.NoError(b, b.State("panics").LastError)
+	})
+}
+
+// The owner is asked for due pods, without locks, and may answer at once.
+func TestResyncCallback(t *testing.T) {
+	var w *Workers
+	var pod atomic.Pointer[v1.Pod]
+	var asked atomic.Int32
+	inBubble(t, Config{Resync: func(uid types.UID) {
+		asked.Add(1)
+		if err := w.UpdatePod(resync(pod.Load())); err != nil {
+			t.Error(err)
+		}
+	}}, func(b *bubble) {
+		w = b.Workers
+		b.send(create(podOf("a")))
+		newer := podOf("a")
+		pod.Store(newer)
+		b.pass(time.Minute)
+		b.called("a", syncPod, syncPod)
+		require.Same(b, newer, b.rec.last("a").work.Pod)
+		require.EqualValues(b, 1, asked.Load())
+		b.pass(9 * time.Minute)
+		require.EqualValues(b, 10, asked.Load())
+	})
+}
+
+// Transitions come in order; a callback that panics does no harm.
+func TestOnTransition(t *testing.T) {
+	var mu sync.Mutex
+	var moves []string
+	inBubble(t, Config{OnTransition: func(m Transition) {
+		mu.Lock()
+		defer mu.Unlock()
+		moves = append(moves, fmt.Sprintf("%s: %s -> %s", m.UID, m.From, m.To))
+		panic("careless")
+	}}, func(b *bubble) {
+		b.send(create(podOf("a")))
+		b.send(kill(podOf("a")))
+		b.known()
+	})
+	require.Equal(t, []string{
+		"a: Unknown -> Syncing",
+		"a: Syncing -> TerminationRequested",
+		"a: TerminationRequested -> Terminating",
+		"a: Terminating -> Terminated",
+		"a: Terminated -> Finished",
+		"a: Finished -> Unknown",
+	}, moves)
+}
+
+// One context serves all calls of a pod until it is cancelled, and carries the
+// values of Run's context.
+func TestContexts(t *testing.T) {
+	type key struct{}
+	synctest.Test(t, func(t *testing.T) {
+		var seen []context.Context
+		note := func(ctx context.Context, _ Work) error { seen = append(seen, ctx); return nil }
+		w, err := New(Config{Syncer: SyncerFuncs{
+			Sync:        func(ctx context.Context, w Work) (bool, error) { return false, note(ctx, w) },
+			Terminating: note, Terminated: note,
+		}})
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(context.WithValue(t.Context(), key{}, "value"))
+		ran := make(chan error, 1)
+		go func() { ran <- w.Run(ctx) }()
+		for _, u := range []Update{create(podOf("a")), update(podOf("a")), resync(podOf("a")), kill(podOf("a"))} {
+			require.NoError(t, w.UpdatePod(u))
+			synctest.Wait()
+		}
+		require.GreaterOrEqual(t, len(seen), 4)
+		for _, c := range seen {
+			require.Equal(t, "value", c.Value(key{}))
+			require.Same(t, seen[0], c)
+		}
+		require.Error(t, seen[0].Err(), "over with the pod")
+		cancel()
+		require.NoError(t, <-ran)
+		SetStep(t.Context(), "no call: nothing happens")
+	})
+}
+
+func TestKill(t *testing.T) {
+	var events []string
+	event := func(ref v1.ObjectReference, kind, reason, _ string) {
+		events = append(events, fmt.Sprint(ref.Kind, " ", ref.UID, " ", kind, " ", reason))
+	}
+	inBubble(t, Config{Event: event}, func(b *bubble) {
+		b.rec.do = func(ctx context.Context, c recorded) (bool, error) {
+			switch {
+			case c.kind != terminating:
+				return false, nil
+			case c.uid == "stuck":
+				return false, untilCancelled(ctx)
+			}
+			time.Sleep(time.Duration(c.work.GracePeriodSeconds) * time.Second)
+			return false, nil
+		}
+		begin := time.Now()
+		require.NoError(b, b.Kill(b.Context(), podOf("a"), KillOptions{GracePeriodSeconds: ptr(int64(2))}))
+		require.Equal(b, 2*time.Second, time.Since(begin))
+
+		begin = time.Now()
+		err := b.Kill(b.Context(), podOf("stuck"), KillOptions{})
+		require.ErrorIs(b, err, ErrKillTimeout)
+		require.Equal(b, 45*time.Second, time.Since(begin))
+		require.Equal(b, []string{"Pod stuck Warning ExceededGracePeriod"}, events)
+		b.is("stuck", StateTerminating)
+
+		ctx, cancel := context.WithTimeout(b.Context(), time.Second)
+		defer cancel()
+		require.ErrorIs(b, b.Kill(ctx, podOf("stuck"), KillOptions{}), context.DeadlineExceeded)
+	})
+	require.Equal(t, 10*time.Second, killTimeout(podOf("a", specGrace(0)), nil))
+	require.Equal(t, 10*time.Second, killTimeout(&v1.Pod{}, nil))
+	require.Equal(t, 90*time.Second, killTimeout(podOf("a"), ptr(int64(60))))
+	require.Positive(t, killTimeout(podOf("a"), ptr(int64(math.MaxInt64))))
+}
+
+// A channel that its owner closed already does not take the process down.
+func TestDoneClosedByOwner(t *testing.T) {
+	inBubble(t, Config{}, func(b *bubble) {
+		done := make(chan struct{})
+		close(done)
+		b.send(kill(podOf("a"), KillOptions{Done: done}))
+		b.is("a", StateFinished)
+	})
+}
+
+// The shell under random load: latency, errors, and everything at once. Real
+// goroutines, the bubble's clock.
+func TestRandomLoad(t *testing.T) {
+	rounds := 2000
+	if testing.Short() {
+		rounds = 400
+	}
+	inBubble(t, Config{Jitter: rand.Float64}, func(b *bubble) {
+		b.rec.do = func(ctx context.Context, c recorded) (bool, error) {
+			select {
+			case <-time.After(time.Duration(rand.IntN(3000)) * time.Millisecond):
+			case <-ctx.Done():
+				return false, ctx.Err()
+			}
+			if rand.IntN(4) == 0 {
+				return false, errBoom
+			}
+			return rand.IntN(5) == 0, nil
+		}
+		var channels []chan struct{}
+		for range rounds {
+			who := cast[rand.IntN(len(cast))]
+			pod := podOf(who.uid)
+			if who.static != "" {
+				static(who.static)(pod)
+			}
+			switch rand.IntN(8) {
+			case 0, 1, 2:
+				require.NoError(b, b.UpdatePod(create(pod)))
+			case 3, 4:
+				require.NoError(b, b.UpdatePod(update(pod)))
+			case 5:
+				done := make(chan struct{})
+				channels = append(channels, done)
+				require.NoError(b, b.UpdatePod(kill(pod, KillOptions{Done: done, GracePeriodSeconds: ptr(rand.Int64N(60))})))
+			case 6:
+				require.NoError(b, b.UpdatePod(orphan(who.uid)))
+			default:
+				b.SyncKnownPods([]*v1.Pod{pod})
+			}
+			time.Sleep(time.Duration(rand.IntN(500)) * time.Millisecond)
+		}
+		for i := 0; len(b.Pods()) > 0; i++ {
+			require.Less(b, i, 200, "INV-17: %v", b.Pods())
+			b.SyncKnownPods(nil)
+			b.pass(2 * time.Second)
+		}
+		for _, done := range channels {
+			require.True(b, isClosed(done), "INV-14")
+		}
+		require.Empty(b, b.contexts)
+	})
+}
