@@ -36,9 +36,9 @@
 // A failed call returns a *CallError, which names endpoint and call, keeps the
 // gRPC status, and tells the caller's cancellation from the client's deadline
 // and from what the runtime says. Replies without what the CRI makes mandatory
-// are errors too (*ReplyError), so callers need not check for empty IDs. A reply of more than 16 MiB
-// fails with ErrReplyTooLarge; ClientConfig.StreamLists avoids that for lists, on
-// runtimes that can.
+// are errors too (*ReplyError), so callers need not check for empty IDs. A reply
+// of more than 16 MiB fails with ErrReplyTooLarge; ClientConfig.StreamLists
+// avoids that for lists, on runtimes that can.
 //
 // # Around the client
 //
