@@ -191,4 +191,3 @@ func restartCount(s *pleg.PodStatus, name string) (count int32, known bool) {
 	}
 	return count, known
 }
-

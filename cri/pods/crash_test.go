@@ -1,0 +1,157 @@
+package pods
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/cri/fake"
+	"github.com/podwright/podwright/pleg"
+)
+
+var errLost = errors.New("the answer was lost")
+
+// One crash at each call of the runtime that changes something: the effect is
+// there, the answer is not, and a new agent finds its way from there. Each
+// container ends up with exactly one instance, in one sandbox.
+func TestCrashAfterEachCall(t *testing.T) {
+	for n := range 6 {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			h := newHarness(t, fake.Config{})
+			pod := testPod("a", "b")
+			seen := 0
+			h.runtime.after = func(call, target string) error {
+				if seen++; seen == n+1 {
+					return errLost
+				}
+				return nil
+			}
+			result := h.sync(pod)
+			if n < 5 {
+				require.ErrorIs(t, result.Err(), errLost)
+			} else {
+				require.NoError(t, result.Err(), "a fresh pod takes five calls")
+			}
+			h.runtime.after = nil
+			requireOneEach(t, h, pod)
+		})
+	}
+}
+
+// The same while a sandbox is replaced, and while a container is.
+func TestCrashWhileReplacing(t *testing.T) {
+	for n := range 8 {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			h := newHarness(t, fake.Config{})
+			pod := testPod("a", "b")
+			status := h.mustSync(pod)
+			if n%2 == 0 {
+				require.NoError(t, h.runtime.Runtime.StopPodSandbox(t.Context(), status.Sandboxes[0].ID))
+			}
+			pod.Spec.Containers[1].Image = "busybox:next"
+			seen := 0
+			h.runtime.take()
+			h.runtime.after = func(string, string) error {
+				if seen++; seen == n/2+1 {
+					return errLost
+				}
+				return nil
+			}
+			result := h.sync(pod)
+			require.Equal(t, len(h.runtime.take()) > n/2, result.Err() != nil, "a lost answer is an error")
+			h.runtime.after = nil
+			requireOneEach(t, h, pod)
+		})
+	}
+}
+
+// requireOneEach lets a new agent sync until nothing is left to do, and looks.
+func requireOneEach(t *testing.T, h *harness, pod *v1.Pod) {
+	t.Helper()
+	h.restart()
+	var status *pleg.PodStatus
+	for range 3 {
+		status = h.mustSync(pod)
+	}
+	h.runtime.take()
+	h.mustSync(pod)
+	require.Empty(t, h.runtime.take(), "it has converged")
+	ready := 0
+	for _, sb := range status.Sandboxes {
+		if sb.State == pleg.SandboxReady {
+			ready++
+		}
+	}
+	require.Equal(t, 1, ready)
+	for _, name := range []string{"a", "b"} {
+		require.Len(t, instances(status, name, pleg.StateRunning), 1, name)
+		require.Empty(t, instances(status, name, pleg.StateCreated), name)
+	}
+	require.Len(t, status.Running(), 2)
+	for _, c := range status.Running() {
+		require.Equal(t, status.Sandboxes[0].ID, c.SandboxID)
+	}
+}
+
+// A container that was created but never started is replaced under the same
+// number, and its successor in the logs is not skipped.
+func TestCreatedIsReplaced(t *testing.T) {
+	h := newHarness(t, fake.Config{})
+	pod := testPod("a")
+	h.runtime.after = func(call, _ string) error {
+		if call == "CreateContainer" {
+			return errLost
+		}
+		return nil
+	}
+	result := h.sync(pod)
+	require.ErrorIs(t, result.Err(), errLost)
+	require.Equal(t, ReasonCreateContainerError, h.m.StartFailures(pod.UID)["a"].Reason)
+	h.runtime.after = nil
+	h.runtime.take()
+	status := h.mustSync(pod)
+	require.Equal(t, []string{"RemoveContainer a", "CreateContainer a/0", "StartContainer a"}, h.runtime.take())
+	require.Len(t, status.Containers, 1)
+	require.Equal(t, pleg.StateRunning, status.Containers[0].State)
+	require.Empty(t, h.m.StartFailures(pod.UID))
+}
+
+// A container that cannot be removed is not started a second time beside it;
+// the others are not held up.
+func TestCreatedCannotBeRemoved(t *testing.T) {
+	h := newHarness(t, fake.Config{})
+	pod := testPod("a", "b")
+	h.runtime.after = func(call, target string) error {
+		if call == "CreateContainer" && strings.HasPrefix(target, "a/") {
+			return errLost
+		}
+		return nil
+	}
+	h.sync(pod)
+	h.runtime.after = nil
+	stuck := h.status(pod).Newest("a").ID.ID
+	blocked := filepath.Join(h.dir, "pods", "shop_web_0d1e", "a")
+	require.NoError(t, os.MkdirAll(blocked, 0o755))
+	h.cfg.PodDir = nil
+	h.restart()
+	h.runtime.take()
+	h.runtime.after = func(call, _ string) error {
+		if call == "RemoveContainer" {
+			return errLost
+		}
+		return nil
+	}
+	result := h.sync(pod)
+	require.ErrorIs(t, result.Err(), errLost)
+	require.Equal(t, []string{"RemoveContainer a"}, h.runtime.take())
+	h.runtime.after = nil
+	status := h.mustSync(pod)
+	require.NotEqual(t, stuck, status.Newest("a").ID.ID)
+	require.Len(t, status.Running(), 2)
+}

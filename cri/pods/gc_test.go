@@ -1,0 +1,152 @@
+package pods
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/cri/fake"
+	"github.com/podwright/podwright/pleg"
+)
+
+var gcNow = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// gc makes a container that is age seconds old.
+func gc(uid types.UID, name, id string, age int, state pleg.State) gcContainer {
+	return gcContainer{gcUnit: gcUnit{uid: uid, name: name}, id: id, state: state, created: gcNow.Add(-time.Duration(age) * time.Second)}
+}
+
+func TestPlanContainers(t *testing.T) {
+	exited := pleg.StateExited
+	all := []gcContainer{
+		gc("1", "a", "a-new", 10, exited), gc("1", "a", "a-mid", 20, exited), gc("1", "a", "a-old", 30, exited),
+		gc("1", "b", "b-runs", 40, pleg.StateRunning), gc("1", "b", "b-old", 50, exited),
+		gc("2", "a", "other", 60, exited), gc("2", "c", "starting", 1, pleg.StateCreated), gc("2", "c", "stale", 5, pleg.StateCreated),
+		gc("3", "a", "lost", 70, pleg.StateUnknown),
+	}
+	none := func(types.UID) bool { return false }
+	for _, tc := range []struct {
+		name      string
+		policy    GCPolicy
+		removable func(types.UID) bool
+		want      []string
+	}{
+		{"default keeps the newest", GCPolicy{}, none, []string{"a-old", "a-mid"}},
+		{"two each", GCPolicy{MaxPerContainer: 2}, none, []string{"a-old"}},
+		{"no limit", GCPolicy{MaxPerContainer: -1}, none, nil},
+		{"none, but what is about to start", GCPolicy{KeepNone: true}, none, []string{"lost", "other", "b-old", "a-old", "a-mid", "a-new", "stale"}},
+		{"young ones stay", GCPolicy{KeepNone: true, MinAge: 25 * time.Second}, none, []string{"lost", "other", "b-old", "a-old"}},
+		{"a pod that may go", GCPolicy{MaxPerContainer: -1}, func(uid types.UID) bool { return uid == "2" }, []string{"other", "stale", "starting"}},
+		{"in all, a share each", GCPolicy{MaxPerContainer: -1, MaxTotal: 5}, none, []string{"a-old", "a-mid"}},
+		{"in all, then the oldest", GCPolicy{MaxPerContainer: -1, MaxTotal: 3}, none, []string{"lost", "other", "a-old", "a-mid"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var got []string
+			for _, c := range planContainers(all, tc.policy, tc.removable, gcNow) {
+				got = append(got, c.id)
+			}
+			require.Equal(t, tc.want, got, "oldest first")
+		})
+	}
+}
+
+func TestPlanSandboxes(t *testing.T) {
+	at := func(age int) time.Time { return gcNow.Add(-time.Duration(age) * time.Second) }
+	all := []gcSandbox{
+		{uid: "1", id: "new", created: at(1)}, {uid: "1", id: "old", created: at(2)}, {uid: "1", id: "holds", holds: true, created: at(3)},
+		{uid: "2", id: "ready", ready: true, created: at(4)}, {uid: "2", id: "dead", created: at(5)},
+		{uid: "3", id: "gone", created: at(6)}, {uid: "3", id: "gone-holds", holds: true, created: at(7)},
+	}
+	require.Equal(t, []string{"old", "dead", "gone"}, planSandboxes(all, func(uid types.UID) bool { return uid == "3" }))
+	require.Equal(t, []string{"old", "dead"}, planSandboxes(all, func(types.UID) bool { return false }))
+}
+
+// restarted is a pod whose container has been replaced twice.
+func restarted(t *testing.T) (*harness, *pleg.PodStatus) {
+	h := newHarness(t, fake.Config{})
+	pod := testPod("a")
+	for _, image := range []string{"busybox:1", "busybox:2", "busybox:3"} {
+		pod.Spec.Containers[0].Image = image
+		h.mustSync(pod)
+	}
+	got := h.status(pod)
+	require.Len(t, got.Containers, 3)
+	return h, got
+}
+
+func files(t *testing.T, pattern ...string) []string {
+	t.Helper()
+	list, err := filepath.Glob(filepath.Join(pattern...))
+	require.NoError(t, err)
+	for i := range list {
+		list[i] = filepath.Base(list[i])
+	}
+	return list
+}
+
+// C51: dead instances go with their logs, links and message files.
+func TestCleanDeadContainers(t *testing.T) {
+	h, got := restarted(t)
+	logs := filepath.Join(h.dir, "pods", "shop_web_0d1e", "a")
+	require.NoError(t, os.WriteFile(filepath.Join(logs, "0.log.20260101-000000.gz"), nil, 0o600))
+	require.NoError(t, h.m.CleanDeadContainers(t.Context(), CleanRequest{Status: got}))
+	require.Equal(t, []string{"1.log", "2.log"}, files(t, logs, "*"))
+	require.Len(t, files(t, h.dir, "containers", "*"), 2)
+	require.Equal(t, []string{"00000001", "00000002"}, files(t, h.dir, "kubelet", "0d1e", "containers", "a", "*"))
+	pod := testPod("a")
+	require.Len(t, h.status(pod).Containers, 2)
+	require.NoError(t, h.m.CleanDeadContainers(t.Context(), CleanRequest{Status: h.status(pod), All: true}))
+	require.Len(t, h.status(pod).Containers, 1)
+	require.NoError(t, h.m.CleanDeadContainers(t.Context(), CleanRequest{Status: got, All: true}), "what is gone is no error")
+}
+
+func TestRemovePod(t *testing.T) {
+	h, got := restarted(t)
+	require.ErrorIs(t, h.m.RemovePod(t.Context(), "0d1e", got), ErrRunning)
+	pod := testPod("a")
+	require.NoError(t, h.m.RemovePod(t.Context(), pod.UID, stopAll(t, h, pod)))
+	require.True(t, h.status(pod).Empty())
+	require.Empty(t, files(t, h.dir, "pods", "*"))
+	require.Empty(t, files(t, h.dir, "containers", "*"))
+	require.Empty(t, files(t, h.dir, "kubelet", "0d1e", "containers", "a", "*"))
+	require.NoError(t, h.m.RemovePod(t.Context(), pod.UID, h.status(pod)))
+}
+
+func TestGarbageCollect(t *testing.T) {
+	h, _ := restarted(t)
+	gone := testPod("a")
+	gone.Name, gone.UID = "gone", "dead"
+	h.mustSync(gone)
+	stopAll(t, h, gone)
+	stays := func(uid types.UID) bool { return uid == "dead" || uid == "ff" }
+	require.NoError(t, os.MkdirAll(filepath.Join(h.dir, "pods", "shop_old_ff"), 0o755))
+	require.NoError(t, os.MkdirAll(filepath.Join(h.dir, "pods", "unrelated"), 0o755))
+
+	require.NoError(t, h.m.GarbageCollect(t.Context(), GCRequest{ContentRemovable: stays}))
+	require.Len(t, h.status(gone).Containers, 1, "before the sources are ready no pod is gone")
+	require.Len(t, h.status(testPod("a")).Containers, 2)
+	require.Len(t, files(t, h.dir, "pods", "*"), 4)
+
+	require.NoError(t, h.m.GarbageCollect(t.Context(), GCRequest{SourcesReady: true, RuntimeRemovable: stays}))
+	require.True(t, h.status(gone).Empty(), "under pressure the runtime's part goes")
+	require.Len(t, files(t, h.dir, "pods", "*"), 4, "but not the logs")
+
+	require.NoError(t, h.m.GarbageCollect(t.Context(), GCRequest{SourcesReady: true, ContentRemovable: stays}))
+	require.Equal(t, []string{"shop_web_0d1e", "unrelated"}, files(t, h.dir, "pods", "*"))
+	require.Len(t, h.status(testPod("a")).Running(), 1)
+}
+
+// C42: a link that leads nowhere goes, unless its container lives.
+func TestDanglingLinks(t *testing.T) {
+	h, got := restarted(t)
+	require.NoError(t, os.RemoveAll(filepath.Join(h.dir, "pods")))
+	other := filepath.Join(h.dir, "containers", "keep-me-0123456789.log")
+	require.NoError(t, os.WriteFile(other, nil, 0o600))
+	require.NoError(t, os.Symlink("/nowhere", filepath.Join(h.dir, "containers", "x-12345.log")))
+	require.NoError(t, h.m.GarbageCollect(t.Context(), GCRequest{Policy: GCPolicy{MaxPerContainer: -1}}))
+	require.Equal(t, []string{"keep-me-0123456789.log", "web_shop_a-" + got.Containers[0].ID.ID + ".log"}, files(t, h.dir, "containers", "*"))
+}

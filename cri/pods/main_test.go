@@ -1,0 +1,227 @@
+package pods
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/cri/fake"
+	"github.com/podwright/podwright/cri/images"
+	"github.com/podwright/podwright/pleg"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// presentImages has every image.
+type presentImages struct {
+	fail func(r images.Request) error
+}
+
+func (p *presentImages) Ensure(ctx context.Context, r images.Request) (images.Image, error) {
+	if p.fail != nil {
+		if err := p.fail(r); err != nil {
+			return images.Image{}, err
+		}
+	}
+	return images.Image{Ref: r.Container.Image, UserSpecified: r.Container.Image}, ctx.Err()
+}
+
+// recorder is a fake runtime that writes down the calls that change something,
+// and can lose the answer of one: the effect is there, the caller sees an error.
+type recorder struct {
+	*fake.Runtime
+	mu     sync.Mutex
+	calls  []string
+	before func(ctx context.Context, call, target string) error
+	after  func(call, target string) error
+}
+
+func (r *recorder) around(ctx context.Context, call, target string, do func() error) error {
+	r.mu.Lock()
+	r.calls = append(r.calls, call+" "+target)
+	before, after := r.before, r.after
+	r.mu.Unlock()
+	if before != nil {
+		if err := before(ctx, call, target); err != nil {
+			return err
+		}
+	}
+	if err := do(); err != nil {
+		return err
+	}
+	if after != nil {
+		return after(call, target)
+	}
+	return nil
+}
+
+func (r *recorder) take() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	out := r.calls
+	r.calls = nil
+	return out
+}
+
+func (r *recorder) name(ctx context.Context, id string) string {
+	response, err := r.Runtime.ContainerStatus(ctx, id, false)
+	if err != nil {
+		return "?"
+	}
+	return response.Status.Metadata.Name
+}
+
+func (r *recorder) RunPodSandbox(ctx context.Context, config *runtimeapi.PodSandboxConfig, handler string) (id string, err error) {
+	target := fmt.Sprintf("%s/%d", config.Metadata.Name, config.Metadata.Attempt)
+	err = r.around(ctx, "RunPodSandbox", target, func() (err error) {
+		id, err = r.Runtime.RunPodSandbox(ctx, config, handler)
+		return err
+	})
+	return id, err
+}
+
+func (r *recorder) StopPodSandbox(ctx context.Context, id string) error {
+	return r.around(ctx, "StopPodSandbox", "", func() error { return r.Runtime.StopPodSandbox(ctx, id) })
+}
+
+func (r *recorder) RemovePodSandbox(ctx context.Context, id string) error {
+	return r.around(ctx, "RemovePodSandbox", "", func() error { return r.Runtime.RemovePodSandbox(ctx, id) })
+}
+
+func (r *recorder) CreateContainer(ctx context.Context, sandbox string, config *runtimeapi.ContainerConfig, sandboxConfig *runtimeapi.PodSandboxConfig) (id string, err error) {
+	target := fmt.Sprintf("%s/%d", config.Metadata.Name, config.Metadata.Attempt)
+	err = r.around(ctx, "CreateContainer", target, func() (err error) {
+		id, err = r.Runtime.CreateContainer(ctx, sandbox, config, sandboxConfig)
+		return err
+	})
+	return id, err
+}
+
+func (r *recorder) StartContainer(ctx context.Context, id string) error {
+	return r.around(ctx, "StartContainer", r.name(ctx, id), func() error { return r.Runtime.StartContainer(ctx, id) })
+}
+
+func (r *recorder) StopContainer(ctx context.Context, id string, grace time.Duration) error {
+	target := fmt.Sprintf("%s %v", r.name(ctx, id), grace)
+	return r.around(ctx, "StopContainer", target, func() error { return r.Runtime.StopContainer(ctx, id, grace) })
+}
+
+func (r *recorder) RemoveContainer(ctx context.Context, id string) error {
+	return r.around(ctx, "RemoveContainer", r.name(ctx, id), func() error { return r.Runtime.RemoveContainer(ctx, id) })
+}
+
+// harness is a Manager on a fake runtime in a temporary directory.
+type harness struct {
+	t       *testing.T
+	dir     string
+	runtime *recorder
+	images  *presentImages
+	cfg     Config
+	m       *Manager
+
+	mu     sync.Mutex
+	events []string
+}
+
+func newHarness(t *testing.T, cfg fake.Config) *harness {
+	t.Helper()
+	cfg.AnyImage = true
+	rt, err := fake.New(cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, rt.Close()) })
+	h := &harness{t: t, dir: t.TempDir(), runtime: &recorder{Runtime: rt}, images: &presentImages{}}
+	require.NoError(t, os.WriteFile(filepath.Join(h.dir, "resolv.conf"), []byte("nameserver 10.0.0.1\nsearch example.org\n"), 0o600))
+	h.cfg = Config{
+		Runtime: h.runtime, Images: h.images, RuntimeName: "fake",
+		LogRoot: filepath.Join(h.dir, "pods"),
+		LinkDir: filepath.Join(h.dir, "containers"),
+		PodDir:  func(uid types.UID) string { return filepath.Join(h.dir, "kubelet", string(uid)) },
+		Node:    Node{Name: "node-1", IPs: []string{"192.0.2.1"}},
+		DNS:     DNS{HostResolver: filepath.Join(h.dir, "resolv.conf")},
+		Event: func(ref v1.ObjectReference, _, reason, _ string) {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			h.events = append(h.events, reason+" "+ref.FieldPath)
+		},
+	}
+	h.restart()
+	return h
+}
+
+// restart is what a crash of the agent leaves: a new Manager on the same runtime.
+func (h *harness) restart() {
+	h.t.Helper()
+	m, err := New(h.cfg)
+	require.NoError(h.t, err)
+	h.m = m
+}
+
+func (h *harness) takeEvents() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	out := h.events
+	h.events = nil
+	return out
+}
+
+func (h *harness) status(pod *v1.Pod) *pleg.PodStatus {
+	h.t.Helper()
+	status, err := h.m.PodStatus(h.t.Context(), pod.UID)
+	require.NoError(h.t, err)
+	return status
+}
+
+func (h *harness) sync(pod *v1.Pod) Result {
+	h.t.Helper()
+	return h.m.SyncPod(h.t.Context(), SyncRequest{Pod: pod, Status: h.status(pod)})
+}
+
+func (h *harness) mustSync(pod *v1.Pod) *pleg.PodStatus {
+	h.t.Helper()
+	result := h.sync(pod)
+	require.NoError(h.t, result.Err())
+	return h.status(pod)
+}
+
+func (h *harness) kill(pod *v1.Pod, grace *int64) {
+	h.t.Helper()
+	result := h.m.KillPod(h.t.Context(), KillRequest{Pod: pod, Status: h.status(pod), GraceSeconds: grace})
+	require.NoError(h.t, result.Err())
+}
+
+func testPod(names ...string) *v1.Pod {
+	pod := &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "shop", UID: "0d1e", Labels: map[string]string{"app": "web"}},
+		Spec: v1.PodSpec{
+			RestartPolicy: v1.RestartPolicyAlways, DNSPolicy: v1.DNSDefault,
+			TerminationGracePeriodSeconds: ptr(int64(30)),
+		},
+	}
+	for _, name := range names {
+		pod.Spec.Containers = append(pod.Spec.Containers, v1.Container{
+			Name: name, Image: "busybox",
+			TerminationMessagePath: "/dev/termination-log", TerminationMessagePolicy: v1.TerminationMessageReadFile,
+		})
+	}
+	return pod
+}
+
+// observed is a pod status made by hand.
+func observed(sandbox *pleg.Sandbox, containers ...pleg.ContainerStatus) *pleg.PodStatus {
+	s := &pleg.PodStatus{UID: "0d1e", Containers: containers}
+	if sandbox != nil {
+		s.Sandboxes = []pleg.Sandbox{*sandbox}
+	}
+	return s
+}

@@ -1,0 +1,433 @@
+package pods
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/cri/fake"
+	"github.com/podwright/podwright/cri/images"
+	"github.com/podwright/podwright/pleg"
+)
+
+// C1, C2, C4 and a pod that just runs: what is called, in order.
+func TestSyncCalls(t *testing.T) {
+	h := newHarness(t, fake.Config{})
+	pod := testPod("a", "b")
+	var steps []string
+	var readyIPs []string
+	result := h.m.SyncPod(t.Context(), SyncRequest{
+		Pod: pod, Status: h.status(pod),
+		SetStep:      func(s string) { steps = append(steps, s) },
+		SandboxReady: func(ips []string) { readyIPs = ips },
+	})
+	require.NoError(t, result.Err())
+	require.True(t, result.Acted())
+	require.Equal(t, []string{
+		"RunPodSandbox web/0", "CreateContainer a/0", "StartContainer a", "CreateContainer b/0", "StartContainer b",
+	}, h.runtime.take())
+	require.Equal(t, []string{
+		"Created spec.containers{a}", "Started spec.containers{a}", "Created spec.containers{b}", "Started spec.containers{b}",
+	}, h.takeEvents())
+	require.Contains(t, steps, "creating the sandbox")
+	status := h.status(pod)
+	require.Equal(t, status.IPs, readyIPs)
+	require.Len(t, readyIPs, 1)
+
+	result = h.sync(pod)
+	require.False(t, result.Acted(), "nothing is left to do")
+
+	pod.Spec.HostNetwork = true // C4
+	h.mustSync(pod)
+	require.Equal(t, "RunPodSandbox web/1", h.runtime.take()[3], "after two StopContainer and one StopPodSandbox")
+	require.NotContains(t, h.takeEvents(), "SandboxChanged ")
+}
+
+// A dead sandbox is replaced, and the pod is told.
+func TestSandboxChanged(t *testing.T) {
+	h := newHarness(t, fake.Config{})
+	pod := testPod("a")
+	first := h.mustSync(pod)
+	require.NoError(t, h.runtime.Runtime.StopPodSandbox(t.Context(), first.Sandboxes[0].ID))
+	h.takeEvents()
+	second := h.mustSync(pod)
+	require.Contains(t, h.takeEvents(), "SandboxChanged ")
+	require.EqualValues(t, 1, second.Sandboxes[0].Attempt)
+	require.EqualValues(t, 1, second.Newest("a").RestartCount)
+	require.Len(t, second.Running(), 1)
+}
+
+// C5, C7, C15: a pod that is through is stopped and stays so.
+func TestCompletedPodIsStopped(t *testing.T) {
+	h := newHarness(t, fake.Config{Programs: fake.Always(fake.Exit(0))})
+	pod := testPod("a")
+	pod.Spec.RestartPolicy = v1.RestartPolicyNever
+	h.mustSync(pod)
+	waitExited(t, h, pod, 1)
+	status := h.mustSync(pod)
+	require.Equal(t, pleg.SandboxNotReady, status.Sandboxes[0].State)
+	h.runtime.take()
+	status = h.mustSync(pod)
+	require.NotContains(t, h.runtime.take(), "RunPodSandbox web/1")
+	require.Len(t, status.Containers, 1)
+}
+
+func waitExited(t *testing.T, h *harness, pod *v1.Pod, n int) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		exited := 0
+		for _, c := range h.status(pod).Containers {
+			if c.State == pleg.StateExited {
+				exited++
+			}
+		}
+		return exited == n
+	}, 5*time.Second, time.Millisecond)
+}
+
+// notBefore is what a worker does with an error: the earliest time in the tree.
+func notBefore(err error) time.Time {
+	if err == nil {
+		return time.Time{}
+	}
+	var earliest time.Time
+	if e, ok := err.(interface{ NotBefore() time.Time }); ok {
+		earliest = e.NotBefore()
+	}
+	var children []error
+	switch e := err.(type) {
+	case interface{ Unwrap() []error }:
+		children = e.Unwrap()
+	case interface{ Unwrap() error }:
+		children = []error{e.Unwrap()}
+	}
+	for _, child := range children {
+		if at := notBefore(child); !at.IsZero() && (earliest.IsZero() || at.Before(earliest)) {
+			earliest = at
+		}
+	}
+	return earliest
+}
+
+// crash syncs until the container was started n more times and returns how long
+// after the exit before each start came.
+func crash(t *testing.T, h *harness, pod *v1.Pod, n int) []time.Duration {
+	var delays []time.Duration
+	for len(delays) < n {
+		synctest.Wait()
+		before := h.status(pod)
+		result := h.sync(pod)
+		if at := notBefore(result.Err()); !at.IsZero() {
+			require.Equal(t, ReasonCrashLoopBackOff, h.m.StartFailures(pod.UID)["a"].Reason)
+			time.Sleep(time.Until(at))
+			continue
+		}
+		require.NoError(t, result.Err())
+		require.Empty(t, h.m.StartFailures(pod.UID))
+		if last := lastExit(before, "a"); last != nil {
+			delays = append(delays, time.Since(last.FinishedAt))
+		} else {
+			delays = append(delays, -1)
+		}
+	}
+	return delays
+}
+
+const s = time.Second
+
+// C20, C22: delays of 0, 10, 20 s and so on up to 300 s, kept to the moment; a
+// new image resets them.
+func TestCrashLoop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness(t, fake.Config{Programs: fake.Always(fake.Exit(1))})
+		pod := testPod("a")
+		require.Equal(t, []time.Duration{-1, 0, 10 * s, 20 * s, 40 * s, 80 * s, 160 * s, 300 * s, 300 * s}, crash(t, h, pod, 9))
+		require.EqualValues(t, 8, h.status(pod).Newest("a").RestartCount)
+		require.Contains(t, h.takeEvents(), "BackOff spec.containers{a}")
+		pod.Spec.Containers[0].Image = "busybox:next"
+		require.Equal(t, []time.Duration{0, 10 * s}, crash(t, h, pod, 2))
+		pod.Spec.Containers[0].Resources.Limits = v1.ResourceList{v1.ResourceMemory: resource.MustParse("1Gi")}
+		require.Equal(t, []time.Duration{0, 10 * s}, crash(t, h, pod, 2))
+	})
+}
+
+// C20: after 600 s of running the next crash restarts at once.
+func TestCrashLoopForgets(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var runFor atomic.Int64
+		program := func(ctx context.Context, _ *fake.Process) int {
+			select {
+			case <-time.After(time.Duration(runFor.Load())):
+			case <-ctx.Done():
+			}
+			return 1
+		}
+		h := newHarness(t, fake.Config{Programs: fake.Always(program)})
+		pod := testPod("a")
+		require.Equal(t, []time.Duration{-1, 0, 10 * s, 20 * s}, crash(t, h, pod, 4))
+		synctest.Wait()
+		runFor.Store(int64(601 * s))
+		require.Equal(t, []time.Duration{40 * s}, crash(t, h, pod, 1))
+		time.Sleep(601 * s)
+		runFor.Store(0)
+		require.Equal(t, []time.Duration{0, 10 * s}, crash(t, h, pod, 2))
+	})
+}
+
+// C21: a small maximum is the first delay, too.
+func TestCrashLoopMaximum(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness(t, fake.Config{Programs: fake.Always(fake.Exit(0))})
+		h.cfg.MaxCrashLoopDelay = 5 * s
+		h.restart()
+		require.Equal(t, []time.Duration{-1, 0, 5 * s, 5 * s}, crash(t, h, testPod("a"), 4))
+	})
+}
+
+// C22, C23: the reason and the time of a held-back pull reach the caller; the
+// other container of the pod starts.
+func TestImageFailure(t *testing.T) {
+	h := newHarness(t, fake.Config{})
+	h.images.fail = func(r images.Request) error {
+		if r.Container.Name == "a" {
+			return &images.Error{Reason: images.ReasonErrImagePull, Message: "no such image"}
+		}
+		return nil
+	}
+	pod := testPod("a", "b")
+	result := h.sync(pod)
+	var failure *StartError
+	require.ErrorAs(t, result.Err(), &failure)
+	require.Equal(t, "a", failure.Container)
+	require.Equal(t, map[string]StartFailure{"a": {Reason: "ErrImagePull", Message: "no such image"}}, h.m.StartFailures(pod.UID))
+	require.Len(t, h.status(pod).Running(), 1)
+	h.images.fail = nil
+	h.mustSync(pod)
+	require.Empty(t, h.m.StartFailures(pod.UID))
+	h.m.recordFailure(pod.UID, "a", StartFailure{Reason: "x"})
+	h.m.Forget(pod.UID)
+	require.Empty(t, h.m.StartFailures(pod.UID))
+}
+
+// C38: a name that is still reserved does not make another one; the reason stays,
+// and so does the restart count.
+func TestNameReserved(t *testing.T) {
+	h := newHarness(t, fake.Config{Programs: fake.Always(fake.Exit(1))})
+	pod := testPod("a")
+	h.mustSync(pod)
+	waitExited(t, h, pod, 1)
+	h.runtime.before = func(_ context.Context, call, _ string) error {
+		if call == "CreateContainer" {
+			return status.Error(codes.AlreadyExists, `name "a_web_shop_0d1e_1" is reserved`)
+		}
+		return nil
+	}
+	h.runtime.take()
+	for range 3 {
+		result := h.sync(pod)
+		require.Error(t, result.Err())
+		require.True(t, notBefore(result.Err()).IsZero(), "nothing was started, so nothing is backed off")
+		require.Equal(t, ReasonCreateContainerError, h.m.StartFailures(pod.UID)["a"].Reason)
+		require.Equal(t, []string{"CreateContainer a/1"}, h.runtime.take())
+	}
+	h.runtime.before = nil
+	require.EqualValues(t, 1, h.mustSync(pod).Newest("a").RestartCount)
+}
+
+// C28: a runtime that lost its state does not restart the count.
+func TestRestartCountFromLogs(t *testing.T) {
+	h := newHarness(t, fake.Config{})
+	pod := testPod("a")
+	dir := filepath.Join(h.dir, "pods", "shop_web_0d1e", "a")
+	require.NoError(t, os.MkdirAll(dir, 0o755))
+	for _, name := range []string{"0.log", "1.log.20240102-030405.gz"} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), nil, 0o600))
+	}
+	c := h.mustSync(pod).Newest("a")
+	require.EqualValues(t, 2, c.RestartCount)
+	require.Equal(t, filepath.Join(dir, "2.log"), c.LogPath)
+}
+
+func TestRestartCount(t *testing.T) {
+	number := func(n int32) func(*pleg.ContainerStatus) { return func(c *pleg.ContainerStatus) { c.RestartCount = n } }
+	for _, tc := range []struct {
+		name  string
+		in    []pleg.ContainerStatus
+		count int32
+		known bool
+	}{
+		{"nothing", nil, 0, false},
+		{"another", []pleg.ContainerStatus{container("b", pleg.StateExited, number(8))}, 0, false},
+		{"exited", []pleg.ContainerStatus{container("a", pleg.StateExited, number(3)), container("a", pleg.StateExited, number(2))}, 4, true},
+		{"clocks went back", []pleg.ContainerStatus{container("a", pleg.StateExited, number(2)), container("a", pleg.StateExited, number(3))}, 4, true},
+		{"created gives up its number", []pleg.ContainerStatus{container("a", pleg.StateCreated, number(4)), container("a", pleg.StateExited, number(3))}, 4, true},
+		{"only created", []pleg.ContainerStatus{container("a", pleg.StateCreated, number(4))}, 4, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			count, known := restartCount(observed(nil, tc.in...), "a")
+			require.Equal(t, tc.count, count)
+			require.Equal(t, tc.known, known)
+		})
+	}
+}
+
+// C48: what fails because termination was requested is nobody's failure. The
+// call that is under way may finish; what hangs is cut off after StepGrace.
+func TestCancelled(t *testing.T) {
+	ending := errors.New("termination requested")
+	for _, call := range []string{"RunPodSandbox", "CreateContainer", "StartContainer"} {
+		for _, hangs := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s hangs=%t", call, hangs), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					h := newHarness(t, fake.Config{})
+					pod := testPod("a", "b")
+					ctx, cancel := context.WithCancelCause(t.Context())
+					h.runtime.before = func(ctx context.Context, c, _ string) error {
+						if c != call {
+							return nil
+						}
+						cancel(ending)
+						if !hangs {
+							time.Sleep(s)
+							return ctx.Err()
+						}
+						<-ctx.Done()
+						return ctx.Err()
+					}
+					begin := time.Now()
+					result := h.m.SyncPod(ctx, SyncRequest{Pod: pod, Status: h.status(pod)})
+					require.ErrorIs(t, result.Err(), ending)
+					require.Empty(t, h.m.StartFailures(pod.UID))
+					require.NotContains(t, h.takeEvents(), "FailedCreatePodSandBox ")
+					if hangs {
+						require.Equal(t, 5*s, time.Since(begin))
+					} else {
+						require.Equal(t, s, time.Since(begin))
+						require.Len(t, h.status(pod).Sandboxes, 1, "the call was finished, its effect is known")
+					}
+					h.runtime.before = nil
+					h.restart()
+					require.Len(t, h.mustSync(pod).Running(), 2)
+				})
+			})
+		}
+	}
+}
+
+// A pull ends with the context and is not recorded.
+func TestCancelledPull(t *testing.T) {
+	h := newHarness(t, fake.Config{})
+	pod := testPod("a")
+	ctx, cancel := context.WithCancel(t.Context())
+	h.images.fail = func(images.Request) error {
+		cancel()
+		return fmt.Errorf("pull: %w", ctx.Err())
+	}
+	result := h.m.SyncPod(ctx, SyncRequest{Pod: pod, Status: h.status(pod)})
+	require.ErrorIs(t, result.Err(), context.Canceled)
+	require.Empty(t, h.m.StartFailures(pod.UID))
+	require.Empty(t, h.takeEvents())
+}
+
+// Failures before the runtime is asked.
+func TestConfigFailures(t *testing.T) {
+	h := newHarness(t, fake.Config{})
+	pod := testPod("a", "b")
+	pod.Spec.Containers[0].VolumeMounts = []v1.VolumeMount{{Name: "v", MountPath: "/v"}}
+	pod.Spec.Containers[1].SecurityContext = &v1.SecurityContext{RunAsNonRoot: ptr(true)}
+	result := h.sync(pod)
+	require.Error(t, result.Err())
+	for _, name := range []string{"a", "b"} { // C29 for b
+		require.Equal(t, ReasonCreateContainerConfigError, h.m.StartFailures(pod.UID)[name].Reason)
+	}
+	require.Equal(t, []string{"RunPodSandbox web/0"}, h.runtime.take(), "no CreateContainer call")
+
+	pod = testPod("a")
+	pod.UID, pod.Spec.RuntimeClassName = "1", ptr("gvisor")
+	result = h.sync(pod)
+	require.ErrorContains(t, result.Err(), "gvisor")
+	require.Contains(t, h.takeEvents(), "FailedCreatePodSandBox ")
+
+	h.cfg.DNS.HostResolver = filepath.Join(h.dir, "missing")
+	h.restart()
+	result = h.sync(testPod("a"))
+	require.False(t, h.status(testPod("a")).Empty())
+	require.ErrorIs(t, result.Err(), os.ErrNotExist)
+}
+
+// Begun pods come first: with one place at a time, each pod is complete before
+// the next one gets its sandbox.
+func TestBegunPodsComeFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness(t, fake.Config{})
+		h.cfg.MaxConcurrentStarts = 1
+		h.restart()
+		h.runtime.before = func(context.Context, string, string) error {
+			time.Sleep(100 * time.Millisecond)
+			return nil
+		}
+		const n = 20
+		done := make(chan time.Duration, n)
+		begin := time.Now()
+		for i := range n {
+			pod := testPod("a", "b")
+			pod.UID = types.UID(fmt.Sprint(i))
+			go func() {
+				result := h.m.SyncPod(t.Context(), SyncRequest{Pod: pod, Status: &pleg.PodStatus{UID: pod.UID}})
+				if result.Err() == nil {
+					done <- time.Since(begin)
+				}
+			}()
+		}
+		var times []time.Duration
+		for range n {
+			times = append(times, <-done)
+		}
+		require.LessOrEqual(t, times[n/2].Seconds(), 0.65*times[n-1].Seconds())
+		require.Equal(t, n*5*100*time.Millisecond, times[n-1], "no place is ever idle")
+	})
+}
+
+// The gate does not lose a place to somebody who gives up.
+func TestGateCancelled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGate(1)
+		require.NoError(t, g.acquire(t.Context(), false))
+		ctx, cancel := context.WithCancel(t.Context())
+		errs := make(chan error, 3)
+		for i := range 3 {
+			go func() { errs <- g.acquire(ctx, i == 0) }()
+		}
+		synctest.Wait()
+		cancel()
+		g.release()
+		free := 0
+		for range 3 {
+			if err := <-errs; err == nil {
+				free++
+				g.release()
+			}
+		}
+		require.LessOrEqual(t, free, 3)
+		require.NoError(t, g.acquire(t.Context(), true))
+		require.Zero(t, g.free)
+		require.Empty(t, g.begun)
+		require.Empty(t, g.fresh)
+		g.release()
+		require.Equal(t, 1, g.free)
+		require.ErrorIs(t, g.acquire(ctx, true), context.Canceled)
+	})
+}
