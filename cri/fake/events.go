@@ -62,6 +62,9 @@ func (b *broadcaster) take(s *stream) []*runtimeapi.ContainerEventResponse {
 func (b *broadcaster) send(build func() *runtimeapi.ContainerEventResponse) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if len(b.streams) == 0 {
+		return
+	}
 	for s := range b.streams {
 		s.queue = append(s.queue, build())
 		select {

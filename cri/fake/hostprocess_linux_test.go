@@ -109,9 +109,9 @@ func TestNothingSurvivesTheAgent(t *testing.T) {
 			agent.Stdout = &out
 			require.NoError(t, agent.Start())
 			defer func() { _ = agent.Process.Kill() }()
-			// Five sleeps, two shells, a supervisor and the agent.
+			// Five sleeps, and at least two shells, a supervisor and the agent.
 			eventually(t, func() bool { return sleepers(mark) == 5 }, "the family is not complete")
-			require.Len(t, marked(mark), 9, "%v", marked(mark))
+			require.GreaterOrEqual(t, len(marked(mark)), 9, "%v", marked(mark))
 
 			require.NoError(t, agent.Process.Signal(sig))
 			_ = agent.Wait()

@@ -1,0 +1,215 @@
+package fake
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+func TestAddressPool(t *testing.T) {
+	p := newAddressPool([]netip.Prefix{netip.MustParsePrefix("10.0.0.9/29")}, nil)
+	var got []string
+	for range 6 { // .8 is the network, .9 the gateway
+		ips, err := p.take()
+		require.NoError(t, err)
+		got = append(got, ips...)
+	}
+	require.Equal(t, []string{"10.0.0.10", "10.0.0.11", "10.0.0.12", "10.0.0.13", "10.0.0.14", "10.0.0.15"}, got)
+	_, err := p.take()
+	require.ErrorContains(t, err, "no IP addresses available")
+	p.give([]string{"10.0.0.14", "10.0.0.11"})
+	ips, err := p.take()
+	require.NoError(t, err)
+	require.Equal(t, []string{"10.0.0.11"}, ips, "after the last comes the first")
+	p.give(ips)
+	ips, err = p.take()
+	require.NoError(t, err)
+	require.Equal(t, []string{"10.0.0.14"}, ips, "what was just given back comes last")
+
+	for _, tiny := range []string{"10.0.0.1/32", "10.0.0.0/31"} {
+		p = newAddressPool([]netip.Prefix{netip.MustParsePrefix(tiny)}, nil)
+		_, err = p.take()
+		require.Error(t, err)
+	}
+	p = newAddressPool([]netip.Prefix{netip.MustParsePrefix("10.0.0.0/24"), netip.MustParsePrefix("fd00::1/128")}, nil)
+	_, err = p.take()
+	require.Error(t, err)
+	require.Empty(t, p.used, "a half-taken pair is given back")
+	p = newAddressPool(nil, []string{"192.0.2.1"})
+	for range 2 {
+		ips, err = p.take()
+		require.NoError(t, err)
+		require.Equal(t, []string{"192.0.2.1"}, ips)
+	}
+}
+
+func TestRing(t *testing.T) {
+	var r ring[int]
+	nodes, want := make([]node[int], 50), []int{}
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 5000 {
+		i := random.IntN(len(nodes))
+		if at := slices.Index(want, i); at >= 0 {
+			nodes[i].drop()
+			want = slices.Delete(want, at, at+1)
+		} else {
+			nodes[i].drop() // of a node in no ring does nothing
+			r.push(&nodes[i], i)
+			want = append(want, i)
+		}
+		require.Equal(t, len(want), r.len)
+		require.True(t, slices.Equal(want, slices.Collect(r.all())))
+	}
+}
+
+func TestImageNames(t *testing.T) {
+	for in, want := range map[string]string{
+		"a": "a:latest", "a:1": "a:1", "host:5000/a": "host:5000/a:latest", "host:5000/a:2": "host:5000/a:2", "a@sha256:x": "a@sha256:x",
+	} {
+		require.Equal(t, want, withTag(in))
+	}
+	for in, want := range map[string]string{"a:1": "a", "host:5000/a": "host:5000/a", "host:5000/a:2@sha256:x": "host:5000/a"} {
+		require.Equal(t, want, repository(in))
+	}
+}
+
+func TestOneImageWithTwoNames(t *testing.T) {
+	id := digestOf("x")
+	s := newImageStore([]Image{{Name: "a", ID: id}, {Name: "b:1", ID: id}, {Name: "c"}}, false)
+	require.Equal(t, []string{"a:latest", "b:1"}, s.find("b:1").tags)
+	require.Len(t, s.order, 2)
+	s.put(Image{Name: "b:1"}) // the name moves to another image
+	require.Equal(t, []string{"a:latest"}, s.find("a").tags)
+	require.NotEqual(t, id, s.find("b:1").ID)
+	s.remove("a")
+	require.Nil(t, s.find(id))
+	require.NotNil(t, s.find("b:1"))
+}
+
+func TestFindExecutable(t *testing.T) {
+	exists := func(path string) error {
+		if slices.Contains([]string{"/bin/sh", "/usr/bin/env", "/work/run", "/work/rel/tool"}, path) {
+			return nil
+		}
+		return errors.New("no such file or directory")
+	}
+	for _, c := range []struct{ name, path, want, err string }{
+		{"sh", "/usr/bin:/bin", "/bin/sh", ""},
+		{"/bin/sh", "", "/bin/sh", ""},
+		{"./run", "/bin", "/work/run", ""},
+		{"tool", "/bin:rel", "/work/rel/tool", ""},
+		{"run", ":/bin", "/work/run", ""},
+		{"run", "/bin", "", "executable file not found in $PATH"},
+		{"./none", "/bin", "/work/none", "no such file or directory"},
+	} {
+		got, err := findExecutable(c.name, c.path, "/work", exists)
+		require.Equal(t, c.want, got)
+		if c.err == "" {
+			require.NoError(t, err)
+		} else {
+			require.EqualError(t, err, c.err)
+		}
+	}
+}
+
+func TestCommandOf(t *testing.T) {
+	any := func(string) error { return nil }
+	got, err := commandOf(&Process{Args: []string{"a", "b"}, Env: []string{"X=1"}, Pod: PodIdentity{Hostname: "h"}}, "/bin", "/scratch", any)
+	require.NoError(t, err)
+	require.Equal(t, hostCommand{
+		Path: "/bin/a", Args: []string{"a", "b"}, Dir: "/scratch",
+		Env: []string{"X=1", "PATH=/bin", "HOSTNAME=h", "HOME=/scratch"},
+	}, got)
+	got, err = commandOf(&Process{Args: []string{"a"}, Dir: "/d", Env: []string{"PATH=/p", "HOSTNAME=x", "HOME=/h"}}, "/bin", "/scratch", any)
+	require.NoError(t, err)
+	require.Equal(t, hostCommand{Path: "/p/a", Args: []string{"a"}, Dir: "/d", Env: []string{"PATH=/p", "HOSTNAME=x", "HOME=/h"}}, got)
+	_, err = commandOf(&Process{}, "/bin", "/", any)
+	require.ErrorIs(t, err, errNoCommand)
+}
+
+func TestHostPath(t *testing.T) {
+	p := Process{Mounts: []Mount{
+		{ContainerPath: "/data", HostPath: "/srv"}, {ContainerPath: "/data/deep/", HostPath: "/deep"}, {ContainerPath: "/image"},
+	}}
+	for in, want := range map[string]string{
+		"/data": "/srv", "/data/a/../b": "/srv/b", "/data/deep/x": "/deep/x", "/database": "", "/image/x": "", "/": "",
+	} {
+		got, ok := p.HostPath(in)
+		require.Equal(t, want, got, in)
+		require.Equal(t, want != "", ok, in)
+	}
+	p.Mounts = append(p.Mounts, Mount{ContainerPath: "/", HostPath: "/root"})
+	got, ok := p.HostPath("/database")
+	require.True(t, ok)
+	require.Equal(t, "/root/database", got)
+}
+
+func TestStopSignals(t *testing.T) {
+	require.Equal(t, sigTerm, stopSignal(runtimeapi.Signal_SIGNAL_RUNTIME_DEFAULT))
+	require.EqualValues(t, 3, stopSignal(runtimeapi.Signal_SIGNAL_SIGQUIT))
+	require.EqualValues(t, 28, stopSignal(runtimeapi.Signal_SIGNAL_SIGWINCH))
+	require.EqualValues(t, 31, stopSignal(runtimeapi.Signal_SIGNAL_SIGSYS))
+	seen := map[int]string{}
+	for number, name := range runtimeapi.Signal_name {
+		if got := stopSignal(runtimeapi.Signal(number)); got == sigTerm {
+			continue
+		} else if before, twice := seen[int(got)]; twice {
+			// Three signals have two names.
+			require.Contains(t, []string{"SIGNAL_SIGABRT SIGNAL_SIGIOT", "SIGNAL_SIGCHLD SIGNAL_SIGCLD", "SIGNAL_SIGIO SIGNAL_SIGPOLL"},
+				strings.Join(slices.Sorted(slices.Values([]string{before, name})), " "), got)
+		} else {
+			seen[int(got)] = name
+		}
+	}
+}
+
+type discardLog struct{ bytes.Buffer }
+
+func (*discardLog) Close() error { return nil }
+
+// FuzzLogStream writes a text in arbitrary pieces and reads it back from the
+// log: nothing is lost, added or changed, whatever the pieces.
+func FuzzLogStream(f *testing.F) {
+	f.Add([]byte("one\ntwo\n\nrest"), uint8(3))
+	f.Add([]byte("\n"), uint8(1))
+	f.Add(bytes.Repeat([]byte("x"), 3*maxLogLine+1), uint8(255))
+	f.Fuzz(func(t *testing.T, text []byte, piece uint8) {
+		file := &discardLog{}
+		log, err := openContainerLog("x", func(string) (io.WriteCloser, error) { return file, nil })
+		require.NoError(t, err)
+		s := &logStream{name: "stdout", log: log}
+		for chunk := range slices.Chunk(text, int(piece)*7+1) {
+			n, err := s.Write(chunk)
+			require.NoError(t, err)
+			require.Equal(t, len(chunk), n)
+		}
+		s.close()
+		require.NoError(t, log.close())
+		var back []byte
+		for line := range bytes.Lines(file.Bytes()) {
+			parts := bytes.SplitN(line, []byte(" "), 4)
+			require.Len(t, parts, 4)
+			_, err := time.Parse(time.RFC3339Nano, string(parts[0]))
+			require.NoError(t, err)
+			require.Equal(t, "stdout", string(parts[1]))
+			content := bytes.TrimSuffix(parts[3], []byte("\n"))
+			require.LessOrEqual(t, len(content), maxLogLine)
+			back = append(back, content...)
+			if string(parts[2]) == "F" {
+				back = append(back, '\n')
+			}
+		}
+		require.Equal(t, string(text), string(back))
+		_, err = s.Write([]byte("late"))
+		require.ErrorIs(t, err, io.ErrClosedPipe)
+	})
+}
