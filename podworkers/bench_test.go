@@ -7,63 +7,64 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// idle starts workers with n pods that have been synced once.
-func idle(b *testing.B, n int) (*Workers, []*v1.Pod) {
-	b.Helper()
-	synced := make(chan struct{}, n)
-	w, err := New(Config{Syncer: SyncerFuncs{Sync: func(context.Context, Work) (bool, error) {
-		select {
-		case synced <- struct{}{}:
-		default:
-		}
-		return false, nil
-	}}})
-	if err != nil {
-		b.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(b.Context())
+// idlePods starts workers with n pods that have been synced once, and tells what
+// each of them costs, without the pod itself.
+func idlePods(t testing.TB, n int) (w *Workers, pods []*v1.Pod, bytes float64, goroutines int) {
+	t.Helper()
+	w, err := New(Config{Syncer: SyncerFuncs{}})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
 	ran := make(chan error, 1)
 	go func() { ran <- w.Run(ctx) }()
-	b.Cleanup(func() {
+	t.Cleanup(func() {
 		cancel()
-		if err := <-ran; err != nil {
-			b.Error(err)
-		}
+		require.NoError(t, <-ran)
 	})
-	pods := make([]*v1.Pod, n)
+	pods = make([]*v1.Pod, n)
 	for i := range pods {
 		pods[i] = podOf(fmt.Sprint(i))
 	}
-	runtime.GC()
+	require.NoError(t, w.UpdatePod(create(podOf("first")))) // Run has begun once it is synced
+	w.awaitIdle("first")
 	var before, after runtime.MemStats
+	runtime.GC()
 	runtime.ReadMemStats(&before)
-	goroutines := runtime.NumGoroutine()
+	goroutines = runtime.NumGoroutine()
 	for _, pod := range pods {
-		if err := w.UpdatePod(create(pod)); err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(t, w.UpdatePod(create(pod)))
 	}
-	for range n {
-		<-synced
-	}
-	for busy := 1; busy > 0; runtime.Gosched() {
-		w.mu.Lock()
-		busy = len(w.running)
-		w.mu.Unlock()
+	for _, pod := range pods {
+		w.awaitIdle(pod.UID)
 	}
 	runtime.GC()
 	runtime.ReadMemStats(&after)
-	b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/float64(n), "B/idle-pod")
-	b.ReportMetric(float64(runtime.NumGoroutine()-goroutines), "goroutines-more")
-	return w, pods
+	runtime.KeepAlive(pods)
+	bytes = (float64(after.HeapAlloc) - float64(before.HeapAlloc)) / float64(n)
+	return w, pods, bytes, runtime.NumGoroutine() - goroutines
+}
+
+// awaitIdle waits until a pod has been synced.
+func (w *Workers) awaitIdle(uid types.UID) {
+	for w.State(uid).NextRetry.IsZero() {
+		runtime.Gosched()
+	}
+}
+
+// An idle pod has no goroutine and costs at most 2 KiB.
+func TestIdlePodIsCheap(t *testing.T) {
+	_, _, bytes, goroutines := idlePods(t, 10_000)
+	t.Logf("%.0f bytes per idle pod", bytes)
+	require.Less(t, bytes, 2048.0)
+	require.Less(t, goroutines, 50, "a few that have just ended")
 }
 
 func BenchmarkUpdatePod10k(b *testing.B) {
-	w, pods := idle(b, 10_000)
+	w, pods, bytes, _ := idlePods(b, 10_000)
 	i := 0
 	for b.Loop() {
 		if err := w.UpdatePod(Update{Type: UpdateSync, Pod: pods[i%len(pods)]}); err != nil {
@@ -71,22 +72,25 @@ func BenchmarkUpdatePod10k(b *testing.B) {
 		}
 		i++
 	}
+	b.ReportMetric(bytes, "B/idle-pod")
 }
 
 func BenchmarkState10k(b *testing.B) {
-	w, pods := idle(b, 10_000)
+	w, pods, bytes, _ := idlePods(b, 10_000)
 	for b.Loop() {
 		if w.State(pods[7].UID).TerminationRequested() {
 			b.Fatal("unexpected")
 		}
 	}
+	b.ReportMetric(bytes, "B/idle-pod")
 }
 
 func BenchmarkSyncKnownPods10k(b *testing.B) {
-	w, pods := idle(b, 10_000)
+	w, pods, bytes, _ := idlePods(b, 10_000)
 	for b.Loop() {
 		w.SyncKnownPods(pods)
 	}
+	b.ReportMetric(bytes, "B/idle-pod")
 }
 
 func BenchmarkMachineCycle(b *testing.B) {

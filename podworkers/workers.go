@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"time"
@@ -353,7 +354,7 @@ func (w *Workers) tellAll() {
 func (w *Workers) tell(n note) {
 	defer func() {
 		if v := recover(); v != nil {
-			w.log.Error("A callback of Config panicked", "panic", v)
+			w.log.Error("A callback of Config panicked", "panic", v, "stack", string(debug.Stack()))
 		}
 	}()
 	if n.due != "" {
