@@ -23,7 +23,8 @@
 //	PODWRIGHT_TESTBED          id of this run; processes that carry it end with the run
 //	TMPDIR                     a folder of the run, deleted with it, mounts included
 //
-// Go tests read them through package tb.
+// Go tests read them through package tb, which also sees to it that the test
+// binaries of go test ./... use the runtimes one after the other.
 //
 // # Control endpoint
 //
@@ -34,15 +35,17 @@
 // # What a run touches
 //
 // Everything lies in one temporary folder: root, state, sockets, network
-// namespaces, logs. Outside of it there are a bridge and a subnet per runtime,
-// cgroups (below /k8s.io unless a pod names a parent), NAT rules for host ports
-// where iptables works, and shim sockets in /run/containerd/s. All go at the
-// end, also when the command crashed, on Ctrl-C, and, by a watchdog process, on
-// kill -9. Only net.ipv4.ip_forward, which the bridge plugin turns on, stays.
-// Several testbeds can run at the same time.
+// namespaces, and the runtimes' logs, unless -logs DIR asks to keep those.
+// Outside of it there are a bridge and a subnet per runtime, cgroups (below
+// /k8s.io unless a pod names a parent), NAT rules for host ports where iptables
+// works, and shim sockets in /run/containerd/s. All go at the end, also when the
+// command crashed, on Ctrl-C, and, by a watchdog process, on kill -9; if that
+// was killed too, at the next start. Only net.ipv4.ip_forward, which the bridge
+// plugin turns on, stays. Several testbeds can run at the same time.
 //
 // Programs are kept in the user's cache folder, below podwright-testbed.
-// Debian packages are unpacked there and not installed, except gcc and iptables.
+// Debian packages are unpacked there and not installed, so no service starts and
+// nothing is replaced; only gcc and iptables are installed where they are missing.
 //
 // # Exit code
 //

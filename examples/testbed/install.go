@@ -41,6 +41,9 @@ func (in installer) ensure(ctx context.Context) (tools, error) {
 		return t, nil
 	}
 	err := in.cache.locked(ctx, "install", func() error {
+		if err := in.removeUnfinished(); err != nil {
+			return err
+		}
 		if err := in.packages(ctx); err != nil {
 			in.report.line("going on without: %v", err)
 		}
@@ -66,7 +69,7 @@ func (in installer) find() (tools, error) {
 	if t.containerd2, err = lookPath("containerd", in.containerd2Dir()); err != nil {
 		errs = append(errs, fmt.Errorf("containerd 2: %w", err))
 	}
-	if t.runc, err = lookPath("runc", in.searchPath()); err != nil {
+	if t.runc, err = lookPath("runc", in.searchPath("runc")); err != nil {
 		errs = append(errs, err)
 	}
 	if t.busybox, err = in.findBusybox(); err != nil {
@@ -81,16 +84,36 @@ func (in installer) find() (tools, error) {
 	return t, errors.Join(errs...)
 }
 
-func (in installer) debDir() string         { return in.cache.path("debian") }
-func (in installer) containerd2Dir() string { return in.cache.path("containerd-" + containerdV2) }
+// unpacked is the root folder of a Debian package in the cache.
+func (in installer) unpacked(pkg string) string { return in.cache.path("debian", pkg) }
+func (in installer) containerd2Dir() string     { return in.cache.path("containerd-" + containerdV2) }
 
-// searchPath is the system's folders, then those of the unpacked packages.
-func (in installer) searchPath() string {
-	return systemPath + ":" + filepath.Join(in.debDir(), "usr/sbin") + ":" + filepath.Join(in.debDir(), "usr/bin")
+// removeUnfinished takes away what an install that was killed left half done:
+// a folder gets its final name only when it is complete.
+func (in installer) removeUnfinished() error {
+	paths, err := filepath.Glob(in.cache.path("install-*"))
+	if err != nil {
+		return err
+	}
+	for _, path := range paths {
+		if strings.HasSuffix(path, ".lock") {
+			continue
+		}
+		if err := os.RemoveAll(path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// searchPath is the system's folders, then those of an unpacked package.
+func (in installer) searchPath(pkg string) string {
+	root := in.unpacked(pkg)
+	return systemPath + ":" + filepath.Join(root, "usr/sbin") + ":" + filepath.Join(root, "usr/bin")
 }
 
 func (in installer) findContainerd1() (string, error) {
-	for dir := range strings.SplitSeq(in.searchPath(), ":") {
+	for dir := range strings.SplitSeq(in.searchPath("containerd"), ":") {
 		bin, err := lookPath("containerd", dir)
 		if err != nil {
 			continue
@@ -114,7 +137,7 @@ func isContainerd1(out string) bool {
 }
 
 func (in installer) findBusybox() (string, error) {
-	for _, root := range []string{"/", "/usr", in.debDir(), filepath.Join(in.debDir(), "usr")} {
+	for _, root := range []string{"/", "/usr", in.unpacked("busybox-static"), filepath.Join(in.unpacked("busybox-static"), "usr")} {
 		bin := filepath.Join(root, "bin/busybox")
 		if isStatic(bin) {
 			return bin, nil
@@ -138,7 +161,7 @@ func isStatic(path string) bool {
 }
 
 func (in installer) findCNI() (string, error) {
-	for _, dir := range []string{"/usr/lib/cni", "/opt/cni/bin", filepath.Join(in.debDir(), "usr/lib/cni")} {
+	for _, dir := range []string{"/usr/lib/cni", "/opt/cni/bin", filepath.Join(in.unpacked("containernetworking-plugins"), "usr/lib/cni")} {
 		complete := true
 		for _, plugin := range []string{"bridge", "host-local", "loopback", "portmap"} {
 			if _, err := lookPath(plugin, dir); err != nil {
@@ -182,7 +205,7 @@ func (in installer) unpackDebs(ctx context.Context) error {
 	if _, err := in.findContainerd1(); err != nil {
 		missing = append(missing, "containerd")
 	}
-	if _, err := lookPath("runc", in.searchPath()); err != nil {
+	if _, err := lookPath("runc", in.searchPath("runc")); err != nil {
 		missing = append(missing, "runc")
 	}
 	if _, err := in.findCNI(); err != nil {
@@ -195,25 +218,39 @@ func (in installer) unpackDebs(ctx context.Context) error {
 		return nil
 	}
 	return in.report.step("download "+strings.Join(missing, " "), func() error {
-		tmp, err := os.MkdirTemp(in.cache.dir, "debs-")
-		if err != nil {
-			return err
-		}
-		defer os.RemoveAll(tmp)
-		if err := in.apt(ctx, tmp, append([]string{"download", "-q"}, missing...)...); err != nil {
-			return err
-		}
-		debs, err := filepath.Glob(filepath.Join(tmp, "*.deb"))
-		if err != nil {
-			return err
-		}
-		for _, deb := range debs {
-			if err := runQuiet(exec.CommandContext(ctx, "dpkg-deb", "-x", deb, in.debDir())); err != nil {
-				return err
-			}
-		}
-		return nil
+		return in.download(ctx, missing)
 	})
+}
+
+func (in installer) download(ctx context.Context, packages []string) error {
+	tmp, err := os.MkdirTemp(in.cache.dir, "install-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(tmp)
+	if err := in.apt(ctx, tmp, append([]string{"download", "-q"}, packages...)...); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(in.cache.path("debian"), 0o755); err != nil {
+		return err
+	}
+	for _, pkg := range packages {
+		debs, err := filepath.Glob(filepath.Join(tmp, pkg+"_*.deb"))
+		if err != nil || len(debs) != 1 {
+			return fmt.Errorf("apt-get download %s: got %d files", pkg, len(debs))
+		}
+		root := filepath.Join(tmp, pkg)
+		if err := runQuiet(exec.CommandContext(ctx, "dpkg-deb", "-x", debs[0], root)); err != nil {
+			return err
+		}
+		if err := os.RemoveAll(in.unpacked(pkg)); err != nil {
+			return err
+		}
+		if err := os.Rename(root, in.unpacked(pkg)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // apt runs apt-get, and once more with fresh package lists where that fails.
@@ -245,7 +282,7 @@ func (in installer) goInstall(ctx context.Context) error {
 		return nil
 	}
 	return in.report.step("go install containerd "+containerdV2, func() error {
-		tmp, err := os.MkdirTemp(in.cache.dir, "gobin-")
+		tmp, err := os.MkdirTemp(in.cache.dir, "install-")
 		if err != nil {
 			return err
 		}

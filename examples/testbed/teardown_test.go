@@ -74,11 +74,17 @@ func leavePod(t *testing.T, c *criConn, images tb.ImageNames, name string) {
 // testbedRun is a testbed under test, with its command at work.
 type testbedRun struct {
 	cmd    *exec.Cmd
-	stderr *bytes.Buffer
+	log    string // file with its stderr; a pipe would be held open by orphans
 	cache  cache
 	run    record
 	own    owner
 	others []string // paths outside of the folder that belong to it
+}
+
+func (r *testbedRun) stderr(t *testing.T) string {
+	text, err := os.ReadFile(r.log)
+	require.NoError(t, err)
+	return string(text)
 }
 
 func buildTestbed(t *testing.T) string {
@@ -98,11 +104,13 @@ func buildTestbed(t *testing.T) string {
 func holdTestbed(t *testing.T, bin, how string) *testbedRun {
 	self, err := os.Executable()
 	require.NoError(t, err)
-	r := &testbedRun{stderr: new(bytes.Buffer)}
+	stderr, err := os.CreateTemp(t.TempDir(), "")
+	require.NoError(t, err)
+	defer stderr.Close()
+	r := &testbedRun{log: stderr.Name()}
 	r.cmd = exec.Command(bin, "--", self, "-test.run=^TestHold$")
 	r.cmd.Env = append(withoutOurs(os.Environ()), holdVar+"="+how)
-	r.cmd.Stderr = r.stderr
-	r.cmd.WaitDelay = 5 * time.Second
+	r.cmd.Stderr = stderr
 	out, err := r.cmd.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, r.cmd.Start())
@@ -119,7 +127,7 @@ func holdTestbed(t *testing.T, bin, how string) *testbedRun {
 			id = ""
 		}
 	}
-	require.NotEmpty(t, id, r.stderr)
+	require.NotEmpty(t, id, r.stderr(t))
 	r.cache, err = openCache()
 	require.NoError(t, err)
 	r.run, err = r.cache.load(id)
@@ -142,7 +150,7 @@ func holdTestbed(t *testing.T, bin, how string) *testbedRun {
 
 // requireGone looks for all that the run had made.
 func (r *testbedRun) requireGone(t *testing.T) {
-	require.Empty(t, sweeper{cache: r.cache, run: r.run}.left(r.own), r.stderr)
+	require.Empty(t, sweeper{cache: r.cache, run: r.run}.left(r.own), r.stderr(t))
 	for _, path := range append(r.others, r.cache.recordPath(r.run.ID)) {
 		require.NoFileExists(t, path)
 	}
@@ -158,37 +166,52 @@ func (r *testbedRun) requireGone(t *testing.T) {
 	}
 }
 
-func TestCommandEndsWithPodsLeft(t *testing.T) {
-	r := holdTestbed(t, buildTestbed(t), "end")
-	require.NoError(t, r.cmd.Wait(), r.stderr)
-	require.Contains(t, r.stderr.String(), "nothing left behind")
+// TestNothingLeft ends testbeds in every way there is. It starts them inside of
+// the one that it runs in, so it also shows that two do not disturb each other.
+func TestNothingLeft(t *testing.T) {
+	bin := buildTestbed(t)
+	for name, end := range map[string]func(*testing.T, string){
+		"command ends with pods left":    commandEndsWithPodsLeft,
+		"interrupt delivered twice":      interruptDeliveredTwice,
+		"second interrupt kills command": secondInterruptKillsCommand,
+		"killed":                         killed,
+		"killed with watchdog":           killedWithWatchdog,
+		"interrupt during set-up":        interruptDuringSetUp,
+	} {
+		t.Run(name, func(t *testing.T) { end(t, bin) })
+	}
 }
 
-func TestInterruptDeliveredTwice(t *testing.T) {
-	r := holdTestbed(t, buildTestbed(t), "signal")
+func commandEndsWithPodsLeft(t *testing.T, bin string) {
+	r := holdTestbed(t, bin, "end")
+	require.NoError(t, r.cmd.Wait(), r.stderr(t))
+	require.Contains(t, r.stderr(t), "nothing left behind")
+}
+
+func interruptDeliveredTwice(t *testing.T, bin string) {
+	r := holdTestbed(t, bin, "signal")
 	require.NoError(t, r.cmd.Process.Signal(syscall.SIGINT))
 	require.NoError(t, r.cmd.Process.Signal(syscall.SIGINT))
-	require.NoError(t, r.cmd.Wait(), r.stderr)
-	require.NotContains(t, r.stderr.String(), "killing the command")
-	require.Contains(t, r.stderr.String(), "nothing left behind")
+	require.NoError(t, r.cmd.Wait(), r.stderr(t))
+	require.NotContains(t, r.stderr(t), "killing the command")
+	require.Contains(t, r.stderr(t), "nothing left behind")
 	r.requireGone(t)
 }
 
-func TestSecondInterruptKillsCommand(t *testing.T) {
-	r := holdTestbed(t, buildTestbed(t), "ignore")
+func secondInterruptKillsCommand(t *testing.T, bin string) {
+	r := holdTestbed(t, bin, "ignore")
 	require.NoError(t, r.cmd.Process.Signal(syscall.SIGTERM))
 	time.Sleep(sameSignal + 200*time.Millisecond)
 	require.NoError(t, r.cmd.Process.Signal(syscall.SIGTERM))
 	require.Error(t, r.cmd.Wait())
-	require.Equal(t, 128+9, r.cmd.ProcessState.ExitCode(), r.stderr)
-	require.Contains(t, r.stderr.String(), "nothing left behind")
+	require.Equal(t, 128+9, r.cmd.ProcessState.ExitCode(), r.stderr(t))
+	require.Contains(t, r.stderr(t), "nothing left behind")
 	r.requireGone(t)
 }
 
-// TestKilled shows that the watchdog cleans up after a kill -9, whatever state
+// killed shows that the watchdog cleans up after a kill -9, whatever state
 // the runtimes were in.
-func TestKilled(t *testing.T) {
-	bin := buildTestbed(t)
+func killed(t *testing.T, bin string) {
 	for _, verb := range []string{"", "pause", "kill", "stop"} {
 		t.Run("runtimes "+verb, func(t *testing.T) {
 			r := holdTestbed(t, bin, "ignore")
@@ -200,17 +223,16 @@ func TestKilled(t *testing.T) {
 			require.NoError(t, r.cmd.Process.Kill())
 			require.Eventually(t, func() bool { return !alive(r.run.Watchdog) }, 30*time.Second, 20*time.Millisecond)
 			require.Error(t, r.cmd.Wait())
-			require.Contains(t, r.stderr.String(), "testbed was killed; cleaned up after it")
-			require.Contains(t, r.stderr.String(), "nothing left behind")
+			require.Contains(t, r.stderr(t), "testbed was killed; cleaned up after it")
+			require.Contains(t, r.stderr(t), "nothing left behind")
 			r.requireGone(t)
 		})
 	}
 }
 
-// TestKilledWithWatchdog shows that the next start cleans up where nobody was
+// killedWithWatchdog shows that the next start cleans up where nobody was
 // left to.
-func TestKilledWithWatchdog(t *testing.T) {
-	bin := buildTestbed(t)
+func killedWithWatchdog(t *testing.T, bin string) {
 	r := holdTestbed(t, bin, "ignore")
 	require.NoError(t, syscall.Kill(r.run.Watchdog.PID, syscall.SIGKILL))
 	require.NoError(t, r.cmd.Process.Kill())
@@ -227,8 +249,7 @@ func TestKilledWithWatchdog(t *testing.T) {
 	r.requireGone(t)
 }
 
-func TestInterruptDuringSetUp(t *testing.T) {
-	bin := buildTestbed(t)
+func interruptDuringSetUp(t *testing.T, bin string) {
 	for _, after := range []time.Duration{10 * time.Millisecond, 150 * time.Millisecond, 400 * time.Millisecond, 700 * time.Millisecond} {
 		cmd := exec.CommandContext(t.Context(), bin, "--", "sleep", "60")
 		cmd.Env = withoutOurs(os.Environ())
