@@ -1,0 +1,336 @@
+package syncloop
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/internal/podfacts"
+	"github.com/podwright/podwright/podworkers"
+)
+
+// Workers is what the default handler needs of the pod workers;
+// *podworkers.Workers has it. No method blocks.
+//
+// If the workers also have a method Forget(types.UID) bool, which drops a finished
+// worker that was asked to restart, pods of ready sources can restart under their
+// old UID while other sources are not ready.
+type Workers interface {
+	UpdatePod(podworkers.Update) error
+	SyncKnownPods(desired []*v1.Pod) map[types.UID]podworkers.KnownPod
+	State(uid types.UID) podworkers.PodState
+	MirrorTerminating(fullName string) bool
+}
+
+// SourceReadiness tells which sources of pods have been heard and handled; the
+// Merger of package podsource has it.
+type SourceReadiness interface {
+	Ready() bool
+	SourceReady(source string) bool
+}
+
+// Rejection is why a pod was not admitted.
+type Rejection struct {
+	// Reason is one word in CamelCase, Message a sentence.
+	Reason, Message string
+}
+
+// HandlerConfig configures a DefaultHandler. Only Workers is required.
+type HandlerConfig struct {
+	// Workers act on the pods. Required.
+	Workers Workers
+	// Sources tells whether it is known which pods should be there. nil means
+	// that it always is.
+	Sources SourceReadiness
+	// PerSource lets pods of a ready source be removed, and restarted under
+	// their old UID, while other sources are not ready. By default that waits for
+	// all of them. Cleaning up what cannot be attributed to a source always does.
+	PerSource bool
+
+	// Admit decides whether a new pod may start, given the other active pods:
+	// those that hold resources or are about to, pods deleted by force included
+	// while they still terminate. nil admits every pod.
+	Admit func(pod *v1.Pod, active []*v1.Pod) *Rejection
+	// OnReject is told about a pod that was not admitted; it records that the
+	// pod has failed. The pod never reaches a worker, except to be torn down when
+	// it is deleted. nil tells nobody.
+	OnReject func(pod *v1.Pod, why Rejection)
+	// Phase returns the newest phase known of a pod, which may be ahead of the
+	// one in its status. nil means the one in its status.
+	Phase func(pod *v1.Pod) v1.PodPhase
+	// RemoveGrace returns the grace period, in seconds, of a pod that its source
+	// does not have any more: a manifest deleted, or a pod deleted by force. nil,
+	// and a nil answer, mean the pod's own.
+	RemoveGrace func(pod *v1.Pod) *int64
+	// Prune removes dead containers of a pod that are not needed any more: all
+	// of them, or all but the latest ones. It hands the work on and does not
+	// block. nil removes none.
+	Prune func(ctx context.Context, uid types.UID, all bool)
+
+	// RuntimePods lists what the runtime has, exited pods included, looked up
+	// after the call began. It is called at most once per housekeeping. nil
+	// means that nothing is left over from elsewhere.
+	RuntimePods func(ctx context.Context) ([]podworkers.Orphan, error)
+	// Cleaners run in each housekeeping, in order, after the workers were told
+	// which pods are desired and before pods restart and leftovers are killed.
+	Cleaners []Cleaner
+	// FinalCleaners run after that.
+	FinalCleaners []Cleaner
+
+	// Logger receives what a person should know. nil discards.
+	Logger *slog.Logger
+}
+
+// DefaultHandler is the usual Handler: it keeps the desired pods, admits new
+// ones, and tells the workers. Use NewHandler.
+type DefaultHandler struct {
+	cfg     HandlerConfig
+	desired Desired
+
+	// rejected are the desired pods that were not admitted; leaving are the pods
+	// that are not desired any more and may still have a worker. The loop writes
+	// them, others read.
+	mu       sync.Mutex
+	rejected map[types.UID]bool
+	leaving  map[types.UID]*v1.Pod
+	cleaned  []CleanerStatus
+}
+
+var _ Handler = (*DefaultHandler)(nil)
+
+// NewHandler returns a DefaultHandler.
+func NewHandler(cfg HandlerConfig) (*DefaultHandler, error) {
+	if cfg.Workers == nil {
+		return nil, errors.New("syncloop: HandlerConfig.Workers is required")
+	}
+	for _, c := range slices.Concat(cfg.Cleaners, cfg.FinalCleaners) {
+		if c.Name == "" || c.Clean == nil {
+			return nil, errors.New("syncloop: HandlerConfig.Cleaners: each needs a Name and a Clean function")
+		}
+	}
+	if cfg.Sources == nil {
+		cfg.Sources = alwaysReady{}
+	}
+	if cfg.Admit == nil {
+		cfg.Admit = func(*v1.Pod, []*v1.Pod) *Rejection { return nil }
+	}
+	if cfg.OnReject == nil {
+		cfg.OnReject = func(*v1.Pod, Rejection) {}
+	}
+	if cfg.Phase == nil {
+		cfg.Phase = func(pod *v1.Pod) v1.PodPhase { return pod.Status.Phase }
+	}
+	if cfg.RemoveGrace == nil {
+		cfg.RemoveGrace = func(*v1.Pod) *int64 { return nil }
+	}
+	if cfg.Prune == nil {
+		cfg.Prune = func(context.Context, types.UID, bool) {}
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &DefaultHandler{cfg: cfg, rejected: map[types.UID]bool{}, leaving: map[types.UID]*v1.Pod{}}, nil
+}
+
+type alwaysReady struct{}
+
+func (alwaysReady) Ready() bool             { return true }
+func (alwaysReady) SourceReady(string) bool { return true }
+
+// Desired returns the index of the desired pods.
+func (h *DefaultHandler) Desired() *Desired { return &h.desired }
+
+// HandlePodAdditions stores new pods, admits them in the order of their creation,
+// and gives the admitted ones to the workers.
+func (h *DefaultHandler) HandlePodAdditions(_ context.Context, pods []*v1.Pod) {
+	pods = slices.Clone(pods)
+	slices.SortStableFunc(pods, func(a, b *v1.Pod) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
+	for _, pod := range pods {
+		h.desired.Set(pod)
+		if podfacts.IsMirror(pod) {
+			h.syncStaticOf(pod)
+			continue
+		}
+		h.returned(pod.UID)
+		if h.admit(pod) {
+			h.update(podworkers.Update{Type: podworkers.UpdateCreate, Pod: pod})
+		}
+	}
+}
+
+// HandlePodUpdates passes changed pods on to their workers. There is no second
+// admission; a pod that was not admitted is passed on only to be torn down.
+func (h *DefaultHandler) HandlePodUpdates(_ context.Context, pods []*v1.Pod) {
+	for _, pod := range pods {
+		h.desired.Set(pod)
+		switch {
+		case podfacts.IsMirror(pod):
+			h.syncStaticOf(pod)
+		case pod.DeletionTimestamp == nil && h.outside(pod.UID):
+		default:
+			h.update(podworkers.Update{Type: podworkers.UpdateUpdate, Pod: pod})
+		}
+	}
+}
+
+// HandlePodRemoves forgets pods and has them killed, if it is certain that they
+// are not wanted. If not, housekeeping does it later.
+func (h *DefaultHandler) HandlePodRemoves(_ context.Context, pods []*v1.Pod) {
+	for _, pod := range pods {
+		h.desired.Remove(pod)
+		if podfacts.IsMirror(pod) {
+			h.syncStaticOf(pod)
+			continue
+		}
+		outside := h.outside(pod.UID)
+		h.left(pod)
+		switch {
+		case outside:
+		case !h.mayRemove(pod):
+			h.cfg.Logger.Info("pod is gone from its source; killing it waits for the other sources", podAttrs(pod)...)
+		default:
+			h.update(podworkers.Update{Type: podworkers.UpdateKill, Pod: pod,
+				Kill: &podworkers.KillOptions{GracePeriodSeconds: h.cfg.RemoveGrace(pod)}})
+		}
+	}
+}
+
+// HandlePodReconcile stores pods of which only the status changed. A pod whose
+// Ready condition does not follow its readiness gates is synced, and the dead
+// containers of an evicted pod are pruned.
+func (h *DefaultHandler) HandlePodReconcile(ctx context.Context, pods []*v1.Pod) {
+	for _, pod := range pods {
+		h.desired.Set(pod)
+		if podfacts.IsMirror(pod) || h.outside(pod.UID) {
+			continue
+		}
+		if readyIsStale(pod) {
+			h.update(podworkers.Update{Type: podworkers.UpdateSync, Pod: pod})
+		}
+		if pod.Status.Phase == v1.PodFailed && pod.Status.Reason == "Evicted" {
+			h.prune(ctx, pod.UID)
+		}
+	}
+}
+
+// HandlePodSyncs makes workers look at their pods again.
+func (h *DefaultHandler) HandlePodSyncs(ctx context.Context, syncs []Sync) {
+	for _, s := range syncs {
+		uid := h.desired.Translate(s.UID)
+		if s.Kinds.Has(ContainerDied) {
+			h.prune(ctx, uid)
+		}
+		switch pod := h.desired.Get(uid); {
+		case pod == nil:
+			h.syncLeaving(uid, s.Kinds)
+		case !h.outside(uid):
+			h.update(podworkers.Update{Type: podworkers.UpdateSync, Pod: pod})
+		}
+	}
+}
+
+// syncLeaving repeats the termination of a pod that is not desired any more,
+// when it is due: before all sources are ready no housekeeping does.
+func (h *DefaultHandler) syncLeaving(uid types.UID, kinds Kinds) {
+	h.mu.Lock()
+	pod := h.leaving[uid]
+	h.mu.Unlock()
+	if pod != nil && kinds.Has(SyncDue) && h.cfg.Workers.State(uid).TerminationRequested() {
+		h.update(podworkers.Update{Type: podworkers.UpdateSync, Pod: pod})
+	}
+}
+
+// syncStaticOf makes the static pod of a mirror pod sync, which repairs or
+// replaces the mirror.
+func (h *DefaultHandler) syncStaticOf(mirror *v1.Pod) {
+	pod := h.desired.ByName(mirror.Namespace, mirror.Name)
+	if pod == nil || !podfacts.IsStatic(pod) || h.outside(pod.UID) {
+		return
+	}
+	h.update(podworkers.Update{Type: podworkers.UpdateUpdate, Pod: pod})
+}
+
+// update passes an update on, with the pod's present mirror pod.
+func (h *DefaultHandler) update(u podworkers.Update) bool {
+	if u.Pod != nil {
+		u.MirrorPod = h.desired.MirrorOf(u.Pod)
+	}
+	if u.StartTime.IsZero() {
+		u.StartTime = time.Now()
+	}
+	err := h.cfg.Workers.UpdatePod(u)
+	if err == nil {
+		return true
+	}
+	if !errors.Is(err, podworkers.ErrAgentStopping) {
+		attrs := []any{"err", err, "update", string(u.Type)}
+		if u.Pod != nil {
+			attrs = append(attrs, podAttrs(u.Pod)...)
+		} else if u.Orphan != nil {
+			attrs = append(attrs, "namespace", u.Orphan.Namespace, "pod", u.Orphan.Name, "uid", u.Orphan.UID)
+		}
+		h.cfg.Logger.Error("the workers refused an update", attrs...)
+	}
+	return false
+}
+
+// prune has the dead containers of a pod removed: all of them once its content
+// is not needed and its exit codes are known.
+func (h *DefaultHandler) prune(ctx context.Context, uid types.UID) {
+	h.cfg.Prune(ctx, uid, h.cfg.Workers.State(uid).ContainersMayBeRemoved())
+}
+
+// mayRemove tells whether it is certain that a removed pod is not wanted.
+func (h *DefaultHandler) mayRemove(pod *v1.Pod) bool {
+	if h.cfg.PerSource {
+		return h.cfg.Sources.SourceReady(pod.Annotations[podfacts.ConfigSource])
+	}
+	return h.cfg.Sources.Ready()
+}
+
+// returned notes that a pod is desired, perhaps again.
+func (h *DefaultHandler) returned(uid types.UID) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.leaving, uid)
+	delete(h.rejected, uid)
+}
+
+// left notes that a pod is not desired any more.
+func (h *DefaultHandler) left(pod *v1.Pod) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.rejected, pod.UID)
+	h.leaving[pod.UID] = pod
+}
+
+func podAttrs(pod *v1.Pod) []any {
+	return []any{"namespace", pod.Namespace, "pod", pod.Name, "uid", pod.UID}
+}
+
+// readyIsStale tells whether the Ready condition of a pod with readiness gates
+// says something else than its gates and containers.
+func readyIsStale(pod *v1.Pod) bool {
+	if len(pod.Spec.ReadinessGates) == 0 {
+		return false
+	}
+	isTrue := func(kind v1.PodConditionType) bool {
+		for _, c := range pod.Status.Conditions {
+			if c.Type == kind {
+				return c.Status == v1.ConditionTrue
+			}
+		}
+		return false
+	}
+	ready := isTrue(v1.ContainersReady)
+	for _, gate := range pod.Spec.ReadinessGates {
+		ready = ready && isTrue(gate.ConditionType)
+	}
+	return ready != isTrue(v1.PodReady)
+}
