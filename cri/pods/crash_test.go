@@ -52,7 +52,7 @@ func TestCrashWhileReplacing(t *testing.T) {
 			pod := testPod("a", "b")
 			status := h.mustSync(pod)
 			if n%2 == 0 {
-				require.NoError(t, h.runtime.Runtime.StopPodSandbox(t.Context(), status.Sandboxes[0].ID))
+				require.NoError(t, h.runtime.RuntimeService.StopPodSandbox(t.Context(), status.Sandboxes[0].ID))
 			}
 			pod.Spec.Containers[1].Image = "busybox:next"
 			seen := 0

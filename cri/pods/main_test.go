@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/fake"
 	"github.com/podwright/podwright/cri/images"
 	"github.com/podwright/podwright/pleg"
@@ -40,7 +41,7 @@ func (p *presentImages) Ensure(ctx context.Context, r images.Request) (images.Im
 // recorder is a fake runtime that writes down the calls that change something,
 // and can lose the answer of one: the effect is there, the caller sees an error.
 type recorder struct {
-	*fake.Runtime
+	cri.RuntimeService
 	mu     sync.Mutex
 	calls  []string
 	before func(ctx context.Context, call, target string) error
@@ -75,7 +76,7 @@ func (r *recorder) take() []string {
 }
 
 func (r *recorder) name(ctx context.Context, id string) string {
-	response, err := r.Runtime.ContainerStatus(ctx, id, false)
+	response, err := r.RuntimeService.ContainerStatus(ctx, id, false)
 	if err != nil {
 		return "?"
 	}
@@ -85,40 +86,40 @@ func (r *recorder) name(ctx context.Context, id string) string {
 func (r *recorder) RunPodSandbox(ctx context.Context, config *runtimeapi.PodSandboxConfig, handler string) (id string, err error) {
 	target := fmt.Sprintf("%s/%d", config.Metadata.Name, config.Metadata.Attempt)
 	err = r.around(ctx, "RunPodSandbox", target, func() (err error) {
-		id, err = r.Runtime.RunPodSandbox(ctx, config, handler)
+		id, err = r.RuntimeService.RunPodSandbox(ctx, config, handler)
 		return err
 	})
 	return id, err
 }
 
 func (r *recorder) StopPodSandbox(ctx context.Context, id string) error {
-	return r.around(ctx, "StopPodSandbox", "", func() error { return r.Runtime.StopPodSandbox(ctx, id) })
+	return r.around(ctx, "StopPodSandbox", "", func() error { return r.RuntimeService.StopPodSandbox(ctx, id) })
 }
 
 func (r *recorder) RemovePodSandbox(ctx context.Context, id string) error {
-	return r.around(ctx, "RemovePodSandbox", "", func() error { return r.Runtime.RemovePodSandbox(ctx, id) })
+	return r.around(ctx, "RemovePodSandbox", "", func() error { return r.RuntimeService.RemovePodSandbox(ctx, id) })
 }
 
 func (r *recorder) CreateContainer(ctx context.Context, sandbox string, config *runtimeapi.ContainerConfig, sandboxConfig *runtimeapi.PodSandboxConfig) (id string, err error) {
 	target := fmt.Sprintf("%s/%d", config.Metadata.Name, config.Metadata.Attempt)
 	err = r.around(ctx, "CreateContainer", target, func() (err error) {
-		id, err = r.Runtime.CreateContainer(ctx, sandbox, config, sandboxConfig)
+		id, err = r.RuntimeService.CreateContainer(ctx, sandbox, config, sandboxConfig)
 		return err
 	})
 	return id, err
 }
 
 func (r *recorder) StartContainer(ctx context.Context, id string) error {
-	return r.around(ctx, "StartContainer", r.name(ctx, id), func() error { return r.Runtime.StartContainer(ctx, id) })
+	return r.around(ctx, "StartContainer", r.name(ctx, id), func() error { return r.RuntimeService.StartContainer(ctx, id) })
 }
 
 func (r *recorder) StopContainer(ctx context.Context, id string, grace time.Duration) error {
 	target := fmt.Sprintf("%s %v", r.name(ctx, id), grace)
-	return r.around(ctx, "StopContainer", target, func() error { return r.Runtime.StopContainer(ctx, id, grace) })
+	return r.around(ctx, "StopContainer", target, func() error { return r.RuntimeService.StopContainer(ctx, id, grace) })
 }
 
 func (r *recorder) RemoveContainer(ctx context.Context, id string) error {
-	return r.around(ctx, "RemoveContainer", r.name(ctx, id), func() error { return r.Runtime.RemoveContainer(ctx, id) })
+	return r.around(ctx, "RemoveContainer", r.name(ctx, id), func() error { return r.RuntimeService.RemoveContainer(ctx, id) })
 }
 
 // harness is a Manager on a fake runtime in a temporary directory.
@@ -140,20 +141,27 @@ func newHarness(t *testing.T, cfg fake.Config) *harness {
 	rt, err := fake.New(cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, rt.Close()) })
-	h := &harness{t: t, dir: t.TempDir(), runtime: &recorder{Runtime: rt}, images: &presentImages{}}
+	present := &presentImages{}
+	h := harnessOn(t, rt, Config{RuntimeName: "fake", Images: present})
+	h.images = present
+	return h
+}
+
+// harnessOn is a harness on any runtime.
+func harnessOn(t *testing.T, rt cri.RuntimeService, cfg Config) *harness {
+	t.Helper()
+	h := &harness{t: t, dir: t.TempDir(), runtime: &recorder{RuntimeService: rt}, cfg: cfg}
 	require.NoError(t, os.WriteFile(filepath.Join(h.dir, "resolv.conf"), []byte("nameserver 10.0.0.1\nsearch example.org\n"), 0o600))
-	h.cfg = Config{
-		Runtime: h.runtime, Images: h.images, RuntimeName: "fake",
-		LogRoot: filepath.Join(h.dir, "pods"),
-		LinkDir: filepath.Join(h.dir, "containers"),
-		PodDir:  func(uid types.UID) string { return filepath.Join(h.dir, "kubelet", string(uid)) },
-		Node:    Node{Name: "node-1", IPs: []string{"192.0.2.1"}},
-		DNS:     DNS{HostResolver: filepath.Join(h.dir, "resolv.conf")},
-		Event: func(ref v1.ObjectReference, _, reason, _ string) {
-			h.mu.Lock()
-			defer h.mu.Unlock()
-			h.events = append(h.events, reason+" "+ref.FieldPath)
-		},
+	h.cfg.Runtime = h.runtime
+	h.cfg.LogRoot = filepath.Join(h.dir, "pods")
+	h.cfg.LinkDir = filepath.Join(h.dir, "containers")
+	h.cfg.PodDir = func(uid types.UID) string { return filepath.Join(h.dir, "kubelet", string(uid)) }
+	h.cfg.Node.Name, h.cfg.Node.IPs = "node-1", []string{"192.0.2.1"}
+	h.cfg.DNS.HostResolver = filepath.Join(h.dir, "resolv.conf")
+	h.cfg.Event = func(ref v1.ObjectReference, _, reason, _ string) {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.events = append(h.events, reason+" "+ref.FieldPath)
 	}
 	h.restart()
 	return h

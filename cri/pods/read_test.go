@@ -28,7 +28,7 @@ func TestListPods(t *testing.T) {
 	two.Name, two.UID = "db", "9f"
 	h.mustSync(one)
 	h.mustSync(two)
-	_, err := h.runtime.Runtime.RunPodSandbox(t.Context(), &runtimeapi.PodSandboxConfig{
+	_, err := h.runtime.RuntimeService.RunPodSandbox(t.Context(), &runtimeapi.PodSandboxConfig{
 		Metadata: &runtimeapi.PodSandboxMetadata{Name: "stranger", Namespace: "default", Uid: "x"},
 	}, "")
 	require.NoError(t, err)

@@ -61,7 +61,7 @@ func TestSandboxChanged(t *testing.T) {
 	h := newHarness(t, fake.Config{})
 	pod := testPod("a")
 	first := h.mustSync(pod)
-	require.NoError(t, h.runtime.Runtime.StopPodSandbox(t.Context(), first.Sandboxes[0].ID))
+	require.NoError(t, h.runtime.RuntimeService.StopPodSandbox(t.Context(), first.Sandboxes[0].ID))
 	h.takeEvents()
 	second := h.mustSync(pod)
 	require.Contains(t, h.takeEvents(), "SandboxChanged ")

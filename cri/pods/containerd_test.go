@@ -1,0 +1,261 @@
+package pods
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/cri"
+	"github.com/podwright/podwright/cri/images"
+	"github.com/podwright/podwright/pleg"
+)
+
+// The tests in this file need real runtimes: examples/testbed provides them and
+// sets the variables that say where they are.
+
+// onContainerd runs a test on each runtime.
+func onContainerd(t *testing.T, test func(t *testing.T, h *harness, pod *v1.Pod)) {
+	image := os.Getenv("PODWRIGHT_IMAGE_BUSYBOX")
+	for _, variable := range []string{"PODWRIGHT_CRI_V1", "PODWRIGHT_CRI_V2"} {
+		t.Run(variable, func(t *testing.T) {
+			endpoint := os.Getenv(variable)
+			if endpoint == "" || image == "" {
+				if os.Getenv("PODWRIGHT_REQUIRE_CRI") == "1" {
+					t.Fatalf("%s or PODWRIGHT_IMAGE_BUSYBOX is not set", variable)
+				}
+				t.Skip("needs a container runtime: go run ./examples/testbed -- go test ./cri/pods/...")
+			}
+			h := dial(t, endpoint)
+			pod := testPod("a", "b")
+			pod.UID = types.UID(strings.ToLower(rand.Text()))
+			pod.Name = "pods-test-" + string(pod.UID[:6])
+			for i := range pod.Spec.Containers {
+				pod.Spec.Containers[i].Image = image
+				pod.Spec.Containers[i].Command = []string{"sh", "-c", `trap "exit 0" TERM; while true; do sleep 0.1; done`}
+			}
+			t.Cleanup(func() { removeForGood(t, h, pod) })
+			test(t, h, pod)
+		})
+	}
+}
+
+func dial(t *testing.T, endpoint string) *harness {
+	t.Helper()
+	runtime, err := cri.DialRuntime(t.Context(), cri.ClientConfig{Endpoint: endpoint})
+	require.NoError(t, err)
+	service, err := cri.DialImages(t.Context(), cri.ClientConfig{Endpoint: endpoint})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, errors.Join(runtime.Close(), service.Close())) })
+	manager, err := images.New(images.Config{Service: service})
+	require.NoError(t, err)
+	return harnessOn(t, runtime, Config{RuntimeName: "containerd", Images: manager})
+}
+
+// removeForGood leaves nothing of a pod behind, whatever the test did.
+func removeForGood(t *testing.T, h *harness, pod *v1.Pod) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
+	defer cancel()
+	h.runtime.before, h.runtime.after = nil, nil
+	for range 2 { // a second time for what appeared in between
+		status, err := h.m.PodStatus(ctx, pod.UID)
+		require.NoError(t, err)
+		result := h.m.KillPod(ctx, KillRequest{Status: status})
+		require.NoError(t, result.Err())
+		status, err = h.m.PodStatus(ctx, pod.UID)
+		require.NoError(t, err)
+		require.NoError(t, h.m.RemovePod(ctx, pod.UID, status))
+	}
+	status, err := h.m.PodStatus(ctx, pod.UID)
+	require.NoError(t, err)
+	require.True(t, status.Empty())
+	require.Empty(t, files(t, h.dir, "pods", "*"))
+	require.Empty(t, files(t, h.dir, "containers", "*"))
+}
+
+func TestContainerdLifecycle(t *testing.T) {
+	onContainerd(t, func(t *testing.T, h *harness, pod *v1.Pod) {
+		status := h.mustSync(pod)
+		require.Len(t, status.Running(), 2)
+		require.Len(t, status.IPs, 1)
+		require.Equal(t, pod.Name, status.Name)
+		a := status.Newest("a")
+		require.Equal(t, Hash(&pod.Spec.Containers[0]), a.Hash)
+		require.FileExists(t, a.LogPath)
+		require.Len(t, files(t, h.dir, "containers", "*"), 2)
+		list, err := h.m.ListPods(t.Context())
+		require.NoError(t, err)
+		found := false
+		for _, p := range list {
+			found = found || p.UID == pod.UID && len(p.Containers) == 2 && len(p.Sandboxes) == 1
+		}
+		require.True(t, found)
+		h.runtime.take()
+		h.mustSync(pod)
+		require.Empty(t, h.runtime.take())
+
+		h.kill(pod, nil)
+		status = h.status(pod)
+		require.True(t, status.Stopped())
+		require.Empty(t, status.IPs)
+		require.Zero(t, status.Newest("a").ExitCode, "SIGTERM was handled")
+		require.False(t, status.Newest("a").FinishedAt.IsZero())
+	})
+}
+
+// C5, C7 and a sandbox that died by itself.
+func TestContainerdSandboxDies(t *testing.T) {
+	onContainerd(t, func(t *testing.T, h *harness, pod *v1.Pod) {
+		first := h.mustSync(pod)
+		require.NoError(t, h.runtime.RuntimeService.StopPodSandbox(t.Context(), first.Sandboxes[0].ID))
+		second := h.mustSync(pod)
+		require.EqualValues(t, 1, second.Sandboxes[0].Attempt)
+		require.Len(t, second.Running(), 2)
+		require.EqualValues(t, 1, second.Newest("a").RestartCount)
+		require.NoError(t, h.m.GarbageCollect(t.Context(), GCRequest{Policy: GCPolicy{KeepNone: true}}))
+		third := h.status(pod)
+		require.Len(t, third.Containers, 2)
+		require.NoError(t, h.m.GarbageCollect(t.Context(), GCRequest{}))
+		require.Len(t, h.status(pod).Sandboxes, 1)
+
+		pod.Spec.RestartPolicy = v1.RestartPolicyNever
+		require.NoError(t, h.runtime.RuntimeService.StopPodSandbox(t.Context(), second.Sandboxes[0].ID))
+		h.mustSync(pod)
+		require.True(t, h.status(pod).Stopped())
+	})
+}
+
+// A crash of the agent at each call of the runtime: one instance of each
+// container in the end.
+func TestContainerdCrashes(t *testing.T) {
+	onContainerd(t, func(t *testing.T, h *harness, pod *v1.Pod) {
+		for n := range 5 {
+			seen := 0
+			h.runtime.after = func(string, string) error {
+				if seen++; seen == n+1 {
+					return errLost
+				}
+				return nil
+			}
+			result := h.sync(pod)
+			require.ErrorIs(t, result.Err(), errLost)
+			h.runtime.after = nil
+			requireOneEach(t, h, pod)
+			removeForGood(t, h, pod)
+		}
+	})
+}
+
+// Exit codes, messages, logs, environment and security context of containers
+// that really ran; C20 for the first restart.
+func TestContainerdContainersSee(t *testing.T) {
+	onContainerd(t, func(t *testing.T, h *harness, pod *v1.Pod) {
+		pod.Spec.RestartPolicy = v1.RestartPolicyOnFailure
+		pod.Spec.SecurityContext = &v1.PodSecurityContext{RunAsUser: ptr(int64(1234)), RunAsGroup: ptr(int64(5678)), FSGroup: ptr(int64(99))}
+		a, b := &pod.Spec.Containers[0], &pod.Spec.Containers[1]
+		a.Env = []v1.EnvVar{
+			{Name: "IP", ValueFrom: &v1.EnvVarSource{FieldRef: &v1.ObjectFieldSelector{FieldPath: "status.podIP"}}},
+			{Name: "TEXT", Value: "ip=$(IP)"},
+		}
+		a.SecurityContext = &v1.SecurityContext{ReadOnlyRootFilesystem: ptr(true), Capabilities: &v1.Capabilities{Drop: []v1.Capability{"ALL"}}}
+		a.Resources.Limits = quantities("memory", "32Mi", "cpu", "500m")
+		a.Command = []string{"sh", "-c", `(echo "$TEXT"; id -u; id -g; hostname; touch /x 2>/dev/null && echo writable; echo arg=$0) > /dev/termination-log; exit 7`, "$(TEXT)"}
+		b.TerminationMessagePolicy = v1.TerminationMessageFallbackToLogsOnError
+		b.Command = []string{"sh", "-c", "echo from the log; exit 1"}
+		first := h.mustSync(pod)
+		waitExited(t, h, pod, 2)
+		got := h.status(pod)
+		ip := got.IPs[0]
+		require.Equal(t, fmt.Sprintf("ip=%s\n1234\n5678\n%s\narg=ip=%s\n", ip, pod.Name, ip), got.Newest("a").Message)
+		require.EqualValues(t, 7, got.Newest("a").ExitCode)
+		require.Equal(t, "from the log\n", got.Newest("b").Message)
+		log, err := os.ReadFile(first.Newest("b").LogPath)
+		require.NoError(t, err)
+		require.Contains(t, string(log), " stdout F from the log\n")
+
+		h.mustSync(pod) // the first restart comes at once
+		waitExited(t, h, pod, 4)
+		result := h.sync(pod)
+		require.False(t, notBefore(result.Err()).IsZero())
+		require.Equal(t, ReasonCrashLoopBackOff, h.m.StartFailures(pod.UID)["a"].Reason)
+		got = h.status(pod)
+		require.EqualValues(t, 1, got.Newest("a").RestartCount)
+		require.NoError(t, h.m.CleanDeadContainers(t.Context(), CleanRequest{Status: got}))
+		require.Len(t, h.status(pod).Containers, 2)
+		require.Equal(t, []string{"1.log"}, files(t, filepath.Dir(first.Newest("a").LogPath), "*"))
+	})
+}
+
+// A command that does not exist, and a container that ignores SIGTERM.
+func TestContainerdTrouble(t *testing.T) {
+	onContainerd(t, func(t *testing.T, h *harness, pod *v1.Pod) {
+		pod.Spec.Containers[0].Command = []string{"/does/not/exist"}
+		pod.Spec.Containers[1].Command = []string{"sh", "-c", `trap "" TERM; while true; do sleep 0.1; done`}
+		result := h.sync(pod)
+		require.Error(t, result.Err())
+		failure := h.m.StartFailures(pod.UID)["a"]
+		require.Equal(t, ReasonRunContainerError, failure.Reason)
+		require.NotContains(t, failure.Message, h.status(pod).Newest("a").ID.ID)
+		require.Len(t, h.status(pod).Running(), 1)
+
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		begin := time.Now()
+		result = h.m.KillPod(ctx, KillRequest{Pod: pod, Status: h.status(pod)})
+		require.Error(t, result.Err())
+		require.Equal(t, pleg.StateRunning, h.status(pod).Newest("b").State)
+		h.kill(pod, ptr(int64(1)))
+		require.Less(t, time.Since(begin), 10*time.Second, "the shorter grace counts")
+		require.True(t, h.status(pod).Stopped())
+		require.EqualValues(t, 137, h.status(pod).Newest("b").ExitCode)
+	})
+}
+
+// C50 in small: a new Manager takes over what another one started.
+func TestContainerdTakeover(t *testing.T) {
+	onContainerd(t, func(t *testing.T, h *harness, pod *v1.Pod) {
+		before := h.mustSync(pod)
+		h.restart()
+		h.runtime.take()
+		after := h.mustSync(pod)
+		require.Empty(t, h.runtime.take())
+		require.Equal(t, before.Containers, after.Containers)
+	})
+}
+
+// Events name the pod, where the runtime has events.
+func TestContainerdEvents(t *testing.T) {
+	onContainerd(t, func(t *testing.T, h *harness, pod *v1.Pod) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		seen := make(chan types.UID, 1000)
+		done := make(chan error, 1)
+		go func() { done <- h.m.PodEvents(ctx, func(uid types.UID) { seen <- uid }) }()
+		h.mustSync(pod)
+		deadline := time.After(20 * time.Second)
+		for {
+			select {
+			case err := <-done:
+				require.ErrorIs(t, err, pleg.ErrNoEvents)
+				return
+			case uid := <-seen:
+				if uid == pod.UID {
+					cancel()
+					<-done
+					return
+				}
+			case <-deadline:
+				t.Fatal("no event named the pod")
+			}
+		}
+	})
+}
