@@ -21,8 +21,13 @@ func Compute(in Input) Result {
 		ExtendedResourceClaimStatus:          b.api.ExtendedResourceClaimStatus,
 		NodeAllocatableResourceClaimStatuses: b.api.NodeAllocatableResourceClaimStatuses,
 	}
-	b.containerStatuses(&s)
-	b.decidePhase(&s)
+	b.decide(&s)
+	if b.restartAll && podfacts.IsTerminalPhase(s.Phase) {
+		// A pod that has just ended restarts nothing: its containers stay as
+		// they are.
+		b.restartAll = false
+		b.decide(&s)
+	}
 	restarting := b.conditions(&s)
 	b.addresses(&s)
 	return Result{
@@ -99,6 +104,25 @@ func (b *builder) qosClass() v1.PodQOSClass {
 	return podfacts.QOSClass(b.in.Pod)
 }
 
+func (b *builder) decide(s *v1.PodStatus) {
+	b.containerStatuses(s)
+	b.decidePhase(s)
+	b.otherConditions(s)
+	if b.in.Override == nil {
+		return
+	}
+	phase, reason, message := s.Phase, s.Reason, s.Message
+	b.in.Override(s)
+	if b.ended() {
+		s.Phase, s.Reason, s.Message = phase, reason, message
+	}
+}
+
+// ended tells that the pod's end has been reported.
+func (b *builder) ended() bool {
+	return podfacts.IsTerminalPhase(b.api.Phase) || podfacts.IsTerminalPhase(b.old.Phase)
+}
+
 // decidePhase sets phase, reason and message. An end, once reported, stays: the
 // API server's word counts first, then the previous status.
 func (b *builder) decidePhase(s *v1.PodStatus) {
@@ -106,17 +130,15 @@ func (b *builder) decidePhase(s *v1.PodStatus) {
 	if !b.observed() && b.old.Phase != "" {
 		s.Phase = b.old.Phase
 	}
-	ended := true
+	s.Reason, s.Message = "", ""
 	switch {
 	case podfacts.IsTerminalPhase(b.api.Phase):
 		s.Phase = b.api.Phase
 	case podfacts.IsTerminalPhase(b.old.Phase):
 		s.Phase = b.old.Phase
-	default:
-		ended = false
 	}
 	switch {
-	case b.in.Fail != nil && !ended:
+	case b.in.Fail != nil && !b.ended():
 		s.Phase, s.Reason, s.Message = v1.PodFailed, b.in.Fail.Reason, b.in.Fail.Message
 	case s.Phase == b.old.Phase:
 		s.Reason, s.Message = b.old.Reason, b.old.Message

@@ -39,23 +39,31 @@ func owned(t v1.PodConditionType) bool {
 	return false
 }
 
-// conditions fills the list: those of others, those that are passed on, then
-// those that are decided here. It returns whether all containers are still to
-// be started anew.
-func (b *builder) conditions(s *v1.PodStatus) (restartAll bool) {
+// otherConditions begins the list with the conditions of others and
+// DisruptionTarget.
+func (b *builder) otherConditions(s *v1.PodStatus) {
+	s.Conditions = nil
 	for _, c := range b.api.Conditions {
 		if !owned(c.Type) && c.Type != v1.DisruptionTarget {
 			s.Conditions = append(s.Conditions, c)
 		}
 	}
-	passOn := []v1.PodConditionType{v1.PodResizePending, v1.PodResizeInProgress, v1.DisruptionTarget}
-	if podfacts.IsTerminalPhase(s.Phase) {
-		passOn = passOn[2:] // what has ended is resized no more
+	b.passOn(s, v1.DisruptionTarget)
+}
+
+// passOn takes a condition over from the previous status.
+func (b *builder) passOn(s *v1.PodStatus, t v1.PodConditionType) {
+	if c := condition(b.old.Conditions, t); c != nil {
+		s.Conditions = append(s.Conditions, *c)
 	}
-	for _, t := range passOn {
-		if c := condition(b.old.Conditions, t); c != nil {
-			s.Conditions = append(s.Conditions, *c)
-		}
+}
+
+// conditions adds the node agent's own conditions. It returns whether all
+// containers are still to be started anew.
+func (b *builder) conditions(s *v1.PodStatus) (restartAll bool) {
+	if !podfacts.IsTerminalPhase(s.Phase) { // what has ended is resized no more
+		b.passOn(s, v1.PodResizePending)
+		b.passOn(s, v1.PodResizeInProgress)
 	}
 	if mayRestartAll(b.in.Pod) {
 		v := b.restartingAll(s.Phase)

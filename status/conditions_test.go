@@ -208,3 +208,20 @@ func TestForeignFieldsPass(t *testing.T) {
 	}})
 	require.Equal(t, "n", s.ResourceClaimStatuses[0].Name)
 }
+
+// An eviction's status function: phase, reason and what follows from them.
+func TestOverride(t *testing.T) {
+	in := Input{Pod: podOf(v1.RestartPolicyAlways, "c"), Observed: observe(running("c")), Previous: with(is(v1.PodResizePending, v1.ConditionTrue))}
+	in.Override = func(s *v1.PodStatus) {
+		s.Phase, s.Reason, s.Message = v1.PodFailed, "Evicted", "low on memory"
+		setCondition(s, 0, before, v1.PodCondition{Type: v1.DisruptionTarget, Status: v1.ConditionTrue, Reason: "TerminationByKubelet"}, nil)
+	}
+	s := compute(t, in)
+	require.Equal(t, [3]string{"Failed", "Evicted", "low on memory"}, [3]string{string(s.Phase), s.Reason, s.Message})
+	require.Equal(t, "True TerminationByKubelet", cond(s, v1.DisruptionTarget))
+	require.Equal(t, "False PodFailed", cond(s, v1.PodReady), "T19")
+	require.Equal(t, "absent", cond(s, v1.PodResizePending))
+	in.Previous = &v1.PodStatus{Phase: v1.PodSucceeded}
+	s = compute(t, in)
+	require.Equal(t, [2]string{"Succeeded", ""}, [2]string{string(s.Phase), s.Reason}, "what has succeeded is not evicted")
+}

@@ -24,6 +24,7 @@ const (
 // spec, the others by name.
 func (b *builder) containerStatuses(s *v1.PodStatus) {
 	spec := &b.in.Pod.Spec
+	s.InitContainerStatuses, s.ContainerStatuses, s.EphemeralContainerStatuses = nil, nil, nil
 	for i := range spec.InitContainers {
 		c, k := &spec.InitContainers[i], plainInit
 		if podfacts.IsSidecar(c) {
@@ -87,7 +88,7 @@ func (b *builder) unseen(c *v1.Container, k kind, old *v1.ContainerStatus) v1.Co
 		return *old.DeepCopy()
 	case old != nil && old.State.Waiting != nil && old.State.Waiting.Reason == ReasonRestartingAllContainers:
 		status.State = *old.State.DeepCopy()
-	case k == plainInit && b.regularRan:
+	case k == plainInit && b.regularRan && !b.restartAll:
 		// The record was lost, for example to garbage collection; that it ended
 		// well is certain.
 		status.State = v1.ContainerState{Terminated: &v1.ContainerStateTerminated{
@@ -133,7 +134,7 @@ func (b *builder) explainWait(c *v1.Container, k kind, status, old *v1.Container
 	}
 	ended := status.State.Terminated
 	gone := b.newest(c.Name) == nil
-	if k == plainInit && gone && b.regularRan && ended != nil {
+	if k == plainInit && gone && b.regularRan {
 		return // its work is done; the failure is an old one
 	}
 	if ended != nil {

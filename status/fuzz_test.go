@@ -101,6 +101,12 @@ func (d *dice) input(pod *v1.Pod, previous *v1.PodStatus) Input {
 	if d.roll(16) == 15 {
 		in.Fail = &Reason{Reason: ReasonDeadlineExceeded}
 	}
+	if d.roll(16) == 15 {
+		in.Override = func(s *v1.PodStatus) {
+			s.Phase, s.Reason = v1.PodFailed, "Evicted"
+			s.Conditions = append(s.Conditions, is("example.com/evicted", v1.ConditionTrue))
+		}
+	}
 	if d.coin() {
 		in.HostIPs = []string{"1.1.1.1", "fd00::1"}[:1+d.roll(2)]
 	}
@@ -122,38 +128,43 @@ func FuzzCompute(f *testing.F) {
 		}
 		f.Add(script)
 	}
-	f.Fuzz(func(t *testing.T, script []byte) {
-		d := &dice{rest: script}
-		pod := d.pod()
-		var previous *v1.PodStatus
-		at := now
-		for range 12 {
-			in := d.input(pod, previous)
-			at = at.Add(time.Minute)
-			in.Now = at
-			if d.roll(10) == 9 {
-				in.Pod = deleted(pod.DeepCopy())
-				pod = in.Pod
-			}
-			s := Compute(in).Status
-			again := in
-			again.Previous, again.Now = &s, at.Add(time.Second)
-			second := Compute(again).Status
-			require.True(t, equality.Semantic.DeepEqual(s, second), "not stable: %s\nobserved: %s", diff(&s, &second), observedText(in.Observed))
-			check(t, pod, &s)
-			if previous != nil {
-				checkStep(t, in, previous, &s)
-			}
-			final := Finalize(pod, s, at)
-			if !podfacts.IsStatic(pod) {
-				require.True(t, podfacts.IsTerminalPhase(final.Phase))
-			}
-			previous = &s
-			if len(d.rest) == 0 {
-				return
-			}
+	f.Fuzz(checkHistory)
+}
+
+func checkHistory(t *testing.T, script []byte) {
+	d := &dice{rest: script}
+	pod := d.pod()
+	var previous, api *v1.PodStatus
+	at := now
+	for range 12 {
+		in := d.input(pod, previous)
+		at = at.Add(time.Minute)
+		in.Now, in.API = at, api
+		if d.roll(3) == 2 {
+			api = previous // the API server lags behind
 		}
-	})
+		if d.roll(10) == 9 {
+			in.Pod = deleted(pod.DeepCopy())
+			pod = in.Pod
+		}
+		s := Compute(in).Status
+		again := in
+		again.Previous, again.Now = &s, at.Add(time.Second)
+		second := Compute(again).Status
+		require.True(t, equality.Semantic.DeepEqual(s, second), "not stable: %s\nobserved: %s", diff(&s, &second), observedText(in.Observed))
+		check(t, pod, &s)
+		if previous != nil {
+			checkStep(t, in, previous, &s)
+		}
+		final := Finalize(pod, s, at)
+		if !podfacts.IsStatic(pod) {
+			require.True(t, podfacts.IsTerminalPhase(final.Phase))
+		}
+		previous = &s
+		if len(d.rest) == 0 {
+			return
+		}
+	}
 }
 
 // diff names the lines of the YAML forms that differ.
