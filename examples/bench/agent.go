@@ -1,0 +1,168 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// command is what every container of the benchmark runs: it sleeps, and exits
+// at once on SIGTERM.
+var command = []string{"/testprog", "run"}
+
+// poll is how often /pods is read while something is awaited. It bounds the
+// precision of the figures.
+const poll = 3 * time.Millisecond
+
+const patience = 2 * time.Minute
+
+// agent is the kubelet as a process of its own.
+type agent struct {
+	cmd       *exec.Cmd
+	manifests string
+	url       string
+	image     string
+	log       string
+	http      *http.Client
+}
+
+func build(ctx context.Context, binary string) error {
+	cmd := exec.CommandContext(ctx, "go", "build", "-ldflags=-s -w", "-o", binary, "./examples/kubelet")
+	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
+	return cmd.Run()
+}
+
+func startAgent(ctx context.Context, binary string, e endpoint, dir, image string) (*agent, error) {
+	a := &agent{manifests: filepath.Join(dir, "manifests"), image: image, log: filepath.Join(dir, "log"), http: &http.Client{}}
+	if err := os.MkdirAll(a.manifests, 0o755); err != nil {
+		return nil, err
+	}
+	port, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	config := filepath.Join(dir, "config.yaml")
+	err = os.WriteFile(config, fmt.Appendf(nil, `apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+address: 127.0.0.1
+podLogsDir: %s
+`, filepath.Join(dir, "pods")), 0o644)
+	if err != nil {
+		return nil, err
+	}
+	log, err := os.Create(a.log)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	a.url = "http://127.0.0.1:" + strconv.Itoa(port)
+	a.cmd = exec.CommandContext(ctx, binary, "--config="+config, "--container-runtime-endpoint="+e.address,
+		"--pod-manifest-path="+a.manifests, "--root-dir="+filepath.Join(dir, "root"), "--hostname-override=bench",
+		"--read-only-port="+strconv.Itoa(port), "--healthz-port=0")
+	a.cmd.Stdout, a.cmd.Stderr = log, log
+	a.cmd.Cancel = func() error { return a.cmd.Process.Signal(syscall.SIGTERM) }
+	if err := a.cmd.Start(); err != nil {
+		return nil, err
+	}
+	return a, a.await(ctx, "healthy", func() bool {
+		resp, err := a.http.Get(a.url + "/healthz")
+		if err != nil {
+			return false
+		}
+		defer resp.Body.Close()
+		return resp.StatusCode == http.StatusOK
+	})
+}
+
+func (a *agent) stop() {
+	_ = a.cmd.Process.Signal(syscall.SIGTERM)
+	_ = a.cmd.Wait()
+}
+
+func freePort() (int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port, nil
+}
+
+// add drops a manifest into the folder, whole.
+func (a *agent) add(name string) error {
+	manifest := fmt.Sprintf(`apiVersion: v1
+kind: Pod
+metadata: {name: %s, namespace: bench, uid: %s}
+spec:
+  terminationGracePeriodSeconds: 10
+  containers:
+  - {name: main, image: "%s", imagePullPolicy: IfNotPresent, command: ["%s"]}
+`, name, name, a.image, strings.Join(command, `","`))
+	tmp := filepath.Join(a.manifests, "."+name)
+	if err := os.WriteFile(tmp, []byte(manifest), 0o644); err != nil {
+		return err
+	}
+	return os.Rename(tmp, a.file(name))
+}
+
+func (a *agent) remove(name string) error { return os.Remove(a.file(name)) }
+
+func (a *agent) file(name string) string { return filepath.Join(a.manifests, name+".yaml") }
+
+// pods reads /pods, by the name in the manifest.
+func (a *agent) pods() (map[string]v1.Pod, error) {
+	resp, err := a.http.Get(a.url + "/pods")
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	var list v1.PodList
+	if err := json.NewDecoder(resp.Body).Decode(&list); err != nil {
+		return nil, err
+	}
+	pods := map[string]v1.Pod{}
+	for _, p := range list.Items {
+		pods[strings.TrimSuffix(p.Name, "-bench")] = p
+	}
+	return pods, nil
+}
+
+func isRunning(p v1.Pod) bool {
+	return p.Status.Phase == v1.PodRunning && len(p.Status.ContainerStatuses) > 0 && p.Status.ContainerStatuses[0].State.Running != nil
+}
+
+// await polls until done says so.
+func (a *agent) await(ctx context.Context, what string, done func() bool) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	tick := time.NewTicker(poll)
+	defer tick.Stop()
+	for !done() {
+		select {
+		case <-ctx.Done():
+			log, _ := os.ReadFile(a.log)
+			return fmt.Errorf("waiting until %s: %w; the agent's log ends with:\n%s", what, ctx.Err(), log[max(0, len(log)-4000):])
+		case <-tick.C:
+		}
+	}
+	return nil
+}
+
+// awaitPods polls /pods until done says so.
+func (a *agent) awaitPods(ctx context.Context, what string, done func(map[string]v1.Pod) bool) error {
+	return a.await(ctx, what, func() bool {
+		pods, err := a.pods()
+		return err == nil && done(pods)
+	})
+}

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/cri"
+)
+
+type endpoint struct{ name, address string }
+
+func (e endpoint) path() string { return strings.TrimPrefix(e.address, "unix://") }
+
+// bare makes the CRI calls for a pod with nothing around them.
+type bare struct {
+	client *cri.RuntimeClient
+	image  string
+	prefix string
+	next   int
+	mu     sync.Mutex
+}
+
+func newBare(ctx context.Context, e endpoint, image string) (*bare, error) {
+	client, err := cri.DialRuntime(ctx, cri.ClientConfig{Endpoint: e.address})
+	if err != nil {
+		return nil, err
+	}
+	return &bare{client: client, image: image, prefix: fmt.Sprintf("bare-%d", time.Now().UnixNano())}, nil
+}
+
+func (b *bare) close() { _ = b.client.Close() }
+
+// start runs a pod of one container and returns its sandbox.
+func (b *bare) start(ctx context.Context) (string, error) {
+	b.mu.Lock()
+	b.next++
+	name := fmt.Sprintf("%s-%d", b.prefix, b.next)
+	b.mu.Unlock()
+	sandbox := &runtimeapi.PodSandboxConfig{
+		Metadata: &runtimeapi.PodSandboxMetadata{Name: name, Namespace: "bench", Uid: name},
+		Linux: &runtimeapi.LinuxPodSandboxConfig{SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{
+			NamespaceOptions: &runtimeapi.NamespaceOption{Pid: runtimeapi.NamespaceMode_CONTAINER},
+		}},
+	}
+	id, err := b.client.RunPodSandbox(ctx, sandbox, "")
+	if err != nil {
+		return "", err
+	}
+	container, err := b.client.CreateContainer(ctx, id, &runtimeapi.ContainerConfig{
+		Metadata: &runtimeapi.ContainerMetadata{Name: "main"},
+		Image:    &runtimeapi.ImageSpec{Image: b.image},
+		Command:  command,
+		Linux: &runtimeapi.LinuxContainerConfig{SecurityContext: &runtimeapi.LinuxContainerSecurityContext{
+			NamespaceOptions: &runtimeapi.NamespaceOption{Pid: runtimeapi.NamespaceMode_CONTAINER},
+		}},
+	}, sandbox)
+	if err != nil {
+		return id, err
+	}
+	return id, b.client.StartContainer(ctx, container)
+}
+
+// stop stops and removes a pod.
+func (b *bare) stop(ctx context.Context, sandbox string) error {
+	if err := b.client.StopPodSandbox(ctx, sandbox); err != nil {
+		return err
+	}
+	return b.client.RemovePodSandbox(ctx, sandbox)
+}
+
+// restart creates and starts one more container in a sandbox that runs.
+func (b *bare) restart(ctx context.Context, sandbox string, attempt uint32) error {
+	status, err := b.client.PodSandboxStatus(ctx, sandbox, false)
+	if err != nil {
+		return err
+	}
+	config := &runtimeapi.PodSandboxConfig{Metadata: status.Status.Metadata}
+	id, err := b.client.CreateContainer(ctx, sandbox, &runtimeapi.ContainerConfig{
+		Metadata: &runtimeapi.ContainerMetadata{Name: "main", Attempt: attempt},
+		Image:    &runtimeapi.ImageSpec{Image: b.image},
+		Command:  command,
+		Linux:    &runtimeapi.LinuxContainerConfig{},
+	}, config)
+	if err != nil {
+		return err
+	}
+	return b.client.StartContainer(ctx, id)
+}
+
+// burst starts n pods, four at a time, and returns when each was up, counted
+// from the start, along with the sandboxes.
+func (b *bare) burst(ctx context.Context, n int) ([]time.Duration, []string, error) {
+	const atATime = 4
+	var (
+		mu        sync.Mutex
+		up        []time.Duration
+		sandboxes []string
+		failed    error
+		wg        sync.WaitGroup
+		begin     = time.Now()
+		slots     = make(chan struct{}, atATime)
+	)
+	for range n {
+		wg.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			id, err := b.start(ctx)
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				failed = err
+			}
+			up = append(up, time.Since(begin))
+			sandboxes = append(sandboxes, id)
+		})
+	}
+	wg.Wait()
+	return up, sandboxes, failed
+}

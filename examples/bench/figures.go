@@ -1,0 +1,258 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+func median(d []time.Duration) time.Duration {
+	d = slices.Sorted(slices.Values(d))
+	return d[len(d)/2]
+}
+
+func ms(d time.Duration) string { return fmt.Sprintf("%.0f ms", float64(d)/1e6) }
+
+// row prints a figure beside the bare one, and how the ratio stands to the limit.
+func row(what string, ours, bare time.Duration, limit float64) {
+	fmt.Printf("  %-52s %10s   bare %10s   ratio %.2f (limit %.2f)\n", what, ms(ours), ms(bare), float64(ours)/float64(bare), limit)
+}
+
+// single measures one pod at a time: start and removal, ours and bare in turn.
+func single(ctx context.Context, b *bare, a *agent, o options) error {
+	var ourStart, ourStop, bareStart, bareStop []time.Duration
+	timed := func(into *[]time.Duration, f func() error) error {
+		begin := time.Now()
+		err := f()
+		*into = append(*into, time.Since(begin))
+		return err
+	}
+	for i := range o.runs {
+		var sandbox string
+		name := fmt.Sprintf("single-%d", i)
+		steps := []error{
+			timed(&bareStart, func() (err error) { sandbox, err = b.start(ctx); return }),
+			timed(&bareStop, func() error { return b.stop(ctx, sandbox) }),
+			timed(&ourStart, func() error {
+				if err := a.add(name); err != nil {
+					return err
+				}
+				return a.awaitPods(ctx, name+" runs", func(pods map[string]v1.Pod) bool { return isRunning(pods[name]) })
+			}),
+			timed(&ourStop, func() error {
+				if err := a.remove(name); err != nil {
+					return err
+				}
+				return a.awaitPods(ctx, name+" is gone", func(pods map[string]v1.Pod) bool { _, there := pods[name]; return !there })
+			}),
+		}
+		for _, err := range steps {
+			if err != nil {
+				return err
+			}
+		}
+	}
+	row("one pod: file seen to Running in /pods", median(ourStart), median(bareStart), 1.25)
+	row("one pod: file removed to gone from /pods", median(ourStop), median(bareStop), 1.40)
+	return nil
+}
+
+// restart kills a container's process and waits for its successor.
+func restart(ctx context.Context, b *bare, a *agent, o options) error {
+	sandbox, err := b.start(ctx)
+	if err != nil {
+		return err
+	}
+	var ours, bare []time.Duration
+	for i := range o.runs {
+		begin := time.Now()
+		if err := b.restart(ctx, sandbox, uint32(i+1)); err != nil {
+			return err
+		}
+		bare = append(bare, time.Since(begin))
+		took, err := restartOnce(ctx, b, a, fmt.Sprintf("restart-%d", i))
+		if err != nil {
+			return err
+		}
+		ours = append(ours, took)
+	}
+	row("a dead container's successor runs", median(ours), median(bare), 0)
+	fmt.Printf("  %-52s %10s   (limit 1200 ms polling, 250 ms events)\n", "  the slowest of them", ms(slices.Max(ours)))
+	return b.stop(ctx, sandbox)
+}
+
+func restartOnce(ctx context.Context, b *bare, a *agent, name string) (time.Duration, error) {
+	if err := a.add(name); err != nil {
+		return 0, err
+	}
+	if err := a.awaitPods(ctx, name+" runs", func(p map[string]v1.Pod) bool { return isRunning(p[name]) }); err != nil {
+		return 0, err
+	}
+	pid, err := b.pid(ctx, name)
+	if err != nil {
+		return 0, err
+	}
+	begin := time.Now()
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		return 0, err
+	}
+	err = a.awaitPods(ctx, name+" runs again", func(p map[string]v1.Pod) bool {
+		return isRunning(p[name]) && p[name].Status.ContainerStatuses[0].RestartCount == 1
+	})
+	took := time.Since(begin)
+	if err != nil {
+		return 0, err
+	}
+	if err := a.remove(name); err != nil {
+		return 0, err
+	}
+	return took, a.awaitPods(ctx, name+" is gone", func(p map[string]v1.Pod) bool { _, there := p[name]; return !there })
+}
+
+// pid finds the process of a pod's running container.
+func (b *bare) pid(ctx context.Context, uid string) (int, error) {
+	list, err := b.client.ListContainers(ctx, &runtimeapi.ContainerFilter{
+		State:         &runtimeapi.ContainerStateValue{State: runtimeapi.ContainerState_CONTAINER_RUNNING},
+		LabelSelector: map[string]string{"io.kubernetes.pod.uid": uid},
+	})
+	if err != nil {
+		return 0, err
+	}
+	if len(list) != 1 {
+		return 0, fmt.Errorf("%s: %d running containers", uid, len(list))
+	}
+	status, err := b.client.ContainerStatus(ctx, list[0].Id, true)
+	if err != nil {
+		return 0, err
+	}
+	_, text, ok := strings.Cut(status.Info["info"], `"pid":`)
+	if !ok {
+		return 0, fmt.Errorf("%s: the runtime does not tell the process", uid)
+	}
+	text = strings.TrimLeft(text, " ")
+	end := strings.IndexFunc(text, func(r rune) bool { return r < '0' || r > '9' })
+	return strconv.Atoi(text[:max(end, 0)])
+}
+
+// burst starts many pods at once; they stay for the idle figures.
+func burst(ctx context.Context, b *bare, a *agent, o options) error {
+	bare, sandboxes, err := b.burst(ctx, o.burst)
+	for _, id := range sandboxes {
+		if stopErr := b.stop(ctx, id); err == nil {
+			err = stopErr
+		}
+	}
+	if err != nil {
+		return err
+	}
+	begin := time.Now()
+	for i := range o.burst {
+		if err := a.add(fmt.Sprintf("burst-%d", i)); err != nil {
+			return err
+		}
+	}
+	up := map[string]time.Duration{}
+	err = a.awaitPods(ctx, "all pods of the burst run", func(pods map[string]v1.Pod) bool {
+		for name, p := range pods {
+			if _, known := up[name]; !known && isRunning(p) {
+				up[name] = time.Since(begin)
+			}
+		}
+		return len(up) >= o.burst
+	})
+	if err != nil {
+		return err
+	}
+	var ours []time.Duration
+	for _, d := range up {
+		ours = append(ours, d)
+	}
+	row(fmt.Sprintf("%d pods at once: the last is Running", o.burst), slices.Max(ours), slices.Max(bare), 1.15)
+	row("  the median pod, against our own last (not bare)", median(ours), slices.Max(ours), 0.65)
+	return nil
+}
+
+// idle watches the agent with the pods of the burst.
+func idle(ctx context.Context, _ *bare, a *agent, o options) error {
+	settle := time.NewTimer(5 * time.Second)
+	defer settle.Stop()
+	select {
+	case <-settle.C:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	before, err := cpuTime(a.cmd.Process.Pid)
+	if err != nil {
+		return err
+	}
+	watch := time.NewTimer(o.idle)
+	defer watch.Stop()
+	select {
+	case <-watch.C:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	after, err := cpuTime(a.cmd.Process.Pid)
+	if err != nil {
+		return err
+	}
+	memory, err := memory(a.cmd.Process.Pid)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("  %-52s %10.1f ms per second (limit 10)\n", fmt.Sprintf("%d idle pods: CPU of the agent", o.burst),
+		float64(after-before)/float64(time.Millisecond)/o.idle.Seconds())
+	fmt.Printf("  %-52s %10.1f MiB (limit 40), of it %.1f anonymous, %.1f file\n", "  resident memory", memory["VmRSS"], memory["RssAnon"], memory["RssFile"])
+	for i := range o.burst {
+		if err := a.remove(fmt.Sprintf("burst-%d", i)); err != nil {
+			return err
+		}
+	}
+	begin := time.Now()
+	err = a.awaitPods(ctx, "all pods are gone", func(pods map[string]v1.Pod) bool { return len(pods) == 0 })
+	fmt.Printf("  %-52s %10s\n", fmt.Sprintf("%d pods removed at once: all gone", o.burst), ms(time.Since(begin)))
+	return err
+}
+
+// cpuTime is what the process used so far, user and system.
+func cpuTime(pid int) (time.Duration, error) {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, err
+	}
+	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+	const ticksPerSecond = 100
+	user, err := strconv.ParseInt(fields[11], 10, 64)
+	if err != nil {
+		return 0, err
+	}
+	system, err := strconv.ParseInt(fields[12], 10, 64)
+	if err != nil {
+		return 0, err
+	}
+	return time.Duration(user+system) * time.Second / ticksPerSecond, nil
+}
+
+// memory reads the process's resident memory, in MiB by kind.
+func memory(pid int) (map[string]float64, error) {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]float64{}
+	for line := range strings.Lines(string(data)) {
+		name, value, _ := strings.Cut(line, ":")
+		if kib, err := strconv.ParseFloat(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 64); err == nil {
+			out[name] = kib / 1024
+		}
+	}
+	return out, nil
+}

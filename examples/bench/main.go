@@ -1,0 +1,88 @@
+// Command bench measures the kubelet of this repository against the bare CRI
+// calls on the same runtime, in the same run, and prints both and their ratio.
+//
+//	go run ./examples/testbed -- go run ./examples/bench
+//
+// It takes the runtimes and the images from the testbed's environment. Every
+// figure is a median unless it says otherwise; the machine should be quiet.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+type options struct {
+	runs  int
+	burst int
+	idle  time.Duration
+	image string
+}
+
+func main() {
+	var o options
+	flag.IntVar(&o.runs, "runs", 15, "how often single-pod figures are taken")
+	flag.IntVar(&o.burst, "burst", 50, "how many pods start at once, and stay for the idle figures")
+	flag.DurationVar(&o.idle, "idle", 30*time.Second, "how long the idle agent is watched")
+	flag.Parse()
+	o.image = os.Getenv("PODWRIGHT_IMAGE_TESTPROG")
+
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, o); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, o options) error {
+	endpoints := []endpoint{
+		{"containerd 1.6 (polling)", os.Getenv("PODWRIGHT_CRI_V1")},
+		{"containerd 2.2 (events)", os.Getenv("PODWRIGHT_CRI_V2")},
+	}
+	if o.image == "" || endpoints[0].address == "" || endpoints[1].address == "" {
+		return fmt.Errorf("no runtimes: run it as go run ./examples/testbed -- go run ./examples/bench")
+	}
+	dir, err := os.MkdirTemp("", "podwright-bench-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	binary := filepath.Join(dir, "kubelet")
+	if err := build(ctx, binary); err != nil {
+		return err
+	}
+	for _, e := range endpoints {
+		if err := measure(ctx, e, binary, filepath.Join(dir, filepath.Base(filepath.Dir(e.path()))), o); err != nil {
+			return fmt.Errorf("%s: %w", e.name, err)
+		}
+	}
+	return nil
+}
+
+// measure takes all figures on one runtime.
+func measure(ctx context.Context, e endpoint, binary, dir string, o options) error {
+	fmt.Printf("\n%s\n", e.name)
+	b, err := newBare(ctx, e, o.image)
+	if err != nil {
+		return err
+	}
+	defer b.close()
+	a, err := startAgent(ctx, binary, e, dir, o.image)
+	if err != nil {
+		return err
+	}
+	defer a.stop()
+	for _, figure := range []func(context.Context, *bare, *agent, options) error{single, restart, burst, idle} {
+		if err := figure(ctx, b, a, o); err != nil {
+			return err
+		}
+	}
+	return nil
+}

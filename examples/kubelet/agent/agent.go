@@ -1,0 +1,124 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// Config configures an Agent. NodeName, RootDir, PodLogsDir and Connect are
+// required.
+type Config struct {
+	// NodeName becomes part of the names and UIDs of static pods.
+	NodeName string
+	// RootDir holds the agent's files, as an upstream kubelet lays them out.
+	// Absolute.
+	RootDir string
+	// PodManifestPath is the folder, or the file, with manifests; "" for none.
+	PodManifestPath string
+	// PodLogsDir holds the containers' logs. Absolute.
+	PodLogsDir string
+	// ContainerLogsDir gets a link to each log; "" for none.
+	ContainerLogsDir string
+	// Connect reaches the runtime.
+	Connect Connector
+	// SyncFrequency is the resync interval of a pod; zero means 1 min.
+	SyncFrequency time.Duration
+	// FileCheckFrequency is how often manifests are listed when nothing seems to
+	// have changed; zero means 20 s.
+	FileCheckFrequency time.Duration
+	// MaxCrashLoopBackoff bounds the delay before a crashing container starts
+	// again; zero means 300 s.
+	MaxCrashLoopBackoff time.Duration
+	// MaxParallelImagePulls is how many pulls run at a time; zero means one
+	// after the other, a negative value no limit.
+	MaxParallelImagePulls int
+	// RegistryPullQPS and RegistryBurst bound how often pulls begin; zero means
+	// 5 and 10, a negative QPS no limit.
+	RegistryPullQPS, RegistryBurst int
+	// ShutdownTimeout is how long each part may take to stop; zero means 10 s.
+	ShutdownTimeout time.Duration
+	// Logger receives what a person should know; nil discards.
+	Logger *slog.Logger
+}
+
+func (c *Config) complete() error {
+	for field, value := range map[string]string{"NodeName": c.NodeName, "RootDir": c.RootDir, "PodLogsDir": c.PodLogsDir} {
+		if value == "" {
+			return fmt.Errorf("agent: Config.%s is required", field)
+		}
+	}
+	if c.Connect == nil {
+		return errors.New("agent: Config.Connect is required")
+	}
+	if c.SyncFrequency == 0 {
+		c.SyncFrequency = time.Minute
+	}
+	if c.ShutdownTimeout == 0 {
+		c.ShutdownTimeout = 10 * time.Second
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return nil
+}
+
+// Agent runs the pods of one node. Use New.
+type Agent struct {
+	cfg     Config
+	log     *slog.Logger
+	folders folders
+
+	mu   sync.Mutex
+	node *node // nil while there is no connection
+	err  error // why there is none
+}
+
+// New checks the configuration and returns an Agent that does nothing until Run.
+func New(cfg Config) (*Agent, error) {
+	if err := cfg.complete(); err != nil {
+		return nil, err
+	}
+	return &Agent{
+		cfg:     cfg,
+		log:     cfg.Logger,
+		folders: folders{root: cfg.RootDir},
+		err:     errors.New("not connected yet"),
+	}, nil
+}
+
+// Run runs the pods until ctx ends, then stops everything but the pods and
+// returns nil. A runtime that cannot be reached, at the start or later, is no
+// reason to return. It may be called again after it has returned.
+func (a *Agent) Run(ctx context.Context) (err error) {
+	if err := a.folders.prepare(); err != nil {
+		return err
+	}
+	conn := a.connect(ctx)
+	if conn == nil {
+		return nil
+	}
+	defer func() { err = errors.Join(err, conn.Close()) }()
+	n, err := newNode(a.cfg, a.folders, conn)
+	if err != nil {
+		return err
+	}
+	a.setState(n, nil)
+	defer a.setState(nil, errors.New("stopped"))
+	return n.run(ctx)
+}
+
+func (a *Agent) setState(n *node, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.node, a.err = n, err
+}
+
+func (a *Agent) state() (*node, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.node, a.err
+}

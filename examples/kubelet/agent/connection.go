@@ -1,0 +1,75 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/podwright/podwright/cri"
+)
+
+// Connection is a runtime that answers.
+type Connection struct {
+	Runtime cri.RuntimeService
+	Images  cri.ImageService
+	// Name is the runtime's name, the prefix of container IDs.
+	Name string
+	// Close ends the connection and joins what belongs to it. Required.
+	Close func() error
+}
+
+// Connector connects to a runtime. It is called until it succeeds; its errors
+// name the endpoint and the call that failed.
+type Connector func(ctx context.Context) (*Connection, error)
+
+// Dial returns a Connector for the CRI sockets of a runtime and of its images.
+func Dial(runtime, images cri.ClientConfig) Connector {
+	return func(ctx context.Context) (*Connection, error) {
+		r, err := cri.DialRuntime(ctx, runtime)
+		if err != nil {
+			return nil, err
+		}
+		i, err := cri.DialImages(ctx, images)
+		if err != nil {
+			return nil, errors.Join(err, r.Close())
+		}
+		return &Connection{
+			Runtime: r,
+			Images:  i,
+			Name:    r.Name(),
+			Close:   func() error { return errors.Join(i.Close(), r.Close()) },
+		}, nil
+	}
+}
+
+const (
+	connectPauseMin = 100 * time.Millisecond
+	connectPauseMax = 5 * time.Second
+)
+
+// connect tries until it has a connection or ctx ends, which returns nil. What
+// goes wrong is logged when it changes, and shown by Health meanwhile.
+func (a *Agent) connect(ctx context.Context) *Connection {
+	last := ""
+	for pause := connectPauseMin; ; pause = min(2*pause, connectPauseMax) {
+		conn, err := a.cfg.Connect(ctx)
+		if err == nil {
+			a.log.Info("connected to the container runtime", "runtime", conn.Name)
+			return conn
+		}
+		if ctx.Err() != nil {
+			return nil
+		}
+		if text := err.Error(); text != last {
+			a.log.Error("cannot connect to the container runtime; trying again", "err", err)
+			last = text
+		}
+		a.setState(nil, fmt.Errorf("not connected: %w", err))
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(pause):
+		}
+	}
+}

@@ -1,0 +1,126 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/cri/pods"
+	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/podworkers"
+	"github.com/podwright/podwright/syncloop"
+)
+
+func (n *node) newHandler() (*syncloop.DefaultHandler, error) {
+	return syncloop.NewHandler(syncloop.HandlerConfig{
+		Workers:     n.workers,
+		Sources:     n.merger,
+		Admit:       admit,
+		OnReject:    n.reject,
+		Phase:       n.phase,
+		RuntimePods: n.orphans,
+		FinalCleaners: []syncloop.Cleaner{
+			{Name: "statuses", Clean: n.cleanStatuses},
+			{Name: "janitor", Clean: func(context.Context, *syncloop.Cleanup) error { n.janitor.wake(); return nil }},
+		},
+		Logger: n.cfg.Logger,
+	})
+}
+
+// admit refuses a pod that asks for what is not there.
+func admit(pod *v1.Pod, _ []*v1.Pod) *syncloop.Rejection {
+	if errs := pods.Unsupported(pod); len(errs) > 0 {
+		return &syncloop.Rejection{Reason: "UnsupportedPodSpec", Message: errors.Join(errs...).Error()}
+	}
+	return nil
+}
+
+// reject records that a pod has failed without ever having run.
+func (n *node) reject(pod *v1.Pod, why syncloop.Rejection) {
+	status := v1.PodStatus{
+		Phase:    v1.PodFailed,
+		Reason:   why.Reason,
+		Message:  "Pod was rejected: " + why.Message,
+		QOSClass: pod.Status.QOSClass,
+	}
+	n.statuses.set(pod, status)
+}
+
+// phase is the newest phase of a pod: the computed one, if there is one.
+func (n *node) phase(pod *v1.Pod) v1.PodPhase {
+	if s := n.statuses.get(pod.UID); s != nil {
+		return s.Phase
+	}
+	return pod.Status.Phase
+}
+
+// desired tells whether a source names the pod.
+func (n *node) desired(uid types.UID) bool { return n.handler.Desired().Get(uid) != nil }
+
+// gone tells whether nobody needs anything of a pod any more.
+func (n *node) gone(uid types.UID) bool {
+	return n.merger.Ready() && !n.desired(uid) && n.workers.State(uid).ShouldBeFinished()
+}
+
+// current are the pods that a source names or that are not gone yet.
+func (n *node) current() map[types.UID]*v1.Pod {
+	out := n.statuses.all()
+	for uid := range out {
+		if !n.desired(uid) && n.workers.State(uid).ShouldBeFinished() {
+			delete(out, uid)
+		}
+	}
+	for _, pod := range n.handler.Desired().Pods() {
+		out[pod.UID] = pod
+	}
+	return out
+}
+
+func (n *node) cleanStatuses(_ context.Context, c *syncloop.Cleanup) error {
+	n.statuses.keep(func(uid types.UID) bool {
+		_, known := c.Known[uid]
+		return known || n.desired(uid)
+	})
+	return nil
+}
+
+// orphans are the pods that run and that no source and no worker knows, as they
+// are now: what memory shows is looked at once more.
+func (n *node) orphans(ctx context.Context) ([]podworkers.Orphan, error) {
+	if err := n.pleg.Healthy(); err != nil {
+		return nil, err
+	}
+	begin := time.Now()
+	var out []podworkers.Orphan
+	for _, p := range n.pleg.Pods() {
+		if !mayRun(p) || n.desired(p.UID) || n.workers.State(p.UID).State != podworkers.StateUnknown {
+			continue
+		}
+		observed, err := n.pleg.Observe(ctx, p.UID, begin)
+		if err != nil {
+			return nil, err
+		}
+		if !observed.Stopped() {
+			out = append(out, podworkers.Orphan{UID: p.UID, Name: p.Name, Namespace: p.Namespace})
+		}
+	}
+	return out, nil
+}
+
+// mayRun tells whether anything of a pod runs or may run.
+func mayRun(p pleg.ObservedPod) bool {
+	for _, c := range p.Containers {
+		if c.State == pleg.StateRunning || c.State == pleg.StateUnknown {
+			return true
+		}
+	}
+	for _, s := range p.Sandboxes {
+		if s.State != pleg.SandboxNotReady {
+			return true
+		}
+	}
+	return false
+}

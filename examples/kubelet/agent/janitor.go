@@ -1,0 +1,111 @@
+package agent
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/cri/pods"
+	"github.com/podwright/podwright/pleg"
+)
+
+// janitor removes what pods have left behind: containers and sandboxes of pods
+// that are gone, their folders, and dead containers beyond those that are kept.
+// It works beside the sync loop, which only wakes it, so that a slow runtime
+// keeps no pod waiting.
+type janitor struct {
+	log      *slog.Logger
+	runtime  *pods.Manager
+	observer *pleg.PLEG
+	folders  folders
+	// gone tells whether nobody needs anything of a pod any more.
+	gone func(types.UID) bool
+	// sourcesReady tells whether it is known which pods should be there.
+	sourcesReady func() bool
+	remove       func(ctx context.Context, uid types.UID, after time.Time) error
+	woken        chan struct{} // capacity 1
+}
+
+// collectPeriod is how often dead containers, logs and links are collected.
+const collectPeriod = time.Minute
+
+// wake makes the janitor look around. It never blocks.
+func (j *janitor) wake() {
+	select {
+	case j.woken <- struct{}{}:
+	default:
+	}
+}
+
+// Run cleans up until ctx ends.
+func (j *janitor) Run(ctx context.Context) error {
+	collect := time.NewTicker(collectPeriod)
+	defer collect.Stop()
+	failing := map[types.UID]string{}
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-j.woken:
+			j.removeGone(ctx, failing)
+		case <-collect.C:
+			j.collect(ctx)
+		}
+	}
+}
+
+// removeGone removes pods that are gone. What fails is logged when it changes and
+// tried again the next time.
+func (j *janitor) removeGone(ctx context.Context, failing map[types.UID]string) {
+	for uid := range j.leftovers() {
+		if ctx.Err() != nil {
+			return
+		}
+		if !j.gone(uid) {
+			continue
+		}
+		err := j.remove(ctx, uid, time.Now())
+		if err == nil {
+			delete(failing, uid)
+			j.log.Info("removed what a pod had left", "uid", uid)
+			continue
+		}
+		if ctx.Err() == nil && failing[uid] != err.Error() {
+			failing[uid] = err.Error()
+			j.log.Error("cannot remove what a pod has left; trying again", "uid", uid, "err", err)
+		}
+	}
+}
+
+// leftovers are stopped pods of the runtime and pods with a folder, gone or not.
+func (j *janitor) leftovers() map[types.UID]bool {
+	out := map[types.UID]bool{}
+	if !j.observer.Complete() {
+		return out
+	}
+	uids, err := j.folders.listPods()
+	if err != nil {
+		j.log.Error("cannot list pod folders", "err", err)
+	}
+	for _, uid := range uids {
+		out[uid] = true
+	}
+	for _, p := range j.observer.Pods() {
+		out[p.UID] = true
+	}
+	for _, p := range j.observer.Pods() {
+		if mayRun(p) {
+			delete(out, p.UID)
+		}
+	}
+	return out
+}
+
+func (j *janitor) collect(ctx context.Context) {
+	err := j.runtime.GarbageCollect(ctx, pods.GCRequest{SourcesReady: j.sourcesReady(), ContentRemovable: j.gone})
+	if err != nil && ctx.Err() == nil {
+		j.log.Error("garbage collection", "err", err)
+	}
+}

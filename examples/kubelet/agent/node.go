@@ -1,0 +1,250 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/cri"
+	"github.com/podwright/podwright/cri/images"
+	"github.com/podwright/podwright/cri/pods"
+	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/podworkers"
+	"github.com/podwright/podwright/syncloop"
+	"github.com/podwright/podwright/syncloop/podsource"
+)
+
+// node is everything that needs a connection to the runtime, wired together.
+type node struct {
+	cfg      Config
+	folders  folders
+	statuses *statuses
+
+	health  *cri.HealthMonitor
+	pods    *pods.Manager
+	pleg    *pleg.PLEG
+	workers *podworkers.Workers
+	merger  *podsource.Merger
+	files   *podsource.FileSource // nil without a manifest path
+	handler *syncloop.DefaultHandler
+	loop    *syncloop.Loop
+	syncer  *syncer
+	janitor *janitor
+}
+
+// newNode builds the parts from the runtime upwards. Each constructor takes what
+// stands below it; the two places where something above must be told (events
+// of the observer, due pods) are callbacks that emit into the loop.
+func newNode(cfg Config, f folders, conn *Connection) (*node, error) {
+	n := &node{cfg: cfg, folders: f, statuses: newStatuses()}
+	for _, build := range []func(*Connection) error{n.buildRuntime, n.buildObserver, n.buildWorkers, n.buildSources, n.buildLoop} {
+		if err := build(conn); err != nil {
+			return nil, fmt.Errorf("agent: %w", err)
+		}
+	}
+	return n, nil
+}
+
+func (n *node) buildRuntime(conn *Connection) (err error) {
+	n.health, err = cri.NewHealthMonitor(cri.HealthConfig{Runtime: conn.Runtime, Logger: n.cfg.Logger})
+	if err != nil {
+		return err
+	}
+	event := logEvents(n.cfg.Logger)
+	puller, err := images.New(images.Config{
+		Service:          conn.Images,
+		MaxParallelPulls: n.cfg.MaxParallelImagePulls,
+		QPS:              float64(n.cfg.RegistryPullQPS),
+		Burst:            n.cfg.RegistryBurst,
+		Event:            event,
+		Logger:           n.cfg.Logger,
+	})
+	if err != nil {
+		return err
+	}
+	n.pods, err = pods.New(pods.Config{
+		Runtime:           conn.Runtime,
+		Images:            puller,
+		RuntimeName:       conn.Name,
+		LogRoot:           n.cfg.PodLogsDir,
+		LinkDir:           n.cfg.ContainerLogsDir,
+		PodDir:            n.folders.pod,
+		MaxCrashLoopDelay: n.cfg.MaxCrashLoopBackoff,
+		Mounts:            mounts,
+		Node:              describeNode(n.cfg.NodeName, n.cfg.RootDir),
+		Event:             event,
+		Logger:            n.cfg.Logger,
+	})
+	return err
+}
+
+func (n *node) buildObserver(*Connection) (err error) {
+	n.pleg, err = pleg.New(pleg.Config{
+		Runtime:         n.pods,
+		OnEvent:         n.observed,
+		ShutdownTimeout: n.cfg.ShutdownTimeout,
+		Logger:          n.cfg.Logger,
+	})
+	return err
+}
+
+func (n *node) buildWorkers(*Connection) (err error) {
+	n.syncer = &syncer{
+		log:          n.cfg.Logger,
+		runtime:      n.pods,
+		observer:     n.pleg,
+		statuses:     n.statuses,
+		folders:      n.folders,
+		networkReady: n.networkReady,
+		desired:      n.desired,
+		tidy:         func() { n.loop.Emit(syncloop.Event{Kind: syncloop.Housekeeping}) },
+	}
+	n.janitor = &janitor{
+		log:          n.cfg.Logger,
+		runtime:      n.pods,
+		observer:     n.pleg,
+		folders:      n.folders,
+		gone:         n.gone,
+		sourcesReady: func() bool { return n.merger.Ready() },
+		remove:       n.syncer.remove,
+		woken:        make(chan struct{}, 1),
+	}
+	n.workers, err = podworkers.New(podworkers.Config{
+		Syncer:             n.syncer,
+		ResyncInterval:     n.cfg.SyncFrequency,
+		Resync:             func(uid types.UID) { n.loop.Emit(syncloop.Event{Kind: syncloop.SyncDue, UID: uid}) },
+		TerminalPodStopped: n.stopped,
+		OnTransition:       n.transition,
+		ShutdownTimeout:    n.cfg.ShutdownTimeout,
+		Event:              logEvents(n.cfg.Logger),
+		Logger:             n.cfg.Logger,
+	})
+	return err
+}
+
+func (n *node) buildSources(*Connection) (err error) {
+	n.merger, err = podsource.NewMerger(podsource.MergerConfig{Event: logEvents(n.cfg.Logger), Logger: n.cfg.Logger})
+	if err != nil || n.cfg.PodManifestPath == "" {
+		return err
+	}
+	n.files, err = podsource.NewFileSource(podsource.FileConfig{
+		Path:    n.cfg.PodManifestPath,
+		Merger:  n.merger,
+		Decoder: podsource.Decoder{NodeName: n.cfg.NodeName},
+		Period:  n.cfg.FileCheckFrequency,
+		Logger:  n.cfg.Logger,
+	})
+	return err
+}
+
+func (n *node) buildLoop(*Connection) (err error) {
+	n.handler, err = n.newHandler()
+	if err != nil {
+		return err
+	}
+	sources := map[string]syncloop.EventSource{
+		"deadline": syncloop.ShouldSync(0, n.handler.ActivePods, n.pastDeadline),
+	}
+	if n.files != nil {
+		sources["file"] = n.files
+	}
+	n.loop, err = syncloop.New(syncloop.Config{
+		Handler:         n.handler,
+		Pods:            n.merger,
+		Sources:         sources,
+		Health:          n.runtimeHealth,
+		StallLimit:      max(5*time.Minute, 2*n.cfg.SyncFrequency),
+		ShutdownTimeout: n.cfg.ShutdownTimeout,
+		Logger:          n.cfg.Logger,
+	})
+	return err
+}
+
+// run runs all parts until ctx ends. Whoever acts is stopped before whoever is
+// asked, so that no worker finds the observer gone.
+func (n *node) run(ctx context.Context) error {
+	ctx, stopActing := context.WithCancel(ctx)
+	defer stopActing()
+	below, stopObserving := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopObserving()
+
+	var observing, acting parts
+	observing.start(below, stopActing, n.pleg.Run, n.health.Run)
+	acting.start(ctx, stopActing, n.workers.Run, n.loop.Run, n.janitor.Run)
+	err := acting.wait()
+	stopObserving()
+	return errors.Join(err, observing.wait())
+}
+
+// parts are goroutines that run as long as all of them do.
+type parts struct {
+	wg   sync.WaitGroup
+	mu   sync.Mutex
+	errs []error
+}
+
+func (p *parts) start(ctx context.Context, stop func(), runs ...func(context.Context) error) {
+	for _, run := range runs {
+		p.wg.Go(func() {
+			defer stop()
+			err := run(ctx)
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.errs = append(p.errs, err)
+		})
+	}
+}
+
+func (p *parts) wait() error {
+	p.wg.Wait()
+	return errors.Join(p.errs...)
+}
+
+// observed passes the observer's events on to the loop, as hints.
+func (n *node) observed(e pleg.Event) {
+	kind := syncloop.PodDirty
+	switch e.Type {
+	case pleg.Died:
+		kind = syncloop.ContainerDied
+	case pleg.Removed:
+		kind = syncloop.ContainerRemoved
+	}
+	n.loop.Emit(syncloop.Event{Kind: kind, UID: e.UID})
+}
+
+// transition logs where a pod's life turns.
+func (n *node) transition(t podworkers.Transition) {
+	n.cfg.Logger.Debug("pod worker", "pod", t.Namespace+"/"+t.Name, "uid", t.UID, "from", t.From, "to", t.To)
+}
+
+// runtimeHealth is why nothing can be handled now, nil when it can.
+func (n *node) runtimeHealth() error {
+	if c := n.health.Health().RuntimeReady; !c.Ready() {
+		return fmt.Errorf("container runtime is %s: %s %s", c.Readiness, c.Reason, c.Message)
+	}
+	return n.pleg.Healthy()
+}
+
+func (n *node) networkReady() error {
+	if c := n.health.Health().NetworkReady; !c.Ready() {
+		return fmt.Errorf("network of the container runtime is %s: %s %s", c.Readiness, c.Reason, c.Message)
+	}
+	return nil
+}
+
+// pastDeadline tells whether a pod has been active for longer than it may.
+func (n *node) pastDeadline(pod *v1.Pod, now time.Time) bool {
+	s := n.statuses.get(pod.UID)
+	return s != nil && syncloop.PastActiveDeadline(pod, s.StartTime, now)
+}
+
+// stopped tells from memory whether nothing of a pod runs.
+func (n *node) stopped(uid types.UID) bool {
+	observed, err := n.pleg.Get(uid)
+	return err == nil && !observed.ObservedAt.IsZero() && observed.Stopped()
+}

@@ -1,0 +1,161 @@
+package agent
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/examples/kubelet/server"
+	"github.com/podwright/podwright/podworkers"
+)
+
+var _ server.Source = (*Agent)(nil)
+
+// Pods returns every pod that a source names or that is not gone yet, with its
+// computed status, sorted by namespace and name.
+func (a *Agent) Pods() []v1.Pod {
+	n, _ := a.state()
+	if n == nil {
+		return []v1.Pod{}
+	}
+	out := []v1.Pod{}
+	for uid, pod := range n.current() {
+		p := *pod
+		if s := n.statuses.get(uid); s != nil {
+			p.Status = *s
+		}
+		out = append(out, p)
+	}
+	slices.SortFunc(out, func(a, b v1.Pod) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
+	})
+	return out
+}
+
+// Report tells why each pod is where it is.
+func (a *Agent) Report() server.Report {
+	n, _ := a.state()
+	r := server.Report{Node: a.cfg.NodeName, Time: time.Now(), Checks: a.Health(), Pods: []server.PodReport{}}
+	if n == nil {
+		return r
+	}
+	for _, s := range n.workers.Pods() {
+		r.Pods = append(r.Pods, n.podReport(s))
+	}
+	r.Pods = append(r.Pods, n.rejected()...)
+	slices.SortFunc(r.Pods, func(a, b server.PodReport) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
+	})
+	if n.files != nil {
+		for _, p := range n.files.Problems() {
+			r.Manifests = append(r.Manifests, server.ManifestProblem{Path: p.Path, Message: p.Message, Since: p.Since, KeptPrevious: p.KeptLastGood})
+		}
+	}
+	return r
+}
+
+// rejected are the pods that never got a worker.
+func (n *node) rejected() []server.PodReport {
+	var out []server.PodReport
+	for uid, pod := range n.current() {
+		s := n.statuses.get(uid)
+		if s == nil || n.workers.State(uid).State != podworkers.StateUnknown {
+			continue
+		}
+		out = append(out, server.PodReport{
+			Namespace: pod.Namespace, Name: pod.Name, UID: string(uid), Phase: string(s.Phase), Worker: "none",
+			Since: startOf(s), LastError: s.Reason + ": " + s.Message,
+		})
+	}
+	return out
+}
+
+func startOf(s *v1.PodStatus) time.Time {
+	if s.StartTime == nil {
+		return time.Time{}
+	}
+	return s.StartTime.Time
+}
+
+func (n *node) podReport(s podworkers.PodState) server.PodReport {
+	r := server.PodReport{
+		Namespace: s.Namespace, Name: s.Name, UID: string(s.UID),
+		Worker: s.State.String(), Step: step(s), Since: s.Since, WaitsFor: s.WaitsFor,
+	}
+	if s.Call != podworkers.CallNone {
+		r.Since = s.CallSince
+	}
+	if s.LastError != nil {
+		r.LastError = s.LastError.Error()
+	}
+	if !s.NextRetry.IsZero() {
+		r.NextRetry = &s.NextRetry
+	}
+	if status := n.statuses.get(s.UID); status != nil {
+		r.Phase = string(status.Phase)
+		for _, c := range status.ContainerStatuses {
+			r.Containers = append(r.Containers, containerReport(c))
+		}
+	}
+	return r
+}
+
+// step is what is being done for the pod: the call, and how far it is.
+func step(s podworkers.PodState) string {
+	switch {
+	case s.Call == podworkers.CallNone:
+		return ""
+	case s.Step == "":
+		return s.Call.String()
+	default:
+		return s.Call.String() + ": " + s.Step
+	}
+}
+
+func containerReport(c v1.ContainerStatus) server.ContainerReport {
+	r := server.ContainerReport{Name: c.Name, Restarts: c.RestartCount}
+	switch {
+	case c.State.Running != nil:
+		r.State = "running"
+	case c.State.Terminated != nil:
+		r.State, r.Reason, r.Message = "terminated", c.State.Terminated.Reason, c.State.Terminated.Message
+	case c.State.Waiting != nil:
+		r.State, r.Reason, r.Message = "waiting", c.State.Waiting.Reason, c.State.Waiting.Message
+	default:
+		r.State = "waiting"
+	}
+	return r
+}
+
+// Health is the agent's health, one check per part.
+func (a *Agent) Health() []server.Check {
+	n, err := a.state()
+	if n == nil {
+		return []server.Check{check("runtime", err)}
+	}
+	return []server.Check{
+		check("ping", nil),
+		check("runtime", n.runtimeCheck()),
+		check("pleg", n.pleg.Healthy()),
+		check("syncloop", n.loop.CheckHealth()),
+	}
+}
+
+// runtimeCheck is stricter than the gate of the sync loop: it fails as soon as
+// the newest poll did.
+func (n *node) runtimeCheck() error {
+	h := n.health.Health()
+	if h.Err != nil {
+		return h.Err
+	}
+	return n.runtimeHealth()
+}
+
+func check(name string, err error) server.Check {
+	if err != nil {
+		return server.Check{Name: name, Message: err.Error()}
+	}
+	return server.Check{Name: name, OK: true}
+}

@@ -1,0 +1,189 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/cri/pods"
+	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/podworkers"
+	"github.com/podwright/podwright/status"
+	"github.com/podwright/podwright/syncloop"
+)
+
+// syncer is the reference PodSyncer: what a pod's worker does when it is the
+// pod's turn.
+type syncer struct {
+	log      *slog.Logger
+	runtime  *pods.Manager
+	observer *pleg.PLEG
+	statuses *statuses
+	folders  folders
+	// networkReady tells whether the runtime can give pods a network.
+	networkReady func() error
+	// desired tells whether a source still names the pod.
+	desired func(types.UID) bool
+	// tidy is called when a pod has left something to housekeeping.
+	tidy func()
+}
+
+var (
+	_ podworkers.PodSyncer    = (*syncer)(nil)
+	_ podworkers.OrphanSyncer = (*syncer)(nil)
+)
+
+// errStillRunning is returned when containers run although the runtime said that
+// they were stopped.
+var errStillRunning = errors.New("containers still run after the runtime stopped them")
+
+// SyncPod brings a pod closer to its spec.
+func (s *syncer) SyncPod(ctx context.Context, w podworkers.Work) (terminal bool, err error) {
+	podworkers.SetStep(ctx, "observing the runtime")
+	observed, err := s.observer.Observe(ctx, w.Pod.UID, w.ActedAt)
+	if err != nil {
+		return false, err
+	}
+	if phase := s.publish(w.Pod, observed, false); phase == v1.PodSucceeded || phase == v1.PodFailed {
+		return true, nil
+	}
+	if err := s.networkReady(); err != nil && !w.Pod.Spec.HostNetwork {
+		return false, fmt.Errorf("pod %s/%s: %w: %w", w.Pod.Namespace, w.Pod.Name, podworkers.ErrNetworkNotReady, err)
+	}
+	if err := s.folders.preparePod(w.Pod.UID); err != nil {
+		return false, err
+	}
+	result := s.runtime.SyncPod(ctx, pods.SyncRequest{
+		Pod:     w.Pod,
+		Status:  observed,
+		SetStep: func(step string) { podworkers.SetStep(ctx, step) },
+	})
+	s.republish(ctx, w.Pod, observed, &result)
+	return false, result.Err()
+}
+
+// republish shows what a sync has brought about. What it cannot see now the next
+// sync will.
+func (s *syncer) republish(ctx context.Context, pod *v1.Pod, observed *pleg.PodStatus, result *pods.Result) {
+	if result.Acted() && ctx.Err() == nil {
+		podworkers.SetStep(ctx, "observing the result")
+		if newer, err := s.observer.Observe(ctx, pod.UID, time.Now()); err == nil {
+			observed = newer
+		}
+	}
+	s.publish(pod, observed, false)
+}
+
+// SyncTerminatingPod stops a pod's containers. It stops what is known first and
+// looks afterwards; what the look finds is stopped as well.
+func (s *syncer) SyncTerminatingPod(ctx context.Context, w podworkers.Work) error {
+	known, err := s.observer.Get(w.Pod.UID)
+	if err != nil || known.ObservedAt.IsZero() {
+		if known, err = s.observer.Observe(ctx, w.Pod.UID, w.ActedAt); err != nil {
+			return err
+		}
+	}
+	s.publish(w.Pod, known, false)
+	grace := &w.GracePeriodSeconds
+	if w.GraceFromSpec {
+		grace = nil
+	}
+	stopped, err := s.stop(ctx, known, pods.KillRequest{Pod: w.Pod, GraceSeconds: grace})
+	if err != nil {
+		return err
+	}
+	s.publish(w.Pod, stopped, true)
+	return nil
+}
+
+// SyncTerminatingOrphan stops a pod that only the runtime knows.
+func (s *syncer) SyncTerminatingOrphan(ctx context.Context, o podworkers.Orphan, actedAt time.Time) error {
+	known, err := s.observer.Observe(ctx, o.UID, actedAt)
+	if err != nil {
+		return err
+	}
+	s.log.Info("stopping a pod that no source names", "pod", o.Namespace+"/"+o.Name, "uid", o.UID)
+	defer s.tidy()
+	_, err = s.stop(ctx, known, pods.KillRequest{Message: "Stopping a pod that no source names"})
+	return err
+}
+
+// stop kills until an observation made afterwards shows that nothing runs.
+func (s *syncer) stop(ctx context.Context, known *pleg.PodStatus, r pods.KillRequest) (*pleg.PodStatus, error) {
+	const attempts = 3
+	for range attempts {
+		podworkers.SetStep(ctx, "stopping containers")
+		r.Status = known
+		result := s.runtime.KillPod(ctx, r)
+		if err := result.Err(); err != nil {
+			return nil, err
+		}
+		podworkers.SetStep(ctx, "observing the result")
+		now, err := s.observer.Observe(ctx, known.UID, time.Now())
+		if err != nil {
+			return nil, err
+		}
+		if now.Stopped() {
+			return now, nil
+		}
+		known = now
+	}
+	return nil, fmt.Errorf("pod %s/%s: %w", known.Namespace, known.Name, errStillRunning)
+}
+
+// SyncTerminatedPod releases what a pod held. A pod that ended by itself keeps
+// its containers, for their logs, until its source drops it.
+func (s *syncer) SyncTerminatedPod(ctx context.Context, w podworkers.Work) error {
+	if s.desired(w.Pod.UID) {
+		return nil
+	}
+	podworkers.SetStep(ctx, "removing containers and sandboxes")
+	return s.remove(ctx, w.Pod.UID, w.ActedAt)
+}
+
+// remove takes everything of a pod away: containers, sandboxes, logs, folders.
+func (s *syncer) remove(ctx context.Context, uid types.UID, after time.Time) error {
+	observed, err := s.observer.Observe(ctx, uid, after)
+	if err != nil {
+		return err
+	}
+	if err := s.runtime.RemovePod(ctx, uid, observed); err != nil {
+		return err
+	}
+	s.observer.RequestRelist(uid)
+	return s.folders.removePod(uid)
+}
+
+// publish computes a pod's status, stores it and returns its phase.
+func (s *syncer) publish(pod *v1.Pod, observed *pleg.PodStatus, terminal bool) v1.PodPhase {
+	failures := map[string]status.Reason{}
+	for name, f := range s.runtime.StartFailures(pod.UID) {
+		failures[name] = status.Reason{Reason: f.Reason, Message: f.Message}
+	}
+	now, previous := time.Now(), s.statuses.get(pod.UID)
+	result := status.Compute(status.Input{
+		Pod:           pod,
+		Observed:      observed,
+		StartFailures: failures,
+		Previous:      previous,
+		Fail:          deadline(pod, previous, now),
+		Terminal:      terminal,
+		Now:           now,
+	})
+	s.statuses.set(pod, result.Status)
+	return result.Status.Phase
+}
+
+// deadline is why a pod fails that has been active for longer than its
+// activeDeadlineSeconds; nil for every other pod.
+func deadline(pod *v1.Pod, previous *v1.PodStatus, now time.Time) *status.Reason {
+	if previous == nil || !syncloop.PastActiveDeadline(pod, previous.StartTime, now) {
+		return nil
+	}
+	return &status.Reason{Reason: status.ReasonDeadlineExceeded, Message: "Pod was active on the node longer than the specified deadline"}
+}

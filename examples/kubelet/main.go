@@ -1,0 +1,72 @@
+// Command kubelet is the reference assembly of podwright's rooms: a kubelet in
+// standalone mode, which runs the static pods of a folder on a CRI runtime.
+//
+//	kubelet --container-runtime-endpoint=embedded --pod-manifest-path=examples/manifests --read-only-port=10255
+//
+// It takes the names of the upstream kubelet's flags and configuration file. On
+// SIGTERM or SIGINT it stops and leaves the pods running (those of the embedded
+// runtime end with it); a second signal ends it at once.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/podwright/podwright/cri/fake"
+	"github.com/podwright/podwright/examples/kubelet/config"
+)
+
+func main() {
+	// The embedded runtime supervises each container with a copy of this program.
+	if fake.RunSupervisor() {
+		return
+	}
+	os.Exit(realMain(os.Args[1:], os.Stderr))
+}
+
+// realMain returns the exit code.
+func realMain(args []string, out io.Writer) int {
+	cfg, err := config.FromArgs(args, out)
+	if errors.Is(err, flag.ErrHelp) {
+		return 0
+	}
+	if err != nil {
+		fmt.Fprintln(out, "kubelet:", strings.ReplaceAll(err.Error(), "\n", "\nkubelet: "))
+		return 1
+	}
+	log := slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: level(cfg.Verbosity)}))
+	ctx, stop := signalContext()
+	defer stop()
+	if err := run(ctx, cfg, log); err != nil {
+		log.Error("ended", "err", err)
+		return 1
+	}
+	log.Info("ended; pods are left running", "runtime", cfg.RuntimeEndpoint)
+	return 0
+}
+
+// debugVerbosity is the --v from which on everything is logged.
+const debugVerbosity = 4
+
+func level(verbosity int) slog.Level {
+	if verbosity >= debugVerbosity {
+		return slog.LevelDebug
+	}
+	return slog.LevelInfo
+}
+
+// signalContext ends with the first SIGINT or SIGTERM; the second one is not
+// caught any more and ends the process.
+func signalContext() (context.Context, context.CancelFunc) {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	return ctx, stop
+}
