@@ -117,6 +117,7 @@ func TestContainerdSandboxDies(t *testing.T) {
 	onContainerd(t, func(t *testing.T, h *harness, pod *v1.Pod) {
 		first := h.mustSync(pod)
 		require.NoError(t, h.runtime.RuntimeService.StopPodSandbox(t.Context(), first.Sandboxes[0].ID))
+		h.runtime.only = pod.UID
 		second := h.mustSync(pod)
 		require.EqualValues(t, 1, second.Sandboxes[0].Attempt)
 		require.Len(t, second.Running(), 2)

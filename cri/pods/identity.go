@@ -113,6 +113,7 @@ func identityOfStatus(s *pleg.PodStatus) podIdentity {
 	return podIdentity{UID: s.UID, Name: s.Name, Namespace: s.Namespace}
 }
 
+// String is how logs and messages name the pod.
 func (p podIdentity) String() string { return p.Namespace + "/" + p.Name + "(" + string(p.UID) + ")" }
 
 // ref is the object that events of the pod are recorded on.

@@ -42,6 +42,9 @@ type KillRequest struct {
 // repeated call with a shorter grace period shortens what is still going on.
 // What is not there any more counts as stopped.
 func (m *Manager) KillPod(ctx context.Context, r KillRequest) Result {
+	if r.Status == nil {
+		return Result{stopped: errors.New("pods: KillRequest.Status is required")}
+	}
 	p := identityOfStatus(r.Status)
 	if r.Pod != nil {
 		p = identityOf(r.Pod)

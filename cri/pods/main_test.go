@@ -46,6 +46,22 @@ type recorder struct {
 	calls  []string
 	before func(ctx context.Context, call, target string) error
 	after  func(call, target string) error
+	// only hides other tests' pods from lists of everything.
+	only types.UID
+}
+
+func (r *recorder) ListPodSandbox(ctx context.Context, filter *runtimeapi.PodSandboxFilter) ([]*runtimeapi.PodSandbox, error) {
+	if filter == nil && r.only != "" {
+		filter = &runtimeapi.PodSandboxFilter{LabelSelector: map[string]string{LabelPodUID: string(r.only)}}
+	}
+	return r.RuntimeService.ListPodSandbox(ctx, filter)
+}
+
+func (r *recorder) ListContainers(ctx context.Context, filter *runtimeapi.ContainerFilter) ([]*runtimeapi.Container, error) {
+	if filter == nil && r.only != "" {
+		filter = &runtimeapi.ContainerFilter{LabelSelector: map[string]string{LabelPodUID: string(r.only)}}
+	}
+	return r.RuntimeService.ListContainers(ctx, filter)
 }
 
 func (r *recorder) around(ctx context.Context, call, target string, do func() error) error {

@@ -58,7 +58,11 @@ func (r *Result) Err() error {
 	if len(errs) == 0 {
 		return nil
 	}
-	return fmt.Errorf("pod %s: %w", r.Pod, errors.Join(errs...))
+	err := errors.Join(errs...)
+	if r.Pod == "" {
+		return err
+	}
+	return fmt.Errorf("pod %s: %w", r.Pod, err)
 }
 
 func (r *Result) add(action Action, target string, err error) {

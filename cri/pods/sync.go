@@ -35,6 +35,9 @@ type SyncRequest struct {
 // keep the next from starting. It returns soon after ctx ends: pulls and waits
 // end with it, and no further runtime call is made.
 func (m *Manager) SyncPod(ctx context.Context, r SyncRequest) Result {
+	if r.Pod == nil || r.Status == nil {
+		return Result{stopped: errors.New("pods: SyncRequest.Pod and SyncRequest.Status are required")}
+	}
 	s := &podSync{m: m, req: r, identity: identityOf(r.Pod), failed: map[string]bool{}}
 	s.result.Pod = s.identity.String()
 	s.actions = ComputeActions(ActionsInput{Pod: r.Pod, Status: r.Status, Liveness: r.Liveness, Startup: r.Startup})

@@ -56,6 +56,16 @@ func TestSyncCalls(t *testing.T) {
 	require.NotContains(t, h.takeEvents(), "SandboxChanged ")
 }
 
+// A request without its parts is refused; it does not take the agent down.
+func TestIncompleteRequests(t *testing.T) {
+	h := newHarness(t, fake.Config{})
+	result := h.m.SyncPod(t.Context(), SyncRequest{Pod: testPod("a")})
+	require.ErrorContains(t, result.Err(), "SyncRequest.Status")
+	result = h.m.KillPod(t.Context(), KillRequest{Pod: testPod("a")})
+	require.ErrorContains(t, result.Err(), "KillRequest.Status")
+	require.False(t, result.Acted())
+}
+
 // A dead sandbox is replaced, and the pod is told.
 func TestSandboxChanged(t *testing.T) {
 	h := newHarness(t, fake.Config{})
