@@ -9,10 +9,11 @@ import (
 )
 
 // admit decides whether a new pod goes to a worker as one that may start. Pods
-// that are on their way out or have ended are not asked: they start nothing.
+// that are on their way out or have ended are let through: they start nothing. So
+// are those that have a worker: they were admitted before.
 func (h *DefaultHandler) admit(pod *v1.Pod) bool {
 	if pod.DeletionTimestamp != nil || podfacts.IsTerminalPhase(h.cfg.Phase(pod)) || podfacts.IsTerminalPhase(pod.Status.Phase) ||
-		h.cfg.Workers.State(pod.UID).TerminationRequested() {
+		h.cfg.Workers.State(pod.UID).State != podworkers.StateUnknown {
 		return true
 	}
 	why := h.cfg.Admit(pod, h.activeExcept(pod.UID))

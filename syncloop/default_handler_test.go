@@ -1,0 +1,399 @@
+package syncloop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/internal/podfacts"
+	"github.com/podwright/podwright/podworkers"
+)
+
+// crewTape records what the handler tells the workers; a test sets the states.
+type crewTape struct {
+	calls   []string
+	states  map[types.UID]podworkers.PodState
+	known   map[types.UID]podworkers.KnownPod
+	mirrors map[string]bool
+	forget  []types.UID
+	fail    error
+}
+
+func newCrewTape() *crewTape {
+	return &crewTape{states: map[types.UID]podworkers.PodState{}, known: map[types.UID]podworkers.KnownPod{}, mirrors: map[string]bool{}}
+}
+
+func (w *crewTape) UpdatePod(u podworkers.Update) error {
+	call := string(u.Type)
+	switch {
+	case u.Pod != nil:
+		call += " " + string(u.Pod.UID)
+	case u.Orphan != nil:
+		call += " orphan " + string(u.Orphan.UID)
+	}
+	if u.MirrorPod != nil {
+		call += " mirror " + string(u.MirrorPod.UID)
+	}
+	if u.Kill != nil && u.Kill.GracePeriodSeconds != nil {
+		call += fmt.Sprint(" grace ", *u.Kill.GracePeriodSeconds)
+	}
+	w.calls = append(w.calls, call)
+	return w.fail
+}
+
+func (w *crewTape) SyncKnownPods(pods []*v1.Pod) map[types.UID]podworkers.KnownPod {
+	w.calls = append(w.calls, "known "+names(pods))
+	known := map[types.UID]podworkers.KnownPod{}
+	for uid, k := range w.known {
+		known[uid] = k
+	}
+	return known
+}
+
+func (w *crewTape) State(uid types.UID) podworkers.PodState { return w.states[uid] }
+func (w *crewTape) MirrorTerminating(name string) bool      { return w.mirrors[name] }
+func (w *crewTape) Forget(uid types.UID) bool {
+	w.forget = append(w.forget, uid)
+	w.states[uid] = podworkers.PodState{}
+	return true
+}
+
+func (w *crewTape) take() []string {
+	calls := w.calls
+	w.calls = nil
+	return calls
+}
+
+// readiness is a SourceReadiness: the ready sources, of "api" and "file".
+type readiness map[string]bool
+
+func (r readiness) Ready() bool               { return r["api"] && r["file"] }
+func (r readiness) SourceReady(s string) bool { return r[s] }
+
+func newTestHandler(t *testing.T, edit func(*HandlerConfig)) (*DefaultHandler, *crewTape) {
+	t.Helper()
+	w := newCrewTape()
+	cfg := HandlerConfig{Workers: w}
+	if edit != nil {
+		edit(&cfg)
+	}
+	h, err := NewHandler(cfg)
+	require.NoError(t, err)
+	return h, w
+}
+
+func from(source string) func(*v1.Pod) {
+	return func(pod *v1.Pod) { metav1.SetMetaDataAnnotation(&pod.ObjectMeta, podfacts.ConfigSource, source) }
+}
+
+func mirrorPod(name string, uid types.UID) *v1.Pod {
+	return testPod(name, uid, from("api"), func(pod *v1.Pod) {
+		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, podfacts.ConfigMirror, "hash")
+	})
+}
+
+func createdAt(sec int64) func(*v1.Pod) {
+	return func(pod *v1.Pod) { pod.CreationTimestamp = metav1.Unix(sec, 0) }
+}
+
+func inPhase(p v1.PodPhase) func(*v1.Pod) { return func(pod *v1.Pod) { pod.Status.Phase = p } }
+
+func isDeleting(pod *v1.Pod) { now := metav1.Unix(1, 0); pod.DeletionTimestamp = &now }
+
+func state(s podworkers.State) podworkers.PodState { return podworkers.PodState{State: s} }
+
+// refuse returns an Admit that refuses some pods and records what it was asked.
+func refuse(asked *[]string, refused ...types.UID) func(*v1.Pod, []*v1.Pod) *Rejection {
+	return func(pod *v1.Pod, active []*v1.Pod) *Rejection {
+		*asked = append(*asked, pod.Name+" beside "+names(active))
+		for _, uid := range refused {
+			if pod.UID == uid {
+				return &Rejection{Reason: "OutOfcpu", Message: "too much"}
+			}
+		}
+		return nil
+	}
+}
+
+func TestHandlerAdditions(t *testing.T) {
+	var asked []string
+	h, w := newTestHandler(t, func(cfg *HandlerConfig) { cfg.Admit = refuse(&asked) })
+	h.HandlePodAdditions(t.Context(), []*v1.Pod{testPod("young", "2", createdAt(20)), testPod("old", "1", createdAt(10)), mirrorPod("nobody", "m")})
+	require.Equal(t, []string{"create 1", "create 2"}, w.take(), "in the order of creation; a mirror without its pod is kept in mind only")
+	require.Equal(t, []string{"old beside ", "young beside old"}, asked)
+
+	h.HandlePodAdditions(t.Context(), []*v1.Pod{testPod("static", "3", from("file"))})
+	require.Equal(t, []string{"create 3"}, w.take())
+	h.HandlePodAdditions(t.Context(), []*v1.Pod{mirrorPod("static", "m3")})
+	require.Equal(t, []string{"update 3 mirror m3"}, w.take())
+	h.HandlePodUpdates(t.Context(), []*v1.Pod{mirrorPod("static", "m3")})
+	require.Equal(t, []string{"update 3 mirror m3"}, w.take())
+	h.HandlePodAdditions(t.Context(), nil)
+	require.Empty(t, w.take())
+}
+
+// L4: a pod that has ended is not admitted again, nor counted. L15: nor is one
+// that is being deleted.
+func TestHandlerEndedPods(t *testing.T) {
+	var asked []string
+	h, w := newTestHandler(t, func(cfg *HandlerConfig) {
+		cfg.Admit = refuse(&asked, "1", "2", "3")
+		cfg.Phase = func(pod *v1.Pod) v1.PodPhase {
+			if pod.UID == "2" {
+				return v1.PodFailed
+			}
+			return pod.Status.Phase
+		}
+	})
+	w.states["4"] = state(podworkers.StateTerminating)
+	h.HandlePodAdditions(t.Context(), []*v1.Pod{testPod("a", "1", inPhase(v1.PodSucceeded)), testPod("b", "2"), testPod("c", "3", isDeleting), testPod("d", "4")})
+	require.Equal(t, []string{"create 1", "create 2", "create 3", "create 4"}, w.take())
+	require.Empty(t, asked)
+	h.HandlePodAdditions(t.Context(), []*v1.Pod{testPod("e", "5")})
+	require.Equal(t, []string{"e beside c,d"}, asked)
+	// A pod that has ended holds its resources until its containers have stopped.
+	w.states["1"] = state(podworkers.StateTerminating)
+	w.states["4"] = state(podworkers.StateTerminated)
+	require.Equal(t, "a,c,e", names(h.ActivePods()))
+}
+
+// L5: a rejected pod is told of once, never reaches a worker, and does not count.
+func TestHandlerRejected(t *testing.T) {
+	var asked, rejected []string
+	h, w := newTestHandler(t, func(cfg *HandlerConfig) {
+		cfg.Admit = refuse(&asked, "big")
+		cfg.OnReject = func(pod *v1.Pod, why Rejection) { rejected = append(rejected, pod.Name+" "+why.Reason) }
+	})
+	big := testPod("big", "big")
+	h.HandlePodAdditions(t.Context(), []*v1.Pod{big})
+	h.HandlePodUpdates(t.Context(), []*v1.Pod{big})
+	h.HandlePodReconcile(t.Context(), []*v1.Pod{testPod("big", "big", inPhase(v1.PodFailed))})
+	h.HandlePodSyncs(t.Context(), []Sync{{UID: "big", Kinds: Kinds(0).With(SyncDue)}})
+	require.Empty(t, w.take())
+	require.Equal(t, []string{"big OutOfcpu"}, rejected)
+
+	h.HandlePodAdditions(t.Context(), []*v1.Pod{testPod("small", "small")})
+	require.Equal(t, []string{"create small"}, w.take())
+	require.Equal(t, []string{"big beside ", "small beside "}, asked)
+
+	w.known["small"] = podworkers.KnownPod{State: podworkers.StateSyncing}
+	require.NoError(t, h.HandlePodCleanups(t.Context()))
+	require.Equal(t, []string{"known big,small"}, w.take(), "it is not restarted either")
+
+	h.HandlePodUpdates(t.Context(), []*v1.Pod{testPod("big", "big", isDeleting)})
+	require.Equal(t, []string{"update big"}, w.take(), "to be torn down")
+	h.HandlePodRemoves(t.Context(), []*v1.Pod{big})
+	require.Empty(t, w.take(), "no worker knows it")
+	h.HandlePodAdditions(t.Context(), []*v1.Pod{testPod("big", "big2")})
+	require.Equal(t, []string{"create big2"}, w.take())
+}
+
+// L2: removals while a source is unseen.
+func TestHandlerRemovesBeforeReady(t *testing.T) {
+	pod := testPod("a", "1", from("file"))
+	for _, perSource := range []bool{false, true} {
+		ready := readiness{"file": true}
+		h, w := newTestHandler(t, func(cfg *HandlerConfig) { cfg.Sources = ready; cfg.PerSource = perSource })
+		h.HandlePodAdditions(t.Context(), []*v1.Pod{pod})
+		w.take()
+		w.states["1"] = state(podworkers.StateSyncing)
+		h.HandlePodRemoves(t.Context(), []*v1.Pod{pod})
+		if perSource {
+			require.Equal(t, []string{"kill 1"}, w.take())
+		} else {
+			require.Empty(t, w.take())
+		}
+		require.NoError(t, h.HandlePodCleanups(t.Context()))
+		require.Empty(t, w.take(), "no housekeeping before all are ready")
+		require.Equal(t, "a", names(h.ActivePods()), "it still holds its resources")
+
+		ready["api"] = true
+		w.known["1"] = podworkers.KnownPod{State: podworkers.StateTerminating, Orphan: true}
+		require.NoError(t, h.HandlePodCleanups(t.Context()))
+		require.Equal(t, []string{"known "}, w.take(), "the workers end what is not desired")
+		delete(w.known, "1")
+		require.NoError(t, h.HandlePodCleanups(t.Context()))
+		require.Empty(t, h.leaving)
+	}
+	// Of a source that is not ready nothing is removed.
+	h, w := newTestHandler(t, func(cfg *HandlerConfig) { cfg.Sources = readiness{"file": true}; cfg.PerSource = true })
+	h.HandlePodRemoves(t.Context(), []*v1.Pod{testPod("b", "2", from("api"))})
+	require.Empty(t, w.take())
+}
+
+// A removed pod whose stop failed is tried again although no housekeeping runs.
+func TestHandlerRetriesLeaving(t *testing.T) {
+	h, w := newTestHandler(t, func(cfg *HandlerConfig) {
+		cfg.RemoveGrace = func(*v1.Pod) *int64 { g := int64(7); return &g }
+	})
+	h.HandlePodRemoves(t.Context(), []*v1.Pod{testPod("a", "1")})
+	require.Equal(t, []string{"kill 1 grace 7"}, w.take())
+	w.states["1"] = state(podworkers.StateTerminating)
+	h.HandlePodSyncs(t.Context(), []Sync{{UID: "1", Kinds: Kinds(0).With(PodDirty)}})
+	require.Empty(t, w.take())
+	h.HandlePodSyncs(t.Context(), []Sync{{UID: "1", Kinds: Kinds(0).With(SyncDue)}, {UID: "unknown", Kinds: Kinds(0).With(SyncDue)}})
+	require.Equal(t, []string{"sync 1"}, w.take())
+}
+
+// L10: a mirror that is deleted, gracefully or by force, makes its static pod
+// sync; nothing else happens to that.
+func TestHandlerMirrorDeleted(t *testing.T) {
+	h, w := newTestHandler(t, nil)
+	static, mirror := testPod("s", "1", from("file")), mirrorPod("s", "m")
+	h.HandlePodAdditions(t.Context(), []*v1.Pod{static, mirror})
+	w.take()
+	gone := mirror.DeepCopy()
+	isDeleting(gone)
+	h.HandlePodUpdates(t.Context(), []*v1.Pod{gone})
+	require.Equal(t, []string{"update 1 mirror m"}, w.take())
+	h.HandlePodRemoves(t.Context(), []*v1.Pod{gone})
+	require.Equal(t, []string{"update 1"}, w.take(), "without the mirror that is gone")
+	h.HandlePodRemoves(t.Context(), []*v1.Pod{mirrorPod("other", "x")})
+	require.Empty(t, w.take())
+}
+
+func TestHandlerReconcile(t *testing.T) {
+	var pruned []string
+	h, w := newTestHandler(t, func(cfg *HandlerConfig) {
+		cfg.Prune = func(_ context.Context, uid types.UID, all bool) { pruned = append(pruned, fmt.Sprint(uid, all)) }
+	})
+	conditions := func(list ...v1.PodConditionType) func(*v1.Pod) {
+		return func(pod *v1.Pod) {
+			pod.Spec.ReadinessGates = []v1.PodReadinessGate{{ConditionType: "gate"}}
+			for _, c := range list {
+				pod.Status.Conditions = append(pod.Status.Conditions, v1.PodCondition{Type: c, Status: v1.ConditionTrue})
+			}
+		}
+	}
+	h.HandlePodReconcile(t.Context(), []*v1.Pod{
+		testPod("no gates", "1"),
+		testPod("not ready", "2", conditions(v1.ContainersReady)),
+		testPod("gate opened", "3", conditions(v1.ContainersReady, "gate")),
+		testPod("consistent", "4", conditions(v1.ContainersReady, "gate", v1.PodReady)),
+		testPod("gate closed", "5", conditions(v1.ContainersReady, v1.PodReady)),
+	})
+	require.Equal(t, []string{"sync 3", "sync 5"}, w.take())
+
+	evicted := testPod("evicted", "6", inPhase(v1.PodFailed), func(pod *v1.Pod) { pod.Status.Reason = "Evicted" })
+	h.HandlePodReconcile(t.Context(), []*v1.Pod{evicted})
+	w.states["6"] = podworkers.PodState{State: podworkers.StateTerminated, Evicted: true}
+	h.HandlePodReconcile(t.Context(), []*v1.Pod{evicted})
+	require.Equal(t, []string{"6false", "6true"}, pruned, "all only when the exit codes are known")
+}
+
+// L12: a death syncs and prunes; UIDs are translated; unknown ones are ignored.
+func TestHandlerSyncs(t *testing.T) {
+	var pruned []types.UID
+	h, w := newTestHandler(t, func(cfg *HandlerConfig) {
+		cfg.Prune = func(_ context.Context, uid types.UID, _ bool) { pruned = append(pruned, uid) }
+	})
+	h.HandlePodAdditions(t.Context(), []*v1.Pod{testPod("s", "1", from("file")), mirrorPod("s", "m"), testPod("b", "2")})
+	w.take()
+	h.HandlePodSyncs(t.Context(), []Sync{{UID: "m", Kinds: Kinds(0).With(PodDirty)}, {UID: "2", Kinds: Kinds(0).With(ContainerDied)}, {UID: "x", Kinds: Kinds(0).With(PodDirty)}})
+	require.Equal(t, []string{"sync 1 mirror m", "sync 2"}, w.take())
+	require.Equal(t, []types.UID{"2"}, pruned)
+}
+
+// L6: a deleted pod that ended before this process is killed once, so that its
+// deletion completes. L7: a pod that restarts under its UID is no leftover. L8: a
+// pod that only the runtime has is killed with grace 1, once.
+func TestHandlerCleanups(t *testing.T) {
+	var asked []string
+	inRuntime := []podworkers.Orphan{{UID: "again"}, {UID: "stray"}, {UID: "ended-running"}}
+	lists := 0
+	h, w := newTestHandler(t, func(cfg *HandlerConfig) {
+		cfg.Admit = refuse(&asked)
+		cfg.RuntimePods = func(context.Context) ([]podworkers.Orphan, error) { lists++; return inRuntime, nil }
+	})
+	ended := func(pod *v1.Pod) { isDeleting(pod); pod.Status.Phase = v1.PodFailed }
+	h.HandlePodAdditions(t.Context(), []*v1.Pod{testPod("again", "again"), testPod("ended", "ended", ended), testPod("ended2", "ended-running", ended), testPod("run", "run")})
+	w.take()
+	asked = nil
+	w.known["run"] = podworkers.KnownPod{State: podworkers.StateSyncing}
+	require.NoError(t, h.HandlePodCleanups(t.Context()))
+	require.Equal(t, []string{"known again,ended,ended2,run", "create again", "kill ended", "kill orphan stray grace 1", "kill orphan ended-running grace 1"}, w.take())
+	require.Equal(t, []string{"again beside run"}, asked, "a restart is admitted like any other start")
+	require.Equal(t, 1, lists)
+
+	for _, uid := range []types.UID{"again", "ended", "stray", "ended-running"} {
+		w.known[uid] = podworkers.KnownPod{State: podworkers.StateTerminating}
+	}
+	require.NoError(t, h.HandlePodCleanups(t.Context()))
+	require.Equal(t, []string{"known again,ended,ended2,run"}, w.take(), "once while in progress")
+}
+
+// A step that fails does not stop the others; without a list from the runtime
+// nothing is taken for a leftover.
+func TestHandlerCleaners(t *testing.T) {
+	broken := errors.New("broken")
+	var ran []string
+	step := func(name string, err error) Cleaner {
+		return Cleaner{Name: name, Clean: func(_ context.Context, c *Cleanup) error {
+			ran = append(ran, fmt.Sprintf("%s: %v %v %v", name, c.Running("a"), c.PossiblyRunning("t"), c.PossiblyRunning("gone")))
+			return err
+		}}
+	}
+	h, w := newTestHandler(t, func(cfg *HandlerConfig) {
+		cfg.Cleaners = []Cleaner{step("first", broken), step("second", nil)}
+		cfg.FinalCleaners = []Cleaner{step("last", nil)}
+		cfg.RuntimePods = func(context.Context) ([]podworkers.Orphan, error) { return nil, errors.New("no answer") }
+	})
+	h.HandlePodAdditions(t.Context(), []*v1.Pod{testPod("a", "a")})
+	w.take()
+	w.known["t"] = podworkers.KnownPod{State: podworkers.StateTerminating}
+	w.known["gone"] = podworkers.KnownPod{State: podworkers.StateTerminated}
+	err := h.HandlePodCleanups(t.Context())
+	require.ErrorIs(t, err, broken)
+	require.ErrorContains(t, err, "first: broken")
+	require.ErrorContains(t, err, "listing the pods of the runtime: no answer")
+	require.Equal(t, []string{"first: false true false", "second: false true false", "last: true true false"}, ran, "restarts show in the final steps")
+	require.Equal(t, []string{"known a", "create a"}, w.take())
+	st := h.CleanerStatuses()
+	require.Len(t, st, 3)
+	require.ErrorIs(t, st[0].Err, broken)
+}
+
+// L9: the mirror of a static pod that is still terminating is kept.
+func TestHandlerOrphanMirrors(t *testing.T) {
+	var orphans string
+	h, w := newTestHandler(t, func(cfg *HandlerConfig) {
+		cfg.Cleaners = []Cleaner{{Name: "mirrors", Clean: func(_ context.Context, c *Cleanup) error { orphans = names(c.OrphanMirrors); return nil }}}
+	})
+	static := testPod("s", "1", from("file"))
+	h.HandlePodAdditions(t.Context(), []*v1.Pod{static, mirrorPod("s", "m"), mirrorPod("lost", "l")})
+	require.NoError(t, h.HandlePodCleanups(t.Context()))
+	require.Equal(t, "lost", orphans)
+	h.HandlePodRemoves(t.Context(), []*v1.Pod{static})
+	w.mirrors["s_ns"] = true
+	require.NoError(t, h.HandlePodCleanups(t.Context()))
+	require.Equal(t, "lost", orphans)
+	w.mirrors["s_ns"] = false
+	require.NoError(t, h.HandlePodCleanups(t.Context()))
+	require.Equal(t, "lost,s", orphans)
+}
+
+// With PerSource, a pod of a ready source restarts under its UID while another
+// source is not ready, and nothing else is cleaned up.
+func TestHandlerRestartsPerSource(t *testing.T) {
+	h, w := newTestHandler(t, func(cfg *HandlerConfig) { cfg.Sources = readiness{"file": true}; cfg.PerSource = true })
+	restarting := podworkers.PodState{State: podworkers.StateFinished, RestartRequested: true}
+	w.states = map[types.UID]podworkers.PodState{"1": restarting, "2": restarting, "3": state(podworkers.StateFinished)}
+	h.HandlePodAdditions(t.Context(), []*v1.Pod{testPod("a", "1", from("file")), testPod("b", "2", from("api")), testPod("c", "3", from("file"))})
+	w.take()
+	require.NoError(t, h.HandlePodCleanups(t.Context()))
+	require.Equal(t, []string{"create 1"}, w.take())
+	require.Equal(t, []types.UID{"1"}, w.forget)
+}
+
+func TestNewHandlerRefuses(t *testing.T) {
+	_, err := NewHandler(HandlerConfig{})
+	require.ErrorContains(t, err, "Workers")
+	_, err = NewHandler(HandlerConfig{Workers: newCrewTape(), FinalCleaners: []Cleaner{{Name: "x"}}})
+	require.ErrorContains(t, err, "Clean")
+}
