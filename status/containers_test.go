@@ -96,6 +96,7 @@ func TestSeen(t *testing.T) {
 		{"replaced", was("c", "c-0", 0, wasTerminated(3, ""), wasTerminated(4, "")), []pleg.ContainerStatus{running("c", id("c-1"), attempt(1))}, "running", "exit 3", 1},
 		{"replaced, count lost", was("c", "c-0", 5, wasTerminated(3, ""), none), []pleg.ContainerStatus{running("c", id("c-1"))}, "running", "exit 3", 6},
 		{"replaced while running", was("c", "c-0", 0, wasRunning(), wasTerminated(4, "")), []pleg.ContainerStatus{running("c", id("c-1"), attempt(1))}, "running", "exit 4", 1},
+		{"runs again", was("c", "c-0", 1, wasTerminated(3, "Error"), none), []pleg.ContainerStatus{running("c", attempt(1))}, "running", "", 1},
 		{"two instances", was("c", "c-0", 0, wasRunning(), wasTerminated(4, "")), []pleg.ContainerStatus{running("c", id("c-1"), attempt(1)), exited("c", 3)}, "running", "exit 3", 1},
 		{"three instances", nil, []pleg.ContainerStatus{exited("c", 1, id("c-2"), attempt(2)), exited("c", 2, id("c-1"), attempt(1)), exited("c", 3)}, "exit 1", "exit 2", 2},
 		{"the one before is unknown but ran", was("c", "c-0", 0, wasRunning(), none), []pleg.ContainerStatus{running("c", id("c-1"), attempt(1)), unknown("c")}, "running", "exit 137 ContainerStatusUnknown", 1},
@@ -223,6 +224,8 @@ func TestLostInit(t *testing.T) {
 	require.Equal(t, "waiting PodInitializing", short(s.InitContainerStatuses[1].State), "a lost sidecar waits")
 	s = compute(t, Input{Pod: pod, Observed: observe(running("s"))})
 	require.Equal(t, "waiting PodInitializing", short(s.InitContainerStatuses[0].State), "no regular container was started")
+	s = compute(t, Input{Pod: pod, Observed: observe(unknown("c"))})
+	require.Equal(t, "waiting PodInitializing", short(s.InitContainerStatuses[0].State), "an unknown one proves nothing")
 }
 
 // T15
@@ -261,6 +264,33 @@ func TestRestartAll(t *testing.T) {
 	require.False(t, evicted.RestartAll, "a pod on its way out restarts nothing")
 	leaving := computeAll(t, Input{Pod: deleted(pod.DeepCopy()), Previous: &ran, Observed: observe(exited("b", 42))})
 	require.False(t, leaving.RestartAll)
+}
+
+// A pod that has ended, or has been stopped for good, restarts nothing.
+func TestNoRestartAllAtTheEnd(t *testing.T) {
+	pod := podOf(v1.RestartPolicyNever, "i:i", "i:j", "b")
+	restartAllRule(&pod.Spec.Containers[0], 42)
+	r := computeAll(t, Input{Pod: pod, Observed: observe(exited("j", 1), exited("b", 42))})
+	require.Equal(t, v1.PodFailed, r.Status.Phase)
+	require.False(t, r.RestartAll)
+	require.Equal(t, "exit 0 Completed", short(r.Status.InitContainerStatuses[0].State))
+
+	pod = static(podOf(v1.RestartPolicyNever, "b"))
+	restartAllRule(&pod.Spec.Containers[0], 42)
+	r = computeAll(t, Input{Pod: pod, Observed: observe(exited("b", 42)), Terminal: true})
+	require.False(t, r.RestartAll)
+	require.Equal(t, v1.PodRunning, r.Status.Phase)
+}
+
+// An instance that was given up is later than the one before it.
+func TestGivenUpInstance(t *testing.T) {
+	c := compute(t, Input{
+		Pod: podOf(v1.RestartPolicyAlways, "c"), Previous: was("c", "c-1", 1, wasRunning(), v1.ContainerState{}),
+		Observed:      observe(unknown("c", id("c-1"), attempt(1)), exited("c", 3)),
+		StartFailures: map[string]Reason{"c": {Reason: "CrashLoopBackOff"}},
+	}).ContainerStatuses[0]
+	require.Equal(t, [2]string{"waiting CrashLoopBackOff", lost}, [2]string{short(c.State), short(c.LastTerminationState)})
+	require.Equal(t, int32(2), c.RestartCount)
 }
 
 // RestartAll and a runtime that has lost track.

@@ -179,6 +179,12 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
+func TestStaticPodKeepsItsAddressAtTheEnd(t *testing.T) {
+	s := compute(t, Input{Pod: static(podOf(v1.RestartPolicyAlways, "c")), Terminal: true, Previous: &v1.PodStatus{PodIPs: []v1.PodIP{{IP: "10.0.0.1"}}}})
+	require.False(t, s.Phase == v1.PodFailed || s.Phase == v1.PodSucceeded)
+	require.Equal(t, "10.0.0.1", s.PodIP)
+}
+
 func TestHostIPs(t *testing.T) {
 	in := Input{Pod: podOf(v1.RestartPolicyAlways, "c"), Previous: &v1.PodStatus{HostIP: "1.1.1.1", HostIPs: []v1.HostIP{{IP: "1.1.1.1"}}}}
 	r := computeAll(t, in)

@@ -27,8 +27,7 @@ func mayRestartAll(pod *v1.Pod) bool {
 // its way out starts nothing.
 func (b *builder) restartAllTriggered() bool {
 	pod := b.in.Pod
-	if !mayRestartAll(pod) || pod.DeletionTimestamp != nil || b.in.Terminal || b.in.Fail != nil ||
-		podfacts.IsTerminalPhase(b.old.Phase) || podfacts.IsTerminalPhase(b.api.Phase) {
+	if !mayRestartAll(pod) || pod.DeletionTimestamp != nil || b.in.Terminal {
 		return false
 	}
 	if c := condition(b.old.Conditions, v1.AllContainersRestarting); c != nil && c.Status == v1.ConditionTrue {
