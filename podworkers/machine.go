@@ -250,11 +250,6 @@ func (m *machine) requestTermination(r *record, graceOverride *int64, now time.T
 	if pod := r.last().pod; pod != nil {
 		r.grace = effectiveGrace(grace{}, pod, graceOverride)
 	}
-	if r.static {
-		m.names.unqueue(r.fullName(), r.uid)
-		// Whoever stood behind it is asked again.
-		m.freed = append(m.freed, r.fullName())
-	}
 	r.ready = true
 	m.setState(r, StateTerminationRequested, now)
 }

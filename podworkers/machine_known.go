@@ -24,7 +24,7 @@ func (m *machine) syncKnownPods(desired []*v1.Pod, now time.Time) map[types.UID]
 		switch {
 		case r.state == StateFinished && (r.orphaned || r.restart):
 			m.drop(r, now)
-		case r.orphaned && r.state == StateWaiting && !r.observed:
+		case r.orphaned && r.state == StateWaiting: // so the runtime does not know it
 			m.drop(r, now)
 		case r.orphaned && r.state != StateFinished:
 			m.end(r, now)

@@ -385,6 +385,23 @@ func TestObservedWaiterBlocksSuccessor(t *testing.T) {
 	require.False(t, r.m.mirrorTerminating("web_ns"))
 }
 
+// A waiter that the runtime knows keeps its place until it is torn down, also
+// before Run.
+func TestObservedWaiterBeforeRun(t *testing.T) {
+	for range 20 { // whatever the order of the map
+		r := newShutRig(t)
+		r.update(create(podOf("b", static("web"))))
+		r.update(create(podOf("c", static("web"))))
+		r.update(orphan("b"))
+		r.do(func() { r.m.open(r.now) })
+		require.Equal(t, CallSyncTerminatingPod, r.call("b"))
+		require.Equal(t, StateWaiting, r.state("c"))
+		r.end("b", false, nil)
+		r.end("b", false, nil)
+		require.Equal(t, CallSyncPod, r.call("c"))
+	}
+}
+
 // Before Run nothing is called, and nothing is lost.
 func TestBeforeRun(t *testing.T) {
 	r := newShutRig(t)
@@ -406,6 +423,42 @@ func TestBeforeRun(t *testing.T) {
 	require.Equal(t, CallSyncTerminatingPod, r.call("b"))
 	require.Equal(t, CallSyncPod, r.call("c"))
 	require.Equal(t, StateWaiting, r.state("d"))
+}
+
+// A call is cancelled at most once, whatever happens meanwhile.
+func TestCancelledOnce(t *testing.T) {
+	r := newRig(t)
+	r.bring(podOf("a"), StateSyncing)
+	for _, s := range []int64{20, 10} {
+		r.update(kill(podOf("a"), KillOptions{GracePeriodSeconds: &s}))
+	}
+	r.known()
+	require.Equal(t, []error{ErrTerminationRequested}, r.cancelled)
+	r.end("a", false, context.Canceled)
+	require.NoError(t, r.pod("a").LastError, "that was to be expected")
+	for _, s := range []int64{5, 2} {
+		r.update(kill(podOf("a"), KillOptions{GracePeriodSeconds: &s}))
+	}
+	require.Equal(t, []error{ErrTerminationRequested, ErrGracePeriodShortened}, r.cancelled)
+	r.end("a", false, errBoom)
+	require.ErrorIs(t, r.pod("a").LastError, errBoom)
+	require.EqualValues(t, 2, r.work("a").GracePeriodSeconds)
+	r.end("a", false, nil)
+	r.update(kill(podOf("a"), KillOptions{GracePeriodSeconds: ptr(int64(1))}))
+	require.Len(t, r.cancelled, 2, "SyncTerminatedPod is not cancelled by updates")
+}
+
+// A pod that is not desired counts as deleted: its content may go once it has
+// stopped.
+func TestNotDesiredIsDeleted(t *testing.T) {
+	r := newRig(t)
+	r.bring(podOf("a"), StateSyncing)
+	r.known()
+	require.True(t, r.pod("a").Deleted)
+	r.end("a", false, nil)
+	require.False(t, r.pod("a").ContentMayBeRemoved())
+	r.end("a", false, nil)
+	require.True(t, r.pod("a").ContentMayBeRemoved())
 }
 
 // The oldest start time survives when updates coalesce (1.3.9).
@@ -445,4 +498,13 @@ func TestDuePods(t *testing.T) {
 	r.update(resync(a))
 	require.Equal(t, CallSyncPod, r.call("a"))
 	require.Zero(t, r.pod("a").NextRetry)
+
+	r.end("a", false, nil)
+	for _, uid := range []string{"c", "d", "e"} {
+		r.update(create(podOf(uid)))
+		r.end(uid, false, nil)
+	}
+	r.asked = nil
+	r.pass(2 * time.Minute)
+	require.ElementsMatch(t, []types.UID{"a", "c", "d", "e"}, r.asked)
 }

@@ -9,7 +9,7 @@ import (
 // nameSlot is the order among static pods of one full name.
 //
 //	len(holders started by permission) <= 1
-//	waiting: never called, no termination requested, in order of arrival
+//	waiting: no call was made for them, in order of arrival
 //
 // A holder is a pod for which a call was made; it holds until it is finished or
 // forgotten. There can be more than one only when a pod that never had its turn

@@ -207,6 +207,7 @@ func (s *script) inspect() {
 	}
 	for i, r := range m.due {
 		require.Equal(t, i, r.dueAt)
+		require.False(t, r.due.Before(m.due[(i-min(i, 1))/2].due), "the heap's order")
 	}
 }
 

@@ -228,6 +228,35 @@ func TestContexts(t *testing.T) {
 	})
 }
 
+// A step lasts as long as its call.
+func TestSteps(t *testing.T) {
+	inBubble(t, Config{}, func(b *bubble) {
+		b.rec.do = func(ctx context.Context, c recorded) (bool, error) {
+			child, cancel := context.WithTimeout(ctx, time.Hour)
+			defer cancel()
+			if c.n == 1 {
+				SetStep(child, "first step")
+				time.Sleep(time.Second)
+				SetStep(child, "second step")
+			}
+			time.Sleep(time.Second)
+			return false, nil
+		}
+		begin := time.Now()
+		b.send(create(podOf("a")))
+		require.Equal(b, "first step", b.State("a").Step)
+		b.pass(time.Second)
+		require.Equal(b, "second step", b.Pods()[0].Step)
+		require.Equal(b, begin.Add(time.Second), b.State("a").StepSince)
+		require.Contains(b, b.State("a").String(), "waits for SyncPod (second step)")
+		b.send(update(podOf("a")))
+		b.pass(time.Second)
+		require.Equal(b, CallSyncPod, b.State("a").Call)
+		require.Empty(b, b.State("a").Step)
+		b.pass(time.Second)
+	})
+}
+
 func TestKill(t *testing.T) {
 	var events []string
 	event := func(ref v1.ObjectReference, kind, reason, _ string) {
