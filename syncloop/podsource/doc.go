@@ -1,0 +1,82 @@
+// Package podsource brings the desired pods to a syncloop.Loop.
+//
+// A Merger keeps the newest complete set of pods of each source and tells the
+// Loop the difference to what it has handled. Whoever has pods calls Merger.Set,
+// or uses FromChannel; NewFileSource reads static pods from a folder:
+//
+//	merger, err := podsource.NewMerger(podsource.MergerConfig{})
+//	files, err := podsource.NewFileSource(podsource.FileConfig{
+//		Path:    "/etc/kubernetes/manifests",
+//		Merger:  merger,
+//		Decoder: podsource.Decoder{NodeName: "node-1"},
+//	})
+//	loop, err := syncloop.New(syncloop.Config{
+//		Handler: handler,
+//		Pods:    merger,
+//		Sources: map[string]syncloop.EventSource{"file": files},
+//	})
+//
+// # Ready
+//
+// A source is ready once a set of it has been handled, an empty one too; the
+// Merger is ready once every registered source is. Until then nobody knows which
+// pods should be there. So register only sources that are really configured, and
+// all of them before the Loop runs.
+//
+// # Files
+//
+// Every entry of the folder is a manifest with one pod, YAML or JSON, whatever its
+// name ends with; except names that begin with a dot, and "#name#". Sub-folders
+// are not read. Links are followed. Each set follows from one look at the whole
+// folder; inotify, where there is one, only prompts the look, and the period finds
+// what inotify does not see, such as a change behind a link.
+//
+// A manifest that is bad, unreadable or too large keeps its last good version
+// running (DropBroken changes that); a file that is gone has its pod removed. So a
+// pod that is bad when the agent starts does not run. What editors do on the way
+// does not matter: a file that is being written is read once it is closed, a file
+// that is moved aside for a moment is not gone, and a copy that appears for a
+// moment does not take the pod over. Of several files with the same pod the first
+// by name counts. Everything that is wrong is logged once and listed by Problems.
+//
+// Without metadata.uid a pod's UID follows from its manifest, the node and the
+// path: any change makes it another pod, which begins when the old one has ended.
+// With a metadata.uid a change is an update of the same pod.
+//
+// # What is checked
+//
+// Manifests are decoded strictly: unknown, misspelled and repeated fields are
+// errors. What the API server would fill in is filled in here (the table is in
+// defaults.go). Then the following is refused, with the path of the field; the
+// full validation of the API server it is not:
+//
+//   - metadata: a name that is missing or no DNS-1123 subdomain, also together with
+//     the node's name; a namespace that is no DNS-1123 label; a UID that is not safe
+//     as a folder name; labels and annotation keys that are not valid; a deletion
+//     timestamp; the annotation of mirror pods;
+//   - spec: unknown restartPolicy, dnsPolicy or os.name, dnsPolicy None without a
+//     nameserver, a negative grace period, an active deadline below 1, hostname,
+//     subdomain and hostAliases that are not valid, shareProcessNamespace with
+//     hostPID, ephemeral containers, user and group IDs out of range;
+//   - containers: none; names that are no DNS-1123 labels or occur twice; no image,
+//     or one with spaces; unknown imagePullPolicy, terminationMessagePolicy or
+//     restartPolicy;
+//   - ports: numbers out of range, unknown protocols, names that are not valid or
+//     occur twice in a container, host ports that occur twice in the pod or differ
+//     from the container port with hostNetwork;
+//   - volumes: names that are no DNS-1123 labels or occur twice, two kinds in one,
+//     kinds that are not in Decoder.Volumes, a hostPath that is not absolute or
+//     contains "..", an unknown hostPath type, a negative size limit;
+//   - mounts: of volumes that do not exist, at paths that are not absolute or occur
+//     twice, sub-paths that are absolute or contain "..", Bidirectional propagation
+//     without a privileged container;
+//   - env: names that are missing or not valid, a value beside valueFrom, not
+//     exactly one source, empty field paths and resources;
+//   - probes and hooks: not exactly one action, an empty command, ports out of
+//     range, numbers below their minimum, successThreshold above 1 for liveness and
+//     startup, probes or hooks of init containers that are no sidecars;
+//   - resources: quantities that are malformed or negative, requests above limits;
+//   - references to objects of the API server: service account, pull secrets,
+//     secrets, config maps, claims, tokens, trust bundles and certificates in
+//     volumes and environment, unless Decoder.Objects allows their kind.
+package podsource
