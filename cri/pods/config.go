@@ -49,8 +49,9 @@ type Config struct {
 	// LinkDir gets a symbolic link to the log of each container, usually
 	// /var/log/containers; zero means no links.
 	LinkDir string
-	// PodDir returns a pod's directory, in which termination message files are
-	// made; nil means no such files, so that nobody can write a message.
+	// PodDir returns a pod's directory, in which /etc/hosts and termination
+	// message files are made; nil means none of them: pods get the runtime's
+	// /etc/hosts, and nobody can write a message.
 	PodDir func(uid types.UID) string
 
 	// MaxConcurrentStarts is how many sandboxes and containers are being
@@ -127,6 +128,9 @@ type DNS struct {
 	// HostResolver is the resolv.conf of pods with dnsPolicy Default; zero means
 	// /etc/resolv.conf.
 	HostResolver string
+	// HostsFile is what host-network pods get as /etc/hosts; zero means
+	// /etc/hosts.
+	HostsFile string
 	// NoHostResolver gives pods with dnsPolicy Default no name server at all.
 	NoHostResolver bool
 }
@@ -197,6 +201,9 @@ func setDefaults(cfg *Config) {
 	}
 	if cfg.DNS.HostResolver == "" {
 		cfg.DNS.HostResolver = "/etc/resolv.conf"
+	}
+	if cfg.DNS.HostsFile == "" {
+		cfg.DNS.HostsFile = "/etc/hosts"
 	}
 	if cfg.Event == nil {
 		cfg.Event = func(v1.ObjectReference, string, string, string) {}

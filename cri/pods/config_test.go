@@ -1,6 +1,7 @@
 package pods
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -426,11 +427,46 @@ func TestContainerConfig(t *testing.T) {
 	require.Equal(t, []string{"$(Y)"}, got.Args)
 	require.Equal(t, "a/2.log", got.LogPath)
 	require.True(t, got.Stdin && got.Tty)
-	require.Len(t, got.Mounts, 1)
+	require.Len(t, got.Mounts, 1, "without an address there is no /etc/hosts")
 	info, err := os.Stat(got.Mounts[0].HostPath)
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o666), info.Mode().Perm())
 	require.DirExists(t, filepath.Join(h.dir, "pods", "shop_web_0d1e", "a"))
+}
+
+// 6.5: /etc/hosts of the pod.
+func TestHosts(t *testing.T) {
+	h := newHarness(t, fake.Config{})
+	h.cfg.DNS.ClusterDomain, h.cfg.DNS.HostsFile = "cluster.local", filepath.Join(h.dir, "node-hosts")
+	require.NoError(t, os.WriteFile(h.cfg.DNS.HostsFile, []byte("192.0.2.9\tnode\n"), 0o600))
+	h.restart()
+	pod := testPod("a")
+	pod.Spec.Subdomain = "sub"
+	pod.Spec.HostAliases = []v1.HostAlias{{IP: "192.0.2.7", Hostnames: []string{"x", "y"}}}
+	in := instance{pod: pod, container: &pod.Spec.Containers[0], podIPs: []string{"10.0.0.2", "fd00::2"}}
+	mounts, err := h.m.mounts(t.Context(), in)
+	require.NoError(t, err)
+	require.Len(t, mounts, 2)
+	require.Equal(t, "/etc/hosts", mounts[0].ContainerPath)
+	require.False(t, mounts[0].Readonly)
+	content, err := os.ReadFile(filepath.Join(h.dir, "kubelet", "0d1e", "etc-hosts"))
+	require.NoError(t, err)
+	require.True(t, strings.HasPrefix(string(content), "# Kubernetes-managed hosts file.\n127.0.0.1\tlocalhost\n"))
+	require.True(t, strings.HasSuffix(string(content),
+		"10.0.0.2\tweb.sub.shop.svc.cluster.local\tweb\nfd00::2\tweb.sub.shop.svc.cluster.local\tweb\n\n# Entries added by HostAliases.\n192.0.2.7\tx\ty\n"))
+	pod.Spec.HostNetwork, pod.Spec.HostAliases = true, nil
+	file, err := h.m.writeHosts(pod, nil)
+	require.NoError(t, err)
+	content, err = os.ReadFile(file)
+	require.NoError(t, err)
+	require.Equal(t, "# Kubernetes-managed hosts file (host network).\n192.0.2.9\tnode\n", string(content))
+	h.cfg.Mounts = func(context.Context, *v1.Pod, *v1.Container) ([]*runtimeapi.Mount, error) {
+		return []*runtimeapi.Mount{{ContainerPath: "/etc/hosts"}, {ContainerPath: "/dev/termination-log"}}, nil
+	}
+	h.restart()
+	mounts, err = h.m.mounts(t.Context(), in)
+	require.NoError(t, err)
+	require.Len(t, mounts, 2, "what the pod mounts there wins")
 }
 
 // What cannot be honoured is refused by name.
@@ -440,7 +476,6 @@ func TestUnsupported(t *testing.T) {
 	full.Annotations = map[string]string{"container.apparmor.security.beta.kubernetes.io/a": "unconfined"}
 	full.Spec.InitContainers = []v1.Container{{}}
 	full.Spec.EphemeralContainers = []v1.EphemeralContainer{{}}
-	full.Spec.HostAliases = []v1.HostAlias{{}}
 	full.Spec.HostUsers = ptr(false)
 	full.Spec.ResourceClaims = []v1.PodResourceClaim{{}}
 	full.Spec.OS = &v1.PodOS{Name: v1.Windows}
@@ -464,7 +499,7 @@ func TestUnsupported(t *testing.T) {
 		got = append(got, strings.TrimSuffix(err.Error(), ": not supported"))
 	}
 	require.Equal(t, []string{
-		"spec.initContainers", "spec.ephemeralContainers", "spec.hostAliases", "spec.resourceClaims", "spec.hostUsers: false", "spec.os",
+		"spec.initContainers", "spec.ephemeralContainers", "spec.resourceClaims", "spec.hostUsers: false", "spec.os",
 		"spec.securityContext.appArmorProfile", "spec.securityContext.windowsOptions",
 		"metadata.annotations[container.apparmor.security.beta.kubernetes.io/a]", "spec.resources.limits.hugepages-2Mi",
 		"spec.containers[0].lifecycle.postStart", "spec.containers[0].lifecycle.preStop", "spec.containers[0].lifecycle.stopSignal",

@@ -75,8 +75,8 @@ func (m *Manager) fields(in instance) fields {
 	return f
 }
 
-// mounts are the caller's, and the termination message file unless something
-// else is mounted there.
+// mounts are the caller's, and the pod's /etc/hosts and the container's
+// termination message file unless something else is mounted there.
 func (m *Manager) mounts(ctx context.Context, in instance) ([]*runtimeapi.Mount, error) {
 	var out []*runtimeapi.Mount
 	var err error
@@ -88,14 +88,22 @@ func (m *Manager) mounts(ctx context.Context, in instance) ([]*runtimeapi.Mount,
 	case len(in.container.VolumeMounts) > 0:
 		return nil, errors.New("volumeMounts: this agent has no volumes")
 	}
-	path := in.container.TerminationMessagePath
-	taken := slices.ContainsFunc(out, func(mount *runtimeapi.Mount) bool { return mount.ContainerPath == path })
-	if path == "" || m.cfg.PodDir == nil || taken {
-		return out, nil
+	free := func(path string) bool {
+		return m.cfg.PodDir != nil && !slices.ContainsFunc(out, func(mount *runtimeapi.Mount) bool { return mount.ContainerPath == path })
 	}
-	file, err := m.makeTerminationFile(in.pod.UID, in.container.Name, in.restartCount)
-	if err != nil {
-		return nil, err
+	if free(hostsPath) && (len(in.podIPs) > 0 || in.pod.Spec.HostNetwork) {
+		file, err := m.writeHosts(in.pod, in.podIPs)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, &runtimeapi.Mount{ContainerPath: hostsPath, HostPath: file})
 	}
-	return append(out, &runtimeapi.Mount{ContainerPath: path, HostPath: file}), nil
+	if path := in.container.TerminationMessagePath; path != "" && free(path) {
+		file, err := m.makeTerminationFile(in.pod.UID, in.container.Name, in.restartCount)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, &runtimeapi.Mount{ContainerPath: path, HostPath: file})
+	}
+	return out, nil
 }

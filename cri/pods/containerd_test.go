@@ -169,14 +169,14 @@ func TestContainerdContainersSee(t *testing.T) {
 		}
 		a.SecurityContext = &v1.SecurityContext{ReadOnlyRootFilesystem: ptr(true), Capabilities: &v1.Capabilities{Drop: []v1.Capability{"ALL"}}}
 		a.Resources.Limits = quantities("memory", "32Mi", "cpu", "500m")
-		a.Command = []string{"sh", "-c", `(echo "$TEXT"; id -u; id -g; hostname; touch /x 2>/dev/null && echo writable; echo arg=$0) > /dev/termination-log; exit 7`, "$(TEXT)"}
+		a.Command = []string{"sh", "-c", `(echo "$TEXT"; id -u; id -g; hostname; touch /x 2>/dev/null && echo writable; echo arg=$0; grep "$IP" /etc/hosts) > /dev/termination-log; exit 7`, "$(TEXT)"}
 		b.TerminationMessagePolicy = v1.TerminationMessageFallbackToLogsOnError
 		b.Command = []string{"sh", "-c", "echo from the log; exit 1"}
 		first := h.mustSync(pod)
 		waitExited(t, h, pod, 2)
 		got := h.status(pod)
 		ip := got.IPs[0]
-		require.Equal(t, fmt.Sprintf("ip=%s\n1234\n5678\n%s\narg=ip=%s\n", ip, pod.Name, ip), got.Newest("a").Message)
+		require.Equal(t, fmt.Sprintf("ip=%s\n1234\n5678\n%s\narg=ip=%s\n%s\t%s\n", ip, pod.Name, ip, ip, pod.Name), got.Newest("a").Message)
 		require.EqualValues(t, 7, got.Newest("a").ExitCode)
 		require.Equal(t, "from the log\n", got.Newest("b").Message)
 		log, err := os.ReadFile(first.Newest("b").LogPath)

@@ -76,7 +76,7 @@ func (m *Manager) collectContainers(ctx context.Context, r GCRequest) error {
 	var errs []error
 	for _, c := range planContainers(all, r.Policy, r.removable, time.Now()) {
 		if ctx.Err() != nil {
-			return errors.Join(append(errs, context.Cause(ctx))...)
+			return errors.Join(append(errs, endOf(ctx))...)
 		}
 		errs = append(errs, m.collectContainer(ctx, c))
 	}
@@ -117,7 +117,7 @@ func (m *Manager) collectSandboxes(ctx context.Context, r GCRequest) error {
 	var errs []error
 	for _, id := range planSandboxes(all, r.removable) {
 		if ctx.Err() != nil {
-			return errors.Join(append(errs, context.Cause(ctx))...)
+			return errors.Join(append(errs, endOf(ctx))...)
 		}
 		errs = append(errs, m.removeSandbox(ctx, id))
 	}

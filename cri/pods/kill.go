@@ -124,7 +124,7 @@ func (m *Manager) mayStopSandboxes(ctx context.Context, k podKill, errs []error)
 
 func (m *Manager) killContainer(ctx context.Context, k podKill, c ContainerKill) error {
 	if ctx.Err() != nil {
-		return context.Cause(ctx)
+		return endOf(ctx)
 	}
 	grace := graceSeconds(k.pod, c, k.override)
 	m.cfg.Event(k.identity.containerRef(c.Name), v1.EventTypeNormal, "Killing", c.Message)

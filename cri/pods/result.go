@@ -42,7 +42,7 @@ type Result struct {
 func (r *Result) Acted() bool { return len(r.Entries) > 0 }
 
 // Err joins the errors of all entries, nil when there are none. A sync that was
-// cut short by its context has an error too: the context's cause. Errors in the
+// cut short by its context has an error too: the context's, and its cause. Errors in the
 // tree that have a method NotBefore() time.Time with a time that is not zero
 // tell when another try makes sense.
 func (r *Result) Err() error {

@@ -2,6 +2,7 @@ package pods
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 )
@@ -20,6 +21,15 @@ func parallel(n int, f func(i int) error) []error {
 	}
 	wg.Wait()
 	return errs
+}
+
+// endOf is the error of a context that has ended, with its cause: errors.Is finds
+// both.
+func endOf(ctx context.Context) error {
+	if err, cause := ctx.Err(), context.Cause(ctx); err != cause {
+		return fmt.Errorf("%w: %w", err, cause)
+	}
+	return ctx.Err()
 }
 
 // step returns the context of one runtime call that changes something. It ends

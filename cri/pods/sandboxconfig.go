@@ -81,27 +81,36 @@ const (
 
 // hostname is what a pod with its own network calls itself.
 func hostname(pod *v1.Pod, clusterDomain string) (string, error) {
-	if o := pod.Spec.HostnameOverride; o != nil && *o != "" {
-		return *o, nil
+	host, domain, err := hostAndDomain(pod, clusterDomain)
+	if err != nil || domain == "" || !isTrue(pod.Spec.SetHostnameAsFQDN) {
+		return host, err
 	}
-	host := pod.Name
+	fqdn := host + "." + domain
+	if len(fqdn) > maxFQDN {
+		return "", fmt.Errorf("setHostnameAsFQDN: %q is longer than %d characters", fqdn, maxFQDN)
+	}
+	return fqdn, nil
+}
+
+// hostAndDomain are the two parts of a pod's full name; the domain may be "".
+func hostAndDomain(pod *v1.Pod, clusterDomain string) (host, domain string, err error) {
+	if o := pod.Spec.HostnameOverride; o != nil && *o != "" {
+		return *o, "", nil
+	}
+	host = pod.Name
 	if pod.Spec.Hostname != "" {
 		host = pod.Spec.Hostname
 	}
 	if len(host) > maxHostname {
 		host = strings.TrimRight(host[:maxHostname], "-.")
 		if host == "" {
-			return "", fmt.Errorf("pod name %q makes no hostname", pod.Name)
+			return "", "", fmt.Errorf("pod name %q makes no hostname", pod.Name)
 		}
 	}
-	if !isTrue(pod.Spec.SetHostnameAsFQDN) || pod.Spec.Subdomain == "" || clusterDomain == "" {
-		return host, nil
+	if pod.Spec.Subdomain != "" && clusterDomain != "" {
+		domain = pod.Spec.Subdomain + "." + pod.Namespace + ".svc." + clusterDomain
 	}
-	fqdn := host + "." + pod.Spec.Subdomain + "." + pod.Namespace + ".svc." + clusterDomain
-	if len(fqdn) > maxFQDN {
-		return "", fmt.Errorf("setHostnameAsFQDN: %q is longer than %d characters", fqdn, maxFQDN)
-	}
-	return fqdn, nil
+	return host, domain, nil
 }
 
 // portMappings are the host ports of the regular containers. A port that is

@@ -87,7 +87,7 @@ func (s *podSync) ended(ctx context.Context) bool {
 		return false
 	}
 	if s.result.stopped == nil {
-		s.result.stopped = context.Cause(ctx)
+		s.result.stopped = endOf(ctx)
 	}
 	return true
 }

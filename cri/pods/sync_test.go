@@ -320,6 +320,7 @@ func TestCancelled(t *testing.T) {
 					begin := time.Now()
 					result := h.m.SyncPod(ctx, SyncRequest{Pod: pod, Status: h.status(pod)})
 					require.ErrorIs(t, result.Err(), ending)
+					require.ErrorIs(t, result.Err(), context.Canceled)
 					require.Empty(t, h.m.StartFailures(pod.UID))
 					require.NotContains(t, h.takeEvents(), "FailedCreatePodSandBox ")
 					if hangs {

@@ -17,7 +17,6 @@ func Unsupported(pod *v1.Pod) []error {
 	spec := &pod.Spec
 	u.when(len(spec.InitContainers) > 0, "spec.initContainers")
 	u.when(len(spec.EphemeralContainers) > 0, "spec.ephemeralContainers")
-	u.when(len(spec.HostAliases) > 0, "spec.hostAliases")
 	u.when(len(spec.ResourceClaims) > 0, "spec.resourceClaims")
 	u.when(spec.HostUsers != nil && !*spec.HostUsers, "spec.hostUsers: false")
 	u.when(spec.OS != nil && spec.OS.Name != "" && spec.OS.Name != v1.Linux, "spec.os")
