@@ -137,7 +137,9 @@ func TestBackoff(t *testing.T) {
 			time.Sleep(1)
 		}
 		require.Len(t, s.pulled(), 7)
-		_, err := m.Ensure(t.Context(), request("other", "a:1", ""))
+		_, err := m.Ensure(t.Context(), r)
+		require.Equal(t, ReasonErrImagePull, reasonOf(t, err).Reason)
+		_, err = m.Ensure(t.Context(), request("other", "a:1", ""))
 		require.Equal(t, ReasonErrImagePull, reasonOf(t, err).Reason, "each pod has its own count")
 		require.Equal(t, "Normal BackOff spec.containers{c}", events.events[2])
 
@@ -145,6 +147,7 @@ func TestBackoff(t *testing.T) {
 		_, err = m.Ensure(t.Context(), r)
 		require.Equal(t, time.Now().Add(10*time.Second), reasonOf(t, err).NotBefore(), "forgotten after 600 s")
 		require.Len(t, m.history.last, 1, "the other pod's failure is dropped too")
+		require.Equal(t, 1, m.history.delays.Len())
 
 		s.set("a:1", nil)
 		time.Sleep(10 * time.Second)
@@ -213,6 +216,14 @@ func TestSameImageIsPulledOnce(t *testing.T) {
 		}
 		wg.Wait()
 		require.Equal(t, []string{"a:1"}, s.pulled())
+		for _, uid := range []string{"u1", "u2"} {
+			wg.Go(func() {
+				_, err := m.Ensure(t.Context(), request(uid, "a:1", v1.PullAlways))
+				require.NoError(t, err)
+			})
+		}
+		wg.Wait()
+		require.Len(t, s.pulled(), 3, "Always is always")
 	})
 }
 
@@ -293,6 +304,11 @@ func TestThrottle(t *testing.T) {
 		require.NoError(t, pull(12))
 		require.ErrorIs(t, pull(13), ErrThrottled)
 		require.Len(t, s.pulled(), 12)
+		time.Sleep(time.Hour)
+		for i := range 10 {
+			require.NoError(t, pull(i+20))
+		}
+		require.ErrorIs(t, pull(30), ErrThrottled, "what was not used does not pile up")
 
 		free := newManager(t, Config{Service: s, QPS: -1})
 		for i := range 100 {
@@ -360,6 +376,39 @@ type vanishing struct{ *service }
 
 func (v vanishing) PullImage(context.Context, *runtimeapi.ImageSpec, *runtimeapi.AuthConfig, *runtimeapi.PodSandboxConfig) (string, error) {
 	return "sha256:gone", nil
+}
+
+// retagged answers a pull with another image than the one the name points to.
+type retagged struct{ *service }
+
+func (r retagged) PullImage(context.Context, *runtimeapi.ImageSpec, *runtimeapi.AuthConfig, *runtimeapi.PodSandboxConfig) (string, error) {
+	return "sha256:new", nil
+}
+
+// The user is that of the image which was pulled.
+func TestUserOfThePulledImage(t *testing.T) {
+	s := newService("a:1")
+	s.images["a:1"].Username = "old"
+	s.images["sha256:new"] = &runtimeapi.Image{Id: "sha256:new", Username: "new"}
+	image, err := newManager(t, Config{Service: retagged{s}}).Ensure(t.Context(), request("u", "a:1", v1.PullAlways))
+	require.NoError(t, err)
+	require.Equal(t, Image{Ref: "sha256:new", UserSpecified: "a:1", Username: "new"}, image)
+}
+
+// Once called off, no further credential is tried.
+func TestCancelledBetweenCredentials(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newService()
+		s.took = time.Hour
+		m := newManager(t, Config{Service: s, Credentials: func(context.Context, Request, string) ([]*runtimeapi.AuthConfig, error) {
+			return []*runtimeapi.AuthConfig{{Username: "one"}, {Username: "two"}}, nil
+		}})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		_, err := m.Ensure(ctx, request("u", "a:1", ""))
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.Equal(t, []string{"a:1 one"}, s.pulled())
+	})
 }
 
 func TestEventsPointAtTheContainer(t *testing.T) {
