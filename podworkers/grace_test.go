@@ -1,0 +1,70 @@
+package podworkers
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+)
+
+// Grace period, 1.6: W9, W10, INV-6.
+func TestEffectiveGrace(t *testing.T) {
+	for _, tc := range []struct {
+		name     string
+		current  grace
+		pod      *v1.Pod
+		override *int64
+		want     grace
+	}{
+		{"spec", grace{}, podOf("a", specGrace(60)), nil, grace{60, true}},
+		{"spec 0", grace{}, podOf("a", specGrace(0)), nil, grace{1, true}},
+		{"spec absent", grace{}, &v1.Pod{}, nil, grace{1, true}},
+		{"override 0 beats spec 60 (W10)", grace{}, podOf("a", specGrace(60)), ptr(int64(0)), grace{1, false}},
+		{"negative override", grace{}, podOf("a"), ptr(int64(-5)), grace{1, false}},
+		{"deletion grace 0 and override 30 (W10)", grace{}, podOf("a", deletionGrace(0)), ptr(int64(30)), grace{1, false}},
+		{"the smaller of both", grace{}, podOf("a", deletionGrace(20)), ptr(int64(40)), grace{20, false}},
+		{"override longer than spec", grace{}, podOf("a", specGrace(10)), ptr(int64(40)), grace{40, false}},
+		{"current 5, override 60 (W9)", grace{5, false}, podOf("a"), ptr(int64(60)), grace{5, false}},
+		{"current 120, override 10 (W8)", grace{120, true}, podOf("a"), ptr(int64(10)), grace{10, false}},
+		{"current from spec, nothing new", grace{30, true}, podOf("a", specGrace(10)), nil, grace{30, true}},
+		{"current, deletion grace shorter", grace{30, true}, podOf("a", deletionGrace(3)), nil, grace{3, false}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			require.Equal(t, tc.want, effectiveGrace(tc.current, tc.pod, tc.override))
+		})
+	}
+}
+
+// The grace period reaches the syncer whatever began the termination [D].
+func TestGraceIsPassed(t *testing.T) {
+	long := podOf("a", specGrace(60))
+	for _, tc := range []struct {
+		name string
+		end  func(r *rig)
+		want int64
+		spec bool
+	}{
+		{"terminal (W23)", func(r *rig) { r.end("a", true, nil) }, 60, true},
+		{"not desired", func(r *rig) { r.known(); r.end("a", false, nil) }, 60, true},
+		{"kill", func(r *rig) { r.update(kill(long)); r.end("a", false, nil) }, 60, true},
+		{"kill 7", func(r *rig) {
+			r.update(kill(long, KillOptions{GracePeriodSeconds: ptr(int64(7))}))
+			r.end("a", false, nil)
+		}, 7, false},
+		{"deleted 9", func(r *rig) {
+			r.update(update(podOf("a", specGrace(60), deleting, deletionGrace(9))))
+			r.end("a", false, nil)
+		}, 9, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := newRig(t)
+			r.update(create(long))
+			tc.end(r)
+			require.Equal(t, CallSyncTerminatingPod, r.call("a"))
+			require.Equal(t, tc.want, r.work("a").GracePeriodSeconds)
+			require.Equal(t, tc.spec, r.work("a").GraceFromSpec)
+			r.end("a", false, nil)
+			require.Zero(t, r.work("a").GracePeriodSeconds, "only the terminating calls have one")
+		})
+	}
+}

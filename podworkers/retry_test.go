@@ -1,0 +1,54 @@
+package podworkers
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// W24: the pause after a call.
+func TestPause(t *testing.T) {
+	now := time.Unix(5000, 0)
+	in := func(d time.Duration) error { return RetryAt(errBoom, now.Add(d)) }
+	join := errors.Join
+	for _, tc := range []struct {
+		name string
+		err  error
+		want time.Duration
+	}{
+		{"clean", nil, time.Minute},
+		{"generic", errBoom, 10 * time.Second},
+		{"not before 5s", in(5 * time.Second), 5 * time.Second},
+		{"two, the earliest", join(errBoom, in(8*time.Second), join(in(5*time.Second))), 5 * time.Second},
+		{"nested one in the other", RetryAt(in(3*time.Second), now.Add(7*time.Second)), 3 * time.Second},
+		{"past", in(-time.Hour), 0},
+		{"beyond the resync interval", in(time.Hour), time.Minute},
+		{"zero time says nothing", RetryAt(errBoom, time.Time{}), 10 * time.Second},
+		{"network, aggregated", join(in(5*time.Second), join(errBoom, ErrNetworkNotReady)), time.Second},
+		{"panic", &PanicError{Value: "x"}, 10 * time.Second},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			p := rigPolicy
+			require.Equal(t, tc.want, p.after(tc.err, now))
+			p.jitter = func() float64 { return 0.999999999 }
+			require.InDelta(t, 1.5*float64(tc.want), float64(p.after(tc.err, now)), 1e3)
+		})
+	}
+	require.NoError(t, RetryAt(nil, now))
+}
+
+// An error whose time has always passed is retried at once, but not in a spin.
+func TestPastRetryDoesNotSpin(t *testing.T) {
+	r := newRig(t)
+	r.update(create(podOf("a")))
+	var pauses []time.Duration
+	for range 4 {
+		r.end("a", false, RetryAt(errBoom, r.now.Add(-time.Second)))
+		pauses = append(pauses, r.pod("a").NextRetry.Sub(r.now))
+		r.pass(pauses[len(pauses)-1])
+		require.Equal(t, CallSyncPod, r.call("a"))
+	}
+	require.Equal(t, []time.Duration{0, hotRetry, hotRetry, hotRetry}, pauses)
+}
