@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/pleg"
 )
 
 // LogDir is the directory of a pod's logs below root.
@@ -100,6 +102,23 @@ func (m *Manager) linkLog(p podIdentity, container, id, logPath string) error {
 		return err
 	}
 	return os.Symlink(logPath, link)
+}
+
+// repairLinks makes the links that an agent did not get around to make before it
+// died: collectors of logs would not see these containers.
+func (m *Manager) repairLinks(p podIdentity, status *pleg.PodStatus) {
+	if m.cfg.LinkDir == "" {
+		return
+	}
+	for _, c := range status.Running() {
+		_, err := os.Lstat(filepath.Join(m.cfg.LinkDir, linkName(p, c.Name, c.ID.ID)))
+		if c.LogPath == "" || !errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err := m.linkLog(p, c.Name, c.ID.ID, c.LogPath); err != nil {
+			m.log.Warn("cannot link to the log of a container", "pod", p, "container", c.Name, "err", err)
+		}
+	}
 }
 
 // removeLogs removes a container's log with everything rotated from it, and the

@@ -67,6 +67,7 @@ type runningSandbox struct {
 }
 
 func (s *podSync) run(ctx context.Context) {
+	s.m.repairLinks(s.identity, s.req.Status)
 	if !s.stop(ctx) || !s.remove(ctx) || len(s.actions.Start) == 0 {
 		return
 	}
