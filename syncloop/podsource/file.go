@@ -31,9 +31,10 @@ type FileConfig struct {
 	Period time.Duration
 	// MaxSize is the most bytes a manifest may have; default 10 MiB.
 	MaxSize int64
-	// Settle is how long a file must be gone before its pod is removed, how long
-	// a new file must be there before it takes a pod over from another file, and
-	// how long something must be wrong before it is reported; default 250 ms. It
+	// Settle is how long a file must be gone before its pod is removed, unless
+	// the watch saw it deleted, which counts at once. It is also how long a new
+	// file must be there before it takes a pod over from another file, and how
+	// long something must be wrong before it is reported; default 250 ms. It
 	// bridges what editors do while they save. New and changed manifests do not
 	// wait for it.
 	Settle time.Duration
@@ -72,6 +73,9 @@ const (
 	Writing
 	// Written: it was closed after writing, or moved here. It is complete.
 	Written
+	// Deleted: somebody deleted it. A file that was moved away is not: editors
+	// do that to keep the old version while they write the new one.
+	Deleted
 )
 
 // The times of a FileSource that nobody needs to set.
@@ -147,7 +151,7 @@ func NewFileSource(cfg FileConfig) (*FileSource, error) {
 	}
 	f := &FileSource{cfg: cfg}
 	f.hints.init()
-	f.ledger = &ledger{settle: cfg.Settle, dropBroken: cfg.DropBroken, files: map[string]*manifest{}, decode: f.decode}
+	f.ledger = &ledger{settle: cfg.Settle, deleted: f.hints.wasDeleted, dropBroken: cfg.DropBroken, files: map[string]*manifest{}, decode: f.decode}
 	return f, nil
 }
 

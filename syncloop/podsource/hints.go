@@ -12,13 +12,14 @@ type hints struct {
 
 	mu sync.Mutex
 	// writing is when each file was last seen being written; written is when
-	// each was last known to be complete.
-	writing, written map[string]time.Time
+	// each was last known to be complete; deleted when it was deleted, if it has
+	// not come back since.
+	writing, written, deleted map[string]time.Time
 }
 
 func (h *hints) init() {
 	h.prompt = make(chan struct{}, 1)
-	h.writing, h.written = map[string]time.Time{}, map[string]time.Time{}
+	h.writing, h.written, h.deleted = map[string]time.Time{}, map[string]time.Time{}, map[string]time.Time{}
 }
 
 // add takes one hint. A file being written prompts nothing: another hint comes
@@ -26,7 +27,10 @@ func (h *hints) init() {
 func (h *hints) add(hint Hint) {
 	now := time.Now()
 	h.mu.Lock()
+	delete(h.deleted, hint.Path)
 	switch hint.Stage {
+	case Deleted:
+		h.deleted[hint.Path] = now
 	case Writing:
 		h.writing[hint.Path] = now
 	case Written:
@@ -72,18 +76,24 @@ func (h *hints) busy(path string, modTime, now time.Time) time.Duration {
 	return 0
 }
 
+// wasDeleted tells whether a file that is missing was deleted, as opposed to
+// moved out of the way for a moment.
+func (h *hints) wasDeleted(path string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	_, deleted := h.deleted[path]
+	return deleted
+}
+
 // forget drops what is too old to matter.
 func (h *hints) forget(now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for path, at := range h.writing {
-		if now.Sub(at) >= longestWrite {
-			delete(h.writing, path)
-		}
-	}
-	for path, at := range h.written {
-		if now.Sub(at) >= longestWrite {
-			delete(h.written, path)
+	for _, seen := range []map[string]time.Time{h.writing, h.written, h.deleted} {
+		for path, at := range seen {
+			if now.Sub(at) >= longestWrite {
+				delete(seen, path)
+			}
 		}
 	}
 }

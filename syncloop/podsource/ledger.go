@@ -34,7 +34,10 @@ type ledger struct {
 	// settle is how long a file must be gone before its pod is removed, how long
 	// a new file must be there before it takes a pod over from another file, and
 	// how long something must be wrong before it counts as a problem.
-	settle     time.Duration
+	settle time.Duration
+	// deleted tells whether a missing file was deleted on purpose: its pod does
+	// not wait for settle.
+	deleted    func(path string) bool
 	dropBroken bool
 
 	root  trouble
@@ -130,7 +133,7 @@ func (l *ledger) takeFiles(files []reading, busy func(string, time.Time) time.Du
 			m.goneSince = now
 		}
 		left := l.settle - now.Sub(m.goneSince)
-		if left <= 0 || !m.accepted {
+		if left <= 0 || !m.accepted || l.deleted(path) {
 			delete(l.files, path)
 			continue
 		}

@@ -19,7 +19,7 @@ type folder map[string]string
 const testSettle = 250 * time.Millisecond
 
 func newLedger() *ledger {
-	return &ledger{settle: testSettle, files: map[string]*manifest{}, decode: func(path string, data []byte) (*v1.Pod, error) {
+	return &ledger{settle: testSettle, deleted: func(string) bool { return false }, files: map[string]*manifest{}, decode: func(path string, data []byte) (*v1.Pod, error) {
 		if why, bad := strings.CutPrefix(string(data), "!"); bad {
 			return nil, errors.New(why)
 		}
@@ -214,4 +214,15 @@ func TestLedgerUnknown(t *testing.T) {
 	require.False(t, v.known)
 	require.Len(t, v.pods, 1)
 	require.Equal(t, []Problem{{Message: s.problem, Since: time.Unix(1, 0)}}, v.problems)
+}
+
+// S6 and the speed of a removal: a file that was deleted does not have to stay
+// away for a while, one that is merely missing has.
+func TestDeletedFileCountsAtOnce(t *testing.T) {
+	l := newLedger()
+	l.deleted = func(path string) bool { return path == "b" }
+	l.see(folder{"a": "a 1", "b": "b 1"}, 0)
+	pods, _, v := l.see(folder{}, time.Second)
+	require.Equal(t, []string{"a 1"}, pods)
+	require.Equal(t, testSettle, v.recheck)
 }

@@ -144,6 +144,8 @@ func stage(path string, mask uint32) Stage {
 	switch {
 	case mask&writtenEvents != 0:
 		return Written
+	case mask&unix.IN_DELETE != 0:
+		return Deleted
 	case mask&unix.IN_MODIFY != 0:
 		return Writing
 	case mask&unix.IN_CREATE != 0:
