@@ -11,6 +11,7 @@ import (
 	"github.com/podwright/podwright/cri/pods"
 	"github.com/podwright/podwright/pleg"
 	"github.com/podwright/podwright/podworkers"
+	"github.com/podwright/podwright/status"
 	"github.com/podwright/podwright/syncloop"
 )
 
@@ -40,13 +41,7 @@ func admit(pod *v1.Pod, _ []*v1.Pod) *syncloop.Rejection {
 
 // reject records that a pod has failed without ever having run.
 func (n *node) reject(pod *v1.Pod, why syncloop.Rejection) {
-	status := v1.PodStatus{
-		Phase:    v1.PodFailed,
-		Reason:   why.Reason,
-		Message:  "Pod was rejected: " + why.Message,
-		QOSClass: pod.Status.QOSClass,
-	}
-	n.statuses.set(pod, status)
+	n.statuses.set(pod, status.Reject(pod, why.Reason, "Pod was rejected: "+why.Message))
 }
 
 // phase is the newest phase of a pod: the computed one, if there is one.

@@ -8,7 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/cri/pods"
-	"github.com/podwright/podwright/pleg"
 )
 
 // janitor removes what pods have left behind: containers and sandboxes of pods
@@ -18,7 +17,7 @@ import (
 type janitor struct {
 	log      *slog.Logger
 	runtime  *pods.Manager
-	observer *pleg.PLEG
+	observer *observer
 	folders  folders
 	// gone tells whether nobody needs anything of a pod any more.
 	gone func(types.UID) bool

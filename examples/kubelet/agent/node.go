@@ -25,16 +25,17 @@ type node struct {
 	folders  folders
 	statuses *statuses
 
-	health  *cri.HealthMonitor
-	pods    *pods.Manager
-	pleg    *pleg.PLEG
-	workers *podworkers.Workers
-	merger  *podsource.Merger
-	files   *podsource.FileSource // nil without a manifest path
-	handler *syncloop.DefaultHandler
-	loop    *syncloop.Loop
-	syncer  *syncer
-	janitor *janitor
+	health   *cri.HealthMonitor
+	pods     *pods.Manager
+	pleg     *pleg.PLEG
+	observer *observer
+	workers  *podworkers.Workers
+	merger   *podsource.Merger
+	files    *podsource.FileSource // nil without a manifest path
+	handler  *syncloop.DefaultHandler
+	loop     *syncloop.Loop
+	syncer   *syncer
+	janitor  *janitor
 }
 
 // newNode builds the parts from the runtime upwards. Each constructor takes what
@@ -84,12 +85,14 @@ func (n *node) buildRuntime(conn *Connection) (err error) {
 }
 
 func (n *node) buildObserver(*Connection) (err error) {
+	n.observer = newObserver()
 	n.pleg, err = pleg.New(pleg.Config{
-		Runtime:         n.pods,
+		Runtime:         hinted{observable: n.pods, hold: n.observer.hold},
 		OnEvent:         n.observed,
 		ShutdownTimeout: n.cfg.ShutdownTimeout,
 		Logger:          n.cfg.Logger,
 	})
+	n.observer.PLEG = n.pleg
 	return err
 }
 
@@ -97,7 +100,7 @@ func (n *node) buildWorkers(*Connection) (err error) {
 	n.syncer = &syncer{
 		log:          n.cfg.Logger,
 		runtime:      n.pods,
-		observer:     n.pleg,
+		observer:     n.observer,
 		statuses:     n.statuses,
 		folders:      n.folders,
 		networkReady: n.networkReady,
@@ -107,7 +110,7 @@ func (n *node) buildWorkers(*Connection) (err error) {
 	n.janitor = &janitor{
 		log:          n.cfg.Logger,
 		runtime:      n.pods,
-		observer:     n.pleg,
+		observer:     n.observer,
 		folders:      n.folders,
 		gone:         n.gone,
 		sourcesReady: func() bool { return n.merger.Ready() },

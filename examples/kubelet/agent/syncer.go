@@ -22,7 +22,7 @@ import (
 type syncer struct {
 	log      *slog.Logger
 	runtime  *pods.Manager
-	observer *pleg.PLEG
+	observer *observer
 	statuses *statuses
 	folders  folders
 	// networkReady tells whether the runtime can give pods a network.
@@ -45,11 +45,11 @@ var errStillRunning = errors.New("containers still run after the runtime stopped
 // SyncPod brings a pod closer to its spec.
 func (s *syncer) SyncPod(ctx context.Context, w podworkers.Work) (terminal bool, err error) {
 	podworkers.SetStep(ctx, "observing the runtime")
-	observed, err := s.observer.Observe(ctx, w.Pod.UID, w.ActedAt)
+	observed, err := s.observer.sinceActed(ctx, w.Pod.UID, w.ActedAt)
 	if err != nil {
 		return false, err
 	}
-	if phase := s.publish(w.Pod, observed, false); phase == v1.PodSucceeded || phase == v1.PodFailed {
+	if phase := s.publish(w, observed, false); phase == v1.PodSucceeded || phase == v1.PodFailed {
 		return true, nil
 	}
 	if err := s.networkReady(); err != nil && !w.Pod.Spec.HostNetwork {
@@ -58,25 +58,29 @@ func (s *syncer) SyncPod(ctx context.Context, w podworkers.Work) (terminal bool,
 	if err := s.folders.preparePod(w.Pod.UID); err != nil {
 		return false, err
 	}
-	result := s.runtime.SyncPod(ctx, pods.SyncRequest{
-		Pod:     w.Pod,
-		Status:  observed,
-		SetStep: func(step string) { podworkers.SetStep(ctx, step) },
+	var result pods.Result
+	s.observer.act(w.Pod.UID, func() bool {
+		result = s.runtime.SyncPod(ctx, pods.SyncRequest{
+			Pod:     w.Pod,
+			Status:  observed,
+			SetStep: func(step string) { podworkers.SetStep(ctx, step) },
+		})
+		return result.Acted()
 	})
-	s.republish(ctx, w.Pod, observed, &result)
+	s.republish(ctx, w, observed, &result)
 	return false, result.Err()
 }
 
 // republish shows what a sync has brought about. What it cannot see now the next
 // sync will.
-func (s *syncer) republish(ctx context.Context, pod *v1.Pod, observed *pleg.PodStatus, result *pods.Result) {
+func (s *syncer) republish(ctx context.Context, w podworkers.Work, observed *pleg.PodStatus, result *pods.Result) {
 	if result.Acted() && ctx.Err() == nil {
 		podworkers.SetStep(ctx, "observing the result")
-		if newer, err := s.observer.Observe(ctx, pod.UID, time.Now()); err == nil {
+		if newer, err := s.observer.Observe(ctx, w.Pod.UID, time.Now()); err == nil {
 			observed = newer
 		}
 	}
-	s.publish(pod, observed, false)
+	s.publish(w, observed, false)
 }
 
 // SyncTerminatingPod stops a pod's containers. It stops what is known first and
@@ -84,11 +88,11 @@ func (s *syncer) republish(ctx context.Context, pod *v1.Pod, observed *pleg.PodS
 func (s *syncer) SyncTerminatingPod(ctx context.Context, w podworkers.Work) error {
 	known, err := s.observer.Get(w.Pod.UID)
 	if err != nil || known.ObservedAt.IsZero() {
-		if known, err = s.observer.Observe(ctx, w.Pod.UID, w.ActedAt); err != nil {
+		if known, err = s.observer.sinceActed(ctx, w.Pod.UID, w.ActedAt); err != nil {
 			return err
 		}
 	}
-	s.publish(w.Pod, known, false)
+	s.publish(w, known, false)
 	grace := &w.GracePeriodSeconds
 	if w.GraceFromSpec {
 		grace = nil
@@ -97,13 +101,13 @@ func (s *syncer) SyncTerminatingPod(ctx context.Context, w podworkers.Work) erro
 	if err != nil {
 		return err
 	}
-	s.publish(w.Pod, stopped, true)
+	s.publish(w, stopped, true)
 	return nil
 }
 
 // SyncTerminatingOrphan stops a pod that only the runtime knows.
 func (s *syncer) SyncTerminatingOrphan(ctx context.Context, o podworkers.Orphan, actedAt time.Time) error {
-	known, err := s.observer.Observe(ctx, o.UID, actedAt)
+	known, err := s.observer.sinceActed(ctx, o.UID, actedAt)
 	if err != nil {
 		return err
 	}
@@ -119,7 +123,11 @@ func (s *syncer) stop(ctx context.Context, known *pleg.PodStatus, r pods.KillReq
 	for range attempts {
 		podworkers.SetStep(ctx, "stopping containers")
 		r.Status = known
-		result := s.runtime.KillPod(ctx, r)
+		var result pods.Result
+		s.observer.act(known.UID, func() bool {
+			result = s.runtime.KillPod(ctx, r)
+			return true
+		})
 		if err := result.Err(); err != nil {
 			return nil, err
 		}
@@ -148,19 +156,25 @@ func (s *syncer) SyncTerminatedPod(ctx context.Context, w podworkers.Work) error
 
 // remove takes everything of a pod away: containers, sandboxes, logs, folders.
 func (s *syncer) remove(ctx context.Context, uid types.UID, after time.Time) error {
-	observed, err := s.observer.Observe(ctx, uid, after)
+	observed, err := s.observer.sinceActed(ctx, uid, after)
 	if err != nil {
 		return err
 	}
-	if err := s.runtime.RemovePod(ctx, uid, observed); err != nil {
+	s.observer.act(uid, func() bool {
+		err = s.runtime.RemovePod(ctx, uid, observed)
+		return true
+	})
+	s.observer.RequestRelist(uid)
+	if err != nil {
 		return err
 	}
-	s.observer.RequestRelist(uid)
+	s.observer.forget(uid)
 	return s.folders.removePod(uid)
 }
 
 // publish computes a pod's status, stores it and returns its phase.
-func (s *syncer) publish(pod *v1.Pod, observed *pleg.PodStatus, terminal bool) v1.PodPhase {
+func (s *syncer) publish(w podworkers.Work, observed *pleg.PodStatus, terminal bool) v1.PodPhase {
+	pod := w.Pod
 	failures := map[string]status.Reason{}
 	for name, f := range s.runtime.StartFailures(pod.UID) {
 		failures[name] = status.Reason{Reason: f.Reason, Message: f.Message}
@@ -172,6 +186,7 @@ func (s *syncer) publish(pod *v1.Pod, observed *pleg.PodStatus, terminal bool) v
 		StartFailures: failures,
 		Previous:      previous,
 		Fail:          deadline(pod, previous, now),
+		Override:      w.Status,
 		Terminal:      terminal,
 		Now:           now,
 	})
