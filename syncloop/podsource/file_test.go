@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -244,9 +245,19 @@ func TestFileSourceDuplicate(t *testing.T) {
 // A file that is written slowly is read once it is closed, even if what is there
 // before would pass for a pod.
 func TestFileSourceSlowWriter(t *testing.T) {
-	r := newRig(t, nil)
+	watching := make(chan struct{})
+	r := newRig(t, func(cfg *FileConfig) {
+		cfg.Watch = func(ctx context.Context, path string, changed func(Hint)) error {
+			var once sync.Once
+			return watchPath(ctx, path, func(h Hint) {
+				changed(h)
+				once.Do(func() { close(watching) })
+			})
+		}
+	})
 	r.start()
 	require.Equal(t, []string{"ADD"}, r.next())
+	<-watching
 	f, err := os.Create(r.path("slow"))
 	require.NoError(t, err)
 	_, err = f.WriteString(manifestOf("slow", "x"))

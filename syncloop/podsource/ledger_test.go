@@ -226,3 +226,57 @@ func TestDeletedFileCountsAtOnce(t *testing.T) {
 	require.Equal(t, []string{"a 1"}, pods)
 	require.Equal(t, testSettle, v.recheck)
 }
+
+// FuzzLedger plays random folders, one per two bytes: which file, and what
+// becomes of it. After each step the set is sound, and once everything has
+// settled it is what the folder says, whatever happened before.
+func FuzzLedger(f *testing.F) {
+	f.Add([]byte{0x00, 0x01, 0x10, 0x02, 0x00, 0x03})
+	f.Add([]byte{0x01, 0x01, 0x00, 0x02, 0x01, 0x04, 0x00, 0x00, 0x01, 0x05})
+	f.Add([]byte("a long and winding story of files that come and go"))
+	contents := []string{"", "x 1", "x 2", "y 1", "y", "z", "!bad", "?unreadable"}
+	f.Fuzz(func(t *testing.T, script []byte) {
+		l, now, files := newLedger(), time.Duration(0), folder{}
+		for i := 0; i+1 < len(script); i += 2 {
+			path := string(rune('a' + script[i]%4))
+			now += time.Duration(script[i]>>4) * 30 * time.Millisecond
+			if content := contents[int(script[i+1])%len(contents)]; content == "" {
+				delete(files, path)
+			} else {
+				files[path] = content
+			}
+			_, _, v := l.see(files, now)
+			requireSound(t, l, v)
+		}
+		l.see(files, now+time.Minute)
+		pods, problems, v := l.see(files, now+2*time.Minute)
+		require.Zero(t, v.recheck, "nothing is left to wait for")
+		again, againProblems, _ := l.see(files, now+3*time.Minute)
+		require.Equal(t, pods, again)
+		require.Equal(t, problems, againProblems)
+		require.Len(t, l.files, len(files))
+		for path, content := range files {
+			broken := content[0] == '!' || content[0] == '?'
+			m := l.files[path]
+			require.Equal(t, broken, m.bad != "")
+			require.True(t, m.accepted || m.good == nil || m.trouble.text != "", "a pod that is left out has a reason")
+		}
+	})
+}
+
+func requireSound(t *testing.T, l *ledger, v verdict) {
+	t.Helper()
+	names, uids := map[string]bool{}, map[types.UID]bool{}
+	for _, pod := range v.pods {
+		require.False(t, names[pod.Name] || uids[pod.UID], "a pod twice")
+		names[pod.Name], uids[pod.UID] = true, true
+	}
+	for _, m := range l.files {
+		if m.good != nil && !m.accepted {
+			require.True(t, names[m.good.Name] || uids[m.good.UID], "a good pod is left out only for another one")
+		}
+		if !m.goneSince.IsZero() {
+			require.True(t, v.recheck > 0 && v.recheck <= testSettle, "a file that is gone is looked for again")
+		}
+	}
+}

@@ -218,7 +218,7 @@ func TestMergerDifferencesAddUp(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	m := newMerger(t, MergerConfig{})
 	known := map[types.UID]string{}
-	for range 2000 {
+	for range 400 {
 		var set []*v1.Pod
 		for uid := range 6 {
 			if rng.IntN(2) == 0 {
