@@ -1,0 +1,156 @@
+package e2e_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// exclusive is a pod that notes when an instance of it starts while another one
+// still runs: each holds a folder of the host, and gives it back half a second
+// after SIGTERM.
+func exclusive(name, image, version, folder string) *v1.Pod {
+	c := shell("main", image, `mkdir /shared/held || echo "$VERSION" >> /shared/overlap
+trap 'sleep 0.5; rmdir /shared/held; exit 0' TERM; while true; do sleep 60 & wait $!; done`)
+	c.Env = []v1.EnvVar{{Name: "VERSION", Value: version}}
+	c.VolumeMounts = []v1.VolumeMount{{Name: "shared", MountPath: "/shared"}}
+	pod := newPod(name, c)
+	grace := int64(20)
+	pod.Spec.TerminationGracePeriodSeconds = &grace
+	kind := v1.HostPathDirectoryOrCreate
+	pod.Spec.Volumes = []v1.Volume{{Name: "shared", VolumeSource: v1.VolumeSource{
+		HostPath: &v1.HostPathVolumeSource{Path: folder, Type: &kind},
+	}}}
+	return pod
+}
+
+// S5 and W13: an edited manifest without a uid is another pod, which starts when
+// the old one has ended, never before; also when it is edited three times in a
+// row.
+func TestEdit(t *testing.T) {
+	onRuntimes(t, "", func(t *testing.T, s *scene) {
+		folder := filepath.Join(s.dir, "shared")
+		s.place(t, "edit.yaml", exclusive("edit", s.images.Busybox, "1", folder))
+		before := s.running(t, "edit")
+		wait(t, 10*time.Second, "the first holds the folder", func() error { _, err := os.Stat(filepath.Join(folder, "held")); return err })
+		old := before.Status.ContainerStatuses[0].ContainerID
+
+		s.place(t, "edit.yaml", exclusive("edit", s.images.Busybox, "2", folder))
+		var finished, started int64
+		wait(t, 40*time.Second, "the second runs alone", func() error {
+			if err := s.atMostOne("edit"); err != nil {
+				t.Fatal(err)
+			}
+			if resp, err := s.cri.ContainerStatus(context.Background(), bareID(old), false); err == nil && resp.Status.FinishedAt != 0 {
+				finished = resp.Status.FinishedAt
+			}
+			return errors.Join(s.hasVersion("edit", "2"), s.isRunning("edit"))
+		})
+		after, c, err := s.container("edit", "main")
+		require.NoError(t, err)
+		require.NotEqual(t, before.UID, after.UID)
+		require.Zero(t, c.RestartCount)
+		started = s.inspect(t, c.ContainerID).StartedAt
+		require.Less(t, finished, started)
+		require.NotZero(t, finished, "the end of the first was seen")
+
+		for _, version := range []string{"3", "4", "5"} {
+			s.place(t, "edit.yaml", exclusive("edit", s.images.Busybox, version, folder))
+			hold(t, 150*time.Millisecond, "one instance", func() error { return s.atMostOne("edit") })
+		}
+		wait(t, 40*time.Second, "the last runs alone", func() error {
+			if err := s.atMostOne("edit"); err != nil {
+				t.Fatal(err)
+			}
+			return errors.Join(s.hasVersion("edit", "5"), s.isRunning("edit"))
+		})
+		require.NoFileExists(t, filepath.Join(folder, "overlap"))
+		wait(t, 20*time.Second, "one sandbox is left", func() error {
+			w, err := s.look()
+			if err == nil && (len(w.sandboxes) != 1 || len(w.containers) != 1) {
+				err = errors.New(w.String())
+			}
+			return err
+		})
+	})
+}
+
+func (s *scene) atMostOne(name string) error {
+	w, err := s.look()
+	if err != nil {
+		return err
+	}
+	if len(w.of(name).running()) > 1 {
+		return fmt.Errorf("two instances run: %s", w.of(name))
+	}
+	return nil
+}
+
+// hasVersion returns nil when the pod's one version is the wanted one.
+func (s *scene) hasVersion(name, version string) error {
+	p, err := s.pod(name)
+	if err != nil {
+		return err
+	}
+	want := []v1.EnvVar{{Name: "VERSION", Value: version}}
+	if have := p.Spec.Containers[0].Env; !slices.Equal(have, want) {
+		return fmt.Errorf("have %v, want %v", have, want)
+	}
+	return nil
+}
+
+// S5 and C16: with metadata.uid an edited image restarts the container in the
+// same pod and sandbox, whatever the restart policy; C17: other edits restart
+// nothing.
+func TestEditWithFixedUID(t *testing.T) {
+	onRuntimes(t, "", func(t *testing.T, s *scene) {
+		pod := newPod("fixed", testprog(s.images.Testprog, "run"))
+		pod.UID = types.UID("fixed-" + s.node)
+		pod.Spec.RestartPolicy = v1.RestartPolicyNever
+		s.place(t, "fixed.yaml", pod)
+		before := s.running(t, "fixed")
+		require.Equal(t, pod.UID, before.UID)
+		box := s.see(t).sandboxes[0].Id
+
+		pod.Spec.Containers[0].Env = []v1.EnvVar{{Name: "VERSION", Value: "x"}}
+		s.place(t, "fixed.yaml", pod)
+		wait(t, 10*time.Second, "the edit is known", func() error { return s.hasVersion("fixed", "x") })
+		hold(t, time.Second, "nothing restarts", func() error {
+			_, c, err := s.container("fixed", "main")
+			if err == nil && c.ContainerID != before.Status.ContainerStatuses[0].ContainerID {
+				err = fmt.Errorf("another container: %s", c.ContainerID)
+			}
+			return err
+		})
+
+		pod.Spec.Containers[0].Image = s.images.Testprog2
+		s.place(t, "fixed.yaml", pod)
+		wait(t, 30*time.Second, "the new image runs", func() error {
+			if err := s.atMostOne("fixed"); err != nil {
+				t.Fatal(err)
+			}
+			p, c, err := s.container("fixed", "main")
+			if err == nil && (c.State.Running == nil || c.RestartCount != 1 || c.Image != s.images.Testprog2) {
+				err = errors.New(brief(p))
+			}
+			return err
+		})
+		after, c, err := s.container("fixed", "main")
+		require.NoError(t, err)
+		require.Equal(t, pod.UID, after.UID)
+		w := s.see(t)
+		require.Len(t, w.sandboxes, 1, w.String())
+		require.Equal(t, box, w.sandboxes[0].Id)
+		old := s.inspect(t, before.Status.ContainerStatuses[0].ContainerID)
+		require.Less(t, old.FinishedAt, s.inspect(t, c.ContainerID).StartedAt)
+	})
+}

@@ -1,0 +1,325 @@
+package e2e_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/podwright/podwright/examples/kubelet/server"
+)
+
+// options are what tests choose about a kubelet.
+type options struct {
+	node     string
+	endpoint string
+	// config is appended to the configuration file.
+	config string
+	// manifests is the manifest folder; "" makes one.
+	manifests string
+	// ownRoot leaves --root-dir and podLogsDir to their defaults.
+	ownRoot bool
+	// env is added to the environment; credential is the user to run as.
+	env        []string
+	credential *syscall.Credential
+}
+
+// kubelet is a kubelet process that can be ended and started again, with the
+// same folders and ports.
+type kubelet struct {
+	options
+	bin, dir, root, logs, output string
+	args                         []string
+	url                          string
+	client                       *http.Client
+	proc                         *process
+}
+
+// process is one run of the kubelet.
+type process struct {
+	cmd  *exec.Cmd
+	done chan struct{} // closed when it has ended
+}
+
+// newKubelet prepares a kubelet and does not start it. It is killed when the
+// test ends, and its log is printed when the test has failed.
+func newKubelet(t testing.TB, o options) *kubelet {
+	t.Helper()
+	dir := t.TempDir()
+	k := &kubelet{
+		options: o, bin: build.path(t), dir: dir,
+		root: filepath.Join(dir, "root"), logs: filepath.Join(dir, "logs"), output: filepath.Join(dir, "kubelet.log"),
+		client: &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}},
+	}
+	if k.manifests == "" {
+		k.manifests = filepath.Join(dir, "manifests")
+		require.NoError(t, os.Mkdir(k.manifests, 0o755))
+	}
+	port := freePort(t)
+	k.url = fmt.Sprintf("http://127.0.0.1:%d", port)
+	config := "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\naddress: 127.0.0.1\n" + o.config
+	if !o.ownRoot {
+		config += "\npodLogsDir: " + k.logs + "\n"
+		k.args = append(k.args, "--root-dir="+k.root)
+	}
+	file := filepath.Join(dir, "config.yaml")
+	require.NoError(t, os.WriteFile(file, []byte(config), 0o644))
+	k.args = append(k.args, "--config="+file, "--container-runtime-endpoint="+o.endpoint,
+		"--pod-manifest-path="+k.manifests, "--hostname-override="+o.node,
+		fmt.Sprintf("--read-only-port=%d", port), "--healthz-port=0", "--v=4")
+	t.Cleanup(func() {
+		k.kill(t)
+		if t.Failed() {
+			t.Logf("log of the kubelet:\n%s", tail(k.log(t), 60_000))
+		}
+	})
+	return k
+}
+
+func freePort(t testing.TB) int {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+func tail(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return "...\n" + s[len(s)-n:]
+}
+
+// start starts the process and returns at once.
+func (k *kubelet) start(t testing.TB) {
+	t.Helper()
+	out, err := os.OpenFile(k.output, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	require.NoError(t, err)
+	defer out.Close()
+	cmd := exec.Command(k.bin, k.args...)
+	cmd.Stdout, cmd.Stderr = out, out
+	cmd.Env = append(os.Environ(), k.env...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: k.credential}
+	require.NoError(t, cmd.Start())
+	p := &process{cmd: cmd, done: make(chan struct{})}
+	go func() { defer close(p.done); _ = cmd.Wait() }() // ProcessState has the outcome
+	k.proc = p
+}
+
+// kill is kill -9. It waits for the end, and does nothing when none runs.
+func (k *kubelet) kill(t testing.TB) {
+	if k.proc == nil {
+		return
+	}
+	if err := k.proc.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		t.Errorf("kill the kubelet: %v", err)
+	}
+	<-k.proc.done
+	k.proc = nil
+}
+
+// terminate sends SIGTERM and returns the exit code.
+func (k *kubelet) terminate(t testing.TB, timeout time.Duration) int {
+	t.Helper()
+	require.NoError(t, k.proc.cmd.Process.Signal(syscall.SIGTERM))
+	select {
+	case <-k.proc.done:
+	case <-time.After(timeout):
+		t.Fatalf("the kubelet has not ended %s after SIGTERM", timeout)
+	}
+	code := k.proc.cmd.ProcessState.ExitCode()
+	k.proc = nil
+	return code
+}
+
+// log is everything that all its processes have logged.
+func (k *kubelet) log(t testing.TB) string {
+	data, err := os.ReadFile(k.output)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("log of the kubelet: %v", err)
+	}
+	return string(data)
+}
+
+// logLines returns the lines that contain all the texts.
+func (k *kubelet) logLines(t testing.TB, texts ...string) []string {
+	var out []string
+next:
+	for line := range strings.Lines(k.log(t)) {
+		for _, text := range texts {
+			if !strings.Contains(line, text) {
+				continue next
+			}
+		}
+		out = append(out, strings.TrimSuffix(line, "\n"))
+	}
+	return out
+}
+
+func (k *kubelet) get(path string) (status int, body []byte, err error) {
+	resp, err := k.client.Get(k.url + path)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer resp.Body.Close()
+	body, err = io.ReadAll(resp.Body)
+	return resp.StatusCode, body, err
+}
+
+func (k *kubelet) getJSON(path string, into any) error {
+	status, body, err := k.get(path)
+	if err != nil {
+		return err
+	}
+	if status != http.StatusOK {
+		return fmt.Errorf("%s: %d: %s", path, status, body)
+	}
+	return json.Unmarshal(body, into)
+}
+
+// healthy returns nil when /healthz says ok.
+func (k *kubelet) healthy() error {
+	status, body, err := k.get("/healthz")
+	if err != nil {
+		return err
+	}
+	if status != http.StatusOK || string(body) != "ok" {
+		return fmt.Errorf("/healthz: %d: %s", status, bytes.TrimSpace(body))
+	}
+	return nil
+}
+
+// unhealthy returns nil when /healthz is 500 and names all the texts.
+func (k *kubelet) unhealthy(texts ...string) error {
+	status, body, err := k.get("/healthz")
+	if err != nil {
+		return err
+	}
+	for _, text := range texts {
+		if status != http.StatusInternalServerError || !strings.Contains(string(body), text) {
+			return fmt.Errorf("/healthz: want 500 with %q, have %d: %s", text, status, bytes.TrimSpace(body))
+		}
+	}
+	return nil
+}
+
+func (k *kubelet) statusz() (server.Report, error) {
+	var r server.Report
+	return r, k.getJSON("/statusz/pods", &r)
+}
+
+// pods is /pods.
+func (k *kubelet) pods() ([]v1.Pod, error) {
+	var list v1.PodList
+	err := k.getJSON("/pods", &list)
+	return list.Items, err
+}
+
+// pod is the pod of the manifest that names it so; an error when there is none,
+// or an older one is still there.
+func (k *kubelet) pod(name string) (*v1.Pod, error) {
+	all, err := k.pods()
+	if err != nil {
+		return nil, err
+	}
+	var found []*v1.Pod
+	for i := range all {
+		if all[i].Name == name+"-"+k.node {
+			found = append(found, &all[i])
+		}
+	}
+	if len(found) != 1 {
+		return nil, fmt.Errorf("%d pods of the name %s", len(found), name)
+	}
+	return found[0], nil
+}
+
+// container is the status of a pod's container.
+func (k *kubelet) container(pod, name string) (*v1.Pod, *v1.ContainerStatus, error) {
+	p, err := k.pod(pod)
+	if err != nil {
+		return nil, nil, err
+	}
+	for i := range p.Status.ContainerStatuses {
+		if c := &p.Status.ContainerStatuses[i]; c.Name == name {
+			return p, c, nil
+		}
+	}
+	return nil, nil, fmt.Errorf("pod %s has no status of container %s: %s", pod, name, brief(p))
+}
+
+// isRunning returns nil when the pod runs with all its containers.
+func (k *kubelet) isRunning(name string) error {
+	p, err := k.pod(name)
+	if err != nil {
+		return err
+	}
+	for _, c := range p.Status.ContainerStatuses {
+		if c.State.Running == nil {
+			return errors.New(brief(p))
+		}
+	}
+	if p.Status.Phase != v1.PodRunning || len(p.Status.ContainerStatuses) != len(p.Spec.Containers) {
+		return errors.New(brief(p))
+	}
+	return nil
+}
+
+// running waits until the pod runs.
+func (k *kubelet) running(t testing.TB, name string) *v1.Pod {
+	t.Helper()
+	wait(t, 40*time.Second, name+" runs", func() error { return k.isRunning(name) })
+	p, err := k.pod(name)
+	require.NoError(t, err)
+	return p
+}
+
+// brief is what matters of a pod's status.
+func brief(p *v1.Pod) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %s: %s %s %s", p.Name, p.UID, p.Status.Phase, p.Status.Reason, p.Status.Message)
+	for _, c := range p.Status.ContainerStatuses {
+		state, err := json.Marshal(c.State)
+		fmt.Fprintf(&b, "; %s %s, %d restarts", c.Name, state, c.RestartCount)
+		if err != nil {
+			b.WriteString(err.Error())
+		}
+	}
+	return b.String()
+}
+
+// place writes a manifest as careful programs do: aside, then renamed.
+func (k *kubelet) place(t testing.TB, file string, pod *v1.Pod) {
+	t.Helper()
+	data, err := yaml.Marshal(pod)
+	require.NoError(t, err)
+	k.placeText(t, file, string(data))
+}
+
+func (k *kubelet) placeText(t testing.TB, file, text string) {
+	t.Helper()
+	aside := filepath.Join(k.manifests, "."+file+".new")
+	require.NoError(t, os.WriteFile(aside, []byte(text), 0o644))
+	require.NoError(t, os.Rename(aside, k.manifest(file)))
+}
+
+func (k *kubelet) manifest(file string) string { return filepath.Join(k.manifests, file) }
+
+func (k *kubelet) unplace(t testing.TB, file string) {
+	t.Helper()
+	require.NoError(t, os.Remove(k.manifest(file)))
+}

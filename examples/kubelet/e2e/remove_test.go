@@ -1,0 +1,102 @@
+package e2e_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/podwright/podwright/cri"
+)
+
+// A pod that ignores SIGTERM is killed after its grace period, one that obeys
+// goes at once, and neither leaves anything in the runtime or on the disk.
+func TestRemove(t *testing.T) {
+	onRuntimes(t, "", func(t *testing.T, s *scene) {
+		s.place(t, "stubborn.yaml", newPod("stubborn", testprog(s.images.Testprog, "ignore"), shell("second", s.images.Busybox, untilTerm)))
+		polite := newPod("polite", testprog(s.images.Testprog, "run", "7"))
+		grace := int64(30)
+		polite.Spec.TerminationGracePeriodSeconds = &grace
+		polite.Spec.HostNetwork = false
+		s.place(t, "polite.yaml", polite)
+		stubborn, obeys := s.running(t, "stubborn"), s.running(t, "polite")
+		require.NotEmpty(t, obeys.Status.PodIP)
+		s.logHas(t, "stubborn", "main", "ready")
+		s.logHas(t, "polite", "main", "ready")
+
+		_, c, err := s.container("polite", "main")
+		require.NoError(t, err)
+		begin := time.Now()
+		s.unplace(t, "polite.yaml")
+		code, _ := s.watchEnd(t, c.ContainerID)
+		require.EqualValues(t, 7, code)
+		wait(t, 10*time.Second, "polite goes", func() error { return s.gone("polite", string(obeys.UID)) })
+		require.Less(t, time.Since(begin), 10*time.Second)
+
+		_, c, err = s.container("stubborn", "main")
+		require.NoError(t, err)
+		begin = time.Now()
+		s.unplace(t, "stubborn.yaml")
+		code, finished := s.watchEnd(t, c.ContainerID)
+		require.EqualValues(t, 137, code)
+		require.GreaterOrEqual(t, finished.Sub(begin), 2*time.Second)
+		require.Less(t, finished.Sub(begin), 6*time.Second)
+		wait(t, 20*time.Second, "stubborn goes", func() error { return s.gone("stubborn", string(stubborn.UID)) })
+	})
+}
+
+// logHas waits for a text in a container's log, so that what follows finds the
+// program ready.
+func (s *scene) logHas(t testing.TB, pod, container, text string) {
+	t.Helper()
+	_, c, err := s.container(pod, container)
+	require.NoError(t, err)
+	status := s.inspect(t, c.ContainerID)
+	wait(t, 10*time.Second, pod+" logs "+text, func() error { return fileHas(status.LogPath, text) })
+}
+
+// watchEnd asks for a container without pause until it has ended: the kubelet
+// removes it soon after.
+func (s *scene) watchEnd(t testing.TB, id string) (code int32, finished time.Time) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	for {
+		resp, err := s.cri.ContainerStatus(ctx, bareID(id), false)
+		if cri.IsNotFound(err) {
+			require.NoError(t, err, "the container was removed before its end was seen")
+		}
+		require.NoError(t, err)
+		if resp.Status.FinishedAt != 0 {
+			return resp.Status.ExitCode, time.Unix(0, resp.Status.FinishedAt)
+		}
+	}
+}
+
+// C34: a pod whose containers and sandbox somebody else has removed can be
+// removed like any other.
+func TestRemoveWhatIsGone(t *testing.T) {
+	onRuntimes(t, "", func(t *testing.T, s *scene) {
+		pod := newPod("robbed", testprog(s.images.Testprog, "run"))
+		s.place(t, "robbed.yaml", pod)
+		first := s.running(t, "robbed")
+		box := s.see(t).of("robbed").sandboxes[0].Id
+		ctx := context.Background()
+		require.NoError(t, s.cri.StopPodSandbox(ctx, box))
+		require.NoError(t, s.cri.RemovePodSandbox(ctx, box))
+		wait(t, 30*time.Second, "it runs again", func() error {
+			if err := s.isRunning("robbed"); err != nil {
+				return err
+			}
+			p, c, err := s.container("robbed", "main")
+			if err == nil && c.ContainerID == first.Status.ContainerStatuses[0].ContainerID {
+				err = fmt.Errorf("still the old container: %s", brief(p))
+			}
+			return err
+		})
+		s.unplace(t, "robbed.yaml")
+		wait(t, 20*time.Second, "it goes", func() error { return s.gone("robbed", string(first.UID)) })
+	})
+}

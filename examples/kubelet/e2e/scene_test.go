@@ -1,0 +1,276 @@
+package e2e_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/cri"
+	"github.com/podwright/podwright/cri/pods"
+	"github.com/podwright/podwright/examples/testbed/tb"
+)
+
+// scene is a kubelet on one of the testbed's runtimes, and the runtime as it is
+// seen without the kubelet.
+type scene struct {
+	*kubelet
+	runtime tb.Runtime
+	images  tb.ImageNames
+	cri     *cri.RuntimeClient
+}
+
+// onRuntimes runs a test on both runtimes at the same time, each with a kubelet
+// that has been started.
+func onRuntimes(t *testing.T, config string, test func(t *testing.T, s *scene)) {
+	t.Helper()
+	images := tb.Images(t)
+	build.path(t)
+	for _, rt := range tb.Runtimes(t) {
+		t.Run(rt.Name, func(t *testing.T) {
+			t.Parallel()
+			s := newScene(t, rt, images, options{config: config, endpoint: rt.Endpoint})
+			s.start(t)
+			test(t, s)
+		})
+	}
+}
+
+// newScene prepares a scene; the kubelet is not started. When the test ends its
+// pods are removed, and nothing of them may be left.
+func newScene(t *testing.T, rt tb.Runtime, images tb.ImageNames, o options) *scene {
+	t.Helper()
+	o.node = fmt.Sprintf("n%08x", rand.Uint32())
+	client, err := cri.DialRuntime(t.Context(), cri.ClientConfig{Endpoint: rt.Endpoint})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, client.Close()) })
+	s := &scene{runtime: rt, images: images, cri: client}
+	s.kubelet = newKubelet(t, o)
+	t.Cleanup(func() { s.leaveNothing(t) })
+	return s
+}
+
+// leaveNothing removes all manifests and waits until every trace of their pods
+// has gone.
+func (s *scene) leaveNothing(t testing.TB) {
+	entries, err := os.ReadDir(s.manifests)
+	require.NoError(t, err)
+	for _, e := range entries {
+		require.NoError(t, os.RemoveAll(s.manifest(e.Name())))
+	}
+	if s.proc == nil {
+		s.start(t)
+	}
+	wait(t, time.Minute, "everything of the pods goes", func() error {
+		w, err := s.look()
+		if err != nil {
+			return err
+		}
+		return errors.Join(w.empty(), emptyFolder(s.root+"/pods"), emptyFolder(s.logs), s.noLinks(""))
+	})
+}
+
+func emptyFolder(path string) error {
+	entries, err := os.ReadDir(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil && len(entries) > 0 {
+		err = fmt.Errorf("%s has %s", path, entries[0].Name())
+	}
+	return err
+}
+
+// linkDir is where the kubelet links the logs of containers, whatever its root.
+const linkDir = "/var/log/containers"
+
+// noLinks tells whether there are links for the pods of the name, "" for all of
+// this node.
+func (s *scene) noLinks(name string) error {
+	entries, err := os.ReadDir(linkDir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for _, e := range entries {
+		if strings.Contains(e.Name(), name+"-"+s.node+"_") {
+			return fmt.Errorf("%s has %s", linkDir, e.Name())
+		}
+	}
+	return err
+}
+
+// world is what the runtime has of this scene's pods.
+type world struct {
+	node       string
+	sandboxes  []*runtimeapi.PodSandbox
+	containers []*runtimeapi.Container
+}
+
+// look asks the runtime.
+func (s *scene) look() (world, error) {
+	w := world{node: s.node}
+	sandboxes, err := s.cri.ListPodSandbox(context.Background(), nil)
+	if err != nil {
+		return w, err
+	}
+	containers, err := s.cri.ListContainers(context.Background(), nil)
+	for _, b := range sandboxes {
+		if strings.HasSuffix(b.Labels[pods.LabelPodName], "-"+s.node) {
+			w.sandboxes = append(w.sandboxes, b)
+		}
+	}
+	for _, c := range containers {
+		if strings.HasSuffix(c.Labels[pods.LabelPodName], "-"+s.node) {
+			w.containers = append(w.containers, c)
+		}
+	}
+	return w, err
+}
+
+func (s *scene) see(t testing.TB) world {
+	t.Helper()
+	w, err := s.look()
+	require.NoError(t, err)
+	return w
+}
+
+func (w world) empty() error {
+	if len(w.sandboxes)+len(w.containers) == 0 {
+		return nil
+	}
+	return fmt.Errorf("the runtime has %s", w)
+}
+
+// of returns what belongs to the pods of one name.
+func (w world) of(name string) world {
+	out := world{node: w.node}
+	for _, b := range w.sandboxes {
+		if b.Labels[pods.LabelPodName] == name+"-"+w.node {
+			out.sandboxes = append(out.sandboxes, b)
+		}
+	}
+	for _, c := range w.containers {
+		if c.Labels[pods.LabelPodName] == name+"-"+w.node {
+			out.containers = append(out.containers, c)
+		}
+	}
+	return out
+}
+
+// running are the containers that run.
+func (w world) running() []*runtimeapi.Container {
+	var out []*runtimeapi.Container
+	for _, c := range w.containers {
+		if c.State == runtimeapi.ContainerState_CONTAINER_RUNNING {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// ids names what runs, so that two moments can be compared: pod and container
+// with container ID, sandbox ID and restart count.
+func (w world) ids() map[string]string {
+	out := map[string]string{}
+	for _, c := range w.running() {
+		key := strings.TrimSuffix(c.Labels[pods.LabelPodName], "-"+w.node) + "/" + c.Metadata.Name
+		out[key] += fmt.Sprintf("%s in %s attempt %d;", c.Id, c.PodSandboxId, c.Metadata.Attempt)
+	}
+	return out
+}
+
+func (w world) String() string {
+	var parts []string
+	for _, b := range w.sandboxes {
+		parts = append(parts, fmt.Sprintf("sandbox %s %s %s", b.Metadata.Name, b.Id[:8], b.State))
+	}
+	for _, c := range w.containers {
+		parts = append(parts, fmt.Sprintf("container %s/%s #%d %s %s", c.Labels[pods.LabelPodName], c.Metadata.Name, c.Metadata.Attempt, c.Id[:8], c.State))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// inspect asks the runtime for a container, by the ID of a pod's status or of
+// the runtime.
+func (s *scene) inspect(t testing.TB, id string) *runtimeapi.ContainerStatus {
+	t.Helper()
+	resp, err := s.cri.ContainerStatus(context.Background(), bareID(id), false)
+	require.NoError(t, err)
+	return resp.Status
+}
+
+func bareID(id string) string {
+	_, bare, found := strings.Cut(id, "://")
+	if !found {
+		return id
+	}
+	return bare
+}
+
+// gone returns nil when nothing of the pods of the name is left anywhere.
+func (s *scene) gone(name string, uids ...string) error {
+	w, err := s.look()
+	if err != nil {
+		return err
+	}
+	all, err := s.pods()
+	if err != nil {
+		return err
+	}
+	for _, p := range all {
+		if p.Name == name+"-"+s.node {
+			return fmt.Errorf("/pods has %s", brief(&p))
+		}
+	}
+	errs := []error{w.of(name).empty(), s.noLinks(name)}
+	for _, uid := range uids {
+		for _, path := range []string{s.root + "/pods/" + uid, pods.LogDir(s.logs, "default", name+"-"+s.node, "") + uid} {
+			if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+				errs = append(errs, fmt.Errorf("%s is left", path))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// newPod is a pod without network of its own whose containers need 2 s to end at
+// most.
+func newPod(name string, containers ...v1.Container) *v1.Pod {
+	grace := int64(2)
+	return &v1.Pod{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec:       v1.PodSpec{HostNetwork: true, TerminationGracePeriodSeconds: &grace, Containers: containers},
+	}
+}
+
+// testprog is a container "main" that runs testprog of an image.
+func testprog(image string, args ...string) v1.Container {
+	return v1.Container{Name: "main", Image: image, ImagePullPolicy: v1.PullIfNotPresent, Command: append([]string{"/testprog"}, args...)}
+}
+
+// shell is a container that runs a script.
+func shell(name, image, script string) v1.Container {
+	return v1.Container{Name: name, Image: image, ImagePullPolicy: v1.PullIfNotPresent, Command: []string{"sh", "-c"}, Args: []string{script}}
+}
+
+// untilTerm is a script's end: it runs until SIGTERM.
+const untilTerm = "\ntrap 'exit 0' TERM; while true; do sleep 60 & wait $!; done"
+
+func fileHas(path, text string) error {
+	data, err := os.ReadFile(path)
+	if err == nil && !strings.Contains(string(data), text) {
+		err = fmt.Errorf("no %q in %q", text, tail(string(data), 500))
+	}
+	return err
+}
