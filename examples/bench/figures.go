@@ -45,13 +45,13 @@ func single(ctx context.Context, b *bare, a *agent, o options) error {
 				if err := a.add(name); err != nil {
 					return err
 				}
-				return a.awaitPods(ctx, name+" runs", func(pods map[string]v1.Pod) bool { return isRunning(pods[name]) })
+				return a.awaitPods(ctx, pollOne, name+" runs", func(pods map[string]v1.Pod) bool { return isRunning(pods[name]) })
 			}),
 			timed(&ourStop, func() error {
 				if err := a.remove(name); err != nil {
 					return err
 				}
-				return a.awaitPods(ctx, name+" is gone", func(pods map[string]v1.Pod) bool { _, there := pods[name]; return !there })
+				return a.awaitPods(ctx, pollOne, name+" is gone", func(pods map[string]v1.Pod) bool { _, there := pods[name]; return !there })
 			}),
 		}
 		for _, err := range steps {
@@ -93,7 +93,7 @@ func restartOnce(ctx context.Context, b *bare, a *agent, name string) (time.Dura
 	if err := a.add(name); err != nil {
 		return 0, err
 	}
-	if err := a.awaitPods(ctx, name+" runs", func(p map[string]v1.Pod) bool { return isRunning(p[name]) }); err != nil {
+	if err := a.awaitPods(ctx, pollOne, name+" runs", func(p map[string]v1.Pod) bool { return isRunning(p[name]) }); err != nil {
 		return 0, err
 	}
 	pid, err := b.pid(ctx, name)
@@ -104,7 +104,7 @@ func restartOnce(ctx context.Context, b *bare, a *agent, name string) (time.Dura
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		return 0, err
 	}
-	err = a.awaitPods(ctx, name+" runs again", func(p map[string]v1.Pod) bool {
+	err = a.awaitPods(ctx, pollOne, name+" runs again", func(p map[string]v1.Pod) bool {
 		return isRunning(p[name]) && p[name].Status.ContainerStatuses[0].RestartCount == 1
 	})
 	took := time.Since(begin)
@@ -114,7 +114,7 @@ func restartOnce(ctx context.Context, b *bare, a *agent, name string) (time.Dura
 	if err := a.remove(name); err != nil {
 		return 0, err
 	}
-	return took, a.awaitPods(ctx, name+" is gone", func(p map[string]v1.Pod) bool { _, there := p[name]; return !there })
+	return took, a.awaitPods(ctx, pollOne, name+" is gone", func(p map[string]v1.Pod) bool { _, there := p[name]; return !there })
 }
 
 // pid finds the process of a pod's running container.
@@ -160,7 +160,7 @@ func burst(ctx context.Context, b *bare, a *agent, o options) error {
 		}
 	}
 	up := map[string]time.Duration{}
-	err = a.awaitPods(ctx, "all pods of the burst run", func(pods map[string]v1.Pod) bool {
+	err = a.awaitPods(ctx, pollMany, "all pods of the burst run", func(pods map[string]v1.Pod) bool {
 		for name, p := range pods {
 			if _, known := up[name]; !known && isRunning(p) {
 				up[name] = time.Since(begin)
@@ -217,7 +217,7 @@ func idle(ctx context.Context, _ *bare, a *agent, o options) error {
 		}
 	}
 	begin := time.Now()
-	err = a.awaitPods(ctx, "all pods are gone", func(pods map[string]v1.Pod) bool { return len(pods) == 0 })
+	err = a.awaitPods(ctx, pollMany, "all pods are gone", func(pods map[string]v1.Pod) bool { return len(pods) == 0 })
 	fmt.Printf("  %-52s %10s\n", fmt.Sprintf("%d pods removed at once: all gone", o.burst), ms(time.Since(begin)))
 	return err
 }

@@ -80,7 +80,8 @@ const (
 
 // The times of a FileSource that nobody needs to set.
 const (
-	// coalesce is how long a prompted look waits for further hints.
+	// coalesce is the least time between two prompted looks, and how long a look
+	// waits after a deletion: some programs delete a file and write it anew.
 	coalesce = 10 * time.Millisecond
 	// quiet is how long ago a file must have been written, when no Hint says
 	// that it is complete.
@@ -99,8 +100,10 @@ type FileSource struct {
 	cfg    FileConfig
 	ledger *ledger
 	hints  hints
-	// delivered tells that a set has been handed over; only Run uses it.
+	// delivered tells that a set has been handed over, looked when the files were
+	// read last; only Run uses them.
 	delivered bool
+	looked    time.Time
 
 	mu       sync.Mutex
 	problems []Problem
@@ -200,7 +203,11 @@ func (f *FileSource) wait(ctx context.Context, recheck time.Duration) bool {
 		return true
 	case <-f.hints.prompt:
 	}
-	timer.Reset(coalesce)
+	pause = coalesce
+	if !f.hints.deletions() {
+		pause -= time.Since(f.looked)
+	}
+	timer.Reset(max(pause, 0))
 	select {
 	case <-ctx.Done():
 		return false
@@ -217,6 +224,7 @@ func (f *FileSource) look(started time.Time) (recheck time.Duration, err error) 
 		return f.hints.busy(path, modTime, now)
 	}, now)
 	f.hints.forget(now)
+	f.looked = now
 	f.report(v.problems)
 	// Before the first set nobody knows what should run. A set without a file
 	// that is just being written would have its pod taken for a leftover.

@@ -76,6 +76,13 @@ func (h *hints) busy(path string, modTime, now time.Time) time.Duration {
 	return 0
 }
 
+// deletions tells whether files were deleted since the last look.
+func (h *hints) deletions() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.deleted) > 0
+}
+
 // wasDeleted tells whether a file that is missing was deleted, as opposed to
 // moved out of the way for a moment.
 func (h *hints) wasDeleted(path string) bool {

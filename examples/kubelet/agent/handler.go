@@ -41,7 +41,7 @@ func admit(pod *v1.Pod, _ []*v1.Pod) *syncloop.Rejection {
 
 // reject records that a pod has failed without ever having run.
 func (n *node) reject(pod *v1.Pod, why syncloop.Rejection) {
-	n.statuses.set(pod, status.Reject(pod, why.Reason, "Pod was rejected: "+why.Message))
+	n.statuses.set(pod, status.Reject(pod, why.Reason, why.Message))
 }
 
 // phase is the newest phase of a pod: the computed one, if there is one.

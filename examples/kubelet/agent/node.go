@@ -220,8 +220,12 @@ func (n *node) observed(e pleg.Event) {
 	n.loop.Emit(syncloop.Event{Kind: kind, UID: e.UID})
 }
 
-// transition logs where a pod's life turns.
+// transition logs where a pod's life turns. When one ends, housekeeping forgets it,
+// and what waits for its UID starts.
 func (n *node) transition(t podworkers.Transition) {
+	if t.To == podworkers.StateFinished {
+		n.loop.Emit(syncloop.Event{Kind: syncloop.Housekeeping})
+	}
 	n.cfg.Logger.Debug("pod worker", "pod", t.Namespace+"/"+t.Name, "uid", t.UID, "from", t.From, "to", t.To)
 }
 
