@@ -136,8 +136,8 @@ type DNS struct {
 }
 
 // Manager runs pods on a CRI runtime. It starts no goroutine that outlives a
-// call, and keeps in memory only what it may forget: back-off delays and the
-// reasons of failed starts. All methods are safe for concurrent use, but SyncPod,
+// call, and keeps in memory only what it may forget: back-off delays, the reasons
+// of failed starts, and which sandboxes it has stopped. All methods are safe for concurrent use, but SyncPod,
 // KillPod and RemovePod for one pod are never called at the same time.
 type Manager struct {
 	cfg         Config
@@ -148,6 +148,9 @@ type Manager struct {
 
 	mu       sync.Mutex
 	failures map[types.UID]map[string]StartFailure
+	// stopped are sandboxes, by ID, whose stop has succeeded and whose removal
+	// has not: they need no second stop.
+	stopped map[string]bool
 }
 
 // New checks the configuration and returns a Manager.
@@ -177,6 +180,7 @@ func New(cfg Config) (*Manager, error) {
 		maskedPaths: maskedPaths(),
 		crashLoop:   backoff.New(backoff.Config{Max: cfg.MaxCrashLoopDelay}),
 		failures:    map[types.UID]map[string]StartFailure{},
+		stopped:     map[string]bool{},
 	}, nil
 }
 

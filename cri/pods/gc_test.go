@@ -150,3 +150,29 @@ func TestDanglingLinks(t *testing.T) {
 	require.NoError(t, h.m.GarbageCollect(t.Context(), GCRequest{Policy: GCPolicy{MaxPerContainer: -1}}))
 	require.Equal(t, []string{"keep-me-0123456789.log", "web_shop_a-" + got.Containers[0].ID.ID + ".log"}, files(t, h.dir, "containers", "*"))
 }
+
+// A sandbox is stopped before it is removed, once: again only by a Manager that
+// cannot know whether its predecessor came so far.
+func TestRemoveStopsOnce(t *testing.T) {
+	for name, tc := range map[string]struct {
+		crash bool
+		want  []string
+	}{
+		"same manager":  {false, []string{"RemoveContainer a", "RemovePodSandbox "}},
+		"after a crash": {true, []string{"RemoveContainer a", "StopPodSandbox ", "RemovePodSandbox "}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHarness(t, fake.Config{})
+			pod := testPod("a")
+			h.mustSync(pod)
+			stopped := stopAll(t, h, pod)
+			h.runtime.take()
+			if tc.crash {
+				h.restart()
+			}
+			require.NoError(t, h.m.RemovePod(t.Context(), pod.UID, stopped))
+			require.Equal(t, tc.want, h.runtime.take())
+			require.Empty(t, h.m.stopped, "nothing is remembered of what is gone")
+		})
+	}
+}

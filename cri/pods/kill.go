@@ -140,7 +140,25 @@ func (m *Manager) stopSandbox(ctx context.Context, id string) error {
 	if err != nil && !cri.IsNotFound(err) {
 		return fmt.Errorf("stop sandbox %s: %w", id, err)
 	}
+	m.noteStopped(id, err == nil)
 	return nil
+}
+
+// noteStopped remembers whether a sandbox is there and stopped.
+func (m *Manager) noteStopped(id string, stopped bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if stopped {
+		m.stopped[id] = true
+	} else {
+		delete(m.stopped, id)
+	}
+}
+
+func (m *Manager) isStopped(id string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.stopped[id]
 }
 
 // graceSeconds is how long a container may take to end by itself. pod is nil for

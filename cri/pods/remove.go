@@ -106,14 +106,18 @@ func (m *Manager) removeContainer(ctx context.Context, p podIdentity, name, id s
 	return nil
 }
 
-// removeSandbox stops a sandbox once more, so that its network is surely gone,
-// and removes it.
+// removeSandbox removes a sandbox. One that this Manager has not stopped itself is
+// stopped once more, so that its network is surely gone: an agent may have died
+// in the middle, or the sandbox may have ended by itself.
 func (m *Manager) removeSandbox(ctx context.Context, id string) error {
-	if err := m.stopSandbox(ctx, id); err != nil {
-		return err
+	if !m.isStopped(id) {
+		if err := m.stopSandbox(ctx, id); err != nil {
+			return err
+		}
 	}
 	if err := m.cfg.Runtime.RemovePodSandbox(ctx, id); err != nil && !cri.IsNotFound(err) {
 		return fmt.Errorf("remove sandbox %s: %w", id, err)
 	}
+	m.noteStopped(id, false)
 	return nil
 }

@@ -24,7 +24,7 @@ var command = []string{"/testprog", "run"}
 // How often /pods is read while something is awaited: it bounds the precision of
 // the figures, and it costs the agent what it costs to list its pods.
 const (
-	pollOne  = 4 * time.Millisecond
+	pollOne  = 8 * time.Millisecond
 	pollMany = 50 * time.Millisecond
 )
 

@@ -80,10 +80,19 @@ func connector(cfg *config.Config, log *slog.Logger) agent.Connector {
 		log.Warn("embedded runtime: containers are plain processes of this host without any isolation, and they end with the kubelet")
 		return embedded(filepath.Join(cfg.RootDir, "embedded"), log)
 	}
-	return agent.Dial(
-		cri.ClientConfig{Endpoint: cfg.RuntimeEndpoint, RequestTimeout: cfg.RuntimeRequestTimeout, Logger: log},
-		cri.ClientConfig{Endpoint: cfg.ImageEndpoint, RequestTimeout: cfg.RuntimeRequestTimeout, Logger: log},
-	)
+	client := cri.ClientConfig{
+		RequestTimeout: cfg.RuntimeRequestTimeout,
+		Logger:         log,
+		Observer:       cri.Observer{CallDone: func(c cri.CallInfo) { logCall(log, c) }},
+	}
+	runtime, images := client, client
+	runtime.Endpoint, images.Endpoint = cfg.RuntimeEndpoint, cfg.ImageEndpoint
+	return agent.Dial(runtime, images)
+}
+
+// logCall makes the calls to the runtime visible with --v=4.
+func logCall(log *slog.Logger, c cri.CallInfo) {
+	log.Debug("call to the runtime", "call", c.Call, "took", c.Duration, "err", c.Err)
 }
 
 // embedded makes a runtime in this process, with its state in a folder.
