@@ -38,6 +38,10 @@ type Decoder struct {
 	// EvictedByTaints leaves the pod without the toleration of every NoExecute
 	// taint that pods from files get.
 	EvictedByTaints bool
+	// Check refuses what the node cannot do, one error per field, named by its
+	// path. It sees pods that are valid and have their defaults, and must not
+	// change them. nil refuses nothing more.
+	Check func(pod *v1.Pod) []error
 }
 
 // Decode decodes one manifest. origin says where it comes from, such as
@@ -56,6 +60,11 @@ func (d Decoder) Decode(manifest []byte, origin string) (*v1.Pod, error) {
 	setDefaults(pod)
 	if err := d.validate(pod); err != nil {
 		return nil, err
+	}
+	if d.Check != nil {
+		if err := joinErrors(d.Check(pod)); err != nil {
+			return nil, err
+		}
 	}
 	if err := d.makeStatic(pod, origin); err != nil {
 		return nil, err

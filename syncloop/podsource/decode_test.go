@@ -1,6 +1,7 @@
 package podsource
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -35,6 +36,26 @@ func TestDecodeMakesStaticPod(t *testing.T) {
 	require.Equal(t, string(pod.UID), pod.Annotations[podfacts.ConfigHash])
 	require.Equal(t, v1.PodPending, pod.Status.Phase)
 	require.Equal(t, []v1.Toleration{{Operator: v1.TolerationOpExists, Effect: v1.TaintEffectNoExecute}}, pod.Spec.Tolerations)
+}
+
+// What the node cannot do is refused like what is invalid, and only once the
+// manifest is valid otherwise.
+func TestDecodeChecks(t *testing.T) {
+	d := testDecoder()
+	d.Check = func(pod *v1.Pod) []error {
+		require.Equal(t, v1.RestartPolicyAlways, pod.Spec.RestartPolicy, "with defaults")
+		if !pod.Spec.HostNetwork {
+			return nil
+		}
+		return []error{errors.New("spec.b: not supported"), errors.New("spec.a: not supported")}
+	}
+	_, err := d.Decode([]byte(web), "file:/m/web.yaml")
+	require.NoError(t, err)
+	_, err = d.Decode([]byte(web+"  hostNetwork: true\n"), "file:/m/web.yaml")
+	require.EqualError(t, err, "spec.a: not supported; spec.b: not supported")
+	_, err = d.Decode([]byte(strings.Replace(web, "nginx:1.27", "''", 1)+"  hostNetwork: true\n"), "file:/m/web.yaml")
+	require.ErrorContains(t, err, "spec.containers[0].image")
+	require.NotContains(t, err.Error(), "not supported")
 }
 
 func TestDecodeUID(t *testing.T) {

@@ -37,7 +37,7 @@ func (d Decoder) validate(pod *v1.Pod) error {
 
 // joinErrors puts the first errors on one line. The same errors always make the
 // same text, in whatever order they were found.
-func joinErrors(errs field.ErrorList) error {
+func joinErrors[S ~[]E, E error](errs S) error {
 	if len(errs) == 0 {
 		return nil
 	}
