@@ -120,6 +120,19 @@ func (k *kubelet) start(t testing.TB) {
 	k.proc = p
 }
 
+// alive tells whether the process runs.
+func (k *kubelet) alive() bool {
+	if k.proc == nil {
+		return false
+	}
+	select {
+	case <-k.proc.done:
+		return false
+	default:
+		return true
+	}
+}
+
 // kill is kill -9. It waits for the end, and does nothing when none runs.
 func (k *kubelet) kill(t testing.TB) {
 	if k.proc == nil {

@@ -100,8 +100,7 @@ func (s *scene) checkContainer(t *testing.T, pod *v1.Pod, name string, lines ...
 
 	require.Equal(t, filepath.Join(s.logs, "default_life-"+s.node+"_"+string(pod.UID), name, "0.log"), c.LogPath)
 	s.checkLog(t, c, lines)
-	link := filepath.Join(linkDir, fmt.Sprintf("life-%s_default_%s-%s.log", s.node, name, c.Id))
-	target, err := filepath.EvalSymlinks(link)
+	target, err := filepath.EvalSymlinks(s.link("life", name, c.Id))
 	require.NoError(t, err)
 	want, err := filepath.EvalSymlinks(c.LogPath)
 	require.NoError(t, err)

@@ -68,7 +68,7 @@ func (s *scene) leaveNothing(t testing.TB) {
 	for _, e := range entries {
 		require.NoError(t, os.RemoveAll(s.manifest(e.Name())))
 	}
-	if s.proc == nil {
+	if !s.alive() {
 		s.start(t)
 	}
 	wait(t, time.Minute, "everything of the pods goes", func() error {
@@ -93,6 +93,11 @@ func emptyFolder(path string) error {
 
 // linkDir is where the kubelet links the logs of containers, whatever its root.
 const linkDir = "/var/log/containers"
+
+// link is the link to a container's log.
+func (s *scene) link(pod, container, id string) string {
+	return fmt.Sprintf("%s/%s-%s_default_%s-%s.log", linkDir, pod, s.node, container, bareID(id))
+}
 
 // noLinks tells whether there are links for the pods of the name, "" for all of
 // this node.

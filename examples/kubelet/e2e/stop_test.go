@@ -1,0 +1,95 @@
+package e2e_test
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+)
+
+// A24: SIGTERM ends the kubelet and not the pods; the next one takes them over
+// and restarts nothing. What has ended stays ended, and what was removed in
+// between is stopped.
+func TestTerminate(t *testing.T) {
+	onRuntimes(t, "", func(t *testing.T, s *scene) {
+		for i := range 3 {
+			s.place(t, fmt.Sprintf("stays-%d.yaml", i), newPod(fmt.Sprintf("stays-%d", i), testprog(s.images.Testprog, "run"), shell("second", s.images.Busybox, untilTerm)))
+		}
+		networked := newPod("networked", testprog(s.images.Testprog, "http"))
+		networked.Spec.HostNetwork = false
+		s.place(t, "networked.yaml", networked)
+		once := newPod("once", testprog(s.images.Testprog, "exit", "3"))
+		once.Spec.RestartPolicy = v1.RestartPolicyNever
+		s.place(t, "once.yaml", once)
+		leaves := newPod("leaves", testprog(s.images.Testprog, "run"))
+		s.place(t, "leaves.yaml", leaves)
+		names := []string{"stays-0", "stays-1", "stays-2", "networked", "leaves"}
+		for _, name := range names {
+			s.running(t, name)
+		}
+		wait(t, 20*time.Second, "once ends", func() error { return s.hasEnded("once", v1.PodFailed) })
+		before := s.see(t)
+
+		require.Zero(t, s.terminate(t, 10*time.Second), "exit code")
+		require.Equal(t, before.ids(), s.see(t).ids(), "pods without an agent")
+		s.start(t)
+		for _, name := range names {
+			s.running(t, name)
+		}
+		hold(t, 2*time.Second, "nothing restarts", func() error { return same(before, s) })
+		require.NoError(t, s.hasEnded("once", v1.PodFailed))
+
+		// SIGTERM again, while something starts.
+		s.place(t, "late.yaml", newPod("late", testprog(s.images.Testprog, "run")))
+		require.Zero(t, s.terminate(t, 10*time.Second), "exit code")
+		s.unplace(t, "leaves.yaml")
+		s.start(t)
+		s.running(t, "late")
+		wait(t, 20*time.Second, "leaves goes", func() error { return s.gone("leaves") })
+		require.NoError(t, s.hasEnded("once", v1.PodFailed))
+		after := s.see(t).ids()
+		for key, id := range before.ids() {
+			if key != "leaves/main" {
+				require.Equal(t, id, after[key], key)
+			}
+		}
+	})
+}
+
+// A25: a second SIGTERM is not caught.
+func TestTerminateTwice(t *testing.T) {
+	onRuntimes(t, "", func(t *testing.T, s *scene) {
+		s.place(t, "stays.yaml", newPod("stays", testprog(s.images.Testprog, "run")))
+		s.running(t, "stays")
+		before := s.see(t)
+		require.NoError(t, s.proc.cmd.Process.Signal(syscall.SIGTERM))
+		wait(t, 10*time.Second, "the process ends", func() error {
+			// One that has ended already is fine, too.
+			_ = s.proc.cmd.Process.Signal(syscall.SIGTERM)
+			if s.alive() {
+				return errors.New("it runs")
+			}
+			return nil
+		})
+		require.NoError(t, same(before, s))
+	})
+}
+
+// same returns nil when the same containers run as before.
+func same(before world, s *scene) error {
+	now, err := s.look()
+	if err != nil {
+		return err
+	}
+	have := now.ids()
+	for key, id := range before.ids() {
+		if have[key] != id {
+			return fmt.Errorf("%s was %s, is %s", key, id, have[key])
+		}
+	}
+	return nil
+}
