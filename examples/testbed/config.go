@@ -19,6 +19,7 @@ type instance struct {
 
 	Runc, CNIBin string
 	SandboxImage string
+	Registry     string // host:port of the local registry
 	Snapshotter  string
 	RestrictOOM  bool // without CAP_SYS_RESOURCE no score can be lowered
 	WithPortmap  bool
@@ -30,6 +31,13 @@ func (i instance) State() string      { return filepath.Join(i.Dir, "state") }
 func (i instance) Socket() string     { return filepath.Join(i.Dir, "c.sock") }
 func (i instance) ConfigFile() string { return filepath.Join(i.Dir, "config.toml") }
 func (i instance) CNIConfDir() string { return filepath.Join(i.Dir, "cni") }
+func (i instance) HostsDir() string   { return filepath.Join(i.Dir, "hosts") }
+
+// mirrorConfig makes the local registry stand in for Docker Hub, so that a
+// manifest that names "busybox:1.36" runs here as it does elsewhere.
+func (i instance) mirrorConfig() string {
+	return fmt.Sprintf("server = %[1]s\n\n[host.%[1]s]\n  capabilities = [\"pull\", \"resolve\"]\n", tomlQuote("http://"+i.Registry))
+}
 
 // Network namespaces stay below the state folder and runc's state in it: what
 // a run leaves behind is then found by its path alone.
@@ -56,6 +64,9 @@ disabled_plugins = [
   sandbox_image = {{.SandboxImage | q}}
   restrict_oom_score_adj = {{.RestrictOOM}}
   netns_mounts_under_state_dir = true
+
+  [plugins."io.containerd.grpc.v1.cri".registry]
+    config_path = {{.HostsDir | q}}
 
   [plugins."io.containerd.grpc.v1.cri".cni]
     bin_dir = {{.CNIBin | q}}
@@ -103,7 +114,7 @@ disabled_plugins = [
     sandbox = {{.SandboxImage | q}}
 
   [plugins.'io.containerd.cri.v1.images'.registry]
-    config_path = ""
+    config_path = {{.HostsDir | q}}
 
 [plugins.'io.containerd.cri.v1.runtime']
   restrict_oom_score_adj = {{.RestrictOOM}}

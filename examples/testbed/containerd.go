@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -45,7 +46,13 @@ func (c *containerd) prepare() error {
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(c.CNIConfDir(), 0o755); err != nil {
+	hub := filepath.Join(c.HostsDir(), "docker.io")
+	for _, dir := range []string{c.CNIConfDir(), hub} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return err
+		}
+	}
+	if err := os.WriteFile(filepath.Join(hub, "hosts.toml"), []byte(c.mirrorConfig()), 0o644); err != nil {
 		return err
 	}
 	conflist, err := c.Network.conflist(c.Dir+"/ipam", c.WithPortmap)

@@ -40,11 +40,13 @@ func testImages(ctx context.Context, c cache, t tools) ([]testImage, error) {
 		return nil, fmt.Errorf("busybox --list: %w", err)
 	}
 	prog := rootfs{}.program("testprog", testprog)
+	busybox := busyboxFS(t.busybox, strings.Fields(string(applets)))
 	return assemble([]recipe{
 		{name: imagePause, fs: rootfs{}.program("pause", pause), entrypoint: []string{"/pause"}},
-		{name: imageBusybox, fs: busyboxFS(t.busybox, strings.Fields(string(applets))), cmd: []string{"sh"}},
+		{name: imageBusybox, fs: busybox, cmd: []string{"sh"}},
 		{name: imageTestprog, fs: prog, entrypoint: []string{"/testprog"}, env: []string{"TESTPROG_VERSION=v1"}},
 		{name: imageTestprog2, fs: prog, entrypoint: []string{"/testprog"}, env: []string{"TESTPROG_VERSION=v2"}},
+		{name: imageHubBusybox, fs: busybox, cmd: []string{"sh"}},
 	})
 }
 
@@ -53,6 +55,9 @@ const (
 	imageBusybox   = "podwright/busybox:v1"
 	imageTestprog  = "podwright/testprog:v1"
 	imageTestprog2 = "podwright/testprog:v2"
+	// imageHubBusybox is what the example manifests name, by its name at Docker
+	// Hub. The runtimes pull it when it is first used.
+	imageHubBusybox = "library/busybox:1.36"
 )
 
 // recipe says what goes into one image.

@@ -141,7 +141,7 @@ func (s *session) startRuntimes(ctx context.Context, t tools, logs string) error
 		s.runtimes = append(s.runtimes, &containerd{report: s.report, instance: instance{
 			Key: key, Bin: bin, Dir: filepath.Join(s.run.Dir, key), Network: s.run.Networks[i],
 			LogFile: filepath.Join(logs, "containerd-"+key+".log"),
-			Runc:    t.runc, CNIBin: t.cniBin, SandboxImage: s.registry.ref(imagePause),
+			Runc:    t.runc, CNIBin: t.cniBin, SandboxImage: s.registry.ref(imagePause), Registry: s.registry.addr,
 			Snapshotter: snapshotter, RestrictOOM: restricted, WithPortmap: t.portmap,
 			SearchPath: filepath.Dir(bin) + ":" + filepath.Dir(t.runc) + ":" + systemPath,
 		}})

@@ -22,6 +22,7 @@ func (n *node) newHandler() (*syncloop.DefaultHandler, error) {
 		Admit:       admit,
 		OnReject:    n.reject,
 		Phase:       n.phase,
+		Prune:       n.janitor.prune,
 		RuntimePods: n.orphans,
 		FinalCleaners: []syncloop.Cleaner{
 			{Name: "statuses", Clean: n.cleanStatuses},

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -25,6 +26,10 @@ type janitor struct {
 	sourcesReady func() bool
 	remove       func(ctx context.Context, uid types.UID, after time.Time) error
 	woken        chan struct{} // capacity 1
+
+	mu sync.Mutex
+	// prunable are the pods with dead containers; true: none of them is needed.
+	prunable map[types.UID]bool
 }
 
 // collectPeriod is how often dead containers, logs and links are collected.
@@ -38,6 +43,32 @@ func (j *janitor) wake() {
 	}
 }
 
+// prune has the dead containers of a pod removed that are not needed any more:
+// all, or all but the newest of each name. It never blocks.
+func (j *janitor) prune(_ context.Context, uid types.UID, all bool) {
+	j.mu.Lock()
+	j.prunable[uid] = j.prunable[uid] || all
+	j.mu.Unlock()
+	j.wake()
+}
+
+// pruneAll does what prune was asked for. What fails is done by the collection.
+func (j *janitor) pruneAll(ctx context.Context) {
+	j.mu.Lock()
+	prunable := j.prunable
+	j.prunable = map[types.UID]bool{}
+	j.mu.Unlock()
+	for uid, all := range prunable {
+		observed, err := j.observer.Get(uid)
+		if err == nil {
+			err = j.runtime.CleanDeadContainers(ctx, pods.CleanRequest{Status: observed, All: all})
+		}
+		if err != nil && ctx.Err() == nil {
+			j.log.Warn("cannot remove dead containers; the next collection will", "uid", uid, "err", err)
+		}
+	}
+}
+
 // Run cleans up until ctx ends.
 func (j *janitor) Run(ctx context.Context) error {
 	collect := time.NewTicker(collectPeriod)
@@ -48,6 +79,7 @@ func (j *janitor) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-j.woken:
+			j.pruneAll(ctx)
 			j.removeGone(ctx, failing)
 		case <-collect.C:
 			j.collect(ctx)

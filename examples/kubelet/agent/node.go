@@ -116,6 +116,7 @@ func (n *node) buildWorkers(*Connection) (err error) {
 		sourcesReady: func() bool { return n.merger.Ready() },
 		remove:       n.syncer.remove,
 		woken:        make(chan struct{}, 1),
+		prunable:     map[types.UID]bool{},
 	}
 	n.workers, err = podworkers.New(podworkers.Config{
 		Syncer:             n.syncer,
