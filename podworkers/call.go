@@ -134,5 +134,9 @@ func (w *Workers) logFailure(r *runningCall, err, cause error, s PodState) {
 		log.Debug("Call was cancelled", "cause", cause)
 		return
 	}
+	if _, planned := earliest(err); planned {
+		log.Info("Call will be repeated when its back-off is over", "nextRetry", s.NextRetry)
+		return
+	}
 	log.Error("Call failed", "nextRetry", s.NextRetry)
 }

@@ -8,7 +8,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podwright/podwright/cri/pods"
 	"github.com/podwright/podwright/pleg"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/status"
@@ -34,7 +33,7 @@ func (n *node) newHandler() (*syncloop.DefaultHandler, error) {
 
 // admit refuses a pod that asks for what is not there.
 func admit(pod *v1.Pod, _ []*v1.Pod) *syncloop.Rejection {
-	if errs := pods.Unsupported(pod); len(errs) > 0 {
+	if errs := unsupported(pod); len(errs) > 0 {
 		return &syncloop.Rejection{Reason: "UnsupportedPodSpec", Message: errors.Join(errs...).Error()}
 	}
 	return nil

@@ -24,9 +24,6 @@ func mounts(_ context.Context, pod *v1.Pod, container *v1.Container) ([]*runtime
 		if err != nil {
 			return nil, fmt.Errorf("volume %q: %w", m.Name, err)
 		}
-		if m.SubPath != "" || m.SubPathExpr != "" {
-			return nil, fmt.Errorf("volumeMounts[%d].subPath: not supported", i)
-		}
 		out = append(out, &runtimeapi.Mount{
 			HostPath:      path,
 			ContainerPath: filepath.Clean(m.MountPath),

@@ -139,7 +139,7 @@ func (n *node) buildSources(*Connection) (err error) {
 	n.files, err = podsource.NewFileSource(podsource.FileConfig{
 		Path:    n.cfg.PodManifestPath,
 		Merger:  n.merger,
-		Decoder: podsource.Decoder{NodeName: n.cfg.NodeName, Check: pods.Unsupported},
+		Decoder: podsource.Decoder{NodeName: n.cfg.NodeName, Check: unsupported},
 		Period:  n.cfg.FileCheckFrequency,
 		Logger:  n.cfg.Logger,
 	})

@@ -1,0 +1,199 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/plegtest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestConfigNamesWhatIsMissing(t *testing.T) {
+	full := Config{NodeName: "n", RootDir: "/r", PodLogsDir: "/l", Connect: func(context.Context) (*Connection, error) { return nil, nil }}
+	_, err := New(full)
+	require.NoError(t, err)
+	for field, drop := range map[string]func(*Config){
+		"NodeName":   func(c *Config) { c.NodeName = "" },
+		"RootDir":    func(c *Config) { c.RootDir = "" },
+		"PodLogsDir": func(c *Config) { c.PodLogsDir = "" },
+		"Connect":    func(c *Config) { c.Connect = nil },
+	} {
+		cfg := full
+		drop(&cfg)
+		_, err := New(cfg)
+		require.ErrorContains(t, err, "Config."+field)
+	}
+}
+
+// A runtime that cannot be reached is tried again with growing pauses, its error
+// is part of the health, and an end in between is orderly.
+func TestConnectIsRepeated(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		var tries []time.Time
+		a, err := New(Config{
+			NodeName: "n", RootDir: dir, PodLogsDir: dir,
+			Connect: func(context.Context) (*Connection, error) {
+				tries = append(tries, time.Now())
+				return nil, errors.New("runtime unix:///x: Version: no such file")
+			},
+		})
+		require.NoError(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		done := make(chan error, 1)
+		go func() { done <- a.Run(ctx) }()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		require.False(t, a.Health()[0].OK)
+		require.Contains(t, a.Health()[0].Message, "unix:///x: Version")
+		require.NoError(t, <-done)
+		require.Len(t, tries, 9)
+		require.Equal(t, 100*time.Millisecond, tries[1].Sub(tries[0]))
+		require.Equal(t, 5*time.Second, tries[8].Sub(tries[7]))
+	})
+}
+
+func TestFolders(t *testing.T) {
+	f := folders{root: filepath.Join(t.TempDir(), "root")}
+	uids, err := f.listPods()
+	require.NoError(t, err, "a root folder that is not there yet has no pods")
+	require.Empty(t, uids)
+	require.NoError(t, f.prepare())
+	require.NoError(t, f.preparePod("1"))
+	require.DirExists(t, f.volumes("1"))
+	require.DirExists(t, f.plugins("1"))
+	uids, err = f.listPods()
+	require.NoError(t, err)
+	require.Equal(t, []types.UID{"1"}, uids)
+	require.NoError(t, f.removePod("1"))
+	require.NoDirExists(t, f.pod("1"))
+	require.ErrorContains(t, folders{root: "/dev/null/x"}.prepare(), "root folder")
+}
+
+func TestUnsupportedNamesTheField(t *testing.T) {
+	enabled, strict, class := v1.RecursiveReadOnlyEnabled, v1.SupplementalGroupsPolicyStrict, "gvisor"
+	pod := &v1.Pod{Spec: v1.PodSpec{
+		RuntimeClassName: &class,
+		SecurityContext:  &v1.PodSecurityContext{SupplementalGroupsPolicy: &strict},
+		InitContainers:   []v1.Container{{Name: "i"}},
+		Containers: []v1.Container{{}, {
+			LivenessProbe: &v1.Probe{}, ReadinessProbe: &v1.Probe{}, StartupProbe: &v1.Probe{},
+			VolumeMounts: []v1.VolumeMount{{SubPath: "a"}, {SubPathExpr: "b", RecursiveReadOnly: &enabled}},
+		}},
+	}}
+	text := errors.Join(unsupported(pod)...).Error()
+	for _, field := range []string{
+		"spec.initContainers", "spec.containers[1].livenessProbe", "spec.containers[1].readinessProbe", "spec.containers[1].startupProbe",
+		"spec.containers[1].volumeMounts[0].subPath", "spec.containers[1].volumeMounts[1].subPathExpr",
+		"spec.containers[1].volumeMounts[1].recursiveReadOnly", "spec.runtimeClassName", "supplementalGroupsPolicy",
+	} {
+		require.Contains(t, text, field)
+	}
+	require.Empty(t, unsupported(&v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{{Name: "c"}}}}))
+}
+
+func TestMounts(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	kind, both := v1.HostPathFile, v1.MountPropagationBidirectional
+	volume := func(name, path string) v1.Volume {
+		return v1.Volume{Name: name, VolumeSource: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: path, Type: &kind}}}
+	}
+	pod := &v1.Pod{Spec: v1.PodSpec{Volumes: []v1.Volume{volume("good", file), volume("bad", dir), {Name: "other"}}}}
+	mount := func(m v1.VolumeMount) ([]*runtimeapi.Mount, error) {
+		return mounts(t.Context(), pod, &v1.Container{VolumeMounts: []v1.VolumeMount{m}})
+	}
+	got, err := mount(v1.VolumeMount{Name: "good", MountPath: "/in/", ReadOnly: true, MountPropagation: &both})
+	require.NoError(t, err)
+	require.Equal(t, file, got[0].HostPath)
+	require.Equal(t, "/in", got[0].ContainerPath)
+	require.True(t, got[0].Readonly)
+	require.Equal(t, runtimeapi.MountPropagation_PROPAGATION_BIDIRECTIONAL, got[0].Propagation)
+
+	_, err = mount(v1.VolumeMount{Name: "bad"})
+	require.ErrorContains(t, err, `volume "bad"`)
+	for _, name := range []string{"other", "missing"} {
+		_, err = mount(v1.VolumeMount{Name: name})
+		require.ErrorContains(t, err, "volumeMounts[0].name")
+	}
+}
+
+// eventRuntime hands its dirty function out, to send hints with.
+type eventRuntime struct {
+	*plegtest.Runtime
+	dirty chan func(types.UID)
+}
+
+func (r eventRuntime) PodEvents(ctx context.Context, dirty func(types.UID)) error {
+	r.dirty <- dirty
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// While a worker changes its pod, hints about it wait; those about others do not.
+func TestHintsWaitForTheWorker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rt := eventRuntime{Runtime: &plegtest.Runtime{}, dirty: make(chan func(types.UID), 1)}
+		o := newObserver()
+		p, err := pleg.New(pleg.Config{Runtime: hinted{observable: rt, hold: o.hold}, RelistPeriod: time.Hour, Threshold: 2 * time.Hour, EventedRelistPeriod: time.Hour, EventedThreshold: 2 * time.Hour})
+		require.NoError(t, err)
+		o.PLEG = p
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- p.Run(ctx) }()
+		dirty := <-rt.dirty
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+
+		looks := func() int { synctest.Wait(); return rt.Inspections("1") + rt.Inspections("2") }
+		before := looks()
+		o.act("1", func() bool {
+			dirty("1")
+			time.Sleep(100 * time.Millisecond)
+			require.Equal(t, before, looks(), "held back")
+			dirty("2")
+			time.Sleep(100 * time.Millisecond)
+			require.Equal(t, before+1, looks(), "another pod's is not")
+			return false
+		})
+		time.Sleep(100 * time.Millisecond)
+		require.Equal(t, before+2, looks(), "nothing was changed, so nobody else looks: the hint counts now")
+
+		o.act("1", func() bool { return true })
+		time.Sleep(time.Millisecond)
+		_, err = o.sinceActed(ctx, "1", time.Time{})
+		require.NoError(t, err)
+		require.Equal(t, before+3, looks(), "after a change only a new look will do")
+		_, err = o.sinceActed(ctx, "1", time.Now())
+		require.NoError(t, err)
+		require.Equal(t, before+3, looks(), "which then serves for a moment")
+		time.Sleep(2 * fresh)
+		_, err = o.sinceActed(ctx, "1", time.Now())
+		require.NoError(t, err)
+		require.Equal(t, before+4, looks(), "but not for long")
+		cancel()
+		require.NoError(t, <-done)
+	})
+}
+
+func TestMemoryCapacity(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "meminfo")
+	require.NoError(t, os.WriteFile(path, []byte("MemFree: 1 kB\nMemTotal:       2048 kB\n"), 0o600))
+	require.Equal(t, int64(2048*1024), memoryCapacity(path))
+	require.Zero(t, memoryCapacity(path+"x"))
+}
