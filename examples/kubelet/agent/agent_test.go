@@ -149,6 +149,9 @@ func (r eventRuntime) PodEvents(ctx context.Context, dirty func(types.UID)) erro
 func TestHintsWaitForTheWorker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := eventRuntime{Runtime: &plegtest.Runtime{}, dirty: make(chan func(types.UID), 1)}
+		for _, uid := range []types.UID{"1", "2"} {
+			rt.Set(pleg.PodStatus{UID: uid, Sandboxes: []pleg.Sandbox{{ID: "s" + string(uid), State: pleg.SandboxReady}}})
+		}
 		o := newObserver()
 		p, err := pleg.New(pleg.Config{Runtime: hinted{observable: rt, hold: o.hold}, RelistPeriod: time.Hour, Threshold: 2 * time.Hour, EventedRelistPeriod: time.Hour, EventedThreshold: 2 * time.Hour})
 		require.NoError(t, err)
