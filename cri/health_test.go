@@ -175,7 +175,7 @@ func TestHealthMonitorDownAndBack(t *testing.T) {
 				require.True(t, m.Health().RuntimeReady.Ready())
 				require.Error(t, m.Health().Err)
 				require.Len(t, changes(), 2, "well, then failing")
-				time.Sleep(1)
+				time.Sleep(time.Nanosecond)
 				synctest.Wait()
 				require.Equal(t, ReasonRuntimeDown, m.Health().RuntimeReady.Reason)
 				require.Len(t, changes(), 3)

@@ -25,10 +25,9 @@ type model struct {
 }
 
 type call struct {
-	q        *query
-	looked   bool
-	r        result
-	versions map[types.UID]int
+	q      *query
+	looked bool
+	r      result
 }
 
 type wait struct {

@@ -131,11 +131,10 @@ func (r *rig) pass(d time.Duration) {
 	r.do(func() { r.m.tick(r.now) })
 }
 
-func (r *rig) state(uid string) State    { return r.m.podState(types.UID(uid)).State }
-func (r *rig) pod(uid string) PodState   { return r.m.podState(types.UID(uid)) }
-func (r *rig) call(uid string) Call      { return r.running[types.UID(uid)].kind }
-func (r *rig) work(uid string) Work      { return r.running[types.UID(uid)].work }
-func (r *rig) record(uid string) *record { return r.m.records[types.UID(uid)] }
+func (r *rig) state(uid string) State  { return r.m.podState(types.UID(uid)).State }
+func (r *rig) pod(uid string) PodState { return r.m.podState(types.UID(uid)) }
+func (r *rig) call(uid string) Call    { return r.running[types.UID(uid)].kind }
+func (r *rig) work(uid string) Work    { return r.running[types.UID(uid)].work }
 
 // bring brings a pod that the machine does not know into a state. In the states
 // up to Terminated the call that belongs to it runs.

@@ -42,13 +42,13 @@ func isDigest(ref string) bool {
 func validateImage(image Image) error {
 	switch {
 	case image.Name == "":
-		return errors.New("Name is missing")
+		return errors.New("field Name is missing")
 	case strings.ContainsAny(image.Name, " \t\n"):
-		return fmt.Errorf("Name %q has blanks in it", image.Name)
+		return fmt.Errorf("field Name: %q has blanks in it", image.Name)
 	case image.ID != "" && !isDigest(image.ID):
-		return fmt.Errorf("ID %q of %s is not sha256:<64 hex>", image.ID, image.Name)
+		return fmt.Errorf("field ID: %q of %s is not sha256:<64 hex>", image.ID, image.Name)
 	case image.Digest != "" && !isDigest(image.Digest):
-		return fmt.Errorf("Digest %q of %s is not sha256:<64 hex>", image.Digest, image.Name)
+		return fmt.Errorf("field Digest: %q of %s is not sha256:<64 hex>", image.Digest, image.Name)
 	case image.UID != nil && image.Username != "":
 		return fmt.Errorf("%s has both UID and Username", image.Name)
 	}
