@@ -65,14 +65,20 @@ const poll = 20 * time.Millisecond
 // that takes longer than the timeout.
 func wait(t testing.TB, timeout time.Duration, what string, cond func() error) {
 	t.Helper()
-	deadline := time.Now().Add(timeout)
+	begin := time.Now()
+	deadline := begin.Add(timeout)
 	tick := time.NewTicker(poll)
 	defer tick.Stop()
+	var last error
 	for {
 		err := cond()
 		if err == nil {
+			if took := time.Since(begin); took > 5*time.Second {
+				t.Logf("%s: took %s; before: %v", what, took, last)
+			}
 			return
 		}
+		last = err
 		if time.Now().After(deadline) {
 			t.Fatalf("%s: not within %s: %v", what, timeout, err)
 		}

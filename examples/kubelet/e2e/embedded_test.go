@@ -1,0 +1,122 @@
+package e2e_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+)
+
+// The example of the documentation: the manifests of the repository on the
+// embedded runtime, in the folders of a user. It needs no testbed. kill -9 of the
+// kubelet leaves none of the containers' processes.
+func TestEmbedded(t *testing.T) {
+	manifests, err := filepath.Abs("../../manifests")
+	require.NoError(t, err)
+	home := t.TempDir()
+	k := newKubelet(t, options{
+		node: "laptop", endpoint: "embedded", manifests: manifests, ownRoot: true,
+		env: []string{"HOME=" + home, "XDG_STATE_HOME="},
+	})
+	for round := range 2 {
+		k.start(t)
+		k.running(t, "hello")
+		wait(t, 20*time.Second, "once ends", func() error {
+			p, c, err := k.container("once", "main")
+			if err == nil && (p.Status.Phase != v1.PodSucceeded || c.State.Terminated == nil || c.RestartCount != 0) {
+				err = errors.New(brief(p))
+			}
+			return err
+		})
+		wait(t, 30*time.Second, "crash is in CrashLoopBackOff", func() error {
+			p, c, err := k.container("crash", "failing")
+			if err != nil {
+				return err
+			}
+			last := c.LastTerminationState.Terminated
+			if c.State.Waiting == nil || c.State.Waiting.Reason != "CrashLoopBackOff" || last == nil || last.ExitCode != 3 {
+				return errors.New(brief(p))
+			}
+			return nil
+		})
+		_, steady, err := k.container("crash", "steady")
+		require.NoError(t, err)
+		require.NotNil(t, steady.State.Running)
+		require.Zero(t, steady.RestartCount)
+		require.NoError(t, k.healthy())
+
+		logs, err := filepath.Glob(filepath.Join(home, ".local/state/podwright/logs/*hello*/main/*.log"))
+		require.NoError(t, err)
+		require.NotEmpty(t, logs, "logs lie in the user's state folder")
+		require.NoError(t, fileHas(logs[len(logs)-1], "stdout F hello from hello"))
+
+		pids := descendants(t, k.proc.cmd.Process.Pid)
+		require.GreaterOrEqual(t, len(pids), 4, "two containers that run, and who watches over them")
+		if round == 0 {
+			k.kill(t)
+		} else {
+			require.Zero(t, k.terminate(t, 20*time.Second), "exit code")
+		}
+		wait(t, 10*time.Second, "the processes of the containers end", func() error {
+			for _, pid := range pids {
+				if p := statOf(pid.id); p == pid {
+					return fmt.Errorf("process %d lives", pid.id)
+				}
+			}
+			return nil
+		})
+	}
+}
+
+// pid is a process; the moment of its start tells it from another one with the
+// same number.
+type pid struct {
+	id, parent int
+	start      string
+}
+
+// statOf reads /proc/PID/stat; the zero pid is one that is gone, or dead and
+// not yet waited for.
+func statOf(id int) pid {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", id))
+	if err != nil {
+		return pid{}
+	}
+	// Fields from the third on follow the name in parentheses: state, parent, ...
+	_, rest, _ := strings.Cut(string(data[strings.LastIndexByte(string(data), ')'):]), " ")
+	fields := strings.Fields(rest)
+	parent, err := strconv.Atoi(fields[1])
+	if err != nil || fields[0] == "Z" {
+		return pid{}
+	}
+	return pid{id: id, parent: parent, start: fields[19]}
+}
+
+// descendants are the processes that come from one.
+func descendants(t testing.TB, of int) []pid {
+	t.Helper()
+	entries, err := os.ReadDir("/proc")
+	require.NoError(t, err)
+	children := map[int][]pid{}
+	for _, e := range entries {
+		if id, err := strconv.Atoi(e.Name()); err == nil {
+			p := statOf(id)
+			children[p.parent] = append(children[p.parent], p)
+		}
+	}
+	var out []pid
+	for next := []int{of}; len(next) > 0; next = next[1:] {
+		for _, c := range children[next[0]] {
+			out = append(out, c)
+			next = append(next, c.id)
+		}
+	}
+	return out
+}

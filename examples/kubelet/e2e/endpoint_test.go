@@ -1,0 +1,173 @@
+package e2e_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/podwright/podwright/cri/fake"
+	"github.com/podwright/podwright/examples/testbed/tb"
+)
+
+// shortTimeout makes a silent runtime an error soon.
+const shortTimeout = "runtimeRequestTimeout: 2s\n"
+
+// wrongEndpoints are what may be at the path of the socket instead of a runtime,
+// each with what the error has to say. They return the path to link to.
+var wrongEndpoints = map[string]struct {
+	serve func(t *testing.T) string
+	want  string
+}{
+	"nothing": {func(t *testing.T) string { return filepath.Join(t.TempDir(), "nothing") }, "no such file or directory"},
+	"a file": {func(t *testing.T) string {
+		path := filepath.Join(t.TempDir(), "file")
+		require.NoError(t, os.WriteFile(path, nil, 0o600))
+		return path
+	}, "connection refused"},
+	"nobody answers": {serveSilence, "2s"},
+	"plain HTTP":     {serveHTTP, ""},
+}
+
+func listenUnix(t *testing.T) net.Listener {
+	dir, err := os.MkdirTemp("", "e") // socket paths are short
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
+	l, err := net.Listen("unix", filepath.Join(dir, "s"))
+	require.NoError(t, err)
+	return l
+}
+
+// serveSilence accepts connections and never says anything.
+func serveSilence(t *testing.T) string {
+	l := listenUnix(t)
+	var served sync.WaitGroup
+	var conns []net.Conn
+	served.Go(func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			conns = append(conns, conn)
+		}
+	})
+	t.Cleanup(func() {
+		require.NoError(t, l.Close())
+		served.Wait()
+		for _, conn := range conns {
+			_ = conn.Close() // the other end may have gone
+		}
+	})
+	return l.Addr().String()
+}
+
+func serveHTTP(t *testing.T) string {
+	l := listenUnix(t)
+	srv := &http.Server{Handler: http.NotFoundHandler()}
+	done := make(chan error, 1)
+	go func() { done <- srv.Serve(l) }()
+	t.Cleanup(func() {
+		require.NoError(t, srv.Close())
+		require.ErrorIs(t, <-done, http.ErrServerClosed)
+	})
+	return l.Addr().String()
+}
+
+// serveFake serves a runtime in memory whose containers sleep.
+func serveFake(t *testing.T) string {
+	rt, err := fake.New(fake.Config{AnyImage: true})
+	require.NoError(t, err)
+	l := listenUnix(t)
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- rt.Serve(ctx, l) }()
+	t.Cleanup(func() {
+		stop()
+		require.NoError(t, errors.Join(<-done, rt.Close()))
+	})
+	return l.Addr().String()
+}
+
+// link makes path a link to the target, in one step.
+func link(t testing.TB, target, path string) {
+	t.Helper()
+	require.NoError(t, os.Symlink(target, path+".new"))
+	require.NoError(t, os.Rename(path+".new", path))
+}
+
+// appears starts a kubelet where the socket is wrong, checks what it says of it,
+// and lets a runtime appear there.
+func appears(t *testing.T, k *kubelet, wrong, want, runtime string) {
+	t.Helper()
+	link(t, wrong, k.socket())
+	k.place(t, "waits.yaml", newPod("waits", testprog(runtimeImage(), "run")))
+	k.start(t)
+	wait(t, 10*time.Second, "healthz says what is wrong", func() error {
+		return k.unhealthy("[-]runtime", "unix://"+k.socket(), "Version", want)
+	})
+	wait(t, 5*time.Second, "the log says what is wrong", func() error {
+		if lines := k.logLines(t, "level=ERROR", "unix://"+k.socket(), "Version", want); len(lines) != 1 {
+			return fmt.Errorf("%d lines say so", len(lines))
+		}
+		return nil
+	})
+	_, err := k.pod("waits")
+	require.Error(t, err, "nothing is known of a pod yet")
+
+	link(t, runtime, k.socket())
+	k.running(t, "waits")
+	require.NoError(t, k.healthy())
+}
+
+// socket is where the kubelet looks for a runtime.
+func (k *kubelet) socket() string { return k.endpoint[len("unix://"):] }
+
+// runtimeImage is an image that the testbed's runtimes have; the one in memory has
+// every image.
+func runtimeImage() string {
+	if image := os.Getenv("PODWRIGHT_IMAGE_TESTPROG"); image != "" {
+		return image
+	}
+	return "testprog:v1"
+}
+
+// C38 and A29: a wrong endpoint is an error that says so within the deadline,
+// and no reason to end: once a runtime is there pods start by themselves. This
+// runs without a testbed.
+func TestWrongEndpoint(t *testing.T) {
+	build.path(t)
+	for name, c := range wrongEndpoints {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			k := newKubelet(t, options{node: "wrong", config: shortTimeout, endpoint: "unix://" + filepath.Join(t.TempDir(), "r.sock")})
+			appears(t, k, c.serve(t), c.want, serveFake(t))
+			k.unplace(t, "waits.yaml")
+			wait(t, 20*time.Second, "the pod goes", func() error { return emptyFolder(k.root + "/pods") })
+		})
+	}
+}
+
+// The same with the real runtimes behind the path.
+func TestWrongEndpointThenContainerd(t *testing.T) {
+	images := tb.Images(t)
+	for _, rt := range tb.Runtimes(t) {
+		t.Run(rt.Name, func(t *testing.T) {
+			t.Parallel()
+			for name, c := range wrongEndpoints {
+				t.Run(name, func(t *testing.T) {
+					s := newScene(t, rt, images, options{config: shortTimeout, endpoint: "unix://" + filepath.Join(t.TempDir(), "r.sock")})
+					appears(t, s.kubelet, c.serve(t), c.want, rt.Endpoint[len("unix://"):])
+				})
+			}
+		})
+	}
+}

@@ -1,0 +1,181 @@
+package e2e_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	"sigs.k8s.io/yaml"
+
+	"github.com/podwright/podwright/cri"
+	"github.com/podwright/podwright/cri/fake"
+	"github.com/podwright/podwright/examples/kubelet/agent"
+	"github.com/podwright/podwright/examples/testbed/tb"
+)
+
+// guest is an agent in the test's own process, with a pod that stays.
+type guest struct {
+	agent     *agent.Agent
+	manifests string
+	stop      context.CancelFunc
+	done      chan error
+}
+
+func newGuest(t *testing.T, node, image string, connect agent.Connector) *guest {
+	t.Helper()
+	dir := t.TempDir()
+	g := &guest{manifests: filepath.Join(dir, "manifests")}
+	require.NoError(t, os.Mkdir(g.manifests, 0o755))
+	data, err := yaml.Marshal(newPod("stays", testprog(image, "run")))
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(g.manifests, "stays.yaml"), data, 0o644))
+	g.agent, err = agent.New(agent.Config{
+		NodeName: node, RootDir: filepath.Join(dir, "root"), PodLogsDir: filepath.Join(dir, "logs"),
+		PodManifestPath: g.manifests, Connect: connect,
+	})
+	require.NoError(t, err)
+	return g
+}
+
+func (g *guest) start() {
+	ctx, stop := context.WithCancel(context.Background())
+	g.stop, g.done = stop, make(chan error, 1)
+	go func() { g.done <- g.agent.Run(ctx) }()
+}
+
+func (g *guest) end(t *testing.T) {
+	t.Helper()
+	g.stop()
+	select {
+	case err := <-g.done:
+		require.NoError(t, err)
+	case <-time.After(20 * time.Second):
+		t.Fatal("the agent does not end")
+	}
+}
+
+// running waits until the pod runs and all checks pass, and returns the ID of
+// its container and how often that was restarted.
+func (g *guest) running(t *testing.T) (id string) {
+	t.Helper()
+	wait(t, 40*time.Second, "the pod runs", func() error {
+		for _, check := range g.agent.Health() {
+			if !check.OK {
+				return errors.New(check.Message)
+			}
+		}
+		pods := g.agent.Pods()
+		if len(pods) != 1 || len(pods[0].Status.ContainerStatuses) != 1 || pods[0].Status.ContainerStatuses[0].State.Running == nil {
+			return fmt.Errorf("%d pods", len(pods))
+		}
+		c := pods[0].Status.ContainerStatuses[0]
+		id = fmt.Sprintf("%s, %d restarts", c.ContainerID, c.RestartCount)
+		return nil
+	})
+	return id
+}
+
+// startAndStop runs the agents at the same time, again and again. Every run finds
+// the same containers, and nothing of the agents is left in the process after it.
+func startAndStop(t *testing.T, guests []*guest) {
+	t.Helper()
+	rounds := 50
+	if testing.Short() {
+		rounds = 10
+	}
+	leaks := goleak.IgnoreCurrent()
+	var ids []string
+	var files map[string]string
+	for round := range rounds {
+		for _, g := range guests {
+			g.start()
+		}
+		for i, g := range guests {
+			id := g.running(t)
+			if round == 0 {
+				ids = append(ids, id)
+			}
+			require.Equal(t, ids[i], id, "round %d", round)
+		}
+		for _, g := range guests {
+			g.end(t)
+		}
+		if round == 0 {
+			files = openFiles(t)
+		}
+	}
+	wait(t, 10*time.Second, "no file is left open", func() error {
+		if now := openFiles(t); len(now) > len(files) {
+			maps.DeleteFunc(now, func(fd, _ string) bool { return files[fd] != "" })
+			return fmt.Errorf("%d more: %v", len(now), now)
+		}
+		return nil
+	})
+	goleak.VerifyNone(t, leaks)
+
+	// With the manifests gone the agents remove their pods.
+	for _, g := range guests {
+		require.NoError(t, os.Remove(filepath.Join(g.manifests, "stays.yaml")))
+		g.start()
+	}
+	for _, g := range guests {
+		wait(t, 30*time.Second, "the pod goes", func() error {
+			if pods, report := g.agent.Pods(), g.agent.Report(); len(pods)+len(report.Pods) > 0 || !report.Checks[0].OK || len(report.Checks) == 1 {
+				return fmt.Errorf("%d pods, %+v", len(pods), report)
+			}
+			return nil
+		})
+	}
+	for _, g := range guests {
+		g.end(t)
+	}
+	goleak.VerifyNone(t, leaks)
+}
+
+// openFiles are the process's open files by descriptor.
+func openFiles(t *testing.T) map[string]string {
+	t.Helper()
+	entries, err := os.ReadDir("/proc/self/fd")
+	require.NoError(t, err)
+	out := map[string]string{}
+	for _, e := range entries {
+		if target, err := os.Readlink("/proc/self/fd/" + e.Name()); err == nil {
+			out[e.Name()] = target
+		}
+	}
+	return out
+}
+
+// Two agents fit in one process, on runtimes in memory, and can be started and
+// stopped as often as one likes.
+func TestTwoAgentsInOneProcess(t *testing.T) {
+	var guests []*guest
+	for i := range 2 {
+		rt, err := fake.New(fake.Config{AnyImage: true})
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, rt.Close()) })
+		connect := func(context.Context) (*agent.Connection, error) {
+			return &agent.Connection{Runtime: rt, Images: rt, Name: "fake", Close: func() error { return nil }}, nil
+		}
+		guests = append(guests, newGuest(t, fmt.Sprintf("guest-%d", i), "testprog", connect))
+	}
+	startAndStop(t, guests)
+}
+
+// The same on both containerds, each through a connection of its own.
+func TestTwoAgentsOnContainerd(t *testing.T) {
+	images := tb.Images(t)
+	var guests []*guest
+	for _, rt := range tb.Runtimes(t) {
+		endpoint := cri.ClientConfig{Endpoint: rt.Endpoint}
+		guests = append(guests, newGuest(t, "guest-"+rt.Name, images.Testprog, agent.Dial(endpoint, endpoint)))
+	}
+	startAndStop(t, guests)
+}
