@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -15,10 +16,32 @@ func describeNode(name, root string) pods.Node {
 	_, err := os.Stat("/sys/fs/cgroup/cgroup.controllers")
 	return pods.Node{
 		Name:           name,
+		IPs:            nodeIPs(),
 		MemoryCapacity: memoryCapacity("/proc/meminfo"),
 		CgroupV2:       err == nil,
 		SeccompRoot:    filepath.Join(root, "seccomp"),
 	}
+}
+
+// nodeIPs are the node's addresses, the first one of each family, IPv4 first:
+// what pods learn from status.hostIP.
+func nodeIPs() []string {
+	addresses, err := net.InterfaceAddrs()
+	if err != nil {
+		return nil
+	}
+	var v4, v6 []string
+	for _, address := range addresses {
+		network, ok := address.(*net.IPNet)
+		switch {
+		case !ok || !network.IP.IsGlobalUnicast():
+		case network.IP.To4() != nil:
+			v4 = append(v4, network.IP.String())
+		default:
+			v6 = append(v6, network.IP.String())
+		}
+	}
+	return append(v4[:min(len(v4), 1)], v6[:min(len(v6), 1)]...)
 }
 
 // memoryCapacity reads MemTotal, in bytes.
