@@ -74,6 +74,7 @@ func (j *janitor) Run(ctx context.Context) error {
 	collect := time.NewTicker(collectPeriod)
 	defer collect.Stop()
 	failing := map[types.UID]string{}
+	collected := false
 	for {
 		select {
 		case <-ctx.Done():
@@ -81,6 +82,13 @@ func (j *janitor) Run(ctx context.Context) error {
 		case <-j.woken:
 			j.pruneAll(ctx)
 			j.removeGone(ctx, failing)
+			// An agent that was killed may have left logs of pods that nothing
+			// else reminds of, and one that is killed again and again would never
+			// come to the end of a period.
+			if !collected && j.sourcesReady() && j.observer.Complete() {
+				collected = true
+				j.collect(ctx)
+			}
 		case <-collect.C:
 			j.collect(ctx)
 		}
