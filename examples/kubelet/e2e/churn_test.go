@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -136,10 +137,18 @@ func (c *churn) converged() error {
 	if have, want := len(w.running()), len(c.desired)+6; have != want {
 		return fmt.Errorf("%d containers run, want %d: %s", have, want, w)
 	}
-	if have, want := len(w.sandboxes), len(c.desired)+3; have != want {
-		return fmt.Errorf("%d sandboxes, want %d: %s", have, want, w)
+	if have, want := len(w.ready()), len(c.desired)+3; have != want {
+		return fmt.Errorf("%d sandboxes are ready, want %d: %s", have, want, w)
 	}
 	var errs []error
+	for _, b := range w.sandboxes {
+		// A dead one stays as long as it holds the last dead container of a pod that
+		// is there.
+		name := strings.TrimSuffix(b.Metadata.Name, "-"+c.node)
+		if b.State != runtimeapi.PodSandboxState_SANDBOX_READY && (c.desired[name] == nil || c.desired[name].UID == "") {
+			errs = append(errs, fmt.Errorf("%s is left: %s", b.Id, w))
+		}
+	}
 	for name, want := range c.desired {
 		errs = append(errs, c.isOnce(w.of(name), name, want))
 	}
@@ -157,7 +166,7 @@ func (c *churn) isOnce(w world, name string, want *v1.Pod) error {
 		return fmt.Errorf("%s has another version: %v", name, have.Spec.Containers[0].Env)
 	case status.State.Running == nil:
 		return errors.New(brief(have))
-	case len(running) != 1 || len(w.sandboxes) != 1 || w.sandboxes[0].State != runtimeapi.PodSandboxState_SANDBOX_READY:
+	case len(running) != 1 || len(w.ready()) != 1:
 		return fmt.Errorf("%s is not there once: %s", name, w)
 	case running[0].Id != bareID(status.ContainerID) || running[0].Labels[pods.LabelPodUID] != string(have.UID):
 		return fmt.Errorf("%s: %s runs: %s", name, running[0].Id, brief(have))

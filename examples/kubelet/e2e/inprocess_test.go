@@ -24,6 +24,7 @@ import (
 type guest struct {
 	agent     *agent.Agent
 	manifests string
+	pods      string // the folder of the pods' folders
 	stop      context.CancelFunc
 	done      chan error
 }
@@ -31,7 +32,7 @@ type guest struct {
 func newGuest(t *testing.T, node, image string, connect agent.Connector) *guest {
 	t.Helper()
 	dir := t.TempDir()
-	g := &guest{manifests: filepath.Join(dir, "manifests")}
+	g := &guest{manifests: filepath.Join(dir, "manifests"), pods: filepath.Join(dir, "root", "pods")}
 	require.NoError(t, os.Mkdir(g.manifests, 0o755))
 	data, err := yaml.Marshal(newPod("stays", testprog(image, "run")))
 	require.NoError(t, err)
@@ -90,7 +91,8 @@ func startAndStop(t *testing.T, guests []*guest) {
 	if testing.Short() {
 		rounds = 10
 	}
-	leaks := goleak.IgnoreCurrent()
+	before := goleak.IgnoreCurrent()
+	var started goleak.Option // with the programs of containers, where those are goroutines
 	var ids []string
 	var files map[string]string
 	for round := range rounds {
@@ -109,6 +111,8 @@ func startAndStop(t *testing.T, guests []*guest) {
 		}
 		if round == 0 {
 			files = openFiles(t)
+			goleak.VerifyNone(t, before, goleak.IgnoreAnyFunction("github.com/podwright/podwright/cri/fake.(*task).run"))
+			started = goleak.IgnoreCurrent()
 		}
 	}
 	wait(t, 10*time.Second, "no file is left open", func() error {
@@ -118,25 +122,20 @@ func startAndStop(t *testing.T, guests []*guest) {
 		}
 		return nil
 	})
-	goleak.VerifyNone(t, leaks)
+	goleak.VerifyNone(t, started)
 
-	// With the manifests gone the agents remove their pods.
+	// With the manifests gone the agents remove their pods, and their folders last.
 	for _, g := range guests {
 		require.NoError(t, os.Remove(filepath.Join(g.manifests, "stays.yaml")))
 		g.start()
 	}
 	for _, g := range guests {
-		wait(t, 30*time.Second, "the pod goes", func() error {
-			if pods, report := g.agent.Pods(), g.agent.Report(); len(pods)+len(report.Pods) > 0 || !report.Checks[0].OK || len(report.Checks) == 1 {
-				return fmt.Errorf("%d pods, %+v", len(pods), report)
-			}
-			return nil
-		})
+		wait(t, 30*time.Second, "the pod goes", func() error { return emptyFolder(g.pods) })
 	}
 	for _, g := range guests {
 		g.end(t)
 	}
-	goleak.VerifyNone(t, leaks)
+	goleak.VerifyNone(t, before)
 }
 
 // openFiles are the process's open files by descriptor.

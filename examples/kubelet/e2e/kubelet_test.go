@@ -49,6 +49,10 @@ type kubelet struct {
 	proc                         *process
 }
 
+// keepLogs is the variable that names a folder for the kubelets' logs; without it
+// they go with the test.
+const keepLogs = "PODWRIGHT_E2E_LOGS"
+
 // process is one run of the kubelet.
 type process struct {
 	cmd  *exec.Cmd
@@ -64,6 +68,9 @@ func newKubelet(t testing.TB, o options) *kubelet {
 		options: o, bin: build.path(t), dir: dir,
 		root: filepath.Join(dir, "root"), logs: filepath.Join(dir, "logs"), output: filepath.Join(dir, "kubelet.log"),
 		client: &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}},
+	}
+	if keep := os.Getenv(keepLogs); keep != "" {
+		k.output = filepath.Join(keep, strings.ReplaceAll(t.Name(), "/", "-")+".log")
 	}
 	if k.manifests == "" {
 		k.manifests = filepath.Join(dir, "manifests")

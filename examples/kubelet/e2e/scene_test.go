@@ -183,6 +183,17 @@ func (w world) running() []*runtimeapi.Container {
 	return out
 }
 
+// ready are the sandboxes that are ready.
+func (w world) ready() []*runtimeapi.PodSandbox {
+	var out []*runtimeapi.PodSandbox
+	for _, b := range w.sandboxes {
+		if b.State == runtimeapi.PodSandboxState_SANDBOX_READY {
+			out = append(out, b)
+		}
+	}
+	return out
+}
+
 // ids names what runs, so that two moments can be compared: pod and container
 // with container ID, sandbox ID and restart count.
 func (w world) ids() map[string]string {
