@@ -51,7 +51,7 @@ var floors = map[string]floor{
 	"volume/hostpath": {outside: 85, forbid: noGRPC},
 
 	"syncloop":           {own: []string{"podworkers", "internal/podfacts"}, outside: 85, forbid: noGRPC},
-	"syncloop/podsource": {own: []string{"syncloop", "podworkers", "internal/podfacts"}, outside: 85, forbid: noGRPC},
+	"syncloop/podsource": {own: []string{"syncloop", "podworkers", "internal/podfacts", "internal/atomicfile"}, outside: 85, forbid: noGRPC},
 	"cri/pods": {
 		own:     []string{"cri", "cri/images", "cri/logs", "pleg", "internal/podfacts", "internal/backoff", "internal/atomicfile"},
 		outside: 175, forbid: []string{"k8s.io/client-go"},

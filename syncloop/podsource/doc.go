@@ -32,9 +32,9 @@
 // what inotify does not see, such as a change behind a link.
 //
 // A manifest that is bad, unreadable or too large keeps its last good version
-// running (DropBroken changes that); a file that is gone has its pod removed. So a
-// pod that is bad when the agent starts does not run. What editors do on the way
-// does not matter: a file that is being written is read once it is closed, a file
+// running (DropBroken changes that), also across a restart of the agent if there is
+// a StateDir to keep it in; a file that is gone has its pod removed. What editors
+// do on the way does not matter: a file that is being written is read once it is closed, a file
 // that is moved aside for a moment is not gone, and a copy that appears for a
 // moment does not take the pod over. Of several files with the same pod the first
 // by name counts. Everything that is wrong is logged once and listed by Problems.

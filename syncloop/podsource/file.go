@@ -41,6 +41,10 @@ type FileConfig struct {
 	// DropBroken removes the pod of a manifest that turns bad, as the upstream
 	// kubelet does. By default the last good version keeps running.
 	DropBroken bool
+	// StateDir is a folder of this source's own, in which the last good version
+	// of each manifest is kept, so that one that is broken when the process starts
+	// still has it. "" keeps it in memory only. It is made when it is needed.
+	StateDir string
 	// Watch prompts looks at path: it calls changed whenever something there may
 	// have changed, once more when it begins to watch, and blocks until ctx is
 	// done or it cannot watch any longer. changed never blocks. An error that is
@@ -99,6 +103,7 @@ const (
 type FileSource struct {
 	cfg    FileConfig
 	ledger *ledger
+	store  store
 	hints  hints
 	// delivered tells that a set has been handed over, looked when the files were
 	// read last; only Run uses them.
@@ -154,7 +159,8 @@ func NewFileSource(cfg FileConfig) (*FileSource, error) {
 	}
 	f := &FileSource{cfg: cfg}
 	f.hints.init()
-	f.ledger = &ledger{settle: cfg.Settle, deleted: f.hints.wasDeleted, dropBroken: cfg.DropBroken, files: map[string]*manifest{}, decode: f.decode}
+	f.store = store{dir: cfg.StateDir, decode: f.decode}
+	f.ledger = &ledger{settle: cfg.Settle, deleted: f.hints.wasDeleted, earlier: f.store.load, dropBroken: cfg.DropBroken, files: map[string]*manifest{}, decode: f.decode}
 	return f, nil
 }
 
@@ -226,6 +232,7 @@ func (f *FileSource) look(started time.Time) (recheck time.Duration, err error) 
 	f.hints.forget(now)
 	f.looked = now
 	f.report(v.problems)
+	f.remember(s, v)
 	// Before the first set nobody knows what should run. A set without a file
 	// that is just being written would have its pod taken for a leftover.
 	early := !f.delivered && v.unsettled && now.Sub(started) < longestStart
@@ -237,6 +244,25 @@ func (f *FileSource) look(started time.Time) (recheck time.Duration, err error) 
 	}
 	f.delivered = true
 	return v.recheck, nil
+}
+
+// remember brings the stored versions up to date. What cannot be stored is missed
+// only if the manifest breaks before the next start.
+func (f *FileSource) remember(s snapshot, v verdict) {
+	var errs []error
+	for path, data := range v.learned {
+		errs = append(errs, f.store.save(path, data))
+	}
+	if v.known && (v.lost || !f.delivered) {
+		paths := make(map[string]bool, len(s.files))
+		for _, r := range s.files {
+			paths[r.path] = true
+		}
+		errs = append(errs, f.store.keep(paths))
+	}
+	if err := errors.Join(errs...); err != nil {
+		f.cfg.Logger.Warn("cannot store the good versions of manifests", "err", err)
+	}
 }
 
 // report publishes the problems and logs those that are new.

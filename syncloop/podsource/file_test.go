@@ -422,3 +422,36 @@ func TestNewFileSourceRefuses(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, filepath.IsAbs(f.cfg.Path))
 }
+
+// S7 across a restart: a manifest that was broken while nobody looked keeps its
+// pod; one that was deleted meanwhile does not come back.
+func TestFileSourceRemembersGoodVersions(t *testing.T) {
+	dir, state := t.TempDir(), filepath.Join(t.TempDir(), "state")
+	run := func() []string {
+		r := newRig(t, func(cfg *FileConfig) { cfg.Path, cfg.StateDir = dir, state })
+		r.dir = dir
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error, 2)
+		go func() { done <- r.source.Run(ctx, func(syncloop.Event) {}) }()
+		go func() { done <- r.merger.Run(ctx, func(syncloop.Event) { r.changed <- struct{}{} }) }()
+		got := r.next()
+		stop()
+		require.NoError(t, <-done)
+		require.NoError(t, <-done)
+		return got
+	}
+	write := func(name, content string) {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
+	}
+	write("a", manifestOf("a", "x"))
+	write("b", manifestOf("b", "x"))
+	require.Equal(t, []string{"ADD a b"}, run())
+	write("a", "broken: [")
+	require.NoError(t, os.Remove(filepath.Join(dir, "b")))
+	require.Equal(t, []string{"ADD a"}, run())
+	entries, err := os.ReadDir(state)
+	require.NoError(t, err)
+	require.Len(t, entries, 1, "what is stored of b is gone with it")
+	require.NoError(t, os.WriteFile(filepath.Join(state, entries[0].Name()), []byte("half"), 0o600))
+	require.Equal(t, []string{"ADD"}, run(), "a stored version that is damaged is none")
+}

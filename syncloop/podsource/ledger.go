@@ -37,7 +37,10 @@ type ledger struct {
 	settle time.Duration
 	// deleted tells whether a missing file was deleted on purpose: its pod does
 	// not wait for settle.
-	deleted    func(path string) bool
+	deleted func(path string) bool
+	// earlier returns the pod of the good version that a manifest had before
+	// this process began, nil without one.
+	earlier    func(path string) *v1.Pod
 	dropBroken bool
 
 	root  trouble
@@ -57,6 +60,8 @@ type manifest struct {
 	accepted bool
 	// bad says why the newest version is not used.
 	bad string
+	// fresh tells that good was read just now.
+	fresh bool
 	// goneSince is when the file was first missed.
 	goneSince time.Time
 	trouble   trouble
@@ -88,6 +93,10 @@ type verdict struct {
 	problems []Problem
 	// recheck is when to look again even if nothing changes; 0 for never.
 	recheck time.Duration
+	// learned are new good versions by path; lost tells that manifests are gone
+	// for good.
+	learned map[string][]byte
+	lost    bool
 }
 
 // wait makes sure that somebody looks again in d.
@@ -95,6 +104,13 @@ func (v *verdict) wait(d time.Duration) {
 	if v.recheck == 0 || d < v.recheck {
 		v.recheck = max(d, time.Millisecond)
 	}
+}
+
+func (v *verdict) learn(path string, data []byte) {
+	if v.learned == nil {
+		v.learned = map[string][]byte{}
+	}
+	v.learned[path] = data
 }
 
 // apply takes a snapshot in. busy tells how long a file with a modification time
@@ -124,6 +140,10 @@ func (l *ledger) takeFiles(files []reading, busy func(string, time.Time) time.Du
 			v.unsettled = true
 			v.wait(hold)
 		}
+		if m.fresh {
+			m.fresh = false
+			v.learn(r.path, r.data)
+		}
 	}
 	for path, m := range l.files {
 		if present[path] {
@@ -135,6 +155,7 @@ func (l *ledger) takeFiles(files []reading, busy func(string, time.Time) time.Du
 		left := l.settle - now.Sub(m.goneSince)
 		if left <= 0 || !m.accepted || l.deleted(path) {
 			delete(l.files, path)
+			v.lost = true
 			continue
 		}
 		v.wait(left)
@@ -165,15 +186,19 @@ func (l *ledger) take(m *manifest, r reading, busy func(string, time.Time) time.
 	if m.good == nil || podfacts.FullName(m.good) != podfacts.FullName(pod) {
 		m.keySince = now
 	}
-	m.good, m.bad = pod, ""
+	m.good, m.bad, m.fresh = pod, "", true
 	return 0
 }
 
 // spoil notes that the newest version of a file is of no use.
 func (l *ledger) spoil(m *manifest, why string) {
+	first := m.bad == "" && m.good == nil
 	m.bad = why
-	if l.dropBroken {
+	switch {
+	case l.dropBroken:
 		m.good = nil
+	case first:
+		m.good = l.earlier(m.path)
 	}
 }
 

@@ -19,7 +19,7 @@ type folder map[string]string
 const testSettle = 250 * time.Millisecond
 
 func newLedger() *ledger {
-	return &ledger{settle: testSettle, deleted: func(string) bool { return false }, files: map[string]*manifest{}, decode: func(path string, data []byte) (*v1.Pod, error) {
+	return &ledger{settle: testSettle, deleted: func(string) bool { return false }, earlier: func(string) *v1.Pod { return nil }, files: map[string]*manifest{}, decode: func(path string, data []byte) (*v1.Pod, error) {
 		if why, bad := strings.CutPrefix(string(data), "!"); bad {
 			return nil, errors.New(why)
 		}
@@ -279,4 +279,28 @@ func requireSound(t *testing.T, l *ledger, v verdict) {
 			require.True(t, v.recheck > 0 && v.recheck <= testSettle, "a file that is gone is looked for again")
 		}
 	}
+}
+
+// S7: a manifest that is broken from the start has the good version of an earlier
+// process; once it is good again, that one is history.
+func TestEarlierVersion(t *testing.T) {
+	l := newLedger()
+	l.earlier = func(path string) *v1.Pod { return newPod("earlier-"+path, types.UID("0")) }
+	pods, problems, v := l.see(folder{"a": "!no", "b": "b 1"}, 0)
+	require.Equal(t, []string{"earlier-a 0", "b 1"}, pods)
+	require.Empty(t, v.learned["a"])
+	require.Equal(t, "b 1", string(v.learned["b"]))
+	require.Empty(t, problems)
+	_, problems, v = l.see(folder{"a": "!no", "b": "b 1"}, time.Second)
+	require.Equal(t, []string{"a: no"}, problems)
+	require.True(t, v.problems[0].KeptLastGood)
+	require.Empty(t, v.learned, "nothing is new")
+	pods, _, _ = l.see(folder{"a": "a 2", "b": "b 1"}, 2*time.Second)
+	require.Equal(t, []string{"a 2", "b 1"}, pods)
+
+	l = newLedger()
+	l.earlier = func(string) *v1.Pod { t.Error("not asked"); return nil }
+	l.dropBroken = true
+	pods, _, _ = l.see(folder{"a": "!no"}, 0)
+	require.Empty(t, pods)
 }

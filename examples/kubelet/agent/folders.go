@@ -16,6 +16,7 @@ type folders struct{ root string }
 const private = 0o750
 
 func (f folders) pods() string                 { return filepath.Join(f.root, "pods") }
+func (f folders) manifests() string            { return filepath.Join(f.root, "static_manifests") }
 func (f folders) pod(uid types.UID) string     { return filepath.Join(f.pods(), string(uid)) }
 func (f folders) volumes(uid types.UID) string { return filepath.Join(f.pod(uid), "volumes") }
 func (f folders) plugins(uid types.UID) string { return filepath.Join(f.pod(uid), "plugins") }

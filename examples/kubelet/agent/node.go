@@ -97,6 +97,7 @@ func (n *node) buildObserver(*Connection) (err error) {
 }
 
 func (n *node) buildWorkers(*Connection) (err error) {
+	turns := newTurns()
 	n.syncer = &syncer{
 		log:          n.cfg.Logger,
 		runtime:      n.pods,
@@ -106,6 +107,8 @@ func (n *node) buildWorkers(*Connection) (err error) {
 		networkReady: n.networkReady,
 		desired:      n.desired,
 		tidy:         func() { n.loop.Emit(syncloop.Event{Kind: syncloop.Housekeeping}) },
+		turns:        turns,
+		kept:         newUIDSet(),
 	}
 	n.janitor = &janitor{
 		log:          n.cfg.Logger,
@@ -115,6 +118,7 @@ func (n *node) buildWorkers(*Connection) (err error) {
 		gone:         n.gone,
 		sourcesReady: func() bool { return n.merger.Ready() },
 		remove:       n.syncer.remove,
+		turns:        turns,
 		woken:        make(chan struct{}, 1),
 		prunable:     map[types.UID]bool{},
 	}
@@ -137,11 +141,12 @@ func (n *node) buildSources(*Connection) (err error) {
 		return err
 	}
 	n.files, err = podsource.NewFileSource(podsource.FileConfig{
-		Path:    n.cfg.PodManifestPath,
-		Merger:  n.merger,
-		Decoder: podsource.Decoder{NodeName: n.cfg.NodeName, Check: unsupported},
-		Period:  n.cfg.FileCheckFrequency,
-		Logger:  n.cfg.Logger,
+		Path:     n.cfg.PodManifestPath,
+		Merger:   n.merger,
+		Decoder:  podsource.Decoder{NodeName: n.cfg.NodeName, Check: unsupported},
+		Period:   n.cfg.FileCheckFrequency,
+		StateDir: n.folders.manifests(),
+		Logger:   n.cfg.Logger,
 	})
 	return err
 }
