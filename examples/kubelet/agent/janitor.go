@@ -20,11 +20,13 @@ type janitor struct {
 	runtime  *pods.Manager
 	observer *observer
 	folders  folders
-	// gone tells whether nobody needs anything of a pod any more.
-	gone func(types.UID) bool
+	// gone tells whether nobody needs anything of a pod any more, unneeded whether
+	// nobody needs its containers.
+	gone, unneeded func(types.UID) bool
 	// sourcesReady tells whether it is known which pods should be there.
 	sourcesReady func() bool
 	remove       func(ctx context.Context, uid types.UID, after time.Time) error
+	turns        *turns
 	woken        chan struct{} // capacity 1
 
 	mu sync.Mutex
@@ -61,6 +63,9 @@ func (j *janitor) pruneAll(ctx context.Context) {
 	for uid, all := range prunable {
 		observed, err := j.observer.Get(uid)
 		if err == nil {
+			// Between the wish and now a pod with the UID may have come back, whose
+			// containers are needed. What was observed before is not its.
+			all = all && j.unneeded(uid)
 			err = j.runtime.CleanDeadContainers(ctx, pods.CleanRequest{Status: observed, All: all})
 		}
 		if err != nil && ctx.Err() == nil {
@@ -102,10 +107,10 @@ func (j *janitor) removeGone(ctx context.Context, failing map[types.UID]string) 
 		if ctx.Err() != nil {
 			return
 		}
-		if !j.gone(uid) {
+		removed, err := j.removeOne(ctx, uid)
+		if !removed && err == nil {
 			continue
 		}
-		err := j.remove(ctx, uid, time.Now())
 		if err == nil {
 			delete(failing, uid)
 			j.log.Info("removed what a pod had left", "uid", uid)
@@ -116,6 +121,20 @@ func (j *janitor) removeGone(ctx context.Context, failing map[types.UID]string) 
 			j.log.Error("cannot remove what a pod has left; trying again", "uid", uid, "err", err)
 		}
 	}
+}
+
+// removeOne removes a pod if it is gone, and keeps its UID from starting again
+// meanwhile.
+func (j *janitor) removeOne(ctx context.Context, uid types.UID) (removed bool, err error) {
+	end, other := j.turns.try(uid)
+	if other != nil {
+		return false, nil // it has a worker
+	}
+	defer end()
+	if !j.gone(uid) {
+		return false, nil
+	}
+	return true, j.remove(ctx, uid, time.Now())
 }
 
 // leftovers are stopped pods of the runtime and pods with a folder, gone or not.
@@ -143,7 +162,33 @@ func (j *janitor) leftovers() map[types.UID]bool {
 }
 
 func (j *janitor) collect(ctx context.Context) {
-	err := j.runtime.GarbageCollect(ctx, pods.GCRequest{SourcesReady: j.sourcesReady(), ContentRemovable: j.gone})
+	held := map[types.UID]bool{}
+	var ends []func()
+	defer func() {
+		for _, end := range ends {
+			end()
+		}
+	}()
+	err := j.runtime.GarbageCollect(ctx, pods.GCRequest{
+		SourcesReady: j.sourcesReady(),
+		// What is found to be gone must not come back before it was removed.
+		ContentRemovable: func(uid types.UID) bool {
+			if held[uid] {
+				return true
+			}
+			end, other := j.turns.try(uid)
+			if other != nil {
+				return false
+			}
+			if !j.gone(uid) {
+				end()
+				return false
+			}
+			held[uid] = true
+			ends = append(ends, end)
+			return true
+		},
+	})
 	if err != nil && ctx.Err() == nil {
 		j.log.Error("garbage collection", "err", err)
 	}

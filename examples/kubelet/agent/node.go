@@ -116,6 +116,7 @@ func (n *node) buildWorkers(*Connection) (err error) {
 		observer:     n.observer,
 		folders:      n.folders,
 		gone:         n.gone,
+		unneeded:     func(uid types.UID) bool { return n.workers.State(uid).ContainersMayBeRemoved() },
 		sourcesReady: func() bool { return n.merger.Ready() },
 		remove:       n.syncer.remove,
 		turns:        turns,

@@ -40,6 +40,13 @@ func (s *statuses) set(pod *v1.Pod, status v1.PodStatus) {
 	s.m[pod.UID] = entry{pod: pod, status: status}
 }
 
+// drop forgets the status of a pod.
+func (s *statuses) drop(uid types.UID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.m, uid)
+}
+
 // keep drops every pod for which wanted says no.
 func (s *statuses) keep(wanted func(types.UID) bool) {
 	s.mu.Lock()

@@ -31,6 +31,10 @@ type syncer struct {
 	desired func(types.UID) bool
 	// tidy is called when a pod has left something to housekeeping.
 	tidy func()
+	// turns keeps the janitor away from a pod that has a worker.
+	turns *turns
+	// kept are the pods that have ended and kept what they left.
+	kept *uidSet
 }
 
 var (
@@ -44,6 +48,15 @@ var errStillRunning = errors.New("containers still run after the runtime stopped
 
 // SyncPod brings a pod closer to its spec.
 func (s *syncer) SyncPod(ctx context.Context, w podworkers.Work) (terminal bool, err error) {
+	podworkers.SetStep(ctx, "waiting for the removal of its predecessor")
+	end, err := s.turns.take(ctx, w.Pod.UID)
+	if err != nil {
+		return false, err
+	}
+	defer end()
+	if err := s.succeed(ctx, w); err != nil {
+		return false, err
+	}
 	podworkers.SetStep(ctx, "observing the runtime")
 	observed, err := s.observer.sinceActed(ctx, w.Pod.UID, w.ActedAt)
 	if err != nil {
@@ -69,6 +82,20 @@ func (s *syncer) SyncPod(ctx context.Context, w podworkers.Work) (terminal bool,
 	})
 	s.republish(ctx, w, observed, &result)
 	return false, result.Err()
+}
+
+// succeed makes room for a pod whose UID is that of one that has ended: it is
+// another pod, whose fate must not be that of the former.
+func (s *syncer) succeed(ctx context.Context, w podworkers.Work) error {
+	if !s.kept.has(w.Pod.UID) {
+		return nil
+	}
+	podworkers.SetStep(ctx, "removing its predecessor")
+	if err := s.remove(ctx, w.Pod.UID, w.ActedAt); err != nil {
+		return err
+	}
+	s.statuses.drop(w.Pod.UID)
+	return nil
 }
 
 // republish shows what a sync has brought about. What it cannot see now the next
@@ -107,6 +134,11 @@ func (s *syncer) SyncTerminatingPod(ctx context.Context, w podworkers.Work) erro
 
 // SyncTerminatingOrphan stops a pod that only the runtime knows.
 func (s *syncer) SyncTerminatingOrphan(ctx context.Context, o podworkers.Orphan, actedAt time.Time) error {
+	end, err := s.turns.take(ctx, o.UID)
+	if err != nil {
+		return err
+	}
+	defer end()
 	known, err := s.observer.sinceActed(ctx, o.UID, actedAt)
 	if err != nil {
 		return err
@@ -145,16 +177,36 @@ func (s *syncer) stop(ctx context.Context, known *pleg.PodStatus, r pods.KillReq
 }
 
 // SyncTerminatedPod releases what a pod held. A pod that ended by itself keeps
-// its containers, for their logs, until its source drops it.
+// its containers, for their logs, until its source drops it. One that its source
+// has dropped and names again keeps them for the moment: the next pod with the
+// UID removes them.
 func (s *syncer) SyncTerminatedPod(ctx context.Context, w podworkers.Work) error {
 	if s.desired(w.Pod.UID) {
+		s.kept.add(w.Pod.UID)
 		return nil
+	}
+	observed, err := s.observer.sinceActed(ctx, w.Pod.UID, w.ActedAt)
+	if err != nil {
+		return err
+	}
+	if !observed.Stopped() {
+		// A call that was given up while the pod started has had its effect now.
+		// The pod has had its grace period.
+		shortest := int64(1)
+		if _, err := s.stop(ctx, observed, pods.KillRequest{Pod: w.Pod, GraceSeconds: &shortest}); err != nil {
+			return err
+		}
 	}
 	podworkers.SetStep(ctx, "removing containers and sandboxes")
 	return s.remove(ctx, w.Pod.UID, w.ActedAt)
 }
 
-// remove takes everything of a pod away: containers, sandboxes, logs, folders.
+// errLeft is returned when a look at a removed pod shows something.
+var errLeft = errors.New("something of the pod is still there after its removal")
+
+// remove takes everything of a stopped pod away: containers, sandboxes, logs,
+// folders. It ends with a look, so that whoever has the UID next does not see
+// what was there before.
 func (s *syncer) remove(ctx context.Context, uid types.UID, after time.Time) error {
 	observed, err := s.observer.sinceActed(ctx, uid, after)
 	if err != nil {
@@ -164,12 +216,21 @@ func (s *syncer) remove(ctx context.Context, uid types.UID, after time.Time) err
 		err = s.runtime.RemovePod(ctx, uid, observed)
 		return true
 	})
-	s.observer.RequestRelist(uid)
-	if err != nil {
+	left, lookErr := s.observer.Observe(ctx, uid, time.Now())
+	switch {
+	case err != nil:
+		return err
+	case lookErr != nil:
+		return lookErr
+	case !left.Empty():
+		return fmt.Errorf("pod %s: %w", uid, errLeft)
+	}
+	if err := s.folders.removePod(uid); err != nil {
 		return err
 	}
 	s.observer.forget(uid)
-	return s.folders.removePod(uid)
+	s.kept.drop(uid)
+	return nil
 }
 
 // publish computes a pod's status, stores it and returns its phase.

@@ -1,0 +1,182 @@
+package agent
+
+import (
+	"context"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/cri/fake"
+	"github.com/podwright/podwright/cri/pods"
+)
+
+// counting counts how often the program was started.
+func counting(n *atomic.Int32, program fake.Program) fake.Resolver {
+	return fake.Always(func(ctx context.Context, p *fake.Process) int {
+		n.Add(1)
+		return program(ctx, p)
+	})
+}
+
+// A manifest that goes and comes back is a new pod, although its UID is the same:
+// one that has completed runs again, however long the manifest was gone.
+func TestCompletedPodComesBack(t *testing.T) {
+	for _, gone := range []time.Duration{time.Millisecond, 100 * time.Millisecond, 3 * time.Second, 10 * time.Second} {
+		t.Run(gone.String(), func(t *testing.T) {
+			var runs atomic.Int32
+			inWorld(t, fake.Config{Programs: counting(&runs, fake.Exit(0))}, func(w *world) {
+				pod := podOf("1", v1.RestartPolicyNever, "a")
+				w.set(pod)
+				w.start()
+				w.sleep(20 * time.Second)
+				require.EqualValues(w.t, 1, runs.Load())
+				require.Equal(w.t, v1.PodSucceeded, w.agent.statuses.get("1").Phase)
+				w.set()
+				w.sleep(gone)
+				w.set(pod)
+				w.sleep(20 * time.Second)
+				require.EqualValues(w.t, 2, runs.Load())
+				require.Equal(w.t, v1.PodSucceeded, w.agent.statuses.get("1").Phase)
+				w.set()
+				w.sleep(2 * time.Minute)
+				w.requireNothingLeft()
+			})
+		})
+	}
+}
+
+// The same with a pod that is still running, at every stage of its end.
+func TestRunningPodComesBack(t *testing.T) {
+	for _, gone := range []time.Duration{time.Millisecond, 1500 * time.Millisecond, 2500 * time.Millisecond, 5 * time.Second} {
+		t.Run(gone.String(), func(t *testing.T) {
+			var runs atomic.Int32
+			stubborn := func(ctx context.Context, p *fake.Process) int {
+				p.Signals()
+				<-ctx.Done()
+				return 0
+			}
+			inWorld(t, fake.Config{Programs: counting(&runs, stubborn)}, func(w *world) {
+				pod := podOf("1", v1.RestartPolicyNever, "a")
+				w.set(pod)
+				w.start()
+				w.sleep(20 * time.Second)
+				w.set()
+				w.sleep(gone)
+				w.set(pod)
+				w.sleep(30 * time.Second)
+				require.EqualValues(w.t, 2, runs.Load())
+				require.Equal(w.t, map[string][]uint32{"a": {0}}, w.running())
+				require.Len(w.t, w.sandboxes(), 1)
+			})
+		})
+	}
+}
+
+// While the leftovers of a pod are being removed, its UID comes back: nothing of
+// the new pod is removed with the old.
+func TestUIDComesBackDuringRemoval(t *testing.T) {
+	for _, slow := range []string{"RemoveContainer", "RemovePodSandbox"} {
+		t.Run(slow, func(t *testing.T) {
+			var runs atomic.Int32
+			program := func(ctx context.Context, p *fake.Process) int {
+				if runs.Load() == 1 {
+					return 0
+				}
+				return fake.SleepUntilStopped(ctx, p)
+			}
+			inWorld(t, fake.Config{Programs: counting(&runs, program)}, func(w *world) {
+				pod := podOf("1", v1.RestartPolicyNever, "a")
+				w.set(pod)
+				w.start()
+				w.sleep(20 * time.Second)
+				removing := make(chan struct{})
+				w.intercept(func(_ context.Context, call string, do func() error) error {
+					if call == slow {
+						close(removing)
+						time.Sleep(5 * time.Second)
+						w.intercept(nil)
+					}
+					return do()
+				})
+				w.set()
+				<-removing
+				w.set(pod)
+				w.sleep(60 * time.Second)
+				require.Equal(w.t, map[string][]uint32{"a": {0}}, w.running())
+				require.Len(w.t, w.sandboxes(), 1)
+				require.DirExists(w.t, filepath.Join(w.agent.folders.pod("1"), "containers", "a"))
+				require.FileExists(w.t, filepath.Join(pods.LogDir(w.logs(), "ns", "pod-1", "1"), "a", "0.log"))
+			})
+		})
+	}
+}
+
+// A start that the agent has given up takes effect after the pod was found
+// stopped: what runs is stopped all the same, and the pod goes.
+func TestStartTakesEffectLate(t *testing.T) {
+	for _, call := range []string{"RunPodSandbox", "CreateContainer", "StartContainer"} {
+		for _, late := range []time.Duration{20 * time.Millisecond, 3 * time.Second, 9 * time.Second, 60 * time.Second} {
+			t.Run(call+late.String(), func(t *testing.T) {
+				inWorld(t, fake.Config{}, func(w *world) {
+					begun, done := make(chan struct{}), make(chan struct{})
+					hung := false
+					w.intercept(func(ctx context.Context, got string, do func() error) error {
+						if got != call || hung {
+							time.Sleep(time.Second)
+							return do()
+						}
+						hung = true
+						close(begun)
+						<-ctx.Done()
+						go func() {
+							defer close(done)
+							time.Sleep(late)
+							_ = do()
+						}()
+						return ctx.Err()
+					})
+					w.set(podOf("1", v1.RestartPolicyAlways, "a"))
+					w.start()
+					<-begun
+					w.set()
+					<-done
+					w.sleep(2 * time.Minute)
+					w.requireNothingLeft()
+				})
+			})
+		}
+	}
+}
+
+// An orphan that the runtime cannot be asked about holds no other pod up.
+func TestHangingOrphanHoldsNobodyUp(t *testing.T) {
+	hanging := ""
+	intercept := func(ctx context.Context, _ string, request any) error {
+		if r, ok := request.(*runtimeapi.PodSandboxStatusRequest); ok && r.PodSandboxId == hanging {
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		return nil
+	}
+	inWorld(t, fake.Config{Intercept: intercept}, func(w *world) {
+		orphan, other := podOf("1", v1.RestartPolicyAlways, "a"), podOf("2", v1.RestartPolicyAlways, "b")
+		w.set(orphan)
+		w.start()
+		w.sleep(5 * time.Second)
+		w.stop()
+		hanging = w.sandboxes()[0].Id
+		w.set()
+		w.start()
+		w.sleep(30 * time.Second)
+		require.NoError(w.t, w.agent.loop.CheckHealth())
+		require.Empty(w.t, w.agent.loop.Status().Doing, "the sync loop waits for the runtime")
+		w.set(other)
+		w.sleep(5 * time.Second)
+		require.Contains(w.t, w.running(), "b")
+	})
+}

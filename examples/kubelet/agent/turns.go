@@ -1,0 +1,78 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// turns lets one at a time work on a pod: its worker, or the janitor on what a
+// pod has left. A manifest that comes back has the UID that it had before, so the
+// two could otherwise meet: the janitor would take the new pod's folders for the
+// old one's.
+type turns struct {
+	mu    sync.Mutex
+	taken map[types.UID]chan struct{} // closed when the turn ends
+}
+
+func newTurns() *turns { return &turns{taken: map[types.UID]chan struct{}{}} }
+
+// take waits for the pod's turn, which ends with a call of end.
+func (t *turns) take(ctx context.Context, uid types.UID) (end func(), err error) {
+	for {
+		end, other := t.try(uid)
+		if other == nil {
+			return end, nil
+		}
+		select {
+		case <-other:
+		case <-ctx.Done():
+			return nil, fmt.Errorf("pod %s: wait for the removal of what it has left: %w", uid, ctx.Err())
+		}
+	}
+}
+
+// try takes the pod's turn if nobody has it; other is closed when that ends.
+func (t *turns) try(uid types.UID) (end func(), other <-chan struct{}) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if taken := t.taken[uid]; taken != nil {
+		return nil, taken
+	}
+	mine := make(chan struct{})
+	t.taken[uid] = mine
+	return func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		delete(t.taken, uid)
+		close(mine)
+	}, nil
+}
+
+// uidSet is a set of pods.
+type uidSet struct {
+	mu sync.Mutex
+	m  map[types.UID]bool
+}
+
+func newUIDSet() *uidSet { return &uidSet{m: map[types.UID]bool{}} }
+
+func (s *uidSet) add(uid types.UID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.m[uid] = true
+}
+
+func (s *uidSet) drop(uid types.UID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.m, uid)
+}
+
+func (s *uidSet) has(uid types.UID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.m[uid]
+}

@@ -1,0 +1,328 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/cri"
+	"github.com/podwright/podwright/cri/fake"
+)
+
+// world is a runtime and a node's folders, on which one agent after the other
+// runs: what a crash of the agent leaves is there for the next.
+type world struct {
+	t       *testing.T
+	dir     string
+	runtime *fake.Runtime
+	// around, if not nil, replaces each call that changes something.
+	mu     sync.Mutex
+	around func(ctx context.Context, call string, do func() error) error
+
+	desired []*v1.Pod
+	agent   *node
+	stop    func()
+}
+
+// inWorld runs a test in a bubble, with a runtime.
+func inWorld(t *testing.T, cfg fake.Config, test func(*world)) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		cfg.AnyImage = true
+		rt, err := fake.New(cfg)
+		require.NoError(t, err)
+		w := &world{t: t, dir: dir, runtime: rt}
+		defer func() {
+			if w.stop != nil {
+				w.stop()
+			}
+			require.NoError(t, rt.Close())
+			synctest.Wait()
+		}()
+		test(w)
+	})
+}
+
+func (w *world) logs() string  { return filepath.Join(w.dir, "logs") }
+func (w *world) links() string { return filepath.Join(w.dir, "links") }
+
+// start starts an agent. Its pods come from set.
+func (w *world) start() {
+	f := folders{root: filepath.Join(w.dir, "root")}
+	require.NoError(w.t, f.prepare())
+	cfg := Config{
+		NodeName: "n", RootDir: f.root, PodLogsDir: w.logs(), ContainerLogsDir: w.links(),
+		Connect: func(context.Context) (*Connection, error) { return nil, errors.New("unused") },
+	}
+	if testing.Verbose() {
+		cfg.Logger = slog.New(slog.NewTextHandler(w.t.Output(), nil))
+	}
+	require.NoError(w.t, cfg.complete())
+	n, err := newNode(cfg, f, &Connection{Runtime: lossy{w.runtime, w}, Images: w.runtime, Name: "fake"})
+	require.NoError(w.t, err)
+	require.NoError(w.t, n.merger.Register("file"))
+	w.agent = n
+	ctx, cancel := context.WithCancel(w.t.Context())
+	done := make(chan error, 1)
+	go func() { done <- n.run(ctx) }()
+	require.NoError(w.t, n.merger.Set("file", w.desired))
+	w.stop = func() {
+		cancel()
+		require.NoError(w.t, <-done)
+		w.stop = nil
+	}
+}
+
+// set replaces what is desired.
+func (w *world) set(pods ...*v1.Pod) {
+	w.desired = pods
+	if w.agent != nil {
+		require.NoError(w.t, w.agent.merger.Set("file", pods))
+	}
+}
+
+// sleep lets time pass.
+func (w *world) sleep(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+func (w *world) intercept(around func(ctx context.Context, call string, do func() error) error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.around = around
+}
+
+func (w *world) containers() []*runtimeapi.Container {
+	list, err := w.runtime.ListContainers(w.t.Context(), nil)
+	require.NoError(w.t, err)
+	return list
+}
+
+func (w *world) sandboxes() []*runtimeapi.PodSandbox {
+	list, err := w.runtime.ListPodSandbox(w.t.Context(), nil)
+	require.NoError(w.t, err)
+	return list
+}
+
+// running are the running containers, by name, with their attempts.
+func (w *world) running() map[string][]uint32 {
+	out := map[string][]uint32{}
+	for _, c := range w.containers() {
+		if c.State == runtimeapi.ContainerState_CONTAINER_RUNNING {
+			out[c.Metadata.Name] = append(out[c.Metadata.Name], c.Metadata.Attempt)
+		}
+	}
+	return out
+}
+
+// requireNothingLeft looks for traces of pods.
+func (w *world) requireNothingLeft() {
+	w.t.Helper()
+	require.Empty(w.t, w.containers(), "containers")
+	require.Empty(w.t, w.sandboxes(), "sandboxes")
+	for _, dir := range []string{w.agent.folders.pods(), w.logs(), w.links()} {
+		entries, err := os.ReadDir(dir)
+		if !errors.Is(err, os.ErrNotExist) {
+			require.NoError(w.t, err)
+		}
+		require.Empty(w.t, entries, dir)
+	}
+	require.Empty(w.t, w.agent.statuses.all(), "statuses")
+	require.Empty(w.t, w.agent.observer.acted, "memory of the observer")
+	require.Empty(w.t, w.agent.observer.busy, "hints held back")
+}
+
+func podOf(uid types.UID, policy v1.RestartPolicy, containers ...string) *v1.Pod {
+	grace := int64(2)
+	pod := &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "pod-" + string(uid), Namespace: "ns", UID: uid},
+		Spec:       v1.PodSpec{RestartPolicy: policy, TerminationGracePeriodSeconds: &grace, HostNetwork: true},
+	}
+	for _, name := range containers {
+		pod.Spec.Containers = append(pod.Spec.Containers, v1.Container{
+			Name: name, Image: "busybox:1", ImagePullPolicy: v1.PullIfNotPresent,
+			TerminationMessagePath: "/dev/termination-log", TerminationMessagePolicy: v1.TerminationMessageReadFile,
+		})
+	}
+	return pod
+}
+
+// lossy is the runtime with world.around in front of what changes something.
+type lossy struct {
+	*fake.Runtime
+	w *world
+}
+
+func (l lossy) call(ctx context.Context, call string, do func() error) error {
+	l.w.mu.Lock()
+	around := l.w.around
+	l.w.mu.Unlock()
+	if around == nil {
+		return do()
+	}
+	return around(ctx, call, do)
+}
+
+var _ cri.RuntimeService = lossy{}
+
+func (l lossy) RunPodSandbox(ctx context.Context, config *runtimeapi.PodSandboxConfig, handler string) (id string, err error) {
+	err = l.call(ctx, "RunPodSandbox", func() (err error) {
+		id, err = l.Runtime.RunPodSandbox(context.WithoutCancel(ctx), config, handler)
+		return err
+	})
+	return id, err
+}
+
+func (l lossy) StopPodSandbox(ctx context.Context, id string) error {
+	return l.call(ctx, "StopPodSandbox", func() error { return l.Runtime.StopPodSandbox(ctx, id) })
+}
+
+func (l lossy) RemovePodSandbox(ctx context.Context, id string) error {
+	return l.call(ctx, "RemovePodSandbox", func() error { return l.Runtime.RemovePodSandbox(ctx, id) })
+}
+
+func (l lossy) CreateContainer(ctx context.Context, sandbox string, config *runtimeapi.ContainerConfig, sandboxConfig *runtimeapi.PodSandboxConfig) (id string, err error) {
+	err = l.call(ctx, "CreateContainer", func() (err error) {
+		id, err = l.Runtime.CreateContainer(context.WithoutCancel(ctx), sandbox, config, sandboxConfig)
+		return err
+	})
+	return id, err
+}
+
+func (l lossy) StartContainer(ctx context.Context, id string) error {
+	return l.call(ctx, "StartContainer", func() error { return l.Runtime.StartContainer(context.WithoutCancel(ctx), id) })
+}
+
+func (l lossy) StopContainer(ctx context.Context, id string, grace time.Duration) error {
+	return l.call(ctx, "StopContainer", func() error { return l.Runtime.StopContainer(ctx, id, grace) })
+}
+
+func (l lossy) RemoveContainer(ctx context.Context, id string) error {
+	return l.call(ctx, "RemoveContainer", func() error { return l.Runtime.RemoveContainer(ctx, id) })
+}
+
+// dieAt makes the agent die at the n-th call that changes something, before or
+// after its effect: nothing it asks for afterwards happens, and no answer comes.
+// It returns a channel that is closed when that has happened.
+func (w *world) dieAt(n int, before bool) <-chan struct{} {
+	died := make(chan struct{})
+	var mu sync.Mutex
+	calls := 0
+	w.intercept(func(ctx context.Context, _ string, do func() error) error {
+		mu.Lock()
+		calls++
+		mine, dead := calls == n, calls > n
+		mu.Unlock()
+		if !dead && !(mine && before) {
+			if err := do(); !mine {
+				return err
+			}
+		}
+		if mine {
+			close(died)
+		}
+		<-ctx.Done()
+		return ctx.Err()
+	})
+	return died
+}
+
+// crash is kill -9 as far as the runtime can tell.
+func (w *world) crash() {
+	w.stop()
+	w.intercept(nil)
+}
+
+// A crash at any call while a pod starts, with the manifest still there: one
+// instance of each container, in one sandbox, and no restart is counted.
+func TestCrashWhileStarting(t *testing.T) {
+	for n := 1; n <= 5; n++ {
+		for _, before := range []bool{true, false} {
+			inWorld(t, fake.Config{}, func(w *world) {
+				w.set(podOf("1", v1.RestartPolicyAlways, "a", "b"))
+				died := w.dieAt(n, before)
+				w.start()
+				<-died
+				w.crash()
+				w.start()
+				w.sleep(30 * time.Second)
+				require.Equal(w.t, map[string][]uint32{"a": {0}, "b": {0}}, w.running(), "call %d", n)
+				require.Len(w.t, w.containers(), 2)
+				require.Len(w.t, w.sandboxes(), 1)
+				links, err := os.ReadDir(w.links())
+				require.NoError(w.t, err)
+				require.Len(w.t, links, 2)
+			})
+		}
+	}
+}
+
+// The same without the manifest: everything goes.
+func TestCrashWhileStartingThenRemoved(t *testing.T) {
+	for n := 1; n <= 5; n++ {
+		for _, before := range []bool{true, false} {
+			inWorld(t, fake.Config{}, func(w *world) {
+				w.set(podOf("1", v1.RestartPolicyAlways, "a", "b"))
+				died := w.dieAt(n, before)
+				w.start()
+				<-died
+				w.crash()
+				w.set()
+				w.start()
+				w.sleep(2*time.Minute + time.Second)
+				w.requireNothingLeft()
+			})
+		}
+	}
+}
+
+// A crash at any call while a pod is stopped and removed. Whether the manifest
+// is still gone afterwards, or is back.
+func TestCrashWhileRemoving(t *testing.T) {
+	for n := 1; n <= 6; n++ {
+		for _, before := range []bool{true, false} {
+			for _, back := range []bool{false, true} {
+				inWorld(t, fake.Config{}, func(w *world) {
+					pod := podOf("1", v1.RestartPolicyAlways, "a", "b")
+					w.set(pod)
+					w.start()
+					w.sleep(5 * time.Second)
+					require.Len(w.t, w.running(), 2)
+					died := w.dieAt(n, before)
+					w.set()
+					<-died
+					w.crash()
+					if back {
+						w.set(pod)
+					}
+					w.start()
+					w.sleep(2*time.Minute + time.Second)
+					if !back {
+						w.requireNothingLeft()
+						return
+					}
+					names := slices.Sorted(maps.Keys(w.running()))
+					require.Equal(w.t, []string{"a", "b"}, names)
+					for _, attempts := range w.running() {
+						require.Len(w.t, attempts, 1)
+					}
+				})
+			}
+		}
+	}
+}
