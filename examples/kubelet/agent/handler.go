@@ -3,7 +3,6 @@ package agent
 import (
 	"context"
 	"errors"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -44,9 +43,10 @@ func (n *node) reject(pod *v1.Pod, why syncloop.Rejection) {
 	n.statuses.set(pod, status.Reject(pod, why.Reason, why.Message))
 }
 
-// phase is the newest phase of a pod: the computed one, if there is one.
+// phase is the newest phase of a pod: the computed one, if there is one. A status
+// without a worker is that of an earlier pod with the UID.
 func (n *node) phase(pod *v1.Pod) v1.PodPhase {
-	if s := n.statuses.get(pod.UID); s != nil {
+	if s := n.statuses.get(pod.UID); s != nil && n.workers.State(pod.UID).State != podworkers.StateUnknown {
 		return s.Phase
 	}
 	return pod.Status.Phase
@@ -82,23 +82,16 @@ func (n *node) cleanStatuses(_ context.Context, c *syncloop.Cleanup) error {
 	return nil
 }
 
-// orphans are the pods that run and that no source and no worker knows, as they
-// are now: what memory shows is looked at once more.
-func (n *node) orphans(ctx context.Context) ([]podworkers.Orphan, error) {
+// orphans are the pods that run and that no source and no worker knows. They are
+// told from memory, since the sync loop waits for nobody: whoever stops one looks
+// at it first.
+func (n *node) orphans(context.Context) ([]podworkers.Orphan, error) {
 	if err := n.pleg.Healthy(); err != nil {
 		return nil, err
 	}
-	begin := time.Now()
 	var out []podworkers.Orphan
 	for _, p := range n.pleg.Pods() {
-		if !mayRun(p) || n.desired(p.UID) || n.workers.State(p.UID).State != podworkers.StateUnknown {
-			continue
-		}
-		observed, err := n.pleg.Observe(ctx, p.UID, begin)
-		if err != nil {
-			return nil, err
-		}
-		if !observed.Stopped() {
+		if mayRun(p) && !n.desired(p.UID) && n.workers.State(p.UID).State == podworkers.StateUnknown {
 			out = append(out, podworkers.Orphan{UID: p.UID, Name: p.Name, Namespace: p.Namespace})
 		}
 	}
