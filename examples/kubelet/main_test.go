@@ -1,0 +1,70 @@
+package main
+
+import (
+	"bytes"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/podwright/podwright/cri/fake"
+)
+
+func TestMain(m *testing.M) {
+	if fake.RunSupervisor() {
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+func TestBadUseIsOneMessagePerProblem(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "kubelet.yaml")
+	require.NoError(t, os.WriteFile(file, []byte("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nrunOnce: true\nmaxPods: 7\n"), 0o600))
+	for _, tc := range []struct {
+		arg  string
+		code int
+		want []string
+	}{
+		{"--help", 0, []string{"-pod-manifest-path"}},
+		{"--read-only-port=x", 1, []string{"read-only-port"}},
+		{"manifests", 1, []string{"manifests"}},
+		{"--config=" + file, 1, []string{"runOnce: true", "maxPods: 7"}},
+	} {
+		var out bytes.Buffer
+		require.Equal(t, tc.code, realMain([]string{tc.arg}, &out), tc.arg)
+		for _, want := range tc.want {
+			require.Contains(t, out.String(), want)
+		}
+	}
+}
+
+// A23: a read-only port that is taken ends the kubelet before it has done anything.
+func TestTakenPort(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	require.NoError(t, err)
+	file := filepath.Join(t.TempDir(), "kubelet.yaml")
+	require.NoError(t, os.WriteFile(file, []byte("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\naddress: 127.0.0.1\n"), 0o600))
+	root := filepath.Join(t.TempDir(), "root")
+	var out bytes.Buffer
+	code := realMain([]string{"--config=" + file, "--read-only-port=" + port, "--container-runtime-endpoint=embedded", "--root-dir=" + root, "--healthz-port=0"}, &out)
+	require.Equal(t, 1, code)
+	require.Contains(t, out.String(), "--read-only-port")
+	require.NoDirExists(t, root)
+}
+
+func TestVerbosity(t *testing.T) {
+	require.Equal(t, slog.LevelInfo, level(3))
+	require.Equal(t, slog.LevelDebug, level(4))
+}
+
+func TestUnlimited(t *testing.T) {
+	require.Equal(t, -1, unlimited(0))
+	require.Equal(t, 3, unlimited(3))
+}
