@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -180,12 +181,22 @@ func (l lossy) call(ctx context.Context, call string, do func() error) error {
 
 var _ cri.RuntimeService = lossy{}
 
-func (l lossy) RunPodSandbox(ctx context.Context, config *runtimeapi.PodSandboxConfig, handler string) (id string, err error) {
-	err = l.call(ctx, "RunPodSandbox", func() (err error) {
-		id, err = l.Runtime.RunPodSandbox(context.WithoutCancel(ctx), config, handler)
+// id is call for a call that answers with an ID. What comes late is not heard.
+func (l lossy) id(ctx context.Context, call string, do func(context.Context) (string, error)) (string, error) {
+	var answer atomic.Pointer[string]
+	err := l.call(ctx, call, func() error {
+		id, err := do(context.WithoutCancel(ctx))
+		answer.Store(&id)
 		return err
 	})
-	return id, err
+	if err != nil {
+		return "", err
+	}
+	return *answer.Load(), nil
+}
+
+func (l lossy) RunPodSandbox(ctx context.Context, config *runtimeapi.PodSandboxConfig, handler string) (string, error) {
+	return l.id(ctx, "RunPodSandbox", func(ctx context.Context) (string, error) { return l.Runtime.RunPodSandbox(ctx, config, handler) })
 }
 
 func (l lossy) StopPodSandbox(ctx context.Context, id string) error {
@@ -196,12 +207,10 @@ func (l lossy) RemovePodSandbox(ctx context.Context, id string) error {
 	return l.call(ctx, "RemovePodSandbox", func() error { return l.Runtime.RemovePodSandbox(ctx, id) })
 }
 
-func (l lossy) CreateContainer(ctx context.Context, sandbox string, config *runtimeapi.ContainerConfig, sandboxConfig *runtimeapi.PodSandboxConfig) (id string, err error) {
-	err = l.call(ctx, "CreateContainer", func() (err error) {
-		id, err = l.Runtime.CreateContainer(context.WithoutCancel(ctx), sandbox, config, sandboxConfig)
-		return err
+func (l lossy) CreateContainer(ctx context.Context, sandbox string, config *runtimeapi.ContainerConfig, sandboxConfig *runtimeapi.PodSandboxConfig) (string, error) {
+	return l.id(ctx, "CreateContainer", func(ctx context.Context) (string, error) {
+		return l.Runtime.CreateContainer(ctx, sandbox, config, sandboxConfig)
 	})
-	return id, err
 }
 
 func (l lossy) StartContainer(ctx context.Context, id string) error {
