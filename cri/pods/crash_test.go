@@ -1,6 +1,7 @@
 package pods
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -155,4 +156,29 @@ func TestCreatedCannotBeRemoved(t *testing.T) {
 	status := h.mustSync(pod)
 	require.NotEqual(t, stuck, status.Newest("a").ID.ID)
 	require.Len(t, status.Running(), 2)
+}
+
+// A start whose answer was lost takes effect after the look that found the
+// container merely created: it is not replaced, and its log stays.
+func TestLateStartIsKept(t *testing.T) {
+	h := newHarness(t, fake.Config{})
+	pod := testPod("a")
+	h.runtime.before = func(_ context.Context, call, _ string) error {
+		if call == "StartContainer" {
+			return errLost
+		}
+		return nil
+	}
+	require.ErrorIs(t, func() error { r := h.sync(pod); return r.Err() }(), errLost)
+	h.runtime.before = nil
+	before := h.status(pod)
+	id := before.Newest("a").ID.ID
+	require.NoError(t, h.runtime.RuntimeService.StartContainer(t.Context(), id))
+
+	result := h.m.SyncPod(t.Context(), SyncRequest{Pod: pod, Status: before})
+	require.ErrorIs(t, result.Err(), ErrRunning)
+	status := h.mustSync(pod)
+	require.Len(t, status.Containers, 1)
+	require.Equal(t, id, status.Running()[0].ID.ID)
+	require.FileExists(t, status.Running()[0].LogPath)
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/pleg"
@@ -85,7 +86,7 @@ func (m *Manager) RemovePod(ctx context.Context, uid types.UID, status *pleg.Pod
 }
 
 // removeContainer removes a container with its logs and its termination message
-// file. Files go first: if one of them resists, the container stays as the
+// file, but never one that runs. Files go first: if one of them resists, the container stays as the
 // reminder to try again.
 func (m *Manager) removeContainer(ctx context.Context, p podIdentity, name, id string) error {
 	response, err := m.cfg.Runtime.ContainerStatus(ctx, id, false)
@@ -93,6 +94,11 @@ func (m *Manager) removeContainer(ctx context.Context, p podIdentity, name, id s
 		return fmt.Errorf("remove container %s: status: %w", name, err)
 	}
 	detail := response.GetStatus()
+	if detail.GetState() == runtimeapi.ContainerState_CONTAINER_RUNNING {
+		// A start whose answer was lost has had its effect since the decision to
+		// remove it. The runtime would kill it.
+		return fmt.Errorf("remove container %s: %w", name, ErrRunning)
+	}
 	err = errors.Join(m.removeLogs(p, name, id, detail.GetLogPath()), m.removeTerminationFile(p.UID, detail))
 	if err != nil {
 		return fmt.Errorf("remove container %s: %w", name, err)
