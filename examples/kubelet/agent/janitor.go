@@ -162,6 +162,7 @@ func (j *janitor) leftovers() map[types.UID]bool {
 }
 
 func (j *janitor) collect(ctx context.Context) {
+	j.log.Debug("collecting garbage")
 	held := map[types.UID]bool{}
 	var ends []func()
 	defer func() {
