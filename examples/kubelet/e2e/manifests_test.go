@@ -50,17 +50,19 @@ func (s *scene) badManifests() map[string]struct {
 		put  func(t testing.TB, file string)
 		want string
 	}{
-		"not-yaml":      {literal("a: ["), "yaml"},
-		"service":       {literal("apiVersion: v1\nkind: Service\nmetadata: {name: s}\n"), "kind"},
-		"unknown-field": {write(func(t testing.TB) string { return strings.Replace(text(t, newPod("u", testprog("x"))), "spec:\n", "spec:\n  hostNetwrk: true\n", 1) }), "spec.hostNetwrk"},
-		"z-duplicate":   {edited(func(p *v1.Pod) { p.Name = "steady" }), "a-steady.yaml"},
-		"bad-name":      {edited(func(p *v1.Pod) { p.Name = "Not_A_Name" }), "metadata.name"},
-		"too-large":     {literal("#" + strings.Repeat("x", 11<<20)), "bytes"},
-		"named-pipe":    {special(func(path string) error { return syscall.Mkfifo(path, 0o644) }), "pipe"},
-		"dangling":      {special(func(path string) error { return os.Symlink("nowhere", path) }), "link"},
-		"loop":          {special(func(path string) error { return os.Symlink(path, path) }), "links"},
-		"folder":        {special(func(path string) error { return os.Mkdir(path, 0o755) }), "folder"},
-		"empty":         {literal(""), "empty"},
+		"not-yaml": {literal("a: ["), "yaml"},
+		"service":  {literal("apiVersion: v1\nkind: Service\nmetadata: {name: s}\n"), "kind"},
+		"unknown-field": {write(func(t testing.TB) string {
+			return strings.Replace(text(t, newPod("u", testprog("x"))), "spec:\n", "spec:\n  hostNetwrk: true\n", 1)
+		}), "spec.hostNetwrk"},
+		"z-duplicate": {edited(func(p *v1.Pod) { p.Name = "steady" }), "a-steady.yaml"},
+		"bad-name":    {edited(func(p *v1.Pod) { p.Name = "Not_A_Name" }), "metadata.name"},
+		"too-large":   {literal("#" + strings.Repeat("x", 11<<20)), "bytes"},
+		"named-pipe":  {special(func(path string) error { return syscall.Mkfifo(path, 0o644) }), "pipe"},
+		"dangling":    {special(func(path string) error { return os.Symlink("nowhere", path) }), "link"},
+		"loop":        {special(func(path string) error { return os.Symlink(path, path) }), "links"},
+		"folder":      {special(func(path string) error { return os.Mkdir(path, 0o755) }), "folder"},
+		"empty":       {literal(""), "empty"},
 		"unsupported": {edited(func(p *v1.Pod) {
 			p.Spec.InitContainers = []v1.Container{testprog(s.images.Testprog, "exit", "0")}
 			p.Spec.InitContainers[0].Name = "init"
