@@ -37,6 +37,10 @@ type janitor struct {
 // collectPeriod is how often dead containers, logs and links are collected.
 const collectPeriod = time.Minute
 
+// nobody is the UID of no pod, which is gone as soon as it is known which pods
+// should be there.
+const nobody types.UID = ""
+
 // wake makes the janitor look around. It never blocks.
 func (j *janitor) wake() {
 	select {
@@ -90,7 +94,7 @@ func (j *janitor) Run(ctx context.Context) error {
 			// An agent that was killed may have left logs of pods that nothing
 			// else reminds of, and one that is killed again and again would never
 			// come to the end of a period.
-			if !collected && j.sourcesReady() && j.observer.Complete() {
+			if !collected && j.observer.Complete() && j.gone(nobody) {
 				collected = true
 				j.collect(ctx)
 			}
