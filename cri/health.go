@@ -47,6 +47,18 @@ type Condition struct {
 // Ready tells whether the condition is known to hold.
 func (c Condition) Ready() bool { return c.Readiness == Ready }
 
+// String is the readiness and, if there is one, the reason, such as
+// "not ready: NetworkPluginNotReady: cni plugin not initialized".
+func (c Condition) String() string {
+	text := c.Readiness.String()
+	for _, why := range []string{c.Reason, c.Message} {
+		if why != "" {
+			text += ": " + why
+		}
+	}
+	return text
+}
+
 // Handler is a runtime handler, what a RuntimeClass names.
 type Handler struct {
 	// Name is the handler's name, "" for the default.

@@ -81,6 +81,16 @@ func TestHealthAt(t *testing.T) {
 	require.Equal(t, notReady, notReady.at(now.Add(time.Hour), 30*time.Second), "the runtime's own reason stays")
 }
 
+func TestConditionString(t *testing.T) {
+	for want, c := range map[string]Condition{
+		"ready": {Readiness: Ready},
+		"not ready: NetworkPluginNotReady: cni plugin not initialized": {Readiness: NotReady, Reason: "NetworkPluginNotReady", Message: "cni plugin not initialized"},
+		"unknown: broken pipe": {Message: "broken pipe"},
+	} {
+		require.Equal(t, want, c.String())
+	}
+}
+
 func TestHealthDiffers(t *testing.T) {
 	a := Health{}.next(time.Unix(1, 0), statusOf(true, true), nil)
 	b := Health{}.next(time.Unix(2, 0), statusOf(true, true), nil)

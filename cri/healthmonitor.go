@@ -148,8 +148,11 @@ func (m *HealthMonitor) tell(ctx context.Context, told Health) Health {
 	if !now.RuntimeReady.Ready() || !now.NetworkReady.Ready() {
 		level = slog.LevelWarn
 	}
-	m.cfg.Logger.Log(ctx, level, "runtime health changed",
-		"runtime", now.RuntimeReady, "network", now.NetworkReady, "error", now.Err)
+	args := []any{"runtime", now.RuntimeReady.String(), "network", now.NetworkReady.String()}
+	if now.Err != nil {
+		args = append(args, "error", now.Err)
+	}
+	m.cfg.Logger.Log(ctx, level, "runtime health changed", args...)
 	if m.cfg.OnChange != nil {
 		m.cfg.OnChange(now)
 	}

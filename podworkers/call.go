@@ -134,9 +134,14 @@ func (w *Workers) logFailure(r *runningCall, err, cause error, s PodState) {
 		log.Debug("Call was cancelled", "cause", cause)
 		return
 	}
+	if s.NextRetry.IsZero() {
+		log = log.With("nextRetry", "now")
+	} else {
+		log = log.With("nextRetry", s.NextRetry)
+	}
 	if _, planned := earliest(err); planned {
-		log.Info("Call will be repeated when its back-off is over", "nextRetry", s.NextRetry)
+		log.Debug("Call will be repeated when its back-off is over")
 		return
 	}
-	log.Error("Call failed", "nextRetry", s.NextRetry)
+	log.Error("Call failed")
 }

@@ -90,9 +90,9 @@ func (m *machine) waitsFor(r *record) string {
 	case r.call != CallNone:
 		return r.call.String()
 	case r.state == StateFinished && r.restart:
-		return "SyncKnownPods, to start again"
+		return "SyncKnownPods with it, to start it again"
 	case r.state == StateFinished:
-		return "SyncKnownPods without it"
+		return "nothing, until no source names it (SyncKnownPods without it)"
 	case m.isShut:
 		return "nothing: the agent stops"
 	case r.lastErr != nil && !r.due.IsZero():

@@ -8,6 +8,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -118,6 +119,30 @@ func TestRunWithDoneContext(t *testing.T) {
 	cancel()
 	require.NoError(t, w.Run(ctx))
 	require.Empty(t, rec.calls)
+}
+
+// A failure is one line that tells when it is tried again; a wait that the syncer
+// has planned is none.
+func TestFailuresAreLoggedOnce(t *testing.T) {
+	var log bytes.Buffer
+	logger := slog.New(slog.NewTextHandler(&log, nil))
+	inBubble(t, Config{Logger: logger}, func(b *bubble) {
+		b.rec.do = func(_ context.Context, c recorded) (bool, error) {
+			switch {
+			case c.uid == "fails" && c.n == 1:
+				return false, errBoom
+			case c.uid == "waits" && c.n == 1:
+				return false, RetryAt(errBoom, time.Now().Add(time.Minute))
+			}
+			return false, nil
+		}
+		b.send(create(podOf("waits")))
+		require.Empty(b, log.String())
+		b.send(create(podOf("fails")))
+		require.Equal(b, 1, strings.Count(log.String(), "\n"), log.String())
+		require.Contains(b, log.String(), `level=ERROR msg="Call failed" call=SyncPod`)
+		require.Contains(b, log.String(), "nextRetry=20")
+	})
 }
 
 // A syncer that panics, or ends its goroutine, fails like any other.

@@ -120,26 +120,22 @@ func (s *loopState) end(now time.Time) {
 	s.st.Doing, s.st.Since, s.st.LastActive = "", time.Time{}, now
 }
 
-// pause tells whether this pause is news. A reason that changes is not: it often
-// says how long it has been lasting.
-func (s *loopState) pause(err error, now time.Time) bool {
+// pause notes why nothing is handled. A reason that changes begins no new pause:
+// it often says how long it has been lasting.
+func (s *loopState) pause(err error, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	news := s.st.Paused == nil
-	if news {
+	if s.st.Paused == nil {
 		s.st.PausedSince = now
 	}
 	s.st.Paused = err
-	return news
 }
 
-// resume tells whether there was a pause.
-func (s *loopState) resume() bool {
+// resume ends a pause, if there is one.
+func (s *loopState) resume() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	was := s.st.Paused != nil
 	s.st.Paused, s.st.PausedSince = nil, time.Time{}
-	return was
 }
 
 // housekept tells whether the outcome differs from the previous one.

@@ -149,17 +149,22 @@ func (l *Loop) loop(ctx context.Context) {
 // waitHealthy returns true as soon as the health function is content, and false
 // when ctx is done.
 func (l *Loop) waitHealthy(ctx context.Context) bool {
-	pause := unhealthyPauseMin
+	pause, told := unhealthyPauseMin, false
 	for ctx.Err() == nil {
 		err := l.cfg.Health()
 		if err == nil {
-			if l.state.resume() {
+			l.state.resume()
+			if told {
 				l.cfg.Logger.Info("runtime is healthy, handling pods again")
 			}
 			return true
 		}
-		if l.state.pause(err, time.Now()) {
+		l.state.pause(err, time.Now())
+		// Whoever has just started is not healthy yet: only a pause that lasts is
+		// worth a line, and only one.
+		if !told && pause > unhealthyPauseMin {
 			l.cfg.Logger.Warn("not handling pods while the runtime is unhealthy", "err", err)
+			told = true
 		}
 		if !sleep(ctx, pause) {
 			return false

@@ -249,6 +249,28 @@ func TestLoopUnhealthy(t *testing.T) {
 	})
 }
 
+// A start, where the runtime was not asked yet, is no problem to report.
+func TestLoopSaysNothingOfAShortPause(t *testing.T) {
+	var log lockedBuffer
+	bad := 1
+	bubble(t, func(cfg *Config) {
+		cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		cfg.Health = func() error {
+			if bad--; bad >= 0 {
+				return errors.New("not asked yet")
+			}
+			return nil
+		}
+	}, func(t *testing.T, l *Loop, h *tape, _ *script) {
+		require.ErrorContains(t, l.Status().Paused, "not asked yet")
+		l.Emit(Event{Kind: PodDirty, UID: "a"})
+		time.Sleep(100 * time.Millisecond)
+		synctest.Wait()
+		require.Equal(t, []string{"sync a (pod dirty)"}, h.take())
+		require.Empty(t, log.String())
+	})
+}
+
 // L13: a housekeeping that hangs, or a runtime that stays down, fails the loop's
 // health; a loop that waits, or never ran, is healthy.
 func TestLoopHealth(t *testing.T) {
