@@ -26,7 +26,7 @@ func run(ctx context.Context, cfg *config.Config, log *slog.Logger) error {
 		"root", cfg.RootDir, "logs", cfg.PodLogsDir, "healthz", cfg.HealthzAddress, "read-only", cfg.ReadOnlyAddress)
 	log.Info("kubelet defaults that are not built yet", "missing", strings.Join(config.NotBuilt(), "; "))
 	if cfg.PodManifestPath == "" {
-		log.Warn("no --pod-manifest-path: there is nothing to run")
+		log.Warn("no --pod-manifest-path: there is nothing to run, and what runs is left alone")
 	}
 	a, err := agent.New(agentConfig(cfg, log))
 	if err != nil {
@@ -80,9 +80,9 @@ func connector(cfg *config.Config, log *slog.Logger) agent.Connector {
 		log.Warn("embedded runtime: containers are plain processes of this host without any isolation, and they end with the kubelet")
 		return embedded(filepath.Join(cfg.RootDir, "embedded"), log)
 	}
+	// Without a Logger: whoever calls tells what fails.
 	client := cri.ClientConfig{
 		RequestTimeout: cfg.RuntimeRequestTimeout,
-		Logger:         log,
 		Observer:       cri.Observer{CallDone: func(c cri.CallInfo) { logCall(log, c) }},
 	}
 	runtime, images := client, client

@@ -17,7 +17,8 @@ type Config struct {
 	// RootDir holds the agent's files, as an upstream kubelet lays them out.
 	// Absolute.
 	RootDir string
-	// PodManifestPath is the folder, or the file, with manifests; "" for none.
+	// PodManifestPath is the folder, or the file, with manifests; "" for none:
+	// nothing is started then, and pods that run are left alone.
 	PodManifestPath string
 	// PodLogsDir holds the containers' logs. Absolute.
 	PodLogsDir string
@@ -92,11 +93,17 @@ func New(cfg Config) (*Agent, error) {
 
 // Run runs the pods until ctx ends, then stops everything but the pods and
 // returns nil. A runtime that cannot be reached, at the start or later, is no
-// reason to return. It may be called again after it has returned.
+// reason to return. It may be called again after it has returned; a root folder
+// that another agent has is ErrInUse.
 func (a *Agent) Run(ctx context.Context) (err error) {
 	if err := a.folders.prepare(); err != nil {
 		return err
 	}
+	unlock, err := a.folders.lock()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, unlock()) }()
 	conn := a.connect(ctx)
 	if conn == nil {
 		return nil

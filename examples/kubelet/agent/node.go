@@ -137,13 +137,17 @@ func (n *node) buildWorkers(*Connection) (err error) {
 }
 
 func (n *node) buildSources(*Connection) (err error) {
-	n.merger, err = podsource.NewMerger(podsource.MergerConfig{Event: logEvents(n.cfg.Logger), Logger: n.cfg.Logger})
+	// Without a manifest path nobody says which pods should be there. The source
+	// then never reports, and what runs is left alone.
+	const source = "file"
+	n.merger, err = podsource.NewMerger(podsource.MergerConfig{Sources: []string{source}, Event: logEvents(n.cfg.Logger), Logger: n.cfg.Logger})
 	if err != nil || n.cfg.PodManifestPath == "" {
 		return err
 	}
 	n.files, err = podsource.NewFileSource(podsource.FileConfig{
 		Path:     n.cfg.PodManifestPath,
 		Merger:   n.merger,
+		Source:   source,
 		Decoder:  podsource.Decoder{NodeName: n.cfg.NodeName, Check: unsupported},
 		Period:   n.cfg.FileCheckFrequency,
 		StateDir: n.folders.manifests(),

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/cri/fake"
@@ -178,5 +179,29 @@ func TestHangingOrphanHoldsNobodyUp(t *testing.T) {
 		w.set(other)
 		w.sleep(5 * time.Second)
 		require.Contains(w.t, w.running(), "b")
+	})
+}
+
+// While it is not known which pods should be there, because the source cannot be
+// read or there is none, nothing is stopped and nothing removed.
+func TestNothingIsTouchedBeforeSourcesReport(t *testing.T) {
+	inWorld(t, fake.Config{Programs: fake.ByContainer(map[string]fake.Program{"b": fake.Exit(0)}, fake.SleepUntilStopped)}, func(w *world) {
+		w.set(podOf("1", v1.RestartPolicyAlways, "a"), podOf("2", v1.RestartPolicyNever, "b"))
+		w.start()
+		w.sleep(5 * time.Second)
+		w.stop()
+		w.silent = true
+		w.start()
+		w.sleep(5 * time.Minute)
+		require.Len(w.t, w.running(), 1)
+		require.Len(w.t, w.containers(), 2)
+		require.Len(w.t, w.sandboxes(), 2)
+		for _, uid := range []types.UID{"1", "2"} {
+			require.DirExists(w.t, w.agent.folders.pod(uid))
+			require.DirExists(w.t, pods.LogDir(w.logs(), "ns", "pod-"+string(uid), uid))
+		}
+		require.NoError(w.t, w.agent.merger.Set("file", nil))
+		w.sleep(2 * time.Minute)
+		w.requireNothingLeft()
 	})
 }

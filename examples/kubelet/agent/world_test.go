@@ -35,8 +35,10 @@ type world struct {
 	around func(ctx context.Context, call string, do func() error) error
 
 	desired []*v1.Pod
-	agent   *node
-	stop    func()
+	// silent: the source of pods does not report.
+	silent bool
+	agent  *node
+	stop   func()
 }
 
 // inWorld runs a test in a bubble, with a runtime.
@@ -75,12 +77,13 @@ func (w *world) start() {
 	require.NoError(w.t, cfg.complete())
 	n, err := newNode(cfg, f, &Connection{Runtime: lossy{w.runtime, w}, Images: w.runtime, Name: "fake"})
 	require.NoError(w.t, err)
-	require.NoError(w.t, n.merger.Register("file"))
 	w.agent = n
 	ctx, cancel := context.WithCancel(w.t.Context())
 	done := make(chan error, 1)
 	go func() { done <- n.run(ctx) }()
-	require.NoError(w.t, n.merger.Set("file", w.desired))
+	if !w.silent {
+		require.NoError(w.t, n.merger.Set("file", w.desired))
+	}
 	w.stop = func() {
 		cancel()
 		require.NoError(w.t, <-done)
