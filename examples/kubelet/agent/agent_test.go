@@ -84,6 +84,17 @@ func TestFolders(t *testing.T) {
 	require.ErrorContains(t, folders{root: "/dev/null/x"}.prepare(), "root folder")
 }
 
+func TestMountPoints(t *testing.T) {
+	const info = `22 1 8:1 / / rw - ext4 /dev/sda1 rw
+40 22 0:5 / /root/pods/1/volumes/a\040b rw - tmpfs tmpfs rw
+41 22 0:5 / /root/pods/11/volumes/c rw - tmpfs tmpfs rw
+42 22 0:5 / /root/pods/2 rw shared:1 - tmpfs tmpfs rw
+`
+	require.Equal(t, []string{"/root/pods/1/volumes/a b"}, mountPoints(info, "/root/pods/1"))
+	require.Equal(t, []string{"/root/pods/2"}, mountPoints(info, "/root/pods/2"))
+	require.Empty(t, mountPoints(info, "/root/pods/3"))
+}
+
 func TestUnsupportedNamesTheField(t *testing.T) {
 	enabled, strict, class := v1.RecursiveReadOnlyEnabled, v1.SupplementalGroupsPolicyStrict, "gvisor"
 	pod := &v1.Pod{Spec: v1.PodSpec{
