@@ -49,7 +49,11 @@ func realMain(args []string, out io.Writer) int {
 		log.Error("ended", "err", err)
 		return 1
 	}
-	log.Info("ended; pods are left running", "runtime", cfg.RuntimeEndpoint)
+	if cfg.RuntimeEndpoint == config.Embedded {
+		log.Info("ended, and the pods with it", "runtime", cfg.RuntimeEndpoint)
+	} else {
+		log.Info("ended; pods are left running", "runtime", cfg.RuntimeEndpoint)
+	}
 	return 0
 }
 

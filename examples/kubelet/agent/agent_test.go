@@ -3,8 +3,10 @@ package agent
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -65,6 +67,37 @@ func TestConnectIsRepeated(t *testing.T) {
 		require.Equal(t, 100*time.Millisecond, tries[1].Sub(tries[0]))
 		require.Equal(t, 5*time.Second, tries[8].Sub(tries[7]))
 	})
+}
+
+// Two agents with one root folder would stop each other's pods: the second is
+// refused, and told who has it.
+func TestRootFolderInUse(t *testing.T) {
+	cfg := Config{
+		NodeName: "n", RootDir: t.TempDir(), PodLogsDir: t.TempDir(),
+		Connect: func(context.Context) (*Connection, error) { return nil, errors.New("no runtime") },
+	}
+	first, err := New(cfg)
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	done := make(chan error, 1)
+	go func() { done <- first.Run(ctx) }()
+	require.Eventually(t, func() bool {
+		checks := first.Health()
+		return strings.Contains(checks[0].Message, "no runtime")
+	}, 10*time.Second, time.Millisecond)
+
+	second, err := New(cfg)
+	require.NoError(t, err)
+	err = second.Run(t.Context())
+	require.ErrorIs(t, err, ErrInUse)
+	require.ErrorContains(t, err, fmt.Sprintf("root folder %s: in use by another agent, process %d", cfg.RootDir, os.Getpid()))
+
+	stop()
+	require.NoError(t, <-done)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.NoError(t, second.Run(ended), "it is free again")
 }
 
 func TestFolders(t *testing.T) {

@@ -14,6 +14,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation"
 	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
+
+	"github.com/podwright/podwright/cri"
 )
 
 // Embedded is the value of ContainerRuntimeEndpoint that runs containers as
@@ -253,6 +255,17 @@ func (c *Config) validate() error {
 			errs = append(errs, fmt.Errorf("%s: %s is not positive", field, d))
 		}
 	}
+	if c.RuntimeEndpoint != Embedded {
+		endpoint := func(field, value string) {
+			if _, err := cri.ParseEndpoint(value); err != nil {
+				errs = append(errs, fmt.Errorf("%s: %w (or %q)", field, err, Embedded))
+			}
+		}
+		endpoint("containerRuntimeEndpoint", c.RuntimeEndpoint)
+		if c.ImageEndpoint != c.RuntimeEndpoint && c.ImageEndpoint != Embedded {
+			endpoint("imageServiceEndpoint", c.ImageEndpoint)
+		}
+	}
 	positive("syncFrequency", c.SyncFrequency)
 	positive("fileCheckFrequency", c.FileCheckFrequency)
 	positive("runtimeRequestTimeout", c.RuntimeRequestTimeout)
@@ -262,7 +275,7 @@ func (c *Config) validate() error {
 	if c.RegistryPullQPS < 0 || c.RegistryBurst < 0 {
 		errs = append(errs, fmt.Errorf("registryPullQPS, registryBurst: %d, %d: negative", c.RegistryPullQPS, c.RegistryBurst))
 	}
-	if !filepath.IsAbs(c.PodLogsDir) || filepath.Clean(c.PodLogsDir) != c.PodLogsDir {
+	if c.PodLogsDir != "" && (!filepath.IsAbs(c.PodLogsDir) || filepath.Clean(c.PodLogsDir) != c.PodLogsDir) {
 		errs = append(errs, fmt.Errorf("podLogsDir: %q is not an absolute, clean path", c.PodLogsDir))
 	}
 	if c.ImageEndpoint != c.RuntimeEndpoint && (c.ImageEndpoint == Embedded || c.RuntimeEndpoint == Embedded) {

@@ -70,6 +70,17 @@ crashLoopBackOff: {maxContainerRestartPeriod: 5s}
 	require.Equal(t, 5*time.Second, c.MaxCrashLoopBackoff)
 }
 
+// Without a home there is one thing to say, and what helps.
+func TestEmbeddedWithoutAHome(t *testing.T) {
+	t.Setenv("XDG_STATE_HOME", "")
+	t.Setenv("HOME", "")
+	_, err := FromArgs([]string{"--container-runtime-endpoint=embedded"}, io.Discard)
+	require.EqualError(t, err, "--root-dir is not set, and there is no folder for user state: $HOME is not defined")
+	c, err := FromArgs([]string{"--container-runtime-endpoint=embedded", "--root-dir=/r"}, io.Discard)
+	require.NoError(t, err)
+	require.Equal(t, "/r/logs", c.PodLogsDir)
+}
+
 // A4 and A30: everything that is wrong is named, all at once.
 func TestRefusedByName(t *testing.T) {
 	for name, tc := range map[string]struct {
@@ -79,6 +90,8 @@ func TestRefusedByName(t *testing.T) {
 		"unknown field":       {"podManifestPat: /x", []string{"podManifestPat"}},
 		"doubled field":       {"readOnlyPort: 1\nreadOnlyPort: 2", []string{"readOnlyPort"}},
 		"wrong type":          {"readOnlyPort: many", []string{"readOnlyPort"}},
+		"not a duration":      {"syncFrequency: 1x\nbogus: 1", []string{"syncFrequency: time: unknown unit", "bogus: json: unknown field"}},
+		"not YAML":            {"address: [", []string{"yaml: line"}},
 		"two missing things":  {"runOnce: true\nmaxPods: 7", []string{"runOnce: true", "maxPods: 7"}},
 		"nested":              {"authentication: {anonymous: {enabled: true}}", []string{"authentication.anonymous.enabled: true"}},
 		"free-form map":       {"evictionHard: {memory.available: 100Mi}", []string{"evictionHard"}},
@@ -110,7 +123,10 @@ func TestBadValues(t *testing.T) {
 		"--healthz-port=-1":        "healthzPort",
 		"--config=/does/not/exist": "/does/not/exist",
 		"--nonsense":               "nonsense",
-		"manifests":                "manifests",
+
+		"--container-runtime-endpoint=tcp://x":  `containerRuntimeEndpoint: endpoint "tcp://x"`,
+		"--container-runtime-endpoint=Embedded": `(or "embedded")`,
+		"manifests":                             "manifests",
 	} {
 		_, err := FromArgs([]string{arg}, io.Discard)
 		require.ErrorContains(t, err, want, arg)

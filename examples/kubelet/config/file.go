@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -42,7 +43,7 @@ func ReadFile(path string) (*kubeletv1beta1.KubeletConfiguration, error) {
 func Parse(data []byte) (*kubeletv1beta1.KubeletConfiguration, error) {
 	cfg := &kubeletv1beta1.KubeletConfiguration{}
 	if err := yaml.UnmarshalStrict(data, cfg); err != nil {
-		return nil, err
+		return nil, byField(data, err)
 	}
 	if cfg.APIVersion != apiVersion || cfg.Kind != kind {
 		return nil, fmt.Errorf("apiVersion %q, kind %q: want %s, %s", cfg.APIVersion, cfg.Kind, apiVersion, kind)
@@ -52,6 +53,38 @@ func Parse(data []byte) (*kubeletv1beta1.KubeletConfiguration, error) {
 		return nil, err
 	}
 	return cfg, errors.Join(unsupported("", fields)...)
+}
+
+// byField explains why data cannot be decoded: one error for each field at fault,
+// by its name, since the decoder names neither all of them nor always the one.
+func byField(data []byte, whole error) error {
+	var fields map[string]any
+	if err := yaml.Unmarshal(data, &fields); err != nil {
+		return plain(err)
+	}
+	var errs []error
+	for _, name := range sortedKeys(fields) {
+		one, err := json.Marshal(map[string]any{name: fields[name]})
+		if err == nil {
+			err = yaml.UnmarshalStrict(one, &kubeletv1beta1.KubeletConfiguration{})
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", name, plain(err)))
+		}
+	}
+	if len(errs) == 0 {
+		return plain(whole)
+	}
+	return errors.Join(errs...)
+}
+
+// plain leaves out what the decoder says of its own steps.
+func plain(err error) error {
+	text := err.Error()
+	for _, step := range []string{"error converting YAML to JSON: ", "error unmarshaling JSON: ", "while decoding JSON: "} {
+		text = strings.TrimPrefix(text, step)
+	}
+	return errors.New(text)
 }
 
 // unsupported walks what the file says and returns an error per value that is
