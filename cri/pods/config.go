@@ -56,7 +56,8 @@ type Config struct {
 
 	// MaxConcurrentStarts is how many sandboxes and containers are being
 	// started at a time; zero means 4. Pulls, mounts, hooks and back-off do not
-	// count. A pod that has its sandbox goes before one that has none.
+	// count, nor does what has taken more than 10 s. A pod that has its sandbox
+	// goes before one that has none.
 	MaxConcurrentStarts int
 	// MaxCrashLoopDelay bounds the delay before a crashing container is started
 	// again; zero means 300 s. The first delay is the smaller of it and 10 s.

@@ -4,7 +4,12 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"time"
 )
+
+// placeLimit is how long a start may keep its place. Whoever takes longer hangs,
+// more likely than not, and a few of them must not keep all other pods waiting.
+const placeLimit = 10 * time.Second
 
 // gate bounds how many starts go on at a time. Pods that were begun go before
 // new ones: work that is half done is finished first, so that the first pods of
@@ -18,6 +23,20 @@ type gate struct {
 }
 
 func newGate(n int) *gate { return &gate{free: n} }
+
+// enter waits for a place, or for the end of ctx. leave must be called once; a
+// place that was kept for placeLimit is lost before.
+func (g *gate) enter(ctx context.Context, begun bool) (leave func(), err error) {
+	if err := g.acquire(ctx, begun); err != nil {
+		return nil, err
+	}
+	limit := time.AfterFunc(placeLimit, g.release)
+	return func() {
+		if limit.Stop() {
+			g.release()
+		}
+	}, nil
+}
 
 // acquire waits for a place, or for the end of ctx.
 func (g *gate) acquire(ctx context.Context, begun bool) error {

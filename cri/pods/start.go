@@ -49,10 +49,11 @@ func (s *podSync) start(ctx context.Context, c *v1.Container) *StartError {
 	if err != nil {
 		return s.fail(ctx, c, ReasonCreateContainerConfigError, "", err)
 	}
-	if err := s.m.gate.acquire(ctx, true); err != nil {
+	leave, err := s.m.gate.enter(ctx, true)
+	if err != nil {
 		return s.fail(ctx, c, ReasonCreateContainerError, "", err)
 	}
-	defer s.m.gate.release()
+	defer leave()
 	id, failure := s.create(ctx, c, config)
 	if failure != nil {
 		return failure

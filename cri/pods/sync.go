@@ -201,10 +201,11 @@ func (s *podSync) createSandbox(ctx context.Context) (string, error) {
 }
 
 func (s *podSync) runSandbox(ctx context.Context, handler string) (string, error) {
-	if err := s.m.gate.acquire(ctx, false); err != nil {
+	leave, err := s.m.gate.enter(ctx, false)
+	if err != nil {
 		return "", err
 	}
-	defer s.m.gate.release()
+	defer leave()
 	call, done := s.m.step(ctx)
 	defer done()
 	return s.m.cfg.Runtime.RunPodSandbox(call, s.sandbox.config, handler)

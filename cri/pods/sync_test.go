@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -409,6 +410,41 @@ func TestBegunPodsComeFirst(t *testing.T) {
 		}
 		require.LessOrEqual(t, times[n/2].Seconds(), 0.65*times[n-1].Seconds())
 		require.Equal(t, n*5*100*time.Millisecond, times[n-1], "no place is ever idle")
+	})
+}
+
+// Starts that hang keep other pods waiting for a while, not for as long as they
+// hang, and give their places back once.
+func TestHangingStartsLoseTheirPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness(t, fake.Config{})
+		h.cfg.MaxConcurrentStarts = 2
+		h.restart()
+		h.runtime.before = func(ctx context.Context, call, target string) error {
+			if call == "CreateContainer" && target == "hangs/0" {
+				<-ctx.Done()
+				return ctx.Err()
+			}
+			return nil
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var hanging sync.WaitGroup
+		sync := func(uid types.UID, container string) error {
+			pod := testPod(container)
+			pod.UID = uid
+			result := h.m.SyncPod(ctx, SyncRequest{Pod: pod, Status: &pleg.PodStatus{UID: uid}})
+			return result.Err()
+		}
+		for i := range 5 {
+			hanging.Go(func() { _ = sync(types.UID(fmt.Sprint(i)), "hangs") })
+		}
+		synctest.Wait()
+		begin := time.Now()
+		require.NoError(t, sync("good", "a"))
+		require.LessOrEqual(t, time.Since(begin), 3*placeLimit)
+		cancel()
+		hanging.Wait()
+		require.Equal(t, 2, h.m.gate.free)
 	})
 }
 
