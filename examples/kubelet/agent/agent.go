@@ -104,11 +104,6 @@ func (a *Agent) Run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, unlock()) }()
-	unlock, err := a.folders.lock()
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, unlock()) }()
 	conn := a.connect(ctx)
 	if conn == nil {
 		return nil
