@@ -97,9 +97,9 @@ func TestRemoveWhatIsGone(t *testing.T) {
 			}
 			return err
 		})
-		// The link to the log of the lost container would go with the next garbage
-		// collection, within a minute.
-		require.NoError(t, os.Remove(s.link("robbed", "main", first.Status.ContainerStatuses[0].ContainerID)))
+		// The link to the log of the lost container goes with the next garbage
+		// collection, within a minute; this is not to wait for it.
+		require.NoError(t, os.RemoveAll(s.link("robbed", "main", first.Status.ContainerStatuses[0].ContainerID)))
 		s.unplace(t, "robbed.yaml")
 		wait(t, 20*time.Second, "it goes", func() error { return s.gone("robbed", string(first.UID)) })
 	})
