@@ -50,22 +50,26 @@ func (o *observer) sinceActed(ctx context.Context, uid types.UID, callEnded time
 }
 
 // act runs do, which tells whether it has changed the pod, holds back hints
-// meanwhile, and notes when it ended.
+// meanwhile, and notes when it ended. Who has changed a pod looks at it afterwards,
+// or has somebody look. A panic counts as a change.
 func (o *observer) act(uid types.UID, do func() (changed bool)) {
 	o.mu.Lock()
 	o.busy[uid] = false
 	o.mu.Unlock()
-	changed := do()
-	o.mu.Lock()
-	if changed {
-		o.acted[uid] = time.Now()
-	}
-	missed := o.busy[uid] && !changed
-	delete(o.busy, uid)
-	o.mu.Unlock()
-	if missed {
-		o.RequestRelist(uid)
-	}
+	changed := true
+	defer func() {
+		o.mu.Lock()
+		if changed {
+			o.acted[uid] = time.Now()
+		}
+		missed := o.busy[uid] && !changed
+		delete(o.busy, uid)
+		o.mu.Unlock()
+		if missed {
+			o.RequestRelist(uid)
+		}
+	}()
+	changed = do()
 }
 
 // hold tells whether a hint about the pod is held back.

@@ -161,6 +161,7 @@ func (s *syncer) stop(ctx context.Context, known *pleg.PodStatus, r pods.KillReq
 			return true
 		})
 		if err := result.Err(); err != nil {
+			s.observer.RequestRelist(known.UID) // part of it may have stopped
 			return nil, err
 		}
 		podworkers.SetStep(ctx, "observing the result")
