@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/podwright/podwright/examples/kubelet/server"
 	"github.com/podwright/podwright/pleg"
 	"github.com/podwright/podwright/pleg/plegtest"
 )
@@ -243,4 +244,17 @@ func TestMemoryCapacity(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, []byte("MemFree: 1 kB\nMemTotal:       2048 kB\n"), 0o600))
 	require.Equal(t, int64(2048*1024), memoryCapacity(path))
 	require.Zero(t, memoryCapacity(path+"x"))
+}
+
+// A crash loop shows why: how the container ended, not only that it waits.
+func TestReportTellsHowAContainerEnded(t *testing.T) {
+	end := &v1.ContainerStateTerminated{ExitCode: 3, Reason: "Error", Message: "no such table\n"}
+	waiting := containerReport(v1.ContainerStatus{
+		Name: "a", RestartCount: 2,
+		State:                v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}},
+		LastTerminationState: v1.ContainerState{Terminated: end},
+	})
+	require.Equal(t, server.ContainerReport{Name: "a", State: "waiting", Reason: "CrashLoopBackOff", Restarts: 2, LastEnd: "exit code 3 (Error): no such table"}, waiting)
+	over := containerReport(v1.ContainerStatus{Name: "b", State: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{Reason: "Completed"}}})
+	require.Equal(t, server.ContainerReport{Name: "b", State: "terminated", Reason: "Completed", Message: "exit code 0 (Completed)"}, over)
 }

@@ -2,7 +2,9 @@ package agent
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -120,13 +122,28 @@ func containerReport(c v1.ContainerStatus) server.ContainerReport {
 	case c.State.Running != nil:
 		r.State = "running"
 	case c.State.Terminated != nil:
-		r.State, r.Reason, r.Message = "terminated", c.State.Terminated.Reason, c.State.Terminated.Message
+		r.State, r.Reason, r.Message = "terminated", c.State.Terminated.Reason, ended(c.State.Terminated)
 	case c.State.Waiting != nil:
 		r.State, r.Reason, r.Message = "waiting", c.State.Waiting.Reason, c.State.Waiting.Message
 	default:
 		r.State = "waiting"
 	}
+	if t := c.LastTerminationState.Terminated; t != nil {
+		r.LastEnd = ended(t)
+	}
 	return r
+}
+
+// ended is the exit code of a container, and what the runtime says of it.
+func ended(t *v1.ContainerStateTerminated) string {
+	text := fmt.Sprintf("exit code %d", t.ExitCode)
+	if t.Reason != "" {
+		text += " (" + t.Reason + ")"
+	}
+	if message := strings.TrimSpace(t.Message); message != "" {
+		text += ": " + message
+	}
+	return text
 }
 
 // Health is the agent's health, one check per part.

@@ -9,29 +9,31 @@ import (
 const page = `<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
+<meta http-equiv="refresh" content="5">
 <title>Pods on {{.Node}}</title>
 <style>
 body { font: 15px/1.45 system-ui, sans-serif; margin: 2em auto; max-width: 76em; padding: 0 1em; color: #222 }
 h1 { font-size: 1.3em } h2 { font-size: 1.05em; margin-top: 2em }
 table { border-collapse: collapse; width: 100% }
-th, td { text-align: left; vertical-align: top; padding: .35em .8em .35em 0; border-bottom: 1px solid #ddd }
+th, td { text-align: left; vertical-align: top; padding: .35em .8em .35em 0; border-top: 1px solid #ddd }
+tr.error td { border-top: none; padding-top: 0 }
 th { font-weight: 600; color: #555; white-space: nowrap }
 .bad { color: #a40000 } .dim { color: #777 } td.wrap { overflow-wrap: anywhere }
 </style>
 <h1>Pods on {{.Node}}</h1>
 <p>{{range .Checks}}{{if .OK}}{{.Name}} ok{{else}}<span class="bad">{{.Name}}: {{.Message}}</span>{{end}} &middot; {{end}}<span class="dim">{{stamp .Time}}</span></p>
 <table>
-<tr><th>Pod<th>Phase<th>Worker<th>Doing, or waiting for<th>Since<th>Containers<th>Last error<th>Next retry</tr>
+<tr><th>Pod<th>Phase<th>Worker<th>Since<th>Doing, or waiting for<th>Next look<th>Containers</tr>
 {{$now := .Time}}{{range .Pods}}<tr>
 <td>{{.Namespace}}/{{.Name}}<br><span class="dim">{{.UID}}</span>
 <td>{{.Phase}}
 <td>{{.Worker}}
-<td class="wrap">{{.Step}}{{if .WaitsFor}} <span class="dim">waits for {{.WaitsFor}}</span>{{end}}
 <td>{{age $now .Since}}
-<td>{{range .Containers}}{{.Name}}: {{.State}}{{if .Reason}} ({{.Reason}}){{end}}{{if .Restarts}}, {{.Restarts}} restarts{{end}}<br>{{end}}
-<td class="bad wrap">{{.LastError}}
+<td class="wrap">{{.Step}}{{if .WaitsFor}} <span class="dim">waits for {{.WaitsFor}}</span>{{end}}
 <td>{{with .NextRetry}}in {{until $now .}}{{end}}
-</tr>{{else}}<tr><td colspan="8" class="dim">no pods</td></tr>{{end}}
+<td class="wrap">{{range .Containers}}{{.Name}}: {{.State}}{{if .Reason}} ({{.Reason}}){{end}}{{if .Restarts}}, {{.Restarts}} restarts{{end}}{{with .LastEnd}}<br><span class="dim">ended before: {{.}}</span>{{end}}<br>{{end}}
+</tr>{{with .LastError}}
+<tr class="error"><td><td colspan="6" class="bad wrap">{{.}}</tr>{{end}}{{else}}<tr><td colspan="7" class="dim">no pods</td></tr>{{end}}
 </table>
 {{if .Manifests}}<h2>Manifests that are not used as they stand</h2>
 <table>

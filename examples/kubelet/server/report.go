@@ -51,6 +51,9 @@ type ContainerReport struct {
 	Reason   string `json:"reason,omitempty"`
 	Message  string `json:"message,omitempty"`
 	Restarts int32  `json:"restarts"`
+	// LastEnd is how the run before the current state ended, such as
+	// "exit code 3 (Error)"; empty without one.
+	LastEnd string `json:"lastEnd,omitempty"`
 }
 
 // ManifestProblem is a file of the manifest folder that is not used, or of

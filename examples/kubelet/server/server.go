@@ -49,6 +49,7 @@ func ReadOnly(s Source) http.Handler {
 	mux.HandleFunc("GET /pods", pods(s))
 	mux.HandleFunc("GET /pods/{$}", pods(s))
 	mux.HandleFunc("GET /statusz/pods", statusz(s))
+	mux.Handle("GET /{$}", http.RedirectHandler("/statusz/pods", http.StatusFound))
 	return mux
 }
 

@@ -67,7 +67,7 @@ func TestStatuszForProgramsAndPeople(t *testing.T) {
 		Pods: []PodReport{{
 			Namespace: "default", Name: "a", Worker: "Syncing", Since: retry.Add(-time.Minute),
 			LastError: "<b>no</b>", NextRetry: &retry, WaitsFor: "retry",
-			Containers: []ContainerReport{{Name: "c", State: "waiting", Reason: "CrashLoopBackOff", Restarts: 3}},
+			Containers: []ContainerReport{{Name: "c", State: "waiting", Reason: "CrashLoopBackOff", Restarts: 3, LastEnd: "exit code 7 (Error)"}},
 		}},
 		Manifests: []ManifestProblem{{Path: "/m/bad.yaml", Message: "kind: missing", KeptPrevious: true}},
 	}}
@@ -76,12 +76,19 @@ func TestStatuszForProgramsAndPeople(t *testing.T) {
 	require.Equal(t, s.report, got)
 
 	page := get(ReadOnly(s), "/statusz/pods", "text/html,application/xhtml+xml").Body.String()
-	for _, want := range []string{"default/a", "CrashLoopBackOff", "3 restarts", "in 10s", "50s", "waits for retry", "/m/bad.yaml", "keeps running", "&lt;b&gt;no"} {
+	for _, want := range []string{"default/a", "CrashLoopBackOff", "3 restarts", "ended before: exit code 7 (Error)", "in 10s", "50s", "waits for retry", "/m/bad.yaml", "keeps running", "&lt;b&gt;no"} {
 		require.Contains(t, page, want)
 	}
 	require.NotContains(t, page, "<b>no")
 	require.Contains(t, get(ReadOnly(s), "/statusz/pods?format=html", "").Body.String(), "<html")
 	require.Equal(t, "application/json", get(ReadOnly(s), "/statusz/pods?format=json", "text/html").Header().Get("Content-Type"))
+}
+
+func TestRootLeadsToThePage(t *testing.T) {
+	w := get(ReadOnly(fixed{}), "/", "text/html")
+	require.Equal(t, http.StatusFound, w.Code)
+	require.Equal(t, "/statusz/pods", w.Header().Get("Location"))
+	require.Equal(t, http.StatusNotFound, get(ReadOnly(fixed{}), "/nothing", "").Code)
 }
 
 func TestReadOnlyRefusesChanges(t *testing.T) {
