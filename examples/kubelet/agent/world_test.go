@@ -184,11 +184,20 @@ func (l lossy) call(ctx context.Context, call string, do func() error) error {
 
 var _ cri.RuntimeService = lossy{}
 
+// lasting lets a call that comes late, after its caller has given up, happen all
+// the same.
+func lasting(ctx context.Context) context.Context {
+	if ctx.Err() != nil {
+		return context.WithoutCancel(ctx)
+	}
+	return ctx
+}
+
 // id is call for a call that answers with an ID. What comes late is not heard.
 func (l lossy) id(ctx context.Context, call string, do func(context.Context) (string, error)) (string, error) {
 	var answer atomic.Pointer[string]
 	err := l.call(ctx, call, func() error {
-		id, err := do(context.WithoutCancel(ctx))
+		id, err := do(lasting(ctx))
 		answer.Store(&id)
 		return err
 	})
@@ -217,7 +226,7 @@ func (l lossy) CreateContainer(ctx context.Context, sandbox string, config *runt
 }
 
 func (l lossy) StartContainer(ctx context.Context, id string) error {
-	return l.call(ctx, "StartContainer", func() error { return l.Runtime.StartContainer(context.WithoutCancel(ctx), id) })
+	return l.call(ctx, "StartContainer", func() error { return l.Runtime.StartContainer(lasting(ctx), id) })
 }
 
 func (l lossy) StopContainer(ctx context.Context, id string, grace time.Duration) error {
