@@ -120,8 +120,10 @@ func listen(ctx context.Context, what, address string) (net.Listener, error) {
 
 const healthzRetry = 5 * time.Second
 
-// serveHealthz keeps trying: a taken port must not keep pods from running.
+// serveHealthz keeps trying: a taken port must not keep pods from running. It
+// tells once.
 func serveHealthz(ctx context.Context, address string, handler http.Handler, log *slog.Logger) {
+	last := ""
 	for ctx.Err() == nil {
 		l, err := listen(ctx, "--healthz-port", address)
 		if err == nil {
@@ -130,7 +132,10 @@ func serveHealthz(ctx context.Context, address string, handler http.Handler, log
 		if err == nil || errors.Is(err, context.Canceled) {
 			return
 		}
-		log.Error("healthz is not served; trying again", "err", err)
+		if text := err.Error(); text != last {
+			log.Error("healthz is not served; trying again", "err", err)
+			last = text
+		}
 		select {
 		case <-ctx.Done():
 		case <-time.After(healthzRetry):
