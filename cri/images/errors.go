@@ -42,8 +42,9 @@ func (e *Error) Error() string { return e.Reason + ": " + e.Message }
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// NotBefore is when the next try makes sense: the end of the backoff. It is zero
-// when time has nothing to do with it.
+// NotBefore is when the next try makes sense: the end of the backoff, and for the
+// failed pull itself a second later, when a try will say ImagePullBackOff. It is
+// zero when time has nothing to do with it.
 func (e *Error) NotBefore() time.Time { return e.notBefore }
 
 // pullReason names a failed pull: the runtime's own word for it if its text

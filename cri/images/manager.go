@@ -244,6 +244,10 @@ func (a *attempt) fetch(ctx context.Context) (string, []error) {
 	return "", errs
 }
 
+// announce is how soon after a failed pull another try makes sense: not to pull,
+// but to say ImagePullBackOff for as long as the backoff lasts.
+const announce = time.Second
+
 func (a *attempt) failed(took time.Duration, errs []error) error {
 	cause := errs[0]
 	if len(errs) > 1 {
@@ -251,11 +255,13 @@ func (a *attempt) failed(took time.Duration, errs []error) error {
 	}
 	message := fmt.Sprintf("failed to pull image %q: %s", a.name, strings.ReplaceAll(cause.Error(), "\n", "; "))
 	failure := &Error{Reason: pullReason(errs), Message: message, Err: cause}
-	failure.notBefore = a.m.history.failed(a.key(), time.Now(), failure)
+	now := time.Now()
+	retry := a.m.history.failed(a.key(), now, failure)
+	failure.notBefore = now.Add(announce)
 	a.m.cfg.Metrics.Pulled(a.name, took, 0, cause)
 	a.event(v1.EventTypeWarning, EventFailed, "F"+message[1:])
 	a.m.cfg.Logger.Warn("Image pull failed", "pod", a.r.Pod.Namespace+"/"+a.r.Pod.Name, "podUID", a.r.Pod.UID,
-		"container", a.r.Container.Name, "image", a.name, "retryAfter", failure.notBefore, "err", cause)
+		"container", a.r.Container.Name, "image", a.name, "retryAfter", retry, "err", cause)
 	return failure
 }
 

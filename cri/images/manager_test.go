@@ -127,12 +127,12 @@ func TestBackoff(t *testing.T) {
 			_, err := m.Ensure(t.Context(), r)
 			failed := reasonOf(t, err)
 			require.Equal(t, ReasonErrImagePull, failed.Reason)
-			require.Equal(t, start.Add(delay*time.Second), failed.NotBefore())
+			require.Equal(t, start.Add(time.Second), failed.NotBefore(), "soon, to say ImagePullBackOff")
 			time.Sleep(delay*time.Second - 1)
 			_, err = m.Ensure(t.Context(), r)
 			held := reasonOf(t, err)
 			require.Equal(t, ReasonImagePullBackOff, held.Reason)
-			require.Equal(t, failed.NotBefore(), held.NotBefore())
+			require.Equal(t, start.Add(delay*time.Second), held.NotBefore())
 			require.Contains(t, held.Message, "no such manifest")
 			time.Sleep(time.Nanosecond)
 		}
@@ -144,6 +144,8 @@ func TestBackoff(t *testing.T) {
 		require.Equal(t, "Normal BackOff spec.containers{c}", events.events[2])
 
 		time.Sleep(11 * time.Minute)
+		_, err = m.Ensure(t.Context(), r)
+		require.Equal(t, ReasonErrImagePull, reasonOf(t, err).Reason)
 		_, err = m.Ensure(t.Context(), r)
 		require.Equal(t, time.Now().Add(10*time.Second), reasonOf(t, err).NotBefore(), "forgotten after 600 s")
 		require.Len(t, m.history.last, 1, "the other pod's failure is dropped too")
@@ -298,7 +300,7 @@ func TestThrottle(t *testing.T) {
 		}
 		err := pull(10)
 		require.ErrorIs(t, err, ErrThrottled)
-		require.Equal(t, time.Now().Add(10*time.Second), reasonOf(t, err).NotBefore())
+		require.Equal(t, time.Now().Add(10*time.Second), reasonOf(t, pull(10)).NotBefore())
 		time.Sleep(400 * time.Millisecond)
 		require.NoError(t, pull(11))
 		require.NoError(t, pull(12))
