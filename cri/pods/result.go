@@ -35,11 +35,16 @@ type Result struct {
 	Entries []Entry
 
 	stopped error
+	over    bool
 }
 
 // Acted tells that something was done or tried in the runtime: what was observed
 // before is out of date.
 func (r *Result) Acted() bool { return len(r.Entries) > 0 }
+
+// Over tells that a sync found nothing of the pod worth keeping and nothing to
+// start: whatever its containers have come to, the pod has ended.
+func (r *Result) Over() bool { return r.over }
 
 // Err joins the errors of all entries, nil when there are none. A sync that was
 // cut short by its context has an error too: the context's, and its cause. Errors in the

@@ -41,6 +41,7 @@ func (m *Manager) SyncPod(ctx context.Context, r SyncRequest) Result {
 	s := &podSync{m: m, req: r, identity: identityOf(r.Pod), failed: map[string]bool{}}
 	s.result.Pod = s.identity.String()
 	s.actions = ComputeActions(ActionsInput{Pod: r.Pod, Status: r.Status, Liveness: r.Liveness, Startup: r.Startup})
+	s.result.over = s.actions.KillPod && len(s.actions.Start) == 0
 	m.log.Debug("sync", "pod", s.identity, "actions", s.actions)
 	s.run(ctx)
 	return s.result

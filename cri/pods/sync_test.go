@@ -37,6 +37,7 @@ func TestSyncCalls(t *testing.T) {
 	})
 	require.NoError(t, result.Err())
 	require.True(t, result.Acted())
+	require.False(t, result.Over())
 	require.Equal(t, []string{
 		"RunPodSandbox web/0", "CreateContainer a/0", "StartContainer a", "CreateContainer b/0", "StartContainer b",
 	}, h.runtime.take())
@@ -88,7 +89,10 @@ func TestCompletedPodIsStopped(t *testing.T) {
 	pod.Spec.RestartPolicy = v1.RestartPolicyNever
 	h.mustSync(pod)
 	waitExited(t, h, pod, 1)
-	status := h.mustSync(pod)
+	result := h.sync(pod)
+	require.NoError(t, result.Err())
+	require.True(t, result.Over())
+	status := h.status(pod)
 	require.Equal(t, pleg.SandboxNotReady, status.Sandboxes[0].State)
 	h.runtime.take()
 	status = h.mustSync(pod)

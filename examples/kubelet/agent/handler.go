@@ -75,10 +75,12 @@ func (n *node) current() map[types.UID]*v1.Pod {
 }
 
 func (n *node) cleanStatuses(_ context.Context, c *syncloop.Cleanup) error {
-	n.statuses.keep(func(uid types.UID) bool {
+	wanted := func(uid types.UID) bool {
 		_, known := c.Known[uid]
 		return known || n.desired(uid)
-	})
+	}
+	n.statuses.keep(wanted)
+	n.observer.keep(wanted)
 	return nil
 }
 

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"time"
 
@@ -83,11 +84,29 @@ func (o *observer) hold(uid types.UID) bool {
 	return true
 }
 
-// forget drops what is known of a pod that is gone.
-func (o *observer) forget(uid types.UID) {
+// keep drops what is known of pods that are not wanted, once they were looked at
+// after their last change: whoever has the UID next must not see what was before.
+func (o *observer) keep(wanted func(types.UID) bool) {
+	o.mu.Lock()
+	acted := maps.Clone(o.acted)
+	o.mu.Unlock()
+	for uid := range acted {
+		if wanted(uid) {
+			continue
+		}
+		if s, err := o.Get(uid); err == nil {
+			o.drop(uid, s.ObservedAt)
+		}
+	}
+}
+
+// drop drops what is known of a pod that was observed after its last change.
+func (o *observer) drop(uid types.UID, observed time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	delete(o.acted, uid)
+	if !o.acted[uid].After(observed) {
+		delete(o.acted, uid)
+	}
 }
 
 // hinted is the runtime as the PLEG sees it, with hints held back.

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"path/filepath"
 	"sync/atomic"
 	"testing"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/podwright/podwright/cri/fake"
 	"github.com/podwright/podwright/cri/pods"
+	"github.com/podwright/podwright/podworkers"
 )
 
 // counting counts how often the program was started.
@@ -201,6 +203,34 @@ func TestNothingIsTouchedBeforeSourcesReport(t *testing.T) {
 			require.DirExists(w.t, pods.LogDir(w.logs(), "ns", "pod-"+string(uid), uid))
 		}
 		require.NoError(w.t, w.agent.merger.Set("file", nil))
+		w.sleep(2 * time.Minute)
+		w.requireNothingLeft()
+	})
+}
+
+// A pod that may run only once loses its sandbox before all of its containers had
+// their turn: it fails and says so, instead of being pending for ever.
+func TestSandboxLostHalfWay(t *testing.T) {
+	once := map[string]fake.Program{"a": fake.Exit(0)}
+	inWorld(t, fake.Config{Programs: fake.ByContainer(once, fake.SleepUntilStopped)}, func(w *world) {
+		var created atomic.Int32
+		w.intercept(func(_ context.Context, call string, do func() error) error {
+			if call == "CreateContainer" && created.Add(1) > 1 {
+				return errors.New("refused")
+			}
+			return do()
+		})
+		w.set(podOf("1", v1.RestartPolicyNever, "a", "b"))
+		w.start()
+		w.sleep(5 * time.Second)
+		require.Equal(w.t, v1.PodPending, w.agent.statuses.get("1").Phase)
+		require.NoError(w.t, w.runtime.StopPodSandbox(w.t.Context(), w.sandboxes()[0].Id))
+		w.sleep(20 * time.Second)
+		s := w.agent.statuses.get("1")
+		require.Equal(w.t, v1.PodFailed, s.Phase)
+		require.Equal(w.t, "SandboxLost", s.Reason)
+		require.Equal(w.t, podworkers.StateFinished, w.agent.workers.State("1").State)
+		w.set()
 		w.sleep(2 * time.Minute)
 		w.requireNothingLeft()
 	})

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -80,8 +81,14 @@ func (s *syncer) SyncPod(ctx context.Context, w podworkers.Work) (terminal bool,
 		})
 		return result.Acted()
 	})
-	s.republish(ctx, w, observed, &result)
-	return false, result.Err()
+	observed = s.republish(ctx, w, observed, &result)
+	if err := result.Err(); err != nil || !result.Over() {
+		return false, err
+	}
+	// Most pods that are over have succeeded or failed by now. The others lost
+	// their sandbox before all of their containers had had their turn.
+	s.compute(w, observed, false, incomplete())
+	return true, nil
 }
 
 // succeed makes room for a pod whose UID is that of one that has ended: it is
@@ -100,7 +107,7 @@ func (s *syncer) succeed(ctx context.Context, w podworkers.Work) error {
 
 // republish shows what a sync has brought about. What it cannot see now the next
 // sync will.
-func (s *syncer) republish(ctx context.Context, w podworkers.Work, observed *pleg.PodStatus, result *pods.Result) {
+func (s *syncer) republish(ctx context.Context, w podworkers.Work, observed *pleg.PodStatus, result *pods.Result) *pleg.PodStatus {
 	if result.Acted() && ctx.Err() == nil {
 		podworkers.SetStep(ctx, "observing the result")
 		if newer, err := s.observer.Observe(ctx, w.Pod.UID, time.Now()); err == nil {
@@ -108,6 +115,7 @@ func (s *syncer) republish(ctx context.Context, w podworkers.Work, observed *ple
 		}
 	}
 	s.publish(w, observed, false)
+	return observed
 }
 
 // SyncTerminatingPod stops a pod's containers. It stops what is known first and
@@ -229,13 +237,19 @@ func (s *syncer) remove(ctx context.Context, uid types.UID, after time.Time) err
 	if err := s.folders.removePod(uid); err != nil {
 		return err
 	}
-	s.observer.forget(uid)
+	s.observer.drop(uid, left.ObservedAt)
 	s.kept.drop(uid)
 	return nil
 }
 
 // publish computes a pod's status, stores it and returns its phase.
 func (s *syncer) publish(w podworkers.Work, observed *pleg.PodStatus, terminal bool) v1.PodPhase {
+	return s.compute(w, observed, terminal, nil)
+}
+
+// compute is publish for a pod that has failed, if fail says why and it has not
+// ended otherwise.
+func (s *syncer) compute(w podworkers.Work, observed *pleg.PodStatus, terminal bool, fail *status.Reason) v1.PodPhase {
 	pod := w.Pod
 	failures := map[string]status.Reason{}
 	for name, f := range s.runtime.StartFailures(pod.UID) {
@@ -247,13 +261,21 @@ func (s *syncer) publish(w podworkers.Work, observed *pleg.PodStatus, terminal b
 		Observed:      observed,
 		StartFailures: failures,
 		Previous:      previous,
-		Fail:          deadline(pod, previous, now),
+		Fail:          cmp.Or(deadline(pod, previous, now), fail),
 		Override:      w.Status,
 		Terminal:      terminal,
 		Now:           now,
 	})
 	s.statuses.set(pod, result.Status)
 	return result.Status.Phase
+}
+
+// incomplete is why a pod fails that cannot go on where it was.
+func incomplete() *status.Reason {
+	return &status.Reason{
+		Reason:  "SandboxLost",
+		Message: "The pod lost its sandbox before all of its containers had run, and restartPolicy Never does not run it again",
+	}
 }
 
 // deadline is why a pod fails that has been active for longer than its
