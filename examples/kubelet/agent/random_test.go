@@ -1,0 +1,149 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/cri/fake"
+	"github.com/podwright/podwright/pleg"
+)
+
+// trouble makes calls fail before or after their effect, hang until they are
+// given up, or take effect after that.
+type trouble struct {
+	mu   sync.Mutex
+	rand *rand.Rand
+	rate float64
+	late sync.WaitGroup
+}
+
+func (tr *trouble) roll() (kind int, delay time.Duration) {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	delay = time.Duration(tr.rand.Int64N(int64(200 * time.Millisecond)))
+	if tr.rand.Float64() >= tr.rate {
+		return 0, delay
+	}
+	return 1 + tr.rand.IntN(4), delay
+}
+
+func (tr *trouble) around(ctx context.Context, call string, do func() error) error {
+	kind, delay := tr.roll()
+	time.Sleep(delay)
+	switch kind {
+	case 1:
+		return errors.New("refused")
+	case 2:
+		_ = do()
+		return errors.New("the answer was lost")
+	case 3, 4: // what a client that gives up after two minutes makes of it
+		select {
+		case <-ctx.Done():
+		case <-time.After(2 * time.Minute):
+		}
+		if kind == 4 {
+			tr.late.Go(func() {
+				time.Sleep(10 * delay)
+				_ = do()
+			})
+		}
+		return context.DeadlineExceeded
+	}
+	return do()
+}
+
+func (tr *trouble) setRate(r float64) {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	tr.rate = r
+}
+
+// requireOneInstance looks for a container that runs twice.
+func (w *world) requireOneInstance() {
+	w.t.Helper()
+	seen := map[string]int{}
+	for _, c := range w.containers() {
+		if c.State == runtimeapi.ContainerState_CONTAINER_RUNNING {
+			key := c.Labels["io.kubernetes.pod.uid"] + "/" + c.Metadata.Name
+			seen[key]++
+			require.LessOrEqual(w.t, seen[key], 1, key)
+		}
+	}
+}
+
+// requireUp looks for a pod's one sandbox and its containers that run.
+func (w *world) requireUp(pod *v1.Pod) {
+	w.t.Helper()
+	observed, err := w.agent.observer.Observe(w.t.Context(), pod.UID, time.Now())
+	require.NoError(w.t, err)
+	ready := 0
+	for _, sb := range observed.Sandboxes {
+		if sb.State == pleg.SandboxReady {
+			ready++
+		}
+	}
+	require.Equal(w.t, 1, ready, "sandboxes")
+	require.NotEmpty(w.t, observed.Running())
+}
+
+// Random manifests come and go, calls fail in every way, the agent is killed: no
+// container ever runs twice, and once the trouble is over what should run does,
+// and nothing else is left.
+func TestRandomTrouble(t *testing.T) {
+	seeds := 60
+	if testing.Short() {
+		seeds = 15
+	}
+	for seed := range seeds {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			inWorld(t, fake.Config{Programs: fake.ByContainer(map[string]fake.Program{"once": fake.Exit(0)}, fake.SleepUntilStopped)}, func(w *world) {
+				r := rand.New(rand.NewPCG(uint64(seed), 1))
+				tr := &trouble{rand: rand.New(rand.NewPCG(uint64(seed), 2)), rate: 0.15}
+				defer tr.late.Wait()
+				w.intercept(tr.around)
+				w.start()
+				for range 15 {
+					var pods []*v1.Pod
+					for i, policy := range []v1.RestartPolicy{v1.RestartPolicyAlways, v1.RestartPolicyNever} {
+						if r.IntN(2) == 0 {
+							pods = append(pods, podOf(types.UID(fmt.Sprint(i)), policy, []string{"a", "once"}[i], "b"))
+						}
+					}
+					w.set(pods...)
+					w.sleep(time.Duration(r.ExpFloat64() * float64(3*time.Second)))
+					w.requireOneInstance()
+					if r.IntN(4) == 0 {
+						w.stop()
+						w.start()
+					}
+				}
+				tr.setRate(0)
+				w.sleep(5 * time.Minute)
+				tr.late.Wait()
+				w.sleep(5 * time.Minute)
+				w.requireOneInstance()
+				for _, pod := range w.desired {
+					phase := w.agent.statuses.get(pod.UID).Phase
+					if phase == v1.PodFailed && pod.Spec.RestartPolicy == v1.RestartPolicyNever {
+						continue // an agent that was killed did not see that it had been removed meanwhile
+					}
+					require.Equal(w.t, v1.PodRunning, phase, "%s", w.agent.workers.State(pod.UID))
+					w.requireUp(pod)
+				}
+				w.set()
+				w.sleep(5 * time.Minute)
+				w.requireNothingLeft()
+			})
+		})
+	}
+}
