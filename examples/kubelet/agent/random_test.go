@@ -106,7 +106,7 @@ func TestRandomTrouble(t *testing.T) {
 	}
 	for seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			inWorld(t, fake.Config{Programs: fake.ByContainer(map[string]fake.Program{"once": fake.Exit(0)}, fake.SleepUntilStopped)}, func(w *world) {
+			inWorld(t, fake.Config{NoEvents: seed%2 == 0, Programs: fake.ByContainer(map[string]fake.Program{"once": fake.Exit(0)}, fake.SleepUntilStopped)}, func(w *world) {
 				r := rand.New(rand.NewPCG(uint64(seed), 1))
 				tr := &trouble{rand: rand.New(rand.NewPCG(uint64(seed), 2)), rate: 0.15}
 				defer tr.late.Wait()
@@ -122,9 +122,19 @@ func TestRandomTrouble(t *testing.T) {
 					w.set(pods...)
 					w.sleep(time.Duration(r.ExpFloat64() * float64(3*time.Second)))
 					w.requireOneInstance()
-					if r.IntN(4) == 0 {
+					switch r.IntN(8) {
+					case 0:
 						w.stop()
 						w.start()
+					case 1: // kill -9: from one moment on nothing arrives
+						w.intercept(func(ctx context.Context, _ string, _ func() error) error { <-ctx.Done(); return ctx.Err() })
+						w.stop()
+						w.intercept(tr.around)
+						w.start()
+					case 2:
+						if all := w.sandboxes(); len(all) > 0 {
+							_ = w.runtime.CrashSandbox(w.t.Context(), all[r.IntN(len(all))].Id)
+						}
 					}
 				}
 				tr.setRate(0)
