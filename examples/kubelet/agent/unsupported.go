@@ -12,7 +12,7 @@ import (
 // field. Such a pod is refused: to run it without would be to promise what is not
 // kept.
 func unsupported(pod *v1.Pod) []error {
-	errs := pods.Unsupported(pod)
+	errs := append(pods.Unsupported(pod), pods.ForbiddenSysctls(pod)...)
 	refuse := func(found bool, field string) {
 		if found {
 			errs = append(errs, fmt.Errorf("%s: not supported", field))
