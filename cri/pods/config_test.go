@@ -278,6 +278,21 @@ func TestShareProcessNamespace(t *testing.T) {
 	require.Equal(t, runtimeapi.NamespaceMode_POD, namespaces(pod).Pid)
 }
 
+// A group without a user is the containers' alone.
+func TestSandboxUser(t *testing.T) {
+	pod := testPod("a")
+	pod.Spec.SecurityContext = &v1.PodSecurityContext{RunAsGroup: ptr(int64(2))}
+	got, err := sandboxSecurity(pod)
+	require.NoError(t, err)
+	require.Nil(t, got.RunAsUser)
+	require.Nil(t, got.RunAsGroup)
+	pod.Spec.SecurityContext.RunAsUser = ptr(int64(1))
+	got, err = sandboxSecurity(pod)
+	require.NoError(t, err)
+	require.EqualValues(t, 1, got.RunAsUser.Value)
+	require.EqualValues(t, 2, got.RunAsGroup.Value)
+}
+
 func TestSandboxConfig(t *testing.T) {
 	h := newHarness(t, fake.Config{})
 	h.cfg.CgroupParent = func(pod *v1.Pod) string { return "/kubepods/pod" + string(pod.UID) }

@@ -60,7 +60,9 @@ func sandboxSecurity(pod *v1.Pod) (*runtimeapi.LinuxSandboxSecurityContext, erro
 	if sc == nil {
 		return out, nil
 	}
-	out.RunAsUser, out.RunAsGroup = int64Value(sc.RunAsUser), int64Value(sc.RunAsGroup)
+	if sc.RunAsUser != nil { // runtimes refuse a sandbox that has a group and no user
+		out.RunAsUser, out.RunAsGroup = int64Value(sc.RunAsUser), int64Value(sc.RunAsGroup)
+	}
 	out.SelinuxOptions = selinux(sc.SELinuxOptions)
 	var err error
 	out.SupplementalGroups, out.SupplementalGroupsPolicy, err = groups(sc)
