@@ -103,6 +103,9 @@ type Node struct {
 	// SwapController tells that swap of cgroups is accounted; containers then
 	// get no swap.
 	SwapController bool
+	// HugePageSizes are the sizes of huge pages that the node has, as runtimes
+	// write them: "2MB", "1GB". Containers may use none of them.
+	HugePageSizes []string
 	// SingleProcessOOMKill leaves the other processes of a container alive when
 	// the kernel kills one for lack of memory (cgroup v2 only).
 	SingleProcessOOMKill bool

@@ -149,8 +149,9 @@ func TestContainerResources(t *testing.T) {
 	got := containerResources(pod, &pod.Spec.Containers[0], Node{NoCPUQuota: true, CgroupV2: true, SwapController: true})
 	require.Zero(t, got.CpuPeriod)
 	require.Equal(t, map[string]string{"memory.oom.group": "1", "memory.swap.max": "0"}, got.Unified)
-	got = containerResources(pod, &pod.Spec.Containers[0], Node{NoCPUQuota: true, SwapController: true})
+	got = containerResources(pod, &pod.Spec.Containers[0], Node{NoCPUQuota: true, SwapController: true, HugePageSizes: []string{"1GB", "2MB"}})
 	require.EqualValues(t, 1<<20, got.MemorySwapLimitInBytes)
+	require.Equal(t, []*runtimeapi.HugepageLimit{{PageSize: "1GB"}, {PageSize: "2MB"}}, got.HugepageLimits)
 }
 
 func TestPodLevelMemoryIsSpread(t *testing.T) {

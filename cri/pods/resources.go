@@ -56,6 +56,9 @@ func containerResources(pod *v1.Pod, c *v1.Container, node Node) *runtimeapi.Lin
 	if node.SwapController {
 		forbidSwap(out, node.CgroupV2)
 	}
+	for _, size := range node.HugePageSizes {
+		out.HugepageLimits = append(out.HugepageLimits, &runtimeapi.HugepageLimit{PageSize: size})
+	}
 	return out
 }
 

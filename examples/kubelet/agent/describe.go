@@ -10,15 +10,19 @@ import (
 	"github.com/podwright/podwright/cri/pods"
 )
 
+const cgroups = "/sys/fs/cgroup"
+
 // describeNode looks at the node as far as containers depend on it. What cannot
 // be read keeps its zero value, which is the careful choice for each field.
 func describeNode(name, root string) pods.Node {
-	_, err := os.Stat("/sys/fs/cgroup/cgroup.controllers")
+	_, err := os.Stat(filepath.Join(cgroups, "cgroup.controllers"))
 	return pods.Node{
 		Name:           name,
 		IPs:            nodeIPs(),
 		MemoryCapacity: memoryCapacity("/proc/meminfo"),
 		CgroupV2:       err == nil,
+		SwapController: swapController(cgroups),
+		HugePageSizes:  hugePageSizes("/sys/kernel/mm/hugepages"),
 		SeccompRoot:    filepath.Join(root, "seccomp"),
 	}
 }
@@ -62,4 +66,38 @@ func memoryCapacity(meminfo string) int64 {
 		return kib * 1024
 	}
 	return 0
+}
+
+// swapController tells whether swap of cgroups is accounted. The unified
+// hierarchy shows that in all cgroups but the first.
+func swapController(root string) bool {
+	for _, file := range []string{"memory/memory.memsw.limit_in_bytes", "*/memory.swap.max"} {
+		if found, err := filepath.Glob(filepath.Join(root, file)); err == nil && len(found) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// hugePageSizes lists the sizes that the kernel has folders for, such as
+// hugepages-2048kB, in the largest unit that fits.
+func hugePageSizes(dir string) []string {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil
+	}
+	var sizes []string
+	for _, e := range entries {
+		text := strings.TrimSuffix(strings.TrimPrefix(e.Name(), "hugepages-"), "kB")
+		size, err := strconv.ParseUint(text, 10, 64)
+		if err != nil || size == 0 {
+			continue
+		}
+		units := []string{"KB", "MB", "GB"}
+		for len(units) > 1 && size%1024 == 0 {
+			size, units = size/1024, units[1:]
+		}
+		sizes = append(sizes, strconv.FormatUint(size, 10)+units[0])
+	}
+	return sizes
 }
