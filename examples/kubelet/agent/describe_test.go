@@ -1,0 +1,37 @@
+package agent
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestSwapController(t *testing.T) {
+	for _, test := range []struct {
+		file string
+		want bool
+	}{
+		{"memory/memory.limit_in_bytes", false},
+		{"memory/memory.memsw.limit_in_bytes", true},
+		{"init.scope/memory.max", false},
+		{"init.scope/memory.swap.max", true},
+	} {
+		root := t.TempDir()
+		path := filepath.Join(root, test.file)
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		require.NoError(t, os.WriteFile(path, nil, 0o600))
+		require.Equal(t, test.want, swapController(root), test.file)
+	}
+	require.False(t, swapController(filepath.Join(t.TempDir(), "none")))
+}
+
+func TestHugePageSizes(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"hugepages-2048kB", "hugepages-1048576kB", "hugepages-64kB", "other"} {
+		require.NoError(t, os.Mkdir(filepath.Join(dir, name), 0o700))
+	}
+	require.Equal(t, []string{"1GB", "2MB", "64KB"}, hugePageSizes(dir))
+	require.Empty(t, hugePageSizes(filepath.Join(dir, "none")))
+}
