@@ -40,6 +40,17 @@ func (s *statuses) set(pod *v1.Pod, status v1.PodStatus) {
 	s.m[pod.UID] = entry{pod: pod, status: status}
 }
 
+// change replaces the status of a pod, if it has one, by what follows from it.
+// The status that is handed in is shared: next must not change it.
+func (s *statuses) change(uid types.UID, next func(v1.PodStatus) v1.PodStatus) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e, ok := s.m[uid]; ok {
+		e.status = next(e.status)
+		s.m[uid] = e
+	}
+}
+
 // drop forgets the status of a pod.
 func (s *statuses) drop(uid types.UID) {
 	s.mu.Lock()

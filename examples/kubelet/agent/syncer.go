@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/cri/pods"
@@ -75,9 +77,10 @@ func (s *syncer) SyncPod(ctx context.Context, w podworkers.Work) (terminal bool,
 	var result pods.Result
 	s.observer.act(w.Pod.UID, func() bool {
 		result = s.runtime.SyncPod(ctx, pods.SyncRequest{
-			Pod:     w.Pod,
-			Status:  observed,
-			SetStep: func(step string) { podworkers.SetStep(ctx, step) },
+			Pod:          w.Pod,
+			Status:       observed,
+			SetStep:      func(step string) { podworkers.SetStep(ctx, step) },
+			SandboxReady: func([]string) { s.statuses.change(w.Pod.UID, readyToStart(time.Now())) },
 		})
 		return result.Acted()
 	})
@@ -191,6 +194,7 @@ func (s *syncer) stop(ctx context.Context, known *pleg.PodStatus, r pods.KillReq
 // UID removes them.
 func (s *syncer) SyncTerminatedPod(ctx context.Context, w podworkers.Work) error {
 	if s.desired(w.Pod.UID) {
+		s.statuses.change(w.Pod.UID, func(now v1.PodStatus) v1.PodStatus { return status.Finalize(w.Pod, now, time.Now()) })
 		s.kept.add(w.Pod.UID)
 		return nil
 	}
@@ -268,6 +272,20 @@ func (s *syncer) compute(w podworkers.Work, observed *pleg.PodStatus, terminal b
 	})
 	s.statuses.set(pod, result.Status)
 	return result.Status.Phase
+}
+
+// readyToStart says that the sandbox is there, without waiting for what is pulled
+// and started in it.
+func readyToStart(now time.Time) func(v1.PodStatus) v1.PodStatus {
+	return func(s v1.PodStatus) v1.PodStatus {
+		s.Conditions = slices.Clone(s.Conditions)
+		for i := range s.Conditions {
+			if c := &s.Conditions[i]; c.Type == v1.PodReadyToStartContainers && c.Status != v1.ConditionTrue {
+				c.Status, c.LastTransitionTime = v1.ConditionTrue, metav1.NewTime(now)
+			}
+		}
+		return s
+	}
 }
 
 // incomplete is why a pod fails that cannot go on where it was.
