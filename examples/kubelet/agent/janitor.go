@@ -27,6 +27,7 @@ type janitor struct {
 	sourcesReady func() bool
 	remove       func(ctx context.Context, uid types.UID, after time.Time) error
 	turns        *turns
+	kept         *uidSet
 	woken        chan struct{} // capacity 1
 
 	mu sync.Mutex
@@ -141,7 +142,8 @@ func (j *janitor) removeOne(ctx context.Context, uid types.UID) (removed bool, e
 	return true, j.remove(ctx, uid, time.Now())
 }
 
-// leftovers are stopped pods of the runtime and pods with a folder, gone or not.
+// leftovers are stopped pods of the runtime, pods with a folder, and those that
+// have kept what they left, gone or not.
 func (j *janitor) leftovers() map[types.UID]bool {
 	out := map[types.UID]bool{}
 	if !j.observer.Complete() {
@@ -151,7 +153,7 @@ func (j *janitor) leftovers() map[types.UID]bool {
 	if err != nil {
 		j.log.Error("cannot list pod folders", "err", err)
 	}
-	for _, uid := range uids {
+	for _, uid := range append(uids, j.kept.all()...) {
 		out[uid] = true
 	}
 	for _, p := range j.observer.Pods() {

@@ -120,6 +120,7 @@ func (n *node) buildWorkers(*Connection) (err error) {
 		sourcesReady: func() bool { return n.merger.Ready() },
 		remove:       n.syncer.remove,
 		turns:        turns,
+		kept:         n.syncer.kept,
 		woken:        make(chan struct{}, 1),
 		prunable:     map[types.UID]bool{},
 	}

@@ -235,3 +235,21 @@ func TestSandboxLostHalfWay(t *testing.T) {
 		w.requireNothingLeft()
 	})
 }
+
+// A pod that failed before it had anything leaves nothing, not even in memory.
+func TestPodThatNeverBegan(t *testing.T) {
+	inWorld(t, fake.Config{}, func(w *world) {
+		deadline := int64(5)
+		pod := podOf("1", v1.RestartPolicyAlways, "a")
+		pod.Spec.HostNetwork, pod.Spec.ActiveDeadlineSeconds = false, &deadline
+		require.NoError(w.t, w.runtime.SetCondition(runtimeapi.NetworkReady, false, "NoPlugin", "no network plugin"))
+		w.set(pod)
+		w.start()
+		w.sleep(2 * time.Minute)
+		require.Equal(w.t, v1.PodFailed, w.agent.statuses.get("1").Phase)
+		require.Equal(w.t, []types.UID{"1"}, w.agent.syncer.kept.all())
+		w.set()
+		w.sleep(time.Minute)
+		w.requireNothingLeft()
+	})
+}

@@ -3,6 +3,8 @@ package agent
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -69,6 +71,12 @@ func (s *uidSet) drop(uid types.UID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.m, uid)
+}
+
+func (s *uidSet) all() []types.UID {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Keys(s.m))
 }
 
 func (s *uidSet) has(uid types.UID) bool {
