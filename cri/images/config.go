@@ -49,7 +49,8 @@ type Config struct {
 	Event func(ref v1.ObjectReference, eventtype, reason, message string)
 	// Metrics are optional callbacks.
 	Metrics Metrics
-	// Logger gets one line per failed pull; nil discards.
+	// Logger gets one debug line per failed pull, which its event and error tell, too;
+	// nil discards.
 	Logger *slog.Logger
 }
 

@@ -257,12 +257,15 @@ func (a *attempt) failed(took time.Duration, errs []error) error {
 	failure := &Error{Reason: pullReason(errs), Message: message, Err: cause}
 	now := time.Now()
 	retry := a.m.history.failed(a.key(), now, failure)
-	failure.notBefore = now.Add(announce)
 	a.m.cfg.Metrics.Pulled(a.name, took, 0, cause)
 	a.event(v1.EventTypeWarning, EventFailed, "F"+message[1:])
-	a.m.cfg.Logger.Warn("Image pull failed", "pod", a.r.Pod.Namespace+"/"+a.r.Pod.Name, "podUID", a.r.Pod.UID,
+	a.m.cfg.Logger.Debug("Image pull failed", "pod", a.r.Pod.Namespace+"/"+a.r.Pod.Name, "podUID", a.r.Pod.UID,
 		"container", a.r.Container.Name, "image", a.name, "retryAfter", retry, "err", cause)
-	return failure
+	// What is remembered has no time: it becomes the cause of ImagePullBackOff, and
+	// a cause whose time is over would have its caller try again and again.
+	soon := *failure
+	soon.notBefore = now.Add(announce)
+	return &soon
 }
 
 // key keeps pods apart: what one may not pull another may.

@@ -133,6 +133,9 @@ func TestBackoff(t *testing.T) {
 			held := reasonOf(t, err)
 			require.Equal(t, ReasonImagePullBackOff, held.Reason)
 			require.Equal(t, start.Add(delay*time.Second), held.NotBefore())
+			var cause *Error
+			require.ErrorAs(t, held.Err, &cause)
+			require.Zero(t, cause.NotBefore(), "a caller that goes by the earliest time in the tree must find no other")
 			require.Contains(t, held.Message, "no such manifest")
 			time.Sleep(time.Nanosecond)
 		}
