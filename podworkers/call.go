@@ -112,6 +112,7 @@ func (w *Workers) conclude(r *runningCall, res result) {
 	cause := context.Cause(r.ctx)
 	w.mu.Lock()
 	delete(w.running, r.uid)
+	before := w.podState(r.uid).LastError
 	w.m.complete(r.uid, r.gen, res, time.Now())
 	state := w.podState(r.uid)
 	w.apply()
@@ -120,11 +121,22 @@ func (w *Workers) conclude(r *runningCall, res result) {
 	}
 	w.mu.Unlock()
 	if res.err != nil {
-		w.logFailure(r, res.err, cause, state)
+		again := before != nil && before.Error() == res.err.Error()
+		w.logFailure(r, failure{err: res.err, cause: cause, again: again}, state)
 	}
 }
 
-func (w *Workers) logFailure(r *runningCall, err, cause error, s PodState) {
+// failure is how a call failed.
+type failure struct {
+	err error
+	// cause is why the call's context has ended, nil if it has not.
+	cause error
+	// again: the call before failed in the same way.
+	again bool
+}
+
+func (w *Workers) logFailure(r *runningCall, f failure, s PodState) {
+	err, cause := f.err, f.cause
 	log := w.log.With("call", r.kind.String(), "namespace", s.Namespace, "pod", s.Name, "uid", string(r.uid), "err", err)
 	if p, ok := err.(*PanicError); ok {
 		log.Error("The syncer panicked", "stack", string(p.Stack))
@@ -141,6 +153,10 @@ func (w *Workers) logFailure(r *runningCall, err, cause error, s PodState) {
 	}
 	if _, planned := earliest(err); planned {
 		log.Debug("Call will be repeated when its back-off is over")
+		return
+	}
+	if f.again { // it has been said; PodState tells that it lasts
+		log.Debug("Call failed again")
 		return
 	}
 	log.Error("Call failed")

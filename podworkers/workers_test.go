@@ -121,15 +121,37 @@ func TestRunWithDoneContext(t *testing.T) {
 	require.Empty(t, rec.calls)
 }
 
-// A failure is one line that tells when it is tried again; a wait that the syncer
-// has planned is none.
+// lockedBuffer is written to and read at the same time.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// A failure is one line that tells when it is tried again, and none when it repeats
+// itself; a wait that the syncer has planned is none.
 func TestFailuresAreLoggedOnce(t *testing.T) {
-	var log bytes.Buffer
+	var log lockedBuffer
 	logger := slog.New(slog.NewTextHandler(&log, nil))
 	inBubble(t, Config{Logger: logger}, func(b *bubble) {
 		b.rec.do = func(_ context.Context, c recorded) (bool, error) {
 			switch {
-			case c.uid == "fails" && c.n == 1:
+			case c.uid == "fails" && c.n <= 3:
+				return false, errBoom
+			case c.uid == "fails" && c.n == 4:
+				return false, fmt.Errorf("something else")
+			case c.uid == "fails" && c.n == 6:
 				return false, errBoom
 			case c.uid == "waits" && c.n == 1:
 				return false, RetryAt(errBoom, time.Now().Add(time.Minute))
@@ -142,6 +164,12 @@ func TestFailuresAreLoggedOnce(t *testing.T) {
 		require.Equal(b, 1, strings.Count(log.String(), "\n"), log.String())
 		require.Contains(b, log.String(), `level=ERROR msg="Call failed" call=SyncPod`)
 		require.Contains(b, log.String(), "nextRetry=20")
+		time.Sleep(25 * time.Second)
+		synctest.Wait()
+		require.Equal(b, 1, strings.Count(log.String(), "\n"), log.String())
+		time.Sleep(5 * time.Minute)
+		synctest.Wait()
+		require.Equal(b, 3, strings.Count(log.String(), "\n"), log.String())
 	})
 }
 
