@@ -131,6 +131,11 @@ func TestRandomTrouble(t *testing.T) {
 						w.stop()
 						w.intercept(tr.around)
 						w.start()
+					case 3: // the runtime loses everything
+						for _, sb := range w.sandboxes() {
+							_ = w.runtime.StopPodSandbox(w.t.Context(), sb.Id)
+							_ = w.runtime.RemovePodSandbox(w.t.Context(), sb.Id)
+						}
 					case 2:
 						if all := w.sandboxes(); len(all) > 0 {
 							_ = w.runtime.CrashSandbox(w.t.Context(), all[r.IntN(len(all))].Id)

@@ -1,0 +1,71 @@
+package agent
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/cri/fake"
+)
+
+const manifest = `{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {hostNetwork: true, containers: [{name: c, image: busybox}]}}`
+
+// One Agent can be run again: it finds the container of its former run, which it
+// left alone.
+func TestRunAgain(t *testing.T) {
+	dir := t.TempDir()
+	manifests := filepath.Join(dir, "manifests")
+	require.NoError(t, os.Mkdir(manifests, 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(manifests, "p.yaml"), []byte(manifest), 0o600))
+	rt, err := fake.New(fake.Config{AnyImage: true})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, rt.Close()) }()
+	closed := 0
+	a, err := New(Config{
+		NodeName: "n", RootDir: filepath.Join(dir, "root"), PodLogsDir: filepath.Join(dir, "logs"), PodManifestPath: manifests,
+		Connect: func(context.Context) (*Connection, error) {
+			return &Connection{Runtime: rt, Images: rt, Name: "fake", Close: func() error { closed++; return nil }}, nil
+		},
+	})
+	require.NoError(t, err)
+
+	running := func() (ids []string) {
+		list, err := rt.ListContainers(t.Context(), nil)
+		require.NoError(t, err)
+		for _, c := range list {
+			if c.State == runtimeapi.ContainerState_CONTAINER_RUNNING {
+				ids = append(ids, c.Id)
+			}
+		}
+		return ids
+	}
+	run := func(during func()) {
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- a.Run(ctx) }()
+		during()
+		cancel()
+		require.NoError(t, <-done)
+	}
+	run(func() {
+		require.Eventually(t, func() bool { return len(running()) == 1 }, 10*time.Second, 10*time.Millisecond)
+	})
+	first := running()
+	require.Len(t, first, 1)
+	run(func() {
+		require.Eventually(t, func() bool { return len(a.Pods()) == 1 && a.Pods()[0].Status.Phase == "Running" }, 10*time.Second, 10*time.Millisecond)
+	})
+	require.Equal(t, first, running())
+	require.Equal(t, 2, closed)
+	require.False(t, a.Health()[0].OK)
+
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.NoError(t, a.Run(ctx), "a run that ends before it begins")
+	require.Equal(t, first, running())
+}
