@@ -24,6 +24,7 @@ type node struct {
 	cfg      Config
 	folders  folders
 	statuses *statuses
+	event    recorder
 
 	health   *cri.HealthMonitor
 	pods     *pods.Manager
@@ -42,7 +43,7 @@ type node struct {
 // stands below it; the two places where something above must be told (events
 // of the observer, due pods) are callbacks that emit into the loop.
 func newNode(cfg Config, f folders, conn *Connection) (*node, error) {
-	n := &node{cfg: cfg, folders: f, statuses: newStatuses()}
+	n := &node{cfg: cfg, folders: f, statuses: newStatuses(), event: logEvents(cfg.Logger)}
 	for _, build := range []func(*Connection) error{n.buildRuntime, n.buildObserver, n.buildWorkers, n.buildSources, n.buildLoop} {
 		if err := build(conn); err != nil {
 			return nil, fmt.Errorf("agent: %w", err)
@@ -56,13 +57,12 @@ func (n *node) buildRuntime(conn *Connection) (err error) {
 	if err != nil {
 		return err
 	}
-	event := logEvents(n.cfg.Logger)
 	puller, err := images.New(images.Config{
 		Service:          conn.Images,
 		MaxParallelPulls: n.cfg.MaxParallelImagePulls,
 		QPS:              float64(n.cfg.RegistryPullQPS),
 		Burst:            n.cfg.RegistryBurst,
-		Event:            event,
+		Event:            n.event,
 		Logger:           n.cfg.Logger,
 	})
 	if err != nil {
@@ -78,7 +78,7 @@ func (n *node) buildRuntime(conn *Connection) (err error) {
 		MaxCrashLoopDelay: n.cfg.MaxCrashLoopBackoff,
 		Mounts:            mounts,
 		Node:              describeNode(n.cfg.NodeName, n.cfg.RootDir),
-		Event:             event,
+		Event:             n.event,
 		Logger:            n.cfg.Logger,
 	})
 	return err
@@ -100,6 +100,7 @@ func (n *node) buildWorkers(*Connection) (err error) {
 	turns := newTurns()
 	n.syncer = &syncer{
 		log:          n.cfg.Logger,
+		event:        n.event,
 		runtime:      n.pods,
 		observer:     n.observer,
 		statuses:     n.statuses,
@@ -131,7 +132,7 @@ func (n *node) buildWorkers(*Connection) (err error) {
 		TerminalPodStopped: n.stopped,
 		OnTransition:       n.transition,
 		ShutdownTimeout:    n.cfg.ShutdownTimeout,
-		Event:              logEvents(n.cfg.Logger),
+		Event:              n.event,
 		Logger:             n.cfg.Logger,
 	})
 	return err
@@ -141,7 +142,7 @@ func (n *node) buildSources(*Connection) (err error) {
 	// Without a manifest path nobody says which pods should be there. The source
 	// then never reports, and what runs is left alone.
 	const source = "file"
-	n.merger, err = podsource.NewMerger(podsource.MergerConfig{Sources: []string{source}, Event: logEvents(n.cfg.Logger), Logger: n.cfg.Logger})
+	n.merger, err = podsource.NewMerger(podsource.MergerConfig{Sources: []string{source}, Event: n.event, Logger: n.cfg.Logger})
 	if err != nil || n.cfg.PodManifestPath == "" {
 		return err
 	}

@@ -24,6 +24,7 @@ import (
 // pod's turn.
 type syncer struct {
 	log      *slog.Logger
+	event    recorder
 	runtime  *pods.Manager
 	observer *observer
 	statuses *statuses
@@ -63,16 +64,17 @@ func (s *syncer) SyncPod(ctx context.Context, w podworkers.Work) (terminal bool,
 	podworkers.SetStep(ctx, "observing the runtime")
 	observed, err := s.observer.sinceActed(ctx, w.Pod.UID, w.ActedAt)
 	if err != nil {
-		return false, err
+		return false, s.warn(ctx, w.Pod, eventFailedSync, err)
 	}
 	if phase := s.publish(w, observed, false); phase == v1.PodSucceeded || phase == v1.PodFailed {
 		return true, nil
 	}
 	if err := s.networkReady(); err != nil && !w.Pod.Spec.HostNetwork {
+		err = s.warn(ctx, w.Pod, eventNetworkNotReady, err)
 		return false, fmt.Errorf("pod %s/%s: %w: %w", w.Pod.Namespace, w.Pod.Name, podworkers.ErrNetworkNotReady, err)
 	}
 	if err := s.folders.preparePod(w.Pod.UID); err != nil {
-		return false, err
+		return false, s.warn(ctx, w.Pod, eventFailedPodFolder, err)
 	}
 	var result pods.Result
 	s.observer.act(w.Pod.UID, func() bool {
@@ -173,7 +175,11 @@ func (s *syncer) stop(ctx context.Context, known *pleg.PodStatus, r pods.KillReq
 		})
 		if err := result.Err(); err != nil {
 			s.observer.RequestRelist(known.UID) // part of it may have stopped
-			return nil, err
+			pod := r.Pod
+			if pod == nil {
+				pod = &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: known.Namespace, Name: known.Name, UID: known.UID}}
+			}
+			return nil, s.warn(ctx, pod, eventFailedKillPod, err)
 		}
 		podworkers.SetStep(ctx, "observing the result")
 		now, err := s.observer.Observe(ctx, known.UID, time.Now())
@@ -186,6 +192,15 @@ func (s *syncer) stop(ctx context.Context, known *pleg.PodStatus, r pods.KillReq
 		known = now
 	}
 	return nil, fmt.Errorf("pod %s/%s: %w", known.Namespace, known.Name, errStillRunning)
+}
+
+// warn records that something went wrong with a pod, unless it was called off. It
+// returns err.
+func (s *syncer) warn(ctx context.Context, pod *v1.Pod, reason string, err error) error {
+	if ctx.Err() == nil {
+		s.event.warn(pod, reason, err)
+	}
+	return err
 }
 
 // SyncTerminatedPod releases what a pod held. A pod that ended by itself keeps
