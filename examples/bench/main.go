@@ -69,7 +69,7 @@ func run(ctx context.Context, o options) error {
 // measure takes all figures on one runtime.
 func measure(ctx context.Context, e endpoint, binary, dir string, o options) error {
 	fmt.Printf("\n%s\n", e.name)
-	b, err := newBare(ctx, e, o.image)
+	b, err := newBare(ctx, e, dir, o.image)
 	if err != nil {
 		return err
 	}
