@@ -15,6 +15,7 @@ import (
 
 	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/fake"
+	"github.com/podwright/podwright/cri/pods"
 	"github.com/podwright/podwright/examples/kubelet/agent"
 	"github.com/podwright/podwright/examples/kubelet/config"
 	"github.com/podwright/podwright/examples/kubelet/server"
@@ -62,7 +63,17 @@ func agentConfig(cfg *config.Config, log *slog.Logger) agent.Config {
 		MaxParallelImagePulls: unlimited(cfg.MaxParallelImagePulls),
 		RegistryPullQPS:       unlimited(cfg.RegistryPullQPS),
 		RegistryBurst:         cfg.RegistryBurst,
-		Logger:                log,
+		DNS: pods.DNS{
+			ClusterServers: cfg.ClusterDNS,
+			ClusterDomain:  cfg.ClusterDomain,
+			HostResolver:   cfg.ResolvConf,
+			NoHostResolver: cfg.ResolvConf == "",
+		},
+		NoCPUQuota:           !cfg.CPUQuota,
+		CPUQuotaPeriod:       cfg.CPUQuotaPeriod,
+		SeccompDefault:       cfg.SeccompDefault,
+		SingleProcessOOMKill: cfg.SingleProcessOOMKill,
+		Logger:               log,
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"github.com/podwright/podwright/cri/pods"
 )
 
 // Config configures an Agent. NodeName, RootDir, PodLogsDir and Connect are
@@ -40,6 +42,19 @@ type Config struct {
 	// RegistryPullQPS and RegistryBurst bound how often pulls begin; zero means
 	// 5 and 10, a negative QPS no limit.
 	RegistryPullQPS, RegistryBurst int
+	// DNS is what pods are told about name servers; the zero value means those of
+	// the node.
+	DNS pods.DNS
+	// NoCPUQuota turns off the enforcement of CPU limits. CPUQuotaPeriod is the
+	// time within which they hold; zero means 100 ms.
+	NoCPUQuota     bool
+	CPUQuotaPeriod time.Duration
+	// SeccompDefault gives containers without a seccomp profile the runtime's
+	// default one instead of none.
+	SeccompDefault bool
+	// SingleProcessOOMKill leaves the other processes of a container alive when
+	// the kernel kills one for lack of memory (cgroup v2 only).
+	SingleProcessOOMKill bool
 	// ShutdownTimeout is how long each part may take to stop; zero means 10 s.
 	ShutdownTimeout time.Duration
 	// Logger receives what a person should know; nil discards.

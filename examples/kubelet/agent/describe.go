@@ -12,18 +12,24 @@ import (
 
 const cgroups = "/sys/fs/cgroup"
 
-// describeNode looks at the node as far as containers depend on it. What cannot
+// describeNode looks at the node as far as containers depend on it, and adds what
+// the configuration says of them. What cannot
 // be read keeps its zero value, which is the careful choice for each field.
-func describeNode(name, root string) pods.Node {
+func describeNode(cfg Config) pods.Node {
 	_, err := os.Stat(filepath.Join(cgroups, "cgroup.controllers"))
 	return pods.Node{
-		Name:           name,
+		Name:           cfg.NodeName,
 		IPs:            nodeIPs(),
 		MemoryCapacity: memoryCapacity("/proc/meminfo"),
 		CgroupV2:       err == nil,
 		SwapController: swapController(cgroups),
 		HugePageSizes:  hugePageSizes("/sys/kernel/mm/hugepages"),
-		SeccompRoot:    filepath.Join(root, "seccomp"),
+		SeccompRoot:    filepath.Join(cfg.RootDir, "seccomp"),
+
+		NoCPUQuota:           cfg.NoCPUQuota,
+		CPUQuotaPeriod:       cfg.CPUQuotaPeriod,
+		SeccompDefault:       cfg.SeccompDefault,
+		SingleProcessOOMKill: cfg.SingleProcessOOMKill,
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -25,6 +26,15 @@ func TestSwapController(t *testing.T) {
 		require.Equal(t, test.want, swapController(root), test.file)
 	}
 	require.False(t, swapController(filepath.Join(t.TempDir(), "none")))
+}
+
+func TestDescribeNode(t *testing.T) {
+	node := describeNode(Config{NodeName: "n", RootDir: "/r", NoCPUQuota: true, CPUQuotaPeriod: time.Millisecond, SeccompDefault: true, SingleProcessOOMKill: true})
+	require.Equal(t, "n", node.Name)
+	require.Equal(t, "/r/seccomp", node.SeccompRoot)
+	require.True(t, node.NoCPUQuota && node.SeccompDefault && node.SingleProcessOOMKill)
+	require.Equal(t, time.Millisecond, node.CPUQuotaPeriod)
+	require.Positive(t, node.MemoryCapacity)
 }
 
 func TestHugePageSizes(t *testing.T) {

@@ -77,7 +77,8 @@ func (n *node) buildRuntime(conn *Connection) (err error) {
 		PodDir:            n.folders.pod,
 		MaxCrashLoopDelay: n.cfg.MaxCrashLoopBackoff,
 		Mounts:            mounts,
-		Node:              describeNode(n.cfg.NodeName, n.cfg.RootDir),
+		Node:              describeNode(n.cfg),
+		DNS:               n.cfg.DNS,
 		Event:             n.event,
 		Logger:            n.cfg.Logger,
 	})

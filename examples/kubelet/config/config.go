@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
 
@@ -48,6 +49,19 @@ type Config struct {
 	MaxParallelImagePulls int
 	// RegistryPullQPS is 0 for no limit.
 	RegistryPullQPS, RegistryBurst int
+	// ClusterDNS are the cluster's name servers, ClusterDomain its domain.
+	ClusterDNS    []string
+	ClusterDomain string
+	// ResolvConf is the node's resolver, for pods that use it; "" for none.
+	ResolvConf string
+	// CPUQuota enforces CPU limits, each within CPUQuotaPeriod.
+	CPUQuota       bool
+	CPUQuotaPeriod time.Duration
+	// SeccompDefault gives containers without a seccomp profile the runtime's.
+	SeccompDefault bool
+	// SingleProcessOOMKill leaves the other processes of a container alive when
+	// the kernel kills one for lack of memory.
+	SingleProcessOOMKill bool
 	// Verbosity is the number given with --v.
 	Verbosity int
 }
@@ -126,6 +140,13 @@ func complete(f *flags, file *kubeletv1beta1.KubeletConfiguration) (*Config, err
 		MaxCrashLoopBackoff:   5 * time.Minute,
 		RegistryPullQPS:       int(valueOr(file.RegistryPullQPS, 5)),
 		RegistryBurst:         int(file.RegistryBurst),
+		ClusterDNS:            file.ClusterDNS,
+		ClusterDomain:         file.ClusterDomain,
+		ResolvConf:            valueOr(file.ResolverConfig, "/etc/resolv.conf"),
+		CPUQuota:              valueOr(file.CPUCFSQuota, true),
+		CPUQuotaPeriod:        valueOr(file.CPUCFSQuotaPeriod, metav1.Duration{Duration: 100 * time.Millisecond}).Duration,
+		SeccompDefault:        valueOr(file.SeccompDefault, false),
+		SingleProcessOOMKill:  valueOr(file.SingleProcessOOMKill, false),
 		Verbosity:             f.verbosity,
 	}
 	c.ImageEndpoint = either(file.ImageServiceEndpoint, c.RuntimeEndpoint)
@@ -272,6 +293,14 @@ func (c *Config) validate() error {
 	if c.MaxCrashLoopBackoff < time.Second || c.MaxCrashLoopBackoff > 5*time.Minute {
 		errs = append(errs, fmt.Errorf("crashLoopBackOff.maxContainerRestartPeriod: %s is not within 1s and 300s", c.MaxCrashLoopBackoff))
 	}
+	if c.CPUQuotaPeriod < time.Millisecond || c.CPUQuotaPeriod > time.Second {
+		errs = append(errs, fmt.Errorf("cpuCFSQuotaPeriod: %s is not within 1ms and 1s", c.CPUQuotaPeriod))
+	}
+	for _, server := range c.ClusterDNS {
+		if net.ParseIP(server) == nil {
+			errs = append(errs, fmt.Errorf("clusterDNS: %q is not an IP address", server))
+		}
+	}
 	if c.RegistryPullQPS < 0 || c.RegistryBurst < 0 {
 		errs = append(errs, fmt.Errorf("registryPullQPS, registryBurst: %d, %d: negative", c.RegistryPullQPS, c.RegistryBurst))
 	}
@@ -291,7 +320,7 @@ func either(value, otherwise string) string {
 	return value
 }
 
-func valueOr(p *int32, otherwise int32) int32 {
+func valueOr[T any](p *T, otherwise T) T {
 	if p == nil {
 		return otherwise
 	}

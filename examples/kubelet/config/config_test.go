@@ -35,7 +35,42 @@ func TestDefaults(t *testing.T) {
 		MaxParallelImagePulls: 1,
 		RegistryPullQPS:       5,
 		RegistryBurst:         10,
+		ResolvConf:            "/etc/resolv.conf",
+		CPUQuota:              true,
+		CPUQuotaPeriod:        100 * time.Millisecond,
 	}, c)
+}
+
+// What the file says of containers is taken as it stands, also where it says no.
+func TestWhatContainersAreGiven(t *testing.T) {
+	read := func(text string) (*Config, error) {
+		path := filepath.Join(t.TempDir(), "kubelet.yaml")
+		require.NoError(t, os.WriteFile(path, []byte(head+text), 0o600))
+		return FromArgs([]string{"--config", path}, io.Discard)
+	}
+	c, err := read(`
+clusterDNS: [10.0.0.10, "fd00::10"]
+clusterDomain: cluster.local
+resolvConf: ""
+cpuCFSQuota: false
+cpuCFSQuotaPeriod: 5ms
+seccompDefault: true
+singleProcessOOMKill: true
+`)
+	require.NoError(t, err)
+	require.Equal(t, []string{"10.0.0.10", "fd00::10"}, c.ClusterDNS)
+	require.Equal(t, "cluster.local", c.ClusterDomain)
+	require.Empty(t, c.ResolvConf)
+	require.False(t, c.CPUQuota)
+	require.Equal(t, 5*time.Millisecond, c.CPUQuotaPeriod)
+	require.True(t, c.SeccompDefault && c.SingleProcessOOMKill)
+
+	c, err = read("resolvConf: resolv.conf")
+	require.NoError(t, err)
+	require.True(t, filepath.IsAbs(c.ResolvConf), "relative to the file")
+	_, err = read("clusterDNS: [dns.example]\ncpuCFSQuotaPeriod: 2s")
+	require.ErrorContains(t, err, `clusterDNS: "dns.example" is not an IP address`)
+	require.ErrorContains(t, err, "cpuCFSQuotaPeriod: 2s is not within 1ms and 1s")
 }
 
 func TestEmbeddedKeepsToTheUsersFolders(t *testing.T) {

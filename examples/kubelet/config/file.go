@@ -34,6 +34,9 @@ func ReadFile(path string) (*kubeletv1beta1.KubeletConfiguration, error) {
 	}
 	absolute(&cfg.StaticPodPath, filepath.Dir(path))
 	absolute(&cfg.PodLogsDir, filepath.Dir(path))
+	if cfg.ResolverConfig != nil {
+		absolute(cfg.ResolverConfig, filepath.Dir(path))
+	}
 	return cfg, nil
 }
 

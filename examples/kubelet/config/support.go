@@ -20,6 +20,13 @@ var honoured = map[string]bool{
 	"maxParallelImagePulls":    true,
 	"registryPullQPS":          true,
 	"registryBurst":            true,
+	"clusterDNS":               true,
+	"clusterDomain":            true,
+	"resolvConf":               true,
+	"cpuCFSQuota":              true,
+	"cpuCFSQuotaPeriod":        true,
+	"seccompDefault":           true,
+	"singleProcessOOMKill":     true,
 	"crashLoopBackOff":         true,
 	"crashLoopBackOff.maxContainerRestartPeriod": true,
 }
@@ -61,9 +68,6 @@ var defaults = map[string]string{
 	"hairpinMode":                                `"promiscuous-bridge"`,
 	"maxPods":                                    `110`,
 	"podPidsLimit":                               `-1`,
-	"resolvConf":                                 `"/etc/resolv.conf"`,
-	"cpuCFSQuota":                                `true`,
-	"cpuCFSQuotaPeriod":                          `"100ms"`,
 	"nodeStatusMaxImages":                        `50`,
 	"maxOpenFiles":                               `1000000`,
 	"contentType":                                `"application/vnd.kubernetes.protobuf"`,
@@ -89,7 +93,6 @@ var defaults = map[string]string{
 	"enableSystemLogQuery":                       `false`,
 	"enableProfilingHandler":                     `true`,
 	"enableDebugFlagsHandler":                    `true`,
-	"seccompDefault":                             `false`,
 	"memoryThrottlingFactor":                     `0.9`,
 	"memorySwap.swapBehavior":                    `"NoSwap"`,
 	"registerNode":                               `true`,
@@ -112,7 +115,6 @@ var notBuilt = []string{
 	"failSwapOn",
 	"iptables chains",
 	"node registration, status and lease",
-	"cluster DNS",
 }
 
 // NotBuilt names default behaviour of a kubelet that this one lacks so far.
