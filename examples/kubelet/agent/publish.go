@@ -1,0 +1,74 @@
+package agent
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/podworkers"
+	"github.com/podwright/podwright/status"
+	"github.com/podwright/podwright/syncloop"
+)
+
+// publish computes a pod's status, stores it and returns its phase.
+func (s *syncer) publish(w podworkers.Work, observed *pleg.PodStatus, terminal bool) v1.PodPhase {
+	return s.compute(w, observed, terminal, nil)
+}
+
+// compute is publish for a pod that has failed, if fail says why and it has not
+// ended otherwise.
+func (s *syncer) compute(w podworkers.Work, observed *pleg.PodStatus, terminal bool, fail *status.Reason) v1.PodPhase {
+	pod := w.Pod
+	failures := map[string]status.Reason{}
+	for name, f := range s.runtime.StartFailures(pod.UID) {
+		failures[name] = status.Reason{Reason: f.Reason, Message: f.Message}
+	}
+	now, previous := time.Now(), s.statuses.get(pod.UID)
+	result := status.Compute(status.Input{
+		Pod:           pod,
+		Observed:      observed,
+		StartFailures: failures,
+		Previous:      previous,
+		Fail:          cmp.Or(deadline(pod, previous, now), fail),
+		Override:      w.Status,
+		Terminal:      terminal,
+		Now:           now,
+	})
+	s.statuses.set(pod, result.Status)
+	return result.Status.Phase
+}
+
+// readyToStart says that the sandbox is there, without waiting for what is pulled
+// and started in it.
+func readyToStart(now time.Time) func(v1.PodStatus) v1.PodStatus {
+	return func(s v1.PodStatus) v1.PodStatus {
+		s.Conditions = slices.Clone(s.Conditions)
+		for i := range s.Conditions {
+			if c := &s.Conditions[i]; c.Type == v1.PodReadyToStartContainers && c.Status != v1.ConditionTrue {
+				c.Status, c.LastTransitionTime = v1.ConditionTrue, metav1.NewTime(now)
+			}
+		}
+		return s
+	}
+}
+
+// incomplete is why a pod fails that cannot go on where it was.
+func incomplete() *status.Reason {
+	return &status.Reason{
+		Reason:  "SandboxLost",
+		Message: "The pod lost its sandbox before all of its containers had run, and restartPolicy Never does not run it again",
+	}
+}
+
+// deadline is why a pod fails that has been active for longer than its
+// activeDeadlineSeconds; nil for every other pod.
+func deadline(pod *v1.Pod, previous *v1.PodStatus, now time.Time) *status.Reason {
+	if previous == nil || !syncloop.PastActiveDeadline(pod, previous.StartTime, now) {
+		return nil
+	}
+	return &status.Reason{Reason: status.ReasonDeadlineExceeded, Message: "Pod was active on the node longer than the specified deadline"}
+}
