@@ -17,7 +17,7 @@ func (n *node) newHandler() (*syncloop.DefaultHandler, error) {
 	return syncloop.NewHandler(syncloop.HandlerConfig{
 		Workers:     n.workers,
 		Sources:     n.merger,
-		Admit:       admit,
+		Admit:       n.admit,
 		OnReject:    n.reject,
 		Phase:       n.phase,
 		Prune:       n.janitor.prune,
@@ -31,8 +31,8 @@ func (n *node) newHandler() (*syncloop.DefaultHandler, error) {
 }
 
 // admit refuses a pod that asks for what is not there.
-func admit(pod *v1.Pod, _ []*v1.Pod) *syncloop.Rejection {
-	if errs := unsupported(pod); len(errs) > 0 {
+func (n *node) admit(pod *v1.Pod, _ []*v1.Pod) *syncloop.Rejection {
+	if errs := n.unsupported(pod); len(errs) > 0 {
 		return &syncloop.Rejection{Reason: "UnsupportedPodSpec", Message: errors.Join(errs...).Error()}
 	}
 	return nil

@@ -151,7 +151,7 @@ func (n *node) buildSources(*Connection) (err error) {
 		Path:     n.cfg.PodManifestPath,
 		Merger:   n.merger,
 		Source:   source,
-		Decoder:  podsource.Decoder{NodeName: n.cfg.NodeName, Check: unsupported},
+		Decoder:  podsource.Decoder{NodeName: n.cfg.NodeName, Check: n.unsupported},
 		Period:   n.cfg.FileCheckFrequency,
 		StateDir: n.folders.manifests(),
 		Logger:   n.cfg.Logger,

@@ -1,12 +1,37 @@
 package agent
 
 import (
+	"errors"
 	"fmt"
+	"maps"
+	"runtime"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/cri/pods"
 )
+
+// unsupported lists why a pod cannot run here, one error per field.
+func (n *node) unsupported(pod *v1.Pod) []error {
+	return append(unsupported(pod), otherNode(pod, n.cfg.NodeName)...)
+}
+
+// otherNode lists what a pod asks of its node and this one does not have. Without
+// an API server the labels of a node are those that say what it is.
+func otherNode(pod *v1.Pod, name string) []error {
+	labels := map[string]string{v1.LabelOSStable: runtime.GOOS, v1.LabelArchStable: runtime.GOARCH, v1.LabelHostname: name}
+	var errs []error
+	for _, key := range slices.Sorted(maps.Keys(pod.Spec.NodeSelector)) {
+		if want, ok := labels[key]; !ok || want != pod.Spec.NodeSelector[key] {
+			errs = append(errs, fmt.Errorf("spec.nodeSelector[%s]: this node is not labelled %q", key, pod.Spec.NodeSelector[key]))
+		}
+	}
+	if a := pod.Spec.Affinity; a != nil && a.NodeAffinity != nil && a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil {
+		errs = append(errs, errors.New("spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution: not supported"))
+	}
+	return errs
+}
 
 // unsupported lists what a pod asks for and this agent does not do, one error per
 // field. Such a pod is refused: to run it without would be to promise what is not
