@@ -1,4 +1,4 @@
-package crashloop
+package lifecycletest
 
 import (
 	"context"
