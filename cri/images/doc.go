@@ -33,6 +33,8 @@
 // # The caller's duties
 //
 // Config.Credentials finds the credentials; without it every pull is anonymous.
+// NewNodeConfig finds those in the node's docker configuration, and a Keyring
+// those in any other.
 // The container is to be created with Image.Ref, so that it runs exactly what
 // was found or pulled here. The package keeps no record of who pulled what with
 // which credential, and removes no images.

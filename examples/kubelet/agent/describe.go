@@ -74,6 +74,20 @@ func memoryCapacity(meminfo string) int64 {
 	return 0
 }
 
+// dockerConfigs are the files that may hold the node's credentials for
+// registries, in the order of preference.
+func dockerConfigs(root, home string) []string {
+	files := []string{filepath.Join(root, "config.json")}
+	if home != "" {
+		files = append(files, filepath.Join(home, ".docker", "config.json"))
+	}
+	files = append(files, "/.docker/config.json", filepath.Join(root, ".dockercfg"))
+	if home != "" {
+		files = append(files, filepath.Join(home, ".dockercfg"))
+	}
+	return append(files, "/.dockercfg")
+}
+
 // swapController tells whether swap of cgroups is accounted. The unified
 // hierarchy shows that in all cgroups but the first.
 func swapController(root string) bool {

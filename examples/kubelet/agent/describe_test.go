@@ -37,6 +37,13 @@ func TestDescribeNode(t *testing.T) {
 	require.Positive(t, node.MemoryCapacity)
 }
 
+func TestDockerConfigs(t *testing.T) {
+	require.Equal(t, []string{
+		"/r/config.json", "/h/.docker/config.json", "/.docker/config.json", "/r/.dockercfg", "/h/.dockercfg", "/.dockercfg",
+	}, dockerConfigs("/r", "/h"))
+	require.Len(t, dockerConfigs("/r", ""), 4)
+}
+
 func TestHugePageSizes(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"hugepages-2048kB", "hugepages-1048576kB", "hugepages-64kB", "other"} {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"sync"
 	"time"
 
@@ -62,6 +63,7 @@ func (n *node) buildRuntime(conn *Connection) (err error) {
 		MaxParallelPulls: n.cfg.MaxParallelImagePulls,
 		QPS:              float64(n.cfg.RegistryPullQPS),
 		Burst:            n.cfg.RegistryBurst,
+		Credentials:      images.NewNodeConfig(dockerConfigs(n.cfg.RootDir, os.Getenv("HOME")), n.cfg.Logger).Credentials,
 		Event:            n.event,
 		Logger:           n.cfg.Logger,
 	})

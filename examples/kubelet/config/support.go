@@ -110,6 +110,7 @@ var notBuilt = []string{
 	"eviction",
 	"admission by resources (maxPods)",
 	"image garbage collection",
+	"verification of who may use a pulled image (imagePullCredentialsVerificationPolicy), credential plugins",
 	"container log rotation",
 	"probes",
 	"failSwapOn",

@@ -1,0 +1,136 @@
+package images
+
+import (
+	"encoding/base64"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+func encoded(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }
+
+func users(auths []*runtimeapi.AuthConfig) string {
+	var names []string
+	for _, a := range auths {
+		names = append(names, a.Username)
+	}
+	return strings.Join(names, " ")
+}
+
+// 6.2: the most specific place first, patterns per part of the host, the same
+// port, the beginning of a path.
+func TestKeyringLookup(t *testing.T) {
+	ring, err := ParseDockerConfig([]byte(`{"auths": {
+		"https://index.docker.io/v1/": {"auth": "` + encoded("hub:p:w") + `"},
+		"registry.example.com": {"username": "all", "password": "p"},
+		"registry.example.com/team": {"username": "team", "password": "p"},
+		"https://registry.example.com/v2/team/app": {"username": "app", "password": "p"},
+		"*.wild.example.com": {"username": "wild", "password": "p"},
+		"127.0.0.1:5000": {"username": "local", "password": "p"},
+		"nothing.example.com": {},
+		"token.example.com": {"identitytoken": "t"}
+	}, "credsStore": "x"}`))
+	require.NoError(t, err)
+	for image, want := range map[string]string{
+		"registry.example.com/team/app:v1": "app team all",
+		"registry.example.com/team/other":  "team all",
+		"registry.example.com/x@sha256:aa": "all",
+		"registry.example.com:5000/x":      "",
+		"example.com/x":                    "",
+		"a.wild.example.com/x":             "wild",
+		"a.b.wild.example.com/x":           "",
+		"127.0.0.1:5000/x:v1":              "local",
+		"127.0.0.1/x":                      "",
+		"nothing.example.com/x":            "",
+		"busybox:latest":                   "hub",
+		"library/busybox:1.36":             "hub",
+		"docker.io/library/busybox":        "hub",
+		"index.docker.io/library/busybox":  "hub",
+		"localhost/x":                      "",
+	} {
+		require.Equal(t, want, users(ring.Lookup(image)), image)
+	}
+	require.Equal(t, "p:w", ring.Lookup("busybox")[0].Password)
+	require.Equal(t, "t", ring.Lookup("token.example.com/x")[0].IdentityToken)
+	require.Empty(t, Keyring{}.Lookup("busybox"))
+}
+
+func TestParseDockerConfig(t *testing.T) {
+	old, err := ParseDockerConfig([]byte(`{"https://registry.example.com": {"auth": "` + encoded("me:secret") + `", "email": "x"}}`))
+	require.NoError(t, err)
+	require.Equal(t, "me", users(old.Lookup("registry.example.com/x")))
+	for _, empty := range []string{`{}`, `{"auths": {}}`, `{"auths": null}`, `{"credsStore": "desktop"}`} {
+		ring, err := ParseDockerConfig([]byte(empty))
+		require.NoError(t, err, empty)
+		require.Empty(t, ring.keys)
+	}
+	for bad, want := range map[string]string{
+		``:                                      "unexpected end",
+		`[]`:                                    "cannot unmarshal",
+		`{"auths": 3}`:                          "cannot unmarshal",
+		`{"auths": {"r.io": {"auth": "c3R="}}}`: "r.io: auth is not of the form username:password",
+		`{"auths": {"r.io": {"auth": "!"}}}`:    "r.io: auth is not base64",
+	} {
+		_, err := ParseDockerConfig([]byte(bad))
+		require.ErrorContains(t, err, want, bad)
+	}
+}
+
+func FuzzParseDockerConfig(f *testing.F) {
+	f.Add(`{"auths": {"r.io": {"auth": "YTpi"}}}`, "r.io/x")
+	f.Add(`{"*.[": {"username": "a"}}`, "a.b/x")
+	f.Fuzz(func(t *testing.T, config, image string) {
+		ring, err := ParseDockerConfig([]byte(config))
+		if err != nil {
+			require.Empty(t, ring.keys)
+		}
+		for _, auth := range ring.Lookup(image) {
+			require.NotNil(t, auth)
+		}
+	})
+}
+
+// The first file that can be used counts, and a change is seen after five minutes.
+func TestNodeConfig(t *testing.T) {
+	dir := t.TempDir()
+	bad, good := filepath.Join(dir, "bad.json"), filepath.Join(dir, "good.json")
+	require.NoError(t, os.WriteFile(bad, []byte("{"), 0o600))
+	write := func(user string) {
+		require.NoError(t, os.WriteFile(good, []byte(`{"auths": {"r.io": {"username": "`+user+`"}}}`), 0o600))
+	}
+	write("one")
+	synctest.Test(t, func(t *testing.T) {
+		n := NewNodeConfig([]string{filepath.Join(dir, "none"), bad, good}, nil)
+		find := func() string {
+			auths, err := n.Credentials(t.Context(), Request{}, "r.io/x")
+			require.NoError(t, err)
+			return users(auths)
+		}
+		require.Equal(t, "one", find())
+		write("two")
+		require.Equal(t, "one", find())
+		time.Sleep(5 * time.Minute)
+		require.Equal(t, "two", find())
+	})
+	require.Empty(t, NewNodeConfig(nil, nil).read().keys)
+}
+
+// What the node's configuration says reaches the runtime with the pull.
+func TestPullWithNodeConfig(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "config.json")
+	require.NoError(t, os.WriteFile(file, []byte(`{"auths": {"r.io": {"username": "me", "password": "p"}}}`), 0o600))
+	s := newService()
+	m := newManager(t, Config{Service: s, Credentials: NewNodeConfig([]string{file}, nil).Credentials})
+	for _, image := range []string{"r.io/x:1", "s.io/x:1"} {
+		_, err := m.Ensure(t.Context(), request("u", image, v1.PullIfNotPresent))
+		require.NoError(t, err)
+	}
+	require.Equal(t, []string{"r.io/x:1 me", "s.io/x:1"}, s.pulled())
+}
