@@ -2,21 +2,12 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
-	"log"
-	"net"
 	"net/http"
 )
 
-// control serves POST /KEY/VERB on a unix socket, so that a test can end,
-// pause and start the runtimes it uses.
-type control struct {
-	srv  *http.Server
-	done chan error
-}
-
+// controlHandler serves POST /KEY/VERB, so that a test can end, pause and start the
+// runtimes it uses.
 func controlHandler(runtimes []*containerd) http.Handler {
 	mux := http.NewServeMux()
 	for _, rt := range runtimes {
@@ -34,24 +25,10 @@ func controlHandler(runtimes []*containerd) http.Handler {
 	return mux
 }
 
-func startControl(ctx context.Context, socket string, runtimes []*containerd) (*control, error) {
-	var lc net.ListenConfig
-	l, err := lc.Listen(ctx, "unix", socket)
+func startControl(ctx context.Context, socket string, runtimes []*containerd) (*httpServer, error) {
+	s, err := serveHTTP(ctx, "unix", socket, controlHandler(runtimes))
 	if err != nil {
 		return nil, fmt.Errorf("control endpoint: %w", err)
 	}
-	c := &control{
-		srv:  &http.Server{Handler: controlHandler(runtimes), ErrorLog: log.New(io.Discard, "", 0)},
-		done: make(chan error, 1),
-	}
-	go func() { c.done <- c.srv.Serve(l) }()
-	return c, nil
-}
-
-func (c *control) close() error {
-	err := c.srv.Close()
-	if served := <-c.done; !errors.Is(served, http.ErrServerClosed) {
-		err = errors.Join(err, served)
-	}
-	return err
+	return s, nil
 }

@@ -2,11 +2,9 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log"
-	"net"
 	"net/http"
 
 	"github.com/google/go-containerregistry/pkg/name"
@@ -15,36 +13,14 @@ import (
 )
 
 // imageRegistry serves images from memory on a port of the loopback.
-type imageRegistry struct {
-	addr string
-	srv  *http.Server
-	done chan error
-}
+type imageRegistry struct{ *httpServer }
 
 func startRegistry(ctx context.Context) (*imageRegistry, error) {
-	var lc net.ListenConfig
-	l, err := lc.Listen(ctx, "tcp", "127.0.0.1:0")
+	s, err := serveHTTP(ctx, "tcp", "127.0.0.1:0", registry.New(registry.Logger(log.New(io.Discard, "", 0))))
 	if err != nil {
 		return nil, fmt.Errorf("registry: %w", err)
 	}
-	r := &imageRegistry{
-		addr: l.Addr().String(),
-		srv: &http.Server{
-			Handler:  registry.New(registry.Logger(log.New(io.Discard, "", 0))),
-			ErrorLog: log.New(io.Discard, "", 0),
-		},
-		done: make(chan error, 1),
-	}
-	go func() { r.done <- r.srv.Serve(l) }()
-	return r, nil
-}
-
-func (r *imageRegistry) close() error {
-	err := r.srv.Close()
-	if served := <-r.done; !errors.Is(served, http.ErrServerClosed) {
-		err = errors.Join(err, served)
-	}
-	return err
+	return &imageRegistry{s}, nil
 }
 
 // ref is the full name of an image in this registry.

@@ -23,7 +23,7 @@ type session struct {
 	run      record
 	watchdog *watchdog
 	registry *imageRegistry
-	control  *control
+	control  *httpServer
 	runtimes []*containerd
 }
 

@@ -52,7 +52,7 @@ func TestWithoutOurs(t *testing.T) {
 
 func TestSessionEnviron(t *testing.T) {
 	s := &session{
-		run: testRecord(), registry: &imageRegistry{addr: "127.0.0.1:5000"},
+		run: testRecord(), registry: &imageRegistry{&httpServer{addr: "127.0.0.1:5000"}},
 		runtimes: []*containerd{{instance: testInstance("v1")}, {instance: testInstance("v2")}},
 	}
 	got := s.environ([]string{"HOME=/root", env.CRIV1 + "=unix:///of/an/outer/testbed"})
