@@ -1,5 +1,7 @@
 package pleg
 
+import "slices"
+
 // Newest returns the newest instance of the named container, or nil.
 func (s *PodStatus) Newest(name string) *ContainerStatus {
 	for i := range s.Containers {
@@ -43,18 +45,19 @@ func (s *PodStatus) Empty() bool { return len(s.Sandboxes) == 0 && len(s.Contain
 // Stopped tells that no container runs and no sandbox is ready. A state that
 // nobody knows counts as running.
 func (s *PodStatus) Stopped() bool {
-	for _, c := range s.Containers {
-		if c.State == StateRunning || c.State == StateUnknown {
-			return false
-		}
-	}
-	for _, sb := range s.Sandboxes {
-		if sb.State != SandboxNotReady {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(s.Containers, func(c ContainerStatus) bool { return c.State.mayRun() }) &&
+		!slices.ContainsFunc(s.Sandboxes, func(sb Sandbox) bool { return sb.State.mayRun() })
 }
+
+// Stopped is PodStatus.Stopped as far as a list shows it.
+func (p *ObservedPod) Stopped() bool {
+	return !slices.ContainsFunc(p.Containers, func(c ObservedContainer) bool { return c.State.mayRun() }) &&
+		!slices.ContainsFunc(p.Sandboxes, func(sb ObservedSandbox) bool { return sb.State.mayRun() })
+}
+
+func (s State) mayRun() bool { return s == StateRunning || s == StateUnknown }
+
+func (s SandboxState) mayRun() bool { return s != SandboxNotReady }
 
 // SandboxChange is the verdict on a pod's sandboxes.
 type SandboxChange struct {

@@ -95,3 +95,17 @@ func TestStrings(t *testing.T) {
 	require.Equal(t, "u died container web c1", Event{UID: "u", Type: Died, ID: "c1", Container: "web"}.String())
 	require.Equal(t, "u started sandbox s1", Event{UID: "u", Type: Started, ID: "s1", Sandbox: true}.String())
 }
+
+// What a list shows of a pod and what a look at it shows agree on whether it has
+// stopped, in every state.
+func TestListAndLookAgreeOnStopped(t *testing.T) {
+	for _, c := range []State{StateUnknown, StateCreated, StateRunning, StateExited} {
+		for _, sb := range []SandboxState{SandboxUnknown, SandboxReady, SandboxNotReady} {
+			s := &PodStatus{Containers: []ContainerStatus{{State: c}}, Sandboxes: []Sandbox{{State: sb}}}
+			want := (c == StateCreated || c == StateExited) && sb == SandboxNotReady
+			listed := ObservedFrom(s)
+			require.Equal(t, want, s.Stopped(), "%s, %s", c, sb)
+			require.Equal(t, want, listed.Stopped(), "%s, %s", c, sb)
+		}
+	}
+}

@@ -7,7 +7,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podwright/podwright/pleg"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/status"
 	"github.com/podwright/podwright/syncloop"
@@ -93,24 +92,9 @@ func (n *node) orphans(context.Context) ([]podworkers.Orphan, error) {
 	}
 	var out []podworkers.Orphan
 	for _, p := range n.pleg.Pods() {
-		if mayRun(p) && !n.desired(p.UID) && n.workers.State(p.UID).State == podworkers.StateUnknown {
+		if !p.Stopped() && !n.desired(p.UID) && n.workers.State(p.UID).State == podworkers.StateUnknown {
 			out = append(out, podworkers.Orphan{UID: p.UID, Name: p.Name, Namespace: p.Namespace})
 		}
 	}
 	return out, nil
-}
-
-// mayRun tells whether anything of a pod runs or may run.
-func mayRun(p pleg.ObservedPod) bool {
-	for _, c := range p.Containers {
-		if c.State == pleg.StateRunning || c.State == pleg.StateUnknown {
-			return true
-		}
-	}
-	for _, s := range p.Sandboxes {
-		if s.State != pleg.SandboxNotReady {
-			return true
-		}
-	}
-	return false
 }

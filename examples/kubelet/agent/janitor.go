@@ -157,10 +157,9 @@ func (j *janitor) leftovers() map[types.UID]bool {
 		out[uid] = true
 	}
 	for _, p := range j.observer.Pods() {
-		out[p.UID] = true
-	}
-	for _, p := range j.observer.Pods() {
-		if mayRun(p) {
+		if p.Stopped() {
+			out[p.UID] = true
+		} else {
 			delete(out, p.UID)
 		}
 	}

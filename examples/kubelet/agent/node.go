@@ -248,14 +248,14 @@ func (n *node) transition(t podworkers.Transition) {
 // runtimeHealth is why nothing can be handled now, nil when it can.
 func (n *node) runtimeHealth() error {
 	if c := n.health.Health().RuntimeReady; !c.Ready() {
-		return fmt.Errorf("container runtime is %s: %s %s", c.Readiness, c.Reason, c.Message)
+		return fmt.Errorf("container runtime is %s", c)
 	}
 	return n.pleg.Healthy()
 }
 
 func (n *node) networkReady() error {
 	if c := n.health.Health().NetworkReady; !c.Ready() {
-		return fmt.Errorf("network of the container runtime is %s: %s %s", c.Readiness, c.Reason, c.Message)
+		return fmt.Errorf("network of the container runtime is %s", c)
 	}
 	return nil
 }
