@@ -49,6 +49,13 @@ func (rt *Runtime) RunPodSandbox(ctx context.Context, config *runtimeapi.PodSand
 	return b.id, nil
 }
 
+// sandbox finds a sandbox; nil when there is none.
+func (rt *Runtime) sandbox(id string) *sandbox {
+	rt.mu.RLock()
+	defer rt.mu.RUnlock()
+	return rt.store.sandboxes[id]
+}
+
 // StopPodSandbox kills the sandbox's containers and takes its addresses away.
 // An unknown sandbox is as good as stopped.
 func (rt *Runtime) StopPodSandbox(ctx context.Context, sandboxID string) error {
@@ -56,9 +63,7 @@ func (rt *Runtime) StopPodSandbox(ctx context.Context, sandboxID string) error {
 	if err := rt.enter(ctx, "StopPodSandbox", request); err != nil {
 		return err
 	}
-	rt.mu.RLock()
-	b := rt.store.sandboxes[sandboxID]
-	rt.mu.RUnlock()
+	b := rt.sandbox(sandboxID)
 	if b == nil {
 		return nil
 	}
@@ -118,9 +123,7 @@ func (rt *Runtime) RemovePodSandbox(ctx context.Context, sandboxID string) error
 	if err := rt.enter(ctx, "RemovePodSandbox", request); err != nil {
 		return err
 	}
-	rt.mu.RLock()
-	b := rt.store.sandboxes[sandboxID]
-	rt.mu.RUnlock()
+	b := rt.sandbox(sandboxID)
 	if b == nil {
 		return nil
 	}
@@ -226,9 +229,7 @@ func (rt *Runtime) UpdatePodSandboxResources(ctx context.Context, request *runti
 // has been rebooted: every container in it is killed, its addresses are gone and
 // it is not ready. It returns when that is so.
 func (rt *Runtime) CrashSandbox(ctx context.Context, sandboxID string) error {
-	rt.mu.RLock()
-	b := rt.store.sandboxes[sandboxID]
-	rt.mu.RUnlock()
+	b := rt.sandbox(sandboxID)
 	if b == nil {
 		return noSandbox(sandboxID)
 	}
