@@ -36,6 +36,15 @@ func (p *addressPool) setRanges(prefixes []netip.Prefix) {
 	}
 }
 
+// prefixes are the ranges that addresses come from.
+func (p *addressPool) prefixes() []netip.Prefix {
+	prefixes := make([]netip.Prefix, len(p.ranges))
+	for i, r := range p.ranges {
+		prefixes[i] = r.prefix
+	}
+	return prefixes
+}
+
 // take gives the addresses of a new sandbox.
 func (p *addressPool) take() ([]string, error) {
 	if len(p.fixed) > 0 {

@@ -1,9 +1,12 @@
 package fake_test
 
 import (
+	"context"
 	"fmt"
+	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -46,7 +49,7 @@ func fill(tb testing.TB, rt *fake.Runtime, n int) {
 			sandboxID, err = rt.RunPodSandbox(tb.Context(), podConfig(pod), "")
 			require.NoError(tb, err)
 		}
-		id, err := rt.CreateContainer(tb.Context(), sandboxID, kubeletLike(pod, fmt.Sprintf("c-%d", i%10)), nil)
+		id, err := rt.CreateContainer(tb.Context(), sandboxID, kubeletLike(pod, fmt.Sprintf("c-%d", i%10)), podConfig(pod))
 		require.NoError(tb, err)
 		require.NoError(tb, rt.StartContainer(tb.Context(), id))
 	}
@@ -81,11 +84,11 @@ func BenchmarkContainerLife(b *testing.B) {
 			ctx := b.Context()
 			sandboxID, err := rt.RunPodSandbox(ctx, podConfig("p"), "")
 			require.NoError(b, err)
-			config := kind.make("p", "c")
+			config, pod := kind.make("p", "c"), podConfig("p")
 			b.ReportAllocs()
 			defer measureCPU(b)()
 			for b.Loop() {
-				id, err := rt.CreateContainer(ctx, sandboxID, config, nil)
+				id, err := rt.CreateContainer(ctx, sandboxID, config, pod)
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -103,6 +106,8 @@ func BenchmarkContainerLife(b *testing.B) {
 	}
 }
 
+// BenchmarkListContainers lists 3,000 containers, and those of one pod of them,
+// and BenchmarkFullNode all that a node with 15,000 has to tell.
 func BenchmarkListContainers(b *testing.B) {
 	rt := start(b, fake.Config{AnyImage: true})
 	fill(b, rt, 3_000)
@@ -124,6 +129,114 @@ func BenchmarkListContainers(b *testing.B) {
 					b.Fatal(len(list), err)
 				}
 			}
+		})
+	}
+}
+
+func BenchmarkFullNode(b *testing.B) {
+	rt := start(b, fake.Config{AnyImage: true})
+	newFleet(b, rt, 5_000, "a", "b", "c")
+	for _, list := range []struct {
+		name string
+		want int
+		call func(context.Context) (int, error)
+	}{
+		{"ListPodSandbox", 5_000, func(ctx context.Context) (int, error) {
+			list, err := rt.ListPodSandbox(ctx, nil)
+			return len(list), err
+		}},
+		{"ListContainers", 15_000, func(ctx context.Context) (int, error) {
+			list, err := rt.ListContainers(ctx, nil)
+			return len(list), err
+		}},
+		{"ListContainerStats", 15_000, func(ctx context.Context) (int, error) {
+			list, err := rt.ListContainerStats(ctx, nil)
+			return len(list), err
+		}},
+		{"ListPodSandboxStats", 5_000, func(ctx context.Context) (int, error) {
+			list, err := rt.ListPodSandboxStats(ctx, nil)
+			return len(list), err
+		}},
+	} {
+		b.Run(list.name, func(b *testing.B) {
+			b.ReportAllocs()
+			defer measureCPU(b)()
+			for b.Loop() {
+				if n, err := list.call(b.Context()); err != nil || n != list.want {
+					b.Fatal(n, err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkStatus looks at one container and one pod of three.
+func BenchmarkStatus(b *testing.B) {
+	rt := start(b, fake.Config{AnyImage: true})
+	f := newFleet(b, rt, 1, "a", "b", "c")
+	list, err := rt.ListContainers(b.Context(), nil)
+	require.NoError(b, err)
+	for _, status := range []struct {
+		name string
+		call func(context.Context) error
+	}{
+		{"container", func(ctx context.Context) error {
+			_, err := rt.ContainerStatus(ctx, list[0].Id, false)
+			return err
+		}},
+		{"sandbox", func(ctx context.Context) error {
+			_, err := rt.PodSandboxStatus(ctx, f.sandboxes[0], false)
+			return err
+		}},
+		{"exec", func(ctx context.Context) error {
+			_, _, err := rt.ExecSync(ctx, list[0].Id, []string{"true"}, time.Second)
+			return err
+		}},
+	} {
+		b.Run(status.name, func(b *testing.B) {
+			b.ReportAllocs()
+			defer measureCPU(b)()
+			for b.Loop() {
+				if err := status.call(b.Context()); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkLargePod starts n containers in one pod, with a reader of events, each
+// of which tells of all of them. The work per container grows with n.
+func BenchmarkLargePod(b *testing.B) {
+	for _, n := range []int{10, 100, 1000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			names := make([]string, n)
+			for i := range names {
+				names[i] = fmt.Sprint("c-", i)
+			}
+			rt := start(b, fake.Config{AnyImage: true})
+			events, removed := 0, make(chan string, 1)
+			ctx, cancel := context.WithCancel(b.Context())
+			var reading sync.WaitGroup
+			reading.Go(func() {
+				_ = rt.GetContainerEvents(ctx, func(e *runtimeapi.ContainerEventResponse) {
+					events++
+					if e.ContainerEventType == runtimeapi.ContainerEventType_CONTAINER_DELETED_EVENT && e.ContainerId == e.PodSandboxStatus.Id {
+						removed <- e.ContainerId
+					}
+				})
+			})
+			b.ReportAllocs()
+			done := measureCPU(b)
+			for b.Loop() {
+				f := newFleet(b, rt, 1, names...)
+				require.NoError(b, f.stop(ctx, 0, time.Second))
+				require.Equal(b, f.sandboxes[0], <-removed)
+			}
+			done()
+			cancel()
+			reading.Wait()
+			b.ReportMetric(float64(events)/float64(b.N), "events/op")
 		})
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/netip"
 	"time"
 
@@ -23,8 +24,17 @@ type Config struct {
 
 	// Programs chooses what a container runs. nil: SleepUntilStopped.
 	Programs Resolver
-	// Exec chooses what ExecSync runs. nil: a program that exits with 0 at once.
+	// Exec chooses what ExecSync and exec sessions run. nil: a program that
+	// exits with 0 at once.
 	Exec Resolver
+	// Streams serves exec, attach and port-forward sessions: see package
+	// streams. nil: Exec, Attach and PortForward are Unimplemented.
+	Streams StreamServer
+	// Ports connects port-forward sessions: it returns a connection to what
+	// listens on a port of a pod, such as one end of a net.Pipe, and the
+	// session closes it. The context is that of the session. nil: every
+	// connection is refused.
+	Ports func(ctx context.Context, pod PodIdentity, port int) (net.Conn, error)
 
 	// AnyImage makes every image name count as present. Images and Pull still
 	// describe the images that they name. Default false.
@@ -35,6 +45,10 @@ type Config struct {
 	// that are. It may take its time, until ctx is done. nil: every name can
 	// be pulled, at once. See Registry.
 	Pull Puller
+	// PullProgressTimeout ends a pull, with code Canceled, that has made no
+	// progress for so long: see ReportProgress. containerd's is 5 minutes.
+	// Default (and meaning of zero): a pull may take for ever.
+	PullProgressTimeout time.Duration
 	// ImageFilesystem is the mount point that ImageFsInfo names, and the
 	// directory whose real capacity a caller may look up. Default "/".
 	ImageFilesystem string
@@ -50,12 +64,13 @@ type Config struct {
 	// the default "". Default none.
 	Handlers []string
 
-	// NoEvents makes GetContainerEvents answer Unimplemented, like
-	// containerd 1.6. Default false.
-	NoEvents bool
-	// NoRuntimeConfig makes RuntimeConfig answer Unimplemented, like
-	// containerd 1.6. Default false.
-	NoRuntimeConfig bool
+	// Unimplemented names calls that answer Unimplemented, such as
+	// "GetContainerEvents" and "RuntimeConfig", which containerd 1.6 lacks, or,
+	// over gRPC, "StreamContainers". Default none.
+	Unimplemented []string
+	// Checkpoints makes CheckpointContainer write an archive, as on a node that
+	// has CRIU. Default false: it fails as without.
+	Checkpoints bool
 	// CgroupDriver is what RuntimeConfig answers, "cgroupfs" or "systemd".
 	// Default "cgroupfs".
 	CgroupDriver string
@@ -65,6 +80,10 @@ type Config struct {
 	// a log_path, and again by ReopenContainerLog; path is the two joined.
 	// A nil writer drops the log. nil: a file; its directory is made.
 	OpenLog func(path string) (io.WriteCloser, error)
+
+	// ClockSkew is how far the runtime's clock is ahead of the clock of this
+	// process; negative: behind. See SetClockSkew, which changes it. Default 0.
+	ClockSkew time.Duration
 
 	// KillTimeout is how long a killed program may take to return before it
 	// is abandoned. Default (and meaning of zero) 10 seconds.
@@ -83,8 +102,9 @@ type Config struct {
 
 // An Image describes an image.
 type Image struct {
-	// Name is the reference under which it is known, such as "busybox:1.36".
-	// A missing tag is ":latest". Required.
+	// Name is the reference under which it is known, such as "busybox:1.36". It
+	// is completed as runtimes do: "busybox" is known as
+	// "docker.io/library/busybox:latest", and found by either. Required.
 	Name string
 	// ID is the image's ID, "sha256:<64 hex>". Two names with one ID are one
 	// image. Default: derived from the name.
@@ -104,20 +124,9 @@ type Image struct {
 
 // A Puller answers PullImage. What it returns is present from then on; a zero
 // Image stands for one of the name that was asked for. auth is nil for an
-// anonymous pull. A plain error arrives with code Unknown, a status error as it is.
+// anonymous pull. It must return when ctx ends; see also ReportProgress. A
+// plain error arrives with code Unknown, a status error as it is.
 type Puller func(ctx context.Context, image *runtimeapi.ImageSpec, auth *runtimeapi.AuthConfig) (Image, error)
-
-// RemoteImage is an image in a Registry.
-type RemoteImage struct {
-	// Image is what a pull brings.
-	Image
-	// Latency is how long a pull takes. Default 0.
-	Latency time.Duration
-	// Err fails the pull, after Latency. Default nil.
-	Err error
-	// Username and Password must be given by the pull when Username is set.
-	Username, Password string
-}
 
 func (c *Config) setDefaults() {
 	setDefault(&c.Name, "fake")
@@ -155,6 +164,12 @@ func setDefault[T comparable](field *T, value T) {
 func (c *Config) validate() error {
 	if c.KillTimeout < 0 {
 		return fmt.Errorf("fake: KillTimeout %v is negative", c.KillTimeout)
+	}
+	if c.PullProgressTimeout < 0 {
+		return fmt.Errorf("fake: PullProgressTimeout %v is negative", c.PullProgressTimeout)
+	}
+	if err := checkCalls(c.Unimplemented); err != nil {
+		return err
 	}
 	if _, ok := cgroupDriver(c.CgroupDriver); !ok {
 		return fmt.Errorf("fake: CgroupDriver %q is neither cgroupfs nor systemd", c.CgroupDriver)

@@ -29,7 +29,7 @@ func (rt *Runtime) ContainerStatus(ctx context.Context, containerID string, verb
 	}
 	var err error
 	response.Info, err = info(map[string]any{
-		"sandboxID": c.sandbox.id, "removing": c.removing, "starting": c.starting, "config": c.config,
+		"sandboxID": c.sandbox.id, "removing": c.removing, "starting": c.starting, "config": c.fullConfig(),
 	})
 	return response, err
 }
@@ -53,6 +53,20 @@ func (rt *Runtime) selectContainers(filter *runtimeapi.ContainerFilter) []*conta
 	for c := range rt.containerCandidates(filter) {
 		if filter == nil || c.matches(filter) {
 			selected = append(selected, c)
+		}
+	}
+	return selected
+}
+
+// selectSandboxes is selectContainers for sandboxes.
+func (rt *Runtime) selectSandboxes(filter *runtimeapi.PodSandboxFilter) []*sandbox {
+	var selected []*sandbox
+	if filter == nil {
+		selected = make([]*sandbox, 0, rt.store.allSandboxes.len)
+	}
+	for b := range rt.sandboxCandidates(filter) {
+		if filter == nil || b.matches(filter) {
+			selected = append(selected, b)
 		}
 	}
 	return selected
@@ -181,9 +195,13 @@ func (rt *Runtime) ReopenContainerLog(ctx context.Context, containerID string) e
 	return nil
 }
 
-// Signal sends a signal to a running container from outside, like kill(1) on the
-// node. It is no CRI call and does not wait.
+// Signal sends a signal, by its Linux number, to a running container from outside,
+// like kill(1) on the node. It is no CRI call and does not wait. Signal 0 only tells
+// whether the container runs.
 func (rt *Runtime) Signal(containerID string, signal syscall.Signal) error {
+	if signal < 0 || signal > sigMax {
+		return status.Errorf(codes.InvalidArgument, "there is no signal %d", signal)
+	}
 	rt.mu.RLock()
 	defer rt.mu.RUnlock()
 	c := rt.store.containers[containerID]
@@ -193,10 +211,12 @@ func (rt *Runtime) Signal(containerID string, signal syscall.Signal) error {
 	if c.task == nil {
 		return status.Error(codes.FailedPrecondition, "container is not running")
 	}
-	if signal == sigKill {
+	switch signal {
+	case 0:
+	case sigKill:
 		c.task.kill(rt.cfg.KillTimeout)
-		return nil
+	default:
+		c.task.signal(signal)
 	}
-	c.task.signal(signal)
 	return nil
 }

@@ -2,7 +2,7 @@ package fake
 
 import (
 	"context"
-	"fmt"
+	"math"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -18,19 +18,16 @@ func (rt *Runtime) CreateContainer(ctx context.Context, sandboxID string, config
 	if err := rt.enter(ctx, "CreateContainer", request); err != nil {
 		return "", err
 	}
-	if config.GetMetadata().GetName() == "" {
-		return "", status.Error(codes.InvalidArgument, "container config must include metadata with a name")
-	}
-	if config.GetImage().GetImage() == "" {
-		return "", status.Error(codes.InvalidArgument, "container config must name an image")
+	if err := checkContainerConfig(config, sandboxConfig); err != nil {
+		return "", err
 	}
 	image, ok := rt.images.resolve(config.Image.Image)
 	if !ok {
 		return "", status.Errorf(codes.NotFound, "failed to resolve image %q: not found", config.Image.Image)
 	}
 	c := &container{
-		id: newID(), config: clone(config), image: image, stopSignal: stopSignal(config.StopSignal),
-		state: runtimeapi.ContainerState_CONTAINER_CREATED,
+		id: newID(), config: copyContainerConfig(config), env: envOf(config.Envs), image: image, stopSignal: stopSignal(config.StopSignal),
+		containerState: containerState{state: runtimeapi.ContainerState_CONTAINER_CREATED},
 	}
 	c.resources = c.config.GetLinux().GetResources()
 	return c.id, rt.addContainer(c, sandboxID)
@@ -52,110 +49,9 @@ func (rt *Runtime) addContainer(c *container, sandboxID string) error {
 		return status.Errorf(codes.FailedPrecondition, "sandbox %q is not ready", sandboxID)
 	}
 	c.logPath = logPathOf(b.config, c.config)
-	c.createdAt = time.Now().UnixNano()
+	c.createdAt = rt.now().UnixNano()
 	rt.store.addContainer(c)
 	rt.emit(c, runtimeapi.ContainerEventType_CONTAINER_CREATED_EVENT)
-	return nil
-}
-
-// StartContainer runs the container's program. A container can be started once;
-// when its program cannot be, it exits with code 128 and reason StartError.
-func (rt *Runtime) StartContainer(ctx context.Context, containerID string) error {
-	request := &runtimeapi.StartContainerRequest{ContainerId: containerID}
-	if err := rt.enter(ctx, "StartContainer", request); err != nil {
-		return err
-	}
-	c, err := rt.beginStart(containerID)
-	if err != nil {
-		return err
-	}
-	defer rt.starts.Done()
-	if err := rt.start(ctx, c); err != nil {
-		rt.mu.Lock()
-		defer rt.mu.Unlock()
-		c.starting = false
-		c.notStarted(err, time.Now().UnixNano())
-		return err
-	}
-	return nil
-}
-
-// beginStart claims the container, so that nobody else starts or removes it.
-func (rt *Runtime) beginStart(id string) (*container, error) {
-	rt.mu.Lock()
-	defer rt.mu.Unlock()
-	c := rt.store.containers[id]
-	switch {
-	case rt.closed:
-		return nil, closedError()
-	case c == nil:
-		return nil, noContainer(id)
-	case c.state != runtimeapi.ContainerState_CONTAINER_CREATED:
-		return nil, status.Errorf(codes.FailedPrecondition, "failed to set starting state for container %q: container is in %v state", id, c.state)
-	case c.removing:
-		return nil, status.Errorf(codes.FailedPrecondition, "failed to set starting state for container %q: container is in removing state, can't be started", id)
-	case c.starting:
-		return nil, status.Errorf(codes.FailedPrecondition, "failed to set starting state for container %q: container is already in starting state", id)
-	}
-	c.starting = true
-	rt.starts.Add(1)
-	return c, nil
-}
-
-// start finds the program and runs it. The container is claimed.
-func (rt *Runtime) start(ctx context.Context, c *container) error {
-	rt.mu.RLock()
-	up := c.sandbox.ready && !c.sandbox.stopping
-	p := c.process(commandLine(c.config))
-	rt.mu.RUnlock()
-	if !up {
-		return status.Errorf(codes.FailedPrecondition, "sandbox container %q is not running", c.sandbox.id)
-	}
-	log, err := openContainerLog(c.logPath, rt.cfg.OpenLog)
-	if err != nil {
-		return status.Errorf(codes.Unknown, "failed to create container loggers: failed to open container log %q: %v", c.logPath, err)
-	}
-	stdout := &logStream{name: "stdout", log: log, drop: c.logPath == ""}
-	stderr := &logStream{name: "stderr", log: log, drop: c.logPath == ""}
-	p.Stdout, p.Stderr, p.task = stdout, stderr, newTask()
-	closeLog := func() {
-		stdout.close()
-		stderr.close()
-		if err := log.close(); err != nil {
-			rt.cfg.Logger.Warn("a container log cannot be closed", "path", c.logPath, "error", err)
-		}
-	}
-	program, err := rt.cfg.Programs(ctx, p)
-	if err != nil {
-		closeLog()
-		return &callError{
-			code:  codes.Unknown,
-			text:  fmt.Sprintf("failed to start container %q: unable to start container process: %v", c.id, err),
-			cause: err,
-		}
-	}
-	rt.watch(p.task, c.name.String, func(e exit) {
-		closeLog()
-		rt.containerExited(c, e)
-	})
-	return rt.launch(c, p, program, log)
-}
-
-// launch makes the container run, unless its sandbox or the runtime was stopped
-// while the program was being found; then the program runs only to clean up.
-func (rt *Runtime) launch(c *container, p *Process, program Program, log *logFile) error {
-	rt.mu.Lock()
-	defer rt.mu.Unlock()
-	down := rt.closed || !c.sandbox.ready || c.sandbox.stopping
-	c.starting = false
-	c.task, c.log = p.task, log
-	c.startedAt = time.Now().UnixNano()
-	c.state = runtimeapi.ContainerState_CONTAINER_RUNNING
-	rt.emit(c, runtimeapi.ContainerEventType_CONTAINER_STARTED_EVENT)
-	if down {
-		p.task.kill(rt.cfg.KillTimeout)
-	}
-	go p.task.run(program, p)
 	return nil
 }
 
@@ -163,7 +59,8 @@ func (rt *Runtime) launch(c *container, p *Process, program Program, log *logFil
 func (rt *Runtime) containerExited(c *container, e exit) {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
-	c.ended(e, time.Now().UnixNano())
+	c.ended(e, rt.now().UnixNano())
+	c.endedUnseen = rt.down
 	for t := range c.execs {
 		t.kill(rt.cfg.KillTimeout)
 	}
@@ -171,8 +68,9 @@ func (rt *Runtime) containerExited(c *container, e exit) {
 }
 
 // StopContainer sends the container's stop signal, unless an earlier call did,
-// and kills what still runs after grace. A container that does not run, or does
-// not exist, is as good as stopped. When ctx ends first the container is left
+// and kills what still runs after grace. A container that does not run is as good
+// as stopped; for one that does not exist the answer is NotFound, as with
+// containerd 1.6 (2.2 has no error). When ctx ends first the container is left
 // with the signal.
 func (rt *Runtime) StopContainer(ctx context.Context, containerID string, grace time.Duration) error {
 	grace = wholeSeconds(grace)
@@ -184,6 +82,9 @@ func (rt *Runtime) StopContainer(ctx context.Context, containerID string, grace 
 	c := rt.store.containers[containerID]
 	if c == nil || !c.running() {
 		rt.mu.Unlock()
+		if c == nil {
+			return noContainer(containerID)
+		}
 		return nil
 	}
 	t := c.task
@@ -198,23 +99,30 @@ func (rt *Runtime) StopContainer(ctx context.Context, containerID string, grace 
 
 func (rt *Runtime) stopTask(ctx context.Context, t *task, grace time.Duration) error {
 	if grace > 0 {
+		l := rt.currentLife()
 		timer := time.NewTimer(grace)
 		defer timer.Stop()
 		select {
 		case <-t.done:
 			return nil
 		case <-ctx.Done():
-			return contextError(ctx.Err())
+			return callEnded(ctx)
+		case <-l.ctx.Done():
+			return callEnded(l.ctx)
 		case <-timer.C:
 		}
 	}
 	t.kill(rt.cfg.KillTimeout)
-	return await(ctx, t)
+	return rt.await(ctx, t)
 }
 
 // wholeSeconds rounds up, never below zero.
 func wholeSeconds(d time.Duration) time.Duration {
-	return max(0, (d+time.Second-1)/time.Second*time.Second)
+	whole := d.Truncate(time.Second)
+	if whole < d && whole <= math.MaxInt64-time.Second {
+		whole += time.Second
+	}
+	return max(0, whole)
 }
 
 // RemoveContainer removes a container, killing it first when it runs. An unknown
@@ -228,7 +136,7 @@ func (rt *Runtime) RemoveContainer(ctx context.Context, containerID string) erro
 	c := rt.store.containers[containerID]
 	if c == nil {
 		rt.mu.Unlock()
-		return nil
+		return gone(containerID, noContainer)
 	}
 	if c.starting {
 		rt.mu.Unlock()

@@ -26,13 +26,45 @@
 // The behaviour is that of containerd 2 where it is strict: a name stays
 // reserved until its container is removed, a sandbox loses its address when it is
 // stopped, containers are started once, events carry the status of their pod.
-// Config.NoEvents and Config.NoRuntimeConfig make it a containerd 1.6. Errors have
-// the gRPC codes NotFound, AlreadyExists, InvalidArgument, FailedPrecondition,
-// Unimplemented and, where runtimes are no more precise, Unknown. Lists come
-// oldest first; real runtimes promise no order.
+// Errors have the gRPC codes NotFound, AlreadyExists, InvalidArgument,
+// FailedPrecondition, Unimplemented and, where runtimes are no more precise,
+// Unknown. Lists come oldest first; real runtimes promise no order.
 //
-// Config.Intercept sees each call first and can delay or fail it. Signal,
-// CrashSandbox and SetCondition are what happens to a node without a call.
+// Where runtimes differ, or are lax, the answer is the strict one: an ID is the
+// whole ID, though containerd takes a unique prefix of it; stopping what is
+// unknown is NotFound; an empty ID is an error everywhere; a label holds 4096
+// bytes with its key; a container comes with the config of its sandbox; the
+// filter of ListImages has no effect. Package critest has the table of all
+// differences. Image names are completed: "busybox" is
+// "docker.io/library/busybox:latest".
+//
+// # Levers
+//
+// What a node and its containers do to a caller, from a container outwards:
+//
+//   - How a container ends: the exit code of its Program, KilledBy, OutOfMemory,
+//     and Process.Explain for reason and message. A panic is exit code 2.
+//   - How it fails to start: an error of the Resolver, such as ErrNotFound, or a
+//     StartFailure; a Resolver that takes its time is a start that does.
+//   - Who ends it from outside: Signal for a container, CrashSandbox for a pod.
+//   - Its log: Config.OpenLog may fail, keep the lines, or be slow.
+//   - Images: Config.Images and AnyImage are there; Registry has what can be
+//     pulled, slowly, with credentials or not at all; Config.Pull is any code;
+//     Pulls tells how far pulls are, and PullProgressTimeout ends those that stall.
+//   - Sessions: Config.Exec runs commands, Streams serves exec, attach and
+//     port-forward (package streams), Ports is what listens in pods.
+//   - The network: PodCIDRs, or FixedIPs for every pod.
+//   - What Status says: SetCondition. Handlers are its RuntimeClasses.
+//   - A runtime that has less: Unimplemented takes calls away, those of the
+//     streaming lists too; with "GetContainerEvents" and "RuntimeConfig" it is a
+//     containerd 1.6. Checkpoints gives it one more.
+//   - The clock: ClockSkew, and SetClockSkew while it runs.
+//   - The runtime's own end: Stop, Start and Restart, with its state, after a reboot
+//     or with an empty disk (Loss), also over gRPC.
+//   - Any call: Intercept sees it first and can delay or fail it. Package script
+//     has rules for that ("2nd StopContainer of pod a: hang 30s, then Unknown"),
+//     for events that are late, lost or doubled, and for how containers end; a
+//     rule is text, and a run of a real runtime can be recorded as rules.
 //
 // # Host processes
 //
@@ -51,13 +83,17 @@
 // # The caller's duties
 //
 //   - Close the runtime, or have Run do it: it ends the programs and waits for
-//     them. Programs must return when their context ends.
+//     them. Programs must return when their context ends, and so must the
+//     functions of Config that get one.
 //   - Not change what Config points to while the runtime is in use.
+//   - Not write into the labels and annotations of what calls return and of
+//     events: the runtime shares them with all its replies.
 //
 // # What it does not do
 //
-// Exec, Attach and PortForward, checkpoints and metrics answer Unimplemented.
-// Nothing is measured or enforced: statistics are made up, resources only noted.
-// State is not kept over a restart. Mounts are data for the program
-// (Process.HostPath), not mounts.
+// Exec, Attach and PortForward answer Unimplemented without Config.Streams:
+// package streams has the server for them. Nothing is measured or enforced:
+// statistics and metrics are made up, resources only noted, and a checkpoint
+// holds no state of a program. State is not kept over the end of the process.
+// Mounts are data for the program (Process.HostPath), not mounts.
 package fake

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 )
 
 // EmbeddedConfig says how NewEmbedded sets a runtime up.
@@ -18,6 +19,11 @@ type EmbeddedConfig struct {
 	// HostIP is the address of every pod. Default: the first address of the
 	// host that is not loopback, else 127.0.0.1.
 	HostIP string
+	// Streams is Config.Streams. With it processes can be attached to, others
+	// can be run beside them, and port-forward sessions reach the ports of the
+	// host's loopback address. A terminal is allocated where it is asked for.
+	// nil: Exec, Attach and PortForward are Unimplemented.
+	Streams StreamServer
 	// Intercept is Config.Intercept. Default nil.
 	Intercept func(ctx context.Context, call string, request any) error
 	// Logger gets what goes wrong around processes. nil: discarded.
@@ -47,6 +53,7 @@ func NewEmbedded(cfg EmbeddedConfig) (*Runtime, error) {
 	rt, err := New(Config{
 		Name: "embedded", Programs: host, Exec: host, AnyImage: true, ImageFilesystem: cfg.StateDir,
 		FixedIPs: []string{cfg.HostIP}, Intercept: cfg.Intercept, Logger: cfg.Logger,
+		Streams: cfg.Streams, Ports: dialLoopback,
 	})
 	if err != nil {
 		return nil, err
@@ -64,6 +71,11 @@ func NewEmbedded(cfg EmbeddedConfig) (*Runtime, error) {
 	}
 	rt.release = unlock
 	return rt, nil
+}
+
+// dialLoopback connects to what a host process listens on.
+func dialLoopback(ctx context.Context, _ PodIdentity, port int) (net.Conn, error) {
+	return (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 }
 
 // hostIP finds an address of this host, IPv4 before IPv6.

@@ -29,18 +29,31 @@ func contextError(err error) error {
 	return &callError{code: code, text: err.Error(), cause: err}
 }
 
+// noSandbox and noContainer are for IDs that nothing has. The empty one is a
+// mistake of the caller, who must not take the answer for "it is gone".
 func noSandbox(id string) error {
+	if id == "" {
+		return status.Error(codes.InvalidArgument, "an error occurred when try to find sandbox: the ID is empty")
+	}
 	return status.Errorf(codes.NotFound, "an error occurred when try to find sandbox %q: not found", id)
 }
 
 func noContainer(id string) error {
+	if id == "" {
+		return status.Error(codes.InvalidArgument, "an error occurred when try to find container: the ID is empty")
+	}
 	return status.Errorf(codes.NotFound, "an error occurred when try to find container %q: not found", id)
+}
+
+// gone is the answer to the removal of what is not there: none, unless the ID is
+// empty.
+func gone(id string, missing func(string) error) error {
+	if id == "" {
+		return missing(id)
+	}
+	return nil
 }
 
 func unimplemented(call string) error {
 	return status.Errorf(codes.Unimplemented, "method %s not implemented", call)
-}
-
-func closedError() error {
-	return status.Error(codes.Unavailable, "the runtime has been closed")
 }

@@ -3,7 +3,7 @@ package fake
 import (
 	"context"
 	"sync"
-	"time"
+	"sync/atomic"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
@@ -11,20 +11,38 @@ import (
 // broadcaster hands every event to every open stream. A stream's queue has no
 // bound: its reader decides how fast it goes, and nothing is lost.
 type broadcaster struct {
+	readers atomic.Int32 // len(streams), read without the lock
 	mu      sync.Mutex
 	streams map[*stream]struct{}
-	done    chan struct{}
-	closed  bool
+}
+
+// event is what an event tells, before a message is made of it: each receiver
+// owns the message that it gets, and those that nobody has read yet should be
+// small. An event tells of all containers of its pod.
+type event struct {
+	id         string // of a container or a sandbox
+	what       runtimeapi.ContainerEventType
+	at         int64
+	sandbox    *sandbox
+	was        sandboxState
+	containers []seen
+}
+
+func (e *event) message() *runtimeapi.ContainerEventResponse {
+	return &runtimeapi.ContainerEventResponse{
+		ContainerId: e.id, ContainerEventType: e.what, CreatedAt: e.at,
+		PodSandboxStatus: e.sandbox.statusAs(e.was), ContainersStatuses: statuses(e.containers),
+	}
 }
 
 // stream is one subscription.
 type stream struct {
-	queue []*runtimeapi.ContainerEventResponse // guarded by broadcaster.mu
-	more  chan struct{}                        // holds a token while queue may be non-empty
+	queue []*event      // guarded by broadcaster.mu
+	more  chan struct{} // holds a token while queue may be non-empty
 }
 
 func newBroadcaster() *broadcaster {
-	return &broadcaster{streams: map[*stream]struct{}{}, done: make(chan struct{})}
+	return &broadcaster{streams: map[*stream]struct{}{}}
 }
 
 func (b *broadcaster) open() *stream {
@@ -32,6 +50,7 @@ func (b *broadcaster) open() *stream {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.streams[s] = struct{}{}
+	b.readers.Store(int32(len(b.streams)))
 	return s
 }
 
@@ -39,18 +58,10 @@ func (b *broadcaster) drop(s *stream) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.streams, s)
+	b.readers.Store(int32(len(b.streams)))
 }
 
-func (b *broadcaster) close() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if !b.closed {
-		b.closed = true
-		close(b.done)
-	}
-}
-
-func (b *broadcaster) take(s *stream) []*runtimeapi.ContainerEventResponse {
+func (b *broadcaster) take(s *stream) []*event {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	queue := s.queue
@@ -58,15 +69,12 @@ func (b *broadcaster) take(s *stream) []*runtimeapi.ContainerEventResponse {
 	return queue
 }
 
-// send queues what build makes, anew for each stream, since receivers own it.
-func (b *broadcaster) send(build func() *runtimeapi.ContainerEventResponse) {
+// send queues an event for each stream.
+func (b *broadcaster) send(e *event) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if len(b.streams) == 0 {
-		return
-	}
 	for s := range b.streams {
-		s.queue = append(s.queue, build())
+		s.queue = append(s.queue, e)
 		select {
 		case s.more <- struct{}{}:
 		default:
@@ -86,17 +94,11 @@ func (rt *Runtime) emitSandbox(b *sandbox, what runtimeapi.ContainerEventType) {
 }
 
 func (rt *Runtime) emitEvent(id string, b *sandbox, what runtimeapi.ContainerEventType) {
-	if rt.cfg.NoEvents {
-		return
+	if rt.events.readers.Load() == 0 {
+		return // also spares a program's goroutine, which is often here, a larger stack
 	}
-	rt.events.send(func() *runtimeapi.ContainerEventResponse {
-		return &runtimeapi.ContainerEventResponse{
-			ContainerId:        id,
-			ContainerEventType: what,
-			CreatedAt:          time.Now().UnixNano(),
-			PodSandboxStatus:   b.status(),
-			ContainersStatuses: b.statuses(),
-		}
+	rt.events.send(&event{
+		id: id, what: what, at: rt.now().UnixNano(), sandbox: b, was: b.sandboxState, containers: b.seen(),
 	})
 }
 
@@ -107,24 +109,25 @@ func (rt *Runtime) GetContainerEvents(ctx context.Context, handle func(*runtimea
 	if err := rt.enter(ctx, "GetContainerEvents", &runtimeapi.GetEventsRequest{}); err != nil {
 		return err
 	}
-	if rt.cfg.NoEvents {
-		return unimplemented("GetContainerEvents")
-	}
+	l := rt.currentLife()
 	s := rt.events.open()
 	defer rt.events.drop(s)
 	for {
 		select {
 		case <-ctx.Done():
-			return contextError(ctx.Err())
-		case <-rt.events.done:
-			return closedError()
+			return callEnded(ctx)
+		case <-l.ctx.Done():
+			return callEnded(l.ctx)
 		case <-s.more:
 		}
 		for _, event := range rt.events.take(s) {
-			if ctx.Err() != nil {
-				return contextError(ctx.Err())
+			switch {
+			case ctx.Err() != nil:
+				return callEnded(ctx)
+			case l.ctx.Err() != nil:
+				return callEnded(l.ctx)
 			}
-			handle(event)
+			handle(event.message())
 		}
 	}
 }

@@ -29,7 +29,8 @@ func (rt *Runtime) ExecSync(ctx context.Context, containerID string, command []s
 	if len(command) == 0 {
 		return nil, nil, status.Error(codes.InvalidArgument, "exec command must not be empty")
 	}
-	run := &execution{stdout: &output{}, stderr: &output{}}
+	stdout, stderr := &output{}, &output{}
+	run := &execution{stdout: stdout, stderr: stderr}
 	if err := rt.beginExec(ctx, containerID, command, run); err != nil {
 		return nil, nil, err
 	}
@@ -38,16 +39,18 @@ func (rt *Runtime) ExecSync(ctx context.Context, containerID string, command []s
 		runCtx, cancel = context.WithTimeoutCause(ctx, timeout, cri.ErrExecTimeout)
 	}
 	defer cancel()
-	if err := await(runCtx, run.task); err != nil {
+	if err := rt.await(runCtx, &run.task); err != nil {
+		if isDown(err) {
+			return nil, nil, err // the command outlives the runtime
+		}
 		run.task.kill(rt.cfg.KillTimeout)
 		<-run.task.done
 		return nil, nil, execTimedOut(runCtx, timeout, err)
 	}
-	stdout, stderr := run.stdout.bytes(), run.stderr.bytes()
 	if run.exit.code != 0 {
-		return stdout, stderr, &cri.ExitError{Code: run.exit.code, Stdout: stdout, Stderr: stderr}
+		return stdout.bytes(), stderr.bytes(), &cri.ExitError{Code: run.exit.code, Stdout: stdout.bytes(), Stderr: stderr.bytes()}
 	}
-	return stdout, stderr, nil
+	return stdout.bytes(), stderr.bytes(), nil
 }
 
 func execTimedOut(ctx context.Context, timeout time.Duration, err error) error {
@@ -63,9 +66,52 @@ func execTimedOut(ctx context.Context, timeout time.Duration, err error) error {
 
 // execution is one command that runs in a container.
 type execution struct {
-	task           *task
-	exit           exit // set before task.done is closed
-	stdout, stderr *output
+	container      *container
+	task           task
+	exit           exit   // set before task.done is closed
+	stdin          *inlet // nil: none
+	stdout, stderr sink
+	tty            bool
+	resize         *resizer
+}
+
+// sink takes what a command writes, until it is over.
+type sink interface {
+	io.Writer
+	close()
+}
+
+// connect gives a command its streams.
+func (run *execution) connect(p *Process) {
+	p.Exec, p.task, p.Stdout, p.Stderr = true, &run.task, run.stdout, run.stderr
+	if run.stdin != nil {
+		p.Stdin = run.stdin
+	}
+	if run.tty {
+		p.TTY, p.Resize = true, run.resize.sizes
+	}
+}
+
+func (run *execution) name() string { return run.container.name.String() }
+
+// ended is the end of the command.
+func (run *execution) ended(e exit) {
+	run.exit = e
+	run.stdout.close()
+	run.stderr.close()
+	rt := run.task.rt
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	delete(run.container.execs, &run.task)
+	delete(rt.execs, &run.task)
+}
+
+func execFailed(err error) error {
+	return &callError{
+		code:  codes.Unknown,
+		text:  fmt.Sprintf("failed to exec in container: failed to start exec: %v", err),
+		cause: err,
+	}
 }
 
 // beginExec finds the program of a command and runs it in the container.
@@ -76,47 +122,36 @@ func (rt *Runtime) beginExec(ctx context.Context, containerID string, command []
 		rt.mu.Unlock()
 		return err
 	}
-	rt.starts.Add(1)
-	defer rt.starts.Done()
+	rt.starts.begin(c)
+	defer rt.starts.end(c)
 	p := c.process(append([]string(nil), command...))
 	rt.mu.Unlock()
 
-	run.task = newTask()
-	p.Exec, p.task, p.Stdout, p.Stderr = true, run.task, run.stdout, run.stderr
-	program, err := rt.cfg.Exec(ctx, p)
+	run.container = c
+	run.task.prepare(rt, run)
+	run.connect(&p)
+	program, err := rt.resolve(ctx, rt.cfg.Exec, &p)
 	if err != nil {
-		return &callError{
-			code:  codes.Unknown,
-			text:  fmt.Sprintf("failed to exec in container: failed to start exec: %v", err),
-			cause: err,
-		}
+		return execFailed(err)
 	}
-	rt.watch(run.task, c.name.String, func(e exit) {
-		run.exit = e
-		run.stdout.close()
-		run.stderr.close()
-		rt.mu.Lock()
-		defer rt.mu.Unlock()
-		delete(c.execs, run.task)
-	})
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
 	if c.execs == nil {
 		c.execs = map[*task]struct{}{}
 	}
-	c.execs[run.task] = struct{}{}
+	c.execs[&run.task], rt.execs[&run.task] = struct{}{}, struct{}{}
 	if rt.closed || !c.running() {
 		run.task.kill(rt.cfg.KillTimeout)
 	}
-	go run.task.run(program, p)
+	go run.task.run(program, &p)
 	return nil
 }
 
 // mayExec tells why nothing can be run in c. rt.mu is held.
 func (rt *Runtime) mayExec(c *container, id string) error {
 	switch {
-	case rt.closed:
-		return closedError()
+	case rt.unavailable() != nil:
+		return rt.unavailable()
 	case c == nil:
 		return noContainer(id)
 	case !c.running():
@@ -153,28 +188,4 @@ func (o *output) bytes() []byte {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.kept.Bytes()
-}
-
-// Exec is not implemented yet.
-func (rt *Runtime) Exec(ctx context.Context, request *runtimeapi.ExecRequest) (*runtimeapi.ExecResponse, error) {
-	if err := rt.enter(ctx, "Exec", request); err != nil {
-		return nil, err
-	}
-	return nil, unimplemented("Exec")
-}
-
-// Attach is not implemented yet.
-func (rt *Runtime) Attach(ctx context.Context, request *runtimeapi.AttachRequest) (*runtimeapi.AttachResponse, error) {
-	if err := rt.enter(ctx, "Attach", request); err != nil {
-		return nil, err
-	}
-	return nil, unimplemented("Attach")
-}
-
-// PortForward is not implemented yet.
-func (rt *Runtime) PortForward(ctx context.Context, request *runtimeapi.PortForwardRequest) (*runtimeapi.PortForwardResponse, error) {
-	if err := rt.enter(ctx, "PortForward", request); err != nil {
-		return nil, err
-	}
-	return nil, unimplemented("PortForward")
 }

@@ -59,6 +59,7 @@ type hostCommand struct {
 	Args []string `json:"args"`
 	Env  []string `json:"env"`
 	Dir  string   `json:"dir"`
+	TTY  bool     `json:"tty,omitempty"` // descriptor 0 is its terminal
 }
 
 // hostOrder is what the agent tells a supervisor after the command.
@@ -86,7 +87,10 @@ func commandOf(p *Process, hostsPath, dir string, exists func(path string) error
 	if len(p.Args) == 0 || p.Args[0] == "" {
 		return hostCommand{}, errNoCommand
 	}
-	cmd := hostCommand{Args: p.Args, Env: append([]string(nil), p.Env...), Dir: p.Dir}
+	cmd := hostCommand{Args: p.Args, Env: append([]string(nil), p.Env...), Dir: p.Dir, TTY: p.TTY}
+	if _, ok := lookupEnv(cmd.Env, "TERM"); !ok && p.TTY {
+		cmd.Env = append(cmd.Env, "TERM=xterm")
+	}
 	searched, ok := lookupEnv(cmd.Env, "PATH")
 	if !ok {
 		searched = hostsPath

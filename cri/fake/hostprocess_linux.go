@@ -20,12 +20,12 @@ import (
 // Each command has a supervisor, which is this same executable started once more;
 // therefore main must call RunSupervisor first, and HostProcess fails with
 // ErrNoSupervisor when it did not. The command runs in a session and process
-// group of its own, as the user of the agent, with standard input at its end. It
-// sees the container's environment, with PATH, HOME and HOSTNAME added where they
-// are not set, and nothing of the agent's. Nothing is isolated: it shares the
-// host's network, files and process IDs, mounts are not made (Process.HostPath
-// does not help it either), and resources and security context do not count. A
-// terminal is not allocated.
+// group of its own, as the user of the agent, with a terminal where one is asked
+// for. It sees the container's environment, with PATH, HOME and HOSTNAME added
+// where they are not set, and nothing of the agent's. Nothing is isolated: it
+// shares the host's network, files and process IDs, mounts are not made
+// (Process.HostPath does not help it either), and resources and security context
+// do not count.
 //
 // Signals go to its process group, SIGKILL to everything that came from it: the
 // processes it left in the background, in other groups and sessions too. When
@@ -55,6 +55,7 @@ type hostProcess struct {
 	orders  *json.Encoder
 	reports *json.Decoder
 	report  *os.File
+	streams *hostStreams
 	scratch string
 	pid     int
 }
@@ -142,13 +143,20 @@ func (h *hostProcess) spawn(p *Process) (err error) {
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Args = []string{"podwright-supervisor", p.Container.Name, p.Container.ID}
 	cmd.Env = append(os.Environ(), envSupervise+"="+p.Container.ID, "GOMAXPROCS=1")
-	cmd.Stdout, cmd.Stderr = p.Stdout, p.Stderr
+	streams, err := connectHost(cmd, p)
+	if err != nil {
+		return err
+	}
+	defer streams.closeFar()
 	cmd.ExtraFiles = []*os.File{pipes[0], pipes[3]}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	cmd.WaitDelay = h.cfg.KillTimeout
 	if err := cmd.Start(); err != nil {
+		streams.close()
 		return fmt.Errorf("start the supervisor: %w", err)
 	}
+	streams.carry(p)
+	h.streams = streams
 	h.supervisor, h.control, h.report = cmd, pipes[1], pipes[2]
 	h.orders, h.reports = json.NewEncoder(h.control), json.NewDecoder(h.report)
 	return nil
@@ -228,6 +236,7 @@ func (h *hostProcess) leave() {
 	defer h.killLater().Stop()
 	// The supervisor's own exit says nothing about the command's.
 	_ = h.supervisor.Wait()
+	h.streams.close()
 	h.report.Close()
 }
 

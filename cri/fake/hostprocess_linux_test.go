@@ -68,13 +68,16 @@ func helperPod(rt *fake.Runtime, mark string) error {
 	return rt.StartContainer(ctx, id)
 }
 
+// ownMark is the value of a mark that no other run of these tests has.
+func ownMark(mark string) string { return fmt.Sprint(mark, " ", os.Getpid()) }
+
 // marked lists the processes that have the mark in their environment.
 func marked(mark string) []string {
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
 	var found []string
 	for _, dir := range dirs {
 		environ, _ := os.ReadFile(dir + "/environ")
-		if bytes.Contains(environ, []byte(markEnv+"="+mark+"\x00")) {
+		if bytes.Contains(environ, []byte(markEnv+"="+ownMark(mark)+"\x00")) {
 			cmdline, _ := os.ReadFile(dir + "/cmdline")
 			found = append(found, dir+" "+strings.ReplaceAll(string(cmdline), "\x00", " "))
 		}
@@ -104,7 +107,7 @@ func TestNothingSurvivesTheAgent(t *testing.T) {
 		t.Run(sig.String(), func(t *testing.T) {
 			mark := fmt.Sprintf("%d-%d-%d", os.Getpid(), sig, time.Now().UnixNano())
 			agent := exec.Command(os.Args[0])
-			agent.Env = append(os.Environ(), helperAgentEnv+"="+t.TempDir(), markEnv+"="+mark)
+			agent.Env = append(os.Environ(), helperAgentEnv+"="+t.TempDir(), markEnv+"="+ownMark(mark))
 			var out bytes.Buffer
 			agent.Stdout = &out
 			require.NoError(t, agent.Start())
@@ -177,7 +180,7 @@ func tryHost(t *testing.T, rt *fake.Runtime, mark string, change func(*runtimeap
 	require.NoError(t, err)
 	config := containerConfig(pod.Metadata.Name, "c")
 	config.LogPath = "c/0.log"
-	config.Envs = []*runtimeapi.KeyValue{{Key: markEnv, Value: []byte(mark)}}
+	config.Envs = []*runtimeapi.KeyValue{{Key: markEnv, Value: []byte(ownMark(mark))}}
 	change(config)
 	id, err := rt.CreateContainer(t.Context(), sandboxID, config, pod)
 	require.NoError(t, err)
@@ -307,7 +310,10 @@ func TestHostProcessStartErrors(t *testing.T) {
 		{"not under its path", func(c *runtimeapi.ContainerConfig) { c.Command = []string{"/no/such/command"} }, `exec: "/no/such/command": no such file or directory`},
 		{"not executable", func(c *runtimeapi.ContainerConfig) { c.Command = []string{notExecutable} }, "permission denied"},
 		{"not a program", func(c *runtimeapi.ContainerConfig) { c.Command = []string{notAProgram} }, "exec format error"},
-		{"no such directory", func(c *runtimeapi.ContainerConfig) { c.Command = []string{"sh"}; c.WorkingDir = "/no/such" }, `chdir to cwd ("/no/such")`},
+		{"no such directory", func(c *runtimeapi.ContainerConfig) {
+			c.Command = []string{"sh"}
+			c.WorkingDir = filepath.Join(filepath.Dir(notAProgram), "none")
+		}, "chdir to cwd ("},
 		{"PATH of the container", func(c *runtimeapi.ContainerConfig) {
 			c.Command = []string{"sh"}
 			c.Envs = append(c.Envs, &runtimeapi.KeyValue{Key: "PATH", Value: []byte("/empty")})

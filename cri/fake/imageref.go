@@ -6,27 +6,132 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 )
 
-// withTag completes an image name: ":latest" where it has neither tag nor digest.
-func withTag(name string) string {
-	if strings.Contains(name, "@") || strings.Contains(lastPart(name), ":") {
-		return name
-	}
-	return name + ":latest"
+// reference is an image name in its parts.
+type reference struct {
+	repository  string // with its registry: "docker.io/library/busybox"
+	tag, digest string
 }
 
-// repository cuts tag and digest off an image name.
-func repository(name string) string {
-	name, _, _ = strings.Cut(name, "@")
-	if i := strings.LastIndexByte(name, ':'); i > strings.LastIndexByte(name, '/') {
-		return name[:i]
+func (r reference) String() string {
+	name := r.repository
+	if r.tag != "" {
+		name += ":" + r.tag
+	}
+	if r.digest != "" {
+		name += "@" + r.digest
 	}
 	return name
 }
 
-func lastPart(name string) string {
-	return name[strings.LastIndexByte(name, '/')+1:]
+const (
+	defaultRegistry = "docker.io"
+	defaultOwner    = "library/"
+	defaultTag      = "latest"
+	maxTag          = 128
+)
+
+// parseReference reads an image name and completes it the way runtimes do: the
+// registry is docker.io and the tag latest where there is none.
+func parseReference(name string) (reference, error) {
+	var r reference
+	rest, digest, pinned := strings.Cut(name, "@")
+	r.repository, r.digest = rest, digest
+	if i := strings.LastIndexByte(rest, ':'); i > strings.LastIndexByte(rest, '/') {
+		r.repository, r.tag = rest[:i], rest[i+1:]
+		if !validTag(r.tag) {
+			return r, fmt.Errorf("invalid reference format: tag %q", r.tag)
+		}
+	} else if !pinned {
+		r.tag = defaultTag
+	}
+	if pinned && !isDigest(digest) {
+		return r, fmt.Errorf("invalid reference format: digest %q is not sha256:<64 hex>", digest)
+	}
+	registry, path, found := strings.Cut(r.repository, "/")
+	if !found || (!strings.ContainsAny(registry, ".:") && registry != "localhost") {
+		registry, path = defaultRegistry, r.repository
+	}
+	if err := checkPath(path); err != nil {
+		return r, err
+	}
+	if registry == defaultRegistry && !strings.Contains(path, "/") {
+		path = defaultOwner + path
+	}
+	r.repository = registry + "/" + path
+	return r, nil
+}
+
+// checkPath checks the part of a name below the registry.
+func checkPath(path string) error {
+	for _, part := range strings.Split(path, "/") {
+		if strings.ToLower(part) != part {
+			return fmt.Errorf("invalid reference format: repository name (%s) must be lowercase", path)
+		}
+		if part == "" || strings.Trim(part, "abcdefghijklmnopqrstuvwxyz0123456789._-") != "" ||
+			strings.ContainsAny(part, " \t\n:") || strings.ContainsAny(part[:1]+part[len(part)-1:], "._-") {
+			return errors.New("invalid reference format")
+		}
+	}
+	return nil
+}
+
+func validTag(tag string) bool {
+	if tag == "" || len(tag) > maxTag || tag[0] == '.' || tag[0] == '-' {
+		return false
+	}
+	for _, c := range tag {
+		switch {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '_', c == '.', c == '-':
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// normalize completes an image name: "busybox" is
+// "docker.io/library/busybox:latest".
+func normalize(name string) (string, error) {
+	r, err := parseReference(name)
+	return r.String(), err
+}
+
+// completedNames remembers complete names: few are asked for again and again. The
+// zero value is ready. Safe for concurrent use.
+type completedNames struct {
+	mu sync.RWMutex
+	of map[string]string
+}
+
+// maxCompletedNames bounds what is remembered.
+const maxCompletedNames = 1000
+
+// complete is the name under which an image is found that is called name. Of a tag
+// and a digest the digest says which.
+func (c *completedNames) complete(name string) (string, error) {
+	c.mu.RLock()
+	known, ok := c.of[name]
+	c.mu.RUnlock()
+	if ok {
+		return known, nil
+	}
+	r, err := parseReference(name)
+	if err != nil {
+		return "", err
+	}
+	if r.digest != "" {
+		r.tag = ""
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.of == nil || len(c.of) >= maxCompletedNames {
+		c.of = map[string]string{}
+	}
+	c.of[name] = r.String()
+	return c.of[name], nil
 }
 
 func digestOf(text string) string {
@@ -36,15 +141,18 @@ func digestOf(text string) string {
 
 // isDigest tells an image ID or digest from a name.
 func isDigest(ref string) bool {
-	return strings.HasPrefix(ref, "sha256:") && len(ref) == len("sha256:")+2*sha256.Size
+	rest, ok := strings.CutPrefix(ref, "sha256:")
+	return ok && len(rest) == 2*sha256.Size && strings.Trim(rest, "0123456789abcdef") == ""
 }
 
 func validateImage(image Image) error {
-	switch {
-	case image.Name == "":
+	if image.Name == "" {
 		return errors.New("field Name is missing")
-	case strings.ContainsAny(image.Name, " \t\n"):
-		return fmt.Errorf("field Name: %q has blanks in it", image.Name)
+	}
+	if _, err := parseReference(image.Name); err != nil {
+		return fmt.Errorf("field Name: %q: %w", image.Name, err)
+	}
+	switch {
 	case image.ID != "" && !isDigest(image.ID):
 		return fmt.Errorf("field ID: %q of %s is not sha256:<64 hex>", image.ID, image.Name)
 	case image.Digest != "" && !isDigest(image.Digest):
@@ -55,18 +163,19 @@ func validateImage(image Image) error {
 	return nil
 }
 
-// complete fills in what an image leaves out.
-func complete(image Image) Image {
-	image.Name = withTag(image.Name)
+// complete fills in what a valid image leaves out.
+func complete(image Image) (Image, reference) {
+	r, _ := parseReference(image.Name)
+	image.Name = r.String()
 	if image.ID == "" {
 		image.ID = digestOf("image " + image.Name)
 	}
 	if image.Digest == "" {
+		image.Digest = r.digest
+	}
+	if image.Digest == "" {
 		image.Digest = digestOf("manifest " + image.ID)
-		if _, digest, pinned := strings.Cut(image.Name, "@"); pinned {
-			image.Digest = digest
-		}
 	}
 	setDefault(&image.Size, 1<<20)
-	return image
+	return image, r
 }

@@ -2,13 +2,11 @@ package fake
 
 import (
 	"context"
+	"runtime"
 	"slices"
-	"strings"
+	"strconv"
 	"sync"
-	"time"
 
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
@@ -19,10 +17,27 @@ type storedImage struct {
 	digests []string // repository digests
 }
 
-// resolvedImage is what a container keeps of its image.
+// resolvedImage is what a container keeps of its image. The names of an image
+// come and go with it.
 type resolvedImage struct {
-	id, tag, digest string
-	uid             int64
+	id    string
+	uid   int64
+	store *imageStore
+}
+
+// names are the image's first tag, "" when it has none, and its reference: the
+// repository digest, or the ID once the image has been removed.
+func (i *resolvedImage) names() (tag, ref string) {
+	i.store.mu.RLock()
+	defer i.store.mu.RUnlock()
+	stored := i.store.byID[i.id]
+	if stored == nil {
+		return "", i.id
+	}
+	if len(stored.tags) > 0 {
+		tag = stored.tags[0]
+	}
+	return tag, stored.digests[0]
 }
 
 // imageStore holds the images that are present. It has its own lock: a pull takes
@@ -33,6 +48,7 @@ type imageStore struct {
 	byID  map[string]*storedImage
 	order []string          // IDs, oldest first
 	refs  map[string]string // names, repository digests and IDs to IDs
+	names completedNames
 }
 
 func newImageStore(images []Image, anyImage bool) *imageStore {
@@ -43,9 +59,17 @@ func newImageStore(images []Image, anyImage bool) *imageStore {
 	return s
 }
 
-// put makes an image present, or adds a name to one that is.
+// reset leaves only the given images present.
+func (s *imageStore) reset(images []Image) {
+	fresh := newImageStore(images, s.any)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.byID, s.order, s.refs = fresh.byID, fresh.order, fresh.refs
+}
+
+// put makes a valid image present, or adds a name to one that is.
 func (s *imageStore) put(image Image) *storedImage {
-	image = complete(image)
+	image, r := complete(image)
 	stored := s.byID[image.ID]
 	if stored == nil {
 		stored = &storedImage{Image: image}
@@ -53,14 +77,17 @@ func (s *imageStore) put(image Image) *storedImage {
 		s.order = append(s.order, image.ID)
 		s.refs[image.ID] = image.ID
 	}
-	if !strings.Contains(image.Name, "@") && !slices.Contains(stored.tags, image.Name) {
-		stored.tags = append(stored.tags, image.Name)
+	if tag := (reference{repository: r.repository, tag: r.tag}); r.tag != "" && r.digest == "" {
+		if !slices.Contains(stored.tags, tag.String()) {
+			stored.tags = append(stored.tags, tag.String())
+		}
+		s.take(tag.String(), stored)
 	}
-	if digest := repository(image.Name) + "@" + image.Digest; !slices.Contains(stored.digests, digest) {
+	digest := reference{repository: r.repository, digest: image.Digest}.String()
+	if !slices.Contains(stored.digests, digest) {
 		stored.digests = append(stored.digests, digest)
-		s.refs[digest] = image.ID
 	}
-	s.take(image.Name, stored)
+	s.refs[digest] = image.ID
 	return stored
 }
 
@@ -84,18 +111,23 @@ func (s *imageStore) lookup(ref string) *storedImage {
 	if id, ok := s.refs[ref]; ok {
 		return s.byID[id]
 	}
-	if id, ok := s.refs[withTag(ref)]; ok && !isDigest(ref) {
-		return s.byID[id]
+	if isDigest(ref) {
+		if !s.any {
+			return nil
+		}
+		return newImageStore(nil, false).put(Image{Name: "unnamed@" + ref, ID: ref})
 	}
-	if !s.any || validateImage(Image{Name: ref}) != nil {
+	name, err := s.names.complete(ref)
+	if err != nil {
 		return nil
 	}
-	image := Image{Name: ref}
-	if isDigest(ref) {
-		image = Image{Name: "unnamed@" + ref, ID: ref}
+	if id, ok := s.refs[name]; ok {
+		return s.byID[id]
 	}
-	made := newImageStore(nil, false)
-	return made.put(image)
+	if !s.any {
+		return nil
+	}
+	return newImageStore(nil, false).put(Image{Name: ref})
 }
 
 // resolve gives what a container keeps of an image, which then is present.
@@ -104,7 +136,7 @@ func (s *imageStore) resolve(ref string) (resolvedImage, bool) {
 	stored := s.lookup(ref)
 	if stored != nil && s.byID[stored.ID] == stored {
 		defer s.mu.RUnlock()
-		return stored.resolved(ref), true
+		return s.resolved(stored), true
 	}
 	s.mu.RUnlock()
 	if stored == nil {
@@ -112,16 +144,13 @@ func (s *imageStore) resolve(ref string) (resolvedImage, bool) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.put(stored.Image).resolved(ref), true
+	return s.resolved(s.put(stored.Image)), true
 }
 
-func (i *storedImage) resolved(ref string) resolvedImage {
-	r := resolvedImage{id: i.ID, tag: ref, digest: i.digests[0]}
-	if len(i.tags) > 0 {
-		r.tag = i.tags[0]
-	}
-	if i.UID != nil {
-		r.uid = *i.UID
+func (s *imageStore) resolved(image *storedImage) resolvedImage {
+	r := resolvedImage{id: image.ID, store: s}
+	if image.UID != nil {
+		r.uid = *image.UID
 	}
 	return r
 }
@@ -156,8 +185,25 @@ func (i *storedImage) message() *runtimeapi.Image {
 	return m
 }
 
+// spec is what verbose status shows of an image, in containerd's form.
+func (i *storedImage) spec() any {
+	user := i.Username
+	if i.UID != nil {
+		user = strconv.FormatInt(*i.UID, 10)
+	}
+	layer := digestOf("layer " + i.ID)
+	return map[string]any{
+		"chainID": layer,
+		"imageSpec": map[string]any{
+			"architecture": runtime.GOARCH, "os": "linux", "config": map[string]any{"User": user},
+			"rootfs": map[string]any{"type": "layers", "diff_ids": []string{layer}},
+		},
+	}
+}
+
 // ListImages lists the images that are present, oldest first. With AnyImage those
-// are the ones that have been pulled or used.
+// are the ones that have been pulled or used. As with containerd, the filter has
+// no effect.
 func (rt *Runtime) ListImages(ctx context.Context, filter *runtimeapi.ImageFilter) ([]*runtimeapi.Image, error) {
 	if err := rt.enter(ctx, "ListImages", &runtimeapi.ListImagesRequest{Filter: filter}); err != nil {
 		return nil, err
@@ -165,13 +211,7 @@ func (rt *Runtime) ListImages(ctx context.Context, filter *runtimeapi.ImageFilte
 	s := rt.images
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	out := []*runtimeapi.Image{}
-	if ref := filter.GetImage().GetImage(); ref != "" {
-		if image := s.lookup(ref); image != nil {
-			out = append(out, image.message())
-		}
-		return out, nil
-	}
+	out := make([]*runtimeapi.Image, 0, len(s.order))
 	for _, id := range s.order {
 		out = append(out, s.byID[id].message())
 	}
@@ -182,6 +222,9 @@ func (rt *Runtime) ListImages(ctx context.Context, filter *runtimeapi.ImageFilte
 func (rt *Runtime) ImageStatus(ctx context.Context, image *runtimeapi.ImageSpec, verbose bool) (*runtimeapi.ImageStatusResponse, error) {
 	request := &runtimeapi.ImageStatusRequest{Image: image, Verbose: verbose}
 	if err := rt.enter(ctx, "ImageStatus", request); err != nil {
+		return nil, err
+	}
+	if err := needImage(image); err != nil {
 		return nil, err
 	}
 	s := rt.images
@@ -196,32 +239,8 @@ func (rt *Runtime) ImageStatus(ctx context.Context, image *runtimeapi.ImageSpec,
 		return response, nil
 	}
 	var err error
-	response.Info, err = info(map[string]any{"imageSpec": map[string]any{"user": stored.Username}})
+	response.Info, err = info(stored.spec())
 	return response, err
-}
-
-// PullImage asks Config.Pull for an image and returns its ID.
-func (rt *Runtime) PullImage(ctx context.Context, image *runtimeapi.ImageSpec, auth *runtimeapi.AuthConfig, sandboxConfig *runtimeapi.PodSandboxConfig) (string, error) {
-	request := &runtimeapi.PullImageRequest{Image: image, Auth: auth, SandboxConfig: sandboxConfig}
-	if err := rt.enter(ctx, "PullImage", request); err != nil {
-		return "", err
-	}
-	if err := validateImage(Image{Name: image.GetImage()}); err != nil {
-		return "", status.Errorf(codes.InvalidArgument, "failed to parse image reference %q: %v", image.GetImage(), err)
-	}
-	pulled, err := rt.cfg.Pull(ctx, clone(image), clone(auth))
-	if err != nil {
-		return "", interceptError(ctx, err)
-	}
-	if pulled.Name == "" {
-		pulled.Name = image.GetImage()
-	}
-	if err := validateImage(pulled); err != nil {
-		return "", status.Errorf(codes.Internal, "what Config.Pull brought for %q is no image: %v", image.GetImage(), err)
-	}
-	rt.images.mu.Lock()
-	defer rt.images.mu.Unlock()
-	return rt.images.put(pulled).ID, nil
 }
 
 // RemoveImage removes an image with all its names; an absent one is as good as
@@ -230,11 +249,15 @@ func (rt *Runtime) RemoveImage(ctx context.Context, image *runtimeapi.ImageSpec)
 	if err := rt.enter(ctx, "RemoveImage", &runtimeapi.RemoveImageRequest{Image: image}); err != nil {
 		return err
 	}
+	if err := needImage(image); err != nil {
+		return err
+	}
 	rt.images.remove(image.GetImage())
 	return nil
 }
 
-// ImageFsInfo describes the filesystem of images and of containers, which is the same.
+// ImageFsInfo describes the filesystem of images and of containers, which is the
+// same. What pulls have brought so far counts.
 func (rt *Runtime) ImageFsInfo(ctx context.Context) (*runtimeapi.ImageFsInfoResponse, error) {
 	if err := rt.enter(ctx, "ImageFsInfo", &runtimeapi.ImageFsInfoRequest{}); err != nil {
 		return nil, err
@@ -242,13 +265,13 @@ func (rt *Runtime) ImageFsInfo(ctx context.Context) (*runtimeapi.ImageFsInfoResp
 	s := rt.images
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	var used uint64
+	used := rt.pulls.partial()
 	for _, image := range s.byID {
 		used += image.Size
 	}
 	filesystem := func() []*runtimeapi.FilesystemUsage {
 		return []*runtimeapi.FilesystemUsage{{
-			Timestamp:  time.Now().UnixNano(),
+			Timestamp:  rt.now().UnixNano(),
 			FsId:       &runtimeapi.FilesystemIdentifier{Mountpoint: rt.cfg.ImageFilesystem},
 			UsedBytes:  &runtimeapi.UInt64Value{Value: used},
 			InodesUsed: &runtimeapi.UInt64Value{Value: uint64(len(s.byID))},

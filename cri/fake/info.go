@@ -96,9 +96,6 @@ func (rt *Runtime) RuntimeConfig(ctx context.Context) (*runtimeapi.RuntimeConfig
 	if err := rt.enter(ctx, "RuntimeConfig", &runtimeapi.RuntimeConfigRequest{}); err != nil {
 		return nil, err
 	}
-	if rt.cfg.NoRuntimeConfig {
-		return nil, unimplemented("RuntimeConfig")
-	}
 	driver, _ := cgroupDriver(rt.cfg.CgroupDriver)
 	return &runtimeapi.RuntimeConfigResponse{
 		Linux: &runtimeapi.LinuxRuntimeConfiguration{CgroupDriver: driver},
@@ -123,28 +120,4 @@ func (rt *Runtime) UpdateRuntimeConfig(ctx context.Context, config *runtimeapi.R
 	defer rt.mu.Unlock()
 	rt.addresses.setRanges(ranges)
 	return nil
-}
-
-// ListMetricDescriptors is not implemented.
-func (rt *Runtime) ListMetricDescriptors(ctx context.Context) ([]*runtimeapi.MetricDescriptor, error) {
-	if err := rt.enter(ctx, "ListMetricDescriptors", &runtimeapi.ListMetricDescriptorsRequest{}); err != nil {
-		return nil, err
-	}
-	return nil, unimplemented("ListMetricDescriptors")
-}
-
-// ListPodSandboxMetrics is not implemented.
-func (rt *Runtime) ListPodSandboxMetrics(ctx context.Context) ([]*runtimeapi.PodSandboxMetrics, error) {
-	if err := rt.enter(ctx, "ListPodSandboxMetrics", &runtimeapi.ListPodSandboxMetricsRequest{}); err != nil {
-		return nil, err
-	}
-	return nil, unimplemented("ListPodSandboxMetrics")
-}
-
-// CheckpointContainer is not implemented.
-func (rt *Runtime) CheckpointContainer(ctx context.Context, request *runtimeapi.CheckpointContainerRequest) error {
-	if err := rt.enter(ctx, "CheckpointContainer", request); err != nil {
-		return err
-	}
-	return unimplemented("CheckpointContainer")
 }

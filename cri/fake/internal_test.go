@@ -72,23 +72,42 @@ func TestRing(t *testing.T) {
 }
 
 func TestImageNames(t *testing.T) {
+	digest := "sha256:" + strings.Repeat("a", 64)
 	for in, want := range map[string]string{
-		"a": "a:latest", "a:1": "a:1", "host:5000/a": "host:5000/a:latest", "host:5000/a:2": "host:5000/a:2", "a@sha256:x": "a@sha256:x",
+		"busybox":                           "docker.io/library/busybox:latest",
+		"busybox:1.36":                      "docker.io/library/busybox:1.36",
+		"owner/name":                        "docker.io/owner/name:latest",
+		"docker.io/busybox":                 "docker.io/library/busybox:latest",
+		"docker.io/library/busybox:latest":  "docker.io/library/busybox:latest",
+		"host:5000/a":                       "host:5000/a:latest",
+		"host:5000/a/b_c-d.e:V1.0_x":        "host:5000/a/b_c-d.e:V1.0_x",
+		"localhost/a":                       "localhost/a:latest",
+		"busybox@" + digest:                 "docker.io/library/busybox@" + digest,
+		"registry.k8s.io/pause:3@" + digest: "registry.k8s.io/pause:3@" + digest,
 	} {
-		require.Equal(t, want, withTag(in))
+		got, err := normalize(in)
+		require.NoError(t, err, in)
+		require.Equal(t, want, got)
+		again, err := normalize(got)
+		require.NoError(t, err)
+		require.Equal(t, got, again)
 	}
-	for in, want := range map[string]string{"a:1": "a", "host:5000/a": "host:5000/a", "host:5000/a:2@sha256:x": "host:5000/a"} {
-		require.Equal(t, want, repository(in))
+	for _, bad := range []string{
+		"", " ", "a b", "UPPER/Case:x", "Busybox", "a:", "a:b c", "a:-x", "a//b", "/a", "a/", "-a", "a-", "a@b", "a@sha256:x",
+		"a@" + digest + "0", "a@sha256:" + strings.Repeat("A", 64), "a:" + strings.Repeat("x", 129), "host:5000/", "ä",
+	} {
+		_, err := normalize(bad)
+		require.Error(t, err, "%q", bad)
 	}
 }
 
 func TestOneImageWithTwoNames(t *testing.T) {
 	id := digestOf("x")
 	s := newImageStore([]Image{{Name: "a", ID: id}, {Name: "b:1", ID: id}, {Name: "c"}}, false)
-	require.Equal(t, []string{"a:latest", "b:1"}, s.find("b:1").tags)
+	require.Equal(t, []string{"docker.io/library/a:latest", "docker.io/library/b:1"}, s.find("b:1").tags)
 	require.Len(t, s.order, 2)
 	s.put(Image{Name: "b:1"}) // the name moves to another image
-	require.Equal(t, []string{"a:latest"}, s.find("a").tags)
+	require.Equal(t, []string{"docker.io/library/a:latest"}, s.find("a").tags)
 	require.NotEqual(t, id, s.find("b:1").ID)
 	s.remove("a")
 	require.Nil(t, s.find(id))
@@ -177,22 +196,36 @@ type discardLog struct{ bytes.Buffer }
 func (*discardLog) Close() error { return nil }
 
 // FuzzLogStream writes a text in arbitrary pieces and reads it back from the
-// log: nothing is lost, added or changed, whatever the pieces.
+// log: nothing is lost, added or changed, whatever the pieces, but for a carriage
+// return at the end of a line.
 func FuzzLogStream(f *testing.F) {
 	f.Add([]byte("one\ntwo\n\nrest"), uint8(3))
 	f.Add([]byte("\n"), uint8(1))
+	f.Add([]byte("a\r\n\r\nb\r\r\nc\rd\r"), uint8(0))
+	f.Add(slices.Concat(bytes.Repeat([]byte("x"), maxLogLine), []byte("\r\n")), uint8(255))
+	f.Add(slices.Concat(bytes.Repeat([]byte("x"), maxLogLine), []byte("\r")), uint8(255))
 	f.Add(bytes.Repeat([]byte("x"), 3*maxLogLine+1), uint8(255))
 	f.Fuzz(func(t *testing.T, text []byte, piece uint8) {
 		file := &discardLog{}
-		log, err := openContainerLog("x", func(string) (io.WriteCloser, error) { return file, nil })
-		require.NoError(t, err)
-		s := &logStream{name: "stdout", log: log}
+		log := &logFile{}
+		require.NoError(t, log.begin("x", func(string) (io.WriteCloser, error) { return file, nil }))
+		s := &logStream{name: "stdout", log: log, gate: &logGate{}, clock: &clock{}}
+		written := 0
 		for chunk := range slices.Chunk(text, int(piece)*7+1) {
+			switch { // now and then the runtime is down
+			case written%3 == 1 && len(chunk) < pipeSize:
+				s.gate.hold()
+			default:
+				s.gate.release()
+			}
+			written++
 			n, err := s.Write(chunk)
 			require.NoError(t, err)
 			require.Equal(t, len(chunk), n)
 		}
-		s.close()
+		s.gate.release()
+		s.end()
+		s.flush(true)
 		require.NoError(t, log.close())
 		var back []byte
 		for line := range bytes.Lines(file.Bytes()) {
@@ -208,8 +241,8 @@ func FuzzLogStream(f *testing.F) {
 				back = append(back, '\n')
 			}
 		}
-		require.Equal(t, string(text), string(back))
-		_, err = s.Write([]byte("late"))
+		require.Equal(t, strings.ReplaceAll(string(text), "\r\n", "\n"), string(back))
+		_, err := s.Write([]byte("late"))
 		require.ErrorIs(t, err, io.ErrClosedPipe)
 	})
 }

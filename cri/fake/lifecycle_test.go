@@ -49,7 +49,7 @@ func TestContainerLife(t *testing.T) {
 		require.Equal(t, "c", s.Labels["io.kubernetes.container.name"])
 		require.Equal(t, "v", s.Annotations["k"])
 		require.Equal(t, "/srv/data", s.Mounts[0].HostPath)
-		require.Equal(t, "busybox:latest", s.Image.Image)
+		require.Equal(t, "docker.io/library/busybox:latest", s.Image.Image)
 		require.Contains(t, s.ImageRef, "busybox@sha256:")
 		require.Contains(t, s.ImageId, "sha256:")
 		require.Empty(t, s.LogPath)
@@ -57,8 +57,14 @@ func TestContainerLife(t *testing.T) {
 		require.EqualValues(t, 7, s.User.Linux.Uid)
 		require.Equal(t, runtimeapi.Signal_SIGNAL_SIGTERM, s.StopSignal)
 
-		s.Labels["x"] = "changed by the reader"
-		require.NotContains(t, statusOf(t, rt, id).Labels, "x")
+		s.Metadata.Name, s.Image.Image = "changed", "by the reader"
+		s.Mounts[0].HostPath, s.Resources.Linux.CpuShares, s.User.Linux.Uid = "/", 0, 0
+		again := statusOf(t, rt, id)
+		require.Equal(t, "c", again.Metadata.Name)
+		require.Equal(t, "docker.io/library/busybox:latest", again.Image.Image)
+		require.Equal(t, "/srv/data", again.Mounts[0].HostPath)
+		require.EqualValues(t, 100, again.Resources.Linux.CpuShares)
+		require.EqualValues(t, 7, again.User.Linux.Uid)
 
 		require.NoError(t, rt.StartContainer(ctx, id))
 		time.Sleep(4 * time.Second)
@@ -79,7 +85,7 @@ func TestContainerLife(t *testing.T) {
 
 		require.NoError(t, rt.RemoveContainer(ctx, id))
 		require.NoError(t, rt.RemoveContainer(ctx, id))
-		require.NoError(t, rt.StopContainer(ctx, id, 0))
+		require.True(t, cri.IsNotFound(rt.StopContainer(ctx, id, 0)))
 		_, err = rt.ContainerStatus(ctx, id, false)
 		require.True(t, cri.IsNotFound(err))
 	})
@@ -198,6 +204,26 @@ func TestStopSignalOfConfig(t *testing.T) {
 	})
 }
 
+// What kill(1) refuses, or does not send, reaches no program.
+func TestSignalsThatAreNone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rt := start(t, fake.Config{AnyImage: true, Programs: fake.Always(func(_ context.Context, p *fake.Process) int {
+			return int(<-p.Signals())
+		})})
+		_, id := running(t, rt)
+		for _, signal := range []syscall.Signal{-1, 65, 1 << 20} {
+			require.Equal(t, codes.InvalidArgument, status.Code(rt.Signal(id, signal)), signal)
+		}
+		require.NoError(t, rt.Signal(id, 0))
+		synctest.Wait()
+		require.Equal(t, runtimeapi.ContainerState_CONTAINER_RUNNING, statusOf(t, rt, id).State)
+		require.NoError(t, rt.Signal(id, 64))
+		synctest.Wait()
+		require.Equal(t, codes.FailedPrecondition, status.Code(rt.Signal(id, 0)))
+		require.EqualValues(t, 64, statusOf(t, rt, id).ExitCode)
+	})
+}
+
 func TestAbandonedProgramIsNamed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
@@ -289,7 +315,7 @@ func TestSandbox(t *testing.T) {
 
 		require.NoError(t, rt.RemovePodSandbox(ctx, sandboxID))
 		require.NoError(t, rt.RemovePodSandbox(ctx, sandboxID))
-		require.NoError(t, rt.StopPodSandbox(ctx, sandboxID))
+		require.True(t, cri.IsNotFound(rt.StopPodSandbox(ctx, sandboxID)))
 		_, err = rt.PodSandboxStatus(ctx, sandboxID, false)
 		require.True(t, cri.IsNotFound(err))
 		_, err = rt.ContainerStatus(ctx, id, false)

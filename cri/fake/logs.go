@@ -1,7 +1,7 @@
 package fake
 
 import (
-	"bytes"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -23,18 +23,23 @@ type logFile struct {
 	closed bool
 }
 
-// openContainerLog opens a log; with an empty path everything is dropped.
-func openContainerLog(path string, open func(string) (io.WriteCloser, error)) (*logFile, error) {
-	l := &logFile{path: path, open: open}
-	if path == "" {
-		return l, nil
+// begin opens the log; with an empty path everything is dropped.
+func (l *logFile) begin(path string, open func(string) (io.WriteCloser, error)) (err error) {
+	l.path, l.open = path, open
+	if path != "" {
+		l.file, err = l.openFile()
 	}
-	file, err := open(path)
-	if err != nil {
-		return nil, err
-	}
-	l.file = file
-	return l, nil
+	return err
+}
+
+// openFile asks for the file. A hook that panics fails.
+func (l *logFile) openFile() (file io.WriteCloser, err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			file, err = nil, fmt.Errorf("Config.OpenLog panicked: %v", cause)
+		}
+	}()
+	return l.open(l.path)
 }
 
 // reopen turns to the file that the path names now.
@@ -42,7 +47,7 @@ func (l *logFile) reopen() error {
 	if l.path == "" {
 		return nil
 	}
-	file, err := l.open(l.path)
+	file, err := l.openFile()
 	if err != nil {
 		return err
 	}
@@ -54,10 +59,7 @@ func (l *logFile) reopen() error {
 		l.file = file
 	}
 	l.mu.Unlock()
-	if old != nil {
-		return old.Close()
-	}
-	return nil
+	return closeLog(old)
 }
 
 func (l *logFile) close() error {
@@ -67,82 +69,31 @@ func (l *logFile) close() error {
 		return nil
 	}
 	l.closed = true
-	if l.file == nil {
-		return nil
-	}
-	return l.file.Close()
+	return closeLog(l.file)
 }
 
-// line writes one line. What cannot be written is lost: a full disk must not
-// stop a container.
+// closeLog closes what OpenLog has returned. One that panics fails.
+func closeLog(file io.WriteCloser) (err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			err = fmt.Errorf("the Close of what Config.OpenLog returned panicked: %v", cause)
+		}
+	}()
+	if file == nil {
+		return nil
+	}
+	return file.Close()
+}
+
+// line writes one line. What cannot be written is lost: a full disk, or a writer
+// that panics, must not stop a container.
 func (l *logFile) line(raw []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.closed && l.file != nil {
+		defer func() { _ = recover() }()
 		_, _ = l.file.Write(raw)
 	}
-}
-
-// logStream turns what a program writes to one stream into log lines.
-type logStream struct {
-	name string // stdout or stderr
-	log  *logFile
-	drop bool // nothing is kept, so nothing is formatted
-
-	mu     sync.Mutex
-	rest   []byte // an unfinished line
-	line   []byte // scratch
-	closed bool
-}
-
-// Write logs every line that is complete and keeps the rest.
-func (s *logStream) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return 0, io.ErrClosedPipe
-	}
-	if s.drop {
-		return len(p), nil
-	}
-	for rest := p; len(rest) > 0; {
-		content, after, found := bytes.Cut(rest, []byte{'\n'})
-		s.rest = append(s.rest, content...)
-		s.cut()
-		if found {
-			s.emit('F', s.rest)
-			s.rest = s.rest[:0]
-		}
-		rest = after
-	}
-	return len(p), nil
-}
-
-// cut logs what an overlong line has too much, as partial lines.
-func (s *logStream) cut() {
-	for len(s.rest) > maxLogLine {
-		s.emit('P', s.rest[:maxLogLine])
-		s.rest = append(s.rest[:0], s.rest[maxLogLine:]...)
-	}
-}
-
-// close ends the stream. A line without its end stays partial.
-func (s *logStream) close() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return
-	}
-	s.closed = true
-	if len(s.rest) > 0 {
-		s.emit('P', s.rest)
-	}
-	s.rest, s.line = nil, nil
-}
-
-func (s *logStream) emit(tag byte, content []byte) {
-	s.line = appendLogLine(s.line[:0], time.Now(), s.name, tag, content)
-	s.log.line(s.line)
 }
 
 // appendLogLine formats a line of the CRI log format.

@@ -1,6 +1,7 @@
 package fake
 
 import (
+	"context"
 	"encoding/hex"
 	"encoding/json"
 	"math/rand/v2"
@@ -19,6 +20,9 @@ const (
 	reasonError      = "Error"
 	reasonOOMKilled  = "OOMKilled"
 	reasonStartError = "StartError"
+	// reasonUnknown and exitUnknown are those of an end that nobody saw.
+	reasonUnknown = "Unknown"
+	exitUnknown   = 255
 	// exitStartError is the exit code of a container that could not start.
 	exitStartError = 128
 )
@@ -44,6 +48,25 @@ func (n containerName) String() string {
 	return n.name + "_" + join(n.podName, n.namespace, n.uid, n.attempt)
 }
 
+// sandboxState is what a sandbox's status shows and what changes: with the rest,
+// which never does, a copy of it makes the status of a moment that has passed.
+// What it refers to is replaced, not written to.
+type sandboxState struct {
+	ready bool
+	ips   []string
+}
+
+// containerState is the same of a container.
+type containerState struct {
+	state      runtimeapi.ContainerState
+	startedAt  int64
+	finishedAt int64
+	exitCode   int32
+	reason     string
+	message    string
+	resources  *runtimeapi.LinuxContainerResources
+}
+
 // sandbox is a pod sandbox. Fields after the blank line are guarded by Runtime.mu.
 type sandbox struct {
 	id        string
@@ -53,11 +76,11 @@ type sandbox struct {
 	createdAt int64
 	hostNet   bool
 
-	ready      bool
+	sandboxState
 	stopping   bool // no container may start any more
-	ips        []string
 	resources  *runtimeapi.LinuxContainerResources
 	overhead   *runtimeapi.LinuxContainerResources
+	forwards   map[context.Context]context.CancelCauseFunc // port-forward sessions; may be nil
 	containers ring[*container]
 	inAll      node[*sandbox]
 	inPod      node[*sandbox]
@@ -68,28 +91,26 @@ type container struct {
 	id         string
 	name       containerName
 	sandbox    *sandbox
-	config     *runtimeapi.ContainerConfig
+	config     *runtimeapi.ContainerConfig // without its environment
+	env        []string                    // see envOf
 	image      resolvedImage
 	logPath    string
 	createdAt  int64
 	stopSignal syscall.Signal
 
-	state      runtimeapi.ContainerState
-	startedAt  int64
-	finishedAt int64
-	exitCode   int32
-	reason     string
-	message    string
-	resources  *runtimeapi.LinuxContainerResources
-	starting   bool // StartContainer is under way
-	removing   bool // RemoveContainer is under way
-	signalled  bool // the stop signal has been sent
-	task       *task
-	log        *logFile
-	execs      map[*task]struct{}
-	inAll      node[*container]
-	inSandbox  node[*container]
-	inPod      node[*container]
+	containerState
+	starting  bool // StartContainer is under way
+	removing  bool // RemoveContainer is under way
+	signalled bool // the stop signal has been sent
+	// endedUnseen: the end came while the runtime was down.
+	endedUnseen bool
+	task        *task
+	log         *logFile
+	streams     *containerIO
+	execs       map[*task]struct{}
+	inAll       node[*container]
+	inSandbox   node[*container]
+	inPod       node[*container]
 }
 
 // newID makes an ID of the form that runtimes use. IDs need to be distinct, not
@@ -102,7 +123,9 @@ func newID() string {
 			raw[i+j] = byte(n >> (8 * j))
 		}
 	}
-	return hex.EncodeToString(raw[:])
+	var text [2 * len(raw)]byte
+	hex.Encode(text[:], raw[:])
+	return string(text[:])
 }
 
 func nameOfSandbox(m *runtimeapi.PodSandboxMetadata) sandboxName {
@@ -138,8 +161,11 @@ func commandLine(config *runtimeapi.ContainerConfig) []string {
 func (c *container) ended(e exit, now int64) {
 	c.state = runtimeapi.ContainerState_CONTAINER_EXITED
 	c.finishedAt, c.exitCode = now, e.code
-	c.task, c.log = nil, nil
+	c.message = e.message
+	c.task, c.log, c.streams = nil, nil, nil
 	switch {
+	case e.reason != "":
+		c.reason = e.reason
 	case e.oom:
 		c.reason = reasonOOMKilled
 	case e.code == 0:
@@ -147,13 +173,6 @@ func (c *container) ended(e exit, now int64) {
 	default:
 		c.reason = reasonError
 	}
-}
-
-// notStarted fills in a start that failed.
-func (c *container) notStarted(err error, now int64) {
-	c.state = runtimeapi.ContainerState_CONTAINER_EXITED
-	c.finishedAt, c.exitCode = now, exitStartError
-	c.reason, c.message = reasonStartError, err.Error()
 }
 
 func (c *container) running() bool {
@@ -179,11 +198,11 @@ func (c *container) matches(f *runtimeapi.ContainerFilter) bool {
 
 func (b *sandbox) matches(f *runtimeapi.PodSandboxFilter) bool {
 	return (f.GetId() == "" || f.GetId() == b.id) &&
-		(f.GetState() == nil || f.GetState().GetState() == b.state()) &&
+		(f.GetState() == nil || f.GetState().GetState() == b.readiness()) &&
 		hasLabels(b.config.Labels, f.GetLabelSelector())
 }
 
-func (b *sandbox) state() runtimeapi.PodSandboxState {
+func (b sandboxState) readiness() runtimeapi.PodSandboxState {
 	if b.ready {
 		return runtimeapi.PodSandboxState_SANDBOX_READY
 	}

@@ -22,7 +22,9 @@ import (
 // is abandoned: its container counts as killed, and Close names it.
 //
 // A panic, or a call of runtime.Goexit, is exit code 2 with the panic written to
-// standard error. It never reaches the process that the runtime lives in.
+// standard error. It never reaches the process that the runtime lives in. That
+// holds for the goroutine that the Program is called on: a panic in one that it
+// has started itself ends the process, as everywhere in Go.
 type Program func(ctx context.Context, p *Process) int
 
 // A Resolver chooses the program for a container that is about to start, or for
@@ -30,14 +32,20 @@ type Program func(ctx context.Context, p *Process) int
 //
 // An error fails StartContainer the way a real runtime fails when there is no
 // such executable: code Unknown, and the container exits with code 128 and
-// reason StartError. A Program that is returned always runs, at worst with a
+// reason StartError; so does a panic, and no Program. A StartFailure chooses
+// these. A Program that is returned always runs, at worst with a
 // context that has already ended, so a Resolver may acquire what the Program
-// releases. The context is that of the call.
+// releases. The context is that of the call and ends with the runtime, too (see
+// Runtime.Stop); a Resolver must return when it ends.
 type Resolver func(ctx context.Context, p *Process) (Program, error)
 
 // ErrNotFound is what the Resolvers of this package return for a command that
 // they do not know. Its text is the one runtimes use.
 var ErrNotFound = errors.New("executable file not found in $PATH")
+
+// ErrPermission is what a Resolver returns for a command that cannot be
+// executed. Its text is the one runtimes use; see ErrNotFound.
+var ErrPermission = errors.New("permission denied")
 
 // SleepUntilStopped is the program that does nothing until it is killed. It does
 // not handle signals, so an ordinary stop ends it at once with exit code 143.
@@ -49,6 +57,17 @@ func SleepUntilStopped(ctx context.Context, _ *Process) int {
 // Exit returns the program that ends at once with the given exit code.
 func Exit(code int) Program {
 	return func(context.Context, *Process) int { return code }
+}
+
+// KilledBy returns the program that dies at once of a signal that it has brought
+// upon itself, such as SIGSEGV: its exit code is 128 plus the signal's number.
+func KilledBy(signal syscall.Signal) Program { return Exit(128 + int(signal)) }
+
+// OutOfMemory is the program that the kernel kills at once because its memory
+// is used up: exit code 137 and reason OOMKilled.
+func OutOfMemory(_ context.Context, p *Process) int {
+	p.OOMKilled()
+	return 128 + int(sigKill)
 }
 
 // Always resolves everything to one program.
@@ -106,11 +125,21 @@ type Process struct {
 	// Mounts lists the container's bind mounts. See HostPath.
 	Mounts []Mount
 
-	// Stdin is at its end from the start: nothing can be attached.
+	// Stdin is what clients of attach send, when the container's config has
+	// stdin, and what the client of an exec sends. Else it is at its end from
+	// the start; a killed program's is at its end, too.
 	Stdin io.Reader
-	// Stdout and Stderr go to the container's log, or to the caller of
-	// ExecSync. They are safe for concurrent use and fail after the exit.
+	// Stdout and Stderr go to the container's log and to its attached clients,
+	// or to the caller of ExecSync or exec. They are safe for concurrent use
+	// and fail after the exit. A client that does not read holds them up.
 	Stdout, Stderr io.Writer
+	// TTY tells that the program is to have a terminal. There is none: nothing
+	// echoes or translates. But Stdout and Stderr are one stream, as they are
+	// with a terminal, and Resize has its sizes.
+	TTY bool
+	// Resize delivers the newest size of the terminal, as SIGWINCH tells of
+	// it. It is never closed. nil without TTY.
+	Resize <-chan TerminalSize
 
 	task *task
 }
@@ -157,6 +186,15 @@ func (p *Process) Signals() <-chan syscall.Signal { return p.task.handleSignals(
 // OOMKilled marks the container as out of memory: once it has exited its reason
 // is OOMKilled, whatever its exit code. A real one exits with 137.
 func (p *Process) OOMKilled() { p.task.markOOM() }
+
+// Explain sets the reason and the message that the container has once it has
+// exited, in place of Completed, Error or OOMKilled. An empty reason leaves the
+// runtime's own. It has no effect on a command of ExecSync.
+func (p *Process) Explain(reason, message string) {
+	p.task.mu.Lock()
+	defer p.task.mu.Unlock()
+	p.task.reason, p.task.message = reason, message
+}
 
 // Getenv returns the value of an environment variable, "" when it is not set.
 func (p *Process) Getenv(name string) string {
@@ -226,9 +264,20 @@ func envOf(envs []*runtimeapi.KeyValue) []string {
 	if len(envs) == 0 {
 		return nil
 	}
+	size := 0
+	for _, e := range envs {
+		size += len(e.GetKey()) + 1 + len(e.GetValue())
+	}
+	// All in one piece, of which each is a part: containers have many.
+	var text strings.Builder
+	text.Grow(size)
 	out := make([]string, len(envs))
 	for i, e := range envs {
-		out[i] = e.GetKey() + "=" + string(e.GetValue())
+		begin := text.Len()
+		text.WriteString(e.GetKey())
+		text.WriteByte('=')
+		text.Write(e.GetValue())
+		out[i] = text.String()[begin:]
 	}
 	return out
 }

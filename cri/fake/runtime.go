@@ -9,9 +9,6 @@ import (
 	"strings"
 	"sync"
 
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
-
 	"github.com/podwright/podwright/cri"
 )
 
@@ -24,9 +21,13 @@ var (
 // and is used in process, through its methods, or over gRPC, through Serve or
 // Register. Run or Close ends it. Safe for concurrent use.
 type Runtime struct {
-	cfg    Config
+	cfg Config
+	clock
 	images *imageStore
 	events *broadcaster
+	logs   logGate
+	conns  *connections
+	pulls  pullSet
 
 	// release lets go of what was taken for the runtime alone; may be nil.
 	release     func() error
@@ -34,7 +35,7 @@ type Runtime struct {
 
 	// starts counts programs on their way into a container, so that Close
 	// misses none.
-	starts sync.WaitGroup
+	starts starts
 
 	// mu guards what exists. Neither a program nor a hook is called under it.
 	mu         sync.RWMutex
@@ -42,7 +43,10 @@ type Runtime struct {
 	addresses  addressPool
 	conditions [2]condition
 	closed     bool
-	abandoned  map[*task]string // still running programs of ended tasks
+	down       bool               // by Stop
+	life       *life              // of the runtime's process
+	execs      map[*task]struct{} // commands in containers, also in those that are gone
+	abandoned  map[*task]string   // still running programs of ended tasks
 }
 
 // New makes a runtime.
@@ -56,10 +60,14 @@ func New(cfg Config) (*Runtime, error) {
 		store:      newStore(),
 		addresses:  newAddressPool(cfg.PodCIDRs, cfg.FixedIPs),
 		conditions: readyConditions(),
+		execs:      map[*task]struct{}{},
 		abandoned:  map[*task]string{},
 		events:     newBroadcaster(),
+		life:       newLife(),
+		conns:      newConnections(),
 		images:     newImageStore(cfg.Images, cfg.AnyImage),
 	}
+	rt.skew.Store(int64(cfg.ClockSkew))
 	return rt, nil
 }
 
@@ -72,26 +80,16 @@ func (rt *Runtime) Run(ctx context.Context) error {
 
 // Close kills every container, waits for their programs and refuses further
 // calls with code Unavailable. A program that does not return within KillTimeout
-// is named in the error. The state can no longer be read. Close can be repeated.
+// is named in the error, and so is one whose Resolver does not. The state can no
+// longer be read. Close can be repeated.
 func (rt *Runtime) Close() error {
 	rt.mu.Lock()
 	rt.closed = true
+	rt.life.end(closedError())
 	rt.mu.Unlock()
-	rt.events.close()
-	rt.starts.Wait()
-
-	rt.mu.RLock()
-	var tasks []*task
-	for c := range rt.store.all.all() {
-		tasks = c.appendTasks(tasks)
-	}
-	rt.mu.RUnlock()
-	for _, t := range tasks {
-		t.kill(rt.cfg.KillTimeout)
-	}
-	for _, t := range tasks {
-		<-t.done
-	}
+	rt.logs.release()
+	// Tasks end within KillTimeout, so that this has no error.
+	_ = rt.killPrograms(programRoot{})
 	err := rt.abandonedError()
 	if rt.release != nil {
 		rt.releaseOnce.Do(func() { err = errors.Join(err, rt.release()) })
@@ -99,11 +97,15 @@ func (rt *Runtime) Close() error {
 	return err
 }
 
-func (c *container) appendTasks(tasks []*task) []*task {
-	if c.task != nil {
-		tasks = append(tasks, c.task)
+// tasks are all that run. rt.mu is held.
+func (rt *Runtime) tasks() []*task {
+	var tasks []*task
+	for c := range rt.store.all.all() {
+		if c.task != nil {
+			tasks = append(tasks, c.task)
+		}
 	}
-	for t := range c.execs {
+	for t := range rt.execs {
 		tasks = append(tasks, t)
 	}
 	return tasks
@@ -112,10 +114,12 @@ func (c *container) appendTasks(tasks []*task) []*task {
 func (rt *Runtime) abandonedError() error {
 	rt.mu.RLock()
 	defer rt.mu.RUnlock()
-	if len(rt.abandoned) == 0 {
+	programs := slices.AppendSeq(rt.starts.names(), maps.Values(rt.abandoned))
+	if len(programs) == 0 {
 		return nil
 	}
-	return &AbandonedError{Programs: slices.Sorted(maps.Values(rt.abandoned))}
+	slices.Sort(programs)
+	return &AbandonedError{Programs: programs}
 }
 
 // AbandonedError is returned by Close and Run when programs did not return after
@@ -131,59 +135,22 @@ func (e *AbandonedError) Error() string {
 	return fmt.Sprintf("fake: %d programs do not return: %s", len(e.Programs), strings.Join(e.Programs, ", "))
 }
 
-// enter begins a call: it fails when the caller has left or the runtime is
-// closed, and lets Config.Intercept have its way.
-func (rt *Runtime) enter(ctx context.Context, call string, request any) error {
-	if err := ctx.Err(); err != nil {
-		return contextError(err)
-	}
-	if rt.cfg.Intercept != nil {
-		if err := rt.cfg.Intercept(ctx, call, request); err != nil {
-			return interceptError(ctx, err)
-		}
-	}
-	rt.mu.RLock()
-	defer rt.mu.RUnlock()
-	if rt.closed {
-		return closedError()
-	}
-	return nil
-}
-
-// interceptError keeps an intercepting error, but gives the end of the call's
-// context its code.
-func interceptError(ctx context.Context, err error) error {
-	if ctx.Err() != nil && errors.Is(err, ctx.Err()) && status.Code(err) == codes.Unknown {
-		return contextError(err)
-	}
-	return err
-}
-
-// await waits for a task to end.
-func await(ctx context.Context, t *task) error {
-	select {
-	case <-t.done:
-		return nil
-	case <-ctx.Done():
-		return contextError(ctx.Err())
-	}
-}
-
-// watch prepares a task: exited is called at its end, and the runtime keeps
-// account of programs that are abandoned.
-func (rt *Runtime) watch(t *task, name func() string, exited func(exit)) {
-	t.exited = func(e exit) {
-		if e.abandoned {
-			rt.cfg.Logger.Warn("a killed program does not return and is abandoned", "container", name())
-			rt.mu.Lock()
-			rt.abandoned[t] = name()
-			rt.mu.Unlock()
-		}
-		exited(e)
-	}
-	t.returned = func() {
+// ended keeps account of a task whose program has been abandoned, and tells who
+// owns it.
+func (rt *Runtime) ended(t *task, e exit) {
+	if e.abandoned {
+		name := t.owner.name()
+		rt.cfg.Logger.Warn("a killed program does not return and is abandoned", "container", name)
 		rt.mu.Lock()
-		defer rt.mu.Unlock()
-		delete(rt.abandoned, t)
+		rt.abandoned[t] = name
+		rt.mu.Unlock()
 	}
+	t.owner.ended(e)
+}
+
+// returned takes note that an abandoned program did return.
+func (rt *Runtime) returned(t *task) {
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	delete(rt.abandoned, t)
 }

@@ -3,7 +3,6 @@ package fake
 import (
 	"context"
 	"slices"
-	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -17,15 +16,15 @@ func (rt *Runtime) RunPodSandbox(ctx context.Context, config *runtimeapi.PodSand
 	if err := rt.enter(ctx, "RunPodSandbox", request); err != nil {
 		return "", err
 	}
-	if config.GetMetadata().GetName() == "" {
-		return "", status.Error(codes.InvalidArgument, "sandbox config must include metadata with a name")
+	if err := checkSandboxConfig(config); err != nil {
+		return "", err
 	}
 	if handler != "" && !slices.Contains(rt.cfg.Handlers, handler) {
 		return "", status.Errorf(codes.Unknown, "failed to get sandbox runtime: no runtime for %q is configured", handler)
 	}
 	b := &sandbox{
 		id: newID(), name: nameOfSandbox(config.Metadata), config: clone(config), handler: handler,
-		hostNet: hostNetwork(config), ready: true,
+		hostNet: hostNetwork(config), sandboxState: sandboxState{ready: true},
 	}
 	b.resources = b.config.GetLinux().GetResources()
 	b.overhead = b.config.GetLinux().GetOverhead()
@@ -42,7 +41,7 @@ func (rt *Runtime) RunPodSandbox(ctx context.Context, config *runtimeapi.PodSand
 		}
 		b.ips = ips
 	}
-	b.createdAt = time.Now().UnixNano()
+	b.createdAt = rt.now().UnixNano()
 	rt.store.addSandbox(b)
 	rt.emitSandbox(b, runtimeapi.ContainerEventType_CONTAINER_CREATED_EVENT)
 	rt.emitSandbox(b, runtimeapi.ContainerEventType_CONTAINER_STARTED_EVENT)
@@ -57,7 +56,8 @@ func (rt *Runtime) sandbox(id string) *sandbox {
 }
 
 // StopPodSandbox kills the sandbox's containers and takes its addresses away.
-// An unknown sandbox is as good as stopped.
+// For an unknown sandbox the answer is NotFound, as with containerd 1.6 (2.2 has
+// no error).
 func (rt *Runtime) StopPodSandbox(ctx context.Context, sandboxID string) error {
 	request := &runtimeapi.StopPodSandboxRequest{PodSandboxId: sandboxID}
 	if err := rt.enter(ctx, "StopPodSandbox", request); err != nil {
@@ -65,12 +65,13 @@ func (rt *Runtime) StopPodSandbox(ctx context.Context, sandboxID string) error {
 	}
 	b := rt.sandbox(sandboxID)
 	if b == nil {
-		return nil
+		return noSandbox(sandboxID)
 	}
-	return rt.stopSandbox(ctx, b)
+	return rt.stopSandbox(ctx, b, rt.await)
 }
 
-func (rt *Runtime) stopSandbox(ctx context.Context, b *sandbox) error {
+// stopSandbox kills the sandbox's containers until none runs, and takes it down.
+func (rt *Runtime) stopSandbox(ctx context.Context, b *sandbox, await func(context.Context, *task) error) error {
 	for {
 		tasks := rt.stopOrTasks(b)
 		if len(tasks) == 0 {
@@ -92,6 +93,9 @@ func (rt *Runtime) stopSandbox(ctx context.Context, b *sandbox) error {
 func (rt *Runtime) stopOrTasks(b *sandbox) []*task {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
+	if rt.store.sandboxes[b.id] != b {
+		return nil // its addresses may be those of another by now
+	}
 	b.stopping = true
 	var tasks []*task
 	for c := range b.containers.all() {
@@ -107,12 +111,14 @@ func (rt *Runtime) stopOrTasks(b *sandbox) []*task {
 
 // sandboxDown takes the sandbox's network away and marks it not ready. rt.mu is held.
 func (rt *Runtime) sandboxDown(b *sandbox) {
-	if !b.ready {
-		return
-	}
+	wasReady := b.ready
 	b.ready, b.stopping = false, true
+	b.cutForwards()
 	rt.addresses.give(b.ips)
 	b.ips = nil
+	if !wasReady {
+		return
+	}
 	rt.emitSandbox(b, runtimeapi.ContainerEventType_CONTAINER_STOPPED_EVENT)
 }
 
@@ -125,10 +131,10 @@ func (rt *Runtime) RemovePodSandbox(ctx context.Context, sandboxID string) error
 	}
 	b := rt.sandbox(sandboxID)
 	if b == nil {
-		return nil
+		return gone(sandboxID, noSandbox)
 	}
 	for {
-		if err := rt.stopSandbox(ctx, b); err != nil {
+		if err := rt.stopSandbox(ctx, b, rt.await); err != nil {
 			return err
 		}
 		if done, err := rt.removeStopped(b); done || err != nil {
@@ -174,9 +180,9 @@ func (rt *Runtime) PodSandboxStatus(ctx context.Context, sandboxID string, verbo
 		return nil, noSandbox(sandboxID)
 	}
 	response := &runtimeapi.PodSandboxStatusResponse{Status: b.status()}
-	if !rt.cfg.NoEvents {
-		response.ContainersStatuses = b.statuses()
-		response.Timestamp = time.Now().UnixNano()
+	if rt.Lacks("GetContainerEvents") == nil {
+		response.ContainersStatuses = statuses(b.seen())
+		response.Timestamp = rt.now().UnixNano()
 	}
 	if !verbose {
 		return response, nil
@@ -195,13 +201,7 @@ func (rt *Runtime) ListPodSandbox(ctx context.Context, filter *runtimeapi.PodSan
 	}
 	rt.mu.RLock()
 	defer rt.mu.RUnlock()
-	out := []*runtimeapi.PodSandbox{}
-	for b := range rt.sandboxCandidates(filter) {
-		if b.matches(filter) {
-			out = append(out, b.listed())
-		}
-	}
-	return out, nil
+	return listedSandboxes(rt.selectSandboxes(filter)), nil
 }
 
 // UpdatePodSandboxResources notes the pod's resources; verbose sandbox status
@@ -233,5 +233,5 @@ func (rt *Runtime) CrashSandbox(ctx context.Context, sandboxID string) error {
 	if b == nil {
 		return noSandbox(sandboxID)
 	}
-	return rt.stopSandbox(ctx, b)
+	return rt.stopSandbox(ctx, b, await)
 }

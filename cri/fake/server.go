@@ -3,6 +3,7 @@ package fake
 import (
 	"context"
 	"errors"
+	"math"
 	"net"
 	"time"
 
@@ -20,7 +21,8 @@ const maxMessage = 16 << 20
 
 // Serve serves the runtime on a listener, a unix socket or bufconn, until ctx
 // ends or the listener fails. It ends the calls under way and waits for them, and
-// closes the listener. It does not close the runtime. The end of ctx is no error.
+// closes the listener. It does not close the runtime, and goes on when that is closed:
+// calls get Unavailable then. The end of ctx is no error.
 func (rt *Runtime) Serve(ctx context.Context, listener net.Listener) error {
 	server := NewServer(rt)
 	stopped := make(chan struct{})
@@ -40,18 +42,34 @@ func (rt *Runtime) Serve(ctx context.Context, listener net.Listener) error {
 // NewServer makes a gRPC server with both services of rt, and nothing else, for
 // callers that serve it themselves. Its Stop waits for calls under way.
 func NewServer(rt *Runtime) *grpc.Server {
-	server := grpc.NewServer(
-		grpc.MaxRecvMsgSize(maxMessage), grpc.MaxSendMsgSize(maxMessage), grpc.WaitForHandlers(true),
-	)
+	server := grpc.NewServer(rt.ServerOptions()...)
 	Register(server, rt, rt)
 	return server
 }
 
+// ServerOptions are the options of a gRPC server for this runtime or for
+// something that wraps it: the message sizes of real runtimes, and that Stop of
+// the runtime cuts its connections.
+func (rt *Runtime) ServerOptions() []grpc.ServerOption {
+	return []grpc.ServerOption{
+		grpc.MaxRecvMsgSize(maxMessage), grpc.MaxSendMsgSize(maxMessage), grpc.WaitForHandlers(true),
+		grpc.Creds(newTurnstile(rt)),
+	}
+}
+
 // Register registers the two CRI services on a gRPC server. They may be any
-// implementation, such as one that wraps a Runtime.
+// implementation, such as one that wraps a Runtime. One with a method
+// Lacks(call string) error, as Runtime has, is asked before a list is streamed:
+// "StreamContainers", and so on.
 func Register(server grpc.ServiceRegistrar, runtime cri.RuntimeService, images cri.ImageService) {
 	runtimeapi.RegisterRuntimeServiceServer(server, &runtimeServer{runtime: runtime})
 	runtimeapi.RegisterImageServiceServer(server, &imageServer{images: images})
+}
+
+// seconds is n seconds, or as many as a duration holds.
+func seconds(n int64) time.Duration {
+	most := int64(math.MaxInt64 / time.Second)
+	return time.Duration(max(-most, min(n, most))) * time.Second
 }
 
 // reply gives an error of a call the status that goes over the wire.
@@ -67,8 +85,8 @@ func reply[T any](response *T, err error) (*T, error) {
 	return nil, err
 }
 
-// runtimeServer serves a RuntimeService. Streaming lists and the pod checkpoints
-// are left unimplemented.
+// runtimeServer serves a RuntimeService. The pod checkpoints are left
+// unimplemented.
 type runtimeServer struct {
 	runtimeapi.UnimplementedRuntimeServiceServer
 	runtime cri.RuntimeService
@@ -110,7 +128,7 @@ func (s *runtimeServer) StartContainer(ctx context.Context, r *runtimeapi.StartC
 }
 
 func (s *runtimeServer) StopContainer(ctx context.Context, r *runtimeapi.StopContainerRequest) (*runtimeapi.StopContainerResponse, error) {
-	grace := time.Duration(r.GetTimeout()) * time.Second
+	grace := seconds(r.GetTimeout())
 	return reply(&runtimeapi.StopContainerResponse{}, s.runtime.StopContainer(ctx, r.GetContainerId(), grace))
 }
 
@@ -141,7 +159,7 @@ func (s *runtimeServer) ReopenContainerLog(ctx context.Context, r *runtimeapi.Re
 
 // ExecSync sends the exit code of a command that failed as a field of the answer.
 func (s *runtimeServer) ExecSync(ctx context.Context, r *runtimeapi.ExecSyncRequest) (*runtimeapi.ExecSyncResponse, error) {
-	timeout := time.Duration(r.GetTimeout()) * time.Second
+	timeout := seconds(r.GetTimeout())
 	stdout, stderr, err := s.runtime.ExecSync(ctx, r.GetContainerId(), r.GetCmd(), timeout)
 	response := &runtimeapi.ExecSyncResponse{Stdout: stdout, Stderr: stderr}
 	var failed *cri.ExitError

@@ -63,7 +63,7 @@ func TestServed(t *testing.T) {
 
 		pod, err := client.RunPodSandbox(ctx, &runtimeapi.RunPodSandboxRequest{Config: podConfig("p")})
 		require.NoError(t, err)
-		created, err := client.CreateContainer(ctx, &runtimeapi.CreateContainerRequest{PodSandboxId: pod.PodSandboxId, Config: containerConfig("p", "c")})
+		created, err := client.CreateContainer(ctx, &runtimeapi.CreateContainerRequest{PodSandboxId: pod.PodSandboxId, Config: containerConfig("p", "c"), SandboxConfig: podConfig("p")})
 		require.NoError(t, err)
 		_, err = client.StartContainer(ctx, &runtimeapi.StartContainerRequest{ContainerId: created.ContainerId})
 		require.NoError(t, err)

@@ -12,6 +12,7 @@ import (
 const (
 	sigKill = syscall.Signal(9)
 	sigTerm = syscall.Signal(15)
+	sigMax  = syscall.Signal(64)
 )
 
 // signalNumber gives the Linux number of a signal by its name without "SIG", or

@@ -2,7 +2,6 @@ package fake
 
 import (
 	"context"
-	"maps"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -33,12 +32,15 @@ func (c *container) stats(filesystem string, now time.Time) *runtimeapi.Containe
 	s := &runtimeapi.ContainerStats{
 		Attributes: &runtimeapi.ContainerAttributes{
 			Id: c.id, Metadata: containerMetadata(c.config.Metadata),
-			Labels: maps.Clone(c.config.Labels), Annotations: maps.Clone(c.config.Annotations),
+			Labels: c.config.Labels, Annotations: c.config.Annotations,
 		},
 		WritableLayer: &runtimeapi.FilesystemUsage{
 			Timestamp: now.UnixNano(), FsId: &runtimeapi.FilesystemIdentifier{Mountpoint: filesystem},
-			UsedBytes: amount(usedWritable), InodesUsed: amount(usedInodes),
+			UsedBytes: amount(0), InodesUsed: amount(0),
 		},
+	}
+	if c.startedAt != 0 {
+		s.WritableLayer.UsedBytes, s.WritableLayer.InodesUsed = amount(usedWritable), amount(usedInodes)
 	}
 	if !c.running() {
 		return s
@@ -89,10 +91,12 @@ func (b *sandbox) stats(filesystem string, now time.Time) *runtimeapi.PodSandbox
 			},
 		}
 	}
+	metadata := &runtimeapi.PodSandboxMetadata{}
+	fillSandboxMetadata(metadata, b.name)
 	return &runtimeapi.PodSandboxStats{
 		Attributes: &runtimeapi.PodSandboxAttributes{
-			Id: b.id, Metadata: sandboxMetadata(b.config.Metadata),
-			Labels: maps.Clone(b.config.Labels), Annotations: maps.Clone(b.config.Annotations),
+			Id: b.id, Metadata: metadata,
+			Labels: b.config.Labels, Annotations: b.config.Annotations,
 		},
 		Linux: linux,
 	}
@@ -110,24 +114,27 @@ func (rt *Runtime) ContainerStats(ctx context.Context, containerID string) (*run
 	if c == nil {
 		return nil, noContainer(containerID)
 	}
-	return c.stats(rt.cfg.ImageFilesystem, time.Now()), nil
+	if !c.running() {
+		return nil, status.Errorf(codes.Unknown, "unexpected metrics response: container %q does not run", containerID)
+	}
+	return c.stats(rt.cfg.ImageFilesystem, rt.now()), nil
 }
 
-// ListContainerStats gives plausible figures of the running containers.
+// ListContainerStats gives plausible figures of the running containers. The
+// others are there too, without processor and memory.
 func (rt *Runtime) ListContainerStats(ctx context.Context, filter *runtimeapi.ContainerStatsFilter) ([]*runtimeapi.ContainerStats, error) {
 	request := &runtimeapi.ListContainerStatsRequest{Filter: filter}
 	if err := rt.enter(ctx, "ListContainerStats", request); err != nil {
 		return nil, err
 	}
-	running := &runtimeapi.ContainerFilter{
+	wanted := &runtimeapi.ContainerFilter{
 		Id: filter.GetId(), PodSandboxId: filter.GetPodSandboxId(), LabelSelector: filter.GetLabelSelector(),
-		State: &runtimeapi.ContainerStateValue{State: runtimeapi.ContainerState_CONTAINER_RUNNING},
 	}
-	now := time.Now()
+	now := rt.now()
 	rt.mu.RLock()
 	defer rt.mu.RUnlock()
 	out := []*runtimeapi.ContainerStats{}
-	for _, c := range rt.selectContainers(running) {
+	for _, c := range rt.selectContainers(wanted) {
 		out = append(out, c.stats(rt.cfg.ImageFilesystem, now))
 	}
 	return out, nil
@@ -148,7 +155,7 @@ func (rt *Runtime) PodSandboxStats(ctx context.Context, sandboxID string) (*runt
 	if !b.ready {
 		return nil, status.Errorf(codes.Unavailable, "failed to get pod sandbox stats since sandbox container %q is not in ready state: unavailable", sandboxID)
 	}
-	return b.stats(rt.cfg.ImageFilesystem, time.Now()), nil
+	return b.stats(rt.cfg.ImageFilesystem, rt.now()), nil
 }
 
 // ListPodSandboxStats gives plausible figures of the ready sandboxes.
@@ -161,7 +168,7 @@ func (rt *Runtime) ListPodSandboxStats(ctx context.Context, filter *runtimeapi.P
 		Id: filter.GetId(), LabelSelector: filter.GetLabelSelector(),
 		State: &runtimeapi.PodSandboxStateValue{State: runtimeapi.PodSandboxState_SANDBOX_READY},
 	}
-	now := time.Now()
+	now := rt.now()
 	rt.mu.RLock()
 	defer rt.mu.RUnlock()
 	out := []*runtimeapi.PodSandboxStats{}

@@ -84,16 +84,11 @@ func supervise(control, report *os.File) error {
 
 // startCommand starts the command as leader of a session and process group.
 func startCommand(command hostCommand) (pid int, err error) {
-	null, err := os.Open(os.DevNull)
-	if err != nil {
-		return 0, err
-	}
-	defer null.Close()
 	return syscall.ForkExec(command.Path, command.Args, &syscall.ProcAttr{
 		Dir:   command.Dir,
 		Env:   command.Env,
-		Files: []uintptr{null.Fd(), 1, 2},
-		Sys:   &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL},
+		Files: []uintptr{0, 1, 2},
+		Sys:   &syscall.SysProcAttr{Setsid: true, Setctty: command.TTY, Ctty: 0, Pdeathsig: syscall.SIGKILL},
 	})
 }
 

@@ -14,35 +14,44 @@ const signalBuffer = 16
 
 // exit is how a task ended.
 type exit struct {
-	code      int32
-	oom       bool
-	abandoned bool
+	code            int32
+	reason, message string // what the program says; empty: nothing
+	oom             bool
+	abandoned       bool
 }
 
 // task is one run of a Program: the goroutine, the life of its context and its
 // signals. A task ends exactly once: by the program's return, or by being
 // abandoned after a kill.
 type task struct {
+	rt     *Runtime
+	owner  taskOwner
 	ctx    context.Context
 	cancel context.CancelCauseFunc
-	// exited is called once, before done is closed, without any lock held.
-	exited func(exit)
-	// returned is called when the program of an abandoned task does return.
-	returned func()
-	done     chan struct{}
+	done   chan struct{}
 
 	mu       sync.Mutex
 	signals  chan syscall.Signal // nil until the program asks for them
 	killedBy syscall.Signal      // whose default action ended the program
 	oom      bool
+	reason   string // see Process.Explain
+	message  string
 	over     bool
 	abandon  *time.Timer
 }
 
-func newTask() *task {
-	t := &task{done: make(chan struct{})}
+// taskOwner is what a task is the program of.
+type taskOwner interface {
+	// name is that of the container.
+	name() string
+	// ended is called once, before done is closed, without any lock held.
+	ended(exit)
+}
+
+// prepare makes the zero task ready to run.
+func (t *task) prepare(rt *Runtime, owner taskOwner) {
+	t.rt, t.owner, t.done = rt, owner, make(chan struct{})
 	t.ctx, t.cancel = context.WithCancelCause(programRoot{})
-	return t
 }
 
 // run runs the program to its end, on the goroutine that calls it.
@@ -50,14 +59,21 @@ func (t *task) run(program Program, p *Process) {
 	code := 2 // of a panic and of runtime.Goexit
 	defer func() {
 		if cause := recover(); cause != nil {
-			fmt.Fprintf(p.Stderr, "panic: %v\n\n%s", cause, debug.Stack())
+			p.tellPanic(cause)
 		}
 		if !t.finish(code, false) {
 			<-t.done
-			t.returned()
+			t.rt.returned(t)
 		}
 	}()
 	code = program(t.ctx, p)
+}
+
+// tellPanic writes to standard error why a program ends. The program may have put
+// something in its place that panics, too.
+func (p *Process) tellPanic(cause any) {
+	defer func() { _ = recover() }()
+	fmt.Fprintf(p.Stderr, "panic: %v\n\n%s", cause, debug.Stack())
 }
 
 // finish ends the task and tells whether it had not ended before.
@@ -74,11 +90,11 @@ func (t *task) finish(code int, abandoned bool) bool {
 	if t.abandon != nil {
 		t.abandon.Stop()
 	}
-	e := exit{code: int32(code & 0xff), oom: t.oom, abandoned: abandoned}
+	e := exit{code: int32(code & 0xff), reason: t.reason, message: t.message, oom: t.oom, abandoned: abandoned}
 	t.mu.Unlock()
 
 	t.cancel(context.Canceled)
-	t.exited(e)
+	t.rt.ended(t, e)
 	close(t.done)
 	return true
 }

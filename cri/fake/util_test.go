@@ -64,22 +64,27 @@ func statusOf(t testing.TB, rt *fake.Runtime, id string) *runtimeapi.ContainerSt
 	return response.Status
 }
 
-// dial serves rt over bufconn and returns a connection to it.
-func dial(t *testing.T, rt *fake.Runtime) *grpc.ClientConn {
+// dialer serves rt over bufconn until the test ends and gives what connects to it.
+func dialer(t *testing.T, rt *fake.Runtime) func(context.Context, string) (net.Conn, error) {
 	t.Helper()
 	listener := bufconn.Listen(1 << 20)
 	ctx, cancel := context.WithCancel(t.Context())
 	served := make(chan error, 1)
 	go func() { served <- rt.Serve(ctx, listener) }()
-	conn, err := grpc.NewClient("passthrough:///bufconn",
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }),
-		grpc.WithTransportCredentials(insecure.NewCredentials()))
-	require.NoError(t, err)
 	t.Cleanup(func() {
-		require.NoError(t, conn.Close())
 		cancel()
 		require.NoError(t, <-served)
 	})
+	return func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }
+}
+
+// dial serves rt over bufconn and returns a connection to it.
+func dial(t *testing.T, rt *fake.Runtime) *grpc.ClientConn {
+	t.Helper()
+	conn, err := grpc.NewClient("passthrough:///bufconn",
+		grpc.WithContextDialer(dialer(t, rt)), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, conn.Close()) })
 	return conn
 }
 

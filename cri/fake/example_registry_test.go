@@ -1,0 +1,45 @@
+package fake_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/cri/fake"
+)
+
+// A registry that is down for the first pull of one image, and wants credentials for
+// another. BytesPerSecond and Stall make pulls slow.
+func ExampleRegistry() {
+	registry, err := fake.Registry(
+		fake.RemoteImage{Image: fake.Image{Name: "app:1"}, Err: status.Error(codes.Unavailable, "down"), FailFirst: 1},
+		fake.RemoteImage{Image: fake.Image{Name: "secret:1"}, Username: "me", Password: "pass"},
+	)
+	if err != nil {
+		log.Fatal(err)
+	}
+	rt, err := fake.New(fake.Config{Pull: registry})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer rt.Close()
+	pull := func(image string, auth *runtimeapi.AuthConfig) {
+		_, err := rt.PullImage(context.Background(), &runtimeapi.ImageSpec{Image: image}, auth, nil)
+		fmt.Println(image, status.Code(err))
+	}
+	pull("app:1", nil)
+	pull("app:1", nil)
+	pull("secret:1", nil)
+	pull("secret:1", &runtimeapi.AuthConfig{Username: "me", Password: "pass"})
+	pull("other:1", nil)
+	// Output:
+	// app:1 Unavailable
+	// app:1 OK
+	// secret:1 Unknown
+	// secret:1 OK
+	// other:1 NotFound
+}

@@ -1,0 +1,55 @@
+package fake_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/test/bufconn"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/cri"
+	"github.com/podwright/podwright/cri/fake"
+)
+
+// The client of a real runtime, over gRPC and in virtual time: the runtime is down
+// for a minute and the client finds it again. In a test of yours, t is the test's own.
+func ExampleRuntime_Serve() {
+	t := new(testing.T)
+	synctest.Test(t, func(t *testing.T) {
+		rt, _ := fake.New(fake.Config{AnyImage: true})
+		listener := bufconn.Listen(1 << 16) // outside of a bubble: net.Listen("unix", socket)
+		ctx, cancel := context.WithCancel(t.Context())
+		served := make(chan error, 1)
+		go func() { served <- rt.Serve(ctx, listener) }()
+		client, err := cri.DialRuntime(ctx, cri.ClientConfig{
+			Endpoint: "/fake.sock", // a name for errors
+			Dial:     func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) },
+		})
+		fmt.Println(client.Name(), err)
+
+		pod := &runtimeapi.PodSandboxConfig{Metadata: &runtimeapi.PodSandboxMetadata{Name: "web", Uid: "1"}}
+		_, _ = client.RunPodSandbox(ctx, pod, "")
+		go func() { _ = rt.Restart(ctx, fake.RestartOptions{Down: time.Minute}) }()
+		time.Sleep(30 * time.Second)
+		_, err = client.ListPodSandbox(ctx, nil)
+		fmt.Println(status.Code(err))
+		time.Sleep(40 * time.Second)
+		pods, err := client.ListPodSandbox(ctx, nil)
+		fmt.Println(len(pods), err)
+
+		// Everything ends before the bubble does.
+		_ = client.Close()
+		cancel()
+		fmt.Println(<-served, rt.Close())
+	})
+	// Output:
+	// fake <nil>
+	// Unavailable
+	// 1 <nil>
+	// <nil> <nil>
+}

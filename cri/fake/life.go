@@ -1,0 +1,207 @@
+package fake
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// life is the time from one start of the runtime to its next stop: its context
+// ends with it, and what waits in a call ends with that.
+type life struct {
+	ctx context.Context
+	end context.CancelCauseFunc
+}
+
+func newLife() *life {
+	l := &life{}
+	l.ctx, l.end = context.WithCancelCause(programRoot{})
+	return l
+}
+
+// downError is what calls get from a runtime that is not there.
+type downError struct{ text string }
+
+func (e *downError) Error() string              { return e.text }
+func (e *downError) GRPCStatus() *status.Status { return status.New(codes.Unavailable, e.text) }
+
+func closedError() error { return &downError{text: "the runtime has been closed"} }
+func cutError() error    { return &downError{text: "error reading from server: EOF"} }
+func refusedError() error {
+	return &downError{text: "connection error: the runtime is down: connection refused"}
+}
+
+// unavailable tells why no call is answered, nil when calls are. rt.mu is held.
+func (rt *Runtime) unavailable() error {
+	switch {
+	case rt.closed:
+		return closedError()
+	case rt.down:
+		return refusedError()
+	}
+	return nil
+}
+
+func (rt *Runtime) currentLife() *life {
+	rt.mu.RLock()
+	defer rt.mu.RUnlock()
+	return rt.life
+}
+
+// bound is ctx for what a call waits for: it ends with the runtime, too. The
+// returned function must be called.
+func (l *life) bound(ctx context.Context) (context.Context, context.CancelFunc) {
+	b := &boundContext{parent: ctx, life: l}
+	return b, b.end
+}
+
+// boundContext is a context that ends with a life, too. Most of those that get it
+// have no use for it, so the real one is made when somebody asks.
+type boundContext struct {
+	parent context.Context
+	life   *life
+
+	mu     sync.Mutex
+	made   context.Context // nil: not yet
+	cancel context.CancelCauseFunc
+	stop   func() bool // the life no longer ends it
+	over   bool
+}
+
+func (b *boundContext) real() context.Context {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.made == nil {
+		made, cancel := context.WithCancelCause(b.parent)
+		b.made, b.cancel = made, cancel
+		b.stop = context.AfterFunc(b.life.ctx, func() { cancel(context.Cause(b.life.ctx)) })
+	}
+	// An AfterFunc takes its time; a context that has ended says so at once.
+	if b.life.ctx.Err() != nil {
+		b.cancel(context.Cause(b.life.ctx))
+	}
+	if b.over {
+		b.stop()
+		b.cancel(nil)
+	}
+	return b.made
+}
+
+// end ends the context.
+func (b *boundContext) end() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.over = true
+	if b.made != nil {
+		b.stop()
+		b.cancel(nil)
+	}
+}
+
+// The methods of a context.
+
+func (b *boundContext) Deadline() (time.Time, bool) { return b.parent.Deadline() }
+func (b *boundContext) Done() <-chan struct{}       { return b.real().Done() }
+func (b *boundContext) Err() error                  { return b.real().Err() }
+func (b *boundContext) Value(key any) any           { return b.real().Value(key) }
+
+// callEnded is the error of a call whose context has ended: that of the caller,
+// or that of a runtime that went away.
+func callEnded(ctx context.Context) error {
+	var down *downError
+	if errors.As(context.Cause(ctx), &down) {
+		return down
+	}
+	return contextError(ctx.Err())
+}
+
+func isDown(err error) bool {
+	var down *downError
+	return errors.As(err, &down)
+}
+
+// await waits for a task to end, as long as ctx lasts.
+func await(ctx context.Context, t *task) error {
+	select {
+	case <-t.done:
+		return nil
+	case <-ctx.Done():
+		return callEnded(ctx)
+	}
+}
+
+// await waits for a task to end, as a call does: as long as the runtime is up.
+func (rt *Runtime) await(ctx context.Context, t *task) error {
+	select {
+	case <-t.done:
+		return nil
+	default:
+	}
+	l := rt.currentLife()
+	select {
+	case <-t.done:
+		return nil
+	case <-ctx.Done():
+		return callEnded(ctx)
+	case <-l.ctx.Done():
+		return callEnded(l.ctx)
+	}
+}
+
+// enter begins a call: it fails when the caller has left, the runtime is down or
+// closed, or lacks the call, and lets Config.Intercept have its way.
+func (rt *Runtime) enter(ctx context.Context, call string, request any) error {
+	if err := ctx.Err(); err != nil {
+		return contextError(err)
+	}
+	rt.mu.RLock()
+	err, l := rt.unavailable(), rt.life
+	rt.mu.RUnlock()
+	switch {
+	case err != nil:
+		return err
+	case rt.cfg.Intercept == nil:
+		return rt.Lacks(call)
+	}
+	return rt.intercept(ctx, l, call, request)
+}
+
+// intercept runs Config.Intercept within the runtime's life.
+func (rt *Runtime) intercept(ctx context.Context, l *life, call string, request any) (err error) {
+	bounded, cancel := l.bound(ctx)
+	defer cancel()
+	defer func() {
+		if cause := recover(); cause != nil {
+			err = rt.panicked("Config.Intercept", cause)
+		}
+	}()
+	if err := rt.cfg.Intercept(bounded, call, request); err != nil {
+		return interceptError(bounded, err)
+	}
+	if l.ctx.Err() != nil {
+		return callEnded(l.ctx)
+	}
+	return rt.Lacks(call)
+}
+
+// interceptError keeps the error of a hook, but gives the end of the call's
+// context its code.
+func interceptError(ctx context.Context, err error) error {
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) && status.Code(err) == codes.Unknown {
+		return callEnded(ctx)
+	}
+	return err
+}
+
+// panicked is the error of a call whose hook panicked. A real runtime would
+// have died; this one belongs to a test, which shall see where.
+func (rt *Runtime) panicked(hook string, cause any) error {
+	text := fmt.Sprintf("%s panicked: %v", hook, cause)
+	rt.cfg.Logger.Error("a hook panicked", "hook", hook, "panic", cause, "stack", stack())
+	return status.Error(codes.Internal, text)
+}

@@ -1,0 +1,213 @@
+package fake
+
+import (
+	"bytes"
+	"io"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// logStream turns what a program writes to one stream into log lines.
+type logStream struct {
+	name  string   // stdout or stderr
+	log   *logFile // without a path nothing is kept, so nothing is formatted
+	gate  *logGate
+	clock *clock
+
+	mu     sync.Mutex
+	rest   []byte // an unfinished line
+	line   []byte // scratch
+	held   []byte // what the gate holds back
+	over   bool
+	ending chan struct{} // closed at the end, for writers that wait; may be nil
+}
+
+// Write logs every line that is complete and keeps the rest. While the runtime
+// is down it holds what a pipe holds and then waits.
+func (s *logStream) Write(p []byte) (int, error) {
+	if s.gate.shut.Load() && s.log.path != "" {
+		return s.hold(p)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.over {
+		return 0, io.ErrClosedPipe
+	}
+	if s.log.path == "" {
+		return len(p), nil
+	}
+	s.passHeld()
+	s.pass(p)
+	return len(p), nil
+}
+
+// hold keeps p until the gate opens.
+func (s *logStream) hold(p []byte) (int, error) {
+	for rest := p; ; {
+		s.mu.Lock()
+		if s.over {
+			s.mu.Unlock()
+			return len(p) - len(rest), io.ErrClosedPipe
+		}
+		register := s.settle
+		if len(s.held) > 0 {
+			register = nil
+		}
+		opens := s.gate.atOpening(register)
+		if opens == nil {
+			s.passHeld()
+			s.pass(rest)
+			s.mu.Unlock()
+			return len(p), nil
+		}
+		n := min(len(rest), pipeSize-len(s.held))
+		s.held, rest = append(s.held, rest[:n]...), rest[n:]
+		if s.ending == nil {
+			s.ending = make(chan struct{})
+		}
+		ending := s.ending
+		s.mu.Unlock()
+		if len(rest) == 0 {
+			return len(p), nil
+		}
+		select {
+		case <-opens:
+		case <-ending:
+		}
+	}
+}
+
+// settle writes or drops what was held back.
+func (s *logStream) settle(keep bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if keep {
+		s.passHeld()
+	}
+	s.held = nil
+}
+
+func (s *logStream) passHeld() {
+	if len(s.held) > 0 {
+		held := s.held
+		s.held = nil
+		s.pass(held)
+	}
+}
+
+func (s *logStream) pass(p []byte) {
+	for len(p) > 0 {
+		content, after, found := bytes.Cut(p, []byte{'\n'})
+		s.rest = append(s.rest, content...)
+		if found {
+			s.rest = withoutReturn(s.rest)
+		}
+		s.cut()
+		if found {
+			s.emit('F', s.rest)
+			s.rest = s.rest[:0]
+		}
+		p = after
+	}
+}
+
+// withoutReturn drops a carriage return from the end of a line, as containerd does.
+func withoutReturn(line []byte) []byte { return bytes.TrimSuffix(line, []byte{'\r'}) }
+
+// cut logs what an overlong line has too much, as partial lines. A carriage
+// return at its end does not count, since the end of the line may follow.
+func (s *logStream) cut() {
+	for len(withoutReturn(s.rest)) > maxLogLine {
+		s.emit('P', s.rest[:maxLogLine])
+		s.rest = append(s.rest[:0], s.rest[maxLogLine:]...)
+	}
+}
+
+// end ends the stream for its writers.
+func (s *logStream) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.over && s.ending != nil {
+		close(s.ending)
+	}
+	s.over = true
+}
+
+// flush writes what is left of an ended stream. A line without its end stays
+// partial.
+func (s *logStream) flush(keep bool) {
+	s.settle(keep)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for len(s.rest) > 0 {
+		n := min(len(s.rest), maxLogLine)
+		s.emit('P', s.rest[:n])
+		s.rest = s.rest[n:]
+	}
+	s.rest, s.line = nil, nil
+}
+
+func (s *logStream) emit(tag byte, content []byte) {
+	s.line = appendLogLine(s.line[:0], s.clock.now(), s.name, tag, content)
+	s.log.line(s.line)
+}
+
+// containerLog is a container's log with the two streams that go there.
+type containerLog struct {
+	logFile
+	stdout, stderr logStream
+	logger         *slog.Logger
+}
+
+// openLog opens the log of a container; with an empty path everything is dropped.
+func (rt *Runtime) openLog(l *containerLog, path string) error {
+	if err := l.begin(path, rt.cfg.OpenLog); err != nil {
+		return err
+	}
+	l.logger = rt.cfg.Logger
+	l.stdout.name, l.stderr.name = "stdout", "stderr"
+	for _, s := range []*logStream{&l.stdout, &l.stderr} {
+		s.log, s.gate, s.clock = &l.logFile, &rt.logs, &rt.clock
+	}
+	return nil
+}
+
+// end ends both streams and closes the file, at once or when the runtime is up
+// again.
+func (l *containerLog) end() {
+	l.stdout.end()
+	l.stderr.end()
+	if l.path == "" || l.stdout.gate.atOpening(l.finish) == nil {
+		l.finish(true)
+	}
+}
+
+// endWithin is end for a file that may hang: the end of a container cannot wait
+// for that longer than for its program.
+func (l *containerLog) endWithin(patience time.Duration) {
+	if l.path == "" {
+		l.end()
+		return
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		l.end()
+	}()
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-ended:
+	case <-timer.C:
+		l.logger.Warn("a container log does not close", "path", l.path)
+	}
+}
+
+func (l *containerLog) finish(keep bool) {
+	l.stdout.flush(keep)
+	l.stderr.flush(keep)
+	if err := l.close(); err != nil {
+		l.logger.Warn("a container log cannot be closed", "path", l.path, "error", err)
+	}
+}

@@ -1,0 +1,148 @@
+package fake_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"syscall"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/podwright/podwright/cri/fake"
+)
+
+// How a program ends, and what the container says of it then.
+func TestExitReasons(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		program fake.Program
+		want    string
+		message string
+	}{
+		{"success", fake.Exit(0), "EXITED 0 Completed", ""},
+		{"failure", fake.Exit(3), "EXITED 3 Error", ""},
+		{"only eight bits count", fake.Exit(256 + 7), "EXITED 7 Error", ""},
+		{"negative", fake.Exit(-1), "EXITED 255 Error", ""},
+		{"a signal of its own", fake.KilledBy(syscall.SIGSEGV), "EXITED 139 Error", ""},
+		{"out of memory", fake.OutOfMemory, "EXITED 137 OOMKilled", ""},
+		{"out of memory, survived by the first process", func(_ context.Context, p *fake.Process) int {
+			p.OOMKilled()
+			return 0
+		}, "EXITED 0 OOMKilled", ""},
+		{"explained", func(_ context.Context, p *fake.Process) int {
+			p.Explain("ContainerCannotRun", "no room")
+			return 126
+		}, "EXITED 126 ContainerCannotRun", "no room"},
+		{"only a message", func(_ context.Context, p *fake.Process) int {
+			p.Explain("", "see the manual")
+			return 1
+		}, "EXITED 1 Error", "see the manual"},
+		{"a panic", func(context.Context, *fake.Process) int { panic("oh") }, "EXITED 2 Error", ""},
+	} {
+		bubble(t, tc.name, func(t *testing.T) {
+			rt := start(t, fake.Config{AnyImage: true, Programs: fake.Always(tc.program)})
+			_, id := running(t, rt)
+			synctest.Wait()
+			s := statusOf(t, rt, id)
+			require.Equal(t, tc.want, brief(s))
+			require.Equal(t, tc.message, s.Message)
+		})
+	}
+}
+
+func TestSignalDeaths(t *testing.T) {
+	for _, signal := range []syscall.Signal{1, 2, 6, 9, 11, 15} {
+		bubble(t, signal.String(), func(t *testing.T) {
+			rt := start(t, fake.Config{AnyImage: true})
+			_, id := running(t, rt)
+			require.NoError(t, rt.Signal(id, signal))
+			synctest.Wait()
+			require.Equal(t, fmt.Sprintf("EXITED %d Error", 128+int(signal)), brief(statusOf(t, rt, id)))
+		})
+	}
+}
+
+const cannotStart = "failed to create containerd task: failed to create shim task: OCI runtime create failed: " +
+	"runc create failed: unable to start container process: "
+
+// A container that cannot be started: error and status say the same, and it
+// never has a start time.
+func TestStartFailures(t *testing.T) {
+	fails := func(err error) fake.Resolver {
+		return func(context.Context, *fake.Process) (fake.Program, error) { return nil, err }
+	}
+	noFile := func(string) (io.WriteCloser, error) { return nil, errors.New("disk full") }
+	panics := func(string) (io.WriteCloser, error) { panic("oh") }
+	for _, tc := range []struct {
+		name string
+		cfg  fake.Config
+		want string
+		text string
+	}{
+		{"no such command", fake.Config{Programs: fake.ByCommand(nil, nil)}, "EXITED 128 StartError",
+			cannotStart + `exec: "cmd": executable file not found in $PATH`},
+		{"not executable", fake.Config{Programs: fails(fmt.Errorf("exec: %w", fake.ErrPermission))},
+			"EXITED 128 StartError", cannotStart + "exec: permission denied"},
+		{"chosen", fake.Config{Programs: fails(&fake.StartFailure{Reason: "ContainerCannotRun", Code: 127, Message: "not here"})},
+			"EXITED 127 ContainerCannotRun", cannotStart + "not here"},
+		{"chosen in part, wrapped", fake.Config{Programs: fails(fmt.Errorf("today: %w", &fake.StartFailure{Code: 126, Message: "no"}))},
+			"EXITED 126 StartError", cannotStart + "today: no"},
+		{"a status", fake.Config{Programs: fails(status.Error(codes.ResourceExhausted, "no memory"))},
+			"EXITED 128 StartError", "no memory"},
+		{"no program", fake.Config{Programs: fails(nil)}, "EXITED 128 StartError", cannotStart + "the Resolver gave no program"},
+		{"the Resolver panics", fake.Config{Programs: func(context.Context, *fake.Process) (fake.Program, error) { panic("oh") }},
+			"EXITED 128 StartError", cannotStart + "the Resolver panicked: oh"},
+		{"no log", fake.Config{OpenLog: noFile}, "EXITED 128 StartError",
+			`failed to create containerd task: failed to create container loggers: failed to open container log "/logs/p/c.log": disk full`},
+		{"OpenLog panics", fake.Config{OpenLog: panics}, "EXITED 128 StartError",
+			`failed to create containerd task: failed to create container loggers: failed to open container log "/logs/p/c.log": Config.OpenLog panicked: oh`},
+	} {
+		bubble(t, tc.name, func(t *testing.T) {
+			tc.cfg.AnyImage = true
+			rt := start(t, tc.cfg)
+			sandboxID, err := rt.RunPodSandbox(t.Context(), logs.pod("p"), "")
+			require.NoError(t, err)
+			config := containerConfig("p", "c", "cmd")
+			config.LogPath = "c.log"
+			id, err := rt.CreateContainer(t.Context(), sandboxID, config, podConfig("p"))
+			require.NoError(t, err)
+			err = rt.StartContainer(t.Context(), id)
+			require.Error(t, err)
+			s := statusOf(t, rt, id)
+			require.Equal(t, tc.want, brief(s))
+			require.Equal(t, tc.text, s.Message)
+			require.Equal(t, tc.text, status.Convert(err).Message())
+			require.Zero(t, s.StartedAt)
+			require.NotZero(t, s.FinishedAt)
+			require.Error(t, rt.StartContainer(t.Context(), id), "once")
+			require.NoError(t, rt.RemoveContainer(t.Context(), id))
+		})
+	}
+}
+
+// A Resolver that waits for ever is left when the caller leaves.
+func TestResolverThatBlocks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rt := start(t, fake.Config{AnyImage: true, Programs: func(ctx context.Context, _ *fake.Process) (fake.Program, error) {
+			return nil, untilDone(ctx)
+		}})
+		sandboxID, err := rt.RunPodSandbox(t.Context(), podConfig("p"), "")
+		require.NoError(t, err)
+		id := add(t, rt, sandboxID, "c", false)
+		ctx, cancel := context.WithCancel(t.Context())
+		result := make(chan error, 1)
+		go func() { result <- rt.StartContainer(ctx, id) }()
+		synctest.Wait()
+		require.Error(t, rt.StartContainer(t.Context(), id), "under way")
+		require.Error(t, rt.RemoveContainer(t.Context(), id), "under way")
+		cancel()
+		require.Equal(t, codes.Canceled, status.Code(<-result))
+		require.Equal(t, "EXITED 128 StartError", brief(statusOf(t, rt, id)))
+		require.NoError(t, rt.RemovePodSandbox(t.Context(), sandboxID))
+	})
+}
