@@ -1,0 +1,133 @@
+package script_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/cri/fake/script"
+)
+
+const (
+	created = runtimeapi.ContainerEventType_CONTAINER_CREATED_EVENT
+	began   = runtimeapi.ContainerEventType_CONTAINER_STARTED_EVENT
+	stopped = runtimeapi.ContainerEventType_CONTAINER_STOPPED_EVENT
+	deleted = runtimeapi.ContainerEventType_CONTAINER_DELETED_EVENT
+)
+
+// A container is created, started, stopped and removed, a second apart.
+func TestEvents(t *testing.T) {
+	type seen struct {
+		at   time.Duration
+		what runtimeapi.ContainerEventType
+	}
+	const s = time.Second
+	all := []seen{{1 * s, created}, {2 * s, began}, {3 * s, stopped}, {4 * s, deleted}}
+	for text, want := range map[string][]seen{
+		"":                             all,
+		"1st event started: drop":      {all[0], all[2], all[3]},
+		"every event of pod b: drop":   all,
+		"every event of sandbox: drop": all,
+		"every event of container app attempt 0 of pod prod/a: drop": {},
+		"every event deleted of uid uid-a of image image-app: drop":  all[:3],
+		"every event stopped: twice":                                 {all[0], all[1], all[2], all[2], all[3]},
+		"1st event created: swap":                                    {all[1], {2 * s, created}, all[2], all[3]},
+		"1st to 2nd event: swap":                                     {all[2], {3 * s, created}, {3 * s, began}, all[3]},
+		"4th event: swap":                                            all[:3],
+		"2nd event: late 1500ms":                                     {all[0], all[2], {3500 * time.Millisecond, began}, all[3]},
+		"1st event: take 2500ms":                                     {{3500 * time.Millisecond, created}, {3500 * time.Millisecond, began}, {3500 * time.Millisecond, stopped}, all[3]},
+		"1st event: take 1s\n1st event: take 1s, then twice":         {{3 * s, created}, {3 * s, created}, {3 * s, began}, all[2], all[3]},
+		"4th event: late 1m":                                         all[:3],
+		"2nd event: do":                                              all,
+	} {
+		play(t, text, func(s *stage) {
+			sandbox := s.pod("a")
+			ctx, cancel := context.WithTimeout(s.t.Context(), 10*time.Second)
+			defer cancel()
+			wait := s.collect(ctx)
+			s.life(sandbox)
+			events, err := wait()
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			got := []seen{}
+			for _, e := range events {
+				got = append(got, seen{e.at, e.what})
+			}
+			require.Equal(t, want, got, text)
+		})
+	}
+}
+
+// life is that of a container: four events, a second apart.
+func (s *stage) life(sandbox string) {
+	s.t.Helper()
+	time.Sleep(time.Second)
+	id := s.container(sandbox, "app", 0)
+	time.Sleep(time.Second)
+	require.NoError(s.t, s.fake.StartContainer(s.t.Context(), id))
+	time.Sleep(time.Second)
+	require.NoError(s.t, s.fake.StopContainer(s.t.Context(), id, 1))
+	time.Sleep(time.Second)
+	require.NoError(s.t, s.fake.RemoveContainer(s.t.Context(), id))
+}
+
+func TestStreamBreaks(t *testing.T) {
+	for text, want := range map[string]struct {
+		events int
+		at     time.Duration
+	}{
+		"3rd event: Unavailable \"gone\"":                                                       {2, 3 * time.Second},
+		"3rd event: do, then Unavailable \"gone\"":                                              {3, 3 * time.Second},
+		"3rd event: take 500ms, then Unavailable \"gone\"":                                      {2, 3500 * time.Millisecond},
+		"1st GetContainerEvents: Unavailable \"gone\"":                                          {0, 0},
+		"1st GetContainerEvents: take 1s, then Unavailable \"gone\"":                            {0, time.Second},
+		"1st GetContainerEvents: do, then hang 2500ms, then Unavailable \"gone\"":               {2, 2500 * time.Millisecond},
+		"1st GetContainerEvents: take 1500ms, then do, then take 2s, then Unavailable \"gone\"": {2, 3500 * time.Millisecond},
+		"1st GetContainerEvents: do, then take 5s, then restart, then Unavailable \"gone\"":     {4, 5 * time.Second},
+	} {
+		restart := func(context.Context, bool) error { return nil }
+		playOn(t, text, fakeWithImages(), script.Config{Restart: restart}, func(s *stage) {
+			sandbox, start := s.pod("a"), time.Now()
+			wait := s.collect(s.t.Context())
+			lived := make(chan struct{})
+			go func() {
+				defer close(lived)
+				s.life(sandbox)
+			}()
+			events, err := wait()
+			require.Equal(t, codes.Unavailable, status.Code(err), text)
+			require.Equal(t, "gone", status.Convert(err).Message(), text)
+			require.Len(t, events, want.events, text)
+			require.Equal(t, want.at, time.Since(start), text)
+			<-lived
+			again := s.collect(s.t.Context())
+			s.container(sandbox, "more", 0)
+			synctest.Wait()
+			require.NoError(t, s.fake.Close())
+			events, err = again()
+			require.Equal(t, codes.Unavailable, status.Code(err), "the second stream ends with the runtime")
+			require.NotEqual(t, "gone", status.Convert(err).Message())
+			require.Len(t, events, 1)
+		})
+	}
+}
+
+// A reader that panics gets its panic, and nothing stays behind.
+func TestReaderPanics(t *testing.T) {
+	play(t, "1st GetContainerEvents: do, then hang", func(s *stage) {
+		sandbox := s.pod("a")
+		done := make(chan any)
+		go func() {
+			defer func() { done <- recover() }()
+			_ = s.GetContainerEvents(s.t.Context(), func(*runtimeapi.ContainerEventResponse) { panic("no") })
+		}()
+		synctest.Wait()
+		s.container(sandbox, "app", 0)
+		require.Equal(t, "no", <-done)
+	})
+}
