@@ -1,0 +1,218 @@
+package streams_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/cri/fake"
+	"github.com/podwright/podwright/cri/fake/streams"
+)
+
+// logs keeps a log in memory.
+type logs struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *logs) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logs) Close() error { return nil }
+
+// lines gives the streams and contents of the log's lines.
+func (l *logs) lines() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var lines []string
+	for line := range strings.Lines(l.text.String()) {
+		_, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
+		lines = append(lines, rest)
+	}
+	return lines
+}
+
+// parrot repeats its input on both outputs, line by line.
+func parrot(_ context.Context, p *fake.Process) int {
+	fmt.Fprintln(p.Stdout, "before anybody came")
+	buffer := make([]byte, 1000)
+	for {
+		n, err := p.Stdin.Read(buffer)
+		if err != nil {
+			fmt.Fprintln(p.Stdout, "bye")
+			return 5
+		}
+		fmt.Fprintf(p.Stdout, "out %s", buffer[:n])
+		fmt.Fprintf(p.Stderr, "err %s", buffer[:n])
+	}
+}
+
+func withStdin(c *runtimeapi.ContainerConfig) { c.Stdin, c.LogPath = true, "c.log" }
+
+// TestAttach has two clients of one container: both get all output from when
+// they came, and either may send.
+func TestAttach(t *testing.T) {
+	synctestEach(t, func(t *testing.T, protocol streams.Protocol) {
+		log := &logs{}
+		n := newFakeNode(t, fake.Config{Programs: fake.Always(parrot), OpenLog: func(string) (io.WriteCloser, error) { return log, nil }})
+		n.client.Protocol = protocol
+		id := n.start(t, withStdin)
+		synctest.Wait()
+		stdin, feed := io.Pipe()
+		out1, stdout1 := io.Pipe()
+		err1, stderr1 := io.Pipe()
+		out2, stdout2 := io.Pipe()
+		ctx, leave := context.WithCancel(t.Context())
+		first := n.attach(t.Context(), t, id, streams.Session{Stdin: stdin, Stdout: stdout1, Stderr: stderr1})
+		second := n.attach(ctx, t, id, streams.Session{Stdout: stdout2})
+		synctest.Wait()
+		_, err := io.WriteString(feed, "one\n")
+		require.NoError(t, err)
+		require.Equal(t, "out one\n", read(t, out1, 8))
+		require.Equal(t, "out one\n", read(t, out2, 8))
+		require.Equal(t, "err one\n", read(t, err1, 8))
+		leave()
+		require.ErrorIs(t, <-second, context.Canceled)
+		_, err = io.WriteString(feed, "two\n")
+		require.NoError(t, err)
+		require.Equal(t, "out two\n", read(t, out1, 8))
+		require.Equal(t, "err two\n", read(t, err1, 8))
+		go func() { _, _ = io.Copy(io.Discard, out1) }() // its last words
+		require.NoError(t, n.StopContainer(t.Context(), id, 0))
+		require.NoError(t, <-first)
+		require.NoError(t, stdout1.Close())
+		require.Equal(t, []string{
+			"stdout F before anybody came", "stdout F out one", "stderr F err one", "stdout F out two", "stderr F err two",
+		}, log.lines()[:5])
+	})
+}
+
+// The end of a client's input ends its session and leaves the container alone,
+// unless the container has StdinOnce and no terminal.
+func TestAttachStdinEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newFakeNode(t, fake.Config{Programs: fake.Always(parrot)})
+		id := n.start(t, withStdin)
+		for range 3 {
+			ended := n.attach(t.Context(), t, id, streams.Session{Stdin: strings.NewReader(""), Stdout: io.Discard})
+			require.NoError(t, <-ended)
+		}
+		status, err := n.ContainerStatus(t.Context(), id, false)
+		require.NoError(t, err)
+		require.Equal(t, runtimeapi.ContainerState_CONTAINER_RUNNING, status.Status.State)
+	})
+	synctest.Test(t, func(t *testing.T) {
+		n := newFakeNode(t, fake.Config{Programs: fake.Always(parrot)})
+		id := n.start(t, func(c *runtimeapi.ContainerConfig) { c.Stdin, c.StdinOnce = true, true })
+		synctest.Wait()
+		var stdout bytes.Buffer
+		ended := n.attach(t.Context(), t, id, streams.Session{Stdin: strings.NewReader("one\n"), Stdout: &stdout})
+		require.NoError(t, <-ended)
+		require.Equal(t, "out one\nbye\n", stdout.String())
+		synctest.Wait()
+		status, err := n.ContainerStatus(t.Context(), id, false)
+		require.NoError(t, err)
+		require.EqualValues(t, 5, status.Status.ExitCode)
+	})
+}
+
+// A container with a terminal has one output, and sizes from its clients.
+func TestAttachTerminal(t *testing.T) {
+	synctestEach(t, func(t *testing.T, protocol streams.Protocol) {
+		log := &logs{}
+		n := newFakeNode(t, fake.Config{
+			OpenLog: func(string) (io.WriteCloser, error) { return log, nil },
+			Programs: fake.Always(func(ctx context.Context, p *fake.Process) int {
+				select {
+				case size := <-p.Resize:
+					fmt.Fprintf(p.Stderr, "%dx%d\n", size.Width, size.Height)
+				case <-ctx.Done():
+				}
+				return 0
+			}),
+		})
+		n.client.Protocol = protocol
+		id := n.start(t, func(c *runtimeapi.ContainerConfig) { c.Tty, c.LogPath = true, "c.log" })
+		resize := make(chan streams.Size, 1)
+		resize <- streams.Size{Width: 80, Height: 25}
+		var stdout bytes.Buffer
+		require.NoError(t, <-n.attach(t.Context(), t, id, streams.Session{Stdout: &stdout, TTY: true, Resize: resize}))
+		require.Equal(t, "80x25\n", stdout.String())
+		require.Equal(t, []string{"stdout F 80x25"}, log.lines())
+	})
+}
+
+// A client that does not read holds the program up, but not its end.
+func TestAttachSlowClient(t *testing.T) {
+	synctestEach(t, func(t *testing.T, protocol streams.Protocol) {
+		log := &logs{}
+		n := newFakeNode(t, fake.Config{
+			OpenLog: func(string) (io.WriteCloser, error) { return log, nil },
+			Programs: fake.Always(func(ctx context.Context, p *fake.Process) int {
+				for ctx.Err() == nil {
+					fmt.Fprintln(p.Stdout, strings.Repeat("x", 999))
+					time.Sleep(10 * time.Millisecond)
+				}
+				return 0
+			}),
+		})
+		n.client.Protocol = protocol
+		id := n.start(t, func(c *runtimeapi.ContainerConfig) { c.LogPath = "c.log" })
+		for _, leave := range []bool{true, false} {
+			ctx, cancel := context.WithCancel(t.Context())
+			unread, stdout := io.Pipe()
+			ended := n.attach(ctx, t, id, streams.Session{Stdout: stdout})
+			time.Sleep(10 * time.Second)
+			before := len(log.lines())
+			time.Sleep(10 * time.Second)
+			require.Len(t, log.lines(), before, "the program waits for the client")
+			if leave {
+				cancel()
+				require.NoError(t, unread.Close())
+				require.Error(t, <-ended)
+				time.Sleep(10 * time.Second)
+				require.Greater(t, len(log.lines()), before)
+				continue
+			}
+			begin := time.Now()
+			require.NoError(t, n.StopContainer(t.Context(), id, 0))
+			require.LessOrEqual(t, time.Since(begin), 10*time.Millisecond, "the program ends at once")
+			require.NoError(t, unread.Close())
+			<-ended
+			cancel()
+		}
+	})
+}
+
+// A runtime that goes away cuts attached clients; one that is back takes them again.
+func TestAttachOverRestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newFakeNode(t, fake.Config{Programs: fake.Always(parrot)})
+		id := n.start(t, withStdin)
+		synctest.Wait()
+		first := n.attach(t.Context(), t, id, streams.Session{Stdout: io.Discard})
+		synctest.Wait()
+		require.NoError(t, n.Restart(t.Context(), fake.RestartOptions{}))
+		require.Error(t, <-first)
+		stdin, feed := io.Pipe()
+		out, stdout := io.Pipe()
+		second := n.attach(t.Context(), t, id, streams.Session{Stdin: stdin, Stdout: stdout})
+		_, err := io.WriteString(feed, "again\n")
+		require.NoError(t, err)
+		require.Equal(t, "out again\n", read(t, out, 10))
+		require.NoError(t, feed.Close())
+		require.NoError(t, <-second)
+	})
+}

@@ -1,0 +1,243 @@
+package streams_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"io"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/cri"
+	"github.com/podwright/podwright/cri/fake/streams"
+)
+
+// The tests in this file need real runtimes: examples/testbed provides them and
+// sets the variables that say where they are. They show that the client speaks
+// what runtimes speak.
+
+// onContainerd runs a test on each runtime and with each protocol, with a
+// container that runs command.
+func onContainerd(t *testing.T, adapt func(*runtimeapi.ContainerConfig), test func(t *testing.T, n *node, c *streams.Client)) {
+	image := os.Getenv("PODWRIGHT_IMAGE_BUSYBOX")
+	for _, variable := range []string{"PODWRIGHT_CRI_V1", "PODWRIGHT_CRI_V2"} {
+		endpoint := os.Getenv(variable)
+		if endpoint == "" || image == "" {
+			if os.Getenv("PODWRIGHT_REQUIRE_CRI") == "1" {
+				t.Fatalf("%s or PODWRIGHT_IMAGE_BUSYBOX is not set", variable)
+			}
+			t.Skip("needs a container runtime: go run ./examples/testbed -- go test ./cri/fake/streams/...")
+		}
+		t.Run(variable, func(t *testing.T) {
+			n := newNode(t, endpoint, image, adapt)
+			for name, protocol := range protocols {
+				t.Run(name, func(t *testing.T) { test(t, n, &streams.Client{Protocol: protocol}) })
+			}
+		})
+	}
+}
+
+var protocols = map[string]streams.Protocol{"SPDY": streams.SPDY, "WebSocket": streams.WebSocket}
+
+// node is a runtime with one running container.
+type node struct {
+	runtime            cri.RuntimeService
+	sandbox, container string
+}
+
+func newNode(t *testing.T, endpoint, image string, adapt func(*runtimeapi.ContainerConfig)) *node {
+	t.Helper()
+	ctx := t.Context()
+	runtime, err := cri.DialRuntime(ctx, cri.ClientConfig{Endpoint: endpoint})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, runtime.Close()) })
+	images, err := cri.DialImages(ctx, cri.ClientConfig{Endpoint: endpoint})
+	require.NoError(t, err)
+	defer images.Close()
+	_, err = images.PullImage(ctx, &runtimeapi.ImageSpec{Image: image}, nil, nil)
+	require.NoError(t, err)
+
+	uid := strings.ToLower(rand.Text())
+	pod := &runtimeapi.PodSandboxConfig{
+		Metadata:     &runtimeapi.PodSandboxMetadata{Name: "streams-" + uid[:6], Namespace: "streams", Uid: uid},
+		LogDirectory: t.TempDir(), Linux: &runtimeapi.LinuxPodSandboxConfig{},
+	}
+	n := &node{runtime: runtime}
+	n.sandbox, err = runtime.RunPodSandbox(ctx, pod, "")
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+		defer cancel()
+		require.NoError(t, runtime.StopPodSandbox(ctx, n.sandbox))
+		require.NoError(t, runtime.RemovePodSandbox(ctx, n.sandbox))
+	})
+	config := &runtimeapi.ContainerConfig{
+		Metadata: &runtimeapi.ContainerMetadata{Name: "c"},
+		Image:    &runtimeapi.ImageSpec{Image: image},
+		Command:  []string{"sleep", "3600"}, LogPath: "c.log", Linux: &runtimeapi.LinuxContainerConfig{},
+	}
+	if adapt != nil {
+		adapt(config)
+	}
+	n.container, err = runtime.CreateContainer(ctx, n.sandbox, config, pod)
+	require.NoError(t, err)
+	require.NoError(t, runtime.StartContainer(ctx, n.container))
+	return n
+}
+
+func (n *node) exec(t *testing.T, request *runtimeapi.ExecRequest) string {
+	t.Helper()
+	request.ContainerId = n.container
+	response, err := n.runtime.Exec(t.Context(), request)
+	require.NoError(t, err)
+	return response.Url
+}
+
+func TestContainerdExec(t *testing.T) {
+	onContainerd(t, nil, func(t *testing.T, n *node, c *streams.Client) {
+		var stdout, stderr bytes.Buffer
+		url := n.exec(t, &runtimeapi.ExecRequest{
+			Cmd: []string{"sh", "-c", "echo out; echo err >&2; exit 42"}, Stdout: true, Stderr: true,
+		})
+		code, err := c.Exec(t.Context(), url, streams.Session{Stdout: &stdout, Stderr: &stderr})
+		require.NoError(t, err)
+		require.Equal(t, 42, code)
+		require.Equal(t, "out\n", stdout.String())
+		require.Equal(t, "err\n", stderr.String())
+
+		_, err = c.Exec(t.Context(), url, streams.Session{Stdout: &stdout, Stderr: &stderr})
+		require.Error(t, err, "a token is used once")
+	})
+}
+
+func TestContainerdExecStdin(t *testing.T) {
+	onContainerd(t, nil, func(t *testing.T, n *node, c *streams.Client) {
+		var stdout bytes.Buffer
+		command := []string{"cat"}
+		if c.Protocol == streams.WebSocket { // v4 cannot tell the end of stdin
+			command = []string{"head", "-c", "200000"}
+		}
+		text := strings.Repeat("0123456789", 20000)
+		url := n.exec(t, &runtimeapi.ExecRequest{Cmd: command, Stdin: true, Stdout: true})
+		code, err := c.Exec(t.Context(), url, streams.Session{Stdin: strings.NewReader(text), Stdout: &stdout})
+		require.NoError(t, err)
+		require.Zero(t, code)
+		require.Equal(t, len(text), stdout.Len())
+		require.Equal(t, text, stdout.String())
+	})
+}
+
+func TestContainerdExecTTY(t *testing.T) {
+	onContainerd(t, nil, func(t *testing.T, n *node, c *streams.Client) {
+		var stdout bytes.Buffer
+		resize := make(chan streams.Size, 1)
+		resize <- streams.Size{Width: 77, Height: 33}
+		url := n.exec(t, &runtimeapi.ExecRequest{
+			Cmd: []string{"sh", "-c", `until [ "$(stty size)" = "33 77" ]; do sleep 0.05; done; tty >&2; exit 3`}, Stdin: true, Stdout: true, Tty: true,
+		})
+		// containerd loses the output of a terminal whose input has ended,
+		// which over a WebSocket is also the case when there is none.
+		stdin, _ := io.Pipe()
+		code, err := c.Exec(t.Context(), url, streams.Session{Stdin: stdin, Stdout: &stdout, TTY: true, Resize: resize})
+		require.NoError(t, err)
+		require.Equal(t, 3, code)
+		require.Regexp(t, "/dev/pts/[0-9]+\r\n$", stdout.String())
+	})
+}
+
+func TestContainerdExecUnknownCommand(t *testing.T) {
+	onContainerd(t, nil, func(t *testing.T, n *node, c *streams.Client) {
+		url := n.exec(t, &runtimeapi.ExecRequest{Cmd: []string{"no-such-command"}, Stdout: true})
+		_, err := c.Exec(t.Context(), url, streams.Session{Stdout: io.Discard})
+		var status *streams.StatusError
+		require.ErrorAs(t, err, &status)
+		require.Equal(t, 500, status.Code)
+		require.Contains(t, status.Message, "executable file not found")
+	})
+}
+
+func TestContainerdExecCancelled(t *testing.T) {
+	onContainerd(t, nil, func(t *testing.T, n *node, c *streams.Client) {
+		ctx, cancel := context.WithCancel(t.Context())
+		url := n.exec(t, &runtimeapi.ExecRequest{Cmd: []string{"sh", "-c", "echo up; exec sleep 1000"}, Stdout: true})
+		_, err := c.Exec(ctx, url, streams.Session{Stdout: writerFunc(func(p []byte) (int, error) {
+			cancel()
+			return len(p), nil
+		})})
+		require.ErrorIs(t, err, context.Canceled)
+	})
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
+func TestContainerdAttach(t *testing.T) {
+	ticker := func(c *runtimeapi.ContainerConfig) {
+		c.Command, c.Stdin = []string{"sh", "-c", "while read line; do echo got $line; echo err $line >&2; done"}, true
+	}
+	onContainerd(t, ticker, func(t *testing.T, n *node, c *streams.Client) {
+		ctx, cancel := context.WithCancel(t.Context())
+		response, err := n.runtime.Attach(ctx, &runtimeapi.AttachRequest{ContainerId: n.container, Stdin: true, Stdout: true, Stderr: true})
+		require.NoError(t, err)
+		stdin, feed := io.Pipe()
+		out, stdout := io.Pipe()
+		errs, stderr := io.Pipe()
+		done := make(chan error, 1)
+		go func() {
+			done <- c.Attach(ctx, response.Url, streams.Session{Stdin: stdin, Stdout: stdout, Stderr: stderr})
+		}()
+		_, err = io.WriteString(feed, "hello\n")
+		require.NoError(t, err)
+		require.Equal(t, "got hello\n", read(t, out, 10))
+		require.Equal(t, "err hello\n", read(t, errs, 10))
+		cancel()
+		require.ErrorIs(t, <-done, context.Canceled)
+	})
+}
+
+func read(t *testing.T, from io.Reader, n int) string {
+	t.Helper()
+	text := make([]byte, n)
+	_, err := io.ReadFull(from, text)
+	require.NoError(t, err)
+	return string(text)
+}
+
+func TestContainerdPortForward(t *testing.T) {
+	server := func(c *runtimeapi.ContainerConfig) {
+		c.Command = []string{"sh", "-c", "while true; do nc -l -p 8080 -e sh -c 'read a; echo you said $a'; done"}
+	}
+	onContainerd(t, server, func(t *testing.T, n *node, c *streams.Client) {
+		session := func(port int32) string {
+			response, err := n.runtime.PortForward(t.Context(), &runtimeapi.PortForwardRequest{PodSandboxId: n.sandbox, Port: []int32{port}})
+			require.NoError(t, err)
+			return response.Url
+		}
+		require.Eventually(t, func() bool {
+			conn, err := c.PortForward(t.Context(), session(8080), 8080)
+			require.NoError(t, err)
+			defer conn.Close()
+			_, err = io.WriteString(conn, "hello\n")
+			if err != nil {
+				return false
+			}
+			answer := make([]byte, 15)
+			_, err = io.ReadFull(conn, answer)
+			return err == nil && string(answer) == "you said hello\n"
+		}, time.Minute, 50*time.Millisecond)
+
+		conn, err := c.PortForward(t.Context(), session(9), 9)
+		require.NoError(t, err)
+		defer conn.Close()
+		_, err = conn.Read(make([]byte, 1))
+		var status *streams.StatusError
+		require.ErrorAs(t, err, &status)
+		require.Contains(t, status.Message, "refused")
+	})
+}

@@ -1,0 +1,136 @@
+package streams_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/cri/fake"
+	"github.com/podwright/podwright/cri/fake/streams"
+)
+
+// newHostNode is a node whose containers are processes of this host, with its
+// stream server on a real socket.
+func newHostNode(t *testing.T, network string) *fakeNode {
+	t.Helper()
+	address := "127.0.0.1:0"
+	if network == "unix" {
+		address = filepath.Join(t.TempDir(), "streams.sock")
+	}
+	listener, err := net.Listen(network, address)
+	require.NoError(t, err)
+	server, err := streams.NewServer(streams.Config{Listener: listener})
+	require.NoError(t, err)
+	rt, err := fake.NewEmbedded(fake.EmbeddedConfig{StateDir: t.TempDir(), Streams: server})
+	require.NoError(t, err)
+	n := &fakeNode{Runtime: rt, client: &streams.Client{}}
+	if network == "unix" {
+		n.client.Dial = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", address)
+		}
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	ended := make(chan error, 1)
+	go func() { ended <- server.Run(ctx, rt) }()
+	t.Cleanup(func() {
+		cancel()
+		require.NoError(t, <-ended)
+		require.NoError(t, rt.Close())
+	})
+	pod := podConfig()
+	pod.LogDirectory = t.TempDir()
+	n.sandbox, err = rt.RunPodSandbox(t.Context(), pod, "")
+	require.NoError(t, err)
+	return n
+}
+
+func TestEmbedded(t *testing.T) {
+	for _, network := range []string{"tcp", "unix"} {
+		for name, protocol := range protocols {
+			t.Run(network+" "+name, func(t *testing.T) {
+				n := newHostNode(t, network)
+				n.client.Protocol = protocol
+				id := n.start(t, func(c *runtimeapi.ContainerConfig) {
+					c.Command = []string{"sh", "-c", "while read line; do echo got $line; done; sleep 1000"}
+					c.Stdin = true
+				})
+				testHostExec(t, n, id)
+				testHostTerminal(t, n, id)
+				testHostAttach(t, n, id)
+				testHostForward(t, n)
+			})
+		}
+	}
+}
+
+func testHostExec(t *testing.T, n *fakeNode, id string) {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	text := strings.Repeat("0123456789", 20000)
+	code, err := n.exec(t.Context(), t, id, streams.Session{Stdin: strings.NewReader(text), Stdout: &stdout, Stderr: &stderr},
+		"sh", "-c", "head -c 200000; echo err >&2; exit 3")
+	require.NoError(t, err)
+	require.Equal(t, 3, code)
+	require.Equal(t, text, stdout.String())
+	require.Equal(t, "err\n", stderr.String())
+}
+
+func testHostTerminal(t *testing.T, n *fakeNode, id string) {
+	t.Helper()
+	stdin, feed := io.Pipe()
+	out, stdout := io.Pipe()
+	resize := make(chan streams.Size, 1)
+	resize <- streams.Size{Width: 77, Height: 33}
+	done := make(chan int, 1)
+	go func() {
+		code, err := n.exec(t.Context(), t, id, streams.Session{Stdin: stdin, Stdout: stdout, TTY: true, Resize: resize},
+			"sh", "-c", `stty -echo; until [ "$(stty size)" = "33 77" ]; do sleep 0.02; done; echo $TERM; read line; echo "got $line"; exit 4`)
+		require.NoError(t, err)
+		done <- code
+	}()
+	require.Equal(t, "xterm\r\n", read(t, out, 7))
+	_, err := io.WriteString(feed, "hello\n")
+	require.NoError(t, err)
+	require.Equal(t, "got hello\r\n", read(t, out, 11))
+	require.Equal(t, 4, <-done)
+}
+
+func testHostAttach(t *testing.T, n *fakeNode, id string) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	stdin, feed := io.Pipe()
+	out, stdout := io.Pipe()
+	ended := n.attach(ctx, t, id, streams.Session{Stdin: stdin, Stdout: stdout})
+	_, err := io.WriteString(feed, "hello\n")
+	require.NoError(t, err)
+	require.Equal(t, "got hello\n", read(t, out, 10))
+	cancel()
+	require.ErrorIs(t, <-ended, context.Canceled)
+}
+
+func testHostForward(t *testing.T, n *fakeNode) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer listener.Close()
+	go func() {
+		conn, err := listener.Accept()
+		if err == nil {
+			fmt.Fprint(conn, "hello")
+			_, _ = io.Copy(io.Discard, conn)
+			_ = conn.Close()
+		}
+	}()
+	conn, err := n.forward(t, listener.Addr().(*net.TCPAddr).Port)
+	require.NoError(t, err)
+	require.Equal(t, "hello", read(t, conn, 5))
+	require.NoError(t, conn.Close())
+}

@@ -1,0 +1,204 @@
+package streams
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/cri-streaming/pkg/streaming/portforward"
+	"k8s.io/cri-streaming/pkg/streaming/remotecommand"
+	"k8s.io/streaming/pkg/httpstream"
+)
+
+// reportGrace is how long the end of a connection's data waits for the server's
+// report of an error, which comes on a stream of its own and may come later.
+const reportGrace = 2 * time.Second
+
+// Forwarding is a port-forward session: connections to ports of one pod. Safe
+// for concurrent use. SPDY has no flow control here: connections that bring what
+// nobody reads hold up the others, and further ones.
+type Forwarding struct {
+	session httpstream.Connection
+	next    atomic.Int64
+}
+
+// Forward opens a session whose URL the runtime's PortForward has returned. It
+// needs SPDY. ctx bounds the opening; Close ends the session.
+func (c *Client) Forward(ctx context.Context, url string) (*Forwarding, error) {
+	if c.Protocol != SPDY {
+		return nil, errors.New("port-forward session: only SPDY has several connections in a session")
+	}
+	conn, target, err := c.dial(ctx, url)
+	if err != nil {
+		return nil, fmt.Errorf("port-forward session: %w", err)
+	}
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	session, err := upgradeSPDY(conn, target, portforward.ProtocolV1Name)
+	if !stop() && err == nil {
+		closeSPDY(session)
+		err = ErrLost
+	}
+	if err != nil {
+		conn.Close()
+		return nil, fmt.Errorf("port-forward session: %w", because(ctx, err))
+	}
+	return &Forwarding{session: session}, nil
+}
+
+// Dial connects to a port of the pod. That nothing listens there shows when the
+// connection is read.
+func (f *Forwarding) Dial(port int) (*PortConn, error) {
+	header := http.Header{}
+	header.Set(portforward.StreamType, portforward.StreamTypeError)
+	header.Set(portforward.PortHeader, strconv.Itoa(port))
+	header.Set(portforward.PortForwardRequestIDHeader, strconv.FormatInt(f.next.Add(1), 10))
+	report, err := f.session.CreateStream(header)
+	if err != nil {
+		return nil, fmt.Errorf("connect to port %d: %w", port, err)
+	}
+	_ = report.Close() // nothing is ever sent on it
+	header.Set(portforward.StreamType, portforward.StreamTypeData)
+	data, err := f.session.CreateStream(header)
+	if err != nil {
+		_ = report.Reset()
+		return nil, fmt.Errorf("connect to port %d: %w", port, err)
+	}
+	p := newPortConn(data, report)
+	p.closeWrite = data.Close
+	p.close = func() {
+		_ = data.Reset()
+		_ = report.Reset()
+		f.session.RemoveStreams(data, report)
+	}
+	return p, nil
+}
+
+// Close ends the session and all its connections.
+func (f *Forwarding) Close() error {
+	closeSPDY(f.session)
+	return nil
+}
+
+// PortForward opens a session for one connection to one port. ctx bounds the
+// opening; closing the connection ends the session. Over a WebSocket the port
+// must be the first of the request, and CloseWrite does nothing.
+func (c *Client) PortForward(ctx context.Context, url string, port int) (*PortConn, error) {
+	if c.Protocol == WebSocket {
+		return c.forwardWebSocket(ctx, url, port)
+	}
+	f, err := c.Forward(ctx, url)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := f.Dial(port)
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	conn.close = func() { closeSPDY(f.session) }
+	return conn, nil
+}
+
+// PortConn is a connection to a port of a pod. Reading and writing may go on at
+// the same time; Close ends both.
+type PortConn struct {
+	data       io.ReadWriter
+	closeWrite func() error
+	close      func()
+	once       sync.Once
+
+	reported chan struct{} // closed once the server can report no more
+	report   []byte
+}
+
+func newPortConn(data io.ReadWriter, report io.Reader) *PortConn {
+	p := &PortConn{data: data, reported: make(chan struct{})}
+	go func() {
+		defer close(p.reported)
+		p.report, _ = io.ReadAll(io.LimitReader(report, maxStatus))
+	}()
+	return p
+}
+
+// Read reads what the port sends. The error at the end is io.EOF, or a
+// *StatusError when the runtime reports that forwarding failed.
+func (p *PortConn) Read(b []byte) (int, error) {
+	n, err := p.data.Read(b)
+	if n > 0 || err == nil {
+		return n, nil
+	}
+	grace := time.NewTimer(reportGrace)
+	defer grace.Stop()
+	select {
+	case <-p.reported:
+		if len(p.report) > 0 {
+			return 0, &StatusError{Code: http.StatusInternalServerError, Reason: "PortForward", Message: oneLine(p.report)}
+		}
+	case <-grace.C:
+	}
+	return 0, err
+}
+
+// Write sends to the port.
+func (p *PortConn) Write(b []byte) (int, error) { return p.data.Write(b) }
+
+// CloseWrite tells the port that no more comes.
+func (p *PortConn) CloseWrite() error { return p.closeWrite() }
+
+// Close ends the connection, and waits until nothing of it is left here.
+func (p *PortConn) Close() error {
+	p.once.Do(p.close)
+	<-p.reported
+	return nil
+}
+
+func (c *Client) forwardWebSocket(ctx context.Context, url string, port int) (*PortConn, error) {
+	conn, target, err := c.dial(ctx, url)
+	if err != nil {
+		return nil, fmt.Errorf("port-forward session: %w", err)
+	}
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	ws, err := upgradeWebSocket(conn, target, remotecommand.StreamProtocolV4Name)
+	if err != nil {
+		stop()
+		conn.Close()
+		return nil, fmt.Errorf("port-forward session: %w", because(ctx, err))
+	}
+	d := newDemux(ws, 2)
+	d.start()
+	err = expectPort(d, port)
+	if !stop() && err == nil {
+		err = ErrLost
+	}
+	if err != nil {
+		d.close()
+		return nil, fmt.Errorf("port-forward session: %w", because(ctx, err))
+	}
+	p := newPortConn(struct {
+		io.Reader
+		io.Writer
+	}{d.readers[0], &wsWriter{ws: ws}}, d.readers[1])
+	p.closeWrite = func() error { return nil }
+	p.close = d.close
+	return p, nil
+}
+
+// expectPort reads the port's number, which comes first on both its channels.
+func expectPort(d *demux, port int) error {
+	for _, r := range d.readers {
+		var number [2]byte
+		if _, err := io.ReadFull(r, number[:]); err != nil {
+			return ErrLost
+		}
+		if got := binary.LittleEndian.Uint16(number[:]); int(got) != port {
+			return fmt.Errorf("the first port of the request is %d, not %d", got, port)
+		}
+	}
+	return nil
+}

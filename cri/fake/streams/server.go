@@ -1,0 +1,187 @@
+package streams
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	"k8s.io/cri-streaming/pkg/streaming"
+
+	"github.com/podwright/podwright/cri/fake"
+)
+
+var (
+	_ fake.StreamServer = (*Server)(nil)
+	_ Runtime           = (*fake.Runtime)(nil)
+)
+
+// Runtime is what runs the sessions: fake.Runtime, whose methods say more.
+type Runtime interface {
+	// ExecSession runs a command and returns its exit code. It kills the
+	// command when ctx ends.
+	ExecSession(ctx context.Context, containerID string, command []string, s fake.Session) (exitCode int, err error)
+	// AttachSession connects to a running container until it exits or ctx ends.
+	AttachSession(ctx context.Context, containerID string, s fake.Session) error
+	// PortForwardSession connects stream to a port of a sandbox and closes it.
+	PortForwardSession(ctx context.Context, sandboxID string, port int, stream io.ReadWriteCloser) error
+}
+
+// Config says where a Server serves.
+type Config struct {
+	// Listener is where clients come: TCP, a unix socket, or in memory such as
+	// bufconn. Run closes it. Required.
+	Listener net.Listener
+	// BaseURL is what the URLs of sessions begin with, "http://host:port/".
+	// Default: the address of a TCP listener; for others "http://localhost/",
+	// and a Client needs a Dial that knows better.
+	BaseURL *url.URL
+	// CreationTimeout is how long a client over SPDY may take to open its
+	// streams. Default (and meaning of zero) 30 seconds.
+	CreationTimeout time.Duration
+	// IdleTimeout ends a connection over which nothing has gone for so long.
+	// Default (and meaning of zero) 4 hours, as with containerd.
+	IdleTimeout time.Duration
+	// Logger gets what goes wrong with connections. nil: discarded. What goes
+	// wrong in sessions is told to their clients, and k8s.io/cri-streaming
+	// writes it to klog as well.
+	Logger *slog.Logger
+}
+
+func (c *Config) setDefaults() {
+	if c.BaseURL == nil {
+		c.BaseURL = &url.URL{Scheme: "http", Host: "localhost", Path: "/"}
+		if address, ok := c.Listener.Addr().(*net.TCPAddr); ok {
+			c.BaseURL.Host = address.String()
+		}
+	}
+	if c.CreationTimeout == 0 {
+		c.CreationTimeout = streaming.DefaultConfig.StreamCreationTimeout
+	}
+	if c.IdleTimeout == 0 {
+		c.IdleTimeout = streaming.DefaultConfig.StreamIdleTimeout
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+}
+
+// Server is a fake.StreamServer: it hands out URLs, each good for one session
+// within a minute, and serves them over SPDY and WebSocket. Safe for concurrent
+// use.
+type Server struct {
+	cfg    Config
+	urls   streaming.Server
+	bridge *bridge
+}
+
+// NewServer makes a server. It serves once Run is called; clients that come
+// earlier wait.
+func NewServer(cfg Config) (*Server, error) {
+	if cfg.Listener == nil {
+		return nil, errors.New("streams: Listener is required")
+	}
+	if cfg.CreationTimeout < 0 || cfg.IdleTimeout < 0 {
+		return nil, errors.New("streams: CreationTimeout and IdleTimeout must not be negative")
+	}
+	cfg.setDefaults()
+	s := &Server{cfg: cfg, bridge: newBridge()}
+	config := streaming.DefaultConfig
+	config.BaseURL = cfg.BaseURL
+	config.StreamCreationTimeout, config.StreamIdleTimeout = cfg.CreationTimeout, cfg.IdleTimeout
+	var err error
+	if s.urls, err = streaming.NewServer(config, s.bridge); err != nil {
+		return nil, fmt.Errorf("streams: %w", err)
+	}
+	return s, nil
+}
+
+// Run serves sessions with runtime until ctx ends or the listener fails. Then it
+// cuts all connections, waits for the sessions to end, which kills the commands
+// of exec, and returns. A client that was about to open its streams may hold that
+// up for CreationTimeout. The end of ctx is no error. It can be called once.
+func (s *Server) Run(ctx context.Context, runtime Runtime) error {
+	if !s.bridge.begin(runtime) {
+		return errors.New("streams: Run was called before")
+	}
+	var serving sync.WaitGroup
+	conns := newConnections(s.cfg.Listener)
+	server := &http.Server{
+		Handler: s.handler(&serving), ConnContext: connContext, ConnState: connState(&serving),
+		ReadHeaderTimeout: s.cfg.CreationTimeout,
+		ErrorLog:          slog.NewLogLogger(s.cfg.Logger.Handler(), slog.LevelWarn),
+	}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(conns) }()
+	var err error
+	select {
+	case <-ctx.Done():
+		_ = server.Close()
+		<-served
+	case err = <-served:
+		err = fmt.Errorf("streams: %w", err)
+		_ = server.Close()
+	}
+	s.bridge.end()
+	conns.cut()
+	serving.Wait()
+	s.bridge.sessions.Wait()
+	return err
+}
+
+// handler serves a session and then its connection is done with, whatever state
+// it was left in. One that was not taken over is the http.Server's: see connState.
+func (s *Server) handler(serving *sync.WaitGroup) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer func() {
+			if conn := connOf(r.Context()); conn != nil && conn.hijacked() {
+				_ = conn.Close()
+				serving.Done()
+			}
+		}()
+		s.urls.ServeHTTP(w, r)
+	})
+}
+
+// GetExec implements fake.StreamServer.
+func (s *Server) GetExec(request *runtimeapi.ExecRequest) (*runtimeapi.ExecResponse, error) {
+	if err := s.bridge.gone(); err != nil {
+		return nil, err
+	}
+	marked := &runtimeapi.ExecRequest{
+		ContainerId: mark(request.GetContainerId(), request.GetStdin()), Cmd: request.GetCmd(),
+		Tty: request.GetTty(), Stdin: request.GetStdin(), Stdout: request.GetStdout(), Stderr: request.GetStderr(),
+	}
+	return s.urls.GetExec(marked)
+}
+
+// GetAttach implements fake.StreamServer.
+func (s *Server) GetAttach(request *runtimeapi.AttachRequest) (*runtimeapi.AttachResponse, error) {
+	if err := s.bridge.gone(); err != nil {
+		return nil, err
+	}
+	marked := &runtimeapi.AttachRequest{
+		ContainerId: mark(request.GetContainerId(), request.GetStdin()),
+		Tty:         request.GetTty(), Stdin: request.GetStdin(), Stdout: request.GetStdout(), Stderr: request.GetStderr(),
+	}
+	return s.urls.GetAttach(marked)
+}
+
+// GetPortForward implements fake.StreamServer.
+func (s *Server) GetPortForward(request *runtimeapi.PortForwardRequest) (*runtimeapi.PortForwardResponse, error) {
+	if err := s.bridge.gone(); err != nil {
+		return nil, err
+	}
+	return s.urls.GetPortForward(request)
+}
+
+func goneError() error { return status.Error(codes.Unavailable, "the stream server has ended") }

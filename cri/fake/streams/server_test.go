@@ -1,0 +1,360 @@
+package streams_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/cri/fake"
+	"github.com/podwright/podwright/cri/fake/streams"
+)
+
+var commands = fake.ByCommand(map[string]fake.Program{
+	"cat": cat,
+	"head": func(_ context.Context, p *fake.Process) int {
+		text := make([]byte, 10)
+		_, _ = io.ReadFull(p.Stdin, text)
+		fmt.Fprintf(p.Stdout, "%s\n", text)
+		return 0
+	},
+	"both": func(_ context.Context, p *fake.Process) int {
+		fmt.Fprintln(p.Stdout, "out")
+		fmt.Fprintln(p.Stderr, "err")
+		return 42
+	},
+	"big": func(_ context.Context, p *fake.Process) int {
+		for range 1000 {
+			if _, err := p.Stdout.Write(bytes.Repeat([]byte("x"), 1000)); err != nil {
+				return 1
+			}
+		}
+		return 0
+	},
+	"size": func(ctx context.Context, p *fake.Process) int {
+		for size := range p.Resize {
+			fmt.Fprintf(p.Stderr, "%dx%d %v\n", size.Width, size.Height, p.TTY)
+			if size.Width == 100 {
+				return 0
+			}
+		}
+		return 1
+	},
+	"sleep": fake.SleepUntilStopped,
+	"panic": func(context.Context, *fake.Process) int { panic("oh no") },
+}, nil)
+
+func TestExec(t *testing.T) {
+	inBubbles(t, fake.Config{Exec: commands}, func(t *testing.T, n *fakeNode) {
+		id := n.start(t, nil)
+		var stdout, stderr bytes.Buffer
+		code, err := n.exec(t.Context(), t, id, streams.Session{Stdout: &stdout, Stderr: &stderr}, "both")
+		require.NoError(t, err)
+		require.Equal(t, 42, code)
+		require.Equal(t, "out\n", stdout.String())
+		require.Equal(t, "err\n", stderr.String())
+
+		stdout.Reset()
+		code, err = n.exec(t.Context(), t, id, streams.Session{Stdout: &stdout}, "both")
+		require.NoError(t, err)
+		require.Equal(t, 42, code)
+		require.Equal(t, "out\n", stdout.String())
+
+		stdout.Reset()
+		code, err = n.exec(t.Context(), t, id, streams.Session{Stdout: &stdout}, "big")
+		require.NoError(t, err)
+		require.Zero(t, code)
+		require.Equal(t, 1000_000, stdout.Len())
+
+		_, err = n.exec(t.Context(), t, id, streams.Session{Stdout: &stdout}, "no-such-command")
+		var failed *streams.StatusError
+		require.ErrorAs(t, err, &failed)
+		require.Equal(t, 500, failed.Code)
+		require.Contains(t, failed.Message, "executable file not found")
+	})
+}
+
+func TestExecStdin(t *testing.T) {
+	inBubbles(t, fake.Config{Exec: commands}, func(t *testing.T, n *fakeNode) {
+		id := n.start(t, nil)
+		text := strings.Repeat("0123456789", 30000)
+		var stdout bytes.Buffer
+		s := streams.Session{Stdin: strings.NewReader(text), Stdout: &stdout}
+		if n.client.Protocol == streams.WebSocket { // v4 cannot tell the end of stdin
+			code, err := n.exec(t.Context(), t, id, s, "head")
+			require.NoError(t, err)
+			require.Zero(t, code)
+			require.Equal(t, "0123456789\n", stdout.String())
+			return
+		}
+		code, err := n.exec(t.Context(), t, id, s, "cat")
+		require.NoError(t, err)
+		require.Zero(t, code)
+		require.Equal(t, text, stdout.String())
+	})
+}
+
+func TestExecTerminal(t *testing.T) {
+	inBubbles(t, fake.Config{Exec: commands}, func(t *testing.T, n *fakeNode) {
+		id := n.start(t, nil)
+		resize := make(chan streams.Size)
+		out, stdout := io.Pipe()
+		done := make(chan int, 1)
+		go func() {
+			code, err := n.exec(t.Context(), t, id, streams.Session{Stdout: stdout, TTY: true, Resize: resize}, "size")
+			require.NoError(t, err)
+			done <- code
+		}()
+		resize <- streams.Size{Width: 80, Height: 25}
+		require.Equal(t, "80x25 true\n", read(t, out, 11))
+		resize <- streams.Size{Width: 100, Height: 30}
+		require.Equal(t, "100x30 true\n", read(t, out, 12))
+		require.Zero(t, <-done)
+	})
+}
+
+func TestExecPanics(t *testing.T) {
+	inBubbles(t, fake.Config{Exec: commands}, func(t *testing.T, n *fakeNode) {
+		id := n.start(t, nil)
+		var stderr bytes.Buffer
+		code, err := n.exec(t.Context(), t, id, streams.Session{Stderr: &stderr}, "panic")
+		require.NoError(t, err)
+		require.Equal(t, 2, code)
+		require.Contains(t, stderr.String(), "panic: oh no")
+	})
+}
+
+func TestExecEndsWithContainer(t *testing.T) {
+	inBubbles(t, fake.Config{Exec: commands}, func(t *testing.T, n *fakeNode) {
+		id := n.start(t, nil)
+		done := make(chan int, 1)
+		go func() {
+			code, err := n.exec(t.Context(), t, id, streams.Session{Stdout: io.Discard}, "sleep")
+			require.NoError(t, err)
+			done <- code
+		}()
+		synctest.Wait()
+		require.NoError(t, n.StopContainer(t.Context(), id, 0))
+		require.Equal(t, 137, <-done)
+	})
+}
+
+// A client that goes away takes its command along.
+func TestExecEndsWithConnection(t *testing.T) {
+	killed := make(chan struct{})
+	cfg := fake.Config{Exec: fake.Always(func(ctx context.Context, p *fake.Process) int {
+		fmt.Fprintln(p.Stdout, "up")
+		<-ctx.Done()
+		killed <- struct{}{}
+		return 0
+	})}
+	synctestEach(t, func(t *testing.T, protocol streams.Protocol) {
+		killed = make(chan struct{}, 1)
+		n := newFakeNode(t, cfg)
+		n.client.Protocol = protocol
+		id := n.start(t, nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		_, err := n.exec(ctx, t, id, streams.Session{Stdout: writerFunc(func(p []byte) (int, error) {
+			cancel()
+			return len(p), nil
+		})}, "sleep")
+		require.ErrorIs(t, err, context.Canceled)
+		<-killed
+	})
+}
+
+func synctestEach(t *testing.T, test func(t *testing.T, protocol streams.Protocol)) {
+	for name, protocol := range protocols {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { test(t, protocol) })
+		})
+	}
+}
+
+func TestServerEnds(t *testing.T) {
+	inBubbles(t, fake.Config{Exec: commands, Ports: echo}, func(t *testing.T, n *fakeNode) {
+		id := n.start(t, func(c *runtimeapi.ContainerConfig) { c.Stdin = true })
+		done := make(chan error, 1)
+		go func() {
+			_, err := n.exec(t.Context(), t, id, streams.Session{Stdout: io.Discard}, "sleep")
+			done <- err
+		}()
+		stdin, feed := io.Pipe()
+		attached := n.attach(t.Context(), t, id, streams.Session{Stdin: stdin, Stdout: io.Discard})
+		conn, err := n.forward(t, 80)
+		require.NoError(t, err)
+		defer conn.Close()
+		synctest.Wait()
+		n.stop()
+		require.Error(t, <-done)
+		require.Error(t, <-attached)
+		_, err = conn.Read(make([]byte, 1))
+		require.Error(t, err)
+		require.NoError(t, feed.Close())
+		_, err = n.Exec(t.Context(), &runtimeapi.ExecRequest{ContainerId: id, Cmd: []string{"cat"}, Stdout: true})
+		require.Equal(t, codes.Unavailable, status.Code(err))
+	})
+}
+
+func TestRefusedRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newFakeNode(t, fake.Config{Exec: commands})
+		ctx, id := t.Context(), n.start(t, nil)
+		exec := func(r *runtimeapi.ExecRequest) error { _, err := n.Exec(ctx, r); return err }
+		attach := func(r *runtimeapi.AttachRequest) error { _, err := n.Attach(ctx, r); return err }
+		forward := func(sandbox string) error {
+			_, err := n.PortForward(ctx, &runtimeapi.PortForwardRequest{PodSandboxId: sandbox, Port: []int32{80}})
+			return err
+		}
+		ls := []string{"ls"}
+		for name, c := range map[string]struct {
+			code codes.Code
+			err  error
+		}{
+			"exec unknown":              {codes.NotFound, exec(&runtimeapi.ExecRequest{ContainerId: "x", Cmd: ls, Tty: true, Stderr: true})},
+			"exec sandbox":              {codes.NotFound, exec(&runtimeapi.ExecRequest{ContainerId: n.sandbox, Cmd: ls, Stdout: true})},
+			"exec terminal and stderr":  {codes.InvalidArgument, exec(&runtimeapi.ExecRequest{ContainerId: id, Cmd: ls, Tty: true, Stdout: true, Stderr: true})},
+			"exec no stream":            {codes.InvalidArgument, exec(&runtimeapi.ExecRequest{ContainerId: id, Cmd: ls})},
+			"exec no command":           {codes.OK, exec(&runtimeapi.ExecRequest{ContainerId: id, Stdout: true})},
+			"attach unknown":            {codes.NotFound, attach(&runtimeapi.AttachRequest{ContainerId: "x", Stdout: true})},
+			"attach terminal and sterr": {codes.InvalidArgument, attach(&runtimeapi.AttachRequest{ContainerId: id, Tty: true, Stdout: true, Stderr: true})},
+			"attach no stream":          {codes.InvalidArgument, attach(&runtimeapi.AttachRequest{ContainerId: id})},
+			"forward unknown":           {codes.NotFound, forward("x")},
+		} {
+			require.Equal(t, c.code, status.Code(c.err), "%s: %v", name, c.err)
+		}
+		late, err := n.Exec(ctx, &runtimeapi.ExecRequest{ContainerId: id, Cmd: ls, Stdout: true})
+		require.NoError(t, err)
+		lateForward, err := n.PortForward(ctx, &runtimeapi.PortForwardRequest{PodSandboxId: n.sandbox})
+		require.NoError(t, err)
+		require.NoError(t, n.StopContainer(ctx, id, 0))
+		require.ErrorContains(t, exec(&runtimeapi.ExecRequest{ContainerId: id, Cmd: ls, Stdout: true}), "container is in CONTAINER_EXITED state")
+		require.ErrorContains(t, attach(&runtimeapi.AttachRequest{ContainerId: id, Stdout: true}), "container is in CONTAINER_EXITED state")
+		_, err = n.client.Exec(ctx, late.Url, streams.Session{Stdout: io.Discard})
+		require.ErrorContains(t, err, "container is in CONTAINER_EXITED state")
+		require.NoError(t, n.StopPodSandbox(ctx, n.sandbox))
+		require.ErrorContains(t, forward(n.sandbox), "sandbox container is not running")
+		conn, err := n.client.PortForward(ctx, lateForward.Url, 80)
+		require.NoError(t, err)
+		defer conn.Close()
+		_, err = conn.Read(make([]byte, 1))
+		require.ErrorContains(t, err, "network namespace for sandbox")
+	})
+}
+
+func TestTokens(t *testing.T) {
+	inBubbles(t, fake.Config{Exec: commands}, func(t *testing.T, n *fakeNode) {
+		id := n.start(t, nil)
+		request := &runtimeapi.ExecRequest{ContainerId: id, Cmd: []string{"both"}, Stdout: true}
+		used, err := n.Exec(t.Context(), request)
+		require.NoError(t, err)
+		_, err = n.client.Exec(t.Context(), used.Url, streams.Session{Stdout: io.Discard})
+		require.NoError(t, err)
+		old, err := n.Exec(t.Context(), request)
+		require.NoError(t, err)
+		time.Sleep(2 * time.Minute)
+		for _, url := range []string{used.Url, old.Url, "http://localhost/exec/nothing"} {
+			_, err = n.client.Exec(t.Context(), url, streams.Session{Stdout: io.Discard})
+			var failed *streams.StatusError
+			require.ErrorAs(t, err, &failed)
+			require.Equal(t, 404, failed.Code)
+			require.EqualError(t, err, "exec session: 404 NotFound: 404 page not found")
+		}
+	})
+}
+
+// echo answers on port 80: what it reads.
+func echo(_ context.Context, _ fake.PodIdentity, port int) (net.Conn, error) {
+	if port != 80 {
+		return nil, fmt.Errorf("dial tcp4 127.0.0.1:%d: connect: connection refused", port)
+	}
+	ours, theirs := net.Pipe()
+	go func() {
+		_, _ = io.Copy(ours, ours)
+		_ = ours.Close()
+	}()
+	return theirs, nil
+}
+
+func TestPortForward(t *testing.T) {
+	inBubbles(t, fake.Config{Ports: echo}, func(t *testing.T, n *fakeNode) {
+		conn, err := n.forward(t, 80)
+		require.NoError(t, err)
+		for range 3 {
+			_, err = io.WriteString(conn, "hello")
+			require.NoError(t, err)
+			require.Equal(t, "hello", read(t, conn, 5))
+		}
+		require.NoError(t, conn.Close())
+
+		refused, err := n.forward(t, 81)
+		require.NoError(t, err)
+		_, err = refused.Read(make([]byte, 1))
+		var failed *streams.StatusError
+		require.ErrorAs(t, err, &failed)
+		require.Contains(t, failed.Message, "connection refused")
+		require.NoError(t, refused.Close())
+
+		open, err := n.forward(t, 80)
+		require.NoError(t, err)
+		_, err = io.WriteString(open, "hello")
+		require.NoError(t, err)
+		require.Equal(t, "hello", read(t, open, 5))
+		require.NoError(t, n.StopPodSandbox(t.Context(), n.sandbox))
+		_, err = open.Read(make([]byte, 1))
+		require.ErrorContains(t, err, "the sandbox has stopped")
+		require.NoError(t, open.Close())
+	})
+}
+
+// Several connections go through one session, each on its own.
+func TestForwarding(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newFakeNode(t, fake.Config{Ports: echo})
+		response, err := n.PortForward(t.Context(), &runtimeapi.PortForwardRequest{PodSandboxId: n.sandbox})
+		require.NoError(t, err)
+		f, err := n.client.Forward(t.Context(), response.Url)
+		require.NoError(t, err)
+		var conns []*streams.PortConn
+		for i := range 10 {
+			conn, err := f.Dial(80)
+			require.NoError(t, err)
+			_, err = fmt.Fprintf(conn, "conn %d", i)
+			require.NoError(t, err)
+			require.Equal(t, fmt.Sprintf("conn %d", i), read(t, conn, 6))
+			conns = append(conns, conn)
+		}
+		for i, conn := range conns {
+			_, err = fmt.Fprintf(conn, "more %d", i)
+			require.NoError(t, err)
+			require.Equal(t, fmt.Sprintf("more %d", i), read(t, conn, 6))
+			require.NoError(t, conn.Close())
+		}
+		require.NoError(t, f.Close())
+	})
+}
+
+// The client's end of sending ends the connection a second later, as with containerd.
+func TestPortForwardHalfClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newFakeNode(t, fake.Config{Ports: echo})
+		conn, err := n.forward(t, 80)
+		require.NoError(t, err)
+		begin := time.Now()
+		require.NoError(t, conn.CloseWrite())
+		_, err = conn.Read(make([]byte, 1))
+		require.ErrorIs(t, err, io.EOF)
+		require.Equal(t, time.Second, time.Since(begin))
+		require.NoError(t, conn.Close())
+	})
+}

@@ -1,0 +1,73 @@
+package streams
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// ErrLost is returned when a connection ended before the session did.
+var ErrLost = errors.New("the connection was lost before the session ended")
+
+// maxStatus bounds what is read of a status or an error message.
+const maxStatus = 64 << 10
+
+// StatusError is what a server says when a session fails, or is not begun.
+type StatusError struct {
+	// Code is an HTTP status: 404 for a token that is unknown or used up, 500
+	// for a session that failed.
+	Code int
+	// Reason is the API machinery's word for it, "InternalError" mostly.
+	Reason string
+	// Message says what went wrong, in the runtime's words.
+	Message string
+}
+
+// Error is the message with what is known besides.
+func (e *StatusError) Error() string {
+	return strings.TrimSpace(fmt.Sprintf("%d %s: %s", e.Code, e.Reason, e.Message))
+}
+
+// wireStatus is the status document at the end of a session, as far as it counts.
+type wireStatus struct {
+	Status  string `json:"status"`
+	Message string `json:"message"`
+	Reason  string `json:"reason"`
+	Code    int    `json:"code"`
+	Details struct {
+		Causes []struct {
+			Type    string `json:"reason"`
+			Message string `json:"message"`
+		} `json:"causes"`
+	} `json:"details"`
+}
+
+// parseStatus reads the document that ends a session of protocol v4 and later.
+func parseStatus(document []byte) (exitCode int, err error) {
+	if len(document) == 0 {
+		return 0, ErrLost
+	}
+	var status wireStatus
+	if err := json.Unmarshal(document, &status); err != nil {
+		return 0, fmt.Errorf("the session's status %q: %w", oneLine(document), err)
+	}
+	if status.Status == "Success" {
+		return 0, nil
+	}
+	if status.Reason == "NonZeroExitCode" {
+		for _, cause := range status.Details.Causes {
+			if cause.Type == "ExitCode" {
+				code, err := strconv.Atoi(cause.Message)
+				if err != nil {
+					return 0, fmt.Errorf("the session's exit code: %w", err)
+				}
+				return code, nil
+			}
+		}
+	}
+	return 0, &StatusError{Code: status.Code, Reason: status.Reason, Message: status.Message}
+}
+
+func oneLine(text []byte) string { return strings.Join(strings.Fields(string(text)), " ") }

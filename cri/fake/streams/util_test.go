@@ -1,0 +1,129 @@
+package streams_test
+
+import (
+	"context"
+	"io"
+	"net"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/test/bufconn"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/cri/fake"
+	"github.com/podwright/podwright/cri/fake/streams"
+)
+
+// inBubbles runs a test in a bubble of its own with each protocol.
+func inBubbles(t *testing.T, cfg fake.Config, test func(t *testing.T, n *fakeNode)) {
+	for name, protocol := range protocols {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := newFakeNode(t, cfg)
+				n.client.Protocol = protocol
+				test(t, n)
+			})
+		})
+	}
+}
+
+// fakeNode is a fake with a stream server on a listener in memory.
+type fakeNode struct {
+	*fake.Runtime
+	client *streams.Client
+	stop   func() // ends the stream server and waits for it
+
+	sandbox string
+}
+
+func newFakeNode(t *testing.T, cfg fake.Config) *fakeNode {
+	t.Helper()
+	listener := bufconn.Listen(1 << 16)
+	server, err := streams.NewServer(streams.Config{Listener: listener})
+	require.NoError(t, err)
+	cfg.Streams, cfg.AnyImage = server, true
+	rt, err := fake.New(cfg)
+	require.NoError(t, err)
+	n := &fakeNode{Runtime: rt, client: &streams.Client{
+		Dial: func(ctx context.Context, _, _ string) (net.Conn, error) { return listener.DialContext(ctx) },
+	}}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	ended := make(chan error, 1)
+	go func() { ended <- server.Run(ctx, rt) }()
+	stopped := false
+	n.stop = func() {
+		if !stopped {
+			stopped = true
+			cancel()
+			require.NoError(t, <-ended)
+		}
+	}
+	t.Cleanup(func() {
+		n.stop()
+		require.NoError(t, rt.Close())
+	})
+	n.sandbox, err = rt.RunPodSandbox(t.Context(), podConfig(), "")
+	require.NoError(t, err)
+	return n
+}
+
+func podConfig() *runtimeapi.PodSandboxConfig {
+	return &runtimeapi.PodSandboxConfig{
+		Metadata:     &runtimeapi.PodSandboxMetadata{Name: "p", Namespace: "default", Uid: "u"},
+		LogDirectory: "/logs",
+	}
+}
+
+// start starts a container.
+func (n *fakeNode) start(t *testing.T, adapt func(*runtimeapi.ContainerConfig)) string {
+	t.Helper()
+	config := &runtimeapi.ContainerConfig{
+		Metadata: &runtimeapi.ContainerMetadata{Name: "c"}, Image: &runtimeapi.ImageSpec{Image: "busybox"},
+	}
+	if adapt != nil {
+		adapt(config)
+	}
+	id, err := n.CreateContainer(t.Context(), n.sandbox, config, podConfig())
+	require.NoError(t, err)
+	require.NoError(t, n.StartContainer(t.Context(), id))
+	return id
+}
+
+// exec runs a command whose request asks for the streams that are set.
+func (n *fakeNode) exec(ctx context.Context, t *testing.T, id string, s streams.Session, command ...string) (int, error) {
+	t.Helper()
+	response, err := n.Exec(t.Context(), &runtimeapi.ExecRequest{
+		ContainerId: id, Cmd: command, Stdin: s.Stdin != nil, Stdout: s.Stdout != nil, Stderr: s.Stderr != nil, Tty: s.TTY,
+	})
+	require.NoError(t, err)
+	return n.client.Exec(ctx, response.Url, s)
+}
+
+// attach attaches in the background; the channel tells the end.
+func (n *fakeNode) attach(ctx context.Context, t *testing.T, id string, s streams.Session) <-chan error {
+	t.Helper()
+	response, err := n.Attach(t.Context(), &runtimeapi.AttachRequest{
+		ContainerId: id, Stdin: s.Stdin != nil, Stdout: s.Stdout != nil, Stderr: s.Stderr != nil, Tty: s.TTY,
+	})
+	require.NoError(t, err)
+	ended := make(chan error, 1)
+	go func() { ended <- n.client.Attach(ctx, response.Url, s) }()
+	return ended
+}
+
+// forward connects to a port.
+func (n *fakeNode) forward(t *testing.T, port int) (*streams.PortConn, error) {
+	t.Helper()
+	response, err := n.PortForward(t.Context(), &runtimeapi.PortForwardRequest{PodSandboxId: n.sandbox, Port: []int32{int32(port)}})
+	require.NoError(t, err)
+	return n.client.PortForward(t.Context(), response.Url, port)
+}
+
+// cat copies its input to its output.
+func cat(_ context.Context, p *fake.Process) int {
+	if _, err := io.Copy(p.Stdout, p.Stdin); err != nil {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,157 @@
+package streams
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"sync"
+
+	"golang.org/x/net/websocket"
+	"k8s.io/cri-streaming/pkg/streaming/remotecommand"
+)
+
+// openWebSocket begins a session over a WebSocket.
+func openWebSocket(conn net.Conn, target *url.URL, s Session) (*channels, error) {
+	ws, err := upgradeWebSocket(conn, target, remotecommand.StreamProtocolV5Name, remotecommand.StreamProtocolV4Name)
+	if err != nil {
+		return nil, err
+	}
+	d := newDemux(ws, 4)
+	c := &channels{status: d.readers[remotecommand.StreamErr], close: d.close}
+	if s.Stdin != nil {
+		halfClose := ws.Config().Protocol[0] == remotecommand.StreamProtocolV5Name
+		c.stdin = &wsWriter{ws: ws, channel: remotecommand.StreamStdIn, halfClose: halfClose}
+	}
+	if s.Stdout != nil {
+		c.stdout = d.readers[remotecommand.StreamStdOut]
+	}
+	if s.Stderr != nil {
+		c.stderr = d.readers[remotecommand.StreamStdErr]
+	}
+	if s.TTY {
+		c.resize = &wsWriter{ws: ws, channel: remotecommand.StreamResize}
+	}
+	d.ignore(remotecommand.StreamStdIn)
+	if c.stdout == nil {
+		d.ignore(remotecommand.StreamStdOut)
+	}
+	if c.stderr == nil {
+		d.ignore(remotecommand.StreamStdErr)
+	}
+	d.start()
+	return c, nil
+}
+
+func upgradeWebSocket(conn net.Conn, target *url.URL, protocols ...string) (*websocket.Conn, error) {
+	location := *target
+	location.Scheme = map[string]string{"http": "ws", "https": "wss"}[target.Scheme]
+	config, err := websocket.NewConfig(location.String(), target.String())
+	if err != nil {
+		return nil, err
+	}
+	config.Protocol = protocols
+	answer := &keptConn{Conn: conn}
+	ws, err := websocket.NewClient(config, answer)
+	if errors.Is(err, websocket.ErrBadStatus) {
+		// The handshake does not tell which status, nor why.
+		all := io.MultiReader(&answer.read, conn)
+		if response, err := http.ReadResponse(bufio.NewReader(all), nil); err == nil {
+			return nil, refused(response)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	answer.done = true
+	ws.PayloadType = websocket.BinaryFrame
+	return ws, nil
+}
+
+// keptConn keeps what is read of a connection until it is done.
+type keptConn struct {
+	net.Conn
+	read bytes.Buffer
+	done bool
+}
+
+func (c *keptConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if !c.done {
+		c.read.Write(p[:n])
+	}
+	return n, err
+}
+
+// demux takes a WebSocket's messages apart: the first byte is the channel.
+type demux struct {
+	ws      *websocket.Conn
+	readers []*io.PipeReader
+	writers []*io.PipeWriter
+	done    sync.WaitGroup
+}
+
+func newDemux(ws *websocket.Conn, n int) *demux {
+	d := &demux{ws: ws, readers: make([]*io.PipeReader, n), writers: make([]*io.PipeWriter, n)}
+	for i := range n {
+		d.readers[i], d.writers[i] = io.Pipe()
+	}
+	return d
+}
+
+// ignore drops what comes on a channel.
+func (d *demux) ignore(channel int) { _ = d.readers[channel].Close() }
+
+func (d *demux) start() { d.done.Go(d.pump) }
+
+// pump hands on messages until the connection ends.
+func (d *demux) pump() {
+	for {
+		var message []byte
+		err := websocket.Message.Receive(d.ws, &message)
+		if err == nil && len(message) > 1 && int(message[0]) < len(d.writers) {
+			// A reader that has gone does not stop the others.
+			_, _ = d.writers[message[0]].Write(message[1:])
+		}
+		if err != nil {
+			for _, w := range d.writers {
+				_ = w.Close()
+			}
+			return
+		}
+	}
+}
+
+// close ends the connection and waits for the pump.
+func (d *demux) close() {
+	_ = d.ws.Close()
+	for _, r := range d.readers {
+		_ = r.Close()
+	}
+	d.done.Wait()
+}
+
+// wsWriter sends on one channel of a WebSocket.
+type wsWriter struct {
+	ws        *websocket.Conn
+	channel   byte
+	halfClose bool // the protocol can tell the end of a channel
+}
+
+func (w *wsWriter) Write(p []byte) (int, error) {
+	if err := websocket.Message.Send(w.ws, append([]byte{w.channel}, p...)); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// Close tells the end of the channel if the protocol can.
+func (w *wsWriter) Close() error {
+	if !w.halfClose {
+		return nil
+	}
+	return websocket.Message.Send(w.ws, []byte{remotecommand.StreamClose, w.channel})
+}
