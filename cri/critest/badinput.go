@@ -1,0 +1,169 @@
+package critest
+
+import (
+	"strings"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+func badInputCases() []testCase {
+	return []testCase{
+		{"a sandbox without a config is refused", badNoSandboxConfig},
+		{"a sandbox without metadata is refused", badNoSandboxMetadata},
+		{"a sandbox without a name is answered", badSandboxConfig(func(c *runtimeapi.PodSandboxConfig) { c.Metadata.Name = "" })},
+		{"a sandbox without a namespace is answered", badSandboxConfig(func(c *runtimeapi.PodSandboxConfig) { c.Metadata.Namespace = "" })},
+		{"a sandbox without a uid is answered", badSandboxConfig(func(c *runtimeapi.PodSandboxConfig) { c.Metadata.Uid = "" })},
+		{"a sandbox without a linux section is answered", badSandboxConfig(func(c *runtimeapi.PodSandboxConfig) { c.Linux = nil })},
+		{"a sandbox with a label of 1 MiB is answered", badSandboxConfig(func(c *runtimeapi.PodSandboxConfig) { c.Labels["big"] = mebibyte() })},
+		{"a sandbox with an annotation of 1 MiB is answered", badSandboxConfig(func(c *runtimeapi.PodSandboxConfig) { c.Annotations["big"] = mebibyte() })},
+		{"a sandbox with a label without a key is answered", badSandboxConfig(func(c *runtimeapi.PodSandboxConfig) { c.Labels[""] = "" })},
+		{"a sandbox with a host name too long is answered", badSandboxConfig(func(c *runtimeapi.PodSandboxConfig) { c.Hostname = strings.Repeat("h", 300) })},
+		{"a sandbox with a sysctl that does not exist is answered", badSandboxConfig(func(c *runtimeapi.PodSandboxConfig) {
+			c.Linux.Sysctls = map[string]string{"net.critest.none": "1"}
+		})},
+		{"a container without a config is refused", badNoContainerConfig},
+		{"a container without a sandbox config is answered", badNoPodConfig},
+		{"a container without metadata is refused", badContainer(refused, func(c *runtimeapi.ContainerConfig) { c.Metadata = nil })},
+		{"a container without a name is answered", badContainer(either, func(c *runtimeapi.ContainerConfig) { c.Metadata.Name = "" })},
+		{"a container without an image is refused", badContainer(fails, func(c *runtimeapi.ContainerConfig) { c.Image = nil })},
+		{"a container with an empty image is refused", badContainer(fails, func(c *runtimeapi.ContainerConfig) { c.Image.Image = "" })},
+		{"a container with an image that is not present is NotFound", badContainer(missing, func(c *runtimeapi.ContainerConfig) { c.Image.Image = absentImage })},
+		{"a container with an image that is no reference is refused", badContainer(fails, func(c *runtimeapi.ContainerConfig) { c.Image.Image = "NO reference!" })},
+		{"a container with a label of 1 MiB is answered", badContainer(either, func(c *runtimeapi.ContainerConfig) { c.Labels["big"] = mebibyte() })},
+		{"a container with an annotation of 1 MiB is answered", badContainer(either, func(c *runtimeapi.ContainerConfig) {
+			c.Annotations = map[string]string{"big": mebibyte()}
+		})},
+		{"a container without a linux section is answered", badContainer(either, func(c *runtimeapi.ContainerConfig) { c.Linux = nil })},
+		{"a container with a relative folder is answered", badContainer(either, func(c *runtimeapi.ContainerConfig) { c.WorkingDir = "relative" })},
+		{"a container with a variable without a name is answered", badContainer(either, func(c *runtimeapi.ContainerConfig) {
+			c.Envs = []*runtimeapi.KeyValue{{Value: []byte("value")}}
+		})},
+		{"odd ids are NotFound", badIDs},
+		{"odd filters select nothing", badFilters},
+		{"a negative grace is none", badGrace},
+		{"an update without a container is refused", badUpdate},
+	}
+}
+
+func mebibyte() string { return strings.Repeat("x", 1<<20) }
+
+// badSandboxConfig runs a sandbox that a runtime may refuse or accept. What it
+// accepted, it lists; what it refused, it does not.
+func badSandboxConfig(spoil func(c *runtimeapi.PodSandboxConfig)) func(e *env) {
+	return func(e *env) {
+		pod := e.pod()
+		spoil(pod)
+		id, err := e.Runtime.RunPodSandbox(e.ctx, pod, "")
+		filter := &runtimeapi.PodSandboxFilter{LabelSelector: map[string]string{"critest": pod.Labels["critest"]}}
+		if err != nil {
+			e.refused(err)
+			require.Empty(e.t, e.sandboxIDs(filter))
+			return
+		}
+		e.t.Cleanup(func() { e.removePod(id) })
+		require.Equal(e.t, []string{id}, e.sandboxIDs(filter))
+		require.NoError(e.t, e.Runtime.StopPodSandbox(e.ctx, id))
+		require.NoError(e.t, e.Runtime.RemovePodSandbox(e.ctx, id))
+		require.Empty(e.t, e.sandboxIDs(filter))
+	}
+}
+
+func badNoSandboxConfig(e *env) {
+	_, err := e.Runtime.RunPodSandbox(e.ctx, nil, "")
+	e.refused(err)
+}
+
+func badNoSandboxMetadata(e *env) {
+	pod := e.hostPod()
+	metadata := pod.Metadata
+	pod.Metadata = nil
+	_, err := e.Runtime.RunPodSandbox(e.ctx, pod, "")
+	e.refused(err)
+	pod.Metadata = metadata
+	require.Empty(e.t, e.sandboxes(pod))
+}
+
+func badNoContainerConfig(e *env) {
+	pod := e.hostPod()
+	sandbox := e.run(pod)
+	_, err := e.Runtime.CreateContainer(e.ctx, sandbox, nil, pod)
+	e.refused(err)
+	require.Empty(e.t, e.containers(sandbox))
+}
+
+func badNoPodConfig(e *env) {
+	if !e.Hardened {
+		e.t.Skip("Subject.Hardened is false: such a request may end the runtime")
+	}
+	sandbox := e.run(e.hostPod())
+	for _, pod := range []*runtimeapi.PodSandboxConfig{nil, {}} {
+		_, err := e.Runtime.CreateContainer(e.ctx, sandbox, e.container("c", nap.command()...), pod)
+		if err != nil {
+			e.refused(err)
+		}
+	}
+	require.Equal(e.t, runtimeapi.PodSandboxState_SANDBOX_READY, e.sandbox(sandbox).GetState())
+}
+
+// badContainer creates and starts a container. What was refused must not be there.
+func badContainer(want answer, spoil func(c *runtimeapi.ContainerConfig)) func(e *env) {
+	return func(e *env) {
+		pod := e.hostPod()
+		sandbox := e.run(pod)
+		config := e.container("c", nap.command()...)
+		spoil(config)
+		id, err := e.Runtime.CreateContainer(e.ctx, sandbox, config, pod)
+		want.judge(e, err)
+		if err != nil {
+			require.Empty(e.t, e.containers(sandbox))
+			return
+		}
+		if err := e.Runtime.StartContainer(e.ctx, id); err != nil {
+			e.refused(err)
+			require.Equal(e.t, runtimeapi.ContainerState_CONTAINER_EXITED, e.status(id).GetState())
+		}
+		require.NoError(e.t, e.Runtime.RemoveContainer(e.ctx, id))
+	}
+}
+
+func badIDs(e *env) {
+	for _, id := range []string{mebibyte(), "../../etc", "a b", "%s"} {
+		_, err := e.Runtime.ContainerStatus(e.ctx, id, false)
+		e.notFound(err)
+		_, err = e.Runtime.PodSandboxStatus(e.ctx, id, false)
+		e.notFound(err)
+		require.NoError(e.t, gone(e.Runtime.RemoveContainer(e.ctx, id)))
+		require.NoError(e.t, gone(e.Runtime.RemovePodSandbox(e.ctx, id)))
+	}
+}
+
+func badFilters(e *env) {
+	e.run(e.hostPod())
+	for _, filter := range []*runtimeapi.PodSandboxFilter{
+		{Id: mebibyte()}, {LabelSelector: map[string]string{mebibyte(): ""}}, {LabelSelector: map[string]string{"": "critest"}},
+		{State: sandboxState(42)},
+	} {
+		require.Empty(e.t, e.sandboxIDs(filter))
+	}
+	for _, filter := range []*runtimeapi.ContainerFilter{
+		{Id: mebibyte()}, {PodSandboxId: "../.."}, {LabelSelector: map[string]string{mebibyte(): ""}}, {State: containerState(42)},
+	} {
+		require.Empty(e.t, e.containerIDs(filter))
+	}
+}
+
+func badGrace(e *env) {
+	pod := e.hostPod()
+	id := e.startReady(e.run(pod), e.container("c", stubborn.command()...), pod)
+	require.NoError(e.t, e.Runtime.StopContainer(e.ctx, id, -time.Hour))
+	require.Equal(e.t, int32(137), e.status(id).GetExitCode())
+}
+
+func badUpdate(e *env) {
+	e.refused(e.Runtime.UpdateContainerResources(e.ctx, nil))
+	e.refused(e.Runtime.UpdateContainerResources(e.ctx, &runtimeapi.UpdateContainerResourcesRequest{
+		Linux: &runtimeapi.LinuxContainerResources{CpuShares: 300},
+	}))
+}

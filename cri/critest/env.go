@@ -1,0 +1,292 @@
+package critest
+
+import (
+	"context"
+	"crypto/rand"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/cri"
+)
+
+// patience is how long a case waits for what a runtime does in its own time. It
+// only ends a test that has failed.
+const patience = 2 * time.Minute
+
+const (
+	// absentID has the form of an id and is none.
+	absentID = "c0ffee00c0ffee00c0ffee00c0ffee00c0ffee00c0ffee00c0ffee00c0ffee00"
+	// absentImage is an image that is not present; its host cannot exist.
+	absentImage = "critest.invalid/none:1"
+)
+
+// env is what a case works with: the runtime, and helpers that fail the test.
+type env struct {
+	Subject
+	t      testing.TB
+	ctx    context.Context
+	report *report
+}
+
+func newEnv(t testing.TB, s Subject, r *report) *env {
+	t.Helper()
+	require.NotNil(t, s.Runtime, "Subject.Runtime")
+	require.NotNil(t, s.Images, "Subject.Images")
+	require.NotEmpty(t, s.Image, "Subject.Image")
+	if s.DialStream == nil {
+		s.DialStream = (&net.Dialer{}).DialContext
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	e := &env{Subject: s, t: t, ctx: ctx, report: r}
+	version, err := s.Runtime.Version(ctx)
+	require.NoError(t, err)
+	r.names(version)
+	e.pullOnce()
+	return e
+}
+
+// pullOnce makes the image present.
+func (e *env) pullOnce() {
+	e.t.Helper()
+	image := &runtimeapi.ImageSpec{Image: e.Image}
+	present, err := e.Images.ImageStatus(e.ctx, image, false)
+	require.NoError(e.t, err)
+	if present.GetImage() != nil {
+		return
+	}
+	_, err = e.Images.PullImage(e.ctx, image, nil, nil)
+	require.NoError(e.t, err)
+}
+
+// pod makes the config of a pod that nobody else has. Logs go to a folder of the test.
+func (e *env) pod() *runtimeapi.PodSandboxConfig {
+	uid := strings.ToLower(rand.Text())
+	return &runtimeapi.PodSandboxConfig{
+		Metadata:     &runtimeapi.PodSandboxMetadata{Name: "critest-" + uid[:8], Namespace: "critest", Uid: uid},
+		Hostname:     "critest",
+		LogDirectory: e.t.TempDir(),
+		Labels:       map[string]string{"io.kubernetes.pod.uid": uid, "critest": uid},
+		Annotations:  map[string]string{"critest/note": "a note"},
+		Linux:        &runtimeapi.LinuxPodSandboxConfig{},
+	}
+}
+
+// hostPod is pod on the host's network, which is quicker to set up.
+func (e *env) hostPod() *runtimeapi.PodSandboxConfig {
+	pod := e.pod()
+	pod.Hostname = ""
+	pod.Linux.SecurityContext = &runtimeapi.LinuxSandboxSecurityContext{
+		NamespaceOptions: &runtimeapi.NamespaceOption{Network: runtimeapi.NamespaceMode_NODE},
+	}
+	return pod
+}
+
+// container makes the config of a container that runs a command of programs.go.
+func (e *env) container(name string, command ...string) *runtimeapi.ContainerConfig {
+	return &runtimeapi.ContainerConfig{
+		Metadata: &runtimeapi.ContainerMetadata{Name: name},
+		Image:    &runtimeapi.ImageSpec{Image: e.Image},
+		Command:  command,
+		LogPath:  name + ".log",
+		Labels:   map[string]string{"critest/container": name},
+		Linux:    &runtimeapi.LinuxContainerConfig{},
+	}
+}
+
+// run runs a sandbox and sees to its removal at the end of the test.
+func (e *env) run(config *runtimeapi.PodSandboxConfig) string {
+	e.t.Helper()
+	id, err := e.Runtime.RunPodSandbox(e.ctx, config, "")
+	require.NoError(e.t, err)
+	e.t.Cleanup(func() { e.removePod(id) })
+	return id
+}
+
+// removePod leaves nothing of a pod.
+func (e *env) removePod(sandboxID string) {
+	e.t.Helper()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(e.ctx), patience)
+	defer cancel()
+	require.NoError(e.t, gone(e.Runtime.StopPodSandbox(ctx, sandboxID)))
+	require.NoError(e.t, gone(e.Runtime.RemovePodSandbox(ctx, sandboxID)))
+}
+
+// create creates a container.
+func (e *env) create(sandboxID string, config *runtimeapi.ContainerConfig, pod *runtimeapi.PodSandboxConfig) string {
+	e.t.Helper()
+	id, err := e.Runtime.CreateContainer(e.ctx, sandboxID, config, pod)
+	require.NoError(e.t, err)
+	return id
+}
+
+// start creates and starts a container.
+func (e *env) start(sandboxID string, config *runtimeapi.ContainerConfig, pod *runtimeapi.PodSandboxConfig) string {
+	e.t.Helper()
+	id := e.create(sandboxID, config, pod)
+	require.NoError(e.t, e.Runtime.StartContainer(e.ctx, id))
+	return id
+}
+
+// startReady is start for programs that print "ready", and waits until they did.
+func (e *env) startReady(sandboxID string, config *runtimeapi.ContainerConfig, pod *runtimeapi.PodSandboxConfig) string {
+	e.t.Helper()
+	id := e.start(sandboxID, config, pod)
+	e.eventually("ready in the log", func() bool {
+		log, _ := os.ReadFile(filepath.Join(pod.LogDirectory, config.LogPath))
+		return strings.Contains(string(log), "ready")
+	})
+	return id
+}
+
+// mount gives the container an empty folder of the host at /data.
+func (e *env) mount(config *runtimeapi.ContainerConfig) (dir string) {
+	dir = e.t.TempDir()
+	config.Mounts = append(config.Mounts, &runtimeapi.Mount{ContainerPath: "/data", HostPath: dir})
+	return dir
+}
+
+// told runs a container with the program tell to its end: what the program saw.
+func (e *env) told(pod *runtimeapi.PodSandboxConfig, config *runtimeapi.ContainerConfig) map[string]string {
+	e.t.Helper()
+	dir := e.mount(config)
+	require.Zero(e.t, e.exited(e.start(e.run(pod), config, pod)).GetExitCode())
+	text, err := os.ReadFile(filepath.Join(dir, "told"))
+	require.NoError(e.t, err)
+	told := map[string]string{}
+	for line := range strings.Lines(string(text)) {
+		key, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "=")
+		told[key] = value
+	}
+	return told
+}
+
+// status describes a container.
+func (e *env) status(id string) *runtimeapi.ContainerStatus {
+	e.t.Helper()
+	response, err := e.Runtime.ContainerStatus(e.ctx, id, false)
+	require.NoError(e.t, err)
+	require.NotNil(e.t, response.GetStatus())
+	return response.GetStatus()
+}
+
+// sandbox describes a sandbox.
+func (e *env) sandbox(id string) *runtimeapi.PodSandboxStatus {
+	e.t.Helper()
+	response, err := e.Runtime.PodSandboxStatus(e.ctx, id, false)
+	require.NoError(e.t, err)
+	require.NotNil(e.t, response.GetStatus())
+	return response.GetStatus()
+}
+
+// notReady waits until a sandbox that was stopped shows it, and describes it.
+// containerd 2.2 on a busy machine takes a moment.
+func (e *env) notReady(id string) *runtimeapi.PodSandboxStatus {
+	e.t.Helper()
+	var status *runtimeapi.PodSandboxStatus
+	e.eventually("the end of a stopped sandbox", func() bool {
+		status = e.sandbox(id)
+		return status.GetState() == runtimeapi.PodSandboxState_SANDBOX_NOTREADY
+	})
+	return status
+}
+
+// sandboxes lists the sandboxes of a pod that pod or hostPod made.
+func (e *env) sandboxes(pod *runtimeapi.PodSandboxConfig) []*runtimeapi.PodSandbox {
+	e.t.Helper()
+	list, err := e.Runtime.ListPodSandbox(e.ctx, &runtimeapi.PodSandboxFilter{LabelSelector: map[string]string{"critest": pod.Metadata.Uid}})
+	require.NoError(e.t, err)
+	return list
+}
+
+// containers lists the containers of a sandbox.
+func (e *env) containers(sandboxID string) []*runtimeapi.Container {
+	e.t.Helper()
+	list, err := e.Runtime.ListContainers(e.ctx, &runtimeapi.ContainerFilter{PodSandboxId: sandboxID})
+	require.NoError(e.t, err)
+	return list
+}
+
+// same requires two messages to be equal.
+func (e *env) same(want, got proto.Message) {
+	e.t.Helper()
+	require.True(e.t, proto.Equal(want, got), "want %v\n got %v", want, got)
+}
+
+// recent requires a timestamp to lie between a time before the calls that set it
+// and now. Clocks of caller and runtime may be a second apart.
+func (e *env) recent(before time.Time, nanoseconds int64) {
+	e.t.Helper()
+	at := time.Unix(0, nanoseconds)
+	require.False(e.t, at.Before(before.Add(-time.Second)), "%v is before %v", at, before)
+	require.False(e.t, at.After(time.Now().Add(time.Second)), "%v is in the future", at)
+}
+
+// optional ends the case as skipped if err says that the runtime lacks call.
+func (e *env) optional(call string, err error) {
+	e.t.Helper()
+	if cri.IsUnimplemented(err) {
+		e.lacks(call)
+	}
+}
+
+// lacks ends the case as skipped, because the runtime does not have an optional
+// call or field.
+func (e *env) lacks(feature string) {
+	e.t.Helper()
+	e.report.lacks(feature)
+	e.t.Skipf("the runtime lacks %s", feature)
+}
+
+// notFound requires the error of a call about something that does not exist.
+func (e *env) notFound(err error) {
+	e.t.Helper()
+	require.Error(e.t, err)
+	require.True(e.t, cri.IsNotFound(err), "want NotFound, got %v", err)
+}
+
+// refused requires that the runtime answered a call with an error of its own: one
+// that is neither the end of patience nor a missing call, nor its own end.
+func (e *env) refused(err error) {
+	e.t.Helper()
+	require.Error(e.t, err)
+	require.NotContains(e.t, []codes.Code{codes.DeadlineExceeded, codes.Canceled, codes.Unimplemented}, status.Code(err), "%v", err)
+	require.NoError(e.t, e.ctx.Err())
+	_, alive := e.Runtime.Version(e.ctx)
+	require.NoError(e.t, alive, "the runtime after %v", err)
+}
+
+// eventually waits until ok, asking forty times a second.
+func (e *env) eventually(what string, ok func() bool) {
+	e.t.Helper()
+	tick := time.NewTicker(25 * time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-e.ctx.Done():
+			require.FailNow(e.t, "waited in vain", what)
+		}
+	}
+}
+
+// exited waits for the end of a container and describes it.
+func (e *env) exited(id string) *runtimeapi.ContainerStatus {
+	e.t.Helper()
+	var status *runtimeapi.ContainerStatus
+	e.eventually("the container's end", func() bool {
+		status = e.status(id)
+		return status.GetState() == runtimeapi.ContainerState_CONTAINER_EXITED
+	})
+	return status
+}

@@ -1,0 +1,28 @@
+package critest_test
+
+import (
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/podwright/podwright/cri"
+	"github.com/podwright/podwright/cri/critest"
+)
+
+func testMyRuntime(t *testing.T) {
+	critest.Run(t, critest.Config{Parallel: 8, Start: func(t *testing.T) critest.Subject {
+		endpoint := cri.ClientConfig{Endpoint: os.Getenv("MY_RUNTIME")}
+		runtime, err := cri.DialRuntime(t.Context(), endpoint)
+		require.NoError(t, err)
+		images, err := cri.DialImages(t.Context(), endpoint)
+		require.NoError(t, err)
+		t.Cleanup(func() { _, _ = runtime.Close(), images.Close() })
+		return critest.Subject{Runtime: runtime, Images: images, Image: "docker.io/library/busybox:1.36"}
+	}})
+}
+
+// In the tests of a runtime this function is called TestMyRuntime. go test runs it.
+func Example() {
+	_ = testMyRuntime
+}

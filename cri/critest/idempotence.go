@@ -1,0 +1,109 @@
+package critest
+
+import (
+	"time"
+
+	"github.com/stretchr/testify/require"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+func idempotenceCases() []testCase {
+	return []testCase{
+		{"stopping a container again does nothing", stopContainerAgain},
+		{"removing a container again does nothing", removeContainerAgain},
+		{"stopping a sandbox again does nothing", stopSandboxAgain},
+		{"removing a sandbox again does nothing", removeSandboxAgain},
+		{"stopping what was removed does nothing", stopRemoved},
+		{"what never was can be stopped and removed", stopUnknown},
+		{"a sandbox is removed without having been stopped", removeReady},
+		{"containers can be removed after their sandbox stopped", removeAfterStop},
+	}
+}
+
+func stopContainerAgain(e *env) {
+	pod := e.hostPod()
+	id := e.startReady(e.run(pod), e.container("c", sleeper.command()...), pod)
+	require.NoError(e.t, e.Runtime.StopContainer(e.ctx, id, time.Minute))
+	first := e.status(id)
+	for _, grace := range []time.Duration{time.Minute, 0, time.Second} {
+		require.NoError(e.t, e.Runtime.StopContainer(e.ctx, id, grace))
+	}
+	e.same(first, e.status(id))
+}
+
+func removeContainerAgain(e *env) {
+	pod := e.hostPod()
+	sandbox := e.run(pod)
+	other := e.create(sandbox, e.container("other", sleeper.command()...), pod)
+	id := e.create(sandbox, e.container("c", sleeper.command()...), pod)
+	require.NoError(e.t, e.Runtime.RemoveContainer(e.ctx, id))
+	for range 3 {
+		require.NoError(e.t, gone(e.Runtime.RemoveContainer(e.ctx, id)))
+	}
+	require.Equal(e.t, []string{other}, e.containerIDs(&runtimeapi.ContainerFilter{PodSandboxId: sandbox}))
+}
+
+func stopSandboxAgain(e *env) {
+	pod := e.pod()
+	id := e.run(pod)
+	require.NoError(e.t, e.Runtime.StopPodSandbox(e.ctx, id))
+	first := e.sandbox(id)
+	for range 3 {
+		require.NoError(e.t, e.Runtime.StopPodSandbox(e.ctx, id))
+	}
+	e.same(first, e.sandbox(id))
+}
+
+func removeSandboxAgain(e *env) {
+	pod := e.pod()
+	id := e.run(pod)
+	require.NoError(e.t, e.Runtime.StopPodSandbox(e.ctx, id))
+	require.NoError(e.t, e.Runtime.RemovePodSandbox(e.ctx, id))
+	for range 3 {
+		require.NoError(e.t, gone(e.Runtime.RemovePodSandbox(e.ctx, id)))
+	}
+}
+
+func stopRemoved(e *env) {
+	pod := e.hostPod()
+	sandbox := e.run(pod)
+	container := e.create(sandbox, e.container("c", sleeper.command()...), pod)
+	require.NoError(e.t, e.Runtime.RemovePodSandbox(e.ctx, sandbox))
+	for range 2 {
+		require.NoError(e.t, gone(e.Runtime.StopContainer(e.ctx, container, time.Second)))
+		require.NoError(e.t, gone(e.Runtime.StopPodSandbox(e.ctx, sandbox)))
+	}
+	_, err := e.Runtime.PodSandboxStatus(e.ctx, sandbox, false)
+	e.notFound(err)
+}
+
+func stopUnknown(e *env) {
+	for range 2 {
+		require.NoError(e.t, gone(e.Runtime.StopContainer(e.ctx, absentID, time.Second)))
+		require.NoError(e.t, gone(e.Runtime.RemoveContainer(e.ctx, absentID)))
+		require.NoError(e.t, gone(e.Runtime.StopPodSandbox(e.ctx, absentID)))
+		require.NoError(e.t, gone(e.Runtime.RemovePodSandbox(e.ctx, absentID)))
+	}
+	_, err := e.Runtime.ContainerStatus(e.ctx, absentID, false)
+	e.notFound(err)
+}
+
+func removeReady(e *env) {
+	pod := e.pod()
+	id := e.run(pod)
+	require.NoError(e.t, e.Runtime.RemovePodSandbox(e.ctx, id))
+	_, err := e.Runtime.PodSandboxStatus(e.ctx, id, false)
+	e.notFound(err)
+	e.run(pod)
+}
+
+func removeAfterStop(e *env) {
+	sandbox, ids := threeStates(e)
+	require.NoError(e.t, e.Runtime.StopPodSandbox(e.ctx, sandbox))
+	for _, id := range ids {
+		require.NoError(e.t, e.Runtime.StopContainer(e.ctx, id, time.Minute))
+		require.NoError(e.t, e.Runtime.RemoveContainer(e.ctx, id))
+	}
+	require.Empty(e.t, e.containers(sandbox))
+	e.notReady(sandbox)
+}

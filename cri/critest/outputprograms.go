@@ -1,0 +1,161 @@
+package critest
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/podwright/podwright/cri/fake"
+)
+
+// beatsFolder is where beats expects a mount.
+const beatsFolder = "/critest"
+
+// The programs of cases about signals and output. The ones that handle signals
+// print "ready" once they do.
+var (
+	// quits ends with code 7 on SIGTERM.
+	quits = program{`trap "exit 7" TERM; echo ready; while true; do sleep 0.1; done`, onSignals(map[syscall.Signal]reaction{syscall.SIGTERM: {exits: true, code: 7}})}
+	// unprepared does not handle signals.
+	unprepared = program{`echo ready; exec sleep 3600`, func(ctx context.Context, p *fake.Process) int {
+		print(p.Stdout, "ready\n")
+		<-ctx.Done()
+		return 0
+	}}
+	// counts prints "got" for each SIGTERM and goes on.
+	counts = program{`trap "echo got" TERM; echo ready; while true; do sleep 0.1; done`, onSignals(map[syscall.Signal]reaction{syscall.SIGTERM: {text: "got\n"}})}
+	// picky ends with code 3 on SIGUSR1 and with 4 on SIGTERM.
+	picky = program{`trap "exit 3" USR1; trap "exit 4" TERM; echo ready; while true; do sleep 0.1; done`, onSignals(map[syscall.Signal]reaction{
+		syscall.Signal(10): {exits: true, code: 3}, syscall.SIGTERM: {exits: true, code: 4},
+	})}
+
+	// speaks prints a line to each of its streams and ends with code 3.
+	speaks = program{`echo out; echo err >&2; exit 3`, func(_ context.Context, p *fake.Process) int {
+		print(p.Stdout, "out\n")
+		print(p.Stderr, "err\n")
+		return 3
+	}}
+	// blanks prints empty lines too.
+	blanks = program{`echo; echo; echo x; echo`, prints("\n\nx\n\n")}
+	// unended ends in the middle of a line.
+	unended = program{`printf 'a\nbc'`, prints("a\nbc")}
+	// long prints a line that no runtime keeps in one piece.
+	long = program{`head -c 40000 /dev/zero | tr '\0' x; echo end`, prints(strings.Repeat("x", 40000) + "end\n")}
+	// binary prints what is no text.
+	binary = program{`printf '\377\000\001\r.\n\t \200\n'`, prints("\xff\x00\x01\r.\n\t \x80\n")}
+	// slow takes its time over one line.
+	slow = program{`printf ab; sleep 0.3; echo cd`, func(ctx context.Context, p *fake.Process) int {
+		print(p.Stdout, "ab")
+		pause(ctx, 300*time.Millisecond)
+		print(p.Stdout, "cd\n")
+		return 0
+	}}
+	// dying prints two thousand numbered lines and ends with code 1.
+	dying = program{`i=0; while [ $i -lt 2000 ]; do echo line $i; i=$((i+1)); done; exit 1`, func(_ context.Context, p *fake.Process) int {
+		for i := range 2000 {
+			fmt.Fprintf(p.Stdout, "line %d\n", i)
+		}
+		return 1
+	}}
+	// steady prints numbered lines without end.
+	steady = program{`i=0; while true; do echo line $i; i=$((i+1)); [ $((i % 20)) = 0 ] && sleep 0.05; done`, func(ctx context.Context, p *fake.Process) int {
+		for i := 0; ctx.Err() == nil; i++ {
+			fmt.Fprintf(p.Stdout, "line %d\n", i)
+			if (i+1)%20 == 0 {
+				pause(ctx, 50*time.Millisecond)
+			}
+		}
+		return 0
+	}}
+
+	// big prints a mebibyte.
+	big = program{`head -c 1048576 /dev/zero | tr '\0' x`, prints(strings.Repeat("x", 1<<20))}
+	// tells tells what it runs in, and how much comes from its standard input.
+	tells = program{`echo $COLOR; pwd; cat | wc -c`, func(_ context.Context, p *fake.Process) int {
+		n, _ := io.Copy(io.Discard, p.Stdin)
+		fmt.Fprintf(p.Stdout, "%s\n%s\n%d\n", p.Getenv("COLOR"), p.Dir, n)
+		return 0
+	}}
+	// beats makes a file in the mount at beatsFolder grow while it runs.
+	beats = program{`while true; do echo beat >> ` + beatsFolder + `/beats; sleep 0.05; done`, beat}
+)
+
+func outputPrograms() []program {
+	return []program{
+		quits, unprepared, counts, picky,
+		speaks, blanks, unended, long, binary, slow, dying, steady,
+		big, tells, beats, echoes, measures, talks, listens,
+	}
+}
+
+// reaction is what a program does about a signal.
+type reaction struct {
+	text  string
+	exits bool
+	code  int
+}
+
+// onSignals prints "ready" and then reacts to signals.
+func onSignals(reactions map[syscall.Signal]reaction) fake.Program {
+	return func(ctx context.Context, p *fake.Process) int {
+		signals := p.Signals()
+		print(p.Stdout, "ready\n")
+		for {
+			select {
+			case <-ctx.Done():
+				return 0
+			case signal := <-signals:
+				r := reactions[signal]
+				print(p.Stdout, r.text)
+				if r.exits {
+					return r.code
+				}
+			}
+		}
+	}
+}
+
+func prints(text string) fake.Program {
+	return func(_ context.Context, p *fake.Process) int {
+		print(p.Stdout, text)
+		return 0
+	}
+}
+
+// print writes text; what a container cannot write is lost.
+func print(to io.Writer, text string) { _, _ = io.Copy(to, bytes.NewReader([]byte(text))) }
+
+// pause waits unless the program is killed.
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+func beat(ctx context.Context, p *fake.Process) int {
+	folder, ok := p.HostPath(beatsFolder)
+	if !ok {
+		return 1
+	}
+	for ctx.Err() == nil {
+		file, err := os.OpenFile(filepath.Join(folder, "beats"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+		if err != nil {
+			return 1
+		}
+		print(file, "beat\n")
+		if err := file.Close(); err != nil {
+			return 1
+		}
+		pause(ctx, 50*time.Millisecond)
+	}
+	return 0
+}

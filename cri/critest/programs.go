@@ -1,0 +1,131 @@
+package critest
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+
+	"github.com/podwright/podwright/cri/fake"
+)
+
+// A program is a command that containers of the suite run: as a shell script for
+// real runtimes, and as the function that does the same on the fake.
+type program struct {
+	script string
+	run    fake.Program
+}
+
+// The programs. A case names one with command.
+var (
+	// sleeper ends with code 0 soon after SIGTERM. It prints "ready" once it
+	// does; see env.startReady.
+	sleeper = program{`trap "exit 0" TERM; echo ready; while true; do sleep 0.1; done`, onTerm(0)}
+	// stubborn ignores SIGTERM. It prints "ready" once it does.
+	stubborn = program{`trap "" TERM; echo ready; while true; do sleep 0.1; done`, ignoreTerm}
+	// nap handles no signals.
+	nap = program{`exec sleep 36000`, fake.SleepUntilStopped}
+	// These end at once.
+	exit0   = program{`exit 0`, fake.Exit(0)}
+	exit3   = program{`exit 3`, fake.Exit(3)}
+	exit255 = program{`exit 255`, fake.Exit(255)}
+	// greedy takes all the memory it can get.
+	greedy = program{`tail /dev/zero`, runOutOfMemory}
+	// touch writes a line to /data/touched and ends with code 9 if it cannot.
+	touch = program{`echo touched > /data/touched || exit 9`, touchData}
+	// tell writes what it sees to /data/told; see env.told.
+	tell = program{`{ echo "greeting=$GREETING"; echo "spaced=$SPACED"; echo "empty=${EMPTY+set}"; echo "dir=$PWD"; ` +
+		`echo "hostname=$(hostname)"; printf args=; printf "[%s]" "$@"; echo; } > /data/told`, tellData}
+)
+
+func programs() []program {
+	return append([]program{sleeper, stubborn, nap, exit0, exit3, exit255, greedy, touch, tell}, outputPrograms()...)
+}
+
+// command is the command line of a program.
+func (p program) command() []string { return []string{"sh", "-c", p.script} }
+
+// Programs is for a fake.Config's Programs and Exec: it knows the commands of
+// the suite, and no others.
+func Programs(_ context.Context, p *fake.Process) (fake.Program, error) {
+	if len(p.Args) >= 3 && p.Args[0] == "sh" && p.Args[1] == "-c" {
+		for _, known := range programs() {
+			if known.script == p.Args[2] {
+				return known.run, nil
+			}
+		}
+	}
+	return nil, fake.ErrNotFound
+}
+
+func onTerm(code int) fake.Program {
+	return func(ctx context.Context, p *fake.Process) int {
+		signals := p.Signals()
+		_, _ = p.Stdout.Write([]byte("ready\n"))
+		for {
+			select {
+			case <-ctx.Done():
+				return 0
+			case signal := <-signals:
+				if signal == syscall.SIGTERM {
+					return code
+				}
+			}
+		}
+	}
+}
+
+func ignoreTerm(ctx context.Context, p *fake.Process) int {
+	p.Signals()
+	_, _ = p.Stdout.Write([]byte("ready\n"))
+	<-ctx.Done()
+	return 0
+}
+
+func runOutOfMemory(_ context.Context, p *fake.Process) int {
+	p.OOMKilled()
+	return 137
+}
+
+func touchData(_ context.Context, p *fake.Process) int {
+	if writeData(p, "touched", "touched\n") != nil {
+		return 9
+	}
+	return 0
+}
+
+func tellData(_ context.Context, p *fake.Process) int {
+	dir, empty, args := p.Dir, "", []string{}
+	if dir == "" {
+		dir = "/"
+	}
+	for _, env := range p.Env {
+		if strings.HasPrefix(env, "EMPTY=") {
+			empty = "set"
+		}
+	}
+	if len(p.Args) > 4 {
+		args = p.Args[4:]
+	}
+	text := fmt.Sprintf("greeting=%s\nspaced=%s\nempty=%s\ndir=%s\nhostname=%s\nargs=[%s]\n",
+		p.Getenv("GREETING"), p.Getenv("SPACED"), empty, dir, p.Pod.Hostname, strings.Join(args, "]["))
+	if writeData(p, "told", text) != nil {
+		return 1
+	}
+	return 0
+}
+
+// writeData writes a file to the mount at /data.
+func writeData(p *fake.Process, name, text string) error {
+	for _, m := range p.Mounts {
+		if m.ContainerPath == "/data" && m.Readonly {
+			return syscall.EROFS
+		}
+	}
+	at, ok := p.HostPath("/data/" + name)
+	if !ok {
+		return os.ErrNotExist
+	}
+	return os.WriteFile(at, []byte(text), 0o644)
+}

@@ -1,0 +1,140 @@
+package critest
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/podwright/podwright/cri"
+	"github.com/podwright/podwright/cri/fake"
+)
+
+// recorder is the test of a case that is expected to fail: it notes how the case
+// ended, and does not fail the test it stands in.
+type recorder struct {
+	testing.TB // for TempDir
+	ctx        context.Context
+	cancel     context.CancelFunc
+
+	mu              sync.Mutex
+	failed, skipped bool
+	log             strings.Builder
+	cleanups        []func()
+}
+
+func (r *recorder) Helper()                      {}
+func (r *recorder) Context() context.Context     { return r.ctx }
+func (r *recorder) Error(args ...any)            { r.note(true, fmt.Sprintln(args...)) }
+func (r *recorder) Errorf(f string, args ...any) { r.note(true, fmt.Sprintf(f, args...)) }
+func (r *recorder) Fail()                        { r.note(true, "") }
+func (r *recorder) Log(args ...any)              { r.note(false, fmt.Sprintln(args...)) }
+func (r *recorder) Logf(f string, args ...any)   { r.note(false, fmt.Sprintf(f, args...)) }
+func (r *recorder) Fatal(args ...any)            { r.Error(args...); r.FailNow() }
+func (r *recorder) Fatalf(f string, args ...any) { r.Errorf(f, args...); r.FailNow() }
+func (r *recorder) Skip(args ...any)             { r.Log(args...); r.SkipNow() }
+func (r *recorder) Skipf(f string, args ...any)  { r.Logf(f, args...); r.SkipNow() }
+
+func (r *recorder) note(failed bool, text string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.failed = r.failed || failed
+	r.log.WriteString(text)
+}
+
+// FailNow ends the case.
+func (r *recorder) FailNow() {
+	r.Fail()
+	runtime.Goexit()
+}
+
+// SkipNow ends the case.
+func (r *recorder) SkipNow() {
+	r.mu.Lock()
+	r.skipped = true
+	r.mu.Unlock()
+	runtime.Goexit()
+}
+
+// Failed tells whether the case has failed.
+func (r *recorder) Failed() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.failed
+}
+
+// Skipped tells whether the case was skipped.
+func (r *recorder) Skipped() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.skipped
+}
+
+// Cleanup keeps f for the end of the case.
+func (r *recorder) Cleanup(f func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.cleanups = append(r.cleanups, f)
+}
+
+// last takes the cleanup that comes next, nil when there is none.
+func (r *recorder) last() func() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.cleanups) == 0 {
+		return nil
+	}
+	f := r.cleanups[len(r.cleanups)-1]
+	r.cleanups = r.cleanups[:len(r.cleanups)-1]
+	return f
+}
+
+// inOwnGoroutine calls f where Goexit ends nothing else.
+func inOwnGoroutine(f func()) {
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		f()
+	}()
+	<-over
+}
+
+// record runs a case against a fake that spoil has changed, in a bubble.
+func record(t *testing.T, c testCase, spoil func(*fake.Runtime) cri.RuntimeService) *recorder {
+	var r *recorder
+	synctest.Test(t, func(t *testing.T) {
+		rt, err := fake.New(fake.Config{Programs: Programs, Exec: Programs})
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		r = &recorder{TB: t, ctx: ctx, cancel: cancel}
+		subject := Subject{Runtime: spoil(rt), Images: rt, Image: "busybox:1.36", OtherImage: "other:1", Hardened: true}
+		inOwnGoroutine(func() { c.run(newEnv(r, subject, &report{})) })
+		cancel()
+		for f := r.last(); f != nil; f = r.last() {
+			inOwnGoroutine(f)
+		}
+		require.NoError(t, rt.Close())
+		time.Sleep(time.Minute) // virtual; what a defect left behind ends
+	})
+	return r
+}
+
+// caseNamed finds a case by "Group/name".
+func caseNamed(t *testing.T, name string) testCase {
+	groupName, caseName, _ := strings.Cut(name, "/")
+	for _, g := range groups() {
+		for _, c := range g.cases {
+			if g.name == groupName && c.name == caseName {
+				return c
+			}
+		}
+	}
+	require.FailNow(t, "there is no such case", name)
+	return testCase{}
+}

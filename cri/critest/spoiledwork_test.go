@@ -1,0 +1,322 @@
+package critest
+
+import (
+	"context"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/test/bufconn"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/cri"
+	"github.com/podwright/podwright/cri/fake"
+	"github.com/podwright/podwright/cri/fake/streams"
+)
+
+// spoiledWork is spoiled in the calls about what containers do.
+type spoiledWork struct {
+	spoiled
+	reopen       func(err error) error
+	execSync     func(ctx context.Context, command []string, timeout time.Duration, run func(context.Context, time.Duration) ([]byte, []byte, error)) ([]byte, []byte, error)
+	exec         func(r *runtimeapi.ExecRequest) (answer string)
+	attach       func(r *runtimeapi.AttachRequest) (answer string)
+	forward      func(r *runtimeapi.PortForwardRequest) (answer string)
+	stats        func(s *runtimeapi.ContainerStats, err error) (*runtimeapi.ContainerStats, error)
+	statsFilter  func(f *runtimeapi.ContainerStatsFilter) *runtimeapi.ContainerStatsFilter
+	sandboxStats func(s *runtimeapi.PodSandboxStats, err error) (*runtimeapi.PodSandboxStats, error)
+	events       func(ctx context.Context, run func(context.Context) error) error
+	conn         func(c net.Conn) net.Conn // of streaming sessions
+}
+
+// spoiledConn is a connection of a streaming session with a defect.
+type spoiledConn struct {
+	net.Conn
+	first   sync.Once
+	once    sync.Once
+	request func(head []byte) []byte // edits what is written first
+	mute    func() bool              // from then on nothing arrives
+	closed  func()
+	over    chan struct{}
+}
+
+func (c *spoiledConn) Write(p []byte) (int, error) {
+	n := len(p)
+	if c.request != nil {
+		c.first.Do(func() { p = c.request(p) })
+	}
+	_, err := c.Conn.Write(p)
+	return n, err
+}
+
+func (c *spoiledConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if c.mute != nil && c.mute() {
+		<-c.over
+		return 0, net.ErrClosed
+	}
+	return n, err
+}
+
+func (c *spoiledConn) Close() error {
+	c.once.Do(func() {
+		close(c.over)
+		if c.closed != nil {
+			c.closed()
+		}
+	})
+	return c.Conn.Close()
+}
+
+// dial connects to the streaming server in memory.
+func (s *spoiledWork) dial(ctx context.Context, sessions *bufconn.Listener) (net.Conn, error) {
+	conn, err := sessions.DialContext(ctx)
+	if err == nil && s.conn != nil {
+		conn = s.conn(conn)
+	}
+	return conn, err
+}
+
+func (s *spoiledWork) ReopenContainerLog(ctx context.Context, id string) error {
+	if s.reopen == nil {
+		return s.RuntimeService.ReopenContainerLog(ctx, id)
+	}
+	_, err := s.RuntimeService.ContainerStatus(ctx, id, false)
+	return s.reopen(err)
+}
+
+func (s *spoiledWork) ExecSync(ctx context.Context, id string, command []string, timeout time.Duration) ([]byte, []byte, error) {
+	run := func(ctx context.Context, timeout time.Duration) ([]byte, []byte, error) {
+		return s.RuntimeService.ExecSync(ctx, id, command, timeout)
+	}
+	if s.execSync == nil {
+		return run(ctx, timeout)
+	}
+	return s.execSync(ctx, command, timeout, run)
+}
+
+func (s *spoiledWork) Exec(ctx context.Context, r *runtimeapi.ExecRequest) (*runtimeapi.ExecResponse, error) {
+	if s.exec != nil {
+		r = copied(r)
+		if url := s.exec(r); url != "" {
+			return &runtimeapi.ExecResponse{Url: url}, nil
+		}
+	}
+	return s.RuntimeService.Exec(ctx, r)
+}
+
+func (s *spoiledWork) Attach(ctx context.Context, r *runtimeapi.AttachRequest) (*runtimeapi.AttachResponse, error) {
+	if s.attach != nil {
+		r = copied(r)
+		if url := s.attach(r); url != "" {
+			return &runtimeapi.AttachResponse{Url: url}, nil
+		}
+	}
+	return s.RuntimeService.Attach(ctx, r)
+}
+
+func (s *spoiledWork) PortForward(ctx context.Context, r *runtimeapi.PortForwardRequest) (*runtimeapi.PortForwardResponse, error) {
+	if s.forward != nil {
+		if url := s.forward(copied(r)); url != "" {
+			return &runtimeapi.PortForwardResponse{Url: url}, nil
+		}
+	}
+	return s.RuntimeService.PortForward(ctx, r)
+}
+
+func (s *spoiledWork) ContainerStats(ctx context.Context, id string) (*runtimeapi.ContainerStats, error) {
+	stats, err := s.RuntimeService.ContainerStats(ctx, id)
+	if s.stats != nil {
+		return s.stats(stats, err)
+	}
+	return stats, err
+}
+
+func (s *spoiledWork) ListContainerStats(ctx context.Context, f *runtimeapi.ContainerStatsFilter) ([]*runtimeapi.ContainerStats, error) {
+	if s.statsFilter != nil {
+		f = s.statsFilter(copied(f))
+	}
+	list, err := s.RuntimeService.ListContainerStats(ctx, f)
+	for i := range list {
+		if s.stats != nil && err == nil {
+			list[i], err = s.stats(list[i], nil)
+		}
+	}
+	return list, err
+}
+
+func (s *spoiledWork) PodSandboxStats(ctx context.Context, id string) (*runtimeapi.PodSandboxStats, error) {
+	stats, err := s.RuntimeService.PodSandboxStats(ctx, id)
+	if s.sandboxStats != nil {
+		return s.sandboxStats(stats, err)
+	}
+	return stats, err
+}
+
+func (s *spoiledWork) GetContainerEvents(ctx context.Context, handle func(*runtimeapi.ContainerEventResponse)) error {
+	run := func(ctx context.Context) error { return s.spoiled.GetContainerEvents(ctx, handle) }
+	if s.events == nil {
+		return run(ctx)
+	}
+	return s.events(ctx, run)
+}
+
+// spoiledImages is an image service with a defect.
+type spoiledImages struct {
+	cri.ImageService
+	pull   func(ctx context.Context, name string, run func(context.Context) (string, error)) (string, error)
+	remove func(ctx context.Context, name string) error
+	status func(r *runtimeapi.ImageStatusResponse) error
+	list   func(l []*runtimeapi.Image) []*runtimeapi.Image
+	fsInfo func(r *runtimeapi.ImageFsInfoResponse)
+}
+
+func (s *spoiledImages) PullImage(ctx context.Context, image *runtimeapi.ImageSpec, auth *runtimeapi.AuthConfig, pod *runtimeapi.PodSandboxConfig) (string, error) {
+	run := func(ctx context.Context) (string, error) { return s.ImageService.PullImage(ctx, image, auth, pod) }
+	if s.pull == nil {
+		return run(ctx)
+	}
+	return s.pull(ctx, image.GetImage(), run)
+}
+
+func (s *spoiledImages) RemoveImage(ctx context.Context, image *runtimeapi.ImageSpec) error {
+	if s.remove == nil {
+		return s.ImageService.RemoveImage(ctx, image)
+	}
+	return s.remove(ctx, image.GetImage())
+}
+
+func (s *spoiledImages) ImageStatus(ctx context.Context, image *runtimeapi.ImageSpec, verbose bool) (*runtimeapi.ImageStatusResponse, error) {
+	response, err := s.ImageService.ImageStatus(ctx, image, verbose)
+	if err == nil && s.status != nil {
+		return response, s.status(response)
+	}
+	return response, err
+}
+
+func (s *spoiledImages) ListImages(ctx context.Context, filter *runtimeapi.ImageFilter) ([]*runtimeapi.Image, error) {
+	list, err := s.ImageService.ListImages(ctx, filter)
+	if err == nil && s.list != nil {
+		list = s.list(list)
+	}
+	return list, err
+}
+
+func (s *spoiledImages) ImageFsInfo(ctx context.Context) (*runtimeapi.ImageFsInfoResponse, error) {
+	response, err := s.ImageService.ImageFsInfo(ctx)
+	if err == nil && s.fsInfo != nil {
+		s.fsInfo(response)
+	}
+	return response, err
+}
+
+// editedLog is a log file whose lines are changed on their way.
+type editedLog struct {
+	*os.File
+	edit func(p []byte) []byte
+}
+
+func (l editedLog) Write(p []byte) (int, error) {
+	_, err := l.File.Write(l.edit(p))
+	return len(p), err
+}
+
+// onLog makes a fake that writes its logs with flags, edited.
+func onLog(flags int, edit func(p []byte) []byte) func(*fake.Config) {
+	return func(cfg *fake.Config) {
+		cfg.OpenLog = func(path string) (io.WriteCloser, error) {
+			file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|flags, 0o600)
+			return editedLog{file, edit}, err
+		}
+	}
+}
+
+// workDefect is a defect in the parts that cases about containers' work see.
+type workDefect struct {
+	name     string
+	caughtBy string
+	config   func(cfg *fake.Config)
+	runtime  func(s *spoiledWork, rt *fake.Runtime)
+	images   func(s *spoiledImages, rt *fake.Runtime)
+}
+
+// recordWork runs a case against a fake with a defect, in a bubble.
+func recordWork(t *testing.T, c testCase, d workDefect) *recorder {
+	var r *recorder
+	synctest.Test(t, func(t *testing.T) {
+		sessions := bufconn.Listen(1 << 16)
+		server, err := streams.NewServer(streams.Config{Listener: sessions})
+		require.NoError(t, err)
+		pull, err := fake.Registry(
+			fake.RemoteImage{Image: fake.Image{Name: "critest.test/busybox:1"}},
+			fake.RemoteImage{Image: fake.Image{Name: otherName, ID: otherID, Digest: otherDigest}},
+			fake.RemoteImage{Image: fake.Image{Name: "critest.test/other@" + otherDigest, ID: otherID, Digest: otherDigest}},
+		)
+		require.NoError(t, err)
+		cfg := fake.Config{Programs: Programs, Exec: Programs, Streams: server, Ports: Ports, Pull: pull}
+		if d.config != nil {
+			d.config(&cfg)
+		}
+		rt, err := fake.New(cfg)
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		served := make(chan error, 1)
+		go func() { served <- server.Run(ctx, rt) }()
+		r = &recorder{TB: t, ctx: ctx, cancel: cancel}
+		work, images := &spoiledWork{spoiled: spoiled{RuntimeService: rt}}, &spoiledImages{ImageService: rt}
+		if d.runtime != nil {
+			d.runtime(work, rt)
+		}
+		if d.images != nil {
+			d.images(images, rt)
+		}
+		subject := Subject{
+			Runtime: work, Images: images, Image: "critest.test/busybox:1", OtherImage: otherName, Hardened: true,
+			DialStream: func(ctx context.Context, _, _ string) (net.Conn, error) { return work.dial(ctx, sessions) },
+		}
+		inOwnGoroutine(func() { c.run(newEnv(r, subject, &report{})) })
+		for f := r.last(); f != nil; f = r.last() {
+			inOwnGoroutine(f)
+		}
+		cancel()
+		require.NoError(t, <-served)
+		require.NoError(t, rt.Close())
+		time.Sleep(time.Hour) // virtual; what a defect left behind ends
+	})
+	return r
+}
+
+// TestWorkDefects is TestDefects for the cases about what containers do.
+func TestWorkDefects(t *testing.T) {
+	for _, d := range workDefects() {
+		t.Run(d.name, func(t *testing.T) {
+			c := caseNamed(t, d.caughtBy)
+			sound := recordWork(t, c, workDefect{})
+			require.False(t, sound.failed || sound.skipped, "without the defect: %s", sound.log.String())
+			broken := recordWork(t, c, d)
+			require.True(t, broken.failed, "the case passes in spite of the defect")
+			require.NotEmpty(t, broken.log.String(), "a failure says what is wrong")
+		})
+	}
+}
+
+// TestWorkDefectsAreComplete requires a defect for each case of these groups.
+func TestWorkDefectsAreComplete(t *testing.T) {
+	caught := map[string]bool{}
+	for _, d := range workDefects() {
+		caught[d.caughtBy] = true
+	}
+	for _, g := range groups() {
+		switch g.name {
+		case "Stop", "Logs", "ExecSync", "Streaming", "Events", "Images", "Stats":
+			for _, c := range g.cases {
+				require.True(t, caught[g.name+"/"+c.name], "no defect shows that %s/%s can fail", g.name, c.name)
+			}
+		}
+	}
+}

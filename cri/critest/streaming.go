@@ -1,0 +1,387 @@
+package critest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/cri/fake/streams"
+)
+
+func streamingCases() []testCase {
+	return []testCase{
+		{"exec: a command's streams and its exit code come over the session", sessionExec},
+		{"exec: input reaches the command, and its end too", sessionInput},
+		{"exec: a terminal has one output", sessionTerminal},
+		{"exec: a terminal has the size that the client tells", sessionResize},
+		{"exec: a command that is not there ends the session with an error", sessionMissing},
+		{"exec: a URL is good for one session", sessionOnce},
+		{"exec: a client that leaves does not disturb the container", sessionLeft},
+		{"exec: the session ends with the container", sessionContainerDies},
+		{"exec and attach: a request without streams, or with a terminal's stderr, is refused", sessionInvalid},
+		{"exec and attach need a running container", sessionNotRunning},
+		{"attach: a client gets what is written from now on, and its input arrives", attachTalk},
+		{"attach: every client gets the output", attachTwo},
+		{"attach: with stdin_once the first client's end of input is the container's", attachOnce},
+		{"attach: a client that leaves does not disturb the container", attachLeft},
+		{"attach: the session ends with the container", attachContainerDies},
+		{"port-forward: what listens in the pod answers", forwardTalk},
+		{"port-forward: a port where nothing listens is an error of the connection", forwardRefused},
+		{"port-forward needs a ready sandbox", forwardNotReady},
+	}
+}
+
+func (e *env) client() *streams.Client { return &streams.Client{Dial: e.DialStream} }
+
+// execURL asks for a session with a program in a container.
+func (e *env) execURL(id string, what program, request *runtimeapi.ExecRequest) string {
+	e.t.Helper()
+	request.ContainerId, request.Cmd = id, what.command()
+	response, err := e.Runtime.Exec(e.ctx, request)
+	e.optional("Exec", err)
+	require.NoError(e.t, err)
+	return response.GetUrl()
+}
+
+// capture keeps what a session delivers.
+type capture struct {
+	mu   sync.Mutex
+	kept bytes.Buffer
+}
+
+// Write keeps p.
+func (c *capture) Write(p []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.kept.Write(p)
+}
+
+// text is what has come, with the ends of lines as they were written: terminals
+// may change them.
+func (c *capture) text() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return strings.ReplaceAll(c.kept.String(), "\r\n", "\n")
+}
+
+// wants waits until the text has come.
+func (e *env) wants(c *capture, text string) {
+	e.t.Helper()
+	e.eventually("the session delivers "+text, func() bool { return strings.Contains(c.text(), text) })
+}
+
+func sessionExec(e *env) {
+	id := e.ready(e.newPod(), "main", quits)
+	var stdout, stderr capture
+	url := e.execURL(id, speaks, &runtimeapi.ExecRequest{Stdout: true, Stderr: true})
+	code, err := e.client().Exec(e.ctx, url, streams.Session{Stdout: &stdout, Stderr: &stderr})
+	require.NoError(e.t, err)
+	require.Equal(e.t, 3, code)
+	require.Equal(e.t, "out\n", stdout.text())
+	require.Equal(e.t, "err\n", stderr.text())
+}
+
+func sessionInput(e *env) {
+	id := e.ready(e.newPod(), "main", quits)
+	input := strings.Repeat("0123456789\n", 20000)
+	var stdout capture
+	url := e.execURL(id, echoes, &runtimeapi.ExecRequest{Stdin: true, Stdout: true})
+	code, err := e.client().Exec(e.ctx, url, streams.Session{Stdin: strings.NewReader(input), Stdout: &stdout})
+	require.NoError(e.t, err)
+	require.Equal(e.t, 5, code)
+	require.True(e.t, input == stdout.text(), "%d bytes of %d", len(stdout.text()), len(input))
+}
+
+// sessionTerminal keeps the input open: there are runtimes that lose the output
+// of a terminal whose input has ended.
+func sessionTerminal(e *env) {
+	id := e.ready(e.newPod(), "main", quits)
+	stdin, _ := io.Pipe()
+	var stdout capture
+	url := e.execURL(id, speaks, &runtimeapi.ExecRequest{Stdin: true, Stdout: true, Tty: true})
+	code, err := e.client().Exec(e.ctx, url, streams.Session{Stdin: stdin, Stdout: &stdout, TTY: true})
+	require.NoError(e.t, err)
+	require.Equal(e.t, 3, code)
+	require.Equal(e.t, "out\nerr\n", stdout.text())
+}
+
+func sessionResize(e *env) {
+	id := e.ready(e.newPod(), "main", quits)
+	stdin, _ := io.Pipe()
+	sizes := make(chan streams.Size, 1)
+	sizes <- streams.Size{Width: 77, Height: 33}
+	var stdout capture
+	url := e.execURL(id, measures, &runtimeapi.ExecRequest{Stdin: true, Stdout: true, Tty: true})
+	result := e.async(func() error {
+		code, err := e.client().Exec(e.ctx, url, streams.Session{Stdin: stdin, Stdout: &stdout, TTY: true, Resize: sizes})
+		if code != 4 {
+			return errors.Join(err, errors.New("the terminal never had the second size"))
+		}
+		return err
+	})
+	e.wants(&stdout, "first")
+	sizes <- streams.Size{Width: 88, Height: 44}
+	require.NoError(e.t, <-result)
+}
+
+func sessionMissing(e *env) {
+	id := e.ready(e.newPod(), "main", quits)
+	response, err := e.Runtime.Exec(e.ctx, &runtimeapi.ExecRequest{ContainerId: id, Cmd: []string{"critest-no-such-command"}, Stdout: true})
+	e.optional("Exec", err)
+	require.NoError(e.t, err)
+	_, err = e.client().Exec(e.ctx, response.GetUrl(), streams.Session{Stdout: io.Discard})
+	var failed *streams.StatusError
+	require.ErrorAs(e.t, err, &failed)
+}
+
+func sessionOnce(e *env) {
+	id := e.ready(e.newPod(), "main", quits)
+	url := e.execURL(id, blanks, &runtimeapi.ExecRequest{Stdout: true})
+	_, err := e.client().Exec(e.ctx, url, streams.Session{Stdout: io.Discard})
+	require.NoError(e.t, err)
+	var second capture
+	_, err = e.client().Exec(e.ctx, url, streams.Session{Stdout: &second})
+	require.Error(e.t, err)
+	require.Empty(e.t, second.text())
+}
+
+func sessionLeft(e *env) {
+	id := e.ready(e.newPod(), "main", quits)
+	ctx, cancel := context.WithCancel(e.ctx)
+	defer cancel()
+	var stdout capture
+	url := e.execURL(id, steady, &runtimeapi.ExecRequest{Stdout: true})
+	result := e.async(func() error {
+		_, err := e.client().Exec(ctx, url, streams.Session{Stdout: &stdout})
+		return err
+	})
+	e.wants(&stdout, "line 30\n")
+	cancel()
+	require.ErrorIs(e.t, <-result, context.Canceled)
+	require.Equal(e.t, runtimeapi.ContainerState_CONTAINER_RUNNING, e.status(id).GetState())
+	_, _, err := e.exec(id, blanks, execTime)
+	require.NoError(e.t, err)
+}
+
+func sessionContainerDies(e *env) {
+	id := e.ready(e.newPod(), "main", quits)
+	var stdout capture
+	url := e.execURL(id, steady, &runtimeapi.ExecRequest{Stdout: true})
+	result := e.async(func() error {
+		code, err := e.client().Exec(e.ctx, url, streams.Session{Stdout: &stdout})
+		if err == nil && code == 0 {
+			return errors.New("a command that was killed ended with code 0")
+		}
+		return nil
+	})
+	e.wants(&stdout, "line 30\n")
+	require.NoError(e.t, e.Runtime.StopContainer(e.ctx, id, 0))
+	require.NoError(e.t, <-result)
+	require.NoError(e.t, e.ctx.Err())
+}
+
+func sessionInvalid(e *env) {
+	id := e.ready(e.newPod(), "main", quits)
+	for _, request := range []*runtimeapi.ExecRequest{{}, {Stdin: true, Stdout: true, Stderr: true, Tty: true}} {
+		request.ContainerId, request.Cmd = id, speaks.command()
+		_, err := e.Runtime.Exec(e.ctx, request)
+		e.optional("Exec", err)
+		e.refused(err)
+	}
+	for _, request := range []*runtimeapi.AttachRequest{{}, {Stdin: true, Stdout: true, Stderr: true, Tty: true}} {
+		request.ContainerId = id
+		_, err := e.Runtime.Attach(e.ctx, request)
+		e.optional("Attach", err)
+		e.refused(err)
+	}
+}
+
+func sessionNotRunning(e *env) {
+	p := e.newPod()
+	id := e.create(p.id, e.container("main", quits.command()...), p.config)
+	try := func() []error {
+		_, execErr := e.Runtime.Exec(e.ctx, &runtimeapi.ExecRequest{ContainerId: id, Cmd: speaks.command(), Stdout: true})
+		_, attachErr := e.Runtime.Attach(e.ctx, &runtimeapi.AttachRequest{ContainerId: id, Stdout: true})
+		e.optional("Exec", execErr)
+		e.optional("Attach", attachErr)
+		return []error{execErr, attachErr}
+	}
+	for _, err := range try() {
+		e.refused(err)
+	}
+	require.NoError(e.t, e.Runtime.StartContainer(e.ctx, id))
+	e.printed(p, "main", "ready")
+	require.NoError(e.t, e.Runtime.StopContainer(e.ctx, id, 0))
+	for _, err := range try() {
+		e.refused(err)
+	}
+	require.NoError(e.t, e.Runtime.RemoveContainer(e.ctx, id))
+	for _, err := range try() {
+		e.notFound(err)
+	}
+}
+
+// talker starts a container that answers what it reads.
+func (e *env) talker(once bool) (p livePod, id string) {
+	e.t.Helper()
+	p = e.newPod()
+	config := e.container("main", talks.command()...)
+	config.Stdin, config.StdinOnce = true, once
+	id = e.start(p.id, config, p.config)
+	e.printed(p, "main", "ready")
+	return p, id
+}
+
+// attachment is a session with the streams of a container.
+type attachment struct {
+	input  *io.PipeWriter
+	output *capture
+	cancel context.CancelFunc
+	ended  <-chan error
+}
+
+// attach opens a session; it ends with the case.
+func (e *env) attach(id string) *attachment {
+	e.t.Helper()
+	response, err := e.Runtime.Attach(e.ctx, &runtimeapi.AttachRequest{ContainerId: id, Stdin: true, Stdout: true, Stderr: true})
+	e.optional("Attach", err)
+	require.NoError(e.t, err)
+	ctx, cancel := context.WithCancel(e.ctx)
+	stdin, input := io.Pipe()
+	a := &attachment{input: input, output: &capture{}, cancel: cancel}
+	over := make(chan struct{})
+	a.ended = e.async(func() error {
+		defer close(over)
+		return e.client().Attach(ctx, response.GetUrl(), streams.Session{Stdin: stdin, Stdout: a.output, Stderr: a.output})
+	})
+	e.t.Cleanup(func() {
+		cancel()
+		<-over
+	})
+	return a
+}
+
+// say sends a line and waits for the answer.
+func (e *env) say(a *attachment, word string) {
+	e.t.Helper()
+	_, err := io.WriteString(a.input, word+"\n")
+	require.NoError(e.t, err)
+	e.wants(a.output, "got "+word+"\n")
+}
+
+func attachTalk(e *env) {
+	p, id := e.talker(false)
+	a := e.attach(id)
+	e.say(a, "hello")
+	require.Equal(e.t, "got hello\n", a.output.text(), "not what was written before")
+	require.Equal(e.t, []string{"ready", "got hello"}, e.text(p, "main"))
+}
+
+func attachTwo(e *env) {
+	_, id := e.talker(false)
+	a, b := e.attach(id), e.attach(id)
+	e.say(a, "one") // b may not be connected yet
+	e.say(b, "two")
+	e.wants(a.output, "got two\n")
+	e.say(a, "three")
+	e.wants(b.output, "got three\n")
+}
+
+func attachOnce(e *env) {
+	p, id := e.talker(true)
+	a := e.attach(id)
+	e.say(a, "hello")
+	require.NoError(e.t, a.input.Close())
+	require.Equal(e.t, int32(6), e.exited(id).GetExitCode())
+	require.Equal(e.t, []string{"ready", "got hello", "end"}, e.text(p, "main"))
+}
+
+func attachLeft(e *env) {
+	_, id := e.talker(false)
+	for _, word := range []string{"one", "two"} {
+		a := e.attach(id)
+		e.say(a, word)
+		a.cancel()
+		require.ErrorIs(e.t, <-a.ended, context.Canceled)
+		e.sleep(200 * time.Millisecond)
+		require.Equal(e.t, runtimeapi.ContainerState_CONTAINER_RUNNING, e.status(id).GetState())
+	}
+}
+
+func attachContainerDies(e *env) {
+	_, id := e.talker(false)
+	a := e.attach(id)
+	e.say(a, "hello")
+	require.NoError(e.t, e.Runtime.StopContainer(e.ctx, id, 0))
+	require.NoError(e.t, <-a.ended)
+}
+
+// forward asks for a session with a port of a pod.
+func (e *env) forward(p livePod, port int32) string {
+	e.t.Helper()
+	response, err := e.Runtime.PortForward(e.ctx, &runtimeapi.PortForwardRequest{PodSandboxId: p.id, Port: []int32{port}})
+	e.optional("PortForward", err)
+	require.NoError(e.t, err)
+	return response.GetUrl()
+}
+
+// connect connects to a port of a pod, until the end of the case or its patience.
+func (e *env) connect(p livePod, port int) *streams.PortConn {
+	e.t.Helper()
+	conn, err := e.client().PortForward(e.ctx, e.forward(p, int32(port)), port)
+	require.NoError(e.t, err)
+	stop := context.AfterFunc(e.ctx, func() { _ = conn.Close() })
+	e.t.Cleanup(func() {
+		stop()
+		_ = conn.Close()
+	})
+	return conn
+}
+
+// echoed sends a word to a port and tells whether it came back.
+func (e *env) echoed(p livePod, word string) bool {
+	e.t.Helper()
+	conn := e.connect(p, echoPort)
+	defer conn.Close()
+	if _, err := io.WriteString(conn, word); err != nil {
+		return false
+	}
+	answer := make([]byte, len(word))
+	_, err := io.ReadFull(conn, answer)
+	return err == nil && string(answer) == word
+}
+
+func forwardTalk(e *env) {
+	p := e.newPod()
+	e.ready(p, "main", listens)
+	e.eventually("an echo", func() bool { return e.echoed(p, "hello") })
+	e.eventually("another echo", func() bool { return e.echoed(p, strings.Repeat("0123456789", 10000)) })
+}
+
+func forwardRefused(e *env) {
+	p := e.newPod()
+	const closedPort = 9
+	_, err := e.connect(p, closedPort).Read(make([]byte, 1))
+	var failed *streams.StatusError
+	require.ErrorAs(e.t, err, &failed)
+}
+
+func forwardNotReady(e *env) {
+	p := e.newPod()
+	try := func() error {
+		_, err := e.Runtime.PortForward(e.ctx, &runtimeapi.PortForwardRequest{PodSandboxId: p.id, Port: []int32{echoPort}})
+		e.optional("PortForward", err)
+		return err
+	}
+	require.NoError(e.t, e.Runtime.StopPodSandbox(e.ctx, p.id))
+	e.refused(try())
+	require.NoError(e.t, e.Runtime.RemovePodSandbox(e.ctx, p.id))
+	e.notFound(try())
+}
