@@ -33,12 +33,13 @@
 //	PullImage, GetContainerEvents    none
 //	all others                       T
 //
-// A failed call returns a *CallError, which names endpoint and call, keeps the
-// gRPC status, and tells the caller's cancellation from the client's deadline
-// and from what the runtime says. Replies without what the CRI makes mandatory
-// are errors too (*ReplyError), so callers need not check for empty IDs. A reply
-// of more than 16 MiB fails with ErrReplyTooLarge; ClientConfig.StreamLists
-// avoids that for lists, on runtimes that can.
+// A failed call returns a *CallError, which names endpoint, call and what the
+// call was about, keeps the gRPC status, and tells the caller's cancellation from
+// the client's deadline and from what the runtime says. Replies without what the
+// CRI makes mandatory are errors too (*ReplyError), so callers need not check for
+// empty IDs. A reply of more than 16 MiB fails with ErrReplyTooLarge;
+// ClientConfig.StreamLists avoids that for lists, on runtimes that can. A request
+// that is too large for the runtime fails with ErrRequestTooLarge.
 //
 // # Around the client
 //

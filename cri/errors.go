@@ -19,6 +19,11 @@ var ErrExecTimeout = errors.New("command timed out")
 // about a single object, a filtered list or ClientConfig.StreamLists still work.
 var ErrReplyTooLarge = errors.New("reply exceeds 16 MiB")
 
+// ErrRequestTooLarge is the cause of a call whose request exceeds the largest
+// message that the runtime receives, usually 16 MiB. The runtime has not seen it,
+// and the same call will fail again.
+var ErrRequestTooLarge = errors.New("request exceeds what the runtime receives")
+
 // ErrClosed is the cause of a call that the client's Close prevented or cut short.
 var ErrClosed = errors.New("client is closed")
 
@@ -57,8 +62,8 @@ func (e *ReplyError) Error() string { return fmt.Sprintf("invalid reply: %s %s",
 //     cancelled, never because a runtime answered with that code. It finds
 //     context.DeadlineExceeded if any deadline ran out: the caller's, the
 //     client's (then Timeout is set), or one that the runtime reports.
-//   - errors.Is finds ErrExecTimeout, ErrReplyTooLarge and ErrClosed, and
-//     errors.As a *ReplyError. While a runtime cannot be reached, errors.Is
+//   - errors.Is finds ErrExecTimeout, ErrReplyTooLarge, ErrRequestTooLarge and
+//     ErrClosed, and errors.As a *ReplyError. While a runtime cannot be reached, errors.Is
 //     finds the system's reason, such as fs.ErrNotExist for a missing socket.
 type CallError struct {
 	// Service is "runtime" or "image".
@@ -67,6 +72,10 @@ type CallError struct {
 	Endpoint string
 	// Call is the name of the call, such as "RunPodSandbox".
 	Call string
+	// Object is what the call was about, as the request names it: the ID of a
+	// container or else of a sandbox, an image, or the namespace and name of a
+	// pod that is to run. "" for calls about nothing in particular.
+	Object string
 	// Timeout is the client's own deadline if that ended the call, else zero.
 	Timeout time.Duration
 	// Err is the failure itself: a gRPC status error or a *ReplyError.
@@ -76,7 +85,7 @@ type CallError struct {
 	causes []error
 }
 
-// Error names service, endpoint and call, then what went wrong.
+// Error names service, endpoint, call and object, then what went wrong.
 func (e *CallError) Error() string {
 	text := e.Err.Error()
 	if s, ok := status.FromError(e.Err); ok {
@@ -88,7 +97,11 @@ func (e *CallError) Error() string {
 	if e.note != "" {
 		text = e.note + ": " + text
 	}
-	return fmt.Sprintf("%s %s: %s: %s", e.Service, e.Endpoint, e.Call, text)
+	call := e.Call
+	if e.Object != "" {
+		call += " " + e.Object
+	}
+	return fmt.Sprintf("%s %s: %s: %s", e.Service, e.Endpoint, call, text)
 }
 
 // Unwrap returns the failure and its causes.
@@ -128,6 +141,7 @@ type circumstances struct {
 	closed  bool          // the client is closed
 	dial    error         // why the last attempt to connect failed; nil if it did not
 	exec    bool          // a deadline that runs out is the command's
+	request int           // the request's size in bytes
 }
 
 // explain adds to e what the circumstances say about its cause.
@@ -147,8 +161,10 @@ func (e *CallError) explain(c circumstances) {
 		e.because(fmt.Sprintf("no reply within %v", c.timeout), context.DeadlineExceeded)
 	case code == codes.DeadlineExceeded:
 		e.because("", context.DeadlineExceeded)
-	case code == codes.ResourceExhausted && tooLarge(e.Err):
-		e.because(ErrReplyTooLarge.Error(), ErrReplyTooLarge)
+	case code == codes.ResourceExhausted:
+		if cause := tooLarge(e.Err, c.request); cause != nil {
+			e.because(cause.Error(), cause)
+		}
 	}
 	// A dial that gRPC itself called off says nothing, least of all that the
 	// caller called anything off.
@@ -160,10 +176,22 @@ func (e *CallError) explain(c circumstances) {
 	}
 }
 
-// tooLarge recognises the message size limits of gRPC, the client's for what it
-// receives and the server's for what it sends; their code alone also stands for
-// other shortages.
-func tooLarge(err error) bool {
-	text := status.Convert(err).Message()
-	return strings.HasPrefix(text, "grpc: ") && strings.Contains(text, "larger than max")
+// tooLarge recognises the message size limits of gRPC, whose code alone also
+// stands for other shortages, and tells which of the two messages exceeds one.
+// Client and runtime complain in the same words about what they receive, so the
+// size that they name decides; what cannot be sent is the runtime's reply, since
+// the client sends everything. Not every version of gRPC begins these texts with
+// its name.
+func tooLarge(err error, request int) error {
+	text := strings.TrimPrefix(status.Convert(err).Message(), "grpc: ")
+	switch {
+	case strings.HasPrefix(text, "trying to send message larger than max"):
+		return ErrReplyTooLarge
+	case !strings.HasPrefix(text, "received message larger than max"):
+		return nil
+	case strings.Contains(text, fmt.Sprintf("(%d vs. ", request)):
+		return ErrRequestTooLarge
+	default:
+		return ErrReplyTooLarge
+	}
 }

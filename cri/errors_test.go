@@ -20,7 +20,11 @@ func requireCallError(t *testing.T, err error, call string) *CallError {
 	var e *CallError
 	require.ErrorAs(t, err, &e, call)
 	require.Equal(t, call, e.Call)
-	require.Contains(t, err.Error(), " unix:///run/scripted.sock: "+call+": ")
+	named := call
+	if e.Object != "" {
+		named += " " + e.Object
+	}
+	require.Contains(t, err.Error(), " unix:///run/scripted.sock: "+named+": ")
 	return e
 }
 
@@ -54,7 +58,7 @@ func TestErrorText(t *testing.T) {
 		s, runtime, images := bothClients(t)
 		s.fail("StartContainer", status.Error(codes.NotFound, "no such container"))
 		require.EqualError(t, runtime.StartContainer(t.Context(), "c"),
-			"runtime unix:///run/scripted.sock: StartContainer: NotFound: no such container")
+			"runtime unix:///run/scripted.sock: StartContainer c: NotFound: no such container")
 		// A pull's plain failure has no code in its text, and the names that
 		// runtimes put first are first in the message.
 		s.fail("PullImage", errors.New("RegistryUnavailable: connection refused"))
@@ -164,4 +168,21 @@ func TestHelpersOnOtherErrors(t *testing.T) {
 	require.False(t, IsUnimplemented(nil))
 	require.False(t, IsNotFound(errors.New("not found")))
 	require.True(t, IsNotFound(fmt.Errorf("a: %w", status.Error(codes.NotFound, ""))))
+}
+
+func TestTooLarge(t *testing.T) {
+	for text, want := range map[string]error{
+		"grpc: trying to send message larger than max (20 vs. 16)":                      ErrReplyTooLarge,
+		"trying to send message larger than max (20 vs. 16)":                            ErrReplyTooLarge,
+		"grpc: received message larger than max (20 vs. 16)":                            ErrReplyTooLarge,
+		"received message larger than max (20 vs. 16)":                                  ErrReplyTooLarge,
+		"grpc: received message larger than max (123 vs. 16)":                           ErrRequestTooLarge,
+		"trying to send message larger than max (123 vs. 16)":                           ErrReplyTooLarge,
+		"no space left on device":                                                       nil,
+		"failed to list containers: grpc: received message larger than max (20 vs. 16)": nil,
+		"toomanyrequests: pull rate limit larger than max":                              nil,
+		"grpc: the client connection is closing":                                        nil,
+	} {
+		require.Equal(t, want, tooLarge(status.Error(codes.ResourceExhausted, text), 123), text)
+	}
 }

@@ -11,8 +11,10 @@ import (
 // small piece per concern. Consumers declare the pieces they need; RuntimeService
 // and ImageService join them all. The rules common to every method:
 //
-//   - Safe for concurrent use. No argument is kept or changed after return, and
-//     what is returned belongs to the caller.
+//   - Safe for concurrent use. No argument is kept or changed after return.
+//   - Messages that are returned belong to the caller, but the maps in them
+//     (labels, annotations) are for reading only: an implementation in process
+//     shares them between its replies. A caller that changes one clones it first.
 //   - The context bounds the call; implementations add the per-call deadlines
 //     that the client documents, never longer waits.
 //   - Errors of the runtime keep their gRPC status: IsNotFound, IsUnimplemented
@@ -132,7 +134,10 @@ type EventStreamer interface {
 	// each, one at a time, in the order of arrival. It blocks until the stream
 	// ends and always returns a non-nil error: ctx's error when that ended it,
 	// IsUnimplemented when the runtime has no events (containerd 1.6), else
-	// what broke the stream. Events sent while no stream is open are lost.
+	// what broke the stream. Rely on nothing more than that an event says "look
+	// at this pod": what happens while no stream is open may be lost, or told at
+	// the beginning of the next one (containerd 2.2 hands it the backlog of up
+	// to a minute), and an event may be late, doubled or about what is gone.
 	GetContainerEvents(ctx context.Context, handle func(*runtimeapi.ContainerEventResponse)) error
 }
 
@@ -171,7 +176,8 @@ type RuntimeService interface {
 
 // ImageReader looks at images.
 type ImageReader interface {
-	// ListImages lists images, all of them when filter is nil.
+	// ListImages lists images, all of them when filter is nil. Runtimes may
+	// ignore the filter, containerd does: look for the image in what is listed.
 	ListImages(ctx context.Context, filter *runtimeapi.ImageFilter) ([]*runtimeapi.Image, error)
 	// ImageStatus describes one image. A response without Image means that the
 	// image is not present; that is not an error.

@@ -9,6 +9,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
 // call is one call on its way.
@@ -18,8 +20,10 @@ type call struct {
 	callSpec
 	// own is the time that the request itself asks for.
 	own time.Duration
-	// object is the container or sandbox that the call is about.
+	// object is what the call is about; see CallError.Object.
 	object string
+	// request is the request, nil for calls that have no large ones.
+	request proto.Message
 }
 
 func (l *link) call(id callID) call { return call{link: l, id: id, callSpec: id.spec()} }
@@ -65,11 +69,12 @@ func (c call) bounded(ctx context.Context) (context.Context, context.CancelFunc)
 func (c call) limit() time.Duration { return c.bound.limit(c.link.cfg.RequestTimeout, c.own) }
 
 func (c call) failure(caller, own context.Context, err error) error {
-	e := &CallError{Service: c.link.service, Endpoint: c.link.endpoint, Call: c.name, Err: err}
+	e := &CallError{Service: c.link.service, Endpoint: c.link.endpoint, Call: c.name, Object: c.object, Err: err}
 	e.explain(circumstances{
 		caller: endOf(caller), reason: context.Cause(caller),
 		own: endOf(own), timeout: c.limit(),
 		closed: c.link.isClosed(), dial: c.link.unreachable(), exec: c.id == callExecSync,
+		request: proto.Size(c.request),
 	})
 	return e
 }
@@ -102,6 +107,7 @@ func (c call) log(ctx context.Context, err error) {
 // unary makes a call with one request and one reply, which it checks.
 func unary[Req, Rep any](ctx context.Context, c call, method func(context.Context, *Req, ...grpc.CallOption) (*Rep, error), request *Req) (*Rep, error) {
 	c.object = objectOf(request)
+	c.request, _ = any(request).(proto.Message)
 	var reply *Rep
 	err := c.do(ctx, func(ctx context.Context) (err error) {
 		if reply, err = method(ctx, request); err != nil {
@@ -115,13 +121,19 @@ func unary[Req, Rep any](ctx context.Context, c call, method func(context.Contex
 	return reply, nil
 }
 
-// objectOf names the container or sandbox that a request is about.
+// objectOf names what a request is about; see CallError.Object.
 func objectOf(request any) string {
 	if r, ok := request.(interface{ GetContainerId() string }); ok {
 		return r.GetContainerId()
 	}
 	if r, ok := request.(interface{ GetPodSandboxId() string }); ok {
 		return r.GetPodSandboxId()
+	}
+	if r, ok := request.(interface{ GetImage() *runtimeapi.ImageSpec }); ok {
+		return r.GetImage().GetImage()
+	}
+	if r, ok := request.(*runtimeapi.RunPodSandboxRequest); ok && r.GetConfig().GetMetadata() != nil {
+		return r.Config.Metadata.Namespace + "/" + r.Config.Metadata.Name
 	}
 	return ""
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"time"
 
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
@@ -84,6 +85,8 @@ func (c *RuntimeClient) GetContainerEvents(ctx context.Context, handle func(*run
 				return err
 			case ctx.Err() != nil: // what was on its way is not delivered any more
 				return status.FromContextError(ctx.Err()).Err()
+			case c.link.isClosed():
+				return status.Error(codes.Canceled, "not delivered")
 			}
 			handle(event)
 		}
