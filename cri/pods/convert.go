@@ -79,10 +79,16 @@ func sortSandboxes(list []*runtimeapi.PodSandbox) {
 	})
 }
 
-// sortContainers orders newest first: by creation, then ID.
+// sortContainers orders newest first: by attempt, then creation, then ID. The
+// instances of one container are told apart by attempts alone, so that a clock that
+// was set back makes no old one the newest.
 func sortContainers(list []*runtimeapi.Container) {
 	slices.SortFunc(list, func(a, b *runtimeapi.Container) int {
-		return cmp.Or(cmp.Compare(b.CreatedAt, a.CreatedAt), cmp.Compare(a.Id, b.Id))
+		return cmp.Or(
+			cmp.Compare(b.GetMetadata().GetAttempt(), a.GetMetadata().GetAttempt()),
+			cmp.Compare(b.CreatedAt, a.CreatedAt),
+			cmp.Compare(a.Id, b.Id),
+		)
 	})
 }
 

@@ -182,3 +182,51 @@ func TestLateStartIsKept(t *testing.T) {
 	require.Equal(t, id, status.Running()[0].ID.ID)
 	require.FileExists(t, status.Running()[0].LogPath)
 }
+
+// The runtime refuses to remove a container that a dead agent was starting, and
+// then comes to the end of the start: its log is still there.
+func TestLogOfLateStartStays(t *testing.T) {
+	h := newHarness(t, fake.Config{})
+	pod := testPod("a")
+	h.runtime.before = func(_ context.Context, call, _ string) error {
+		if call == "StartContainer" {
+			return errLost
+		}
+		return nil
+	}
+	require.ErrorIs(t, func() error { r := h.sync(pod); return r.Err() }(), errLost)
+	created := h.status(pod).Newest("a")
+	require.NoError(t, os.MkdirAll(filepath.Dir(created.LogPath), 0o755))
+	require.NoError(t, os.WriteFile(created.LogPath, nil, 0o644), "the runtime opens the log early in a start")
+	h.runtime.before = func(_ context.Context, call, _ string) error {
+		if call == "RemoveContainer" {
+			require.FileExists(t, created.LogPath)
+			require.NoError(t, h.runtime.RuntimeService.StartContainer(t.Context(), created.ID.ID))
+			return errLost
+		}
+		return nil
+	}
+	result := h.sync(pod)
+	require.ErrorIs(t, result.Err(), errLost)
+	h.runtime.before = nil
+	status := h.mustSync(pod)
+	require.Equal(t, created.ID, status.Running()[0].ID)
+	require.FileExists(t, status.Running()[0].LogPath)
+}
+
+// A pod whose sandbox was never made has logs nowhere but a directory for them,
+// and nothing in the runtime tells the pod's name.
+func TestLogDirWithoutSandboxGoes(t *testing.T) {
+	h := newHarness(t, fake.Config{})
+	pod := testPod("a")
+	h.runtime.before = func(context.Context, string, string) error { return errLost }
+	require.ErrorIs(t, func() error { r := h.sync(pod); return r.Err() }(), errLost)
+	h.runtime.before = nil
+	dir := h.m.podLogDir(identityOf(pod))
+	other := LogDir(h.m.cfg.LogRoot, "ns", "other", "other-"+pod.UID)
+	require.DirExists(t, dir)
+	require.NoError(t, os.Mkdir(other, 0o755))
+	require.NoError(t, h.m.RemovePod(t.Context(), pod.UID, h.status(pod)))
+	require.NoDirExists(t, dir)
+	require.DirExists(t, other)
+}

@@ -1,7 +1,6 @@
 package pods
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -78,6 +77,7 @@ func (m *Manager) PodStatus(ctx context.Context, uid types.UID) (*pleg.PodStatus
 		return !ok
 	})
 	sortSandboxes(sandboxes)
+	sortContainers(containers)
 	if err := m.inspect(ctx, status, sandboxes, containers); err != nil {
 		return nil, fmt.Errorf("pod status of %s/%s(%s): %w", status.Namespace, status.Name, uid, err)
 	}
@@ -113,9 +113,6 @@ func (m *Manager) inspect(ctx context.Context, status *pleg.PodStatus, sandboxes
 			status.Containers = append(status.Containers, *c)
 		}
 	}
-	slices.SortFunc(status.Containers, func(a, b pleg.ContainerStatus) int {
-		return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(a.ID.ID, b.ID.ID))
-	})
 	return nil
 }
 

@@ -6,9 +6,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
-	"time"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
@@ -136,22 +137,24 @@ func TestConvertStatus(t *testing.T) {
 }
 
 func TestPodEvents(t *testing.T) {
-	h := newHarness(t, fake.Config{})
-	ctx, cancel := context.WithCancel(t.Context())
-	seen := make(chan types.UID, 100)
-	done := make(chan error, 1)
-	go func() { done <- h.m.PodEvents(ctx, func(uid types.UID) { seen <- uid }) }()
-	pod := testPod("a")
-	require.Eventually(t, func() bool { // until the stream is open
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness(t, fake.Config{})
+		ctx, cancel := context.WithCancel(t.Context())
+		var seen []types.UID
+		done := make(chan error, 1)
+		go func() { done <- h.m.PodEvents(ctx, func(uid types.UID) { seen = append(seen, uid) }) }()
+		synctest.Wait() // the stream is open
+		pod := testPod("a")
 		h.mustSync(pod)
 		h.kill(pod, nil)
-		return len(seen) > 0
-	}, 5*time.Second, time.Millisecond)
-	require.EqualValues(t, "0d1e", <-seen)
-	cancel()
-	require.Error(t, <-done)
+		synctest.Wait()
+		// Sandbox and container are created and started, and stop.
+		require.Equal(t, slices.Repeat([]types.UID{"0d1e"}, 6), seen)
+		cancel()
+		require.ErrorIs(t, <-done, context.Canceled)
+	})
 
-	none := newHarness(t, fake.Config{NoEvents: true})
+	none := newHarness(t, fake.Config{Unimplemented: []string{"GetContainerEvents"}})
 	require.ErrorIs(t, none.m.PodEvents(t.Context(), nil), pleg.ErrNoEvents)
 	none.cfg.Runtime = struct{ Runtime }{none.runtime}
 	none.restart()

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 
 	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -76,18 +78,38 @@ func (m *Manager) RemovePod(ctx context.Context, uid types.UID, status *pleg.Pod
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("remove pod %s: %w", p, err)
 	}
-	if p.Name != "" {
-		if err := os.RemoveAll(m.podLogDir(p)); err != nil {
-			return fmt.Errorf("remove pod %s: logs: %w", p, err)
-		}
+	if err := m.removeLogDir(p); err != nil {
+		return fmt.Errorf("remove pod %s: logs: %w", p, err)
 	}
 	m.Forget(uid)
 	return nil
 }
 
+// removeLogDir removes a pod's log directory. Where the runtime has nothing that
+// names the pod, since its sandbox was never made, the UID finds the directory.
+func (m *Manager) removeLogDir(p podIdentity) error {
+	if p.Name != "" {
+		return os.RemoveAll(m.podLogDir(p))
+	}
+	entries, err := os.ReadDir(m.cfg.LogRoot)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	var errs []error
+	for _, e := range entries {
+		if uid, ok := uidOfLogDir(e.Name()); ok && uid == p.UID && e.IsDir() {
+			errs = append(errs, os.RemoveAll(filepath.Join(m.cfg.LogRoot, e.Name())))
+		}
+	}
+	return errors.Join(errs...)
+}
+
 // removeContainer removes a container with its logs and its termination message
-// file, but never one that runs. Files go first: if one of them resists, the container stays as the
-// reminder to try again.
+// file, but never one that runs. Files go first: if one of them resists, the
+// container stays as the reminder to try again. Not so with one that was only
+// created: an agent that died may have been starting it, and the runtime, which
+// then refuses to remove it, may still come to the end of that. The log is that of
+// a living container then; else it is the one that the successor goes on with.
 func (m *Manager) removeContainer(ctx context.Context, p podIdentity, name, id string) error {
 	response, err := m.cfg.Runtime.ContainerStatus(ctx, id, false)
 	if err != nil && !cri.IsNotFound(err) {
@@ -99,15 +121,26 @@ func (m *Manager) removeContainer(ctx context.Context, p podIdentity, name, id s
 		// remove it. The runtime would kill it.
 		return fmt.Errorf("remove container %s: %w", name, ErrRunning)
 	}
-	err = errors.Join(m.removeLogs(p, name, id, detail.GetLogPath()), m.removeTerminationFile(p.UID, detail))
-	if err != nil {
-		return fmt.Errorf("remove container %s: %w", name, err)
+	files := func() error {
+		return errors.Join(m.removeLogs(p, name, id, detail.GetLogPath()), m.removeTerminationFile(p.UID, detail))
 	}
-	if detail == nil {
-		return nil // it was gone already
+	container := func() error {
+		if err := m.cfg.Runtime.RemoveContainer(ctx, id); err != nil && !cri.IsNotFound(err) {
+			return err
+		}
+		return nil
 	}
-	if err := m.cfg.Runtime.RemoveContainer(ctx, id); err != nil && !cri.IsNotFound(err) {
-		return fmt.Errorf("remove container %s: %w", name, err)
+	steps := []func() error{files, container}
+	switch {
+	case detail == nil: // it was gone already
+		steps = steps[:1]
+	case detail.State == runtimeapi.ContainerState_CONTAINER_CREATED:
+		steps = []func() error{container, files}
+	}
+	for _, step := range steps {
+		if err := step(); err != nil {
+			return fmt.Errorf("remove container %s: %w", name, err)
+		}
 	}
 	return nil
 }
