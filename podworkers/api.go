@@ -35,8 +35,8 @@ type Update struct {
 	Pod *v1.Pod
 	// MirrorPod is the API server's copy of a static pod, if there is one.
 	MirrorPod *v1.Pod
-	// Orphan names a pod that only the runtime knows. It is used only without
-	// Pod, and only with UpdateKill.
+	// Orphan names a pod that only the runtime knows. It goes with UpdateKill
+	// only. Beside a Pod it is ignored; the two must not be different pods.
 	Orphan *Orphan
 	// StartTime is when the change was first seen; zero means now. When updates
 	// coalesce the oldest one survives.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 
@@ -16,7 +17,12 @@ import (
 // each of them costs, without the pod itself.
 func idlePods(t testing.TB, n int) (w *Workers, pods []*v1.Pod, bytes float64, goroutines int) {
 	t.Helper()
-	w, err := New(Config{Syncer: SyncerFuncs{}})
+	return idlePodsOf(t, n, SyncerFuncs{})
+}
+
+func idlePodsOf(t testing.TB, n int, syncer PodSyncer) (w *Workers, pods []*v1.Pod, bytes float64, goroutines int) {
+	t.Helper()
+	w, err := New(Config{Syncer: syncer})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	ran := make(chan error, 1)
@@ -90,6 +96,40 @@ func BenchmarkSyncKnownPods10k(b *testing.B) {
 	for b.Loop() {
 		w.SyncKnownPods(pods)
 	}
+	b.ReportMetric(bytes, "B/idle-pod")
+}
+
+// 10,000 pods are known, and calls of 100 of them run all the time.
+func BenchmarkUpdatePod100Active(b *testing.B) {
+	release := make(chan struct{})
+	busy := func(ctx context.Context, w Work) (bool, error) {
+		if w.Type == UpdateUpdate {
+			select {
+			case <-ctx.Done():
+			case <-release:
+			}
+		}
+		return false, nil
+	}
+	w, pods, bytes, _ := idlePodsOf(b, 10_000, SyncerFuncs{Sync: busy})
+	defer close(release)
+	for _, pod := range pods[:100] {
+		require.NoError(b, w.UpdatePod(update(pod)))
+	}
+	var took []time.Duration
+	i := 0
+	for b.Loop() {
+		pod := pods[i%len(pods)]
+		i++
+		begin := time.Now()
+		if err := w.UpdatePod(resync(pod)); err != nil {
+			b.Fatal(err)
+		}
+		took = append(took, time.Since(begin))
+	}
+	slices.Sort(took)
+	b.ReportMetric(float64(took[len(took)/2].Nanoseconds()), "p50-ns")
+	b.ReportMetric(float64(took[len(took)*99/100].Nanoseconds()), "p99-ns")
 	b.ReportMetric(bytes, "B/idle-pod")
 }
 

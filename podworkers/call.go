@@ -84,7 +84,7 @@ func (w *Workers) dropContext(uid types.UID, cause error) {
 
 // work makes one call. However the syncer leaves it, its end is recorded.
 func (w *Workers) work(r *runningCall) {
-	res := result{err: errGoexit}
+	res := result{verdict: judge(errGoexit)}
 	defer func() { w.conclude(r, res) }()
 	res = w.invoke(r)
 }
@@ -92,20 +92,22 @@ func (w *Workers) work(r *runningCall) {
 func (w *Workers) invoke(r *runningCall) (res result) {
 	defer func() {
 		if v := recover(); v != nil {
-			res = result{err: &PanicError{Value: v, Stack: debug.Stack()}}
+			res = result{verdict: judge(&PanicError{Value: v, Stack: debug.Stack()})}
 		}
 	}()
+	var terminal bool
+	var err error
 	switch r.kind {
 	case CallSyncPod:
-		res.terminal, res.err = w.cfg.Syncer.SyncPod(r.ctx, r.work)
+		terminal, err = w.cfg.Syncer.SyncPod(r.ctx, r.work)
 	case CallSyncTerminatingPod:
-		res.err = w.cfg.Syncer.SyncTerminatingPod(r.ctx, r.work)
+		err = w.cfg.Syncer.SyncTerminatingPod(r.ctx, r.work)
 	case CallSyncTerminatingOrphan:
-		res.err = w.orphans.SyncTerminatingOrphan(r.ctx, r.orphan, r.work.ActedAt)
+		err = w.orphans.SyncTerminatingOrphan(r.ctx, r.orphan, r.work.ActedAt)
 	case CallSyncTerminatedPod:
-		res.err = w.cfg.Syncer.SyncTerminatedPod(r.ctx, r.work)
+		err = w.cfg.Syncer.SyncTerminatedPod(r.ctx, r.work)
 	}
-	return res
+	return result{terminal, judge(err)}
 }
 
 func (w *Workers) conclude(r *runningCall, res result) {
@@ -113,22 +115,24 @@ func (w *Workers) conclude(r *runningCall, res result) {
 	w.mu.Lock()
 	delete(w.running, r.uid)
 	before := w.podState(r.uid).LastError
-	w.m.complete(r.uid, r.gen, res, time.Now())
+	now := time.Now()
+	w.trace(TraceEvent{At: now, Kind: TraceEnd, UID: r.uid, Call: r.kind, Terminal: res.terminal, Err: res.err})
+	w.m.complete(r.uid, r.gen, res, now)
 	state := w.podState(r.uid)
-	w.apply()
+	w.apply(now)
 	if w.m.isShut && len(w.running) == 0 {
 		close(w.idle)
 	}
 	w.mu.Unlock()
 	if res.err != nil {
 		again := before != nil && before.Error() == res.err.Error()
-		w.logFailure(r, failure{err: res.err, cause: cause, again: again}, state)
+		w.logFailure(r, failure{verdict: res.verdict, cause: cause, again: again}, state)
 	}
 }
 
 // failure is how a call failed.
 type failure struct {
-	err error
+	verdict
 	// cause is why the call's context has ended, nil if it has not.
 	cause error
 	// again: the call before failed in the same way.
@@ -142,7 +146,7 @@ func (w *Workers) logFailure(r *runningCall, f failure, s PodState) {
 		log.Error("The syncer panicked", "stack", string(p.Stack))
 		return
 	}
-	if cause != nil && isCancellation(err) {
+	if cause != nil && f.cancelled {
 		log.Debug("Call was cancelled", "cause", cause)
 		return
 	}
@@ -151,7 +155,7 @@ func (w *Workers) logFailure(r *runningCall, f failure, s PodState) {
 	} else {
 		log = log.With("nextRetry", s.NextRetry)
 	}
-	if _, planned := earliest(err); planned {
+	if !f.notBefore.IsZero() {
 		log.Debug("Call will be repeated when its back-off is over")
 		return
 	}

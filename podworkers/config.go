@@ -46,6 +46,11 @@ type Config struct {
 	// OnTransition is told about every change of state, in order. It is called
 	// without locks, from one goroutine, and must not block. May be nil.
 	OnTransition func(Transition)
+	// Trace is told everything that goes into the workers and everything they
+	// decide, in the exact order. It is called under a lock, must be quick and must
+	// not call back: it is for tests (see podworkerstest) and flight recorders. May
+	// be nil.
+	Trace func(TraceEvent)
 	// Event records Kubernetes events (ExceededGracePeriod). May be nil.
 	Event func(ref v1.ObjectReference, eventtype, reason, message string)
 	// Logger receives failures of calls. Nil means none.

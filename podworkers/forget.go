@@ -13,13 +13,9 @@ import (
 func (w *Workers) Forget(uid types.UID) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	r := w.m.records[uid]
-	if r == nil || r.state != StateFinished || !r.restart {
-		return false
-	}
 	now := time.Now()
-	w.m.drop(r, now)
-	w.m.settle(now)
-	w.apply()
-	return true
+	w.trace(TraceEvent{At: now, Kind: TraceForget, UID: uid})
+	forgotten := w.m.forget(uid, now)
+	w.apply(now)
+	return forgotten
 }

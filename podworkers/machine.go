@@ -1,6 +1,8 @@
 package podworkers
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -10,8 +12,9 @@ import (
 )
 
 // machine decides about every pod. It starts no goroutine, reads no clock and
-// calls nobody: each input (update, complete, syncKnownPods, tick, open, shut)
-// leaves in out what the shell has to do, in the order of the fields of effects.
+// calls nobody but policy.jitter: each input (update, complete, syncKnownPods,
+// forget, tick, open, shut) leaves in out what the shell has to do, in the order of
+// the fields of effects. The same inputs have the same effects, in the same order.
 //
 // What holds after every input:
 //
@@ -44,12 +47,12 @@ type machine struct {
 
 // effects is what the shell has to do after an input.
 type effects struct {
+	moves   []Transition
 	cancel  []cancellation
 	release []types.UID // the pods' contexts are not needed any more
 	done    []chan<- struct{}
 	start   []call
 	ask     []types.UID
-	moves   []Transition
 }
 
 type cancellation struct {
@@ -100,15 +103,15 @@ type record struct {
 	status func(*v1.PodStatus)
 	done   []chan<- struct{}
 
-	call      Call
-	callSince time.Time
-	cancelled bool // the running call
-	actedAt   time.Time
-	lastErr   error
-	lastErrAt time.Time
-	hot       bool // the last retry was immediate
-	due       time.Time
-	dueAt     int
+	call        Call
+	callSince   time.Time
+	cancelledAt time.Time // when the running call was, zero: not
+	actedAt     time.Time
+	lastErr     error
+	lastErrAt   time.Time
+	hot         bool // the last retry was immediate
+	due         time.Time
+	dueAt       int
 }
 
 func newMachine(policy retryPolicy, asks bool) *machine {
@@ -125,10 +128,22 @@ func (m *machine) take() effects {
 // open allows calls.
 func (m *machine) open(now time.Time) {
 	m.isOpen = true
-	for _, r := range m.records {
+	for _, r := range m.inOrder(func(*record) bool { return true }) {
 		m.advance(r, now)
 	}
 	m.settle(now)
+}
+
+// inOrder returns some of the records, the oldest first.
+func (m *machine) inOrder(wanted func(*record) bool) []*record {
+	var records []*record
+	for _, r := range m.records {
+		if wanted(r) {
+			records = append(records, r)
+		}
+	}
+	slices.SortFunc(records, func(a, b *record) int { return cmp.Compare(a.gen, b.gen) })
+	return records
 }
 
 // shut allows no further call. Those that run still report their end.
@@ -177,7 +192,7 @@ func (m *machine) accept(r *record, u Update, stopped bool, now time.Time) {
 	case r.state < StateTerminationRequested && (u.Pod == nil || asksForEnd(u)):
 		m.requestTermination(r, override(u), now)
 	case r.state == StateTerminationRequested || r.state == StateTerminating:
-		m.recomputeGrace(r, next.pod, override(u))
+		m.recomputeGrace(r, next.pod, override(u), now)
 	}
 	if r.static && r.state == StateUnknown {
 		m.names.enqueue(r.fullName(), r.uid)
@@ -244,7 +259,7 @@ func (m *machine) register(r *record, kill *KillOptions) {
 
 func (m *machine) requestTermination(r *record, graceOverride *int64, now time.Time) {
 	if r.call == CallSyncPod {
-		m.cancel(r, ErrTerminationRequested)
+		m.cancel(r, ErrTerminationRequested, now)
 	}
 	r.grace = orphanGrace
 	if pod := r.last().pod; pod != nil {
@@ -254,23 +269,23 @@ func (m *machine) requestTermination(r *record, graceOverride *int64, now time.T
 	m.setState(r, StateTerminationRequested, now)
 }
 
-func (m *machine) recomputeGrace(r *record, pod *v1.Pod, graceOverride *int64) {
+func (m *machine) recomputeGrace(r *record, pod *v1.Pod, graceOverride *int64, now time.Time) {
 	if pod == nil {
 		return
 	}
 	before := r.grace.seconds
 	r.grace = effectiveGrace(r.grace, pod, graceOverride)
 	if r.grace.seconds < before && (r.call == CallSyncTerminatingPod || r.call == CallSyncPod) {
-		m.cancel(r, ErrGracePeriodShortened)
+		m.cancel(r, ErrGracePeriodShortened, now)
 	}
 }
 
 // cancel cancels the running call, once.
-func (m *machine) cancel(r *record, cause error) {
-	if r.call == CallNone || r.cancelled {
+func (m *machine) cancel(r *record, cause error, now time.Time) {
+	if r.call == CallNone || !r.cancelledAt.IsZero() {
 		return
 	}
-	r.cancelled = true
+	r.cancelledAt = now
 	m.out.cancel = append(m.out.cancel, cancellation{r.uid, cause})
 }
 
@@ -303,7 +318,7 @@ func asksForEnd(u Update) bool {
 }
 
 func override(u Update) *int64 {
-	if u.Kill == nil || u.Type != UpdateKill {
+	if u.Kill == nil {
 		return nil
 	}
 	return u.Kill.GracePeriodSeconds

@@ -9,7 +9,7 @@ import (
 // result is how a call ended.
 type result struct {
 	terminal bool
-	err      error
+	verdict
 }
 
 // advance starts the pod's next call if there is something to do and nothing in
@@ -63,8 +63,8 @@ func (m *machine) begin(r *record, now time.Time) {
 	default:
 		c.kind = CallSyncTerminatedPod
 	}
-	r.begun, r.ready, r.cancelled = true, false, false
-	r.call, r.callSince = c.kind, now
+	r.begun, r.ready = true, false
+	r.call, r.callSince, r.cancelledAt = c.kind, now, time.Time{}
 	m.out.start = append(m.out.start, c)
 }
 
@@ -91,23 +91,24 @@ func (m *machine) complete(uid types.UID, gen uint64, res result, now time.Time)
 	ended := r.call
 	r.call, r.callSince = CallNone, time.Time{}
 	if res.err != nil {
-		m.failed(r, res.err, now)
+		m.failed(r, res.verdict, now)
 	} else {
 		r.lastErr, r.lastErrAt, r.hot = nil, time.Time{}, false
 		m.succeeded(r, ended, res.terminal, now)
 	}
+	r.cancelledAt = time.Time{}
 	m.advance(r, now)
 	m.settle(now)
 }
 
-func (m *machine) failed(r *record, err error, now time.Time) {
-	if expected := (r.cancelled || m.isShut) && isCancellation(err); !expected {
-		r.lastErr, r.lastErrAt = err, now
+func (m *machine) failed(r *record, v verdict, now time.Time) {
+	if expected := (!r.cancelledAt.IsZero() || m.isShut) && v.cancelled; !expected {
+		r.lastErr, r.lastErrAt = v.err, now
 	}
 	if r.ready {
 		return
 	}
-	pause := m.policy.after(err, now)
+	pause := m.policy.after(v, now)
 	if pause == 0 && r.hot {
 		pause = hotRetry
 	}
@@ -124,7 +125,7 @@ func (m *machine) succeeded(r *record, ended Call, terminal bool, now time.Time)
 			m.setState(r, StateTerminating, now)
 		}
 		if !r.ready {
-			m.due.set(r, now.Add(m.policy.after(nil, now)))
+			m.due.set(r, now.Add(m.policy.after(verdict{}, now)))
 		}
 	case CallSyncTerminatingPod:
 		m.setState(r, StateTerminated, now)
@@ -182,7 +183,7 @@ func (m *machine) tick(now time.Time) {
 		if m.asks && !r.orphaned && r.hasConfig {
 			// If nobody answers, ask again.
 			m.out.ask = append(m.out.ask, r.uid)
-			m.due.set(r, now.Add(m.policy.after(nil, now)))
+			m.due.set(r, now.Add(m.policy.after(verdict{}, now)))
 			continue
 		}
 		m.due.remove(r)

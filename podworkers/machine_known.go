@@ -18,9 +18,12 @@ func (m *machine) syncKnownPods(desired []*v1.Pod, now time.Time) map[types.UID]
 			wanted[pod.UID] = struct{}{}
 		}
 	}
-	for _, r := range m.records {
+	unfinished := func(r *record) bool {
 		_, ok := wanted[r.uid]
 		r.orphaned = !ok
+		return r.orphaned || r.restart
+	}
+	for _, r := range m.inOrder(unfinished) {
 		switch {
 		case r.state == StateFinished && (r.orphaned || r.restart):
 			m.drop(r, now)
@@ -32,6 +35,18 @@ func (m *machine) syncKnownPods(desired []*v1.Pod, now time.Time) map[types.UID]
 	}
 	m.settle(now)
 	return m.knownPods()
+}
+
+// forget drops one finished pod that was asked to restart, and tells whether it
+// did.
+func (m *machine) forget(uid types.UID, now time.Time) bool {
+	r := m.records[uid]
+	if r == nil || r.state != StateFinished || !r.restart {
+		return false
+	}
+	m.drop(r, now)
+	m.settle(now)
+	return true
 }
 
 // end requests the end of a pod that is not desired, if it was not yet, and
@@ -73,15 +88,19 @@ func (m *machine) podState(uid types.UID) PodState {
 	if r == nil {
 		return PodState{UID: uid, DesiredKnown: m.known}
 	}
+	next := r.due
+	if m.isShut {
+		next = time.Time{}
+	}
 	return PodState{
 		UID: uid, Namespace: r.namespace, Name: r.name,
 		State: r.state, DesiredKnown: m.known, Since: r.since, Pod: r.active.pod,
 		Static: r.static, Orphan: r.orphaned, RuntimeOnly: r.runtimeOnly(),
 		Deleted: r.deleted, Evicted: r.evicted, RestartRequested: r.restart,
 		GracePeriodSeconds: r.grace.seconds,
-		Call:               r.call, CallSince: r.callSince,
+		Call:               r.call, CallSince: r.callSince, CancelledAt: r.cancelledAt,
 		LastError: r.lastErr, LastErrorAt: r.lastErrAt,
-		NextRetry: r.due, WaitsFor: m.waitsFor(r),
+		NextRetry: next, WaitsFor: m.waitsFor(r),
 	}
 }
 

@@ -117,7 +117,6 @@ func (r *recorder) last(uid string) recorded {
 var (
 	syncPod     = CallSyncPod
 	terminating = CallSyncTerminatingPod
-	terminated  = CallSyncTerminatedPod
 )
 
 // bubble is running workers with a recorder, in a synctest bubble.
@@ -179,15 +178,6 @@ func (b *bubble) is(uid string, s State) {
 func (b *bubble) called(uid string, kinds ...Call) {
 	b.Helper()
 	require.Equal(b, append([]Call{}, kinds...), b.rec.kinds(uid))
-}
-
-func isClosed(ch <-chan struct{}) bool {
-	select {
-	case <-ch:
-		return true
-	default:
-		return false
-	}
 }
 
 // untilCancelled blocks like a well-behaved call.

@@ -16,20 +16,37 @@ type retryPolicy struct {
 	jitter                   func() float64
 }
 
-// after returns the pause after a call that ended with err at now.
-func (p retryPolicy) after(err error, now time.Time) time.Duration {
-	return p.spread(p.base(err, now))
+// verdict is what matters about the error of a call. It is made by judge, in the
+// goroutine of the call, since looking at an error runs code of its author.
+type verdict struct {
+	err       error     // nil: success, and the rest is zero
+	notBefore time.Time // zero: says nothing
+	network   bool
+	cancelled bool
 }
 
-func (p retryPolicy) base(err error, now time.Time) time.Duration {
+func judge(err error) verdict {
 	if err == nil {
+		return verdict{}
+	}
+	_ = err.Error() // an error that cannot even be printed panics here, not in everyone's face
+	at, _ := earliest(err)
+	return verdict{err: err, notBefore: at, network: errors.Is(err, ErrNetworkNotReady), cancelled: isCancellation(err)}
+}
+
+// after returns the pause after a call that ended at now.
+func (p retryPolicy) after(v verdict, now time.Time) time.Duration {
+	return p.spread(p.base(v, now))
+}
+
+func (p retryPolicy) base(v verdict, now time.Time) time.Duration {
+	switch {
+	case v.err == nil:
 		return p.resync
-	}
-	if errors.Is(err, ErrNetworkNotReady) {
+	case v.network:
 		return p.network
-	}
-	if at, ok := earliest(err); ok {
-		return min(max(at.Sub(now), 0), p.resync)
+	case !v.notBefore.IsZero():
+		return min(max(v.notBefore.Sub(now), 0), p.resync)
 	}
 	return p.backoff
 }

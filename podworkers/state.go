@@ -100,11 +100,13 @@ type PodState struct {
 	GracePeriodSeconds int64
 
 	// Call is what runs now, CallSince since when, and Step what it said with
-	// SetStep, at StepSince.
-	Call      Call
-	CallSince time.Time
-	Step      string
-	StepSince time.Time
+	// SetStep, at StepSince. CancelledAt is when the call was told that it is not
+	// wanted any more, zero if it was not: one that goes on long after is stuck.
+	Call        Call
+	CallSince   time.Time
+	CancelledAt time.Time
+	Step        string
+	StepSince   time.Time
 	// LastError is how the last call failed, at LastErrorAt. Nil after success.
 	LastError   error
 	LastErrorAt time.Time
@@ -180,6 +182,12 @@ func (s PodState) String() string {
 	}
 	if s.Step != "" {
 		fmt.Fprintf(&b, " (%s)", s.Step)
+	}
+	if s.Call != CallNone {
+		fmt.Fprintf(&b, " since %s", s.CallSince.Format(time.RFC3339))
+	}
+	if !s.CancelledAt.IsZero() {
+		fmt.Fprintf(&b, ", cancelled at %s", s.CancelledAt.Format(time.RFC3339))
 	}
 	if s.LastError != nil {
 		fmt.Fprintf(&b, ", last error: %v", s.LastError)

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -38,12 +38,6 @@ type Workers struct {
 	notes    []note
 }
 
-// note is something to tell the owner: a due pod, or a transition.
-type note struct {
-	due  types.UID
-	move Transition
-}
-
 // New returns Workers that accept updates at once and act on them in Run.
 func New(cfg Config) (*Workers, error) {
 	cfg, err := cfg.withDefaults()
@@ -74,8 +68,10 @@ func (w *Workers) UpdatePod(u Update) error {
 	if w.m.isShut {
 		return fmt.Errorf("podworkers: %s: %w", describe(u), ErrAgentStopping)
 	}
-	w.m.update(u, stopped, time.Now())
-	w.apply()
+	now := time.Now()
+	w.trace(TraceEvent{At: now, Kind: TraceUpdate, UID: u.uid(), Update: u, Stopped: stopped})
+	w.m.update(u, stopped, now)
+	w.apply(now)
 	return nil
 }
 
@@ -93,6 +89,10 @@ func (w *Workers) validate(u Update) error {
 		return refuse("Pod: is required, or Orphan")
 	case u.Pod != nil && u.Pod.UID == "":
 		return refuse("Pod.UID: is empty")
+	case u.Pod != nil && u.Pod.Name == "":
+		return refuse("Pod.Name: is empty")
+	case u.Pod != nil && u.Orphan != nil && u.Orphan.UID != u.Pod.UID:
+		return refuse("Orphan.UID: is %q; Pod is another one", u.Orphan.UID)
 	case u.Pod != nil && podfacts.IsMirror(u.Pod):
 		return refuse("Pod: is a mirror pod; its static pod is meant")
 	case u.Pod != nil:
@@ -128,8 +128,12 @@ func (w *Workers) terminalPodStopped(u Update) bool {
 func (w *Workers) SyncKnownPods(desired []*v1.Pod) map[types.UID]KnownPod {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	known := w.m.syncKnownPods(desired, time.Now())
-	w.apply()
+	now := time.Now()
+	if w.cfg.Trace != nil {
+		w.trace(TraceEvent{At: now, Kind: TraceKnown, Desired: uidsOf(desired)})
+	}
+	known := w.m.syncKnownPods(desired, now)
+	w.apply(now)
 	return known
 }
 
@@ -215,8 +219,9 @@ func (w *Workers) leftovers(told bool) error {
 	var names []string
 	for uid, r := range w.running {
 		s := w.m.podState(uid)
-		names = append(names, fmt.Sprintf("%s of pod %s/%s (%s)", r.kind, s.Namespace, s.Name, uid))
+		names = append(names, fmt.Sprintf("%s of pod %s/%s (%s) since %s", r.kind, s.Namespace, s.Name, uid, s.CallSince.Format(time.RFC3339)))
 	}
+	slices.Sort(names)
 	if !told {
 		names = append(names, "a callback of Config")
 	}
@@ -235,8 +240,10 @@ func (w *Workers) open(ctx, base context.Context) error {
 	w.started = true
 	w.newCtx = func() *workerContext { return newWorkerContext(base) }
 	if ctx.Err() == nil {
-		w.m.open(time.Now())
-		w.apply()
+		now := time.Now()
+		w.trace(TraceEvent{At: now, Kind: TraceRun})
+		w.m.open(now)
+		w.apply(now)
 	}
 	return nil
 }
@@ -244,6 +251,7 @@ func (w *Workers) open(ctx, base context.Context) error {
 func (w *Workers) shut() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.trace(TraceEvent{At: time.Now(), Kind: TraceStop})
 	w.m.shut()
 	close(w.stopping)
 	if len(w.running) == 0 {
@@ -281,13 +289,17 @@ func (w *Workers) setTimer() (time.Time, bool) {
 func (w *Workers) tick() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.m.tick(time.Now())
-	w.apply()
+	now := time.Now()
+	w.m.tick(now)
+	w.apply(now)
 }
 
 // apply does what the machine decided. The lock is held; nothing here blocks.
-func (w *Workers) apply() {
+func (w *Workers) apply(now time.Time) {
 	out := w.m.take()
+	if w.cfg.Trace != nil {
+		out.trace(now, w.cfg.Trace)
+	}
 	for _, c := range out.cancel {
 		w.dropContext(c.uid, c.cause)
 	}
@@ -325,43 +337,6 @@ func (w *Workers) closeDone(done chan<- struct{}) {
 		}
 	}()
 	close(done)
-}
-
-// tellOwner calls the owner's callbacks, in order, until stop is closed. What is
-// there to tell by then is still told.
-func (w *Workers) tellOwner(stop <-chan struct{}) {
-	for {
-		select {
-		case <-w.notify:
-			w.tellAll()
-		case <-stop:
-			w.tellAll()
-			return
-		}
-	}
-}
-
-func (w *Workers) tellAll() {
-	w.mu.Lock()
-	notes := w.notes
-	w.notes = nil
-	w.mu.Unlock()
-	for _, n := range notes {
-		w.tell(n)
-	}
-}
-
-func (w *Workers) tell(n note) {
-	defer func() {
-		if v := recover(); v != nil {
-			w.log.Error("A callback of Config panicked", "panic", v, "stack", string(debug.Stack()))
-		}
-	}()
-	if n.due != "" {
-		w.cfg.Resync(n.due)
-		return
-	}
-	w.cfg.OnTransition(n.move)
 }
 
 func poke(ch chan struct{}) {

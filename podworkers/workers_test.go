@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
-	"math/rand/v2"
 	"runtime"
 	"strings"
 	"sync"
@@ -49,12 +48,18 @@ func TestUpdatesAreChecked(t *testing.T) {
 		"Orphan: the syncer is no":    orphan("a"),
 		"can only be killed":          {Type: UpdateSync, Orphan: &Orphan{UID: "a"}},
 		"create of pod ns/pod- (): P": create(podOf("")),
+		"Pod.Name: is empty":          create(podOf("a", func(p *v1.Pod) { p.Name = "" })),
+		`Orphan.UID: is "b"; Pod is`:  {Type: UpdateKill, Pod: podOf("a"), Orphan: &Orphan{UID: "b"}},
 	} {
 		err := w.UpdatePod(u)
 		require.ErrorIs(t, err, ErrInvalidUpdate)
 		require.ErrorContains(t, err, want)
 	}
 	require.Empty(t, w.Pods())
+	both := create(podOf("both"))
+	both.Orphan = &Orphan{UID: "both"}
+	require.NoError(t, w.UpdatePod(both))
+	require.False(t, w.State("both").RuntimeOnly, "the pod counts")
 	require.ErrorContains(t, w.Kill(t.Context(), podOf("a"), KillOptions{Done: make(chan struct{})}), "Kill.Done")
 	require.ErrorIs(t, w.Kill(t.Context(), nil, KillOptions{}), ErrInvalidUpdate)
 }
@@ -199,6 +204,58 @@ func TestSyncerThatPanics(t *testing.T) {
 		b.called("exits", syncPod, syncPod)
 		b.called("fine", syncPod)
 		require.NoError(b, b.State("panics").LastError)
+	})
+}
+
+// brokenError is an error that cannot be looked at, as a nil pointer in an error
+// value often is.
+type brokenError struct{}
+
+func (*brokenError) Error() string { panic("no words") }
+
+// So is an error that panics when it is looked at; nobody else notices.
+func TestErrorThatPanics(t *testing.T) {
+	var log lockedBuffer
+	logger := slog.New(slog.NewTextHandler(&log, nil))
+	inBubble(t, Config{Logger: logger}, func(b *bubble) {
+		b.rec.do = func(_ context.Context, c recorded) (bool, error) {
+			if c.uid == "a" && c.n == 1 {
+				return false, &brokenError{}
+			}
+			return false, nil
+		}
+		b.send(create(podOf("a")))
+		var p *PanicError
+		require.ErrorAs(b, b.State("a").LastError, &p)
+		b.send(create(podOf("b")))
+		b.called("b", syncPod)
+		b.pass(10 * time.Second)
+		b.called("a", syncPod, syncPod)
+		require.Contains(b, log.String(), "no words")
+	})
+}
+
+// A call that does not listen to its cancellation can be seen to be stuck.
+func TestStuckCallIsVisible(t *testing.T) {
+	inBubble(t, Config{}, func(b *bubble) {
+		release := make(chan struct{})
+		b.rec.do = func(ctx context.Context, c recorded) (bool, error) {
+			if c.kind == syncPod {
+				SetStep(ctx, "waiting for godot")
+				<-release
+			}
+			return false, nil
+		}
+		b.send(create(podOf("a")))
+		b.pass(time.Minute)
+		b.send(kill(podOf("a")))
+		s := b.State("a")
+		require.Equal(b, time.Now(), s.CancelledAt)
+		require.Regexp(b, `TerminationRequested since .*, waits for SyncPod \(waiting for godot\) since .*, cancelled at `, s.String())
+		close(release)
+		synctest.Wait()
+		require.Zero(b, b.State("a").CancelledAt)
+		b.is("a", StateFinished)
 	})
 }
 
@@ -354,59 +411,5 @@ func TestDoneClosedByOwner(t *testing.T) {
 		close(done)
 		b.send(kill(podOf("a"), KillOptions{Done: done}))
 		b.is("a", StateFinished)
-	})
-}
-
-// The shell under random load: latency, errors, and everything at once. Real
-// goroutines, the bubble's clock.
-func TestRandomLoad(t *testing.T) {
-	rounds := 2000
-	if testing.Short() {
-		rounds = 400
-	}
-	inBubble(t, Config{Jitter: rand.Float64}, func(b *bubble) {
-		b.rec.do = func(ctx context.Context, c recorded) (bool, error) {
-			select {
-			case <-time.After(time.Duration(rand.IntN(3000)) * time.Millisecond):
-			case <-ctx.Done():
-				return false, ctx.Err()
-			}
-			if rand.IntN(4) == 0 {
-				return false, errBoom
-			}
-			return rand.IntN(5) == 0, nil
-		}
-		var channels []chan struct{}
-		for range rounds {
-			who := cast[rand.IntN(len(cast))]
-			pod := podOf(who.uid)
-			if who.static != "" {
-				static(who.static)(pod)
-			}
-			switch rand.IntN(8) {
-			case 0, 1, 2:
-				require.NoError(b, b.UpdatePod(create(pod)))
-			case 3, 4:
-				require.NoError(b, b.UpdatePod(update(pod)))
-			case 5:
-				done := make(chan struct{})
-				channels = append(channels, done)
-				require.NoError(b, b.UpdatePod(kill(pod, KillOptions{Done: done, GracePeriodSeconds: ptr(rand.Int64N(60))})))
-			case 6:
-				require.NoError(b, b.UpdatePod(orphan(who.uid)))
-			default:
-				b.SyncKnownPods([]*v1.Pod{pod})
-			}
-			time.Sleep(time.Duration(rand.IntN(500)) * time.Millisecond)
-		}
-		for i := 0; len(b.Pods()) > 0; i++ {
-			require.Less(b, i, 200, "INV-17: %v", b.Pods())
-			b.SyncKnownPods(nil)
-			b.pass(2 * time.Second)
-		}
-		for _, done := range channels {
-			require.True(b, isClosed(done), "INV-14")
-		}
-		require.Empty(b, b.contexts)
 	})
 }

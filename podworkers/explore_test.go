@@ -1,0 +1,195 @@
+package podworkers_test
+
+import (
+	"cmp"
+	"flag"
+	"fmt"
+	"hash/maphash"
+	"math/rand/v2"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/podwright/podwright/podworkers"
+	"github.com/podwright/podwright/podworkers/podworkerstest"
+)
+
+var exploreFor = flag.Duration("explore", 10*time.Second, "how long to explore what can happen to pods, in all; not with -short")
+
+// worlds are what is explored: pods that share a full name, and pods that do not.
+func worlds() []*world {
+	return []*world{
+		newWorld("one API pod", false, false, "a"),
+		newWorld("one API pod, few inputs", false, true, "a"),
+		newWorld("two API pods", false, false, "a", "b"),
+		newWorld("two static pods of one name", true, false, "a", "b"),
+		newWorld("two static pods of one name, few inputs", true, true, "a", "b"),
+	}
+}
+
+// Everything that can happen to a few pods, up to some number of inputs, in every
+// order. A failure prints the shortest script that shows it.
+func TestExplore(t *testing.T) {
+	var explorers []*explorer
+	for _, w := range worlds() {
+		explorers = append(explorers, &explorer{w: w, seed: maphash.MakeSeed(), seen: map[uint64]struct{}{}, frontier: []path{w.begin()}})
+	}
+	deadline := time.Now().Add(*exploreFor)
+	late := func() bool { return !testing.Short() && time.Now().After(deadline) }
+	open := slices.Clone(explorers)
+	for len(open) > 0 && !late() {
+		// The one that is cheapest to take a level further.
+		e := slices.MinFunc(open, func(a, b *explorer) int { return cmp.Compare(len(a.frontier), len(b.frontier)) })
+		if testing.Short() && len(e.frontier) > 1500 {
+			break
+		}
+		if err := e.level(late); err != nil {
+			t.Fatalf("%s: %v", e.w.name, err)
+		}
+		if len(e.frontier) == 0 {
+			open = slices.DeleteFunc(open, func(o *explorer) bool { return o == e })
+		}
+	}
+	for _, e := range explorers {
+		if len(e.frontier) == 0 {
+			t.Logf("%s: all that can ever happen, %d states", e.w.name, len(e.seen))
+		} else {
+			t.Logf("%s: all of %d inputs, %d states", e.w.name, e.depth, len(e.seen))
+		}
+	}
+}
+
+// explorer looks at all states of a world, those that need fewer inputs first.
+type explorer struct {
+	w        *world
+	depth    int
+	seed     maphash.Seed
+	seen     map[uint64]struct{}
+	frontier []path // to the states that were new on the last level
+	key      []byte
+}
+
+// level takes one more action from every state of the last level.
+func (e *explorer) level(enough func() bool) error {
+	var next []path
+	for n, p := range e.frontier {
+		if n%16 == 0 && enough() {
+			return nil
+		}
+		at := newWalk()
+		for _, i := range p {
+			at.step(e.w.actions[i])
+		}
+		at.check.Settle(time.Time{})
+		for i, a := range e.w.actions {
+			if !a.can(at.x) {
+				continue
+			}
+			k := at.clone()
+			k.step(a)
+			further := p.extend(i)
+			if err := k.err(); err != nil {
+				return e.failure(further, err)
+			}
+			if e.isNew(k) {
+				next = append(next, further)
+				if err := k.drain(e.w); err != nil {
+					return e.failure(further, err)
+				}
+			}
+		}
+	}
+	e.frontier, e.depth = next, e.depth+1
+	return nil
+}
+
+func (e *explorer) isNew(k *walk) bool {
+	e.key = k.appendKey(e.key[:0])
+	h := maphash.Bytes(e.seed, e.key)
+	_, known := e.seen[h]
+	e.seen[h] = struct{}{}
+	return !known
+}
+
+func (e *explorer) failure(p path, err error) error {
+	k := newWalk()
+	var trace podworkerstest.Trace
+	for _, i := range p {
+		trace = append(trace, e.w.actions[i].do(k.x)...)
+	}
+	return fmt.Errorf("%w\n\nThe shortest script that shows it; save it in testdata and run TestScripts with -rewrite:\n\n# %s\n\n%s\nWhat happens:\n\n%s", err, e.w.name, e.w.script(p), trace)
+}
+
+// What is explored is what happens: scripts of random paths do on real Workers what
+// the machine does on its own.
+func TestScriptsReplayPaths(t *testing.T) {
+	n := 60
+	if testing.Short() {
+		n = 10
+	}
+	acted := regexp.MustCompile(` acted=\S+`)
+	said := func(trace, uid string) (lines []string) {
+		for line := range strings.Lines(acted.ReplaceAllString(trace, "")) {
+			if _, what, ok := strings.Cut(line, " "+uid+": "); ok && !strings.Contains(what, " ends") {
+				lines = append(lines, what)
+			}
+		}
+		return lines
+	}
+	for seed := range n {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			random := rand.New(rand.NewPCG(uint64(seed), 0))
+			w := worlds()[seed%len(worlds())]
+			k := newWalk()
+			var p path
+			var trace podworkerstest.Trace
+			for len(p) < 40 {
+				i := random.IntN(len(w.actions))
+				if a := w.actions[i]; a.can(k.x) && (a.command != "stop" || len(p) > 35) {
+					p, trace = p.extend(i), append(trace, a.do(k.x)...)
+				}
+			}
+			script := w.script(p)
+			played := podworkerstest.Play(t, script, podworkerstest.ScriptOptions{})
+			_, played, _ = strings.Cut(played, "----")
+			for _, uid := range w.uids {
+				require.Equal(t, said(trace.String(), string(uid)), said(played, string(uid)), "%s\n%s", script, trace)
+			}
+		})
+	}
+}
+
+// FuzzScript lets the fuzzer choose the path.
+func FuzzScript(f *testing.F) {
+	f.Add([]byte{0, 0, 8, 20, 3, 3})
+	f.Add([]byte{2, 0, 8, 20, 12, 21, 33, 4, 1, 5})
+	all := worlds()
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if len(data) == 0 || len(data) > 2048 {
+			t.Skip()
+		}
+		w := all[int(data[0])%len(all)]
+		k := newWalk()
+		var p path
+		for _, b := range data[1:] {
+			i := int(b) % len(w.actions)
+			if !w.actions[i].can(k.x) {
+				continue
+			}
+			k.step(w.actions[i])
+			p = p.extend(i)
+			if err := k.err(); err != nil {
+				t.Fatalf("%v\n\n%s", err, w.script(p))
+			}
+		}
+		if err := k.drain(w); err != nil {
+			t.Fatalf("%v\n\n%s", err, w.script(p))
+		}
+	})
+}
+
+var _ podworkerstest.Workers = (*podworkers.Machine)(nil)

@@ -1,0 +1,211 @@
+package podworkerstest
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/podworkers"
+)
+
+// Checker watches a trace and says where it breaks a rule of the pod lifecycle. It
+// keeps books of its own and looks at nothing but the events: it is a second
+// opinion, not the same opinion twice. Use NewChecker; a Recorder has one. It is
+// not safe for concurrent use.
+type Checker struct {
+	// CancelLimit is how long a call may go on after it was cancelled. Zero means
+	// that it may do so for ever.
+	CancelLimit time.Duration
+
+	rules   *rules
+	pods    map[types.UID]*life
+	ends    map[types.UID]time.Time // of the last call, across lives
+	done    map[chan<- struct{}]waiter
+	owed    map[types.UID]int // done channels that are open
+	names   map[string]*name
+	open    bool // between Run's begin and its end
+	known   bool // SyncKnownPods was called
+	input   podworkers.TraceKind
+	touched []types.UID // by the last input and what came of it
+	broken  []Violation
+}
+
+// life is one UID from its first update until it is forgotten.
+type life struct {
+	state  podworkers.State
+	spec   *v1.Pod // newest accepted, nil: only the runtime knows the pod
+	acted  *v1.Pod // of the last call
+	static string  // full name, empty: not static
+
+	ending, observed, orphaned         bool
+	deleted, evicted, restart          bool
+	terminating, terminated, begun     bool // such a call has begun
+	stopped, cleaned, gone, mustForget bool // what the last calls and inputs achieved
+	todo                               bool // a call is owed
+
+	running     podworkers.Call
+	cancelledAt time.Time // the running call
+	passed      int64     // grace period of the running or last terminating call
+	grace       int64     // effective, zero: none yet
+	status      func(*v1.PodStatus)
+}
+
+// waiter is a KillOptions.Done.
+type waiter struct {
+	uid    types.UID
+	closed bool
+}
+
+// name is the order among static pods of one full name.
+type name struct {
+	line    []types.UID // no call was made for them yet
+	holders []types.UID // a call was made, and they are not finished
+}
+
+// NewChecker returns a Checker for the trace of new Workers.
+func NewChecker() *Checker {
+	return &Checker{
+		rules: newRules(),
+		pods:  map[types.UID]*life{}, ends: map[types.UID]time.Time{},
+		done: map[chan<- struct{}]waiter{}, owed: map[types.UID]int{}, names: map[string]*name{},
+	}
+}
+
+// Event takes the next event of the trace.
+func (c *Checker) Event(e podworkers.TraceEvent) {
+	if e.Kind.Input() {
+		c.Settle(e.At)
+		c.input = e.Kind
+	}
+	if e.UID != "" {
+		c.touched = append(c.touched, e.UID)
+	}
+	switch e.Kind {
+	case podworkers.TraceUpdate:
+		c.updated(e)
+	case podworkers.TraceKnown:
+		c.desired(e)
+	case podworkers.TraceRun:
+		c.ran()
+	case podworkers.TraceStop:
+		c.open = false
+	case podworkers.TraceEnd:
+		c.ended(e)
+	case podworkers.TraceState:
+		c.moved(e)
+	case podworkers.TraceCancel:
+		c.cancelled(e)
+	case podworkers.TraceDone:
+		c.closed(e)
+	case podworkers.TraceStart:
+		c.started(e)
+	}
+}
+
+// Settle checks what must hold once everything that follows from the last input
+// is in the trace. Event does so before each input.
+func (c *Checker) Settle(now time.Time) {
+	for _, uid := range c.touched {
+		if l := c.pods[uid]; l != nil {
+			c.judge(c.rules.settled, l, &podworkers.TraceEvent{At: now, UID: uid})
+		} else if c.waiting(uid) {
+			c.report(Violation{Rule: "INV-14", UID: uid, At: now, What: "is forgotten, but its done channel is open"})
+		}
+	}
+	c.touched = c.touched[:0]
+}
+
+// report adds a violation.
+func (c *Checker) report(v Violation) { c.broken = append(c.broken, v) }
+
+// Violations returns what was broken so far.
+func (c *Checker) Violations() []Violation { return slices.Clone(c.broken) }
+
+// Err returns the violations as one error, nil if there are none. Each of them can
+// be had with errors.As.
+func (c *Checker) Err() error {
+	errs := make([]error, len(c.broken))
+	for i, v := range c.broken {
+		errs[i] = v
+	}
+	return errors.Join(errs...)
+}
+
+// judge applies rules to one event.
+func (c *Checker) judge(rules []rule, l *life, e *podworkers.TraceEvent) {
+	for _, r := range rules {
+		if what := r.broken(c, l, e); what != "" {
+			c.report(Violation{Rule: r.id, UID: e.UID, At: e.At, What: what})
+		}
+	}
+}
+
+// Clone returns a checker that goes on from here on its own. It is for those who
+// explore what could happen next.
+func (c *Checker) Clone() *Checker {
+	n := *c
+	n.pods = make(map[types.UID]*life, len(c.pods))
+	for uid, l := range c.pods {
+		copied := *l
+		n.pods[uid] = &copied
+	}
+	n.ends = maps.Clone(c.ends)
+	n.done, n.owed = maps.Clone(c.done), maps.Clone(c.owed)
+	n.names = make(map[string]*name, len(c.names))
+	for full, s := range c.names {
+		n.names[full] = &name{line: slices.Clone(s.line), holders: slices.Clone(s.holders)}
+	}
+	n.touched, n.broken = slices.Clone(c.touched), slices.Clone(c.broken)
+	return &n
+}
+
+// String says what the checker believes of each pod, without times: two checkers
+// that say the same will judge the same.
+func (c *Checker) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "open %t known %t\n", c.open, c.known)
+	for _, uid := range slices.Sorted(maps.Keys(c.pods)) {
+		l := c.pods[uid]
+		for _, word := range []string{
+			string(uid), l.state.String(), l.running.String(), l.static, strconv.FormatInt(l.grace, 10), strconv.FormatInt(l.passed, 10),
+			rev(l.spec), rev(l.acted), "",
+		} {
+			b.WriteString(word + " ")
+		}
+		for _, flag := range []bool{
+			l.ending, l.observed, l.orphaned, l.deleted, l.evicted, l.restart, l.terminating, l.terminated, l.begun, l.stopped,
+			l.cleaned, l.gone, l.mustForget, l.todo, !l.cancelledAt.IsZero(), l.status != nil, c.waiting(uid),
+		} {
+			b.WriteByte("-x"[btoi(flag)])
+		}
+		b.WriteByte('\n')
+	}
+	for _, full := range slices.Sorted(maps.Keys(c.names)) {
+		fmt.Fprintln(&b, full, c.names[full].holders, c.names[full].line)
+	}
+	return b.String()
+}
+
+// waiting tells whether someone waits for the pod to stop.
+func (c *Checker) waiting(uid types.UID) bool { return c.owed[uid] > 0 }
+
+func rev(pod *v1.Pod) string {
+	if pod == nil {
+		return "none"
+	}
+	return "rev" + pod.ResourceVersion
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}

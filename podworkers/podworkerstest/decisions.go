@@ -1,0 +1,83 @@
+package podworkerstest
+
+import (
+	"slices"
+	"time"
+
+	"github.com/podwright/podwright/podworkers"
+)
+
+// moved notes a change of state.
+func (c *Checker) moved(e podworkers.TraceEvent) {
+	l := c.pods[e.UID]
+	if l == nil {
+		c.report(Violation{Rule: "INV-9", UID: e.UID, At: e.At, What: "changes its state, but nobody named it"})
+		return
+	}
+	c.judge(c.rules.state, l, &e)
+	l.state = e.To
+	switch e.To {
+	case podworkers.StateFinished:
+		l.todo = false
+		c.vacate(e.UID, l)
+	case podworkers.StateUnknown:
+		c.vacate(e.UID, l)
+		delete(c.pods, e.UID)
+	}
+}
+
+// cancelled notes that the running call is told to end.
+func (c *Checker) cancelled(e podworkers.TraceEvent) {
+	l := c.pods[e.UID]
+	if l == nil {
+		c.report(Violation{Rule: "1.7", UID: e.UID, At: e.At, What: "is cancelled, but nobody named it"})
+		return
+	}
+	c.judge(c.rules.cancel, l, &e)
+	l.cancelledAt = e.At
+}
+
+// closed notes that a done channel was closed.
+func (c *Checker) closed(e podworkers.TraceEvent) {
+	w, ok := c.done[e.Done]
+	switch {
+	case !ok:
+		c.report(Violation{Rule: "INV-14", At: e.At, What: "a done channel is closed that nobody handed in"})
+		return
+	case w.closed:
+		c.report(Violation{Rule: "INV-14", UID: w.uid, At: e.At, What: "its done channel is closed twice"})
+		return
+	}
+	c.done[e.Done] = waiter{uid: w.uid, closed: true}
+	c.owed[w.uid]--
+	if l := c.pods[w.uid]; l != nil && (l.state == podworkers.StateTerminationRequested || l.state == podworkers.StateTerminating) {
+		c.report(Violation{Rule: "INV-14", UID: w.uid, At: e.At, What: "its done channel is closed before it has stopped"})
+	}
+}
+
+// started notes that the syncer is called.
+func (c *Checker) started(e podworkers.TraceEvent) {
+	l := c.pods[e.UID]
+	if l == nil {
+		c.report(Violation{Rule: "INV-9", UID: e.UID, At: e.At, What: e.Call.String() + " begins, but nobody named the pod"})
+		return
+	}
+	c.judge(c.rules.start, l, &e)
+	l.todo, l.begun, l.running, l.acted = false, true, e.Call, e.Work.Pod
+	l.cancelledAt = time.Time{}
+	switch e.Call {
+	case podworkers.CallSyncTerminatingPod:
+		l.terminating, l.passed = true, e.Work.GracePeriodSeconds
+	case podworkers.CallSyncTerminatingOrphan:
+		l.terminating, l.passed = true, 1
+	case podworkers.CallSyncTerminatedPod:
+		l.terminated = true
+	}
+	if l.static != "" {
+		s := c.name(l.static)
+		s.line = without(s.line, e.UID)
+		if !slices.Contains(s.holders, e.UID) {
+			s.holders = append(s.holders, e.UID)
+		}
+	}
+}

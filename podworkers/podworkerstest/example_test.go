@@ -1,0 +1,60 @@
+package podworkerstest_test
+
+import (
+	"context"
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podwright/podwright/podworkers"
+	"github.com/podwright/podwright/podworkers/podworkerstest"
+)
+
+// kettle is the syncer of somebody whose pods are kettles.
+type kettle struct{ boils chan struct{} }
+
+func (k kettle) SyncPod(_ context.Context, w podworkers.Work) (terminal bool, err error) {
+	w.Pod.Status.Phase = v1.PodRunning // a mistake: the pod is not the syncer's own
+	close(k.boils)
+	return false, nil
+}
+
+func (k kettle) SyncTerminatingPod(context.Context, podworkers.Work) error { return nil }
+
+func (k kettle) SyncTerminatedPod(context.Context, podworkers.Work) error { return nil }
+
+// A syncer is recorded while it works, and its mistake is found. Real tests do this
+// in a synctest bubble.
+func Example() {
+	syncer := kettle{boils: make(chan struct{})}
+	cfg := podworkers.Config{Syncer: syncer}
+	rec := podworkerstest.Record(&cfg)
+	workers, err := podworkers.New(cfg)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	ran := make(chan error, 1)
+	go func() { ran <- workers.Run(ctx) }()
+
+	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "1", Name: "earl-grey", Namespace: "kitchen"}}
+	if err := workers.UpdatePod(podworkers.Update{Type: podworkers.UpdateCreate, Pod: pod}); err != nil {
+		fmt.Println(err)
+	}
+	<-syncer.boils
+	if err := workers.Kill(ctx, pod, podworkers.KillOptions{}); err != nil {
+		fmt.Println(err)
+	}
+	stop()
+	if err := <-ran; err != nil {
+		fmt.Println(err)
+	}
+
+	fmt.Println(rec.Calls("1"))
+	fmt.Println(rec.Check(nil))
+	// Output:
+	// [SyncPod SyncTerminatingPod SyncTerminatedPod]
+	// INV-20 (pods that were handed in are not changed): 1: the pod was changed, at the latest by SyncPod
+}

@@ -1,0 +1,184 @@
+package podworkerstest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/podworkers"
+)
+
+// player plays one script on Workers in a bubble.
+type player struct {
+	t       *testing.T
+	cfg     podworkers.Config
+	rec     *Recorder
+	workers *podworkers.Workers // made by the first command that is no option
+	print   *printer
+	pods    map[string]*v1.Pod
+	dead    map[types.UID]bool
+	owners  map[chan<- struct{}]types.UID // of done channels
+	held    map[types.UID]chan Outcome
+	over    chan struct{} // closed at the end of the script
+	shown   int           // events that were printed
+
+	hold bool
+	stop context.CancelFunc
+	ran  chan error
+}
+
+func newPlayer(t *testing.T, o ScriptOptions) *player {
+	p := &player{
+		t: t, print: newPrinter(), pods: map[string]*v1.Pod{}, dead: map[types.UID]bool{},
+		owners: map[chan<- struct{}]types.UID{}, held: map[types.UID]chan Outcome{}, over: make(chan struct{}),
+	}
+	if o.Config != nil {
+		p.cfg = o.Config()
+	}
+	if p.cfg.Jitter == nil {
+		p.cfg.Jitter = func() float64 { return 0 }
+	}
+	p.cfg.TerminalPodStopped = func(uid types.UID) bool { return p.dead[uid] }
+	p.rec = Record(&p.cfg)
+	p.print.since(time.Now())
+	return p
+}
+
+// begin makes the workers and lets them run.
+func (p *player) begin() {
+	if p.workers != nil {
+		return
+	}
+	var err error
+	if p.workers, err = podworkers.New(p.cfg); err != nil {
+		p.t.Fatalf("podworkerstest: %v", err)
+	}
+	if !p.hold {
+		p.run()
+	}
+}
+
+func (p *player) run() {
+	if p.ran != nil {
+		p.t.Fatal("podworkerstest: run: they run already")
+	}
+	ctx, cancel := context.WithCancel(p.t.Context())
+	p.stop, p.ran = cancel, make(chan error, 1)
+	go func() { p.ran <- p.workers.Run(ctx) }()
+	synctest.Wait()
+}
+
+// close ends what the script left running.
+func (p *player) close() {
+	close(p.over)
+	if p.ran == nil {
+		return
+	}
+	p.stop()
+	if err := <-p.ran; err != nil {
+		p.t.Errorf("podworkerstest: Run: %v", err)
+	}
+	synctest.Wait() // calls that Run did not wait for
+}
+
+// play carries out commands and returns what happened.
+func (p *player) play(commands []string) string {
+	var out strings.Builder
+	for _, line := range commands {
+		said, err := p.command(line)
+		if err != nil {
+			p.t.Fatalf("podworkerstest: %q: %v", line, err)
+		}
+		synctest.Wait()
+		out.WriteString(p.news())
+		out.WriteString(said)
+		if p.workers == nil {
+			continue
+		}
+		if err := p.rec.Check(p.workers); err != nil {
+			p.t.Fatalf("podworkerstest: after %q: %v\n%s", line, err, p.rec.Trace())
+		}
+	}
+	return out.String()
+}
+
+// news prints what happened since the last time. What happens at one moment is
+// grouped by pod, since the order between pods is not certain.
+func (p *player) news() string {
+	trace := p.rec.Trace()
+	events := trace[p.shown:]
+	p.shown = len(trace)
+	whose := func(e podworkers.TraceEvent) types.UID {
+		if e.Kind == podworkers.TraceDone {
+			return p.owners[e.Done]
+		}
+		return e.UID
+	}
+	slices.SortStableFunc(events, func(a, b podworkers.TraceEvent) int {
+		if d := a.At.Compare(b.At); d != 0 {
+			return d
+		}
+		return strings.Compare(string(whose(a)), string(whose(b)))
+	})
+	var out strings.Builder
+	for _, e := range events {
+		if !e.Kind.Input() || e.Kind == podworkers.TraceEnd {
+			fmt.Fprintf(&out, "%s %s\n", p.print.since(e.At), p.print.text(e))
+		}
+	}
+	return out.String()
+}
+
+// send hands an update in. It must not take any time (INV-2).
+func (p *player) send(u podworkers.Update) (string, error) {
+	p.begin()
+	before := time.Now()
+	err := p.workers.UpdatePod(u)
+	if took := time.Since(before); took > 0 {
+		p.t.Errorf("INV-2: UpdatePod took %v", took)
+	}
+	if err != nil {
+		return fmt.Sprintf("refused: %v\n", err), nil
+	}
+	return "", nil
+}
+
+// heldOutcome makes a call wait until the script says how it ends.
+func (p *player) heldOutcome(uid types.UID) Outcome {
+	return func(ctx context.Context, w podworkers.Work) (bool, error) {
+		uid := uid
+		if uid == "" && w.Pod != nil {
+			uid = w.Pod.UID
+		}
+		end := make(chan Outcome, 1)
+		p.rec.mu.Lock()
+		p.held[uid] = end
+		p.rec.mu.Unlock()
+		select {
+		case outcome := <-end:
+			return outcome(ctx, w)
+		case <-p.over:
+			return false, context.Canceled
+		}
+	}
+}
+
+// endCall lets a held call of the pod end.
+func (p *player) endCall(uid types.UID, outcome Outcome) error {
+	p.rec.mu.Lock()
+	end := p.held[uid]
+	delete(p.held, uid)
+	p.rec.mu.Unlock()
+	if end == nil {
+		return fmt.Errorf("no held call of %s runs", uid)
+	}
+	end <- outcome
+	return nil
+}

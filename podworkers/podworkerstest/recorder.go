@@ -1,0 +1,225 @@
+package podworkerstest
+
+import (
+	"context"
+	"reflect"
+	"slices"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/podworkers"
+)
+
+// Recorder stands between Workers and their PodSyncer. It writes down all that
+// happens, checks it against the rules of the lifecycle, and can make calls fail.
+// Use Record. All methods are safe for concurrent use.
+type Recorder struct {
+	mu      sync.Mutex
+	syncer  podworkers.PodSyncer
+	trace   Trace
+	checker *Checker
+	scripts map[scripted][]Outcome
+	inside  map[types.UID]podworkers.Call // calls as the syncer sees them
+	copies  map[*v1.Pod]*v1.Pod           // of pods that were handed in (INV-20)
+}
+
+// scripted is whose call an outcome is for. Without a UID it is everyone's.
+type scripted struct {
+	uid  types.UID
+	call podworkers.Call
+}
+
+// Record puts a Recorder around cfg.Syncer, in cfg. If there is no syncer, the
+// Recorder is one whose calls do what On says and else succeed at once. Call it
+// right before podworkers.New; each New needs a Recorder of its own.
+func Record(cfg *podworkers.Config) *Recorder {
+	r := &Recorder{
+		syncer: cfg.Syncer, checker: NewChecker(), scripts: map[scripted][]Outcome{},
+		inside: map[types.UID]podworkers.Call{}, copies: map[*v1.Pod]*v1.Pod{},
+	}
+	orphans, able := cfg.Syncer.(podworkers.OrphanSyncer)
+	cfg.Syncer = recordingSyncer{r}
+	if able || r.syncer == nil {
+		cfg.Syncer = recordingOrphanSyncer{recordingSyncer{r}, orphans}
+	}
+	tell := cfg.Trace
+	cfg.Trace = func(e podworkers.TraceEvent) {
+		r.event(e)
+		if tell != nil {
+			tell(e)
+		}
+	}
+	return r
+}
+
+// On says how the next calls of one kind go, instead of calling the syncer: one
+// outcome per call, and the last one for all that follow. A nil outcome is a call of
+// the syncer. An empty uid means every pod without an own script. Without outcomes
+// the syncer is called again.
+func (r *Recorder) On(uid types.UID, call podworkers.Call, outcomes ...Outcome) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.scripts[scripted{uid, call}] = slices.Clone(outcomes)
+}
+
+// CancelLimit makes Check complain about calls that return later than d after they
+// were cancelled.
+func (r *Recorder) CancelLimit(d time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.checker.CancelLimit = d
+}
+
+// Trace returns what happened so far.
+func (r *Recorder) Trace() Trace {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.trace)
+}
+
+// Calls returns what was called for one pod so far.
+func (r *Recorder) Calls(uid types.UID) []podworkers.Call {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var calls []podworkers.Call
+	for _, e := range r.trace {
+		if e.Kind == podworkers.TraceStart && e.UID == uid {
+			calls = append(calls, e.Call)
+		}
+	}
+	return calls
+}
+
+// Check returns every Violation so far, joined, or nil. With workers it also asks
+// them what they say about each pod. Without, which is nil, nothing may be under
+// way: Run has ended, or synctest.Wait has returned.
+func (r *Recorder) Check(workers Workers) error {
+	for try := 0; workers != nil && try < 1000; try++ {
+		before := r.events()
+		pods := workers.Pods() // under their lock, under which they call event too
+		if r.compare(pods, before) {
+			break
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if workers == nil {
+		r.checker.Settle(time.Now())
+	}
+	return r.checker.Err()
+}
+
+func (r *Recorder) events() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.trace)
+}
+
+// compare checks what the workers said about each pod, unless something has
+// happened since.
+func (r *Recorder) compare(pods []podworkers.PodState, events int) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.trace) != events {
+		return false
+	}
+	r.checker.Settle(time.Now())
+	r.checker.States(pods)
+	return true
+}
+
+func (r *Recorder) event(e podworkers.TraceEvent) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.trace = append(r.trace, e)
+	r.checker.Event(e)
+	if pod := e.Update.Pod; pod != nil && r.copies[pod] == nil {
+		r.copies[pod] = pod.DeepCopy()
+	}
+}
+
+// call lets a call through to the syncer, or to what is scripted for it.
+func (r *Recorder) call(ctx context.Context, uid types.UID, kind podworkers.Call, w podworkers.Work, syncer Outcome) (bool, error) {
+	outcome := r.enter(uid, kind)
+	switch {
+	case outcome == nil && r.syncer == nil:
+		outcome = Succeed
+	case outcome == nil:
+		outcome = syncer
+	}
+	defer r.leave(uid, kind, w.Pod)
+	return outcome(ctx, w)
+}
+
+func (r *Recorder) enter(uid types.UID, kind podworkers.Call) Outcome {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if other := r.inside[uid]; other != podworkers.CallNone {
+		r.checker.report(Violation{Rule: "INV-1", UID: uid, At: time.Now(), What: kind.String() + " overlaps " + other.String()})
+	}
+	r.inside[uid] = kind
+	for _, key := range []scripted{{uid, kind}, {"", kind}} {
+		if outcomes := r.scripts[key]; len(outcomes) > 0 {
+			if len(outcomes) > 1 {
+				r.scripts[key] = outcomes[1:]
+			}
+			return outcomes[0]
+		}
+	}
+	return nil
+}
+
+func (r *Recorder) leave(uid types.UID, kind podworkers.Call, pod *v1.Pod) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.inside, uid)
+	if before := r.copies[pod]; before != nil && !reflect.DeepEqual(before, pod) {
+		r.checker.report(Violation{Rule: "INV-20", UID: uid, At: time.Now(), What: "the pod was changed, at the latest by " + kind.String()})
+		r.copies[pod] = pod.DeepCopy()
+	}
+}
+
+// recordingSyncer is what the workers see.
+type recordingSyncer struct{ *Recorder }
+
+// SyncPod implements podworkers.PodSyncer.
+func (s recordingSyncer) SyncPod(ctx context.Context, w podworkers.Work) (bool, error) {
+	return s.call(ctx, w.Pod.UID, podworkers.CallSyncPod, w, func(ctx context.Context, w podworkers.Work) (bool, error) {
+		return s.syncer.SyncPod(ctx, w)
+	})
+}
+
+// SyncTerminatingPod implements podworkers.PodSyncer.
+func (s recordingSyncer) SyncTerminatingPod(ctx context.Context, w podworkers.Work) error {
+	_, err := s.call(ctx, w.Pod.UID, podworkers.CallSyncTerminatingPod, w, func(ctx context.Context, w podworkers.Work) (bool, error) {
+		return false, s.syncer.SyncTerminatingPod(ctx, w)
+	})
+	return err
+}
+
+// SyncTerminatedPod implements podworkers.PodSyncer.
+func (s recordingSyncer) SyncTerminatedPod(ctx context.Context, w podworkers.Work) error {
+	_, err := s.call(ctx, w.Pod.UID, podworkers.CallSyncTerminatedPod, w, func(ctx context.Context, w podworkers.Work) (bool, error) {
+		return false, s.syncer.SyncTerminatedPod(ctx, w)
+	})
+	return err
+}
+
+// recordingOrphanSyncer is what the workers see of a syncer that can stop pods
+// which only the runtime knows.
+type recordingOrphanSyncer struct {
+	recordingSyncer
+	orphans podworkers.OrphanSyncer
+}
+
+// SyncTerminatingOrphan implements podworkers.OrphanSyncer.
+func (s recordingOrphanSyncer) SyncTerminatingOrphan(ctx context.Context, o podworkers.Orphan, actedAt time.Time) error {
+	w := podworkers.Work{ActedAt: actedAt}
+	_, err := s.call(ctx, o.UID, podworkers.CallSyncTerminatingOrphan, w, func(ctx context.Context, w podworkers.Work) (bool, error) {
+		return false, s.orphans.SyncTerminatingOrphan(ctx, o, w.ActedAt)
+	})
+	return err
+}

@@ -1,0 +1,292 @@
+package podworkerstest
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+	"unsafe"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/podworkers"
+)
+
+// Violation is a rule that was broken.
+type Violation struct {
+	// Rule is an invariant ("INV-5") or a section ("1.7") of the lifecycle; Meaning
+	// explains the invariants.
+	Rule string
+	UID  types.UID
+	At   time.Time
+	What string
+}
+
+// Error tells which rule was broken and how.
+func (v Violation) Error() string {
+	return fmt.Sprintf("%s (%s): %s: %s", v.Rule, Meaning(v.Rule), v.UID, v.What)
+}
+
+// rule is one way to break an invariant: broken says how, and nothing if it holds.
+// Invariants with several sides have several rules.
+type rule struct {
+	id     string
+	broken func(c *Checker, l *life, e *podworkers.TraceEvent) string
+}
+
+// rules are sorted by when they are asked: at a change of state, a cancellation,
+// the begin and the end of a call, before it is noted; and when all that follows
+// from an input has happened. states are asked of what the workers say themselves.
+type rules struct {
+	state, cancel, start, end, settled []rule
+	states                             []stateRule
+}
+
+func newRules() *rules {
+	return &rules{
+		state: []rule{
+			{"1.5", transition}, {"INV-8", stoppedForGood}, {"INV-9", forgottenByKnown}, {"INV-1", forgottenWhileRunning},
+			{"INV-5", endsForAReason},
+		},
+		cancel: []rule{{"1.7", cancelCause}},
+		start: []rule{
+			{"INV-1", overlap}, {"1.4", callOutsideRun}, {"1.5", callOfState}, {"INV-3", order}, {"INV-4", newestSpec}, {"INV-5", sticky},
+			{"INV-6", gracePassed}, {"INV-6", graceGrows}, {"INV-7", syncAfterTerminating}, {"INV-8", terminatedUnproven}, {"INV-9", finishedCalled},
+			{"INV-11", oneOfAName}, {"INV-13", orphanReplacesSpec}, {"INV-15", lastStatus}, {"INV-16", staleObservation},
+		},
+		end: []rule{{"1.7", ignoresCancel}},
+		settled: []rule{
+			{"INV-14", doneLeftOpen}, {"1.7", notCancelled}, {"INV-6", graceNotShortened}, {"INV-5", stillSyncing},
+			{"INV-17", stuckBetweenPhases}, {"INV-2", owedCall}, {"INV-11", turnMissed}, {"INV-10", restartMissed}, {"1.12", notForgotten},
+		},
+		states: newStateRules(),
+	}
+}
+
+type ev = podworkers.TraceEvent
+
+// legal are the moves of table 1.5.
+func legal(from, to podworkers.State) bool {
+	const (
+		unknown     = podworkers.StateUnknown
+		waiting     = podworkers.StateWaiting
+		syncing     = podworkers.StateSyncing
+		requested   = podworkers.StateTerminationRequested
+		terminating = podworkers.StateTerminating
+		terminated  = podworkers.StateTerminated
+		finished    = podworkers.StateFinished
+	)
+	next := [...][]podworkers.State{
+		unknown:     {waiting, syncing, requested, terminated},
+		waiting:     {syncing, requested, unknown},
+		syncing:     {requested, terminating},
+		requested:   {terminating, finished},
+		terminating: {terminated, unknown},
+		terminated:  {finished},
+		finished:    {unknown},
+	}
+	return slices.Contains(next[from], to)
+}
+
+func transition(_ *Checker, l *life, e *ev) string {
+	if e.From != l.state || !legal(e.From, e.To) {
+		return fmt.Sprintf("%s -> %s while in %s", e.From, e.To, l.state)
+	}
+	return ""
+}
+
+func stoppedForGood(_ *Checker, l *life, e *ev) string {
+	neverRan := !l.begun && !l.observed && l.static != ""
+	switch {
+	case e.To == podworkers.StateTerminated && !l.stopped:
+		return "is Terminated, but its containers are not known to have stopped"
+	case e.To == podworkers.StateFinished && !l.cleaned && !neverRan:
+		return "is Finished without a successful SyncTerminatedPod"
+	}
+	return ""
+}
+
+func forgottenByKnown(c *Checker, l *life, e *ev) string {
+	if e.To != podworkers.StateUnknown {
+		return ""
+	}
+	byKnown := c.input == podworkers.TraceKnown && l.mustForget
+	byForget := c.input == podworkers.TraceForget && l.state == podworkers.StateFinished && l.restart
+	if !byKnown && !byForget && !l.gone {
+		return "is forgotten in " + e.From.String() + ", for no reason"
+	}
+	return ""
+}
+
+func forgottenWhileRunning(_ *Checker, l *life, e *ev) string {
+	if e.To == podworkers.StateUnknown && l.running != podworkers.CallNone {
+		return "is forgotten while " + l.running.String() + " runs"
+	}
+	return ""
+}
+
+func endsForAReason(_ *Checker, l *life, e *ev) string {
+	if (e.To == podworkers.StateTerminationRequested || e.To == podworkers.StateTerminating) && !l.ending {
+		return "is " + e.To.String() + ", but nobody requested it"
+	}
+	return ""
+}
+
+func cancelCause(_ *Checker, l *life, e *ev) string {
+	switch {
+	case l.running == podworkers.CallNone:
+		return "is cancelled, but nothing runs"
+	case !l.cancelledAt.IsZero():
+		return l.running.String() + " is cancelled twice"
+	case l.running == podworkers.CallSyncPod && l.ending && errors.Is(e.Err, podworkers.ErrTerminationRequested):
+		return ""
+	case l.running == podworkers.CallSyncTerminatingPod && l.grace < l.passed && errors.Is(e.Err, podworkers.ErrGracePeriodShortened):
+		return ""
+	}
+	return fmt.Sprintf("%s is cancelled without need: %v", l.running, e.Err)
+}
+
+func overlap(_ *Checker, l *life, e *ev) string {
+	if l.running != podworkers.CallNone {
+		return fmt.Sprintf("%s begins while %s runs", e.Call, l.running)
+	}
+	return ""
+}
+
+func callOutsideRun(c *Checker, _ *life, e *ev) string {
+	if !c.open {
+		return e.Call.String() + " begins outside Run"
+	}
+	return ""
+}
+
+func callOfState(_ *Checker, l *life, e *ev) string {
+	want := podworkers.StateTerminating
+	switch e.Call {
+	case podworkers.CallSyncPod:
+		want = podworkers.StateSyncing
+	case podworkers.CallSyncTerminatedPod:
+		want = podworkers.StateTerminated
+	}
+	if l.state != want {
+		return fmt.Sprintf("%s begins in %s", e.Call, l.state)
+	}
+	return ""
+}
+
+func order(_ *Checker, l *life, e *ev) string {
+	terminatingCall := e.Call == podworkers.CallSyncTerminatingPod || e.Call == podworkers.CallSyncTerminatingOrphan
+	switch {
+	case e.Call == podworkers.CallSyncPod && (l.terminating || l.terminated),
+		terminatingCall && (l.stopped || l.terminated):
+		return e.Call.String() + " begins too late in the life of the pod"
+	case e.Call == podworkers.CallSyncTerminatedPod && !l.stopped:
+		return e.Call.String() + " begins before the pod has stopped"
+	}
+	return ""
+}
+
+func newestSpec(_ *Checker, l *life, e *ev) string {
+	if e.Call != podworkers.CallSyncTerminatingOrphan && e.Work.Pod != l.spec {
+		return fmt.Sprintf("%s is handed %s, the newest is %s", e.Call, rev(e.Work.Pod), rev(l.spec))
+	}
+	return ""
+}
+
+func sticky(_ *Checker, l *life, e *ev) string {
+	if e.Call == podworkers.CallSyncPod && l.leaving() {
+		return "SyncPod begins after termination was requested"
+	}
+	return ""
+}
+
+func gracePassed(_ *Checker, l *life, e *ev) string {
+	switch {
+	case e.Call == podworkers.CallSyncTerminatingPod && e.Work.GracePeriodSeconds != l.grace:
+		return fmt.Sprintf("SyncTerminatingPod is handed a grace period of %d s, due are %d s", e.Work.GracePeriodSeconds, l.grace)
+	case e.Call != podworkers.CallSyncTerminatingPod && e.Work.GracePeriodSeconds != 0:
+		return e.Call.String() + " is handed a grace period"
+	}
+	return ""
+}
+
+func graceGrows(_ *Checker, l *life, e *ev) string {
+	if e.Call == podworkers.CallSyncTerminatingPod && (e.Work.GracePeriodSeconds < 1 || l.passed > 0 && e.Work.GracePeriodSeconds > l.passed) {
+		return fmt.Sprintf("the grace period is %d s after %d s", e.Work.GracePeriodSeconds, l.passed)
+	}
+	return ""
+}
+
+func syncAfterTerminating(_ *Checker, l *life, e *ev) string {
+	if e.Call == podworkers.CallSyncPod && l.terminating {
+		return "SyncPod begins after a terminating call"
+	}
+	return ""
+}
+
+func terminatedUnproven(_ *Checker, l *life, e *ev) string {
+	if e.Call == podworkers.CallSyncTerminatedPod && !l.stopped {
+		return "SyncTerminatedPod begins, but the containers are not known to have stopped"
+	}
+	return ""
+}
+
+func finishedCalled(_ *Checker, l *life, e *ev) string {
+	if l.state == podworkers.StateFinished {
+		return e.Call.String() + " begins after the pod was Finished"
+	}
+	return ""
+}
+
+func oneOfAName(c *Checker, l *life, e *ev) string {
+	if l.static == "" || l.begun || e.Call != podworkers.CallSyncPod {
+		return ""
+	}
+	s := c.name(l.static)
+	switch {
+	case len(s.holders) > 0:
+		return fmt.Sprintf("starts beside %s, which has the same full name", s.holders[0])
+	case len(s.line) > 0 && s.line[0] != e.UID:
+		return fmt.Sprintf("starts before %s, which came first", s.line[0])
+	}
+	return ""
+}
+
+func orphanReplacesSpec(_ *Checker, l *life, e *ev) string {
+	if e.Call == podworkers.CallSyncTerminatingOrphan && l.spec != nil {
+		return "is stopped as if only the runtime knew it"
+	}
+	return ""
+}
+
+func lastStatus(_ *Checker, l *life, e *ev) string {
+	var want func(*v1.PodStatus)
+	if e.Call == podworkers.CallSyncTerminatingPod {
+		want = l.status
+	}
+	if !sameFunc(e.Work.Status, want) {
+		return e.Call.String() + " is not handed the last status function"
+	}
+	return ""
+}
+
+// sameFunc tells whether two functions are the same value, what the language does
+// not say: a func value is a pointer to its closure.
+func sameFunc(a, b func(*v1.PodStatus)) bool {
+	return *(*unsafe.Pointer)(unsafe.Pointer(&a)) == *(*unsafe.Pointer)(unsafe.Pointer(&b))
+}
+
+func staleObservation(c *Checker, _ *life, e *ev) string {
+	if e.Work.ActedAt.Before(c.ends[e.UID]) {
+		return fmt.Sprintf("%s may act on what was observed before the previous call ended", e.Call)
+	}
+	return ""
+}
+
+func ignoresCancel(c *Checker, l *life, e *ev) string {
+	if c.CancelLimit > 0 && !l.cancelledAt.IsZero() && e.At.Sub(l.cancelledAt) > c.CancelLimit {
+		return fmt.Sprintf("%s returned %v after it was cancelled", e.Call, e.At.Sub(l.cancelledAt))
+	}
+	return ""
+}

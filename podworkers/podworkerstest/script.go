@@ -1,0 +1,126 @@
+package podworkerstest
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/podwright/podwright/podworkers"
+)
+
+// ScriptOptions say how scripts are played. The zero value plays them on a syncer
+// whose calls do what the script says and else succeed at once.
+type ScriptOptions struct {
+	// Config returns the configuration of the Workers of one script, with the
+	// syncer under test. It is called in the script's bubble. Nil means all
+	// defaults, without a syncer of one's own. If it has no Jitter, there is none;
+	// Resync and TerminalPodStopped belong to the script.
+	Config func() podworkers.Config
+	// Rewrite makes RunScripts write what happens into the files, instead of
+	// comparing it with what they say. Read the difference before you keep it.
+	Rewrite bool
+}
+
+// RunScripts plays each file that matches pattern (see filepath.Glob) in a subtest
+// and fails where something else happens than the file says, or a rule of the
+// lifecycle is broken. The package documentation describes the files.
+func RunScripts(t *testing.T, pattern string, o ScriptOptions) {
+	files, err := filepath.Glob(pattern)
+	if err != nil || len(files) == 0 {
+		t.Fatalf("podworkerstest: no script matches %q: %v", pattern, err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), filepath.Ext(file)), func(t *testing.T) {
+			data, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := string(data)
+			if !strings.HasPrefix(want, "# ") {
+				t.Errorf("%s does not begin with a line that says what it shows", file)
+			}
+			got := Play(t, want, o)
+			switch {
+			case got == want:
+			case o.Rewrite:
+				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			default:
+				t.Errorf("%s: something else happens than the script says:\n%s", file, firstDifference(want, got))
+			}
+		})
+	}
+}
+
+// Play plays one script in a bubble of its own and returns it with what happened. It
+// fails the test when the script cannot be understood or a rule is broken.
+func Play(t *testing.T, script string, o ScriptOptions) string {
+	var out strings.Builder
+	synctest.Test(t, func(t *testing.T) {
+		p := newPlayer(t, o)
+		defer p.close()
+		for i, b := range parseScript(script) {
+			if i > 0 {
+				out.WriteByte('\n')
+			}
+			out.WriteString(b.text)
+			if b.commands != nil {
+				out.WriteString(separator + "\n" + p.play(b.commands))
+			}
+		}
+	})
+	return out.String()
+}
+
+const separator = "----"
+
+// block is a paragraph of a script: commands with comments between them, without
+// what is to come of them, or comments only.
+type block struct {
+	text     string
+	commands []string
+}
+
+// parseScript cuts a script at its empty lines. What stands below a separator is
+// dropped.
+func parseScript(script string) []block {
+	var blocks []block
+	for _, paragraph := range strings.Split(script, "\n\n") {
+		paragraph = strings.Trim(paragraph, "\n")
+		if paragraph == "" {
+			continue
+		}
+		var b block
+		for _, line := range strings.Split(paragraph, "\n") {
+			if line == separator {
+				break
+			}
+			b.text += line + "\n"
+			if line = strings.TrimSpace(line); !strings.HasPrefix(line, "#") {
+				b.commands = append(b.commands, line)
+			}
+		}
+		blocks = append(blocks, b)
+	}
+	return blocks
+}
+
+// firstDifference shows the first line that differs, with what stands before it.
+func firstDifference(want, got string) string {
+	w, g := strings.Split(want, "\n"), strings.Split(got, "\n")
+	i := 0
+	for i < len(w) && i < len(g) && w[i] == g[i] {
+		i++
+	}
+	at := func(lines []string, from, to int, prefix string) string {
+		var b strings.Builder
+		for n := max(from, 0); n < min(to, len(lines)); n++ {
+			b.WriteString(prefix + lines[n] + "\n")
+		}
+		return b.String()
+	}
+	return at(w, i-6, i, "  ") + at(w, i, i+6, "- ") + at(g, i, i+6, "+ ")
+}

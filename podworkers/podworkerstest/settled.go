@@ -1,0 +1,148 @@
+package podworkerstest
+
+import (
+	"slices"
+
+	"github.com/podwright/podwright/podworkers"
+)
+
+// The rules in this file are asked when everything that follows from an input has
+// happened.
+
+func doneLeftOpen(c *Checker, l *life, e *ev) string {
+	if l.state != podworkers.StateTerminationRequested && l.state != podworkers.StateTerminating && c.waiting(e.UID) {
+		return "has nothing left to stop, but its done channel is open"
+	}
+	return ""
+}
+
+func notCancelled(_ *Checker, l *life, _ *ev) string {
+	if l.running == podworkers.CallSyncPod && l.ending && l.cancelledAt.IsZero() {
+		return "SyncPod goes on although termination was requested"
+	}
+	return ""
+}
+
+func graceNotShortened(_ *Checker, l *life, _ *ev) string {
+	if l.running == podworkers.CallSyncTerminatingPod && l.grace < l.passed && l.cancelledAt.IsZero() {
+		return "the stop goes on although its grace period shrank"
+	}
+	return ""
+}
+
+func stillSyncing(_ *Checker, l *life, _ *ev) string {
+	if l.ending && (l.state == podworkers.StateSyncing || l.state == podworkers.StateWaiting) {
+		return "is " + l.state.String() + " although termination was requested"
+	}
+	return ""
+}
+
+func stuckBetweenPhases(_ *Checker, l *life, _ *ev) string {
+	switch {
+	case l.stopped && l.state < podworkers.StateTerminated:
+		return "has stopped, but is " + l.state.String()
+	case l.cleaned && l.state < podworkers.StateFinished:
+		return "is cleaned up, but " + l.state.String()
+	case l.gone:
+		return "is gone from the runtime, but not forgotten"
+	}
+	return ""
+}
+
+func owedCall(c *Checker, l *life, _ *ev) string {
+	waits := l.static != "" && !l.begun && !l.leaving() // turnMissed looks after it
+	if c.open && l.todo && l.running == podworkers.CallNone && l.state != podworkers.StateFinished && !waits {
+		return "there is something to do in " + l.state.String() + ", but nothing runs"
+	}
+	return ""
+}
+
+func turnMissed(c *Checker, l *life, e *ev) string {
+	if l.static == "" || l.begun || l.leaving() || !c.open {
+		return ""
+	}
+	s := c.name(l.static)
+	if len(s.holders) == 0 && len(s.line) > 0 && s.line[0] == e.UID {
+		return "has its turn, but does not start"
+	}
+	return ""
+}
+
+func restartMissed(_ *Checker, l *life, _ *ev) string {
+	if l.mustForget && l.restart {
+		return "is finished and is to start again, but is not forgotten"
+	}
+	return ""
+}
+
+func notForgotten(_ *Checker, l *life, _ *ev) string {
+	if l.mustForget && !l.restart {
+		return "is not desired and has nothing left to do, but is not forgotten"
+	}
+	return ""
+}
+
+// Workers is what Recorder.Check asks: *podworkers.Workers.
+type Workers interface {
+	Pods() []podworkers.PodState
+}
+
+// States compares what the workers say about each pod with what the trace says.
+// It sees what no trace shows: INV-12, INV-17 (retries), INV-18, INV-19 and D5.
+// Nothing may be under way meanwhile.
+func (c *Checker) States(pods []podworkers.PodState) {
+	for _, s := range pods {
+		l := c.pods[s.UID]
+		if l == nil {
+			c.report(Violation{Rule: "INV-18", UID: s.UID, What: "is remembered, but was forgotten"})
+			continue
+		}
+		for _, r := range c.rules.states {
+			if r.broken(c, l, s) {
+				c.report(Violation{Rule: r.id, UID: s.UID, What: r.what + ": " + s.String()})
+			}
+		}
+	}
+	if len(pods) < len(c.pods) {
+		c.report(Violation{Rule: "INV-9", What: "some pods are forgotten that must be remembered"})
+	}
+}
+
+type stateRule struct {
+	id, what string
+	broken   func(c *Checker, l *life, s podworkers.PodState) bool
+}
+
+func newStateRules() []stateRule {
+	type state = podworkers.PodState
+	hidden := []podworkers.State{podworkers.StateWaiting, podworkers.StateFinished}
+	idle := func(s state) bool { return s.Call == podworkers.CallNone && s.State < podworkers.StateFinished }
+	return []stateRule{
+		{"1.5", "says another state", func(_ *Checker, l *life, s state) bool { return s.State != l.state }},
+		{"INV-1", "says that another call runs", func(_ *Checker, l *life, s state) bool { return s.Call != l.running }},
+		{"INV-12", "shows a spec that is not acted on", func(_ *Checker, _ *life, s state) bool {
+			return slices.Contains(hidden, s.State) && s.Pod != nil
+		}},
+		{"INV-13", "does not show the spec that is acted on", func(_ *Checker, l *life, s state) bool {
+			return l.running != podworkers.CallNone && s.Pod != l.acted
+		}},
+		{"INV-6", "says another grace period", func(_ *Checker, l *life, s state) bool {
+			return l.ending && s.GracePeriodSeconds != l.grace
+		}},
+		{"INV-9", "does not know that it is to restart", func(_ *Checker, l *life, s state) bool { return s.RestartRequested != l.restart }},
+		{"D5", "does not know that it is evicted or deleted", func(_ *Checker, l *life, s state) bool {
+			return s.Evicted != l.evicted || s.Deleted != l.deleted
+		}},
+		{"D6", "gives its dead containers away too early", func(_ *Checker, l *life, s state) bool {
+			return s.ContainersMayBeRemoved() && !l.stopped && s.State != podworkers.StateFinished
+		}},
+		{"INV-17", "will never be looked at again", func(c *Checker, l *life, s state) bool {
+			waits := l.static != "" && !l.begun
+			return c.open && idle(s) && !waits && s.NextRetry.IsZero()
+		}},
+		{"INV-17", "does not say what it waits for", func(_ *Checker, _ *life, s state) bool { return s.WaitsFor == "" }},
+		{"INV-19", "does not know whether the desired pods are known", func(c *Checker, _ *life, s state) bool {
+			return s.DesiredKnown != c.known
+		}},
+	}
+}

@@ -1,0 +1,100 @@
+package podworkers
+
+import (
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// TraceKind says what a TraceEvent is about.
+type TraceKind uint8
+
+// The kinds of trace events. The first six are inputs, the others are what the
+// workers decide upon one.
+const (
+	// TraceUpdate: an Update was accepted; Update and Stopped are set.
+	TraceUpdate TraceKind = iota
+	// TraceKnown: SyncKnownPods was called; Desired is set.
+	TraceKnown
+	// TraceForget: Forget was called.
+	TraceForget
+	// TraceRun: Run began to work.
+	TraceRun
+	// TraceStop: Run began to end.
+	TraceStop
+	// TraceEnd: the syncer returned; Call, Terminal and Err are set.
+	TraceEnd
+	// TraceState: the pod changes its state; From and To are set.
+	TraceState
+	// TraceCancel: the running call is cancelled; Err is the cause.
+	TraceCancel
+	// TraceDone: a KillOptions.Done is closed; Done is set, UID is not.
+	TraceDone
+	// TraceStart: the syncer is called; Call and Work are set. Of the Work of
+	// SyncTerminatingOrphan only ActedAt counts.
+	TraceStart
+	// TraceAsk: Resync is asked for the newest update.
+	TraceAsk
+)
+
+// Input tells whether the kind is an input, rather than a decision.
+func (k TraceKind) Input() bool { return k <= TraceEnd }
+
+// TraceEvent is one thing that goes into the workers, or one that they decide.
+// Which fields are set beside At, Kind and UID depends on Kind.
+type TraceEvent struct {
+	At   time.Time
+	Kind TraceKind
+	UID  types.UID
+
+	// Update is what was accepted. Stopped is what Config.TerminalPodStopped said.
+	Update  Update
+	Stopped bool
+	// Desired are the pods named by SyncKnownPods.
+	Desired []types.UID
+	// Call is the method of the syncer, and Work what is handed to it.
+	Call Call
+	Work Work
+	// Terminal and Err are how a call ended. Err is also why one is cancelled.
+	Terminal bool
+	Err      error
+	From, To State
+	Done     chan<- struct{}
+}
+
+// trace tells about an input, if anyone wants to know. The lock is held.
+func (w *Workers) trace(e TraceEvent) {
+	if w.cfg.Trace != nil {
+		w.cfg.Trace(e)
+	}
+}
+
+// trace tells what was decided at now.
+func (out *effects) trace(now time.Time, tell func(TraceEvent)) {
+	for _, m := range out.moves {
+		tell(TraceEvent{At: now, Kind: TraceState, UID: m.UID, From: m.From, To: m.To})
+	}
+	for _, c := range out.cancel {
+		tell(TraceEvent{At: now, Kind: TraceCancel, UID: c.uid, Err: c.cause})
+	}
+	for _, done := range out.done {
+		tell(TraceEvent{At: now, Kind: TraceDone, Done: done})
+	}
+	for _, c := range out.start {
+		tell(TraceEvent{At: now, Kind: TraceStart, UID: c.uid, Call: c.kind, Work: c.work})
+	}
+	for _, uid := range out.ask {
+		tell(TraceEvent{At: now, Kind: TraceAsk, UID: uid})
+	}
+}
+
+func uidsOf(pods []*v1.Pod) []types.UID {
+	uids := make([]types.UID, 0, len(pods))
+	for _, pod := range pods {
+		if pod != nil {
+			uids = append(uids, pod.UID)
+		}
+	}
+	return uids
+}
