@@ -1,82 +1,94 @@
 package syncloop
 
 import (
-	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
+	"fmt"
 
-	"github.com/podwright/podwright/internal/podfacts"
-	"github.com/podwright/podwright/podworkers"
+	v1 "k8s.io/api/core/v1"
 )
 
-// admit decides whether a new pod goes to a worker as one that may start. Pods
-// that are on their way out or have ended are let through: they start nothing. So
-// are those that have a worker: they were admitted before.
-func (h *DefaultHandler) admit(pod *v1.Pod) bool {
-	if pod.DeletionTimestamp != nil || podfacts.IsTerminalPhase(h.cfg.Phase(pod)) || podfacts.IsTerminalPhase(pod.Status.Phase) ||
-		h.cfg.Workers.State(pod.UID).State != podworkers.StateUnknown {
+// Admitter decides whether a new pod may start.
+//
+// It is called by the Loop's goroutine, one pod at a time, and answers from
+// memory. The pods are shared and must never be changed, nor the slice. A pod is
+// asked about when it is added and has not begun to run, and again when it starts
+// anew under its old UID. After a restart of the agent it is asked about pods that
+// run already, as for all the Loop knows they are new.
+type Admitter interface {
+	// Admit returns nil if pod may start beside the active pods: those that hold
+	// resources of the node or are about to, pods that were deleted by force
+	// included while they still terminate. It returns
+	//
+	//   - an error that is or wraps a *Rejection if the pod must not start: it has
+	//     failed, for good;
+	//   - any other error if that cannot be said yet. The pod is held back and
+	//     asked about again when it is updated and in each housekeeping. It does not
+	//     count as active.
+	//
+	// A panic is taken for the latter.
+	Admit(pod *v1.Pod, active []*v1.Pod) error
+}
+
+// AdmitterFunc is a function that is an Admitter.
+type AdmitterFunc func(pod *v1.Pod, active []*v1.Pod) error
+
+// Admit calls f.
+func (f AdmitterFunc) Admit(pod *v1.Pod, active []*v1.Pod) error { return f(pod, active) }
+
+// Rejection is why a pod was not admitted. It is an error, for Admitters.
+type Rejection struct {
+	// Reason is one word in CamelCase, Message a sentence.
+	Reason, Message string
+}
+
+// Error returns the reason and the message.
+func (r *Rejection) Error() string { return r.Reason + ": " + r.Message }
+
+// Reject returns a *Rejection, for an Admitter to return.
+func Reject(reason, format string, args ...any) error {
+	return &Rejection{Reason: reason, Message: fmt.Sprintf(format, args...)}
+}
+
+// AdmitAll returns an Admitter that asks others in turn. The first one that does
+// not admit a pod decides.
+func AdmitAll(admitters ...Admitter) Admitter {
+	return AdmitterFunc(func(pod *v1.Pod, active []*v1.Pod) error {
+		for i, a := range admitters {
+			what := fmt.Sprintf("admitter %d of %d (%T)", i+1, len(admitters), a)
+			if err := guard(what, func() error { return a.Admit(pod, active) }); !admitted(err) {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// AfterDependencies returns an Admitter that holds a pod back until every pod that
+// it depends on has started. deps names those as DependsOn does, which nil stands
+// for; started tells whether a pod has started, or has already succeeded, as its
+// agent sees it. A pod that depends on one that never comes is held back forever,
+// and so are pods that depend on each other: Unadmitted says what they wait for.
+// To have held pods looked at at once, and not in the next housekeeping, emit
+// Housekeeping when a pod has started.
+func AfterDependencies(deps func(pod *v1.Pod) []string, started func(namespacedName string) bool) Admitter {
+	if deps == nil {
+		deps = DependsOn
+	}
+	return AdmitterFunc(func(pod *v1.Pod, _ []*v1.Pod) error {
+		for _, name := range deps(pod) {
+			if name = qualified(pod.Namespace, name); !started(name) {
+				return fmt.Errorf("it depends on pod %s, which has not started", name)
+			}
+		}
+		return nil
+	})
+}
+
+// admitted tells whether an Admitter's answer is yes. A *Rejection that is nil is
+// what a function returns that declares one and never sets it.
+func admitted(err error) bool {
+	if err == nil {
 		return true
 	}
-	why := h.cfg.Admit(pod, h.activeExcept(pod.UID))
-	if why == nil {
-		return true
-	}
-	h.mu.Lock()
-	h.rejected[pod.UID] = true
-	h.mu.Unlock()
-	h.cfg.Logger.Warn("pod was not admitted", append(podAttrs(pod), "reason", why.Reason, "message", why.Message)...)
-	h.cfg.OnReject(pod, *why)
-	return false
-}
-
-// ActivePods returns the pods that hold resources of the node or are about to: no
-// rejected or ended ones, but with those that were deleted by force and still
-// terminate.
-func (h *DefaultHandler) ActivePods() []*v1.Pod { return h.activeExcept("") }
-
-func (h *DefaultHandler) activeExcept(uid types.UID) []*v1.Pod {
-	var active []*v1.Pod
-	for _, pod := range h.desired.Pods() {
-		if pod.UID != uid && h.isActive(pod) {
-			active = append(active, pod)
-		}
-	}
-	h.mu.Lock()
-	leaving := make([]*v1.Pod, 0, len(h.leaving))
-	for _, pod := range h.leaving {
-		leaving = append(leaving, pod)
-	}
-	h.mu.Unlock()
-	sortByCreation(leaving)
-	for _, pod := range leaving {
-		state := h.cfg.Workers.State(pod.UID)
-		if pod.UID != uid && state.State != podworkers.StateUnknown && state.CouldHaveRunningContainers() {
-			active = append(active, pod)
-		}
-	}
-	return active
-}
-
-// isActive tells whether a desired pod counts for admission and for a restart.
-func (h *DefaultHandler) isActive(pod *v1.Pod) bool {
-	state := h.cfg.Workers.State(pod.UID)
-	switch {
-	case h.isRejected(pod.UID) || state.KnownTerminated():
-		return false
-	case podfacts.IsTerminalPhase(pod.Status.Phase) || podfacts.IsTerminalPhase(h.cfg.Phase(pod)):
-		// It has ended, but while its containers stop it holds what it held.
-		return state.TerminationRequested()
-	}
-	return true
-}
-
-func (h *DefaultHandler) isRejected(uid types.UID) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.rejected[uid]
-}
-
-// outside tells whether a pod was rejected and no worker knows it, so that none
-// must hear of it.
-func (h *DefaultHandler) outside(uid types.UID) bool {
-	return h.isRejected(uid) && h.cfg.Workers.State(uid).State == podworkers.StateUnknown
+	why, ok := err.(*Rejection)
+	return ok && why == nil
 }

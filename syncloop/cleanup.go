@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -19,9 +20,14 @@ import (
 type Cleaner struct {
 	// Name is for logs and health.
 	Name string
-	// Clean removes what is left over and returns quickly. When it fails the
-	// other steps still run, and the next housekeeping tries again.
+	// Clean removes what is left over and returns quickly. When it fails, or
+	// panics, the other steps still run, and the next housekeeping tries again.
+	// One that hangs holds up the Loop, whose CheckHealth fails and names it.
 	Clean func(ctx context.Context, c *Cleanup) error
+	// Prepare looks at what there is before the workers are told which pods are
+	// desired: what is made for a pod after that is not in the list, so Clean
+	// cannot take it for a leftover. If it fails Clean is not called. May be nil.
+	Prepare func(ctx context.Context) error
 }
 
 // CleanerStatus is how the last run of a Cleaner went.
@@ -43,6 +49,7 @@ type Cleanup struct {
 	// Known are the pods that have a worker.
 	Known map[types.UID]podworkers.KnownPod
 
+	desired *Desired
 	list    func(context.Context) ([]podworkers.Orphan, error)
 	listed  bool
 	runtime []podworkers.Orphan
@@ -62,6 +69,37 @@ func (c *Cleanup) PossiblyRunning(uid types.UID) bool {
 	return ok && known.State != podworkers.StateTerminated
 }
 
+// Desired tells whether a UID is that of a desired pod or of a mirror pod.
+func (c *Cleanup) Desired(uid types.UID) bool {
+	return c.desired.has(uid)
+}
+
+// PodKind tells kinds of pods with a worker apart, for metrics.
+type PodKind struct {
+	// State is podworkers.StateSyncing, StateTerminating or StateTerminated.
+	State podworkers.State
+	// Config is "desired", "orphan" for pods that are not desired any more, or
+	// "runtime_only" for those that only the runtime knows.
+	Config string
+	Static bool
+}
+
+// Working counts the pods that have a worker.
+func (c *Cleanup) Working() map[PodKind]int {
+	counts := map[PodKind]int{}
+	for _, known := range c.Known {
+		kind := PodKind{State: known.State, Config: "desired", Static: known.Static}
+		switch {
+		case !known.HasConfig:
+			kind.Config = "runtime_only"
+		case known.Orphan:
+			kind.Config = "orphan"
+		}
+		counts[kind]++
+	}
+	return counts
+}
+
 // RuntimePods returns what the runtime has, looked up after the workers were told
 // which pods are desired. The first call of a housekeeping asks the runtime.
 func (c *Cleanup) RuntimePods(ctx context.Context) ([]podworkers.Orphan, error) {
@@ -74,27 +112,37 @@ func (c *Cleanup) RuntimePods(ctx context.Context) ([]podworkers.Orphan, error) 
 	return c.runtime, c.listErr
 }
 
-// HandlePodCleanups is one housekeeping. It does nothing before all sources are
-// ready, except, with PerSource, restart pods of those that are.
+// HandlePodCleanups is one housekeeping: Prepare of all cleaners, SyncKnownPods,
+// Cleaners, restarts, leftovers, FinalCleaners. What fails does not stop the rest.
+//
+// Before all sources are ready it only asks again about pods that were held back
+// and, with PerSource, restarts pods of those sources that are ready.
 func (h *DefaultHandler) HandlePodCleanups(ctx context.Context) error {
 	if !h.cfg.Sources.Ready() {
+		h.admitHeld()
 		if h.cfg.PerSource {
 			h.restartFinished()
 		}
+		h.forgetLeft(func(uid types.UID) bool {
+			state := h.cfg.Workers.State(uid).State
+			return state == podworkers.StateUnknown || state == podworkers.StateFinished
+		})
 		return nil
 	}
+	r := &cleaning{ctx: ctx, unprepared: map[string]error{}}
+	r.prepare(slices.Concat(h.cfg.Cleaners, h.cfg.FinalCleaners))
 	c := h.newCleanup()
-	h.forgetLeft(c)
-	statuses, errs := runCleaners(ctx, c, h.cfg.Cleaners)
-	h.restartMissing(c)
-	if err := h.killLeftovers(ctx, c); err != nil {
-		errs = append(errs, err)
+	h.forgetLeft(func(uid types.UID) bool { _, known := c.Known[uid]; return !known })
+	r.clean(c, h.cfg.Cleaners)
+	// Without the restarts, what is left over is not known.
+	if r.run("restarting pods", func() error { h.restartMissing(c); return nil }) == nil {
+		_ = r.run("killing leftovers", func() error { return h.killLeftovers(ctx, c) })
 	}
-	more, finalErrs := runCleaners(ctx, c, h.cfg.FinalCleaners)
+	r.clean(c, h.cfg.FinalCleaners)
 	h.mu.Lock()
-	h.cleaned = append(statuses, more...)
+	h.cleaned = r.statuses
 	h.mu.Unlock()
-	return errors.Join(append(errs, finalErrs...)...)
+	return errors.Join(r.errs...)
 }
 
 // CleanerStatuses returns how the cleaners of the last housekeeping went.
@@ -114,6 +162,7 @@ func (h *DefaultHandler) newCleanup() *Cleanup {
 		Pods:          h.desired.Pods(),
 		Mirrors:       h.desired.Mirrors(),
 		OrphanMirrors: h.desired.OrphanMirrors(),
+		desired:       &h.desired,
 		list:          list,
 	}
 	c.Known = h.cfg.Workers.SyncKnownPods(c.Pods)
@@ -123,44 +172,91 @@ func (h *DefaultHandler) newCleanup() *Cleanup {
 	return c
 }
 
-// forgetLeft drops the pods that left and that no worker knows any more.
-func (h *DefaultHandler) forgetLeft(c *Cleanup) {
+// forgetLeft drops the pods that left and of which nothing more is to come.
+func (h *DefaultHandler) forgetLeft(over func(types.UID) bool) {
 	h.mu.Lock()
-	defer h.mu.Unlock()
-	for uid := range h.leaving {
-		if _, ok := c.Known[uid]; !ok {
+	uids := slices.Collect(maps.Keys(h.leaving))
+	h.mu.Unlock()
+	for _, uid := range uids {
+		if over(uid) {
+			h.mu.Lock()
 			delete(h.leaving, uid)
+			h.mu.Unlock()
 		}
 	}
 }
 
-// runCleaners runs all cleaners, whatever becomes of each.
-func runCleaners(ctx context.Context, c *Cleanup, cleaners []Cleaner) ([]CleanerStatus, []error) {
-	var statuses []CleanerStatus
-	var errs []error
-	for _, cleaner := range cleaners {
-		if ctx.Err() != nil {
-			break
-		}
-		status := CleanerStatus{Name: cleaner.Name, At: time.Now()}
-		if status.Err = cleaner.Clean(ctx, c); status.Err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", cleaner.Name, status.Err))
-		}
-		status.Took = time.Since(status.At)
-		statuses = append(statuses, status)
+// cleaning is the part of a housekeeping that is other people's. Whatever becomes
+// of one step, the next one runs.
+type cleaning struct {
+	ctx        context.Context
+	unprepared map[string]error
+	statuses   []CleanerStatus
+	errs       []error
+}
+
+// run makes one step, unless the agent stops.
+func (r *cleaning) run(what string, step func() error) error {
+	if r.ctx.Err() != nil {
+		return r.ctx.Err()
 	}
-	return statuses, errs
+	SetStep(r.ctx, what)
+	err := guard(what, step)
+	if err != nil {
+		r.errs = append(r.errs, err)
+	}
+	return err
+}
+
+func (r *cleaning) prepare(cleaners []Cleaner) {
+	for _, c := range cleaners {
+		if c.Prepare == nil {
+			continue
+		}
+		err := r.run("preparing "+c.Name, func() error { return named(c.Name, c.Prepare(r.ctx)) })
+		if err != nil {
+			r.unprepared[c.Name] = err
+		}
+	}
+}
+
+func (r *cleaning) clean(cleanup *Cleanup, cleaners []Cleaner) {
+	for _, c := range cleaners {
+		if r.ctx.Err() != nil {
+			return
+		}
+		status := CleanerStatus{Name: c.Name, At: time.Now(), Err: r.unprepared[c.Name]}
+		if status.Err == nil {
+			status.Err = r.run(c.Name, func() error { return named(c.Name, c.Clean(r.ctx, cleanup)) })
+			status.Took = time.Since(status.At)
+		}
+		r.statuses = append(r.statuses, status)
+	}
+}
+
+func named(name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", name, err)
 }
 
 // restartMissing gives desired pods without a worker a new one: their UID was
-// used again while the predecessor was ending. It comes before leftovers are
-// killed, so that a restarted pod is none.
+// used again while the predecessor was ending, or they were held back. It comes
+// before leftovers are killed, so that a restarted pod is none.
 func (h *DefaultHandler) restartMissing(c *Cleanup) {
+	var missing []*v1.Pod
 	for _, pod := range c.Pods {
-		if _, known := c.Known[pod.UID]; known || !h.isActive(pod) || !h.admit(pod) {
+		if _, known := c.Known[pod.UID]; known || h.ended(pod) {
 			continue
 		}
-		if h.update(podworkers.Update{Type: podworkers.UpdateCreate, Pod: pod}) {
+		if why, refused := h.refusalOf(pod.UID); !refused || !why.rejected {
+			missing = append(missing, pod)
+		}
+	}
+	missing, b := h.newBatch(missing)
+	for _, pod := range missing {
+		if h.admit(pod, b) && h.update(podworkers.Update{Type: podworkers.UpdateCreate, Pod: pod}) {
 			c.Known[pod.UID] = podworkers.KnownPod{State: podworkers.StateSyncing, HasConfig: true, Static: podfacts.IsStatic(pod)}
 		}
 	}
@@ -178,15 +274,15 @@ func (h *DefaultHandler) killLeftovers(ctx context.Context, c *Cleanup) error {
 		running[orphan.UID] = true
 	}
 	for _, pod := range c.Pods {
-		ended := podfacts.IsTerminalPhase(pod.Status.Phase) || podfacts.IsTerminalPhase(h.cfg.Phase(pod))
-		if _, known := c.Known[pod.UID]; known || running[pod.UID] || pod.DeletionTimestamp == nil || !ended {
+		if _, known := c.Known[pod.UID]; known || running[pod.UID] || pod.DeletionTimestamp == nil || !h.ended(pod) {
 			continue
 		}
 		h.kill(c, podworkers.Update{Type: podworkers.UpdateKill, Pod: pod}, pod.UID)
 	}
 	var errs []error
 	for _, orphan := range inRuntime {
-		if _, known := c.Known[orphan.UID]; known {
+		// A pod that is held back may have been running before the agent was.
+		if _, known := c.Known[orphan.UID]; known || h.held(orphan.UID) {
 			continue
 		}
 		h.cfg.Logger.Info("killing a pod that only the runtime knows", "namespace", orphan.Namespace, "pod", orphan.Name, "uid", orphan.UID)
@@ -214,12 +310,16 @@ func (h *DefaultHandler) restartFinished() {
 	if !ok {
 		return
 	}
+	var restarting []*v1.Pod
 	for _, pod := range h.desired.Pods() {
 		state := h.cfg.Workers.State(pod.UID)
-		if state.State != podworkers.StateFinished || !state.RestartRequested || !h.mayRemove(pod) || !forgetter.Forget(pod.UID) {
-			continue
+		if state.State == podworkers.StateFinished && state.RestartRequested && h.mayRemove(pod) && forgetter.Forget(pod.UID) {
+			restarting = append(restarting, pod)
 		}
-		if h.admit(pod) {
+	}
+	restarting, b := h.newBatch(restarting)
+	for _, pod := range restarting {
+		if h.admit(pod, b) {
 			h.update(podworkers.Update{Type: podworkers.UpdateCreate, Pod: pod})
 		}
 	}

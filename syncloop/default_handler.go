@@ -35,12 +35,6 @@ type SourceReadiness interface {
 	SourceReady(source string) bool
 }
 
-// Rejection is why a pod was not admitted.
-type Rejection struct {
-	// Reason is one word in CamelCase, Message a sentence.
-	Reason, Message string
-}
-
 // HandlerConfig configures a DefaultHandler. Only Workers is required.
 type HandlerConfig struct {
 	// Workers act on the pods. Required.
@@ -53,14 +47,15 @@ type HandlerConfig struct {
 	// all of them. Cleaning up what cannot be attributed to a source always does.
 	PerSource bool
 
-	// Admit decides whether a new pod may start, given the other active pods:
-	// those that hold resources or are about to, pods deleted by force included
-	// while they still terminate. nil admits every pod.
-	Admit func(pod *v1.Pod, active []*v1.Pod) *Rejection
-	// OnReject is told about a pod that was not admitted; it records that the
-	// pod has failed. The pod never reaches a worker, except to be torn down when
-	// it is deleted. nil tells nobody.
+	// Admit decides whether a new pod may start. nil admits every pod.
+	Admit Admitter
+	// OnReject is told about a pod that was rejected; it records that the pod has
+	// failed, as its status and as an event. The pod never reaches a worker, except
+	// to be torn down when it is deleted. nil tells nobody.
 	OnReject func(pod *v1.Pod, why Rejection)
+	// Order is the order of admission among pods that are new at the same time.
+	// nil means ByCreation.
+	Order Order
 	// Phase returns the newest phase known of a pod, which may be ahead of the
 	// one in its status. nil means the one in its status.
 	Phase func(pod *v1.Pod) v1.PodPhase
@@ -78,9 +73,12 @@ type HandlerConfig struct {
 	// means that nothing is left over from elsewhere.
 	RuntimePods func(ctx context.Context) ([]podworkers.Orphan, error)
 	// Cleaners run in each housekeeping, in order, after the workers were told
-	// which pods are desired and before pods restart and leftovers are killed.
+	// which pods are desired and before pods restart and leftovers are killed. A
+	// kubelet's are: probes, statuses, user namespaces, directories, orphan
+	// mirrors.
 	Cleaners []Cleaner
-	// FinalCleaners run after that.
+	// FinalCleaners run after that. A kubelet's are: metrics, cgroups (listed by
+	// Prepare), crash-loop backoff.
 	FinalCleaners []Cleaner
 
 	// Logger receives what a person should know. nil discards.
@@ -93,13 +91,14 @@ type DefaultHandler struct {
 	cfg     HandlerConfig
 	desired Desired
 
-	// rejected are the desired pods that were not admitted; leaving are the pods
+	// refused are the desired pods that were not admitted; leaving are the pods
 	// that are not desired any more and may still have a worker. The loop writes
 	// them, others read.
 	mu       sync.Mutex
-	rejected map[types.UID]bool
+	refused  map[types.UID]refusal
 	leaving  map[types.UID]*v1.Pod
 	cleaned  []CleanerStatus
+	orderErr string // the loop's own
 }
 
 var _ Handler = (*DefaultHandler)(nil)
@@ -117,8 +116,8 @@ func NewHandler(cfg HandlerConfig) (*DefaultHandler, error) {
 	if cfg.Sources == nil {
 		cfg.Sources = alwaysReady{}
 	}
-	if cfg.Admit == nil {
-		cfg.Admit = func(*v1.Pod, []*v1.Pod) *Rejection { return nil }
+	if cfg.Order == nil {
+		cfg.Order = ByCreation
 	}
 	if cfg.OnReject == nil {
 		cfg.OnReject = func(*v1.Pod, Rejection) {}
@@ -135,7 +134,7 @@ func NewHandler(cfg HandlerConfig) (*DefaultHandler, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &DefaultHandler{cfg: cfg, rejected: map[types.UID]bool{}, leaving: map[types.UID]*v1.Pod{}}, nil
+	return &DefaultHandler{cfg: cfg, refused: map[types.UID]refusal{}, leaving: map[types.UID]*v1.Pod{}}, nil
 }
 
 type alwaysReady struct{}
@@ -146,36 +145,46 @@ func (alwaysReady) SourceReady(string) bool { return true }
 // Desired returns the index of the desired pods.
 func (h *DefaultHandler) Desired() *Desired { return &h.desired }
 
-// HandlePodAdditions stores new pods, admits them in the order of their creation,
-// and gives the admitted ones to the workers.
+// HandlePodAdditions stores new pods, admits them in order, and gives the admitted
+// ones to the workers.
 func (h *DefaultHandler) HandlePodAdditions(_ context.Context, pods []*v1.Pod) {
-	pods = slices.Clone(pods)
-	slices.SortStableFunc(pods, func(a, b *v1.Pod) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
+	var own []*v1.Pod
 	for _, pod := range pods {
-		h.desired.Set(pod)
 		if podfacts.IsMirror(pod) {
+			h.desired.Set(pod)
 			h.syncStaticOf(pod)
 			continue
 		}
+		own = append(own, pod)
+	}
+	own, b := h.newBatch(own)
+	for _, pod := range own {
+		h.desired.Set(pod)
 		h.returned(pod.UID)
-		if h.admit(pod) {
+		if h.admit(pod, b) {
 			h.update(podworkers.Update{Type: podworkers.UpdateCreate, Pod: pod})
 		}
 	}
 }
 
 // HandlePodUpdates passes changed pods on to their workers. There is no second
-// admission; a pod that was not admitted is passed on only to be torn down.
+// admission. A pod that was rejected is passed on only to be torn down; one that is
+// held back is asked about again.
 func (h *DefaultHandler) HandlePodUpdates(_ context.Context, pods []*v1.Pod) {
+	askAgain := false
 	for _, pod := range pods {
 		h.desired.Set(pod)
 		switch {
 		case podfacts.IsMirror(pod):
 			h.syncStaticOf(pod)
-		case pod.DeletionTimestamp == nil && h.outside(pod.UID):
-		default:
+		case pod.DeletionTimestamp != nil || !h.outside(pod.UID):
 			h.update(podworkers.Update{Type: podworkers.UpdateUpdate, Pod: pod})
+		default:
+			askAgain = askAgain || h.held(pod.UID)
 		}
+	}
+	if askAgain {
+		h.admitHeld()
 	}
 }
 
@@ -223,14 +232,14 @@ func (h *DefaultHandler) HandlePodReconcile(ctx context.Context, pods []*v1.Pod)
 func (h *DefaultHandler) HandlePodSyncs(ctx context.Context, syncs []Sync) {
 	for _, s := range syncs {
 		uid := h.desired.Translate(s.UID)
-		if s.Kinds.Has(ContainerDied) {
-			h.prune(ctx, uid)
-		}
 		switch pod := h.desired.Get(uid); {
 		case pod == nil:
 			h.syncLeaving(uid, s.Kinds)
 		case !h.outside(uid):
 			h.update(podworkers.Update{Type: podworkers.UpdateSync, Pod: pod})
+		}
+		if s.Kinds.Has(ContainerDied) {
+			h.prune(ctx, uid)
 		}
 	}
 }
@@ -299,14 +308,14 @@ func (h *DefaultHandler) returned(uid types.UID) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.leaving, uid)
-	delete(h.rejected, uid)
+	delete(h.refused, uid)
 }
 
 // left notes that a pod is not desired any more.
 func (h *DefaultHandler) left(pod *v1.Pod) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	delete(h.rejected, pod.UID)
+	delete(h.refused, pod.UID)
 	h.leaving[pod.UID] = pod
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
@@ -108,17 +109,17 @@ func isDeleting(pod *v1.Pod) { now := metav1.Unix(1, 0); pod.DeletionTimestamp =
 
 func state(s podworkers.State) podworkers.PodState { return podworkers.PodState{State: s} }
 
-// refuse returns an Admit that refuses some pods and records what it was asked.
-func refuse(asked *[]string, refused ...types.UID) func(*v1.Pod, []*v1.Pod) *Rejection {
-	return func(pod *v1.Pod, active []*v1.Pod) *Rejection {
+// refuse returns an Admitter that refuses some pods and records what it was asked.
+func refuse(asked *[]string, refused ...types.UID) Admitter {
+	return AdmitterFunc(func(pod *v1.Pod, active []*v1.Pod) error {
 		*asked = append(*asked, pod.Name+" beside "+names(active))
 		for _, uid := range refused {
 			if pod.UID == uid {
-				return &Rejection{Reason: "OutOfcpu", Message: "too much"}
+				return Reject("OutOfcpu", "too much")
 			}
 		}
 		return nil
-	}
+	})
 }
 
 func TestHandlerAdditions(t *testing.T) {
@@ -163,70 +164,6 @@ func TestHandlerEndedPods(t *testing.T) {
 	require.Equal(t, "a,c,e", names(h.ActivePods()))
 }
 
-// L5: a rejected pod is told of once, never reaches a worker, and does not count.
-func TestHandlerRejected(t *testing.T) {
-	var asked, rejected []string
-	h, w := newTestHandler(t, func(cfg *HandlerConfig) {
-		cfg.Admit = refuse(&asked, "big")
-		cfg.OnReject = func(pod *v1.Pod, why Rejection) { rejected = append(rejected, pod.Name+" "+why.Reason) }
-	})
-	big := testPod("big", "big")
-	h.HandlePodAdditions(t.Context(), []*v1.Pod{big})
-	h.HandlePodUpdates(t.Context(), []*v1.Pod{big})
-	h.HandlePodReconcile(t.Context(), []*v1.Pod{testPod("big", "big", inPhase(v1.PodFailed))})
-	h.HandlePodSyncs(t.Context(), []Sync{{UID: "big", Kinds: Kinds(0).With(SyncDue)}})
-	require.Empty(t, w.take())
-	require.Equal(t, []string{"big OutOfcpu"}, rejected)
-
-	h.HandlePodAdditions(t.Context(), []*v1.Pod{testPod("small", "small")})
-	require.Equal(t, []string{"create small"}, w.take())
-	require.Equal(t, []string{"big beside ", "small beside "}, asked)
-
-	w.known["small"] = podworkers.KnownPod{State: podworkers.StateSyncing}
-	require.NoError(t, h.HandlePodCleanups(t.Context()))
-	require.Equal(t, []string{"known big,small"}, w.take(), "it is not restarted either")
-
-	h.HandlePodUpdates(t.Context(), []*v1.Pod{testPod("big", "big", isDeleting)})
-	require.Equal(t, []string{"update big"}, w.take(), "to be torn down")
-	h.HandlePodRemoves(t.Context(), []*v1.Pod{big})
-	require.Empty(t, w.take(), "no worker knows it")
-	h.HandlePodAdditions(t.Context(), []*v1.Pod{testPod("big", "big2")})
-	require.Equal(t, []string{"create big2"}, w.take())
-}
-
-// L2: removals while a source is unseen.
-func TestHandlerRemovesBeforeReady(t *testing.T) {
-	pod := testPod("a", "1", from("file"))
-	for _, perSource := range []bool{false, true} {
-		ready := readiness{"file": true}
-		h, w := newTestHandler(t, func(cfg *HandlerConfig) { cfg.Sources = ready; cfg.PerSource = perSource })
-		h.HandlePodAdditions(t.Context(), []*v1.Pod{pod})
-		w.take()
-		w.states["1"] = state(podworkers.StateSyncing)
-		h.HandlePodRemoves(t.Context(), []*v1.Pod{pod})
-		if perSource {
-			require.Equal(t, []string{"kill 1"}, w.take())
-		} else {
-			require.Empty(t, w.take())
-		}
-		require.NoError(t, h.HandlePodCleanups(t.Context()))
-		require.Empty(t, w.take(), "no housekeeping before all are ready")
-		require.Equal(t, "a", names(h.ActivePods()), "it still holds its resources")
-
-		ready["api"] = true
-		w.known["1"] = podworkers.KnownPod{State: podworkers.StateTerminating, Orphan: true}
-		require.NoError(t, h.HandlePodCleanups(t.Context()))
-		require.Equal(t, []string{"known "}, w.take(), "the workers end what is not desired")
-		delete(w.known, "1")
-		require.NoError(t, h.HandlePodCleanups(t.Context()))
-		require.Empty(t, h.leaving)
-	}
-	// Of a source that is not ready nothing is removed.
-	h, w := newTestHandler(t, func(cfg *HandlerConfig) { cfg.Sources = readiness{"file": true}; cfg.PerSource = true })
-	h.HandlePodRemoves(t.Context(), []*v1.Pod{testPod("b", "2", from("api"))})
-	require.Empty(t, w.take())
-}
-
 // A removed pod whose stop failed is tried again although no housekeeping runs.
 func TestHandlerRetriesLeaving(t *testing.T) {
 	h, w := newTestHandler(t, func(cfg *HandlerConfig) {
@@ -239,23 +176,6 @@ func TestHandlerRetriesLeaving(t *testing.T) {
 	require.Empty(t, w.take())
 	h.HandlePodSyncs(t.Context(), []Sync{{UID: "1", Kinds: Kinds(0).With(SyncDue)}, {UID: "unknown", Kinds: Kinds(0).With(SyncDue)}})
 	require.Equal(t, []string{"sync 1"}, w.take())
-}
-
-// L10: a mirror that is deleted, gracefully or by force, makes its static pod
-// sync; nothing else happens to that.
-func TestHandlerMirrorDeleted(t *testing.T) {
-	h, w := newTestHandler(t, nil)
-	static, mirror := testPod("s", "1", from("file")), mirrorPod("s", "m")
-	h.HandlePodAdditions(t.Context(), []*v1.Pod{static, mirror})
-	w.take()
-	gone := mirror.DeepCopy()
-	isDeleting(gone)
-	h.HandlePodUpdates(t.Context(), []*v1.Pod{gone})
-	require.Equal(t, []string{"update 1 mirror m"}, w.take())
-	h.HandlePodRemoves(t.Context(), []*v1.Pod{gone})
-	require.Equal(t, []string{"update 1"}, w.take(), "without the mirror that is gone")
-	h.HandlePodRemoves(t.Context(), []*v1.Pod{mirrorPod("other", "x")})
-	require.Empty(t, w.take())
 }
 
 func TestHandlerReconcile(t *testing.T) {
@@ -285,19 +205,6 @@ func TestHandlerReconcile(t *testing.T) {
 	w.states["6"] = podworkers.PodState{State: podworkers.StateTerminated, Evicted: true}
 	h.HandlePodReconcile(t.Context(), []*v1.Pod{evicted})
 	require.Equal(t, []string{"6false", "6true"}, pruned, "all only when the exit codes are known")
-}
-
-// L12: a death syncs and prunes; UIDs are translated; unknown ones are ignored.
-func TestHandlerSyncs(t *testing.T) {
-	var pruned []types.UID
-	h, w := newTestHandler(t, func(cfg *HandlerConfig) {
-		cfg.Prune = func(_ context.Context, uid types.UID, _ bool) { pruned = append(pruned, uid) }
-	})
-	h.HandlePodAdditions(t.Context(), []*v1.Pod{testPod("s", "1", from("file")), mirrorPod("s", "m"), testPod("b", "2")})
-	w.take()
-	h.HandlePodSyncs(t.Context(), []Sync{{UID: "m", Kinds: Kinds(0).With(PodDirty)}, {UID: "2", Kinds: Kinds(0).With(ContainerDied)}, {UID: "x", Kinds: Kinds(0).With(PodDirty)}})
-	require.Equal(t, []string{"sync 1 mirror m", "sync 2"}, w.take())
-	require.Equal(t, []types.UID{"2"}, pruned)
 }
 
 // L6: a deleted pod that ended before this process is killed once, so that its
@@ -359,23 +266,107 @@ func TestHandlerCleaners(t *testing.T) {
 	require.ErrorIs(t, st[0].Err, broken)
 }
 
-// L9: the mirror of a static pod that is still terminating is kept.
-func TestHandlerOrphanMirrors(t *testing.T) {
-	var orphans string
+// What a metric of the working pods counts.
+func TestCleanupWorking(t *testing.T) {
+	var got map[PodKind]int
 	h, w := newTestHandler(t, func(cfg *HandlerConfig) {
-		cfg.Cleaners = []Cleaner{{Name: "mirrors", Clean: func(_ context.Context, c *Cleanup) error { orphans = names(c.OrphanMirrors); return nil }}}
+		cfg.FinalCleaners = []Cleaner{{Name: "metrics", Clean: func(_ context.Context, c *Cleanup) error {
+			got = c.Working()
+			require.True(t, c.Desired("new"))
+			require.True(t, c.Desired("m"))
+			require.False(t, c.Desired("b"))
+			return nil
+		}}}
+		cfg.RuntimePods = func(context.Context) ([]podworkers.Orphan, error) { return []podworkers.Orphan{{UID: "stray"}}, nil }
 	})
-	static := testPod("s", "1", from("file"))
-	h.HandlePodAdditions(t.Context(), []*v1.Pod{static, mirrorPod("s", "m"), mirrorPod("lost", "l")})
+	h.HandlePodAdditions(t.Context(), []*v1.Pod{testPod("new", "new", from("file")), mirrorPod("new", "m")})
+	w.known = map[types.UID]podworkers.KnownPod{
+		"a": {State: podworkers.StateSyncing, HasConfig: true}, "b": {State: podworkers.StateTerminated, HasConfig: true, Orphan: true},
+		"c": {State: podworkers.StateTerminating, Orphan: true},
+	}
 	require.NoError(t, h.HandlePodCleanups(t.Context()))
-	require.Equal(t, "lost", orphans)
-	h.HandlePodRemoves(t.Context(), []*v1.Pod{static})
-	w.mirrors["s_ns"] = true
-	require.NoError(t, h.HandlePodCleanups(t.Context()))
-	require.Equal(t, "lost", orphans)
-	w.mirrors["s_ns"] = false
-	require.NoError(t, h.HandlePodCleanups(t.Context()))
-	require.Equal(t, "lost,s", orphans)
+	require.Equal(t, map[PodKind]int{
+		{podworkers.StateSyncing, "desired", false}: 1, {podworkers.StateSyncing, "desired", true}: 1,
+		{podworkers.StateTerminated, "orphan", false}: 1, {podworkers.StateTerminating, "runtime_only", false}: 2,
+	}, got)
+}
+
+// Prepare sees what there was before the workers were told, and a Cleaner whose
+// Prepare fails is not run. Panics and a runtime that cannot be asked stop nobody.
+func TestHandlerCleanersFail(t *testing.T) {
+	var ran []string
+	var h *DefaultHandler
+	var w *crewTape
+	do := func(what string, err error) error {
+		ran = append(ran, fmt.Sprint(what, " after ", len(w.calls)))
+		return err
+	}
+	cleaner := func(name string, prepared, cleaned error) Cleaner {
+		return Cleaner{
+			Name:    name,
+			Prepare: func(context.Context) error { return do("prepare "+name, prepared) },
+			Clean:   func(context.Context, *Cleanup) error { return do("clean "+name, cleaned) },
+		}
+	}
+	panics := Cleaner{Name: "c", Clean: func(context.Context, *Cleanup) error { panic("oh") }}
+	h, w = newTestHandler(t, func(cfg *HandlerConfig) {
+		cfg.Cleaners = []Cleaner{cleaner("a", errors.New("no list"), nil), panics, cleaner("b", nil, nil)}
+		cfg.FinalCleaners = []Cleaner{cleaner("d", nil, errors.New("stays"))}
+		cfg.RuntimePods = func(context.Context) ([]podworkers.Orphan, error) { panic("runtime") }
+	})
+	h.HandlePodAdditions(t.Context(), []*v1.Pod{testPod("x", "x")})
+	w.take()
+	err := h.HandlePodCleanups(t.Context())
+	require.Equal(t, []string{"prepare a after 0", "prepare b after 0", "prepare d after 0", "clean b after 1", "clean d after 2"}, ran)
+	require.EqualError(t, err, "a: no list\nc panicked: oh\nkilling leftovers panicked: runtime\nd: stays")
+	var errs []string
+	for _, s := range h.CleanerStatuses() {
+		errs = append(errs, fmt.Sprint(s.Name, " ", s.Err))
+	}
+	require.Equal(t, []string{"a a: no list", "c c panicked: oh", "b <nil>", "d d: stays"}, errs)
+
+	// An agent that stops begins nothing more.
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	ran = nil
+	require.NoError(t, h.HandlePodCleanups(ctx))
+	require.Empty(t, ran)
+}
+
+// A deadline is told once, unless it changes.
+func TestDeadlines(t *testing.T) {
+	begin := time.Now()
+	after := func(seconds int64) func(*v1.Pod) {
+		return func(pod *v1.Pod) { pod.Spec.ActiveDeadlineSeconds = &seconds }
+	}
+	started := func(pod *v1.Pod) *metav1.Time {
+		if pod.Name == "not begun" {
+			return nil
+		}
+		return &metav1.Time{Time: begin}
+	}
+	pods := []*v1.Pod{testPod("not begun", "n", after(1)), testPod("a", "a", after(10)), testPod("b", "b", after(20))}
+	d := deadlines{}
+	for _, c := range []struct {
+		at    time.Duration
+		past  []types.UID
+		pause time.Duration
+	}{
+		{8500 * time.Millisecond, nil, time.Second},
+		{9500 * time.Millisecond, nil, 500 * time.Millisecond},
+		{10 * time.Second, []types.UID{"a"}, time.Second},
+		{11 * time.Second, nil, time.Second},
+		{20 * time.Second, []types.UID{"b"}, time.Second},
+	} {
+		past, pause := d.check(pods, started, begin.Add(c.at))
+		require.Equal(t, c.past, past, c.at)
+		require.Equal(t, c.pause, pause, c.at)
+	}
+	pods[1] = testPod("a", "a", after(15))
+	past, _ := d.check(pods, started, begin.Add(21*time.Second))
+	require.Equal(t, []types.UID{"a"}, past)
+	d.check(nil, started, begin)
+	require.Empty(t, d)
 }
 
 // With PerSource, a pod of a ready source restarts under its UID while another

@@ -1,7 +1,6 @@
 package syncloop
 
 import (
-	"cmp"
 	"slices"
 	"sync"
 
@@ -21,21 +20,33 @@ type Desired struct {
 	mirrors podTable
 }
 
-// podTable holds pods by UID, and by full name the one that was stored last.
+// podTable holds pods by UID, in the order of their creation, and by full name.
+// Of several pods with one name the one that was stored last stands for it.
 type podTable struct {
 	byUID  map[types.UID]*v1.Pod
-	byName map[string]*v1.Pod
+	byName map[string][]*v1.Pod // the last one stands for the name
+	sorted []*v1.Pod
 }
 
 func (t *podTable) set(pod *v1.Pod) {
 	if t.byUID == nil {
-		t.byUID, t.byName = map[types.UID]*v1.Pod{}, map[string]*v1.Pod{}
+		t.byUID, t.byName = map[types.UID]*v1.Pod{}, map[string][]*v1.Pod{}
 	}
-	if old := t.byUID[pod.UID]; old != nil && podfacts.FullName(old) != podfacts.FullName(pod) {
+	name := podfacts.FullName(pod)
+	old := t.byUID[pod.UID]
+	if old != nil && podfacts.FullName(old) != name {
 		t.remove(pod.UID)
+		old = nil
 	}
 	t.byUID[pod.UID] = pod
-	t.byName[podfacts.FullName(pod)] = pod
+	t.unsort(old)
+	at, _ := slices.BinarySearchFunc(t.sorted, pod, compareCreation)
+	t.sorted = slices.Insert(t.sorted, at, pod)
+	if i := slices.Index(t.byName[name], old); old != nil && i >= 0 {
+		t.byName[name][i] = pod // a newer version takes no name from a successor
+		return
+	}
+	t.byName[name] = append(t.byName[name], pod)
 }
 
 // remove drops a pod. Its name goes to another pod that has it, if there is one:
@@ -46,34 +57,36 @@ func (t *podTable) remove(uid types.UID) {
 		return
 	}
 	delete(t.byUID, uid)
+	t.unsort(pod)
 	name := podfacts.FullName(pod)
-	if t.byName[name].UID != uid {
+	others := slices.DeleteFunc(t.byName[name], func(other *v1.Pod) bool { return other == pod })
+	if len(others) == 0 {
+		delete(t.byName, name)
 		return
 	}
-	delete(t.byName, name)
-	for _, other := range t.byUID {
-		if podfacts.FullName(other) == name {
-			t.byName[name] = other
-			return
-		}
+	t.byName[name] = others
+}
+
+// unsort takes a pod out of the order of creation.
+func (t *podTable) unsort(pod *v1.Pod) {
+	if pod == nil {
+		return
 	}
+	if at, found := slices.BinarySearchFunc(t.sorted, pod, compareCreation); found {
+		t.sorted = slices.Delete(t.sorted, at, at+1)
+	}
+}
+
+// named returns the pod that stands for a full name, or nil.
+func (t *podTable) named(name string) *v1.Pod {
+	if pods := t.byName[name]; len(pods) > 0 {
+		return pods[len(pods)-1]
+	}
+	return nil
 }
 
 // list returns the pods in the order of their creation.
-func (t *podTable) list() []*v1.Pod {
-	pods := make([]*v1.Pod, 0, len(t.byUID))
-	for _, pod := range t.byUID {
-		pods = append(pods, pod)
-	}
-	sortByCreation(pods)
-	return pods
-}
-
-func sortByCreation(pods []*v1.Pod) {
-	slices.SortFunc(pods, func(a, b *v1.Pod) int {
-		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.UID, b.UID))
-	})
-}
+func (t *podTable) list() []*v1.Pod { return slices.Clone(t.sorted) }
 
 // Set stores the newest version of a pod or mirror pod.
 func (d *Desired) Set(pod *v1.Pod) {
@@ -115,7 +128,7 @@ func (d *Desired) OrphanMirrors() []*v1.Pod {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	return slices.DeleteFunc(d.mirrors.list(), func(mirror *v1.Pod) bool {
-		return d.pods.byName[podfacts.FullName(mirror)] != nil
+		return d.pods.named(podfacts.FullName(mirror)) != nil
 	})
 }
 
@@ -131,7 +144,7 @@ func (d *Desired) Get(uid types.UID) *v1.Pod {
 func (d *Desired) ByName(namespace, name string) *v1.Pod {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
-	return d.pods.byName[name+"_"+namespace]
+	return d.pods.named(name + "_" + namespace)
 }
 
 // MirrorOf returns the mirror pod of a static pod, or nil.
@@ -141,7 +154,14 @@ func (d *Desired) MirrorOf(pod *v1.Pod) *v1.Pod {
 	if !podfacts.IsStatic(pod) {
 		return nil
 	}
-	return d.mirrors.byName[podfacts.FullName(pod)]
+	return d.mirrors.named(podfacts.FullName(pod))
+}
+
+// has tells whether a UID is that of a pod or a mirror pod.
+func (d *Desired) has(uid types.UID) bool {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	return d.pods.byUID[uid] != nil || d.mirrors.byUID[uid] != nil
 }
 
 // Translate returns the UID of the pod that a UID stands for: for that of a
@@ -150,7 +170,7 @@ func (d *Desired) Translate(uid types.UID) types.UID {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	if mirror := d.mirrors.byUID[uid]; mirror != nil {
-		if pod := d.pods.byName[podfacts.FullName(mirror)]; pod != nil {
+		if pod := d.pods.named(podfacts.FullName(mirror)); pod != nil {
 			return pod.UID
 		}
 	}

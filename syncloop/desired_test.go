@@ -1,6 +1,10 @@
 package syncloop
 
 import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -40,6 +44,56 @@ func TestDesiredSuccessor(t *testing.T) {
 	d.Remove(newMirror)
 	require.Empty(t, d.Mirrors())
 	d.Remove(newMirror)
+}
+
+// A newer version of the old pod takes no name from the new one.
+func TestDesiredUpdateOfPredecessor(t *testing.T) {
+	var d Desired
+	d.Set(testPod("a", "1", from("file")))
+	successor := testPod("a", "2", from("file"))
+	d.Set(successor)
+	d.Set(mirrorPod("a", "m"))
+	d.Set(testPod("a", "1", from("file"), isDeleting))
+	require.Same(t, successor, d.ByName("ns", "a"))
+	require.Equal(t, types.UID("2"), d.Translate("m"))
+}
+
+// Whatever is stored and removed, the indexes agree.
+func TestDesiredRandom(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 1))
+	var d Desired
+	pods := map[types.UID]*v1.Pod{}
+	for range 1000 {
+		uid := types.UID(fmt.Sprint(random.IntN(20)))
+		if random.IntN(3) == 0 {
+			d.Remove(testPod("any", uid))
+			delete(pods, uid)
+		} else {
+			pods[uid] = testPod(fmt.Sprint(random.IntN(5)), uid, createdAt(int64(random.IntN(4))))
+			d.Set(pods[uid])
+		}
+		want := slices.SortedFunc(maps.Values(pods), compareCreation)
+		require.Equal(t, want, slices.AppendSeq([]*v1.Pod(nil), slices.Values(d.Pods())))
+		named := map[string]bool{}
+		for _, pod := range want {
+			require.Same(t, pod, d.Get(pod.UID))
+			named[pod.Name] = true
+		}
+		for i := range 5 {
+			name := fmt.Sprint(i)
+			pod := d.ByName("ns", name)
+			require.Equal(t, named[name], pod != nil)
+			if pod != nil {
+				require.Same(t, pods[pod.UID], pod)
+				require.Equal(t, name, pod.Name)
+			}
+		}
+	}
+	for uid := range pods {
+		d.Remove(pods[uid])
+	}
+	require.Empty(t, d.pods.byName)
+	require.Empty(t, d.pods.sorted)
 }
 
 func TestDesiredIndexes(t *testing.T) {

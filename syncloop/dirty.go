@@ -15,6 +15,7 @@ type dirty struct {
 	mu           sync.Mutex
 	sources      map[string]struct{}
 	syncs        map[types.UID]Kinds
+	spare        map[types.UID]Kinds // empty; the loop's while it reads the other
 	housekeeping bool
 	// wake holds one token while there may be something to do.
 	wake chan struct{}
@@ -24,6 +25,7 @@ func newDirty() *dirty {
 	return &dirty{
 		sources: map[string]struct{}{},
 		syncs:   map[types.UID]Kinds{},
+		spare:   map[types.UID]Kinds{},
 		wake:    make(chan struct{}, 1),
 	}
 }
@@ -58,16 +60,28 @@ func (d *dirty) takeSources() []string {
 	return names
 }
 
-// takeSyncs removes and returns all pods to sync, by UID.
+// takeSyncs removes and returns all pods to sync, by UID. Only the loop calls it.
+// What takes time for many pods is done without the lock, since add never blocks.
 func (d *dirty) takeSyncs() []Sync {
 	d.mu.Lock()
-	defer d.mu.Unlock()
-	syncs := make([]Sync, 0, len(d.syncs))
-	for uid, kinds := range d.syncs {
+	taken := d.syncs
+	if len(taken) == 0 {
+		d.mu.Unlock()
+		return nil
+	}
+	d.syncs, d.spare = d.spare, nil
+	d.mu.Unlock()
+
+	syncs := make([]Sync, 0, len(taken))
+	for uid, kinds := range taken {
 		syncs = append(syncs, Sync{UID: uid, Kinds: kinds})
 	}
-	clear(d.syncs)
 	slices.SortFunc(syncs, func(a, b Sync) int { return cmp.Compare(a.UID, b.UID) })
+	clear(taken)
+
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.spare = taken
 	return syncs
 }
 

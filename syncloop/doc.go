@@ -17,27 +17,70 @@
 // gets it as ADD, UPDATE, DELETE, REMOVE and RECONCILE. A pod that was created
 // and deleted in between never existed. Package podsource has such sources.
 //
+// An agent's own sources are EventSources that emit:
+//
+//	PodsChanged       a source of pods: the Loop asks it for the changes
+//	PodDirty          an observer of the runtime: the pod syncs
+//	ContainerDied     as PodDirty, and its dead containers are pruned
+//	ContainerRemoved  nothing, as LivenessPassed: events can be passed on one to one
+//	SyncDue           the workers' timers, deadlines: the pod syncs
+//	LivenessFailed    a probe: the pod syncs
+//	ReadinessChanged  a probe, once the new value can be seen: the pod syncs
+//	StartupChanged    as ReadinessChanged
+//	ResourcesChanged  devices: the pods sync, all that changed together in one call
+//	Housekeeping      whoever left something: housekeeping, without its pause
+//
+// EventsFrom makes a source of a channel, ShouldSync one of a question, and
+// DefaultHandler.ActiveDeadlines one of the pods' active deadlines. Loop.Emit is for
+// whoever has no goroutine to run.
+//
 // # The loop
 //
 // Each pass first handles changes of pods, then syncs, then, if due,
 // housekeeping. Before each pass the Loop asks Config.Health; while the runtime is
-// unhealthy it handles nothing, and what comes in waits. A source that fails is
-// run again after a pause, and Status shows it; no source ends the loop.
+// unhealthy it handles nothing, asks again after 100 ms, twice that, up to 5 s, and
+// what comes in waits. A source that fails is run again after a pause, and Status
+// shows it; no source ends the loop.
+//
+// Nor does a panic. Of a source it is a failure; of a step of housekeeping it is
+// the step's error; if the handler panics over a pod, the pods beside it are handled
+// without it and it is tried again, alone, after 1 s, twice that, up to 30 s. Until
+// that works the pod's source does not count as handled. Status and the log name
+// what panicked.
+//
+// A call that hangs holds up the loop. CheckHealth then fails after StallLimit, and
+// says which call it is; what the handler says with SetStep is part of that.
 //
 // Stopping the Loop is not stopping the pods: when the context of Run is done
 // nothing more is handled, and the pods stay as they are.
 //
 // # The default handler
 //
-// NewHandler returns the usual Handler. It keeps the desired pods in an index,
-// asks an admission function about new ones, and tells the pod workers. In
-// housekeeping it lets the workers forget what has ended, restarts pods whose UID
-// is used again, and has everything killed that only the runtime knows; other
-// parts of an agent add their steps as Cleaners. Before every source of pods has
-// been heard it takes nothing away; with PerSource it removes pods of the sources
-// that have been.
+// NewHandler returns the usual Handler. It keeps the desired pods in an index, has
+// new ones admitted, and tells the pod workers. In housekeeping it lets the workers
+// forget what has ended, restarts pods whose UID is used again, and has everything
+// killed that only the runtime knows; other parts of an agent add their steps as
+// Cleaners. Before every source of pods has been heard it takes nothing away; with
+// PerSource it removes pods of the sources that have been.
 //
-// What the caller has to see to:
+// # Admission
+//
+// An Admitter sees each new pod beside the active ones, in an Order. It admits the
+// pod, rejects it, or holds it back:
+//
+//   - A pod that was rejected has failed for good: OnReject records that. It reaches
+//     no worker except to be torn down when it is deleted, and does not count as
+//     active. Updates change nothing.
+//   - A pod that is held back is asked about again when it is updated and in each
+//     housekeeping. What runs of it, from before a restart of the agent, is left
+//     alone.
+//
+// AdmitAll asks several Admitters. Orders are ByCreation, ByPriority and
+// ByDependency; with AfterDependencies a pod not only comes after those that it
+// depends on but waits until they have started. Pods that start again under their
+// old UID are admitted again. Unadmitted lists who waits for what.
+//
+// # What the caller has to see to
 //
 //   - run the workers beside the Loop, and turn their Resync callback into
 //     SyncDue events with Loop.Emit. Emitting Housekeeping when a worker finishes
@@ -46,8 +89,11 @@
 //     finds it;
 //   - emit LivenessFailed, ReadinessChanged and StartupChanged only after the new
 //     result can be seen by the syncer;
-//   - run ShouldSync with PastActiveDeadline as one of the sources, if pods have
-//     active deadlines.
+//   - for active deadlines, run ActiveDeadlines as one of the sources, and let
+//     SyncPod ask PastActiveDeadline: such a pod has Failed with the reason
+//     DeadlineExceeded, and SyncPod returns terminal. The start time must survive a
+//     restart of the agent; without an API server that keeps it, the creation of
+//     the pod's first sandbox does.
 //
 // What this package does not do: it does not talk to a runtime, observe
 // containers, probe, or write statuses. Each of these is an EventSource, a Cleaner

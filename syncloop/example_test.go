@@ -6,6 +6,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/syncloop"
@@ -61,4 +62,68 @@ func Example() {
 	// stop web
 	// clean up web
 	// <nil> <nil>
+}
+
+// Admission on a small device: at most three pods, the most important ones first, and
+// the web server only once its database has started.
+func ExampleHandlerConfig_admission() {
+	newPod := func(name string, priority int32, dependsOn string) *v1.Pod {
+		return &v1.Pod{
+			ObjectMeta: metav1.ObjectMeta{
+				Name: name, Namespace: "default", UID: types.UID(name),
+				Annotations: map[string]string{syncloop.DependsOnAnnotation: dependsOn},
+			},
+			Spec: v1.PodSpec{Priority: &priority},
+		}
+	}
+	atMostThree := syncloop.AdmitterFunc(func(_ *v1.Pod, active []*v1.Pod) error {
+		if len(active) >= 3 {
+			return syncloop.Reject("OutOfpods", "%d pods are enough for this device", len(active))
+		}
+		return nil
+	})
+	started := map[string]bool{}
+	workers, _ := podworkers.New(podworkers.Config{Syncer: podworkers.SyncerFuncs{}})
+	handler, err := syncloop.NewHandler(syncloop.HandlerConfig{
+		Workers: workers,
+		Order:   syncloop.ByDependency(nil, syncloop.ByPriority),
+		Admit: syncloop.AdmitAll(
+			syncloop.AfterDependencies(nil, func(name string) bool { return started[name] }),
+			atMostThree,
+		),
+		OnReject: func(pod *v1.Pod, why syncloop.Rejection) {
+			fmt.Printf("%s has failed: %s: %s\n", pod.Name, why.Reason, why.Message)
+		},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	show := func(when string) {
+		var names []string
+		for _, pod := range handler.ActivePods() {
+			names = append(names, pod.Name)
+		}
+		fmt.Println(when, "active:", names)
+		for _, u := range handler.Unadmitted() {
+			fmt.Printf("  %s: %v\n", u.Pod.Name, u.Err)
+		}
+	}
+
+	// A Loop makes these calls.
+	ctx := context.Background()
+	handler.HandlePodAdditions(ctx, []*v1.Pod{
+		newPod("logs", 5, ""), newPod("db", 0, ""), newPod("web", 10, "db"),
+	})
+	show("at first,")
+	started["default/db"] = true
+	_ = handler.HandlePodCleanups(ctx)
+	handler.HandlePodAdditions(ctx, []*v1.Pod{newPod("games", 100, "")})
+	show("later,")
+	// Output:
+	// at first, active: [db logs]
+	//   web: it depends on pod default/db, which has not started
+	// games has failed: OutOfpods: 3 pods are enough for this device
+	// later, active: [db logs web]
+	//   games: OutOfpods: 3 pods are enough for this device
 }

@@ -82,6 +82,9 @@ type Sync struct {
 // PodHandler handles what changed about the desired pods. Its methods are called
 // by one goroutine, one at a time; they hand work on and return quickly. ctx is
 // done when the agent stops. The pods are shared and must never be changed.
+//
+// After a panic the pods of the call come again, one by one, and those over which
+// it panics again come later. So a pod may come twice.
 type PodHandler interface {
 	// HandlePodAdditions handles OpAdd. The slice may be empty.
 	HandlePodAdditions(ctx context.Context, pods []*v1.Pod)

@@ -20,6 +20,8 @@ type Status struct {
 	Doing string
 	// Since is when Doing began, zero without one.
 	Since time.Time
+	// Step is what the handler said last with SetStep during Doing.
+	Step string
 	// Paused is why nothing is handled, nil when it is. PausedSince goes with it.
 	Paused      error
 	PausedSince time.Time
@@ -29,6 +31,10 @@ type Status struct {
 	HousekeepingErr error
 	// WaitingSources and WaitingPods count what is dirty and not yet handled.
 	WaitingSources, WaitingPods int
+	// Stuck counts the pods, and sources of pods, for which a call panicked and
+	// is to be tried again. LastPanic, a *PanicError, is the last panic; it stays.
+	Stuck     int
+	LastPanic error
 	// Sources are the event sources by name; the source of pods is "pods".
 	Sources []SourceStatus
 }
@@ -63,11 +69,19 @@ func (l *Loop) CheckHealth() error {
 	case l.state.ended():
 		return errors.New("sync loop has ended")
 	case st.Doing != "" && time.Since(st.Since) > limit:
-		return fmt.Errorf("sync loop stalled: %s has been running for %s", st.Doing, time.Since(st.Since).Round(time.Second))
+		return fmt.Errorf("sync loop stalled: %s has been running for %s", st.doing(), time.Since(st.Since).Round(time.Second))
 	case st.Paused != nil && time.Since(st.PausedSince) > limit:
 		return fmt.Errorf("sync loop has handled nothing for %s: %w", time.Since(st.PausedSince).Round(time.Second), st.Paused)
 	}
 	return nil
+}
+
+// doing names the step under way, with what the handler says about it.
+func (s Status) doing() string {
+	if s.Step == "" {
+		return s.Doing
+	}
+	return s.Doing + " (" + s.Step + ")"
 }
 
 // loopState is the part of the loop that others look at.
@@ -111,13 +125,37 @@ func (s *loopState) ended() bool {
 func (s *loopState) begin(what string, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.st.Doing, s.st.Since, s.st.LastActive = what, now, now
+	s.st.Doing, s.st.Since, s.st.Step = what, now, ""
 }
 
-func (s *loopState) end(now time.Time) {
+func (s *loopState) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.st.Doing, s.st.Since, s.st.LastActive = "", time.Time{}, now
+	s.st.Doing, s.st.Since, s.st.Step = "", time.Time{}, ""
+}
+
+func (s *loopState) active(now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.st.LastActive = now
+}
+
+func (s *loopState) setStep(step string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.st.Step = step
+}
+
+func (s *loopState) panicked(err *PanicError) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.st.LastPanic = err
+}
+
+func (s *loopState) stuckNow(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.st.Stuck = n
 }
 
 // pause notes why nothing is handled. A reason that changes begins no new pause:

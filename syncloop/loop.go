@@ -7,8 +7,6 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
-	"strings"
-	"sync"
 	"time"
 )
 
@@ -68,6 +66,7 @@ type Loop struct {
 	sources map[string]EventSource
 	dirty   *dirty
 	state   loopState
+	stuck   *stuck // belongs to the goroutine of loop
 }
 
 // New returns a Loop that does nothing until Run.
@@ -96,7 +95,7 @@ func New(cfg Config) (*Loop, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	l := &Loop{cfg: cfg, dirty: newDirty(), sources: map[string]EventSource{podSourceName: cfg.Pods}}
+	l := &Loop{cfg: cfg, dirty: newDirty(), stuck: newStuck(), sources: map[string]EventSource{podSourceName: cfg.Pods}}
 	maps.Copy(l.sources, cfg.Sources)
 	l.state.init(slices.Sorted(maps.Keys(l.sources)))
 	return l, nil
@@ -132,14 +131,22 @@ func (l *Loop) Run(ctx context.Context) error {
 
 // loop handles what is dirty until ctx is done.
 func (l *Loop) loop(ctx context.Context) {
+	ctx = context.WithValue(ctx, stepKey{}, &l.state)
 	housekeeping := time.NewTicker(l.cfg.HousekeepingPeriod)
 	defer housekeeping.Stop()
+	retry := time.NewTimer(0)
+	defer retry.Stop()
 	for l.waitHealthy(ctx) {
 		l.iterate(ctx)
+		retry.Stop()
+		if at := l.stuck.at; !at.IsZero() {
+			retry.Reset(time.Until(at))
+		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-l.dirty.wake:
+		case <-retry.C:
 		case <-housekeeping.C:
 			l.dirty.add(Event{Kind: Housekeeping})
 		}
@@ -151,7 +158,7 @@ func (l *Loop) loop(ctx context.Context) {
 func (l *Loop) waitHealthy(ctx context.Context) bool {
 	pause, told := unhealthyPauseMin, false
 	for ctx.Err() == nil {
-		err := l.cfg.Health()
+		err := l.watch("asking whether the runtime is healthy", l.cfg.Health)
 		if err == nil {
 			l.state.resume()
 			if told {
@@ -174,81 +181,13 @@ func (l *Loop) waitHealthy(ctx context.Context) bool {
 	return false
 }
 
-// iterate handles everything that is dirty now: changes of pods first, since
-// syncs and housekeeping go by them.
-func (l *Loop) iterate(ctx context.Context) {
-	for _, source := range l.dirty.takeSources() {
-		if ctx.Err() != nil {
-			return
-		}
-		l.handleSource(ctx, source)
-	}
-	if syncs := l.dirty.takeSyncs(); len(syncs) > 0 && ctx.Err() == nil {
-		l.step("syncing pods", func() { l.cfg.Handler.HandlePodSyncs(ctx, syncs) })
-	}
-	if l.dirty.takeHousekeeping() && ctx.Err() == nil && l.cfg.SourcesReady() {
-		l.housekeep(ctx)
-	}
-}
-
-// handleSource hands the changes of one source to the handler.
-func (l *Loop) handleSource(ctx context.Context, source string) {
-	for _, c := range l.cfg.Pods.Changes(source) {
-		l.step(c.Op.String()+" from "+source, func() { l.handleChange(ctx, c) })
-	}
-	l.cfg.Pods.Handled(source)
-}
-
-func (l *Loop) handleChange(ctx context.Context, c Change) {
-	if len(c.Pods) > 0 {
-		l.cfg.Logger.Debug("pods changed", "op", c.Op.String(), "source", c.Source, "pods", len(c.Pods))
-	}
-	switch h := l.cfg.Handler; c.Op {
-	case OpAdd:
-		h.HandlePodAdditions(ctx, c.Pods)
-	case OpUpdate, OpDelete:
-		h.HandlePodUpdates(ctx, c.Pods)
-	case OpRemove:
-		h.HandlePodRemoves(ctx, c.Pods)
-	case OpReconcile:
-		h.HandlePodReconcile(ctx, c.Pods)
-	default:
-		l.cfg.Logger.Error("pods changed by an unknown operation", "op", uint8(c.Op), "source", c.Source)
-	}
-}
-
-// housekeep calls HandlePodCleanups, and reports errors once per text.
-func (l *Loop) housekeep(ctx context.Context) {
-	var err error
-	started := time.Now()
-	l.step("housekeeping", func() { err = l.cfg.Handler.HandlePodCleanups(ctx) })
-	if took := time.Since(started); took > l.cfg.HousekeepingWarning {
-		l.cfg.Logger.Warn("housekeeping took long", "took", took)
-	}
-	if changed := l.state.housekept(started, err); !changed || ctx.Err() != nil {
-		return
-	}
-	if err != nil {
-		l.cfg.Logger.Error("housekeeping", "err", err)
-		return
-	}
-	l.cfg.Logger.Info("housekeeping works again")
-}
-
-// step runs one call of the handler, visible in Status.
-func (l *Loop) step(what string, call func()) {
-	l.state.begin(what, time.Now())
-	call()
-	l.state.end(time.Now())
-}
-
 // runSource runs a source until it ends by itself or ctx is done.
 func (l *Loop) runSource(ctx context.Context, name string, src EventSource) {
 	pause := sourcePauseMin
 	for {
 		started := time.Now()
 		l.state.sourceStarted(name, started)
-		err := src.Run(ctx, l.dirty.add)
+		err := guard("event source "+name, func() error { return src.Run(ctx, l.dirty.add) })
 		if ctx.Err() != nil {
 			return
 		}
@@ -260,7 +199,7 @@ func (l *Loop) runSource(ctx context.Context, name string, src EventSource) {
 		if time.Since(started) >= sourceStableAfter {
 			pause = sourcePauseMin
 		}
-		l.cfg.Logger.Error("event source failed", "source", name, "err", err, "retryIn", pause)
+		l.cfg.Logger.Error("event source failed", "source", name, "err", err, "retryIn", pause, "stack", stackOf(err))
 		if !sleep(ctx, pause) {
 			return
 		}
@@ -277,48 +216,5 @@ func sleep(ctx context.Context, d time.Duration) bool {
 		return false
 	case <-timer.C:
 		return true
-	}
-}
-
-// crew is a set of named goroutines.
-type crew struct {
-	wg    sync.WaitGroup
-	mu    sync.Mutex
-	names map[string]int
-}
-
-func (c *crew) start(name string, f func()) {
-	c.count(name, 1)
-	c.wg.Go(func() {
-		defer c.count(name, -1)
-		f()
-	})
-}
-
-func (c *crew) count(name string, by int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.names[name] += by; c.names[name] == 0 {
-		delete(c.names, name)
-	}
-}
-
-// wait waits for all; its error names those still running after the timeout.
-func (c *crew) wait(timeout time.Duration) error {
-	done := make(chan struct{})
-	go func() {
-		c.wg.Wait()
-		close(done)
-	}()
-	timer := time.NewTimer(timeout)
-	defer timer.Stop()
-	select {
-	case <-done:
-		return nil
-	case <-timer.C:
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		names := slices.Sorted(maps.Keys(c.names))
-		return fmt.Errorf("syncloop: still running %s after the stop: %s", timeout, strings.Join(names, ", "))
 	}
 }

@@ -1,0 +1,210 @@
+package eventsourcetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/syncloop"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// beacon is a source that is right, or has one defect.
+type beacon struct {
+	defect string
+
+	mu    sync.Mutex
+	n     int
+	dirty []types.UID
+	wake  chan struct{}
+	fail  chan struct{}
+	ended chan struct{}
+	first func(syncloop.Event)
+	runs  int
+}
+
+func newBeacon(defect string) *beacon {
+	return &beacon{defect: defect, wake: make(chan struct{}, 1), fail: make(chan struct{}, 3), ended: make(chan struct{})}
+}
+
+func (b *beacon) subject() Subject {
+	return Subject{Source: b, Touch: b.touch, Fail: func() { b.fail <- struct{}{} }, End: func() { close(b.ended) }}
+}
+
+func (b *beacon) touch() syncloop.Event {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.n++
+	e := syncloop.Event{Kind: syncloop.PodDirty, UID: types.UID(fmt.Sprint("pod-", b.n))}
+	switch {
+	case b.defect == "loses a burst" && len(b.dirty) > 0:
+		return e
+	case b.defect == "forgets what was before" && b.runs == 0:
+		return e
+	}
+	b.dirty = append(b.dirty, e.UID)
+	if b.defect == "forgets to wake" && b.n > 1 {
+		return e
+	}
+	select {
+	case b.wake <- struct{}{}:
+	default:
+	}
+	return e
+}
+
+// begin is what a defect does at the beginning of a run; done ends it.
+func (b *beacon) begin(ctx context.Context, emit func(syncloop.Event)) (done bool, err error) {
+	b.mu.Lock()
+	b.runs++
+	runs := b.runs
+	if b.first == nil {
+		b.first = emit
+	}
+	if b.defect == "forgets what was meanwhile" && runs > 1 {
+		b.dirty = nil
+	}
+	b.mu.Unlock()
+	switch b.defect {
+	case "returns at once":
+		return true, nil
+	case "runs only once":
+		return runs > 1, errors.New("has been run before")
+	case "waits for work before it looks at its context":
+		if ctx.Err() != nil {
+			time.Sleep(time.Hour)
+		}
+	case "leaves a goroutine":
+		go time.Sleep(time.Hour)
+	case "leaves a goroutine that others would end":
+		go func() { <-ctx.Done(); time.Sleep(time.Minute) }()
+	case "busy loop":
+		for ctx.Err() == nil {
+			emit(syncloop.Event{Kind: syncloop.PodDirty, UID: "1"})
+		}
+	}
+	return false, nil
+}
+
+func (b *beacon) Run(ctx context.Context, emit func(syncloop.Event)) error {
+	if done, err := b.begin(ctx, emit); done {
+		return err
+	}
+	tick := make(<-chan time.Time)
+	if b.defect == "never quiet" {
+		ticker := time.NewTicker(time.Millisecond)
+		defer ticker.Stop()
+		tick = ticker.C
+	}
+	for {
+		b.report(emit)
+		select {
+		case <-tick:
+			emit(syncloop.Event{Kind: syncloop.PodDirty, UID: "0"})
+		case <-b.wake:
+		case <-b.fail:
+			if b.defect == "hides a failure" {
+				return nil
+			}
+			return errors.New("failed")
+		case <-b.ended:
+			if b.defect == "ends with an error" {
+				return errors.New("no more")
+			}
+			return nil
+		case <-ctx.Done():
+			switch b.defect {
+			case "ignores its context":
+				time.Sleep(time.Hour)
+			case "stops with an error":
+				return errors.New("interrupted")
+			}
+			return ctx.Err()
+		}
+	}
+}
+
+// report emits what is dirty.
+func (b *beacon) report(emit func(syncloop.Event)) {
+	b.mu.Lock()
+	dirty := b.dirty
+	b.dirty = nil
+	if b.defect == "emits with a lock" {
+		defer b.mu.Unlock()
+	} else {
+		b.mu.Unlock()
+	}
+	if b.defect == "uses an old emit" {
+		emit = b.first
+	}
+	for _, uid := range dirty {
+		e := syncloop.Event{Kind: syncloop.PodDirty, UID: uid}
+		emit(e)
+		switch b.defect {
+		case "events of no kind":
+			emit(syncloop.Event{UID: uid})
+		case "events of no pod":
+			emit(syncloop.Event{Kind: syncloop.PodDirty})
+		case "events of no source":
+			emit(syncloop.Event{Kind: syncloop.PodsChanged})
+		}
+	}
+}
+
+// failing returns the cases that fail for a source.
+func failing(t *testing.T, defect string) []string {
+	var names []string
+	for _, c := range sourceCases {
+		cfg, err := Config{New: func(testing.TB) Subject { return newBeacon(defect).subject() }}.withDefaults()
+		require.NoError(t, err)
+		clock, stop := newWallClock()
+		synctest.Test(t, func(t *testing.T) {
+			failures := record(t, func(t testing.TB) { c.play(newStage(t, cfg, clock)) })
+			if len(failures) > 0 {
+				names = append(names, c.name)
+				t.Logf("%s: %s: %.300s", defect, c.name, failures[0])
+			}
+			time.Sleep(2 * time.Hour) // what a defect left behind ends
+		})
+		stop()
+	}
+	return names
+}
+
+// Each defect of a source is found by the case whose rule it breaks.
+func TestDefectsAreFound(t *testing.T) {
+	require.Empty(t, failing(t, ""), "a source without defects")
+	for defect, want := range map[string]string{
+		"returns at once": "Run blocks until it is stopped",
+		"runs only once":  "Run can follow Run",
+		"waits for work before it looks at its context": "Run returns when it was stopped before it began",
+		"ignores its context":                           "Run can be stopped in the middle of its work",
+		"stops with an error":                           "Run blocks until it is stopped",
+		"leaves a goroutine":                            "Run joins all that it started",
+		"leaves a goroutine that others would end":      "Run joins all that it started",
+		"forgets to wake":                               "what becomes dirty is reported",
+		"forgets what was before":                       "what became dirty before is reported",
+		"forgets what was meanwhile":                    "what became dirty between two runs is reported",
+		"uses an old emit":                              "each run reports to its own emit",
+		"loses a burst":                                 "a burst loses nothing",
+		"emits with a lock":                             "emit is called without a lock",
+		"events of no kind":                             "events are complete",
+		"events of no pod":                              "events are complete",
+		"events of no source":                           "events are complete",
+		"never quiet":                                   "who has nothing to say is quiet",
+		"busy loop":                                     "who has nothing to say is quiet",
+		"hides a failure":                               "a failure ends Run, and the next one goes on",
+		"ends with an error":                            "a natural end is no error",
+	} {
+		t.Run(defect, func(t *testing.T) { require.Contains(t, failing(t, defect), want) })
+	}
+}

@@ -1,0 +1,247 @@
+package syncloop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// chaos is a Loop's surroundings, in which everything goes wrong now and then. It
+// is handler, source of pods and source of events at once, and keeps the books.
+type chaos struct {
+	mu       sync.Mutex
+	down     bool
+	weak     bool // Changes panics
+	slow     time.Duration
+	bad      map[types.UID]bool
+	inside   int
+	overlaps int
+	version  int
+	emitted  map[types.UID]int // version of the last event
+	synced   map[types.UID]int // as of the beginning of the last sync
+	put      map[types.UID]string
+	told     map[types.UID]string
+	changes  map[string][]Change
+	handled  map[string]int
+	asked    map[string]int
+	cleaned  int
+	fail     chan error // ends the source of events
+}
+
+func newChaos() *chaos {
+	return &chaos{
+		bad: map[types.UID]bool{}, emitted: map[types.UID]int{}, synced: map[types.UID]int{}, put: map[types.UID]string{},
+		told: map[types.UID]string{}, changes: map[string][]Change{}, handled: map[string]int{}, asked: map[string]int{}, fail: make(chan error),
+	}
+}
+
+// call is one call of the handler about some pods.
+func (c *chaos) call(uids []types.UID, note func(uid types.UID)) {
+	c.mu.Lock()
+	if c.inside++; c.inside > 1 {
+		c.overlaps++
+	}
+	slow := c.slow
+	c.mu.Unlock()
+	defer func() {
+		c.mu.Lock()
+		c.inside--
+		c.mu.Unlock()
+	}()
+	for _, uid := range uids {
+		c.mu.Lock()
+		bad := c.bad[uid]
+		if !bad {
+			note(uid)
+		}
+		c.mu.Unlock()
+		if bad {
+			panic(fmt.Sprint("bad pod ", uid))
+		}
+	}
+	time.Sleep(slow)
+}
+
+func (c *chaos) tell(op string, pods []*v1.Pod) {
+	versions := map[types.UID]string{}
+	var uids []types.UID
+	for _, pod := range pods {
+		uids = append(uids, pod.UID)
+		versions[pod.UID] = pod.ResourceVersion
+	}
+	c.call(uids, func(uid types.UID) { c.told[uid] = op + versions[uid] })
+}
+
+func (c *chaos) HandlePodAdditions(_ context.Context, pods []*v1.Pod) { c.tell("", pods) }
+func (c *chaos) HandlePodUpdates(_ context.Context, pods []*v1.Pod)   { c.tell("", pods) }
+func (c *chaos) HandlePodReconcile(_ context.Context, pods []*v1.Pod) { c.tell("", pods) }
+func (c *chaos) HandlePodRemoves(_ context.Context, pods []*v1.Pod)   { c.tell("gone ", pods) }
+
+func (c *chaos) HandlePodSyncs(_ context.Context, syncs []Sync) {
+	var uids []types.UID
+	for _, s := range syncs {
+		uids = append(uids, s.UID)
+	}
+	c.call(uids, func(uid types.UID) { c.synced[uid] = c.emitted[uid] })
+}
+
+func (c *chaos) HandlePodCleanups(context.Context) error {
+	c.call([]types.UID{"housekeeping"}, func(types.UID) { c.cleaned++ })
+	return errors.New("something is always left")
+}
+
+func (c *chaos) Run(ctx context.Context, _ func(Event)) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	case err := <-c.fail:
+		panic(err)
+	}
+}
+
+func (c *chaos) Changes(source string) []Change {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.weak {
+		panic("no changes today")
+	}
+	changes := c.changes[source]
+	delete(c.changes, source)
+	return changes
+}
+
+func (c *chaos) Handled(source string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.handled[source] = c.asked[source]
+}
+
+func (c *chaos) healthy() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.down {
+		return errors.New("down")
+	}
+	return nil
+}
+
+// step does what two bytes say.
+func (c *chaos) step(l *Loop, what, which byte) {
+	uid := types.UID(fmt.Sprint(which % 5))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.version++
+	switch what % 10 {
+	case 0, 1, 2:
+		c.emitted[uid] = c.version
+		l.Emit(Event{Kind: PodDirty + Kind(which%3)*3, UID: uid})
+		if !(PodDirty + Kind(which%3)*3).syncs() {
+			c.emitted[uid] = c.synced[uid]
+		}
+	case 3, 4, 5:
+		source, op := string("ababx"[which%5]), Op(1+which%7%5)
+		if source == "x" { // a pod that two sources have
+			source = string("ab"[which/5%2])
+		}
+		pod := testPod("p"+string(uid), uid)
+		pod.ResourceVersion = fmt.Sprint(c.version)
+		c.put[uid] = pod.ResourceVersion
+		if op == OpRemove {
+			c.put[uid] = "gone " + c.put[uid]
+		}
+		c.asked[source] = c.version
+		c.changes[source] = append(c.changes[source], Change{Op: op, Source: source, Pods: []*v1.Pod{pod}})
+		l.Emit(Event{Kind: PodsChanged, Source: source})
+	case 6:
+		c.down, c.weak = which%2 == 0, which%3 == 0
+	case 7:
+		c.bad[uid] = !c.bad[uid]
+		c.bad["housekeeping"] = which > 100
+	case 8:
+		c.slow = time.Duration(which%4) * 100 * time.Millisecond
+	case 9:
+		c.mu.Unlock()
+		if which%4 == 0 {
+			select {
+			case c.fail <- errors.New("source failed"):
+			default:
+			}
+		}
+		time.Sleep(time.Duration(which) * 20 * time.Millisecond)
+		c.mu.Lock()
+	}
+}
+
+func (c *chaos) heal() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.down, c.weak, c.slow, c.bad, c.cleaned = false, false, 0, nil, 0
+}
+
+// run lets the bytes happen and, once everything works again, looks whether
+// anything was lost.
+func (c *chaos) run(t *testing.T, data []byte) {
+	l, err := New(Config{Handler: c, Pods: c, Health: c.healthy})
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- l.Run(ctx) }()
+	for ; len(data) >= 2; data = data[2:] {
+		c.step(l, data[0], data[1])
+	}
+	c.heal()
+	time.Sleep(time.Minute) // the longest pause is 30 s
+	synctest.Wait()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	require.Equal(t, c.emitted, c.synced, "syncs")
+	delete(c.put, "4") // two sources have it, and the order between them is open
+	delete(c.told, "4")
+	require.Equal(t, c.put, c.told, "changes")
+	require.Equal(t, c.asked, c.handled, "sources")
+	require.Zero(t, c.overlaps, "one call at a time")
+	require.Greater(t, c.cleaned, 10)
+	st := l.Status()
+	require.Zero(t, st.Stuck+st.WaitingPods+st.WaitingSources)
+	require.NoError(t, l.CheckHealth())
+	stop()
+	require.NoError(t, <-done)
+}
+
+// FuzzLoop makes handlers, sources and health fail at random: every pod that is
+// dirty is handled in the end, after the last event about it, one call at a time.
+func FuzzLoop(f *testing.F) {
+	f.Add([]byte{0, 1, 3, 1, 9, 100})
+	f.Add([]byte{7, 1, 3, 1, 3, 6, 3, 0, 0, 1, 9, 200, 3, 11})
+	f.Add([]byte{6, 0, 0, 1, 3, 2, 9, 250, 6, 1, 8, 3, 0, 1, 0, 2})
+	f.Add([]byte{8, 3, 0, 1, 9, 4, 0, 1, 7, 101, 9, 250})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if len(data) > 400 {
+			return
+		}
+		synctest.Test(t, func(t *testing.T) { newChaos().run(t, data) })
+	})
+}
+
+func TestLoopRandom(t *testing.T) {
+	for seed := range uint64(300) {
+		random := rand.New(rand.NewPCG(seed, 0))
+		data := make([]byte, 2*random.IntN(100))
+		for i := range data {
+			data[i] = byte(random.Uint32())
+		}
+		synctest.Test(t, func(t *testing.T) { newChaos().run(t, data) })
+		if t.Failed() {
+			t.Fatalf("seed %d: FuzzLoop's input %q", seed, data)
+		}
+	}
+}

@@ -1,0 +1,134 @@
+package syncloop
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// tape records the calls of a handler; hooks make them do something.
+type tape struct {
+	mu      sync.Mutex
+	calls   []string
+	onSync  func()
+	onClean func(context.Context) error
+}
+
+func (h *tape) note(call string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.calls = append(h.calls, call)
+}
+
+func (h *tape) take() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	calls := h.calls
+	h.calls = nil
+	return calls
+}
+
+func names(pods []*v1.Pod) string {
+	var list []string
+	for _, pod := range pods {
+		list = append(list, pod.Name)
+	}
+	return strings.Join(list, ",")
+}
+
+func (h *tape) HandlePodAdditions(_ context.Context, pods []*v1.Pod) { h.note("add " + names(pods)) }
+func (h *tape) HandlePodUpdates(_ context.Context, pods []*v1.Pod)   { h.note("update " + names(pods)) }
+func (h *tape) HandlePodRemoves(_ context.Context, pods []*v1.Pod)   { h.note("remove " + names(pods)) }
+func (h *tape) HandlePodReconcile(_ context.Context, pods []*v1.Pod) {
+	h.note("reconcile " + names(pods))
+}
+
+func (h *tape) HandlePodSyncs(_ context.Context, syncs []Sync) {
+	for _, s := range syncs {
+		h.note(fmt.Sprintf("sync %s (%s)", s.UID, s.Kinds))
+	}
+	if h.onSync != nil {
+		h.onSync()
+	}
+}
+
+func (h *tape) HandlePodCleanups(ctx context.Context) error {
+	h.note("cleanup")
+	if h.onClean != nil {
+		return h.onClean(ctx)
+	}
+	return nil
+}
+
+// script is a PodSource whose changes a test hands in.
+type script struct {
+	EventSource
+	mu      sync.Mutex
+	changes map[string][]Change
+	handled []string
+}
+
+func newScript() *script {
+	return &script{changes: map[string][]Change{}, EventSource: EventSourceFunc(func(ctx context.Context, _ func(Event)) error {
+		<-ctx.Done()
+		return nil
+	})}
+}
+
+func (s *script) put(source string, changes ...Change) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.changes[source] = append(s.changes[source], changes...)
+}
+
+func (s *script) Changes(source string) []Change {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	changes := s.changes[source]
+	delete(s.changes, source)
+	return changes
+}
+
+func (s *script) Handled(source string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.handled = append(s.handled, source)
+}
+
+// bubble runs a Loop in a synctest bubble; use is the test.
+func bubble(t *testing.T, edit func(*Config), use func(t *testing.T, l *Loop, h *tape, pods *script)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		h, pods := &tape{}, newScript()
+		cfg := Config{Handler: h, Pods: pods, HousekeepingPeriod: time.Hour}
+		if edit != nil {
+			edit(&cfg)
+		}
+		l, err := New(cfg)
+		require.NoError(t, err)
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- l.Run(ctx) }()
+		synctest.Wait()
+		use(t, l, h, pods)
+		stop()
+		require.NoError(t, <-done)
+	})
+}
+
+func testPod(name string, uid types.UID, edits ...func(*v1.Pod)) *v1.Pod {
+	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "ns", UID: uid}}
+	for _, edit := range edits {
+		edit(pod)
+	}
+	return pod
+}

@@ -1,0 +1,316 @@
+package syncloop_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/podworkers"
+	"github.com/podwright/podwright/podworkers/podworkerstest"
+	"github.com/podwright/podwright/syncloop"
+	"github.com/podwright/podwright/syncloop/podsource"
+)
+
+// node is what a script is about: an agent that may be restarted, the runtime that
+// it finds, and how things are to go.
+type node struct {
+	log
+	t         *testing.T
+	sources   []string
+	perSource bool
+	order     syncloop.Order
+	hold      bool
+	pods      map[string]*v1.Pod
+
+	// Under the log's lock, but for the agent, which the script alone touches.
+	*agent
+	runtime  []podworkers.Orphan
+	began    map[types.UID]*metav1.Time // as the runtime remembers it
+	statuses map[types.UID]v1.PodPhase  // as the agent computes them
+	answers  map[types.UID]string       // of the admitter, for pods it does not like
+	bad      int                        // health checks that are to fail, -1: all
+	cleaner  string                     // what the cleaner does next
+	orphans  string                     // mirrors that the cleaner saw last
+}
+
+// agent is one life of the agent.
+type agent struct {
+	merger  *podsource.Merger
+	workers *podworkers.Workers
+	handler *syncloop.DefaultHandler
+	loop    *syncloop.Loop
+	rec     *podworkerstest.Recorder
+	stop    func()
+}
+
+func newNode(t *testing.T) *node {
+	return &node{
+		log: log{begin: time.Now()}, t: t, sources: []string{"file", "api"}, pods: map[string]*v1.Pod{},
+		began: map[types.UID]*metav1.Time{}, statuses: map[types.UID]v1.PodPhase{}, answers: map[types.UID]string{},
+	}
+}
+
+func (n *node) close() {
+	if n.agent != nil {
+		n.agent.stop()
+	}
+}
+
+// start starts an agent, unless there is one.
+func (n *node) start() {
+	if n.agent != nil {
+		return
+	}
+	a := &agent{}
+	n.agent = a
+	var err error
+	a.merger, err = podsource.NewMerger(podsource.MergerConfig{Sources: n.sources})
+	require.NoError(n.t, err)
+	cfg := podworkers.Config{
+		Syncer:             syncer{n},
+		Jitter:             func() float64 { return 0 },
+		TerminalPodStopped: func(uid types.UID) bool { return !n.runs(uid) },
+		Trace:              n.traced,
+		Resync:             func(uid types.UID) { a.loop.Emit(syncloop.Event{Kind: syncloop.SyncDue, UID: uid}) },
+		OnTransition: func(tr podworkers.Transition) {
+			if tr.To == podworkers.StateFinished {
+				a.loop.Emit(syncloop.Event{Kind: syncloop.Housekeeping})
+			}
+		},
+	}
+	a.rec = podworkerstest.Record(&cfg)
+	a.workers, err = podworkers.New(cfg)
+	require.NoError(n.t, err)
+	a.handler, err = syncloop.NewHandler(syncloop.HandlerConfig{
+		Workers: told{a.workers, n}, Sources: a.merger, PerSource: n.perSource,
+		Admit: n.admitter(), OnReject: n.rejected, Order: n.order, Phase: n.phase,
+		RuntimePods: n.runtimePods,
+		Prune:       func(_ context.Context, uid types.UID, all bool) { n.note("prune", "prune %s all=%v", uid, all) },
+		Cleaners:    []syncloop.Cleaner{{Name: "probes", Clean: n.clean}},
+	})
+	require.NoError(n.t, err)
+	a.loop, err = syncloop.New(syncloop.Config{
+		Handler: syncs{a.handler, n}, Pods: changes{a.merger, n}, Health: n.healthy,
+		Sources: map[string]syncloop.EventSource{"deadlines": a.handler.ActiveDeadlines(n.startTime)},
+	})
+	require.NoError(n.t, err)
+	ctx, cancel := context.WithCancel(n.t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { require.NoError(n.t, a.workers.Run(ctx)) })
+	running.Go(func() { require.NoError(n.t, a.loop.Run(ctx)) })
+	a.stop = func() { cancel(); running.Wait() }
+	synctest.Wait()
+}
+
+// traced notes what the workers decide.
+func (n *node) traced(e podworkers.TraceEvent) {
+	if (e.Kind.Input() && e.Kind != podworkers.TraceEnd) || e.Kind == podworkers.TraceAsk || e.Kind == podworkers.TraceDone {
+		return
+	}
+	text := podworkerstest.Trace{{At: n.begin, Kind: podworkers.TraceRun}, e}.String()
+	_, text, _ = strings.Cut(strings.TrimSpace(text), "\n")
+	_, text, _ = strings.Cut(text, " ")
+	n.note(string(e.UID), "  %s", strings.TrimSpace(text))
+}
+
+func (n *node) admitter() syncloop.Admitter {
+	asked := syncloop.AdmitterFunc(func(pod *v1.Pod, active []*v1.Pod) error {
+		n.note("", "admit %s beside [%s]?", pod.UID, uids(active))
+		n.mu.Lock()
+		answer := n.answers[pod.UID]
+		n.mu.Unlock()
+		verb, text, _ := strings.Cut(answer, " ")
+		switch verb {
+		case "refuse":
+			return syncloop.Reject(text, "the script says so")
+		case "hold":
+			return errors.New(text)
+		case "panic":
+			panic(text)
+		}
+		return nil
+	})
+	if !n.hold {
+		return asked
+	}
+	return syncloop.AdmitAll(syncloop.AfterDependencies(nil, func(name string) bool {
+		pod := n.agent.handler.Desired().ByName("ns", strings.TrimPrefix(name, "ns/"))
+		return pod != nil && n.startTime(pod) != nil
+	}), asked)
+}
+
+func (n *node) rejected(pod *v1.Pod, why syncloop.Rejection) {
+	n.note(string(pod.UID), "status of %s: Failed, %s: %s", pod.UID, why.Reason, why.Message)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.statuses[pod.UID] = v1.PodFailed
+}
+
+func (n *node) phase(pod *v1.Pod) v1.PodPhase {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if phase := n.statuses[pod.UID]; phase != "" {
+		return phase
+	}
+	return pod.Status.Phase
+}
+
+func (n *node) startTime(pod *v1.Pod) *metav1.Time {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.began[pod.UID]
+}
+
+func (n *node) runtimePods(context.Context) ([]podworkers.Orphan, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.runtime, nil
+}
+
+func (n *node) runs(uid types.UID) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, pod := range n.runtime {
+		if pod.UID == uid {
+			return true
+		}
+	}
+	return false
+}
+
+func (n *node) healthy() error {
+	n.mu.Lock()
+	bad := n.bad
+	if n.bad > 0 {
+		n.bad--
+	}
+	n.mu.Unlock()
+	if bad > 0 {
+		n.note("", "the runtime is down")
+	}
+	if bad != 0 {
+		return errors.New("the runtime is down")
+	}
+	return nil
+}
+
+// clean is somebody's step of housekeeping. It tells when the mirrors that are to
+// be deleted are others than before.
+func (n *node) clean(ctx context.Context, c *syncloop.Cleanup) error {
+	n.mu.Lock()
+	verb, rest, _ := strings.Cut(n.cleaner, " ")
+	n.cleaner = ""
+	orphans := uids(c.OrphanMirrors)
+	news := orphans != n.orphans
+	n.orphans = orphans
+	n.mu.Unlock()
+	if news {
+		n.note("", "orphan mirrors: [%s]", orphans)
+	}
+	switch verb {
+	case "hang":
+		d, _ := time.ParseDuration(rest)
+		time.Sleep(d)
+	case "fail":
+		return errors.New(rest)
+	case "panic":
+		panic(rest)
+	}
+	return nil
+}
+
+// told notes what the handler tells the workers.
+type told struct {
+	*podworkers.Workers
+	n *node
+}
+
+func (w told) UpdatePod(u podworkers.Update) error {
+	words := []string{string(u.Type)}
+	var about types.UID
+	switch {
+	case u.Pod != nil:
+		about = u.Pod.UID
+		words = append(words, string(about))
+	default:
+		about = u.Orphan.UID
+		words = append(words, "orphan", string(about))
+	}
+	if u.MirrorPod != nil {
+		words = append(words, "mirror="+string(u.MirrorPod.UID))
+	}
+	if u.Kill != nil && u.Kill.GracePeriodSeconds != nil {
+		words = append(words, "grace="+time.Duration(*u.Kill.GracePeriodSeconds*1e9).String())
+	}
+	w.n.note(string(about), "%s", strings.Join(words, " "))
+	return w.Workers.UpdatePod(u)
+}
+
+// changes notes what the source of pods tells the loop.
+type changes struct {
+	*podsource.Merger
+	n *node
+}
+
+func (c changes) Changes(source string) []syncloop.Change {
+	list := c.Merger.Changes(source)
+	for _, change := range list {
+		c.n.note("", "%s", strings.TrimSpace(change.Op.String()+" from "+source+": "+uids(change.Pods)))
+	}
+	return list
+}
+
+func (c changes) Handled(source string) {
+	before := c.Ready()
+	if c.Merger.Handled(source); c.Ready() != before {
+		c.n.note("", "all sources are ready")
+	}
+}
+
+// syncs notes which pods the loop wants synced.
+type syncs struct {
+	*syncloop.DefaultHandler
+	n *node
+}
+
+func (s syncs) HandlePodSyncs(ctx context.Context, list []syncloop.Sync) {
+	for _, sync := range list {
+		s.n.note("", "SYNC %s (%s)", sync.UID, sync.Kinds)
+	}
+	s.DefaultHandler.HandlePodSyncs(ctx, list)
+}
+
+// syncer runs pods, and ends them when their time is up.
+type syncer struct{ n *node }
+
+func (s syncer) SyncPod(_ context.Context, w podworkers.Work) (bool, error) {
+	s.n.mu.Lock()
+	defer s.n.mu.Unlock()
+	if s.n.began[w.Pod.UID] == nil {
+		s.n.began[w.Pod.UID] = &metav1.Time{Time: time.Now()}
+	}
+	return syncloop.PastActiveDeadline(w.Pod, s.n.began[w.Pod.UID], time.Now()), nil
+}
+
+func (s syncer) SyncTerminatingPod(context.Context, podworkers.Work) error { return nil }
+func (s syncer) SyncTerminatedPod(context.Context, podworkers.Work) error  { return nil }
+func (s syncer) SyncTerminatingOrphan(context.Context, podworkers.Orphan, time.Time) error {
+	return nil
+}
+
+func uids(pods []*v1.Pod) string {
+	var list []string
+	for _, pod := range pods {
+		list = append(list, string(pod.UID))
+	}
+	return strings.Join(list, " ")
+}

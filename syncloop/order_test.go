@@ -1,0 +1,158 @@
+package syncloop
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+func withPriority(n int32) func(*v1.Pod) { return func(pod *v1.Pod) { pod.Spec.Priority = &n } }
+
+func inClass(name string) func(*v1.Pod) {
+	return func(pod *v1.Pod) { pod.Spec.PriorityClassName = name }
+}
+
+func needs(names string) func(*v1.Pod) {
+	return func(pod *v1.Pod) { metav1.SetMetaDataAnnotation(&pod.ObjectMeta, DependsOnAnnotation, names) }
+}
+
+func TestOrders(t *testing.T) {
+	onNode := func(pod *v1.Pod) { pod.Spec.NodeName = "Edge-1" }
+	for name, c := range map[string]struct {
+		order Order
+		pods  []*v1.Pod
+		want  string
+		err   string
+	}{
+		"creation, then UID": {
+			order: ByCreation,
+			pods:  []*v1.Pod{testPod("c", "3", createdAt(2)), testPod("b", "2", createdAt(1)), testPod("a", "1", createdAt(1))},
+			want:  "a,b,c",
+		},
+		"priority, then creation": {
+			order: ByPriority,
+			pods: []*v1.Pod{
+				testPod("none", "1"), testPod("below", "2", withPriority(-1)), testPod("young", "3", withPriority(5), createdAt(9)),
+				testPod("old", "4", withPriority(5), createdAt(8)), testPod("cluster", "5", inClass("system-cluster-critical")),
+				testPod("node", "6", inClass("system-node-critical")), testPod("unknown class", "7", inClass("gold")),
+			},
+			want: "node,cluster,old,young,none,unknown class,below",
+		},
+		"what a pod depends on moves forward with it": {
+			order: ByDependency(nil, ByPriority),
+			pods: []*v1.Pod{
+				testPod("mid", "1", withPriority(5)), testPod("top", "2", withPriority(9), needs("base, gone , ")), testPod("base", "3"),
+			},
+			want: "base,top,mid",
+		},
+		"names": {
+			order: ByDependency(nil, nil),
+			pods: []*v1.Pod{
+				testPod("a", "1", needs("other/db,cache,web")),
+				testPod("db", "2"),
+				testPod("db", "3", func(pod *v1.Pod) { pod.Namespace, pod.GenerateName = "other", "x" }),
+				testPod("cache-edge-1", "4", from("file"), onNode),
+				testPod("web-edge-1", "5", from("api"), onNode),
+			},
+			want: "db,cache-edge-1,a,db,web-edge-1",
+		},
+		"a function of one's own": {
+			order: ByDependency(func(pod *v1.Pod) []string {
+				if pod.Name == "a" {
+					return []string{"b"}
+				}
+				return nil
+			}, nil),
+			pods: []*v1.Pod{testPod("a", "1"), testPod("b", "2")},
+			want: "b,a",
+		},
+		"circles": {
+			order: ByDependency(nil, nil),
+			pods: []*v1.Pod{
+				testPod("a", "1", needs("b")), testPod("b", "2", needs("c")), testPod("c", "3", needs("b,d")), testPod("d", "4"), testPod("self", "5", needs("self")),
+			},
+			want: "d,c,b,a,self",
+			err:  "pods depend on each other: ns/b -> ns/c -> ns/b\npods depend on each other: ns/self -> ns/self",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for range 3 { // whatever order they come in
+				rand.Shuffle(len(c.pods), func(i, j int) { c.pods[i], c.pods[j] = c.pods[j], c.pods[i] })
+				err := c.order(c.pods)
+				require.Equal(t, c.want, names(c.pods))
+				if c.err == "" {
+					require.NoError(t, err)
+					continue
+				}
+				require.EqualError(t, err, c.err)
+				var circle *CycleError
+				require.ErrorAs(t, err, &circle)
+				require.Equal(t, []string{"ns/b", "ns/c"}, circle.Pods)
+			}
+		})
+	}
+}
+
+// Whatever depends on whatever: all pods come, each after those that it depends
+// on unless that is reported as a circle, and the same ones in the same order.
+func TestByDependencyRandom(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 500 {
+		var pods []*v1.Pod
+		deps := map[string][]string{}
+		n := 1 + random.IntN(12)
+		for i := range n {
+			pod := testPod(fmt.Sprint(i), types.UID(fmt.Sprint(i)), createdAt(int64(random.IntN(3))))
+			for range random.IntN(3) {
+				deps[pod.Name] = append(deps[pod.Name], fmt.Sprint(random.IntN(n+1)))
+			}
+			pods = append(pods, pod)
+		}
+		order := ByDependency(func(pod *v1.Pod) []string { return deps[pod.Name] }, nil)
+		again := slices.Clone(pods)
+		err := order(pods)
+		random.Shuffle(len(again), func(i, j int) { again[i], again[j] = again[j], again[i] })
+		require.Equal(t, fmt.Sprint(err), fmt.Sprint(order(again)))
+		require.Equal(t, names(pods), names(again))
+		if err != nil {
+			continue
+		}
+		place := map[string]int{}
+		for i, pod := range pods {
+			place[pod.Name] = i
+		}
+		require.Len(t, place, n)
+		for name, list := range deps {
+			for _, dep := range list {
+				if at, ok := place[dep]; ok {
+					require.Less(t, at, place[name])
+				}
+			}
+		}
+	}
+}
+
+// An order that panics, or does not return the pods it was given, is replaced.
+func TestBadOrders(t *testing.T) {
+	pods := []*v1.Pod{testPod("b", "2"), testPod("a", "1")}
+	for want, order := range map[string]Order{
+		"panicked: no": func([]*v1.Pod) error { panic("no") },
+		"lost":         func(pods []*v1.Pod) error { pods[0] = pods[1]; return errors.New("and more") },
+		"invented":     func(pods []*v1.Pod) error { pods[0] = testPod("x", "x"); return nil },
+	} {
+		got, err := checked(order, pods)
+		require.ErrorContains(t, err, want)
+		require.Equal(t, "a,b", names(got))
+		require.Equal(t, "b,a", names(pods), "the caller's are left as they are")
+	}
+	got, err := checked(func([]*v1.Pod) error { return errors.New("a wish") }, pods)
+	require.EqualError(t, err, "a wish")
+	require.Equal(t, "b,a", names(got))
+}

@@ -1,0 +1,130 @@
+package syncloop_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write what happens into the scripts")
+
+// Scripts of the loop's scenarios, played by real parts but for the syncer: the
+// Loop, the default handler, the pod workers and a Merger, in a bubble. A script is
+// made of paragraphs: commands (see commands_test.go), a line ----, and what came
+// of them. With -rewrite what happens is written down, to be read as a difference.
+func TestScripts(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no scripts", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			data, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := string(data)
+			if !strings.HasPrefix(want, "# ") {
+				t.Error("the first line does not say what the script shows")
+			}
+			got := play(t, want)
+			switch {
+			case got == want:
+			case *rewrite:
+				err = os.WriteFile(file, []byte(got), 0o644)
+			default:
+				t.Errorf("something else happens than the script says:\n%s", difference(want, got))
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// play plays a script and returns it with what happened.
+func play(t *testing.T, script string) string {
+	var out strings.Builder
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
+		defer n.close()
+		for i, paragraph := range strings.Split(strings.TrimSpace(script), "\n\n") {
+			if i > 0 {
+				out.WriteByte('\n')
+			}
+			before, _, _ := strings.Cut(paragraph+"\n", "----\n")
+			out.WriteString(before)
+			happened, commands := "", 0
+			for line := range strings.Lines(before) {
+				if line = strings.TrimSpace(line); !strings.HasPrefix(line, "#") {
+					happened += n.command(line)
+					commands++
+				}
+			}
+			if commands > 0 {
+				out.WriteString("----\n" + happened)
+			}
+		}
+	})
+	return out.String()
+}
+
+func difference(want, got string) string {
+	w, g := strings.Split(want, "\n"), strings.Split(got, "\n")
+	i := 0
+	for i < min(len(w), len(g)) && w[i] == g[i] {
+		i++
+	}
+	part := func(lines []string, prefix string, from, to int) (text string) {
+		for n := max(0, from); n < min(to, len(lines)); n++ {
+			text += prefix + lines[n] + "\n"
+		}
+		return text
+	}
+	return part(w, "  ", i-8, i) + part(w, "- ", i, i+8) + part(g, "+ ", i, i+8)
+}
+
+// log is what happens. The lines of one moment are grouped by what they are about,
+// since pods are served at the same time: the loop's own first.
+type log struct {
+	mu    sync.Mutex
+	begin time.Time
+	lines []line
+}
+
+type line struct {
+	at    time.Duration
+	about string
+	text  string
+}
+
+func (l *log) note(about, format string, args ...any) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lines = append(l.lines, line{time.Since(l.begin), about, fmt.Sprintf(format, args...)})
+}
+
+// take returns the lines since it was called last.
+func (l *log) take() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	slices.SortStableFunc(l.lines, func(a, b line) int {
+		if a.at != b.at {
+			return int(a.at - b.at)
+		}
+		return strings.Compare(a.about, b.about)
+	})
+	var out strings.Builder
+	for _, line := range l.lines {
+		fmt.Fprintf(&out, "%v %s\n", line.at.Round(time.Millisecond), line.text)
+	}
+	l.lines = nil
+	return out.String()
+}

@@ -1,0 +1,239 @@
+package syncloop
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// What is left of the changes of one pod that wait.
+func TestFold(t *testing.T) {
+	ops := map[byte]Op{'R': OpRemove, 'A': OpAdd, 'U': OpUpdate, 'D': OpDelete, 'C': OpReconcile}
+	for came, want := range map[string]string{
+		"A": "A", "AU": "A", "AD": "A", "AC": "A", "AR": "R", "ARA": "RA", "ARAU": "RA", "ARAR": "R", "RARA": "RA",
+		"U": "U", "UC": "U", "CU": "U", "UD": "D", "DU": "D", "CC": "C", "CD": "D", "URAD": "RA", "UCDR": "R",
+	} {
+		var queue []stuckChange
+		for i, op := range []byte(came) {
+			pod := testPod("p", "p", createdAt(int64(i)))
+			queue = fold(queue, stuckChange{Change: Change{Op: ops[op], Pods: []*v1.Pod{pod}}})
+		}
+		var got []byte
+		for _, c := range queue {
+			for name, op := range ops {
+				if c.Op == op {
+					got = append(got, name)
+				}
+			}
+		}
+		require.Equal(t, want, string(got), came)
+		require.Equal(t, int64(len(came)-1), queue[len(queue)-1].Pods[0].CreationTimestamp.Unix(), "the newest version counts")
+	}
+}
+
+// fragile is a handler that panics for some pods.
+type fragile struct {
+	tape
+	bad map[types.UID]bool
+}
+
+func (h *fragile) breakOn(pods []*v1.Pod) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, pod := range pods {
+		if h.bad[pod.UID] {
+			panic("cannot bear " + pod.Name)
+		}
+	}
+}
+
+func (h *fragile) HandlePodAdditions(ctx context.Context, pods []*v1.Pod) {
+	h.breakOn(pods)
+	h.tape.HandlePodAdditions(ctx, pods)
+}
+
+func (h *fragile) HandlePodUpdates(ctx context.Context, pods []*v1.Pod) {
+	h.breakOn(pods)
+	h.tape.HandlePodUpdates(ctx, pods)
+}
+
+func (h *fragile) HandlePodRemoves(ctx context.Context, pods []*v1.Pod) {
+	h.breakOn(pods)
+	h.tape.HandlePodRemoves(ctx, pods)
+}
+
+func (h *fragile) HandlePodSyncs(ctx context.Context, syncs []Sync) {
+	for _, s := range syncs {
+		h.breakOn([]*v1.Pod{testPod(string(s.UID), s.UID)})
+	}
+	h.tape.HandlePodSyncs(ctx, syncs)
+}
+
+func (h *fragile) heal() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.bad = nil
+}
+
+// A handler that panics for one pod: the others do not notice, that one is tried
+// again, in the order of its changes, and its source counts as handled after that.
+func TestLoopHandlerPanics(t *testing.T) {
+	var h *fragile
+	bubble(t, func(cfg *Config) {
+		h = &fragile{bad: map[types.UID]bool{"b": true}}
+		cfg.Handler = h
+	}, func(t *testing.T, l *Loop, _ *tape, pods *script) {
+		pods.put("s", Change{Op: OpAdd, Pods: []*v1.Pod{testPod("a", "a"), testPod("b", "b"), testPod("c", "c")}})
+		l.Emit(Event{Kind: PodsChanged, Source: "s"})
+		for _, uid := range []types.UID{"a", "b", "c"} {
+			l.Emit(Event{Kind: PodDirty, UID: uid})
+		}
+		synctest.Wait()
+		require.Equal(t, []string{"add a", "add c", "sync a (pod dirty)", "sync c (pod dirty)"}, h.take())
+		st := l.Status()
+		require.Equal(t, 2, st.Stuck)
+		var panicked *PanicError
+		require.ErrorAs(t, st.LastPanic, &panicked)
+		require.EqualError(t, panicked, "syncing pod b panicked: cannot bear b")
+		require.Contains(t, string(panicked.Stack), "breakOn")
+		require.Empty(t, pods.handled)
+		require.NoError(t, l.CheckHealth())
+
+		pods.put("s", Change{Op: OpUpdate, Pods: []*v1.Pod{testPod("a", "a"), testPod("b2", "b")}})
+		pods.put("t", Change{Op: OpAdd})
+		l.Emit(Event{Kind: PodsChanged, Source: "s"})
+		l.Emit(Event{Kind: PodsChanged, Source: "t"})
+		synctest.Wait()
+		require.ElementsMatch(t, []string{"update a", "add "}, h.take())
+		require.Equal(t, []string{"t"}, pods.handled)
+		time.Sleep(10 * time.Second) // attempts after 1, 3, 7 s
+		require.Empty(t, h.take())
+		h.heal()
+		time.Sleep(5*time.Second - time.Millisecond)
+		synctest.Wait()
+		require.Empty(t, h.take())
+		time.Sleep(time.Millisecond)
+		synctest.Wait()
+		require.Equal(t, []string{"add b2", "sync b (pod dirty)"}, h.take())
+		require.Equal(t, []string{"t", "s"}, pods.handled)
+		require.Zero(t, l.Status().Stuck)
+	})
+}
+
+// weak is a source of pods that panics.
+type weak struct {
+	*script
+	left int
+}
+
+func (s *weak) Changes(source string) []Change {
+	if s.left--; s.left >= 0 {
+		panic(errors.New("no changes today"))
+	}
+	return s.script.Changes(source)
+}
+
+// Panics of everything else that the Loop calls.
+func TestLoopPanicsElsewhere(t *testing.T) {
+	broken := errors.New("broken")
+	var pods *weak
+	calls := 0
+	bubble(t, func(cfg *Config) {
+		calls = 0
+		pods = &weak{script: cfg.Pods.(*script), left: 2}
+		cfg.Pods = pods
+		cfg.HousekeepingPeriod = time.Second
+		cfg.Health = func() error {
+			if calls++; calls == 1 {
+				panic(broken)
+			}
+			return nil
+		}
+		cfg.SourcesReady = func() bool {
+			if calls < 10 {
+				panic(broken)
+			}
+			return true
+		}
+		cfg.Handler.(*tape).onClean = func(context.Context) error { panic(broken) }
+		cfg.Sources = map[string]EventSource{"probes": EventSourceFunc(func(context.Context, func(Event)) error { panic(broken) })}
+	}, func(t *testing.T, l *Loop, h *tape, _ *script) {
+		require.ErrorIs(t, l.Status().Paused, broken)
+		require.EqualError(t, l.Status().Sources[1].Err, "event source probes panicked: broken")
+		pods.put("s", Change{Op: OpAdd, Pods: []*v1.Pod{testPod("a", "a")}})
+		l.Emit(Event{Kind: PodsChanged, Source: "s"})
+		time.Sleep(20 * time.Second)
+		synctest.Wait()
+		got := h.take()
+		require.Equal(t, 1, len(slices.DeleteFunc(slices.Clone(got), func(c string) bool { return c == "cleanup" })), "%v", got)
+		require.Contains(t, got, "add a")
+		require.Contains(t, got, "cleanup")
+		require.ErrorIs(t, l.Status().HousekeepingErr, broken)
+		require.Greater(t, l.Status().Sources[1].Failures, 3)
+		require.Equal(t, []string{"s"}, pods.handled)
+		require.NoError(t, l.CheckHealth())
+	})
+}
+
+// What the handler says about its step is shown, and gone with the step.
+func TestSetStep(t *testing.T) {
+	SetStep(t.Context(), "nobody listens")
+	release := make(chan struct{})
+	bubble(t, func(cfg *Config) {
+		release = make(chan struct{})
+		cfg.Handler.(*tape).onClean = func(ctx context.Context) error {
+			SetStep(ctx, "volumes")
+			<-release
+			return nil
+		}
+	}, func(t *testing.T, l *Loop, _ *tape, _ *script) {
+		l.Emit(Event{Kind: Housekeeping})
+		synctest.Wait()
+		require.Equal(t, "volumes", l.Status().Step)
+		time.Sleep(6 * time.Minute)
+		require.ErrorContains(t, l.CheckHealth(), "housekeeping (volumes) has been running for 6m0s")
+		close(release)
+		synctest.Wait()
+		require.Empty(t, l.Status().Step)
+		require.NoError(t, l.CheckHealth())
+	})
+}
+
+// What is recorded about a probe is there before the pod syncs.
+func TestEventsFrom(t *testing.T) {
+	type result struct {
+		uid   types.UID
+		ready bool
+	}
+	results, ready := make(chan result), map[types.UID]bool{}
+	var seen []string
+	bubble(t, func(cfg *Config) {
+		results = make(chan result) // of this bubble
+		cfg.Handler.(*tape).onSync = func() { seen = append(seen, strings.Repeat("ready", len(ready))) }
+		cfg.Sources = map[string]EventSource{"readiness": EventsFrom(results, func(r result) Event {
+			if !r.ready {
+				return Event{}
+			}
+			ready[r.uid] = true
+			return Event{Kind: ReadinessChanged, UID: r.uid}
+		})}
+	}, func(t *testing.T, l *Loop, h *tape, _ *script) {
+		results <- result{"a", false}
+		results <- result{"b", true}
+		synctest.Wait()
+		require.Equal(t, []string{"sync b (readiness changed)"}, h.take())
+		require.Equal(t, []string{"ready"}, seen)
+		close(results)
+		synctest.Wait()
+		require.False(t, l.Status().Sources[1].Running)
+		require.NoError(t, l.Status().Sources[1].Err)
+	})
+}
