@@ -2,10 +2,8 @@ package podsource
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"strings"
 	"unicode/utf8"
 
@@ -13,10 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	serializer "k8s.io/apimachinery/pkg/runtime/serializer/json"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
-
-	"github.com/podwright/podwright/internal/podfacts"
 )
 
 // Decoder turns a manifest, YAML or JSON, into a static pod. The zero value
@@ -45,18 +40,32 @@ type Decoder struct {
 }
 
 // Decode decodes one manifest. origin says where it comes from, such as
-// "file:/etc/kubernetes/manifests/web.yaml"; it becomes part of the UID of a pod
-// whose manifest sets none.
+// "file:/etc/kubernetes/manifests/web.yaml" or "url:http://server/pods"; it becomes
+// part of the UID of a pod whose manifest sets none. So does the node's name, but
+// not for an origin that begins with "url:": what many nodes get from one place is
+// known by one UID.
 //
 // The errors name the field that is wrong. The caller adds the origin.
 func (d Decoder) Decode(manifest []byte, origin string) (*v1.Pod, error) {
 	if d.NodeName == "" {
 		return nil, errors.New("podsource: Decoder.NodeName is required")
 	}
+	manifest, err := readable(manifest)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkKind(manifest, "Pod"); err != nil {
+		return nil, err
+	}
 	pod, err := parse(manifest)
 	if err != nil {
 		return nil, err
 	}
+	return d.finish(pod, origin)
+}
+
+// finish makes a decoded pod a static pod, or says what is wrong with it.
+func (d Decoder) finish(pod *v1.Pod, origin string) (*v1.Pod, error) {
 	setDefaults(pod)
 	if err := d.validate(pod); err != nil {
 		return nil, err
@@ -75,8 +84,9 @@ func (d Decoder) Decode(manifest []byte, origin string) (*v1.Pod, error) {
 // errEmpty is the error of a manifest without content.
 var errEmpty = errors.New("the manifest is empty")
 
-// parse decodes strictly: unknown and repeated fields are errors.
-func parse(manifest []byte) (*v1.Pod, error) {
+// readable returns a manifest without its byte order mark, if it is text with one
+// document.
+func readable(manifest []byte) ([]byte, error) {
 	manifest = bytes.TrimPrefix(manifest, []byte("\xef\xbb\xbf"))
 	if !utf8.Valid(manifest) || bytes.IndexByte(manifest, 0) >= 0 {
 		return nil, errors.New("the manifest is not text: neither YAML nor JSON")
@@ -87,9 +97,11 @@ func parse(manifest []byte) (*v1.Pod, error) {
 	case n > 1:
 		return nil, fmt.Errorf("the manifest holds %d YAML documents: write one pod per file", n)
 	}
-	if err := checkKind(manifest); err != nil {
-		return nil, err
-	}
+	return manifest, nil
+}
+
+// parse decodes a pod strictly: unknown and repeated fields are errors.
+func parse(manifest []byte) (*v1.Pod, error) {
 	scheme := runtime.NewScheme()
 	s := serializer.NewSerializerWithOptions(serializer.DefaultMetaFactory, scheme, scheme,
 		serializer.SerializerOptions{Yaml: true, Strict: true})
@@ -106,7 +118,7 @@ func parse(manifest []byte) (*v1.Pod, error) {
 
 // checkKind looks at kind and apiVersion alone, so that another object is called
 // what it is instead of a pod with unknown fields.
-func checkKind(manifest []byte) error {
+func checkKind(manifest []byte, want string) error {
 	var root any
 	if err := yaml.Unmarshal(manifest, &root); err != nil {
 		return cleanError(err)
@@ -115,12 +127,16 @@ func checkKind(manifest []byte) error {
 	if !ok {
 		return errors.New("the manifest is not an object with the fields of a Pod")
 	}
+	return checkType(fields, want)
+}
+
+func checkType(fields map[string]any, want string) error {
 	kind, version := fields["kind"], fields["apiVersion"]
 	switch {
 	case kind == nil:
-		return errors.New(`kind: Required value: must be "Pod"`)
-	case kind != "Pod":
-		return fmt.Errorf("kind: Unsupported value: %.80q: must be \"Pod\"", fmt.Sprint(kind))
+		return fmt.Errorf("kind: Required value: must be %q", want)
+	case kind != want:
+		return fmt.Errorf("kind: Unsupported value: %.80q: must be %q", fmt.Sprint(kind), want)
 	case version == nil:
 		return errors.New(`apiVersion: Required value: must be "v1"`)
 	case version != "v1":
@@ -170,56 +186,4 @@ func cleanError(err error) error {
 		text = strings.ToValidUTF8(text[:most], "") + "..."
 	}
 	return errors.New(text)
-}
-
-// makeStatic gives a valid, defaulted pod the identity of a static pod.
-func (d Decoder) makeStatic(pod *v1.Pod, origin string) error {
-	if pod.UID == "" {
-		uid, err := hashUID(pod, d.NodeName, origin)
-		if err != nil {
-			return err
-		}
-		pod.UID = uid
-	}
-	pod.Name = d.podName(pod.Name)
-	if pod.Namespace == "" {
-		pod.Namespace = metav1.NamespaceDefault
-	}
-	if pod.Annotations == nil {
-		pod.Annotations = map[string]string{}
-	}
-	pod.Annotations[podfacts.ConfigHash] = string(pod.UID)
-	pod.Spec.NodeName = d.NodeName
-	if !d.EvictedByTaints {
-		tolerateNoExecute(pod)
-	}
-	pod.Status = v1.PodStatus{Phase: v1.PodPending}
-	return nil
-}
-
-// podName is the name that a static pod gets on this node.
-func (d Decoder) podName(name string) string { return name + "-" + strings.ToLower(d.NodeName) }
-
-// hashUID derives a UID: the same manifest at the same place on the same node
-// is the same pod, and any change makes another one.
-func hashUID(pod *v1.Pod, node, origin string) (types.UID, error) {
-	content, err := json.Marshal(pod)
-	if err != nil {
-		return "", fmt.Errorf("hashing the pod: %w", err)
-	}
-	h := fnv.New128a()
-	h.Write(content)
-	fmt.Fprintf(h, "host:%s", node)
-	fmt.Fprint(h, origin)
-	return types.UID(fmt.Sprintf("%x", h.Sum(nil))), nil
-}
-
-func tolerateNoExecute(pod *v1.Pod) {
-	all := v1.Toleration{Operator: v1.TolerationOpExists, Effect: v1.TaintEffectNoExecute}
-	for _, t := range pod.Spec.Tolerations {
-		if t == all {
-			return
-		}
-	}
-	pod.Spec.Tolerations = append(pod.Spec.Tolerations, all)
 }

@@ -122,7 +122,7 @@ func TestDefaultPullPolicy(t *testing.T) {
 	}
 }
 
-// TestDecodeRefuses shows S10 and the other manifests that are refused, and that
+// TestDecodeRefuses shows the manifests that are refused, and that
 // each error names the field.
 func TestDecodeRefuses(t *testing.T) {
 	container := func(fields string) string { return web + indent(fields, 4) }

@@ -19,17 +19,23 @@ import (
 // handled before: it is then heard even when it has nothing to say.
 func diff(source string, handled map[types.UID]*v1.Pod, newest []*v1.Pod, first bool) []syncloop.Change {
 	byOp := map[syncloop.Op][]*v1.Pod{}
-	present := make(map[types.UID]bool, len(newest))
+	stayed := 0
 	for _, pod := range newest {
-		present[pod.UID] = true
-		if op, changed := compare(handled[pod.UID], pod); changed {
+		old := handled[pod.UID]
+		if old != nil {
+			stayed++
+		}
+		if old != nil && nameOf(old) != nameOf(pod) {
+			// Nothing that exists can be renamed: it is another pod.
+			byOp[syncloop.OpRemove] = append(byOp[syncloop.OpRemove], old)
+			old = nil
+		}
+		if op, changed := compare(old, pod); changed {
 			byOp[op] = append(byOp[op], pod)
 		}
 	}
-	for uid, pod := range handled {
-		if !present[uid] {
-			byOp[syncloop.OpRemove] = append(byOp[syncloop.OpRemove], pod)
-		}
+	if stayed < len(handled) {
+		byOp[syncloop.OpRemove] = append(byOp[syncloop.OpRemove], missing(handled, newest)...)
 	}
 	slices.SortFunc(byOp[syncloop.OpRemove], func(a, b *v1.Pod) int {
 		return cmp.Or(cmp.Compare(podfacts.FullName(a), podfacts.FullName(b)), cmp.Compare(a.UID, b.UID))
@@ -51,12 +57,26 @@ func diff(source string, handled map[types.UID]*v1.Pod, newest []*v1.Pod, first 
 	return changes
 }
 
+// missing returns the handled pods that the newest set does not have.
+func missing(handled map[types.UID]*v1.Pod, newest []*v1.Pod) []*v1.Pod {
+	present := byUID(newest)
+	var gone []*v1.Pod
+	for uid, pod := range handled {
+		if present[uid] == nil {
+			gone = append(gone, pod)
+		}
+	}
+	return gone
+}
+
 // compare says by which operation a pod goes from old to new, if by any. old is
 // nil for a pod that was not there.
 func compare(old, pod *v1.Pod) (op syncloop.Op, changed bool) {
 	switch {
 	case old == nil:
 		return syncloop.OpAdd, true
+	case old == pod:
+		return 0, false
 	case !semanticallyEqual(old, pod) && pod.DeletionTimestamp != nil:
 		return syncloop.OpDelete, true
 	case !semanticallyEqual(old, pod):

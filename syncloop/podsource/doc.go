@@ -2,7 +2,8 @@
 //
 // A Merger keeps the newest complete set of pods of each source and tells the
 // Loop the difference to what it has handled. Whoever has pods calls Merger.Set,
-// or uses FromChannel; NewFileSource reads static pods from a folder:
+// or uses FromChannel or FromSeq; NewFileSource reads static pods from a folder,
+// NewHTTPSource gets them from a web server:
 //
 //	merger, err := podsource.NewMerger(podsource.MergerConfig{})
 //	files, err := podsource.NewFileSource(podsource.FileConfig{
@@ -23,6 +24,21 @@
 // pods should be there. So register only sources that are really configured, and
 // all of them before the Loop runs.
 //
+// # Merging
+//
+// Sets are complete, and pods are compared by UID. A pod is new (ADD), gone
+// (REMOVE), or different: in spec, labels, deletion or annotations (UPDATE, with a
+// deletion timestamp DELETE), or in its status alone (RECONCILE). Nothing else
+// counts, and of annotations those that a kubelet writes itself do not. What is
+// handed out is the newest version as a whole. A pod whose name changes under its
+// UID, which only manifests with a metadata.uid can do, is removed and added.
+//
+// Of several pods of one name or UID in a set the first is taken; the others are a
+// FailedValidation event, once. Two sources do not know of each other.
+//
+// Each pod is annotated with its source (kubernetes.io/config.source) and the
+// moment when it was first seen (kubernetes.io/config.seen).
+//
 // # Files
 //
 // Every entry of the folder is a manifest with one pod, YAML or JSON, whatever its
@@ -37,11 +53,32 @@
 // do on the way does not matter: a file that is being written is read once it is closed, a file
 // that is moved aside for a moment is not gone, and a copy that appears for a
 // moment does not take the pod over. Of several files with the same pod the first
-// by name counts. Everything that is wrong is logged once and listed by Problems.
+// by name counts, and the others are a FailedValidation event. Everything that is
+// wrong is logged once and listed by Problems.
+//
+// Files are not read again while inode, size and times say that they are the same.
+// That is not believed of files that have just been written, of files that the
+// watch names, nor for longer than a minute.
 //
 // Without metadata.uid a pod's UID follows from its manifest, the node and the
 // path: any change makes it another pod, which begins when the old one has ended.
 // With a metadata.uid a change is an update of the same pod.
+//
+// # A web server
+//
+// NewHTTPSource asks for a Pod or a PodList, at once and then every 20 s. An answer
+// that is empty says that there are no pods; a failure, a status other than 200 and
+// an answer with anything bad in it say nothing, and what ran goes on. A server
+// that has not given a good answer since the start leaves its source unready. The
+// UID of a pod without metadata.uid follows from the pod and the URL alone, so it is
+// the same on all nodes; its name is not.
+//
+// # One's own pods
+//
+// FromChannel takes sets from a channel, FromSeq from an iterator; an iterator can
+// say that it has failed, and is then begun anew. Both are sources of a Loop like
+// the others. For a syncloop.PodSource that is no Merger, package eventsourcetest
+// has a conformance suite.
 //
 // # What is checked
 //

@@ -1,14 +1,49 @@
 package podsource_test
 
 import (
+	"context"
 	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/syncloop"
 	"github.com/podwright/podwright/syncloop/podsource"
 )
+
+// watchPods runs a source and shows the changes it brings, as a Loop would handle
+// them, until there have been so many.
+func watchPods(m *podsource.Merger, name string, source syncloop.EventSource, lines int) {
+	ctx, stop := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := source.Run(ctx, func(syncloop.Event) {}); err != nil {
+			fmt.Println(err)
+		}
+	})
+	_ = m.Run(ctx, func(syncloop.Event) {
+		for _, change := range m.Changes(name) {
+			for _, p := range change.Pods {
+				fmt.Println(change.Op, p.Name)
+				lines--
+			}
+		}
+		m.Handled(name)
+		if lines <= 0 {
+			stop()
+		}
+	})
+	running.Wait()
+}
 
 func ExampleDecoder() {
 	d := podsource.Decoder{NodeName: "node-1"}
@@ -62,4 +97,96 @@ func ExampleMerger() {
 	// REMOVE a
 	// ADD c
 	// UPDATE b
+}
+
+func ExampleNewFileSource() {
+	dir, _ := os.MkdirTemp("", "manifests")
+	defer func() { _ = os.RemoveAll(dir) }()
+	_ = os.WriteFile(filepath.Join(dir, "web.yaml"), []byte(
+		"{apiVersion: v1, kind: Pod, metadata: {name: web}, spec: {containers: [{name: app, image: nginx}]}}"), 0o600)
+
+	m, _ := podsource.NewMerger(podsource.MergerConfig{})
+	files, err := podsource.NewFileSource(podsource.FileConfig{
+		Path: dir, Merger: m, Decoder: podsource.Decoder{NodeName: "node-1"},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	watchPods(m, "file", files, 1)
+	// Output: ADD web-node-1
+}
+
+// pods is a web server without a network.
+type pods string
+
+func (p pods) RoundTrip(*http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(string(p)))}, nil
+}
+
+// A Client of one's own brings certificates and time limits, or, as here, answers
+// without a network.
+func ExampleNewHTTPSource() {
+	m, _ := podsource.NewMerger(podsource.MergerConfig{})
+	web, err := podsource.NewHTTPSource(podsource.HTTPConfig{
+		URL:     "https://fleet.example/nodes/node-1/pods",
+		Header:  http.Header{"Authorization": {"Bearer token"}},
+		Merger:  m,
+		Decoder: podsource.Decoder{NodeName: "node-1"},
+		Client: &http.Client{Transport: pods(`
+apiVersion: v1
+kind: PodList
+items:
+- metadata: {name: web}
+  spec: {containers: [{name: app, image: nginx}]}
+- metadata: {name: db}
+  spec: {containers: [{name: app, image: postgres}]}
+`)},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	watchPods(m, "http", web, 2)
+	// Output:
+	// ADD web-node-1
+	// ADD db-node-1
+}
+
+func ExampleFromChannel() {
+	m, _ := podsource.NewMerger(podsource.MergerConfig{})
+	sets := make(chan []*v1.Pod, 1)
+	mine, err := podsource.FromChannel(m, "mine", sets)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	sets <- []*v1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "default", UID: "1"}}}
+	watchPods(m, "mine", mine, 1)
+	// Output: ADD web
+}
+
+// A source that asks somebody for the pods, again and again.
+func ExampleFromSeq() {
+	ask := func(context.Context) ([]*v1.Pod, error) {
+		return []*v1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "default", UID: "1"}}}, nil
+	}
+	m, _ := podsource.NewMerger(podsource.MergerConfig{})
+	mine, err := podsource.FromSeq(m, "mine", func(ctx context.Context) iter.Seq2[[]*v1.Pod, error] {
+		return func(yield func([]*v1.Pod, error) bool) {
+			for yield(ask(ctx)) {
+				select {
+				case <-ctx.Done():
+					return
+				case <-time.After(time.Minute):
+				}
+			}
+		}
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	watchPods(m, "mine", mine, 1)
+	// Output: ADD web
 }

@@ -93,6 +93,12 @@ const (
 	// longestWrite is how long a file that is being written is left alone after
 	// the last sign of it.
 	longestWrite = 10 * time.Second
+	// youngest is how old a file must be before its times tell whether it has
+	// changed: some file systems count in steps of 2 s.
+	youngest = 3 * time.Second
+	// trust is how long the times of files are believed before all are read again,
+	// for file systems that do not tell the truth at once.
+	trust = time.Minute
 	// longestStart is how long the first set waits for files being written.
 	longestStart                 = 2 * time.Second
 	watchPauseMin, watchPauseMax = time.Second, 20 * time.Second
@@ -106,9 +112,11 @@ type FileSource struct {
 	store  store
 	hints  hints
 	// delivered tells that a set has been handed over, looked when the files were
-	// read last; only Run uses them.
-	delivered bool
-	looked    time.Time
+	// looked at last, readAll when each of them was read, whether it seemed to have
+	// changed or not; only Run uses them.
+	delivered       bool
+	looked, readAll time.Time
+	reader          reader
 
 	mu       sync.Mutex
 	problems []Problem
@@ -161,11 +169,12 @@ func NewFileSource(cfg FileConfig) (*FileSource, error) {
 	f.hints.init()
 	f.store = store{dir: cfg.StateDir, decode: f.decode}
 	f.ledger = &ledger{settle: cfg.Settle, deleted: f.hints.wasDeleted, earlier: f.store.load, dropBroken: cfg.DropBroken, files: map[string]*manifest{}, decode: f.decode}
+	f.reader = reader{maxSize: cfg.MaxSize, youngest: youngest}
 	return f, nil
 }
 
 func (f *FileSource) decode(path string, data []byte) (*v1.Pod, error) {
-	return f.cfg.Decoder.Decode(data, "file:"+path)
+	return f.cfg.Decoder.Decode(data, originFile+path)
 }
 
 // Problems returns what cannot be used at the moment, by path.
@@ -224,7 +233,7 @@ func (f *FileSource) wait(ctx context.Context, recheck time.Duration) bool {
 
 // look takes one snapshot and hands over the set that follows from it.
 func (f *FileSource) look(started time.Time) (recheck time.Duration, err error) {
-	s := readManifests(f.cfg.Path, f.cfg.MaxSize)
+	s := f.read()
 	now := time.Now()
 	v := f.ledger.apply(s, func(path string, modTime time.Time) time.Duration {
 		return f.hints.busy(path, modTime, now)
@@ -239,11 +248,24 @@ func (f *FileSource) look(started time.Time) (recheck time.Duration, err error) 
 	if !v.known || early {
 		return v.recheck, nil
 	}
-	if err := f.cfg.Merger.Set(f.cfg.Source, v.pods); err != nil {
+	if err := f.cfg.Merger.setConstant(f.cfg.Source, v.pods); err != nil {
 		return 0, fmt.Errorf("manifests of %s: %w", f.cfg.Path, err)
 	}
 	f.delivered = true
 	return v.recheck, nil
+}
+
+// read takes one snapshot. Files that a hint names are read; the others only if
+// they seem to have changed, and now and then all of them.
+func (f *FileSource) read() snapshot {
+	named, all := f.hints.suspects()
+	now := time.Now()
+	if all || now.Sub(f.readAll) >= trust {
+		all, f.readAll = true, now
+	}
+	r := f.reader
+	r.known = func(path string, s stamp) bool { return !all && !named[path] && f.ledger.knows(path, s) }
+	return r.all(f.cfg.Path)
 }
 
 // remember brings the stored versions up to date. What cannot be stored is missed
@@ -282,6 +304,9 @@ func (f *FileSource) report(problems []Problem) {
 			continue
 		}
 		f.cfg.Logger.Warn("manifest cannot be used", "path", p.Path, "err", p.Message, "keptLastGood", p.KeptLastGood)
+		if p.rival != nil {
+			f.cfg.Merger.warn(f.cfg.Source, []refusal{{p.rival, filepath.Base(p.Path) + ": " + p.Message}})
+		}
 		f.cfg.OnProblem(p)
 	}
 	for _, b := range before {

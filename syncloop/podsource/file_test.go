@@ -118,7 +118,7 @@ func fixedUID(manifest, uid string) string {
 	return strings.Replace(manifest, "metadata:\n", "metadata:\n  uid: "+uid+"\n", 1)
 }
 
-// S5 and S8: a folder's life, seen through the real watch.
+// A folder's life, seen through the real watch.
 func TestFileSourceLife(t *testing.T) {
 	r := newRig(t, func(cfg *FileConfig) { cfg.Period = time.Hour })
 	r.write("a.yaml", manifestOf("a", "x"))
@@ -152,7 +152,7 @@ func TestFileSourceLife(t *testing.T) {
 	require.Empty(t, r.source.Problems())
 }
 
-// S7: each way of being bad is one problem that names file and reason, and
+// Each way of being bad is one problem that names file and reason, and
 // disturbs nobody; a good version before it keeps running.
 func TestFileSourceProblems(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -189,36 +189,43 @@ func TestFileSourceProblems(t *testing.T) {
 		}, "permission denied"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newRig(t, func(cfg *FileConfig) { cfg.MaxSize = 2000; cfg.Settle = 200 * time.Millisecond })
-			r.write("other", manifestOf("other", "x"))
-			r.start()
-			require.Equal(t, []string{"ADD other"}, r.next())
-
-			// Bad from the start.
-			c.spoil(t, r.path("m"))
-			p := r.problem()
-			require.Equal(t, r.path("m"), p.Path)
-			require.Contains(t, p.Message, c.want)
-			require.False(t, p.KeptLastGood)
-			require.NoError(t, os.RemoveAll(r.path("m")))
-
-			// Good, then bad, then good again: nothing but the first ADD.
-			r.place("m", manifestOf("m", "x"))
-			require.Equal(t, []string{"ADD m"}, r.next())
-			require.NoError(t, os.Remove(r.path("m")))
-			c.spoil(t, r.path("m"))
-			p = r.problem()
-			require.Contains(t, p.Message, c.want)
-			require.True(t, p.KeptLastGood)
-			require.Equal(t, []Problem{p}, r.source.Problems())
-			require.NoError(t, os.RemoveAll(r.path("m")))
-			r.place("m", manifestOf("m", "x"))
-			r.place("n", manifestOf("n", "x"))
-			require.Equal(t, []string{"ADD n"}, r.next())
-			require.Empty(t, r.problems, "told once")
+			synctest.Test(t, func(t *testing.T) { playProblem(t, c.spoil, c.want) })
 		})
 	}
+}
+
+// playProblem spoils a manifest that is not there yet, and one that was good.
+func playProblem(t *testing.T, spoil func(t *testing.T, path string), want string) {
+	r := newRig(t, func(cfg *FileConfig) {
+		cfg.MaxSize, cfg.Period = 2000, 100*time.Millisecond
+		cfg.Watch = func(context.Context, string, func(Hint)) error { return errors.ErrUnsupported }
+	})
+	r.write("other", manifestOf("other", "x"))
+	r.start()
+	require.Equal(t, []string{"ADD other"}, r.next())
+
+	spoil(t, r.path("m"))
+	p := r.problem()
+	require.Equal(t, r.path("m"), p.Path)
+	require.Contains(t, p.Message, want)
+	require.False(t, p.KeptLastGood)
+	require.NoError(t, os.RemoveAll(r.path("m")))
+
+	// Good, then bad, then good again: nothing but the first ADD.
+	r.place("m", manifestOf("m", "x"))
+	require.Equal(t, []string{"ADD m"}, r.next())
+	require.NoError(t, os.Remove(r.path("m")))
+	spoil(t, r.path("m"))
+	p = r.problem()
+	require.Contains(t, p.Message, want)
+	require.True(t, p.KeptLastGood)
+	require.Equal(t, []Problem{p}, r.source.Problems())
+	require.NoError(t, os.RemoveAll(r.path("m")))
+	r.place("m", manifestOf("m", "x"))
+	r.place("n", manifestOf("n", "x"))
+	require.Equal(t, []string{"ADD n"}, r.next())
+	require.Empty(t, r.source.Problems())
+	require.Empty(t, r.problems, "told once")
 }
 
 func put(t *testing.T, path, content string) {
@@ -226,42 +233,31 @@ func put(t *testing.T, path, content string) {
 	require.NoError(t, os.WriteFile(path, []byte(content), 0o644))
 }
 
-// S6: a backup file of the same pod.
-func TestFileSourceDuplicate(t *testing.T) {
-	r := newRig(t, nil)
-	r.write("a.yaml", manifestOf("a", "x"))
-	r.write("a.yaml.bak", manifestOf("a", "y"))
-	r.start()
-	require.Equal(t, []string{"ADD a"}, r.next())
-	p := r.problem()
-	require.Equal(t, r.path("a.yaml.bak"), p.Path)
-	require.Contains(t, p.Message, "defined by "+r.path("a.yaml"))
-	require.NoError(t, os.Remove(r.path("a.yaml.bak")))
-	r.write("b", manifestOf("b", "x"))
-	require.Equal(t, []string{"ADD b"}, r.next())
-	require.Empty(t, r.source.Problems())
-}
-
 // A file that is written slowly is read once it is closed, even if what is there
 // before would pass for a pod.
 func TestFileSourceSlowWriter(t *testing.T) {
-	watching := make(chan struct{})
+	writing := make(chan struct{})
 	r := newRig(t, func(cfg *FileConfig) {
 		cfg.Watch = func(ctx context.Context, path string, changed func(Hint)) error {
 			var once sync.Once
 			return watchPath(ctx, path, func(h Hint) {
 				changed(h)
-				once.Do(func() { close(watching) })
+				if h.Stage == Writing && filepath.Base(h.Path) == "slow" {
+					once.Do(func() { close(writing) })
+				}
 			})
 		}
 	})
 	r.start()
 	require.Equal(t, []string{"ADD"}, r.next())
-	<-watching
+	// Once this is seen, nothing prompts a look but what comes now.
+	r.place("o0", manifestOf("o0", "x"))
+	require.Equal(t, []string{"ADD o0"}, r.next())
 	f, err := os.Create(r.path("slow"))
 	require.NoError(t, err)
 	_, err = f.WriteString(manifestOf("slow", "x"))
 	require.NoError(t, err)
+	<-writing
 	for _, other := range []string{"o1", "o2", "o3"} {
 		r.place(other, manifestOf(other, "x"))
 		require.Equal(t, []string{"ADD " + other}, r.next())
@@ -328,81 +324,20 @@ func mkdir(t *testing.T, path string) string {
 	return path
 }
 
-// S8: without a watch, or when it is lost, the period finds every change.
-func TestFileSourceWithoutWatch(t *testing.T) {
+// A watch that fails is tried again, with a growing pause.
+func TestFileSourceRetriesWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var watches atomic.Int64
 		r := newRig(t, func(cfg *FileConfig) {
-			cfg.Settle = 0
 			cfg.Watch = func(context.Context, string, func(Hint)) error {
 				watches.Add(1)
 				return errors.New("lost")
 			}
 		})
-		r.write("a", manifestOf("a", "x"))
 		r.start()
-		require.Equal(t, []string{"ADD a"}, r.next())
-		began := time.Now()
-		synctest.Wait()
-		require.NoError(t, os.Remove(r.path("a")))
-		r.write("b", manifestOf("b", "x"))
-		time.Sleep(20*time.Second + time.Millisecond)
-		synctest.Wait()
-		require.Equal(t, []string{"ADD b"}, r.next())
-		time.Sleep(250 * time.Millisecond)
-		require.Equal(t, []string{"REMOVE a"}, r.next(), "once it has been gone for Settle")
-		require.Less(t, time.Since(began), 21*time.Second)
+		require.Equal(t, []string{"ADD"}, r.next())
 		time.Sleep(10 * time.Minute)
-		require.InDelta(t, 600/20, watches.Load(), 5, "watching is retried with a growing pause")
-	})
-}
-
-// The first set waits for a file that is just being written, but not for ever.
-func TestFileSourceFirstSetWaits(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, func(cfg *FileConfig) {
-			cfg.Watch = func(ctx context.Context, _ string, _ func(Hint)) error { return errors.ErrUnsupported }
-		})
-		r.write("a", manifestOf("a", "x"))
-		now := time.Now()
-		require.NoError(t, os.Chtimes(r.path("a"), now, now))
-		r.start()
-		synctest.Wait()
-		require.False(t, r.merger.Ready())
-		require.Empty(t, r.merger.Changes("file"))
-		time.Sleep(quiet)
-		require.Equal(t, []string{"ADD a"}, r.next())
-	})
-}
-
-func TestHints(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var h hints
-		h.init()
-		start := time.Now()
-		h.add(Hint{Path: "a", Stage: Writing})
-		require.Empty(t, h.prompt, "a file being written prompts no look")
-		require.Equal(t, longestWrite, h.busy("a", start, start))
-		require.Equal(t, quiet, h.busy("b", start, start), "just written, by whom nobody knows")
-		require.Zero(t, h.busy("b", start.Add(-time.Minute), start))
-		require.Zero(t, h.busy("b", start.Add(time.Hour), start), "a clock that is wrong")
-		h.add(Hint{Path: "a", Stage: Written})
-		require.Len(t, h.prompt, 1)
-		require.Zero(t, h.busy("a", start, start))
-		require.NotZero(t, h.busy("a", start.Add(time.Millisecond), start.Add(time.Millisecond)), "written to after it was closed")
-
-		h.add(Hint{Path: "a", Stage: Writing})
-		h.add(Hint{})
-		require.Zero(t, h.busy("a", start, start), "an overflow forgets what was being written")
-		h.add(Hint{Path: "a", Stage: Writing})
-		time.Sleep(longestWrite)
-		require.Zero(t, h.busy("a", start, time.Now()), "a writer that never closes does not hold for ever")
-		h.forget(time.Now())
-		require.Empty(t, h.writing)
-		require.Empty(t, h.written)
-		h.add(Hint{Path: "a", Stage: Writing})
-		h.reset()
-		require.Empty(t, h.writing)
+		require.InDelta(t, 600/20, watches.Load(), 5)
 	})
 }
 
@@ -423,7 +358,7 @@ func TestNewFileSourceRefuses(t *testing.T) {
 	require.True(t, filepath.IsAbs(f.cfg.Path))
 }
 
-// S7 across a restart: a manifest that was broken while nobody looked keeps its
+// Across a restart of the agent: a manifest that was broken while nobody looked keeps its
 // pod; one that was deleted meanwhile does not come back.
 func TestFileSourceRemembersGoodVersions(t *testing.T) {
 	dir, state := t.TempDir(), filepath.Join(t.TempDir(), "state")

@@ -15,11 +15,26 @@ type hints struct {
 	// each was last known to be complete; deleted when it was deleted, if it has
 	// not come back since.
 	writing, written, deleted map[string]time.Time
+	// named are the files of which something was said since the last look;
+	// unnamed tells that something was said of nobody knows which.
+	named   map[string]bool
+	unnamed bool
 }
 
 func (h *hints) init() {
 	h.prompt = make(chan struct{}, 1)
 	h.writing, h.written, h.deleted = map[string]time.Time{}, map[string]time.Time{}, map[string]time.Time{}
+	h.named = map[string]bool{}
+}
+
+// suspects returns the files that may have changed since it was asked last; all
+// tells that every file may have.
+func (h *hints) suspects() (named map[string]bool, all bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	named, all = h.named, h.unnamed
+	h.named, h.unnamed = map[string]bool{}, false
+	return named, all
 }
 
 // add takes one hint. A file being written prompts nothing: another hint comes
@@ -28,6 +43,11 @@ func (h *hints) add(hint Hint) {
 	now := time.Now()
 	h.mu.Lock()
 	delete(h.deleted, hint.Path)
+	if hint.Path == "" {
+		h.unnamed = true
+	} else {
+		h.named[hint.Path] = true
+	}
 	switch hint.Stage {
 	case Deleted:
 		h.deleted[hint.Path] = now

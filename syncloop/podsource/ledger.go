@@ -24,6 +24,8 @@ type Problem struct {
 	Since time.Time `json:"since"`
 	// KeptLastGood tells that the pod of an earlier, good version keeps running.
 	KeptLastGood bool `json:"keptLastGood,omitempty"`
+	// rival is the pod of a good manifest that is left out for another manifest's.
+	rival *v1.Pod
 }
 
 // ledger turns snapshots into sets of pods. It remembers what was good before,
@@ -50,12 +52,14 @@ type ledger struct {
 // manifest is what the ledger knows of one file.
 type manifest struct {
 	path string
-	// content is the digest of what was decoded last.
+	// content is the digest of what was decoded last, stamp that of its version.
 	content [sha256.Size]byte
+	stamp   stamp
 	decoded bool
 	// good is the pod of the last good version, if any. keySince is when it
 	// first had its present name; accepted tells that it was in the last set.
 	good     *v1.Pod
+	key      string // the pod's full name
 	keySince time.Time
 	accepted bool
 	// bad says why the newest version is not used.
@@ -71,6 +75,8 @@ type manifest struct {
 type trouble struct {
 	text  string
 	since time.Time
+	// rival is set when what is wrong is that another manifest has this pod.
+	rival *v1.Pod
 }
 
 // set updates the text; the trouble is as old as the first of an unbroken row.
@@ -78,7 +84,7 @@ func (t *trouble) set(text string, now time.Time) {
 	if t.text == "" {
 		t.since = now
 	}
-	t.text = text
+	t.text, t.rival = text, nil
 }
 
 // verdict is what follows from a snapshot.
@@ -126,6 +132,12 @@ func (l *ledger) apply(s snapshot, busy func(path string, modTime time.Time) tim
 	return v
 }
 
+// knows tells whether a version of a file is the one that was decoded last.
+func (l *ledger) knows(path string, s stamp) bool {
+	m := l.files[path]
+	return m != nil && m.decoded && m.stamp == s
+}
+
 func (l *ledger) takeFiles(files []reading, busy func(string, time.Time) time.Duration, now time.Time, v *verdict) {
 	present := make(map[string]bool, len(files))
 	for _, r := range files {
@@ -170,21 +182,25 @@ func (l *ledger) take(m *manifest, r reading, busy func(string, time.Time) time.
 		m.decoded = false
 		return 0
 	}
+	if r.same {
+		return 0
+	}
 	digest := sha256.Sum256(r.data)
 	if m.decoded && digest == m.content {
+		m.stamp = r.stamp
 		return 0
 	}
 	if hold := busy(r.path, r.modTime); hold > 0 {
 		return hold
 	}
-	m.content, m.decoded = digest, true
+	m.content, m.stamp, m.decoded = digest, r.stamp, true
 	pod, err := l.decode(r.path, r.data)
 	if err != nil {
 		l.spoil(m, err.Error())
 		return 0
 	}
-	if m.good == nil || podfacts.FullName(m.good) != podfacts.FullName(pod) {
-		m.keySince = now
+	if key := podfacts.FullName(pod); m.good == nil || m.key != key {
+		m.key, m.keySince = key, now
 	}
 	m.good, m.bad, m.fresh = pod, "", true
 	return 0
@@ -198,7 +214,9 @@ func (l *ledger) spoil(m *manifest, why string) {
 	case l.dropBroken:
 		m.good = nil
 	case first:
-		m.good = l.earlier(m.path)
+		if m.good = l.earlier(m.path); m.good != nil {
+			m.key = podfacts.FullName(m.good)
+		}
 	}
 }
 
@@ -215,8 +233,8 @@ func (l *ledger) choose(now time.Time, v *verdict) []*v1.Pod {
 		}
 		return cmp.Compare(a.path, b.path)
 	})
-	byName, byUID := map[string]string{}, map[types.UID]string{}
-	var chosen []*manifest
+	byName, byUID := make(map[string]string, len(candidates)), make(map[types.UID]string, len(candidates))
+	chosen := make([]*manifest, 0, len(candidates))
 	for _, m := range candidates {
 		if !m.goneSince.IsZero() && m.bad != "" {
 			m.bad, m.decoded = "", false // there is no file any more that could be wrong
@@ -225,17 +243,20 @@ func (l *ledger) choose(now time.Time, v *verdict) []*v1.Pod {
 		m.accepted = false
 		rival := ""
 		if m.good != nil {
-			rival = cmp.Or(byName[podfacts.FullName(m.good)], byUID[m.good.UID])
+			rival = cmp.Or(byName[m.key], byUID[m.good.UID])
 		}
 		switch {
 		case rival != "":
 			m.trouble.set(cmp.Or(m.bad, fmt.Sprintf("pod %s/%s is defined by %s already", m.good.Namespace, m.good.Name, rival)), now)
+			if m.bad == "" {
+				m.trouble.rival = m.good
+			}
 			if wasNew {
 				v.wait(l.settle - now.Sub(m.keySince))
 			}
 			continue
 		case m.good != nil:
-			byName[podfacts.FullName(m.good)], byUID[m.good.UID] = m.path, m.path
+			byName[m.key], byUID[m.good.UID] = m.path, m.path
 			m.accepted = true
 			chosen = append(chosen, m)
 		}
@@ -265,10 +286,17 @@ func (l *ledger) problems(now time.Time, v *verdict) []Problem {
 			v.wait(left)
 			return
 		}
-		list = append(list, Problem{Path: path, Message: t.text, Since: t.since, KeptLastGood: kept})
+		list = append(list, Problem{Path: path, Message: t.text, Since: t.since, KeptLastGood: kept, rival: t.rival})
 	}
 	add("", &l.root, false)
-	for _, path := range slices.Sorted(maps.Keys(l.files)) {
+	var troubled []string
+	for path, m := range l.files {
+		if m.trouble.text != "" {
+			troubled = append(troubled, path)
+		}
+	}
+	slices.Sort(troubled)
+	for _, path := range troubled {
 		m := l.files[path]
 		add(path, &m.trouble, m.bad != "" && m.accepted)
 	}

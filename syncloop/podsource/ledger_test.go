@@ -60,7 +60,7 @@ func (l *ledger) see(f folder, at time.Duration) (pods []string, problems []stri
 	return pods, problems, v
 }
 
-// S7: a manifest that turns bad keeps its last good pod.
+// A manifest that turns bad keeps its last good pod.
 func TestLedgerKeepsLastGood(t *testing.T) {
 	l := newLedger()
 	pods, _, v := l.see(folder{"a": "a 1"}, 0)
@@ -118,28 +118,6 @@ func TestLedgerRemoval(t *testing.T) {
 	require.Empty(t, pods)
 	require.Zero(t, v.recheck)
 	require.Empty(t, l.files)
-}
-
-// S6: the first file in name order has the pod; deleting the other one changes
-// nothing; deleting the first one passes the pod on.
-func TestLedgerDuplicates(t *testing.T) {
-	l := newLedger()
-	both := folder{"a": "x 1", "a.bak": "x 2"}
-	pods, problems, _ := l.see(both, 0)
-	require.Equal(t, []string{"x 1"}, pods)
-	require.Empty(t, problems)
-	_, problems, _ = l.see(both, time.Second)
-	require.Equal(t, []string{"a.bak: pod ns/x is defined by a already"}, problems)
-	pods, problems, _ = l.see(folder{"a": "x 1"}, 2*time.Second)
-	require.Equal(t, []string{"x 1"}, pods)
-	require.Empty(t, problems)
-
-	l.see(both, 3*time.Second)
-	l.see(folder{"a.bak": "x 2"}, 4*time.Second)
-	pods, _, _ = l.see(folder{"a.bak": "x 2"}, 5*time.Second)
-	require.Equal(t, []string{"x 2"}, pods)
-	pods, _, _ = l.see(folder{"a.bak": "x 2", "b": "y 2"}, 6*time.Second)
-	require.Equal(t, []string{"x 2"}, pods, "one UID twice")
 }
 
 // Editors leave copies for a moment: no step of them changes the set.
@@ -216,7 +194,7 @@ func TestLedgerUnknown(t *testing.T) {
 	require.Equal(t, []Problem{{Message: s.problem, Since: time.Unix(1, 0)}}, v.problems)
 }
 
-// S6 and the speed of a removal: a file that was deleted does not have to stay
+// A file that was deleted does not have to stay
 // away for a while, one that is merely missing has.
 func TestDeletedFileCountsAtOnce(t *testing.T) {
 	l := newLedger()
@@ -281,7 +259,7 @@ func requireSound(t *testing.T, l *ledger, v verdict) {
 	}
 }
 
-// S7: a manifest that is broken from the start has the good version of an earlier
+// A manifest that is broken from the start has the good version of an earlier
 // process; once it is good again, that one is history.
 func TestEarlierVersion(t *testing.T) {
 	l := newLedger()

@@ -1,6 +1,7 @@
 package podsource
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -54,7 +55,10 @@ type sourceState struct {
 	// it returned has been handled.
 	delivered, taken, ready bool
 	newest                  []*v1.Pod
-	handled                 map[types.UID]*v1.Pod
+	// copies has the newest pods by those they are copies of, if these never
+	// change.
+	copies  map[*v1.Pod]*v1.Pod
+	handled map[types.UID]*v1.Pod
 	// refused are the warnings about the newest set.
 	refused string
 }
@@ -110,11 +114,22 @@ func (m *Merger) source(name string) *sourceState {
 // one UID, the first is taken; the others and pods without name or UID are left
 // out with a warning. Set registers the source.
 func (m *Merger) Set(source string, pods []*v1.Pod) error {
+	taken, refused := choose(pods)
+	return m.set(source, taken, refused, false)
+}
+
+// setConstant is Set for pods that nobody ever changes, and of which none is left
+// out: names and UIDs are there and occur once. A pod that is in the set again is
+// neither copied nor compared.
+func (m *Merger) setConstant(source string, pods []*v1.Pod) error {
+	return m.set(source, pods, nil, true)
+}
+
+func (m *Merger) set(source string, taken []*v1.Pod, refused []refusal, constant bool) error {
 	if source == "" {
 		return ErrNoSource
 	}
-	taken, refused := choose(pods)
-	if m.store(source, taken, refused) {
+	if m.store(source, taken, refused, constant) {
 		m.warn(source, refused)
 	}
 	select {
@@ -126,7 +141,7 @@ func (m *Merger) Set(source string, pods []*v1.Pod) error {
 
 // store takes a set over and tells whether the refused pods are others than those
 // of the set before.
-func (m *Merger) store(source string, taken []*v1.Pod, refused []refusal) (news bool) {
+func (m *Merger) store(source string, taken []*v1.Pod, refused []refusal, constant bool) (news bool) {
 	var warnings strings.Builder
 	for _, r := range refused {
 		fmt.Fprintln(&warnings, podfacts.FullName(r.pod), r.pod.UID, r.message)
@@ -134,7 +149,7 @@ func (m *Merger) store(source string, taken []*v1.Pod, refused []refusal) (news 
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	src := m.source(source)
-	src.newest = adopt(source, taken, src.newest, time.Now())
+	src.adopt(source, taken, constant, time.Now())
 	src.delivered = true
 	m.changed[source] = true
 	news = src.refused != warnings.String()
@@ -150,46 +165,84 @@ type refusal struct {
 
 // choose splits a set into the pods to take and the ones to leave out.
 func choose(pods []*v1.Pod) (taken []*v1.Pod, refused []refusal) {
-	names, uids := map[string]bool{}, map[types.UID]bool{}
+	names, uids := make(map[types.NamespacedName]bool, len(pods)), make(map[types.UID]bool, len(pods))
+	taken = make([]*v1.Pod, 0, len(pods))
 	for _, pod := range pods {
 		switch {
 		case pod == nil:
 		case pod.UID == "" || pod.Name == "":
 			refused = append(refused, refusal{pod, "a pod needs a name and a UID"})
-		case names[podfacts.FullName(pod)]:
+		case names[nameOf(pod)]:
 			refused = append(refused, refusal{pod, "another pod of the same source has the same name and namespace"})
 		case uids[pod.UID]:
 			refused = append(refused, refusal{pod, "another pod of the same source has the same UID"})
 		default:
-			names[podfacts.FullName(pod)], uids[pod.UID] = true, true
+			names[nameOf(pod)], uids[pod.UID] = true, true
 			taken = append(taken, pod)
 		}
 	}
 	return taken, refused
 }
 
+func nameOf(pod *v1.Pod) types.NamespacedName {
+	return types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
+}
+
 // adopt copies the pods of a set and annotates the copies with their source and
-// the moment they were first seen.
-func adopt(source string, pods, before []*v1.Pod, now time.Time) []*v1.Pod {
-	seen := make(map[types.UID]string, len(before))
-	for _, pod := range before {
-		seen[pod.UID] = pod.Annotations[podfacts.ConfigSeen]
-	}
+// the moment they were first seen. A pod that was gone, but only for so short that
+// nobody was told, was seen all the time.
+func (s *sourceState) adopt(source string, pods []*v1.Pod, constant bool, now time.Time) {
+	seen := s.whenSeen()
 	adopted := make([]*v1.Pod, 0, len(pods))
-	for _, pod := range pods {
-		pod = pod.DeepCopy()
-		if pod.Annotations == nil {
-			pod.Annotations = map[string]string{}
-		}
-		pod.Annotations[podfacts.ConfigSource] = source
-		if at, ok := seen[pod.UID]; ok {
-			pod.Annotations[podfacts.ConfigSeen] = at
-		} else {
-			pod.Annotations[podfacts.ConfigSeen] = now.Format(time.RFC3339Nano)
-		}
-		adopted = append(adopted, pod)
+	var copies map[*v1.Pod]*v1.Pod
+	if constant {
+		copies = make(map[*v1.Pod]*v1.Pod, len(pods))
 	}
-	return adopted
+	for _, given := range pods {
+		own := s.copies[given]
+		if !constant || own == nil {
+			own = given.DeepCopy()
+			if own.Annotations == nil {
+				own.Annotations = map[string]string{}
+			}
+			own.Annotations[podfacts.ConfigSource] = source
+			own.Annotations[podfacts.ConfigSeen] = cmp.Or(seen(own), now.Format(time.RFC3339Nano))
+		}
+		if constant {
+			copies[given] = own
+		}
+		adopted = append(adopted, own)
+	}
+	s.newest, s.copies = adopted, copies
+}
+
+// whenSeen returns a function that says when a pod was first seen, "" if it was
+// not. Most pods have been handled, so the others are indexed only on demand.
+func (s *sourceState) whenSeen() func(pod *v1.Pod) string {
+	var others map[types.UID]*v1.Pod
+	newest := s.newest
+	return func(pod *v1.Pod) string {
+		before := s.handled[pod.UID]
+		if before == nil && others == nil {
+			others = byUID(newest)
+		}
+		if before == nil {
+			before = others[pod.UID]
+		}
+		if before == nil || nameOf(before) != nameOf(pod) {
+			return ""
+		}
+		return before.Annotations[podfacts.ConfigSeen]
+	}
+}
+
+// byUID indexes pods.
+func byUID(pods []*v1.Pod) map[types.UID]*v1.Pod {
+	index := make(map[types.UID]*v1.Pod, len(pods))
+	for _, pod := range pods {
+		index[pod.UID] = pod
+	}
+	return index
 }
 
 // warn reports the pods that were left out of a set.
@@ -242,10 +295,7 @@ func (m *Merger) Changes(source string) []syncloop.Change {
 	}
 	changes := diff(source, src.handled, src.newest, !src.taken)
 	src.taken = true
-	src.handled = make(map[types.UID]*v1.Pod, len(src.newest))
-	for _, pod := range src.newest {
-		src.handled[pod.UID] = pod
-	}
+	src.handled = byUID(src.newest)
 	for _, c := range changes {
 		for i, pod := range c.Pods {
 			c.Pods[i] = pod.DeepCopy()

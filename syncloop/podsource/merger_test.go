@@ -3,6 +3,8 @@ package podsource
 import (
 	"context"
 	"fmt"
+	"io"
+	"iter"
 	"math/rand/v2"
 	"testing"
 	"testing/synctest"
@@ -13,7 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podwright/podwright/internal/podfacts"
 	"github.com/podwright/podwright/syncloop"
 )
 
@@ -54,107 +55,6 @@ func image(image string) func(*v1.Pod) {
 	return func(pod *v1.Pod) { pod.Spec.Containers = []v1.Container{{Name: "c", Image: image}} }
 }
 
-func phase(p v1.PodPhase) func(*v1.Pod) { return func(pod *v1.Pod) { pod.Status.Phase = p } }
-
-// S1: one pod through its life.
-func TestMergerOneByOne(t *testing.T) {
-	m := newMerger(t, MergerConfig{})
-	step := func(want string, pods ...*v1.Pod) {
-		t.Helper()
-		require.NoError(t, m.Set("s", pods))
-		got := trace(m.Changes("s"))
-		if want == "" {
-			require.Empty(t, got)
-			return
-		}
-		require.Equal(t, []string{want}, got)
-	}
-	step("ADD a/1", newPod("a", "1"))
-	step("", newPod("a", "1"))
-	step("UPDATE a/1", newPod("a", "1", image("x")))
-	step("RECONCILE a/1", newPod("a", "1", image("x"), phase(v1.PodRunning)))
-	step("DELETE a/1", newPod("a", "1", image("x"), phase(v1.PodRunning), deleting))
-	step("", newPod("a", "1", image("x"), phase(v1.PodRunning), deleting))
-	step("REMOVE a/1")
-	step("")
-}
-
-// S2: one set that changes everything; the pods handed out are copies.
-func TestMergerOrderAndCopies(t *testing.T) {
-	m := newMerger(t, MergerConfig{})
-	require.NoError(t, m.Set("s", []*v1.Pod{newPod("gone", "1"), newPod("upd", "2"), newPod("del", "3"), newPod("rec", "4"), newPod("same", "5"), newPod("re", "6")}))
-	require.Equal(t, []string{"ADD gone/1 upd/2 del/3 rec/4 same/5 re/6"}, trace(m.Changes("s")))
-
-	mine := []*v1.Pod{newPod("rec", "4", phase(v1.PodRunning)), newPod("del", "3", deleting), newPod("upd", "2", image("x")),
-		newPod("new", "7"), newPod("same", "5"), newPod("re", "6b")}
-	require.NoError(t, m.Set("s", mine))
-	for _, pod := range mine {
-		pod.Spec.NodeName = "changed by the caller"
-	}
-	changes := m.Changes("s")
-	require.Equal(t, []string{"REMOVE gone/1 re/6", "ADD new/7 re/6b", "UPDATE upd/2", "DELETE del/3", "RECONCILE rec/4"}, trace(changes))
-	for _, c := range changes {
-		for _, pod := range c.Pods {
-			require.Empty(t, pod.Spec.NodeName)
-			pod.Spec.NodeName = "changed by the loop"
-		}
-	}
-	for i := range mine {
-		mine[i].Spec.NodeName = ""
-	}
-	require.NoError(t, m.Set("s", mine))
-	require.Empty(t, m.Changes("s"), "copies that were handed out do not matter")
-}
-
-// S3: pods that cannot be in one set are left out, with one warning.
-func TestMergerDuplicates(t *testing.T) {
-	var events []string
-	m := newMerger(t, MergerConfig{Event: func(ref v1.ObjectReference, eventtype, reason, message string) {
-		events = append(events, fmt.Sprintf("%s %s %s/%s", eventtype, reason, ref.Name, ref.UID))
-	}})
-	set := []*v1.Pod{newPod("a", "1"), newPod("a", "2"), newPod("b", "1"), newPod("c", ""), nil, newPod("d", "3")}
-	for range 3 {
-		require.NoError(t, m.Set("s", set))
-	}
-	require.Equal(t, []string{"ADD a/1 d/3"}, trace(m.Changes("s")))
-	want := []string{"Warning FailedValidation a/2", "Warning FailedValidation b/1", "Warning FailedValidation c/"}
-	require.Equal(t, want, events)
-	require.NoError(t, m.Set("s", set[:1]))
-	require.NoError(t, m.Set("s", set))
-	require.Len(t, events, 6, "a problem that comes back is told again")
-	require.ErrorIs(t, m.Set("", nil), ErrNoSource)
-	require.ErrorIs(t, m.Register(""), ErrNoSource)
-}
-
-// S4: what a kubelet writes itself is no change; "seen" stays.
-func TestMergerLocalAnnotations(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := newMerger(t, MergerConfig{})
-		require.NoError(t, m.Set("s", []*v1.Pod{newPod("a", "1")}))
-		added := m.Changes("s")[0].Pods[0]
-		seen := added.Annotations[podfacts.ConfigSeen]
-		require.Equal(t, time.Now().Format(time.RFC3339Nano), seen)
-		require.Equal(t, "s", added.Annotations[podfacts.ConfigSource])
-
-		time.Sleep(time.Hour)
-		annotated := newPod("a", "1", func(pod *v1.Pod) {
-			pod.Annotations = map[string]string{podfacts.ConfigSource: "x", podfacts.ConfigSeen: "x", podfacts.ConfigMirror: "x"}
-		})
-		require.NoError(t, m.Set("s", []*v1.Pod{annotated}))
-		require.Empty(t, m.Changes("s"))
-
-		require.NoError(t, m.Set("s", []*v1.Pod{newPod("a", "1", image("x"))}))
-		updated := m.Changes("s")[0].Pods[0]
-		require.Equal(t, seen, updated.Annotations[podfacts.ConfigSeen])
-
-		require.NoError(t, m.Set("s", nil))
-		require.NoError(t, m.Set("s", []*v1.Pod{newPod("a", "2")}))
-		changes := m.Changes("s")
-		require.Equal(t, []string{"REMOVE a/1", "ADD a/2"}, trace(changes))
-		require.NotEqual(t, seen, changes[1].Pods[0].Annotations[podfacts.ConfigSeen])
-	})
-}
-
 func TestMergerSemanticChanges(t *testing.T) {
 	for name, edit := range map[string]func(*v1.Pod){
 		"label":      func(p *v1.Pod) { p.Labels = map[string]string{"a": "b"} },
@@ -178,8 +78,8 @@ func TestMergerSemanticChanges(t *testing.T) {
 	}
 }
 
-// L3: a source becomes ready by one handled set, empty or not, and an empty first
-// set is heard.
+// A source becomes ready by one handled set, empty or not, and an empty first set
+// is heard.
 func TestMergerReady(t *testing.T) {
 	m := newMerger(t, MergerConfig{Sources: []string{"api"}})
 	require.NoError(t, m.Register("file"))
@@ -211,6 +111,8 @@ func TestMergerReady(t *testing.T) {
 	require.True(t, newMerger(t, MergerConfig{}).Ready(), "without sources there is nothing to wait for")
 	_, err := NewMerger(MergerConfig{Sources: []string{""}})
 	require.ErrorIs(t, err, ErrNoSource)
+	require.ErrorIs(t, m.Set("", nil), ErrNoSource)
+	require.ErrorIs(t, m.Register(""), ErrNoSource)
 }
 
 // Whatever happens between two questions, the answers add up to the newest set.
@@ -296,4 +198,33 @@ func TestFromChannel(t *testing.T) {
 		_, err = FromChannel(nil, "x", sets)
 		require.Error(t, err)
 	})
+}
+
+// What an iterator yields with an error does not count, nor what it yields after
+// the end; a new run is a new iterator.
+func TestFromSeq(t *testing.T) {
+	m := newMerger(t, MergerConfig{})
+	runs := 0
+	ctx, stop := context.WithCancel(t.Context())
+	src, err := FromSeq(m, "mine", func(context.Context) iter.Seq2[[]*v1.Pod, error] {
+		runs++
+		return func(yield func([]*v1.Pod, error) bool) {
+			_ = yield([]*v1.Pod{newPod("a", "1")}, nil) && runs == 1 && yield(nil, io.ErrUnexpectedEOF)
+			if runs == 2 {
+				stop()
+				require.False(t, yield(nil, nil))
+			}
+		}
+	})
+	require.NoError(t, err)
+	require.Equal(t, []string{"mine"}, m.Waiting())
+	require.ErrorIs(t, src.Run(ctx, nil), io.ErrUnexpectedEOF)
+	require.Equal(t, []string{"ADD a/1"}, trace(m.Changes("mine")), "the last good set")
+	require.NoError(t, src.Run(ctx, nil))
+	require.Empty(t, m.Changes("mine"))
+
+	_, err = FromSeq(m, "", func(context.Context) iter.Seq2[[]*v1.Pod, error] { return nil })
+	require.ErrorIs(t, err, ErrNoSource)
+	_, err = FromSeq(m, "x", nil)
+	require.Error(t, err)
 }

@@ -31,11 +31,31 @@ type reading struct {
 	data    []byte
 	modTime time.Time
 	problem string
+	// stamp is that of the version that was read. same tells that the version is
+	// known by it, and was not read again.
+	stamp stamp
+	same  bool
 }
 
-// readManifests reads a folder, or a single file. It never blocks on pipes and
-// devices.
-func readManifests(path string, maxSize int64) snapshot {
+// stamp is what a file system says about one version of a file.
+type stamp struct {
+	device, inode     uint64
+	size              int64
+	modified, changed int64 // in ns since 1970
+}
+
+// reader reads manifests.
+type reader struct {
+	// maxSize is the most bytes of a manifest.
+	maxSize int64
+	// youngest is how old a file must be to be known by its stamp.
+	youngest time.Duration
+	// known tells which versions need not be read.
+	known func(path string, s stamp) bool
+}
+
+// all reads a folder, or a single file. It never blocks on pipes and devices.
+func (r reader) all(path string) snapshot {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -43,7 +63,7 @@ func readManifests(path string, maxSize int64) snapshot {
 	case err != nil:
 		return snapshot{problem: bare(err), unknown: true}
 	case info.Mode().IsRegular():
-		file, found := readManifest(path, maxSize)
+		file, found := r.one(path)
 		if !found {
 			return snapshot{problem: "does not exist"}
 		}
@@ -60,7 +80,7 @@ func readManifests(path string, maxSize int64) snapshot {
 		if ignoredName(entry.Name()) {
 			continue
 		}
-		if file, found := readManifest(filepath.Join(path, entry.Name()), maxSize); found {
+		if file, found := r.one(filepath.Join(path, entry.Name())); found {
 			s.files = append(s.files, file)
 		}
 	}
@@ -73,9 +93,10 @@ func ignoredName(name string) bool {
 	return strings.HasPrefix(name, ".") || (len(name) > 1 && strings.HasPrefix(name, "#") && strings.HasSuffix(name, "#"))
 }
 
-// readManifest reads one file; found is false when it has vanished.
-func readManifest(path string, maxSize int64) (r reading, found bool) {
+// one reads one file; found is false when it has vanished.
+func (rd reader) one(path string) (r reading, found bool) {
 	r.path = path
+	now := time.Now()
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, err := os.Lstat(path); err != nil {
@@ -88,10 +109,14 @@ func readManifest(path string, maxSize int64) (r reading, found bool) {
 		r.problem = bare(err)
 		return r, true
 	}
-	if r.problem = unreadable(info, maxSize); r.problem != "" {
+	if r.problem = unreadable(info, rd.maxSize); r.problem != "" {
 		return r, true
 	}
-	r.data, r.modTime, r.problem = readRegular(path, maxSize)
+	if s := stampOf(info, rd.youngest, now); s != (stamp{}) && rd.known(path, s) {
+		r.same, r.stamp, r.modTime = true, s, info.ModTime()
+		return r, true
+	}
+	rd.regular(&r, now)
 	return r, true
 }
 
@@ -106,30 +131,34 @@ func unreadable(info fs.FileInfo, maxSize int64) string {
 	return ""
 }
 
-// readRegular reads a file that was regular a moment ago. It looks again once the
+// regular reads a file that was regular a moment ago. It looks again once the
 // file is open, and opens it in a way that does not wait for the other end of a
-// pipe.
-func readRegular(path string, maxSize int64) (data []byte, modTime time.Time, problem string) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+// pipe. The stamp is taken before the content: a file that changes meanwhile has
+// another one afterwards.
+func (rd reader) regular(r *reading, now time.Time) {
+	f, err := os.OpenFile(r.path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
-		return nil, modTime, bare(err)
+		r.problem = bare(err)
+		return
 	}
 	defer func() { _ = f.Close() }() // only read from
 	info, err := f.Stat()
 	if err != nil {
-		return nil, modTime, bare(err)
+		r.problem = bare(err)
+		return
 	}
-	if problem := unreadable(info, maxSize); problem != "" {
-		return nil, modTime, problem
+	if r.problem = unreadable(info, rd.maxSize); r.problem != "" {
+		return
 	}
-	data, err = io.ReadAll(io.LimitReader(f, maxSize+1))
-	if err != nil {
-		return nil, modTime, bare(err)
+	data, err := io.ReadAll(io.LimitReader(f, rd.maxSize+1))
+	switch {
+	case err != nil:
+		r.problem = bare(err)
+	case int64(len(data)) > rd.maxSize:
+		r.problem = fmt.Sprintf("has more bytes than the limit of %d", rd.maxSize)
+	default:
+		r.data, r.modTime, r.stamp = data, info.ModTime(), stampOf(info, rd.youngest, now)
 	}
-	if int64(len(data)) > maxSize {
-		return nil, modTime, fmt.Sprintf("has more bytes than the limit of %d", maxSize)
-	}
-	return data, info.ModTime(), ""
 }
 
 // bare is an error's text without the operation and the path.

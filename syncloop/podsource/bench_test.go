@@ -1,0 +1,143 @@
+package podsource
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// cpuTime is the processor time that this process has used.
+func cpuTime(tb testing.TB) time.Duration {
+	var use syscall.Rusage
+	require.NoError(tb, syscall.Getrusage(syscall.RUSAGE_SELF, &use))
+	return time.Duration(use.Utime.Nano() + use.Stime.Nano())
+}
+
+// bigFolder is a folder with many manifests, and a source that has read them.
+// Files are as old as they are on a node.
+func bigFolder(tb testing.TB, n int) (*FileSource, *Merger, string) {
+	dir := tb.TempDir()
+	old := time.Now().Add(-time.Hour)
+	for i := range n {
+		path := filepath.Join(dir, fmt.Sprintf("m%04d.yaml", i))
+		require.NoError(tb, os.WriteFile(path, []byte(manifestOf(fmt.Sprint("pod", i), "x")), 0o644))
+		require.NoError(tb, os.Chtimes(path, old, old))
+	}
+	m, err := NewMerger(MergerConfig{})
+	require.NoError(tb, err)
+	f, err := NewFileSource(FileConfig{Path: dir, Merger: m, Decoder: testDecoder(), Watch: func(ctx context.Context, _ string, _ func(Hint)) error {
+		<-ctx.Done()
+		return nil
+	}})
+	require.NoError(tb, err)
+	f.reader.youngest = 0 // nobody writes them while they are read
+	_, err = f.look(time.Now())
+	require.NoError(tb, err)
+	require.Len(tb, m.Changes("file")[0].Pods, n)
+	return f, m, dir
+}
+
+// edit changes one manifest as a careful program does.
+func edit(tb testing.TB, f *FileSource, dir string, i int) {
+	path := filepath.Join(dir, "m0002.yaml")
+	aside := filepath.Join(dir, ".new")
+	require.NoError(tb, os.WriteFile(aside, []byte(manifestOf("pod2", fmt.Sprint("x:", i))), 0o644))
+	require.NoError(tb, os.Rename(aside, path))
+	f.hints.add(Hint{Path: path, Stage: Written})
+}
+
+// BenchmarkFileSourceFindsChange measures what it costs to find the one of 1,000
+// manifests that has changed: to look at the files, decode the new version, merge
+// and derive the change. The figure that counts is cpu-µs/op.
+func BenchmarkFileSourceFindsChange(b *testing.B) {
+	f, m, dir := bigFolder(b, 1000)
+	var cpu time.Duration
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		b.StopTimer()
+		edit(b, f, dir, i)
+		b.StartTimer()
+		began := cpuTime(b)
+		_, err := f.look(time.Time{})
+		changes := m.Changes("file")
+		cpu += cpuTime(b) - began
+		b.StopTimer()
+		require.NoError(b, err)
+		require.Len(b, changes, 2)
+		b.StartTimer()
+	}
+	b.ReportMetric(float64(cpu.Microseconds())/float64(b.N), "cpu-µs/op")
+}
+
+// BenchmarkFileSourceEdits measures memory over many edits of one manifest in a
+// folder of 100: it ends where it began.
+func BenchmarkFileSourceEdits(b *testing.B) {
+	f, m, dir := bigFolder(b, 100)
+	play := func(from, n int) {
+		for i := range n {
+			editAndLook(b, f, m, dir, from+i)
+		}
+	}
+	play(0, 100)
+	before := heap()
+	b.ReportAllocs()
+	edits := 0
+	for b.Loop() {
+		play(100+edits, 1)
+		edits++
+	}
+	b.ReportMetric(float64(int64(heap())-int64(before)), "B-kept")
+	runtime.KeepAlive(f)
+}
+
+// Memory stays flat however often manifests are edited, and by whatever temporary
+// files.
+func TestFileSourceMemoryFlat(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		warm, edits := 300, 10_000
+		if testing.Short() {
+			warm, edits = 100, 300
+		}
+		f, m, dir := bigFolder(t, 5)
+		play := func(from, n int) {
+			for i := range n {
+				f.hints.add(Hint{Path: filepath.Join(dir, fmt.Sprint("temporary-", from+i)), Stage: Written})
+				editAndLook(t, f, m, dir, from+i)
+				time.Sleep(100 * time.Millisecond)
+			}
+		}
+		play(0, warm)
+		before := heap()
+		play(warm, edits)
+		grown := int64(heap()) - int64(before)
+		require.Less(t, grown, int64(256<<10), "bytes in use after %d edits, compared to before", edits)
+		require.Len(t, f.ledger.files, 5)
+		require.LessOrEqual(t, len(f.hints.written), 200)
+		runtime.KeepAlive(f)
+	})
+}
+
+func editAndLook(tb testing.TB, f *FileSource, m *Merger, dir string, i int) {
+	edit(tb, f, dir, i)
+	_, err := f.look(time.Time{})
+	require.NoError(tb, err)
+	require.Len(tb, m.Changes("file"), 2)
+	m.Handled("file")
+}
+
+// heap is how much memory is in use after a collection.
+func heap() uint64 {
+	runtime.GC()
+	runtime.GC()
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return stats.HeapAlloc
+}

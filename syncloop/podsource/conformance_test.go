@@ -1,0 +1,242 @@
+package podsource_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/syncloop"
+	"github.com/podwright/podwright/syncloop/eventsourcetest"
+	"github.com/podwright/podwright/syncloop/podsource"
+)
+
+const source = "mine"
+
+// subject returns a Merger under test; what feeds it is added by the caller.
+func subject(t testing.TB) (*podsource.Merger, eventsourcetest.PodsSubject) {
+	m, err := podsource.NewMerger(podsource.MergerConfig{})
+	require.NoError(t, err)
+	return m, eventsourcetest.PodsSubject{
+		Pods: m, Source: source,
+		Ready: func() bool { return m.SourceReady(source) },
+	}
+}
+
+func TestMergerConforms(t *testing.T) {
+	eventsourcetest.RunPods(t, eventsourcetest.PodsConfig{New: func(t testing.TB) eventsourcetest.PodsSubject {
+		m, sub := subject(t)
+		sub.Set = func(pods []*v1.Pod) { require.NoError(t, m.Set(source, pods)) }
+		return sub
+	}})
+}
+
+// newest is a channel that holds the newest set only, so that sending to it never
+// blocks.
+func newest(sets chan []*v1.Pod) func([]*v1.Pod) {
+	var mu sync.Mutex
+	return func(pods []*v1.Pod) {
+		mu.Lock()
+		defer mu.Unlock()
+		select {
+		case <-sets:
+		default:
+		}
+		sets <- pods
+	}
+}
+
+func TestFromChannelConforms(t *testing.T) {
+	eventsourcetest.RunPods(t, eventsourcetest.PodsConfig{New: func(t testing.TB) eventsourcetest.PodsSubject {
+		m, sub := subject(t)
+		sets := make(chan []*v1.Pod, 1)
+		feed, err := podsource.FromChannel(m, source, sets)
+		require.NoError(t, err)
+		sub.Set, sub.Feeds = newest(sets), []syncloop.EventSource{feed}
+		return sub
+	}})
+	t.Run("by itself", func(t *testing.T) {
+		eventsourcetest.Run(t, eventsourcetest.Config{New: func(t testing.TB) eventsourcetest.Subject {
+			m, _ := subject(t)
+			sets := make(chan []*v1.Pod)
+			feed, err := podsource.FromChannel(m, source, sets)
+			require.NoError(t, err)
+			return eventsourcetest.Subject{Source: feed, End: func() { close(sets) }}
+		}})
+	})
+}
+
+// setsOf is an iterator over what comes from a channel.
+func setsOf(sets <-chan []*v1.Pod, errs <-chan error) func(context.Context) iter.Seq2[[]*v1.Pod, error] {
+	return func(ctx context.Context) iter.Seq2[[]*v1.Pod, error] {
+		return func(yield func([]*v1.Pod, error) bool) {
+			for {
+				var pods []*v1.Pod
+				var err error
+				var open bool
+				select {
+				case <-ctx.Done():
+					return
+				case err = <-errs:
+				case pods, open = <-sets:
+					if !open {
+						return
+					}
+				}
+				if !yield(pods, err) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func TestFromSeqConforms(t *testing.T) {
+	eventsourcetest.RunPods(t, eventsourcetest.PodsConfig{New: func(t testing.TB) eventsourcetest.PodsSubject {
+		m, sub := subject(t)
+		sets := make(chan []*v1.Pod, 1)
+		feed, err := podsource.FromSeq(m, source, setsOf(sets, nil))
+		require.NoError(t, err)
+		sub.Set, sub.Feeds = newest(sets), []syncloop.EventSource{feed}
+		return sub
+	}})
+	t.Run("by itself", func(t *testing.T) {
+		eventsourcetest.Run(t, eventsourcetest.Config{New: func(t testing.TB) eventsourcetest.Subject {
+			m, _ := subject(t)
+			sets, errs := make(chan []*v1.Pod), make(chan error, 1)
+			feed, err := podsource.FromSeq(m, source, setsOf(sets, errs))
+			require.NoError(t, err)
+			return eventsourcetest.Subject{
+				Source: feed, End: func() { close(sets) }, Fail: func() { errs <- io.ErrUnexpectedEOF },
+			}
+		}})
+	})
+}
+
+// server answers with the newest set, once there is one.
+type server struct {
+	mu   sync.Mutex
+	body []byte
+}
+
+func (s *server) set(pods []*v1.Pod) {
+	if pods == nil {
+		pods = []*v1.Pod{}
+	}
+	body, err := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "PodList", "items": pods})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.body = body; err != nil {
+		s.body = nil
+	}
+}
+
+func (s *server) RoundTrip(*http.Request) (*http.Response, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.body == nil {
+		return nil, io.ErrUnexpectedEOF
+	}
+	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(string(s.body)))}, nil
+}
+
+func TestHTTPSourceConforms(t *testing.T) {
+	build := func(t testing.TB) (eventsourcetest.PodsSubject, *podsource.HTTPSource) {
+		m, sub := subject(t)
+		s := &server{}
+		feed, err := podsource.NewHTTPSource(podsource.HTTPConfig{
+			URL: "http://server/pods", Merger: m, Source: source,
+			Decoder: podsource.Decoder{NodeName: "n"}, Client: &http.Client{Transport: s},
+		})
+		require.NoError(t, err)
+		sub.Set, sub.Feeds, sub.Manifests = s.set, []syncloop.EventSource{feed}, true
+		return sub, feed
+	}
+	eventsourcetest.RunPods(t, eventsourcetest.PodsConfig{New: func(t testing.TB) eventsourcetest.PodsSubject {
+		sub, _ := build(t)
+		return sub
+	}})
+	t.Run("by itself", func(t *testing.T) {
+		eventsourcetest.Run(t, eventsourcetest.Config{New: func(t testing.TB) eventsourcetest.Subject {
+			_, feed := build(t)
+			return eventsourcetest.Subject{Source: feed}
+		}})
+	})
+}
+
+// folder makes the manifests in a folder those of a set.
+func folder(t testing.TB, dir string) func([]*v1.Pod) {
+	var mu sync.Mutex
+	return func(pods []*v1.Pod) {
+		mu.Lock()
+		defer mu.Unlock()
+		wanted := map[string]bool{}
+		for i, pod := range pods {
+			name := fmt.Sprintf("%02d-%s", i, pod.Name)
+			wanted[name] = true
+			manifest, err := json.Marshal(pod)
+			require.NoError(t, err)
+			aside := filepath.Join(dir, ".new")
+			require.NoError(t, os.WriteFile(aside, manifest, 0o644))
+			require.NoError(t, os.Rename(aside, filepath.Join(dir, name)))
+		}
+		entries, err := os.ReadDir(dir)
+		require.NoError(t, err)
+		for _, e := range entries {
+			if !wanted[e.Name()] {
+				require.NoError(t, os.Remove(filepath.Join(dir, e.Name())))
+			}
+		}
+	}
+}
+
+func fileSubject(t testing.TB, edit func(*podsource.FileConfig)) (eventsourcetest.PodsSubject, *podsource.FileSource) {
+	m, sub := subject(t)
+	cfg := podsource.FileConfig{Path: t.TempDir(), Merger: m, Source: source, Decoder: podsource.Decoder{NodeName: "n"}}
+	edit(&cfg)
+	feed, err := podsource.NewFileSource(cfg)
+	require.NoError(t, err)
+	sub.Set, sub.Feeds, sub.Manifests, sub.Eager = folder(t, cfg.Path), []syncloop.EventSource{feed}, true, true
+	return sub, feed
+}
+
+// In bubbles, without a watch; and in real time with inotify.
+func TestFileSourceConforms(t *testing.T) {
+	unwatched := func(cfg *podsource.FileConfig) {
+		cfg.Watch = func(ctx context.Context, _ string, _ func(podsource.Hint)) error {
+			<-ctx.Done()
+			return nil
+		}
+	}
+	eventsourcetest.RunPods(t, eventsourcetest.PodsConfig{New: func(t testing.TB) eventsourcetest.PodsSubject {
+		sub, _ := fileSubject(t, unwatched)
+		return sub
+	}})
+	t.Run("by itself", func(t *testing.T) {
+		eventsourcetest.Run(t, eventsourcetest.Config{New: func(t testing.TB) eventsourcetest.Subject {
+			_, feed := fileSubject(t, unwatched)
+			return eventsourcetest.Subject{Source: feed}
+		}})
+	})
+	t.Run("watched", func(t *testing.T) {
+		if testing.Short() {
+			t.Skip("takes seconds")
+		}
+		quick := func(cfg *podsource.FileConfig) { cfg.Period, cfg.Settle = 300*time.Millisecond, 50*time.Millisecond }
+		eventsourcetest.Run(t, eventsourcetest.Config{RealTime: true, New: func(t testing.TB) eventsourcetest.Subject {
+			_, feed := fileSubject(t, quick)
+			return eventsourcetest.Subject{Source: feed}
+		}})
+	})
+}

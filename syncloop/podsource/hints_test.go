@@ -1,0 +1,40 @@
+package podsource
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestHints(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var h hints
+		h.init()
+		start := time.Now()
+		h.add(Hint{Path: "a", Stage: Writing})
+		require.Empty(t, h.prompt, "a file being written prompts no look")
+		require.Equal(t, longestWrite, h.busy("a", start, start))
+		require.Equal(t, quiet, h.busy("b", start, start), "just written, by whom nobody knows")
+		require.Zero(t, h.busy("b", start.Add(-time.Minute), start))
+		require.Zero(t, h.busy("b", start.Add(time.Hour), start), "a clock that is wrong")
+		h.add(Hint{Path: "a", Stage: Written})
+		require.Len(t, h.prompt, 1)
+		require.Zero(t, h.busy("a", start, start))
+		require.NotZero(t, h.busy("a", start.Add(time.Millisecond), start.Add(time.Millisecond)), "written to after it was closed")
+
+		h.add(Hint{Path: "a", Stage: Writing})
+		h.add(Hint{})
+		require.Zero(t, h.busy("a", start, start), "an overflow forgets what was being written")
+		h.add(Hint{Path: "a", Stage: Writing})
+		time.Sleep(longestWrite)
+		require.Zero(t, h.busy("a", start, time.Now()), "a writer that never closes does not hold for ever")
+		h.forget(time.Now())
+		require.Empty(t, h.writing)
+		require.Empty(t, h.written)
+		h.add(Hint{Path: "a", Stage: Writing})
+		h.reset()
+		require.Empty(t, h.writing)
+	})
+}

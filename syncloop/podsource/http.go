@@ -1,0 +1,251 @@
+package podsource
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/syncloop"
+)
+
+// HTTPConfig configures an HTTPSource.
+type HTTPConfig struct {
+	// URL is where the pods are: http or https. Required.
+	URL string
+	// Header is sent with each request. nil sends none of one's own.
+	Header http.Header
+	// Merger gets the pods. Required.
+	Merger *Merger
+	// Source is the name of the source; default "http".
+	Source string
+	// Decoder decodes the pods. Its NodeName is required. EvictedByTaints is set:
+	// only pods from files tolerate every taint.
+	Decoder Decoder
+	// Period is the pause between two requests; default 20 s.
+	Period time.Duration
+	// Timeout bounds one request, the reading of the reply included; default 10 s.
+	Timeout time.Duration
+	// MaxSize is the most bytes a reply may have, unpacked; default 10 MiB.
+	MaxSize int64
+	// Client sends the requests. Its own timeout holds as well. Default: a client
+	// of the source's own, with the proxies that the environment names, whose idle
+	// connections are closed when Run returns.
+	Client *http.Client
+	// OnProblem is called for each new or changed problem, after it was logged.
+	// nil calls nothing.
+	OnProblem func(Problem)
+	// Logger receives the first problems of an unbroken row. nil discards.
+	Logger *slog.Logger
+}
+
+// loudProblems is how many failed requests in a row are logged before there is
+// silence until the next good one.
+const loudProblems = 3
+
+// HTTPSource gets static pods from a web server, as a Pod or a PodList, and feeds a
+// Merger. It is a syncloop.EventSource. Use NewHTTPSource.
+type HTTPSource struct {
+	cfg   HTTPConfig
+	shown string // the URL without its password
+
+	mu   sync.Mutex
+	page page
+	// failures are the bad replies since the last good one.
+	failures int
+	trouble  trouble
+}
+
+var _ syncloop.EventSource = (*HTTPSource)(nil)
+
+// NewHTTPSource returns an HTTPSource and registers it with the Merger, which is
+// then not ready before the server has given a good answer.
+func NewHTTPSource(cfg HTTPConfig) (*HTTPSource, error) {
+	switch {
+	case cfg.URL == "":
+		return nil, errors.New("podsource: HTTPConfig.URL is required")
+	case cfg.Merger == nil:
+		return nil, errors.New("podsource: HTTPConfig.Merger is required")
+	case cfg.Decoder.NodeName == "":
+		return nil, errors.New("podsource: HTTPConfig.Decoder.NodeName is required")
+	}
+	where, err := url.Parse(cfg.URL)
+	if err != nil {
+		return nil, fmt.Errorf("podsource: HTTPConfig.URL: %w", withoutURL(err))
+	}
+	if (where.Scheme != "http" && where.Scheme != "https") || where.Host == "" {
+		return nil, fmt.Errorf("podsource: HTTPConfig.URL: %q is no http or https address", where.Redacted())
+	}
+	if cfg.Source == "" {
+		cfg.Source = "http"
+	}
+	if cfg.Period <= 0 {
+		cfg.Period = 20 * time.Second
+	}
+	if cfg.Timeout <= 0 {
+		cfg.Timeout = 10 * time.Second
+	}
+	if cfg.MaxSize <= 0 {
+		cfg.MaxSize = 10 << 20
+	}
+	if cfg.OnProblem == nil {
+		cfg.OnProblem = func(Problem) {}
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	cfg.Header = cfg.Header.Clone()
+	cfg.Decoder.EvictedByTaints = true
+	if err := cfg.Merger.Register(cfg.Source); err != nil {
+		return nil, err
+	}
+	h := &HTTPSource{cfg: cfg, shown: where.Redacted()}
+	h.page.decode = func(body []byte) ([]*v1.Pod, error) { return cfg.Decoder.DecodeAll(body, originURL+cfg.URL) }
+	return h, nil
+}
+
+// Problems returns why the newest reply is not used, if it is not.
+func (h *HTTPSource) Problems() []Problem {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.trouble.text == "" {
+		return nil
+	}
+	return []Problem{h.problem()}
+}
+
+// problem is what is wrong now. Call it with mu held.
+func (h *HTTPSource) problem() Problem {
+	return Problem{Path: h.shown, Message: h.trouble.text, Since: h.trouble.since, KeptLastGood: h.page.pods > 0}
+}
+
+// Run asks the server, at once and then once per period, until ctx is done.
+func (h *HTTPSource) Run(ctx context.Context, _ func(syncloop.Event)) error {
+	client := h.cfg.Client
+	if client == nil {
+		client = &http.Client{Transport: &http.Transport{
+			Proxy:               http.ProxyFromEnvironment,
+			TLSHandshakeTimeout: h.cfg.Timeout,
+			ForceAttemptHTTP2:   true,
+		}}
+		defer client.CloseIdleConnections()
+	}
+	for {
+		if err := h.poll(ctx, client); err != nil {
+			return err
+		}
+		timer := time.NewTimer(h.cfg.Period)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return nil
+		case <-timer.C:
+		}
+	}
+}
+
+// poll asks once and hands over the set that follows from the answer, if any.
+func (h *HTTPSource) poll(ctx context.Context, client *http.Client) error {
+	body, err := h.get(ctx, client)
+	if ctx.Err() != nil {
+		return nil // the agent stops: that the request failed says nothing
+	}
+	h.mu.Lock()
+	var news answer
+	if err == nil {
+		news = h.page.take(body)
+		err = news.problem
+	}
+	h.mu.Unlock()
+	h.report(err)
+	if !news.changed {
+		return nil
+	}
+	if err := h.cfg.Merger.Set(h.cfg.Source, news.pods); err != nil {
+		return fmt.Errorf("pods of %s: %w", h.shown, err)
+	}
+	return nil
+}
+
+// get returns the body of a good reply.
+func (h *HTTPSource) get(ctx context.Context, client *http.Client) ([]byte, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, h.cfg.Timeout, fmt.Errorf("no complete answer within %s", h.cfg.Timeout))
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, h.cfg.URL, http.NoBody)
+	if err != nil {
+		return nil, withoutURL(err)
+	}
+	if h.cfg.Header != nil {
+		req.Header = h.cfg.Header.Clone()
+		// net/http takes the host from here only.
+		req.Host = h.cfg.Header.Get("Host")
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil, failed(ctx, err)
+	}
+	defer func() { _ = resp.Body.Close() }() // only read from
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("the server answers %s", resp.Status)
+	}
+	body, err := io.ReadAll(io.LimitReader(resp.Body, h.cfg.MaxSize+1))
+	switch {
+	case err != nil:
+		return nil, failed(ctx, fmt.Errorf("reading the answer: %w", err))
+	case int64(len(body)) > h.cfg.MaxSize:
+		return nil, fmt.Errorf("the answer has more bytes than the limit of %d", h.cfg.MaxSize)
+	}
+	return body, nil
+}
+
+// failed says why a request failed: that its time was up, or what net/http says.
+func failed(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	return withoutURL(err)
+}
+
+// withoutURL strips the address, which may hold a password and is known anyway.
+func withoutURL(err error) error {
+	if of := (*url.Error)(nil); errors.As(err, &of) {
+		return of.Err
+	}
+	return err
+}
+
+// report publishes what is wrong, and logs what is new about it.
+func (h *HTTPSource) report(err error) {
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	h.mu.Lock()
+	before, failures := h.trouble.text, h.failures
+	h.trouble.set(text, time.Now())
+	if h.failures++; err == nil {
+		h.failures = 0
+	}
+	problem := h.problem()
+	h.mu.Unlock()
+	switch {
+	case err == nil && before != "":
+		h.cfg.Logger.Info("pods can be fetched again", "url", h.shown)
+	case err == nil:
+		return
+	case failures < loudProblems:
+		h.cfg.Logger.Info("pods cannot be fetched", "url", h.shown, "err", text, "keptLastGood", problem.KeptLastGood)
+	default:
+		h.cfg.Logger.Debug("pods cannot be fetched", "url", h.shown, "err", text, "keptLastGood", problem.KeptLastGood)
+	}
+	if err != nil && text != before {
+		h.cfg.OnProblem(problem)
+	}
+}

@@ -1,0 +1,336 @@
+package podsource
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/syncloop"
+)
+
+// webserver answers requests without a network.
+type webserver func(r *http.Request) (*http.Response, error)
+
+func (w webserver) RoundTrip(r *http.Request) (*http.Response, error) { return w(r) }
+
+func answerOf(status int, body string) (*http.Response, error) {
+	return &http.Response{
+		Status: http.StatusText(status), StatusCode: status, Header: http.Header{},
+		Body: io.NopCloser(strings.NewReader(body)),
+	}, nil
+}
+
+// pass lets time pass, and all that is due then happen.
+func pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+// runHTTP runs an HTTPSource until the bubble ends.
+func runHTTP(t *testing.T, edit func(*HTTPConfig), server webserver) (*HTTPSource, *Merger) {
+	t.Helper()
+	m := newMerger(t, MergerConfig{})
+	cfg := HTTPConfig{URL: "http://me:secret@server/pods", Merger: m, Decoder: testDecoder(), Client: &http.Client{Transport: server}}
+	if edit != nil {
+		edit(&cfg)
+	}
+	h, err := NewHTTPSource(cfg)
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- h.Run(ctx, func(syncloop.Event) {}) }()
+	t.Cleanup(func() {
+		stop()
+		require.NoError(t, <-done)
+	})
+	synctest.Wait()
+	return h, m
+}
+
+func TestHTTPSourceRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		header := http.Header{"Authorization": {"Bearer x"}, "Host": {"other"}, "X-Many": {"a", "b"}}
+		var times []time.Duration
+		began := time.Now()
+		_, m := runHTTP(t, func(c *HTTPConfig) { c.Header = header }, func(r *http.Request) (*http.Response, error) {
+			times = append(times, time.Since(began))
+			require.Equal(t, http.MethodGet, r.Method)
+			require.Equal(t, "/pods", r.URL.Path)
+			require.Equal(t, "Bearer x", r.Header.Get("Authorization"))
+			require.Equal(t, []string{"a", "b"}, r.Header["X-Many"])
+			require.Equal(t, "other", r.Host)
+			deadline, ok := r.Context().Deadline()
+			require.True(t, ok)
+			require.Equal(t, 10*time.Second, time.Until(deadline))
+			return answerOf(200, web)
+		})
+		header.Set("Authorization", "changed by the caller")
+		pass(41 * time.Second)
+		require.Equal(t, []time.Duration{0, 20 * time.Second, 40 * time.Second}, times)
+		require.Empty(t, m.Changes("http")[0].Pods[0].Spec.Tolerations, "only pods from files have one")
+	})
+}
+
+// Whatever is wrong is one problem that names the reason; what ran before goes on.
+func TestHTTPSourceProblems(t *testing.T) {
+	hang := func(r *http.Request) (*http.Response, error) {
+		<-r.Context().Done()
+		return nil, r.Context().Err()
+	}
+	for name, c := range map[string]struct {
+		server webserver
+		want   string
+	}{
+		"no server":     {func(*http.Request) (*http.Response, error) { return nil, errors.New("connection refused") }, "connection refused"},
+		"no answer":     {hang, "no complete answer within 10s"},
+		"a slow answer": {func(r *http.Request) (*http.Response, error) { return endless(r, 0) }, "no complete answer within 10s"},
+		"too much":      {func(r *http.Request) (*http.Response, error) { return endless(r, 3000) }, "more bytes than the limit of 2000"},
+		"cut off": {func(*http.Request) (*http.Response, error) {
+			resp, _ := answerOf(200, "")
+			resp.Body = io.NopCloser(io.MultiReader(strings.NewReader("kind"), failing{}))
+			return resp, nil
+		}, "unexpected EOF"},
+		"not found":       {func(*http.Request) (*http.Response, error) { return answerOf(404, "no such page") }, "the server answers Not Found"},
+		"no content":      {func(*http.Request) (*http.Response, error) { return answerOf(204, "") }, "the server answers No Content"},
+		"a page of words": {func(*http.Request) (*http.Response, error) { return answerOf(200, "<html>hello</html>") }, "not an object"},
+		"another kind":    {func(*http.Request) (*http.Response, error) { return answerOf(200, "kind: Service") }, "kind: Unsupported value"},
+		"a bad pod": {func(*http.Request) (*http.Response, error) {
+			return answerOf(200, strings.Replace(web, "name: web", "name: W_", 1))
+		}, "metadata.name: Invalid"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var good atomic.Bool
+				var problems []Problem
+				h, m := runHTTP(t, func(c *HTTPConfig) {
+					c.MaxSize = 2000
+					c.OnProblem = func(p Problem) { problems = append(problems, p) }
+				},
+					func(r *http.Request) (*http.Response, error) {
+						if good.Load() {
+							return answerOf(200, web)
+						}
+						return c.server(r)
+					})
+				pass(time.Minute)
+				require.False(t, m.SourceReady("http"))
+				require.Empty(t, m.Changes("http"), "never heard")
+				require.Len(t, problems, 1, "told once")
+				require.Contains(t, problems[0].Message, c.want)
+				require.Equal(t, "http://me:xxxxx@server/pods", problems[0].Path)
+				require.NotContains(t, problems[0].Message, "secret")
+				require.False(t, problems[0].KeptLastGood)
+				require.Equal(t, problems, h.Problems())
+
+				good.Store(true)
+				pass(31 * time.Second)
+				require.Len(t, m.Changes("http"), 1)
+				require.Empty(t, h.Problems())
+
+				good.Store(false)
+				pass(31 * time.Second)
+				require.Empty(t, m.Changes("http"), "what ran goes on")
+				require.Len(t, h.Problems(), 1)
+				require.True(t, h.Problems()[0].KeptLastGood)
+			})
+		})
+	}
+}
+
+// endless is an answer that never ends: after n bytes nothing more comes.
+func endless(r *http.Request, n int) (*http.Response, error) {
+	resp, _ := answerOf(200, "")
+	resp.Body = io.NopCloser(io.MultiReader(bytes.NewReader(bytes.Repeat([]byte("#"), n)), waiting{r.Context()}))
+	return resp, nil
+}
+
+// waiting is a reader on which nothing comes.
+type waiting struct{ ctx context.Context }
+
+func (w waiting) Read([]byte) (int, error) {
+	<-w.ctx.Done()
+	return 0, w.ctx.Err()
+}
+
+// failing is a reader whose other end is gone.
+type failing struct{}
+
+func (failing) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
+
+// The first failures in a row are logged, then there is silence until it works
+// again.
+func TestHTTPSourceLogsFirstFailures(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		var down atomic.Bool
+		down.Store(true)
+		runHTTP(t, func(c *HTTPConfig) { c.Logger = slog.New(slog.NewTextHandler(&log, nil)) }, func(*http.Request) (*http.Response, error) {
+			if down.Load() {
+				return nil, errors.New("connection refused")
+			}
+			return answerOf(200, web)
+		})
+		count := func() int {
+			synctest.Wait()
+			return strings.Count(log.String(), "level=INFO")
+		}
+		pass(10 * time.Minute)
+		require.Equal(t, loudProblems, count())
+		down.Store(false)
+		pass(time.Minute)
+		require.Equal(t, loudProblems+1, count(), "that it works again is one line")
+		down.Store(true)
+		pass(10 * time.Minute)
+		require.Equal(t, 2*loudProblems+1, count())
+	})
+}
+
+// An agent that stops does not wait for an answer, and that is no problem.
+func TestHTTPSourceStopsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMerger(t, MergerConfig{})
+		h, err := NewHTTPSource(HTTPConfig{URL: "http://server", Merger: m, Decoder: testDecoder(),
+			Client: &http.Client{Transport: webserver(func(r *http.Request) (*http.Response, error) { return endless(r, 1) })}})
+		require.NoError(t, err)
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- h.Run(ctx, func(syncloop.Event) {}) }()
+		synctest.Wait()
+		began := time.Now()
+		stop()
+		require.NoError(t, <-done)
+		require.Zero(t, time.Since(began))
+		require.Empty(t, h.Problems())
+	})
+}
+
+func TestNewHTTPSourceRefuses(t *testing.T) {
+	good := HTTPConfig{URL: "https://server/x", Merger: newMerger(t, MergerConfig{}), Decoder: testDecoder()}
+	for want, edit := range map[string]func(*HTTPConfig){
+		"URL is required":                         func(c *HTTPConfig) { c.URL = "" },
+		"Merger is required":                      func(c *HTTPConfig) { c.Merger = nil },
+		"NodeName is required":                    func(c *HTTPConfig) { c.Decoder.NodeName = "" },
+		`"ftp://a" is no http or https address`:   func(c *HTTPConfig) { c.URL = "ftp://a" },
+		`"server" is no http or https address`:    func(c *HTTPConfig) { c.URL = "server" },
+		`"http:///x" is no http or https address`: func(c *HTTPConfig) { c.URL = "http:///x" },
+		"HTTPConfig.URL":                          func(c *HTTPConfig) { c.URL = "http://a b:secret@c" },
+		"u:xxxxx@h":                               func(c *HTTPConfig) { c.URL = "ftp://u:secret@h" },
+	} {
+		cfg := good
+		edit(&cfg)
+		_, err := NewHTTPSource(cfg)
+		require.ErrorContains(t, err, want)
+		require.NotContains(t, err.Error(), "secret")
+	}
+	h, err := NewHTTPSource(good)
+	require.NoError(t, err)
+	require.EqualValues(t, 10<<20, h.cfg.MaxSize)
+	require.Equal(t, []string{"http"}, good.Merger.Waiting())
+}
+
+// Static pods of a URL have no part of the node in their UID, and no toleration
+// that pods of files have.
+func TestDecodeFromURL(t *testing.T) {
+	uid := func(node, origin string) types.UID {
+		pods, err := Decoder{NodeName: node, EvictedByTaints: true}.DecodeAll([]byte(web), origin)
+		require.NoError(t, err)
+		require.Len(t, pods, 1)
+		require.Equal(t, "web-"+node, pods[0].Name)
+		require.Empty(t, pods[0].Spec.Tolerations)
+		return pods[0].UID
+	}
+	require.Equal(t, uid("n1", "url:http://a"), uid("n2", "url:http://a"))
+	require.NotEqual(t, uid("n1", "url:http://a"), uid("n1", "url:http://b"))
+	require.NotEqual(t, uid("n1", "file:/a"), uid("n2", "file:/a"))
+}
+
+func TestDecodeAll(t *testing.T) {
+	pods, err := testDecoder().DecodeAll([]byte(`
+apiVersion: v1
+kind: PodList
+metadata: {resourceVersion: "7"}
+items:
+- metadata: {name: a}
+  spec: {containers: [{name: c, image: x}]}
+- apiVersion: v1
+  kind: Pod
+  metadata: {name: b, uid: u}
+  spec: {containers: [{name: c, image: x}]}
+`), "url:http://a")
+	require.NoError(t, err)
+	require.Equal(t, []string{"a-node-1", "b-node-1"}, []string{pods[0].Name, pods[1].Name})
+	require.Equal(t, types.UID("u"), pods[1].UID)
+	require.Equal(t, v1.PodPending, pods[0].Status.Phase)
+	pods, err = testDecoder().DecodeAll([]byte(`{"kind": "PodList", "apiVersion": "v1", "items": []}`), "")
+	require.NoError(t, err)
+	require.Empty(t, pods)
+
+	const head = "apiVersion: v1\nkind: PodList\n"
+	for manifest, want := range map[string]string{
+		head:                                    "items: Required",
+		head + "items: 7":                       "items: is not a list",
+		head + "items: [7]":                     "items[0]: is not an object",
+		head + "items: [null]":                  "items[0]: is not an object",
+		head + "items: []\nitems: []":           `"items" already set`,
+		head + "items: []\nmore: x":             `unknown field "more"`,
+		head + "Items: []":                      `unknown field "Items"`,
+		head + "items: [{kind: Node}]":          "items[0]: kind: Unsupported",
+		head + "items: [{metadata: {name: a}}]": "items[0]: spec.containers: Required",
+		head + "items: [{metadata: {name: a}, spec: {containers: [{name: c, image: x, resources: {limits: {cpu: fast}}}]}}]": "items[0]: spec.containers[0].resources.limits[cpu]",
+		"kind: PodList\nitems: []":                 "apiVersion: Required",
+		"kind: PodList\napiVersion: v2\nitems: []": "apiVersion: Unsupported",
+		"kind: List\napiVersion: v1\nitems: []":    "kind: Unsupported",
+		"":                                         "empty",
+	} {
+		pods, err := testDecoder().DecodeAll([]byte(manifest), "")
+		require.ErrorContains(t, err, want, manifest)
+		require.Nil(t, pods)
+	}
+	_, err = Decoder{}.DecodeAll([]byte(web), "")
+	require.ErrorContains(t, err, "NodeName")
+}
+
+// FuzzHTTPBody feeds a page whatever a server may answer: it never panics, what
+// it refuses changes nothing, and what it takes it knows again.
+func FuzzHTTPBody(f *testing.F) {
+	for _, seed := range []string{
+		web, "", "kind: PodList\napiVersion: v1\nitems: [{metadata: {name: a}, spec: {containers: [{name: c, image: x}]}}]",
+		`{"kind":"PodList","apiVersion":"v1","items":[null]}`, "kind: PodList\nitems: {a: b}", "items: &a [*a]\nkind: PodList\n",
+		`{"kind":"PodList","apiVersion":"v1","items":[{"kind":"PodList","items":[]}]}`,
+	} {
+		f.Add([]byte(seed))
+	}
+	d := testDecoder()
+	f.Fuzz(func(t *testing.T, body []byte) {
+		p := &page{decode: func(body []byte) ([]*v1.Pod, error) { return d.DecodeAll(body, "url:http://a") }}
+		require.Len(t, p.take([]byte(web)).pods, 1)
+		news := p.take(body)
+		switch {
+		case len(body) == 0:
+			require.True(t, news.changed)
+			require.ErrorIs(t, news.problem, errEmptyReply)
+			require.True(t, p.take([]byte(web)).changed, "nothing is remembered")
+		case news.problem != nil:
+			require.False(t, news.changed)
+			require.NotContains(t, news.problem.Error(), "\n")
+			require.Equal(t, answer{}, p.take([]byte(web)), "what was in force still is")
+		default:
+			require.Equal(t, answer{}, p.take(body), "the same again is nothing new")
+			for _, pod := range news.pods {
+				require.NotEmpty(t, pod.UID)
+			}
+		}
+	})
+}
