@@ -46,6 +46,12 @@ type listing struct {
 	seq uint64
 	// err is why the last list failed, nil when it did not.
 	err error
+	// ended is when the last complete list ended and took how long it had taken.
+	ended time.Time
+	took  time.Duration
+	// active is when something happened last: a change was found, or somebody
+	// asked for a look.
+	active time.Time
 }
 
 // core is all that a PLEG knows and decides. It has no goroutine, no lock and no
@@ -58,13 +64,15 @@ type core struct {
 	todo schedule
 	// slots are the inspections that count against MaxInspections, oldest first.
 	slots  []*query
+	limit  limiter
+	recent recentHints
 	stale  map[types.UID]*pod
 	list   listing
 	stream stream
 }
 
 func newCore(cfg Config, events bool) *core {
-	c := &core{cfg: cfg, pods: map[types.UID]*pod{}, stale: map[types.UID]*pod{}}
+	c := &core{cfg: cfg, pods: map[types.UID]*pod{}, stale: map[types.UID]*pod{}, limit: newLimiter(cfg.MaxInspections)}
 	if events {
 		c.stream.state = StreamClosed
 	}
@@ -73,7 +81,7 @@ func newCore(cfg Config, events bool) *core {
 
 // begin prepares for a run: what was listed long ago is no longer complete.
 func (c *core) begin(now time.Time) {
-	c.list.at, c.list.next, c.list.err = time.Time{}, now, nil
+	c.list.at, c.list.next, c.list.err, c.list.active = time.Time{}, now, nil, now
 	if c.stream.state != StreamNone {
 		c.stream.state, c.stream.next = StreamClosed, now
 	}
@@ -86,10 +94,10 @@ func (c *core) end(err error, now time.Time) {
 		c.stream.ended(err, now)
 	}
 	for _, p := range c.pods {
-		if q := p.inflight; q != nil {
-			p.inflight = nil
+		for _, q := range p.looks {
 			p.wants(q.ask)
 		}
+		p.looks = nil
 		for _, w := range p.waiters {
 			w.answer <- answer{err: err}
 		}
@@ -117,12 +125,12 @@ func (c *core) next(now time.Time) (q *query, wake time.Time) {
 	if c.list.query == nil {
 		wake = earliest(wake, c.list.next)
 	}
-	if len(c.slots) >= c.cfg.MaxInspections {
-		return nil, wake
-	}
 	p, due := c.todo.next(now)
-	if p == nil {
+	switch {
+	case p == nil:
 		return nil, earliest(wake, due)
+	case !c.limit.room(len(c.slots)):
+		return nil, wake
 	}
 	return c.inspect(p, now), time.Time{}
 }
@@ -136,11 +144,11 @@ func (c *core) inspect(p *pod, now time.Time) *query {
 	q := c.query(inspectOne, now)
 	q.uid, q.ask = p.uid, p.ask
 	if p.ask.hint {
-		p.hinted = now
+		p.hinted, c.recent.last = now, now
 	}
-	p.ask, p.inflight = ask{}, q
+	p.ask, p.looks = ask{}, append(p.looks, q)
 	c.slots = append(c.slots, q)
-	c.todo.remove(p)
+	c.schedule(p)
 	return q
 }
 
@@ -154,8 +162,10 @@ func (c *core) stall(now time.Time) time.Time {
 			return limit
 		}
 		c.slots = slices.Delete(c.slots, 0, 1)
-		if p := c.pods[q.uid]; p != nil && p.inflight == q {
+		p := c.pods[q.uid]
+		if p != nil && p.seq < q.seq && slices.Contains(p.looks, q) { // nothing later has come
 			c.markStale(p, q.started)
+			c.schedule(p)
 		}
 	}
 	return time.Time{}
@@ -183,7 +193,7 @@ func (c *core) apply(r result, now time.Time) []Event {
 		wasEvented := c.stream.mode == Evented
 		c.stream.ended(r.err, now)
 		if wasEvented {
-			c.list.next = now
+			c.list.next, c.list.active = now, now
 		}
 		return nil
 	default:
@@ -204,7 +214,7 @@ func (c *core) applyList(r result, now time.Time) []Event {
 	}
 	c.list.err, c.list.at, c.list.seq = nil, q.started, q.seq
 	c.stream.listed(q.seq, now)
-	c.list.next = now.Add(c.period())
+	c.plan(q, now)
 
 	known := 0
 	for i := range r.pods {
@@ -230,14 +240,10 @@ func (c *core) applyList(r result, now time.Time) []Event {
 			events = append(events, c.unseen(p, q, now)...)
 		}
 	}
-	return events
-}
-
-func (c *core) period() time.Duration {
-	if c.stream.mode == Evented {
-		return c.cfg.EventedRelistPeriod
+	if len(events) > 0 {
+		c.active(now)
 	}
-	return c.cfg.RelistPeriod
+	return events
 }
 
 // sweep drops what was kept only for the sake of a list in progress.

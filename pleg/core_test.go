@@ -227,7 +227,7 @@ func TestErrorGoesWithThePod(t *testing.T) {
 // is served by it.
 func TestRequestServedByList(t *testing.T) {
 	s := newScript(t)
-	s.c.cfg.MaxInspections = 1
+	s.c.limit = newLimiter(1)
 	p, other := onePod("u", StateRunning), onePod("o", StateRunning)
 	s.know(p)
 	s.c.want(s.c.get("o"), ask{request: true, due: s.now})
@@ -380,20 +380,4 @@ func TestHealthDeadline(t *testing.T) {
 	check(10 * time.Minute)
 	h.Running = false
 	require.ErrorIs(t, h.Err(t0), ErrNotRunning)
-}
-
-// Nothing is left of pods that are gone.
-func TestForgetsEverything(t *testing.T) {
-	s := newScript(t)
-	for range 1000 {
-		p := onePod("u", StateRunning)
-		s.know(p)
-		s.relist()
-		s.c.hint("unknown", s.now)
-		s.inspected(s.start(inspectOne), &PodStatus{UID: "unknown"})
-	}
-	require.Empty(t, s.c.pods)
-	require.Empty(t, s.c.stale)
-	require.Empty(t, s.c.slots)
-	require.Empty(t, s.c.todo.h)
 }

@@ -39,7 +39,7 @@ type wait struct {
 func newModel(t *testing.T, seed uint64) *model {
 	m := &model{script: newScript(t), rng: rand.New(rand.NewPCG(seed, 7)), truth: map[types.UID]*PodStatus{},
 		version: map[types.UID]int{}, gone: map[types.UID]int{}, state: map[Event]phase{}}
-	m.c.cfg.MaxInspections = 3
+	m.c.limit = newLimiter(3)
 	return m
 }
 
@@ -176,6 +176,10 @@ func (m *model) step(op byte) {
 			m.finish(m.rng.IntN(len(m.open)), m.rng.IntN(6) == 0)
 		}
 	case 7:
+		if m.rng.IntN(2) == 0 {
+			m.c.want(m.c.get(uid), ask{request: true, due: m.now})
+			break
+		}
 		m.c.want(m.c.get(uid), ask{reinspect: true, due: m.now.Add(time.Second)})
 	}
 	m.begin()

@@ -34,10 +34,10 @@ func newDelivery(cfg Config) *delivery {
 	}
 }
 
-// add queues events. It never blocks.
-func (d *delivery) add(events []Event) {
+// add queues events and returns how many of them were folded. It never blocks.
+func (d *delivery) add(events []Event) (folded int) {
 	if d.onEvent == nil || len(events) == 0 {
-		return
+		return 0
 	}
 	d.mu.Lock()
 	for _, e := range events {
@@ -45,10 +45,12 @@ func (d *delivery) add(events []Event) {
 			d.queue = append(d.queue, e)
 		} else {
 			d.folded[e.UID] = struct{}{}
+			folded++
 		}
 	}
 	d.mu.Unlock()
 	poke(d.wake)
+	return folded
 }
 
 // verdict queues a change of health. Only the newest one is kept.

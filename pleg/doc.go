@@ -28,10 +28,19 @@
 // Sandboxes have events like containers; a created container counts as unknown. A
 // move to unknown refreshes the cache and is not reported.
 //
-// Inspections run at the same time, MaxInspections of them. A pod that cannot be
-// looked at keeps its record, so its events come later rather than never; it is
-// listed in Health.Stale with the reason and tried again. A hanging one makes
-// room for others after 5 s. Healthy depends on completed lists alone.
+// Inspections run at the same time: 16 at first, up to MaxInspections as long as
+// none of them becomes slower for it, and down to 4 when they get in each other's
+// way. A pod that cannot be looked at keeps its record, so its events come later
+// rather than never; it is listed in Health.Stale with the reason and tried again,
+// after a second, then two, up to 30 s. A hanging one makes room for others after
+// 5 s, and is looked at again whenever somebody asks or an event names it: at most
+// two calls per pod are in progress. Healthy depends on completed lists alone; a
+// list that fails or hangs makes it an error that says so, and the next one that
+// succeeds makes it nil again.
+//
+// For a runtime without events AdaptiveRelist lists often after something happened
+// and seldom at rest: pause = a tenth of the time since, from 100 ms to 5 s, so an
+// activity costs 51 lists at most on top of one per 5 s.
 //
 // If the Runtime implements EventStream, its events say which pods to look at, at
 // once. They are hints: what they say is never believed, only looked up, so it
@@ -49,8 +58,19 @@
 // the runtime reports decide nothing.
 //
 // Observe is how an actor sees its own actions: it returns something observed
-// after the given moment and, if the cache has nothing, looks at once. So no
-// transition waits for a list.
+// after the given moment and, if the cache has nothing, looks at once, even
+// while an older look is in progress. So no transition waits for a list, and what
+// was done is known after one look: two rounds of calls with a CRI runtime.
+//
+// RequestRelist is the same for who does not want to wait. Requests for a pod
+// become one, never block and are never dropped: one that comes during a look
+// causes another at once, and one whose look fails is repeated.
+//
+// # How is it doing
+//
+// Health is a value: age of the last list, the list in progress, mode, state of the
+// stream, the pods that are stale and why. Healthy is its verdict and OnHealth is
+// told when that changes. Metrics are callbacks with durations and numbers.
 //
 // # The caller's duties
 //

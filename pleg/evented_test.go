@@ -230,3 +230,31 @@ func TestDeafStream(t *testing.T) {
 		rt.WithEvents().FailStreams(plegtest.Fault{})
 	})
 }
+
+// containerd 2.2 hands a new stream what happened in the minute before, some of it
+// about pods that are long gone. They are looked up like all others, which shows
+// that nothing happened.
+func TestBacklog(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		rt := &plegtest.Runtime{}
+		rt.WithEvents().Backlog(1000)
+		for i := range 50 {
+			rt.Set(plegtest.Pod("gone", plegtest.Running(fmt.Sprintf("g-%d", i))))
+			rt.Set(plegtest.Pod("web", plegtest.Running("c-0")))
+		}
+		rt.Remove("gone")
+		rt.Announce("gone")
+		r := evented(t, rt)
+		require.ElementsMatch(t, []string{"started web-sandbox", "started c-0"}, r.take())
+		require.Len(t, r.Pods(), 1)
+		require.LessOrEqual(t, rt.Inspections("gone"), 2, "fifty events: one look at once, one for the rest")
+		require.LessOrEqual(t, rt.Inspections("web"), 3, "and one for the list")
+
+		rt.WithEvents().BreakStreams()
+		time.Sleep(10 * time.Second)
+		require.Equal(t, pleg.Evented, r.Health().Mode)
+		require.Empty(t, r.take())
+		require.Len(t, r.Pods(), 1)
+		require.LessOrEqual(t, rt.Inspections("gone"), 4)
+	})
+}

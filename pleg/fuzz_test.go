@@ -24,19 +24,26 @@ type outcome struct {
 
 const (
 	fuzzPods = 4
-	// lossy histories also lose events; then only the ends must agree.
-	lossy = 1
-	// noisy histories announce pods to which nothing happened.
-	noisy = 2
+	// lossy histories also lose events, late ones deliver them up to 3 s late and
+	// so out of order, and in restarting ones the runtime goes away and comes
+	// back; then only the ends must agree.
+	lossy, late, restarting = 1, 2, 4
+	// noisy histories announce pods to which nothing happened, and nobody at all;
+	// in doubled ones each event comes twice; with a backlog a stream begins with
+	// events of before; skewed ones have a clock that jumps by hours. The events
+	// are the same all the same.
+	noisy, doubled, backlog, skewed = 8, 16, 32, 64
+	allFlags                        = 127
 )
 
 // act does one step of a history: pods are created and removed, containers are
 // created, start, exit, are removed, become unknown; sandboxes end.
-func act(rt *plegtest.Runtime, op byte, count int) {
+func act(rt *plegtest.Runtime, op byte, count int, created time.Time) {
 	uid := types.UID(fmt.Sprint("p", op%fuzzPods))
 	rt.Update(uid, func(s *pleg.PodStatus) {
 		if s.Empty() {
 			*s = plegtest.Pod(uid)
+			s.Sandboxes[0].CreatedAt = created
 			s.Sandboxes[0].ID = fmt.Sprintf("%s-sandbox-%d", uid, count)
 		}
 		newest := func(st pleg.State) {
@@ -47,9 +54,11 @@ func act(rt *plegtest.Runtime, op byte, count int) {
 		switch op / fuzzPods % 10 {
 		case 0:
 			c := plegtest.Created(fmt.Sprintf("c-%d", count))
+			c.CreatedAt = created
 			s.Containers = append([]pleg.ContainerStatus{c}, s.Containers...)
 		case 1:
 			c := plegtest.Running(fmt.Sprintf("c-%d", count))
+			c.CreatedAt = created
 			s.Containers = append([]pleg.ContainerStatus{c}, s.Containers...)
 		case 2, 3:
 			newest(pleg.StateRunning)
@@ -82,22 +91,39 @@ func history(t *testing.T, ops []byte, flags byte, withEvents bool) outcome {
 	r := run(t, cfg, rt)
 	time.Sleep(1100 * time.Millisecond)
 	rng := rand.New(rand.NewPCG(uint64(flags), uint64(len(ops))))
-	if flags&lossy != 0 {
-		rt.Lose(func(types.UID) bool { return rng.IntN(3) == 0 })
+	rt.Deliver(func(types.UID) []time.Duration { return delivery(rng, flags) })
+	if flags&backlog != 0 {
+		rt.WithEvents().Backlog(50)
 	}
 	for i, op := range ops {
-		if op == 255 && withEvents {
+		switch {
+		case op == 255:
 			rt.WithEvents().BreakStreams()
+		case op == 254 && flags&restarting != 0:
+			restart(rt)
 		}
-		act(rt, op, i)
-		if flags&noisy != 0 && withEvents {
+		created := time.Unix(int64(i), 0)
+		if flags&skewed != 0 {
+			created = created.Add(time.Duration(int(op)%7-3) * time.Hour)
+		}
+		act(rt, op, i, created)
+		if flags&noisy != 0 {
 			time.Sleep(time.Duration(op) * time.Millisecond)
 			rt.Announce(types.UID(fmt.Sprint("p", rng.IntN(fuzzPods+1))))
+			rt.Announce("")
 		}
 		time.Sleep(1300 * time.Millisecond)
 	}
 	time.Sleep(301 * time.Second)
 	synctest.Wait()
+	o := outcomeOf(t, r, rt)
+	require.NoError(t, r.Healthy())
+	require.NoError(t, r.stop())
+	return o
+}
+
+// outcomeOf returns what the PLEG saw, whose end must be the truth.
+func outcomeOf(t *testing.T, r *rig, rt *plegtest.Runtime) outcome {
 	o := outcome{events: map[types.UID][]string{}, end: map[types.UID]pleg.PodStatus{}, pods: len(r.Pods())}
 	for _, e := range r.events {
 		o.events[e.UID] = append(o.events[e.UID], e.String())
@@ -118,9 +144,35 @@ func history(t *testing.T, ops []byte, flags byte, withEvents bool) outcome {
 		}
 		o.end[uid] = got
 	}
-	require.NoError(t, r.Healthy())
-	require.NoError(t, r.stop())
 	return o
+}
+
+// delivery says how late each copy of an event comes.
+func delivery(rng *rand.Rand, flags byte) []time.Duration {
+	if flags&lossy != 0 && rng.IntN(3) == 0 {
+		return nil
+	}
+	copies := make([]time.Duration, 1+int(flags&doubled/doubled))
+	if flags&late != 0 {
+		for i := range copies {
+			copies[i] = time.Duration(rng.IntN(3000)) * time.Millisecond
+		}
+	}
+	return copies
+}
+
+// restart takes the runtime away for a while: nothing answers.
+func restart(rt *plegtest.Runtime) {
+	down := plegtest.Fault{Err: errTest}
+	rt.FailList(down)
+	rt.FailInspections(down)
+	rt.WithEvents().FailStreams(down)
+	rt.WithEvents().BreakStreams()
+	time.AfterFunc(2500*time.Millisecond, func() {
+		rt.FailList(plegtest.Fault{})
+		rt.FailInspections(plegtest.Fault{})
+		rt.WithEvents().FailStreams(plegtest.Fault{})
+	})
 }
 
 func bothModes(t *testing.T, ops []byte, flags byte) {
@@ -129,7 +181,7 @@ func bothModes(t *testing.T, ops []byte, flags byte) {
 	synctest.Test(t, func(t *testing.T) { evented = history(t, ops, flags, true) })
 	require.Equal(t, generic.pods, evented.pods)
 	require.Equal(t, generic.end, evented.end)
-	if flags&lossy == 0 {
+	if flags&(lossy|late|restarting) == 0 {
 		require.Equal(t, generic.events, evented.events)
 	}
 }
@@ -139,11 +191,12 @@ func bothModes(t *testing.T, ops []byte, flags byte) {
 func FuzzModesAgree(f *testing.F) {
 	f.Add([]byte{4, 8, 16, 36, 4, 20, 24, 28, 32, 36}, byte(0))
 	f.Add([]byte{5, 9, 255, 17, 37, 5, 1, 2, 3, 6, 7, 255, 4}, byte(lossy))
-	f.Add([]byte{4, 24, 36, 4, 36, 28, 32, 20, 16}, byte(noisy))
-	f.Add([]byte{7, 11, 255, 255, 19, 39, 7, 31, 35}, byte(lossy|noisy))
+	f.Add([]byte{4, 24, 36, 4, 36, 28, 32, 20, 16}, byte(noisy|doubled|skewed))
+	f.Add([]byte{7, 11, 255, 255, 19, 39, 7, 31, 35}, byte(lossy|noisy|backlog))
 	f.Add([]byte{0, 20, 4, 20}, byte(0)) // created, then unknown: no event, and yet a look
+	f.Add([]byte{4, 8, 254, 16, 36, 255, 4, 20, 254, 5}, byte(late|restarting|backlog))
 	f.Fuzz(func(t *testing.T, ops []byte, flags byte) {
-		bothModes(t, ops[:min(len(ops), 60)], flags)
+		bothModes(t, ops[:min(len(ops), 60)], flags&allFlags)
 	})
 }
 
@@ -155,6 +208,7 @@ func TestModesAgree(t *testing.T) {
 		for i := range ops {
 			ops[i] = byte(rng.IntN(256))
 		}
-		t.Run(fmt.Sprint(seed), func(t *testing.T) { bothModes(t, ops, byte(seed%4)) })
+		flags := byte(rng.IntN(allFlags + 1))
+		t.Run(fmt.Sprint(seed), func(t *testing.T) { bothModes(t, ops, flags) })
 	}
 }

@@ -30,6 +30,9 @@ type Health struct {
 	ModeSince time.Time
 	// Stream is the state of the event stream.
 	Stream StreamHealth
+	// Inspecting is how many inspections are in progress, not counting those
+	// that take longer than 5 s, and InspectLimit how many there may be now.
+	Inspecting, InspectLimit int
 	// Stale are the pods that cannot be looked at now, in order of UID. They do
 	// not make the PLEG unhealthy.
 	Stale []StalePod
@@ -92,6 +95,8 @@ func (c *core) health() Health {
 			Attempts: c.stream.attempts,
 			Err:      c.stream.err,
 		},
+		Inspecting:   len(c.slots),
+		InspectLimit: c.limit.limit,
 	}
 	if c.list.query != nil {
 		h.ListingSince = c.list.query.started
@@ -129,8 +134,8 @@ func (c *core) stalePods(now time.Time) []StalePod {
 
 func (p *pod) staleReason(now time.Time) string {
 	var why []string
-	if p.inflight != nil {
-		why = append(why, fmt.Sprintf("an inspection is in progress for %v", now.Sub(p.inflight.started).Round(time.Millisecond)))
+	if len(p.looks) > 0 {
+		why = append(why, fmt.Sprintf("an inspection is in progress for %v", now.Sub(p.looks[0].started).Round(time.Millisecond)))
 	}
 	if p.err != nil {
 		why = append(why, p.err.Error())

@@ -32,6 +32,19 @@ type Config struct {
 	Runtime Runtime
 	// RelistPeriod is the pause after each list of all pods; 0 means 1 s.
 	RelistPeriod time.Duration
+	// AdaptiveRelist makes that pause follow what happens, for runtimes without
+	// events: a tenth of the time since something last happened, between
+	// MinRelistPeriod and MaxRelistPeriod, and nine times as long as the list
+	// took (up to MaxRelistPeriod). So after an activity there are at most
+	// 10 + ln(Max/Min)/ln(1.1) more lists, 51 by default, than one per
+	// MaxRelistPeriod; there is never more than one per MinRelistPeriod, and
+	// lists that take less than a ninth of MaxRelistPeriod take a tenth of the
+	// time at most. An activity is a change that was found, a RequestRelist or a
+	// RequestReinspect. false: the pause is RelistPeriod.
+	AdaptiveRelist bool
+	// MinRelistPeriod and MaxRelistPeriod bound the pause with AdaptiveRelist;
+	// 0 means 100 ms and 5 s.
+	MinRelistPeriod, MaxRelistPeriod time.Duration
 	// EventedRelistPeriod is that pause while the runtime's events can be relied
 	// on; 0 means 300 s.
 	EventedRelistPeriod time.Duration
@@ -46,8 +59,11 @@ type Config struct {
 	// InspectTimeout bounds one PodStatus; 0 means 2 min. Already after 5 s the
 	// pod counts as stale and makes room for the inspection of others.
 	InspectTimeout time.Duration
-	// MaxInspections is how many calls of PodStatus may run at the same time,
-	// not counting those that have run for more than 5 s; 0 means 16.
+	// MaxInspections bounds how many calls of PodStatus run at the same time,
+	// not counting those that have run for more than 5 s; 0 means 64. There are
+	// 16 at first, more when that does not make each of them slower, fewer, down
+	// to 4, when they take more than 2.5 times as long as the runtime needs at
+	// its best.
 	MaxInspections int
 	// ShutdownTimeout is how long Run waits, after its context ended, for calls
 	// into the Runtime and callbacks to return; 0 means 10 s.
@@ -60,6 +76,8 @@ type Config struct {
 	// OnHealth, if not nil, is called when the verdict of Healthy changes, on
 	// the same goroutine as OnEvent. The first call is the first nil.
 	OnHealth func(error)
+	// Metrics are optional callbacks.
+	Metrics Metrics
 	// Logger receives changes of mode, failing lists and failing inspections;
 	// nil discards.
 	Logger *slog.Logger
@@ -101,6 +119,8 @@ func (c *Config) complete() error {
 		zero  time.Duration
 	}{
 		{"RelistPeriod", &c.RelistPeriod, time.Second},
+		{"MinRelistPeriod", &c.MinRelistPeriod, 100 * time.Millisecond},
+		{"MaxRelistPeriod", &c.MaxRelistPeriod, 5 * time.Second},
 		{"EventedRelistPeriod", &c.EventedRelistPeriod, 300 * time.Second},
 		{"Threshold", &c.Threshold, 3 * time.Minute},
 		{"EventedThreshold", &c.EventedThreshold, 10 * time.Minute},
@@ -120,16 +140,25 @@ func (c *Config) complete() error {
 		return fmt.Errorf("pleg: Config.MaxInspections: negative: %d", c.MaxInspections)
 	}
 	if c.MaxInspections == 0 {
-		c.MaxInspections = 16
-	}
-	if c.Threshold <= c.RelistPeriod {
-		return fmt.Errorf("pleg: Config.Threshold: %v is not above RelistPeriod %v", c.Threshold, c.RelistPeriod)
-	}
-	if c.EventedThreshold <= c.EventedRelistPeriod {
-		return fmt.Errorf("pleg: Config.EventedThreshold: %v is not above EventedRelistPeriod %v", c.EventedThreshold, c.EventedRelistPeriod)
+		c.MaxInspections = 64
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c.checkPeriods()
+}
+
+// checkPeriods refuses periods that contradict each other.
+func (c *Config) checkPeriods() error {
+	switch {
+	case c.AdaptiveRelist && c.MaxRelistPeriod < c.MinRelistPeriod:
+		return fmt.Errorf("pleg: Config.MaxRelistPeriod: %v is below MinRelistPeriod %v", c.MaxRelistPeriod, c.MinRelistPeriod)
+	case c.AdaptiveRelist && c.Threshold <= c.MaxRelistPeriod:
+		return fmt.Errorf("pleg: Config.Threshold: %v is not above MaxRelistPeriod %v", c.Threshold, c.MaxRelistPeriod)
+	case c.Threshold <= c.RelistPeriod:
+		return fmt.Errorf("pleg: Config.Threshold: %v is not above RelistPeriod %v", c.Threshold, c.RelistPeriod)
+	case c.EventedThreshold <= c.EventedRelistPeriod:
+		return fmt.Errorf("pleg: Config.EventedThreshold: %v is not above EventedRelistPeriod %v", c.EventedThreshold, c.EventedRelistPeriod)
 	}
 	return nil
 }
@@ -163,7 +192,13 @@ func (p *PLEG) Get(uid types.UID) (*PodStatus, error) {
 // Observe returns a status of the pod that was observed after the given moment:
 // a cached one if there is one, otherwise it looks at the pod and waits for
 // that. A look that begins after Observe was called is always new enough,
-// whatever the clocks say. Concurrent calls for one pod share one look.
+// whatever the clocks say. Concurrent calls for one pod share looks: two
+// are in progress at most, and a third begins when one of them ends.
+//
+// after must come from this process's time.Now, which the wall clock's jumps do
+// not touch. A moment without a monotonic reading, such as one that was parsed
+// or stored, cannot be compared with a look: it counts as now. The zero time is
+// before every look.
 //
 // If the look fails Observe returns a nil status and the error; the next call
 // tries again. It returns the context's error when the context ends first, and
@@ -185,6 +220,9 @@ func (p *PLEG) Observe(ctx context.Context, uid types.UID, after time.Time) (*Po
 
 // enqueue returns a cached answer, or a waiter for one.
 func (p *PLEG) enqueue(uid types.UID, after time.Time) (*waiter, *PodStatus, error) {
+	if now := time.Now(); !sameClock(after, now) {
+		after = now
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.running {
@@ -201,6 +239,13 @@ func (p *PLEG) enqueue(uid types.UID, after time.Time) (*waiter, *PodStatus, err
 	return w, nil, nil
 }
 
+// sameClock tells that a moment is on the same clock as now: the monotonic one,
+// or, in a testing/synctest bubble, the only one.
+func sameClock(t, now time.Time) bool {
+	hasMonotonic := func(t time.Time) bool { return t != t.Round(0) }
+	return t.IsZero() || hasMonotonic(t) || !hasMonotonic(now)
+}
+
 // abandon removes a waiter that waits no longer.
 func (p *PLEG) abandon(uid types.UID, w *waiter) {
 	p.mu.Lock()
@@ -213,7 +258,9 @@ func (p *PLEG) abandon(uid types.UID, w *waiter) {
 func (p *PLEG) RequestRelist(uid types.UID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.core.want(p.core.get(uid), ask{request: true, due: time.Now()})
+	now := time.Now()
+	p.core.want(p.core.get(uid), ask{request: true, due: now})
+	p.core.active(now)
 	poke(p.wake)
 }
 
@@ -223,7 +270,9 @@ func (p *PLEG) RequestRelist(uid types.UID) {
 func (p *PLEG) RequestReinspect(uid types.UID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.core.want(p.core.get(uid), ask{reinspect: true, due: time.Now().Add(p.cfg.RelistPeriod)})
+	now := time.Now()
+	p.core.want(p.core.get(uid), ask{reinspect: true, due: now.Add(p.cfg.RelistPeriod)})
+	p.core.active(now)
 	poke(p.wake)
 }
 

@@ -2,6 +2,7 @@ package pleg
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"time"
 
@@ -19,6 +20,9 @@ const (
 	// repeated.
 	retryMin = time.Second
 	retryMax = 30 * time.Second
+	// maxLooks is how many inspections of one pod may be in progress: a second one
+	// begins for those whom the first is too old for.
+	maxLooks = 2
 	// fruitlessFree is how many inspections in a row may find nothing of what
 	// the list had shown before they are slowed down like failed ones.
 	fruitlessFree = 3
@@ -52,10 +56,11 @@ type pod struct {
 	// err is why the last inspection failed, nil when it did not.
 	err error
 
-	inflight *query
-	ask      ask
-	waiters  []*waiter
-	place    slot
+	// looks are the inspections in progress, oldest first, maxLooks at most.
+	looks   []*query
+	ask     ask
+	waiters []*waiter
+	place   slot
 
 	// failures and fruitless count in a row; notBefore is when a list may cause
 	// the next inspection.
@@ -82,23 +87,6 @@ type ask struct {
 
 // flagged tells that the inspection is reported even if nothing changed.
 func (a ask) flagged() bool { return a.retry || a.reinspect }
-
-// waiter is an Observe in progress.
-type waiter struct {
-	ticket uint64
-	after  time.Time
-	answer chan answer // capacity 1
-}
-
-type answer struct {
-	status *PodStatus
-	err    error
-}
-
-// served tells that what the query found is new enough for the waiter.
-func (w *waiter) served(q *query) bool {
-	return q.seq > w.ticket || q.started.After(w.after)
-}
 
 // wants merges a wish into what is already wished: the earliest due time and
 // the latest ticket count.
@@ -136,6 +124,9 @@ func (c *core) want(p *pod, a ask) {
 // once, the following ones within a short time together.
 func (c *core) hint(uid types.UID, now time.Time) {
 	p := c.get(uid)
+	if p.hinted.IsZero() {
+		p.hinted = c.recent.of[uid]
+	}
 	due := now
 	if soonest := p.hinted.Add(hintWindow); soonest.After(now) {
 		due = soonest
@@ -146,11 +137,9 @@ func (c *core) hint(uid types.UID, now time.Time) {
 // schedule puts the pod into the order of inspections, or takes it out.
 func (c *core) schedule(p *pod) {
 	switch {
-	case p.inflight != nil:
-		c.todo.remove(p)
-	case len(p.waiters) > 0:
+	case p.unserved():
 		c.todo.put(p, true, time.Time{})
-	case p.ask.set:
+	case p.ask.set && p.mayAsk():
 		c.todo.put(p, false, p.ask.due)
 	default:
 		c.todo.remove(p)
@@ -158,10 +147,24 @@ func (c *core) schedule(p *pod) {
 	}
 }
 
+// mayAsk tells that an inspection may begin that nobody waits for: when there is
+// none, when somebody asked for one since the one in progress began, or when that
+// seems lost and an event gives reason to hope for better.
+func (p *pod) mayAsk() bool {
+	switch len(p.looks) {
+	case 0:
+		return true
+	case 1:
+		return p.ask.request || (p.ask.hint && !p.stale.IsZero())
+	default:
+		return false
+	}
+}
+
 // drop forgets a pod of which nothing is left. While a list is in progress that
 // began before the pod went away, the record stays: the list may still show it.
 func (c *core) drop(p *pod) {
-	if p.present || p.inflight != nil || p.ask.set || len(p.waiters) > 0 || p.err != nil {
+	if p.present || len(p.looks) > 0 || p.ask.set || len(p.waiters) > 0 || p.err != nil {
 		return
 	}
 	if c.list.query != nil && c.list.query.seq <= p.done {
@@ -169,6 +172,7 @@ func (c *core) drop(p *pod) {
 	}
 	delete(c.pods, p.uid)
 	delete(c.stale, p.uid)
+	c.recent.keep(p)
 }
 
 // seen takes in what a list shows of a pod. A list only ever asks for a look at
@@ -201,7 +205,7 @@ func (c *core) seen(p *pod, o *ObservedPod, q *query, now time.Time) {
 
 // unseen takes in that a list did not show a pod.
 func (c *core) unseen(p *pod, q *query, now time.Time) []Event {
-	if p.done >= q.seq || (p.inflight != nil && p.inflight.seq > q.seq) {
+	if p.done >= q.seq || (len(p.looks) > 0 && p.looks[len(p.looks)-1].seq > q.seq) {
 		// A look ended, or began, while the list was in progress, and which of
 		// them saw the runtime first nobody knows: look again rather than judge.
 		if p.present {
@@ -235,32 +239,18 @@ func (c *core) healthy(p *pod) {
 	delete(c.stale, p.uid)
 }
 
-// reply answers the waiters for whom the query is new enough.
-func (c *core) reply(p *pod, q *query, a answer) {
-	left := p.waiters[:0]
-	for _, w := range p.waiters {
-		if w.served(q) {
-			w.answer <- a
-		} else {
-			left = append(left, w)
-		}
-	}
-	clear(p.waiters[len(left):])
-	p.waiters = left
-}
-
 // applyInspection takes in the result of a look at one pod.
 func (c *core) applyInspection(r result, now time.Time) []Event {
 	q := r.query
 	c.release(q)
 	p := c.pods[q.uid]
-	p.inflight = nil
+	p.ended(q)
 	var events []Event
 	switch {
 	case p.seq > q.seq:
-		// A list has found meanwhile that the pod is gone. If this shows it,
-		// it may have come back: look again.
-		if r.err == nil && !r.status.Empty() {
+		// A later query has found something meanwhile. If that was that the pod
+		// is gone and this shows it, it may have come back: look again.
+		if r.err == nil && !p.present && !r.status.Empty() {
 			c.want(p, ask{look: true, due: now})
 		}
 	case r.err != nil:
@@ -271,6 +261,11 @@ func (c *core) applyInspection(r result, now time.Time) []Event {
 	}
 	c.schedule(p)
 	return events
+}
+
+// ended removes an inspection from those in progress.
+func (p *pod) ended(q *query) {
+	p.looks = slices.DeleteFunc(p.looks, func(x *query) bool { return x == q })
 }
 
 // failed keeps the error beside the last good status and asks for another try.
@@ -290,17 +285,29 @@ func (c *core) observed(p *pod, q *query, s *PodStatus, now time.Time) []Event {
 	fresh := *s
 	fresh.UID, fresh.ObservedAt = p.uid, q.started
 	fresh.IPs = keepIPs(&fresh, p.status)
+	if p.done >= q.seq && !p.shows(fresh) {
+		// The record was made while this look was in progress, and differs: which
+		// of them saw the runtime first nobody knows. Look again.
+		again := q.ask
+		again.look, again.due = true, now
+		c.want(p, again)
+		return nil
+	}
 	next := ObservedFrom(&fresh)
 	all := diff(p.uid, &p.record, &next)
 	if p.ask.look && p.viewSeq == p.listed && same(&p.view, &next) {
 		p.dropLook()
+	}
+	c.limit.ended(now.Sub(q.started))
+	changed := !same(&p.record, &next)
+	if changed {
+		c.active(now)
 	}
 	if fresh.Empty() {
 		c.forget(p, q)
 	} else {
 		fresh.Name, fresh.Namespace = orElse(fresh.Name, p.view.Name), orElse(fresh.Namespace, p.view.Namespace)
 		next.Name, next.Namespace = fresh.Name, fresh.Namespace
-		changed := !same(&p.record, &next)
 		p.record, p.seq, p.done, p.status = next, q.seq, c.seq, &fresh
 		if q.seq > p.viewSeq {
 			p.view, p.viewSeq = next, q.seq
@@ -315,6 +322,16 @@ func (c *core) observed(p *pod, q *query, s *PodStatus, now time.Time) []Event {
 		events = append(events, Event{UID: p.uid, Type: PodSync})
 	}
 	return events
+}
+
+// shows tells that the cached status is the same as another but for its time.
+func (p *pod) shows(s PodStatus) bool {
+	if p.status == nil || s.Empty() {
+		return !p.present && s.Empty()
+	}
+	s.Name, s.Namespace = orElse(s.Name, p.status.Name), orElse(s.Namespace, p.status.Namespace)
+	s.ObservedAt = p.status.ObservedAt
+	return reflect.DeepEqual(s, *p.status)
 }
 
 // dropLook drops the wish of a list that this inspection has fulfilled although
@@ -339,61 +356,4 @@ func (p *pod) judge(q *query, found bool, now time.Time) {
 	if n := p.fruitless - fruitlessFree; n > 0 {
 		p.notBefore = now.Add(doubling(retryMin, retryMax, n+1))
 	}
-}
-
-// keepIPs returns the addresses for the new status: its own, else those of its
-// newest sandbox, else, once no sandbox is ready and the network may be torn
-// down, those known before. A ready sandbox without an address has none.
-func keepIPs(s, old *PodStatus) []string {
-	if len(s.IPs) > 0 {
-		return s.IPs
-	}
-	if len(s.Sandboxes) > 0 && len(s.Sandboxes[0].IPs) > 0 {
-		return s.Sandboxes[0].IPs
-	}
-	for _, sb := range s.Sandboxes {
-		if sb.State == SandboxReady {
-			return nil
-		}
-	}
-	if old == nil || s.Empty() {
-		return nil
-	}
-	return old.IPs
-}
-
-func orElse(s, other string) string {
-	if s != "" {
-		return s
-	}
-	return other
-}
-
-// cached returns a status that is newer than the given moment, nil if there is
-// none.
-func (c *core) cached(uid types.UID, after time.Time) *PodStatus {
-	p := c.pods[uid]
-	switch {
-	case p != nil && p.err != nil:
-		return nil
-	case p != nil && p.status != nil:
-		if p.status.ObservedAt.After(after) {
-			return p.status
-		}
-	default:
-		if t := c.absentSince(p); t.After(after) {
-			return &PodStatus{UID: uid, ObservedAt: t}
-		}
-	}
-	return nil
-}
-
-// abandon removes a waiter, and the wish for a look if it was the last.
-func (c *core) abandon(uid types.UID, w *waiter) {
-	p := c.pods[uid]
-	if p == nil {
-		return
-	}
-	p.waiters = slices.DeleteFunc(p.waiters, func(x *waiter) bool { return x == w })
-	c.schedule(p)
 }

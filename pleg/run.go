@@ -25,6 +25,7 @@ type runner struct {
 	delivered chan struct{} // closed when the delivery has ended
 	wg        sync.WaitGroup
 	verdict   error
+	gauges    gauges
 	// failing tells that the last list failed: the first failure is a warning.
 	failing bool
 }
@@ -114,8 +115,9 @@ func (r *runner) start() time.Time {
 	for ; q != nil; q, wake = r.core.next(now) {
 		begun = append(begun, q)
 	}
-	h := r.core.health()
+	h, stale := r.core.health(), len(r.core.stale)
 	r.mu.Unlock()
+	r.gauges.report(&r.cfg.Metrics, h, stale)
 	for _, q := range begun {
 		r.open[q] = struct{}{}
 		r.wg.Go(func() { r.ask(q) })
@@ -201,14 +203,18 @@ func (r *runner) apply(res result) {
 	}
 	r.mu.Lock()
 	mode := r.core.stream.mode
-	events := r.core.apply(res, time.Now())
+	at := time.Now()
+	events := r.core.apply(res, at)
 	now := r.core.stream.mode
 	r.mu.Unlock()
-	r.deliver.add(events)
+	if n := r.deliver.add(events); n > 0 && r.cfg.Metrics.Folded != nil {
+		r.cfg.Metrics.Folded(n)
+	}
 	if mode != now {
 		r.log.Info("pod observation changes its mode", "from", mode, "to", now)
 	}
 	r.report(res)
+	r.cfg.Metrics.called(res, at)
 }
 
 // report logs what went wrong. Of lists that fail in a row only the first is a

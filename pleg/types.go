@@ -212,7 +212,8 @@ type Runtime interface {
 	ListPods(ctx context.Context) ([]ObservedPod, error)
 	// PodStatus looks at one pod in detail. A pod that does not exist is a
 	// PodStatus with only the UID, and no error. It is called for different
-	// pods at the same time. ObservedAt is set by the caller.
+	// pods, and at times twice for one, at the same time. ObservedAt is set by
+	// the caller.
 	PodStatus(ctx context.Context, uid types.UID) (*PodStatus, error)
 }
 

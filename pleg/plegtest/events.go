@@ -3,6 +3,7 @@ package plegtest
 import (
 	"context"
 	"errors"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -26,6 +27,15 @@ func (r *Runtime) WithEvents() EventedRuntime { return EventedRuntime{r} }
 // FailStreams sets the fault of PodEvents: with Err or Hang it does not reach the
 // stream. Open streams go on.
 func (r EventedRuntime) FailStreams(f Fault) { r.streamFault.set(f) }
+
+// Backlog makes each new stream begin with the last n events, which had come
+// before it, as containerd 2.2 does with those of the last minute; 0, the
+// default, ends that. At most 4096 are kept.
+func (r EventedRuntime) Backlog(n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.backlog, r.past = min(n, streamBuffer), nil
+}
 
 // BreakStreams ends all open streams with ErrStreamBroken.
 func (r EventedRuntime) BreakStreams() {
@@ -64,6 +74,9 @@ func (r EventedRuntime) openStream() chan types.UID {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	c := make(chan types.UID, streamBuffer)
+	for _, uid := range r.past {
+		c <- uid
+	}
 	if r.dirty == nil {
 		r.dirty = map[chan types.UID]struct{}{}
 	}
@@ -75,4 +88,62 @@ func (r EventedRuntime) closeStream(c chan types.UID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.dirty, c)
+}
+
+// Deliver decides what becomes of events: deliver returns how much later than its
+// time each copy of an event comes, no copy for an event that is lost. Copies that
+// come late are overtaken by others. nil, the default, delivers each event once
+// and at once. deliver must not call the runtime.
+func (r *Runtime) Deliver(deliver func(types.UID) []time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.deliver = deliver
+}
+
+// Lose loses the events for which lost returns true; nil ends that. It is a
+// Deliver.
+func (r *Runtime) Lose(lost func(types.UID) bool) {
+	if lost == nil {
+		r.Deliver(nil)
+		return
+	}
+	r.Deliver(func(uid types.UID) []time.Duration {
+		if lost(uid) {
+			return nil
+		}
+		return []time.Duration{0}
+	})
+}
+
+// announce sends an event. r.mu is held.
+func (r *Runtime) announce(uid types.UID) {
+	if r.deliver == nil {
+		r.send(uid)
+		return
+	}
+	for _, late := range r.deliver(uid) {
+		if late <= 0 {
+			r.send(uid)
+			continue
+		}
+		time.AfterFunc(late, func() {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.send(uid)
+		})
+	}
+}
+
+// send puts an event into the open streams. r.mu is held.
+func (r *Runtime) send(uid types.UID) {
+	if r.backlog > 0 {
+		r.past = append(r.past, uid)
+		r.past = r.past[max(0, len(r.past)-r.backlog):]
+	}
+	for c := range r.dirty {
+		select {
+		case c <- uid:
+		default: // a stream that is not drained loses events, like a real one
+		}
+	}
 }

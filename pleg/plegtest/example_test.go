@@ -3,6 +3,9 @@ package plegtest_test
 import (
 	"context"
 	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/podwright/podwright/pleg"
 	"github.com/podwright/podwright/pleg/plegtest"
@@ -23,4 +26,37 @@ func ExampleRuntime() {
 	// Output:
 	// exited <nil>
 	// no answer
+}
+
+func testMyRuntime(t *testing.T) {
+	plegtest.Run(t, plegtest.Config{
+		Around: synctest.Test, // it lives in memory
+		Start: func(*testing.T) plegtest.Subject {
+			rt := &plegtest.Runtime{}
+			return plegtest.Subject{Runtime: rt.WithEvents(), Pods: rt.Pods()}
+		},
+	})
+}
+
+// In the tests of a runtime this function is called TestMyRuntime. go test runs it.
+func ExampleRun() {
+	_ = testMyRuntime
+}
+
+// How long does it take to see what happens, if every look takes 3 ms?
+func ExampleBench() {
+	rt := &plegtest.Runtime{}
+	rt.FailInspections(plegtest.Fault{Latency: 3 * time.Millisecond})
+	r, err := plegtest.Bench{
+		PLEG:   pleg.Config{Runtime: rt, RelistPeriod: 50 * time.Millisecond},
+		Pods:   rt.Pods(),
+		Rounds: 10,
+	}.Run(context.Background())
+	fmt.Println(err)
+	fmt.Println("an exit takes a period and a look:", r.SeenExit.N == 5 && r.SeenExit.Median > 3*time.Millisecond)
+	fmt.Println("who asks waits for the look alone:", r.Fresh.N == 15 && r.Fresh.Median < r.SeenExit.Median)
+	// Output:
+	// <nil>
+	// an exit takes a period and a look: true
+	// who asks waits for the look alone: true
 }

@@ -1,6 +1,8 @@
 package plegtest
 
 import (
+	"context"
+	"fmt"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -46,4 +48,36 @@ func container(id string, s pleg.State) pleg.ContainerStatus {
 		name = id[:i]
 	}
 	return pleg.ContainerStatus{ID: pleg.ContainerID{Runtime: "plegtest", ID: id}, Name: name, State: s}
+}
+
+// Pods returns a hand that changes the runtime's pods, for Run and Bench.
+func (r *Runtime) Pods() Pods { return hand{r} }
+
+type hand struct{ rt *Runtime }
+
+func (h hand) Start(_ context.Context, uid types.UID) error {
+	h.rt.Update(uid, func(s *pleg.PodStatus) {
+		if s.Empty() {
+			*s = Pod(uid)
+		}
+		n := len(s.Containers)
+		fresh := Running(fmt.Sprintf("%s-main-%d", uid, n))
+		fresh.Name, fresh.SandboxID, fresh.RestartCount = "main", s.Sandboxes[0].ID, int32(n)
+		s.Containers = append([]pleg.ContainerStatus{fresh}, s.Containers...)
+	})
+	return nil
+}
+
+func (h hand) Exit(_ context.Context, uid types.UID) error {
+	h.rt.Update(uid, func(s *pleg.PodStatus) {
+		for i := range s.Containers {
+			s.Containers[i].State = pleg.StateExited
+		}
+	})
+	return nil
+}
+
+func (h hand) Remove(_ context.Context, uid types.UID) error {
+	h.rt.Remove(uid)
+	return nil
 }

@@ -17,13 +17,16 @@ type Runtime struct {
 	mu          sync.Mutex
 	pods        map[types.UID]*pleg.PodStatus
 	dirty       map[chan types.UID]struct{} // one per open event stream
-	lose        func(types.UID) bool
+	deliver     func(types.UID) []time.Duration
+	backlog     int
+	past        []types.UID // the last events, as many as backlog
 	lists       int
 	inspections map[types.UID]int
 	streams     int
 
 	listFault   cell
 	streamFault cell
+	podFault    cell // of pods without one of their own
 	podFaults   map[types.UID]*cell
 }
 
@@ -72,26 +75,6 @@ func (r *Runtime) Announce(uid types.UID) {
 	r.announce(uid)
 }
 
-// Lose makes the runtime lose the events for which lost returns true; nil ends
-// that. lost must not call the runtime.
-func (r *Runtime) Lose(lost func(types.UID) bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.lose = lost
-}
-
-func (r *Runtime) announce(uid types.UID) {
-	if r.lose != nil && r.lose(uid) {
-		return
-	}
-	for c := range r.dirty {
-		select {
-		case c <- uid:
-		default: // a stream that is not drained loses events, like a real one
-		}
-	}
-}
-
 // ListPods implements pleg.Runtime.
 func (r *Runtime) ListPods(ctx context.Context) ([]pleg.ObservedPod, error) {
 	r.mu.Lock()
@@ -118,7 +101,10 @@ func (r *Runtime) PodStatus(ctx context.Context, uid types.UID) (*pleg.PodStatus
 		r.inspections = map[types.UID]int{}
 	}
 	r.inspections[uid]++
-	fault := r.fault(uid)
+	fault := r.podFaults[uid]
+	if fault == nil {
+		fault = &r.podFault
+	}
 	r.mu.Unlock()
 	if err := fault.wait(ctx); err != nil {
 		return nil, err
@@ -152,28 +138,6 @@ func (r *Runtime) Streams() int {
 	return r.streams
 }
 
-// FailList sets the fault of ListPods; the zero Fault ends it. Calls that hang
-// return when the fault is replaced.
-func (r *Runtime) FailList(f Fault) { r.listFault.set(f) }
-
-// FailPod sets the fault of PodStatus for one pod.
-func (r *Runtime) FailPod(uid types.UID, f Fault) {
-	r.mu.Lock()
-	fault := r.fault(uid)
-	r.mu.Unlock()
-	fault.set(f)
-}
-
-func (r *Runtime) fault(uid types.UID) *cell {
-	if r.podFaults == nil {
-		r.podFaults = map[types.UID]*cell{}
-	}
-	if r.podFaults[uid] == nil {
-		r.podFaults[uid] = &cell{}
-	}
-	return r.podFaults[uid]
-}
-
 func clone(s *pleg.PodStatus) *pleg.PodStatus {
 	c := *s
 	c.IPs = slices.Clone(s.IPs)
@@ -183,71 +147,4 @@ func clone(s *pleg.PodStatus) *pleg.PodStatus {
 	}
 	c.Containers = slices.Clone(s.Containers)
 	return &c
-}
-
-// Fault is what goes wrong with calls. The zero value is nothing.
-type Fault struct {
-	// Latency is how long a call takes before anything else happens.
-	Latency time.Duration
-	// Hang makes the call wait until its context ends or the fault is replaced.
-	Hang bool
-	// Deaf makes waiting calls ignore their context.
-	Deaf bool
-	// Err is the error that the call returns.
-	Err error
-}
-
-// cell holds a fault and lets calls wait for its replacement.
-type cell struct {
-	mu       sync.Mutex
-	fault    Fault
-	replaced chan struct{}
-}
-
-func (c *cell) set(f Fault) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.fault = f
-	if c.replaced != nil {
-		close(c.replaced)
-	}
-	c.replaced = make(chan struct{})
-}
-
-func (c *cell) get() (Fault, <-chan struct{}) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.replaced == nil {
-		c.replaced = make(chan struct{})
-	}
-	return c.fault, c.replaced
-}
-
-// wait lives through the fault. A call that hung and is let go succeeds, unless
-// its context has ended meanwhile.
-func (c *cell) wait(ctx context.Context) error {
-	f, replaced := c.get()
-	done := ctx.Done()
-	if f.Deaf {
-		done = nil
-	}
-	if f.Latency > 0 {
-		timer := time.NewTimer(f.Latency)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-done:
-			return ctx.Err()
-		}
-	}
-	if f.Hang {
-		select {
-		case <-replaced:
-		case <-done:
-		}
-	}
-	if f.Err != nil {
-		return f.Err
-	}
-	return ctx.Err()
 }

@@ -1,0 +1,132 @@
+package pleg_test
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/plegtest"
+)
+
+func TestGenericLifecycle(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		rt := &plegtest.Runtime{}
+		r := run(t, pleg.Config{}, rt)
+		require.True(t, r.Complete())
+		s, err := r.Get("web")
+		require.NoError(t, err)
+		require.True(t, s.Empty())
+		require.Equal(t, r.ListedAt(), s.ObservedAt)
+
+		rt.Set(plegtest.Pod("web", plegtest.Created("c-0")))
+		time.Sleep(time.Second)
+		require.Equal(t, []string{"started web-sandbox"}, r.take())
+		rt.Set(plegtest.Pod("web", plegtest.Running("c-0")))
+		time.Sleep(time.Second)
+		require.Equal(t, []string{"started c-0"}, r.take())
+		require.Equal(t, 2, rt.Inspections("web"))
+
+		time.Sleep(time.Minute)
+		require.Empty(t, r.take())
+		require.Equal(t, 2, rt.Inspections("web"), "an unchanged pod is not inspected")
+
+		rt.Set(plegtest.Pod("web", plegtest.Exited("c-0", 7)))
+		time.Sleep(time.Second)
+		require.Equal(t, []string{"died c-0"}, r.take())
+		s, err = r.Get("web")
+		require.NoError(t, err)
+		require.EqualValues(t, 7, s.Newest("c").ExitCode)
+		require.Len(t, r.Pods(), 1)
+
+		rt.Remove("web")
+		time.Sleep(time.Second)
+		require.Equal(t, []string{"removed c-0", "died web-sandbox", "removed web-sandbox"}, r.take())
+		require.Empty(t, r.Pods())
+		require.NoError(t, r.stop())
+	})
+}
+
+// P6: RequestReinspect is one PodSync with the next list; RequestRelist is a look
+// at once and no event.
+func TestRequests(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		rt := &plegtest.Runtime{}
+		rt.Set(plegtest.Pod("web", plegtest.Running("c-0")))
+		r := run(t, pleg.Config{}, rt)
+		r.take()
+		time.Sleep(1500 * time.Millisecond)
+		r.RequestReinspect("web")
+		require.Empty(t, r.take())
+		time.Sleep(500 * time.Millisecond)
+		require.Equal(t, []string{"pod sync "}, r.take())
+		time.Sleep(time.Minute)
+		require.Empty(t, r.take())
+
+		before := rt.Inspections("web")
+		rt.FailPod("web", plegtest.Fault{Latency: 10 * time.Millisecond})
+		for range 10 {
+			r.RequestRelist("web")
+		}
+		synctest.Wait()
+		for range 10 {
+			r.RequestRelist("web") // after the look began: one more
+		}
+		time.Sleep(100 * time.Millisecond)
+		require.Equal(t, before+2, rt.Inspections("web"))
+		require.Empty(t, r.take())
+	})
+}
+
+// P8: neither the wall clock nor the runtime's clock decides anything.
+func TestClocksDoNotMatter(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		rt := &plegtest.Runtime{}
+		r := run(t, pleg.Config{}, rt)
+		for i, skew := range []time.Duration{time.Hour, -time.Hour, -20 * time.Minute, 1000 * time.Hour} {
+			pod := plegtest.Pod("web", plegtest.Running(fmt.Sprintf("c-%d", i)))
+			pod.Containers[0].CreatedAt = time.Now().Add(skew)
+			pod.Sandboxes[0].CreatedAt = time.Unix(0, time.Now().Add(skew).Unix()) // seconds for nanoseconds
+			rt.Set(pod)
+			// The clock was set back: what the caller remembers lies ahead.
+			acted := time.Now().Add(10 * time.Minute).Round(0)
+			s, err := r.Observe(t.Context(), "web", acted)
+			require.NoError(t, err)
+			require.Equal(t, fmt.Sprintf("c-%d", i), s.Newest("c").ID.ID)
+		}
+	})
+}
+
+// P14: the addresses of a pod outlive its network.
+func TestIPsArePreserved(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		rt := &plegtest.Runtime{}
+		rt.Set(plegtest.Pod("web", plegtest.Running("c-0")))
+		r := run(t, pleg.Config{}, rt)
+		before := observe(t, r, "web")
+		rt.Update("web", func(s *pleg.PodStatus) {
+			s.IPs, s.Sandboxes[0].IPs, s.Sandboxes[0].State = nil, nil, pleg.SandboxNotReady
+			s.Containers[0].State = pleg.StateExited
+		})
+		after := observe(t, r, "web")
+		require.Equal(t, []string{"10.0.0.1"}, after.IPs)
+		require.Empty(t, after.Sandboxes[0].IPs)
+		require.Equal(t, pleg.StateRunning, before.Containers[0].State, "what was handed out stays as it was")
+	})
+}
+
+// A container that starts and dies between two looks is seen by what is left of it.
+func TestShortLivedContainer(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		rt := &plegtest.Runtime{}
+		rt.Set(plegtest.Pod("web", plegtest.Running("c-0")))
+		r := run(t, pleg.Config{}, rt)
+		r.take()
+		rt.Set(plegtest.Pod("web", plegtest.Running("c-2"), plegtest.Exited("c-1", 3), plegtest.Exited("c-0", 1)))
+		time.Sleep(time.Second)
+		require.ElementsMatch(t, []string{"died c-0", "died c-1", "started c-2"}, r.take())
+	})
+}

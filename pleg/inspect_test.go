@@ -1,0 +1,135 @@
+package pleg_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/plegtest"
+)
+
+// P2: a failed inspection withholds the events and the error is cached; the next
+// list brings both right. A pod that goes away takes its error along.
+func TestInspectionFails(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		rt := &plegtest.Runtime{}
+		rt.Set(plegtest.Pod("web", plegtest.Running("c-0")))
+		rt.FailPod("web", plegtest.Fault{Err: errTest})
+		r := run(t, pleg.Config{}, rt)
+		require.Empty(t, r.take())
+		s, err := r.Get("web")
+		require.ErrorIs(t, err, errTest)
+		require.ErrorContains(t, err, "pod web")
+		require.True(t, s.Empty())
+		require.Len(t, r.Pods(), 1, "a pod that cannot be inspected is a pod all the same")
+		require.Equal(t, types.UID("web"), r.Health().Stale[0].UID)
+		require.NoError(t, r.Healthy())
+
+		rt.FailPod("web", plegtest.Fault{})
+		time.Sleep(time.Second)
+		require.Equal(t, []string{"started web-sandbox", "started c-0"}, r.take())
+		_, err = r.Get("web")
+		require.NoError(t, err)
+		require.Empty(t, r.Health().Stale)
+
+		// It fails without a change: the recovery is one PodSync.
+		rt.FailPod("web", plegtest.Fault{Err: errTest})
+		_, err = r.Observe(t.Context(), "web", time.Now())
+		require.ErrorIs(t, err, errTest)
+		s, err = r.Get("web")
+		require.ErrorIs(t, err, errTest)
+		require.Len(t, s.Containers, 1, "the last good status is kept beside the error")
+		rt.FailPod("web", plegtest.Fault{})
+		time.Sleep(2 * time.Second)
+		require.Equal(t, []string{"pod sync "}, r.take())
+
+		// It fails and goes: the waiter is answered, the error is gone.
+		rt.FailPod("web", plegtest.Fault{Hang: true})
+		answer := make(chan *pleg.PodStatus, 1)
+		go func() {
+			s, _ := r.Observe(t.Context(), "web", time.Now())
+			answer <- s
+		}()
+		synctest.Wait()
+		rt.Remove("web")
+		time.Sleep(time.Second)
+		require.True(t, (<-answer).Empty())
+		s, err = r.Get("web")
+		require.NoError(t, err)
+		require.True(t, s.Empty())
+		require.Len(t, r.take(), 4)
+		rt.FailPod("web", plegtest.Fault{})
+	})
+}
+
+// P5: one pod that hangs, or many, hold up nobody else.
+func TestHangingPods(t *testing.T) {
+	for _, hanging := range []int{1, 20, 100} {
+		t.Run(fmt.Sprint(hanging), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				rt := &plegtest.Runtime{}
+				for i := range 300 {
+					uid := types.UID(fmt.Sprint(i))
+					rt.Set(plegtest.Pod(uid, plegtest.Running(fmt.Sprintf("c%d-0", i))))
+					fault := plegtest.Fault{Latency: 20 * time.Millisecond}
+					if i < hanging {
+						fault.Hang = true
+					}
+					rt.FailPod(uid, fault)
+				}
+				r := run(t, pleg.Config{}, rt)
+				_, err := r.Get("0")
+				require.ErrorIs(t, err, pleg.ErrNotInspected)
+				time.Sleep(time.Duration(hanging/16+1) * 6 * time.Second)
+				for i := hanging; i < 300; i++ {
+					s, err := r.Get(types.UID(fmt.Sprint(i)))
+					require.NoError(t, err)
+					require.False(t, s.Empty())
+				}
+				time.Sleep(10 * time.Minute)
+				require.NoError(t, r.Healthy())
+				stale := r.Health().Stale
+				require.Len(t, stale, hanging)
+				require.Contains(t, stale[0].Reason, "context deadline exceeded")
+				calls := rt.Inspections("0")
+				require.Greater(t, calls, 2, "it is tried again")
+				require.Less(t, calls, 10)
+
+				for i := range hanging {
+					rt.FailPod(types.UID(fmt.Sprint(i)), plegtest.Fault{})
+				}
+				time.Sleep(31 * time.Second)
+				require.Empty(t, r.Health().Stale)
+				s, err := r.Get("0")
+				require.NoError(t, err)
+				require.False(t, s.Empty())
+			})
+		})
+	}
+}
+
+// lying is a runtime that breaks its contract.
+type lying struct {
+	plegtest.Runtime
+	status *pleg.PodStatus
+}
+
+func (l *lying) PodStatus(context.Context, types.UID) (*pleg.PodStatus, error) { return l.status, nil }
+
+func TestContractBreaches(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		rt := &lying{}
+		r := run(t, pleg.Config{Runtime: rt}, &rt.Runtime)
+		_, err := r.Observe(t.Context(), "web", time.Now())
+		require.ErrorContains(t, err, "no status and no error")
+		rt.status = &pleg.PodStatus{UID: "other"}
+		_, err = r.Observe(t.Context(), "web", time.Now())
+		require.ErrorContains(t, err, "status of pod other")
+	})
+}

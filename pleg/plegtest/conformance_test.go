@@ -1,0 +1,314 @@
+package plegtest
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/pleg"
+)
+
+// The runtime of this package keeps its own rules, with events and without.
+func TestConformance(t *testing.T) {
+	t.Run("events", func(t *testing.T) {
+		Run(t, Config{Around: synctest.Test, Start: func(*testing.T) Subject {
+			rt := &Runtime{}
+			return Subject{Runtime: rt.WithEvents(), Pods: rt.Pods()}
+		}})
+	})
+	t.Run("none", func(t *testing.T) {
+		Run(t, Config{Around: synctest.Test, Start: func(*testing.T) Subject {
+			rt := &Runtime{}
+			return Subject{Runtime: rt, Pods: rt.Pods()}
+		}})
+	})
+}
+
+// spoiled is a runtime with a defect.
+type spoiled struct {
+	EventedRuntime
+	list   func(context.Context) ([]pleg.ObservedPod, error)
+	look   func(context.Context, types.UID) (*pleg.PodStatus, error)
+	events func(context.Context, func(types.UID)) error
+}
+
+func (s *spoiled) ListPods(ctx context.Context) ([]pleg.ObservedPod, error) {
+	if s.list != nil {
+		return s.list(ctx)
+	}
+	return s.Runtime.ListPods(ctx)
+}
+
+func (s *spoiled) PodStatus(ctx context.Context, uid types.UID) (*pleg.PodStatus, error) {
+	if s.look != nil {
+		return s.look(ctx, uid)
+	}
+	return s.Runtime.PodStatus(ctx, uid)
+}
+
+func (s *spoiled) PodEvents(ctx context.Context, dirty func(types.UID)) error {
+	if s.events != nil {
+		return s.events(ctx, dirty)
+	}
+	return s.EventedRuntime.PodEvents(ctx, dirty)
+}
+
+// listed spoils what lists show, looked what looks show.
+func (s *spoiled) listed(change func([]pleg.ObservedPod) []pleg.ObservedPod) {
+	s.list = func(ctx context.Context) ([]pleg.ObservedPod, error) {
+		list, err := s.Runtime.ListPods(ctx)
+		return change(list), err
+	}
+}
+
+func (s *spoiled) looked(change func(*pleg.PodStatus)) {
+	s.look = func(ctx context.Context, uid types.UID) (*pleg.PodStatus, error) {
+		status, err := s.Runtime.PodStatus(ctx, uid)
+		if err == nil {
+			change(status)
+		}
+		return status, err
+	}
+}
+
+type defect struct {
+	name     string
+	caughtBy string
+	spoil    func(s *spoiled)
+}
+
+func defects() []defect { return append(answerDefects(), behaviourDefects()...) }
+
+func dropExited[C any](containers []C, state func(C) pleg.State) []C {
+	return slices.DeleteFunc(containers, func(c C) bool { return state(c) == pleg.StateExited })
+}
+
+func answerDefects() []defect {
+	return []defect{
+		{"an unknown pod is an error", "a pod that does not exist is an empty status and no error", func(s *spoiled) {
+			s.look = func(ctx context.Context, uid types.UID) (*pleg.PodStatus, error) {
+				status, err := s.Runtime.PodStatus(ctx, uid)
+				if err == nil && status.Empty() {
+					return nil, errors.New("not found")
+				}
+				return status, err
+			}
+		}},
+		{"an unknown pod is nil", "a pod that does not exist is an empty status and no error", func(s *spoiled) {
+			s.look = func(context.Context, types.UID) (*pleg.PodStatus, error) { return nil, nil }
+		}},
+		{"a status without the UID", "a pod that runs is listed once, and looks the same from near", func(s *spoiled) {
+			s.looked(func(status *pleg.PodStatus) { status.UID = "" })
+		}},
+		{"a pod is listed twice", "a pod that runs is listed once, and looks the same from near", func(s *spoiled) {
+			s.listed(func(list []pleg.ObservedPod) []pleg.ObservedPod { return append(list, list...) })
+		}},
+		{"list and look call a container differently", "a pod that runs is listed once, and looks the same from near", func(s *spoiled) {
+			s.looked(func(status *pleg.PodStatus) {
+				for i := range status.Containers {
+					status.Containers[i].ID.Runtime = "other"
+				}
+			})
+		}},
+		{"looks have no sandboxes", "a pod that runs is listed once, and looks the same from near", func(s *spoiled) {
+			s.looked(func(status *pleg.PodStatus) { status.Sandboxes = nil })
+		}},
+		{"lists leave exited containers out", "a container that has exited stays", func(s *spoiled) {
+			s.listed(func(list []pleg.ObservedPod) []pleg.ObservedPod {
+				for i := range list {
+					list[i].Containers = dropExited(list[i].Containers, func(c pleg.ObservedContainer) pleg.State { return c.State })
+				}
+				return list
+			})
+		}},
+		{"looks leave exited containers out", "a container that has exited stays", func(s *spoiled) {
+			s.looked(func(status *pleg.PodStatus) {
+				status.Containers = dropExited(status.Containers, func(c pleg.ContainerStatus) pleg.State { return c.State })
+			})
+		}},
+		{"the oldest instance comes first", "a new instance comes before the old one", func(s *spoiled) {
+			s.looked(func(status *pleg.PodStatus) { slices.Reverse(status.Containers) })
+		}},
+		{"lists have the oldest instance first", "a new instance comes before the old one", func(s *spoiled) {
+			s.listed(func(list []pleg.ObservedPod) []pleg.ObservedPod {
+				for i := range list {
+					slices.Reverse(list[i].Containers)
+				}
+				return list
+			})
+		}},
+	}
+}
+
+func behaviourDefects() []defect {
+	return []defect{
+		{"a removed pod stays in lists", "of a pod that is removed nothing is left", func(s *spoiled) {
+			seen := map[types.UID]bool{}
+			s.Deliver(func(uid types.UID) []time.Duration { seen[uid] = true; return []time.Duration{0} })
+			s.listed(func(list []pleg.ObservedPod) []pleg.ObservedPod { return append(list, ghosts(seen, list)...) })
+		}},
+		{"looks are cached", "what is done is seen by every query that begins later", func(s *spoiled) {
+			var mu sync.Mutex
+			cache := map[types.UID]*pleg.PodStatus{}
+			s.look = func(ctx context.Context, uid types.UID) (*pleg.PodStatus, error) {
+				mu.Lock()
+				defer mu.Unlock()
+				if c := cache[uid]; c != nil {
+					return clone(c), nil
+				}
+				status, err := s.Runtime.PodStatus(ctx, uid)
+				if err == nil {
+					cache[uid] = clone(status)
+				}
+				return status, err
+			}
+		}},
+		{"answers share the runtime's memory", "an answer belongs to who asked", func(s *spoiled) {
+			s.look = func(_ context.Context, uid types.UID) (*pleg.PodStatus, error) {
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				if status := s.pods[uid]; status != nil {
+					return status, nil
+				}
+				return &pleg.PodStatus{UID: uid}, nil
+			}
+		}},
+		{"an ended context gives half a list", "an ended context gives an error or the whole answer", func(s *spoiled) {
+			s.list = func(ctx context.Context) ([]pleg.ObservedPod, error) {
+				if ctx.Err() != nil {
+					return nil, nil
+				}
+				return s.Runtime.ListPods(ctx)
+			}
+		}},
+		{"an ended context gives half a look", "an ended context gives an error or the whole answer", func(s *spoiled) {
+			s.look = func(ctx context.Context, uid types.UID) (*pleg.PodStatus, error) {
+				if ctx.Err() != nil {
+					return &pleg.PodStatus{UID: uid}, nil
+				}
+				return s.Runtime.PodStatus(ctx, uid)
+			}
+		}},
+		{"what disappears during a look is an error", "pods that come and go disturb no query", func(s *spoiled) {
+			s.look = func(ctx context.Context, uid types.UID) (*pleg.PodStatus, error) {
+				status, err := s.Runtime.PodStatus(ctx, uid)
+				if err == nil && status.Empty() {
+					return nil, errors.New("not found")
+				}
+				return status, err
+			}
+		}},
+		{"events about exits are missing", "events name the pod that starts, exits and goes", func(s *spoiled) {
+			s.Lose(func(uid types.UID) bool {
+				status := s.pods[uid]
+				return status != nil && len(status.Containers) > 0 && status.Containers[0].State == pleg.StateExited
+			})
+		}},
+		{"streams end by themselves", "an event stream lasts until its context ends, and says why it ended", func(s *spoiled) {
+			s.events = func(context.Context, func(types.UID)) error {
+				time.Sleep(600 * time.Millisecond)
+				return errors.New("over")
+			}
+		}},
+		{"streams end without an error", "an event stream lasts until its context ends, and says why it ended", func(s *spoiled) {
+			s.events = func(ctx context.Context, _ func(types.UID)) error { <-ctx.Done(); return nil }
+		}},
+		{"streams ignore their context", "an event stream lasts until its context ends, and says why it ended", func(s *spoiled) {
+			s.events = func(context.Context, func(types.UID)) error { time.Sleep(time.Hour); return errors.New("over") }
+		}},
+		{"lists never see an exit", "a PLEG sees a pod start, exit and go", func(s *spoiled) {
+			s.events = func(context.Context, func(types.UID)) error { return pleg.ErrNoEvents }
+			s.listed(func(list []pleg.ObservedPod) []pleg.ObservedPod {
+				for i := range list {
+					for j := range list[i].Containers {
+						list[i].Containers[j].State = pleg.StateRunning
+					}
+				}
+				return list
+			})
+			s.looked(func(status *pleg.PodStatus) {
+				for i := range status.Containers {
+					status.Containers[i].State = pleg.StateRunning
+				}
+			})
+		}},
+		{"looks are a second old", "an observation shows what was just done", func(s *spoiled) {
+			var mu sync.Mutex
+			at, cache := map[types.UID]time.Time{}, map[types.UID]*pleg.PodStatus{}
+			s.look = func(ctx context.Context, uid types.UID) (*pleg.PodStatus, error) {
+				mu.Lock()
+				defer mu.Unlock()
+				if old := cache[uid]; old != nil && time.Since(at[uid]) < time.Second {
+					return clone(old), nil
+				}
+				status, err := s.Runtime.PodStatus(ctx, uid)
+				if err == nil {
+					at[uid], cache[uid] = time.Now(), clone(status)
+				}
+				return status, err
+			}
+		}},
+	}
+}
+
+// ghosts returns the pods that were there once and are not in the list.
+func ghosts(seen map[types.UID]bool, list []pleg.ObservedPod) []pleg.ObservedPod {
+	var out []pleg.ObservedPod
+	for uid := range seen {
+		if !slices.ContainsFunc(list, func(o pleg.ObservedPod) bool { return o.UID == uid }) {
+			out = append(out, pleg.ObservedPod{UID: uid, Sandboxes: []pleg.ObservedSandbox{{ID: "ghost"}}})
+		}
+	}
+	return out
+}
+
+// TestDefects shows that the suite can fail: each defect is caught by the case
+// whose rule it breaks, and that case passes without it.
+func TestDefects(t *testing.T) {
+	caught := map[string]bool{}
+	for _, d := range defects() {
+		t.Run(d.name, func(t *testing.T) {
+			i := slices.IndexFunc(cases(), func(c testCase) bool { return c.name == d.caughtBy })
+			require.GreaterOrEqual(t, i, 0, "no such case")
+			c := cases()[i]
+			caught[c.name] = true
+			synctest.Test(t, func(t *testing.T) {
+				rt := &Runtime{}
+				require.NoError(t, c.try(t.Context(), Subject{Runtime: rt.WithEvents(), Pods: rt.Pods()}, 10*time.Second), "without the defect")
+				s := &spoiled{EventedRuntime: (&Runtime{}).WithEvents()}
+				d.spoil(s)
+				err := c.try(t.Context(), Subject{Runtime: s, Pods: s.Pods()}, 10*time.Second)
+				require.Error(t, err, "the case passes in spite of the defect")
+				require.NotErrorIs(t, err, errSkip)
+				time.Sleep(2 * time.Hour) // until a stream that ignores its context has ended
+			})
+		})
+	}
+	for _, c := range cases() {
+		require.True(t, caught[c.name], "no defect shows that %q can fail", c.name)
+	}
+}
+
+// Pods that cannot be changed are an error that names the step.
+func TestBrokenHand(t *testing.T) {
+	for _, c := range cases() {
+		rt := &Runtime{}
+		err := c.try(t.Context(), Subject{Runtime: rt, Pods: brokenHand{}}, 10*time.Millisecond)
+		require.Error(t, err, c.name)
+	}
+}
+
+type brokenHand struct{}
+
+var errBroken = errors.New("broken")
+
+func (brokenHand) Start(context.Context, types.UID) error  { return errBroken }
+func (brokenHand) Exit(context.Context, types.UID) error   { return errBroken }
+func (brokenHand) Remove(context.Context, types.UID) error { return errBroken }

@@ -1,0 +1,103 @@
+package plegtest
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Fault is what goes wrong with calls. The zero value is nothing.
+type Fault struct {
+	// Latency is how long a call takes before anything else happens.
+	Latency time.Duration
+	// Hang makes the call wait until its context ends or the fault is replaced.
+	Hang bool
+	// Deaf makes waiting calls ignore their context.
+	Deaf bool
+	// Err is the error that the call returns.
+	Err error
+}
+
+// cell holds a fault and lets calls wait for its replacement.
+type cell struct {
+	mu       sync.Mutex
+	fault    Fault
+	replaced chan struct{}
+}
+
+func (c *cell) set(f Fault) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.fault = f
+	if c.replaced != nil {
+		close(c.replaced)
+	}
+	c.replaced = make(chan struct{})
+}
+
+func (c *cell) get() (Fault, <-chan struct{}) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.replaced == nil {
+		c.replaced = make(chan struct{})
+	}
+	return c.fault, c.replaced
+}
+
+// wait lives through the fault. A call that hung and is let go succeeds, unless
+// its context has ended meanwhile.
+func (c *cell) wait(ctx context.Context) error {
+	f, replaced := c.get()
+	done := ctx.Done()
+	if f.Deaf {
+		done = nil
+	}
+	if f.Latency > 0 {
+		timer := time.NewTimer(f.Latency)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-done:
+			return ctx.Err()
+		}
+	}
+	if f.Hang {
+		select {
+		case <-replaced:
+		case <-done:
+		}
+	}
+	if f.Err != nil {
+		return f.Err
+	}
+	return ctx.Err()
+}
+
+// FailList sets the fault of ListPods; the zero Fault ends it. Calls that hang
+// return when the fault is replaced.
+func (r *Runtime) FailList(f Fault) { r.listFault.set(f) }
+
+// FailInspections sets the fault of PodStatus for all pods that have had none of
+// their own from FailPod.
+func (r *Runtime) FailInspections(f Fault) { r.podFault.set(f) }
+
+// FailPod sets the fault of PodStatus for one pod, instead of that of
+// FailInspections.
+func (r *Runtime) FailPod(uid types.UID, f Fault) {
+	r.mu.Lock()
+	fault := r.fault(uid)
+	r.mu.Unlock()
+	fault.set(f)
+}
+
+func (r *Runtime) fault(uid types.UID) *cell {
+	if r.podFaults == nil {
+		r.podFaults = map[types.UID]*cell{}
+	}
+	if r.podFaults[uid] == nil {
+		r.podFaults[uid] = &cell{}
+	}
+	return r.podFaults[uid]
+}

@@ -1,0 +1,244 @@
+package plegtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/pleg"
+)
+
+// watchCases are the rules about event streams, and what a PLEG sees.
+func watchCases() []testCase {
+	return []testCase{
+		{"events name the pod that starts, exits and goes", eventsNamePods},
+		{"an event stream lasts until its context ends, and says why it ended", streamEnds},
+		{"a PLEG sees a pod start, exit and go", plegSees},
+		{"an observation shows what was just done", observeSees},
+	}
+}
+
+// stream is an event stream that is open.
+type stream struct {
+	hints  chan types.UID
+	cancel context.CancelFunc
+	ended  chan struct{}
+	err    error // once ended is closed
+}
+
+// open opens the runtime's event stream.
+func (p *probe) open(ctx context.Context) (*stream, error) {
+	events, ok := p.Runtime.(pleg.EventStream)
+	if !ok {
+		return nil, fmt.Errorf("%w: the runtime is no pleg.EventStream", errSkip)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	s := &stream{hints: make(chan types.UID, streamBuffer), cancel: cancel, ended: make(chan struct{})}
+	go func() {
+		defer close(s.ended)
+		s.err = events.PodEvents(ctx, s.hint)
+	}()
+	// A runtime that has no events says so at once; others need a moment until
+	// the stream is open.
+	timer := time.NewTimer(500 * time.Millisecond)
+	defer timer.Stop()
+	select {
+	case <-s.ended:
+		cancel()
+		if errors.Is(s.err, pleg.ErrNoEvents) {
+			return nil, fmt.Errorf("%w: %w", errSkip, s.err)
+		}
+		return nil, fmt.Errorf("PodEvents ended at once: %w", orNil(s.err))
+	case <-timer.C:
+		return s, nil
+	}
+}
+
+func (s *stream) hint(uid types.UID) {
+	select {
+	case s.hints <- uid:
+	default:
+	}
+}
+
+// close ends the stream and says what is wrong with the way it ended.
+func (s *stream) close(patience time.Duration) error {
+	s.cancel()
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-s.ended:
+	case <-timer.C:
+		return fmt.Errorf("PodEvents has not returned %v after the end of its context", patience)
+	}
+	if s.err == nil {
+		return errors.New("PodEvents returned no error")
+	}
+	return nil
+}
+
+// orNil makes an error of a nil that should be one.
+func orNil(err error) error {
+	if err == nil {
+		return errors.New("without an error")
+	}
+	return err
+}
+
+// hinted waits for a hint about the pod.
+func (s *stream) hinted(uid types.UID, what string, patience time.Duration) error {
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	for {
+		select {
+		case got := <-s.hints:
+			if got == uid {
+				return nil
+			}
+		case <-s.ended:
+			return fmt.Errorf("PodEvents ended: %w", orNil(s.err))
+		case <-timer.C:
+			return fmt.Errorf("no event named the pod %s within %v", what, patience)
+		}
+	}
+}
+
+// drained forgets the hints so far, and those about what has just happened.
+func (s *stream) drained() {
+	for {
+		timer := time.NewTimer(200 * time.Millisecond)
+		select {
+		case <-s.hints:
+			timer.Stop()
+		case <-timer.C:
+			return
+		}
+	}
+}
+
+func eventsNamePods(ctx context.Context, p *probe) (err error) {
+	s, err := p.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.close(p.patience)) }()
+	uid := p.newUID()
+	for _, step := range []struct {
+		what string
+		do   func(context.Context, types.UID) error
+	}{{"that started", p.start}, {"whose containers ended", p.exit}, {"that was removed", p.remove}} {
+		s.drained()
+		if err := step.do(ctx, uid); err != nil {
+			return err
+		}
+		if err := s.hinted(uid, step.what, p.patience); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func streamEnds(ctx context.Context, p *probe) error {
+	s, err := p.open(ctx)
+	if err != nil {
+		return err
+	}
+	s.drained()
+	select {
+	case <-s.ended:
+		return fmt.Errorf("PodEvents ended although nobody asked for it: %w", orNil(s.err))
+	default:
+	}
+	return s.close(p.patience)
+}
+
+// observe runs f with a PLEG whose first list is complete.
+func (p *probe) observe(ctx context.Context, f func(o *observer) error) error {
+	o := &observer{more: make(chan struct{}, 1)}
+	ready := make(chan struct{}, 8)
+	var err error
+	o.PLEG, err = pleg.New(pleg.Config{
+		Runtime:  p.Runtime,
+		OnEvent:  o.record,
+		OnHealth: func(error) { ready <- struct{}{} },
+	})
+	if err != nil {
+		return err
+	}
+	running, cancel := context.WithCancel(ctx)
+	done := make(chan error, 1)
+	go func() { done <- o.Run(running) }()
+	select {
+	case <-ready:
+		err = f(o)
+	case <-ctx.Done():
+		err = fmt.Errorf("the first list was never complete: %w", o.Healthy())
+	}
+	cancel()
+	return errors.Join(err, <-done)
+}
+
+// await waits for an event of a container of the pod.
+func (p *probe) await(ctx context.Context, o *observer, uid types.UID, what pleg.EventType) error {
+	ctx, cancel := context.WithTimeout(ctx, p.patience)
+	defer cancel()
+	_, err := o.when(ctx, uid, what)
+	return err
+}
+
+func plegSees(ctx context.Context, p *probe) error {
+	return p.observe(ctx, func(o *observer) error {
+		uid := p.newUID()
+		for _, step := range []struct {
+			do   func(context.Context, types.UID) error
+			want pleg.EventType
+		}{{p.start, pleg.Started}, {p.exit, pleg.Died}, {p.remove, pleg.Removed}} {
+			if err := step.do(ctx, uid); err != nil {
+				return err
+			}
+			if err := p.await(ctx, o, uid, step.want); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func observeSees(ctx context.Context, p *probe) error {
+	return p.observe(ctx, func(o *observer) error {
+		for range 3 {
+			uid := p.newUID()
+			for _, step := range []struct {
+				do   func(context.Context, types.UID) error
+				want string
+			}{{p.start, "running"}, {p.exit, "exited"}, {p.remove, "gone"}} {
+				if err := step.do(ctx, uid); err != nil {
+					return err
+				}
+				s, err := o.Observe(ctx, uid, time.Now())
+				if err != nil {
+					return err
+				}
+				if got := summary(s); got != step.want {
+					return fmt.Errorf("an observation that began after the change shows the pod %s, and it is %s", got, step.want)
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// summary says in a word what a pod does.
+func summary(s *pleg.PodStatus) string {
+	switch {
+	case s.Empty():
+		return "gone"
+	case len(s.Running()) > 0:
+		return "running"
+	default:
+		return "exited"
+	}
+}

@@ -1,0 +1,159 @@
+package pleg_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/plegtest"
+)
+
+// P3: lists that fail do not count for health, and it recovers by itself.
+func TestHealthFollowsLists(t *testing.T) {
+	for name, fault := range map[string]plegtest.Fault{
+		"fails": {Err: errTest},
+		"hangs": {Hang: true},
+		"deaf":  {Hang: true, Deaf: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				rt := &plegtest.Runtime{}
+				r := run(t, pleg.Config{}, rt)
+				require.NoError(t, r.Healthy())
+				listed := r.ListedAt()
+				rt.FailList(fault)
+				time.Sleep(3 * time.Minute)
+				require.NoError(t, r.Healthy())
+				time.Sleep(time.Second)
+				err := r.Healthy()
+				require.ErrorIs(t, err, pleg.ErrUnhealthy)
+				if name == "fails" {
+					require.ErrorIs(t, err, errTest)
+				} else {
+					require.ErrorContains(t, err, "a list is in progress for")
+				}
+				require.Equal(t, listed, r.ListedAt())
+				require.Len(t, r.verdicts(), 2)
+				require.ErrorIs(t, r.verdicts()[1], pleg.ErrUnhealthy)
+
+				// Looking at one pod works without lists.
+				rt.Set(plegtest.Pod("web"))
+				require.False(t, observe(t, r, "web").Empty())
+
+				rt.FailList(plegtest.Fault{})
+				time.Sleep(2 * time.Second)
+				require.NoError(t, r.Healthy())
+				require.Len(t, r.verdicts(), 3)
+				require.Nil(t, r.verdicts()[2])
+			})
+		})
+	}
+}
+
+// P4: a receiver that takes no events stops nothing, and every pod is delivered
+// once it does.
+func TestSlowReceiver(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		rt := &plegtest.Runtime{}
+		const pods = 1500 // two events each, more than may wait
+		for i := range pods {
+			rt.Set(plegtest.Pod(types.UID(fmt.Sprint(i)), plegtest.Running(fmt.Sprintf("c%d-0", i))))
+		}
+		release := make(chan struct{})
+		got := map[types.UID]int{}
+		r := run(t, pleg.Config{OnEvent: func(e pleg.Event) { <-release; got[e.UID]++ }}, rt)
+		time.Sleep(10 * time.Second)
+		require.Greater(t, rt.Lists(), 5)
+		require.NoError(t, r.Healthy())
+		require.False(t, observe(t, r, "17").Empty())
+		close(release)
+		synctest.Wait()
+		require.Len(t, got, pods)
+	})
+}
+
+func TestNotRunning(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		rt := &plegtest.Runtime{}
+		rt.Set(plegtest.Pod("web"))
+		p, err := pleg.New(pleg.Config{Runtime: rt})
+		require.NoError(t, err)
+		_, err = p.Observe(t.Context(), "web", time.Time{})
+		require.ErrorIs(t, err, pleg.ErrNotRunning)
+		require.ErrorIs(t, p.Healthy(), pleg.ErrNotRunning)
+		p.RequestRelist("web")
+
+		r := run(t, pleg.Config{}, rt)
+		require.ErrorIs(t, r.Run(t.Context()), pleg.ErrAlreadyRunning)
+		rt.FailPod("web", plegtest.Fault{Hang: true})
+		failed := make(chan error, 1)
+		go func() {
+			_, err := r.Observe(t.Context(), "web", time.Now())
+			failed <- err
+		}()
+		synctest.Wait()
+		require.NoError(t, r.stop())
+		require.ErrorIs(t, <-failed, pleg.ErrNotRunning)
+		_, err = r.Observe(t.Context(), "web", time.Time{})
+		require.ErrorIs(t, err, pleg.ErrNotRunning)
+		_, err = r.Get("web")
+		require.NoError(t, err, "a look that the end of Run cut short is no error of the pod")
+
+		// It can run again, and does not take old knowledge for complete.
+		rt.FailPod("web", plegtest.Fault{})
+		rt.FailList(plegtest.Fault{Hang: true})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- r.Run(ctx) }()
+		synctest.Wait()
+		require.False(t, r.Complete())
+		require.False(t, observe(t, r, "web").Empty())
+		cancel()
+		require.NoError(t, <-done)
+	})
+}
+
+// A runtime that ignores its contexts, and a callback that does not return, are
+// named and do not hold Run up for longer than ShutdownTimeout.
+func TestShutdownNamesWhatHangs(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		rt := &plegtest.Runtime{}
+		rt.Set(plegtest.Pod("ok"))
+		rt.Set(plegtest.Pod("deaf"))
+		rt.FailPod("deaf", plegtest.Fault{Hang: true, Deaf: true})
+		release := make(chan struct{})
+		r := run(t, pleg.Config{OnEvent: func(pleg.Event) { <-release }}, rt)
+		rt.FailList(plegtest.Fault{Hang: true, Deaf: true})
+		time.Sleep(time.Minute)
+		start := time.Now()
+		err := r.stop()
+		require.Equal(t, 10*time.Second, time.Since(start))
+		require.ErrorContains(t, err, "ListPods (for")
+		require.ErrorContains(t, err, "PodStatus of pod deaf (for 1m")
+		require.ErrorContains(t, err, "OnEvent")
+		require.NotContains(t, err.Error(), "pod ok")
+		rt.FailList(plegtest.Fault{})
+		rt.FailPod("deaf", plegtest.Fault{})
+		close(release)
+	})
+}
+
+func TestNewRefuses(t *testing.T) {
+	rt := &plegtest.Runtime{}
+	for field, cfg := range map[string]pleg.Config{
+		"Runtime":          {},
+		"RelistPeriod":     {Runtime: rt, RelistPeriod: -1},
+		"MaxInspections":   {Runtime: rt, MaxInspections: -1},
+		"Threshold":        {Runtime: rt, RelistPeriod: time.Hour},
+		"EventedThreshold": {Runtime: rt, EventedThreshold: time.Minute},
+	} {
+		_, err := pleg.New(cfg)
+		require.ErrorContains(t, err, "Config."+field)
+	}
+}

@@ -1,0 +1,81 @@
+package pleg
+
+import (
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// waiter is an Observe in progress.
+type waiter struct {
+	ticket uint64
+	after  time.Time
+	answer chan answer // capacity 1
+}
+
+type answer struct {
+	status *PodStatus
+	err    error
+}
+
+// served tells that what the query found is new enough for the waiter.
+func (w *waiter) served(q *query) bool {
+	return q.seq > w.ticket || q.started.After(w.after)
+}
+
+// unserved tells that somebody waits for an inspection that has not begun and may.
+func (p *pod) unserved() bool {
+	switch n := len(p.looks); {
+	case len(p.waiters) == 0 || n == maxLooks:
+		return false
+	case n == 0:
+		return true
+	}
+	look := p.looks[0]
+	return look.seq <= p.waiters[len(p.waiters)-1].ticket && // the newest one has the highest
+		slices.ContainsFunc(p.waiters, func(w *waiter) bool { return !w.served(look) })
+}
+
+// reply answers the waiters for whom the query is new enough.
+func (c *core) reply(p *pod, q *query, a answer) {
+	left := p.waiters[:0]
+	for _, w := range p.waiters {
+		if w.served(q) {
+			w.answer <- a
+		} else {
+			left = append(left, w)
+		}
+	}
+	clear(p.waiters[len(left):])
+	p.waiters = left
+}
+
+// cached returns a status that is newer than the given moment, nil if there is
+// none.
+func (c *core) cached(uid types.UID, after time.Time) *PodStatus {
+	p := c.pods[uid]
+	switch {
+	case p != nil && p.err != nil:
+		return nil
+	case p != nil && p.status != nil:
+		if p.status.ObservedAt.After(after) {
+			return p.status
+		}
+	default:
+		if t := c.absentSince(p); t.After(after) {
+			return &PodStatus{UID: uid, ObservedAt: t}
+		}
+	}
+	return nil
+}
+
+// abandon removes a waiter, and the wish for a look if it was the last.
+func (c *core) abandon(uid types.UID, w *waiter) {
+	p := c.pods[uid]
+	if p == nil {
+		return
+	}
+	p.waiters = slices.DeleteFunc(p.waiters, func(x *waiter) bool { return x == w })
+	c.schedule(p)
+}

@@ -1,0 +1,79 @@
+package pleg
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Nothing is left of those who wait no longer, and they cost one look at most.
+func TestAbandonedWaiters(t *testing.T) {
+	s := newScript(t)
+	s.listed(s.start(listAll))
+	var ws []*waiter
+	for range 10_000 {
+		ws = append(ws, s.observe("u"))
+	}
+	look := s.start(inspectOne)
+	s.idle()
+	for _, w := range ws {
+		s.c.abandon("u", w)
+	}
+	require.Empty(t, s.c.pods["u"].waiters)
+	s.inspected(look, &PodStatus{UID: "u"})
+	require.Empty(t, s.c.pods)
+	require.Empty(t, s.c.todo.h)
+	s.idle()
+}
+
+// A second look begins for whom the first is too old, and no third.
+func TestSecondLook(t *testing.T) {
+	s := newScript(t)
+	p := onePod("u", StateRunning)
+	s.know(p)
+	early := s.observe("u")
+	first := s.start(inspectOne)
+	late := s.observe("u")
+	second := s.start(inspectOne)
+	later := s.observe("u")
+	s.idle()
+
+	// The first one ends last and saw the runtime earlier: nothing is rolled back.
+	gone := onePod("u", StateExited)
+	require.Len(t, s.inspected(second, gone), 1)
+	for _, w := range []*waiter{early, late} {
+		require.Equal(t, StateExited, (<-w.answer).status.Containers[0].State)
+	}
+	third := s.start(inspectOne)
+	require.Empty(t, s.inspected(first, p))
+	require.Equal(t, StateExited, s.c.pods["u"].status.Containers[0].State)
+
+	// One that began before the record was made and differs from it proves nothing,
+	// and its waiters get the next one.
+	fourth := s.observe("u")
+	next := s.start(inspectOne)
+	require.Empty(t, s.inspected(third, gone))
+	require.Equal(t, StateExited, (<-later.answer).status.Containers[0].State)
+	require.Empty(t, s.inspected(next, p))
+	require.Empty(t, fourth.answer)
+	require.Empty(t, s.inspected(s.start(inspectOne), gone))
+	require.Equal(t, StateExited, (<-fourth.answer).status.Containers[0].State)
+	s.idle()
+}
+
+// Nothing is left of pods that are gone.
+func TestForgetsEverything(t *testing.T) {
+	s := newScript(t)
+	for range 1000 {
+		p := onePod("u", StateRunning)
+		s.know(p)
+		s.relist()
+		s.c.hint("unknown", s.now)
+		s.inspected(s.start(inspectOne), &PodStatus{UID: "unknown"})
+	}
+	require.Empty(t, s.c.pods)
+	require.Empty(t, s.c.stale)
+	require.Empty(t, s.c.slots)
+	require.Empty(t, s.c.todo.h)
+	require.LessOrEqual(t, len(s.c.recent.of), manyHints)
+}
