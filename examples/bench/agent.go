@@ -46,7 +46,7 @@ func build(ctx context.Context, binary string) error {
 	return cmd.Run()
 }
 
-func startAgent(ctx context.Context, binary string, e endpoint, dir, image string) (*agent, error) {
+func startAgent(ctx context.Context, binary string, e endpoint, dir, image string, flags ...string) (*agent, error) {
 	a := &agent{manifests: filepath.Join(dir, "manifests"), image: image, log: filepath.Join(dir, "log"), http: &http.Client{}}
 	if err := os.MkdirAll(a.manifests, 0o755); err != nil {
 		return nil, err
@@ -70,9 +70,9 @@ podLogsDir: %s
 	}
 	defer log.Close()
 	a.url = "http://127.0.0.1:" + strconv.Itoa(port)
-	a.cmd = exec.CommandContext(ctx, binary, "--config="+config, "--container-runtime-endpoint="+e.address,
+	a.cmd = exec.CommandContext(ctx, binary, append(flags, "--config="+config, "--container-runtime-endpoint="+e.address,
 		"--pod-manifest-path="+a.manifests, "--root-dir="+filepath.Join(dir, "root"), "--hostname-override=bench",
-		"--read-only-port="+strconv.Itoa(port), "--healthz-port=0")
+		"--read-only-port="+strconv.Itoa(port), "--healthz-port=0")...)
 	a.cmd.Stdout, a.cmd.Stderr = log, log
 	a.cmd.Cancel = func() error { return a.cmd.Process.Signal(syscall.SIGTERM) }
 	if err := a.cmd.Start(); err != nil {

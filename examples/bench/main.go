@@ -2,6 +2,10 @@
 // calls on the same runtime, in the same run, and prints both and their ratio.
 //
 //	go run ./examples/testbed -- go run ./examples/bench
+//	go run ./examples/testbed -- go run ./examples/bench -pleg 100
+//
+// With -pleg it measures instead how soon the death of a container is seen, with so
+// many pods: see pleg.go.
 //
 // It takes the runtimes and the images from the testbed's environment. Every
 // figure is a median unless it says otherwise; the machine should be quiet.
@@ -23,6 +27,7 @@ type options struct {
 	burst int
 	idle  time.Duration
 	image string
+	pleg  int
 }
 
 func main() {
@@ -30,6 +35,7 @@ func main() {
 	flag.IntVar(&o.runs, "runs", 15, "how often single-pod figures are taken")
 	flag.IntVar(&o.burst, "burst", 50, "how many pods start at once, and stay for the idle figures")
 	flag.DurationVar(&o.idle, "idle", 30*time.Second, "how long the idle agent is watched")
+	flag.IntVar(&o.pleg, "pleg", 0, "with how many pods to measure how soon a death is seen; 0: the other figures")
 	flag.Parse()
 	o.image = os.Getenv("PODWRIGHT_IMAGE_TESTPROG")
 
@@ -57,6 +63,9 @@ func run(ctx context.Context, o options) error {
 	binary := filepath.Join(dir, "kubelet")
 	if err := build(ctx, binary); err != nil {
 		return err
+	}
+	if o.pleg > 0 {
+		return plegFigures(ctx, endpoints, binary, dir, o)
 	}
 	for _, e := range endpoints {
 		if err := measure(ctx, e, binary, filepath.Join(dir, filepath.Base(filepath.Dir(e.path()))), o); err != nil {

@@ -26,8 +26,8 @@ func run(ctx context.Context, cfg *config.Config, log *slog.Logger) error {
 	log.Info("kubelet, standalone", "node", cfg.NodeName, "runtime", cfg.RuntimeEndpoint, "manifests", cfg.PodManifestPath,
 		"root", cfg.RootDir, "logs", cfg.PodLogsDir, "healthz", cfg.HealthzAddress, "read-only", cfg.ReadOnlyAddress)
 	log.Info("kubelet defaults that are not built yet", "missing", strings.Join(config.NotBuilt(), "; "))
-	if cfg.PodManifestPath == "" {
-		log.Warn("no --pod-manifest-path: there is nothing to run, and what runs is left alone")
+	if cfg.PodManifestPath == "" && cfg.ManifestURL == "" {
+		log.Warn("no --pod-manifest-path and no --manifest-url: there is nothing to run, and what runs is left alone")
 	}
 	a, err := agent.New(agentConfig(cfg, log))
 	if err != nil {
@@ -54,10 +54,14 @@ func agentConfig(cfg *config.Config, log *slog.Logger) agent.Config {
 		NodeName:              cfg.NodeName,
 		RootDir:               cfg.RootDir,
 		PodManifestPath:       cfg.PodManifestPath,
+		ManifestURL:           cfg.ManifestURL,
+		ManifestURLHeader:     cfg.ManifestURLHeader,
+		HTTPCheckFrequency:    cfg.HTTPCheckFrequency,
 		PodLogsDir:            cfg.PodLogsDir,
 		ContainerLogsDir:      cfg.ContainerLogsDir,
 		Connect:               connector(cfg, log),
 		SyncFrequency:         cfg.SyncFrequency,
+		AdaptiveRelist:        cfg.AdaptiveRelist,
 		FileCheckFrequency:    cfg.FileCheckFrequency,
 		MaxCrashLoopBackoff:   cfg.MaxCrashLoopBackoff,
 		MaxParallelImagePulls: unlimited(cfg.MaxParallelImagePulls),

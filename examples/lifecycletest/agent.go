@@ -5,94 +5,133 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podwright/podwright/cri/pods"
-	"github.com/podwright/podwright/pleg"
 	"github.com/podwright/podwright/podworkers"
-	"github.com/podwright/podwright/syncloop"
-	"github.com/podwright/podwright/syncloop/podsource"
 )
 
-const source = "test"
+// program is what runs in a pod, until its context ends. Its error is a crash.
+type program func(ctx context.Context) error
 
-// agent wires the parts together, from the runtime upwards. It computes no
-// statuses and mounts no volumes: examples/kubelet/agent does.
+// agent is a PodSyncer that runs a program per pod, named by the image of its
+// container.
 type agent struct {
-	runtime  *pods.Manager
-	observer *pleg.PLEG
-	workers  *podworkers.Workers
-	desired  *podsource.Merger
-	loop     *syncloop.Loop
+	programs map[string]program
+	// ended is told when a pod's program has ended, to have a look at it. May be nil.
+	ended func(*v1.Pod)
+
+	mu   sync.Mutex
+	jobs map[types.UID]*job
 }
 
-func newAgent(runtime *pods.Manager) (*agent, error) {
-	a := &agent{runtime: runtime}
-	var errs [5]error
-	a.observer, errs[0] = pleg.New(pleg.Config{
-		Runtime: runtime,
-		OnEvent: func(e pleg.Event) { a.loop.Emit(syncloop.Event{Kind: syncloop.PodDirty, UID: e.UID}) },
-	})
-	a.workers, errs[1] = podworkers.New(podworkers.Config{
-		Syncer: podworkers.SyncerFuncs{Sync: a.sync, Terminating: a.terminate, Terminated: a.remove},
-		Resync: func(uid types.UID) { a.loop.Emit(syncloop.Event{Kind: syncloop.SyncDue, UID: uid}) },
-	})
-	a.desired, errs[2] = podsource.NewMerger(podsource.MergerConfig{})
-	if err := errors.Join(errs[:]...); err != nil {
-		return nil, err
-	}
-	handler, err := syncloop.NewHandler(syncloop.HandlerConfig{Workers: a.workers, Sources: a.desired})
-	if err != nil {
-		return nil, err
-	}
-	errs[3] = a.desired.Register(source)
-	a.loop, errs[4] = syncloop.New(syncloop.Config{Handler: handler, Pods: a.desired, Health: a.observer.Healthy})
-	return a, errors.Join(errs[:]...)
+// job is the program of one pod, also after it has ended.
+type job struct {
+	stop    context.CancelFunc
+	done    chan struct{} // closed at its end; then err and at are set
+	err     error
+	at      time.Time
+	crashes int
 }
 
-// run runs the parts until ctx ends.
-func (a *agent) run(ctx context.Context) error {
-	var wg sync.WaitGroup
-	var errs [3]error
-	for i, run := range []func(context.Context) error{a.observer.Run, a.workers.Run, a.loop.Run} {
-		wg.Go(func() { errs[i] = run(ctx) })
-	}
-	wg.Wait()
-	return errors.Join(errs[:]...)
+func newAgent(programs map[string]program) *agent {
+	return &agent{programs: programs, jobs: map[types.UID]*job{}}
 }
 
-// set says which pods should be there.
-func (a *agent) set(desired ...*v1.Pod) error { return a.desired.Set(source, desired) }
-
-// sync begins with a look that is newer than what was last done to the pod, as
-// the other two do.
-func (a *agent) sync(ctx context.Context, w podworkers.Work) (terminal bool, err error) {
-	status, err := a.observer.Observe(ctx, w.Pod.UID, w.ActedAt)
-	if err != nil {
-		return false, err
+// run lets the agent work until ctx ends. Then the programs end too: they are
+// goroutines of this process, and cannot outlive it as containers would.
+func (a *agent) run(ctx context.Context, workers *podworkers.Workers) error {
+	err := workers.Run(ctx)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, j := range a.jobs {
+		j.stop()
+		<-j.done
 	}
-	result := a.runtime.SyncPod(ctx, pods.SyncRequest{Pod: w.Pod, Status: status})
-	return false, result.Err()
+	return err
 }
 
-func (a *agent) terminate(ctx context.Context, w podworkers.Work) error {
-	status, err := a.observer.Observe(ctx, w.Pod.UID, w.ActedAt)
-	if err != nil {
-		return err
-	}
-	result := a.runtime.KillPod(ctx, pods.KillRequest{Pod: w.Pod, Status: status, GraceSeconds: &w.GracePeriodSeconds})
-	return result.Err()
+func (a *agent) job(uid types.UID) *job {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.jobs[uid]
 }
 
-func (a *agent) remove(ctx context.Context, w podworkers.Work) error {
-	status, err := a.observer.Observe(ctx, w.Pod.UID, w.ActedAt)
-	if err != nil {
-		return err
+// SyncPod starts the program, again if it has crashed: after 10 s, 20 s and so on
+// up to five minutes.
+func (a *agent) SyncPod(ctx context.Context, w podworkers.Work) (terminal bool, err error) {
+	if len(w.Pod.Spec.Containers) != 1 {
+		return false, errors.New("spec.containers: must be one")
 	}
-	if err := a.runtime.RemovePod(ctx, w.Pod.UID, status); err != nil {
-		return fmt.Errorf("pod %s: %w", w.Pod.Name, err)
+	p := a.programs[w.Pod.Spec.Containers[0].Image]
+	if p == nil {
+		return false, errors.New("spec.containers[0].image: there is no such program")
 	}
+	j := a.job(w.Pod.UID)
+	if j == nil {
+		a.start(ctx, p, w.Pod, 0)
+		return false, nil
+	}
+	select {
+	case <-j.done:
+	default:
+		return false, nil // it runs
+	}
+	if j.err == nil {
+		return true, nil
+	}
+	pause := min(10*time.Second<<min(j.crashes-1, 10), 5*time.Minute)
+	if next := j.at.Add(pause); time.Now().Before(next) {
+		return false, podworkers.RetryAt(fmt.Errorf("back-off %v: %w", pause, j.err), next)
+	}
+	a.start(ctx, p, w.Pod, j.crashes)
+	return false, nil
+}
+
+// start gives the program a goroutine. It outlives the call, so it does not end
+// with the call's context.
+func (a *agent) start(ctx context.Context, p program, pod *v1.Pod, crashes int) {
+	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
+	j := &job{stop: stop, done: make(chan struct{}), crashes: crashes}
+	a.mu.Lock()
+	a.jobs[pod.UID] = j
+	a.mu.Unlock()
+	go func() {
+		defer stop()
+		if j.err = p(ctx); j.err != nil {
+			j.crashes++
+		}
+		j.at = time.Now()
+		close(j.done)
+		if a.ended != nil {
+			a.ended(pod)
+		}
+	}()
+}
+
+// SyncTerminatingPod tells the program to end and waits for it.
+func (a *agent) SyncTerminatingPod(ctx context.Context, w podworkers.Work) error {
+	j := a.job(w.Pod.UID)
+	if j == nil {
+		return nil
+	}
+	j.stop()
+	select {
+	case <-j.done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(time.Duration(w.GracePeriodSeconds) * time.Second):
+		return fmt.Errorf("still runs %d s after it was told to end", w.GracePeriodSeconds)
+	}
+}
+
+// SyncTerminatedPod forgets the program.
+func (a *agent) SyncTerminatedPod(_ context.Context, w podworkers.Work) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.jobs, w.Pod.UID)
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"sync"
 	"time"
 
@@ -19,9 +20,14 @@ type Config struct {
 	// RootDir holds the agent's files, as an upstream kubelet lays them out.
 	// Absolute.
 	RootDir string
-	// PodManifestPath is the folder, or the file, with manifests; "" for none:
-	// nothing is started then, and pods that run are left alone.
+	// PodManifestPath is the folder, or the file, with manifests; "" for none.
+	// Without it and without a ManifestURL nothing is started, and pods that run are
+	// left alone.
 	PodManifestPath string
+	// ManifestURL is where a web server has more pods; "" for none. It is asked with
+	// ManifestURLHeader.
+	ManifestURL       string
+	ManifestURLHeader http.Header
 	// PodLogsDir holds the containers' logs. Absolute.
 	PodLogsDir string
 	// ContainerLogsDir gets a link to each log; "" for none.
@@ -30,9 +36,14 @@ type Config struct {
 	Connect Connector
 	// SyncFrequency is the resync interval of a pod; zero means 1 min.
 	SyncFrequency time.Duration
+	// AdaptiveRelist lets the pause between lists of the runtime's pods follow what
+	// happens, where the runtime has no events: see pleg.Config.
+	AdaptiveRelist bool
 	// FileCheckFrequency is how often manifests are listed when nothing seems to
 	// have changed; zero means 20 s.
 	FileCheckFrequency time.Duration
+	// HTTPCheckFrequency is how often ManifestURL is asked; zero means 20 s.
+	HTTPCheckFrequency time.Duration
 	// MaxCrashLoopBackoff bounds the delay before a crashing container starts
 	// again; zero means 300 s.
 	MaxCrashLoopBackoff time.Duration

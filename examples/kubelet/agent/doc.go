@@ -11,4 +11,56 @@
 // An Agent can be made any number of times in one process, each with a runtime
 // and a root folder of its own. Run blocks until its context ends and leaves the
 // pods running: an agent that starts later finds them and restarts nothing.
+//
+// # What survives a crash
+//
+// The agent has no database. It may be killed at any line; the next one takes over
+// from what these say:
+//
+//	where                                what                          tells the next agent
+//	manifests                            desired pods                  what should run. UIDs are hashes of content, path
+//	                                                                   and node name, or written in the manifest
+//	ROOT/static_manifests                the last good version of      what should run where a manifest is broken. On the
+//	                                     each manifest                 disk before its pod is handed on
+//	labels of sandboxes and containers   UID, name, namespace,         whose they are; orphans are pods without a manifest
+//	                                     container name
+//	annotations of containers            hash of name and image        that it is not to be replaced
+//	                                     restart count, where the      what /pods shows; how to stop and judge it without
+//	                                     message is, grace, preStop    the manifest
+//	the last dead container of a name    exit code, times              whether it is restarted; last state; phase
+//	sandboxes                            attempt, creation             name of the next one; start time, and with it
+//	                                                                   activeDeadlineSeconds
+//	LOGS/NAMESPACE_NAME_UID/CONTAINER    N.log                         the restart count, if the runtime has lost all
+//	                                                                   instances; of whom logs are left
+//	ROOT/pods/UID                        the pod's folder              that something of a pod may be left: made before
+//	                                                                   and removed after all the rest
+//	ROOT/podwright.lock                  a lock of the kernel          nothing: it ends with the process and is never stale
+//
+// Each step is taken so that the one after it may be missing:
+//
+//   - The name of a sandbox or container has its attempt in it. A call of a dead
+//     agent that is still going on makes the runtime refuse the same one a second
+//     time, so there are never two.
+//   - What was created and never started is replaced, under the same number. If the
+//     runtime is still starting it, it refuses the removal; if that start succeeds,
+//     the container is kept, with its log.
+//   - What is seen running with the right hash is kept, whoever started it and
+//     whether or not anybody was told. A start that was cut off and failed for it is
+//     an exit like others: it counts as a restart, and with restartPolicy Never the
+//     pod has failed. These are the only starts without a cause outside.
+//   - Of a dead container the files go first, then the container, which reminds of
+//     them; of a pod containers, sandboxes, logs, and then the folder. What only log
+//     folders and links remind of goes with the collection at the next start.
+//   - A new version of a pod waits until nothing of that name runs (awaitNamesake).
+//
+// Lost, and harmless: back-off of crashing containers and of pulls begins anew, so
+// that a crash of the agent may cost one early attempt; a stop that was cut off is
+// repeated, for an orphan with the shortest grace period; admission is repeated, with
+// the same outcome; times of conditions and last errors are those of the new agent.
+//
+// Not in the agent's hands: containerd may keep a container whose start was cut off
+// and refuse to remove it ("cannot delete running task") until it is restarted. The
+// agent says so in its log, leaves other pods alone, and goes on trying.
+//
+// TestKilledDuringChurn in package e2e kills the agent again and again and checks it.
 package agent

@@ -16,7 +16,7 @@ func (n *node) newHandler() (*syncloop.DefaultHandler, error) {
 	return syncloop.NewHandler(syncloop.HandlerConfig{
 		Workers:     n.workers,
 		Sources:     n.merger,
-		Admit:       n.admit,
+		Admit:       syncloop.AdmitterFunc(n.admit),
 		OnReject:    n.reject,
 		Phase:       n.phase,
 		Prune:       n.janitor.prune,
@@ -30,9 +30,9 @@ func (n *node) newHandler() (*syncloop.DefaultHandler, error) {
 }
 
 // admit refuses a pod that asks for what is not there.
-func (n *node) admit(pod *v1.Pod, _ []*v1.Pod) *syncloop.Rejection {
+func (n *node) admit(pod *v1.Pod, _ []*v1.Pod) error {
 	if errs := n.unsupported(pod); len(errs) > 0 {
-		return &syncloop.Rejection{Reason: "UnsupportedPodSpec", Message: errors.Join(errs...).Error()}
+		return syncloop.Reject("UnsupportedPodSpec", "%v", errors.Join(errs...))
 	}
 	return nil
 }
@@ -40,6 +40,7 @@ func (n *node) admit(pod *v1.Pod, _ []*v1.Pod) *syncloop.Rejection {
 // reject records that a pod has failed without ever having run.
 func (n *node) reject(pod *v1.Pod, why syncloop.Rejection) {
 	n.statuses.set(pod, status.Reject(pod, why.Reason, why.Message))
+	n.event.warn(pod, why.Reason, errors.New(why.Message))
 }
 
 // phase is the newest phase of a pod: the computed one, if there is one. A status

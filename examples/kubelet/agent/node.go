@@ -9,6 +9,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/cri"
@@ -34,6 +35,7 @@ type node struct {
 	workers  *podworkers.Workers
 	merger   *podsource.Merger
 	files    *podsource.FileSource // nil without a manifest path
+	web      *podsource.HTTPSource // nil without a manifest URL
 	handler  *syncloop.DefaultHandler
 	loop     *syncloop.Loop
 	syncer   *syncer
@@ -92,6 +94,7 @@ func (n *node) buildObserver(*Connection) (err error) {
 	n.pleg, err = pleg.New(pleg.Config{
 		Runtime:         hinted{observable: n.pods, hold: n.observer.hold},
 		OnEvent:         n.observed,
+		AdaptiveRelist:  n.cfg.AdaptiveRelist,
 		ShutdownTimeout: n.cfg.ShutdownTimeout,
 		Logger:          n.cfg.Logger,
 	})
@@ -141,36 +144,19 @@ func (n *node) buildWorkers(*Connection) (err error) {
 	return err
 }
 
-func (n *node) buildSources(*Connection) (err error) {
-	// Without a manifest path nobody says which pods should be there. The source
-	// then never reports, and what runs is left alone.
-	const source = "file"
-	n.merger, err = podsource.NewMerger(podsource.MergerConfig{Sources: []string{source}, Event: n.event, Logger: n.cfg.Logger})
-	if err != nil || n.cfg.PodManifestPath == "" {
-		return err
-	}
-	n.files, err = podsource.NewFileSource(podsource.FileConfig{
-		Path:     n.cfg.PodManifestPath,
-		Merger:   n.merger,
-		Source:   source,
-		Decoder:  podsource.Decoder{NodeName: n.cfg.NodeName, Check: n.unsupported},
-		Period:   n.cfg.FileCheckFrequency,
-		StateDir: n.folders.manifests(),
-		Logger:   n.cfg.Logger,
-	})
-	return err
-}
-
 func (n *node) buildLoop(*Connection) (err error) {
 	n.handler, err = n.newHandler()
 	if err != nil {
 		return err
 	}
 	sources := map[string]syncloop.EventSource{
-		"deadline": syncloop.ShouldSync(0, n.handler.ActivePods, n.pastDeadline),
+		"deadline": n.handler.ActiveDeadlines(n.started),
 	}
 	if n.files != nil {
-		sources["file"] = n.files
+		sources[fileSource] = n.files
+	}
+	if n.web != nil {
+		sources[httpSource] = n.web
 	}
 	n.loop, err = syncloop.New(syncloop.Config{
 		Handler:         n.handler,
@@ -260,10 +246,12 @@ func (n *node) networkReady() error {
 	return nil
 }
 
-// pastDeadline tells whether a pod has been active for longer than it may.
-func (n *node) pastDeadline(pod *v1.Pod, now time.Time) bool {
-	s := n.statuses.get(pod.UID)
-	return s != nil && syncloop.PastActiveDeadline(pod, s.StartTime, now)
+// started returns when a pod began, nil if it has not.
+func (n *node) started(pod *v1.Pod) *metav1.Time {
+	if s := n.statuses.get(pod.UID); s != nil {
+		return s.StartTime
+	}
+	return nil
 }
 
 // stopped tells from memory whether nothing of a pod runs.

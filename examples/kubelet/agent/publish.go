@@ -28,12 +28,14 @@ func (s *syncer) compute(w podworkers.Work, observed *pleg.PodStatus, terminal b
 		failures[name] = status.Reason{Reason: f.Reason, Message: f.Message}
 	}
 	now, previous := time.Now(), s.statuses.get(pod.UID)
+	kept := recalled(pod, observed)
 	result := status.Compute(status.Input{
 		Pod:           pod,
 		Observed:      observed,
 		StartFailures: failures,
 		Previous:      previous,
-		Fail:          cmp.Or(deadline(pod, previous, now), fail),
+		API:           kept,
+		Fail:          cmp.Or(deadline(pod, cmp.Or(previous, kept).StartTime, now), fail),
 		Override:      w.Status,
 		Terminal:      terminal,
 		Now:           now,
@@ -64,10 +66,25 @@ func incomplete() *status.Reason {
 	}
 }
 
+// recalled is the status that an API server would have kept of a pod: a restart of
+// the agent does not make the pod begin anew.
+func recalled(pod *v1.Pod, observed *pleg.PodStatus) *v1.PodStatus {
+	kept := pod.Status
+	if kept.StartTime != nil || observed == nil {
+		return &kept
+	}
+	for _, sandbox := range observed.Sandboxes {
+		if at := sandbox.CreatedAt; !at.IsZero() && (kept.StartTime == nil || at.Before(kept.StartTime.Time)) {
+			kept.StartTime = &metav1.Time{Time: at}
+		}
+	}
+	return &kept
+}
+
 // deadline is why a pod fails that has been active for longer than its
 // activeDeadlineSeconds; nil for every other pod.
-func deadline(pod *v1.Pod, previous *v1.PodStatus, now time.Time) *status.Reason {
-	if previous == nil || !syncloop.PastActiveDeadline(pod, previous.StartTime, now) {
+func deadline(pod *v1.Pod, start *metav1.Time, now time.Time) *status.Reason {
+	if !syncloop.PastActiveDeadline(pod, start, now) {
 		return nil
 	}
 	return &status.Reason{Reason: status.ReasonDeadlineExceeded, Message: "Pod was active on the node longer than the specified deadline"}

@@ -50,10 +50,8 @@ func (a *Agent) Report() server.Report {
 	slices.SortFunc(r.Pods, func(a, b server.PodReport) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
 	})
-	if n.files != nil {
-		for _, p := range n.files.Problems() {
-			r.Manifests = append(r.Manifests, server.ManifestProblem{Path: p.Path, Message: p.Message, Since: p.Since, KeptPrevious: p.KeptLastGood})
-		}
+	for _, p := range n.manifestProblems() {
+		r.Manifests = append(r.Manifests, server.ManifestProblem{Path: p.Path, Message: p.Message, Since: p.Since, KeptPrevious: p.KeptLastGood})
 	}
 	return r
 }

@@ -2,8 +2,12 @@ package agent
 
 import (
 	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -68,4 +72,44 @@ func TestRunAgain(t *testing.T) {
 	cancel()
 	require.NoError(t, a.Run(ctx), "a run that ends before it begins")
 	require.Equal(t, first, running())
+}
+
+// Pods come from a web server, with the header that it wants; what is wrong with
+// them is in the report.
+func TestManifestURL(t *testing.T) {
+	var body atomic.Value
+	body.Store(manifest)
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer x" {
+			w.WriteHeader(http.StatusForbidden)
+			return
+		}
+		_, _ = io.WriteString(w, body.Load().(string))
+	}))
+	defer web.Close()
+	dir := t.TempDir()
+	rt, err := fake.New(fake.Config{AnyImage: true})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, rt.Close()) }()
+	a, err := New(Config{
+		NodeName: "n", RootDir: filepath.Join(dir, "root"), PodLogsDir: filepath.Join(dir, "logs"),
+		ManifestURL: web.URL, ManifestURLHeader: http.Header{"Authorization": {"Bearer x"}}, HTTPCheckFrequency: 20 * time.Millisecond,
+		Connect: func(context.Context) (*Connection, error) {
+			return &Connection{Runtime: rt, Images: rt, Name: "fake", Close: func() error { return nil }}, nil
+		},
+	})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- a.Run(ctx) }()
+	require.Eventually(t, func() bool { return len(a.Pods()) == 1 && a.Pods()[0].Status.Phase == "Running" }, 10*time.Second, 10*time.Millisecond)
+	require.Equal(t, "http", a.Pods()[0].Annotations["kubernetes.io/config.source"])
+	body.Store("kind: Service")
+	require.Eventually(t, func() bool { return len(a.Report().Manifests) == 1 }, 10*time.Second, 10*time.Millisecond)
+	problem := a.Report().Manifests[0]
+	require.Equal(t, web.URL, problem.Path)
+	require.True(t, problem.KeptPrevious)
+	require.Len(t, a.Pods(), 1)
+	cancel()
+	require.NoError(t, <-done)
 }

@@ -58,6 +58,9 @@ func (s *syncer) SyncPod(ctx context.Context, w podworkers.Work) (terminal bool,
 	if err := s.succeed(ctx, w); err != nil {
 		return false, err
 	}
+	if err := s.awaitNamesake(ctx, w.Pod); err != nil {
+		return false, err
+	}
 	podworkers.SetStep(ctx, "observing the runtime")
 	observed, err := s.observer.sinceActed(ctx, w.Pod.UID, w.ActedAt)
 	if err != nil {
@@ -154,8 +157,10 @@ func (s *syncer) SyncTerminatingOrphan(ctx context.Context, o podworkers.Orphan,
 		return err
 	}
 	s.log.Info("stopping a pod that no source names", "pod", o.Namespace+"/"+o.Name, "uid", o.UID)
-	defer s.tidy()
 	_, err = s.stop(ctx, known, pods.KillRequest{Message: "Stopping a pod that no source names"})
+	if err == nil {
+		s.tidy() // not after a failure: housekeeping would try again at once, for ever
+	}
 	return err
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -31,6 +32,11 @@ type Config struct {
 	RootDir string
 	// PodManifestPath is the folder, or the one file, with static pods; "" for none.
 	PodManifestPath string
+	// ManifestURL is where a web server has static pods, "" for none; it is asked
+	// with ManifestURLHeader once per HTTPCheckFrequency.
+	ManifestURL        string
+	ManifestURLHeader  http.Header
+	HTTPCheckFrequency time.Duration
 	// PodLogsDir holds container logs; ContainerLogsDir links to them, "" for no links.
 	PodLogsDir, ContainerLogsDir string
 	// RuntimeEndpoint is a unix socket or Embedded. ImageEndpoint is the same
@@ -62,15 +68,20 @@ type Config struct {
 	// SingleProcessOOMKill leaves the other processes of a container alive when
 	// the kernel kills one for lack of memory.
 	SingleProcessOOMKill bool
+	// AdaptiveRelist lets the pause between lists of the runtime's pods follow what
+	// happens. A flag of this kubelet's own.
+	AdaptiveRelist bool
 	// Verbosity is the number given with --v.
 	Verbosity int
 }
 
 // flags are the command line's values; set tells which of them were given.
 type flags struct {
-	config, endpoint, manifests, root, hostname string
-	readOnlyPort, healthzPort, verbosity        int
-	set                                         map[string]bool
+	config, endpoint, manifests, url, root, hostname string
+	header                                           headerFlag
+	readOnlyPort, healthzPort, verbosity             int
+	adaptiveRelist                                   bool
+	set                                              map[string]bool
 }
 
 // FromArgs reads the command line and the configuration file it names. Usage
@@ -91,16 +102,19 @@ func FromArgs(args []string, out io.Writer) (*Config, error) {
 }
 
 func parseFlags(args []string, out io.Writer) (*flags, error) {
-	f := &flags{set: map[string]bool{}}
+	f := &flags{set: map[string]bool{}, header: headerFlag{}}
 	fs := flag.NewFlagSet("kubelet", flag.ContinueOnError)
 	fs.SetOutput(out)
 	fs.StringVar(&f.config, "config", "", "configuration file, kubelet.config.k8s.io/v1beta1 KubeletConfiguration")
 	fs.StringVar(&f.endpoint, "container-runtime-endpoint", "", "CRI socket, or \"embedded\" for containers as host processes (default unix:///run/containerd/containerd.sock)")
 	fs.StringVar(&f.manifests, "pod-manifest-path", "", "folder, or file, with the manifests of static pods")
+	fs.StringVar(&f.url, "manifest-url", "", "URL of static pods: a Pod or a PodList")
+	fs.Var(f.header, "manifest-url-header", "headers for --manifest-url, as name:value,name:value; may be given several times")
 	fs.StringVar(&f.root, "root-dir", "", "folder for the kubelet's files (default /var/lib/kubelet; with the embedded runtime, the user's state folder)")
 	fs.StringVar(&f.hostname, "hostname-override", "", "node name (default: the host's name)")
 	fs.IntVar(&f.readOnlyPort, "read-only-port", 0, "port that serves /pods and /statusz/pods without authentication (0: none)")
 	fs.IntVar(&f.healthzPort, "healthz-port", 10248, "port of /healthz on localhost (0: none)")
+	fs.BoolVar(&f.adaptiveRelist, "adaptive-relist", false, "list the pods of a runtime without events every 100 ms after activity, every 5 s at rest, instead of every second")
 	fs.IntVar(&f.verbosity, "v", 0, "log verbosity; 4 and more is debug output")
 	if err := fs.Parse(args); err != nil {
 		return nil, err
@@ -119,6 +133,12 @@ func (f *flags) override(file *kubeletv1beta1.KubeletConfiguration) {
 	}
 	if f.set["pod-manifest-path"] {
 		file.StaticPodPath = f.manifests
+	}
+	if f.set["manifest-url"] {
+		file.StaticPodURL = f.url
+	}
+	if f.set["manifest-url-header"] {
+		file.StaticPodURLHeader = f.header
 	}
 	if f.set["read-only-port"] {
 		file.ReadOnlyPort = int32(f.readOnlyPort)
@@ -148,6 +168,7 @@ func complete(f *flags, file *kubeletv1beta1.KubeletConfiguration) (*Config, err
 		SeccompDefault:        valueOr(file.SeccompDefault, false),
 		SingleProcessOOMKill:  valueOr(file.SingleProcessOOMKill, false),
 		Verbosity:             f.verbosity,
+		AdaptiveRelist:        f.adaptiveRelist,
 	}
 	c.ImageEndpoint = either(file.ImageServiceEndpoint, c.RuntimeEndpoint)
 	if c.RegistryBurst == 0 {
@@ -159,6 +180,7 @@ func complete(f *flags, file *kubeletv1beta1.KubeletConfiguration) (*Config, err
 	err := errors.Join(
 		c.setNodeName(f.hostname),
 		c.setFolders(f.root),
+		c.setManifestURL(file),
 		c.setServers(file),
 		c.setPulls(file),
 		c.validate(),

@@ -31,6 +31,7 @@ func TestDefaults(t *testing.T) {
 		HealthzAddress:        "127.0.0.1:10248",
 		SyncFrequency:         time.Minute,
 		FileCheckFrequency:    20 * time.Second,
+		HTTPCheckFrequency:    20 * time.Second,
 		MaxCrashLoopBackoff:   5 * time.Minute,
 		MaxParallelImagePulls: 1,
 		RegistryPullQPS:       5,

@@ -6,6 +6,9 @@ var honoured = map[string]bool{
 	"apiVersion":               true,
 	"kind":                     true,
 	"staticPodPath":            true,
+	"staticPodURL":             true,
+	"staticPodURLHeader":       true,
+	"httpCheckFrequency":       true,
 	"podLogsDir":               true,
 	"syncFrequency":            true,
 	"fileCheckFrequency":       true,
@@ -36,7 +39,6 @@ var honoured = map[string]bool{
 // values are written as JSON.
 var defaults = map[string]string{
 	"enableServer":                               `true`,
-	"httpCheckFrequency":                         `"20s"`,
 	"port":                                       `10250`,
 	"authentication.anonymous.enabled":           `false`,
 	"authentication.webhook.enabled":             `true`,

@@ -1,7 +1,6 @@
 package e2e_test
 
 import (
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -12,194 +11,390 @@ import (
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
-
-	"github.com/podwright/podwright/cri/pods"
 )
 
 const (
-	churnPods  = 8
-	churnKills = 12
-	// churnSeed is the variable that repeats a run.
+	// churnKills is a variable: how often the kubelet is killed on each runtime.
+	churnKills        = "PODWRIGHT_CHURN_KILLS"
+	defaultChurnKills = 40
+	// churnSeed is a variable: what the changes and the moments are drawn with. A
+	// run with the same seed makes the same choices; how far the kubelet and the
+	// runtime are at each is up to the machine.
 	churnSeed = "PODWRIGHT_CHURN_SEED"
+
+	// The 20 pods: those nobody touches, those that end when they are told to, one
+	// that is not started again then, and those that come, change and go.
+	steadyPods, exitPods, churnPods = 4, 2, 13
+	job                             = "job-0"
+	// inPlacePods of the last have a UID of their own: a change of the image
+	// replaces one of their containers, other changes none.
+	inPlacePods = 4
+	// longestLife is how long a kubelet lives at most before it is killed.
+	longestLife = 1500 * time.Millisecond
 )
 
-// kill -9 at random moments, while manifests come, go and change, harms nobody:
-// afterwards exactly what the manifests say runs, each container once, and pods
-// that were left alone were never touched. Manifests also change while no agent
-// runs: the next one stops the orphans.
+// kill -9 at random moments, while manifests come, go, change and break and
+// programs end, harms nobody. What has to hold is looked at all the time (see
+// history) and in the end (see converged): exactly what the manifests say runs,
+// each container once, and no container was ever replaced that had been seen
+// running, but for an edit, a removal, or an exit of its program. The programs
+// themselves keep count of their starts.
+//
+// The only start without a cause is that of a container whose former start was
+// cut off by a kill: it is in the runtime, and has ended before it was running.
+// Such starts can only be where a container did not run when the kubelet died.
+//
+// A longer run:
+//
+//	PODWRIGHT_CHURN_KILLS=200 go run ./examples/testbed -- go test -race -timeout 30m -run TestKilledDuringChurn -v ./examples/kubelet/e2e
 func TestKilledDuringChurn(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	if text := os.Getenv(churnSeed); text != "" {
-		var err error
-		seed, err = strconv.ParseUint(text, 10, 64)
-		require.NoError(t, err)
-	}
-	onRuntimes(t, "", func(t *testing.T, s *scene) {
-		t.Logf("%s=%d", churnSeed, seed)
-		c := &churn{scene: s, rand: rand.New(rand.NewPCG(seed, 0)), desired: map[string]*v1.Pod{}}
-		for i := range 3 {
-			name := fmt.Sprintf("steady-%d", i)
-			s.place(t, name+".yaml", newPod(name, testprog(s.images.Testprog, "run"), shell("second", s.images.Busybox, untilTerm)))
-		}
-		for i := range churnPods / 2 {
-			c.put(t, fmt.Sprintf("churn-%d", i))
-		}
-		var steady []*v1.Pod
-		for i := range 3 {
-			steady = append(steady, s.running(t, fmt.Sprintf("steady-%d", i)))
-		}
-		before := s.see(t).ids()
+	seed := variable(t, churnSeed, uint64(time.Now().UnixNano()))
+	kills := int(variable(t, churnKills, defaultChurnKills))
+	const config = "crashLoopBackOff: {maxContainerRestartPeriod: 1s}"
+	onRuntimes(t, config, func(t *testing.T, s *scene) {
+		t.Logf("%s=%d %s=%d", churnSeed, seed, churnKills, kills)
+		c := newChurn(t, s, seed)
+		begin := time.Now()
+		c.setUp(t)
+		t.Logf("all pods run after %s", time.Since(begin).Round(time.Millisecond))
+		steadyIsUntouched := c.keepSteady(t)
 
-		for range churnKills {
-			c.until(t, time.Duration(c.rand.IntN(1200))*time.Millisecond)
-			s.kill(t)
-			if c.rand.IntN(3) == 0 {
-				c.step(t)
-				c.step(t)
+		begin = time.Now()
+		before := len(c.ran)
+		for i := range kills {
+			c.live(t)
+			c.die(t)
+			if i == kills/4 {
+				c.order(t, job)
 			}
 			s.start(t)
 		}
+		t.Logf("%d kills in %s, %d of them while containers were on their way; %d versions of pods, %d containers ran", kills,
+			time.Since(begin).Round(time.Millisecond), c.cutKills, c.version, len(c.ran)-before)
+		require.Greater(t, len(c.ran)-before, kills/20, "hardly anything was started")
 
-		begin := time.Now()
-		hold(t, time.Second, "calls that were cut off come to their end", func() error { return nil })
-		s.unstick(t)
-		wait(t, time.Minute, "what the manifests say runs", c.converged)
-		t.Logf("converged after %s", time.Since(begin))
-		hold(t, 3*time.Second, "and nothing else happens", c.converged)
-		after := s.see(t).ids()
-		for i, was := range steady {
-			name := fmt.Sprintf("steady-%d", i)
-			require.NoError(t, s.untouched(was, name))
-			for _, container := range []string{"/main", "/second"} {
-				require.Equal(t, before[name+container], after[name+container])
-			}
-		}
+		begin = time.Now()
+		c.settle(t)
+		t.Logf("converged after %s", time.Since(begin).Round(time.Millisecond))
+		hold(t, 2*time.Second, "and nothing else happens", c.watched(c.converged))
+		c.exitWithoutAgent(t)
+		steadyIsUntouched(t)
+		c.leave(t)
+		t.Logf("%s; %d cut-off starts were seen, %d containers were stuck", c.history, len(c.cutStarts), len(c.unstuck))
 	})
 }
 
-// unstick restarts a runtime that cannot remove one of its own containers any more.
-// containerd 2.2.1 keeps a task that nobody knows when its client dies in the middle
-// of StartContainer, and refuses to remove the container ("cannot delete running
-// task") until it is started again. No call of the CRI helps; the kubelet says so
-// in its log and goes on trying, which then succeeds.
-func (s *scene) unstick(t *testing.T) {
-	t.Helper()
-	for _, c := range s.see(t).containers {
-		if c.State != runtimeapi.ContainerState_CONTAINER_EXITED {
-			continue
-		}
-		status, err := s.cri.ContainerStatus(t.Context(), c.Id, false)
-		if err != nil || status.Status.Reason != "StartError" {
-			continue
-		}
-		err = s.cri.RemoveContainer(t.Context(), c.Id)
-		if err == nil || !strings.Contains(err.Error(), "cannot delete running task") {
-			continue
-		}
-		t.Logf("the runtime is restarted: it cannot remove a container whose start was cut off: %v", err)
-		s.runtime.Stop(t)
-		s.runtime.Start(t)
-		return
+// variable is a number from the environment.
+func variable(t *testing.T, name string, otherwise uint64) uint64 {
+	text := os.Getenv(name)
+	if text == "" {
+		return otherwise
 	}
+	n, err := strconv.ParseUint(text, 10, 64)
+	require.NoError(t, err, name)
+	return n
 }
 
 // churn is a script of random changes, and what should run after them.
 type churn struct {
 	*scene
-	rand    *rand.Rand
-	desired map[string]*v1.Pod
+	*history
+	rand *rand.Rand
+	// orders is the folder through which the test and the programs talk.
+	orders string
+	// desired are the pods by name; tallies those that were there, too, by start.
+	desired map[string]*desiredPod
+	tallies map[string]*tally
+	// puts and removals count what was done to the manifests, by pod.
+	puts, removals map[string]int
+	// inPlace are the last tallies of pods that keep their UID.
+	inPlace map[string]*tally
 	version int
+	// logRead is how much of the kubelet's log was searched for containers that the
+	// runtime cannot remove, and unstuck are those that were found.
+	logRead int
+	unstuck map[string]bool
+	// collected tells that garbage was collected when nothing changed any more.
+	collected bool
+	// cutKills counts the kills at which not everything ran.
+	cutKills int
 }
 
-// until changes something now and then for a duration.
-func (c *churn) until(t *testing.T, d time.Duration) {
-	next := time.Now()
-	hold(t, d, "churn", func() error {
+// desiredPod is what should run of one name.
+type desiredPod struct {
+	pod    *v1.Pod
+	broken bool // its manifest is, now
+	*tally
+}
+
+// tally is what may have happened to the containers of a pod.
+type tally struct {
+	// start names the file in which the second container counts its starts.
+	start string
+	// edits count the changes in place, exits what was ordered, and cuts the kills
+	// at which not all containers ran.
+	edits, exits, cuts int
+	// earlier is how often containers may have been restarted when a pod comes back
+	// under its UID: the kubelet may not have seen that it was away.
+	earlier int
+	// ordered is the last start that was told to end.
+	ordered int
+}
+
+// most is how often a container of the pod may have been restarted.
+func (t *tally) most() int { return t.edits + t.exits + t.cuts + t.earlier }
+
+func newChurn(t *testing.T, s *scene, seed uint64) *churn {
+	c := &churn{
+		scene: s, rand: rand.New(rand.NewPCG(seed, 0)), orders: s.dir + "/orders",
+		desired: map[string]*desiredPod{}, tallies: map[string]*tally{}, inPlace: map[string]*tally{}, unstuck: map[string]bool{},
+		puts: map[string]int{}, removals: map[string]int{},
+	}
+	c.history = newHistory(s)
+	c.history.maxRestarts = c.maxRestarts
+	c.history.begunAnew = func(name string) bool { return c.removals[name] > 0 }
+	require.NoError(t, os.Mkdir(c.orders, 0o755))
+	return c
+}
+
+// maxRestarts is how often a container of a pod may have been replaced by one with
+// the same UID, name and image.
+func (c *churn) maxRestarts(name, container string) int {
+	removals, puts := c.removals[name], c.puts[name]
+	d := c.desired[name]
+	switch {
+	case c.inPlace[name] != nil && container == "main":
+		return removals + puts // from one image to the other and back
+	case c.inPlace[name] != nil:
+		return removals
+	case d == nil || name == job || container == "main":
+		return 0
+	default:
+		return d.exits
+	}
+}
+
+// setUp runs all pods but half of those that change.
+func (c *churn) setUp(t *testing.T) {
+	var names []string
+	for i := range steadyPods {
+		names = append(names, fmt.Sprintf("steady-%d", i))
+	}
+	for i := range exitPods {
+		names = append(names, fmt.Sprintf("exit-%d", i))
+	}
+	names = append(names, job)
+	for i := range churnPods / 2 {
+		names = append(names, churnName(i*2))
+	}
+	for _, name := range names {
+		c.put(t, name)
+	}
+	for _, name := range names {
+		c.running(t, name)
+	}
+	require.NoError(t, c.watch())
+}
+
+func churnName(i int) string { return fmt.Sprintf("churn-%d", i) }
+
+// keepSteady has the history see to it that nothing happens to pods that nobody
+// touches, and returns a check of what the kubelet says of them. The manifest of
+// one of them is broken from now on.
+func (c *churn) keepSteady(t *testing.T) func(t *testing.T) {
+	t.Helper()
+	c.spoil(t, "steady-3")
+	require.True(t, c.desired["steady-3"].broken)
+	c.history.untouched = map[string]string{}
+	for name, id := range c.see(t).ids() {
+		if strings.HasPrefix(name, "steady-") {
+			c.history.untouched[name] = id
+		}
+	}
+	require.Len(t, c.history.untouched, 2*steadyPods)
+	var pods []*v1.Pod
+	for i := range steadyPods {
+		pods = append(pods, c.running(t, fmt.Sprintf("steady-%d", i)))
+	}
+	return func(t *testing.T) {
+		t.Helper()
+		for i, was := range pods {
+			require.NoError(t, c.scene.untouched(was, fmt.Sprintf("steady-%d", i)))
+		}
+	}
+}
+
+// live changes something now and then until the moment at which the kubelet is to
+// be killed.
+func (c *churn) live(t *testing.T) {
+	t.Helper()
+	begin := time.Now()
+	due, deadline := c.moment(begin)
+	after := time.Duration(c.rand.IntN(60)) * time.Millisecond
+	next := begin.Add(time.Duration(c.rand.IntN(150)) * time.Millisecond)
+	tick := time.NewTicker(poll / 2)
+	defer tick.Stop()
+	for time.Now().Before(deadline) {
 		if time.Now().After(next) {
 			c.step(t)
-			next = time.Now().Add(time.Duration(c.rand.IntN(300)) * time.Millisecond)
+			next = time.Now().Add(time.Duration(c.rand.IntN(400)) * time.Millisecond)
+		}
+		require.NoError(t, c.watch())
+		if due != nil && due() {
+			due, deadline = nil, time.Now().Add(after)
+		}
+		<-tick.C
+	}
+}
+
+// moment draws when the kubelet is killed: any time; shortly after it has done a
+// number of things, most of which are the beginnings and ends of something; or
+// shortly after containers have begun to run, so that not all that the kubelets
+// do is to repeat what the one before was at.
+func (c *churn) moment(begin time.Time) (due func() bool, deadline time.Time) {
+	changes, ran := c.changes, len(c.ran)
+	switch c.rand.IntN(3) {
+	case 0:
+		return nil, begin.Add(time.Duration(c.rand.Int64N(int64(longestLife))))
+	case 1:
+		acts := 1 + c.rand.IntN(20)
+		return func() bool { return c.changes-changes >= acts }, begin.Add(longestLife)
+	default:
+		starts := 1 + c.rand.IntN(3)
+		return func() bool { return len(c.ran)-ran >= starts }, begin.Add(3 * longestLife)
+	}
+}
+
+// die kills the kubelet, and changes what the next one finds.
+func (c *churn) die(t *testing.T) {
+	t.Helper()
+	c.kill(t)
+	require.NoError(t, c.watch())
+	cut := false
+	for name, d := range c.desired {
+		if name == job {
+			continue // all its starts are over
+		}
+		if c.now[name+"/main"] == 0 || c.now[name+"/second"] == 0 {
+			cut = true
+			d.cuts++
+		}
+	}
+	if cut {
+		c.cutKills++
+	}
+	if c.rand.IntN(3) == 0 {
+		c.step(t)
+		c.step(t)
+	}
+}
+
+// step changes one thing.
+func (c *churn) step(t *testing.T) {
+	t.Helper()
+	if c.rand.IntN(8) == 0 {
+		c.order(t, fmt.Sprintf("exit-%d", c.rand.IntN(exitPods)))
+		return
+	}
+	name := churnName(c.rand.IntN(churnPods))
+	switch n := c.rand.IntN(10); {
+	case c.desired[name] == nil || n < 4:
+		c.put(t, name)
+	case n < 7:
+		c.unplace(t, name+".yaml")
+		delete(c.desired, name)
+		c.removals[name]++
+	case n < 8:
+		c.place(t, name+".yaml", c.desired[name].pod) // the same again
+		c.desired[name].broken = false
+	default:
+		c.spoil(t, name)
+	}
+}
+
+// settle waits until what the manifests say runs.
+func (c *churn) settle(t *testing.T) {
+	t.Helper()
+	c.logRead = len(c.log(t))
+	converged := c.watched(c.converged)
+	// Less than a minute: the pods that are gone are not left to the periodic
+	// collection.
+	wait(t, 50*time.Second, "what the manifests say runs", func() error { c.unstick(t); return converged() })
+}
+
+// exitWithoutAgent ends a program, and the kubelet once more, and finds that the
+// next one restarts that program and nothing else, and clears away all garbage.
+func (c *churn) exitWithoutAgent(t *testing.T) {
+	t.Helper()
+	const name = "exit-0/second"
+	before := c.see(t).ids()
+	c.kill(t)
+	c.order(t, "exit-0")
+	wait(t, 20*time.Second, "the program ends", func() error {
+		if now := c.see(t).ids(); now[name] == before[name] {
+			return fmt.Errorf("%s runs", now[name])
 		}
 		return nil
 	})
+	c.collected = true
+	c.start(t)
+	wait(t, 30*time.Second, "it runs again, and nothing is left", c.watched(c.converged))
+	after := c.see(t).ids()
+	was, is := attempt(t, before[name]), attempt(t, after[name])
+	require.Equal(t, was+1, is, "one exit is one restart")
+	delete(before, name)
+	delete(after, name)
+	require.Equal(t, before, after)
 }
 
-// step adds, edits or removes one pod.
-func (c *churn) step(t *testing.T) {
+// attempt is the restart count in one of a world's ids.
+func attempt(t *testing.T, id string) int {
 	t.Helper()
-	name := fmt.Sprintf("churn-%d", c.rand.IntN(churnPods))
-	if c.desired[name] != nil && c.rand.IntN(3) == 0 {
+	_, text, _ := strings.Cut(id, "attempt ")
+	n, err := strconv.Atoi(strings.TrimSuffix(text, ";"))
+	require.NoError(t, err, id)
+	return n
+}
+
+// leave removes all manifests and waits until the runtime has nothing of their pods.
+func (c *churn) leave(t *testing.T) {
+	t.Helper()
+	c.history.untouched = nil
+	for name := range c.desired {
 		c.unplace(t, name+".yaml")
-		delete(c.desired, name)
-		return
 	}
-	c.put(t, name)
-}
-
-// put writes another version of a pod. Some have a fixed UID, and change their
-// image.
-func (c *churn) put(t *testing.T, name string) {
-	t.Helper()
-	c.version++
-	images := []string{c.images.Testprog, c.images.Testprog2}
-	verbs := [][]string{{"run"}, {"ignore"}, {"delay", "200ms"}}
-	pod := newPod(name, testprog(images[c.rand.IntN(2)], verbs[c.rand.IntN(3)]...))
-	grace := int64(1)
-	pod.Spec.TerminationGracePeriodSeconds = &grace
-	pod.Spec.Containers[0].Env = []v1.EnvVar{{Name: "VERSION", Value: strconv.Itoa(c.version)}}
-	if name == "churn-0" || name == "churn-1" {
-		pod.UID = types.UID(name + c.node)
-	}
-	c.place(t, name+".yaml", pod)
-	c.desired[name] = pod
-}
-
-// converged returns nil when exactly the desired pods are there, with the desired
-// content and one instance each.
-func (c *churn) converged() error {
-	w, err := c.look()
-	if err != nil {
-		return err
-	}
-	if have, want := len(w.running()), len(c.desired)+6; have != want {
-		return fmt.Errorf("%d containers run, want %d: %s", have, want, w)
-	}
-	if have, want := len(w.ready()), len(c.desired)+3; have != want {
-		return fmt.Errorf("%d sandboxes are ready, want %d: %s", have, want, w)
-	}
-	var errs []error
-	for _, b := range w.sandboxes {
-		// A dead one stays as long as it holds the last dead container of a pod that
-		// is there.
-		name := strings.TrimSuffix(b.Metadata.Name, "-"+c.node)
-		if b.State != runtimeapi.PodSandboxState_SANDBOX_READY && (c.desired[name] == nil || c.desired[name].UID == "") {
-			errs = append(errs, fmt.Errorf("%s is left: %s", b.Id, w))
+	wait(t, time.Minute, "everything goes", func() error {
+		c.unstick(t)
+		w, err := c.look()
+		if err != nil {
+			return err
 		}
-	}
-	for name, want := range c.desired {
-		errs = append(errs, c.isOnce(w.of(name), name, want))
-	}
-	return errors.Join(errs...)
+		return w.empty()
+	})
 }
 
-func (c *churn) isOnce(w world, name string, want *v1.Pod) error {
-	have, status, err := c.container(name, "main")
-	if err != nil {
-		return err
+// unstick restarts a runtime that cannot remove one of its own containers any more.
+// containerd keeps a task that nobody knows when its client dies in the middle of
+// StartContainer, and refuses to remove the container ("cannot delete running
+// task") until it is started again; 1.6 as well as 2.2. No call of the CRI helps;
+// the kubelet says so in its log and goes on trying, which then succeeds.
+func (c *churn) unstick(t *testing.T) {
+	t.Helper()
+	lines := strings.Split(c.log(t)[c.logRead:], "\n")
+	for _, line := range lines[:len(lines)-1] {
+		c.logRead += len(line) + 1
+		if !strings.Contains(line, "cannot delete running task") {
+			continue
+		}
+		_, rest, _ := strings.Cut(line, "RemoveContainer ")
+		id, _, _ := strings.Cut(rest, ":")
+		if c.unstuck[id] {
+			continue
+		}
+		c.unstuck[id] = true
+		n, err := programs(c.node)
+		t.Logf("the runtime is restarted: it cannot remove a container whose start was cut off: %s; programs: %v %v", line, n, err)
+		c.runtime.Stop(t)
+		c.runtime.Start(t)
 	}
-	running := w.running()
-	switch {
-	case have.Spec.Containers[0].Env[0] != want.Spec.Containers[0].Env[0]:
-		return fmt.Errorf("%s has another version: %v", name, have.Spec.Containers[0].Env)
-	case status.State.Running == nil:
-		return errors.New(brief(have))
-	case len(running) != 1 || len(w.ready()) != 1:
-		return fmt.Errorf("%s is not there once: %s", name, w)
-	case running[0].Id != bareID(status.ContainerID) || running[0].Labels[pods.LabelPodUID] != string(have.UID):
-		return fmt.Errorf("%s: %s runs: %s", name, running[0].Id, brief(have))
-	case running[0].Image.GetImage() == "" || status.Image != want.Spec.Containers[0].Image:
-		return fmt.Errorf("%s: image %s", name, status.Image)
-	}
-	return nil
 }

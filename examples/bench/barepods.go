@@ -1,0 +1,85 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/cri/images"
+	"github.com/podwright/podwright/cri/pods"
+)
+
+// barePods are pods that are made by CRI calls, labelled as a kubelet labels them.
+type barePods struct {
+	b *bare
+	m *pods.Manager
+}
+
+// Start implements plegtest.Pods.
+func (p barePods) Start(ctx context.Context, uid types.UID) error {
+	labels := map[string]string{pods.LabelPodName: string(uid), pods.LabelPodNamespace: "bench", pods.LabelPodUID: string(uid)}
+	sandbox := &runtimeapi.PodSandboxConfig{
+		Metadata: &runtimeapi.PodSandboxMetadata{Name: string(uid), Namespace: "bench", Uid: string(uid)},
+		Labels:   labels,
+		Linux:    &runtimeapi.LinuxPodSandboxConfig{},
+	}
+	id, err := p.b.client.RunPodSandbox(ctx, sandbox, "")
+	if err != nil {
+		return fmt.Errorf("run a sandbox: %w", err)
+	}
+	container, err := p.b.client.CreateContainer(ctx, id, &runtimeapi.ContainerConfig{
+		Metadata: &runtimeapi.ContainerMetadata{Name: "main"},
+		Labels: map[string]string{
+			pods.LabelContainerName: "main",
+			pods.LabelPodName:       string(uid), pods.LabelPodNamespace: "bench", pods.LabelPodUID: string(uid),
+		},
+		Image:   &runtimeapi.ImageSpec{Image: p.b.image},
+		Command: command,
+		Linux:   &runtimeapi.LinuxContainerConfig{},
+	}, sandbox)
+	if err != nil {
+		return fmt.Errorf("create a container: %w", err)
+	}
+	return p.b.client.StartContainer(ctx, container)
+}
+
+// Exit implements plegtest.Pods.
+func (p barePods) Exit(ctx context.Context, uid types.UID) error {
+	s, err := p.m.PodStatus(ctx, uid)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, c := range s.Running() {
+		errs = append(errs, p.b.client.StopContainer(ctx, c.ID.ID, 0))
+	}
+	return errors.Join(errs...)
+}
+
+// Remove implements plegtest.Pods.
+func (p barePods) Remove(ctx context.Context, uid types.UID) error {
+	s, err := p.m.PodStatus(ctx, uid)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, sb := range s.Sandboxes {
+		errs = append(errs, p.b.stop(ctx, sb.ID))
+	}
+	return errors.Join(errs...)
+}
+
+// noImages is for a Manager that only looks.
+type noImages struct{}
+
+func (noImages) Ensure(context.Context, images.Request) (images.Image, error) {
+	return images.Image{}, errors.New("this manager starts nothing")
+}
+
+// lines returns the lines of a text without their ends.
+func lines(text string) iter.Seq[string] { return strings.SplitSeq(strings.TrimSpace(text), "\n") }

@@ -1,0 +1,165 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/cri/pods"
+	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/plegtest"
+)
+
+// plegFigures measures how soon what happens to pods is seen: by the kubelet, whose
+// containers are killed, and by a PLEG alone, with the harness of plegtest.
+func plegFigures(ctx context.Context, endpoints []endpoint, binary, dir string, o options) error {
+	for i, run := range []struct {
+		endpoint
+		title string
+		limit string
+		flags []string
+		cfg   pleg.Config
+	}{
+		{endpoints[0], "containerd 1.6, a list every second", "650 ms", nil, pleg.Config{}},
+		{endpoints[0], "containerd 1.6, adaptive", "200 ms", []string{"--adaptive-relist"}, pleg.Config{AdaptiveRelist: true}},
+		{endpoints[1], "containerd 2.2, events", "bare + 60 ms", nil, pleg.Config{}},
+	} {
+		fmt.Printf("\n%s, %d pods\n", run.title, o.pleg)
+		dir := filepath.Join(dir, fmt.Sprint("pleg-", i))
+		b, err := newBare(ctx, run.endpoint, dir, o.image)
+		if err != nil {
+			return err
+		}
+		err = errors.Join(kills(ctx, b, binary, dir, run.endpoint, run.limit, run.flags, o), alone(ctx, b, run.cfg, o))
+		b.close()
+		if err != nil {
+			return fmt.Errorf("%s: %w", run.title, err)
+		}
+	}
+	return nil
+}
+
+// kills kills the container of each of the kubelet's pods once, one after the other.
+func kills(ctx context.Context, b *bare, binary, dir string, e endpoint, limit string, flags []string, o options) error {
+	sandbox, err := b.start(ctx)
+	if err != nil {
+		return err
+	}
+	a, err := startAgent(ctx, binary, e, dir, o.image, flags...)
+	if err != nil {
+		return err
+	}
+	defer a.stop()
+	for i := range o.pleg {
+		if err := a.add(victim(i)); err != nil {
+			return err
+		}
+	}
+	err = a.awaitPods(ctx, pollMany, "all pods run", func(p map[string]v1.Pod) bool {
+		for i := range o.pleg {
+			if !isRunning(p[victim(i)]) {
+				return false
+			}
+		}
+		return true
+	})
+	if err != nil {
+		return err
+	}
+	ours, bare, err := killEach(ctx, b, a, sandbox, o.pleg)
+	if err != nil {
+		return err
+	}
+	row("killed, until its successor has started (median)", median(ours), median(bare), 0)
+	fmt.Printf("  %-52s %10s   (limit of the median: %s)\n", "  the slowest of them", ms(slices.Max(ours)), limit)
+	for i := range o.pleg {
+		if err := a.remove(victim(i)); err != nil {
+			return err
+		}
+	}
+	err = a.awaitPods(ctx, pollMany, "all pods are gone", func(p map[string]v1.Pod) bool { return len(p) == 0 })
+	return errors.Join(err, b.stop(ctx, sandbox))
+}
+
+func victim(i int) string { return fmt.Sprintf("kill-%d", i) }
+
+// killEach kills the containers at random moments, so that none of them follows a
+// list by a fixed time, and starts a bare one in between.
+func killEach(ctx context.Context, b *bare, a *agent, sandbox string, n int) (ours, bare []time.Duration, err error) {
+	for i := range n {
+		began := time.Now()
+		if err := b.restart(ctx, sandbox, uint32(i+1)); err != nil {
+			return nil, nil, err
+		}
+		bare = append(bare, time.Since(began))
+		pause := time.NewTimer(rand.N(time.Second))
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+			pause.Stop()
+			return nil, nil, ctx.Err()
+		}
+		took, err := b.killed(ctx, a, victim(i))
+		if err != nil {
+			return nil, nil, err
+		}
+		ours = append(ours, took)
+	}
+	return ours, bare, nil
+}
+
+// killed kills a pod's container and returns how much later, by the runtime's own
+// records, its successor started. Nothing is polled that the kubelet would feel.
+func (b *bare) killed(ctx context.Context, a *agent, uid string) (took time.Duration, err error) {
+	pid, err := b.pid(ctx, uid)
+	if err != nil {
+		return 0, err
+	}
+	began := time.Now()
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		return 0, err
+	}
+	err = a.await(ctx, pollMany, uid+" runs again", func() bool {
+		list, err := b.client.ListContainers(ctx, &runtimeapi.ContainerFilter{
+			State:         &runtimeapi.ContainerStateValue{State: runtimeapi.ContainerState_CONTAINER_RUNNING},
+			LabelSelector: map[string]string{pods.LabelPodUID: uid},
+		})
+		if err != nil || len(list) != 1 || list[0].Metadata.Attempt != 1 {
+			return false
+		}
+		status, err := b.client.ContainerStatus(ctx, list[0].Id, false)
+		if err != nil {
+			return false
+		}
+		took = time.Unix(0, status.Status.StartedAt).Sub(began)
+		return true
+	})
+	return took, err
+}
+
+// alone measures a PLEG with nothing around it, on pods that the CRI calls of a bare
+// pod make.
+func alone(ctx context.Context, b *bare, cfg pleg.Config, o options) error {
+	m, err := pods.New(pods.Config{Runtime: b.client, RuntimeName: "containerd", Images: noImages{}})
+	if err != nil {
+		return err
+	}
+	cfg.Runtime = m
+	report, err := plegtest.Bench{
+		PLEG: cfg, Pods: barePods{b, m}, Idle: o.pleg, Watch: o.idle, Rounds: 2 * o.runs,
+		CPU: func() time.Duration { used, _ := cpuTime(syscall.Getpid()); return used },
+	}.Run(ctx)
+	fmt.Printf("  a PLEG alone, with %d pods at rest:\n", o.pleg)
+	for line := range lines(report.String()) {
+		fmt.Println("    " + line)
+	}
+	return err
+}
