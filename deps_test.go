@@ -43,14 +43,23 @@ var floors = map[string]floor{
 	"pleg":       {outside: 85, forbid: noGRPC},
 	"cri":        {outside: 120, forbid: noCore},
 
+	"podworkers/podworkerstest": {own: []string{"podworkers", "internal/podfacts"}, outside: 85, forbid: noGRPC},
+
 	"pleg/plegtest":   {own: []string{"pleg"}, outside: 85, forbid: noGRPC},
 	"status":          {own: []string{"pleg", "internal/podfacts"}, outside: 85, forbid: noGRPC},
 	"cri/images":      {own: []string{"cri", "internal/backoff", "internal/podfacts"}, outside: 175, forbid: []string{"k8s.io/client-go"}},
 	"cri/logs":        {own: []string{"cri"}, outside: 120, forbid: noCore},
 	"cri/fake":        {own: []string{"cri", "cri/logs"}, outside: 120, forbid: noCore},
-	"volume/hostpath": {outside: 85, forbid: noGRPC},
+	"cri/fake/script": {own: []string{"cri", "cri/fake", "cri/logs"}, outside: 120, forbid: noCore},
+	"cri/critest":     {own: []string{"cri", "cri/fake", "cri/fake/streams", "cri/logs"}, outside: 150, forbid: noCore},
+	// It serves sessions with the same code as containerd, so that clients meet
+	// the real protocol; that brings SPDY, WebSocket and a REST router.
+	"cri/fake/streams": {own: []string{"cri", "cri/fake", "cri/logs"}, outside: 145, forbid: noCore},
+	"volume/hostpath":  {outside: 85, forbid: noGRPC},
 
-	"syncloop":           {own: []string{"podworkers", "internal/podfacts"}, outside: 85, forbid: noGRPC},
+	"syncloop":                 {own: []string{"podworkers", "internal/podfacts"}, outside: 85, forbid: noGRPC},
+	"syncloop/eventsourcetest": {own: []string{"syncloop", "podworkers", "internal/podfacts"}, outside: 85, forbid: noGRPC},
+
 	"syncloop/podsource": {own: []string{"syncloop", "podworkers", "internal/podfacts", "internal/atomicfile"}, outside: 85, forbid: noGRPC},
 	"cri/pods": {
 		own:     []string{"cri", "cri/images", "cri/logs", "pleg", "internal/podfacts", "internal/backoff", "internal/atomicfile"},
@@ -105,6 +114,9 @@ var direct = map[string]string{
 	"sigs.k8s.io/yaml":             "manifests",
 	"github.com/fsnotify/fsnotify": "a hint that the manifest folder changed",
 	"golang.org/x/sys":             "Linux calls: subreaper, process groups, file flags",
+	"golang.org/x/net":             "comes with cri-streaming: cri/fake/streams has the other end of its WebSocket",
+	"k8s.io/cri-streaming":         "cri/fake/streams: exec, attach and port-forward served as runtimes serve them",
+	"k8s.io/streaming":             "comes with cri-streaming: the other end of its SPDY",
 	"github.com/stretchr/testify":  "tests",
 	"go.uber.org/goleak":           "tests: nothing is left running",
 	"google.golang.org/protobuf":   "comes with cri-api: its messages are cloned and compared",
