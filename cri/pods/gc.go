@@ -90,7 +90,7 @@ func (m *Manager) collectContainer(ctx context.Context, c gcContainer) error {
 			return fmt.Errorf("container %s of pod %s: stop: %w", c.name, c.pod, err)
 		}
 	}
-	if err := m.removeContainer(ctx, c.pod, c.name, c.id); err != nil {
+	if err := m.removeContainer(ctx, c.pod, c.name, c.id, false); err != nil {
 		return fmt.Errorf("pod %s: %w", c.pod, err)
 	}
 	return nil

@@ -47,7 +47,7 @@ func (m *Manager) CleanDeadContainers(ctx context.Context, r CleanRequest) error
 		if seen[c.Name]++; seen[c.Name] <= keep {
 			continue
 		}
-		if err := m.removeContainer(ctx, p, c.Name, c.ID.ID); err != nil {
+		if err := m.removeContainer(ctx, p, c.Name, c.ID.ID, false); err != nil {
 			errs = append(errs, err)
 		}
 	}
@@ -67,7 +67,7 @@ func (m *Manager) RemovePod(ctx context.Context, uid types.UID, status *pleg.Pod
 		if c.State == pleg.StateRunning || c.State == pleg.StateUnknown {
 			return fmt.Errorf("container %s: %w", c.Name, ErrRunning)
 		}
-		return m.removeContainer(ctx, p, c.Name, c.ID.ID)
+		return m.removeContainer(ctx, p, c.Name, c.ID.ID, false)
 	})
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("remove pod %s: %w", p, err)
@@ -110,7 +110,10 @@ func (m *Manager) removeLogDir(p podIdentity) error {
 // created: an agent that died may have been starting it, and the runtime, which
 // then refuses to remove it, may still come to the end of that. The log is that of
 // a living container then; else it is the one that the successor goes on with.
-func (m *Manager) removeContainer(ctx context.Context, p podIdentity, name, id string) error {
+//
+// With keepLogs its logs and the link to them stay, and only they: a container
+// that is reset has its restarts counted by its logs (KEP-5532).
+func (m *Manager) removeContainer(ctx context.Context, p podIdentity, name, id string, keepLogs bool) error {
 	response, err := m.cfg.Runtime.ContainerStatus(ctx, id, false)
 	if err != nil && !cri.IsNotFound(err) {
 		return fmt.Errorf("remove container %s: status: %w", name, err)
@@ -122,7 +125,11 @@ func (m *Manager) removeContainer(ctx context.Context, p podIdentity, name, id s
 		return fmt.Errorf("remove container %s: %w", name, ErrRunning)
 	}
 	files := func() error {
-		return errors.Join(m.removeLogs(p, name, id, detail.GetLogPath()), m.removeTerminationFile(p.UID, detail))
+		err := m.removeTerminationFile(p.UID, detail)
+		if keepLogs {
+			return err
+		}
+		return errors.Join(m.removeLogs(p, name, id, detail.GetLogPath()), err)
 	}
 	container := func() error {
 		if err := m.cfg.Runtime.RemoveContainer(ctx, id); err != nil && !cri.IsNotFound(err) {

@@ -137,7 +137,7 @@ func (s *podSync) remove(ctx context.Context) bool {
 			return false
 		}
 		s.step("removing container " + c.Name)
-		err := s.m.removeContainer(ctx, s.identity, c.Name, c.ID.ID)
+		err := s.m.removeContainer(ctx, s.identity, c.Name, c.ID.ID, false)
 		s.result.add(ActionRemoveContainer, c.Name, err)
 		if err != nil {
 			s.failed[c.Name] = true
