@@ -61,8 +61,9 @@ var floors = map[string]floor{
 	"syncloop/eventsourcetest": {own: []string{"syncloop", "podworkers", "internal/podfacts"}, outside: 85, forbid: noGRPC},
 
 	"syncloop/podsource": {own: []string{"syncloop", "podworkers", "internal/podfacts", "internal/atomicfile"}, outside: 85, forbid: noGRPC},
+	"cri/pods/request":   {own: []string{"internal/podfacts"}, outside: 175, forbid: []string{"k8s.io/client-go"}},
 	"cri/pods": {
-		own:     []string{"cri", "cri/images", "cri/logs", "pleg", "internal/podfacts", "internal/backoff", "internal/atomicfile"},
+		own:     []string{"cri", "cri/images", "cri/logs", "cri/pods/request", "pleg", "internal/podfacts", "internal/backoff", "internal/atomicfile"},
 		outside: 175, forbid: []string{"k8s.io/client-go"},
 	},
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/images"
+	"github.com/podwright/podwright/cri/pods/request"
 	"github.com/podwright/podwright/internal/backoff"
 )
 
@@ -89,66 +90,21 @@ type Config struct {
 }
 
 // Node describes the node as far as containers depend on it.
-type Node struct {
-	// Name is spec.nodeName for pods that do not name their node.
-	Name string
-	// IPs are the node's addresses, the primary one first: status.hostIP, and
-	// the addresses of host-network pods.
-	IPs []string
-	// MemoryCapacity in bytes scales the OOM score of Burstable containers;
-	// zero gives them the least protected score.
-	MemoryCapacity int64
-	// CgroupV2 tells that the node uses the unified cgroup hierarchy.
-	CgroupV2 bool
-	// SwapController tells that swap of cgroups is accounted; containers then
-	// get no swap.
-	SwapController bool
-	// HugePageSizes are the sizes of huge pages that the node has, as runtimes
-	// write them: "2MB", "1GB". Containers may use none of them.
-	HugePageSizes []string
-	// SingleProcessOOMKill leaves the other processes of a container alive when
-	// the kernel kills one for lack of memory (cgroup v2 only).
-	SingleProcessOOMKill bool
-	// NoCPUQuota turns off the enforcement of CPU limits.
-	NoCPUQuota bool
-	// CPUQuotaPeriod is the period of CPU limits; zero means 100 ms.
-	CPUQuotaPeriod time.Duration
-	// SeccompDefault gives containers without a seccomp profile the runtime's
-	// default one instead of none.
-	SeccompDefault bool
-	// SeccompRoot is the directory of Localhost seccomp profiles; zero means
-	// /var/lib/kubelet/seccomp.
-	SeccompRoot string
-}
+type Node = request.Node
 
 // DNS describes name resolution in pods.
-type DNS struct {
-	// ClusterServers are the cluster's name servers; none means that pods with
-	// dnsPolicy ClusterFirst get the node's resolver, and an event.
-	ClusterServers []string
-	// ClusterDomain is the cluster's domain; zero means no search domains for
-	// services and no pod domains.
-	ClusterDomain string
-	// HostResolver is the resolv.conf of pods with dnsPolicy Default; zero means
-	// /etc/resolv.conf.
-	HostResolver string
-	// HostsFile is what host-network pods get as /etc/hosts; zero means
-	// /etc/hosts.
-	HostsFile string
-	// NoHostResolver gives pods with dnsPolicy Default no name server at all.
-	NoHostResolver bool
-}
+type DNS = request.DNS
 
 // Manager runs pods on a CRI runtime. It starts no goroutine that outlives a
 // call, and keeps in memory only what it may forget: back-off delays, the reasons
 // of failed starts, and which sandboxes it has stopped. All methods are safe for concurrent use, but SyncPod,
 // KillPod and RemovePod for one pod are never called at the same time.
 type Manager struct {
-	cfg         Config
-	log         *slog.Logger
-	gate        *gate
-	maskedPaths []string
-	crashLoop   *backoff.Table
+	cfg       Config
+	builder   *request.Builder
+	log       *slog.Logger
+	gate      *gate
+	crashLoop *backoff.Table
 
 	mu       sync.Mutex
 	failures map[types.UID]map[string]StartFailure
@@ -177,14 +133,20 @@ func New(cfg Config) (*Manager, error) {
 	if !filepath.IsAbs(cfg.LogRoot) {
 		return nil, fmt.Errorf("pods: Config.LogRoot is not absolute: %q", cfg.LogRoot)
 	}
+	builder, err := request.New(request.Config{
+		Node: cfg.Node, DNS: cfg.DNS, LogRoot: cfg.LogRoot, CgroupParent: cfg.CgroupParent, Event: cfg.Event,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("pods: %w", err)
+	}
 	return &Manager{
-		cfg:         cfg,
-		log:         cfg.Logger,
-		gate:        newGate(cfg.MaxConcurrentStarts),
-		maskedPaths: maskedPaths(),
-		crashLoop:   backoff.New(backoff.Config{Max: cfg.MaxCrashLoopDelay}),
-		failures:    map[types.UID]map[string]StartFailure{},
-		stopped:     map[string]bool{},
+		cfg:       cfg,
+		builder:   builder,
+		log:       cfg.Logger,
+		gate:      newGate(cfg.MaxConcurrentStarts),
+		crashLoop: backoff.New(backoff.Config{Max: cfg.MaxCrashLoopDelay}),
+		failures:  map[types.UID]map[string]StartFailure{},
+		stopped:   map[string]bool{},
 	}, nil
 }
 
@@ -200,18 +162,6 @@ func setDefaults(cfg *Config) {
 	}
 	if cfg.StepGrace == 0 {
 		cfg.StepGrace = 5 * time.Second
-	}
-	if cfg.Node.CPUQuotaPeriod <= 0 {
-		cfg.Node.CPUQuotaPeriod = 100 * time.Millisecond
-	}
-	if cfg.Node.SeccompRoot == "" {
-		cfg.Node.SeccompRoot = "/var/lib/kubelet/seccomp"
-	}
-	if cfg.DNS.HostResolver == "" {
-		cfg.DNS.HostResolver = "/etc/resolv.conf"
-	}
-	if cfg.DNS.HostsFile == "" {
-		cfg.DNS.HostsFile = "/etc/hosts"
 	}
 	if cfg.Event == nil {
 		cfg.Event = func(v1.ObjectReference, string, string, string) {}

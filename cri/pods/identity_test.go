@@ -8,62 +8,19 @@ import (
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/cri/pods/request"
 )
 
-// C17: the vectors of the kubelet's hash.
-func TestHashVectors(t *testing.T) {
-	for want, c := range map[string]v1.Container{
-		"8e45cbd0": {Image: "foo/image:v1", Name: "test_container"},
-		"5264866e": {Image: "busybox", Name: "a"},
-		"4377ccae": {Image: "registry.k8s.io/pause:3.10", Name: "c1"},
-	} {
-		require.Equal(t, want, formatHash(Hash(&c)))
-		require.Equal(t, Hash(&c), parseHash(want))
-		c.Env = []v1.EnvVar{{Name: "X"}}
-		c.ReadinessProbe = &v1.Probe{}
-		require.Equal(t, want, formatHash(Hash(&c)))
-	}
+func TestParseHash(t *testing.T) {
+	c := v1.Container{Image: "busybox", Name: "a"}
+	require.Equal(t, Hash(&c), parseHash("5264866e"))
 	require.Zero(t, parseHash("no hash"))
-}
-
-func TestLabels(t *testing.T) {
-	pod := testPod("a")
-	pod.Labels[LabelPodUID] = "forged"
-	require.Equal(t, map[string]string{
-		"app": "web", "io.kubernetes.pod.name": "web", "io.kubernetes.pod.namespace": "shop", "io.kubernetes.pod.uid": "0d1e",
-	}, sandboxLabels(pod))
-	require.Equal(t, map[string]string{
-		"io.kubernetes.container.name": "a", "io.kubernetes.pod.name": "web", "io.kubernetes.pod.namespace": "shop", "io.kubernetes.pod.uid": "0d1e",
-	}, containerLabels(pod, &pod.Spec.Containers[0]))
-	require.Equal(t, "forged", pod.Labels[LabelPodUID], "the pod is not changed")
-}
-
-func TestAnnotations(t *testing.T) {
-	pod := testPod("a")
-	pod.DeletionGracePeriodSeconds = ptr(int64(7))
-	c := &pod.Spec.Containers[0]
-	c.Ports = []v1.ContainerPort{{ContainerPort: 80, Protocol: v1.ProtocolTCP}}
-	c.Lifecycle = &v1.Lifecycle{PreStop: &v1.LifecycleHandler{Sleep: &v1.SleepAction{Seconds: 3}}}
-	got, err := containerAnnotations(pod, c, 4)
-	require.NoError(t, err)
-	require.Equal(t, map[string]string{
-		"io.kubernetes.container.hash":                     formatHash(Hash(c)),
-		"io.kubernetes.container.restartCount":             "4",
-		"io.kubernetes.container.terminationMessagePath":   "/dev/termination-log",
-		"io.kubernetes.container.terminationMessagePolicy": "File",
-		"io.kubernetes.pod.deletionGracePeriod":            "7",
-		"io.kubernetes.pod.terminationGracePeriod":         "30",
-		"io.kubernetes.container.preStopHandler":           `{"sleep":{"seconds":3}}`,
-		"io.kubernetes.container.ports":                    `[{"containerPort":80,"protocol":"TCP"}]`,
-	}, got)
-	got, err = containerAnnotations(&v1.Pod{}, &v1.Container{}, 0)
-	require.NoError(t, err)
-	require.Len(t, got, 4, "what is not set is not written")
 }
 
 func TestLogPaths(t *testing.T) {
 	require.Equal(t, "/var/log/pods/shop_web_0d1e", LogDir("/var/log/pods", "shop", "web", "0d1e"))
-	require.Equal(t, "a/3.log", relativeLogPath("a", 3))
+	require.Equal(t, "a/3.log", request.LogPath("a", 3))
 	uid, ok := uidOfLogDir("shop_web_0d1e")
 	require.True(t, ok)
 	require.EqualValues(t, "0d1e", uid)

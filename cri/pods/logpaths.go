@@ -11,17 +11,13 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/cri/pods/request"
 	"github.com/podwright/podwright/pleg"
 )
 
 // LogDir is the directory of a pod's logs below root.
 func LogDir(root, namespace, name string, uid types.UID) string {
-	return filepath.Join(root, namespace+"_"+name+"_"+string(uid))
-}
-
-// relativeLogPath is a container's log below the pod's log directory.
-func relativeLogPath(container string, restartCount int32) string {
-	return filepath.Join(container, strconv.FormatInt(int64(restartCount), 10)+".log")
+	return request.LogDir(root, namespace, name, uid)
 }
 
 // uidOfLogDir returns the pod UID in the name of a log directory.

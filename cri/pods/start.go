@@ -13,6 +13,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/cri/images"
+	"github.com/podwright/podwright/cri/pods/request"
 	"github.com/podwright/podwright/pleg"
 )
 
@@ -108,7 +109,7 @@ func (s *podSync) launch(ctx context.Context, c *v1.Container, id string, restar
 		return s.fail(ctx, c, ReasonRunContainerError, id, err)
 	}
 	s.m.cfg.Event(s.identity.containerRef(c.Name), v1.EventTypeNormal, "Started", "Started container "+c.Name)
-	log := filepath.Join(s.sandbox.config.LogDirectory, relativeLogPath(c.Name, restarts))
+	log := filepath.Join(s.sandbox.config.LogDirectory, request.LogPath(c.Name, restarts))
 	if err := s.m.linkLog(s.identity, c.Name, id, log); err != nil {
 		s.m.log.Warn("cannot link to the log of a container", "pod", s.identity, "container", c.Name, "err", err)
 	}

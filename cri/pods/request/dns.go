@@ -1,4 +1,4 @@
-package pods
+package request
 
 import (
 	"bufio"
@@ -23,28 +23,27 @@ const (
 )
 
 // dnsConfig is a pod's resolver: what its policy gives, then what it adds.
-func (m *Manager) dnsConfig(pod *v1.Pod) (*runtimeapi.DNSConfig, error) {
-	p := identityOf(pod)
+func (b *Builder) dnsConfig(pod *v1.Pod) (*runtimeapi.DNSConfig, error) {
 	policy := effectiveDNSPolicy(pod)
-	if policy == v1.DNSClusterFirst && len(m.cfg.DNS.ClusterServers) == 0 {
-		m.cfg.Event(p.ref(), v1.EventTypeWarning, "MissingClusterDNS",
-			fmt.Sprintf("pod: %q. The agent has no cluster name server and cannot create the pod using %q policy. Falling back to %q policy.", p, v1.DNSClusterFirst, v1.DNSDefault))
+	if policy == v1.DNSClusterFirst && len(b.cfg.DNS.ClusterServers) == 0 {
+		b.cfg.Event(podRef(pod), v1.EventTypeWarning, "MissingClusterDNS",
+			fmt.Sprintf("pod: %q. The agent has no cluster name server and cannot create the pod using %q policy. Falling back to %q policy.", podString(pod), v1.DNSClusterFirst, v1.DNSDefault))
 		policy = v1.DNSDefault
 	}
 	config := &runtimeapi.DNSConfig{}
 	if policy != v1.DNSNone {
-		host, err := m.hostResolver()
+		host, err := b.hostResolver()
 		if err != nil {
 			return nil, err
 		}
 		config = host
 	}
 	if policy == v1.DNSClusterFirst {
-		config = m.clusterDNS(pod.Namespace, config)
+		config = b.clusterDNS(pod.Namespace, config)
 	}
 	addDNS(config, pod.Spec.DNSConfig)
 	if cut := limitDNS(config); len(cut) > 0 {
-		m.cfg.Event(p.ref(), v1.EventTypeWarning, "DNSConfigForming", strings.Join(cut, "; "))
+		b.cfg.Event(podRef(pod), v1.EventTypeWarning, "DNSConfigForming", strings.Join(cut, "; "))
 	}
 	return config, nil
 }
@@ -63,24 +62,24 @@ func effectiveDNSPolicy(pod *v1.Pod) v1.DNSPolicy {
 	}
 }
 
-func (m *Manager) clusterDNS(namespace string, host *runtimeapi.DNSConfig) *runtimeapi.DNSConfig {
+func (b *Builder) clusterDNS(namespace string, host *runtimeapi.DNSConfig) *runtimeapi.DNSConfig {
 	searches := host.Searches
-	if domain := m.cfg.DNS.ClusterDomain; domain != "" {
+	if domain := b.cfg.DNS.ClusterDomain; domain != "" {
 		searches = append([]string{namespace + ".svc." + domain, "svc." + domain, domain}, searches...)
 	}
 	return &runtimeapi.DNSConfig{
-		Servers:  slices.Clone(m.cfg.DNS.ClusterServers),
+		Servers:  slices.Clone(b.cfg.DNS.ClusterServers),
 		Searches: unique(searches),
 		Options:  []string{"ndots:5"},
 	}
 }
 
 // hostResolver reads the node's own resolver.
-func (m *Manager) hostResolver() (*runtimeapi.DNSConfig, error) {
-	if m.cfg.DNS.NoHostResolver {
+func (b *Builder) hostResolver() (*runtimeapi.DNSConfig, error) {
+	if b.cfg.DNS.NoHostResolver {
 		return &runtimeapi.DNSConfig{Servers: []string{"127.0.0.1", "::1"}, Searches: []string{"."}}, nil
 	}
-	f, err := os.Open(m.cfg.DNS.HostResolver)
+	f, err := os.Open(b.cfg.DNS.HostResolver)
 	if err != nil {
 		return nil, fmt.Errorf("host resolver: %w", err)
 	}

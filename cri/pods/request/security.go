@@ -1,4 +1,4 @@
-package pods
+package request
 
 import (
 	"errors"
@@ -8,8 +8,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
-
-	"github.com/podwright/podwright/cri/images"
 )
 
 // Paths of /proc and /sys that a container does not see, and those that it sees
@@ -131,7 +129,7 @@ func either[T any](a, b *T) *T {
 
 // verifyNonRoot refuses a container that must not run as root and would, or of
 // which that cannot be told.
-func verifyNonRoot(sc v1.SecurityContext, image images.Image) error {
+func verifyNonRoot(sc v1.SecurityContext, image Image) error {
 	switch {
 	case !isTrue(sc.RunAsNonRoot):
 		return nil
@@ -151,12 +149,12 @@ func verifyNonRoot(sc v1.SecurityContext, image images.Image) error {
 	return nil
 }
 
-func (m *Manager) containerSecurity(pod *v1.Pod, c *v1.Container, image images.Image) (*runtimeapi.LinuxContainerSecurityContext, error) {
+func (b *Builder) containerSecurity(pod *v1.Pod, c *v1.Container, image Image) (*runtimeapi.LinuxContainerSecurityContext, error) {
 	sc := effectiveSecurity(pod, c)
 	if err := verifyNonRoot(sc, image); err != nil {
 		return nil, err
 	}
-	seccomp, err := m.seccomp(sc.SeccompProfile)
+	seccomp, err := b.seccomp(sc.SeccompProfile)
 	if err != nil {
 		return nil, err
 	}
@@ -172,7 +170,7 @@ func (m *Manager) containerSecurity(pod *v1.Pod, c *v1.Container, image images.I
 	}
 	setUser(out, sc.RunAsUser, image)
 	if sc.ProcMount == nil || *sc.ProcMount != v1.UnmaskedProcMount {
-		out.MaskedPaths, out.ReadonlyPaths = m.maskedPaths, readonlyPaths()
+		out.MaskedPaths, out.ReadonlyPaths = b.maskedPaths, readonlyPaths()
 	}
 	if pod.Spec.SecurityContext != nil {
 		out.SupplementalGroups, out.SupplementalGroupsPolicy, err = groups(pod.Spec.SecurityContext)
@@ -181,7 +179,7 @@ func (m *Manager) containerSecurity(pod *v1.Pod, c *v1.Container, image images.I
 }
 
 // setUser names the user: the spec's, else the image's, else root.
-func setUser(out *runtimeapi.LinuxContainerSecurityContext, wanted *int64, image images.Image) {
+func setUser(out *runtimeapi.LinuxContainerSecurityContext, wanted *int64, image Image) {
 	switch uid := either(wanted, image.UID); {
 	case uid != nil:
 		out.RunAsUser = int64Value(uid)
@@ -206,16 +204,16 @@ func capabilities(c *v1.Capabilities) *runtimeapi.Capability {
 	return out
 }
 
-func (m *Manager) seccomp(p *v1.SeccompProfile) (*runtimeapi.SecurityProfile, error) {
+func (b *Builder) seccomp(p *v1.SeccompProfile) (*runtimeapi.SecurityProfile, error) {
 	switch {
-	case p == nil && m.cfg.Node.SeccompDefault, p != nil && p.Type == v1.SeccompProfileTypeRuntimeDefault:
+	case p == nil && b.cfg.Node.SeccompDefault, p != nil && p.Type == v1.SeccompProfileTypeRuntimeDefault:
 		return &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_RuntimeDefault}, nil
 	case p == nil, p.Type == v1.SeccompProfileTypeUnconfined:
 		return &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_Unconfined}, nil
 	case p.Type == v1.SeccompProfileTypeLocalhost && p.LocalhostProfile != nil && filepath.IsLocal(*p.LocalhostProfile):
 		return &runtimeapi.SecurityProfile{
 			ProfileType:  runtimeapi.SecurityProfile_Localhost,
-			LocalhostRef: filepath.Join(m.cfg.Node.SeccompRoot, *p.LocalhostProfile),
+			LocalhostRef: filepath.Join(b.cfg.Node.SeccompRoot, *p.LocalhostProfile),
 		}, nil
 	default:
 		return nil, fmt.Errorf("securityContext.seccompProfile: type %q without a usable profile", p.Type)

@@ -1,4 +1,4 @@
-package pods
+package request
 
 import (
 	"fmt"
@@ -10,14 +10,14 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// sandboxConfig is the configuration of a pod's sandbox. It is generated anew
-// for each container that is created, always the same for the same attempt.
-func (m *Manager) sandboxConfig(pod *v1.Pod, attempt uint32) (*runtimeapi.PodSandboxConfig, error) {
+// Sandbox is the configuration of a pod's sandbox. It is generated anew for each
+// container that is created, always the same for the same attempt.
+func (b *Builder) Sandbox(pod *v1.Pod, attempt uint32) (*runtimeapi.PodSandboxConfig, error) {
 	security, err := sandboxSecurity(pod)
 	if err != nil {
 		return nil, err
 	}
-	dns, err := m.dnsConfig(pod)
+	dns, err := b.dnsConfig(pod)
 	if err != nil {
 		return nil, err
 	}
@@ -25,7 +25,7 @@ func (m *Manager) sandboxConfig(pod *v1.Pod, attempt uint32) (*runtimeapi.PodSan
 		Metadata: &runtimeapi.PodSandboxMetadata{
 			Name: pod.Name, Namespace: pod.Namespace, Uid: string(pod.UID), Attempt: attempt,
 		},
-		LogDirectory: m.podLogDir(identityOf(pod)),
+		LogDirectory: LogDir(b.cfg.LogRoot, pod.Namespace, pod.Name, pod.UID),
 		DnsConfig:    dns,
 		PortMappings: portMappings(pod),
 		Labels:       sandboxLabels(pod),
@@ -33,23 +33,19 @@ func (m *Manager) sandboxConfig(pod *v1.Pod, attempt uint32) (*runtimeapi.PodSan
 		Linux: &runtimeapi.LinuxPodSandboxConfig{
 			SecurityContext: security,
 			Sysctls:         sysctls(pod),
-			Resources:       sandboxResources(pod, m.cfg.Node),
-			Overhead:        overheadResources(pod, m.cfg.Node),
+			Resources:       sandboxResources(pod, b.cfg.Node),
+			Overhead:        overheadResources(pod, b.cfg.Node),
 		},
 	}
 	if !pod.Spec.HostNetwork {
-		if config.Hostname, err = hostname(pod, m.cfg.DNS.ClusterDomain); err != nil {
+		if config.Hostname, err = hostname(pod, b.cfg.DNS.ClusterDomain); err != nil {
 			return nil, err
 		}
 	}
-	if m.cfg.CgroupParent != nil {
-		config.Linux.CgroupParent = m.cfg.CgroupParent(pod)
+	if b.cfg.CgroupParent != nil {
+		config.Linux.CgroupParent = b.cfg.CgroupParent(pod)
 	}
 	return config, nil
-}
-
-func (m *Manager) podLogDir(p podIdentity) string {
-	return LogDir(m.cfg.LogRoot, p.Namespace, p.Name, p.UID)
 }
 
 // sysctls writes the names with dots, the form that all runtimes know.
@@ -156,10 +152,12 @@ func protocol(p v1.Protocol) runtimeapi.Protocol {
 	return runtimeapi.Protocol(runtimeapi.Protocol_value[string(p)]) // TCP unless known
 }
 
-// podIPs are the addresses that containers of the pod are told.
-func (m *Manager) podIPs(pod *v1.Pod, observed []string) []string {
+// PodIPs are the addresses that containers of a pod are told: of those that its
+// sandbox has, one per family, that of the node's primary address first; for a
+// pod on the host network the node's own.
+func (b *Builder) PodIPs(pod *v1.Pod, observed []string) []string {
 	if pod.Spec.HostNetwork {
-		return slices.Clone(m.cfg.Node.IPs)
+		return slices.Clone(b.cfg.Node.IPs)
 	}
-	return orderIPs(observed, m.cfg.Node.IPs)
+	return orderIPs(observed, b.cfg.Node.IPs)
 }

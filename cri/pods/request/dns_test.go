@@ -1,0 +1,88 @@
+package request
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// C47 and the policies.
+func TestDNS(t *testing.T) {
+	h := newHarness(t)
+	h.cfg.DNS.ClusterServers, h.cfg.DNS.ClusterDomain = []string{"10.96.0.10"}, "cluster.local"
+	h.restart()
+	get := func(policy v1.DNSPolicy, change func(*v1.Pod)) *runtimeapi.DNSConfig {
+		pod := testPod("a")
+		pod.Spec.DNSPolicy = policy
+		if change != nil {
+			change(pod)
+		}
+		got, err := h.b.dnsConfig(pod)
+		require.NoError(t, err)
+		return got
+	}
+	got := get(v1.DNSClusterFirst, nil)
+	require.Equal(t, []string{"10.96.0.10"}, got.Servers)
+	require.Equal(t, []string{"shop.svc.cluster.local", "svc.cluster.local", "cluster.local", "example.org"}, got.Searches)
+	require.Equal(t, []string{"ndots:5"}, got.Options)
+	require.Equal(t, []string{"10.0.0.1"}, get(v1.DNSClusterFirst, func(p *v1.Pod) { p.Spec.HostNetwork = true }).Servers)
+	require.Equal(t, []string{"10.96.0.10"}, get(v1.DNSClusterFirstWithHostNet, func(p *v1.Pod) { p.Spec.HostNetwork = true }).Servers)
+	require.Equal(t, []string{"10.0.0.1"}, get(v1.DNSDefault, nil).Servers)
+	got = get(v1.DNSNone, func(p *v1.Pod) {
+		p.Spec.DNSConfig = &v1.PodDNSConfig{
+			Nameservers: []string{"1.1.1.1", "1.1.1.1"}, Searches: []string{"s"}, Options: []v1.PodDNSConfigOption{{Name: "ndots", Value: ptr("2")}, {Name: "edns0"}},
+		}
+	})
+	require.Equal(t, []string{"1.1.1.1"}, got.Servers)
+	require.Equal(t, []string{"ndots:2", "edns0"}, got.Options)
+	got = get(v1.DNSClusterFirst, func(p *v1.Pod) {
+		p.Spec.DNSConfig = &v1.PodDNSConfig{Options: []v1.PodDNSConfigOption{{Name: "ndots", Value: ptr("2")}}}
+	})
+	require.Equal(t, []string{"ndots:2"}, got.Options)
+	require.Empty(t, h.takeEvents())
+
+	got = get(v1.DNSNone, func(p *v1.Pod) {
+		p.Spec.DNSConfig = &v1.PodDNSConfig{Nameservers: []string{"1", "2", "3", "4"}}
+		for i := range 40 {
+			p.Spec.DNSConfig.Searches = append(p.Spec.DNSConfig.Searches, fmt.Sprintf("d%d", i))
+		}
+	})
+	require.Len(t, got.Servers, 3)
+	require.Len(t, got.Searches, 32)
+	require.Equal(t, []string{"DNSConfigForming"}, h.takeEvents())
+	got = get(v1.DNSNone, func(p *v1.Pod) {
+		p.Spec.DNSConfig = &v1.PodDNSConfig{Searches: []string{strings.Repeat("x", 256), "short"}}
+		for range 20 {
+			p.Spec.DNSConfig.Searches = append(p.Spec.DNSConfig.Searches, fmt.Sprint(len(p.Spec.DNSConfig.Searches))+strings.Repeat("y", 200))
+		}
+	})
+	require.LessOrEqual(t, len(strings.Join(got.Searches, " ")), 2048)
+	require.Equal(t, "short", got.Searches[0])
+	require.Len(t, got.Searches, 11)
+
+	h.cfg.DNS = DNS{NoHostResolver: true}
+	h.restart()
+	h.takeEvents()
+	require.Equal(t, []string{"127.0.0.1", "::1"}, get(v1.DNSClusterFirst, nil).Servers)
+	require.Equal(t, []string{"MissingClusterDNS"}, h.takeEvents())
+}
+
+func TestParseResolvConf(t *testing.T) {
+	got := parseResolvConf([]byte("# comment\nnameserver 1.1.1.1 extra\nnameserver\nsearch a\nsearch b.  c .\n;x\noptions x\noptions ndots:2 edns0\n\nunknown y"))
+	require.Equal(t, []string{"1.1.1.1"}, got.Servers)
+	require.Equal(t, []string{"b", "c"}, got.Searches)
+	require.Equal(t, []string{"ndots:2", "edns0"}, got.Options)
+}
+
+func FuzzParseResolvConf(f *testing.F) {
+	f.Add([]byte("nameserver 1\nsearch a. .\noptions"))
+	f.Fuzz(func(t *testing.T, content []byte) {
+		for _, s := range parseResolvConf(content).Searches {
+			require.NotEmpty(t, s)
+		}
+	})
+}

@@ -1,0 +1,43 @@
+package request
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+)
+
+func TestLabels(t *testing.T) {
+	pod := testPod("a")
+	pod.Labels[LabelPodUID] = "forged"
+	require.Equal(t, map[string]string{
+		"app": "web", "io.kubernetes.pod.name": "web", "io.kubernetes.pod.namespace": "shop", "io.kubernetes.pod.uid": "0d1e",
+	}, sandboxLabels(pod))
+	require.Equal(t, map[string]string{
+		"io.kubernetes.container.name": "a", "io.kubernetes.pod.name": "web", "io.kubernetes.pod.namespace": "shop", "io.kubernetes.pod.uid": "0d1e",
+	}, containerLabels(pod, &pod.Spec.Containers[0]))
+	require.Equal(t, "forged", pod.Labels[LabelPodUID], "the pod is not changed")
+}
+
+func TestAnnotations(t *testing.T) {
+	pod := testPod("a")
+	pod.DeletionGracePeriodSeconds = ptr(int64(7))
+	c := &pod.Spec.Containers[0]
+	c.Ports = []v1.ContainerPort{{ContainerPort: 80, Protocol: v1.ProtocolTCP}}
+	c.Lifecycle = &v1.Lifecycle{PreStop: &v1.LifecycleHandler{Sleep: &v1.SleepAction{Seconds: 3}}}
+	got, err := containerAnnotations(pod, c, 4)
+	require.NoError(t, err)
+	require.Equal(t, map[string]string{
+		"io.kubernetes.container.hash":                     "5264866e",
+		"io.kubernetes.container.restartCount":             "4",
+		"io.kubernetes.container.terminationMessagePath":   "/dev/termination-log",
+		"io.kubernetes.container.terminationMessagePolicy": "File",
+		"io.kubernetes.pod.deletionGracePeriod":            "7",
+		"io.kubernetes.pod.terminationGracePeriod":         "30",
+		"io.kubernetes.container.preStopHandler":           `{"sleep":{"seconds":3}}`,
+		"io.kubernetes.container.ports":                    `[{"containerPort":80,"protocol":"TCP"}]`,
+	}, got)
+	got, err = containerAnnotations(&v1.Pod{}, &v1.Container{}, 0)
+	require.NoError(t, err)
+	require.Len(t, got, 4, "what is not set is not written")
+}
