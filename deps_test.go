@@ -66,6 +66,7 @@ var floors = map[string]floor{
 		own:     []string{"cri", "cri/images", "cri/logs", "cri/pods/request", "pleg", "internal/podfacts", "internal/backoff", "internal/atomicfile"},
 		outside: 175, forbid: []string{"k8s.io/client-go"},
 	},
+	"cri/pods/hooks": {own: []string{"cri"}, outside: 175, forbid: []string{"k8s.io/client-go"}},
 }
 
 // exceptions are imports that break a floor, each with the reason why it stays.

@@ -1,0 +1,179 @@
+package hooks
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+const maxRedirects = 10
+
+// newClient returns the client of all requests. It asks whoever answers, without
+// looking at certificates: a pod is reached by its address, for which it hardly
+// ever has one. Connections are not kept, for the next hook of a container is its
+// last, or another pod's.
+func newClient(dial func(ctx context.Context, network, address string) (net.Conn, error)) *http.Client {
+	return &http.Client{
+		Transport: &http.Transport{
+			DialContext:       dial,
+			DisableKeepAlives: true,
+			TLSClientConfig:   &tls.Config{InsecureSkipVerify: true},
+		},
+		CheckRedirect: checkRedirect,
+	}
+}
+
+// checkRedirect follows redirects within a host. One that leads elsewhere is the
+// response: the pod must not make the node send requests where it likes.
+func checkRedirect(to *http.Request, via []*http.Request) error {
+	switch {
+	case to.URL.Hostname() != via[0].URL.Hostname():
+		return http.ErrUseLastResponse
+	case len(via) >= maxRedirects:
+		return fmt.Errorf("stopped after %d redirects", maxRedirects)
+	default:
+		return nil
+	}
+}
+
+// get sends a GET request. Any response is a success, whatever its status.
+func (r *Runner) get(ctx context.Context, pod *v1.Pod, container *v1.Container, action *v1.HTTPGetAction) (string, error) {
+	request, err := r.request(ctx, pod, container, action)
+	if err != nil {
+		return "", err
+	}
+	output, err := r.send(request)
+	if !errors.Is(err, http.ErrSchemeMismatch) {
+		return output, err
+	}
+	// Before certificates were a matter, https was carried out as http, and
+	// handlers were written that only work so. What was meant for TLS alone is
+	// not sent in the open.
+	plain := request.Clone(ctx)
+	plain.URL.Scheme = "http"
+	plain.Header.Del("Authorization")
+	output, plainErr := r.send(plain)
+	if plainErr != nil {
+		return "", errors.Join(err, plainErr)
+	}
+	r.cfg.Metrics.HTTPFallback()
+	r.cfg.Event(podRef(pod), v1.EventTypeWarning, "LifecycleHTTPFallback",
+		"request to HTTPS lifecycle hook of container "+container.Name+" got HTTP response, retry with HTTP succeeded")
+	return output, nil
+}
+
+// send returns the beginning of the response.
+func (r *Runner) send(request *http.Request) (string, error) {
+	response, err := r.client.Do(request)
+	if err != nil {
+		return "", err
+	}
+	defer response.Body.Close()
+	// A body that breaks off does not undo the response, an end of the wait does.
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxOutput))
+	if request.Context().Err() != nil {
+		return string(body), err
+	}
+	return string(body), nil
+}
+
+func (r *Runner) request(ctx context.Context, pod *v1.Pod, container *v1.Container, action *v1.HTTPGetAction) (*http.Request, error) {
+	port, err := resolvePort(container, action.Port)
+	if err != nil {
+		return nil, err
+	}
+	host := action.Host
+	if host == "" {
+		if host, err = r.podIP(ctx, pod); err != nil {
+			return nil, err
+		}
+	}
+	target, err := url.Parse(action.Path) // it may have a query
+	if err != nil || target.Opaque != "" {
+		target = &url.URL{Path: action.Path}
+	}
+	target.User = nil
+	target.Scheme = strings.ToLower(string(action.Scheme))
+	if target.Scheme == "" {
+		target.Scheme = "http"
+	}
+	target.Host = net.JoinHostPort(host, strconv.Itoa(port))
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, target.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+	request.Header = r.header(action.HTTPHeaders)
+	request.Host = request.Header.Get("Host") // "" for that of the URL
+	return request, nil
+}
+
+// header adds what every request has. An empty User-Agent or Accept of the handler
+// takes ours away.
+func (r *Runner) header(own []v1.HTTPHeader) http.Header {
+	header := http.Header{}
+	for _, h := range own {
+		header.Add(h.Name, h.Value)
+	}
+	if _, ok := header["User-Agent"]; !ok {
+		header.Set("User-Agent", "kube-lifecycle/"+r.cfg.Version)
+	}
+	switch _, ok := header["Accept"]; {
+	case !ok:
+		header.Set("Accept", "*/*")
+	case header.Get("Accept") == "":
+		header.Del("Accept")
+	}
+	return header
+}
+
+// podIP is the address of a pod at this moment.
+func (r *Runner) podIP(ctx context.Context, pod *v1.Pod) (string, error) {
+	if r.cfg.PodIPs == nil {
+		return "", errors.New("it names no host, and Config.PodIPs is not set")
+	}
+	ips, err := r.cfg.PodIPs(ctx, pod)
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("the pod's address: %w", err)
+	case len(ips) == 0:
+		return "", errors.New("the pod has no address")
+	default:
+		return ips[0], nil
+	}
+}
+
+// resolvePort finds a port by number or by name. A name that the container does
+// not have may still be a number.
+func resolvePort(container *v1.Container, port intstr.IntOrString) (int, error) {
+	number := port.IntValue()
+	if port.Type == intstr.String {
+		for _, p := range container.Ports {
+			if p.Name == port.StrVal {
+				number = int(p.ContainerPort)
+				break
+			}
+		}
+	}
+	if number < 1 || number > 65535 {
+		return 0, fmt.Errorf("port %q is neither a number from 1 to 65535 nor the name of a port of the container", port.String())
+	}
+	return number, nil
+}
+
+func podRef(pod *v1.Pod) v1.ObjectReference {
+	return v1.ObjectReference{
+		Kind: "Pod", APIVersion: "v1",
+		Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID,
+		ResourceVersion: pod.ResourceVersion,
+	}
+}
