@@ -84,25 +84,6 @@ func (b *bare) stop(ctx context.Context, sandbox string) error {
 	return b.client.RemovePodSandbox(ctx, sandbox)
 }
 
-// restart creates and starts one more container in a sandbox that runs.
-func (b *bare) restart(ctx context.Context, sandbox string, attempt uint32) error {
-	status, err := b.client.PodSandboxStatus(ctx, sandbox, false)
-	if err != nil {
-		return err
-	}
-	config := &runtimeapi.PodSandboxConfig{Metadata: status.Status.Metadata}
-	id, err := b.client.CreateContainer(ctx, sandbox, &runtimeapi.ContainerConfig{
-		Metadata: &runtimeapi.ContainerMetadata{Name: "main", Attempt: attempt},
-		Image:    &runtimeapi.ImageSpec{Image: b.image},
-		Command:  command,
-		Linux:    &runtimeapi.LinuxContainerConfig{},
-	}, config)
-	if err != nil {
-		return err
-	}
-	return b.client.StartContainer(ctx, id)
-}
-
 // burst starts n pods, four at a time, and returns when each was up, counted
 // from the start, along with the sandboxes.
 func (b *bare) burst(ctx context.Context, n int) ([]time.Duration, []string, error) {

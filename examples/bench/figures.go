@@ -11,7 +11,6 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
 func median(d []time.Duration) time.Duration {
@@ -71,26 +70,24 @@ func single(ctx context.Context, b *bare, a *agent, o options) error {
 
 // restart kills a container's process and waits for its successor.
 func restart(ctx context.Context, b *bare, a *agent, o options) error {
-	sandbox, err := b.start(ctx)
+	alone, err := b.newKills(ctx)
 	if err != nil {
 		return err
 	}
-	var ours, bare []time.Duration
+	var ours []time.Duration
 	for i := range o.runs {
-		begin := time.Now()
-		if err := b.restart(ctx, sandbox, uint32(i+1)); err != nil {
+		if err := alone.next(ctx); err != nil {
 			return err
 		}
-		bare = append(bare, time.Since(begin))
 		took, err := restartOnce(ctx, b, a, fmt.Sprintf("restart-%d", i))
 		if err != nil {
 			return err
 		}
 		ours = append(ours, took)
 	}
-	row("a dead container's successor runs", median(ours), median(bare), 0)
+	row("a dead container's successor runs", median(ours), median(alone.starts), 0)
 	fmt.Printf("  %-52s %10s   (limit 1200 ms polling, 250 ms events)\n", "  the slowest of them", ms(slices.Max(ours)))
-	return b.stop(ctx, sandbox)
+	return alone.end(ctx)
 }
 
 func restartOnce(ctx context.Context, b *bare, a *agent, name string) (time.Duration, error) {
@@ -119,31 +116,6 @@ func restartOnce(ctx context.Context, b *bare, a *agent, name string) (time.Dura
 		return 0, err
 	}
 	return took, a.awaitPods(ctx, pollOne, name+" is gone", func(p map[string]v1.Pod) bool { _, there := p[name]; return !there })
-}
-
-// pid finds the process of a pod's running container.
-func (b *bare) pid(ctx context.Context, uid string) (int, error) {
-	list, err := b.client.ListContainers(ctx, &runtimeapi.ContainerFilter{
-		State:         &runtimeapi.ContainerStateValue{State: runtimeapi.ContainerState_CONTAINER_RUNNING},
-		LabelSelector: map[string]string{"io.kubernetes.pod.uid": uid},
-	})
-	if err != nil {
-		return 0, err
-	}
-	if len(list) != 1 {
-		return 0, fmt.Errorf("%s: %d running containers", uid, len(list))
-	}
-	status, err := b.client.ContainerStatus(ctx, list[0].Id, true)
-	if err != nil {
-		return 0, err
-	}
-	_, text, ok := strings.Cut(status.Info["info"], `"pid":`)
-	if !ok {
-		return 0, fmt.Errorf("%s: the runtime does not tell the process", uid)
-	}
-	text = strings.TrimLeft(text, " ")
-	end := strings.IndexFunc(text, func(r rune) bool { return r < '0' || r > '9' })
-	return strconv.Atoi(text[:max(end, 0)])
 }
 
 // burst starts many pods at once; they stay for the idle figures.

@@ -49,7 +49,7 @@ func plegFigures(ctx context.Context, endpoints []endpoint, binary, dir string, 
 
 // kills kills the container of each of the kubelet's pods once, one after the other.
 func kills(ctx context.Context, b *bare, binary, dir string, e endpoint, limit string, flags []string, o options) error {
-	sandbox, err := b.start(ctx)
+	bare, err := b.newKills(ctx)
 	if err != nil {
 		return err
 	}
@@ -74,11 +74,12 @@ func kills(ctx context.Context, b *bare, binary, dir string, e endpoint, limit s
 	if err != nil {
 		return err
 	}
-	ours, bare, err := killEach(ctx, b, a, sandbox, o.pleg)
+	ours, err := killEach(ctx, bare, a, o.pleg)
 	if err != nil {
 		return err
 	}
-	row("killed, until its successor has started (median)", median(ours), median(bare), 0)
+	row("killed, until its successor has started (median)", median(ours), median(bare.starts), 0)
+	fmt.Printf("  %-52s %10s\n", "  of it, until the runtime itself knows (median)", ms(median(bare.exits)))
 	fmt.Printf("  %-52s %10s   (limit of the median: %s)\n", "  the slowest of them", ms(slices.Max(ours)), limit)
 	for i := range o.pleg {
 		if err := a.remove(victim(i)); err != nil {
@@ -86,34 +87,32 @@ func kills(ctx context.Context, b *bare, binary, dir string, e endpoint, limit s
 		}
 	}
 	err = a.awaitPods(ctx, pollMany, "all pods are gone", func(p map[string]v1.Pod) bool { return len(p) == 0 })
-	return errors.Join(err, b.stop(ctx, sandbox))
+	return errors.Join(err, bare.end(ctx))
 }
 
 func victim(i int) string { return fmt.Sprintf("kill-%d", i) }
 
 // killEach kills the containers at random moments, so that none of them follows a
-// list by a fixed time, and starts a bare one in between.
-func killEach(ctx context.Context, b *bare, a *agent, sandbox string, n int) (ours, bare []time.Duration, err error) {
+// list by a fixed time, and a bare one in between.
+func killEach(ctx context.Context, bare *bareKills, a *agent, n int) (ours []time.Duration, err error) {
 	for i := range n {
-		began := time.Now()
-		if err := b.restart(ctx, sandbox, uint32(i+1)); err != nil {
-			return nil, nil, err
+		if err := bare.next(ctx); err != nil {
+			return nil, err
 		}
-		bare = append(bare, time.Since(began))
 		pause := time.NewTimer(rand.N(time.Second))
 		select {
 		case <-pause.C:
 		case <-ctx.Done():
 			pause.Stop()
-			return nil, nil, ctx.Err()
+			return nil, ctx.Err()
 		}
-		took, err := b.killed(ctx, a, victim(i))
+		took, err := bare.b.killed(ctx, a, victim(i))
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		ours = append(ours, took)
 	}
-	return ours, bare, nil
+	return ours, nil
 }
 
 // killed kills a pod's container and returns how much later, by the runtime's own

@@ -1,0 +1,143 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// pollExit is how often a runtime is asked whether a killed container has exited.
+const pollExit = time.Millisecond
+
+// bareKills kills the container of one pod again and again by nothing but calls.
+type bareKills struct {
+	b         *bare
+	sandbox   string
+	config    *runtimeapi.PodSandboxConfig
+	container string
+	attempt   uint32
+	// exits are how long after the kill the runtime said that it had exited, and
+	// starts how long creating and starting the next one took.
+	exits, starts []time.Duration
+}
+
+// newKills runs a pod that is there to be killed.
+func (b *bare) newKills(ctx context.Context) (*bareKills, error) {
+	k := &bareKills{b: b}
+	var err error
+	if k.sandbox, err = b.start(ctx); err != nil {
+		return nil, err
+	}
+	status, err := b.client.PodSandboxStatus(ctx, k.sandbox, false)
+	if err != nil {
+		return nil, err
+	}
+	k.config = &runtimeapi.PodSandboxConfig{Metadata: status.Status.Metadata, LogDirectory: filepath.Join(b.logs, k.sandbox)}
+	list, err := b.client.ListContainers(ctx, &runtimeapi.ContainerFilter{PodSandboxId: k.sandbox})
+	if err != nil || len(list) != 1 {
+		return nil, fmt.Errorf("%d containers of a bare pod: %w", len(list), err)
+	}
+	k.container = list[0].Id
+	return k, os.MkdirAll(k.config.LogDirectory, 0o755)
+}
+
+// next kills the container, starts a successor, and removes what is left.
+func (k *bareKills) next(ctx context.Context) error {
+	began := time.Now()
+	if err := k.b.kill(ctx, k.container, &began); err != nil {
+		return err
+	}
+	if err := k.awaitExit(ctx); err != nil {
+		return err
+	}
+	k.exits = append(k.exits, time.Since(began))
+	dead := k.container
+	began = time.Now()
+	if err := k.start(ctx); err != nil {
+		return err
+	}
+	k.starts = append(k.starts, time.Since(began))
+	return k.b.client.RemoveContainer(ctx, dead)
+}
+
+// kill kills a container's process and notes when.
+func (b *bare) kill(ctx context.Context, container string, at *time.Time) error {
+	pid, err := b.pidOf(ctx, container)
+	if err != nil {
+		return err
+	}
+	*at = time.Now()
+	return syscall.Kill(pid, syscall.SIGKILL)
+}
+
+func (k *bareKills) awaitExit(ctx context.Context) error {
+	tick := time.NewTicker(pollExit)
+	defer tick.Stop()
+	for {
+		status, err := k.b.client.ContainerStatus(ctx, k.container, false)
+		if err != nil || status.Status.State == runtimeapi.ContainerState_CONTAINER_EXITED {
+			return err
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func (k *bareKills) start(ctx context.Context) error {
+	k.attempt++
+	id, err := k.b.client.CreateContainer(ctx, k.sandbox, &runtimeapi.ContainerConfig{
+		Metadata: &runtimeapi.ContainerMetadata{Name: "main", Attempt: k.attempt},
+		Image:    &runtimeapi.ImageSpec{Image: k.b.image},
+		Command:  command,
+		LogPath:  fmt.Sprintf("main-%d.log", k.attempt),
+		Linux: &runtimeapi.LinuxContainerConfig{SecurityContext: &runtimeapi.LinuxContainerSecurityContext{
+			NamespaceOptions: &runtimeapi.NamespaceOption{Pid: runtimeapi.NamespaceMode_CONTAINER},
+		}},
+	}, k.config)
+	if err != nil {
+		return err
+	}
+	k.container = id
+	return k.b.client.StartContainer(ctx, id)
+}
+
+func (k *bareKills) end(ctx context.Context) error { return k.b.stop(ctx, k.sandbox) }
+
+// pid finds the process of a pod's running container.
+func (b *bare) pid(ctx context.Context, uid string) (int, error) {
+	list, err := b.client.ListContainers(ctx, &runtimeapi.ContainerFilter{
+		State:         &runtimeapi.ContainerStateValue{State: runtimeapi.ContainerState_CONTAINER_RUNNING},
+		LabelSelector: map[string]string{"io.kubernetes.pod.uid": uid},
+	})
+	if err != nil {
+		return 0, err
+	}
+	if len(list) != 1 {
+		return 0, fmt.Errorf("%s: %d running containers", uid, len(list))
+	}
+	return b.pidOf(ctx, list[0].Id)
+}
+
+// pidOf finds the process of a container.
+func (b *bare) pidOf(ctx context.Context, container string) (int, error) {
+	status, err := b.client.ContainerStatus(ctx, container, true)
+	if err != nil {
+		return 0, err
+	}
+	_, text, ok := strings.Cut(status.Info["info"], `"pid":`)
+	if !ok {
+		return 0, fmt.Errorf("%s: the runtime does not tell the process", container)
+	}
+	var pid int
+	_, err = fmt.Sscanf(strings.TrimLeft(text, " "), "%d", &pid)
+	return pid, err
+}
