@@ -78,6 +78,34 @@ type Config struct {
 	// only for pods that name one; nil means that such pods get no sandbox.
 	RuntimeHandler func(ctx context.Context, pod *v1.Pod) (string, error)
 
+	// Hooks runs lifecycle handlers, such as a hooks.Runner does; nil means that
+	// containers with a postStart handler end with PostStartHookError, and that
+	// preStop handlers are passed over with an event.
+	Hooks Hooks
+	// PrepareResources prepares what a pod needs beyond its cgroup, such as the
+	// devices of its resource claims, before its sandbox is made; nil prepares
+	// nothing. An error keeps the sandbox from being made, with the event
+	// FailedPrepareDynamicResources.
+	PrepareResources func(ctx context.Context, pod *v1.Pod) error
+	// PreCreate is called right before a container is created and may change
+	// its configuration, to pin it to CPUs for instance; nil changes nothing. An
+	// error is the waiting reason PreCreateHookError.
+	PreCreate func(ctx context.Context, pod *v1.Pod, container *v1.Container, config *runtimeapi.ContainerConfig) error
+	// PreStart is called between the creation of a container and its start; nil
+	// means nothing. An error is the waiting reason PreStartHookError.
+	PreStart func(ctx context.Context, pod *v1.Pod, container *v1.Container, id string) error
+	// Actuated remembers the resources that the runtime was last told for each
+	// container; nil means that pods are not resized in place: changed resources
+	// count from the next instance of a container.
+	Actuated ActuatedStore
+	// PodCgroups changes the cgroups of pods that are resized; nil leaves them
+	// as they are.
+	PodCgroups PodCgroups
+	// Relist is told of pods in which a sync has changed something, for whoever
+	// observes the runtime to look at them now; nil tells nobody. It must not
+	// block.
+	Relist func(uid types.UID)
+
 	// Node is what pods are told about the node and given of it.
 	Node Node
 	// DNS is what pods are told about name servers.
@@ -85,8 +113,19 @@ type Config struct {
 
 	// Event records Kubernetes events; nil records none.
 	Event func(ref v1.ObjectReference, eventtype, reason, message string)
+	// Metrics are optional callbacks.
+	Metrics Metrics
 	// Logger gets what is not an event and not an error result; nil discards.
 	Logger *slog.Logger
+}
+
+// Hooks runs the lifecycle handlers of containers. A hooks.Runner does.
+type Hooks interface {
+	// Run runs a handler of a container, which has the given ID in the runtime,
+	// to its end or that of ctx; there is no other bound. The output is for logs,
+	// and never part of the error, which becomes an event. It is called for
+	// different containers at the same time.
+	Run(ctx context.Context, pod *v1.Pod, container *v1.Container, id string, handler *v1.LifecycleHandler) (output string, err error)
 }
 
 // Node describes the node as far as containers depend on it.
@@ -166,6 +205,7 @@ func setDefaults(cfg *Config) {
 	if cfg.Event == nil {
 		cfg.Event = func(v1.ObjectReference, string, string, string) {}
 	}
+	cfg.Metrics.setDefaults()
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}

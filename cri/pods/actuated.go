@@ -1,0 +1,158 @@
+package pods
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/internal/atomicfile"
+)
+
+// ActuatedResources are the resources that the runtime was last told for a pod,
+// as its spec gave them then. In-place resize (KEP-1287) compares the spec with
+// them: what a runtime reports has gone through rounding and lacks requests.
+type ActuatedResources struct {
+	// Pod are the resources of the pod as a whole (KEP-2837), nil when it has
+	// none.
+	Pod *v1.ResourceRequirements `json:"pod,omitempty"`
+	// Containers are those of each container that was created, by name.
+	Containers map[string]v1.ResourceRequirements `json:"containers,omitempty"`
+}
+
+// Empty tells that nothing is recorded.
+func (r ActuatedResources) Empty() bool { return r.Pod == nil && len(r.Containers) == 0 }
+
+// withContainer returns a copy in which a container has other resources.
+func (r ActuatedResources) withContainer(name string, c v1.ResourceRequirements) ActuatedResources {
+	containers := maps.Clone(r.Containers)
+	if containers == nil {
+		containers = map[string]v1.ResourceRequirements{}
+	}
+	containers[name] = c
+	return ActuatedResources{Pod: r.Pod, Containers: containers}
+}
+
+// ActuatedStore remembers ActuatedResources across restarts of the agent. What it
+// has lost counts as never told: a container whose resizePolicy is
+// RestartContainer is then restarted, others are told again.
+//
+// Both methods are safe for concurrent use; for one pod they are called one after
+// the other. Neither keeps or changes its argument's maps, nor may a caller change
+// those of a result.
+type ActuatedStore interface {
+	// Load returns what is recorded of a pod, nothing when nothing is. An error
+	// is for what cannot be known at the moment; it keeps the pod from being
+	// synced.
+	Load(uid types.UID) (ActuatedResources, error)
+	// Save replaces what is recorded of a pod, and drops it when r is empty.
+	// When it returns, the record survives the end of the agent.
+	Save(uid types.UID, r ActuatedResources) error
+}
+
+// NewActuatedMemory returns a store that lasts as long as the process: for tests,
+// and for runtimes whose containers end with the agent.
+func NewActuatedMemory() ActuatedStore {
+	return &actuatedMemory{pods: map[types.UID]ActuatedResources{}}
+}
+
+type actuatedMemory struct {
+	mu   sync.Mutex
+	pods map[types.UID]ActuatedResources
+}
+
+func (s *actuatedMemory) Load(uid types.UID) (ActuatedResources, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.pods[uid], nil
+}
+
+func (s *actuatedMemory) Save(uid types.UID, r ActuatedResources) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r.Empty() {
+		delete(s.pods, uid)
+	} else {
+		s.pods[uid] = r
+	}
+	return nil
+}
+
+// NewActuatedFolder returns a store that keeps a JSON file per pod in a directory,
+// which is made when it is missing. Files are replaced whole: after a crash of the
+// agent or the machine each is the old one or the new one.
+func NewActuatedFolder(dir string) (ActuatedStore, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("actuated resources: %w", err)
+	}
+	return &actuatedFolder{dir: dir, known: actuatedMemory{pods: map[types.UID]ActuatedResources{}}}, nil
+}
+
+type actuatedFolder struct {
+	dir   string
+	known actuatedMemory // what has been read or written, so that nothing is read twice
+}
+
+// path refuses UIDs that would lead out of the directory.
+func (s *actuatedFolder) path(uid types.UID) (string, error) {
+	name := string(uid) + ".json"
+	if uid == "" || filepath.Base(name) != name {
+		return "", fmt.Errorf("actuated resources: %q is no UID", uid)
+	}
+	return filepath.Join(s.dir, name), nil
+}
+
+func (s *actuatedFolder) Load(uid types.UID) (ActuatedResources, error) {
+	if r, err := s.known.Load(uid); err != nil || !r.Empty() {
+		return r, err
+	}
+	path, err := s.path(uid)
+	if err != nil {
+		return ActuatedResources{}, err
+	}
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return ActuatedResources{}, nil
+	}
+	if err != nil {
+		return ActuatedResources{}, fmt.Errorf("actuated resources: %w", err)
+	}
+	r, err := decodeActuated(data)
+	if err != nil { // it will be written anew, and nothing else can be done about it
+		return ActuatedResources{}, nil
+	}
+	return r, s.known.Save(uid, r)
+}
+
+func decodeActuated(data []byte) (r ActuatedResources, err error) {
+	err = json.Unmarshal(data, &r)
+	return r, err
+}
+
+func (s *actuatedFolder) Save(uid types.UID, r ActuatedResources) error {
+	path, err := s.path(uid)
+	if err != nil {
+		return err
+	}
+	if r.Empty() {
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("actuated resources: %w", err)
+		}
+		return s.known.Save(uid, r)
+	}
+	data, err := json.Marshal(r)
+	if err != nil {
+		return fmt.Errorf("actuated resources of pod %s: %w", uid, err)
+	}
+	if err := atomicfile.Write(path, data, 0o600); err != nil {
+		return fmt.Errorf("actuated resources: %w", err)
+	}
+	return s.known.Save(uid, r)
+}

@@ -1,0 +1,39 @@
+package pods
+
+import "time"
+
+// ContainerKind says which list of a pod's spec a container is in.
+type ContainerKind string
+
+// The kinds of containers, by the names that metrics give them.
+const (
+	KindRegular   ContainerKind = "container"
+	KindInit      ContainerKind = "init_container"
+	KindEphemeral ContainerKind = "ephemeral_container"
+)
+
+// Metrics are callbacks for counters and histograms. Each may be nil. They are
+// called from the goroutine of the sync and must not block. What was called off is
+// not counted.
+type Metrics struct {
+	// SandboxStarted is called after each try to make a sandbox, with the handler
+	// of its RuntimeClass ("" for the default) and how long the runtime took.
+	SandboxStarted func(handler string, took time.Duration, err error)
+	// ContainerStarted is called after each try to start a container that was not
+	// held back, with "" or the waiting reason of the failure.
+	ContainerStarted func(kind ContainerKind, reason string)
+	// Resized is called after each try to resize a pod in place.
+	Resized func(took time.Duration, err error)
+}
+
+func (m *Metrics) setDefaults() {
+	if m.SandboxStarted == nil {
+		m.SandboxStarted = func(string, time.Duration, error) {}
+	}
+	if m.ContainerStarted == nil {
+		m.ContainerStarted = func(ContainerKind, string) {}
+	}
+	if m.Resized == nil {
+		m.Resized = func(time.Duration, error) {}
+	}
+}
