@@ -57,3 +57,10 @@ func MayRestart(pod *v1.Pod, c *v1.Container, exitCode int32) bool {
 		return true
 	}
 }
+
+// RestartsAll tells whether a container that exited with a code asks for a
+// restart of all containers of its pod (KEP-5532).
+func RestartsAll(c *v1.Container, exitCode int32) bool {
+	rule := MatchingRule(c, exitCode)
+	return rule != nil && rule.Action == v1.ContainerRestartRuleActionRestartAllContainers
+}

@@ -1,0 +1,108 @@
+package actions
+
+import (
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/pleg"
+)
+
+// Compute decides what to do with a pod. It is pure.
+func Compute(in Input) Actions {
+	change := in.Status.SandboxChanged(in.Pod.Spec.HostNetwork)
+	d := decision{in: in, deleted: in.Pod.DeletionTimestamp != nil}
+	d.out.SandboxID, d.out.Attempt = change.ID, change.Attempt
+	switch {
+	case in.RestartAll && !d.deleted && d.reset():
+	case change.Changed:
+		d.out.KillPod = true
+		d.replaceSandbox()
+	default:
+		d.keepSandbox()
+	}
+	return d.out
+}
+
+// decision is one call of Compute.
+type decision struct {
+	in      Input
+	out     Actions
+	deleted bool
+}
+
+// keepSandbox decides about a pod whose sandbox is good.
+func (d *decision) keepSandbox() {
+	d.ephemeral()
+	initialised, before := d.initContainers()
+	switch {
+	case d.out.KillPod:
+		return
+	case initialised:
+		d.regular()
+	case before && d.regularDone():
+		d.end("every container has finished")
+	}
+	if d.out.KillPod {
+		return
+	}
+	d.out.UpdatePodLevelResources = d.podLevelChanged()
+	if d.deleted {
+		d.explain("the pod is being deleted")
+	}
+}
+
+// end is the end of the pod: what runs is stopped, and nothing is started.
+// Containers that are stopped for reasons of their own keep them.
+func (d *decision) end(why string) {
+	d.out = Actions{
+		KillPod: true, SandboxID: d.out.SandboxID, Attempt: d.out.Attempt,
+		Kill: d.out.Kill, Explanation: why,
+	}
+}
+
+// ephemeral starts the ephemeral containers that never ran, whether or not the
+// pod is initialised. They run once.
+func (d *decision) ephemeral() {
+	for i := range d.in.Pod.Spec.EphemeralContainers {
+		name := d.in.Pod.Spec.EphemeralContainers[i].Name
+		current := d.current(name)
+		d.sweep(name, current)
+		switch {
+		case d.deleted:
+		case current == nil:
+			d.out.StartEphemeral = append(d.out.StartEphemeral, i)
+		case current.State == pleg.StateCreated:
+			d.out.Remove = append(d.out.Remove, *current)
+			d.out.StartEphemeral = append(d.out.StartEphemeral, i)
+		}
+	}
+}
+
+// explain keeps the first reason that nothing is started.
+func (d *decision) explain(why string) {
+	if d.out.Explanation == "" {
+		d.out.Explanation = why
+	}
+}
+
+// kill stops an instance. A message ends with what follows.
+func (d *decision) kill(s *pleg.ContainerStatus, reason KillReason, message string, restarted bool) {
+	if restarted {
+		message += ", will be restarted"
+	}
+	d.out.Kill = append(d.out.Kill, ContainerKill{ID: s.ID, Name: s.Name, Reason: reason, Message: message})
+}
+
+// probed returns the result of a probe for an instance.
+func probed(results map[pleg.ContainerID]ProbeResult, c *pleg.ContainerStatus) ProbeResult {
+	return results[c.ID]
+}
+
+// isRegular tells whether the pod has a regular container of the name.
+func isRegular(pod *v1.Pod, name string) bool {
+	for i := range pod.Spec.Containers {
+		if pod.Spec.Containers[i].Name == name {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,2 @@
+// Package actions decides what to do with a pod.
+package actions

@@ -1,0 +1,54 @@
+package actions
+
+import (
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/pleg"
+)
+
+// ProbeResult is what a liveness or startup probe says of a container. The zero
+// value is ProbeUnknown: it never restarts anything.
+type ProbeResult int8
+
+// The results of a probe.
+const (
+	ProbeUnknown ProbeResult = iota
+	ProbeSuccess
+	ProbeFailure
+)
+
+// Input is all that the next actions of a pod depend on. Nothing of it is
+// changed.
+type Input struct {
+	// Pod is the desired pod, with the resources that the node has allocated to
+	// it. Required.
+	Pod *v1.Pod
+	// Status is what the runtime has of it, observed after the last action on
+	// the pod has ended. Required; a pod of which the runtime has nothing is an
+	// empty PodStatus.
+	Status *pleg.PodStatus
+	// Liveness and Startup are the results of the probes by container; a missing
+	// one is unknown. A sidecar with a startup probe counts as started once
+	// Startup says ProbeSuccess. After a restart of the agent, fill it from what
+	// was published (ContainerStatus.Started) until the probe has run again.
+	Liveness, Startup map[pleg.ContainerID]ProbeResult
+	// Actuated are the resources that the runtime was last told to apply. nil
+	// means that containers are never resized in place.
+	Actuated *Actuated
+	// RestartAll asks for a restart of all containers in their sandbox
+	// (KEP-5532); RestartAllTriggered and status.Compute tell when. It has no
+	// effect once no instance of a container is left: they are just started.
+	RestartAll bool
+}
+
+// Actuated are the resources that containers and pod really have, as the agent
+// last applied them: what an agent keeps in its actuated_pods_state.
+type Actuated struct {
+	// Containers are the resources of regular and init containers by name. A
+	// container without a record counts as having none: its values are sent
+	// again. It is not restarted for lack of a record, only if the runtime
+	// reports other values than the spec has.
+	Containers map[string]v1.ResourceRequirements
+	// Pod are the pod-level resources (KEP-2837); nil when nothing was recorded.
+	Pod *v1.ResourceRequirements
+}

@@ -1,0 +1,171 @@
+package actions
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podwright/podwright/internal/podfacts"
+	"github.com/podwright/podwright/pleg"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// The names of the containers in tests tell their kind: i for init containers,
+// s for sidecars, e for ephemeral ones; others are regular.
+func testPod(policy v1.RestartPolicy, names ...string) *v1.Pod {
+	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "shop", UID: "0d1e"}, Spec: v1.PodSpec{RestartPolicy: policy}}
+	for _, name := range names {
+		c := v1.Container{Name: name, Image: "busybox"}
+		switch name[0] {
+		case 's':
+			c.RestartPolicy = ptr(v1.ContainerRestartPolicyAlways)
+			fallthrough
+		case 'i':
+			pod.Spec.InitContainers = append(pod.Spec.InitContainers, c)
+		case 'e':
+			pod.Spec.EphemeralContainers = append(pod.Spec.EphemeralContainers, v1.EphemeralContainer{EphemeralContainerCommon: v1.EphemeralContainerCommon{Name: name, Image: "busybox"}})
+		default:
+			pod.Spec.Containers = append(pod.Spec.Containers, c)
+		}
+	}
+	return pod
+}
+
+// spec returns the named init or regular container of a pod.
+func spec(pod *v1.Pod, name string) *v1.Container {
+	for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range list {
+			if list[i].Name == name {
+				return &list[i]
+			}
+		}
+	}
+	return nil
+}
+
+func with(pod *v1.Pod, changes ...func(*v1.Pod)) *v1.Pod {
+	for _, change := range changes {
+		change(pod)
+	}
+	return pod
+}
+
+func deleted(pod *v1.Pod) { pod.DeletionTimestamp = &metav1.Time{} }
+
+func startupProbe(name string) func(*v1.Pod) {
+	return func(pod *v1.Pod) { spec(pod, name).StartupProbe = &v1.Probe{} }
+}
+
+func own(name string, policy v1.ContainerRestartPolicy, rules ...v1.ContainerRestartRule) func(*v1.Pod) {
+	return func(pod *v1.Pod) {
+		spec(pod, name).RestartPolicy, spec(pod, name).RestartPolicyRules = &policy, rules
+	}
+}
+
+func onExit(action v1.ContainerRestartRuleAction, codes ...int32) v1.ContainerRestartRule {
+	return v1.ContainerRestartRule{Action: action, ExitCodes: &v1.ContainerRestartRuleOnExitCodes{Operator: v1.ContainerRestartRuleOnExitCodesOpIn, Values: codes}}
+}
+
+type change = func(*pleg.ContainerStatus)
+
+// container is an instance in sandbox s with the ID "<name>-<state>".
+func container(name string, state pleg.State, changes ...change) pleg.ContainerStatus {
+	c := pleg.ContainerStatus{
+		ID: pleg.ContainerID{Runtime: "fake", ID: name + "-" + state.String()}, Name: name, SandboxID: "s", State: state,
+		Hash: podfacts.Hash(&v1.Container{Name: name, Image: "busybox"}),
+	}
+	for _, f := range changes {
+		f(&c)
+	}
+	return c
+}
+
+func created(name string, changes ...change) pleg.ContainerStatus {
+	return container(name, pleg.StateCreated, changes...)
+}
+
+func running(name string, changes ...change) pleg.ContainerStatus {
+	return container(name, pleg.StateRunning, changes...)
+}
+
+func unknown(name string, changes ...change) pleg.ContainerStatus {
+	return container(name, pleg.StateUnknown, changes...)
+}
+
+func exited(name string, code int32, changes ...change) pleg.ContainerStatus {
+	return container(name, pleg.StateExited, append(changes, func(c *pleg.ContainerStatus) { c.ExitCode = code })...)
+}
+
+func id(s string) change                { return func(c *pleg.ContainerStatus) { c.ID.ID = s } }
+func reason(s string) change            { return func(c *pleg.ContainerStatus) { c.Reason = s } }
+func in(sandbox string) change          { return func(c *pleg.ContainerStatus) { c.SandboxID = sandbox } }
+func otherHash(c *pleg.ContainerStatus) { c.Hash++ }
+func noHash(c *pleg.ContainerStatus)    { c.Hash = 0 }
+
+func ready() *pleg.Sandbox {
+	return &pleg.Sandbox{ID: "s", State: pleg.SandboxReady, HasNetworkStatus: true, IPs: []string{"10.0.0.2"}}
+}
+
+func dead() *pleg.Sandbox {
+	return &pleg.Sandbox{ID: "s", State: pleg.SandboxNotReady, HasNetworkStatus: true}
+}
+
+// observed is a pod status made by hand.
+func observed(sandbox *pleg.Sandbox, containers ...pleg.ContainerStatus) *pleg.PodStatus {
+	s := &pleg.PodStatus{UID: "0d1e", Containers: containers}
+	if sandbox != nil {
+		s.Sandboxes = []pleg.Sandbox{*sandbox}
+	}
+	return s
+}
+
+// results are probe results by the ID of the instance.
+func results(r map[string]ProbeResult) map[pleg.ContainerID]ProbeResult {
+	out := map[pleg.ContainerID]ProbeResult{}
+	for id, result := range r {
+		out[pleg.ContainerID{Runtime: "fake", ID: id}] = result
+	}
+	return out
+}
+
+func kills(a Actions) []string {
+	var out []string
+	for _, k := range a.Kill {
+		out = append(out, k.ID.ID+" "+string(k.Reason))
+	}
+	return out
+}
+
+func ids(list []pleg.ContainerStatus) []string {
+	var out []string
+	for _, c := range list {
+		out = append(out, c.ID.ID)
+	}
+	return out
+}
+
+func ptr[T any](v T) *T { return &v }
+
+// summary is an Actions in a form that a table can hold.
+type summary struct {
+	end       bool // KillPod without CreateSandbox
+	kill      []string
+	remove    []string
+	prune     []string
+	init      []int
+	regular   []int
+	ephemeral []int
+}
+
+func summarise(t *testing.T, a Actions) summary {
+	t.Helper()
+	require.False(t, a.CreateSandbox)
+	return summary{
+		end: a.KillPod, kill: kills(a), remove: ids(a.Remove), prune: ids(a.PruneInit),
+		init: a.StartInit, regular: a.StartRegular, ephemeral: a.StartEphemeral,
+	}
+}

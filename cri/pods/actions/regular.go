@@ -1,0 +1,85 @@
+package actions
+
+import (
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/internal/podfacts"
+	"github.com/podwright/podwright/pleg"
+)
+
+// regular decides about the regular containers of an initialised pod. With
+// nothing to keep and nothing to start the pod is over: sidecars do not keep it
+// up.
+func (d *decision) regular() {
+	kept := 0
+	for i := range d.in.Pod.Spec.Containers {
+		c := &d.in.Pod.Spec.Containers[i]
+		current := d.current(c.Name)
+		d.sweep(c.Name, current)
+		keep, start := d.judge(i, current)
+		if start && !d.deleted {
+			d.out.StartRegular = append(d.out.StartRegular, i)
+		}
+		if keep {
+			kept++
+		}
+	}
+	if kept == 0 && len(d.out.StartRegular) == 0 {
+		d.end("no container runs or may run again")
+	}
+}
+
+// regularDone tells whether every regular container has ended for good.
+func (d *decision) regularDone() bool {
+	for i := range d.in.Pod.Spec.Containers {
+		c := &d.in.Pod.Spec.Containers[i]
+		current := d.current(c.Name)
+		if current == nil || current.State != pleg.StateExited || !d.deleted && podfacts.MayRestart(d.in.Pod, c, current.ExitCode) {
+			return false
+		}
+	}
+	return true
+}
+
+// judge decides about one regular container.
+func (d *decision) judge(i int, current *pleg.ContainerStatus) (keep, start bool) {
+	c := &d.in.Pod.Spec.Containers[i]
+	switch {
+	case current == nil:
+		return false, true
+	case current.State == pleg.StateCreated:
+		d.out.Remove = append(d.out.Remove, *current)
+		return false, true
+	case current.State == pleg.StateUnknown:
+		d.kill(current, "", "Container "+c.Name+" is in unknown state, it is stopped before it is restarted", false)
+		return false, true
+	case current.State == pleg.StateExited:
+		return false, podfacts.MayRestart(d.in.Pod, c, current.ExitCode)
+	default:
+		return d.running(i, current)
+	}
+}
+
+// running decides about a regular container that runs.
+func (d *decision) running(i int, current *pleg.ContainerStatus) (keep, start bool) {
+	c := &d.in.Pod.Spec.Containers[i]
+	again := podfacts.EffectivePolicy(d.in.Pod, c) != v1.RestartPolicyNever
+	switch {
+	case !d.here(current):
+		d.kill(current, "", "Container "+c.Name+" is left over from an earlier sandbox", again && !d.deleted)
+		return false, again
+	case current.Hash != 0 && current.Hash != podfacts.Hash(c):
+		d.kill(current, "", "Container "+c.Name+" definition changed", !d.deleted)
+		return false, true
+	case probed(d.in.Liveness, current) == ProbeFailure:
+		d.kill(current, KillLivenessProbe, "Container "+c.Name+" failed liveness probe", again && !d.deleted)
+		return false, again
+	case probed(d.in.Startup, current) == ProbeFailure:
+		d.kill(current, KillStartupProbe, "Container "+c.Name+" failed startup probe", again && !d.deleted)
+		return false, again
+	case d.resize(c, target{current: current, index: i}):
+		return false, true
+	default:
+		return true, false
+	}
+}

@@ -1,0 +1,192 @@
+package actions
+
+import (
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/pleg"
+)
+
+// Amounts are the resources of a container that can change while it runs. Zero
+// means that there is none.
+type Amounts struct {
+	// CPURequest and CPULimit are in thousandths of a CPU.
+	CPURequest, CPULimit int64
+	// MemoryRequest and MemoryLimit are in bytes.
+	MemoryRequest, MemoryLimit int64
+}
+
+// target is a running container that may have to be resized.
+type target struct {
+	current *pleg.ContainerStatus
+	init    bool
+	index   int
+}
+
+// resize compares what a running container should have with what it has. It
+// queues updates in place, or kills the container and tells that it is to be
+// started again because its policy for a changed resource says so.
+func (d *decision) resize(c *v1.Container, t target) (restart bool) {
+	if d.in.Actuated == nil || d.deleted {
+		return false
+	}
+	have, recorded := d.actuated(c)
+	want := d.wanted(c, have)
+	if want == have {
+		return false
+	}
+	against := have
+	if !recorded {
+		against = reportedOr(want, t.current.Resources)
+	}
+	if memoryDiffers(want, against) && restartsOn(c, v1.ResourceMemory) ||
+		cpuDiffers(want, against) && restartsOn(c, v1.ResourceCPU) {
+		d.kill(t.current, "", "Container "+c.Name+" resize requires restart", true)
+		d.out.UpdatePodResources = true
+		return true
+	}
+	u := Update{ID: t.current.ID, Name: c.Name, Init: t.init, Index: t.index, Want: want, Have: have}
+	if memoryDiffers(want, have) {
+		d.out.UpdateMemory = queue(d.out.UpdateMemory, u, grows(want.MemoryLimit, have.MemoryLimit, want.MemoryRequest, have.MemoryRequest))
+	}
+	if cpuDiffers(want, have) {
+		d.out.UpdateCPU = queue(d.out.UpdateCPU, u, grows(want.CPULimit, have.CPULimit, want.CPURequest, have.CPURequest))
+	}
+	return false
+}
+
+// grows tells the direction of a change: the limit's, or the request's where the
+// limit stays.
+func grows(wantLimit, haveLimit, wantRequest, haveRequest int64) bool {
+	if wantLimit != haveLimit {
+		return wantLimit > haveLimit
+	}
+	return wantRequest > haveRequest
+}
+
+// queue puts what shrinks in front, so that it makes room for what grows.
+func queue(list []Update, u Update, grows bool) []Update {
+	if grows {
+		return append(list, u)
+	}
+	return append([]Update{u}, list...)
+}
+
+// actuated returns what a container has, and whether that was recorded.
+func (d *decision) actuated(c *v1.Container) (Amounts, bool) {
+	record, ok := d.in.Actuated.Containers[c.Name]
+	if !ok {
+		return Amounts{}, false
+	}
+	return amounts(&record, d.in.Actuated.Pod), true
+}
+
+// wanted returns what a container should have. A limit cannot be taken away from
+// a running container: it stays as it is.
+func (d *decision) wanted(c *v1.Container, have Amounts) Amounts {
+	return keepLimits(amounts(&c.Resources, d.in.Pod.Spec.Resources), have)
+}
+
+func keepLimits(want, have Amounts) Amounts {
+	if want.CPULimit == 0 {
+		want.CPULimit = have.CPULimit
+	}
+	if want.MemoryLimit == 0 {
+		want.MemoryLimit = have.MemoryLimit
+	}
+	return want
+}
+
+// podLevelChanged tells whether the pod-level resources (KEP-2837) differ from
+// those last applied.
+func (d *decision) podLevelChanged() bool {
+	if d.in.Actuated == nil || d.in.Pod.Spec.Resources == nil || d.deleted {
+		return false
+	}
+	have := amounts(d.in.Actuated.Pod, nil)
+	return keepLimits(amounts(d.in.Pod.Spec.Resources, nil), have) != have
+}
+
+// amounts reads resources; limits that are not set are those of the pod.
+func amounts(r, pod *v1.ResourceRequirements) Amounts {
+	var a Amounts
+	for _, level := range []*v1.ResourceRequirements{r, pod} {
+		if level == nil {
+			continue
+		}
+		if q, ok := level.Limits[v1.ResourceCPU]; ok && a.CPULimit == 0 {
+			a.CPULimit = q.MilliValue()
+		}
+		if q, ok := level.Limits[v1.ResourceMemory]; ok && a.MemoryLimit == 0 {
+			a.MemoryLimit = q.Value()
+		}
+	}
+	if r != nil {
+		a.CPURequest = milli(r.Requests)
+		a.MemoryRequest = bytes(r.Requests)
+	}
+	return a
+}
+
+func milli(list v1.ResourceList) int64 {
+	q := list[v1.ResourceCPU]
+	return q.MilliValue()
+}
+
+func bytes(list v1.ResourceList) int64 {
+	q := list[v1.ResourceMemory]
+	return q.Value()
+}
+
+func memoryDiffers(a, b Amounts) bool {
+	return a.MemoryLimit != b.MemoryLimit || a.MemoryRequest != b.MemoryRequest
+}
+
+func cpuDiffers(a, b Amounts) bool {
+	return a.CPULimit != b.CPULimit || a.CPURequest != b.CPURequest
+}
+
+func restartsOn(c *v1.Container, name v1.ResourceName) bool {
+	for _, p := range c.ResizePolicy {
+		if p.ResourceName == name {
+			return p.RestartPolicy == v1.RestartContainer
+		}
+	}
+	return false
+}
+
+// reportedOr returns what the runtime reports of a container's resources; what it
+// does not report, or reports as it must for the wanted value, is as wanted. A
+// reported limit of 0 says nothing: a container with CPUs of its own has none.
+func reportedOr(want Amounts, r *pleg.ContainerResources) Amounts {
+	if r == nil {
+		return want
+	}
+	have := want
+	if l := r.MilliCPULimit; l != nil && *l != 0 && *l != max(want.CPULimit, minMilliCPULimit) {
+		have.CPULimit = *l
+	}
+	if q := r.MilliCPURequest; q != nil && *q != 0 && *q != visibleRequest(want) {
+		have.CPURequest = *q
+	}
+	if m := r.MemoryLimit; m != nil && *m != 0 {
+		have.MemoryLimit = *m
+	}
+	return have
+}
+
+// A kernel gives at least 1 ms per period of 100 ms, and knows requests as shares
+// of 1024 to a CPU between 2 and 262144.
+const (
+	minMilliCPULimit     = 10
+	minShares, maxShares = 2, 262144
+)
+
+// visibleRequest is what of a CPU request can be read back from shares.
+func visibleRequest(a Amounts) int64 {
+	request := a.CPURequest
+	if request == 0 {
+		request = a.CPULimit
+	}
+	shares := min(max(request*1024/1000, minShares), maxShares)
+	return (shares*1000 + 1023) / 1024
+}

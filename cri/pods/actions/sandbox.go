@@ -1,0 +1,107 @@
+package actions
+
+import (
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/internal/podfacts"
+	"github.com/podwright/podwright/pleg"
+)
+
+// replaceSandbox decides whether a pod without a usable sandbox gets a new one,
+// and what starts in it.
+func (d *decision) replaceSandbox() {
+	pod := d.in.Pod
+	if d.deleted {
+		d.explain("the pod is being deleted")
+		return
+	}
+	candidates := d.candidates()
+	if len(candidates) == 0 {
+		d.explain("the sandbox has ended and no container may run again")
+		return
+	}
+	d.out.CreateSandbox = true
+	for _, i := range candidates {
+		d.removeCreated(pod.Spec.Containers[i].Name)
+	}
+	if len(pod.Spec.InitContainers) == 0 {
+		d.out.StartRegular = candidates
+		return
+	}
+	// In a new sandbox initialisation begins anew. What the old one has left of
+	// it would look like progress.
+	d.pruneAllInit()
+	d.out.StartInit = []int{0}
+	d.explain("init container " + pod.Spec.InitContainers[0].Name + " runs first")
+}
+
+// candidates are the regular containers that run in a new sandbox. A container
+// that was created and never started counts as never run (#118321).
+func (d *decision) candidates() []int {
+	var out []int
+	again := false
+	for i := range d.in.Pod.Spec.Containers {
+		runs, byOwnPolicy := d.runsInNewSandbox(&d.in.Pod.Spec.Containers[i])
+		if runs {
+			out = append(out, i)
+		}
+		again = again || runs && byOwnPolicy
+	}
+	// A pod that never restarts has run once, and once is what it asked for:
+	// the parts that did not get their turn do not get one without the others,
+	// unless a container has a policy of its own that brings it back.
+	if d.in.Pod.Spec.RestartPolicy == v1.RestartPolicyNever && d.anyRan() && !again {
+		return nil
+	}
+	return out
+}
+
+// runsInNewSandbox tells whether a regular container runs in a new sandbox, and
+// whether it does so by a policy of its own. Restart rules can only add to it:
+// the exit code of a container that ended with its sandbox is not its own doing.
+func (d *decision) runsInNewSandbox(c *v1.Container) (runs, byOwnPolicy bool) {
+	newest := d.in.Status.Newest(c.Name)
+	policy := podfacts.EffectivePolicy(d.in.Pod, c)
+	own := c.RestartPolicy != nil && policy != v1.RestartPolicyNever
+	switch {
+	case newest == nil || newest.State == pleg.StateCreated:
+		return true, own
+	case policy == v1.RestartPolicyNever:
+		ruled := newest.State == pleg.StateExited && podfacts.MatchingRule(c, newest.ExitCode) != nil
+		return ruled, ruled
+	case policy == v1.RestartPolicyOnFailure:
+		runs = newest.State != pleg.StateExited || newest.ExitCode != 0
+		return runs, own && runs
+	default:
+		return true, own
+	}
+}
+
+// anyRan tells whether a container of the pod was ever started.
+func (d *decision) anyRan() bool {
+	for i := range d.in.Status.Containers {
+		if d.in.Status.Containers[i].State != pleg.StateCreated {
+			return true
+		}
+	}
+	return false
+}
+
+func (d *decision) removeCreated(name string) {
+	for i := range d.in.Status.Containers {
+		if s := &d.in.Status.Containers[i]; s.Name == name && s.State == pleg.StateCreated {
+			d.out.Remove = append(d.out.Remove, *s)
+		}
+	}
+}
+
+func (d *decision) pruneAllInit() {
+	for i := range d.in.Status.Containers {
+		s := &d.in.Status.Containers[i]
+		for j := range d.in.Pod.Spec.InitContainers {
+			if d.in.Pod.Spec.InitContainers[j].Name == s.Name {
+				d.out.PruneInit = append(d.out.PruneInit, *s)
+			}
+		}
+	}
+}

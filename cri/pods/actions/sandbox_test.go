@@ -1,0 +1,90 @@
+package actions
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/pleg"
+)
+
+// C1 to C7: when a sandbox is made, and what starts in it.
+func TestSandbox(t *testing.T) {
+	const always, onFailure, never = v1.RestartPolicyAlways, v1.RestartPolicyOnFailure, v1.RestartPolicyNever
+	twoReady := observed(ready())
+	twoReady.Sandboxes = []pleg.Sandbox{{ID: "t", State: pleg.SandboxReady, Attempt: 4}, *ready()}
+	readyAndDead := observed(ready())
+	readyAndDead.Sandboxes = append(readyAndDead.Sandboxes, pleg.Sandbox{ID: "r", State: pleg.SandboxNotReady})
+	noIP, noNetwork, hostNetwork := ready(), ready(), ready()
+	noIP.IPs = nil
+	noNetwork.IPs, noNetwork.HasNetworkStatus = nil, false
+	hostNetwork.HostNetwork = true
+	unknownState := dead()
+	unknownState.State = pleg.SandboxUnknown
+	two := func(p v1.RestartPolicy, changes ...func(*v1.Pod)) *v1.Pod {
+		return with(testPod(p, "a", "b"), changes...)
+	}
+	restart42 := onExit(v1.ContainerRestartRuleActionRestart, 42)
+	both := []int{0, 1}
+	next := Actions{KillPod: true, CreateSandbox: true, SandboxID: "s", Attempt: 1}
+	end := Actions{KillPod: true, SandboxID: "s", Attempt: 1}
+	starting := func(a Actions, regular ...int) Actions { a.StartRegular = regular; return a }
+	for _, tc := range []struct {
+		name   string
+		pod    *v1.Pod
+		status *pleg.PodStatus
+		want   Actions
+	}{
+		{"C1 nothing yet", two(always), observed(nil), Actions{KillPod: true, CreateSandbox: true, StartRegular: both}},
+		{"C1 nothing yet, init", testPod(always, "i1", "i2", "a"), observed(nil), Actions{KillPod: true, CreateSandbox: true, StartInit: []int{0}}},
+		{"C1 nothing yet, sidecar first", testPod(always, "s1", "i2", "a"), observed(nil), Actions{KillPod: true, CreateSandbox: true, StartInit: []int{0}}},
+		{"C1 ephemeral containers wait for the sandbox", testPod(always, "a", "e"), observed(nil), Actions{KillPod: true, CreateSandbox: true, StartRegular: []int{0}}},
+		{"C2 two ready", two(always), twoReady, Actions{KillPod: true, CreateSandbox: true, SandboxID: "t", Attempt: 5, StartRegular: both}},
+		{"an older one that is not ready is no matter", two(always), readyAndDead, Actions{SandboxID: "s", StartRegular: both}},
+		{"not ready", two(always), observed(dead()), starting(next, both...)},
+		{"unknown state", two(always), observed(unknownState), starting(next, both...)},
+		{"C3 lost address", two(always), observed(noIP), starting(next, both...)},
+		{"C3 no network status", two(always), observed(noNetwork), Actions{SandboxID: "s", StartRegular: both}},
+		{"C4 other network", two(always), observed(hostNetwork), Actions{KillPod: true, CreateSandbox: true, Attempt: 1, StartRegular: both}},
+		{"C5 never, one has run (#35309, #75441)", two(never), observed(dead(), exited("a", 0)), end},
+		{"C5 never, an init container has run", testPod(never, "i", "a"), observed(dead(), exited("i", 0)), end},
+		{"C5 never, nothing has run", two(never), observed(dead()), starting(next, both...)},
+		{"C5 never, running when the sandbox died", two(never), observed(dead(), running("a")), end},
+		{
+			"C6 never, created is not run (#118321)", two(never), observed(dead(), created("a")),
+			Actions{KillPod: true, CreateSandbox: true, SandboxID: "s", Attempt: 1, StartRegular: both, Remove: []pleg.ContainerStatus{created("a")}},
+		},
+		{
+			"C6 never, an init container is created", testPod(never, "i", "a"), observed(dead(), created("i")),
+			Actions{KillPod: true, CreateSandbox: true, SandboxID: "s", Attempt: 1, StartInit: []int{0}, PruneInit: []pleg.ContainerStatus{created("i")}},
+		},
+		{"never, but one has a policy of its own (#118321)", two(never, own("b", v1.ContainerRestartPolicyAlways)), observed(dead(), exited("a", 0), exited("b", 0)), starting(next, 1)},
+		{"never, its own policy is spent", two(never, own("b", v1.ContainerRestartPolicyOnFailure)), observed(dead(), exited("a", 0), exited("b", 0)), end},
+		{"never, its own policy brings the rest along", two(never, own("b", v1.ContainerRestartPolicyAlways)), observed(dead(), exited("b", 0)), starting(next, both...)},
+		{"never, a rule brings one back", two(never, own("b", v1.ContainerRestartPolicyNever, restart42)), observed(dead(), exited("a", 0), exited("b", 42)), starting(next, 1)},
+		{"never, the rule does not match", two(never, own("b", v1.ContainerRestartPolicyNever, restart42)), observed(dead(), exited("a", 0), exited("b", 1)), end},
+		{"C7 on failure, all succeeded", two(onFailure), observed(dead(), exited("a", 0), exited("b", 0)), end},
+		{"on failure, one failed", two(onFailure), observed(dead(), exited("a", 0), exited("b", 1)), starting(next, 1)},
+		{"on failure, one never ran", two(onFailure), observed(dead(), exited("a", 0)), starting(next, 1)},
+		{"on failure, one ran until now", two(onFailure), observed(dead(), exited("a", 0), running("b")), starting(next, 1)},
+		{"rules do not count where an exit was clean", two(onFailure, own("a", v1.ContainerRestartPolicyOnFailure, onExit(v1.ContainerRestartRuleActionRestart, 0)), own("b", v1.ContainerRestartPolicyOnFailure)), observed(dead(), exited("a", 0), exited("b", 0)), end},
+		{"always", two(always), observed(dead(), exited("a", 0), running("b")), starting(next, both...)},
+		{"always, but one has run and never restarts", two(always, own("a", v1.ContainerRestartPolicyNever)), observed(dead(), exited("a", 0), running("b")), starting(next, 1)},
+		{
+			"a new sandbox begins with the first init container", testPod(always, "i1", "s2", "a"), observed(dead(), exited("a", 255), running("s2"), exited("i1", 0)),
+			Actions{KillPod: true, CreateSandbox: true, SandboxID: "s", Attempt: 1, StartInit: []int{0}, PruneInit: []pleg.ContainerStatus{running("s2"), exited("i1", 0)}},
+		},
+		{"only what never ran is left over, and init is to run", testPod(onFailure, "i1", "a"), observed(dead(), exited("i1", 0), exited("a", 0)), end},
+		{"deleted", with(two(always), deleted), observed(nil), Actions{KillPod: true}},
+		{"deleted, dead", with(two(always), deleted), observed(dead(), exited("a", 1)), end},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			got := Compute(Input{Pod: tc.pod, Status: tc.status})
+			require.Equal(t, len(got.StartRegular) == 0, got.Explanation != "", got.Explanation)
+			got.Explanation = ""
+			require.Equal(t, tc.want, got)
+			require.Equal(t, tc.want.KillPod && !tc.want.CreateSandbox, got.Over())
+		})
+	}
+}
