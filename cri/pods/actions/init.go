@@ -177,7 +177,9 @@ func (p *initPass) sidecarRuns(i int, current *pleg.ContainerStatus, last bool) 
 	}
 	switch {
 	case !p.started(c, current):
-		p.explain("init container " + c.Name + " runs, its startup probe has not succeeded yet")
+		if !p.passed || last && !p.initialised {
+			p.explain("init container " + c.Name + " runs, its startup probe has not succeeded yet")
+		}
 		return
 	case last:
 		p.initialised = true

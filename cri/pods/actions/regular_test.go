@@ -1,0 +1,172 @@
+package actions
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/internal/podfacts"
+	"github.com/podwright/podwright/pleg"
+)
+
+// Each cell of the table in section 4.4, C15 to C18. Container b runs throughout.
+func TestRegular(t *testing.T) {
+	a := func(p v1.RestartPolicy, changes ...func(*v1.Pod)) *v1.Pod {
+		return with(testPod(p, "a", "b"), changes...)
+	}
+	restart42 := onExit(v1.ContainerRestartRuleActionRestart, 42)
+	failed := map[string]ProbeResult{"a-running": ProbeFailure}
+	start := summary{regular: []int{0}}
+	killed := func(reason string, regular ...int) summary {
+		return summary{kill: []string{"a-running " + reason}, regular: regular}
+	}
+	for _, tc := range []decisionCase{
+		{name: "absent", pod: a(never), want: start},
+		{name: "absent, deleted", pod: a(always, deleted)},
+		{name: "created is replaced", pod: a(never), containers: list(created("a")), want: summary{regular: []int{0}, remove: []string{"a-created"}}},
+		{name: "created, deleted", pod: a(never, deleted), containers: list(created("a")), want: summary{remove: []string{"a-created"}}},
+		{name: "unknown is stopped first", pod: a(never), containers: list(unknown("a")), want: summary{regular: []int{0}, kill: []string{"a-unknown "}}},
+		{name: "unknown, deleted", pod: a(never, deleted), containers: list(unknown("a")), want: summary{kill: []string{"a-unknown "}}},
+		{name: "exited 0, always", pod: a(always), containers: list(exited("a", 0)), want: start},
+		{name: "exited 0, unknown policy is always", pod: a("Sometimes"), containers: list(exited("a", 0)), want: start},
+		{name: "exited 0, on failure", pod: a(onFailure), containers: list(exited("a", 0))},
+		{name: "exited 1, on failure", pod: a(onFailure), containers: list(exited("a", 1)), want: start},
+		{name: "exited 1, never", pod: a(never), containers: list(exited("a", 1))},
+		{name: "exited 1, deleted", pod: a(always, deleted), containers: list(exited("a", 1))},
+		{name: "exited 1, own policy never", pod: a(always, own("a", v1.ContainerRestartPolicyNever)), containers: list(exited("a", 1))},
+		{name: "exited 0, own policy always", pod: a(never, own("a", v1.ContainerRestartPolicyAlways)), containers: list(exited("a", 0)), want: start},
+		{name: "C18 rule matches", pod: a(always, own("a", v1.ContainerRestartPolicyNever, restart42)), containers: list(exited("a", 42)), want: start},
+		{name: "C18 rule misses", pod: a(always, own("a", v1.ContainerRestartPolicyNever, restart42)), containers: list(exited("a", 1))},
+		{name: "C18 a rule without a policy is none", pod: a(never, func(pod *v1.Pod) { pod.Spec.Containers[0].RestartPolicyRules = []v1.ContainerRestartRule{restart42} }), containers: list(exited("a", 42))},
+		{name: "running", pod: a(always), containers: list(running("a"))},
+		{name: "C16 image changed", pod: a(never), containers: list(running("a", otherHash)), want: killed("", 0)},
+		{name: "image changed, deleted", pod: a(never, deleted), containers: list(running("a", otherHash)), want: killed("")},
+		{name: "unknown hash is not another hash", pod: a(always), containers: list(running("a", noHash))},
+		{name: "liveness failed, always", pod: a(always), containers: list(running("a")), liveness: failed, want: killed("LivenessProbe", 0)},
+		{name: "liveness failed, never", pod: a(never), containers: list(running("a")), liveness: failed, want: killed("LivenessProbe")},
+		{name: "liveness failed, own policy", pod: a(never, own("a", v1.ContainerRestartPolicyOnFailure)), containers: list(running("a")), liveness: failed, want: killed("LivenessProbe", 0)},
+		{name: "liveness failed, rules do not count", pod: a(always, own("a", v1.ContainerRestartPolicyNever, restart42)), containers: list(running("a")), liveness: failed, want: killed("LivenessProbe")},
+		{name: "liveness failed, deleted", pod: a(always, deleted), containers: list(running("a")), liveness: failed, want: killed("LivenessProbe")},
+		{name: "startup failed, on failure", pod: a(onFailure), containers: list(running("a")), startup: failed, want: killed("StartupProbe", 0)},
+		{name: "startup failed, never", pod: a(never), containers: list(running("a")), startup: failed, want: killed("StartupProbe")},
+		{name: "unknown results", pod: a(always), containers: list(running("a")), startup: map[string]ProbeResult{"a-running": ProbeUnknown}, liveness: map[string]ProbeResult{"a-running": ProbeUnknown}},
+		{name: "results of another instance", pod: a(always), containers: list(running("a")), liveness: map[string]ProbeResult{"old": ProbeFailure}},
+		{name: "created beside running", pod: a(always), containers: list(created("a"), running("a")), want: summary{remove: []string{"a-created"}}},
+		{name: "two running", pod: a(always), containers: list(running("a"), running("a", id("older"))), want: summary{kill: []string{"older "}}},
+		{name: "an unknown one beside running", pod: a(always), containers: list(running("a"), unknown("a")), want: summary{kill: []string{"a-unknown "}}},
+		{name: "running, though an exited one looks newer", pod: a(always), containers: list(exited("a", 1), running("a"))},
+		{name: "exited in an earlier sandbox, on failure", pod: a(onFailure), containers: list(exited("a", 0, in("r")))},
+		{name: "failed in an earlier sandbox, on failure", pod: a(onFailure), containers: list(exited("a", 1, in("r"))), want: start},
+		{name: "left over in an earlier sandbox, always", pod: a(always), containers: list(running("a", in("r"))), want: killed("", 0)},
+		{name: "left over in an earlier sandbox, never", pod: a(never), containers: list(running("a", in("r"))), want: killed("")},
+		{name: "here and left over in an earlier sandbox", pod: a(always), containers: list(running("a", in("r"), id("old")), running("a")), want: summary{kill: []string{"old "}}},
+	} {
+		tc.containers = append(tc.containers, running("b"))
+		tc.run(t)
+	}
+}
+
+// C15: when nothing is left to run, the pod is stopped; the reasons of single
+// containers are kept, and nothing is started.
+func TestNothingLeft(t *testing.T) {
+	failed := map[string]ProbeResult{"a-running": ProbeFailure}
+	for _, tc := range []decisionCase{
+		{name: "never", pod: testPod(never, "a"), containers: list(exited("a", 1)), want: summary{end: true}},
+		{name: "on failure", pod: testPod(onFailure, "a", "b"), containers: list(exited("a", 0), exited("b", 0)), want: summary{end: true}},
+		{name: "one is left", pod: testPod(onFailure, "a", "b"), containers: list(exited("a", 0), exited("b", 1)), want: summary{regular: []int{1}}},
+		{name: "the last fails its probe", pod: testPod(never, "a"), containers: list(running("a")), liveness: failed, want: summary{end: true, kill: []string{"a-running LivenessProbe"}}},
+		{name: "ephemeral containers do not keep it up", pod: testPod(never, "a", "e0", "e1"), containers: list(exited("a", 0), running("e0")), want: summary{end: true}},
+		{name: "deleted", pod: with(testPod(always, "a"), deleted), containers: list(exited("a", 0)), want: summary{end: true}},
+		{name: "deleted, never started", pod: with(testPod(always, "a"), deleted), want: summary{end: true}},
+	} {
+		tc.run(t)
+	}
+}
+
+// Ephemeral containers start whatever the pod is at, and once.
+func TestEphemeral(t *testing.T) {
+	for _, tc := range []decisionCase{
+		{name: "beside init", pod: testPod(always, "i", "a", "e0", "e1"), containers: list(running("i")), want: summary{ephemeral: []int{0, 1}}},
+		{name: "with the first init container", pod: testPod(always, "i", "a", "e0"), want: summary{ephemeral: []int{0}, init: []int{0}}},
+		{name: "added to a running pod", pod: testPod(always, "a", "e0", "e1"), containers: list(running("a"), running("e0")), want: summary{ephemeral: []int{1}}},
+		{name: "never again", pod: testPod(always, "a", "e0"), containers: list(running("a"), exited("e0", 1))},
+		{name: "never again in another sandbox", pod: testPod(always, "a", "e0"), containers: list(running("a"), exited("e0", 1, in("r")))},
+		{name: "unknown is left alone", pod: testPod(always, "a", "e0"), containers: list(running("a"), unknown("e0"))},
+		{name: "created never ran", pod: testPod(always, "a", "e0"), containers: list(running("a"), created("e0")), want: summary{remove: []string{"e0-created"}, ephemeral: []int{0}}},
+		{name: "deleted", pod: with(testPod(always, "a", "e0"), deleted), containers: list(running("a"))},
+	} {
+		tc.run(t)
+	}
+}
+
+// C17: only name and image make another container.
+func TestSameHash(t *testing.T) {
+	pod := testPod(always, "s", "a")
+	for _, c := range []*v1.Container{spec(pod, "s"), spec(pod, "a")} {
+		c.Env = []v1.EnvVar{{Name: "X", Value: "y"}}
+		c.LivenessProbe, c.ReadinessProbe = &v1.Probe{}, &v1.Probe{}
+		c.Resources.Limits = v1.ResourceList{}
+		c.Command = []string{"true"}
+	}
+	require.Equal(t, Actions{SandboxID: "s"}, Compute(Input{Pod: pod, Status: observed(ready(), running("a"), running("s"))}))
+	for vector, want := range map[[2]string]uint64{{"test_container", "foo/image:v1"}: 0x8e45cbd0, {"a", "busybox"}: 0x5264866e, {"c1", "registry.k8s.io/pause:3.10"}: 0x4377ccae} {
+		require.Equal(t, want, podfacts.Hash(&v1.Container{Name: vector[0], Image: vector[1]}))
+	}
+}
+
+// C50: what another agent started is kept as it is, in every kind of container.
+func TestTakeOver(t *testing.T) {
+	pod := with(testPod(always, "i0", "s1", "i2", "a", "b", "e"), startupProbe("s1"))
+	status := observed(ready(), running("e"), running("b"), running("a"), exited("b", 1), exited("i2", 0), running("s1"), exited("i0", 0))
+	require.Equal(t, Actions{SandboxID: "s"}, Compute(Input{Pod: pod, Status: status}))
+	status.Containers = []pleg.ContainerStatus{running("b"), running("a"), running("s1"), running("e")}
+	require.Empty(t, Compute(Input{Pod: pod, Status: status, Actuated: &Actuated{}}).Kill, "without a checkpoint, and init containers removed")
+}
+
+// Messages are what a person reads in the events.
+func TestMessages(t *testing.T) {
+	pod := testPod(always, "s", "a", "b")
+	status := observed(ready(), running("a", otherHash), unknown("b"), running("s"))
+	a := Compute(Input{Pod: pod, Status: status, Liveness: results(map[string]ProbeResult{"s-running": ProbeFailure})})
+	var got []string
+	for _, k := range a.Kill {
+		got = append(got, k.Message)
+	}
+	require.Equal(t, []string{
+		"Init container s failed liveness probe, will be restarted",
+		"Container a definition changed, will be restarted",
+		"Container b is in unknown state, it is stopped before it is restarted",
+	}, got)
+}
+
+func TestExplanation(t *testing.T) {
+	for _, tc := range []struct {
+		pod        *v1.Pod
+		containers []pleg.ContainerStatus
+		want       string
+	}{
+		{testPod(always, "i", "a"), nil, "init container i runs first"},
+		{testPod(always, "i", "a"), list(running("i")), "init container i is running"},
+		{testPod(always, "i0", "i1", "a"), list(exited("i0", 0)), "init container i1 runs first"},
+		{testPod(never, "i", "a"), list(exited("i", 3)), "init container i failed with exit code 3 and does not restart"},
+		{testPod(never, "i", "a"), list(unknown("i")), "init container i is in unknown state and does not restart"},
+		{with(testPod(always, "s", "a"), startupProbe("s")), list(running("s")), "init container s runs, its startup probe has not succeeded yet"},
+		{testPod(never, "a"), list(exited("a", 3)), "no container runs or may run again"},
+		{testPod(never, "s", "a"), list(exited("a", 3), exited("s", 0)), "every container has finished"},
+		{with(testPod(always, "a"), deleted), list(running("a")), "the pod is being deleted"},
+		{testPod(always, "a"), list(running("a")), ""},
+		{testPod(always, "a"), list(exited("a", 0)), ""},
+	} {
+		require.Equal(t, tc.want, Compute(Input{Pod: tc.pod, Status: observed(ready(), tc.containers...)}).Explanation)
+	}
+}
+
+func TestString(t *testing.T) {
+	pod := testPod(always, "i0", "s1", "a", "b", "e")
+	status := observed(ready(), created("b"), running("a", otherHash), exited("s1", 1), exited("i0", 0), exited("i0", 1))
+	require.Equal(t, "kill=a(Container a definition changed, will be restarted) remove=[b] pruneInit=[i0] startEphemeral=[0] startInit=[1] startRegular=[0 1]",
+		Compute(Input{Pod: pod, Status: status}).String())
+	require.Equal(t, "killPod createSandbox attempt=0 startInit=[0] (init container i0 runs first)", Compute(Input{Pod: pod, Status: observed(nil)}).String())
+	require.Equal(t, "nothing", Actions{}.String())
+}
