@@ -136,8 +136,9 @@ type DNS = request.DNS
 
 // Manager runs pods on a CRI runtime. It starts no goroutine that outlives a
 // call, and keeps in memory only what it may forget: back-off delays, the reasons
-// of failed starts, and which sandboxes it has stopped. All methods are safe for concurrent use, but SyncPod,
-// KillPod and RemovePod for one pod are never called at the same time.
+// of failed starts, which sandboxes it has stopped, and which preStop handlers have
+// ended. All methods are safe for concurrent use, but SyncPod, KillPod and RemovePod
+// for one pod are never called at the same time.
 type Manager struct {
 	cfg       Config
 	builder   *request.Builder
@@ -150,6 +151,8 @@ type Manager struct {
 	// stopped are sandboxes, by ID, whose stop has succeeded and whose removal
 	// has not: they need no second stop.
 	stopped map[string]bool
+
+	preStops preStops
 }
 
 // New checks the configuration and returns a Manager.

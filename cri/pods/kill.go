@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -16,31 +15,43 @@ import (
 	"github.com/podwright/podwright/pleg"
 )
 
-const (
-	// minGraceSeconds is what every container gets at least, so that a signal
-	// can be handled at all.
-	minGraceSeconds = 2
-	// orphanGraceSeconds is what a pod without a spec gets.
-	orphanGraceSeconds = 1
-)
-
 // KillRequest asks for the end of a pod.
 type KillRequest struct {
-	// Pod is the pod's spec, nil for one that only the runtime knows.
+	// Pod is the pod's spec, nil for one that only the runtime knows: an orphan.
+	// Nobody is there to say how it wants to be stopped, so it gets 1 s, without
+	// preStop, unless Restore is set.
 	Pod *v1.Pod
+	// Restore, without Pod, stops each container as the annotations say that it
+	// was created with: with its preStop handler, and the pod's grace period. It
+	// is for pods that are wanted, but whose spec is not at hand.
+	Restore bool
 	// Status is what the runtime has of the pod. Without Pod it names it, too.
 	Status *pleg.PodStatus
-	// GraceSeconds replaces the grace period of the whole pod; nil means the
-	// pod's own, and 1 without Pod. Containers get 2 s at least.
+	// GraceSeconds replaces the grace period of the whole pod, before preStop:
+	// eviction, shutdown, deletion. It counts from this call on. nil means the
+	// pod's own; 0 and less means no preStop. Containers get 2 s at least.
 	GraceSeconds *int64
 	// Message goes into the events; zero means "Stopping container NAME".
 	Message string
+	// SetStep is told what the kill is at, container by container, for people
+	// who ask why a pod is still there; may be nil. It must not block.
+	SetStep func(step string)
 }
 
-// KillPod stops the containers of a pod that run, all at the same time, and then
-// its sandboxes. When ctx ends it returns at once and leaves the rest as it is; a
-// repeated call with a shorter grace period shortens what is still going on.
-// What is not there any more counts as stopped.
+// KillPod stops the containers of a pod that run, and then its sandboxes.
+//
+// All containers are stopped at the same time, with one exception: a sidecar
+// (KEP-753) waits for its turn, which comes when the regular containers and the
+// sidecars after it have stopped. Each gets the grace period: within it run its
+// preStop handler, its wait for a turn, and what is left is the time between
+// SIGTERM and SIGKILL, 2 s at least. What fails on the way (a handler, a stop) is
+// part of events or of the result, and does not keep the rest from being stopped.
+//
+// When ctx ends it returns at once and leaves what still runs as it is. A repeated
+// call with a shorter grace period so shortens what is going on, be it a preStop
+// handler, a wait for a turn or a stop. A preStop handler that has come to its end
+// is not run again by this Manager; one that was interrupted is, as its promise is
+// to run at least once. What is not there any more counts as stopped.
 func (m *Manager) KillPod(ctx context.Context, r KillRequest) Result {
 	if r.Status == nil {
 		return Result{stopped: errors.New("pods: KillRequest.Status is required")}
@@ -50,27 +61,38 @@ func (m *Manager) KillPod(ctx context.Context, r KillRequest) Result {
 		p = identityOf(r.Pod)
 	}
 	result := Result{Pod: p.String()}
-	m.killPod(ctx, podKill{identity: p, pod: r.Pod, status: r.Status, override: r.GraceSeconds, message: r.Message}, &result)
+	m.killPod(ctx, podKill{
+		identity: p, pod: r.Pod, restore: r.Restore, status: r.Status,
+		override: r.GraceSeconds, message: r.Message, steps: &killSteps{set: r.SetStep},
+	}, &result)
 	return result
 }
 
-// podKill is the kill of all of a pod.
+// podKill is the kill of all of a pod, or of some of its containers.
 type podKill struct {
 	identity podIdentity
 	pod      *v1.Pod
+	// restore asks the runtime for what pod does not tell, if that is nil.
+	restore  bool
 	status   *pleg.PodStatus
 	override *int64
 	message  string
 	// own are the reasons of single containers.
 	own []ContainerKill
+	// turns makes sidecars wait; nil for kills of single containers.
+	turns *turns
+	steps *killSteps
 }
 
 // killPod tells whether everything has stopped.
 func (m *Manager) killPod(ctx context.Context, k podKill, result *Result) bool {
-	errs := m.killContainers(ctx, k, k.containers(), result)
+	kills := k.containers()
+	k.turns = newTurns(k.pod, kills)
+	errs := m.killContainers(ctx, k, kills, result)
 	if err := errors.Join(errs...); err != nil && !m.mayStopSandboxes(ctx, k, errs) {
 		return false
 	}
+	k.steps.sandboxes(len(k.status.Sandboxes))
 	errs = parallel(len(k.status.Sandboxes), func(i int) error {
 		return m.stopSandbox(ctx, k.status.Sandboxes[i].ID)
 	})
@@ -122,19 +144,6 @@ func (m *Manager) mayStopSandboxes(ctx context.Context, k podKill, errs []error)
 	return true
 }
 
-func (m *Manager) killContainer(ctx context.Context, k podKill, c ContainerKill) error {
-	if ctx.Err() != nil {
-		return endOf(ctx)
-	}
-	grace := graceSeconds(k.pod, c, k.override)
-	m.cfg.Event(k.identity.containerRef(c.Name), v1.EventTypeNormal, "Killing", c.Message)
-	err := m.cfg.Runtime.StopContainer(ctx, c.ID.ID, time.Duration(max(grace, minGraceSeconds))*time.Second)
-	if err != nil && !cri.IsNotFound(err) {
-		return fmt.Errorf("stop container %s: %w", c.ID.ID, err)
-	}
-	return nil
-}
-
 func (m *Manager) stopSandbox(ctx context.Context, id string) error {
 	err := m.cfg.Runtime.StopPodSandbox(ctx, id)
 	if err != nil && !cri.IsNotFound(err) {
@@ -159,41 +168,4 @@ func (m *Manager) isStopped(id string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.stopped[id]
-}
-
-// graceSeconds is how long a container may take to end by itself. pod is nil for
-// one that only the runtime knows.
-func graceSeconds(pod *v1.Pod, kill ContainerKill, override *int64) int64 {
-	switch {
-	case override != nil:
-		return max(*override, 0)
-	case pod == nil:
-		return orphanGraceSeconds
-	case pod.DeletionGracePeriodSeconds != nil:
-		return *pod.DeletionGracePeriodSeconds
-	}
-	if s := probeGrace(pod, kill); s != nil {
-		return *s
-	}
-	if s := pod.Spec.TerminationGracePeriodSeconds; s != nil {
-		return *s
-	}
-	return minGraceSeconds
-}
-
-// probeGrace is the grace period of the probe that asked for the kill.
-func probeGrace(pod *v1.Pod, kill ContainerKill) *int64 {
-	for i := range pod.Spec.Containers {
-		c := &pod.Spec.Containers[i]
-		if c.Name != kill.Name {
-			continue
-		}
-		switch {
-		case kill.Reason == KillLivenessProbe && c.LivenessProbe != nil:
-			return c.LivenessProbe.TerminationGracePeriodSeconds
-		case kill.Reason == KillStartupProbe && c.StartupProbe != nil:
-			return c.StartupProbe.TerminationGracePeriodSeconds
-		}
-	}
-	return nil
 }

@@ -17,40 +17,6 @@ import (
 	"github.com/podwright/podwright/pleg"
 )
 
-// C30 without preStop, C31, C32: who decides on the grace period.
-func TestGraceSeconds(t *testing.T) {
-	probed := testPod("a", "b")
-	probed.Spec.TerminationGracePeriodSeconds = ptr(int64(60))
-	probed.Spec.Containers[0].LivenessProbe = &v1.Probe{TerminationGracePeriodSeconds: ptr(int64(3))}
-	probed.Spec.Containers[0].StartupProbe = &v1.Probe{TerminationGracePeriodSeconds: ptr(int64(4))}
-	deleted := probed.DeepCopy()
-	deleted.DeletionGracePeriodSeconds = ptr(int64(10))
-	unset := testPod("a")
-	unset.Spec.TerminationGracePeriodSeconds = nil
-	for _, tc := range []struct {
-		name     string
-		pod      *v1.Pod
-		kill     ContainerKill
-		override *int64
-		want     int64
-	}{
-		{"spec", probed, ContainerKill{Name: "a"}, nil, 60},
-		{"unset", unset, ContainerKill{Name: "a"}, nil, 2},
-		{"liveness", probed, ContainerKill{Name: "a", Reason: KillLivenessProbe}, nil, 3},
-		{"startup", probed, ContainerKill{Name: "a", Reason: KillStartupProbe}, nil, 4},
-		{"liveness of another", probed, ContainerKill{Name: "b", Reason: KillLivenessProbe}, nil, 60},
-		{"deletion wins over the probe", deleted, ContainerKill{Name: "a", Reason: KillLivenessProbe}, nil, 10},
-		{"override wins over all", deleted, ContainerKill{Name: "a", Reason: KillLivenessProbe}, ptr(int64(5)), 5},
-		{"override 0", deleted, ContainerKill{Name: "a"}, ptr(int64(0)), 0},
-		{"negative override", deleted, ContainerKill{Name: "a"}, ptr(int64(-1)), 0},
-		{"orphan", nil, ContainerKill{Name: "a"}, nil, 1},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			require.Equal(t, tc.want, graceSeconds(tc.pod, tc.kill, tc.override))
-		})
-	}
-}
-
 // C30: StopContainer gets the grace period, 2 s at least; sandboxes come last.
 func TestKillPod(t *testing.T) {
 	for want, grace := range map[string]*int64{"30s": nil, "5s": ptr(int64(5)), "2s": ptr(int64(0))} {

@@ -1,0 +1,79 @@
+package pods
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/cri"
+)
+
+// errGraceOver is why a preStop handler was ended.
+var errGraceOver = errors.New("the grace period is over")
+
+// killContainer stops one container: event, preStop, turn, stop.
+func (m *Manager) killContainer(ctx context.Context, k podKill, c ContainerKill) error {
+	if ctx.Err() != nil {
+		return endOf(ctx)
+	}
+	pod, container := m.killSpec(ctx, k, c)
+	s := containerStop{
+		m: m, k: k, kill: c, pod: pod, container: container,
+		grace: graceSeconds(pod, container, c.Reason, k.override), begin: time.Now(),
+	}
+	m.cfg.Event(k.identity.kindRef(kindOf(k.pod, c.Name), c.Name), v1.EventTypeNormal, "Killing", c.Message)
+	err := s.run(ctx)
+	k.turns.done(c.Name, err)
+	k.steps.container(c.Name, "")
+	return err
+}
+
+// containerStop is the stop of one container.
+type containerStop struct {
+	m    *Manager
+	k    podKill
+	kill ContainerKill
+	// pod and container are what is known of the spec; nil is nothing.
+	pod       *v1.Pod
+	container *v1.Container
+	// grace is in seconds, from begin on.
+	grace int64
+	begin time.Time
+}
+
+func (s *containerStop) run(ctx context.Context) error {
+	join := s.preStop(ctx)
+	defer join()
+	if before := s.k.turns.before(s.kill.Name); len(before) > 0 {
+		s.k.steps.container(s.kill.Name, fmt.Sprintf("waiting for %v to stop, %v at most", before, s.left().Round(time.Second)))
+		if err := s.k.turns.wait(ctx, s.kill.Name, s.left()); err != nil {
+			return err
+		}
+	}
+	if ctx.Err() != nil {
+		return endOf(ctx)
+	}
+	return s.stop(ctx)
+}
+
+// left is what is left of the grace period; not positive when it is over.
+func (s *containerStop) left() time.Duration {
+	return time.Duration(s.grace)*time.Second - time.Since(s.begin)
+}
+
+// stop has the runtime stop the container with what is left of the grace period,
+// counted in whole seconds.
+func (s *containerStop) stop(ctx context.Context) error {
+	elapsed := int64(time.Since(s.begin) / time.Second)
+	grace := time.Duration(max(s.grace-elapsed, minGraceSeconds)) * time.Second
+	s.k.steps.container(s.kill.Name, fmt.Sprintf("stopping, %v at most", grace))
+	err := s.m.cfg.Runtime.StopContainer(ctx, s.kill.ID.ID, grace)
+	if err != nil && !cri.IsNotFound(err) {
+		return fmt.Errorf("stop container %s: %w", s.kill.ID.ID, err)
+	}
+	s.m.preStops.forget(s.kill.ID.ID)
+	return nil
+}

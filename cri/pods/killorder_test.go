@@ -1,0 +1,472 @@
+package pods
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/cri/fake"
+	"github.com/podwright/podwright/cri/pods/hooks"
+	"github.com/podwright/podwright/pleg"
+)
+
+// runPod runs all containers of a pod, of every kind, by the runtime's calls alone.
+func runPod(t *testing.T, h *harness, pod *v1.Pod) *pleg.PodStatus {
+	t.Helper()
+	labels := map[string]string{LabelPodName: pod.Name, LabelPodNamespace: pod.Namespace, LabelPodUID: string(pod.UID)}
+	sandbox := &runtimeapi.PodSandboxConfig{
+		Metadata: &runtimeapi.PodSandboxMetadata{Name: pod.Name, Namespace: pod.Namespace, Uid: string(pod.UID)},
+		Labels:   labels,
+	}
+	id, err := h.runtime.RunPodSandbox(t.Context(), sandbox, "")
+	require.NoError(t, err)
+	all := append(append([]v1.Container{}, pod.Spec.InitContainers...), pod.Spec.Containers...)
+	for i := range all {
+		c := &all[i]
+		config := &runtimeapi.ContainerConfig{
+			Metadata: &runtimeapi.ContainerMetadata{Name: c.Name}, Image: &runtimeapi.ImageSpec{Image: c.Image},
+			Command: c.Command, Labels: map[string]string{LabelContainerName: c.Name}, Annotations: killAnnotations(t, pod, c),
+		}
+		for k, v := range labels {
+			config.Labels[k] = v
+		}
+		container, err := h.runtime.CreateContainer(t.Context(), id, config, sandbox)
+		require.NoError(t, err)
+		require.NoError(t, h.runtime.StartContainer(t.Context(), container))
+	}
+	h.runtime.take()
+	h.takeEvents()
+	return h.status(pod)
+}
+
+// killAnnotations are what a container keeps of its spec for its end.
+func killAnnotations(t *testing.T, pod *v1.Pod, c *v1.Container) map[string]string {
+	out := map[string]string{}
+	if s := pod.Spec.TerminationGracePeriodSeconds; s != nil {
+		out[AnnotationPodTerminationGrace] = strconv.FormatInt(*s, 10)
+	}
+	if c.Lifecycle != nil && c.Lifecycle.PreStop != nil {
+		b, err := json.Marshal(c.Lifecycle.PreStop)
+		require.NoError(t, err)
+		out[AnnotationPreStopHandler] = string(b)
+	}
+	return out
+}
+
+// timeline writes down when which container was stopped and which handler ran.
+type timeline struct {
+	mu    sync.Mutex
+	begin time.Time
+	lines []string
+}
+
+func (l *timeline) add(format string, args ...any) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lines = append(l.lines, fmt.Sprintf("%v ", time.Since(l.begin))+fmt.Sprintf(format, args...))
+}
+
+func (l *timeline) take() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	out := l.lines
+	l.lines = nil
+	return out
+}
+
+// timed makes a harness whose stops and commands are written down.
+func timed(t *testing.T, cfg fake.Config) (*harness, *timeline) {
+	t.Helper()
+	l := &timeline{begin: time.Now()}
+	exec := cfg.Exec
+	cfg.Exec = func(ctx context.Context, p *fake.Process) (fake.Program, error) {
+		l.add("exec %s %s", p.Container.Name, strings.Join(p.Args, " "))
+		if exec == nil {
+			return sleeping(ctx, p)
+		}
+		return exec(ctx, p)
+	}
+	h := newHarness(t, cfg)
+	runner, err := hooks.New(hooks.Config{Exec: h.runtime, PodIPs: func(ctx context.Context, pod *v1.Pod) ([]string, error) { return h.m.PodIPs(ctx, pod) }})
+	require.NoError(t, err)
+	h.cfg.Hooks = runner
+	h.restart()
+	h.runtime.before = func(_ context.Context, call, target string) error {
+		if strings.HasPrefix(call, "Stop") {
+			l.add("%s", strings.TrimSpace(call+" "+target))
+		}
+		return nil
+	}
+	return h, l
+}
+
+// sleeping resolves the command "sleep N", which is of no use in signals.
+func sleeping(_ context.Context, p *fake.Process) (fake.Program, error) {
+	seconds, err := strconv.Atoi(p.Args[len(p.Args)-1])
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context, _ *fake.Process) int {
+		select {
+		case <-ctx.Done():
+			return 1
+		case <-time.After(time.Duration(seconds) * time.Second):
+			return 0
+		}
+	}, nil
+}
+
+// slow takes some time to end after SIGTERM.
+func slow(d time.Duration) fake.Program {
+	return func(ctx context.Context, p *fake.Process) int {
+		select {
+		case <-p.Signals():
+		case <-ctx.Done():
+			return 0
+		}
+		select {
+		case <-time.After(d):
+		case <-ctx.Done():
+		}
+		return 0
+	}
+}
+
+func preStop(pod *v1.Pod, name string, handler v1.LifecycleHandler) {
+	containerSpec(pod, name).Lifecycle = &v1.Lifecycle{PreStop: &handler}
+}
+
+func execHandler(seconds string) v1.LifecycleHandler {
+	return v1.LifecycleHandler{Exec: &v1.ExecAction{Command: []string{"sleep", seconds}}}
+}
+
+func sleepHandler(seconds int64) v1.LifecycleHandler {
+	return v1.LifecycleHandler{Sleep: &v1.SleepAction{Seconds: seconds}}
+}
+
+// C30, C31: preStop and stop share the grace period; no time is left unused.
+func TestPreStopShareOfGrace(t *testing.T) {
+	for _, tc := range []struct {
+		name     string
+		handler  v1.LifecycleHandler
+		deletion int64
+		override *int64
+		want     []string
+		events   []string
+	}{
+		{"C30 sleep 10 of 30", sleepHandler(10), 30, nil, []string{"10s StopContainer a 20s", "10s StopPodSandbox"}, nil},
+		{"C30 exec 10 of 30", execHandler("10"), 30, nil, []string{"0s exec a sleep 10", "10s StopContainer a 20s", "10s StopPodSandbox"}, nil},
+		{"C30 40 of 30", sleepHandler(40), 30, nil, []string{"30s StopContainer a 2s", "30s StopPodSandbox"}, []string{"FailedPreStopHook"}},
+		{"C30 a command that does not end", execHandler("4000"), 30, nil, []string{"0s exec a sleep 4000", "30s StopContainer a 2s", "30s StopPodSandbox"}, []string{"FailedPreStopHook"}},
+		{"C30 none", sleepHandler(10), 0, nil, []string{"0s StopContainer a 2s", "0s StopPodSandbox"}, nil},
+		{"C31 override 5", sleepHandler(10), 30, ptr(int64(5)), []string{"5s StopContainer a 2s", "5s StopPodSandbox"}, []string{"FailedPreStopHook"}},
+		{"C31 override 0", sleepHandler(10), 30, ptr(int64(0)), []string{"0s StopContainer a 2s", "0s StopPodSandbox"}, nil},
+		{"C31 override is longer", sleepHandler(40), 30, ptr(int64(60)), []string{"40s StopContainer a 20s", "40s StopPodSandbox"}, nil},
+		{"a failure does not keep the container", execHandler("x"), 30, nil, []string{"0s exec a sleep x", "0s StopContainer a 30s", "0s StopPodSandbox"}, []string{"FailedPreStopHook"}},
+		{"what is none", v1.LifecycleHandler{TCPSocket: &v1.TCPSocketAction{}}, 30, nil, []string{"0s StopContainer a 30s", "0s StopPodSandbox"}, []string{"FailedPreStopHook"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h, l := timed(t, fake.Config{})
+				pod := testPod("a")
+				preStop(pod, "a", tc.handler)
+				runPod(t, h, pod)
+				pod.DeletionGracePeriodSeconds = &tc.deletion
+				h.kill(pod, tc.override)
+				require.Equal(t, tc.want, l.take())
+				want := []string{"Killing spec.containers{a}"}
+				for _, e := range tc.events {
+					want = append(want, e+" spec.containers{a}")
+				}
+				require.Equal(t, want, h.takeEvents())
+				require.Empty(t, h.m.preStops.over, "nothing is remembered of what has stopped")
+			})
+		})
+	}
+}
+
+// C32: a probe brings its own grace period, of which preStop is a part, too.
+func TestPreStopWithinProbeGrace(t *testing.T) {
+	for want, deletion := range map[string]*int64{
+		"2s StopContainer a 2s": nil, "2s StopContainer a 38s": ptr(int64(40)),
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			h, l := timed(t, fake.Config{})
+			pod := testPod("a", "b")
+			pod.Spec.TerminationGracePeriodSeconds = ptr(int64(60))
+			pod.Spec.Containers[0].LivenessProbe = &v1.Probe{TerminationGracePeriodSeconds: ptr(int64(3))}
+			preStop(pod, "a", sleepHandler(2))
+			got := runPod(t, h, pod)
+			pod.DeletionGracePeriodSeconds = deletion
+			kill := ContainerKill{ID: got.Newest("a").ID, Name: "a", Reason: KillLivenessProbe, Message: "bad"}
+			var result Result
+			h.m.killContainers(t.Context(), podKill{identity: identityOf(pod), pod: pod, status: got}, []ContainerKill{kill}, &result)
+			require.NoError(t, result.Err())
+			require.Equal(t, []string{want}, l.take(), "the other one is left alone")
+		})
+	}
+}
+
+// C33: sidecars end last, in reverse order, each within its own grace period.
+func TestSidecarsEndLast(t *testing.T) {
+	for _, tc := range []struct {
+		name     string
+		programs map[string]fake.Program
+		handlers map[string]v1.LifecycleHandler
+		before   func(call, target string) error
+		grace    int64
+		want     []string
+	}{
+		{
+			name:  "at once when nothing takes time",
+			grace: 30,
+			want:  []string{"0s StopContainer app 30s", "0s StopContainer s2 30s", "0s StopContainer s1 30s", "0s StopPodSandbox"},
+		},
+		{
+			name:     "a slow app eats the sidecars' time",
+			programs: map[string]fake.Program{"app": slow(10 * time.Second), "s2": slow(5 * time.Second)},
+			grace:    30,
+			want:     []string{"0s StopContainer app 30s", "10s StopContainer s2 20s", "15s StopContainer s1 15s", "15s StopPodSandbox"},
+		},
+		{
+			name:     "an app that does not end leaves 2 s",
+			programs: map[string]fake.Program{"app": stubborn, "s2": stubborn, "s1": stubborn},
+			grace:    30,
+			want:     []string{"0s StopContainer app 30s", "30s StopContainer s1 2s", "30s StopContainer s2 2s", "32s StopPodSandbox"},
+		},
+		{
+			name:     "all handlers begin at once",
+			programs: map[string]fake.Program{"app": slow(5 * time.Second)},
+			handlers: map[string]v1.LifecycleHandler{"app": execHandler("3"), "s2": execHandler("1"), "s1": execHandler("9")},
+			grace:    30,
+			want: []string{
+				"0s exec app sleep 3", "0s exec s1 sleep 9", "0s exec s2 sleep 1",
+				"3s StopContainer app 27s", "8s StopContainer s2 22s", "9s StopContainer s1 21s", "9s StopPodSandbox",
+			},
+		},
+		{
+			name:     "C34 what is gone keeps nobody",
+			programs: map[string]fake.Program{"app": stubborn},
+			before: func(call, target string) error {
+				if call == "StopContainer" && strings.HasPrefix(target, "app ") {
+					return status.Error(codes.NotFound, "gone")
+				}
+				return nil
+			},
+			grace: 30,
+			want:  []string{"0s StopContainer app 30s", "0s StopContainer s2 30s", "0s StopContainer s1 30s", "0s StopPodSandbox"},
+		},
+		{
+			name: "a stop that failed keeps them",
+			before: func(call, target string) error {
+				if call == "StopContainer" && strings.HasPrefix(target, "app ") {
+					return status.Error(codes.Unknown, "no")
+				}
+				return nil
+			},
+			grace: 7,
+			want:  []string{"0s StopContainer app 7s", "7s StopContainer s1 2s", "7s StopContainer s2 2s", "7s StopPodSandbox"},
+		},
+		{
+			name: "a runtime that is away is asked again in the same order",
+			before: func(call, target string) error {
+				if call == "StopContainer" && strings.HasPrefix(target, "app ") {
+					return status.Error(codes.Unavailable, "away")
+				}
+				return nil
+			},
+			grace: 7,
+			want:  []string{"0s StopContainer app 7s"},
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h, l := timed(t, fake.Config{Programs: fake.ByContainer(tc.programs, fake.SleepUntilStopped)})
+				write := h.runtime.before
+				h.runtime.before = func(ctx context.Context, call, target string) error {
+					if err := write(ctx, call, target); err != nil || tc.before == nil {
+						return err
+					}
+					return tc.before(call, target)
+				}
+				pod := withInit(testPod("app"), "s1", "s2")
+				for name, handler := range tc.handlers {
+					preStop(pod, name, handler)
+				}
+				status := runPod(t, h, pod)
+				synctest.Wait()
+				h.m.KillPod(t.Context(), KillRequest{Pod: pod, Status: status, GraceSeconds: &tc.grace})
+				requireSameTimes(t, tc.want, l.take())
+			})
+		})
+	}
+}
+
+// requireSameTimes compares timelines; what happens at one moment has no order,
+// unless that moment is the beginning and the test is about order alone.
+func requireSameTimes(t *testing.T, want, got []string) {
+	t.Helper()
+	ordered := true
+	for _, line := range want {
+		ordered = ordered && strings.HasPrefix(line, "0s Stop")
+	}
+	if ordered {
+		require.Equal(t, want, got)
+		return
+	}
+	require.ElementsMatch(t, want, got)
+	require.True(t, strings.HasSuffix(got[len(got)-1], "StopPodSandbox"), "sandboxes come last: %v", got)
+}
+
+// A shorter grace period takes effect wherever the first kill has come to: in a
+// preStop handler, in the wait for a turn, in a stop. A handler that has ended is
+// not run again; an interrupted one is.
+func TestShortenedGrace(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		handler string
+		app     fake.Program
+		after   time.Duration
+		want    []string
+	}{
+		{
+			name: "during preStop", handler: "20", app: fake.SleepUntilStopped, after: 5 * time.Second,
+			want: []string{
+				"0s exec app sleep 20", "5s exec app sleep 20",
+				"9s StopContainer app 2s", "9s StopContainer s1 2s", "9s StopPodSandbox",
+			},
+		},
+		{
+			name: "during the stop, and the sidecar's wait", handler: "1", app: stubborn, after: 10 * time.Second,
+			want: []string{
+				"0s exec app sleep 1", "1s StopContainer app 59s",
+				"10s StopContainer app 4s", "14s StopContainer s1 2s", "14s StopPodSandbox",
+			},
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h, l := timed(t, fake.Config{Programs: fake.ByContainer(map[string]fake.Program{"app": tc.app}, fake.SleepUntilStopped)})
+				pod := withInit(testPod("app"), "s1")
+				preStop(pod, "app", execHandler(tc.handler))
+				got := runPod(t, h, pod)
+				synctest.Wait()
+				shorter := errors.New("the grace period is shorter now")
+				ctx, cancel := context.WithCancelCause(t.Context())
+				time.AfterFunc(tc.after, func() { cancel(shorter) })
+				begin := time.Now()
+				result := h.m.KillPod(ctx, KillRequest{Pod: pod, Status: got, GraceSeconds: ptr(int64(60))})
+				require.ErrorIs(t, result.Err(), shorter)
+				require.Equal(t, tc.after, time.Since(begin), "it returns at once")
+				h.kill(pod, ptr(int64(4)))
+				require.ElementsMatch(t, tc.want, l.take())
+				require.True(t, h.status(pod).Stopped())
+			})
+		})
+	}
+}
+
+// A container that is in the way of nobody is stopped by what its annotations have
+// kept: one that the spec does not have any more, and all of a pod whose spec is
+// not at hand. Nobody is asked about an orphan.
+func TestRestoredSpecs(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		request KillRequest
+		want    []string
+	}{
+		{"restored", KillRequest{Restore: true}, []string{"0s exec a sleep 3", "3s StopContainer a 27s", "3s StopPodSandbox"}},
+		{"restored with less time", KillRequest{Restore: true, GraceSeconds: ptr(int64(2))}, []string{"0s exec a sleep 3", "2s StopContainer a 2s", "2s StopPodSandbox"}},
+		{"not in the spec", KillRequest{Pod: testPod("b")}, []string{"0s exec a sleep 3", "3s StopContainer a 27s", "3s StopPodSandbox"}},
+		{"orphan", KillRequest{}, []string{"0s StopContainer a 2s", "0s StopPodSandbox"}},
+		{"orphan with more time", KillRequest{GraceSeconds: ptr(int64(9))}, []string{"0s StopContainer a 9s", "0s StopPodSandbox"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h, l := timed(t, fake.Config{})
+				pod := testPod("a")
+				preStop(pod, "a", execHandler("3"))
+				tc.request.Status = runPod(t, h, pod)
+				result := h.m.KillPod(t.Context(), tc.request)
+				require.NoError(t, result.Err())
+				require.Equal(t, tc.want, l.take())
+			})
+		})
+	}
+}
+
+// A handler that ignores the end of its context holds up neither the stop nor, for
+// ever, the kill.
+func TestStubbornHandler(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, l := timed(t, fake.Config{})
+		release := make(chan struct{})
+		h.cfg.Hooks = hookFunc(func(ctx context.Context, _ *v1.Pod, _ *v1.Container, _ string, _ *v1.LifecycleHandler) (string, error) {
+			<-release
+			return "", nil
+		})
+		h.restart()
+		pod := testPod("a")
+		preStop(pod, "a", sleepHandler(0))
+		runPod(t, h, pod)
+		h.kill(pod, ptr(int64(3)))
+		require.Equal(t, []string{"3s StopContainer a 2s", "8s StopPodSandbox"}, l.take())
+		close(release)
+	})
+}
+
+type hookFunc func(ctx context.Context, pod *v1.Pod, container *v1.Container, id string, handler *v1.LifecycleHandler) (string, error)
+
+func (f hookFunc) Run(ctx context.Context, pod *v1.Pod, container *v1.Container, id string, handler *v1.LifecycleHandler) (string, error) {
+	return f(ctx, pod, container, id, handler)
+}
+
+// Without anybody to run handlers they are passed over, not silently.
+func TestNoHooks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, l := timed(t, fake.Config{})
+		h.cfg.Hooks = nil
+		h.restart()
+		pod := testPod("a")
+		preStop(pod, "a", sleepHandler(5))
+		runPod(t, h, pod)
+		h.kill(pod, nil)
+		require.Equal(t, []string{"0s StopContainer a 30s", "0s StopPodSandbox"}, l.take())
+		require.Equal(t, []string{"Killing spec.containers{a}", "FailedPreStopHook spec.containers{a}"}, h.takeEvents())
+	})
+}
+
+// What a kill is at can be asked, container by container.
+func TestKillSteps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, _ := timed(t, fake.Config{Programs: fake.ByContainer(map[string]fake.Program{"app": slow(5 * time.Second)}, fake.SleepUntilStopped)})
+		pod := withInit(testPod("app"), "s1")
+		preStop(pod, "app", sleepHandler(10))
+		got := runPod(t, h, pod)
+		var last string
+		at := func(d time.Duration) *string {
+			step := new(string)
+			time.AfterFunc(d, func() { *step = last })
+			return step
+		}
+		atPreStop, atStop := at(time.Second), at(11*time.Second)
+		result := h.m.KillPod(t.Context(), KillRequest{Pod: pod, Status: got, SetStep: func(step string) { last = step }})
+		require.NoError(t, result.Err())
+		require.Equal(t, "container app: preStop handler, 30s at most; container s1: waiting for [app] to stop, 30s at most", *atPreStop)
+		require.Equal(t, "container app: stopping, 20s at most; container s1: waiting for [app] to stop, 30s at most", *atStop)
+		require.Equal(t, "stopping 1 sandbox(es)", last)
+	})
+}

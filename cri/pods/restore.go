@@ -1,0 +1,69 @@
+package pods
+
+import (
+	"context"
+	"encoding/json"
+	"strconv"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/cri"
+)
+
+// killSpec finds the spec by which a container is stopped: the pod's, or else what
+// the container's annotations have kept of it. Without either, both are nil. The
+// container of an orphan is always nil.
+func (m *Manager) killSpec(ctx context.Context, k podKill, c ContainerKill) (*v1.Pod, *v1.Container) {
+	spec := containerSpec(k.pod, c.Name)
+	if spec != nil || k.pod == nil && !k.restore {
+		return k.pod, spec
+	}
+	response, err := m.cfg.Runtime.ContainerStatus(ctx, c.ID.ID, false)
+	if err != nil || response.GetStatus() == nil {
+		// It is stopped in any case, by what is known; a runtime that is away
+		// says so again when it is asked for that.
+		if !cri.IsNotFound(err) && ctx.Err() == nil {
+			m.log.Warn("stopping a container without its preStop handler", "pod", k.identity, "container", c.Name, "err", err)
+		}
+		return k.pod, nil
+	}
+	pod, container := restoreSpec(response.Status)
+	if k.pod != nil {
+		pod = k.pod
+	}
+	return pod, container
+}
+
+// restoreSpec makes what is needed to stop a container of its labels and
+// annotations. What is missing or bad is left out. It is pure.
+func restoreSpec(s *runtimeapi.ContainerStatus) (*v1.Pod, *v1.Container) {
+	labels, annotations := s.GetLabels(), s.GetAnnotations()
+	pod := &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: labels[LabelPodName], Namespace: labels[LabelPodNamespace], UID: types.UID(labels[LabelPodUID]),
+			DeletionGracePeriodSeconds: annotatedSeconds(annotations, AnnotationPodDeletionGracePeriod),
+		},
+		Spec: v1.PodSpec{TerminationGracePeriodSeconds: annotatedSeconds(annotations, AnnotationPodTerminationGrace)},
+	}
+	container := &v1.Container{Name: labels[LabelContainerName]}
+	var handler v1.LifecycleHandler
+	if text := annotations[AnnotationPreStopHandler]; text != "" && json.Unmarshal([]byte(text), &handler) == nil {
+		container.Lifecycle = &v1.Lifecycle{PreStop: &handler}
+	}
+	var ports []v1.ContainerPort
+	if text := annotations[AnnotationPorts]; text != "" && json.Unmarshal([]byte(text), &ports) == nil {
+		container.Ports = ports // a handler may name one
+	}
+	return pod, container
+}
+
+func annotatedSeconds(annotations map[string]string, key string) *int64 {
+	n, err := strconv.ParseInt(annotations[key], 10, 64)
+	if err != nil {
+		return nil
+	}
+	return &n
+}
