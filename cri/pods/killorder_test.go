@@ -456,15 +456,26 @@ func TestKillSteps(t *testing.T) {
 		pod := withInit(testPod("app"), "s1")
 		preStop(pod, "app", sleepHandler(10))
 		got := runPod(t, h, pod)
+		var mu sync.Mutex
 		var last string
 		at := func(d time.Duration) *string {
 			step := new(string)
-			time.AfterFunc(d, func() { *step = last })
+			time.AfterFunc(d, func() {
+				mu.Lock()
+				defer mu.Unlock()
+				*step = last
+			})
 			return step
 		}
 		atPreStop, atStop := at(time.Second), at(11*time.Second)
-		result := h.m.KillPod(t.Context(), KillRequest{Pod: pod, Status: got, SetStep: func(step string) { last = step }})
+		result := h.m.KillPod(t.Context(), KillRequest{Pod: pod, Status: got, SetStep: func(step string) {
+			mu.Lock()
+			defer mu.Unlock()
+			last = step
+		}})
 		require.NoError(t, result.Err())
+		mu.Lock()
+		defer mu.Unlock()
 		require.Equal(t, "container app: preStop handler, 30s at most; container s1: waiting for [app] to stop, 30s at most", *atPreStop)
 		require.Equal(t, "container app: stopping, 20s at most; container s1: waiting for [app] to stop, 30s at most", *atStop)
 		require.Equal(t, "stopping 1 sandbox(es)", last)
