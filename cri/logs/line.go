@@ -21,6 +21,11 @@ const (
 // ErrBadLine is wrapped by the error of a line that is in neither format.
 var ErrBadLine = errors.New("bad log line")
 
+var (
+	newline = []byte("\n")
+	space   = []byte(" ")
+)
+
 // Line is one physical line of a log file.
 type Line struct {
 	Timestamp time.Time
@@ -42,32 +47,38 @@ type Line struct {
 // The third field holds tags, separated by colons; a first tag P marks a partial
 // line.
 func ParseLine(line []byte) (Line, error) {
-	line = bytes.TrimSuffix(line, []byte("\n"))
-	if bytes.HasPrefix(line, []byte("{")) {
+	line = bytes.TrimSuffix(line, newline)
+	if isJSON(line) {
 		return parseJSON(line)
 	}
 	return parseCRI(line)
 }
 
+// isJSON tells the format of a line, given its beginning.
+func isJSON(line []byte) bool { return len(line) > 0 && line[0] == '{' }
+
 func parseCRI(line []byte) (Line, error) {
-	var fields [3]string
-	rest := line
-	for i, what := range []string{"timestamp", "stream", "tags"} {
-		field, after, ok := bytes.Cut(rest, []byte(" "))
-		if !ok {
-			return Line{}, fmt.Errorf("%w: no space after the %s", ErrBadLine, what)
-		}
-		fields[i], rest = string(field), after
+	timestamp, rest, ok := bytes.Cut(line, space)
+	if !ok {
+		return Line{}, fmt.Errorf("%w: no space after the timestamp", ErrBadLine)
 	}
-	out, err := newLine(fields[0], fields[1])
+	stream, rest, ok := bytes.Cut(rest, space)
+	if !ok {
+		return Line{}, fmt.Errorf("%w: no space after the stream", ErrBadLine)
+	}
+	tags, content, ok := bytes.Cut(rest, space)
+	if !ok {
+		return Line{}, fmt.Errorf("%w: no space after the tags", ErrBadLine)
+	}
+	out, err := newLine(timestamp, stream)
 	if err != nil {
 		return Line{}, err
 	}
-	if fields[2] == "" {
+	if len(tags) == 0 {
 		return Line{}, fmt.Errorf("%w: empty tags", ErrBadLine)
 	}
-	tag, _, _ := strings.Cut(fields[2], ":")
-	out.Partial, out.Content = tag == "P", rest
+	out.Partial = tags[0] == 'P' && (len(tags) == 1 || tags[1] == ':')
+	out.Content = content
 	return out, nil
 }
 
@@ -80,7 +91,7 @@ func parseJSON(line []byte) (Line, error) {
 	if err := json.Unmarshal(line, &entry); err != nil {
 		return Line{}, fmt.Errorf("%w: %w", ErrBadLine, err)
 	}
-	out, err := newLine(entry.Time, entry.Stream)
+	out, err := newLine([]byte(entry.Time), []byte(entry.Stream))
 	if err != nil {
 		return Line{}, err
 	}
@@ -89,13 +100,20 @@ func parseJSON(line []byte) (Line, error) {
 	return out, nil
 }
 
-func newLine(timestamp, stream string) (Line, error) {
-	at, err := time.Parse(time.RFC3339Nano, timestamp)
-	if err != nil {
+// newLine makes a line of its two first fields. It does not allocate: logs are
+// read at hundreds of megabytes per second.
+func newLine(timestamp, stream []byte) (Line, error) {
+	var line Line
+	if err := line.Timestamp.UnmarshalText(timestamp); err != nil {
 		return Line{}, fmt.Errorf("%w: timestamp: %w", ErrBadLine, err)
 	}
-	if s := Stream(stream); s == Stdout || s == Stderr {
-		return Line{Timestamp: at, Stream: s}, nil
+	switch string(stream) {
+	case string(Stdout):
+		line.Stream = Stdout
+	case string(Stderr):
+		line.Stream = Stderr
+	default:
+		return Line{}, fmt.Errorf("%w: stream %q", ErrBadLine, stream)
 	}
-	return Line{}, fmt.Errorf("%w: stream %q", ErrBadLine, stream)
+	return line, nil
 }

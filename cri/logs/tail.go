@@ -159,3 +159,36 @@ func cutFront(b []byte, n int64) []byte {
 	}
 	return b
 }
+
+// tailBlock is the first block that is read from the end; each one after that is
+// twice as large, up to blockSize.
+const tailBlock = 1 << 10
+
+// tailStart returns where the last n lines of a file of the given size begin.
+// What follows the last newline comes on top of them.
+func tailStart(r io.ReaderAt, size, n int64) (int64, error) {
+	buf := make([]byte, blockSize)
+	for end, length := size, int64(tailBlock); end > 0; {
+		start := max(0, end-length)
+		block := buf[:end-start]
+		if got, err := r.ReadAt(block, start); got < len(block) {
+			if err != nil && !errors.Is(err, io.EOF) {
+				return 0, err
+			}
+			block = block[:got] // the file shrank meanwhile
+		}
+		for {
+			at := bytes.LastIndexByte(block, '\n')
+			if at < 0 {
+				break
+			}
+			if n == 0 {
+				return start + int64(at) + 1, nil
+			}
+			n--
+			block = block[:at]
+		}
+		end, length = start, min(2*length, blockSize)
+	}
+	return 0, nil
+}

@@ -1,0 +1,197 @@
+package logs
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"time"
+)
+
+// firstRetry is when a follower asks or looks again for what should be about to
+// happen; each time after that it waits twice as long.
+const firstRetry = 10 * time.Millisecond
+
+// following is the part of a reading that goes on at the end of the file.
+type following struct {
+	*reading
+	self *follower
+
+	stopped  bool
+	warned   bool          // that the state cannot be had
+	recheck  time.Duration // when to ask for the state again; 0: not
+	moved    time.Time     // when the file was last seen to grow, once moved; zero: not moved
+	movedEnd int64         // its size then
+	retry    time.Duration // when to look at a moved file again
+	size     int64         // of the file, as last seen
+	pathFile fileID        // what the path named, as last seen
+	pathSize int64
+}
+
+// follow reads to the end and goes on from there until the container has stopped,
+// the limit is reached, or ctx ends, which is an error.
+func (rd *reading) follow(ctx context.Context) (err error) {
+	self, leave := rd.reader.watch.join(ctx, rd.path, rd.container)
+	defer func() { err = errors.Join(err, leave()) }()
+	// It may have stopped long ago: ask at once, but not again and again.
+	f := &following{reading: rd, self: self, recheck: rd.reader.cfg.Period}
+	for {
+		done, err := f.once(ctx)
+		if done || err != nil {
+			return err
+		}
+	}
+}
+
+// once reads to the end of the file and does what is to be done there.
+func (f *following) once(ctx context.Context) (done bool, err error) {
+	if err := f.pump(ctx, false); err != nil || f.splitter.to.full() {
+		return true, err
+	}
+	next, facts, err := f.find(ctx)
+	if err != nil {
+		return false, err
+	}
+	step := decide(facts, f.reader.cfg.Period)
+	if step != stepNext && next != nil {
+		if err := next.close(); err != nil {
+			return false, err
+		}
+	}
+	switch step {
+	case stepStartOver:
+		f.segment.startOver()
+		f.splitter.reset()
+	case stepNext:
+		return false, f.finish(ctx, next)
+	case stepEnd:
+		return true, f.pump(ctx, true)
+	case stepWait:
+		return false, f.wait(ctx)
+	}
+	return false, nil
+}
+
+// finish reads what is left of a file and goes on with the next one.
+func (f *following) finish(ctx context.Context, next *segment) error {
+	if err := f.pump(ctx, true); err != nil {
+		return errors.Join(err, next.close())
+	}
+	f.moved, f.retry = time.Time{}, 0
+	return f.next(next)
+}
+
+// find finds the facts, and the file that follows this one if it was moved.
+func (f *following) find(ctx context.Context) (*segment, facts, error) {
+	out := facts{stopped: f.askState(ctx), complete: f.segment.gz != nil}
+	if !out.complete {
+		_, size, err := identify(f.segment.file)
+		if err != nil {
+			return nil, out, err
+		}
+		f.size = size
+		out.shrunk, out.grown = size < f.segment.end, size > f.segment.end
+		if out.shrunk || out.grown {
+			return nil, out, nil
+		}
+	}
+	var err error
+	f.pathFile, f.pathSize, err = look(f.path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, out, err
+	}
+	if err == nil && f.pathFile == f.segment.id {
+		f.moved = time.Time{}
+		return nil, out, nil
+	}
+	next, gap, err := successor(f.segment, f.path)
+	if err != nil {
+		return nil, out, err
+	}
+	f.seeMoved(next, gap, &out)
+	return next, out, nil
+}
+
+// seeMoved adds the facts about a file that was moved.
+func (f *following) seeMoved(next *segment, gap bool, out *facts) {
+	if next == nil {
+		f.moved = time.Time{}
+		return
+	}
+	out.moved = true
+	if f.moved.IsZero() {
+		f.retry = firstRetry
+		if gap {
+			f.reader.cfg.Logger.Warn("a followed log was rotated away; lines may be missing", "path", f.path)
+		}
+	}
+	if f.moved.IsZero() || f.movedEnd != f.size {
+		f.moved, f.movedEnd = time.Now(), f.size
+	}
+	out.quiet = time.Since(f.moved)
+	if !out.complete {
+		out.writer = writerOf(f.segment.file)
+	}
+}
+
+// askState asks for the container's state if there is a reason to, and tells
+// whether it has stopped.
+func (f *following) askState(ctx context.Context) bool {
+	if f.self.ask.Swap(false) {
+		f.recheck = firstRetry
+	} else if f.recheck == 0 {
+		return f.stopped
+	}
+	states := f.reader.cfg.States
+	if f.stopped || states == nil || f.container == "" {
+		f.recheck = 0
+		return f.stopped
+	}
+	running, err := states.Running(ctx, []string{f.container})
+	if err != nil && ctx.Err() == nil && !f.warned {
+		f.warned = true
+		f.reader.cfg.Logger.Warn("the state of a container is not known; its log is followed on", "container", f.container, "error", err)
+	}
+	f.stopped = err == nil && len(running) == 1 && !running[0]
+	return f.stopped
+}
+
+// wait returns when there may be something to do.
+func (f *following) wait(ctx context.Context) error {
+	timer := f.pause()
+	if f.moved.IsZero() {
+		f.self.waits(f.pathFile, f.pathSize)
+		defer f.self.works()
+	}
+	var expired <-chan time.Time
+	if timer != nil {
+		expired = timer.C
+		defer timer.Stop()
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-f.self.wake:
+	case <-expired:
+	}
+	return nil
+}
+
+// pause is a timer for what nobody tells: the state after the log was closed, and
+// that the last writer of a moved file is gone. nil: nothing of the kind.
+func (f *following) pause() *time.Timer {
+	period := f.reader.cfg.Period
+	pause := f.recheck
+	if f.recheck *= 2; f.recheck > period {
+		f.recheck = 0 // the period asks
+	}
+	if !f.moved.IsZero() {
+		if pause == 0 || f.retry < pause {
+			pause = f.retry
+		}
+		f.retry = min(2*f.retry, period)
+	}
+	if pause == 0 {
+		return nil
+	}
+	return time.NewTimer(pause)
+}

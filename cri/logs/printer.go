@@ -1,0 +1,109 @@
+package logs
+
+import (
+	"io"
+	"time"
+)
+
+const (
+	// stampLayout is the time in front of a line: nine digits, so that columns
+	// line up.
+	stampLayout = "2006-01-02T15:04:05.000000000Z07:00"
+	// flushAt is how much output is gathered for one Write.
+	flushAt = 32 << 10
+)
+
+// printer turns lines of a file into what the reader of a log wants to see. What
+// it holds back is written by flush.
+type printer struct {
+	writers    [2]io.Writer // of stdout and stderr; nil: not wanted
+	since      time.Time
+	timestamps bool
+	limited    bool
+	left       int64 // bytes that may still be written, if limited
+
+	inside [2]bool // the stream is within a line
+	out    []byte  // held back, for one stream
+	to     int     // its index
+}
+
+func newPrinter(o Options, now time.Time, stdout, stderr io.Writer) *printer {
+	return &printer{
+		writers:    [2]io.Writer{stdout, stderr},
+		since:      o.since(now),
+		timestamps: o.Timestamps,
+		limited:    o.LimitBytes > 0,
+		left:       o.LimitBytes,
+	}
+}
+
+// begin writes nothing to each writer, so that headers of a response go out
+// before the first line comes.
+func (p *printer) begin() error {
+	for _, w := range p.writers {
+		if w != nil {
+			if _, err := w.Write([]byte{}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// full tells that the limit is reached.
+func (p *printer) full() bool { return p.limited && p.left <= 0 }
+
+// line takes a line of the file, or a piece of one. whole tells that its end is
+// known: then a newline follows, unless the runtime has cut the line there.
+func (p *printer) line(l Line, whole bool) error {
+	i := 0
+	if l.Stream == Stderr {
+		i = 1
+	}
+	if p.writers[i] == nil || p.full() {
+		return nil
+	}
+	// Age is a matter of the first part: a line is not cut in two.
+	if !p.inside[i] && l.Timestamp.Before(p.since) {
+		return nil
+	}
+	if i != p.to || len(p.out) >= flushAt {
+		if err := p.flush(); err != nil {
+			return err
+		}
+		p.to = i
+	}
+	before := len(p.out)
+	if p.timestamps && !p.inside[i] {
+		p.out = append(l.Timestamp.AppendFormat(p.out, stampLayout), ' ')
+	}
+	p.out = append(p.out, l.Content...)
+	p.inside[i] = l.Partial || !whole
+	if !p.inside[i] {
+		p.out = append(p.out, '\n')
+	}
+	p.count(before)
+	return nil
+}
+
+// count cuts the output that came after the first bytes to the limit.
+func (p *printer) count(before int) {
+	if !p.limited {
+		return
+	}
+	if added := int64(len(p.out) - before); added > p.left {
+		p.out = p.out[:before+int(p.left)]
+	}
+	p.left -= int64(len(p.out) - before)
+}
+
+// flush writes what is held back.
+func (p *printer) flush() error {
+	if len(p.out) == 0 {
+		return nil
+	}
+	out := p.out
+	p.out = p.out[:0]
+	_, err := p.writers[p.to].Write(out)
+	return err
+}

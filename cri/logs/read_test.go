@@ -1,0 +1,289 @@
+package logs
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func newReader(t testing.TB, cfg ReaderConfig) *Reader {
+	t.Helper()
+	r, err := NewReader(cfg)
+	require.NoError(t, err)
+	return r
+}
+
+// writes keeps each Write apart.
+type writes struct{ all []string }
+
+func (w *writes) Write(p []byte) (int, error) {
+	w.all = append(w.all, string(p))
+	return len(p), nil
+}
+
+func lines(n int64) *int64 { return &n }
+
+func TestRead(t *testing.T) {
+	const (
+		t1 = "2026-01-02T03:04:05.1Z "
+		t2 = "2026-01-02T03:04:06Z "
+		t3 = "2026-01-02T03:04:07.123456789+02:00 "
+	)
+	three := t1 + "stdout F one\n" + t1 + "stderr F two\n" + t2 + "stdout F three\n"
+	parts := t1 + "stdout P a\n" + t2 + "stdout P b\n" + t2 + "stdout F c\n"
+	tests := []struct {
+		name, file string
+		options    Options
+		want       string
+	}{
+		{"empty", "", Options{}, ""},
+		{"everything", three, Options{}, "one\ntwo\nthree\n"},
+		{"no lines", three, Options{TailLines: lines(0)}, ""},
+		{"last line", three, Options{TailLines: lines(1)}, "three\n"},
+		{"all lines", three, Options{TailLines: lines(3)}, "one\ntwo\nthree\n"},
+		{"more lines than there are", three, Options{TailLines: lines(9)}, "one\ntwo\nthree\n"},
+		{"parts count as lines", parts, Options{TailLines: lines(2)}, "bc\n"},
+		{"an unterminated line is extra", three + t2 + "stdout F fo", Options{TailLines: lines(1)}, "three\nfo"},
+		{"an unterminated line alone", three + t2 + "stdout F fo", Options{TailLines: lines(0)}, "fo"},
+		{"half a header", three + "2026-01-", Options{}, "one\ntwo\nthree\n"},
+		{"limit", three, Options{LimitBytes: 6}, "one\ntw"},
+		{"limit at the end of a line", three, Options{LimitBytes: 4}, "one\n"},
+		{"limit in a timestamp", three, Options{LimitBytes: 10, Timestamps: true}, "2026-01-02"},
+		{"limit beyond the end", three, Options{LimitBytes: 1000}, "one\ntwo\nthree\n"},
+		{"timestamps have nine digits", t1 + "stdout F a\n" + t2 + "stdout F b\n" + t3 + "stdout F c\n", Options{Timestamps: true},
+			"2026-01-02T03:04:05.100000000Z a\n2026-01-02T03:04:06.000000000Z b\n2026-01-02T03:04:07.123456789+02:00 c\n"},
+		{"timestamp of the first part only", parts + t2 + "stdout F d\n", Options{Timestamps: true},
+			"2026-01-02T03:04:05.100000000Z abc\n2026-01-02T03:04:06.000000000Z d\n"},
+		{"timestamps of streams that interleave", t1 + "stdout P a\n" + t2 + "stderr F x\n" + t2 + "stdout F b\n", Options{Timestamps: true},
+			"2026-01-02T03:04:05.100000000Z a2026-01-02T03:04:06.000000000Z x\nb\n"},
+		{"since", three, Options{SinceTime: time.Date(2026, 1, 2, 3, 4, 6, 0, time.UTC)}, "three\n"},
+		{"since looks at the first part", parts, Options{SinceTime: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}, "abc\n"},
+		{"bad lines are skipped", "rubbish\n" + t1 + "stdout F a\n\nmore\n" + t1 + "stdout F b\n", Options{}, "a\nb\n"},
+		{"docker", `{"log":"a\n","stream":"stdout","time":"2026-01-02T03:04:05Z"}` + "\n" + `{"log":"b","stream":"stdout","time":"2026-01-02T03:04:05Z"}` + "\n" +
+			`{"log":"c\n","stream":"stdout","time":"2026-01-02T03:04:05Z"}` + "\n", Options{}, "a\nbc\n"},
+		{"half a docker line", `{"log":"a\n","stream":"stdout","time":"2026-01-02T03:04:05Z"}` + "\n" + `{"log":"b`, Options{}, "a\n"},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			var out bytes.Buffer
+			r := newReader(t, ReaderConfig{})
+			require.NoError(t, r.Read(t.Context(), Log{Path: write(t, tc.file)}, tc.options, &out, &out))
+			require.Equal(t, tc.want, out.String())
+		})
+	}
+}
+
+func TestReadSinceIsTheLater(t *testing.T) {
+	now := time.Now()
+	file := ""
+	for _, ago := range []time.Duration{time.Hour, time.Minute, time.Second} {
+		file += now.Add(-ago).UTC().Format(time.RFC3339Nano) + " stdout F " + ago.String() + "\n"
+	}
+	path := write(t, file)
+	for _, tc := range []struct {
+		o    Options
+		want string
+	}{
+		{Options{Since: 10 * time.Minute}, "1m0s\n1s\n"},
+		{Options{Since: 10 * time.Minute, SinceTime: now.Add(-2 * time.Hour)}, "1m0s\n1s\n"},
+		{Options{Since: 2 * time.Hour, SinceTime: now.Add(-30 * time.Second)}, "1s\n"},
+	} {
+		var out bytes.Buffer
+		require.NoError(t, newReader(t, ReaderConfig{}).Read(t.Context(), Log{Path: path}, tc.o, &out, &out))
+		require.Equal(t, tc.want, out.String())
+	}
+}
+
+func TestReadStreams(t *testing.T) {
+	path := write(t, stamp+"stdout F one\n"+stamp+"stderr F two\n"+stamp+"stdout F three\n")
+	r := newReader(t, ReaderConfig{})
+	t.Run("apart", func(t *testing.T) {
+		var out, err writes
+		require.NoError(t, r.Read(t.Context(), Log{Path: path}, Options{}, &out, &err))
+		require.Equal(t, []string{"", "one\n", "three\n"}, out.all, "nothing first, then lines")
+		require.Equal(t, []string{"", "two\n"}, err.all)
+	})
+	t.Run("a stream that is not wanted does not count", func(t *testing.T) {
+		var out, err writes
+		require.NoError(t, r.Read(t.Context(), Log{Path: path}, Options{LimitBytes: 6}, nil, &err))
+		require.Equal(t, []string{"", "two\n"}, err.all)
+		require.NoError(t, r.Read(t.Context(), Log{Path: path}, Options{LimitBytes: 6}, &out, nil))
+		require.Equal(t, "one\nth", strings.Join(out.all, ""))
+	})
+	t.Run("neither", func(t *testing.T) {
+		require.NoError(t, r.Read(t.Context(), Log{Path: path}, Options{}, nil, nil))
+	})
+}
+
+func TestReadLongLines(t *testing.T) {
+	long := strings.Repeat("0123456789", 30000)
+	quoted := `{"log":"` + long + `\n","stream":"stderr","time":"2026-01-02T03:04:05Z"}` + "\n"
+	tooLong := `{"log":"` + strings.Repeat(long, 10) + `\n","stream":"stderr","time":"2026-01-02T03:04:05Z"}` + "\n"
+	for name, tc := range map[string]struct {
+		file string
+		want string
+	}{
+		"full":         {stamp + "stdout F " + long + "\n" + stamp + "stdout F x\n", long + "\nx\n"},
+		"partial":      {stamp + "stdout P " + long + "\n" + stamp + "stdout F x\n", long + "x\n"},
+		"unterminated": {stamp + "stdout F " + long, long},
+		"rubbish":      {long + "\n" + stamp + "stdout F x\n", "x\n"},
+		"json":         {quoted + quoted, long + "\n" + long + "\n"},
+		"too long":     {quoted + tooLong + quoted, long + "\n" + long + "\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out bytes.Buffer
+			r := newReader(t, ReaderConfig{})
+			require.NoError(t, r.Read(t.Context(), Log{Path: write(t, tc.file)}, Options{}, &out, &out))
+			require.Equal(t, len(tc.want), out.Len())
+			require.Equal(t, tc.want, out.String())
+		})
+	}
+	t.Run("timestamps come once", func(t *testing.T) {
+		var out bytes.Buffer
+		path := write(t, stamp+"stdout F "+long+"\n")
+		require.NoError(t, newReader(t, ReaderConfig{}).Read(t.Context(), Log{Path: path}, Options{Timestamps: true}, &out, &out))
+		require.Equal(t, "2026-01-02T03:04:05.000000006Z "+long+"\n", out.String())
+	})
+}
+
+// badWriter fails after some writes.
+type badWriter struct{ good int }
+
+var errBadWriter = errors.New("the client is gone")
+
+func (w *badWriter) Write(p []byte) (int, error) {
+	if w.good--; w.good < 0 {
+		return 0, errBadWriter
+	}
+	return len(p), nil
+}
+
+func TestReadErrors(t *testing.T) {
+	r := newReader(t, ReaderConfig{})
+	path := write(t, stamp+"stdout F one\n"+stamp+"stderr F two\n")
+	t.Run("no log", func(t *testing.T) {
+		err := r.Read(t.Context(), Log{Path: filepath.Join(t.TempDir(), "0.log")}, Options{}, io.Discard, nil)
+		require.ErrorIs(t, err, fs.ErrNotExist)
+		err = r.Read(t.Context(), Log{Path: filepath.Join(t.TempDir(), "none", "0.log")}, Options{Follow: true}, io.Discard, nil)
+		require.ErrorIs(t, err, fs.ErrNotExist)
+	})
+	t.Run("a directory", func(t *testing.T) {
+		err := r.Read(t.Context(), Log{Path: t.TempDir()}, Options{}, io.Discard, nil)
+		require.ErrorContains(t, err, "not a regular file")
+	})
+	t.Run("context", func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		require.ErrorIs(t, r.Read(ctx, Log{Path: path}, Options{}, io.Discard, nil), context.Canceled)
+		require.ErrorIs(t, r.Read(ctx, Log{Path: path}, Options{Follow: true}, io.Discard, nil), context.Canceled)
+	})
+	for good := range 3 {
+		t.Run(fmt.Sprintf("writer after %d", good), func(t *testing.T) {
+			w := &badWriter{good: good}
+			require.ErrorIs(t, r.Read(t.Context(), Log{Path: path}, Options{Follow: true}, w, w), errBadWriter)
+		})
+	}
+	for name, o := range map[string]Options{
+		"TailLines":  {TailLines: lines(-1)},
+		"LimitBytes": {LimitBytes: -1},
+		"Since":      {Since: -1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.ErrorContains(t, r.Read(t.Context(), Log{Path: path}, o, io.Discard, nil), name)
+		})
+	}
+	_, err := NewReader(ReaderConfig{Period: -1})
+	require.ErrorContains(t, err, "Period")
+}
+
+func TestReadThroughLink(t *testing.T) {
+	path := write(t, stamp+"stdout F one\n")
+	link := filepath.Join(t.TempDir(), "link.log")
+	require.NoError(t, os.Symlink(path, link))
+	var out bytes.Buffer
+	require.NoError(t, newReader(t, ReaderConfig{}).Read(t.Context(), Log{Path: link}, Options{}, &out, nil))
+	require.Equal(t, "one\n", out.String())
+}
+
+// C42: in the middle of a rotation, or after a crash there, the newest rotated
+// file stands in for the log.
+func TestReadInTheGapOfARotation(t *testing.T) {
+	path := write(t, stamp+"stdout F old\n")
+	require.NoError(t, os.Rename(path, path+".20260102-030405"))
+	require.NoError(t, os.WriteFile(path, []byte(stamp+"stdout F new\n"), 0o600))
+	require.NoError(t, os.Rename(path, path+".20260102-030406"))
+	var out bytes.Buffer
+	require.NoError(t, newReader(t, ReaderConfig{}).Read(t.Context(), Log{Path: path}, Options{}, &out, nil))
+	require.Equal(t, "new\n", out.String())
+	require.NoError(t, compress(t.Context(), path+".20260102-030406"))
+	out.Reset()
+	require.NoError(t, newReader(t, ReaderConfig{}).Read(t.Context(), Log{Path: path}, Options{TailLines: lines(5)}, &out, nil))
+	require.Equal(t, "new\n", out.String())
+}
+
+func TestTailStartReadsNoMoreThanNeeded(t *testing.T) {
+	line := stamp + "stdout F " + strings.Repeat("x", 100) + "\n"
+	big := strings.Repeat(line, (1<<20)/len(line))
+	c := &counter{ReaderAt: strings.NewReader(big)}
+	start, err := tailStart(c, int64(len(big)), 3)
+	require.NoError(t, err)
+	require.Equal(t, int64(len(big)-3*len(line)), start)
+	require.LessOrEqual(t, c.n, int64(tailBlock))
+}
+
+func FuzzRead(f *testing.F) {
+	f.Add([]byte(stamp+"stdout F one\nrubbish\n"+stamp+"stderr P two"), uint8(2), uint16(0), uint16(0), true)
+	f.Add([]byte(stamp+"stdout P a\n"+stamp+"stdout F b\n"), uint8(200), uint16(2), uint16(65400), false)
+	f.Add([]byte(`{"log":"a\n","stream":"stdout","time":"2026-01-02T03:04:05Z"}`), uint8(9), uint16(9), uint16(2000), false)
+	dir := f.TempDir()
+	f.Fuzz(func(t *testing.T, in []byte, tail uint8, limit, pad uint16, timestamps bool) {
+		text := stamp + "stdout F " + strings.Repeat("p", int(pad)) + "\n" + string(in)
+		path := filepath.Join(dir, "0.log")
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		o := Options{LimitBytes: int64(limit), Timestamps: timestamps}
+		if tail < 200 {
+			o.TailLines = lines(int64(tail))
+		}
+		var out bytes.Buffer
+		require.NoError(t, newReader(t, ReaderConfig{}).Read(t.Context(), Log{Path: path}, o, &out, &out))
+		require.Equal(t, byTheBook(text, o), out.String())
+	})
+}
+
+// byTheBook is Read in the plainest form.
+func byTheBook(text string, o Options) string {
+	physical := strings.SplitAfter(text, "\n")
+	if n := len(physical) - 1; o.TailLines != nil && n > int(*o.TailLines) {
+		physical = physical[n-int(*o.TailLines):]
+	}
+	out := ""
+	inside := map[Stream]bool{}
+	for _, p := range physical {
+		line, err := ParseLine([]byte(p))
+		if err != nil {
+			continue
+		}
+		if o.Timestamps && !inside[line.Stream] {
+			out += line.Timestamp.Format(stampLayout) + " "
+		}
+		out += string(line.Content)
+		inside[line.Stream] = line.Partial || !strings.HasSuffix(p, "\n")
+		if !inside[line.Stream] {
+			out += "\n"
+		}
+	}
+	if o.LimitBytes > 0 && int64(len(out)) > o.LimitBytes {
+		out = out[:o.LimitBytes]
+	}
+	return out
+}

@@ -1,0 +1,187 @@
+package logs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/cri"
+)
+
+const (
+	defaultMaxSize      = 10 << 20
+	defaultMaxFiles     = 5
+	defaultRotatePeriod = 10 * time.Second
+	minRotatePeriod     = 3 * time.Second
+)
+
+// RotatorRuntime is what a Rotator needs of a runtime. Every cri.RuntimeService
+// is one.
+type RotatorRuntime interface {
+	cri.ContainerReader
+	cri.LogReopener
+}
+
+// RotatorConfig configures a Rotator.
+type RotatorConfig struct {
+	// Runtime has the containers. Required.
+	Runtime RotatorRuntime
+	// MaxSize is the size in bytes from which a log is rotated, the
+	// containerLogMaxSize of a kubelet. Zero means 10 MiB; negative: no log is
+	// ever rotated.
+	MaxSize int64
+	// MaxFiles is how many files a container instance's log may have, the one
+	// that is written to included; at least 2. Zero means 5.
+	MaxFiles int
+	// Period is the time between two looks at all logs, at least 3s. Zero means
+	// 10s.
+	Period time.Duration
+	// Workers is how many logs are rotated at a time. Zero means 1.
+	Workers int
+	// OnRotate, if not nil, is called after each attempt to rotate a log, by up
+	// to Workers goroutines at a time. It must not block.
+	OnRotate func(Rotation)
+	// Logger gets what goes wrong, the same at most once a minute. nil:
+	// discarded.
+	Logger *slog.Logger
+}
+
+// Rotation is one attempt to rotate a log.
+type Rotation struct {
+	ContainerID string
+	// Path is the log's, Rotated what it was renamed to; "" if it keeps its
+	// name.
+	Path, Rotated string
+	// Size is how large it was, in bytes.
+	Size int64
+	// Err is what went wrong, with Rotated or without: an old file that could
+	// not be compressed, or a runtime that did not reopen the log.
+	Err error
+}
+
+// Rotator rotates the logs of running containers that have grown too large. It
+// keeps what it needs in the names of the files, so that another rotator, also
+// that of an upstream kubelet, can go on at any point at which it was killed.
+type Rotator struct {
+	cfg     RotatorConfig
+	limiter *cri.LogLimiter
+
+	known map[string]*rotating // by container ID; of the goroutine that runs round
+}
+
+// NewRotator returns a rotator. The error names the field that cannot be.
+func NewRotator(cfg RotatorConfig) (*Rotator, error) {
+	setDefault(&cfg.MaxSize, defaultMaxSize)
+	setDefault(&cfg.MaxFiles, defaultMaxFiles)
+	setDefault(&cfg.Period, defaultRotatePeriod)
+	setDefault(&cfg.Workers, 1)
+	switch {
+	case cfg.Runtime == nil:
+		return nil, errors.New("log rotator: Runtime is missing")
+	case cfg.MaxFiles < 2:
+		return nil, fmt.Errorf("log rotator: MaxFiles %d must be greater than 1", cfg.MaxFiles)
+	case cfg.Period < minRotatePeriod:
+		return nil, fmt.Errorf("log rotator: Period %v must be at least %v", cfg.Period, minRotatePeriod)
+	case cfg.Workers < 0:
+		return nil, fmt.Errorf("log rotator: Workers %d must not be negative", cfg.Workers)
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Rotator{cfg: cfg, limiter: cri.NewLogLimiter(time.Minute), known: map[string]*rotating{}}, nil
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// Run looks at all logs at once and then every Period, until ctx ends. It returns
+// nil when nothing of it runs any more, or an error after ten seconds in which the
+// runtime or OnRotate did not return. A rotation that ctx cuts short is completed
+// or taken back. Run must not be called twice at a time.
+func (r *Rotator) Run(ctx context.Context) error {
+	if r.cfg.MaxSize < 0 {
+		<-ctx.Done()
+		return nil
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			r.round(ctx)
+			if !sleep(ctx, r.cfg.Period) {
+				return
+			}
+		}
+	}()
+	<-ctx.Done()
+	patience := time.NewTimer(shutdownTimeout)
+	defer patience.Stop()
+	select {
+	case <-ended:
+		return nil
+	case <-patience.C:
+		return fmt.Errorf("log rotator: Runtime or OnRotate has ignored the end of its context for %v", shutdownTimeout)
+	}
+}
+
+// round looks at the logs of all containers that run.
+func (r *Rotator) round(ctx context.Context) {
+	list, err := r.cfg.Runtime.ListContainers(ctx, &runtimeapi.ContainerFilter{
+		State: &runtimeapi.ContainerStateValue{State: runtimeapi.ContainerState_CONTAINER_RUNNING},
+	})
+	if err != nil {
+		r.warn(ctx, "", fmt.Errorf("listing containers: %w", err))
+		return
+	}
+	known := make(map[string]*rotating, len(list))
+	for _, c := range list {
+		if c.GetState() != runtimeapi.ContainerState_CONTAINER_RUNNING {
+			continue // runtimes may ignore the filter
+		}
+		k := r.known[c.GetId()]
+		if k == nil {
+			k = &rotating{Rotator: r, id: c.GetId()}
+		}
+		known[k.id] = k
+	}
+	r.known = known
+	r.each(ctx, known)
+}
+
+// each has the workers look at the containers.
+func (r *Rotator) each(ctx context.Context, known map[string]*rotating) {
+	work := make(chan *rotating)
+	var workers sync.WaitGroup
+	for range min(r.cfg.Workers, len(known)) {
+		workers.Go(func() {
+			for k := range work {
+				if err := k.look(ctx); err != nil {
+					r.warn(ctx, k.id, err)
+				}
+			}
+		})
+	}
+	for _, k := range known {
+		if ctx.Err() != nil {
+			break
+		}
+		work <- k
+	}
+	close(work)
+	workers.Wait()
+}
+
+func (r *Rotator) warn(ctx context.Context, id string, err error) {
+	if ctx.Err() == nil && r.limiter.Allow(time.Now(), id, err.Error()) {
+		r.cfg.Logger.Warn("log rotation", "container", id, "error", err)
+	}
+}
