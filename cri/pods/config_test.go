@@ -128,21 +128,19 @@ func TestUnsupported(t *testing.T) {
 		c.Env = append(c.Env, v1.EnvVar{Name: "X", ValueFrom: &from})
 	}
 	c.Resources = v1.ResourceRequirements{Requests: quantities("cpu", "1", "ephemeral-storage", "1", "example.com/gpu", "1"), Claims: []v1.ResourceClaim{{}}}
-	c.RestartPolicyRules = []v1.ContainerRestartRule{{Action: v1.ContainerRestartRuleActionRestartAllContainers}}
 	c.SecurityContext = &v1.SecurityContext{AppArmorProfile: &v1.AppArmorProfile{}, WindowsOptions: &v1.WindowsSecurityContextOptions{}}
 	var got []string
 	for _, err := range Unsupported(full) {
 		got = append(got, strings.TrimSuffix(err.Error(), ": not supported"))
 	}
 	require.Equal(t, []string{
-		"spec.initContainers", "spec.ephemeralContainers", "spec.resourceClaims", "spec.hostUsers: false", "spec.os",
+		"spec.resourceClaims", "spec.hostUsers: false", "spec.os",
 		"spec.securityContext.appArmorProfile", "spec.securityContext.windowsOptions",
 		"metadata.annotations[container.apparmor.security.beta.kubernetes.io/a]", "spec.resources.limits.hugepages-2Mi",
-		"spec.containers[0].lifecycle.postStart", "spec.containers[0].lifecycle.preStop", "spec.containers[0].lifecycle.stopSignal",
+		"spec.containers[0].lifecycle.stopSignal",
 		"spec.containers[0].volumeDevices", "spec.containers[0].envFrom",
 		"spec.containers[0].env[0].valueFrom.configMapKeyRef", "spec.containers[0].env[1].valueFrom.secretKeyRef",
 		"spec.containers[0].env[2].valueFrom.fileKeyRef", "spec.containers[0].env[3].valueFrom.resourceFieldRef", "spec.containers[0].env[4].valueFrom.(empty)",
-		"spec.containers[0].restartPolicyRules[0].action: RestartAllContainers",
 		"spec.containers[0].resources.claims", "spec.containers[0].resources.requests.example.com/gpu",
 		"spec.containers[0].securityContext.appArmorProfile", "spec.containers[0].securityContext.windowsOptions",
 	}, got)

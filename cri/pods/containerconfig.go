@@ -36,6 +36,10 @@ type instance struct {
 	image        images.Image
 	restartCount int32
 	podIPs       []string
+	// targetID is the container whose processes an ephemeral one sees, if any.
+	targetID string
+	// imageVolumes are the images of its image volumes by volume name.
+	imageVolumes map[string]images.Image
 }
 
 // containerConfig generates the configuration of an instance, and makes the

@@ -15,6 +15,9 @@ const (
 	ReasonCreateContainerConfigError = "CreateContainerConfigError"
 	ReasonCreateContainerError       = "CreateContainerError"
 	ReasonRunContainerError          = "RunContainerError"
+	ReasonPreCreateHookError         = "PreCreateHookError"
+	ReasonPreStartHookError          = "PreStartHookError"
+	ReasonPostStartHookError         = "PostStartHookError"
 )
 
 // StartError tells why a container was not started.

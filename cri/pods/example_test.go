@@ -82,28 +82,12 @@ func run(ctx context.Context, dir string, runtime *fake.Runtime) error {
 	return err
 }
 
-// What to do is a pure function of the pod and what was observed.
-func ExampleComputeActions() {
-	pod := &v1.Pod{Spec: v1.PodSpec{
-		RestartPolicy: v1.RestartPolicyNever,
-		Containers:    []v1.Container{{Name: "job", Image: "busybox"}},
-	}}
-	fmt.Println(pods.ComputeActions(pods.ActionsInput{Pod: pod, Status: &pleg.PodStatus{}}))
-	fmt.Println(pods.ComputeActions(pods.ActionsInput{Pod: pod, Status: &pleg.PodStatus{
-		Sandboxes:  []pleg.Sandbox{{ID: "s", State: pleg.SandboxReady}},
-		Containers: []pleg.ContainerStatus{{Name: "job", SandboxID: "s", State: pleg.StateExited, ExitCode: 1}},
-	}}))
-	// Output:
-	// killPod=true createSandbox=true attempt=0 kill=0 remove=0 start=[0]
-	// killPod=true createSandbox=false attempt=0 kill=0 remove=0 start=[]
-}
-
 // A spec that asks for more than is built is refused by name.
 func ExampleUnsupported() {
-	pod := &v1.Pod{Spec: v1.PodSpec{InitContainers: []v1.Container{{Name: "setup"}}}}
+	pod := &v1.Pod{Spec: v1.PodSpec{OS: &v1.PodOS{Name: v1.Windows}}}
 	for _, err := range pods.Unsupported(pod) {
 		fmt.Println(err)
 	}
 	// Output:
-	// spec.initContainers: not supported
+	// spec.os: not supported
 }

@@ -27,6 +27,12 @@ func (m *Manager) Forget(uid types.UID) {
 	delete(m.failures, uid)
 	m.mu.Unlock()
 	m.trimBackoff(time.Now())
+	if m.cfg.Actuated == nil {
+		return
+	}
+	if err := m.cfg.Actuated.Save(uid, ActuatedResources{}); err != nil {
+		m.log.Warn("cannot forget the resources of a pod", "uid", uid, "err", err)
+	}
 }
 
 // trimBackoff drops delays that can no longer hold anything back: forgotten for

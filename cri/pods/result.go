@@ -3,6 +3,7 @@ package pods
 import (
 	"errors"
 	"fmt"
+	"time"
 )
 
 // Action is a kind of thing that a sync does.
@@ -16,6 +17,11 @@ const (
 	ActionCreatePodSandbox Action = "CreatePodSandbox"
 	ActionConfigPodSandbox Action = "ConfigPodSandbox"
 	ActionKillPodSandbox   Action = "KillPodSandbox"
+	// ActionInitContainer is the start of an init container, sidecars included.
+	ActionInitContainer Action = "InitContainer"
+	// ActionResizePodInPlace is all that a resize does. Its failure is reason
+	// Error of the condition PodResizeInProgress.
+	ActionResizePodInPlace Action = "ResizePodInPlace"
 )
 
 // Entry is one thing that was done or tried.
@@ -34,8 +40,9 @@ type Result struct {
 	// Entries are in the order of completion of each step.
 	Entries []Entry
 
-	stopped error
-	over    bool
+	stopped     error
+	over, again bool
+	explanation string
 }
 
 // Acted tells that something was done or tried in the runtime: what was observed
@@ -45,6 +52,32 @@ func (r *Result) Acted() bool { return len(r.Entries) > 0 }
 // Over tells that a sync found nothing of the pod worth keeping and nothing to
 // start: whatever its containers have come to, the pod has ended.
 func (r *Result) Over() bool { return r.over }
+
+// Again tells that a sync is to be followed by another one at once: it has cleared
+// the way and started nothing yet.
+func (r *Result) Again() bool { return r.again }
+
+// Explanation says in one line why a sync did not start containers that the pod
+// has, such as "init container a is running"; "" when all run or were to be
+// started. Why those did not start Err and StartFailures tell.
+func (r *Result) Explanation() string { return r.explanation }
+
+// NotBefore is when another try makes sense: the earliest end of what holds
+// containers back. It is zero when nothing but time failed to help: when there is
+// no error, or one of another kind, which a worker tries again at its own pace.
+func (r *Result) NotBefore() time.Time {
+	var earliest time.Time
+	for _, e := range r.Entries {
+		var held interface{ NotBefore() time.Time }
+		if e.Err == nil || !errors.As(e.Err, &held) {
+			continue
+		}
+		if at := held.NotBefore(); !at.IsZero() && (earliest.IsZero() || at.Before(earliest)) {
+			earliest = at
+		}
+	}
+	return earliest
+}
 
 // Err joins the errors of all entries, nil when there are none. A sync that was
 // cut short by its context has an error too: the context's, and its cause. Errors in the

@@ -4,46 +4,61 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 
 	v1 "k8s.io/api/core/v1"
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/podwright/podwright/cri/pods/actions"
 	"github.com/podwright/podwright/pleg"
 )
 
 // SyncRequest asks for a pod to be brought closer to its spec.
 type SyncRequest struct {
-	// Pod is the desired pod. It is not changed.
+	// Pod is the desired pod, with the resources that the node has allocated to
+	// it. It is not changed.
 	Pod *v1.Pod
 	// Status is what the runtime has of the pod, observed after the last call
 	// that changed it.
 	Status *pleg.PodStatus
 	// Liveness and Startup are the results of the probes by container; a missing
-	// one is unknown.
+	// one is unknown. A sidecar with a startup probe has started once Startup says
+	// ProbeSuccess, also after a restart of the agent: what was published of it
+	// counts until the probe has run again.
 	Liveness, Startup map[pleg.ContainerID]ProbeResult
+	// RestartAll restarts all containers of the pod in their sandbox (KEP-5532).
+	// It is needed only for what the runtime does not show any more: a rule that
+	// matches the end of a container which is still there is found anyway.
+	RestartAll bool
 	// SetStep is told what the sync is at, for people who ask why a pod is not
-	// up yet; may be nil.
+	// up yet; may be nil. It is called one at a time.
 	SetStep func(step string)
 	// SandboxReady is told the addresses of a new sandbox before anything is
 	// pulled; may be nil. It must not block.
 	SandboxReady func(ips []string)
 }
 
-// SyncPod does what ComputeActions asks for, in order: stop, clear away, sandbox,
-// containers. Containers do not depend on each other: one that fails does not
-// keep the next from starting. It returns soon after ctx ends: pulls and waits
-// end with it, and no further runtime call is made.
+// SyncPod does what actions.Compute asks for, in order: stop, clear away, sandbox,
+// ephemeral containers, init containers, resizes, regular containers. A plain init
+// container that does not start ends the sync. All others do not depend on each
+// other: one that fails does not keep the next from starting. It returns soon
+// after ctx ends: pulls, hooks and waits end with it, and no further runtime call
+// is made.
 func (m *Manager) SyncPod(ctx context.Context, r SyncRequest) Result {
 	if r.Pod == nil || r.Status == nil {
 		return Result{stopped: errors.New("pods: SyncRequest.Pod and SyncRequest.Status are required")}
 	}
-	s := &podSync{m: m, req: r, identity: identityOf(r.Pod), failed: map[string]bool{}}
+	s := &podSync{m: m, req: r, identity: identityOf(r.Pod), failed: map[string]bool{}, volumes: imageVolumes{}}
 	s.result.Pod = s.identity.String()
-	s.actions = ComputeActions(ActionsInput{Pod: r.Pod, Status: r.Status, Liveness: r.Liveness, Startup: r.Startup})
-	s.result.over = s.actions.KillPod && len(s.actions.Start) == 0
+	if err := s.loadActuated(); err != nil {
+		s.result.stopped = err
+		return s.result
+	}
+	s.actions = actions.Compute(s.input())
+	s.result.over, s.result.explanation = s.actions.Over(), s.actions.Explanation
 	m.log.Debug("sync", "pod", s.identity, "actions", s.actions)
 	s.run(ctx)
+	if s.result.Acted() && m.cfg.Relist != nil {
+		m.cfg.Relist(s.identity.UID)
+	}
 	return s.result
 }
 
@@ -52,35 +67,58 @@ type podSync struct {
 	m        *Manager
 	req      SyncRequest
 	identity podIdentity
-	actions  Actions
+	actions  actions.Actions
 	result   Result
 
 	sandbox runningSandbox
 	// failed names the containers whose predecessor is still in the way.
-	failed map[string]bool
+	failed  map[string]bool
+	volumes imageVolumes
+	// actuated is what the runtime was last told of resources; nothing without
+	// a store.
+	actuated ActuatedResources
 }
 
-// runningSandbox is what containers are started in.
-type runningSandbox struct {
-	id     string
-	config *runtimeapi.PodSandboxConfig
-	ips    []string
+// input is what the actions follow from. The end that triggers a restart of all
+// containers is taken away last, so that what the runtime has of it is enough.
+func (s *podSync) input() actions.Input {
+	in := actions.Input{
+		Pod: s.req.Pod, Status: s.req.Status, Liveness: s.req.Liveness, Startup: s.req.Startup,
+		RestartAll: s.req.RestartAll || actions.RestartAllTriggered(s.req.Pod, s.req.Status, nil),
+	}
+	if s.m.cfg.Actuated != nil {
+		in.Actuated = &actions.Actuated{Containers: s.actuated.Containers, Pod: s.actuated.Pod}
+	}
+	return in
 }
 
 func (s *podSync) run(ctx context.Context) {
 	s.m.repairLinks(s.identity, s.req.Status)
-	if !s.stop(ctx) || !s.remove(ctx) || len(s.actions.Start) == 0 {
+	if !s.stop(ctx) || !s.reset(ctx) || !s.remove(ctx) || !s.pruneInit(ctx) {
 		return
 	}
-	if !s.prepareSandbox(ctx) {
+	if s.actions.Starts() && !s.prepareSandbox(ctx) {
 		return
 	}
-	for _, i := range s.actions.Start {
+	if !s.startAll(ctx, ephemeralStartee, s.actions.StartEphemeral) || !s.startAll(ctx, initStartee, s.actions.StartInit) {
+		return
+	}
+	s.resize(ctx)
+	s.startAll(ctx, regularStartee, s.actions.StartRegular)
+}
+
+// startAll starts containers one after the other. It tells whether to go on.
+func (s *podSync) startAll(ctx context.Context, of func(*v1.Pod, int) startee, indices []int) bool {
+	for _, i := range indices {
 		if s.ended(ctx) {
-			return
+			return false
 		}
-		s.startContainer(ctx, &s.req.Pod.Spec.Containers[i])
+		c := of(s.req.Pod, i)
+		if !s.startContainer(ctx, c) && c.initialises() {
+			return false
+		}
 	}
+	return true
 }
 
 // ended tells whether ctx has ended, and makes that part of the result.
@@ -132,97 +170,38 @@ func (s *podSync) stop(ctx context.Context) bool {
 // remove clears away containers that were never started. It tells whether to go
 // on.
 func (s *podSync) remove(ctx context.Context) bool {
-	for _, c := range s.actions.Remove {
+	for i := range s.actions.Remove {
+		c := &s.actions.Remove[i]
 		if s.ended(ctx) {
 			return false
 		}
-		s.step("removing container " + c.Name)
-		err := s.m.removeContainer(ctx, s.identity, c.Name, c.ID.ID, false)
-		s.result.add(ActionRemoveContainer, c.Name, err)
-		if err != nil {
+		if !s.removeOne(ctx, c, false) {
 			s.failed[c.Name] = true
 		}
 	}
 	return true
 }
 
-// prepareSandbox finds or makes what containers are started in. It tells whether
-// to go on.
-func (s *podSync) prepareSandbox(ctx context.Context) bool {
-	config, err := s.m.sandboxConfig(s.req.Pod, s.actions.Attempt)
-	if err != nil {
-		err = fmt.Errorf("sandbox configuration: %w", err)
-		s.result.add(ActionConfigPodSandbox, s.identity.Name, err)
-		s.warn("FailedCreatePodSandBox", err.Error())
-		return false
+// pruneInit clears away instances of init containers that nothing depends on any
+// more. It tells whether to go on: what is left of them beside a new sandbox would
+// look like its initialisation. The logs of the last ones stay then, and with them
+// the restart counts, whatever becomes of the agent before the next ones.
+func (s *podSync) pruneInit(ctx context.Context) bool {
+	ok, seen := true, map[string]bool{}
+	for i := range s.actions.PruneInit {
+		c := &s.actions.PruneInit[i]
+		if s.ended(ctx) {
+			return false
+		}
+		ok = s.removeOne(ctx, c, s.actions.CreateSandbox && !seen[c.Name]) && ok
+		seen[c.Name] = true
 	}
-	s.sandbox = runningSandbox{id: s.actions.SandboxID, config: config, ips: s.req.Status.IPs}
-	if !s.actions.CreateSandbox {
-		return true
-	}
-	reason, err := s.createSandbox(ctx)
-	if err != nil && s.ended(ctx) {
-		return false // nobody wants to know any more
-	}
-	s.result.add(ActionCreatePodSandbox, s.identity.Name, err)
-	if err != nil {
-		s.warn(reason, err.Error())
-	}
+	return ok || !s.actions.CreateSandbox
+}
+
+func (s *podSync) removeOne(ctx context.Context, c *pleg.ContainerStatus, keepLogs bool) bool {
+	s.step(fmt.Sprintf("removing container %s", c.Name))
+	err := s.m.removeContainer(ctx, s.identity, c.Name, c.ID.ID, keepLogs)
+	s.result.add(ActionRemoveContainer, c.Name, err)
 	return err == nil
-}
-
-// createSandbox starts a sandbox and returns, with an error, the reason for the
-// event. Its name is the attempt's: if an earlier call is still at it in the
-// runtime, the runtime refuses, and there are never two.
-func (s *podSync) createSandbox(ctx context.Context) (string, error) {
-	const failed = "FailedCreatePodSandBox"
-	s.step("creating the sandbox")
-	if err := os.MkdirAll(s.sandbox.config.LogDirectory, 0o755); err != nil {
-		return failed, fmt.Errorf("log directory: %w", err)
-	}
-	handler, err := s.runtimeHandler(ctx)
-	if err != nil {
-		return failed, err
-	}
-	if s.sandbox.id, err = s.runSandbox(ctx, handler); err != nil {
-		return failed, fmt.Errorf("run sandbox: %w", err)
-	}
-	response, err := s.m.cfg.Runtime.PodSandboxStatus(ctx, s.sandbox.id, false)
-	if err == nil && response.GetStatus() == nil {
-		err = errors.New("the runtime answered without a status")
-	}
-	if err != nil {
-		return "FailedPodSandBoxStatus", fmt.Errorf("status of sandbox %s: %w", s.sandbox.id, err)
-	}
-	s.sandbox.ips = sandboxIPs(response.Status.Network)
-	if s.req.SandboxReady != nil {
-		s.req.SandboxReady(s.m.podIPs(s.req.Pod, s.sandbox.ips))
-	}
-	return "", nil
-}
-
-func (s *podSync) runSandbox(ctx context.Context, handler string) (string, error) {
-	leave, err := s.m.gate.enter(ctx, false)
-	if err != nil {
-		return "", err
-	}
-	defer leave()
-	call, done := s.m.step(ctx)
-	defer done()
-	return s.m.cfg.Runtime.RunPodSandbox(call, s.sandbox.config, handler)
-}
-
-func (s *podSync) runtimeHandler(ctx context.Context) (string, error) {
-	class := s.req.Pod.Spec.RuntimeClassName
-	if class == nil || *class == "" {
-		return "", nil
-	}
-	if s.m.cfg.RuntimeHandler == nil {
-		return "", fmt.Errorf("runtimeClassName %q: this agent knows no runtime classes", *class)
-	}
-	handler, err := s.m.cfg.RuntimeHandler(ctx, s.req.Pod)
-	if err != nil {
-		return "", fmt.Errorf("runtimeClassName %q: %w", *class, err)
-	}
-	return handler, nil
 }

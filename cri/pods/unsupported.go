@@ -15,8 +15,6 @@ import (
 func Unsupported(pod *v1.Pod) []error {
 	var u unsupported
 	spec := &pod.Spec
-	u.when(len(spec.InitContainers) > 0, "spec.initContainers")
-	u.when(len(spec.EphemeralContainers) > 0, "spec.ephemeralContainers")
 	u.when(len(spec.ResourceClaims) > 0, "spec.resourceClaims")
 	u.when(spec.HostUsers != nil && !*spec.HostUsers, "spec.hostUsers: false")
 	u.when(spec.OS != nil && spec.OS.Name != "" && spec.OS.Name != v1.Linux, "spec.os")
@@ -30,8 +28,14 @@ func Unsupported(pod *v1.Pod) []error {
 	if spec.Resources != nil {
 		u.resources("spec.resources", *spec.Resources)
 	}
+	for i := range spec.InitContainers {
+		u.container(fmt.Sprintf("spec.initContainers[%d]", i), &spec.InitContainers[i])
+	}
 	for i := range spec.Containers {
 		u.container(fmt.Sprintf("spec.containers[%d]", i), &spec.Containers[i])
+	}
+	for i := range spec.EphemeralContainers {
+		u.container(fmt.Sprintf("spec.ephemeralContainers[%d]", i), (*v1.Container)(&spec.EphemeralContainers[i].EphemeralContainerCommon))
 	}
 	return u
 }
@@ -46,8 +50,6 @@ func (u *unsupported) when(found bool, field string) {
 }
 
 func (u *unsupported) container(path string, c *v1.Container) {
-	u.when(c.Lifecycle != nil && c.Lifecycle.PostStart != nil, path+".lifecycle.postStart")
-	u.when(c.Lifecycle != nil && c.Lifecycle.PreStop != nil, path+".lifecycle.preStop")
 	u.when(c.Lifecycle != nil && c.Lifecycle.StopSignal != nil, path+".lifecycle.stopSignal")
 	u.when(len(c.VolumeDevices) > 0, path+".volumeDevices")
 	u.when(len(c.EnvFrom) > 0, path+".envFrom")
@@ -55,9 +57,6 @@ func (u *unsupported) container(path string, c *v1.Container) {
 		if from := c.Env[i].ValueFrom; from != nil && c.Env[i].Value == "" {
 			u.when(from.FieldRef == nil, fmt.Sprintf("%s.env[%d].valueFrom.%s", path, i, envSource(from)))
 		}
-	}
-	for i, rule := range c.RestartPolicyRules {
-		u.when(rule.Action == v1.ContainerRestartRuleActionRestartAllContainers, fmt.Sprintf("%s.restartPolicyRules[%d].action: %s", path, i, rule.Action))
 	}
 	u.resources(path+".resources", c.Resources)
 	if sc := c.SecurityContext; sc != nil {

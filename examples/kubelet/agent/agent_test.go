@@ -134,7 +134,7 @@ func TestUnsupportedNamesTheField(t *testing.T) {
 	pod := &v1.Pod{Spec: v1.PodSpec{
 		RuntimeClassName: &class,
 		SecurityContext:  &v1.PodSecurityContext{SupplementalGroupsPolicy: &strict},
-		InitContainers:   []v1.Container{{Name: "i"}},
+		InitContainers:   []v1.Container{{Name: "i", StartupProbe: &v1.Probe{}}},
 		Containers: []v1.Container{{}, {
 			LivenessProbe: &v1.Probe{}, ReadinessProbe: &v1.Probe{}, StartupProbe: &v1.Probe{},
 			VolumeMounts: []v1.VolumeMount{{SubPath: "a"}, {SubPathExpr: "b", RecursiveReadOnly: &enabled}},
@@ -142,7 +142,7 @@ func TestUnsupportedNamesTheField(t *testing.T) {
 	}}
 	text := errors.Join(unsupported(pod)...).Error()
 	for _, field := range []string{
-		"spec.initContainers", "spec.containers[1].livenessProbe", "spec.containers[1].readinessProbe", "spec.containers[1].startupProbe",
+		"spec.initContainers[0].startupProbe", "spec.containers[1].livenessProbe", "spec.containers[1].readinessProbe", "spec.containers[1].startupProbe",
 		"spec.containers[1].volumeMounts[0].subPath", "spec.containers[1].volumeMounts[1].subPathExpr",
 		"spec.containers[1].volumeMounts[1].recursiveReadOnly", "spec.runtimeClassName", "supplementalGroupsPolicy",
 	} {

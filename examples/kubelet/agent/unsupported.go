@@ -43,8 +43,7 @@ func unsupported(pod *v1.Pod) []error {
 			errs = append(errs, fmt.Errorf("%s: not supported", field))
 		}
 	}
-	for i := range pod.Spec.Containers {
-		c, path := &pod.Spec.Containers[i], fmt.Sprintf("spec.containers[%d]", i)
+	container := func(c *v1.Container, path string) {
 		refuse(c.LivenessProbe != nil, path+".livenessProbe")
 		refuse(c.ReadinessProbe != nil, path+".readinessProbe")
 		refuse(c.StartupProbe != nil, path+".startupProbe")
@@ -55,6 +54,12 @@ func unsupported(pod *v1.Pod) []error {
 			refuse(m.RecursiveReadOnly != nil && *m.RecursiveReadOnly == v1.RecursiveReadOnlyEnabled,
 				fmt.Sprintf("%s.volumeMounts[%d].recursiveReadOnly: Enabled", path, j))
 		}
+	}
+	for i := range pod.Spec.InitContainers {
+		container(&pod.Spec.InitContainers[i], fmt.Sprintf("spec.initContainers[%d]", i))
+	}
+	for i := range pod.Spec.Containers {
+		container(&pod.Spec.Containers[i], fmt.Sprintf("spec.containers[%d]", i))
 	}
 	refuse(pod.Spec.RuntimeClassName != nil && *pod.Spec.RuntimeClassName != "", "spec.runtimeClassName")
 	if sc := pod.Spec.SecurityContext; sc != nil {

@@ -64,9 +64,8 @@ func (s *scene) badManifests() map[string]struct {
 		"folder":      {special(func(path string) error { return os.Mkdir(path, 0o755) }), "folder"},
 		"empty":       {literal(""), "empty"},
 		"unsupported": {edited(func(p *v1.Pod) {
-			p.Spec.InitContainers = []v1.Container{testprog(s.images.Testprog, "exit", "0")}
-			p.Spec.InitContainers[0].Name = "init"
-		}), "spec.initContainers"},
+			p.Spec.OS = &v1.PodOS{Name: v1.Windows}
+		}), "spec.os"},
 		"no-image": {edited(func(p *v1.Pod) { p.Spec.Containers[0].Image = "" }), "spec.containers[0].image"},
 	}
 }

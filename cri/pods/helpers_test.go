@@ -1,0 +1,30 @@
+package pods
+
+import (
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/pleg"
+)
+
+// container is an instance as an observer sees it.
+func container(name string, state pleg.State, change ...func(*pleg.ContainerStatus)) pleg.ContainerStatus {
+	c := pleg.ContainerStatus{
+		ID: pleg.ContainerID{Runtime: "fake", ID: name + "-" + state.String()}, Name: name, SandboxID: "s", State: state,
+		Hash: Hash(&v1.Container{Name: name, Image: "busybox"}),
+	}
+	for _, f := range change {
+		f(&c)
+	}
+	return c
+}
+
+// instances returns the instances of a container in a state.
+func instances(s *pleg.PodStatus, name string, state pleg.State) []pleg.ContainerStatus {
+	var out []pleg.ContainerStatus
+	for _, c := range s.Containers {
+		if c.Name == name && c.State == state {
+			out = append(out, c)
+		}
+	}
+	return out
+}

@@ -1,0 +1,112 @@
+package pods
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// runningSandbox is what containers are started in.
+type runningSandbox struct {
+	id     string
+	config *runtimeapi.PodSandboxConfig
+	ips    []string
+}
+
+// prepareSandbox finds or makes what containers are started in. It tells whether
+// to go on.
+func (s *podSync) prepareSandbox(ctx context.Context) bool {
+	config, err := s.m.sandboxConfig(s.req.Pod, s.actions.Attempt)
+	if err != nil {
+		err = fmt.Errorf("sandbox configuration: %w", err)
+		s.result.add(ActionConfigPodSandbox, s.identity.Name, err)
+		s.warn("FailedCreatePodSandBox", err.Error())
+		return false
+	}
+	s.sandbox = runningSandbox{id: s.actions.SandboxID, config: config, ips: s.req.Status.IPs}
+	if !s.actions.CreateSandbox {
+		return true
+	}
+	reason, err := s.createSandbox(ctx)
+	if err != nil && s.ended(ctx) {
+		return false // nobody wants to know any more
+	}
+	s.result.add(ActionCreatePodSandbox, s.identity.Name, err)
+	if err != nil {
+		s.warn(reason, err.Error())
+	}
+	return err == nil
+}
+
+// createSandbox starts a sandbox and returns, with an error, the reason for the
+// event. Its name is the attempt's: if an earlier call is still at it in the
+// runtime, the runtime refuses, and there are never two.
+func (s *podSync) createSandbox(ctx context.Context) (string, error) {
+	const failed = "FailedCreatePodSandBox"
+	s.step("creating the sandbox")
+	if err := os.MkdirAll(s.sandbox.config.LogDirectory, 0o755); err != nil {
+		return failed, fmt.Errorf("log directory: %w", err)
+	}
+	handler, err := s.runtimeHandler(ctx)
+	if err != nil {
+		return failed, err
+	}
+	if prepare := s.m.cfg.PrepareResources; prepare != nil {
+		if err := prepare(ctx, s.req.Pod); err != nil {
+			return "FailedPrepareDynamicResources", fmt.Errorf("prepare resources: %w", err)
+		}
+	}
+	if err := s.notePodActuated(); err != nil {
+		return failed, err
+	}
+	if s.sandbox.id, err = s.runSandbox(ctx, handler); err != nil {
+		return failed, fmt.Errorf("run sandbox: %w", err)
+	}
+	response, err := s.m.cfg.Runtime.PodSandboxStatus(ctx, s.sandbox.id, false)
+	if err == nil && response.GetStatus() == nil {
+		err = errors.New("the runtime answered without a status")
+	}
+	if err != nil {
+		return "FailedPodSandBoxStatus", fmt.Errorf("status of sandbox %s: %w", s.sandbox.id, err)
+	}
+	s.sandbox.ips = sandboxIPs(response.Status.Network)
+	if s.req.SandboxReady != nil {
+		s.req.SandboxReady(s.m.podIPs(s.req.Pod, s.sandbox.ips))
+	}
+	return "", nil
+}
+
+func (s *podSync) runSandbox(ctx context.Context, handler string) (string, error) {
+	leave, err := s.m.gate.enter(ctx, false)
+	if err != nil {
+		return "", err
+	}
+	defer leave()
+	call, done := s.m.step(ctx)
+	defer done()
+	begin := time.Now()
+	id, err := s.m.cfg.Runtime.RunPodSandbox(call, s.sandbox.config, handler)
+	if err == nil || ctx.Err() == nil {
+		s.m.cfg.Metrics.SandboxStarted(handler, time.Since(begin), err)
+	}
+	return id, err
+}
+
+func (s *podSync) runtimeHandler(ctx context.Context) (string, error) {
+	class := s.req.Pod.Spec.RuntimeClassName
+	if class == nil || *class == "" {
+		return "", nil
+	}
+	if s.m.cfg.RuntimeHandler == nil {
+		return "", fmt.Errorf("runtimeClassName %q: this agent knows no runtime classes", *class)
+	}
+	handler, err := s.m.cfg.RuntimeHandler(ctx, s.req.Pod)
+	if err != nil {
+		return "", fmt.Errorf("runtimeClassName %q: %w", *class, err)
+	}
+	return handler, nil
+}
