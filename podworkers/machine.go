@@ -109,7 +109,8 @@ type record struct {
 	actedAt     time.Time
 	lastErr     error
 	lastErrAt   time.Time
-	hot         bool // the last retry was immediate
+	failedAt    time.Time // of the last call, also where that was no surprise
+	hot         bool      // the last retry was immediate
 	due         time.Time
 	dueAt       int
 }

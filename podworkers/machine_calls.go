@@ -93,7 +93,7 @@ func (m *machine) complete(uid types.UID, gen uint64, res result, now time.Time)
 	if res.err != nil {
 		m.failed(r, res.verdict, now)
 	} else {
-		r.lastErr, r.lastErrAt, r.hot = nil, time.Time{}, false
+		r.lastErr, r.lastErrAt, r.failedAt, r.hot = nil, time.Time{}, time.Time{}, false
 		m.succeeded(r, ended, res.terminal, now)
 	}
 	r.cancelledAt = time.Time{}
@@ -102,6 +102,7 @@ func (m *machine) complete(uid types.UID, gen uint64, res result, now time.Time)
 }
 
 func (m *machine) failed(r *record, v verdict, now time.Time) {
+	r.failedAt = now
 	if expected := (!r.cancelledAt.IsZero() || m.isShut) && v.cancelled; !expected {
 		r.lastErr, r.lastErrAt = v.err, now
 	}

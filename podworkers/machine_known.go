@@ -49,12 +49,15 @@ func (m *machine) forget(uid types.UID, now time.Time) bool {
 	return true
 }
 
-// end requests the end of a pod that is not desired, if it was not yet, and
-// repeats its last update: nobody else does that for such a pod.
+// end requests the end of a pod that is not desired, if it was not yet. If it was,
+// it repeats a call that failed: nobody else does that for such a pod. What runs
+// or has failed just now is left alone, since SyncKnownPods may be called often.
 func (m *machine) end(r *record, now time.Time) {
 	r.deleted = true
 	if r.state < StateTerminationRequested {
 		m.requestTermination(r, nil, now)
+	} else if r.call != CallNone || now.Before(r.failedAt.Add(hotRetry)) {
+		return
 	}
 	m.replay(r, now)
 }

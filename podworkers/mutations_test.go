@@ -57,6 +57,8 @@ func allMutations() []mutation {
 		{"a failure is not repeated", "machine_calls.go", []string{"	m.due.set(r, now.Add(pause))", "	_ = pause"}, []string{"INV-17"}},
 		{"nothing follows the natural end", "machine_calls.go", []string{"			r.ready = true\n			m.setState(r, StateTerminating, now)", "			m.setState(r, StateTerminating, now)"}, []string{"INV-2", "INV-17"}},
 		{"SyncKnownPods does not repeat", "machine_known.go", []string{"	m.replay(r, now)\n", ""}, []string{"INV-2"}},
+		{"SyncKnownPods repeats without a rest", "machine_known.go", []string{"r.call != CallNone || now.Before(r.failedAt.Add(hotRetry))", "r.call != CallNone"}, []string{"INV-17"}},
+		{"SyncKnownPods repeats what runs", "machine_known.go", []string{"r.call != CallNone || now.Before(r.failedAt.Add(hotRetry))", "now.Before(r.failedAt.Add(hotRetry))"}, []string{"INV-17", "INV-2"}},
 		{"a forgotten pod is remembered", "machine_calls.go", []string{"	delete(m.records, r.uid)\n", ""}, []string{"INV-18"}},
 		{"the desired pods stay unknown", "machine_known.go", []string{"	m.known = true\n", ""}, []string{"INV-19"}},
 		{"a pod that was handed in is changed", "machine_calls.go", []string{"	m.due.remove(r)\n	c := call{", "	if r.active.pod != nil {\n		r.active.pod.Status.Reason = \"touched\"\n	}\n	m.due.remove(r)\n	c := call{"}, []string{"INV-20"}},

@@ -7,7 +7,8 @@ import (
 )
 
 // hotRetry spaces immediate retries after the first one, so that an error whose
-// time has always passed already does not spin.
+// time has always passed already does not spin. It is what SyncKnownPods waits with
+// the retry of a call that failed, too.
 const hotRetry = time.Second
 
 // retryPolicy turns the outcome of a call into a pause.

@@ -121,7 +121,8 @@ func (w *Workers) terminalPodStopped(u Update) bool {
 
 // SyncKnownPods tells which pods are desired, all of them. Pods that are not are
 // terminated, and forgotten once they are finished. It is to be called every few
-// seconds: for pods that are not desired it is what repeats a failed call.
+// seconds: for pods that are not desired it is what repeats a failed call, 1 s after
+// that at the earliest. It may be called more often.
 //
 // It returns the pods that still have a worker. The caller sends UpdateCreate for
 // desired pods that are missing in it: their UID was in use and is free now.

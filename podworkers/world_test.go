@@ -226,6 +226,7 @@ func (k *walk) drain(w *world) error {
 	if !k.x.Open() {
 		feed(k.x.Run())
 	}
+	feed(k.x.Wait(2 * time.Second)) // what has failed has had its rest
 	for round := 0; round < 12 && k.x.Left() != ""; round++ {
 		feed(k.x.Known(nil))
 		if err := k.err(); err != nil {

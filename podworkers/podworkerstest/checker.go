@@ -33,6 +33,7 @@ type Checker struct {
 	open    bool // between Run's begin and its end
 	known   bool // SyncKnownPods was called
 	input   podworkers.TraceKind
+	inputAt time.Time
 	touched []types.UID // by the last input and what came of it
 	broken  []Violation
 }
@@ -52,6 +53,8 @@ type life struct {
 
 	running     podworkers.Call
 	cancelledAt time.Time // the running call
+	failedAt    time.Time // the last call, zero: it did not
+	timed       bool      // that failure said when the next call makes sense
 	passed      int64     // grace period of the running or last terminating call
 	grace       int64     // effective, zero: none yet
 	status      func(*v1.PodStatus)
@@ -82,7 +85,7 @@ func NewChecker() *Checker {
 func (c *Checker) Event(e podworkers.TraceEvent) {
 	if e.Kind.Input() {
 		c.Settle(e.At)
-		c.input = e.Kind
+		c.input, c.inputAt = e.Kind, e.At
 	}
 	if e.UID != "" {
 		c.touched = append(c.touched, e.UID)
@@ -181,7 +184,7 @@ func (c *Checker) String() string {
 		}
 		for _, flag := range []bool{
 			l.ending, l.observed, l.orphaned, l.deleted, l.evicted, l.restart, l.terminating, l.terminated, l.begun, l.stopped,
-			l.cleaned, l.gone, l.mustForget, l.todo, !l.cancelledAt.IsZero(), l.status != nil, c.waiting(uid),
+			l.cleaned, l.gone, l.mustForget, l.todo, !l.cancelledAt.IsZero(), !l.failedAt.IsZero(), l.status != nil, c.waiting(uid),
 		} {
 			b.WriteByte("-x"[btoi(flag)])
 		}

@@ -1,7 +1,9 @@
 package podworkerstest
 
 import (
+	"errors"
 	"slices"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -122,6 +124,9 @@ func (l *life) shorten(override *int64) {
 	}
 }
 
+// rest is how long after a failure SyncKnownPods leaves a pod alone at least.
+const rest = time.Second
+
 // desired notes SyncKnownPods.
 func (c *Checker) desired(e podworkers.TraceEvent) {
 	c.known = true
@@ -139,12 +144,14 @@ func (c *Checker) desired(e podworkers.TraceEvent) {
 		case l.state == podworkers.StateWaiting:
 			l.mustForget = true
 			c.leaveLine(uid, l)
-		default:
+		case !l.leaving():
 			l.deleted, l.todo = true, true
-			if !l.leaving() {
-				c.endRequested(uid, l)
-				l.shorten(nil)
-			}
+			c.endRequested(uid, l)
+			l.shorten(nil)
+		default:
+			// What runs is not called a second time, and what has failed rests first.
+			l.deleted = true
+			l.todo = l.todo || l.running == podworkers.CallNone && !e.At.Before(l.failedAt.Add(rest))
 		}
 		c.touched = append(c.touched, uid)
 	}
@@ -166,8 +173,10 @@ func (c *Checker) ended(e podworkers.TraceEvent) {
 		return
 	}
 	c.judge(c.rules.end, l, &e)
-	l.running = podworkers.CallNone
+	l.running, l.failedAt = podworkers.CallNone, time.Time{}
 	if e.Err != nil {
+		var timed podworkers.Backoff
+		l.failedAt, l.timed = e.At, errors.As(e.Err, &timed)
 		return
 	}
 	switch e.Call {

@@ -34,7 +34,7 @@ func meanings() map[string]string {
 		"INV-14": "each done channel is closed exactly once, in time",
 		"INV-15": "each terminating attempt applies the last status function, no other call does",
 		"INV-16": "each call sees what was observed after the previous one ended",
-		"INV-17": "transitions and retries need no update",
+		"INV-17": "transitions and retries need no update, and retries have a pause",
 		"INV-18": "a forgotten pod leaves nothing",
 		"INV-19": "unknown changes its meaning once, at the first SyncKnownPods",
 		"INV-20": "pods that were handed in are not changed",

@@ -53,7 +53,7 @@ func newRules() *rules {
 		start: []rule{
 			{"INV-1", overlap}, {"1.4", callOutsideRun}, {"1.5", callOfState}, {"INV-3", order}, {"INV-4", newestSpec}, {"INV-5", sticky},
 			{"INV-6", gracePassed}, {"INV-6", graceGrows}, {"INV-7", syncAfterTerminating}, {"INV-8", terminatedUnproven}, {"INV-9", finishedCalled},
-			{"INV-11", oneOfAName}, {"INV-13", orphanReplacesSpec}, {"INV-15", lastStatus}, {"INV-16", staleObservation},
+			{"INV-11", oneOfAName}, {"INV-13", orphanReplacesSpec}, {"INV-15", lastStatus}, {"INV-16", staleObservation}, {"INV-17", noRest},
 		},
 		end: []rule{{"1.7", ignoresCancel}},
 		settled: []rule{
@@ -249,6 +249,16 @@ func oneOfAName(c *Checker, l *life, e *ev) string {
 		return fmt.Sprintf("starts beside %s, which has the same full name", s.holders[0])
 	case len(s.line) > 0 && s.line[0] != e.UID:
 		return fmt.Sprintf("starts before %s, which came first", s.line[0])
+	}
+	return ""
+}
+
+// noRest finds calls that are repeated as soon as they have failed, or by each
+// SyncKnownPods, although nothing is new.
+func noRest(c *Checker, l *life, e *ev) string {
+	atOnce := c.inputAt.Equal(e.At) && (c.input == podworkers.TraceKnown || c.input == podworkers.TraceEnd && !l.timed)
+	if atOnce && !l.todo && e.At.Before(l.failedAt.Add(rest)) {
+		return e.Call.String() + " is repeated although it has failed just now"
 	}
 	return ""
 }
