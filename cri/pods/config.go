@@ -68,9 +68,10 @@ type Config struct {
 	// about to finish is not left half done; zero means 5 s.
 	StepGrace time.Duration
 
-	// Mounts returns the mounts of a container's volumes; nil means that
-	// containers with volumeMounts fail with CreateContainerConfigError.
-	Mounts func(ctx context.Context, pod *v1.Pod, container *v1.Container) ([]*runtimeapi.Mount, error)
+	// Inputs are where environment variables, volumes and devices come from.
+	// What a container asks for and none of them provides is a
+	// CreateContainerConfigError.
+	Inputs request.Inputs
 	// CgroupParent returns the cgroup in which a pod's sandbox is put; nil
 	// means the runtime's default.
 	CgroupParent func(pod *v1.Pod) string
@@ -176,7 +177,7 @@ func New(cfg Config) (*Manager, error) {
 		return nil, fmt.Errorf("pods: Config.LogRoot is not absolute: %q", cfg.LogRoot)
 	}
 	builder, err := request.New(request.Config{
-		Node: cfg.Node, DNS: cfg.DNS, LogRoot: cfg.LogRoot, CgroupParent: cfg.CgroupParent, Event: cfg.Event,
+		Node: cfg.Node, DNS: cfg.DNS, LogRoot: cfg.LogRoot, CgroupParent: cfg.CgroupParent, Event: cfg.Event, Inputs: cfg.Inputs,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("pods: %w", err)

@@ -1,7 +1,6 @@
 package pods
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,10 +9,10 @@ import (
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/cri/fake"
 	"github.com/podwright/podwright/cri/images"
+	"github.com/podwright/podwright/cri/pods/request"
 )
 
 func TestNewRefuses(t *testing.T) {
@@ -96,9 +95,10 @@ func TestHosts(t *testing.T) {
 	content, err = os.ReadFile(file)
 	require.NoError(t, err)
 	require.Equal(t, "# Kubernetes-managed hosts file (host network).\n192.0.2.9\tnode\n", string(content))
-	h.cfg.Mounts = func(context.Context, *v1.Pod, *v1.Container) ([]*runtimeapi.Mount, error) {
-		return []*runtimeapi.Mount{{ContainerPath: "/etc/hosts"}, {ContainerPath: "/dev/termination-log"}}, nil
-	}
+	memory := &request.Memory{}
+	memory.SetVolume(pod.UID, "v", request.Volume{Path: h.dir})
+	h.cfg.Inputs.Volumes = memory
+	in.container.VolumeMounts = []v1.VolumeMount{{Name: "v", MountPath: "/etc/hosts"}, {Name: "v", MountPath: "/dev/termination-log"}}
 	h.restart()
 	config, err = h.m.containerConfig(t.Context(), in)
 	require.NoError(t, err)

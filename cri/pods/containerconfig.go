@@ -2,11 +2,9 @@ package pods
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -47,21 +45,17 @@ type instance struct {
 func (m *Manager) containerConfig(ctx context.Context, in instance) (*runtimeapi.ContainerConfig, error) {
 	r := request.Instance{
 		Pod: in.pod, Container: in.container, RestartCount: in.restartCount, PodIPs: in.podIPs,
-		Image: request.Image{Ref: in.image.Ref, UserSpecified: in.image.UserSpecified, UID: in.image.UID, Username: in.image.Username},
+		Image:        request.Image{Ref: in.image.Ref, UserSpecified: in.image.UserSpecified, UID: in.image.UID, Username: in.image.Username},
+		TargetID:     in.targetID,
+		ImageVolumes: make(map[string]request.Image, len(in.imageVolumes)),
 	}
-	var err error
-	switch {
-	case m.cfg.Mounts != nil:
-		if r.Mounts, err = m.cfg.Mounts(ctx, in.pod, in.container); err != nil {
-			return nil, err
-		}
-	case len(in.container.VolumeMounts) > 0:
-		return nil, errors.New("volumeMounts: this agent has no volumes")
+	for name, image := range in.imageVolumes {
+		r.ImageVolumes[name] = request.Image{Ref: image.Ref, UserSpecified: image.UserSpecified}
 	}
 	if err := m.makeFiles(in, &r); err != nil {
 		return nil, err
 	}
-	config, err := m.builder.Container(r)
+	config, err := m.builder.Container(ctx, r)
 	if err != nil {
 		return nil, err
 	}
@@ -74,9 +68,7 @@ func (m *Manager) containerConfig(ctx context.Context, in instance) (*runtimeapi
 // makeFiles makes the files of the agent that the container has mounted, unless
 // it mounts something else in their place.
 func (m *Manager) makeFiles(in instance, r *request.Instance) error {
-	free := func(path string) bool {
-		return m.cfg.PodDir != nil && !slices.ContainsFunc(r.Mounts, func(mount *runtimeapi.Mount) bool { return mount.ContainerPath == path })
-	}
+	free := func(path string) bool { return m.cfg.PodDir != nil && !request.MountsAt(in.container, path) }
 	var err error
 	if free(request.HostsPath) && (len(in.podIPs) > 0 || in.pod.Spec.HostNetwork) {
 		if r.HostsFile, err = m.writeHosts(in.pod, in.podIPs); err != nil {

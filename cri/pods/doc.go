@@ -25,7 +25,7 @@
 //     with a status observed after the end of the one before. Different pods may
 //     go at the same time; Config.MaxConcurrentStarts bounds the starts.
 //   - Refuse pods for which Unsupported has something to say.
-//   - Have the volumes mounted before SyncPod, and say where in Config.Mounts.
+//   - Have the volumes mounted before SyncPod, and say where in Config.Inputs.
 //   - Call again: when the pod changes, when the observer sees something, when
 //     Err is not nil.
 //   - Call GarbageCollect every minute or so, and Forget or RemovePod for pods

@@ -1,7 +1,10 @@
 package request
 
 import (
+	"context"
 	"fmt"
+	"io"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -9,7 +12,8 @@ import (
 )
 
 // Config configures a Builder. The zero value is useful: a node without a name,
-// address or name server, where all files are in the usual places.
+// address or name server, where all files are in the usual places. What a pod
+// asks for and the configuration does not provide for is an error of that pod.
 type Config struct {
 	// Node is what pods are told about the node and given of it.
 	Node Node
@@ -20,8 +24,50 @@ type Config struct {
 	// CgroupParent returns the cgroup in which a pod's sandbox is put; nil
 	// means the runtime's default.
 	CgroupParent func(pod *v1.Pod) string
+
+	// Inputs are where the rest comes from.
+	Inputs
+
+	// ReadFile reads the node's resolver and hosts file; nil reads at most
+	// 10 MiB of the file.
+	ReadFile func(path string) ([]byte, error)
 	// Event records Kubernetes events; nil records none.
 	Event func(ref v1.ObjectReference, eventtype, reason, message string)
+}
+
+// Inputs are the sources outside of the pod's spec that requests are built from.
+// All are optional.
+type Inputs struct {
+	// ConfigMaps, Secrets and Services are where environment variables come
+	// from. Nil means that the node has none: containers that refer to a config
+	// map or a secret fail, unless that is optional, and none is told of
+	// services.
+	ConfigMaps ConfigMaps
+	Secrets    Secrets
+	Services   Services
+	// Volumes tells where volumes are; nil means that containers with volumes
+	// other than images fail.
+	Volumes Volumes
+	// SubPaths gives containers a part of a volume; nil means that containers
+	// with subPath fail, except on image volumes.
+	SubPaths SubPaths
+
+	// Devices returns what device plugins and resource claims give to a
+	// container; nil means that containers that ask for such things fail.
+	Devices func(ctx context.Context, pod *v1.Pod, container *v1.Container) (Devices, error)
+	// UserNamespace returns the users of a pod with hostUsers false, the same
+	// at each call for one pod; nil means that such pods get no sandbox.
+	UserNamespace func(pod *v1.Pod) (UserNamespace, error)
+	// HandlerFeatures returns what the runtime handler of a pod can do; nil
+	// means nothing optional.
+	HandlerFeatures func(pod *v1.Pod) HandlerFeatures
+	// ExclusiveCPUs tells whether a container, or any container of the pod if
+	// container is nil, has CPUs for itself. Its CPU limit is not enforced then.
+	// Nil means that none has.
+	ExclusiveCPUs func(pod *v1.Pod, container *v1.Container) bool
+	// ExtraGroups returns groups that own volumes of a pod, beside those of its
+	// spec; nil means none.
+	ExtraGroups func(pod *v1.Pod) []int64
 }
 
 // Node describes the node as far as containers depend on it.
@@ -36,18 +82,34 @@ type Node struct {
 	MemoryCapacity int64
 	// CgroupV2 tells that the node uses the unified cgroup hierarchy.
 	CgroupV2 bool
+	// Allocatable is what the node has for pods: what containers without a
+	// limit are told is theirs. What is missing counts as 0.
+	Allocatable v1.ResourceList
 	// SwapController tells that swap of cgroups is accounted; containers then
-	// get no swap.
+	// get as much as LimitedSwap says.
 	SwapController bool
+	// LimitedSwap gives Burstable containers a share of SwapCapacity, as large
+	// as their part of the node's memory (KEP-2400, cgroup v2 only). False means
+	// that no container gets swap.
+	LimitedSwap bool
+	// SwapCapacity in bytes is what LimitedSwap shares out.
+	SwapCapacity int64
 	// HugePageSizes are the sizes of huge pages that the node has, as runtimes
-	// write them: "2MB", "1GB". Containers may use none of them.
+	// write them: "2MB", "1GB". Containers may use them as far as they say.
 	HugePageSizes []string
+	// MemoryQoS slows down containers that near their memory limit and protects
+	// what they asked for (KEP-2570, cgroup v2 only).
+	MemoryQoS MemoryQoS
+	// SELinux tells that the node enforces SELinux: files that the agent makes
+	// for a pod are relabelled.
+	SELinux bool
 	// SingleProcessOOMKill leaves the other processes of a container alive when
 	// the kernel kills one for lack of memory (cgroup v2 only).
 	SingleProcessOOMKill bool
 	// NoCPUQuota turns off the enforcement of CPU limits.
 	NoCPUQuota bool
-	// CPUQuotaPeriod is the period of CPU limits; zero means 100 ms.
+	// CPUQuotaPeriod is the period of CPU limits, from 1 ms to 1 s; zero means
+	// 100 ms.
 	CPUQuotaPeriod time.Duration
 	// SeccompDefault gives containers without a seccomp profile the runtime's
 	// default one instead of none.
@@ -55,6 +117,19 @@ type Node struct {
 	// SeccompRoot is the directory of Localhost seccomp profiles; zero means
 	// /var/lib/kubelet/seccomp.
 	SeccompRoot string
+}
+
+// MemoryQoS configures the soft limits of memory.
+type MemoryQoS struct {
+	// Enabled sets memory.high of containers whose memory request is not their
+	// limit.
+	Enabled bool
+	// ThrottlingFactor says where between request and limit memory.high is; zero
+	// means 0.9.
+	ThrottlingFactor float64
+	// TieredReservation protects the request: of Guaranteed pods by memory.min,
+	// of Burstable ones by memory.low.
+	TieredReservation bool
 }
 
 // DNS describes name resolution in pods.
@@ -71,7 +146,8 @@ type DNS struct {
 	// HostsFile is what host-network pods get as /etc/hosts; zero means
 	// /etc/hosts.
 	HostsFile string
-	// NoHostResolver gives pods with dnsPolicy Default no name server at all.
+	// NoHostResolver gives pods with dnsPolicy Default no name server but
+	// themselves.
 	NoHostResolver bool
 }
 
@@ -84,29 +160,67 @@ type Builder struct {
 // New checks the configuration and returns a Builder.
 func New(cfg Config) (*Builder, error) {
 	setDefaults(&cfg)
-	if !filepath.IsAbs(cfg.LogRoot) {
+	switch {
+	case !filepath.IsAbs(cfg.LogRoot):
 		return nil, fmt.Errorf("request: Config.LogRoot is not absolute: %q", cfg.LogRoot)
+	case cfg.Node.MemoryCapacity < 0:
+		return nil, fmt.Errorf("request: Config.Node.MemoryCapacity is negative: %d", cfg.Node.MemoryCapacity)
+	case cfg.Node.SwapCapacity < 0:
+		return nil, fmt.Errorf("request: Config.Node.SwapCapacity is negative: %d", cfg.Node.SwapCapacity)
+	case cfg.Node.CPUQuotaPeriod < time.Millisecond || cfg.Node.CPUQuotaPeriod > time.Second:
+		return nil, fmt.Errorf("request: Config.Node.CPUQuotaPeriod is not between 1ms and 1s: %v", cfg.Node.CPUQuotaPeriod)
+	case cfg.Node.MemoryQoS.ThrottlingFactor <= 0 || cfg.Node.MemoryQoS.ThrottlingFactor > 1:
+		return nil, fmt.Errorf("request: Config.Node.MemoryQoS.ThrottlingFactor is not between 0 and 1: %v", cfg.Node.MemoryQoS.ThrottlingFactor)
 	}
 	return &Builder{cfg: cfg, maskedPaths: maskedPaths()}, nil
 }
 
 func setDefaults(cfg *Config) {
-	if cfg.LogRoot == "" {
-		cfg.LogRoot = "/var/log/pods"
+	text := func(field *string, value string) {
+		if *field == "" {
+			*field = value
+		}
 	}
-	if cfg.Node.CPUQuotaPeriod <= 0 {
+	text(&cfg.LogRoot, "/var/log/pods")
+	text(&cfg.Node.SeccompRoot, "/var/lib/kubelet/seccomp")
+	text(&cfg.DNS.HostResolver, "/etc/resolv.conf")
+	text(&cfg.DNS.HostsFile, "/etc/hosts")
+	if cfg.Node.CPUQuotaPeriod == 0 {
 		cfg.Node.CPUQuotaPeriod = 100 * time.Millisecond
 	}
-	if cfg.Node.SeccompRoot == "" {
-		cfg.Node.SeccompRoot = "/var/lib/kubelet/seccomp"
+	if cfg.Node.MemoryQoS.ThrottlingFactor == 0 {
+		cfg.Node.MemoryQoS.ThrottlingFactor = 0.9
 	}
-	if cfg.DNS.HostResolver == "" {
-		cfg.DNS.HostResolver = "/etc/resolv.conf"
+	if cfg.ReadFile == nil {
+		cfg.ReadFile = func(path string) ([]byte, error) { return readFile(os.Open, path, maxNodeFile) }
 	}
-	if cfg.DNS.HostsFile == "" {
-		cfg.DNS.HostsFile = "/etc/hosts"
+	if cfg.HandlerFeatures == nil {
+		cfg.HandlerFeatures = func(*v1.Pod) HandlerFeatures { return HandlerFeatures{} }
+	}
+	if cfg.ExclusiveCPUs == nil {
+		cfg.ExclusiveCPUs = func(*v1.Pod, *v1.Container) bool { return false }
+	}
+	if cfg.ExtraGroups == nil {
+		cfg.ExtraGroups = func(*v1.Pod) []int64 { return nil }
 	}
 	if cfg.Event == nil {
 		cfg.Event = func(v1.ObjectReference, string, string, string) {}
 	}
+}
+
+// maxNodeFile bounds the files of the node that are read.
+const maxNodeFile = 10 << 20
+
+// readFile reads a file of at most limit bytes; a larger one is an error.
+func readFile(open func(string) (*os.File, error), path string, limit int64) ([]byte, error) {
+	f, err := open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	content, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err == nil && int64(len(content)) > limit {
+		err = fmt.Errorf("%s is larger than %d bytes", path, limit)
+	}
+	return content, err
 }

@@ -1,7 +1,11 @@
 package request
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"slices"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -24,7 +28,8 @@ type Image struct {
 type Instance struct {
 	// Pod is the container's pod. Required; it is not changed.
 	Pod *v1.Pod
-	// Container is one of its containers. Required; it is not changed.
+	// Container is one of its init or regular containers, or an ephemeral one as
+	// Ephemeral turns it. Required; it is not changed.
 	Container *v1.Container
 	// Image is the container's image.
 	Image Image
@@ -32,6 +37,12 @@ type Instance struct {
 	RestartCount int32
 	// PodIPs are the pod's addresses, see Builder.PodIPs.
 	PodIPs []string
+	// TargetID is, for an ephemeral container, the runtime's ID of the container
+	// whose processes it is to see; zero means none. It counts only if the
+	// containers of the pod do not share processes anyway.
+	TargetID string
+	// RuntimeHandler is the pod's runtime handler; zero means the default one.
+	RuntimeHandler string
 	// HostsFile is the file on the node that becomes /etc/hosts, unless the
 	// container mounts something there; zero means the runtime's own.
 	HostsFile string
@@ -39,68 +50,141 @@ type Instance struct {
 	// message path, unless the container mounts something there; zero means
 	// none.
 	TerminationFile string
-	// Mounts are the mounts of the container's volumes.
-	Mounts []*runtimeapi.Mount
+	// ImageVolumes are the images of the pod's image volumes, by volume name.
+	// Only Ref and UserSpecified count.
+	ImageVolumes map[string]Image
 }
 
-// Container is the configuration of a container.
-func (b *Builder) Container(in Instance) (*runtimeapi.ContainerConfig, error) {
-	pod, c := in.Pod, in.Container
-	env, err := makeEnv(pod, c, b.fields(in))
+// Ephemeral returns an ephemeral container in the form of all others. Its target
+// is Instance.TargetID's matter.
+func Ephemeral(c *v1.EphemeralContainer) *v1.Container {
+	out := v1.Container(c.EphemeralContainerCommon)
+	return &out
+}
+
+// Container is the configuration of a container. An error is about this
+// container alone, and names the field of its spec; it is nothing that a user
+// must not see. What was prepared for a container that fails is released.
+func (b *Builder) Container(ctx context.Context, in Instance) (*runtimeapi.ContainerConfig, error) {
+	if in.Pod == nil || in.Container == nil {
+		return nil, errors.New("request: Instance.Pod and Instance.Container are required")
+	}
+	if err := b.check(in); err != nil {
+		return nil, err
+	}
+	security, err := b.containerSecurity(in)
 	if err != nil {
 		return nil, err
 	}
-	annotations, err := containerAnnotations(pod, c, in.RestartCount)
+	devices, err := b.devices(ctx, in)
 	if err != nil {
 		return nil, err
 	}
-	security, err := b.containerSecurity(pod, c, in.Image)
+	env, err := b.makeEnv(ctx, in, devices.Env)
 	if err != nil {
 		return nil, err
 	}
-	return &runtimeapi.ContainerConfig{
-		Metadata:    &runtimeapi.ContainerMetadata{Name: c.Name, Attempt: uint32(in.RestartCount)},
-		Image:       &runtimeapi.ImageSpec{Image: in.Image.Ref, UserSpecifiedImage: in.Image.UserSpecified},
-		Command:     env.expandAll(c.Command),
-		Args:        env.expandAll(c.Args),
-		WorkingDir:  c.WorkingDir,
-		Envs:        env.keyValues(),
-		Mounts:      mounts(in),
-		Labels:      containerLabels(pod, c),
-		Annotations: annotations,
-		LogPath:     LogPath(c.Name, in.RestartCount),
-		Stdin:       c.Stdin,
-		StdinOnce:   c.StdinOnce,
-		Tty:         c.TTY,
-		Linux: &runtimeapi.LinuxContainerConfig{
-			Resources:       containerResources(pod, c, b.cfg.Node),
-			SecurityContext: security,
-		},
-	}, nil
-}
-
-func (b *Builder) fields(in Instance) fields {
-	f := fields{nodeName: b.cfg.Node.Name, hostIPs: b.cfg.Node.IPs, podIPs: in.PodIPs}
-	if in.Pod.Spec.NodeName != "" {
-		f.nodeName = in.Pod.Spec.NodeName
+	m := &mountBuild{Builder: b, in: in, env: env, features: b.cfg.HandlerFeatures(in.Pod)}
+	mounts, err := m.mounts(ctx, devices.Mounts)
+	if err == nil {
+		err = ctx.Err() // nothing is handed to somebody who has left
 	}
-	return f
+	if err != nil {
+		return nil, errors.Join(err, m.release(ctx))
+	}
+	mapUsers(mounts, security.NamespaceOptions.UsernsOptions)
+	config := b.config(in, env)
+	config.Mounts, config.Devices = mounts, devices.Devices
+	for _, name := range devices.CDI {
+		config.CDIDevices = append(config.CDIDevices, &runtimeapi.CDIDevice{Name: name})
+	}
+	config.Annotations = containerAnnotations(in, devices.Annotations)
+	config.Linux = &runtimeapi.LinuxContainerConfig{Resources: b.ContainerResources(in.Pod, in.Container), SecurityContext: security}
+	return config, nil
 }
 
-// HostsPath is where containers see the hosts file.
-const HostsPath = "/etc/hosts"
+// config is the part of the configuration that needs nothing from outside.
+func (b *Builder) config(in Instance, env *environment) *runtimeapi.ContainerConfig {
+	c := in.Container
+	out := &runtimeapi.ContainerConfig{
+		Metadata:   &runtimeapi.ContainerMetadata{Name: c.Name, Attempt: uint32(in.RestartCount)},
+		Image:      &runtimeapi.ImageSpec{Image: in.Image.Ref, UserSpecifiedImage: in.Image.UserSpecified},
+		Command:    env.expandAll(c.Command),
+		Args:       env.expandAll(c.Args),
+		WorkingDir: c.WorkingDir,
+		Envs:       env.keyValues(),
+		Labels:     containerLabels(in.Pod, c),
+		LogPath:    LogPath(c.Name, in.RestartCount),
+		Stdin:      c.Stdin,
+		StdinOnce:  c.StdinOnce,
+		Tty:        c.TTY,
+	}
+	if c.Lifecycle != nil && c.Lifecycle.StopSignal != nil {
+		out.StopSignal = runtimeapi.Signal(runtimeapi.Signal_value[string(*c.Lifecycle.StopSignal)])
+	}
+	return out
+}
 
-// mounts are those of the volumes, and the pod's /etc/hosts and the container's
-// termination message file unless something else is mounted there.
-func mounts(in Instance) []*runtimeapi.Mount {
-	out := slices.Clone(in.Mounts)
-	add := func(path, file string) {
-		taken := slices.ContainsFunc(in.Mounts, func(m *runtimeapi.Mount) bool { return m.ContainerPath == path })
-		if path != "" && file != "" && !taken {
-			out = append(out, &runtimeapi.Mount{ContainerPath: path, HostPath: file})
+// check refuses what an API server would not let through, and what would start
+// as something else than was asked for.
+func (b *Builder) check(in Instance) error {
+	if in.RestartCount < 0 {
+		return fmt.Errorf("request: Instance.RestartCount is negative: %d", in.RestartCount)
+	}
+	if err := checkPorts(in.Container.Ports); err != nil {
+		return err
+	}
+	if l := in.Container.Lifecycle; l != nil && l.StopSignal != nil {
+		if _, ok := runtimeapi.Signal_value[string(*l.StopSignal)]; !ok {
+			return fmt.Errorf("lifecycle.stopSignal: unknown signal %q", *l.StopSignal)
 		}
 	}
-	add(HostsPath, in.HostsFile)
-	add(in.Container.TerminationMessagePath, in.TerminationFile)
-	return out
+	return nil
+}
+
+// devices are what plugins and claims give, and block volumes.
+func (b *Builder) devices(ctx context.Context, in Instance) (Devices, error) {
+	var out Devices
+	var err error
+	if b.cfg.Devices != nil {
+		if out, err = b.cfg.Devices(ctx, in.Pod, in.Container); err != nil {
+			return Devices{}, err
+		}
+	} else if name := wantsDevices(in.Container); name != "" {
+		return Devices{}, fmt.Errorf("resources: this agent has nothing that gives out %q", name)
+	}
+	block, err := b.blockDevices(ctx, in)
+	out.Devices = append(slices.Clone(out.Devices), block...)
+	return out, err
+}
+
+// wantsDevices names something that only a device plugin or a claim provides,
+// "" if the container asks for nothing of the kind.
+func wantsDevices(c *v1.Container) string {
+	for _, claim := range c.Resources.Claims {
+		return claim.Name
+	}
+	for name, quantity := range c.Resources.Limits {
+		domain, _, extended := strings.Cut(string(name), "/")
+		if extended && domain != "kubernetes.io" && !strings.HasSuffix(domain, ".kubernetes.io") && !quantity.IsZero() {
+			return string(name)
+		}
+	}
+	return ""
+}
+
+// mapUsers lets the users of a pod own on a mount what the same users own
+// outside.
+func mapUsers(mounts []*runtimeapi.Mount, users *runtimeapi.UserNamespace) {
+	for i, mount := range mounts {
+		if len(users.GetUids()) == 0 {
+			return
+		}
+		// A mount may be the caller's own, and be handed in again.
+		mounts[i] = &runtimeapi.Mount{
+			ContainerPath: mount.ContainerPath, HostPath: mount.HostPath, Readonly: mount.Readonly, SelinuxRelabel: mount.SelinuxRelabel,
+			Propagation: mount.Propagation, RecursiveReadOnly: mount.RecursiveReadOnly, Image: mount.Image, ImageSubPath: mount.ImageSubPath,
+			UidMappings: users.Uids, GidMappings: users.Gids,
+		}
+	}
 }

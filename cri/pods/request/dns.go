@@ -1,16 +1,14 @@
 package request
 
 import (
-	"bufio"
-	"bytes"
 	"fmt"
-	"io"
-	"os"
 	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/internal/podfacts"
 )
 
 // The limits of a resolv.conf.
@@ -19,7 +17,6 @@ const (
 	maxSearches       = 32
 	maxSearchLength   = 255
 	maxSearchesLength = 2048
-	maxResolvConf     = 10 << 20
 )
 
 // dnsConfig is a pod's resolver: what its policy gives, then what it adds.
@@ -38,8 +35,11 @@ func (b *Builder) dnsConfig(pod *v1.Pod) (*runtimeapi.DNSConfig, error) {
 		}
 		config = host
 	}
-	if policy == v1.DNSClusterFirst {
+	switch {
+	case policy == v1.DNSClusterFirst:
 		config = b.clusterDNS(pod.Namespace, config)
+	case policy == v1.DNSDefault && b.cfg.DNS.NoHostResolver:
+		config = b.loopbackDNS()
 	}
 	addDNS(config, pod.Spec.DNSConfig)
 	if cut := limitDNS(config); len(cut) > 0 {
@@ -74,30 +74,41 @@ func (b *Builder) clusterDNS(namespace string, host *runtimeapi.DNSConfig) *runt
 	}
 }
 
+// loopbackDNS makes a pod look names up nowhere but in itself. A runtime would
+// put the node's resolver in the place of an empty one.
+func (b *Builder) loopbackDNS() *runtimeapi.DNSConfig {
+	out := &runtimeapi.DNSConfig{Searches: []string{"."}}
+	for _, ip := range b.cfg.Node.IPs {
+		server := "127.0.0.1"
+		if podfacts.IsIPv6(ip) {
+			server = "::1"
+		}
+		out.Servers = append(out.Servers, server)
+	}
+	if len(out.Servers) == 0 {
+		out.Servers = []string{"127.0.0.1"}
+	}
+	return out
+}
+
 // hostResolver reads the node's own resolver.
 func (b *Builder) hostResolver() (*runtimeapi.DNSConfig, error) {
 	if b.cfg.DNS.NoHostResolver {
-		return &runtimeapi.DNSConfig{Servers: []string{"127.0.0.1", "::1"}, Searches: []string{"."}}, nil
+		return &runtimeapi.DNSConfig{}, nil
 	}
-	f, err := os.Open(b.cfg.DNS.HostResolver)
-	if err != nil {
-		return nil, fmt.Errorf("host resolver: %w", err)
-	}
-	defer f.Close()
-	content, err := io.ReadAll(io.LimitReader(f, maxResolvConf))
+	content, err := b.cfg.ReadFile(b.cfg.DNS.HostResolver)
 	if err != nil {
 		return nil, fmt.Errorf("host resolver: %w", err)
 	}
 	return parseResolvConf(content), nil
 }
 
-// parseResolvConf reads a resolv.conf: the last search and options lines win.
+// parseResolvConf reads a resolv.conf: name servers add up, the last search line
+// wins, and so does the last mention of each option.
 func parseResolvConf(content []byte) *runtimeapi.DNSConfig {
 	out := &runtimeapi.DNSConfig{}
-	lines := bufio.NewScanner(bytes.NewReader(content))
-	lines.Buffer(nil, len(content)+1)
-	for lines.Scan() {
-		words := strings.Fields(lines.Text())
+	for line := range strings.Lines(string(content)) {
+		words := strings.Fields(line)
 		if len(words) == 0 || strings.HasPrefix(words[0], "#") || strings.HasPrefix(words[0], ";") {
 			continue
 		}
@@ -112,10 +123,24 @@ func parseResolvConf(content []byte) *runtimeapi.DNSConfig {
 				}
 			}
 		case "options":
-			out.Options = slices.Clone(words[1:])
+			for _, option := range words[1:] {
+				out.Options = setOption(out.Options, option)
+			}
 		}
 	}
 	return out
+}
+
+// setOption replaces the option of the same name, or adds one.
+func setOption(options []string, option string) []string {
+	name, _, _ := strings.Cut(option, ":")
+	for i, have := range options {
+		if other, _, _ := strings.Cut(have, ":"); other == name {
+			options[i] = option
+			return options
+		}
+	}
+	return append(options, option)
 }
 
 // addDNS appends what the pod asks for on top of its policy.
@@ -130,15 +155,7 @@ func addDNS(config *runtimeapi.DNSConfig, add *v1.PodDNSConfig) {
 		if option.Value != nil && *option.Value != "" {
 			text += ":" + *option.Value
 		}
-		i := slices.IndexFunc(config.Options, func(have string) bool {
-			name, _, _ := strings.Cut(have, ":")
-			return name == option.Name
-		})
-		if i >= 0 {
-			config.Options[i] = text
-		} else {
-			config.Options = append(config.Options, text)
-		}
+		config.Options = setOption(config.Options, text)
 	}
 }
 
@@ -149,15 +166,14 @@ func limitDNS(config *runtimeapi.DNSConfig) []string {
 		config.Servers = config.Servers[:maxServers]
 		cut = append(cut, "Nameserver limits were exceeded, some nameservers have been omitted, the applied nameserver line is: "+strings.Join(config.Servers, " "))
 	}
-	kept, length := []string(nil), 0
-	for _, domain := range config.Searches {
-		length += len(domain) + min(len(kept), 1)
-		if len(kept) == maxSearches || length > maxSearchesLength {
-			break
-		}
+	kept := make([]string, 0, len(config.Searches))
+	length := -1 // of all that is kept with a blank between
+	for _, domain := range config.Searches[:min(len(config.Searches), maxSearches)] {
 		if len(domain) > maxSearchLength {
-			length -= len(domain) + min(len(kept), 1)
 			continue
+		}
+		if length += 1 + len(domain); length > maxSearchesLength {
+			break
 		}
 		kept = append(kept, domain)
 	}

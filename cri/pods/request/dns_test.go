@@ -2,6 +2,8 @@ package request
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -67,15 +69,23 @@ func TestDNS(t *testing.T) {
 	h.cfg.DNS = DNS{NoHostResolver: true}
 	h.restart()
 	h.takeEvents()
-	require.Equal(t, []string{"127.0.0.1", "::1"}, get(v1.DNSClusterFirst, nil).Servers)
+	require.Equal(t, []string{"127.0.0.1"}, get(v1.DNSClusterFirst, nil).Servers)
 	require.Equal(t, []string{"MissingClusterDNS"}, h.takeEvents())
+	h.cfg.Node.IPs = []string{"2001:db8::1", "192.0.2.1"}
+	h.cfg.DNS = DNS{NoHostResolver: true, ClusterServers: []string{"10.96.0.10"}, ClusterDomain: "cluster.local"}
+	h.restart()
+	got = get(v1.DNSDefault, nil)
+	require.Equal(t, []string{"::1", "127.0.0.1"}, got.Servers)
+	require.Equal(t, []string{"."}, got.Searches)
+	require.Equal(t, []string{"shop.svc.cluster.local", "svc.cluster.local", "cluster.local"}, get(v1.DNSClusterFirst, nil).Searches)
+	require.Empty(t, get(v1.DNSNone, nil).Servers)
 }
 
 func TestParseResolvConf(t *testing.T) {
-	got := parseResolvConf([]byte("# comment\nnameserver 1.1.1.1 extra\nnameserver\nsearch a\nsearch b.  c .\n;x\noptions x\noptions ndots:2 edns0\n\nunknown y"))
+	got := parseResolvConf([]byte("# comment\nnameserver 1.1.1.1 extra\nnameserver\nsearch a\nsearch b.  c .\n;x\noptions x ndots:5\r\noptions ndots:2 edns0\n\nunknown y"))
 	require.Equal(t, []string{"1.1.1.1"}, got.Servers)
 	require.Equal(t, []string{"b", "c"}, got.Searches)
-	require.Equal(t, []string{"ndots:2", "edns0"}, got.Options)
+	require.Equal(t, []string{"x", "ndots:2", "edns0"}, got.Options)
 }
 
 func FuzzParseResolvConf(f *testing.F) {
@@ -85,4 +95,40 @@ func FuzzParseResolvConf(f *testing.F) {
 			require.NotEmpty(t, s)
 		}
 	})
+}
+
+// Long domains among the first 32 are left out, and make no room for later ones.
+func TestSearchLimits(t *testing.T) {
+	config := &runtimeapi.DNSConfig{Searches: []string{strings.Repeat("x", 256), "a"}}
+	for i := range 40 {
+		config.Searches = append(config.Searches, fmt.Sprint("d", i))
+	}
+	require.Len(t, limitDNS(config), 1)
+	require.Len(t, config.Searches, 31)
+	require.Equal(t, "d29", config.Searches[30])
+	exact := &runtimeapi.DNSConfig{Searches: []string{}}
+	for i := range 8 {
+		exact.Searches = append(exact.Searches, fmt.Sprint(i)+strings.Repeat("y", 254))
+	}
+	require.Empty(t, limitDNS(exact), "8*255 and 7 blanks are 2047")
+	exact.Searches = append(exact.Searches, "z")
+	require.Len(t, limitDNS(exact), 1)
+	require.Len(t, exact.Searches, 8)
+}
+
+// A resolver that cannot be read fails the pods that need it, and no others.
+func TestHostResolverMissing(t *testing.T) {
+	h := newHarness(t)
+	h.cfg.DNS.HostResolver = filepath.Join(h.dir, "none")
+	h.restart()
+	pod := testPod("a")
+	_, err := h.b.Sandbox(pod, 0)
+	require.ErrorContains(t, err, "host resolver")
+	pod.Spec.DNSPolicy = v1.DNSNone
+	_, err = h.b.Sandbox(pod, 0)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(h.cfg.DNS.HostResolver, []byte(strings.Repeat("#", maxNodeFile+1)), 0o600))
+	pod.Spec.DNSPolicy = v1.DNSDefault
+	_, err = h.b.Sandbox(pod, 0)
+	require.ErrorContains(t, err, "larger than")
 }

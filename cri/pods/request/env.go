@@ -1,14 +1,15 @@
 package request
 
 import (
+	"context"
+	"errors"
 	"fmt"
-	"net/netip"
-	"slices"
-	"strconv"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/internal/podfacts"
 )
 
 // environment is a container's variables in a fixed order: that of the first
@@ -16,6 +17,8 @@ import (
 type environment struct {
 	names  []string
 	values map[string]string
+	// services are found by references, and join the variables at the end.
+	services map[string]string
 }
 
 func (e *environment) set(name, value string) {
@@ -27,10 +30,16 @@ func (e *environment) set(name, value string) {
 
 func (e *environment) lookup(name string) (string, bool) {
 	value, ok := e.values[name]
+	if !ok {
+		value, ok = e.services[name]
+	}
 	return value, ok
 }
 
 func (e *environment) expandAll(texts []string) []string {
+	if len(texts) == 0 {
+		return nil
+	}
 	out := make([]string, len(texts))
 	for i, text := range texts {
 		out[i] = expand(text, e.lookup)
@@ -46,147 +55,113 @@ func (e *environment) keyValues() []*runtimeapi.KeyValue {
 	return out
 }
 
-// makeEnv resolves the variables of a container, each from those before it.
-func makeEnv(pod *v1.Pod, c *v1.Container, f fields) (*environment, error) {
-	env := &environment{values: map[string]string{}}
-	for i := range c.Env {
-		v := &c.Env[i]
-		switch {
-		case v.Value != "" || v.ValueFrom == nil:
-			env.set(v.Name, expand(v.Value, env.lookup))
-		case v.ValueFrom.FieldRef != nil:
-			value, err := f.value(pod, v.ValueFrom.FieldRef.FieldPath)
-			if err != nil {
-				return nil, fmt.Errorf("env %s: %w", v.Name, err)
-			}
-			env.set(v.Name, value)
-		default:
-			return nil, fmt.Errorf("env %s: this kind of valueFrom is not supported", v.Name)
+// envBuild makes the environment of one container.
+type envBuild struct {
+	*Builder
+	in  Instance
+	env environment
+
+	// Objects that were read before are not read again: all variables of a
+	// container come from the same version.
+	configMaps map[string]*v1.ConfigMap
+	secrets    map[string]*v1.Secret
+}
+
+// makeEnv resolves the variables of a container in the order that Kubernetes
+// promises: devices, envFrom, env (each may refer to those before it and to
+// services), services.
+func (b *Builder) makeEnv(ctx context.Context, in Instance, devices []v1.EnvVar) (*environment, error) {
+	e := &envBuild{Builder: b, in: in, configMaps: map[string]*v1.ConfigMap{}, secrets: map[string]*v1.Secret{}}
+	e.env.values = make(map[string]string, len(in.Container.Env)+len(devices))
+	services, err := b.serviceEnv(ctx, in.Pod)
+	if err != nil {
+		return nil, err
+	}
+	e.env.services = make(map[string]string, len(services))
+	for _, v := range services {
+		e.env.services[v.Name] = v.Value
+	}
+	for _, v := range devices {
+		e.env.set(v.Name, v.Value)
+	}
+	for i := range in.Container.EnvFrom {
+		if err := e.from(ctx, &in.Container.EnvFrom[i]); err != nil {
+			return nil, fmt.Errorf("envFrom[%d]: %w", i, err)
 		}
 	}
-	return env, nil
-}
-
-// expand replaces $(NAME) by the variable's value. $$ is a plain $; names that
-// are unknown and parentheses that do not close stay as they are.
-func expand(text string, lookup func(string) (string, bool)) string {
-	var out strings.Builder
-	for {
-		i := strings.IndexByte(text, '$')
-		if i < 0 || i == len(text)-1 {
-			return out.String() + text
-		}
-		out.WriteString(text[:i])
-		rest := text[i+1:]
-		end := -1
-		if rest[0] == '(' {
-			end = strings.IndexByte(rest, ')')
-		}
-		switch {
-		case rest[0] == '$':
-			out.WriteByte('$')
-			text = rest[1:]
-		case end < 0:
-			out.WriteByte('$')
-			out.WriteByte(rest[0])
-			text = rest[1:]
-		default:
-			if value, ok := lookup(rest[1:end]); ok {
-				out.WriteString(value)
-			} else {
-				out.WriteString("$" + rest[:end+1])
-			}
-			text = rest[end+1:]
+	for i := range in.Container.Env {
+		if err := e.one(ctx, &in.Container.Env[i]); err != nil {
+			return nil, fmt.Errorf("env %s: %w", in.Container.Env[i].Name, err)
 		}
 	}
-}
-
-// fields is what a fieldRef can name besides the pod's spec and metadata.
-type fields struct {
-	nodeName string
-	hostIPs  []string
-	podIPs   []string
-}
-
-// value returns the field of a pod that a fieldRef names.
-func (f fields) value(pod *v1.Pod, path string) (string, error) {
-	if name, key, ok := subscript(path); ok {
-		switch name {
-		case "metadata.labels":
-			return pod.Labels[key], nil
-		case "metadata.annotations":
-			return pod.Annotations[key], nil
+	for _, v := range services {
+		if _, ok := e.env.values[v.Name]; !ok {
+			e.env.set(v.Name, v.Value)
 		}
 	}
-	switch path {
-	case "metadata.name":
-		return pod.Name, nil
-	case "metadata.namespace":
-		return pod.Namespace, nil
-	case "metadata.uid":
-		return string(pod.UID), nil
-	case "metadata.labels":
-		return formatMap(pod.Labels), nil
-	case "metadata.annotations":
-		return formatMap(pod.Annotations), nil
-	case "spec.nodeName":
-		return f.nodeName, nil
-	case "spec.serviceAccountName":
-		return pod.Spec.ServiceAccountName, nil
-	case "status.hostIP":
-		return first(f.hostIPs), nil
-	case "status.hostIPs":
-		return strings.Join(f.hostIPs, ","), nil
-	case "status.podIP":
-		return first(f.podIPs), nil
-	case "status.podIPs":
-		return strings.Join(f.podIPs, ","), nil
-	}
-	return "", fmt.Errorf("fieldRef: unknown field %q", path)
+	return &e.env, nil
 }
 
-func first(list []string) string {
-	if len(list) == 0 {
-		return ""
-	}
-	return list[0]
-}
+var (
+	errBadName = errors.New("not a valid name of an environment variable")
+	errNUL     = errors.New("the value has a NUL byte")
+	errNoValue = errors.New("valueFrom names no source")
+)
 
-// subscript cuts "metadata.labels['key']".
-func subscript(path string) (name, key string, ok bool) {
-	name, rest, ok := strings.Cut(path, "['")
-	if !ok {
-		return "", "", false
-	}
-	key, ok = strings.CutSuffix(rest, "']")
-	return name, key, ok
-}
-
-// formatMap writes one key="value" per line, sorted.
-func formatMap(m map[string]string) string {
-	lines := make([]string, 0, len(m))
-	for key, value := range m {
-		lines = append(lines, key+"="+strconv.Quote(value))
-	}
-	slices.Sort(lines)
-	return strings.Join(lines, "\n")
-}
-
-// orderIPs puts the addresses of the node's own family first and keeps one per
-// family.
-func orderIPs(podIPs, nodeIPs []string) []string {
-	wantV6 := len(nodeIPs) > 0 && isIPv6(nodeIPs[0])
-	var out []string
-	for _, v6 := range []bool{wantV6, !wantV6} {
-		i := slices.IndexFunc(podIPs, func(ip string) bool { return isIPv6(ip) == v6 })
-		if i >= 0 {
-			out = append(out, podIPs[i])
+// goodEnvName tells whether a name can be that of a variable: printable ASCII
+// without "=".
+func goodEnvName(name string) bool {
+	for i := range len(name) {
+		if c := name[i]; c < ' ' || c > '~' || c == '=' {
+			return false
 		}
 	}
-	return out
+	return name != ""
 }
 
-func isIPv6(ip string) bool {
-	addr, err := netip.ParseAddr(ip)
-	return err == nil && addr.Unmap().Is6()
+// one resolves a variable. A source that is optional and missing leaves no
+// variable, not an empty one.
+func (e *envBuild) one(ctx context.Context, v *v1.EnvVar) error {
+	if !goodEnvName(v.Name) {
+		return errBadName
+	}
+	value, found := "", true
+	var err error
+	switch {
+	case v.Value != "":
+		value = expand(v.Value, e.env.lookup)
+	case v.ValueFrom != nil:
+		value, found, err = e.source(ctx, v.ValueFrom)
+	}
+	switch {
+	case err != nil:
+		return err
+	case strings.IndexByte(value, 0) >= 0:
+		return errNUL
+	case found:
+		e.env.set(v.Name, value)
+	}
+	return nil
+}
+
+// source returns the value that a source has, and whether it has one.
+func (e *envBuild) source(ctx context.Context, from *v1.EnvVarSource) (value string, found bool, err error) {
+	pod := e.in.Pod
+	switch {
+	case from.FieldRef != nil:
+		value, err = podfacts.FieldValue(pod, from.FieldRef.FieldPath, podfacts.Surroundings{
+			NodeName: e.cfg.Node.Name, HostIPs: e.cfg.Node.IPs, PodIPs: e.in.PodIPs,
+		})
+		return value, true, err
+	case from.ResourceFieldRef != nil:
+		value, err = podfacts.ResourceValue(pod, e.in.Container, from.ResourceFieldRef, e.cfg.Node.Allocatable)
+		return value, true, err
+	case from.ConfigMapKeyRef != nil:
+		return e.configMapKey(ctx, from.ConfigMapKeyRef)
+	case from.SecretKeyRef != nil:
+		return e.secretKey(ctx, from.SecretKeyRef)
+	case from.FileKeyRef != nil:
+		return e.fileKey(ctx, from.FileKeyRef)
+	}
+	return "", false, errNoValue
 }

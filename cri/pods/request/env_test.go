@@ -1,11 +1,20 @@
 package request
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
 func TestExpand(t *testing.T) {
@@ -33,41 +42,387 @@ func FuzzExpand(f *testing.F) {
 	})
 }
 
-// 6.4: order, references, fields.
-func TestEnv(t *testing.T) {
-	pod := testPod("a")
-	pod.Annotations = map[string]string{"b": "2", "a": "say \"1\""}
-	pod.Spec.ServiceAccountName = "sa"
-	field := func(name, path string) v1.EnvVar {
-		return v1.EnvVar{Name: name, ValueFrom: &v1.EnvVarSource{FieldRef: &v1.ObjectFieldSelector{FieldPath: path}}}
+// envOf builds a container and returns its variables as NAME=value.
+func (h *harness) envOf(pod *v1.Pod, c *v1.Container) ([]string, error) {
+	h.t.Helper()
+	config, err := h.b.Container(h.t.Context(), Instance{Pod: pod, Container: c, PodIPs: []string{"10.0.0.2", "fd00::2"}})
+	var out []string
+	for _, kv := range config.GetEnvs() {
+		out = append(out, kv.Key+"="+string(kv.Value))
 	}
-	c := v1.Container{Env: []v1.EnvVar{
-		{Name: "A", Value: "1"}, {Name: "B", Value: "$(A)$(C)"}, {Name: "C", Value: "3"}, {Name: "A", Value: "$(A)1"},
-		field("NAME", "metadata.name"), field("NS", "metadata.namespace"), field("UID", "metadata.uid"), field("SA", "spec.serviceAccountName"),
-		field("APP", "metadata.labels['app']"), field("ANN", "metadata.annotations"), field("NONE", "metadata.annotations['x']"),
-		field("NODE", "spec.nodeName"), field("IP", "status.podIP"), field("IPS", "status.podIPs"), field("HOST", "status.hostIP"), field("HOSTS", "status.hostIPs"),
-	}}
-	f := fields{nodeName: "node-1", hostIPs: []string{"192.0.2.1", "2001:db8::1"}, podIPs: []string{"10.0.0.2", "fd00::2"}}
-	env, err := makeEnv(pod, &c, f)
-	require.NoError(t, err)
-	var got []string
-	for _, kv := range env.keyValues() {
-		got = append(got, kv.Key+"="+string(kv.Value))
-	}
-	require.Equal(t, []string{
-		"A=11", "B=1$(C)", "C=3", "NAME=web", "NS=shop", "UID=0d1e", "SA=sa", "APP=web", "ANN=a=\"say \\\"1\\\"\"\nb=\"2\"", "NONE=",
-		"NODE=node-1", "IP=10.0.0.2", "IPS=10.0.0.2,fd00::2", "HOST=192.0.2.1", "HOSTS=192.0.2.1,2001:db8::1",
-	}, got)
-	require.Equal(t, []string{"11", "$(X)"}, env.expandAll([]string{"$(A)", "$(X)"}))
-	_, err = makeEnv(pod, &v1.Container{Env: []v1.EnvVar{field("X", "spec.unknown")}}, f)
-	require.ErrorContains(t, err, "env X")
-	_, err = makeEnv(pod, &v1.Container{Env: []v1.EnvVar{{Name: "X", ValueFrom: &v1.EnvVarSource{SecretKeyRef: &v1.SecretKeySelector{}}}}}, f)
-	require.ErrorContains(t, err, "env X")
+	return out, err
 }
 
-func TestOrderIPs(t *testing.T) {
-	both := []string{"10.0.0.2", "fd00::2", "10.0.0.3"}
-	require.Equal(t, []string{"10.0.0.2", "fd00::2"}, orderIPs(both, []string{"192.0.2.1"}))
-	require.Equal(t, []string{"fd00::2", "10.0.0.2"}, orderIPs(both, []string{"2001:db8::1"}))
-	require.Empty(t, orderIPs(nil, nil))
+func object(name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: "shop", Name: name}
+}
+
+func local(name string) v1.LocalObjectReference { return v1.LocalObjectReference{Name: name} }
+
+func from(s v1.EnvVarSource) v1.EnvVar { return v1.EnvVar{Name: "X", ValueFrom: &s} }
+
+// objects are what the tests' containers refer to.
+func objects() *Memory {
+	m := &Memory{}
+	m.AddConfigMap(&v1.ConfigMap{ObjectMeta: object("conf"), Data: map[string]string{"B": "2", "A": "1", "key": "value", "empty": ""}})
+	m.AddSecret(&v1.Secret{ObjectMeta: object("pass"), Data: map[string][]byte{"A": []byte("s1"), "word": {0xff, 'x'}}, StringData: map[string]string{"S": "text"}})
+	return m
+}
+
+func withObjects(t *testing.T) (*harness, *Memory) {
+	h, m := newHarness(t), objects()
+	h.cfg.ConfigMaps, h.cfg.Secrets, h.cfg.Services, h.cfg.Volumes, h.cfg.SubPaths = m, m, m, m, m
+	h.restart()
+	return h, m
+}
+
+// 6.4: order, references, fields.
+func TestEnvOrder(t *testing.T) {
+	h, m := withObjects(t)
+	h.cfg.Node.Allocatable = v1.ResourceList{"cpu": resource.MustParse("4")}
+	h.restart()
+	m.SetServices(
+		&v1.Service{ObjectMeta: object("db"), Spec: v1.ServiceSpec{ClusterIP: "10.96.0.9", Ports: []v1.ServicePort{{Port: 5432}}}},
+	)
+	pod := testPod("a")
+	c := &v1.Container{
+		EnvFrom: []v1.EnvFromSource{
+			{ConfigMapRef: &v1.ConfigMapEnvSource{LocalObjectReference: local("conf")}},
+			{Prefix: "P_", SecretRef: &v1.SecretEnvSource{LocalObjectReference: local("pass")}},
+			{SecretRef: &v1.SecretEnvSource{LocalObjectReference: local("pass")}},
+		},
+		Env: []v1.EnvVar{
+			{Name: "B", Value: "own $(B)"},
+			{Name: "URL", Value: "http://$(DB_SERVICE_HOST):$(DB_SERVICE_PORT)$(LATER)"},
+			{Name: "LATER", Value: "x"},
+			{Name: "BOTH", Value: "v", ValueFrom: &v1.EnvVarSource{FieldRef: &v1.ObjectFieldSelector{FieldPath: "metadata.name"}}},
+			{Name: "NONE"},
+			{Name: "IPS", ValueFrom: &v1.EnvVarSource{FieldRef: &v1.ObjectFieldSelector{FieldPath: "status.podIPs"}}},
+			{Name: "CPUS", ValueFrom: &v1.EnvVarSource{ResourceFieldRef: &v1.ResourceFieldSelector{Resource: "limits.cpu"}}},
+			{Name: "DB_PORT", Value: "mine"},
+		},
+		Command: []string{"$(LATER)", "$(DB_SERVICE_HOST)"}, Args: []string{"$(UNKNOWN)", "$$(B)"},
+	}
+	want := []string{
+		"A=s1", "B=own 2", "empty=", "key=value", "P_A=s1", "P_S=text", "P_word=\xffx", "S=text", "word=\xffx",
+		"URL=http://10.96.0.9:5432$(LATER)", "LATER=x", "BOTH=v", "NONE=", "IPS=10.0.0.2,fd00::2", "CPUS=4", "DB_PORT=mine",
+		"DB_SERVICE_HOST=10.96.0.9", "DB_SERVICE_PORT=5432", "DB_PORT_5432_TCP=tcp://10.96.0.9:5432", "DB_PORT_5432_TCP_PROTO=tcp",
+		"DB_PORT_5432_TCP_PORT=5432", "DB_PORT_5432_TCP_ADDR=10.96.0.9",
+	}
+	for range 5 { // always in the same order
+		got, err := h.envOf(pod, c)
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+	}
+	config, err := h.b.Container(t.Context(), Instance{Pod: pod, Container: c})
+	require.NoError(t, err)
+	require.Equal(t, []string{"x", "10.96.0.9"}, config.Command)
+	require.Equal(t, []string{"$(UNKNOWN)", "$(B)"}, config.Args)
+}
+
+// C45: what is missing is skipped if optional, and else ends in the text that
+// users know.
+func TestEnvMissing(t *testing.T) {
+	yes := ptr(true)
+	for name, tc := range map[string]struct {
+		c    v1.Container
+		want string // "" means no variable and no error
+	}{
+		"optional config map":           {v1.Container{EnvFrom: []v1.EnvFromSource{{ConfigMapRef: &v1.ConfigMapEnvSource{LocalObjectReference: local("none"), Optional: yes}}}}, ""},
+		"optional secret":               {v1.Container{EnvFrom: []v1.EnvFromSource{{SecretRef: &v1.SecretEnvSource{LocalObjectReference: local("none"), Optional: yes}}}}, ""},
+		"config map":                    {v1.Container{EnvFrom: []v1.EnvFromSource{{ConfigMapRef: &v1.ConfigMapEnvSource{LocalObjectReference: local("none")}}}}, `envFrom[0]: configmap "none" not found`},
+		"secret":                        {v1.Container{EnvFrom: []v1.EnvFromSource{{SecretRef: &v1.SecretEnvSource{LocalObjectReference: local("none")}}}}, `envFrom[0]: secret "none" not found`},
+		"key of a config map":           {v1.Container{Env: []v1.EnvVar{from(v1.EnvVarSource{ConfigMapKeyRef: &v1.ConfigMapKeySelector{LocalObjectReference: local("conf"), Key: "no"}})}}, "env X: couldn't find key no in ConfigMap shop/conf"},
+		"optional key":                  {v1.Container{Env: []v1.EnvVar{from(v1.EnvVarSource{ConfigMapKeyRef: &v1.ConfigMapKeySelector{LocalObjectReference: local("conf"), Key: "no", Optional: yes}})}}, ""},
+		"optional key of no config map": {v1.Container{Env: []v1.EnvVar{from(v1.EnvVarSource{ConfigMapKeyRef: &v1.ConfigMapKeySelector{LocalObjectReference: local("none"), Key: "no", Optional: yes}})}}, ""},
+		"config map of a key":           {v1.Container{Env: []v1.EnvVar{from(v1.EnvVarSource{ConfigMapKeyRef: &v1.ConfigMapKeySelector{LocalObjectReference: local("none"), Key: "no"}})}}, `env X: configmap "none" not found`},
+		"key of a secret":               {v1.Container{Env: []v1.EnvVar{from(v1.EnvVarSource{SecretKeyRef: &v1.SecretKeySelector{LocalObjectReference: local("pass"), Key: "no"}})}}, "env X: couldn't find key no in Secret shop/pass"},
+		"optional key of a secret":      {v1.Container{Env: []v1.EnvVar{from(v1.EnvVarSource{SecretKeyRef: &v1.SecretKeySelector{LocalObjectReference: local("pass"), Key: "no", Optional: yes}})}}, ""},
+		"secret of a key":               {v1.Container{Env: []v1.EnvVar{from(v1.EnvVarSource{SecretKeyRef: &v1.SecretKeySelector{LocalObjectReference: local("none"), Key: "no"}})}}, `env X: secret "none" not found`},
+		"no source":                     {v1.Container{Env: []v1.EnvVar{from(v1.EnvVarSource{})}}, "env X: valueFrom names no source"},
+		"bad name":                      {v1.Container{Env: []v1.EnvVar{{Name: "a=b", Value: "x"}}}, "env a=b: not a valid name"},
+		"NUL":                           {v1.Container{Env: []v1.EnvVar{{Name: "a", Value: "x\x00y"}}}, "env a: the value has a NUL byte"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h, _ := withObjects(t)
+			got, err := h.envOf(testPod("a"), &tc.c)
+			require.Empty(t, got)
+			if tc.want == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorContains(t, err, tc.want)
+		})
+	}
+}
+
+// What is there but empty is a variable, not nothing.
+func TestEnvEmptyKey(t *testing.T) {
+	h, _ := withObjects(t)
+	got, err := h.envOf(testPod("a"), &v1.Container{Env: []v1.EnvVar{
+		from(v1.EnvVarSource{ConfigMapKeyRef: &v1.ConfigMapKeySelector{LocalObjectReference: local("conf"), Key: "empty"}}),
+		{Name: "Y", ValueFrom: &v1.EnvVarSource{SecretKeyRef: &v1.SecretKeySelector{LocalObjectReference: local("pass"), Key: "A"}}},
+	}})
+	require.NoError(t, err)
+	require.Equal(t, []string{"X=", "Y=s1"}, got)
+}
+
+// apiError says what an API server's answers say.
+type apiError struct{ reason metav1.StatusReason }
+
+func (e apiError) Error() string { return "status " + string(e.reason) }
+
+func (e apiError) Status() metav1.Status { return metav1.Status{Reason: e.reason} }
+
+// getter answers with one thing and counts.
+type getter struct {
+	err   error
+	calls int
+}
+
+func (g *getter) ConfigMap(context.Context, string, string) (*v1.ConfigMap, error) {
+	g.calls++
+	return &v1.ConfigMap{Data: map[string]string{"k": "v"}}, g.err
+}
+
+// Only what does not exist is forgiven, not what cannot be read: nothing is known
+// of it then.
+func TestOptionalIsNotUnknown(t *testing.T) {
+	h := newHarness(t)
+	c := &v1.Container{Env: []v1.EnvVar{from(v1.EnvVarSource{ConfigMapKeyRef: &v1.ConfigMapKeySelector{LocalObjectReference: local("conf"), Key: "k", Optional: ptr(true)}})}}
+	for _, tc := range []struct {
+		err error
+		ok  bool
+	}{
+		{fmt.Errorf("get: %w", apiError{metav1.StatusReasonNotFound}), true},
+		{apiError{metav1.StatusReasonForbidden}, false},
+		{context.DeadlineExceeded, false},
+	} {
+		h.cfg.ConfigMaps = &getter{err: tc.err}
+		h.restart()
+		_, err := h.envOf(testPod("a"), c)
+		require.Equal(t, tc.ok, err == nil, tc.err)
+		if !tc.ok {
+			require.ErrorIs(t, err, tc.err)
+		}
+	}
+	g := &getter{}
+	h.cfg.ConfigMaps = g
+	h.restart()
+	c.Env = append(c.Env, c.Env[0], c.Env[0])
+	c.EnvFrom = []v1.EnvFromSource{{ConfigMapRef: &v1.ConfigMapEnvSource{LocalObjectReference: local("conf")}}}
+	_, err := h.envOf(testPod("a"), c)
+	require.NoError(t, err)
+	require.Equal(t, 1, g.calls, "all variables are from one version of the object")
+
+	h.cfg.ConfigMaps = nil
+	h.restart()
+	_, err = h.envOf(testPod("a"), &v1.Container{Env: c.Env})
+	require.NoError(t, err)
+	c.Env[0].ValueFrom.ConfigMapKeyRef.Optional = nil
+	_, err = h.envOf(testPod("a"), &v1.Container{Env: c.Env})
+	require.ErrorContains(t, err, "no config maps")
+}
+
+// Keys that make no name do not keep the others away.
+func TestEnvBadKeys(t *testing.T) {
+	h, m := withObjects(t)
+	m.AddConfigMap(&v1.ConfigMap{ObjectMeta: object("odd"), Data: map[string]string{"good": "1", "a=b": "2", "tab\t": "3", "1.dot-ted": "4"}})
+	got, err := h.envOf(testPod("a"), &v1.Container{EnvFrom: []v1.EnvFromSource{{ConfigMapRef: &v1.ConfigMapEnvSource{LocalObjectReference: local("odd")}}}})
+	require.NoError(t, err)
+	require.Equal(t, []string{"1.dot-ted=4", "good=1"}, got)
+	require.Equal(t, []string{"InvalidEnvironmentVariableNames"}, h.takeEvents())
+	m.AddSecret(&v1.Secret{ObjectMeta: object("nul"), Data: map[string][]byte{"k": []byte("top\x00secret")}})
+	_, err = h.envOf(testPod("a"), &v1.Container{EnvFrom: []v1.EnvFromSource{{SecretRef: &v1.SecretEnvSource{LocalObjectReference: local("nul")}}}})
+	require.ErrorIs(t, err, errNUL)
+	require.NotContains(t, err.Error(), "top")
+}
+
+// 6.4, fileKeyRef: what a file in a volume says, and nothing outside it.
+func TestFileKey(t *testing.T) {
+	h, m := withObjects(t)
+	volume := filepath.Join(h.dir, "volume")
+	require.NoError(t, os.MkdirAll(filepath.Join(volume, "sub"), 0o755))
+	write := func(path, content string) {
+		require.NoError(t, os.WriteFile(filepath.Join(volume, path), []byte(content), 0o600))
+	}
+	write("env", "A='1'\nE= 'x'\n")
+	write("sub/env", "A='two\nlines'")
+	write("bad", "A=1")
+	write("large", strings.Repeat("#\n", maxEnvFile/2+1))
+	write("../outside", "A='secret'")
+	require.NoError(t, os.Symlink("../outside", filepath.Join(volume, "link")))
+	require.NoError(t, os.Symlink("env", filepath.Join(volume, "inside")))
+	require.NoError(t, syscall.Mkfifo(filepath.Join(volume, "pipe"), 0o600))
+	pod := testPod("a")
+	m.SetVolume(pod.UID, "v", Volume{Path: volume})
+	for _, tc := range []struct {
+		path, key, want, fails string
+		optional               bool
+	}{
+		{path: "env", key: "A", want: "X=1"},
+		{path: "sub/env", key: "A", want: "X=two\nlines"},
+		{path: "inside", key: "A", want: "X=1"},
+		{path: "env", key: "B", fails: `environment variable key "B" not found in file "env"`},
+		{path: "env", key: "E", fails: "not found"},
+		{path: "env", key: "B", optional: true},
+		{path: "env", key: "E", optional: true},
+		{path: "none", key: "A", fails: `file "none" not found in volume "v"`},
+		{path: "none", key: "A", optional: true},
+		{path: "bad", key: "A", optional: true, fails: "line 1: value must be enclosed in single quotes"},
+		{path: "link", key: "A", optional: true, fails: "cannot read"},
+		{path: "../outside", key: "A", fails: "cannot read"},
+		{path: "/etc/passwd", key: "A", fails: "cannot read"},
+		{path: "sub", key: "A", fails: "cannot read"},
+		{path: "pipe", key: "A", fails: "cannot read"},
+		{path: "large", key: "A", fails: "cannot read"},
+	} {
+		c := &v1.Container{Env: []v1.EnvVar{from(v1.EnvVarSource{FileKeyRef: &v1.FileKeySelector{VolumeName: "v", Path: tc.path, Key: tc.key, Optional: &tc.optional}})}}
+		got, err := h.envOf(pod, c)
+		if tc.fails != "" {
+			require.ErrorContains(t, err, tc.fails, tc)
+			require.NotContains(t, err.Error(), h.dir, "paths of the node are not for users")
+			continue
+		}
+		require.NoError(t, err, tc)
+		require.Equal(t, tc.want, strings.Join(got, ";"), tc)
+	}
+	_, err := h.envOf(pod, &v1.Container{Env: []v1.EnvVar{from(v1.EnvVarSource{FileKeyRef: &v1.FileKeySelector{VolumeName: "none", Path: "env", Key: "A"}})}})
+	require.ErrorContains(t, err, `cannot find volume "none"`)
+}
+
+func TestParseEnvFile(t *testing.T) {
+	const file = "# c\n\n  A='1' # after\nB= 'x'\r\nC='two\r\nlines'\nD=''\nE='a#b $X \\n'\n\tA='second'\n"
+	for key, want := range map[string]string{"A": "1", "B": "", "C": "two\nlines", "D": "", "E": `a#b $X \n`, "F": "", "": ""} {
+		got, err := parseEnvFile(file, key)
+		require.NoError(t, err, key)
+		require.Equal(t, want, got, key)
+	}
+	for file, want := range map[string]string{
+		"A": "line 1: missing '='", "='x'": "line 1: empty variable name", "\nA ='x'": "line 2: whitespace before '='",
+		"A=x": "line 1: value must be enclosed", "A='x'y": "line 1: unexpected content", "A='x\ny\n": "line 2: the single quote of line 1 is not closed",
+		"A='1'\nK='2'\nbad": "",
+	} {
+		got, err := parseEnvFile(file, "K")
+		if want == "" {
+			require.NoError(t, err, "what comes after the key does not count")
+			require.Equal(t, "2", got)
+			continue
+		}
+		require.ErrorContains(t, err, want, file)
+	}
+}
+
+// Whatever a file says, a value that is written down is read back.
+func FuzzParseEnvFile(f *testing.F) {
+	f.Add("KEY='v'", "v")
+	f.Add("A='1\n2'\nB= 'x' # c", "two\nlines")
+	f.Add("A = '", "#")
+	f.Fuzz(func(t *testing.T, file, value string) {
+		got, err := parseEnvFile(file, "KEY")
+		if err != nil {
+			require.Empty(t, got)
+		}
+		require.NotContains(t, got, "'")
+		value = strings.NewReplacer("'", "", "\r", "").Replace(value)
+		got, err = parseEnvFile("# first\nKEY='"+value+"' # last\n"+file, "KEY")
+		require.NoError(t, err)
+		require.Equal(t, value, got)
+	})
+}
+
+func service(namespace, name, ip string, ports ...v1.ServicePort) *v1.Service {
+	return &v1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Spec: v1.ServiceSpec{ClusterIP: ip, Ports: ports}}
+}
+
+// 6.4, service variables.
+func TestServiceEnv(t *testing.T) {
+	got := ServiceEnv([]*v1.Service{
+		service("shop", "my-db", "fd00::9", v1.ServicePort{Name: "main", Port: 53, Protocol: v1.ProtocolUDP}, v1.ServicePort{Name: "a-b", Port: 54}),
+		service("shop", "headless", v1.ClusterIPNone, v1.ServicePort{Port: 1}), service("shop", "external", ""), service("shop", "portless", "10.0.0.1"),
+	})
+	var lines []string
+	for _, v := range got {
+		lines = append(lines, v.Name+"="+v.Value)
+	}
+	require.Equal(t, []string{
+		"MY_DB_SERVICE_HOST=fd00::9", "MY_DB_SERVICE_PORT=53", "MY_DB_SERVICE_PORT_MAIN=53", "MY_DB_SERVICE_PORT_A_B=54",
+		"MY_DB_PORT=udp://[fd00::9]:53", "MY_DB_PORT_53_UDP=udp://[fd00::9]:53", "MY_DB_PORT_53_UDP_PROTO=udp", "MY_DB_PORT_53_UDP_PORT=53", "MY_DB_PORT_53_UDP_ADDR=fd00::9",
+		"MY_DB_PORT_54_TCP=tcp://[fd00::9]:54", "MY_DB_PORT_54_TCP_PROTO=tcp", "MY_DB_PORT_54_TCP_PORT=54", "MY_DB_PORT_54_TCP_ADDR=fd00::9",
+	}, lines)
+}
+
+func TestVisibleServices(t *testing.T) {
+	h, m := withObjects(t)
+	port := v1.ServicePort{Port: 1}
+	m.SetServices(service("default", "kubernetes", "10.96.0.1", port), service("default", "other", "10.96.0.2", port),
+		service("shop", "own", "10.96.0.3", port), service("else", "far", "10.96.0.4", port))
+	hosts := func(pod *v1.Pod) string {
+		env, err := h.envOf(pod, &v1.Container{})
+		require.NoError(t, err)
+		var out []string
+		for _, line := range env {
+			if strings.Contains(line, "_SERVICE_HOST") {
+				out = append(out, line)
+			}
+		}
+		return strings.Join(out, " ")
+	}
+	pod := testPod("a")
+	require.Equal(t, "KUBERNETES_SERVICE_HOST=10.96.0.1 OWN_SERVICE_HOST=10.96.0.3", hosts(pod))
+	pod.Spec.EnableServiceLinks = ptr(false)
+	require.Equal(t, "KUBERNETES_SERVICE_HOST=10.96.0.1", hosts(pod))
+	pod.Namespace = "default"
+	require.Equal(t, "KUBERNETES_SERVICE_HOST=10.96.0.1", hosts(pod))
+	pod.Spec.EnableServiceLinks = ptr(true)
+	require.Equal(t, "KUBERNETES_SERVICE_HOST=10.96.0.1 OTHER_SERVICE_HOST=10.96.0.2", hosts(pod))
+	m.SetServices(service("default", "kubernetes", "10.96.0.1", port), service("shop", "kubernetes", "10.96.0.9", port))
+	require.Equal(t, "KUBERNETES_SERVICE_HOST=10.96.0.9", hosts(testPod("a")), "the namespace's own wins")
+
+	m.ForgetServices()
+	_, err := h.envOf(testPod("a"), &v1.Container{})
+	require.ErrorIs(t, err, ErrNotSynced)
+	static := testPod("a")
+	static.Annotations = map[string]string{"kubernetes.io/config.source": "file"}
+	require.Empty(t, hosts(static), "a static pod does not wait")
+}
+
+// What devices bring gives way to the container's own.
+func TestDevices(t *testing.T) {
+	h := newHarness(t)
+	c := &v1.Container{
+		Name: "a", Env: []v1.EnvVar{{Name: "GPU", Value: "own$(OTHER)"}},
+		Resources: v1.ResourceRequirements{Limits: quantities("example.com/gpu", "1")},
+	}
+	pod := testPod()
+	_, err := h.envOf(pod, c)
+	require.ErrorContains(t, err, `"example.com/gpu"`, "nobody gives it out")
+	h.cfg.Devices = func(context.Context, *v1.Pod, *v1.Container) (Devices, error) {
+		return Devices{
+			Devices: []*runtimeapi.Device{{HostPath: "/dev/gpu0", ContainerPath: "/dev/gpu0", Permissions: "rw"}}, CDI: []string{"example.com/gpu=0"},
+			Mounts:      []*runtimeapi.Mount{{ContainerPath: "/lib/gpu", HostPath: "/opt/gpu"}},
+			Env:         []v1.EnvVar{{Name: "GPU", Value: "0"}, {Name: "OTHER", Value: "1"}},
+			Annotations: map[string]string{"gpu": "0", AnnotationRestartCount: "9"},
+		}, nil
+	}
+	h.restart()
+	config, err := h.b.Container(t.Context(), Instance{Pod: pod, Container: c})
+	require.NoError(t, err)
+	require.Equal(t, "/dev/gpu0", config.Devices[0].HostPath)
+	require.Equal(t, "example.com/gpu=0", config.CDIDevices[0].Name)
+	require.Equal(t, "/lib/gpu", config.Mounts[0].ContainerPath)
+	require.Equal(t, "GPU", config.Envs[0].Key)
+	require.Equal(t, "own1", string(config.Envs[0].Value))
+	require.Equal(t, "0", config.Annotations["gpu"])
+	require.Equal(t, "0", config.Annotations[AnnotationRestartCount])
+	broken := errors.New("plugin gone")
+	h.cfg.Devices = func(context.Context, *v1.Pod, *v1.Container) (Devices, error) { return Devices{}, broken }
+	h.restart()
+	_, err = h.envOf(pod, c)
+	require.ErrorIs(t, err, broken)
+	h.cfg.Devices = nil
+	h.restart()
+	c.Resources = v1.ResourceRequirements{Claims: []v1.ResourceClaim{{Name: "claim"}}}
+	_, err = h.envOf(pod, c)
+	require.ErrorContains(t, err, `"claim"`)
 }

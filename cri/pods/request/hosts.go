@@ -2,7 +2,6 @@ package request
 
 import (
 	"bytes"
-	"os"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -45,7 +44,7 @@ func hostAliases(aliases []v1.HostAlias) []byte {
 func (b *Builder) Hosts(pod *v1.Pod, ips []string) ([]byte, error) {
 	var content []byte
 	if pod.Spec.HostNetwork {
-		node, err := os.ReadFile(b.cfg.DNS.HostsFile)
+		node, err := b.cfg.ReadFile(b.cfg.DNS.HostsFile)
 		if err != nil {
 			return nil, err
 		}

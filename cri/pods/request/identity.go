@@ -2,7 +2,6 @@ package request
 
 import (
 	"encoding/json"
-	"fmt"
 	"maps"
 	"strconv"
 
@@ -58,34 +57,33 @@ func containerLabels(pod *v1.Pod, c *v1.Container) map[string]string {
 	return labels
 }
 
-func containerAnnotations(pod *v1.Pod, c *v1.Container, restartCount int32) (map[string]string, error) {
-	out := map[string]string{
-		AnnotationHash:                     strconv.FormatUint(podfacts.Hash(c), 16),
-		AnnotationRestartCount:             strconv.FormatInt(int64(restartCount), 10),
-		AnnotationTerminationMessagePath:   c.TerminationMessagePath,
-		AnnotationTerminationMessagePolicy: string(c.TerminationMessagePolicy),
+// containerAnnotations lays what this package writes over what devices bring.
+func containerAnnotations(in Instance, devices map[string]string) map[string]string {
+	pod, c := in.Pod, in.Container
+	out := maps.Clone(devices)
+	if out == nil {
+		out = make(map[string]string, 8)
 	}
+	out[AnnotationHash] = strconv.FormatUint(podfacts.Hash(c), 16)
+	out[AnnotationRestartCount] = strconv.FormatInt(int64(in.RestartCount), 10)
+	out[AnnotationTerminationMessagePath] = c.TerminationMessagePath
+	out[AnnotationTerminationMessagePolicy] = string(c.TerminationMessagePolicy)
 	if s := pod.DeletionGracePeriodSeconds; s != nil {
 		out[AnnotationPodDeletionGracePeriod] = strconv.FormatInt(*s, 10)
 	}
 	if s := pod.Spec.TerminationGracePeriodSeconds; s != nil {
 		out[AnnotationPodTerminationGrace] = strconv.FormatInt(*s, 10)
 	}
+	// These are plain structs: marshalling them cannot fail.
 	if c.Lifecycle != nil && c.Lifecycle.PreStop != nil {
-		b, err := json.Marshal(c.Lifecycle.PreStop)
-		if err != nil {
-			return nil, fmt.Errorf("preStop handler: %w", err)
-		}
+		b, _ := json.Marshal(c.Lifecycle.PreStop)
 		out[AnnotationPreStopHandler] = string(b)
 	}
 	if len(c.Ports) > 0 {
-		b, err := json.Marshal(c.Ports)
-		if err != nil {
-			return nil, fmt.Errorf("ports: %w", err)
-		}
+		b, _ := json.Marshal(c.Ports)
 		out[AnnotationPorts] = string(b)
 	}
-	return out, nil
+	return out
 }
 
 // podRef is the object that events of a pod are recorded on.

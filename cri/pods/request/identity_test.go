@@ -25,9 +25,10 @@ func TestAnnotations(t *testing.T) {
 	c := &pod.Spec.Containers[0]
 	c.Ports = []v1.ContainerPort{{ContainerPort: 80, Protocol: v1.ProtocolTCP}}
 	c.Lifecycle = &v1.Lifecycle{PreStop: &v1.LifecycleHandler{Sleep: &v1.SleepAction{Seconds: 3}}}
-	got, err := containerAnnotations(pod, c, 4)
-	require.NoError(t, err)
+	devices := map[string]string{"example.com/gpu": "1", AnnotationHash: "forged"}
+	got := containerAnnotations(Instance{Pod: pod, Container: c, RestartCount: 4}, devices)
 	require.Equal(t, map[string]string{
+		"example.com/gpu":                                  "1",
 		"io.kubernetes.container.hash":                     "5264866e",
 		"io.kubernetes.container.restartCount":             "4",
 		"io.kubernetes.container.terminationMessagePath":   "/dev/termination-log",
@@ -37,7 +38,7 @@ func TestAnnotations(t *testing.T) {
 		"io.kubernetes.container.preStopHandler":           `{"sleep":{"seconds":3}}`,
 		"io.kubernetes.container.ports":                    `[{"containerPort":80,"protocol":"TCP"}]`,
 	}, got)
-	got, err = containerAnnotations(&v1.Pod{}, &v1.Container{}, 0)
-	require.NoError(t, err)
+	require.Equal(t, "forged", devices[AnnotationHash], "the plugin's map is not changed")
+	got = containerAnnotations(Instance{Pod: &v1.Pod{}, Container: &v1.Container{}}, nil)
 	require.Len(t, got, 4, "what is not set is not written")
 }

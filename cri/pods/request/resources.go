@@ -1,6 +1,7 @@
 package request
 
 import (
+	"strconv"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -15,148 +16,217 @@ const (
 	maxShares = 262144
 	// minQuota is the smallest quota, in microseconds, that the kernel takes.
 	minQuota = 1000
+	// noQuota tells a runtime to take a limit away.
+	noQuota = -1
 )
 
-// linuxResources turns CPU in thousandths and memory in bytes into what a cgroup
-// is given. A negative request means that there is none.
-func linuxResources(requestMilli, limitMilli, memory int64, node Node) *runtimeapi.LinuxContainerResources {
-	if requestMilli < 0 {
-		requestMilli = limitMilli
+// amounts are what a cgroup is to be given.
+type amounts struct {
+	// requestMilli is negative when there is no request.
+	requestMilli, limitMilli int64
+	memory                   int64
+	// noQuota leaves the CPU limit unenforced.
+	noQuota bool
+}
+
+// linux turns amounts into what a cgroup is given.
+func (n *Node) linux(a amounts) *runtimeapi.LinuxContainerResources {
+	if a.requestMilli < 0 {
+		a.requestMilli = a.limitMilli
 	}
-	out := &runtimeapi.LinuxContainerResources{CpuShares: shares(requestMilli), MemoryLimitInBytes: memory}
-	if !node.NoCPUQuota {
-		period := int64(node.CPUQuotaPeriod / time.Microsecond)
-		out.CpuPeriod = period
-		if limitMilli > 0 {
-			out.CpuQuota = max(limitMilli*period/1000, minQuota)
+	out := &runtimeapi.LinuxContainerResources{CpuShares: shares(a.requestMilli), MemoryLimitInBytes: a.memory}
+	if !n.NoCPUQuota {
+		out.CpuPeriod = int64(n.CPUQuotaPeriod / time.Microsecond)
+		switch {
+		case a.noQuota:
+			out.CpuQuota = noQuota
+		case a.limitMilli > 0:
+			out.CpuQuota = max(a.limitMilli*out.CpuPeriod/1000, minQuota)
 		}
+	}
+	if n.CgroupV2 && !n.SingleProcessOOMKill {
+		out.Unified = map[string]string{"memory.oom.group": "1"}
 	}
 	return out
 }
 
 func shares(milli int64) int64 { return min(max(milli*1024/1000, minShares), maxShares) }
 
-// containerResources is what a container's cgroup is given.
-func containerResources(pod *v1.Pod, c *v1.Container, node Node) *runtimeapi.LinuxContainerResources {
+// ContainerResources is what a container's cgroup is given, when it is created and when
+// it is resized.
+func (b *Builder) ContainerResources(pod *v1.Pod, c *v1.Container) *runtimeapi.LinuxContainerResources {
+	node := &b.cfg.Node
 	var podLevel v1.ResourceList
 	if pod.Spec.Resources != nil {
 		podLevel = pod.Spec.Resources.Limits
 	}
-	request := int64(-1)
+	a := amounts{requestMilli: -1, noQuota: b.cfg.ExclusiveCPUs(pod, c)}
 	if q, ok := c.Resources.Requests[v1.ResourceCPU]; ok {
-		request = q.MilliValue()
+		a.requestMilli = q.MilliValue()
 	}
-	cpu := firstQuantity(v1.ResourceCPU, c.Resources.Limits, podLevel)
-	memory := firstQuantity(v1.ResourceMemory, c.Resources.Limits, podLevel)
-	out := linuxResources(request, cpu.MilliValue(), memory.Value(), node)
+	cpu := firstPositive(v1.ResourceCPU, c.Resources.Limits, podLevel)
+	memory := firstPositive(v1.ResourceMemory, c.Resources.Limits, podLevel)
+	a.limitMilli, a.memory = cpu.MilliValue(), memory.Value()
+	out := node.linux(a)
 	out.OomScoreAdj = oomScore(pod, c, node.MemoryCapacity)
-	if node.CgroupV2 && !node.SingleProcessOOMKill {
-		out.Unified = map[string]string{"memory.oom.group": "1"}
-	}
-	if node.SwapController {
-		forbidSwap(out, node.CgroupV2)
-	}
-	for _, size := range node.HugePageSizes {
-		out.HugepageLimits = append(out.HugepageLimits, &runtimeapi.HugepageLimit{PageSize: size})
-	}
+	out.HugepageLimits = node.hugePages(podLevel, c.Resources.Limits)
+	node.setSwap(out, pod, c)
+	node.setMemoryQoS(out, pod, c)
 	return out
 }
 
-// forbidSwap takes the swap away from a container.
-func forbidSwap(r *runtimeapi.LinuxContainerResources, v2 bool) {
-	if !v2 {
-		r.MemorySwapLimitInBytes = r.MemoryLimitInBytes
-		return
-	}
-	if r.Unified == nil {
-		r.Unified = map[string]string{}
-	}
-	r.Unified["memory.swap.max"] = "0"
-}
-
-// firstQuantity returns a resource from the first list that names it, else zero.
-func firstQuantity(name v1.ResourceName, lists ...v1.ResourceList) resource.Quantity {
+// firstPositive returns a resource from the first list that has some of it, else
+// zero.
+func firstPositive(name v1.ResourceName, lists ...v1.ResourceList) resource.Quantity {
 	for _, list := range lists {
-		if q, ok := list[name]; ok {
+		if q, ok := list[name]; ok && !q.IsZero() {
 			return q
 		}
 	}
 	return resource.Quantity{}
 }
 
-// sandboxResources is the sum of what the containers ask for, or what the pod
-// asks for as a whole.
-func sandboxResources(pod *v1.Pod, node Node) *runtimeapi.LinuxContainerResources {
-	var request, cpu, memory resource.Quantity
-	for i := range pod.Spec.Containers {
-		r := &pod.Spec.Containers[i].Resources
-		request.Add(firstQuantity(v1.ResourceCPU, r.Requests, r.Limits))
-		cpu.Add(r.Limits[v1.ResourceCPU])
-		memory.Add(r.Limits[v1.ResourceMemory])
+// SandboxResources are what a pod as a whole is given, without its overhead, when
+// its sandbox is created and when it is resized: what its containers need
+// together, or what the pod asks for as a whole.
+func (b *Builder) SandboxResources(pod *v1.Pod) *runtimeapi.LinuxContainerResources {
+	request, asked := podRequest(pod, v1.ResourceCPU)
+	a := amounts{requestMilli: -1, noQuota: b.cfg.ExclusiveCPUs(pod, nil)}
+	if asked {
+		a.requestMilli = request
 	}
-	if r := pod.Spec.Resources; r != nil {
-		request = withDefault(firstQuantity(v1.ResourceCPU, r.Requests, r.Limits), request)
-		cpu = withDefault(r.Limits[v1.ResourceCPU], cpu)
-		memory = withDefault(r.Limits[v1.ResourceMemory], memory)
-	}
-	return linuxResources(request.MilliValue(), cpu.MilliValue(), memory.Value(), node)
+	a.limitMilli, _ = podLimit(pod, v1.ResourceCPU)
+	a.memory, _ = podLimit(pod, v1.ResourceMemory)
+	return b.cfg.Node.linux(a)
 }
 
-func withDefault(q, fallback resource.Quantity) resource.Quantity {
-	if q.IsZero() {
-		return fallback
-	}
-	return q
-}
-
-// overheadResources is the overhead of the pod's RuntimeClass, nil without any.
-func overheadResources(pod *v1.Pod, node Node) *runtimeapi.LinuxContainerResources {
-	if len(pod.Spec.Overhead) == 0 {
-		return nil
+// Overhead is the overhead of the pod's RuntimeClass, empty without any.
+func (b *Builder) Overhead(pod *v1.Pod) *runtimeapi.LinuxContainerResources {
+	if pod.Spec.Overhead == nil {
+		return &runtimeapi.LinuxContainerResources{}
 	}
 	cpu, memory := pod.Spec.Overhead[v1.ResourceCPU], pod.Spec.Overhead[v1.ResourceMemory]
-	return linuxResources(cpu.MilliValue(), cpu.MilliValue(), memory.Value(), node)
+	return b.cfg.Node.linux(amounts{requestMilli: cpu.MilliValue(), limitMilli: cpu.MilliValue(), memory: memory.Value()})
 }
 
-// OOM scores: the kernel kills the highest first.
-const (
-	oomGuaranteed   = -997
-	oomBestEffort   = 1000
-	minOOMBurstable = 1000 + oomGuaranteed
-	nodeCritical    = "system-node-critical"
-)
-
-// oomScore protects a container by how much of the node's memory it asked for.
-func oomScore(pod *v1.Pod, c *v1.Container, capacity int64) int64 {
-	class := podfacts.QOSClass(pod)
-	switch {
-	case pod.Spec.PriorityClassName == nodeCritical, class == v1.PodQOSGuaranteed:
-		return oomGuaranteed
-	case class == v1.PodQOSBestEffort:
-		return oomBestEffort
+// podRequest is what a pod asks for of a resource, without overhead, and whether
+// it asks at all: as a whole if it says so, else what its containers need. As an
+// API server would, it takes a limit for a missing request. CPU counts in
+// thousandths.
+func podRequest(pod *v1.Pod, name v1.ResourceName) (int64, bool) {
+	r := pod.Spec.Resources
+	if r != nil {
+		if q, ok := r.Requests[name]; ok {
+			return units(name, q), true
+		}
 	}
-	score := int64(oomBestEffort)
-	if capacity > 0 {
-		score -= int64(float64(memoryShare(pod, c)) * 1000 / float64(capacity))
+	sum, ok := aggregate(pod, name, func(r *v1.ResourceRequirements) (resource.Quantity, bool) {
+		q, ok := r.Requests[name]
+		if !ok {
+			q, ok = r.Limits[name]
+		}
+		return q, ok
+	})
+	if !ok && r != nil {
+		if q, found := r.Limits[name]; found {
+			return units(name, q), true
+		}
 	}
-	return min(max(score, minOOMBurstable), oomBestEffort-1)
+	return sum, ok
 }
 
-// memoryShare is the memory that a container asked for, with an even part of
-// what the pod asked for beyond its containers.
-func memoryShare(pod *v1.Pod, c *v1.Container) int64 {
-	share := firstQuantity(v1.ResourceMemory, c.Resources.Requests)
-	if pod.Spec.Resources == nil {
-		return share.Value()
+// podLimit is the limit of a pod as a whole, else of its containers together. A
+// container without a limit counts as nothing.
+func podLimit(pod *v1.Pod, name v1.ResourceName) (int64, bool) {
+	if r := pod.Spec.Resources; r != nil {
+		if q, ok := r.Limits[name]; ok {
+			return units(name, q), true
+		}
 	}
-	whole, ok := pod.Spec.Resources.Requests[v1.ResourceMemory]
-	if !ok || len(pod.Spec.Containers) == 0 {
-		return share.Value()
+	return aggregate(pod, name, func(r *v1.ResourceRequirements) (resource.Quantity, bool) {
+		q, ok := r.Limits[name]
+		return q, ok
+	})
+}
+
+func units(name v1.ResourceName, q resource.Quantity) int64 {
+	if name == v1.ResourceCPU {
+		return q.MilliValue()
 	}
-	rest := whole.Value()
+	return q.Value()
+}
+
+// aggregate is the most of a resource that the containers of a pod need at one
+// time: while it runs that of the regular containers and all sidecars, while an
+// init container runs that one's and the sidecars' before it (KEP-753).
+func aggregate(pod *v1.Pod, name v1.ResourceName, of func(*v1.ResourceRequirements) (resource.Quantity, bool)) (int64, bool) {
+	var running, sidecars, most int64
+	found := false
+	need := func(r *v1.ResourceRequirements) int64 {
+		q, ok := of(r)
+		found = found || ok
+		return units(name, q)
+	}
 	for i := range pod.Spec.Containers {
-		q := pod.Spec.Containers[i].Resources.Requests[v1.ResourceMemory]
-		rest -= q.Value()
+		running += need(&pod.Spec.Containers[i].Resources)
 	}
-	return share.Value() + max(rest, 0)/int64(len(pod.Spec.Containers))
+	for i := range pod.Spec.InitContainers {
+		c := &pod.Spec.InitContainers[i]
+		n := need(&c.Resources)
+		if podfacts.IsSidecar(c) {
+			sidecars += n
+			n = 0
+		}
+		most = max(most, sidecars+n)
+	}
+	return max(running+sidecars, most), found
+}
+
+// hugePages limits each size of huge pages that the node has: the container's
+// limit, else the pod's, else none at all.
+func (n *Node) hugePages(podLevel, own v1.ResourceList) []*runtimeapi.HugepageLimit {
+	out := make([]*runtimeapi.HugepageLimit, 0, len(n.HugePageSizes))
+	for _, size := range n.HugePageSizes {
+		limit := &runtimeapi.HugepageLimit{PageSize: size}
+		for _, list := range []v1.ResourceList{podLevel, own} {
+			if q, ok := hugePageLimit(list, size); ok {
+				limit.Limit = uint64(max(q.Value(), 0))
+			}
+		}
+		out = append(out, limit)
+	}
+	return out
+}
+
+// hugePageLimit finds the limit of pages of a size that is written as runtimes
+// do: "2MB" is hugepages-2Mi.
+func hugePageLimit(list v1.ResourceList, size string) (resource.Quantity, bool) {
+	for name, q := range list {
+		text, ok := cutHugePages(name)
+		if !ok {
+			continue
+		}
+		page, err := resource.ParseQuantity(text)
+		if err == nil && pageSizeText(page.Value()) == size {
+			return q, true
+		}
+	}
+	return resource.Quantity{}, false
+}
+
+func cutHugePages(name v1.ResourceName) (string, bool) {
+	const prefix = v1.ResourceHugePagesPrefix
+	if len(name) <= len(prefix) || name[:len(prefix)] != prefix {
+		return "", false
+	}
+	return string(name[len(prefix):]), true
+}
+
+// pageSizeText writes a size in the largest unit that divides it.
+func pageSizeText(bytes int64) string {
+	units := []string{"B", "KB", "MB", "GB", "TB", "PB"}
+	for len(units) > 1 && bytes > 0 && bytes%1024 == 0 {
+		bytes, units = bytes/1024, units[1:]
+	}
+	return strconv.FormatInt(bytes, 10) + units[0]
 }

@@ -1,17 +1,25 @@
 package request
 
 import (
+	"fmt"
+	"strconv"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
+func builderOf(t *testing.T, node Node) *Builder {
+	t.Helper()
+	b, err := New(Config{Node: node})
+	require.NoError(t, err)
+	return b
+}
+
 // 6.7: the formulas.
 func TestContainerResources(t *testing.T) {
-	node := Node{CPUQuotaPeriod: 100 * time.Millisecond, MemoryCapacity: 1 << 30}
+	node := Node{MemoryCapacity: 1 << 30}
 	withRequests := func(requests, limits v1.ResourceList) *v1.Pod {
 		pod := testPod("a")
 		pod.Spec.Containers[0].Resources = v1.ResourceRequirements{Requests: requests, Limits: limits}
@@ -40,15 +48,15 @@ func TestContainerResources(t *testing.T) {
 		{"pod level", podLevel, &runtimeapi.LinuxContainerResources{CpuShares: 1024, CpuPeriod: 100000, CpuQuota: 100000, MemoryLimitInBytes: 64 << 20, OomScoreAdj: 999}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			got := containerResources(tc.pod, &tc.pod.Spec.Containers[0], node)
+			got := builderOf(t, node).ContainerResources(tc.pod, &tc.pod.Spec.Containers[0])
 			require.Equal(t, tc.want.String(), got.String())
 		})
 	}
 	pod := withRequests(nil, quantities("memory", "1Mi"))
-	got := containerResources(pod, &pod.Spec.Containers[0], Node{NoCPUQuota: true, CgroupV2: true, SwapController: true})
+	got := builderOf(t, Node{NoCPUQuota: true, CgroupV2: true, SwapController: true}).ContainerResources(pod, &pod.Spec.Containers[0])
 	require.Zero(t, got.CpuPeriod)
 	require.Equal(t, map[string]string{"memory.oom.group": "1", "memory.swap.max": "0"}, got.Unified)
-	got = containerResources(pod, &pod.Spec.Containers[0], Node{NoCPUQuota: true, SwapController: true, HugePageSizes: []string{"1GB", "2MB"}})
+	got = builderOf(t, Node{NoCPUQuota: true, SwapController: true, HugePageSizes: []string{"1GB", "2MB"}}).ContainerResources(pod, &pod.Spec.Containers[0])
 	require.EqualValues(t, 1<<20, got.MemorySwapLimitInBytes)
 	require.Equal(t, []*runtimeapi.HugepageLimit{{PageSize: "1GB"}, {PageSize: "2MB"}}, got.HugepageLimits)
 }
@@ -63,18 +71,198 @@ func TestPodLevelMemoryIsSpread(t *testing.T) {
 	require.EqualValues(t, -997, oomScore(pod, &pod.Spec.Containers[1], 1<<30))
 }
 
+// 6.7, sum resources: an init container counts as long as it runs (KEP-753).
 func TestSandboxResources(t *testing.T) {
 	pod := testPod("a", "b")
 	pod.Spec.Containers[0].Resources = v1.ResourceRequirements{Requests: quantities("cpu", "100m"), Limits: quantities("cpu", "1", "memory", "1Mi")}
 	pod.Spec.Containers[1].Resources = v1.ResourceRequirements{Limits: quantities("cpu", "1", "memory", "2Mi")}
 	pod.Spec.Overhead = quantities("memory", "5Mi")
-	node := Node{CPUQuotaPeriod: 100 * time.Millisecond}
-	got := sandboxResources(pod, node)
+	b := builderOf(t, Node{})
+	got := b.SandboxResources(pod)
 	require.EqualValues(t, 1126, got.CpuShares)
 	require.EqualValues(t, 200000, got.CpuQuota)
 	require.EqualValues(t, 3<<20, got.MemoryLimitInBytes)
-	require.EqualValues(t, 5<<20, overheadResources(pod, node).MemoryLimitInBytes)
-	require.Nil(t, overheadResources(testPod("a"), node))
-	pod.Spec.Resources = &v1.ResourceRequirements{Limits: quantities("memory", "9Mi")}
-	require.EqualValues(t, 9<<20, sandboxResources(pod, node).MemoryLimitInBytes)
+	require.EqualValues(t, 5<<20, b.Overhead(pod).MemoryLimitInBytes)
+	require.EqualValues(t, 2, b.Overhead(pod).CpuShares)
+	require.Equal(t, (&runtimeapi.LinuxContainerResources{}).String(), b.Overhead(testPod("a")).String())
+	pod.Spec.Resources = &v1.ResourceRequirements{Limits: quantities("memory", "9Mi", "cpu", "4")}
+	got = b.SandboxResources(pod)
+	require.EqualValues(t, 9<<20, got.MemoryLimitInBytes)
+	require.EqualValues(t, 400000, got.CpuQuota)
+	require.EqualValues(t, 1126, got.CpuShares, "containers asked")
+	pod.Spec.Resources.Requests = quantities("cpu", "2")
+	require.EqualValues(t, 2048, b.SandboxResources(pod).CpuShares)
+	bare := testPod("a")
+	require.EqualValues(t, 2, b.SandboxResources(bare).CpuShares)
+	bare.Spec.Resources = &v1.ResourceRequirements{Limits: quantities("cpu", "1")}
+	require.EqualValues(t, 1024, b.SandboxResources(bare).CpuShares, "without a request the limit is one")
+}
+
+func TestInitResources(t *testing.T) {
+	cpu := func(name, cpu string) v1.Container {
+		return v1.Container{Name: name, Resources: v1.ResourceRequirements{Requests: quantities("cpu", cpu), Limits: quantities("memory", cpu)}}
+	}
+	side := func(c v1.Container) v1.Container {
+		c.RestartPolicy = ptr(v1.ContainerRestartPolicyAlways)
+		return c
+	}
+	for _, tc := range []struct {
+		name string
+		init []v1.Container
+		want int64
+	}{
+		{"none", nil, 2048},
+		{"small init", []v1.Container{cpu("i", "1")}, 2048},
+		{"large init", []v1.Container{cpu("i", "5"), cpu("j", "4")}, 5120},
+		{"sidecar", []v1.Container{side(cpu("s", "1"))}, 3072},
+		{"sidecar before init", []v1.Container{side(cpu("s", "1")), cpu("i", "5")}, 6144},
+		{"sidecar after init", []v1.Container{cpu("i", "5"), side(cpu("s", "1"))}, 5120},
+		{"two sidecars", []v1.Container{side(cpu("s", "1")), cpu("i", "2"), side(cpu("u", "1"))}, 4096},
+	} {
+		pod := testPod()
+		pod.Spec.Containers, pod.Spec.InitContainers = []v1.Container{cpu("a", "2")}, tc.init
+		got := builderOf(t, Node{}).SandboxResources(pod)
+		require.Equal(t, tc.want, got.CpuShares, tc.name)
+		require.Equal(t, tc.want/1024, got.MemoryLimitInBytes, tc.name)
+	}
+}
+
+// Sandbox and overhead are told of the unified hierarchy, too, and exclusive CPUs
+// have no quota.
+func TestUnifiedAndExclusive(t *testing.T) {
+	pod := testPod("a", "b")
+	pod.Spec.Overhead = quantities("cpu", "100m")
+	for i := range pod.Spec.Containers {
+		pod.Spec.Containers[i].Resources.Limits = quantities("cpu", "1")
+	}
+	b, err := New(Config{
+		Node:   Node{CgroupV2: true},
+		Inputs: Inputs{ExclusiveCPUs: func(_ *v1.Pod, c *v1.Container) bool { return c == nil || c.Name == "a" }},
+	})
+	require.NoError(t, err)
+	group := map[string]string{"memory.oom.group": "1"}
+	require.Equal(t, group, b.SandboxResources(pod).Unified)
+	require.Equal(t, group, b.Overhead(pod).Unified)
+	require.EqualValues(t, -1, b.SandboxResources(pod).CpuQuota)
+	require.EqualValues(t, -1, b.ContainerResources(pod, &pod.Spec.Containers[0]).CpuQuota)
+	require.EqualValues(t, 100000, b.ContainerResources(pod, &pod.Spec.Containers[1]).CpuQuota)
+	require.EqualValues(t, 10000, b.Overhead(pod).CpuQuota)
+	require.EqualValues(t, 512, b.CgroupResources(500, 1000, 0).CpuShares)
+	require.EqualValues(t, 1024, b.CgroupResources(-1, 1000, 0).CpuShares)
+	single := builderOf(t, Node{CgroupV2: true, SingleProcessOOMKill: true})
+	require.Nil(t, single.SandboxResources(pod).Unified)
+	none := builderOf(t, Node{NoCPUQuota: true})
+	require.Zero(t, none.SandboxResources(pod).CpuPeriod)
+	require.Zero(t, none.SandboxResources(pod).CpuQuota)
+}
+
+func TestHugePages(t *testing.T) {
+	b := builderOf(t, Node{HugePageSizes: []string{"64KB", "2MB", "1GB"}})
+	pod := testPod("a")
+	limits := func() string {
+		var out string
+		for _, l := range b.ContainerResources(pod, &pod.Spec.Containers[0]).HugepageLimits {
+			out += fmt.Sprintf("%s:%d ", l.PageSize, l.Limit)
+		}
+		return out
+	}
+	require.Equal(t, "64KB:0 2MB:0 1GB:0 ", limits())
+	pod.Spec.Resources = &v1.ResourceRequirements{Limits: quantities("hugepages-2Mi", "8Mi", "hugepages-1Gi", "1Gi")}
+	require.Equal(t, "64KB:0 2MB:8388608 1GB:1073741824 ", limits())
+	pod.Spec.Containers[0].Resources.Limits = quantities("hugepages-2Mi", "4Mi", "hugepages-64Ki", "128Ki", "hugepages-", "1", "hugepages-x", "1")
+	require.Equal(t, "64KB:131072 2MB:4194304 1GB:1073741824 ", limits(), "the container's own wins")
+}
+
+// 6.7, swap.
+func TestSwap(t *testing.T) {
+	node := Node{CgroupV2: true, SwapController: true, LimitedSwap: true, MemoryCapacity: 1 << 30, SwapCapacity: 1 << 28, SingleProcessOOMKill: true}
+	burstable := v1.ResourceRequirements{Requests: quantities("memory", "256Mi"), Limits: quantities("memory", "512Mi")}
+	for _, tc := range []struct {
+		name   string
+		node   func(*Node)
+		pod    func(*v1.Pod)
+		v2     string
+		memsw  int64
+		memory int64
+	}{
+		{name: "a quarter of the memory", v2: "67108864", memory: 512 << 20},
+		{name: "not limited", node: func(n *Node) { n.LimitedSwap = false }, v2: "0", memory: 512 << 20},
+		{name: "no controller", node: func(n *Node) { n.SwapController = false }, memory: 512 << 20},
+		{name: "v1", node: func(n *Node) { n.CgroupV2 = false }, memsw: 512 << 20, memory: 512 << 20},
+		{name: "critical", pod: func(p *v1.Pod) { p.Spec.Priority = ptr(int32(2000000000)) }, v2: "0", memory: 512 << 20},
+		{name: "best effort", pod: func(p *v1.Pod) { p.Spec.Containers[0].Resources = v1.ResourceRequirements{} }, v2: "0"},
+		{name: "request is limit", pod: func(p *v1.Pod) { p.Spec.Containers[0].Resources.Requests = quantities("memory", "512Mi", "cpu", "1") }, v2: "0", memory: 512 << 20},
+		{name: "no memory asked for", pod: func(p *v1.Pod) {
+			p.Spec.Containers[0].Resources = v1.ResourceRequirements{Requests: quantities("cpu", "1")}
+		}, v2: "0"},
+		{name: "more than the node", pod: func(p *v1.Pod) {
+			p.Spec.Containers[0].Resources = v1.ResourceRequirements{Requests: quantities("memory", "2Gi")}
+		}, v2: "0"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			n, pod := node, testPod("a")
+			pod.Spec.Containers[0].Resources = burstable
+			if tc.node != nil {
+				tc.node(&n)
+			}
+			if tc.pod != nil {
+				tc.pod(pod)
+			}
+			got := builderOf(t, n).ContainerResources(pod, &pod.Spec.Containers[0])
+			require.Equal(t, tc.v2, got.Unified["memory.swap.max"])
+			require.Equal(t, tc.memsw, got.MemorySwapLimitInBytes)
+			require.Equal(t, tc.memory, got.MemoryLimitInBytes)
+		})
+	}
+}
+
+// KEP-2570.
+func TestMemoryQoS(t *testing.T) {
+	node := Node{CgroupV2: true, SingleProcessOOMKill: true, Allocatable: quantities("memory", "1000Mi"), MemoryQoS: MemoryQoS{Enabled: true}}
+	get := func(n Node, request, limit string) map[string]string {
+		pod := testPod("a")
+		r := &pod.Spec.Containers[0].Resources
+		if request != "" {
+			r.Requests = quantities("memory", request, "cpu", "1")
+		}
+		if limit != "" {
+			r.Limits = quantities("memory", limit, "cpu", "1")
+		}
+		return builderOf(t, n).ContainerResources(pod, &pod.Spec.Containers[0]).Unified
+	}
+	off := map[string]string{"memory.min": "0", "memory.low": "0"}
+	require.Equal(t, map[string]string{"memory.min": "0", "memory.low": "0", "memory.high": strconv.Itoa(190 << 20)}, get(node, "100Mi", "200Mi"))
+	require.Equal(t, map[string]string{"memory.min": "0", "memory.low": "0", "memory.high": strconv.Itoa(910 << 20)}, get(node, "100Mi", ""), "the node's memory stands in")
+	require.Equal(t, off, get(node, "100Mi", "100Mi"))
+	require.Equal(t, off, get(node, "", ""))
+	require.Equal(t, strconv.Itoa(4096), get(node, "1", "4597")["memory.high"], "down to a page")
+	node.MemoryQoS.TieredReservation = true
+	require.Equal(t, map[string]string{"memory.min": strconv.Itoa(100 << 20)}, get(node, "100Mi", "100Mi"))
+	require.Equal(t, strconv.Itoa(100<<20), get(node, "100Mi", "200Mi")["memory.low"])
+	require.NotContains(t, get(node, "100Mi", "200Mi"), "memory.min")
+	node.MemoryQoS.ThrottlingFactor = 0.5
+	require.Equal(t, strconv.Itoa(150<<20), get(node, "100Mi", "200Mi")["memory.high"])
+	node.CgroupV2 = false
+	require.Nil(t, get(node, "100Mi", "200Mi"))
+}
+
+// A sidecar is never killed before all of those that it serves.
+func TestSidecarOOMScore(t *testing.T) {
+	pod := testPod("a", "b")
+	pod.Spec.InitContainers = []v1.Container{
+		{Name: "side", RestartPolicy: ptr(v1.ContainerRestartPolicyAlways)}, {Name: "init"},
+	}
+	pod.Spec.Containers[0].Resources.Requests = quantities("memory", "512Mi")
+	pod.Spec.Containers[1].Resources.Requests = quantities("memory", "256Mi")
+	score := func(c v1.Container) int64 { return oomScore(pod, &c, 1<<30) }
+	require.EqualValues(t, 750, score(pod.Spec.InitContainers[0]))
+	require.EqualValues(t, 999, score(pod.Spec.InitContainers[1]))
+	pod.Spec.InitContainers[0].Resources.Requests = quantities("memory", "768Mi")
+	require.EqualValues(t, 250, score(pod.Spec.InitContainers[0]), "its own if that is better")
+	pod.Spec.InitContainers[0].Resources.Requests = nil
+	stray := pod.Spec.InitContainers[0]
+	stray.Name = "stray"
+	require.EqualValues(t, 999, score(stray), "a regular container with a policy is none")
+	pod.Spec.Resources = &v1.ResourceRequirements{Requests: quantities("memory", "1Gi")}
+	require.EqualValues(t, 1000-250-62, score(pod.Spec.InitContainers[0]), "256Mi and 256Mi/4 of 1Gi, rounded down each")
 }

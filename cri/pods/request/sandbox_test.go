@@ -52,6 +52,10 @@ func TestHostname(t *testing.T) {
 		{"spec", v1.PodSpec{Hostname: "h"}, "h"},
 		{"override", v1.PodSpec{Hostname: "h", HostnameOverride: ptr("o.example"), Subdomain: "s", SetHostnameAsFQDN: ptr(true)}, "o.example"},
 		{"fqdn", v1.PodSpec{Hostname: "h", Subdomain: "s", SetHostnameAsFQDN: ptr(true)}, "h.s.shop.svc.cluster.local"},
+		{"override is cut", v1.PodSpec{HostnameOverride: ptr(strings.Repeat("o", 62) + ".example")}, strings.Repeat("o", 62)},
+		{"bad override", v1.PodSpec{HostnameOverride: ptr("No")}, ""},
+		{"bad hostname", v1.PodSpec{Hostname: "a.b"}, ""},
+		{"bad subdomain", v1.PodSpec{Hostname: "a", Subdomain: "b.c"}, ""},
 		{"too long", v1.PodSpec{Subdomain: "s", SetHostnameAsFQDN: ptr(true)}, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -1,6 +1,7 @@
 package request
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -19,17 +20,21 @@ func maskedPaths() []string {
 		"/sys/firmware", "/sys/devices/virtual/powercap",
 	}
 	perCPU, err := filepath.Glob("/sys/devices/system/cpu/cpu[0-9]*/thermal_throttle")
-	if err == nil {
-		paths = append(paths, perCPU...)
+	if err != nil { // the pattern is good
+		return paths
 	}
-	return paths
+	slices.SortFunc(perCPU, func(a, b string) int { // cpu10 after cpu9
+		return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
+	})
+	return append(paths, perCPU...)
 }
 
 func readonlyPaths() []string {
 	return []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"}
 }
 
-func namespaces(pod *v1.Pod) *runtimeapi.NamespaceOption {
+// namespaces tells which of the node's namespaces a pod shares.
+func (b *Builder) namespaces(pod *v1.Pod) (*runtimeapi.NamespaceOption, error) {
 	out := &runtimeapi.NamespaceOption{Pid: runtimeapi.NamespaceMode_CONTAINER}
 	if pod.Spec.HostNetwork {
 		out.Network = runtimeapi.NamespaceMode_NODE
@@ -43,16 +48,44 @@ func namespaces(pod *v1.Pod) *runtimeapi.NamespaceOption {
 	case isTrue(pod.Spec.ShareProcessNamespace):
 		out.Pid = runtimeapi.NamespaceMode_POD
 	}
-	return out
+	var err error
+	out.UsernsOptions, err = b.users(pod)
+	return out, err
+}
+
+// users are the pod's own users, if it wants some (KEP-127).
+func (b *Builder) users(pod *v1.Pod) (*runtimeapi.UserNamespace, error) {
+	if pod.Spec.HostUsers == nil || *pod.Spec.HostUsers {
+		return &runtimeapi.UserNamespace{Mode: runtimeapi.NamespaceMode_NODE}, nil
+	}
+	switch {
+	case b.cfg.UserNamespace == nil:
+		return nil, errors.New("spec.hostUsers: false: this agent has no user namespaces")
+	case !b.cfg.HandlerFeatures(pod).UserNamespaces:
+		return nil, errors.New("can't set `spec.hostUsers: false`, runtime does not support user namespaces")
+	}
+	ns, err := b.cfg.UserNamespace(pod)
+	if err != nil {
+		return nil, fmt.Errorf("user namespace: %w", err)
+	}
+	return ns.options(), nil
 }
 
 func isTrue(b *bool) bool { return b != nil && *b }
 
-func sandboxSecurity(pod *v1.Pod) (*runtimeapi.LinuxSandboxSecurityContext, error) {
+// sandboxSecurity is the security context of a pod's sandbox. Its seccomp profile
+// is always the runtime's: it has no bearing on the containers', and nobody but
+// the pause process lives by it.
+func (b *Builder) sandboxSecurity(pod *v1.Pod) (*runtimeapi.LinuxSandboxSecurityContext, error) {
+	ns, err := b.namespaces(pod)
+	if err != nil {
+		return nil, err
+	}
 	out := &runtimeapi.LinuxSandboxSecurityContext{
-		NamespaceOptions: namespaces(pod),
-		Privileged:       slices.ContainsFunc(pod.Spec.Containers, func(c v1.Container) bool { return privileged(&c) }),
-		Seccomp:          &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_RuntimeDefault},
+		NamespaceOptions:   ns,
+		Privileged:         anyPrivileged(pod),
+		Seccomp:            &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_RuntimeDefault},
+		SupplementalGroups: b.cfg.ExtraGroups(pod),
 	}
 	sc := pod.Spec.SecurityContext
 	if sc == nil {
@@ -62,14 +95,29 @@ func sandboxSecurity(pod *v1.Pod) (*runtimeapi.LinuxSandboxSecurityContext, erro
 		out.RunAsUser, out.RunAsGroup = int64Value(sc.RunAsUser), int64Value(sc.RunAsGroup)
 	}
 	out.SelinuxOptions = selinux(sc.SELinuxOptions)
-	var err error
-	out.SupplementalGroups, out.SupplementalGroupsPolicy, err = groups(sc)
+	out.SupplementalGroups, out.SupplementalGroupsPolicy, err = groups(sc, b.cfg.ExtraGroups(pod))
 	return out, err
 }
 
-func privileged(c *v1.Container) bool {
-	return c.SecurityContext != nil && isTrue(c.SecurityContext.Privileged)
+// anyPrivileged tells whether any container is privileged: runtimes refuse one in
+// a sandbox that is not.
+func anyPrivileged(pod *v1.Pod) bool {
+	for _, list := range [][]v1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
+		for i := range list {
+			if privileged(list[i].SecurityContext) {
+				return true
+			}
+		}
+	}
+	for i := range pod.Spec.EphemeralContainers {
+		if privileged(pod.Spec.EphemeralContainers[i].SecurityContext) {
+			return true
+		}
+	}
+	return false
 }
+
+func privileged(sc *v1.SecurityContext) bool { return sc != nil && isTrue(sc.Privileged) }
 
 func int64Value(v *int64) *runtimeapi.Int64Value {
 	if v == nil {
@@ -86,12 +134,12 @@ func selinux(o *v1.SELinuxOptions) *runtimeapi.SELinuxOption {
 }
 
 // groups are the supplemental groups of every process in the pod.
-func groups(sc *v1.PodSecurityContext) ([]int64, runtimeapi.SupplementalGroupsPolicy, error) {
+func groups(sc *v1.PodSecurityContext, extra []int64) ([]int64, runtimeapi.SupplementalGroupsPolicy, error) {
 	var out []int64
 	if sc.FSGroup != nil {
 		out = append(out, *sc.FSGroup)
 	}
-	out = append(out, sc.SupplementalGroups...)
+	out = append(append(out, sc.SupplementalGroups...), extra...)
 	if sc.SupplementalGroupsPolicy == nil {
 		return out, runtimeapi.SupplementalGroupsPolicy_Merge, nil
 	}
@@ -149,33 +197,40 @@ func verifyNonRoot(sc v1.SecurityContext, image Image) error {
 	return nil
 }
 
-func (b *Builder) containerSecurity(pod *v1.Pod, c *v1.Container, image Image) (*runtimeapi.LinuxContainerSecurityContext, error) {
+// containerSecurity is the security context of a container.
+func (b *Builder) containerSecurity(in Instance) (*runtimeapi.LinuxContainerSecurityContext, error) {
+	pod, c := in.Pod, in.Container
 	sc := effectiveSecurity(pod, c)
-	if err := verifyNonRoot(sc, image); err != nil {
+	if err := verifyNonRoot(sc, in.Image); err != nil {
 		return nil, err
 	}
-	seccomp, err := b.seccomp(sc.SeccompProfile)
+	ns, err := b.namespaces(pod)
 	if err != nil {
 		return nil, err
 	}
-	out := &runtimeapi.LinuxContainerSecurityContext{
-		NamespaceOptions: namespaces(pod),
-		Privileged:       isTrue(sc.Privileged),
-		ReadonlyRootfs:   isTrue(sc.ReadOnlyRootFilesystem),
-		NoNewPrivs:       sc.AllowPrivilegeEscalation != nil && !*sc.AllowPrivilegeEscalation,
-		RunAsGroup:       int64Value(sc.RunAsGroup),
-		SelinuxOptions:   selinux(sc.SELinuxOptions),
-		Capabilities:     capabilities(sc.Capabilities),
-		Seccomp:          seccomp,
+	if in.TargetID != "" && ns.Pid == runtimeapi.NamespaceMode_CONTAINER {
+		ns.Pid, ns.TargetId = runtimeapi.NamespaceMode_TARGET, in.TargetID
 	}
-	setUser(out, sc.RunAsUser, image)
+	out := &runtimeapi.LinuxContainerSecurityContext{
+		NamespaceOptions:   ns,
+		Privileged:         isTrue(sc.Privileged),
+		ReadonlyRootfs:     isTrue(sc.ReadOnlyRootFilesystem),
+		NoNewPrivs:         sc.AllowPrivilegeEscalation != nil && !*sc.AllowPrivilegeEscalation,
+		RunAsGroup:         int64Value(sc.RunAsGroup),
+		SelinuxOptions:     selinux(sc.SELinuxOptions),
+		Capabilities:       capabilities(sc.Capabilities),
+		SupplementalGroups: b.cfg.ExtraGroups(pod),
+	}
+	setUser(out, sc.RunAsUser, in.Image)
 	if sc.ProcMount == nil || *sc.ProcMount != v1.UnmaskedProcMount {
 		out.MaskedPaths, out.ReadonlyPaths = b.maskedPaths, readonlyPaths()
 	}
-	if pod.Spec.SecurityContext != nil {
-		out.SupplementalGroups, out.SupplementalGroupsPolicy, err = groups(pod.Spec.SecurityContext)
+	if podContext := pod.Spec.SecurityContext; podContext != nil {
+		if out.SupplementalGroups, out.SupplementalGroupsPolicy, err = groups(podContext, b.cfg.ExtraGroups(pod)); err != nil {
+			return nil, err
+		}
 	}
-	return out, err
+	return out, b.setProfiles(out, pod, c, sc.SeccompProfile)
 }
 
 // setUser names the user: the spec's, else the image's, else root.
@@ -202,20 +257,4 @@ func capabilities(c *v1.Capabilities) *runtimeapi.Capability {
 		out.DropCapabilities = append(out.DropCapabilities, string(name))
 	}
 	return out
-}
-
-func (b *Builder) seccomp(p *v1.SeccompProfile) (*runtimeapi.SecurityProfile, error) {
-	switch {
-	case p == nil && b.cfg.Node.SeccompDefault, p != nil && p.Type == v1.SeccompProfileTypeRuntimeDefault:
-		return &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_RuntimeDefault}, nil
-	case p == nil, p.Type == v1.SeccompProfileTypeUnconfined:
-		return &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_Unconfined}, nil
-	case p.Type == v1.SeccompProfileTypeLocalhost && p.LocalhostProfile != nil && filepath.IsLocal(*p.LocalhostProfile):
-		return &runtimeapi.SecurityProfile{
-			ProfileType:  runtimeapi.SecurityProfile_Localhost,
-			LocalhostRef: filepath.Join(b.cfg.Node.SeccompRoot, *p.LocalhostProfile),
-		}, nil
-	default:
-		return nil, fmt.Errorf("securityContext.seccompProfile: type %q without a usable profile", p.Type)
-	}
 }

@@ -40,7 +40,7 @@ func TestContainerSecurity(t *testing.T) {
 	h := newHarness(t)
 	pod := testPod("a")
 	c := &pod.Spec.Containers[0]
-	got, err := h.b.containerSecurity(pod, c, Image{})
+	got, err := h.b.containerSecurity(Instance{Pod: pod, Container: c, Image: Image{}})
 	require.NoError(t, err)
 	require.Equal(t, int64(0), got.RunAsUser.Value, "root when nobody says otherwise")
 	require.Equal(t, runtimeapi.SecurityProfile_Unconfined, got.Seccomp.ProfileType)
@@ -49,7 +49,7 @@ func TestContainerSecurity(t *testing.T) {
 	require.Contains(t, got.ReadonlyPaths, "/proc/sys")
 	require.Equal(t, runtimeapi.NamespaceMode_CONTAINER, got.NamespaceOptions.Pid)
 
-	got, err = h.b.containerSecurity(pod, c, Image{Username: "app"})
+	got, err = h.b.containerSecurity(Instance{Pod: pod, Container: c, Image: Image{Username: "app"}})
 	require.NoError(t, err)
 	require.Nil(t, got.RunAsUser)
 	require.Equal(t, "app", got.RunAsUsername)
@@ -66,7 +66,7 @@ func TestContainerSecurity(t *testing.T) {
 		Capabilities: &v1.Capabilities{Add: []v1.Capability{"NET_ADMIN"}, Drop: []v1.Capability{"ALL"}},
 		ProcMount:    ptr(v1.UnmaskedProcMount),
 	}
-	got, err = h.b.containerSecurity(pod, c, Image{Username: "app"})
+	got, err = h.b.containerSecurity(Instance{Pod: pod, Container: c, Image: Image{Username: "app"}})
 	require.NoError(t, err)
 	require.EqualValues(t, 9, got.RunAsUser.Value)
 	require.EqualValues(t, 2, got.RunAsGroup.Value)
@@ -82,41 +82,44 @@ func TestContainerSecurity(t *testing.T) {
 	for _, mode := range []runtimeapi.NamespaceMode{got.NamespaceOptions.Pid, got.NamespaceOptions.Ipc, got.NamespaceOptions.Network} {
 		require.Equal(t, runtimeapi.NamespaceMode_NODE, mode)
 	}
-	sandbox, err := sandboxSecurity(pod)
+	sandbox, err := h.b.sandboxSecurity(pod)
 	require.NoError(t, err)
 	require.True(t, sandbox.Privileged)
 	require.Equal(t, runtimeapi.SecurityProfile_RuntimeDefault, sandbox.Seccomp.ProfileType)
 
 	c.SecurityContext.SeccompProfile = &v1.SeccompProfile{Type: v1.SeccompProfileTypeLocalhost, LocalhostProfile: ptr("p.json")}
-	got, err = h.b.containerSecurity(pod, c, Image{})
+	got, err = h.b.containerSecurity(Instance{Pod: pod, Container: c, Image: Image{}})
 	require.NoError(t, err)
 	require.Equal(t, "/var/lib/kubelet/seccomp/p.json", got.Seccomp.LocalhostRef)
 	for _, bad := range []*v1.SeccompProfile{{Type: "Other"}, {Type: v1.SeccompProfileTypeLocalhost}, {Type: v1.SeccompProfileTypeLocalhost, LocalhostProfile: ptr("../x")}} {
 		c.SecurityContext.SeccompProfile = bad
-		_, err = h.b.containerSecurity(pod, c, Image{})
+		_, err = h.b.containerSecurity(Instance{Pod: pod, Container: c, Image: Image{}})
 		require.Error(t, err)
 	}
 	pod.Spec.SecurityContext.SupplementalGroupsPolicy = ptr(v1.SupplementalGroupsPolicy("Other"))
-	_, err = sandboxSecurity(pod)
+	_, err = h.b.sandboxSecurity(pod)
 	require.Error(t, err)
 }
 
 func TestShareProcessNamespace(t *testing.T) {
 	pod := testPod("a")
 	pod.Spec.ShareProcessNamespace = ptr(true)
-	require.Equal(t, runtimeapi.NamespaceMode_POD, namespaces(pod).Pid)
+	got, err := newHarness(t).b.namespaces(pod)
+	require.NoError(t, err)
+	require.Equal(t, runtimeapi.NamespaceMode_POD, got.Pid)
 }
 
 // A group without a user is the containers' alone.
 func TestSandboxUser(t *testing.T) {
+	h := newHarness(t)
 	pod := testPod("a")
 	pod.Spec.SecurityContext = &v1.PodSecurityContext{RunAsGroup: ptr(int64(2))}
-	got, err := sandboxSecurity(pod)
+	got, err := h.b.sandboxSecurity(pod)
 	require.NoError(t, err)
 	require.Nil(t, got.RunAsUser)
 	require.Nil(t, got.RunAsGroup)
 	pod.Spec.SecurityContext.RunAsUser = ptr(int64(1))
-	got, err = sandboxSecurity(pod)
+	got, err = h.b.sandboxSecurity(pod)
 	require.NoError(t, err)
 	require.EqualValues(t, 1, got.RunAsUser.Value)
 	require.EqualValues(t, 2, got.RunAsGroup.Value)

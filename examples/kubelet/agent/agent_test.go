@@ -15,8 +15,8 @@ import (
 	"go.uber.org/goleak"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/podwright/podwright/cri/pods/request"
 	"github.com/podwright/podwright/examples/kubelet/server"
 	"github.com/podwright/podwright/pleg"
 	"github.com/podwright/podwright/pleg/plegtest"
@@ -151,30 +151,23 @@ func TestUnsupportedNamesTheField(t *testing.T) {
 	require.Empty(t, unsupported(&v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{{Name: "c"}}}}))
 }
 
-func TestMounts(t *testing.T) {
+func TestHostPaths(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
-	kind, both := v1.HostPathFile, v1.MountPropagationBidirectional
+	kind := v1.HostPathFile
 	volume := func(name, path string) v1.Volume {
 		return v1.Volume{Name: name, VolumeSource: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: path, Type: &kind}}}
 	}
 	pod := &v1.Pod{Spec: v1.PodSpec{Volumes: []v1.Volume{volume("good", file), volume("bad", dir), {Name: "other"}}}}
-	mount := func(m v1.VolumeMount) ([]*runtimeapi.Mount, error) {
-		return mounts(t.Context(), pod, &v1.Container{VolumeMounts: []v1.VolumeMount{m}})
-	}
-	got, err := mount(v1.VolumeMount{Name: "good", MountPath: "/in/", ReadOnly: true, MountPropagation: &both})
+	got, err := hostPaths{}.Volume(t.Context(), pod, "good")
 	require.NoError(t, err)
-	require.Equal(t, file, got[0].HostPath)
-	require.Equal(t, "/in", got[0].ContainerPath)
-	require.True(t, got[0].Readonly)
-	require.Equal(t, runtimeapi.MountPropagation_PROPAGATION_BIDIRECTIONAL, got[0].Propagation)
-
-	_, err = mount(v1.VolumeMount{Name: "bad"})
-	require.ErrorContains(t, err, `volume "bad"`)
+	require.Equal(t, request.Volume{Path: file}, got)
+	_, err = hostPaths{}.Volume(t.Context(), pod, "bad")
+	require.Error(t, err)
 	for _, name := range []string{"other", "missing"} {
-		_, err = mount(v1.VolumeMount{Name: name})
-		require.ErrorContains(t, err, "volumeMounts[0].name")
+		_, err = hostPaths{}.Volume(t.Context(), pod, name)
+		require.ErrorIs(t, err, request.ErrNotFound)
 	}
 }
 

@@ -3,35 +3,28 @@ package agent
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 
 	v1 "k8s.io/api/core/v1"
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/podwright/podwright/cri/pods/request"
 	"github.com/podwright/podwright/volume/hostpath"
 )
 
-// mounts turns a container's volumeMounts into binds of the runtime. hostPath is
-// the one kind of volume so far; manifests with others were refused.
-func mounts(_ context.Context, pod *v1.Pod, container *v1.Container) ([]*runtimeapi.Mount, error) {
-	out := make([]*runtimeapi.Mount, 0, len(container.VolumeMounts))
-	for i, m := range container.VolumeMounts {
-		volume := findVolume(pod, m.Name)
-		if volume == nil || volume.HostPath == nil {
-			return nil, fmt.Errorf("volumeMounts[%d].name: no hostPath volume %q", i, m.Name)
-		}
-		path, err := hostpath.Prepare(volume.HostPath)
-		if err != nil {
-			return nil, fmt.Errorf("volume %q: %w", m.Name, err)
-		}
-		out = append(out, &runtimeapi.Mount{
-			HostPath:      path,
-			ContainerPath: filepath.Clean(m.MountPath),
-			Readonly:      m.ReadOnly,
-			Propagation:   propagation(m.MountPropagation),
-		})
+// hostPaths are the volumes of pods. hostPath is the one kind so far; manifests
+// with others were refused.
+type hostPaths struct{}
+
+// Volume implements request.Volumes.
+func (hostPaths) Volume(_ context.Context, pod *v1.Pod, name string) (request.Volume, error) {
+	volume := findVolume(pod, name)
+	if volume == nil || volume.HostPath == nil {
+		return request.Volume{}, fmt.Errorf("no hostPath volume: %w", request.ErrNotFound)
 	}
-	return out, nil
+	path, err := hostpath.Prepare(volume.HostPath)
+	if err != nil {
+		return request.Volume{}, err
+	}
+	return request.Volume{Path: path}, nil
 }
 
 func findVolume(pod *v1.Pod, name string) *v1.Volume {
@@ -41,18 +34,4 @@ func findVolume(pod *v1.Pod, name string) *v1.Volume {
 		}
 	}
 	return nil
-}
-
-func propagation(mode *v1.MountPropagationMode) runtimeapi.MountPropagation {
-	if mode == nil {
-		return runtimeapi.MountPropagation_PROPAGATION_PRIVATE
-	}
-	switch *mode {
-	case v1.MountPropagationHostToContainer:
-		return runtimeapi.MountPropagation_PROPAGATION_HOST_TO_CONTAINER
-	case v1.MountPropagationBidirectional:
-		return runtimeapi.MountPropagation_PROPAGATION_BIDIRECTIONAL
-	default:
-		return runtimeapi.MountPropagation_PROPAGATION_PRIVATE
-	}
 }

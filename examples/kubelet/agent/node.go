@@ -15,6 +15,7 @@ import (
 	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/images"
 	"github.com/podwright/podwright/cri/pods"
+	"github.com/podwright/podwright/cri/pods/request"
 	"github.com/podwright/podwright/pleg"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/syncloop"
@@ -80,7 +81,7 @@ func (n *node) buildRuntime(conn *Connection) (err error) {
 		LinkDir:           n.cfg.ContainerLogsDir,
 		PodDir:            n.folders.pod,
 		MaxCrashLoopDelay: n.cfg.MaxCrashLoopBackoff,
-		Mounts:            mounts,
+		Inputs:            request.Inputs{Volumes: hostPaths{}},
 		Node:              describeNode(n.cfg),
 		DNS:               n.cfg.DNS,
 		Event:             n.event,

@@ -1,0 +1,190 @@
+package request
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+	v1 "k8s.io/api/core/v1"
+)
+
+// from adds all variables of a config map or a secret, sorted by their keys.
+// Keys that make no name are left out, and an event tells of them.
+func (e *envBuild) from(ctx context.Context, source *v1.EnvFromSource) error {
+	var keys []string
+	var value func(key string) string
+	var object string
+	switch {
+	case source.ConfigMapRef != nil:
+		c, err := e.configMap(ctx, source.ConfigMapRef.Name, isTrue(source.ConfigMapRef.Optional))
+		if c == nil || err != nil {
+			return err
+		}
+		keys, object = slices.Collect(maps.Keys(c.Data)), "configMap "+e.in.Pod.Namespace+"/"+source.ConfigMapRef.Name
+		value = func(key string) string { return c.Data[key] }
+	case source.SecretRef != nil:
+		s, err := e.secret(ctx, source.SecretRef.Name, isTrue(source.SecretRef.Optional))
+		if s == nil || err != nil {
+			return err
+		}
+		keys, object = slices.Collect(maps.Keys(s.Data)), "secret "+e.in.Pod.Namespace+"/"+source.SecretRef.Name
+		value = func(key string) string { return string(s.Data[key]) }
+	}
+	slices.Sort(keys)
+	var bad []string
+	for _, key := range keys {
+		switch v := value(key); {
+		case !goodEnvName(source.Prefix + key):
+			bad = append(bad, source.Prefix+key)
+		case strings.IndexByte(v, 0) >= 0:
+			return fmt.Errorf("key %s of %s: %w", key, object, errNUL)
+		default:
+			e.env.set(source.Prefix+key, v)
+		}
+	}
+	if len(bad) > 0 {
+		e.cfg.Event(podRef(e.in.Pod), v1.EventTypeWarning, "InvalidEnvironmentVariableNames",
+			fmt.Sprintf("Keys %q from the EnvFrom %s were skipped since they are considered invalid environment variable names.", bad, object))
+	}
+	return nil
+}
+
+// configMap returns a config map, nil if it is optional and missing.
+func (e *envBuild) configMap(ctx context.Context, name string, optional bool) (*v1.ConfigMap, error) {
+	if c, ok := e.configMaps[name]; ok {
+		return c, nil
+	}
+	if e.cfg.ConfigMaps == nil {
+		return missing[v1.ConfigMap](fmt.Errorf("configmap %q: this agent has no config maps: %w", name, ErrNotFound), optional)
+	}
+	c, err := e.cfg.ConfigMaps.ConfigMap(ctx, e.in.Pod.Namespace, name)
+	if err != nil {
+		return missing[v1.ConfigMap](err, optional)
+	}
+	e.configMaps[name] = c
+	return c, nil
+}
+
+// secret returns a secret, nil if it is optional and missing.
+func (e *envBuild) secret(ctx context.Context, name string, optional bool) (*v1.Secret, error) {
+	if s, ok := e.secrets[name]; ok {
+		return s, nil
+	}
+	if e.cfg.Secrets == nil {
+		return missing[v1.Secret](fmt.Errorf("secret %q: this agent has no secrets: %w", name, ErrNotFound), optional)
+	}
+	s, err := e.cfg.Secrets.Secret(ctx, e.in.Pod.Namespace, name)
+	if err != nil {
+		return missing[v1.Secret](err, optional)
+	}
+	e.secrets[name] = s
+	return s, nil
+}
+
+// missing forgives that something optional does not exist, and nothing else.
+func missing[T any](err error, optional bool) (*T, error) {
+	if optional && isNotFound(err) {
+		return nil, nil
+	}
+	return nil, err
+}
+
+func (e *envBuild) configMapKey(ctx context.Context, ref *v1.ConfigMapKeySelector) (string, bool, error) {
+	c, err := e.configMap(ctx, ref.Name, isTrue(ref.Optional))
+	if c == nil || err != nil {
+		return "", false, err
+	}
+	value, ok := c.Data[ref.Key]
+	if !ok && !isTrue(ref.Optional) {
+		return "", false, fmt.Errorf("couldn't find key %v in ConfigMap %v/%v", ref.Key, e.in.Pod.Namespace, ref.Name)
+	}
+	return value, ok, nil
+}
+
+func (e *envBuild) secretKey(ctx context.Context, ref *v1.SecretKeySelector) (string, bool, error) {
+	s, err := e.secret(ctx, ref.Name, isTrue(ref.Optional))
+	if s == nil || err != nil {
+		return "", false, err
+	}
+	value, ok := s.Data[ref.Key]
+	if !ok && !isTrue(ref.Optional) {
+		return "", false, fmt.Errorf("couldn't find key %v in Secret %v/%v", ref.Key, e.in.Pod.Namespace, ref.Name)
+	}
+	return string(value), ok, nil
+}
+
+// maxEnvFile bounds the files that variables are read from. It is what a config
+// map or a secret can hold.
+const maxEnvFile = 1 << 20
+
+// fileKey reads a variable from a file that, usually, an init container wrote
+// (KEP-3721).
+func (e *envBuild) fileKey(ctx context.Context, ref *v1.FileKeySelector) (string, bool, error) {
+	optional := isTrue(ref.Optional)
+	volume, err := e.volume(ctx, e.in.Pod, ref.VolumeName)
+	if err != nil {
+		return "", false, err
+	}
+	content, err := readVolumeFile(volume.Path, ref.Path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && optional:
+		return "", false, nil
+	case errors.Is(err, fs.ErrNotExist):
+		return "", false, fmt.Errorf("fileKeyRef: file %q not found in volume %q", ref.Path, ref.VolumeName)
+	case err != nil: // what it says of the node is not for users
+		return "", false, hide(fmt.Sprintf("fileKeyRef: cannot read file %q of volume %q", ref.Path, ref.VolumeName), err)
+	}
+	value, err := parseEnvFile(string(content), ref.Key)
+	switch {
+	case err != nil:
+		return "", false, fmt.Errorf("fileKeyRef: file %q of volume %q: %w", ref.Path, ref.VolumeName, err)
+	case value == "" && !optional:
+		return "", false, fmt.Errorf("environment variable key %q not found in file %q", ref.Key, ref.Path)
+	}
+	return value, value != "", nil
+}
+
+// readVolumeFile reads a regular file of a volume. No symbolic link leads it out
+// of the volume, and it does not wait for what a container may have put there.
+func readVolumeFile(volume, path string) ([]byte, error) {
+	root, err := os.OpenRoot(volume)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	open := func(path string) (*os.File, error) {
+		f, err := root.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+		if err != nil {
+			return nil, err
+		}
+		info, err := f.Stat()
+		if err == nil && !info.Mode().IsRegular() {
+			err = errors.New("not a regular file")
+		}
+		if err != nil {
+			f.Close()
+			return nil, err
+		}
+		return f, nil
+	}
+	return readFile(open, path, maxEnvFile)
+}
+
+// hidden is an error whose cause is for the agent's log and not for users: it
+// tells about the node.
+type hidden struct {
+	message string
+	cause   error
+}
+
+func hide(message string, cause error) error { return &hidden{message: message, cause: cause} }
+
+func (h *hidden) Error() string { return h.message }
+
+func (h *hidden) Unwrap() error { return h.cause }

@@ -1,0 +1,146 @@
+package request
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Memory is config maps, secrets, services, volumes and sub paths in memory, for
+// tests and for agents without an API server: it is a ConfigMaps, Secrets,
+// Services, Volumes and SubPaths. The zero value is empty. What is added is not
+// to be changed afterwards, but can be replaced. Methods are safe for concurrent
+// use.
+type Memory struct {
+	mu         sync.Mutex
+	configMaps map[string]*v1.ConfigMap
+	secrets    map[string]*v1.Secret
+	services   []*v1.Service
+	unsynced   bool
+	volumes    map[string]Volume
+	prepared   map[SubPath]bool
+}
+
+// AddConfigMap adds a config map, or replaces the one of that name.
+func (m *Memory) AddConfigMap(c *v1.ConfigMap) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.configMaps = put(m.configMaps, c.Namespace+"/"+c.Name, c)
+}
+
+// AddSecret adds a secret, or replaces the one of that name. Its StringData
+// counts, as it would for an API server.
+func (m *Memory) AddSecret(s *v1.Secret) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s = s.DeepCopy()
+	for key, value := range s.StringData {
+		s.Data = put(s.Data, key, []byte(value))
+	}
+	m.secrets = put(m.secrets, s.Namespace+"/"+s.Name, s)
+}
+
+// SetServices replaces all services.
+func (m *Memory) SetServices(services ...*v1.Service) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.services, m.unsynced = services, false
+}
+
+// ForgetServices makes the services unknown until SetServices.
+func (m *Memory) ForgetServices() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.services, m.unsynced = nil, true
+}
+
+// SetVolume says where a volume of a pod is.
+func (m *Memory) SetVolume(pod types.UID, name string, v Volume) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.volumes = put(m.volumes, string(pod)+"/"+name, v)
+}
+
+// Prepared returns how many sub paths are prepared and not released.
+func (m *Memory) Prepared() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.prepared)
+}
+
+func put[V any](m map[string]V, key string, value V) map[string]V {
+	if m == nil {
+		m = map[string]V{}
+	}
+	m[key] = value
+	return m
+}
+
+// ConfigMap implements ConfigMaps.
+func (m *Memory) ConfigMap(_ context.Context, namespace, name string) (*v1.ConfigMap, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if c, ok := m.configMaps[namespace+"/"+name]; ok {
+		return c, nil
+	}
+	return nil, fmt.Errorf("configmap %q %w", name, ErrNotFound)
+}
+
+// Secret implements Secrets.
+func (m *Memory) Secret(_ context.Context, namespace, name string) (*v1.Secret, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if s, ok := m.secrets[namespace+"/"+name]; ok {
+		return s, nil
+	}
+	return nil, fmt.Errorf("secret %q %w", name, ErrNotFound)
+}
+
+// Services implements Services.
+func (m *Memory) Services(_ context.Context, namespace string) ([]*v1.Service, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.unsynced {
+		return nil, ErrNotSynced
+	}
+	var out []*v1.Service
+	for _, s := range m.services {
+		if s.Namespace == namespace {
+			out = append(out, s)
+		}
+	}
+	return out, nil
+}
+
+// Volume implements Volumes.
+func (m *Memory) Volume(_ context.Context, pod *v1.Pod, name string) (Volume, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if v, ok := m.volumes[string(pod.UID)+"/"+name]; ok {
+		return v, nil
+	}
+	return Volume{}, fmt.Errorf("volume %q %w", name, ErrNotFound)
+}
+
+// Prepare implements SubPaths: it only joins the paths, which is not safe with
+// containers that place symbolic links.
+func (m *Memory) Prepare(_ context.Context, s SubPath) (string, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.prepared == nil {
+		m.prepared = map[SubPath]bool{}
+	}
+	m.prepared[s] = true
+	return s.VolumePath + "/" + s.Path, nil
+}
+
+// Release implements SubPaths.
+func (m *Memory) Release(_ context.Context, s SubPath) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.prepared, s)
+	return nil
+}

@@ -1,0 +1,240 @@
+package request
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// HostsPath is where containers see the hosts file.
+const HostsPath = "/etc/hosts"
+
+// MountsAt tells whether a container mounts a volume at a path.
+func MountsAt(c *v1.Container, path string) bool {
+	return slices.ContainsFunc(c.VolumeMounts, func(m v1.VolumeMount) bool { return filepath.Clean(m.MountPath) == path })
+}
+
+// mountBuild makes the mounts of one container.
+type mountBuild struct {
+	*Builder
+	in       Instance
+	env      *environment
+	features HandlerFeatures
+	// prepared are the sub paths to release if the container comes to nothing.
+	prepared []SubPath
+}
+
+// mounts are those of devices, then of the volumes, then the pod's /etc/hosts
+// and the container's termination message file unless something else is mounted
+// there.
+func (m *mountBuild) mounts(ctx context.Context, devices []*runtimeapi.Mount) ([]*runtimeapi.Mount, error) {
+	out := slices.Clone(devices)
+	for i := range m.in.Container.VolumeMounts {
+		mount, err := m.volumeMount(ctx, i)
+		if err != nil {
+			return nil, fmt.Errorf("volumeMounts[%d]: %w", i, err)
+		}
+		out = append(out, mount)
+	}
+	add := func(path, file string) {
+		taken := slices.ContainsFunc(out, func(m *runtimeapi.Mount) bool { return m.ContainerPath == path })
+		if path != "" && file != "" && !taken {
+			out = append(out, &runtimeapi.Mount{ContainerPath: path, HostPath: file, SelinuxRelabel: m.cfg.Node.SELinux})
+		}
+	}
+	add(HostsPath, m.in.HostsFile)
+	add(m.in.Container.TerminationMessagePath, m.in.TerminationFile)
+	return out, nil
+}
+
+func (m *mountBuild) volumeMount(ctx context.Context, index int) (*runtimeapi.Mount, error) {
+	from := &m.in.Container.VolumeMounts[index]
+	out := &runtimeapi.Mount{ContainerPath: from.MountPath, Readonly: from.ReadOnly}
+	if !filepath.IsAbs(out.ContainerPath) {
+		out.ContainerPath = filepath.Join("/", out.ContainerPath)
+	}
+	var err error
+	if out.Propagation, err = propagation(from.MountPropagation); err != nil {
+		return nil, err
+	}
+	if out.RecursiveReadOnly, err = recursiveReadOnly(from, m.features); err != nil {
+		return nil, err
+	}
+	subPath, err := m.subPath(from)
+	if err != nil {
+		return nil, err
+	}
+	if isImageVolume(m.in.Pod, from.Name) {
+		return out, m.imageMount(out, from.Name, subPath)
+	}
+	volume, err := m.volume(ctx, m.in.Pod, from.Name)
+	if err != nil {
+		return nil, err
+	}
+	if volume.Path == "" {
+		return nil, fmt.Errorf("volume %q has no files to mount", from.Name)
+	}
+	out.HostPath = volume.Path
+	out.Readonly = from.ReadOnly || volume.ReadOnly
+	out.SelinuxRelabel = volume.Relabel && m.cfg.Node.SELinux
+	if subPath != "" {
+		out.HostPath, err = m.prepare(ctx, index, SubPath{VolumePath: volume.Path, Path: subPath})
+	}
+	return out, err
+}
+
+// volume finds a volume of a pod.
+func (b *Builder) volume(ctx context.Context, pod *v1.Pod, name string) (Volume, error) {
+	if b.cfg.Volumes == nil {
+		return Volume{}, fmt.Errorf("cannot find volume %q: this agent has no volumes", name)
+	}
+	volume, err := b.cfg.Volumes.Volume(ctx, pod, name)
+	if err != nil {
+		return Volume{}, fmt.Errorf("cannot find volume %q: %w", name, err)
+	}
+	return volume, nil
+}
+
+func isImageVolume(pod *v1.Pod, name string) bool {
+	return slices.ContainsFunc(pod.Spec.Volumes, func(v v1.Volume) bool { return v.Name == name && v.Image != nil })
+}
+
+// imageMount makes the runtime mount an image, or a directory of it (KEP-4639).
+func (m *mountBuild) imageMount(out *runtimeapi.Mount, name, subPath string) error {
+	image, ok := m.in.ImageVolumes[name]
+	if !ok {
+		return fmt.Errorf("the image of volume %q has not been pulled", name)
+	}
+	out.Readonly = true
+	out.ImageSubPath = subPath
+	out.Image = &runtimeapi.ImageSpec{
+		Image:              image.Ref,
+		UserSpecifiedImage: image.UserSpecified,
+		RuntimeHandler:     m.in.RuntimeHandler,
+		Annotations:        m.in.Pod.Annotations,
+	}
+	return nil
+}
+
+// subPath is the part of a volume that a mount asks for, "" for all of it.
+func (m *mountBuild) subPath(from *v1.VolumeMount) (string, error) {
+	path := from.SubPath
+	if from.SubPathExpr != "" {
+		var missing []string
+		path = expand(from.SubPathExpr, func(name string) (string, bool) {
+			value, _ := m.env.lookup(name)
+			if value == "" && !slices.Contains(missing, name) {
+				missing = append(missing, name)
+			}
+			return value, true
+		})
+		if len(missing) > 0 {
+			slices.Sort(missing)
+			return "", fmt.Errorf("subPathExpr: missing value for %s", strings.Join(missing, ", "))
+		}
+	}
+	switch {
+	case path == "":
+		return "", nil
+	case filepath.IsAbs(path):
+		return "", fmt.Errorf("SubPath `%s` must not be an absolute path", path)
+	case slices.Contains(strings.Split(path, "/"), ".."):
+		return "", fmt.Errorf("SubPath `%s` must not contain '..'", path)
+	case strings.IndexByte(path, 0) >= 0:
+		return "", fmt.Errorf("SubPath %q has a NUL byte", path)
+	}
+	return path, nil
+}
+
+// prepare makes a sub path ready to be mounted.
+func (m *mountBuild) prepare(ctx context.Context, index int, s SubPath) (string, error) {
+	from := &m.in.Container.VolumeMounts[index]
+	s.PodUID, s.Container, s.Index, s.Volume = m.in.Pod.UID, m.in.Container.Name, index, from.Name
+	if m.cfg.SubPaths == nil {
+		return "", fmt.Errorf("subPath of volume %q: this agent has no sub paths", from.Name)
+	}
+	path, err := m.cfg.SubPaths.Prepare(ctx, s)
+	if ctx.Err() != nil && err != nil {
+		return "", ctx.Err()
+	}
+	if err != nil {
+		return "", hide(fmt.Sprintf("failed to prepare subPath for volumeMount %q of container %q", from.Name, m.in.Container.Name), err)
+	}
+	m.prepared = append(m.prepared, s)
+	return path, nil
+}
+
+// release undoes what was prepared for a container that comes to nothing. It
+// does so even if that is because ctx has ended.
+func (m *mountBuild) release(ctx context.Context) error {
+	var errs []error
+	for _, s := range m.prepared {
+		if err := m.cfg.SubPaths.Release(context.WithoutCancel(ctx), s); err != nil {
+			errs = append(errs, hide(fmt.Sprintf("failed to release subPath for volumeMount %q", s.Volume), err))
+		}
+	}
+	m.prepared = nil
+	return errors.Join(errs...)
+}
+
+func propagation(mode *v1.MountPropagationMode) (runtimeapi.MountPropagation, error) {
+	if mode == nil {
+		return runtimeapi.MountPropagation_PROPAGATION_PRIVATE, nil
+	}
+	switch *mode {
+	case v1.MountPropagationNone:
+		return runtimeapi.MountPropagation_PROPAGATION_PRIVATE, nil
+	case v1.MountPropagationHostToContainer:
+		return runtimeapi.MountPropagation_PROPAGATION_HOST_TO_CONTAINER, nil
+	case v1.MountPropagationBidirectional:
+		return runtimeapi.MountPropagation_PROPAGATION_BIDIRECTIONAL, nil
+	}
+	return 0, fmt.Errorf("mountPropagation: invalid mode %q", *mode)
+}
+
+// recursiveReadOnly tells whether what is mounted below a mount becomes
+// read-only, too (KEP-3857).
+func recursiveReadOnly(m *v1.VolumeMount, f HandlerFeatures) (bool, error) {
+	switch {
+	case m.RecursiveReadOnly == nil || *m.RecursiveReadOnly == v1.RecursiveReadOnlyDisabled:
+		return false, nil
+	case *m.RecursiveReadOnly != v1.RecursiveReadOnlyEnabled && *m.RecursiveReadOnly != v1.RecursiveReadOnlyIfPossible:
+		return false, fmt.Errorf("recursiveReadOnly: unknown mode %q", *m.RecursiveReadOnly)
+	case !m.ReadOnly:
+		return false, fmt.Errorf("volume %q requested recursive read-only mode, but it is not read-only", m.Name)
+	case m.MountPropagation != nil && *m.MountPropagation != v1.MountPropagationNone:
+		return false, fmt.Errorf("volume %q requested recursive read-only mode, but it is not compatible with propagation %q", m.Name, *m.MountPropagation)
+	case *m.RecursiveReadOnly == v1.RecursiveReadOnlyEnabled && !f.RecursiveReadOnlyMounts:
+		return false, fmt.Errorf("volume %q requested recursive read-only mode, but it is not supported by the runtime", m.Name)
+	}
+	return f.RecursiveReadOnlyMounts, nil
+}
+
+// blockDevices are the block volumes of a container.
+func (b *Builder) blockDevices(ctx context.Context, in Instance) ([]*runtimeapi.Device, error) {
+	var out []*runtimeapi.Device
+	for i, d := range in.Container.VolumeDevices {
+		if !filepath.IsAbs(d.DevicePath) {
+			return nil, fmt.Errorf("volumeDevices[%d].devicePath: %q is not an absolute path", i, d.DevicePath)
+		}
+		volume, err := b.volume(ctx, in.Pod, d.Name)
+		if err != nil {
+			return nil, fmt.Errorf("volumeDevices[%d]: %w", i, err)
+		}
+		if volume.Device == "" {
+			return nil, fmt.Errorf("volumeDevices[%d]: volume %q is no block device", i, d.Name)
+		}
+		permissions := "mrw"
+		if volume.ReadOnly {
+			permissions = "r"
+		}
+		out = append(out, &runtimeapi.Device{HostPath: volume.Device, ContainerPath: d.DevicePath, Permissions: permissions})
+	}
+	return out, nil
+}

@@ -1,0 +1,89 @@
+package request
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// setProfiles sets the seccomp and AppArmor profiles of a container.
+func (b *Builder) setProfiles(out *runtimeapi.LinuxContainerSecurityContext, pod *v1.Pod, c *v1.Container, seccomp *v1.SeccompProfile) error {
+	var err error
+	if out.Seccomp, err = b.seccomp(seccomp); err != nil {
+		return err
+	}
+	profile, err := appArmorProfile(pod, c)
+	if err != nil || profile == nil {
+		return err
+	}
+	return setAppArmor(out, profile)
+}
+
+func (b *Builder) seccomp(p *v1.SeccompProfile) (*runtimeapi.SecurityProfile, error) {
+	switch {
+	case p == nil && b.cfg.Node.SeccompDefault, p != nil && p.Type == v1.SeccompProfileTypeRuntimeDefault:
+		return &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_RuntimeDefault}, nil
+	case p == nil, p.Type == v1.SeccompProfileTypeUnconfined:
+		return &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_Unconfined}, nil
+	case p.Type == v1.SeccompProfileTypeLocalhost && p.LocalhostProfile != nil && filepath.IsLocal(*p.LocalhostProfile):
+		return &runtimeapi.SecurityProfile{
+			ProfileType:  runtimeapi.SecurityProfile_Localhost,
+			LocalhostRef: filepath.Join(b.cfg.Node.SeccompRoot, *p.LocalhostProfile),
+		}, nil
+	default:
+		return nil, fmt.Errorf("securityContext.seccompProfile: type %q without a usable profile", p.Type)
+	}
+}
+
+// appArmorProfile is the profile that a container asks for: in its security
+// context, else in the annotation of old, which static pods may still have, else
+// in the pod's security context. Nil means none.
+func appArmorProfile(pod *v1.Pod, c *v1.Container) (*v1.AppArmorProfile, error) {
+	if c.SecurityContext != nil && c.SecurityContext.AppArmorProfile != nil {
+		return c.SecurityContext.AppArmorProfile, nil
+	}
+	key := v1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix + c.Name
+	if text, ok := pod.Annotations[key]; ok {
+		local, isLocal := strings.CutPrefix(text, v1.DeprecatedAppArmorBetaProfileNamePrefix)
+		switch {
+		case text == v1.DeprecatedAppArmorBetaProfileRuntimeDefault:
+			return &v1.AppArmorProfile{Type: v1.AppArmorProfileTypeRuntimeDefault}, nil
+		case text == v1.DeprecatedAppArmorBetaProfileNameUnconfined:
+			return &v1.AppArmorProfile{Type: v1.AppArmorProfileTypeUnconfined}, nil
+		case isLocal:
+			return &v1.AppArmorProfile{Type: v1.AppArmorProfileTypeLocalhost, LocalhostProfile: &local}, nil
+		}
+		return nil, fmt.Errorf("metadata.annotations[%s]: invalid profile %q", key, text)
+	}
+	if pod.Spec.SecurityContext != nil {
+		return pod.Spec.SecurityContext.AppArmorProfile, nil
+	}
+	return nil, nil
+}
+
+// setAppArmor writes a profile in both of the forms that runtimes know.
+func setAppArmor(out *runtimeapi.LinuxContainerSecurityContext, p *v1.AppArmorProfile) error {
+	out.Apparmor = &runtimeapi.SecurityProfile{}
+	switch p.Type {
+	case v1.AppArmorProfileTypeRuntimeDefault:
+		out.Apparmor.ProfileType = runtimeapi.SecurityProfile_RuntimeDefault
+		out.ApparmorProfile = v1.DeprecatedAppArmorBetaProfileRuntimeDefault
+	case v1.AppArmorProfileTypeUnconfined:
+		out.Apparmor.ProfileType = runtimeapi.SecurityProfile_Unconfined
+		out.ApparmorProfile = v1.DeprecatedAppArmorBetaProfileNameUnconfined
+	case v1.AppArmorProfileTypeLocalhost:
+		if p.LocalhostProfile == nil || *p.LocalhostProfile == "" {
+			return errors.New("securityContext.appArmorProfile.localhostProfile is missing")
+		}
+		out.Apparmor.ProfileType = runtimeapi.SecurityProfile_Localhost
+		out.Apparmor.LocalhostRef = *p.LocalhostProfile
+		out.ApparmorProfile = v1.DeprecatedAppArmorBetaProfileNamePrefix + *p.LocalhostProfile
+	default:
+		return fmt.Errorf("securityContext.appArmorProfile: unknown type %q", p.Type)
+	}
+	return nil
+}

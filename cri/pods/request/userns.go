@@ -1,0 +1,218 @@
+package request
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// UserNamespaceFile is the name of the file in a pod's directory that keeps its
+// user namespace. With it an agent that restarted, this one or an upstream
+// kubelet, finds out which IDs are taken.
+const UserNamespaceFile = "userns"
+
+// UserNamespace are the users and groups of a pod: IDs from 0 to Length-1 in the
+// pod are those from HostID on the node.
+type UserNamespace struct {
+	HostID, Length uint32
+}
+
+func (u UserNamespace) options() *runtimeapi.UserNamespace {
+	one := func() []*runtimeapi.IDMapping {
+		return []*runtimeapi.IDMapping{{HostId: u.HostID, Length: u.Length}}
+	}
+	return &runtimeapi.UserNamespace{Mode: runtimeapi.NamespaceMode_POD, Uids: one(), Gids: one()}
+}
+
+// The content of a UserNamespaceFile.
+type (
+	userNamespaceFile struct {
+		UIDs []idMapping `json:"uidMappings"`
+		GIDs []idMapping `json:"gidMappings"`
+	}
+	idMapping struct {
+		HostID      uint32 `json:"hostId"`
+		ContainerID uint32 `json:"containerId"`
+		Length      uint32 `json:"length"`
+	}
+)
+
+// Encode writes the content of a UserNamespaceFile.
+func (u UserNamespace) Encode() []byte {
+	ids := []idMapping{{HostID: u.HostID, Length: u.Length}}
+	content, err := json.Marshal(userNamespaceFile{UIDs: ids, GIDs: ids})
+	if err != nil { // numbers always marshal
+		return nil
+	}
+	return content
+}
+
+// DecodeUserNamespace reads the content of a UserNamespaceFile. Users and groups
+// must be mapped alike, in one piece and from 0: nothing else is ever written.
+func DecodeUserNamespace(content []byte) (UserNamespace, error) {
+	var f userNamespaceFile
+	if err := json.Unmarshal(content, &f); err != nil {
+		return UserNamespace{}, fmt.Errorf("invalid user namespace file: %w", err)
+	}
+	switch {
+	case len(f.UIDs) != 1 || len(f.GIDs) != 1:
+		return UserNamespace{}, errors.New("invalid user namespace file: there must be one mapping of users and one of groups")
+	case f.UIDs[0] != f.GIDs[0]:
+		return UserNamespace{}, errors.New("invalid user namespace file: users and groups are mapped differently")
+	case f.UIDs[0].ContainerID != 0:
+		return UserNamespace{}, errors.New("invalid user namespace file: ID 0 is not mapped")
+	case f.UIDs[0].Length == 0 || f.UIDs[0].HostID == 0:
+		return UserNamespace{}, errors.New("invalid user namespace file: empty, or root is root of the node")
+	}
+	return UserNamespace{HostID: f.UIDs[0].HostID, Length: f.UIDs[0].Length}, nil
+}
+
+// IDRange configures IDs. The zero value is what kubelets use by default.
+type IDRange struct {
+	// PerPod is how many IDs each pod gets, a multiple of 65536; zero means
+	// 65536.
+	PerPod uint32
+	// First is the first ID that pods may have, a multiple of PerPod; zero means
+	// PerPod: no pod gets the IDs of the node's own users.
+	First uint32
+	// Length is the number of IDs that pods may have, a multiple of PerPod; zero
+	// means all up to 2^32.
+	Length uint32
+	// MaxPods is how many pods must find room; zero means 1.
+	MaxPods int
+}
+
+// IDs gives out ranges of IDs to pods, each to one pod only. It keeps them in
+// memory: the caller records first what pods had before the agent started, and
+// writes down each range (Encode) before the pod is started. Methods are safe for
+// concurrent use.
+type IDs struct {
+	perPod, first uint32
+
+	mu   sync.Mutex
+	used []bool // by position of the range
+	next int    // where to look first: ranges are not used again at once
+	pods map[types.UID]int
+}
+
+const idUnit = 65536
+
+// NewIDs checks the range and returns IDs of which none is taken.
+func NewIDs(r IDRange) (*IDs, error) {
+	if r.PerPod == 0 {
+		r.PerPod = idUnit
+	}
+	if r.First == 0 {
+		r.First = r.PerPod
+	}
+	length := uint64(r.Length)
+	if length == 0 {
+		length = 1<<32 - uint64(r.First)
+		length -= length % uint64(r.PerPod)
+	}
+	switch {
+	case r.PerPod%idUnit != 0:
+		return nil, fmt.Errorf("request: IDRange.PerPod: %d is not a multiple of %d", r.PerPod, idUnit)
+	case r.First%r.PerPod != 0:
+		return nil, fmt.Errorf("request: IDRange.First: %d is not a multiple of %d", r.First, r.PerPod)
+	case length%uint64(r.PerPod) != 0:
+		return nil, fmt.Errorf("request: IDRange.Length: %d is not a multiple of %d", length, r.PerPod)
+	case uint64(r.First)+length > 1<<32:
+		return nil, fmt.Errorf("request: IDRange.Length: %d IDs from %d on go beyond 2^32", length, r.First)
+	case length/uint64(r.PerPod) < uint64(max(r.MaxPods, 1)):
+		return nil, fmt.Errorf("request: IDRange: %d IDs are not enough for %d pods", length, max(r.MaxPods, 1))
+	}
+	return &IDs{
+		perPod: r.PerPod, first: r.First,
+		used: make([]bool, length/uint64(r.PerPod)), pods: map[types.UID]int{},
+	}, nil
+}
+
+// Allocate returns the range of a pod, a free one if it has none yet.
+func (d *IDs) Allocate(uid types.UID) (UserNamespace, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if i, ok := d.pods[uid]; ok {
+		return d.at(i), nil
+	}
+	for n := range d.used {
+		i := (d.next + n) % len(d.used)
+		if !d.used[i] {
+			d.used[i], d.pods[uid], d.next = true, i, i+1
+			return d.at(i), nil
+		}
+	}
+	return UserNamespace{}, errors.New("no free range of IDs is left")
+}
+
+// Record takes the range that a pod has had. It is an error if that is not one of
+// these IDs, or another pod's.
+func (d *IDs) Record(uid types.UID, u UserNamespace) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if u.Length != d.perPod || u.HostID%d.perPod != 0 {
+		return fmt.Errorf("%d IDs from %d on are not a range of %d", u.Length, u.HostID, d.perPod)
+	}
+	i := (int64(u.HostID) - int64(d.first)) / int64(d.perPod)
+	if u.HostID < d.first || i >= int64(len(d.used)) {
+		return fmt.Errorf("ID %d is out of range", u.HostID)
+	}
+	have, ok := d.pods[uid]
+	switch {
+	case ok && have != int(i):
+		return fmt.Errorf("the pod has another range already, from %d on", d.at(have).HostID)
+	case !ok && d.used[i]:
+		return fmt.Errorf("the range from %d on is another pod's", u.HostID)
+	}
+	d.used[i], d.pods[uid] = true, int(i)
+	return nil
+}
+
+// Release gives back the range of a pod, if it has one. Nothing of the pod may
+// run any longer.
+func (d *IDs) Release(uid types.UID) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if i, ok := d.pods[uid]; ok {
+		delete(d.pods, uid)
+		d.used[i] = false
+	}
+}
+
+// Pods returns the pods that have a range, in no order.
+func (d *IDs) Pods() []types.UID {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	out := make([]types.UID, 0, len(d.pods))
+	for uid := range d.pods {
+		out = append(out, uid)
+	}
+	return out
+}
+
+func (d *IDs) at(i int) UserNamespace {
+	return UserNamespace{HostID: d.first + uint32(i)*d.perPod, Length: d.perPod}
+}
+
+// ParseSubIDs reads what getsubids prints for a user, "0: kubelet 65536 7208960":
+// the first ID and how many there are. It must be one range, the same for users
+// and groups; that is the caller's to compare.
+func ParseSubIDs(output string) (first, length uint32, err error) {
+	words := strings.Fields(output)
+	if len(words) != 4 || strings.Contains(strings.TrimRight(output, "\n"), "\n") {
+		return 0, 0, fmt.Errorf("getsubids: not one range: %q", output)
+	}
+	var numbers [2]uint64
+	for i := range numbers {
+		if numbers[i], err = strconv.ParseUint(words[2+i], 10, 32); err != nil {
+			return 0, 0, fmt.Errorf("getsubids: %q: %w", output, err)
+		}
+	}
+	return uint32(numbers[0]), uint32(numbers[1]), nil
+}
