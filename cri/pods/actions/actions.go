@@ -94,18 +94,18 @@ type Actions struct {
 }
 
 // Starts tells whether any container is to be started.
-func (a *Actions) Starts() bool {
+func (a Actions) Starts() bool {
 	return len(a.StartEphemeral)+len(a.StartInit)+len(a.StartRegular) > 0
 }
 
 // Resizes tells whether any resources change in place.
-func (a *Actions) Resizes() bool {
+func (a Actions) Resizes() bool {
 	return a.UpdatePodResources || a.UpdatePodLevelResources || len(a.UpdateMemory)+len(a.UpdateCPU) > 0
 }
 
 // Over tells that nothing of the pod is worth keeping and nothing to start:
 // whatever its containers have come to, the pod has ended.
-func (a *Actions) Over() bool { return a.KillPod && !a.CreateSandbox }
+func (a Actions) Over() bool { return a.KillPod && !a.CreateSandbox }
 
 // String describes the actions for a log: only what is to be done.
 func (a Actions) String() string {

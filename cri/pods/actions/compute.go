@@ -97,12 +97,12 @@ func probed(results map[pleg.ContainerID]ProbeResult, c *pleg.ContainerStatus) P
 	return results[c.ID]
 }
 
-// isRegular tells whether the pod has a regular container of the name.
-func isRegular(pod *v1.Pod, name string) bool {
+// regularNamed returns the pod's regular container of the name, or nil.
+func regularNamed(pod *v1.Pod, name string) *v1.Container {
 	for i := range pod.Spec.Containers {
 		if pod.Spec.Containers[i].Name == name {
-			return true
+			return &pod.Spec.Containers[i]
 		}
 	}
-	return false
+	return nil
 }

@@ -62,7 +62,7 @@ func (d *decision) initContainers() (initialised, before bool) {
 func (p *initPass) regularTraces() (ran bool) {
 	for i := range p.in.Status.Containers {
 		s := &p.in.Status.Containers[i]
-		if !p.here(s) || !isRegular(p.in.Pod, s.Name) {
+		if !p.here(s) || regularNamed(p.in.Pod, s.Name) == nil {
 			continue
 		}
 		alive := s.State == pleg.StateCreated || s.State == pleg.StateRunning
@@ -121,7 +121,7 @@ func (p *initPass) plain(i int, current *pleg.ContainerStatus, last bool) {
 // exited decides about a plain init container that has come to its end.
 func (p *initPass) exited(i int, current *pleg.ContainerStatus, last bool) {
 	c := &p.in.Pod.Spec.InitContainers[i]
-	failed := current.ExitCode != 0 || current.Reason == reasonOOMKilled // #116676
+	failed := hasFailed(current)
 	switch {
 	case !failed && last:
 		p.initialised = true
@@ -134,18 +134,30 @@ func (p *initPass) exited(i int, current *pleg.ContainerStatus, last bool) {
 	}
 }
 
+// hasFailed tells whether an init container that exited did not do its work: a
+// process of it that was killed may have been the one that mattered (#116676).
+func hasFailed(s *pleg.ContainerStatus) bool {
+	return s.ExitCode != 0 || s.Reason == reasonOOMKilled
+}
+
 // mayRetry tells whether a failed init container may run again. That it failed is
 // decided, whatever its exit code looks like.
-func (p *initPass) mayRetry(c *v1.Container, exitCode int32) bool {
-	return podfacts.MatchingRule(c, exitCode) != nil || podfacts.EffectivePolicy(p.in.Pod, c) != v1.RestartPolicyNever
+func (d *decision) mayRetry(c *v1.Container, exitCode int32) bool {
+	return podfacts.MatchingRule(c, exitCode) != nil || podfacts.EffectivePolicy(d.in.Pod, c) != v1.RestartPolicyNever
 }
 
 // unknown decides about a plain init container of which the runtime does not know
 // the state: it may have done its work, or half of it.
 func (p *initPass) unknown(i int, current *pleg.ContainerStatus) {
 	c := &p.in.Pod.Spec.InitContainers[i]
-	if podfacts.EffectivePolicy(p.in.Pod, c) == v1.RestartPolicyNever {
+	again := podfacts.EffectivePolicy(p.in.Pod, c) != v1.RestartPolicyNever
+	if !again && !hasRules(c) {
 		p.end("init container " + c.Name + " is in unknown state and does not restart")
+		return
+	}
+	if !again {
+		p.kill(current, "", "Init container "+c.Name+" is in unknown state", false)
+		p.explain("the exit code of init container " + c.Name + " decides whether it restarts")
 		return
 	}
 	p.kill(current, "", "Init container "+c.Name+" is in unknown state, it is stopped before it is restarted", false)

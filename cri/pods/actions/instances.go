@@ -47,10 +47,10 @@ func (d *decision) sweep(name string, current *pleg.ContainerStatus) {
 		if s == current || s.Name != name {
 			continue
 		}
-		switch s.State {
-		case pleg.StateRunning, pleg.StateUnknown:
+		switch {
+		case mayStillRun(s):
 			d.kill(s, "", "Container "+name+" has another instance", false)
-		case pleg.StateCreated:
+		case s.State == pleg.StateCreated:
 			d.out.Remove = append(d.out.Remove, *s)
 		}
 	}
@@ -70,4 +70,9 @@ func (d *decision) prune(name string) {
 		}
 		kept = true
 	}
+}
+
+// mayStillRun tells whether an instance has to be stopped before another starts.
+func mayStillRun(s *pleg.ContainerStatus) bool {
+	return s.State == pleg.StateRunning || s.State == pleg.StateUnknown
 }

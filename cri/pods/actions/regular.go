@@ -64,22 +64,28 @@ func (d *decision) judge(i int, current *pleg.ContainerStatus) (keep, start bool
 func (d *decision) running(i int, current *pleg.ContainerStatus) (keep, start bool) {
 	c := &d.in.Pod.Spec.Containers[i]
 	again := podfacts.EffectivePolicy(d.in.Pod, c) != v1.RestartPolicyNever
+	// Rules look at exit codes, and there is none yet: until there is, the pod is
+	// not over.
+	await := !again && hasRules(c)
 	switch {
 	case !d.here(current):
 		d.kill(current, "", "Container "+c.Name+" is left over from an earlier sandbox", again && !d.deleted)
-		return false, again
+		return await, again
 	case current.Hash != 0 && current.Hash != podfacts.Hash(c):
 		d.kill(current, "", "Container "+c.Name+" definition changed", !d.deleted)
 		return false, true
 	case probed(d.in.Liveness, current) == ProbeFailure:
 		d.kill(current, KillLivenessProbe, "Container "+c.Name+" failed liveness probe", again && !d.deleted)
-		return false, again
+		return await, again
 	case probed(d.in.Startup, current) == ProbeFailure:
 		d.kill(current, KillStartupProbe, "Container "+c.Name+" failed startup probe", again && !d.deleted)
-		return false, again
+		return await, again
 	case d.resize(c, target{current: current, index: i}):
 		return false, true
 	default:
 		return true, false
 	}
 }
+
+// hasRules tells whether restart rules count for a container.
+func hasRules(c *v1.Container) bool { return c.RestartPolicy != nil && len(c.RestartPolicyRules) > 0 }

@@ -15,7 +15,15 @@ func (d *decision) replaceSandbox() {
 		d.explain("the pod is being deleted")
 		return
 	}
+	if name := d.failedInit(); name != "" {
+		d.explain("init container " + name + " failed and does not restart")
+		return
+	}
 	candidates := d.candidates()
+	if len(candidates) == 0 && d.awaitExitCodes() {
+		d.out.KillPod = false
+		return
+	}
 	if len(candidates) == 0 {
 		d.explain("the sandbox has ended and no container may run again")
 		return
@@ -33,6 +41,33 @@ func (d *decision) replaceSandbox() {
 	d.pruneAllInit()
 	d.out.StartInit = []int{0}
 	d.explain("init container " + pod.Spec.InitContainers[0].Name + " runs first")
+}
+
+// failedInit names an init container that has failed for good, "" if none has:
+// the pod has ended by it, and a new sandbox is not a new chance.
+func (d *decision) failedInit() string {
+	for i := range d.in.Pod.Spec.InitContainers {
+		c := &d.in.Pod.Spec.InitContainers[i]
+		newest := d.in.Status.Newest(c.Name)
+		if newest != nil && newest.State == pleg.StateExited && hasFailed(newest) && !d.mayRetry(c, newest.ExitCode) {
+			return c.Name
+		}
+	}
+	return ""
+}
+
+// awaitExitCodes stops the containers of which only the exit code tells whether
+// they come back. Until then the pod is not over. It tells whether there are any.
+func (d *decision) awaitExitCodes() bool {
+	for i := range d.in.Status.Containers {
+		s := &d.in.Status.Containers[i]
+		c := regularNamed(d.in.Pod, s.Name)
+		if c != nil && mayStillRun(s) && hasRules(c) {
+			d.kill(s, "", "Container "+s.Name+" has lost its sandbox", false)
+			d.explain("the exit code of container " + s.Name + " decides whether it restarts")
+		}
+	}
+	return len(d.out.Kill) > 0
 }
 
 // candidates are the regular containers that run in a new sandbox. A container

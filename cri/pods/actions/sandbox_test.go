@@ -11,7 +11,6 @@ import (
 
 // C1 to C7: when a sandbox is made, and what starts in it.
 func TestSandbox(t *testing.T) {
-	const always, onFailure, never = v1.RestartPolicyAlways, v1.RestartPolicyOnFailure, v1.RestartPolicyNever
 	twoReady := observed(ready())
 	twoReady.Sandboxes = []pleg.Sandbox{{ID: "t", State: pleg.SandboxReady, Attempt: 4}, *ready()}
 	readyAndDead := observed(ready())
@@ -64,6 +63,10 @@ func TestSandbox(t *testing.T) {
 		{"never, its own policy brings the rest along", two(never, own("b", v1.ContainerRestartPolicyAlways)), observed(dead(), exited("b", 0)), starting(next, both...)},
 		{"never, a rule brings one back", two(never, own("b", v1.ContainerRestartPolicyNever, restart42)), observed(dead(), exited("a", 0), exited("b", 42)), starting(next, 1)},
 		{"never, the rule does not match", two(never, own("b", v1.ContainerRestartPolicyNever, restart42)), observed(dead(), exited("a", 0), exited("b", 1)), end},
+		{
+			"never, a rule will see its exit code", two(never, own("b", v1.ContainerRestartPolicyNever, restart42)), observed(dead(), running("a"), running("b")),
+			Actions{SandboxID: "s", Attempt: 1, Kill: []ContainerKill{{ID: running("b").ID, Name: "b", Message: "Container b has lost its sandbox"}}},
+		},
 		{"C7 on failure, all succeeded", two(onFailure), observed(dead(), exited("a", 0), exited("b", 0)), end},
 		{"on failure, one failed", two(onFailure), observed(dead(), exited("a", 0), exited("b", 1)), starting(next, 1)},
 		{"on failure, one never ran", two(onFailure), observed(dead(), exited("a", 0)), starting(next, 1)},
@@ -76,6 +79,8 @@ func TestSandbox(t *testing.T) {
 			Actions{KillPod: true, CreateSandbox: true, SandboxID: "s", Attempt: 1, StartInit: []int{0}, PruneInit: []pleg.ContainerStatus{running("s2"), exited("i1", 0)}},
 		},
 		{"only what never ran is left over, and init is to run", testPod(onFailure, "i1", "a"), observed(dead(), exited("i1", 0), exited("a", 0)), end},
+		{"an init container has failed for good", with(testPod(always, "i", "a"), own("i", v1.ContainerRestartPolicyNever)), observed(dead(), exited("i", 1)), end},
+		{"an init container has failed, and may again", testPod(onFailure, "i", "a"), observed(dead(), exited("i", 1)), Actions{KillPod: true, CreateSandbox: true, SandboxID: "s", Attempt: 1, StartInit: []int{0}, PruneInit: list(exited("i", 1))}},
 		{"deleted", with(two(always), deleted), observed(nil), Actions{KillPod: true}},
 		{"deleted, dead", with(two(always), deleted), observed(dead(), exited("a", 1)), end},
 	} {

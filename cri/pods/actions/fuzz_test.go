@@ -1,0 +1,302 @@
+package actions
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podwright/podwright/pleg"
+)
+
+// FuzzConverges lets a pod live through anything that may happen to it, and then
+// leaves it alone: it must settle within a bounded number of steps, and on the way
+// never have two instances of a container running, never start a regular container
+// before init is done, never run a completed init container again in its sandbox,
+// never restart against policy, and never stop anything without a reason.
+func FuzzConverges(f *testing.F) {
+	f.Add([]byte{})
+	for seed := range uint64(50) {
+		f.Add(randomBytes(seed, 400))
+	}
+	f.Fuzz(func(t *testing.T, bytes []byte) { live(t, bytes, false) })
+}
+
+// TestConverges is the same for more random lives than a fuzz corpus should hold.
+func TestConverges(t *testing.T) {
+	lives := uint64(30000)
+	if testing.Short() {
+		lives = 5000
+	}
+	for seed := range lives {
+		live(t, randomBytes(seed+1000, 60+int(seed%10)*60), false)
+	}
+}
+
+func randomBytes(seed uint64, n int) []byte {
+	r := rand.New(rand.NewPCG(seed, 1))
+	out := make([]byte, n)
+	for i := range out {
+		out[i] = byte(r.UintN(256))
+	}
+	return out
+}
+
+func live(t *testing.T, bytes []byte, verbose bool) {
+	d := &dice{bytes}
+	m := newModel(t, randomPod(d), d.bytes)
+	m.lived, m.verbose = bytes, verbose
+	for steps := 0; len(m.dice.bytes) > 0 && steps < 200; steps++ {
+		m.apply(m.compute())
+		for range m.dice.roll(4) {
+			m.happen()
+		}
+	}
+	m.dice.bytes = nil
+	m.settle()
+}
+
+// settle lets everything go well from now on.
+func (m *model) settle() {
+	bound := 12 + 6*len(m.truth)
+	for range bound {
+		a := m.compute()
+		idle := !a.KillPod && !a.Starts() && !a.Resizes() && len(a.Kill)+len(a.Remove)+len(a.Reset)+len(a.PruneInit) == 0
+		m.apply(a)
+		if a.Over() {
+			m.must(m.compute().Over(), "a pod that was over comes back")
+			return
+		}
+		if progress := m.goWell(); idle && !progress {
+			m.checkSettled()
+			return
+		}
+	}
+	m.must(false, "not settled after %d steps", bound)
+}
+
+// goWell lets init containers succeed, probes too, and containers that are not to
+// run for ever come to their end. It tells whether anything was left to happen.
+func (m *model) goWell() bool {
+	progress := false
+	for i := range m.status.Containers {
+		s := &m.status.Containers[i]
+		if s.State != pleg.StateRunning || s.Name[0] == 'e' {
+			continue
+		}
+		if m.startup[s.ID] != ProbeSuccess || m.liveness[s.ID] == ProbeFailure {
+			m.startup[s.ID], m.liveness[s.ID] = ProbeSuccess, ProbeSuccess
+			m.truth[s.Name].up = m.truth[s.Name].up || s.Name[0] == 's' && s.SandboxID == m.sandbox().ID
+			progress = true
+		}
+		if c := m.spec(s.Name); s.Name[0] == 'i' || s.Name[0] != 's' && !owed(m.pod, c, &ending{}) {
+			m.ended(s, &ending{})
+			m.exit(s, 0, "Completed")
+			progress = true
+		}
+	}
+	return progress
+}
+
+// checkSettled holds that a pod in which nothing is left to do does all it should.
+func (m *model) checkSettled() {
+	if m.pod.DeletionTimestamp != nil {
+		return
+	}
+	for i := range m.pod.Spec.Containers {
+		c := &m.pod.Spec.Containers[i]
+		h := m.truth[c.Name]
+		s := m.status.Newest(c.Name)
+		up := s != nil && s.State == pleg.StateRunning && s.SandboxID == m.sandbox().ID
+		m.must(up || h.starts > 0 && h.ended != nil && !owed(m.pod, c, h.ended), "settled, but %s does not run", c.Name)
+	}
+	for i := range m.pod.Spec.InitContainers {
+		name := m.pod.Spec.InitContainers[i].Name
+		s := m.status.Newest(name)
+		m.must(name[0] == 'i' && m.truth[name].done || s != nil && s.State == pleg.StateRunning, "settled, but %s does not run", name)
+	}
+}
+
+// happen lets something happen to the pod from outside.
+func (m *model) happen() {
+	switch m.dice.roll(16) {
+	case 0, 1, 2, 3, 4:
+		m.randomExit()
+	case 5, 6, 7:
+		m.randomProbe()
+	case 8:
+		m.edit()
+	case 9:
+		m.reboot()
+	case 10:
+		m.loseInit()
+	case 11:
+		m.note("agent restarts, and removes what is old")
+		m.agentRestarts()
+		m.collectGarbage()
+	case 12:
+		m.turnUnknown()
+	case 13:
+		m.hurtSandbox()
+	case 14:
+		if m.dice.chance(16) {
+			m.note("deleted")
+			m.pod.DeletionTimestamp = &metav1.Time{}
+		}
+	case 15:
+		m.resize()
+	}
+}
+
+// pick returns a random instance in a state, nil when there is none.
+func (m *model) pick(state pleg.State) *pleg.ContainerStatus {
+	var all []*pleg.ContainerStatus
+	for i := range m.status.Containers {
+		if m.status.Containers[i].State == state {
+			all = append(all, &m.status.Containers[i])
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	return all[m.dice.roll(len(all))]
+}
+
+func (m *model) randomExit() {
+	s := m.pick(pleg.StateRunning)
+	if s == nil {
+		return
+	}
+	code := []int32{0, 0, 1, 42, 137}[m.dice.roll(5)]
+	reason := []string{"Error", "Error", "OOMKilled"}[m.dice.roll(3)]
+	m.ended(s, &ending{code: code, oom: reason == "OOMKilled"})
+	m.exit(s, code, reason)
+}
+
+func (m *model) randomProbe() {
+	s := m.pick(pleg.StateRunning)
+	if s == nil || s.Name[0] == 'i' || s.Name[0] == 'e' {
+		return
+	}
+	result := ProbeResult(m.dice.roll(3))
+	m.note("probe of %s: %d", s.ID.ID, result)
+	if c := m.spec(s.Name); c.StartupProbe == nil || m.startup[s.ID] == ProbeSuccess {
+		m.liveness[s.ID] = result
+		return
+	}
+	m.startup[s.ID] = result
+	m.truth[s.Name].up = m.truth[s.Name].up || result == ProbeSuccess && s.SandboxID == m.sandbox().ID
+}
+
+// edit changes an image or the network of the pod.
+func (m *model) edit() {
+	if m.dice.chance(6) {
+		m.pod.Spec.HostNetwork = !m.pod.Spec.HostNetwork
+		m.note("host network %t", m.pod.Spec.HostNetwork)
+		return
+	}
+	if c := m.anySpec(); c != nil {
+		c.Image += "2"
+		m.note("new image for %s", c.Name)
+	}
+}
+
+func (m *model) resize() {
+	if c := m.anySpec(); c != nil && c.Name[0] != 'i' {
+		c.Resources = res([]string{"1", "2", "3"}[m.dice.roll(3)])
+		m.note("new resources for %s", c.Name)
+	}
+}
+
+func (m *model) anySpec() *v1.Container {
+	list := m.pod.Spec.Containers
+	if n := len(m.pod.Spec.InitContainers); n > 0 && m.dice.roll(2) == 1 {
+		list = m.pod.Spec.InitContainers
+	}
+	return &list[m.dice.roll(len(list))]
+}
+
+// reboot ends everything. The runtime says of what it did not see end that it
+// exited with 255.
+func (m *model) reboot() {
+	m.note("reboot")
+	for i := range m.status.Containers {
+		if s := &m.status.Containers[i]; alive(s) {
+			m.ended(s, &ending{code: 255})
+			m.exit(s, 255, "Unknown")
+		}
+	}
+	for i := range m.status.Sandboxes {
+		m.status.Sandboxes[i].State, m.status.Sandboxes[i].IPs = pleg.SandboxNotReady, nil
+	}
+	m.agentRestarts()
+}
+
+// collectGarbage keeps the newest exited instance of each container, and sandboxes
+// that hold something.
+func (m *model) collectGarbage() {
+	seen, holds := map[string]bool{}, map[string]bool{}
+	m.status.Containers = slices.DeleteFunc(m.status.Containers, func(c pleg.ContainerStatus) bool {
+		old := c.State == pleg.StateExited && seen[c.Name]
+		seen[c.Name] = seen[c.Name] || c.State == pleg.StateExited
+		holds[c.SandboxID] = holds[c.SandboxID] || !old
+		return old
+	})
+	newest := m.sandbox()
+	if newest == nil {
+		return
+	}
+	id := newest.ID
+	m.status.Sandboxes = slices.DeleteFunc(m.status.Sandboxes, func(s pleg.Sandbox) bool { return s.ID != id && !holds[s.ID] })
+}
+
+// loseInit is somebody who tidies up, and leaves something that proves what was
+// done: nobody could know without.
+func (m *model) loseInit() {
+	s := m.pick(pleg.StateExited)
+	if s == nil || s.Name[0] != 's' && s.Name[0] != 'i' {
+		return
+	}
+	if s.SandboxID != m.sandbox().ID || m.proved(s.Name) {
+		m.note("%s is removed by somebody", s.ID.ID)
+		m.remove(s.ID)
+	}
+}
+
+// proved tells whether a container that comes after an init container was started
+// in this sandbox and is still known.
+func (m *model) proved(name string) bool {
+	after := false
+	for _, c := range append(containerNames(m.pod.Spec.InitContainers), containerNames(m.pod.Spec.Containers)...) {
+		for i := range m.status.Containers {
+			s := &m.status.Containers[i]
+			if after && s.Name == c && s.SandboxID == m.sandbox().ID && s.State != pleg.StateCreated {
+				return true
+			}
+		}
+		after = after || c == name
+	}
+	return false
+}
+
+// turnUnknown is a runtime that has lost track.
+func (m *model) turnUnknown() {
+	if s := m.pick(pleg.StateRunning); s != nil && s.Name[0] != 'e' {
+		m.note("%s turns unknown", s.ID.ID)
+		s.State = pleg.StateUnknown
+	}
+}
+
+// hurtSandbox takes the address away, or stops the sandbox and nothing in it.
+func (m *model) hurtSandbox() {
+	if m.sandbox() == nil {
+		return
+	}
+	m.note("sandbox is hurt")
+	m.sandbox().IPs = nil
+	if m.dice.roll(2) == 1 {
+		m.sandbox().State = pleg.SandboxNotReady
+	}
+}

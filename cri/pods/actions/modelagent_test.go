@@ -1,0 +1,324 @@
+package actions
+
+import (
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/internal/podfacts"
+	"github.com/podwright/podwright/pleg"
+)
+
+// outcome is what becomes of a call of the runtime.
+type outcome int
+
+const (
+	done      outcome = iota
+	lost              // it is done, and the caller does not know
+	refused           // it is not done
+	agentDies         // it is done, and the agent is killed right after
+)
+
+func (m *model) outcome() outcome {
+	switch m.dice.roll(32) {
+	case 29:
+		m.note("  answer lost")
+		return lost
+	case 30:
+		m.note("  refused")
+		return refused
+	case 31:
+		m.note("  agent dies")
+		m.agentRestarts()
+		return agentDies
+	default:
+		return done
+	}
+}
+
+// agentRestarts forgets what only the agent knew.
+func (m *model) agentRestarts() {
+	clear(m.startup)
+	clear(m.liveness)
+}
+
+// apply does what was decided, in the order that Actions documents. It tells
+// whether the pod is over.
+func (m *model) apply(a Actions) {
+	m.checkShape(a)
+	if !m.stop(a) {
+		return
+	}
+	if a.CreateSandbox && !m.createSandbox(a.Attempt) {
+		return
+	}
+	if m.startAll(m.ephemeralNames(), a.StartEphemeral) && m.startAll(containerNames(m.pod.Spec.InitContainers), a.StartInit) {
+		for _, u := range append(slices.Clone(a.UpdateMemory), a.UpdateCPU...) {
+			m.actuated[u.Name] = m.spec(u.Name).Resources
+		}
+		m.startAll(containerNames(m.pod.Spec.Containers), a.StartRegular)
+	}
+}
+
+func containerNames(list []v1.Container) []string {
+	var out []string
+	for i := range list {
+		out = append(out, list[i].Name)
+	}
+	return out
+}
+
+func (m *model) ephemeralNames() []string {
+	var out []string
+	for i := range m.pod.Spec.EphemeralContainers {
+		out = append(out, m.pod.Spec.EphemeralContainers[i].Name)
+	}
+	return out
+}
+
+// checkShape holds what is true of every decision.
+func (m *model) checkShape(a Actions) {
+	m.must(!a.CreateSandbox || a.KillPod, "a new sandbox without the end of the old one")
+	m.must(!a.CreateSandbox || a.Starts(), "a sandbox for nothing")
+	m.must(!a.KillPod || a.CreateSandbox || !a.Starts() && !a.Resizes(), "a start in a stopped pod")
+	m.must(len(a.Reset) == 0 || !a.KillPod && !a.Starts() && !a.Resizes() && len(a.Kill)+len(a.Remove)+len(a.PruneInit) == 0, "something beside a reset")
+	m.must(m.pod.DeletionTimestamp == nil || !a.Starts() && len(a.Reset) == 0, "a start in a deleted pod")
+	for _, list := range [][]int{a.StartEphemeral, a.StartInit, a.StartRegular} {
+		m.must(slices.IsSorted(list) && len(slices.Compact(slices.Clone(list))) == len(list), "not in order, or twice: %v", list)
+	}
+	for _, k := range a.Kill {
+		m.checkKill(k)
+	}
+	if a.Over() {
+		m.checkOver()
+	}
+}
+
+// checkKill holds that what runs is stopped for a reason only.
+func (m *model) checkKill(k ContainerKill) {
+	s := m.find(k.ID)
+	m.must(s != nil && alive(s), "kill of %s, which does not run", k.ID.ID)
+	c := m.spec(s.Name)
+	twin := slices.ContainsFunc(m.status.Containers, func(o pleg.ContainerStatus) bool {
+		return o.ID != s.ID && o.Name == s.Name && o.State != pleg.StateExited
+	})
+	newer := slices.ContainsFunc(m.status.Containers, func(o pleg.ContainerStatus) bool {
+		return o.Name == s.Name && o.CreatedAt.After(s.CreatedAt)
+	})
+	changed := m.status.SandboxChanged(m.pod.Spec.HostNetwork).Changed
+	ok := s.State == pleg.StateUnknown || changed || twin || newer || s.SandboxID != m.sandbox().ID ||
+		s.Hash != podfacts.Hash(c) || m.liveness[k.ID] == ProbeFailure || m.startup[k.ID] == ProbeFailure || m.resizeRestarts(c)
+	m.must(ok, "kill of %s for no reason", k.ID.ID)
+}
+
+func (m *model) resizeRestarts(c *v1.Container) bool {
+	have := m.actuated[c.Name]
+	return len(c.ResizePolicy) > 1 && amounts(&c.Resources, nil) != amounts(&have, nil)
+}
+
+// checkOver holds that a pod ends only when it must.
+func (m *model) checkOver() {
+	if m.pod.DeletionTimestamp != nil {
+		return
+	}
+	for i := range m.pod.Spec.InitContainers {
+		c := &m.pod.Spec.InitContainers[i]
+		h := m.truth[c.Name]
+		if s := m.status.Newest(c.Name); !h.done && h.starts > 0 && podfacts.EffectivePolicy(m.pod, c) == never && (s == nil || s.State != pleg.StateRunning) {
+			return // it failed, or nobody knows
+		}
+	}
+	changed := m.status.SandboxChanged(m.pod.Spec.HostNetwork).Changed
+	if m.pod.Spec.RestartPolicy == never && changed {
+		return // it has run once
+	}
+	for i := range m.pod.Spec.Containers {
+		c := &m.pod.Spec.Containers[i]
+		h := m.truth[c.Name]
+		s := m.status.Newest(c.Name)
+		stopped := s != nil && alive(s) && podfacts.EffectivePolicy(m.pod, c) == never &&
+			(changed || m.liveness[s.ID] == ProbeFailure || m.startup[s.ID] == ProbeFailure || s.SandboxID != m.sandbox().ID)
+		m.must(stopped || h.starts > 0 && h.ended != nil && !owed(m.pod, c, h.ended), "the pod is over, but %s has not come to its end", c.Name)
+	}
+}
+
+// stop does everything up to the sandbox. It tells whether to go on.
+func (m *model) stop(a Actions) bool {
+	if a.KillPod {
+		if !m.killPod(a) {
+			return false
+		}
+	} else {
+		for _, k := range a.Kill {
+			if !m.kill(k) {
+				return false
+			}
+		}
+		for i := range a.Reset {
+			if !m.reset(a.Reset[i].ID) {
+				return false
+			}
+		}
+	}
+	for _, c := range append(slices.Clone(a.Remove), a.PruneInit...) {
+		s := m.find(c.ID)
+		m.must(s != nil && !alive(s), "removal of %s, which runs", c.ID.ID)
+		switch m.outcome() {
+		case agentDies:
+			m.remove(c.ID)
+			return false
+		case refused:
+			return false
+		}
+		m.remove(c.ID)
+	}
+	return len(a.Reset) == 0
+}
+
+func (m *model) killPod(a Actions) bool {
+	for i := range m.status.Containers {
+		s := &m.status.Containers[i]
+		if !alive(s) {
+			continue
+		}
+		k := ContainerKill{ID: s.ID, Name: s.Name}
+		if j := slices.IndexFunc(a.Kill, func(o ContainerKill) bool { return o.ID == s.ID }); j >= 0 {
+			k = a.Kill[j]
+		}
+		if !m.kill(k) {
+			return false
+		}
+	}
+	for i := range m.status.Sandboxes {
+		m.status.Sandboxes[i].State, m.status.Sandboxes[i].IPs = pleg.SandboxNotReady, nil
+	}
+	return a.CreateSandbox
+}
+
+// kill stops one container.
+func (m *model) kill(k ContainerKill) bool {
+	s := m.find(k.ID)
+	o := m.outcome()
+	if o == refused {
+		return false
+	}
+	c := m.spec(s.Name)
+	e := &ending{code: 137}
+	if s.State == pleg.StateUnknown || s.Hash != podfacts.Hash(c) || strings.Contains(k.Message, "resize") {
+		e.replaced = true
+	}
+	if o := m.twin(s); o == nil {
+		m.ended(s, e)
+	}
+	m.exit(s, 137, "Error")
+	return o == done
+}
+
+// twin returns another instance that runs.
+func (m *model) twin(s *pleg.ContainerStatus) *pleg.ContainerStatus {
+	for i := range m.status.Containers {
+		if o := &m.status.Containers[i]; o.Name == s.Name && o.ID != s.ID && alive(o) {
+			return o
+		}
+	}
+	return nil
+}
+
+func (m *model) reset(id pleg.ContainerID) bool {
+	o := m.outcome()
+	if o == refused {
+		return false
+	}
+	m.remove(id)
+	for name, h := range m.truth { // what nobody has any more begins anew
+		if name[0] != 'e' && m.status.Newest(name) == nil {
+			*h = history{}
+		}
+	}
+	return o == done
+}
+
+func (m *model) createSandbox(attempt uint32) bool {
+	for i := range m.status.Containers {
+		m.must(!alive(&m.status.Containers[i]), "a new sandbox while %s runs", m.status.Containers[i].ID.ID)
+	}
+	o := m.outcome()
+	if o == refused {
+		return false
+	}
+	id, at := m.make("sandbox")
+	m.status.Sandboxes = slices.Insert(m.status.Sandboxes, 0, pleg.Sandbox{
+		ID: id, State: pleg.SandboxReady, Attempt: attempt, CreatedAt: at, HostNetwork: m.pod.Spec.HostNetwork, HasNetworkStatus: true, IPs: []string{"10.0.0.2"},
+	})
+	for i := range m.pod.Spec.InitContainers {
+		h := m.truth[m.pod.Spec.InitContainers[i].Name]
+		*h = history{starts: h.starts}
+	}
+	return o == done
+}
+
+// startAll creates and starts containers. It tells whether to go on: a plain init
+// container that does not start holds up the rest.
+func (m *model) startAll(list []string, indices []int) bool {
+	for _, i := range indices {
+		name := list[i]
+		ok, dead := m.start(name)
+		if dead || !ok && name[0] == 'i' {
+			return false
+		}
+	}
+	return true
+}
+
+func (m *model) start(name string) (ok, agentDead bool) {
+	c := m.spec(name)
+	m.checkStart(name)
+	if o := m.outcome(); o == refused {
+		return false, false
+	}
+	id, at := m.make(name)
+	s := pleg.ContainerStatus{ID: pleg.ContainerID{Runtime: "fake", ID: id}, Name: name, SandboxID: m.sandbox().ID, State: pleg.StateCreated, CreatedAt: at, Hash: podfacts.Hash(c)}
+	m.status.Containers = slices.Insert(m.status.Containers, 0, s)
+	m.actuated[name] = c.Resources
+	if o := m.outcome(); o != done {
+		return false, o == agentDies
+	}
+	o := m.outcome()
+	if o == refused {
+		if m.dice.roll(2) == 1 { // some runtimes leave it created, others call it exited
+			m.exit(&m.status.Containers[0], 128, "StartError")
+			m.ended(&m.status.Containers[0], &ending{code: 128})
+			m.truth[name].starts++
+		}
+		return false, false
+	}
+	m.status.Containers[0].State = pleg.StateRunning
+	h := m.truth[name]
+	h.starts++
+	h.up = h.up || c.StartupProbe == nil
+	return o == done, o == agentDies
+}
+
+// checkStart holds what must be true when a container is created.
+func (m *model) checkStart(name string) {
+	h := m.truth[name]
+	for i := range m.status.Containers {
+		s := &m.status.Containers[i]
+		m.must(s.Name != name || !alive(s), "%s is started beside %s", name, s.ID.ID)
+	}
+	m.must(m.sandbox() != nil && m.sandbox().State == pleg.SandboxReady, "%s is started in a dead sandbox", name)
+	m.must(name[0] != 'i' || !h.done, "completed init container %s runs again", name)
+	m.must(name[0] != 'e' || h.starts == 0, "ephemeral container %s runs again", name)
+	m.must(permitted(m.pod, m.spec(name), h.ended), "%s runs again after %+v", name, h.ended)
+	if name[0] == 'e' {
+		return
+	}
+	for i := range m.pod.Spec.InitContainers {
+		before := m.pod.Spec.InitContainers[i].Name
+		if before == name {
+			return
+		}
+		m.must(m.truth[before].done || m.truth[before].up, "%s is started before %s is done", name, before)
+	}
+}
