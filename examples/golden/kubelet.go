@@ -1,0 +1,147 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/internal/golden"
+)
+
+// kubeletVersion is the version in examples/controlplane/go.mod.
+const kubeletVersion = "v1.36.3"
+
+const (
+	manifests    = scratch + "/manifests"
+	socket       = scratch + "/runtime.sock"
+	readOnlyPort = "10255"
+)
+
+// kubeletConfig is the upstream kubelet's configuration: defaults, but for what
+// the machine lacks, what would reach outside, and what takes time.
+func kubeletConfig(e golden.Environment, cgroup string) map[string]any {
+	return map[string]any{
+		"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",
+		"containerRuntimeEndpoint": "unix://" + socket,
+		"staticPodPath":            manifests, "fileCheckFrequency": "1s", "syncFrequency": "10s",
+		"podLogsDir": logDir, "resolvConf": scratch + "/resolv.conf",
+		"clusterDNS": e.ClusterDNS, "clusterDomain": e.ClusterDomain,
+		"failCgroupV1": false, "cgroupDriver": "cgroupfs", "cgroupRoot": "/" + cgroup,
+		"address": "127.0.0.1", "readOnlyPort": json.Number(readOnlyPort),
+		"authentication":         map[string]any{"anonymous": map[string]any{"enabled": true}, "webhook": map[string]any{"enabled": false}},
+		"authorization":          map[string]any{"mode": "AlwaysAllow"},
+		"makeIPTablesUtilChains": false, "failSwapOn": false,
+		"localStorageCapacityIsolation": true,
+		"enforceNodeAllocatable":        []string{"pods"},
+		// Nothing is to be evicted, and all of the node is for pods.
+		"evictionHard": map[string]string{
+			"memory.available": "0%", "nodefs.available": "0%", "nodefs.inodesFree": "0%", "imagefs.available": "0%", "imagefs.inodesFree": "0%",
+		},
+		"serializeImagePulls": false,
+	}
+}
+
+// kubelet is the running upstream kubelet.
+type kubelet struct {
+	cmd  *exec.Cmd
+	done chan error
+	log  *os.File
+}
+
+func startKubelet(o options, e golden.Environment, cgroup string) (*kubelet, error) {
+	config := filepath.Join(scratch, "config.json")
+	if err := golden.WriteJSON(config, kubeletConfig(e, cgroup)); err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(filepath.Join(scratch, "resolv.conf"), []byte(e.ResolvConf), 0o644); err != nil {
+		return nil, err
+	}
+	log, err := os.Create(o.log)
+	if err != nil {
+		return nil, err
+	}
+	k := &kubelet{done: make(chan error, 1), log: log}
+	k.cmd = exec.Command(o.kubelet, "--config", config, "--root-dir", rootDir, "--cert-dir", filepath.Join(scratch, "pki"),
+		"--hostname-override", e.NodeName, "--node-ip", e.NodeIP, "--v", "2")
+	k.cmd.Stdout, k.cmd.Stderr = log, log
+	k.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := k.cmd.Start(); err != nil {
+		log.Close()
+		return nil, err
+	}
+	go func() { k.done <- k.cmd.Wait() }()
+	return k, nil
+}
+
+// stop ends the kubelet, which leaves its pods alone.
+func (k *kubelet) stop() {
+	_ = k.cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-k.done:
+	case <-time.After(10 * time.Second):
+		_ = k.cmd.Process.Kill()
+		<-k.done
+	}
+	k.log.Close()
+}
+
+// failure tells whether and how the kubelet has ended by itself.
+func (k *kubelet) failure() error {
+	select {
+	case err := <-k.done:
+		k.done <- err
+		text, _ := os.ReadFile(k.log.Name())
+		lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+		return fmt.Errorf("the kubelet has ended: %w\n%s", errors.Join(err, io.ErrUnexpectedEOF), strings.Join(lines[max(0, len(lines)-10):], "\n"))
+	default:
+		return nil
+	}
+}
+
+// pods are the pods as the kubelet knows them, by UID.
+func pods(ctx context.Context) (map[string]v1.Pod, map[string]json.RawMessage, error) {
+	text, err := get(ctx, "/pods")
+	if err != nil {
+		return nil, nil, err
+	}
+	var raw struct{ Items []json.RawMessage }
+	if err := json.Unmarshal(text, &raw); err != nil {
+		return nil, nil, err
+	}
+	parsed, texts := map[string]v1.Pod{}, map[string]json.RawMessage{}
+	for _, item := range raw.Items {
+		var pod v1.Pod
+		if err := json.Unmarshal(item, &pod); err != nil {
+			return nil, nil, err
+		}
+		parsed[string(pod.UID)], texts[string(pod.UID)] = pod, item
+	}
+	return parsed, texts, nil
+}
+
+func get(ctx context.Context, path string) ([]byte, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://127.0.0.1:"+readOnlyPort+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("GET %s: %s", path, response.Status)
+	}
+	return io.ReadAll(response.Body)
+}

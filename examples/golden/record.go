@@ -1,0 +1,280 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"reflect"
+	"runtime"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+	v1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/podwright/podwright/cri/fake"
+	"github.com/podwright/podwright/internal/golden"
+)
+
+// quiet is how long nothing must have been asked for until everything is taken
+// to have been: longer than the kubelet needs from one container of a pod to the
+// next, shorter than its first back-off for a second failure.
+const quiet = 8 * time.Second
+
+// patience is how long the pods may take.
+const patience = 3 * time.Minute
+
+// record runs in the namespaces. It lets the kubelet run the pods, and writes
+// down what it asks for.
+func record(ctx context.Context, o options) error {
+	e, err := golden.ReadEnvironment(o.dir)
+	if err != nil {
+		return err
+	}
+	names, err := manifestNames(o)
+	if err != nil {
+		return err
+	}
+	if err := furnish(e); err != nil {
+		return err
+	}
+	rt, err := golden.NewRuntime(e)
+	if err != nil {
+		return err
+	}
+	defer rt.Close()
+	server, err := serve(rt)
+	if err != nil {
+		return err
+	}
+	defer server.Stop()
+	if err := copyManifests(o, names); err != nil {
+		return err
+	}
+	kubelet, err := startKubelet(o, e, os.Getenv(cgroupVariable))
+	if err != nil {
+		return err
+	}
+	defer kubelet.stop()
+	r := &recorder{options: o, environment: e, runtime: rt, kubelet: kubelet, names: names}
+	if err := r.wait(ctx); err != nil {
+		return err
+	}
+	return r.write(ctx)
+}
+
+func serve(rt *golden.Runtime) (*grpc.Server, error) {
+	listener, err := net.Listen("unix", socket)
+	if err != nil {
+		return nil, err
+	}
+	server := grpc.NewServer(rt.ServerOptions()...)
+	fake.Register(server, rt, rt.Runtime)
+	go func() { _ = server.Serve(listener) }() // ends with Stop
+	return server, nil
+}
+
+// manifestNames are the pods to record.
+func manifestNames(o options) ([]string, error) {
+	if o.only != "" {
+		return strings.Split(o.only, ","), nil
+	}
+	paths, err := filepath.Glob(filepath.Join(o.dir, "pods", "*.yaml"))
+	if err != nil || len(paths) == 0 {
+		return nil, fmt.Errorf("no manifests in %s/pods: %w", o.dir, os.ErrNotExist)
+	}
+	var names []string
+	for _, path := range paths {
+		names = append(names, strings.TrimSuffix(filepath.Base(path), ".yaml"))
+	}
+	return names, nil
+}
+
+func copyManifests(o options, names []string) error {
+	if err := os.MkdirAll(manifests, 0o755); err != nil {
+		return err
+	}
+	for _, name := range names {
+		text, err := os.ReadFile(filepath.Join(o.dir, "pods", name+".yaml"))
+		if err != nil {
+			return err
+		}
+		var pod v1.Pod
+		if err := yaml.UnmarshalStrict(text, &pod); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		if string(pod.UID) != uid(name) {
+			return fmt.Errorf("%s: metadata.uid is %q, not %q", name, pod.UID, uid(name))
+		}
+		if err := os.WriteFile(filepath.Join(manifests, name+".yaml"), text, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func uid(name string) string { return "uid-" + name }
+
+// recorder has everything that runs.
+type recorder struct {
+	options
+	environment golden.Environment
+	runtime     *golden.Runtime
+	kubelet     *kubelet
+	names       []string
+	// waitingFor are the pods that are not complete.
+	waitingFor []string
+}
+
+// wait returns when the kubelet has asked for what it is going to.
+func (r *recorder) wait(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	count, since := 0, time.Now()
+	for ctx.Err() == nil {
+		time.Sleep(200 * time.Millisecond)
+		if err := r.kubelet.failure(); err != nil {
+			return err
+		}
+		if _, now := r.runtime.Requests(""); now != count {
+			count, since = now, time.Now()
+		}
+		if count > 0 && time.Since(since) > quiet && r.complete(ctx) {
+			return nil
+		}
+	}
+	return fmt.Errorf("%w; still waiting for %s", context.Cause(ctx), strings.Join(r.waitingFor, ", "))
+}
+
+// complete tells that each pod has been asked for in full, or was refused.
+func (r *recorder) complete(ctx context.Context) bool {
+	pods, _, err := pods(ctx)
+	if err != nil {
+		return false
+	}
+	r.waitingFor = nil
+	for _, name := range r.names {
+		pod, known := pods[uid(name)]
+		if !known || pod.Status.Phase == v1.PodFailed {
+			continue
+		}
+		requests, _ := r.runtime.Requests(uid(name))
+		if len(requests.Containers) < len(pod.Spec.InitContainers)+len(pod.Spec.Containers) {
+			r.waitingFor = append(r.waitingFor, name)
+		}
+	}
+	return len(r.waitingFor) == 0
+}
+
+func (r *recorder) write(ctx context.Context) error {
+	pods, texts, err := pods(ctx)
+	if err != nil {
+		return err
+	}
+	recorded := r.facts()
+	for _, name := range r.names {
+		path := filepath.Join(r.dir, name+".json")
+		requests, _ := r.runtime.Requests(uid(name))
+		if pod := pods[uid(name)]; len(requests.Containers) == 0 {
+			recorded.Refused[name] = "not taken from its manifest"
+			if pod.Name != "" {
+				recorded.Refused[name] = pod.Status.Reason + ": " + pod.Status.Message
+			}
+			_ = os.Remove(path)
+			continue
+		}
+		record, err := r.record(texts[uid(name)], requests)
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		if err := golden.WriteJSON(path, record); err != nil {
+			return err
+		}
+	}
+	fmt.Printf("recorded %d pods, %d were refused\n", len(r.names)-len(recorded.Refused), len(recorded.Refused))
+	if r.only != "" {
+		return nil
+	}
+	return golden.WriteJSON(filepath.Join(r.dir, "recorded.json"), recorded)
+}
+
+func (r *recorder) record(pod json.RawMessage, requests golden.Requests) (golden.Record, error) {
+	c := golden.Canonical{Replace: []string{"/" + os.Getenv(cgroupVariable) + "/kubepods", "/kubepods"}}
+	record := golden.Record{Containers: []golden.Container{}}
+	var err error
+	if record.Pod, err = asSeen(pod); err != nil {
+		return record, err
+	}
+	for _, request := range requests.Sandboxes {
+		value, err := c.Sandbox(request)
+		if err != nil {
+			return record, err
+		}
+		record.Sandboxes = append(record.Sandboxes, value)
+	}
+	newest := requests.Sandboxes[len(requests.Sandboxes)-1].Config
+	same, err := c.SandboxConfig(newest)
+	if err != nil {
+		return record, err
+	}
+	for i, request := range requests.Containers {
+		container := golden.Container{SandboxConfig: golden.SameSandbox}
+		if container.Config, err = c.ContainerConfig(request.Config); err != nil {
+			return record, err
+		}
+		sandbox, err := c.SandboxConfig(request.SandboxConfig)
+		if err != nil {
+			return record, err
+		}
+		if !reflect.DeepEqual(sandbox, same) {
+			container.SandboxConfig = sandbox
+		}
+		if hosts := requests.Hosts[i]; hosts != "" {
+			container.Hosts = &hosts
+		}
+		record.Containers = append(record.Containers, container)
+	}
+	return record, nil
+}
+
+// asSeen is a pod without its status and the time at which it was read.
+func asSeen(text json.RawMessage) (json.RawMessage, error) {
+	var pod map[string]any
+	if err := json.Unmarshal(text, &pod); err != nil {
+		return nil, err
+	}
+	delete(pod, "status")
+	if metadata, ok := pod["metadata"].(map[string]any); ok {
+		delete(metadata, "creationTimestamp")
+		if annotations, ok := metadata["annotations"].(map[string]any); ok {
+			annotations["kubernetes.io/config.seen"] = "SEEN"
+		}
+	}
+	return json.Marshal(pod)
+}
+
+// facts are what the machine has added.
+func (r *recorder) facts() golden.Recorded {
+	facts := golden.Recorded{Kubelet: kubeletVersion, Refused: map[string]string{}}
+	_, err := os.Stat(cgroupMount + "/cgroup.controllers")
+	facts.CgroupV2 = err == nil
+	_, err = os.Stat(cgroupMount + "/memory/memory.memsw.limit_in_bytes")
+	facts.SwapController = err == nil
+	facts.AllocatableCPU = 1000 * int64(runtime.NumCPU())
+	facts.AllocatableMemory = r.environment.MemoryBytes - r.hugePageBytes()
+	return facts
+}
+
+func (r *recorder) hugePageBytes() int64 {
+	var sum int64
+	for size, count := range r.environment.HugePages {
+		var kib int64
+		_, _ = fmt.Sscan(size, &kib)
+		sum += kib << 10 * int64(count)
+	}
+	return sum
+}

@@ -1,0 +1,144 @@
+package golden
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// Record is what was asked of the runtime for one pod.
+type Record struct {
+	// Pod is the pod as the agent saw it, with all defaults, as JSON of v1.Pod.
+	Pod json.RawMessage `json:"pod"`
+	// Sandboxes are the RunPodSandbox requests, in order.
+	Sandboxes []any `json:"sandboxes"`
+	// Containers are the CreateContainer requests, in order.
+	Containers []Container `json:"containers"`
+}
+
+// Container is one CreateContainer request.
+type Container struct {
+	// Config is the container's configuration.
+	Config any `json:"config"`
+	// SandboxConfig is the sandbox configuration that came with it, or SameSandbox.
+	SandboxConfig any `json:"sandboxConfig"`
+	// Hosts is the content of the file that is mounted at /etc/hosts when the
+	// container is created, if one is.
+	Hosts *string `json:"hosts,omitempty"`
+}
+
+// SameSandbox stands for a sandbox configuration that is the one of the newest
+// RunPodSandbox request.
+const SameSandbox = "the sandbox's"
+
+// ReadRecord reads the record of a pod in dir.
+func ReadRecord(dir, name string) (Record, error) {
+	var r Record
+	err := readJSON(filepath.Join(dir, name+".json"), &r)
+	return r, err
+}
+
+// Canonical turns requests into plain JSON values: what is not the same each
+// time is replaced. The zero value replaces nothing but what no environment can
+// pin.
+type Canonical struct {
+	// Replace are pairs of texts: each occurrence of the first in any string
+	// becomes the second.
+	Replace []string
+}
+
+// Sandbox is the JSON value of a RunPodSandbox request.
+func (c Canonical) Sandbox(r *runtimeapi.RunPodSandboxRequest) (any, error) {
+	return c.value(r)
+}
+
+// SandboxConfig is the JSON value of a sandbox configuration.
+func (c Canonical) SandboxConfig(config *runtimeapi.PodSandboxConfig) (any, error) {
+	return c.value(config)
+}
+
+// ContainerConfig is the JSON value of a container's configuration. Variables
+// are put in order, since upstream sends them in random order, and are written
+// as text, though the protocol has bytes.
+func (c Canonical) ContainerConfig(config *runtimeapi.ContainerConfig) (any, error) {
+	config = proto.CloneOf(config)
+	envs := config.Envs
+	config.Envs = nil
+	value, err := c.value(config)
+	if err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(envs, func(a, b *runtimeapi.KeyValue) int {
+		return strings.Compare(a.Key, b.Key)
+	})
+	var out []any
+	for _, env := range envs {
+		out = append(out, map[string]any{"key": env.Key, "value": string(env.Value)})
+	}
+	if fields, ok := value.(map[string]any); ok && len(out) > 0 {
+		fields["envs"] = c.walk(out, strings.NewReplacer(c.Replace...))
+	}
+	return value, nil
+}
+
+func (c Canonical) value(message proto.Message) (any, error) {
+	text, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(message)
+	if err != nil {
+		return nil, err
+	}
+	var out any
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	if err := decoder.Decode(&out); err != nil {
+		return nil, fmt.Errorf("canonical form: %w", err)
+	}
+	return c.walk(out, strings.NewReplacer(c.Replace...)), nil
+}
+
+// walk replaces texts in every string below a value, and what is random: the
+// names of message files, times, the first user of a user namespace.
+func (c Canonical) walk(value any, replacer *strings.Replacer) any {
+	switch v := value.(type) {
+	case string:
+		return messageFile.ReplaceAllString(replacer.Replace(v), "${1}MESSAGE")
+	case []any:
+		v = slices.DeleteFunc(v, isThrottle)
+		for i := range v {
+			v[i] = c.walk(v[i], replacer)
+		}
+		return v
+	case map[string]any:
+		for key := range v {
+			v[key] = c.walk(v[key], replacer)
+		}
+		if _, ok := v[seenAnnotation]; ok {
+			v[seenAnnotation] = "SEEN"
+		}
+		if _, ok := v["host_id"]; ok {
+			v["host_id"] = "HOST_ID"
+		}
+	}
+	return value
+}
+
+// messageFile is the file for a container's termination message, the name of
+// which is random.
+var messageFile = regexp.MustCompile(`^(/var/lib/kubelet/pods/[^/]+/containers/[^/]+/)[^/]+$`)
+
+// seenAnnotation holds the time at which a manifest was read.
+const seenAnnotation = "kubernetes.io/config.seen"
+
+// isThrottle tells a masked path that only machines with such a processor have.
+func isThrottle(value any) bool {
+	path, _ := value.(string)
+	ok, _ := filepath.Match("/sys/devices/system/cpu/cpu*/thermal_throttle", path)
+	return ok
+}
