@@ -140,19 +140,24 @@ func notBefore(err error) time.Time {
 // crash syncs until the container was started n more times and returns how long
 // after the exit before each start came.
 func crash(t *testing.T, h *harness, pod *v1.Pod, n int) []time.Duration {
+	return crashOf(t, h, pod, "a", n)
+}
+
+// crashOf is crash for any container.
+func crashOf(t *testing.T, h *harness, pod *v1.Pod, name string, n int) []time.Duration {
 	var delays []time.Duration
 	for len(delays) < n {
 		synctest.Wait()
 		before := h.status(pod)
 		result := h.sync(pod)
 		if at := notBefore(result.Err()); !at.IsZero() {
-			require.Equal(t, ReasonCrashLoopBackOff, h.m.StartFailures(pod.UID)["a"].Reason)
+			require.Equal(t, ReasonCrashLoopBackOff, h.m.StartFailures(pod.UID)[name].Reason)
 			time.Sleep(time.Until(at))
 			continue
 		}
 		require.NoError(t, result.Err())
 		require.Empty(t, h.m.StartFailures(pod.UID))
-		if last := lastExit(before, "a"); last != nil {
+		if last := lastExit(before, name); last != nil {
 			delays = append(delays, time.Since(last.FinishedAt))
 		} else {
 			delays = append(delays, -1)

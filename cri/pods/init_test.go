@@ -1,0 +1,349 @@
+package pods
+
+import (
+	"context"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/cri/fake"
+	"github.com/podwright/podwright/pleg"
+)
+
+// initPod puts init containers before a pod's others. A name that begins with
+// "s" is a sidecar's.
+func initPod(pod *v1.Pod, names ...string) *v1.Pod {
+	for _, name := range names {
+		c := v1.Container{Name: name, Image: "busybox", TerminationMessagePath: "/dev/termination-log"}
+		if strings.HasPrefix(name, "s") {
+			c.RestartPolicy = ptr(v1.ContainerRestartPolicyAlways)
+		}
+		pod.Spec.InitContainers = append(pod.Spec.InitContainers, c)
+	}
+	return pod
+}
+
+func withEphemeral(pod *v1.Pod, name, target string) *v1.Pod {
+	pod.Spec.EphemeralContainers = append(pod.Spec.EphemeralContainers, v1.EphemeralContainer{
+		EphemeralContainerCommon: v1.EphemeralContainerCommon{Name: name, Image: "busybox"}, TargetContainerName: target,
+	})
+	return pod
+}
+
+// initEnds is a runtime whose init containers, named i..., end with 0 at once,
+// and whose other containers run until they are stopped.
+func initEnds() fake.Config {
+	return fake.Config{Programs: programs(map[string]fake.Program{"i0": fake.Exit(0), "i1": fake.Exit(0), "i2": fake.Exit(0)})}
+}
+
+// programs chooses by the name of the container; others run until stopped.
+func programs(byName map[string]fake.Program) fake.Resolver {
+	return fake.ByContainer(byName, fake.SleepUntilStopped)
+}
+
+// C1, C12: init containers one after the other, a sidecar without a startup probe
+// together with the next, regular ones when all is done. A pod that was done once
+// stays done.
+func TestInitOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness(t, initEnds())
+		pod := initPod(testPod("a", "b"), "i0", "s1", "i2", "s3")
+		calls := func() []string {
+			result := h.sync(pod)
+			require.NoError(t, result.Err())
+			synctest.Wait()
+			return h.runtime.take()
+		}
+		require.Equal(t, []string{"RunPodSandbox web/0", "CreateContainer i0/0", "StartContainer i0"}, calls())
+		result := h.sync(pod)
+		require.Equal(t, ActionInitContainer, result.Entries[0].Action)
+		synctest.Wait()
+		require.Equal(t, []string{"CreateContainer s1/0", "StartContainer s1"}, h.runtime.take()[:2])
+		for range 3 {
+			result = h.sync(pod)
+			require.NoError(t, result.Err())
+			synctest.Wait()
+		}
+		got := h.runtime.take()
+		require.Less(t, slices.Index(got, "StartContainer s3"), slices.Index(got, "StartContainer a"))
+		require.Less(t, slices.Index(got, "StartContainer a"), slices.Index(got, "StartContainer b"))
+		require.Empty(t, calls(), "all is done")
+		require.Empty(t, result.Explanation())
+		require.Contains(t, h.takeEvents(), "Started spec.initContainers{s3}")
+		require.Len(t, h.status(pod).Running(), 4)
+	})
+}
+
+// A plain init container that cannot be started ends the sync; a sidecar that
+// cannot does not.
+func TestInitStartFails(t *testing.T) {
+	refuse := func(target string) func(context.Context, string, string) error {
+		return func(_ context.Context, call, got string) error {
+			if call == "CreateContainer" && strings.HasPrefix(got, target) {
+				return status.Error(codes.Unknown, "no")
+			}
+			return nil
+		}
+	}
+	t.Run("plain", func(t *testing.T) {
+		h := newHarness(t, fake.Config{Programs: programs(map[string]fake.Program{"i0": fake.Exit(1), "i1": fake.Exit(1), "s0": fake.Exit(0)})})
+		pod := initPod(testPod("a"), "i0", "i1")
+		h.runtime.before = refuse("i0/")
+		result := h.sync(pod)
+		require.Error(t, result.Err())
+		require.Equal(t, ActionInitContainer, result.Entries[1].Action)
+		require.Equal(t, ReasonCreateContainerError, h.m.StartFailures(pod.UID)["i0"].Reason)
+		require.Contains(t, h.takeEvents(), "Failed spec.initContainers{i0}")
+		require.Equal(t, []string{"RunPodSandbox web/0", "CreateContainer i0/0"}, h.runtime.take())
+	})
+	for name, wants := range map[string][]string{
+		"plain after sidecar":   {"CreateContainer s0/1", "CreateContainer i1/1", "StartContainer i1"},
+		"regular after sidecar": {"StopContainer a 30s", "CreateContainer s0/1", "CreateContainer a/1", "StartContainer a"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := newHarness(t, fake.Config{Programs: programs(map[string]fake.Program{"i1": fake.Exit(1)})})
+				pod := initPod(testPod("a"), "s0", "i1")
+				if name == "regular after sidecar" {
+					pod.Spec.InitContainers = pod.Spec.InitContainers[:1]
+				}
+				h.mustSync(pod)
+				h.mustSync(pod)
+				synctest.Wait()
+				require.NoError(t, h.runtime.RuntimeService.StopContainer(t.Context(), h.status(pod).Newest("s0").ID.ID, s))
+				pod.Spec.Containers[0].Image = "busybox:next"
+				h.runtime.take()
+				h.runtime.before = refuse("s0/")
+				result := h.sync(pod)
+				require.Error(t, result.Err())
+				require.Equal(t, wants, h.runtime.take())
+			})
+		})
+	}
+}
+
+// Section 5: of the instances of a crashing init container only the newest is
+// kept, and the restart count goes on; C20 holds for it, too.
+func TestInitIsPruned(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness(t, fake.Config{Programs: programs(map[string]fake.Program{"i0": fake.Exit(1)})})
+		pod := initPod(testPod("a"), "i0")
+		delays := crashOf(t, h, pod, "i0", 4)
+		require.Equal(t, 20*s, delays[3])
+		synctest.Wait()
+		result := h.sync(pod)
+		require.False(t, result.NotBefore().IsZero(), "it waits for the end of its back-off")
+		require.Contains(t, h.takeEvents(), "BackOff spec.initContainers{i0}")
+		status := h.status(pod)
+		require.Len(t, status.Containers, 1)
+		require.EqualValues(t, 3, status.Newest("i0").RestartCount)
+		require.Equal(t, []string{"3.log"}, files(t, filepath.Dir(status.Newest("i0").LogPath), "*"))
+	})
+}
+
+// C8: a reboot leaves exited containers and a dead sandbox: init runs again before
+// the regular containers do, with its restart count, whatever becomes of the agent.
+func TestInitRunsAgainInNewSandbox(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness(t, initEnds())
+		pod := initPod(testPod("a"), "i0")
+		h.mustSync(pod)
+		synctest.Wait()
+		up := h.mustSync(pod)
+		require.NoError(t, h.runtime.RuntimeService.StopPodSandbox(t.Context(), up.Sandboxes[0].ID))
+		h.runtime.take()
+		h.runtime.before = func(_ context.Context, call, _ string) error {
+			if call == "RunPodSandbox" {
+				return errLost
+			}
+			return nil
+		}
+		h.sync(pod)
+		require.Equal(t, []string{"StopPodSandbox ", "RemoveContainer i0", "RunPodSandbox web/1"}, h.runtime.take())
+		h.runtime.before = nil
+		h.restart()
+		h.mustSync(pod)
+		synctest.Wait()
+		require.EqualValues(t, 1, h.status(pod).Newest("i0").RestartCount, "its log told")
+		require.Empty(t, h.status(pod).Running(), "the regular container waits")
+		require.Len(t, h.mustSync(pod).Running(), 1)
+	})
+}
+
+// What is left of the initialisation in the old sandbox keeps the new one away.
+func TestInitCannotBePruned(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness(t, initEnds())
+		pod := initPod(testPod("a"), "i0")
+		h.mustSync(pod)
+		synctest.Wait()
+		up := h.mustSync(pod)
+		require.NoError(t, h.runtime.RuntimeService.StopPodSandbox(t.Context(), up.Sandboxes[0].ID))
+		h.runtime.before = func(_ context.Context, call, _ string) error {
+			if call == "RemoveContainer" {
+				return errLost
+			}
+			return nil
+		}
+		h.runtime.take()
+		result := h.sync(pod)
+		require.ErrorIs(t, result.Err(), errLost)
+		require.NotContains(t, h.runtime.take(), "RunPodSandbox web/1")
+	})
+}
+
+// Ephemeral containers start in a running pod, see the processes of the one they
+// name, and hold nobody up when they fail.
+func TestEphemeral(t *testing.T) {
+	h := newHarness(t, fake.Config{})
+	pod := testPod("a")
+	up := h.mustSync(pod)
+	withEphemeral(pod, "debug", "a")
+	withEphemeral(pod, "lost", "nobody")
+	pod.Spec.Containers = append(pod.Spec.Containers, testPod("b").Spec.Containers...)
+	h.runtime.take()
+	h.takeEvents()
+	result := h.sync(pod)
+	require.Equal(t, []string{"CreateContainer debug/0", "StartContainer debug", "CreateContainer b/0", "StartContainer b"}, h.runtime.take())
+	require.ErrorContains(t, result.Err(), "nobody")
+	require.Equal(t, StartFailure{Reason: ReasonCreateContainerConfigError, Message: "unable to find target container nobody"}, h.m.StartFailures(pod.UID)["lost"])
+	require.Subset(t, h.takeEvents(), []string{"Started spec.ephemeralContainers{debug}", "Failed spec.ephemeralContainers{lost}"})
+	target, err := (&podSync{req: SyncRequest{Pod: pod, Status: up}}).processesOf(ephemeralStartee(pod, 0))
+	require.NoError(t, err)
+	require.Equal(t, up.Newest("a").ID.ID, target)
+
+	debug := h.status(pod).Newest("debug").ID.ID
+	require.NoError(t, h.runtime.RuntimeService.StopContainer(t.Context(), debug, 0))
+	h.runtime.take()
+	h.sync(pod)
+	require.Empty(t, h.runtime.take(), "it runs once")
+}
+
+// Ephemeral containers do not wait for the initialisation.
+func TestEphemeralDuringInit(t *testing.T) {
+	h := newHarness(t, fake.Config{})
+	pod := withEphemeral(initPod(testPod("a"), "i0"), "debug", "i0")
+	h.mustSync(initPod(testPod("a"), "i0"))
+	h.runtime.take()
+	result := h.sync(pod)
+	require.NoError(t, result.Err())
+	require.Equal(t, []string{"CreateContainer debug/0", "StartContainer debug"}, h.runtime.take())
+	require.Contains(t, result.Explanation(), "i0")
+}
+
+// C19: all containers are taken away, the one that triggered it last, logs and
+// sandbox stay, and the next sync begins with the first init container.
+func TestRestartAllContainers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var exit = make(chan int, 1)
+		trigger := func(ctx context.Context, _ *fake.Process) int {
+			select {
+			case code := <-exit:
+				return code
+			case <-ctx.Done():
+				return 0
+			}
+		}
+		h := newHarness(t, fake.Config{Programs: programs(map[string]fake.Program{"i0": fake.Exit(0), "a": trigger})})
+		pod := initPod(testPod("a", "b"), "i0", "s1")
+		a := &pod.Spec.Containers[0]
+		a.RestartPolicy = ptr(v1.ContainerRestartPolicyNever)
+		a.RestartPolicyRules = []v1.ContainerRestartRule{{
+			Action:    v1.ContainerRestartRuleActionRestartAllContainers,
+			ExitCodes: &v1.ContainerRestartRuleOnExitCodes{Operator: v1.ContainerRestartRuleOnExitCodesOpIn, Values: []int32{42}},
+		}}
+		for range 4 {
+			h.mustSync(pod)
+			synctest.Wait()
+		}
+		before := h.status(pod)
+		require.Len(t, before.Running(), 3)
+		exit <- 42
+		synctest.Wait()
+		h.runtime.take()
+		result := h.sync(pod)
+		require.NoError(t, result.Err())
+		require.True(t, result.Again())
+		calls := h.runtime.take()
+		require.Contains(t, calls, "StopContainer b 2s")
+		require.Equal(t, "RemoveContainer a", calls[len(calls)-1], "the trigger goes last")
+		require.Empty(t, h.status(pod).Containers)
+		for _, c := range before.Containers {
+			require.FileExists(t, c.LogPath)
+		}
+		for range 4 {
+			h.mustSync(pod)
+			synctest.Wait()
+		}
+		after := h.status(pod)
+		require.Equal(t, before.Sandboxes, after.Sandboxes)
+		require.Len(t, after.Running(), 3)
+		for _, name := range []string{"i0", "s1", "a", "b"} {
+			require.EqualValues(t, 1, after.Newest(name).RestartCount, name)
+		}
+	})
+}
+
+// A reset that is interrupted at any call is taken up again.
+func TestRestartAllIsTakenUp(t *testing.T) {
+	for n := range 4 {
+		h := newHarness(t, fake.Config{Programs: programs(map[string]fake.Program{"a": fake.Exit(42)})})
+		pod := testPod("a", "b")
+		a := &pod.Spec.Containers[0]
+		a.RestartPolicy = ptr(v1.ContainerRestartPolicyNever)
+		a.RestartPolicyRules = []v1.ContainerRestartRule{{
+			Action:    v1.ContainerRestartRuleActionRestartAllContainers,
+			ExitCodes: &v1.ContainerRestartRuleOnExitCodes{Operator: v1.ContainerRestartRuleOnExitCodesOpIn, Values: []int32{42}},
+		}}
+		h.mustSync(pod)
+		waitExited(t, h, pod, 1)
+		seen := 0
+		h.runtime.after = func(string, string) error {
+			if seen++; seen == n+1 {
+				return errLost
+			}
+			return nil
+		}
+		result := h.sync(pod)
+		require.Equal(t, n < 3, result.Err() != nil, "three calls: stop b, remove b, remove a")
+		require.Equal(t, n == 3, result.Again())
+		h.runtime.after = nil
+		h.restart()
+		for up := false; !up; up = h.status(pod).Newest("b") != nil && h.status(pod).Newest("b").RestartCount == 1 {
+			result := h.sync(pod)
+			require.NoError(t, result.Err())
+		}
+		require.EqualValues(t, 1, h.status(pod).Newest("a").RestartCount)
+		require.EqualValues(t, 1, h.status(pod).Newest("b").RestartCount)
+	}
+}
+
+// C14: a sidecar that has started before the agent was restarted does not keep a
+// crashed regular container down.
+func TestStartedSidecarAfterRestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness(t, fake.Config{Programs: programs(map[string]fake.Program{"a": fake.Exit(1)})})
+		pod := initPod(testPod("a"), "s0")
+		pod.Spec.InitContainers[0].StartupProbe = &v1.Probe{}
+		up := h.mustSync(pod)
+		require.Len(t, up.Containers, 1, "C13: nothing after it starts before the probe says so")
+		started := map[pleg.ContainerID]ProbeResult{up.Newest("s0").ID: ProbeSuccess}
+		sync := func() Result {
+			result := h.m.SyncPod(t.Context(), SyncRequest{Pod: pod, Status: h.status(pod), Startup: started})
+			synctest.Wait()
+			return result
+		}
+		sync()
+		h.restart()
+		result := sync()
+		require.NoError(t, result.Err())
+		require.EqualValues(t, 1, h.status(pod).Newest("a").RestartCount)
+	})
+}
