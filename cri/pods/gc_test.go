@@ -1,14 +1,19 @@
 package pods
 
 import (
+	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/fake"
 	"github.com/podwright/podwright/pleg"
 )
@@ -38,11 +43,13 @@ func TestPlanContainers(t *testing.T) {
 		{"default keeps the newest", GCPolicy{}, none, []string{"a-old", "a-mid"}},
 		{"two each", GCPolicy{MaxPerContainer: 2}, none, []string{"a-old"}},
 		{"no limit", GCPolicy{MaxPerContainer: -1}, none, nil},
-		{"none, but what is about to start", GCPolicy{KeepNone: true}, none, []string{"lost", "other", "b-old", "a-old", "a-mid", "a-new", "stale"}},
-		{"young ones stay", GCPolicy{KeepNone: true, MinAge: 25 * time.Second}, none, []string{"lost", "other", "b-old", "a-old"}},
+		{"none but the newest, and what is about to start", GCPolicy{KeepNone: true}, none, []string{"b-old", "a-old", "a-mid", "stale"}},
+		{"young ones stay", GCPolicy{KeepNone: true, MinAge: 25 * time.Second}, none, []string{"b-old", "a-old"}},
+		{"of a pod that may go, young ones stay", GCPolicy{MinAge: 25 * time.Second}, func(uid types.UID) bool { return uid != "2" }, []string{"lost", "b-old", "a-old"}},
 		{"a pod that may go", GCPolicy{MaxPerContainer: -1}, func(uid types.UID) bool { return uid == "2" }, []string{"other", "stale", "starting"}},
 		{"in all, a share each", GCPolicy{MaxPerContainer: -1, MaxTotal: 5}, none, []string{"a-old", "a-mid"}},
-		{"in all, then the oldest", GCPolicy{MaxPerContainer: -1, MaxTotal: 3}, none, []string{"lost", "other", "a-old", "a-mid"}},
+		{"in all, then the oldest", GCPolicy{MaxPerContainer: -1, MaxTotal: 3}, none, []string{"b-old", "a-old", "a-mid", "stale"}},
+		{"in all, but not what is needed", GCPolicy{MaxTotal: 1}, none, []string{"b-old", "a-old", "a-mid", "stale"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var got []string
@@ -52,6 +59,17 @@ func TestPlanContainers(t *testing.T) {
 			require.Equal(t, tc.want, got, "oldest first")
 		})
 	}
+}
+
+// A clock that was set back makes no old instance the newest.
+func TestAttemptsOrderInstances(t *testing.T) {
+	first, second := gc("1", "a", "first", 10, pleg.StateExited), gc("1", "a", "second", 20, pleg.StateExited)
+	second.attempt = 1
+	plan := planContainers([]gcContainer{first, second}, GCPolicy{}, func(types.UID) bool { return false }, gcNow)
+	require.Len(t, plan, 1)
+	require.Equal(t, "first", plan[0].id)
+	sandboxes := []gcSandbox{{uid: "1", id: "first", created: gcNow}, {uid: "1", id: "second", attempt: 1}}
+	require.Equal(t, []string{"first"}, planSandboxes(sandboxes, func(types.UID) bool { return false }))
 }
 
 func TestPlanSandboxes(t *testing.T) {
@@ -161,6 +179,85 @@ func TestDanglingLinks(t *testing.T) {
 	require.NoError(t, os.Symlink("/nowhere", filepath.Join(h.dir, "containers", "x-12345.log")))
 	require.NoError(t, h.m.GarbageCollect(t.Context(), GCRequest{Policy: GCPolicy{MaxPerContainer: -1}}))
 	require.Equal(t, []string{"keep-me-0123456789.log", "web_shop_a-" + got.Containers[0].ID.ID + ".log"}, files(t, h.dir, "containers", "*"))
+}
+
+// crowded has more containers than fit into one reply; sandboxes tells whether they
+// do not fit either.
+type crowded struct {
+	*recorder
+	sandboxes bool
+}
+
+func (c crowded) ListContainers(ctx context.Context, filter *runtimeapi.ContainerFilter) ([]*runtimeapi.Container, error) {
+	if filter == nil {
+		return nil, fmt.Errorf("list: %w", cri.ErrReplyTooLarge)
+	}
+	return c.recorder.ListContainers(ctx, filter)
+}
+
+func (c crowded) ListPodSandbox(ctx context.Context, filter *runtimeapi.PodSandboxFilter) ([]*runtimeapi.PodSandbox, error) {
+	if filter == nil && c.sandboxes {
+		return nil, fmt.Errorf("list: %w", cri.ErrReplyTooLarge)
+	}
+	return c.recorder.ListPodSandbox(ctx, filter)
+}
+
+// C39: more containers than fit into one reply are collected all the same; what
+// cannot be listed at all is left alone.
+func TestCollectsWhatDoesNotFit(t *testing.T) {
+	for _, sandboxes := range []bool{false, true} {
+		h, _ := restarted(t)
+		h.cfg.Runtime = crowded{recorder: h.runtime, sandboxes: sandboxes}
+		h.restart()
+		old := filepath.Join(h.dir, "pods", "shop_old_ff")
+		require.NoError(t, os.MkdirAll(old, 0o755))
+		err := h.m.GarbageCollect(t.Context(), GCRequest{SourcesReady: true, ContentRemovable: func(uid types.UID) bool { return uid == "ff" }})
+		if sandboxes {
+			require.ErrorIs(t, err, cri.ErrReplyTooLarge)
+			require.Len(t, h.status(testPod("a")).Containers, 3)
+			require.DirExists(t, old)
+			continue
+		}
+		require.NoError(t, err)
+		require.Len(t, h.status(testPod("a")).Containers, 2)
+		require.NoDirExists(t, old)
+	}
+}
+
+// Logs of a pod that lives stay, whoever says that it may go.
+func TestLogsOfTheLivingStay(t *testing.T) {
+	h := newHarness(t, fake.Config{})
+	pod := testPod("a")
+	h.mustSync(pod)
+	asked := 0
+	all := GCRequest{SourcesReady: true, ContentRemovable: func(types.UID) bool { asked++; return true }}
+	require.NoError(t, h.m.GarbageCollect(t.Context(), all))
+	require.Equal(t, 1, asked, "once for each pod")
+	require.Len(t, files(t, h.dir, "pods", "*"), 1)
+	stopAll(t, h, pod)
+	require.NoError(t, h.m.GarbageCollect(t.Context(), all))
+	require.Empty(t, files(t, h.dir, "pods", "*"))
+}
+
+// What nobody knows the state of is stopped before it is removed: as it wants it
+// where its pod stays, and at once where that is gone.
+func TestUnknownIsStopped(t *testing.T) {
+	for _, gone := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			h, l := timed(t, fake.Config{})
+			pod := testPod("a")
+			preStop(pod, "a", execHandler("3"))
+			got := runPod(t, h, pod)
+			c := gcContainer{gcUnit: gcUnit{uid: pod.UID, name: "a"}, pod: identityOf(pod), id: got.Newest("a").ID.ID, state: pleg.StateUnknown}
+			require.NoError(t, h.m.collectContainer(t.Context(), c, !gone))
+			if gone {
+				require.Equal(t, []string{"0s StopContainer a 2s"}, l.take())
+			} else {
+				require.Equal(t, []string{"0s exec a sleep 3", "3s StopContainer a 27s"}, l.take())
+			}
+			require.Empty(t, h.status(pod).Containers)
+		})
+	}
 }
 
 // A sandbox is stopped before it is removed, once: again only by a Manager that

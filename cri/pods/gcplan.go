@@ -12,17 +12,21 @@ import (
 
 // What this file does is pure: it decides what garbage collection removes.
 
-// GCPolicy bounds what is kept of dead containers.
+// GCPolicy bounds what is kept of dead containers. Of a pod that stays, the newest
+// instance of each container is kept in any case: what has become of it decides
+// whether the container is started again, and whether the pod's initialisation is
+// over.
 type GCPolicy struct {
 	// MinAge protects containers created less than this ago; zero protects none.
 	MinAge time.Duration
 	// MaxPerContainer is how many dead instances are kept for each container of
 	// a pod. Zero means 1, a negative value means no limit.
 	MaxPerContainer int
-	// KeepNone keeps no dead instance at all; MaxPerContainer does not count.
+	// KeepNone keeps no dead instance that has a successor; MaxPerContainer does
+	// not count.
 	KeepNone bool
-	// MaxTotal is how many dead containers are kept in all; zero or a negative
-	// value means no limit.
+	// MaxTotal is how many dead containers are kept in all, of those that may go;
+	// zero or a negative value means no limit.
 	MaxTotal int
 }
 
@@ -50,7 +54,10 @@ type gcContainer struct {
 	pod     podIdentity
 	id      string
 	state   pleg.State
+	attempt uint32
 	created time.Time
+	// needed tells that the pod depends on it; planContainers finds that out.
+	needed bool
 }
 
 // gcSandbox is a sandbox as garbage collection sees it.
@@ -59,16 +66,15 @@ type gcSandbox struct {
 	id      string
 	ready   bool
 	holds   bool // containers
+	attempt uint32
 	created time.Time
 }
 
-// planContainers returns the containers to remove. removable tells of which pods
-// nothing is kept.
+// planContainers returns the containers to remove, oldest first. removable tells
+// of which pods nothing is kept.
 func planContainers(all []gcContainer, policy GCPolicy, removable func(types.UID) bool, now time.Time) []gcContainer {
+	var remove, left []gcContainer
 	units := deadUnits(all, policy.MinAge, removable, now)
-	var remove []gcContainer
-	left := map[gcUnit][]gcContainer{}
-	total := 0
 	for unit, dead := range units {
 		keep := len(dead)
 		if limit := policy.perContainer(); limit >= 0 {
@@ -77,30 +83,40 @@ func planContainers(all []gcContainer, policy GCPolicy, removable func(types.UID
 		if removable(unit.uid) {
 			keep = 0
 		}
-		remove = append(remove, dead[keep:]...)
-		if keep > 0 {
-			left[unit] = dead[:keep]
-			total += keep
+		for i, c := range dead {
+			if i < keep || c.needed {
+				left = append(left, c)
+			} else {
+				remove = append(remove, c)
+			}
 		}
 	}
-	if policy.MaxTotal > 0 && total > policy.MaxTotal {
+	if policy.MaxTotal > 0 && len(left) > policy.MaxTotal {
 		remove = append(remove, overTotal(left, policy.MaxTotal)...)
 	}
 	slices.SortFunc(remove, func(a, b gcContainer) int { return -newerFirst(a, b) })
 	return remove
 }
 
-// deadUnits groups what may be removed at all, newest first. A container that
-// was created and is the newest of its name is about to be started.
+// deadUnits groups what may be removed at all, newest first. It marks what is
+// needed of pods that stay, and leaves out what is about to be started: a container
+// that was only created and is the newest of its name.
 func deadUnits(all []gcContainer, minAge time.Duration, removable func(types.UID) bool, now time.Time) map[gcUnit][]gcContainer {
 	all = slices.Clone(all)
-	slices.SortFunc(all, newerFirst)
+	slices.SortFunc(all, func(a, b gcContainer) int {
+		// Attempts order the instances of a container even when a clock was set back.
+		return cmp.Or(cmp.Compare(b.attempt, a.attempt), newerFirst(a, b))
+	})
 	units := map[gcUnit][]gcContainer{}
-	seen := map[gcUnit]bool{}
+	seen, decided := map[gcUnit]bool{}, map[gcUnit]bool{}
 	for _, c := range all {
-		newest := !seen[c.gcUnit]
+		stays := !removable(c.uid)
+		starting := c.state == pleg.StateCreated && !seen[c.gcUnit] && stays
 		seen[c.gcUnit] = true
-		starting := c.state == pleg.StateCreated && newest && !removable(c.uid)
+		if c.state != pleg.StateCreated { // the newest that ran is what counts
+			c.needed = stays && !decided[c.gcUnit]
+			decided[c.gcUnit] = true
+		}
 		if c.state != pleg.StateRunning && !starting && now.Sub(c.created) >= minAge {
 			units[c.gcUnit] = append(units[c.gcUnit], c)
 		}
@@ -108,18 +124,31 @@ func deadUnits(all []gcContainer, minAge time.Duration, removable func(types.UID
 	return units
 }
 
-// overTotal gives every unit the same share, and takes what is still too much
-// from the oldest.
-func overTotal(units map[gcUnit][]gcContainer, limit int) []gcContainer {
-	share := max(limit/len(units), 1)
-	var remove, rest []gcContainer
-	for _, dead := range units {
-		keep := min(len(dead), share)
-		rest = append(rest, dead[:keep]...)
-		remove = append(remove, dead[keep:]...)
+// overTotal returns what to remove for no more than limit to be left: every
+// container gets the same share of it, and what is still too much is taken from
+// the oldest. left is ordered newest first within each container.
+func overTotal(left []gcContainer, limit int) []gcContainer {
+	units := map[gcUnit]int{}
+	for _, c := range left {
+		units[c.gcUnit]++
 	}
-	slices.SortFunc(rest, newerFirst)
-	return append(remove, rest[min(limit, len(rest)):]...)
+	share := max(limit/len(units), 1)
+	clear(units)
+	var remove, rest []gcContainer
+	for _, c := range left {
+		if units[c.gcUnit]++; units[c.gcUnit] <= share || c.needed {
+			rest = append(rest, c)
+		} else {
+			remove = append(remove, c)
+		}
+	}
+	slices.SortFunc(rest, func(a, b gcContainer) int { return -newerFirst(a, b) })
+	for _, c := range rest {
+		if over := len(left) - len(remove) - limit; over > 0 && !c.needed {
+			remove = append(remove, c)
+		}
+	}
+	return remove
 }
 
 func newerFirst(a, b gcContainer) int {
@@ -131,7 +160,7 @@ func newerFirst(a, b gcContainer) int {
 func planSandboxes(all []gcSandbox, removable func(types.UID) bool) []string {
 	all = slices.Clone(all)
 	slices.SortFunc(all, func(a, b gcSandbox) int {
-		return cmp.Or(b.created.Compare(a.created), cmp.Compare(a.id, b.id))
+		return cmp.Or(cmp.Compare(b.attempt, a.attempt), b.created.Compare(a.created), cmp.Compare(a.id, b.id))
 	})
 	seen := map[types.UID]bool{}
 	var remove []string
@@ -140,6 +169,18 @@ func planSandboxes(all []gcSandbox, removable func(types.UID) bool) []string {
 		seen[sb.uid] = true
 		if !sb.ready && !sb.holds && (!newest || removable(sb.uid)) {
 			remove = append(remove, sb.id)
+		}
+	}
+	return remove
+}
+
+// planLogDirs returns the log directories to remove, by name: those of pods that may
+// go and of which nothing lives.
+func planLogDirs(names []string, lives map[types.UID]bool, removable func(types.UID) bool) []string {
+	var remove []string
+	for _, name := range names {
+		if uid, ok := uidOfLogDir(name); ok && !lives[uid] && removable(uid) {
+			remove = append(remove, name)
 		}
 	}
 	return remove

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"google.golang.org/grpc/codes"
@@ -162,6 +163,13 @@ func (m *Manager) noteStopped(id string, stopped bool) {
 	} else {
 		delete(m.stopped, id)
 	}
+}
+
+// retainStopped forgets all but the given sandboxes.
+func (m *Manager) retainStopped(exists map[string]bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	maps.DeleteFunc(m.stopped, func(id string, _ bool) bool { return !exists[id] })
 }
 
 func (m *Manager) isStopped(id string) bool {

@@ -391,6 +391,7 @@ func TestRestoredSpecs(t *testing.T) {
 		{"restored", KillRequest{Restore: true}, []string{"0s exec a sleep 3", "3s StopContainer a 27s", "3s StopPodSandbox"}},
 		{"restored with less time", KillRequest{Restore: true, GraceSeconds: ptr(int64(2))}, []string{"0s exec a sleep 3", "2s StopContainer a 2s", "2s StopPodSandbox"}},
 		{"not in the spec", KillRequest{Pod: testPod("b")}, []string{"0s exec a sleep 3", "3s StopContainer a 27s", "3s StopPodSandbox"}},
+		{"not in the spec of a pod that is deleted", KillRequest{Pod: deletedIn(9, testPod("b"))}, []string{"0s exec a sleep 3", "3s StopContainer a 6s", "3s StopPodSandbox"}},
 		{"orphan", KillRequest{}, []string{"0s StopContainer a 2s", "0s StopPodSandbox"}},
 		{"orphan with more time", KillRequest{GraceSeconds: ptr(int64(9))}, []string{"0s StopContainer a 9s", "0s StopPodSandbox"}},
 	} {
@@ -406,6 +407,11 @@ func TestRestoredSpecs(t *testing.T) {
 			})
 		})
 	}
+}
+
+func deletedIn(seconds int64, pod *v1.Pod) *v1.Pod {
+	pod.DeletionGracePeriodSeconds = &seconds
+	return pod
 }
 
 // A handler that ignores the end of its context holds up neither the stop nor, for

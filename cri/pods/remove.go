@@ -149,6 +149,7 @@ func (m *Manager) removeContainer(ctx context.Context, p podIdentity, name, id s
 			return fmt.Errorf("remove container %s: %w", name, err)
 		}
 	}
+	m.preStops.forget(id)
 	return nil
 }
 
