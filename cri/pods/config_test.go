@@ -109,39 +109,23 @@ func TestHosts(t *testing.T) {
 func TestUnsupported(t *testing.T) {
 	require.Empty(t, Unsupported(testPod("a")))
 	full := testPod("a")
-	full.Annotations = map[string]string{"container.apparmor.security.beta.kubernetes.io/a": "unconfined"}
-	full.Spec.InitContainers = []v1.Container{{}}
-	full.Spec.EphemeralContainers = []v1.EphemeralContainer{{}}
-	full.Spec.HostUsers = ptr(false)
+	full.Spec.InitContainers = []v1.Container{{Resources: v1.ResourceRequirements{Claims: []v1.ResourceClaim{{}}}}}
+	full.Spec.EphemeralContainers = []v1.EphemeralContainer{{EphemeralContainerCommon: v1.EphemeralContainerCommon{
+		SecurityContext: &v1.SecurityContext{WindowsOptions: &v1.WindowsSecurityContextOptions{}},
+	}}}
 	full.Spec.ResourceClaims = []v1.PodResourceClaim{{}}
 	full.Spec.OS = &v1.PodOS{Name: v1.Windows}
-	full.Spec.SecurityContext = &v1.PodSecurityContext{AppArmorProfile: &v1.AppArmorProfile{}, WindowsOptions: &v1.WindowsSecurityContextOptions{}}
-	full.Spec.Resources = &v1.ResourceRequirements{Limits: quantities("hugepages-2Mi", "2Mi")}
+	full.Spec.SecurityContext = &v1.PodSecurityContext{WindowsOptions: &v1.WindowsSecurityContextOptions{}}
 	c := &full.Spec.Containers[0]
-	c.Lifecycle = &v1.Lifecycle{PostStart: &v1.LifecycleHandler{}, PreStop: &v1.LifecycleHandler{}, StopSignal: ptr(v1.SIGINT)}
-	c.VolumeDevices = []v1.VolumeDevice{{}}
-	c.EnvFrom = []v1.EnvFromSource{{}}
-	for _, from := range []v1.EnvVarSource{
-		{ConfigMapKeyRef: &v1.ConfigMapKeySelector{}}, {SecretKeyRef: &v1.SecretKeySelector{}}, {FileKeyRef: &v1.FileKeySelector{}},
-		{ResourceFieldRef: &v1.ResourceFieldSelector{}}, {},
-	} {
-		c.Env = append(c.Env, v1.EnvVar{Name: "X", ValueFrom: &from})
-	}
-	c.Resources = v1.ResourceRequirements{Requests: quantities("cpu", "1", "ephemeral-storage", "1", "example.com/gpu", "1"), Claims: []v1.ResourceClaim{{}}}
-	c.SecurityContext = &v1.SecurityContext{AppArmorProfile: &v1.AppArmorProfile{}, WindowsOptions: &v1.WindowsSecurityContextOptions{}}
+	c.Resources.Claims = []v1.ResourceClaim{{}}
+	c.SecurityContext = &v1.SecurityContext{WindowsOptions: &v1.WindowsSecurityContextOptions{}}
 	var got []string
 	for _, err := range Unsupported(full) {
 		got = append(got, strings.TrimSuffix(err.Error(), ": not supported"))
 	}
 	require.Equal(t, []string{
-		"spec.resourceClaims", "spec.hostUsers: false", "spec.os",
-		"spec.securityContext.appArmorProfile", "spec.securityContext.windowsOptions",
-		"metadata.annotations[container.apparmor.security.beta.kubernetes.io/a]", "spec.resources.limits.hugepages-2Mi",
-		"spec.containers[0].lifecycle.stopSignal",
-		"spec.containers[0].volumeDevices", "spec.containers[0].envFrom",
-		"spec.containers[0].env[0].valueFrom.configMapKeyRef", "spec.containers[0].env[1].valueFrom.secretKeyRef",
-		"spec.containers[0].env[2].valueFrom.fileKeyRef", "spec.containers[0].env[3].valueFrom.resourceFieldRef", "spec.containers[0].env[4].valueFrom.(empty)",
-		"spec.containers[0].resources.claims", "spec.containers[0].resources.requests.example.com/gpu",
-		"spec.containers[0].securityContext.appArmorProfile", "spec.containers[0].securityContext.windowsOptions",
+		"spec.resourceClaims", "spec.os", "spec.securityContext.windowsOptions", "spec.initContainers[0].resources.claims",
+		"spec.containers[0].resources.claims", "spec.containers[0].securityContext.windowsOptions",
+		"spec.ephemeralContainers[0].securityContext.windowsOptions",
 	}, got)
 }

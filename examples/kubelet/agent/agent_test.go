@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/cri/pods/request"
@@ -138,16 +139,26 @@ func TestUnsupportedNamesTheField(t *testing.T) {
 		Containers: []v1.Container{{}, {
 			LivenessProbe: &v1.Probe{}, ReadinessProbe: &v1.Probe{}, StartupProbe: &v1.Probe{},
 			VolumeMounts: []v1.VolumeMount{{SubPath: "a"}, {SubPathExpr: "b", RecursiveReadOnly: &enabled}},
+			EnvFrom:      []v1.EnvFromSource{{}}, VolumeDevices: []v1.VolumeDevice{{}},
+			Env: []v1.EnvVar{
+				{ValueFrom: &v1.EnvVarSource{FieldRef: &v1.ObjectFieldSelector{}}},
+				{ValueFrom: &v1.EnvVarSource{SecretKeyRef: &v1.SecretKeySelector{}}},
+			},
+			Resources: v1.ResourceRequirements{Limits: v1.ResourceList{"example.com/gpu": resource.MustParse("1")}},
 		}},
+		HostUsers: new(bool),
 	}}
 	text := errors.Join(unsupported(pod)...).Error()
 	for _, field := range []string{
 		"spec.initContainers[0].startupProbe", "spec.containers[1].livenessProbe", "spec.containers[1].readinessProbe", "spec.containers[1].startupProbe",
 		"spec.containers[1].volumeMounts[0].subPath", "spec.containers[1].volumeMounts[1].subPathExpr",
+		"spec.containers[1].envFrom", "spec.containers[1].env[1].valueFrom", "spec.containers[1].volumeDevices",
+		"spec.containers[1].resources.limits[example.com/gpu]", "spec.hostUsers: false",
 		"spec.containers[1].volumeMounts[1].recursiveReadOnly", "spec.runtimeClassName", "supplementalGroupsPolicy",
 	} {
 		require.Contains(t, text, field)
 	}
+	require.NotContains(t, text, "env[0]")
 	require.Empty(t, unsupported(&v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{{Name: "c"}}}}))
 }
 

@@ -4,8 +4,12 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/podwright/podwright/cri/pods"
 )
@@ -17,10 +21,15 @@ const cgroups = "/sys/fs/cgroup"
 // be read keeps its zero value, which is the careful choice for each field.
 func describeNode(cfg Config) pods.Node {
 	_, err := os.Stat(filepath.Join(cgroups, "cgroup.controllers"))
+	memory := memoryCapacity("/proc/meminfo")
 	return pods.Node{
 		Name:           cfg.NodeName,
 		IPs:            nodeIPs(),
-		MemoryCapacity: memoryCapacity("/proc/meminfo"),
+		MemoryCapacity: memory,
+		Allocatable: v1.ResourceList{
+			v1.ResourceCPU:    *resource.NewQuantity(int64(runtime.NumCPU()), resource.DecimalSI),
+			v1.ResourceMemory: *resource.NewQuantity(memory, resource.BinarySI),
+		},
 		CgroupV2:       err == nil,
 		SwapController: swapController(cgroups),
 		HugePageSizes:  hugePageSizes("/sys/kernel/mm/hugepages"),

@@ -35,6 +35,8 @@ func TestDescribeNode(t *testing.T) {
 	require.True(t, node.NoCPUQuota && node.SeccompDefault && node.SingleProcessOOMKill)
 	require.Equal(t, time.Millisecond, node.CPUQuotaPeriod)
 	require.Positive(t, node.MemoryCapacity)
+	require.Positive(t, node.Allocatable.Cpu().Value())
+	require.Equal(t, node.MemoryCapacity, node.Allocatable.Memory().Value())
 }
 
 func TestDockerConfigs(t *testing.T) {

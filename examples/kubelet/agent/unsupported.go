@@ -6,6 +6,7 @@ import (
 	"maps"
 	"runtime"
 	"slices"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -44,6 +45,9 @@ func unsupported(pod *v1.Pod) []error {
 		}
 	}
 	container := func(c *v1.Container, path string) {
+		for _, field := range noInputs(c) {
+			refuse(true, path+"."+field)
+		}
 		refuse(c.LivenessProbe != nil, path+".livenessProbe")
 		refuse(c.ReadinessProbe != nil, path+".readinessProbe")
 		refuse(c.StartupProbe != nil, path+".startupProbe")
@@ -55,6 +59,7 @@ func unsupported(pod *v1.Pod) []error {
 				fmt.Sprintf("%s.volumeMounts[%d].recursiveReadOnly: Enabled", path, j))
 		}
 	}
+	refuse(pod.Spec.HostUsers != nil && !*pod.Spec.HostUsers, "spec.hostUsers: false")
 	for i := range pod.Spec.InitContainers {
 		container(&pod.Spec.InitContainers[i], fmt.Sprintf("spec.initContainers[%d]", i))
 	}
@@ -67,4 +72,30 @@ func unsupported(pod *v1.Pod) []error {
 			"spec.securityContext.supplementalGroupsPolicy: Strict")
 	}
 	return errs
+}
+
+// noInputs lists what a container needs of an API server, of block volumes or of
+// device plugins, which this agent does not have.
+func noInputs(c *v1.Container) []string {
+	var fields []string
+	if len(c.EnvFrom) > 0 {
+		fields = append(fields, "envFrom")
+	}
+	for i := range c.Env {
+		from := c.Env[i].ValueFrom
+		if from == nil || c.Env[i].Value != "" || from.FieldRef != nil || from.ResourceFieldRef != nil {
+			continue
+		}
+		fields = append(fields, fmt.Sprintf("env[%d].valueFrom", i))
+	}
+	if len(c.VolumeDevices) > 0 {
+		fields = append(fields, "volumeDevices")
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Resources.Limits)) {
+		quantity := c.Resources.Limits[name]
+		if strings.Contains(string(name), "/") && !quantity.IsZero() {
+			fields = append(fields, "resources.limits["+string(name)+"]")
+		}
+	}
+	return fields
 }
