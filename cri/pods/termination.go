@@ -52,8 +52,8 @@ func terminationFile(s *runtimeapi.ContainerStatus) string {
 	if path == "" {
 		return ""
 	}
-	for _, mount := range s.GetMounts() {
-		if mount.GetContainerPath() == path {
+	for _, mount := range s.GetMounts() { // a relative path is mounted below the root
+		if mount.GetContainerPath() == path || mount.GetContainerPath() == filepath.Join("/", path) {
 			return mount.HostPath
 		}
 	}

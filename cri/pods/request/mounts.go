@@ -43,6 +43,9 @@ func (m *mountBuild) mounts(ctx context.Context, devices []*runtimeapi.Mount) ([
 		out = append(out, mount)
 	}
 	add := func(path, file string) {
+		if path != "" {
+			path = absolute(path)
+		}
 		taken := slices.ContainsFunc(out, func(m *runtimeapi.Mount) bool { return m.ContainerPath == path })
 		if path != "" && file != "" && !taken {
 			out = append(out, &runtimeapi.Mount{ContainerPath: path, HostPath: file, SelinuxRelabel: m.cfg.Node.SELinux})
@@ -55,10 +58,7 @@ func (m *mountBuild) mounts(ctx context.Context, devices []*runtimeapi.Mount) ([
 
 func (m *mountBuild) volumeMount(ctx context.Context, index int) (*runtimeapi.Mount, error) {
 	from := &m.in.Container.VolumeMounts[index]
-	out := &runtimeapi.Mount{ContainerPath: from.MountPath, Readonly: from.ReadOnly}
-	if !filepath.IsAbs(out.ContainerPath) {
-		out.ContainerPath = filepath.Join("/", out.ContainerPath)
-	}
+	out := &runtimeapi.Mount{ContainerPath: absolute(from.MountPath), Readonly: from.ReadOnly}
 	var err error
 	if out.Propagation, err = propagation(from.MountPropagation); err != nil {
 		return nil, err
@@ -87,6 +87,14 @@ func (m *mountBuild) volumeMount(ctx context.Context, index int) (*runtimeapi.Mo
 		out.HostPath, err = m.prepare(ctx, index, SubPath{VolumePath: volume.Path, Path: subPath})
 	}
 	return out, err
+}
+
+// absolute is a path in a container: a relative one starts at the root.
+func absolute(path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join("/", path)
 }
 
 // volume finds a volume of a pod.
