@@ -7,8 +7,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 // discard is io.Discard without ReaderFrom and StringWriter.
@@ -34,9 +36,35 @@ func BenchmarkRead(b *testing.B) {
 			r := newReader(b, ReaderConfig{})
 			b.SetBytes(64 << 20)
 			b.ReportAllocs()
+			before := cpuTime(b)
 			for b.Loop() {
 				require.NoError(b, r.Read(b.Context(), Log{Path: path}, tc.o, discard{}, io.Discard))
 			}
+			// What the machine does besides does not matter for this one.
+			b.ReportMetric(float64(b.N)*64*1.048576/(cpuTime(b)-before).Seconds(), "MB/cpu-s")
 		})
 	}
+}
+
+// cpuTime is what the process has used.
+func cpuTime(b *testing.B) time.Duration {
+	var usage unix.Rusage
+	require.NoError(b, unix.Getrusage(unix.RUSAGE_SELF, &usage))
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}
+
+// BenchmarkIdleFollowers follows 500 idle logs for five seconds.
+func BenchmarkIdleFollowers(b *testing.B) {
+	const n, watch = 500, 5 * time.Second
+	empty := memory()
+	stop := followMany(b, n)
+	defer stop()
+	time.Sleep(2 * time.Second) // what starting leaves to do
+	each := (memory() - empty) / n
+	before, began := cpuTime(b), time.Now()
+	time.Sleep(watch)
+	used := cpuTime(b) - before
+	b.ReportMetric(float64(used.Microseconds())/time.Since(began).Seconds(), "µs-cpu/s")
+	b.ReportMetric(float64(each), "B/follower")
+	b.ReportMetric(0, "ns/op")
 }

@@ -22,9 +22,10 @@ type ReaderConfig struct {
 	// RuntimeStates asks a runtime. Default nil: they run until the context
 	// ends.
 	States States
-	// Period is how often followed logs are looked at, for what the notifier
-	// has not told, and how often States is asked. Default (and meaning of zero)
-	// 1s.
+	// Period is how often States is asked, and how often followed logs are
+	// looked at which the notifier does not watch. Those that it watches are
+	// looked at every tenth time, for what it has not told. Default (and meaning
+	// of zero) 1s.
 	Period time.Duration
 	// Notify opens what tells that a log was written to. It is called when the
 	// first follower comes, and what it opened is closed when the last one

@@ -15,7 +15,8 @@ import (
 type States interface {
 	// Running tells for each ID whether the container runs. One that does not
 	// is not followed any further, so what is not known counts as running. An
-	// error means that nothing is known of any. It returns when ctx ends.
+	// error means that nothing is known of any. ids is not to be changed or kept.
+	// It returns when ctx ends.
 	Running(ctx context.Context, ids []string) ([]bool, error)
 }
 

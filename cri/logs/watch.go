@@ -22,6 +22,7 @@ type watch struct {
 type follower struct {
 	dir, base, path string
 	container       string
+	place           int // in the crowd's list
 	// wake has a place for one: whoever is woken looks at everything.
 	wake chan struct{}
 	// ask is set when the container may have stopped.

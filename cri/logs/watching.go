@@ -14,23 +14,17 @@ type watching struct {
 	cancel context.CancelFunc
 	done   sync.WaitGroup
 
-	mu        sync.Mutex
-	notifier  Notifier // nil while there is none
-	stopped   bool
-	dirs      map[string]*watchedDir
-	followers int
-}
-
-type watchedDir struct {
-	watched   bool // by the notifier
-	warned    bool
-	followers map[*follower]struct{}
+	mu       sync.Mutex
+	notifier Notifier // nil while there is none
+	stopped  bool
+	crowd    crowd
+	periods  int // so far
 }
 
 // startWatching outlives the follower that happens to be the first.
 func startWatching(ctx context.Context, cfg *ReaderConfig) *watching {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	w := &watching{cfg: cfg, cancel: cancel, dirs: map[string]*watchedDir{}}
+	w := &watching{cfg: cfg, cancel: cancel, crowd: newCrowd()}
 	w.open()
 	w.done.Go(func() { w.notice(ctx) })
 	w.done.Go(func() { w.every(ctx, w.lookAtFiles) })
@@ -72,43 +66,30 @@ func (w *watching) closeNotifier() {
 func (w *watching) add(f *follower) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	d := w.dirs[f.dir]
-	if d == nil {
-		d = &watchedDir{followers: map[*follower]struct{}{}}
-		w.dirs[f.dir] = d
-	}
-	d.followers[f] = struct{}{}
-	w.followers++
-	w.tryDir(f.dir, d)
+	w.tryDir(w.crowd.add(f))
 }
 
 // remove tells whether f was the last.
 func (w *watching) remove(f *follower) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	d := w.dirs[f.dir]
-	delete(d.followers, f)
-	if len(d.followers) == 0 {
-		delete(w.dirs, f.dir)
-		if w.notifier != nil {
-			w.notifier.Remove(f.dir)
-		}
+	if w.crowd.remove(f) && w.notifier != nil {
+		w.notifier.Remove(f.dir)
 	}
-	w.followers--
-	return w.followers == 0
+	return len(w.crowd.list) == 0
 }
 
 // tryDir has the notifier watch a directory. Where it cannot, as when the user
 // has too many watches, the period has to do.
-func (w *watching) tryDir(dir string, d *watchedDir) {
+func (w *watching) tryDir(d *watchedDir) {
 	if w.notifier == nil || d.watched {
 		return
 	}
-	err := w.notifier.Add(dir)
-	d.watched = err == nil
+	err := w.notifier.Add(d.path)
+	w.crowd.setWatched(d, err == nil)
 	if err != nil && !d.warned {
 		d.warned = true
-		w.cfg.Logger.Warn("a log directory is not watched, only looked at", "dir", dir, "period", w.cfg.Period, "error", err)
+		w.cfg.Logger.Warn("a log directory is not watched, only looked at", "dir", d.path, "period", w.cfg.Period, "error", err)
 	}
 }
 
@@ -126,9 +107,8 @@ func (w *watching) open() {
 		w.closeNotifier()
 		return
 	}
-	for dir, d := range w.dirs {
-		d.watched = false
-		w.tryDir(dir, d)
+	for _, d := range w.crowd.dirs {
+		w.tryDir(d)
 	}
 }
 
@@ -174,6 +154,7 @@ func (w *watching) passOn(ctx context.Context, notifier Notifier) (good bool) {
 	defer w.mu.Unlock()
 	if w.notifier == notifier {
 		w.closeNotifier()
+		w.crowd.noneWatched()
 	}
 	return good
 }
@@ -185,12 +166,12 @@ func (w *watching) changed(c Change) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	d := w.dirs[c.Dir]
+	d := w.crowd.dirs[c.Dir]
 	if d == nil {
 		return
 	}
 	if c.Unwatched {
-		d.watched = false
+		w.crowd.setWatched(d, false)
 	}
 	for f := range d.followers {
 		f.changed(c.Name, c.Closed)
@@ -200,22 +181,12 @@ func (w *watching) changed(c Change) {
 // pokeAll is for changes that were lost. Containers that have stopped are found
 // by the period: asking for each at once would be many calls.
 func (w *watching) pokeAll() {
-	for _, f := range w.all() {
+	w.mu.Lock()
+	all := w.crowd.all()
+	w.mu.Unlock()
+	for _, f := range all {
 		f.poke()
 	}
-}
-
-func (w *watching) all() []*follower {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	all := make([]*follower, 0, w.followers)
-	for dir, d := range w.dirs {
-		w.tryDir(dir, d)
-		for f := range d.followers {
-			all = append(all, f)
-		}
-	}
-	return all
 }
 
 // every calls do once a period.
@@ -232,22 +203,34 @@ func (w *watching) every(ctx context.Context, do func()) {
 	}
 }
 
+// watchedLooks is every how many periods a log is looked at whose directory is
+// watched. Looking at hundreds of idle logs every second would take most of what
+// following them takes.
+const watchedLooks = 10
+
 func (w *watching) lookAtFiles() {
-	for _, f := range w.all() {
+	for _, f := range w.due() {
 		f.look()
 	}
+}
+
+// due returns the followers whose turn it is to be looked at.
+func (w *watching) due() []*follower {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for d := range w.crowd.unwatched {
+		w.tryDir(d)
+	}
+	w.periods++
+	return w.crowd.due(w.periods)
 }
 
 // askForStates finds the containers that have stopped. Each follower makes sure
 // of that itself.
 func (w *watching) askForStates(ctx context.Context) {
-	var ids []string
-	var asked []*follower
-	for _, f := range w.all() {
-		if f.container != "" {
-			ids, asked = append(ids, f.container), append(asked, f)
-		}
-	}
+	w.mu.Lock()
+	asked, ids := w.crowd.askable()
+	w.mu.Unlock()
 	if len(ids) == 0 {
 		return
 	}

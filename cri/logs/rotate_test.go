@@ -1,0 +1,464 @@
+package logs
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// oneContainer is a runtime with one container, which writes its log the way
+// runtimes do: to the file it has open, whatever its name is by now.
+type oneContainer struct {
+	t     testing.TB
+	path  string
+	state runtimeapi.ContainerState
+
+	mu      sync.Mutex
+	file    *os.File
+	reopens int
+	// before is called at the beginning of a reopen, after at its end; an error
+	// fails the call.
+	before, after func() error
+}
+
+func newContainer(t testing.TB) *oneContainer {
+	t.Helper()
+	c := &oneContainer{t: t, path: filepath.Join(t.TempDir(), "0.log"), state: runtimeapi.ContainerState_CONTAINER_RUNNING}
+	c.file = c.open()
+	t.Cleanup(func() { _ = c.file.Close() })
+	return c
+}
+
+func (c *oneContainer) open() *os.File {
+	file, err := os.OpenFile(c.path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o640)
+	require.NoError(c.t, err)
+	return file
+}
+
+func (c *oneContainer) write(text string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, err := c.file.WriteString(text)
+	require.NoError(c.t, err)
+}
+
+// numbers writes lines that say their numbers.
+func (c *oneContainer) numbers(from, to int) {
+	for i := from; i < to; i++ {
+		c.write(fmt.Sprintf("%sstdout F %d\n", stamp, i))
+	}
+}
+
+func (c *oneContainer) ListContainers(context.Context, *runtimeapi.ContainerFilter) ([]*runtimeapi.Container, error) {
+	return []*runtimeapi.Container{{Id: "c", State: c.state}}, nil
+}
+
+func (c *oneContainer) ContainerStatus(_ context.Context, id string, _ bool) (*runtimeapi.ContainerStatusResponse, error) {
+	return &runtimeapi.ContainerStatusResponse{Status: &runtimeapi.ContainerStatus{Id: id, State: c.state, LogPath: c.path}}, nil
+}
+
+func (c *oneContainer) ReopenContainerLog(context.Context, string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.reopens++
+	if c.before != nil {
+		if err := c.before(); err != nil {
+			return err
+		}
+	}
+	old := c.file
+	c.file = c.open()
+	require.NoError(c.t, old.Close())
+	if c.after != nil {
+		return c.after()
+	}
+	return nil
+}
+
+func newRotator(t testing.TB, cfg RotatorConfig) *Rotator {
+	t.Helper()
+	r, err := NewRotator(cfg)
+	require.NoError(t, err)
+	return r
+}
+
+// content is what all files of a log hold, oldest first.
+func content(t testing.TB, path string) string {
+	t.Helper()
+	list, err := listRotated(path)
+	require.NoError(t, err)
+	var all bytes.Buffer
+	for _, r := range list {
+		s, err := openRotated(path, r)
+		require.NoError(t, err)
+		_, err = io.Copy(&all, s)
+		require.NoError(t, err)
+		require.NoError(t, s.close())
+	}
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	return all.String() + string(text)
+}
+
+// numbered checks that a log counts from a number to another, each once.
+func numbered(t testing.TB, text string, from, to int) {
+	t.Helper()
+	want := from
+	for line := range bytes.Lines([]byte(text)) {
+		l, err := ParseLine(line)
+		require.NoError(t, err)
+		require.Equal(t, fmt.Sprint(want), string(l.Content))
+		want++
+	}
+	require.Equal(t, to, want)
+}
+
+func filesOf(t testing.TB, path string) []string {
+	t.Helper()
+	names, err := namesIn(filepath.Dir(path))
+	require.NoError(t, err)
+	slices.Sort(names)
+	return names
+}
+
+// Section 9: at most five files, the newest rotated one not compressed.
+func TestRotate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(time.Until(time.Date(2026, 5, 6, 7, 8, 9, 0, time.Local)))
+		c := newContainer(t)
+		var rotations []Rotation
+		r := newRotator(t, RotatorConfig{Runtime: c, MaxSize: 1000, OnRotate: func(r Rotation) { rotations = append(rotations, r) }})
+		require.NoError(t, c.file.Chmod(0o604))
+		c.numbers(0, 10)
+		r.round(t.Context())
+		require.Equal(t, []string{"0.log"}, filesOf(t, c.path), "too small")
+		for i := range 6 {
+			c.numbers(10+100*i, 110+100*i)
+			r.round(t.Context())
+			time.Sleep(10 * time.Second)
+		}
+		require.Equal(t, []string{
+			"0.log", "0.log.20260506-070829.gz", "0.log.20260506-070839.gz", "0.log.20260506-070849.gz", "0.log.20260506-070859",
+		}, filesOf(t, c.path))
+		numbered(t, content(t, c.path), 210, 610)
+		require.Equal(t, 6, c.reopens)
+		require.Len(t, rotations, 6)
+		require.Equal(t, c.path+".20260506-070859", rotations[5].Rotated)
+		require.NoError(t, rotations[5].Err)
+		r.round(t.Context())
+		require.Equal(t, 6, c.reopens, "empty now")
+		info, err := os.Stat(c.path + ".20260506-070829.gz")
+		require.NoError(t, err)
+		require.Equal(t, os.FileMode(0o640), info.Mode().Perm())
+	})
+}
+
+func TestRotateKeepsTheMode(t *testing.T) {
+	path := write(t, one)
+	require.NoError(t, os.Chmod(path, 0o646))
+	require.NoError(t, compress(t.Context(), path))
+	info, err := os.Stat(path + ".gz")
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o646), info.Mode().Perm())
+	require.Equal(t, []string{"0.log.gz"}, filesOf(t, path))
+}
+
+func TestRotateOnlyRunning(t *testing.T) {
+	for _, state := range []runtimeapi.ContainerState{
+		runtimeapi.ContainerState_CONTAINER_EXITED, runtimeapi.ContainerState_CONTAINER_CREATED, runtimeapi.ContainerState_CONTAINER_UNKNOWN,
+	} {
+		c := newContainer(t)
+		c.numbers(0, 100)
+		c.state = state
+		newRotator(t, RotatorConfig{Runtime: c, MaxSize: 1}).round(t.Context())
+		require.Equal(t, []string{"0.log"}, filesOf(t, c.path), state)
+	}
+}
+
+func TestPlanCleanup(t *testing.T) {
+	const a, b, c, d = "0.log.20260101-000000", "0.log.20260101-000001", "0.log.20260101-000002", "0.log.20260101-000003"
+	for _, tc := range []struct {
+		name  string
+		names []string
+		keep  int
+		want  cleanup
+	}{
+		{"nothing", []string{"0.log"}, 3, cleanup{}},
+		{"compress", []string{b, "0.log", a}, 3, cleanup{compress: []string{a, b}}},
+		{"oldest go", []string{d, b, "0.log", a + ".gz", c}, 2, cleanup{remove: []string{a + ".gz", b}, compress: []string{c, d}}},
+		{"none stay", []string{a, "0.log"}, 0, cleanup{remove: []string{a}}},
+		{"a crash while compressing", []string{a + ".tmp", a}, 3, cleanup{remove: []string{a + ".tmp"}, compress: []string{a}}},
+		{"a crash after compressing", []string{a, a + ".gz", b}, 3, cleanup{remove: []string{a}, compress: []string{b}}},
+		{"files of others", []string{"0.log.keep", "0.log.keep.gz", "10" + a[1:], "1" + a[1:], "0.log.20261301-000000", "0.log.x.tmp", a + ".bak"}, 0, cleanup{}},
+	} {
+		t.Run(tc.name, func(t *testing.T) { require.Equal(t, tc.want, planCleanup("0.log", tc.names, tc.keep)) })
+	}
+}
+
+func TestNextStamp(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.Local)
+	require.Equal(t, "20260102-030405", nextStamp(nil, now))
+	require.Equal(t, "20260102-030405", nextStamp([]rotated{{stamp: "20260102-030404"}}, now))
+	require.Equal(t, "20260102-030406", nextStamp([]rotated{{stamp: "20260102-030405"}}, now), "twice in a second")
+	require.Equal(t, "20270101-000000", nextStamp([]rotated{{stamp: "20261231-235959"}}, now), "the clock went back")
+}
+
+// C41: the runtime does not reopen the log: it keeps its name, no line is lost,
+// and the next round tries again.
+func TestRotateReopenFails(t *testing.T) {
+	c := newContainer(t)
+	r := newRotator(t, RotatorConfig{Runtime: c, MaxSize: 1000})
+	c.numbers(0, 100)
+	c.before = func() error { return status.Error(codes.Unavailable, "down") }
+	r.round(t.Context())
+	require.Equal(t, []string{"0.log"}, filesOf(t, c.path))
+	c.numbers(100, 200)
+	r.round(t.Context())
+	require.Equal(t, []string{"0.log"}, filesOf(t, c.path))
+	c.before = nil
+	r.round(t.Context())
+	c.numbers(200, 210)
+	require.Len(t, filesOf(t, c.path), 2)
+	numbered(t, content(t, c.path), 0, 210)
+}
+
+// A runtime that has begun the new file and then fails, or whose answer comes too
+// late, does not lose what it writes there.
+func TestRotateReopenFailsLate(t *testing.T) {
+	c := newContainer(t)
+	r := newRotator(t, RotatorConfig{Runtime: c, MaxSize: 1000})
+	c.numbers(0, 100)
+	c.after = func() error { return context.DeadlineExceeded }
+	r.round(t.Context())
+	c.numbers(100, 110)
+	require.Len(t, filesOf(t, c.path), 2)
+	numbered(t, content(t, c.path), 0, 110)
+	c.after = nil
+	r.round(t.Context())
+	require.Equal(t, 1, c.reopens, "it writes to the new file, so nothing is left to do")
+}
+
+// A runtime that makes the new file and goes on writing to the old one is told
+// again, also by a rotator that comes after a crash.
+func TestRotateReopenFailsHalfway(t *testing.T) {
+	for _, crash := range []bool{false, true} {
+		c := newContainer(t)
+		r := newRotator(t, RotatorConfig{Runtime: c, MaxSize: 1000})
+		c.numbers(0, 100)
+		c.before = func() error {
+			require.NoError(t, os.WriteFile(c.path, nil, 0o640))
+			return errors.New("no memory")
+		}
+		r.round(t.Context())
+		c.numbers(100, 200)
+		c.before = nil
+		if crash {
+			r = newRotator(t, RotatorConfig{Runtime: c, MaxSize: 1000})
+		}
+		r.round(t.Context())
+		c.numbers(200, 210)
+		require.Equal(t, 2, c.reopens)
+		numbered(t, content(t, c.path), 0, 210)
+		r.round(t.Context())
+		require.Equal(t, 2, c.reopens)
+	}
+}
+
+// C42: kill -9 between rename and reopen. The next rotator has the log reopened.
+func TestRotateAfterACrash(t *testing.T) {
+	c := newContainer(t)
+	c.numbers(0, 100)
+	require.NoError(t, os.Rename(c.path, c.path+".20260102-030405"))
+	c.numbers(100, 110) // before the next one is up
+	r := newRotator(t, RotatorConfig{Runtime: c, MaxSize: 1000})
+	r.round(t.Context())
+	c.numbers(110, 120)
+	require.Equal(t, []string{"0.log", "0.log.20260102-030405"}, filesOf(t, c.path))
+	numbered(t, content(t, c.path), 0, 120)
+}
+
+// kill -9 at any step: what is on the disk then is what the next rotator finds.
+func TestRotateAfterACrashAnywhere(t *testing.T) {
+	const rotations = 4
+	build := func(t *testing.T, c *oneContainer) {
+		for i := range rotations {
+			c.numbers(100*i, 100*(i+1))
+			require.NoError(t, os.Rename(c.path, fmt.Sprintf("%s.20260102-03040%d", c.path, i)))
+			require.NoError(t, c.ReopenContainerLog(t.Context(), "c"))
+		}
+		c.numbers(100*rotations, 100*(rotations+1))
+	}
+	old := func(c *oneContainer, i int) string { return fmt.Sprintf("%s.20260102-03040%d", c.path, i) }
+	for name, crash := range map[string]func(t *testing.T, c *oneContainer){
+		"before anything": func(*testing.T, *oneContainer) {},
+		"oldest removed":  func(t *testing.T, c *oneContainer) { require.NoError(t, os.Remove(old(c, 0))) },
+		"half compressed": func(t *testing.T, c *oneContainer) {
+			require.NoError(t, os.WriteFile(old(c, 2)+".tmp", []byte("\x1f\x8bhalf"), 0o600))
+		},
+		"compressed, not removed": func(t *testing.T, c *oneContainer) {
+			plain, err := os.ReadFile(old(c, 2))
+			require.NoError(t, err)
+			require.NoError(t, compress(t.Context(), old(c, 2)))
+			require.NoError(t, os.WriteFile(old(c, 2), plain, 0o600))
+		},
+		"renamed": func(t *testing.T, c *oneContainer) { require.NoError(t, os.Rename(c.path, old(c, 4))) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newContainer(t)
+			build(t, c)
+			crash(t, c)
+			r := newRotator(t, RotatorConfig{Runtime: c, MaxSize: 1000})
+			end := 100 * (rotations + 1)
+			for range 2 {
+				r.round(t.Context())
+				c.numbers(end, end+50)
+				end += 50
+			}
+			text := content(t, c.path)
+			var first int
+			_, err := fmt.Sscanf(text[len(stamp):], "stdout F %d\n", &first)
+			require.NoError(t, err)
+			numbered(t, text, first, end)
+			require.LessOrEqual(t, first, 300, "not more is gone than is to go")
+			require.LessOrEqual(t, len(filesOf(t, c.path)), 5)
+			for _, file := range filesOf(t, c.path) {
+				require.False(t, strings.HasSuffix(file, ".tmp"), file)
+			}
+		})
+	}
+}
+
+// A file that is still written to is not compressed: the rest would be lost.
+func TestRotateDoesNotCompressWhatIsWritten(t *testing.T) {
+	c := newContainer(t)
+	r := newRotator(t, RotatorConfig{Runtime: c, MaxSize: 1000})
+	late, err := os.OpenFile(c.path, os.O_WRONLY|os.O_APPEND, 0)
+	require.NoError(t, err)
+	for i := range 2 {
+		c.numbers(100*i, 100*i+100)
+		r.round(t.Context())
+	}
+	for _, file := range filesOf(t, c.path) {
+		require.False(t, strings.HasSuffix(file, ".gz"), file)
+	}
+	require.NoError(t, late.Close())
+	c.numbers(200, 300)
+	r.round(t.Context())
+	require.Len(t, slices.DeleteFunc(filesOf(t, c.path), func(f string) bool { return !strings.HasSuffix(f, ".gz") }), 2)
+	numbered(t, content(t, c.path), 0, 300)
+}
+
+// A rotator that is told to end between rename and reopen takes that back.
+func TestRotateCutShort(t *testing.T) {
+	c := newContainer(t)
+	c.numbers(0, 100)
+	ctx, cancel := context.WithCancel(t.Context())
+	c.before = func() error { cancel(); return ctx.Err() }
+	r := newRotator(t, RotatorConfig{Runtime: c, MaxSize: 1000})
+	require.NoError(t, r.Run(ctx))
+	require.Equal(t, []string{"0.log"}, filesOf(t, c.path))
+}
+
+func TestRotatorRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newContainer(t)
+		r := newRotator(t, RotatorConfig{Runtime: c, MaxSize: 1000, Workers: 3})
+		ctx, cancel := context.WithTimeout(t.Context(), 25*time.Second)
+		defer cancel()
+		ended := make(chan error)
+		go func() { ended <- r.Run(ctx) }()
+		for i := range 3 { // at 0, 10 and 20 seconds
+			synctest.Wait()
+			c.numbers(100*i, 100*i+100)
+			time.Sleep(10*time.Second - time.Millisecond)
+			synctest.Wait()
+			require.Equal(t, i, c.reopens)
+			time.Sleep(time.Millisecond)
+		}
+		require.NoError(t, <-ended)
+	})
+	synctest.Test(t, func(t *testing.T) {
+		r := newRotator(t, RotatorConfig{Runtime: stuck{}})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		require.ErrorContains(t, r.Run(ctx), "ignored")
+		time.Sleep(time.Hour)
+	})
+	synctest.Test(t, func(t *testing.T) {
+		c := newContainer(t)
+		c.numbers(0, 100)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		require.NoError(t, newRotator(t, RotatorConfig{Runtime: c, MaxSize: -1}).Run(ctx))
+		require.Zero(t, c.reopens)
+	})
+}
+
+// stuck is a runtime that ignores its contexts for half an hour.
+type stuck struct{ RotatorRuntime }
+
+func (stuck) ListContainers(context.Context, *runtimeapi.ContainerFilter) ([]*runtimeapi.Container, error) {
+	time.Sleep(30 * time.Minute)
+	return nil, nil
+}
+
+func TestRotatorConfig(t *testing.T) {
+	c := newContainer(t)
+	for field, cfg := range map[string]RotatorConfig{
+		"Runtime":  {},
+		"MaxFiles": {Runtime: c, MaxFiles: 1},
+		"Period":   {Runtime: c, Period: time.Second},
+		"Workers":  {Runtime: c, Workers: -1},
+	} {
+		_, err := NewRotator(cfg)
+		require.ErrorContains(t, err, field)
+	}
+	r := newRotator(t, RotatorConfig{Runtime: c})
+	require.Equal(t, []any{int64(10 << 20), 5, 10 * time.Second, 1}, []any{r.cfg.MaxSize, r.cfg.MaxFiles, r.cfg.Period, r.cfg.Workers})
+}
+
+func TestRenameNew(t *testing.T) {
+	for name, rename := range map[string]func(from, to string) error{"rename": renameNew, "link": linkNew} {
+		path := write(t, one)
+		require.NoError(t, os.WriteFile(path+"2", []byte(two), 0o600), name)
+		require.ErrorIs(t, rename(path, path+"2"), os.ErrExist, name)
+		require.NoError(t, rename(path, path+"3"), name)
+		require.Equal(t, []string{"0.log2", "0.log3"}, filesOf(t, path))
+		require.ErrorIs(t, rename(path, path+"4"), os.ErrNotExist, name)
+	}
+}
+
+// Compressed files are whole, and can be read by everybody.
+func TestCompress(t *testing.T) {
+	text := strings.Repeat(one+two, 10000)
+	path := write(t, text)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, compress(ctx, path), context.Canceled)
+	require.Equal(t, []string{"0.log"}, filesOf(t, path))
+	require.NoError(t, compress(t.Context(), path))
+	file, err := os.Open(path + ".gz")
+	require.NoError(t, err)
+	defer file.Close()
+	zip, err := gzip.NewReader(file)
+	require.NoError(t, err)
+	got, err := io.ReadAll(zip)
+	require.NoError(t, err)
+	require.Equal(t, text, string(got))
+}
