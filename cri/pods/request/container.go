@@ -120,7 +120,7 @@ func (b *Builder) config(in Instance, env *environment) *runtimeapi.ContainerCon
 		Tty:        c.TTY,
 	}
 	if c.Lifecycle != nil && c.Lifecycle.StopSignal != nil {
-		out.StopSignal = runtimeapi.Signal(runtimeapi.Signal_value[string(*c.Lifecycle.StopSignal)])
+		out.StopSignal, _ = stopSignal(*c.Lifecycle.StopSignal)
 	}
 	return out
 }
@@ -135,7 +135,7 @@ func (b *Builder) check(in Instance) error {
 		return err
 	}
 	if l := in.Container.Lifecycle; l != nil && l.StopSignal != nil {
-		if _, ok := runtimeapi.Signal_value[string(*l.StopSignal)]; !ok {
+		if _, ok := stopSignal(*l.StopSignal); !ok {
 			return fmt.Errorf("lifecycle.stopSignal: unknown signal %q", *l.StopSignal)
 		}
 	}

@@ -1,6 +1,7 @@
 package request
 
 import (
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -66,4 +67,68 @@ func TestHostname(t *testing.T) {
 			require.Equal(t, tc.want == "", err != nil)
 		})
 	}
+}
+
+// 13, ports: of regular containers, then of sidecars; what has the name or the key
+// of one before it in its container is left out (#82373).
+func TestPortMappings(t *testing.T) {
+	pod := testPod("a", "b")
+	sidecar := v1.Container{Name: "s", RestartPolicy: ptr(v1.ContainerRestartPolicyAlways), Ports: []v1.ContainerPort{{ContainerPort: 9, HostPort: 9}}}
+	pod.Spec.InitContainers = []v1.Container{sidecar, {Name: "i", Ports: []v1.ContainerPort{{ContainerPort: 8, HostPort: 8}}}}
+	pod.Spec.Containers[0].Ports = []v1.ContainerPort{
+		{Name: "p", ContainerPort: 1}, {Name: "p", ContainerPort: 2},
+		{ContainerPort: 3, HostPort: 3, Protocol: v1.ProtocolSCTP}, {ContainerPort: 3, HostPort: 3, Protocol: v1.ProtocolSCTP},
+		{ContainerPort: 4, HostPort: 4, HostIP: "0.0.0.0"}, {ContainerPort: 4, HostPort: 4, HostIP: "::"}, {ContainerPort: 4, HostPort: 4},
+	}
+	pod.Spec.Containers[1].Ports = []v1.ContainerPort{{Name: "p", ContainerPort: 1}}
+	var got []string
+	for _, m := range portMappings(pod) {
+		got = append(got, fmt.Sprint(m.Protocol, " ", m.HostIp, " ", m.HostPort, ":", m.ContainerPort))
+	}
+	require.Equal(t, []string{
+		"TCP  0:1", "SCTP  3:3", "TCP 0.0.0.0 4:4", "TCP :: 4:4", "TCP  4:4", "TCP  0:1", "TCP  9:9",
+	}, got)
+}
+
+func TestBadPorts(t *testing.T) {
+	h := newHarness(t)
+	for want, port := range map[string]v1.ContainerPort{
+		"spec.containers[1].ports[0].hostPort: -1":         {ContainerPort: 1, HostPort: -1},
+		"spec.containers[1].ports[0].hostPort: 65536":      {ContainerPort: 1, HostPort: 65536},
+		"spec.containers[1].ports[0].containerPort: -1":    {ContainerPort: -1},
+		"spec.containers[1].ports[0].containerPort: 70000": {ContainerPort: 70000},
+		`spec.containers[1].ports[0].protocol: unknown`:    {ContainerPort: 1, Protocol: "IPX"},
+	} {
+		pod := testPod("a", "b")
+		pod.Spec.Containers[1].Ports = []v1.ContainerPort{port}
+		_, err := h.b.Sandbox(pod, 0)
+		require.ErrorContains(t, err, want)
+	}
+	pod := testPod("a")
+	pod.Spec.InitContainers = []v1.Container{{Ports: []v1.ContainerPort{{}}}}
+	_, err := h.b.Sandbox(pod, 0)
+	require.ErrorContains(t, err, "spec.initContainers[0].ports[0].containerPort: 0")
+}
+
+// 13: the hosts file, for both kinds of network.
+func TestHosts(t *testing.T) {
+	h := newHarness(t)
+	h.cfg.ReadFile = func(string) ([]byte, error) { return []byte("192.0.2.9\tnode\n"), nil }
+	h.cfg.DNS.ClusterDomain = "cluster.local"
+	h.restart()
+	pod := testPod("a")
+	get := func(ips ...string) string {
+		content, err := h.b.Hosts(pod, ips)
+		require.NoError(t, err)
+		return string(content)
+	}
+	const head = "# Kubernetes-managed hosts file.\n127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n" +
+		"fe00::0\tip6-localnet\nfe00::0\tip6-mcastprefix\nfe00::1\tip6-allnodes\nfe00::2\tip6-allrouters\n"
+	require.Equal(t, head+"10.0.0.2\tweb\nfd00::2\tweb\n", get("10.0.0.2", "fd00::2"))
+	pod.Spec.Subdomain = "sub"
+	pod.Spec.HostAliases = []v1.HostAlias{{IP: "192.0.2.7", Hostnames: []string{"x", "y"}}, {IP: "192.0.2.8", Hostnames: []string{"z"}}}
+	const aliases = "\n# Entries added by HostAliases.\n192.0.2.7\tx\ty\n192.0.2.8\tz\n"
+	require.Equal(t, head+"10.0.0.2\tweb.sub.shop.svc.cluster.local\tweb\n"+aliases, get("10.0.0.2"))
+	pod.Spec.HostNetwork = true
+	require.Equal(t, "# Kubernetes-managed hosts file (host network).\n192.0.2.9\tnode\n"+aliases, get())
 }

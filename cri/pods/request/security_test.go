@@ -124,3 +124,130 @@ func TestSandboxUser(t *testing.T) {
 	require.EqualValues(t, 1, got.RunAsUser.Value)
 	require.EqualValues(t, 2, got.RunAsGroup.Value)
 }
+
+// 6.6, AppArmor: the container's field, its annotation, the pod's field, in both
+// of the forms that runtimes know.
+func TestAppArmor(t *testing.T) {
+	profile := func(kind v1.AppArmorProfileType, local ...string) *v1.AppArmorProfile {
+		out := &v1.AppArmorProfile{Type: kind}
+		if len(local) > 0 {
+			out.LocalhostProfile = &local[0]
+		}
+		return out
+	}
+	const ofContainer, ofOther = "container.apparmor.security.beta.kubernetes.io/a", "container.apparmor.security.beta.kubernetes.io/b"
+	for _, tc := range []struct {
+		name        string
+		own, pod    *v1.AppArmorProfile
+		annotations map[string]string
+		want        *runtimeapi.SecurityProfile
+		legacy      string
+		fails       string
+	}{
+		{name: "none"},
+		{name: "own", own: profile(v1.AppArmorProfileTypeLocalhost, "p"), pod: profile(v1.AppArmorProfileTypeUnconfined), annotations: map[string]string{ofContainer: "unconfined"},
+			want: &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_Localhost, LocalhostRef: "p"}, legacy: "localhost/p"},
+		{name: "annotation", pod: profile(v1.AppArmorProfileTypeUnconfined), annotations: map[string]string{ofContainer: "runtime/default"},
+			want: &runtimeapi.SecurityProfile{}, legacy: "runtime/default"},
+		{name: "local annotation", annotations: map[string]string{ofContainer: "localhost/q"},
+			want: &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_Localhost, LocalhostRef: "q"}, legacy: "localhost/q"},
+		{name: "pod", pod: profile(v1.AppArmorProfileTypeRuntimeDefault), annotations: map[string]string{ofOther: "unconfined"},
+			want: &runtimeapi.SecurityProfile{}, legacy: "runtime/default"},
+		{name: "unconfined", annotations: map[string]string{ofContainer: "unconfined"},
+			want: &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_Unconfined}, legacy: "unconfined"},
+		{name: "bad annotation", annotations: map[string]string{ofContainer: "none"}, fails: "invalid profile"},
+		{name: "empty local annotation", annotations: map[string]string{ofContainer: "localhost/"}, fails: "localhostProfile is missing"},
+		{name: "local without name", own: profile(v1.AppArmorProfileTypeLocalhost), fails: "localhostProfile is missing"},
+		{name: "unknown", pod: profile("Other"), fails: "unknown type"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			pod := testPod("a")
+			pod.Annotations = tc.annotations
+			pod.Spec.SecurityContext = &v1.PodSecurityContext{AppArmorProfile: tc.pod}
+			pod.Spec.Containers[0].SecurityContext = &v1.SecurityContext{AppArmorProfile: tc.own}
+			got, err := newHarness(t).b.containerSecurity(Instance{Pod: pod, Container: &pod.Spec.Containers[0]})
+			if tc.fails != "" {
+				require.ErrorContains(t, err, tc.fails)
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, tc.want.String(), got.Apparmor.String())
+			require.Equal(t, tc.legacy, got.ApparmorProfile)
+		})
+	}
+}
+
+// 6.6: an ephemeral container sees its target's processes, unless it sees those of
+// all containers or of the node anyway.
+func TestTarget(t *testing.T) {
+	h := newHarness(t)
+	e := &v1.EphemeralContainer{EphemeralContainerCommon: v1.EphemeralContainerCommon{Name: "debug", Image: "busybox", Stdin: true}, TargetContainerName: "a"}
+	pid := func(change func(*v1.PodSpec), target string) *runtimeapi.NamespaceOption {
+		pod := testPod("a")
+		pod.Spec.EphemeralContainers = []v1.EphemeralContainer{*e}
+		change(&pod.Spec)
+		config, err := h.b.Container(t.Context(), Instance{Pod: pod, Container: Ephemeral(e), TargetID: target})
+		require.NoError(t, err)
+		require.True(t, config.Stdin)
+		require.Equal(t, "debug/0.log", config.LogPath)
+		return config.Linux.SecurityContext.NamespaceOptions
+	}
+	got := pid(func(*v1.PodSpec) {}, "id")
+	require.Equal(t, runtimeapi.NamespaceMode_TARGET, got.Pid)
+	require.Equal(t, "id", got.TargetId)
+	require.Equal(t, runtimeapi.NamespaceMode_CONTAINER, pid(func(*v1.PodSpec) {}, "").Pid)
+	got = pid(func(s *v1.PodSpec) { s.ShareProcessNamespace = ptr(true) }, "id")
+	require.Equal(t, runtimeapi.NamespaceMode_POD, got.Pid)
+	require.Empty(t, got.TargetId)
+	require.Equal(t, runtimeapi.NamespaceMode_NODE, pid(func(s *v1.PodSpec) { s.HostPID = true }, "id").Pid)
+}
+
+// A sandbox is privileged for any of its containers.
+func TestPrivilegedSandbox(t *testing.T) {
+	yes := &v1.SecurityContext{Privileged: ptr(true)}
+	for name, change := range map[string]func(*v1.Pod){
+		"regular": func(p *v1.Pod) { p.Spec.Containers[1].SecurityContext = yes },
+		"init":    func(p *v1.Pod) { p.Spec.InitContainers = []v1.Container{{SecurityContext: yes}} },
+		"ephemeral": func(p *v1.Pod) {
+			p.Spec.EphemeralContainers = []v1.EphemeralContainer{{EphemeralContainerCommon: v1.EphemeralContainerCommon{SecurityContext: yes}}}
+		},
+	} {
+		pod := testPod("a", "b")
+		require.False(t, anyPrivileged(pod))
+		change(pod)
+		require.True(t, anyPrivileged(pod), name)
+	}
+}
+
+// Groups that own volumes come on top of those of the spec, or alone.
+func TestExtraGroups(t *testing.T) {
+	h := newHarness(t)
+	h.cfg.ExtraGroups = func(*v1.Pod) []int64 { return []int64{7} }
+	h.restart()
+	pod := testPod("a")
+	groups := func() [][]int64 {
+		sandbox, err := h.b.sandboxSecurity(pod)
+		require.NoError(t, err)
+		container, err := h.b.containerSecurity(Instance{Pod: pod, Container: &pod.Spec.Containers[0]})
+		require.NoError(t, err)
+		return [][]int64{sandbox.SupplementalGroups, container.SupplementalGroups}
+	}
+	require.Equal(t, [][]int64{{7}, {7}}, groups())
+	pod.Spec.SecurityContext = &v1.PodSecurityContext{FSGroup: ptr(int64(3)), SupplementalGroups: []int64{4}}
+	require.Equal(t, [][]int64{{3, 4, 7}, {3, 4, 7}}, groups())
+}
+
+// C29: no configuration comes of a container that must not be root and is, and the
+// error says why. Capabilities are the runtime's to judge.
+func TestContainerRefused(t *testing.T) {
+	h := newHarness(t)
+	pod := testPod("a")
+	c := &pod.Spec.Containers[0]
+	c.SecurityContext = &v1.SecurityContext{RunAsNonRoot: ptr(true), Capabilities: &v1.Capabilities{Add: []v1.Capability{"NO_SUCH"}}}
+	_, err := h.b.Container(t.Context(), Instance{Pod: pod, Container: c, Image: Image{Username: "app"}})
+	require.ErrorContains(t, err, `container has runAsNonRoot and image has non-numeric user "app", cannot verify that it is not root`)
+	c.SecurityContext.RunAsUser = ptr(int64(5))
+	config, err := h.b.Container(t.Context(), Instance{Pod: pod, Container: c, Image: Image{Username: "app"}})
+	require.NoError(t, err)
+	require.Equal(t, []string{"NO_SUCH"}, config.Linux.SecurityContext.Capabilities.AddCapabilities)
+}

@@ -1,0 +1,100 @@
+package request
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// The parts of a container's configuration that come from its spec as they are.
+func TestContainer(t *testing.T) {
+	h := newHarness(t)
+	pod := testPod("a")
+	c := &pod.Spec.Containers[0]
+	c.WorkingDir, c.Stdin, c.StdinOnce, c.TTY = "/w", true, true, true
+	c.Lifecycle = &v1.Lifecycle{StopSignal: ptr(v1.SIGUSR1)}
+	before := pod.DeepCopy()
+	config, err := h.b.Container(t.Context(), Instance{
+		Pod: pod, Container: c, RestartCount: 3, Image: Image{Ref: "sha256:1", UserSpecified: "busybox:1", UID: ptr(int64(7))},
+	})
+	require.NoError(t, err)
+	require.Equal(t, before, pod, "the pod is not changed")
+	require.Equal(t, (&runtimeapi.ContainerMetadata{Name: "a", Attempt: 3}).String(), config.Metadata.String())
+	require.Equal(t, (&runtimeapi.ImageSpec{Image: "sha256:1", UserSpecifiedImage: "busybox:1"}).String(), config.Image.String())
+	require.Equal(t, "/w", config.WorkingDir)
+	require.Equal(t, "a/3.log", config.LogPath)
+	require.True(t, config.Stdin && config.StdinOnce && config.Tty)
+	require.Equal(t, runtimeapi.Signal_SIGNAL_SIGUSR1, config.StopSignal)
+	require.EqualValues(t, 7, config.Linux.SecurityContext.RunAsUser.Value)
+	require.Nil(t, config.Command, "the image's own")
+	require.EqualValues(t, 1000, config.Linux.Resources.OomScoreAdj)
+	c.Lifecycle = nil
+	config, err = h.b.Container(t.Context(), Instance{Pod: pod, Container: c})
+	require.NoError(t, err)
+	require.Zero(t, config.StopSignal)
+}
+
+// Bad input is refused by the name of its field.
+func TestContainerBadInput(t *testing.T) {
+	h := newHarness(t)
+	pod := testPod("a")
+	for want, in := range map[string]Instance{
+		"Instance.Pod and":             {},
+		"Instance.RestartCount":        {Pod: pod, Container: &v1.Container{}, RestartCount: -1},
+		"ports[1].hostPort: -1":        {Pod: pod, Container: &v1.Container{Ports: []v1.ContainerPort{{ContainerPort: 1}, {ContainerPort: 1, HostPort: -1}}}},
+		"ports[0].containerPort: 0":    {Pod: pod, Container: &v1.Container{Ports: []v1.ContainerPort{{}}}},
+		"lifecycle.stopSignal":         {Pod: pod, Container: &v1.Container{Lifecycle: &v1.Lifecycle{StopSignal: ptr(v1.Signal("SIGNOPE"))}}},
+		"env X: fieldRef: unsupported": {Pod: pod, Container: &v1.Container{Env: []v1.EnvVar{from(v1.EnvVarSource{FieldRef: &v1.ObjectFieldSelector{FieldPath: "x"}})}}},
+		"env X: resourceFieldRef":      {Pod: pod, Container: &v1.Container{Env: []v1.EnvVar{from(v1.EnvVarSource{ResourceFieldRef: &v1.ResourceFieldSelector{Resource: "x"}})}}},
+	} {
+		_, err := h.b.Container(t.Context(), in)
+		require.ErrorContains(t, err, want)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := h.b.Container(ctx, Instance{Pod: pod, Container: &pod.Spec.Containers[0]})
+	require.ErrorIs(t, err, context.Canceled)
+}
+
+// An annotation of 1 MiB arrives whole, in the sandbox and in a variable.
+func TestLargeAnnotation(t *testing.T) {
+	h := newHarness(t)
+	pod := testPod("a")
+	large := strings.Repeat("x", 1<<20)
+	pod.Annotations = map[string]string{"large": large}
+	sandbox, err := h.b.Sandbox(pod, 0)
+	require.NoError(t, err)
+	require.Equal(t, large, sandbox.Annotations["large"])
+	env, err := h.envOf(pod, &v1.Container{Env: []v1.EnvVar{from(v1.EnvVarSource{FieldRef: &v1.ObjectFieldSelector{FieldPath: "metadata.annotations['large']"}})}})
+	require.NoError(t, err)
+	require.Equal(t, "X="+large, env[0])
+}
+
+func TestNewRefuses(t *testing.T) {
+	for field, cfg := range map[string]Config{
+		"LogRoot":                         {LogRoot: "relative"},
+		"Node.MemoryCapacity":             {Node: Node{MemoryCapacity: -1}},
+		"Node.SwapCapacity":               {Node: Node{SwapCapacity: -1}},
+		"Node.CPUQuotaPeriod":             {Node: Node{CPUQuotaPeriod: 1}},
+		"Node.MemoryQoS.ThrottlingFactor": {Node: Node{MemoryQoS: MemoryQoS{ThrottlingFactor: 1.1}}},
+	} {
+		_, err := New(cfg)
+		require.ErrorContains(t, err, "request: Config."+field)
+	}
+}
+
+// The zero Config is of use.
+func TestZeroConfig(t *testing.T) {
+	b, err := New(Config{DNS: DNS{NoHostResolver: true}})
+	require.NoError(t, err)
+	pod := testPod("a")
+	sandbox, err := b.Sandbox(pod, 0)
+	require.NoError(t, err)
+	require.Equal(t, "/var/log/pods/shop_web_0d1e", sandbox.LogDirectory)
+	_, err = b.Container(t.Context(), Instance{Pod: pod, Container: &pod.Spec.Containers[0]})
+	require.NoError(t, err)
+}

@@ -1,0 +1,249 @@
+package request
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// 6.5: what each mount becomes, or why it cannot be.
+func TestMounts(t *testing.T) {
+	enabled, possible, disabled := v1.RecursiveReadOnlyEnabled, v1.RecursiveReadOnlyIfPossible, v1.RecursiveReadOnlyDisabled
+	none, toContainer, both := v1.MountPropagationNone, v1.MountPropagationHostToContainer, v1.MountPropagationBidirectional
+	able := func(h *harness) {
+		h.cfg.HandlerFeatures = func(*v1.Pod) HandlerFeatures { return HandlerFeatures{RecursiveReadOnlyMounts: true} }
+	}
+	selinux := func(h *harness) { h.cfg.Node.SELinux = true }
+	for _, tc := range []struct {
+		name  string
+		mount v1.VolumeMount
+		node  func(*harness)
+		want  *runtimeapi.Mount
+		fails string
+	}{
+		{name: "plain", mount: v1.VolumeMount{Name: "v"}, want: &runtimeapi.Mount{HostPath: "/vol/v"}},
+		{name: "read-only mount", mount: v1.VolumeMount{Name: "v", ReadOnly: true}, want: &runtimeapi.Mount{HostPath: "/vol/v", Readonly: true}},
+		{name: "read-only volume", mount: v1.VolumeMount{Name: "ro"}, want: &runtimeapi.Mount{HostPath: "/vol/ro", Readonly: true}},
+		{name: "propagation none", mount: v1.VolumeMount{Name: "v", MountPropagation: &none}, want: &runtimeapi.Mount{HostPath: "/vol/v"}},
+		{name: "to container", mount: v1.VolumeMount{Name: "v", MountPropagation: &toContainer}, want: &runtimeapi.Mount{HostPath: "/vol/v", Propagation: runtimeapi.MountPropagation_PROPAGATION_HOST_TO_CONTAINER}},
+		{name: "bidirectional", mount: v1.VolumeMount{Name: "v", MountPropagation: &both}, want: &runtimeapi.Mount{HostPath: "/vol/v", Propagation: runtimeapi.MountPropagation_PROPAGATION_BIDIRECTIONAL}},
+		{name: "unknown propagation", mount: v1.VolumeMount{Name: "v", MountPropagation: ptr(v1.MountPropagationMode("X"))}, fails: "invalid mode"},
+		{name: "no such volume", mount: v1.VolumeMount{Name: "none"}, fails: `volumeMounts[0]: cannot find volume "none"`},
+		{name: "block volume", mount: v1.VolumeMount{Name: "block"}, fails: "no files"},
+		{name: "relabel", mount: v1.VolumeMount{Name: "own"}, node: selinux, want: &runtimeapi.Mount{HostPath: "/vol/own", SelinuxRelabel: true}},
+		{name: "relabel without SELinux", mount: v1.VolumeMount{Name: "own"}, want: &runtimeapi.Mount{HostPath: "/vol/own"}},
+		{name: "no relabel of others' files", mount: v1.VolumeMount{Name: "v"}, node: selinux, want: &runtimeapi.Mount{HostPath: "/vol/v"}},
+
+		{name: "recursive", mount: v1.VolumeMount{Name: "v", ReadOnly: true, RecursiveReadOnly: &enabled}, node: able, want: &runtimeapi.Mount{HostPath: "/vol/v", Readonly: true, RecursiveReadOnly: true}},
+		{name: "recursive, not able", mount: v1.VolumeMount{Name: "v", ReadOnly: true, RecursiveReadOnly: &enabled}, fails: "not supported by the runtime"},
+		{name: "recursive, not read-only", mount: v1.VolumeMount{Name: "v", RecursiveReadOnly: &enabled}, node: able, fails: "it is not read-only"},
+		{name: "recursive, propagated", mount: v1.VolumeMount{Name: "v", ReadOnly: true, RecursiveReadOnly: &enabled, MountPropagation: &both}, node: able, fails: "not compatible with propagation"},
+		{name: "if possible", mount: v1.VolumeMount{Name: "v", ReadOnly: true, RecursiveReadOnly: &possible, MountPropagation: &none}, node: able, want: &runtimeapi.Mount{HostPath: "/vol/v", Readonly: true, RecursiveReadOnly: true}},
+		{name: "if possible, not able", mount: v1.VolumeMount{Name: "v", ReadOnly: true, RecursiveReadOnly: &possible}, want: &runtimeapi.Mount{HostPath: "/vol/v", Readonly: true}},
+		{name: "disabled", mount: v1.VolumeMount{Name: "v", RecursiveReadOnly: &disabled}, node: able, want: &runtimeapi.Mount{HostPath: "/vol/v"}},
+		{name: "unknown recursive", mount: v1.VolumeMount{Name: "v", ReadOnly: true, RecursiveReadOnly: ptr(v1.RecursiveReadOnlyMode("X"))}, node: able, fails: "unknown mode"},
+
+		{name: "sub path", mount: v1.VolumeMount{Name: "v", SubPath: "a/b"}, want: &runtimeapi.Mount{HostPath: "/vol/v/a/b"}},
+		{name: "sub path with dots in names", mount: v1.VolumeMount{Name: "v", SubPath: "..a/b.."}, want: &runtimeapi.Mount{HostPath: "/vol/v/..a/b.."}},
+		{name: "sub path up", mount: v1.VolumeMount{Name: "v", SubPath: "a/../../b"}, fails: "must not contain '..'"},
+		{name: "sub path absolute", mount: v1.VolumeMount{Name: "v", SubPath: "/a"}, fails: "must not be an absolute path"},
+		{name: "sub path with NUL", mount: v1.VolumeMount{Name: "v", SubPath: "a\x00b"}, fails: "NUL"},
+		{name: "expression", mount: v1.VolumeMount{Name: "v", SubPathExpr: "$(A)/x-$(B)$$(A)"}, want: &runtimeapi.Mount{HostPath: "/vol/v/1/x-2$(A)"}},
+		{name: "expression misses", mount: v1.VolumeMount{Name: "v", SubPathExpr: "$(Z)$(EMPTY)$(A)$(Y)$(Z)"}, fails: "missing value for EMPTY, Y, Z"},
+		{name: "expression escapes", mount: v1.VolumeMount{Name: "v", SubPathExpr: "$(UP)/x"}, fails: "must not contain '..'"},
+		{name: "expression absolute", mount: v1.VolumeMount{Name: "v", SubPathExpr: "$(ROOT)"}, fails: "absolute"},
+
+		{name: "image", mount: v1.VolumeMount{Name: "image"}, want: &runtimeapi.Mount{
+			Readonly: true, Image: &runtimeapi.ImageSpec{Image: "sha256:7", UserSpecifiedImage: "data:v1", RuntimeHandler: "kata", Annotations: map[string]string{"k": "v"}},
+		}},
+		{name: "part of an image", mount: v1.VolumeMount{Name: "image", SubPath: "etc", ReadOnly: true, RecursiveReadOnly: &possible}, node: able, want: &runtimeapi.Mount{
+			Readonly: true, RecursiveReadOnly: true, ImageSubPath: "etc",
+			Image: &runtimeapi.ImageSpec{Image: "sha256:7", UserSpecifiedImage: "data:v1", RuntimeHandler: "kata", Annotations: map[string]string{"k": "v"}},
+		}},
+		{name: "image not pulled", mount: v1.VolumeMount{Name: "absent"}, fails: `the image of volume "absent" has not been pulled`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			h, m := withObjects(t)
+			if tc.node != nil {
+				tc.node(h)
+				h.restart()
+			}
+			pod := testPod("a")
+			pod.Annotations = map[string]string{"k": "v"}
+			m.SetVolume(pod.UID, "v", Volume{Path: "/vol/v"})
+			m.SetVolume(pod.UID, "ro", Volume{Path: "/vol/ro", ReadOnly: true})
+			m.SetVolume(pod.UID, "own", Volume{Path: "/vol/own", Relabel: true})
+			m.SetVolume(pod.UID, "block", Volume{Device: "/dev/x"})
+			image := v1.VolumeSource{Image: &v1.ImageVolumeSource{Reference: "data:v1"}}
+			pod.Spec.Volumes = []v1.Volume{{Name: "image", VolumeSource: image}, {Name: "absent", VolumeSource: image}}
+			c := &pod.Spec.Containers[0]
+			c.Env = []v1.EnvVar{{Name: "A", Value: "1"}, {Name: "B", Value: "2"}, {Name: "EMPTY"}, {Name: "UP", Value: ".."}, {Name: "ROOT", Value: "/etc"}}
+			tc.mount.MountPath = "/m"
+			c.VolumeMounts = []v1.VolumeMount{tc.mount}
+			config, err := h.b.Container(t.Context(), Instance{
+				Pod: pod, Container: c, RuntimeHandler: "kata", ImageVolumes: map[string]Image{"image": {Ref: "sha256:7", UserSpecified: "data:v1"}},
+			})
+			if tc.fails != "" {
+				require.ErrorContains(t, err, tc.fails)
+				require.Zero(t, m.Prepared())
+				return
+			}
+			require.NoError(t, err)
+			tc.want.ContainerPath = "/m"
+			require.Equal(t, tc.want.String(), config.Mounts[0].String())
+		})
+	}
+}
+
+// The agent's own files give way to what the container mounts itself.
+func TestOwnFiles(t *testing.T) {
+	h, m := withObjects(t)
+	h.cfg.Node.SELinux = true
+	h.restart()
+	pod := testPod("a")
+	m.SetVolume(pod.UID, "v", Volume{Path: "/vol/v"})
+	c := &pod.Spec.Containers[0]
+	in := Instance{Pod: pod, Container: c, HostsFile: "/pods/hosts", TerminationFile: "/pods/message"}
+	config, err := h.b.Container(t.Context(), in)
+	require.NoError(t, err)
+	require.Equal(t, []*runtimeapi.Mount{
+		{ContainerPath: "/etc/hosts", HostPath: "/pods/hosts", SelinuxRelabel: true},
+		{ContainerPath: "/dev/termination-log", HostPath: "/pods/message", SelinuxRelabel: true},
+	}, config.Mounts)
+	c.VolumeMounts = []v1.VolumeMount{{Name: "v", MountPath: "/etc/hosts"}, {Name: "v", MountPath: "/dev/termination-log"}, {Name: "v", MountPath: "rel/"}}
+	config, err = h.b.Container(t.Context(), in)
+	require.NoError(t, err)
+	require.Len(t, config.Mounts, 3)
+	require.Equal(t, "/rel", config.Mounts[2].ContainerPath)
+	require.True(t, MountsAt(c, "/etc/hosts"))
+	require.False(t, MountsAt(c, "/etc"))
+	in.HostsFile, in.TerminationFile, c.VolumeMounts = "", "", nil
+	config, err = h.b.Container(t.Context(), in)
+	require.NoError(t, err)
+	require.Empty(t, config.Mounts)
+}
+
+// subPaths fails at some volumes, or when asked to release.
+type subPaths struct {
+	*Memory
+	bad     string
+	release error
+	after   func()
+}
+
+func (s *subPaths) Prepare(ctx context.Context, p SubPath) (string, error) {
+	if p.Volume == s.bad {
+		return "", errors.New("/host/secret: link")
+	}
+	if s.after != nil {
+		defer s.after()
+	}
+	return s.Memory.Prepare(ctx, p)
+}
+
+func (s *subPaths) Release(ctx context.Context, p SubPath) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return errors.Join(s.release, s.Memory.Release(ctx, p))
+}
+
+// C45: a container that comes to nothing leaves no sub path behind, whatever the
+// reason is, and users learn nothing of the node.
+func TestSubPathsAreReleased(t *testing.T) {
+	h, m := withObjects(t)
+	pod := testPod("a")
+	m.SetVolume(pod.UID, "good", Volume{Path: "/vol/good"})
+	m.SetVolume(pod.UID, "bad", Volume{Path: "/vol/bad"})
+	c := &pod.Spec.Containers[0]
+	s := &subPaths{Memory: m, bad: "bad"}
+	h.cfg.SubPaths = s
+	h.restart()
+	in := Instance{Pod: pod, Container: c}
+	c.VolumeMounts = []v1.VolumeMount{{Name: "good", SubPath: "x"}, {Name: "good", SubPath: "y"}}
+	_, err := h.b.Container(t.Context(), in)
+	require.NoError(t, err)
+	require.Equal(t, 2, m.Prepared())
+	require.True(t, m.prepared[SubPath{PodUID: pod.UID, Container: "a", Index: 1, Volume: "good", VolumePath: "/vol/good", Path: "y"}])
+	m.prepared = nil
+
+	for _, last := range []v1.VolumeMount{{Name: "bad", SubPath: "z"}, {Name: "none"}, {Name: "good", SubPath: ".."}} {
+		c.VolumeMounts = append(c.VolumeMounts[:2:2], last)
+		_, err = h.b.Container(t.Context(), in)
+		require.ErrorContains(t, err, "volumeMounts[2]")
+		require.NotContains(t, err.Error(), "/host/secret")
+		require.Zero(t, m.Prepared())
+	}
+	s.release = errors.New("/host/secret is busy")
+	_, err = h.b.Container(t.Context(), in)
+	require.ErrorContains(t, err, "failed to release subPath")
+	require.NotContains(t, err.Error(), "/host/secret")
+	require.ErrorIs(t, err, s.release)
+	s.release = nil
+
+	// A secret that is missing is found out before anything is prepared.
+	c.Env = []v1.EnvVar{from(v1.EnvVarSource{SecretKeyRef: &v1.SecretKeySelector{LocalObjectReference: local("none")}})}
+	_, err = h.b.Container(t.Context(), in)
+	require.ErrorContains(t, err, `secret "none" not found`)
+	require.Zero(t, m.Prepared())
+
+	// And whoever gives up in the middle leaves nothing behind.
+	c.Env, c.VolumeMounts = nil, c.VolumeMounts[:2]
+	ctx, cancel := context.WithCancel(t.Context())
+	s.after = cancel
+	_, err = h.b.Container(ctx, in)
+	require.ErrorIs(t, err, context.Canceled)
+	require.Zero(t, m.Prepared())
+	h.cfg.SubPaths = nil
+	h.restart()
+	_, err = h.b.Container(t.Context(), in)
+	require.ErrorContains(t, err, "no sub paths")
+	h.cfg.Volumes = nil
+	h.restart()
+	_, err = h.b.Container(t.Context(), in)
+	require.ErrorContains(t, err, "no volumes")
+}
+
+func TestBlockDevices(t *testing.T) {
+	h, m := withObjects(t)
+	pod := testPod("a")
+	m.SetVolume(pod.UID, "rw", Volume{Device: "/dev/disk/rw"})
+	m.SetVolume(pod.UID, "ro", Volume{Device: "/dev/disk/ro", ReadOnly: true})
+	m.SetVolume(pod.UID, "files", Volume{Path: "/vol"})
+	get := func(devices ...v1.VolumeDevice) ([]*runtimeapi.Device, error) {
+		config, err := h.b.Container(t.Context(), Instance{Pod: pod, Container: &v1.Container{Name: "a", VolumeDevices: devices}})
+		return config.GetDevices(), err
+	}
+	got, err := get(v1.VolumeDevice{Name: "rw", DevicePath: "/dev/a"}, v1.VolumeDevice{Name: "ro", DevicePath: "/dev/b"})
+	require.NoError(t, err)
+	require.Equal(t, []*runtimeapi.Device{
+		{HostPath: "/dev/disk/rw", ContainerPath: "/dev/a", Permissions: "mrw"},
+		{HostPath: "/dev/disk/ro", ContainerPath: "/dev/b", Permissions: "r"},
+	}, got)
+	for text, device := range map[string]v1.VolumeDevice{
+		"not an absolute path": {Name: "rw", DevicePath: "dev"}, "no block device": {Name: "files", DevicePath: "/d"}, `cannot find volume "none"`: {Name: "none", DevicePath: "/d"},
+	} {
+		_, err := get(device)
+		require.ErrorContains(t, err, "volumeDevices[0]")
+		require.ErrorContains(t, err, text)
+	}
+}
+
+// Whatever a user writes and a variable holds, no sub path leads up or to the root.
+func FuzzSubPath(f *testing.F) {
+	f.Add("$(A)/x", "..")
+	f.Add("a/$(A)$(A)", ".")
+	f.Add("$(A)", "/")
+	f.Fuzz(func(t *testing.T, expr, value string) {
+		m := mountBuild{env: &environment{values: map[string]string{"A": value}}}
+		path, err := m.subPath(&v1.VolumeMount{SubPathExpr: expr})
+		if err == nil && path != "" {
+			require.NotEqual(t, byte('/'), path[0])
+			require.NotContains(t, "/"+path+"/", "/../")
+		}
+	})
+}

@@ -1,0 +1,208 @@
+package request
+
+import (
+	"encoding/json"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// KEP-127: the file is the one that kubelets write and read.
+func TestUserNamespaceFile(t *testing.T) {
+	const text = `{"uidMappings":[{"hostId":131072,"containerId":0,"length":65536}],"gidMappings":[{"hostId":131072,"containerId":0,"length":65536}]}`
+	u := UserNamespace{HostID: 131072, Length: 65536}
+	require.Equal(t, text, string(u.Encode()))
+	got, err := DecodeUserNamespace([]byte(text))
+	require.NoError(t, err)
+	require.Equal(t, u, got)
+	for _, bad := range []string{
+		"", "{}", "[]", strings.Replace(text, `"gid`, `"gyd`, 1), strings.Replace(text, `131072`, `65536`, 1),
+		strings.ReplaceAll(text, `"containerId":0`, `"containerId":1`), strings.ReplaceAll(text, "131072", "0"),
+		strings.ReplaceAll(text, "65536", "0"), strings.ReplaceAll(text, "65536", "-1"),
+		strings.Replace(text, `[{`, `[{"hostId":1,"length":1},{`, 1),
+	} {
+		_, err := DecodeUserNamespace([]byte(bad))
+		require.ErrorContains(t, err, "invalid user namespace file", bad)
+	}
+}
+
+func FuzzDecodeUserNamespace(f *testing.F) {
+	f.Add(UserNamespace{HostID: 65536, Length: 65536}.Encode())
+	f.Add([]byte(`{"uidMappings":null}`))
+	f.Fuzz(func(t *testing.T, content []byte) {
+		u, err := DecodeUserNamespace(content)
+		if err != nil {
+			require.Zero(t, u)
+			return
+		}
+		again, err := DecodeUserNamespace(u.Encode())
+		require.NoError(t, err)
+		require.Equal(t, u, again)
+		require.True(t, json.Valid(content))
+	})
+}
+
+func TestNewIDs(t *testing.T) {
+	d, err := NewIDs(IDRange{})
+	require.NoError(t, err)
+	require.Len(t, d.used, 65535, "all of 2^32 but the first 65536")
+	u, err := d.Allocate("a")
+	require.NoError(t, err)
+	require.Equal(t, UserNamespace{HostID: 65536, Length: 65536}, u)
+	last := UserNamespace{HostID: 65535 * 65536, Length: 65536}
+	require.NoError(t, d.Record("z", last))
+	for field, r := range map[string]IDRange{
+		"PerPod": {PerPod: 1000}, "First": {First: 65537}, "Length": {Length: 65537}, "beyond": {First: 1 << 31, Length: 1<<31 + 65536},
+		"not enough": {Length: 2 * 65536, MaxPods: 3},
+	} {
+		_, err := NewIDs(r)
+		require.ErrorContains(t, err, field)
+	}
+	d, err = NewIDs(IDRange{PerPod: 3 * 65536})
+	require.NoError(t, err)
+	u, err = d.Allocate("a")
+	require.NoError(t, err)
+	require.Equal(t, UserNamespace{HostID: 3 * 65536, Length: 3 * 65536}, u)
+}
+
+func TestIDs(t *testing.T) {
+	d, err := NewIDs(IDRange{First: 1 << 20, Length: 3 * 65536, MaxPods: 3})
+	require.NoError(t, err)
+	at := func(i uint32) UserNamespace { return UserNamespace{HostID: 1<<20 + i*65536, Length: 65536} }
+	require.NoError(t, d.Record("old", at(1)))
+	require.NoError(t, d.Record("old", at(1)), "twice the same")
+	require.ErrorContains(t, d.Record("other", at(1)), "another pod's")
+	require.ErrorContains(t, d.Record("old", at(2)), "another range already")
+	require.ErrorContains(t, d.Record("x", at(3)), "out of range")
+	require.ErrorContains(t, d.Record("x", UserNamespace{HostID: 65536, Length: 65536}), "out of range")
+	require.ErrorContains(t, d.Record("x", UserNamespace{HostID: 1<<20 + 1, Length: 65536}), "not a range")
+	require.ErrorContains(t, d.Record("x", UserNamespace{HostID: 1 << 20, Length: 2 * 65536}), "not a range")
+	get := func(uid types.UID) UserNamespace {
+		u, err := d.Allocate(uid)
+		require.NoError(t, err)
+		return u
+	}
+	require.Equal(t, at(1), get("old"))
+	require.Equal(t, at(0), get("a"))
+	require.Equal(t, at(0), get("a"), "the same at each call")
+	d.Release("a")
+	d.Release("nobody")
+	require.Equal(t, at(2), get("b"), "not used again at once")
+	require.Equal(t, at(0), get("c"))
+	require.ElementsMatch(t, []types.UID{"old", "b", "c"}, d.Pods())
+	_, err = d.Allocate("d")
+	require.ErrorContains(t, err, "no free range")
+	d.Release("old")
+	require.Equal(t, at(1), get("d"))
+}
+
+// Whatever happens, no ID belongs to two pods.
+func FuzzIDs(f *testing.F) {
+	f.Add(uint64(1))
+	f.Add(uint64(42))
+	f.Fuzz(func(t *testing.T, seed uint64) {
+		r := rand.New(rand.NewPCG(seed, 0))
+		d, err := NewIDs(IDRange{Length: 8 * 65536})
+		require.NoError(t, err)
+		have := map[types.UID]UserNamespace{}
+		for range 200 {
+			uid := types.UID(rune('a' + r.IntN(12)))
+			u := UserNamespace{HostID: uint32(r.IntN(10)) * 65536, Length: 65536}
+			switch r.IntN(3) {
+			case 0:
+				if u, err = d.Allocate(uid); err != nil {
+					require.Len(t, have, 8)
+					continue
+				}
+			case 1:
+				if d.Record(uid, u) != nil {
+					continue
+				}
+			default:
+				d.Release(uid)
+				delete(have, uid)
+				continue
+			}
+			if old, ok := have[uid]; ok {
+				require.Equal(t, old, u)
+			}
+			have[uid] = u
+			seen := map[uint32]bool{}
+			for _, u := range have {
+				require.False(t, seen[u.HostID])
+				require.GreaterOrEqual(t, u.HostID, uint32(65536))
+				seen[u.HostID] = true
+			}
+		}
+	})
+}
+
+func TestParseSubIDs(t *testing.T) {
+	first, length, err := ParseSubIDs("0: kubelet 65536 7208960\n")
+	require.NoError(t, err)
+	require.EqualValues(t, 65536, first)
+	require.EqualValues(t, 7208960, length)
+	for _, bad := range []string{"", "0: kubelet 65536", "0: kubelet 1 2\n1: kubelet 3 4", "0: kubelet x 1", "0: kubelet 1 4294967296", "0: kubelet -1 1"} {
+		_, _, err := ParseSubIDs(bad)
+		require.ErrorContains(t, err, "getsubids", bad)
+	}
+}
+
+// 6.6: a pod with its own users has them in its sandbox, in its containers and on
+// its mounts.
+func TestUserNamespace(t *testing.T) {
+	h, m := withObjects(t)
+	pod := testPod("a")
+	m.SetVolume(pod.UID, "v", Volume{Path: "/volumes/v"})
+	c := &pod.Spec.Containers[0]
+	c.VolumeMounts = []v1.VolumeMount{{Name: "v", MountPath: "/v"}}
+	in := Instance{Pod: pod, Container: c, HostsFile: "/pods/hosts", PodIPs: []string{"10.0.0.2"}}
+	node := func(o *runtimeapi.NamespaceOption) {
+		require.Equal(t, runtimeapi.NamespaceMode_NODE, o.UsernsOptions.Mode)
+	}
+	for _, hostUsers := range []*bool{nil, ptr(true)} {
+		pod.Spec.HostUsers = hostUsers
+		sandbox, err := h.b.Sandbox(pod, 0)
+		require.NoError(t, err)
+		node(sandbox.Linux.SecurityContext.NamespaceOptions)
+		config, err := h.b.Container(t.Context(), in)
+		require.NoError(t, err)
+		node(config.Linux.SecurityContext.NamespaceOptions)
+		require.Empty(t, config.Mounts[0].UidMappings)
+	}
+	pod.Spec.HostUsers = ptr(false)
+	_, err := h.b.Sandbox(pod, 0)
+	require.ErrorContains(t, err, "no user namespaces")
+	h.cfg.UserNamespace = func(*v1.Pod) (UserNamespace, error) { return UserNamespace{HostID: 131072, Length: 65536}, nil }
+	h.restart()
+	_, err = h.b.Sandbox(pod, 0)
+	require.ErrorContains(t, err, "runtime does not support user namespaces")
+	h.cfg.HandlerFeatures = func(*v1.Pod) HandlerFeatures { return HandlerFeatures{UserNamespaces: true} }
+	h.restart()
+	sandbox, err := h.b.Sandbox(pod, 0)
+	require.NoError(t, err)
+	config, err := h.b.Container(t.Context(), in)
+	require.NoError(t, err)
+	want := []*runtimeapi.IDMapping{{HostId: 131072, Length: 65536}}
+	for _, o := range []*runtimeapi.UserNamespace{
+		sandbox.Linux.SecurityContext.NamespaceOptions.UsernsOptions, config.Linux.SecurityContext.NamespaceOptions.UsernsOptions,
+	} {
+		require.Equal(t, runtimeapi.NamespaceMode_POD, o.Mode)
+		require.Equal(t, want, o.Uids)
+		require.Equal(t, want, o.Gids)
+	}
+	require.Len(t, config.Mounts, 2)
+	for _, mount := range config.Mounts {
+		require.Equal(t, want, mount.UidMappings)
+		require.Equal(t, want, mount.GidMappings)
+	}
+	h.cfg.UserNamespace = func(*v1.Pod) (UserNamespace, error) { return UserNamespace{}, ErrNotFound }
+	h.restart()
+	_, err = h.b.Container(t.Context(), in)
+	require.ErrorIs(t, err, ErrNotFound)
+}
