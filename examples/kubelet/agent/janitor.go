@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"sync"
 	"time"
 
@@ -29,10 +30,13 @@ type janitor struct {
 	turns        *turns
 	kept         *uidSet
 	woken        chan struct{} // capacity 1
+	waiting      sync.WaitGroup
 
 	mu sync.Mutex
 	// prunable are the pods with dead containers; true: none of them is needed.
 	prunable map[types.UID]bool
+	// postponed are those of them that somebody waits for to have no worker.
+	postponed map[types.UID]bool
 }
 
 // collectPeriod is how often dead containers, logs and links are collected.
@@ -66,24 +70,58 @@ func (j *janitor) pruneAll(ctx context.Context) {
 	j.prunable = map[types.UID]bool{}
 	j.mu.Unlock()
 	for uid, all := range prunable {
-		observed, err := j.observer.Get(uid)
-		if err == nil {
-			// Between the wish and now a pod with the UID may have come back, whose
-			// containers are needed. What was observed before is not its.
-			all = all && j.unneeded(uid)
-			err = j.runtime.CleanDeadContainers(ctx, pods.CleanRequest{Status: observed, All: all})
+		end, other := j.turns.try(uid)
+		if other != nil {
+			j.postpone(ctx, uid, all, other)
+			continue
 		}
-		if err != nil && ctx.Err() == nil {
+		if err := j.pruneOne(ctx, uid, all); err != nil && ctx.Err() == nil {
 			j.log.Warn("cannot remove dead containers; the next collection will", "uid", uid, "err", err)
 		}
+		end()
 	}
+}
+
+// pruneOne removes dead containers of a pod that nobody else works on.
+func (j *janitor) pruneOne(ctx context.Context, uid types.UID, all bool) error {
+	observed, err := j.observer.Get(uid)
+	if err != nil {
+		return err
+	}
+	// Between the wish and now a pod with the UID may have come back, whose
+	// containers are needed. What was observed before is not its.
+	return j.runtime.CleanDeadContainers(ctx, pods.CleanRequest{Status: observed, All: all && j.unneeded(uid)})
+}
+
+// postpone prunes a pod when the turn of whoever works on it has ended: the two
+// would be in each other's way, and what the worker starts meanwhile may have a
+// log of the same name.
+func (j *janitor) postpone(ctx context.Context, uid types.UID, all bool, other <-chan struct{}) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.prunable[uid] = j.prunable[uid] || all
+	if j.postponed[uid] {
+		return
+	}
+	j.postponed[uid] = true
+	j.waiting.Go(func() {
+		select {
+		case <-other:
+		case <-ctx.Done():
+		}
+		j.mu.Lock()
+		delete(j.postponed, uid)
+		j.mu.Unlock()
+		j.wake()
+	})
 }
 
 // Run cleans up until ctx ends.
 func (j *janitor) Run(ctx context.Context) error {
+	defer j.waiting.Wait()
 	collect := time.NewTicker(collectPeriod)
 	defer collect.Stop()
-	failing := map[types.UID]string{}
+	failing := map[types.UID]failure{}
 	collected := false
 	for {
 		select {
@@ -105,12 +143,23 @@ func (j *janitor) Run(ctx context.Context) error {
 	}
 }
 
+// failure is a removal that did not work.
+type failure struct {
+	text string
+	at   time.Time
+}
+
 // removeGone removes pods that are gone. What fails is logged when it changes and
-// tried again the next time.
-func (j *janitor) removeGone(ctx context.Context, failing map[types.UID]string) {
-	for uid := range j.leftovers() {
+// tried again later, after a rest: the janitor is woken often.
+func (j *janitor) removeGone(ctx context.Context, failing map[types.UID]failure) {
+	leftovers := j.leftovers()
+	maps.DeleteFunc(failing, func(uid types.UID, _ failure) bool { return !leftovers[uid] })
+	for uid := range leftovers {
 		if ctx.Err() != nil {
 			return
+		}
+		if f, failed := failing[uid]; failed && time.Since(f.at) < clearing {
+			continue
 		}
 		removed, err := j.removeOne(ctx, uid)
 		if !removed && err == nil {
@@ -121,10 +170,10 @@ func (j *janitor) removeGone(ctx context.Context, failing map[types.UID]string) 
 			j.log.Info("removed what a pod had left", "uid", uid)
 			continue
 		}
-		if ctx.Err() == nil && failing[uid] != err.Error() {
-			failing[uid] = err.Error()
+		if text := err.Error(); ctx.Err() == nil && failing[uid].text != text {
 			j.log.Error("cannot remove what a pod has left; trying again", "uid", uid, "err", err)
 		}
+		failing[uid] = failure{text: err.Error(), at: time.Now()}
 	}
 }
 

@@ -131,6 +131,7 @@ func (n *node) buildWorkers(*Connection) (err error) {
 		kept:         n.syncer.kept,
 		woken:        make(chan struct{}, 1),
 		prunable:     map[types.UID]bool{},
+		postponed:    map[types.UID]bool{},
 	}
 	n.workers, err = podworkers.New(podworkers.Config{
 		Syncer:             n.syncer,

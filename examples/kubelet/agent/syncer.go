@@ -32,7 +32,7 @@ type syncer struct {
 	desired func(types.UID) bool
 	// tidy is called when a pod has left something to housekeeping.
 	tidy func()
-	// turns keeps the janitor away from a pod that has a worker.
+	// turns keeps the janitor away from a pod that a worker starts or removes.
 	turns *turns
 	// kept are the pods that have ended and kept what they left.
 	kept *uidSet
@@ -88,12 +88,27 @@ func (s *syncer) SyncPod(ctx context.Context, w podworkers.Work) (terminal bool,
 	})
 	observed = s.republish(ctx, w, observed, &result)
 	if err := result.Err(); err != nil || !result.Over() {
-		return false, err
+		return false, soon(&result, err)
 	}
 	// Most pods that are over have succeeded or failed by now. The others lost
 	// their sandbox before all of their containers had had their turn.
 	s.compute(w, observed, false, incomplete())
 	return true, nil
+}
+
+// clearing is when a container is tried to be removed again that the runtime is
+// still starting for an agent that has died. The start ends soon, one way or the
+// other, and not every runtime tells.
+const clearing = time.Second
+
+// soon has a sync repeated soon that only something from before stood in the way of.
+func soon(result *pods.Result, err error) error {
+	for _, e := range result.Entries {
+		if e.Action == pods.ActionRemoveContainer && e.Err != nil {
+			return podworkers.RetryAt(err, time.Now().Add(clearing))
+		}
+	}
+	return err
 }
 
 // succeed makes room for a pod whose UID is that of one that has ended: it is
@@ -228,6 +243,11 @@ func (s *syncer) SyncTerminatedPod(ctx context.Context, w podworkers.Work) error
 		}
 	}
 	podworkers.SetStep(ctx, "removing containers and sandboxes")
+	end, err := s.turns.take(ctx, w.Pod.UID)
+	if err != nil {
+		return err
+	}
+	defer end()
 	return s.remove(ctx, w.Pod.UID, w.ActedAt)
 }
 

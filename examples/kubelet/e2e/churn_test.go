@@ -111,9 +111,11 @@ type churn struct {
 	inPlace map[string]*tally
 	version int
 	// logRead is how much of the kubelet's log was searched for containers that the
-	// runtime cannot remove, and unstuck are those that were found.
-	logRead int
-	unstuck map[string]bool
+	// runtime cannot remove, and unstuck are those that were found. starting tells
+	// since when the runtime says that it is starting one.
+	logRead  int
+	unstuck  map[string]bool
+	starting map[string]time.Time
 	// collected tells that garbage was collected when nothing changed any more.
 	collected bool
 	// cutKills counts the kills at which not everything ran.
@@ -148,7 +150,8 @@ func newChurn(t *testing.T, s *scene, seed uint64) *churn {
 	c := &churn{
 		scene: s, rand: rand.New(rand.NewPCG(seed, 0)), orders: s.dir + "/orders",
 		desired: map[string]*desiredPod{}, tallies: map[string]*tally{}, inPlace: map[string]*tally{}, unstuck: map[string]bool{},
-		puts: map[string]int{}, removals: map[string]int{},
+		starting: map[string]time.Time{},
+		puts:     map[string]int{}, removals: map[string]int{},
 	}
 	c.history = newHistory(s)
 	c.history.maxRestarts = c.maxRestarts
@@ -193,7 +196,17 @@ func (c *churn) setUp(t *testing.T) {
 	for _, name := range names {
 		c.running(t, name)
 	}
-	require.NoError(t, c.watch())
+	c.must(t, c.watch())
+}
+
+// must fails the test for an error, with what the runtime has.
+func (c *churn) must(t *testing.T, err error) {
+	t.Helper()
+	if err == nil {
+		return
+	}
+	w, lookErr := c.look()
+	t.Fatalf("after %d starts of the kubelet: %v\n\nthe runtime has %s %v", c.launches, err, w, lookErr)
 }
 
 func churnName(i int) string { return fmt.Sprintf("churn-%d", i) }
@@ -239,7 +252,7 @@ func (c *churn) live(t *testing.T) {
 			c.step(t)
 			next = time.Now().Add(time.Duration(c.rand.IntN(400)) * time.Millisecond)
 		}
-		require.NoError(t, c.watch())
+		c.must(t, c.watch())
 		if due != nil && due() {
 			due, deadline = nil, time.Now().Add(after)
 		}
@@ -269,7 +282,7 @@ func (c *churn) moment(begin time.Time) (due func() bool, deadline time.Time) {
 func (c *churn) die(t *testing.T) {
 	t.Helper()
 	c.kill(t)
-	require.NoError(t, c.watch())
+	c.must(t, c.watch())
 	cut := false
 	for name, d := range c.desired {
 		if name == job {
@@ -319,7 +332,23 @@ func (c *churn) settle(t *testing.T) {
 	converged := c.watched(c.converged)
 	// Less than a minute: the pods that are gone are not left to the periodic
 	// collection.
-	wait(t, 50*time.Second, "what the manifests say runs", func() error { c.unstick(t); return converged() })
+	c.waitUnstuck(t, 50*time.Second, "what the manifests say runs", converged)
+}
+
+// waitUnstuck waits, from the last time at which the runtime had to be restarted on.
+func (c *churn) waitUnstuck(t *testing.T, limit time.Duration, what string, cond func() error) {
+	t.Helper()
+	since := time.Now()
+	wait(t, 3*limit, what, func() error {
+		if c.unstick(t) {
+			since = time.Now()
+		}
+		err := cond()
+		if err != nil && time.Since(since) > limit {
+			c.must(t, fmt.Errorf("%s: not within %s: %w", what, limit, err))
+		}
+		return err
+	})
 }
 
 // exitWithoutAgent ends a program, and the kubelet once more, and finds that the
@@ -330,7 +359,7 @@ func (c *churn) exitWithoutAgent(t *testing.T) {
 	before := c.see(t).ids()
 	c.kill(t)
 	c.order(t, "exit-0")
-	wait(t, 20*time.Second, "the program ends", func() error {
+	wait(t, 40*time.Second, "the program ends", func() error {
 		if now := c.see(t).ids(); now[name] == before[name] {
 			return fmt.Errorf("%s runs", now[name])
 		}
@@ -338,7 +367,7 @@ func (c *churn) exitWithoutAgent(t *testing.T) {
 	})
 	c.collected = true
 	c.start(t)
-	wait(t, 30*time.Second, "it runs again, and nothing is left", c.watched(c.converged))
+	c.waitUnstuck(t, 40*time.Second, "it runs again, and nothing is left", c.watched(c.converged))
 	after := c.see(t).ids()
 	was, is := attempt(t, before[name]), attempt(t, after[name])
 	require.Equal(t, was+1, is, "one exit is one restart")
@@ -363,8 +392,7 @@ func (c *churn) leave(t *testing.T) {
 	for name := range c.desired {
 		c.unplace(t, name+".yaml")
 	}
-	wait(t, time.Minute, "everything goes", func() error {
-		c.unstick(t)
+	c.waitUnstuck(t, time.Minute, "everything goes", func() error {
 		w, err := c.look()
 		if err != nil {
 			return err
@@ -377,24 +405,38 @@ func (c *churn) leave(t *testing.T) {
 // containerd keeps a task that nobody knows when its client dies in the middle of
 // StartContainer, and refuses to remove the container ("cannot delete running
 // task") until it is started again; 1.6 as well as 2.2. No call of the CRI helps;
-// the kubelet says so in its log and goes on trying, which then succeeds.
-func (c *churn) unstick(t *testing.T) {
+// the kubelet says so in its log and goes on trying, which then succeeds. The same
+// goes for a start that does not come to its end although nobody waits for it any
+// longer ("container is in starting state").
+func (c *churn) unstick(t *testing.T) (restarted bool) {
 	t.Helper()
 	lines := strings.Split(c.log(t)[c.logRead:], "\n")
 	for _, line := range lines[:len(lines)-1] {
 		c.logRead += len(line) + 1
-		if !strings.Contains(line, "cannot delete running task") {
-			continue
-		}
 		_, rest, _ := strings.Cut(line, "RemoveContainer ")
 		id, _, _ := strings.Cut(rest, ":")
-		if c.unstuck[id] {
+		if c.unstuck[id] || !c.isStuck(id, line) {
 			continue
 		}
-		c.unstuck[id] = true
+		c.unstuck[id], restarted = true, true
 		n, err := programs(c.node)
 		t.Logf("the runtime is restarted: it cannot remove a container whose start was cut off: %s; programs: %v %v", line, n, err)
 		c.runtime.Stop(t)
 		c.runtime.Start(t)
 	}
+	return restarted
+}
+
+// isStuck tells whether what the kubelet says of a removal is for good. A start
+// that was cut off ends within 10 s, which is what containerd allows its clean-up.
+func (c *churn) isStuck(id, line string) bool {
+	switch {
+	case strings.Contains(line, "cannot delete running task"):
+		return true
+	case !strings.Contains(line, "in starting state"):
+		return false
+	case c.starting[id].IsZero():
+		c.starting[id] = time.Now()
+	}
+	return time.Since(c.starting[id]) > 20*time.Second
 }

@@ -47,6 +47,8 @@ type kubelet struct {
 	url                          string
 	client                       *http.Client
 	proc                         *process
+	launches                     int  // how often it was started
+	told                         bool // its log was printed
 }
 
 // keepLogs is the variable that names a folder for the kubelets' logs; without it
@@ -90,11 +92,26 @@ func newKubelet(t testing.TB, o options) *kubelet {
 		fmt.Sprintf("--read-only-port=%d", port), "--healthz-port=0", "--v=4")
 	t.Cleanup(func() {
 		k.kill(t)
-		if t.Failed() {
-			t.Logf("log of the kubelet:\n%s", tail(k.log(t), 60_000))
-		}
+		k.tellLog(t)
 	})
 	return k
+}
+
+// tellLog prints, once, the end of the log if the test has failed so far: not so
+// much that what has failed, which stands above, is lost. Calls of the runtime that
+// went well are left out; keepLogs keeps everything.
+func (k *kubelet) tellLog(t testing.TB) {
+	if !t.Failed() || k.told {
+		return
+	}
+	k.told = true
+	var b strings.Builder
+	for line := range strings.Lines(k.log(t)) {
+		if !strings.Contains(line, `msg="call to the runtime"`) || !strings.Contains(line, "err=<nil>") {
+			b.WriteString(strings.TrimSpace(line[:min(len(line), 600)]) + "\n")
+		}
+	}
+	t.Logf("end of the kubelet's log (%s keeps all of it), after what failed:\n%s", keepLogs, tail(b.String(), 12_000))
 }
 
 func freePort(t testing.TB) int {
@@ -125,6 +142,7 @@ func (k *kubelet) start(t testing.TB) {
 	p := &process{cmd: cmd, done: make(chan struct{})}
 	go func() { defer close(p.done); _ = cmd.Wait() }() // ProcessState has the outcome
 	k.proc = p
+	k.launches++
 }
 
 // alive tells whether the process runs.

@@ -57,6 +57,7 @@ func newScene(t *testing.T, rt tb.Runtime, images tb.ImageNames, o options) *sce
 	s := &scene{runtime: rt, images: images, cri: client}
 	s.kubelet = newKubelet(t, o)
 	t.Cleanup(func() { s.leaveNothing(t) })
+	t.Cleanup(func() { s.tellLog(t) }) // before the clean-up adds to it
 	return s
 }
 

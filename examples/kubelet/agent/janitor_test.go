@@ -1,0 +1,105 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/cri/fake"
+	"github.com/podwright/podwright/syncloop"
+)
+
+// removals are the containers that are being removed, by ID.
+type removals struct {
+	mu    sync.Mutex
+	now   map[string]int
+	total int
+	twice []string
+}
+
+// intercept makes removals slow.
+func (r *removals) intercept(_ context.Context, _ string, request any) error {
+	q, ok := request.(*runtimeapi.RemoveContainerRequest)
+	if !ok {
+		return nil
+	}
+	r.mu.Lock()
+	r.total++
+	if r.now[q.ContainerId]++; r.now[q.ContainerId] > 1 {
+		r.twice = append(r.twice, q.ContainerId)
+	}
+	r.mu.Unlock()
+	time.Sleep(300 * time.Millisecond)
+	r.mu.Lock()
+	r.now[q.ContainerId]--
+	r.mu.Unlock()
+	return nil
+}
+
+// When a pod ends its worker removes what its death makes the janitor look at, too:
+// they take turns.
+func TestNobodyRemovesWhatAnotherDoes(t *testing.T) {
+	r := &removals{now: map[string]int{}}
+	inWorld(t, fake.Config{Programs: fake.ByContainer(nil, fake.SleepUntilStopped), Intercept: r.intercept}, func(w *world) {
+		for range 3 {
+			w.set(podOf("1", v1.RestartPolicyAlways, "a", "b", "c"))
+			if w.agent == nil {
+				w.start()
+			}
+			w.sleep(5 * time.Second)
+			w.set()
+			w.sleep(10 * time.Second)
+		}
+		w.requireNothingLeft()
+		require.Empty(w.t, r.twice)
+		require.Equal(w.t, 9, r.total)
+		require.Empty(w.t, w.agent.janitor.postponed)
+	})
+}
+
+// A runtime may refuse for a while to remove what it is starting for an agent that
+// has died. Its pod is not held up for longer than that, nor is the runtime asked
+// again and again; whether the pod is to run or to go.
+func TestRuntimeIsStillStarting(t *testing.T) {
+	for name, wanted := range map[string]bool{"wanted": true, "not wanted": false} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, fake.Config{Programs: fake.ByContainer(nil, fake.SleepUntilStopped)}, func(w *world) {
+				died := w.dieAt(3, true) // RunPodSandbox, CreateContainer, StartContainer
+				w.set(podOf("1", v1.RestartPolicyAlways, "a"))
+				w.start()
+				<-died
+				w.crash()
+				var asked []time.Time
+				begin := time.Now()
+				w.intercept(func(_ context.Context, call string, do func() error) error {
+					if call == "RemoveContainer" && time.Since(begin) < 4500*time.Millisecond {
+						asked = append(asked, time.Now())
+						return errors.New("container is in starting state, can't be removed")
+					}
+					return do()
+				})
+				if !wanted {
+					w.set()
+				}
+				w.start()
+				for range 120 { // as when other pods come to their end
+					w.agent.loop.Emit(syncloop.Event{Kind: syncloop.Housekeeping})
+					w.sleep(50 * time.Millisecond)
+				}
+				if wanted {
+					require.Len(w.t, w.running(), 1)
+				} else {
+					w.requireNothingLeft()
+				}
+				require.NotEmpty(w.t, asked)
+				require.LessOrEqual(w.t, len(asked), 8)
+			})
+		})
+	}
+}
