@@ -23,9 +23,14 @@ func (s *podSync) loadActuated() error {
 
 // noteActuated records the resources of a container that is about to be created:
 // after a crash they may have been applied, and telling the runtime again what it
-// knows does no harm.
+// knows does no harm. One that asks for nothing, in a pod that does not either, is
+// not worth a write.
 func (s *podSync) noteActuated(c startee) error {
-	if s.m.cfg.Actuated == nil || c.kind == KindEphemeral || sameRequirements(s.actuated.Containers[c.Name], c.Resources) {
+	if s.m.cfg.Actuated == nil || c.kind == KindEphemeral {
+		return nil
+	}
+	record, recorded := s.actuated.Containers[c.Name]
+	if sameRequirements(record, c.Resources) && (recorded || s.req.Pod.Spec.Resources == nil) {
 		return nil
 	}
 	return s.saveActuated(s.actuated.withContainer(c.Name, c.Resources))

@@ -253,12 +253,7 @@ func TestRestartAllContainers(t *testing.T) {
 		}
 		h := newHarness(t, fake.Config{Programs: programs(map[string]fake.Program{"i0": fake.Exit(0), "a": trigger})})
 		pod := initPod(testPod("a", "b"), "i0", "s1")
-		a := &pod.Spec.Containers[0]
-		a.RestartPolicy = ptr(v1.ContainerRestartPolicyNever)
-		a.RestartPolicyRules = []v1.ContainerRestartRule{{
-			Action:    v1.ContainerRestartRuleActionRestartAllContainers,
-			ExitCodes: &v1.ContainerRestartRuleOnExitCodes{Operator: v1.ContainerRestartRuleOnExitCodesOpIn, Values: []int32{42}},
-		}}
+		restartsAllOn(&pod.Spec.Containers[0], 42)
 		for range 4 {
 			h.mustSync(pod)
 			synctest.Wait()
@@ -296,12 +291,7 @@ func TestRestartAllIsTakenUp(t *testing.T) {
 	for n := range 4 {
 		h := newHarness(t, fake.Config{Programs: programs(map[string]fake.Program{"a": fake.Exit(42)})})
 		pod := testPod("a", "b")
-		a := &pod.Spec.Containers[0]
-		a.RestartPolicy = ptr(v1.ContainerRestartPolicyNever)
-		a.RestartPolicyRules = []v1.ContainerRestartRule{{
-			Action:    v1.ContainerRestartRuleActionRestartAllContainers,
-			ExitCodes: &v1.ContainerRestartRuleOnExitCodes{Operator: v1.ContainerRestartRuleOnExitCodesOpIn, Values: []int32{42}},
-		}}
+		restartsAllOn(&pod.Spec.Containers[0], 42)
 		h.mustSync(pod)
 		waitExited(t, h, pod, 1)
 		seen := 0

@@ -222,17 +222,18 @@ func cloned(list v1.ResourceList) v1.ResourceList {
 	return out
 }
 
-// reported puts the limits that a runtime reports in the place of others.
+// reported puts the limits that a runtime reports in the place of others. A limit
+// that the container does not have itself is the pod's.
 func reported(r *pleg.ContainerResources, spec v1.ResourceRequirements) v1.ResourceRequirements {
 	if r == nil {
 		return spec
 	}
 	out := spec
 	out.Limits = cloned(spec.Limits)
-	if r.MilliCPULimit != nil && *r.MilliCPULimit > 0 {
+	if _, own := spec.Limits[v1.ResourceCPU]; own && r.MilliCPULimit != nil && *r.MilliCPULimit > 0 {
 		out.Limits[v1.ResourceCPU] = *resource.NewMilliQuantity(*r.MilliCPULimit, resource.DecimalSI)
 	}
-	if r.MemoryLimit != nil {
+	if _, own := spec.Limits[v1.ResourceMemory]; own && r.MemoryLimit != nil {
 		out.Limits[v1.ResourceMemory] = *resource.NewQuantity(*r.MemoryLimit, resource.BinarySI)
 	}
 	return out

@@ -156,13 +156,24 @@ func (r *resizing) container(ctx context.Context, name v1.ResourceName, u action
 	defer done()
 	err := r.runtime.UpdateContainerResources(call, &runtimeapi.UpdateContainerResourcesRequest{
 		ContainerId: u.ID.ID,
-		Linux:       r.m.builder.ContainerResources(r.req.Pod, resized),
+		Linux:       r.m.builder.ContainerResources(r.partly(name), resized),
 	})
 	if err != nil {
 		return err
 	}
 	now.Resources = resized.Resources
 	return r.saveActuated(r.actuated.withContainer(u.Name, resized.Resources))
+}
+
+// partly is the pod while one of its resources is as wanted, and the other, if its
+// turn is yet to come, is not: containers without a limit have the pod's.
+func (r *resizing) partly(name v1.ResourceName) *v1.Pod {
+	if name == v1.ResourceCPU || r.now.Spec.Resources == nil || r.want.Spec.Resources == nil {
+		return r.want
+	}
+	out := *r.want
+	out.Spec.Resources = ptr(withResource(*r.now.Spec.Resources, *r.want.Spec.Resources, name))
+	return &out
 }
 
 // checkMemory refuses limits that would have the kernel kill: those below what is

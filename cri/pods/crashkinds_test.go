@@ -1,0 +1,172 @@
+package pods
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/cri/fake"
+	"github.com/podwright/podwright/pleg"
+)
+
+// dieAfter makes the agent die at the nth call that changes something: the call has
+// its effect, and nothing that the agent does afterwards has any. It tells whether
+// it came to that.
+func (h *harness) dieAfter(n int) (died func() bool) {
+	seen, dead := 0, false
+	h.runtime.before = func(context.Context, string, string) error {
+		if dead {
+			return errLost
+		}
+		return nil
+	}
+	h.runtime.after = func(string, string) error {
+		if seen++; seen == n {
+			dead = true
+		}
+		if dead {
+			return errLost
+		}
+		return nil
+	}
+	return func() bool { return dead }
+}
+
+// reborn is the next agent.
+func (h *harness) reborn() {
+	h.runtime.before, h.runtime.after = nil, nil
+	h.restart()
+}
+
+// settle syncs until there is nothing left to do.
+func settle(t *testing.T, h *harness, pod *v1.Pod) *pleg.PodStatus {
+	t.Helper()
+	for range 20 {
+		synctest.Wait()
+		h.runtime.take()
+		result := h.sync(pod)
+		if at := result.NotBefore(); !at.IsZero() { // two reboots in a row are a crash loop
+			time.Sleep(time.Until(at))
+			continue
+		}
+		require.NoError(t, result.Err())
+		if !result.Acted() && result.Explanation() == "" {
+			return h.status(pod)
+		}
+	}
+	t.Fatal("it does not settle")
+	return nil
+}
+
+// An agent that dies at any call while a pod with containers of every kind is
+// brought up, loses its sandbox, and is brought up again: the next agent finds its
+// way. Each container ends up with one running instance, init containers ran in the
+// sandbox that is there, and before the regular ones.
+func TestDeathWithEveryKind(t *testing.T) {
+	for n := 1; ; n++ {
+		died := true
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { died = deathWithEveryKind(t, n) })
+		})
+		if !died {
+			require.Greater(t, n, 20, "bringing it up twice takes more calls")
+			return
+		}
+	}
+}
+
+func deathWithEveryKind(t *testing.T, n int) bool {
+	h := newHarness(t, initEnds())
+	pod := withEphemeral(initPod(testPod("a", "b"), "i0", "s1", "i2"), "debug", "")
+	died := h.dieAfter(n)
+	reboot := func() {
+		status := h.status(pod)
+		require.NoError(t, h.runtime.RuntimeService.StopPodSandbox(t.Context(), status.Sandboxes[0].ID))
+	}
+	for i := range 20 {
+		if i == 10 && !died() {
+			reboot()
+		}
+		h.sync(pod)
+		synctest.Wait()
+		if died() {
+			break
+		}
+	}
+	h.reborn()
+	status := settle(t, h, pod)
+	requireUp(t, status, pod)
+	reboot()
+	requireUp(t, settle(t, h, pod), pod)
+	return died()
+}
+
+// requireUp is a pod of deathWithEveryKind that is complete.
+func requireUp(t *testing.T, status *pleg.PodStatus, pod *v1.Pod) {
+	t.Helper()
+	current := status.Sandboxes[0].ID
+	for _, name := range []string{"s1", "a", "b"} {
+		require.Len(t, instances(status, name, pleg.StateRunning), 1, name)
+		require.Equal(t, current, status.Newest(name).SandboxID, name)
+	}
+	for _, name := range []string{"i0", "i2"} {
+		require.Len(t, instances(status, name, pleg.StateExited), 1, name)
+		require.Equal(t, current, status.Newest(name).SandboxID, "the network of %s", name)
+		for _, regular := range []string{"a", "b"} {
+			require.False(t, status.Newest(regular).StartedAt.Before(status.Newest(name).FinishedAt), "%s before %s", regular, name)
+		}
+	}
+	for _, c := range status.Containers {
+		require.NotEqual(t, pleg.StateCreated, c.State, c.Name)
+	}
+}
+
+// The agent dies at each call while all containers are restarted together: in the
+// end they have been, once or more, and run.
+func TestDeathWhileRestartingAll(t *testing.T) {
+	for n := range 5 {
+		synctest.Test(t, func(t *testing.T) {
+			ended := false
+			once := func(ctx context.Context, p *fake.Process) int {
+				if !ended {
+					ended = true
+					return 42
+				}
+				return fake.SleepUntilStopped(ctx, p)
+			}
+			h := newHarness(t, fake.Config{Programs: programs(map[string]fake.Program{"i0": fake.Exit(0), "a": once})})
+			pod := initPod(testPod("a", "b"), "i0", "s1")
+			restartsAllOn(&pod.Spec.Containers[0], 42)
+			for range 4 {
+				h.mustSync(pod)
+				synctest.Wait()
+				if c := h.status(pod).Newest("a"); c != nil && c.State == pleg.StateExited {
+					break
+				}
+			}
+			require.Equal(t, pleg.StateExited, h.status(pod).Newest("a").State)
+			h.dieAfter(n + 1)
+			h.sync(pod)
+			h.reborn()
+			status := settle(t, h, pod)
+			for _, name := range strings.Fields("i0 s1 a b") {
+				require.EqualValues(t, 1, status.Newest(name).RestartCount, name)
+			}
+			require.Len(t, status.Running(), 3)
+		})
+	}
+}
+
+func restartsAllOn(c *v1.Container, code int32) {
+	c.RestartPolicy = ptr(v1.ContainerRestartPolicyNever)
+	c.RestartPolicyRules = []v1.ContainerRestartRule{{
+		Action:    v1.ContainerRestartRuleActionRestartAllContainers,
+		ExitCodes: &v1.ContainerRestartRuleOnExitCodes{Operator: v1.ContainerRestartRuleOnExitCodesOpIn, Values: []int32{code}},
+	}}
+}

@@ -1,0 +1,278 @@
+package pods
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/cri/fake"
+	"github.com/podwright/podwright/cri/images"
+)
+
+// handlers is a Hooks made of a function.
+type handlers func(ctx context.Context, container, id string) (string, error)
+
+func (f handlers) Run(ctx context.Context, _ *v1.Pod, c *v1.Container, id string, _ *v1.LifecycleHandler) (string, error) {
+	return f(ctx, c.Name, id)
+}
+
+func withPostStart(pod *v1.Pod) *v1.Pod {
+	pod.Spec.Containers[0].Lifecycle = &v1.Lifecycle{PostStart: &v1.LifecycleHandler{Sleep: &v1.SleepAction{Seconds: 3}}}
+	return pod
+}
+
+// messages collects events with their texts.
+func (h *harness) messages() *[]string {
+	var mu sync.Mutex
+	out := &[]string{}
+	h.cfg.Event = func(ref v1.ObjectReference, eventtype, reason, message string) {
+		mu.Lock()
+		defer mu.Unlock()
+		*out = append(*out, fmt.Sprintf("%s %s %s: %s", eventtype, reason, ref.FieldPath, message))
+	}
+	h.restart()
+	return out
+}
+
+// postStart blocks the rest of the sync, and does not hold a place among the
+// starts meanwhile.
+func TestPostStartBlocks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness(t, fake.Config{})
+		h.cfg.MaxConcurrentStarts = 1
+		ran := ""
+		h.cfg.Hooks = handlers(func(_ context.Context, _, id string) (string, error) {
+			ran = id
+			require.Equal(t, 1, h.m.gate.free)
+			time.Sleep(3 * s)
+			return "", nil
+		})
+		h.restart()
+		begin := time.Now()
+		var startedB time.Duration
+		h.runtime.before = func(_ context.Context, call, target string) error {
+			if call == "CreateContainer" && strings.HasPrefix(target, "b/") {
+				startedB = time.Since(begin)
+			}
+			return nil
+		}
+		status := h.mustSync(withPostStart(testPod("a", "b")))
+		require.Equal(t, 3*s, startedB)
+		require.Equal(t, status.Newest("a").ID.ID, ran)
+	})
+}
+
+// A postStart hook that fails ends its container, with its grace period, and not
+// the others. What it wrote is in no event.
+func TestPostStartFails(t *testing.T) {
+	h := newHarness(t, fake.Config{})
+	failing := errors.New("exit code 3")
+	h.cfg.Hooks = handlers(func(context.Context, string, string) (string, error) {
+		return "password: 1234", failing
+	})
+	events := h.messages()
+	pod := withPostStart(testPod("a", "b"))
+	result := h.sync(pod)
+	require.ErrorIs(t, result.Err(), failing)
+	require.Equal(t, map[string]StartFailure{"a": {Reason: "PostStartHookError", Message: "PostStartHook failed"}}, h.m.StartFailures(pod.UID))
+	require.Equal(t, []string{
+		"RunPodSandbox web/0", "CreateContainer a/0", "StartContainer a", "StopContainer a 30s", "CreateContainer b/0", "StartContainer b",
+	}, h.runtime.take())
+	require.Contains(t, *events, "Warning FailedPostStartHook spec.containers{a}: PostStartHook failed")
+	require.NotContains(t, strings.Join(*events, "\n"), "1234")
+
+	h.m.clearFailure(pod.UID, "a")
+	h.cfg.Hooks = nil
+	h.restart()
+	h.sync(pod)
+	require.Equal(t, "PostStartHookError", h.m.StartFailures(pod.UID)["a"].Reason, "without anybody to run it")
+}
+
+// W31 for hooks: the deletion of the pod ends the hook, and is nobody's failure.
+func TestPostStartCancelled(t *testing.T) {
+	h := newHarness(t, fake.Config{})
+	ctx, cancel := context.WithCancel(t.Context())
+	h.cfg.Hooks = handlers(func(ctx context.Context, _, _ string) (string, error) {
+		cancel()
+		<-ctx.Done()
+		return "", ctx.Err()
+	})
+	h.restart()
+	pod := withPostStart(testPod("a", "b"))
+	result := h.m.SyncPod(ctx, SyncRequest{Pod: pod, Status: h.status(pod)})
+	require.ErrorIs(t, result.Err(), context.Canceled)
+	require.Empty(t, h.m.StartFailures(pod.UID))
+	require.NotContains(t, h.takeEvents(), "FailedPostStartHook spec.containers{a}")
+	require.Equal(t, []string{"RunPodSandbox web/0", "CreateContainer a/0", "StartContainer a"}, h.runtime.take())
+}
+
+// Section 6.3: what a step before and after the creation of a container refuses,
+// and where in the order the steps are.
+func TestCreateAndStartHooks(t *testing.T) {
+	h := newHarness(t, fake.Config{})
+	var order []string
+	fails := ""
+	step := func(name string) error {
+		order = append(order, name)
+		if name == fails {
+			return errors.New("no CPU is free")
+		}
+		return nil
+	}
+	h.cfg.PreCreate = func(_ context.Context, _ *v1.Pod, c *v1.Container, config *runtimeapi.ContainerConfig) error {
+		config.Linux.Resources.CpusetCpus = "2-3"
+		return step("pre-create " + c.Name)
+	}
+	h.cfg.PreStart = func(_ context.Context, _ *v1.Pod, c *v1.Container, id string) error {
+		require.NotEmpty(t, id)
+		return step("pre-start " + c.Name)
+	}
+	h.restart()
+	h.runtime.before = func(_ context.Context, call, _ string) error {
+		order = append(order, call)
+		return nil
+	}
+	for reason, at := range map[string]string{"PreCreateHookError": "pre-create a", "PreStartHookError": "pre-start a", "": ""} {
+		order, fails = nil, at
+		pod := testPod("a")
+		pod.UID += "-" + pod.UID[:1]
+		result := h.sync(pod)
+		require.Equal(t, reason, h.m.StartFailures(pod.UID)["a"].Reason)
+		steps := []string{"RunPodSandbox", "pre-create a", "CreateContainer", "pre-start a", "StartContainer"}
+		if at == "" {
+			require.NoError(t, result.Err())
+			require.Equal(t, steps, order)
+		} else {
+			require.Equal(t, steps[:slices.Index(steps, at)+1], order)
+			require.Contains(t, h.takeEvents(), "Failed spec.containers{a}")
+		}
+		stopAll(t, h, pod)
+		require.NoError(t, h.m.RemovePod(t.Context(), pod.UID, h.status(pod)))
+		require.Equal(t, h.m.cfg.MaxConcurrentStarts, h.m.gate.free)
+	}
+}
+
+// Resources of claims are prepared before the sandbox is; metrics and whoever
+// observes are told.
+func TestSandboxHooks(t *testing.T) {
+	h := newHarness(t, fake.Config{})
+	failing := errors.New("no such claim")
+	h.cfg.PrepareResources = func(context.Context, *v1.Pod) error { return failing }
+	var relisted, counted []string
+	h.cfg.Relist = func(uid types.UID) { relisted = append(relisted, string(uid)) }
+	h.cfg.Metrics = Metrics{
+		SandboxStarted: func(handler string, _ time.Duration, err error) {
+			counted = append(counted, fmt.Sprintf("sandbox %q %v", handler, err))
+		},
+		ContainerStarted: func(kind ContainerKind, reason string) { counted = append(counted, fmt.Sprintf("%s %q", kind, reason)) },
+	}
+	h.restart()
+	pod := initPod(testPod("a"), "s0")
+	pod.Spec.InitContainers[0].SecurityContext = &v1.SecurityContext{RunAsNonRoot: ptr(true)}
+	result := h.sync(pod)
+	require.ErrorIs(t, result.Err(), failing)
+	require.Equal(t, []string{"FailedPrepareDynamicResources "}, h.takeEvents())
+	require.Empty(t, h.runtime.take())
+	failing = nil
+	h.sync(pod)
+	require.Equal(t, []string{`sandbox "" <nil>`, `init_container "CreateContainerConfigError"`}, counted)
+	require.Equal(t, []string{"0d1e", "0d1e"}, relisted)
+}
+
+// KEP-4639: the image of a volume is made present once, before the container that
+// mounts it; its failure is that container's. Nothing is asked for while nothing is
+// to be started.
+func TestImageVolumes(t *testing.T) {
+	h := newHarness(t, fake.Config{})
+	pod := testPod("a", "b", "c")
+	pod.Spec.Volumes = []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{Image: &v1.ImageVolumeSource{Reference: "data:1", PullPolicy: v1.PullAlways}}}}
+	for _, i := range []int{0, 2} {
+		pod.Spec.Containers[i].VolumeMounts = []v1.VolumeMount{{Name: "v", MountPath: "/data"}}
+	}
+	var asked []string
+	refused := true
+	h.images.fail = func(r images.Request) error {
+		asked = append(asked, r.Container.Image+string(r.Container.ImagePullPolicy))
+		if r.Container.Image == "data:1" && refused {
+			return &images.Error{Reason: images.ReasonErrImagePull, Message: "no such image"}
+		}
+		return nil
+	}
+	result := h.sync(pod)
+	require.Error(t, result.Err())
+	want := StartFailure{Reason: "ErrImagePull", Message: "image of volume v: no such image"}
+	require.Equal(t, map[string]StartFailure{"a": want, "c": want}, h.m.StartFailures(pod.UID))
+	require.Equal(t, []string{"data:1Always", "busybox"}, asked, "once for both")
+	require.Len(t, h.status(pod).Running(), 1)
+
+	refused = false
+	require.Len(t, h.mustSync(pod).Running(), 3)
+	a, err := h.runtime.ContainerStatus(t.Context(), h.status(pod).Newest("a").ID.ID, false)
+	require.NoError(t, err)
+	mount := a.Status.Mounts[slices.IndexFunc(a.Status.Mounts, func(m *runtimeapi.Mount) bool { return m.ContainerPath == "/data" })]
+	require.Equal(t, "data:1", mount.Image.Image)
+	asked = nil
+	h.mustSync(pod)
+	require.Empty(t, asked)
+}
+
+// A store that cannot be read, and one that cannot be written.
+func TestActuatedFails(t *testing.T) {
+	h := newHarness(t, fake.Config{})
+	store := &brokenStore{ActuatedStore: NewActuatedMemory()}
+	h.cfg.Actuated = store
+	h.restart()
+	pod := testPod("a")
+	pod.Spec.Containers[0].Resources.Requests = quantities("cpu", "1")
+	store.save = errors.New("disk full")
+	result := h.sync(pod)
+	require.ErrorIs(t, result.Err(), store.save)
+	require.Equal(t, ReasonCreateContainerConfigError, h.m.StartFailures(pod.UID)["a"].Reason)
+	store.load = errors.New("bad disk")
+	result = h.sync(pod)
+	require.ErrorIs(t, result.Err(), store.load)
+	require.Empty(t, result.Entries, "nothing is done on incomplete knowledge")
+}
+
+type brokenStore struct {
+	ActuatedStore
+	load, save error
+}
+
+func (b *brokenStore) Load(uid types.UID) (ActuatedResources, error) {
+	if b.load != nil {
+		return ActuatedResources{}, b.load
+	}
+	return b.ActuatedStore.Load(uid)
+}
+
+func (b *brokenStore) Save(uid types.UID, r ActuatedResources) error {
+	if b.save != nil {
+		return b.save
+	}
+	return b.ActuatedStore.Save(uid, r)
+}
+
+// Result.NotBefore is the earliest of all.
+func TestNotBefore(t *testing.T) {
+	now := time.Now()
+	var r Result
+	require.True(t, r.NotBefore().IsZero())
+	r.add(ActionStartContainer, "a", &StartError{notBefore: now.Add(2 * s)})
+	r.add(ActionStartContainer, "b", fmt.Errorf("b: %w", &StartError{notBefore: now.Add(s)}))
+	r.add(ActionStartContainer, "c", &StartError{})
+	r.add(ActionStartContainer, "d", nil)
+	require.Equal(t, now.Add(s), r.NotBefore())
+	require.Equal(t, now.Add(s), notBefore(r.Err()))
+}

@@ -1,0 +1,358 @@
+package pods
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/cri"
+	"github.com/podwright/podwright/cri/fake"
+)
+
+// scales is a runtime, and the cgroups of pods, that write down what is resized.
+type scales struct {
+	cri.RuntimeService
+	done []string
+	// fails answers a step.
+	fails func(step string) error
+	usage uint64
+	stats error
+}
+
+func (s *scales) did(format string, args ...any) error {
+	step := fmt.Sprintf(format, args...)
+	if s.fails != nil {
+		if err := s.fails(step); err != nil {
+			return err
+		}
+	}
+	s.done = append(s.done, step)
+	return nil
+}
+
+func (s *scales) UpdateContainerResources(ctx context.Context, r *runtimeapi.UpdateContainerResourcesRequest) error {
+	response, err := s.ContainerStatus(ctx, r.ContainerId, false)
+	if err != nil {
+		return err
+	}
+	if err := s.did("%s quota=%d shares=%d memory=%d", response.Status.Metadata.Name, r.Linux.CpuQuota, r.Linux.CpuShares, r.Linux.MemoryLimitInBytes>>20); err != nil {
+		return err
+	}
+	return s.RuntimeService.UpdateContainerResources(ctx, r)
+}
+
+func (s *scales) UpdatePodSandboxResources(ctx context.Context, r *runtimeapi.UpdatePodSandboxResourcesRequest) error {
+	return s.did("sandbox quota=%d shares=%d memory=%d", r.Resources.CpuQuota, r.Resources.CpuShares, r.Resources.MemoryLimitInBytes>>20)
+}
+
+func (s *scales) ContainerStats(context.Context, string) (*runtimeapi.ContainerStats, error) {
+	return &runtimeapi.ContainerStats{Memory: &runtimeapi.MemoryUsage{UsageBytes: &runtimeapi.UInt64Value{Value: s.usage << 20}}}, s.stats
+}
+
+func (s *scales) SetPodCgroup(_ context.Context, _ *v1.Pod, v PodCgroupValues) error {
+	return s.did("pod cpu=%d-%d memory=%d-%d", v.CPURequest, v.CPULimit, v.MemoryRequest>>20, v.MemoryLimit>>20)
+}
+
+func (s *scales) PodMemoryUsage(context.Context, *v1.Pod) (int64, error) {
+	return int64(s.usage << 20), s.stats
+}
+
+// needs are requests and limits alike: milli-CPUs and MiB.
+func needs(cpu, memory int64) v1.ResourceRequirements {
+	list := v1.ResourceList{
+		v1.ResourceCPU:    *resource.NewMilliQuantity(cpu, resource.DecimalSI),
+		v1.ResourceMemory: *resource.NewQuantity(memory<<20, resource.BinarySI),
+	}
+	return v1.ResourceRequirements{Requests: list, Limits: list}
+}
+
+// resizeHarness runs a pod of two containers with 100m and 100 MiB each.
+func resizeHarness(t *testing.T) (*harness, *scales, *v1.Pod) {
+	h := newHarness(t, fake.Config{})
+	sc := &scales{RuntimeService: h.runtime.RuntimeService, usage: 10}
+	h.runtime.RuntimeService = sc
+	h.cfg.Actuated = NewActuatedMemory()
+	h.cfg.PodCgroups = sc
+	h.restart()
+	pod := testPod("a", "b")
+	pod.Spec.Containers[0].Resources, pod.Spec.Containers[1].Resources = needs(100, 100), needs(100, 100)
+	h.mustSync(pod)
+	h.runtime.take()
+	h.takeEvents()
+	return h, sc, pod
+}
+
+func (h *harness) resized(pod *v1.Pod) error {
+	h.t.Helper()
+	result := h.sync(pod)
+	require.Len(h.t, result.Entries, 1)
+	require.Equal(h.t, ActionResizePodInPlace, result.Entries[0].Action)
+	require.Empty(h.t, h.runtime.take(), "nothing is restarted")
+	return result.Err()
+}
+
+// C36: what shrinks is told first; the pod as a whole grows before its containers
+// and shrinks after them; memory before CPU. The runtime is told both resources of
+// a container each time.
+func TestResizeOrder(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		a, b v1.ResourceRequirements
+		want []string
+	}{
+		{"the pod grows", needs(200, 100), needs(50, 100), []string{
+			"sandbox quota=25000 shares=204 memory=200", "pod cpu=200-250 memory=200-200",
+			"sandbox quota=25000 shares=256 memory=200", "pod cpu=250-250 memory=200-200",
+			"b quota=5000 shares=51 memory=100", "a quota=20000 shares=204 memory=100",
+		}},
+		{"the pod shrinks", needs(120, 100), needs(50, 100), []string{
+			"b quota=5000 shares=51 memory=100", "a quota=12000 shares=122 memory=100",
+			"sandbox quota=20000 shares=174 memory=200", "pod cpu=170-200 memory=200-200",
+			"sandbox quota=17000 shares=174 memory=200", "pod cpu=170-170 memory=200-200",
+		}},
+		{"both resources", needs(200, 50), needs(100, 100), []string{
+			"a quota=10000 shares=102 memory=50",
+			"sandbox quota=20000 shares=204 memory=200", "pod cpu=200-200 memory=150-200",
+			"sandbox quota=20000 shares=204 memory=150", "pod cpu=200-200 memory=150-150",
+			"sandbox quota=30000 shares=204 memory=150", "pod cpu=200-300 memory=150-150",
+			"sandbox quota=30000 shares=307 memory=150", "pod cpu=300-300 memory=150-150",
+			"a quota=20000 shares=204 memory=50",
+		}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			h, sc, pod := resizeHarness(t)
+			pod.Spec.Containers[0].Resources, pod.Spec.Containers[1].Resources = tc.a, tc.b
+			require.NoError(t, h.resized(pod))
+			require.Equal(t, tc.want, sc.done)
+			result := h.sync(pod)
+			require.False(t, result.Acted(), "all of it is on record")
+			h.restart()
+			result = h.sync(pod)
+			require.False(t, result.Acted())
+		})
+	}
+}
+
+// C35: a limit below what is in use, or below what nobody knows, changes nothing
+// at all, and is tried again.
+func TestResizeBelowUsage(t *testing.T) {
+	for name, change := range map[string]func(*scales){
+		"used":    func(sc *scales) { sc.usage = 60 },
+		"unknown": func(sc *scales) { sc.stats = errors.New("no statistics") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			h, sc, pod := resizeHarness(t)
+			change(sc)
+			pod.Spec.Containers[0].Resources = needs(200, 50)
+			require.ErrorIs(t, h.resized(pod), ErrMemoryInUse)
+			require.Empty(t, sc.done)
+			sc.usage, sc.stats = 10, nil
+			require.NoError(t, h.resized(pod))
+		})
+	}
+}
+
+// C35 (#125559): a memory request alone can change; nothing is in danger.
+func TestResizeMemoryRequest(t *testing.T) {
+	h, sc, pod := resizeHarness(t)
+	sc.stats = errors.New("no statistics")
+	r := needs(100, 100)
+	r.Requests = needs(100, 70).Requests
+	pod.Spec.Containers[0].Resources = r
+	require.NoError(t, h.resized(pod))
+	require.Equal(t, []string{
+		"a quota=10000 shares=102 memory=100",
+		"sandbox quota=20000 shares=204 memory=200", "pod cpu=200-200 memory=170-200",
+	}, sc.done)
+}
+
+// C37: few runtimes want to know about pods as a whole.
+func TestResizeUnimplemented(t *testing.T) {
+	for err, succeeds := range map[error]bool{
+		status.Error(codes.Unimplemented, "unknown method UpdatePodSandboxResources"): true,
+		status.Error(codes.Unknown, "not implemented"):                                true,
+		status.Error(codes.Unknown, "disk full"):                                      false,
+	} {
+		h, sc, pod := resizeHarness(t)
+		sc.fails = func(step string) error {
+			if step[0] == 's' {
+				return err
+			}
+			return nil
+		}
+		pod.Spec.Containers[0].Resources = needs(200, 100)
+		got := h.resized(pod)
+		require.Equal(t, succeeds, got == nil, "%v: %v", err, got)
+		require.Equal(t, succeeds, len(sc.done) > 0)
+	}
+}
+
+// A cgroup that cannot be changed: the runtime is told the old values again, the
+// containers are left alone, and the next try does it all.
+func TestResizePodCgroupFails(t *testing.T) {
+	h, sc, pod := resizeHarness(t)
+	full := errors.New("full")
+	sc.fails = func(step string) error {
+		if step[0] == 'p' {
+			return full
+		}
+		return nil
+	}
+	pod.Spec.Containers[0].Resources = needs(200, 100)
+	require.ErrorIs(t, h.resized(pod), full)
+	require.Equal(t, []string{"sandbox quota=30000 shares=204 memory=200", "sandbox quota=20000 shares=204 memory=200"}, sc.done)
+	sc.fails, sc.done = nil, nil
+	require.NoError(t, h.resized(pod))
+	require.Equal(t, "a quota=20000 shares=204 memory=100", sc.done[4])
+}
+
+// A resize that is interrupted at any step is taken up by the next agent, and
+// called off by the end of the sync it is nobody's failure.
+func TestResizeIsTakenUp(t *testing.T) {
+	for n := range 6 {
+		h, sc, pod := resizeHarness(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		seen := 0
+		sc.fails = func(string) error {
+			if seen++; seen == n+1 {
+				cancel()
+				return errLost
+			}
+			return nil
+		}
+		pod.Spec.Containers[0].Resources = needs(200, 150)
+		result := h.m.SyncPod(ctx, SyncRequest{Pod: pod, Status: h.status(pod)})
+		require.ErrorIs(t, result.Err(), context.Canceled)
+		require.Empty(t, result.Entries)
+		cancel()
+		sc.fails = nil
+		h.restart()
+		require.NoError(t, h.resized(pod))
+		require.Equal(t, "a quota=20000 shares=204 memory=150", sc.done[len(sc.done)-1])
+		result = h.sync(pod)
+		require.False(t, result.Acted())
+	}
+}
+
+// A container whose policy says so is restarted, and the pod's cgroup follows.
+func TestResizeRestarts(t *testing.T) {
+	h, sc, pod := resizeHarness(t)
+	pod.Spec.Containers[0].Resources = needs(100, 150)
+	pod.Spec.Containers[0].ResizePolicy = []v1.ContainerResizePolicy{{ResourceName: v1.ResourceMemory, RestartPolicy: v1.RestartContainer}}
+	h.mustSync(pod)
+	require.Equal(t, []string{"StopContainer a 30s", "CreateContainer a/1", "StartContainer a"}, h.runtime.take())
+	require.Equal(t, "pod cpu=200-200 memory=250-250", sc.done[len(sc.done)-1])
+	result := h.sync(pod)
+	require.False(t, result.Acted())
+}
+
+// KEP-2837: resources of the pod as a whole.
+func TestResizePodLevel(t *testing.T) {
+	h, sc, _ := resizeHarness(t)
+	pod := testPod("a")
+	pod.UID = "2837"
+	whole := needs(300, 300)
+	pod.Spec.Resources = &whole
+	h.mustSync(pod)
+	h.runtime.take()
+	sc.done = nil
+	bigger := needs(400, 300)
+	pod.Spec.Resources = &bigger
+	require.NoError(t, h.resized(pod))
+	require.Contains(t, sc.done, "pod cpu=400-400 memory=300-300")
+	require.Contains(t, sc.done, "a quota=40000 shares=409 memory=300", "without a limit of its own it has the pod's")
+	result := h.sync(pod)
+	require.False(t, result.Acted())
+}
+
+// Without a store resources count from the next instance on.
+func TestResizeOff(t *testing.T) {
+	h, sc, pod := resizeHarness(t)
+	h.cfg.Actuated = nil
+	h.restart()
+	pod.Spec.Containers[0].Resources = needs(200, 100)
+	result := h.sync(pod)
+	require.False(t, result.Acted())
+	require.Empty(t, sc.done)
+}
+
+func TestPodCgroupValues(t *testing.T) {
+	sidecar := v1.Container{RestartPolicy: ptr(v1.ContainerRestartPolicyAlways), Resources: needs(10, 10)}
+	for _, tc := range []struct {
+		name string
+		spec v1.PodSpec
+		want PodCgroupValues
+	}{
+		{"sum", v1.PodSpec{Containers: []v1.Container{{Resources: needs(100, 1)}, {Resources: needs(200, 2)}}},
+			PodCgroupValues{300, 3 << 20, 300, 3 << 20}},
+		{"one without a limit", v1.PodSpec{Containers: []v1.Container{{Resources: needs(100, 1)}, {}}},
+			PodCgroupValues{100, 1 << 20, 0, 0}},
+		{"a big init container after a sidecar", v1.PodSpec{
+			InitContainers: []v1.Container{sidecar, {Resources: needs(500, 1)}},
+			Containers:     []v1.Container{{Resources: needs(100, 1)}},
+		}, PodCgroupValues{510, 11 << 20, 510, 11 << 20}},
+		{"overhead", v1.PodSpec{Overhead: needs(5, 5).Limits, Containers: []v1.Container{{Resources: needs(100, 1)}}},
+			PodCgroupValues{105, 6 << 20, 105, 6 << 20}},
+		{"overhead without a limit", v1.PodSpec{Overhead: needs(5, 5).Limits, Containers: []v1.Container{{}}},
+			PodCgroupValues{5, 5 << 20, 0, 0}},
+		{"pod level", v1.PodSpec{Resources: ptr(needs(7, 7)), Containers: []v1.Container{{}}},
+			PodCgroupValues{7, 7 << 20, 7, 7 << 20}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			want := PodCgroupValues{CPURequest: tc.want.CPURequest, MemoryRequest: tc.want.MemoryRequest, CPULimit: tc.want.CPULimit, MemoryLimit: tc.want.MemoryLimit}
+			require.Equal(t, want, podCgroupValues(&v1.Pod{Spec: tc.spec}))
+		})
+	}
+}
+
+// What is recorded survives a restart and damage, and nothing else does.
+func TestActuatedFolder(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "actuated")
+	open := func() ActuatedStore {
+		store, err := NewActuatedFolder(dir)
+		require.NoError(t, err)
+		return store
+	}
+	r := ActuatedResources{}.withContainer("a", needs(100, 1))
+	r.Pod = ptr(needs(1, 1))
+	for _, store := range []ActuatedStore{NewActuatedMemory(), open()} {
+		got, err := store.Load("1")
+		require.NoError(t, err)
+		require.True(t, got.Empty())
+		require.NoError(t, store.Save("1", r))
+		got, err = store.Load("1")
+		require.NoError(t, err)
+		require.Equal(t, r, got)
+	}
+	again, err := open().Load("1")
+	require.NoError(t, err)
+	require.True(t, sameRequirements(r.Containers["a"], again.Containers["a"]))
+	require.True(t, samePodRequirements(r.Pod, again.Pod))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "1.json"), []byte("{"), 0o600))
+	damaged, err := open().Load("1")
+	require.NoError(t, err)
+	require.True(t, damaged.Empty())
+	store := open()
+	require.NoError(t, store.Save("1", ActuatedResources{}))
+	require.NoError(t, store.Save("1", ActuatedResources{}), "nothing to drop")
+	require.Empty(t, files(t, dir, "*"))
+	for _, bad := range []string{"", "../x", "a/b"} {
+		require.Error(t, store.Save(types.UID(bad), r), bad)
+		_, err := store.Load(types.UID(bad))
+		require.Error(t, err, bad)
+	}
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "2.json"), 0o700))
+	_, err = store.Load("2")
+	require.Error(t, err, "what cannot be read is not nothing")
+}
