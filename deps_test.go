@@ -47,9 +47,21 @@ var floors = map[string]floor{
 
 	"podworkers/podworkerstest": {own: []string{"podworkers", "internal/podfacts"}, outside: 85, forbid: noGRPC},
 
-	"pleg/plegtest":   {own: []string{"pleg"}, outside: 85, forbid: noGRPC},
-	"status":          {own: []string{"pleg", "internal/podfacts"}, outside: 85, forbid: noGRPC},
-	"cri/images":      {own: []string{"cri", "internal/backoff", "internal/podfacts"}, outside: 175, forbid: []string{"k8s.io/client-go"}},
+	"pleg/plegtest": {own: []string{"pleg"}, outside: 85, forbid: noGRPC},
+	"status":        {own: []string{"pleg", "internal/podfacts"}, outside: 85, forbid: noGRPC},
+	"cri/images": {
+		own: []string{
+			"cri", "cri/images/credentials", "cri/images/imageref", "cri/images/records",
+			"internal/atomicfile", "internal/backoff", "internal/podfacts",
+		},
+		outside: 175, forbid: []string{"k8s.io/client-go"},
+	},
+	"cri/images/credentials": {own: []string{"cri/images/imageref"}, outside: 175, forbid: []string{"k8s.io/client-go"}},
+	"cri/images/gc":          {outside: 175, forbid: []string{"k8s.io/client-go"}},
+	"cri/images/imageref":    {outside: 0},
+	"cri/images/records": {
+		own: []string{"cri/images/credentials", "cri/images/imageref", "internal/atomicfile"}, outside: 175, forbid: []string{"k8s.io/client-go"},
+	},
 	"cri/logs":        {own: []string{"cri"}, outside: 120, forbid: noCore},
 	"cri/fake":        {own: []string{"cri", "cri/logs"}, outside: 120, forbid: noCore},
 	"cri/fake/script": {own: []string{"cri", "cri/fake", "cri/logs"}, outside: 120, forbid: noCore},
@@ -66,7 +78,10 @@ var floors = map[string]floor{
 	"cri/pods/actions":   {own: []string{"pleg", "internal/podfacts"}, outside: 85, forbid: noGRPC},
 	"cri/pods/request":   {own: []string{"internal/podfacts"}, outside: 175, forbid: []string{"k8s.io/client-go"}},
 	"cri/pods": {
-		own:     []string{"cri", "cri/images", "cri/logs", "cri/pods/actions", "cri/pods/request", "pleg", "internal/podfacts", "internal/backoff", "internal/atomicfile"},
+		own: []string{
+			"cri", "cri/images", "cri/images/credentials", "cri/images/imageref", "cri/images/records", "cri/logs",
+			"cri/pods/actions", "cri/pods/request", "pleg", "internal/atomicfile", "internal/backoff", "internal/podfacts",
+		},
 		outside: 175, forbid: []string{"k8s.io/client-go"},
 	},
 	"cri/pods/hooks": {own: []string{"cri"}, outside: 175, forbid: []string{"k8s.io/client-go"}},

@@ -1,16 +1,16 @@
 package images
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/cri"
+	"github.com/podwright/podwright/cri/images/credentials"
+	"github.com/podwright/podwright/cri/images/records"
 	"github.com/podwright/podwright/internal/backoff"
 )
 
@@ -32,20 +32,27 @@ type Config struct {
 	// Backoff holds a pod back from an image after failed pulls.
 	Backoff Backoff
 	// MaxParallelPulls is how many pulls run at a time. Zero and one mean one
-	// after the other; a negative value means no limit.
+	// after the other; a negative value means no limit. The others wait in a queue
+	// without bound: it is never longer than there are pods.
 	MaxParallelPulls int
 	// QPS is how many pulls per second may begin in the long run; zero means 5,
 	// a negative value means no limit. A pull beyond it fails at once.
 	QPS float64
 	// Burst is how many pulls may begin at once; zero means 10.
 	Burst int
-	// Credentials returns what to authenticate with, tried in turn until one
-	// works. nil or an empty answer means an anonymous pull; an error fails the
-	// pull. It is called at most once per pull, just before it, with the
-	// normalised image name, for several requests at the same time.
-	Credentials func(ctx context.Context, r Request, image string) ([]*runtimeapi.AuthConfig, error)
-	// Event records Kubernetes events on the container: Pulling, Pulled,
-	// Failed, BackOff, InspectFailed, ErrImageNeverPull. nil records none.
+	// Credentials finds what to authenticate with: it is tried in turn until
+	// one works. It is asked at most once per Ensure, before the pull or when it
+	// matters who may use an image that is there, and with the repository
+	// alone. Its error is told if the pull fails, and does not fail it. nil, or
+	// an empty answer: an anonymous pull.
+	Credentials credentials.Source
+	// Records remember who pulled what, so that a pod can use a private image
+	// that is on the node only if it may pull it. nil: every pod can use every
+	// image that is on the node.
+	Records *records.Book
+	// Event records Kubernetes events on the container, or on the pod for a
+	// volume: Pulling, Pulled, Failed, BackOff, InspectFailed,
+	// ErrImageNeverPull. nil records none.
 	Event func(ref v1.ObjectReference, eventtype, reason, message string)
 	// Metrics are optional callbacks.
 	Metrics Metrics
@@ -54,14 +61,15 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// Metrics are callbacks for counters and histograms. Each may be nil. They are
-// called from the goroutine that called Ensure and must not block.
+// Metrics are callbacks for counters and histograms. Each may be nil. They must not
+// block.
 type Metrics struct {
 	// Requested is called once the presence of an image is known and its pull
 	// decided upon.
 	Requested func(policy v1.PullPolicy, present, pull bool)
-	// Pulled is called after each pull that was not called off, with the size
-	// of the image in bytes when it succeeded and is known.
+	// Pulled is called after each pull that was not called off, once for all who
+	// waited for it, with the size of the image in bytes when it succeeded and
+	// is known.
 	Pulled func(image string, took time.Duration, size uint64, err error)
 }
 

@@ -1,6 +1,6 @@
-// Package images makes sure that a container's image is on the node before the
-// container is created. It decides by the pull policy whether to pull, queues
-// and throttles pulls, holds back after failures, and names what went wrong
+// Package images makes sure that the image of a container or an image volume is on
+// the node before it is used. It decides by the pull policy whether to pull, joins,
+// orders and throttles pulls, holds back after failures, and names what went wrong
 // with the waiting reasons that a pod's status shows.
 //
 // The smallest use:
@@ -13,13 +13,28 @@
 //		// failed.Reason is the waiting reason, failed.NotBefore() the next try.
 //	}
 //
+// Around it stand, each usable by itself: package imageref, which takes names apart;
+// package credentials, which finds pull secrets, the node's own configuration and what
+// plugins know; package records, which remembers who may use what was pulled; and
+// package gc, which removes what nobody uses.
+//
 // # Whose turn it is
 //
 // Looking whether an image is present never waits for a pull of somebody else.
-// Only pulls queue: one at a time unless Config.MaxParallelPulls says otherwise,
-// first come, first served. Whoever waits or pulls can be called off through the
-// context; a pull that was called off is no failure, leaves no trace in the
-// backoff and returns the context's error instead of an Error.
+// Pulls wait in a queue; one runs at a time unless Config.MaxParallelPulls says
+// otherwise. First come those for pods that run already (a container lost its image,
+// or one was added), then what has waited for more than five minutes in the order of
+// arrival, then the pods nearest to running, which lack the fewest images, then the
+// order of arrival.
+//
+// Two requests for one image with the same credentials share one pull. With policy
+// Always a tag is asked for anew: a request joins a pull that waits, and not one that has
+// begun before it.
+//
+// Whoever waits or pulls can be called off through the context. The others who
+// share the pull keep it; the last one ends it. A pull that was called off is no
+// failure, leaves no trace in the backoff and returns the context's error instead of
+// an Error.
 //
 // # Failures
 //
@@ -30,12 +45,18 @@
 // asks no registry. An image that appears meanwhile ends the wait, except with
 // policy Always.
 //
+// # Why is this pod still waiting
+//
+// The CRI does not tell how far a pull has come. What can be known is told:
+// Manager.Explain says in words what a pod waits for, since when, in which place of the
+// queue, and what the last failure was; Manager.Pulls has the same as data; and
+// Request.SetStep is told when a pull is waited for and when it begins.
+//
 // # The caller's duties
 //
-// Config.Credentials finds the credentials; without it every pull is anonymous.
-// NewNodeConfig finds those in the node's docker configuration, and a Keyring
-// those in any other.
+// Config.Credentials finds the credentials; without it every pull is anonymous. It is
+// asked before the request waits for its turn. Config.Records makes pods show that they
+// may use private images; without it every pod can use what is on the node.
 // The container is to be created with Image.Ref, so that it runs exactly what
-// was found or pulled here. The package keeps no record of who pulled what with
-// which credential, and removes no images.
+// was found or pulled here. Whoever collects garbage spares Manager.InUse.
 package images

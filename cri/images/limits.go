@@ -1,6 +1,9 @@
 package images
 
 import (
+	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -50,8 +53,9 @@ type history struct {
 }
 
 type failure struct {
-	at  time.Time
-	err error
+	at    time.Time
+	err   error
+	tries int // in a row
 }
 
 func newHistory(cfg Backoff) *history {
@@ -88,7 +92,7 @@ func (h *history) failed(key string, now time.Time, err error) time.Time {
 		}
 	}
 	h.delays.Trim(now)
-	h.last[key] = failure{at: now, err: err}
+	h.last[key] = failure{at: now, err: err, tries: h.last[key].tries + 1}
 	return now.Add(h.delays.Next(key, now))
 }
 
@@ -98,4 +102,24 @@ func (h *history) succeeded(key string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.last, key)
+}
+
+// explain says what holds back the keys with a beginning.
+func (h *history) explain(prefix string, now time.Time) []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var out []string
+	for key, f := range h.last {
+		image, ok := strings.CutPrefix(key, prefix)
+		if !ok {
+			continue
+		}
+		line := fmt.Sprintf("image %s: %d failed: %v", image, f.tries, f.err)
+		if until := h.delays.Until(key, f.at); now.Before(until) {
+			line = fmt.Sprintf("image %s: next try in %s, after %d failed: %v", image, since(until, now), f.tries, f.err)
+		}
+		out = append(out, line)
+	}
+	slices.Sort(out)
+	return out
 }

@@ -14,7 +14,20 @@ import (
 	"google.golang.org/grpc/status"
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/cri/images/credentials"
+	"github.com/podwright/podwright/cri/images/imageref"
 )
+
+const digest = "sha256:0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a"
+
+// users makes a credential of each name.
+func users(names ...string) (out []credentials.Credential) {
+	for _, name := range names {
+		out = append(out, credentials.Credential{Auth: &runtimeapi.AuthConfig{Username: name}})
+	}
+	return out
+}
 
 func TestNewRefuses(t *testing.T) {
 	for field, cfg := range map[string]Config{
@@ -50,7 +63,7 @@ func TestPolicies(t *testing.T) {
 		{"never, present", "a:1", v1.PullNever, "a:1", []string{ready}, ""},
 		{"never, absent", "a:1", v1.PullNever, "", []string{"Warning ErrImageNeverPull spec.containers{c}"}, ReasonErrImageNeverPull},
 		{"default for a tag", "a:1", "", "a:1", []string{ready}, ""},
-		{"default for a digest", "a@" + sha256, "", "a@" + sha256, []string{ready}, ""},
+		{"default for a digest", "a@" + digest, "", "a@" + digest, []string{ready}, ""},
 		{"default for latest", "a:latest", "", "a:latest", []string{pull, ready}, ""},
 		{"default for untagged", "a", "", "a:latest", []string{pull, ready}, ""},
 		{"untagged is latest", "a", v1.PullNever, "a:latest", []string{ready}, ""},
@@ -70,7 +83,7 @@ func TestPolicies(t *testing.T) {
 				return
 			}
 			require.NoError(t, err)
-			normal, err := Normalize(tc.image)
+			normal, err := imageref.Normalize(tc.image)
 			require.NoError(t, err)
 			require.Equal(t, Image{Ref: "id-" + normal, UserSpecified: tc.image}, image)
 		})
@@ -324,15 +337,12 @@ func TestThrottle(t *testing.T) {
 }
 
 func TestCredentials(t *testing.T) {
-	user := func(names ...string) func(context.Context, Request, string) ([]*runtimeapi.AuthConfig, error) {
-		return func(_ context.Context, r Request, image string) (out []*runtimeapi.AuthConfig, _ error) {
-			require.Equal(t, "a:latest", image)
-			require.NotNil(t, r.Pod)
-			for _, name := range names {
-				out = append(out, &runtimeapi.AuthConfig{Username: name})
-			}
-			return out, nil
-		}
+	user := func(names ...string) credentials.Source {
+		return credentials.SourceFunc(func(_ context.Context, pod *v1.Pod, repository string) ([]credentials.Credential, error) {
+			require.Equal(t, "a", repository)
+			require.NotNil(t, pod)
+			return users(names...), nil
+		})
 	}
 	denied, gone := errors.New("denied"), errors.New("RegistryUnavailable: gone")
 	t.Run("tried in turn", func(t *testing.T) {
@@ -359,12 +369,16 @@ func TestCredentials(t *testing.T) {
 	})
 	t.Run("cannot be found", func(t *testing.T) {
 		s := newService()
-		_, err := newManager(t, Config{Service: s, Credentials: func(context.Context, Request, string) ([]*runtimeapi.AuthConfig, error) {
-			return nil, denied
-		}}).Ensure(t.Context(), request("u", "a", ""))
+		m := newManager(t, Config{Service: s, Credentials: credentials.SourceFunc(func(context.Context, *v1.Pod, string) ([]credentials.Credential, error) {
+			return users("one"), denied
+		})})
+		_, err := m.Ensure(t.Context(), request("u", "a", ""))
+		require.NoError(t, err, "the others may do")
+		s.set("b:1 one", gone)
+		_, err = m.Ensure(t.Context(), request("u", "b:1", ""))
 		require.ErrorIs(t, err, denied)
-		require.Equal(t, ReasonErrImagePull, reasonOf(t, err).Reason)
-		require.Empty(t, s.pulled())
+		require.ErrorIs(t, err, gone)
+		require.Equal(t, ReasonRegistryUnavailable, reasonOf(t, err).Reason)
 	})
 }
 
@@ -405,9 +419,9 @@ func TestCancelledBetweenCredentials(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newService()
 		s.took = time.Hour
-		m := newManager(t, Config{Service: s, Credentials: func(context.Context, Request, string) ([]*runtimeapi.AuthConfig, error) {
-			return []*runtimeapi.AuthConfig{{Username: "one"}, {Username: "two"}}, nil
-		}})
+		m := newManager(t, Config{Service: s, Credentials: credentials.SourceFunc(func(context.Context, *v1.Pod, string) ([]credentials.Credential, error) {
+			return users("one", "two"), nil
+		})})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		_, err := m.Ensure(ctx, request("u", "a:1", ""))

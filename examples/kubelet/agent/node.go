@@ -14,6 +14,7 @@ import (
 
 	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/images"
+	"github.com/podwright/podwright/cri/images/credentials"
 	"github.com/podwright/podwright/cri/pods"
 	"github.com/podwright/podwright/cri/pods/request"
 	"github.com/podwright/podwright/pleg"
@@ -66,7 +67,7 @@ func (n *node) buildRuntime(conn *Connection) (err error) {
 		MaxParallelPulls: n.cfg.MaxParallelImagePulls,
 		QPS:              float64(n.cfg.RegistryPullQPS),
 		Burst:            n.cfg.RegistryBurst,
-		Credentials:      images.NewNodeConfig(dockerConfigs(n.cfg.RootDir, os.Getenv("HOME")), n.cfg.Logger).Credentials,
+		Credentials:      credentials.NewNodeConfig(dockerConfigs(n.cfg.RootDir, os.Getenv("HOME")), n.cfg.Logger),
 		Event:            n.event,
 		Logger:           n.cfg.Logger,
 	})

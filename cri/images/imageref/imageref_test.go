@@ -1,4 +1,4 @@
-package images
+package imageref
 
 import (
 	"regexp"
@@ -47,7 +47,7 @@ func TestNormalize(t *testing.T) {
 	}
 }
 
-func TestParseNameRefuses(t *testing.T) {
+func TestParseRefuses(t *testing.T) {
 	for _, in := range []string{
 		"", " ", "UPPER", "a/UPPER", "a b", "a:", "a@", "a@sha256", "a@sha256:00", "@" + sha256, ":tag",
 		"a@" + strings.ToUpper(sha256), "a@sha1:" + strings.Repeat("0", 40), "a@" + sha256 + "@" + sha256,
@@ -56,7 +56,7 @@ func TestParseNameRefuses(t *testing.T) {
 		"https://registry.example.com/a", "a\n", "a\x00", "ä", "a:ä",
 		strings.Repeat("a", 256), "a:" + strings.Repeat("t", 129), strings.Repeat("0a", 32),
 	} {
-		_, err := ParseName(in)
+		_, err := Parse(in)
 		require.Error(t, err, in)
 	}
 }
@@ -70,12 +70,12 @@ var grammar = func() *regexp.Regexp {
 	return regexp.MustCompile(`\A((` + domain + `)/)?` + component + `(/` + component + `)*(:[\w][\w.-]{0,127})?(@` + digest + `)?\z`)
 }()
 
-func FuzzParseName(f *testing.F) {
+func FuzzParse(f *testing.F) {
 	for _, s := range []string{"busybox", "host:5000/a/b:tag", "a@" + sha256, "[::1]:1/a", "UPPER", "a:b@c", "a--b/c__d"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		name, err := ParseName(s)
+		name, err := Parse(s)
 		if err != nil {
 			split, _ := splitName(s)
 			long := len(split.Repository) > maxNameLength
@@ -92,4 +92,25 @@ func FuzzParseName(f *testing.F) {
 		require.NoError(t, err)
 		require.Equal(t, normal, again)
 	})
+}
+
+func TestCanonical(t *testing.T) {
+	for in, want := range map[string]string{
+		"busybox":                         "docker.io/library/busybox",
+		"team/app:1":                      "docker.io/team/app",
+		"docker.io/busybox@" + sha256:     "docker.io/library/busybox",
+		"docker.io/library/busybox":       "docker.io/library/busybox",
+		"index.docker.io/library/busybox": "docker.io/library/busybox",
+		"registry.k8s.io/pause:3.10":      "registry.k8s.io/pause",
+		"localhost/a":                     "localhost/a",
+		"127.0.0.1:5000/a:x":              "127.0.0.1:5000/a",
+	} {
+		name, err := Parse(in)
+		require.NoError(t, err)
+		require.Equal(t, want, name.Canonical(), in)
+		require.Equal(t, strings.HasPrefix(want, "docker.io/"), name.OnDefaultRegistry(), in)
+		again, err := Parse(want)
+		require.NoError(t, err)
+		require.Equal(t, want, again.Canonical())
+	}
 }

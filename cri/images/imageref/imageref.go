@@ -1,4 +1,4 @@
-package images
+package imageref
 
 import (
 	"fmt"
@@ -32,13 +32,13 @@ func (n Name) String() string {
 	return s
 }
 
-// ParseName takes an image name apart. It accepts
+// Parse takes an image name apart. It accepts
 //
 //	[domain[:port]/]component[/component...][:tag][@digest]
 //
 // with components of lower-case letters and digits, separated by ".", "_", "__"
 // or dashes. It completes nothing: neither a registry nor a tag is added.
-func ParseName(s string) (Name, error) {
+func Parse(s string) (Name, error) {
 	name, err := splitName(s)
 	if err == nil {
 		err = name.check()
@@ -56,18 +56,48 @@ func ParseName(s string) (Name, error) {
 // ":latest" is appended to a name with neither tag nor digest, nothing else is
 // changed.
 func Normalize(s string) (string, error) {
-	name, err := ParseName(s)
+	name, err := Parse(s)
 	if err != nil {
 		return "", err
 	}
-	return name.normal().String(), nil
+	return name.Normal().String(), nil
 }
 
-func (n Name) normal() Name {
+// Normal is the name with the tag ":latest" if it has neither tag nor digest.
+func (n Name) Normal() Name {
 	if n.Tag == "" && n.Digest == "" {
 		n.Tag = "latest"
 	}
 	return n
+}
+
+// defaultRegistry is the registry of images whose names do not begin with one, and
+// defaultTeam where in it those live whose names have a single component.
+const (
+	defaultRegistry = "docker.io"
+	defaultTeam     = "library"
+)
+
+// Canonical is the repository as runtimes list it: "busybox" becomes
+// "docker.io/library/busybox".
+func (n Name) Canonical() string {
+	domain, path, ok := strings.Cut(n.Repository, "/")
+	switch {
+	case !ok || !looksLikeDomain(domain):
+		domain, path = defaultRegistry, n.Repository
+	case domain == "index."+defaultRegistry:
+		domain = defaultRegistry
+	}
+	if domain == defaultRegistry && !strings.Contains(path, "/") {
+		path = defaultTeam + "/" + path
+	}
+	return domain + "/" + path
+}
+
+// OnDefaultRegistry tells whether a name leaves out the registry, or spells out
+// the one that it stands for.
+func (n Name) OnDefaultRegistry() bool {
+	return strings.HasPrefix(n.Canonical(), defaultRegistry+"/")
 }
 
 func splitName(s string) (Name, error) {

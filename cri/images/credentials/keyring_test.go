@@ -1,4 +1,4 @@
-package images
+package credentials
 
 import (
 	"encoding/base64"
@@ -11,15 +11,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
 func encoded(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }
 
-func users(auths []*runtimeapi.AuthConfig) string {
+func users(found []Credential) string {
 	var names []string
-	for _, a := range auths {
-		names = append(names, a.Username)
+	for _, c := range found {
+		names = append(names, c.Auth.Username)
 	}
 	return strings.Join(names, " ")
 }
@@ -57,8 +56,8 @@ func TestKeyringLookup(t *testing.T) {
 	} {
 		require.Equal(t, want, users(ring.Lookup(image)), image)
 	}
-	require.Equal(t, "p:w", ring.Lookup("busybox")[0].Password)
-	require.Equal(t, "t", ring.Lookup("token.example.com/x")[0].IdentityToken)
+	require.Equal(t, "p:w", ring.Lookup("busybox")[0].Auth.Password)
+	require.Equal(t, "t", ring.Lookup("token.example.com/x")[0].Auth.IdentityToken)
 	require.Empty(t, Keyring{}.Lookup("busybox"))
 }
 
@@ -72,9 +71,10 @@ func TestParseDockerConfig(t *testing.T) {
 		require.Empty(t, ring.keys)
 	}
 	for bad, want := range map[string]string{
-		``:                                      "unexpected end",
-		`[]`:                                    "cannot unmarshal",
-		`{"auths": 3}`:                          "cannot unmarshal",
+		``:                                      "byte 0: not JSON",
+		`[]`:                                    "byte 1: an entry of the wrong kind: want map",
+		`{"auths": 3}`:                          "byte 1: an entry of the wrong kind: want map",
+		`{"r.io": {"password": 5}}`:             "wrong kind: want string",
 		`{"auths": {"r.io": {"auth": "c3R="}}}`: "r.io: auth is not of the form username:password",
 		`{"auths": {"r.io": {"auth": "!"}}}`:    "r.io: auth is not base64",
 	} {
@@ -91,8 +91,9 @@ func FuzzParseDockerConfig(f *testing.F) {
 		if err != nil {
 			require.Empty(t, ring.keys)
 		}
-		for _, auth := range ring.Lookup(image) {
-			require.NotNil(t, auth)
+		for _, c := range ring.Lookup(image) {
+			require.NotNil(t, c.Auth)
+			require.Len(t, c.Hash(), 64)
 		}
 	})
 }
@@ -109,7 +110,7 @@ func TestNodeConfig(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := NewNodeConfig([]string{filepath.Join(dir, "none"), bad, good}, nil)
 		find := func() string {
-			auths, err := n.Credentials(t.Context(), Request{}, "r.io/x")
+			auths, err := n.Credentials(t.Context(), &v1.Pod{}, "r.io/x")
 			require.NoError(t, err)
 			return users(auths)
 		}
@@ -120,17 +121,4 @@ func TestNodeConfig(t *testing.T) {
 		require.Equal(t, "two", find())
 	})
 	require.Empty(t, NewNodeConfig(nil, nil).read().keys)
-}
-
-// What the node's configuration says reaches the runtime with the pull.
-func TestPullWithNodeConfig(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "config.json")
-	require.NoError(t, os.WriteFile(file, []byte(`{"auths": {"r.io": {"username": "me", "password": "p"}}}`), 0o600))
-	s := newService()
-	m := newManager(t, Config{Service: s, Credentials: NewNodeConfig([]string{file}, nil).Credentials})
-	for _, image := range []string{"r.io/x:1", "s.io/x:1"} {
-		_, err := m.Ensure(t.Context(), request("u", image, v1.PullIfNotPresent))
-		require.NoError(t, err)
-	}
-	require.Equal(t, []string{"r.io/x:1 me", "s.io/x:1"}, s.pulled())
 }

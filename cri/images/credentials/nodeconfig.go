@@ -1,4 +1,4 @@
-package images
+package credentials
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	v1 "k8s.io/api/core/v1"
 )
 
 // nodeConfigLifetime is how long a docker configuration is used before it is read
@@ -38,14 +38,14 @@ func NewNodeConfig(files []string, log *slog.Logger) *NodeConfig {
 	return &NodeConfig{files: files, log: log}
 }
 
-// Credentials is for Config.Credentials.
-func (n *NodeConfig) Credentials(_ context.Context, _ Request, image string) ([]*runtimeapi.AuthConfig, error) {
+// Credentials implements Source. It never fails.
+func (n *NodeConfig) Credentials(_ context.Context, _ *v1.Pod, repository string) ([]Credential, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.readAt.IsZero() || time.Since(n.readAt) >= nodeConfigLifetime {
 		n.ring, n.readAt = n.read(), time.Now()
 	}
-	return n.ring.Lookup(image), nil
+	return n.ring.Lookup(repository), nil
 }
 
 func (n *NodeConfig) read() Keyring {

@@ -1,0 +1,174 @@
+package credentials
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+const (
+	// pluginTimeout is how long a plugin may run.
+	pluginTimeout = time.Minute
+	// maxAnswer and maxComplaint are how much of its output is read, in bytes.
+	maxAnswer    = 1 << 20
+	maxComplaint = 1 << 10
+	// pipeGrace is how long children of a plugin that was killed may hold its
+	// output open.
+	pipeGrace = time.Second
+)
+
+// question is a CredentialProviderRequest.
+type question struct {
+	metav1.TypeMeta           `json:",inline"`
+	Image                     string            `json:"image"`
+	ServiceAccountToken       string            `json:"serviceAccountToken,omitempty"`
+	ServiceAccountAnnotations map[string]string `json:"serviceAccountAnnotations,omitempty"`
+}
+
+// answer is a CredentialProviderResponse.
+type answer struct {
+	metav1.TypeMeta `json:",inline"`
+	CacheKeyType    string                 `json:"cacheKeyType"`
+	CacheDuration   *metav1.Duration       `json:"cacheDuration,omitempty"`
+	Auth            map[string]pluginEntry `json:"auth,omitempty"`
+}
+
+type pluginEntry struct {
+	Username string `json:"username"`
+	Password string `json:"password"`
+}
+
+// The values of answer.CacheKeyType.
+const (
+	cacheByImage    = "Image"
+	cacheByRegistry = "Registry"
+	cacheGlobally   = "Global"
+)
+
+// parseAnswer reads what a plugin wrote. Errors tell nothing of its content.
+func parseAnswer(data []byte, apiVersion string) (*answer, error) {
+	var a answer
+	if err := json.Unmarshal(data, &a); err != nil {
+		var kind *json.UnmarshalTypeError
+		if errors.As(err, &kind) {
+			return nil, fmt.Errorf("its answer is no CredentialProviderResponse: byte %d is of the wrong kind: want %s", kind.Offset, kind.Type.Kind())
+		}
+		return nil, fmt.Errorf("its answer of %d bytes is not JSON", len(data))
+	}
+	switch {
+	case a.Kind != "CredentialProviderResponse":
+		return nil, errors.New("its answer is not of kind CredentialProviderResponse")
+	case a.APIVersion != apiVersion:
+		return nil, fmt.Errorf("its answer is not of apiVersion %s", apiVersion)
+	case !slices.Contains([]string{cacheByImage, cacheByRegistry, cacheGlobally}, a.CacheKeyType):
+		return nil, errors.New("cacheKeyType of its answer is none of Image, Registry and Global")
+	case a.CacheDuration != nil && a.CacheDuration.Duration < 0:
+		return nil, errors.New("cacheDuration of its answer is negative")
+	}
+	for place := range a.Auth {
+		if err := checkPlace(place); err != nil {
+			return nil, fmt.Errorf("its answer has a bad key in auth: %w", err)
+		}
+	}
+	return &a, nil
+}
+
+// keyring makes a keyring of an answer.
+func (a *answer) keyring(o Origin) Keyring {
+	var k Keyring
+	for _, place := range slices.Sorted(maps.Keys(a.Auth)) {
+		entry := a.Auth[place]
+		k.add(place, Credential{Auth: &runtimeapi.AuthConfig{Username: entry.Username, Password: entry.Password}, Origin: o})
+	}
+	k.sort()
+	return k
+}
+
+// program is a plugin on disk.
+type program struct {
+	path string
+	args []string
+	env  []string // besides those of this process
+	// timeout is how long it may run.
+	timeout time.Duration
+}
+
+// find makes a program of a provider. One that is not there or cannot be executed
+// is an error.
+func find(binDir string, p *Provider) (program, error) {
+	out := program{path: filepath.Join(binDir, p.Name), args: p.Args, timeout: pluginTimeout}
+	info, err := os.Stat(out.path)
+	switch {
+	case err != nil:
+		return program{}, err
+	case !info.Mode().IsRegular() || info.Mode()&0o111 == 0:
+		return program{}, fmt.Errorf("%s is not a program", out.path)
+	}
+	for _, env := range p.Env {
+		out.env = append(out.env, env.Name+"="+env.Value)
+	}
+	return out, nil
+}
+
+// run asks the program once.
+func (p program) run(ctx context.Context, input []byte) ([]byte, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, p.timeout, fmt.Errorf("it ran for longer than %s", p.timeout))
+	defer cancel()
+	stdout, stderr := &bounded{max: maxAnswer}, &bounded{max: maxComplaint}
+	cmd := exec.CommandContext(ctx, p.path, p.args...)
+	cmd.Env = append(os.Environ(), p.env...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(input), stdout, stderr
+	cmd.WaitDelay = pipeGrace
+	err := cmd.Run()
+	switch {
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case stdout.cut:
+		return nil, fmt.Errorf("its answer is longer than %d bytes", maxAnswer)
+	case err != nil:
+		if complaint := printable(string(stderr.kept)); complaint != "" {
+			err = fmt.Errorf("%w: %s", err, complaint)
+		}
+		return nil, err
+	}
+	return stdout.kept, nil
+}
+
+// printable is a text for a log line.
+func printable(s string) string {
+	return strings.TrimSpace(strings.Map(func(r rune) rune {
+		if r == unicode.ReplacementChar || unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, s))
+}
+
+// bounded keeps the beginning of what is written to it, and swallows the rest.
+type bounded struct {
+	max  int
+	kept []byte
+	cut  bool
+}
+
+func (b *bounded) Write(p []byte) (int, error) {
+	n := len(p)
+	if room := b.max - len(b.kept); n > room {
+		p, b.cut = p[:room], true
+	}
+	b.kept = append(b.kept, p...)
+	return n, nil
+}

@@ -1,0 +1,111 @@
+package credentials
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+const goodAnswer = `{"kind": "CredentialProviderResponse", "apiVersion": "credentialprovider.kubelet.k8s.io/v1",
+	"cacheKeyType": "Registry", "cacheDuration": "5m", "auth": {"*.x.io": {"username": "u", "password": "p"}}}`
+
+func TestParseAnswer(t *testing.T) {
+	got, err := parseAnswer([]byte(goodAnswer), protocolGroup+"v1")
+	require.NoError(t, err)
+	require.Equal(t, 5*time.Minute, got.CacheDuration.Duration)
+	require.Equal(t, "u", users(got.keyring(Origin{}).Lookup("a.x.io/y")))
+	for _, tc := range []struct{ from, to, want string }{
+		{goodAnswer, "", "its answer of 0 bytes is not JSON"},
+		{goodAnswer, "s3cret", "not JSON"},
+		{goodAnswer, `["s3cret"]`, "wrong kind"},
+		{`"p"`, `{"s3cret": 1}`, "wrong kind: want string"},
+		{"CredentialProviderResponse", "CredentialProviderRequest", "kind CredentialProviderResponse"},
+		{"k8s.io/v1", "k8s.io/v1beta1", "apiVersion credentialprovider.kubelet.k8s.io/v1"},
+		{"Registry", "s3cret", "none of Image, Registry and Global"},
+		{"5m", "-5m", "cacheDuration"},
+		{"*.x.io", "", "bad key in auth"},
+	} {
+		changed := strings.Replace(goodAnswer, tc.from, tc.to, 1)
+		_, err := parseAnswer([]byte(changed), protocolGroup+"v1")
+		require.ErrorContains(t, err, tc.want)
+		require.NotContains(t, err.Error(), "s3cret")
+	}
+	none, err := parseAnswer([]byte(strings.Replace(goodAnswer, `{"*.x.io": {"username": "u", "password": "p"}}`, "null", 1)), protocolGroup+"v1")
+	require.NoError(t, err)
+	require.Empty(t, none.keyring(Origin{}).keys)
+}
+
+func FuzzParseAnswer(f *testing.F) {
+	f.Add([]byte(goodAnswer), "a.x.io/y")
+	f.Add([]byte(`{"auth": {"[": {}}}`), "x")
+	f.Fuzz(func(t *testing.T, data []byte, image string) {
+		got, err := parseAnswer(data, protocolGroup+"v1")
+		if err != nil {
+			require.Nil(t, got)
+			return
+		}
+		for _, c := range got.keyring(Origin{}).Lookup(image) {
+			require.NotNil(t, c.Auth)
+		}
+	})
+}
+
+// script makes a program of a shell script and returns its folder.
+func script(t *testing.T, name, text string) string {
+	t.Helper()
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+text), 0o755))
+	return dir
+}
+
+func runScript(t *testing.T, text string, timeout time.Duration) (string, error) {
+	t.Helper()
+	p, err := find(script(t, "p", text), &Provider{Name: "p", Args: []string{"one", "two"}, Env: []EnvVar{{"A", "b"}}})
+	require.NoError(t, err)
+	if timeout > 0 {
+		p.timeout = timeout
+	}
+	out, err := p.run(t.Context(), []byte("input"))
+	return string(out), err
+}
+
+func TestProgram(t *testing.T) {
+	out, err := runScript(t, `echo "$1 $2 $A $(cat)"; echo noise >&2`, 0)
+	require.NoError(t, err)
+	require.Equal(t, "one two b input\n", out)
+
+	_, err = runScript(t, `echo s3cret; printf 'no\033 such role\n' >&2; exit 3`, 0)
+	require.EqualError(t, err, "exit status 3: no  such role")
+	_, err = runScript(t, `exit 3`, 0)
+	require.EqualError(t, err, "exit status 3")
+	_, err = runScript(t, `head -c 2000000 /dev/zero`, 0)
+	require.ErrorContains(t, err, "longer than 1048576 bytes")
+	_, err = runScript(t, `head -c 2000000 /dev/zero >&2; exit 1`, 0)
+	require.EqualError(t, err, "exit status 1")
+	_, err = runScript(t, `sleep 600`, 50*time.Millisecond)
+	require.EqualError(t, err, "it ran for longer than 50ms")
+
+	p, err := find(script(t, "p", "sleep 600"), &Provider{Name: "p"})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = p.run(ctx, nil)
+	require.ErrorIs(t, err, context.Canceled)
+}
+
+func TestFindProgram(t *testing.T) {
+	dir := t.TempDir()
+	_, err := find(dir, &Provider{Name: "p"})
+	require.ErrorIs(t, err, os.ErrNotExist)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "p"), nil, 0o600))
+	_, err = find(dir, &Provider{Name: "p"})
+	require.ErrorContains(t, err, "is not a program")
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "d"), 0o755))
+	_, err = find(dir, &Provider{Name: "d"})
+	require.ErrorContains(t, err, "is not a program")
+}

@@ -1,0 +1,139 @@
+package credentials
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+const fullConfig = `
+apiVersion: kubelet.config.k8s.io/v1
+kind: CredentialProviderConfig
+providers:
+- name: ecr
+  matchImages: ["*.dkr.ecr.*.amazonaws.com", "registry.io:8080/path"]
+  defaultCacheDuration: 12h
+  apiVersion: credentialprovider.kubelet.k8s.io/v1
+  args: [get-credentials]
+  env: [{name: REGION, value: eu}]
+- name: tokens
+  matchImages: ["*.example.com"]
+  defaultCacheDuration: "0s"
+  apiVersion: credentialprovider.kubelet.k8s.io/v1
+  tokenAttributes:
+    serviceAccountTokenAudience: registry
+    cacheType: Token
+    requireServiceAccount: true
+    requiredServiceAccountAnnotationKeys: [example.com/role]
+    optionalServiceAccountAnnotationKeys: [example.com/team]
+`
+
+func TestParsePluginConfig(t *testing.T) {
+	got, err := ParsePluginConfig([]byte(fullConfig))
+	require.NoError(t, err)
+	yes := true
+	require.Equal(t, []Provider{
+		{
+			Name: "ecr", MatchImages: []string{"*.dkr.ecr.*.amazonaws.com", "registry.io:8080/path"},
+			DefaultCacheDuration: &metav1.Duration{Duration: 12 * time.Hour}, APIVersion: protocolGroup + "v1",
+			Args: []string{"get-credentials"}, Env: []EnvVar{{Name: "REGION", Value: "eu"}},
+		},
+		{
+			Name: "tokens", MatchImages: []string{"*.example.com"},
+			DefaultCacheDuration: &metav1.Duration{}, APIVersion: protocolGroup + "v1",
+			TokenAttributes: &TokenAttributes{
+				ServiceAccountTokenAudience: "registry", CacheType: CacheByToken, RequireServiceAccount: &yes,
+				RequiredServiceAccountAnnotationKeys: []string{"example.com/role"},
+				OptionalServiceAccountAnnotationKeys: []string{"example.com/team"},
+			},
+		},
+	}, got)
+}
+
+func TestParsePluginConfigRefuses(t *testing.T) {
+	for _, tc := range []struct{ from, to, want string }{
+		{"kind: CredentialProviderConfig", "kind: KubeletConfiguration", "want kind CredentialProviderConfig"},
+		{"kubelet.config.k8s.io/v1", "kubelet.config.k8s.io/v2", "want kind CredentialProviderConfig of kubelet.config.k8s.io/v1"},
+		{"name: ecr", "name: ../ecr", "providers[0] \"../ecr\": name"},
+		{"name: ecr", "name: ''", "name is not"},
+		{"name: tokens", "name: ecr", `providers[1]: name "ecr" is there twice`},
+		{`["*.example.com"]`, `[]`, "matchImages is empty"},
+		{`["*.example.com"]`, `["a.com:*"]`, `matchImages[0] "a.com:*"`},
+		{`["*.example.com"]`, `["a.com/*"]`, "only the parts"},
+		{`["*.example.com"]`, `["[.com"]`, `matchImages[0]`},
+		{`["*.example.com"]`, `[""]`, "no registry"},
+		{"defaultCacheDuration: 12h", "", "defaultCacheDuration is required"},
+		{"12h", "-1s", "defaultCacheDuration is negative"},
+		{"12h", "soon", "duration"},
+		{"credentialprovider.kubelet.k8s.io/v1\n  args", "v1\n  args", `apiVersion "v1" is not known`},
+		{"{name: REGION", "{name: 'A=B'", "env[0].name"},
+		{"serviceAccountTokenAudience: registry", "", "tokenAttributes: serviceAccountTokenAudience"},
+		{"cacheType: Token", "cacheType: Never", "tokenAttributes: cacheType"},
+		{"requireServiceAccount: true", "", "requireServiceAccount is required"},
+		{"requireServiceAccount: true", "requireServiceAccount: false", "need requireServiceAccount"},
+		{"[example.com/team]", "[example.com/role]", "twice"},
+		{"[example.com/team]", "['a b']", `annotation key "a b"`},
+		{"args:", "arguments:", "unknown field"},
+		{fullConfig, "{}", "want kind"},
+		{fullConfig, "kind: CredentialProviderConfig\napiVersion: kubelet.config.k8s.io/v1", "providers is empty"},
+	} {
+		changed := strings.Replace(fullConfig, tc.from, tc.to, 1)
+		require.NotEqual(t, fullConfig, changed, tc.from)
+		_, err := ParsePluginConfig([]byte(changed))
+		require.ErrorContains(t, err, tc.want, changed)
+	}
+}
+
+// A folder is read in the order of names; a name in two files is refused.
+func TestLoadPluginConfig(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, content string) {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
+	}
+	_, err := LoadPluginConfig(dir)
+	require.ErrorContains(t, err, dir)
+	_, err = LoadPluginConfig(filepath.Join(dir, "none.yaml"))
+	require.ErrorContains(t, err, "none.yaml")
+	one := func(name string) string {
+		return `{"kind": "CredentialProviderConfig", "apiVersion": "kubelet.config.k8s.io/v1beta1", "providers": [{"name": "` + name +
+			`", "matchImages": ["x.io"], "defaultCacheDuration": "1m", "apiVersion": "credentialprovider.kubelet.k8s.io/v1beta1"}]}`
+	}
+	write("b.json", one("b"))
+	write("a.yml", one("a"))
+	write("c.txt", "not read")
+	got, err := LoadPluginConfig(dir)
+	require.NoError(t, err)
+	require.Len(t, got, 2)
+	require.Equal(t, "a b", got[0].Name+" "+got[1].Name)
+	write("c.yaml", one("a"))
+	_, err = LoadPluginConfig(dir)
+	require.ErrorContains(t, err, `"a" is there twice`)
+	write("c.yaml", "kind: [")
+	_, err = LoadPluginConfig(dir)
+	require.ErrorContains(t, err, "c.yaml")
+	got, err = LoadPluginConfig(filepath.Join(dir, "b.json"))
+	require.NoError(t, err)
+	require.Len(t, got, 1)
+}
+
+func FuzzParsePluginConfig(f *testing.F) {
+	f.Add([]byte(fullConfig))
+	f.Add([]byte(`{"kind":"CredentialProviderConfig","apiVersion":"kubelet.config.k8s.io/v1","providers":[{}]}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		providers, err := ParsePluginConfig(data)
+		if err != nil {
+			return
+		}
+		require.NotEmpty(t, providers)
+		for i := range providers {
+			require.Equal(t, providers[i].Name, filepath.Base(providers[i].Name))
+			require.GreaterOrEqual(t, providers[i].cacheFor(nil), time.Duration(0))
+			(&plugin{Provider: providers[i]}).wants("registry.io/x")
+		}
+	})
+}

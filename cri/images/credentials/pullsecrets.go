@@ -1,0 +1,122 @@
+package credentials
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// EventFailedToRetrieveImagePullSecret is the reason of the event about pull
+// secrets that cannot be used.
+const EventFailedToRetrieveImagePullSecret = "FailedToRetrieveImagePullSecret"
+
+// Secrets reads secrets. It is safe for concurrent use, may answer from a cache,
+// and returns when ctx ends. A secret that does not exist is an error. What it
+// returns is not changed.
+type Secrets interface {
+	Secret(ctx context.Context, namespace, name string) (*v1.Secret, error)
+}
+
+// PullSecretsConfig configures PullSecrets. Only Secrets is required.
+type PullSecretsConfig struct {
+	// Secrets reads the secrets. Required.
+	Secrets Secrets
+	// Event records a Warning FailedToRetrieveImagePullSecret on the pod, with
+	// the names of the secrets. nil records none.
+	Event func(ref v1.ObjectReference, eventtype, reason, message string)
+	// Logger gets the reasons with that event. nil discards.
+	Logger *slog.Logger
+}
+
+// PullSecrets finds credentials in the secrets that a pod names in
+// spec.imagePullSecrets. Use NewPullSecrets.
+type PullSecrets struct{ cfg PullSecretsConfig }
+
+// NewPullSecrets returns PullSecrets.
+func NewPullSecrets(cfg PullSecretsConfig) (*PullSecrets, error) {
+	if cfg.Secrets == nil {
+		return nil, errors.New("credentials: PullSecretsConfig.Secrets is required")
+	}
+	if cfg.Event == nil {
+		cfg.Event = func(v1.ObjectReference, string, string, string) {}
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &PullSecrets{cfg: cfg}, nil
+}
+
+// Credentials implements Source. A secret that cannot be read, is of another type
+// than kubernetes.io/dockerconfigjson and kubernetes.io/dockercfg, or does not
+// parse is passed over, with an event and without an error: the others may do, and
+// so may no credential at all. A reference without a name means nothing.
+func (s *PullSecrets) Credentials(ctx context.Context, pod *v1.Pod, repository string) ([]Credential, error) {
+	var rings []Keyring
+	var unusable []string
+	for _, ref := range pod.Spec.ImagePullSecrets {
+		if ref.Name == "" {
+			continue
+		}
+		ring, err := s.read(ctx, pod.Namespace, ref.Name)
+		if ctx.Err() != nil {
+			return nil, fmt.Errorf("reading pull secret %q: %w", ref.Name, ctx.Err())
+		}
+		if err != nil {
+			unusable = append(unusable, ref.Name)
+			s.cfg.Logger.Warn("cannot use a pull secret", "pod", pod.Namespace+"/"+pod.Name, "secret", ref.Name, "err", err)
+			continue
+		}
+		rings = append(rings, ring)
+	}
+	if len(unusable) > 0 {
+		s.cfg.Event(reference(pod), v1.EventTypeWarning, EventFailedToRetrieveImagePullSecret, fmt.Sprintf(
+			"Unable to retrieve some image pull secrets (%s); attempting to pull the image may not succeed.", strings.Join(unusable, ", ")))
+	}
+	return merge(rings...).Lookup(repository), nil
+}
+
+func (s *PullSecrets) read(ctx context.Context, namespace, name string) (Keyring, error) {
+	secret, err := s.cfg.Secrets.Secret(ctx, namespace, name)
+	if err != nil {
+		return Keyring{}, err
+	}
+	if secret == nil {
+		return Keyring{}, errors.New("not found")
+	}
+	ring, err := parseSecret(secret)
+	if err != nil {
+		return Keyring{}, err
+	}
+	return ring.from(Origin{Secret: &SecretRef{UID: string(secret.UID), Namespace: namespace, Name: name}}), nil
+}
+
+func parseSecret(secret *v1.Secret) (Keyring, error) {
+	var field string
+	switch secret.Type {
+	case v1.SecretTypeDockerConfigJson:
+		field = v1.DockerConfigJsonKey
+	case v1.SecretTypeDockercfg:
+		field = v1.DockerConfigKey
+	default:
+		return Keyring{}, fmt.Errorf("a secret of type %q has no credentials for registries", secret.Type)
+	}
+	data := secret.Data[field]
+	if len(data) == 0 {
+		return Keyring{}, fmt.Errorf("data[%q] is empty", field)
+	}
+	ring, err := ParseDockerConfig(data)
+	if err != nil {
+		return Keyring{}, fmt.Errorf("data[%q]: %w", field, err)
+	}
+	return ring, nil
+}
+
+func reference(pod *v1.Pod) v1.ObjectReference {
+	return v1.ObjectReference{
+		Kind: "Pod", APIVersion: "v1", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion,
+	}
+}

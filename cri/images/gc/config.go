@@ -1,0 +1,158 @@
+package gc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// The reasons of the events that a Manager records on the node.
+const (
+	EventInvalidDiskCapacity = "InvalidDiskCapacity"
+	EventFreeDiskSpaceFailed = "FreeDiskSpaceFailed"
+	EventImageGCFailed       = "ImageGCFailed"
+)
+
+// Policy says when images are removed.
+type Policy struct {
+	// HighPercent is how full the disk is when images are removed, LowPercent how
+	// full it is left, in percent. Both zero mean 85 and 80. High at 100 never
+	// removes an image for its space. Low must be less than High.
+	HighPercent, LowPercent int
+	// MinAge is how long an image is kept after it was first seen, whatever
+	// happens; zero means 2 minutes.
+	MinAge time.Duration
+	// MaxAge is for how long an image may be unused; it must be longer than MinAge.
+	// Zero: for ever.
+	MaxAge time.Duration
+}
+
+// Images is what the Manager needs of the runtime's images; a cri.ImageService is
+// one.
+type Images interface {
+	ListImages(ctx context.Context, filter *runtimeapi.ImageFilter) ([]*runtimeapi.Image, error)
+	RemoveImage(ctx context.Context, image *runtimeapi.ImageSpec) error
+	ImageFsInfo(ctx context.Context) (*runtimeapi.ImageFsInfoResponse, error)
+}
+
+// Containers lists containers; a cri.RuntimeService is one.
+type Containers interface {
+	ListContainers(ctx context.Context, filter *runtimeapi.ContainerFilter) ([]*runtimeapi.Container, error)
+}
+
+// Config configures a Manager. Images and Containers are required.
+type Config struct {
+	// Images lists and removes images. Required.
+	Images Images
+	// Containers tells which images have containers. Required.
+	Containers Containers
+	// Policy says when images are removed.
+	Policy Policy
+	// DetectInterval is how often images are looked at for whether they are in
+	// use; zero means 5 minutes.
+	DetectInterval time.Duration
+	// CollectInterval is how often images are removed if need be; zero means 5
+	// minutes.
+	CollectInterval time.Duration
+	// ListLifetime is how old the answer of Manager.Images may be; zero means
+	// 30 seconds.
+	ListLifetime time.Duration
+	// InUse names further images in use: by ID, tag or repository digest. Those of
+	// image volumes belong here, and those whose containers are about to be
+	// created. After an error nothing is removed. nil: none.
+	InUse func(ctx context.Context) ([]string, error)
+	// Disk measures the file system of the images. nil: the one of the mount
+	// point that the runtime's ImageFsInfo names, which must be on this machine.
+	Disk func(ctx context.Context) (Disk, error)
+	// Remaining is called after each collection with the images that are left and
+	// when they were listed; records.Book.Tidy is made for it. Its error is part of
+	// the collection's. nil: nobody is told.
+	Remaining func(images []*runtimeapi.Image, listed time.Time) error
+	// Node is what events are recorded on.
+	Node v1.ObjectReference
+	// Event records Kubernetes events: InvalidDiskCapacity, FreeDiskSpaceFailed,
+	// and ImageGCFailed from the second failure in a row. nil records none.
+	Event func(ref v1.ObjectReference, eventtype, reason, message string)
+	// Removed is called for each image that was removed. It must not block. nil:
+	// nobody is told.
+	Removed func(image Image, reason Reason)
+	// Logger gets an info line per image that is removed and an error line per
+	// failed collection. nil discards.
+	Logger *slog.Logger
+}
+
+func (p *Policy) complete() error {
+	if p.HighPercent == 0 && p.LowPercent == 0 {
+		p.HighPercent, p.LowPercent = 85, 80
+	}
+	if p.MinAge == 0 {
+		p.MinAge = 2 * time.Minute
+	}
+	switch {
+	case p.HighPercent < 0 || p.HighPercent > 100:
+		return fmt.Errorf("gc: Config.Policy.HighPercent is not between 0 and 100: %d", p.HighPercent)
+	case p.LowPercent < 0 || p.LowPercent > 100:
+		return fmt.Errorf("gc: Config.Policy.LowPercent is not between 0 and 100: %d", p.LowPercent)
+	case p.LowPercent >= p.HighPercent:
+		return fmt.Errorf("gc: Config.Policy.LowPercent %d is not less than HighPercent %d", p.LowPercent, p.HighPercent)
+	case p.MinAge < 0:
+		return fmt.Errorf("gc: Config.Policy.MinAge is negative: %s", p.MinAge)
+	case p.MaxAge < 0:
+		return fmt.Errorf("gc: Config.Policy.MaxAge is negative: %s", p.MaxAge)
+	case p.MaxAge > 0 && p.MaxAge <= p.MinAge:
+		return fmt.Errorf("gc: Config.Policy.MaxAge %s is not longer than MinAge %s", p.MaxAge, p.MinAge)
+	}
+	return nil
+}
+
+func (c *Config) complete() error {
+	switch {
+	case c.Images == nil:
+		return errors.New("gc: Config.Images is required")
+	case c.Containers == nil:
+		return errors.New("gc: Config.Containers is required")
+	}
+	if err := c.Policy.complete(); err != nil {
+		return err
+	}
+	for name, d := range map[string]*time.Duration{
+		"DetectInterval": &c.DetectInterval, "CollectInterval": &c.CollectInterval, "ListLifetime": &c.ListLifetime,
+	} {
+		if *d < 0 {
+			return fmt.Errorf("gc: Config.%s is negative: %s", name, *d)
+		}
+	}
+	setDefault(&c.DetectInterval, 5*time.Minute)
+	setDefault(&c.CollectInterval, 5*time.Minute)
+	setDefault(&c.ListLifetime, 30*time.Second)
+	if c.InUse == nil {
+		c.InUse = func(context.Context) ([]string, error) { return nil, nil }
+	}
+	if c.Disk == nil {
+		c.Disk = diskOf(c.Images)
+	}
+	if c.Remaining == nil {
+		c.Remaining = func([]*runtimeapi.Image, time.Time) error { return nil }
+	}
+	if c.Event == nil {
+		c.Event = func(v1.ObjectReference, string, string, string) {}
+	}
+	if c.Removed == nil {
+		c.Removed = func(Image, Reason) {}
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return nil
+}
+
+func setDefault(field *time.Duration, value time.Duration) {
+	if *field == 0 {
+		*field = value
+	}
+}

@@ -1,0 +1,23 @@
+package gc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// diskOf measures the file system that the runtime says its images are on.
+func diskOf(images Images) func(ctx context.Context) (Disk, error) {
+	return func(ctx context.Context) (Disk, error) {
+		info, err := images.ImageFsInfo(ctx)
+		if err != nil {
+			return Disk{}, fmt.Errorf("the runtime's image file system: %w", err)
+		}
+		for _, fs := range info.GetImageFilesystems() {
+			if path := fs.GetFsId().GetMountpoint(); path != "" {
+				return measure(path)
+			}
+		}
+		return Disk{}, errors.New("the runtime names no image file system")
+	}
+}

@@ -1,0 +1,10 @@
+//go:build !linux && !darwin && !freebsd
+
+package gc
+
+import "fmt"
+
+// measure measures the file system of a path.
+func measure(path string) (Disk, error) {
+	return Disk{}, fmt.Errorf("the size of the file system of %s cannot be found out here: set Config.Disk", path)
+}

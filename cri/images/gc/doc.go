@@ -1,0 +1,32 @@
+// Package gc removes images that nobody uses, when the disk fills up and, if asked
+// to, when they have not been used for long.
+//
+//	m, err := gc.New(gc.Config{Images: imageService, Containers: runtimeService})
+//	...
+//	err = m.Run(ctx) // blocks until ctx ends
+//
+// # What is removed, and when
+//
+// Every five minutes the disk of the images is looked at. From Policy.HighPercent on
+// (85), images are removed until usage is down to Policy.LowPercent (80), the ones
+// whose last use lies furthest back first. With Policy.MaxAge, those that have not been
+// used for that long are removed in any case. Manager.RemoveUnused, for a node that is
+// under disk pressure, removes all that it may.
+//
+// # What is never removed
+//
+//   - The image of a container, be it running or not, as long as the runtime knows it.
+//   - What Config.InUse names: images mounted as volumes, and what is about to be used.
+//   - Images that the runtime has pinned.
+//   - Images that were first seen less than Policy.MinAge ago (2 minutes), so that one
+//     is not removed between its pull and its container. Those that are there when the
+//     Manager starts are as old as can be.
+//   - Anything, while it is not known what is in use.
+//
+// # The pure part
+//
+// Compute decides, from a list of images with their times and the size of the disk,
+// what may be removed in which order and how much is to be freed. It has no clock and
+// no runtime. Manager owns the rest: it keeps the times in memory and begins anew with
+// each start.
+package gc

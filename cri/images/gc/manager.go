@@ -1,0 +1,305 @@
+package gc
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// Manager removes images. Use New; it is safe for concurrent use.
+type Manager struct {
+	cfg Config
+
+	work chan struct{} // held by whoever looks at images or removes them
+	seen map[string]times
+	// started is when images were first looked at.
+	started time.Time
+	// failures are the collections in a row that failed.
+	failures int
+
+	mu     sync.Mutex
+	list   []*runtimeapi.Image // sorted by size, the largest first
+	listed time.Time
+}
+
+// times are when an image was seen.
+type times struct{ firstDetected, lastUsed time.Time }
+
+// New returns a Manager. Errors name the field.
+func New(cfg Config) (*Manager, error) {
+	if err := cfg.complete(); err != nil {
+		return nil, err
+	}
+	return &Manager{cfg: cfg, work: make(chan struct{}, 1), seen: map[string]times{}}, nil
+}
+
+// Run looks at the images at once and from time to time, and removes what is to be
+// removed, until ctx ends; it then returns nil. Failures are logged and tried again.
+func (m *Manager) Run(ctx context.Context) error {
+	detect := time.NewTicker(m.cfg.DetectInterval)
+	defer detect.Stop()
+	collect := time.NewTicker(m.cfg.CollectInterval)
+	defer collect.Stop()
+	m.try(ctx, "cannot look at the images in use", m.Detect)
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-detect.C:
+			m.try(ctx, "cannot look at the images in use", m.Detect)
+		case <-collect.C:
+			if m.cfg.Policy.HighPercent < 100 || m.cfg.Policy.MaxAge > 0 {
+				m.try(ctx, "cannot remove unused images", m.collectAndReport)
+			}
+		}
+	}
+}
+
+func (m *Manager) try(ctx context.Context, what string, f func(context.Context) error) {
+	if err := f(ctx); err != nil && ctx.Err() == nil {
+		m.cfg.Logger.Error(what, "err", err)
+	}
+}
+
+// Detect looks which images there are and which are in use. Run calls it; without it
+// images count as unused since the start.
+func (m *Manager) Detect(ctx context.Context) error {
+	leave, err := m.enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	_, err = m.observe(ctx)
+	return err
+}
+
+// enter waits until nobody else works.
+func (m *Manager) enter(ctx context.Context) (leave func(), err error) {
+	select {
+	case m.work <- struct{}{}:
+		return func() { <-m.work }, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("gc: %w", ctx.Err())
+	}
+}
+
+// observation is what was seen at a time.
+type observation struct {
+	images []Image
+	list   []*runtimeapi.Image // the same as the runtime lists them
+	asked  time.Time           // when it was asked for the list
+}
+
+// observe looks at the images. It fails rather than leave a use out. Containers are
+// listed after the images, so that one which is created in between is seen.
+func (m *Manager) observe(ctx context.Context) (observation, error) {
+	out := observation{asked: time.Now()}
+	var err error
+	if out.list, err = m.cfg.Images.ListImages(ctx, nil); err != nil {
+		return observation{}, fmt.Errorf("gc: listing images: %w", err)
+	}
+	used, err := m.inUse(ctx)
+	if err != nil {
+		return observation{}, err
+	}
+	out.images = m.note(out.list, used, time.Now())
+	return out, nil
+}
+
+// note remembers when images were seen, and forgets those that are gone.
+func (m *Manager) note(list []*runtimeapi.Image, used map[string]bool, now time.Time) []Image {
+	first := now
+	if m.started.IsZero() {
+		m.started, first = now, time.Time{}
+	}
+	fresh := make(map[string]times, len(list))
+	images := make([]Image, 0, len(list))
+	for _, image := range list {
+		t, known := m.seen[image.GetId()]
+		if !known {
+			t.firstDetected = first
+		}
+		inUse := anyOf(used, image)
+		if inUse {
+			t.lastUsed = now
+		}
+		fresh[image.GetId()] = t
+		images = append(images, Image{
+			ID: image.GetId(), Size: image.GetSize(), Pinned: image.GetPinned(), InUse: inUse,
+			FirstDetected: t.firstDetected, LastUsed: t.lastUsed,
+		})
+	}
+	m.seen = fresh
+	return images
+}
+
+// inUse returns every name by which a container or somebody else refers to an image.
+func (m *Manager) inUse(ctx context.Context) (map[string]bool, error) {
+	containers, err := m.cfg.Containers.ListContainers(ctx, nil)
+	if err != nil {
+		return nil, fmt.Errorf("gc: listing containers: %w", err)
+	}
+	further, err := m.cfg.InUse(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("gc: Config.InUse: %w", err)
+	}
+	used := map[string]bool{}
+	for _, c := range containers {
+		for _, ref := range []string{c.GetImageId(), c.GetImageRef(), c.GetImage().GetImage()} {
+			used[ref] = true
+		}
+	}
+	for _, ref := range further {
+		used[ref] = true
+	}
+	return used, nil
+}
+
+func anyOf(used map[string]bool, image *runtimeapi.Image) bool {
+	byName := func(name string) bool { return used[name] }
+	return used[image.GetId()] || slices.ContainsFunc(image.GetRepoTags(), byName) || slices.ContainsFunc(image.GetRepoDigests(), byName)
+}
+
+// collectAndReport is one of Run's collections.
+func (m *Manager) collectAndReport(ctx context.Context) error {
+	err := m.Collect(ctx)
+	switch {
+	case ctx.Err() != nil:
+	case err == nil:
+		m.failures = 0
+	default:
+		if m.failures++; m.failures > 1 {
+			m.cfg.Event(m.cfg.Node, v1.EventTypeWarning, EventImageGCFailed, err.Error())
+		}
+	}
+	return err
+}
+
+// Collect removes what is too old and, if the disk is full, what is unused. It fails
+// if that was not enough.
+func (m *Manager) Collect(ctx context.Context) error {
+	leave, err := m.enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	disk, diskErr := m.disk(ctx) // what is too old can go without
+	seen, err := m.observe(ctx)
+	if err != nil {
+		return errors.Join(err, diskErr)
+	}
+	plan := Compute(Input{Now: time.Now(), Started: m.started, Images: seen.images, Disk: disk, Policy: m.cfg.Policy})
+	return errors.Join(diskErr, m.carryOut(ctx, plan, seen))
+}
+
+// RemoveUnused removes every image that is neither in use nor pinned nor younger than
+// Policy.MinAge, and returns how many bytes that freed. It is for a node under disk
+// pressure.
+func (m *Manager) RemoveUnused(ctx context.Context) (freed uint64, err error) {
+	leave, err := m.enter(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer leave()
+	seen, err := m.observe(ctx)
+	if err != nil {
+		return 0, err
+	}
+	plan := Compute(Input{Now: time.Now(), Started: m.started, Images: seen.images, Policy: m.cfg.Policy})
+	gone, freed, err := m.remove(ctx, slices.Concat(plan.Old, plan.Unused), ReasonSpace, everything)
+	return freed, errors.Join(err, m.tellRemaining(seen, gone))
+}
+
+// disk measures the disk, and says so if it has no size.
+func (m *Manager) disk(ctx context.Context) (Disk, error) {
+	d, err := m.cfg.Disk(ctx)
+	if err != nil {
+		return Disk{}, fmt.Errorf("gc: measuring the disk: %w", err)
+	}
+	if d.Capacity == 0 {
+		message := "invalid capacity 0 on image filesystem"
+		m.cfg.Event(m.cfg.Node, v1.EventTypeWarning, EventInvalidDiskCapacity, message)
+		return Disk{}, errors.New("gc: " + message)
+	}
+	return d, nil
+}
+
+func (m *Manager) carryOut(ctx context.Context, plan Plan, seen observation) error {
+	gone, freed, ageErr := m.remove(ctx, plan.Old, ReasonAge, everything)
+	var spaceErr error
+	if freed < plan.Free {
+		more, found, err := m.remove(ctx, plan.Unused, ReasonSpace, plan.Free-freed)
+		gone, freed, spaceErr = append(gone, more...), freed+found, err
+	}
+	if freed < plan.Free && ctx.Err() == nil {
+		message := fmt.Sprintf("Failed to garbage collect required amount of images. Attempted to free %d bytes, but only found %d bytes eligible to free.",
+			plan.Free, freed)
+		m.cfg.Event(m.cfg.Node, v1.EventTypeWarning, EventFreeDiskSpaceFailed, message)
+		spaceErr = errors.Join(spaceErr, errors.New("gc: "+message))
+	}
+	return errors.Join(ageErr, spaceErr, m.tellRemaining(seen, gone))
+}
+
+// remove removes images in their order until enough bytes are freed. One that cannot
+// be removed is passed over.
+func (m *Manager) remove(ctx context.Context, images []Image, reason Reason, enough uint64) (gone []string, freed uint64, err error) {
+	var errs []error
+	for _, image := range images {
+		if freed >= enough {
+			break
+		}
+		if err := ctx.Err(); err != nil {
+			errs = append(errs, fmt.Errorf("gc: %w", err))
+			break
+		}
+		if err := m.cfg.Images.RemoveImage(ctx, &runtimeapi.ImageSpec{Image: image.ID}); err != nil {
+			errs = append(errs, fmt.Errorf("gc: removing image %s: %w", image.ID, err))
+			continue
+		}
+		gone, freed = append(gone, image.ID), freed+image.Size
+		delete(m.seen, image.ID)
+		m.cfg.Removed(image, reason)
+		m.cfg.Logger.Info("removed an image", "image", image.ID, "reason", reason, "bytes", image.Size, "lastUsed", image.LastUsed)
+	}
+	return gone, freed, errors.Join(errs...)
+}
+
+// tellRemaining tells Config.Remaining what is left.
+func (m *Manager) tellRemaining(seen observation, gone []string) error {
+	left := slices.DeleteFunc(slices.Clone(seen.list), func(i *runtimeapi.Image) bool { return slices.Contains(gone, i.GetId()) })
+	if err := m.cfg.Remaining(left, seen.asked); err != nil {
+		return fmt.Errorf("gc: Config.Remaining: %w", err)
+	}
+	return nil
+}
+
+// Images lists the images on the node, the largest first, for the node's status. The
+// answer is at most Config.ListLifetime old and for reading only.
+func (m *Manager) Images(ctx context.Context) ([]*runtimeapi.Image, error) {
+	if list, ok := m.recent(); ok {
+		return list, nil
+	}
+	asked := time.Now()
+	list, err := m.cfg.Images.ListImages(ctx, nil)
+	if err != nil {
+		return nil, fmt.Errorf("gc: listing images: %w", err)
+	}
+	slices.SortStableFunc(list, func(a, b *runtimeapi.Image) int { return cmp.Compare(b.GetSize(), a.GetSize()) })
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.list, m.listed = list, asked
+	return list, nil
+}
+
+func (m *Manager) recent() ([]*runtimeapi.Image, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.list, !m.listed.IsZero() && time.Since(m.listed) < m.cfg.ListLifetime
+}

@@ -1,0 +1,337 @@
+package gc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/cri/fake"
+)
+
+// node is a node with images, containers and a disk of 1000 bytes.
+type node struct {
+	mu         sync.Mutex
+	images     []*runtimeapi.Image
+	containers []*runtimeapi.Container
+	further    []string
+	capacity   uint64
+	available  uint64
+	fail       map[string]error // per call, and per image
+	lists      int
+	told       []string // what happened
+	left       []string // what Remaining was told
+}
+
+func newNode(images ...*runtimeapi.Image) *node {
+	return &node{images: images, capacity: 1000, available: 1000, fail: map[string]error{}}
+}
+
+func sized(id string, size uint64, names ...string) *runtimeapi.Image {
+	return &runtimeapi.Image{Id: id, Size: size, RepoTags: names}
+}
+
+func (n *node) ListImages(context.Context, *runtimeapi.ImageFilter) ([]*runtimeapi.Image, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.lists++
+	return append([]*runtimeapi.Image(nil), n.images...), n.fail["ListImages"]
+}
+
+func (n *node) ListContainers(context.Context, *runtimeapi.ContainerFilter) ([]*runtimeapi.Container, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.containers, n.fail["ListContainers"]
+}
+
+func (n *node) ImageFsInfo(context.Context) (*runtimeapi.ImageFsInfoResponse, error) {
+	return &runtimeapi.ImageFsInfoResponse{}, nil
+}
+
+func (n *node) RemoveImage(_ context.Context, image *runtimeapi.ImageSpec) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if err := n.fail[image.Image]; err != nil {
+		return err
+	}
+	for i, have := range n.images {
+		if have.Id == image.Image {
+			n.available += have.Size
+			n.images = append(append([]*runtimeapi.Image(nil), n.images[:i]...), n.images[i+1:]...)
+		}
+	}
+	return nil
+}
+
+func (n *node) failure(call string) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.fail[call]
+}
+
+func (n *node) present() (out []string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, i := range n.images {
+		out = append(out, i.Id)
+	}
+	return out
+}
+
+func (n *node) tell(text string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.told = append(n.told, text)
+}
+
+func (n *node) take() []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	out := n.told
+	n.told = nil
+	return out
+}
+
+func (n *node) manager(t *testing.T, p Policy) *Manager {
+	t.Helper()
+	m, err := New(Config{
+		Images: n, Containers: n, Policy: p,
+		InUse: func(context.Context) ([]string, error) { return n.further, n.failure("InUse") },
+		Disk:  func(context.Context) (Disk, error) { return Disk{n.capacity, n.available}, n.failure("Disk") },
+		Remaining: func(images []*runtimeapi.Image, listed time.Time) error {
+			n.left = nil
+			for _, i := range images {
+				n.left = append(n.left, i.Id)
+			}
+			return n.failure("Remaining")
+		},
+		Node: v1.ObjectReference{Kind: "Node", Name: "n"},
+		Event: func(ref v1.ObjectReference, kind, reason, _ string) {
+			require.Equal(t, "n", ref.Name)
+			n.tell(kind + " " + reason)
+		},
+		Removed: func(i Image, r Reason) { n.tell(fmt.Sprint(i.ID, " ", r)) },
+	})
+	require.NoError(t, err)
+	return m
+}
+
+// C43: every way in which a container or a volume can name its image keeps it.
+func TestInUse(t *testing.T) {
+	n := newNode(
+		sized("by-id", 1), sized("by-ref", 1), sized("by-tag", 1, "docker.io/library/x:1"),
+		&runtimeapi.Image{Id: "by-digest", RepoDigests: []string{"x@sha256:1"}},
+		sized("by-volume", 1, "volume:1"), &runtimeapi.Image{Id: "pinned", Pinned: true}, sized("unused", 1, "y:1"),
+	)
+	n.containers = []*runtimeapi.Container{
+		{ImageId: "by-id", State: runtimeapi.ContainerState_CONTAINER_EXITED}, {ImageRef: "by-ref"},
+		{Image: &runtimeapi.ImageSpec{Image: "docker.io/library/x:1"}}, {ImageRef: "x@sha256:1"},
+	}
+	n.further = []string{"volume:1"}
+	freed, err := n.manager(t, Policy{}).RemoveUnused(t.Context())
+	require.NoError(t, err)
+	require.EqualValues(t, 1, freed)
+	require.Equal(t, []string{"unused space"}, n.take())
+	require.Equal(t, []string{"by-id", "by-ref", "by-tag", "by-digest", "by-volume", "pinned"}, n.left)
+}
+
+// Nothing is removed while it is not known what is in use.
+func TestUnknownUseKeepsAll(t *testing.T) {
+	for _, call := range []string{"ListImages", "ListContainers", "InUse"} {
+		n := newNode(sized("a", 1))
+		n.available, n.fail[call] = 0, errors.New("away")
+		m := n.manager(t, Policy{})
+		require.ErrorIs(t, m.Collect(t.Context()), n.fail[call])
+		_, err := m.RemoveUnused(t.Context())
+		require.ErrorIs(t, err, n.fail[call])
+		require.Len(t, n.present(), 1)
+	}
+}
+
+// C44: at 85 % images go until 80 % are reached, the young ones excepted.
+func TestSpace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(sized("first", 20), sized("used", 500))
+		n.containers = []*runtimeapi.Container{{ImageId: "used"}}
+		n.available = 150
+		m := n.manager(t, Policy{})
+		require.NoError(t, m.Detect(t.Context()))
+		time.Sleep(time.Second)
+		n.images = append(n.images, sized("second", 30), sized("third", 40))
+		require.NoError(t, m.Detect(t.Context()))
+		time.Sleep(2 * time.Minute)
+		n.images = append(n.images, sized("young", 400))
+		require.NoError(t, m.Collect(t.Context()))
+		require.Equal(t, []string{"first space", "second space"}, n.take(), "20 and 30 are the 50 that are wanted")
+		require.EqualValues(t, 200, n.available)
+		require.NoError(t, m.Collect(t.Context()))
+		require.Empty(t, n.take())
+
+		n.available = 0
+		require.ErrorContains(t, m.Collect(t.Context()), "free 200 bytes, but only found 40 bytes")
+		require.Equal(t, []string{"third space", "Warning FreeDiskSpaceFailed"}, n.take())
+		require.Equal(t, []string{"used", "young"}, n.present())
+	})
+}
+
+// What cannot be removed is passed over.
+func TestRemoveFails(t *testing.T) {
+	n := newNode(sized("a", 100), sized("b", 100))
+	n.available, n.fail["a"] = 150, errors.New("busy")
+	require.ErrorIs(t, n.manager(t, Policy{}).Collect(t.Context()), n.fail["a"])
+	require.Equal(t, []string{"b space"}, n.take())
+	require.Equal(t, []string{"a"}, n.left)
+	n.fail["Remaining"] = errors.New("disk full")
+	require.ErrorIs(t, n.manager(t, Policy{}).Collect(t.Context()), n.fail["Remaining"])
+}
+
+func TestInvalidCapacity(t *testing.T) {
+	n := newNode(sized("a", 100))
+	n.capacity = 0
+	require.ErrorContains(t, n.manager(t, Policy{}).Collect(t.Context()), "invalid capacity")
+	require.Equal(t, []string{"Warning InvalidDiskCapacity"}, n.take())
+	require.Len(t, n.present(), 1)
+}
+
+// Run looks at once, removes what is too old even when the disk cannot be measured,
+// and complains from the second failure in a row on.
+func TestRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(sized("a", 1), sized("b", 1))
+		n.containers = []*runtimeapi.Container{{ImageId: "b"}}
+		n.fail["Disk"] = errors.New("away")
+		m := n.manager(t, Policy{MaxAge: 12 * time.Minute})
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		wg.Go(func() { require.NoError(t, m.Run(ctx)) })
+		synctest.Wait()
+		require.Equal(t, 1, n.lists)
+		n.mu.Lock()
+		n.containers = nil
+		n.mu.Unlock()
+		time.Sleep(10*time.Minute + 1)
+		synctest.Wait()
+		require.Equal(t, []string{"Warning ImageGCFailed"}, n.take())
+		time.Sleep(5 * time.Minute)
+		synctest.Wait()
+		require.Equal(t, []string{"a age", "b age", "Warning ImageGCFailed"}, n.take(), "b was last seen in use at the start")
+		n.mu.Lock()
+		delete(n.fail, "Disk")
+		n.mu.Unlock()
+		time.Sleep(5 * time.Minute)
+		n.mu.Lock()
+		n.fail["Disk"] = errors.New("away")
+		n.mu.Unlock()
+		time.Sleep(5 * time.Minute)
+		synctest.Wait()
+		require.Empty(t, n.take(), "only one failure in a row")
+		cancel()
+		wg.Wait()
+	})
+}
+
+// With nothing to do for its own sake Run only looks.
+func TestRunDisabled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(sized("a", 1))
+		n.available = 0
+		m := n.manager(t, Policy{HighPercent: 100, LowPercent: 80})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		require.NoError(t, m.Run(ctx))
+		require.Len(t, n.present(), 1)
+		require.Empty(t, n.take())
+	})
+}
+
+func TestImages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(sized("small", 1), sized("large", 3), sized("middle", 2))
+		m := n.manager(t, Policy{})
+		for range 3 {
+			list, err := m.Images(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, "large middle small", list[0].Id+" "+list[1].Id+" "+list[2].Id)
+		}
+		require.Equal(t, 1, n.lists)
+		time.Sleep(30 * time.Second)
+		n.fail["ListImages"] = errors.New("away")
+		_, err := m.Images(t.Context())
+		require.ErrorIs(t, err, n.fail["ListImages"])
+		require.Equal(t, 2, n.lists)
+	})
+}
+
+// One at a time, and whoever waits can be called off.
+func TestOneAtATime(t *testing.T) {
+	m := newNode().manager(t, Policy{})
+	leave, err := m.enter(t.Context())
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, m.Collect(ctx), context.Canceled)
+	require.ErrorIs(t, m.Detect(ctx), context.Canceled)
+	_, err = m.RemoveUnused(ctx)
+	require.ErrorIs(t, err, context.Canceled)
+	leave()
+	require.NoError(t, m.Collect(t.Context()))
+}
+
+func TestNewRefuses(t *testing.T) {
+	n := newNode()
+	for field, change := range map[string]func(*Config){
+		"Config.Images":             func(c *Config) { c.Images = nil },
+		"Config.Containers":         func(c *Config) { c.Containers = nil },
+		"Policy.HighPercent":        func(c *Config) { c.Policy.HighPercent = 101 },
+		"Policy.LowPercent":         func(c *Config) { c.Policy = Policy{HighPercent: 50, LowPercent: -1} },
+		"LowPercent 50 is not less": func(c *Config) { c.Policy = Policy{HighPercent: 50, LowPercent: 50} },
+		"Policy.MinAge":             func(c *Config) { c.Policy.MinAge = -1 },
+		"Policy.MaxAge is negative": func(c *Config) { c.Policy.MaxAge = -1 },
+		"MaxAge 2m0s is not longer": func(c *Config) { c.Policy.MaxAge = 2 * time.Minute },
+		"Config.DetectInterval":     func(c *Config) { c.DetectInterval = -1 },
+		"Config.CollectInterval":    func(c *Config) { c.CollectInterval = -1 },
+		"Config.ListLifetime":       func(c *Config) { c.ListLifetime = -1 },
+	} {
+		cfg := Config{Images: n, Containers: n}
+		change(&cfg)
+		_, err := New(cfg)
+		require.ErrorContains(t, err, field)
+	}
+}
+
+// On a runtime in memory: the image of an exited container stays, the disk is the one
+// that the runtime names.
+func TestOnFakeRuntime(t *testing.T) {
+	rt, err := fake.New(fake.Config{
+		ImageFilesystem: os.TempDir(),
+		Images:          []fake.Image{{Name: "used:1"}, {Name: "unused:1"}, {Name: "pinned:1", Pinned: true}},
+	})
+	require.NoError(t, err)
+	defer rt.Close()
+	sandbox := &runtimeapi.PodSandboxConfig{Metadata: &runtimeapi.PodSandboxMetadata{Name: "p", Namespace: "ns", Uid: "u"}}
+	id, err := rt.RunPodSandbox(t.Context(), sandbox, "")
+	require.NoError(t, err)
+	_, err = rt.CreateContainer(t.Context(), id, &runtimeapi.ContainerConfig{
+		Metadata: &runtimeapi.ContainerMetadata{Name: "c"}, Image: &runtimeapi.ImageSpec{Image: "used:1"},
+	}, sandbox)
+	require.NoError(t, err)
+	m, err := New(Config{Images: rt, Containers: rt})
+	require.NoError(t, err)
+	disk, err := m.cfg.Disk(t.Context())
+	require.NoError(t, err)
+	require.Positive(t, disk.Capacity)
+	_, err = m.RemoveUnused(t.Context())
+	require.NoError(t, err)
+	left, err := rt.ListImages(t.Context(), nil)
+	require.NoError(t, err)
+	require.Len(t, left, 2)
+	require.Equal(t, "docker.io/library/used:1", left[0].RepoTags[0])
+}

@@ -1,0 +1,275 @@
+package images
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/cri/images/credentials"
+	"github.com/podwright/podwright/cri/images/records"
+)
+
+// handlerAnnotation is how a pod chooses a runtime handler, with its own image store,
+// in containerd.
+const handlerAnnotation = "io.containerd.cri.runtime-handler"
+
+// pull waits for a pull unless the backoff forbids it.
+func (a *attempt) pull(ctx context.Context) (Image, error) {
+	if until, last := a.m.history.blocked(a.key(), time.Now()); !until.IsZero() {
+		message := fmt.Sprintf("back-off pulling image %q: %v", a.name, last)
+		a.event(v1.EventTypeNormal, EventBackOff, message)
+		return Image{}, &Error{Reason: ReasonImagePullBackOff, Message: message, Err: last, notBefore: until}
+	}
+	// Its error is told if the pull fails.
+	_, _ = a.credentials(ctx)
+	if ctx.Err() != nil {
+		return Image{}, calledOff(ctx, "looking for credentials for image", a.name)
+	}
+	a.lookAt = a.before == nil && a.policy != v1.PullAlways
+	for {
+		f := a.m.queue.join(ctx, a, a.flightKey(), a.wantsFresh())
+		if err := a.wait(ctx, f); err != nil {
+			return Image{}, err
+		}
+		if !f.result.found {
+			return a.landed(ctx, f)
+		}
+		// Somebody has pulled it meanwhile, maybe with what this pod lacks.
+		found, err := a.inspect(ctx, a.name)
+		if err != nil {
+			return Image{}, err
+		}
+		if found != nil && a.mayUse(ctx, found) {
+			return a.present(found), nil
+		}
+		a.lookAt = false
+	}
+}
+
+// wantsFresh tells whether a pull that has begun before is no good: with policy Always
+// the name may stand for something else by now.
+func (a *attempt) wantsFresh() bool { return a.policy == v1.PullAlways && a.parsed.Digest == "" }
+
+// flightKey is the same for those who can share a pull.
+func (a *attempt) flightKey() string {
+	parts := []string{a.name, a.r.Pod.Annotations[handlerAnnotation]}
+	for _, c := range a.creds {
+		parts = append(parts, c.Hash())
+	}
+	return strings.Join(parts, "\x00")
+}
+
+// key keeps pods apart: what one may not pull another may.
+func (a *attempt) key() string { return string(a.r.Pod.UID) + "_" + a.name }
+
+// wait waits for the end of a flight and tells where it is.
+func (a *attempt) wait(ctx context.Context, f *flight) error {
+	if n := a.m.queue.position(f); n > 0 {
+		a.r.SetStep(fmt.Sprintf("waiting to pull image %s, %s in the queue", a.name, ordinal(n)))
+	}
+	step, began := "waiting to pull image", f.began
+	for {
+		select {
+		case <-began:
+			began, step = nil, "pulling image"
+			a.r.SetStep("pulling image " + a.name)
+			a.event(v1.EventTypeNormal, EventPulling, fmt.Sprintf("Pulling image %q", a.name))
+		case <-f.done:
+			select {
+			case <-began: // it can be over before anybody saw it begin
+				continue
+			default:
+				return nil
+			}
+		case <-ctx.Done():
+			a.m.queue.leave(f, a)
+			return calledOff(ctx, step, a.name)
+		}
+	}
+}
+
+// landed makes of a flight's result what it means for the pod.
+func (a *attempt) landed(ctx context.Context, f *flight) (Image, error) {
+	r := &f.result
+	if len(r.errs) > 0 {
+		return Image{}, a.failed(r)
+	}
+	a.m.history.succeeded(a.key())
+	switch {
+	case r.inspectErr != nil && ctx.Err() != nil:
+		return Image{}, calledOff(ctx, "inspecting image", a.name)
+	case r.inspectErr != nil:
+		return Image{}, a.inspectFailed(fmt.Sprintf("inspecting image %q: %v", r.ref, r.inspectErr), r.inspectErr)
+	case r.image == nil:
+		return Image{}, a.inspectFailed(fmt.Sprintf("image %q (%s) vanished after its pull", a.name, r.ref), nil)
+	}
+	a.share(r)
+	a.event(v1.EventTypeNormal, EventPulled, fmt.Sprintf("Successfully pulled image %q in %s (%s including waiting). Image size: %d bytes.",
+		a.name, r.took.Round(time.Millisecond), time.Since(a.since).Round(time.Millisecond), r.image.GetSize()))
+	return a.image(r.image, r.ref), nil
+}
+
+// share records that this pod, too, has shown that it may have the image.
+func (a *attempt) share(r *result) {
+	if a.m.cfg.Records == nil {
+		return
+	}
+	err := a.m.cfg.Records.Share(records.Pull{
+		Image: a.name, Ref: r.image.GetId(), Credential: a.credential(r.credential), Status: r.image,
+	})
+	if err != nil {
+		a.m.cfg.Logger.Error("cannot record who pulled an image", "pod", a.r.podName(), "image", a.name, "err", err)
+	}
+}
+
+// credential is the one of an index, nil without any.
+func (a *attempt) credential(i int) *credentials.Credential {
+	if i < len(a.creds) {
+		return &a.creds[i]
+	}
+	return nil
+}
+
+// fly carries out a flight.
+func (m *Manager) fly(ctx context.Context, f *flight) {
+	crew, parked := m.queue.crew(f)
+	if len(crew) == 0 {
+		return
+	}
+	lead := crew[0]
+	if parked && !slices.ContainsFunc(crew, func(a *attempt) bool { return !a.lookAt }) {
+		// Whoever was in front may have pulled just this image. If it cannot be
+		// found out, the pull will show what is wrong.
+		response, err := m.cfg.Service.ImageStatus(ctx, lead.imageSpec(lead.name), false)
+		if err == nil && response.GetImage() != nil {
+			f.result.found = true
+			return
+		}
+	}
+	close(f.began)
+	start := time.Now()
+	f.result = m.fetch(ctx, lead)
+	f.result.took = time.Since(start)
+	if len(f.result.errs) > 0 {
+		if ctx.Err() == nil {
+			m.cfg.Metrics.Pulled(f.image, f.result.took, 0, f.result.cause())
+		}
+		return
+	}
+	m.cfg.Metrics.Pulled(f.image, f.result.took, f.result.image.GetSize(), nil)
+}
+
+// fetch pulls and records an image.
+func (m *Manager) fetch(ctx context.Context, lead *attempt) result {
+	if !m.throttle.take(time.Now()) {
+		return result{errs: []error{ErrThrottled}}
+	}
+	if m.cfg.Records != nil {
+		if err := m.cfg.Records.Begin(lead.name, lead.before); err != nil {
+			return result{errs: []error{err}}
+		}
+	}
+	out := m.try(ctx, lead)
+	if len(out.errs) == 0 {
+		// The user is that of the image which was pulled, not of whatever its
+		// name points to by now.
+		response, err := m.cfg.Service.ImageStatus(ctx, lead.imageSpec(out.ref), false)
+		out.image, out.inspectErr = response.GetImage(), err
+	}
+	if m.cfg.Records != nil {
+		m.record(ctx, lead, &out)
+	}
+	return out
+}
+
+// try tries the credentials in turn.
+func (m *Manager) try(ctx context.Context, lead *attempt) result {
+	var out result
+	for i := range max(1, len(lead.creds)) {
+		var auth *runtimeapi.AuthConfig
+		if c := lead.credential(i); c != nil {
+			auth = c.Auth
+		}
+		ref, err := m.cfg.Service.PullImage(ctx, lead.imageSpec(lead.name), auth, lead.r.SandboxConfig)
+		if err == nil {
+			return result{ref: ref, credential: i}
+		}
+		out.errs = append(out.errs, err)
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return out
+}
+
+// record tells the records how the pull ended. That it cannot be recorded fails
+// nobody: the note that it began stays, and makes others authenticate.
+func (m *Manager) record(ctx context.Context, lead *attempt, r *result) {
+	var err error
+	if len(r.errs) > 0 {
+		doubt := ctx.Err() != nil || slices.ContainsFunc(r.errs, cutOff)
+		err = m.cfg.Records.Failed(lead.name, doubt)
+	} else {
+		pull := records.Pull{Image: lead.name, Ref: r.ref, Credential: lead.credential(r.credential), Status: r.image}
+		if r.image != nil {
+			pull.Ref = r.image.GetId()
+		}
+		err = m.cfg.Records.Pulled(pull)
+	}
+	if err != nil {
+		m.cfg.Logger.Error("cannot record the pull of an image", "image", lead.name, "err", err)
+	}
+}
+
+// cutOff tells whether a pull may go on in spite of its error.
+func cutOff(err error) bool {
+	var withStatus interface{ GRPCStatus() *status.Status }
+	if !errors.As(err, &withStatus) {
+		return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+	}
+	switch withStatus.GRPCStatus().Code() {
+	case codes.Canceled, codes.DeadlineExceeded, codes.Unavailable:
+		return true
+	}
+	return false
+}
+
+// cause joins what went wrong with each credential.
+func (r *result) cause() error {
+	if len(r.errs) == 1 {
+		return r.errs[0]
+	}
+	return errors.Join(r.errs...)
+}
+
+// announce is how soon after a failed pull another try makes sense: not to pull,
+// but to say ImagePullBackOff for as long as the backoff lasts.
+const announce = time.Second
+
+// failed makes an error of a failed pull, and remembers it for the pod.
+func (a *attempt) failed(r *result) error {
+	cause := r.cause()
+	if a.credsErr != nil {
+		cause = errors.Join(cause, fmt.Errorf("finding credentials: %w", a.credsErr))
+	}
+	message := fmt.Sprintf("failed to pull image %q: %s", a.name, strings.ReplaceAll(cause.Error(), "\n", "; "))
+	failure := &Error{Reason: pullReason(r.errs), Message: message, Err: cause}
+	now := time.Now()
+	retry := a.m.history.failed(a.key(), now, failure)
+	a.event(v1.EventTypeWarning, EventFailed, "F"+message[1:])
+	a.m.cfg.Logger.Debug("Image pull failed", "pod", a.r.podName(), "podUID", a.r.Pod.UID,
+		"image", a.name, "retryAfter", retry, "err", cause)
+	// What is remembered has no time: it becomes the cause of ImagePullBackOff, and
+	// a cause whose time is over would have its caller try again and again.
+	soon := *failure
+	soon.notBefore = now.Add(announce)
+	return &soon
+}

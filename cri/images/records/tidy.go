@@ -1,0 +1,202 @@
+package records
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/cri/images/imageref"
+)
+
+const (
+	// doubtFor is how long after a pull that nobody saw end its image may still come.
+	doubtFor = 10 * time.Minute
+	// timeGrain is how much earlier the time in a record may be than the truth: it
+	// is written in whole seconds.
+	timeGrain = 2 * time.Second
+)
+
+// preloadedNames says which names an image had before anybody pulled it.
+type preloadedNames struct {
+	LastUpdatedTime metav1.Time `json:"lastUpdatedTime"`
+	ImageRef        string      `json:"imageRef"`
+	// Repositories are complete: "docker.io/library/busybox".
+	Repositories []string `json:"repositories"`
+}
+
+// notePreloaded notes the repositories of an image that nobody has pulled so far:
+// those of all its names except for the one that is now, and those of which a pull is
+// under way or in doubt.
+func (b *Book) notePreloaded(image *runtimeapi.Image, except string) error {
+	var known preloadedNames
+	if _, err := b.preloaded.read(image.GetId(), &known); err != nil {
+		b.log.Warn("a list of names of an image is replaced", "image", image.GetId(), "err", err)
+		known = preloadedNames{}
+	}
+	pulling, err := b.intents()
+	if err != nil {
+		return err
+	}
+	names := slices.Clone(known.Repositories)
+	for name := range namesOf(image) {
+		repository := name.Canonical()
+		if repository == except || pulling[repository] != nil || slices.Contains(names, repository) {
+			continue
+		}
+		names = append(names, repository)
+	}
+	if len(names) == len(known.Repositories) {
+		return nil
+	}
+	slices.Sort(names)
+	return b.preloaded.write(image.GetId(), preloadedNames{
+		LastUpdatedTime: metav1.Time{Time: time.Now()}, ImageRef: image.GetId(), Repositories: names,
+	})
+}
+
+// namesOf are the names of an image that parse.
+func namesOf(image *runtimeapi.Image) func(func(imageref.Name) bool) {
+	return func(yield func(imageref.Name) bool) {
+		for _, s := range slices.Concat(image.GetRepoTags(), image.GetRepoDigests()) {
+			if name, err := imageref.Parse(s); err == nil && !yield(name) {
+				return
+			}
+		}
+	}
+}
+
+// intents are the images of all intents, by repository.
+func (b *Book) intents() (map[string][]string, error) {
+	out := map[string][]string{}
+	err := b.pulling.each(func(file string, data []byte) {
+		found, err := parseIntent(data)
+		var name imageref.Name
+		if err == nil {
+			name, err = imageref.Parse(found.Image)
+		}
+		if err != nil {
+			b.log.Warn("cannot use a note of a pull", "file", file, "err", err)
+			return
+		}
+		out[name.Canonical()] = append(out[name.Canonical()], found.Image)
+	})
+	return out, err
+}
+
+// Tidy puts the records right, given all images and when they were listed. It is to
+// be called once after the start, when it settles the pulls that a crash cut off,
+// and then every few minutes. What was noted after listed is left alone. Records of
+// images that are gone are removed; a pull in doubt whose image is there is recorded
+// as one without credentials: who wants the image must authenticate.
+func (b *Book) Tidy(images []*runtimeapi.Image, listed time.Time) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	err := errors.Join(b.settle(images, listed), b.prune(images, listed))
+	if err != nil {
+		return fmt.Errorf("records: %w", err)
+	}
+	return nil
+}
+
+// settle ends the doubt about pulls that nobody saw end.
+func (b *Book) settle(images []*runtimeapi.Image, listed time.Time) error {
+	pulling, err := b.intents()
+	errs := []error{err}
+	present := map[string]*runtimeapi.Image{}
+	for _, image := range images {
+		for name := range namesOf(image) {
+			present[fullName(name)] = image
+		}
+	}
+	now := time.Now()
+	for repository, names := range pulling {
+		for _, image := range names {
+			if b.running[image] > 0 {
+				continue
+			}
+			since, doubtful := b.doubt[image]
+			if !doubtful {
+				since = now
+				b.doubt[image] = since
+			}
+			errs = append(errs, b.settleOne(image, repository, find(present, image), listed.Sub(since)))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// settleOne looks what became of a pull that nobody saw end. What it brought is
+// recorded; the intent goes when nothing can come any more.
+func (b *Book) settleOne(image, repository string, found *runtimeapi.Image, doubted time.Duration) error {
+	if found != nil {
+		old, known, err := b.record(found.GetId())
+		if err != nil {
+			b.log.Warn("a record of an image is replaced", "image", found.GetId(), "err", err)
+		}
+		if !known {
+			if err := b.notePreloaded(found, repository); err != nil {
+				return err
+			}
+			b.step("preloaded")
+			if err := b.add(old, false, "", access{}); err != nil {
+				return err
+			}
+			b.step("record")
+		}
+	}
+	if doubted < doubtFor {
+		return nil
+	}
+	if err := b.pulling.remove(image); err != nil {
+		return err
+	}
+	delete(b.doubt, image)
+	return nil
+}
+
+// fullName is a name as runtimes list it: by its digest if it has one.
+func fullName(n imageref.Name) string {
+	if n.Digest != "" {
+		return n.Canonical() + "@" + n.Digest
+	}
+	return n.Canonical() + ":" + n.Normal().Tag
+}
+
+func find(present map[string]*runtimeapi.Image, image string) *runtimeapi.Image {
+	name, err := imageref.Parse(image)
+	if err != nil {
+		return nil
+	}
+	return present[fullName(name)]
+}
+
+// prune removes what is known of images that are gone.
+func (b *Book) prune(images []*runtimeapi.Image, listed time.Time) error {
+	present := map[string]bool{}
+	for _, image := range images {
+		present[image.GetId()] = true
+	}
+	var errs []error
+	for _, f := range []folder{b.pulled, b.preloaded} {
+		errs = append(errs, f.each(func(file string, data []byte) {
+			var about struct { // what both kinds have
+				LastUpdatedTime metav1.Time `json:"lastUpdatedTime"`
+				ImageRef        string      `json:"imageRef"`
+			}
+			if err := json.Unmarshal(data, &about); err != nil || about.ImageRef == "" {
+				b.log.Warn("cannot use a record of an image", "file", file, "err", err)
+				return
+			}
+			if present[about.ImageRef] || !about.LastUpdatedTime.Time.Before(listed.Add(-timeGrain)) {
+				return
+			}
+			errs = append(errs, f.remove(about.ImageRef))
+		}))
+	}
+	return errors.Join(errs...)
+}
