@@ -8,6 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/podwright/podwright/internal/podfacts"
 	"github.com/podwright/podwright/pleg"
 )
 
@@ -102,26 +103,54 @@ func (m *model) goWell() bool {
 
 // checkSettled holds that a pod in which nothing is left to do does all it should.
 func (m *model) checkSettled() {
+	m.checkTidy()
 	if m.pod.DeletionTimestamp != nil {
 		return
 	}
+	running := 0
 	for i := range m.pod.Spec.Containers {
 		c := &m.pod.Spec.Containers[i]
 		h := m.truth[c.Name]
-		s := m.status.Newest(c.Name)
-		up := s != nil && s.State == pleg.StateRunning && s.SandboxID == m.sandbox().ID
+		up := m.runs(c.Name)
+		if up {
+			running++
+		}
 		m.must(up || h.starts > 0 && h.ended != nil && !owed(m.pod, c, h.ended), "settled, but %s does not run", c.Name)
 	}
+	m.must(running > 0, "settled with nothing running, and not over")
 	for i := range m.pod.Spec.InitContainers {
 		name := m.pod.Spec.InitContainers[i].Name
-		s := m.status.Newest(name)
-		m.must(name[0] == 'i' && m.truth[name].done || s != nil && s.State == pleg.StateRunning, "settled, but %s does not run", name)
+		m.must(name[0] == 'i' && m.truth[name].done || m.runs(name), "settled, but %s does not run", name)
+	}
+}
+
+// runs tells whether a container runs; checkTidy sees to where.
+func (m *model) runs(name string) bool {
+	return slices.ContainsFunc(m.status.Containers, func(s pleg.ContainerStatus) bool {
+		return s.Name == name && s.State == pleg.StateRunning
+	})
+}
+
+// checkTidy holds that nothing is left over.
+func (m *model) checkTidy() {
+	seen := map[string]bool{}
+	for i := range m.status.Containers {
+		s := &m.status.Containers[i]
+		if s.Name[0] == 'e' {
+			continue
+		}
+		m.must(s.State != pleg.StateCreated, "%s is left over", s.ID.ID)
+		if alive(s) {
+			m.must(!seen[s.Name], "two instances of %s run", s.Name)
+			m.must(s.SandboxID == m.sandbox().ID, "%s runs in an old sandbox", s.ID.ID)
+			seen[s.Name] = true
+		}
 	}
 }
 
 // happen lets something happen to the pod from outside.
 func (m *model) happen() {
-	switch m.dice.roll(16) {
+	switch m.dice.roll(17) {
 	case 0, 1, 2, 3, 4:
 		m.randomExit()
 	case 5, 6, 7:
@@ -147,7 +176,21 @@ func (m *model) happen() {
 		}
 	case 15:
 		m.resize()
+	case 16:
+		m.twins()
 	}
+}
+
+// twins is another agent that starts what runs already.
+func (m *model) twins() {
+	s := m.pick(pleg.StateRunning)
+	if s == nil || s.Name[0] == 'i' || s.Name[0] == 'e' {
+		return
+	}
+	twin := *s
+	twin.ID.ID, twin.CreatedAt = m.make(s.Name)
+	m.note("twin %s", twin.ID.ID)
+	m.status.Containers = slices.Insert(m.status.Containers, 0, twin)
 }
 
 // pick returns a random instance in a state, nil when there is none.
@@ -256,7 +299,7 @@ func (m *model) collectGarbage() {
 // done: nobody could know without.
 func (m *model) loseInit() {
 	s := m.pick(pleg.StateExited)
-	if s == nil || s.Name[0] != 's' && s.Name[0] != 'i' {
+	if s == nil || s.Name[0] != 's' && s.Name[0] != 'i' || podfacts.RestartsAll(m.spec(s.Name), s.ExitCode) {
 		return
 	}
 	if s.SandboxID != m.sandbox().ID || m.proved(s.Name) {

@@ -28,6 +28,9 @@ type model struct {
 	made              int // objects made so far: names them, and is the time
 
 	truth map[string]*history
+	// resetting tells that a restart of all containers has begun and that
+	// something of before is left.
+	resetting bool
 	// log is what happened. It costs more than all the rest: a life that fails is
 	// lived once more to write it down.
 	log     []string
@@ -40,8 +43,10 @@ type history struct {
 	// done tells that a plain init container has succeeded in this sandbox, up
 	// that a sidecar has started in it.
 	done, up bool
-	// ended is the end of the last instance, nil when none ran.
+	// ended is the end of the last instance, nil when none ran; last is when that
+	// was created.
 	ended *ending
+	last  time.Time
 	// starts counts the starts.
 	starts int
 }
@@ -176,8 +181,12 @@ func (m *model) String() string {
 func (m *model) ended(s *pleg.ContainerStatus, e *ending) {
 	m.note("  %s ends %+v", s.ID.ID, e)
 	h := m.truth[s.Name]
-	h.ended = e
-	if e != nil && e.code == 0 && !e.oom && m.sandbox() != nil && s.SandboxID == m.sandbox().ID {
+	if s.CreatedAt.Before(h.last) {
+		h.ended.replaced = true // its twin has ended before: both may be meant
+		return
+	}
+	h.ended, h.last = e, s.CreatedAt
+	if e.code == 0 && !e.oom && m.sandbox() != nil && s.SandboxID == m.sandbox().ID {
 		h.done = true
 	}
 }

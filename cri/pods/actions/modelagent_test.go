@@ -208,21 +208,9 @@ func (m *model) kill(k ContainerKill) bool {
 	if s.State == pleg.StateUnknown || s.Hash != podfacts.Hash(c) || strings.Contains(k.Message, "resize") {
 		e.replaced = true
 	}
-	if o := m.twin(s); o == nil {
-		m.ended(s, e)
-	}
+	m.ended(s, e)
 	m.exit(s, 137, "Error")
 	return o == done
-}
-
-// twin returns another instance that runs.
-func (m *model) twin(s *pleg.ContainerStatus) *pleg.ContainerStatus {
-	for i := range m.status.Containers {
-		if o := &m.status.Containers[i]; o.Name == s.Name && o.ID != s.ID && alive(o) {
-			return o
-		}
-	}
-	return nil
 }
 
 func (m *model) reset(id pleg.ContainerID) bool {
@@ -231,6 +219,10 @@ func (m *model) reset(id pleg.ContainerID) bool {
 		return false
 	}
 	m.remove(id)
+	m.resetting = false
+	for _, c := range m.status.Containers {
+		m.resetting = m.resetting || c.Name[0] != 'e'
+	}
 	for name, h := range m.truth { // what nobody has any more begins anew
 		if name[0] != 'e' && m.status.Newest(name) == nil {
 			*h = history{}
@@ -314,6 +306,7 @@ func (m *model) checkStart(name string) {
 	if name[0] == 'e' {
 		return
 	}
+	m.must(!m.resetting, "%s is started before the restart of all has removed all", name)
 	for i := range m.pod.Spec.InitContainers {
 		before := m.pod.Spec.InitContainers[i].Name
 		if before == name {

@@ -173,3 +173,16 @@ func TestString(t *testing.T) {
 	require.Equal(t, "killPod createSandbox attempt=0 startInit=[0] (init container i0 runs first)", Compute(Input{Pod: pod, Status: observed(nil)}).String())
 	require.Equal(t, "nothing", Actions{}.String())
 }
+
+// What was handed in belongs to others.
+func TestInputIsNotChanged(t *testing.T) {
+	pod := with(testPod(always, "i0", "s1", "a", "b", "e"), startupProbe("s1"))
+	spec(pod, "a").Resources = res("1", "1", "1Mi", "1Mi")
+	before := pod.DeepCopy()
+	containers := list(created("b"), exited("b", 1), running("a", otherHash), running("a", id("2")), running("s1"), exited("i0", 0), exited("i0", 1))
+	in := Input{Pod: pod, Status: observed(ready(), containers...), Actuated: &Actuated{}}
+	first := Compute(in)
+	first.Remove[0].Name = "changed"
+	require.Equal(t, before, pod)
+	require.Equal(t, observed(ready(), list(created("b"), exited("b", 1), running("a", otherHash), running("a", id("2")), running("s1"), exited("i0", 0), exited("i0", 1))...), in.Status)
+}

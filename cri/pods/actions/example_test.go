@@ -1,0 +1,67 @@
+package actions_test
+
+import (
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/cri/pods/actions"
+	"github.com/podwright/podwright/pleg"
+)
+
+// A job with an init container and a sidecar, from nothing to its end.
+func ExampleCompute() {
+	sidecar := v1.ContainerRestartPolicyAlways
+	pod := &v1.Pod{Spec: v1.PodSpec{
+		RestartPolicy: v1.RestartPolicyNever,
+		InitContainers: []v1.Container{
+			{Name: "fetch", Image: "busybox"},
+			{Name: "proxy", Image: "busybox", RestartPolicy: &sidecar},
+		},
+		Containers: []v1.Container{{Name: "job", Image: "busybox"}},
+	}}
+	status := &pleg.PodStatus{}
+	decide := func() { fmt.Println(actions.Compute(actions.Input{Pod: pod, Status: status})) }
+	observe := func(name string, state pleg.State) {
+		status.Containers = append([]pleg.ContainerStatus{{Name: name, SandboxID: "1", State: state}}, status.Containers...)
+	}
+	decide()
+	status.Sandboxes = []pleg.Sandbox{{ID: "1", State: pleg.SandboxReady}}
+	observe("fetch", pleg.StateRunning)
+	decide()
+	status.Containers[0].State = pleg.StateExited
+	decide()
+	observe("proxy", pleg.StateRunning)
+	decide()
+	observe("job", pleg.StateRunning)
+	decide()
+	status.Containers[0].State = pleg.StateExited
+	decide()
+	// Output:
+	// killPod createSandbox attempt=0 startInit=[0] (init container fetch runs first)
+	// nothing (init container fetch is running)
+	// startInit=[1] (init container proxy runs first)
+	// startRegular=[0]
+	// nothing
+	// killPod (no container runs or may run again)
+}
+
+// A container that asks for a restart of the whole pod: its victims go first, so that
+// an agent that dies on the way finds out again.
+func ExampleRestartAllTriggered() {
+	never := v1.ContainerRestartPolicyNever
+	pod := &v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{{Name: "web"}, {Name: "watchdog", RestartPolicy: &never, RestartPolicyRules: []v1.ContainerRestartRule{{
+		Action:    v1.ContainerRestartRuleActionRestartAllContainers,
+		ExitCodes: &v1.ContainerRestartRuleOnExitCodes{Operator: v1.ContainerRestartRuleOnExitCodesOpIn, Values: []int32{42}},
+	}}}}}}
+	status := &pleg.PodStatus{
+		Sandboxes: []pleg.Sandbox{{ID: "1", State: pleg.SandboxReady}},
+		Containers: []pleg.ContainerStatus{
+			{Name: "watchdog", SandboxID: "1", State: pleg.StateExited, ExitCode: 42},
+			{Name: "web", SandboxID: "1", State: pleg.StateRunning},
+		},
+	}
+	all := actions.RestartAllTriggered(pod, status, nil)
+	fmt.Println(actions.Compute(actions.Input{Pod: pod, Status: status, RestartAll: all}))
+	// Output: reset=[web watchdog] (all containers are restarted)
+}
