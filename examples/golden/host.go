@@ -97,7 +97,7 @@ func keepSettings() func() {
 // furnish makes the mount, network and host name namespaces of this process look
 // like the environment.
 func furnish(e golden.Environment) error {
-	for _, dir := range []string{rootDir, logDir, containerLogs} {
+	for _, dir := range []string{rootDir, logDir, containerLogs, "/srv"} { // /srv is what hostPath volumes are made in
 		if err := emptyDir(dir); err != nil {
 			return err
 		}
@@ -121,6 +121,15 @@ func furnish(e golden.Environment) error {
 		return err
 	}
 	return replaceFile("/etc/hosts", e.Hosts)
+}
+
+// cgroup2 makes the machine seem to have cgroup v2 only. The controllers stay
+// where they are, so that nothing can be limited.
+func cgroup2() error {
+	if err := unix.Mount("cgroup2", cgroupMount, "cgroup2", 0, ""); err != nil {
+		return fmt.Errorf("cgroup v2: %w", err)
+	}
+	return nil
 }
 
 // emptyDir lays an empty file system over a folder, which it makes if need be.

@@ -30,8 +30,8 @@ const (
 
 // kubeletConfig is the upstream kubelet's configuration: defaults, but for what
 // the machine lacks, what would reach outside, and what takes time.
-func kubeletConfig(e golden.Environment, cgroup string) map[string]any {
-	return map[string]any{
+func kubeletConfig(o options, e golden.Environment, cgroup string) map[string]any {
+	config := map[string]any{
 		"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",
 		"containerRuntimeEndpoint": "unix://" + socket,
 		"staticPodPath":            manifests, "fileCheckFrequency": "1s", "syncFrequency": "10s",
@@ -50,6 +50,10 @@ func kubeletConfig(e golden.Environment, cgroup string) map[string]any {
 		},
 		"serializeImagePulls": false,
 	}
+	if o.cgroup2 { // there is nothing to make cgroups of pods with
+		config["cgroupsPerQOS"], config["enforceNodeAllocatable"], config["cgroupRoot"] = false, []string{}, ""
+	}
+	return config
 }
 
 // kubelet is the running upstream kubelet.
@@ -61,7 +65,7 @@ type kubelet struct {
 
 func startKubelet(o options, e golden.Environment, cgroup string) (*kubelet, error) {
 	config := filepath.Join(scratch, "config.json")
-	if err := golden.WriteJSON(config, kubeletConfig(e, cgroup)); err != nil {
+	if err := golden.WriteJSON(config, kubeletConfig(o, e, cgroup)); err != nil {
 		return nil, err
 	}
 	if err := os.WriteFile(filepath.Join(scratch, "resolv.conf"), []byte(e.ResolvConf), 0o644); err != nil {

@@ -1,6 +1,7 @@
 // Golden records what the upstream kubelet asks a container runtime for:
 //
 //	go run ./examples/golden
+//	go run ./examples/golden -cgroup2
 //
 // It builds the upstream kubelet (examples/controlplane, some minutes the first
 // time), runs it on the manifests of cri/pods/testdata/golden/pods against a
@@ -9,7 +10,7 @@
 // requests with them. Record again when a manifest is added or changed, and
 // for a new version of the kubelet (examples/controlplane/go.mod).
 //
-// It needs root, Linux and cgroup v1, and changes nothing that stays: the kubelet
+// It needs root, Linux and a machine with cgroup v1, and changes nothing that stays: the kubelet
 // runs in mount, network and host name namespaces of its own, in which memory
 // size, huge pages, addresses and files are those of environment.json, below
 // cgroups that are removed in the end; the kernel settings that the
@@ -18,13 +19,16 @@
 // Pods are static, and the kubelet has no API server. So these have no record:
 // config maps, secrets, service accounts and their tokens, services, persistent
 // volumes, block devices, resource claims, runtime classes, ephemeral containers
-// and resizes. The cgroup hierarchy and what the kernel accounts for (swap) are
-// the machine's; recorded.json names them.
+// and resizes. What the kernel accounts for (swap) is the machine's; recorded.json
+// says so. With -cgroup2 the kubelet sees an empty cgroup v2 hierarchy, in which
+// it cannot make cgroups for pods: the requests name no cgroup, and pod-level
+// resources, which it would need one for, are left out.
 //
 // # Flags
 //
 //	-dir DIR       the folder with environment.json and pods (cri/pods/testdata/golden)
 //	-kubelet FILE  an upstream kubelet that is already built
+//	-cgroup2       record into DIR/cgroup2 what depends on cgroups, as on cgroup v2
 //	-only NAMES    only these pods, separated by commas
 //	-log FILE      keep the kubelet's log there
 package main
@@ -44,6 +48,7 @@ import (
 // options are the flags.
 type options struct {
 	dir, kubelet, only, log string
+	cgroup2                 bool
 }
 
 func main() {
@@ -52,6 +57,7 @@ func main() {
 	flag.StringVar(&o.kubelet, "kubelet", "", "an upstream kubelet that is already built")
 	flag.StringVar(&o.only, "only", "", "record only these pods, separated by commas")
 	flag.StringVar(&o.log, "log", "", "keep the kubelet's log in this file")
+	flag.BoolVar(&o.cgroup2, "cgroup2", false, "record what depends on cgroups as on cgroup v2")
 	inside := flag.Bool("inside", false, "set by golden itself: the namespaces are made")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -111,7 +117,7 @@ func again(ctx context.Context, o options, cgroup string) error {
 	if err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(ctx, self, "-inside", "-dir", o.dir, "-kubelet", o.kubelet, "-only", o.only, "-log", o.log)
+	cmd := exec.CommandContext(ctx, self, "-inside", "-dir", o.dir, "-kubelet", o.kubelet, "-only", o.only, "-log", o.log, fmt.Sprintf("-cgroup2=%v", o.cgroup2))
 	cmd.Env = append(os.Environ(), cgroupVariable+"="+cgroup)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{

@@ -7,8 +7,8 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"reflect"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -41,6 +41,11 @@ func record(ctx context.Context, o options) error {
 	}
 	if err := furnish(e); err != nil {
 		return err
+	}
+	if o.cgroup2 {
+		if err := cgroup2(); err != nil {
+			return err
+		}
 	}
 	rt, err := golden.NewRuntime(e)
 	if err != nil {
@@ -83,13 +88,22 @@ func manifestNames(o options) ([]string, error) {
 	if o.only != "" {
 		return strings.Split(o.only, ","), nil
 	}
-	paths, err := filepath.Glob(filepath.Join(o.dir, "pods", "*.yaml"))
-	if err != nil || len(paths) == 0 {
-		return nil, fmt.Errorf("no manifests in %s/pods: %w", o.dir, os.ErrNotExist)
+	patterns := []string{"*"}
+	if o.cgroup2 {
+		patterns = []string{"resources-*", "critical*"}
 	}
 	var names []string
-	for _, path := range paths {
-		names = append(names, strings.TrimSuffix(filepath.Base(path), ".yaml"))
+	for _, pattern := range patterns {
+		paths, err := filepath.Glob(filepath.Join(o.dir, "pods", pattern+".yaml"))
+		if err != nil || len(paths) == 0 {
+			return nil, fmt.Errorf("no manifests %s in %s/pods: %w", pattern, o.dir, os.ErrNotExist)
+		}
+		for _, path := range paths {
+			names = append(names, strings.TrimSuffix(filepath.Base(path), ".yaml"))
+		}
+	}
+	if o.cgroup2 { // the kubelet panics when it resizes pods for which it has made no cgroup
+		names = slices.DeleteFunc(names, func(name string) bool { return strings.HasPrefix(name, "resources-pod-level") })
 	}
 	return names, nil
 }
@@ -171,13 +185,20 @@ func (r *recorder) complete(ctx context.Context) bool {
 }
 
 func (r *recorder) write(ctx context.Context) error {
+	dir := r.dir
+	if r.cgroup2 {
+		dir = filepath.Join(dir, golden.Cgroup2)
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return err
+		}
+	}
 	pods, texts, err := pods(ctx)
 	if err != nil {
 		return err
 	}
 	recorded := r.facts()
 	for _, name := range r.names {
-		path := filepath.Join(r.dir, name+".json")
+		path := filepath.Join(dir, name+".json")
 		requests, _ := r.runtime.Requests(uid(name))
 		if pod := pods[uid(name)]; len(requests.Containers) == 0 {
 			recorded.Refused[name] = "not taken from its manifest"
@@ -199,46 +220,17 @@ func (r *recorder) write(ctx context.Context) error {
 	if r.only != "" {
 		return nil
 	}
-	return golden.WriteJSON(filepath.Join(r.dir, "recorded.json"), recorded)
+	return golden.WriteJSON(filepath.Join(dir, "recorded.json"), recorded)
 }
 
 func (r *recorder) record(pod json.RawMessage, requests golden.Requests) (golden.Record, error) {
 	c := golden.Canonical{Replace: []string{"/" + os.Getenv(cgroupVariable) + "/kubepods", "/kubepods"}}
-	record := golden.Record{Containers: []golden.Container{}}
-	var err error
-	if record.Pod, err = asSeen(pod); err != nil {
-		return record, err
-	}
-	for _, request := range requests.Sandboxes {
-		value, err := c.Sandbox(request)
-		if err != nil {
-			return record, err
-		}
-		record.Sandboxes = append(record.Sandboxes, value)
-	}
-	newest := requests.Sandboxes[len(requests.Sandboxes)-1].Config
-	same, err := c.SandboxConfig(newest)
+	record, err := c.Record(requests)
 	if err != nil {
 		return record, err
 	}
-	for i, request := range requests.Containers {
-		container := golden.Container{SandboxConfig: golden.SameSandbox}
-		if container.Config, err = c.ContainerConfig(request.Config); err != nil {
-			return record, err
-		}
-		sandbox, err := c.SandboxConfig(request.SandboxConfig)
-		if err != nil {
-			return record, err
-		}
-		if !reflect.DeepEqual(sandbox, same) {
-			container.SandboxConfig = sandbox
-		}
-		if hosts := requests.Hosts[i]; hosts != "" {
-			container.Hosts = &hosts
-		}
-		record.Containers = append(record.Containers, container)
-	}
-	return record, nil
+	record.Pod, err = asSeen(pod)
+	return record, err
 }
 
 // asSeen is a pod without its status and the time at which it was read.
@@ -264,6 +256,7 @@ func (r *recorder) facts() golden.Recorded {
 	facts.CgroupV2 = err == nil
 	_, err = os.Stat(cgroupMount + "/memory/memory.memsw.limit_in_bytes")
 	facts.SwapController = err == nil
+	facts.PodCgroups = !r.cgroup2
 	facts.AllocatableCPU = 1000 * int64(runtime.NumCPU())
 	facts.AllocatableMemory = r.environment.MemoryBytes - r.hugePageBytes()
 	return facts

@@ -45,6 +45,8 @@ type Recorded struct {
 	CgroupV2 bool `json:"cgroupV2"`
 	// SwapController tells that the machine's cgroups account for swap.
 	SwapController bool `json:"swapController"`
+	// PodCgroups tells that the kubelet made a cgroup for each pod.
+	PodCgroups bool `json:"podCgroups"`
 	// AllocatableCPU and AllocatableMemory are what the node had to give to
 	// pods: millicores and bytes.
 	AllocatableCPU    int64 `json:"allocatableCPU"`

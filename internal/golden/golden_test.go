@@ -92,3 +92,15 @@ func TestWriteAndRead(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, want, got)
 }
+
+func TestCanonicalOptions(t *testing.T) {
+	config := &runtimeapi.PodSandboxConfig{DnsConfig: &runtimeapi.DNSConfig{Options: []string{"rotate", "ndots:1"}}}
+	var c golden.Canonical
+	value, err := c.Sandbox(&runtimeapi.RunPodSandboxRequest{Config: config})
+	require.NoError(t, err)
+	same, err := c.SandboxConfig(config)
+	require.NoError(t, err)
+	require.Equal(t, map[string]any{"config": same}, value)
+	require.Equal(t, map[string]any{"dns_config": map[string]any{"options": []any{"ndots:1", "rotate"}}}, same)
+	require.Equal(t, "rotate", config.DnsConfig.Options[0], "the request itself is left alone")
+}

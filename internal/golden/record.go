@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -39,6 +40,9 @@ type Container struct {
 // RunPodSandbox request.
 const SameSandbox = "the sandbox's"
 
+// Cgroup2 is the folder of the records made on cgroup v2.
+const Cgroup2 = "cgroup2"
+
 // ReadRecord reads the record of a pod in dir.
 func ReadRecord(dir, name string) (Record, error) {
 	var r Record
@@ -55,13 +59,19 @@ type Canonical struct {
 	Replace []string
 }
 
-// Sandbox is the JSON value of a RunPodSandbox request.
+// Sandbox is the JSON value of a RunPodSandbox request. The resolver's options
+// are put in order, since upstream sends them in random order.
 func (c Canonical) Sandbox(r *runtimeapi.RunPodSandboxRequest) (any, error) {
+	r = proto.CloneOf(r)
+	slices.Sort(r.GetConfig().GetDnsConfig().GetOptions())
 	return c.value(r)
 }
 
-// SandboxConfig is the JSON value of a sandbox configuration.
+// SandboxConfig is the JSON value of a sandbox configuration, in the form that it
+// has in a request.
 func (c Canonical) SandboxConfig(config *runtimeapi.PodSandboxConfig) (any, error) {
+	config = proto.CloneOf(config)
+	slices.Sort(config.GetDnsConfig().GetOptions())
 	return c.value(config)
 }
 
@@ -87,6 +97,41 @@ func (c Canonical) ContainerConfig(config *runtimeapi.ContainerConfig) (any, err
 		fields["envs"] = c.walk(out, strings.NewReplacer(c.Replace...))
 	}
 	return value, nil
+}
+
+// Record writes down the requests of a pod. The pod itself is the caller's to add.
+func (c Canonical) Record(requests Requests) (Record, error) {
+	record := Record{Sandboxes: []any{}, Containers: []Container{}}
+	var same any
+	for _, request := range requests.Sandboxes {
+		value, err := c.Sandbox(request)
+		if err != nil {
+			return record, err
+		}
+		record.Sandboxes = append(record.Sandboxes, value)
+		if same, err = c.SandboxConfig(request.Config); err != nil {
+			return record, err
+		}
+	}
+	for i, request := range requests.Containers {
+		container := Container{SandboxConfig: SameSandbox}
+		var err error
+		if container.Config, err = c.ContainerConfig(request.Config); err != nil {
+			return record, err
+		}
+		sandbox, err := c.SandboxConfig(request.SandboxConfig)
+		if err != nil {
+			return record, err
+		}
+		if !reflect.DeepEqual(sandbox, same) {
+			container.SandboxConfig = sandbox
+		}
+		if hosts := requests.Hosts[i]; hosts != "" {
+			container.Hosts = &hosts
+		}
+		record.Containers = append(record.Containers, container)
+	}
+	return record, nil
 }
 
 func (c Canonical) value(message proto.Message) (any, error) {
