@@ -2,8 +2,8 @@ package podfacts
 
 import (
 	"encoding/json"
-	"fmt"
 	"hash/fnv"
+	"strconv"
 
 	v1 "k8s.io/api/core/v1"
 )
@@ -17,7 +17,15 @@ func Hash(c *v1.Container) uint64 {
 	if err != nil { // strings always marshal
 		return 0
 	}
+	// The text that is hashed is how Go prints these bytes: ([]uint8)[123 34 ...].
+	text := append(make([]byte, 0, len(picked)*4+len("([]uint8)[]")), "([]uint8)["...)
+	for i, b := range picked {
+		if i > 0 {
+			text = append(text, ' ')
+		}
+		text = strconv.AppendUint(text, uint64(b), 10)
+	}
 	h := fnv.New32a()
-	fmt.Fprintf(h, "([]uint8)%v", picked)
+	_, _ = h.Write(append(text, ']')) // a hash takes everything
 	return uint64(h.Sum32())
 }

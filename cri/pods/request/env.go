@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -17,8 +18,10 @@ import (
 type environment struct {
 	names  []string
 	values map[string]string
-	// services are found by references, and join the variables at the end.
-	services map[string]string
+	// services are found by references, and join the variables at the end. There
+	// may be very many of them and hardly ever a reference to one: a map would
+	// cost more than it saves.
+	services []v1.EnvVar
 }
 
 func (e *environment) set(name, value string) {
@@ -29,11 +32,14 @@ func (e *environment) set(name, value string) {
 }
 
 func (e *environment) lookup(name string) (string, bool) {
-	value, ok := e.values[name]
-	if !ok {
-		value, ok = e.services[name]
+	if value, ok := e.values[name]; ok {
+		return value, true
 	}
-	return value, ok
+	i := slices.IndexFunc(e.services, func(v v1.EnvVar) bool { return v.Name == name })
+	if i < 0 {
+		return "", false
+	}
+	return e.services[i].Value, true
 }
 
 func (e *environment) expandAll(texts []string) []string {
@@ -48,9 +54,18 @@ func (e *environment) expandAll(texts []string) []string {
 }
 
 func (e *environment) keyValues() []*runtimeapi.KeyValue {
-	out := make([]*runtimeapi.KeyValue, len(e.names))
+	size := 0
+	for _, value := range e.values {
+		size += len(value)
+	}
+	// One allocation each for all variables and for all values.
+	out, all := make([]*runtimeapi.KeyValue, len(e.names)), make([]runtimeapi.KeyValue, len(e.names))
+	text := make([]byte, 0, size)
 	for i, name := range e.names {
-		out[i] = &runtimeapi.KeyValue{Key: name, Value: []byte(e.values[name])}
+		start := len(text)
+		text = append(text, e.values[name]...)
+		out[i] = &all[i]
+		out[i].Key, out[i].Value = name, text[start:len(text):len(text)]
 	}
 	return out
 }
@@ -72,15 +87,13 @@ type envBuild struct {
 // services), services.
 func (b *Builder) makeEnv(ctx context.Context, in Instance, devices []v1.EnvVar) (*environment, error) {
 	e := &envBuild{Builder: b, in: in, configMaps: map[string]*v1.ConfigMap{}, secrets: map[string]*v1.Secret{}}
-	e.env.values = make(map[string]string, len(in.Container.Env)+len(devices))
 	services, err := b.serviceEnv(ctx, in.Pod)
 	if err != nil {
 		return nil, err
 	}
-	e.env.services = make(map[string]string, len(services))
-	for _, v := range services {
-		e.env.services[v.Name] = v.Value
-	}
+	most := len(in.Container.Env) + len(devices) + len(services)
+	e.env.values, e.env.names = make(map[string]string, most), make([]string, 0, most)
+	e.env.services = services
 	for _, v := range devices {
 		e.env.set(v.Name, v.Value)
 	}

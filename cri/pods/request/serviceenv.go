@@ -79,7 +79,7 @@ func visibleServices(own, master []*v1.Service, links bool) []*v1.Service {
 // Docker's links had. Services without a cluster IP or a port have none. It is
 // pure.
 func ServiceEnv(services []*v1.Service) []v1.EnvVar {
-	var out []v1.EnvVar
+	out := make([]v1.EnvVar, 0, 8*len(services)) // of one port and its name
 	add := func(name, value string) { out = append(out, v1.EnvVar{Name: name, Value: value}) }
 	for _, s := range services {
 		ip := s.Spec.ClusterIP
