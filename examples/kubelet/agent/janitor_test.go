@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -42,23 +43,30 @@ func (r *removals) intercept(_ context.Context, _ string, request any) error {
 	return nil
 }
 
-// When a pod ends its worker removes what its death makes the janitor look at, too:
+// When a pod ends its worker removes what a death makes the janitor look at, too:
 // they take turns.
 func TestNobodyRemovesWhatAnotherDoes(t *testing.T) {
 	r := &removals{now: map[string]int{}}
-	inWorld(t, fake.Config{Programs: fake.ByContainer(nil, fake.SleepUntilStopped), Intercept: r.intercept}, func(w *world) {
-		for range 3 {
-			w.set(podOf("1", v1.RestartPolicyAlways, "a", "b", "c"))
-			if w.agent == nil {
-				w.start()
-			}
-			w.sleep(5 * time.Second)
-			w.set()
-			w.sleep(10 * time.Second)
+	var runs atomic.Int32
+	firstFails := fake.Always(func(ctx context.Context, p *fake.Process) int {
+		if runs.Add(1) == 1 {
+			return 1
+		}
+		return fake.SleepUntilStopped(ctx, p)
+	})
+	inWorld(t, fake.Config{Programs: firstFails, Intercept: r.intercept}, func(w *world) {
+		w.set(podOf("1", v1.RestartPolicyAlways, "a"))
+		w.start()
+		w.sleep(5 * time.Second)
+		require.Len(w.t, w.containers(), 2)
+		w.set()
+		for range 200 { // a death may be noticed at any time
+			w.agent.janitor.prune(w.t.Context(), "1", false)
+			w.sleep(10 * time.Millisecond)
 		}
 		w.requireNothingLeft()
 		require.Empty(w.t, r.twice)
-		require.Equal(w.t, 9, r.total)
+		require.Equal(w.t, 2, r.total)
 		require.Empty(w.t, w.agent.janitor.postponed)
 	})
 }
