@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -164,7 +165,8 @@ func wantsDevices(c *v1.Container) string {
 	for _, claim := range c.Resources.Claims {
 		return claim.Name
 	}
-	for name, quantity := range c.Resources.Limits {
+	for _, name := range slices.Sorted(maps.Keys(c.Resources.Limits)) {
+		quantity := c.Resources.Limits[name]
 		domain, _, extended := strings.Cut(string(name), "/")
 		if extended && domain != "kubernetes.io" && !strings.HasSuffix(domain, ".kubernetes.io") && !quantity.IsZero() {
 			return string(name)
