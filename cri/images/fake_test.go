@@ -63,8 +63,9 @@ func (s *service) PullImage(ctx context.Context, spec *runtimeapi.ImageSpec, aut
 	s.pulls = append(s.pulls, strings.TrimSpace(spec.Image+" "+auth.GetUsername()))
 	s.running++
 	s.most = max(s.most, s.running)
+	took := s.took
 	s.mu.Unlock()
-	timer := time.NewTimer(s.took)
+	timer := time.NewTimer(took)
 	defer timer.Stop()
 	var called error
 	select {
@@ -88,6 +89,20 @@ func (s *service) set(image string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.fail[image] = err
+}
+
+// takes sets how long pulls take from now on.
+func (s *service) takes(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.took = d
+}
+
+// load is how many pulls run, and how many did at most.
+func (s *service) load() (running, most int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.running, s.most
 }
 
 func (s *service) pulled() []string {

@@ -1,0 +1,451 @@
+package images
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/cri/fake"
+	"github.com/podwright/podwright/cri/images/credentials"
+)
+
+// waiter is a call of Ensure that is under way.
+type waiter struct {
+	cancel context.CancelFunc
+	done   chan struct{}
+	image  Image
+	err    error
+}
+
+func ensure(t *testing.T, m *Manager, r Request) *waiter {
+	ctx, cancel := context.WithCancel(t.Context())
+	w := &waiter{cancel: cancel, done: make(chan struct{})}
+	go func() {
+		defer close(w.done)
+		w.image, w.err = m.Ensure(ctx, r)
+	}()
+	synctest.Wait()
+	return w
+}
+
+func (w *waiter) returned() bool {
+	synctest.Wait()
+	select {
+	case <-w.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// byPod gives each pod the credential of its name's user.
+func byPod(names map[string]string) credentials.Source {
+	return credentials.SourceFunc(func(_ context.Context, pod *v1.Pod, _ string) ([]credentials.Credential, error) {
+		if name := names[string(pod.UID)]; name != "" {
+			return users(name), nil
+		}
+		return nil, nil
+	})
+}
+
+// Pods that want the same image with the same credentials share a pull, also when
+// many run at a time; whoever is called off leaves it to the others.
+func TestSharedPull(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, events := newService(), &recorder{}
+		s.takes(time.Minute)
+		m := newManager(t, Config{
+			Service: s, Event: events.event, MaxParallelPulls: -1,
+			Credentials: byPod(map[string]string{"a": "one", "b": "one", "c": "one", "d": "two"}),
+		})
+		var pods []*waiter
+		for _, uid := range []string{"a", "b", "c", "d", "e"} {
+			pods = append(pods, ensure(t, m, request(uid, "a:1", "")))
+		}
+		require.ElementsMatch(t, []string{"a:1 one", "a:1 two", "a:1"}, s.pulled())
+		pods[0].cancel()
+		require.True(t, pods[0].returned(), "the first one leaves at once")
+		require.ErrorIs(t, pods[0].err, context.Canceled)
+		time.Sleep(time.Minute)
+		for _, w := range pods[1:] {
+			require.True(t, w.returned())
+			require.NoError(t, w.err)
+			require.Equal(t, "id-a:1", w.image.Ref)
+		}
+		require.Len(t, s.pulled(), 3)
+		count := map[string]int{}
+		for _, e := range events.events {
+			count[e]++
+		}
+		require.Equal(t, map[string]int{"Normal Pulling spec.containers{c}": 5, "Normal Pulled spec.containers{c}": 4}, count)
+	})
+}
+
+// When the last one is called off, so is the pull; a later request has its own.
+func TestLastOneEndsThePull(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newService()
+		s.takes(time.Hour)
+		m := newManager(t, Config{Service: s})
+		a, b := ensure(t, m, request("a", "a:1", "")), ensure(t, m, request("b", "a:1", ""))
+		a.cancel()
+		require.True(t, a.returned())
+		running, _ := s.load()
+		require.Equal(t, 1, running)
+		b.cancel()
+		require.True(t, b.returned())
+		running, _ = s.load()
+		require.Zero(t, running)
+		require.Empty(t, m.Pulls())
+		s.takes(0)
+		c := ensure(t, m, request("c", "a:1", ""))
+		require.True(t, c.returned())
+		require.NoError(t, c.err)
+	})
+}
+
+// A pull that fails fails for all, and holds each pod back by itself.
+func TestSharedFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newService()
+		s.takes(time.Minute)
+		s.set("a:1", errors.New("no such manifest"))
+		m := newManager(t, Config{Service: s})
+		var pods []*waiter
+		for _, uid := range []string{"a", "b"} {
+			pods = append(pods, ensure(t, m, request(uid, "a:1", "")))
+		}
+		time.Sleep(time.Minute)
+		for _, w := range pods {
+			require.True(t, w.returned())
+			require.Equal(t, ReasonErrImagePull, reasonOf(t, w.err).Reason)
+		}
+		require.Len(t, s.pulled(), 1)
+		_, err := m.Ensure(t.Context(), request("a", "a:1", ""))
+		require.Equal(t, ReasonImagePullBackOff, reasonOf(t, err).Reason)
+		s.set("a:1", nil)
+		_, err = m.Ensure(t.Context(), request("c", "a:1", ""))
+		require.NoError(t, err, "a third pod is not held back")
+		_, err = m.Ensure(t.Context(), request("b", "a:1", ""))
+		require.NoError(t, err, "what a third pod pulled ends the wait")
+	})
+}
+
+// With policy Always a tag is asked for after the request: those who come during a
+// pull share the next one. A digest cannot change.
+func TestAlwaysSharesTheNextPull(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newService()
+		s.takes(time.Minute)
+		m := newManager(t, Config{Service: s, MaxParallelPulls: -1})
+		var pods []*waiter
+		for i := range 5 {
+			pods = append(pods, ensure(t, m, request(fmt.Sprint(i), "a:latest", v1.PullAlways)))
+		}
+		pods = append(pods, ensure(t, m, request("joins", "a:latest", v1.PullIfNotPresent)))
+		_, most := s.load()
+		require.Equal(t, 1, most, "one after the other")
+		time.Sleep(time.Minute)
+		require.True(t, pods[0].returned())
+		require.False(t, pods[1].returned())
+		time.Sleep(time.Minute)
+		for _, w := range pods {
+			require.True(t, w.returned())
+			require.NoError(t, w.err)
+		}
+		require.Len(t, s.pulled(), 2)
+		ensure(t, m, request("x", "a@"+digest, v1.PullAlways))
+		last := ensure(t, m, request("y", "a@"+digest, v1.PullAlways))
+		time.Sleep(time.Minute)
+		require.True(t, last.returned())
+		require.Len(t, s.pulled(), 3)
+	})
+}
+
+func TestOrderOfPulls(t *testing.T) {
+	plain := urgency{missing: 3, number: 9}
+	with := func(change func(*urgency)) urgency {
+		u := plain
+		change(&u)
+		return u
+	}
+	for name, first := range map[string]urgency{
+		"a pod that runs":               with(func(u *urgency) { u.running, u.missing, u.number = true, 5, 10 }),
+		"waited for long":               with(func(u *urgency) { u.waited, u.missing = patience+1, 5 }),
+		"lacks fewer images":            with(func(u *urgency) { u.missing, u.number = 2, 10 }),
+		"came first":                    with(func(u *urgency) { u.number = 8 }),
+		"not yet for long, but earlier": with(func(u *urgency) { u.waited, u.number = patience, 8 }),
+	} {
+		require.Negative(t, first.compare(plain), name)
+		require.Positive(t, plain.compare(first), name)
+	}
+	require.Zero(t, plain.compare(plain))
+	late := urgency{missing: 9, waited: patience + 2, number: 1}
+	require.Negative(t, late.compare(urgency{missing: 1, waited: patience + 1, number: 2}), "among the late ones only the order of arrival counts")
+	require.Negative(t, urgency{running: true, missing: 9, number: 10}.compare(late))
+}
+
+// The queue is served by urgency, and a pod that comes later can make a pull more
+// urgent.
+func TestQueueGoesByUrgency(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newService()
+		s.takes(time.Minute)
+		m := newManager(t, Config{Service: s, QPS: -1})
+		ask := func(image string, missing int, running bool) {
+			r := request(image, image, "")
+			r.Missing, r.Running = missing, running
+			ensure(t, m, r)
+		}
+		ask("first:1", 9, false)
+		ask("five:1", 5, false)
+		ask("two:1", 2, false)
+		ask("lifted:1", 9, false)
+		ask("runs:1", 9, true)
+		ask("two-later:1", 2, false)
+		r := request("another", "lifted:1", "")
+		r.Missing = 1
+		ensure(t, m, r)
+		require.Equal(t, "waiting to pull image five:1 for 0s, 5th in the queue behind 1 under way", m.Explain("five:1"))
+		time.Sleep(7 * time.Minute)
+		synctest.Wait()
+		require.Equal(t, []string{"first:1", "runs:1", "lifted:1", "two:1", "two-later:1", "five:1"}, s.pulled())
+	})
+}
+
+// A pod that lacks many images is not passed over for ever.
+func TestPatience(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newService()
+		s.takes(time.Minute)
+		m := newManager(t, Config{Service: s, QPS: -1})
+		for i := range 20 {
+			r := request(fmt.Sprint(i), fmt.Sprintf("small:%d", i), "")
+			ensure(t, m, r)
+			if i == 0 {
+				big := request("big", "big:1", "")
+				big.Missing = 50
+				ensure(t, m, big)
+			}
+			time.Sleep(30 * time.Second)
+		}
+		synctest.Wait()
+		at := slices.Index(s.pulled(), "big:1")
+		require.InDelta(t, 6, at, 1, "after five minutes it is its turn: %v", s.pulled())
+		time.Sleep(time.Hour)
+	})
+}
+
+// A registry that stalls in the middle of a layer holds back nobody who pulls something
+// else, and the end of its pod ends the pull.
+func TestStalledPull(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		registry, err := fake.Registry(
+			fake.RemoteImage{Image: fake.Image{Name: "r.io/stalls:1"}, Layers: []uint64{1 << 20}, Stall: -1, StallAt: 1 << 19},
+			fake.RemoteImage{Image: fake.Image{Name: "r.io/good:1"}, Layers: []uint64{10 << 20}, BytesPerSecond: 1 << 20},
+		)
+		require.NoError(t, err)
+		rt, err := fake.New(fake.Config{Pull: registry})
+		require.NoError(t, err)
+		defer rt.Close()
+		m := newManager(t, Config{Service: rt, MaxParallelPulls: 2})
+		stalls := ensure(t, m, request("stalls", "r.io/stalls:1", ""))
+		good := ensure(t, m, request("good", "r.io/good:1", ""))
+		time.Sleep(9 * time.Second)
+		require.False(t, good.returned())
+		require.Equal(t, "pulling image r.io/good:1 for 9s", m.Explain("good"))
+		time.Sleep(time.Second)
+		require.True(t, good.returned())
+		require.NoError(t, good.err)
+		require.False(t, stalls.returned())
+		require.Len(t, rt.Pulls(), 1)
+		stalls.cancel()
+		require.True(t, stalls.returned())
+		require.Empty(t, rt.Pulls())
+		require.Empty(t, m.Pulls())
+		require.Empty(t, m.Explain("stalls"), "what was called off is no failure")
+	})
+}
+
+// What a person is told.
+func TestExplain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newService()
+		s.takes(time.Minute)
+		s.set("bad:1", errors.New("no such manifest"))
+		m := newManager(t, Config{Service: s})
+		var steps []string
+		var mu sync.Mutex
+		told := func(r Request) Request {
+			r.SetStep = func(step string) {
+				mu.Lock()
+				defer mu.Unlock()
+				steps = append(steps, string(r.Pod.UID)+": "+step)
+			}
+			return r
+		}
+		ensure(t, m, told(request("a", "bad:1", "")))
+		ensure(t, m, told(request("b", "good:1", "")))
+		time.Sleep(12 * time.Second)
+		require.Equal(t, "pulling image bad:1 for 12s", m.Explain("a"))
+		require.Equal(t, "waiting to pull image good:1 for 12s, 1st in the queue behind 1 under way", m.Explain("b"))
+		require.Empty(t, m.Explain("nobody"))
+		pulls := m.Pulls()
+		require.Len(t, pulls, 2)
+		require.Equal(t, []string{`pod ns/pod-b, container "c"`}, pulls[1].Requests)
+		require.Equal(t, 1, pulls[1].Position)
+		time.Sleep(51 * time.Second)
+		synctest.Wait()
+		require.Equal(t, `image bad:1: next try in 7s, after 1 failed: ErrImagePull: failed to pull image "bad:1": no such manifest`, m.Explain("a"))
+		time.Sleep(time.Minute)
+		require.Equal(t, `image bad:1: 1 failed: ErrImagePull: failed to pull image "bad:1": no such manifest`, m.Explain("a"))
+		mu.Lock()
+		defer mu.Unlock()
+		require.Equal(t, []string{"a: pulling image bad:1", "b: waiting to pull image good:1, 1st in the queue", "b: pulling image good:1"}, steps)
+	})
+}
+
+func TestOrdinal(t *testing.T) {
+	for n, want := range map[int]string{1: "1st", 2: "2nd", 3: "3rd", 4: "4th", 11: "11th", 12: "12th", 13: "13th", 21: "21st", 111: "111th", 122: "122nd"} {
+		require.Equal(t, want, ordinal(n))
+	}
+}
+
+// An image volume is a request like any other; its events go to the pod.
+func TestVolume(t *testing.T) {
+	s, events := newService(), &recorder{}
+	m := newManager(t, Config{Service: s, Event: events.event})
+	r := request("u", "a:1", "")
+	r.Container = nil
+	r.Volume = &v1.Volume{Name: "data", VolumeSource: v1.VolumeSource{Image: &v1.ImageVolumeSource{Reference: "data:1", PullPolicy: v1.PullNever}}}
+	_, err := m.Ensure(t.Context(), r)
+	require.Equal(t, ReasonErrImageNeverPull, reasonOf(t, err).Reason)
+	require.ErrorContains(t, err, `pod ns/pod-u, volume "data"`)
+	r.Volume.Image.PullPolicy = v1.PullIfNotPresent
+	image, err := m.Ensure(t.Context(), r)
+	require.NoError(t, err)
+	require.Equal(t, Image{Ref: "id-data:1", UserSpecified: "data:1"}, image)
+	require.Equal(t, []string{"Warning ErrImageNeverPull ", "Normal Pulling ", "Normal Pulled "}, events.events)
+}
+
+func TestRequestRefuses(t *testing.T) {
+	m := newManager(t, Config{Service: newService()})
+	for want, change := range map[string]func(*Request){
+		"Request.Pod is required":    func(r *Request) { r.Pod = nil },
+		"one of Request.Container":   func(r *Request) { r.Container = nil },
+		"Container and Request.Volu": func(r *Request) { r.Volume = &v1.Volume{} },
+		"not an image volume":        func(r *Request) { r.Container, r.Volume = nil, &v1.Volume{Name: "v"} },
+		"Request.Missing":            func(r *Request) { r.Missing = -1 },
+	} {
+		r := request("u", "a:1", "")
+		change(&r)
+		_, err := m.Ensure(t.Context(), r)
+		require.ErrorContains(t, err, want)
+	}
+}
+
+// What was handed out counts as in use until its container must exist.
+func TestInUse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newManager(t, Config{Service: newService("a:1", "b:1")})
+		for _, image := range []string{"a:1", "b:1"} {
+			_, err := m.Ensure(t.Context(), request("u", image, ""))
+			require.NoError(t, err)
+			time.Sleep(3 * time.Minute)
+		}
+		require.Equal(t, []string{"id-b:1"}, m.InUse())
+		time.Sleep(3 * time.Minute)
+		require.Empty(t, m.InUse())
+		_, err := m.Ensure(t.Context(), request("u", "a:1", ""))
+		require.NoError(t, err)
+		require.Len(t, m.handed, 1)
+	})
+}
+
+// FuzzQueue lets requests come, end and fail at random, and checks that everyone
+// gets an answer, that no more pulls run than may, that no pull runs for nobody, and
+// that nothing is left.
+func FuzzQueue(f *testing.F) {
+	for seed := range uint64(8) {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, seed uint64) {
+		synctest.Test(t, func(t *testing.T) { churn(t, rand.New(rand.NewPCG(seed, 7))) })
+	})
+}
+
+func churn(t *testing.T, r *rand.Rand) {
+	s := newService()
+	limit := 1 + r.IntN(3)
+	m := newManager(t, Config{Service: s, MaxParallelPulls: limit, QPS: -1, Credentials: byPod(map[string]string{"0": "one", "1": "one", "2": "two"})})
+	policies := []v1.PullPolicy{v1.PullAlways, v1.PullIfNotPresent, v1.PullNever}
+	var all []*waiter
+	for range 60 {
+		s.takes(time.Duration(r.IntN(90)) * time.Second)
+		image := fmt.Sprintf("a:%d", r.IntN(4))
+		switch r.IntN(6) {
+		case 0:
+			s.set(image, errors.New("no"))
+		case 1:
+			s.set(image, nil)
+		case 2:
+			if len(all) > 0 {
+				w := all[r.IntN(len(all))]
+				w.cancel()
+				require.True(t, w.returned(), "whoever is called off returns at once")
+			}
+		default:
+			req := request(fmt.Sprint(r.IntN(5)), image, policies[r.IntN(3)])
+			req.Missing, req.Running = r.IntN(5), r.IntN(4) == 0
+			all = append(all, ensure(t, m, req))
+		}
+		synctest.Wait()
+		check(t, m, s, limit)
+		time.Sleep(time.Duration(r.IntN(40)) * time.Second)
+	}
+	time.Sleep(24 * time.Hour)
+	for _, w := range all {
+		require.True(t, w.returned(), "everyone gets an answer")
+		var e *Error
+		require.True(t, w.err == nil || errors.Is(w.err, context.Canceled) || errors.As(w.err, &e), "%v", w.err)
+		w.cancel()
+	}
+	require.Empty(t, m.Pulls())
+	running, _ := s.load()
+	require.Zero(t, running)
+}
+
+func check(t *testing.T, m *Manager, s *service, limit int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	require.LessOrEqual(t, s.running, limit)
+	running := 0
+	keys := map[string]bool{}
+	for _, p := range m.Pulls() {
+		require.NotEmpty(t, p.Pods, "a pull for nobody")
+		if p.Position == 0 {
+			running++
+		}
+	}
+	require.Equal(t, s.running, running)
+	m.queue.mu.Lock()
+	defer m.queue.mu.Unlock()
+	for f := range m.queue.running {
+		require.False(t, keys[f.key], "two pulls of the same")
+		keys[f.key] = true
+	}
+	if running < limit {
+		for _, f := range m.queue.waiting {
+			require.True(t, keys[f.key], "%s waits without need", f.image)
+		}
+	}
+}

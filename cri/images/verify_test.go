@@ -1,0 +1,223 @@
+package images
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/cri/fake"
+	"github.com/podwright/podwright/cri/images/credentials"
+	"github.com/podwright/podwright/cri/images/records"
+)
+
+// site is a node with records and a registry that has a private image, whose manifest
+// is that of a preloaded one.
+type site struct {
+	t       *testing.T
+	dir     string
+	runtime *fake.Runtime
+	m       *Manager
+	down    bool // the registry
+	pulls   int
+	asked   int // for credentials
+	secrets map[string]string
+}
+
+const (
+	private   = "r.io/private:1"
+	preloaded = "preloaded:1"
+	sharedID  = "sha256:1111111111111111111111111111111111111111111111111111111111111111"
+)
+
+func newSite(t *testing.T, policy records.Policy) *site {
+	s := &site{t: t, dir: t.TempDir(), secrets: map[string]string{}}
+	registry, err := fake.Registry(
+		fake.RemoteImage{Image: fake.Image{Name: private, ID: sharedID}, Username: "u", Password: "p"},
+		fake.RemoteImage{Image: fake.Image{Name: "r.io/public:1"}},
+		fake.RemoteImage{Image: fake.Image{Name: "r.io/slow:1"}, Username: "u", Password: "p", Latency: time.Hour},
+	)
+	require.NoError(t, err)
+	s.runtime, err = fake.New(fake.Config{
+		Images: []fake.Image{{Name: preloaded, ID: sharedID}},
+		Pull: func(ctx context.Context, spec *runtimeapi.ImageSpec, auth *runtimeapi.AuthConfig) (fake.Image, error) {
+			if s.pulls++; s.down {
+				return fake.Image{}, errors.New("RegistryUnavailable: connection refused")
+			}
+			return registry(ctx, spec, auth)
+		},
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.runtime.Close()) })
+	s.restart(policy)
+	return s
+}
+
+// restart is a new agent on the same node.
+func (s *site) restart(policy records.Policy) {
+	book, err := records.Open(records.Config{Dir: s.dir, Policy: policy})
+	require.NoError(s.t, err)
+	list, err := s.runtime.ListImages(s.t.Context(), nil)
+	require.NoError(s.t, err)
+	require.NoError(s.t, book.Tidy(list, time.Now()))
+	pull, err := credentials.NewPullSecrets(credentials.PullSecretsConfig{Secrets: s})
+	require.NoError(s.t, err)
+	s.m = newManager(s.t, Config{Service: s.runtime, Credentials: pull, Records: book, QPS: -1})
+}
+
+func (s *site) Secret(_ context.Context, namespace, name string) (*v1.Secret, error) {
+	s.asked++
+	password, ok := s.secrets[namespace+"/"+name]
+	if !ok {
+		return nil, errors.New("not found")
+	}
+	config := `{"auths": {"r.io": {"username": "u", "password": "` + password + `"}}}`
+	return &v1.Secret{
+		ObjectMeta: metav1.ObjectMeta{UID: "uid-of-" + "s"}, Type: v1.SecretTypeDockerConfigJson,
+		Data: map[string][]byte{v1.DockerConfigJsonKey: []byte(config)},
+	}, nil
+}
+
+// start asks for an image and returns the waiting reason, "" for success.
+func (s *site) start(uid, namespace, secret, image string, policy v1.PullPolicy) string {
+	r := request(uid, image, policy)
+	r.Pod.Namespace = namespace
+	if secret != "" {
+		r.Pod.Spec.ImagePullSecrets = []v1.LocalObjectReference{{Name: secret}}
+	}
+	_, err := s.m.Ensure(s.t.Context(), r)
+	if err == nil {
+		return ""
+	}
+	return reasonOf(s.t, err).Reason
+}
+
+// C26: with the secret of the pull, or the same secret in another namespace, an image
+// that is there is used without a registry; without, it is not used.
+func TestWhoMayUseAPrivateImage(t *testing.T) {
+	s := newSite(t, "")
+	s.secrets = map[string]string{"ns/s": "p", "other/same": "p", "third/wrong": "q"}
+	require.Equal(t, ReasonErrImagePull, s.start("0", "ns", "", private, ""))
+	require.Empty(t, s.start("1", "ns", "s", private, ""))
+	for range 2 { // and after a restart
+		s.asked = 0
+		require.Equal(t, ReasonErrImagePull, s.start("2", "ns", "", private, ""), "no secret: must pull, and cannot")
+		require.Equal(t, ReasonErrImageNeverPull, s.start("3", "ns", "", private, v1.PullNever), "no secret: denied")
+		require.Equal(t, ReasonErrImagePull, s.start("4", "third", "wrong", private, ""))
+		require.Equal(t, 1, s.asked, "once per request that names a secret")
+		before := s.pulls
+		require.Empty(t, s.start("5", "other", "same", private, ""), "the same hash elsewhere")
+		require.Empty(t, s.start("6", "other", "same", private, v1.PullNever))
+		s.down = true
+		require.Empty(t, s.start("7", "ns", "s", private, ""), "the registry is down")
+		s.secrets["ns/s"] = "rotated"
+		require.Empty(t, s.start("8", "ns", "s", private, ""), "the same secret with another password")
+		require.Equal(t, before, s.pulls)
+		require.Equal(t, ReasonRegistryUnavailable, s.start("9", "ns", "", private, ""))
+		s.down, s.secrets["ns/s"] = false, "p"
+		s.restart("")
+	}
+	s.restart(records.NeverVerify)
+	require.Empty(t, s.start("10", "ns", "", private, v1.PullNever))
+}
+
+// C27: a preloaded image stays usable by all when the same manifest is pulled from a
+// private repository.
+func TestPreloadedImage(t *testing.T) {
+	s := newSite(t, "")
+	s.secrets = map[string]string{"ns/s": "p"}
+	require.Empty(t, s.start("1", "ns", "", preloaded, v1.PullNever))
+	require.Empty(t, s.start("2", "ns", "s", private, ""))
+	for range 2 {
+		require.Empty(t, s.start("3", "ns", "", preloaded, v1.PullNever))
+		require.Equal(t, ReasonErrImageNeverPull, s.start("4", "ns", "", private, v1.PullNever))
+		s.restart("")
+	}
+	s.restart(records.AlwaysVerify)
+	require.Equal(t, ReasonErrImageNeverPull, s.start("5", "ns", "", preloaded, v1.PullNever))
+	require.Empty(t, s.start("6", "ns", "", "r.io/public:1", ""))
+	require.Empty(t, s.start("7", "ns", "", "r.io/public:1", v1.PullNever), "pulled without credentials")
+}
+
+// A pull that was called off may still bring its image; nobody gets it for that.
+func TestImageOfACalledOffPull(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t, "")
+		s.secrets = map[string]string{"ns/s": "p"}
+		r := request("1", "r.io/slow:1", "")
+		r.Pod.Spec.ImagePullSecrets = []v1.LocalObjectReference{{Name: "s"}}
+		w := ensure(t, s.m, r)
+		w.cancel()
+		require.True(t, w.returned())
+		_, err := s.runtime.PullImage(t.Context(), &runtimeapi.ImageSpec{Image: "r.io/slow:1"},
+			&runtimeapi.AuthConfig{Username: "u", Password: "p"}, nil)
+		require.NoError(t, err)
+		require.Equal(t, ReasonErrImageNeverPull, s.start("2", "ns", "", "r.io/slow:1", v1.PullNever))
+		s.restart("")
+		require.Equal(t, ReasonErrImageNeverPull, s.start("3", "ns", "", "r.io/slow:1", v1.PullNever))
+	})
+}
+
+// Pods with one credential in two secrets share a pull, and both are remembered.
+func TestSharedPullIsRecordedForAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t, "")
+		s.secrets = map[string]string{"ns/s": "p", "other/same": "p"}
+		var pods []*waiter
+		for uid, ns := range map[string]string{"1": "ns", "2": "other"} {
+			r := request(uid, "r.io/slow:1", "")
+			r.Pod.Namespace = ns
+			r.Pod.Spec.ImagePullSecrets = []v1.LocalObjectReference{{Name: map[string]string{"ns": "s", "other": "same"}[ns]}}
+			pods = append(pods, ensure(t, s.m, r))
+		}
+		time.Sleep(time.Hour)
+		for _, w := range pods {
+			require.True(t, w.returned())
+			require.NoError(t, w.err)
+		}
+		require.Equal(t, 1, s.pulls)
+		s.secrets = map[string]string{"ns/s": "new", "other/same": "newer"}
+		require.Empty(t, s.start("3", "ns", "s", "r.io/slow:1", v1.PullNever), "by its coordinates")
+		require.Empty(t, s.start("4", "other", "same", "r.io/slow:1", v1.PullNever), "by its coordinates")
+	})
+}
+
+// C24: an image that came while a pod waited for its turn is used if the pod may.
+func TestImageThatCameMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t, "")
+		s.secrets = map[string]string{"ns/s": "p"}
+		ask := func(uid, secret string) *waiter {
+			r := request(uid, "r.io/slow:1", "")
+			if secret != "" {
+				r.Pod.Spec.ImagePullSecrets = []v1.LocalObjectReference{{Name: secret}}
+			}
+			return ensure(t, s.m, r)
+		}
+		owner, stranger := ask("1", "s"), ask("2", "")
+		time.Sleep(time.Hour)
+		require.True(t, owner.returned())
+		require.NoError(t, owner.err)
+		require.False(t, stranger.returned(), "it must show that it may")
+		time.Sleep(time.Hour)
+		require.True(t, stranger.returned())
+		require.Equal(t, ReasonErrImagePull, reasonOf(t, stranger.err).Reason)
+		require.Equal(t, 2, s.pulls)
+	})
+}
+
+// Without a note nothing is pulled.
+func TestRecordsCannotBeWritten(t *testing.T) {
+	s := newSite(t, "")
+	require.NoError(t, os.RemoveAll(filepath.Join(s.dir, "pulling")))
+	require.Equal(t, ReasonErrImagePull, s.start("1", "ns", "", "r.io/public:1", ""))
+	require.Zero(t, s.pulls)
+}
