@@ -129,7 +129,7 @@ func (f *following) seeMoved(next *segment, gap bool, out *facts) {
 	}
 	out.quiet = time.Since(f.moved)
 	if !out.complete {
-		out.writer = writerOf(f.segment.file)
+		out.writer = f.reader.writerOf(f.segment.file)
 	}
 }
 

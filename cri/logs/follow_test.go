@@ -412,3 +412,26 @@ func TestFollowFromTheGapOfARotation(t *testing.T) {
 		require.ErrorIs(t, newReader(t, ReaderConfig{}).Read(t.Context(), Log{Path: path + "x"}, Options{Follow: true}, nil, nil), fs.ErrNotExist)
 	})
 }
+
+// What arrives between the last read and the end of the last writer is read too,
+// also a last line without its end.
+func TestFollowReadsOnceMoreBeforeItLeaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newReader(t, ReaderConfig{Notify: noNotifier})
+		f := startFollow(t, r, write(t, one), Options{})
+		old := f.path + ".20260102-030405"
+		r.writerOf = func(*os.File) writer {
+			file, err := os.OpenFile(old, os.O_WRONLY|os.O_APPEND, 0)
+			require.NoError(t, err)
+			_, err = file.WriteString(two + stamp + "stdout P ha")
+			require.NoError(t, err)
+			require.NoError(t, file.Close())
+			return writerGone
+		}
+		require.NoError(t, os.Rename(f.path, old))
+		f.append(stamp + "stdout F lf\n")
+		time.Sleep(time.Second)
+		synctest.Wait()
+		f.is("one\ntwo\nhalf\n")
+	})
+}

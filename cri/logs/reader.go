@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"sync"
 	"time"
@@ -42,6 +43,8 @@ type Reader struct {
 	cfg     ReaderConfig
 	watch   watch
 	buffers sync.Pool
+	// writerOf tells who can write to a file.
+	writerOf func(*os.File) writer
 }
 
 // Log is the log of one instance of a container.
@@ -68,7 +71,7 @@ func NewReader(cfg ReaderConfig) (*Reader, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	r := &Reader{cfg: cfg}
+	r := &Reader{cfg: cfg, writerOf: writerOf}
 	r.watch.cfg = &r.cfg
 	r.buffers.New = func() any { return new(buffers) }
 	return r, nil

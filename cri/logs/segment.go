@@ -151,7 +151,7 @@ func (s *segment) isIn(path string, r rotated) (bool, error) {
 		return id == s.id, err
 	}
 	own, err := s.head()
-	if err != nil || len(own) == 0 {
+	if err != nil {
 		return false, err
 	}
 	head, err := headOf(path, r)

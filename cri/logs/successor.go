@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 )
 
 // openTries bounds how often a rotation may come between looking and opening.
@@ -74,7 +75,9 @@ func trySuccessor(s *segment, path string) (*segment, bool, error) {
 // after returns the rotated files that came after s. gap tells that s is not
 // among them; then those are taken that begin later.
 func after(s *segment, path string, list []rotated) (later []rotated, gap bool, err error) {
-	for i, r := range list {
+	// From the newest on: it is likely that one. Empty files cannot be told
+	// apart once they are compressed, but no empty file is ever rotated.
+	for i, r := range slices.Backward(list) {
 		is, err := s.isIn(path, r)
 		if err != nil {
 			return nil, false, err

@@ -129,6 +129,45 @@ func TestFollowersAskTogether(t *testing.T) {
 	})
 }
 
+// Logs in directories that are watched take turns in being looked at.
+func TestCrowdTakesTurns(t *testing.T) {
+	c := newCrowd()
+	var all []*follower
+	for i := range 100 {
+		f := &follower{dir: strconv.Itoa(i / 2), container: "c"}
+		c.setWatched(c.add(f), i < 96)
+		all = append(all, f)
+	}
+	for _, f := range all[:5] {
+		c.remove(f)
+	}
+	looks := map[*follower]int{}
+	for period := range watchedLooks {
+		due := c.due(period)
+		require.LessOrEqual(t, len(due), 100/watchedLooks+4)
+		for _, f := range due {
+			looks[f]++
+		}
+	}
+	for i, f := range all {
+		switch {
+		case i < 5:
+			require.Zero(t, looks[f])
+		case i < 96:
+			require.Equal(t, 1, looks[f])
+		default:
+			require.GreaterOrEqual(t, looks[f], watchedLooks)
+		}
+	}
+	asked, ids := c.askable()
+	require.Len(t, asked, 95)
+	require.Len(t, ids, 95)
+	for _, f := range all[5:] {
+		c.remove(f)
+	}
+	require.Equal(t, [4]int{}, [4]int{len(c.list), len(c.dirs), len(c.unwatched), len(c.due(0))})
+}
+
 // followMany follows n idle logs with a real notifier, until stop is called.
 func followMany(t testing.TB, n int) (stop func()) {
 	t.Helper()

@@ -1,0 +1,111 @@
+package logs
+
+import (
+	"context"
+	"crypto/rand"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/cri"
+)
+
+// The tests in this file need real runtimes: examples/testbed provides them and
+// sets the variables that say where they are.
+
+func onContainerd(t *testing.T, test func(t *testing.T, runtime cri.RuntimeService)) {
+	for _, variable := range []string{"PODWRIGHT_CRI_V1", "PODWRIGHT_CRI_V2"} {
+		t.Run(variable, func(t *testing.T) {
+			endpoint := os.Getenv(variable)
+			if endpoint == "" {
+				if os.Getenv("PODWRIGHT_REQUIRE_CRI") == "1" {
+					t.Fatalf("%s is not set", variable)
+				}
+				t.Skip("needs a container runtime: go run ./examples/testbed -- go test ./cri/logs/...")
+			}
+			runtime, err := cri.DialRuntime(t.Context(), cri.ClientConfig{Endpoint: endpoint})
+			require.NoError(t, err)
+			t.Cleanup(func() { require.NoError(t, runtime.Close()) })
+			test(t, only{runtime, new(string)})
+		})
+	}
+}
+
+// only hides the containers of others.
+type only struct {
+	cri.RuntimeService
+	id *string
+}
+
+func (o only) ListContainers(ctx context.Context, _ *runtimeapi.ContainerFilter) ([]*runtimeapi.Container, error) {
+	return o.RuntimeService.ListContainers(ctx, &runtimeapi.ContainerFilter{Id: *o.id})
+}
+
+// start runs a shell script in a container of a pod on the host's network, and
+// returns the container's ID and its log.
+func (o only) start(t *testing.T, script string) (id, path string) {
+	t.Helper()
+	uid := strings.ToLower(rand.Text())
+	pod := &runtimeapi.PodSandboxConfig{
+		Metadata:     &runtimeapi.PodSandboxMetadata{Name: "logs-test-" + uid[:6], Namespace: "logs-test", Uid: uid},
+		LogDirectory: t.TempDir(),
+		Linux: &runtimeapi.LinuxPodSandboxConfig{SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{
+			NamespaceOptions: &runtimeapi.NamespaceOption{Network: runtimeapi.NamespaceMode_NODE},
+		}},
+	}
+	sandbox, err := o.RunPodSandbox(t.Context(), pod, "")
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
+		defer cancel()
+		require.NoError(t, o.StopPodSandbox(ctx, sandbox))
+		require.NoError(t, o.RemovePodSandbox(ctx, sandbox))
+	})
+	id, err = o.CreateContainer(t.Context(), sandbox, &runtimeapi.ContainerConfig{
+		Metadata: &runtimeapi.ContainerMetadata{Name: "c"},
+		Image:    &runtimeapi.ImageSpec{Image: os.Getenv("PODWRIGHT_IMAGE_BUSYBOX")},
+		Command:  []string{"/bin/sh", "-c", script},
+		LogPath:  "0.log",
+		Linux:    &runtimeapi.LinuxContainerConfig{},
+	}, pod)
+	require.NoError(t, err)
+	*o.id = id
+	require.NoError(t, o.StartContainer(t.Context(), id))
+	path = filepath.Join(pod.LogDirectory, "0.log")
+	exists(t, path)
+	return id, path
+}
+
+// C40 on real runtimes: a container that writes as fast as it can, rotated all
+// the time. seq fills a pipe in blocks that cut lines in two.
+func TestContainerdFollowUnderRotation(t *testing.T) {
+	const n = 1_000_000
+	onContainerd(t, func(t *testing.T, runtime cri.RuntimeService) {
+		o := runtime.(only)
+		id, path := o.start(t, "sleep 1; seq 0 "+strconv.Itoa(n-1))
+		underRotation(t, o, Log{Path: path, ContainerID: id}, func(int) {}, func() int { return n })
+	})
+}
+
+// A follower ends at the end of the container, without a period's delay, and with
+// all that it wrote.
+func TestContainerdFollowEnds(t *testing.T) {
+	onContainerd(t, func(t *testing.T, runtime cri.RuntimeService) {
+		o := runtime.(only)
+		id, path := o.start(t, "sleep 1; echo one; sleep 1; echo err >&2; printf end")
+		// With this period only what the notifier tells can end it in time.
+		reader := newReader(t, ReaderConfig{States: RuntimeStates(o), Period: time.Hour})
+		var out, stderr page
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		require.NoError(t, reader.Read(ctx, Log{Path: path, ContainerID: id}, Options{Follow: true}, &out, &stderr))
+		require.Equal(t, "one\nend", out.String())
+		require.Equal(t, "err\n", stderr.String())
+	})
+}
