@@ -1,0 +1,179 @@
+package images
+
+import (
+	"context"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/cri"
+	"github.com/podwright/podwright/cri/images/credentials"
+	"github.com/podwright/podwright/cri/images/records"
+)
+
+// The tests in this file need real runtimes: examples/testbed provides them and
+// sets the variables that say where they are.
+
+// onContainerd runs a test with the images of each runtime.
+func onContainerd(t *testing.T, test func(t *testing.T, service cri.ImageService)) {
+	for _, variable := range []string{"PODWRIGHT_CRI_V1", "PODWRIGHT_CRI_V2"} {
+		t.Run(variable, func(t *testing.T) {
+			endpoint := os.Getenv(variable)
+			if endpoint == "" {
+				if os.Getenv("PODWRIGHT_REQUIRE_CRI") == "1" {
+					t.Fatalf("%s is not set", variable)
+				}
+				t.Skip("needs a container runtime: go run ./examples/testbed -- go test ./cri/images/...")
+			}
+			service, err := cri.DialImages(t.Context(), cri.ClientConfig{Endpoint: endpoint})
+			require.NoError(t, err)
+			t.Cleanup(func() { require.NoError(t, service.Close()) })
+			test(t, service)
+		})
+	}
+}
+
+// removeAfter removes an image at the end of a test.
+func removeAfter(t *testing.T, service cri.ImageService, image string) {
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
+		defer cancel()
+		require.NoError(t, service.RemoveImage(ctx, &runtimeapi.ImageSpec{Image: image}))
+	})
+}
+
+// oneSecret has a secret "right" and a secret "wrong" for a registry.
+type oneSecret string
+
+func (s oneSecret) Secret(_ context.Context, namespace, name string) (*v1.Secret, error) {
+	password := map[string]string{"right": "p", "wrong": "q"}[name]
+	return &v1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: "1"},
+		Type:       v1.SecretTypeDockercfg,
+		Data:       map[string][]byte{v1.DockerConfigKey: []byte(`{"` + string(s) + `": {"username": "u", "password": "` + password + `"}}`)},
+	}, nil
+}
+
+// An image of a registry that demands a password comes with the pod's secret and not
+// without; once it is there, a pod without still does not get it (C26).
+func TestContainerdCredentials(t *testing.T) {
+	onContainerd(t, func(t *testing.T, service cri.ImageService) {
+		registry := newTestRegistry(t, "p")
+		image := registry.image(t, "private")
+		removeAfter(t, service, image)
+		book, err := records.Open(records.Config{Dir: t.TempDir()})
+		require.NoError(t, err)
+		secrets, err := credentials.NewPullSecrets(credentials.PullSecretsConfig{Secrets: oneSecret(registry.server.Listener.Addr().String())})
+		require.NoError(t, err)
+		m := newManager(t, Config{Service: service, Credentials: secrets, Records: book})
+		start := func(uid, secret string, policy v1.PullPolicy) (Image, error) {
+			r := request(uid, image, policy)
+			if secret != "" {
+				r.Pod.Spec.ImagePullSecrets = []v1.LocalObjectReference{{Name: secret}}
+			}
+			return m.Ensure(t.Context(), r)
+		}
+		for uid, secret := range map[string]string{"1": "", "2": "wrong"} {
+			_, err = start(uid, secret, "")
+			require.Equal(t, ReasonErrImagePull, reasonOf(t, err).Reason)
+			require.ErrorContains(t, err, "authoriz")
+		}
+		found, err := start("3", "right", "")
+		require.NoError(t, err)
+		require.NotNil(t, found.UID)
+		require.EqualValues(t, 1000, *found.UID)
+		require.Equal(t, image, found.UserSpecified)
+
+		_, err = start("4", "", v1.PullNever)
+		require.Equal(t, ReasonErrImageNeverPull, reasonOf(t, err).Reason)
+		_, err = start("5", "", v1.PullIfNotPresent)
+		require.Equal(t, ReasonErrImagePull, reasonOf(t, err).Reason)
+		registry.server.Close()
+		again, err := start("6", "right", v1.PullIfNotPresent)
+		require.NoError(t, err, "the registry is down")
+		require.Equal(t, found, again)
+		_, err = start("7", "right", v1.PullAlways)
+		require.Equal(t, ReasonErrImagePull, reasonOf(t, err).Reason)
+	})
+}
+
+// A registry that stalls in the middle of a layer: a pull of another image goes on, and
+// the pull ends with the last pod that waits for it.
+func TestContainerdStalledPull(t *testing.T) {
+	onContainerd(t, func(t *testing.T, service cri.ImageService) {
+		stalls, works := newTestRegistry(t, ""), newTestRegistry(t, "")
+		stalls.stall = make(chan struct{})
+		slow, quick := stalls.image(t, "slow"), works.image(t, "quick")
+		removeAfter(t, service, quick)
+		m := newManager(t, Config{Service: service, MaxParallelPulls: 2})
+		type outcome struct {
+			image Image
+			err   error
+		}
+		begin := func(ctx context.Context, uid string) chan outcome {
+			out := make(chan outcome, 1)
+			go func() {
+				image, err := m.Ensure(ctx, request(uid, slow, ""))
+				out <- outcome{image, err}
+			}()
+			return out
+		}
+		first, deleteFirst := context.WithCancel(t.Context())
+		second, deleteSecond := context.WithCancel(t.Context())
+		defer deleteFirst()
+		defer deleteSecond()
+		a, b := begin(first, "a"), begin(second, "b")
+		require.Eventually(t, func() bool { return stalls.read(&stalls.stalling) == 1 }, time.Minute, 10*time.Millisecond)
+		require.Eventually(t, func() bool { return len(m.Pulls()) == 1 && len(m.Pulls()[0].Pods) == 2 }, time.Minute, 10*time.Millisecond)
+
+		_, err := m.Ensure(t.Context(), request("c", quick, ""))
+		require.NoError(t, err, "another image comes meanwhile")
+		deleteFirst()
+		require.ErrorIs(t, (<-a).err, context.Canceled)
+		require.Equal(t, 1, stalls.read(&stalls.stalling), "somebody waits still")
+		deleteSecond()
+		require.ErrorIs(t, (<-b).err, context.Canceled)
+		require.Eventually(t, func() bool { return stalls.read(&stalls.gone) == 1 }, time.Minute, 10*time.Millisecond,
+			"the runtime has let go of the registry")
+		status, err := service.ImageStatus(t.Context(), &runtimeapi.ImageSpec{Image: slow}, false)
+		require.NoError(t, err)
+		require.Nil(t, status.GetImage())
+		require.Empty(t, m.Pulls())
+
+		close(stalls.stall)
+		removeAfter(t, service, slow)
+		image, err := m.Ensure(t.Context(), request("d", slow, ""))
+		require.NoError(t, err, "a later pod has a pull of its own")
+		require.NotEmpty(t, image.Ref)
+	})
+}
+
+// Two pods share one pull: the registry is asked once.
+func TestContainerdSharedPull(t *testing.T) {
+	onContainerd(t, func(t *testing.T, service cri.ImageService) {
+		registry := newTestRegistry(t, "")
+		registry.stall = make(chan struct{})
+		image := registry.image(t, "shared")
+		removeAfter(t, service, image)
+		m := newManager(t, Config{Service: service, MaxParallelPulls: -1})
+		errs := make(chan error, 3)
+		for _, uid := range []string{"a", "b", "c"} {
+			go func() {
+				_, err := m.Ensure(t.Context(), request(uid, image, ""))
+				errs <- err
+			}()
+		}
+		require.Eventually(t, func() bool { return len(m.Pulls()) == 1 && len(m.Pulls()[0].Pods) == 3 }, time.Minute, 10*time.Millisecond)
+		require.Eventually(t, func() bool { return registry.read(&registry.stalling) == 1 }, time.Minute, 10*time.Millisecond)
+		close(registry.stall)
+		for range 3 {
+			require.NoError(t, <-errs)
+		}
+		require.Equal(t, 1, registry.read(&registry.resolved))
+	})
+}

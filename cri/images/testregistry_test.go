@@ -1,0 +1,163 @@
+package images
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// testRegistry serves images of one random layer over HTTP. It may demand a password,
+// and stall in the middle of a layer.
+type testRegistry struct {
+	server *httptest.Server
+	// password, when set, is that of user "u".
+	password string
+	// stall, when not nil, is closed when layers may go on after their first half.
+	stall chan struct{}
+
+	mu       sync.Mutex
+	content  map[string][]byte // by digest
+	layers   map[string]bool
+	tags     map[string]string // "name:tag" to the digest of the manifest
+	stalling int
+	gone     int // stalled requests whose client went away
+	resolved int // how often somebody asked what a tag stands for
+}
+
+func newTestRegistry(t *testing.T, password string) *testRegistry {
+	r := &testRegistry{password: password, content: map[string][]byte{}, layers: map[string]bool{}, tags: map[string]string{}}
+	r.server = httptest.NewServer(r)
+	t.Cleanup(r.server.Close)
+	return r
+}
+
+// image adds an image and returns its full name.
+func (r *testRegistry) image(t *testing.T, name string) string {
+	t.Helper()
+	layer, diffID := randomLayer(t)
+	config := r.put(mustJSON(t, map[string]any{
+		"architecture": "amd64", "os": "linux", "config": map[string]any{"User": "1000"},
+		"rootfs": map[string]any{"type": "layers", "diff_ids": []string{diffID}},
+	}))
+	descriptor := func(kind, digest string) map[string]any {
+		return map[string]any{"mediaType": "application/vnd.oci.image." + kind, "digest": digest, "size": len(r.content[digest])}
+	}
+	digest := r.put(layer)
+	manifest := r.put(mustJSON(t, map[string]any{
+		"schemaVersion": 2, "mediaType": manifestType,
+		"config": descriptor("config.v1+json", config), "layers": []any{descriptor("layer.v1.tar+gzip", digest)},
+	}))
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.layers[digest], r.tags[name+":v1"] = true, manifest
+	return strings.TrimPrefix(r.server.URL, "http://") + "/" + name + ":v1"
+}
+
+const manifestType = "application/vnd.oci.image.manifest.v1+json"
+
+func mustJSON(t *testing.T, v any) []byte {
+	data, err := json.Marshal(v)
+	require.NoError(t, err)
+	return data
+}
+
+// randomLayer is a layer that no runtime can have yet, and its uncompressed digest.
+func randomLayer(t *testing.T) (compressed []byte, diffID string) {
+	data := make([]byte, 1<<20)
+	_, _ = rand.Read(data)
+	var plain, packed bytes.Buffer
+	archive := tar.NewWriter(&plain)
+	require.NoError(t, archive.WriteHeader(&tar.Header{Name: "data", Mode: 0o644, Size: int64(len(data))}))
+	_, err := archive.Write(data)
+	require.NoError(t, err)
+	require.NoError(t, archive.Close())
+	zip := gzip.NewWriter(&packed)
+	_, err = zip.Write(plain.Bytes())
+	require.NoError(t, err)
+	require.NoError(t, zip.Close())
+	return packed.Bytes(), digestOf(plain.Bytes())
+}
+
+func digestOf(data []byte) string { return fmt.Sprintf("sha256:%x", sha256.Sum256(data)) }
+
+func (r *testRegistry) put(data []byte) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.content[digestOf(data)] = data
+	return digestOf(data)
+}
+
+// ServeHTTP serves what a pull needs of the distribution protocol.
+func (r *testRegistry) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	if user, password, _ := req.BasicAuth(); r.password != "" && (user != "u" || password != r.password) {
+		w.Header().Set("WWW-Authenticate", `Basic realm="test"`)
+		http.Error(w, `{"errors": [{"code": "UNAUTHORIZED"}]}`, http.StatusUnauthorized)
+		return
+	}
+	path := strings.TrimPrefix(req.URL.Path, "/v2/")
+	name, what, isManifest := strings.Cut(path, "/manifests/")
+	if !isManifest {
+		_, what, _ = strings.Cut(path, "/blobs/")
+	}
+	r.mu.Lock()
+	if isManifest && !strings.HasPrefix(what, "sha256:") {
+		what = r.tags[name+":"+what]
+		r.resolved++
+	}
+	data, ok := r.content[what]
+	stall := r.layers[what] && r.stall != nil
+	r.mu.Unlock()
+	if path != "" && !ok {
+		http.Error(w, `{"errors": [{"code": "NAME_UNKNOWN"}]}`, http.StatusNotFound)
+		return
+	}
+	if isManifest {
+		w.Header().Set("Content-Type", manifestType)
+	}
+	w.Header().Set("Docker-Content-Digest", what)
+	w.Header().Set("Content-Length", fmt.Sprint(len(data)))
+	if req.Method == http.MethodHead {
+		return
+	}
+	if stall {
+		_, _ = w.Write(data[:len(data)/2])
+		data = data[len(data)/2:]
+		r.wait(w, req)
+	}
+	_, _ = w.Write(data)
+}
+
+// wait stalls until it may go on or the client has gone.
+func (r *testRegistry) wait(w http.ResponseWriter, req *http.Request) {
+	_ = http.NewResponseController(w).Flush()
+	r.count(&r.stalling, 1)
+	defer r.count(&r.stalling, -1)
+	select {
+	case <-r.stall:
+	case <-req.Context().Done():
+		r.count(&r.gone, 1)
+	}
+}
+
+func (r *testRegistry) count(n *int, by int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	*n += by
+}
+
+func (r *testRegistry) read(n *int) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return *n
+}
