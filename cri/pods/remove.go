@@ -78,7 +78,7 @@ func (m *Manager) RemovePod(ctx context.Context, uid types.UID, status *pleg.Pod
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("remove pod %s: %w", p, err)
 	}
-	if err := m.removeLogDir(p); err != nil {
+	if err := errors.Join(m.removeLinks(p), m.removeLogDir(p)); err != nil {
 		return fmt.Errorf("remove pod %s: logs: %w", p, err)
 	}
 	m.Forget(uid)

@@ -1,0 +1,432 @@
+package pods
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/cri/pods/hooks"
+	"github.com/podwright/podwright/cri/pods/request"
+	"github.com/podwright/podwright/pleg"
+)
+
+// shell makes a container run a script; it is one of pod a's image.
+func shell(pod *v1.Pod, name, script string) v1.Container {
+	return v1.Container{
+		Name: name, Image: pod.Spec.Containers[0].Image, Command: []string{"sh", "-c", script},
+		TerminationMessagePath: "/dev/termination-log", TerminationMessagePolicy: v1.TerminationMessageReadFile,
+	}
+}
+
+const forever = `trap "exit 0" TERM; while true; do sleep 0.1; done`
+
+// withData mounts a directory of the test into every container.
+func withData(t *testing.T, h *harness, pod *v1.Pod) string {
+	t.Helper()
+	dir := t.TempDir()
+	volumes := &request.Memory{}
+	volumes.SetVolume(pod.UID, "data", request.Volume{Path: dir})
+	h.cfg.Inputs.Volumes = volumes
+	h.restart()
+	pod.Spec.Volumes = append(pod.Spec.Volumes, v1.Volume{Name: "data"})
+	for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range list {
+			list[i].VolumeMounts = append(list[i].VolumeMounts, v1.VolumeMount{Name: "data", MountPath: "/data"})
+		}
+	}
+	return dir
+}
+
+// until syncs until the pod is as wanted.
+func until(t *testing.T, h *harness, pod *v1.Pod, wanted func(*pleg.PodStatus) bool) *pleg.PodStatus {
+	t.Helper()
+	var status *pleg.PodStatus
+	require.Eventually(t, func() bool {
+		h.sync(pod)
+		status = h.status(pod)
+		return wanted(status)
+	}, 40*time.Second, 50*time.Millisecond)
+	return status
+}
+
+func running(names ...string) func(*pleg.PodStatus) bool {
+	return func(s *pleg.PodStatus) bool {
+		for _, name := range names {
+			if c := s.Newest(name); c == nil || c.State != pleg.StateRunning {
+				return false
+			}
+		}
+		return true
+	}
+}
+
+func exited(name string, count int32) func(*pleg.PodStatus) bool {
+	return func(s *pleg.PodStatus) bool {
+		c := s.Newest(name)
+		return c != nil && c.State == pleg.StateExited && c.RestartCount >= count
+	}
+}
+
+// logOf is a container's log without times and streams.
+func logOf(t *testing.T, c *pleg.ContainerStatus) string {
+	t.Helper()
+	content, err := os.ReadFile(c.LogPath)
+	require.NoError(t, err)
+	var out strings.Builder
+	for line := range strings.Lines(string(content)) {
+		if fields := strings.SplitN(line, " ", 4); len(fields) == 4 {
+			out.WriteString(fields[3])
+		}
+	}
+	return out.String()
+}
+
+// An init container that fails and is tried again, with its back-off, and what
+// comes after it.
+func TestContainerdInitChain(t *testing.T) {
+	onContainerd(t, func(t *testing.T, h *harness, pod *v1.Pod) {
+		h.cfg.MaxCrashLoopDelay = time.Second
+		pod.Spec.Containers = pod.Spec.Containers[:1]
+		note := "echo %s >> /data/order; "
+		pod.Spec.InitContainers = []v1.Container{
+			shell(pod, "i0", fmt.Sprintf(note, "i0")),
+			shell(pod, "i1", fmt.Sprintf(note, "i1")+`[ $(grep -c i1 /data/order) -ge 3 ]`),
+		}
+		pod.Spec.Containers[0].Command[2] = fmt.Sprintf(note, "a") + forever
+		dir := withData(t, h, pod)
+		status := until(t, h, pod, running("a"))
+		require.Eventually(t, func() bool {
+			order, err := os.ReadFile(filepath.Join(dir, "order"))
+			return err == nil && string(order) == "i0\ni1\ni1\ni1\na\n"
+		}, 10*time.Second, 20*time.Millisecond)
+		require.EqualValues(t, 2, status.Newest("i1").RestartCount)
+		require.EqualValues(t, 0, status.Newest("i0").RestartCount)
+		require.Contains(t, h.takeEvents(), "BackOff spec.initContainers{i1}")
+		h.restart()
+		h.runtime.take()
+		h.mustSync(pod)
+		require.Empty(t, h.runtime.take(), "a new agent runs none of it again")
+	})
+}
+
+// C13, C14: a sidecar's startup probe decides about what comes after it.
+func TestContainerdSidecar(t *testing.T) {
+	onContainerd(t, func(t *testing.T, h *harness, pod *v1.Pod) {
+		pod.Spec.Containers = pod.Spec.Containers[:1]
+		sidecar := shell(pod, "s0", forever)
+		sidecar.RestartPolicy = ptr(v1.ContainerRestartPolicyAlways)
+		sidecar.StartupProbe = &v1.Probe{TerminationGracePeriodSeconds: ptr(int64(3))}
+		pod.Spec.InitContainers = []v1.Container{sidecar}
+		result := ProbeUnknown
+		sync := func() *pleg.PodStatus {
+			status := h.status(pod)
+			request := SyncRequest{Pod: pod, Status: status}
+			if s0 := status.Newest("s0"); s0 != nil {
+				request.Startup = map[pleg.ContainerID]ProbeResult{s0.ID: result}
+			}
+			synced := h.m.SyncPod(t.Context(), request)
+			require.NoError(t, synced.Err())
+			return h.status(pod)
+		}
+		sync()
+		require.Nil(t, sync().Newest("a"), "no result yet")
+		result = ProbeFailure
+		status := sync()
+		require.EqualValues(t, 1, status.Newest("s0").RestartCount)
+		require.Nil(t, status.Newest("a"))
+		result = ProbeSuccess
+		require.True(t, running("s0", "a")(sync()))
+		a := status.Newest("s0").ID.ID
+		h.restart()
+		require.NoError(t, h.runtime.RuntimeService.StopContainer(t.Context(), h.status(pod).Newest("a").ID.ID, 5*time.Second))
+		status = sync()
+		require.EqualValues(t, 1, status.Newest("a").RestartCount, "a new agent that knows that the sidecar has started")
+		require.Equal(t, a, status.Newest("s0").ID.ID)
+	})
+}
+
+// An ephemeral container that is added to a running pod sees its target's
+// processes, and runs once.
+func TestContainerdEphemeral(t *testing.T) {
+	onContainerd(t, func(t *testing.T, h *harness, pod *v1.Pod) {
+		h.mustSync(pod)
+		debug := shell(pod, "debug", "ps -o args; hostname")
+		pod.Spec.EphemeralContainers = []v1.EphemeralContainer{{
+			EphemeralContainerCommon: v1.EphemeralContainerCommon{Name: debug.Name, Image: debug.Image, Command: debug.Command},
+			TargetContainerName:      "a",
+		}}
+		h.mustSync(pod)
+		status := until(t, h, pod, exited("debug", 0))
+		require.Contains(t, logOf(t, status.Newest("debug")), "trap", "the script of container a")
+		h.runtime.take()
+		h.mustSync(pod)
+		require.Empty(t, h.runtime.take())
+	})
+}
+
+// C20: a container that keeps on failing is started again, at once the first time
+// and then held back.
+func TestContainerdCrashLoop(t *testing.T) {
+	onContainerd(t, func(t *testing.T, h *harness, pod *v1.Pod) {
+		h.cfg.MaxCrashLoopDelay = time.Second
+		h.restart()
+		pod.Spec.Containers[0].Command[2] = "exit 3"
+		status := until(t, h, pod, exited("a", 3))
+		require.EqualValues(t, 3, status.Newest("a").ExitCode)
+		require.EqualValues(t, 0, status.Newest("b").RestartCount)
+		require.Contains(t, h.takeEvents(), "BackOff spec.containers{a}")
+		ended := map[int32]time.Time{}
+		for _, c := range status.Containers {
+			if c.Name == "a" {
+				ended[c.RestartCount] = c.FinishedAt
+			}
+		}
+		for _, c := range status.Containers {
+			if c.Name == "a" && c.RestartCount > 1 {
+				require.GreaterOrEqual(t, c.StartedAt.Sub(ended[c.RestartCount-1]), time.Second)
+			}
+		}
+		require.Len(t, files(t, filepath.Dir(status.Newest("a").LogPath), "*"), int(status.Newest("a").RestartCount)+1)
+	})
+}
+
+// A container that takes more memory than its limit ends as OOMKilled.
+func TestContainerdOutOfMemory(t *testing.T) {
+	onContainerd(t, func(t *testing.T, h *harness, pod *v1.Pod) {
+		pod.Spec.RestartPolicy = v1.RestartPolicyNever
+		pod.Spec.Containers[0].Resources.Limits = quantities("memory", "32Mi")
+		pod.Spec.Containers[0].Command[2] = "tail /dev/zero"
+		status := until(t, h, pod, exited("a", 0))
+		require.Equal(t, "OOMKilled", status.Newest("a").Reason)
+		require.EqualValues(t, 137, status.Newest("a").ExitCode)
+		require.True(t, running("b")(status), "the other one is left alone")
+	})
+}
+
+// C29: who the image would run as counts where the spec says nobody.
+func TestContainerdNonRoot(t *testing.T) {
+	onContainerd(t, func(t *testing.T, h *harness, pod *v1.Pod) {
+		pod.Spec.SecurityContext = &v1.PodSecurityContext{RunAsNonRoot: ptr(true)}
+		pod.Spec.Containers[1].SecurityContext = &v1.SecurityContext{RunAsUser: ptr(int64(1234))}
+		pod.Spec.Containers = append(pod.Spec.Containers, shell(pod, "c", forever))
+		pod.Spec.Containers[2].SecurityContext = &v1.SecurityContext{RunAsUser: ptr(int64(0))}
+		result := h.sync(pod)
+		require.Error(t, result.Err())
+		for _, name := range []string{"a", "c"} {
+			require.Equal(t, ReasonCreateContainerConfigError, h.m.StartFailures(pod.UID)[name].Reason, name)
+			require.Contains(t, h.m.StartFailures(pod.UID)[name].Message, "runAsNonRoot")
+			require.Nil(t, h.status(pod).Newest(name), "it was not even created")
+		}
+		require.Len(t, h.status(pod).Running(), 1)
+	})
+}
+
+// What the kernel enforces: a root filesystem that is read only, capabilities,
+// system calls, new privileges.
+func TestContainerdSecurity(t *testing.T) {
+	onContainerd(t, func(t *testing.T, h *harness, pod *v1.Pod) {
+		const look = `grep -E "CapEff|Seccomp:|NoNewPrivs" /proc/self/status; touch /x 2>/dev/null && echo writable; ` + forever
+		pod.Spec.Containers = []v1.Container{shell(pod, "strict", look), shell(pod, "loose", look)}
+		pod.Spec.Containers[0].SecurityContext = &v1.SecurityContext{
+			ReadOnlyRootFilesystem:   ptr(true),
+			AllowPrivilegeEscalation: ptr(false),
+			Capabilities:             &v1.Capabilities{Drop: []v1.Capability{"ALL"}, Add: []v1.Capability{"NET_BIND_SERVICE"}},
+			SeccompProfile:           &v1.SeccompProfile{Type: v1.SeccompProfileTypeRuntimeDefault},
+		}
+		pod.Spec.Containers[1].SecurityContext = &v1.SecurityContext{Capabilities: &v1.Capabilities{Add: []v1.Capability{"SYS_TIME"}}}
+		status := h.mustSync(pod)
+		for name, want := range map[string][]string{
+			"strict": {"CapEff:\t0000000000000400", "Seccomp:\t2", "NoNewPrivs:\t1"},
+			"loose":  {"Seccomp:\t0", "NoNewPrivs:\t0", "writable"},
+		} {
+			require.Eventually(t, func() bool {
+				log := logOf(t, status.Newest(name))
+				for _, text := range want {
+					if !strings.Contains(log, text) {
+						return false
+					}
+				}
+				return true
+			}, 10*time.Second, 20*time.Millisecond, "%s: %v", name, want)
+		}
+		require.NotContains(t, logOf(t, status.Newest("strict")), "writable")
+		_, caps, _ := strings.Cut(logOf(t, status.Newest("loose")), "CapEff:\t")
+		bits, err := strconv.ParseUint(strings.Fields(caps)[0], 16, 64)
+		require.NoError(t, err)
+		require.NotZero(t, bits&(1<<25), "SYS_TIME")
+	})
+}
+
+// A hostPort leads to the container, from the node itself.
+func TestContainerdHostPort(t *testing.T) {
+	onContainerd(t, func(t *testing.T, h *harness, pod *v1.Pod) {
+		listener, err := net.Listen("tcp4", ":0")
+		require.NoError(t, err)
+		port := listener.Addr().(*net.TCPAddr).Port
+		require.NoError(t, listener.Close())
+		a := &pod.Spec.Containers[0]
+		a.Ports = []v1.ContainerPort{{ContainerPort: 8080, HostPort: int32(port), Protocol: v1.ProtocolTCP}}
+		a.Image, a.Command = os.Getenv("PODWRIGHT_IMAGE_TESTPROG"), []string{"/testprog", "http", ":8080"}
+		h.mustSync(pod)
+		client := http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+		get := func(address string) string {
+			response, err := client.Get(fmt.Sprintf("http://%s/healthz", address))
+			if err != nil {
+				return err.Error()
+			}
+			defer response.Body.Close()
+			body, _ := io.ReadAll(response.Body)
+			return string(body)
+		}
+		direct := net.JoinHostPort(h.status(pod).IPs[0], "8080")
+		require.Eventually(t, func() bool { return get(direct) == "ok\n" }, 10*time.Second, 50*time.Millisecond)
+		through := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+		require.Equal(t, "ok\n", get(through))
+		h.kill(pod, ptr(int64(2)))
+		require.NotEqual(t, "ok\n", get(through), "it is closed with the sandbox")
+	})
+}
+
+// What containers find in /etc/hosts.
+func TestContainerdHosts(t *testing.T) {
+	onContainerd(t, func(t *testing.T, h *harness, pod *v1.Pod) {
+		pod.Spec.HostAliases = []v1.HostAlias{{IP: "192.0.2.7", Hostnames: []string{"one", "two"}}}
+		pod.Spec.Containers[0].Command[2] = "cat /etc/hosts; " + forever
+		status := h.mustSync(pod)
+		want := fmt.Sprintf("%s\t%s\n\n# Entries added by HostAliases.\n192.0.2.7\tone\ttwo\n", status.IPs[0], pod.Name)
+		require.Eventually(t, func() bool { return strings.HasSuffix(logOf(t, status.Newest("a")), want) }, 10*time.Second, 20*time.Millisecond)
+		require.Contains(t, logOf(t, status.Newest("a")), "# Kubernetes-managed hosts file.\n127.0.0.1\tlocalhost\n")
+	})
+}
+
+// postStart in the container: what comes after it waits, and a failure ends it.
+func TestContainerdPostStart(t *testing.T) {
+	onContainerd(t, func(t *testing.T, h *harness, pod *v1.Pod) {
+		runner, err := hooks.New(hooks.Config{Exec: h.runtime.RuntimeService, PodIPs: h.m.PodIPs})
+		require.NoError(t, err)
+		h.cfg.Hooks = runner
+		dir := withData(t, h, pod)
+		exec := func(script string) *v1.Lifecycle {
+			return &v1.Lifecycle{PostStart: &v1.LifecycleHandler{Exec: &v1.ExecAction{Command: []string{"sh", "-c", script}}}}
+		}
+		pod.Spec.Containers[0].Lifecycle = exec("sleep 0.3; echo hook >> /data/order")
+		pod.Spec.Containers[1].Lifecycle = exec("echo secret; exit 1")
+		pod.Spec.Containers[1].Command[2] = "echo b >> /data/order; " + forever
+		result := h.sync(pod)
+		require.Error(t, result.Err())
+		order, err := os.ReadFile(filepath.Join(dir, "order"))
+		require.NoError(t, err)
+		require.Equal(t, "hook\nb\n", string(order))
+		require.Equal(t, ReasonPostStartHookError, h.m.StartFailures(pod.UID)["b"].Reason)
+		status := h.status(pod)
+		require.Equal(t, pleg.StateExited, status.Newest("b").State)
+		require.True(t, running("a")(status))
+	})
+}
+
+// C35, C37: limits of a running container change in the kernel, and nothing is
+// restarted.
+func TestContainerdResize(t *testing.T) {
+	onContainerd(t, func(t *testing.T, h *harness, pod *v1.Pod) {
+		h.cfg.Actuated = NewActuatedMemory()
+		h.restart()
+		a := &pod.Spec.Containers[0]
+		a.Resources.Limits = quantities("memory", "64Mi", "cpu", "500m")
+		before := h.mustSync(pod)
+		require.Equal(t, int64(64<<20), memoryLimit(t, h, before))
+		for _, size := range []int64{128 << 20, 48 << 20} {
+			a.Resources.Limits = quantities("memory", fmt.Sprint(size), "cpu", "250m")
+			h.runtime.take()
+			after := h.mustSync(pod)
+			require.Empty(t, h.runtime.take())
+			require.Equal(t, before.Newest("a").ID, after.Newest("a").ID)
+			require.Equal(t, size, memoryLimit(t, h, after))
+		}
+		a.Resources.Limits = quantities("memory", "8192", "cpu", "250m")
+		result := h.sync(pod)
+		require.ErrorIs(t, result.Err(), ErrMemoryInUse)
+		require.Equal(t, int64(48<<20), memoryLimit(t, h, before))
+	})
+}
+
+// memoryLimit is what the kernel holds container a to.
+func memoryLimit(t *testing.T, h *harness, status *pleg.PodStatus) int64 {
+	t.Helper()
+	const show = "cat /sys/fs/cgroup/memory.max /sys/fs/cgroup/memory/memory.limit_in_bytes 2>/dev/null"
+	out, _, _ := h.runtime.RuntimeService.ExecSync(t.Context(), status.Newest("a").ID.ID, []string{"sh", "-c", show}, 5*time.Second)
+	limit, err := strconv.ParseInt(strings.TrimSpace(string(out)), 10, 64)
+	require.NoError(t, err)
+	return limit
+}
+
+// KEP-4639, where the runtime has image volumes.
+func TestContainerdImageVolume(t *testing.T) {
+	onContainerd(t, func(t *testing.T, h *harness, pod *v1.Pod) {
+		pod.Spec.Volumes = []v1.Volume{{Name: "image", VolumeSource: v1.VolumeSource{Image: &v1.ImageVolumeSource{Reference: pod.Spec.Containers[0].Image}}}}
+		a := &pod.Spec.Containers[0]
+		a.VolumeMounts = []v1.VolumeMount{{Name: "image", MountPath: "/image", ReadOnly: true}}
+		a.Command[2] = "ls /image/bin/busybox; " + forever
+		result := h.sync(pod)
+		if strings.Contains(t.Name(), "V1") {
+			require.Error(t, result.Err(), "containerd 1.6 has none")
+			require.Equal(t, ReasonCreateContainerError, h.m.StartFailures(pod.UID)["a"].Reason)
+			require.True(t, running("b")(h.status(pod)))
+			return
+		}
+		require.NoError(t, result.Err())
+		require.Eventually(t, func() bool { return logOf(t, h.status(pod).Newest("a")) == "/image/bin/busybox\n" }, 10*time.Second, 20*time.Millisecond)
+	})
+}
+
+// C19 in a real runtime.
+func TestContainerdRestartAll(t *testing.T) {
+	onContainerd(t, func(t *testing.T, h *harness, pod *v1.Pod) {
+		pod.Spec.InitContainers = []v1.Container{shell(pod, "i0", "exit 0")}
+		dir := withData(t, h, pod)
+		pod.Spec.Containers[0].Command[2] = `[ -e /data/again ] && { ` + forever + `; }; while [ ! -e /data/go ]; do sleep 0.05; done; touch /data/again; exit 42`
+		restartsAllOn(&pod.Spec.Containers[0], 42)
+		before := until(t, h, pod, running("a", "b"))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "go"), nil, 0o600))
+		after := until(t, h, pod, func(s *pleg.PodStatus) bool { return running("a", "b")(s) && s.Newest("a").RestartCount == 1 })
+		require.Equal(t, before.Sandboxes, after.Sandboxes)
+		require.Equal(t, before.IPs, after.IPs)
+		for _, name := range []string{"i0", "b"} {
+			require.EqualValues(t, 1, after.Newest(name).RestartCount, name)
+		}
+		require.FileExists(t, before.Newest("a").LogPath)
+	})
+}
+
+// An agent that dies at each call while init containers and a sidecar are brought
+// up, on a runtime with a state of its own.
+func TestContainerdInitCrashes(t *testing.T) {
+	onContainerd(t, func(t *testing.T, h *harness, pod *v1.Pod) {
+		pod.Spec.Containers = pod.Spec.Containers[:1]
+		sidecar := shell(pod, "s1", forever)
+		sidecar.RestartPolicy = ptr(v1.ContainerRestartPolicyAlways)
+		pod.Spec.InitContainers = []v1.Container{shell(pod, "i0", "exit 0"), sidecar}
+		for n := 1; n <= 6; n++ {
+			died := h.dieAfter(n)
+			require.Eventually(t, func() bool {
+				h.sync(pod)
+				return died()
+			}, 20*time.Second, 20*time.Millisecond)
+			h.reborn()
+			status := until(t, h, pod, running("s1", "a"))
+			for _, name := range []string{"s1", "a"} {
+				require.Len(t, instances(status, name, pleg.StateRunning), 1, "%d: %s", n, name)
+			}
+			removeForGood(t, h, pod)
+		}
+	})
+}
