@@ -201,10 +201,13 @@ func TestImageVolumes(t *testing.T) {
 		pod.Spec.Containers[i].VolumeMounts = []v1.VolumeMount{{Name: "v", MountPath: "/data"}}
 	}
 	var asked []string
+	var missing []int
 	refused := true
 	h.images.fail = func(r images.Request) error {
-		asked = append(asked, r.Container.Image+string(r.Container.ImagePullPolicy))
-		if r.Container.Image == "data:1" && refused {
+		asked = append(asked, imageOf(r))
+		missing = append(missing, r.Missing)
+		require.Equal(t, !refused, r.Running)
+		if r.Volume != nil && refused {
 			return &images.Error{Reason: images.ReasonErrImagePull, Message: "no such image"}
 		}
 		return nil
@@ -213,11 +216,13 @@ func TestImageVolumes(t *testing.T) {
 	require.Error(t, result.Err())
 	want := StartFailure{Reason: "ErrImagePull", Message: "image of volume v: no such image"}
 	require.Equal(t, map[string]StartFailure{"a": want, "c": want}, h.m.StartFailures(pod.UID))
-	require.Equal(t, []string{"data:1Always", "busybox"}, asked, "once for both")
+	require.Equal(t, []string{"data:1", "busybox"}, asked, "once for both")
+	require.Equal(t, []int{3, 3}, missing)
 	require.Len(t, h.status(pod).Running(), 1)
 
-	refused = false
+	refused, missing = false, nil
 	require.Len(t, h.mustSync(pod).Running(), 3)
+	require.Equal(t, []int{2, 2, 1}, missing, "the image of the volume, a, c")
 	a, err := h.runtime.ContainerStatus(t.Context(), h.status(pod).Newest("a").ID.ID, false)
 	require.NoError(t, err)
 	mount := a.Status.Mounts[slices.IndexFunc(a.Status.Mounts, func(m *runtimeapi.Mount) bool { return m.ContainerPath == "/data" })]

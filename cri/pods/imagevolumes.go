@@ -24,13 +24,13 @@ type imageVolume struct {
 func (s *podSync) mountImages(ctx context.Context, c startee) (map[string]images.Image, *StartError) {
 	var out map[string]images.Image
 	for _, mount := range c.VolumeMounts {
-		source := imageSource(s.req.Pod, mount.Name)
+		source := imageVolumeOf(s.req.Pod, mount.Name)
 		if source == nil {
 			continue
 		}
 		volume, ok := s.volumes[mount.Name]
 		if !ok {
-			volume = s.ensureVolume(ctx, mount.Name, source)
+			volume = s.ensureVolume(ctx, source)
 			s.volumes[mount.Name] = volume
 		}
 		if volume.failure != nil {
@@ -46,27 +46,40 @@ func (s *podSync) mountImages(ctx context.Context, c startee) (map[string]images
 	return out, nil
 }
 
-func (s *podSync) ensureVolume(ctx context.Context, name string, source *v1.ImageVolumeSource) imageVolume {
-	s.step("ensuring the image of volume " + name)
-	image, err := s.m.cfg.Images.Ensure(ctx, images.Request{
-		Pod:           s.req.Pod,
-		Container:     &v1.Container{Name: name, Image: source.Reference, ImagePullPolicy: source.PullPolicy},
-		SandboxConfig: s.sandbox.config,
-	})
+func (s *podSync) ensureVolume(ctx context.Context, source *v1.Volume) imageVolume {
+	s.step("ensuring the image of volume " + source.Name)
+	request := s.imageRequest()
+	request.Volume = source
+	image, err := s.m.cfg.Images.Ensure(ctx, request)
 	if err != nil {
 		failure := imageFailure("", err)
-		failure.Message = "image of volume " + name + ": " + failure.Message
+		failure.Message = "image of volume " + source.Name + ": " + failure.Message
 		return imageVolume{failure: failure}
 	}
 	return imageVolume{image: image}
 }
 
-// imageSource is the source of an image volume, nil for every other volume.
-func imageSource(pod *v1.Pod, volume string) *v1.ImageVolumeSource {
+// imageVolumeOf finds an image volume, nil for every other volume.
+func imageVolumeOf(pod *v1.Pod, name string) *v1.Volume {
 	for i := range pod.Spec.Volumes {
-		if v := &pod.Spec.Volumes[i]; v.Name == volume {
-			return v.Image
+		if v := &pod.Spec.Volumes[i]; v.Name == name && v.Image != nil {
+			return v
 		}
 	}
 	return nil
+}
+
+// imageRequest is what a request for any image of the pod says: a pod that runs,
+// or that is nearly complete, goes before others.
+func (s *podSync) imageRequest() images.Request {
+	r := images.Request{Pod: s.req.Pod, SandboxConfig: s.sandbox.config, SetStep: s.step, Running: len(s.req.Status.Running()) > 0}
+	for _, list := range [][]v1.Container{s.req.Pod.Spec.InitContainers, s.req.Pod.Spec.Containers} {
+		for i := range list {
+			if s.req.Status.Newest(list[i].Name) == nil {
+				r.Missing++
+			}
+		}
+	}
+	r.Missing = max(r.Missing-s.started, 1)
+	return r
 }

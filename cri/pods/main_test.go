@@ -35,7 +35,15 @@ func (p *presentImages) Ensure(ctx context.Context, r images.Request) (images.Im
 			return images.Image{}, err
 		}
 	}
-	return images.Image{Ref: r.Container.Image, UserSpecified: r.Container.Image}, ctx.Err()
+	name := imageOf(r)
+	return images.Image{Ref: name, UserSpecified: name}, ctx.Err()
+}
+
+func imageOf(r images.Request) string {
+	if r.Volume != nil {
+		return r.Volume.Image.Reference
+	}
+	return r.Container.Image
 }
 
 // recorder is a fake runtime that writes down the calls that change something,

@@ -27,6 +27,7 @@ func (s *podSync) startContainer(ctx context.Context, c startee) bool {
 	failure := s.start(ctx, c)
 	switch {
 	case failure == nil:
+		s.started++
 		s.m.clearFailure(s.identity.UID, c.Name)
 		s.result.add(action, c.Name, nil)
 		s.m.cfg.Metrics.ContainerStarted(c.kind, "")
@@ -82,9 +83,9 @@ func (s *podSync) start(ctx context.Context, c startee) *StartError {
 // ensureImage makes the container's image present.
 func (s *podSync) ensureImage(ctx context.Context, c startee) (images.Image, *StartError) {
 	s.step("ensuring the image of " + c.String())
-	image, err := s.m.cfg.Images.Ensure(ctx, images.Request{
-		Pod: s.req.Pod, Container: c.Container, SandboxConfig: s.sandbox.config,
-	})
+	request := s.imageRequest()
+	request.Container = c.Container
+	image, err := s.m.cfg.Images.Ensure(ctx, request)
 	if err != nil {
 		return images.Image{}, imageFailure(c.Name, err)
 	}

@@ -72,7 +72,9 @@ type podSync struct {
 
 	sandbox runningSandbox
 	// failed names the containers whose predecessor is still in the way.
-	failed  map[string]bool
+	failed map[string]bool
+	// started counts the containers that this sync has started.
+	started int
 	volumes imageVolumes
 	// actuated is what the runtime was last told of resources; nothing without
 	// a store.
