@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -459,4 +461,17 @@ func TestMetrics(t *testing.T) {
 	_, err = m.Ensure(t.Context(), request("u", "c:1", ""))
 	require.Error(t, err)
 	require.Equal(t, []string{"IfNotPresent false true", "a:1 42 <nil>", "Never true false", "IfNotPresent false true", "c:1 0 no"}, got)
+}
+
+// What the node's configuration says reaches the runtime with the pull.
+func TestPullWithNodeConfig(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "config.json")
+	require.NoError(t, os.WriteFile(file, []byte(`{"auths": {"r.io": {"username": "me", "password": "p"}}}`), 0o600))
+	s := newService()
+	m := newManager(t, Config{Service: s, Credentials: credentials.NewNodeConfig([]string{file}, nil)})
+	for _, image := range []string{"r.io/x:1", "s.io/x:1"} {
+		_, err := m.Ensure(t.Context(), request("u", image, v1.PullIfNotPresent))
+		require.NoError(t, err)
+	}
+	require.Equal(t, []string{"r.io/x:1 me", "s.io/x:1"}, s.pulled())
 }

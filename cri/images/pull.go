@@ -28,8 +28,10 @@ func (a *attempt) pull(ctx context.Context) (Image, error) {
 		a.event(v1.EventTypeNormal, EventBackOff, message)
 		return Image{}, &Error{Reason: ReasonImagePullBackOff, Message: message, Err: last, notBefore: until}
 	}
-	// Its error is told if the pull fails.
-	_, _ = a.credentials(ctx)
+	if !a.asked && a.m.cfg.Credentials != nil {
+		a.r.SetStep("looking for credentials for image " + a.name)
+	}
+	_, _ = a.credentials(ctx) // its error is told if the pull fails
 	if ctx.Err() != nil {
 		return Image{}, calledOff(ctx, "looking for credentials for image", a.name)
 	}

@@ -69,9 +69,10 @@ type Config struct {
 	// Disk measures the file system of the images. nil: the one of the mount
 	// point that the runtime's ImageFsInfo names, which must be on this machine.
 	Disk func(ctx context.Context) (Disk, error)
-	// Remaining is called after each collection with the images that are left and
-	// when they were listed; records.Book.Tidy is made for it. Its error is part of
-	// the collection's. nil: nobody is told.
+	// Remaining is called after each look and each collection, and so for the first
+	// time when Run begins, with the images that are left and when they were listed;
+	// records.Book.Tidy is made for it. Its error is part of theirs. nil: nobody is
+	// told.
 	Remaining func(images []*runtimeapi.Image, listed time.Time) error
 	// Node is what events are recorded on.
 	Node v1.ObjectReference

@@ -68,16 +68,19 @@ func (m *Manager) try(ctx context.Context, what string, f func(context.Context) 
 	}
 }
 
-// Detect looks which images there are and which are in use. Run calls it; without it
-// images count as unused since the start.
+// Detect looks which images there are and which are in use, and tells Config.Remaining.
+// Run calls it; without it images count as unused since the start.
 func (m *Manager) Detect(ctx context.Context) error {
 	leave, err := m.enter(ctx)
 	if err != nil {
 		return err
 	}
 	defer leave()
-	_, err = m.observe(ctx)
-	return err
+	seen, err := m.observe(ctx)
+	if err != nil {
+		return err
+	}
+	return m.tellRemaining(seen, nil)
 }
 
 // enter waits until nobody else works.

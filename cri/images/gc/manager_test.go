@@ -107,6 +107,7 @@ func (n *node) manager(t *testing.T, p Policy) *Manager {
 		InUse: func(context.Context) ([]string, error) { return n.further, n.failure("InUse") },
 		Disk:  func(context.Context) (Disk, error) { return Disk{n.capacity, n.available}, n.failure("Disk") },
 		Remaining: func(images []*runtimeapi.Image, listed time.Time) error {
+			require.False(t, listed.IsZero())
 			n.left = nil
 			for _, i := range images {
 				n.left = append(n.left, i.Id)
@@ -164,6 +165,7 @@ func TestSpace(t *testing.T) {
 		n.available = 150
 		m := n.manager(t, Policy{})
 		require.NoError(t, m.Detect(t.Context()))
+		require.Equal(t, []string{"first", "used"}, n.left)
 		time.Sleep(time.Second)
 		n.images = append(n.images, sized("second", 30), sized("third", 40))
 		require.NoError(t, m.Detect(t.Context()))

@@ -33,7 +33,7 @@
 //
 // # The caller's duties
 //
-// One Book per folder. Tidy is to be called after the start and after each
-// collection of images, with a list of all images. Verify is asked before an image
+// One Book per folder. Tidy is to be called after the start and then every few
+// minutes with a list of all images; it fits gc.Config.Remaining. Verify is asked before an image
 // that is present is used without a pull.
 package records
