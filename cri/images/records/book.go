@@ -2,7 +2,6 @@ package records
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -33,7 +32,8 @@ type Config struct {
 	// Checked is told the result of each Verify. It must not block. nil: nobody
 	// is told.
 	Checked func(Result)
-	// Logger gets a warning about each file that cannot be used. nil discards.
+	// Logger gets a warning about each file that cannot be used, when the folder is
+	// opened. nil discards.
 	Logger *slog.Logger
 }
 
@@ -58,15 +58,17 @@ type Book struct {
 	checked func(Result)
 	log     *slog.Logger
 
-	pulling, pulled, preloaded folder
-
-	mu      sync.Mutex           // guards the files, too
-	running map[string]int       // pulls under way, per image
-	doubt   map[string]time.Time // since when it is unknown what became of an intent
-	step    func(string)         // called between steps, for tests; never nil
+	mu        sync.Mutex // guards all that follows, and the files
+	pulling   shelf[intent]
+	pulled    shelf[record]
+	preloaded shelf[preloadedNames]
+	running   map[string]int       // pulls under way, per image
+	doubt     map[string]time.Time // since when it is unknown what became of an intent
+	step      func(string)         // called between steps, for tests; never nil
 }
 
-// Open opens the records in a folder, which need not exist.
+// Open reads the records in a folder, which need not exist. Nobody else must change
+// them while the Book is in use.
 func Open(cfg Config) (*Book, error) {
 	if cfg.Dir == "" {
 		return nil, errors.New("records: Config.Dir is required")
@@ -77,9 +79,9 @@ func Open(cfg Config) (*Book, error) {
 	}
 	b := &Book{
 		rule: r, checked: cfg.Checked, log: cfg.Logger,
-		pulling:   folder(filepath.Join(cfg.Dir, "pulling")),
-		pulled:    folder(filepath.Join(cfg.Dir, "pulled")),
-		preloaded: folder(filepath.Join(cfg.Dir, "preloaded")),
+		pulling:   shelf[intent]{folder: folder(filepath.Join(cfg.Dir, "pulling")), parse: parseIntent},
+		pulled:    shelf[record]{folder: folder(filepath.Join(cfg.Dir, "pulled")), parse: parseRecord},
+		preloaded: shelf[preloadedNames]{folder: folder(filepath.Join(cfg.Dir, "preloaded")), parse: parsePreloaded},
 		running:   map[string]int{}, doubt: map[string]time.Time{}, step: func(string) {},
 	}
 	if b.checked == nil {
@@ -88,9 +90,12 @@ func Open(cfg Config) (*Book, error) {
 	if b.log == nil {
 		b.log = slog.New(slog.DiscardHandler)
 	}
-	for _, f := range []folder{b.pulling, b.pulled, b.preloaded} {
-		if err := f.prepare(); err != nil {
-			return nil, fmt.Errorf("records: %w", err)
+	if err := errors.Join(b.pulling.load(), b.pulled.load(), b.preloaded.load()); err != nil {
+		return nil, fmt.Errorf("records: %w", err)
+	}
+	for _, bad := range []map[string]error{b.pulling.bad, b.pulled.bad, b.preloaded.bad} {
+		for _, err := range bad {
+			b.log.Warn("cannot use a record of an image", "err", err)
 		}
 	}
 	return b, nil
@@ -110,17 +115,15 @@ func (b *Book) Begin(image string, before *runtimeapi.Image) error {
 
 func (b *Book) begin(image string, before *runtimeapi.Image) error {
 	if before.GetId() != "" {
-		known, err := b.pulled.exists(before.GetId())
-		if err == nil && !known {
-			err = b.notePreloaded(before, "")
-		}
-		if err != nil {
-			return err
+		if _, known, err := b.pulled.get(before.GetId()); err == nil && !known {
+			if err := b.notePreloaded(before, ""); err != nil {
+				return err
+			}
 		}
 	}
 	b.step("preloaded")
 	if b.running[image] == 0 {
-		if err := b.pulling.write(image, intent{TypeMeta: typeMeta(kindIntent), Image: image}); err != nil {
+		if err := b.pulling.put(image, intent{TypeMeta: typeMeta(kindIntent), Image: image}); err != nil {
 			return err
 		}
 	}
@@ -178,10 +181,7 @@ func (b *Book) write(p Pull) error {
 	if err != nil {
 		return err
 	}
-	old, known, err := b.record(p.Ref)
-	if err != nil {
-		b.log.Warn("a record of an image is replaced", "image", p.Ref, "err", err)
-	}
+	old, known, _ := b.record(p.Ref) // one that cannot be read is replaced
 	if !known && p.Status != nil {
 		if err := b.notePreloaded(p.Status, name.Canonical()); err != nil {
 			return err
@@ -202,7 +202,7 @@ func (b *Book) add(old record, known bool, repository string, more access) error
 	if !known {
 		fresh.LastUpdatedTime = metav1.Time{Time: now}
 	}
-	return b.pulled.write(fresh.ImageRef, fresh)
+	return b.pulled.put(fresh.ImageRef, fresh)
 }
 
 // Failed notes that a pull brought nothing. With doubt it is not known whether it
@@ -286,13 +286,13 @@ func (b *Book) known(image, ref string, name imageref.Name) (record, bool, error
 	}
 	pulled := recorded || b.running[image] > 0
 	if !pulled {
-		if pulled, err = b.pulling.exists(image); err != nil {
+		if _, pulled, err = b.pulling.get(image); err != nil {
 			return record{}, false, err
 		}
 	}
 	if pulled && b.rule.policy == NeverVerifyPreloadedImages {
-		var p preloadedNames
-		if _, err := b.preloaded.read(ref, &p); err != nil {
+		p, _, err := b.preloaded.get(ref)
+		if err != nil {
 			return record{}, false, err
 		}
 		pulled = !slices.Contains(p.Repositories, name.Canonical())
@@ -314,20 +314,11 @@ func (b *Book) learn(ref, repository string, more access) {
 	}
 }
 
-// record reads the record of an image ID. With an error it is empty.
+// record returns the record of an image ID. With an error it is empty.
 func (b *Book) record(ref string) (out record, known bool, err error) {
-	var raw json.RawMessage
-	known, err = b.pulled.read(ref, &raw)
-	if known && err == nil {
-		if out, err = parseRecord(raw); err != nil {
-			err = fmt.Errorf("%s: %w", b.pulled.path(ref), err)
-		}
-	}
-	if err != nil {
-		out = record{}
-	}
+	out, known, err = b.pulled.get(ref)
 	out.ImageRef = ref
-	return out, known && err == nil, err
+	return out, known, err
 }
 
 func typeMeta(kind string) metav1.TypeMeta { return metav1.TypeMeta{Kind: kind, APIVersion: version} }

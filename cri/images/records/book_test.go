@@ -164,7 +164,7 @@ func TestPreloadedStaysOpen(t *testing.T) {
 		pull(t, b, "r.io/private:1", both, who("ns", "a", "p"))
 		require.True(t, allowed(t, b, "preloaded:1", "id"))
 		require.False(t, allowed(t, b, "r.io/private:1", "id"))
-		require.False(t, allowed(t, open(t, filepath.Dir(string(b.pulled)), AlwaysVerify), "preloaded:1", "id"))
+		require.False(t, allowed(t, open(t, filepath.Dir(string(b.pulled.folder)), AlwaysVerify), "preloaded:1", "id"))
 	})
 	t.Run("the same name again", func(t *testing.T) {
 		b := open(t, t.TempDir(), "")
@@ -250,6 +250,7 @@ func TestTidy(t *testing.T) {
 
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "pulled", "sha256-00"), []byte("{"), 0o600))
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "pulling", "sha256-00"), []byte("{"), 0o600))
+		b = open(t, dir, "")
 		require.NoError(t, b.Tidy(nil, time.Now()), "what cannot be read is left alone")
 		require.Equal(t, 1, count(t, dir, "pulled"))
 	})
@@ -273,7 +274,7 @@ func TestFiles(t *testing.T) {
 		require.NoError(t, b.Pulled(Pull{Image: "testing:v1", Ref: "sha256:1", Credential: who("ns", "a", "p")}))
 		require.Equal(t, `{"kind":"ImagePulledRecord","apiVersion":"kubelet.config.k8s.io/v1beta1","lastUpdatedTime":"2000-01-01T00:00:00Z",`+
 			`"imageRef":"sha256:1","credentialMapping":{"testing":{"kubernetesSecrets":[{"uid":"nsa","namespace":"ns","name":"a",`+
-			`"credentialHash":"`+who("", "", "p").Hash()+`"}]}}}`, content(t, b.pulled.path("sha256:1")))
+			`"credentialHash":"`+who("", "", "p").Hash()+`"}]}}}`, content(t, b.pulled.folder.path("sha256:1")))
 		for _, sub := range []string{".", "pulling", "pulled", "preloaded"} {
 			info, err := os.Stat(filepath.Join(dir, sub))
 			require.NoError(t, err)
@@ -292,18 +293,25 @@ func content(t *testing.T, file string) string {
 // Records of the version before are understood; others make an image one that must
 // be pulled, and are replaced by the pull.
 func TestForeignRecords(t *testing.T) {
-	b := open(t, t.TempDir(), "")
+	dir := t.TempDir()
+	b := open(t, dir, "")
 	old := `{"kind":"ImagePulledRecord","apiVersion":"kubelet.config.k8s.io/v1alpha1","lastUpdatedTime":"2026-01-01T00:00:00Z",` +
 		`"imageRef":"id","credentialMapping":{"r.io/x":{"nodePodsAccessible":true}}}`
-	require.NoError(t, os.WriteFile(b.pulled.path("id"), []byte(old), 0o600))
-	require.True(t, allowed(t, b, "r.io/x:1", "id"))
+	file := b.pulled.folder.path("id")
+	require.NoError(t, os.WriteFile(file, []byte(old), 0o600))
+	require.True(t, allowed(t, open(t, dir, ""), "r.io/x:1", "id"))
+	require.NoError(t, os.Rename(file, b.pulled.folder.path("another")))
+	_, err := open(t, dir, "").Verify(t.Context(), "r.io/x:1", "another", nil)
+	require.ErrorContains(t, err, "its name is that of another")
 	for _, bad := range []string{"", "{", "[]", strings.Replace(old, "v1alpha1", "v9", 1), strings.Replace(old, `"id"`, `""`, 1)} {
-		require.NoError(t, os.WriteFile(b.pulled.path("id"), []byte(bad), 0o600))
+		require.NoError(t, os.WriteFile(file, []byte(bad), 0o600))
+		b := open(t, dir, "")
 		ok, err := b.Verify(t.Context(), "r.io/x:1", "id", nil)
 		require.Error(t, err, bad)
 		require.False(t, ok)
 		pull(t, b, "r.io/x:1", image("id", "r.io/x:1"), nil)
 		require.True(t, allowed(t, b, "r.io/x:1", "id"))
+		require.True(t, allowed(t, open(t, dir, ""), "r.io/x:1", "id"))
 	}
 }
 
@@ -335,13 +343,13 @@ func FuzzRecord(f *testing.F) {
 	f.Add([]byte(`{"kind":"ImagePulledRecord","apiVersion":"kubelet.config.k8s.io/v1beta1","imageRef":"id","credentialMapping":{"a":{}}}`))
 	f.Add([]byte(`{"kind":"ImagePullIntent","apiVersion":"kubelet.config.k8s.io/v1beta1","image":"a:1"}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if r, err := parseRecord(data); err == nil {
+		if _, r, err := parseRecord(data); err == nil {
 			require.NotEmpty(t, r.ImageRef)
 			more, _ := r.merged("a", accessOf(who("ns", "a", "p")), time.Now())
 			ok, _ := more.CredentialMapping["a"].opened([]credentials.Credential{*who("ns", "a", "p")})
 			require.True(t, ok || more.CredentialMapping["a"].NodePodsAccessible)
 		}
-		if i, err := parseIntent(data); err == nil {
+		if _, i, err := parseIntent(data); err == nil {
 			require.NotEmpty(t, i.Image)
 		}
 	})

@@ -44,66 +44,86 @@ func (f folder) prepare() error {
 	return nil
 }
 
-func (f folder) write(key string, content any) error {
-	data, err := json.Marshal(content)
+// shelf is a folder with its content in memory, which is read once.
+type shelf[T any] struct {
+	folder folder
+	// parse reads a file and tells its key.
+	parse   func(data []byte) (key string, value T, err error)
+	entries map[string]T
+	// bad are the files that cannot be read, and why.
+	bad map[string]error
+}
+
+// load prepares the folder and reads it. Files that cannot be read stay as they are.
+func (s *shelf[T]) load() error {
+	s.entries, s.bad = map[string]T{}, map[string]error{}
+	if err := s.folder.prepare(); err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(string(s.folder))
 	if err != nil {
 		return err
 	}
-	return atomicfile.Write(f.path(key), data, 0o600)
-}
-
-// exists tells whether there is a file for a key, whatever its content.
-func (f folder) exists(key string) (bool, error) {
-	_, err := os.Stat(f.path(key))
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	return err == nil, err
-}
-
-// read reads the file of a key. exists is true for one that cannot be read, too.
-func (f folder) read(key string, into any) (exists bool, err error) {
-	data, err := os.ReadFile(f.path(key))
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	if err == nil {
-		err = json.Unmarshal(data, into)
-	}
-	if err != nil {
-		return true, fmt.Errorf("%s: %w", f.path(key), err)
-	}
-	return true, nil
-}
-
-func (f folder) remove(key string) error {
-	err := os.Remove(f.path(key))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
-}
-
-// each calls visit with the content of every file.
-func (f folder) each(visit func(file string, data []byte)) error {
-	entries, err := os.ReadDir(string(f))
-	if err != nil {
-		return err
-	}
-	var errs []error
 	for _, e := range entries {
 		if !strings.HasPrefix(e.Name(), filePrefix) {
 			continue
 		}
-		file := filepath.Join(string(f), e.Name())
-		data, err := os.ReadFile(file)
-		if err != nil {
-			errs = append(errs, err)
-			continue
+		file := filepath.Join(string(s.folder), e.Name())
+		if err := s.read(file); err != nil {
+			s.bad[file] = fmt.Errorf("%s: %w", file, err)
 		}
-		visit(file, data)
 	}
-	return errors.Join(errs...)
+	return nil
+}
+
+func (s *shelf[T]) read(file string) error {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	key, value, err := s.parse(data)
+	if err == nil && s.folder.path(key) != file {
+		err = errors.New("its name is that of another")
+	}
+	if err == nil {
+		s.entries[key] = value
+	}
+	return err
+}
+
+// get returns what there is for a key; an error if there is a file that cannot be
+// read.
+func (s *shelf[T]) get(key string) (value T, known bool, err error) {
+	if value, known = s.entries[key]; !known && len(s.bad) > 0 {
+		err = s.bad[s.folder.path(key)]
+	}
+	return value, known, err
+}
+
+// put writes the file of a key, also over one that cannot be read.
+func (s *shelf[T]) put(key string, value T) error {
+	data, err := json.Marshal(value)
+	if err != nil {
+		return err
+	}
+	file := s.folder.path(key)
+	if err := atomicfile.Write(file, data, 0o600); err != nil {
+		return err
+	}
+	delete(s.bad, file)
+	s.entries[key] = value
+	return nil
+}
+
+// remove removes the file of a key, if there is one.
+func (s *shelf[T]) remove(key string) error {
+	file := s.folder.path(key)
+	if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	delete(s.bad, file)
+	delete(s.entries, key)
+	return nil
 }
 
 // understood tells whether a file is of a kind that is known here.
@@ -114,24 +134,35 @@ func understood(meta metav1.TypeMeta, kind string) error {
 	return nil
 }
 
-func parseIntent(data []byte) (intent, error) {
+func parseIntent(data []byte) (string, intent, error) {
 	var out intent
 	if err := json.Unmarshal(data, &out); err != nil {
-		return intent{}, err
+		return "", intent{}, err
 	}
 	if out.Image == "" {
-		return intent{}, errors.New("image is empty")
+		return "", intent{}, errors.New("image is empty")
 	}
-	return out, understood(out.TypeMeta, kindIntent)
+	return out.Image, out, understood(out.TypeMeta, kindIntent)
 }
 
-func parseRecord(data []byte) (record, error) {
+func parseRecord(data []byte) (string, record, error) {
 	var out record
 	if err := json.Unmarshal(data, &out); err != nil {
-		return record{}, err
+		return "", record{}, err
 	}
 	if out.ImageRef == "" {
-		return record{}, errors.New("imageRef is empty")
+		return "", record{}, errors.New("imageRef is empty")
 	}
-	return out, understood(out.TypeMeta, kindRecord)
+	return out.ImageRef, out, understood(out.TypeMeta, kindRecord)
+}
+
+func parsePreloaded(data []byte) (string, preloadedNames, error) {
+	var out preloadedNames
+	if err := json.Unmarshal(data, &out); err != nil {
+		return "", preloadedNames{}, err
+	}
+	if out.ImageRef == "" {
+		return "", preloadedNames{}, errors.New("imageRef is empty")
+	}
+	return out.ImageRef, out, nil
 }

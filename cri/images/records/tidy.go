@@ -1,7 +1,6 @@
 package records
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -33,15 +32,8 @@ type preloadedNames struct {
 // those of all its names except for the one that is now, and those of which a pull is
 // under way or in doubt.
 func (b *Book) notePreloaded(image *runtimeapi.Image, except string) error {
-	var known preloadedNames
-	if _, err := b.preloaded.read(image.GetId(), &known); err != nil {
-		b.log.Warn("a list of names of an image is replaced", "image", image.GetId(), "err", err)
-		known = preloadedNames{}
-	}
-	pulling, err := b.intents()
-	if err != nil {
-		return err
-	}
+	known, _, _ := b.preloaded.get(image.GetId()) // one that cannot be read is replaced
+	pulling := b.intents()
 	names := slices.Clone(known.Repositories)
 	for name := range namesOf(image) {
 		repository := name.Canonical()
@@ -54,7 +46,7 @@ func (b *Book) notePreloaded(image *runtimeapi.Image, except string) error {
 		return nil
 	}
 	slices.Sort(names)
-	return b.preloaded.write(image.GetId(), preloadedNames{
+	return b.preloaded.put(image.GetId(), preloadedNames{
 		LastUpdatedTime: metav1.Time{Time: time.Now()}, ImageRef: image.GetId(), Repositories: names,
 	})
 }
@@ -71,21 +63,14 @@ func namesOf(image *runtimeapi.Image) func(func(imageref.Name) bool) {
 }
 
 // intents are the images of all intents, by repository.
-func (b *Book) intents() (map[string][]string, error) {
+func (b *Book) intents() map[string][]string {
 	out := map[string][]string{}
-	err := b.pulling.each(func(file string, data []byte) {
-		found, err := parseIntent(data)
-		var name imageref.Name
-		if err == nil {
-			name, err = imageref.Parse(found.Image)
+	for image := range b.pulling.entries {
+		if name, err := imageref.Parse(image); err == nil {
+			out[name.Canonical()] = append(out[name.Canonical()], image)
 		}
-		if err != nil {
-			b.log.Warn("cannot use a note of a pull", "file", file, "err", err)
-			return
-		}
-		out[name.Canonical()] = append(out[name.Canonical()], found.Image)
-	})
-	return out, err
+	}
+	return out
 }
 
 // Tidy puts the records right, given all images and when they were listed. It is to
@@ -105,8 +90,7 @@ func (b *Book) Tidy(images []*runtimeapi.Image, listed time.Time) error {
 
 // settle ends the doubt about pulls that nobody saw end.
 func (b *Book) settle(images []*runtimeapi.Image, listed time.Time) error {
-	pulling, err := b.intents()
-	errs := []error{err}
+	var errs []error
 	present := map[string]*runtimeapi.Image{}
 	for _, image := range images {
 		for name := range namesOf(image) {
@@ -114,7 +98,7 @@ func (b *Book) settle(images []*runtimeapi.Image, listed time.Time) error {
 		}
 	}
 	now := time.Now()
-	for repository, names := range pulling {
+	for repository, names := range b.intents() {
 		for _, image := range names {
 			if b.running[image] > 0 {
 				continue
@@ -134,10 +118,7 @@ func (b *Book) settle(images []*runtimeapi.Image, listed time.Time) error {
 // recorded; the intent goes when nothing can come any more.
 func (b *Book) settleOne(image, repository string, found *runtimeapi.Image, doubted time.Duration) error {
 	if found != nil {
-		old, known, err := b.record(found.GetId())
-		if err != nil {
-			b.log.Warn("a record of an image is replaced", "image", found.GetId(), "err", err)
-		}
+		old, known, _ := b.record(found.GetId()) // one that cannot be read is replaced
 		if !known {
 			if err := b.notePreloaded(found, repository); err != nil {
 				return err
@@ -181,22 +162,19 @@ func (b *Book) prune(images []*runtimeapi.Image, listed time.Time) error {
 	for _, image := range images {
 		present[image.GetId()] = true
 	}
+	stale := func(ref string, updated metav1.Time) bool {
+		return !present[ref] && updated.Time.Before(listed.Add(-timeGrain))
+	}
 	var errs []error
-	for _, f := range []folder{b.pulled, b.preloaded} {
-		errs = append(errs, f.each(func(file string, data []byte) {
-			var about struct { // what both kinds have
-				LastUpdatedTime metav1.Time `json:"lastUpdatedTime"`
-				ImageRef        string      `json:"imageRef"`
-			}
-			if err := json.Unmarshal(data, &about); err != nil || about.ImageRef == "" {
-				b.log.Warn("cannot use a record of an image", "file", file, "err", err)
-				return
-			}
-			if present[about.ImageRef] || !about.LastUpdatedTime.Time.Before(listed.Add(-timeGrain)) {
-				return
-			}
-			errs = append(errs, f.remove(about.ImageRef))
-		}))
+	for ref, r := range b.pulled.entries {
+		if stale(ref, r.LastUpdatedTime) {
+			errs = append(errs, b.pulled.remove(ref))
+		}
+	}
+	for ref, p := range b.preloaded.entries {
+		if stale(ref, p.LastUpdatedTime) {
+			errs = append(errs, b.preloaded.remove(ref))
+		}
 	}
 	return errors.Join(errs...)
 }
