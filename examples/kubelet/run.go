@@ -15,6 +15,8 @@ import (
 
 	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/fake"
+	"github.com/podwright/podwright/cri/images/gc"
+	"github.com/podwright/podwright/cri/images/records"
 	"github.com/podwright/podwright/cri/pods"
 	"github.com/podwright/podwright/examples/kubelet/agent"
 	"github.com/podwright/podwright/examples/kubelet/config"
@@ -51,22 +53,33 @@ func run(ctx context.Context, cfg *config.Config, log *slog.Logger) error {
 
 func agentConfig(cfg *config.Config, log *slog.Logger) agent.Config {
 	return agent.Config{
-		NodeName:              cfg.NodeName,
-		RootDir:               cfg.RootDir,
-		PodManifestPath:       cfg.PodManifestPath,
-		ManifestURL:           cfg.ManifestURL,
-		ManifestURLHeader:     cfg.ManifestURLHeader,
-		HTTPCheckFrequency:    cfg.HTTPCheckFrequency,
-		PodLogsDir:            cfg.PodLogsDir,
-		ContainerLogsDir:      cfg.ContainerLogsDir,
-		Connect:               connector(cfg, log),
-		SyncFrequency:         cfg.SyncFrequency,
-		AdaptiveRelist:        cfg.AdaptiveRelist,
-		FileCheckFrequency:    cfg.FileCheckFrequency,
-		MaxCrashLoopBackoff:   cfg.MaxCrashLoopBackoff,
-		MaxParallelImagePulls: unlimited(cfg.MaxParallelImagePulls),
-		RegistryPullQPS:       unlimited(cfg.RegistryPullQPS),
-		RegistryBurst:         cfg.RegistryBurst,
+		NodeName:                 cfg.NodeName,
+		RootDir:                  cfg.RootDir,
+		PodManifestPath:          cfg.PodManifestPath,
+		ManifestURL:              cfg.ManifestURL,
+		ManifestURLHeader:        cfg.ManifestURLHeader,
+		HTTPCheckFrequency:       cfg.HTTPCheckFrequency,
+		PodLogsDir:               cfg.PodLogsDir,
+		ContainerLogsDir:         cfg.ContainerLogsDir,
+		Connect:                  connector(cfg, log),
+		SyncFrequency:            cfg.SyncFrequency,
+		AdaptiveRelist:           cfg.AdaptiveRelist,
+		FileCheckFrequency:       cfg.FileCheckFrequency,
+		MaxCrashLoopBackoff:      cfg.MaxCrashLoopBackoff,
+		MaxParallelImagePulls:    unlimited(cfg.MaxParallelImagePulls),
+		RegistryPullQPS:          unlimited(cfg.RegistryPullQPS),
+		RegistryBurst:            cfg.RegistryBurst,
+		CredentialProviderConfig: cfg.CredentialProviderConfig,
+		CredentialProviderBinDir: cfg.CredentialProviderBinDir,
+		ImagePullVerification:    records.Policy(cfg.ImagePullVerification),
+		ImagePullAllowlist:       cfg.ImagePullAllowlist,
+		ImageGC:                  imageGC(cfg),
+		LogMaxSize:               cfg.LogMaxSize,
+		LogMaxFiles:              cfg.LogMaxFiles,
+		LogWorkers:               cfg.LogWorkers,
+		LogPeriod:                cfg.LogPeriod,
+		DeadContainers:           deadContainers(cfg),
+		IDsPerPod:                uint32(cfg.IDsPerPod),
 		DNS: pods.DNS{
 			ClusterServers: cfg.ClusterDNS,
 			ClusterDomain:  cfg.ClusterDomain,
@@ -78,6 +91,25 @@ func agentConfig(cfg *config.Config, log *slog.Logger) agent.Config {
 		SeccompDefault:       cfg.SeccompDefault,
 		SingleProcessOOMKill: cfg.SingleProcessOOMKill,
 		Logger:               log,
+	}
+}
+
+// imageGC says when unused images are removed: never from the embedded runtime,
+// whose images take no space.
+func imageGC(cfg *config.Config) gc.Policy {
+	if cfg.RuntimeEndpoint == config.Embedded {
+		return gc.Policy{HighPercent: 100}
+	}
+	return gc.Policy{HighPercent: cfg.ImageGCHigh, LowPercent: cfg.ImageGCLow, MinAge: cfg.ImageMinAge, MaxAge: cfg.ImageMaxAge}
+}
+
+// deadContainers turns the flags' "0 is none" into the library's policy.
+func deadContainers(cfg *config.Config) pods.GCPolicy {
+	return pods.GCPolicy{
+		MinAge:          cfg.DeadMinAge,
+		MaxPerContainer: cfg.DeadPerContainer,
+		KeepNone:        cfg.DeadPerContainer == 0 || cfg.DeadContainers == 0,
+		MaxTotal:        cfg.DeadContainers,
 	}
 }
 

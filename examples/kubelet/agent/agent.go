@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/podwright/podwright/cri/images/gc"
+	"github.com/podwright/podwright/cri/images/records"
 	"github.com/podwright/podwright/cri/pods"
 )
 
@@ -53,6 +55,33 @@ type Config struct {
 	// RegistryPullQPS and RegistryBurst bound how often pulls begin; zero means
 	// 5 and 10, a negative QPS no limit.
 	RegistryPullQPS, RegistryBurst int
+	// CredentialProviderConfig is the file, or folder, that configures plugins which
+	// know credentials for registries; "" for none. Their programs are in
+	// CredentialProviderBinDir.
+	CredentialProviderConfig, CredentialProviderBinDir string
+	// ImagePullVerification says for which images a pod must show that it may use
+	// them; "" means NeverVerifyPreloadedImages. ImagePullAllowlist goes with
+	// NeverVerifyAllowlistedImages only.
+	ImagePullVerification records.Policy
+	ImagePullAllowlist    []string
+	// ImageGC says when images that nobody uses are removed; zero means at a disk
+	// that is 85 % full, down to 80 %, none younger than 2 min. ImageGCInterval is
+	// how often that is looked at; zero means 5 min.
+	ImageGC         gc.Policy
+	ImageGCInterval time.Duration
+	// LogMaxSize is the size in bytes from which a container's log is rotated; zero
+	// means 10 MiB, a negative value never. LogMaxFiles is how many files there are of
+	// it then, zero means 5; LogWorkers how many are rotated at a time, zero means
+	// 1; LogPeriod how often sizes are looked at, zero means 10 s.
+	LogMaxSize              int64
+	LogMaxFiles, LogWorkers int
+	LogPeriod               time.Duration
+	// DeadContainers says which dead containers are kept of pods that stay; zero
+	// means one of each name.
+	DeadContainers pods.GCPolicy
+	// IDsPerPod is how many users a pod with hostUsers false has, a multiple of
+	// 65536; zero means 65536.
+	IDsPerPod uint32
 	// DNS is what pods are told about name servers; the zero value means those of
 	// the node.
 	DNS pods.DNS

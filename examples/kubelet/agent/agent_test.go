@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/pods/request"
 	"github.com/podwright/podwright/examples/kubelet/server"
 	"github.com/podwright/podwright/pleg"
@@ -131,14 +132,14 @@ func TestMountPoints(t *testing.T) {
 }
 
 func TestUnsupportedNamesTheField(t *testing.T) {
-	enabled, strict, class := v1.RecursiveReadOnlyEnabled, v1.SupplementalGroupsPolicyStrict, "gvisor"
+	strict, class := v1.SupplementalGroupsPolicyStrict, "gvisor"
 	pod := &v1.Pod{Spec: v1.PodSpec{
 		RuntimeClassName: &class,
 		SecurityContext:  &v1.PodSecurityContext{SupplementalGroupsPolicy: &strict},
 		InitContainers:   []v1.Container{{Name: "i", StartupProbe: &v1.Probe{}}},
 		Containers: []v1.Container{{}, {
 			LivenessProbe: &v1.Probe{}, ReadinessProbe: &v1.Probe{}, StartupProbe: &v1.Probe{},
-			VolumeMounts: []v1.VolumeMount{{SubPath: "a"}, {SubPathExpr: "b", RecursiveReadOnly: &enabled}},
+			VolumeMounts: []v1.VolumeMount{{SubPath: "a"}, {SubPathExpr: "b"}},
 			EnvFrom:      []v1.EnvFromSource{{}}, VolumeDevices: []v1.VolumeDevice{{}},
 			Env: []v1.EnvVar{
 				{ValueFrom: &v1.EnvVarSource{FieldRef: &v1.ObjectFieldSelector{}}},
@@ -146,20 +147,19 @@ func TestUnsupportedNamesTheField(t *testing.T) {
 			},
 			Resources: v1.ResourceRequirements{Limits: v1.ResourceList{"example.com/gpu": resource.MustParse("1")}},
 		}},
-		HostUsers: new(bool),
 	}}
-	text := errors.Join(unsupported(pod)...).Error()
+	text := errors.Join(unsupported(pod, cri.Features{})...).Error()
 	for _, field := range []string{
 		"spec.initContainers[0].startupProbe", "spec.containers[1].livenessProbe", "spec.containers[1].readinessProbe", "spec.containers[1].startupProbe",
 		"spec.containers[1].volumeMounts[0].subPath", "spec.containers[1].volumeMounts[1].subPathExpr",
 		"spec.containers[1].envFrom", "spec.containers[1].env[1].valueFrom", "spec.containers[1].volumeDevices",
-		"spec.containers[1].resources.limits[example.com/gpu]", "spec.hostUsers: false",
-		"spec.containers[1].volumeMounts[1].recursiveReadOnly", "spec.runtimeClassName", "supplementalGroupsPolicy",
+		"spec.containers[1].resources.limits[example.com/gpu]", "spec.runtimeClassName", "supplementalGroupsPolicy",
 	} {
 		require.Contains(t, text, field)
 	}
+	require.NotContains(t, errors.Join(unsupported(pod, cri.Features{SupplementalGroupsPolicy: true})...).Error(), "supplementalGroupsPolicy")
 	require.NotContains(t, text, "env[0]")
-	require.Empty(t, unsupported(&v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{{Name: "c"}}}}))
+	require.Empty(t, unsupported(&v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{{Name: "c"}}}}, cri.Features{}))
 }
 
 func TestHostPaths(t *testing.T) {
@@ -253,12 +253,12 @@ func TestMemoryCapacity(t *testing.T) {
 // A crash loop shows why: how the container ended, not only that it waits.
 func TestReportTellsHowAContainerEnded(t *testing.T) {
 	end := &v1.ContainerStateTerminated{ExitCode: 3, Reason: "Error", Message: "no such table\n"}
-	waiting := containerReport(v1.ContainerStatus{
+	waiting := containerReport("", v1.ContainerStatus{
 		Name: "a", RestartCount: 2,
 		State:                v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}},
 		LastTerminationState: v1.ContainerState{Terminated: end},
 	})
 	require.Equal(t, server.ContainerReport{Name: "a", State: "waiting", Reason: "CrashLoopBackOff", Restarts: 2, LastEnd: "exit code 3 (Error): no such table"}, waiting)
-	over := containerReport(v1.ContainerStatus{Name: "b", State: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{Reason: "Completed"}}})
+	over := containerReport("", v1.ContainerStatus{Name: "b", State: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{Reason: "Completed"}}})
 	require.Equal(t, server.ContainerReport{Name: "b", State: "terminated", Reason: "Completed", Message: "exit code 0 (Completed)"}, over)
 }

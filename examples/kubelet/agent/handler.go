@@ -31,7 +31,7 @@ func (n *node) newHandler() (*syncloop.DefaultHandler, error) {
 
 // admit refuses a pod that asks for what is not there.
 func (n *node) admit(pod *v1.Pod, _ []*v1.Pod) error {
-	if errs := n.unsupported(pod); len(errs) > 0 {
+	if errs := append(unsupported(pod, n.health.Health().Features), otherNode(pod, n.cfg.NodeName)...); len(errs) > 0 {
 		return syncloop.Reject("UnsupportedPodSpec", "%v", errors.Join(errs...))
 	}
 	return nil

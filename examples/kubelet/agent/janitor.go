@@ -27,10 +27,12 @@ type janitor struct {
 	// sourcesReady tells whether it is known which pods should be there.
 	sourcesReady func() bool
 	remove       func(ctx context.Context, uid types.UID, after time.Time) error
-	turns        *turns
-	kept         *uidSet
-	woken        chan struct{} // capacity 1
-	waiting      sync.WaitGroup
+	// policy says which dead containers are kept.
+	policy  pods.GCPolicy
+	turns   *turns
+	kept    *uidSet
+	woken   chan struct{} // capacity 1
+	waiting sync.WaitGroup
 
 	mu sync.Mutex
 	// prunable are the pods with dead containers; true: none of them is needed.
@@ -90,7 +92,11 @@ func (j *janitor) pruneOne(ctx context.Context, uid types.UID, all bool) error {
 	}
 	// Between the wish and now a pod with the UID may have come back, whose
 	// containers are needed. What was observed before is not its.
-	return j.runtime.CleanDeadContainers(ctx, pods.CleanRequest{Status: observed, All: all && j.unneeded(uid)})
+	all = all && j.unneeded(uid)
+	if !all && (j.policy.MinAge > 0 || j.policy.MaxPerContainer < 0) {
+		return nil // the collection knows how old they are
+	}
+	return j.runtime.CleanDeadContainers(ctx, pods.CleanRequest{Status: observed, Keep: j.policy.MaxPerContainer, All: all})
 }
 
 // postpone prunes a pod when the turn of whoever works on it has ended: the two
@@ -225,6 +231,7 @@ func (j *janitor) collect(ctx context.Context) {
 		}
 	}()
 	err := j.runtime.GarbageCollect(ctx, pods.GCRequest{
+		Policy:       j.policy,
 		SourcesReady: j.sourcesReady(),
 		// What is found to be gone must not come back before it was removed.
 		ContentRemovable: func(uid types.UID) bool {

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -14,8 +14,10 @@ import (
 
 	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/images"
-	"github.com/podwright/podwright/cri/images/credentials"
+	"github.com/podwright/podwright/cri/images/gc"
+	"github.com/podwright/podwright/cri/logs"
 	"github.com/podwright/podwright/cri/pods"
+	"github.com/podwright/podwright/cri/pods/hooks"
 	"github.com/podwright/podwright/cri/pods/request"
 	"github.com/podwright/podwright/pleg"
 	"github.com/podwright/podwright/podworkers"
@@ -31,7 +33,11 @@ type node struct {
 	event    recorder
 
 	health   *cri.HealthMonitor
+	images   *images.Manager
+	imageGC  *gc.Manager
+	users    *users
 	pods     *pods.Manager
+	rotator  *logs.Rotator
 	pleg     *pleg.PLEG
 	observer *observer
 	workers  *podworkers.Workers
@@ -49,7 +55,7 @@ type node struct {
 // of the observer, due pods) are callbacks that emit into the loop.
 func newNode(cfg Config, f folders, conn *Connection) (*node, error) {
 	n := &node{cfg: cfg, folders: f, statuses: newStatuses(), event: logEvents(cfg.Logger)}
-	for _, build := range []func(*Connection) error{n.buildRuntime, n.buildObserver, n.buildWorkers, n.buildSources, n.buildLoop} {
+	for _, build := range []func(*Connection) error{n.buildImages, n.buildRuntime, n.buildObserver, n.buildWorkers, n.buildSources, n.buildLoop} {
 		if err := build(conn); err != nil {
 			return nil, fmt.Errorf("agent: %w", err)
 		}
@@ -62,31 +68,47 @@ func (n *node) buildRuntime(conn *Connection) (err error) {
 	if err != nil {
 		return err
 	}
-	puller, err := images.New(images.Config{
-		Service:          conn.Images,
-		MaxParallelPulls: n.cfg.MaxParallelImagePulls,
-		QPS:              float64(n.cfg.RegistryPullQPS),
-		Burst:            n.cfg.RegistryBurst,
-		Credentials:      credentials.NewNodeConfig(dockerConfigs(n.cfg.RootDir, os.Getenv("HOME")), n.cfg.Logger),
-		Event:            n.event,
-		Logger:           n.cfg.Logger,
+	runner, err := hooks.New(hooks.Config{
+		Exec:   conn.Runtime,
+		PodIPs: func(ctx context.Context, pod *v1.Pod) ([]string, error) { return n.pods.PodIPs(ctx, pod) },
+		Event:  n.event,
 	})
 	if err != nil {
 		return err
 	}
+	actuated, err := pods.NewActuatedFolder(filepath.Join(n.cfg.RootDir, "actuated_resources"))
+	if err != nil {
+		return err
+	}
+	if n.users, err = newUsers(n.cfg.IDsPerPod, n.folders, n.cfg.Logger); err != nil {
+		return err
+	}
 	n.pods, err = pods.New(pods.Config{
 		Runtime:           conn.Runtime,
-		Images:            puller,
+		Images:            n.images,
 		RuntimeName:       conn.Name,
 		LogRoot:           n.cfg.PodLogsDir,
 		LinkDir:           n.cfg.ContainerLogsDir,
 		PodDir:            n.folders.pod,
 		MaxCrashLoopDelay: n.cfg.MaxCrashLoopBackoff,
-		Inputs:            request.Inputs{Volumes: hostPaths{}},
+		Inputs:            request.Inputs{Volumes: hostPaths{}, UserNamespace: n.users.of, HandlerFeatures: n.handlerFeatures},
+		Hooks:             runner,
+		Actuated:          actuated,
 		Node:              describeNode(n.cfg),
 		DNS:               n.cfg.DNS,
 		Event:             n.event,
 		Logger:            n.cfg.Logger,
+	})
+	if err != nil {
+		return err
+	}
+	n.rotator, err = logs.NewRotator(logs.RotatorConfig{
+		Runtime:  conn.Runtime,
+		MaxSize:  n.cfg.LogMaxSize,
+		MaxFiles: n.cfg.LogMaxFiles,
+		Workers:  n.cfg.LogWorkers,
+		Period:   n.cfg.LogPeriod,
+		Logger:   n.cfg.Logger,
 	})
 	return err
 }
@@ -118,6 +140,8 @@ func (n *node) buildWorkers(*Connection) (err error) {
 		tidy:         func() { n.loop.Emit(syncloop.Event{Kind: syncloop.Housekeeping}) },
 		turns:        turns,
 		kept:         newUIDSet(),
+		users:        n.users,
+		explanations: newExplanations(),
 	}
 	n.janitor = &janitor{
 		log:          n.cfg.Logger,
@@ -127,6 +151,7 @@ func (n *node) buildWorkers(*Connection) (err error) {
 		gone:         n.gone,
 		unneeded:     func(uid types.UID) bool { return n.workers.State(uid).ContainersMayBeRemoved() },
 		sourcesReady: func() bool { return n.merger.Ready() },
+		policy:       n.cfg.DeadContainers,
 		remove:       n.syncer.remove,
 		turns:        turns,
 		kept:         n.syncer.kept,
@@ -183,7 +208,7 @@ func (n *node) run(ctx context.Context) error {
 
 	var observing, acting parts
 	observing.start(below, stopActing, n.pleg.Run, n.health.Run)
-	acting.start(ctx, stopActing, n.workers.Run, n.loop.Run, n.janitor.Run)
+	acting.start(ctx, stopActing, n.workers.Run, n.loop.Run, n.janitor.Run, n.rotator.Run, n.imageGC.Run)
 	err := acting.wait()
 	stopObserving()
 	return errors.Join(err, observing.wait())
@@ -240,6 +265,13 @@ func (n *node) runtimeHealth() error {
 		return fmt.Errorf("container runtime is %s", c)
 	}
 	return n.pleg.Healthy()
+}
+
+// handlerFeatures are what the handler of a pod can do; the default one is the only
+// one so far.
+func (n *node) handlerFeatures(*v1.Pod) request.HandlerFeatures {
+	h, _ := n.health.Health().Handler("")
+	return request.HandlerFeatures{RecursiveReadOnlyMounts: h.RecursiveReadOnlyMounts, UserNamespaces: h.UserNamespaces}
 }
 
 func (n *node) networkReady() error {

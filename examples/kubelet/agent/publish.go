@@ -14,14 +14,14 @@ import (
 	"github.com/podwright/podwright/syncloop"
 )
 
-// publish computes a pod's status, stores it and returns its phase.
-func (s *syncer) publish(w podworkers.Work, observed *pleg.PodStatus, terminal bool) v1.PodPhase {
+// publish computes a pod's status, stores it and returns it.
+func (s *syncer) publish(w podworkers.Work, observed *pleg.PodStatus, terminal bool) status.Result {
 	return s.compute(w, observed, terminal, nil)
 }
 
 // compute is publish for a pod that has failed, if fail says why and it has not
 // ended otherwise.
-func (s *syncer) compute(w podworkers.Work, observed *pleg.PodStatus, terminal bool, fail *status.Reason) v1.PodPhase {
+func (s *syncer) compute(w podworkers.Work, observed *pleg.PodStatus, terminal bool, fail *status.Reason) status.Result {
 	pod := w.Pod
 	failures := map[string]status.Reason{}
 	for name, f := range s.runtime.StartFailures(pod.UID) {
@@ -41,7 +41,7 @@ func (s *syncer) compute(w podworkers.Work, observed *pleg.PodStatus, terminal b
 		Now:           now,
 	})
 	s.statuses.set(pod, result.Status)
-	return result.Status.Phase
+	return result
 }
 
 // readyToStart says that the sandbox is there, without waiting for what is pulled

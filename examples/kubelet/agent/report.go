@@ -95,11 +95,39 @@ func (n *node) podReport(s podworkers.PodState) server.PodReport {
 	}
 	if status := n.statuses.get(s.UID); status != nil {
 		r.Phase = string(status.Phase)
+		for _, c := range status.InitContainerStatuses {
+			r.Containers = append(r.Containers, containerReport(initKind(s.Pod, c.Name), c))
+		}
 		for _, c := range status.ContainerStatuses {
-			r.Containers = append(r.Containers, containerReport(c))
+			r.Containers = append(r.Containers, containerReport("", c))
+		}
+		for _, c := range status.EphemeralContainerStatuses {
+			r.Containers = append(r.Containers, containerReport("ephemeral", c))
 		}
 	}
+	if s.State == podworkers.StateSyncing {
+		r.Why = why(n.syncer.explanations.get(s.UID), n.images.Explain(s.UID))
+	}
 	return r
+}
+
+func why(lines ...string) string {
+	return strings.Join(slices.DeleteFunc(lines, func(line string) bool { return line == "" }), "\n")
+}
+
+// initKind tells sidecars from other init containers. The pod is nil for one that
+// only the runtime knows.
+func initKind(pod *v1.Pod, name string) string {
+	if pod == nil {
+		return "init"
+	}
+	for i := range pod.Spec.InitContainers {
+		c := &pod.Spec.InitContainers[i]
+		if c.Name == name && c.RestartPolicy != nil && *c.RestartPolicy == v1.ContainerRestartPolicyAlways {
+			return "sidecar"
+		}
+	}
+	return "init"
 }
 
 // step is what is being done for the pod: the call, and how far it is.
@@ -114,8 +142,8 @@ func step(s podworkers.PodState) string {
 	}
 }
 
-func containerReport(c v1.ContainerStatus) server.ContainerReport {
-	r := server.ContainerReport{Name: c.Name, Restarts: c.RestartCount}
+func containerReport(kind string, c v1.ContainerStatus) server.ContainerReport {
+	r := server.ContainerReport{Name: c.Name, Kind: kind, Restarts: c.RestartCount}
 	switch {
 	case c.State.Running != nil:
 		r.State = "running"

@@ -19,7 +19,7 @@ func (n *node) buildSources(*Connection) (err error) {
 	if n.merger, err = podsource.NewMerger(cfg); err != nil {
 		return err
 	}
-	decoder := podsource.Decoder{NodeName: n.cfg.NodeName, Check: n.unsupported}
+	decoder := podsource.Decoder{NodeName: n.cfg.NodeName, Check: n.unsupported, Volumes: []string{"hostPath", "image"}}
 	if n.cfg.PodManifestPath != "" {
 		n.files, err = podsource.NewFileSource(podsource.FileConfig{
 			Path:     n.cfg.PodManifestPath,

@@ -36,6 +36,10 @@ type syncer struct {
 	turns *turns
 	// kept are the pods that have ended and kept what they left.
 	kept *uidSet
+	// users are given back when a pod has gone.
+	users *users
+	// explanations say why pods do not run all of their containers.
+	explanations *explanations
 }
 
 var (
@@ -66,7 +70,8 @@ func (s *syncer) SyncPod(ctx context.Context, w podworkers.Work) (terminal bool,
 	if err != nil {
 		return false, s.warn(ctx, w.Pod, eventFailedSync, err)
 	}
-	if phase := s.publish(w, observed, false); phase == v1.PodSucceeded || phase == v1.PodFailed {
+	published := s.publish(w, observed, false)
+	if phase := published.Status.Phase; phase == v1.PodSucceeded || phase == v1.PodFailed {
 		return true, nil
 	}
 	if err := s.networkReady(); err != nil && !w.Pod.Spec.HostNetwork {
@@ -76,17 +81,7 @@ func (s *syncer) SyncPod(ctx context.Context, w podworkers.Work) (terminal bool,
 	if err := s.folders.preparePod(w.Pod.UID); err != nil {
 		return false, s.warn(ctx, w.Pod, eventFailedPodFolder, err)
 	}
-	var result pods.Result
-	s.observer.act(w.Pod.UID, func() bool {
-		result = s.runtime.SyncPod(ctx, pods.SyncRequest{
-			Pod:          w.Pod,
-			Status:       observed,
-			SetStep:      func(step string) { podworkers.SetStep(ctx, step) },
-			SandboxReady: func([]string) { s.statuses.change(w.Pod.UID, readyToStart(time.Now())) },
-		})
-		return result.Acted()
-	})
-	observed = s.republish(ctx, w, observed, &result)
+	observed, result := s.syncUntilStarted(ctx, w, observed, published.RestartAll)
 	if err := result.Err(); err != nil || !result.Over() {
 		return false, soon(&result, err)
 	}
@@ -94,6 +89,33 @@ func (s *syncer) SyncPod(ctx context.Context, w podworkers.Work) (terminal bool,
 	// their sandbox before all of their containers had had their turn.
 	s.compute(w, observed, false, incomplete())
 	return true, nil
+}
+
+// syncUntilStarted does what there is to do. A sync that has only cleared the way is
+// followed by one that starts what it cleared the way for.
+func (s *syncer) syncUntilStarted(ctx context.Context, w podworkers.Work, observed *pleg.PodStatus, restartAll bool) (*pleg.PodStatus, pods.Result) {
+	const rounds = 2
+	var result pods.Result
+	for range rounds {
+		s.observer.act(w.Pod.UID, func() bool {
+			result = s.runtime.SyncPod(ctx, pods.SyncRequest{
+				Pod:          w.Pod,
+				Status:       observed,
+				RestartAll:   restartAll,
+				SetStep:      func(step string) { podworkers.SetStep(ctx, step) },
+				SandboxReady: func([]string) { s.statuses.change(w.Pod.UID, readyToStart(time.Now())) },
+			})
+			return result.Acted()
+		})
+		s.explanations.set(w.Pod.UID, result.Explanation())
+		var published status.Result
+		observed, published = s.republish(ctx, w, observed, &result)
+		restartAll = published.RestartAll
+		if !result.Again() || result.Err() != nil || ctx.Err() != nil {
+			break
+		}
+	}
+	return observed, result
 }
 
 // clearing is when a container is tried to be removed again that the runtime is
@@ -127,15 +149,14 @@ func (s *syncer) succeed(ctx context.Context, w podworkers.Work) error {
 
 // republish shows what a sync has brought about. What it cannot see now the next
 // sync will.
-func (s *syncer) republish(ctx context.Context, w podworkers.Work, observed *pleg.PodStatus, result *pods.Result) *pleg.PodStatus {
+func (s *syncer) republish(ctx context.Context, w podworkers.Work, observed *pleg.PodStatus, result *pods.Result) (*pleg.PodStatus, status.Result) {
 	if result.Acted() && ctx.Err() == nil {
 		podworkers.SetStep(ctx, "observing the result")
 		if newer, err := s.observer.Observe(ctx, w.Pod.UID, time.Now()); err == nil {
 			observed = newer
 		}
 	}
-	s.publish(w, observed, false)
-	return observed
+	return observed, s.publish(w, observed, false)
 }
 
 // SyncTerminatingPod stops a pod's containers. It stops what is known first and
@@ -278,6 +299,8 @@ func (s *syncer) remove(ctx context.Context, uid types.UID, after time.Time) err
 	if err := s.folders.removePod(uid); err != nil {
 		return err
 	}
+	s.users.ids.Release(uid)
+	s.explanations.drop(uid)
 	s.observer.drop(uid, left.ObservedAt)
 	s.kept.drop(uid)
 	return nil

@@ -10,12 +10,16 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/pods"
 )
 
-// unsupported lists why a pod cannot run here, one error per field.
+// unsupported lists why a pod can never run here, one error per field. What it asks
+// of the runtime is looked at when it is admitted, since manifests may be read
+// before the runtime has answered.
 func (n *node) unsupported(pod *v1.Pod) []error {
-	return append(unsupported(pod), otherNode(pod, n.cfg.NodeName)...)
+	everything := cri.Features{SupplementalGroupsPolicy: true, UserNamespacesHostNetwork: true}
+	return append(unsupported(pod, everything), otherNode(pod, n.cfg.NodeName)...)
 }
 
 // otherNode lists what a pod asks of its node and this one does not have. Without
@@ -37,7 +41,7 @@ func otherNode(pod *v1.Pod, name string) []error {
 // unsupported lists what a pod asks for and this agent does not do, one error per
 // field. Such a pod is refused: to run it without would be to promise what is not
 // kept.
-func unsupported(pod *v1.Pod) []error {
+func unsupported(pod *v1.Pod, runtime cri.Features) []error {
 	errs := append(pods.Unsupported(pod), pods.ForbiddenSysctls(pod)...)
 	refuse := func(found bool, field string) {
 		if found {
@@ -55,11 +59,8 @@ func unsupported(pod *v1.Pod) []error {
 			m := &c.VolumeMounts[j]
 			refuse(m.SubPath != "", fmt.Sprintf("%s.volumeMounts[%d].subPath", path, j))
 			refuse(m.SubPathExpr != "", fmt.Sprintf("%s.volumeMounts[%d].subPathExpr", path, j))
-			refuse(m.RecursiveReadOnly != nil && *m.RecursiveReadOnly == v1.RecursiveReadOnlyEnabled,
-				fmt.Sprintf("%s.volumeMounts[%d].recursiveReadOnly: Enabled", path, j))
 		}
 	}
-	refuse(pod.Spec.HostUsers != nil && !*pod.Spec.HostUsers, "spec.hostUsers: false")
 	for i := range pod.Spec.InitContainers {
 		container(&pod.Spec.InitContainers[i], fmt.Sprintf("spec.initContainers[%d]", i))
 	}
@@ -67,9 +68,9 @@ func unsupported(pod *v1.Pod) []error {
 		container(&pod.Spec.Containers[i], fmt.Sprintf("spec.containers[%d]", i))
 	}
 	refuse(pod.Spec.RuntimeClassName != nil && *pod.Spec.RuntimeClassName != "", "spec.runtimeClassName")
-	if sc := pod.Spec.SecurityContext; sc != nil {
+	if sc := pod.Spec.SecurityContext; sc != nil && !runtime.SupplementalGroupsPolicy {
 		refuse(sc.SupplementalGroupsPolicy != nil && *sc.SupplementalGroupsPolicy == v1.SupplementalGroupsPolicyStrict,
-			"spec.securityContext.supplementalGroupsPolicy: Strict")
+			"spec.securityContext.supplementalGroupsPolicy: Strict, by the runtime")
 	}
 	return errs
 }

@@ -55,6 +55,31 @@ type Config struct {
 	MaxParallelImagePulls int
 	// RegistryPullQPS is 0 for no limit.
 	RegistryPullQPS, RegistryBurst int
+	// CredentialProviderConfig is the file, or folder, that names the plugins in
+	// CredentialProviderBinDir which know credentials for registries; "" for none.
+	CredentialProviderConfig, CredentialProviderBinDir string
+	// ImagePullVerification is imagePullCredentialsVerificationPolicy, and
+	// ImagePullAllowlist preloadedImagesVerificationAllowlist.
+	ImagePullVerification string
+	ImagePullAllowlist    []string
+	// ImageGCHigh and ImageGCLow are in percent; a high one of 100 is never reached.
+	ImageGCHigh, ImageGCLow int
+	// ImageMinAge keeps young images; ImageMaxAge removes those that were unused for
+	// longer, zero: none.
+	ImageMinAge, ImageMaxAge time.Duration
+	// LogMaxSize in bytes is when a container's log is rotated, negative for never;
+	// LogMaxFiles is how many files it has then, LogWorkers how many are rotated at a
+	// time, LogPeriod how often sizes are looked at.
+	LogMaxSize              int64
+	LogMaxFiles, LogWorkers int
+	LogPeriod               time.Duration
+	// DeadContainers is how many dead containers are kept in all, negative for no
+	// limit; DeadPerContainer how many of each name; younger ones than DeadMinAge
+	// are kept whatever their number.
+	DeadContainers, DeadPerContainer int
+	DeadMinAge                       time.Duration
+	// IDsPerPod is how many users a pod with users of its own has.
+	IDsPerPod int64
 	// ClusterDNS are the cluster's name servers, ClusterDomain its domain.
 	ClusterDNS    []string
 	ClusterDomain string
@@ -81,6 +106,9 @@ type flags struct {
 	header                                           headerFlag
 	readOnlyPort, healthzPort, verbosity             int
 	adaptiveRelist                                   bool
+	providers, providerBin                           string
+	deadContainers, deadPerContainer                 int
+	deadMinAge                                       time.Duration
 	set                                              map[string]bool
 }
 
@@ -115,6 +143,11 @@ func parseFlags(args []string, out io.Writer) (*flags, error) {
 	fs.IntVar(&f.readOnlyPort, "read-only-port", 0, "port that serves /pods and /statusz/pods without authentication (0: none)")
 	fs.IntVar(&f.healthzPort, "healthz-port", 10248, "port of /healthz on localhost (0: none)")
 	fs.BoolVar(&f.adaptiveRelist, "adaptive-relist", false, "list the pods of a runtime without events every 100 ms after activity, every 5 s at rest, instead of every second")
+	fs.StringVar(&f.providers, "image-credential-provider-config", "", "file, or folder of files, kubelet.config.k8s.io CredentialProviderConfig: plugins that know credentials for registries")
+	fs.StringVar(&f.providerBin, "image-credential-provider-bin-dir", "", "folder of the programs that --image-credential-provider-config names")
+	fs.IntVar(&f.deadContainers, "maximum-dead-containers", -1, "how many dead containers are kept in all, beside the last one of each (negative: no limit)")
+	fs.IntVar(&f.deadPerContainer, "maximum-dead-containers-per-container", 1, "how many dead instances of each container are kept (negative: no limit)")
+	fs.DurationVar(&f.deadMinAge, "minimum-container-ttl-duration", 0, "dead containers younger than this are kept, whatever their number")
 	fs.IntVar(&f.verbosity, "v", 0, "log verbosity; 4 and more is debug output")
 	if err := fs.Parse(args); err != nil {
 		return nil, err
@@ -183,6 +216,11 @@ func complete(f *flags, file *kubeletv1beta1.KubeletConfiguration) (*Config, err
 		c.setManifestURL(file),
 		c.setServers(file),
 		c.setPulls(file),
+		c.setCredentialProviders(f),
+		c.setImages(file),
+		c.setLogs(file),
+		c.setDeadContainers(f),
+		c.setUsers(file),
 		c.validate(),
 	)
 	return c, err

@@ -39,6 +39,17 @@ func TestDefaults(t *testing.T) {
 		ResolvConf:            "/etc/resolv.conf",
 		CPUQuota:              true,
 		CPUQuotaPeriod:        100 * time.Millisecond,
+		ImagePullVerification: "NeverVerifyPreloadedImages",
+		ImageGCHigh:           85,
+		ImageGCLow:            80,
+		ImageMinAge:           2 * time.Minute,
+		LogMaxSize:            10 << 20,
+		LogMaxFiles:           5,
+		LogWorkers:            1,
+		LogPeriod:             10 * time.Second,
+		DeadContainers:        -1,
+		DeadPerContainer:      1,
+		IDsPerPod:             65536,
 	}, c)
 }
 

@@ -35,18 +35,25 @@ type PodReport struct {
 	Step string `json:"step,omitempty"`
 	// Since is when the current state or step began.
 	Since time.Time `json:"since"`
+	// Why says why not all of its containers run, such as "init container a is
+	// running", and which images it waits for; one line for each, empty when there
+	// is nothing to explain.
+	Why string `json:"why,omitempty"`
 	// LastError is the newest error, until a call succeeds.
 	LastError string `json:"lastError,omitempty"`
 	// NextRetry is when the worker looks at the pod again by itself.
 	NextRetry *time.Time `json:"nextRetry,omitempty"`
 	// WaitsFor says what has to happen before anything else can.
-	WaitsFor   string            `json:"waitsFor,omitempty"`
+	WaitsFor string `json:"waitsFor,omitempty"`
+	// Containers are the init containers, the containers and the ephemeral ones.
 	Containers []ContainerReport `json:"containers,omitempty"`
 }
 
 // ContainerReport is the short form of a container's status.
 type ContainerReport struct {
-	Name     string `json:"name"`
+	Name string `json:"name"`
+	// Kind is "init", "sidecar" or "ephemeral", empty for the others.
+	Kind     string `json:"kind,omitempty"`
 	State    string `json:"state"`
 	Reason   string `json:"reason,omitempty"`
 	Message  string `json:"message,omitempty"`

@@ -1,0 +1,127 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/cri"
+	"github.com/podwright/podwright/cri/images"
+	"github.com/podwright/podwright/cri/images/credentials"
+	"github.com/podwright/podwright/cri/images/gc"
+	"github.com/podwright/podwright/cri/images/records"
+)
+
+// buildImages makes what pulls images, what remembers who may use them, and what
+// removes those that nobody uses.
+func (n *node) buildImages(conn *Connection) error {
+	source, err := n.credentials()
+	if err != nil {
+		return err
+	}
+	book, err := records.Open(records.Config{
+		Dir:       filepath.Join(n.cfg.RootDir, "image_manager"),
+		Policy:    n.cfg.ImagePullVerification,
+		Allowlist: n.cfg.ImagePullAllowlist,
+		Logger:    n.cfg.Logger,
+	})
+	if err != nil {
+		return err
+	}
+	n.images, err = images.New(images.Config{
+		Service:          conn.Images,
+		MaxParallelPulls: n.cfg.MaxParallelImagePulls,
+		QPS:              float64(n.cfg.RegistryPullQPS),
+		Burst:            n.cfg.RegistryBurst,
+		Credentials:      source,
+		Records:          book,
+		Event:            n.event,
+		Logger:           n.cfg.Logger,
+	})
+	if err != nil {
+		return err
+	}
+	n.imageGC, err = gc.New(gc.Config{
+		Images:          conn.Images,
+		Containers:      conn.Runtime,
+		Policy:          n.cfg.ImageGC,
+		CollectInterval: n.cfg.ImageGCInterval,
+		InUse:           func(ctx context.Context) ([]string, error) { return n.imagesInUse(ctx, conn.Images) },
+		Remaining:       book.Tidy,
+		Node:            nodeReference(n.cfg.NodeName),
+		Event:           n.event,
+		Logger:          n.cfg.Logger,
+	})
+	return err
+}
+
+// credentials are what registries are shown, in the order of a kubelet: pull
+// secrets, the node's own, plugins.
+func (n *node) credentials() (credentials.Source, error) {
+	secrets, err := credentials.NewPullSecrets(credentials.PullSecretsConfig{Secrets: noSecrets{}, Event: n.event, Logger: n.cfg.Logger})
+	if err != nil {
+		return nil, err
+	}
+	sources := []credentials.Source{
+		secrets,
+		credentials.NewNodeConfig(dockerConfigs(n.cfg.RootDir, os.Getenv("HOME")), n.cfg.Logger),
+	}
+	if n.cfg.CredentialProviderConfig == "" {
+		return credentials.Chain(sources...), nil
+	}
+	providers, err := credentials.LoadPluginConfig(n.cfg.CredentialProviderConfig)
+	if err != nil {
+		return nil, err
+	}
+	plugins, err := credentials.NewPlugins(credentials.PluginsConfig{
+		Providers: providers, BinDir: n.cfg.CredentialProviderBinDir, Logger: n.cfg.Logger,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return credentials.Chain(append(sources, plugins)...), nil
+}
+
+// errNoAPIServer says why there are no secrets.
+var errNoAPIServer = errors.New("standalone: there is no API server to read secrets from")
+
+// noSecrets are the secrets of an agent without an API server.
+type noSecrets struct{}
+
+// Secret implements credentials.Secrets.
+func (noSecrets) Secret(context.Context, string, string) (*v1.Secret, error) {
+	return nil, errNoAPIServer
+}
+
+// imagesInUse names images that no container tells of: those that are about to get
+// one, and those of image volumes. They may not be removed, so an image that cannot
+// be looked up is an error.
+func (n *node) imagesInUse(ctx context.Context, service cri.ImageService) ([]string, error) {
+	out := n.images.InUse()
+	for _, pod := range n.current() {
+		for i := range pod.Spec.Volumes {
+			image := pod.Spec.Volumes[i].Image
+			if image == nil || image.Reference == "" {
+				continue
+			}
+			reply, err := service.ImageStatus(ctx, &runtimeapi.ImageSpec{Image: image.Reference}, false)
+			if err != nil {
+				return nil, fmt.Errorf("image of volume %s of pod %s/%s: %w", pod.Spec.Volumes[i].Name, pod.Namespace, pod.Name, err)
+			}
+			if id := reply.GetImage().GetId(); id != "" {
+				out = append(out, id)
+			}
+		}
+	}
+	return out, nil
+}
+
+func nodeReference(name string) v1.ObjectReference {
+	return v1.ObjectReference{Kind: "Node", Name: name, UID: types.UID(name)}
+}
