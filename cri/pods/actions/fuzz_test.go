@@ -27,9 +27,9 @@ func FuzzConverges(f *testing.F) {
 
 // TestConverges is the same for more random lives than a fuzz corpus should hold.
 func TestConverges(t *testing.T) {
-	lives := uint64(30000)
+	lives := uint64(10000)
 	if testing.Short() {
-		lives = 5000
+		lives = 2000
 	}
 	for seed := range lives {
 		live(t, randomBytes(seed+1000, 60+int(seed%10)*60), false)
@@ -184,7 +184,7 @@ func (m *model) happen() {
 // twins is another agent that starts what runs already.
 func (m *model) twins() {
 	s := m.pick(pleg.StateRunning)
-	if s == nil || s.Name[0] == 'i' || s.Name[0] == 'e' {
+	if s == nil || s.Name[0] == 'i' || s.Name[0] == 'e' || m.resetting {
 		return
 	}
 	twin := *s

@@ -136,9 +136,10 @@ func (m *model) checkOver() {
 	for i := range m.pod.Spec.Containers {
 		c := &m.pod.Spec.Containers[i]
 		h := m.truth[c.Name]
-		s := m.status.Newest(c.Name)
-		stopped := s != nil && alive(s) && podfacts.EffectivePolicy(m.pod, c) == never &&
-			(changed || m.liveness[s.ID] == ProbeFailure || m.startup[s.ID] == ProbeFailure || s.SandboxID != m.sandbox().ID)
+		stopped := podfacts.EffectivePolicy(m.pod, c) == never && slices.ContainsFunc(m.status.Containers, func(s pleg.ContainerStatus) bool {
+			failed := m.liveness[s.ID] == ProbeFailure || m.startup[s.ID] == ProbeFailure
+			return s.Name == c.Name && alive(&s) && (changed || failed || s.SandboxID != m.sandbox().ID)
+		})
 		m.must(stopped || h.starts > 0 && h.ended != nil && !owed(m.pod, c, h.ended), "the pod is over, but %s has not come to its end", c.Name)
 	}
 }
