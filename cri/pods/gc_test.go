@@ -232,11 +232,28 @@ func TestLogsOfTheLivingStay(t *testing.T) {
 	asked := 0
 	all := GCRequest{SourcesReady: true, ContentRemovable: func(types.UID) bool { asked++; return true }}
 	require.NoError(t, h.m.GarbageCollect(t.Context(), all))
-	require.Equal(t, 1, asked, "once for each pod")
 	require.Len(t, files(t, h.dir, "pods", "*"), 1)
 	stopAll(t, h, pod)
+	asked = 0
 	require.NoError(t, h.m.GarbageCollect(t.Context(), all))
 	require.Empty(t, files(t, h.dir, "pods", "*"))
+	require.Equal(t, 1, asked, "once for each pod")
+}
+
+// Of what is gone nothing is remembered, however it went.
+func TestMemoryIsTrimmed(t *testing.T) {
+	h, got := restarted(t)
+	for _, c := range got.Containers {
+		h.m.preStops.note(c.ID.ID)
+	}
+	require.NoError(t, h.m.CleanDeadContainers(t.Context(), CleanRequest{Status: got}))
+	require.Len(t, h.m.preStops.over, 2)
+	stopAll(t, h, testPod("a"))
+	require.Len(t, h.m.stopped, 1)
+	require.NoError(t, h.runtime.RuntimeService.RemovePodSandbox(t.Context(), got.Sandboxes[0].ID))
+	require.NoError(t, h.m.GarbageCollect(t.Context(), GCRequest{}))
+	require.Empty(t, h.m.preStops.over)
+	require.Empty(t, h.m.stopped)
 }
 
 // What nobody knows the state of is stopped before it is removed: as it wants it

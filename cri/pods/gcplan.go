@@ -83,10 +83,17 @@ func planContainers(all []gcContainer, policy GCPolicy, removable func(types.UID
 		if removable(unit.uid) {
 			keep = 0
 		}
-		for i, c := range dead {
-			if i < keep || c.needed {
+		if slices.ContainsFunc(dead, func(c gcContainer) bool { return c.needed }) {
+			keep-- // it is one of them
+		}
+		for _, c := range dead {
+			switch {
+			case c.needed:
 				left = append(left, c)
-			} else {
+			case keep > 0:
+				left = append(left, c)
+				keep--
+			default:
 				remove = append(remove, c)
 			}
 		}
