@@ -65,7 +65,7 @@ func (b *builder) conditions(s *v1.PodStatus) (restartAll bool) {
 		b.passOn(s, v1.PodResizePending)
 		b.passOn(s, v1.PodResizeInProgress)
 	}
-	if mayRestartAll(b.in.Pod) {
+	if podfacts.MayRestartAll(b.in.Pod) {
 		v := b.restartingAll(s.Phase)
 		restartAll = v.ok
 		b.set(s, v1.AllContainersRestarting, v)

@@ -7,27 +7,12 @@ import (
 	"github.com/podwright/podwright/pleg"
 )
 
-// mayRestartAll tells whether any container has a rule by which its exit
-// restarts all containers.
-func mayRestartAll(pod *v1.Pod) bool {
-	for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for i := range list {
-			for _, rule := range list[i].RestartPolicyRules {
-				if rule.Action == v1.ContainerRestartRuleActionRestartAllContainers {
-					return true
-				}
-			}
-		}
-	}
-	return false
-}
-
 // restartAllTriggered tells whether all containers are being started anew: it
 // began before, or a container ended in a way that demands it. A pod that is on
 // its way out starts nothing.
 func (b *builder) restartAllTriggered() bool {
 	pod := b.in.Pod
-	if !mayRestartAll(pod) || pod.DeletionTimestamp != nil || b.in.Terminal {
+	if !podfacts.MayRestartAll(pod) || pod.DeletionTimestamp != nil || b.in.Terminal {
 		return false
 	}
 	if c := condition(b.old.Conditions, v1.AllContainersRestarting); c != nil && c.Status == v1.ConditionTrue {
@@ -47,15 +32,11 @@ func (b *builder) restartAllTriggered() bool {
 }
 
 func (b *builder) demandsRestartAll(c *v1.Container, old *v1.ContainerStatus) bool {
-	demands := func(code int32) bool {
-		rule := podfacts.MatchingRule(c, code)
-		return rule != nil && rule.Action == v1.ContainerRestartRuleActionRestartAllContainers
-	}
 	newest := b.newest(c.Name)
 	if newest != nil {
-		return newest.State == pleg.StateExited && demands(newest.ExitCode)
+		return newest.State == pleg.StateExited && podfacts.RestartsAll(c, newest.ExitCode)
 	}
-	return old != nil && old.State.Terminated != nil && demands(old.State.Terminated.ExitCode)
+	return old != nil && old.State.Terminated != nil && podfacts.RestartsAll(c, old.State.Terminated.ExitCode)
 }
 
 // allGone tells that the runtime has no container of the spec any more.

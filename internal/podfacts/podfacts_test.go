@@ -87,3 +87,20 @@ func TestQOSClass(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) { require.Equal(t, tc.want, QOSClass(&tc.pod)) })
 	}
 }
+
+// C19
+func TestRestartAll(t *testing.T) {
+	on := func(action v1.ContainerRestartRuleAction) v1.ContainerRestartRule {
+		return v1.ContainerRestartRule{Action: action, ExitCodes: &v1.ContainerRestartRuleOnExitCodes{Operator: v1.ContainerRestartRuleOnExitCodesOpIn, Values: []int32{42}}}
+	}
+	one, all := on(v1.ContainerRestartRuleActionRestart), on(v1.ContainerRestartRuleActionRestartAllContainers)
+	c := v1.Container{RestartPolicy: policy(v1.ContainerRestartPolicyNever), RestartPolicyRules: []v1.ContainerRestartRule{all}}
+	require.True(t, RestartsAll(&c, 42))
+	require.False(t, RestartsAll(&c, 1))
+	require.False(t, RestartsAll(&v1.Container{RestartPolicyRules: c.RestartPolicyRules}, 42), "rules count beside a policy only")
+	both := v1.Container{RestartPolicy: c.RestartPolicy, RestartPolicyRules: []v1.ContainerRestartRule{one, all}}
+	require.False(t, RestartsAll(&both, 42), "the first rule that matches")
+	require.True(t, MayRestartAll(&v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{{}, both}}}))
+	require.True(t, MayRestartAll(&v1.Pod{Spec: v1.PodSpec{InitContainers: []v1.Container{c}}}))
+	require.False(t, MayRestartAll(&v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{{RestartPolicyRules: []v1.ContainerRestartRule{one}}}}}))
+}

@@ -64,3 +64,18 @@ func RestartsAll(c *v1.Container, exitCode int32) bool {
 	rule := MatchingRule(c, exitCode)
 	return rule != nil && rule.Action == v1.ContainerRestartRuleActionRestartAllContainers
 }
+
+// MayRestartAll tells whether any container of a pod has a restart rule by which
+// its exit restarts all containers (KEP-5532).
+func MayRestartAll(pod *v1.Pod) bool {
+	for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range list {
+			for _, rule := range list[i].RestartPolicyRules {
+				if rule.Action == v1.ContainerRestartRuleActionRestartAllContainers {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}

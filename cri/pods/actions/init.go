@@ -210,21 +210,18 @@ func (p *initPass) sidecarRuns(i int, current *pleg.ContainerStatus, last bool) 
 	}
 }
 
-// started tells whether a running sidecar has started, so that others may follow.
+// started tells whether a running sidecar whose startup probe has not failed has
+// started, so that others may follow.
 // Without a result, as after a restart of the agent, it has if a regular container
 // was created after it: that would have waited (#136910, #137146).
 func (p *initPass) started(c *v1.Container, current *pleg.ContainerStatus) bool {
 	if c.StartupProbe == nil {
 		return true
 	}
-	switch probed(p.in.Startup, current) {
-	case ProbeSuccess:
+	if probed(p.in.Startup, current) == ProbeSuccess {
 		return true
-	case ProbeFailure:
-		return false
-	default:
-		return !current.CreatedAt.IsZero() && current.CreatedAt.Before(p.before)
 	}
+	return !current.CreatedAt.IsZero() && current.CreatedAt.Before(p.before)
 }
 
 // start adds an init container to those to start; in a pod that is being deleted

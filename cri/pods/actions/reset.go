@@ -14,7 +14,7 @@ import (
 // nothing: what runs since is another matter. It is for callers that do not have
 // the answer from status.Compute.
 func RestartAllTriggered(pod *v1.Pod, observed *pleg.PodStatus, published *v1.PodStatus) bool {
-	if pod.DeletionTimestamp != nil || !mayRestartAll(pod) {
+	if pod.DeletionTimestamp != nil || !podfacts.MayRestartAll(pod) {
 		return false
 	}
 	if published == nil {
@@ -27,19 +27,6 @@ func RestartAllTriggered(pod *v1.Pod, observed *pleg.PodStatus, published *v1.Po
 	}
 	return anyDemands(pod.Spec.Containers, observed, published.ContainerStatuses) ||
 		anyDemands(pod.Spec.InitContainers, observed, published.InitContainerStatuses)
-}
-
-func mayRestartAll(pod *v1.Pod) bool {
-	for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for i := range list {
-			for _, rule := range list[i].RestartPolicyRules {
-				if rule.Action == v1.ContainerRestartRuleActionRestartAllContainers {
-					return true
-				}
-			}
-		}
-	}
-	return false
 }
 
 func anyDemands(list []v1.Container, observed *pleg.PodStatus, published []v1.ContainerStatus) bool {

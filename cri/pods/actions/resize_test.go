@@ -75,6 +75,7 @@ func TestResize(t *testing.T) {
 		{name: "no record: does not restart", want: base, policy: restartOn(cpu, memory), cpu: true, memory: true},
 		{name: "no record, the runtime has the same", want: base, policy: restartOn(cpu, memory), reported: reported(200, 100, 128<<20), cpu: true, memory: true},
 		{name: "no record, the runtime has what is left of 1m", want: res("1m", "1m", "", ""), policy: restartOn(cpu), reported: reported(10, 2, 0), cpu: true},
+		{name: "no record, the runtime made a request of the limit", want: res("", "200m", "", ""), policy: restartOn(cpu), reported: reported(200, 200, 0), cpu: true},
 		{name: "no record, the runtime has another cpu limit", want: base, policy: restartOn(cpu), reported: reported(300, 100, 128<<20), restart: true},
 		{name: "no record, the runtime has another cpu request", want: base, policy: restartOn(cpu), reported: reported(200, 50, 128<<20), restart: true},
 		{name: "no record, the runtime has another memory limit", want: base, policy: restartOn(memory), reported: reported(200, 100, 64<<20), restart: true},
