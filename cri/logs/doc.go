@@ -1,14 +1,61 @@
-// Package logs reads the log files that a container runtime writes: the CRI
-// format, one line per write with a timestamp, a stream and tags in front, and
-// the JSON lines of docker.
+// Package logs reads, follows and rotates the log files that a container runtime
+// writes: the CRI format, one line per write with a timestamp, a stream and tags
+// in front, and the JSON lines of docker.
 //
-// ParseLine takes one line apart. Tail returns the text of the last lines of a
-// file, which is what becomes of a container's termination message when the
-// container left none of its own:
+// # Reading
 //
-//	text, err := logs.Tail(path, 80, 2048)
+// A Reader writes what a container wrote to two writers, the part of it that
+// Options ask for. They are those of kubectl logs:
 //
-// Tail reads from the end and only as much as it needs, whatever the size of
-// the file. It looks at this one file: lines that a rotation moved elsewhere are
-// not found. The package needs nothing but files; it does not talk to a runtime.
+//	reader, err := logs.NewReader(logs.ReaderConfig{States: logs.RuntimeStates(runtime)})
+//	...
+//	log := logs.Log{Path: status.LogPath, ContainerID: status.Id}
+//	err = reader.Read(ctx, log, logs.Options{Follow: true, Timestamps: true}, stdout, stderr)
+//
+// Which instance of a container a request means is told by Instances.Choose. Tail
+// returns the text of the last lines of a file, which is what becomes of a
+// container's termination message when the container left none of its own.
+// ParseLine takes a single line apart.
+//
+// # Following
+//
+// With Options.Follow, Read goes on until the container has stopped. Any number of
+// followers share one inotify instance, which a Reader has only while somebody
+// follows; an idle follower holds an open file and no buffer. What inotify does not
+// tell, or cannot, because the user has too many watches, is found by looking once
+// a period. Whether containers run is asked for all of them together once a
+// period, and for one when its log is closed, so a follower ends right after its
+// container.
+//
+// A rotation neither loses a line nor doubles one: a follower stays with the old
+// file until nobody has it open for writing, since lines may still arrive there
+// when the new one is begun, and then goes on with the file that follows it,
+// which need not be the newest and may be compressed by then. Only a follower so
+// slow that the next file is removed before it gets there misses that one, and a
+// warning says so. Files rotated before the call are not read, as with upstream
+// kubelets (#59902); the newest of them stands in for a log that is missing, as it
+// is in the middle of a rotation.
+//
+// # Rotating
+//
+// A Rotator looks at the logs of running containers once in ten seconds and
+// rotates those that have grown too large: old files beyond MaxFiles are removed,
+// others are compressed, N.log becomes N.log.20060102-150405, and the runtime is
+// told to reopen it. Its only memory is the names of the files, those of upstream
+// kubelets, so that it can be killed at any point, and take turns with an upstream
+// kubelet:
+//
+//   - killed while compressing: the unfinished file is removed next time; the
+//     uncompressed one is removed only once the other is complete on the disk;
+//   - killed between rename and reopen: the log is missing, so the next rotator
+//     has it reopened, whatever its size;
+//   - the runtime cannot reopen: the log gets its name back. If the runtime has
+//     begun a new file all the same, that stays, and if it still writes to the
+//     old one, it is told again.
+//
+// # What the caller does
+//
+// Run of a Rotator is the caller's goroutine; of a Reader nothing runs but calls
+// of Read. One Rotator rotates for one runtime. The package does not remove logs
+// of containers that are removed, and makes no links in /var/log/containers.
 package logs

@@ -91,6 +91,12 @@ func (c *oneContainer) ReopenContainerLog(context.Context, string) error {
 	return nil
 }
 
+func (c *oneContainer) reopened() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.reopens
+}
+
 func newRotator(t testing.TB, cfg RotatorConfig) *Rotator {
 	t.Helper()
 	r, err := NewRotator(cfg)
@@ -388,7 +394,7 @@ func TestRotatorRuns(t *testing.T) {
 			c.numbers(100*i, 100*i+100)
 			time.Sleep(10*time.Second - time.Millisecond)
 			synctest.Wait()
-			require.Equal(t, i, c.reopens)
+			require.Equal(t, i, c.reopened())
 			time.Sleep(time.Millisecond)
 		}
 		require.NoError(t, <-ended)

@@ -24,9 +24,9 @@ type counting struct {
 func (c *counting) Write(p []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.rest = append(c.rest, p...)
+	rest := append(c.rest, p...)
 	for c.bad == "" {
-		line, after, ok := bytes.Cut(c.rest, newline)
+		line, after, ok := bytes.Cut(rest, newline)
 		if !ok {
 			break
 		}
@@ -34,8 +34,9 @@ func (c *counting) Write(p []byte) (int, error) {
 			c.bad = fmt.Sprintf("%q in place of %d", line, c.next)
 		}
 		c.next++
-		c.rest = append(c.rest[:0], after...)
+		rest = after
 	}
+	c.rest = append(c.rest[:0], rest...)
 	return len(p), nil
 }
 
