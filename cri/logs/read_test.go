@@ -260,6 +260,8 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
+const stampLayout = "2006-01-02T15:04:05.000000000Z07:00"
+
 // byTheBook is Read in the plainest form.
 func byTheBook(text string, o Options) string {
 	physical := strings.SplitAfter(text, "\n")
