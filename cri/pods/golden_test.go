@@ -1,14 +1,11 @@
 package pods_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
-	"os"
 	"path"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -16,14 +13,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
-	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podwright/podwright/cri/images"
 	"github.com/podwright/podwright/cri/pods"
-	"github.com/podwright/podwright/cri/pods/request"
 	"github.com/podwright/podwright/internal/golden"
-	"github.com/podwright/podwright/internal/podfacts"
 	"github.com/podwright/podwright/pleg"
 )
 
@@ -33,7 +25,7 @@ const goldenDir = "testdata/golden"
 // except where deliberate says why not. examples/golden records them.
 func TestGolden(t *testing.T) {
 	used, all := make([]bool, len(deliberate)), true
-	for _, set := range []string{"", golden.Cgroup2} {
+	for _, set := range []string{"", golden.Cgroup2, golden.Cluster} {
 		n, names := goldenSet(t, set)
 		for _, name := range names {
 			compared := false
@@ -59,6 +51,7 @@ func goldenSet(t *testing.T, set string) (*goldenNode, []string) {
 	require.NoError(t, err)
 	n.recorded, err = golden.ReadRecorded(filepath.Join(goldenDir, set))
 	require.NoError(t, err)
+	n.readObjects(t)
 	paths, err := filepath.Glob(filepath.Join(goldenDir, set, "*.json"))
 	require.NoError(t, err)
 	var names []string
@@ -73,14 +66,16 @@ func goldenSet(t *testing.T, set string) (*goldenNode, []string) {
 
 // TestGoldenComplete: each manifest has a record.
 func TestGoldenComplete(t *testing.T) {
-	n, names := goldenSet(t, "")
-	manifests, err := filepath.Glob(filepath.Join(goldenDir, "pods", "*.yaml"))
-	require.NoError(t, err)
-	require.Greater(t, len(manifests), 60)
-	for _, manifest := range manifests {
-		name := strings.TrimSuffix(filepath.Base(manifest), ".yaml")
-		if _, refused := n.recorded.Refused[name]; !refused && !slices.Contains(names, name) {
-			t.Errorf("%s has no record: see examples/golden", manifest)
+	for set, least := range map[string]int{"": 60, golden.Cluster: 10} {
+		n, names := goldenSet(t, set)
+		manifests, err := filepath.Glob(filepath.Join(goldenDir, set, "pods", "*.yaml"))
+		require.NoError(t, err)
+		require.Greater(t, len(manifests), least)
+		for _, manifest := range manifests {
+			name := strings.TrimSuffix(filepath.Base(manifest), ".yaml")
+			if _, refused := n.recorded.Refused[name]; !refused && !slices.Contains(names, name) {
+				t.Errorf("%s has no record: see examples/golden", manifest)
+			}
 		}
 	}
 }
@@ -156,125 +151,4 @@ func allStarted(status *pleg.PodStatus) map[pleg.ContainerID]pods.ProbeResult {
 		out[c.ID] = pods.ProbeSuccess
 	}
 	return out
-}
-
-// goldenNode is the node that a set of records was made on, with its files below
-// dir.
-type goldenNode struct {
-	set      string
-	env      golden.Environment
-	recorded golden.Recorded
-	dir      string
-}
-
-// furnish gives the node files for one pod.
-func (n *goldenNode) furnish(t *testing.T) {
-	n.dir = t.TempDir()
-	for name, text := range map[string]string{"resolv.conf": n.env.ResolvConf, "hosts": n.env.Hosts} {
-		require.NoError(t, os.WriteFile(filepath.Join(n.dir, name), []byte(text), 0o644))
-	}
-}
-
-func (n *goldenNode) podDir(uid types.UID) string { return filepath.Join(n.dir, "pods", string(uid)) }
-
-// manager is a Manager with the configuration of the upstream kubelet's
-// defaults, and of the recorder.
-func (n *goldenNode) manager(t *testing.T, rt *golden.Runtime) *pods.Manager {
-	pulls, err := images.New(images.Config{Service: rt})
-	require.NoError(t, err)
-	m, err := pods.New(pods.Config{
-		Runtime: rt, Images: pulls, RuntimeName: "fake",
-		LogRoot: filepath.Join(n.dir, "logs"), PodDir: n.podDir,
-		CgroupParent: n.cgroupOf,
-		Hooks:        noHooks{},
-		Inputs: request.Inputs{
-			Volumes: n, SubPaths: n,
-			UserNamespace: func(*v1.Pod) (request.UserNamespace, error) {
-				return request.UserNamespace{HostID: 65536, Length: 65536}, nil
-			},
-			HandlerFeatures: func(*v1.Pod) request.HandlerFeatures { return request.HandlerFeatures{UserNamespaces: true} },
-		},
-		Node: n.node(),
-		DNS: pods.DNS{
-			ClusterServers: n.env.ClusterDNS, ClusterDomain: n.env.ClusterDomain,
-			HostResolver: filepath.Join(n.dir, "resolv.conf"), HostsFile: filepath.Join(n.dir, "hosts"),
-		},
-	})
-	require.NoError(t, err)
-	return m
-}
-
-func (n *goldenNode) node() pods.Node {
-	node := pods.Node{
-		Name: n.env.NodeName, IPs: []string{n.env.NodeIP}, MemoryCapacity: n.env.MemoryBytes,
-		CgroupV2: n.recorded.CgroupV2, SwapController: n.recorded.SwapController,
-		Allocatable: v1.ResourceList{
-			v1.ResourceCPU:    *resource.NewMilliQuantity(n.recorded.AllocatableCPU, resource.DecimalSI),
-			v1.ResourceMemory: *resource.NewQuantity(n.recorded.AllocatableMemory, resource.BinarySI),
-		},
-	}
-	for _, size := range []struct{ kib, name string }{{"1048576", "1GB"}, {"2048", "2MB"}} {
-		if n.env.HugePages[size.kib] > 0 {
-			node.HugePageSizes = append(node.HugePageSizes, size.name)
-		}
-	}
-	return node
-}
-
-// Volume finds volumes where the upstream kubelet has them.
-func (n *goldenNode) Volume(_ context.Context, pod *v1.Pod, name string) (request.Volume, error) {
-	for _, v := range pod.Spec.Volumes {
-		if v.Name != name {
-			continue
-		}
-		plugin := ""
-		switch {
-		case v.HostPath != nil:
-			return request.Volume{Path: v.HostPath.Path}, nil
-		case v.EmptyDir != nil:
-			plugin = "kubernetes.io~empty-dir"
-		case v.DownwardAPI != nil:
-			plugin = "kubernetes.io~downward-api"
-		default:
-			return request.Volume{}, fmt.Errorf("volume %q is of a kind that no golden pod has", name)
-		}
-		path := filepath.Join(n.podDir(pod.UID), "volumes", plugin, name)
-		return request.Volume{Path: path, ReadOnly: v.DownwardAPI != nil}, os.MkdirAll(path, 0o755)
-	}
-	return request.Volume{}, request.ErrNotFound
-}
-
-// Prepare names sub paths as the upstream kubelet does.
-func (n *goldenNode) Prepare(_ context.Context, s request.SubPath) (string, error) {
-	return filepath.Join(n.podDir(s.PodUID), "volume-subpaths", s.Volume, s.Container, strconv.Itoa(s.Index)), nil
-}
-
-func (n *goldenNode) Release(context.Context, request.SubPath) error { return nil }
-
-// cgroupOf is the cgroup that a kubelet makes for a pod.
-func (n *goldenNode) cgroupOf(pod *v1.Pod) string {
-	if !n.recorded.PodCgroups {
-		return ""
-	}
-	switch podfacts.QOSClass(pod) {
-	case v1.PodQOSGuaranteed:
-		return "/kubepods/pod" + string(pod.UID)
-	case v1.PodQOSBurstable:
-		return "/kubepods/burstable/pod" + string(pod.UID)
-	}
-	return "/kubepods/besteffort/pod" + string(pod.UID)
-}
-
-type noHooks struct{}
-
-func (noHooks) Run(context.Context, *v1.Pod, *v1.Container, string, *v1.LifecycleHandler) (string, error) {
-	return "", nil
-}
-
-// record writes requests down as the recorder does.
-func (n *goldenNode) record(t *testing.T, requests golden.Requests) golden.Record {
-	c := golden.Canonical{Replace: []string{n.dir + "/pods/", "/var/lib/kubelet/pods/", n.dir + "/logs", "/var/log/pods"}}
-	record, err := c.Record(requests)
-	require.NoError(t, err)
-	return record
 }

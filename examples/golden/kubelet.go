@@ -23,7 +23,7 @@ import (
 const kubeletVersion = "v1.36.3"
 
 const (
-	manifests    = scratch + "/manifests"
+	staticPods   = scratch + "/manifests"
 	socket       = scratch + "/runtime.sock"
 	readOnlyPort = "10255"
 )
@@ -34,7 +34,7 @@ func kubeletConfig(o options, e golden.Environment, cgroup string) map[string]an
 	config := map[string]any{
 		"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",
 		"containerRuntimeEndpoint": "unix://" + socket,
-		"staticPodPath":            manifests, "fileCheckFrequency": "1s", "syncFrequency": "10s",
+		"staticPodPath":            staticPods, "fileCheckFrequency": "1s", "syncFrequency": "10s",
 		"podLogsDir": logDir, "resolvConf": scratch + "/resolv.conf",
 		"clusterDNS": e.ClusterDNS, "clusterDomain": e.ClusterDomain,
 		"failCgroupV1": false, "cgroupDriver": "cgroupfs", "cgroupRoot": "/" + cgroup,
@@ -50,7 +50,11 @@ func kubeletConfig(o options, e golden.Environment, cgroup string) map[string]an
 		},
 		"serializeImagePulls": false,
 	}
-	if o.cgroup2 { // there is nothing to make cgroups of pods with
+	if o.set == golden.Cluster {
+		config["contentType"] = "application/json" // all that the API here speaks
+		delete(config, "staticPodPath")
+	}
+	if o.set == golden.Cgroup2 { // there is nothing to make cgroups of pods with
 		config["cgroupsPerQOS"], config["enforceNodeAllocatable"], config["cgroupRoot"] = false, []string{}, ""
 	}
 	return config
@@ -78,6 +82,9 @@ func startKubelet(o options, e golden.Environment, cgroup string) (*kubelet, err
 	k := &kubelet{done: make(chan error, 1), log: log}
 	k.cmd = exec.Command(o.kubelet, "--config", config, "--root-dir", rootDir, "--cert-dir", filepath.Join(scratch, "pki"),
 		"--hostname-override", e.NodeName, "--node-ip", e.NodeIP, "--v", "2")
+	if o.set == golden.Cluster {
+		k.cmd.Args = append(k.cmd.Args, "--kubeconfig", kubeconfig)
+	}
 	k.cmd.Stdout, k.cmd.Stderr = log, log
 	k.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := k.cmd.Start(); err != nil {

@@ -1,34 +1,42 @@
 // Golden records what the upstream kubelet asks a container runtime for:
 //
 //	go run ./examples/golden
-//	go run ./examples/golden -cgroup2
 //
 // It builds the upstream kubelet (examples/controlplane, some minutes the first
-// time), runs it on the manifests of cri/pods/testdata/golden/pods against a
-// runtime in memory, and writes the RunPodSandbox and CreateContainer requests
-// of each pod beside that folder. The test of package cri/pods compares its own
-// requests with them. Record again when a manifest is added or changed, and
-// for a new version of the kubelet (examples/controlplane/go.mod).
+// time), runs it on the manifests in cri/pods/testdata/golden against a runtime in
+// memory, and writes down the RunPodSandbox and CreateContainer requests of each
+// pod. The test of package cri/pods compares its own requests with them. Record
+// again when a manifest is added or changed, and for a new version of the kubelet
+// (examples/controlplane/go.mod).
 //
-// It needs root, Linux and a machine with cgroup v1, and changes nothing that stays: the kubelet
-// runs in mount, network and host name namespaces of its own, in which memory
-// size, huge pages, addresses and files are those of environment.json, below
-// cgroups that are removed in the end; the kernel settings that the
-// kubelet changes are put back.
+// It needs root, Linux and a machine with cgroup v1, and changes nothing that
+// stays: the kubelet runs in mount, network and host name namespaces of its own, in
+// which memory size, huge pages, addresses and files are those of
+// environment.json, below cgroups that are removed in the end; the kernel settings
+// that the kubelet changes are put back.
 //
-// Pods are static, and the kubelet has no API server. So these have no record:
-// config maps, secrets, service accounts and their tokens, services, persistent
-// volumes, block devices, resource claims, runtime classes, ephemeral containers
-// and resizes. What the kernel accounts for (swap) is the machine's; recorded.json
-// says so. With -cgroup2 the kubelet sees an empty cgroup v2 hierarchy, in which
-// it cannot make cgroups for pods: the requests name no cgroup, and pod-level
-// resources, which it would need one for, are left out.
+// # Sets
+//
+// Records come in three sets, each in a folder of its own:
+//
+//   - standalone, in the folder itself: the manifests of pods/ are static pods, and
+//     the kubelet has no API server.
+//   - cgroup2: those of these pods whose subject is resources, again. The kubelet
+//     sees an empty cgroup v2 hierarchy, in which it cannot make cgroups for pods:
+//     the requests name no cgroup, and pod-level resources, which it would need one
+//     for, are left out.
+//   - cluster: the manifests of cluster/pods are bound to the node in an API that
+//     also has cluster/objects.yaml: config maps, secrets, services, runtime
+//     classes. The API is a small one of this program.
+//
+// None has: persistent volumes and their block devices, resource claims and device
+// plugins, resizes, exclusive CPUs, swap of containers, SELinux relabelling.
 //
 // # Flags
 //
-//	-dir DIR       the folder with environment.json and pods (cri/pods/testdata/golden)
+//	-dir DIR       the folder with environment.json (cri/pods/testdata/golden)
 //	-kubelet FILE  an upstream kubelet that is already built
-//	-cgroup2       record into DIR/cgroup2 what depends on cgroups, as on cgroup v2
+//	-set NAME      record only this set
 //	-only NAMES    only these pods, separated by commas
 //	-log FILE      keep the kubelet's log there
 package main
@@ -43,12 +51,32 @@ import (
 	"os/signal"
 	"path/filepath"
 	"syscall"
+
+	"github.com/podwright/podwright/internal/golden"
 )
 
 // options are the flags.
 type options struct {
-	dir, kubelet, only, log string
-	cgroup2                 bool
+	dir, kubelet, set, only, log string
+}
+
+// standalone is the set in the folder itself.
+const standalone = "standalone"
+
+// folder is where the records of the set are.
+func (o options) folder() string {
+	if o.set == standalone {
+		return o.dir
+	}
+	return filepath.Join(o.dir, o.set)
+}
+
+// manifests is where the manifests of the set are.
+func (o options) manifests() string {
+	if o.set == golden.Cluster {
+		return filepath.Join(o.dir, o.set, "pods")
+	}
+	return filepath.Join(o.dir, "pods")
 }
 
 func main() {
@@ -57,7 +85,7 @@ func main() {
 	flag.StringVar(&o.kubelet, "kubelet", "", "an upstream kubelet that is already built")
 	flag.StringVar(&o.only, "only", "", "record only these pods, separated by commas")
 	flag.StringVar(&o.log, "log", "", "keep the kubelet's log in this file")
-	flag.BoolVar(&o.cgroup2, "cgroup2", false, "record what depends on cgroups as on cgroup v2")
+	flag.StringVar(&o.set, "set", "", "record only this set: standalone, cgroup2 or cluster")
 	inside := flag.Bool("inside", false, "set by golden itself: the namespaces are made")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -94,13 +122,27 @@ func outside(ctx context.Context, o options) error {
 	if o.log == "" {
 		o.log = filepath.Join(dir, "kubelet.log")
 	}
-	cgroups, err := makeCgroups(filepath.Base(dir))
+	defer keepSettings()()
+	sets := []string{standalone, golden.Cgroup2, golden.Cluster}
+	if o.set != "" {
+		sets = []string{o.set}
+	}
+	for _, o.set = range sets {
+		fmt.Print(o.set, ": ")
+		if err := recordSet(ctx, o, filepath.Base(dir)); err != nil {
+			return fmt.Errorf("%s: %w", o.set, err)
+		}
+	}
+	return nil
+}
+
+func recordSet(ctx context.Context, o options, cgroup string) error {
+	cgroups, err := makeCgroups(cgroup)
 	defer removeCgroups(cgroups)
 	if err != nil {
 		return err
 	}
-	defer keepSettings()()
-	return again(ctx, o, filepath.Base(dir))
+	return again(ctx, o, cgroup)
 }
 
 func build(ctx context.Context, into string) error {
@@ -117,7 +159,7 @@ func again(ctx context.Context, o options, cgroup string) error {
 	if err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(ctx, self, "-inside", "-dir", o.dir, "-kubelet", o.kubelet, "-only", o.only, "-log", o.log, fmt.Sprintf("-cgroup2=%v", o.cgroup2))
+	cmd := exec.CommandContext(ctx, self, "-inside", "-dir", o.dir, "-kubelet", o.kubelet, "-set", o.set, "-only", o.only, "-log", o.log)
 	cmd.Env = append(os.Environ(), cgroupVariable+"="+cgroup)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{

@@ -42,7 +42,7 @@ func record(ctx context.Context, o options) error {
 	if err := furnish(e); err != nil {
 		return err
 	}
-	if o.cgroup2 {
+	if o.set == golden.Cgroup2 {
 		if err := cgroup2(); err != nil {
 			return err
 		}
@@ -57,9 +57,15 @@ func record(ctx context.Context, o options) error {
 		return err
 	}
 	defer server.Stop()
-	if err := copyManifests(o, names); err != nil {
+	place := copyManifests
+	if o.set == golden.Cluster {
+		place = startCluster
+	}
+	remove, err := place(o, e, names)
+	if err != nil {
 		return err
 	}
+	defer remove()
 	kubelet, err := startKubelet(o, e, os.Getenv(cgroupVariable))
 	if err != nil {
 		return err
@@ -89,46 +95,59 @@ func manifestNames(o options) ([]string, error) {
 		return strings.Split(o.only, ","), nil
 	}
 	patterns := []string{"*"}
-	if o.cgroup2 {
+	if o.set == golden.Cgroup2 {
 		patterns = []string{"resources-*", "critical*"}
 	}
 	var names []string
 	for _, pattern := range patterns {
-		paths, err := filepath.Glob(filepath.Join(o.dir, "pods", pattern+".yaml"))
+		paths, err := filepath.Glob(filepath.Join(o.manifests(), pattern+".yaml"))
 		if err != nil || len(paths) == 0 {
-			return nil, fmt.Errorf("no manifests %s in %s/pods: %w", pattern, o.dir, os.ErrNotExist)
+			return nil, fmt.Errorf("no manifests %s in %s: %w", pattern, o.manifests(), os.ErrNotExist)
 		}
 		for _, path := range paths {
 			names = append(names, strings.TrimSuffix(filepath.Base(path), ".yaml"))
 		}
 	}
-	if o.cgroup2 { // the kubelet panics when it resizes pods for which it has made no cgroup
+	if o.set == golden.Cgroup2 { // the kubelet panics when it resizes pods for which it has made no cgroup
 		names = slices.DeleteFunc(names, func(name string) bool { return strings.HasPrefix(name, "resources-pod-level") })
 	}
 	return names, nil
 }
 
-func copyManifests(o options, names []string) error {
-	if err := os.MkdirAll(manifests, 0o755); err != nil {
-		return err
+// copyManifests gives the kubelet static pods. They need not be taken away.
+func copyManifests(o options, _ golden.Environment, names []string) (func(), error) {
+	if err := os.MkdirAll(staticPods, 0o755); err != nil {
+		return nil, err
 	}
 	for _, name := range names {
-		text, err := os.ReadFile(filepath.Join(o.dir, "pods", name+".yaml"))
+		if _, err := readManifest(o, name); err != nil {
+			return nil, err
+		}
+		text, err := os.ReadFile(filepath.Join(o.manifests(), name+".yaml"))
 		if err != nil {
-			return err
+			return nil, err
 		}
-		var pod v1.Pod
-		if err := yaml.UnmarshalStrict(text, &pod); err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
-		if string(pod.UID) != uid(name) {
-			return fmt.Errorf("%s: metadata.uid is %q, not %q", name, pod.UID, uid(name))
-		}
-		if err := os.WriteFile(filepath.Join(manifests, name+".yaml"), text, 0o644); err != nil {
-			return err
+		if err := os.WriteFile(filepath.Join(staticPods, name+".yaml"), text, 0o644); err != nil {
+			return nil, err
 		}
 	}
-	return nil
+	return func() {}, nil
+}
+
+// readManifest reads a manifest, in which each field must be known.
+func readManifest(o options, name string) (*v1.Pod, error) {
+	text, err := os.ReadFile(filepath.Join(o.manifests(), name+".yaml"))
+	if err != nil {
+		return nil, err
+	}
+	pod := &v1.Pod{}
+	if err := yaml.UnmarshalStrict(text, pod); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if string(pod.UID) != uid(name) {
+		return nil, fmt.Errorf("%s: metadata.uid is %q, not %q", name, pod.UID, uid(name))
+	}
+	return pod, nil
 }
 
 func uid(name string) string { return "uid-" + name }
@@ -177,7 +196,7 @@ func (r *recorder) complete(ctx context.Context) bool {
 			continue
 		}
 		requests, _ := r.runtime.Requests(uid(name))
-		if len(requests.Containers) < len(pod.Spec.InitContainers)+len(pod.Spec.Containers) {
+		if len(requests.Containers) < len(pod.Spec.InitContainers)+len(pod.Spec.Containers)+len(pod.Spec.EphemeralContainers) {
 			r.waitingFor = append(r.waitingFor, name)
 		}
 	}
@@ -185,12 +204,9 @@ func (r *recorder) complete(ctx context.Context) bool {
 }
 
 func (r *recorder) write(ctx context.Context) error {
-	dir := r.dir
-	if r.cgroup2 {
-		dir = filepath.Join(dir, golden.Cgroup2)
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return err
-		}
+	dir := r.folder()
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
 	}
 	pods, texts, err := pods(ctx)
 	if err != nil {
@@ -242,7 +258,9 @@ func asSeen(text json.RawMessage) (json.RawMessage, error) {
 	delete(pod, "status")
 	if metadata, ok := pod["metadata"].(map[string]any); ok {
 		delete(metadata, "creationTimestamp")
-		if annotations, ok := metadata["annotations"].(map[string]any); ok {
+		delete(metadata, "managedFields")
+		delete(metadata, "resourceVersion")
+		if annotations, ok := metadata["annotations"].(map[string]any); ok && annotations["kubernetes.io/config.seen"] != nil {
 			annotations["kubernetes.io/config.seen"] = "SEEN"
 		}
 	}
@@ -256,7 +274,8 @@ func (r *recorder) facts() golden.Recorded {
 	facts.CgroupV2 = err == nil
 	_, err = os.Stat(cgroupMount + "/memory/memory.memsw.limit_in_bytes")
 	facts.SwapController = err == nil
-	facts.PodCgroups = !r.cgroup2
+	facts.PodCgroups = r.set != golden.Cgroup2
+	facts.APIServer = r.set == golden.Cluster
 	facts.AllocatableCPU = 1000 * int64(runtime.NumCPU())
 	facts.AllocatableMemory = r.environment.MemoryBytes - r.hugePageBytes()
 	return facts

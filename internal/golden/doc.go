@@ -11,6 +11,7 @@
 //	NAME.json         a Record: what the upstream kubelet asked the runtime for
 //	recorded.json     what it was recorded with
 //	cgroup2/          records, again, of the pods whose subject is resources: on cgroup v2
+//	cluster/          manifests, objects and records of pods that need an API server
 //
 // Records are written by the recorder only. Nothing in them is made up, and
 // everything in them that is not the same each time is either pinned by the

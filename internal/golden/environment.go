@@ -47,6 +47,8 @@ type Recorded struct {
 	SwapController bool `json:"swapController"`
 	// PodCgroups tells that the kubelet made a cgroup for each pod.
 	PodCgroups bool `json:"podCgroups"`
+	// APIServer tells that the pods came from an API server, and are not static.
+	APIServer bool `json:"apiServer"`
 	// AllocatableCPU and AllocatableMemory are what the node had to give to
 	// pods: millicores and bytes.
 	AllocatableCPU    int64 `json:"allocatableCPU"`

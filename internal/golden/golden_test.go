@@ -23,7 +23,7 @@ func TestCanonical(t *testing.T) {
 		},
 		Annotations: map[string]string{"kubernetes.io/config.seen": "2026-01-01T00:00:00Z", "a": "<b>"},
 		Linux: &runtimeapi.LinuxContainerConfig{
-			Resources:       &runtimeapi.LinuxContainerResources{CpuShares: 2},
+			Resources:       &runtimeapi.LinuxContainerResources{CpuShares: 2, HugepageLimits: []*runtimeapi.HugepageLimit{{PageSize: "2MB"}, {PageSize: "1GB"}}},
 			SecurityContext: &runtimeapi.LinuxContainerSecurityContext{MaskedPaths: []string{"/proc/acpi", "/sys/devices/system/cpu/cpu0/thermal_throttle"}},
 		},
 	}
@@ -39,7 +39,7 @@ func TestCanonical(t *testing.T) {
 			{"host_path": "/a", "container_path": "/a", "uidMappings": [{"host_id": "HOST_ID", "length": 65536}]}
 		],
 		"annotations": {"kubernetes.io/config.seen": "SEEN", "a": "<b>"},
-		"linux": {"resources": {"cpu_shares": "2"}, "security_context": {"masked_paths": ["/proc/acpi"]}}
+		"linux": {"resources": {"cpu_shares": "2", "hugepage_limits": [{"page_size": "1GB"}, {"page_size": "2MB"}]}, "security_context": {"masked_paths": ["/proc/acpi"]}}
 	}`, string(text))
 	require.Contains(t, string(text), "<b>", "characters are written as they are")
 	require.Equal(t, "B", config.Envs[0].Key, "the request itself is left alone")

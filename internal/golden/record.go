@@ -40,8 +40,14 @@ type Container struct {
 // RunPodSandbox request.
 const SameSandbox = "the sandbox's"
 
-// Cgroup2 is the folder of the records made on cgroup v2.
-const Cgroup2 = "cgroup2"
+// Sets of records in folders of their own.
+const (
+	// Cgroup2 is the folder of the records made on cgroup v2.
+	Cgroup2 = "cgroup2"
+	// Cluster is the folder of the records of pods that an API server bound to
+	// the node.
+	Cluster = "cluster"
+)
 
 // ReadRecord reads the record of a pod in dir.
 func ReadRecord(dir, name string) (Record, error) {
@@ -77,11 +83,15 @@ func (c Canonical) SandboxConfig(config *runtimeapi.PodSandboxConfig) (any, erro
 
 // ContainerConfig is the JSON value of a container's configuration. Variables
 // are put in order, since upstream sends them in random order, and are written
-// as text, though the protocol has bytes.
+// as text, though the protocol has bytes. Limits of huge pages are put in order,
+// too: theirs is that of a folder of the kernel.
 func (c Canonical) ContainerConfig(config *runtimeapi.ContainerConfig) (any, error) {
 	config = proto.CloneOf(config)
 	envs := config.Envs
 	config.Envs = nil
+	slices.SortFunc(config.GetLinux().GetResources().GetHugepageLimits(), func(a, b *runtimeapi.HugepageLimit) int {
+		return strings.Compare(a.PageSize, b.PageSize)
+	})
 	value, err := c.value(config)
 	if err != nil {
 		return nil, err
@@ -149,7 +159,8 @@ func (c Canonical) value(message proto.Message) (any, error) {
 }
 
 // walk replaces texts in every string below a value, and what is random: the
-// names of message files, times, the first user of a user namespace.
+// names of message files, times, the first user of a user namespace, containers'
+// IDs.
 func (c Canonical) walk(value any, replacer *strings.Replacer) any {
 	switch v := value.(type) {
 	case string:
@@ -167,8 +178,10 @@ func (c Canonical) walk(value any, replacer *strings.Replacer) any {
 		if _, ok := v[seenAnnotation]; ok {
 			v[seenAnnotation] = "SEEN"
 		}
-		if _, ok := v["host_id"]; ok {
-			v["host_id"] = "HOST_ID"
+		for _, random := range []string{"host_id", "target_id"} {
+			if _, ok := v[random]; ok {
+				v[random] = strings.ToUpper(random)
+			}
 		}
 	}
 	return value

@@ -13,9 +13,8 @@ import (
 )
 
 // Runtime is a runtime in memory that keeps the requests that records are made
-// of. It has user namespaces and the policies for supplemental groups, which not
-// every runtime has, but no recursive read-only mounts: a kubelet without an API
-// server does not believe that a runtime has them.
+// of. It has what not every runtime has: user namespaces, recursive read-only
+// mounts, the policies for supplemental groups, and a handler "special".
 type Runtime struct {
 	*fake.Runtime
 
@@ -38,7 +37,7 @@ func NewRuntime(e Environment) (*Runtime, error) {
 	rt := &Runtime{requests: map[string]*Requests{}}
 	cfg := fake.Config{
 		AnyImage: true, FixedIPs: e.PodIPs, Programs: Programs, Intercept: rt.intercept,
-		RuntimeVersion: "v2.2.1",
+		RuntimeVersion: "v2.2.1", Handlers: []string{"special"},
 	}
 	for _, image := range e.Images {
 		cfg.Images = append(cfg.Images, fake.Image{Name: image.Name, UID: image.UID, Username: image.Username})
@@ -56,6 +55,7 @@ func (rt *Runtime) Status(ctx context.Context, verbose bool) (*runtimeapi.Status
 	}
 	for _, handler := range response.RuntimeHandlers {
 		handler.Features.UserNamespaces = true
+		handler.Features.RecursiveReadOnlyMounts = handler.Name == ""
 	}
 	response.Features.SupplementalGroupsPolicy = true
 	return response, nil
