@@ -30,6 +30,7 @@ type service struct {
 	pulls   []string // "image user"
 	running int
 	most    int
+	looks   int // calls of ImageStatus
 }
 
 func newService(present ...string) *service {
@@ -49,6 +50,7 @@ func (s *service) add(name string) string {
 func (s *service) ImageStatus(ctx context.Context, spec *runtimeapi.ImageSpec, _ bool) (*runtimeapi.ImageStatusResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.looks++
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}

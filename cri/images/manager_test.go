@@ -463,6 +463,17 @@ func TestMetrics(t *testing.T) {
 	require.Equal(t, []string{"IfNotPresent false true", "a:1 42 <nil>", "Never true false", "IfNotPresent false true", "c:1 0 no"}, got)
 }
 
+// A pull that need not wait looks for the image before and after, and no more.
+func TestCallsOfAPull(t *testing.T) {
+	s := newService()
+	m := newManager(t, Config{Service: s})
+	for _, want := range []int{2, 3} { // the second one finds it
+		_, err := m.Ensure(t.Context(), request("u", "a:1", ""))
+		require.NoError(t, err)
+		require.Equal(t, want, s.looks)
+	}
+}
+
 // What the node's configuration says reaches the runtime with the pull.
 func TestPullWithNodeConfig(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "config.json")

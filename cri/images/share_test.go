@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -11,9 +12,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/cri/fake"
 	"github.com/podwright/podwright/cri/images/credentials"
+	"github.com/podwright/podwright/cri/images/records"
 )
 
 // waiter is a call of Ensure that is under way.
@@ -292,5 +295,46 @@ func TestInUse(t *testing.T) {
 		_, err := m.Ensure(t.Context(), request("u", "a:1", ""))
 		require.NoError(t, err)
 		require.Len(t, m.handed, 1)
+	})
+}
+
+// lingering is a service that goes on for a while after its pull was called off, and
+// then says something of its own.
+type lingering struct{ *service }
+
+func (l lingering) PullImage(ctx context.Context, spec *runtimeapi.ImageSpec, auth *runtimeapi.AuthConfig, sandbox *runtimeapi.PodSandboxConfig) (string, error) {
+	ref, err := l.service.PullImage(ctx, spec, auth, sandbox)
+	if ctx.Err() != nil {
+		time.Sleep(10 * time.Second)
+		err = errors.New("interrupted")
+	}
+	return ref, err
+}
+
+// The last one waits until the runtime has let go; whoever comes meanwhile has a pull of
+// his own, and whether the first one brought something stays in doubt.
+func TestRuntimeLingers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		book, err := records.Open(records.Config{Dir: dir})
+		require.NoError(t, err)
+		s := newService()
+		s.takes(time.Hour)
+		m := newManager(t, Config{Service: lingering{s}, MaxParallelPulls: 2, Records: book})
+		first := ensure(t, m, request("a", "a:1", ""))
+		first.cancel()
+		require.False(t, first.returned())
+		s.takes(time.Second)
+		second := ensure(t, m, request("b", "a:1", ""))
+		time.Sleep(time.Second)
+		require.True(t, second.returned())
+		require.NoError(t, second.err)
+		require.False(t, first.returned())
+		time.Sleep(9 * time.Second)
+		require.True(t, first.returned())
+		require.ErrorIs(t, first.err, context.Canceled)
+		files, err := filepath.Glob(filepath.Join(dir, "pulling", "*"))
+		require.NoError(t, err)
+		require.Len(t, files, 1)
 	})
 }
