@@ -430,3 +430,16 @@ func TestContainerdInitCrashes(t *testing.T) {
 		}
 	})
 }
+
+// What a spec may say and the runtimes bear: an annotation of 1 MiB, and a
+// capability that no kernel has, which runc leaves out.
+func TestContainerdOddInput(t *testing.T) {
+	onContainerd(t, func(t *testing.T, h *harness, pod *v1.Pod) {
+		pod.Annotations = map[string]string{"example.org/big": strings.Repeat("x", 1<<20)}
+		pod.Spec.Containers[0].SecurityContext = &v1.SecurityContext{Capabilities: &v1.Capabilities{Add: []v1.Capability{"NO_SUCH"}}}
+		require.True(t, running("a", "b")(h.mustSync(pod)))
+		h.runtime.take()
+		h.mustSync(pod)
+		require.Empty(t, h.runtime.take())
+	})
+}

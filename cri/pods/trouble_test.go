@@ -1,0 +1,209 @@
+package pods
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podwright/podwright/cri/fake"
+	"github.com/podwright/podwright/cri/images"
+	"github.com/podwright/podwright/cri/pods/request"
+	"github.com/podwright/podwright/pleg"
+)
+
+// What a user sees when the runtime answers Unknown to a call: the reason and the
+// event, on this pod alone, until the runtime is well again.
+func TestRuntimeAnswersUnknown(t *testing.T) {
+	for call, want := range map[string]struct{ event, reason string }{
+		"RunPodSandbox":   {"FailedCreatePodSandBox ", ""},
+		"CreateContainer": {"Failed spec.containers{a}", ReasonCreateContainerError},
+		"StartContainer":  {"Failed spec.containers{a}", ReasonRunContainerError},
+	} {
+		t.Run(call, func(t *testing.T) {
+			h := newHarness(t, fake.Config{})
+			pod, other := testPod("a"), testPod("b")
+			other.UID, other.Name = "2", "other"
+			h.runtime.before = func(_ context.Context, got, target string) error {
+				if got == call && !strings.HasPrefix(target, "b") && !strings.HasPrefix(target, "other") {
+					return status.Error(codes.Unknown, "something is wrong")
+				}
+				return nil
+			}
+			for range 3 {
+				result := h.sync(pod)
+				require.Equal(t, codes.Unknown, status.Code(result.Err()))
+				require.Contains(t, h.takeEvents(), want.event)
+				require.Equal(t, want.reason, h.m.StartFailures(pod.UID)["a"].Reason)
+			}
+			require.Len(t, h.mustSync(other).Running(), 1)
+			h.runtime.before = nil
+			require.Len(t, h.mustSync(pod).Running(), 1)
+			require.Empty(t, h.m.StartFailures(pod.UID))
+			require.EqualValues(t, 0, h.status(pod).Newest("a").RestartCount)
+		})
+	}
+}
+
+// A status of a new sandbox that the runtime does not give: the sandbox is found
+// by the next sync, and is the only one.
+func TestSandboxStatusFails(t *testing.T) {
+	fails := true
+	h := newHarness(t, fake.Config{Intercept: func(_ context.Context, call string, _ any) error {
+		if call == "PodSandboxStatus" && fails {
+			return status.Error(codes.Unknown, "no")
+		}
+		return nil
+	}})
+	pod := testPod("a")
+	result := h.m.SyncPod(t.Context(), SyncRequest{Pod: pod, Status: &pleg.PodStatus{UID: pod.UID}})
+	require.Error(t, result.Err())
+	require.Equal(t, []string{"FailedPodSandBoxStatus "}, h.takeEvents())
+	fails = false
+	got := h.mustSync(pod)
+	require.Len(t, got.Sandboxes, 1)
+	require.Len(t, got.Running(), 1)
+}
+
+// C2: two sandboxes that are ready are both stopped, and a third takes their place.
+func TestTwoSandboxes(t *testing.T) {
+	h := newHarness(t, fake.Config{})
+	pod := testPod("a")
+	h.mustSync(pod)
+	config, err := h.m.sandboxConfig(pod, 1)
+	require.NoError(t, err)
+	_, err = h.runtime.RuntimeService.RunPodSandbox(t.Context(), config, "")
+	require.NoError(t, err)
+	h.runtime.take()
+	got := h.mustSync(pod)
+	require.Equal(t, []string{"StopContainer a 30s", "StopPodSandbox ", "StopPodSandbox ", "RunPodSandbox web/2", "CreateContainer a/1", "StartContainer a"}, h.runtime.take())
+	require.Equal(t, pleg.SandboxReady, got.Sandboxes[0].State)
+	require.Equal(t, pleg.SandboxNotReady, got.Sandboxes[1].State)
+}
+
+// C48: a sandbox that fails while the pod's end was asked for is counted nowhere.
+func TestCancelledSandboxIsNotCounted(t *testing.T) {
+	h := newHarness(t, fake.Config{})
+	h.cfg.Metrics.SandboxStarted = func(string, time.Duration, error) { t.Error("counted") }
+	h.restart()
+	ctx, cancel := context.WithCancel(t.Context())
+	h.runtime.before = func(context.Context, string, string) error {
+		cancel()
+		return status.Error(codes.Unknown, "network is going down")
+	}
+	result := h.m.SyncPod(ctx, SyncRequest{Pod: testPod("a"), Status: h.status(testPod("a"))})
+	require.ErrorIs(t, result.Err(), context.Canceled)
+	require.Empty(t, result.Entries)
+	require.Empty(t, h.takeEvents())
+}
+
+// W31: deleting a pod abandons its pull, and the container never starts, although
+// the image arrives in the end. The pull of another pod goes on.
+func TestDeletedWhilePulling(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pull, err := fake.Registry(fake.RemoteImage{Image: fake.Image{Name: "slow:1", Size: 60 << 20}, BytesPerSecond: 1 << 20})
+		require.NoError(t, err)
+		rt, err := fake.New(fake.Config{Pull: pull})
+		require.NoError(t, err)
+		defer rt.Close()
+		manager, err := images.New(images.Config{Service: rt, MaxParallelPulls: 2})
+		require.NoError(t, err)
+		h := harnessOn(t, rt, Config{RuntimeName: "fake", Images: manager})
+		pod, other := testPod("a"), testPod("b")
+		other.UID, other.Name = "2", "other"
+		pod.Spec.Containers[0].Image, other.Spec.Containers[0].Image = "slow:1", "slow:1"
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan Result)
+		var steps []string
+		go func() {
+			done <- h.m.SyncPod(ctx, SyncRequest{Pod: pod, Status: h.status(pod), SetStep: func(s string) { steps = append(steps, s) }})
+		}()
+		both := make(chan Result)
+		go func() { both <- h.sync(other) }()
+		time.Sleep(10 * s)
+		begin := time.Now()
+		cancel()
+		result := <-done
+		require.ErrorIs(t, result.Err(), context.Canceled)
+		require.Zero(t, time.Since(begin))
+		require.Empty(t, h.m.StartFailures(pod.UID))
+		require.Contains(t, strings.Join(steps, "\n"), "pulling image slow:1")
+		result = <-both
+		require.NoError(t, result.Err())
+		require.Empty(t, h.status(pod).Containers)
+		require.Len(t, h.status(other).Running(), 1)
+	})
+}
+
+// Bad input: each ends in the reason that a user knows, with an event on the
+// container, leaves the other container of the pod alone, and is over when its
+// cause is.
+func TestBadInput(t *testing.T) {
+	volumes := &request.Memory{}
+	fix := func(c *v1.Container) { *c = testPod("a").Spec.Containers[0] }
+	for _, tc := range []struct {
+		name   string
+		bad    func(c *v1.Container)
+		fix    func(c *v1.Container)
+		reason string
+		text   string
+	}{
+		{"image name", func(c *v1.Container) { c.Image = "UPPER" }, fix, images.ReasonInvalidImageName, "UPPER"}, // C25
+		{"missing secret", func(c *v1.Container) {
+			c.EnvFrom = []v1.EnvFromSource{{SecretRef: &v1.SecretEnvSource{LocalObjectReference: v1.LocalObjectReference{Name: "key"}}}}
+		}, func(*v1.Container) {
+			volumes.AddSecret(&v1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "key"}})
+		}, ReasonCreateContainerConfigError, `secret "key" not found`},
+		{"missing config map key", func(c *v1.Container) {
+			c.Env = []v1.EnvVar{{Name: "X", ValueFrom: &v1.EnvVarSource{ConfigMapKeyRef: &v1.ConfigMapKeySelector{
+				LocalObjectReference: v1.LocalObjectReference{Name: "settings"}, Key: "x",
+			}}}}
+		}, fix, ReasonCreateContainerConfigError, `configmap "settings" not found`},
+		{"sub path", func(c *v1.Container) {
+			c.VolumeMounts = []v1.VolumeMount{{Name: "v", MountPath: "/v", SubPath: "../../etc"}}
+		}, fix, ReasonCreateContainerConfigError, "must not contain '..'"},
+		{"no such volume", func(c *v1.Container) { c.VolumeMounts = []v1.VolumeMount{{Name: "w", MountPath: "/w"}} }, fix, ReasonCreateContainerConfigError, `"w"`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			rt, err := fake.New(fake.Config{})
+			require.NoError(t, err)
+			defer rt.Close()
+			manager, err := images.New(images.Config{Service: rt, QPS: -1})
+			require.NoError(t, err)
+			h := harnessOn(t, rt, Config{RuntimeName: "fake", Images: manager, Inputs: request.Inputs{Volumes: volumes, Secrets: volumes, ConfigMaps: volumes}})
+			pod := testPod("a", "b")
+			volumes.SetVolume(pod.UID, "v", request.Volume{Path: t.TempDir()})
+			tc.bad(&pod.Spec.Containers[0])
+			result := h.sync(pod)
+			require.Error(t, result.Err())
+			failure := h.m.StartFailures(pod.UID)["a"]
+			require.Equal(t, tc.reason, failure.Reason)
+			require.Contains(t, failure.Message, tc.text)
+			require.Len(t, h.status(pod).Running(), 1)
+			tc.fix(&pod.Spec.Containers[0])
+			require.Len(t, h.mustSync(pod).Running(), 2)
+			require.Empty(t, h.m.StartFailures(pod.UID))
+		})
+	}
+}
+
+// What makes the sandbox impossible is the whole pod's trouble, and no other's.
+func TestBadSandboxInput(t *testing.T) {
+	h := newHarness(t, fake.Config{})
+	pod := testPod("a")
+	pod.Spec.Containers[0].Ports = []v1.ContainerPort{{ContainerPort: -1}}
+	result := h.sync(pod)
+	require.ErrorContains(t, result.Err(), "-1")
+	require.Equal(t, ActionConfigPodSandbox, result.Entries[len(result.Entries)-1].Action)
+	require.Equal(t, []string{"FailedCreatePodSandBox "}, h.takeEvents())
+	require.Empty(t, h.runtime.take())
+	pod.Spec.Containers[0].Ports = nil
+	require.Len(t, h.mustSync(pod).Running(), 1)
+}
