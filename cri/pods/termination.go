@@ -23,8 +23,14 @@ const (
 )
 
 // terminationMessage reads what an exited container left behind: its message
-// file, or, if it asked for that and failed, the end of its log.
+// file, or, if it asked for that and failed, the end of its log. What is not UTF-8
+// is replaced, as the API server would do: else the status that was written and the
+// one that was read back would differ for ever.
 func terminationMessage(s *runtimeapi.ContainerStatus) string {
+	return strings.ToValidUTF8(leftMessage(s), "\uFFFD")
+}
+
+func leftMessage(s *runtimeapi.ContainerStatus) string {
 	message := ""
 	if path := terminationFile(s); path != "" {
 		b, err := readTail(path, maxMessageBytes)
