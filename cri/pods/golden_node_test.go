@@ -101,11 +101,7 @@ func (n *goldenNode) manager(t *testing.T, rt *golden.Runtime) *pods.Manager {
 			},
 			HandlerFeatures: n.features,
 		},
-		Node: n.node(),
-		DNS: pods.DNS{
-			ClusterServers: n.env.ClusterDNS, ClusterDomain: n.env.ClusterDomain,
-			HostResolver: filepath.Join(n.dir, "resolv.conf"), HostsFile: filepath.Join(n.dir, "hosts"),
-		},
+		Node: n.node(), DNS: n.dns(),
 	})
 	require.NoError(t, err)
 	return m
@@ -120,12 +116,26 @@ func (n *goldenNode) node() pods.Node {
 			v1.ResourceMemory: *resource.NewQuantity(n.recorded.AllocatableMemory, resource.BinarySI),
 		},
 	}
+	if n.recorded.Options {
+		node.SeccompDefault, node.CPUQuotaPeriod = true, golden.OptionalCPUPeriod
+	}
 	for _, size := range []struct{ kib, name string }{{"1048576", "1GB"}, {"2048", "2MB"}} {
 		if n.env.HugePages[size.kib] > 0 {
 			node.HugePageSizes = append(node.HugePageSizes, size.name)
 		}
 	}
 	return node
+}
+
+func (n *goldenNode) dns() pods.DNS {
+	dns := pods.DNS{
+		ClusterServers: n.env.ClusterDNS, ClusterDomain: n.env.ClusterDomain,
+		HostResolver: filepath.Join(n.dir, "resolv.conf"), HostsFile: filepath.Join(n.dir, "hosts"),
+	}
+	if n.recorded.Options {
+		dns.ClusterServers, dns.NoHostResolver = nil, true
+	}
+	return dns
 }
 
 // features are those that the upstream kubelet believes in: without an API server

@@ -25,7 +25,7 @@ const goldenDir = "testdata/golden"
 // except where deliberate says why not. examples/golden records them.
 func TestGolden(t *testing.T) {
 	used, all := make([]bool, len(deliberate)), true
-	for _, set := range []string{"", golden.Cgroup2, golden.Cluster} {
+	for _, set := range []string{"", golden.Cgroup2, golden.Options, golden.Cluster} {
 		n, names := goldenSet(t, set)
 		for _, name := range names {
 			compared := false

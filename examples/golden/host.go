@@ -94,10 +94,35 @@ func keepSettings() func() {
 	}
 }
 
+// covered are the folders over which an empty one is laid. /srv is where the
+// manifests have hostPath volumes made.
+var covered = []string{rootDir, logDir, containerLogs, "/srv"}
+
+// makeMountPoints makes the folders to cover that the machine lacks, and returns
+// what removes them.
+func makeMountPoints() (func(), error) {
+	var made []string
+	remove := func() {
+		for _, dir := range slices.Backward(made) {
+			_ = os.Remove(dir)
+		}
+	}
+	for _, dir := range covered {
+		err := os.Mkdir(dir, 0o755)
+		switch {
+		case err == nil:
+			made = append(made, dir)
+		case !errors.Is(err, fs.ErrExist):
+			return remove, err
+		}
+	}
+	return remove, nil
+}
+
 // furnish makes the mount, network and host name namespaces of this process look
 // like the environment.
 func furnish(e golden.Environment) error {
-	for _, dir := range []string{rootDir, logDir, containerLogs, "/srv"} { // /srv is what hostPath volumes are made in
+	for _, dir := range covered {
 		if err := emptyDir(dir); err != nil {
 			return err
 		}
@@ -132,11 +157,8 @@ func cgroup2() error {
 	return nil
 }
 
-// emptyDir lays an empty file system over a folder, which it makes if need be.
+// emptyDir lays an empty file system over a folder.
 func emptyDir(dir string) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
 	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "mode=0755"); err != nil {
 		return fmt.Errorf("mount on %s: %w", dir, err)
 	}

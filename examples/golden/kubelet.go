@@ -50,6 +50,10 @@ func kubeletConfig(o options, e golden.Environment, cgroup string) map[string]an
 		},
 		"serializeImagePulls": false,
 	}
+	if o.set == golden.Options {
+		config["seccompDefault"], config["cpuCFSQuotaPeriod"] = true, golden.OptionalCPUPeriod.String()
+		config["clusterDNS"], config["resolvConf"] = []string{}, ""
+	}
 	if o.set == golden.Cluster {
 		config["contentType"] = "application/json" // all that the API here speaks
 		delete(config, "staticPodPath")

@@ -17,7 +17,7 @@
 //
 // # Sets
 //
-// Records come in three sets, each in a folder of its own:
+// Records come in four sets, each in a folder of its own:
 //
 //   - standalone, in the folder itself: the manifests of pods/ are static pods, and
 //     the kubelet has no API server.
@@ -25,6 +25,8 @@
 //     sees an empty cgroup v2 hierarchy, in which it cannot make cgroups for pods:
 //     the requests name no cgroup, and pod-level resources, which it would need one
 //     for, are left out.
+//   - options: some of these pods, again, on a kubelet with seccompDefault, a period
+//     of CPU quotas of 20 ms, no cluster DNS and no resolv.conf.
 //   - cluster: the manifests of cluster/pods are bound to the node in an API that
 //     also has cluster/objects.yaml: config maps, secrets, services, runtime
 //     classes. The API is a small one of this program.
@@ -85,7 +87,7 @@ func main() {
 	flag.StringVar(&o.kubelet, "kubelet", "", "an upstream kubelet that is already built")
 	flag.StringVar(&o.only, "only", "", "record only these pods, separated by commas")
 	flag.StringVar(&o.log, "log", "", "keep the kubelet's log in this file")
-	flag.StringVar(&o.set, "set", "", "record only this set: standalone, cgroup2 or cluster")
+	flag.StringVar(&o.set, "set", "", "record only this set: standalone, cgroup2, options or cluster")
 	inside := flag.Bool("inside", false, "set by golden itself: the namespaces are made")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -123,7 +125,12 @@ func outside(ctx context.Context, o options) error {
 		o.log = filepath.Join(dir, "kubelet.log")
 	}
 	defer keepSettings()()
-	sets := []string{standalone, golden.Cgroup2, golden.Cluster}
+	remove, err := makeMountPoints()
+	defer remove()
+	if err != nil {
+		return err
+	}
+	sets := []string{standalone, golden.Cgroup2, golden.Options, golden.Cluster}
 	if o.set != "" {
 		sets = []string{o.set}
 	}

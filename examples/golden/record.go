@@ -95,8 +95,11 @@ func manifestNames(o options) ([]string, error) {
 		return strings.Split(o.only, ","), nil
 	}
 	patterns := []string{"*"}
-	if o.set == golden.Cgroup2 {
+	switch o.set {
+	case golden.Cgroup2:
 		patterns = []string{"resources-*", "critical*"}
+	case golden.Options:
+		patterns = []string{"resources-small", "resources-burstable", "seccomp*", "dns-*", "privileged"}
 	}
 	var names []string
 	for _, pattern := range patterns {
@@ -275,6 +278,7 @@ func (r *recorder) facts() golden.Recorded {
 	_, err = os.Stat(cgroupMount + "/memory/memory.memsw.limit_in_bytes")
 	facts.SwapController = err == nil
 	facts.PodCgroups = r.set != golden.Cgroup2
+	facts.Options = r.set == golden.Options
 	facts.APIServer = r.set == golden.Cluster
 	facts.AllocatableCPU = 1000 * int64(runtime.NumCPU())
 	facts.AllocatableMemory = r.environment.MemoryBytes - r.hugePageBytes()

@@ -11,6 +11,7 @@
 //	NAME.json         a Record: what the upstream kubelet asked the runtime for
 //	recorded.json     what it was recorded with
 //	cgroup2/          records, again, of the pods whose subject is resources: on cgroup v2
+//	options/          records, again, of some pods: with other settings than the defaults
 //	cluster/          manifests, objects and records of pods that need an API server
 //
 // Records are written by the recorder only. Nothing in them is made up, and

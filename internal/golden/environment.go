@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 )
 
 // Environment is the node that requests are recorded on and built for.
@@ -47,6 +48,9 @@ type Recorded struct {
 	SwapController bool `json:"swapController"`
 	// PodCgroups tells that the kubelet made a cgroup for each pod.
 	PodCgroups bool `json:"podCgroups"`
+	// Options tells that the kubelet had these settings, and not the defaults:
+	// seccompDefault, OptionalCPUPeriod, neither cluster DNS nor resolv.conf.
+	Options bool `json:"options"`
 	// APIServer tells that the pods came from an API server, and are not static.
 	APIServer bool `json:"apiServer"`
 	// AllocatableCPU and AllocatableMemory are what the node had to give to
@@ -57,6 +61,9 @@ type Recorded struct {
 	// reason it gave. They have no record.
 	Refused map[string]string `json:"refused,omitempty"`
 }
+
+// OptionalCPUPeriod is the period of CPU quotas with Recorded.Options.
+const OptionalCPUPeriod = 20 * time.Millisecond
 
 // ReadEnvironment reads environment.json in dir. A field that it does not know
 // is an error.

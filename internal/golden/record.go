@@ -44,6 +44,8 @@ const SameSandbox = "the sandbox's"
 const (
 	// Cgroup2 is the folder of the records made on cgroup v2.
 	Cgroup2 = "cgroup2"
+	// Options is the folder of the records made with Recorded.Options.
+	Options = "options"
 	// Cluster is the folder of the records of pods that an API server bound to
 	// the node.
 	Cluster = "cluster"
