@@ -11,13 +11,44 @@
 //	...
 //	result := manager.SyncPod(ctx, pods.SyncRequest{Pod: pod, Status: status})
 //	if err := result.Err(); err != nil {
-//		// try again, not before the times in the errors' NotBefore() methods
+//		// try again, not before result.NotBefore()
 //	}
 //
-// What to do is decided by ComputeActions, a pure function of the pod, the status
-// and the results of probes. SyncPod carries it out. Neither keeps a record of
-// what was done: after a crash of the agent, at whatever line, the next status
-// tells what is there, and it is taken over. Nothing is started twice.
+// What to do is decided by actions.Compute, a pure function of the pod, the status
+// and the results of probes. What the runtime is asked for is built by package
+// request. SyncPod carries it out. Apart from the resources that were last told
+// (Config.Actuated) nothing keeps a record of what was done: after a crash of the
+// agent, at whatever line, the next status tells what is there, and it is taken
+// over. Nothing is started twice.
+//
+// # A sync
+//
+// A sync does, in this order, as much of the following as is needed:
+//
+//   - It stops the whole pod, when its sandbox is to be replaced or it has come to
+//     its end, or single containers.
+//   - It takes all containers away when they are restarted together (KEP-5532), and
+//     ends: Result.Again asks for the next sync at once.
+//   - It removes containers that were never started, and instances of init
+//     containers that nothing depends on any more.
+//   - It makes the sandbox, and tells SyncRequest.SandboxReady.
+//   - It starts ephemeral containers, whose failures are nobody else's; then init
+//     containers and sidecars in order, where a plain init container that fails ends
+//     the sync.
+//   - It resizes running containers, and the pod around them, in place (KEP-1287).
+//   - It starts regular containers, each for itself.
+//
+// Starting a container takes several steps. The waiting reason tells at which one it
+// failed; it is in StartFailures until a start succeeds:
+//
+//	back-off of a crash loop        CrashLoopBackOff
+//	images of volumes, and its own  those of package images
+//	configuration, resources noted  CreateContainerConfigError
+//	Config.PreCreate                PreCreateHookError
+//	CreateContainer                 CreateContainerError
+//	Config.PreStart                 PreStartHookError
+//	StartContainer                  RunContainerError
+//	postStart handler               PostStartHookError; the container is stopped
 //
 // # The caller's duties
 //
@@ -27,7 +58,10 @@
 //   - Refuse pods for which Unsupported has something to say.
 //   - Have the volumes mounted before SyncPod, and say where in Config.Inputs.
 //   - Call again: when the pod changes, when the observer sees something, when
-//     Err is not nil.
+//     Err is not nil (not before NotBefore), and at once when Again says so.
+//   - Set Config.Actuated, to a store that outlives the agent (NewActuatedFolder),
+//     if pods are to be resized in place, and show a failed ActionResizePodInPlace
+//     as reason Error of the condition PodResizeInProgress.
 //   - Call GarbageCollect every minute or so, and Forget or RemovePod for pods
 //     that are gone.
 //

@@ -82,6 +82,57 @@ func run(ctx context.Context, dir string, runtime *fake.Runtime) error {
 	return err
 }
 
+// An init container runs before the others, which a sync explains.
+func ExampleResult_Explanation() {
+	dir, err := os.MkdirTemp("", "pods-example")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer os.RemoveAll(dir)
+	runtime, err := fake.New(fake.Config{AnyImage: true})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer runtime.Close()
+	pulls, err := images.New(images.Config{Service: runtime})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	manager, err := pods.New(pods.Config{Runtime: runtime, Images: pulls, RuntimeName: "fake", LogRoot: dir})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	pod := &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "default", UID: "1"},
+		Spec: v1.PodSpec{
+			DNSPolicy:      v1.DNSNone,
+			InitContainers: []v1.Container{{Name: "setup", Image: "busybox:1"}},
+			Containers:     []v1.Container{{Name: "app", Image: "busybox:1"}},
+		},
+	}
+	for range 2 {
+		status, err := manager.PodStatus(context.Background(), pod.UID)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		result := manager.SyncPod(context.Background(), pods.SyncRequest{
+			Pod: pod, Status: status, SetStep: func(step string) { fmt.Println("-", step) },
+		})
+		fmt.Println(result.Err(), result.Explanation())
+	}
+	// Output:
+	// - creating the sandbox
+	// - ensuring the image of init container setup
+	// - starting init container setup
+	// <nil> init container setup runs first
+	// <nil> init container setup is running
+}
+
 // A spec that asks for more than is built is refused by name.
 func ExampleUnsupported() {
 	pod := &v1.Pod{Spec: v1.PodSpec{OS: &v1.PodOS{Name: v1.Windows}}}

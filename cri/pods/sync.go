@@ -155,7 +155,9 @@ func (s *podSync) stop(ctx context.Context) bool {
 		if s.actions.CreateSandbox && s.actions.SandboxID != "" {
 			s.m.cfg.Event(s.identity.ref(), v1.EventTypeNormal, "SandboxChanged", "Pod sandbox changed, it will be killed and re-created.")
 		}
-		s.step("stopping the pod")
+		if !s.req.Status.Empty() {
+			s.step("stopping the pod")
+		}
 		return s.m.killPod(ctx, kill, &s.result)
 	}
 	if len(s.actions.Kill) > 0 {
