@@ -59,7 +59,7 @@ func (p *printer) line(l Line, whole bool) error {
 		return nil
 	}
 	// Age is a matter of the first part: a line is not cut in two.
-	if !p.inside[i] && l.Timestamp.Before(p.since) {
+	if !p.inside[i] && !p.since.IsZero() && l.Timestamp.Before(p.since) {
 		return nil
 	}
 	if i != p.to || len(p.out) >= flushAt {

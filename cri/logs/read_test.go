@@ -245,6 +245,7 @@ func FuzzRead(f *testing.F) {
 	f.Add([]byte(stamp+"stdout F one\nrubbish\n"+stamp+"stderr P two"), uint8(2), uint16(0), uint16(0), true)
 	f.Add([]byte(stamp+"stdout P a\n"+stamp+"stdout F b\n"), uint8(200), uint16(2), uint16(65400), false)
 	f.Add([]byte(`{"log":"a\n","stream":"stdout","time":"2026-01-02T03:04:05Z"}`), uint8(9), uint16(9), uint16(2000), false)
+	f.Add([]byte("0000-01-01T00:00:00Z stdout F \n"), uint8(200), uint16(0), uint16(0), true)
 	dir := f.TempDir()
 	f.Fuzz(func(t *testing.T, in []byte, tail uint8, limit, pad uint16, timestamps bool) {
 		text := stamp + "stdout F " + strings.Repeat("p", int(pad)) + "\n" + string(in)
