@@ -1,0 +1,263 @@
+package pods
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/cri/fake"
+)
+
+// C30, C31: preStop and stop share the grace period; no time is left unused.
+func TestPreStopShareOfGrace(t *testing.T) {
+	for _, tc := range []struct {
+		name     string
+		handler  v1.LifecycleHandler
+		deletion int64
+		override *int64
+		want     []string
+		events   []string
+	}{
+		{"C30 sleep 10 of 30", sleepHandler(10), 30, nil, []string{"10s StopContainer a 20s", "10s StopPodSandbox"}, nil},
+		{"C30 exec 10 of 30", execHandler("10"), 30, nil, []string{"0s exec a sleep 10", "10s StopContainer a 20s", "10s StopPodSandbox"}, nil},
+		{"C30 40 of 30", sleepHandler(40), 30, nil, []string{"30s StopContainer a 2s", "30s StopPodSandbox"}, []string{"FailedPreStopHook"}},
+		{"C30 a command that does not end", execHandler("4000"), 30, nil, []string{"0s exec a sleep 4000", "30s StopContainer a 2s", "30s StopPodSandbox"}, []string{"FailedPreStopHook"}},
+		{"C30 none", sleepHandler(10), 0, nil, []string{"0s StopContainer a 2s", "0s StopPodSandbox"}, nil},
+		{"C31 override 5", sleepHandler(10), 30, ptr(int64(5)), []string{"5s StopContainer a 2s", "5s StopPodSandbox"}, []string{"FailedPreStopHook"}},
+		{"C31 override 0", sleepHandler(10), 30, ptr(int64(0)), []string{"0s StopContainer a 2s", "0s StopPodSandbox"}, nil},
+		{"C31 override is longer", sleepHandler(40), 30, ptr(int64(60)), []string{"40s StopContainer a 20s", "40s StopPodSandbox"}, nil},
+		{"a failure does not keep the container", execHandler("x"), 30, nil, []string{"0s exec a sleep x", "0s StopContainer a 30s", "0s StopPodSandbox"}, []string{"FailedPreStopHook"}},
+		{"what is none", v1.LifecycleHandler{TCPSocket: &v1.TCPSocketAction{}}, 30, nil, []string{"0s StopContainer a 30s", "0s StopPodSandbox"}, []string{"FailedPreStopHook"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h, l := timed(t, fake.Config{})
+				pod := testPod("a")
+				preStop(pod, "a", tc.handler)
+				runPod(t, h, pod)
+				pod.DeletionGracePeriodSeconds = &tc.deletion
+				h.kill(pod, tc.override)
+				require.Equal(t, tc.want, l.take())
+				want := []string{"Killing spec.containers{a}"}
+				for _, e := range tc.events {
+					want = append(want, e+" spec.containers{a}")
+				}
+				require.Equal(t, want, h.takeEvents())
+				require.Empty(t, h.m.preStops.over, "nothing is remembered of what has stopped")
+			})
+		})
+	}
+}
+
+// C32: a probe brings its own grace period, of which preStop is a part, too.
+func TestPreStopWithinProbeGrace(t *testing.T) {
+	for want, deletion := range map[string]*int64{
+		"2s StopContainer a 2s": nil, "2s StopContainer a 38s": ptr(int64(40)),
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			h, l := timed(t, fake.Config{})
+			pod := testPod("a", "b")
+			pod.Spec.TerminationGracePeriodSeconds = ptr(int64(60))
+			pod.Spec.Containers[0].LivenessProbe = &v1.Probe{TerminationGracePeriodSeconds: ptr(int64(3))}
+			preStop(pod, "a", sleepHandler(2))
+			got := runPod(t, h, pod)
+			pod.DeletionGracePeriodSeconds = deletion
+			kill := ContainerKill{ID: got.Newest("a").ID, Name: "a", Reason: KillLivenessProbe, Message: "bad"}
+			var result Result
+			h.m.killContainers(t.Context(), podKill{identity: identityOf(pod), pod: pod, status: got}, []ContainerKill{kill}, &result)
+			require.NoError(t, result.Err())
+			require.Equal(t, []string{want}, l.take(), "the other one is left alone")
+		})
+	}
+}
+
+// A shorter grace period takes effect wherever the first kill has come to: in a
+// preStop handler, in the wait for a turn, in a stop. A handler that has ended is
+// not run again; an interrupted one is.
+func TestShortenedGrace(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		handler string
+		app     fake.Program
+		after   time.Duration
+		want    []string
+	}{
+		{
+			name: "during preStop", handler: "20", app: fake.SleepUntilStopped, after: 5 * time.Second,
+			want: []string{
+				"0s exec app sleep 20", "5s exec app sleep 20",
+				"9s StopContainer app 2s", "9s StopContainer s1 2s", "9s StopPodSandbox",
+			},
+		},
+		{
+			name: "during the stop, and the sidecar's wait", handler: "1", app: stubborn, after: 10 * time.Second,
+			want: []string{
+				"0s exec app sleep 1", "1s StopContainer app 59s",
+				"10s StopContainer app 4s", "14s StopContainer s1 2s", "14s StopPodSandbox",
+			},
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h, l := timed(t, fake.Config{Programs: fake.ByContainer(map[string]fake.Program{"app": tc.app}, fake.SleepUntilStopped)})
+				pod := withInit(testPod("app"), "s1")
+				preStop(pod, "app", execHandler(tc.handler))
+				got := runPod(t, h, pod)
+				synctest.Wait()
+				shorter := errors.New("the grace period is shorter now")
+				ctx, cancel := context.WithCancelCause(t.Context())
+				time.AfterFunc(tc.after, func() { cancel(shorter) })
+				begin := time.Now()
+				result := h.m.KillPod(ctx, KillRequest{Pod: pod, Status: got, GraceSeconds: ptr(int64(60))})
+				require.ErrorIs(t, result.Err(), shorter)
+				require.Equal(t, tc.after, time.Since(begin), "it returns at once")
+				h.kill(pod, ptr(int64(4)))
+				require.ElementsMatch(t, tc.want, l.take())
+				require.True(t, h.status(pod).Stopped())
+			})
+		})
+	}
+}
+
+// A container that is in the way of nobody is stopped by what its annotations have
+// kept: one that the spec does not have any more, and all of a pod whose spec is
+// not at hand. Nobody is asked about an orphan.
+func TestRestoredSpecs(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		request KillRequest
+		want    []string
+	}{
+		{"restored", KillRequest{Restore: true}, []string{"0s exec a sleep 3", "3s StopContainer a 27s", "3s StopPodSandbox"}},
+		{"restored with less time", KillRequest{Restore: true, GraceSeconds: ptr(int64(2))}, []string{"0s exec a sleep 3", "2s StopContainer a 2s", "2s StopPodSandbox"}},
+		{"not in the spec", KillRequest{Pod: testPod("b")}, []string{"0s exec a sleep 3", "3s StopContainer a 27s", "3s StopPodSandbox"}},
+		{"not in the spec of a pod that is deleted", KillRequest{Pod: deletedIn(9, testPod("b"))}, []string{"0s exec a sleep 3", "3s StopContainer a 6s", "3s StopPodSandbox"}},
+		{"orphan", KillRequest{}, []string{"0s StopContainer a 2s", "0s StopPodSandbox"}},
+		{"orphan with more time", KillRequest{GraceSeconds: ptr(int64(9))}, []string{"0s StopContainer a 9s", "0s StopPodSandbox"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h, l := timed(t, fake.Config{})
+				pod := testPod("a")
+				preStop(pod, "a", execHandler("3"))
+				tc.request.Status = runPod(t, h, pod)
+				result := h.m.KillPod(t.Context(), tc.request)
+				require.NoError(t, result.Err())
+				require.Equal(t, tc.want, l.take())
+			})
+		})
+	}
+}
+
+func deletedIn(seconds int64, pod *v1.Pod) *v1.Pod {
+	pod.DeletionGracePeriodSeconds = &seconds
+	return pod
+}
+
+// A handler that ignores the end of its context holds up neither the stop nor, for
+// ever, the kill.
+func TestStubbornHandler(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, l := timed(t, fake.Config{})
+		release := make(chan struct{})
+		h.cfg.Hooks = hookFunc(func(ctx context.Context, _ *v1.Pod, _ *v1.Container, _ string, _ *v1.LifecycleHandler) (string, error) {
+			<-release
+			return "", nil
+		})
+		h.restart()
+		pod := testPod("a")
+		preStop(pod, "a", sleepHandler(0))
+		runPod(t, h, pod)
+		h.kill(pod, ptr(int64(3)))
+		require.Equal(t, []string{"3s StopContainer a 2s", "8s StopPodSandbox"}, l.take())
+		close(release)
+	})
+}
+
+type hookFunc func(ctx context.Context, pod *v1.Pod, container *v1.Container, id string, handler *v1.LifecycleHandler) (string, error)
+
+func (f hookFunc) Run(ctx context.Context, pod *v1.Pod, container *v1.Container, id string, handler *v1.LifecycleHandler) (string, error) {
+	return f(ctx, pod, container, id, handler)
+}
+
+// Without anybody to run handlers they are passed over, not silently.
+func TestNoHooks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, l := timed(t, fake.Config{})
+		h.cfg.Hooks = nil
+		h.restart()
+		pod := testPod("a")
+		preStop(pod, "a", sleepHandler(5))
+		runPod(t, h, pod)
+		h.kill(pod, nil)
+		require.Equal(t, []string{"0s StopContainer a 30s", "0s StopPodSandbox"}, l.take())
+		require.Equal(t, []string{"Killing spec.containers{a}", "FailedPreStopHook spec.containers{a}"}, h.takeEvents())
+	})
+}
+
+// An agent that dies at any call of a kill, its effect there and its answer lost,
+// finds its way from there: a new one stops the rest.
+func TestCrashWhileStopping(t *testing.T) {
+	for n := range 5 {
+		h := newHarness(t, fake.Config{})
+		pod := withInit(testPod("a", "b"), "s1")
+		got := runPod(t, h, pod)
+		var mu sync.Mutex
+		seen := 0
+		h.runtime.after = func(string, string) error {
+			mu.Lock()
+			defer mu.Unlock()
+			if seen++; seen > n {
+				return status.Error(codes.Unavailable, errLost.Error())
+			}
+			return nil
+		}
+		result := h.m.KillPod(t.Context(), KillRequest{Pod: pod, Status: got, GraceSeconds: ptr(int64(1))})
+		require.Equal(t, n < 4, result.Err() != nil, "three containers and a sandbox take four calls")
+		h.runtime.after = nil
+		h.restart()
+		h.kill(pod, nil)
+		require.True(t, h.status(pod).Stopped())
+	}
+}
+
+// What a kill is at can be asked, container by container.
+func TestKillSteps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, _ := timed(t, fake.Config{Programs: fake.ByContainer(map[string]fake.Program{"app": slow(5 * time.Second)}, fake.SleepUntilStopped)})
+		pod := withInit(testPod("app"), "s1")
+		preStop(pod, "app", sleepHandler(10))
+		got := runPod(t, h, pod)
+		var mu sync.Mutex
+		var last string
+		at := func(d time.Duration) *string {
+			step := new(string)
+			time.AfterFunc(d, func() {
+				mu.Lock()
+				defer mu.Unlock()
+				*step = last
+			})
+			return step
+		}
+		atPreStop, atStop := at(time.Second), at(11*time.Second)
+		result := h.m.KillPod(t.Context(), KillRequest{Pod: pod, Status: got, SetStep: func(step string) {
+			mu.Lock()
+			defer mu.Unlock()
+			last = step
+		}})
+		require.NoError(t, result.Err())
+		mu.Lock()
+		defer mu.Unlock()
+		require.Equal(t, "container app: preStop handler, 30s at most; container s1: waiting for [app] to stop, 30s at most", *atPreStop)
+		require.Equal(t, "container app: stopping, 20s at most; container s1: waiting for [app] to stop, 30s at most", *atStop)
+		require.Equal(t, "stopping 1 sandbox(es)", last)
+	})
+}
