@@ -124,6 +124,7 @@ func TestCreateAndStartHooks(t *testing.T) {
 	var order []string
 	fails := ""
 	step := func(name string) error {
+		require.Equal(t, h.m.cfg.MaxConcurrentStarts, h.m.gate.free, "hooks take their time without a place")
 		order = append(order, name)
 		if name == fails {
 			return errors.New("no CPU is free")
