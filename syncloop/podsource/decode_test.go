@@ -105,7 +105,7 @@ func TestDecodeDefaults(t *testing.T) {
 		c.LivenessProbe.SuccessThreshold, c.LivenessProbe.FailureThreshold})
 	require.Equal(t, "", *c.ReadinessProbe.GRPC.Service)
 	require.Equal(t, "v1", c.Env[0].ValueFrom.FieldRef.APIVersion)
-	require.Equal(t, v1.DefaultProcMount, *c.SecurityContext.ProcMount)
+	require.Nil(t, c.SecurityContext.ProcMount)
 }
 
 func TestDefaultPullPolicy(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 // The API server fills in what a manifest leaves out; for static pods this file
@@ -20,13 +21,16 @@ import (
 //	volumes[].hostPath.type                     ""
 //	volumes[].{secret,configMap,downwardAPI,
 //	           projected}.defaultMode           0644
+//	volumes[].image.pullPolicy                  as imagePullPolicy
 //	containers[].imagePullPolicy                Always for the tag latest or none, else IfNotPresent
 //	containers[].terminationMessagePath         /dev/termination-log
 //	containers[].terminationMessagePolicy       File
 //	containers[].ports[].protocol               TCP
 //	containers[].ports[].hostPort               containerPort, with hostNetwork
 //	containers[].resources.requests             limits, where only a limit is given
-//	containers[].securityContext.procMount      Default
+//	containers[].resources.{requests,limits}    rounded up to thousandths
+//	containers[].env[].valueFrom
+//	           .fileKeyRef.optional             false
 //	probes: timeoutSeconds, periodSeconds,
 //	        successThreshold, failureThreshold  1, 10, 1, 3
 //	probes: grpc.service                        ""
@@ -84,6 +88,8 @@ func defaultVolume(vol *v1.VolumeSource) {
 		vol.EmptyDir = &v1.EmptyDirVolumeSource{}
 	case vol.HostPath != nil:
 		fillPointer(&vol.HostPath.Type, v1.HostPathUnset)
+	case vol.Image != nil:
+		fill(&vol.Image.PullPolicy, defaultPullPolicy(vol.Image.Reference))
 	case vol.Secret != nil:
 		fillPointer(&vol.Secret.DefaultMode, defaultFileMode)
 	case vol.ConfigMap != nil:
@@ -127,10 +133,16 @@ func defaultContainer(c *v1.Container, hostNetwork bool) {
 		}
 	}
 	for i := range c.Env {
-		if from := c.Env[i].ValueFrom; from != nil && from.FieldRef != nil {
+		from := c.Env[i].ValueFrom
+		if from != nil && from.FieldRef != nil {
 			fill(&from.FieldRef.APIVersion, "v1")
 		}
+		if from != nil && from.FileKeyRef != nil {
+			fillPointer(&from.FileKeyRef.Optional, false)
+		}
 	}
+	roundUp(c.Resources.Limits)
+	roundUp(c.Resources.Requests)
 	for name, limit := range c.Resources.Limits {
 		if c.Resources.Requests == nil {
 			c.Resources.Requests = v1.ResourceList{}
@@ -138,9 +150,6 @@ func defaultContainer(c *v1.Container, hostNetwork bool) {
 		if _, ok := c.Resources.Requests[name]; !ok {
 			c.Resources.Requests[name] = limit.DeepCopy()
 		}
-	}
-	if c.SecurityContext != nil {
-		fillPointer(&c.SecurityContext.ProcMount, v1.DefaultProcMount)
 	}
 	for _, probe := range []*v1.Probe{c.LivenessProbe, c.ReadinessProbe, c.StartupProbe} {
 		defaultProbe(probe)
@@ -151,6 +160,14 @@ func defaultContainer(c *v1.Container, hostNetwork bool) {
 				defaultHTTP(hook.HTTPGet)
 			}
 		}
+	}
+}
+
+// roundUp makes amounts multiples of a thousandth.
+func roundUp(list v1.ResourceList) {
+	for name, quantity := range list {
+		quantity.RoundUp(resource.Milli)
+		list[name] = quantity
 	}
 }
 

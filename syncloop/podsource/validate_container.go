@@ -265,7 +265,9 @@ func (cc *containerChecker) security(sc *v1.SecurityContext, at *field.Path) {
 		return
 	}
 	cc.add(checkIDs(sc.RunAsUser, sc.RunAsGroup, at)...)
-	cc.add(oneOf(at.Child("procMount"), *sc.ProcMount, v1.DefaultProcMount, v1.UnmaskedProcMount)...)
+	if sc.ProcMount != nil {
+		cc.add(oneOf(at.Child("procMount"), *sc.ProcMount, v1.DefaultProcMount, v1.UnmaskedProcMount)...)
+	}
 	privileged := sc.Privileged != nil && *sc.Privileged
 	if privileged && sc.AllowPrivilegeEscalation != nil && !*sc.AllowPrivilegeEscalation {
 		cc.add(field.Invalid(at.Child("allowPrivilegeEscalation"), false, "cannot be false with privileged"))
