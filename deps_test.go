@@ -57,7 +57,7 @@ var floors = map[string]floor{
 		outside: 175, forbid: []string{"k8s.io/client-go"},
 	},
 	"cri/images/credentials": {own: []string{"cri/images/imageref"}, outside: 175, forbid: []string{"k8s.io/client-go"}},
-	"cri/images/gc":          {outside: 175, forbid: []string{"k8s.io/client-go"}},
+	"cri/images/gc":          {own: []string{"cri/images/imageref"}, outside: 175, forbid: []string{"k8s.io/client-go"}},
 	"cri/images/imageref":    {outside: 0},
 	"cri/images/records": {
 		own: []string{"cri/images/credentials", "cri/images/imageref", "internal/atomicfile"}, outside: 175, forbid: []string{"k8s.io/client-go"},

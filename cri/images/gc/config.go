@@ -66,6 +66,10 @@ type Config struct {
 	// image volumes belong here, and those whose containers are about to be
 	// created. After an error nothing is removed. nil: none.
 	InUse func(ctx context.Context) ([]string, error)
+	// Keep names images that are never removed, by ID, tag or repository digest. The
+	// sandbox image belongs here where the runtime does not pin it, as containerd
+	// before 1.7. Default none.
+	Keep []string
 	// Disk measures the file system of the images. nil: the one of the mount
 	// point that the runtime's ImageFsInfo names, which must be on this machine.
 	Disk func(ctx context.Context) (Disk, error)

@@ -17,7 +17,8 @@
 //
 //   - The image of a container, be it running or not, as long as the runtime knows it.
 //   - What Config.InUse names: images mounted as volumes, and what is about to be used.
-//   - Images that the runtime has pinned.
+//   - Images that the runtime has pinned, and those of Config.Keep: above all the
+//     sandbox image, which older runtimes do not pin.
 //   - Images that were first seen less than Policy.MinAge ago (2 minutes), so that one
 //     is not removed between its pull and its container. Those that are there when the
 //     Manager starts are as old as can be.

@@ -11,6 +11,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/cri/images/imageref"
 )
 
 // Manager removes images. Use New; it is safe for concurrent use.
@@ -156,18 +158,27 @@ func (m *Manager) inUse(ctx context.Context) (map[string]bool, error) {
 	used := map[string]bool{}
 	for _, c := range containers {
 		for _, ref := range []string{c.GetImageId(), c.GetImageRef(), c.GetImage().GetImage()} {
-			used[ref] = true
+			used[whole(ref)] = true
 		}
 	}
-	for _, ref := range further {
-		used[ref] = true
+	for _, ref := range slices.Concat(further, m.cfg.Keep) {
+		used[whole(ref)] = true
 	}
 	return used, nil
 }
 
+// whole is the same for every way to write a reference: with or without the registry
+// and the tag that are meant when they are left out.
+func whole(ref string) string {
+	if name, err := imageref.Parse(ref); err == nil {
+		return name.Full()
+	}
+	return ref
+}
+
 func anyOf(used map[string]bool, image *runtimeapi.Image) bool {
-	byName := func(name string) bool { return used[name] }
-	return used[image.GetId()] || slices.ContainsFunc(image.GetRepoTags(), byName) || slices.ContainsFunc(image.GetRepoDigests(), byName)
+	byName := func(name string) bool { return used[whole(name)] }
+	return byName(image.GetId()) || slices.ContainsFunc(image.GetRepoTags(), byName) || slices.ContainsFunc(image.GetRepoDigests(), byName)
 }
 
 // collectAndReport is one of Run's collections.

@@ -103,7 +103,7 @@ func (n *node) take() []string {
 func (n *node) manager(t *testing.T, p Policy) *Manager {
 	t.Helper()
 	m, err := New(Config{
-		Images: n, Containers: n, Policy: p,
+		Images: n, Containers: n, Policy: p, Keep: []string{"r.io/pause:3"},
 		InUse: func(context.Context) ([]string, error) { return n.further, n.failure("InUse") },
 		Disk:  func(context.Context) (Disk, error) { return Disk{n.capacity, n.available}, n.failure("Disk") },
 		Remaining: func(images []*runtimeapi.Image, listed time.Time) error {
@@ -130,18 +130,18 @@ func TestInUse(t *testing.T) {
 	n := newNode(
 		sized("by-id", 1), sized("by-ref", 1), sized("by-tag", 1, "docker.io/library/x:1"),
 		&runtimeapi.Image{Id: "by-digest", RepoDigests: []string{"x@sha256:1"}},
-		sized("by-volume", 1, "volume:1"), &runtimeapi.Image{Id: "pinned", Pinned: true}, sized("unused", 1, "y:1"),
+		sized("by-volume", 1, "docker.io/library/volume:latest"), sized("sandbox", 1, "r.io/pause:3"), &runtimeapi.Image{Id: "pinned", Pinned: true}, sized("unused", 1, "y:1"),
 	)
 	n.containers = []*runtimeapi.Container{
 		{ImageId: "by-id", State: runtimeapi.ContainerState_CONTAINER_EXITED}, {ImageRef: "by-ref"},
 		{Image: &runtimeapi.ImageSpec{Image: "docker.io/library/x:1"}}, {ImageRef: "x@sha256:1"},
 	}
-	n.further = []string{"volume:1"}
+	n.further = []string{"volume"}
 	freed, err := n.manager(t, Policy{}).RemoveUnused(t.Context())
 	require.NoError(t, err)
 	require.EqualValues(t, 1, freed)
 	require.Equal(t, []string{"unused space"}, n.take())
-	require.Equal(t, []string{"by-id", "by-ref", "by-tag", "by-digest", "by-volume", "pinned"}, n.left)
+	require.Equal(t, []string{"by-id", "by-ref", "by-tag", "by-digest", "by-volume", "sandbox", "pinned"}, n.left)
 }
 
 // Nothing is removed while it is not known what is in use.

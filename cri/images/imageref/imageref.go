@@ -94,6 +94,16 @@ func (n Name) Canonical() string {
 	return domain + "/" + path
 }
 
+// Full is the whole name as runtimes list it: Canonical with the digest if there is
+// one, else with the tag, which is "latest" by default. Two names of one image in one
+// place have the same.
+func (n Name) Full() string {
+	if n.Digest != "" {
+		return n.Canonical() + "@" + n.Digest
+	}
+	return n.Canonical() + ":" + n.Normal().Tag
+}
+
 // OnDefaultRegistry tells whether a name leaves out the registry, or spells out
 // the one that it stands for.
 func (n Name) OnDefaultRegistry() bool {

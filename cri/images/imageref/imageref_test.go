@@ -114,3 +114,17 @@ func TestCanonical(t *testing.T) {
 		require.Equal(t, want, again.Canonical())
 	}
 }
+
+func TestFull(t *testing.T) {
+	for in, want := range map[string]string{
+		"busybox":                      "docker.io/library/busybox:latest",
+		"busybox:1":                    "docker.io/library/busybox:1",
+		"docker.io/library/busybox:1":  "docker.io/library/busybox:1",
+		"r.io:5000/a:1@" + sha256:      "r.io:5000/a@" + sha256,
+		"docker.io/team/app@" + sha256: "docker.io/team/app@" + sha256,
+	} {
+		name, err := Parse(in)
+		require.NoError(t, err)
+		require.Equal(t, want, name.Full(), in)
+	}
+}

@@ -94,7 +94,7 @@ func (b *Book) settle(images []*runtimeapi.Image, listed time.Time) error {
 	present := map[string]*runtimeapi.Image{}
 	for _, image := range images {
 		for name := range namesOf(image) {
-			present[fullName(name)] = image
+			present[name.Full()] = image
 		}
 	}
 	now := time.Now()
@@ -140,20 +140,12 @@ func (b *Book) settleOne(image, repository string, found *runtimeapi.Image, doub
 	return nil
 }
 
-// fullName is a name as runtimes list it: by its digest if it has one.
-func fullName(n imageref.Name) string {
-	if n.Digest != "" {
-		return n.Canonical() + "@" + n.Digest
-	}
-	return n.Canonical() + ":" + n.Normal().Tag
-}
-
 func find(present map[string]*runtimeapi.Image, image string) *runtimeapi.Image {
 	name, err := imageref.Parse(image)
 	if err != nil {
 		return nil
 	}
-	return present[fullName(name)]
+	return present[name.Full()]
 }
 
 // prune removes what is known of images that are gone.
