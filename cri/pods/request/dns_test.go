@@ -106,14 +106,18 @@ func TestSearchLimits(t *testing.T) {
 	require.Len(t, limitDNS(config), 1)
 	require.Len(t, config.Searches, 31)
 	require.Equal(t, "d29", config.Searches[30])
-	exact := &runtimeapi.DNSConfig{Searches: []string{}}
-	for i := range 8 {
-		exact.Searches = append(exact.Searches, fmt.Sprint(i)+strings.Repeat("y", 254))
+	exact := func(last int) *runtimeapi.DNSConfig {
+		out := &runtimeapi.DNSConfig{}
+		for i := range 8 {
+			out.Searches = append(out.Searches, fmt.Sprint(i)+strings.Repeat("y", 253))
+		}
+		out.Searches = append(out.Searches, strings.Repeat("z", last))
+		return out
 	}
-	require.Empty(t, limitDNS(exact), "8*255 and 7 blanks are 2047")
-	exact.Searches = append(exact.Searches, "z")
-	require.Len(t, limitDNS(exact), 1)
-	require.Len(t, exact.Searches, 8)
+	require.Empty(t, limitDNS(exact(8)), "8*254, 8 and 8 blanks are 2048")
+	long := exact(9)
+	require.Len(t, limitDNS(long), 1)
+	require.Len(t, long.Searches, 8)
 }
 
 // A resolver that cannot be read fails the pods that need it, and no others.

@@ -378,6 +378,8 @@ func TestVisibleServices(t *testing.T) {
 	require.Equal(t, "KUBERNETES_SERVICE_HOST=10.96.0.1 OTHER_SERVICE_HOST=10.96.0.2", hosts(pod))
 	m.SetServices(service("default", "kubernetes", "10.96.0.1", port), service("shop", "kubernetes", "10.96.0.9", port))
 	require.Equal(t, "KUBERNETES_SERVICE_HOST=10.96.0.9", hosts(testPod("a")), "the namespace's own wins")
+	m.SetServices(service("default", "kubernetes", "10.96.0.1", port), service("shop", "kubernetes", v1.ClusterIPNone, port))
+	require.Equal(t, "KUBERNETES_SERVICE_HOST=10.96.0.1", hosts(testPod("a")), "not if it is headless")
 
 	m.ForgetServices()
 	_, err := h.envOf(testPod("a"), &v1.Container{})

@@ -240,6 +240,7 @@ func TestMemoryQoS(t *testing.T) {
 	require.Equal(t, map[string]string{"memory.min": strconv.Itoa(100 << 20)}, get(node, "100Mi", "100Mi"))
 	require.Equal(t, strconv.Itoa(100<<20), get(node, "100Mi", "200Mi")["memory.low"])
 	require.NotContains(t, get(node, "100Mi", "200Mi"), "memory.min")
+	require.Equal(t, off, get(node, "", ""), "nothing to protect")
 	node.MemoryQoS.ThrottlingFactor = 0.5
 	require.Equal(t, strconv.Itoa(150<<20), get(node, "100Mi", "200Mi")["memory.high"])
 	node.CgroupV2 = false
