@@ -221,6 +221,10 @@ func TestCollectsWhatDoesNotFit(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, h.status(testPod("a")).Containers, 2)
 		require.NoDirExists(t, old)
+		list, err := h.m.ListPods(t.Context())
+		require.NoError(t, err, "observers see, too")
+		require.Len(t, list, 1)
+		require.Len(t, list[0].Containers, 2)
 	}
 }
 

@@ -41,9 +41,12 @@ func (m *Manager) list(ctx context.Context, uid types.UID) ([]*runtimeapi.PodSan
 	var sandboxes []*runtimeapi.PodSandbox
 	var containers []*runtimeapi.Container
 	errs := parallel(2, func(i int) (err error) {
-		if i == 0 {
+		switch {
+		case i == 0:
 			sandboxes, err = m.cfg.Runtime.ListPodSandbox(ctx, sandboxFilter)
-		} else {
+		case uid == "":
+			containers, err = m.listContainers(ctx)
+		default:
 			containers, err = m.cfg.Runtime.ListContainers(ctx, containerFilter)
 		}
 		return err
