@@ -68,22 +68,25 @@ func appArmorProfile(pod *v1.Pod, c *v1.Container) (*v1.AppArmorProfile, error) 
 // setAppArmor writes a profile in both of the forms that runtimes know.
 func setAppArmor(out *runtimeapi.LinuxContainerSecurityContext, p *v1.AppArmorProfile) error {
 	out.Apparmor = &runtimeapi.SecurityProfile{}
+	var text string
 	switch p.Type {
 	case v1.AppArmorProfileTypeRuntimeDefault:
 		out.Apparmor.ProfileType = runtimeapi.SecurityProfile_RuntimeDefault
-		out.ApparmorProfile = v1.DeprecatedAppArmorBetaProfileRuntimeDefault
+		text = v1.DeprecatedAppArmorBetaProfileRuntimeDefault
 	case v1.AppArmorProfileTypeUnconfined:
 		out.Apparmor.ProfileType = runtimeapi.SecurityProfile_Unconfined
-		out.ApparmorProfile = v1.DeprecatedAppArmorBetaProfileNameUnconfined
+		text = v1.DeprecatedAppArmorBetaProfileNameUnconfined
 	case v1.AppArmorProfileTypeLocalhost:
 		if p.LocalhostProfile == nil || *p.LocalhostProfile == "" {
 			return errors.New("securityContext.appArmorProfile.localhostProfile is missing")
 		}
 		out.Apparmor.ProfileType = runtimeapi.SecurityProfile_Localhost
 		out.Apparmor.LocalhostRef = *p.LocalhostProfile
-		out.ApparmorProfile = v1.DeprecatedAppArmorBetaProfileNamePrefix + *p.LocalhostProfile
+		text = v1.DeprecatedAppArmorBetaProfileNamePrefix + *p.LocalhostProfile
 	default:
 		return fmt.Errorf("securityContext.appArmorProfile: unknown type %q", p.Type)
 	}
+	//lint:ignore SA1019 older runtimes read nothing else
+	out.ApparmorProfile = text
 	return nil
 }

@@ -172,6 +172,7 @@ func TestAppArmor(t *testing.T) {
 			}
 			require.NoError(t, err)
 			require.Equal(t, tc.want.String(), got.Apparmor.String())
+			//lint:ignore SA1019 older runtimes read nothing else
 			require.Equal(t, tc.legacy, got.ApparmorProfile)
 		})
 	}
