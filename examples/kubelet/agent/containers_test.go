@@ -2,8 +2,6 @@ package agent
 
 import (
 	"context"
-	"log/slog"
-	"os"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -13,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/cri/fake"
-	"github.com/podwright/podwright/cri/pods/request"
 	"github.com/podwright/podwright/examples/kubelet/server"
 )
 
@@ -116,47 +113,27 @@ func TestRestartAllContainers(t *testing.T) {
 	})
 }
 
-// Each pod with users of its own has other ones, which the next agent finds again,
-// and which are free when the pod has gone. What a file says and cannot be is an error
-// of its pod only.
+// Users that a pod has of its own are found again by the next agent, and free when
+// the pod has gone.
 func TestUsersOfPods(t *testing.T) {
-	f, log := folders{root: t.TempDir()}, slog.New(slog.DiscardHandler)
-	a, b, broken := podOf("a", v1.RestartPolicyAlways), podOf("b", v1.RestartPolicyAlways), podOf("c", v1.RestartPolicyAlways)
-	for _, pod := range []*v1.Pod{a, b, broken} {
-		require.NoError(t, f.preparePod(pod.UID))
-	}
-	u, err := newUsers(0, f, log)
-	require.NoError(t, err)
-	ofA, err := u.of(a)
-	require.NoError(t, err)
-	require.EqualValues(t, 65536, ofA.Length)
-	require.GreaterOrEqual(t, ofA.HostID, uint32(65536), "none of the node's own")
-	ofB, err := u.of(b)
-	require.NoError(t, err)
-	require.NotEqual(t, ofA, ofB)
-	again, err := u.of(a)
-	require.NoError(t, err)
-	require.Equal(t, ofA, again)
-
-	// Pods whose files claim the same users: the first one has them.
-	require.NoError(t, os.WriteFile(u.file(broken.UID), ofA.Encode(), 0o644))
-	next, err := newUsers(0, f, log)
-	require.NoError(t, err)
-	for _, pod := range []*v1.Pod{b, a} {
-		users, err := next.of(pod)
+	inWorld(t, fake.Config{}, func(w *world) {
+		pod := podOf("1", v1.RestartPolicyAlways, "a")
+		w.set(pod)
+		w.start()
+		w.sleep(5 * time.Second)
+		first, err := w.agent.users.Of(pod)
 		require.NoError(t, err)
-		require.Equal(t, map[types.UID]request.UserNamespace{"a": ofA, "b": ofB}[pod.UID], users)
-	}
-	_, err = next.of(broken)
-	require.ErrorContains(t, err, "which it cannot have")
-	require.NoError(t, os.WriteFile(u.file(broken.UID), []byte("{"), 0o644))
-	_, err = next.of(broken)
-	require.ErrorContains(t, err, "invalid user namespace file")
-
-	require.Len(t, next.ids.Pods(), 3)
-	next.ids.Release(a.UID)
-	require.NoError(t, f.removePod(a.UID))
-	require.NoDirExists(t, f.pod(a.UID))
-	_, err = newUsers(1000, f, log)
-	require.ErrorContains(t, err, "PerPod")
+		require.EqualValues(t, 65536, first.Length)
+		w.stop()
+		w.start()
+		w.sleep(5 * time.Second)
+		require.Equal(t, []types.UID{"1"}, w.agent.users.Pods())
+		again, err := w.agent.users.Of(pod)
+		require.NoError(t, err)
+		require.Equal(t, first, again)
+		w.set()
+		w.sleep(10 * time.Second)
+		w.requireNothingLeft()
+		require.Empty(t, w.agent.users.Pods())
+	})
 }

@@ -8,6 +8,10 @@
 //	                                                         ^                                      |
 //	                                     pleg.PLEG ----------+                     cri/pods.Manager +-> runtime
 //
+// Beside them run those that keep the node tidy: the janitor (dead containers and
+// what pods have left), cri/logs.Rotator, and cri/images/gc.Manager. A worker and the
+// janitor never work on one pod at the same time (turns).
+//
 // An Agent can be made any number of times in one process, each with a runtime
 // and a root folder of its own. Run blocks until its context ends and leaves the
 // pods running: an agent that starts later finds them and restarts nothing.
@@ -34,6 +38,10 @@
 //	                                                                   instances; of whom logs are left
 //	ROOT/pods/UID                        the pod's folder              that something of a pod may be left: made before
 //	                                                                   and removed after all the rest
+//	ROOT/pods/UID/userns                 the pod's users               which users are taken
+//	ROOT/actuated_resources              resources of containers, as   what a changed manifest changes in place
+//	                                     the runtime was last told
+//	ROOT/image_manager                   who has pulled which image    who may use it. On the disk before the pull
 //	ROOT/podwright.lock                  a lock of the kernel          nothing: it ends with the process and is never stale
 //
 // Each step is taken so that the one after it may be missing:

@@ -35,7 +35,7 @@ type node struct {
 	health   *cri.HealthMonitor
 	images   *images.Manager
 	imageGC  *gc.Manager
-	users    *users
+	users    *pods.UserNamespaces
 	pods     *pods.Manager
 	rotator  *logs.Rotator
 	pleg     *pleg.PLEG
@@ -80,7 +80,7 @@ func (n *node) buildRuntime(conn *Connection) (err error) {
 	if err != nil {
 		return err
 	}
-	if n.users, err = newUsers(n.cfg.IDsPerPod, n.folders, n.cfg.Logger); err != nil {
+	if err := n.buildUsers(); err != nil {
 		return err
 	}
 	n.pods, err = pods.New(pods.Config{
@@ -91,7 +91,7 @@ func (n *node) buildRuntime(conn *Connection) (err error) {
 		LinkDir:           n.cfg.ContainerLogsDir,
 		PodDir:            n.folders.pod,
 		MaxCrashLoopDelay: n.cfg.MaxCrashLoopBackoff,
-		Inputs:            request.Inputs{Volumes: hostPaths{}, UserNamespace: n.users.of, HandlerFeatures: n.handlerFeatures},
+		Inputs:            request.Inputs{Volumes: hostPaths{}, UserNamespace: n.users.Of, HandlerFeatures: n.handlerFeatures},
 		Hooks:             runner,
 		Actuated:          actuated,
 		Node:              describeNode(n.cfg),
@@ -109,6 +109,18 @@ func (n *node) buildRuntime(conn *Connection) (err error) {
 		Workers:  n.cfg.LogWorkers,
 		Period:   n.cfg.LogPeriod,
 		Logger:   n.cfg.Logger,
+	})
+	return err
+}
+
+// buildUsers finds out which pods have users of their own.
+func (n *node) buildUsers() error {
+	uids, err := n.folders.listPods()
+	if err != nil {
+		return err
+	}
+	n.users, err = pods.NewUserNamespaces(pods.UserNamespacesConfig{
+		PodDir: n.folders.pod, Pods: uids, Range: request.IDRange{PerPod: n.cfg.IDsPerPod},
 	})
 	return err
 }

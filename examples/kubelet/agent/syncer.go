@@ -37,7 +37,7 @@ type syncer struct {
 	// kept are the pods that have ended and kept what they left.
 	kept *uidSet
 	// users are given back when a pod has gone.
-	users *users
+	users *pods.UserNamespaces
 	// explanations say why pods do not run all of their containers.
 	explanations *explanations
 }
@@ -299,7 +299,9 @@ func (s *syncer) remove(ctx context.Context, uid types.UID, after time.Time) err
 	if err := s.folders.removePod(uid); err != nil {
 		return err
 	}
-	s.users.ids.Release(uid)
+	if err := s.users.Release(uid); err != nil {
+		return err
+	}
 	s.explanations.drop(uid)
 	s.observer.drop(uid, left.ObservedAt)
 	s.kept.drop(uid)

@@ -335,13 +335,16 @@ func (c *churn) settle(t *testing.T) {
 	c.waitUnstuck(t, 50*time.Second, "what the manifests say runs", converged)
 }
 
-// waitUnstuck waits, from the last time at which the runtime had to be restarted on.
+// waitUnstuck waits, from the last time at which the runtime had to be restarted on,
+// and then longer: containerd 2 does not know any more whether what was stuck runs,
+// and the kubelet looks at what has become unknown with the next resync, which is
+// due within 90 s.
 func (c *churn) waitUnstuck(t *testing.T, limit time.Duration, what string, cond func() error) {
 	t.Helper()
-	since := time.Now()
-	wait(t, 3*limit, what, func() error {
+	since, usual := time.Now(), limit
+	wait(t, 10*time.Minute, what, func() error {
 		if c.unstick(t) {
-			since = time.Now()
+			since, limit = time.Now(), usual+90*time.Second
 		}
 		err := cond()
 		if err != nil && time.Since(since) > limit {
