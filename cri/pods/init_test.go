@@ -103,6 +103,27 @@ func TestInitStartFails(t *testing.T) {
 		require.Contains(t, h.takeEvents(), "Failed spec.initContainers{i0}")
 		require.Equal(t, []string{"RunPodSandbox web/0", "CreateContainer i0/0"}, h.runtime.take())
 	})
+	t.Run("nothing is resized either", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			h := newHarness(t, fake.Config{Programs: programs(map[string]fake.Program{"i1": fake.Exit(1)})})
+			h.cfg.Actuated = NewActuatedMemory()
+			h.restart()
+			pod := initPod(testPod("a"), "s0", "i1")
+			pod.Spec.InitContainers[0].Resources = needs(100, 100)
+			h.mustSync(pod)
+			h.mustSync(pod)
+			synctest.Wait()
+			pod.Spec.InitContainers[0].Resources = needs(200, 100)
+			h.runtime.before = refuse("i1/")
+			result := h.sync(pod)
+			require.Len(t, result.Entries, 1)
+			require.Equal(t, ReasonCreateContainerError, h.m.StartFailures(pod.UID)["i1"].Reason)
+			h.runtime.before = nil
+			result = h.sync(pod)
+			require.NoError(t, result.Err())
+			require.Equal(t, ActionResizePodInPlace, result.Entries[1].Action)
+		})
+	})
 	for name, wants := range map[string][]string{
 		"plain after sidecar":   {"CreateContainer s0/1", "CreateContainer i1/1", "StartContainer i1"},
 		"regular after sidecar": {"StopContainer a 30s", "CreateContainer s0/1", "CreateContainer a/1", "StartContainer a"},
