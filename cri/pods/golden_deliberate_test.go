@@ -9,7 +9,7 @@ var deliberate = []exception{
 	},
 	{
 		pods: "group-only", field: "sandboxes/0/config/linux/security_context/run_as_group",
-		reason: "Runtimes refuse a sandbox with a group and no user; upstream pods with runAsGroup alone do not start.",
+		reason: "containerd refuses a sandbox with a group and no user: upstream pods with runAsGroup alone do not start.",
 	},
 	{
 		pods: "volumes-own-files", field: "containers/termination#0/config/mounts",
