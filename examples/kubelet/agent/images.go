@@ -15,6 +15,7 @@ import (
 	"github.com/podwright/podwright/cri/images"
 	"github.com/podwright/podwright/cri/images/credentials"
 	"github.com/podwright/podwright/cri/images/gc"
+	"github.com/podwright/podwright/cri/images/imageref"
 	"github.com/podwright/podwright/cri/images/records"
 )
 
@@ -101,7 +102,8 @@ func (noSecrets) Secret(context.Context, string, string) (*v1.Secret, error) {
 
 // imagesInUse names images that no container tells of: those that are about to get
 // one, and those of image volumes. They may not be removed, so an image that cannot
-// be looked up is an error.
+// be looked up is an error. A reference that names no image is nobody's: it must not
+// keep the images of others.
 func (n *node) imagesInUse(ctx context.Context, service cri.ImageService) ([]string, error) {
 	out := n.images.InUse()
 	for _, pod := range n.current() {
@@ -110,7 +112,11 @@ func (n *node) imagesInUse(ctx context.Context, service cri.ImageService) ([]str
 			if image == nil || image.Reference == "" {
 				continue
 			}
-			reply, err := service.ImageStatus(ctx, &runtimeapi.ImageSpec{Image: image.Reference}, false)
+			name, err := imageref.Normalize(image.Reference)
+			if err != nil {
+				continue
+			}
+			reply, err := service.ImageStatus(ctx, &runtimeapi.ImageSpec{Image: name}, false)
 			if err != nil {
 				return nil, fmt.Errorf("image of volume %s of pod %s/%s: %w", pod.Spec.Volumes[i].Name, pod.Namespace, pod.Name, err)
 			}

@@ -10,9 +10,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/cri/fake"
+	"github.com/podwright/podwright/cri/pods"
 	"github.com/podwright/podwright/syncloop"
 )
 
@@ -68,6 +70,20 @@ func TestNobodyRemovesWhatAnotherDoes(t *testing.T) {
 		require.Empty(w.t, r.twice)
 		require.Equal(w.t, 2, r.total)
 		require.Empty(w.t, w.agent.janitor.postponed)
+	})
+}
+
+// A pod that runs and that nobody wants any more keeps its logs until it has been
+// stopped: a collection may come first.
+func TestCollectionLeavesWhatRuns(t *testing.T) {
+	inWorld(t, fake.Config{Programs: fake.ByContainer(nil, fake.SleepUntilStopped)}, func(w *world) {
+		w.set(podOf("1", v1.RestartPolicyAlways, "a"))
+		w.start()
+		w.sleep(5 * time.Second)
+		w.agent.janitor.gone = func(types.UID) bool { return true }
+		w.agent.janitor.collect(w.t.Context())
+		require.DirExists(w.t, pods.LogDir(w.logs(), "ns", "pod-1", "1"))
+		require.Len(w.t, w.running(), 1)
 	})
 }
 

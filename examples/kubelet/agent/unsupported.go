@@ -68,6 +68,11 @@ func unsupported(pod *v1.Pod, runtime cri.Features) []error {
 		container(&pod.Spec.Containers[i], fmt.Sprintf("spec.containers[%d]", i))
 	}
 	refuse(pod.Spec.RuntimeClassName != nil && *pod.Spec.RuntimeClassName != "", "spec.runtimeClassName")
+	if pod.Spec.HostUsers != nil && !*pod.Spec.HostUsers { // users of its own have no rights in what is the node's
+		refuse(pod.Spec.HostPID, "spec.hostPID: with hostUsers: false")
+		refuse(pod.Spec.HostIPC, "spec.hostIPC: with hostUsers: false")
+		refuse(pod.Spec.HostNetwork && !runtime.UserNamespacesHostNetwork, "spec.hostNetwork: with hostUsers: false, by the runtime")
+	}
 	if sc := pod.Spec.SecurityContext; sc != nil && !runtime.SupplementalGroupsPolicy {
 		refuse(sc.SupplementalGroupsPolicy != nil && *sc.SupplementalGroupsPolicy == v1.SupplementalGroupsPolicyStrict,
 			"spec.securityContext.supplementalGroupsPolicy: Strict, by the runtime")

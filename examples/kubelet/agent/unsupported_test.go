@@ -1,13 +1,18 @@
 package agent
 
 import (
+	"context"
+	"errors"
 	"runtime"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/fake"
 )
 
@@ -36,6 +41,54 @@ func TestOtherNode(t *testing.T) {
 	pod := podOf("1", v1.RestartPolicyAlways, "a")
 	pod.Spec.Affinity = &v1.Affinity{NodeAffinity: &v1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &v1.NodeSelector{}}}
 	require.Len(t, otherNode(pod, "n"), 1)
+}
+
+// A pod with users of its own shares none of what only the node's may use.
+func TestOwnUsersWithTheNodesNamespaces(t *testing.T) {
+	able := cri.Features{SupplementalGroupsPolicy: true, UserNamespacesHostNetwork: true}
+	for field, change := range map[string]func(*v1.PodSpec){
+		"hostPID":     func(s *v1.PodSpec) { s.HostPID = true },
+		"hostIPC":     func(s *v1.PodSpec) { s.HostIPC = true },
+		"hostNetwork": func(s *v1.PodSpec) { s.HostNetwork = true },
+	} {
+		pod := podOf("1", v1.RestartPolicyAlways, "a")
+		change(&pod.Spec)
+		require.Empty(t, unsupported(pod, cri.Features{}), field)
+		own := false
+		pod.Spec.HostUsers = &own
+		errs := unsupported(pod, cri.Features{})
+		require.Len(t, errs, 1, field)
+		require.ErrorContains(t, errs[0], "spec."+field+": with hostUsers: false")
+		require.Equal(t, field == "hostNetwork", len(unsupported(pod, able)) == 0, field)
+	}
+}
+
+// A reference that names no image keeps nobody from removing images; one that cannot
+// be looked up does.
+func TestImagesOfVolumesInUse(t *testing.T) {
+	fails := atomic.Bool{}
+	inWorld(t, fake.Config{Intercept: func(_ context.Context, call string, _ any) error {
+		if call == "ImageStatus" && fails.Load() {
+			return errors.New("no answer")
+		}
+		return nil
+	}}, func(w *world) {
+		pod := podOf("1", v1.RestartPolicyAlways, "a")
+		for _, reference := range []string{"UPPER", "a", "", "data:1"} {
+			pod.Spec.Volumes = append(pod.Spec.Volumes, v1.Volume{Name: "v" + reference, VolumeSource: v1.VolumeSource{Image: &v1.ImageVolumeSource{Reference: reference}}})
+		}
+		ref, err := w.runtime.PullImage(t.Context(), &runtimeapi.ImageSpec{Image: "data:1"}, nil, nil)
+		require.NoError(t, err)
+		w.set(pod)
+		w.start()
+		w.sleep(time.Second)
+		used, err := w.agent.imagesInUse(t.Context(), w.runtime)
+		require.NoError(t, err)
+		require.Contains(t, used, ref)
+		fails.Store(true)
+		_, err = w.agent.imagesInUse(t.Context(), w.runtime)
+		require.ErrorContains(t, err, "image of volume")
+	})
 }
 
 func TestRefusedPodsDoNotRun(t *testing.T) {
