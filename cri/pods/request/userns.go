@@ -152,11 +152,13 @@ func (d *IDs) Allocate(uid types.UID) (UserNamespace, error) {
 }
 
 // Record takes the range that a pod has had. It is an error if that is not one of
-// these IDs, or another pod's.
+// these ranges, as after a change of PerPod, or another pod's. What the pod has of
+// these IDs all the same, nobody else gets.
 func (d *IDs) Record(uid types.UID, u UserNamespace) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if u.Length != d.perPod || u.HostID%d.perPod != 0 {
+		d.block(u)
 		return fmt.Errorf("%d IDs from %d on are not a range of %d", u.Length, u.HostID, d.perPod)
 	}
 	i := (int64(u.HostID) - int64(d.first)) / int64(d.perPod)
@@ -172,6 +174,15 @@ func (d *IDs) Record(uid types.UID, u UserNamespace) error {
 	}
 	d.used[i], d.pods[uid] = true, int(i)
 	return nil
+}
+
+// block keeps the ranges that overlap with IDs from being given out: somebody runs
+// with these.
+func (d *IDs) block(u UserNamespace) {
+	begin, end := int64(u.HostID)-int64(d.first), int64(u.HostID)+int64(u.Length)-int64(d.first)
+	for i := max(begin, 0) / int64(d.perPod); i < int64(len(d.used)) && i*int64(d.perPod) < end; i++ {
+		d.used[i] = true
+	}
 }
 
 // Release gives back the range of a pod, if it has one. Nothing of the pod may

@@ -80,8 +80,6 @@ func TestIDs(t *testing.T) {
 	require.ErrorContains(t, d.Record("old", at(2)), "another range already")
 	require.ErrorContains(t, d.Record("x", at(3)), "out of range")
 	require.ErrorContains(t, d.Record("x", UserNamespace{HostID: 65536, Length: 65536}), "out of range")
-	require.ErrorContains(t, d.Record("x", UserNamespace{HostID: 1<<20 + 1, Length: 65536}), "not a range")
-	require.ErrorContains(t, d.Record("x", UserNamespace{HostID: 1 << 20, Length: 2 * 65536}), "not a range")
 	get := func(uid types.UID) UserNamespace {
 		u, err := d.Allocate(uid)
 		require.NoError(t, err)
@@ -99,6 +97,28 @@ func TestIDs(t *testing.T) {
 	require.ErrorContains(t, err, "no free range")
 	d.Release("old")
 	require.Equal(t, at(1), get("d"))
+}
+
+// After a change of PerPod, pods that run with ranges of the former size keep them
+// for themselves.
+func TestIDsOfAnotherSize(t *testing.T) {
+	d, err := NewIDs(IDRange{PerPod: 2 * 65536, Length: 8 * 65536})
+	require.NoError(t, err)
+	for uid, u := range map[types.UID]UserNamespace{
+		"below":  {HostID: 65536, Length: 65536},
+		"second": {HostID: 5 * 65536, Length: 65536},
+		"across": {HostID: 7 * 65536, Length: 2 * 65536},
+		"beyond": {HostID: 20 * 65536, Length: 65536},
+		"empty":  {HostID: 2 * 65536},
+	} {
+		require.ErrorContains(t, d.Record(uid, u), "not a range of 131072", uid)
+	}
+	require.Empty(t, d.Pods())
+	got, err := d.Allocate("new")
+	require.NoError(t, err)
+	require.Equal(t, UserNamespace{HostID: 2 * 65536, Length: 2 * 65536}, got)
+	_, err = d.Allocate("next")
+	require.ErrorContains(t, err, "no free range")
 }
 
 // Whatever happens, no ID belongs to two pods.
