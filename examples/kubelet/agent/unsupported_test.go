@@ -52,6 +52,7 @@ func TestOwnUsersWithTheNodesNamespaces(t *testing.T) {
 		"hostNetwork": func(s *v1.PodSpec) { s.HostNetwork = true },
 	} {
 		pod := podOf("1", v1.RestartPolicyAlways, "a")
+		pod.Spec.HostNetwork = false
 		change(&pod.Spec)
 		require.Empty(t, unsupported(pod, cri.Features{}), field)
 		own := false
@@ -77,16 +78,16 @@ func TestImagesOfVolumesInUse(t *testing.T) {
 		for _, reference := range []string{"UPPER", "a", "", "data:1"} {
 			pod.Spec.Volumes = append(pod.Spec.Volumes, v1.Volume{Name: "v" + reference, VolumeSource: v1.VolumeSource{Image: &v1.ImageVolumeSource{Reference: reference}}})
 		}
-		ref, err := w.runtime.PullImage(t.Context(), &runtimeapi.ImageSpec{Image: "data:1"}, nil, nil)
+		ref, err := w.runtime.PullImage(w.t.Context(), &runtimeapi.ImageSpec{Image: "data:1"}, nil, nil)
 		require.NoError(t, err)
 		w.set(pod)
 		w.start()
 		w.sleep(time.Second)
-		used, err := w.agent.imagesInUse(t.Context(), w.runtime)
+		used, err := w.agent.imagesInUse(w.t.Context(), w.runtime)
 		require.NoError(t, err)
 		require.Contains(t, used, ref)
 		fails.Store(true)
-		_, err = w.agent.imagesInUse(t.Context(), w.runtime)
+		_, err = w.agent.imagesInUse(w.t.Context(), w.runtime)
 		require.ErrorContains(t, err, "image of volume")
 	})
 }
