@@ -4,7 +4,6 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 // The API server fills in what a manifest leaves out; for static pods this file
@@ -29,6 +28,8 @@ import (
 //	containers[].ports[].hostPort               containerPort, with hostNetwork
 //	containers[].resources.requests             limits, where only a limit is given
 //	containers[].resources.{requests,limits}    rounded up to thousandths
+//	spec.resources.requests                     what the containers request, else limits; only
+//	                                            with spec.resources
 //	containers[].env[].valueFrom
 //	           .fileKeyRef.optional             false
 //	probes: timeoutSeconds, periodSeconds,
@@ -79,6 +80,9 @@ func setDefaults(pod *v1.Pod) {
 	}
 	for i := range spec.Containers {
 		defaultContainer(&spec.Containers[i], spec.HostNetwork)
+	}
+	if spec.Resources != nil {
+		defaultPodResources(spec)
 	}
 }
 
@@ -160,14 +164,6 @@ func defaultContainer(c *v1.Container, hostNetwork bool) {
 				defaultHTTP(hook.HTTPGet)
 			}
 		}
-	}
-}
-
-// roundUp makes amounts multiples of a thousandth.
-func roundUp(list v1.ResourceList) {
-	for name, quantity := range list {
-		quantity.RoundUp(resource.Milli)
-		list[name] = quantity
 	}
 }
 
