@@ -93,7 +93,7 @@ func (h *history) failed(key string, now time.Time, err error) time.Time {
 	}
 	h.delays.Trim(now)
 	h.last[key] = failure{at: now, err: err, tries: h.last[key].tries + 1}
-	return now.Add(h.delays.Next(key, now))
+	return now.Add(h.delays.Next(key, now, now))
 }
 
 // succeeded lets the key go. The count of its failures is left to be forgotten

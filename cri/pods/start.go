@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -55,18 +56,9 @@ func (s *podSync) start(ctx context.Context, c startee) *StartError {
 	if failure != nil {
 		return failure
 	}
-	s.step("starting " + c.String())
-	config, err := s.configure(ctx, c, image, volumes)
-	if err != nil {
-		return s.fail(ctx, c, ReasonCreateContainerConfigError, "", err)
-	}
-	if err := s.noteActuated(c); err != nil {
-		return s.fail(ctx, c, ReasonCreateContainerConfigError, "", err)
-	}
-	if s.m.cfg.PreCreate != nil {
-		if err := s.m.cfg.PreCreate(ctx, s.req.Pod, c.Container, config); err != nil {
-			return s.fail(ctx, c, ReasonPreCreateHookError, "", err)
-		}
+	config, failure := s.prepare(ctx, c, image, volumes)
+	if failure != nil {
+		return failure
 	}
 	id, failure := s.bringUp(ctx, c, config, exit)
 	if failure != nil {
@@ -90,6 +82,26 @@ func (s *podSync) ensureImage(ctx context.Context, c startee) (images.Image, *St
 		return images.Image{}, imageFailure(c.Name, err)
 	}
 	return image, nil
+}
+
+// prepare makes the configuration of a container, and everything ready for it to be
+// created.
+func (s *podSync) prepare(ctx context.Context, c startee, image images.Image, volumes map[string]images.Image) (*runtimeapi.ContainerConfig, *StartError) {
+	s.step("starting " + c.String())
+	config, err := s.configure(ctx, c, image, volumes)
+	if err == nil {
+		err = s.noteActuated(c)
+	}
+	if err != nil {
+		return nil, s.fail(ctx, c, ReasonCreateContainerConfigError, "", err)
+	}
+	if s.m.cfg.PreCreate == nil {
+		return config, nil
+	}
+	if err := s.m.cfg.PreCreate(ctx, s.req.Pod, c.Container, config); err != nil {
+		return nil, s.fail(ctx, c, ReasonPreCreateHookError, "", err)
+	}
+	return config, nil
 }
 
 // configure decides on the number of the instance and generates its
@@ -144,7 +156,7 @@ func (s *podSync) bringUp(ctx context.Context, c startee, config *runtimeapi.Con
 		return "", failure
 	}
 	if exit != nil { // from here on it counts as a restart, whatever comes of it
-		s.m.crashLoop.Next(crashLoopKey(s.req.Pod, c.Container), exit.FinishedAt)
+		s.m.crashLoop.Next(crashLoopKey(s.req.Pod, c.Container), exit.FinishedAt, time.Now())
 	}
 	if s.m.cfg.PreStart != nil {
 		leave() // the hook may take its time

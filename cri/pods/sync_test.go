@@ -207,6 +207,30 @@ func TestCrashLoopForgets(t *testing.T) {
 	})
 }
 
+// C20: the delay before a run is not part of it. A container that runs for some
+// minutes after each long delay is held back as long as before.
+func TestCrashLoopDoesNotForgetEarly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var runFor atomic.Int64
+		program := func(ctx context.Context, _ *fake.Process) int {
+			select {
+			case <-time.After(time.Duration(runFor.Load())):
+			case <-ctx.Done():
+			}
+			return 1
+		}
+		h := newHarness(t, fake.Config{Programs: fake.Always(program)})
+		pod := testPod("a")
+		require.Equal(t, 300*s, crash(t, h, pod, 8)[7])
+		synctest.Wait()
+		runFor.Store(int64(500 * s))
+		for range 2 {
+			require.Equal(t, []time.Duration{300 * s}, crash(t, h, pod, 1))
+			time.Sleep(500 * s)
+		}
+	})
+}
+
 // C21: a small maximum is the first delay, too.
 func TestCrashLoopMaximum(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -63,19 +63,21 @@ func (t *Table) Until(key string, since time.Time) time.Time {
 	return since.Add(e.delay)
 }
 
-// Next stores the next delay of the key and returns it. at is the moment of the
-// event that counts: the end of the last run, or the failed attempt.
-func (t *Table) Next(key string, at time.Time) time.Duration {
+// Next stores the next delay of the key and returns it. since is the end of the
+// last attempt; now is when it is stored, from which on the key is forgotten. For a
+// failed attempt the two are the same. For something that runs, now is when it is
+// started again, so that only a run, and not the delay before it, makes it forget.
+func (t *Table) Next(key string, since, now time.Time) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	e, ok := t.m[key]
 	switch {
-	case !ok || t.expired(e, at):
+	case !ok || t.expired(e, since):
 		e.delay = t.cfg.Initial
 	default:
 		e.delay = min(2*e.delay, t.cfg.Max)
 	}
-	e.updated = at
+	e.updated = now
 	t.m[key] = e
 	return e.delay
 }

@@ -14,30 +14,49 @@ func TestDoublesUpToMaxAndForgets(t *testing.T) {
 	require.True(t, table.Until("a", start).IsZero(), "nothing stored holds nothing back")
 	at := start
 	for _, want := range []time.Duration{10, 20, 40, 80, 160, 300, 300} {
-		require.Equal(t, want*time.Second, table.Next("a", at))
+		require.Equal(t, want*time.Second, table.Next("a", at, at))
 		require.Equal(t, at.Add(want*time.Second), table.Until("a", at))
 		at = at.Add(want * time.Second)
 	}
-	require.Equal(t, 10*time.Second, table.Next("b", at), "keys are apart")
+	require.Equal(t, 10*time.Second, table.Next("b", at, at), "keys are apart")
 	last := at.Add(-300 * time.Second)
 	require.False(t, table.Until("a", last.Add(600*time.Second)).IsZero())
 	require.True(t, table.Until("a", last.Add(601*time.Second)).IsZero())
-	require.Equal(t, 10*time.Second, table.Next("a", last.Add(601*time.Second)))
+	require.Equal(t, 10*time.Second, table.Next("a", last.Add(601*time.Second), last.Add(601*time.Second)))
+}
+
+// C20: the delay before a run does not count as running: what is forgotten after
+// 600 s is forgotten after 600 s of running.
+func TestForgetsAfterRunning(t *testing.T) {
+	for ran, want := range map[time.Duration]time.Duration{
+		599 * time.Second: 300 * time.Second,
+		600 * time.Second: 300 * time.Second,
+		601 * time.Second: 10 * time.Second,
+	} {
+		table := New(Config{Initial: 300 * time.Second})
+		ended := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+		started := ended.Add(300 * time.Second)
+		table.Next("a", ended, started)
+		table.cfg.Initial = 10 * time.Second
+		again := started.Add(ran)
+		require.Equal(t, ran > 600*time.Second, table.Until("a", again).IsZero(), ran)
+		require.Equal(t, want, table.Next("a", again, again), ran)
+	}
 }
 
 // C21: with a maximum of 5 s the initial delay is 5 s too.
 func TestSmallMaximum(t *testing.T) {
 	table := New(Config{Max: 5 * time.Second})
 	now := time.Now()
-	require.Equal(t, 5*time.Second, table.Next("a", now))
-	require.Equal(t, 5*time.Second, table.Next("a", now.Add(5*time.Second)))
+	require.Equal(t, 5*time.Second, table.Next("a", now, now))
+	require.Equal(t, 5*time.Second, table.Next("a", now.Add(5*time.Second), now.Add(5*time.Second)))
 }
 
 func TestTrim(t *testing.T) {
 	now := time.Now()
 	table := New(Config{})
-	table.Next("old", now.Add(-601*time.Second))
-	table.Next("new", now.Add(-599*time.Second))
+	table.Next("old", now, now.Add(-601*time.Second))
+	table.Next("new", now, now.Add(-599*time.Second))
 	table.Trim(now)
 	require.Equal(t, 1, table.Len())
 	require.Equal(t, 10*time.Second, table.Delay("new"))

@@ -19,7 +19,7 @@ func ExampleTable() {
 		} else {
 			fmt.Println("start after", held.Sub(exit))
 		}
-		table.Next("web", exit)
+		table.Next("web", exit, held)
 		exit = held // it starts, and crashes
 	}
 	// Output:
