@@ -41,8 +41,9 @@ func (r ActuatedResources) withContainer(name string, c v1.ResourceRequirements)
 }
 
 // ActuatedStore remembers ActuatedResources across restarts of the agent. What it
-// has lost counts as never told: a container whose resizePolicy is
-// RestartContainer is then restarted, others are told again.
+// has lost counts as never told, and is told again. A container whose resizePolicy
+// is RestartContainer is then restarted only if the runtime reports other values
+// than the spec has.
 //
 // Both methods are safe for concurrent use; for one pod they are called one after
 // the other. Neither keeps or changes its argument's maps, nor may a caller change
