@@ -37,6 +37,7 @@ func TestGolden(t *testing.T) {
 		}
 	}
 	for i, d := range deliberate {
+		require.NotEmpty(t, d.reason)
 		if all && !used[i] { // if only some were run, that tells nothing
 			t.Errorf("the difference %q of pods %q is not there any more", d.field, d.pods)
 		}
