@@ -108,6 +108,7 @@ func (s *syncer) syncUntilStarted(ctx context.Context, w podworkers.Work, observ
 			return result.Acted()
 		})
 		s.explanations.set(w.Pod.UID, result.Explanation())
+		s.statuses.change(w.Pod.UID, resized(&result, time.Now()))
 		var published status.Result
 		observed, published = s.republish(ctx, w, observed, &result)
 		restartAll = published.RestartAll

@@ -1,0 +1,61 @@
+package agent
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/podwright/podwright/cri/fake"
+)
+
+// C35: a resize that fails shows in the status of the pod, with reason Error, and
+// is tried again; one that succeeds takes that away. Nothing restarts.
+func TestFailedResizeShows(t *testing.T) {
+	var refuses atomic.Bool
+	intercept := func(_ context.Context, call string, _ any) error {
+		if call == "UpdateContainerResources" && refuses.Load() {
+			return status.Error(codes.Internal, "no such cgroup")
+		}
+		return nil
+	}
+	inWorld(t, fake.Config{Intercept: intercept}, func(w *world) {
+		condition := func() *v1.PodCondition {
+			for _, c := range w.agent.statuses.get("1").Conditions {
+				if c.Type == v1.PodResizeInProgress {
+					return &c
+				}
+			}
+			return nil
+		}
+		pod := podOf("1", v1.RestartPolicyAlways, "a")
+		pod.Spec.Containers[0].Resources.Limits = v1.ResourceList{v1.ResourceCPU: resource.MustParse("1")}
+		w.set(pod)
+		w.start()
+		w.sleep(5 * time.Second)
+		require.Nil(w.t, condition())
+		refuses.Store(true)
+		bigger := pod.DeepCopy()
+		bigger.Spec.Containers[0].Resources.Limits[v1.ResourceCPU] = resource.MustParse("2")
+		w.set(bigger)
+		w.sleep(5 * time.Second)
+		c := condition()
+		require.NotNil(w.t, c)
+		require.Equal(w.t, v1.ConditionTrue, c.Status)
+		require.Equal(w.t, v1.PodReasonError, c.Reason)
+		require.Contains(w.t, c.Message, "no such cgroup")
+		since := c.LastTransitionTime
+		w.sleep(2 * time.Minute)
+		require.Equal(w.t, since, condition().LastTransitionTime, "it is the same trouble")
+		refuses.Store(false)
+		w.sleep(3 * time.Minute)
+		require.Nil(w.t, condition())
+		require.Equal(w.t, map[string][]uint32{"a": {0}}, w.running())
+	})
+}
