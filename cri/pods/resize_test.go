@@ -267,11 +267,18 @@ func TestResizePodLevel(t *testing.T) {
 	h.mustSync(pod)
 	h.runtime.take()
 	sc.done = nil
-	bigger := needs(400, 300)
+	bigger := needs(400, 350)
 	pod.Spec.Resources = &bigger
 	require.NoError(t, h.resized(pod))
-	require.Contains(t, sc.done, "pod cpu=400-400 memory=300-300")
-	require.Contains(t, sc.done, "a quota=40000 shares=409 memory=300", "without a limit of its own it has the pod's")
+	// Without limits of its own the container has the pod's.
+	require.Equal(t, []string{
+		"sandbox quota=30000 shares=307 memory=350", "pod cpu=300-300 memory=300-350",
+		"sandbox quota=30000 shares=307 memory=350", "pod cpu=300-300 memory=350-350",
+		"a quota=30000 shares=307 memory=350",
+		"sandbox quota=40000 shares=307 memory=350", "pod cpu=300-400 memory=350-350",
+		"sandbox quota=40000 shares=409 memory=350", "pod cpu=400-400 memory=350-350",
+		"a quota=40000 shares=409 memory=350",
+	}, sc.done)
 	result := h.sync(pod)
 	require.False(t, result.Acted())
 }
