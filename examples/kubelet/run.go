@@ -80,6 +80,7 @@ func agentConfig(cfg *config.Config, log *slog.Logger) agent.Config {
 		LogPeriod:                cfg.LogPeriod,
 		DeadContainers:           deadContainers(cfg),
 		IDsPerPod:                uint32(cfg.IDsPerPod),
+		LimitedSwap:              cfg.LimitedSwap,
 		DNS: pods.DNS{
 			ClusterServers: cfg.ClusterDNS,
 			ClusterDomain:  cfg.ClusterDomain,

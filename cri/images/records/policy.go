@@ -52,6 +52,13 @@ func newRule(policy Policy, allowlist []string) (rule, error) {
 	return r, nil
 }
 
+// CheckAllowlistEntry says what is wrong with an entry of Config.Allowlist, nil if
+// nothing is.
+func CheckAllowlistEntry(pattern string) error {
+	r := rule{exact: map[string]bool{}}
+	return r.allow(pattern)
+}
+
 // allow adds an entry of the list: a repository, or the beginning of some that
 // ends with "/*".
 func (r *rule) allow(pattern string) error {

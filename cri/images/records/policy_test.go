@@ -41,7 +41,9 @@ func TestAllowlist(t *testing.T) {
 	for _, bad := range []string{"", " r.io/x", "r.io/x ", "r.io/x:v1", "r.io/x@sha256:00", "*", "/*", "r.io/*/x", "r.io/x*", "*.io/x", "UPPER"} {
 		_, err := newRule(NeverVerifyAllowlistedImages, []string{"ok", bad})
 		require.ErrorContains(t, err, "Config.Allowlist[1]", bad)
+		require.Error(t, CheckAllowlistEntry(bad), bad)
 	}
+	require.NoError(t, CheckAllowlistEntry("r.io/team/*"))
 	_, err = newRule("Sometimes", nil)
 	require.ErrorContains(t, err, `Config.Policy "Sometimes"`)
 	_, err = newRule(AlwaysVerify, []string{"r.io/x"})

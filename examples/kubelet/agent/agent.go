@@ -82,6 +82,9 @@ type Config struct {
 	// IDsPerPod is how many users a pod with hostUsers false has, a multiple of
 	// 65536; zero means 65536.
 	IDsPerPod uint32
+	// LimitedSwap lets Burstable containers swap as much as their part of the node's
+	// memory is (KEP-2400, cgroup v2 only). Otherwise none does.
+	LimitedSwap bool
 	// DNS is what pods are told about name servers; the zero value means those of
 	// the node.
 	DNS pods.DNS

@@ -243,13 +243,6 @@ func TestHintsWaitForTheWorker(t *testing.T) {
 	})
 }
 
-func TestMemoryCapacity(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "meminfo")
-	require.NoError(t, os.WriteFile(path, []byte("MemFree: 1 kB\nMemTotal:       2048 kB\n"), 0o600))
-	require.Equal(t, int64(2048*1024), memoryCapacity(path))
-	require.Zero(t, memoryCapacity(path+"x"))
-}
-
 // A crash loop shows why: how the container ended, not only that it waits.
 func TestReportTellsHowAContainerEnded(t *testing.T) {
 	end := &v1.ContainerStateTerminated{ExitCode: 3, Reason: "Error", Message: "no such table\n"}

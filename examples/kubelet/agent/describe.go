@@ -17,11 +17,11 @@ import (
 const cgroups = "/sys/fs/cgroup"
 
 // describeNode looks at the node as far as containers depend on it, and adds what
-// the configuration says of them. What cannot
-// be read keeps its zero value, which is the careful choice for each field.
+// the configuration says of them. What cannot be read keeps its zero value, which is
+// the careful choice for each field.
 func describeNode(cfg Config) pods.Node {
 	_, err := os.Stat(filepath.Join(cgroups, "cgroup.controllers"))
-	memory := memoryCapacity("/proc/meminfo")
+	memory := meminfo("/proc/meminfo", "MemTotal:")
 	return pods.Node{
 		Name:           cfg.NodeName,
 		IPs:            nodeIPs(),
@@ -32,6 +32,8 @@ func describeNode(cfg Config) pods.Node {
 		},
 		CgroupV2:       err == nil,
 		SwapController: swapController(cgroups),
+		LimitedSwap:    cfg.LimitedSwap,
+		SwapCapacity:   meminfo("/proc/meminfo", "SwapTotal:"),
 		HugePageSizes:  hugePageSizes("/sys/kernel/mm/hugepages"),
 		SeccompRoot:    filepath.Join(cfg.RootDir, "seccomp"),
 
@@ -63,14 +65,14 @@ func nodeIPs() []string {
 	return append(v4[:min(len(v4), 1)], v6[:min(len(v6), 1)]...)
 }
 
-// memoryCapacity reads MemTotal, in bytes.
-func memoryCapacity(meminfo string) int64 {
-	data, err := os.ReadFile(meminfo)
+// meminfo reads an amount of memory, such as MemTotal:, in bytes.
+func meminfo(file, name string) int64 {
+	data, err := os.ReadFile(file)
 	if err != nil {
 		return 0
 	}
 	for line := range strings.Lines(string(data)) {
-		rest, ok := strings.CutPrefix(line, "MemTotal:")
+		rest, ok := strings.CutPrefix(line, name)
 		if !ok {
 			continue
 		}

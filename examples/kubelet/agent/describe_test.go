@@ -29,14 +29,23 @@ func TestSwapController(t *testing.T) {
 }
 
 func TestDescribeNode(t *testing.T) {
-	node := describeNode(Config{NodeName: "n", RootDir: "/r", NoCPUQuota: true, CPUQuotaPeriod: time.Millisecond, SeccompDefault: true, SingleProcessOOMKill: true})
+	node := describeNode(Config{NodeName: "n", RootDir: "/r", NoCPUQuota: true, CPUQuotaPeriod: time.Millisecond, SeccompDefault: true, SingleProcessOOMKill: true, LimitedSwap: true})
 	require.Equal(t, "n", node.Name)
 	require.Equal(t, "/r/seccomp", node.SeccompRoot)
-	require.True(t, node.NoCPUQuota && node.SeccompDefault && node.SingleProcessOOMKill)
+	require.True(t, node.NoCPUQuota && node.SeccompDefault && node.SingleProcessOOMKill && node.LimitedSwap)
 	require.Equal(t, time.Millisecond, node.CPUQuotaPeriod)
 	require.Positive(t, node.MemoryCapacity)
 	require.Positive(t, node.Allocatable.Cpu().Value())
 	require.Equal(t, node.MemoryCapacity, node.Allocatable.Memory().Value())
+}
+
+func TestMeminfo(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "meminfo")
+	require.NoError(t, os.WriteFile(file, []byte("MemTotal:        8000 kB\nSwapCached: 5 kB\nSwapTotal:  100 kB\nBad: x kB\n"), 0o600))
+	for name, want := range map[string]int64{"MemTotal:": 8000 * 1024, "SwapTotal:": 100 * 1024, "Bad:": 0, "None:": 0} {
+		require.Equal(t, want, meminfo(file, name), name)
+	}
+	require.Zero(t, meminfo(file+"x", "MemTotal:"))
 }
 
 func TestDockerConfigs(t *testing.T) {

@@ -68,9 +68,13 @@ func TestOwnUsersWithTheNodesNamespaces(t *testing.T) {
 // be looked up does.
 func TestImagesOfVolumesInUse(t *testing.T) {
 	fails := atomic.Bool{}
-	inWorld(t, fake.Config{Intercept: func(_ context.Context, call string, _ any) error {
-		if call == "ImageStatus" && fails.Load() {
+	inWorld(t, fake.Config{Intercept: func(_ context.Context, _ string, request any) error {
+		r, ok := request.(*runtimeapi.ImageStatusRequest)
+		switch {
+		case ok && fails.Load():
 			return errors.New("no answer")
+		case ok && r.GetImage().GetImage() == "UPPER": // as some runtimes answer
+			return errors.New("not a name")
 		}
 		return nil
 	}}, func(w *world) {

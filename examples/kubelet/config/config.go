@@ -80,6 +80,9 @@ type Config struct {
 	DeadMinAge                       time.Duration
 	// IDsPerPod is how many users a pod with users of its own has.
 	IDsPerPod int64
+	// LimitedSwap lets Burstable containers swap, each as much as its part of the
+	// node's memory is (memorySwap.swapBehavior).
+	LimitedSwap bool
 	// ClusterDNS are the cluster's name servers, ClusterDomain its domain.
 	ClusterDNS    []string
 	ClusterDomain string
@@ -221,6 +224,7 @@ func complete(f *flags, file *kubeletv1beta1.KubeletConfiguration) (*Config, err
 		c.setLogs(file),
 		c.setDeadContainers(f),
 		c.setUsers(file),
+		c.setSwap(file),
 		c.validate(),
 	)
 	return c, err

@@ -12,6 +12,7 @@ import (
 	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
 
 	"github.com/podwright/podwright/cri/images/credentials"
+	"github.com/podwright/podwright/cri/images/records"
 )
 
 // setCredentialProviders takes over where plugins are that know credentials for
@@ -59,6 +60,10 @@ func (c *Config) setImages(file *kubeletv1beta1.KubeletConfiguration) error {
 		"imagePullCredentialsVerificationPolicy: %q is none of %s", c.ImagePullVerification, strings.Join(policies, ", "))
 	refuse(len(c.ImagePullAllowlist) > 0 && c.ImagePullVerification != string(kubeletv1beta1.NeverVerifyAllowlistedImages),
 		"preloadedImagesVerificationAllowlist: needs imagePullCredentialsVerificationPolicy: %s", kubeletv1beta1.NeverVerifyAllowlistedImages)
+	for i, entry := range c.ImagePullAllowlist {
+		err := records.CheckAllowlistEntry(entry)
+		refuse(err != nil, "preloadedImagesVerificationAllowlist[%d]: %q: %w", i, entry, err)
+	}
 
 	c.ImageGCHigh, c.ImageGCLow = int(valueOr(file.ImageGCHighThresholdPercent, 85)), int(valueOr(file.ImageGCLowThresholdPercent, 80))
 	c.ImageMinAge, c.ImageMaxAge = durationOr(file.ImageMinimumGCAge, 2*time.Minute), file.ImageMaximumGCAge.Duration
@@ -70,6 +75,21 @@ func (c *Config) setImages(file *kubeletv1beta1.KubeletConfiguration) error {
 	refuse(c.ImageMaxAge < 0, "imageMaximumGCAge: %s is negative", c.ImageMaxAge)
 	refuse(c.ImageMaxAge > 0 && c.ImageMaxAge <= c.ImageMinAge, "imageMaximumGCAge: %s is not longer than imageMinimumGCAge: %s", c.ImageMaxAge, c.ImageMinAge)
 	return errors.Join(errs...)
+}
+
+// The values of memorySwap.swapBehavior.
+const noSwap, limitedSwap = "NoSwap", "LimitedSwap"
+
+// setSwap takes over whether containers may swap.
+func (c *Config) setSwap(file *kubeletv1beta1.KubeletConfiguration) error {
+	switch behavior := file.MemorySwap.SwapBehavior; behavior {
+	case "", noSwap:
+	case limitedSwap:
+		c.LimitedSwap = true
+	default:
+		return fmt.Errorf("memorySwap.swapBehavior: %q is neither %s nor %s", behavior, noSwap, limitedSwap)
+	}
+	return nil
 }
 
 // minLogPeriod is how often the sizes of logs can be looked at.

@@ -30,6 +30,7 @@ containerLogMaxFiles: 2
 containerLogMaxWorkers: 3
 containerLogMonitorInterval: 3s
 userNamespaces: {idsPerPod: 131072}
+memorySwap: {swapBehavior: LimitedSwap}
 `, "--maximum-dead-containers=7", "--maximum-dead-containers-per-container=0", "--minimum-container-ttl-duration=5m")
 	require.NoError(t, err)
 	require.Equal(t, "NeverVerifyAllowlistedImages", c.ImagePullVerification)
@@ -40,18 +41,25 @@ userNamespaces: {idsPerPod: 131072}
 	require.Equal(t, []int{2, 3}, []int{c.LogMaxFiles, c.LogWorkers})
 	require.Equal(t, 3*time.Second, c.LogPeriod)
 	require.EqualValues(t, 131072, c.IDsPerPod)
+	require.True(t, c.LimitedSwap)
 	require.Equal(t, []int{7, 0}, []int{c.DeadContainers, c.DeadPerContainer})
 	require.Equal(t, 5*time.Minute, c.DeadMinAge)
 
-	c, err = fromFile(t, `containerLogMaxSize: "-1"`)
+	c, err = fromFile(t, `
+containerLogMaxSize: "-1"
+memorySwap: {swapBehavior: NoSwap}
+`)
 	require.NoError(t, err)
+	require.False(t, c.LimitedSwap)
 	require.Negative(t, c.LogMaxSize, "no rotation")
 }
 
 func TestImagesAndLogsRefused(t *testing.T) {
 	for text, want := range map[string]string{
-		"imagePullCredentialsVerificationPolicy: Sometimes":                           `imagePullCredentialsVerificationPolicy: "Sometimes" is none of NeverVerify, `,
-		"preloadedImagesVerificationAllowlist: [a]":                                   "preloadedImagesVerificationAllowlist: needs",
+		"imagePullCredentialsVerificationPolicy: Sometimes": `imagePullCredentialsVerificationPolicy: "Sometimes" is none of NeverVerify, `,
+		"preloadedImagesVerificationAllowlist: [a]":         "preloadedImagesVerificationAllowlist: needs",
+		"imagePullCredentialsVerificationPolicy: NeverVerifyAllowlistedImages\npreloadedImagesVerificationAllowlist: [a, \"b:1\"]": `preloadedImagesVerificationAllowlist[1]: "b:1": `,
+		"memorySwap: {swapBehavior: Swap}":                                            `memorySwap.swapBehavior: "Swap" is neither`,
 		"imageGCHighThresholdPercent: 101":                                            "imageGCHighThresholdPercent: 101 is not within",
 		"imageGCLowThresholdPercent: -1":                                              "imageGCLowThresholdPercent: -1 is not within",
 		"imageGCHighThresholdPercent: 80":                                             "imageGCLowThresholdPercent: 80 is not less than imageGCHighThresholdPercent: 80",
