@@ -175,7 +175,10 @@ func TestBadInput(t *testing.T) {
 			rt, err := fake.New(fake.Config{})
 			require.NoError(t, err)
 			defer rt.Close()
-			manager, err := images.New(images.Config{Service: rt, QPS: -1})
+			var events []string
+			manager, err := images.New(images.Config{Service: rt, QPS: -1, Event: func(ref v1.ObjectReference, _, reason, _ string) {
+				events = append(events, reason+" "+ref.FieldPath)
+			}})
 			require.NoError(t, err)
 			h := harnessOn(t, rt, Config{RuntimeName: "fake", Images: manager, Inputs: request.Inputs{Volumes: volumes, Secrets: volumes, ConfigMaps: volumes}})
 			pod := testPod("a", "b")
@@ -186,6 +189,11 @@ func TestBadInput(t *testing.T) {
 			failure := h.m.StartFailures(pod.UID)["a"]
 			require.Equal(t, tc.reason, failure.Reason)
 			require.Contains(t, failure.Message, tc.text)
+			event := "Failed spec.containers{a}"
+			if tc.reason == images.ReasonInvalidImageName {
+				event = "InspectFailed spec.containers{a}"
+			}
+			require.Contains(t, append(events, h.takeEvents()...), event)
 			require.Len(t, h.status(pod).Running(), 1)
 			tc.fix(&pod.Spec.Containers[0])
 			require.Len(t, h.mustSync(pod).Running(), 2)
