@@ -36,7 +36,7 @@ func (m *Manager) PodIPs(ctx context.Context, pod *v1.Pod) ([]string, error) {
 	case newest == nil || newest.State != pleg.SandboxReady:
 		return nil, nil
 	case newest.HostNetwork:
-		return append([]string(nil), m.cfg.Node.IPs...), nil
+		return m.builder.PodIPs(&v1.Pod{Spec: v1.PodSpec{HostNetwork: true}}, nil), nil
 	default:
 		return newest.IPs, nil
 	}

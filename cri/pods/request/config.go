@@ -52,6 +52,9 @@ type Inputs struct {
 	// with subPath fail, except on image volumes.
 	SubPaths SubPaths
 
+	// NodeIPs returns the node's addresses as long as Node.IPs is empty, for agents
+	// that start before the node's network; nil means that they are not known.
+	NodeIPs func() []string
 	// Devices returns what device plugins and resource claims give to a
 	// container; nil means that containers that ask for such things fail.
 	Devices func(ctx context.Context, pod *v1.Pod, container *v1.Container) (Devices, error)

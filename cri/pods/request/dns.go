@@ -78,7 +78,7 @@ func (b *Builder) clusterDNS(namespace string, host *runtimeapi.DNSConfig) *runt
 // put the node's resolver in the place of an empty one.
 func (b *Builder) loopbackDNS() *runtimeapi.DNSConfig {
 	out := &runtimeapi.DNSConfig{Searches: []string{"."}}
-	for _, ip := range b.cfg.Node.IPs {
+	for _, ip := range b.nodeIPs() {
 		server := "127.0.0.1"
 		if podfacts.IsIPv6(ip) {
 			server = "::1"

@@ -163,7 +163,7 @@ func (e *envBuild) source(ctx context.Context, from *v1.EnvVarSource) (value str
 	switch {
 	case from.FieldRef != nil:
 		value, err = podfacts.FieldValue(pod, from.FieldRef.FieldPath, podfacts.Surroundings{
-			NodeName: e.cfg.Node.Name, HostIPs: e.cfg.Node.IPs, PodIPs: e.in.PodIPs,
+			NodeName: e.cfg.Node.Name, HostIPs: e.nodeIPs(), PodIPs: e.in.PodIPs,
 		})
 		return value, true, err
 	case from.ResourceFieldRef != nil:

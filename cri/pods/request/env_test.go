@@ -156,6 +156,28 @@ func TestEnvMissing(t *testing.T) {
 	}
 }
 
+// A node that gets its address after the agent has started is no trouble for long.
+func TestNodeIPsComeLate(t *testing.T) {
+	h := newHarness(t)
+	var now []string
+	h.cfg.Node.IPs, h.cfg.NodeIPs = nil, func() []string { return now }
+	h.restart()
+	pod := testPod("a")
+	c := &v1.Container{Env: []v1.EnvVar{from(v1.EnvVarSource{FieldRef: &v1.ObjectFieldSelector{FieldPath: "status.hostIP"}})}}
+	_, err := h.envOf(pod, c)
+	require.ErrorContains(t, err, "the node's addresses are not known")
+	now = []string{"fd00::1", "192.0.2.1"}
+	got, err := h.envOf(pod, c)
+	require.NoError(t, err)
+	require.Equal(t, []string{"X=fd00::1"}, got)
+	require.Equal(t, []string{"fd00::2", "10.0.0.2"}, h.b.PodIPs(pod, []string{"10.0.0.2", "fd00::2"}))
+	pod.Spec.HostNetwork = true
+	require.Equal(t, now, h.b.PodIPs(pod, nil))
+	h.cfg.Node.IPs = []string{"192.0.2.9"}
+	h.restart()
+	require.Equal(t, []string{"192.0.2.9"}, h.b.PodIPs(pod, nil), "what is configured counts")
+}
+
 // What is there but empty is a variable, not nothing.
 func TestEnvEmptyKey(t *testing.T) {
 	h, _ := withObjects(t)

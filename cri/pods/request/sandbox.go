@@ -56,9 +56,17 @@ func (b *Builder) Sandbox(pod *v1.Pod, attempt uint32) (*runtimeapi.PodSandboxCo
 // pod on the host network the node's own.
 func (b *Builder) PodIPs(pod *v1.Pod, observed []string) []string {
 	if pod.Spec.HostNetwork {
-		return slices.Clone(b.cfg.Node.IPs)
+		return slices.Clone(b.nodeIPs())
 	}
-	return podfacts.OrderIPs(observed, b.cfg.Node.IPs)
+	return podfacts.OrderIPs(observed, b.nodeIPs())
+}
+
+// nodeIPs are the node's addresses, as far as they are known by now.
+func (b *Builder) nodeIPs() []string {
+	if len(b.cfg.Node.IPs) == 0 && b.cfg.NodeIPs != nil {
+		return b.cfg.NodeIPs()
+	}
+	return b.cfg.Node.IPs
 }
 
 // sysctls writes the names with dots, the form that all runtimes know.
