@@ -155,7 +155,7 @@ func recordSet(ctx context.Context, o options, cgroup string) error {
 func build(ctx context.Context, into string) error {
 	cmd := exec.CommandContext(ctx, "go", "build", "-o", into, "-ldflags", "-s -w -X k8s.io/component-base/version.gitVersion="+kubeletVersion, "./kubelet")
 	cmd.Dir = "examples/controlplane"
-	cmd.Env = append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0")
+	cmd.Env = append(os.Environ(), "GOWORK=off")
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	return cmd.Run()
 }
