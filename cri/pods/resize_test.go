@@ -363,3 +363,15 @@ func TestActuatedFolder(t *testing.T) {
 	_, err = store.Load("2")
 	require.Error(t, err, "what cannot be read is not nothing")
 }
+
+// A pod that is gone leaves no record.
+func TestForgetDropsActuated(t *testing.T) {
+	h, _, pod := resizeHarness(t)
+	got, err := h.cfg.Actuated.Load(pod.UID)
+	require.NoError(t, err)
+	require.Len(t, got.Containers, 2)
+	require.NoError(t, h.m.RemovePod(t.Context(), pod.UID, stopAll(t, h, pod)))
+	got, err = h.cfg.Actuated.Load(pod.UID)
+	require.NoError(t, err)
+	require.True(t, got.Empty())
+}
