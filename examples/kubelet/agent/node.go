@@ -148,6 +148,7 @@ func (n *node) buildWorkers(*Connection) (err error) {
 		statuses:     n.statuses,
 		folders:      n.folders,
 		networkReady: n.networkReady,
+		hostIPs:      nodeIPs,
 		desired:      n.desired,
 		tidy:         func() { n.loop.Emit(syncloop.Event{Kind: syncloop.Housekeeping}) },
 		turns:        turns,

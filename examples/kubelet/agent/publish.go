@@ -33,6 +33,7 @@ func (s *syncer) compute(w podworkers.Work, observed *pleg.PodStatus, terminal b
 		Pod:           pod,
 		Observed:      observed,
 		StartFailures: failures,
+		HostIPs:       s.hostIPs(),
 		Previous:      previous,
 		API:           kept,
 		Fail:          cmp.Or(deadline(pod, cmp.Or(previous, kept).StartTime, now), fail),

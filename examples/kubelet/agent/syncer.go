@@ -28,6 +28,8 @@ type syncer struct {
 	folders  folders
 	// networkReady tells whether the runtime can give pods a network.
 	networkReady func() error
+	// hostIPs are the node's addresses.
+	hostIPs func() []string
 	// desired tells whether a source still names the pod.
 	desired func(types.UID) bool
 	// tidy is called when a pod has left something to housekeeping.
