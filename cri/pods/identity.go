@@ -66,10 +66,3 @@ func (p podIdentity) ref() v1.ObjectReference {
 		ResourceVersion: p.resourceVersion,
 	}
 }
-
-// containerRef is the object that events of a regular container are recorded on.
-func (p podIdentity) containerRef(name string) v1.ObjectReference {
-	ref := p.ref()
-	ref.FieldPath = "spec.containers{" + name + "}"
-	return ref
-}
