@@ -24,11 +24,17 @@ type facts struct {
 	grown bool
 	// complete: the file is of a kind that does not grow.
 	complete bool
-	// writer is who can write to the file; looked for only if moved.
+	// writer is who can write to the file; looked for only if moved or stopped.
 	writer writer
-	// quiet is for how long the file has not grown since it was found moved.
+	// quiet is for how long the file has not grown since it was found moved, or
+	// the container stopped.
 	quiet time.Duration
+	// over is for how long the container has been known to have stopped.
+	over time.Duration
 }
+
+// leaving tells whether there is a reason to leave the file.
+func (f facts) leaving() bool { return f.moved || f.stopped }
 
 // step is what a follower does next.
 type step string
@@ -41,30 +47,38 @@ const (
 	stepEnd       step = "end"       // after all that is left of this one
 )
 
-// patienceWithWriter is for how many periods a file that was moved may be quiet
-// before it is left although somebody has it open for writing: a runtime that
-// forgets to close it must not keep readers from the file it writes to now.
+// patienceWithWriter is for how many periods a file that was moved, or whose
+// container has stopped, may be quiet before it is left although somebody has it
+// open for writing: a runtime that forgets to close it must not keep readers from
+// the file it writes to now, nor from the end.
 const patienceWithWriter = 10
 
 // decide says how to go on at the end of a file. A runtime that reopens a log
-// writes to the new file while the last lines still arrive in the old one, so the
-// old one is left only when nobody writes to it any more.
+// writes to the new file while the last lines still arrive in the old one, and one
+// that says that a container has stopped may still be writing what was in the
+// pipe. So a file is left only when nobody writes to it any more.
 func decide(f facts, period time.Duration) step {
 	switch {
 	case f.shrunk:
 		return stepStartOver
 	case f.grown:
 		return stepRead
-	case !f.moved && f.stopped:
-		return stepEnd
-	case !f.moved:
+	case !f.leaving() || !complete(f, period):
 		return stepWait
-	case f.stopped, f.complete, f.writer == writerGone:
-		return stepNext
-	case f.writer == writerUnknown && f.quiet >= period:
-		return stepNext
-	case f.quiet >= patienceWithWriter*period:
+	case f.moved:
 		return stepNext
 	}
-	return stepWait
+	return stepEnd
+}
+
+// complete tells whether the file will not grow any more, as far as can be known.
+func complete(f facts, period time.Duration) bool {
+	switch f.writer {
+	case writerGone:
+		return true
+	case writerThere:
+		return f.complete || f.quiet >= patienceWithWriter*period
+	default:
+		return f.complete || max(f.quiet, f.over) >= period
+	}
 }

@@ -16,15 +16,16 @@ type following struct {
 	*reading
 	self *follower
 
-	stopped  bool
-	warned   bool          // that the state cannot be had
-	recheck  time.Duration // when to ask for the state again; 0: not
-	moved    time.Time     // when the file was last seen to grow, once moved; zero: not moved
-	movedEnd int64         // its size then
-	retry    time.Duration // when to look at a moved file again
-	size     int64         // of the file, as last seen
-	pathFile fileID        // what the path named, as last seen
-	pathSize int64
+	stopped    bool
+	stoppedAt  time.Time     // when that was found out
+	warned     bool          // that the state cannot be had
+	recheck    time.Duration // when to ask for the state again; 0: not
+	leaving    time.Time     // when the file was last seen to grow, once there was a reason to leave it; zero: there is none
+	leavingEnd int64         // its size then
+	retry      time.Duration // when to look again at a file that is to be left
+	size       int64         // of the file, as last seen
+	pathFile   fileID        // what the path named, as last seen
+	pathSize   int64
 }
 
 // follow reads to the end and goes on from there until the container has stopped,
@@ -76,7 +77,7 @@ func (f *following) finish(ctx context.Context, next *segment) error {
 	if err := f.pump(ctx, true); err != nil {
 		return errors.Join(err, next.close())
 	}
-	f.moved, f.retry = time.Time{}, 0
+	f.leaving, f.retry = time.Time{}, 0
 	return f.next(next)
 }
 
@@ -99,35 +100,37 @@ func (f *following) find(ctx context.Context) (*segment, facts, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, out, err
 	}
-	if err == nil && f.pathFile == f.segment.id {
-		f.moved = time.Time{}
-		return nil, out, nil
+	var next *segment
+	gap := false
+	if err != nil || f.pathFile != f.segment.id {
+		if next, gap, err = successor(f.segment, f.path); err != nil {
+			return nil, out, err
+		}
 	}
-	next, gap, err := successor(f.segment, f.path)
-	if err != nil {
-		return nil, out, err
-	}
-	f.seeMoved(next, gap, &out)
+	out.moved = next != nil
+	f.seeLeaving(gap, &out)
 	return next, out, nil
 }
 
-// seeMoved adds the facts about a file that was moved.
-func (f *following) seeMoved(next *segment, gap bool, out *facts) {
-	if next == nil {
-		f.moved = time.Time{}
+// seeLeaving adds the facts about a file that was moved or will not go on.
+func (f *following) seeLeaving(gap bool, out *facts) {
+	if !out.leaving() {
+		f.leaving = time.Time{}
 		return
 	}
-	out.moved = true
-	if f.moved.IsZero() {
+	if f.leaving.IsZero() {
 		f.retry = firstRetry
 		if gap {
 			f.reader.cfg.Logger.Warn("a followed log was rotated away; lines may be missing", "path", f.path)
 		}
 	}
-	if f.moved.IsZero() || f.movedEnd != f.size {
-		f.moved, f.movedEnd = time.Now(), f.size
+	if f.leaving.IsZero() || f.leavingEnd != f.size {
+		f.leaving, f.leavingEnd = time.Now(), f.size
 	}
-	out.quiet = time.Since(f.moved)
+	out.quiet = time.Since(f.leaving)
+	if out.stopped {
+		out.over = time.Since(f.stoppedAt)
+	}
 	if !out.complete {
 		out.writer = f.reader.writerOf(f.segment.file)
 	}
@@ -151,14 +154,16 @@ func (f *following) askState(ctx context.Context) bool {
 		f.warned = true
 		f.reader.cfg.Logger.Warn("the state of a container is not known; its log is followed on", "container", f.container, "error", err)
 	}
-	f.stopped = err == nil && len(running) == 1 && !running[0]
+	if f.stopped = err == nil && len(running) == 1 && !running[0]; f.stopped {
+		f.stoppedAt = time.Now()
+	}
 	return f.stopped
 }
 
 // wait returns when there may be something to do.
 func (f *following) wait(ctx context.Context) error {
 	timer := f.pause()
-	if f.moved.IsZero() {
+	if f.leaving.IsZero() {
 		f.self.waits(f.pathFile, f.pathSize)
 		defer f.self.works()
 	}
@@ -177,14 +182,14 @@ func (f *following) wait(ctx context.Context) error {
 }
 
 // pause is a timer for what nobody tells: the state after the log was closed, and
-// that the last writer of a moved file is gone. nil: nothing of the kind.
+// that the last writer of a file is gone. nil: nothing of the kind.
 func (f *following) pause() *time.Timer {
 	period := f.reader.cfg.Period
 	pause := f.recheck
 	if f.recheck *= 2; f.recheck > period {
 		f.recheck = 0 // the period asks
 	}
-	if !f.moved.IsZero() {
+	if !f.leaving.IsZero() {
 		if pause == 0 || f.retry < pause {
 			pause = f.retry
 		}
