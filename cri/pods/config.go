@@ -136,7 +136,7 @@ type Node = request.Node
 type DNS = request.DNS
 
 // Manager runs pods on a CRI runtime. It starts no goroutine that outlives a
-// call, and keeps in memory only what it may forget: back-off delays, the reasons
+// call, except for a Hooks that ignores its context, and keeps in memory only what it may forget: back-off delays, the reasons
 // of failed starts, which sandboxes it has stopped, and which preStop handlers have
 // ended. All methods are safe for concurrent use, but SyncPod, KillPod and RemovePod
 // for one pod are never called at the same time.

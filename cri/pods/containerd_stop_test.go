@@ -86,12 +86,22 @@ func waitFor(t *testing.T, h *harness, pod *v1.Pod, name, command string) {
 	}, 30*time.Second, 50*time.Millisecond)
 }
 
+// answer writes a program for one HTTP request, which it keeps in /tmp/bye.
+const answer = `cat > /tmp/answer <<'END'
+while read -r line; do
+  printf '%s\n' "$line" >> /tmp/bye
+  [ ${#line} -gt 1 ] || break
+done
+printf 'HTTP/1.1 503 No\r\nContent-Length: 0\r\nConnection: close\r\n\r\n'
+END
+`
+
 // An httpGet handler reaches the pod by its address.
 func TestContainerdPreStopHTTP(t *testing.T) {
 	onContainerd(t, func(t *testing.T, h *harness, pod *v1.Pod) {
 		withHooks(t, h)
 		pod.Spec.Containers = pod.Spec.Containers[:1]
-		pod.Spec.Containers[0].Command[2] = `printf 'HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n' | nc -l -p 8080 > /tmp/bye & ` +
+		pod.Spec.Containers[0].Command[2] = answer + "nc -l -p 8080 -e sh /tmp/answer & " +
 			strings.Replace(goodbye, "echo none > /tmp/bye;", "", 1)
 		pod.Spec.Containers[0].Ports = []v1.ContainerPort{{Name: "admin", ContainerPort: 8080}}
 		action := v1.HTTPGetAction{Path: "/bye"}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"sync"
@@ -26,6 +27,8 @@ type UserNamespacesConfig struct {
 	Pods []types.UID
 	// Range are the IDs to give out; zero is what kubelets use by default.
 	Range request.IDRange
+	// Logger is told of files that cannot be read; nil discards.
+	Logger *slog.Logger
 }
 
 // UserNamespaces gives users of their own to the pods that want some (KEP-127),
@@ -49,8 +52,11 @@ func NewUserNamespaces(cfg UserNamespacesConfig) (*UserNamespaces, error) {
 	}
 	u := &UserNamespaces{podDir: cfg.PodDir, ids: ids}
 	for _, uid := range cfg.Pods {
-		// The pod hears of it when it asks for its users.
-		_, _, _ = u.read(uid)
+		// The pod hears of it, too, when it asks for its users. What it has is not
+		// known then, and may be given to another.
+		if _, _, err := u.read(uid); err != nil && cfg.Logger != nil {
+			cfg.Logger.Error("cannot read which users a pod has; another may get the same", "uid", uid, "file", u.file(uid), "err", err)
+		}
 	}
 	return u, nil
 }

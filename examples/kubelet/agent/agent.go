@@ -167,7 +167,7 @@ func (a *Agent) Run(ctx context.Context) (err error) {
 		return nil
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
-	n, err := newNode(a.cfg, a.folders, conn)
+	n, err := newNode(ctx, a.cfg, a.folders, conn)
 	if err != nil {
 		return err
 	}

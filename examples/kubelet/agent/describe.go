@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
@@ -29,6 +30,8 @@ func describeNode(cfg Config) pods.Node {
 		Allocatable: v1.ResourceList{
 			v1.ResourceCPU:    *resource.NewQuantity(int64(runtime.NumCPU()), resource.DecimalSI),
 			v1.ResourceMemory: *resource.NewQuantity(memory, resource.BinarySI),
+
+			v1.ResourceEphemeralStorage: *resource.NewQuantity(diskSize(cfg.RootDir), resource.BinarySI),
 		},
 		CgroupV2:       err == nil,
 		SwapController: swapController(cgroups),
@@ -42,6 +45,15 @@ func describeNode(cfg Config) pods.Node {
 		SeccompDefault:       cfg.SeccompDefault,
 		SingleProcessOOMKill: cfg.SingleProcessOOMKill,
 	}
+}
+
+// diskSize is the size in bytes of the file system that a folder is on.
+func diskSize(dir string) int64 {
+	var fs unix.Statfs_t
+	if err := unix.Statfs(dir, &fs); err != nil {
+		return 0
+	}
+	return int64(fs.Blocks) * fs.Bsize
 }
 
 // nodeIPs are the node's addresses, the first one of each family, IPv4 first:

@@ -7,6 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/cri/pods"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/status"
 	"github.com/podwright/podwright/syncloop"
@@ -33,6 +34,9 @@ func (n *node) newHandler() (*syncloop.DefaultHandler, error) {
 func (n *node) admit(pod *v1.Pod, _ []*v1.Pod) error {
 	if errs := append(unsupported(pod, n.health.Health().Features), otherNode(pod, n.cfg.NodeName)...); len(errs) > 0 {
 		return syncloop.Reject("UnsupportedPodSpec", "%v", errors.Join(errs...))
+	}
+	if errs := pods.ForbiddenSysctls(pod); len(errs) > 0 {
+		return syncloop.Reject("SysctlForbidden", "%v", errors.Join(errs...))
 	}
 	return nil
 }

@@ -53,8 +53,11 @@ type node struct {
 // newNode builds the parts from the runtime upwards. Each constructor takes what
 // stands below it; the two places where something above must be told (events
 // of the observer, due pods) are callbacks that emit into the loop.
-func newNode(cfg Config, f folders, conn *Connection) (*node, error) {
+func newNode(ctx context.Context, cfg Config, f folders, conn *Connection) (*node, error) {
 	n := &node{cfg: cfg, folders: f, statuses: newStatuses(), event: logEvents(cfg.Logger)}
+	if err := n.buildUsers(ctx); err != nil {
+		return nil, fmt.Errorf("agent: %w", err)
+	}
 	for _, build := range []func(*Connection) error{n.buildImages, n.buildRuntime, n.buildObserver, n.buildWorkers, n.buildSources, n.buildLoop} {
 		if err := build(conn); err != nil {
 			return nil, fmt.Errorf("agent: %w", err)
@@ -78,9 +81,6 @@ func (n *node) buildRuntime(conn *Connection) (err error) {
 	}
 	actuated, err := pods.NewActuatedFolder(filepath.Join(n.cfg.RootDir, "actuated_resources"))
 	if err != nil {
-		return err
-	}
-	if err := n.buildUsers(); err != nil {
 		return err
 	}
 	n.pods, err = pods.New(pods.Config{
@@ -109,18 +109,6 @@ func (n *node) buildRuntime(conn *Connection) (err error) {
 		Workers:  n.cfg.LogWorkers,
 		Period:   n.cfg.LogPeriod,
 		Logger:   n.cfg.Logger,
-	})
-	return err
-}
-
-// buildUsers finds out which pods have users of their own.
-func (n *node) buildUsers() error {
-	uids, err := n.folders.listPods()
-	if err != nil {
-		return err
-	}
-	n.users, err = pods.NewUserNamespaces(pods.UserNamespacesConfig{
-		PodDir: n.folders.pod, Pods: uids, Range: request.IDRange{PerPod: n.cfg.IDsPerPod},
 	})
 	return err
 }

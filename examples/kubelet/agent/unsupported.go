@@ -42,7 +42,7 @@ func otherNode(pod *v1.Pod, name string) []error {
 // field. Such a pod is refused: to run it without would be to promise what is not
 // kept.
 func unsupported(pod *v1.Pod, runtime cri.Features) []error {
-	errs := append(pods.Unsupported(pod), pods.ForbiddenSysctls(pod)...)
+	errs := pods.Unsupported(pod)
 	refuse := func(found bool, field string) {
 		if found {
 			errs = append(errs, fmt.Errorf("%s: not supported", field))

@@ -108,5 +108,6 @@ func TestRefusedPodsDoNotRun(t *testing.T) {
 		require.Equal(t, map[string][]uint32{"c": {0}}, w.running())
 		require.Contains(t, w.agent.statuses.get("1").Message, "spec.nodeSelector[disk]")
 		require.Contains(t, w.agent.statuses.get("2").Message, "spec.securityContext.sysctls[0]: kernel.msgmax")
+		require.Equal(t, "SysctlForbidden", w.agent.statuses.get("2").Reason)
 	})
 }

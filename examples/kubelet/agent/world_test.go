@@ -75,7 +75,7 @@ func (w *world) start() {
 		cfg.Logger = slog.New(slog.NewTextHandler(w.t.Output(), nil))
 	}
 	require.NoError(w.t, cfg.complete())
-	n, err := newNode(cfg, f, &Connection{Runtime: lossy{w.runtime, w}, Images: w.runtime, Name: "fake"})
+	n, err := newNode(w.t.Context(), cfg, f, &Connection{Runtime: lossy{w.runtime, w}, Images: w.runtime, Name: "fake"})
 	require.NoError(w.t, err)
 	w.agent = n
 	ctx, cancel := context.WithCancel(w.t.Context())

@@ -19,8 +19,8 @@ import (
 // still runs: each holds a folder of the host, and gives it back half a second
 // after SIGTERM.
 func exclusive(name, image, version, folder string) *v1.Pod {
-	c := shell("main", image, `mkdir /shared/held || echo "$VERSION" >> /shared/overlap
-trap 'sleep 0.5; rmdir /shared/held; exit 0' TERM; while true; do sleep 60 & wait $!; done`)
+	c := shell("main", image, `trap 'sleep 0.5; rmdir /shared/held; exit 0' TERM
+mkdir /shared/held || echo "$VERSION" >> /shared/overlap; while true; do sleep 60 & wait $!; done`)
 	c.Env = []v1.EnvVar{{Name: "VERSION", Value: version}}
 	c.VolumeMounts = []v1.VolumeMount{{Name: "shared", MountPath: "/shared"}}
 	pod := newPod(name, c)
@@ -41,7 +41,8 @@ func TestEdit(t *testing.T) {
 		folder := filepath.Join(s.dir, "shared")
 		s.place(t, "edit.yaml", exclusive("edit", s.images.Busybox, "1", folder))
 		before := s.running(t, "edit")
-		wait(t, 10*time.Second, "the first holds the folder", func() error { _, err := os.Stat(filepath.Join(folder, "held")); return err })
+		held := func() error { _, err := os.Stat(filepath.Join(folder, "held")); return err }
+		wait(t, 10*time.Second, "the first holds the folder", held)
 		old := before.Status.ContainerStatuses[0].ContainerID
 
 		s.place(t, "edit.yaml", exclusive("edit", s.images.Busybox, "2", folder))
@@ -62,6 +63,7 @@ func TestEdit(t *testing.T) {
 		started = s.inspect(t, c.ContainerID).StartedAt
 		require.Less(t, finished, started)
 		require.NotZero(t, finished, "the end of the first was seen")
+		wait(t, 10*time.Second, "the second holds the folder, and so hears SIGTERM", held)
 
 		for _, version := range []string{"3", "4", "5"} {
 			s.place(t, "edit.yaml", exclusive("edit", s.images.Busybox, version, folder))

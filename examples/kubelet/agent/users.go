@@ -1,0 +1,63 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"os/user"
+	"time"
+
+	"github.com/podwright/podwright/cri/pods"
+	"github.com/podwright/podwright/cri/pods/request"
+)
+
+// subIDUser is the user whose subordinate IDs pods with users of their own get, if
+// the node has set some aside for it (KEP-127).
+const subIDUser = "kubelet"
+
+// subIDsTimeout bounds the program that tells which.
+const subIDsTimeout = 10 * time.Second
+
+// buildUsers finds out which pods have users of their own, and what others may get.
+func (n *node) buildUsers(ctx context.Context) error {
+	uids, err := n.folders.listPods()
+	if err != nil {
+		return err
+	}
+	ids := request.IDRange{PerPod: n.cfg.IDsPerPod}
+	if _, err := user.Lookup(subIDUser); err == nil {
+		if ids.First, ids.Length, err = subIDs(ctx, getSubIDs); err != nil {
+			return err
+		}
+	}
+	n.users, err = pods.NewUserNamespaces(pods.UserNamespacesConfig{PodDir: n.folders.pod, Pods: uids, Range: ids, Logger: n.cfg.Logger})
+	return err
+}
+
+// subIDs returns the IDs that are set aside, the same ones for users and groups:
+// the first, and how many. Without the program that knows it is the default range.
+func subIDs(ctx context.Context, get func(ctx context.Context, args ...string) (string, error)) (first, length uint32, err error) {
+	users, err := get(ctx, subIDUser)
+	if errors.Is(err, exec.ErrNotFound) {
+		return 0, 0, nil
+	}
+	groups := ""
+	if err == nil {
+		groups, err = get(ctx, "-g", subIDUser)
+	}
+	switch {
+	case err != nil:
+		return 0, 0, fmt.Errorf("subordinate IDs of user %s: %w", subIDUser, err)
+	case users != groups:
+		return 0, 0, fmt.Errorf("subordinate IDs of user %s: users %q and groups %q differ", subIDUser, users, groups)
+	}
+	return request.ParseSubIDs(users)
+}
+
+func getSubIDs(ctx context.Context, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, subIDsTimeout)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, "getsubids", args...).Output()
+	return string(out), err
+}
