@@ -205,6 +205,7 @@ func TestAttachSessionWithoutInput(t *testing.T) {
 		require.Zero(t, time.Since(begin))
 		require.NoError(t, rt.AttachSession(t.Context(), id, fake.Session{Stdin: strings.NewReader("x"), Stdout: io.Discard}))
 		require.Equal(t, time.Minute, time.Since(begin))
+		synctest.Wait() // streams end a moment before the container has exited
 		err := rt.AttachSession(t.Context(), id, fake.Session{Stdout: io.Discard})
 		require.ErrorContains(t, err, "container is in CONTAINER_EXITED state")
 	})
