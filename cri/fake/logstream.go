@@ -5,6 +5,7 @@ import (
 	"io"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -19,8 +20,9 @@ type logStream struct {
 	rest   []byte // an unfinished line
 	line   []byte // scratch
 	held   []byte // what the gate holds back
-	over   bool
 	ending chan struct{} // closed at the end, for writers that wait; may be nil
+
+	over atomic.Bool // set once; read again after whatever may have taken its time
 }
 
 // Write logs every line that is complete and keeps the rest. While the runtime
@@ -31,7 +33,7 @@ func (s *logStream) Write(p []byte) (int, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.over {
+	if s.over.Load() {
 		return 0, io.ErrClosedPipe
 	}
 	if s.log.path == "" {
@@ -46,15 +48,15 @@ func (s *logStream) Write(p []byte) (int, error) {
 func (s *logStream) hold(p []byte) (int, error) {
 	for rest := p; ; {
 		s.mu.Lock()
-		if s.over {
-			s.mu.Unlock()
-			return len(p) - len(rest), io.ErrClosedPipe
-		}
 		register := s.settle
 		if len(s.held) > 0 {
 			register = nil
 		}
 		opens := s.gate.atOpening(register)
+		if s.over.Load() {
+			s.mu.Unlock()
+			return len(p) - len(rest), io.ErrClosedPipe
+		}
 		if opens == nil {
 			s.passHeld()
 			s.pass(rest)
@@ -128,10 +130,11 @@ func (s *logStream) cut() {
 func (s *logStream) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.over && s.ending != nil {
+	s.over.Store(true)
+	if s.ending != nil {
 		close(s.ending)
+		s.ending = nil
 	}
-	s.over = true
 }
 
 // flush writes what is left of an ended stream. A line without its end stays
@@ -181,6 +184,14 @@ func (l *containerLog) end() {
 	if l.path == "" || l.stdout.gate.atOpening(l.finish) == nil {
 		l.finish(true)
 	}
+}
+
+// abandon is end for a program that may hang in a write to its log, which holds
+// the lock of a stream: nothing more is taken from it from now on.
+func (l *containerLog) abandon() {
+	l.stdout.over.Store(true)
+	l.stderr.over.Store(true)
+	go l.end()
 }
 
 // endWithin is end for a file that may hang: the end of a container cannot wait

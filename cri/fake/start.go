@@ -130,7 +130,7 @@ func (of *launch) name() string { return of.container.name.String() }
 // ended is the end of the program.
 func (of *launch) ended(e exit) {
 	if e.abandoned {
-		go of.log.end() // which may be what the program hangs in
+		of.log.abandon()
 	} else {
 		of.log.endWithin(of.task.rt.cfg.KillTimeout)
 	}

@@ -86,7 +86,8 @@ func TestRemoveWhatIsGone(t *testing.T) {
 		box := s.see(t).of("robbed").sandboxes[0].Id
 		ctx := context.Background()
 		require.NoError(t, s.cri.StopPodSandbox(ctx, box))
-		require.NoError(t, s.cri.RemovePodSandbox(ctx, box))
+		// The kubelet may be removing the dead container at this moment.
+		wait(t, 20*time.Second, "the sandbox is removed", func() error { return s.cri.RemovePodSandbox(ctx, box) })
 		wait(t, 30*time.Second, "it runs again", func() error {
 			if err := s.isRunning("robbed"); err != nil {
 				return err
