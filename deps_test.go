@@ -43,6 +43,7 @@ var floors = map[string]floor{
 
 	"podworkers": {own: []string{"internal/podfacts"}, outside: 85, forbid: noGRPC},
 	"pleg":       {outside: 85, forbid: noGRPC},
+	"probe":      {own: []string{"internal/podfacts"}, outside: 85, forbid: noGRPC},
 	"cri":        {outside: 120, forbid: noCore},
 
 	"podworkers/podworkerstest": {own: []string{"podworkers", "internal/podfacts"}, outside: 85, forbid: noGRPC},

@@ -1,0 +1,2 @@
+// Package probe runs the liveness, readiness and startup probes of containers.
+package probe
