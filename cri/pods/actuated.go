@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"maps"
 	"os"
 	"path/filepath"
@@ -86,19 +87,41 @@ func (s *actuatedMemory) Save(uid types.UID, r ActuatedResources) error {
 	return nil
 }
 
-// NewActuatedFolder returns a store that keeps a JSON file per pod in a directory,
-// which is made when it is missing. Files are replaced whole: after a crash of the
-// agent or the machine each is the old one or the new one.
-func NewActuatedFolder(dir string) (ActuatedStore, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+// ActuatedFolderConfig configures NewActuatedFolder. Dir is required.
+type ActuatedFolderConfig struct {
+	// Dir is the directory of the files, which is made when it is missing. Required.
+	Dir string
+	// Logger is told, once per pod, of a file that is damaged; nil discards.
+	Logger *slog.Logger
+}
+
+// NewActuatedFolder returns a store that keeps a JSON file per pod in a directory.
+// Files are replaced whole: after a crash of the agent or the machine each is the old
+// one or the new one. One that was damaged by something else counts as lost, of that
+// pod alone, and stays as it is until there is something to record.
+func NewActuatedFolder(cfg ActuatedFolderConfig) (ActuatedStore, error) {
+	if cfg.Dir == "" {
+		return nil, errors.New("pods: ActuatedFolderConfig.Dir is missing")
+	}
+	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("actuated resources: %w", err)
 	}
-	return &actuatedFolder{dir: dir, known: actuatedMemory{pods: map[types.UID]ActuatedResources{}}}, nil
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &actuatedFolder{
+		dir: cfg.Dir, log: cfg.Logger,
+		known: actuatedMemory{pods: map[types.UID]ActuatedResources{}}, damaged: map[types.UID]bool{},
+	}, nil
 }
 
 type actuatedFolder struct {
 	dir   string
+	log   *slog.Logger
 	known actuatedMemory // what has been read or written, so that nothing is read twice
+
+	mu      sync.Mutex
+	damaged map[types.UID]bool // pods whose file makes no sense
 }
 
 // path refuses UIDs that would lead out of the directory.
@@ -126,10 +149,33 @@ func (s *actuatedFolder) Load(uid types.UID) (ActuatedResources, error) {
 		return ActuatedResources{}, fmt.Errorf("actuated resources: %w", err)
 	}
 	r, err := decodeActuated(data)
-	if err != nil { // it will be written anew, and nothing else can be done about it
+	if err != nil {
+		s.tell(uid, path, err)
 		return ActuatedResources{}, nil
 	}
 	return r, s.known.Save(uid, r)
+}
+
+// tell says that a file is damaged, unless that was said.
+func (s *actuatedFolder) tell(uid types.UID, path string, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.damaged[uid] {
+		return
+	}
+	s.damaged[uid] = true
+	s.log.Error("the record of what the runtime was told of a pod's resources is damaged; it is told again", "uid", uid, "file", path, "err", err)
+}
+
+// drop forgets a pod.
+func (s *actuatedFolder) drop(uid types.UID, path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("actuated resources: %w", err)
+	}
+	s.mu.Lock()
+	delete(s.damaged, uid)
+	s.mu.Unlock()
+	return s.known.Save(uid, ActuatedResources{})
 }
 
 func decodeActuated(data []byte) (r ActuatedResources, err error) {
@@ -143,10 +189,7 @@ func (s *actuatedFolder) Save(uid types.UID, r ActuatedResources) error {
 		return err
 	}
 	if r.Empty() {
-		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("actuated resources: %w", err)
-		}
-		return s.known.Save(uid, r)
+		return s.drop(uid, path)
 	}
 	data, err := json.Marshal(r)
 	if err != nil {

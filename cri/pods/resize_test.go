@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -13,7 +11,6 @@ import (
 	"google.golang.org/grpc/status"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/cri"
@@ -321,57 +318,4 @@ func TestPodCgroupValues(t *testing.T) {
 			require.Equal(t, want, podCgroupValues(&v1.Pod{Spec: tc.spec}))
 		})
 	}
-}
-
-// What is recorded survives a restart and damage, and nothing else does.
-func TestActuatedFolder(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "actuated")
-	open := func() ActuatedStore {
-		store, err := NewActuatedFolder(dir)
-		require.NoError(t, err)
-		return store
-	}
-	r := ActuatedResources{}.withContainer("a", needs(100, 1))
-	r.Pod = ptr(needs(1, 1))
-	for _, store := range []ActuatedStore{NewActuatedMemory(), open()} {
-		got, err := store.Load("1")
-		require.NoError(t, err)
-		require.True(t, got.Empty())
-		require.NoError(t, store.Save("1", r))
-		got, err = store.Load("1")
-		require.NoError(t, err)
-		require.Equal(t, r, got)
-	}
-	again, err := open().Load("1")
-	require.NoError(t, err)
-	require.True(t, sameRequirements(r.Containers["a"], again.Containers["a"]))
-	require.True(t, samePodRequirements(r.Pod, again.Pod))
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "1.json"), []byte("{"), 0o600))
-	damaged, err := open().Load("1")
-	require.NoError(t, err)
-	require.True(t, damaged.Empty())
-	store := open()
-	require.NoError(t, store.Save("1", ActuatedResources{}))
-	require.NoError(t, store.Save("1", ActuatedResources{}), "nothing to drop")
-	require.Empty(t, files(t, dir, "*"))
-	for _, bad := range []string{"", "../x", "a/b"} {
-		require.Error(t, store.Save(types.UID(bad), r), bad)
-		_, err := store.Load(types.UID(bad))
-		require.Error(t, err, bad)
-	}
-	require.NoError(t, os.Mkdir(filepath.Join(dir, "2.json"), 0o700))
-	_, err = store.Load("2")
-	require.Error(t, err, "what cannot be read is not nothing")
-}
-
-// A pod that is gone leaves no record.
-func TestForgetDropsActuated(t *testing.T) {
-	h, _, pod := resizeHarness(t)
-	got, err := h.cfg.Actuated.Load(pod.UID)
-	require.NoError(t, err)
-	require.Len(t, got.Containers, 2)
-	require.NoError(t, h.m.RemovePod(t.Context(), pod.UID, stopAll(t, h, pod)))
-	got, err = h.cfg.Actuated.Load(pod.UID)
-	require.NoError(t, err)
-	require.True(t, got.Empty())
 }

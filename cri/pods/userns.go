@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
@@ -22,8 +24,7 @@ type UserNamespacesConfig struct {
 	// down. Required.
 	PodDir func(uid types.UID) string
 	// Pods are the pods that have a directory: what they have taken is not given
-	// out again. A file of theirs that cannot be read is no error here, but one of
-	// that pod.
+	// out again. A file of theirs that cannot be read is no error here: see Of.
 	Pods []types.UID
 	// Range are the IDs to give out; zero is what kubelets use by default.
 	Range request.IDRange
@@ -39,6 +40,8 @@ type UserNamespaces struct {
 	podDir func(uid types.UID) string
 	ids    *request.IDs
 	mu     sync.Mutex // a pod is given users once
+	// unknown are the pods that have a file of which nobody can tell what it says.
+	unknown map[types.UID]bool
 }
 
 // NewUserNamespaces reads what pods have, and returns UserNamespaces.
@@ -50,12 +53,10 @@ func NewUserNamespaces(cfg UserNamespacesConfig) (*UserNamespaces, error) {
 	if err != nil {
 		return nil, fmt.Errorf("pods: UserNamespacesConfig.Range: %w", err)
 	}
-	u := &UserNamespaces{podDir: cfg.PodDir, ids: ids}
+	u := &UserNamespaces{podDir: cfg.PodDir, ids: ids, unknown: map[types.UID]bool{}}
 	for _, uid := range cfg.Pods {
-		// The pod hears of it, too, when it asks for its users. What it has is not
-		// known then, and may be given to another.
 		if _, _, err := u.read(uid); err != nil && cfg.Logger != nil {
-			cfg.Logger.Error("cannot read which users a pod has; another may get the same", "uid", uid, "file", u.file(uid), "err", err)
+			cfg.Logger.Error("cannot tell which users a pod has", "uid", uid, "err", err)
 		}
 	}
 	return u, nil
@@ -65,30 +66,45 @@ func (u *UserNamespaces) file(uid types.UID) string {
 	return filepath.Join(u.podDir(uid), request.UserNamespaceFile)
 }
 
-// read takes what a pod's file says, and tells whether there is one.
+// read takes what a pod's file says, and tells whether there is one. Errors name
+// the file.
 func (u *UserNamespaces) read(uid types.UID) (request.UserNamespace, bool, error) {
+	delete(u.unknown, uid)
 	content, err := os.ReadFile(u.file(uid))
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	if errors.Is(err, fs.ErrNotExist) {
 		return request.UserNamespace{}, false, nil
-	case err != nil:
-		return request.UserNamespace{}, false, err
 	}
-	users, err := request.DecodeUserNamespace(content)
+	var users request.UserNamespace
 	if err == nil {
+		users, err = request.DecodeUserNamespace(content)
+	}
+	if err != nil {
+		if !slices.Contains(u.ids.Pods(), uid) { // else it was read before
+			u.unknown[uid] = true
+		}
+	} else {
 		err = u.ids.Record(uid, users)
 	}
-	return users, true, err
+	if err != nil {
+		return request.UserNamespace{}, true, fmt.Errorf("%s: %w", u.file(uid), err)
+	}
+	return users, true, nil
 }
 
 // Of returns the users of a pod: those in its file, else new ones that are in its
-// file when this returns.
+// file when this returns. A file that cannot be read, or makes no sense, is an error
+// for that pod, and for every pod that needs new users: the pod of that file may run
+// with any, and two pods with the same could do to each other what users can do. It
+// ends when the file can be read again, or was removed with its pod (Release).
 func (u *UserNamespaces) Of(pod *v1.Pod) (request.UserNamespace, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	users, found, err := u.read(pod.UID)
 	if found || err != nil {
 		return users, err
+	}
+	if err := u.allKnown(); err != nil {
+		return request.UserNamespace{}, err
 	}
 	if users, err = u.ids.Allocate(pod.UID); err != nil {
 		return request.UserNamespace{}, err
@@ -103,6 +119,16 @@ func (u *UserNamespaces) Of(pod *v1.Pod) (request.UserNamespace, error) {
 	return users, nil
 }
 
+// allKnown looks again at the files that could not be read.
+func (u *UserNamespaces) allKnown() error {
+	for _, uid := range slices.Sorted(maps.Keys(u.unknown)) {
+		if _, _, err := u.read(uid); u.unknown[uid] {
+			return fmt.Errorf("no users for a new pod while those of pod %s are not known: %w", uid, err)
+		}
+	}
+	return nil
+}
+
 // Release takes a pod's users back, for others to have. Nothing of the pod may run
 // any longer, and its volumes must be gone: what they hold belongs to these users.
 // Releasing what a pod does not have succeeds.
@@ -112,10 +138,11 @@ func (u *UserNamespaces) Release(uid types.UID) error {
 	if err := os.Remove(u.file(uid)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("user namespace: %w", err)
 	}
+	delete(u.unknown, uid)
 	u.ids.Release(uid)
 	return nil
 }
 
-// Pods returns the pods that have users of their own, in no order, for a caller
-// who looks for those that are gone.
+// Pods returns the pods that are known to have users of their own, in no order, for
+// a caller who looks for those that are gone.
 func (u *UserNamespaces) Pods() []types.UID { return u.ids.Pods() }

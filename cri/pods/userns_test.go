@@ -1,6 +1,9 @@
 package pods
 
 import (
+	"bytes"
+	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"testing"
@@ -56,33 +59,68 @@ func TestUserNamespaces(t *testing.T) {
 	require.Equal(t, a, c)
 }
 
-// A file that makes no sense is the fault of that pod alone, and stays as it is.
+// A file that makes no sense is the trouble of that pod, which may run with any
+// users, and of those that need new ones: none of theirs may be the same. Who has some
+// already is not concerned.
 func TestUserNamespacesBadFile(t *testing.T) {
 	dir := t.TempDir()
+	file := func(uid string) string { return filepath.Join(dir, uid, "userns") }
 	write := func(uid, content string) {
 		require.NoError(t, os.MkdirAll(filepath.Join(dir, uid), 0o755))
-		require.NoError(t, os.WriteFile(filepath.Join(dir, uid, "userns"), []byte(content), 0o600))
+		require.NoError(t, os.WriteFile(file(uid), []byte(content), 0o600))
 	}
+	at := func(first uint32) string { return string(request.UserNamespace{HostID: first, Length: 65536}.Encode()) }
 	write("bad", "{")
-	write("twin", string(request.UserNamespace{HostID: 65536, Length: 65536}.Encode()))
-	write("twin2", string(request.UserNamespace{HostID: 65536, Length: 65536}.Encode()))
+	write("twin", at(65536))
+	write("twin2", at(65536))
+	require.NoError(t, os.MkdirAll(file("folder"), 0o755)) // a file that cannot be read
+	var logged bytes.Buffer
 	u, err := NewUserNamespaces(UserNamespacesConfig{
-		PodDir: func(uid types.UID) string { return filepath.Join(dir, string(uid)) }, Pods: []types.UID{"bad", "twin", "twin2"},
+		PodDir: func(uid types.UID) string { return filepath.Join(dir, string(uid)) },
+		Pods:   []types.UID{"bad", "twin", "twin2", "folder"},
+		Logger: slog.New(slog.NewTextHandler(&logged, nil)),
 	})
 	require.NoError(t, err)
-	for uid, want := range map[types.UID]string{"bad": "invalid user namespace file", "twin2": "another pod's"} {
-		_, err := u.Of(&v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: uid}})
-		require.ErrorContains(t, err, want)
-		require.FileExists(t, filepath.Join(dir, string(uid), "userns"))
+	of := func(uid types.UID) (request.UserNamespace, error) {
+		return u.Of(&v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: uid}})
 	}
-	good, err := u.Of(&v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "good"}})
+	for uid, want := range map[string]string{"bad": "invalid user namespace file", "twin2": "another pod's", "folder": "directory"} {
+		_, err := of(types.UID(uid))
+		require.ErrorContains(t, err, want)
+		require.ErrorContains(t, err, file(uid))
+		require.Contains(t, logged.String(), file(uid))
+		if uid != "folder" {
+			require.FileExists(t, file(uid))
+		}
+	}
+	twin, err := of("twin")
 	require.NoError(t, err)
-	require.EqualValues(t, 2*65536, good.HostID)
+	require.EqualValues(t, 65536, twin.HostID)
+
+	_, err = of("new")
+	require.ErrorContains(t, err, "those of pod bad are not known")
+	require.ErrorContains(t, err, file("bad"))
+	require.NoFileExists(t, file("new"))
+	write("bad", at(3*65536)) // repaired
+	_, err = of("new")
+	require.ErrorContains(t, err, "those of pod folder are not known")
+	require.NoError(t, u.Release("folder")) // gone
+	for i, first := range []uint32{2 * 65536, 4 * 65536} {
+		users, err := of(types.UID(fmt.Sprint("new", i)))
+		require.NoError(t, err)
+		require.Equal(t, first, users.HostID, "those of the repaired file are taken")
+	}
+	write("new0", "") // damaged while the agent runs
+	_, err = of("new0")
+	require.ErrorContains(t, err, file("new0"))
+	users, err := of("new2")
+	require.NoError(t, err, "it is known what it said")
+	require.EqualValues(t, 5*65536, users.HostID)
 
 	// Nothing is given out that could not be written down.
 	blocked := filepath.Join(dir, "blocked")
 	require.NoError(t, os.WriteFile(blocked, nil, 0o600))
-	_, err = u.Of(&v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "blocked"}})
+	_, err = of("blocked")
 	require.Error(t, err)
 	require.NotContains(t, u.Pods(), types.UID("blocked"))
 	_, err = NewUserNamespaces(UserNamespacesConfig{})

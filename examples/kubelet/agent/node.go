@@ -79,7 +79,7 @@ func (n *node) buildRuntime(conn *Connection) (err error) {
 	if err != nil {
 		return err
 	}
-	actuated, err := pods.NewActuatedFolder(filepath.Join(n.cfg.RootDir, "actuated_resources"))
+	actuated, err := pods.NewActuatedFolder(pods.ActuatedFolderConfig{Dir: filepath.Join(n.cfg.RootDir, "actuated_resources"), Logger: n.cfg.Logger})
 	if err != nil {
 		return err
 	}
