@@ -1,0 +1,61 @@
+package checkpoint
+
+import (
+	"errors"
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// FuzzLoad shows that no file harms: Load refuses it by ErrCorrupt and sets it aside,
+// or returns a record that can be saved and loaded again as it is.
+func FuzzLoad(f *testing.F) {
+	good, _, err := encode(uid, aRecord(1), DefaultMaxSize)
+	require.NoError(f, err)
+	f.Add(good)
+	f.Add(good[:100])
+	f.Add([]byte(`{"version":1,"uid":"` + string(uid) + `","crc32c":0}`))
+	f.Add([]byte(`{"version":1,"uid":"` + string(uid) + `","crc32c":1207093566,"record":{}}`))
+	f.Add([]byte(`null`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		s, path := newStore(t, nil)
+		require.NoError(t, os.WriteFile(path, data, 0o600))
+		r, err := s.Load(uid)
+		if err != nil {
+			require.ErrorIs(t, err, ErrCorrupt)
+			require.NoFileExists(t, path)
+			return
+		}
+		if err := again(t, s).Save(uid, r); err != nil {
+			require.True(t, errors.Is(err, ErrTooLarge), err)
+			return
+		}
+		got, err := again(t, s).Load(uid)
+		require.NoError(t, err)
+		require.Equal(t, normal(r), normal(got))
+	})
+}
+
+// FuzzRecord is FuzzLoad behind the checksum: whatever is in a record that is whole,
+// decoding ends with a record or with ErrCorrupt.
+func FuzzRecord(f *testing.F) {
+	_, record, err := encode(uid, aRecord(1), DefaultMaxSize)
+	require.NoError(f, err)
+	f.Add(record)
+	f.Add([]byte(`{"status":{"conditions":[{"lastTransitionTime":"x"}]}}`))
+	f.Add([]byte(`{"probes":[null]}`))
+	f.Fuzz(func(t *testing.T, record []byte) {
+		r, got, err := decode(whole(record), uid)
+		if err != nil {
+			require.ErrorIs(t, err, ErrCorrupt)
+			return
+		}
+		require.Equal(t, record, got)
+		data, _, err := encode(uid, r, 1<<30)
+		require.NoError(t, err)
+		second, _, err := decode(data, uid)
+		require.NoError(t, err)
+		require.Equal(t, normal(r), normal(second))
+	})
+}

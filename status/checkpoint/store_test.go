@@ -1,0 +1,334 @@
+package checkpoint
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+const uid types.UID = "6d1c1e0e-0c4a-4b6e-8a59-1c8f5a2f5d10"
+
+// aRecord is that of a pod with an exit code, a restart count and probe results.
+func aRecord(restarts int32) Record {
+	at := metav1.NewTime(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
+	started := true
+	return Record{
+		Status: v1.PodStatus{
+			Phase:      v1.PodRunning,
+			StartTime:  &at,
+			PodIP:      "10.1.2.3",
+			Conditions: []v1.PodCondition{{Type: v1.PodReady, Status: v1.ConditionTrue, LastTransitionTime: at}},
+			ContainerStatuses: []v1.ContainerStatus{{
+				Name: "app", ContainerID: "containerd://2", RestartCount: restarts, Ready: true, Started: &started,
+				State:                v1.ContainerState{Running: &v1.ContainerStateRunning{StartedAt: at}},
+				LastTerminationState: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{ExitCode: 7, Message: "gone <&> \x00é", ContainerID: "containerd://1"}},
+			}},
+		},
+		Probes: []ProbeResult{
+			{Container: "app", ContainerID: "containerd://2", Type: "Readiness", Success: true},
+			{Container: "app", ContainerID: "containerd://2", Type: "Startup", Success: true},
+		},
+	}
+}
+
+// newStore returns a Store of a node, and the file of the pod, whose folder is there.
+func newStore(t testing.TB, change func(*Config)) (*Store, string) {
+	t.Helper()
+	root := t.TempDir()
+	cfg := Config{File: func(uid types.UID) string { return filepath.Join(root, string(uid), "status.json") }}
+	if change != nil {
+		change(&cfg)
+	}
+	s, err := New(cfg)
+	require.NoError(t, err)
+	path := cfg.File(uid)
+	require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o750))
+	return s, path
+}
+
+// again is the Store of the next agent.
+func again(t testing.TB, s *Store) *Store {
+	t.Helper()
+	next, err := New(s.cfg)
+	require.NoError(t, err)
+	return next
+}
+
+func TestNewNamesTheField(t *testing.T) {
+	_, err := New(Config{})
+	require.ErrorContains(t, err, "Config.File")
+	_, err = New(Config{File: func(types.UID) string { return "" }, MaxSize: -1})
+	require.ErrorContains(t, err, "Config.MaxSize")
+}
+
+func TestTheNextAgentHasTheRecord(t *testing.T) {
+	for _, sync := range []bool{false, true} {
+		s, path := newStore(t, func(c *Config) { c.Sync = sync })
+		require.NoError(t, s.Save(uid, aRecord(1)))
+		require.NoError(t, s.Save(uid, aRecord(2)))
+		got, err := again(t, s).Load(uid)
+		require.NoError(t, err)
+		require.Equal(t, normal(aRecord(2)), normal(got))
+		info, err := os.Stat(path)
+		require.NoError(t, err)
+		require.Equal(t, fs.FileMode(private), info.Mode().Perm(), "containers' messages are nobody else's to read")
+		requireOnly(t, path, "status.json")
+	}
+}
+
+// normal makes times comparable: JSON keeps the moment, not the zone.
+func normal(r Record) string {
+	_, record, err := encode(uid, r, DefaultMaxSize)
+	if err != nil {
+		return err.Error()
+	}
+	return string(record)
+}
+
+func requireOnly(t *testing.T, path string, names ...string) {
+	t.Helper()
+	entries, err := os.ReadDir(filepath.Dir(path))
+	require.NoError(t, err)
+	var got []string
+	for _, e := range entries {
+		got = append(got, e.Name())
+	}
+	require.ElementsMatch(t, names, got)
+}
+
+func TestWithoutAFileOrAFolder(t *testing.T) {
+	s, path := newStore(t, nil)
+	_, err := s.Load(uid)
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	require.NotErrorIs(t, err, ErrCorrupt)
+	require.NoError(t, s.Remove(uid))
+
+	require.NoError(t, os.RemoveAll(filepath.Dir(path)))
+	require.ErrorIs(t, s.Save(uid, aRecord(1)), fs.ErrNotExist)
+	require.NoDirExists(t, filepath.Dir(path), "a pod that is gone stays gone")
+	require.NoError(t, s.Remove(uid))
+	require.Empty(t, s.pods, "nothing is kept of pods that have nothing")
+}
+
+// What cannot be used costs the memory of that pod, is named, and is set aside.
+func TestAFileThatCannotBeUsed(t *testing.T) {
+	good, _, err := encode(uid, aRecord(1), DefaultMaxSize)
+	require.NoError(t, err)
+	write := func(data []byte) func(t *testing.T, path string) {
+		return func(t *testing.T, path string) { require.NoError(t, os.WriteFile(path, data, 0o600)) }
+	}
+	for name, c := range map[string]struct {
+		make func(t *testing.T, path string)
+		want string
+	}{
+		"empty, as after a power cut": {write(nil), "unexpected end"},
+		"truncated":                   {write(good[:len(good)/2]), "unexpected end"},
+		"zeroes":                      {write(make([]byte, len(good))), "invalid character"},
+		"no JSON":                     {write([]byte("hello")), "invalid character"},
+		"more than one":               {write(append(bytes.Clone(good), good...)), "after top-level value"},
+		"another exit code":           {write(bytes.Replace(good, []byte(`"exitCode":7`), []byte(`"exitCode":0`), 1)), "checksum"},
+		"of another pod":              {write(bytes.Replace(good, []byte(uid), []byte("7"+uid[1:]), 1)), "of pod"},
+		"of a later version":          {write(bytes.Replace(good, []byte(`"version":1`), []byte(`"version":2`), 1)), "version is 2"},
+		"of something else":           {write([]byte(`{"kind":"Pod"}`)), "version is 0"},
+		"too large":                   {write(bytes.Repeat([]byte(" "), DefaultMaxSize+1)), "larger than"},
+		"a folder":                    {func(t *testing.T, path string) { require.NoError(t, os.MkdirAll(path+"/x", 0o750)) }, "no regular file"},
+		"a pipe":                      {func(t *testing.T, path string) { require.NoError(t, syscall.Mkfifo(path, 0o600)) }, "no regular file"},
+		"a link":                      {func(t *testing.T, path string) { require.NoError(t, os.Symlink("/etc/passwd", path)) }, "no regular file"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, path := newStore(t, nil)
+			const other types.UID = "other"
+			require.NoError(t, os.MkdirAll(filepath.Dir(s.cfg.File(other)), 0o750))
+			require.NoError(t, s.Save(other, aRecord(3)))
+			for range 2 { // the second time something is aside already
+				c.make(t, path)
+				_, err := s.Load(uid)
+				require.ErrorIs(t, err, ErrCorrupt)
+				require.ErrorContains(t, err, path)
+				require.ErrorContains(t, err, c.want)
+				requireOnly(t, path, "status.json.corrupt")
+			}
+			_, err := s.Load(uid)
+			require.ErrorIs(t, err, fs.ErrNotExist)
+			require.NoError(t, s.Save(uid, aRecord(1)))
+			_, err = again(t, s).Load(uid)
+			require.NoError(t, err)
+			_, err = s.Load(other)
+			require.NoError(t, err, "the others are unharmed")
+			require.NoError(t, s.Remove(uid))
+			requireOnly(t, path)
+		})
+	}
+}
+
+// Whatever part of a file got lost or turned over, Load never returns what was not saved.
+func TestEachDamagedByteIsFound(t *testing.T) {
+	good, _, err := encode(uid, aRecord(1), DefaultMaxSize)
+	require.NoError(t, err)
+	want := normal(aRecord(1))
+	for i := range good {
+		_, _, err := decode(good[:i], uid)
+		require.ErrorIs(t, err, ErrCorrupt, "first %d bytes", i)
+		for _, bit := range []byte{1, 32, 128} {
+			damaged := bytes.Clone(good)
+			damaged[i] ^= bit
+			if r, _, err := decode(damaged, uid); err == nil { // the names of fields may be in capitals
+				require.Equal(t, want, normal(r), "byte %d", i)
+			}
+		}
+	}
+}
+
+func TestNothingIsWrittenWithoutAChange(t *testing.T) {
+	s, path := newStore(t, nil)
+	require.NoError(t, s.Save(uid, aRecord(1)))
+	written := func(r Record) bool {
+		require.NoError(t, os.Remove(path))
+		require.NoError(t, s.Save(uid, r))
+		_, err := os.Stat(path)
+		require.NoError(t, s.Remove(uid))
+		require.NoError(t, s.Save(uid, aRecord(1)))
+		return err == nil
+	}
+	require.False(t, written(aRecord(1)))
+	later := aRecord(1)
+	later.Status.Conditions[0].LastProbeTime = metav1.Now()
+	require.False(t, written(later), "nobody has seen anything new")
+	require.False(t, later.Status.Conditions[0].LastProbeTime.IsZero(), "the caller's record is not changed")
+	turned := aRecord(1)
+	turned.Probes[0], turned.Probes[1] = turned.Probes[1], turned.Probes[0]
+	require.False(t, written(turned))
+	require.True(t, written(aRecord(2)))
+
+	failed := aRecord(1)
+	failed.Probes[0].Success = false
+	require.True(t, written(failed))
+
+	next := again(t, s)
+	_, err := next.Load(uid)
+	require.NoError(t, err)
+	require.NoError(t, os.Remove(path))
+	require.NoError(t, next.Save(uid, aRecord(1)))
+	require.NoFileExists(t, path, "what was loaded is not written again")
+}
+
+// What a Save that was cut off has left stands in nobody's way.
+func TestLeftoversOfAKilledAgent(t *testing.T) {
+	s, path := newStore(t, nil)
+	require.NoError(t, s.Save(uid, aRecord(1)))
+	require.NoError(t, os.WriteFile(path+tmpSuffix, bytes.Repeat([]byte("x"), 1<<16), 0o600))
+	next := again(t, s)
+	got, err := next.Load(uid)
+	require.NoError(t, err)
+	require.Equal(t, normal(aRecord(1)), normal(got))
+	require.NoError(t, next.Save(uid, aRecord(2)))
+	requireOnly(t, path, "status.json")
+	got, err = again(t, s).Load(uid)
+	require.NoError(t, err)
+	require.Equal(t, normal(aRecord(2)), normal(got))
+}
+
+// A record that cannot be written leaves the one before.
+func TestAFailedSaveLeavesTheFile(t *testing.T) {
+	s, path := newStore(t, nil)
+	require.NoError(t, s.Save(uid, aRecord(1)))
+	require.NoError(t, os.MkdirAll(path+tmpSuffix+"/x", 0o750))
+	require.ErrorContains(t, s.Save(uid, aRecord(2)), path)
+	got, err := again(t, s).Load(uid)
+	require.NoError(t, err)
+	require.Equal(t, normal(aRecord(1)), normal(got))
+	require.NoError(t, os.RemoveAll(path+tmpSuffix))
+	require.NoError(t, s.Save(uid, aRecord(2)), "the next one is written")
+	got, err = again(t, s).Load(uid)
+	require.NoError(t, err)
+	require.Equal(t, normal(aRecord(2)), normal(got))
+}
+
+// Others may write conditions of any size: that must not cost the pod its memory.
+func TestLargeConditionsAreShortened(t *testing.T) {
+	s, path := newStore(t, nil)
+	r := aRecord(4)
+	r.Status.Conditions = append(r.Status.Conditions, v1.PodCondition{Type: "example.com/large", Message: strings.Repeat("é", 5<<20)})
+	require.NoError(t, s.Save(uid, r))
+	require.Len(t, r.Status.Conditions[1].Message, 10<<20, "the caller's record is not changed")
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	require.Less(t, info.Size(), int64(4<<10))
+	got, err := s.Load(uid)
+	require.NoError(t, err)
+	require.EqualValues(t, 4, got.Status.ContainerStatuses[0].RestartCount)
+	require.Len(t, got.Status.Conditions[1].Message, shortMessage)
+
+	r.Status.Message = strings.Repeat("x", DefaultMaxSize)
+	err = s.Save(uid, r)
+	require.ErrorIs(t, err, ErrTooLarge)
+	require.ErrorContains(t, err, path)
+	got, err = again(t, s).Load(uid)
+	require.NoError(t, err, "the last record that fitted stays")
+	require.EqualValues(t, 4, got.Status.ContainerStatuses[0].RestartCount)
+}
+
+// Any number of goroutines may save, load and remove; the last record is the newest.
+func TestConcurrentUse(t *testing.T) {
+	s, _ := newStore(t, nil)
+	var mu sync.Mutex
+	newest := int32(0)
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			for range 50 {
+				mu.Lock()
+				newest++
+				mu.Unlock()
+				err := s.SaveNewest(uid, func() (Record, bool) {
+					mu.Lock()
+					defer mu.Unlock()
+					return aRecord(newest), true
+				})
+				other := types.UID(fmt.Sprint("none-", i))
+				_, otherErr := s.Load(other)
+				if err != nil || otherErr == nil || s.Remove(other) != nil {
+					t.Error(err, otherErr)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	got, err := again(t, s).Load(uid)
+	require.NoError(t, err)
+	require.Equal(t, newest, got.Status.ContainerStatuses[0].RestartCount)
+	require.Len(t, s.pods, 1)
+	require.NoError(t, s.SaveNewest(uid, func() (Record, bool) { return Record{}, false }))
+	got, err = s.Load(uid)
+	require.NoError(t, err)
+	require.Equal(t, newest, got.Status.ContainerStatuses[0].RestartCount)
+}
+
+func BenchmarkSave(b *testing.B) {
+	for _, sync := range []bool{false, true} {
+		b.Run(fmt.Sprintf("sync=%t", sync), func(b *testing.B) {
+			s, _ := newStore(b, func(c *Config) { c.Sync = sync })
+			for i := range b.N {
+				require.NoError(b, s.Save(uid, aRecord(int32(i))))
+			}
+		})
+	}
+	b.Run("unchanged", func(b *testing.B) {
+		s, _ := newStore(b, nil)
+		for b.Loop() {
+			require.NoError(b, s.Save(uid, aRecord(1)))
+		}
+	})
+}
