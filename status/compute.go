@@ -1,6 +1,8 @@
 package status
 
 import (
+	"slices"
+
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -30,9 +32,11 @@ func Compute(in Input) Result {
 	}
 	restarting := b.conditions(&s)
 	b.addresses(&s)
+	slices.Sort(b.probeNow)
 	return Result{
 		Status:              s,
 		RestartAll:          restarting,
+		ProbeNow:            b.probeNow,
 		HostIPFamilyChanged: b.hostIPFamilyChanged(),
 	}
 }
@@ -49,6 +53,8 @@ type builder struct {
 	regularRan bool
 	// restartAll tells that all containers are being started anew.
 	restartAll bool
+	// probeNow is Result.ProbeNow.
+	probeNow []string
 }
 
 func newBuilder(in Input) *builder {
@@ -105,6 +111,7 @@ func (b *builder) qosClass() v1.PodQOSClass {
 }
 
 func (b *builder) decide(s *v1.PodStatus) {
+	b.probeNow = nil
 	b.containerStatuses(s)
 	b.decidePhase(s)
 	b.otherConditions(s)

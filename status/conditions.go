@@ -28,8 +28,7 @@ type verdict struct {
 	reason, message string
 }
 
-// owned tells whether a condition is the node agent's alone to set. Of
-// DisruptionTarget it is one of several authors, so that is not among them.
+// owned tells whether a condition is the node agent's alone to set.
 func owned(t v1.PodConditionType) bool {
 	switch t {
 	case v1.PodScheduled, v1.PodReady, v1.PodInitialized, v1.ContainersReady, v1.PodReadyToStartContainers,
@@ -39,12 +38,15 @@ func owned(t v1.PodConditionType) bool {
 	return false
 }
 
+// shared tells whether the node agent is one of several authors of a condition.
+func shared(t v1.PodConditionType) bool { return t == v1.DisruptionTarget }
+
 // otherConditions begins the list with the conditions of others and
 // DisruptionTarget.
 func (b *builder) otherConditions(s *v1.PodStatus) {
 	s.Conditions = nil
 	for _, c := range b.api.Conditions {
-		if !owned(c.Type) && c.Type != v1.DisruptionTarget {
+		if !owned(c.Type) && !shared(c.Type) {
 			s.Conditions = append(s.Conditions, c)
 		}
 	}
@@ -72,8 +74,8 @@ func (b *builder) conditions(s *v1.PodStatus) (restartAll bool) {
 	}
 	b.set(s, v1.PodReadyToStartContainers, b.readyToStart())
 	b.set(s, v1.PodInitialized, initialized(b.in.Pod, s, b.old))
-	b.setReadiness(s)
 	b.set(s, v1.PodScheduled, verdict{ok: true})
+	b.setReadiness(s)
 	return restartAll
 }
 
@@ -82,16 +84,15 @@ func (b *builder) set(s *v1.PodStatus, t v1.PodConditionType, v verdict) {
 }
 
 func (b *builder) setReadiness(s *v1.PodStatus) {
-	setReadiness(b.in.Pod, s, b.in.Now, func(t v1.PodConditionType) *v1.PodCondition { return condition(b.old.Conditions, t) })
+	setReadiness(b.in.Pod, s, b.in.Now, b.old.Conditions)
 }
 
-// setReadiness sets ContainersReady and Ready, which follows from it. old finds
-// the conditions as they were.
-func setReadiness(pod *v1.Pod, s *v1.PodStatus, now time.Time, old func(v1.PodConditionType) *v1.PodCondition) {
+// setReadiness sets ContainersReady and Ready, which follows from it. old are the
+// conditions as they were. Ready comes last, since a gate may name any condition.
+func setReadiness(pod *v1.Pod, s *v1.PodStatus, now time.Time, old []v1.PodCondition) {
 	containers := containersReady(pod, s)
-	ready := podReady(pod, s, containers)
-	setCondition(s, pod.Generation, now, newCondition(v1.PodReady, ready), old(v1.PodReady))
-	setCondition(s, pod.Generation, now, newCondition(v1.ContainersReady, containers), old(v1.ContainersReady))
+	setCondition(s, pod.Generation, now, newCondition(v1.ContainersReady, containers), condition(old, v1.ContainersReady))
+	setCondition(s, pod.Generation, now, newCondition(v1.PodReady, podReady(pod, s, containers)), condition(old, v1.PodReady))
 }
 
 func newCondition(t v1.PodConditionType, v verdict) v1.PodCondition {
@@ -112,11 +113,7 @@ func setCondition(s *v1.PodStatus, generation int64, now time.Time, c v1.PodCond
 	if old != nil && old.Status == c.Status {
 		c.LastTransitionTime = old.LastTransitionTime
 	}
-	if place := condition(s.Conditions, c.Type); place != nil {
-		*place = c
-		return
-	}
-	s.Conditions = append(s.Conditions, c)
+	put(s, c)
 }
 
 func condition(list []v1.PodCondition, t v1.PodConditionType) *v1.PodCondition {

@@ -25,9 +25,7 @@ func Finalize(pod *v1.Pod, s v1.PodStatus, now time.Time) v1.PodStatus {
 	if !podfacts.IsStatic(pod) && !podfacts.IsTerminalPhase(s.Phase) {
 		s.Phase = v1.PodFailed
 	}
-	before := s.DeepCopy().Conditions
-	setReadiness(pod, &s, now, func(t v1.PodConditionType) *v1.PodCondition { return condition(before, t) })
-	return s
+	return WithReadiness(pod, s, now)
 }
 
 // Reject is the status of a pod that the node refuses to run: Failed for a

@@ -57,6 +57,10 @@ const (
 // verdict is not looked at.
 type ProbeResults struct {
 	Startup, Readiness Verdict
+	// ContainerID is the instance that the results are of, as in
+	// v1.ContainerStatus: they do not count for another one. Empty means the
+	// newest instance, whichever that is.
+	ContainerID string
 }
 
 // Input is everything that a status follows from. Only Pod is required. Nothing
@@ -114,6 +118,10 @@ type Result struct {
 	// RestartAll tells that all containers of the pod are to be reset and
 	// started anew (KEP-5532) and that this is not finished.
 	RestartAll bool
+	// ProbeNow names the containers, sorted, whose readiness probe should run at
+	// once instead of at its next turn: they run and have started, and nothing
+	// says that they are ready.
+	ProbeNow []string
 	// HostIPFamilyChanged tells that the node's primary address is of another
 	// family than the host IP reported before.
 	HostIPFamilyChanged bool

@@ -14,6 +14,9 @@ func (b *builder) applyProbes(c *v1.Container, k kind, status, old *v1.Container
 		old = nil
 	}
 	results := b.in.Probes[c.Name]
+	if results.ContainerID != "" && results.ContainerID != status.ContainerID {
+		results = ProbeResults{}
+	}
 	nobody := b.in.Probes == nil
 	running := status.State.Running != nil
 	started := running
@@ -30,6 +33,9 @@ func (b *builder) applyProbes(c *v1.Container, k kind, status, old *v1.Container
 		status.Ready = true
 	default:
 		status.Ready = passed(results.Readiness, old != nil && old.Ready)
+		if results.Readiness != Passed {
+			b.probeNow = append(b.probeNow, c.Name)
+		}
 	}
 }
 
