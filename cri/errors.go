@@ -11,8 +11,14 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// ErrExecTimeout is returned by ExecSync when the command ran out of time.
-var ErrExecTimeout = errors.New("command timed out")
+// ErrExecTimeout is returned by ExecSync when the command ran out of time. It is
+// a context.DeadlineExceeded, too.
+var ErrExecTimeout error = execTimeout{}
+
+type execTimeout struct{}
+
+func (execTimeout) Error() string        { return "command timed out" }
+func (execTimeout) Is(target error) bool { return target == context.DeadlineExceeded }
 
 // ErrReplyTooLarge is the cause of a call whose reply exceeds the largest
 // message that a client receives (16 MiB). The same call will fail again; one
@@ -38,6 +44,9 @@ type ExitError struct {
 
 // Error names the exit code.
 func (e *ExitError) Error() string { return fmt.Sprintf("command exited with code %d", e.Code) }
+
+// ExitCode returns Code.
+func (e *ExitError) ExitCode() int { return int(e.Code) }
 
 // ReplyError is the cause of a call that the runtime answered with a reply that
 // breaks the CRI, such as a created container without an ID.

@@ -13,7 +13,8 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/podwright/podwright/internal/podfacts"
 )
 
 const maxRedirects = 10
@@ -88,7 +89,7 @@ func (r *Runner) send(request *http.Request) (string, error) {
 }
 
 func (r *Runner) request(ctx context.Context, pod *v1.Pod, container *v1.Container, action *v1.HTTPGetAction) (*http.Request, error) {
-	port, err := resolvePort(container, action.Port)
+	port, err := podfacts.Port(container, action.Port)
 	if err != nil {
 		return nil, err
 	}
@@ -150,24 +151,6 @@ func (r *Runner) podIP(ctx context.Context, pod *v1.Pod) (string, error) {
 	default:
 		return ips[0], nil
 	}
-}
-
-// resolvePort finds a port by number or by name. A name that the container does
-// not have may still be a number.
-func resolvePort(container *v1.Container, port intstr.IntOrString) (int, error) {
-	number := port.IntValue()
-	if port.Type == intstr.String {
-		for _, p := range container.Ports {
-			if p.Name == port.StrVal {
-				number = int(p.ContainerPort)
-				break
-			}
-		}
-	}
-	if number < 1 || number > 65535 {
-		return 0, fmt.Errorf("port %q is neither a number from 1 to 65535 nor the name of a port of the container", port.String())
-	}
-	return number, nil
 }
 
 func podRef(pod *v1.Pod) v1.ObjectReference {

@@ -48,7 +48,7 @@ func (e *environment) expandAll(texts []string) []string {
 	}
 	out := make([]string, len(texts))
 	for i, text := range texts {
-		out[i] = expand(text, e.lookup)
+		out[i] = podfacts.Expand(text, e.lookup)
 	}
 	return out
 }
@@ -142,7 +142,7 @@ func (e *envBuild) one(ctx context.Context, v *v1.EnvVar) error {
 	var err error
 	switch {
 	case v.Value != "":
-		value = expand(v.Value, e.env.lookup)
+		value = podfacts.Expand(v.Value, e.env.lookup)
 	case v.ValueFrom != nil:
 		value, found, err = e.source(ctx, v.ValueFrom)
 	}

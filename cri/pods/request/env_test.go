@@ -17,31 +17,6 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-func TestExpand(t *testing.T) {
-	vars := map[string]string{"A": "x", "EMPTY": "", "NEST": "$(A)"}
-	lookup := func(name string) (string, bool) { v, ok := vars[name]; return v, ok }
-	for in, want := range map[string]string{
-		"": "", "plain": "plain", "$(A)": "x", "-$(A)$(A)-": "-xx-", "$(EMPTY)": "", "$(NEST)": "$(A)",
-		"$$(A)": "$(A)", "$$$(A)": "$x", "$$": "$", "$": "$", "a$": "a$", "$A": "$A", "$(B)": "$(B)", "$(A": "$(A", "$()": "$()",
-		"$(A$(A)": "$(A$(A)", "$$$": "$$",
-	} {
-		require.Equal(t, want, expand(in, lookup), in)
-	}
-}
-
-func FuzzExpand(f *testing.F) {
-	for _, seed := range []string{"$(A)", "$$(A", "$", "($)$"} {
-		f.Add(seed)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		unknown := func(string) (string, bool) { return "", false }
-		got := expand(text, unknown)
-		if !strings.Contains(text, "$$") {
-			require.Equal(t, text, got, "unknown names stay as they are")
-		}
-	})
-}
-
 // envOf builds a container and returns its variables as NAME=value.
 func (h *harness) envOf(pod *v1.Pod, c *v1.Container) ([]string, error) {
 	h.t.Helper()

@@ -10,6 +10,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/internal/podfacts"
 )
 
 // HostsPath is where containers see the hosts file.
@@ -135,7 +137,7 @@ func (m *mountBuild) subPath(from *v1.VolumeMount) (string, error) {
 	path := from.SubPath
 	if from.SubPathExpr != "" {
 		var missing []string
-		path = expand(from.SubPathExpr, func(name string) (string, bool) {
+		path = podfacts.Expand(from.SubPathExpr, func(name string) (string, bool) {
 			value, _ := m.env.lookup(name)
 			if value == "" && !slices.Contains(missing, name) {
 				missing = append(missing, name)

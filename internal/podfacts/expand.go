@@ -1,10 +1,11 @@
-package request
+package podfacts
 
 import "strings"
 
-// expand replaces $(NAME) by the variable's value. $$ is a plain $; names that
-// are unknown and parentheses that do not close stay as they are.
-func expand(text string, lookup func(string) (string, bool)) string {
+// Expand replaces $(NAME) by the variable's value. $$ is a plain $; names that
+// lookup does not know and parentheses that do not close stay as they are. It is
+// how commands, arguments and variables of a container refer to its variables.
+func Expand(text string, lookup func(string) (string, bool)) string {
 	if strings.IndexByte(text, '$') < 0 {
 		return text
 	}
