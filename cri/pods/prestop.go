@@ -3,6 +3,7 @@ package pods
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -10,12 +11,79 @@ import (
 )
 
 // preStops remembers the containers, by ID, whose preStop handler has come to its
-// end, so that a second try to stop them does not run it again. The zero value
-// remembers none.
+// end, so that a second try to stop them does not run it again, and the handlers that
+// run, so that no container ever has two. The zero value remembers none.
 type preStops struct {
 	mu   sync.Mutex
 	over map[string]bool
+	runs map[string]*preStopRun
 }
+
+// preStopRun is a handler that runs.
+type preStopRun struct {
+	ctx   context.Context
+	name  string        // of the container, for people
+	ended chan struct{} // closed once err is set
+	err   error
+}
+
+// run runs a handler in the background.
+func (p *preStops) run(ctx context.Context, id, name string, f func() error) *preStopRun {
+	r := &preStopRun{ctx: ctx, name: name, ended: make(chan struct{})}
+	p.mu.Lock()
+	if p.runs == nil {
+		p.runs = map[string]*preStopRun{}
+	}
+	p.runs[id] = r
+	p.mu.Unlock()
+	go func() {
+		r.err = f()
+		p.mu.Lock()
+		delete(p.runs, id)
+		p.mu.Unlock()
+		close(r.ended)
+	}()
+	return r
+}
+
+// await waits for the handler of a container that still runs from an earlier try to
+// stop it. It tells whether none does any more.
+func (p *preStops) await(ctx context.Context, id string) bool {
+	p.mu.Lock()
+	r := p.runs[id]
+	p.mu.Unlock()
+	return r == nil || r.await(ctx)
+}
+
+// await tells whether the handler has ended before ctx.
+func (r *preStopRun) await(ctx context.Context) bool {
+	select {
+	case <-r.ended:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// overdue names the handlers that run although their context has ended.
+func (p *preStops) overdue() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var out []string
+	for _, r := range p.runs {
+		if r.ctx.Err() != nil {
+			out = append(out, r.name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// Overdue names the containers whose preStop handler has not returned although its
+// context has ended: Config.Hooks breaks its promise there. A kill does not wait for
+// such a handler longer than Config.StepGrace, so that it may still run after KillPod
+// has returned, at most one per container. An agent that stops says so.
+func (m *Manager) Overdue() []string { return m.preStops.overdue() }
 
 func (p *preStops) note(id string) {
 	p.mu.Lock()
@@ -65,49 +133,52 @@ func (s *containerStop) preStop(ctx context.Context) (join func()) {
 	}
 	s.k.steps.container(s.kill.Name, fmt.Sprintf("preStop handler, %ds at most", s.grace))
 	bound, cancel := context.WithTimeoutCause(ctx, s.left(), errGraceOver)
-	ended := make(chan error, 1)
-	go func() {
+	if !s.m.preStops.await(bound, id) {
+		s.preStopEnded(ctx, bound, false, nil)
+		return cancel
+	}
+	run := s.m.preStops.run(bound, id, s.k.identity.String()+" container "+s.kill.Name, func() error {
 		output, err := s.m.cfg.Hooks.Run(bound, s.pod, s.container, id, handler)
 		s.m.log.Debug("preStop handler", "pod", s.k.identity, "container", s.kill.Name, "output", output, "err", err)
-		ended <- err
-	}()
-	err, returned := await(bound, ended)
-	switch over := returned && err == nil; {
+		return err
+	})
+	returned := run.await(bound)
+	if returned {
+		s.preStopEnded(ctx, bound, run.err == nil, run.err)
+	} else {
+		s.preStopEnded(ctx, bound, false, nil)
+	}
+	return func() {
+		cancel()
+		if !returned {
+			s.joinPreStop(run)
+		}
+	}
+}
+
+// preStopEnded says what has come of a handler, and remembers what is not to be
+// repeated. bound is ctx with an end at that of the grace period.
+func (s *containerStop) preStopEnded(ctx, bound context.Context, over bool, err error) {
+	switch {
 	case ctx.Err() != nil && !over: // it was called off, and will be run again
 	case bound.Err() != nil && !over:
-		s.m.preStops.note(id)
+		s.m.preStops.note(s.kill.ID.ID)
 		s.failedPreStop("PreStopHook did not end within the grace period")
 	default:
-		s.m.preStops.note(id)
+		s.m.preStops.note(s.kill.ID.ID)
 		if err != nil {
 			s.m.log.Info("preStop handler failed", "pod", s.k.identity, "container", s.kill.Name, "err", err)
 			s.failedPreStop("PreStopHook failed")
 		}
 	}
-	return func() {
-		cancel()
-		if !returned {
-			s.joinPreStop(ended)
-		}
-	}
-}
-
-// await returns what a handler returned, unless ctx ends before.
-func await(ctx context.Context, ended <-chan error) (err error, returned bool) {
-	select {
-	case err := <-ended:
-		return err, true
-	case <-ctx.Done():
-		return nil, false
-	}
 }
 
 // joinPreStop waits for a handler whose context has ended, but not for ever.
-func (s *containerStop) joinPreStop(ended <-chan error) {
+func (s *containerStop) joinPreStop(run *preStopRun) {
 	timer := time.NewTimer(s.m.cfg.StepGrace)
 	defer timer.Stop()
 	select {
-	case <-ended:
+	case <-run.ended:
 	case <-timer.C:
 		s.m.log.Error("a preStop handler ignores the end of its context", "pod", s.k.identity, "container", s.kill.Name)
 	}

@@ -163,22 +163,58 @@ func deletedIn(seconds int64, pod *v1.Pod) *v1.Pod {
 }
 
 // A handler that ignores the end of its context holds up neither the stop nor, for
-// ever, the kill.
+// ever, the kill. It is named, and has the container for itself: a second try waits
+// for it as long as there is time.
 func TestStubbornHandler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, l := timed(t, fake.Config{})
-		release := make(chan struct{})
-		h.cfg.Hooks = hookFunc(func(ctx context.Context, _ *v1.Pod, _ *v1.Container, _ string, _ *v1.LifecycleHandler) (string, error) {
+		release, runs := make(chan struct{}), 0
+		h.cfg.Hooks = hookFunc(func(context.Context, *v1.Pod, *v1.Container, string, *v1.LifecycleHandler) (string, error) {
+			runs++
 			<-release
 			return "", nil
 		})
 		h.restart()
 		pod := testPod("a")
 		preStop(pod, "a", sleepHandler(0))
-		runPod(t, h, pod)
+		got := runPod(t, h, pod)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		result := h.m.KillPod(ctx, KillRequest{Pod: pod, Status: got})
+		require.ErrorIs(t, result.Err(), context.DeadlineExceeded)
+		require.Empty(t, l.take())
+		require.Equal(t, []string{"shop/web(0d1e) container a"}, h.m.Overdue())
 		h.kill(pod, ptr(int64(3)))
-		require.Equal(t, []string{"3s StopContainer a 2s", "8s StopPodSandbox"}, l.take())
+		require.Equal(t, []string{"9s StopContainer a 2s", "9s StopPodSandbox"}, l.take())
+		require.Equal(t, 1, runs)
 		close(release)
+		synctest.Wait()
+		require.Empty(t, h.m.Overdue())
+	})
+}
+
+// A handler is not overdue while it has time, nor forgotten by a second try that it
+// leaves time for.
+func TestHandlerOfEarlierTry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, l := timed(t, fake.Config{})
+		runs := 0
+		h.cfg.Hooks = hookFunc(func(context.Context, *v1.Pod, *v1.Container, string, *v1.LifecycleHandler) (string, error) {
+			runs++
+			time.Sleep(10 * time.Second) // whatever its context says
+			return "", nil
+		})
+		h.restart()
+		pod := testPod("a")
+		preStop(pod, "a", sleepHandler(0))
+		got := runPod(t, h, pod)
+		time.AfterFunc(time.Second/2, func() { require.Empty(t, h.m.Overdue()) })
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		h.m.KillPod(ctx, KillRequest{Pod: pod, Status: got})
+		h.kill(pod, ptr(int64(30)))
+		require.Equal(t, []string{"20s StopContainer a 16s", "20s StopPodSandbox"}, l.take())
+		require.Equal(t, 2, runs, "the first one was called off")
 	})
 }
 

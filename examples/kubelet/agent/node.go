@@ -212,7 +212,11 @@ func (n *node) run(ctx context.Context) error {
 	acting.start(ctx, stopActing, n.workers.Run, n.loop.Run, n.janitor.Run, n.rotator.Run, n.imageGC.Run)
 	err := acting.wait()
 	stopObserving()
-	return errors.Join(err, observing.wait())
+	err = errors.Join(err, observing.wait())
+	if names := n.pods.Overdue(); len(names) > 0 {
+		err = errors.Join(err, fmt.Errorf("agent: preStop handlers that ignore the end of their context: %v", names))
+	}
+	return err
 }
 
 // parts are goroutines that run as long as all of them do.
