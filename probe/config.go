@@ -1,0 +1,186 @@
+package probe
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Config configures a Manager. Only Probers and Status are required.
+type Config struct {
+	// Probers executes the probes, by handler. A probe of a handler that is
+	// missing here is refused by AddPod.
+	Probers map[Handler]Prober
+	// Status returns the newest status computed of a pod, nil when there is none
+	// yet. It is called concurrently, without locks, before and with each
+	// execution, and must answer from memory. What it returns is shared and never
+	// changed by either side. Required.
+	Status func(uid types.UID) *v1.PodStatus
+	// Changed is told when a stored result has changed, and of the first one of
+	// each instance of a container. It is called from one goroutine, without
+	// locks, one change after the other. It should not block; while it does,
+	// probes go on, and of one probe only the newest result waits. Nothing is told
+	// when results are dropped. May be nil.
+	Changed func(Change)
+
+	// Budgets is how many probes of a handler are executed at a time; more wait
+	// in line, see Pools. Those that used up half of their timeout or more the
+	// last time get at most three quarters of it. A missing handler or 0 means 10,
+	// for HTTPGet 24. Each execution takes one goroutine and what its Prober needs,
+	// such as a connection or a process in the container.
+	Budgets map[Handler]int
+	// Timing replaces period and timeout of a probe, for those who need less than
+	// the whole seconds of a pod's spec. It is asked once, when the probe is
+	// added. nil means that the spec counts.
+	Timing func(pod *v1.Pod, c *v1.Container, t Type) Timing
+	// AgentStart is when the agent began. The first probes are spread over one
+	// period from then, and containers that were started more than 10 s before
+	// have no result until they are probed, or Restore tells one. Zero means the
+	// time of New.
+	AgentStart time.Time
+	// ShutdownTimeout is how long Run waits, when it ends, for probes and
+	// callbacks that ignore their context. Zero means 10 s.
+	ShutdownTimeout time.Duration
+
+	// Event records Kubernetes events: Unhealthy when a probe fails or cannot be
+	// carried out, ProbeWarning when it succeeds with a warning. It is called
+	// concurrently, without locks, and must not block: the probe keeps its place
+	// in the budget until then. May be nil.
+	Event func(ref v1.ObjectReference, eventtype, reason, message string)
+	// Metrics are optional callbacks.
+	Metrics Metrics
+	// Logger receives results that change, errors and panics. Nil means none.
+	Logger *slog.Logger
+}
+
+// Timing is how often a probe is executed and how long it may take.
+type Timing struct {
+	// Period is the time from one execution to the next, at least 10 ms. Zero
+	// means periodSeconds of the spec.
+	Period time.Duration
+	// Timeout is how long one execution may take, at least 1 ms. Zero means
+	// timeoutSeconds of the spec.
+	Timeout time.Duration
+}
+
+// Bounds of Timing.
+const (
+	minPeriod  = 10 * time.Millisecond
+	minTimeout = time.Millisecond
+)
+
+// Change is a stored result that has changed.
+type Change struct {
+	UID types.UID
+	Stored
+}
+
+// Stored is the result of a probe that counts: thresholds are applied. A result
+// is about one instance of a container and says nothing of any other.
+type Stored struct {
+	// Container is the container's name.
+	Container string
+	// ContainerID is the instance, "<runtime>://<id>" as in the pod's status.
+	ContainerID string
+	Type        Type
+	// Result is Success or Failure.
+	Result Verdict
+}
+
+// Metrics are callbacks for counters and histograms. Each may be nil. They are
+// called one at a time, must not block, and must not call the Manager.
+type Metrics struct {
+	// Probed is called after each execution, except those that were cut off by
+	// the end of their pod or of Run.
+	Probed func(Probed)
+	// Removed is called when a probe is not executed any more, so that its series
+	// can be dropped. No Probed follows for it, unless the probe begins again.
+	Removed func(Series)
+}
+
+// Series names a probe in metrics.
+type Series struct {
+	Type           Type
+	UID            types.UID
+	Namespace, Pod string
+	Container      string
+}
+
+// Probed is one execution, all tries together.
+type Probed struct {
+	Series
+	Handler Handler
+	// Verdict is Unknown when the probe could not be carried out.
+	Verdict Verdict
+	// Took is how long the execution took.
+	Took time.Duration
+	// Late is how long after its time it began.
+	Late time.Duration
+}
+
+// defaultBudget is 0 for what is no handler.
+func defaultBudget(h Handler) int {
+	switch h {
+	case HTTPGet:
+		return 24
+	case Exec, TCPSocket, GRPC:
+		return 10
+	default:
+		return 0
+	}
+}
+
+func (c Config) withDefaults() (Config, error) {
+	switch {
+	case c.Status == nil:
+		return c, errors.New("probe: Config.Status is required")
+	case len(c.Probers) == 0:
+		return c, errors.New("probe: Config.Probers is required")
+	case c.ShutdownTimeout < 0:
+		return c, fmt.Errorf("probe: Config.ShutdownTimeout is negative: %v", c.ShutdownTimeout)
+	}
+	if err := c.checkHandlers(); err != nil {
+		return c, err
+	}
+	if c.ShutdownTimeout == 0 {
+		c.ShutdownTimeout = 10 * time.Second
+	}
+	if c.AgentStart.IsZero() {
+		c.AgentStart = time.Now()
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c, nil
+}
+
+func (c *Config) checkHandlers() error {
+	for h, p := range c.Probers {
+		if defaultBudget(h) == 0 {
+			return fmt.Errorf("probe: Config.Probers: %q is no handler", h)
+		}
+		if p == nil {
+			return fmt.Errorf("probe: Config.Probers[%s] is nil", h)
+		}
+	}
+	for h, n := range c.Budgets {
+		if defaultBudget(h) == 0 {
+			return fmt.Errorf("probe: Config.Budgets: %q is no handler", h)
+		}
+		if n < 0 {
+			return fmt.Errorf("probe: Config.Budgets[%s] is negative: %d", h, n)
+		}
+	}
+	return nil
+}
+
+func (c *Config) budget(h Handler) int {
+	if n := c.Budgets[h]; n > 0 {
+		return n
+	}
+	return defaultBudget(h)
+}

@@ -1,0 +1,145 @@
+package probe
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// Reasons of events.
+const (
+	// ReasonUnhealthy is the reason of the event that a probe failed or could not
+	// be carried out.
+	ReasonUnhealthy = "Unhealthy"
+	// ReasonProbeWarning is that of a probe that succeeded with a warning.
+	ReasonProbeWarning = "ProbeWarning"
+)
+
+const (
+	maxOutput = 10 << 10 // bytes of output in an event
+	maxKept   = 256      // bytes of output kept for Explain
+)
+
+// report tells metrics, events and the log of an execution.
+func (r *runner) report(x *execution) {
+	if !r.count(x) {
+		return
+	}
+	w := x.worker
+	what := w.rules.typ.String() + " probe "
+	switch verdict := x.verdict(); {
+	case x.err != nil:
+		what += "could not be carried out: " + x.err.Error()
+		r.logError(x)
+	case verdict == Failure:
+		what += "failed: " + x.result.Output
+	case verdict == Warning:
+		r.event(w, ReasonProbeWarning, what+"warning: "+x.result.Output)
+		return
+	default:
+		return
+	}
+	r.event(w, ReasonUnhealthy, what)
+}
+
+// count tells Metrics, unless the execution says nothing since it was cut off;
+// then it returns false.
+func (r *runner) count(x *execution) bool {
+	r.reporting.Lock()
+	defer r.reporting.Unlock()
+	r.mu.Lock()
+	counts := x.worker.phase == executing && r.ctx.Err() == nil
+	if counts {
+		x.worker.counted = true
+	}
+	r.mu.Unlock()
+	if counts && r.cfg.Metrics.Probed != nil {
+		r.cfg.Metrics.Probed(Probed{
+			Series: x.worker.series(), Handler: x.pool.handler, Verdict: x.verdict(),
+			Took: x.completedAt.Sub(x.began), Late: x.began.Sub(x.due),
+		})
+	}
+	return counts
+}
+
+// reportRemoved tells Metrics of workers that are not executed any more.
+func (m *Manager) reportRemoved(removed []*worker) {
+	if m.cfg.Metrics.Removed == nil || len(removed) == 0 {
+		return
+	}
+	m.reporting.Lock()
+	defer m.reporting.Unlock()
+	for _, w := range removed {
+		m.mu.Lock()
+		counted := w.counted
+		w.counted = false
+		m.mu.Unlock()
+		if counted {
+			m.cfg.Metrics.Removed(w.series())
+		}
+	}
+}
+
+func (r *runner) logError(x *execution) {
+	var panicked *panicError
+	if errors.As(x.err, &panicked) {
+		r.log.Error("a prober panicked", "probe", x.worker.describe(), "value", panicked.value, "stack", string(panicked.stack))
+		return
+	}
+	r.log.Warn("a probe could not be carried out", "probe", x.worker.describe(), "err", x.err)
+}
+
+func (m *Manager) event(w *worker, reason, message string) {
+	if m.cfg.Event == nil {
+		return
+	}
+	m.cfg.Event(w.reference(), v1.EventTypeWarning, reason, cut(message, maxOutput))
+}
+
+// reference is the object that events of the container are recorded on.
+func (w *worker) reference() v1.ObjectReference {
+	list := "initContainers"
+	for i := range w.spec.Spec.Containers {
+		if w.spec.Spec.Containers[i].Name == w.container.Name {
+			list = "containers"
+		}
+	}
+	return v1.ObjectReference{
+		Kind: "Pod", APIVersion: "v1",
+		Namespace: w.spec.Namespace, Name: w.spec.Name, UID: w.spec.UID, ResourceVersion: w.spec.ResourceVersion,
+		FieldPath: "spec." + list + "{" + w.container.Name + "}",
+	}
+}
+
+func (w *worker) series() Series {
+	return Series{Type: w.rules.typ, UID: w.pod.uid, Namespace: w.spec.Namespace, Pod: w.spec.Name, Container: w.container.Name}
+}
+
+// describe names the probe for people.
+func (w *worker) describe() string {
+	return fmt.Sprintf("the %s probe (%s) of container %s of pod %s/%s (%s)",
+		strings.ToLower(w.rules.typ.String()), w.pool.handler, w.container.Name, w.spec.Namespace, w.spec.Name, w.pod.uid)
+}
+
+// text is what is kept of the execution for people: a copy, since the output
+// may be large.
+func (x *execution) text() string {
+	if x.err != nil {
+		return strings.Clone(cut(x.err.Error(), maxKept))
+	}
+	return strings.Clone(cut(x.result.Output, maxKept))
+}
+
+// cut shortens a text to a number of bytes, at the end of a character.
+func cut(text string, limit int) string {
+	if len(text) > limit {
+		for limit > 0 && !utf8.RuneStart(text[limit]) {
+			limit--
+		}
+		text = text[:limit]
+	}
+	return strings.ToValidUTF8(text, "\uFFFD")
+}

@@ -1,0 +1,265 @@
+package probe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+var (
+	// ErrShutdownTimeout is wrapped by what Run returns when something did not
+	// return in time.
+	ErrShutdownTimeout = errors.New("not stopped in time")
+	// ErrAlreadyRun is returned by a second Run.
+	ErrAlreadyRun = errors.New("probe: Run was called before")
+)
+
+// runner is the Run of a Manager: it lets workers look at their containers and
+// owns all goroutines.
+type runner struct {
+	*Manager
+	ctx context.Context
+	// stopping: nothing begins any more.
+	stopping bool
+	// idle is closed when, after that, no execution is left.
+	idle chan struct{}
+	// batch and views are kept from turn to turn for their memory.
+	batch []*worker
+	views []*v1.PodStatus
+}
+
+// Run executes probes until the context ends. Then it cancels what runs, keeps all
+// results as they are, and waits. Probes and callbacks that do not return within
+// Config.ShutdownTimeout are named in the error, which wraps ErrShutdownTimeout.
+// Run can be called once.
+func (m *Manager) Run(ctx context.Context) error {
+	m.mu.Lock()
+	if m.started {
+		m.mu.Unlock()
+		return ErrAlreadyRun
+	}
+	m.started = true
+	m.mu.Unlock()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	r := &runner{Manager: m, ctx: ctx, idle: make(chan struct{})}
+	told := make(chan struct{})
+	go func() {
+		defer close(told)
+		r.tellChanges()
+	}()
+	r.loop()
+	cancel()
+	return r.join(told)
+}
+
+// loop lets workers look when they are due.
+func (r *runner) loop() {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for r.ctx.Err() == nil {
+		var fire <-chan time.Time
+		if next := r.turn(); !next.IsZero() {
+			timer.Reset(time.Until(next))
+			fire = timer.C
+		}
+		select {
+		case <-r.ctx.Done():
+		case <-r.wake:
+		case <-fire:
+		}
+	}
+}
+
+// turn lets every worker that is due look, and returns when the next one is due.
+func (r *runner) turn() time.Time {
+	r.views = r.views[:0]
+	r.collect(time.Now())
+	var last types.UID
+	for i, w := range r.batch {
+		// Workers of one pod are often due together.
+		if i > 0 && w.pod.uid == last {
+			r.views = append(r.views, r.views[i-1])
+			continue
+		}
+		last = w.pod.uid
+		r.views = append(r.views, r.cfg.Status(last))
+	}
+	removed, next := r.decide()
+	r.reportRemoved(removed)
+	return next
+}
+
+// collect takes what is due into the batch.
+func (r *runner) collect(now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.batch = r.batch[:0]
+	for len(r.due) > 0 && !r.due[0].at.After(now) {
+		w := r.due[0]
+		r.due.remove(w)
+		w.phase = looking
+		r.batch = append(r.batch, w)
+	}
+}
+
+// decide applies the rounds of the batch. It returns the workers that ended and
+// when the next one is due.
+func (r *runner) decide() (removed []*worker, next time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := time.Now()
+	for i, w := range r.batch {
+		if w.phase != looking {
+			continue // removed meanwhile
+		}
+		step := w.decide(look{
+			pod: w.spec, container: w.container, status: r.views[i],
+			leaving: w.pod.leaving, now: now, agentStart: r.cfg.AgentStart,
+		})
+		if step.changed {
+			r.note(w)
+		}
+		switch step.verb {
+		case execute:
+			w.phase = queued
+			w.pool.enqueue(w)
+		case exit:
+			removed = append(removed, w)
+			again := w.again
+			r.detach(w, ended, step.why)
+			if again {
+				r.lookAgain(w, now)
+			}
+		case wait:
+			r.schedule(w, now)
+		}
+	}
+	clear(r.batch)
+	clear(r.views)
+	for _, p := range r.pools {
+		r.dispatch(p)
+	}
+	r.timer = time.Time{}
+	if len(r.due) > 0 {
+		r.timer = r.due[0].at
+	}
+	return removed, r.timer
+}
+
+// schedule makes a worker idle until its time, or lets it look at once if somebody
+// asked for that meanwhile. The lock is held.
+func (m *Manager) schedule(w *worker, now time.Time) {
+	w.phase = idle
+	if w.again {
+		w.again, w.at = false, now
+	}
+	m.due.put(w)
+}
+
+// lookAgain lets a worker look at its container now, or as soon as it can. The
+// lock is held.
+func (m *Manager) lookAgain(w *worker, now time.Time) {
+	switch w.phase {
+	case idle, ended:
+		w.again = true
+		m.schedule(w, now)
+	case looking, queued, executing:
+		w.again = true
+	case gone:
+	}
+}
+
+// rouse wakes Run if something is due before it would wake by itself. The lock is
+// held.
+func (m *Manager) rouse() {
+	if len(m.due) > 0 && (m.timer.IsZero() || m.due[0].at.Before(m.timer)) {
+		poke(m.wake)
+	}
+}
+
+// join waits for what still runs.
+func (r *runner) join(told <-chan struct{}) error {
+	r.mu.Lock()
+	r.stopping = true
+	if len(r.inflight) == 0 {
+		close(r.idle)
+	}
+	r.mu.Unlock()
+	timer := time.NewTimer(r.cfg.ShutdownTimeout)
+	defer timer.Stop()
+	select {
+	case <-r.idle:
+	case <-timer.C:
+		return r.stuck(told)
+	}
+	select {
+	case <-told:
+	case <-timer.C:
+		return r.stuck(told)
+	}
+	return nil
+}
+
+// stuck names what has not returned.
+func (r *runner) stuck(told <-chan struct{}) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var names []string
+	for _, x := range r.inflight {
+		names = append(names, fmt.Sprintf("%s for %v", x.worker.describe(), time.Since(x.began).Round(time.Millisecond)))
+	}
+	slices.Sort(names)
+	select {
+	case <-told:
+	default:
+		names = append(names, "Config.Changed")
+	}
+	return fmt.Errorf("probe: %w (%v): %s", ErrShutdownTimeout, r.cfg.ShutdownTimeout, strings.Join(names, ", "))
+}
+
+// note remembers that the stored result of a worker has changed. The lock is held.
+func (m *Manager) note(w *worker) {
+	m.log.Debug("probe result changed", "probe", w.describe(), "container_id", w.id, "result", w.stored)
+	if m.cfg.Changed == nil || w.untold {
+		return
+	}
+	w.untold = true
+	m.changed = append(m.changed, w)
+	poke(m.tell)
+}
+
+// tellChanges hands changed results over, one at a time.
+func (r *runner) tellChanges() {
+	for {
+		change, ok := r.takeChange()
+		if ok {
+			r.cfg.Changed(change)
+			continue
+		}
+		select {
+		case <-r.ctx.Done():
+			return
+		case <-r.tell:
+		}
+	}
+}
+
+func (r *runner) takeChange() (Change, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.changed) == 0 || r.ctx.Err() != nil {
+		return Change{}, false
+	}
+	w := r.changed[0]
+	r.changed[0] = nil
+	r.changed = r.changed[1:]
+	w.untold = false
+	return Change{UID: w.pod.uid, Stored: w.result()}, true
+}

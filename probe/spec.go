@@ -1,0 +1,96 @@
+package probe
+
+import (
+	"fmt"
+	"iter"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/internal/podfacts"
+)
+
+// Defaults of the Kubernetes API, for pods that no API server has filled in.
+const (
+	defaultTimeout   = 1  // seconds
+	defaultPeriod    = 10 // seconds
+	defaultSuccesses = 1
+	defaultFailures  = 3
+)
+
+// place is a probe in a pod's spec.
+type place struct {
+	// path is the probe's field, "spec.containers[0].livenessProbe".
+	path string
+	// container is where it is; of plain init and ephemeral containers too, which
+	// must not have any.
+	container *v1.Container
+	allowed   bool
+	typ       Type
+	probe     *v1.Probe
+}
+
+var probeFields = [...]string{Liveness: "livenessProbe", Readiness: "readinessProbe", Startup: "startupProbe"}
+
+// places yields every probe of a pod, also those that must not be there.
+func places(pod *v1.Pod) iter.Seq[place] {
+	return func(yield func(place) bool) {
+		spec := &pod.Spec
+		for i := range spec.InitContainers {
+			c := &spec.InitContainers[i]
+			if !placesOf(c, podfacts.IsSidecar(c), "initContainers", i, yield) {
+				return
+			}
+		}
+		for i := range spec.Containers {
+			if !placesOf(&spec.Containers[i], true, "containers", i, yield) {
+				return
+			}
+		}
+		for i := range spec.EphemeralContainers {
+			c := (*v1.Container)(&spec.EphemeralContainers[i].EphemeralContainerCommon)
+			if !placesOf(c, false, "ephemeralContainers", i, yield) {
+				return
+			}
+		}
+	}
+}
+
+func placesOf(c *v1.Container, allowed bool, list string, i int, yield func(place) bool) bool {
+	for typ, probe := range [...]*v1.Probe{Liveness: c.LivenessProbe, Readiness: c.ReadinessProbe, Startup: c.StartupProbe} {
+		if probe == nil {
+			continue
+		}
+		path := fmt.Sprintf("spec.%s[%d].%s", list, i, probeFields[typ])
+		if !yield(place{path: path, container: c, allowed: allowed, typ: Type(typ), probe: probe}) {
+			return false
+		}
+	}
+	return true
+}
+
+// withDefaults returns the probe with its zero numbers filled in: p itself if
+// there are none.
+func withDefaults(p *v1.Probe) *v1.Probe {
+	if p.TimeoutSeconds != 0 && p.PeriodSeconds != 0 && p.SuccessThreshold != 0 && p.FailureThreshold != 0 {
+		return p
+	}
+	filled := *p
+	fill := func(field *int32, value int32) {
+		if *field == 0 {
+			*field = value
+		}
+	}
+	fill(&filled.TimeoutSeconds, defaultTimeout)
+	fill(&filled.PeriodSeconds, defaultPeriod)
+	fill(&filled.SuccessThreshold, defaultSuccesses)
+	fill(&filled.FailureThreshold, defaultFailures)
+	return &filled
+}
+
+// rulesOf are the numbers of a probe with its defaults.
+func rulesOf(typ Type, p *v1.Probe) rules {
+	return rules{typ: typ, successes: p.SuccessThreshold, failures: p.FailureThreshold, delay: seconds(p.InitialDelaySeconds)}
+}
+
+func seconds(n int32) time.Duration { return time.Duration(n) * time.Second }
