@@ -76,7 +76,7 @@ func (m *Manager) Explain(pod types.UID) string {
 		}
 		lines = append(lines, line)
 	}
-	return strings.Join(append(lines, m.history.explain(string(pod)+"_", now)...), "\n")
+	return strings.Join(append(lines, m.history.explain(podKey(pod), now)...), "\n")
 }
 
 func since(now, then time.Time) time.Duration { return now.Sub(then).Round(time.Second) }

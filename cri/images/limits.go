@@ -45,8 +45,8 @@ func (b *bucket) take(now time.Time) bool {
 
 // history remembers the last failed pull per pod and image.
 type history struct {
-	delays *backoff.Table
-	forget time.Duration
+	delays   *backoff.Table
+	lifetime time.Duration // of a failure
 
 	mu   sync.Mutex
 	last map[string]failure
@@ -62,7 +62,7 @@ func newHistory(cfg Backoff) *history {
 	if cfg.Forget == 0 {
 		cfg.Forget = 10 * time.Minute
 	}
-	return &history{delays: cfg.table(), forget: cfg.Forget, last: map[string]failure{}}
+	return &history{delays: cfg.table(), lifetime: cfg.Forget, last: map[string]failure{}}
 }
 
 // blocked returns until when a key is held back and by what, or a zero time.
@@ -87,7 +87,7 @@ func (h *history) failed(key string, now time.Time, err error) time.Time {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for k, f := range h.last {
-		if now.Sub(f.at) > h.forget {
+		if now.Sub(f.at) > h.lifetime {
 			delete(h.last, k)
 		}
 	}
@@ -102,6 +102,18 @@ func (h *history) succeeded(key string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.last, key)
+}
+
+// forget drops all keys with a beginning.
+func (h *history) forget(prefix string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for key := range h.last {
+		if strings.HasPrefix(key, prefix) {
+			delete(h.last, key)
+		}
+	}
+	h.delays.Forget(prefix)
 }
 
 // explain says what holds back the keys with a beginning.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/cri/images/credentials"
@@ -209,6 +210,10 @@ func (m *Manager) hand(ref string) {
 	}
 	m.handed[ref] = now
 }
+
+// Forget drops what is remembered of a pod that is gone: failed pulls and what they
+// hold back. Without it that is dropped some time after the next failed pull.
+func (m *Manager) Forget(pod types.UID) { m.history.forget(podKey(pod)) }
 
 // InUse names the images that Ensure has handed out within the last five minutes. Their
 // containers may not exist yet, and image garbage collection must keep them.

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/cri/images/credentials"
@@ -70,7 +71,10 @@ func (a *attempt) flightKey() string {
 }
 
 // key keeps pods apart: what one may not pull another may.
-func (a *attempt) key() string { return string(a.r.Pod.UID) + "_" + a.name }
+func (a *attempt) key() string { return podKey(a.r.Pod.UID) + a.name }
+
+// podKey is how all keys of a pod begin.
+func podKey(pod types.UID) string { return string(pod) + "_" }
 
 // wait waits for the end of a flight and tells where it is.
 func (a *attempt) wait(ctx context.Context, f *flight) error {

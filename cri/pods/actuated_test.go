@@ -12,6 +12,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/cri/fake"
 	"github.com/podwright/podwright/pleg"
 )
 
@@ -102,4 +103,24 @@ func TestForgetDropsActuated(t *testing.T) {
 	got, err = h.cfg.Actuated.Load(pod.UID)
 	require.NoError(t, err)
 	require.True(t, got.Empty())
+}
+
+type forgetfulImages struct {
+	presentImages
+	forgotten []types.UID
+}
+
+func (f *forgetfulImages) Forget(pod types.UID) { f.forgotten = append(f.forgotten, pod) }
+
+// Nor does it leave anything where its images came from.
+func TestForgetReachesImages(t *testing.T) {
+	h := newHarness(t, fake.Config{})
+	images := &forgetfulImages{}
+	h.cfg.Images = images
+	h.restart()
+	pod := testPod("a")
+	h.mustSync(pod)
+	require.Empty(t, images.forgotten)
+	require.NoError(t, h.m.RemovePod(t.Context(), pod.UID, stopAll(t, h, pod)))
+	require.Equal(t, []types.UID{pod.UID}, images.forgotten)
 }

@@ -196,7 +196,7 @@ func BenchmarkDecideAndBuild(b *testing.B) {
 	for b.Loop() {
 		for _, pod := range pods {
 			out := actions.Compute(actions.Input{Pod: pod, Status: &pleg.PodStatus{UID: pod.UID}, Actuated: &actions.Actuated{}})
-			if _, err := m.sandboxConfig(pod, out.Attempt); err != nil {
+			if _, err := m.builder.Sandbox(pod, out.Attempt); err != nil {
 				b.Fatal(err)
 			}
 			for _, c := range out.StartRegular {

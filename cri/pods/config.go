@@ -35,11 +35,18 @@ type Images interface {
 	Ensure(ctx context.Context, r images.Request) (images.Image, error)
 }
 
+// ImagesForgetter is an Images that remembers something of pods, such as failed pulls.
+type ImagesForgetter interface {
+	// Forget drops that, once the pod is gone for good.
+	Forget(pod types.UID)
+}
+
 // Config configures a Manager. Runtime, Images and RuntimeName are required.
 type Config struct {
 	// Runtime runs sandboxes and containers. Required.
 	Runtime Runtime
-	// Images makes images present. Required.
+	// Images makes images present. Required. One that is an ImagesForgetter is told
+	// what Manager.Forget is told.
 	Images Images
 	// RuntimeName is the prefix of container IDs, as cri.Versioner reports it:
 	// "containerd". Required.
@@ -136,9 +143,9 @@ type Node = request.Node
 type DNS = request.DNS
 
 // Manager runs pods on a CRI runtime. It starts no goroutine that outlives a
-// call, except for a Hooks that ignores its context, and keeps in memory only what it may forget: back-off delays, the reasons
-// of failed starts, which sandboxes it has stopped, and which preStop handlers have
-// ended. All methods are safe for concurrent use, but SyncPod, KillPod and RemovePod
+// call, except for a Hooks that ignores its context (see Overdue), and keeps in memory
+// only what it may forget: back-off delays, the reasons of failed starts, which
+// sandboxes it has stopped, and which preStop handlers have ended. All methods are safe for concurrent use, but SyncPod, KillPod and RemovePod
 // for one pod are never called at the same time.
 type Manager struct {
 	cfg       Config

@@ -13,11 +13,6 @@ import (
 	"github.com/podwright/podwright/cri/pods/request"
 )
 
-// sandboxConfig is the configuration of a pod's sandbox.
-func (m *Manager) sandboxConfig(pod *v1.Pod, attempt uint32) (*runtimeapi.PodSandboxConfig, error) {
-	return m.builder.Sandbox(pod, attempt)
-}
-
 func (m *Manager) podLogDir(p podIdentity) string {
 	return LogDir(m.cfg.LogRoot, p.Namespace, p.Name, p.UID)
 }

@@ -27,6 +27,9 @@ func (m *Manager) Forget(uid types.UID) {
 	delete(m.failures, uid)
 	m.mu.Unlock()
 	m.trimBackoff(time.Now())
+	if images, ok := m.cfg.Images.(ImagesForgetter); ok {
+		images.Forget(uid)
+	}
 	if m.cfg.Actuated == nil {
 		return
 	}

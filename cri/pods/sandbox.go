@@ -20,7 +20,11 @@ type runningSandbox struct {
 // prepareSandbox finds or makes what containers are started in. It tells whether
 // to go on.
 func (s *podSync) prepareSandbox(ctx context.Context) bool {
-	config, err := s.m.sandboxConfig(s.req.Pod, s.actions.Attempt)
+	build := s.m.builder.SandboxAgain
+	if s.actions.CreateSandbox {
+		build = s.m.builder.Sandbox
+	}
+	config, err := build(s.req.Pod, s.actions.Attempt)
 	if err != nil {
 		err = fmt.Errorf("sandbox configuration: %w", err)
 		s.result.add(ActionConfigPodSandbox, s.identity.Name, err)
@@ -102,11 +106,11 @@ func (s *podSync) runtimeHandler(ctx context.Context) (string, error) {
 		return "", nil
 	}
 	if s.m.cfg.RuntimeHandler == nil {
-		return "", fmt.Errorf("runtimeClassName %q: this agent knows no runtime classes", *class)
+		return "", fmt.Errorf("spec.runtimeClassName: %q: this agent knows no runtime classes", *class)
 	}
 	handler, err := s.m.cfg.RuntimeHandler(ctx, s.req.Pod)
 	if err != nil {
-		return "", fmt.Errorf("runtimeClassName %q: %w", *class, err)
+		return "", fmt.Errorf("spec.runtimeClassName: %q: %w", *class, err)
 	}
 	return handler, nil
 }

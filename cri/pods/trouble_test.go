@@ -10,12 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podwright/podwright/cri/fake"
 	"github.com/podwright/podwright/cri/images"
-	"github.com/podwright/podwright/cri/pods/request"
 	"github.com/podwright/podwright/pleg"
 )
 
@@ -77,7 +74,7 @@ func TestTwoSandboxes(t *testing.T) {
 	h := newHarness(t, fake.Config{})
 	pod := testPod("a")
 	h.mustSync(pod)
-	config, err := h.m.sandboxConfig(pod, 1)
+	config, err := h.m.builder.Sandbox(pod, 1)
 	require.NoError(t, err)
 	_, err = h.runtime.RuntimeService.RunPodSandbox(t.Context(), config, "")
 	require.NoError(t, err)
@@ -140,78 +137,4 @@ func TestDeletedWhilePulling(t *testing.T) {
 		require.Empty(t, h.status(pod).Containers)
 		require.Len(t, h.status(other).Running(), 1)
 	})
-}
-
-// Bad input: each ends in the reason that a user knows, with an event on the
-// container, leaves the other container of the pod alone, and is over when its
-// cause is.
-func TestBadInput(t *testing.T) {
-	volumes := &request.Memory{}
-	fix := func(c *v1.Container) { *c = testPod("a").Spec.Containers[0] }
-	for _, tc := range []struct {
-		name   string
-		bad    func(c *v1.Container)
-		fix    func(c *v1.Container)
-		reason string
-		text   string
-	}{
-		{"image name", func(c *v1.Container) { c.Image = "UPPER" }, fix, images.ReasonInvalidImageName, "UPPER"}, // C25
-		{"missing secret", func(c *v1.Container) {
-			c.EnvFrom = []v1.EnvFromSource{{SecretRef: &v1.SecretEnvSource{LocalObjectReference: v1.LocalObjectReference{Name: "key"}}}}
-		}, func(*v1.Container) {
-			volumes.AddSecret(&v1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "key"}})
-		}, ReasonCreateContainerConfigError, `secret "key" not found`},
-		{"missing config map key", func(c *v1.Container) {
-			c.Env = []v1.EnvVar{{Name: "X", ValueFrom: &v1.EnvVarSource{ConfigMapKeyRef: &v1.ConfigMapKeySelector{
-				LocalObjectReference: v1.LocalObjectReference{Name: "settings"}, Key: "x",
-			}}}}
-		}, fix, ReasonCreateContainerConfigError, `configmap "settings" not found`},
-		{"sub path", func(c *v1.Container) {
-			c.VolumeMounts = []v1.VolumeMount{{Name: "v", MountPath: "/v", SubPath: "../../etc"}}
-		}, fix, ReasonCreateContainerConfigError, "must not contain '..'"},
-		{"no such volume", func(c *v1.Container) { c.VolumeMounts = []v1.VolumeMount{{Name: "w", MountPath: "/w"}} }, fix, ReasonCreateContainerConfigError, `"w"`},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			rt, err := fake.New(fake.Config{})
-			require.NoError(t, err)
-			defer rt.Close()
-			var events []string
-			manager, err := images.New(images.Config{Service: rt, QPS: -1, Event: func(ref v1.ObjectReference, _, reason, _ string) {
-				events = append(events, reason+" "+ref.FieldPath)
-			}})
-			require.NoError(t, err)
-			h := harnessOn(t, rt, Config{RuntimeName: "fake", Images: manager, Inputs: request.Inputs{Volumes: volumes, Secrets: volumes, ConfigMaps: volumes}})
-			pod := testPod("a", "b")
-			volumes.SetVolume(pod.UID, "v", request.Volume{Path: t.TempDir()})
-			tc.bad(&pod.Spec.Containers[0])
-			result := h.sync(pod)
-			require.Error(t, result.Err())
-			failure := h.m.StartFailures(pod.UID)["a"]
-			require.Equal(t, tc.reason, failure.Reason)
-			require.Contains(t, failure.Message, tc.text)
-			event := "Failed spec.containers{a}"
-			if tc.reason == images.ReasonInvalidImageName {
-				event = "InspectFailed spec.containers{a}"
-			}
-			require.Contains(t, append(events, h.takeEvents()...), event)
-			require.Len(t, h.status(pod).Running(), 1)
-			tc.fix(&pod.Spec.Containers[0])
-			require.Len(t, h.mustSync(pod).Running(), 2)
-			require.Empty(t, h.m.StartFailures(pod.UID))
-		})
-	}
-}
-
-// What makes the sandbox impossible is the whole pod's trouble, and no other's.
-func TestBadSandboxInput(t *testing.T) {
-	h := newHarness(t, fake.Config{})
-	pod := testPod("a")
-	pod.Spec.Containers[0].Ports = []v1.ContainerPort{{ContainerPort: -1}}
-	result := h.sync(pod)
-	require.ErrorContains(t, result.Err(), "-1")
-	require.Equal(t, ActionConfigPodSandbox, result.Entries[len(result.Entries)-1].Action)
-	require.Equal(t, []string{"FailedCreatePodSandBox "}, h.takeEvents())
-	require.Empty(t, h.runtime.take())
-	pod.Spec.Containers[0].Ports = nil
-	require.Len(t, h.mustSync(pod).Running(), 1)
 }

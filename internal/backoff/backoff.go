@@ -8,6 +8,7 @@
 package backoff
 
 import (
+	"strings"
 	"sync"
 	"time"
 )
@@ -95,6 +96,17 @@ func (t *Table) Trim(now time.Time) {
 	defer t.mu.Unlock()
 	for key, e := range t.m {
 		if t.expired(e, now) {
+			delete(t.m, key)
+		}
+	}
+}
+
+// Forget drops every key that begins with a prefix.
+func (t *Table) Forget(prefix string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for key := range t.m {
+		if strings.HasPrefix(key, prefix) {
 			delete(t.m, key)
 		}
 	}

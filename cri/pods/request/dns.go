@@ -20,10 +20,10 @@ const (
 )
 
 // dnsConfig is a pod's resolver: what its policy gives, then what it adds.
-func (b *Builder) dnsConfig(pod *v1.Pod) (*runtimeapi.DNSConfig, error) {
+func (b *Builder) dnsConfig(pod *v1.Pod, event event) (*runtimeapi.DNSConfig, error) {
 	policy := effectiveDNSPolicy(pod)
 	if policy == v1.DNSClusterFirst && len(b.cfg.DNS.ClusterServers) == 0 {
-		b.cfg.Event(podRef(pod), v1.EventTypeWarning, "MissingClusterDNS",
+		event(podRef(pod), v1.EventTypeWarning, "MissingClusterDNS",
 			fmt.Sprintf("pod: %q. The agent has no cluster name server and cannot create the pod using %q policy. Falling back to %q policy.", podString(pod), v1.DNSClusterFirst, v1.DNSDefault))
 		policy = v1.DNSDefault
 	}
@@ -43,7 +43,7 @@ func (b *Builder) dnsConfig(pod *v1.Pod) (*runtimeapi.DNSConfig, error) {
 	}
 	addDNS(config, pod.Spec.DNSConfig)
 	if cut := limitDNS(config); len(cut) > 0 {
-		b.cfg.Event(podRef(pod), v1.EventTypeWarning, "DNSConfigForming", strings.Join(cut, "; "))
+		event(podRef(pod), v1.EventTypeWarning, "DNSConfigForming", strings.Join(cut, "; "))
 	}
 	return config, nil
 }

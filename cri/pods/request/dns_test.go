@@ -23,7 +23,7 @@ func TestDNS(t *testing.T) {
 		if change != nil {
 			change(pod)
 		}
-		got, err := h.b.dnsConfig(pod)
+		got, err := h.b.dnsConfig(pod, h.b.cfg.Event)
 		require.NoError(t, err)
 		return got
 	}

@@ -10,9 +10,22 @@ import (
 	"github.com/podwright/podwright/internal/podfacts"
 )
 
-// Sandbox is the configuration of a pod's sandbox. It is generated anew for each
-// container that is created, always the same for the same attempt.
+// Sandbox is the configuration of a sandbox that is about to be made. An error is
+// about the pod as a whole, and names the field. Events (MissingClusterDNS,
+// DNSConfigForming) tell where the pod does not get what it asks for.
 func (b *Builder) Sandbox(pod *v1.Pod, attempt uint32) (*runtimeapi.PodSandboxConfig, error) {
+	return b.sandbox(pod, attempt, b.cfg.Event)
+}
+
+// SandboxAgain is the configuration of a sandbox that is there, for another container
+// in it: what Sandbox returns for the same attempt. It records no events.
+func (b *Builder) SandboxAgain(pod *v1.Pod, attempt uint32) (*runtimeapi.PodSandboxConfig, error) {
+	return b.sandbox(pod, attempt, func(v1.ObjectReference, string, string, string) {})
+}
+
+type event = func(ref v1.ObjectReference, eventtype, reason, message string)
+
+func (b *Builder) sandbox(pod *v1.Pod, attempt uint32, event event) (*runtimeapi.PodSandboxConfig, error) {
 	if err := checkPodPorts(pod); err != nil {
 		return nil, err
 	}
@@ -20,7 +33,7 @@ func (b *Builder) Sandbox(pod *v1.Pod, attempt uint32) (*runtimeapi.PodSandboxCo
 	if err != nil {
 		return nil, err
 	}
-	dns, err := b.dnsConfig(pod)
+	dns, err := b.dnsConfig(pod, event)
 	if err != nil {
 		return nil, err
 	}

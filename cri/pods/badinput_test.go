@@ -1,0 +1,240 @@
+package pods
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/cri/fake"
+	"github.com/podwright/podwright/cri/images"
+	"github.com/podwright/podwright/cri/pods/request"
+	"github.com/podwright/podwright/pleg"
+)
+
+// Bad input: each ends in the reason that a user knows, with an event on the
+// container, leaves the other container of the pod alone, and is over when its
+// cause is.
+func TestBadInput(t *testing.T) {
+	volumes := &request.Memory{}
+	fix := func(c *v1.Container) { *c = testPod("a").Spec.Containers[0] }
+	for _, tc := range []struct {
+		name   string
+		bad    func(c *v1.Container)
+		fix    func(c *v1.Container)
+		reason string
+		text   string
+	}{
+		{"image name", func(c *v1.Container) { c.Image = "UPPER" }, fix, images.ReasonInvalidImageName, "UPPER"}, // C25
+		{"missing secret", func(c *v1.Container) {
+			c.EnvFrom = []v1.EnvFromSource{{SecretRef: &v1.SecretEnvSource{LocalObjectReference: v1.LocalObjectReference{Name: "key"}}}}
+		}, func(*v1.Container) {
+			volumes.AddSecret(&v1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "key"}})
+		}, ReasonCreateContainerConfigError, `secret "key" not found`},
+		{"missing config map key", func(c *v1.Container) {
+			c.Env = []v1.EnvVar{{Name: "X", ValueFrom: &v1.EnvVarSource{ConfigMapKeyRef: &v1.ConfigMapKeySelector{
+				LocalObjectReference: v1.LocalObjectReference{Name: "settings"}, Key: "x",
+			}}}}
+		}, fix, ReasonCreateContainerConfigError, `configmap "settings" not found`},
+		{"sub path", func(c *v1.Container) {
+			c.VolumeMounts = []v1.VolumeMount{{Name: "v", MountPath: "/v", SubPath: "../../etc"}}
+		}, fix, ReasonCreateContainerConfigError, "must not contain '..'"},
+		{"name of a variable", func(c *v1.Container) {
+			c.Env = []v1.EnvVar{{Name: "A=B", Value: "x"}}
+		}, fix, ReasonCreateContainerConfigError, "env A=B: not a valid name of an environment variable"},
+		{"variable without a name", func(c *v1.Container) {
+			c.Env = []v1.EnvVar{{Value: "x"}}
+		}, fix, ReasonCreateContainerConfigError, "not a valid name of an environment variable"},
+		{"capability that the runtime refuses", func(c *v1.Container) {
+			c.SecurityContext = &v1.SecurityContext{Capabilities: &v1.Capabilities{Add: []v1.Capability{"NO_SUCH"}}}
+		}, fix, ReasonCreateContainerError, `unknown capability "NO_SUCH"`},
+		{"no such volume", func(c *v1.Container) { c.VolumeMounts = []v1.VolumeMount{{Name: "w", MountPath: "/w"}} }, fix, ReasonCreateContainerConfigError, `"w"`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			rt, err := fake.New(fake.Config{Intercept: refuseUnknownCapability})
+			require.NoError(t, err)
+			defer rt.Close()
+			var events []string
+			manager, err := images.New(images.Config{Service: rt, QPS: -1, Event: func(ref v1.ObjectReference, _, reason, _ string) {
+				events = append(events, reason+" "+ref.FieldPath)
+			}})
+			require.NoError(t, err)
+			h := harnessOn(t, rt, Config{RuntimeName: "fake", Images: manager, Inputs: request.Inputs{Volumes: volumes, Secrets: volumes, ConfigMaps: volumes}})
+			pod := testPod("a", "b")
+			volumes.SetVolume(pod.UID, "v", request.Volume{Path: t.TempDir()})
+			tc.bad(&pod.Spec.Containers[0])
+			result := h.sync(pod)
+			require.Error(t, result.Err())
+			failure := h.m.StartFailures(pod.UID)["a"]
+			require.Equal(t, tc.reason, failure.Reason)
+			require.Contains(t, failure.Message, tc.text)
+			event := "Failed spec.containers{a}"
+			if tc.reason == images.ReasonInvalidImageName {
+				event = "InspectFailed spec.containers{a}"
+			}
+			require.Contains(t, append(events, h.takeEvents()...), event)
+			require.Len(t, h.status(pod).Running(), 1)
+			tc.fix(&pod.Spec.Containers[0])
+			require.Len(t, h.mustSync(pod).Running(), 2)
+			require.Empty(t, h.m.StartFailures(pod.UID))
+		})
+	}
+}
+
+// refuseUnknownCapability is a runtime that knows one capability. Some refuse others,
+// some leave them out.
+func refuseUnknownCapability(_ context.Context, _ string, request any) error {
+	create, ok := request.(*runtimeapi.CreateContainerRequest)
+	if !ok {
+		return nil
+	}
+	for _, name := range create.Config.Linux.SecurityContext.GetCapabilities().GetAddCapabilities() {
+		if name != "NET_ADMIN" {
+			return status.Errorf(codes.Unknown, "unknown capability %q", name)
+		}
+	}
+	return nil
+}
+
+// C25: an image that is never pulled is waited for until somebody else brings it,
+// for as long as that takes and without any back-off of its own.
+func TestNeverPulled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pulls := 0
+		rt, err := fake.New(fake.Config{Images: []fake.Image{{Name: "there:1"}}, Intercept: func(_ context.Context, call string, _ any) error {
+			if call == "PullImage" {
+				pulls++
+			}
+			return nil
+		}})
+		require.NoError(t, err)
+		defer rt.Close()
+		var events []string
+		manager, err := images.New(images.Config{Service: rt, Event: func(ref v1.ObjectReference, eventtype, reason, message string) {
+			events = append(events, eventtype+" "+reason+" "+ref.FieldPath+" "+message)
+		}})
+		require.NoError(t, err)
+		h := harnessOn(t, rt, Config{RuntimeName: "fake", Images: manager})
+		pod := testPod("a", "b")
+		for i := range pod.Spec.Containers {
+			pod.Spec.Containers[i].Image, pod.Spec.Containers[i].ImagePullPolicy = "there:1", v1.PullNever
+		}
+		pod.Spec.Containers[0].Image = "absent:1"
+		for range 2 {
+			events = nil
+			result := h.sync(pod)
+			var failure *StartError
+			require.ErrorAs(t, result.Err(), &failure)
+			require.Equal(t, "a", failure.Container)
+			require.Equal(t, images.ReasonErrImageNeverPull, failure.Reason)
+			require.Equal(t, StartFailure{
+				Reason: images.ReasonErrImageNeverPull, Message: `image "absent:1" is not present and the pull policy is Never`,
+			}, h.m.StartFailures(pod.UID)["a"])
+			require.Contains(t, events, `Warning ErrImageNeverPull spec.containers{a} image "absent:1" is not present and the pull policy is Never`)
+			require.Len(t, h.status(pod).Running(), 1)
+			require.Equal(t, pleg.StateRunning, h.status(pod).Newest("b").State)
+			time.Sleep(time.Millisecond)
+		}
+		require.Zero(t, pulls)
+		_, err = rt.PullImage(t.Context(), &runtimeapi.ImageSpec{Image: "absent:1"}, nil, nil) // somebody else
+		require.NoError(t, err)
+		require.Len(t, h.mustSync(pod).Running(), 2)
+		require.Empty(t, h.m.StartFailures(pod.UID))
+	})
+}
+
+// A RuntimeClass that nobody knows is refused with its field and its name, before the
+// runtime is asked for anything.
+func TestUnknownRuntimeClass(t *testing.T) {
+	for _, tc := range []struct {
+		handler func(context.Context, *v1.Pod) (string, error)
+		want    string
+	}{
+		{nil, `spec.runtimeClassName: "gvisor": this agent knows no runtime classes`},
+		{func(context.Context, *v1.Pod) (string, error) { return "", errors.New("not found") }, `spec.runtimeClassName: "gvisor": not found`},
+	} {
+		h := newHarness(t, fake.Config{})
+		h.cfg.RuntimeHandler = tc.handler
+		h.restart()
+		pod := testPod("a")
+		pod.Spec.RuntimeClassName = ptr("gvisor")
+		result := h.sync(pod)
+		require.ErrorContains(t, result.Err(), tc.want)
+		require.Equal(t, []string{"FailedCreatePodSandBox "}, h.takeEvents())
+		require.Empty(t, h.runtime.take())
+		h.cfg.RuntimeHandler = func(context.Context, *v1.Pod) (string, error) { return "", nil }
+		h.restart()
+		require.Len(t, h.mustSync(pod).Running(), 1)
+	}
+}
+
+// C47: a pod that does not get the resolver it asks for is told so when its sandbox is
+// made, and not again for each container in it.
+func TestResolverEventsComeOnce(t *testing.T) {
+	h := newHarness(t, fake.Config{Programs: fake.ByContainer(map[string]fake.Program{"a": fake.Exit(1)}, fake.SleepUntilStopped)})
+	pod := testPod("a", "b")
+	pod.Spec.DNSPolicy = v1.DNSClusterFirst
+	pod.Spec.DNSConfig = &v1.PodDNSConfig{Nameservers: []string{"192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.4"}}
+	resolver := func() (out []string) {
+		for _, e := range h.takeEvents() {
+			if strings.Contains(e, "DNS") {
+				out = append(out, e)
+			}
+		}
+		return out
+	}
+	both := []string{"MissingClusterDNS ", "DNSConfigForming "}
+	first := h.mustSync(pod)
+	require.Equal(t, both, resolver())
+	waitExited(t, h, pod, 1)
+	restarted := h.mustSync(pod)
+	require.EqualValues(t, 1, restarted.Newest("a").RestartCount)
+	require.Empty(t, resolver())
+	require.NoError(t, h.runtime.RuntimeService.StopPodSandbox(t.Context(), first.Sandboxes[0].ID))
+	h.sync(pod)
+	require.Equal(t, both, resolver(), "another sandbox, another word")
+}
+
+// What makes the sandbox impossible is the whole pod's trouble, and no other's.
+func TestBadSandboxInput(t *testing.T) {
+	bad := func(port v1.ContainerPort) func(*v1.Pod) {
+		return func(pod *v1.Pod) { pod.Spec.Containers[1].Ports = []v1.ContainerPort{{ContainerPort: 80}, port} }
+	}
+	for _, tc := range []struct {
+		name, want string
+		bad        func(*v1.Pod)
+	}{
+		{"negative", "spec.containers[1].ports[1].containerPort: -1 is not a port", bad(v1.ContainerPort{ContainerPort: -1})},
+		{"too large", "spec.containers[1].ports[1].containerPort: 65536 is not a port", bad(v1.ContainerPort{ContainerPort: 65536})},
+		{"none", "spec.containers[1].ports[1].containerPort: 0 is not a port", bad(v1.ContainerPort{HostPort: 80})},
+		{"negative on the host", "spec.containers[1].ports[1].hostPort: -7 is not a port", bad(v1.ContainerPort{ContainerPort: 81, HostPort: -7})},
+		{"protocol", `spec.containers[1].ports[1].protocol: unknown protocol "ICMP"`, bad(v1.ContainerPort{ContainerPort: 81, Protocol: "ICMP"})},
+		{"init container", "spec.initContainers[0].ports[0].containerPort: -1 is not a port", func(pod *v1.Pod) {
+			pod.Spec.InitContainers = []v1.Container{{Name: "i", Image: "busybox", Ports: []v1.ContainerPort{{ContainerPort: -1}}}}
+		}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			h := newHarness(t, fake.Config{})
+			pod, other := testPod("a", "b"), testPod("c")
+			other.UID, other.Name = "2", "other"
+			tc.bad(pod)
+			result := h.sync(pod)
+			require.ErrorContains(t, result.Err(), tc.want)
+			require.Equal(t, ActionConfigPodSandbox, result.Entries[len(result.Entries)-1].Action)
+			require.Equal(t, []string{"FailedCreatePodSandBox "}, h.takeEvents())
+			require.Empty(t, h.runtime.take(), "the runtime is not even asked")
+			require.Len(t, h.mustSync(other).Running(), 1)
+			pod.Spec.Containers[1].Ports, pod.Spec.InitContainers = nil, nil
+			require.Len(t, h.mustSync(pod).Running(), 2)
+		})
+	}
+}
