@@ -41,10 +41,17 @@ var floors = map[string]floor{
 	// Only the test and the recorder of golden requests import it.
 	"internal/golden": {own: []string{"cri", "cri/fake", "cri/logs"}, outside: 120, forbid: noCore},
 
-	"podworkers": {own: []string{"internal/podfacts"}, outside: 85, forbid: noGRPC},
-	"pleg":       {outside: 85, forbid: noGRPC},
-	"probe":      {own: []string{"internal/podfacts"}, outside: 85, forbid: noGRPC},
-	"cri":        {outside: 120, forbid: noCore},
+	"podworkers":             {own: []string{"internal/podfacts"}, outside: 85, forbid: noGRPC},
+	"pleg":                   {outside: 85, forbid: noGRPC},
+	"probe":                  {own: []string{"internal/podfacts"}, outside: 85, forbid: noGRPC},
+	"probe/internal/network": {own: []string{"probe", "internal/podfacts"}, outside: 85, forbid: noGRPC},
+	"probe/httpget":          {own: []string{"probe", "probe/internal/network", "internal/podfacts"}, outside: 85, forbid: noGRPC},
+	"probe/tcpsocket":        {own: []string{"probe", "probe/internal/network", "internal/podfacts"}, outside: 85, forbid: noGRPC},
+	"probe/exec":             {own: []string{"probe", "internal/podfacts"}, outside: 85, forbid: noGRPC},
+	// It speaks gRPC to containers.
+	"probe/grpc": {own: []string{"probe", "probe/internal/network", "internal/podfacts"}, outside: 170, forbid: []string{"k8s.io/client-go", "k8s.io/cri-api"}},
+
+	"cri": {outside: 120, forbid: noCore},
 
 	"podworkers/podworkerstest": {own: []string{"podworkers", "internal/podfacts"}, outside: 85, forbid: noGRPC},
 

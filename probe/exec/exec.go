@@ -1,0 +1,175 @@
+package exec
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/internal/podfacts"
+	"github.com/podwright/podwright/probe"
+)
+
+const (
+	// maxOutput is how much of a command's output becomes part of a result.
+	maxOutput = 10 << 10
+	// defaultTimeout is that of a probe that has none: timeoutSeconds' default.
+	defaultTimeout = time.Second
+	defaultGrace   = 2 * time.Second
+	// aliveTimeout bounds Config.Alive.
+	aliveTimeout = time.Second
+)
+
+// Runtime runs commands in containers.
+type Runtime interface {
+	// ExecSync runs a command to its end, and kills it when timeout has passed.
+	// The container's ID is the runtime's own, without the runtime's name.
+	//
+	// Of a command that failed, errors.As finds an error with a method
+	// ExitCode() int; of one that ran out of time, errors.Is finds
+	// context.DeadlineExceeded. What it wrote is returned in every case in which
+	// it is known. Every other error means that nothing is known of the command.
+	// ExecSync returns soon after ctx ends. It is called concurrently.
+	ExecSync(ctx context.Context, containerID string, command []string, timeout time.Duration) (stdout, stderr []byte, err error)
+}
+
+// Config configures a Prober. Runtime is required.
+type Config struct {
+	// Runtime runs the commands. Required.
+	Runtime Runtime
+	// Grace is how much longer than the probe's timeout the runtime may take, to
+	// start a command and to kill it. Zero means 2 s.
+	Grace time.Duration
+	// Alive is asked when the runtime was silent for longer than that. If it
+	// returns nil within a second, the runtime works, so that it must be the
+	// command that does not end: a failure. Else, and if it is nil, that is an
+	// error, since the runtime may hang. A cheap call to the runtime will do.
+	Alive func(ctx context.Context) error
+}
+
+// Prober executes exec probes. It is safe for concurrent use.
+type Prober struct {
+	cfg Config
+}
+
+// New checks the configuration and returns a Prober.
+func New(cfg Config) (*Prober, error) {
+	switch {
+	case cfg.Runtime == nil:
+		return nil, errors.New("exec: Config.Runtime is required")
+	case cfg.Grace < 0:
+		return nil, fmt.Errorf("exec: Config.Grace is negative: %v", cfg.Grace)
+	case cfg.Grace == 0:
+		cfg.Grace = defaultGrace
+	}
+	return &Prober{cfg: cfg}, nil
+}
+
+// Probe implements probe.Prober.
+func (p *Prober) Probe(ctx context.Context, t probe.Target) (probe.Result, error) {
+	if t.Probe == nil || t.Probe.Exec == nil {
+		return probe.Result{}, errors.New("the probe has no exec handler")
+	}
+	_, id, ok := strings.Cut(t.ContainerID, "://")
+	if !ok || id == "" {
+		return probe.Result{}, fmt.Errorf("container ID %q is not <runtime>://<id>", t.ContainerID)
+	}
+	command := expand(t.Container, t.Probe.Exec.Command)
+	timeout := wholeSeconds(t.Timeout)
+	own, cancel := p.bound(ctx, timeout)
+	defer cancel()
+	if own.Err() != nil {
+		return p.ended(ctx, own, timeout)
+	}
+	stdout, stderr, err := p.cfg.Runtime.ExecSync(own, id, command, timeout)
+	exit, exited := errors.AsType[interface {
+		error
+		ExitCode() int
+	}](err)
+	switch {
+	case err == nil:
+		return probe.Result{Verdict: probe.Success, Output: cut("", stdout, stderr)}, nil
+	case exited:
+		return probe.Result{Verdict: probe.Failure, Output: cut(fmt.Sprintf("exit code %d: ", exit.ExitCode()), stdout, stderr)}, nil
+	case own.Err() != nil:
+		return p.ended(ctx, own, timeout)
+	case errors.Is(err, context.DeadlineExceeded):
+		return probe.Result{Verdict: probe.Failure, Output: cut(fmt.Sprintf("the command did not end within %v and was killed: ", timeout), stdout, stderr)}, nil
+	default:
+		return probe.Result{}, err
+	}
+}
+
+// bound is the context of an execution. The deadline of ctx is not among its
+// limits, for that is when the runtime begins to kill the command.
+func (p *Prober) bound(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
+	own, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout+p.cfg.Grace)
+	stop := context.AfterFunc(ctx, func() {
+		if errors.Is(ctx.Err(), context.Canceled) {
+			cancel()
+		}
+	})
+	return own, func() {
+		stop()
+		cancel()
+	}
+}
+
+// ended says what it means that the runtime has not answered until own ended.
+func (p *Prober) ended(ctx, own context.Context, timeout time.Duration) (probe.Result, error) {
+	if errors.Is(own.Err(), context.Canceled) {
+		return probe.Result{}, fmt.Errorf("the probe was given up: %w", context.Cause(ctx))
+	}
+	silent := fmt.Errorf("the runtime was silent for %v after the command's timeout", p.cfg.Grace)
+	if p.cfg.Alive == nil {
+		return probe.Result{}, silent
+	}
+	alive, cancel := context.WithTimeout(context.WithoutCancel(ctx), aliveTimeout)
+	defer cancel()
+	if err := p.cfg.Alive(alive); err != nil {
+		return probe.Result{}, fmt.Errorf("%w, and does not work: %w", silent, err)
+	}
+	return probe.Result{Verdict: probe.Failure, Output: fmt.Sprintf("the command did not end within %v, and could not be ended", timeout)}, nil
+}
+
+// wholeSeconds rounds a timeout up to what the CRI can say.
+func wholeSeconds(timeout time.Duration) time.Duration {
+	if timeout <= 0 {
+		return defaultTimeout
+	}
+	if whole := timeout.Truncate(time.Second); whole < timeout {
+		return whole + time.Second
+	}
+	return timeout
+}
+
+// expand replaces the references of a command to variables whose values are in the
+// spec. The last variable of a name counts, as in the container; one whose value
+// comes from elsewhere is not known here.
+func expand(container *v1.Container, command []string) []string {
+	values := map[string]string{}
+	lookup := func(name string) (string, bool) { v, ok := values[name]; return v, ok }
+	for _, v := range container.Env {
+		if v.ValueFrom != nil {
+			delete(values, v.Name)
+			continue
+		}
+		values[v.Name] = podfacts.Expand(v.Value, lookup)
+	}
+	out := make([]string, len(command))
+	for i, text := range command {
+		out[i] = podfacts.Expand(text, lookup)
+	}
+	return out
+}
+
+// cut joins what came before and the beginnings of two streams, which together
+// are at most maxOutput bytes. Bytes that are no text become question marks.
+func cut(before string, stdout, stderr []byte) string {
+	stdout = stdout[:min(len(stdout), maxOutput)]
+	stderr = stderr[:min(len(stderr), maxOutput-len(stdout))]
+	return before + strings.ToValidUTF8(string(stdout), "?") + strings.ToValidUTF8(string(stderr), "?")
+}

@@ -1,0 +1,145 @@
+package grpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
+
+	"github.com/podwright/podwright/probe"
+	"github.com/podwright/podwright/probe/internal/network"
+)
+
+const (
+	// maxReply and maxHeader bound what a server can send in a few bytes.
+	maxReply  = 10 << 10
+	maxHeader = 64 << 10
+	// buffer is enough for all that is sent and read.
+	buffer = 4 << 10
+	// maxMessage is how much of a server's error becomes part of a result.
+	maxMessage = 256
+	// defaultVersion is the Kubernetes version whose behaviour this package has.
+	defaultVersion = "1.36"
+)
+
+var versionForm = regexp.MustCompile(`^[0-9]+\.[0-9]+\+?$`)
+
+// Config configures a Prober. Its zero value is complete.
+type Config struct {
+	// Version is the "major.minor" in the User-Agent of requests,
+	// "kube-probe/1.36". Zero means 1.36.
+	Version string
+	// DialContext connects to containers; nil means a direct connection. It is
+	// for pods that this process cannot reach by itself, and must return soon
+	// after its context ends.
+	DialContext func(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+// Prober executes grpc probes. It is safe for concurrent use.
+type Prober struct {
+	cfg Config
+}
+
+// New checks the configuration and returns a Prober.
+func New(cfg Config) (*Prober, error) {
+	if cfg.Version == "" {
+		cfg.Version = defaultVersion
+	}
+	if !versionForm.MatchString(cfg.Version) {
+		return nil, fmt.Errorf("grpc: Config.Version is not major.minor: %q", cfg.Version)
+	}
+	return &Prober{cfg: cfg}, nil
+}
+
+// Probe implements probe.Prober.
+func (p *Prober) Probe(ctx context.Context, t probe.Target) (probe.Result, error) {
+	if t.Probe == nil || t.Probe.GRPC == nil {
+		return probe.Result{}, errors.New("the probe has no grpc handler")
+	}
+	address, err := resolve(t)
+	if err != nil {
+		return probe.Result{}, err
+	}
+	own, cancel := network.Bound(ctx, t)
+	defer cancel()
+	conns := &network.Conns{Connect: p.cfg.DialContext}
+	defer conns.Close()
+	client, err := p.client(conns, address)
+	if err != nil {
+		return probe.Result{}, err
+	}
+	defer client.Close()
+	request := &grpc_health_v1.HealthCheckRequest{}
+	if service := t.Probe.GRPC.Service; service != nil {
+		request.Service = *service
+	}
+	reply, err := grpc_health_v1.NewHealthClient(client).Check(own, request)
+	if err != nil {
+		if _, failed := conns.Dialed(); failed != nil {
+			err = failed // gRPC keeps no more than its text
+		}
+		return network.Failure(ctx, own, t, err, words(err))
+	}
+	if state := reply.GetStatus(); state != grpc_health_v1.HealthCheckResponse_SERVING {
+		return network.Failed("service %q is %v", request.GetService(), state), nil
+	}
+	return probe.Result{Verdict: probe.Success, Output: fmt.Sprintf("service %q is SERVING", request.GetService())}, nil
+}
+
+// resolve finds where to connect.
+func resolve(t probe.Target) (string, error) {
+	port := t.Probe.GRPC.Port
+	if port < 1 || port > 65535 {
+		return "", fmt.Errorf("port %d is not from 1 to 65535", port)
+	}
+	host, err := network.Host(t, "")
+	if err != nil {
+		return "", err
+	}
+	return net.JoinHostPort(host, strconv.Itoa(int(port))), nil
+}
+
+// client returns a client that connects once, with conns.
+func (p *Prober) client(conns *network.Conns, address string) (*grpc.ClientConn, error) {
+	return grpc.NewClient("passthrough:///"+address,
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
+			return conns.Dial(ctx, "tcp", address)
+		}),
+		grpc.WithNoProxy(),
+		grpc.WithDisableServiceConfig(),
+		grpc.WithDisableRetry(),
+		grpc.WithIdleTimeout(0),
+		grpc.WithUserAgent("kube-probe/"+p.cfg.Version),
+		grpc.WithMaxHeaderListSize(maxHeader),
+		grpc.WithReadBufferSize(buffer),
+		grpc.WithWriteBufferSize(buffer),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxReply)),
+	)
+}
+
+// words puts the error of a call into words.
+func words(err error) string {
+	s, ok := status.FromError(err)
+	if !ok {
+		return err.Error()
+	}
+	switch s.Code() {
+	case codes.Unimplemented:
+		return "the server does not implement " + grpc_health_v1.Health_ServiceDesc.ServiceName
+	case codes.NotFound:
+		return "the server does not know the service"
+	}
+	message := s.Message()
+	message = strings.ToValidUTF8(message[:min(len(message), maxMessage)], "")
+	return fmt.Sprintf("%v: %s", s.Code(), message)
+}

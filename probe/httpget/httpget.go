@@ -1,0 +1,124 @@
+package httpget
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"regexp"
+	"time"
+
+	"github.com/podwright/podwright/probe"
+	"github.com/podwright/podwright/probe/internal/network"
+)
+
+const (
+	// maxBody is how much of a body is read.
+	maxBody = 10 << 10
+	// maxHeader is how large the header of a response may be.
+	maxHeader    = 256 << 10
+	maxRedirects = 10
+	// patience is how long a server that has answered may take to close the
+	// connection, as it was asked to.
+	patience = 10 * time.Millisecond
+	// defaultVersion is the Kubernetes version whose behaviour this package has.
+	defaultVersion = "1.36"
+)
+
+var versionForm = regexp.MustCompile(`^[0-9]+\.[0-9]+\+?$`)
+
+// Config configures a Prober. Its zero value is complete.
+type Config struct {
+	// Version is the "major.minor" in the User-Agent of requests,
+	// "kube-probe/1.36". Zero means 1.36.
+	Version string
+	// DialContext connects to containers; nil means a direct connection. It is
+	// for pods that this process cannot reach by itself, and must return soon
+	// after its context ends.
+	DialContext func(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+// Prober executes httpGet probes. It is safe for concurrent use.
+type Prober struct {
+	cfg Config
+}
+
+// New checks the configuration and returns a Prober.
+func New(cfg Config) (*Prober, error) {
+	if cfg.Version == "" {
+		cfg.Version = defaultVersion
+	}
+	if !versionForm.MatchString(cfg.Version) {
+		return nil, fmt.Errorf("httpget: Config.Version is not major.minor: %q", cfg.Version)
+	}
+	return &Prober{cfg: cfg}, nil
+}
+
+// Probe implements probe.Prober.
+func (p *Prober) Probe(ctx context.Context, t probe.Target) (probe.Result, error) {
+	if t.Probe == nil || t.Probe.HTTPGet == nil {
+		return probe.Result{}, errors.New("the probe has no httpGet handler")
+	}
+	request, err := p.request(t)
+	if err != nil {
+		return probe.Result{}, err
+	}
+	own, cancel := network.Bound(ctx, t)
+	defer cancel()
+	e := &exchange{conns: network.Conns{Connect: p.cfg.DialContext, Patience: patience}}
+	defer e.conns.Close()
+	response, err := e.client().Do(request.WithContext(own))
+	if err != nil {
+		return e.failure(ctx, own, t, err)
+	}
+	defer response.Body.Close()
+	_, err = io.Copy(io.Discard, io.LimitReader(response.Body, maxBody))
+	if status := response.StatusCode; err == nil || status >= http.StatusBadRequest {
+		return e.judge(status), nil
+	}
+	text := fmt.Sprintf("HTTP status %d, but the response broke off", response.StatusCode)
+	return network.Failure(ctx, own, t, err, text)
+}
+
+// exchange is one execution.
+type exchange struct {
+	conns network.Conns
+	// elsewhere is the other host to which a redirect led.
+	elsewhere string
+}
+
+// client returns a client that uses nothing but the connections of e.
+func (e *exchange) client() *http.Client {
+	protocols := &http.Protocols{}
+	protocols.SetHTTP1(true)
+	return &http.Client{
+		Transport: &http.Transport{
+			DialContext:            e.conns.Dial,
+			DisableKeepAlives:      true,
+			DisableCompression:     true,
+			TLSClientConfig:        &tls.Config{InsecureSkipVerify: true},
+			Protocols:              protocols,
+			MaxResponseHeaderBytes: maxHeader,
+			ReadBufferSize:         2 << 10,
+			WriteBufferSize:        2 << 10,
+		},
+		CheckRedirect: e.checkRedirect,
+	}
+}
+
+// judge says what a response means.
+func (e *exchange) judge(status int) probe.Result {
+	switch {
+	case e.elsewhere != "":
+		return probe.Result{Verdict: probe.Warning, Output: fmt.Sprintf("HTTP status %d: the redirect to another host, %s, was not followed", status, e.elsewhere)}
+	case status < http.StatusOK || status >= http.StatusBadRequest:
+		return network.Failed("HTTP status %d", status)
+	case status >= http.StatusMultipleChoices:
+		return probe.Result{Verdict: probe.Warning, Output: fmt.Sprintf("HTTP status %d, which leads nowhere", status)}
+	default:
+		return probe.Result{Verdict: probe.Success, Output: fmt.Sprintf("HTTP status %d", status)}
+	}
+}

@@ -1,0 +1,72 @@
+package httpget
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/podwright/podwright/probe"
+	"github.com/podwright/podwright/probe/internal/network"
+)
+
+var errRedirects = errors.New("stopped after 10 redirects")
+
+// maxHostShown is how much of a host that a server names is repeated.
+const maxHostShown = 253
+
+// checkRedirect follows redirects within a host.
+func (e *exchange) checkRedirect(to *http.Request, via []*http.Request) error {
+	host := to.URL.Hostname()
+	switch {
+	case !strings.EqualFold(host, via[0].URL.Hostname()):
+		e.elsewhere = strings.ToValidUTF8(host[:min(len(host), maxHostShown)], "")
+		return http.ErrUseLastResponse
+	case len(via) > maxRedirects:
+		return errRedirects
+	default:
+		return nil
+	}
+}
+
+// failure says what it means that there is no response.
+func (e *exchange) failure(caller, own context.Context, t probe.Target, err error) (probe.Result, error) {
+	if u, ok := errors.AsType[*url.Error](err); ok {
+		err = u.Err // the URL may be one that the server chose
+	}
+	if tried, _ := e.conns.Dialed(); !tried && own.Err() == nil {
+		return probe.Result{}, err // there was nothing that could be sent
+	}
+	return network.Failure(caller, own, t, err, plain(err))
+}
+
+// plain puts an error into words that do not repeat what the server sent, which may
+// be a secret of whoever listens there.
+func plain(err error) string {
+	var (
+		socket *net.OpError
+		name   *net.DNSError
+		record tls.RecordHeaderError
+		alert  tls.AlertError
+	)
+	switch {
+	case errors.Is(err, http.ErrSchemeMismatch):
+		return "the server does not speak TLS"
+	case errors.Is(err, errRedirects):
+		return errRedirects.Error()
+	case errors.As(err, &socket), errors.As(err, &name), errors.As(err, &alert):
+		return err.Error()
+	case errors.As(err, &record):
+		return "TLS handshake: " + record.Msg
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return "the connection was closed before there was a response"
+	case strings.HasPrefix(err.Error(), "tls: "), strings.HasPrefix(err.Error(), "remote error: tls: "):
+		return err.Error()
+	default:
+		return "the answer is not a valid HTTP response"
+	}
+}
