@@ -44,6 +44,7 @@ var floors = map[string]floor{
 	"podworkers":             {own: []string{"internal/podfacts"}, outside: 85, forbid: noGRPC},
 	"pleg":                   {outside: 85, forbid: noGRPC},
 	"probe":                  {own: []string{"internal/podfacts"}, outside: 85, forbid: noGRPC},
+	"probe/probetest":        {own: []string{"probe", "internal/podfacts"}, outside: 85, forbid: noGRPC},
 	"probe/internal/network": {own: []string{"probe", "internal/podfacts"}, outside: 85, forbid: noGRPC},
 	"probe/httpget":          {own: []string{"probe", "probe/internal/network", "internal/podfacts"}, outside: 85, forbid: noGRPC},
 	"probe/tcpsocket":        {own: []string{"probe", "probe/internal/network", "internal/podfacts"}, outside: 85, forbid: noGRPC},

@@ -87,6 +87,7 @@ const (
 	whyEnded       = "the container has ended and does not run again"
 	whyFinal       = "the pod has ended"
 	whyLeaving     = "the pod is being terminated"
+	whyOccupied    = "an execution from before the pod was removed has not returned"
 )
 
 // round decides what to do now.

@@ -28,70 +28,133 @@ func (e *panicError) Error() string { return fmt.Sprintf("the prober panicked: %
 type execution struct {
 	worker *worker
 	pool   *pool
-	target Target
 	// slow: it has a place among the slow ones.
-	slow        bool
-	due, began  time.Time
-	ctx         context.Context
-	cancel      context.CancelFunc
-	result      Result
-	err         error
-	completedAt time.Time
+	slow       bool
+	due, began time.Time
+	// cancel cuts off the try in progress, and cut tells that it was called; both
+	// are under the lock.
+	cancel context.CancelFunc
+	cut    bool
+
+	result Result
+	err    error
+	ended  time.Time
 }
 
 // dispatch begins executions of one pool while there are places. The lock is held.
 func (r *runner) dispatch(p *pool) {
-	if r.stopping || r.ctx.Err() != nil {
-		return
-	}
-	for w := p.take(); w != nil; w = p.take() {
-		if r.inflight[w.key()] != nil {
-			// What a worker of the same name began has not returned yet.
-			p.release(w.slow)
-			w.why = whyOccupied
-			w.advance(time.Now())
-			w.at = w.tick
-			r.schedule(w, time.Now())
+	for x := r.next(p); x != nil; x = r.next(p) {
+		if p.spare > 0 {
+			p.spare--
+			p.jobs <- x // never full: there is room for the whole budget
 			continue
 		}
-		r.launch(w)
+		r.alive++
+		go r.serve(p, x)
 	}
 }
 
-const whyOccupied = "an execution from before the pod was removed has not returned"
-
-// launch gives an execution a goroutine. The lock is held.
-func (r *runner) launch(w *worker) {
-	x := &execution{worker: w, pool: w.pool, slow: w.slow, due: w.due, began: time.Now(), err: errGoexit}
-	x.ctx, x.cancel = context.WithCancel(r.ctx)
-	w.phase = executing
-	r.inflight[w.key()] = x
-	go r.work(x)
+// next takes the worker whose turn it is, nil if there is none. The lock is held.
+func (r *runner) next(p *pool) *execution {
+	if r.stopping || r.ctx.Err() != nil {
+		return nil
+	}
+	for w := p.take(); w != nil; w = p.take() {
+		if r.inflight[w.key()] == nil {
+			x := &execution{worker: w, pool: p, slow: w.slow, due: w.due, began: time.Now(), err: errGoexit}
+			w.phase = executing
+			r.inflight[w.key()] = x
+			return x
+		}
+		// What a worker of the same name began has not returned yet.
+		p.release(w.slow)
+		w.why = whyOccupied
+		w.advance(time.Now())
+		w.at = w.tick
+		r.schedule(w, time.Now())
+	}
+	return nil
 }
 
-// work executes and takes in what was found, however the Prober leaves it.
-func (r *runner) work(x *execution) {
-	defer r.conclude(x)
-	x.target = x.worker.target(r.cfg.Status(x.worker.pod.uid))
-	for try := 1; ; try++ {
-		x.result, x.err = r.try(x)
-		var panicked *panicError
-		if x.err == nil || try == maxTries || x.ctx.Err() != nil || errors.As(x.err, &panicked) {
-			return
+// serve is a goroutine of a pool: it executes until Run ends.
+func (r *runner) serve(p *pool, x *execution) {
+	defer r.leave()
+	for x != nil {
+		if x = r.work(x); x == nil {
+			x = r.job(p)
 		}
 	}
 }
 
-// try calls the Prober once.
-func (r *runner) try(x *execution) (res Result, err error) {
-	ctx, cancel := context.WithTimeout(x.ctx, x.target.Timeout)
+// job waits for something to execute; nil means that Run ends.
+func (r *runner) job(p *pool) *execution {
+	select {
+	case x := <-p.jobs:
+		return x
+	case <-r.ctx.Done():
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	select {
+	case x := <-p.jobs: // it was handed over before
+		return x
+	default:
+		p.spare--
+		return nil
+	}
+}
+
+// leave is the end of a goroutine of a pool.
+func (r *runner) leave() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.alive--
+	if r.stopping && r.alive == 0 {
+		close(r.idle)
+	}
+}
+
+// work executes and takes in what was found, however the Prober leaves it. It
+// returns what this goroutine is to do next, if there is something.
+func (r *runner) work(x *execution) (next *execution) {
+	returned := false
+	defer func() { next = r.conclude(x, returned) }()
+	target := x.worker.target(r.cfg.Status(x.worker.pod.uid))
+	for try := 1; try <= maxTries && r.try(x, target); try++ {
+	}
+	returned = true
+	return nil
+}
+
+// try calls the Prober once and tells whether to do so again.
+func (r *runner) try(x *execution, target Target) (again bool) {
+	ctx, cancel := context.WithTimeout(r.ctx, target.Timeout)
 	defer cancel()
+	r.mu.Lock()
+	x.cancel = cancel
+	if x.cut {
+		cancel()
+	}
+	r.mu.Unlock()
+	x.result, x.err = call(ctx, x.pool.prober, target)
+	var panicked *panicError
+	return x.err != nil && !errors.As(x.err, &panicked) && r.ctx.Err() == nil && !r.wasCut(x)
+}
+
+func (r *runner) wasCut(x *execution) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return x.cut
+}
+
+// call turns a panic into an error.
+func call(ctx context.Context, p Prober, target Target) (res Result, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = &panicError{value: v, stack: debug.Stack()}
 		}
 	}()
-	return x.pool.prober.Probe(ctx, x.target)
+	return p.Probe(ctx, target)
 }
 
 // target is what the Prober is told. Nothing that it reads changes while the
@@ -110,29 +173,33 @@ func (w *worker) target(status *v1.PodStatus) Target {
 	return t
 }
 
-// conclude takes in an execution that has ended and lets the next one begin.
-func (r *runner) conclude(x *execution) {
-	x.completedAt = time.Now()
+// conclude takes in an execution that has ended. Unless the Prober ended the
+// goroutine, it goes on with what conclude returns, or is spare.
+func (r *runner) conclude(x *execution, returned bool) *execution {
+	x.ended = time.Now()
 	r.report(x)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	x.cancel()
 	w := x.worker
 	delete(r.inflight, w.key())
 	x.pool.release(x.slow)
 	if w.phase == executing {
 		r.takeIn(x)
 	}
-	if r.stopping && len(r.inflight) == 0 {
-		close(r.idle)
+	if !returned {
+		r.dispatch(x.pool)
+		return nil
 	}
-	r.dispatch(x.pool)
-	r.rouse()
+	next := r.next(x.pool)
+	if next == nil {
+		x.pool.spare++
+	}
+	return next
 }
 
 // takeIn lets the worker learn from an execution. The lock is held.
 func (r *runner) takeIn(x *execution) {
-	w, now := x.worker, x.completedAt
+	w, now := x.worker, x.ended
 	took := now.Sub(x.began)
 	w.slow = 2*took >= w.timing.Timeout
 	if r.ctx.Err() == nil { // what a cancelled call says is no outcome

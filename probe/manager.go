@@ -32,6 +32,13 @@ type Manager struct {
 	due  dueHeap
 	// timer is what Run's timer is set to, zero: nothing.
 	timer time.Time
+	// pause is how long Run sleeps at least after a turn, unless it is asked
+	// something: 1 % of the shortest period that there ever was, in [minPause,
+	// maxPause]. So on a busy node one turn serves several workers, since waking up
+	// costs more than a probe, and nothing is late by more than that, or early.
+	pause time.Duration
+	// rested is when the pause after the last turn ends.
+	rested time.Time
 	// inflight are the executions that have not returned, those of workers that
 	// are gone included.
 	inflight map[key]*execution
@@ -65,7 +72,7 @@ func New(cfg Config) (*Manager, error) {
 	}
 	m := &Manager{
 		cfg: cfg, log: cfg.Logger, wake: make(chan struct{}, 1), tell: make(chan struct{}, 1),
-		pools: map[Handler]*pool{}, pods: map[types.UID]*pod{}, inflight: map[key]*execution{},
+		pools: map[Handler]*pool{}, pods: map[types.UID]*pod{}, inflight: map[key]*execution{}, pause: maxPause,
 	}
 	for h, p := range cfg.Probers {
 		m.pools[h] = newPool(h, p, cfg.budget(h))
@@ -117,7 +124,6 @@ func (m *Manager) AddPod(spec *v1.Pod) error {
 		}
 		m.begin(w, now)
 	}
-	m.rouse()
 	if len(errs) > 0 {
 		return fmt.Errorf("probe: pod %s/%s (%s): %w", spec.Namespace, spec.Name, spec.UID, errors.Join(errs...))
 	}
@@ -170,6 +176,7 @@ func (t Timing) or(spec Timing) Timing {
 func (m *Manager) begin(w *worker, now time.Time) {
 	w.pod.workers = append(w.pod.workers, w)
 	w.restore()
+	m.pause = min(m.pause, max(minPause, w.timing.Period/100))
 	w.tick = now
 	if w.timing.Period > now.Sub(m.cfg.AgentStart) {
 		w.spread = true
@@ -261,7 +268,10 @@ func (m *Manager) detach(w *worker, last phase, why string) {
 		w.pool.unqueue(w)
 	}
 	if x := m.inflight[w.key()]; x != nil && x.worker == w {
-		x.cancel()
+		x.cut = true
+		if x.cancel != nil {
+			x.cancel()
+		}
 	}
 	if w.untold {
 		w.untold = false
@@ -285,7 +295,6 @@ func (m *Manager) Trigger(uid types.UID, container string) {
 	if w := p.find(container, Readiness); w != nil {
 		w.triggered = w.phase == idle || w.phase == looking
 		m.lookAgain(w, time.Now())
-		m.rouse()
 	}
 }
 

@@ -11,12 +11,15 @@ type pool struct {
 	// not answer never hold up all others.
 	slowBudget    int
 	running, slow int
-	quickOnes     queue
-	slowOnes      queue
+	// spare are the goroutines that wait for jobs, less those that have one there.
+	spare     int
+	jobs      chan *execution
+	quickOnes queue
+	slowOnes  queue
 }
 
 func newPool(h Handler, p Prober, budget int) *pool {
-	return &pool{handler: h, prober: p, budget: budget, slowBudget: max(1, budget*3/4)}
+	return &pool{handler: h, prober: p, budget: budget, slowBudget: max(1, budget*3/4), jobs: make(chan *execution, budget)}
 }
 
 // enqueue lets a worker wait for a place.

@@ -3,6 +3,7 @@ package probe
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"unicode/utf8"
 
@@ -59,7 +60,7 @@ func (r *runner) count(x *execution) bool {
 	if counts && r.cfg.Metrics.Probed != nil {
 		r.cfg.Metrics.Probed(Probed{
 			Series: x.worker.series(), Handler: x.pool.handler, Verdict: x.verdict(),
-			Took: x.completedAt.Sub(x.began), Late: x.began.Sub(x.due),
+			Took: x.ended.Sub(x.began), Late: x.began.Sub(x.due),
 		})
 	}
 	return counts
@@ -86,10 +87,10 @@ func (m *Manager) reportRemoved(removed []*worker) {
 func (r *runner) logError(x *execution) {
 	var panicked *panicError
 	if errors.As(x.err, &panicked) {
-		r.log.Error("a prober panicked", "probe", x.worker.describe(), "value", panicked.value, "stack", string(panicked.stack))
+		r.log.Error("a prober panicked", "probe", x.worker, "value", panicked.value, "stack", string(panicked.stack))
 		return
 	}
-	r.log.Warn("a probe could not be carried out", "probe", x.worker.describe(), "err", x.err)
+	r.log.Warn("a probe could not be carried out", "probe", x.worker, "err", x.err)
 }
 
 func (m *Manager) event(w *worker, reason, message string) {
@@ -123,6 +124,9 @@ func (w *worker) describe() string {
 	return fmt.Sprintf("the %s probe (%s) of container %s of pod %s/%s (%s)",
 		strings.ToLower(w.rules.typ.String()), w.pool.handler, w.container.Name, w.spec.Namespace, w.spec.Name, w.pod.uid)
 }
+
+// LogValue implements slog.LogValuer.
+func (w *worker) LogValue() slog.Value { return slog.StringValue(w.describe()) }
 
 // text is what is kept of the execution for people: a copy, since the output
 // may be large.

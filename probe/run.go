@@ -20,6 +20,12 @@ var (
 	ErrAlreadyRun = errors.New("probe: Run was called before")
 )
 
+// Bounds of the pause between turns; see Manager.pause.
+const (
+	minPause = time.Millisecond
+	maxPause = 20 * time.Millisecond
+)
+
 // runner is the Run of a Manager: it lets workers look at their containers and
 // owns all goroutines.
 type runner struct {
@@ -27,8 +33,10 @@ type runner struct {
 	ctx context.Context
 	// stopping: nothing begins any more.
 	stopping bool
-	// idle is closed when, after that, no execution is left.
-	idle chan struct{}
+	// alive is how many goroutines of pools there are, and idle is closed when,
+	// while stopping, none is left.
+	alive int
+	idle  chan struct{}
 	// batch and views are kept from turn to turn for their memory.
 	batch []*worker
 	views []*v1.PodStatus
@@ -101,6 +109,7 @@ func (r *runner) collect(now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.batch = r.batch[:0]
+	r.timer = now // a turn follows anyway
 	for len(r.due) > 0 && !r.due[0].at.After(now) {
 		w := r.due[0]
 		r.due.remove(w)
@@ -146,21 +155,32 @@ func (r *runner) decide() (removed []*worker, next time.Time) {
 	for _, p := range r.pools {
 		r.dispatch(p)
 	}
-	r.timer = time.Time{}
+	r.timer, r.rested = time.Time{}, now.Add(r.pause)
 	if len(r.due) > 0 {
-		r.timer = r.due[0].at
+		r.timer = later(r.due[0].at, r.rested)
 	}
 	return removed, r.timer
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 // schedule makes a worker idle until its time, or lets it look at once if somebody
 // asked for that meanwhile. The lock is held.
 func (m *Manager) schedule(w *worker, now time.Time) {
 	w.phase = idle
+	wake := later(w.at, m.rested)
 	if w.again {
-		w.again, w.at = false, now
+		w.again, w.at, wake = false, now, now
 	}
 	m.due.put(w)
+	if m.timer.IsZero() || wake.Before(m.timer) {
+		poke(m.wake)
+	}
 }
 
 // lookAgain lets a worker look at its container now, or as soon as it can. The
@@ -176,19 +196,11 @@ func (m *Manager) lookAgain(w *worker, now time.Time) {
 	}
 }
 
-// rouse wakes Run if something is due before it would wake by itself. The lock is
-// held.
-func (m *Manager) rouse() {
-	if len(m.due) > 0 && (m.timer.IsZero() || m.due[0].at.Before(m.timer)) {
-		poke(m.wake)
-	}
-}
-
 // join waits for what still runs.
 func (r *runner) join(told <-chan struct{}) error {
 	r.mu.Lock()
 	r.stopping = true
-	if len(r.inflight) == 0 {
+	if r.alive == 0 {
 		close(r.idle)
 	}
 	r.mu.Unlock()
@@ -226,7 +238,7 @@ func (r *runner) stuck(told <-chan struct{}) error {
 
 // note remembers that the stored result of a worker has changed. The lock is held.
 func (m *Manager) note(w *worker) {
-	m.log.Debug("probe result changed", "probe", w.describe(), "container_id", w.id, "result", w.stored)
+	m.log.Debug("probe result changed", "probe", w, "container_id", w.id, "result", w.stored)
 	if m.cfg.Changed == nil || w.untold {
 		return
 	}
