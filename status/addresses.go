@@ -2,61 +2,117 @@ package status
 
 import (
 	"net/netip"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/internal/podfacts"
 )
 
-// addresses sets the pod's and the host's addresses.
-func (b *builder) addresses(s *v1.PodStatus) {
-	hosts := onePerFamily(b.in.HostIPs, nil)
-	if len(hosts) == 0 {
-		s.HostIP, s.HostIPs = b.old.HostIP, b.old.HostIPs
-	} else {
-		s.HostIP = hosts[0].String()
-		for _, ip := range hosts {
-			s.HostIPs = append(s.HostIPs, v1.HostIP{IP: ip.String()})
-		}
+// family holds up to two addresses, no two of one family, in canonical text.
+type family struct {
+	addr [2]netip.Addr
+	text [2]string
+	n    int
+}
+
+// add takes an address if it is the first of its family. What is no address is
+// left out.
+func (f *family) add(text string) {
+	ip, err := netip.ParseAddr(text)
+	if err != nil {
+		return
 	}
-	var ips []netip.Addr
-	if b.in.Pod.Spec.HostNetwork {
-		ips = b.hostNetworkIPs(hosts)
-	} else {
-		ips = b.podIPs(s.Phase, hosts)
-	}
-	for i, ip := range ips {
-		if i == 0 {
-			s.PodIP = ip.String()
-		}
-		s.PodIPs = append(s.PodIPs, v1.PodIP{IP: ip.String()})
+	ip = ip.Unmap()
+	if f.n == 0 || f.n == 1 && f.addr[0].Is4() != ip.Is4() {
+		f.addr[f.n], f.text[f.n] = ip, canonical(ip, text)
+		f.n++
 	}
 }
 
-// podIPs are the sandbox's addresses, the node's primary family first. A pod
-// that has ended keeps those it had.
-func (b *builder) podIPs(phase v1.PodPhase, hosts []netip.Addr) []netip.Addr {
-	var observed []string
+// lead puts the address of a family in front.
+func (f *family) lead(v4 bool) {
+	if f.n == 2 && f.addr[0].Is4() != v4 {
+		slices.Reverse(f.addr[:])
+		slices.Reverse(f.text[:])
+	}
+}
+
+// isV4 tells the family of the first address.
+func (f *family) isV4() bool { return f.addr[0].Is4() }
+
+// canonical is the text itself where it is canonical.
+func canonical(ip netip.Addr, text string) string {
+	var buffer [64]byte
+	if string(ip.AppendTo(buffer[:0])) == text {
+		return text
+	}
+	return ip.String()
+}
+
+func familyOf(ips []string) (f family) {
+	for _, ip := range ips {
+		f.add(ip)
+	}
+	return f
+}
+
+func familyOfPod(ips []v1.PodIP) (f family) {
+	for i := range ips {
+		f.add(ips[i].IP)
+	}
+	return f
+}
+
+// addresses sets the pod's and the host's addresses.
+func (b *builder) addresses(s *v1.PodStatus) {
+	hosts := familyOf(b.in.HostIPs)
+	if hosts.n == 0 {
+		s.HostIP, s.HostIPs = b.old.HostIP, slices.Clone(b.old.HostIPs)
+	} else {
+		s.HostIP, s.HostIPs = hosts.text[0], make([]v1.HostIP, hosts.n)
+		for i := range s.HostIPs {
+			s.HostIPs[i].IP = hosts.text[i]
+		}
+	}
+	var ips family
+	if b.in.Pod.Spec.HostNetwork {
+		ips = b.hostNetworkIPs(hosts)
+	} else {
+		ips = b.podIPs(s.Phase, s.HostIP)
+	}
+	if ips.n == 0 {
+		return
+	}
+	s.PodIP, s.PodIPs = ips.text[0], make([]v1.PodIP, ips.n)
+	for i := range s.PodIPs {
+		s.PodIPs[i].IP = ips.text[i]
+	}
+}
+
+// podIPs are the sandbox's addresses, that of the node's primary family first,
+// and of version 4 while the node's is not known: in the order that the downward
+// API tells them. A pod that has ended keeps those it had.
+func (b *builder) podIPs(phase v1.PodPhase, hostIP string) (ips family) {
 	if b.observed() {
-		observed = b.in.Observed.IPs
+		ips = familyOf(b.in.Observed.IPs)
 	}
-	if len(observed) == 0 && (!b.observed() || b.in.Terminal || podfacts.IsTerminalPhase(phase)) {
-		observed = texts(b.old.PodIPs)
+	if ips.n == 0 && (!b.observed() || b.in.Terminal || podfacts.IsTerminalPhase(phase)) {
+		ips = familyOfPod(b.old.PodIPs)
 	}
-	return onePerFamily(observed, hosts)
+	ips.lead(!podfacts.IsIPv6(hostIP))
+	return ips
 }
 
 // hostNetworkIPs are the node's addresses as they were when the pod got them.
 // Only a second family may come in addition.
-func (b *builder) hostNetworkIPs(hosts []netip.Addr) []netip.Addr {
-	ips := onePerFamily(texts(b.old.PodIPs), nil)
-	if len(ips) == 0 {
+func (b *builder) hostNetworkIPs(hosts family) family {
+	ips := familyOfPod(b.old.PodIPs)
+	if ips.n == 0 {
 		return hosts
 	}
-	for _, host := range hosts {
-		if len(ips) == 1 && host.Is4() != ips[0].Is4() {
-			ips = append(ips, host)
-		}
+	for _, host := range hosts.text[:hosts.n] {
+		ips.add(host)
 	}
 	return ips
 }
@@ -64,34 +120,8 @@ func (b *builder) hostNetworkIPs(hosts []netip.Addr) []netip.Addr {
 // hostIPFamilyChanged compares the host IP reported before with the node's
 // primary one.
 func (b *builder) hostIPFamilyChanged() bool {
-	before, now := onePerFamily([]string{b.old.HostIP}, nil), onePerFamily(b.in.HostIPs, nil)
-	return len(before) > 0 && len(now) > 0 && before[0].Is4() != now[0].Is4()
-}
-
-// onePerFamily keeps the first valid address of each family, that of the first
-// host address in front, else in the order given.
-func onePerFamily(ips []string, hosts []netip.Addr) []netip.Addr {
-	var out []netip.Addr
-	for _, text := range ips {
-		ip, err := netip.ParseAddr(text)
-		if err != nil {
-			continue
-		}
-		ip = ip.Unmap()
-		if len(out) == 0 || len(out) == 1 && out[0].Is4() != ip.Is4() {
-			out = append(out, ip)
-		}
-	}
-	if len(out) == 2 && len(hosts) > 0 && out[0].Is4() != hosts[0].Is4() {
-		out[0], out[1] = out[1], out[0]
-	}
-	return out
-}
-
-func texts(ips []v1.PodIP) []string {
-	out := make([]string, 0, len(ips))
-	for _, ip := range ips {
-		out = append(out, ip.IP)
-	}
-	return out
+	var before family
+	before.add(b.old.HostIP)
+	now := familyOf(b.in.HostIPs)
+	return before.n > 0 && now.n > 0 && before.isV4() != now.isV4()
 }

@@ -17,12 +17,8 @@ func Compute(in Input) Result {
 		ObservedGeneration: max(in.Pod.Generation, b.old.ObservedGeneration),
 		StartTime:          b.startTime(),
 		QOSClass:           b.qosClass(),
-		// Others own these; they are passed on so that a caller who writes the
-		// whole status does not wipe them out.
-		ResourceClaimStatuses:                b.api.ResourceClaimStatuses,
-		ExtendedResourceClaimStatus:          b.api.ExtendedResourceClaimStatus,
-		NodeAllocatableResourceClaimStatuses: b.api.NodeAllocatableResourceClaimStatuses,
 	}
+	b.passOnClaims(&s)
 	b.decide(&s)
 	if b.restartAll && podfacts.IsTerminalPhase(s.Phase) {
 		// A pod that has just ended restarts nothing: its containers stay as
@@ -41,40 +37,37 @@ func Compute(in Input) Result {
 	}
 }
 
-// builder holds what all steps of one Compute look at.
+// builder holds what all steps of one Compute look at. All of it belongs to the
+// caller and is only read: what goes into the result is copied there.
 type builder struct {
 	in Input
-	// old is the previous status, api the API server's: private copies.
+	// old is the previous status, api the API server's.
 	old, api *v1.PodStatus
-	// instances are the containers of the runtime by name, newest first.
-	instances map[string][]*pleg.ContainerStatus
 	// regularRan tells that a regular container was at least created, which
 	// happens only after the plain init containers succeeded.
 	regularRan bool
 	// restartAll tells that all containers are being started anew.
 	restartAll bool
+	// cells and mounts are what the container statuses point to.
+	cells  []cell
+	mounts []v1.VolumeMountStatus
+	modes  *[2]v1.RecursiveReadOnlyMode
 	// probeNow is Result.ProbeNow.
 	probeNow []string
 }
 
 func newBuilder(in Input) *builder {
-	b := &builder{in: in, api: in.API, old: in.Previous, instances: map[string][]*pleg.ContainerStatus{}}
+	b := &builder{in: in, api: in.API, old: in.Previous}
 	if b.api == nil {
 		b.api = &in.Pod.Status
 	}
 	if b.old == nil {
 		b.old = b.api
 	}
-	b.api, b.old = b.api.DeepCopy(), b.old.DeepCopy()
-	if in.Observed != nil {
-		for i := range in.Observed.Containers {
-			c := &in.Observed.Containers[i]
-			b.instances[c.Name] = append(b.instances[c.Name], c)
-		}
-	}
 	for i := range in.Pod.Spec.Containers {
-		for _, instance := range b.instances[in.Pod.Spec.Containers[i].Name] {
-			b.regularRan = b.regularRan || instance.State != pleg.StateUnknown
+		newest, before := b.instances(in.Pod.Spec.Containers[i].Name)
+		for _, instance := range []*pleg.ContainerStatus{newest, before} {
+			b.regularRan = b.regularRan || instance != nil && instance.State != pleg.StateUnknown
 		}
 	}
 	b.restartAll = b.restartAllTriggered()
@@ -84,11 +77,27 @@ func newBuilder(in Input) *builder {
 // observed tells that somebody has looked at the runtime.
 func (b *builder) observed() bool { return b.in.Observed != nil }
 
-func (b *builder) newest(name string) *pleg.ContainerStatus {
-	if all := b.instances[name]; len(all) > 0 {
-		return all[0]
+// instances returns the newest instance of a container and the one before it, nil
+// where there is none.
+func (b *builder) instances(name string) (newest, before *pleg.ContainerStatus) {
+	if !b.observed() {
+		return nil, nil
 	}
-	return nil
+	for i := range b.in.Observed.Containers {
+		switch c := &b.in.Observed.Containers[i]; {
+		case c.Name != name:
+		case newest == nil:
+			newest = c
+		default:
+			return newest, c
+		}
+	}
+	return newest, nil
+}
+
+func (b *builder) newest(name string) *pleg.ContainerStatus {
+	newest, _ := b.instances(name)
+	return newest
 }
 
 func (b *builder) startTime() *metav1.Time {
@@ -110,6 +119,25 @@ func (b *builder) qosClass() v1.PodQOSClass {
 	return podfacts.QOSClass(b.in.Pod)
 }
 
+// passOnClaims passes on what others say about claims of resources, so that a
+// caller who writes the whole status does not wipe it out.
+func (b *builder) passOnClaims(s *v1.PodStatus) {
+	api := b.api
+	if api.ResourceClaimStatuses == nil && api.ExtendedResourceClaimStatus == nil && api.NodeAllocatableResourceClaimStatuses == nil {
+		return
+	}
+	claims := v1.PodStatus{
+		ResourceClaimStatuses:                api.ResourceClaimStatuses,
+		ExtendedResourceClaimStatus:          api.ExtendedResourceClaimStatus,
+		NodeAllocatableResourceClaimStatuses: api.NodeAllocatableResourceClaimStatuses,
+	}
+	own := claims.DeepCopy()
+	s.ResourceClaimStatuses = own.ResourceClaimStatuses
+	s.ExtendedResourceClaimStatus = own.ExtendedResourceClaimStatus
+	s.NodeAllocatableResourceClaimStatuses = own.NodeAllocatableResourceClaimStatuses
+}
+
+// decide sets what may depend on whether all containers are started anew.
 func (b *builder) decide(s *v1.PodStatus) {
 	b.probeNow = nil
 	b.containerStatuses(s)
@@ -128,49 +156,4 @@ func (b *builder) decide(s *v1.PodStatus) {
 // ended tells that the pod's end has been reported.
 func (b *builder) ended() bool {
 	return podfacts.IsTerminalPhase(b.api.Phase) || podfacts.IsTerminalPhase(b.old.Phase)
-}
-
-// decidePhase sets phase, reason and message. An end, once reported, stays: the
-// API server's word counts first, then the previous status.
-func (b *builder) decidePhase(s *v1.PodStatus) {
-	s.Phase = phase(b.in.Pod, s, b.in.Terminal, b.hasActive())
-	if !b.observed() && b.old.Phase != "" {
-		s.Phase = b.old.Phase
-	}
-	s.Reason, s.Message = "", ""
-	switch {
-	case podfacts.IsTerminalPhase(b.api.Phase):
-		s.Phase = b.api.Phase
-	case podfacts.IsTerminalPhase(b.old.Phase):
-		s.Phase = b.old.Phase
-	}
-	switch {
-	case b.in.Fail != nil && !b.ended():
-		s.Phase, s.Reason, s.Message = v1.PodFailed, b.in.Fail.Reason, b.in.Fail.Message
-	case s.Phase == b.old.Phase:
-		s.Reason, s.Message = b.old.Reason, b.old.Message
-		if s.Reason == "" {
-			s.Reason = b.api.Reason
-		}
-		if s.Message == "" {
-			s.Message = b.api.Message
-		}
-	case s.Phase == b.api.Phase:
-		s.Reason, s.Message = b.api.Reason, b.api.Message
-	}
-}
-
-// hasActive tells that a regular container exists in the current sandbox.
-func (b *builder) hasActive() bool {
-	if !b.observed() {
-		return false
-	}
-	for _, c := range b.in.Observed.Active() {
-		for i := range b.in.Pod.Spec.Containers {
-			if b.in.Pod.Spec.Containers[i].Name == c.Name {
-				return true
-			}
-		}
-	}
-	return false
 }

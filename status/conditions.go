@@ -38,16 +38,19 @@ func owned(t v1.PodConditionType) bool {
 	return false
 }
 
+// ownConditions is how many conditions a pod usually has of the node agent's.
+const ownConditions = 5
+
 // shared tells whether the node agent is one of several authors of a condition.
 func shared(t v1.PodConditionType) bool { return t == v1.DisruptionTarget }
 
 // otherConditions begins the list with the conditions of others and
 // DisruptionTarget.
 func (b *builder) otherConditions(s *v1.PodStatus) {
-	s.Conditions = nil
-	for _, c := range b.api.Conditions {
-		if !owned(c.Type) && !shared(c.Type) {
-			s.Conditions = append(s.Conditions, c)
+	s.Conditions = make([]v1.PodCondition, 0, len(b.api.Conditions)+ownConditions)
+	for i := range b.api.Conditions {
+		if c := &b.api.Conditions[i]; !owned(c.Type) && !shared(c.Type) {
+			s.Conditions = append(s.Conditions, *c)
 		}
 	}
 	b.passOn(s, v1.DisruptionTarget)

@@ -11,7 +11,9 @@ import (
 	"github.com/podwright/podwright/pleg"
 )
 
-func with(conditions ...v1.PodCondition) *v1.PodStatus { return &v1.PodStatus{Conditions: conditions} }
+func withConditions(conditions ...v1.PodCondition) *v1.PodStatus {
+	return &v1.PodStatus{Conditions: conditions}
+}
 
 func is(t v1.PodConditionType, status v1.ConditionStatus) v1.PodCondition {
 	return v1.PodCondition{Type: t, Status: status, LastTransitionTime: metav1.NewTime(before)}
@@ -31,19 +33,19 @@ func TestInitialized(t *testing.T) {
 		old  *v1.PodStatus
 		want verdict
 	}{
-		{"nothing known", v1.PodStatus{}, with(), verdict{reason: "UnknownContainerStatuses"}},
-		{"completed", v1.PodStatus{Phase: v1.PodSucceeded, InitContainerStatuses: []v1.ContainerStatus{initRuns, sidecarDown}}, with(), verdict{ok: true, reason: "PodCompleted"}},
-		{"completed but one unknown", v1.PodStatus{Phase: v1.PodSucceeded, InitContainerStatuses: []v1.ContainerStatus{sidecarUp}}, with(), verdict{reason: "ContainersNotInitialized", message: "containers with unknown status: [i]"}},
-		{"a regular container runs", v1.PodStatus{InitContainerStatuses: []v1.ContainerStatus{initRuns, sidecarDown}, ContainerStatuses: []v1.ContainerStatus{{Name: "c", State: wasRunning()}}}, with(), verdict{ok: true}},
-		{"a regular container ended", v1.PodStatus{ContainerStatuses: []v1.ContainerStatus{{Name: "c", State: wasTerminated(1, "")}}}, with(), verdict{ok: true}},
-		{"init incomplete", v1.PodStatus{InitContainerStatuses: []v1.ContainerStatus{initRuns, sidecarUp}, ContainerStatuses: []v1.ContainerStatus{waits}}, with(), verdict{reason: "ContainersNotInitialized", message: "containers with incomplete status: [i]"}},
-		{"sidecar incomplete", v1.PodStatus{InitContainerStatuses: []v1.ContainerStatus{initDone, sidecarDown}, ContainerStatuses: []v1.ContainerStatus{waits}}, with(is(v1.PodInitialized, v1.ConditionFalse)), verdict{reason: "ContainersNotInitialized", message: "containers with incomplete status: [s]"}},
-		{"was initialized before", v1.PodStatus{InitContainerStatuses: []v1.ContainerStatus{initRuns, sidecarDown}}, with(is(v1.PodInitialized, v1.ConditionTrue)), verdict{ok: true}},
-		{"all done", v1.PodStatus{InitContainerStatuses: []v1.ContainerStatus{initDone, sidecarUp}, ContainerStatuses: []v1.ContainerStatus{waits}}, with(), verdict{ok: true}},
+		{"nothing known", v1.PodStatus{}, withConditions(), verdict{reason: "UnknownContainerStatuses"}},
+		{"completed", v1.PodStatus{Phase: v1.PodSucceeded, InitContainerStatuses: []v1.ContainerStatus{initRuns, sidecarDown}}, withConditions(), verdict{ok: true, reason: "PodCompleted"}},
+		{"completed but one unknown", v1.PodStatus{Phase: v1.PodSucceeded, InitContainerStatuses: []v1.ContainerStatus{sidecarUp}}, withConditions(), verdict{reason: "ContainersNotInitialized", message: "containers with unknown status: [i]"}},
+		{"a regular container runs", v1.PodStatus{InitContainerStatuses: []v1.ContainerStatus{initRuns, sidecarDown}, ContainerStatuses: []v1.ContainerStatus{{Name: "c", State: wasRunning()}}}, withConditions(), verdict{ok: true}},
+		{"a regular container ended", v1.PodStatus{ContainerStatuses: []v1.ContainerStatus{{Name: "c", State: wasTerminated(1, "")}}}, withConditions(), verdict{ok: true}},
+		{"init incomplete", v1.PodStatus{InitContainerStatuses: []v1.ContainerStatus{initRuns, sidecarUp}, ContainerStatuses: []v1.ContainerStatus{waits}}, withConditions(), verdict{reason: "ContainersNotInitialized", message: "containers with incomplete status: [i]"}},
+		{"sidecar incomplete", v1.PodStatus{InitContainerStatuses: []v1.ContainerStatus{initDone, sidecarDown}, ContainerStatuses: []v1.ContainerStatus{waits}}, withConditions(is(v1.PodInitialized, v1.ConditionFalse)), verdict{reason: "ContainersNotInitialized", message: "containers with incomplete status: [s]"}},
+		{"was initialized before", v1.PodStatus{InitContainerStatuses: []v1.ContainerStatus{initRuns, sidecarDown}}, withConditions(is(v1.PodInitialized, v1.ConditionTrue)), verdict{ok: true}},
+		{"all done", v1.PodStatus{InitContainerStatuses: []v1.ContainerStatus{initDone, sidecarUp}, ContainerStatuses: []v1.ContainerStatus{waits}}, withConditions(), verdict{ok: true}},
 	} {
 		t.Run(tc.name, func(t *testing.T) { require.Equal(t, tc.want, initialized(pod, &tc.s, tc.old)) })
 	}
-	require.Equal(t, verdict{ok: true}, initialized(podOf(v1.RestartPolicyAlways, "c"), &v1.PodStatus{}, with()))
+	require.Equal(t, verdict{ok: true}, initialized(podOf(v1.RestartPolicyAlways, "c"), &v1.PodStatus{}, withConditions()))
 }
 
 // T18 and the rows of ContainersReady.
@@ -82,11 +84,11 @@ func TestReadinessGates(t *testing.T) {
 	require.Equal(t, "False ReadinessGatesNotReady", cond(s, v1.PodReady))
 	require.Equal(t, "True", cond(s, v1.ContainersReady))
 	missing := condition(s.Conditions, v1.PodReady).Message
-	in.API = with(is("example.com/gate", v1.ConditionFalse))
+	in.API = withConditions(is("example.com/gate", v1.ConditionFalse))
 	s = compute(t, in)
 	require.Equal(t, "False ReadinessGatesNotReady", cond(s, v1.PodReady))
 	require.NotEqual(t, missing, condition(s.Conditions, v1.PodReady).Message, "the message follows")
-	in.API = with(is("example.com/gate", v1.ConditionTrue))
+	in.API = withConditions(is("example.com/gate", v1.ConditionTrue))
 	require.Equal(t, "True", cond(compute(t, in), v1.PodReady))
 	in.Observed = observe(exited("c", 1))
 	s = compute(t, in)
@@ -135,8 +137,8 @@ func TestReadyToStartContainers(t *testing.T) {
 // Conditions of others come from the API server only; some of our own are passed on.
 func TestOtherConditions(t *testing.T) {
 	in := Input{Pod: podOf(v1.RestartPolicyAlways, "c"), Observed: observe(running("c"))}
-	in.API = with(is("example.com/new", v1.ConditionTrue), is(v1.PodReady, v1.ConditionFalse), is(v1.PodResizePending, v1.ConditionTrue))
-	in.Previous = with(is("example.com/stale", v1.ConditionTrue), is(v1.PodResizeInProgress, v1.ConditionTrue), is(v1.DisruptionTarget, v1.ConditionTrue))
+	in.API = withConditions(is("example.com/new", v1.ConditionTrue), is(v1.PodReady, v1.ConditionFalse), is(v1.PodResizePending, v1.ConditionTrue))
+	in.Previous = withConditions(is("example.com/stale", v1.ConditionTrue), is(v1.PodResizeInProgress, v1.ConditionTrue), is(v1.DisruptionTarget, v1.ConditionTrue))
 	s := compute(t, in)
 	require.Equal(t, "True", cond(s, "example.com/new"))
 	require.Equal(t, "absent", cond(s, "example.com/stale"), "what others took back is not resurrected")
@@ -168,8 +170,8 @@ func TestRestartingAllCondition(t *testing.T) {
 		{"failed", Input{Observed: observe(exited("c", 1))}, "False PodFailed"},
 		{"trigger", Input{Observed: observe(exited("c", 42))}, "True RestartAllContainersStarted"},
 		{"seen before", Input{Observed: observe(), Previous: was("c", "c-0", 0, wasTerminated(42, ""), v1.ContainerState{})}, "False"},
-		{"going on", Input{Observed: observe(running("c")), Previous: with(is(v1.AllContainersRestarting, v1.ConditionTrue))}, "True RestartAllContainersStarted"},
-		{"all gone", Input{Observed: observe(), Previous: with(is(v1.AllContainersRestarting, v1.ConditionTrue))}, "False"},
+		{"going on", Input{Observed: observe(running("c")), Previous: withConditions(is(v1.AllContainersRestarting, v1.ConditionTrue))}, "True RestartAllContainersStarted"},
+		{"all gone", Input{Observed: observe(), Previous: withConditions(is(v1.AllContainersRestarting, v1.ConditionTrue))}, "False"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			tc.in.Pod = pod
@@ -211,7 +213,7 @@ func TestForeignFieldsPass(t *testing.T) {
 
 // An eviction's status function: phase, reason and what follows from them.
 func TestOverride(t *testing.T) {
-	in := Input{Pod: podOf(v1.RestartPolicyAlways, "c"), Observed: observe(running("c")), Previous: with(is(v1.PodResizePending, v1.ConditionTrue))}
+	in := Input{Pod: podOf(v1.RestartPolicyAlways, "c"), Observed: observe(running("c")), Previous: withConditions(is(v1.PodResizePending, v1.ConditionTrue))}
 	in.Override = func(s *v1.PodStatus) {
 		s.Phase, s.Reason, s.Message = v1.PodFailed, "Evicted", "low on memory"
 		setCondition(s, 0, before, v1.PodCondition{Type: v1.DisruptionTarget, Status: v1.ConditionTrue, Reason: "TerminationByKubelet"}, nil)

@@ -20,44 +20,101 @@ const (
 	ephemeral
 )
 
+// cell is what nearly every container status points to. Those of a pod are taken
+// from memory in one piece.
+type cell struct {
+	running   v1.ContainerStateRunning
+	started   bool
+	resources v1.ResourceRequirements
+	user      v1.ContainerUser
+	linux     v1.LinuxContainerUser
+	signal    v1.Signal
+}
+
+// subject is a container of the spec, with all that is known of it.
+type subject struct {
+	*v1.Container
+	kind
+	// newest is its newest instance, before the one before that; nil if none.
+	newest, before *pleg.ContainerStatus
+	// old is its previous status or nil, possibly of another instance.
+	old *v1.ContainerStatus
+	*cell
+}
+
 // containerStatuses fills the three lists: init containers in the order of the
 // spec, the others by name.
 func (b *builder) containerStatuses(s *v1.PodStatus) {
 	spec := &b.in.Pod.Spec
-	s.InitContainerStatuses, s.ContainerStatuses, s.EphemeralContainerStatuses = nil, nil, nil
+	b.takeMemory()
+	s.InitContainerStatuses = statusList(len(spec.InitContainers))
 	for i := range spec.InitContainers {
 		c, k := &spec.InitContainers[i], plainInit
 		if podfacts.IsSidecar(c) {
 			k = sidecar
 		}
-		s.InitContainerStatuses = append(s.InitContainerStatuses, b.container(c, k, find(b.old.InitContainerStatuses, c.Name)))
+		b.container(c, k, find(b.old.InitContainerStatuses, c.Name), &s.InitContainerStatuses[i])
 	}
+	s.ContainerStatuses = statusList(len(spec.Containers))
 	for i := range spec.Containers {
 		c := &spec.Containers[i]
-		s.ContainerStatuses = append(s.ContainerStatuses, b.container(c, regular, find(b.old.ContainerStatuses, c.Name)))
+		b.container(c, regular, find(b.old.ContainerStatuses, c.Name), &s.ContainerStatuses[i])
 	}
+	s.EphemeralContainerStatuses = statusList(len(spec.EphemeralContainers))
 	for i := range spec.EphemeralContainers {
 		c := (*v1.Container)(&spec.EphemeralContainers[i].EphemeralContainerCommon)
-		s.EphemeralContainerStatuses = append(s.EphemeralContainerStatuses, b.container(c, ephemeral, find(b.old.EphemeralContainerStatuses, c.Name)))
+		b.container(c, ephemeral, find(b.old.EphemeralContainerStatuses, c.Name), &s.EphemeralContainerStatuses[i])
 	}
-	byName := func(a, b v1.ContainerStatus) int { return strings.Compare(a.Name, b.Name) }
 	slices.SortStableFunc(s.ContainerStatuses, byName)
 	slices.SortStableFunc(s.EphemeralContainerStatuses, byName)
 }
 
-// container is the status of one container of the spec. old is its previous
-// status or nil.
-func (b *builder) container(c *v1.Container, k kind, old *v1.ContainerStatus) v1.ContainerStatus {
-	var status v1.ContainerStatus
-	if len(b.instances[c.Name]) > 0 {
-		status = b.seen(c, old)
-	} else {
-		status = b.unseen(c, k, old)
+func byName(a, b v1.ContainerStatus) int { return strings.Compare(a.Name, b.Name) }
+
+// statusList is nil rather than empty: as a status that was read back is.
+func statusList(n int) []v1.ContainerStatus {
+	if n == 0 {
+		return nil
 	}
-	b.explainWait(c, k, &status, old)
-	status.VolumeMounts = b.volumeMounts(c)
-	b.applyProbes(c, k, &status, old)
-	return status
+	return make([]v1.ContainerStatus, n)
+}
+
+// takeMemory takes what the statuses of all containers need.
+func (b *builder) takeMemory() {
+	spec := &b.in.Pod.Spec
+	mounts := 0
+	for i := range spec.InitContainers {
+		mounts += len(spec.InitContainers[i].VolumeMounts)
+	}
+	for i := range spec.Containers {
+		mounts += len(spec.Containers[i].VolumeMounts)
+	}
+	for i := range spec.EphemeralContainers {
+		mounts += len(spec.EphemeralContainers[i].VolumeMounts)
+	}
+	b.cells = make([]cell, len(spec.InitContainers)+len(spec.Containers)+len(spec.EphemeralContainers))
+	b.mounts = make([]v1.VolumeMountStatus, 0, mounts)
+}
+
+func (b *builder) cell() *cell {
+	next := &b.cells[0]
+	b.cells = b.cells[1:]
+	return next
+}
+
+// container makes the status of one container of the spec. old is its previous
+// status or nil.
+func (b *builder) container(c *v1.Container, k kind, old, out *v1.ContainerStatus) {
+	x := &subject{Container: c, kind: k, old: old, cell: b.cell()}
+	x.newest, x.before = b.instances(c.Name)
+	if x.newest != nil {
+		b.convert(x, out)
+	} else {
+		b.unseen(x, out)
+	}
+	b.explainWait(x, out)
+	out.VolumeMounts = b.volumeMounts(c)
+	b.applyProbes(x, out)
 }
 
 // blank is the status of a container of which nothing is known but its past.
@@ -69,120 +126,110 @@ func (b *builder) blank(c *v1.Container, old *v1.ContainerStatus) v1.ContainerSt
 	status := v1.ContainerStatus{Name: c.Name, Image: c.Image, State: waiting(reason, "")}
 	if old != nil {
 		status.RestartCount = old.RestartCount
-		status.LastTerminationState = *old.LastTerminationState.DeepCopy()
+		status.LastTerminationState = copyState(old.LastTerminationState)
 	}
 	return status
 }
 
 // unseen is the status of a container that the runtime does not have.
-func (b *builder) unseen(c *v1.Container, k kind, old *v1.ContainerStatus) v1.ContainerStatus {
-	status := b.blank(c, old)
+func (b *builder) unseen(x *subject, out *v1.ContainerStatus) {
+	old := x.old
+	if old != nil && !b.observed() {
+		old.DeepCopyInto(out)
+		return
+	}
+	*out = b.blank(x.Container, old)
 	switch {
-	case old != nil && !b.observed():
-		return *old.DeepCopy()
 	case b.restartAll && old != nil && (old.State.Running != nil || old.State.Terminated != nil):
-		status.State = waiting(ReasonRestartingAllContainers, "The container was removed because all containers of the pod restart")
-		status.LastTerminationState = unseenEnd(ReasonRestartingAllContainers, "The container was removed because all containers of the pod restart")
-		status.RestartCount++
+		const message = "The container was removed because all containers of the pod restart"
+		out.State = waiting(ReasonRestartingAllContainers, message)
+		out.LastTerminationState = unseenEnd(ReasonRestartingAllContainers, message)
+		out.RestartCount++
 	case old != nil && old.State.Terminated != nil:
-		return *old.DeepCopy()
+		old.DeepCopyInto(out)
 	case old != nil && old.State.Waiting != nil && old.State.Waiting.Reason == ReasonRestartingAllContainers:
-		status.State = *old.State.DeepCopy()
-	case k == plainInit && b.regularRan && !b.restartAll:
+		out.State = copyState(old.State)
+	case x.kind == plainInit && b.regularRan && !b.restartAll:
 		// The record was lost, for example to garbage collection; that it ended
 		// well is certain.
-		status.State = v1.ContainerState{Terminated: &v1.ContainerStateTerminated{
+		out.State = v1.ContainerState{Terminated: &v1.ContainerStateTerminated{
 			Reason: ReasonCompleted, Message: "Unable to get the init container's status from the runtime; what follows it has started",
 		}}
 	case old == nil:
-	case old.State.Running != nil && status.LastTerminationState.Terminated == nil:
-		status.LastTerminationState = unseenEnd(ReasonContainerStatusUnknown, "The container could not be located")
+	case old.State.Running != nil && out.LastTerminationState.Terminated == nil:
+		out.LastTerminationState = unseenEnd(ReasonContainerStatusUnknown, "The container could not be located")
 		if b.in.Pod.DeletionTimestamp == nil {
-			status.RestartCount++
+			out.RestartCount++
 		}
 	}
-	return status
-}
-
-// seen is the status of a container that the runtime has: its newest instance,
-// with the one before it as the last termination.
-func (b *builder) seen(c *v1.Container, old *v1.ContainerStatus) v1.ContainerStatus {
-	instances := b.instances[c.Name]
-	status := b.convert(c, instances[0], old)
-	if len(instances) < 2 {
-		return status
-	}
-	if last := status.LastTerminationState.Terminated; last != nil && last.ContainerID != "" && last.ContainerID == status.ContainerID {
-		return status // the newest instance itself was given up, which is later
-	}
-	before := instances[1]
-	if old != nil && old.ContainerID != before.ID.String() {
-		old = nil
-	}
-	if earlier := b.convert(c, before, old); earlier.State.Terminated != nil {
-		status.LastTerminationState = earlier.State
-	}
-	return status
 }
 
 // explainWait turns a container that should have been started into one that
 // waits for the reason why it was not.
-func (b *builder) explainWait(c *v1.Container, k kind, status, old *v1.ContainerStatus) {
-	failure, failed := b.in.StartFailures[c.Name]
-	if !failed || !b.shouldStart(c, k) || !b.observed() {
+func (b *builder) explainWait(x *subject, out *v1.ContainerStatus) {
+	failure, failed := b.in.StartFailures[x.Name]
+	if !failed || !b.observed() || !b.shouldStart(x) {
 		return
 	}
-	ended := status.State.Terminated
-	gone := b.newest(c.Name) == nil
-	if k == plainInit && gone && b.regularRan {
+	if x.kind == plainInit && x.newest == nil && b.regularRan {
 		return // its work is done; the failure is an old one
 	}
-	if ended != nil {
-		if gone {
+	if ended := out.State.Terminated; ended != nil {
+		if x.newest == nil {
 			// What waits is no instance yet: it has no ID.
-			*status = b.blank(c, old)
+			*out = b.blank(x.Container, x.old)
 		}
-		status.LastTerminationState = v1.ContainerState{Terminated: ended}
+		out.LastTerminationState = v1.ContainerState{Terminated: ended}
 	}
-	status.State = waiting(failure.Reason, failure.Message)
+	out.State = waiting(failure.Reason, failure.Message)
 }
 
 // shouldStart tells whether the container's next step is to be started.
-func (b *builder) shouldStart(c *v1.Container, k kind) bool {
-	newest := b.newest(c.Name)
+func (b *builder) shouldStart(x *subject) bool {
 	switch {
 	case b.in.Pod.DeletionTimestamp != nil:
 		return false
-	case newest == nil:
+	case x.newest == nil:
 		return true
-	case newest.State == pleg.StateRunning:
+	case x.newest.State == pleg.StateRunning:
 		return false
-	case newest.State != pleg.StateExited:
+	case x.newest.State != pleg.StateExited:
 		return true
-	case b.in.Terminal, k == ephemeral:
+	case b.in.Terminal, x.kind == ephemeral:
 		return false
-	case k == plainInit || k == sidecar:
-		if newest.ExitCode == 0 {
-			return false
-		}
+	case (x.kind == plainInit || x.kind == sidecar) && x.newest.ExitCode == 0:
+		return false
 	}
-	return podfacts.MayRestart(b.in.Pod, c, newest.ExitCode)
+	return podfacts.MayRestart(b.in.Pod, x.Container, x.newest.ExitCode)
 }
 
 func (b *builder) volumeMounts(c *v1.Container) []v1.VolumeMountStatus {
-	var out []v1.VolumeMountStatus
-	for _, mount := range c.VolumeMounts {
+	if len(c.VolumeMounts) == 0 {
+		return nil
+	}
+	start := len(b.mounts)
+	for i := range c.VolumeMounts {
+		mount := &c.VolumeMounts[i]
 		status := v1.VolumeMountStatus{Name: mount.Name, MountPath: mount.MountPath, ReadOnly: mount.ReadOnly}
 		if mount.ReadOnly {
-			mode := v1.RecursiveReadOnlyDisabled
-			if wanted := mount.RecursiveReadOnly; wanted != nil && *wanted != v1.RecursiveReadOnlyDisabled && b.in.RecursiveReadOnly {
-				mode = v1.RecursiveReadOnlyEnabled
-			}
-			status.RecursiveReadOnly = &mode
+			wanted := mount.RecursiveReadOnly
+			status.RecursiveReadOnly = b.recursive(wanted != nil && *wanted != v1.RecursiveReadOnlyDisabled && b.in.RecursiveReadOnly)
 		}
-		out = append(out, status)
+		b.mounts = append(b.mounts, status)
 	}
-	return out
+	return slices.Clip(b.mounts[start:])
+}
+
+// recursive points to what a read-only mount is. All mounts of a pod point to the
+// same two words.
+func (b *builder) recursive(enabled bool) *v1.RecursiveReadOnlyMode {
+	if b.modes == nil {
+		b.modes = &[2]v1.RecursiveReadOnlyMode{v1.RecursiveReadOnlyDisabled, v1.RecursiveReadOnlyEnabled}
+	}
+	if enabled {
+		return &b.modes[1]
+	}
+	return &b.modes[0]
 }
 
 func waiting(reason, message string) v1.ContainerState {
@@ -192,4 +239,9 @@ func waiting(reason, message string) v1.ContainerState {
 // unseenEnd is the end of a container that nobody saw.
 func unseenEnd(reason, message string) v1.ContainerState {
 	return v1.ContainerState{Terminated: &v1.ContainerStateTerminated{Reason: reason, Message: message, ExitCode: unknownExitCode}}
+}
+
+func copyState(s v1.ContainerState) (out v1.ContainerState) {
+	s.DeepCopyInto(&out)
+	return out
 }

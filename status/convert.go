@@ -1,50 +1,67 @@
 package status
 
 import (
+	"strings"
+
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podwright/podwright/pleg"
 )
 
-// convert turns an instance that the runtime has into a container status. old is
-// the container's previous status or nil, possibly of another instance.
-func (b *builder) convert(c *v1.Container, instance *pleg.ContainerStatus, old *v1.ContainerStatus) v1.ContainerStatus {
-	status := v1.ContainerStatus{
-		Name:         c.Name,
+// convert is the status of a container that the runtime has: its newest instance,
+// with the one before it as the last termination.
+func (b *builder) convert(x *subject, out *v1.ContainerStatus) {
+	known := ""
+	if x.old != nil {
+		known = x.old.ContainerID
+	}
+	instance := x.newest
+	*out = v1.ContainerStatus{
+		Name:         x.Name,
 		Image:        instance.Image,
 		ImageID:      instance.ImageRef,
-		ContainerID:  instance.ID.String(),
+		ContainerID:  idText(instance.ID, known),
 		RestartCount: instance.RestartCount,
-		User:         user(instance.User),
+		User:         user(instance.User, x.cell),
 	}
-	if status.Image == "" {
-		status.Image = c.Image
+	if out.Image == "" {
+		out.Image = x.Image
 	}
-	if signal := v1.Signal(instance.StopSignal); b.in.StopSignals && signal != "" {
-		status.StopSignal = &signal
+	if b.in.StopSignals && instance.StopSignal != "" {
+		x.signal = v1.Signal(instance.StopSignal)
+		out.StopSignal = &x.signal
 	}
-	status.State = b.state(instance, old)
-	if old != nil {
-		carry(&status, instance, old)
+	out.State = b.state(instance, out.ContainerID, x.old, &x.running)
+	if x.old != nil {
+		carry(out, instance, x.old)
 	}
-	allocated, ok := b.in.Allocated[c.Name]
-	if !ok {
-		allocated = c.Resources
+	if !b.before(x, out) {
+		out.LastTerminationState = copyState(out.LastTerminationState)
 	}
-	status.AllocatedResources = allocated.Requests.DeepCopy()
-	status.Resources = resources(allocated, &status, instance, old)
-	return status
+	b.granted(x, out)
+	if instance.State == pleg.StateRunning {
+		report(out, instance.Resources, x.old)
+	}
+}
+
+// idText is the ID as text: the text that is known already, if that is it.
+func idText(id pleg.ContainerID, known string) string {
+	rest, ok := strings.CutPrefix(known, id.Runtime)
+	if rest, hasID := strings.CutPrefix(rest, "://"); ok && hasID && rest == id.ID && rest != "" {
+		return known
+	}
+	return id.String()
 }
 
 // state is an instance's state. One that the runtime does not know any more but
-// that ran has ended, with an exit code that nobody saw.
-func (b *builder) state(instance *pleg.ContainerStatus, old *v1.ContainerStatus) v1.ContainerState {
-	id := instance.ID.String()
+// that ran has ended, with an exit code that nobody saw. running is where the
+// state of a running one may be put.
+func (b *builder) state(instance *pleg.ContainerStatus, id string, old *v1.ContainerStatus, running *v1.ContainerStateRunning) v1.ContainerState {
 	switch instance.State {
 	case pleg.StateRunning:
-		return v1.ContainerState{Running: &v1.ContainerStateRunning{StartedAt: metav1.NewTime(instance.StartedAt)}}
+		running.StartedAt = metav1.NewTime(instance.StartedAt)
+		return v1.ContainerState{Running: running}
 	case pleg.StateExited:
 		return v1.ContainerState{Terminated: &v1.ContainerStateTerminated{
 			ExitCode: instance.ExitCode, Reason: instance.Reason, Message: instance.Message, ContainerID: id,
@@ -55,7 +72,7 @@ func (b *builder) state(instance *pleg.ContainerStatus, old *v1.ContainerStatus)
 	}
 	switch {
 	case old != nil && old.State.Terminated != nil && old.ContainerID == id:
-		return *old.State.DeepCopy()
+		return copyState(old.State)
 	case old != nil && old.State.Running != nil:
 		reason := ReasonContainerStatusUnknown
 		if b.restartAll {
@@ -69,8 +86,39 @@ func (b *builder) state(instance *pleg.ContainerStatus, old *v1.ContainerStatus)
 	}
 }
 
+// before sets the last termination to the end of the instance before the newest
+// one. It tells whether there is such an end and nothing later is known.
+func (b *builder) before(x *subject, out *v1.ContainerStatus) bool {
+	before, old := x.before, x.old
+	if before == nil || before.State == pleg.StateRunning || before.State == pleg.StateCreated {
+		return false
+	}
+	known := lastID(out.LastTerminationState)
+	if known != "" && known == out.ContainerID {
+		return false // the newest instance itself was given up
+	}
+	id := idText(before.ID, known)
+	if old != nil && old.ContainerID != id {
+		old = nil
+	}
+	earlier := b.state(before, id, old, nil)
+	if earlier.Terminated == nil {
+		return false
+	}
+	out.LastTerminationState = earlier
+	return true
+}
+
+func lastID(last v1.ContainerState) string {
+	if last.Terminated == nil {
+		return ""
+	}
+	return last.Terminated.ContainerID
+}
+
 // carry takes over what the previous status knows: the restart count never
-// shrinks, and the last termination stays until there is a newer one.
+// shrinks, and the last termination stays until there is a newer one. It is still
+// old's own.
 func carry(status *v1.ContainerStatus, instance *pleg.ContainerStatus, old *v1.ContainerStatus) {
 	replaced := old.ContainerID != status.ContainerID
 	ended := old.State.Terminated
@@ -84,87 +132,26 @@ func carry(status *v1.ContainerStatus, instance *pleg.ContainerStatus, old *v1.C
 		// saw has been counted when it was noticed.
 		status.RestartCount = old.RestartCount + 1
 	}
-	last := &old.LastTerminationState
+	last := old.LastTerminationState
 	if replaced && ended != nil {
-		last = &old.State
+		last = old.State
 	}
 	if status.State.Terminated != nil && last.Terminated != nil && last.Terminated.ContainerID != "" &&
 		last.Terminated.ContainerID == status.State.Terminated.ContainerID {
 		return // it is the current end, moved aside by a wait that is over
 	}
-	status.LastTerminationState = *last.DeepCopy()
+	status.LastTerminationState = last
 }
 
 func unseenReason(reason string) bool {
 	return reason == ReasonContainerStatusUnknown || reason == ReasonRestartingAllContainers
 }
 
-func user(u *pleg.ContainerUser) *v1.ContainerUser {
+func user(u *pleg.ContainerUser, cell *cell) *v1.ContainerUser {
 	if u == nil {
 		return nil
 	}
-	return &v1.ContainerUser{Linux: &v1.LinuxContainerUser{
-		UID: u.UID, GID: u.GID, SupplementalGroups: append([]int64(nil), u.SupplementalGroups...),
-	}}
-}
-
-// The kernel's floors: what is asked for below them is not told apart.
-const (
-	minCPULimit   = 10 // thousandths of a CPU
-	minCPURequest = 2
-)
-
-// resources are what a container has: what it was granted, overlaid with what the
-// runtime reports for a running one.
-func resources(allocated v1.ResourceRequirements, status *v1.ContainerStatus, instance *pleg.ContainerStatus, old *v1.ContainerStatus) *v1.ResourceRequirements {
-	out := allocated.DeepCopy()
-	if status.State.Running == nil {
-		return out
-	}
-	var reported pleg.ContainerResources
-	if instance.Resources != nil {
-		reported = *instance.Resources
-	}
-	var before v1.ResourceRequirements
-	if old != nil && old.Resources != nil && old.State.Running != nil && old.ContainerID == status.ContainerID {
-		before = *old.Resources
-	}
-	overlay(out.Limits, before.Limits, v1.ResourceCPU, milli(reported.MilliCPULimit), minCPULimit)
-	overlay(out.Limits, before.Limits, v1.ResourceMemory, bytes(reported.MemoryLimit), 0)
-	overlay(out.Requests, before.Requests, v1.ResourceCPU, milli(reported.MilliCPURequest), minCPURequest)
-	overlay(out.Requests, before.Requests, v1.ResourceMemory, nil, 0)
-	return out
-}
-
-// overlay puts the reported value, or else the one reported before, over the
-// granted one in list. floor is in thousandths.
-func overlay(list, before v1.ResourceList, name v1.ResourceName, reported *resource.Quantity, floor int64) {
-	if list == nil {
-		return
-	}
-	granted := list[name]
-	switch {
-	case reported == nil:
-		if q, ok := before[name]; ok {
-			list[name] = q.DeepCopy()
-		}
-	case reported.Cmp(granted) == 0:
-	case floor > 0 && reported.MilliValue() <= floor && granted.MilliValue() <= floor:
-	default:
-		list[name] = *reported
-	}
-}
-
-func milli(v *int64) *resource.Quantity {
-	if v == nil {
-		return nil
-	}
-	return resource.NewMilliQuantity(*v, resource.DecimalSI)
-}
-
-func bytes(v *int64) *resource.Quantity {
-	if v == nil {
-		return nil
-	}
-	return resource.NewQuantity(*v, resource.BinarySI)
+	cell.linux = v1.LinuxContainerUser{UID: u.UID, GID: u.GID, SupplementalGroups: append([]int64(nil), u.SupplementalGroups...)}
+	cell.user.Linux = &cell.linux
+	return &cell.user
 }

@@ -70,7 +70,7 @@ func TestResourcesDuringResize(t *testing.T) {
 	in := Input{Pod: pod, Previous: &previous, Observed: observe(running("c")),
 		Allocated: map[string]v1.ResourceRequirements{"c": {Requests: list("", "2Mi"), Limits: list("", "2Mi")}}}
 	c := compute(t, in).ContainerStatuses[0]
-	require.Equal(t, "/1Mi/", quantities(c.Resources.Requests))
+	require.Equal(t, "/2Mi/", quantities(c.Resources.Requests), "the runtime has no say in a request for memory")
 	require.Equal(t, "/1Mi/", quantities(c.Resources.Limits))
 	require.Equal(t, "/2Mi/", quantities(c.AllocatedResources))
 	in.Observed = observe(running("c", id("c-1")))

@@ -1,6 +1,8 @@
 package status
 
 import (
+	"slices"
+
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 )
@@ -9,13 +11,17 @@ import (
 // agent is concerned: the conditions that it sets by status, reason and message,
 // and everything else that it decides. What others own does not count: their
 // conditions, the statuses of resource claims, the nominated node. Neither does
-// the moment of a condition's transition.
+// the moment of a condition's transition, nor an empty list being nil or not.
 func Equal(a, b *v1.PodStatus) bool {
-	if !subset(a.Conditions, b.Conditions) || !subset(b.Conditions, a.Conditions) {
-		return false
-	}
-	x, y := ownPart(a), ownPart(b)
-	return equality.Semantic.DeepEqual(&x, &y)
+	return a.ObservedGeneration == b.ObservedGeneration && a.Phase == b.Phase && a.Reason == b.Reason && a.Message == b.Message &&
+		a.QOSClass == b.QOSClass && a.Resize == b.Resize && a.StartTime.Equal(b.StartTime) &&
+		a.HostIP == b.HostIP && slices.Equal(a.HostIPs, b.HostIPs) && a.PodIP == b.PodIP && slices.Equal(a.PodIPs, b.PodIPs) &&
+		sameList(a.AllocatedResources, b.AllocatedResources) && samePointed(a.Resources, b.Resources, sameRequirements) &&
+		sameOrEmpty(a.VolumeHealth, b.VolumeHealth) &&
+		subset(a.Conditions, b.Conditions) && subset(b.Conditions, a.Conditions) &&
+		sameContainers(a.InitContainerStatuses, b.InitContainerStatuses) &&
+		sameContainers(a.ContainerStatuses, b.ContainerStatuses) &&
+		sameContainers(a.EphemeralContainerStatuses, b.EphemeralContainerStatuses)
 }
 
 // subset tells whether every condition in which the node agent has a say is among
@@ -34,11 +40,76 @@ func subset(list, others []v1.PodCondition) bool {
 	return true
 }
 
-// ownPart is a status without conditions and without what others own.
-func ownPart(s *v1.PodStatus) v1.PodStatus {
-	part := *s
-	part.Conditions = nil
-	part.NominatedNodeName = ""
-	part.ResourceClaimStatuses, part.ExtendedResourceClaimStatus, part.NodeAllocatableResourceClaimStatuses = nil, nil, nil
-	return part
+func sameContainers(a, b []v1.ContainerStatus) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if !sameContainer(&a[i], &b[i]) {
+			return false
+		}
+	}
+	return true
 }
+
+func sameContainer(a, b *v1.ContainerStatus) bool {
+	return a.Name == b.Name && a.ContainerID == b.ContainerID && a.RestartCount == b.RestartCount && a.Ready == b.Ready &&
+		a.Image == b.Image && a.ImageID == b.ImageID &&
+		samePointed(a.Started, b.Started, sameValue) && samePointed(a.StopSignal, b.StopSignal, sameValue) &&
+		sameState(&a.State, &b.State) && sameState(&a.LastTerminationState, &b.LastTerminationState) &&
+		sameList(a.AllocatedResources, b.AllocatedResources) && samePointed(a.Resources, b.Resources, sameRequirements) &&
+		slices.EqualFunc(a.VolumeMounts, b.VolumeMounts, sameMount) && samePointed(a.User, b.User, sameUser) &&
+		sameOrEmpty(a.AllocatedResourcesStatus, b.AllocatedResourcesStatus)
+}
+
+func sameState(a, b *v1.ContainerState) bool {
+	return samePointed(a.Waiting, b.Waiting, sameValue) &&
+		samePointed(a.Running, b.Running, func(a, b *v1.ContainerStateRunning) bool { return a.StartedAt.Equal(&b.StartedAt) }) &&
+		samePointed(a.Terminated, b.Terminated, sameEnd)
+}
+
+func sameEnd(a, b *v1.ContainerStateTerminated) bool {
+	return a.ExitCode == b.ExitCode && a.Signal == b.Signal && a.Reason == b.Reason && a.Message == b.Message &&
+		a.ContainerID == b.ContainerID && a.StartedAt.Equal(&b.StartedAt) && a.FinishedAt.Equal(&b.FinishedAt)
+}
+
+func sameMount(a, b v1.VolumeMountStatus) bool {
+	return a.Name == b.Name && a.MountPath == b.MountPath && a.ReadOnly == b.ReadOnly &&
+		samePointed(a.RecursiveReadOnly, b.RecursiveReadOnly, sameValue) &&
+		(a.VolumeStatus == b.VolumeStatus || equality.Semantic.DeepEqual(a.VolumeStatus, b.VolumeStatus))
+}
+
+func sameUser(a, b *v1.ContainerUser) bool {
+	return samePointed(a.Linux, b.Linux, func(a, b *v1.LinuxContainerUser) bool {
+		return a.UID == b.UID && a.GID == b.GID && slices.Equal(a.SupplementalGroups, b.SupplementalGroups)
+	})
+}
+
+func sameRequirements(a, b *v1.ResourceRequirements) bool {
+	return sameList(a.Limits, b.Limits) && sameList(a.Requests, b.Requests) && slices.Equal(a.Claims, b.Claims)
+}
+
+// sameList compares amounts, not how they are written.
+func sameList(a, b v1.ResourceList) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for name, q := range a {
+		other, ok := b[name]
+		if !ok || q != other && q.Cmp(other) != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// sameOrEmpty compares what is hardly ever there, in the slow way.
+func sameOrEmpty[T any](a, b []T) bool {
+	return len(a)+len(b) == 0 || equality.Semantic.DeepEqual(a, b)
+}
+
+func samePointed[T any](a, b *T, same func(a, b *T) bool) bool {
+	return a == b || a != nil && b != nil && same(a, b)
+}
+
+func sameValue[T comparable](a, b *T) bool { return *a == *b }

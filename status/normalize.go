@@ -2,7 +2,6 @@ package status
 
 import (
 	"slices"
-	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -24,44 +23,50 @@ const MaxTerminationText = 12288
 // s is not changed, and the result shares with it what is alike.
 func Normalize(pod *v1.Pod, s v1.PodStatus) v1.PodStatus {
 	s.StartTime = wholeSecondsOf(s.StartTime)
-	s.Conditions = edit(s.Conditions, func(c *v1.PodCondition) {
-		c.LastProbeTime, c.LastTransitionTime = wholeSeconds(c.LastProbeTime), wholeSeconds(c.LastTransitionTime)
-	}, func(a, b *v1.PodCondition) bool {
-		return a.LastProbeTime == b.LastProbeTime && a.LastTransitionTime == b.LastTransitionTime
-	})
+	s.Conditions = normalConditions(s.Conditions)
 	limit := MaxTerminationText
 	if n := len(pod.Spec.Containers) + len(pod.Spec.InitContainers) + len(pod.Spec.EphemeralContainers); n > 0 {
 		limit /= n
 	}
-	for _, list := range []*[]v1.ContainerStatus{&s.InitContainerStatuses, &s.ContainerStatuses, &s.EphemeralContainerStatuses} {
-		*list = edit(*list, func(c *v1.ContainerStatus) {
-			c.State, c.LastTerminationState = normalState(c.State, limit), normalState(c.LastTerminationState, limit)
-		}, func(a, b *v1.ContainerStatus) bool {
-			return a.State == b.State && a.LastTerminationState == b.LastTerminationState
-		})
-	}
+	s.InitContainerStatuses = normalContainers(s.InitContainerStatuses, limit)
+	s.ContainerStatuses = normalContainers(s.ContainerStatuses, limit)
+	s.EphemeralContainerStatuses = normalContainers(s.EphemeralContainerStatuses, limit)
 	s.InitContainerStatuses = sorted(s.InitContainerStatuses, func(a, b v1.ContainerStatus) int {
 		return initIndex(pod, a.Name) - initIndex(pod, b.Name)
 	})
-	byName := func(a, b v1.ContainerStatus) int { return strings.Compare(a.Name, b.Name) }
 	s.ContainerStatuses = sorted(s.ContainerStatuses, byName)
 	s.EphemeralContainerStatuses = sorted(s.EphemeralContainerStatuses, byName)
 	return s
 }
 
-// edit changes the elements of a list; the list is copied when it has to be.
-func edit[T any](list []T, change func(*T), same func(a, b *T) bool) []T {
+func normalConditions(list []v1.PodCondition) []v1.PodCondition {
 	copied := false
 	for i := range list {
-		element := list[i]
-		change(&element)
-		if same(&element, &list[i]) {
+		c := &list[i]
+		probed, changed := wholeSeconds(c.LastProbeTime), wholeSeconds(c.LastTransitionTime)
+		if probed == c.LastProbeTime && changed == c.LastTransitionTime {
 			continue
 		}
 		if !copied {
 			list, copied = slices.Clone(list), true
 		}
-		list[i] = element
+		list[i].LastProbeTime, list[i].LastTransitionTime = probed, changed
+	}
+	return list
+}
+
+func normalContainers(list []v1.ContainerStatus, limit int) []v1.ContainerStatus {
+	copied := false
+	for i := range list {
+		c := &list[i]
+		state, last := normalState(c.State, limit), normalState(c.LastTerminationState, limit)
+		if state == c.State && last == c.LastTerminationState {
+			continue
+		}
+		if !copied {
+			list, copied = slices.Clone(list), true
+		}
+		list[i].State, list[i].LastTerminationState = state, last
 	}
 	return list
 }
@@ -95,10 +100,10 @@ func normalState(state v1.ContainerState, limit int) v1.ContainerState {
 		}
 	}
 	if t := state.Terminated; t != nil {
-		ended := *t
-		ended.StartedAt, ended.FinishedAt = wholeSeconds(t.StartedAt), wholeSeconds(t.FinishedAt)
-		ended.Message = cut(t.Message, limit)
-		if ended != *t {
+		from, to, message := wholeSeconds(t.StartedAt), wholeSeconds(t.FinishedAt), cut(t.Message, limit)
+		if from != t.StartedAt || to != t.FinishedAt || message != t.Message {
+			ended := *t
+			ended.StartedAt, ended.FinishedAt, ended.Message = from, to, message
 			state.Terminated = &ended
 		}
 	}
@@ -119,13 +124,11 @@ func cut(text string, limit int) string {
 }
 
 func wholeSecondsOf(t *metav1.Time) *metav1.Time {
-	if t == nil {
-		return nil
+	if t == nil || wholeSeconds(*t) == *t {
+		return t
 	}
-	if whole := wholeSeconds(*t); whole != *t {
-		return &whole
-	}
-	return t
+	whole := wholeSeconds(*t)
+	return &whole
 }
 
 // wholeSeconds drops what the API does not store. A time that is in whole

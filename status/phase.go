@@ -4,7 +4,65 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/internal/podfacts"
+	"github.com/podwright/podwright/pleg"
 )
+
+// decidePhase sets phase, reason and message. An end, once reported, stays: the
+// API server's word counts first, then the previous status.
+func (b *builder) decidePhase(s *v1.PodStatus) {
+	s.Phase = phase(b.in.Pod, s, b.in.Terminal, b.hasActive())
+	if !b.observed() && b.old.Phase != "" {
+		s.Phase = b.old.Phase
+	}
+	s.Reason, s.Message = "", ""
+	switch {
+	case podfacts.IsTerminalPhase(b.api.Phase):
+		s.Phase = b.api.Phase
+	case podfacts.IsTerminalPhase(b.old.Phase):
+		s.Phase = b.old.Phase
+	}
+	switch {
+	case b.in.Fail != nil && !b.ended():
+		s.Phase, s.Reason, s.Message = v1.PodFailed, b.in.Fail.Reason, b.in.Fail.Message
+	case s.Phase == b.old.Phase:
+		s.Reason, s.Message = b.old.Reason, b.old.Message
+		if s.Reason == "" {
+			s.Reason = b.api.Reason
+		}
+		if s.Message == "" {
+			s.Message = b.api.Message
+		}
+	case s.Phase == b.api.Phase:
+		s.Reason, s.Message = b.api.Reason, b.api.Message
+	}
+}
+
+// hasActive tells that a regular container exists in the current sandbox: the
+// newest one, if it is ready.
+func (b *builder) hasActive() bool {
+	if !b.observed() || len(b.in.Observed.Sandboxes) == 0 {
+		return false
+	}
+	current := &b.in.Observed.Sandboxes[0]
+	if current.State != pleg.SandboxReady {
+		return false
+	}
+	for i := range b.in.Observed.Containers {
+		if c := &b.in.Observed.Containers[i]; c.SandboxID == current.ID && isRegular(b.in.Pod, c.Name) {
+			return true
+		}
+	}
+	return false
+}
+
+func isRegular(pod *v1.Pod, name string) bool {
+	for i := range pod.Spec.Containers {
+		if pod.Spec.Containers[i].Name == name {
+			return true
+		}
+	}
+	return false
+}
 
 // tally counts the containers of a pod by what they mean for its phase.
 type tally struct {

@@ -4,9 +4,10 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// applyProbes sets Started and Ready. old is the container's previous status or
-// nil: what it says counts for the same instance only.
-func (b *builder) applyProbes(c *v1.Container, k kind, status, old *v1.ContainerStatus) {
+// applyProbes sets Started and Ready. What the previous status says counts for the
+// same instance only.
+func (b *builder) applyProbes(x *subject, status *v1.ContainerStatus) {
+	c, k, old := x.Container, x.kind, x.old
 	if k == ephemeral {
 		return // never probed, never ready
 	}
@@ -23,7 +24,8 @@ func (b *builder) applyProbes(c *v1.Container, k kind, status, old *v1.Container
 	if running && k != plainInit && c.StartupProbe != nil && !nobody {
 		started = passed(results.Startup, old != nil && isTrue(old.Started))
 	}
-	status.Started = &started
+	x.started = started
+	status.Started = &x.started
 	switch {
 	case k == plainInit:
 		status.Ready = status.State.Terminated != nil && status.State.Terminated.ExitCode == 0

@@ -1,0 +1,78 @@
+package status
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podwright/podwright/pleg"
+)
+
+// steady is a pod of three containers, with all that a status can tell of them, to
+// which nothing happens any more.
+func steady() Input {
+	pod := podOf(v1.RestartPolicyAlways, "s:proxy", "app", "log")
+	value := func(v int64) *int64 { return &v }
+	observed := observe()
+	observed.IPs = []string{"10.0.0.7", "fd00::7"}
+	in := Input{Pod: pod, Observed: observed, HostIPs: []string{"192.0.2.1", "fd00::1"}, Probes: map[string]ProbeResults{}, Now: now}
+	for _, c := range []*v1.Container{&pod.Spec.InitContainers[0], &pod.Spec.Containers[0], &pod.Spec.Containers[1]} {
+		c.Resources = v1.ResourceRequirements{Requests: list("100m", "128Mi"), Limits: list("200m", "128Mi")}
+		c.StartupProbe, c.ReadinessProbe = &v1.Probe{}, &v1.Probe{}
+		c.VolumeMounts = []v1.VolumeMount{{Name: "data", MountPath: "/data"}, {Name: "token", MountPath: "/var/run/secrets/kubernetes.io/serviceaccount", ReadOnly: true}}
+		instance := running(c.Name, attempt(1), func(c *pleg.ContainerStatus) {
+			c.Resources = &pleg.ContainerResources{MilliCPURequest: value(100), MilliCPULimit: value(200), MemoryLimit: value(128 << 20)}
+			c.User = &pleg.ContainerUser{UID: 1, GID: 1, SupplementalGroups: []int64{1, 2}}
+		})
+		observed.Containers = append(observed.Containers, instance)
+		in.Probes[c.Name] = ProbeResults{Startup: Passed, Readiness: Passed, ContainerID: instance.ID.String()}
+	}
+	for _, c := range []v1.Container{pod.Spec.InitContainers[0], pod.Spec.Containers[0], pod.Spec.Containers[1]} {
+		observed.Containers = append(observed.Containers, exited(c.Name, 1, id("old-"+c.Name)))
+	}
+	pod.Status.Conditions = []v1.PodCondition{{Type: "example.com/gate", Status: v1.ConditionTrue, LastTransitionTime: metav1.NewTime(before)}}
+	first := Compute(in).Status
+	in.Previous = &first
+	return in
+}
+
+// The cost of the usual case: something woke the worker, and nothing changed.
+func BenchmarkComputeNothingChanged(b *testing.B) {
+	in := steady()
+	b.ReportAllocs()
+	for b.Loop() {
+		Compute(in)
+	}
+}
+
+func BenchmarkNormalize(b *testing.B) {
+	in := steady()
+	normal := Normalize(in.Pod, *in.Previous)
+	b.ReportAllocs()
+	for b.Loop() {
+		Normalize(in.Pod, normal)
+	}
+}
+
+func BenchmarkEqual(b *testing.B) {
+	in := steady()
+	again := Compute(in).Status
+	b.ReportAllocs()
+	for b.Loop() {
+		Equal(in.Previous, &again)
+	}
+}
+
+func TestCost(t *testing.T) {
+	in := steady()
+	r := Compute(in)
+	require.Equal(t, v1.PodRunning, r.Status.Phase)
+	require.Equal(t, "True", cond(r.Status, v1.PodReady))
+	require.True(t, equality.Semantic.DeepEqual(*in.Previous, r.Status))
+	require.LessOrEqual(t, testing.AllocsPerRun(100, func() { Compute(in) }), 40.0)
+	normal := Normalize(in.Pod, r.Status)
+	require.Zero(t, testing.AllocsPerRun(100, func() { Normalize(in.Pod, normal) }), "what is normal is left as it is")
+}
