@@ -1,0 +1,249 @@
+package status
+
+import (
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/internal/podfacts"
+)
+
+// urgency orders pods whose statuses are to be written.
+type urgency int8
+
+const (
+	urgentEnd        urgency = iota // the pod's end, or its deletion
+	urgentTransition                // another phase, or another Ready
+	urgentDetail                    // everything else
+	urgencies
+)
+
+func (u urgency) String() string {
+	return [...]string{"the end of the pod", "phase or readiness", "details"}[u]
+}
+
+// slot is one pod's status on its way to the sink: the newest version, what the
+// sink is known to have, and what has to be done about the difference. It decides
+// and does nothing: no clock, no lock, no I/O.
+//
+// A turn is a series of calls of the sink: next says which is the first or the
+// next one, done takes in what came of it. Before, between and after, the status
+// may change, and the next call is about the newest one.
+//
+// What the sink has is asked for once, and then known from its answers to writes
+// and from what is observed there. After any failure it is unknown and asked for
+// again: a write whose outcome is open may have taken effect, and a difference
+// that is taken to what it replaced would leave it standing. What is known can be
+// older than what is there, since others write too; then a difference leaves out
+// at most what they changed, the answer to it shows that, and it is written at the
+// next resync.
+type slot struct {
+	// pod is the newest known one, as it runs on this node.
+	pod *v1.Pod
+	// ref is where to write to. Its UID is empty while the mirror is not known.
+	ref    Ref
+	mirror bool
+	// mirrorTold is the mirror's UID that facts told last.
+	mirrorTold types.UID
+
+	// status is the newest one, shared and never changed; nil: none.
+	status *v1.PodStatus
+	// version counts the statuses that were set, written is the newest one that
+	// the sink has accepted. A status that was only restored has version 0.
+	version, written uint64
+	// finished: nothing is left of the pod. deleting: it is to be deleted.
+	finished, deleting bool
+
+	// base is what the sink has, nil when that is not known.
+	base *known
+	// seen is what the sink was last known to have, also when base is nil.
+	seen gist
+	// settled is what the sink has and keeps, although it was told otherwise.
+	settled *v1.PodStatus
+	// differs: the sink has not what it was told. check: what it has and what is
+	// wanted have to be compared, although the newest version was accepted.
+	differs, check bool
+	// held: the terminal phase is kept back.
+	held bool
+	// ready: there may be something to do. Otherwise the slot waits for something
+	// to happen.
+	ready bool
+
+	// busy: a turn is in progress.
+	busy bool
+	// since is when the first change came that the sink does not have; sinceNext
+	// is the same for what came after the call in progress was made.
+	since, sinceNext time.Time
+	// behind is how long the sink was behind before it accepted what it has last;
+	// whoever reports that resets it.
+	behind time.Duration
+
+	// failures counts the calls that failed since the last turn that went well;
+	// retryAt is when the next may be made.
+	failures int
+	failedAs urgency
+	retryAt  time.Time
+	err      error
+	// absent: the sink has no such pod.
+	absent bool
+}
+
+// known is what the sink has of a pod, without what is not the node agent's.
+type known struct {
+	uid      types.UID
+	version  string
+	deleting bool
+	status   *v1.PodStatus
+}
+
+// gist is what makes a change of a status a transition.
+type gist struct {
+	phase v1.PodPhase
+	ready v1.ConditionStatus
+}
+
+func gistOf(s *v1.PodStatus) gist {
+	g := gist{phase: s.Phase}
+	if c := condition(s.Conditions, v1.PodReady); c != nil {
+		g.ready = c.Status
+	}
+	return g
+}
+
+// facts are what a slot needs to know from outside for a decision.
+type facts struct {
+	// pod is the newest one, nil if unknown.
+	pod *v1.Pod
+	// mirrors: static pods have mirrors. mirror is this pod's, if it has one.
+	mirrors bool
+	mirror  *v1.Pod
+	// mayStillRun: containers may still run.
+	mayStillRun bool
+	now         time.Time
+}
+
+// limits are the pauses after failures.
+type limits struct {
+	first, longest, absent time.Duration
+}
+
+// set takes in a new version of the status.
+func (s *slot) set(pod *v1.Pod, status *v1.PodStatus, now time.Time) {
+	s.pod, s.status = pod, status
+	s.version++
+	s.deleting = s.deleting || pod.DeletionTimestamp != nil
+	s.finished = s.finished && !podfacts.IsStatic(pod) // a static pod can begin anew
+	if s.since.IsZero() {
+		s.since = now
+	}
+	if s.busy && s.sinceNext.IsZero() {
+		s.sinceNext = now
+	}
+	if s.failures > 0 && s.urgency() < s.failedAs {
+		s.retryAt = time.Time{} // what waits is worth more than what failed
+	}
+	s.ready = true
+}
+
+// urgency is that of what the sink does not have.
+func (s *slot) urgency() urgency {
+	wanted := gistOf(s.status)
+	switch {
+	case podfacts.IsTerminalPhase(wanted.phase) && !podfacts.IsTerminalPhase(s.seen.phase), s.toDelete():
+		return urgentEnd
+	case wanted != s.seen:
+		return urgentTransition
+	default:
+		return urgentDetail
+	}
+}
+
+// toWrite tells whether the sink has to be told something.
+func (s *slot) toWrite() bool {
+	return s.status != nil && s.version > 0 && (s.version > s.written || s.check)
+}
+
+// toDelete tells whether the sink's pod is to be removed, as far as is known.
+func (s *slot) toDelete() bool {
+	if s.mirror || !s.finished || !s.deleting && (s.base == nil || !s.base.deleting) {
+		return false
+	}
+	return s.base == nil || podfacts.IsTerminalPhase(s.base.status.Phase)
+}
+
+// due tells whether there is something to do, how urgent it is, and when it may be
+// done; the zero time is at once.
+func (s *slot) due() (u urgency, at time.Time, ok bool) {
+	if s.busy || !s.ready || s.status == nil || s.version == 0 {
+		return 0, time.Time{}, false
+	}
+	return s.urgency(), s.retryAt, true
+}
+
+// next is the next call to make, if there is one now. Afterwards done has to be
+// called.
+func (s *slot) next(f facts) (call, bool) {
+	s.aim(f)
+	f.mayStillRun = f.mayStillRun && !s.finished
+	for s.ref.UID != "" && (s.toWrite() || s.toDelete()) {
+		switch {
+		case s.retryAt.After(f.now):
+			return call{}, false // it stays ready
+		case s.base == nil:
+			return call{kind: callGet, ref: s.ref}, true
+		case !s.toWrite():
+			return call{kind: callDelete, ref: s.ref}, true
+		}
+		if c, ok := s.patch(f); ok {
+			return c, true
+		}
+	}
+	s.ready = false
+	return call{}, false
+}
+
+// patch is the call that tells the sink the newest status. If the sink has it
+// already, there is none, and that is noted.
+func (s *slot) patch(f facts) (call, bool) {
+	old, new := s.base.status, s.merged(f)
+	s.held = f.mayStillRun && podfacts.IsTerminalPhase(s.status.Phase) && !podfacts.IsTerminalPhase(old.Phase)
+	s.check = false
+	if Equal(old, &new) {
+		s.accepted(s.version, f.now)
+		return call{}, false
+	}
+	s.sinceNext = time.Time{}
+	return call{kind: callPatch, ref: s.ref, version: s.version, old: old, new: &new}, true
+}
+
+// merged is what is wanted of the sink, given what it has.
+func (s *slot) merged(f facts) v1.PodStatus {
+	there := &v1.Pod{Status: *s.base.status}
+	if s.mirror {
+		there.Annotations = map[string]string{podfacts.ConfigMirror: ""}
+	}
+	wanted := agentsPart(s.status)
+	return Merge(there, &wanted, f.mayStillRun, f.now)
+}
+
+// agentsPart is a status without what others own.
+func agentsPart(s *v1.PodStatus) v1.PodStatus {
+	part := *s
+	part.NominatedNodeName = ""
+	part.ResourceClaimStatuses, part.ExtendedResourceClaimStatus, part.NodeAllocatableResourceClaimStatuses = nil, nil, nil
+	part.Conditions = make([]v1.PodCondition, 0, min(len(s.Conditions), 9))
+	for _, c := range s.Conditions {
+		if owned(c.Type) || shared(c.Type) {
+			part.Conditions = append(part.Conditions, c)
+		}
+	}
+	return part
+}
+
+// takeBehind returns how long the sink was behind, once.
+func (s *slot) takeBehind() time.Duration {
+	behind := s.behind
+	s.behind = 0
+	return behind
+}
