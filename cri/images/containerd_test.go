@@ -2,7 +2,6 @@ package images
 
 import (
 	"context"
-	"os"
 	"testing"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/images/credentials"
 	"github.com/podwright/podwright/cri/images/records"
+	"github.com/podwright/podwright/internal/testcri"
 )
 
 // The tests in this file need real runtimes: examples/testbed provides them and
@@ -21,21 +21,8 @@ import (
 
 // onContainerd runs a test with the images of each runtime.
 func onContainerd(t *testing.T, test func(t *testing.T, service cri.ImageService)) {
-	for _, variable := range []string{"PODWRIGHT_CRI_V1", "PODWRIGHT_CRI_V2"} {
-		t.Run(variable, func(t *testing.T) {
-			endpoint := os.Getenv(variable)
-			if endpoint == "" {
-				if os.Getenv("PODWRIGHT_REQUIRE_CRI") == "1" {
-					t.Fatalf("%s is not set", variable)
-				}
-				t.Skip("needs a container runtime: go run ./examples/testbed -- go test ./cri/images/...")
-			}
-			service, err := cri.DialImages(t.Context(), cri.ClientConfig{Endpoint: endpoint})
-			require.NoError(t, err)
-			t.Cleanup(func() { require.NoError(t, service.Close()) })
-			test(t, service)
-		})
-	}
+	t.Helper()
+	testcri.Each(t, func(t *testing.T, node testcri.Node) { test(t, node.Images(t)) })
 }
 
 // removeAfter removes an image at the end of a test.

@@ -14,27 +14,15 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/cri"
+	"github.com/podwright/podwright/internal/testcri"
 )
 
 // The tests in this file need real runtimes: examples/testbed provides them and
 // sets the variables that say where they are.
 
 func onContainerd(t *testing.T, test func(t *testing.T, runtime cri.RuntimeService)) {
-	for _, variable := range []string{"PODWRIGHT_CRI_V1", "PODWRIGHT_CRI_V2"} {
-		t.Run(variable, func(t *testing.T) {
-			endpoint := os.Getenv(variable)
-			if endpoint == "" {
-				if os.Getenv("PODWRIGHT_REQUIRE_CRI") == "1" {
-					t.Fatalf("%s is not set", variable)
-				}
-				t.Skip("needs a container runtime: go run ./examples/testbed -- go test ./cri/logs/...")
-			}
-			runtime, err := cri.DialRuntime(t.Context(), cri.ClientConfig{Endpoint: endpoint})
-			require.NoError(t, err)
-			t.Cleanup(func() { require.NoError(t, runtime.Close()) })
-			test(t, only{runtime, new(string)})
-		})
-	}
+	t.Helper()
+	testcri.Each(t, func(t *testing.T, node testcri.Node) { test(t, only{node.Runtime(t), new(string)}) })
 }
 
 // only hides the containers of others.

@@ -8,7 +8,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/podwright/podwright/cri/fake"
 	"github.com/podwright/podwright/cri/images"
@@ -33,14 +32,6 @@ func TestNewRefuses(t *testing.T) {
 		_, err := New(cfg)
 		require.ErrorContains(t, err, "Config."+field)
 	}
-}
-
-func quantities(pairs ...string) v1.ResourceList {
-	out := v1.ResourceList{}
-	for i := 0; i < len(pairs); i += 2 {
-		out[v1.ResourceName(pairs[i])] = resource.MustParse(pairs[i+1])
-	}
-	return out
 }
 
 // The container's configuration as the runtime gets it.

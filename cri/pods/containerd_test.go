@@ -3,7 +3,6 @@ package pods
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -15,8 +14,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/images"
+	"github.com/podwright/podwright/internal/testcri"
 	"github.com/podwright/podwright/pleg"
 )
 
@@ -25,40 +24,21 @@ import (
 
 // onContainerd runs a test on each runtime.
 func onContainerd(t *testing.T, test func(t *testing.T, h *harness, pod *v1.Pod)) {
-	image := os.Getenv("PODWRIGHT_IMAGE_BUSYBOX")
-	for _, variable := range []string{"PODWRIGHT_CRI_V1", "PODWRIGHT_CRI_V2"} {
-		t.Run(variable, func(t *testing.T) {
-			endpoint := os.Getenv(variable)
-			if endpoint == "" || image == "" {
-				if os.Getenv("PODWRIGHT_REQUIRE_CRI") == "1" {
-					t.Fatalf("%s or PODWRIGHT_IMAGE_BUSYBOX is not set", variable)
-				}
-				t.Skip("needs a container runtime: go run ./examples/testbed -- go test ./cri/pods/...")
-			}
-			h := dial(t, endpoint)
-			pod := testPod("a", "b")
-			pod.UID = types.UID(strings.ToLower(rand.Text()))
-			pod.Name = "pods-test-" + string(pod.UID[:6])
-			for i := range pod.Spec.Containers {
-				pod.Spec.Containers[i].Image = image
-				pod.Spec.Containers[i].Command = []string{"sh", "-c", `trap "exit 0" TERM; while true; do sleep 0.1; done`}
-			}
-			t.Cleanup(func() { removeForGood(t, h, pod) })
-			test(t, h, pod)
-		})
-	}
-}
-
-func dial(t *testing.T, endpoint string) *harness {
 	t.Helper()
-	runtime, err := cri.DialRuntime(t.Context(), cri.ClientConfig{Endpoint: endpoint})
-	require.NoError(t, err)
-	service, err := cri.DialImages(t.Context(), cri.ClientConfig{Endpoint: endpoint})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, errors.Join(runtime.Close(), service.Close())) })
-	manager, err := images.New(images.Config{Service: service})
-	require.NoError(t, err)
-	return harnessOn(t, runtime, Config{RuntimeName: "containerd", Images: manager})
+	testcri.Each(t, func(t *testing.T, node testcri.Node) {
+		manager, err := images.New(images.Config{Service: node.Images(t)})
+		require.NoError(t, err)
+		h := harnessOn(t, node.Runtime(t), Config{RuntimeName: "containerd", Images: manager})
+		pod := testPod("a", "b")
+		pod.UID = types.UID(strings.ToLower(rand.Text()))
+		pod.Name = "pods-test-" + string(pod.UID[:6])
+		for i := range pod.Spec.Containers {
+			pod.Spec.Containers[i].Image = node.Busybox
+			pod.Spec.Containers[i].Command = []string{"sh", "-c", forever}
+		}
+		t.Cleanup(func() { removeForGood(t, h, pod) })
+		test(t, h, pod)
+	})
 }
 
 // removeForGood leaves nothing of a pod behind, whatever the test did.

@@ -12,13 +12,13 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/fake"
 	"github.com/podwright/podwright/cri/images"
+	"github.com/podwright/podwright/internal/testpods"
 	"github.com/podwright/podwright/pleg"
 )
 
@@ -146,6 +146,11 @@ func (r *recorder) RemoveContainer(ctx context.Context, id string) error {
 	return r.around(ctx, "RemoveContainer", r.name(ctx, id), func() error { return r.RuntimeService.RemoveContainer(ctx, id) })
 }
 
+// testPod is the pod that tests begin with.
+func testPod(names ...string) *v1.Pod { return testpods.New(names...) }
+
+func quantities(pairs ...string) v1.ResourceList { return testpods.Quantities(pairs...) }
+
 // harness is a Manager on a fake runtime in a temporary directory.
 type harness struct {
 	t       *testing.T
@@ -230,23 +235,6 @@ func (h *harness) kill(pod *v1.Pod, grace *int64) {
 	h.t.Helper()
 	result := h.m.KillPod(h.t.Context(), KillRequest{Pod: pod, Status: h.status(pod), GraceSeconds: grace})
 	require.NoError(h.t, result.Err())
-}
-
-func testPod(names ...string) *v1.Pod {
-	pod := &v1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "shop", UID: "0d1e", Labels: map[string]string{"app": "web"}},
-		Spec: v1.PodSpec{
-			RestartPolicy: v1.RestartPolicyAlways, DNSPolicy: v1.DNSDefault,
-			TerminationGracePeriodSeconds: ptr(int64(30)),
-		},
-	}
-	for _, name := range names {
-		pod.Spec.Containers = append(pod.Spec.Containers, v1.Container{
-			Name: name, Image: "busybox",
-			TerminationMessagePath: "/dev/termination-log", TerminationMessagePolicy: v1.TerminationMessageReadFile,
-		})
-	}
-	return pod
 }
 
 // observed is a pod status made by hand.

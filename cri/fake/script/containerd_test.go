@@ -3,9 +3,7 @@ package script_test
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -21,6 +19,7 @@ import (
 	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/fake"
 	"github.com/podwright/podwright/cri/fake/script"
+	"github.com/podwright/podwright/internal/testcri"
 )
 
 // roughly is how far rounding may take a replay from what was recorded.
@@ -32,48 +31,34 @@ const pause = 2 * time.Second
 // A small life of a pod on a real runtime, recorded, printed, parsed, and played
 // by the fake: codes, states, exit codes and durations are the same.
 func TestContainerdReplay(t *testing.T) {
-	image := os.Getenv("PODWRIGHT_IMAGE_BUSYBOX")
-	for _, variable := range []string{"PODWRIGHT_CRI_V1", "PODWRIGHT_CRI_V2"} {
-		t.Run(variable, func(t *testing.T) {
-			endpoint := os.Getenv(variable)
-			if endpoint == "" || image == "" {
-				if os.Getenv("PODWRIGHT_REQUIRE_CRI") == "1" {
-					t.Fatalf("%s or PODWRIGHT_IMAGE_BUSYBOX is not set", variable)
-				}
-				t.Skip("needs a container runtime: go run ./examples/testbed -- go test ./cri/fake/script/...")
-			}
-			uid := strings.ToLower(rand.Text())
-			recorded, text := onContainerd(t, endpoint, image, uid)
-			t.Logf("recorded on %s:\n%s", variable, text)
-			parsed, err := script.Parse(text)
+	testcri.Each(t, func(t *testing.T, node testcri.Node) {
+		uid, image := strings.ToLower(rand.Text()), node.Busybox
+		recorded, text := onContainerd(t, node, uid)
+		t.Logf("recorded on %s:\n%s", node.Variable, text)
+		parsed, err := script.Parse(text)
+		require.NoError(t, err)
+		synctest.Test(t, func(t *testing.T) {
+			rt, err := fake.New(fake.Config{Programs: parsed.Programs(nil)})
 			require.NoError(t, err)
-			synctest.Test(t, func(t *testing.T) {
-				rt, err := fake.New(fake.Config{Programs: parsed.Programs(nil)})
-				require.NoError(t, err)
-				defer func() { require.NoError(t, rt.Close()) }()
-				p, err := script.New(script.Config{Script: parsed, Runtime: rt})
-				require.NoError(t, err)
-				same(t, recorded, podLife(t, p, p, image, uid))
-				for _, r := range p.Unused() { // the stream has events of other pods, too
-					require.True(t, strings.HasPrefix(r.Subject, script.AnyEvent) && !strings.HasSuffix(r.Of.Pod, uid[:8]), "unused: %s", r)
-				}
-			})
+			defer func() { require.NoError(t, rt.Close()) }()
+			p, err := script.New(script.Config{Script: parsed, Runtime: rt})
+			require.NoError(t, err)
+			same(t, recorded, podLife(t, p, p, image, uid))
+			for _, r := range p.Unused() { // the stream has events of other pods, too
+				require.True(t, strings.HasPrefix(r.Subject, script.AnyEvent) && !strings.HasSuffix(r.Of.Pod, uid[:8]), "unused: %s", r)
+			}
 		})
-	}
+	})
 }
 
 // onContainerd leads the life on a real runtime.
-func onContainerd(t *testing.T, endpoint, image, uid string) (recorded []act, text string) {
+func onContainerd(t *testing.T, node testcri.Node, uid string) (recorded []act, text string) {
 	t.Helper()
-	runtime, err := cri.DialRuntime(t.Context(), cri.ClientConfig{Endpoint: endpoint})
-	require.NoError(t, err)
-	images, err := cri.DialImages(t.Context(), cri.ClientConfig{Endpoint: endpoint})
-	require.NoError(t, err)
-	defer func() { require.NoError(t, errors.Join(runtime.Close(), images.Close())) }()
+	runtime, images := node.Runtime(t), node.Images(t)
 	defer removeAll(t, runtime, uid)
 	r, err := script.NewRecorder(runtime, images)
 	require.NoError(t, err)
-	recorded = podLife(t, r, r, image, uid)
+	recorded = podLife(t, r, r, node.Busybox, uid)
 	return recorded, r.Script(time.Millisecond).String()
 }
 

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/rand"
 	"io"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/fake/streams"
+	"github.com/podwright/podwright/internal/testcri"
 )
 
 // The tests in this file need real runtimes: examples/testbed provides them and
@@ -24,22 +24,13 @@ import (
 // onContainerd runs a test on each runtime and with each protocol, with a
 // container that runs command.
 func onContainerd(t *testing.T, adapt func(*runtimeapi.ContainerConfig), test func(t *testing.T, n *node, c *streams.Client)) {
-	image := os.Getenv("PODWRIGHT_IMAGE_BUSYBOX")
-	for _, variable := range []string{"PODWRIGHT_CRI_V1", "PODWRIGHT_CRI_V2"} {
-		endpoint := os.Getenv(variable)
-		if endpoint == "" || image == "" {
-			if os.Getenv("PODWRIGHT_REQUIRE_CRI") == "1" {
-				t.Fatalf("%s or PODWRIGHT_IMAGE_BUSYBOX is not set", variable)
-			}
-			t.Skip("needs a container runtime: go run ./examples/testbed -- go test ./cri/fake/streams/...")
+	t.Helper()
+	testcri.Each(t, func(t *testing.T, real testcri.Node) {
+		n := newNode(t, real, adapt)
+		for name, protocol := range protocols {
+			t.Run(name, func(t *testing.T) { test(t, n, &streams.Client{Protocol: protocol}) })
 		}
-		t.Run(variable, func(t *testing.T) {
-			n := newNode(t, endpoint, image, adapt)
-			for name, protocol := range protocols {
-				t.Run(name, func(t *testing.T) { test(t, n, &streams.Client{Protocol: protocol}) })
-			}
-		})
-	}
+	})
 }
 
 var protocols = map[string]streams.Protocol{"SPDY": streams.SPDY, "WebSocket": streams.WebSocket}
@@ -50,16 +41,10 @@ type node struct {
 	sandbox, container string
 }
 
-func newNode(t *testing.T, endpoint, image string, adapt func(*runtimeapi.ContainerConfig)) *node {
+func newNode(t *testing.T, real testcri.Node, adapt func(*runtimeapi.ContainerConfig)) *node {
 	t.Helper()
-	ctx := t.Context()
-	runtime, err := cri.DialRuntime(ctx, cri.ClientConfig{Endpoint: endpoint})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, runtime.Close()) })
-	images, err := cri.DialImages(ctx, cri.ClientConfig{Endpoint: endpoint})
-	require.NoError(t, err)
-	defer images.Close()
-	_, err = images.PullImage(ctx, &runtimeapi.ImageSpec{Image: image}, nil, nil)
+	ctx, runtime, image := t.Context(), real.Runtime(t), real.Busybox
+	_, err := real.Images(t).PullImage(ctx, &runtimeapi.ImageSpec{Image: image}, nil, nil)
 	require.NoError(t, err)
 
 	uid := strings.ToLower(rand.Text())

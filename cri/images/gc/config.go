@@ -40,7 +40,8 @@ type Images interface {
 	ImageFsInfo(ctx context.Context) (*runtimeapi.ImageFsInfoResponse, error)
 }
 
-// Containers lists containers; a cri.RuntimeService is one.
+// Containers lists containers; a cri.RuntimeService is one. One that has Mounts or
+// Configured, too, is asked about those.
 type Containers interface {
 	ListContainers(ctx context.Context, filter *runtimeapi.ContainerFilter) ([]*runtimeapi.Container, error)
 }
@@ -62,13 +63,14 @@ type Config struct {
 	// ListLifetime is how old the answer of Manager.Images may be; zero means
 	// 30 seconds.
 	ListLifetime time.Duration
-	// InUse names further images in use: by ID, tag or repository digest. Those of
-	// image volumes belong here, and those whose containers are about to be
-	// created. After an error nothing is removed. nil: none.
+	// InUse names further images in use: by ID, tag or repository digest. Those
+	// whose containers are about to be created belong here, and those of image
+	// volumes of pods that may get another container. After an error nothing is
+	// removed. nil: none.
 	InUse func(ctx context.Context) ([]string, error)
 	// Keep names images that are never removed, by ID, tag or repository digest. The
-	// sandbox image belongs here where the runtime does not pin it, as containerd
-	// before 1.7. Default none.
+	// sandbox image belongs here only where the runtime neither pins it nor tells it
+	// (see Configured). Default none.
 	Keep []string
 	// Disk measures the file system of the images. nil: the one of the mount
 	// point that the runtime's ImageFsInfo names, which must be on this machine.

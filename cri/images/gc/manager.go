@@ -11,8 +11,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
-
-	"github.com/podwright/podwright/cri/images/imageref"
 )
 
 // Manager removes images. Use New; it is safe for concurrent use.
@@ -25,6 +23,8 @@ type Manager struct {
 	started time.Time
 	// failures are the collections in a row that failed.
 	failures int
+	// mounted are the images that containers mount, by container ID.
+	mounted map[string][]string
 
 	mu     sync.Mutex
 	list   []*runtimeapi.Image // sorted by size, the largest first
@@ -143,42 +143,6 @@ func (m *Manager) note(list []*runtimeapi.Image, used map[string]bool, now time.
 	}
 	m.seen = fresh
 	return images
-}
-
-// inUse returns every name by which a container or somebody else refers to an image.
-func (m *Manager) inUse(ctx context.Context) (map[string]bool, error) {
-	containers, err := m.cfg.Containers.ListContainers(ctx, nil)
-	if err != nil {
-		return nil, fmt.Errorf("gc: listing containers: %w", err)
-	}
-	further, err := m.cfg.InUse(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("gc: Config.InUse: %w", err)
-	}
-	used := map[string]bool{}
-	for _, c := range containers {
-		for _, ref := range []string{c.GetImageId(), c.GetImageRef(), c.GetImage().GetImage()} {
-			used[whole(ref)] = true
-		}
-	}
-	for _, ref := range slices.Concat(further, m.cfg.Keep) {
-		used[whole(ref)] = true
-	}
-	return used, nil
-}
-
-// whole is the same for every way to write a reference: with or without the registry
-// and the tag that are meant when they are left out.
-func whole(ref string) string {
-	if name, err := imageref.Parse(ref); err == nil {
-		return name.Full()
-	}
-	return ref
-}
-
-func anyOf(used map[string]bool, image *runtimeapi.Image) bool {
-	byName := func(name string) bool { return used[whole(name)] }
-	return byName(image.GetId()) || slices.ContainsFunc(image.GetRepoTags(), byName) || slices.ContainsFunc(image.GetRepoDigests(), byName)
 }
 
 // collectAndReport is one of Run's collections.

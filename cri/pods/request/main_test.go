@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podwright/podwright/internal/testpods"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -51,27 +51,7 @@ func (h *harness) takeEvents() []string {
 	return out
 }
 
-func testPod(names ...string) *v1.Pod {
-	pod := &v1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "shop", UID: "0d1e", Labels: map[string]string{"app": "web"}},
-		Spec: v1.PodSpec{
-			RestartPolicy: v1.RestartPolicyAlways, DNSPolicy: v1.DNSDefault,
-			TerminationGracePeriodSeconds: ptr(int64(30)),
-		},
-	}
-	for _, name := range names {
-		pod.Spec.Containers = append(pod.Spec.Containers, v1.Container{
-			Name: name, Image: "busybox",
-			TerminationMessagePath: "/dev/termination-log", TerminationMessagePolicy: v1.TerminationMessageReadFile,
-		})
-	}
-	return pod
-}
+// testPod is the pod that tests begin with.
+func testPod(names ...string) *v1.Pod { return testpods.New(names...) }
 
-func quantities(pairs ...string) v1.ResourceList {
-	out := v1.ResourceList{}
-	for i := 0; i < len(pairs); i += 2 {
-		out[v1.ResourceName(pairs[i])] = resource.MustParse(pairs[i+1])
-	}
-	return out
-}
+func quantities(pairs ...string) v1.ResourceList { return testpods.Quantities(pairs...) }

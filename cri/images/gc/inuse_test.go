@@ -1,0 +1,106 @@
+package gc
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// told is a node whose runtime tells of mounts and of its configuration.
+type told struct {
+	*node
+	mounts map[string]string // image by container ID
+	asked  map[string]int    // about a container
+	config string
+}
+
+func (n *told) ContainerStatus(_ context.Context, id string, _ bool) (*runtimeapi.ContainerStatusResponse, error) {
+	n.asked[id]++
+	if err := n.failure("ContainerStatus"); err != nil {
+		return nil, err
+	}
+	if id == "gone" {
+		return nil, status.Error(codes.NotFound, "removed meanwhile")
+	}
+	mounts := []*runtimeapi.Mount{{ContainerPath: "/etc/hosts", HostPath: "/hosts"}}
+	if image := n.mounts[id]; image != "" {
+		mounts = append(mounts, &runtimeapi.Mount{ContainerPath: "/image", Image: &runtimeapi.ImageSpec{Image: image}})
+	}
+	return &runtimeapi.ContainerStatusResponse{Status: &runtimeapi.ContainerStatus{Mounts: mounts}}, nil
+}
+
+func (n *told) Status(_ context.Context, verbose bool) (*runtimeapi.StatusResponse, error) {
+	reply := &runtimeapi.StatusResponse{Info: map[string]string{"golang": `"go1.19"`}}
+	if verbose {
+		reply.Info["config"] = n.config
+	}
+	return reply, n.failure("Status")
+}
+
+func newTold(t *testing.T, images ...*runtimeapi.Image) (*told, *Manager) {
+	n := &told{node: newNode(images...), mounts: map[string]string{}, asked: map[string]int{}}
+	m, err := New(Config{
+		Images: n, Containers: n, Removed: func(i Image, _ Reason) { n.tell(i.ID) },
+		Disk: func(context.Context) (Disk, error) { return Disk{n.capacity, n.available}, nil },
+	})
+	require.NoError(t, err)
+	return n, m
+}
+
+// C43: what a container has mounted is in use as long as the container is there,
+// although its tag is another image's by now. No container is asked about twice.
+func TestMountedImages(t *testing.T) {
+	n, m := newTold(t, sized("id-old", 1, "r.io/models@sha256:1"), sized("id-new", 1, "r.io/models:v1"))
+	n.containers = []*runtimeapi.Container{{Id: "c", ImageId: "x"}, {Id: "plain"}, {Id: "gone"}}
+	n.mounts["c"] = "id-old"
+	for range 2 {
+		_, err := m.RemoveUnused(t.Context())
+		require.NoError(t, err)
+	}
+	require.Equal(t, []string{"id-new"}, n.take())
+	require.Equal(t, map[string]int{"c": 1, "plain": 1, "gone": 2}, n.asked)
+	n.containers = n.containers[1:]
+	_, err := m.RemoveUnused(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []string{"id-old"}, n.take())
+	require.Len(t, m.mounted, 1)
+}
+
+// The image of sandboxes is in use by pods to come, where the runtime tells which it
+// is and does not pin it.
+func TestSandboxImage(t *testing.T) {
+	for name, tc := range map[string]struct {
+		config  string
+		removed []string
+	}{
+		"containerd 1.6": {`{"sandboxImage": "r.io/pause:3", "statsCollectPeriod": 10}`, []string{"b"}},
+		"containerd 2":   {`{"enableSelinux": false}`, []string{"a", "b"}},
+		"another":        {`not JSON`, []string{"a", "b"}},
+		"none":           {``, []string{"a", "b"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n, m := newTold(t, sized("a", 1, "r.io/pause:3"), sized("b", 1, "r.io/b:1"))
+			n.config = tc.config
+			_, err := m.RemoveUnused(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, tc.removed, n.take())
+		})
+	}
+}
+
+// Without an answer about mounts or the sandbox image everything is in use.
+func TestUnknownMountsKeepAll(t *testing.T) {
+	for _, call := range []string{"ContainerStatus", "Status"} {
+		n, m := newTold(t, sized("a", 1))
+		n.containers = []*runtimeapi.Container{{Id: "c"}}
+		n.fail[call] = errors.New("away")
+		_, err := m.RemoveUnused(t.Context())
+		require.ErrorIs(t, err, n.fail[call], call)
+		require.Empty(t, n.take(), call)
+	}
+}
