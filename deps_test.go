@@ -40,6 +40,9 @@ var floors = map[string]floor{
 	"internal/atomicfile": {outside: 0},
 	// Only the test and the recorder of golden requests import it.
 	"internal/golden": {own: []string{"cri", "cri/fake", "cri/logs"}, outside: 120, forbid: noCore},
+	// Only tests import these two.
+	"internal/testcri":  {own: []string{"cri"}, outside: 120, forbid: noCore},
+	"internal/testpods": {outside: 85, forbid: noGRPC},
 
 	"podworkers":             {own: []string{"internal/podfacts"}, outside: 85, forbid: noGRPC},
 	"pleg":                   {outside: 85, forbid: noGRPC},
