@@ -16,9 +16,10 @@
 // # What is never removed
 //
 //   - The image of a container, be it running or not, as long as the runtime knows it.
-//   - What Config.InUse names: images mounted as volumes, and what is about to be used.
-//   - Images that the runtime has pinned, and those of Config.Keep: above all the
-//     sandbox image, which older runtimes do not pin.
+//   - An image that a container has mounted as a volume, whatever its tag means by now.
+//   - What Config.InUse names: what is about to be used.
+//   - Images that the runtime has pinned, the one that it says its sandboxes are made
+//     of, which older runtimes do not pin, and those of Config.Keep.
 //   - Images that were first seen less than Policy.MinAge ago (2 minutes), so that one
 //     is not removed between its pull and its container. Those that are there when the
 //     Manager starts are as old as can be.
