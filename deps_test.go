@@ -60,7 +60,8 @@ var floors = map[string]floor{
 	"podworkers/podworkerstest": {own: []string{"podworkers", "internal/podfacts"}, outside: 85, forbid: noGRPC},
 
 	"pleg/plegtest":     {own: []string{"pleg"}, outside: 85, forbid: noGRPC},
-	"status":            {own: []string{"pleg", "internal/podfacts"}, outside: 85, forbid: noGRPC},
+	"status":            {own: []string{"pleg", "probe", "internal/podfacts"}, outside: 85, forbid: noGRPC},
+	"status/filesink":   {own: []string{"status", "pleg", "probe", "internal/podfacts"}, outside: 85, forbid: noGRPC},
 	"status/checkpoint": {outside: 85, forbid: noGRPC},
 	"cri/images": {
 		own: []string{
@@ -93,7 +94,7 @@ var floors = map[string]floor{
 	"cri/pods": {
 		own: []string{
 			"cri", "cri/images", "cri/images/credentials", "cri/images/imageref", "cri/images/records", "cri/logs",
-			"cri/pods/actions", "cri/pods/request", "pleg", "internal/atomicfile", "internal/backoff", "internal/podfacts",
+			"cri/pods/actions", "cri/pods/request", "pleg", "probe", "internal/atomicfile", "internal/backoff", "internal/podfacts",
 		},
 		outside: 175, forbid: []string{"k8s.io/client-go"},
 	},

@@ -83,12 +83,12 @@ type Change struct {
 // is about one instance of a container and says nothing of any other.
 type Stored struct {
 	// Container is the container's name.
-	Container string
+	Container string `json:"container"`
 	// ContainerID is the instance, "<runtime>://<id>" as in the pod's status.
-	ContainerID string
-	Type        Type
+	ContainerID string `json:"containerID"`
+	Type        Type   `json:"type"`
 	// Result is Success or Failure.
-	Result Verdict
+	Result Verdict `json:"result"`
 }
 
 // Metrics are callbacks for counters and histograms. Each may be nil. They are

@@ -1,0 +1,26 @@
+// Package filesink is a status.Sink for a node without an API server: it keeps
+// the pods with their statuses in one file and serves them over HTTP, both as the
+// JSON of a v1.PodList.
+//
+//	board, err := filesink.New(filesink.Config{Path: "/var/lib/edge/status.json"})
+//	statuses, err := status.NewManager(status.ManagerConfig{Sink: board})
+//	...
+//	err = board.Put(pod)    // when a pod is first seen
+//	err = board.Remove(pod) // when nothing of it is left
+//	http.Handle("/pods", board)
+//
+// At an API server pods are made and removed by others, and an agent only changes
+// their statuses; so it is here. A status of a pod that was not Put is refused with
+// status.ErrNotFound, and the Manager writes it when the pod is there.
+//
+// # What is promised
+//
+// The file is replaced as a whole, so whoever reads it sees one state of all pods.
+// A call returns when the file has what it did. Calls at the same time share a
+// write: a storm of changes costs a few writes, not one per pod.
+//
+// The file is for those who read it; the agent's own memory, which has to survive
+// kill -9 and corruption pod by pod, is package checkpoint. New reads the file, so
+// that after a restart the pods are shown as they were until their new statuses
+// come. A file that cannot be used is set aside, with ".corrupt" added to its name.
+package filesink
