@@ -81,8 +81,8 @@ func (p *Prober) Probe(ctx context.Context, t probe.Target) (probe.Result, error
 	timeout := wholeSeconds(t.Timeout)
 	own, cancel := p.bound(ctx, timeout)
 	defer cancel()
-	if own.Err() != nil {
-		return p.ended(ctx, own, timeout)
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return probe.Result{}, givenUp(ctx)
 	}
 	stdout, stderr, err := p.cfg.Runtime.ExecSync(own, id, command, timeout)
 	exit, exited := errors.AsType[interface {
@@ -118,10 +118,14 @@ func (p *Prober) bound(ctx context.Context, timeout time.Duration) (context.Cont
 	}
 }
 
+func givenUp(ctx context.Context) error {
+	return fmt.Errorf("the probe was given up: %w", context.Cause(ctx))
+}
+
 // ended says what it means that the runtime has not answered until own ended.
 func (p *Prober) ended(ctx, own context.Context, timeout time.Duration) (probe.Result, error) {
 	if errors.Is(own.Err(), context.Canceled) {
-		return probe.Result{}, fmt.Errorf("the probe was given up: %w", context.Cause(ctx))
+		return probe.Result{}, givenUp(ctx)
 	}
 	silent := fmt.Errorf("the runtime was silent for %v after the command's timeout", p.cfg.Grace)
 	if p.cfg.Alive == nil {

@@ -108,11 +108,16 @@ func resolve(t probe.Target) (string, error) {
 	return net.JoinHostPort(host, strconv.Itoa(int(port))), nil
 }
 
-// client returns a client that connects once, with conns.
+// client returns a client that connects to address with conns.
 func (p *Prober) client(conns *network.Conns, address string) (*grpc.ClientConn, error) {
-	return grpc.NewClient("passthrough:///"+address,
+	authority := address
+	if zone, end := strings.IndexByte(address, '%'), strings.LastIndexByte(address, ']'); zone >= 0 && zone < end {
+		authority = address[:zone] + address[end:] // only this machine knows the zone
+	}
+	return grpc.NewClient("passthrough:///pod",
+		grpc.WithAuthority(authority),
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
 			return conns.Dial(ctx, "tcp", address)
 		}),
 		grpc.WithNoProxy(),

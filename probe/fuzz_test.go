@@ -1,0 +1,294 @@
+package probe
+
+import (
+	"math/rand/v2"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// world is one worker, what it sees, and a naive model of what it must do: the
+// model keeps everything that happened to the instance and works out the result
+// from the beginning each time.
+type world struct {
+	t    *testing.T
+	w    *worker
+	now  time.Time
+	pod  *v1.Pod
+	have *v1.PodStatus // nil: none
+	c    v1.ContainerStatus
+
+	instance  int
+	executing bool
+	// seen is what the worker was told of the instance: outcomes, Unknown for
+	// "does not run". inherited: it ran before the agent.
+	seen      []Verdict
+	about     string
+	inherited bool
+	restored  Verdict
+	passed    bool // the status said that it started, to a startup probe
+	hurried   int  // executions that nobody asked for before their tick
+	executed  int
+	dead      bool
+	dice      []byte
+}
+
+func newWorld(t *testing.T, dice []byte) *world {
+	e := &world{t: t, now: epoch, dice: dice, pod: &v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{{Name: "c"}}}}}
+	typ := allTypes[e.roll(3)]
+	r := rules{typ: typ, successes: 1, failures: int32(1 + e.roll(3)), delay: time.Duration(e.roll(3)*7) * time.Second}
+	if typ == Readiness {
+		r.successes = int32(1 + e.roll(3))
+	}
+	e.pod.Spec.RestartPolicy = []v1.RestartPolicy{v1.RestartPolicyAlways, v1.RestartPolicyNever, v1.RestartPolicyOnFailure}[e.roll(3)]
+	e.w = &worker{pod: &pod{uid: "u"}, spec: e.pod, container: &e.pod.Spec.Containers[0], rules: r, timing: Timing{Period: 10 * time.Second, Timeout: time.Second}}
+	e.w.tick = e.now.Add(time.Duration(e.roll(10)) * time.Second)
+	e.w.spread = true
+	if e.roll(3) == 0 {
+		e.restored = []Verdict{Success, Failure}[e.roll(2)]
+		e.about = "fake://1"
+		e.w.pod.restored = []Stored{{Container: "c", ContainerID: e.about, Type: typ, Result: e.restored}}
+		e.w.restore()
+	}
+	e.c = v1.ContainerStatus{Name: "c"}
+	return e
+}
+
+// roll takes a number below n from the input, 0 when that is used up.
+func (e *world) roll(n int) int {
+	if len(e.dice) == 0 {
+		return 0
+	}
+	v := int(e.dice[0]) % n
+	e.dice = e.dice[1:]
+	return v
+}
+
+func (e *world) step() {
+	switch e.roll(12) {
+	case 0: // a new instance
+		e.instance++
+		e.c.ContainerID = "fake://" + strconv.Itoa(e.instance)
+		e.c.Started = new(e.w.rules.typ != Startup && e.roll(2) == 0)
+		at := e.now
+		if e.instance == 1 {
+			at = epoch.Add(-time.Duration(e.roll(30)) * time.Second)
+		}
+		e.c.State = v1.ContainerState{Running: &v1.ContainerStateRunning{StartedAt: metav1.NewTime(at)}}
+	case 1:
+		e.c.State = v1.ContainerState{Terminated: &v1.ContainerStateTerminated{ExitCode: int32(e.roll(2))}}
+	case 2:
+		e.c.State = v1.ContainerState{Waiting: &v1.ContainerStateWaiting{}}
+	case 3:
+		e.c.Started = new(true)
+	case 4:
+		if e.roll(8) == 0 {
+			e.w.pod.leaving = true
+		}
+	case 5:
+		e.have = nil
+		if e.roll(4) > 0 {
+			e.publish()
+		}
+	case 6:
+		e.publish()
+		if e.have != nil && e.roll(20) == 0 {
+			e.have.Phase = v1.PodFailed
+		}
+	case 7:
+		e.now = e.now.Add(time.Duration(e.roll(100)) * 100 * time.Millisecond)
+	case 8, 9:
+		if e.executing {
+			e.finish()
+		} else if e.now.Before(e.w.at) {
+			e.now = e.w.at // Run sleeps until then
+			e.look(false)
+		} else {
+			e.look(false)
+		}
+	case 10: // AddPod
+		if !e.executing {
+			e.look(false)
+		}
+	case 11: // Trigger
+		if !e.executing {
+			e.w.triggered = true
+			e.look(true)
+		}
+	}
+}
+
+func (e *world) publish() {
+	e.have = &v1.PodStatus{Phase: v1.PodRunning, ContainerStatuses: []v1.ContainerStatus{*e.c.DeepCopy()}}
+}
+
+// look lets the worker decide and compares with what the model allows.
+func (e *world) look(triggered bool) {
+	tick := e.w.tick
+	s := e.w.decide(look{
+		pod: e.pod, container: e.w.container, status: e.have, leaving: e.w.pod.leaving, now: e.now, agentStart: epoch,
+	})
+	e.witness()
+	e.dead = s.verb == exit
+	switch s.verb {
+	case execute:
+		require.True(e.t, e.mayExecute(), "executed though it must not be: %+v", e.have)
+		if e.now.Before(tick) && !triggered {
+			e.hurried++
+			require.Equal(e.t, 1, e.hurried, "one execution of an instance may be before its tick")
+		}
+		e.executing = true
+		e.executed++
+	case wait:
+		require.True(e.t, e.w.at.After(e.now), "a worker that waits sleeps")
+		require.False(e.t, e.w.at.After(e.now.Add(e.w.timing.Period)), "for a period at most")
+		require.False(e.t, triggered && !e.w.spread && e.mayExecute() && e.w.at.Before(e.now), "a trigger is heard")
+	case exit:
+		require.Equal(e.t, Unknown, e.w.stored)
+	}
+	e.compare()
+}
+
+// witness is the model's own view of the status.
+func (e *world) witness() {
+	if e.have == nil || e.have.Phase == v1.PodFailed || e.w.pod.leaving && e.w.rules.typ != Readiness {
+		return
+	}
+	c := &e.have.ContainerStatuses[0]
+	if c.ContainerID == "" {
+		return
+	}
+	if c.ContainerID != e.about {
+		e.about, e.seen, e.restored, e.passed, e.hurried = c.ContainerID, nil, Unknown, false, 0
+		e.inherited = c.State.Running != nil && c.State.Running.StartedAt.Time.Before(epoch.Add(-10*time.Second))
+	}
+	switch {
+	case c.State.Running == nil && e.w.rules.typ == Readiness:
+		e.seen = append(e.seen, Unknown)
+	case c.State.Running != nil && e.w.rules.typ == Startup && *c.Started && e.result() == Unknown:
+		e.passed = true
+	}
+}
+
+func (e *world) mayExecute() bool {
+	if e.have == nil || e.have.Phase == v1.PodFailed || e.have.ContainerStatuses[0].State.Running == nil {
+		return false
+	}
+	c := e.have.ContainerStatuses[0]
+	typ := e.w.rules.typ
+	held := typ == Startup && e.result() != Unknown || typ == Liveness && e.result() == Failure
+	return !held && !(e.w.pod.leaving && typ != Readiness) && c.ContainerID == e.about &&
+		e.now.Sub(c.State.Running.StartedAt.Time) >= e.w.rules.delay && *c.Started == (typ != Startup)
+}
+
+// result works the stored result out from the beginning.
+func (e *world) result() Verdict {
+	typ := e.w.rules.typ
+	if e.about == "" {
+		return Unknown
+	}
+	result := map[Type]Verdict{Liveness: Success, Readiness: Failure, Startup: Unknown}[typ]
+	if e.inherited {
+		result = Unknown
+	}
+	if e.restored != Unknown {
+		result = e.restored
+	}
+	if e.passed {
+		result = Success
+	}
+	for i, v := range e.seen {
+		need := int(e.w.rules.failures)
+		switch v {
+		case Unknown:
+			result = Failure
+			continue
+		case Success:
+			need = int(e.w.rules.successes)
+		case Failure, Warning:
+		}
+		streak := 0
+		for j := i; j >= 0 && e.seen[j] == v; j-- {
+			streak++
+		}
+		if streak >= need {
+			result = v
+		}
+	}
+	return result
+}
+
+// finish ends the execution in progress.
+func (e *world) finish() {
+	e.now = e.now.Add(time.Duration(e.roll(30)) * time.Second)
+	e.executing = false
+	before := e.w.stored
+	switch verdict := e.roll(4); verdict {
+	case 0: // it could not be carried out
+	default:
+		v := []Verdict{Failure, Success, Warning}[verdict-1]
+		changed := e.w.outcome(e.w.rules, v)
+		e.seen = append(e.seen, v.counted())
+		require.Equal(e.t, before != e.w.stored, changed)
+	}
+	tick := e.w.tick
+	e.w.advance(e.now)
+	e.w.at = e.w.tick
+	require.True(e.t, e.w.tick.After(e.now) && !e.w.tick.After(e.now.Add(e.w.timing.Period)))
+	require.Zero(e.t, e.w.tick.Sub(tick)%e.w.timing.Period, "ticks keep their rhythm")
+	e.compare()
+}
+
+func (e *world) compare() {
+	if e.dead || e.w.id != e.about {
+		return
+	}
+	require.Equal(e.t, e.result(), e.w.stored, "seen: %v", e.seen)
+}
+
+func (e *world) run() {
+	for len(e.dice) > 0 && !e.dead {
+		e.step()
+	}
+}
+
+// FuzzWorker compares the worker with the model: never executed when it must not
+// be (before the delay, on hold, after the startup succeeded, while terminating),
+// thresholds exact, never asleep for longer than a period.
+func FuzzWorker(f *testing.F) {
+	rnd := rand.New(rand.NewPCG(7, 7))
+	for range 20 {
+		dice := make([]byte, 300)
+		for i := range dice {
+			dice[i] = byte(rnd.Uint32())
+		}
+		f.Add(dice)
+	}
+	f.Fuzz(func(t *testing.T, dice []byte) { newWorld(t, dice).run() })
+}
+
+// TestWorkerAgainstModel is the same for some thousand random lives, so that every
+// run of the tests covers the space.
+func TestWorkerAgainstModel(t *testing.T) {
+	executed, ends := 0, 0
+	for seed := range uint64(3000) {
+		rnd := rand.New(rand.NewPCG(seed, 1))
+		dice := make([]byte, 400)
+		for i := range dice {
+			dice[i] = byte(rnd.Uint32())
+		}
+		e := newWorld(t, dice)
+		e.run()
+		executed += e.executed
+		if e.dead {
+			ends++
+		}
+	}
+	require.Greater(t, executed, 10_000)
+	require.Greater(t, ends, 500)
+	require.Less(t, ends, 2900)
+}
