@@ -1,0 +1,81 @@
+package statustest
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/status"
+)
+
+// converges runs a status.Manager on the sink.
+func converges(s *stage) (err error) {
+	m, err := status.NewManager(status.ManagerConfig{Sink: s.Sink})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(s.ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- m.Run(ctx) }()
+	defer func() {
+		cancel()
+		if stopped := <-ended; err == nil {
+			err = stopped
+		}
+	}()
+	var refs []status.Ref
+	for i := range 10 {
+		ref, err := s.create("pod-"+strconv.Itoa(i), *first())
+		if err != nil {
+			return err
+		}
+		refs = append(refs, ref)
+	}
+	for _, state := range []*v1.PodStatus{first(), second(), third()} {
+		for _, ref := range refs {
+			m.Set(s.Pod(ref.Namespace, ref.Name), *state)
+		}
+	}
+	for _, ref := range refs {
+		if err := s.eventually(func() error { return s.arrived(m, ref) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// arrived tells whether a pod shows the last status, and the manager knows.
+func (s *stage) arrived(m *status.Manager, ref status.Ref) error {
+	pod := s.Pod(ref.Namespace, ref.Name)
+	if pod == nil {
+		return fmt.Errorf("pod %v is gone", ref)
+	}
+	c := conditionOf(&pod.Status, v1.PodReady)
+	if pod.Status.Phase != v1.PodFailed || pod.Status.Reason != "Evicted" || c == nil || c.Status != v1.ConditionFalse {
+		return fmt.Errorf("pod %v does not show the last status: %v", ref, pod.Status)
+	}
+	if x, _ := m.Explain(ref.UID); x.Unwritten || x.Refused || x.Err != nil {
+		return fmt.Errorf("pod %v: %s", ref, x.Why)
+	}
+	return nil
+}
+
+// eventually asks until there is no error, or patience is lost.
+func (s *stage) eventually(ask func() error) error {
+	ticker := time.NewTicker(5 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		err := ask()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ticker.C:
+		case <-s.ctx.Done():
+			return fmt.Errorf("for %v: %w", patience, err)
+		}
+	}
+}

@@ -1,0 +1,493 @@
+package statustest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/status"
+)
+
+const namespace = "statustest"
+
+// stage is where a rule is played.
+type stage struct {
+	Harness
+	ctx context.Context
+}
+
+// create makes a pod of that name with a status.
+func (s *stage) create(name string, was v1.PodStatus) (status.Ref, error) {
+	pod := s.Create(&v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID("uid-" + name)},
+		Spec:       v1.PodSpec{NodeName: "node", Containers: []v1.Container{{Name: "app", Image: "image"}}},
+		Status:     was,
+	})
+	if pod == nil || pod.UID == "" {
+		return status.Ref{}, errors.New("statustest: Harness.Create returned no pod, or one without a UID")
+	}
+	return status.Ref{Namespace: namespace, Name: name, UID: pod.UID}, nil
+}
+
+// recreate replaces a pod by one of the same name and another UID.
+func (s *stage) recreate(ref status.Ref) (status.Ref, error) {
+	s.Remove(ref.Namespace, ref.Name)
+	pod := s.Create(&v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: ref.Namespace, Name: ref.Name, UID: ref.UID + "-2"},
+		Spec:       v1.PodSpec{NodeName: "node", Containers: []v1.Container{{Name: "app", Image: "image"}}},
+		Status:     *first(),
+	})
+	if pod == nil || pod.UID == "" || pod.UID == ref.UID {
+		return status.Ref{}, errors.New("statustest: Harness.Create made no pod with another UID")
+	}
+	return status.Ref{Namespace: ref.Namespace, Name: ref.Name, UID: pod.UID}, nil
+}
+
+// at is a moment that every sink can store.
+func at(minutes int) metav1.Time {
+	return metav1.NewTime(time.Date(2026, 1, 2, 3, minutes, 0, 0, time.UTC))
+}
+
+func is(t v1.PodConditionType, value v1.ConditionStatus, minutes int) v1.PodCondition {
+	return v1.PodCondition{Type: t, Status: value, LastTransitionTime: at(minutes)}
+}
+
+// first is a status of a pod that begins, second one of the same pod that runs,
+// third one when it has ended.
+func first() *v1.PodStatus {
+	return &v1.PodStatus{
+		Phase: v1.PodPending, QOSClass: v1.PodQOSBurstable,
+		Conditions: []v1.PodCondition{is(v1.PodScheduled, v1.ConditionTrue, 0), is(v1.PodReady, v1.ConditionFalse, 0)},
+		ContainerStatuses: []v1.ContainerStatus{{
+			Name: "app", Image: "image", State: v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: "ContainerCreating"}},
+		}},
+	}
+}
+
+func second() *v1.PodStatus {
+	s, started := first(), at(1)
+	yes := true
+	s.ObservedGeneration, s.Phase, s.StartTime = 2, v1.PodRunning, &started
+	s.HostIP, s.HostIPs = "192.0.2.1", []v1.HostIP{{IP: "192.0.2.1"}}
+	s.PodIP, s.PodIPs = "10.0.0.1", []v1.PodIP{{IP: "10.0.0.1"}, {IP: "fd00::1"}}
+	s.Conditions = []v1.PodCondition{
+		is(v1.PodReadyToStartContainers, v1.ConditionTrue, 1), is(v1.PodScheduled, v1.ConditionTrue, 0), is(v1.PodReady, v1.ConditionTrue, 1),
+	}
+	s.InitContainerStatuses = []v1.ContainerStatus{{
+		Name: "init", Image: "image", Ready: true,
+		State: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{Reason: "Completed", StartedAt: at(1), FinishedAt: at(1)}},
+	}}
+	s.ContainerStatuses = []v1.ContainerStatus{{
+		Name: "app", Image: "image", ImageID: "image@sha256:1", ContainerID: "fake://2", Ready: true, Started: &yes, RestartCount: 1,
+		State: v1.ContainerState{Running: &v1.ContainerStateRunning{StartedAt: at(2)}},
+		LastTerminationState: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{
+			ExitCode: 3, Reason: "Error", Message: "boom", ContainerID: "fake://1", StartedAt: at(1), FinishedAt: at(2),
+		}},
+	}}
+	return s
+}
+
+func third() *v1.PodStatus {
+	s := second()
+	no := false
+	s.Phase, s.Reason, s.Message = v1.PodFailed, "Evicted", "no room"
+	s.Conditions = []v1.PodCondition{is(v1.PodScheduled, v1.ConditionTrue, 0), is(v1.PodReady, v1.ConditionFalse, 5), is(v1.DisruptionTarget, v1.ConditionTrue, 5)}
+	s.PodIP, s.PodIPs = "10.0.0.2", []v1.PodIP{{IP: "10.0.0.2"}}
+	c := &s.ContainerStatuses[0]
+	c.Ready, c.Started = false, &no
+	c.State = v1.ContainerState{Terminated: &v1.ContainerStateTerminated{ExitCode: 137, Reason: "Error", ContainerID: "fake://2", StartedAt: at(2), FinishedAt: at(5)}}
+	return s
+}
+
+// conditionOf returns a condition, nil if there is none.
+func conditionOf(s *v1.PodStatus, t v1.PodConditionType) *v1.PodCondition {
+	for i := range s.Conditions {
+		if s.Conditions[i].Type == t {
+			return &s.Conditions[i]
+		}
+	}
+	return nil
+}
+
+// shows tells whether a pod shows a status as far as an agent is concerned.
+func shows(pod *v1.Pod, want *v1.PodStatus) error {
+	if pod == nil {
+		return errors.New("there is no pod")
+	}
+	if !status.Equal(&pod.Status, want) {
+		return fmt.Errorf("the status is\n%v\nand should be\n%v", pod.Status, *want)
+	}
+	for _, c := range want.Conditions {
+		if got := conditionOf(&pod.Status, c.Type); !got.LastTransitionTime.Time.Equal(c.LastTransitionTime.Time) {
+			return fmt.Errorf("condition %s: the transition time is %v and should be %v", c.Type, got.LastTransitionTime, c.LastTransitionTime)
+		}
+	}
+	return nil
+}
+
+func getNow(s *stage) error {
+	ref, err := s.create("pod", *first())
+	if err != nil {
+		return err
+	}
+	for _, value := range []v1.ConditionStatus{v1.ConditionFalse, v1.ConditionTrue} {
+		s.Change(ref.Namespace, ref.Name, func(now *v1.PodStatus) {
+			now.Conditions = append(first().Conditions, is("example.com/gate", value, 3))
+		})
+		pod, err := s.Sink.Get(s.ctx, ref)
+		switch {
+		case err != nil:
+			return fmt.Errorf("Get: %w", err)
+		case pod == nil || pod.UID != ref.UID || pod.Name != ref.Name || pod.Namespace != ref.Namespace:
+			return fmt.Errorf("Get returned another pod: %v", pod)
+		case conditionOf(&pod.Status, "example.com/gate") == nil || conditionOf(&pod.Status, "example.com/gate").Status != value:
+			return errors.New("Get returned the pod without what was changed before")
+		}
+		if err := shows(pod, first()); err != nil {
+			return fmt.Errorf("Get: %w", err)
+		}
+	}
+	return nil
+}
+
+func getOther(s *stage) error {
+	old, err := s.create("pod", *first())
+	if err != nil {
+		return err
+	}
+	new, err := s.recreate(old)
+	if err != nil {
+		return err
+	}
+	pod, err := s.Sink.Get(s.ctx, old)
+	if err != nil || pod == nil || pod.UID != new.UID {
+		return fmt.Errorf("Get with the UID of the pod before returned %v, %v instead of the pod that has the name", pod, err)
+	}
+	return nil
+}
+
+func getNone(s *stage) error {
+	ref := status.Ref{Namespace: namespace, Name: "nobody", UID: "uid"}
+	if pod, err := s.Sink.Get(s.ctx, ref); !errors.Is(err, status.ErrNotFound) {
+		return fmt.Errorf("Get of a pod that is not there returned %v, %w instead of ErrNotFound", pod, err)
+	}
+	gone, err := s.create("pod", *first())
+	if err != nil {
+		return err
+	}
+	s.Remove(gone.Namespace, gone.Name)
+	if pod, err := s.Sink.Get(s.ctx, gone); !errors.Is(err, status.ErrNotFound) {
+		return fmt.Errorf("Get of a pod that was removed returned %v, %w instead of ErrNotFound", pod, err)
+	}
+	return nil
+}
+
+// patched creates a pod and patches it through the given statuses.
+func (s *stage) patched(states ...*v1.PodStatus) (status.Ref, *v1.Pod, error) {
+	ref, err := s.create("pod", *states[0])
+	if err != nil {
+		return ref, nil, err
+	}
+	var pod *v1.Pod
+	for i := range states[1:] {
+		if pod, err = s.Sink.Patch(s.ctx, ref, states[i], states[i+1]); err != nil {
+			return ref, nil, fmt.Errorf("Patch: %w", err)
+		}
+	}
+	return ref, pod, nil
+}
+
+func patchWrites(s *stage) error {
+	ref, _, err := s.patched(first(), second(), third())
+	if err != nil {
+		return err
+	}
+	return shows(s.Pod(ref.Namespace, ref.Name), third())
+}
+
+func patchRemoves(s *stage) error {
+	bare := &v1.PodStatus{Phase: v1.PodFailed, Reason: "NodeAffinity", Message: "rejected", QOSClass: first().QOSClass}
+	ref, _, err := s.patched(first(), bare)
+	if err != nil {
+		return err
+	}
+	return shows(s.Pod(ref.Namespace, ref.Name), bare)
+}
+
+func patchReturns(s *stage) error {
+	ref, err := s.create("pod", *first())
+	if err != nil {
+		return err
+	}
+	s.Change(ref.Namespace, ref.Name, func(now *v1.PodStatus) {
+		now.Conditions = append(now.Conditions, is("example.com/gate", v1.ConditionTrue, 3))
+	})
+	before := s.Pod(ref.Namespace, ref.Name)
+	pod, err := s.Sink.Patch(s.ctx, ref, first(), second())
+	if err != nil {
+		return fmt.Errorf("Patch: %w", err)
+	}
+	if err := shows(pod, second()); err != nil {
+		return fmt.Errorf("what Patch returned: %w", err)
+	}
+	if conditionOf(&pod.Status, "example.com/gate") == nil {
+		return errors.New("what Patch returned lacks a condition that another has added")
+	}
+	if pod.UID != ref.UID || pod.Name != ref.Name || pod.Namespace != ref.Namespace {
+		return fmt.Errorf("Patch returned another pod: %s/%s(%s)", pod.Namespace, pod.Name, pod.UID)
+	}
+	older, errOlder := strconv.ParseUint(before.ResourceVersion, 10, 64)
+	newer, errNewer := strconv.ParseUint(pod.ResourceVersion, 10, 64)
+	if errOlder == nil && errNewer == nil && newer <= older {
+		return fmt.Errorf("the resource version did not rise with the patch: it was %d and is %d", older, newer)
+	}
+	return nil
+}
+
+func patchLeaves(s *stage) error {
+	ref, err := s.create("pod", *first())
+	if err != nil {
+		return err
+	}
+	gate := func(value v1.ConditionStatus) func(*v1.PodStatus) {
+		return func(now *v1.PodStatus) {
+			if c := conditionOf(now, "example.com/gate"); c != nil {
+				c.Status = value
+				return
+			}
+			now.Conditions = append(now.Conditions, is("example.com/gate", value, 3))
+		}
+	}
+	states := []*v1.PodStatus{first(), second(), third()}
+	for i, value := range []v1.ConditionStatus{v1.ConditionTrue, v1.ConditionFalse} {
+		s.Change(ref.Namespace, ref.Name, gate(value))
+		if _, err := s.Sink.Patch(s.ctx, ref, states[i], states[i+1]); err != nil {
+			return fmt.Errorf("Patch: %w", err)
+		}
+		pod := s.Pod(ref.Namespace, ref.Name)
+		if err := shows(pod, states[i+1]); err != nil {
+			return err
+		}
+		if c := conditionOf(&pod.Status, "example.com/gate"); c == nil || c.Status != value {
+			return fmt.Errorf("a condition that another has set to %s meanwhile is %v", value, c)
+		}
+	}
+	return nil
+}
+
+func patchAgain(s *stage) error {
+	ref, _, err := s.patched(first(), second())
+	if err != nil {
+		return err
+	}
+	if _, err := s.Sink.Patch(s.ctx, ref, first(), second()); err != nil {
+		return fmt.Errorf("the same patch again: %w", err)
+	}
+	return shows(s.Pod(ref.Namespace, ref.Name), second())
+}
+
+// patchStale writes on the ground of a state that another has changed meanwhile.
+func patchStale(s *stage) error {
+	ref, err := s.create("pod", *first())
+	if err != nil {
+		return err
+	}
+	s.Change(ref.Namespace, ref.Name, func(now *v1.PodStatus) { now.NominatedNodeName = "another" })
+	wanted := first()
+	wanted.Phase, wanted.Message = v1.PodRunning, "up"
+	if _, err := s.Sink.Patch(s.ctx, ref, first(), wanted); err != nil {
+		return fmt.Errorf("Patch: %w", err)
+	}
+	pod := s.Pod(ref.Namespace, ref.Name)
+	if pod.Status.NominatedNodeName != "another" {
+		return errors.New("a field that another has set and that is in neither status was changed")
+	}
+	return shows(pod, wanted)
+}
+
+func patchOther(s *stage) error {
+	old, err := s.create("pod", *first())
+	if err != nil {
+		return err
+	}
+	if _, err := s.recreate(old); err != nil {
+		return err
+	}
+	if _, err := s.Sink.Patch(s.ctx, old, first(), third()); !errors.Is(err, status.ErrConflict) {
+		return fmt.Errorf("Patch with the UID of the pod before returned %w instead of ErrConflict", err)
+	}
+	return shows(s.Pod(old.Namespace, old.Name), first())
+}
+
+func patchNone(s *stage) error {
+	ref := status.Ref{Namespace: namespace, Name: "nobody", UID: "uid"}
+	if _, err := s.Sink.Patch(s.ctx, ref, first(), second()); !errors.Is(err, status.ErrNotFound) {
+		return fmt.Errorf("Patch of a pod that is not there returned %w instead of ErrNotFound", err)
+	}
+	if s.Pod(ref.Namespace, ref.Name) != nil {
+		return errors.New("Patch of a pod that is not there has made one")
+	}
+	return nil
+}
+
+func patchArguments(s *stage) error {
+	ref, err := s.create("pod", *first())
+	if err != nil {
+		return err
+	}
+	old, new := first(), third()
+	if _, err := s.Sink.Patch(s.ctx, ref, old, new); err != nil {
+		return fmt.Errorf("Patch: %w", err)
+	}
+	s.Change(ref.Namespace, ref.Name, func(now *v1.PodStatus) { scribble(now) })
+	if !equality.Semantic.DeepEqual(old, first()) || !equality.Semantic.DeepEqual(new, third()) {
+		return errors.New("the arguments of Patch were changed")
+	}
+	return nil
+}
+
+// scribble changes what a status points to, for whoever shares it.
+func scribble(s *v1.PodStatus) {
+	for i := range s.Conditions {
+		s.Conditions[i].Message = "scribbled"
+	}
+	for i := range s.ContainerStatuses {
+		s.ContainerStatuses[i].Image = "scribbled"
+	}
+}
+
+func returnedStays(s *stage) error {
+	ref, patched, err := s.patched(first(), second())
+	if err != nil {
+		return err
+	}
+	got, err := s.Sink.Get(s.ctx, ref)
+	if err != nil {
+		return fmt.Errorf("Get: %w", err)
+	}
+	if _, err := s.Sink.Patch(s.ctx, ref, second(), third()); err != nil {
+		return fmt.Errorf("Patch: %w", err)
+	}
+	s.Change(ref.Namespace, ref.Name, func(now *v1.PodStatus) { scribble(now) })
+	if err := shows(patched, second()); err != nil {
+		return fmt.Errorf("what Patch returned has changed: %w", err)
+	}
+	if err := shows(got, second()); err != nil {
+		return fmt.Errorf("what Get returned has changed: %w", err)
+	}
+	return nil
+}
+
+func parallel(s *stage) error {
+	const n = 20
+	refs := make([]status.Ref, n)
+	for i := range refs {
+		var err error
+		if refs[i], err = s.create("pod-"+strconv.Itoa(i), *first()); err != nil {
+			return err
+		}
+	}
+	errs := make([]error, n)
+	var busy sync.WaitGroup
+	for i, ref := range refs {
+		busy.Go(func() {
+			_, errs[i] = s.Sink.Get(s.ctx, ref)
+			for _, to := range [][2]*v1.PodStatus{{first(), second()}, {second(), third()}} {
+				_, err := s.Sink.Patch(s.ctx, ref, to[0], to[1])
+				errs[i] = errors.Join(errs[i], err)
+			}
+		})
+	}
+	busy.Wait()
+	for i, ref := range refs {
+		if errs[i] != nil {
+			return fmt.Errorf("calls for several pods at a time: %w", errs[i])
+		}
+		if err := shows(s.Pod(ref.Namespace, ref.Name), third()); err != nil {
+			return fmt.Errorf("after calls for several pods at a time: %w", err)
+		}
+	}
+	return nil
+}
+
+// ended calls with a context that has ended: whether a call takes effect then is
+// the sink's, but it must not wait, nor say something else than what it did.
+func ended(s *stage) error {
+	ref, err := s.create("pod", *first())
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(s.ctx)
+	cancel()
+	done := make(chan error, 1)
+	go func() {
+		_, err := s.Sink.Patch(ctx, ref, first(), second())
+		done <- err
+	}()
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case err = <-done:
+	case <-timer.C:
+		return errors.New("Patch does not return although its context has ended")
+	}
+	if err == nil {
+		return shows(s.Pod(ref.Namespace, ref.Name), second())
+	}
+	if errors.Is(err, status.ErrNotFound) || errors.Is(err, status.ErrConflict) {
+		return fmt.Errorf("the end of the context is reported as something else: %w", err)
+	}
+	return nil
+}
+
+func deleteNow(s *stage) error {
+	ref, _, err := s.patched(first(), third())
+	if err != nil {
+		return err
+	}
+	if err := s.Sink.Delete(s.ctx, ref); err != nil {
+		return fmt.Errorf("Delete: %w", err)
+	}
+	if pod := s.Pod(ref.Namespace, ref.Name); pod != nil {
+		return fmt.Errorf("the pod is still there after Delete: %s(%s)", pod.Name, pod.UID)
+	}
+	return nil
+}
+
+func deleteOther(s *stage) error {
+	old, err := s.create("pod", *first())
+	if err != nil {
+		return err
+	}
+	new, err := s.recreate(old)
+	if err != nil {
+		return err
+	}
+	if err := s.Sink.Delete(s.ctx, old); !errors.Is(err, status.ErrConflict) {
+		return fmt.Errorf("Delete with the UID of the pod before returned %w instead of ErrConflict", err)
+	}
+	if pod := s.Pod(new.Namespace, new.Name); pod == nil || pod.UID != new.UID {
+		return errors.New("Delete with the UID of the pod before has removed another pod")
+	}
+	return nil
+}
+
+func deleteNone(s *stage) error {
+	ref, err := s.create("pod", *first())
+	if err != nil {
+		return err
+	}
+	s.Remove(ref.Namespace, ref.Name)
+	if err := s.Sink.Delete(s.ctx, ref); !errors.Is(err, status.ErrNotFound) {
+		return fmt.Errorf("Delete of a pod that is not there returned %w instead of ErrNotFound", err)
+	}
+	return nil
+}

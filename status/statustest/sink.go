@@ -1,0 +1,351 @@
+package statustest
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/status"
+)
+
+// Op is what a call does.
+type Op string
+
+// The operations of a status.Sink.
+const (
+	Get    Op = "get"
+	Patch  Op = "patch"
+	Delete Op = "delete"
+)
+
+// Call is one call of a Sink.
+type Call struct {
+	Op  Op
+	Ref status.Ref
+	// Old and New are the arguments of a patch.
+	Old, New *v1.PodStatus
+	// At is when it was made, Ended when it was answered; zero: not yet.
+	At, Ended time.Time
+	// Applied tells that it took effect, and Status is what a patch made of the
+	// status then. Err is what was answered.
+	Applied bool
+	Status  *v1.PodStatus
+	Err     error
+}
+
+// Fault says how a call goes wrong. The zero value is that it does not.
+type Fault struct {
+	// Latency is added to that of the sink.
+	Latency time.Duration
+	// Err is returned; the call does not take effect.
+	Err error
+	// LostAnswer is returned although the call takes effect.
+	LostAnswer error
+	// Hang: the call does not return before its context ends.
+	Hang bool
+	// Deaf, if not nil: the call does not return before this is closed, whatever
+	// its context says.
+	Deaf <-chan struct{}
+	// Panic, if not nil, is what the call panics with.
+	Panic any
+}
+
+// Sink is a status.Sink in memory. Use NewSink. It is safe for concurrent use.
+type Sink struct {
+	mu       sync.Mutex
+	pods     map[types.NamespacedName]*v1.Pod
+	version  uint64
+	latency  time.Duration
+	down     error
+	fail     func(Call) Fault
+	watchers []func(*v1.Pod)
+	calls    []*Call
+	open     map[status.Ref]int
+	overlaps []status.Ref
+	peak     int
+}
+
+var _ status.Sink = (*Sink)(nil)
+
+// NewSink returns a Sink without pods.
+func NewSink() *Sink {
+	return &Sink{pods: map[types.NamespacedName]*v1.Pod{}, open: map[status.Ref]int{}}
+}
+
+// SetLatency sets how long each call takes.
+func (s *Sink) SetLatency(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.latency = d
+}
+
+// SetDown makes every call return err, after its latency; nil ends that.
+func (s *Sink) SetDown(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.down = err
+}
+
+// Fail has fail decide how calls go wrong; nil ends that. It is called for each
+// call, without a lock.
+func (s *Sink) Fail(fail func(Call) Fault) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fail = fail
+}
+
+// Watch has told called with every pod that is made, changed or removed, in order
+// for each pod. It is called without a lock. A pod must not be changed by it.
+func (s *Sink) Watch(told func(*v1.Pod)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.watchers = append(s.watchers, told)
+}
+
+// Put makes a pod, or replaces the one of its name, as others do. It is copied,
+// and gets a resource version. Put returns the pod as it is kept.
+func (s *Sink) Put(pod *v1.Pod) *v1.Pod {
+	return s.change(nameOf(pod.Namespace, pod.Name), func(*v1.Pod) *v1.Pod { return pod.DeepCopy() })
+}
+
+// Change changes a pod as others do. It returns the pod as it is then, nil if there
+// is none of that name.
+func (s *Sink) Change(namespace, name string, change func(*v1.Pod)) *v1.Pod {
+	return s.change(nameOf(namespace, name), func(pod *v1.Pod) *v1.Pod {
+		if pod != nil {
+			change(pod)
+		}
+		return pod
+	})
+}
+
+// MarkDeleted asks for a pod's deletion, as "kubectl delete" does.
+func (s *Sink) MarkDeleted(namespace, name string) *v1.Pod {
+	return s.Change(namespace, name, func(pod *v1.Pod) {
+		at := metav1.Now()
+		pod.DeletionTimestamp = &at
+	})
+}
+
+// Remove removes a pod at once, as others do.
+func (s *Sink) Remove(namespace, name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.pods, nameOf(namespace, name))
+}
+
+// Pod returns a pod as it is now, nil if there is none. It is a copy.
+func (s *Sink) Pod(namespace, name string) *v1.Pod {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.pods[nameOf(namespace, name)].DeepCopy()
+}
+
+// Pods returns all pods, sorted by namespace and name. They are copies.
+func (s *Sink) Pods() (out []*v1.Pod) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, name := range slices.SortedFunc(maps.Keys(s.pods), func(a, b types.NamespacedName) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	}) {
+		out = append(out, s.pods[name].DeepCopy())
+	}
+	return out
+}
+
+// Calls returns the calls so far, those of one kind if ops are given.
+func (s *Sink) Calls(ops ...Op) (out []Call) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.calls {
+		if len(ops) == 0 || slices.Contains(ops, c.Op) {
+			out = append(out, *c)
+		}
+	}
+	return out
+}
+
+// ForgetCalls forgets the calls so far.
+func (s *Sink) ForgetCalls() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.calls, s.peak = nil, 0
+}
+
+// Peak is how many calls were in progress at the same time at most.
+func (s *Sink) Peak() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.peak
+}
+
+// Overlaps are the pods for which calls were in progress at the same time, which a
+// status.Manager never does.
+func (s *Sink) Overlaps() []status.Ref {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.overlaps)
+}
+
+// Get implements status.Sink.
+func (s *Sink) Get(ctx context.Context, ref status.Ref) (*v1.Pod, error) {
+	return s.do(ctx, &Call{Op: Get, Ref: ref}, func(pod *v1.Pod, _ *Call) (*v1.Pod, error) { return pod, nil })
+}
+
+// Patch implements status.Sink.
+func (s *Sink) Patch(ctx context.Context, ref status.Ref, old, new *v1.PodStatus) (*v1.Pod, error) {
+	return s.do(ctx, &Call{Op: Patch, Ref: ref, Old: old, New: new}, func(pod *v1.Pod, c *Call) (*v1.Pod, error) {
+		if err := sameUID(pod, ref); err != nil {
+			return nil, err
+		}
+		changed := *pod
+		changed.Status = *status.Apply(&pod.Status, old, new).DeepCopy()
+		c.Applied, c.Status = true, &changed.Status
+		return s.keep(&changed), nil
+	})
+}
+
+// Delete implements status.Sink.
+func (s *Sink) Delete(ctx context.Context, ref status.Ref) error {
+	_, err := s.do(ctx, &Call{Op: Delete, Ref: ref}, func(pod *v1.Pod, c *Call) (*v1.Pod, error) {
+		if err := sameUID(pod, ref); err != nil {
+			return nil, err
+		}
+		delete(s.pods, nameOf(ref.Namespace, ref.Name))
+		c.Applied = true
+		return nil, nil
+	})
+	return err
+}
+
+func sameUID(pod *v1.Pod, ref status.Ref) error {
+	if pod.UID != ref.UID {
+		return fmt.Errorf("statustest: pod %s has UID %q: %w", ref, pod.UID, status.ErrConflict)
+	}
+	return nil
+}
+
+// errDown is for a fault that asks for an error and names none.
+var errDown = errors.New("statustest: failed as it was told to")
+
+// do makes a call: it waits, fails as it was told to, and takes effect.
+func (s *Sink) do(ctx context.Context, c *Call, effect func(*v1.Pod, *Call) (*v1.Pod, error)) (*v1.Pod, error) {
+	fault, down := s.begin(c)
+	if fault.Panic != nil {
+		s.end(c, fmt.Errorf("%w: panic: %v", errDown, fault.Panic))
+		panic(fault.Panic)
+	}
+	if err := wait(ctx, fault); err != nil {
+		return nil, s.end(c, err)
+	}
+	if err := cmp.Or(fault.Err, down); err != nil {
+		return nil, s.end(c, err)
+	}
+	var told []func(*v1.Pod)
+	s.mu.Lock()
+	pod := s.pods[nameOf(c.Ref.Namespace, c.Ref.Name)]
+	var err error
+	if pod == nil {
+		err = fmt.Errorf("statustest: pod %s: %w", c.Ref, status.ErrNotFound)
+	} else if pod, err = effect(pod, c); c.Applied && pod != nil {
+		told = s.watchers
+	}
+	s.mu.Unlock()
+	for _, tell := range told {
+		tell(pod)
+	}
+	if err == nil {
+		err = fault.LostAnswer
+	}
+	if s.end(c, err) != nil {
+		return nil, err
+	}
+	return pod.DeepCopy(), nil
+}
+
+func (s *Sink) begin(c *Call) (Fault, error) {
+	s.mu.Lock()
+	c.At = time.Now()
+	s.calls = append(s.calls, c)
+	if s.open[c.Ref]++; s.open[c.Ref] > 1 {
+		s.overlaps = append(s.overlaps, c.Ref)
+	}
+	s.peak = max(s.peak, len(s.open))
+	fail, fault, down := s.fail, Fault{}, s.down
+	latency := s.latency
+	seen := *c
+	s.mu.Unlock()
+	if fail != nil {
+		fault = fail(seen)
+	}
+	fault.Latency += latency
+	return fault, down
+}
+
+func (s *Sink) end(c *Call, err error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c.Ended, c.Err = time.Now(), err
+	if s.open[c.Ref]--; s.open[c.Ref] == 0 {
+		delete(s.open, c.Ref)
+	}
+	return err
+}
+
+func wait(ctx context.Context, f Fault) error {
+	if f.Deaf != nil {
+		<-f.Deaf
+	}
+	if f.Hang {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	if f.Latency > 0 {
+		timer := time.NewTimer(f.Latency)
+		defer timer.Stop()
+		select {
+		case <-ctx.Done():
+		case <-timer.C:
+		}
+	}
+	return ctx.Err()
+}
+
+// change makes of a pod what others want, and tells of it.
+func (s *Sink) change(name types.NamespacedName, change func(*v1.Pod) *v1.Pod) *v1.Pod {
+	s.mu.Lock()
+	pod := change(s.pods[name].DeepCopy())
+	if pod == nil {
+		s.mu.Unlock()
+		return nil
+	}
+	s.keep(pod)
+	told := s.watchers
+	s.mu.Unlock()
+	for _, tell := range told {
+		tell(pod)
+	}
+	return pod.DeepCopy()
+}
+
+// keep keeps a pod, which is not changed any more. s.mu is held.
+func (s *Sink) keep(pod *v1.Pod) *v1.Pod {
+	s.version++
+	pod.ResourceVersion = strconv.FormatUint(s.version, 10)
+	s.pods[nameOf(pod.Namespace, pod.Name)] = pod
+	return pod
+}
+
+func nameOf(namespace, name string) types.NamespacedName {
+	return types.NamespacedName{Namespace: namespace, Name: name}
+}

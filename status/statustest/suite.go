@@ -1,0 +1,94 @@
+package statustest
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/status"
+)
+
+// Harness is a sink under test, and what is behind it. All fields are required.
+type Harness struct {
+	// Sink is the sink. It has no pods.
+	Sink status.Sink
+	// Create makes a pod with that status behind the sink, and returns it as it
+	// is there. UID and status may differ from what was asked for where the sink
+	// gives UIDs itself; no two pods have the same.
+	Create func(pod *v1.Pod) *v1.Pod
+	// Pod returns a pod as it is behind the sink, nil if there is none.
+	Pod func(namespace, name string) *v1.Pod
+	// Change changes the status of a pod behind the sink, as others do.
+	Change func(namespace, name string, change func(*v1.PodStatus))
+	// Remove removes a pod behind the sink, as others do.
+	Remove func(namespace, name string)
+}
+
+// patience is how long a call may take, and how long the suite waits for a manager.
+const patience = 30 * time.Second
+
+// Run tests that a sink keeps the contract of status.Sink, one subtest per rule.
+// New is called for each and ends what it starts with t.Cleanup. The suite runs in
+// a synctest bubble as well as outside of one.
+func Run(t *testing.T, New func(t testing.TB) Harness) {
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			h := New(t)
+			if err := h.complete(); err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			if err := c.play(&stage{Harness: h, ctx: ctx}); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+func (h Harness) complete() error {
+	switch {
+	case h.Sink == nil:
+		return errors.New("statustest: Harness.Sink is required")
+	case h.Create == nil:
+		return errors.New("statustest: Harness.Create is required")
+	case h.Pod == nil:
+		return errors.New("statustest: Harness.Pod is required")
+	case h.Change == nil:
+		return errors.New("statustest: Harness.Change is required")
+	case h.Remove == nil:
+		return errors.New("statustest: Harness.Remove is required")
+	}
+	return nil
+}
+
+// rule is one rule of the contract.
+type rule struct {
+	name string
+	play func(*stage) error
+}
+
+var cases = []rule{
+	{"Get returns the pod as it is now", getNow},
+	{"Get returns the pod that has the name, whatever its UID", getOther},
+	{"Get tells that there is no pod", getNone},
+	{"Patch writes all that differs", patchWrites},
+	{"Patch removes what is wanted no more", patchRemoves},
+	{"Patch returns the pod as it is then", patchReturns},
+	{"Patch leaves conditions of others alone", patchLeaves},
+	{"Patch may be repeated", patchAgain},
+	{"Patch from an old state changes what differs", patchStale},
+	{"Patch writes to no pod of another UID", patchOther},
+	{"Patch makes no pod", patchNone},
+	{"Patch leaves its arguments alone", patchArguments},
+	{"what was returned does not change", returnedStays},
+	{"pods are written at the same time", parallel},
+	{"a context that has ended ends calls", ended},
+	{"Delete removes the pod at once", deleteNow},
+	{"Delete removes no pod of another UID", deleteOther},
+	{"Delete tells that there is no pod", deleteNone},
+	{"a manager brings every pod to the newest status", converges},
+}

@@ -1,0 +1,349 @@
+package statustest
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/status"
+)
+
+// harness is the sink in memory, maybe with a defect in front of it.
+func harness(front func(*Sink) status.Sink) Harness {
+	sink := NewSink()
+	h := Harness{Sink: sink, Create: sink.Put, Pod: sink.Pod, Remove: sink.Remove}
+	h.Change = func(namespace, name string, change func(*v1.PodStatus)) {
+		sink.Change(namespace, name, func(pod *v1.Pod) { change(&pod.Status) })
+	}
+	if front != nil {
+		h.Sink = front(sink)
+	}
+	return h
+}
+
+// The sink in memory keeps the contract.
+func TestSink(t *testing.T) {
+	Run(t, func(testing.TB) Harness { return harness(nil) })
+}
+
+func TestSinkThatIsSlow(t *testing.T) {
+	Run(t, func(testing.TB) Harness {
+		h := harness(nil)
+		h.Sink.(*Sink).SetLatency(time.Millisecond)
+		return h
+	})
+}
+
+func TestHarnessIsChecked(t *testing.T) {
+	h := harness(nil)
+	require.NoError(t, h.complete())
+	for field, take := range map[string]func(*Harness){
+		"Sink":   func(h *Harness) { h.Sink = nil },
+		"Create": func(h *Harness) { h.Create = nil },
+		"Pod":    func(h *Harness) { h.Pod = nil },
+		"Change": func(h *Harness) { h.Change = nil },
+		"Remove": func(h *Harness) { h.Remove = nil },
+	} {
+		broken := h
+		take(&broken)
+		require.ErrorContains(t, broken.complete(), field)
+	}
+}
+
+// broken is a sink in which a call can be replaced.
+type broken struct {
+	*Sink
+	get    func(context.Context, status.Ref) (*v1.Pod, error)
+	patch  func(context.Context, status.Ref, *v1.PodStatus, *v1.PodStatus) (*v1.Pod, error)
+	delete func(context.Context, status.Ref) error
+}
+
+func (b *broken) Get(ctx context.Context, ref status.Ref) (*v1.Pod, error) {
+	if b.get == nil {
+		return b.Sink.Get(ctx, ref)
+	}
+	return b.get(ctx, ref)
+}
+
+func (b *broken) Patch(ctx context.Context, ref status.Ref, old, new *v1.PodStatus) (*v1.Pod, error) {
+	if b.patch == nil {
+		return b.Sink.Patch(ctx, ref, old, new)
+	}
+	return b.patch(ctx, ref, old, new)
+}
+
+func (b *broken) Delete(ctx context.Context, ref status.Ref) error {
+	if b.delete == nil {
+		return b.Sink.Delete(ctx, ref)
+	}
+	return b.delete(ctx, ref)
+}
+
+// anyUID lets calls of a sink be about whatever pod has the name.
+func anyUID(s *Sink, ref status.Ref) status.Ref {
+	if pod := s.Pod(ref.Namespace, ref.Name); pod != nil {
+		ref.UID = pod.UID
+	}
+	return ref
+}
+
+// whole is a patch that takes new for the whole status.
+func whole(b *broken) func(context.Context, status.Ref, *v1.PodStatus, *v1.PodStatus) (*v1.Pod, error) {
+	return func(ctx context.Context, ref status.Ref, _, new *v1.PodStatus) (*v1.Pod, error) {
+		now, err := b.Sink.Get(ctx, ref)
+		if err != nil {
+			return nil, err
+		}
+		return b.Sink.Patch(ctx, ref, &now.Status, new)
+	}
+}
+
+// defects are sinks that are wrong in one way each, with rules of which at least
+// one has to find it.
+var defects = []struct {
+	name  string
+	found []string
+	spoil func(*broken)
+}{
+	{"Get from a cache", []string{"as it is now"}, func(b *broken) {
+		cache := map[status.Ref]*v1.Pod{}
+		b.get = func(ctx context.Context, ref status.Ref) (*v1.Pod, error) {
+			if pod := cache[ref]; pod != nil {
+				return pod, nil
+			}
+			pod, err := b.Sink.Get(ctx, ref)
+			cache[ref] = pod
+			return pod, err
+		}
+	}},
+	{"Get insists on the UID", []string{"whatever its UID"}, func(b *broken) {
+		b.get = func(ctx context.Context, ref status.Ref) (*v1.Pod, error) {
+			pod, err := b.Sink.Get(ctx, ref)
+			if err == nil && pod.UID != ref.UID {
+				return nil, status.ErrNotFound
+			}
+			return pod, err
+		}
+	}},
+	{"Get hides what is not there", []string{"Get tells that there is no pod"}, func(b *broken) {
+		b.get = func(ctx context.Context, ref status.Ref) (*v1.Pod, error) {
+			pod, err := b.Sink.Get(ctx, ref)
+			if errors.Is(err, status.ErrNotFound) {
+				return nil, nil
+			}
+			return pod, err
+		}
+	}},
+	{"Patch takes new for the whole status", []string{"conditions of others alone"}, func(b *broken) { b.patch = whole(b) }},
+	{"Patch does not write the phase", []string{"writes all that differs"}, func(b *broken) {
+		b.patch = func(ctx context.Context, ref status.Ref, old, new *v1.PodStatus) (*v1.Pod, error) {
+			new = new.DeepCopy()
+			new.Phase = old.Phase
+			return b.Sink.Patch(ctx, ref, old, new)
+		}
+	}},
+	{"Patch removes no condition", []string{"wanted no more"}, func(b *broken) {
+		b.patch = func(ctx context.Context, ref status.Ref, old, new *v1.PodStatus) (*v1.Pod, error) {
+			old = old.DeepCopy()
+			old.Conditions = nil
+			return b.Sink.Patch(ctx, ref, old, new)
+		}
+	}},
+	{"Patch empties no list", []string{"wanted no more"}, func(b *broken) {
+		b.patch = func(ctx context.Context, ref status.Ref, old, new *v1.PodStatus) (*v1.Pod, error) {
+			if len(new.ContainerStatuses) == 0 {
+				new = new.DeepCopy()
+				new.ContainerStatuses = old.ContainerStatuses
+			}
+			return b.Sink.Patch(ctx, ref, old, new)
+		}
+	}},
+	{"Patch stamps conditions itself", []string{"writes all that differs"}, func(b *broken) {
+		b.patch = func(ctx context.Context, ref status.Ref, old, new *v1.PodStatus) (*v1.Pod, error) {
+			new = new.DeepCopy()
+			for i := range new.Conditions {
+				new.Conditions[i].LastTransitionTime = at(59)
+			}
+			return b.Sink.Patch(ctx, ref, old, new)
+		}
+	}},
+	{"Patch returns the pod of before", []string{"returns the pod as it is then"}, func(b *broken) {
+		b.patch = func(ctx context.Context, ref status.Ref, old, new *v1.PodStatus) (*v1.Pod, error) {
+			before, _ := b.Sink.Get(ctx, ref)
+			_, err := b.Sink.Patch(ctx, ref, old, new)
+			return before, err
+		}
+	}},
+	{"Patch returns what it was told", []string{"returns the pod as it is then"}, func(b *broken) {
+		b.patch = func(ctx context.Context, ref status.Ref, old, new *v1.PodStatus) (*v1.Pod, error) {
+			pod, err := b.Sink.Patch(ctx, ref, old, new)
+			if err == nil {
+				pod.Status = *new
+			}
+			return pod, err
+		}
+	}},
+	{"Patch loses its resource version", []string{"returns the pod as it is then"}, func(b *broken) {
+		b.patch = func(ctx context.Context, ref status.Ref, old, new *v1.PodStatus) (*v1.Pod, error) {
+			pod, err := b.Sink.Patch(ctx, ref, old, new)
+			if err == nil {
+				pod.ResourceVersion = "0"
+			}
+			return pod, err
+		}
+	}},
+	{"Patch works once", []string{"may be repeated"}, func(b *broken) {
+		done := map[v1.PodPhase]bool{}
+		b.patch = func(ctx context.Context, ref status.Ref, old, new *v1.PodStatus) (*v1.Pod, error) {
+			if done[new.Phase] {
+				return nil, errors.New("again")
+			}
+			done[new.Phase] = true
+			return b.Sink.Patch(ctx, ref, old, new)
+		}
+	}},
+	{"Patch ignores the UID", []string{"Patch writes to no pod of another UID"}, func(b *broken) {
+		b.patch = func(ctx context.Context, ref status.Ref, old, new *v1.PodStatus) (*v1.Pod, error) {
+			return b.Sink.Patch(ctx, anyUID(b.Sink, ref), old, new)
+		}
+	}},
+	{"Patch is silent about another UID", []string{"Patch writes to no pod of another UID"}, func(b *broken) {
+		b.patch = func(ctx context.Context, ref status.Ref, old, new *v1.PodStatus) (*v1.Pod, error) {
+			pod, err := b.Sink.Patch(ctx, ref, old, new)
+			if errors.Is(err, status.ErrConflict) {
+				return b.Sink.Get(ctx, ref)
+			}
+			return pod, err
+		}
+	}},
+	{"Patch makes what is not there", []string{"Patch makes no pod"}, func(b *broken) {
+		b.patch = func(ctx context.Context, ref status.Ref, old, new *v1.PodStatus) (*v1.Pod, error) {
+			if b.Pod(ref.Namespace, ref.Name) == nil {
+				pod := &v1.Pod{Status: *new}
+				pod.Namespace, pod.Name, pod.UID = ref.Namespace, ref.Name, ref.UID
+				return b.Put(pod), nil
+			}
+			return b.Sink.Patch(ctx, ref, old, new)
+		}
+	}},
+	{"Patch changes its arguments", []string{"leaves its arguments alone"}, func(b *broken) {
+		b.patch = func(ctx context.Context, ref status.Ref, old, new *v1.PodStatus) (*v1.Pod, error) {
+			pod, err := b.Sink.Patch(ctx, ref, old, new)
+			scribble(old)
+			return pod, err
+		}
+	}},
+	{"what is returned changes later", []string{"what was returned does not change"}, func(b *broken) {
+		handed := map[status.Ref]*v1.Pod{}
+		b.patch = func(ctx context.Context, ref status.Ref, old, new *v1.PodStatus) (*v1.Pod, error) {
+			pod, err := b.Sink.Patch(ctx, ref, old, new)
+			if err != nil || handed[ref] == nil {
+				handed[ref] = pod
+				return pod, err
+			}
+			pod.DeepCopyInto(handed[ref])
+			return handed[ref], nil
+		}
+	}},
+	{"calls disturb each other", []string{"at the same time"}, func(b *broken) {
+		var mu sync.Mutex
+		n := 0
+		b.patch = func(ctx context.Context, ref status.Ref, old, new *v1.PodStatus) (*v1.Pod, error) {
+			mu.Lock()
+			n++
+			fail := n == 7
+			mu.Unlock()
+			if fail {
+				return nil, errors.New("busy")
+			}
+			return b.Sink.Patch(ctx, ref, old, new)
+		}
+	}},
+	{"Patch waits on whatever its context says", []string{"has ended ends calls"}, func(b *broken) {
+		b.patch = func(ctx context.Context, ref status.Ref, old, new *v1.PodStatus) (*v1.Pod, error) {
+			if ctx.Err() != nil {
+				time.Sleep(2 * patience)
+			}
+			return b.Sink.Patch(ctx, ref, old, new)
+		}
+	}},
+	{"the end of the context is taken for a missing pod", []string{"has ended ends calls"}, func(b *broken) {
+		b.patch = func(ctx context.Context, ref status.Ref, old, new *v1.PodStatus) (*v1.Pod, error) {
+			pod, err := b.Sink.Patch(ctx, ref, old, new)
+			if ctx.Err() != nil {
+				return nil, status.ErrNotFound
+			}
+			return pod, err
+		}
+	}},
+	{"success is reported though the context has ended", []string{"has ended ends calls"}, func(b *broken) {
+		b.patch = func(ctx context.Context, ref status.Ref, old, new *v1.PodStatus) (*v1.Pod, error) {
+			pod, err := b.Sink.Patch(ctx, ref, old, new)
+			if ctx.Err() != nil {
+				return b.Pod(ref.Namespace, ref.Name), nil
+			}
+			return pod, err
+		}
+	}},
+	{"Delete only marks", []string{"Delete removes the pod at once"}, func(b *broken) {
+		b.delete = func(_ context.Context, ref status.Ref) error {
+			b.MarkDeleted(ref.Namespace, ref.Name)
+			return nil
+		}
+	}},
+	{"Delete ignores the UID", []string{"Delete removes no pod of another UID"}, func(b *broken) {
+		b.delete = func(ctx context.Context, ref status.Ref) error { return b.Sink.Delete(ctx, anyUID(b.Sink, ref)) }
+	}},
+	{"Delete is silent about what is not there", []string{"Delete tells that there is no pod"}, func(b *broken) {
+		b.delete = func(ctx context.Context, ref status.Ref) error {
+			if err := b.Sink.Delete(ctx, ref); !errors.Is(err, status.ErrNotFound) {
+				return err
+			}
+			return nil
+		}
+	}},
+	{"writes are lost now and then", []string{"a manager brings every pod"}, func(b *broken) {
+		b.patch = func(ctx context.Context, ref status.Ref, old, new *v1.PodStatus) (*v1.Pod, error) {
+			pod, err := b.Sink.Get(ctx, ref)
+			if err == nil && pod.Name == "pod-7" {
+				pod.Status = *new
+				return pod, nil
+			}
+			return b.Sink.Patch(ctx, ref, old, new)
+		}
+	}},
+}
+
+// Each defect is found, by a rule about it.
+func TestDefectsAreFound(t *testing.T) {
+	for _, d := range defects {
+		t.Run(d.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var failed []string
+				for _, c := range cases {
+					h := harness(func(s *Sink) status.Sink {
+						b := &broken{Sink: s}
+						d.spoil(b)
+						return b
+					})
+					ctx, cancel := context.WithTimeout(t.Context(), patience)
+					if err := c.play(&stage{Harness: h, ctx: ctx}); err != nil {
+						failed = append(failed, c.name)
+					}
+					cancel()
+				}
+				time.Sleep(3 * patience) // for what a defect has left behind
+				for _, part := range d.found {
+					require.Contains(t, strings.Join(failed, "; "), part)
+				}
+			})
+		})
+	}
+}
