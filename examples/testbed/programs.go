@@ -16,7 +16,7 @@ import (
 // sources of the programs that run inside test containers. They are carried
 // along so that the testbed builds them wherever it is started.
 //
-//go:embed pause/main.go testprog/main.go testprog/http.go
+//go:embed pause/main.go testprog/main.go testprog/http.go testprog/health.go testprog/odd.go
 var sources embed.FS
 
 // buildProgram returns the static binary of one of the embedded programs,

@@ -12,8 +12,9 @@ import (
 )
 
 // serve answers /healthz with 200 until /fail was asked for, and with 500
-// from then on until /ok. /exit?code=N ends the program with N.
-func serve(args []string) (int, error) {
+// from then on until /ok, and gRPC health checks likewise. /exit?code=N ends the
+// program with N.
+func serve(args []string, secure bool) (int, error) {
 	addr := ":8080"
 	if len(args) > 0 {
 		addr = args[0]
@@ -23,8 +24,19 @@ func serve(args []string) (int, error) {
 
 	exit := make(chan int, 1)
 	failed := make(chan error, 1)
-	srv := &http.Server{Addr: addr, Handler: routes(exit)}
-	go func() { failed <- srv.ListenAndServe() }()
+	srv := &http.Server{Addr: addr, Handler: routes(exit), Protocols: &http.Protocols{}}
+	srv.Protocols.SetHTTP1(true)
+	srv.Protocols.SetUnencryptedHTTP2(true)
+	listen := srv.ListenAndServe
+	if secure {
+		config, err := certificate()
+		if err != nil {
+			return 0, err
+		}
+		srv.TLSConfig = config
+		listen = func() error { return srv.ListenAndServeTLS("", "") }
+	}
+	go func() { failed <- listen() }()
 	defer srv.Close()
 	fmt.Println("serving", addr)
 
@@ -64,5 +76,7 @@ func routes(exit chan<- int) http.Handler {
 		default: // already on its way out
 		}
 	})
+	mux.HandleFunc(healthPath, health(&failing))
+	addOdd(mux)
 	return mux
 }

@@ -7,7 +7,10 @@
 //	testprog delay DURATION [CODE]    end with CODE, DURATION after SIGTERM
 //	testprog lines N [EVERY]          print N numbered lines, alternating stdout and stderr, and end
 //	testprog crash [SIGNAL] [AFTER]   end by a signal (default 6, SIGABRT)
-//	testprog http [ADDR]              serve /healthz, /fail, /ok, /exit?code=N, /version until SIGTERM
+//	testprog http [ADDR]              serve /healthz, /fail, /ok, /exit?code=N, /version and odd answers
+//	                                  (see addOdd) until SIGTERM, and gRPC health checks on the same port
+//	testprog https [ADDR]             the same with TLS and a worthless certificate, without gRPC
+//	testprog silent [ADDR]            accept connections and say nothing until SIGTERM
 //	testprog file PATH [AFTER]        create PATH after a duration, then run until SIGTERM
 //	testprog exists PATH              end with 0 if PATH exists, 1 if not
 //	testprog version                  print $TESTPROG_VERSION
@@ -57,7 +60,11 @@ func run(verb string, args []string) (int, error) {
 	case "crash":
 		return crash(args)
 	case "http":
-		return serve(args)
+		return serve(args, false)
+	case "https":
+		return serve(args, true)
+	case "silent":
+		return silent(args)
 	case "file":
 		return file(args)
 	case "exists":
