@@ -35,3 +35,26 @@ func Verdicts(results []probe.Stored, observed *pleg.PodStatus) map[string]Probe
 	}
 	return out
 }
+
+// SetProbed shows at once what a readiness or startup probe has found: a
+// probe.Config.Changed that wakes the pod's worker, too, needs nothing more.
+func (m *Manager) SetProbed(c probe.Change) {
+	passed := c.Result == probe.Success
+	switch c.Type {
+	case probe.Readiness:
+		m.SetContainerReadiness(c.UID, c.ContainerID, passed)
+	case probe.Startup:
+		m.SetContainerStartup(c.UID, c.ContainerID, passed)
+	case probe.Liveness: // restarts containers, and says nothing in a status
+	}
+}
+
+// Reasons turns reasons of another package, such as those of the failed starts of
+// package cri/pods, into Input.StartFailures.
+func Reasons[T ~struct{ Reason, Message string }](by map[string]T) map[string]Reason {
+	out := make(map[string]Reason, len(by))
+	for name, r := range by {
+		out[name] = Reason(r)
+	}
+	return out
+}

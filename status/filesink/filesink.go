@@ -15,6 +15,7 @@ import (
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/status"
 )
@@ -104,7 +105,7 @@ func (s *Sink) Put(pod *v1.Pod) error {
 		}
 		put := *pod
 		if was := s.pods[keyOf(pod)]; was != nil && was.UID == pod.UID {
-			put.Status = was.Status
+			put.Status = was.Status // else that of the pod itself
 		}
 		s.pods[keyOf(pod)], s.given[keyOf(pod)] = &put, pod
 		s.changes++
@@ -119,6 +120,31 @@ func (s *Sink) Remove(pod *v1.Pod) error {
 		return nil
 	}
 	return err
+}
+
+// Prune removes the pods that are not wanted.
+func (s *Sink) Prune(wanted func(types.UID) bool) error {
+	return s.change(func() error {
+		for k, pod := range s.pods {
+			if !wanted(pod.UID) {
+				delete(s.pods, k)
+				delete(s.given, k)
+				s.changes++
+			}
+		}
+		return nil
+	})
+}
+
+// Status returns the status of a pod, the zero status if there is none: what an
+// agent last said of it before it started anew. It must not be changed.
+func (s *Sink) Status(pod *v1.Pod) v1.PodStatus {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if was := s.pods[keyOf(pod)]; was != nil && was.UID == pod.UID {
+		return was.Status
+	}
+	return v1.PodStatus{}
 }
 
 // Get implements status.Sink.

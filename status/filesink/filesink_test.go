@@ -93,6 +93,21 @@ func TestAStatusStaysWithItsUID(t *testing.T) {
 	require.Empty(t, got.Status.Phase)
 }
 
+func TestPrune(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "status.json")
+	s := open(t, path)
+	web, db := newPod("web", "u1"), newPod("db", "u2")
+	require.NoError(t, s.Put(web))
+	require.NoError(t, s.Put(db))
+	patch(t, s, db, v1.PodRunning)
+	require.NoError(t, s.Prune(func(uid types.UID) bool { return uid == "u2" }))
+	require.Len(t, read(t, path).Items, 1)
+	require.Equal(t, v1.PodRunning, s.Status(db).Phase)
+	require.Empty(t, s.Status(newPod("db", "u3")), "another pod of the name")
+	require.NoError(t, s.Put(web), "it may come back")
+	require.Len(t, read(t, path).Items, 2)
+}
+
 func TestPodsThatWereNotPut(t *testing.T) {
 	s := open(t, filepath.Join(t.TempDir(), "status.json"))
 	ref := refOf(newPod("web", "u1"))
