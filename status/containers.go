@@ -190,7 +190,8 @@ func (b *builder) shouldStart(x *subject) bool {
 	case b.in.Pod.DeletionTimestamp != nil:
 		return false
 	case x.newest == nil:
-		return true
+		// What the runtime has forgotten may still be known to have ended for good.
+		return x.old == nil || x.old.State.Terminated == nil || mayRestart(b.in.Pod, x.Container, x.old.State.Terminated)
 	case x.newest.State == pleg.StateRunning:
 		return false
 	case x.newest.State != pleg.StateExited:

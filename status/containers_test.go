@@ -142,6 +142,22 @@ func TestFailedPulls(t *testing.T) {
 	require.Equal(t, int32(1), s.ContainerStatuses[0].RestartCount)
 }
 
+// An end that is final stays, although the runtime has lost it and the container's
+// start seemed to have failed.
+func TestAFinalEndOutlivesAFailedStart(t *testing.T) {
+	for policy, want := range map[v1.RestartPolicy]string{
+		v1.RestartPolicyNever: "exit 0", v1.RestartPolicyOnFailure: "exit 0", v1.RestartPolicyAlways: "waiting RunContainerError",
+	} {
+		in := Input{
+			Pod: podOf(policy, "c"), Observed: observe(), Previous: was("c", "", 0, wasTerminated(0, ""), v1.ContainerState{}),
+			StartFailures: map[string]Reason{"c": {Reason: "RunContainerError"}},
+		}
+		s := compute(t, in)
+		require.Equal(t, want, short(s.ContainerStatuses[0].State), policy)
+		require.NoError(t, CheckTransition(in.Pod, in.Previous, &s))
+	}
+}
+
 // T14
 func TestCrashLoop(t *testing.T) {
 	in := Input{

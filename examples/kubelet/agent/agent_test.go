@@ -136,9 +136,9 @@ func TestUnsupportedNamesTheField(t *testing.T) {
 	pod := &v1.Pod{Spec: v1.PodSpec{
 		RuntimeClassName: &class,
 		SecurityContext:  &v1.PodSecurityContext{SupplementalGroupsPolicy: &strict},
-		InitContainers:   []v1.Container{{Name: "i", StartupProbe: &v1.Probe{}}},
+		InitContainers:   []v1.Container{{Name: "i", StartupProbe: passing()}},
 		Containers: []v1.Container{{}, {
-			LivenessProbe: &v1.Probe{}, ReadinessProbe: &v1.Probe{}, StartupProbe: &v1.Probe{},
+			LivenessProbe: &v1.Probe{}, ReadinessProbe: passing(), StartupProbe: &v1.Probe{PeriodSeconds: -1},
 			VolumeMounts: []v1.VolumeMount{{SubPath: "a"}, {SubPathExpr: "b"}},
 			EnvFrom:      []v1.EnvFromSource{{}}, VolumeDevices: []v1.VolumeDevice{{}},
 			Env: []v1.EnvVar{
@@ -150,7 +150,7 @@ func TestUnsupportedNamesTheField(t *testing.T) {
 	}}
 	text := errors.Join(unsupported(pod, cri.Features{})...).Error()
 	for _, field := range []string{
-		"spec.initContainers[0].startupProbe", "spec.containers[1].livenessProbe", "spec.containers[1].readinessProbe", "spec.containers[1].startupProbe",
+		"spec.initContainers[0].startupProbe", "spec.containers[1].livenessProbe: a handler is required", "spec.containers[1].startupProbe.periodSeconds: -1",
 		"spec.containers[1].volumeMounts[0].subPath", "spec.containers[1].volumeMounts[1].subPathExpr",
 		"spec.containers[1].envFrom", "spec.containers[1].env[1].valueFrom", "spec.containers[1].volumeDevices",
 		"spec.containers[1].resources.limits[example.com/gpu]", "spec.runtimeClassName", "supplementalGroupsPolicy",
@@ -159,6 +159,7 @@ func TestUnsupportedNamesTheField(t *testing.T) {
 	}
 	require.NotContains(t, errors.Join(unsupported(pod, cri.Features{SupplementalGroupsPolicy: true})...).Error(), "supplementalGroupsPolicy")
 	require.NotContains(t, text, "env[0]")
+	require.NotContains(t, text, "readinessProbe")
 	require.Empty(t, unsupported(&v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{{Name: "c"}}}}, cri.Features{}))
 }
 

@@ -26,11 +26,11 @@ func TestActiveDeadlineAcrossARestart(t *testing.T) {
 				w.start()
 				if left := 20*time.Second - down; left > 0 {
 					w.sleep(left - 10*time.Millisecond)
-					require.Equal(t, v1.PodRunning, w.agent.statuses.get("1").Phase)
+					require.Equal(t, v1.PodRunning, w.agent.statuses.Get("1").Phase)
 					w.sleep(10 * time.Millisecond) // to the moment, but for what the start took
 				}
 				w.sleep(100 * time.Millisecond)
-				s := w.agent.statuses.get("1")
+				s := w.agent.statuses.Get("1")
 				require.Equal(t, []string{string(v1.PodFailed), status.ReasonDeadlineExceeded}, []string{string(s.Phase), s.Reason})
 				w.sleep(time.Minute)
 				require.Empty(t, w.running())

@@ -22,6 +22,12 @@ func (f folders) pod(uid types.UID) string     { return filepath.Join(f.pods(), 
 func (f folders) volumes(uid types.UID) string { return filepath.Join(f.pod(uid), "volumes") }
 func (f folders) plugins(uid types.UID) string { return filepath.Join(f.pod(uid), "plugins") }
 
+// status is the file with what was last said of a pod. No other kubelet has one of
+// this name.
+func (f folders) status(uid types.UID) string {
+	return filepath.Join(f.pod(uid), "podwright-status.json")
+}
+
 // prepare makes the folders of the agent itself.
 func (f folders) prepare() error {
 	for _, dir := range []string{f.root, f.pods()} {

@@ -43,14 +43,14 @@ func (n *node) admit(pod *v1.Pod, _ []*v1.Pod) error {
 
 // reject records that a pod has failed without ever having run.
 func (n *node) reject(pod *v1.Pod, why syncloop.Rejection) {
-	n.statuses.set(pod, status.Reject(pod, why.Reason, why.Message))
+	n.statuses.Set(pod, status.Reject(pod, why.Reason, why.Message))
 	n.event.warn(pod, why.Reason, errors.New(why.Message))
 }
 
 // phase is the newest phase of a pod: the computed one, if there is one. A status
 // without a worker is that of an earlier pod with the UID.
 func (n *node) phase(pod *v1.Pod) v1.PodPhase {
-	if s := n.statuses.get(pod.UID); s != nil && n.workers.State(pod.UID).State != podworkers.StateUnknown {
+	if s := n.statuses.Get(pod.UID); s != nil && n.workers.State(pod.UID).State != podworkers.StateUnknown {
 		return s.Phase
 	}
 	return pod.Status.Phase
@@ -66,10 +66,10 @@ func (n *node) gone(uid types.UID) bool {
 
 // current are the pods that a source names or that are not gone yet.
 func (n *node) current() map[types.UID]*v1.Pod {
-	out := n.statuses.all()
-	for uid := range out {
-		if !n.desired(uid) && n.workers.State(uid).ShouldBeFinished() {
-			delete(out, uid)
+	out := map[types.UID]*v1.Pod{}
+	for _, s := range n.workers.Pods() {
+		if s.Pod != nil && !s.ShouldBeFinished() {
+			out[s.UID] = s.Pod
 		}
 	}
 	for _, pod := range n.handler.Desired().Pods() {
@@ -83,7 +83,9 @@ func (n *node) cleanStatuses(_ context.Context, c *syncloop.Cleanup) error {
 		_, known := c.Known[uid]
 		return known || n.desired(uid)
 	}
-	n.statuses.keep(wanted)
+	n.statuses.Prune(wanted)
+	n.probes.Prune(wanted)
+	n.memory.keep(wanted)
 	n.observer.keep(wanted)
 	return nil
 }

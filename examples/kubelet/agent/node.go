@@ -21,6 +21,8 @@ import (
 	"github.com/podwright/podwright/cri/pods/request"
 	"github.com/podwright/podwright/pleg"
 	"github.com/podwright/podwright/podworkers"
+	"github.com/podwright/podwright/probe"
+	"github.com/podwright/podwright/status"
 	"github.com/podwright/podwright/syncloop"
 	"github.com/podwright/podwright/syncloop/podsource"
 )
@@ -29,7 +31,8 @@ import (
 type node struct {
 	cfg      Config
 	folders  folders
-	statuses *statuses
+	statuses *status.Manager
+	memory   *memory
 	event    recorder
 
 	health   *cri.HealthMonitor
@@ -37,6 +40,7 @@ type node struct {
 	imageGC  *gc.Manager
 	users    *pods.UserNamespaces
 	pods     *pods.Manager
+	probes   *probe.Manager
 	rotator  *logs.Rotator
 	pleg     *pleg.PLEG
 	observer *observer
@@ -54,16 +58,31 @@ type node struct {
 // stands below it; the two places where something above must be told (events
 // of the observer, due pods) are callbacks that emit into the loop.
 func newNode(ctx context.Context, cfg Config, f folders, conn *Connection) (*node, error) {
-	n := &node{cfg: cfg, folders: f, statuses: newStatuses(), event: logEvents(cfg.Logger)}
+	n := &node{cfg: cfg, folders: f, event: logEvents(cfg.Logger)}
 	if err := n.buildUsers(ctx); err != nil {
 		return nil, fmt.Errorf("agent: %w", err)
 	}
-	for _, build := range []func(*Connection) error{n.buildImages, n.buildRuntime, n.buildObserver, n.buildWorkers, n.buildSources, n.buildLoop} {
+	for _, build := range []func(*Connection) error{n.buildStatuses, n.buildImages, n.buildRuntime, n.buildProbes, n.buildObserver, n.buildWorkers, n.buildSources, n.buildLoop} {
 		if err := build(conn); err != nil {
 			return nil, fmt.Errorf("agent: %w", err)
 		}
 	}
 	return n, nil
+}
+
+func (n *node) buildStatuses(*Connection) (err error) {
+	n.memory, err = newMemory(n.cfg.Logger, n.folders)
+	if err != nil {
+		return err
+	}
+	n.statuses, err = status.NewManager(status.ManagerConfig{
+		Changed:         n.memory.changed,
+		ShutdownTimeout: n.cfg.ShutdownTimeout,
+		Logger:          n.cfg.Logger,
+	})
+	n.memory.status = n.statuses.Get
+	n.memory.probes = func(uid types.UID) []probe.Stored { return n.probes.Results(uid) }
+	return err
 }
 
 func (n *node) buildRuntime(conn *Connection) (err error) {
@@ -134,6 +153,8 @@ func (n *node) buildWorkers(*Connection) (err error) {
 		runtime:      n.pods,
 		observer:     n.observer,
 		statuses:     n.statuses,
+		probes:       n.probes,
+		memory:       n.memory,
 		folders:      n.folders,
 		networkReady: n.networkReady,
 		hostIPs:      nodeIPs,
@@ -208,8 +229,8 @@ func (n *node) run(ctx context.Context) error {
 	defer stopObserving()
 
 	var observing, acting parts
-	observing.start(below, stopActing, n.pleg.Run, n.health.Run)
-	acting.start(ctx, stopActing, n.workers.Run, n.loop.Run, n.janitor.Run, n.rotator.Run, n.imageGC.Run)
+	observing.start(below, stopActing, n.pleg.Run, n.health.Run, n.statuses.Run, n.memory.Run)
+	acting.start(ctx, stopActing, n.workers.Run, n.loop.Run, n.probes.Run, n.janitor.Run, n.rotator.Run, n.imageGC.Run)
 	err := acting.wait()
 	stopObserving()
 	err = errors.Join(err, observing.wait())
@@ -288,7 +309,7 @@ func (n *node) networkReady() error {
 
 // started returns when a pod began, nil if it has not.
 func (n *node) started(pod *v1.Pod) *metav1.Time {
-	if s := n.statuses.get(pod.UID); s != nil {
+	if s := n.statuses.Get(pod.UID); s != nil {
 		return s.StartTime
 	}
 	return nil

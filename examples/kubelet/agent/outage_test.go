@@ -145,7 +145,7 @@ func TestRuntimeLosesItsState(t *testing.T) {
 		for _, uid := range []types.UID{"1", "2"} {
 			require.DirExists(w.t, w.agent.folders.pod(uid))
 		}
-		require.Equal(w.t, v1.PodSucceeded, w.agent.statuses.get("2").Phase)
+		require.Equal(w.t, v1.PodSucceeded, w.agent.statuses.Get("2").Phase)
 		w.set()
 		w.sleep(2 * time.Minute)
 		w.requireNothingLeft()

@@ -27,12 +27,13 @@ func (s *syncer) compute(w podworkers.Work, observed *pleg.PodStatus, terminal b
 	for name, f := range s.runtime.StartFailures(pod.UID) {
 		failures[name] = status.Reason{Reason: f.Reason, Message: f.Message}
 	}
-	now, previous := time.Now(), s.statuses.get(pod.UID)
+	now, previous := time.Now(), s.statuses.Get(pod.UID)
 	kept := recalled(pod, observed)
 	result := status.Compute(status.Input{
 		Pod:           pod,
 		Observed:      observed,
 		StartFailures: failures,
+		Probes:        status.Verdicts(s.probes.Results(pod.UID), observed),
 		HostIPs:       s.hostIPs(),
 		Previous:      previous,
 		API:           kept,
@@ -41,7 +42,10 @@ func (s *syncer) compute(w podworkers.Work, observed *pleg.PodStatus, terminal b
 		Terminal:      terminal,
 		Now:           now,
 	})
-	s.statuses.set(pod, result.Status)
+	s.statuses.Set(pod, result.Status)
+	for _, container := range result.ProbeNow {
+		s.probes.Trigger(pod.UID, container)
+	}
 	return result
 }
 

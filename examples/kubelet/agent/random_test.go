@@ -152,7 +152,7 @@ func TestRandomTrouble(t *testing.T) {
 				w.sleep(5 * time.Minute)
 				w.requireOneInstance()
 				for _, pod := range w.desired {
-					phase := w.agent.statuses.get(pod.UID).Phase
+					phase := w.agent.statuses.Get(pod.UID).Phase
 					if phase == v1.PodFailed && pod.Spec.RestartPolicy == v1.RestartPolicyNever {
 						continue // an agent that was killed did not see that it had been removed meanwhile
 					}

@@ -25,7 +25,7 @@ func (a *Agent) Pods() []v1.Pod {
 	out := []v1.Pod{}
 	for uid, pod := range n.current() {
 		p := *pod
-		if s := n.statuses.get(uid); s != nil {
+		if s := n.statuses.Get(uid); s != nil {
 			p.Status = *s
 		}
 		out = append(out, p)
@@ -60,7 +60,7 @@ func (a *Agent) Report() server.Report {
 func (n *node) rejected() []server.PodReport {
 	var out []server.PodReport
 	for uid, pod := range n.current() {
-		s := n.statuses.get(uid)
+		s := n.statuses.Get(uid)
 		if s == nil || n.workers.State(uid).State != podworkers.StateUnknown {
 			continue
 		}
@@ -93,8 +93,8 @@ func (n *node) podReport(s podworkers.PodState) server.PodReport {
 	if !s.NextRetry.IsZero() {
 		r.NextRetry = &s.NextRetry
 	}
-	if status := n.statuses.get(s.UID); status != nil {
-		r.Phase = string(status.Phase)
+	if status := n.statuses.Get(s.UID); status != nil {
+		r.Phase, r.NotReady = string(status.Phase), notReady(status)
 		for _, c := range status.InitContainerStatuses {
 			r.Containers = append(r.Containers, containerReport(initKind(s.Pod, c.Name), c))
 		}
@@ -104,6 +104,9 @@ func (n *node) podReport(s podworkers.PodState) server.PodReport {
 		for _, c := range status.EphemeralContainerStatuses {
 			r.Containers = append(r.Containers, containerReport("ephemeral", c))
 		}
+	}
+	for _, w := range n.probes.Explain(s.UID) {
+		r.Probes = append(r.Probes, probeReport(w))
 	}
 	if s.State == podworkers.StateSyncing {
 		r.Why = why(n.syncer.explanations.get(s.UID), n.images.Explain(s.UID))

@@ -27,7 +27,7 @@ func TestFailedResizeShows(t *testing.T) {
 	}
 	inWorld(t, fake.Config{Intercept: intercept}, func(w *world) {
 		condition := func() *v1.PodCondition {
-			for _, c := range w.agent.statuses.get("1").Conditions {
+			for _, c := range w.agent.statuses.Get("1").Conditions {
 				if c.Type == v1.PodResizeInProgress {
 					return &c
 				}

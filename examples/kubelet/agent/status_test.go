@@ -17,7 +17,7 @@ import (
 func TestStatusTellsOfTheSandboxEarly(t *testing.T) {
 	inWorld(t, fake.Config{}, func(w *world) {
 		condition := func() v1.ConditionStatus {
-			for _, c := range w.agent.statuses.get("1").Conditions {
+			for _, c := range w.agent.statuses.Get("1").Conditions {
 				if c.Type == v1.PodReadyToStartContainers {
 					return c.Status
 				}
@@ -51,9 +51,9 @@ func TestStatusOfAnEndIsFinal(t *testing.T) {
 		w.set(pod)
 		w.start()
 		w.sleep(10 * time.Second)
-		require.Equal(t, "InvalidImageName", w.agent.statuses.get("1").ContainerStatuses[1].State.Waiting.Reason)
+		require.Equal(t, "InvalidImageName", w.agent.statuses.Get("1").ContainerStatuses[1].State.Waiting.Reason)
 		w.sleep(time.Minute)
-		s := w.agent.statuses.get("1")
+		s := w.agent.statuses.Get("1")
 		require.Equal(t, v1.PodFailed, s.Phase)
 		require.Equal(t, status.ReasonDeadlineExceeded, s.Reason)
 		require.NotEqual(t, status.ReasonContainerStatusUnknown, s.ContainerStatuses[0].State.Terminated.Reason, "its end was seen")
@@ -71,7 +71,7 @@ func TestStatusTellsOfTheNode(t *testing.T) {
 		w.agent.syncer.hostIPs = func() []string { return []string{"192.0.2.1", "2001:db8::1"} }
 		w.set(pod)
 		w.sleep(10 * time.Second)
-		got := w.agent.statuses.get("1")
+		got := w.agent.statuses.Get("1")
 		require.Equal(t, "192.0.2.1", got.HostIP)
 		require.Equal(t, []v1.PodIP{{IP: "192.0.2.1"}, {IP: "2001:db8::1"}}, got.PodIPs)
 	})

@@ -14,6 +14,7 @@ import (
 	"github.com/podwright/podwright/cri/pods"
 	"github.com/podwright/podwright/pleg"
 	"github.com/podwright/podwright/podworkers"
+	"github.com/podwright/podwright/probe"
 	"github.com/podwright/podwright/status"
 )
 
@@ -24,7 +25,9 @@ type syncer struct {
 	event    recorder
 	runtime  *pods.Manager
 	observer *observer
-	statuses *statuses
+	statuses *status.Manager
+	probes   *probe.Manager
+	memory   *memory
 	folders  folders
 	// networkReady tells whether the runtime can give pods a network.
 	networkReady func() error
@@ -64,6 +67,7 @@ func (s *syncer) SyncPod(ctx context.Context, w podworkers.Work) (terminal bool,
 	if err := s.succeed(ctx, w); err != nil {
 		return false, err
 	}
+	s.recall(w.Pod)
 	if err := s.awaitNamesake(ctx, w.Pod); err != nil {
 		return false, err
 	}
@@ -73,6 +77,7 @@ func (s *syncer) SyncPod(ctx context.Context, w podworkers.Work) (terminal bool,
 		return false, s.warn(ctx, w.Pod, eventFailedSync, err)
 	}
 	published := s.publish(w, observed, false)
+	s.memory.save(w.Pod.UID)
 	if phase := published.Status.Phase; phase == v1.PodSucceeded || phase == v1.PodFailed {
 		return true, nil
 	}
@@ -84,7 +89,7 @@ func (s *syncer) SyncPod(ctx context.Context, w podworkers.Work) (terminal bool,
 		return false, s.warn(ctx, w.Pod, eventFailedPodFolder, err)
 	}
 	observed, result := s.syncUntilStarted(ctx, w, observed, published.RestartAll)
-	if err := result.Err(); err != nil || !result.Over() {
+	if err := errors.Join(result.Err(), s.probes.AddPod(w.Pod)); err != nil || !result.Over() {
 		return false, soon(&result, err)
 	}
 	// Most pods that are over have succeeded or failed by now. The others lost
@@ -99,18 +104,22 @@ func (s *syncer) syncUntilStarted(ctx context.Context, w podworkers.Work, observ
 	const rounds = 2
 	var result pods.Result
 	for range rounds {
+		s.remember(w.Pod)
+		results := s.probes.Results(w.Pod.UID)
 		s.observer.act(w.Pod.UID, func() bool {
 			result = s.runtime.SyncPod(ctx, pods.SyncRequest{
 				Pod:          w.Pod,
 				Status:       observed,
+				Liveness:     pods.ProbeResults(results, probe.Liveness),
+				Startup:      pods.ProbeResults(results, probe.Startup),
 				RestartAll:   restartAll,
 				SetStep:      func(step string) { podworkers.SetStep(ctx, step) },
-				SandboxReady: func([]string) { s.statuses.change(w.Pod.UID, readyToStart(time.Now())) },
+				SandboxReady: func([]string) { s.statuses.Change(w.Pod.UID, readyToStart(time.Now())) },
 			})
 			return result.Acted()
 		})
 		s.explanations.set(w.Pod.UID, result.Explanation())
-		s.statuses.change(w.Pod.UID, resized(&result, time.Now()))
+		s.statuses.Change(w.Pod.UID, resized(&result, time.Now()))
 		var published status.Result
 		observed, published = s.republish(ctx, w, observed, &result)
 		restartAll = published.RestartAll
@@ -146,7 +155,7 @@ func (s *syncer) succeed(ctx context.Context, w podworkers.Work) error {
 	if err := s.remove(ctx, w.Pod.UID, w.ActedAt); err != nil {
 		return err
 	}
-	s.statuses.drop(w.Pod.UID)
+	s.statuses.Forget(w.Pod.UID)
 	return nil
 }
 
@@ -165,6 +174,10 @@ func (s *syncer) republish(ctx context.Context, w podworkers.Work, observed *ple
 // SyncTerminatingPod stops a pod's containers. It stops what is known first and
 // looks afterwards; what the look finds is stopped as well.
 func (s *syncer) SyncTerminatingPod(ctx context.Context, w podworkers.Work) error {
+	if err := s.parting(w); err != nil {
+		return err
+	}
+	s.probes.StopLivenessAndStartup(w.Pod.UID)
 	known, err := s.observer.Get(w.Pod.UID)
 	if err != nil || known.ObservedAt.IsZero() {
 		if known, err = s.observer.sinceActed(ctx, w.Pod.UID, w.ActedAt); err != nil {
@@ -172,6 +185,7 @@ func (s *syncer) SyncTerminatingPod(ctx context.Context, w podworkers.Work) erro
 		}
 	}
 	s.publish(w, known, false)
+	s.memory.save(w.Pod.UID)
 	grace := &w.GracePeriodSeconds
 	if w.GraceFromSpec {
 		grace = nil
@@ -180,7 +194,9 @@ func (s *syncer) SyncTerminatingPod(ctx context.Context, w podworkers.Work) erro
 	if err != nil {
 		return err
 	}
+	s.probes.RemovePod(w.Pod.UID)
 	s.publish(w, stopped, true)
+	s.memory.save(w.Pod.UID)
 	return nil
 }
 
@@ -250,7 +266,8 @@ func (s *syncer) warn(ctx context.Context, pod *v1.Pod, reason string, err error
 // UID removes them.
 func (s *syncer) SyncTerminatedPod(ctx context.Context, w podworkers.Work) error {
 	if s.desired(w.Pod.UID) {
-		s.statuses.change(w.Pod.UID, func(now v1.PodStatus) v1.PodStatus { return status.Finalize(w.Pod, now, time.Now()) })
+		s.statuses.Terminate(w.Pod)
+		s.memory.save(w.Pod.UID)
 		s.kept.add(w.Pod.UID)
 		return nil
 	}
@@ -282,6 +299,9 @@ var errLeft = errors.New("something of the pod is still there after its removal"
 // folders. It ends with a look, so that whoever has the UID next does not see
 // what was there before.
 func (s *syncer) remove(ctx context.Context, uid types.UID, after time.Time) error {
+	if err := s.memory.forget(uid); err != nil {
+		return err
+	}
 	observed, err := s.observer.sinceActed(ctx, uid, after)
 	if err != nil {
 		return err
@@ -306,6 +326,7 @@ func (s *syncer) remove(ctx context.Context, uid types.UID, after time.Time) err
 		return err
 	}
 	s.explanations.drop(uid)
+	s.memory.drop(uid)
 	s.observer.drop(uid, left.ObservedAt)
 	s.kept.drop(uid)
 	return nil

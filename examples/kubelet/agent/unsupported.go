@@ -12,6 +12,7 @@ import (
 
 	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/pods"
+	"github.com/podwright/podwright/probe"
 )
 
 // unsupported lists why a pod can never run here, one error per field. What it asks
@@ -38,11 +39,11 @@ func otherNode(pod *v1.Pod, name string) []error {
 	return errs
 }
 
-// unsupported lists what a pod asks for and this agent does not do, one error per
-// field. Such a pod is refused: to run it without would be to promise what is not
+// unsupported lists what a pod asks for and this agent does not do, or nobody could,
+// one error per field. Such a pod is refused: to run it without would be to promise what is not
 // kept.
 func unsupported(pod *v1.Pod, runtime cri.Features) []error {
-	errs := pods.Unsupported(pod)
+	errs := append(pods.Unsupported(pod), probe.Validate(pod)...)
 	refuse := func(found bool, field string) {
 		if found {
 			errs = append(errs, fmt.Errorf("%s: not supported", field))
@@ -52,9 +53,6 @@ func unsupported(pod *v1.Pod, runtime cri.Features) []error {
 		for _, field := range noInputs(c) {
 			refuse(true, path+"."+field)
 		}
-		refuse(c.LivenessProbe != nil, path+".livenessProbe")
-		refuse(c.ReadinessProbe != nil, path+".readinessProbe")
-		refuse(c.StartupProbe != nil, path+".startupProbe")
 		for j := range c.VolumeMounts {
 			m := &c.VolumeMounts[j]
 			refuse(m.SubPath != "", fmt.Sprintf("%s.volumeMounts[%d].subPath", path, j))

@@ -106,8 +106,8 @@ func TestRefusedPodsDoNotRun(t *testing.T) {
 		w.start()
 		w.sleep(5 * time.Second)
 		require.Equal(t, map[string][]uint32{"c": {0}}, w.running())
-		require.Contains(t, w.agent.statuses.get("1").Message, "spec.nodeSelector[disk]")
-		require.Contains(t, w.agent.statuses.get("2").Message, "spec.securityContext.sysctls[0]: kernel.msgmax")
-		require.Equal(t, "SysctlForbidden", w.agent.statuses.get("2").Reason)
+		require.Contains(t, w.agent.statuses.Get("1").Message, "spec.nodeSelector[disk]")
+		require.Contains(t, w.agent.statuses.Get("2").Message, "spec.securityContext.sysctls[0]: kernel.msgmax")
+		require.Equal(t, "SysctlForbidden", w.agent.statuses.Get("2").Reason)
 	})
 }

@@ -146,7 +146,7 @@ func (w *world) requireNothingLeft() {
 		}
 		require.Empty(w.t, entries, dir)
 	}
-	require.Empty(w.t, w.agent.statuses.all(), "statuses")
+	require.Empty(w.t, w.agent.memory.lives, "memory of pods")
 	require.Empty(w.t, w.agent.syncer.kept.all(), "pods that have kept what they left")
 	require.Empty(w.t, w.agent.syncer.turns.taken, "turns")
 	require.Empty(w.t, w.agent.observer.acted, "memory of the observer")

@@ -114,7 +114,6 @@ var notBuilt = []string{
 	"pod and QoS cgroups (cgroupsPerQOS, enforceNodeAllocatable, failCgroupV1, podPidsLimit)",
 	"eviction",
 	"admission by resources (maxPods)",
-	"probes",
 	"failSwapOn",
 	"iptables chains",
 	"node registration, status and lease",

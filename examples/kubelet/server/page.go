@@ -29,9 +29,10 @@ th { font-weight: 600; color: #555; white-space: nowrap }
 <td>{{.Phase}}
 <td>{{.Worker}}
 <td>{{age $now .Since}}
-<td class="wrap">{{.Step}}{{with .Why}} {{.}}{{end}}{{if .WaitsFor}} <span class="dim">waits for {{.WaitsFor}}</span>{{end}}
+<td class="wrap">{{.Step}}{{with .Why}} {{.}}{{end}}{{with .NotReady}} <span class="dim">not ready: {{.}}</span>{{end}}{{if .WaitsFor}} <span class="dim">waits for {{.WaitsFor}}</span>{{end}}
 <td>{{with .NextRetry}}in {{until $now .}}{{end}}
 <td class="wrap">{{range .Containers}}{{with .Kind}}{{.}} {{end}}{{.Name}}: {{.State}}{{if .Reason}} ({{.Reason}}){{end}}{{if .Restarts}}, {{.Restarts}} restarts{{end}}{{with .LastEnd}}<br><span class="dim">ended before: {{.}}</span>{{end}}<br>{{end}}
+{{range .Probes}}<span class="dim">{{.Container}}, {{.Type}} by {{.Handler}}:</span> {{if eq .Result "Failure"}}<span class="bad">{{.Result}}</span>{{else}}{{.Result}}{{end}}{{with .Why}} <span class="dim">({{.}})</span>{{end}}{{if .Last}}<br><span class="dim">last {{.Last}}{{with .LastAt}} {{age $now .}} ago{{end}}{{if .Threshold}}, {{.Consecutive}} of {{.Threshold}}{{end}}{{with .Output}}: {{.}}{{end}}</span>{{end}}<br>{{end}}
 </tr>{{with .LastError}}
 <tr class="error"><td><td colspan="6" class="bad wrap">{{.}}</tr>{{end}}{{else}}<tr><td colspan="7" class="dim">no pods</td></tr>{{end}}
 </table>

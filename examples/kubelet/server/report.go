@@ -45,8 +45,42 @@ type PodReport struct {
 	NextRetry *time.Time `json:"nextRetry,omitempty"`
 	// WaitsFor says what has to happen before anything else can.
 	WaitsFor string `json:"waitsFor,omitempty"`
+	// NotReady says why it cannot serve, such as "ContainersNotReady: ...", empty for
+	// a pod that can, and for one that has ended.
+	NotReady string `json:"notReady,omitempty"`
 	// Containers are the init containers, the containers and the ephemeral ones.
 	Containers []ContainerReport `json:"containers,omitempty"`
+	// Probes are sorted by container and type.
+	Probes []ProbeReport `json:"probes,omitempty"`
+}
+
+// ProbeReport is what one probe of a pod does, and what it last found.
+type ProbeReport struct {
+	Container string `json:"container"`
+	// Type is "Liveness", "Readiness" or "Startup", Handler one of "exec", "httpGet",
+	// "tcpSocket" and "grpc".
+	Type    string `json:"type"`
+	Handler string `json:"handler"`
+	// State is what it does now, such as "Scheduled" or "Waiting", and Why says what it
+	// waits for, or why it has ended.
+	State string `json:"state"`
+	Why   string `json:"why,omitempty"`
+	// Next is when it looks at its container again.
+	Next *time.Time `json:"next,omitempty"`
+	// Period and Timeout are in seconds.
+	Period  float64 `json:"periodSeconds"`
+	Timeout float64 `json:"timeoutSeconds"`
+	// Result is what counts: "Success", "Failure", or "Unknown". It changes when
+	// Consecutive has come to Threshold.
+	Result      string `json:"result"`
+	Consecutive int32  `json:"consecutive"`
+	Threshold   int32  `json:"threshold"`
+	// Last is what was found last, at LastAt, within LastTook seconds; Output the
+	// begin of what was said. "Unknown" says that the container could not be asked.
+	Last     string     `json:"last,omitempty"`
+	LastAt   *time.Time `json:"lastAt,omitempty"`
+	LastTook float64    `json:"lastTookSeconds,omitempty"`
+	Output   string     `json:"output,omitempty"`
 }
 
 // ContainerReport is the short form of a container's status.

@@ -1,0 +1,108 @@
+package agent
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/cri"
+	"github.com/podwright/podwright/examples/kubelet/server"
+	"github.com/podwright/podwright/probe"
+	"github.com/podwright/podwright/probe/exec"
+	"github.com/podwright/podwright/probe/grpc"
+	"github.com/podwright/podwright/probe/httpget"
+	"github.com/podwright/podwright/probe/tcpsocket"
+	"github.com/podwright/podwright/syncloop"
+)
+
+func (n *node) buildProbes(conn *Connection) error {
+	probers, err := probers(conn.Runtime)
+	if err != nil {
+		return err
+	}
+	n.probes, err = probe.New(probe.Config{
+		Probers:         probers,
+		Status:          n.statuses.Get,
+		Changed:         n.probed,
+		AgentStart:      time.Now(),
+		ShutdownTimeout: n.cfg.ShutdownTimeout,
+		Event:           n.event,
+		Logger:          n.cfg.Logger,
+	})
+	return err
+}
+
+// probers are the four ways in which a pod can be asked. A runtime that is silent about
+// a command and answers another question has a command that does not end.
+func probers(runtime cri.RuntimeService) (map[probe.Handler]probe.Prober, error) {
+	command, err := exec.New(exec.Config{Runtime: runtime, Alive: func(ctx context.Context) error {
+		_, err := runtime.Status(ctx, false)
+		return err
+	}})
+	if err != nil {
+		return nil, err
+	}
+	web, err := httpget.New(httpget.Config{})
+	if err != nil {
+		return nil, err
+	}
+	rpc, err := grpc.New(grpc.Config{})
+	if err != nil {
+		return nil, err
+	}
+	return map[probe.Handler]probe.Prober{
+		probe.Exec: command, probe.HTTPGet: web, probe.TCPSocket: tcpsocket.New(tcpsocket.Config{}), probe.GRPC: rpc,
+	}, nil
+}
+
+// probed takes in the result of a probe that has changed. What it means for the
+// pod's conditions is shown at once, also while a worker is busy with the pod; what
+// it means for its containers is the next sync's matter.
+func (n *node) probed(c probe.Change) {
+	passed := c.Result == probe.Success
+	kind := syncloop.LivenessPassed
+	switch c.Type {
+	case probe.Readiness:
+		kind = syncloop.ReadinessChanged
+		n.statuses.SetContainerReadiness(c.UID, c.ContainerID, passed)
+	case probe.Startup:
+		kind = syncloop.StartupChanged
+		n.statuses.SetContainerStartup(c.UID, c.ContainerID, passed)
+	case probe.Liveness:
+		if !passed {
+			kind = syncloop.LivenessFailed
+		}
+	}
+	n.memory.changed(c.UID)
+	n.loop.Emit(syncloop.Event{Kind: kind, UID: c.UID})
+}
+
+// notReady is why a pod that has not ended cannot serve.
+func notReady(s *v1.PodStatus) string {
+	if s.Phase == v1.PodSucceeded || s.Phase == v1.PodFailed {
+		return ""
+	}
+	for _, c := range s.Conditions {
+		if c.Type == v1.PodReady && c.Status != v1.ConditionTrue {
+			return strings.Trim(c.Reason+": "+c.Message, ": ")
+		}
+	}
+	return ""
+}
+
+func probeReport(w probe.Worker) server.ProbeReport {
+	r := server.ProbeReport{
+		Container: w.Container, Type: w.Type.String(), Handler: string(w.Handler), State: string(w.State), Why: w.Why,
+		Period: w.Period.Seconds(), Timeout: w.Timeout.Seconds(),
+		Result: w.Result.String(), Consecutive: w.Consecutive, Threshold: w.Threshold,
+	}
+	if !w.Next.IsZero() {
+		r.Next = &w.Next
+	}
+	if !w.LastAt.IsZero() {
+		r.Last, r.LastAt, r.LastTook, r.Output = w.Last.String(), &w.LastAt, w.LastTook.Seconds(), w.Output
+	}
+	return r
+}
