@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,8 +14,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/cri/fake"
 	"github.com/podwright/podwright/cri/images"
@@ -113,133 +109,7 @@ func waitExited(t *testing.T, h *harness, pod *v1.Pod, n int) {
 	}, 5*time.Second, time.Millisecond)
 }
 
-// notBefore is what a worker does with an error: the earliest time in the tree.
-func notBefore(err error) time.Time {
-	if err == nil {
-		return time.Time{}
-	}
-	var earliest time.Time
-	if e, ok := err.(interface{ NotBefore() time.Time }); ok {
-		earliest = e.NotBefore()
-	}
-	var children []error
-	switch e := err.(type) {
-	case interface{ Unwrap() []error }:
-		children = e.Unwrap()
-	case interface{ Unwrap() error }:
-		children = []error{e.Unwrap()}
-	}
-	for _, child := range children {
-		if at := notBefore(child); !at.IsZero() && (earliest.IsZero() || at.Before(earliest)) {
-			earliest = at
-		}
-	}
-	return earliest
-}
-
-// crash syncs until the container was started n more times and returns how long
-// after the exit before each start came.
-func crash(t *testing.T, h *harness, pod *v1.Pod, n int) []time.Duration {
-	return crashOf(t, h, pod, "a", n)
-}
-
-// crashOf is crash for any container.
-func crashOf(t *testing.T, h *harness, pod *v1.Pod, name string, n int) []time.Duration {
-	var delays []time.Duration
-	for len(delays) < n {
-		synctest.Wait()
-		before := h.status(pod)
-		result := h.sync(pod)
-		if at := notBefore(result.Err()); !at.IsZero() {
-			require.Equal(t, ReasonCrashLoopBackOff, h.m.StartFailures(pod.UID)[name].Reason)
-			time.Sleep(time.Until(at))
-			continue
-		}
-		require.NoError(t, result.Err())
-		require.Empty(t, h.m.StartFailures(pod.UID))
-		if last := lastExit(before, name); last != nil {
-			delays = append(delays, time.Since(last.FinishedAt))
-		} else {
-			delays = append(delays, -1)
-		}
-	}
-	return delays
-}
-
 const s = time.Second
-
-// C20, C22: delays of 0, 10, 20 s and so on up to 300 s, kept to the moment; a
-// new image resets them.
-func TestCrashLoop(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := newHarness(t, fake.Config{Programs: fake.Always(fake.Exit(1))})
-		pod := testPod("a")
-		require.Equal(t, []time.Duration{-1, 0, 10 * s, 20 * s, 40 * s, 80 * s, 160 * s, 300 * s, 300 * s}, crash(t, h, pod, 9))
-		require.EqualValues(t, 8, h.status(pod).Newest("a").RestartCount)
-		require.Contains(t, h.takeEvents(), "BackOff spec.containers{a}")
-		pod.Spec.Containers[0].Image = "busybox:next"
-		require.Equal(t, []time.Duration{0, 10 * s}, crash(t, h, pod, 2))
-		pod.Spec.Containers[0].Resources.Limits = v1.ResourceList{v1.ResourceMemory: resource.MustParse("1Gi")}
-		require.Equal(t, []time.Duration{0, 10 * s}, crash(t, h, pod, 2))
-	})
-}
-
-// C20: after 600 s of running the next crash restarts at once.
-func TestCrashLoopForgets(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var runFor atomic.Int64
-		program := func(ctx context.Context, _ *fake.Process) int {
-			select {
-			case <-time.After(time.Duration(runFor.Load())):
-			case <-ctx.Done():
-			}
-			return 1
-		}
-		h := newHarness(t, fake.Config{Programs: fake.Always(program)})
-		pod := testPod("a")
-		require.Equal(t, []time.Duration{-1, 0, 10 * s, 20 * s}, crash(t, h, pod, 4))
-		synctest.Wait()
-		runFor.Store(int64(601 * s))
-		require.Equal(t, []time.Duration{40 * s}, crash(t, h, pod, 1))
-		time.Sleep(601 * s)
-		runFor.Store(0)
-		require.Equal(t, []time.Duration{0, 10 * s}, crash(t, h, pod, 2))
-	})
-}
-
-// C20: the delay before a run is not part of it. A container that runs for some
-// minutes after each long delay is held back as long as before.
-func TestCrashLoopDoesNotForgetEarly(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var runFor atomic.Int64
-		program := func(ctx context.Context, _ *fake.Process) int {
-			select {
-			case <-time.After(time.Duration(runFor.Load())):
-			case <-ctx.Done():
-			}
-			return 1
-		}
-		h := newHarness(t, fake.Config{Programs: fake.Always(program)})
-		pod := testPod("a")
-		require.Equal(t, 300*s, crash(t, h, pod, 8)[7])
-		synctest.Wait()
-		runFor.Store(int64(500 * s))
-		for range 2 {
-			require.Equal(t, []time.Duration{300 * s}, crash(t, h, pod, 1))
-			time.Sleep(500 * s)
-		}
-	})
-}
-
-// C21: a small maximum is the first delay, too.
-func TestCrashLoopMaximum(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := newHarness(t, fake.Config{Programs: fake.Always(fake.Exit(0))})
-		h.cfg.MaxCrashLoopDelay = 5 * s
-		h.restart()
-		require.Equal(t, []time.Duration{-1, 0, 5 * s, 5 * s}, crash(t, h, testPod("a"), 4))
-	})
-}
 
 // C22, C23: the reason and the time of a held-back pull reach the caller; the
 // other container of the pod starts.
@@ -411,103 +281,4 @@ func TestConfigFailures(t *testing.T) {
 	result = h.sync(testPod("a"))
 	require.False(t, h.status(testPod("a")).Empty())
 	require.ErrorIs(t, result.Err(), os.ErrNotExist)
-}
-
-// Begun pods come first: with one place at a time, each pod is complete before
-// the next one gets its sandbox.
-func TestBegunPodsComeFirst(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := newHarness(t, fake.Config{})
-		h.cfg.MaxConcurrentStarts = 1
-		h.restart()
-		h.runtime.before = func(context.Context, string, string) error {
-			time.Sleep(100 * time.Millisecond)
-			return nil
-		}
-		const n = 20
-		done := make(chan time.Duration, n)
-		begin := time.Now()
-		for i := range n {
-			pod := testPod("a", "b")
-			pod.UID = types.UID(fmt.Sprint(i))
-			go func() {
-				result := h.m.SyncPod(t.Context(), SyncRequest{Pod: pod, Status: &pleg.PodStatus{UID: pod.UID}})
-				if result.Err() == nil {
-					done <- time.Since(begin)
-				}
-			}()
-		}
-		var times []time.Duration
-		for range n {
-			times = append(times, <-done)
-		}
-		require.LessOrEqual(t, times[n/2].Seconds(), 0.65*times[n-1].Seconds())
-		require.Equal(t, n*5*100*time.Millisecond, times[n-1], "no place is ever idle")
-	})
-}
-
-// Starts that hang keep other pods waiting for a while, not for as long as they
-// hang, and give their places back once.
-func TestHangingStartsLoseTheirPlace(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := newHarness(t, fake.Config{})
-		h.cfg.MaxConcurrentStarts = 2
-		h.restart()
-		h.runtime.before = func(ctx context.Context, call, target string) error {
-			if call == "CreateContainer" && target == "hangs/0" {
-				<-ctx.Done()
-				return ctx.Err()
-			}
-			return nil
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		var hanging sync.WaitGroup
-		sync := func(uid types.UID, container string) error {
-			pod := testPod(container)
-			pod.UID = uid
-			result := h.m.SyncPod(ctx, SyncRequest{Pod: pod, Status: &pleg.PodStatus{UID: uid}})
-			return result.Err()
-		}
-		for i := range 5 {
-			hanging.Go(func() { _ = sync(types.UID(fmt.Sprint(i)), "hangs") })
-		}
-		synctest.Wait()
-		begin := time.Now()
-		require.NoError(t, sync("good", "a"))
-		require.LessOrEqual(t, time.Since(begin), 3*placeLimit)
-		cancel()
-		hanging.Wait()
-		require.Equal(t, 2, h.m.gate.free)
-	})
-}
-
-// The gate does not lose a place to somebody who gives up.
-func TestGateCancelled(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := newGate(1)
-		require.NoError(t, g.acquire(t.Context(), false))
-		ctx, cancel := context.WithCancel(t.Context())
-		errs := make(chan error, 3)
-		for i := range 3 {
-			go func() { errs <- g.acquire(ctx, i == 0) }()
-		}
-		synctest.Wait()
-		cancel()
-		g.release()
-		free := 0
-		for range 3 {
-			if err := <-errs; err == nil {
-				free++
-				g.release()
-			}
-		}
-		require.LessOrEqual(t, free, 3)
-		require.NoError(t, g.acquire(t.Context(), true))
-		require.Zero(t, g.free)
-		require.Empty(t, g.begun)
-		require.Empty(t, g.fresh)
-		g.release()
-		require.Equal(t, 1, g.free)
-		require.ErrorIs(t, g.acquire(ctx, true), context.Canceled)
-	})
 }

@@ -124,7 +124,8 @@ func (e *envBuild) secretKey(ctx context.Context, ref *v1.SecretKeySelector) (st
 const maxEnvFile = 1 << 20
 
 // fileKey reads a variable from a file that, usually, an init container wrote
-// (KEP-3721).
+// (KEP-3721). What may be optional is the key: a file that is not there has not been
+// written yet, and is waited for.
 func (e *envBuild) fileKey(ctx context.Context, ref *v1.FileKeySelector) (string, bool, error) {
 	optional := isTrue(ref.Optional)
 	volume, err := e.volume(ctx, e.in.Pod, ref.VolumeName)
@@ -133,8 +134,6 @@ func (e *envBuild) fileKey(ctx context.Context, ref *v1.FileKeySelector) (string
 	}
 	content, err := readVolumeFile(volume.Path, ref.Path)
 	switch {
-	case errors.Is(err, fs.ErrNotExist) && optional:
-		return "", false, nil
 	case errors.Is(err, fs.ErrNotExist):
 		return "", false, fmt.Errorf("fileKeyRef: file %q not found in volume %q", ref.Path, ref.VolumeName)
 	case err != nil: // what it says of the node is not for users

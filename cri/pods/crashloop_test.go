@@ -1,0 +1,141 @@
+package pods
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/podwright/podwright/cri/fake"
+)
+
+// notBefore is what a worker does with an error: the earliest time in the tree.
+func notBefore(err error) time.Time {
+	if err == nil {
+		return time.Time{}
+	}
+	var earliest time.Time
+	if e, ok := err.(interface{ NotBefore() time.Time }); ok {
+		earliest = e.NotBefore()
+	}
+	var children []error
+	switch e := err.(type) {
+	case interface{ Unwrap() []error }:
+		children = e.Unwrap()
+	case interface{ Unwrap() error }:
+		children = []error{e.Unwrap()}
+	}
+	for _, child := range children {
+		if at := notBefore(child); !at.IsZero() && (earliest.IsZero() || at.Before(earliest)) {
+			earliest = at
+		}
+	}
+	return earliest
+}
+
+// crash syncs until the container was started n more times and returns how long
+// after the exit before each start came.
+func crash(t *testing.T, h *harness, pod *v1.Pod, n int) []time.Duration {
+	return crashOf(t, h, pod, "a", n)
+}
+
+// crashOf is crash for any container.
+func crashOf(t *testing.T, h *harness, pod *v1.Pod, name string, n int) []time.Duration {
+	var delays []time.Duration
+	for len(delays) < n {
+		synctest.Wait()
+		before := h.status(pod)
+		result := h.sync(pod)
+		if at := notBefore(result.Err()); !at.IsZero() {
+			require.Equal(t, ReasonCrashLoopBackOff, h.m.StartFailures(pod.UID)[name].Reason)
+			time.Sleep(time.Until(at))
+			continue
+		}
+		require.NoError(t, result.Err())
+		require.Empty(t, h.m.StartFailures(pod.UID))
+		if last := lastExit(before, name); last != nil {
+			delays = append(delays, time.Since(last.FinishedAt))
+		} else {
+			delays = append(delays, -1)
+		}
+	}
+	return delays
+}
+
+// C20, C22: delays of 0, 10, 20 s and so on up to 300 s, kept to the moment; a
+// new image resets them.
+func TestCrashLoop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness(t, fake.Config{Programs: fake.Always(fake.Exit(1))})
+		pod := testPod("a")
+		require.Equal(t, []time.Duration{-1, 0, 10 * s, 20 * s, 40 * s, 80 * s, 160 * s, 300 * s, 300 * s}, crash(t, h, pod, 9))
+		require.EqualValues(t, 8, h.status(pod).Newest("a").RestartCount)
+		require.Contains(t, h.takeEvents(), "BackOff spec.containers{a}")
+		pod.Spec.Containers[0].Image = "busybox:next"
+		require.Equal(t, []time.Duration{0, 10 * s}, crash(t, h, pod, 2))
+		pod.Spec.Containers[0].Resources.Limits = v1.ResourceList{v1.ResourceMemory: resource.MustParse("1Gi")}
+		require.Equal(t, []time.Duration{0, 10 * s}, crash(t, h, pod, 2))
+	})
+}
+
+// C20: after 600 s of running the next crash restarts at once.
+func TestCrashLoopForgets(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var runFor atomic.Int64
+		program := func(ctx context.Context, _ *fake.Process) int {
+			select {
+			case <-time.After(time.Duration(runFor.Load())):
+			case <-ctx.Done():
+			}
+			return 1
+		}
+		h := newHarness(t, fake.Config{Programs: fake.Always(program)})
+		pod := testPod("a")
+		require.Equal(t, []time.Duration{-1, 0, 10 * s, 20 * s}, crash(t, h, pod, 4))
+		synctest.Wait()
+		runFor.Store(int64(601 * s))
+		require.Equal(t, []time.Duration{40 * s}, crash(t, h, pod, 1))
+		time.Sleep(601 * s)
+		runFor.Store(0)
+		require.Equal(t, []time.Duration{0, 10 * s}, crash(t, h, pod, 2))
+	})
+}
+
+// C20: the delay before a run is not part of it. A container that runs for some
+// minutes after each long delay is held back as long as before.
+func TestCrashLoopDoesNotForgetEarly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var runFor atomic.Int64
+		program := func(ctx context.Context, _ *fake.Process) int {
+			select {
+			case <-time.After(time.Duration(runFor.Load())):
+			case <-ctx.Done():
+			}
+			return 1
+		}
+		h := newHarness(t, fake.Config{Programs: fake.Always(program)})
+		pod := testPod("a")
+		require.Equal(t, 300*s, crash(t, h, pod, 8)[7])
+		synctest.Wait()
+		runFor.Store(int64(500 * s))
+		for range 2 {
+			require.Equal(t, []time.Duration{300 * s}, crash(t, h, pod, 1))
+			time.Sleep(500 * s)
+		}
+	})
+}
+
+// C21: a small maximum is the first delay, too.
+func TestCrashLoopMaximum(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness(t, fake.Config{Programs: fake.Always(fake.Exit(0))})
+		h.cfg.MaxCrashLoopDelay = 5 * s
+		h.restart()
+		require.Equal(t, []time.Duration{-1, 0, 5 * s, 5 * s}, crash(t, h, testPod("a"), 4))
+	})
+}

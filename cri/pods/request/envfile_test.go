@@ -1,0 +1,106 @@
+package request
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+)
+
+// 6.4, fileKeyRef: what a file in a volume says, and nothing outside it. The key may
+// be optional, not the file.
+func TestFileKey(t *testing.T) {
+	h, m := withObjects(t)
+	volume := filepath.Join(h.dir, "volume")
+	require.NoError(t, os.MkdirAll(filepath.Join(volume, "sub"), 0o755))
+	write := func(path, content string) {
+		require.NoError(t, os.WriteFile(filepath.Join(volume, path), []byte(content), 0o600))
+	}
+	write("env", "A='1'\nE= 'x'\n")
+	write("sub/env", "A='two\nlines'")
+	write("bad", "A=1")
+	write("large", strings.Repeat("#\n", maxEnvFile/2+1))
+	write("../outside", "A='secret'")
+	require.NoError(t, os.Symlink("../outside", filepath.Join(volume, "link")))
+	require.NoError(t, os.Symlink("env", filepath.Join(volume, "inside")))
+	require.NoError(t, syscall.Mkfifo(filepath.Join(volume, "pipe"), 0o600))
+	pod := testPod("a")
+	m.SetVolume(pod.UID, "v", Volume{Path: volume})
+	for _, tc := range []struct {
+		path, key, want, fails string
+		optional               bool
+	}{
+		{path: "env", key: "A", want: "X=1"},
+		{path: "sub/env", key: "A", want: "X=two\nlines"},
+		{path: "inside", key: "A", want: "X=1"},
+		{path: "env", key: "B", fails: `environment variable key "B" not found in file "env"`},
+		{path: "env", key: "E", fails: "not found"},
+		{path: "env", key: "B", optional: true},
+		{path: "env", key: "E", optional: true},
+		{path: "none", key: "A", fails: `file "none" not found in volume "v"`},
+		{path: "none", key: "A", optional: true, fails: `file "none" not found in volume "v"`},
+		{path: "bad", key: "A", optional: true, fails: "line 1: value must be enclosed in single quotes"},
+		{path: "link", key: "A", optional: true, fails: "cannot read"},
+		{path: "../outside", key: "A", fails: "cannot read"},
+		{path: "/etc/passwd", key: "A", fails: "cannot read"},
+		{path: "sub", key: "A", fails: "cannot read"},
+		{path: "pipe", key: "A", fails: "cannot read"},
+		{path: "large", key: "A", fails: "cannot read"},
+	} {
+		c := &v1.Container{Env: []v1.EnvVar{from(v1.EnvVarSource{FileKeyRef: &v1.FileKeySelector{VolumeName: "v", Path: tc.path, Key: tc.key, Optional: &tc.optional}})}}
+		got, err := h.envOf(pod, c)
+		if tc.fails != "" {
+			require.ErrorContains(t, err, tc.fails, tc)
+			require.NotContains(t, err.Error(), h.dir, "paths of the node are not for users")
+			continue
+		}
+		require.NoError(t, err, tc)
+		require.Equal(t, tc.want, strings.Join(got, ";"), tc)
+	}
+	_, err := h.envOf(pod, &v1.Container{Env: []v1.EnvVar{from(v1.EnvVarSource{FileKeyRef: &v1.FileKeySelector{VolumeName: "none", Path: "env", Key: "A"}})}})
+	require.ErrorContains(t, err, `cannot find volume "none"`)
+}
+
+func TestParseEnvFile(t *testing.T) {
+	const file = "# c\n\n  A='1' # after\nB= 'x'\r\nC='two\r\nlines'\nD=''\nE='a#b $X \\n'\n\tA='second'\n"
+	for key, want := range map[string]string{"A": "1", "B": "", "C": "two\nlines", "D": "", "E": `a#b $X \n`, "F": "", "": ""} {
+		got, err := parseEnvFile(file, key)
+		require.NoError(t, err, key)
+		require.Equal(t, want, got, key)
+	}
+	for file, want := range map[string]string{
+		"A": "line 1: missing '='", "='x'": "line 1: empty variable name", "\nA ='x'": "line 2: whitespace before '='",
+		"A=x": "line 1: value must be enclosed", "A='x'y": "line 1: unexpected content", "A='x\ny\n": "line 2: the single quote of line 1 is not closed",
+		"A='1'\nK='2'\nbad": "",
+	} {
+		got, err := parseEnvFile(file, "K")
+		if want == "" {
+			require.NoError(t, err, "what comes after the key does not count")
+			require.Equal(t, "2", got)
+			continue
+		}
+		require.ErrorContains(t, err, want, file)
+	}
+}
+
+// Whatever a file says, a value that is written down is read back.
+func FuzzParseEnvFile(f *testing.F) {
+	f.Add("KEY='v'", "v")
+	f.Add("A='1\n2'\nB= 'x' # c", "two\nlines")
+	f.Add("A = '", "#")
+	f.Fuzz(func(t *testing.T, file, value string) {
+		got, err := parseEnvFile(file, "KEY")
+		if err != nil {
+			require.Empty(t, got)
+		}
+		require.NotContains(t, got, "'")
+		value = strings.NewReplacer("'", "", "\r", "").Replace(value)
+		got, err = parseEnvFile("# first\nKEY='"+value+"' # last\n"+file, "KEY")
+		require.NoError(t, err)
+		require.Equal(t, value, got)
+	})
+}
