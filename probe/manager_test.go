@@ -1,0 +1,397 @@
+package probe_test
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/probe"
+	"github.com/podwright/podwright/probe/probetest"
+)
+
+const s = time.Second
+
+func TestNew(t *testing.T) {
+	prober := &probetest.Prober{}
+	good := func() probe.Config {
+		return probe.Config{Probers: map[probe.Handler]probe.Prober{probe.Exec: prober}, Status: func(types.UID) *v1.PodStatus { return nil }}
+	}
+	for want, change := range map[string]func(*probe.Config){
+		"Config.Status is required":                 func(c *probe.Config) { c.Status = nil },
+		"Config.Probers is required":                func(c *probe.Config) { c.Probers = nil },
+		`Config.Probers: "ftp" is no handler`:       func(c *probe.Config) { c.Probers["ftp"] = prober },
+		"Config.Probers[exec] is nil":               func(c *probe.Config) { c.Probers[probe.Exec] = nil },
+		"Config.ShutdownTimeout is negative: -1ns":  func(c *probe.Config) { c.ShutdownTimeout = -1 },
+		`Config.Budgets: "" is no handler`:          func(c *probe.Config) { c.Budgets = map[probe.Handler]int{"": 1} },
+		"Config.Budgets[tcpSocket] is negative: -1": func(c *probe.Config) { c.Budgets = map[probe.Handler]int{probe.TCPSocket: -1} },
+	} {
+		cfg := good()
+		change(&cfg)
+		_, err := probe.New(cfg)
+		require.EqualError(t, err, "probe: "+want)
+	}
+	m, err := probe.New(good())
+	require.NoError(t, err)
+	require.Equal(t, []probe.Pool{{Handler: probe.Exec, Budget: 10}}, m.Pools())
+}
+
+// Readiness and startup of a new instance are probed at once, then each period;
+// the results are told and kept.
+func TestReadiness(t *testing.T) {
+	inBubble(t, nil, func(r *rig) {
+		pod := podOf("u", container("web", probes{probe.Readiness: every(10)}))
+		r.prober.Script("web", probe.Readiness, succeed(fails)...)
+		r.set(pod)
+		r.sleep(30 * s)
+		require.Empty(t, r.prober.Calls(), "there is no container yet")
+		require.Equal(t, "the container has not been created", r.worker(pod, "web", probe.Readiness).Why)
+		r.set(pod, running("web", "fake://1"))
+		require.Equal(t, map[string]probe.Verdict{"web Readiness": probe.Failure}, r.results(pod))
+		r.sleep(25 * s)
+		require.Equal(t, []time.Duration{30 * s, 40 * s, 50 * s}, r.when("web", probe.Readiness))
+		require.Equal(t, map[string]probe.Verdict{"web Readiness": probe.Success}, r.results(pod))
+		require.Equal(t, []probe.Change{
+			{UID: "u", Stored: probe.Stored{Container: "web", ContainerID: "fake://1", Type: probe.Readiness, Result: probe.Failure}},
+			{UID: "u", Stored: probe.Stored{Container: "web", ContainerID: "fake://1", Type: probe.Readiness, Result: probe.Success}},
+		}, r.changes)
+	})
+}
+
+// T36 end to end: thresholds of the spec, with defaults.
+func TestThresholds(t *testing.T) {
+	inBubble(t, nil, func(r *rig) {
+		p := &v1.Probe{ProbeHandler: handler(probe.HTTPGet), SuccessThreshold: 2}
+		pod := podOf("u", container("web", probes{probe.Readiness: p}))
+		good := probetest.Step{Verdict: probe.Success}
+		r.prober.Script("web", probe.Readiness, fails, good, fails, good, good, fails, fails, good, fails, fails, fails)
+		r.set(pod, running("web", "fake://1"))
+		r.sleep(2 * time.Minute)
+		require.Equal(t, []probe.Verdict{probe.Failure, probe.Success, probe.Failure}, r.changesOf(probe.Readiness))
+		require.Equal(t, 10*s, r.worker(pod, "web", probe.Readiness).Period)
+		require.Equal(t, s, r.worker(pod, "web", probe.Readiness).Timeout)
+	})
+}
+
+// T37: while the startup probe has not succeeded, nothing else runs; after it
+// succeeded, it never runs again for that instance.
+func TestStartupFirst(t *testing.T) {
+	inBubble(t, nil, func(r *rig) {
+		slowStart := every(5)
+		slowStart.FailureThreshold = 30
+		pod := podOf("u", container("web", probes{probe.Liveness: every(5), probe.Readiness: every(5), probe.Startup: slowStart}))
+		r.prober.Script("web", probe.Startup, succeed(fails, fails)...)
+		r.set(pod, starting("web", "fake://1"))
+		r.sleep(7 * s)
+		require.Empty(t, r.when("web", probe.Liveness))
+		require.Empty(t, r.when("web", probe.Readiness))
+		r.sleep(3 * s)
+		require.Equal(t, []probe.Verdict{probe.Success}, r.changesOf(probe.Startup))
+		r.sleep(20 * s)
+		require.Equal(t, []time.Duration{0, 5 * s, 10 * s}, r.when("web", probe.Startup), "no further execution, though the status is old")
+		r.set(pod, runningSince("web", "fake://1", r.begin)) // what the owner does
+		require.Equal(t, []time.Duration{30 * s}, r.when("web", probe.Readiness), "at once")
+		r.sleep(20 * s)
+		require.Len(t, r.when("web", probe.Startup), 3)
+		require.NotEmpty(t, r.when("web", probe.Liveness))
+		require.Equal(t, "the container has started", r.worker(pod, "web", probe.Startup).Why)
+
+		// T54: the next instance has not started.
+		r.prober.Script("web", probe.Startup, fails)
+		before := len(r.when("web", probe.Liveness))
+		r.set(pod, starting("web", "fake://2"))
+		require.NotContains(t, r.results(pod), "web Startup")
+		r.sleep(20 * s)
+		require.Len(t, r.when("web", probe.Liveness), before)
+		require.Equal(t, []time.Duration{50 * s, 55 * s, 60 * s, 65 * s, 70 * s}, r.when("web", probe.Startup)[3:])
+	})
+}
+
+// T38: three failures are one change; then the instance is left alone. The next
+// one begins with a Success.
+func TestLivenessHold(t *testing.T) {
+	inBubble(t, nil, func(r *rig) {
+		three := every(10)
+		three.FailureThreshold = 3
+		pod := podOf("u", container("web", probes{probe.Liveness: three}))
+		r.prober.Script("web", probe.Liveness, fails)
+		r.set(pod, running("web", "fake://1"))
+		r.sleep(5 * time.Minute)
+		require.Equal(t, []probe.Verdict{probe.Success, probe.Failure}, r.changesOf(probe.Liveness))
+		require.Len(t, r.prober.Calls(), 3)
+		w := r.worker(pod, "web", probe.Liveness)
+		require.Equal(t, probe.StateWaiting, w.State)
+		require.Equal(t, "the container failed and is to be restarted", w.Why)
+		require.Equal(t, "no", w.Output)
+		r.prober.Script("web", probe.Liveness)
+		r.set(pod, running("web", "fake://2"))
+		require.Equal(t, []probe.Stored{{Container: "web", ContainerID: "fake://2", Type: probe.Liveness, Result: probe.Success}}, r.Results("u"))
+		r.sleep(20 * s)
+		require.Len(t, r.prober.Calls(), 5)
+		require.Equal(t, []probe.Verdict{probe.Success, probe.Failure, probe.Success}, r.changesOf(probe.Liveness))
+	})
+}
+
+// T39: not before initialDelaySeconds of each instance, and exactly then.
+func TestInitialDelay(t *testing.T) {
+	inBubble(t, nil, func(r *rig) {
+		late := every(10)
+		late.InitialDelaySeconds = 5
+		pod := podOf("u", container("web", probes{probe.Liveness: late, probe.Readiness: late}))
+		r.set(pod, running("web", "fake://1"))
+		r.sleep(26 * s)
+		want := []time.Duration{5 * s, 15 * s, 25 * s}
+		require.Equal(t, want, r.when("web", probe.Liveness))
+		require.Equal(t, want, r.when("web", probe.Readiness))
+		r.set(pod, running("web", "fake://2"))
+		r.sleep(9 * s)
+		require.Equal(t, append(want, 31*s), r.when("web", probe.Liveness))
+	})
+}
+
+// T43: from the begin of termination there is no liveness result but that of
+// readiness, also of sidecars, and what is in progress does not count.
+func TestTermination(t *testing.T) {
+	inBubble(t, nil, func(r *rig) {
+		sidecar := container("side", probes{probe.Liveness: every(5), probe.Readiness: every(5)})
+		sidecar.RestartPolicy = new(v1.ContainerRestartPolicyAlways)
+		web := container("web", probes{probe.Liveness: every(5), probe.Readiness: every(5), probe.Startup: every(5)})
+		pod := podOf("u", web)
+		pod.Spec.InitContainers = []v1.Container{sidecar}
+		r.set(pod, running("side", "fake://s"), running("web", "fake://w"))
+		r.sleep(12 * s)
+		require.Len(t, r.results(pod), 5)
+		slow := probetest.Step{Latency: 900 * time.Millisecond, Verdict: probe.Failure}
+		r.prober.Script("web", probe.Liveness, slow)
+		r.prober.Script("side", probe.Liveness, slow)
+		r.prober.Script("web", probe.Readiness, fails)
+		r.sleep(3100 * time.Millisecond)
+		require.Equal(t, probe.StateExecuting, r.worker(pod, "side", probe.Liveness).State)
+		r.StopLivenessAndStartup("u")
+		require.Equal(t, map[string]probe.Verdict{"web Readiness": probe.Failure, "side Readiness": probe.Success}, r.results(pod))
+		calls := len(r.prober.CallsOf("web", probe.Liveness))
+		r.set(pod, running("side", "fake://s"), running("web", "fake://w"))
+		r.sleep(20 * s)
+		require.Len(t, r.prober.CallsOf("web", probe.Liveness), calls, "adding the pod does not bring them back")
+		require.Equal(t, map[string]probe.Verdict{"web Readiness": probe.Failure, "side Readiness": probe.Success}, r.results(pod))
+		for _, c := range r.changes {
+			require.False(t, c.Type == probe.Liveness && c.Result == probe.Failure, "%+v", c)
+		}
+		r.RemovePod("u")
+		require.Empty(t, r.Results("u"))
+		require.Empty(t, r.Explain("u"))
+	})
+}
+
+// A pod that is being deleted when it is added has readiness only.
+func TestAddDeletedPod(t *testing.T) {
+	inBubble(t, nil, func(r *rig) {
+		pod := podOf("u", container("web", probes{probe.Liveness: every(5), probe.Readiness: every(5)}))
+		pod.DeletionTimestamp = &metav1.Time{Time: time.Now()}
+		r.set(pod, running("web", "fake://1"))
+		r.sleep(11 * s)
+		require.Empty(t, r.when("web", probe.Liveness))
+		require.NotEmpty(t, r.when("web", probe.Readiness))
+	})
+}
+
+// T44: the worker of a container that has ended for good ends, and adding the pod
+// again, as each sync does, makes no noise.
+func TestContainerEnds(t *testing.T) {
+	inBubble(t, nil, func(r *rig) {
+		pod := podOf("u", container("job", probes{probe.Readiness: every(10)}), container("web", probes{probe.Readiness: every(10)}))
+		pod.Spec.RestartPolicy = v1.RestartPolicyNever
+		for _, name := range []string{"job", "web"} { // so that nothing is told at once
+			r.prober.Script(name, probe.Readiness, probetest.Step{Verdict: probe.Success, Latency: time.Millisecond})
+		}
+		r.set(pod, running("job", "fake://j"), running("web", "fake://w"))
+		r.sleep(11 * s)
+		for range 3 {
+			r.set(pod, exited("job", "fake://j", 0), runningSince("web", "fake://w", r.begin))
+			r.sleep(11 * s)
+		}
+		w := r.worker(pod, "job", probe.Readiness)
+		require.Equal(t, probe.StateEnded, w.State)
+		require.Equal(t, "the container has ended and does not run again", w.Why)
+		require.Equal(t, map[string]probe.Verdict{"web Readiness": probe.Success}, r.results(pod))
+		require.Len(t, r.changesOf(probe.Readiness), 4, "two containers, unready and ready; dropping a result tells nothing")
+		require.Len(t, r.removed, 1, "T56")
+		// The runtime had forgotten it for a moment only.
+		r.set(pod, runningSince("job", "fake://j", r.begin), runningSince("web", "fake://w", r.begin))
+		r.sleep(11 * s)
+		require.Equal(t, probe.StateScheduled, r.worker(pod, "job", probe.Readiness).State)
+	})
+}
+
+// T45: what is there already does not keep the rest from being created; and bad
+// specs and missing Probers are named, while all others work.
+func TestAddPod(t *testing.T) {
+	only := func(c *probe.Config) { delete(c.Probers, probe.GRPC) }
+	inBubble(t, only, func(r *rig) {
+		bad := every(-1)
+		grpc := &v1.Probe{ProbeHandler: handler(probe.GRPC)}
+		pod := podOf("u", container("a", probes{probe.Liveness: bad, probe.Readiness: every(10), probe.Startup: grpc}))
+		r.store(pod, running("a", "fake://a"), running("b", "fake://b"))
+		const complaint = "probe: pod ns/pod-u (u): spec.containers[0].livenessProbe.periodSeconds: -1: must not be negative\n" +
+			"spec.containers[0].startupProbe.grpc: there is no Prober for it in Config.Probers"
+		require.EqualError(t, r.AddPod(pod), complaint)
+		more := pod.DeepCopy()
+		more.Spec.Containers = append(more.Spec.Containers, container("b", probes{probe.Readiness: every(10)}))
+		more.Spec.Containers[0].ReadinessProbe.PeriodSeconds = 1
+		for range 2 {
+			require.EqualError(t, r.AddPod(more), complaint)
+		}
+		r.sleep(10 * s)
+		require.Equal(t, []time.Duration{0, 10 * s}, r.when("a", probe.Readiness), "parameters never change")
+		require.Equal(t, []time.Duration{0, 10 * s}, r.when("b", probe.Readiness))
+		require.Len(t, r.Explain("u"), 2)
+
+		require.EqualError(t, r.AddPod(nil), "probe: AddPod: the pod is nil")
+		require.EqualError(t, r.AddPod(podOf("")), "probe: AddPod: pod ns/pod-: metadata.uid: is empty")
+		mirror := podOf("m")
+		mirror.Annotations = map[string]string{"kubernetes.io/config.mirror": ""}
+		require.ErrorContains(t, r.AddPod(mirror), "is a mirror pod")
+	})
+}
+
+// T46, T50: what cannot be carried out is tried three times at a time and counts
+// neither way.
+func TestErrors(t *testing.T) {
+	inBubble(t, nil, func(r *rig) {
+		two := every(10)
+		two.FailureThreshold = 2
+		pod := podOf("u", container("web", probes{probe.Liveness: two}))
+		broken := probetest.Step{Err: errors.New("the runtime is gone")}
+		r.prober.Script("web", probe.Liveness, fails, broken, broken, broken, broken, broken, probetest.Step{Verdict: probe.Failure})
+		r.set(pod, running("web", "fake://1"))
+		r.sleep(5 * s)
+		require.Equal(t, map[string]probe.Verdict{"web Liveness": probe.Success}, r.results(pod))
+		r.sleep(10 * s)
+		require.Len(t, r.prober.Calls(), 4)
+		w := r.worker(pod, "web", probe.Liveness)
+		require.Equal(t, "the runtime is gone", w.Output)
+		require.Equal(t, probe.Unknown, w.Last)
+		require.EqualValues(t, 1, w.Consecutive)
+		require.Equal(t, map[string]probe.Verdict{"web Liveness": probe.Success}, r.results(pod))
+		r.sleep(10 * s) // two more errors, and the second failure
+		require.Len(t, r.prober.Calls(), 7)
+		require.Equal(t, map[string]probe.Verdict{"web Liveness": probe.Failure}, r.results(pod))
+		require.Equal(t, []probe.Verdict{probe.Failure, probe.Unknown, probe.Failure}, []probe.Verdict{r.probed[0].Verdict, r.probed[1].Verdict, r.probed[2].Verdict})
+		var messages []string
+		for _, e := range r.eventList() {
+			require.Equal(t, probe.ReasonUnhealthy, e.reason)
+			messages = append(messages, e.message)
+		}
+		require.Equal(t, []string{"Liveness probe failed: no", "Liveness probe could not be carried out: the runtime is gone", "Liveness probe failed: "}, messages)
+	})
+}
+
+func TestPanicAndGoexit(t *testing.T) {
+	inBubble(t, nil, func(r *rig) {
+		pod := podOf("u", container("web", probes{probe.Readiness: every(10)}))
+		r.prober.Script("web", probe.Readiness, succeed(probetest.Step{Panic: "oh no"})...)
+		r.set(pod, running("web", "fake://1"))
+		r.sleep(5 * s)
+		require.Len(t, r.prober.Calls(), 1, "a panic is not tried again at once")
+		require.Equal(t, "the prober panicked: oh no", r.worker(pod, "web", probe.Readiness).Output)
+		r.sleep(10 * s)
+		require.Equal(t, map[string]probe.Verdict{"web Readiness": probe.Success}, r.results(pod))
+	})
+}
+
+// Events name the container; warnings count as success.
+func TestWarning(t *testing.T) {
+	inBubble(t, nil, func(r *rig) {
+		sidecar := container("side", probes{probe.Readiness: every(10)})
+		sidecar.RestartPolicy = new(v1.ContainerRestartPolicyAlways)
+		pod := podOf("u", container("web", probes{}))
+		pod.Spec.InitContainers = []v1.Container{sidecar}
+		r.prober.Script("side", probe.Readiness, probetest.Step{Verdict: probe.Warning, Output: "redirected"})
+		r.set(pod, running("side", "fake://s"), running("web", "fake://w"))
+		r.sleep(s)
+		require.Equal(t, map[string]probe.Verdict{"side Readiness": probe.Success}, r.results(pod))
+		require.Equal(t, []event{{
+			v1.ObjectReference{Kind: "Pod", APIVersion: "v1", Namespace: "ns", Name: "pod-u", UID: "u", FieldPath: "spec.initContainers{side}"},
+			v1.EventTypeWarning, probe.ReasonProbeWarning, "Readiness probe warning: redirected",
+		}}, r.eventList())
+		require.Equal(t, probe.Warning, r.probed[0].Verdict)
+		require.Equal(t, probe.Series{Type: probe.Readiness, UID: "u", Namespace: "ns", Pod: "pod-u", Container: "side"}, r.probed[0].Series)
+	})
+}
+
+// T55: a trigger is heard at once, and the next tick is a period later.
+func TestTrigger(t *testing.T) {
+	inBubble(t, nil, func(r *rig) {
+		pod := podOf("u", container("web", probes{probe.Readiness: every(10), probe.Liveness: every(10)}))
+		r.Trigger("u", "web") // nobody knows it yet
+		r.set(pod, running("web", "fake://1"))
+		r.sleep(14 * s)
+		r.Trigger("u", "web")
+		r.Trigger("u", "other")
+		r.sleep(25 * s)
+		require.Equal(t, []time.Duration{0, 10 * s, 14 * s, 24 * s, 34 * s}, r.when("web", probe.Readiness))
+		r.prober.Script("web", probe.Readiness, probetest.Step{Verdict: probe.Success, Latency: 500 * time.Millisecond})
+		r.sleep(5100 * time.Millisecond)
+		require.Equal(t, probe.StateExecuting, r.worker(pod, "web", probe.Readiness).State)
+		r.Trigger("u", "web")
+		r.sleep(5 * s)
+		require.Len(t, r.when("web", probe.Readiness), 6, "one in progress is enough")
+		// It does not start what must wait.
+		r.store(pod, starting("web", "fake://1"))
+		r.Trigger("u", "web")
+		r.sleep(20 * s)
+		require.Len(t, r.when("web", probe.Readiness), 6)
+	})
+}
+
+// T56, and that a series never comes back after it was removed.
+func TestMetricsRemoved(t *testing.T) {
+	inBubble(t, nil, func(r *rig) {
+		pod := podOf("u", container("web", probes{probe.Readiness: every(10), probe.Liveness: every(10)}))
+		r.prober.Script("web", probe.Readiness, probetest.Step{Verdict: probe.Success, Latency: 500 * time.Millisecond})
+		r.set(pod, running("web", "fake://1"))
+		r.sleep(12 * s)
+		want := map[probe.Series]bool{}
+		for _, p := range r.probed {
+			want[p.Series] = true
+		}
+		require.Len(t, want, 2)
+		r.sleep(8200 * time.Millisecond) // one is in progress
+		count := len(r.probed)
+		r.RemovePod("u")
+		require.Len(t, r.removed, 2)
+		for _, s := range r.removed {
+			require.True(t, want[s])
+		}
+		r.sleep(time.Minute)
+		require.Len(t, r.probed, count)
+		r.RemovePod("u")
+		require.Len(t, r.removed, 2)
+	})
+}
+
+func TestPrune(t *testing.T) {
+	inBubble(t, nil, func(r *rig) {
+		for _, uid := range []types.UID{"a", "b"} {
+			r.set(podOf(uid, container("web", probes{probe.Readiness: every(10)})), running("web", "fake://"+string(uid)))
+		}
+		r.Restore("c", []probe.Stored{{Container: "web", ContainerID: "fake://c", Type: probe.Readiness, Result: probe.Success}})
+		r.Prune(func(uid types.UID) bool { return uid == "a" })
+		require.Len(t, r.Explain("a"), 1)
+		require.Empty(t, r.Explain("b"))
+		require.NoError(t, r.AddPod(podOf("c", container("web", probes{probe.Readiness: every(10)}))))
+		require.Empty(t, r.Results("c"), "what was restored is forgotten, too")
+	})
+}
+
+func TestRunTwice(t *testing.T) {
+	inBubble(t, nil, func(r *rig) {
+		synctest.Wait()
+		require.ErrorIs(t, r.Run(t.Context()), probe.ErrAlreadyRun)
+	})
+}
