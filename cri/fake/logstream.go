@@ -17,9 +17,9 @@ type logStream struct {
 	clock *clock
 
 	mu     sync.Mutex
-	rest   []byte // an unfinished line
-	line   []byte // scratch
-	held   []byte // what the gate holds back
+	rest   []byte        // an unfinished line
+	line   []byte        // scratch
+	held   []byte        // what the gate holds back
 	ending chan struct{} // closed at the end, for writers that wait; may be nil
 
 	over atomic.Bool // set once; read again after whatever may have taken its time

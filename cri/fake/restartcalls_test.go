@@ -1,0 +1,209 @@
+package fake_test
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/cri/fake"
+)
+
+// waiting are calls that wait for something, each of them with everything that
+// it waits for going on without end.
+func waiting(rt *fake.Runtime, sandboxID string, ids map[string]string) map[string]func(context.Context) error {
+	return map[string]func(context.Context) error{
+		"StopContainer": func(ctx context.Context) error { return rt.StopContainer(ctx, ids["stubborn"], time.Hour) },
+		"ExecSync": func(ctx context.Context) error {
+			_, _, err := rt.ExecSync(ctx, ids["stubborn"], []string{"sleep"}, time.Hour)
+			return err
+		},
+		"PullImage": func(ctx context.Context) error {
+			_, err := rt.PullImage(ctx, &runtimeapi.ImageSpec{Image: "slow"}, nil, nil)
+			return err
+		},
+		"GetContainerEvents": func(ctx context.Context) error {
+			return rt.GetContainerEvents(ctx, func(*runtimeapi.ContainerEventResponse) {})
+		},
+		"StartContainer": func(ctx context.Context) error { return rt.StartContainer(ctx, ids["slow"]) },
+		"Intercept":      func(ctx context.Context) error { _, err := rt.ListContainers(ctx, nil); return err },
+	}
+}
+
+func untilDone(ctx context.Context) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func TestCallsUnderWayEndWithTheRuntime(t *testing.T) {
+	for _, opts := range []fake.StartOptions{{}, {Loss: fake.LoseProcesses}, {Loss: fake.LoseAll}} {
+		bubble(t, opts.Loss.String(), func(t *testing.T) {
+			var commands atomic.Int32
+			rt := start(t, fake.Config{
+				Programs: func(ctx context.Context, p *fake.Process) (fake.Program, error) {
+					if p.Container.Name == "slow" {
+						return nil, untilDone(ctx)
+					}
+					return stubborn, nil
+				},
+				Exec: fake.Always(func(ctx context.Context, _ *fake.Process) int {
+					commands.Add(1)
+					<-ctx.Done()
+					commands.Add(-1)
+					return 0
+				}),
+				Pull: func(ctx context.Context, _ *runtimeapi.ImageSpec, _ *runtimeapi.AuthConfig) (fake.Image, error) {
+					return fake.Image{}, untilDone(ctx)
+				},
+				AnyImage: true,
+				Intercept: func(ctx context.Context, call string, _ any) error {
+					if call == "ListContainers" {
+						return untilDone(ctx)
+					}
+					return nil
+				},
+			})
+			sandboxID, err := rt.RunPodSandbox(t.Context(), podConfig("p"), "")
+			require.NoError(t, err)
+			ids := map[string]string{
+				"stubborn": add(t, rt, sandboxID, "stubborn", true), "slow": add(t, rt, sandboxID, "slow", false),
+			}
+			synctest.Wait()
+			calls := waiting(rt, sandboxID, ids)
+			results := make(chan error, len(calls))
+			for name, call := range calls {
+				go func() {
+					err := call(t.Context())
+					if status.Code(err) != codes.Unavailable {
+						err = fmt.Errorf("%s: %w", name, err)
+					}
+					results <- err
+				}()
+			}
+			synctest.Wait()
+			require.Empty(t, results, "all wait")
+			rt.Stop()
+			rt.Stop()
+			synctest.Wait()
+			require.Len(t, results, len(calls))
+			for range calls {
+				require.Equal(t, codes.Unavailable, status.Code(<-results))
+			}
+			_, err = rt.Version(t.Context())
+			require.Equal(t, codes.Unavailable, status.Code(err))
+			require.EqualValues(t, 1, commands.Load(), "the command outlives the runtime")
+
+			require.NoError(t, rt.Start(t.Context(), opts))
+			require.NoError(t, rt.Start(t.Context(), opts))
+			_, err = rt.Version(t.Context())
+			require.NoError(t, err)
+			if opts.Loss == fake.LoseNothing {
+				require.Equal(t, "CREATED 0 ", brief(statusOf(t, rt, ids["slow"])), "as if it had not been started")
+				require.EqualValues(t, 1, commands.Load())
+				return
+			}
+			require.Zero(t, commands.Load())
+		})
+	}
+}
+
+// A call whose hook does not care that the runtime went away gets the same
+// answer, and its hook's result has no effect.
+func TestHooksThatReturnAfterTheRuntimeWentAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pause := func() { time.Sleep(time.Minute) }
+		var cleaned atomic.Int32
+		rt := start(t, fake.Config{
+			Programs: func(context.Context, *fake.Process) (fake.Program, error) {
+				pause()
+				return func(ctx context.Context, _ *fake.Process) int { <-ctx.Done(); cleaned.Add(1); return 0 }, nil
+			},
+			Pull: func(context.Context, *runtimeapi.ImageSpec, *runtimeapi.AuthConfig) (fake.Image, error) {
+				pause()
+				return fake.Image{}, nil
+			},
+			Images: []fake.Image{{Name: "busybox"}},
+			Intercept: func(_ context.Context, call string, _ any) error {
+				if call == "RemovePodSandbox" {
+					pause()
+				}
+				return nil
+			},
+		})
+		sandboxID, err := rt.RunPodSandbox(t.Context(), podConfig("p"), "")
+		require.NoError(t, err)
+		id := add(t, rt, sandboxID, "c", false)
+		results := make(chan error, 3)
+		go func() { results <- rt.StartContainer(t.Context(), id) }()
+		go func() {
+			_, err := rt.PullImage(t.Context(), &runtimeapi.ImageSpec{Image: "slow"}, nil, nil)
+			results <- err
+		}()
+		go func() { results <- rt.RemovePodSandbox(t.Context(), sandboxID) }()
+		synctest.Wait()
+		require.NoError(t, rt.Restart(t.Context(), fake.RestartOptions{}))
+		for range 3 {
+			require.Equal(t, codes.Unavailable, status.Code(<-results))
+		}
+		require.EqualValues(t, 1, cleaned.Load(), "a program that was found runs to clean up")
+		require.Equal(t, "CREATED 0 ", brief(statusOf(t, rt, id)))
+		image, err := rt.ImageStatus(t.Context(), &runtimeapi.ImageSpec{Image: "slow"}, false)
+		require.NoError(t, err)
+		require.Nil(t, image.Image)
+		require.NoError(t, rt.StartContainer(t.Context(), id), "it can still be started")
+	})
+}
+
+// Over gRPC a connection is really cut, none is let in while the runtime is
+// down, and the same listener serves again.
+func TestConnectionsAreCut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rt := start(t, fake.Config{AnyImage: true, Programs: fake.Always(stubborn)})
+		_, id := running(t, rt)
+		synctest.Wait()
+		conn := dial(t, rt)
+		client := runtimeapi.NewRuntimeServiceClient(conn)
+		_, err := client.Version(t.Context(), &runtimeapi.VersionRequest{})
+		require.NoError(t, err)
+
+		results := make(chan error, 2)
+		go func() {
+			_, err := client.StopContainer(t.Context(), &runtimeapi.StopContainerRequest{ContainerId: id, Timeout: 3600})
+			results <- err
+		}()
+		events, err := client.GetContainerEvents(t.Context(), &runtimeapi.GetEventsRequest{})
+		require.NoError(t, err)
+		go func() {
+			_, err := events.Recv()
+			results <- err
+		}()
+		synctest.Wait()
+		rt.Stop()
+		for range 2 {
+			require.Equal(t, codes.Unavailable, status.Code(<-results))
+		}
+		synctest.Wait()
+		require.NotEqual(t, "READY", conn.GetState().String())
+		_, err = client.Version(t.Context(), &runtimeapi.VersionRequest{})
+		require.Equal(t, codes.Unavailable, status.Code(err))
+		time.Sleep(time.Minute)
+		require.NotEqual(t, "READY", conn.GetState().String(), "it has tried")
+
+		require.NoError(t, rt.Start(t.Context(), fake.StartOptions{}))
+		conn.ResetConnectBackoff()
+		require.Eventually(t, func() bool {
+			_, err = client.Version(t.Context(), &runtimeapi.VersionRequest{})
+			return err == nil
+		}, 10*time.Minute, time.Second)
+		answer, err := client.ContainerStatus(t.Context(), &runtimeapi.ContainerStatusRequest{ContainerId: id})
+		require.NoError(t, err)
+		require.Equal(t, runtimeapi.ContainerState_CONTAINER_RUNNING, answer.Status.State)
+	})
+}
