@@ -49,6 +49,8 @@ var floors = map[string]floor{
 	"probe":                  {own: []string{"internal/podfacts"}, outside: 85, forbid: noGRPC},
 	"probe/probetest":        {own: []string{"probe", "internal/podfacts"}, outside: 85, forbid: noGRPC},
 	"probe/internal/network": {own: []string{"probe", "internal/podfacts"}, outside: 85, forbid: noGRPC},
+	// It has only tests.
+	"probe/internal/containerd": {outside: 0},
 	// Only tests import it.
 	"probe/internal/networktest": {outside: 85, forbid: noGRPC},
 	"probe/httpget":              {own: []string{"probe", "probe/internal/network", "internal/podfacts"}, outside: 85, forbid: noGRPC},
@@ -93,11 +95,11 @@ var floors = map[string]floor{
 
 	"syncloop/podsource": {own: []string{"syncloop", "podworkers", "internal/podfacts", "internal/atomicfile"}, outside: 85, forbid: noGRPC},
 	"cri/pods/actions":   {own: []string{"pleg", "internal/podfacts"}, outside: 85, forbid: noGRPC},
-	"cri/pods/request":   {own: []string{"internal/podfacts"}, outside: 175, forbid: []string{"k8s.io/client-go"}},
+	"cri/pods/request":   {own: []string{"internal/podfacts", "volume/hostpath"}, outside: 175, forbid: []string{"k8s.io/client-go"}},
 	"cri/pods": {
 		own: []string{
 			"cri", "cri/images", "cri/images/credentials", "cri/images/imageref", "cri/images/records", "cri/logs",
-			"cri/pods/actions", "cri/pods/request", "pleg", "probe", "internal/atomicfile", "internal/backoff", "internal/podfacts",
+			"cri/pods/actions", "cri/pods/request", "pleg", "probe", "volume/hostpath", "internal/atomicfile", "internal/backoff", "internal/podfacts",
 		},
 		outside: 175, forbid: []string{"k8s.io/client-go"},
 	},

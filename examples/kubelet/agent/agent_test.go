@@ -18,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/cri"
-	"github.com/podwright/podwright/cri/pods/request"
 	"github.com/podwright/podwright/examples/kubelet/server"
 	"github.com/podwright/podwright/pleg"
 	"github.com/podwright/podwright/pleg/plegtest"
@@ -161,26 +160,6 @@ func TestUnsupportedNamesTheField(t *testing.T) {
 	require.NotContains(t, text, "env[0]")
 	require.NotContains(t, text, "readinessProbe")
 	require.Empty(t, unsupported(&v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{{Name: "c"}}}}, cri.Features{}))
-}
-
-func TestHostPaths(t *testing.T) {
-	dir := t.TempDir()
-	file := filepath.Join(dir, "file")
-	require.NoError(t, os.WriteFile(file, nil, 0o600))
-	kind := v1.HostPathFile
-	volume := func(name, path string) v1.Volume {
-		return v1.Volume{Name: name, VolumeSource: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: path, Type: &kind}}}
-	}
-	pod := &v1.Pod{Spec: v1.PodSpec{Volumes: []v1.Volume{volume("good", file), volume("bad", dir), {Name: "other"}}}}
-	got, err := hostPaths{}.Volume(t.Context(), pod, "good")
-	require.NoError(t, err)
-	require.Equal(t, request.Volume{Path: file}, got)
-	_, err = hostPaths{}.Volume(t.Context(), pod, "bad")
-	require.Error(t, err)
-	for _, name := range []string{"other", "missing"} {
-		_, err = hostPaths{}.Volume(t.Context(), pod, name)
-		require.ErrorIs(t, err, request.ErrNotFound)
-	}
 }
 
 // eventRuntime hands its dirty function out, to send hints with.

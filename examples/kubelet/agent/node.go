@@ -110,7 +110,7 @@ func (n *node) buildRuntime(conn *Connection) (err error) {
 		LinkDir:           n.cfg.ContainerLogsDir,
 		PodDir:            n.folders.pod,
 		MaxCrashLoopDelay: n.cfg.MaxCrashLoopBackoff,
-		Inputs:            request.Inputs{Volumes: hostPaths{}, UserNamespace: n.users.Of, HandlerFeatures: n.handlerFeatures, NodeIPs: nodeIPs},
+		Inputs:            request.Inputs{Volumes: request.HostPaths{}, UserNamespace: n.users.Of, HandlerFeatures: n.handlerFeatures, NodeIPs: nodeIPs},
 		Hooks:             runner,
 		Actuated:          actuated,
 		Node:              describeNode(n.cfg),
