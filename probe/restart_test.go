@@ -1,0 +1,254 @@
+package probe_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/probe"
+	"github.com/podwright/podwright/probe/probetest"
+)
+
+func agentStartsNow(c *probe.Config) { c.AgentStart = time.Now() }
+
+// T42: after a restart of the agent the first probes are spread over a period, in
+// the same way each time, and neither syncs nor triggers change that; a container
+// that starts only then is probed at once.
+func TestSpread(t *testing.T) {
+	first := map[types.UID][]time.Duration{}
+	for range 2 {
+		inBubble(t, agentStartsNow, func(r *rig) {
+			for i := range 60 {
+				pod := podOf(types.UID(fmt.Sprintf("pod-%d", i)), container("web", probes{probe.Readiness: every(10)}))
+				r.set(pod, runningSince("web", "fake://"+string(pod.UID), r.begin.Add(-time.Minute)))
+				r.Trigger(pod.UID, "web")
+			}
+			r.set(podOf("new", container("new", probes{probe.Readiness: every(10)})), running("new", "fake://new"))
+			require.Equal(t, []time.Duration{0}, r.when("new", probe.Readiness))
+			r.sleep(10 * s)
+			perSecond := make([]int, 10)
+			calls := r.prober.CallsOf("web", probe.Readiness)
+			require.Len(t, calls, 60)
+			for _, c := range calls {
+				at := c.Began.Sub(r.begin)
+				first[c.UID] = append(first[c.UID], at)
+				perSecond[at/s]++
+			}
+			require.LessOrEqual(t, slices.Max(perSecond), 15, "%v", perSecond)
+			require.GreaterOrEqual(t, slices.Min(perSecond), 1, "%v", perSecond)
+		})
+	}
+	for uid, times := range first {
+		require.Len(t, times, 2)
+		require.InDelta(t, times[0], times[1], float64(20*time.Millisecond), uid)
+	}
+}
+
+// An agent that runs for longer than a period spreads nothing.
+func TestNoSpreadLater(t *testing.T) {
+	inBubble(t, agentStartsNow, func(r *rig) {
+		r.sleep(10 * s)
+		for i := range 20 {
+			pod := podOf(types.UID(fmt.Sprintf("pod-%d", i)), container("web", probes{probe.Liveness: every(10)}))
+			r.set(pod, runningSince("web", "fake://"+string(pod.UID), r.begin.Add(-time.Minute)))
+		}
+		require.Len(t, r.prober.Calls(), 20)
+	})
+}
+
+// T40, T41: without memory, a container that ran before the agent has no result
+// until a probe finds one, so that nothing changes in its status; a startup probe
+// that has passed is not repeated, and tells so, since sidecars need it.
+func TestAgentRestart(t *testing.T) {
+	inBubble(t, agentStartsNow, func(r *rig) {
+		three := every(2)
+		three.FailureThreshold = 3
+		pod := podOf("u", container("web", probes{probe.Liveness: every(2), probe.Readiness: three, probe.Startup: every(2)}))
+		r.prober.Script("web", probe.Readiness, fails)
+		r.set(pod, runningSince("web", "fake://1", r.begin.Add(-11*s)))
+		require.Equal(t, map[string]probe.Verdict{"web Startup": probe.Success}, r.results(pod))
+		r.sleep(3 * s)
+		require.Empty(t, r.when("web", probe.Startup))
+		require.Equal(t, map[string]probe.Verdict{"web Liveness": probe.Success, "web Startup": probe.Success}, r.results(pod), "one failure of three says nothing")
+		r.sleep(4 * s)
+		require.Equal(t, probe.Failure, r.results(pod)["web Readiness"])
+
+		// One that started just before the agent is new.
+		late := podOf("l", container("late", probes{probe.Readiness: every(2)}))
+		r.set(late, runningSince("late", "fake://l", r.begin.Add(-9*s)))
+		require.Contains(t, r.changesOf(probe.Readiness), probe.Failure)
+	})
+}
+
+// What an earlier agent knew counts while the instance is the same, and is told
+// nobody, since whoever restores it knows.
+func TestRestore(t *testing.T) {
+	inBubble(t, agentStartsNow, func(r *rig) {
+		three := every(10)
+		three.FailureThreshold = 3
+		p := probes{probe.Liveness: three, probe.Readiness: three, probe.Startup: three}
+		pod := podOf("u", container("ready", p), container("bad", p), container("other", p), container("odd", p))
+		remembered := func(c, id string, typ probe.Type, v probe.Verdict) probe.Stored {
+			return probe.Stored{Container: c, ContainerID: id, Type: typ, Result: v}
+		}
+		r.prober.Script("ready", probe.Readiness, fails)
+		r.Restore("u", []probe.Stored{
+			remembered("ready", "fake://1", probe.Readiness, probe.Success),
+			remembered("ready", "fake://1", probe.Startup, probe.Success),
+			remembered("bad", "fake://2", probe.Liveness, probe.Failure),
+			remembered("other", "fake://3", probe.Readiness, probe.Success),
+			remembered("odd", "", probe.Readiness, probe.Success),
+			remembered("odd", "fake://4", probe.Liveness, probe.Unknown),
+			remembered("odd", "fake://4", probe.Readiness, probe.Warning),
+			remembered("unheard", "fake://5", probe.Readiness, probe.Success),
+		})
+		require.Empty(t, r.Results("u"), "nothing before the pod is added")
+		old := r.begin.Add(-time.Minute)
+		r.set(
+			pod,
+			runningSince("ready", "fake://1", old), runningSince("bad", "fake://2", old),
+			running("other", "fake://33"), runningSince("odd", "fake://4", old),
+		)
+		r.sleep(10 * s)
+		require.Equal(t, map[string]probe.Verdict{
+			"ready Readiness": probe.Success, "ready Startup": probe.Success, "ready Liveness": probe.Success,
+			"bad Liveness": probe.Failure, "bad Readiness": probe.Success, "bad Startup": probe.Success,
+			"other Readiness": probe.Success, "other Liveness": probe.Success, "other Startup": probe.Success,
+			"odd Readiness": probe.Success, "odd Liveness": probe.Success, "odd Startup": probe.Success,
+		}, r.results(pod))
+		require.Empty(t, r.when("bad", probe.Liveness), "it is to be restarted; that was decided")
+		require.Empty(t, r.when("ready", probe.Startup))
+		require.Len(t, r.when("ready", probe.Readiness), 1, "one failure of three")
+		for _, c := range r.changes {
+			require.False(t, c.Container == "ready" && c.Type == probe.Readiness, "it did not change")
+			require.False(t, c.Container == "bad" && c.Type == probe.Liveness)
+		}
+		r.sleep(20 * s)
+		require.Equal(t, probe.Failure, r.results(pod)["ready Readiness"], "the third")
+
+		// What comes after there is a worker comes too late.
+		r.Restore("u", []probe.Stored{remembered("ready", "fake://1", probe.Readiness, probe.Success)})
+		require.Equal(t, probe.Failure, r.results(pod)["ready Readiness"])
+		require.NoError(t, r.AddPod(pod))
+		require.Equal(t, probe.Failure, r.results(pod)["ready Readiness"])
+	})
+}
+
+// When Run ends, what is in progress is cut off and says nothing.
+func TestStopKeepsResults(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		r.start()
+		pod := podOf("u", container("web", probes{probe.Liveness: every(10), probe.Readiness: every(10)}))
+		r.set(pod, running("web", "fake://1"))
+		r.sleep(9 * s)
+		// An execution that is cut off finds a failure.
+		r.prober.Script("web", probe.Liveness, probetest.Step{Latency: 900 * time.Millisecond})
+		r.prober.Script("web", probe.Readiness, probetest.Step{Latency: 900 * time.Millisecond})
+		r.sleep(1500 * time.Millisecond)
+		require.Equal(t, probe.StateExecuting, r.worker(pod, "web", probe.Liveness).State)
+		events, probed := len(r.events), len(r.probed)
+		stopped := time.Now()
+		r.stop()
+		require.NoError(t, <-r.done)
+		require.Equal(t, stopped, time.Now(), "nothing waits for a timeout")
+		require.Equal(t, map[string]probe.Verdict{"web Liveness": probe.Success, "web Readiness": probe.Success}, r.results(pod))
+		require.Len(t, r.events, events)
+		require.Len(t, r.probed, probed)
+		// The pods go on without the agent; so may its last questions.
+		require.NoError(t, r.AddPod(pod))
+		r.Trigger("u", "web")
+		r.RemovePod("u")
+	})
+}
+
+// A Prober and a callback that ignore their context are named, and left behind.
+func TestStuck(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		free := make(chan struct{})
+		r := newRig(t, func(c *probe.Config) {
+			c.ShutdownTimeout = 3 * s
+			c.Changed = func(probe.Change) { <-free }
+		})
+		r.start()
+		pod := podOf("u", container("web", probes{probe.Readiness: every(10)}))
+		r.prober.Script("web", probe.Readiness, probetest.Step{Hang: true})
+		r.set(pod, running("web", "fake://1"))
+		r.sleep(7 * s)
+		r.stop()
+		err := <-r.done
+		require.ErrorIs(t, err, probe.ErrShutdownTimeout)
+		require.EqualError(t, err, "probe: not stopped in time (3s): the readiness probe (exec) of container web of pod ns/pod-u (u) for 10s, Config.Changed")
+		close(free)
+		r.prober.Release()
+		synctest.Wait()
+	})
+}
+
+// T53: while nobody listens, probes go on, and what is told later is the newest.
+func TestChangedBlocks(t *testing.T) {
+	free := make(chan struct{})
+	var told []probe.Change
+	inBubble(t, func(c *probe.Config) {
+		c.Changed = func(change probe.Change) {
+			<-free
+			told = append(told, change)
+		}
+	}, func(r *rig) {
+		free = make(chan struct{})
+		const pods = 100
+		for i := range pods {
+			pod := podOf(types.UID(fmt.Sprintf("pod-%d", i)), container("web", probes{probe.Readiness: every(1)}))
+			r.set(pod, running("web", "fake://"+string(pod.UID)))
+		}
+		for i := range 10 {
+			step := fails
+			if i%2 == 0 {
+				step = probetest.Step{Verdict: probe.Success}
+			}
+			r.prober.Script("web", probe.Readiness, step)
+			r.sleep(s)
+		}
+		require.Len(t, r.prober.Calls(), 11*pods, "nobody waited")
+		r.RemovePod("pod-7") // its change is gone with it
+		close(free)
+		synctest.Wait()
+		require.LessOrEqual(t, len(told), pods+1)
+		last := map[types.UID]probe.Verdict{}
+		for _, c := range told {
+			last[c.UID] = c.Result
+		}
+		require.Len(t, last, pods-1)
+		require.NotContains(t, last, types.UID("pod-7"))
+		for uid, v := range last {
+			require.Equal(t, probe.Failure, v, uid)
+		}
+	})
+}
+
+// A pod that comes again while an execution from before has not returned waits for
+// that: one probe never runs twice at a time.
+func TestNeverTwice(t *testing.T) {
+	inBubble(t, nil, func(r *rig) {
+		pod := podOf("u", container("web", probes{probe.Readiness: every(10)}))
+		r.prober.Script("web", probe.Readiness, probetest.Step{Hang: true}, probetest.Step{Verdict: probe.Success})
+		r.set(pod, running("web", "fake://1"))
+		r.sleep(s)
+		r.RemovePod("u")
+		r.set(pod, running("web", "fake://1"))
+		r.sleep(25 * s)
+		require.Len(t, r.prober.Calls(), 1)
+		require.Equal(t, "an execution from before the pod was removed has not returned", r.worker(pod, "web", probe.Readiness).Why)
+		require.Equal(t, probe.Pool{Handler: probe.Exec, Budget: 10, Running: 1}, r.Pools()[0])
+		r.prober.Release()
+		r.sleep(10 * s)
+		require.Equal(t, probe.Success, r.results(pod)["web Readiness"])
+		require.Equal(t, 1, r.prober.Most())
+		require.Equal(t, probe.Pool{Handler: probe.Exec, Budget: 10}, r.Pools()[0])
+	})
+}
