@@ -59,7 +59,7 @@ func TestReadiness(t *testing.T) {
 		require.Equal(t, []probe.Change{
 			{UID: "u", Stored: probe.Stored{Container: "web", ContainerID: "fake://1", Type: probe.Readiness, Result: probe.Failure}},
 			{UID: "u", Stored: probe.Stored{Container: "web", ContainerID: "fake://1", Type: probe.Readiness, Result: probe.Success}},
-		}, r.changes)
+		}, r.changeList())
 	})
 }
 
@@ -179,7 +179,7 @@ func TestTermination(t *testing.T) {
 		r.sleep(20 * s)
 		require.Len(t, r.prober.CallsOf("web", probe.Liveness), calls, "adding the pod does not bring them back")
 		require.Equal(t, map[string]probe.Verdict{"web Readiness": probe.Failure, "side Readiness": probe.Success}, r.results(pod))
-		for _, c := range r.changes {
+		for _, c := range r.changeList() {
 			require.False(t, c.Type == probe.Liveness && c.Result == probe.Failure, "%+v", c)
 		}
 		r.RemovePod("u")
@@ -220,7 +220,7 @@ func TestContainerEnds(t *testing.T) {
 		require.Equal(t, "the container has ended and does not run again", w.Why)
 		require.Equal(t, map[string]probe.Verdict{"web Readiness": probe.Success}, r.results(pod))
 		require.Len(t, r.changesOf(probe.Readiness), 4, "two containers, unready and ready; dropping a result tells nothing")
-		require.Len(t, r.removed, 1, "T56")
+		require.Len(t, r.removedList(), 1, "T56")
 		// The runtime had forgotten it for a moment only.
 		r.set(pod, runningSince("job", "fake://j", r.begin), runningSince("web", "fake://w", r.begin))
 		r.sleep(11 * s)
@@ -281,7 +281,7 @@ func TestErrors(t *testing.T) {
 		r.sleep(10 * s) // two more errors, and the second failure
 		require.Len(t, r.prober.Calls(), 7)
 		require.Equal(t, map[string]probe.Verdict{"web Liveness": probe.Failure}, r.results(pod))
-		require.Equal(t, []probe.Verdict{probe.Failure, probe.Unknown, probe.Failure}, []probe.Verdict{r.probed[0].Verdict, r.probed[1].Verdict, r.probed[2].Verdict})
+		require.Equal(t, []probe.Verdict{probe.Failure, probe.Unknown, probe.Failure}, []probe.Verdict{r.probedList()[0].Verdict, r.probedList()[1].Verdict, r.probedList()[2].Verdict})
 		var messages []string
 		for _, e := range r.eventList() {
 			require.Equal(t, probe.ReasonUnhealthy, e.reason)
@@ -319,8 +319,8 @@ func TestWarning(t *testing.T) {
 			v1.ObjectReference{Kind: "Pod", APIVersion: "v1", Namespace: "ns", Name: "pod-u", UID: "u", FieldPath: "spec.initContainers{side}"},
 			v1.EventTypeWarning, probe.ReasonProbeWarning, "Readiness probe warning: redirected",
 		}}, r.eventList())
-		require.Equal(t, probe.Warning, r.probed[0].Verdict)
-		require.Equal(t, probe.Series{Type: probe.Readiness, UID: "u", Namespace: "ns", Pod: "pod-u", Container: "side"}, r.probed[0].Series)
+		require.Equal(t, probe.Warning, r.probedList()[0].Verdict)
+		require.Equal(t, probe.Series{Type: probe.Readiness, UID: "u", Namespace: "ns", Pod: "pod-u", Container: "side"}, r.probedList()[0].Series)
 	})
 }
 
@@ -357,21 +357,21 @@ func TestMetricsRemoved(t *testing.T) {
 		r.set(pod, running("web", "fake://1"))
 		r.sleep(12 * s)
 		want := map[probe.Series]bool{}
-		for _, p := range r.probed {
+		for _, p := range r.probedList() {
 			want[p.Series] = true
 		}
 		require.Len(t, want, 2)
 		r.sleep(8200 * time.Millisecond) // one is in progress
-		count := len(r.probed)
+		count := len(r.probedList())
 		r.RemovePod("u")
-		require.Len(t, r.removed, 2)
-		for _, s := range r.removed {
+		require.Len(t, r.removedList(), 2)
+		for _, s := range r.removedList() {
 			require.True(t, want[s])
 		}
 		r.sleep(time.Minute)
-		require.Len(t, r.probed, count)
+		require.Len(t, r.probedList(), count)
 		r.RemovePod("u")
-		require.Len(t, r.removed, 2)
+		require.Len(t, r.removedList(), 2)
 	})
 }
 

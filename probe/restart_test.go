@@ -124,7 +124,7 @@ func TestRestore(t *testing.T) {
 		require.Empty(t, r.when("bad", probe.Liveness), "it is to be restarted; that was decided")
 		require.Empty(t, r.when("ready", probe.Startup))
 		require.Len(t, r.when("ready", probe.Readiness), 1, "one failure of three")
-		for _, c := range r.changes {
+		for _, c := range r.changeList() {
 			require.False(t, c.Container == "ready" && c.Type == probe.Readiness, "it did not change")
 			require.False(t, c.Container == "bad" && c.Type == probe.Liveness)
 		}
@@ -152,14 +152,14 @@ func TestStopKeepsResults(t *testing.T) {
 		r.prober.Script("web", probe.Readiness, probetest.Step{Latency: 900 * time.Millisecond})
 		r.sleep(1500 * time.Millisecond)
 		require.Equal(t, probe.StateExecuting, r.worker(pod, "web", probe.Liveness).State)
-		events, probed := len(r.events), len(r.probed)
+		events, probed := len(r.eventList()), len(r.probedList())
 		stopped := time.Now()
 		r.stop()
 		require.NoError(t, <-r.done)
 		require.Equal(t, stopped, time.Now(), "nothing waits for a timeout")
 		require.Equal(t, map[string]probe.Verdict{"web Liveness": probe.Success, "web Readiness": probe.Success}, r.results(pod))
-		require.Len(t, r.events, events)
-		require.Len(t, r.probed, probed)
+		require.Len(t, r.eventList(), events)
+		require.Len(t, r.probedList(), probed)
 		// The pods go on without the agent; so may its last questions.
 		require.NoError(t, r.AddPod(pod))
 		r.Trigger("u", "web")

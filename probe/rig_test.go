@@ -2,6 +2,7 @@ package probe_test
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -146,10 +147,8 @@ func (r *rig) when(container string, t probe.Type) []time.Duration {
 }
 
 func (r *rig) changesOf(t probe.Type) []probe.Verdict {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	var out []probe.Verdict
-	for _, c := range r.changes {
+	for _, c := range r.changeList() {
 		if c.Type == t {
 			out = append(out, c.Result)
 		}
@@ -157,11 +156,17 @@ func (r *rig) changesOf(t probe.Type) []probe.Verdict {
 	return out
 }
 
-func (r *rig) eventList() []event {
+// snapshot copies what the callbacks wrote down.
+func snapshot[T any](r *rig, list *[]T) []T {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return append([]event(nil), r.events...)
+	return slices.Clone(*list)
 }
+
+func (r *rig) eventList() []event          { return snapshot(r, &r.events) }
+func (r *rig) changeList() []probe.Change  { return snapshot(r, &r.changes) }
+func (r *rig) probedList() []probe.Probed  { return snapshot(r, &r.probed) }
+func (r *rig) removedList() []probe.Series { return snapshot(r, &r.removed) }
 
 func (r *rig) worker(pod *v1.Pod, container string, t probe.Type) probe.Worker {
 	for _, w := range r.Explain(pod.UID) {
