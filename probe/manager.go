@@ -281,20 +281,22 @@ func (m *Manager) detach(w *worker, last phase, why string) {
 	w.phase = last
 }
 
-// Trigger asks for a readiness probe of a container at once, because its status
-// was computed and it is not known to be ready. The next one follows a period
-// later. Nothing happens while a probe is in progress, or if the container is not
-// to be probed yet. Call it after the status was stored.
-func (m *Manager) Trigger(uid types.UID, container string) {
+// Trigger asks for readiness probes of containers at once, because their status
+// was computed and they are not known to be ready (status.Result.ProbeNow). The
+// next ones follow a period later. Nothing happens while a probe is in progress, or
+// if the container is not to be probed yet. Call it after the status was stored.
+func (m *Manager) Trigger(uid types.UID, containers ...string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	p := m.pods[uid]
 	if p == nil {
 		return
 	}
-	if w := p.find(container, Readiness); w != nil {
-		w.triggered = w.phase == idle || w.phase == looking
-		m.lookAgain(w, time.Now())
+	for _, container := range containers {
+		if w := p.find(container, Readiness); w != nil {
+			w.triggered = w.phase == idle || w.phase == looking
+			m.lookAgain(w, time.Now())
+		}
 	}
 }
 

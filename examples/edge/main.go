@@ -23,6 +23,7 @@ import (
 	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/images"
 	"github.com/podwright/podwright/cri/pods"
+	"github.com/podwright/podwright/cri/pods/request"
 	"github.com/podwright/podwright/pleg"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/probe"
@@ -46,11 +47,10 @@ func main() {
 	// The parts, from the runtime upwards.
 	a := &agent{root: *root}
 	must(0, os.MkdirAll(a.dir(""), 0o750))
-	client := cri.ClientConfig{Endpoint: *endpoint}
-	runtime := must(cri.DialRuntime(ctx, client))
-	pulls := must(images.New(images.Config{Service: must(cri.DialImages(ctx, client)), Event: event}))
+	runtime := must(cri.DialRuntime(ctx, cri.ClientConfig{Endpoint: *endpoint}))
+	pulls := must(images.New(images.Config{Service: must(cri.DialImages(ctx, cri.ClientConfig{Endpoint: *endpoint})), Event: event}))
 	a.pods = must(pods.New(pods.Config{Runtime: runtime, RuntimeName: runtime.Name(), Images: pulls,
-		LogRoot: filepath.Join(*root, "logs"), PodDir: a.dir, Event: event}))
+		LogRoot: filepath.Join(*root, "logs"), PodDir: a.dir, Inputs: request.Inputs{Volumes: request.HostPaths{}}, Event: event}))
 	a.pleg = must(pleg.New(pleg.Config{Runtime: a.pods, OnEvent: func(e pleg.Event) { a.dirty(e.UID) }}))
 	a.shown = must(filesink.New(filesink.Config{Path: filepath.Join(*root, "status.json"), Logger: slog.Default()}))
 	a.statuses = must(status.NewManager(status.ManagerConfig{Sink: a.shown, Logger: slog.Default()}))
@@ -60,10 +60,10 @@ func main() {
 	a.workers = must(podworkers.New(podworkers.Config{Syncer: a, Resync: a.dirty, Logger: slog.Default()}))
 	merger := must(podsource.NewMerger(podsource.MergerConfig{Event: event}))
 	files := must(podsource.NewFileSource(podsource.FileConfig{Path: *manifests, Merger: merger, Logger: slog.Default(),
-		Decoder: podsource.Decoder{NodeName: "edge", Check: unsupported}}))
+		Decoder: podsource.Decoder{NodeName: "edge", Check: func(p *v1.Pod) []error { return append(pods.Unsupported(p), probe.Validate(p)...) }}}))
 	handler := must(syncloop.NewHandler(syncloop.HandlerConfig{Workers: a.workers, Sources: merger, RuntimePods: a.orphans,
 		FinalCleaners: []syncloop.Cleaner{{Name: "leftovers", Clean: a.clean}}}))
-	a.loop = must(syncloop.New(syncloop.Config{Handler: handler, Pods: merger, Health: a.pleg.Healthy,
+	a.loop = must(syncloop.New(syncloop.Config{Handler: handler, Pods: merger, Health: a.pleg.Healthy, HousekeepingPeriod: 10 * time.Second,
 		Sources: map[string]syncloop.EventSource{"file": files}}))
 
 	// They run until the process is told to end. The pods go on.
@@ -105,9 +105,8 @@ func (a *agent) SyncPod(ctx context.Context, w podworkers.Work) (terminal bool, 
 	if phase := seen.Status.Phase; err != nil || phase == v1.PodSucceeded || phase == v1.PodFailed {
 		return err == nil, err
 	}
-	results := a.probes.Results(w.Pod.UID)
 	result := a.pods.SyncPod(ctx, pods.SyncRequest{Pod: w.Pod, Status: observed, RestartAll: seen.RestartAll,
-		Liveness: pods.ProbeResults(results, probe.Liveness), Startup: pods.ProbeResults(results, probe.Startup)})
+		Liveness: pods.ProbeResults(a.probes.Results(w.Pod.UID), probe.Liveness), Startup: pods.ProbeResults(a.probes.Results(w.Pod.UID), probe.Startup)})
 	if result.Acted() {
 		_, _, err = a.look(ctx, w, time.Now(), false)
 	}
@@ -155,15 +154,15 @@ func (a *agent) look(ctx context.Context, w podworkers.Work, after time.Time, te
 	if err != nil {
 		return nil, status.Result{}, err
 	}
-	if a.statuses.Get(w.Pod.UID) == nil {
-		a.statuses.Restore(w.Pod, a.shown.Status(w.Pod)) // as it was before a crash or a reboot
+	if a.statuses.Get(w.Pod.UID) == nil { // what was known before a crash or a reboot
+		before := a.shown.Status(w.Pod)
+		a.statuses.Restore(w.Pod, before)
+		a.probes.Restore(w.Pod.UID, status.Probed(&before))
 	}
 	result := status.Compute(status.Input{Pod: w.Pod, Observed: observed, Previous: a.statuses.Get(w.Pod.UID),
 		Probes: status.Verdicts(a.probes.Results(w.Pod.UID), observed), StartFailures: status.Reasons(a.pods.StartFailures(w.Pod.UID)), Override: w.Status, Terminal: terminal, Now: time.Now()})
 	a.statuses.Set(w.Pod, result.Status)
-	for _, container := range result.ProbeNow {
-		a.probes.Trigger(w.Pod.UID, container)
-	}
+	a.probes.Trigger(w.Pod.UID, result.ProbeNow...)
 	return observed, result, nil
 }
 
@@ -183,7 +182,7 @@ func (a *agent) clean(ctx context.Context, c *syncloop.Cleanup) error {
 	return errors.Join(err, a.shown.Prune(kept))
 }
 
-// orphans are all pods that the runtime knows.
+// orphans are all pods that run.
 func (a *agent) orphans(context.Context) (out []podworkers.Orphan, err error) {
 	for _, p := range a.pleg.Pods() {
 		if !p.Stopped() {
@@ -195,7 +194,6 @@ func (a *agent) orphans(context.Context) (out []podworkers.Orphan, err error) {
 
 func (a *agent) dir(uid types.UID) string { return filepath.Join(a.root, "pods", string(uid)) }
 func (a *agent) dirty(uid types.UID)      { a.loop.Emit(syncloop.Event{Kind: syncloop.PodDirty, UID: uid}) }
-func unsupported(pod *v1.Pod) []error     { return append(pods.Unsupported(pod), probe.Validate(pod)...) }
 func event(ref v1.ObjectReference, eventtype, reason, message string) {
 	slog.Info(message, "pod", ref.Namespace+"/"+ref.Name, "type", eventtype, "reason", reason)
 }

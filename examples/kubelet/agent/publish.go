@@ -43,9 +43,7 @@ func (s *syncer) compute(w podworkers.Work, observed *pleg.PodStatus, terminal b
 		Now:           now,
 	})
 	s.statuses.Set(pod, result.Status)
-	for _, container := range result.ProbeNow {
-		s.probes.Trigger(pod.UID, container)
-	}
+	s.probes.Trigger(pod.UID, result.ProbeNow...)
 	return result
 }
 

@@ -1,0 +1,253 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/cri"
+	"github.com/podwright/podwright/examples/testbed/tb"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// It is the page people copy from: it has to stay one.
+func TestItIsAPage(t *testing.T) {
+	text, err := os.ReadFile("main.go")
+	require.NoError(t, err)
+	lines := 0
+	for _, c := range text {
+		if c == '\n' {
+			lines++
+		}
+	}
+	require.Less(t, lines, 200)
+}
+
+// edge is the agent, as a process of its own.
+type edge struct {
+	t                        *testing.T
+	binary, runtime          string
+	manifests, root, address string
+	process                  *exec.Cmd
+}
+
+func newEdge(t *testing.T, runtime string) *edge {
+	dir := t.TempDir()
+	e := &edge{
+		t: t, runtime: runtime, address: freeAddress(t),
+		binary: filepath.Join(dir, "edge"), manifests: filepath.Join(dir, "manifests"), root: filepath.Join(dir, "root"),
+	}
+	out, err := exec.Command("go", "build", "-o", e.binary, ".").CombinedOutput()
+	require.NoError(t, err, string(out))
+	require.NoError(t, os.Mkdir(e.manifests, 0o700))
+	return e
+}
+
+func freeAddress(t *testing.T) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	return l.Addr().String()
+}
+
+func (e *edge) start() {
+	e.process = exec.Command(e.binary, "-runtime", e.runtime, "-manifests", e.manifests, "-root", e.root, "-listen", e.address)
+	e.process.Stdout, e.process.Stderr = e.t.Output(), e.t.Output()
+	require.NoError(e.t, e.process.Start())
+}
+
+// end ends the agent with a signal and returns what it has to say to that.
+func (e *edge) end(sig os.Signal) error {
+	require.NoError(e.t, e.process.Process.Signal(sig))
+	return e.process.Wait()
+}
+
+func (e *edge) place(name, manifest string) {
+	// Renamed, as half a manifest is none.
+	beside := filepath.Join(e.root+".tmp", name)
+	require.NoError(e.t, os.MkdirAll(filepath.Dir(beside), 0o700))
+	require.NoError(e.t, os.WriteFile(beside, []byte(manifest), 0o600))
+	require.NoError(e.t, os.Rename(beside, filepath.Join(e.manifests, name)))
+}
+
+// pods are those that the endpoint shows, by name.
+func (e *edge) pods() (map[string]v1.Pod, error) {
+	client := http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := client.Get("http://" + e.address)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	var list v1.PodList
+	if err := json.NewDecoder(resp.Body).Decode(&list); err != nil {
+		return nil, err
+	}
+	out := map[string]v1.Pod{}
+	for _, pod := range list.Items {
+		out[pod.Name] = pod
+	}
+	return out, nil
+}
+
+// until waits until the pods are as they should be.
+func (e *edge) until(what string, good func(map[string]v1.Pod) error) {
+	e.t.Helper()
+	deadline := time.Now().Add(time.Minute)
+	for {
+		pods, err := e.pods()
+		if err == nil {
+			err = good(pods)
+		}
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			e.t.Fatalf("%s: %v", what, err)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+// mainOf returns the status of the container of a pod.
+func mainOf(pods map[string]v1.Pod, name string) (v1.ContainerStatus, error) {
+	statuses := pods[name].Status.ContainerStatuses
+	if len(statuses) != 1 {
+		return v1.ContainerStatus{}, fmt.Errorf("%s: %d container statuses", name, len(statuses))
+	}
+	return statuses[0], nil
+}
+
+func ready(name string, restarts int32) func(map[string]v1.Pod) error {
+	return func(pods map[string]v1.Pod) error {
+		c, err := mainOf(pods, name)
+		if err == nil && (!c.Ready || c.RestartCount != restarts) {
+			err = fmt.Errorf("%s: ready %t after %d restarts: %+v", name, c.Ready, c.RestartCount, c.State)
+		}
+		return err
+	}
+}
+
+const web = `
+apiVersion: v1
+kind: Pod
+metadata: {name: web}
+spec:
+  terminationGracePeriodSeconds: 2
+  containers:
+  - name: main
+    image: %s
+    args: [http, ":8080"]
+    livenessProbe: {httpGet: {path: /healthz, port: 8080}, periodSeconds: 1}
+    readinessProbe: {exec: {command: [/testprog, exists, /data/ready]}, periodSeconds: 1, failureThreshold: 1}
+    volumeMounts: [{name: data, mountPath: /data}]
+  volumes:
+  - {name: data, hostPath: {path: %s}}
+`
+
+const once = `
+apiVersion: v1
+kind: Pod
+metadata: {name: once}
+spec:
+  restartPolicy: Never
+  containers:
+  - {name: main, image: %s, args: [exit, "7"]}
+`
+
+func TestEdge(t *testing.T) {
+	images := tb.Images(t)
+	for _, rt := range tb.Runtimes(t) {
+		t.Run(rt.Name, func(t *testing.T) {
+			e := newEdge(t, rt.Endpoint)
+			data := t.TempDir()
+			e.place("web.yaml", fmt.Sprintf(web, images.Testprog, data))
+			e.place("once.yaml", fmt.Sprintf(once, images.Testprog))
+			e.place("bad.yaml", "kind: Pod\nmetadata: {name: bad}\n")
+			e.start()
+			var first v1.ContainerStatus
+			e.until("once has failed, web runs", func(pods map[string]v1.Pod) (err error) {
+				if c, err := mainOf(pods, "once-edge"); err != nil || c.State.Terminated == nil || c.State.Terminated.ExitCode != 7 {
+					return fmt.Errorf("once: %+v, %w", c.State, err)
+				}
+				if first, err = mainOf(pods, "web-edge"); err == nil && first.State.Running == nil {
+					err = fmt.Errorf("web: %+v", first.State)
+				}
+				return err
+			})
+			require.False(t, first.Ready)
+			require.NoError(t, os.WriteFile(filepath.Join(data, "ready"), nil, 0o600))
+			e.until("web is ready", ready("web-edge", 0))
+
+			require.Error(t, e.end(syscall.SIGKILL))
+			e.start()
+			e.until("the agent is back", func(map[string]v1.Pod) error { return nil })
+			for range 30 { // three periods of the probe
+				pods, err := e.pods()
+				require.NoError(t, err)
+				require.NoError(t, ready("web-edge", 0)(pods), "it is not marked unready")
+				again, err := mainOf(pods, "web-edge")
+				require.NoError(t, err)
+				require.Equal(t, first.ContainerID, again.ContainerID, "it runs on")
+				require.Equal(t, v1.PodFailed, pods["once-edge"].Status.Phase, "it is not run again")
+				time.Sleep(100 * time.Millisecond)
+			}
+			e.reboot(rt)
+			e.until("web runs again after the reboot", ready("web-edge", 1))
+
+			require.NoError(t, e.end(syscall.SIGTERM))
+			require.NoError(t, os.Remove(filepath.Join(e.manifests, "web.yaml")))
+			e.start()
+			e.until("web is gone", func(pods map[string]v1.Pod) error {
+				if len(pods) != 1 {
+					return fmt.Errorf("%d pods", len(pods))
+				}
+				return nil
+			})
+			require.NoError(t, os.Remove(filepath.Join(e.manifests, "once.yaml")))
+			e.until("once is gone", func(pods map[string]v1.Pod) error {
+				folders, err := os.ReadDir(filepath.Join(e.root, "pods"))
+				if err == nil && len(pods)+len(folders) > 0 {
+					err = errors.New("something is left")
+				}
+				return err
+			})
+			require.NoError(t, e.end(syscall.SIGTERM))
+			client, err := cri.DialRuntime(t.Context(), cri.ClientConfig{Endpoint: rt.Endpoint})
+			require.NoError(t, err)
+			defer client.Close()
+			sandboxes, err := client.ListPodSandbox(t.Context(), nil)
+			require.NoError(t, err)
+			require.Empty(t, sandboxes)
+		})
+	}
+}
+
+// reboot does to the pods what a reboot does: nothing of them runs any more when
+// runtime and agent start.
+func (e *edge) reboot(rt tb.Runtime) {
+	require.Error(e.t, e.end(syscall.SIGKILL))
+	client, err := cri.DialRuntime(e.t.Context(), cri.ClientConfig{Endpoint: rt.Endpoint})
+	require.NoError(e.t, err)
+	defer client.Close()
+	sandboxes, err := client.ListPodSandbox(e.t.Context(), nil)
+	require.NoError(e.t, err)
+	for _, s := range sandboxes {
+		require.NoError(e.t, client.StopPodSandbox(e.t.Context(), s.Id))
+	}
+	rt.Kill(e.t)
+	rt.Start(e.t)
+	e.start()
+}
