@@ -150,6 +150,8 @@ func (b *builder) decide(s *v1.PodStatus) {
 	b.in.Override(s)
 	if b.ended() {
 		s.Phase, s.Reason, s.Message = phase, reason, message
+		s.Conditions = slices.DeleteFunc(s.Conditions, func(c v1.PodCondition) bool { return shared(c.Type) })
+		b.passOn(s, v1.DisruptionTarget)
 	}
 }
 

@@ -107,13 +107,16 @@ func newCondition(t v1.PodConditionType, v verdict) v1.PodCondition {
 }
 
 // setCondition puts a condition into the list, in place of one of its type. Its
-// transition time moves only with its status.
+// transition time moves only with its status, and its generation only upwards.
 func setCondition(s *v1.PodStatus, generation int64, now time.Time, c v1.PodCondition, old *v1.PodCondition) {
+	if old == nil {
+		old = &v1.PodCondition{}
+	}
 	if c.Type != v1.AllContainersRestarting {
-		c.ObservedGeneration = generation
+		c.ObservedGeneration = max(generation, old.ObservedGeneration)
 	}
 	c.LastTransitionTime = metav1.NewTime(now)
-	if old != nil && old.Status == c.Status {
+	if old.Status == c.Status && !old.LastTransitionTime.IsZero() {
 		c.LastTransitionTime = old.LastTransitionTime
 	}
 	put(s, c)
@@ -137,12 +140,18 @@ func (b *builder) readyToStart() verdict {
 	return verdict{ok: !b.in.Observed.SandboxChanged(b.in.Pod.Spec.HostNetwork).Changed}
 }
 
+// ended is why a condition is False in a pod of a terminal phase.
+func ended(phase v1.PodPhase) verdict {
+	if phase == v1.PodSucceeded {
+		return verdict{reason: reasonPodCompleted}
+	}
+	return verdict{reason: reasonPodFailed}
+}
+
 func (b *builder) restartingAll(phase v1.PodPhase) verdict {
 	switch {
-	case phase == v1.PodSucceeded:
-		return verdict{reason: reasonPodCompleted}
-	case phase == v1.PodFailed:
-		return verdict{reason: reasonPodFailed}
+	case podfacts.IsTerminalPhase(phase):
+		return ended(phase)
 	case !b.restartAll, b.allGone():
 		return verdict{}
 	default:

@@ -144,6 +144,12 @@ func (b *builder) unseen(x *subject, out *v1.ContainerStatus) {
 		const message = "The container was removed because all containers of the pod restart"
 		out.State = waiting(ReasonRestartingAllContainers, message)
 		out.LastTerminationState = unseenEnd(ReasonRestartingAllContainers, message)
+		if ended := old.State.Terminated; ended != nil {
+			// Its real end was seen. The reason is what lets it run again,
+			// whatever the policy.
+			*out.LastTerminationState.Terminated = *ended
+			out.LastTerminationState.Terminated.Reason = ReasonRestartingAllContainers
+		}
 		out.RestartCount++
 	case old != nil && old.State.Terminated != nil:
 		old.DeepCopyInto(out)

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podwright/podwright/internal/podfacts"
 )
@@ -93,12 +92,8 @@ func withContainer(pod *v1.Pod, s v1.PodStatus, containerID string, now time.Tim
 // withCondition sets one condition of the node agent's.
 func withCondition(pod *v1.Pod, s v1.PodStatus, now time.Time, c v1.PodCondition) v1.PodStatus {
 	before := condition(s.Conditions, c.Type)
-	c.ObservedGeneration, c.LastTransitionTime = pod.Generation, metav1.NewTime(now)
-	if before != nil && before.Status == c.Status {
-		c.LastTransitionTime = before.LastTransitionTime
-	}
 	s.Conditions = slices.Clone(s.Conditions)
-	put(&s, c)
+	setCondition(&s, pod.Generation, now, c, before)
 	return s
 }
 

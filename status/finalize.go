@@ -12,7 +12,8 @@ import (
 // and whose resources are released: containers without a record of their end
 // get exit code 137 and reason ContainerStatusUnknown, and a pod of the API
 // server that has no terminal phase becomes Failed. Containers that never had
-// their turn stay waiting.
+// their turn stay waiting. In what has ended nothing is ready, resized or
+// restarting.
 //
 // Whether the pod had been initialised is judged by pod.Status, the status that
 // the API server has. s is not changed.
@@ -24,6 +25,12 @@ func Finalize(pod *v1.Pod, s v1.PodStatus, now time.Time) v1.PodStatus {
 	endUnseen(begun(s.InitContainerStatuses))
 	if !podfacts.IsStatic(pod) && !podfacts.IsTerminalPhase(s.Phase) {
 		s.Phase = v1.PodFailed
+	}
+	if podfacts.IsTerminalPhase(s.Phase) {
+		s = WithoutResizePending(WithoutResizeInProgress(s))
+		if condition(s.Conditions, v1.AllContainersRestarting) != nil {
+			s = withCondition(pod, s, now, newCondition(v1.AllContainersRestarting, ended(s.Phase)))
+		}
 	}
 	return WithReadiness(pod, s, now)
 }

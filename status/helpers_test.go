@@ -1,6 +1,9 @@
 package status
 
 import (
+	"encoding/json"
+	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -137,18 +140,75 @@ func computeAll(t *testing.T, in Input) Result {
 
 func twice(t *testing.T, in Input) Result {
 	t.Helper()
-	pod, previous, observed := in.Pod.DeepCopy(), in.Previous.DeepCopy(), *in.Observed
+	untouched := snapshot(t, in)
 	first := Compute(in)
-	require.True(t, equality.Semantic.DeepEqual(pod, in.Pod), "the pod is not changed")
-	require.True(t, equality.Semantic.DeepEqual(previous, in.Previous), "the previous status is not changed")
-	require.Equal(t, observed, *in.Observed)
+	require.Equal(t, untouched, snapshot(t, in), "the input is not changed")
+	requireUnshared(t, in, first)
 	again := in
 	again.Previous, again.Now = &first.Status, in.Now.Add(time.Minute)
 	second := Compute(again)
-	require.True(t, equality.Semantic.DeepEqual(first.Status, second.Status),
-		"computing again changes nothing\nfirst:  %+v\nsecond: %+v", first.Status, second.Status)
+	require.True(t, equality.Semantic.DeepEqual(first.Status, second.Status), "computing again changes nothing: %s", diff(&first.Status, &second.Status))
 	require.Equal(t, first.RestartAll, second.RestartAll)
 	return first
+}
+
+// snapshot is the text of everything in an input that could be changed.
+func snapshot(t *testing.T, in Input) string {
+	t.Helper()
+	in.Override = nil
+	text, err := json.Marshal(struct {
+		Pod           *v1.Pod
+		Observed      *pleg.PodStatus
+		Previous, API *v1.PodStatus
+		Probes        map[string]ProbeResults
+		StartFailures map[string]Reason
+		Allocated     map[string]v1.ResourceRequirements
+		HostIPs       []string
+	}{in.Pod, in.Observed, in.Previous, in.API, in.Probes, in.StartFailures, in.Allocated, in.HostIPs})
+	require.NoError(t, err)
+	return string(text)
+}
+
+// requireUnshared fails if a result points into its input.
+func requireUnshared(t *testing.T, in Input, r Result) {
+	t.Helper()
+	in.Override = nil
+	theirs, ours := map[uintptr]string{}, map[uintptr]string{}
+	memory(reflect.ValueOf(in), "in", theirs)
+	memory(reflect.ValueOf(r), "result", ours)
+	for at, path := range ours {
+		require.Empty(t, theirs[at], "%s is the input's", path)
+	}
+}
+
+// memory notes everything that a value points to, by address.
+func memory(v reflect.Value, path string, found map[uintptr]string) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		if v.IsNil() || v.Type() == reflect.TypeFor[*time.Location]() || found[v.Pointer()] != "" {
+			return
+		}
+		found[v.Pointer()] = path
+		memory(v.Elem(), path, found)
+	case reflect.Slice:
+		if v.Cap() > 0 {
+			found[v.Pointer()] = path
+		}
+		for i := range v.Len() {
+			memory(v.Index(i), fmt.Sprintf("%s[%d]", path, i), found)
+		}
+	case reflect.Map:
+		if !v.IsNil() {
+			found[v.Pointer()] = path
+		}
+		for _, key := range v.MapKeys() {
+			memory(v.MapIndex(key), fmt.Sprintf("%s[%s]", path, key), found)
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			memory(v.Field(i), path+"."+v.Type().Field(i).Name, found)
+		}
+	}
 }
 
 // short writes a state as "waiting Reason", "running" or "exit <code> Reason".

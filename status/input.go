@@ -96,8 +96,9 @@ type Input struct {
 	Fail *Reason
 	// Override, when not nil, changes the status before the conditions are
 	// decided, such as the status function of a kill; a phase that was final
-	// before stays with its reason. It sees containers, phase, the conditions of
-	// others and DisruptionTarget. It may be called twice and must be pure.
+	// before stays, with its reason, and DisruptionTarget with it. It sees
+	// containers, phase, the conditions of others and DisruptionTarget. It may be
+	// called twice and must be pure.
 	Override func(*v1.PodStatus)
 	// Terminal tells that every container has stopped for good, so that the
 	// phase can be final whatever the restart policy.

@@ -69,13 +69,9 @@ func mergeConditions(there, wanted []v1.PodCondition) []v1.PodCondition {
 
 // notReady lets nothing be ready in a pod that has ended.
 func notReady(s, there *v1.PodStatus, now time.Time) {
-	reason := reasonPodFailed
-	if s.Phase == v1.PodSucceeded {
-		reason = reasonPodCompleted
-	}
 	for _, t := range []v1.PodConditionType{v1.PodReady, v1.ContainersReady} {
 		if c := condition(s.Conditions, t); c != nil && c.Status == v1.ConditionTrue {
-			changed := newCondition(t, verdict{reason: reason})
+			changed := newCondition(t, ended(s.Phase))
 			changed.ObservedGeneration = c.ObservedGeneration
 			setMerged(s, changed, there, now)
 		}

@@ -21,19 +21,25 @@ func (b *builder) decidePhase(s *v1.PodStatus) {
 	case podfacts.IsTerminalPhase(b.old.Phase):
 		s.Phase = b.old.Phase
 	}
-	switch {
-	case b.in.Fail != nil && !b.ended():
+	if b.in.Fail != nil && !b.ended() {
 		s.Phase, s.Reason, s.Message = v1.PodFailed, b.in.Fail.Reason, b.in.Fail.Message
-	case s.Phase == b.old.Phase:
-		s.Reason, s.Message = b.old.Reason, b.old.Message
-		if s.Reason == "" {
-			s.Reason = b.api.Reason
-		}
-		if s.Message == "" {
-			s.Message = b.api.Message
-		}
-	case s.Phase == b.api.Phase:
-		s.Reason, s.Message = b.api.Reason, b.api.Message
+		return
+	}
+	keepReason(s, b.old)
+	keepReason(s, b.api)
+}
+
+// keepReason takes over why the pod is in its phase, as far as that is not known,
+// from a status of the same phase.
+func keepReason(s, from *v1.PodStatus) {
+	if s.Phase != from.Phase {
+		return
+	}
+	if s.Reason == "" {
+		s.Reason = from.Reason
+	}
+	if s.Message == "" {
+		s.Message = from.Message
 	}
 }
 
