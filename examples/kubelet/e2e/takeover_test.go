@@ -1,0 +1,285 @@
+package e2e_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/examples/testbed/tb"
+)
+
+// upstreamVariable names a built upstream kubelet (examples/controlplane/kubelet says
+// how to build one). The tests that need it are skipped without.
+const upstreamVariable = "PODWRIGHT_UPSTREAM_KUBELET"
+
+// upstream is the upstream kubelet with the folders of a scene.
+type upstream struct {
+	bin, output string
+	args        []string
+	proc        *process
+
+	root     string            // which it makes a mount point
+	cgroups  []string          // made for it
+	settings map[string][]byte // of the kernel, which it changes
+}
+
+// newUpstream prepares an upstream kubelet, which is killed when the test ends.
+func newUpstream(t *testing.T, s *scene, bin string) *upstream {
+	t.Helper()
+	u := &upstream{
+		bin: bin, output: filepath.Join(s.dir, "upstream.log"),
+		root: s.root, cgroups: makeCgroups(t, "takeover-"+s.node), settings: kernelSettings(t),
+	}
+	t.Cleanup(func() { u.end(t, syscall.SIGKILL) })
+	nothing := map[string]string{}
+	for _, signal := range []string{"memory.available", "nodefs.available", "nodefs.inodesFree", "imagefs.available", "imagefs.inodesFree"} {
+		nothing[signal] = "0%" // is evicted
+	}
+	config, err := json.Marshal(map[string]any{
+		"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",
+		"containerRuntimeEndpoint": s.endpoint, "staticPodPath": s.manifests, "podLogsDir": s.logs, "fileCheckFrequency": "1s",
+		"failCgroupV1": false, "cgroupDriver": "cgroupfs", "cgroupRoot": "/takeover-" + s.node,
+		"address": "127.0.0.1", "port": freePort(t), "healthzPort": 0,
+		"authentication":         map[string]any{"anonymous": map[string]any{"enabled": true}, "webhook": map[string]any{"enabled": false}},
+		"authorization":          map[string]any{"mode": "AlwaysAllow"},
+		"makeIPTablesUtilChains": false, "failSwapOn": false, "evictionHard": nothing,
+	})
+	require.NoError(t, err)
+	file := filepath.Join(s.dir, "upstream.json")
+	require.NoError(t, os.WriteFile(file, config, 0o644))
+	u.args = []string{"--config=" + file, "--root-dir=" + s.root, "--cert-dir=" + filepath.Join(s.dir, "pki"), "--hostname-override=" + s.node, "--v=2"}
+	return u
+}
+
+func (u *upstream) start(t *testing.T) {
+	t.Helper()
+	out, err := os.OpenFile(u.output, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	require.NoError(t, err)
+	defer out.Close()
+	cmd := exec.Command(u.bin, u.args...)
+	cmd.Stdout, cmd.Stderr = out, out
+	require.NoError(t, cmd.Start())
+	p := &process{cmd: cmd, done: make(chan struct{})}
+	go func() { defer close(p.done); _ = cmd.Wait() }()
+	u.proc = p
+}
+
+// end ends it, if it runs.
+func (u *upstream) end(t *testing.T, signal syscall.Signal) {
+	t.Helper()
+	if u.proc == nil {
+		return
+	}
+	if err := u.proc.cmd.Process.Signal(signal); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		t.Errorf("end the upstream kubelet: %v", err)
+	}
+	<-u.proc.done
+	u.proc = nil
+	if t.Failed() {
+		log, _ := os.ReadFile(u.output)
+		t.Logf("end of the upstream kubelet's log:\n%s", tail(string(log), 6000))
+	}
+}
+
+// undo takes away what it leaves behind, once its pods are gone.
+func (u *upstream) undo(t *testing.T) {
+	for file, text := range u.settings {
+		require.NoError(t, os.WriteFile(file, text, 0o644))
+	}
+	if err := unix.Unmount(u.root, unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) {
+		t.Errorf("unmount %s: %v", u.root, err)
+	}
+	removeCgroups(t, u.cgroups)
+}
+
+// kernelSettings reads what the upstream kubelet changes.
+func kernelSettings(t *testing.T) map[string][]byte {
+	t.Helper()
+	kept := map[string][]byte{}
+	for _, name := range []string{"vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops", "kernel/keys/root_maxkeys", "kernel/keys/root_maxbytes"} {
+		file := filepath.Join("/proc/sys", name)
+		text, err := os.ReadFile(file)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		require.NoError(t, err)
+		kept[file] = text
+	}
+	return kept
+}
+
+// makeCgroups makes a cgroup in each hierarchy, and skips the test where there are
+// none of cgroup v1.
+func makeCgroups(t *testing.T, name string) []string {
+	t.Helper()
+	hierarchies, err := filepath.Glob("/sys/fs/cgroup/*/cgroup.procs")
+	require.NoError(t, err)
+	if len(hierarchies) == 0 {
+		t.Skip("needs cgroup v1")
+	}
+	var made []string
+	for _, procs := range hierarchies {
+		parent := filepath.Dir(procs)
+		path := filepath.Join(parent, name)
+		require.NoError(t, os.MkdirAll(path, 0o755))
+		made = append(made, path)
+		for _, file := range []string{"cpuset.cpus", "cpuset.mems"} { // empty in a new cgroup
+			if text, err := os.ReadFile(filepath.Join(parent, file)); err == nil {
+				require.NoError(t, os.WriteFile(filepath.Join(path, file), text, 0o644))
+			}
+		}
+	}
+	return made
+}
+
+// removeCgroups removes cgroups with all below them.
+func removeCgroups(t *testing.T, roots []string) {
+	t.Helper()
+	for _, root := range roots {
+		wait(t, 10*time.Second, root+" goes", func() error {
+			var dirs []string
+			err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+				if err == nil && d.IsDir() {
+					dirs = append(dirs, path)
+				}
+				return nil
+			})
+			for _, dir := range slices.Backward(dirs) {
+				err = errors.Join(err, os.Remove(dir))
+			}
+			return err
+		})
+	}
+}
+
+// takeoverPods are pods of many kinds. Their UIDs are in their manifests: without,
+// each kubelet makes up its own.
+func takeoverPods(s *scene) map[string]*v1.Pod {
+	busybox := s.images.Busybox
+	always := v1.ContainerRestartPolicyAlways
+	sidecar := shell("s0", busybox, "echo side"+untilTerm)
+	sidecar.RestartPolicy = &always
+	out := map[string]*v1.Pod{
+		"plain":   newPod("plain", testprog(s.images.Testprog, "run")),
+		"network": newPod("network", shell("main", busybox, "echo one"+untilTerm), shell("other", busybox, untilTerm)),
+		"init":    newPod("init", shell("main", busybox, untilTerm)),
+		"limits":  newPod("limits", shell("main", busybox, untilTerm)),
+		"never":   newPod("never", shell("main", busybox, untilTerm), shell("done", busybox, "exit 0")),
+		"dies":    newPod("dies", shell("main", busybox, "echo run; while [ ! -e /tmp/end ]; do sleep 0.1; done; exit 1")),
+	}
+	for _, name := range []string{"network", "init"} {
+		out[name].Spec.HostNetwork = false
+	}
+	out["network"].Spec.Containers[0].Ports = []v1.ContainerPort{{ContainerPort: 8080}}
+	out["network"].Spec.HostAliases = []v1.HostAlias{{IP: "192.0.2.7", Hostnames: []string{"one"}}}
+	out["init"].Spec.InitContainers = []v1.Container{shell("i0", busybox, "exit 0"), sidecar}
+	list := v1.ResourceList{v1.ResourceMemory: resource.MustParse("64Mi"), v1.ResourceCPU: resource.MustParse("200m")}
+	out["limits"].Spec.Containers[0].Resources = v1.ResourceRequirements{Requests: list, Limits: list}
+	user, no := int64(1234), false
+	out["limits"].Spec.Containers[0].SecurityContext = &v1.SecurityContext{RunAsUser: &user, AllowPrivilegeEscalation: &no}
+	out["never"].Spec.RestartPolicy = v1.RestartPolicyNever
+	for i, name := range slices.Sorted(maps.Keys(out)) {
+		out[name].Namespace = "default"
+		out[name].UID = types.UID(fmt.Sprintf("%s-0000-0000-0000-%012d", s.node[1:], i))
+	}
+	return out
+}
+
+// C50: static pods of the upstream kubelet, taken over while they run, and back: no
+// container is started again, and what dies counts on.
+func TestTakesOverFromUpstream(t *testing.T) {
+	bin := os.Getenv(upstreamVariable)
+	if bin == "" {
+		t.Skipf("%s names no upstream kubelet", upstreamVariable)
+	}
+	images := tb.Images(t)
+	for _, rt := range tb.Runtimes(t) {
+		t.Run(rt.Name, func(t *testing.T) {
+			t.TempDir() // is removed last of all
+			var u *upstream
+			t.Cleanup(func() {
+				if u != nil {
+					u.undo(t)
+				}
+			})
+			s := newScene(t, rt, images, options{endpoint: rt.Endpoint})
+			u = newUpstream(t, s, bin)
+			takeOver(t, s, u)
+		})
+	}
+}
+
+func takeOver(t *testing.T, s *scene, u *upstream) {
+	pods := takeoverPods(s)
+	for name, pod := range pods {
+		s.place(t, name+".yaml", pod)
+	}
+	u.start(t)
+	const running = 8 // containers
+	wait(t, time.Minute, "the upstream kubelet runs all pods", func() error {
+		w, err := s.look()
+		if err == nil && len(w.running()) != running {
+			err = fmt.Errorf("%s", w)
+		}
+		return err
+	})
+	before := s.see(t).ids()
+	same := func() error {
+		w, err := s.look()
+		if now := w.ids(); err == nil && !maps.Equal(before, now) {
+			err = fmt.Errorf("before %v, now %v", before, now)
+		}
+		return err
+	}
+	u.end(t, syscall.SIGTERM)
+	require.NoError(t, same())
+
+	s.start(t)
+	for name, pod := range pods {
+		if name == "never" { // one of its containers has ended
+			continue
+		}
+		require.Equal(t, pod.UID, s.running(t, name).UID)
+	}
+	hold(t, 15*time.Second, "nothing is started again by us", same)
+
+	// What ends is started once more by us, as the second instance.
+	dies := s.see(t).of("dies").running()[0]
+	_, _, err := s.cri.ExecSync(t.Context(), dies.Id, []string{"touch", "/tmp/end"}, 5*time.Second)
+	require.NoError(t, err)
+	wait(t, 20*time.Second, "dies has a successor", func() error {
+		w, err := s.look()
+		if now := w.of("dies").running(); err == nil && (len(now) != 1 || now[0].Metadata.Attempt != 1) {
+			err = fmt.Errorf("%s", w.of("dies"))
+		}
+		return err
+	})
+	p, err := s.pod("dies")
+	require.NoError(t, err)
+	logs, err := filepath.Glob(filepath.Join(s.logs, "default_"+p.Name+"_"+string(p.UID), "main", "*.log"))
+	require.NoError(t, err)
+	require.Len(t, logs, 2, "its log is kept, and goes on: %v", logs)
+
+	before = s.see(t).ids()
+	require.Zero(t, s.terminate(t, 30*time.Second))
+	u.start(t)
+	hold(t, 20*time.Second, "nothing is started again by the upstream kubelet", same)
+	u.end(t, syscall.SIGKILL)
+	s.start(t)
+	hold(t, 10*time.Second, "nothing is started again after kill -9", same)
+}
