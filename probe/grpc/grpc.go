@@ -143,6 +143,8 @@ func words(err error) string {
 		return "the server does not implement " + grpc_health_v1.Health_ServiceDesc.ServiceName
 	case codes.NotFound:
 		return "the server does not know the service"
+	case codes.DeadlineExceeded: // the server knows the deadline, and may be the first to notice
+		return "no answer in time"
 	}
 	message := s.Message()
 	message = strings.ToValidUTF8(message[:min(len(message), maxMessage)], "")

@@ -62,11 +62,11 @@ func plain(err error) string {
 		return err.Error()
 	case errors.As(err, &record):
 		return "TLS handshake: " + record.Msg
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), strings.HasSuffix(err.Error(), "server closed idle connection"):
 		return "the connection was closed before there was a response"
 	case strings.HasPrefix(err.Error(), "tls: "), strings.HasPrefix(err.Error(), "remote error: tls: "):
 		return err.Error()
 	default:
-		return "the answer is not a valid HTTP response"
+		return "there was no valid HTTP response"
 	}
 }

@@ -1,0 +1,50 @@
+package grpc_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"net"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/health"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/probe"
+	probegrpc "github.com/podwright/podwright/probe/grpc"
+)
+
+// A prober can be used without a Manager.
+func Example() {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		log.Fatal(err)
+	}
+	services := health.NewServer()
+	services.SetServingStatus("cart", grpc_health_v1.HealthCheckResponse_NOT_SERVING)
+	server := grpc.NewServer()
+	grpc_health_v1.RegisterHealthServer(server, services)
+	done := make(chan error)
+	go func() { done <- server.Serve(listener) }()
+
+	prober, err := probegrpc.New(probegrpc.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	address := listener.Addr().(*net.TCPAddr)
+	for _, service := range []string{"", "cart", "unknown"} {
+		result, err := prober.Probe(context.Background(), probe.Target{
+			PodIP: address.IP.String(), Container: &v1.Container{Name: "app"}, Timeout: 10 * time.Second,
+			Probe: &v1.Probe{ProbeHandler: v1.ProbeHandler{GRPC: &v1.GRPCAction{Port: int32(address.Port), Service: &service}}},
+		})
+		fmt.Println(result.Verdict, result.Output, err)
+	}
+	server.Stop()
+	<-done
+	// Output:
+	// Success service "" is SERVING <nil>
+	// Failure service "cart" is NOT_SERVING <nil>
+	// Failure the server does not know the service <nil>
+}

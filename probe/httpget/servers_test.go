@@ -1,0 +1,263 @@
+package httpget
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/probe"
+	"github.com/podwright/podwright/probe/internal/networktest"
+)
+
+// T47: redirects within the host are followed, scheme and port may change; others
+// are a warning; and there are ten at most.
+func TestRedirects(t *testing.T) {
+	tls := serve(t, "127.0.0.1", true, func(http.ResponseWriter, *http.Request) {})
+	s := serve(t, "127.0.0.1", false, func(w http.ResponseWriter, r *http.Request) {
+		to := map[string]string{
+			"/here":     "/there",
+			"/relative": "there",
+			"/tls":      tls.URL + "/over",
+			"/away":     "http://localhost:1/stolen?" + secret,
+			"/blank":    "",
+			"/odd":      "gopher://127.0.0.1/x",
+			"/broken":   "http://[/" + secret,
+			"/far":      "http://" + strings.Repeat("a", 1000) + "/",
+		}
+		if n, err := strconv.Atoi(strings.TrimPrefix(r.URL.Path, "/n/")); err == nil && n > 0 {
+			http.Redirect(w, r, fmt.Sprintf("/n/%d", n-1), http.StatusTemporaryRedirect)
+			return
+		}
+		where, ok := to[r.URL.Path]
+		switch {
+		case r.URL.Path == "/to-error":
+			http.Redirect(w, r, "/error", http.StatusMovedPermanently)
+		case r.URL.Path == "/error":
+			http.Error(w, secret, http.StatusInternalServerError)
+		case ok && where == "":
+			w.WriteHeader(http.StatusFound)
+		case ok:
+			w.Header().Set("Location", where)
+			w.WriteHeader(http.StatusFound)
+			_, _ = io.WriteString(w, secret)
+		}
+	})
+	for path, want := range map[string]probe.Result{
+		"/here":     {Verdict: probe.Success, Output: "HTTP status 200"},
+		"/relative": {Verdict: probe.Success, Output: "HTTP status 200"},
+		"/tls":      {Verdict: probe.Success, Output: "HTTP status 200"},
+		"/n/10":     {Verdict: probe.Success, Output: "HTTP status 200"},
+		"/n/11":     {Verdict: probe.Failure, Output: "stopped after 10 redirects"},
+		"/n/100000": {Verdict: probe.Failure, Output: "stopped after 10 redirects"},
+		"/to-error": {Verdict: probe.Failure, Output: "HTTP status 500"},
+		"/away":     {Verdict: probe.Warning, Output: "HTTP status 302: the redirect to another host, localhost, was not followed"},
+		"/far":      {Verdict: probe.Warning, Output: "HTTP status 302: the redirect to another host, " + strings.Repeat("a", maxHostShown) + ", was not followed"},
+		"/blank":    {Verdict: probe.Warning, Output: "HTTP status 302, which leads nowhere"},
+		"/odd":      {Verdict: probe.Failure, Output: "there was no valid HTTP response"},
+		"/broken":   {Verdict: probe.Failure, Output: "there was no valid HTTP response"},
+	} {
+		require.Equal(t, want, result(t, s.target(path)), path)
+	}
+	require.Equal(t, "/over", tls.requests()[0].URL.Path)
+	before := len(s.requests())
+	result(t, s.target("/n/11"))
+	require.Len(t, s.requests(), before+11, "the request and ten redirects")
+}
+
+// raw serves connections without a protocol.
+func raw(t *testing.T, handle func(conn net.Conn)) net.Addr {
+	l := networktest.Listen(t, "127.0.0.1")
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			handle(conn)
+			_ = conn.Close()
+		}
+	}()
+	t.Cleanup(func() {
+		_ = l.Close()
+		<-done
+	})
+	return l.Addr()
+}
+
+// say answers every request with a text, and reads the request first.
+func say(text string) func(net.Conn) {
+	return func(conn net.Conn) {
+		_, _ = conn.Read(make([]byte, 4096))
+		_, _ = io.WriteString(conn, text)
+	}
+}
+
+// Whatever a server does, it has failed, and what it said is not repeated.
+func TestBadServers(t *testing.T) {
+	const ok = "HTTP/1.1 200 OK\r\n"
+	for name, tc := range map[string]struct {
+		handle func(net.Conn)
+		want   string
+	}{
+		"closes":          {func(net.Conn) {}, "the connection was closed before there was a response|connection reset by peer|broken pipe|there was no valid HTTP response"},
+		"reads, closes":   {say(""), "the connection was closed before there was a response"},
+		"no HTTP":         {say("220 " + secret + "\r\n\r\n"), "there was no valid HTTP response"},
+		"no header":       {say(ok + secret + "\r\n\r\n"), "there was no valid HTTP response"},
+		"half a header":   {say(ok + "X: " + secret), "the connection was closed before there was a response"},
+		"bad status":      {say("HTTP/1.1 " + secret + "\r\n\r\n"), "there was no valid HTTP response"},
+		"bad length":      {say(ok + "Content-Length: " + secret + "\r\n\r\n"), "there was no valid HTTP response"},
+		"body breaks off": {say(ok + "Content-Length: 100\r\n\r\n" + secret), "HTTP status 200, but the response broke off"},
+		"chunk is none":   {say(ok + "Transfer-Encoding: chunked\r\n\r\n" + secret), "HTTP status 200, but the response broke off"},
+		"huge header":     {say(ok + "X: " + strings.Repeat("x", 2*maxHeader) + "\r\n\r\n"), "there was no valid HTTP response"},
+		"switches":        {say("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n"), "HTTP status 101"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := result(t, target(raw(t, tc.handle), "/"))
+			require.Equal(t, probe.Failure, got.Verdict, got)
+			require.Regexp(t, "("+tc.want+")$", got.Output)
+			require.NotContains(t, got.Output, secret)
+		})
+	}
+}
+
+// A server may say little, as long as it says that it is well.
+func TestTerseServers(t *testing.T) {
+	for name, text := range map[string]string{
+		"old":          "HTTP/1.0 200 OK\r\n\r\nbody until the end",
+		"no reason":    "HTTP/1.1 200\r\n\r\n",
+		"hints before": "HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
+		"more behind":  "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok and more",
+	} {
+		require.Equal(t, probe.Result{Verdict: probe.Success, Output: "HTTP status 200"}, result(t, target(raw(t, say(text)), "/")), name)
+	}
+}
+
+// What speaks TLS and is asked without, and the other way round.
+func TestSchemeMismatch(t *testing.T) {
+	tls := serve(t, "127.0.0.1", true, func(http.ResponseWriter, *http.Request) {})
+	require.Equal(t, probe.Result{Verdict: probe.Failure, Output: "HTTP status 400"}, result(t, tls.target("/")))
+	plain := serve(t, "127.0.0.1", false, func(http.ResponseWriter, *http.Request) {})
+	to := plain.target("/")
+	to.Probe.HTTPGet.Scheme = v1.URISchemeHTTPS
+	require.Equal(t, probe.Result{Verdict: probe.Failure, Output: "the server does not speak TLS"}, result(t, to))
+	to = target(raw(t, say(secret)), "/")
+	to.Probe.HTTPGet.Scheme = v1.URISchemeHTTPS
+	got := result(t, to)
+	require.Equal(t, probe.Failure, got.Verdict)
+	require.NotContains(t, got.Output, secret)
+	require.Contains(t, got.Output, "TLS")
+
+	got = result(t, target(networktest.Refusing(t, "127.0.0.1"), "/"))
+	require.Equal(t, probe.Failure, got.Verdict)
+	require.Contains(t, got.Output, "connection refused")
+}
+
+// T49: of a large body only the beginning is read, of an endless one too.
+func TestLargeBody(t *testing.T) {
+	for name, length := range map[string]int64{"50 KiB": 50 << 10, "endless": 1 << 40} {
+		var sent atomic.Int64
+		s := serve(t, "127.0.0.1", false, func(w http.ResponseWriter, _ *http.Request) {
+			chunk := make([]byte, 1024)
+			for left := length; left > 0; left -= int64(len(chunk)) {
+				if _, err := w.Write(chunk); err != nil {
+					return
+				}
+				sent.Add(int64(len(chunk)))
+			}
+		})
+		var read atomic.Int64
+		p, err := New(Config{DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
+			return counting{conn, &read}, err
+		}})
+		require.NoError(t, err)
+		got, err := p.Probe(t.Context(), s.target("/"))
+		require.NoError(t, err)
+		require.Equal(t, probe.Success, got.Verdict, name)
+		// Headers, the framing of chunks and a full buffer come on top.
+		require.Less(t, read.Load(), int64(maxBody+6<<10), name)
+		require.GreaterOrEqual(t, read.Load(), int64(maxBody), name)
+		s.Close()
+	}
+}
+
+// counting counts what is read from a connection.
+type counting struct {
+	net.Conn
+	n *atomic.Int64
+}
+
+func (c counting) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	c.n.Add(int64(n))
+	return n, err
+}
+
+// A server that does not answer, or not to the end, has failed when the time is
+// over; redirects and the body are part of it.
+func TestTimeout(t *testing.T) {
+	s := serve(t, "127.0.0.1", false, func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/redirect":
+			http.Redirect(w, r, "/hang", http.StatusFound)
+			return
+		case "/begin":
+			w.Header().Set("Content-Length", "100")
+			w.WriteHeader(http.StatusOK)
+			_ = http.NewResponseController(w).Flush()
+		case "/error":
+			w.Header().Set("Content-Length", "100")
+			w.WriteHeader(http.StatusInternalServerError)
+			_ = http.NewResponseController(w).Flush()
+		}
+		<-r.Context().Done()
+	})
+	silent := networktest.Silent(t, "127.0.0.1")
+	before := networktest.Open(t)
+	for path, want := range map[string]string{
+		"/hang": "no answer within 30ms", "/redirect": "no answer within 30ms", "/begin": "no answer within 30ms",
+		"/error": "HTTP status 500", "silent": "no answer within 30ms",
+	} {
+		to := s.target(path)
+		if path == "silent" {
+			to = target(silent.Addr(), "/")
+		}
+		to.Timeout = 30 * time.Millisecond
+		require.Equal(t, probe.Result{Verdict: probe.Failure, Output: want}, result(t, to), path)
+	}
+	for _, addr := range []net.Addr{s.Listener.Addr(), silent.Addr()} {
+		require.Zero(t, networktest.Sockets(t, addr)[networktest.Established], "closed when Probe returns")
+	}
+	networktest.Eventually(t, func() bool { return networktest.Open(t) <= before+1 })
+}
+
+// Who gives a probe up learns nothing; one whose time is over has an answer.
+func TestCancel(t *testing.T) {
+	silent := networktest.Silent(t, "127.0.0.1")
+	why := errors.New("the pod is gone")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	time.AfterFunc(10*time.Millisecond, func() { cancel(why) })
+	_, err := newProber(t).Probe(ctx, target(silent.Addr(), "/"))
+	require.ErrorIs(t, err, why)
+	_, err = newProber(t).Probe(ctx, target(silent.Addr(), "/"))
+	require.ErrorIs(t, err, why)
+
+	late, stop := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer stop()
+	got, err := newProber(t).Probe(late, target(silent.Addr(), "/"))
+	require.NoError(t, err)
+	require.Equal(t, probe.Failure, got.Verdict)
+}

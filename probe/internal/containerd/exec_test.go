@@ -1,0 +1,132 @@
+package containerd
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/cri"
+	"github.com/podwright/podwright/probe"
+	"github.com/podwright/podwright/probe/exec"
+)
+
+// shell is a target that runs a script in a container.
+func (p pod) shell(id, script string, timeout time.Duration) probe.Target {
+	target := p.target(v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{"/bin/sh", "-c", script}}})
+	target.ContainerID, target.Timeout = "containerd://"+id, timeout
+	return target
+}
+
+// runs counts the processes in a container whose command line has a word.
+func (p pod) runs(id, word string) int {
+	p.t.Helper()
+	out, _, err := p.runtime.ExecSync(p.t.Context(), id, []string{"/bin/ps", "-o", "args"}, patience)
+	require.NoError(p.t, err)
+	return strings.Count(string(out), word)
+}
+
+// T46 on real runtimes.
+func TestExec(t *testing.T) {
+	onContainerd(t, func(t *testing.T, n node) {
+		p := n.pod(runtimeapi.NamespaceMode_NODE)
+		id := p.start("app", n.busybox, "/bin/sh", "-c", "trap 'exit 0' TERM; sleep 1000000 & wait")
+		prober, err := exec.New(exec.Config{Runtime: n.runtime, Alive: func(ctx context.Context) error {
+			_, err := n.runtime.Version(ctx)
+			return err
+		}})
+		require.NoError(t, err)
+		for script, want := range map[string]probe.Result{
+			"exit 0":                          {Verdict: probe.Success},
+			"echo out; echo err >&2":          {Verdict: probe.Success, Output: "out\nerr\n"},
+			"echo out; echo err >&2; exit 3":  {Verdict: probe.Failure, Output: "exit code 3: out\nerr\n"},
+			"kill -9 $$$$":                    {Verdict: probe.Failure, Output: "exit code 137: "},
+			"exit 255":                        {Verdict: probe.Failure, Output: "exit code 255: "},
+			"printf '%020000d' 0; echo e >&2": {Verdict: probe.Success, Output: strings.Repeat("0", 10<<10)},
+		} {
+			require.Equal(t, want, p.ask(prober, p.shell(id, script, patience)), script)
+		}
+		target := p.shell(id, "", patience)
+		target.Probe.Exec.Command = []string{"/bin/echo", "$(A)", "$(B)", "$$(A)"}
+		target.Container = &v1.Container{Env: []v1.EnvVar{{Name: "A", Value: "x"}, {Name: "B", ValueFrom: &v1.EnvVarSource{}}}}
+		require.Equal(t, "x $(B) $(A)\n", p.ask(prober, target).Output)
+
+		for name, change := range map[string]func(*probe.Target){
+			"no such command":   func(t *probe.Target) { t.Probe.Exec.Command = []string{"/no/such/command"} },
+			"no command":        func(t *probe.Target) { t.Probe.Exec.Command = nil },
+			"no such container": func(t *probe.Target) { t.ContainerID = "containerd://c0ffee" },
+		} {
+			target := p.shell(id, "exit 0", patience)
+			change(&target)
+			got, err := prober.Probe(t.Context(), target)
+			require.Error(t, err, name)
+			require.Zero(t, got, name)
+		}
+	})
+}
+
+// T46, #110070: what runs out of time fails and is killed, also when it ignores
+// signals and floods its output.
+func TestExecTimeout(t *testing.T) {
+	onContainerd(t, func(t *testing.T, n node) {
+		p := n.pod(runtimeapi.NamespaceMode_NODE)
+		id := p.start("app", n.busybox, "/bin/sh", "-c", "trap 'exit 0' TERM; sleep 1000000 & wait")
+		prober, err := exec.New(exec.Config{Runtime: n.runtime, Grace: patience})
+		require.NoError(t, err)
+		for script, mark := range map[string]string{
+			"exec sleep 424242": "424242",
+			"trap '' TERM INT HUP QUIT PIPE; while :; do echo 434343; done": "434343",
+		} {
+			begin := time.Now()
+			got := p.ask(prober, p.shell(id, script, time.Second))
+			require.Equal(t, probe.Failure, got.Verdict, got)
+			require.Contains(t, got.Output, "did not end within 1s and was killed")
+			require.LessOrEqual(t, len(got.Output), 11<<10)
+			require.GreaterOrEqual(t, time.Since(begin), time.Second)
+			n.eventually(func() bool { return p.runs(id, mark) == 0 })
+		}
+		require.Equal(t, probe.Success, p.ask(prober, p.shell(id, "exit 0", patience)).Verdict, "the container works")
+	})
+}
+
+// What floods its output in time is no trouble; how it ended may be lost.
+func TestExecFlood(t *testing.T) {
+	onContainerd(t, func(t *testing.T, n node) {
+		p := n.pod(runtimeapi.NamespaceMode_NODE)
+		id := p.start("app", n.busybox, "/bin/sh", "-c", "trap 'exit 0' TERM; sleep 1000000 & wait")
+		prober, err := exec.New(exec.Config{Runtime: n.runtime})
+		require.NoError(t, err)
+		for _, script := range []string{"yes | head -c 2000000; exit 4", "yes | head -c 40000000; exit 4"} {
+			got, err := prober.Probe(t.Context(), p.shell(id, script, patience))
+			t.Logf("%s: %v, %d bytes, %v", script, got.Verdict, len(got.Output), err)
+			if err != nil {
+				require.ErrorIs(t, err, cri.ErrReplyTooLarge)
+				continue
+			}
+			require.Equal(t, probe.Failure, got.Verdict)
+			require.Len(t, got.Output, 10<<10+len("exit code 4: "))
+		}
+		require.Equal(t, probe.Success, p.ask(prober, p.shell(id, "exit 0", patience)).Verdict)
+	})
+}
+
+// A command that leaves a process behind which keeps its output open never ends
+// for the runtime: the container has failed, the runtime has not.
+func TestExecLeavesProcess(t *testing.T) {
+	onContainerd(t, func(t *testing.T, n node) {
+		p := n.pod(runtimeapi.NamespaceMode_NODE)
+		id := p.start("app", n.busybox, "/bin/sh", "-c", "trap 'exit 0' TERM; sleep 1000000 & wait")
+		prober, err := exec.New(exec.Config{Runtime: n.runtime, Grace: 500 * time.Millisecond, Alive: func(ctx context.Context) error {
+			_, err := n.runtime.Version(ctx)
+			return err
+		}})
+		require.NoError(t, err)
+		got := p.ask(prober, p.shell(id, "sleep 454545 & exit 0", time.Second))
+		require.Equal(t, probe.Failure, got.Verdict, got)
+		require.Contains(t, got.Output, "did not end within 1s")
+	})
+}

@@ -1,0 +1,121 @@
+package containerd
+
+import (
+	"context"
+	"crypto/rand"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/cri"
+	"github.com/podwright/podwright/probe"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// patience only ends a test that has failed.
+const patience = time.Minute
+
+// node is a runtime and the images that it has.
+type node struct {
+	t                 *testing.T
+	runtime           *cri.RuntimeClient
+	testprog, busybox string
+}
+
+func onContainerd(t *testing.T, test func(t *testing.T, n node)) {
+	for _, variable := range []string{"PODWRIGHT_CRI_V1", "PODWRIGHT_CRI_V2"} {
+		t.Run(variable, func(t *testing.T) {
+			endpoint := os.Getenv(variable)
+			if endpoint == "" {
+				if os.Getenv("PODWRIGHT_REQUIRE_CRI") == "1" {
+					t.Fatalf("%s is not set", variable)
+				}
+				t.Skip("needs a container runtime: go run ./examples/testbed -- go test ./probe/...")
+			}
+			runtime, err := cri.DialRuntime(t.Context(), cri.ClientConfig{Endpoint: endpoint})
+			require.NoError(t, err)
+			t.Cleanup(func() { require.NoError(t, runtime.Close()) })
+			test(t, node{t, runtime, os.Getenv("PODWRIGHT_IMAGE_TESTPROG"), os.Getenv("PODWRIGHT_IMAGE_BUSYBOX")})
+		})
+	}
+}
+
+// pod is a sandbox of a test.
+type pod struct {
+	node
+	id, ip string
+	config *runtimeapi.PodSandboxConfig
+}
+
+// pod runs a sandbox and sees to its removal. One on the host's network has no
+// address of its own.
+func (n node) pod(network runtimeapi.NamespaceMode) pod {
+	n.t.Helper()
+	uid := strings.ToLower(rand.Text())
+	config := &runtimeapi.PodSandboxConfig{
+		Metadata:     &runtimeapi.PodSandboxMetadata{Name: "probe-test-" + uid[:6], Namespace: "probe-test", Uid: uid},
+		LogDirectory: n.t.TempDir(),
+		Linux: &runtimeapi.LinuxPodSandboxConfig{SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{
+			NamespaceOptions: &runtimeapi.NamespaceOption{Network: network},
+		}},
+	}
+	id, err := n.runtime.RunPodSandbox(n.t.Context(), config, "")
+	require.NoError(n.t, err)
+	n.t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(n.t.Context()), patience)
+		defer cancel()
+		require.NoError(n.t, n.runtime.StopPodSandbox(ctx, id))
+		require.NoError(n.t, n.runtime.RemovePodSandbox(ctx, id))
+	})
+	reply, err := n.runtime.PodSandboxStatus(n.t.Context(), id, false)
+	require.NoError(n.t, err)
+	return pod{n, id, reply.GetStatus().GetNetwork().GetIp(), config}
+}
+
+// start runs a command in a container of the pod.
+func (p pod) start(name, image string, command ...string) string {
+	p.t.Helper()
+	id, err := p.runtime.CreateContainer(p.t.Context(), p.id, &runtimeapi.ContainerConfig{
+		Metadata: &runtimeapi.ContainerMetadata{Name: name},
+		Image:    &runtimeapi.ImageSpec{Image: image},
+		Command:  command,
+		LogPath:  name + ".log",
+		Linux:    &runtimeapi.LinuxContainerConfig{},
+	}, p.config)
+	require.NoError(p.t, err)
+	require.NoError(p.t, p.runtime.StartContainer(p.t.Context(), id))
+	return id
+}
+
+// target is a probe of the pod, with a minute's time.
+func (p pod) target(handler v1.ProbeHandler) probe.Target {
+	return probe.Target{PodIP: p.ip, Container: &v1.Container{}, Timeout: patience, Probe: &v1.Probe{ProbeHandler: handler}}
+}
+
+// ask executes a probe once.
+func (p pod) ask(prober probe.Prober, target probe.Target) probe.Result {
+	p.t.Helper()
+	got, err := prober.Probe(p.t.Context(), target)
+	require.NoError(p.t, err)
+	return got
+}
+
+// passes waits until a probe does, as a server does not listen at once.
+func (p pod) passes(prober probe.Prober, target probe.Target) {
+	p.t.Helper()
+	p.eventually(func() bool { return p.ask(prober, target).Verdict == probe.Success })
+}
+
+func (n node) eventually(what func() bool) {
+	n.t.Helper()
+	for deadline := time.Now().Add(patience); !what(); time.Sleep(20 * time.Millisecond) {
+		require.True(n.t, time.Now().Before(deadline), "not in time")
+	}
+}
