@@ -125,6 +125,7 @@ func (s *slot) accepted(version uint64, now time.Time) {
 // call asks what is there.
 func (s *slot) failed(err error, now time.Time, l limits) {
 	s.base, s.err = nil, err
+	s.check = true // also where the newest version had been accepted before
 	s.failures++
 	s.failedAs = s.urgency()
 	longest := l.longest
