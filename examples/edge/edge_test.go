@@ -171,6 +171,7 @@ func TestEdge(t *testing.T) {
 	images := tb.Images(t)
 	for _, rt := range tb.Runtimes(t) {
 		t.Run(rt.Name, func(t *testing.T) {
+			t.Parallel()
 			e := newEdge(t, rt.Endpoint)
 			data := t.TempDir()
 			e.place("web.yaml", fmt.Sprintf(web, images.Testprog, data))

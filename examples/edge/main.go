@@ -63,7 +63,7 @@ func main() {
 		Decoder: podsource.Decoder{NodeName: "edge", Check: func(p *v1.Pod) []error { return append(pods.Unsupported(p), probe.Validate(p)...) }}}))
 	handler := must(syncloop.NewHandler(syncloop.HandlerConfig{Workers: a.workers, Sources: merger, RuntimePods: a.orphans,
 		FinalCleaners: []syncloop.Cleaner{{Name: "leftovers", Clean: a.clean}}}))
-	a.loop = must(syncloop.New(syncloop.Config{Handler: handler, Pods: merger, Health: a.pleg.Healthy, HousekeepingPeriod: 10 * time.Second,
+	a.loop = must(syncloop.New(syncloop.Config{Handler: handler, Pods: merger, Health: a.pleg.Healthy,
 		Sources: map[string]syncloop.EventSource{"file": files}}))
 
 	// They run until the process is told to end. The pods go on.
