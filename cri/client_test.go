@@ -22,8 +22,9 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"google.golang.org/grpc/test/bufconn"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/internal/memnet"
 )
 
 // requireRefused checks that dialling cfg with both clients fails within limit
@@ -99,7 +100,7 @@ func TestDialSilentServer(t *testing.T) {
 // With a long request timeout the handshake's own limit of 5s decides.
 func TestDialSilentServerIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		listener := bufconn.Listen(1 << 16)
+		listener := memnet.Listen(1 << 16)
 		defer acceptAll(listener)()
 		begin := time.Now()
 		_, err := DialRuntime(t.Context(), ClientConfig{

@@ -11,12 +11,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/test/bufconn"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/fake"
 	"github.com/podwright/podwright/cri/fake/script"
+	"github.com/podwright/podwright/internal/memnet"
 )
 
 // endpoint is where the clients of these tests believe the runtime to be.
@@ -45,9 +45,9 @@ type node struct {
 	container string
 
 	mu       sync.Mutex
-	listener *bufconn.Listener // nil: nobody listens
-	stop     func()            // ends the server, with all its connections
-	seen     []script.Call     // by the runtime, once they have ended
+	listener *memnet.Listener // nil: nobody listens
+	stop     func()           // ends the server, with all its connections
+	seen     []script.Call    // by the runtime, once they have ended
 }
 
 // newNode serves a runtime until the end of the test.
@@ -127,7 +127,7 @@ func containerConfig(name string) *runtimeapi.ContainerConfig {
 func (n *node) serve() {
 	server := grpc.NewServer(n.options...)
 	fake.Register(server, n.player, n.player)
-	listener := bufconn.Listen(1 << 16)
+	listener := memnet.Listen(1 << 16)
 	n.listen(listener)
 	var serving sync.WaitGroup
 	serving.Go(func() { _ = server.Serve(listener) })
@@ -138,7 +138,7 @@ func (n *node) serve() {
 	}
 }
 
-func (n *node) listen(listener *bufconn.Listener) {
+func (n *node) listen(listener *memnet.Listener) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.listener = listener

@@ -10,9 +10,10 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/test/bufconn"
 	"google.golang.org/protobuf/proto"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/internal/memnet"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -160,7 +161,7 @@ func (s *script) serve(listener net.Listener) (stop func()) {
 
 // inMemory serves the script in memory and returns a config that reaches it.
 func (s *script) inMemory(t *testing.T) ClientConfig {
-	listener := bufconn.Listen(1 << 20)
+	listener := memnet.Listen(1 << 20)
 	t.Cleanup(s.serve(listener))
 	return ClientConfig{
 		Endpoint: "/run/scripted.sock",

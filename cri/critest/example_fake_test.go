@@ -7,7 +7,6 @@ import (
 	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
-	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/critest"
@@ -22,7 +21,7 @@ func testWrapper(t *testing.T) {
 	critest.Run(t, critest.Config{Around: synctest.Test, Start: func(t *testing.T) critest.Subject {
 		// The sessions of exec, attach and port-forward; without them their cases
 		// are skipped.
-		sessions := bufconn.Listen(1 << 16)
+		sessions := fake.Listen()
 		server, err := streams.NewServer(streams.Config{Listener: sessions})
 		require.NoError(t, err)
 		// Without AnyImage, since there are cases about an image that is not there.

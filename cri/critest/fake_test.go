@@ -10,7 +10,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
-	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/critest"
@@ -35,7 +34,7 @@ func inProcess(t *testing.T, sessions net.Listener) (*fake.Runtime, critest.Subj
 
 // inMemory makes a fake that uses neither sockets nor ports.
 func inMemory(t *testing.T) (*fake.Runtime, critest.Subject) {
-	sessions := bufconn.Listen(1 << 16)
+	sessions := fake.Listen()
 	rt, subject := inProcess(t, sessions)
 	subject.DialStream = func(ctx context.Context, _, _ string) (net.Conn, error) { return sessions.DialContext(ctx) }
 	return rt, subject
@@ -49,14 +48,14 @@ func TestFake(t *testing.T) {
 	}})
 }
 
-// TestFakeBufconn runs it over gRPC, still in virtual time.
-func TestFakeBufconn(t *testing.T) {
+// TestFakeInMemory runs it over gRPC, still in virtual time.
+func TestFakeInMemory(t *testing.T) {
 	critest.Run(t, critest.Config{Around: synctest.Test, Start: func(t *testing.T) critest.Subject {
 		rt, subject := inMemory(t)
-		listener := bufconn.Listen(1 << 16)
+		listener := fake.Listen()
 		serve(t, rt, listener)
 		return dial(t, cri.ClientConfig{
-			Endpoint: "unix:///bufconn",
+			Endpoint: "unix:///memory",
 			Dial:     func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) },
 		}, subject)
 	}})

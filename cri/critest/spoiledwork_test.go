@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"google.golang.org/grpc/test/bufconn"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/cri"
@@ -74,7 +73,7 @@ func (c *spoiledConn) Close() error {
 }
 
 // dial connects to the streaming server in memory.
-func (s *spoiledWork) dial(ctx context.Context, sessions *bufconn.Listener) (net.Conn, error) {
+func (s *spoiledWork) dial(ctx context.Context, sessions *fake.Listener) (net.Conn, error) {
 	conn, err := sessions.DialContext(ctx)
 	if err == nil && s.conn != nil {
 		conn = s.conn(conn)
@@ -249,7 +248,7 @@ type workDefect struct {
 func recordWork(t *testing.T, c testCase, d workDefect) *recorder {
 	var r *recorder
 	synctest.Test(t, func(t *testing.T) {
-		sessions := bufconn.Listen(1 << 16)
+		sessions := fake.Listen()
 		server, err := streams.NewServer(streams.Config{Listener: sessions})
 		require.NoError(t, err)
 		pull, err := fake.Registry(

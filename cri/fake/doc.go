@@ -20,8 +20,8 @@
 // that of package time, and nothing but programs and log files reaches outside,
 // so a runtime lives in a testing/synctest bubble: ten minutes of grace take
 // none. Log files are written only for sandboxes with a log_directory;
-// Config.OpenLog keeps them in memory. Serve works over bufconn in a bubble, and
-// over a unix socket outside.
+// Config.OpenLog keeps them in memory. Serve works on a Listener in a bubble, and
+// on a unix socket outside.
 //
 // The behaviour is that of containerd 2 where it is strict: a name stays
 // reserved until its container is removed, a sandbox loses its address when it is

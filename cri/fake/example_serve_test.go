@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"google.golang.org/grpc/status"
-	"google.golang.org/grpc/test/bufconn"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/cri"
@@ -22,7 +21,7 @@ func ExampleRuntime_Serve() {
 	t := new(testing.T)
 	synctest.Test(t, func(t *testing.T) {
 		rt, _ := fake.New(fake.Config{AnyImage: true})
-		listener := bufconn.Listen(1 << 16) // outside of a bubble: net.Listen("unix", socket)
+		listener := fake.Listen() // outside of a bubble: net.Listen("unix", socket)
 		ctx, cancel := context.WithCancel(t.Context())
 		served := make(chan error, 1)
 		go func() { served <- rt.Serve(ctx, listener) }()

@@ -19,7 +19,7 @@ import (
 // that runtimes have.
 const maxMessage = 16 << 20
 
-// Serve serves the runtime on a listener, a unix socket or bufconn, until ctx
+// Serve serves the runtime on a listener, a unix socket or one in memory, until ctx
 // ends or the listener fails. It ends the calls under way and waits for them, and
 // closes the listener. It does not close the runtime, and goes on when that is closed:
 // calls get Unavailable then. The end of ctx is no error.

@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/test/bufconn"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/cri/fake"
@@ -64,10 +63,10 @@ func statusOf(t testing.TB, rt *fake.Runtime, id string) *runtimeapi.ContainerSt
 	return response.Status
 }
 
-// dialer serves rt over bufconn until the test ends and gives what connects to it.
+// dialer serves rt in memory until the test ends and gives what connects to it.
 func dialer(t *testing.T, rt *fake.Runtime) func(context.Context, string) (net.Conn, error) {
 	t.Helper()
-	listener := bufconn.Listen(1 << 20)
+	listener := fake.Listen()
 	ctx, cancel := context.WithCancel(t.Context())
 	served := make(chan error, 1)
 	go func() { served <- rt.Serve(ctx, listener) }()
@@ -78,10 +77,10 @@ func dialer(t *testing.T, rt *fake.Runtime) func(context.Context, string) (net.C
 	return func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }
 }
 
-// dial serves rt over bufconn and returns a connection to it.
+// dial serves rt in memory and returns a connection to it.
 func dial(t *testing.T, rt *fake.Runtime) *grpc.ClientConn {
 	t.Helper()
-	conn, err := grpc.NewClient("passthrough:///bufconn",
+	conn, err := grpc.NewClient("passthrough:///memory",
 		grpc.WithContextDialer(dialer(t, rt)), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, conn.Close()) })

@@ -15,7 +15,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
-	"google.golang.org/grpc/test/bufconn"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/cri"
@@ -128,7 +127,7 @@ func TestLargeListThroughAClient(t *testing.T) {
 // clients are those of this project, that stream lists.
 func clients(t *testing.T, dial func(context.Context, string) (net.Conn, error)) (cri.RuntimeService, cri.ImageService) {
 	t.Helper()
-	cfg := cri.ClientConfig{Endpoint: "/bufconn", Dial: dial, StreamLists: true}
+	cfg := cri.ClientConfig{Endpoint: "/memory", Dial: dial, StreamLists: true}
 	runtime, err := cri.DialRuntime(t.Context(), cfg)
 	require.NoError(t, err)
 	images, err := cri.DialImages(t.Context(), cfg)
@@ -137,16 +136,16 @@ func clients(t *testing.T, dial func(context.Context, string) (net.Conn, error))
 	return runtime, images
 }
 
-// serve serves the player over bufconn and connects to it.
+// serve serves the player in memory and connects to it.
 func (s *stage) serve() *grpc.ClientConn {
 	s.t.Helper()
 	return connect(s.t, serve(s.t, s.Player, s.Player))
 }
 
-// serve serves both services over bufconn and returns what dials them.
+// serve serves both services in memory and returns what dials them.
 func serve(t *testing.T, runtime cri.RuntimeService, images cri.ImageService) func(context.Context, string) (net.Conn, error) {
 	t.Helper()
-	listener := bufconn.Listen(1 << 20)
+	listener := fake.Listen()
 	server := grpc.NewServer(grpc.WaitForHandlers(true))
 	fake.Register(server, runtime, images)
 	served := make(chan error, 1)
@@ -160,7 +159,7 @@ func serve(t *testing.T, runtime cri.RuntimeService, images cri.ImageService) fu
 
 func connect(t *testing.T, dial func(context.Context, string) (net.Conn, error)) *grpc.ClientConn {
 	t.Helper()
-	conn, err := grpc.NewClient("passthrough:///bufconn",
+	conn, err := grpc.NewClient("passthrough:///memory",
 		grpc.WithContextDialer(dial), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, conn.Close()) })

@@ -100,8 +100,8 @@ func (c *connection) Read(p []byte) (int, error) {
 }
 
 // early tells whether the deadline that a Read has met is one that had been
-// taken back, and takes it back again. The connections of bufconn may fall for
-// that when an http.Server hands them over.
+// taken back, and takes it back again. Connections that keep their deadlines with
+// timers may fall for that when an http.Server hands them over.
 func (c *connection) early() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

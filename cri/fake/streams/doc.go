@@ -13,7 +13,7 @@
 //	response, err := rt.Exec(ctx, &runtimeapi.ExecRequest{ContainerId: id, Cmd: []string{"date"}, Stdout: true})
 //	code, err := new(streams.Client).Exec(ctx, response.Url, streams.Session{Stdout: os.Stdout})
 //
-// The listener may be TCP, a unix socket, or bufconn: with that all of it lives
+// The listener may be TCP, a unix socket, or fake.Listen: with that all of it lives
 // in a testing/synctest bubble, and Client.Dial connects to it.
 //
 // # What sessions are like

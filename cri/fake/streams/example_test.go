@@ -7,7 +7,6 @@ import (
 	"os"
 	"strings"
 
-	"google.golang.org/grpc/test/bufconn"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/cri/fake"
@@ -16,7 +15,7 @@ import (
 
 // Run a command in a container of the fake, over connections in memory.
 func Example() {
-	listener := bufconn.Listen(1 << 16)
+	listener := fake.Listen()
 	server, err := streams.NewServer(streams.Config{Listener: listener})
 	if err != nil {
 		panic(err)

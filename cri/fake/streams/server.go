@@ -38,8 +38,8 @@ type Runtime interface {
 
 // Config says where a Server serves.
 type Config struct {
-	// Listener is where clients come: TCP, a unix socket, or in memory such as
-	// bufconn. Run closes it. Required.
+	// Listener is where clients come: TCP, a unix socket, or fake.Listen in
+	// memory. Run closes it. Required.
 	Listener net.Listener
 	// BaseURL is what the URLs of sessions begin with, "http://host:port/".
 	// Default: the address of a TCP listener; for others "http://localhost/",

@@ -8,7 +8,6 @@ import (
 	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
-	"google.golang.org/grpc/test/bufconn"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/cri/fake"
@@ -39,7 +38,7 @@ type fakeNode struct {
 
 func newFakeNode(t *testing.T, cfg fake.Config) *fakeNode {
 	t.Helper()
-	listener := bufconn.Listen(1 << 16)
+	listener := fake.Listen()
 	server, err := streams.NewServer(streams.Config{Listener: listener})
 	require.NoError(t, err)
 	cfg.Streams, cfg.AnyImage = server, true
