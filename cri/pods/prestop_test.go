@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -168,9 +169,10 @@ func deletedIn(seconds int64, pod *v1.Pod) *v1.Pod {
 func TestStubbornHandler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, l := timed(t, fake.Config{})
-		release, runs := make(chan struct{}), 0
+		release := make(chan struct{})
+		var runs atomic.Int32
 		h.cfg.Hooks = hookFunc(func(context.Context, *v1.Pod, *v1.Container, string, *v1.LifecycleHandler) (string, error) {
-			runs++
+			runs.Add(1)
 			<-release
 			return "", nil
 		})
@@ -186,7 +188,7 @@ func TestStubbornHandler(t *testing.T) {
 		require.Equal(t, []string{"shop/web(0d1e) container a"}, h.m.Overdue())
 		h.kill(pod, ptr(int64(3)))
 		require.Equal(t, []string{"9s StopContainer a 2s", "9s StopPodSandbox"}, l.take())
-		require.Equal(t, 1, runs)
+		require.Equal(t, int32(1), runs.Load())
 		close(release)
 		synctest.Wait()
 		require.Empty(t, h.m.Overdue())
