@@ -68,7 +68,7 @@ var floors = map[string]floor{
 	"status":            {own: []string{"pleg", "probe", "internal/podfacts"}, outside: 85, forbid: noGRPC},
 	"status/statustest": {own: []string{"status", "pleg", "probe", "internal/podfacts"}, outside: 85, forbid: noGRPC},
 	"status/filesink":   {own: []string{"status", "pleg", "probe", "internal/podfacts"}, outside: 85, forbid: noGRPC},
-	"status/checkpoint": {outside: 85, forbid: noGRPC},
+	"status/checkpoint": {own: []string{"probe", "internal/podfacts"}, outside: 85, forbid: noGRPC},
 	"cri/images": {
 		own: []string{
 			"cri", "cri/images/credentials", "cri/images/imageref", "cri/images/records",

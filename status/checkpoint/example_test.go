@@ -11,6 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/probe"
 	"github.com/podwright/podwright/status/checkpoint"
 )
 
@@ -31,7 +32,7 @@ func Example() {
 	}
 	err = before.Save("uid-1", checkpoint.Record{
 		Status: v1.PodStatus{Phase: v1.PodRunning, ContainerStatuses: []v1.ContainerStatus{{Name: "app", RestartCount: 3, Ready: true}}},
-		Probes: []checkpoint.ProbeResult{{Container: "app", ContainerID: "containerd://4f1e", Type: "Readiness", Success: true}},
+		Probes: []probe.Stored{{Container: "app", ContainerID: "containerd://4f1e", Type: probe.Readiness, Result: probe.Success}},
 	})
 	if err != nil {
 		log.Fatal(err)

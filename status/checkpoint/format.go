@@ -11,6 +11,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/probe"
 )
 
 // version is that of the files. A change that an older or newer agent would take for
@@ -43,7 +45,7 @@ func encode(uid types.UID, r Record, limit int64) (data, record []byte, err erro
 		r.Status.Conditions[i].LastProbeTime = metav1.Time{}
 	}
 	r.Probes = slices.Clone(r.Probes)
-	slices.SortFunc(r.Probes, func(a, b ProbeResult) int {
+	slices.SortFunc(r.Probes, func(a, b probe.Stored) int {
 		return cmp.Or(cmp.Compare(a.Container, b.Container), cmp.Compare(a.Type, b.Type), cmp.Compare(a.ContainerID, b.ContainerID))
 	})
 	for _, prepare := range []func(){func() {}, func() { shorten(r.Status.Conditions) }} {

@@ -12,28 +12,17 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/probe"
 )
 
 // Record is what is kept of a pod.
 type Record struct {
 	// Status is the status that was computed last.
 	Status v1.PodStatus `json:"status"`
-	// Probes are the results of its probes that were known, in any order.
-	Probes []ProbeResult `json:"probes,omitempty"`
-}
-
-// ProbeResult is the last result of one probe of one container. A probe without a
-// result has no entry.
-type ProbeResult struct {
-	// Container is the container's name in the pod.
-	Container string `json:"container"`
-	// ContainerID is the instance that was probed, such as "containerd://4f1e...": of
-	// another one the result says nothing.
-	ContainerID string `json:"containerID"`
-	// Type says which probe it was: "Liveness", "Readiness" or "Startup".
-	Type string `json:"type"`
-	// Success tells that the probe has succeeded, false that it has failed.
-	Success bool `json:"success"`
+	// Probes are the results of its probes that were known, in any order:
+	// probe.Manager.Results.
+	Probes []probe.Stored `json:"probes,omitempty"`
 }
 
 // Errors to test for. Those of the file system are wrapped as they are:

@@ -16,6 +16,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/probe"
 )
 
 const uid types.UID = "6d1c1e0e-0c4a-4b6e-8a59-1c8f5a2f5d10"
@@ -36,9 +38,9 @@ func aRecord(restarts int32) Record {
 				LastTerminationState: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{ExitCode: 7, Message: "gone <&> \x00é", ContainerID: "containerd://1"}},
 			}},
 		},
-		Probes: []ProbeResult{
-			{Container: "app", ContainerID: "containerd://2", Type: "Readiness", Success: true},
-			{Container: "app", ContainerID: "containerd://2", Type: "Startup", Success: true},
+		Probes: []probe.Stored{
+			{Container: "app", ContainerID: "containerd://2", Type: probe.Readiness, Result: probe.Success},
+			{Container: "app", ContainerID: "containerd://2", Type: probe.Startup, Result: probe.Success},
 		},
 	}
 }
@@ -213,7 +215,7 @@ func TestNothingIsWrittenWithoutAChange(t *testing.T) {
 	require.True(t, written(aRecord(2)))
 
 	failed := aRecord(1)
-	failed.Probes[0].Success = false
+	failed.Probes[0].Result = probe.Failure
 	require.True(t, written(failed))
 
 	next := again(t, s)

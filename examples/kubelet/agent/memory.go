@@ -133,7 +133,7 @@ func (m *memory) write(uid types.UID) bool {
 		if s == nil || m.life(uid) != remembered {
 			return checkpoint.Record{}, false
 		}
-		return checkpoint.Record{Status: *s, Probes: toRecord(m.probes(uid))}, true
+		return checkpoint.Record{Status: *s, Probes: m.probes(uid)}, true
 	})
 	if err == nil || errors.Is(err, fs.ErrNotExist) {
 		return true // a pod without a folder has nothing that could be lost
@@ -189,32 +189,4 @@ func (m *memory) writeUnsaid() bool {
 		m.mu.Unlock()
 	}
 	return all
-}
-
-// toRecord is what is kept of the results of probes.
-func toRecord(results []probe.Stored) []checkpoint.ProbeResult {
-	var out []checkpoint.ProbeResult
-	for _, r := range results {
-		out = append(out, checkpoint.ProbeResult{
-			Container: r.Container, ContainerID: r.ContainerID, Type: r.Type.String(), Success: r.Result == probe.Success,
-		})
-	}
-	return out
-}
-
-// fromRecord is its inverse. A type that a later agent has written says nothing.
-func fromRecord(results []checkpoint.ProbeResult) []probe.Stored {
-	var out []probe.Stored
-	for _, r := range results {
-		stored := probe.Stored{Container: r.Container, ContainerID: r.ContainerID, Result: probe.Failure}
-		if r.Success {
-			stored.Result = probe.Success
-		}
-		for _, t := range []probe.Type{probe.Liveness, probe.Readiness, probe.Startup} {
-			if stored.Type = t; t.String() == r.Type {
-				out = append(out, stored)
-			}
-		}
-	}
-	return out
 }

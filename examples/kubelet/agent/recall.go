@@ -16,7 +16,7 @@ func (s *syncer) recall(pod *v1.Pod) {
 	s.probes.RemovePod(pod.UID)
 	if record := s.memory.recall(pod.UID); record != nil {
 		s.statuses.Restore(pod, record.Status)
-		s.probes.Restore(pod.UID, fromRecord(record.Probes))
+		s.probes.Restore(pod.UID, record.Probes)
 	}
 }
 
@@ -32,12 +32,13 @@ func (s *syncer) remember(pod *v1.Pod) {
 // parting is what the begin of a pod's end means to its memory. A static pod that is
 // stopped before its time, since its source has dropped it, has no successor: the
 // next pod with its UID begins with nothing. All others have an end that is to be
-// told.
-func (s *syncer) parting(w podworkers.Work) error {
+// told. A memory that cannot be removed now is removed with the pod's folder: it does
+// not keep the pod from being stopped.
+func (s *syncer) parting(w podworkers.Work) {
 	uid := w.Pod.UID
 	switch s.memory.life(uid) {
 	case forgotten:
-		return nil
+		return
 	case unseen:
 		s.recall(w.Pod)
 	case remembered:
@@ -45,7 +46,9 @@ func (s *syncer) parting(w podworkers.Work) error {
 	status := s.statuses.Get(uid)
 	ended := status != nil && (status.Phase == v1.PodSucceeded || status.Phase == v1.PodFailed)
 	if ended || w.Evicted || w.Status != nil || w.Pod.DeletionTimestamp != nil {
-		return nil
+		return
 	}
-	return s.memory.forget(uid)
+	if err := s.memory.forget(uid); err != nil {
+		s.log.Warn("cannot remove what was kept of a pod that is being stopped", "uid", uid, "err", err)
+	}
 }
