@@ -58,7 +58,6 @@ func (s *slot) done(c call, a answer, l limits) (gone bool) {
 	case c.kind == callGet:
 		s.learn(a.pod)
 		s.absent = false
-		s.check = true
 	case c.kind == callPatch:
 		s.patched(c, a)
 	default:

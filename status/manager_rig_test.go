@@ -1,0 +1,174 @@
+package status_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/status"
+	"github.com/podwright/podwright/status/statustest"
+)
+
+// rig is a manager on a sink in memory, in a bubble.
+type rig struct {
+	*status.Manager
+	t    *testing.T
+	sink *statustest.Sink
+	stop func() error
+
+	mu      sync.Mutex
+	pods    map[types.UID]*v1.Pod // what ManagerConfig.Pod knows
+	mirrors map[types.UID]*v1.Pod
+	mayRun  map[types.UID]bool
+	changed []types.UID
+	behind  []time.Duration
+}
+
+// bubble runs a test with a rig. configure may be nil.
+func bubble(t *testing.T, configure func(*status.ManagerConfig), test func(*rig)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		r := &rig{
+			t: t, sink: statustest.NewSink(),
+			pods: map[types.UID]*v1.Pod{}, mirrors: map[types.UID]*v1.Pod{}, mayRun: map[types.UID]bool{},
+		}
+		cfg := status.ManagerConfig{
+			Sink:        r.sink,
+			Pod:         func(uid types.UID) *v1.Pod { r.mu.Lock(); defer r.mu.Unlock(); return r.pods[uid] },
+			MayStillRun: func(uid types.UID) bool { r.mu.Lock(); defer r.mu.Unlock(); return r.mayRun[uid] },
+			Changed:     func(uid types.UID) { r.mu.Lock(); defer r.mu.Unlock(); r.changed = append(r.changed, uid) },
+			Metrics: status.ManagerMetrics{
+				Synced: func(d time.Duration) { r.mu.Lock(); defer r.mu.Unlock(); r.behind = append(r.behind, d) },
+			},
+		}
+		if configure != nil {
+			configure(&cfg)
+		}
+		var err error
+		r.Manager, err = status.NewManager(cfg)
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- r.Run(ctx) }()
+		r.stop = sync.OnceValue(func() error { cancel(); return <-ended })
+		synctest.Wait()
+		test(r)
+		require.NoError(t, r.stop())
+		require.Empty(t, r.sink.Overlaps(), "one write at a time per pod")
+	})
+}
+
+// mirrored lets static pods have the mirrors of the rig.
+func mirrored(r **rig) func(*status.ManagerConfig) {
+	return func(cfg *status.ManagerConfig) {
+		cfg.Mirror = func(uid types.UID) *v1.Pod { (*r).mu.Lock(); defer (*r).mu.Unlock(); return (*r).mirrors[uid] }
+		cfg.TranslateUID = func(uid types.UID) types.UID {
+			(*r).mu.Lock()
+			defer (*r).mu.Unlock()
+			for static, mirror := range (*r).mirrors {
+				if mirror != nil && mirror.UID == uid {
+					return static
+				}
+			}
+			return uid
+		}
+	}
+}
+
+// pass lets d pass, and all that happens until then.
+func (r *rig) pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+// written is how many patches took effect since the last call.
+func (r *rig) written() int {
+	n := 0
+	for _, c := range r.sink.Calls(statustest.Patch) {
+		if c.Applied {
+			n++
+		}
+	}
+	r.sink.ForgetCalls()
+	return n
+}
+
+// pod is a pod at the sink.
+func (r *rig) pod(name string) *v1.Pod { return r.sink.Pod("ns", name) }
+
+// newPod makes a pod that restarts nothing, with containers.
+func newPod(name string, containers ...string) *v1.Pod {
+	if containers == nil {
+		containers = []string{"app"}
+	}
+	pod := &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID("uid-" + name), Generation: 1},
+		Spec:       v1.PodSpec{RestartPolicy: v1.RestartPolicyNever},
+		Status:     v1.PodStatus{Phase: v1.PodPending},
+	}
+	for _, c := range containers {
+		pod.Spec.Containers = append(pod.Spec.Containers, v1.Container{Name: c, Image: "image"})
+	}
+	return pod
+}
+
+// running is the status of a pod whose containers run, all ready or none.
+func running(pod *v1.Pod, ready bool) v1.PodStatus {
+	value, started := v1.ConditionFalse, true
+	if ready {
+		value = v1.ConditionTrue
+	}
+	s := v1.PodStatus{Phase: v1.PodRunning, ObservedGeneration: pod.Generation, Conditions: []v1.PodCondition{
+		{Type: v1.PodReady, Status: value}, {Type: v1.ContainersReady, Status: value}, {Type: v1.PodScheduled, Status: v1.ConditionTrue},
+	}}
+	for _, c := range pod.Spec.Containers {
+		s.ContainerStatuses = append(s.ContainerStatuses, v1.ContainerStatus{
+			Name: c.Name, Image: c.Image, ContainerID: "fake://" + pod.Name + "-" + c.Name, Ready: ready, Started: &started,
+			State: v1.ContainerState{Running: &v1.ContainerStateRunning{StartedAt: metav1.Now()}},
+		})
+	}
+	return s
+}
+
+// ended is the status of a pod whose containers have exited with a code.
+func ended(pod *v1.Pod, code int32) v1.PodStatus {
+	s := running(pod, false)
+	s.Phase = v1.PodSucceeded
+	if code != 0 {
+		s.Phase = v1.PodFailed
+	}
+	for i := range s.ContainerStatuses {
+		s.ContainerStatuses[i].State = v1.ContainerState{Terminated: &v1.ContainerStateTerminated{ExitCode: code, FinishedAt: metav1.Now()}}
+	}
+	return s
+}
+
+func withMessage(s v1.PodStatus, format string, args ...any) v1.PodStatus {
+	s.Message = fmt.Sprintf(format, args...)
+	return s
+}
+
+func conditionOf(s *v1.PodStatus, t v1.PodConditionType) *v1.PodCondition {
+	for i := range s.Conditions {
+		if s.Conditions[i].Type == t {
+			return &s.Conditions[i]
+		}
+	}
+	return nil
+}
+
+// value is a condition's status, "absent" if there is none.
+func value(s *v1.PodStatus, t v1.PodConditionType) string {
+	if c := conditionOf(s, t); c != nil {
+		return string(c.Status)
+	}
+	return "absent"
+}

@@ -1,0 +1,470 @@
+package status_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/status"
+	"github.com/podwright/podwright/status/statustest"
+)
+
+func TestManagerConfig(t *testing.T) {
+	for field, cfg := range map[string]status.ManagerConfig{
+		"WriteTimeout":      {WriteTimeout: -1},
+		"Resync":            {Resync: -1},
+		"RetryBackoff":      {RetryBackoff: time.Minute},
+		"ShutdownTimeout":   {ShutdownTimeout: -1},
+		"MaxParallelWrites": {MaxParallelWrites: -1},
+	} {
+		_, err := status.NewManager(cfg)
+		require.ErrorContains(t, err, "status: ManagerConfig."+field)
+	}
+}
+
+// T25: what says the same is written once.
+func TestWritesOnce(t *testing.T) {
+	bubble(t, nil, func(r *rig) {
+		pod := r.sink.Put(newPod("a"))
+		r.Set(pod, running(pod, true))
+		r.pass(0)
+		require.Equal(t, 1, r.written())
+		require.Equal(t, "True", value(&r.pod("a").Status, v1.PodReady))
+		r.Set(pod, running(pod, true))
+		r.pass(time.Hour)
+		later := running(pod, true) // the transition is stamped anew
+		later.ContainerStatuses = r.Get(pod.UID).ContainerStatuses
+		for i := range later.Conditions {
+			later.Conditions[i].LastTransitionTime = metav1.Now()
+		}
+		r.Set(pod, later)
+		r.pass(time.Hour)
+		require.Zero(t, r.written())
+		require.Len(t, r.changed, 1)
+		require.True(t, conditionOf(r.Get(pod.UID), v1.PodReady).LastTransitionTime.Before(&later.Conditions[0].LastTransitionTime), "it has not changed")
+		require.Len(t, r.behind, 1)
+	})
+}
+
+// 6.2: what a status takes over from the one before.
+func TestWhatStays(t *testing.T) {
+	bubble(t, nil, func(r *rig) {
+		made := newPod("a")
+		start := metav1.NewTime(time.Now().Add(-time.Hour).Truncate(time.Second))
+		made.Status.StartTime, made.Status.ObservedGeneration = &start, 3
+		pod := r.sink.Put(made)
+		r.Set(pod, running(pod, false))
+		require.True(t, r.Get(pod.UID).StartTime.Equal(&start), "of the API")
+		require.Equal(t, int64(3), r.Get(pod.UID).ObservedGeneration, "T23")
+		first := conditionOf(r.Get(pod.UID), v1.PodReady).LastTransitionTime
+		require.False(t, first.IsZero())
+		r.pass(time.Minute)
+		r.Set(pod, withMessage(running(pod, false), "still not"))
+		require.True(t, conditionOf(r.Get(pod.UID), v1.PodReady).LastTransitionTime.Equal(&first))
+		r.Set(pod, running(pod, true))
+		require.Equal(t, time.Minute, conditionOf(r.Get(pod.UID), v1.PodReady).LastTransitionTime.Sub(first.Time))
+
+		other := newPod("b")
+		r.Set(other, running(other, false))
+		require.WithinDuration(t, time.Now(), r.Get(other.UID).StartTime.Time, time.Second)
+	})
+}
+
+// T26: what others change of ours is written anew within 10 s; what is theirs stays.
+func TestReconcile(t *testing.T) {
+	bubble(t, nil, func(r *rig) {
+		r.sink.Watch(func(pod *v1.Pod) { r.Observe(pod) })
+		pod := r.sink.Put(newPod("a"))
+		r.Set(pod, running(pod, true))
+		r.pass(time.Second)
+		r.sink.ForgetCalls()
+		r.sink.Change("ns", "a", func(pod *v1.Pod) {
+			pod.Status.Conditions = append(pod.Status.Conditions, v1.PodCondition{Type: "example.com/gate", Status: v1.ConditionTrue})
+		})
+		r.pass(time.Minute)
+		require.Empty(t, r.sink.Calls(), "T26 a foreign condition is none of ours")
+		r.sink.Change("ns", "a", func(pod *v1.Pod) { conditionOf(&pod.Status, v1.PodReady).Status = v1.ConditionFalse })
+		x, _ := r.Explain(pod.UID)
+		require.Contains(t, x.Why, "somebody has changed it")
+		r.pass(10 * time.Second)
+		require.Equal(t, "True", value(&r.pod("a").Status, v1.PodReady))
+		require.Equal(t, "True", value(&r.pod("a").Status, "example.com/gate"), "T22 theirs survives")
+		require.Len(t, r.sink.Calls(), 1, "nobody has to be asked: the watch has told")
+		r.pass(time.Hour)
+		require.Equal(t, 1, r.written())
+	})
+}
+
+// T22: a condition that somebody adds or takes while we write is left alone.
+func TestForeignConditions(t *testing.T) {
+	bubble(t, nil, func(r *rig) {
+		made := newPod("a")
+		made.Status.Conditions = []v1.PodCondition{{Type: "example.com/stale", Status: v1.ConditionTrue}}
+		pod := r.sink.Put(made)
+		s := running(pod, true)
+		s.Conditions = append(s.Conditions, pod.Status.Conditions...)
+		r.sink.Change("ns", "a", func(pod *v1.Pod) {
+			pod.Status.Conditions = []v1.PodCondition{{Type: "example.com/new", Status: v1.ConditionTrue}}
+		})
+		r.Set(pod, s)
+		r.pass(0)
+		require.Equal(t, "True", value(&r.pod("a").Status, "example.com/new"))
+		require.Equal(t, "absent", value(&r.pod("a").Status, "example.com/stale"), "not resurrected")
+		require.Equal(t, "True", value(r.Get(pod.UID), "example.com/stale"), "the memory has what it was told")
+	})
+}
+
+// T27: nothing lands on a pod of the same name that is another.
+func TestRecreated(t *testing.T) {
+	bubble(t, nil, func(r *rig) {
+		pod := r.sink.Put(newPod("a"))
+		r.Set(pod, running(pod, true))
+		r.pass(0)
+		again := newPod("a")
+		again.UID = "another"
+		r.sink.Put(again)
+		r.sink.ForgetCalls()
+		r.Set(pod, running(pod, false))
+		r.pass(time.Minute)
+		require.Zero(t, r.written())
+		require.Equal(t, v1.PodPending, r.pod("a").Status.Phase)
+		x, _ := r.Explain(pod.UID)
+		require.True(t, x.Absent && x.Unwritten)
+		r.sink.ForgetCalls()
+		r.pass(time.Hour)
+		require.LessOrEqual(t, len(r.sink.Calls()), 90, "it is asked for about once a minute")
+		require.NotNil(t, r.Get(pod.UID), "it may still be running down")
+		r.Prune(func(types.UID) bool { return false })
+		_, known := r.Explain(pod.UID)
+		require.False(t, known, "dropped when nobody wants it")
+	})
+}
+
+// T28, T21, T19: an end is kept back while containers may run.
+func TestEndIsHeld(t *testing.T) {
+	bubble(t, nil, func(r *rig) {
+		pod := r.sink.Put(newPod("a"))
+		r.Set(pod, running(pod, true))
+		r.pass(0)
+		r.mayRun[pod.UID] = true
+		s := status.WithDisruption(pod, ended(pod, 1), "evicted", time.Now())
+		s.Reason = "Evicted"
+		r.Set(pod, s)
+		r.pass(time.Minute)
+		got := r.pod("a").Status
+		require.Equal(t, v1.PodRunning, got.Phase)
+		require.Empty(t, got.Reason)
+		require.Equal(t, "absent", value(&got, v1.DisruptionTarget), "T21")
+		require.NotNil(t, got.ContainerStatuses[0].State.Terminated, "the rest is written")
+		x, _ := r.Explain(pod.UID)
+		require.True(t, x.Held)
+		require.Contains(t, x.Why, "kept back")
+		require.Equal(t, 2, r.written())
+
+		r.mu.Lock()
+		r.mayRun[pod.UID] = false
+		r.mu.Unlock()
+		r.pass(10 * time.Second)
+		got = r.pod("a").Status
+		require.Equal(t, v1.PodFailed, got.Phase)
+		require.Equal(t, "Evicted", got.Reason)
+		require.Equal(t, "True", value(&got, v1.DisruptionTarget), "T21")
+		require.Equal(t, "False", value(&got, v1.PodReady), "T19")
+		require.Equal(t, 1, r.written())
+	})
+}
+
+// T29, T35: the end is accepted first, then the pod is removed.
+func TestDeletion(t *testing.T) {
+	bubble(t, nil, func(r *rig) {
+		made := newPod("a")
+		made.Spec.InitContainers = []v1.Container{{Name: "init"}}
+		r.sink.Put(made)
+		pod := r.sink.MarkDeleted("ns", "a")
+		waits := v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: "PodInitializing"}}
+		r.Set(pod, v1.PodStatus{Phase: v1.PodPending,
+			InitContainerStatuses: []v1.ContainerStatus{{Name: "init", State: waits}}, ContainerStatuses: []v1.ContainerStatus{{Name: "app", State: waits}}})
+		r.pass(0)
+		r.sink.ForgetCalls()
+		r.Terminate(pod)
+		s := r.Get(pod.UID)
+		require.Equal(t, v1.PodFailed, s.Phase)
+		require.Equal(t, int32(137), s.InitContainerStatuses[0].State.Terminated.ExitCode, "T35")
+		require.NotNil(t, s.ContainerStatuses[0].State.Waiting, "T35 it never had its turn")
+		r.pass(0)
+		calls := r.sink.Calls()
+		require.Len(t, calls, 2)
+		require.Equal(t, statustest.Patch, calls[0].Op)
+		require.Equal(t, v1.PodFailed, calls[0].Status.Phase, "T29 first the end")
+		require.Equal(t, statustest.Delete, calls[1].Op)
+		require.Equal(t, pod.UID, calls[1].Ref.UID, "T29 then the pod")
+		require.Nil(t, r.pod("a"))
+		require.Nil(t, r.Get(pod.UID), "6.4 nothing is remembered")
+	})
+}
+
+// 6.4: removal takes the request, the end and that nothing is left, in any order.
+func TestDeletionTakesThree(t *testing.T) {
+	bubble(t, nil, func(r *rig) {
+		r.sink.Watch(func(pod *v1.Pod) { r.Observe(pod) })
+		pod := r.sink.Put(newPod("a"))
+		r.Set(pod, ended(pod, 0))
+		r.pass(time.Minute)
+		r.Terminate(pod)
+		r.pass(time.Minute)
+		require.NotNil(t, r.pod("a"), "nobody wants it removed")
+		r.sink.MarkDeleted("ns", "a")
+		r.pass(0)
+		require.Nil(t, r.pod("a"), "at once")
+
+		pod = r.sink.Put(newPod("b"))
+		r.Set(pod, running(pod, true))
+		r.sink.MarkDeleted("ns", "b")
+		r.pass(time.Minute)
+		r.Set(pod, ended(pod, 0))
+		r.pass(time.Minute)
+		require.NotNil(t, r.pod("b"), "something is left of it")
+		r.sink.Fail(func(c statustest.Call) statustest.Fault {
+			if c.Op == statustest.Delete {
+				return statustest.Fault{Err: errors.New("not now")}
+			}
+			return statustest.Fault{}
+		})
+		r.sink.ForgetCalls()
+		r.Terminate(pod)
+		r.pass(time.Minute)
+		require.NotNil(t, r.pod("b"))
+		tries := len(r.sink.Calls(statustest.Delete))
+		require.Greater(t, tries, 6)
+		require.Less(t, tries, 20, "with growing pauses")
+		x, _ := r.Explain(pod.UID)
+		require.Contains(t, x.Why, "could not be removed: delete ns/b(uid-b): not now")
+		r.sink.Fail(nil)
+		r.pass(10 * time.Second)
+		require.Nil(t, r.pod("b"))
+	})
+}
+
+// T33
+func TestIllegalTransition(t *testing.T) {
+	bubble(t, nil, func(r *rig) {
+		pod := r.sink.Put(newPod("a"))
+		r.Set(pod, ended(pod, 3))
+		revived := running(pod, true)
+		revived.Phase = v1.PodFailed
+		r.Set(pod, revived)
+		r.Change(pod.UID, func(v1.PodStatus) v1.PodStatus { return revived })
+		require.Equal(t, int32(3), r.Get(pod.UID).ContainerStatuses[0].State.Terminated.ExitCode)
+		r.pass(time.Second)
+		require.NotNil(t, r.pod("a").Status.ContainerStatuses[0].State.Terminated)
+	})
+}
+
+// T34: a failed write is repeated, with the newest version only.
+func TestRetry(t *testing.T) {
+	bubble(t, nil, func(r *rig) {
+		pod := r.sink.Put(newPod("a"))
+		r.Set(pod, running(pod, false))
+		r.pass(0)
+		r.sink.ForgetCalls()
+		r.sink.SetDown(errors.New("no route"))
+		for i := range 10 {
+			r.Set(pod, withMessage(running(pod, false), "message %d", i))
+			r.pass(time.Second)
+		}
+		x, _ := r.Explain(pod.UID)
+		require.True(t, x.Unwritten && x.Failures > 2 && !x.NextTry.IsZero())
+		require.ErrorContains(t, x.Err, "no route")
+		r.sink.SetDown(nil)
+		r.pass(10 * time.Second)
+		require.Equal(t, 1, r.written())
+		require.Equal(t, "message 9", r.pod("a").Status.Message)
+		x, _ = r.Explain(pod.UID)
+		require.Equal(t, status.Explanation{}, x)
+		require.GreaterOrEqual(t, r.behind[1], 10*time.Second, "as long as the sink was behind")
+	})
+}
+
+// What is worth more than what failed does not wait for the pause to end.
+func TestTransitionEndsPause(t *testing.T) {
+	bubble(t, nil, func(r *rig) {
+		pod := r.sink.Put(newPod("a"))
+		r.Set(pod, running(pod, false))
+		r.pass(0)
+		r.sink.SetDown(errors.New("no route"))
+		r.Set(pod, withMessage(running(pod, false), "detail"))
+		r.pass(time.Minute)
+		r.sink.SetDown(nil)
+		r.Set(pod, running(pod, true))
+		r.pass(0)
+		require.Equal(t, "True", value(&r.pod("a").Status, v1.PodReady))
+	})
+}
+
+// An answer that got lost leaves open what the sink has: going back to what it had
+// before must not be taken for nothing to do.
+func TestLostAnswer(t *testing.T) {
+	bubble(t, nil, func(r *rig) {
+		pod := r.sink.Put(newPod("a"))
+		r.Set(pod, withMessage(running(pod, true), "one"))
+		r.pass(0)
+		r.sink.Fail(func(c statustest.Call) statustest.Fault {
+			if c.Op == statustest.Patch {
+				return statustest.Fault{LostAnswer: errors.New("timeout")}
+			}
+			return statustest.Fault{}
+		})
+		r.Set(pod, withMessage(running(pod, true), "two"))
+		r.pass(0)
+		require.Equal(t, "two", r.pod("a").Status.Message)
+		r.sink.Fail(nil)
+		r.Set(pod, withMessage(running(pod, true), "one"))
+		r.pass(time.Second)
+		require.Equal(t, "one", r.pod("a").Status.Message)
+	})
+}
+
+// A first conflict is repeated at once, further ones with pauses.
+func TestConflict(t *testing.T) {
+	bubble(t, nil, func(r *rig) {
+		pod := r.sink.Put(newPod("a"))
+		left := 1
+		r.sink.Fail(func(c statustest.Call) statustest.Fault {
+			if c.Op == statustest.Patch && left > 0 {
+				left--
+				return statustest.Fault{Err: status.ErrConflict}
+			}
+			return statustest.Fault{}
+		})
+		r.Set(pod, running(pod, false))
+		r.pass(0)
+		require.Equal(t, 1, r.written())
+		left = 1 << 30
+		r.Set(pod, running(pod, true))
+		r.pass(time.Minute)
+		require.Less(t, len(r.sink.Calls()), 40)
+	})
+}
+
+// A sink that keeps something else than it was told is not told forever.
+func TestStubbornSink(t *testing.T) {
+	bubble(t, nil, func(r *rig) {
+		stubborn := func(pod *v1.Pod) {
+			if pod.Status.Message != "" {
+				r.sink.Change("ns", "a", func(pod *v1.Pod) { pod.Status.Message = "" })
+			}
+		}
+		r.sink.Watch(stubborn)
+		r.sink.Watch(func(pod *v1.Pod) { r.Observe(pod) })
+		pod := r.sink.Put(newPod("a"))
+		r.Set(pod, withMessage(running(pod, true), "mine"))
+		r.pass(time.Hour)
+		require.LessOrEqual(t, r.written(), 361, "never more often than the resync")
+		r.Set(pod, running(pod, true))
+		r.pass(time.Minute)
+		r.sink.ForgetCalls()
+		r.pass(time.Hour)
+		require.Zero(t, r.written())
+	})
+}
+
+// 6.2, 7.6: results of probes are in the status at once, while nobody else is.
+func TestContainerResults(t *testing.T) {
+	bubble(t, nil, func(r *rig) {
+		pod := r.sink.Put(newPod("a", "app", "other"))
+		pod.Spec.Containers[0].ReadinessProbe = &v1.Probe{}
+		s := running(pod, true)
+		s.ContainerStatuses[0].Ready = false
+		s = status.WithReadiness(pod, s, time.Now())
+		r.Set(pod, s)
+		r.pass(0)
+		before := r.Get(pod.UID)
+		r.changed = nil
+		r.SetContainerReadiness("stranger", "fake://a-app", true)
+		r.SetContainerReadiness(pod.UID, "fake://stranger", true)
+		r.SetContainerReadiness(pod.UID, "fake://a-other", true)
+		require.Empty(t, r.changed, "nothing changes")
+		r.SetContainerReadiness(pod.UID, "fake://a-app", true)
+		require.Equal(t, []types.UID{pod.UID}, r.changed)
+		require.Equal(t, "True", value(r.Get(pod.UID), v1.PodReady))
+		require.False(t, before.ContainerStatuses[0].Ready, "what was handed out stays")
+		r.pass(0)
+		require.Equal(t, "True", value(&r.pod("a").Status, v1.PodReady))
+		r.SetContainerStartup(pod.UID, "fake://a-other", false)
+		require.Equal(t, "False", value(r.Get(pod.UID), v1.PodReady))
+		require.Equal(t, "False", value(r.Get(pod.UID), v1.ContainersReady))
+	})
+}
+
+// What an earlier life remembers is where the next status begins, and no more.
+func TestRestore(t *testing.T) {
+	bubble(t, nil, func(r *rig) {
+		pod := r.sink.Put(newPod("a"))
+		old := ended(pod, 7)
+		r.Restore(pod, old)
+		require.Equal(t, int32(7), r.Get(pod.UID).ContainerStatuses[0].State.Terminated.ExitCode)
+		r.pass(time.Minute)
+		require.Empty(t, r.sink.Calls(), "it is not written")
+		r.Set(pod, running(pod, true))
+		require.NotNil(t, r.Get(pod.UID).ContainerStatuses[0].State.Terminated, "T33 the exit code is kept")
+		r.Set(pod, withMessage(old, "again"))
+		r.Restore(pod, running(pod, true))
+		require.Equal(t, "again", r.Get(pod.UID).Message, "it overrides nothing")
+		r.pass(0)
+		require.Equal(t, "again", r.pod("a").Status.Message)
+
+		same := r.sink.Put(newPod("b"))
+		r.Restore(same, running(same, true))
+		r.Set(same, running(same, true))
+		r.pass(0)
+		require.Equal(t, v1.PodRunning, r.pod("b").Status.Phase, "the same as before is written, since the sink may not have it")
+	})
+}
+
+// Each container that terminates is counted once.
+func TestTerminatedMetric(t *testing.T) {
+	var seen []string
+	bubble(t, func(cfg *status.ManagerConfig) {
+		cfg.Metrics.Terminated = func(kind string, ended *v1.ContainerStateTerminated) {
+			seen = append(seen, kind+" "+ended.Reason)
+		}
+	}, func(r *rig) {
+		pod := r.sink.Put(newPod("a"))
+		pod.Spec.RestartPolicy = v1.RestartPolicyAlways
+		r.Set(pod, running(pod, true))
+		s := ended(pod, 1)
+		s.Phase = v1.PodRunning
+		s.ContainerStatuses[0].State.Terminated.Reason = "Error"
+		r.Set(pod, s)
+		r.Set(pod, withMessage(s, "the same"))
+		require.Equal(t, []string{"containers Error"}, seen)
+	})
+}
+
+// A condition of 10 MB from outside is neither sent back nor kept per pod.
+func TestHugeForeignCondition(t *testing.T) {
+	bubble(t, nil, func(r *rig) {
+		made := newPod("a")
+		made.Status.Conditions = []v1.PodCondition{{Type: "example.com/huge", Status: v1.ConditionTrue, Message: strings.Repeat("- yaml\n", 10<<20/7)}}
+		pod := r.sink.Put(made)
+		for i := range 5 {
+			s := withMessage(running(pod, true), "message %d", i)
+			s.Conditions = append(s.Conditions, pod.Status.Conditions...)
+			r.Set(pod, s)
+			r.pass(time.Second)
+		}
+		calls := r.sink.Calls(statustest.Patch)
+		require.Len(t, calls, 5)
+		for _, c := range calls {
+			require.Equal(t, "absent", value(c.Old, "example.com/huge"))
+			require.Equal(t, "absent", value(c.New, "example.com/huge"), "never sent back")
+		}
+		require.Len(t, conditionOf(&r.pod("a").Status, "example.com/huge").Message, 10<<20/7*7, "and still there")
+	})
+}
