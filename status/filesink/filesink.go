@@ -52,35 +52,42 @@ var (
 	_ http.Handler = (*Sink)(nil)
 )
 
-// New returns a Sink with the pods that the file has.
+// New returns a Sink with the pods that the file has, and makes the file if it is
+// not there.
 func New(cfg Config) (*Sink, error) {
 	if !filepath.IsAbs(cfg.Path) {
 		return nil, fmt.Errorf("filesink: Config.Path: %q is not absolute", cfg.Path)
 	}
 	s := &Sink{path: cfg.Path, pods: map[key]*v1.Pod{}, given: map[key]*v1.Pod{}}
-	err := s.load()
-	switch {
-	case err == nil, errors.Is(err, fs.ErrNotExist):
-		return s, nil
-	case !errors.Is(err, errCorrupt):
+	if err := s.load(cfg.Logger); err != nil {
 		return nil, fmt.Errorf("filesink: %w", err)
 	}
-	if cfg.Logger != nil {
-		cfg.Logger.Warn("the file of statuses cannot be used and is set aside", "path", cfg.Path, "err", err)
-	}
-	if err := os.Rename(cfg.Path, cfg.Path+".corrupt"); err != nil {
-		return nil, fmt.Errorf("filesink: %w", err)
-	}
-	return s, nil
+	s.changes++
+	return s, s.write(s.changes)
 }
 
 var errCorrupt = errors.New("no list of pods")
 
-func (s *Sink) load() error {
+// load reads the file, if there is one, and sets aside one that cannot be used.
+func (s *Sink) load(log *slog.Logger) error {
 	text, err := os.ReadFile(s.path)
-	if err != nil {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		err = s.decode(text)
+	}
+	if !errors.Is(err, errCorrupt) {
 		return err
 	}
+	if log != nil {
+		log.Warn("the file of statuses cannot be used and is set aside", "path", s.path, "err", err)
+	}
+	clear(s.pods)
+	return os.Rename(s.path, s.path+".corrupt")
+}
+
+func (s *Sink) decode(text []byte) error {
 	var list v1.PodList
 	if err := json.Unmarshal(text, &list); err != nil {
 		return fmt.Errorf("%w: %w", errCorrupt, err)

@@ -42,7 +42,7 @@ func patch(t *testing.T, s *filesink.Sink, pod *v1.Pod, phase v1.PodPhase) {
 	require.NoError(t, err)
 }
 
-func read(t *testing.T, path string) *v1.PodList {
+func read(t testing.TB, path string) *v1.PodList {
 	t.Helper()
 	text, err := os.ReadFile(path)
 	require.NoError(t, err)
