@@ -81,14 +81,14 @@ func Example() {
 	}
 	until(probe.Failure)
 	w := manager.Explain(pod.UID)[0]
-	fmt.Println(w.State, w.Consecutive, "of", w.Threshold, w.Output)
+	fmt.Println(w.Handler, w.Period, w.Output)
 
 	cancel()
 	fmt.Println(<-done)
 	// Output:
 	// web example://1 Readiness Success
 	// web example://1 Readiness Failure
-	// Scheduled 2 of 2 no file
+	// exec 20ms no file
 	// <nil>
 }
 
