@@ -66,17 +66,14 @@ func (m *Manager) Run(ctx context.Context) error {
 func (m *Manager) join() error {
 	timer := time.NewTimer(m.cfg.ShutdownTimeout)
 	defer timer.Stop()
-	for {
-		stuck := m.inProgress()
-		if len(stuck) == 0 {
-			return nil
-		}
+	for len(m.inProgress()) > 0 {
 		select {
 		case <-m.wake:
 		case <-timer.C:
-			return fmt.Errorf("status: %w (%v): %s", ErrShutdownTimeout, m.cfg.ShutdownTimeout, strings.Join(stuck, ", "))
+			return fmt.Errorf("status: %w (%v): %s", ErrShutdownTimeout, m.cfg.ShutdownTimeout, strings.Join(m.inProgress(), ", "))
 		}
 	}
+	return nil
 }
 
 // inProgress names the calls in progress.
@@ -217,17 +214,17 @@ func (m *Manager) end(e *entry, gone bool) {
 	m.poke()
 }
 
-// call makes a call. After its deadline the turn counts no more for the limit on
-// parallel writes (giveUp), so that a sink that ignores it holds up nobody else;
-// late tells that this has happened.
+// call makes a call. When it ignores its deadline, the turn soon counts no more for
+// the limit on parallel writes (giveUp), so that it holds up nobody else; late
+// tells that this has happened.
 func (m *Manager) call(ctx context.Context, c call, giveUp func()) (a answer, late bool) {
 	ctx, cancel := context.WithTimeout(ctx, m.cfg.WriteTimeout)
 	defer cancel()
-	stop := context.AfterFunc(ctx, giveUp)
+	deaf := time.AfterFunc(m.cfg.WriteTimeout+m.cfg.WriteTimeout/10, giveUp)
 	began := time.Now()
 	a.pod, a.err = m.ask(ctx, c)
 	a.now = time.Now()
-	late = !stop()
+	late = !deaf.Stop()
 	if a.err != nil {
 		a.err = fmt.Errorf("%v %v: %w", c.kind, c.ref, a.err)
 	}

@@ -1,0 +1,350 @@
+package status_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/status"
+	"github.com/podwright/podwright/status/statustest"
+)
+
+// A sink that is gone for an hour: no end, exit code or restart count is lost, and
+// each pod is written at most once when it is back.
+func TestOutageOfAnHour(t *testing.T) {
+	bubble(t, nil, func(r *rig) {
+		const n = 100
+		pods := make([]*v1.Pod, n)
+		for i := range pods {
+			pods[i] = r.sink.Put(newPod(fmt.Sprint("pod-", i)))
+			pods[i].Spec.RestartPolicy = v1.RestartPolicyOnFailure
+			r.Set(pods[i], running(pods[i], true))
+		}
+		r.pass(time.Second)
+		require.Equal(t, n, r.written())
+		r.sink.SetDown(errors.New("no route"))
+		for minute := range 60 {
+			for i, pod := range pods {
+				s := running(pod, minute%2 == 0)
+				c := &s.ContainerStatuses[0]
+				c.RestartCount = int32(minute)
+				c.ContainerID = fmt.Sprintf("%s-%d", c.ContainerID, minute)
+				c.LastTerminationState.Terminated = &v1.ContainerStateTerminated{ExitCode: int32(minute)}
+				if i%2 == 0 && minute >= 30 {
+					s = ended(pod, int32(i+1))
+					s.ContainerStatuses[0].RestartCount = 30
+				}
+				r.Set(pod, s)
+			}
+			r.pass(time.Minute)
+		}
+		tries := len(r.sink.Calls())
+		require.Less(t, tries, n*400*2, "the pauses grow to the resync")
+		r.sink.ForgetCalls()
+		r.sink.SetDown(nil)
+		back := time.Now()
+		r.pass(11 * time.Second)
+		for _, c := range r.sink.Calls(statustest.Patch) {
+			require.Less(t, c.At.Sub(back), 10*time.Second, "the first success calls the others")
+		}
+		require.Equal(t, n, r.written(), "one write per pod")
+		for i, pod := range pods {
+			got := r.pod(pod.Name).Status.ContainerStatuses[0]
+			if i%2 == 0 {
+				require.Equal(t, v1.PodFailed, r.pod(pod.Name).Status.Phase)
+				require.Equal(t, int32(i+1), got.State.Terminated.ExitCode)
+				require.Equal(t, int32(30), got.RestartCount)
+				continue
+			}
+			require.Equal(t, int32(59), got.RestartCount)
+			require.Equal(t, int32(59), got.LastTerminationState.Terminated.ExitCode)
+		}
+		r.pass(time.Hour)
+		require.Zero(t, r.written())
+	})
+}
+
+// A call that hangs is given up after its deadline and repeated.
+func TestHangingSink(t *testing.T) {
+	bubble(t, nil, func(r *rig) {
+		pod := r.sink.Put(newPod("a"))
+		r.sink.Fail(func(statustest.Call) statustest.Fault { return statustest.Fault{Hang: true} })
+		r.Set(pod, running(pod, true))
+		r.pass(5 * time.Second)
+		x, _ := r.Explain(pod.UID)
+		require.True(t, x.Writing)
+		r.pass(6 * time.Second)
+		x, _ = r.Explain(pod.UID)
+		require.ErrorIs(t, x.Err, context.DeadlineExceeded)
+		r.sink.Fail(nil)
+		r.pass(20 * time.Second)
+		require.Equal(t, v1.PodRunning, r.pod("a").Status.Phase)
+	})
+}
+
+// Calls that ignore their deadline hold up their own pods and nobody else, not even
+// when they are as many as may be made at a time; Run names them in the end.
+func TestDeafSink(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		sink := statustest.NewSink()
+		m, err := status.NewManager(status.ManagerConfig{Sink: sink, MaxParallelWrites: 2})
+		require.NoError(t, err)
+		sink.Fail(func(c statustest.Call) statustest.Fault {
+			if c.Ref.Name == "deaf-0" || c.Ref.Name == "deaf-1" {
+				return statustest.Fault{Deaf: release}
+			}
+			return statustest.Fault{}
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- m.Run(ctx) }()
+		for _, name := range []string{"deaf-0", "deaf-1"} {
+			pod := sink.Put(newPod(name))
+			m.Set(pod, running(pod, true))
+		}
+		synctest.Wait()
+		other := sink.Put(newPod("other"))
+		m.Set(other, running(other, true))
+		time.Sleep(12 * time.Second)
+		synctest.Wait()
+		require.Equal(t, v1.PodRunning, sink.Pod("ns", "other").Status.Phase)
+		cancel()
+		err = <-ended
+		require.ErrorIs(t, err, status.ErrShutdownTimeout)
+		require.ErrorContains(t, err, "get of pod ns/deaf-0(uid-deaf-0) (for 22s), get of pod ns/deaf-1")
+		require.Empty(t, sink.Overlaps())
+
+		// Another Run does not begin a second call for them.
+		ctx, cancel = context.WithCancel(t.Context())
+		go func() { ended <- m.Run(ctx) }()
+		m.Forget("uid-deaf-0")
+		pod := sink.Pod("ns", "deaf-0")
+		m.Set(pod, running(pod, true))
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.Empty(t, sink.Overlaps())
+		sink.Fail(nil)
+		close(release)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.Equal(t, v1.PodRunning, sink.Pod("ns", "deaf-0").Status.Phase)
+		require.Equal(t, v1.PodRunning, sink.Pod("ns", "deaf-1").Status.Phase)
+		cancel()
+		require.NoError(t, <-ended)
+	})
+}
+
+// A sink that panics is one that fails.
+func TestPanickingSink(t *testing.T) {
+	bubble(t, nil, func(r *rig) {
+		pod := r.sink.Put(newPod("a"))
+		r.sink.Fail(func(statustest.Call) statustest.Fault { return statustest.Fault{Panic: "boom"} })
+		r.Set(pod, running(pod, true))
+		r.pass(time.Second)
+		x, _ := r.Explain(pod.UID)
+		require.ErrorContains(t, x.Err, "panic: boom")
+		r.sink.Fail(nil)
+		r.pass(10 * time.Second)
+		require.Equal(t, v1.PodRunning, r.pod("a").Status.Phase)
+	})
+}
+
+// odd is a sink that returns what it should not.
+type odd struct {
+	*statustest.Sink
+	patch func(*v1.Pod) *v1.Pod
+}
+
+func (o *odd) Patch(ctx context.Context, ref status.Ref, old, new *v1.PodStatus) (*v1.Pod, error) {
+	pod, err := o.Sink.Patch(ctx, ref, old, new)
+	if err == nil {
+		pod = o.patch(pod)
+	}
+	return pod, err
+}
+
+func TestSinkThatReturnsNonsense(t *testing.T) {
+	for name, tc := range map[string]struct {
+		patch func(*v1.Pod) *v1.Pod
+		err   string
+	}{
+		"nothing":     {func(*v1.Pod) *v1.Pod { return nil }, "neither a pod nor an error"},
+		"another pod": {func(*v1.Pod) *v1.Pod { return newPod("b") }, "another pod than it was to write"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(cfg *status.ManagerConfig) {
+				cfg.Sink = &odd{cfg.Sink.(*statustest.Sink), tc.patch}
+			}, func(r *rig) {
+				pod := r.sink.Put(newPod("a"))
+				r.Set(pod, running(pod, true))
+				r.pass(0)
+				x, _ := r.Explain(pod.UID)
+				require.ErrorContains(t, x.Err, tc.err)
+				r.pass(time.Minute)
+				require.Equal(t, 1, r.written(), "the sink has it, as the next Get shows")
+			})
+		})
+	}
+}
+
+// What nobody wants any more is still told to the sink, unless it was forgotten.
+func TestPruneTellsTheLast(t *testing.T) {
+	bubble(t, nil, func(r *rig) {
+		none := func(types.UID) bool { return false }
+		pod := r.sink.Put(newPod("a"))
+		r.sink.SetDown(errors.New("no route"))
+		r.Set(pod, ended(pod, 3))
+		r.pass(time.Second)
+		r.Prune(none)
+		require.Nil(t, r.Get(pod.UID))
+		require.Empty(t, r.Pods())
+		r.sink.SetDown(nil)
+		r.pass(10 * time.Second)
+		require.Equal(t, v1.PodFailed, r.pod("a").Status.Phase)
+		_, known := r.Explain(pod.UID)
+		require.False(t, known)
+
+		forgotten := r.sink.Put(newPod("b"))
+		r.sink.SetDown(errors.New("no route"))
+		r.Set(forgotten, ended(forgotten, 3))
+		r.pass(time.Second)
+		r.Forget(forgotten.UID)
+		r.sink.SetDown(nil)
+		r.pass(time.Minute)
+		require.Equal(t, v1.PodPending, r.pod("b").Status.Phase)
+
+		gone := newPod("c")
+		r.Set(gone, ended(gone, 3))
+		r.pass(time.Second)
+		r.Prune(none)
+		_, known = r.Explain(gone.UID)
+		require.False(t, known, "there is nobody to tell")
+
+		back := r.sink.Put(newPod("d"))
+		r.sink.SetDown(errors.New("no route"))
+		r.Set(back, running(back, false))
+		r.pass(time.Second)
+		r.Prune(none)
+		r.Set(back, running(back, true))
+		require.NotNil(t, r.Get(back.UID), "wanted again")
+		r.sink.SetDown(nil)
+		r.pass(10 * time.Second)
+		require.NotNil(t, r.Get(back.UID))
+		require.Equal(t, v1.PodRunning, r.pod("d").Status.Phase)
+	})
+}
+
+// A pod that the sink does not have yet is written when it has it.
+func TestLateAtTheSink(t *testing.T) {
+	bubble(t, nil, func(r *rig) {
+		pod := newPod("a")
+		r.Set(pod, running(pod, true))
+		r.pass(time.Hour)
+		x, _ := r.Explain(pod.UID)
+		require.True(t, x.Absent)
+		r.Observe(r.sink.Put(pod))
+		r.pass(0)
+		require.Equal(t, v1.PodRunning, r.pod("a").Status.Phase)
+	})
+}
+
+// What is set between two runs, and what a run's end has cut off, is written by the
+// next.
+func TestRunAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sink := statustest.NewSink()
+		sink.SetLatency(time.Second)
+		m, err := status.NewManager(status.ManagerConfig{Sink: sink})
+		require.NoError(t, err)
+		pod := sink.Put(newPod("a"))
+		for i := range 5 {
+			ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
+			m.Set(pod, withMessage(running(pod, true), "message %d", i))
+			require.NoError(t, m.Run(ctx))
+			cancel()
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		require.NoError(t, m.Run(ctx))
+		require.Equal(t, "message 4", sink.Pod("ns", "a").Status.Message)
+		require.Empty(t, sink.Overlaps())
+	})
+}
+
+// Everything at once: writers, readers, faults, others who change the pods, and
+// pods that are removed. In the end the sink has the newest of all.
+func TestEverythingAtOnce(t *testing.T) {
+	for seed := range uint64(10) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			bubble(t, func(cfg *status.ManagerConfig) { cfg.MaxParallelWrites = 4 }, func(r *rig) { chaos(r, seed) })
+		})
+	}
+}
+
+func chaos(r *rig, seed uint64) {
+	var mu sync.Mutex
+	random := rand.New(rand.NewPCG(seed, 1))
+	roll := func(n int) int { mu.Lock(); defer mu.Unlock(); return random.IntN(n) }
+	r.sink.SetLatency(5 * time.Millisecond)
+	r.sink.Watch(func(pod *v1.Pod) { r.Observe(pod) })
+	r.sink.Fail(func(statustest.Call) statustest.Fault {
+		return []statustest.Fault{
+			{}, {}, {}, {Err: errors.New("failed")}, {LostAnswer: errors.New("lost")}, {Err: status.ErrConflict},
+			{Latency: 30 * time.Second}, {Panic: "boom"}, {Hang: true}, {},
+		}[roll(10)]
+	})
+	pods := make([]*v1.Pod, 20)
+	for i := range pods {
+		pods[i] = r.sink.Put(newPod(fmt.Sprint("pod-", i)))
+	}
+	var busy sync.WaitGroup
+	for _, pod := range pods {
+		busy.Go(func() {
+			for range 50 {
+				time.Sleep(time.Duration(roll(400)) * time.Millisecond)
+				switch roll(6) {
+				case 0:
+					r.SetContainerReadiness(pod.UID, "fake://"+pod.Name+"-app", roll(2) == 0)
+				case 1:
+					r.sink.Change("ns", pod.Name, func(pod *v1.Pod) {
+						pod.Status.Conditions = append(pod.Status.Conditions, v1.PodCondition{Type: v1.PodConditionType(fmt.Sprint("example.com/", roll(5))), Status: v1.ConditionTrue})
+					})
+				case 2:
+					r.sink.Change("ns", pod.Name, func(pod *v1.Pod) { pod.Status.Message = "by another" })
+				case 3:
+					r.Change(pod.UID, func(s v1.PodStatus) v1.PodStatus { return withMessage(s, "message %d", roll(3)) })
+					r.Get(pod.UID)
+					r.Explain(pod.UID)
+				default:
+					r.Set(pod, withMessage(running(pod, roll(2) == 0), "message %d", roll(3)))
+				}
+			}
+			r.Set(pod, ended(pod, 9))
+		})
+	}
+	busy.Wait()
+	r.sink.Fail(nil)
+	r.pass(2 * time.Minute)
+	require.LessOrEqual(r.t, r.sink.Peak(), 4)
+	for _, pod := range pods {
+		got := r.pod(pod.Name).Status
+		require.Equal(r.t, v1.PodFailed, got.Phase)
+		require.Equal(r.t, int32(9), got.ContainerStatuses[0].State.Terminated.ExitCode)
+		require.Empty(r.t, got.Message)
+		x, _ := r.Explain(pod.UID)
+		require.Empty(r.t, x.Why)
+	}
+	r.sink.ForgetCalls()
+	r.pass(time.Hour)
+	require.Empty(r.t, r.sink.Calls(), "there is rest")
+}
