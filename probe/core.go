@@ -143,8 +143,9 @@ func (p *progress) stopped(r rules, c *v1.ContainerStatus, in look, changed bool
 	if ended := c.State.Terminated; ended != nil && !runsAgain(in, ended) {
 		return p.exit(whyEnded)
 	}
-	if r.typ == Readiness && p.stored != Failure {
-		p.stored, p.run, changed = Failure, 0, true
+	if r.typ == Readiness {
+		changed = changed || p.stored != Failure
+		p.stored, p.run = Failure, 0
 	}
 	return step{why: whyNotRunning, changed: changed}
 }

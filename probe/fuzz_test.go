@@ -23,6 +23,7 @@ type world struct {
 	c    v1.ContainerStatus
 
 	instance  int
+	began     metav1.Time
 	executing bool
 	// seen is what the worker was told of the instance: outcomes, Unknown for
 	// "does not run". inherited: it ran before the agent.
@@ -78,13 +79,17 @@ func (e *world) step() {
 		if e.instance == 1 {
 			at = epoch.Add(-time.Duration(e.roll(30)) * time.Second)
 		}
-		e.c.State = v1.ContainerState{Running: &v1.ContainerStateRunning{StartedAt: metav1.NewTime(at)}}
+		e.began = metav1.NewTime(at)
+		e.c.State = v1.ContainerState{Running: &v1.ContainerStateRunning{StartedAt: e.began}}
 	case 1:
 		e.c.State = v1.ContainerState{Terminated: &v1.ContainerStateTerminated{ExitCode: int32(e.roll(2))}}
 	case 2:
 		e.c.State = v1.ContainerState{Waiting: &v1.ContainerStateWaiting{}}
 	case 3:
 		e.c.Started = new(true)
+		if e.instance > 0 && e.roll(2) == 0 { // the runtime had only lost sight of it
+			e.c.State = v1.ContainerState{Running: &v1.ContainerStateRunning{StartedAt: e.began}}
+		}
 	case 4:
 		if e.roll(8) == 0 {
 			e.w.pod.leaving = true
@@ -126,12 +131,16 @@ func (e *world) publish() {
 
 // look lets the worker decide and compares with what the model allows.
 func (e *world) look(triggered bool) {
-	tick := e.w.tick
+	tick, before := e.w.tick, e.w.progress
 	s := e.w.decide(look{
 		pod: e.pod, container: e.w.container, status: e.have, leaving: e.w.pod.leaving, now: e.now, agentStart: epoch,
 	})
 	e.witness()
 	e.dead = s.verb == exit
+	if !e.dead {
+		first := e.w.id != before.id && e.w.stored != Unknown
+		require.Equal(e.t, first || e.w.id == before.id && e.w.stored != before.stored, s.changed)
+	}
 	switch s.verb {
 	case execute:
 		require.True(e.t, e.mayExecute(), "executed though it must not be: %+v", e.have)

@@ -1,6 +1,7 @@
 package probe_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"testing/synctest"
@@ -174,7 +175,10 @@ func TestTermination(t *testing.T) {
 		require.Equal(t, probe.StateExecuting, r.worker(pod, "side", probe.Liveness).State)
 		r.StopLivenessAndStartup("u")
 		require.Equal(t, map[string]probe.Verdict{"web Readiness": probe.Failure, "side Readiness": probe.Success}, r.results(pod))
-		calls := len(r.prober.CallsOf("web", probe.Liveness))
+		synctest.Wait()
+		cut := r.prober.CallsOf("web", probe.Liveness)
+		require.Equal(t, time.Now(), cut[len(cut)-1].Ended, "what is in progress is cut off")
+		calls := len(cut)
 		r.set(pod, running("side", "fake://s"), running("web", "fake://w"))
 		r.sleep(20 * s)
 		require.Len(t, r.prober.CallsOf("web", probe.Liveness), calls, "adding the pod does not bring them back")
@@ -182,6 +186,7 @@ func TestTermination(t *testing.T) {
 		for _, c := range r.changeList() {
 			require.False(t, c.Type == probe.Liveness && c.Result == probe.Failure, "%+v", c)
 		}
+		require.Len(t, r.Explain("u"), 2)
 		r.RemovePod("u")
 		require.Empty(t, r.Results("u"))
 		require.Empty(t, r.Explain("u"))
@@ -291,7 +296,41 @@ func TestErrors(t *testing.T) {
 	})
 }
 
-func TestPanicAndGoexit(t *testing.T) {
+// What is cut off is not tried again.
+func TestNoTriesAfterTheEnd(t *testing.T) {
+	calls := 0
+	waits := func(c *probe.Config) {
+		c.Probers[probe.Exec] = probe.ProberFunc(func(ctx context.Context, _ probe.Target) (probe.Result, error) {
+			calls++
+			<-ctx.Done()
+			return probe.Result{}, ctx.Err()
+		})
+	}
+	inBubble(t, waits, func(r *rig) {
+		r.set(podOf("u", container("web", probes{probe.Readiness: every(10)})), running("web", "fake://1"))
+		r.RemovePod("u")
+		r.sleep(5 * s)
+		require.Equal(t, 1, calls)
+		r.set(podOf("v", container("web", probes{probe.Readiness: every(10)})), running("web", "fake://2"))
+	})
+	require.Equal(t, 2, calls)
+}
+
+// A new instance that is seen while its predecessor is probed is probed right after.
+func TestNewInstanceMeanwhile(t *testing.T) {
+	inBubble(t, nil, func(r *rig) {
+		pod := podOf("u", container("web", probes{probe.Readiness: every(10)}))
+		r.prober.Script("web", probe.Readiness, succeed(probetest.Step{Verdict: probe.Success, Latency: 900 * time.Millisecond})...)
+		r.set(pod, running("web", "fake://1"))
+		r.sleep(300 * time.Millisecond)
+		r.set(pod, running("web", "fake://2"))
+		r.sleep(s)
+		require.Equal(t, []time.Duration{0, 900 * time.Millisecond}, r.when("web", probe.Readiness))
+		require.Equal(t, []probe.Stored{{Container: "web", ContainerID: "fake://2", Type: probe.Readiness, Result: probe.Success}}, r.Results("u"))
+	})
+}
+
+func TestPanic(t *testing.T) {
 	inBubble(t, nil, func(r *rig) {
 		pod := podOf("u", container("web", probes{probe.Readiness: every(10)}))
 		r.prober.Script("web", probe.Readiness, succeed(probetest.Step{Panic: "oh no"})...)

@@ -109,6 +109,7 @@ func TestGoexit(t *testing.T) {
 	one := func(c *probe.Config) {
 		c.Budgets = map[probe.Handler]int{probe.TCPSocket: 1}
 		c.Probers[probe.TCPSocket] = probe.ProberFunc(func(_ context.Context, t probe.Target) (probe.Result, error) {
+			time.Sleep(10 * time.Millisecond) // the others are in line meanwhile
 			if t.Pod.UID == "tcp-0" {
 				runtime.Goexit()
 			}

@@ -114,6 +114,8 @@ func TestRestore(t *testing.T) {
 			runningSince("ready", "fake://1", old), runningSince("bad", "fake://2", old),
 			running("other", "fake://33"), runningSince("odd", "fake://4", old),
 		)
+		require.NotContains(t, r.results(pod), "odd Readiness")
+		require.NotContains(t, r.results(pod), "odd Liveness")
 		r.sleep(10 * s)
 		require.Equal(t, map[string]probe.Verdict{
 			"ready Readiness": probe.Success, "ready Startup": probe.Success, "ready Liveness": probe.Success,

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -63,6 +64,9 @@ func (k *soak) Probe(ctx context.Context, t probe.Target) (probe.Result, error) 
 		delete(k.busy, name)
 	}()
 	deadline, ok := ctx.Deadline()
+	if n := runtime.NumGoroutine(); n > 40 { // 11 are the Manager's at most
+		k.t.Errorf("%d goroutines", n)
+	}
 	if !ok || time.Until(deadline) > t.Timeout {
 		k.t.Errorf("%s has until %v", name, deadline)
 	}
