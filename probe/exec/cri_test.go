@@ -9,12 +9,12 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"google.golang.org/grpc/test/bufconn"
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/fake"
+	"github.com/podwright/podwright/internal/memnet"
 	"github.com/podwright/podwright/probe"
 	"github.com/podwright/podwright/probe/exec"
 )
@@ -47,12 +47,12 @@ func start(t *testing.T, rt *fake.Runtime) string {
 
 // served is a client of a fake that is served over gRPC.
 func served(t *testing.T, rt *fake.Runtime) *cri.RuntimeClient {
-	listener := bufconn.Listen(1 << 16)
+	listener := memnet.Listen(0)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- rt.Serve(ctx, listener) }()
 	client, err := cri.DialRuntime(t.Context(), cri.ClientConfig{
-		Endpoint: "unix:///bufconn",
+		Endpoint: "unix:///memnet",
 		Dial:     func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) },
 	})
 	require.NoError(t, err)

@@ -235,10 +235,8 @@ func TestErrors(t *testing.T) {
 	require.ErrorIs(t, err, why)
 }
 
-// The pod is asked directly, and once, whatever the environment says.
+// The pod is asked directly, and once, whatever the environment (see TestMain) says.
 func TestConnectsDirectly(t *testing.T) {
-	t.Setenv("HTTPS_PROXY", "http://proxy.example:3128")
-	t.Setenv("HTTP_PROXY", "http://proxy.example:3128")
 	for ip, want := range map[string]string{"10.0.0.9": "10.0.0.9:80", "fd00::9": "[fd00::9]:80", "fe80::9%eth0": "[fe80::9%eth0]:80"} {
 		var dialed []string
 		p, err := New(Config{DialContext: func(_ context.Context, _, address string) (net.Conn, error) {

@@ -240,10 +240,8 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// The proxy of the environment is not for probes, and IPv6 hosts get brackets.
+// The proxy of the environment (see TestMain) is not for probes, and IPv6 hosts get brackets.
 func TestConnectsDirectly(t *testing.T) {
-	t.Setenv("HTTP_PROXY", "http://proxy.example:3128")
-	t.Setenv("HTTPS_PROXY", "http://proxy.example:3128")
 	for host, want := range map[string]string{
 		"app.example": "app.example:80", "fd00::9": "[fd00::9]:80", "[fd00::9]": "[fd00::9]:80", "fe80::9%eth0": "[fe80::9%eth0]:80",
 	} {

@@ -24,6 +24,7 @@ import (
 // are a warning; and there are ten at most.
 func TestRedirects(t *testing.T) {
 	tls := serve(t, "127.0.0.1", true, func(http.ResponseWriter, *http.Request) {})
+	refusing := networktest.Refusing(t, "127.0.0.1").String()
 	s := serve(t, "127.0.0.1", false, func(w http.ResponseWriter, r *http.Request) {
 		to := map[string]string{
 			"/here":     "/there",
@@ -33,6 +34,7 @@ func TestRedirects(t *testing.T) {
 			"/blank":    "",
 			"/odd":      "gopher://127.0.0.1/x",
 			"/broken":   "http://[/" + secret,
+			"/refused":  "http://" + refusing + "/?" + secret,
 			"/far":      "http://" + strings.Repeat("a", 1000) + "/",
 		}
 		if n, err := strconv.Atoi(strings.TrimPrefix(r.URL.Path, "/n/")); err == nil && n > 0 {
@@ -66,6 +68,7 @@ func TestRedirects(t *testing.T) {
 		"/blank":    {Verdict: probe.Warning, Output: "HTTP status 302, which leads nowhere"},
 		"/odd":      {Verdict: probe.Failure, Output: "there was no valid HTTP response"},
 		"/broken":   {Verdict: probe.Failure, Output: "there was no valid HTTP response"},
+		"/refused":  {Verdict: probe.Failure, Output: "dial tcp " + refusing + ": connect: connection refused"},
 	} {
 		require.Equal(t, want, result(t, s.target(path)), path)
 	}
@@ -188,8 +191,8 @@ func TestLargeBody(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, probe.Success, got.Verdict, name)
 		// Headers, the framing of chunks and a full buffer come on top.
-		require.Less(t, read.Load(), int64(maxBody+6<<10), name)
-		require.GreaterOrEqual(t, read.Load(), int64(maxBody), name)
+		require.Less(t, read.Load(), int64(16<<10), name)
+		require.GreaterOrEqual(t, read.Load(), int64(10<<10), name)
 		s.Close()
 	}
 }
@@ -260,4 +263,31 @@ func TestCancel(t *testing.T) {
 	got, err := newProber(t).Probe(late, target(silent.Addr(), "/"))
 	require.NoError(t, err)
 	require.Equal(t, probe.Failure, got.Verdict)
+}
+
+// slow is a connection that takes its time to end.
+type slow struct {
+	net.Conn
+	ended *atomic.Bool
+}
+
+func (s slow) Close() error {
+	time.Sleep(20 * time.Millisecond)
+	defer s.ended.Store(true)
+	return s.Conn.Close()
+}
+
+// When Probe returns its connections have ended.
+func TestWaitsForTheEnd(t *testing.T) {
+	s := serve(t, "127.0.0.1", false, func(http.ResponseWriter, *http.Request) {})
+	var ended atomic.Bool
+	p, err := New(Config{DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
+		return slow{conn, &ended}, err
+	}})
+	require.NoError(t, err)
+	got, err := p.Probe(t.Context(), s.target("/"))
+	require.NoError(t, err)
+	require.Equal(t, probe.Success, got.Verdict)
+	require.True(t, ended.Load())
 }
