@@ -82,14 +82,6 @@ func (q *queue) pick(now time.Time) (p *place, until time.Time) {
 	}
 }
 
-// len is how many may be picked now, as far as the last pick has looked.
-func (q *queue) len() (n int) {
-	for u := range q.ready {
-		n += len(q.ready[u])
-	}
-	return n
-}
-
 // line is a heap of places: by at for those who wait aside, else by since.
 type line []*place
 

@@ -1,0 +1,220 @@
+package status_test
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/status"
+	"github.com/podwright/podwright/status/statustest"
+)
+
+// storm has n pods change at once, each as change says, with a sink of 10 ms, and
+// another pod turn ready in the midst of it. It returns how long all took and how
+// long that one took.
+func storm(r *rig, n int, change func(pod *v1.Pod) v1.PodStatus) (all, one time.Duration) {
+	pods := make([]*v1.Pod, n)
+	for i := range pods {
+		pods[i] = r.sink.Put(newPod(fmt.Sprint("pod-", i)))
+		r.Set(pods[i], running(pods[i], false))
+	}
+	r.pass(time.Minute)
+	r.sink.SetLatency(10 * time.Millisecond)
+	r.sink.ForgetCalls()
+	begin := time.Now()
+	for _, pod := range pods[1:] {
+		r.Set(pod, change(pod))
+	}
+	r.pass(33 * time.Millisecond)
+	turned := time.Now()
+	r.Set(pods[0], running(pods[0], true))
+	r.pass(time.Minute)
+	calls := r.sink.Calls()
+	require.Len(r.t, calls, n, "one call per pod")
+	for _, c := range calls {
+		all = max(all, c.Ended.Sub(begin))
+		if c.Ref.UID == pods[0].UID {
+			one = c.Ended.Sub(turned)
+		}
+	}
+	require.Equal(r.t, 16, r.sink.Peak())
+	return all, one
+}
+
+// 1,000 pods that change at once are written in under 2 s, and what turns ready
+// meanwhile within 50 ms.
+func TestStormOfDetails(t *testing.T) {
+	bubble(t, nil, func(r *rig) {
+		all, one := storm(r, 1001, func(pod *v1.Pod) v1.PodStatus { return withMessage(running(pod, false), "changed") })
+		t.Logf("all in %v, the one that turned ready in %v", all, one)
+		require.Less(t, all, 2*time.Second)
+		require.Less(t, one, 50*time.Millisecond)
+	})
+}
+
+// When all turn ready at once, the one that comes last is written last.
+func TestStormOfTransitions(t *testing.T) {
+	bubble(t, nil, func(r *rig) {
+		all, one := storm(r, 1001, func(pod *v1.Pod) v1.PodStatus { return running(pod, true) })
+		t.Logf("all in %v, the one that came later in %v", all, one)
+		require.Less(t, all, 2*time.Second)
+		require.Less(t, one, time.Second)
+	})
+}
+
+// A storm at an agent's start, when nothing is known of what the sink has.
+func TestStormAtStart(t *testing.T) {
+	bubble(t, nil, func(r *rig) {
+		r.sink.SetLatency(10 * time.Millisecond)
+		begin := time.Now()
+		for i := range 1000 {
+			pod := r.sink.Put(newPod(fmt.Sprint("pod-", i)))
+			r.Set(pod, running(pod, true))
+		}
+		r.pass(time.Minute)
+		last := begin
+		for _, c := range r.sink.Calls() {
+			if c.Ended.After(last) {
+				last = c.Ended
+			}
+		}
+		t.Logf("all in %v", last.Sub(begin))
+		require.Less(t, last.Sub(begin), 2*time.Second)
+		require.Equal(t, 1000, r.written())
+	})
+}
+
+// An ordinary detail is written although transitions never cease.
+func TestDetailsAreWrittenInAStorm(t *testing.T) {
+	bubble(t, func(cfg *status.ManagerConfig) { cfg.MaxParallelWrites = 1 }, func(r *rig) {
+		var pods []*v1.Pod
+		for i := range 10 {
+			pods = append(pods, r.sink.Put(newPod(fmt.Sprint("pod-", i))))
+			r.Set(pods[i], running(pods[i], false))
+		}
+		r.pass(time.Second)
+		r.sink.SetLatency(10 * time.Millisecond)
+		r.Set(pods[0], withMessage(running(pods[0], false), "detail"))
+		for i := range 20 {
+			for _, pod := range pods[1:] {
+				r.Set(pod, running(pod, i%2 == 0))
+			}
+			r.pass(10 * time.Millisecond)
+		}
+		require.Equal(t, "detail", r.pod("pod-0").Status.Message)
+	})
+}
+
+// BenchmarkStorm is 1,000 pods that change at once, in real time.
+func BenchmarkStorm(b *testing.B) {
+	for _, latency := range []time.Duration{0, 10 * time.Millisecond} {
+		b.Run(latency.String(), func(b *testing.B) { benchmarkStorm(b, latency) })
+	}
+}
+
+func benchmarkStorm(b *testing.B, latency time.Duration) {
+	sink := statustest.NewSink()
+	synced := make(chan struct{}, 1000)
+	m, err := status.NewManager(status.ManagerConfig{
+		Sink: sink, Metrics: status.ManagerMetrics{Synced: func(time.Duration) { synced <- struct{}{} }},
+	})
+	require.NoError(b, err)
+	ctx, cancel := context.WithCancel(b.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- m.Run(ctx) }()
+	pods := make([]*v1.Pod, 1000)
+	for i := range pods {
+		pods[i] = sink.Put(newPod(fmt.Sprint("pod-", i)))
+		m.Set(pods[i], running(pods[i], false))
+	}
+	for range pods {
+		<-synced
+	}
+	sink.SetLatency(latency)
+	n := 0
+	for b.Loop() {
+		sink.ForgetCalls()
+		n++
+		for _, pod := range pods {
+			m.Set(pod, withMessage(running(pod, false), "round %d", n))
+		}
+		for range pods {
+			<-synced
+		}
+	}
+	cancel()
+	require.NoError(b, <-ended)
+}
+
+// discard is a sink that keeps nothing.
+type discard struct{}
+
+func (discard) Get(_ context.Context, ref status.Ref) (*v1.Pod, error) {
+	pod := &v1.Pod{}
+	pod.Namespace, pod.Name, pod.UID = ref.Namespace, ref.Name, ref.UID
+	return pod, nil
+}
+
+func (d discard) Patch(ctx context.Context, ref status.Ref, old, new *v1.PodStatus) (*v1.Pod, error) {
+	pod, _ := d.Get(ctx, ref)
+	pod.Status = *new.DeepCopy()
+	return pod, nil
+}
+
+func (discard) Delete(context.Context, status.Ref) error { return nil }
+
+// TestMemoryPerPod measures what the manager keeps of a pod with three containers,
+// besides the status itself.
+func TestMemoryPerPod(t *testing.T) {
+	const n = 2000
+	pods := make([]*v1.Pod, n)
+	for i := range pods {
+		pods[i] = newPod(fmt.Sprint("pod-", i), "a", "b", "c")
+	}
+	inUse := func() float64 {
+		runtime.GC()
+		runtime.GC()
+		var stats runtime.MemStats
+		runtime.ReadMemStats(&stats)
+		return float64(stats.HeapAlloc)
+	}
+	before := inUse()
+	kept := make([]*v1.PodStatus, n)
+	for i, pod := range pods {
+		s := running(pod, true)
+		kept[i] = s.DeepCopy()
+	}
+	statuses := inUse() - before
+	runtime.KeepAlive(kept)
+	kept = nil
+	before = inUse()
+	synctest.Test(t, func(t *testing.T) {
+		m, err := status.NewManager(status.ManagerConfig{Sink: discard{}})
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- m.Run(ctx) }()
+		for _, pod := range pods {
+			m.Set(pod, running(pod, true))
+		}
+		time.Sleep(time.Second)
+		for _, pod := range pods {
+			m.Set(pod, withMessage(running(pod, true), "changed"))
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		all := inUse() - before
+		t.Logf("a status: %.0f bytes; with all that the manager keeps: %.0f bytes per pod", statuses/n, all/n)
+		require.Less(t, (all-statuses)/n, 4096.0, "bytes per pod besides its status")
+		runtime.KeepAlive(m)
+		cancel()
+		require.NoError(t, <-ended)
+	})
+	runtime.KeepAlive(pods)
+}
