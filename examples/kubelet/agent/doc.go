@@ -12,6 +12,11 @@
 // what pods have left), cri/logs.Rotator, and cri/images/gc.Manager. A worker and the
 // janitor never work on one pod at the same time (turns).
 //
+// probe.Manager asks the containers that the statuses name, and changes the statuses
+// at once where an answer does (node.probed). What an answer means to containers is
+// the next sync's matter, which takes all results along. memory writes the statuses
+// and the results to the disk.
+//
 // An Agent can be made any number of times in one process, each with a runtime
 // and a root folder of its own. Run blocks until its context ends and leaves the
 // pods running: an agent that starts later finds them and restarts nothing.
@@ -39,6 +44,9 @@
 //	ROOT/pods/UID                        the pod's folder              that something of a pod may be left: made before
 //	                                                                   and removed after all the rest
 //	ROOT/pods/UID/userns                 the pod's users               which users are taken
+//	ROOT/pods/UID/                       the pod's status, results     who was ready and had started; exit codes and
+//	podwright-status.json                of its probes                 restart counts that the runtime has forgotten.
+//	                                                                   On the disk before a sync changes anything
 //	ROOT/actuated_resources              resources of containers, as   what a changed manifest changes in place
 //	                                     the runtime was last told
 //	ROOT/image_manager                   who has pulled which image    who may use it. On the disk before the pull
@@ -59,12 +67,16 @@
 //   - Of a dead container the files go first, then the container, which reminds of
 //     them; of a pod containers, sandboxes, logs, and then the folder. What only log
 //     folders and links remind of goes with the collection at the next start.
+//   - Of a static pod that is stopped because nothing names it any more, the memory of
+//     its status goes first. The next pod with its UID is another one.
 //   - A new version of a pod waits until nothing of that name runs (awaitNamesake).
 //
 // Lost, and harmless: back-off of crashing containers and of pulls begins anew, so
 // that a crash of the agent may cost one early attempt; a stop that was cut off is
 // repeated, for an orphan with the shortest grace period; admission is repeated, with
-// the same outcome; times of conditions and last errors are those of the new agent.
+// the same outcome; last errors are those of the new agent. How often in a row a probe
+// has failed is counted anew. A damaged podwright-status.json costs what that line says,
+// of that pod only, and is named in the log.
 //
 // Not in the agent's hands: containerd may keep a container whose start was cut off
 // and refuse to remove it ("cannot delete running task") until it is restarted. The

@@ -77,7 +77,6 @@ func (s *syncer) SyncPod(ctx context.Context, w podworkers.Work) (terminal bool,
 		return false, s.warn(ctx, w.Pod, eventFailedSync, err)
 	}
 	published := s.publish(w, observed, false)
-	s.memory.save(w.Pod.UID)
 	if phase := published.Status.Phase; phase == v1.PodSucceeded || phase == v1.PodFailed {
 		return true, nil
 	}
@@ -174,9 +173,7 @@ func (s *syncer) republish(ctx context.Context, w podworkers.Work, observed *ple
 // SyncTerminatingPod stops a pod's containers. It stops what is known first and
 // looks afterwards; what the look finds is stopped as well.
 func (s *syncer) SyncTerminatingPod(ctx context.Context, w podworkers.Work) error {
-	if err := s.parting(w); err != nil {
-		return err
-	}
+	s.parting(w)
 	s.probes.StopLivenessAndStartup(w.Pod.UID)
 	known, err := s.observer.Get(w.Pod.UID)
 	if err != nil || known.ObservedAt.IsZero() {

@@ -35,6 +35,10 @@ type world struct {
 	around func(ctx context.Context, call string, do func() error) error
 
 	desired []*v1.Pod
+	// log, if not nil, takes what agents log.
+	log *slog.Logger
+	// unsaved: only syncs write to the disk what is known of pods.
+	unsaved bool
 	// silent: the source of pods does not report.
 	silent bool
 	agent  *node
@@ -71,12 +75,15 @@ func (w *world) start() {
 		NodeName: "n", RootDir: f.root, PodLogsDir: w.logs(), ContainerLogsDir: w.links(),
 		Connect: func(context.Context) (*Connection, error) { return nil, errors.New("unused") },
 	}
-	if testing.Verbose() {
+	if cfg.Logger = w.log; w.log == nil && testing.Verbose() {
 		cfg.Logger = slog.New(slog.NewTextHandler(w.t.Output(), nil))
 	}
 	require.NoError(w.t, cfg.complete())
 	n, err := newNode(w.t.Context(), cfg, f, &Connection{Runtime: lossy{w.runtime, w}, Images: w.runtime, Name: "fake"})
 	require.NoError(w.t, err)
+	if w.unsaved {
+		n.memory.woken = nil
+	}
 	w.agent = n
 	ctx, cancel := context.WithCancel(w.t.Context())
 	done := make(chan error, 1)
@@ -146,7 +153,9 @@ func (w *world) requireNothingLeft() {
 		}
 		require.Empty(w.t, entries, dir)
 	}
+	require.Empty(w.t, w.agent.statuses.Pods(), "statuses")
 	require.Empty(w.t, w.agent.memory.lives, "memory of pods")
+	require.Empty(w.t, w.agent.memory.unsaid, "pods to be saved")
 	require.Empty(w.t, w.agent.syncer.kept.all(), "pods that have kept what they left")
 	require.Empty(w.t, w.agent.syncer.turns.taken, "turns")
 	require.Empty(w.t, w.agent.observer.acted, "memory of the observer")
