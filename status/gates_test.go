@@ -1,0 +1,33 @@
+package status
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+)
+
+// 6.6, T17: who changes a gate changes Ready.
+func TestReadyIsStale(t *testing.T) {
+	const gate = v1.PodConditionType("example.com/gate")
+	pod := podOf(v1.RestartPolicyAlways, "i:init", "s:sidecar", "app")
+	pod.Status = compute(t, Input{Pod: pod, Observed: observe(exited("init", 0), running("sidecar"), running("app"))})
+	require.Equal(t, "True", cond(pod.Status, v1.PodReady))
+	require.False(t, ReadyIsStale(pod), "it has no gates")
+	pod.Spec.ReadinessGates = []v1.PodReadinessGate{{ConditionType: gate}}
+	require.True(t, ReadyIsStale(pod), "the gate does not exist")
+	pod.Status = WithReadiness(pod, pod.Status, now)
+	require.Equal(t, "False ReadinessGatesNotReady", cond(pod.Status, v1.PodReady))
+	require.False(t, ReadyIsStale(pod), "sidecars make no difference")
+	pod.Status.Conditions = append(pod.Status.Conditions, is(gate, v1.ConditionFalse))
+	require.True(t, ReadyIsStale(pod), "the message is another one")
+	pod.Status = WithReadiness(pod, pod.Status, now)
+	require.False(t, ReadyIsStale(pod))
+	condition(pod.Status.Conditions, gate).Status = v1.ConditionTrue
+	require.True(t, ReadyIsStale(pod))
+	untouched := pod.DeepCopy()
+	ReadyIsStale(pod)
+	require.Equal(t, untouched, pod)
+	pod.Status.Conditions = nil
+	require.True(t, ReadyIsStale(pod))
+}
