@@ -117,6 +117,7 @@ func TestGoexit(t *testing.T) {
 		})
 	}
 	inBubble(t, one, func(r *rig) {
+		r.addMany("other", 1, every(5)) // Run sleeps until then
 		p := every(10)
 		p.ProbeHandler = handler(probe.TCPSocket)
 		pods := r.addMany("tcp", 3, p)
