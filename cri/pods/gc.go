@@ -31,6 +31,11 @@ type GCRequest struct {
 	// answers true lose their containers and sandboxes, not their logs. nil
 	// when it is not short.
 	RuntimeRemovable func(uid types.UID) bool
+	// Busy tells that somebody works on a pod: the dead containers of a pod that
+	// stays are left to the next round then, since whoever has stopped one may not
+	// have noted yet how it ended. It is asked just before a removal. nil means that
+	// nobody does.
+	Busy func(uid types.UID) bool
 }
 
 // asking makes sure that the same answer counts throughout.
@@ -104,7 +109,11 @@ func (m *Manager) collectContainers(ctx context.Context, r GCRequest) error {
 		if ctx.Err() != nil {
 			return errors.Join(append(errs, endOf(ctx))...)
 		}
-		errs = append(errs, m.collectContainer(ctx, c, !r.removable(c.uid)))
+		stays := !r.removable(c.uid)
+		if stays && r.Busy != nil && r.Busy(c.uid) {
+			continue
+		}
+		errs = append(errs, m.collectContainer(ctx, c, stays))
 	}
 	return errors.Join(errs...)
 }

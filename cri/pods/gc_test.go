@@ -170,6 +170,19 @@ func TestGarbageCollect(t *testing.T) {
 	require.Len(t, h.status(testPod("a")).Running(), 1)
 }
 
+// The dead containers of a pod that somebody works on are left to the next round,
+// unless the pod is gone.
+func TestGarbageOfBusyPodsIsLeft(t *testing.T) {
+	h, got := restarted(t)
+	busy := func(uid types.UID) bool { return uid == got.UID }
+	r := GCRequest{Policy: GCPolicy{KeepNone: true}, Busy: busy, SourcesReady: true, ContentRemovable: func(types.UID) bool { return false }}
+	require.NoError(t, h.m.GarbageCollect(t.Context(), r))
+	require.Len(t, h.status(testPod("a")).Containers, 3)
+	r.Busy = func(types.UID) bool { return false }
+	require.NoError(t, h.m.GarbageCollect(t.Context(), r))
+	require.Len(t, h.status(testPod("a")).Containers, 1)
+}
+
 // C42: a link that leads nowhere goes, unless its container lives.
 func TestDanglingLinks(t *testing.T) {
 	h, got := restarted(t)

@@ -233,6 +233,14 @@ func (j *janitor) collect(ctx context.Context) {
 	err := j.runtime.GarbageCollect(ctx, pods.GCRequest{
 		Policy:       j.policy,
 		SourcesReady: j.sourcesReady(),
+		// A sync notes how a container has ended before it ends itself.
+		Busy: func(uid types.UID) bool {
+			end, other := j.turns.try(uid)
+			if other == nil {
+				end()
+			}
+			return other != nil
+		},
 		// What is found to be gone must not come back before it was removed.
 		ContentRemovable: func(uid types.UID) bool {
 			if held[uid] {

@@ -62,11 +62,17 @@ func TestPodsIsAPodList(t *testing.T) {
 
 func TestStatuszForProgramsAndPeople(t *testing.T) {
 	retry := time.Date(2026, 1, 1, 0, 1, 0, 0, time.UTC)
+	asked := retry.Add(-30 * time.Second)
 	s := fixed{report: Report{
 		Node: "n", Time: retry.Add(-10 * time.Second),
 		Pods: []PodReport{{
 			Namespace: "default", Name: "a", Worker: "Syncing", Since: retry.Add(-time.Minute),
 			LastError: "<b>no</b>", NextRetry: &retry, WaitsFor: "retry",
+			NotReady: "ContainersNotReady: [c]",
+			Probes: []ProbeReport{{
+				Container: "c", Type: "Readiness", Handler: "httpGet", State: "Scheduled", Why: "why it waits", Next: &retry, Period: 10, Timeout: 1,
+				Result: "Failure", Consecutive: 2, Threshold: 3, Last: "Failure", LastAt: &asked, LastTook: 0.5, Output: "<i>503",
+			}},
 			Containers: []ContainerReport{{Name: "c", State: "waiting", Reason: "CrashLoopBackOff", Restarts: 3, LastEnd: "exit code 7 (Error)"}},
 		}},
 		Manifests: []ManifestProblem{{Path: "/m/bad.yaml", Message: "kind: missing", KeptPrevious: true}},
@@ -76,7 +82,7 @@ func TestStatuszForProgramsAndPeople(t *testing.T) {
 	require.Equal(t, s.report, got)
 
 	page := get(ReadOnly(s), "/statusz/pods", "text/html,application/xhtml+xml").Body.String()
-	for _, want := range []string{"default/a", "CrashLoopBackOff", "3 restarts", "ended before: exit code 7 (Error)", "in 10s", "50s", "waits for retry", "/m/bad.yaml", "keeps running", "&lt;b&gt;no"} {
+	for _, want := range []string{"default/a", "CrashLoopBackOff", "3 restarts", "ended before: exit code 7 (Error)", "in 10s", "50s", "waits for retry", "not ready: ContainersNotReady: [c]", "c, Readiness by httpGet", "why it waits", "last Failure 20s ago, 2 of 3: &lt;i&gt;503", "/m/bad.yaml", "keeps running", "&lt;b&gt;no"} {
 		require.Contains(t, page, want)
 	}
 	require.NotContains(t, page, "<b>no")
