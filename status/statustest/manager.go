@@ -65,15 +65,15 @@ func (s *stage) arrived(m *status.Manager, ref status.Ref) error {
 
 // eventually asks until there is no error, or patience is lost.
 func (s *stage) eventually(ask func() error) error {
-	ticker := time.NewTicker(5 * time.Millisecond)
-	defer ticker.Stop()
+	pause := time.Millisecond
 	for {
 		err := ask()
 		if err == nil {
 			return nil
 		}
 		select {
-		case <-ticker.C:
+		case <-time.After(pause):
+			pause = min(2*pause, time.Second)
 		case <-s.ctx.Done():
 			return fmt.Errorf("for %v: %w", patience, err)
 		}
