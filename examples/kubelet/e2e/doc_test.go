@@ -8,11 +8,11 @@
 // the root folder or the log folder still has something of them. What needs no
 // runtime (the embedded one, wrong endpoints) runs without the testbed, too.
 //
-// TestTakesOverFromUpstream needs the upstream kubelet as well, which takes over and
-// gives back the same pods (C50). It changes cgroups and kernel settings, and puts
-// them back:
+// TestTakesOverFromUpstream and TestUpstreamTakesOver need the upstream kubelet as
+// well, which takes over and gives back the same pods (C50). It changes cgroups and
+// kernel settings, and they put them back:
 //
 //	GOWORK=off go build -C examples/controlplane -o /tmp/kubelet ./kubelet
 //	PODWRIGHT_UPSTREAM_KUBELET=/tmp/kubelet go run ./examples/testbed -- \
-//		go test -run TestTakesOverFromUpstream ./examples/kubelet/e2e
+//		go test -run Upstream ./examples/kubelet/e2e
 package e2e_test

@@ -38,8 +38,9 @@ type upstream struct {
 	settings map[string][]byte // of the kernel, which it changes
 }
 
-// newUpstream prepares an upstream kubelet, which is killed when the test ends.
-func newUpstream(t *testing.T, s *scene, bin string) *upstream {
+// newUpstream prepares an upstream kubelet, which is killed when the test ends. With
+// cgroups it has one for each pod, and ends pods that have none.
+func newUpstream(t *testing.T, s *scene, bin string, cgroups bool) *upstream {
 	t.Helper()
 	u := &upstream{
 		bin: bin, output: filepath.Join(s.dir, "upstream.log"),
@@ -50,7 +51,7 @@ func newUpstream(t *testing.T, s *scene, bin string) *upstream {
 	for _, signal := range []string{"memory.available", "nodefs.available", "nodefs.inodesFree", "imagefs.available", "imagefs.inodesFree"} {
 		nothing[signal] = "0%" // is evicted
 	}
-	config, err := json.Marshal(map[string]any{
+	config := map[string]any{
 		"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",
 		"containerRuntimeEndpoint": s.endpoint, "staticPodPath": s.manifests, "podLogsDir": s.logs, "fileCheckFrequency": "1s",
 		"failCgroupV1": false, "cgroupDriver": "cgroupfs", "cgroupRoot": "/takeover-" + s.node,
@@ -58,10 +59,14 @@ func newUpstream(t *testing.T, s *scene, bin string) *upstream {
 		"authentication":         map[string]any{"anonymous": map[string]any{"enabled": true}, "webhook": map[string]any{"enabled": false}},
 		"authorization":          map[string]any{"mode": "AlwaysAllow"},
 		"makeIPTablesUtilChains": false, "failSwapOn": false, "evictionHard": nothing,
-	})
+	}
+	if !cgroups {
+		config["cgroupsPerQOS"], config["enforceNodeAllocatable"], config["cgroupRoot"] = false, []string{}, ""
+	}
+	text, err := json.Marshal(config)
 	require.NoError(t, err)
 	file := filepath.Join(s.dir, "upstream.json")
-	require.NoError(t, os.WriteFile(file, config, 0o644))
+	require.NoError(t, os.WriteFile(file, text, 0o644))
 	u.args = []string{"--config=" + file, "--root-dir=" + s.root, "--cert-dir=" + filepath.Join(s.dir, "pki"), "--hostname-override=" + s.node, "--v=2"}
 	return u
 }
@@ -200,9 +205,9 @@ func takeoverPods(s *scene) map[string]*v1.Pod {
 	return out
 }
 
-// C50: static pods of the upstream kubelet, taken over while they run, and back: no
-// container is started again, and what dies counts on.
-func TestTakesOverFromUpstream(t *testing.T) {
+// besideUpstream runs a test on each runtime with both kubelets.
+func besideUpstream(t *testing.T, cgroups bool, test func(t *testing.T, s *scene, u *upstream)) {
+	t.Helper()
 	bin := os.Getenv(upstreamVariable)
 	if bin == "" {
 		t.Skipf("%s names no upstream kubelet", upstreamVariable)
@@ -218,20 +223,18 @@ func TestTakesOverFromUpstream(t *testing.T) {
 				}
 			})
 			s := newScene(t, rt, images, options{endpoint: rt.Endpoint})
-			u = newUpstream(t, s, bin)
-			takeOver(t, s, u)
+			u = newUpstream(t, s, bin, cgroups)
+			test(t, s, u)
 		})
 	}
 }
 
-func takeOver(t *testing.T, s *scene, u *upstream) {
-	pods := takeoverPods(s)
-	for name, pod := range pods {
-		s.place(t, name+".yaml", pod)
-	}
-	u.start(t)
+// allRun waits until all containers of the takeoverPods run that are to, and returns
+// a function that tells whether they are still the same ones.
+func allRun(t *testing.T, s *scene) (same func() error) {
+	t.Helper()
 	const running = 8 // containers
-	wait(t, time.Minute, "the upstream kubelet runs all pods", func() error {
+	wait(t, time.Minute, "all pods run", func() error {
 		w, err := s.look()
 		if err == nil && len(w.running()) != running {
 			err = fmt.Errorf("%s", w)
@@ -239,47 +242,82 @@ func takeOver(t *testing.T, s *scene, u *upstream) {
 		return err
 	})
 	before := s.see(t).ids()
-	same := func() error {
+	return func() error {
 		w, err := s.look()
 		if now := w.ids(); err == nil && !maps.Equal(before, now) {
 			err = fmt.Errorf("before %v, now %v", before, now)
 		}
 		return err
 	}
-	u.end(t, syscall.SIGTERM)
-	require.NoError(t, same())
+}
 
-	s.start(t)
-	for name, pod := range pods {
-		if name == "never" { // one of its containers has ended
-			continue
+// C50: static pods of the upstream kubelet, taken over while they run, and back: no
+// container is started again, and what dies counts on.
+func TestTakesOverFromUpstream(t *testing.T) {
+	besideUpstream(t, true, func(t *testing.T, s *scene, u *upstream) {
+		pods := takeoverPods(s)
+		for name, pod := range pods {
+			s.place(t, name+".yaml", pod)
 		}
-		require.Equal(t, pod.UID, s.running(t, name).UID)
-	}
-	hold(t, 15*time.Second, "nothing is started again by us", same)
+		u.start(t)
+		same := allRun(t, s)
+		u.end(t, syscall.SIGTERM)
+		require.NoError(t, same())
 
-	// What ends is started once more by us, as the second instance.
-	dies := s.see(t).of("dies").running()[0]
-	_, _, err := s.cri.ExecSync(t.Context(), dies.Id, []string{"touch", "/tmp/end"}, 5*time.Second)
+		s.start(t)
+		for name, pod := range pods {
+			if name != "never" { // one of its containers has ended
+				require.Equal(t, pod.UID, s.running(t, name).UID)
+			}
+		}
+		hold(t, 15*time.Second, "nothing is started again by us", same)
+		s.restarted(t, "dies")
+
+		same = allRun(t, s)
+		require.Zero(t, s.terminate(t, 30*time.Second))
+		u.start(t)
+		hold(t, 20*time.Second, "nothing is started again by the upstream kubelet", same)
+		u.end(t, syscall.SIGKILL)
+		s.start(t)
+		hold(t, 10*time.Second, "nothing is started again after kill -9", same)
+	})
+}
+
+// restarted ends a pod's container and waits for its second instance, whose log comes
+// beside that of the first.
+func (s *scene) restarted(t *testing.T, name string) {
+	t.Helper()
+	first := s.see(t).of(name).running()[0]
+	_, _, err := s.cri.ExecSync(t.Context(), first.Id, []string{"touch", "/tmp/end"}, 5*time.Second)
 	require.NoError(t, err)
-	wait(t, 20*time.Second, "dies has a successor", func() error {
+	wait(t, 20*time.Second, name+" has a successor", func() error {
 		w, err := s.look()
-		if now := w.of("dies").running(); err == nil && (len(now) != 1 || now[0].Metadata.Attempt != 1) {
-			err = fmt.Errorf("%s", w.of("dies"))
+		if now := w.of(name).running(); err == nil && (len(now) != 1 || now[0].Metadata.Attempt != 1) {
+			err = fmt.Errorf("%s", w.of(name))
 		}
 		return err
 	})
-	p, err := s.pod("dies")
+	p, err := s.pod(name)
 	require.NoError(t, err)
 	logs, err := filepath.Glob(filepath.Join(s.logs, "default_"+p.Name+"_"+string(p.UID), "main", "*.log"))
 	require.NoError(t, err)
-	require.Len(t, logs, 2, "its log is kept, and goes on: %v", logs)
+	require.Len(t, logs, 2, "the log of the first is kept: %v", logs)
+}
 
-	before = s.see(t).ids()
-	require.Zero(t, s.terminate(t, 30*time.Second))
-	u.start(t)
-	hold(t, 20*time.Second, "nothing is started again by the upstream kubelet", same)
-	u.end(t, syscall.SIGKILL)
-	s.start(t)
-	hold(t, 10*time.Second, "nothing is started again after kill -9", same)
+// C50, the other way round: pods of ours, taken over by an upstream kubelet without
+// cgroups for pods. With them it starts pods that have none again.
+func TestUpstreamTakesOver(t *testing.T) {
+	besideUpstream(t, false, func(t *testing.T, s *scene, u *upstream) {
+		for name, pod := range takeoverPods(s) {
+			s.place(t, name+".yaml", pod)
+		}
+		s.start(t)
+		same := allRun(t, s)
+		require.Zero(t, s.terminate(t, 30*time.Second))
+		u.start(t)
+		hold(t, 20*time.Second, "nothing is started again by the upstream kubelet", same)
+		u.end(t, syscall.SIGTERM)
+		s.start(t)
+		hold(t, 5*time.Second, "nor by us", same)
+	})
 }
