@@ -197,7 +197,7 @@ func (b *builder) shouldStart(x *subject) bool {
 		return false
 	case x.newest == nil:
 		// What the runtime has forgotten may still be known to have ended for good.
-		return x.old == nil || x.old.State.Terminated == nil || mayRestart(b.in.Pod, x.Container, x.old.State.Terminated)
+		return b.restartAll || x.old == nil || x.old.State.Terminated == nil || mayRestart(b.in.Pod, x.Container, x.old.State.Terminated)
 	case x.newest.State == pleg.StateRunning:
 		return false
 	case x.newest.State != pleg.StateExited:

@@ -73,6 +73,8 @@ func (b *builder) state(instance *pleg.ContainerStatus, id string, old *v1.Conta
 	switch {
 	case old != nil && old.State.Terminated != nil && old.ContainerID == id:
 		return copyState(old.State)
+	case old != nil && id != "" && lastID(old.LastTerminationState) == id:
+		return copyState(old.LastTerminationState)
 	case old != nil && old.State.Running != nil:
 		reason := ReasonContainerStatusUnknown
 		if b.restartAll {

@@ -109,7 +109,8 @@ type resultScene struct {
 
 var manyBytes = regexp.MustCompile(`<(\d+) bytes>`)
 
-// expand writes out "<1000 bytes>"; collapse is its inverse.
+// expand writes out "<1000 bytes>" in a message of the API server's conditions or
+// of the runtime; collapse is its inverse.
 func expand(text string) string {
 	return manyBytes.ReplaceAllStringFunc(text, func(s string) string {
 		n, err := strconv.Atoi(manyBytes.FindStringSubmatch(s)[1])
@@ -143,7 +144,7 @@ func readCorpus(t *testing.T, path string) (docs []corpusDocument) {
 		if *update {
 			input, _, _ = strings.Cut(doc, "\nwant:")
 		}
-		require.NoError(t, yaml.UnmarshalStrict([]byte(expand(input)), &d.c), "%s, case %d: %s", path, i+1, d.first)
+		require.NoError(t, yaml.UnmarshalStrict([]byte(input), &d.c), "%s, case %d: %s", path, i+1, d.first)
 		docs = append(docs, d)
 	}
 	return docs
@@ -302,8 +303,14 @@ func (s scene) input(previous *v1.PodStatus) Input {
 		previous = s.Previous
 	}
 	in := Input{
-		Pod: pod, Previous: s.resized(previous, pod, at), API: s.API, StartFailures: s.StartFailures, Allocated: s.Allocated,
+		Pod: pod, Previous: s.resized(previous, pod, at), StartFailures: s.StartFailures, Allocated: s.Allocated,
 		HostIPs: s.HostIPs, Fail: s.Fail, Terminal: s.Terminal, RecursiveReadOnly: s.RecursiveReadOnly, StopSignals: s.StopSignals, Now: at,
+	}
+	if s.API != nil {
+		in.API = s.API.DeepCopy()
+		for i := range in.API.Conditions {
+			in.API.Conditions[i].Message = expand(in.API.Conditions[i].Message)
+		}
 	}
 	if s.Observed != nil {
 		in.Observed = s.Observed.observed(pod)
@@ -389,7 +396,7 @@ func (s *runtimeScene) observed(pod *v1.Pod) *pleg.PodStatus {
 func (c containerScene) observed() pleg.ContainerStatus {
 	states := map[string]pleg.State{"running": pleg.StateRunning, "exited": pleg.StateExited, "created": pleg.StateCreated, "unknown": pleg.StateUnknown}
 	out := instance(c.Name, states[c.State], nil)
-	out.RestartCount, out.ExitCode, out.Reason, out.Message = c.RestartCount, c.ExitCode, c.Reason, c.Message
+	out.RestartCount, out.ExitCode, out.Reason, out.Message = c.RestartCount, c.ExitCode, c.Reason, expand(c.Message)
 	out.ID.ID = fmt.Sprint(c.Name, "-", c.RestartCount)
 	if c.ID != "" {
 		out.ID.ID = c.ID

@@ -2,6 +2,7 @@ package status
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -9,7 +10,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/podwright/podwright/internal/podfacts"
 	"github.com/podwright/podwright/pleg"
@@ -55,7 +55,6 @@ func (d *dice) observation(pod *v1.Pod) *pleg.PodStatus {
 	if d.roll(8) == 7 {
 		return nil
 	}
-	codes := []int32{0, 1, 42, 137}
 	out := observe()
 	out.Sandboxes[0].State = pleg.SandboxState(d.roll(3))
 	if d.coin() {
@@ -74,12 +73,21 @@ func (d *dice) observation(pod *v1.Pod) *pleg.PodStatus {
 		for n := range d.roll(4) {
 			c := instance(name, pleg.State(d.roll(4)), []option{id(fmt.Sprint(name, (first+n)%4)), attempt(int32(d.roll(5)))})
 			if c.State == pleg.StateExited {
-				c.ExitCode = codes[d.roll(len(codes))]
+				c.ExitCode = codeOf(c.ID)
 			}
 			out.Containers = append(out.Containers, c)
 		}
 	}
 	return out
+}
+
+// codeOf is what a container exits with: always the same, as it ends but once.
+func codeOf(id pleg.ContainerID) int32 {
+	sum := 0
+	for _, b := range []byte(id.ID) {
+		sum += int(b)
+	}
+	return []int32{0, 1, 42, 137, 3}[sum%5]
 }
 
 func (d *dice) input(pod *v1.Pod, previous *v1.PodStatus) Input {
@@ -114,27 +122,45 @@ func (d *dice) input(pod *v1.Pod, previous *v1.PodStatus) Input {
 }
 
 // Whatever the runtime says, in whatever order: an end is final, counts never
-// shrink, an exit code that was seen of an instance is not replaced, computing
-// again changes nothing, and the lists are complete.
+// shrink, an exit code that was seen is neither replaced nor lost while it is that
+// of the newest or the last instance, computing again changes nothing, the input is
+// neither changed nor pointed into, and the lists are complete.
 func FuzzCompute(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte("a pod's life is a sequence of surprises, and none of them may come as one"))
 	for seed := range 64 {
-		script := make([]byte, 256)
-		state := uint32(seed)*2654435761 + 1
-		for i := range script {
-			state = state*1664525 + 1013904223
-			script[i] = byte(state >> 24)
-		}
-		f.Add(script)
+		f.Add(script(seed))
 	}
 	f.Fuzz(checkHistory)
+}
+
+// script makes bytes out of a number.
+func script(seed int) []byte {
+	out := make([]byte, 256)
+	state := uint32(seed)*2654435761 + 1
+	for i := range out {
+		state = state*1664525 + 1013904223
+		out[i] = byte(state >> 24)
+	}
+	return out
+}
+
+// The same, for many histories at random.
+func TestRandomHistories(t *testing.T) {
+	n := 2000
+	if testing.Short() {
+		n = 300
+	}
+	for seed := 64; seed < n; seed++ {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) { checkHistory(t, script(seed)) })
+	}
 }
 
 func checkHistory(t *testing.T, script []byte) {
 	d := &dice{rest: script}
 	pod := d.pod()
 	var previous, api *v1.PodStatus
+	seen := map[string]int32{}
 	at := now
 	for range 12 {
 		in := d.input(pod, previous)
@@ -147,15 +173,14 @@ func checkHistory(t *testing.T, script []byte) {
 			in.Pod = deleted(pod.DeepCopy())
 			pod = in.Pod
 		}
-		s := Compute(in).Status
-		again := in
-		again.Previous, again.Now = &s, at.Add(time.Second)
-		second := Compute(again).Status
-		require.True(t, equality.Semantic.DeepEqual(s, second), "not stable: %s\nobserved: %s", diff(&s, &second), observedText(in.Observed))
+		s := twice(t, in).Status
+		t.Logf("observed: %s\n%s", observedText(in.Observed), strings.Join(text(&s), "\n"))
 		check(t, pod, &s)
 		if previous != nil {
 			checkStep(t, in, previous, &s)
 		}
+		checkEnds(t, in, previous, &s, seen)
+		checkStored(t, in, &s)
 		final := Finalize(pod, s, at)
 		if !podfacts.IsStatic(pod) {
 			require.True(t, podfacts.IsTerminalPhase(final.Phase))
@@ -235,18 +260,12 @@ func checkStep(t *testing.T, in Input, previous, s *v1.PodStatus) {
 	require.Equal(t, previous.StartTime, s.StartTime)
 	for _, pair := range [][2][]v1.ContainerStatus{
 		{previous.ContainerStatuses, s.ContainerStatuses}, {previous.InitContainerStatuses, s.InitContainerStatuses},
+		{previous.EphemeralContainerStatuses, s.EphemeralContainerStatuses},
 	} {
 		for i, old := range pair[0] {
 			c := pair[1][i]
 			require.Equal(t, old.Name, c.Name)
 			require.GreaterOrEqual(t, c.RestartCount, old.RestartCount)
-			seen := old.State.Terminated
-			if seen == nil || unseenReason(seen.Reason) || old.ContainerID != c.ContainerID || c.State.Terminated == nil {
-				continue
-			}
-			if newest := newestOf(in.Observed, c.Name); newest == nil || newest.State != pleg.StateExited {
-				require.Equal(t, seen.ExitCode, c.State.Terminated.ExitCode, "an exit code that was seen is not replaced")
-			}
 		}
 	}
 	for _, c := range s.Conditions {
@@ -256,9 +275,110 @@ func checkStep(t *testing.T, in Input, previous, s *v1.PodStatus) {
 	}
 }
 
-func newestOf(s *pleg.PodStatus, name string) *pleg.ContainerStatus {
-	if s == nil {
-		return nil
+// checkEnds holds each end against the one that was seen of the same instance
+// first, and looks for those that the status before had. What is no more in the
+// status is forgotten: it has no other memory.
+func checkEnds(t *testing.T, in Input, previous, s *v1.PodStatus, seen map[string]int32) {
+	t.Helper()
+	shown := map[string]bool{}
+	defer func() {
+		maps.DeleteFunc(seen, func(id string, _ int32) bool { return !shown[id] })
+	}()
+	for _, c := range everyContainer(s) {
+		for _, end := range []*v1.ContainerStateTerminated{c.State.Terminated, c.LastTerminationState.Terminated} {
+			if end == nil || end.ContainerID == "" {
+				continue
+			}
+			shown[end.ContainerID] = true
+			if code, ok := seen[end.ContainerID]; ok {
+				require.Equal(t, code, end.ExitCode, "the exit code of %s was seen", end.ContainerID)
+			} else if end.Reason != ReasonContainerStatusUnknown && (end.Reason != ReasonRestartingAllContainers || end.ExitCode != unknownExitCode) {
+				seen[end.ContainerID] = end.ExitCode
+			}
+		}
+		if previous == nil {
+			continue
+		}
+		for _, old := range everyContainer(previous) {
+			if old.Name == c.Name {
+				checkKept(t, in, old, c, seen)
+			}
+		}
 	}
-	return s.Newest(name)
 }
+
+// checkKept lets an end that was seen go only when the runtime knows a newer one,
+// or that there was none.
+func checkKept(t *testing.T, in Input, old, c v1.ContainerStatus, seen map[string]int32) {
+	t.Helper()
+	end, ran := old.State.Terminated, false
+	if end == nil {
+		end, ran = old.LastTerminationState.Terminated, old.State.Running != nil
+	}
+	if end == nil {
+		return
+	}
+	code, ok := seen[end.ContainerID]
+	if !ok {
+		return
+	}
+	var instances []pleg.ContainerStatus
+	if in.Observed != nil {
+		for _, instance := range in.Observed.Containers {
+			if instance.Name == c.Name {
+				instances = append(instances, instance)
+			}
+		}
+	}
+	switch {
+	case len(instances) > 1: // what the runtime says of the one before counts
+		return
+	case ran && c.State.Running == nil: // what ran has ended since
+		return
+	case len(instances) == 1 && instances[0].ID.String() == end.ContainerID:
+		if instances[0].State == pleg.StateRunning || instances[0].State == pleg.StateCreated {
+			return // it has not ended after all
+		}
+	case len(instances) == 1 && instances[0].State == pleg.StateExited && c.State.Waiting != nil:
+		return // another one has ended since
+	}
+	for _, now := range []*v1.ContainerStateTerminated{c.State.Terminated, c.LastTerminationState.Terminated} {
+		if now != nil && now.ContainerID == end.ContainerID && now.ExitCode == code {
+			return
+		}
+	}
+	require.Fail(t, "an end was lost", "%s exited with %d\nwas: %s, last %s\nis: %s, last %s%s", end.ContainerID, code,
+		short(old.State), short(old.LastTerminationState), short(c.State), short(c.LastTerminationState), observedText(in.Observed))
+}
+
+func everyContainer(s *v1.PodStatus) (all []v1.ContainerStatus) {
+	return append(append(append(all, s.InitContainerStatuses...), s.ContainerStatuses...), s.EphemeralContainerStatuses...)
+}
+
+// checkStored: what is written is what was computed, as far as the API server's
+// status lets it, and writing it once is enough.
+func checkStored(t *testing.T, in Input, s *v1.PodStatus) {
+	t.Helper()
+	normal := Normalize(in.Pod, *s)
+	require.True(t, Equal(&normal, ptr(Normalize(in.Pod, normal))))
+	for _, mayStillRun := range []bool{true, false} {
+		there := in.Pod.DeepCopy()
+		if in.API != nil {
+			there.Status = *in.API.DeepCopy()
+		}
+		merged := Merge(there, &normal, mayStillRun, in.Now)
+		if podfacts.IsTerminalPhase(there.Status.Phase) {
+			require.Equal(t, there.Status.Phase, merged.Phase)
+		}
+		if mayStillRun && !podfacts.IsTerminalPhase(there.Status.Phase) {
+			require.False(t, podfacts.IsTerminalPhase(merged.Phase))
+		}
+		if podfacts.IsTerminalPhase(merged.Phase) {
+			require.Contains(t, cond(merged, v1.PodReady), "False")
+		}
+		there.Status = merged
+		require.True(t, Equal(&merged, ptr(Merge(there, &normal, mayStillRun, in.Now.Add(time.Hour)))), "once is enough")
+	}
+}
+
+func ptr[T any](v T) *T { return &v }
