@@ -119,7 +119,13 @@ func (m *Manager) Pools() []Pool {
 	now := time.Now()
 	out := make([]Pool, 0, len(m.pools))
 	for _, p := range m.pools {
-		out = append(out, p.describe(now))
+		pool := p.describe(now)
+		for _, x := range m.inflight {
+			if x.pool == p && now.Sub(x.began) > maxTries*x.worker.timing.Timeout+time.Second {
+				pool.Stuck++
+			}
+		}
+		out = append(out, pool)
 	}
 	slices.SortFunc(out, func(a, b Pool) int { return cmp.Compare(a.Handler, b.Handler) })
 	return out

@@ -92,13 +92,8 @@ func New(cfg Config) (*Manager, error) {
 // After StopLivenessAndStartup, or with a deletion timestamp, there is only
 // readiness.
 func (m *Manager) AddPod(spec *v1.Pod) error {
-	switch {
-	case spec == nil:
-		return errors.New("probe: AddPod: the pod is nil")
-	case spec.UID == "":
-		return fmt.Errorf("probe: AddPod: pod %s/%s: metadata.uid: is empty", spec.Namespace, spec.Name)
-	case podfacts.IsMirror(spec):
-		return fmt.Errorf("probe: AddPod: pod %s/%s is a mirror pod; its static pod is meant", spec.Namespace, spec.Name)
+	if err := identified(spec); err != nil {
+		return err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -126,6 +121,19 @@ func (m *Manager) AddPod(spec *v1.Pod) error {
 	}
 	if len(errs) > 0 {
 		return fmt.Errorf("probe: pod %s/%s (%s): %w", spec.Namespace, spec.Name, spec.UID, errors.Join(errs...))
+	}
+	return nil
+}
+
+// identified refuses pods that cannot be told from others.
+func identified(spec *v1.Pod) error {
+	switch {
+	case spec == nil:
+		return errors.New("probe: AddPod: the pod is nil")
+	case spec.UID == "":
+		return fmt.Errorf("probe: AddPod: pod %s/%s: metadata.uid: is empty", spec.Namespace, spec.Name)
+	case podfacts.IsMirror(spec):
+		return fmt.Errorf("probe: AddPod: pod %s/%s is a mirror pod; its static pod is meant", spec.Namespace, spec.Name)
 	}
 	return nil
 }

@@ -109,6 +109,9 @@ type Pool struct {
 	// and Slow how many of those used up half of their timeout or more the last
 	// time.
 	Budget, Running, Slow int
+	// Stuck is how many of Running take a second longer than all their tries may,
+	// since their Prober ignores its context.
+	Stuck int
 	// Queued is how many probes wait for a place.
 	Queued int
 	// Late is for how long the one that waits longest has been due.

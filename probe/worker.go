@@ -139,7 +139,7 @@ func (w *worker) decide(in look) step {
 		}
 		w.at = w.tick
 		if !s.until.IsZero() && s.until.Before(w.at) {
-			w.at = s.until
+			w.at = in.now.Add(s.until.Sub(in.now)) // by the monotonic clock
 		}
 	case exit:
 	}
