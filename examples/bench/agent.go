@@ -103,15 +103,21 @@ func freePort() (int, error) {
 }
 
 // add drops a manifest into the folder, whole.
-func (a *agent) add(name string) error {
+func (a *agent) add(name string) error { return a.addWith(name, "") }
+
+// addWith adds a field to the container, in YAML's flow style.
+func (a *agent) addWith(name, field string) error {
+	if field != "" {
+		field = ", " + field
+	}
 	manifest := fmt.Sprintf(`apiVersion: v1
 kind: Pod
 metadata: {name: %s, namespace: bench, uid: %s}
 spec:
   terminationGracePeriodSeconds: 10
   containers:
-  - {name: main, image: "%s", imagePullPolicy: IfNotPresent, command: ["%s"]}
-`, name, name, a.image, strings.Join(command, `","`))
+  - {name: main, image: "%s", imagePullPolicy: IfNotPresent, command: ["%s"]%s}
+`, name, name, a.image, strings.Join(command, `","`), field)
 	tmp := filepath.Join(a.manifests, "."+name)
 	if err := os.WriteFile(tmp, []byte(manifest), 0o644); err != nil {
 		return err

@@ -3,9 +3,11 @@
 //
 //	go run ./examples/testbed -- go run ./examples/bench
 //	go run ./examples/testbed -- go run ./examples/bench -pleg 100
+//	go run ./examples/testbed -- go run ./examples/bench -ready 50
 //
 // With -pleg it measures instead how soon the death of a container is seen, with so
-// many pods: see pleg.go.
+// many pods: see pleg.go. With -ready it measures how soon it is seen that a server has
+// become ready: see ready.go.
 //
 // It takes the runtimes and the images from the testbed's environment. Every
 // figure is a median unless it says otherwise; the machine should be quiet.
@@ -28,6 +30,7 @@ type options struct {
 	idle  time.Duration
 	image string
 	pleg  int
+	ready int
 }
 
 func main() {
@@ -36,6 +39,7 @@ func main() {
 	flag.IntVar(&o.burst, "burst", 50, "how many pods start at once, and stay for the idle figures")
 	flag.DurationVar(&o.idle, "idle", 30*time.Second, "how long the idle agent is watched")
 	flag.IntVar(&o.pleg, "pleg", 0, "with how many pods to measure how soon a death is seen; 0: the other figures")
+	flag.IntVar(&o.ready, "ready", 0, "with how many pods to measure how soon they are ready; 0: the other figures")
 	flag.Parse()
 	o.image = os.Getenv("PODWRIGHT_IMAGE_TESTPROG")
 
@@ -66,6 +70,9 @@ func run(ctx context.Context, o options) error {
 	}
 	if o.pleg > 0 {
 		return plegFigures(ctx, endpoints, binary, dir, o)
+	}
+	if o.ready > 0 {
+		return readyFigures(ctx, endpoints, binary, dir, o)
 	}
 	for _, e := range endpoints {
 		if err := measure(ctx, e, binary, filepath.Join(dir, filepath.Base(filepath.Dir(e.path()))), o); err != nil {

@@ -1,0 +1,160 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// probePeriod is that of the readiness probes, the shortest that a manifest can name.
+const probePeriod = time.Second
+
+// readyFigures measures how soon a pod is Ready in /pods once its server answers that
+// it is, with so many pods, which are all probed all the time.
+func readyFigures(ctx context.Context, endpoints []endpoint, binary, dir string, o options) error {
+	for i, e := range endpoints {
+		fmt.Printf("\n%s, %d pods\n", e.name, o.ready)
+		a, err := startAgent(ctx, binary, e, filepath.Join(dir, fmt.Sprint("ready-", i)), o.image)
+		if err != nil {
+			return err
+		}
+		err = readyEach(ctx, a, o.ready)
+		a.stop()
+		if err != nil {
+			return fmt.Errorf("%s: %w", e.name, err)
+		}
+	}
+	return nil
+}
+
+// readyEach lets pods turn ready at random moments, one after the other.
+func readyEach(ctx context.Context, a *agent, n int) error {
+	s := newServing()
+	defer s.Close()
+	for i := range n {
+		if err := a.addWith(waiter(i), s.readinessProbe(waiter(i))); err != nil {
+			return err
+		}
+	}
+	err := a.awaitPods(ctx, pollMany, "all pods run", func(p map[string]v1.Pod) bool {
+		for i := range n {
+			if !isRunning(p[waiter(i)]) || !s.wasAsked(waiter(i)) {
+				return false
+			}
+		}
+		return true
+	})
+	if err != nil {
+		return err
+	}
+	var all, afterAnswer []time.Duration
+	for i := range n {
+		began, seen, err := s.turnReady(ctx, a, waiter(i))
+		if err != nil {
+			return err
+		}
+		all = append(all, seen.Sub(began))
+		afterAnswer = append(afterAnswer, seen.Sub(s.answered(waiter(i))))
+	}
+	spread("server turns ready, until Ready in /pods", all, probePeriod+50*time.Millisecond)
+	spread("of it, since the answer to the probe", afterAnswer, 50*time.Millisecond)
+	for i := range n {
+		if err := a.remove(waiter(i)); err != nil {
+			return err
+		}
+	}
+	return a.awaitPods(ctx, pollMany, "all pods are gone", func(p map[string]v1.Pod) bool { return len(p) == 0 })
+}
+
+func waiter(i int) string { return fmt.Sprintf("ready-%d", i) }
+
+func spread(what string, d []time.Duration, limit time.Duration) {
+	d = slices.Sorted(slices.Values(d))
+	fmt.Printf("  %-52s median %8s   p95 %8s   slowest %8s   (limit %s)\n",
+		what, ms(median(d)), ms(d[len(d)*95/100]), ms(d[len(d)-1]), ms(limit))
+}
+
+func isReady(p v1.Pod) bool {
+	return slices.ContainsFunc(p.Status.Conditions, func(c v1.PodCondition) bool {
+		return c.Type == v1.PodReady && c.Status == v1.ConditionTrue
+	})
+}
+
+// serving answers the probes of all pods, by their names.
+type serving struct {
+	*httptest.Server
+	mu    sync.Mutex
+	ready map[string]bool
+	asked map[string]bool
+	first map[string]time.Time // the first answer that was good
+}
+
+func newServing() *serving {
+	s := &serving{ready: map[string]bool{}, asked: map[string]bool{}, first: map[string]time.Time{}}
+	s.Server = httptest.NewServer(s)
+	return s
+}
+
+func (s *serving) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	pod := r.URL.Path[1:]
+	s.asked[pod] = true
+	if !s.ready[pod] {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		return
+	}
+	if s.first[pod].IsZero() {
+		s.first[pod] = time.Now()
+	}
+}
+
+func (s *serving) wasAsked(pod string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.asked[pod]
+}
+
+func (s *serving) answered(pod string) time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.first[pod]
+}
+
+// turnReady lets one pod's server answer well from a random moment on, and returns when
+// that was and when the pod was seen to be ready.
+func (s *serving) turnReady(ctx context.Context, a *agent, pod string) (began, seen time.Time, err error) {
+	pause := time.NewTimer(rand.N(probePeriod))
+	defer pause.Stop()
+	select {
+	case <-pause.C:
+	case <-ctx.Done():
+		return began, seen, ctx.Err()
+	}
+	s.mu.Lock()
+	s.ready[pod], began = true, time.Now()
+	s.mu.Unlock()
+	err = a.awaitPods(ctx, pollOne, pod+" is ready", func(pods map[string]v1.Pod) bool {
+		seen = time.Now()
+		return isReady(pods[pod])
+	})
+	if err == nil && s.answered(pod).IsZero() {
+		err = fmt.Errorf("%s is ready, and was not asked", pod)
+	}
+	return began, seen, err
+}
+
+// readinessProbe is what to add to a container.
+func (s *serving) readinessProbe(pod string) string {
+	return fmt.Sprintf(`readinessProbe: {periodSeconds: %d, httpGet: {host: 127.0.0.1, port: %d, path: /%s}}`,
+		int(probePeriod.Seconds()), s.Listener.Addr().(*net.TCPAddr).Port, pod)
+}
