@@ -29,8 +29,8 @@
 // probe's thresholds say. After a liveness Failure, or any startup result, that
 // instance is not probed any more by this probe. An execution that could not be
 // carried out counts neither way. A container that does not run is not ready; that it
-does not run says nothing of its liveness, and a Failure there would end an instance
-of which the runtime had only lost sight.
+// does not run says nothing of its liveness, and a Failure there would end an instance
+// of which the runtime had only lost sight.
 //
 // Results travel level-triggered. Config.Changed says what became another, and
 // Results tells what there is now. A callback that blocks loses nothing and holds
