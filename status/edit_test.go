@@ -1,0 +1,157 @@
+package status
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// 6.2: results of probes take effect at once.
+func TestWithContainer(t *testing.T) {
+	pod := podOf(v1.RestartPolicyAlways, "i:i", "s:s", "a", "b")
+	pod.Spec.Containers[0].ReadinessProbe = &v1.Probe{}
+	pod.Spec.Containers[1].StartupProbe = &v1.Probe{}
+	at := now.Add(time.Hour)
+	s := compute(t, Input{Pod: pod, Probes: map[string]ProbeResults{}, Observed: observe(exited("i", 0), running("s"), running("a"), running("b"))})
+	require.Equal(t, "False ContainersNotReady", cond(s, v1.PodReady))
+	untouched := s.DeepCopy()
+
+	none, changed := WithContainerReady(pod, s, "fake://a-0", false, at)
+	require.False(t, changed, "it was not ready before")
+	require.Equal(t, s, none)
+	for _, id := range []string{"fake://x", "", "fake://i-0"} {
+		_, changed = WithContainerReady(pod, s, id, true, at)
+		require.False(t, changed, id)
+	}
+	_, changed = WithContainerReady(pod, s, "fake://b-0", true, at)
+	require.False(t, changed, "it has not started")
+
+	s, changed = WithContainerReady(pod, s, "fake://a-0", true, at)
+	require.True(t, changed)
+	require.True(t, s.ContainerStatuses[0].Ready)
+	require.Equal(t, "containers with unready status: [b]", condition(s.Conditions, v1.PodReady).Message)
+	s, changed = WithContainerStarted(pod, s, "fake://b-0", true, at)
+	require.True(t, changed)
+	require.True(t, *s.ContainerStatuses[1].Started && s.ContainerStatuses[1].Ready, "no readiness probe stands in its way")
+	require.Equal(t, [2]string{"True", "True"}, [2]string{cond(s, v1.PodReady), cond(s, v1.ContainersReady)})
+	require.True(t, condition(s.Conditions, v1.PodReady).LastTransitionTime.Time.Equal(at))
+	require.Len(t, s.Conditions, len(untouched.Conditions))
+	s, changed = WithContainerReady(pod, s, "fake://s-0", false, at)
+	require.True(t, changed)
+	require.Equal(t, "False ContainersNotReady", cond(s, v1.PodReady), "T18 a sidecar counts")
+
+	s, changed = WithContainerStarted(pod, *untouched, "fake://a-0", false, at)
+	require.True(t, changed)
+	require.False(t, *s.ContainerStatuses[0].Started)
+	s, _ = WithContainerReady(pod, *untouched, "fake://a-0", true, at)
+	s, changed = WithContainerStarted(pod, s, "fake://a-0", false, at)
+	require.True(t, changed)
+	require.False(t, s.ContainerStatuses[0].Ready, "what has not started is not ready")
+	s, changed = WithContainerStarted(pod, s, "fake://a-0", true, at)
+	require.True(t, changed)
+	require.False(t, s.ContainerStatuses[0].Ready, "it has a readiness probe")
+
+	dead := compute(t, Input{Pod: pod, Observed: observe(exited("a", 1), running("b"))})
+	_, changed = WithContainerReady(pod, dead, "fake://a-0", true, at)
+	require.False(t, changed, "a late result does not make what has ended ready")
+	_, changed = WithContainerStarted(pod, dead, "fake://a-0", true, at)
+	require.False(t, changed)
+	require.Equal(t, *untouched, *untouched.DeepCopy())
+}
+
+func TestWithContainerLeavesTheInput(t *testing.T) {
+	pod := podOf(v1.RestartPolicyAlways, "a")
+	pod.Spec.Containers[0].ReadinessProbe = &v1.Probe{}
+	s := compute(t, Input{Pod: pod, Probes: map[string]ProbeResults{}, Observed: observe(running("a"))})
+	untouched := s.DeepCopy()
+	ready, changed := WithContainerReady(pod, s, "fake://a-0", true, now.Add(time.Hour))
+	require.True(t, changed)
+	_, changed = WithContainerStarted(pod, ready, "fake://a-0", false, now)
+	require.True(t, changed)
+	require.True(t, *ready.ContainerStatuses[0].Started)
+	WithReadyToStart(pod, s, now)
+	WithDisruption(pod, s, "m", now)
+	WithResizePending(s, 1, Reason{}, now)
+	WithoutResizePending(WithResizePending(s, 1, Reason{}, now))
+	require.Equal(t, *untouched, s)
+}
+
+// T20: between the sandbox's creation and the next look at the runtime.
+func TestWithReadyToStart(t *testing.T) {
+	pod := podOf(v1.RestartPolicyAlways, "a")
+	s := compute(t, Input{Pod: pod})
+	require.Equal(t, "False", cond(s, v1.PodReadyToStartContainers))
+	pod.Generation = 2
+	s = WithReadyToStart(pod, s, now.Add(time.Hour))
+	require.Equal(t, "True", cond(s, v1.PodReadyToStartContainers))
+	c := condition(s.Conditions, v1.PodReadyToStartContainers)
+	require.True(t, c.LastTransitionTime.Time.Equal(now.Add(time.Hour)))
+	require.Equal(t, int64(2), c.ObservedGeneration)
+	again := WithReadyToStart(pod, s, now.Add(2*time.Hour))
+	require.Equal(t, s, again, "saying it twice changes nothing")
+	require.Equal(t, "True", cond(WithReadyToStart(pod, v1.PodStatus{}, now), v1.PodReadyToStartContainers))
+}
+
+// T21
+func TestWithDisruption(t *testing.T) {
+	pod := podOf(v1.RestartPolicyAlways, "a")
+	s := compute(t, Input{Pod: pod, Observed: observe(running("a")), Override: func(s *v1.PodStatus) {
+		*s = WithDisruption(pod, *s, "The node was low on memory", now)
+		s.Phase, s.Reason = v1.PodFailed, "Evicted"
+	}})
+	c := condition(s.Conditions, v1.DisruptionTarget)
+	require.Equal(t, v1.PodCondition{
+		Type: v1.DisruptionTarget, Status: v1.ConditionTrue, Reason: "TerminationByKubelet", Message: "The node was low on memory",
+		ObservedGeneration: 1, LastTransitionTime: metav1.NewTime(now),
+	}, *c)
+}
+
+// T24
+func TestResizeConditions(t *testing.T) {
+	at := func(minutes int) time.Time { return now.Add(time.Duration(minutes) * time.Minute) }
+	get := func(s v1.PodStatus, kind v1.PodConditionType) v1.PodCondition {
+		c := condition(s.Conditions, kind)
+		require.NotNil(t, c)
+		require.Equal(t, v1.ConditionTrue, c.Status)
+		return *c
+	}
+	s := WithResizePending(v1.PodStatus{}, 2, Reason{Reason: "NoSpace", Message: "full"}, at(1))
+	c := get(s, v1.PodResizePending)
+	require.Equal(t, [2]string{v1.PodReasonDeferred, "full"}, [2]string{c.Reason, c.Message}, "every other reason becomes Deferred")
+	s = WithResizePending(s, 3, Reason{Reason: v1.PodReasonDeferred, Message: "still full"}, at(2))
+	c = get(s, v1.PodResizePending)
+	require.Equal(t, int64(3), c.ObservedGeneration, "it takes the newest generation")
+	require.Equal(t, "still full", c.Message)
+	require.True(t, c.LastTransitionTime.Time.Equal(at(1)) && c.LastProbeTime.Time.Equal(at(2)), "its reason did not change")
+	s = WithResizePending(s, 4, Reason{Reason: v1.PodReasonInfeasible}, at(3))
+	c = get(s, v1.PodResizePending)
+	require.Equal(t, v1.PodReasonInfeasible, c.Reason)
+	require.True(t, c.LastTransitionTime.Time.Equal(at(3)))
+	require.Len(t, s.Conditions, 1)
+
+	s = WithoutResizePending(WithResizeInProgress(s, 4, Reason{}, at(4)))
+	require.Len(t, s.Conditions, 1)
+	require.Empty(t, get(s, v1.PodResizeInProgress).Reason)
+	s = WithResizeInProgress(s, 0, Reason{Reason: "whatever", Message: "no such cgroup"}, at(5))
+	c = get(s, v1.PodResizeInProgress)
+	require.Equal(t, [2]string{v1.PodReasonError, "no such cgroup"}, [2]string{c.Reason, c.Message})
+	require.Equal(t, int64(4), c.ObservedGeneration, "it keeps that of the resize it reports")
+	require.True(t, c.LastTransitionTime.Time.Equal(at(5)))
+	s = WithResizeInProgress(s, 0, Reason{}, at(6))
+	c = get(s, v1.PodResizeInProgress)
+	require.Equal(t, [2]string{v1.PodReasonError, "no such cgroup"}, [2]string{c.Reason, c.Message}, "saying nothing new keeps what was said")
+	require.True(t, c.LastTransitionTime.Time.Equal(at(5)) && c.LastProbeTime.Time.Equal(at(6)))
+
+	// Compute passes it on, with its generation, until the pod ends.
+	pod := podOf(v1.RestartPolicyNever, "c")
+	pod.Generation = 9
+	kept := compute(t, Input{Pod: pod, Previous: &s, Observed: observe(running("c"))})
+	require.Equal(t, c, get(kept, v1.PodResizeInProgress))
+	ended := compute(t, Input{Pod: pod, Previous: &kept, Observed: observe(exited("c", 0))})
+	require.Equal(t, "absent", cond(ended, v1.PodResizeInProgress), "a pod that has ended has none")
+	require.Empty(t, WithoutResizeInProgress(s).Conditions)
+	require.Equal(t, s, WithoutResizePending(s))
+}
