@@ -111,7 +111,7 @@ func (k *kubelet) tellLog(t testing.TB) {
 			b.WriteString(strings.TrimSpace(line[:min(len(line), 600)]) + "\n")
 		}
 	}
-	t.Logf("end of the kubelet's log (%s keeps all of it), after what failed:\n%s", keepLogs, tail(b.String(), 12_000))
+	t.Logf("%s (%s keeps all of it), after what failed:\n%s", beforeLog, keepLogs, tail(b.String(), 12_000))
 }
 
 func freePort(t testing.TB) int {

@@ -44,11 +44,11 @@ func (b *binary) path(t testing.TB) string {
 	return filepath.Join(b.dir, "kubelet")
 }
 
-// testsWithBinary removes the binary after the tests.
+// testsWithBinary removes the binary after the tests, and tells once more what failed.
 type testsWithBinary struct{ *testing.M }
 
 func (m testsWithBinary) Run() int {
-	code := m.M.Run()
+	code := summarized(m.M.Run)
 	if err := os.RemoveAll(build.dir); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		code = max(code, 1)
@@ -61,10 +61,15 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(testsWithBinary{m}) }
 // poll is how often a condition is looked at.
 const poll = 20 * time.Millisecond
 
+// shortestWait is how long a condition is waited for at least, on a machine that may have
+// a lot to do: less than what the minute's resync or collection would be taken for.
+const shortestWait = 45 * time.Second
+
 // wait looks until cond returns nil, and fails the test with its last error when
-// that takes longer than the timeout.
+// that takes longer than the timeout, or than shortestWait where that is longer.
 func wait(t testing.TB, timeout time.Duration, what string, cond func() error) {
 	t.Helper()
+	timeout = max(timeout, shortestWait)
 	begin := time.Now()
 	deadline := begin.Add(timeout)
 	tick := time.NewTicker(poll)
