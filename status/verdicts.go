@@ -1,6 +1,8 @@
 package status
 
 import (
+	v1 "k8s.io/api/core/v1"
+
 	"github.com/podwright/podwright/pleg"
 	"github.com/podwright/podwright/probe"
 )
@@ -32,6 +34,29 @@ func Verdicts(results []probe.Stored, observed *pleg.PodStatus) map[string]Probe
 		case probe.Liveness: // restarts containers, and says nothing in a status
 		}
 		out[r.Container] = both
+	}
+	return out
+}
+
+// Probed is what a status tells of the probes of the instances that run, for
+// probe.Manager.Restore: an agent that has kept nothing but statuses knows after a
+// restart which containers had started, and which were ready.
+func Probed(s *v1.PodStatus) []probe.Stored {
+	var out []probe.Stored
+	for _, list := range [][]v1.ContainerStatus{s.InitContainerStatuses, s.ContainerStatuses} {
+		for i := range list {
+			c := &list[i]
+			if c.State.Running == nil || c.ContainerID == "" || !isTrue(c.Started) {
+				continue // a startup probe that has not passed yet may pass any time
+			}
+			ready := probe.Failure
+			if c.Ready {
+				ready = probe.Success
+			}
+			out = append(out,
+				probe.Stored{Container: c.Name, ContainerID: c.ContainerID, Type: probe.Startup, Result: probe.Success},
+				probe.Stored{Container: c.Name, ContainerID: c.ContainerID, Type: probe.Readiness, Result: ready})
+		}
 	}
 	return out
 }
