@@ -94,16 +94,20 @@ func (k *soak) Probe(ctx context.Context, t probe.Target) (probe.Result, error) 
 	return probe.Result{Verdict: probe.Success}, nil
 }
 
-// TestSoak lets 40 pods live for half an hour of virtual time in which containers come
+// TestSoak lets 40 pods live for half an hour of virtual time, or less with -short, in which containers come
 // and go, pods terminate, vanish and come again, everybody triggers, and the
 // Prober misbehaves.
 func TestSoak(t *testing.T) {
-	for seed := range uint64(2) {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) { synctest.Test(t, func(t *testing.T) { soakOnce(t, seed) }) })
+	seeds, lasts := uint64(2), 30*time.Minute
+	if testing.Short() {
+		seeds, lasts = 1, 15*time.Minute
+	}
+	for seed := range seeds {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) { synctest.Test(t, func(t *testing.T) { soakOnce(t, seed, lasts) }) })
 	}
 }
 
-func soakOnce(t *testing.T, seed uint64) {
+func soakOnce(t *testing.T, seed uint64, lasts time.Duration) {
 	k := &soak{
 		rnd: rand.New(rand.NewPCG(seed, 3)), busy: map[string]bool{}, leaving: map[types.UID]bool{},
 		calls: map[probe.Handler]int{}, now: map[probe.Handler]int{},
@@ -120,7 +124,7 @@ func soakOnce(t *testing.T, seed uint64) {
 		uids[i] = types.UID(fmt.Sprintf("pod-%d", i))
 	}
 	instance := 0
-	for end := time.Now().Add(30 * time.Minute); time.Now().Before(end); time.Sleep(time.Duration(k.roll(2000)) * time.Millisecond) {
+	for end := time.Now().Add(lasts); time.Now().Before(end); time.Sleep(time.Duration(k.roll(2000)) * time.Millisecond) {
 		uid := uids[k.roll(len(uids))]
 		switch k.roll(10) {
 		case 0, 1, 2, 3, 4:
@@ -153,7 +157,7 @@ func soakOnce(t *testing.T, seed uint64) {
 	k.stop()
 	require.NoError(t, <-k.done)
 	for h := range soakBudgets {
-		require.Greater(t, k.calls[h], 200, h)
+		require.Greater(t, k.calls[h], 100, h)
 		require.Zero(t, k.now[h], h)
 	}
 	require.Empty(t, k.busy)
