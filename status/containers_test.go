@@ -158,6 +158,31 @@ func TestAFinalEndOutlivesAFailedStart(t *testing.T) {
 	}
 }
 
+// A container that was created and never started gives up its number: the one that
+// replaces it is the same restart, and not one more.
+func TestAContainerThatNeverStartedIsNoRestart(t *testing.T) {
+	in := Input{Pod: podOf(v1.RestartPolicyAlways, "c")}
+	before := exited("c", 3, id("c-3"), attempt(3))
+	for i, step := range []struct {
+		observed *pleg.PodStatus
+		count    int32
+	}{
+		{observe(before), 3},
+		{observe(created("c", id("c-4"), attempt(4)), before), 3},
+		{observe(before), 3},
+		{observe(created("c", id("c-4b"), attempt(4)), before), 3},
+		{observe(running("c", id("c-4b"), attempt(4)), before), 4},
+		{observe(running("c", id("c-4b"), attempt(4)), before), 4},
+		{observe(exited("c", 1, id("c-4b"), attempt(4)), before), 4},
+		{observe(running("c", id("c-5"), attempt(5))), 5},
+	} {
+		in.Observed = step.observed
+		s := compute(t, in)
+		require.Equal(t, step.count, s.ContainerStatuses[0].RestartCount, "step %d", i)
+		in.Previous = &s
+	}
+}
+
 // T14
 func TestCrashLoop(t *testing.T) {
 	in := Input{

@@ -33,6 +33,11 @@ func (b *builder) convert(x *subject, out *v1.ContainerStatus) {
 		out.StopSignal = &x.signal
 	}
 	out.State = b.state(instance, out.ContainerID, x.old, &x.running)
+	if instance.State == pleg.StateCreated && out.RestartCount > 0 {
+		// It has not restarted yet, and if it never does, its number goes to the
+		// instance that replaces it.
+		out.RestartCount--
+	}
 	if x.old != nil {
 		carry(out, instance, x.old)
 	}
