@@ -94,9 +94,9 @@ func (k *soak) Probe(ctx context.Context, t probe.Target) (probe.Result, error) 
 	return probe.Result{Verdict: probe.Success}, nil
 }
 
-// TestSoak lets 40 pods live for half an hour of virtual time, or less with -short, in which containers come
-// and go, pods terminate, vanish and come again, everybody triggers, and the
-// Prober misbehaves.
+// TestSoak lets 40 pods live for half an hour of virtual time, or less with -short,
+// in which containers come and go, pods terminate, vanish and come again, everybody
+// triggers, and the Prober misbehaves.
 func TestSoak(t *testing.T) {
 	seeds, lasts := uint64(2), 30*time.Minute
 	if testing.Short() {
