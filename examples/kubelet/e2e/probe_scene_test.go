@@ -1,0 +1,231 @@
+package e2e_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// soonEnough is the limit of what takes a few seconds at most. It costs time only when
+// something is broken.
+const soonEnough = time.Minute
+
+// answers is a server on the loopback that httpGet probes ask. It answers each path as
+// the test wants it, 200 until something else was said, and notes when it was asked.
+type answers struct {
+	port int
+
+	mu    sync.Mutex
+	codes map[string]int
+	asked map[string][]time.Time
+}
+
+func newAnswers(t testing.TB) *answers {
+	t.Helper()
+	a := &answers{codes: map[string]int{}, asked: map[string][]time.Time{}}
+	server := httptest.NewServer(a)
+	t.Cleanup(server.Close)
+	a.port = server.Listener.Addr().(*net.TCPAddr).Port
+	return a
+}
+
+func (a *answers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.asked[r.URL.Path] = append(a.asked[r.URL.Path], time.Now())
+	if code := a.codes[r.URL.Path]; code != 0 {
+		w.WriteHeader(code)
+	}
+}
+
+// say is what is answered from now on.
+func (a *answers) say(path string, code int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.codes[path] = code
+}
+
+// times are when a path was asked for.
+func (a *answers) times(path string) []time.Time {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return append([]time.Time(nil), a.asked[path]...)
+}
+
+func (a *answers) count(path string) int { return len(a.times(path)) }
+
+// more waits until a path was asked for n more times.
+func (a *answers) more(t testing.TB, path string, n int) {
+	t.Helper()
+	want := a.count(path) + n
+	wait(t, soonEnough, fmt.Sprintf("%s is asked for %d more times", path, n), func() error {
+		if have := a.count(path); have < want {
+			return fmt.Errorf("%d of %d", have, want)
+		}
+		return nil
+	})
+}
+
+// probe asks for a path, every second.
+func (a *answers) probe(path string) *v1.Probe {
+	return everySecond(v1.ProbeHandler{HTTPGet: &v1.HTTPGetAction{Host: "127.0.0.1", Port: intstr.FromInt(a.port), Path: path}})
+}
+
+// everySecond is a probe whose first answer counts.
+func everySecond(h v1.ProbeHandler) *v1.Probe {
+	return &v1.Probe{ProbeHandler: h, PeriodSeconds: 1, TimeoutSeconds: 1, FailureThreshold: 1}
+}
+
+// httpProbe asks the pod itself.
+func httpProbe(path string, port intstr.IntOrString) *v1.Probe {
+	return everySecond(v1.ProbeHandler{HTTPGet: &v1.HTTPGetAction{Path: path, Port: port}})
+}
+
+func execProbe(command ...string) *v1.Probe {
+	return everySecond(v1.ProbeHandler{Exec: &v1.ExecAction{Command: command}})
+}
+
+// networked is a pod with a network of its own.
+func networked(name string, containers ...v1.Container) *v1.Pod {
+	pod := newPod(name, containers...)
+	pod.Spec.HostNetwork = false
+	return pod
+}
+
+// mount gives all containers of a pod a folder of the host at /steps.
+func mount(pod *v1.Pod, folder string) *v1.Pod {
+	pod.Spec.Volumes = []v1.Volume{{Name: "steps", VolumeSource: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: folder}}}}
+	for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range list {
+			list[i].VolumeMounts = []v1.VolumeMount{{Name: "steps", MountPath: "/steps"}}
+		}
+	}
+	return pod
+}
+
+// ask gets a path of a pod's own server on port 8080.
+func (s *scene) ask(t testing.TB, pod *v1.Pod, path string) {
+	t.Helper()
+	resp, err := s.client.Get("http://" + net.JoinHostPort(pod.Status.PodIP, "8080") + path)
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+}
+
+// exec runs a command in a container, which must end well.
+func (s *scene) exec(t testing.TB, id string, command ...string) {
+	t.Helper()
+	stdout, stderr, err := s.cri.ExecSync(context.Background(), bareID(id), command, 10*time.Second)
+	require.NoError(t, err, "%s%s", stdout, stderr)
+}
+
+// statusOf finds a container's status in a pod, nil if there is none.
+func statusOf(p *v1.Pod, container string) *v1.ContainerStatus {
+	for _, list := range [][]v1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses} {
+		for i := range list {
+			if list[i].Name == container {
+				return &list[i]
+			}
+		}
+	}
+	return nil
+}
+
+func condition(p *v1.Pod, kind v1.PodConditionType) v1.PodCondition {
+	for _, c := range p.Status.Conditions {
+		if c.Type == kind {
+			return c
+		}
+	}
+	return v1.PodCondition{}
+}
+
+// conditions is what is said of whether a pod can serve.
+func conditions(p *v1.Pod) string {
+	var b strings.Builder
+	b.WriteString(brief(p))
+	for _, c := range p.Status.Conditions {
+		fmt.Fprintf(&b, "; %s=%s %s %s", c.Type, c.Status, c.Reason, c.Message)
+	}
+	return b.String()
+}
+
+// isReady returns nil when both conditions of a pod say so.
+func isReady(p *v1.Pod) error {
+	for _, kind := range []v1.PodConditionType{v1.PodReady, v1.ContainersReady} {
+		if condition(p, kind).Status != v1.ConditionTrue {
+			return fmt.Errorf("not ready: %s", conditions(p))
+		}
+	}
+	return nil
+}
+
+// isUnready returns nil when both conditions are False because of the container.
+func isUnready(p *v1.Pod, container string) error {
+	for _, kind := range []v1.PodConditionType{v1.PodReady, v1.ContainersReady} {
+		c := condition(p, kind)
+		if c.Status != v1.ConditionFalse || c.Reason != "ContainersNotReady" || !strings.Contains(c.Message, container) {
+			return fmt.Errorf("not unready because of %s: %s", container, conditions(p))
+		}
+	}
+	return nil
+}
+
+// becomes waits for something that can be seen of a pod, and returns the pod.
+func (s *scene) becomes(t testing.TB, name, what string, cond func(*v1.Pod) error) *v1.Pod {
+	t.Helper()
+	var pod *v1.Pod
+	wait(t, soonEnough, name+" "+what, func() (err error) {
+		if pod, err = s.pod(name); err == nil {
+			err = cond(pod)
+		}
+		return err
+	})
+	return pod
+}
+
+func (s *scene) becomesReady(t testing.TB, name string) *v1.Pod {
+	t.Helper()
+	return s.becomes(t, name, "becomes ready", isReady)
+}
+
+func (s *scene) becomesUnready(t testing.TB, name, container string) {
+	t.Helper()
+	s.becomes(t, name, "becomes unready", func(p *v1.Pod) error { return isUnready(p, container) })
+}
+
+// restarted returns a condition: the container runs, and has been restarted n times.
+func restarted(container string, n int32) func(*v1.Pod) error {
+	return func(p *v1.Pod) error {
+		c := statusOf(p, container)
+		if c == nil || c.State.Running == nil || c.RestartCount != n {
+			return fmt.Errorf("%s: %s", container, conditions(p))
+		}
+		return nil
+	}
+}
+
+// events are the lines of the log that tell of an event of the pod.
+func (s *scene) events(t testing.TB, pod, reason string, texts ...string) []string {
+	return s.logLines(t, append(texts, "reason="+reason+" ", "pod=default/"+pod+"-"+s.node)...)
+}
+
+// tells waits for an event.
+func (s *scene) tells(t testing.TB, pod, reason string, texts ...string) {
+	t.Helper()
+	wait(t, soonEnough, pod+" has an event "+reason, func() error {
+		if len(s.events(t, pod, reason, texts...)) == 0 {
+			return fmt.Errorf("no event with %q, of all %q", texts, s.events(t, pod, reason))
+		}
+		return nil
+	})
+}
