@@ -2,13 +2,13 @@ package critest_test
 
 import (
 	"errors"
-	"os"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/critest"
+	"github.com/podwright/podwright/internal/testcri"
 )
 
 // The tests in this file need real runtimes: examples/testbed provides them and
@@ -16,29 +16,16 @@ import (
 
 // TestContainerd runs the suite against each runtime.
 func TestContainerd(t *testing.T) {
-	for _, variable := range []string{"PODWRIGHT_CRI_V1", "PODWRIGHT_CRI_V2"} {
-		t.Run(variable, func(t *testing.T) {
-			subject := containerd(t, variable)
-			critest.Run(t, critest.Config{
-				Parallel: 8,
-				Start:    func(*testing.T) critest.Subject { return subject },
-			})
-		})
-	}
-}
-
-// containerd connects to the runtime whose endpoint is in an environment variable.
-func containerd(t *testing.T, variable string) critest.Subject {
-	subject := critest.Subject{Image: os.Getenv("PODWRIGHT_IMAGE_BUSYBOX"), CgroupParent: "/k8s.io"}
-	endpoint := os.Getenv(variable)
-	if endpoint == "" || subject.Image == "" {
-		if os.Getenv("PODWRIGHT_REQUIRE_CRI") == "1" {
-			t.Fatalf("%s or PODWRIGHT_IMAGE_BUSYBOX is not set", variable)
+	testcri.Each(t, func(t *testing.T, node testcri.Node) {
+		subject := critest.Subject{
+			Runtime: node.Runtime(t), Images: node.Images(t),
+			Image: node.Busybox, OtherImage: pushCopy(t, node.Busybox), CgroupParent: "/k8s.io",
 		}
-		t.Skip("needs a container runtime: go run ./examples/testbed -- go test ./cri/critest")
-	}
-	subject.OtherImage = pushCopy(t, subject.Image)
-	return dial(t, cri.ClientConfig{Endpoint: endpoint}, subject)
+		critest.Run(t, critest.Config{
+			Parallel: 8,
+			Start:    func(*testing.T) critest.Subject { return subject },
+		})
+	})
 }
 
 // dial gives subject the two services of the runtime at an endpoint.
