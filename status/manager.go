@@ -104,8 +104,7 @@ func (m *Manager) Pods() map[types.UID]*v1.Pod {
 //
 // A status in which a container that has ended for good has not (CheckTransition)
 // is refused with a line in the log. One that says the same as before is not
-// written, except of a pod that is to be deleted: what the sink has is compared
-// again then.
+// written; of a pod that is to be deleted, what is left to do is looked at anew.
 func (m *Manager) Set(pod *v1.Pod, s v1.PodStatus) {
 	s = *s.DeepCopy()
 	m.update(pod, pod.DeletionTimestamp != nil, func(*entry, *v1.PodStatus) v1.PodStatus { return s })

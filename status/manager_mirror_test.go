@@ -138,6 +138,12 @@ func TestMirrorTranslationLags(t *testing.T) {
 		r.Observe(third)
 		r.pass(time.Second)
 		require.Equal(t, v1.PodRunning, r.pod("a").Status.Phase, "by what was observed")
+		r.mu.Lock()
+		r.mirrors[pod.UID] = nil
+		r.mu.Unlock()
+		r.Set(pod, running(pod, true))
+		r.pass(time.Second)
+		require.Equal(t, "True", value(&r.pod("a").Status, v1.PodReady), "that the old one is gone says nothing about the new one")
 		know()
 		r.sink.ForgetCalls()
 		r.pass(time.Hour)

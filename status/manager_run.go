@@ -116,7 +116,11 @@ func (m *Manager) enqueue(e *entry) {
 		m.queue.remove(&e.waits)
 		return
 	}
-	m.queue.put(&e.waits, u, e.since, at)
+	since := e.since
+	if since.IsZero() {
+		since = time.Now() // it is not about a change
+	}
+	m.queue.put(&e.waits, u, since, at)
 	m.poke()
 }
 
@@ -168,7 +172,9 @@ func (m *Manager) turn(ctx context.Context, e *entry) {
 		f := m.facts(e)
 		m.mu.Lock()
 		var c call
-		c, more = e.next(f)
+		if more = m.entries[e.uid] == e; more { // else it was forgotten
+			c, more = e.next(f)
+		}
 		e.calling, e.began = c.kind, f.now
 		behind := e.takeBehind()
 		m.mu.Unlock()
@@ -181,7 +187,7 @@ func (m *Manager) turn(ctx context.Context, e *entry) {
 		gone = e.done(c, a, m.limits)
 		behind = e.takeBehind()
 		m.noteAnswer(a.err)
-		more = !gone && !late && (c.kind != callPatch || e.toDelete() || a.err != nil)
+		more = !gone && !late && (c.kind != callPatch || e.toDelete())
 		failures, err := e.failures, e.err
 		m.mu.Unlock()
 		m.synced(behind)

@@ -209,6 +209,33 @@ func TestDeletion(t *testing.T) {
 	})
 }
 
+// 6.5: whether the pod had its turn is judged by what the API shows of it, not by
+// the copy of it that is at hand.
+func TestTerminateIsJudgedByTheSink(t *testing.T) {
+	bubble(t, nil, func(r *rig) {
+		made := newPod("a")
+		made.Spec.InitContainers = []v1.Container{{Name: "init"}}
+		pod := r.sink.Put(made)
+		r.Set(pod, running(pod, true))
+		r.pass(0)
+		r.Terminate(pod)
+		require.Equal(t, int32(137), r.Get(pod.UID).ContainerStatuses[0].State.Terminated.ExitCode)
+	})
+}
+
+// That a pod is to be deleted may be known from its next status alone.
+func TestDeletionIsLearntLate(t *testing.T) {
+	bubble(t, nil, func(r *rig) {
+		pod := r.sink.Put(newPod("a"))
+		r.Set(pod, ended(pod, 0))
+		r.Terminate(pod)
+		r.pass(time.Minute)
+		r.Set(r.sink.MarkDeleted("ns", "a"), *r.Get(pod.UID))
+		r.pass(0)
+		require.Nil(t, r.pod("a"))
+	})
+}
+
 // 6.4: removal takes the request, the end and that nothing is left, in any order.
 func TestDeletionTakesThree(t *testing.T) {
 	bubble(t, nil, func(r *rig) {
@@ -420,8 +447,10 @@ func TestRestore(t *testing.T) {
 		require.Equal(t, "again", r.pod("a").Status.Message)
 
 		same := r.sink.Put(newPod("b"))
-		r.Restore(same, running(same, true))
-		r.Set(same, running(same, true))
+		start, s := metav1.Now(), running(same, true)
+		s.StartTime = &start
+		r.Restore(same, s)
+		r.Set(same, s)
 		r.pass(0)
 		require.Equal(t, v1.PodRunning, r.pod("b").Status.Phase, "the same as before is written, since the sink may not have it")
 	})
