@@ -150,6 +150,7 @@ spec:
   - name: main
     image: %s
     args: [http, ":8080"]
+    startupProbe: {grpc: {port: 8080}, periodSeconds: 1}
     livenessProbe: {httpGet: {path: /healthz, port: 8080}, periodSeconds: 1}
     readinessProbe: {exec: {command: [/testprog, exists, /data/ready]}, periodSeconds: 1, failureThreshold: 1}
     volumeMounts: [{name: data, mountPath: /data}]

@@ -28,7 +28,9 @@ import (
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/probe"
 	"github.com/podwright/podwright/probe/exec"
+	"github.com/podwright/podwright/probe/grpc"
 	"github.com/podwright/podwright/probe/httpget"
+	"github.com/podwright/podwright/probe/tcpsocket"
 	"github.com/podwright/podwright/status"
 	"github.com/podwright/podwright/status/filesink"
 	"github.com/podwright/podwright/syncloop"
@@ -55,16 +57,15 @@ func main() {
 	a.shown = must(filesink.New(filesink.Config{Path: filepath.Join(*root, "status.json"), Logger: slog.Default()}))
 	a.statuses = must(status.NewManager(status.ManagerConfig{Sink: a.shown, Logger: slog.Default()}))
 	a.probes = must(probe.New(probe.Config{Status: a.statuses.Get, Event: event,
-		Probers: map[probe.Handler]probe.Prober{probe.Exec: must(exec.New(exec.Config{Runtime: runtime})), probe.HTTPGet: must(httpget.New(httpget.Config{}))},
-		Changed: func(c probe.Change) { a.statuses.SetProbed(c); a.dirty(c.UID) }})) // shown at once; the next sync restarts what failed
+		Changed: func(c probe.Change) { a.statuses.SetProbed(c); a.dirty(c.UID) }, // shown at once; the next sync restarts what failed
+		Probers: map[probe.Handler]probe.Prober{probe.Exec: must(exec.New(exec.Config{Runtime: runtime})), probe.HTTPGet: must(httpget.New(httpget.Config{})),
+			probe.TCPSocket: tcpsocket.New(tcpsocket.Config{}), probe.GRPC: must(grpc.New(grpc.Config{}))}}))
 	a.workers = must(podworkers.New(podworkers.Config{Syncer: a, Resync: a.dirty, Logger: slog.Default()}))
 	merger := must(podsource.NewMerger(podsource.MergerConfig{Event: event}))
 	files := must(podsource.NewFileSource(podsource.FileConfig{Path: *manifests, Merger: merger, Logger: slog.Default(),
 		Decoder: podsource.Decoder{NodeName: "edge", Check: func(p *v1.Pod) []error { return append(pods.Unsupported(p), probe.Validate(p)...) }}}))
-	handler := must(syncloop.NewHandler(syncloop.HandlerConfig{Workers: a.workers, Sources: merger, RuntimePods: a.orphans,
-		FinalCleaners: []syncloop.Cleaner{{Name: "leftovers", Clean: a.clean}}}))
-	a.loop = must(syncloop.New(syncloop.Config{Handler: handler, Pods: merger, Health: a.pleg.Healthy,
-		Sources: map[string]syncloop.EventSource{"file": files}}))
+	handler := must(syncloop.NewHandler(syncloop.HandlerConfig{Workers: a.workers, Sources: merger, RuntimePods: a.orphans, FinalCleaners: []syncloop.Cleaner{{Name: "leftovers", Clean: a.clean}}}))
+	a.loop = must(syncloop.New(syncloop.Config{Handler: handler, Pods: merger, Health: a.pleg.Healthy, Sources: map[string]syncloop.EventSource{"file": files}}))
 
 	// They run until the process is told to end. The pods go on.
 	parts, ctx := errgroup.WithContext(ctx)
@@ -83,8 +84,7 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// agent is what knows of each other, and the podworkers.PodSyncer: what is done when
-// it is a pod's turn.
+// agent is what the parts know of each other, and what is done when it is a pod's turn.
 type agent struct {
 	root     string
 	pods     *pods.Manager
@@ -195,5 +195,5 @@ func (a *agent) orphans(context.Context) (out []podworkers.Orphan, err error) {
 func (a *agent) dir(uid types.UID) string { return filepath.Join(a.root, "pods", string(uid)) }
 func (a *agent) dirty(uid types.UID)      { a.loop.Emit(syncloop.Event{Kind: syncloop.PodDirty, UID: uid}) }
 func event(ref v1.ObjectReference, eventtype, reason, message string) {
-	slog.Info(message, "pod", ref.Namespace+"/"+ref.Name, "type", eventtype, "reason", reason)
+	slog.Info(message, "pod", ref.Namespace+"/"+ref.Name, "field", ref.FieldPath, "type", eventtype, "reason", reason)
 }
