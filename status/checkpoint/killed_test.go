@@ -40,7 +40,11 @@ func TestSaveForever(t *testing.T) {
 // the one that it was about to write.
 func TestKilledWhileSaving(t *testing.T) {
 	s, path := newStore(t, nil)
-	for round := range 10 {
+	rounds := 10
+	if testing.Short() {
+		rounds = 3
+	}
+	for round := range rounds {
 		require.NoError(t, os.RemoveAll(path))
 		child := exec.Command(os.Args[0], "-test.run=^TestSaveForever$")
 		child.Env = append(child.Environ(), fileEnv+"="+path)
