@@ -34,8 +34,8 @@ type Config struct {
 	// such as a connection or a process in the container.
 	Budgets map[Handler]int
 	// Timing replaces period and timeout of a probe, for those who need less than
-	// the whole seconds of a pod's spec. It is asked once, when the probe is
-	// added. nil means that the spec counts.
+	// the whole seconds of a pod's spec. AddPod asks it, without locks; what it
+	// says when the probe begins counts. nil means that the spec counts.
 	Timing func(pod *v1.Pod, c *v1.Container, t Type) Timing
 	// AgentStart is when the agent began. The first probes are spread over one
 	// period from then, and containers that were started more than 10 s before

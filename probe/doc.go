@@ -60,8 +60,8 @@
 // When Run's context ends, executions are cut off and no result changes. The next
 // agent has no result for containers that ran before it, and unknown is neither
 // success nor failure: what their status says stays until a probe finds something.
-// Whoever keeps Results in a file can hand them to Restore: then thresholds and
-// startup begin where they were left.
+// Whoever keeps Results in a file can hand them to Restore: then what counted goes on
+// to count, while executions in a row are counted anew.
 //
 // # Cost
 //

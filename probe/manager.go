@@ -95,6 +95,7 @@ func (m *Manager) AddPod(spec *v1.Pod) error {
 	if err := identified(spec); err != nil {
 		return err
 	}
+	wanted := m.wanted(spec)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := time.Now()
@@ -108,7 +109,7 @@ func (m *Manager) AddPod(spec *v1.Pod) error {
 		m.lookAgain(w, now)
 	}
 	var errs []error
-	for at := range places(spec) {
+	for _, at := range wanted {
 		if p.find(at.container.Name, at.typ) != nil || p.leaving && at.typ != Readiness {
 			continue
 		}
@@ -119,6 +120,7 @@ func (m *Manager) AddPod(spec *v1.Pod) error {
 		}
 		m.begin(w, now)
 	}
+	p.restored = nil // what is left is of probes that are not there
 	if len(errs) > 0 {
 		return fmt.Errorf("probe: pod %s/%s (%s): %w", spec.Namespace, spec.Name, spec.UID, errors.Join(errs...))
 	}
@@ -138,6 +140,19 @@ func identified(spec *v1.Pod) error {
 	return nil
 }
 
+// wanted are the probes of a pod. It is called without the lock, since it asks
+// Config.Timing.
+func (m *Manager) wanted(spec *v1.Pod) []place {
+	wanted := slices.Collect(places(spec))
+	if m.cfg.Timing == nil {
+		return wanted
+	}
+	for i := range wanted {
+		wanted[i].timing = m.cfg.Timing(spec, wanted[i].container, wanted[i].typ)
+	}
+	return wanted
+}
+
 // newWorker returns a worker that does nothing yet, or what forbids it.
 func (m *Manager) newWorker(p *pod, spec *v1.Pod, at place) (*worker, []error) {
 	faults := at.faults()
@@ -151,16 +166,13 @@ func (m *Manager) newWorker(p *pod, spec *v1.Pod, at place) (*worker, []error) {
 		return nil, []error{fmt.Errorf("%s.%s: there is no Prober for it in Config.Probers", at.path, handler)}
 	}
 	t := Timing{Period: seconds(probe.PeriodSeconds), Timeout: seconds(probe.TimeoutSeconds)}
-	if m.cfg.Timing != nil {
-		own := m.cfg.Timing(spec, at.container, at.typ)
-		switch {
-		case own.Period != 0 && own.Period < minPeriod:
-			return nil, []error{fmt.Errorf("%s: Config.Timing: Period %v: must be at least %v", at.path, own.Period, minPeriod)}
-		case own.Timeout != 0 && own.Timeout < minTimeout:
-			return nil, []error{fmt.Errorf("%s: Config.Timing: Timeout %v: must be at least %v", at.path, own.Timeout, minTimeout)}
-		}
-		t = own.or(t)
+	switch own := at.timing; {
+	case own.Period != 0 && own.Period < minPeriod:
+		return nil, []error{fmt.Errorf("%s: Config.Timing: Period %v: must be at least %v", at.path, own.Period, minPeriod)}
+	case own.Timeout != 0 && own.Timeout < minTimeout:
+		return nil, []error{fmt.Errorf("%s: Config.Timing: Timeout %v: must be at least %v", at.path, own.Timeout, minTimeout)}
 	}
+	t = at.timing.or(t)
 	return &worker{
 		pod: p, spec: spec, container: at.container, probe: probe, pool: pool,
 		rules: rulesOf(at.typ, probe), timing: t, slot: -1,
@@ -215,6 +227,7 @@ func spread(k key, period time.Duration) time.Duration {
 func (m *Manager) StopLivenessAndStartup(uid types.UID) {
 	m.remove(uid, func(p *pod) []*worker {
 		p.leaving = true
+		p.restored = slices.DeleteFunc(p.restored, func(r Stored) bool { return r.Type != Readiness })
 		var out []*worker
 		for _, w := range p.workers {
 			if w.rules.typ != Readiness {
@@ -308,8 +321,8 @@ func (m *Manager) Trigger(uid types.UID, containers ...string) {
 	}
 }
 
-// Results returns the stored results of a pod, in no order; probes without one are
-// missing. Which instance of a container a result is about is to be compared: it
+// Results returns the stored results of a pod, in no order, and those of Restore as
+// long as the pod has not been added; probes without one are missing. Which instance of a container a result is about is to be compared: it
 // says nothing of another.
 func (m *Manager) Results(uid types.UID) []Stored {
 	m.mu.Lock()
@@ -318,7 +331,7 @@ func (m *Manager) Results(uid types.UID) []Stored {
 	if p == nil {
 		return nil
 	}
-	var out []Stored
+	out := slices.Clone(p.restored)
 	for _, w := range p.workers {
 		if w.stored != Unknown {
 			out = append(out, w.result())

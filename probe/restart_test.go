@@ -107,13 +107,14 @@ func TestRestore(t *testing.T) {
 			remembered("odd", "fake://4", probe.Readiness, probe.Warning),
 			remembered("unheard", "fake://5", probe.Readiness, probe.Success),
 		})
-		require.Empty(t, r.Results("u"), "nothing before the pod is added")
+		require.Len(t, r.Results("u"), 5, "an agent that ends before it adds the pod keeps them")
 		old := r.begin.Add(-time.Minute)
 		r.set(
 			pod,
 			runningSince("ready", "fake://1", old), runningSince("bad", "fake://2", old),
 			running("other", "fake://33"), runningSince("odd", "fake://4", old),
 		)
+		require.NotContains(t, r.results(pod), "unheard Readiness")
 		require.NotContains(t, r.results(pod), "odd Readiness")
 		require.NotContains(t, r.results(pod), "odd Liveness")
 		r.sleep(10 * s)
@@ -138,6 +139,18 @@ func TestRestore(t *testing.T) {
 		require.Equal(t, probe.Failure, r.results(pod)["ready Readiness"])
 		require.NoError(t, r.AddPod(pod))
 		require.Equal(t, probe.Failure, r.results(pod)["ready Readiness"])
+	})
+}
+
+// A pod that is stopped before it was added may not be restarted for what was known.
+func TestRestoreAndStop(t *testing.T) {
+	inBubble(t, nil, func(r *rig) {
+		kept := probe.Stored{Container: "web", ContainerID: "fake://1", Type: probe.Readiness, Result: probe.Success}
+		r.Restore("u", []probe.Stored{kept, {Container: "web", ContainerID: "fake://1", Type: probe.Liveness, Result: probe.Failure}})
+		r.StopLivenessAndStartup("u")
+		require.Equal(t, []probe.Stored{kept}, r.Results("u"))
+		r.RemovePod("u")
+		require.Empty(t, r.Results("u"))
 	})
 }
 

@@ -28,6 +28,8 @@ type place struct {
 	allowed   bool
 	typ       Type
 	probe     *v1.Probe
+	// timing is what Config.Timing says of it.
+	timing Timing
 }
 
 var probeFields = [...]string{Liveness: "livenessProbe", Readiness: "readinessProbe", Startup: "startupProbe"}
