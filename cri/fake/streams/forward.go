@@ -59,13 +59,13 @@ func (f *Forwarding) Dial(port int) (*PortConn, error) {
 	header.Set(portforward.StreamType, portforward.StreamTypeError)
 	header.Set(portforward.PortHeader, strconv.Itoa(port))
 	header.Set(portforward.PortForwardRequestIDHeader, strconv.FormatInt(f.next.Add(1), 10))
-	report, err := f.session.CreateStream(header)
+	report, err := createStream(f.session, header)
 	if err != nil {
 		return nil, fmt.Errorf("connect to port %d: %w", port, err)
 	}
 	_ = report.Close() // nothing is ever sent on it
 	header.Set(portforward.StreamType, portforward.StreamTypeData)
-	data, err := f.session.CreateStream(header)
+	data, err := createStream(f.session, header)
 	if err != nil {
 		_ = report.Reset()
 		return nil, fmt.Errorf("connect to port %d: %w", port, err)

@@ -37,7 +37,7 @@ func createStreams(session httpstream.Connection, s Session) (*channels, error) 
 		var stream httpstream.Stream
 		header := http.Header{}
 		header.Set(remotecommand.StreamType, kind)
-		stream, err = session.CreateStream(header)
+		stream, err = createStream(session, header)
 		return stream
 	}
 	if stream := open(remotecommand.StreamTypeError, true); stream != nil {
@@ -56,6 +56,18 @@ func createStreams(session httpstream.Connection, s Session) (*channels, error) 
 		c.resize = stream
 	}
 	return c, err
+}
+
+// createStream opens a stream. A session that has ended is not asked for one: it
+// would count a stream that cannot end any more, and its Close would leave
+// goroutines behind that wait for that.
+func createStream(session httpstream.Connection, header http.Header) (httpstream.Stream, error) {
+	select {
+	case <-session.CloseChan():
+		return nil, ErrLost
+	default:
+		return session.CreateStream(header)
+	}
 }
 
 // upgradeSPDY makes a connection one of SPDY, with a protocol above it.
