@@ -229,14 +229,14 @@ func besideUpstream(t *testing.T, cgroups bool, test func(t *testing.T, s *scene
 	}
 }
 
-// allRun waits until all containers of the takeoverPods run that are to, and returns
-// a function that tells whether they are still the same ones.
+// allRun waits until those containers of the takeoverPods run that are to, and no
+// others any more, and returns a function that tells whether they are still the same.
 func allRun(t *testing.T, s *scene) (same func() error) {
 	t.Helper()
-	const running = 8 // containers
+	want := []string{"dies/main", "init/main", "init/s0", "limits/main", "network/main", "network/other", "never/main", "plain/main"}
 	wait(t, time.Minute, "all pods run", func() error {
 		w, err := s.look()
-		if err == nil && len(w.running()) != running {
+		if err == nil && !slices.Equal(want, slices.Sorted(maps.Keys(w.ids()))) {
 			err = fmt.Errorf("%s", w)
 		}
 		return err
