@@ -1,0 +1,131 @@
+package statustest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/status"
+)
+
+const namespace = "statustest"
+
+// stage is where a rule is played.
+type stage struct {
+	Harness
+	ctx context.Context
+}
+
+// create makes a pod of that name with a status.
+func (s *stage) create(name string, was v1.PodStatus) (status.Ref, error) {
+	pod := s.Create(&v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID("uid-" + name)},
+		Spec:       v1.PodSpec{NodeName: "node", Containers: []v1.Container{{Name: "app", Image: "image"}}},
+		Status:     was,
+	})
+	if pod == nil || pod.UID == "" {
+		return status.Ref{}, errors.New("statustest: Harness.Create returned no pod, or one without a UID")
+	}
+	return status.Ref{Namespace: namespace, Name: name, UID: pod.UID}, nil
+}
+
+// recreate replaces a pod by one of the same name and another UID.
+func (s *stage) recreate(ref status.Ref) (status.Ref, error) {
+	s.Remove(ref.Namespace, ref.Name)
+	pod := s.Create(&v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: ref.Namespace, Name: ref.Name, UID: ref.UID + "-2"},
+		Spec:       v1.PodSpec{NodeName: "node", Containers: []v1.Container{{Name: "app", Image: "image"}}},
+		Status:     *first(),
+	})
+	if pod == nil || pod.UID == "" || pod.UID == ref.UID {
+		return status.Ref{}, errors.New("statustest: Harness.Create made no pod with another UID")
+	}
+	return status.Ref{Namespace: ref.Namespace, Name: ref.Name, UID: pod.UID}, nil
+}
+
+// at is a moment that every sink can store.
+func at(minutes int) metav1.Time {
+	return metav1.NewTime(time.Date(2026, 1, 2, 3, minutes, 0, 0, time.UTC))
+}
+
+func is(t v1.PodConditionType, value v1.ConditionStatus, minutes int) v1.PodCondition {
+	return v1.PodCondition{Type: t, Status: value, LastTransitionTime: at(minutes)}
+}
+
+// first is a status of a pod that begins, second one of the same pod that runs,
+// third one when it has ended.
+func first() *v1.PodStatus {
+	return &v1.PodStatus{
+		Phase: v1.PodPending, QOSClass: v1.PodQOSBurstable,
+		Conditions: []v1.PodCondition{is(v1.PodScheduled, v1.ConditionTrue, 0), is(v1.PodReady, v1.ConditionFalse, 0)},
+		ContainerStatuses: []v1.ContainerStatus{{
+			Name: "app", Image: "image", State: v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: "ContainerCreating"}},
+		}},
+	}
+}
+
+func second() *v1.PodStatus {
+	s, started := first(), at(1)
+	yes := true
+	s.ObservedGeneration, s.Phase, s.StartTime = 2, v1.PodRunning, &started
+	s.HostIP, s.HostIPs = "192.0.2.1", []v1.HostIP{{IP: "192.0.2.1"}}
+	s.PodIP, s.PodIPs = "10.0.0.1", []v1.PodIP{{IP: "10.0.0.1"}, {IP: "fd00::1"}}
+	s.Conditions = []v1.PodCondition{
+		is(v1.PodReadyToStartContainers, v1.ConditionTrue, 1), is(v1.PodScheduled, v1.ConditionTrue, 0), is(v1.PodReady, v1.ConditionTrue, 1),
+	}
+	s.InitContainerStatuses = []v1.ContainerStatus{{
+		Name: "init", Image: "image", Ready: true,
+		State: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{Reason: "Completed", StartedAt: at(1), FinishedAt: at(1)}},
+	}}
+	s.ContainerStatuses = []v1.ContainerStatus{{
+		Name: "app", Image: "image", ImageID: "image@sha256:1", ContainerID: "fake://2", Ready: true, Started: &yes, RestartCount: 1,
+		State: v1.ContainerState{Running: &v1.ContainerStateRunning{StartedAt: at(2)}},
+		LastTerminationState: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{
+			ExitCode: 3, Reason: "Error", Message: "boom", ContainerID: "fake://1", StartedAt: at(1), FinishedAt: at(2),
+		}},
+	}}
+	return s
+}
+
+func third() *v1.PodStatus {
+	s := second()
+	no := false
+	s.Phase, s.Reason, s.Message = v1.PodFailed, "Evicted", "no room"
+	s.Conditions = []v1.PodCondition{is(v1.PodScheduled, v1.ConditionTrue, 0), is(v1.PodReady, v1.ConditionFalse, 5), is(v1.DisruptionTarget, v1.ConditionTrue, 5)}
+	s.PodIP, s.PodIPs = "10.0.0.2", []v1.PodIP{{IP: "10.0.0.2"}}
+	c := &s.ContainerStatuses[0]
+	c.Ready, c.Started = false, &no
+	c.State = v1.ContainerState{Terminated: &v1.ContainerStateTerminated{ExitCode: 137, Reason: "Error", ContainerID: "fake://2", StartedAt: at(2), FinishedAt: at(5)}}
+	return s
+}
+
+// conditionOf returns a condition, nil if there is none.
+func conditionOf(s *v1.PodStatus, t v1.PodConditionType) *v1.PodCondition {
+	for i := range s.Conditions {
+		if s.Conditions[i].Type == t {
+			return &s.Conditions[i]
+		}
+	}
+	return nil
+}
+
+// shows tells whether a pod shows a status as far as an agent is concerned.
+func shows(pod *v1.Pod, want *v1.PodStatus) error {
+	if pod == nil {
+		return errors.New("there is no pod")
+	}
+	if !status.Equal(&pod.Status, want) {
+		return fmt.Errorf("the status is\n%v\nand should be\n%v", pod.Status, *want)
+	}
+	for _, c := range want.Conditions {
+		if got := conditionOf(&pod.Status, c.Type); !got.LastTransitionTime.Time.Equal(c.LastTransitionTime.Time) {
+			return fmt.Errorf("condition %s: the transition time is %v and should be %v", c.Type, got.LastTransitionTime, c.LastTransitionTime)
+		}
+	}
+	return nil
+}
