@@ -106,3 +106,10 @@ func probeReport(w probe.Worker) server.ProbeReport {
 	}
 	return r
 }
+
+func proberReport(p probe.Pool) server.ProberReport {
+	return server.ProberReport{
+		Handler: string(p.Handler), Budget: p.Budget, Running: p.Running, Slow: p.Slow, Stuck: p.Stuck,
+		Queued: p.Queued, Late: p.Late.Seconds(),
+	}
+}

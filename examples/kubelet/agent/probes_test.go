@@ -146,6 +146,9 @@ func TestReadinessGatesReady(t *testing.T) {
 		require.Len(t, r.Probes, 1)
 		require.Equal(t, []string{"a", "Readiness", "exec", "Failure", "Failure"},
 			[]string{r.Probes[0].Container, r.Probes[0].Type, r.Probes[0].Handler, r.Probes[0].Result, r.Probes[0].Last})
+		how := proberReport(w.agent.probes.Pools()[0])
+		require.Equal(t, "exec", how.Handler)
+		require.Equal(t, 10, how.Budget)
 
 		a.set("a ready", 0)
 		w.sleep(1050 * time.Millisecond)

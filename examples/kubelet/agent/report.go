@@ -53,6 +53,9 @@ func (a *Agent) Report() server.Report {
 	for _, p := range n.manifestProblems() {
 		r.Manifests = append(r.Manifests, server.ManifestProblem{Path: p.Path, Message: p.Message, Since: p.Since, KeptPrevious: p.KeptLastGood})
 	}
+	for _, p := range n.probes.Pools() {
+		r.Probers = append(r.Probers, proberReport(p))
+	}
 	return r
 }
 

@@ -36,6 +36,7 @@ th { font-weight: 600; color: #555; white-space: nowrap }
 </tr>{{with .LastError}}
 <tr class="error"><td><td colspan="6" class="bad wrap">{{.}}</tr>{{end}}{{else}}<tr><td colspan="7" class="dim">no pods</td></tr>{{end}}
 </table>
+<p class="dim">{{range .Probers}}{{if or .Queued .Stuck}}<span class="bad">{{.Handler}} probes: {{.Running}} of {{.Budget}} run, {{.Slow}} of them slow, {{.Stuck}} stuck; {{.Queued}} wait, up to {{.Late}} s</span><br>{{end}}{{end}}</p>
 {{if .Manifests}}<h2>Manifests that are not used as they stand</h2>
 <table>
 <tr><th>File<th>Why<th>Since<th>Previous version</tr>

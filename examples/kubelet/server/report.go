@@ -12,6 +12,25 @@ type Report struct {
 	Pods []PodReport `json:"pods"`
 	// Manifests are the files that are not used as they stand.
 	Manifests []ManifestProblem `json:"manifests,omitempty"`
+	// Probers are the handlers of probes, and whether one holds up its probes.
+	Probers []ProberReport `json:"probers,omitempty"`
+}
+
+// ProberReport is how busy one handler of probes is.
+type ProberReport struct {
+	// Handler is one of "exec", "httpGet", "tcpSocket" and "grpc".
+	Handler string `json:"handler"`
+	// Budget is how many of its probes run at a time at most, Running how many do. Of
+	// these, Slow needed half of their timeout or more the last time, and Stuck have not
+	// ended although they should have.
+	Budget  int `json:"budget"`
+	Running int `json:"running"`
+	Slow    int `json:"slow"`
+	Stuck   int `json:"stuck"`
+	// Queued are those whose time has come while the budget is used up; the first of
+	// them for Late seconds.
+	Queued int     `json:"queued"`
+	Late   float64 `json:"lateSeconds"`
 }
 
 // Check is one part of the agent's health.

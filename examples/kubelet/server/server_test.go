@@ -76,16 +76,21 @@ func TestStatuszForProgramsAndPeople(t *testing.T) {
 			Containers: []ContainerReport{{Name: "c", State: "waiting", Reason: "CrashLoopBackOff", Restarts: 3, LastEnd: "exit code 7 (Error)"}},
 		}},
 		Manifests: []ManifestProblem{{Path: "/m/bad.yaml", Message: "kind: missing", KeptPrevious: true}},
+		Probers: []ProberReport{
+			{Handler: "exec", Budget: 10, Running: 10, Slow: 7, Stuck: 1, Queued: 4, Late: 2.5},
+			{Handler: "httpGet", Budget: 24, Running: 3},
+		},
 	}}
 	var got Report
 	require.NoError(t, json.Unmarshal(get(ReadOnly(s), "/statusz/pods", "*/*").Body.Bytes(), &got))
 	require.Equal(t, s.report, got)
 
 	page := get(ReadOnly(s), "/statusz/pods", "text/html,application/xhtml+xml").Body.String()
-	for _, want := range []string{"default/a", "CrashLoopBackOff", "3 restarts", "ended before: exit code 7 (Error)", "in 10s", "50s", "waits for retry", "not ready: ContainersNotReady: [c]", "c, Readiness by httpGet", "why it waits", "last Failure 20s ago, 2 of 3: &lt;i&gt;503", "/m/bad.yaml", "keeps running", "&lt;b&gt;no"} {
+	for _, want := range []string{"default/a", "CrashLoopBackOff", "3 restarts", "ended before: exit code 7 (Error)", "in 10s", "50s", "waits for retry", "not ready: ContainersNotReady: [c]", "c, Readiness by httpGet", "why it waits", "last Failure 20s ago, 2 of 3: &lt;i&gt;503", "exec probes: 10 of 10 run, 7 of them slow, 1 stuck; 4 wait, up to 2.5 s", "/m/bad.yaml", "keeps running", "&lt;b&gt;no"} {
 		require.Contains(t, page, want)
 	}
 	require.NotContains(t, page, "<b>no")
+	require.NotContains(t, page, "httpGet probes", "nothing waits there")
 	require.Contains(t, get(ReadOnly(s), "/statusz/pods?format=html", "").Body.String(), "<html")
 	require.Equal(t, "application/json", get(ReadOnly(s), "/statusz/pods?format=json", "text/html").Header().Get("Content-Type"))
 }
