@@ -14,7 +14,6 @@ import (
 
 	"k8s.io/cri-streaming/pkg/streaming/portforward"
 	"k8s.io/cri-streaming/pkg/streaming/remotecommand"
-	"k8s.io/streaming/pkg/httpstream"
 )
 
 // reportGrace is how long the end of a connection's data waits for the server's
@@ -25,7 +24,7 @@ const reportGrace = 2 * time.Second
 // for concurrent use. SPDY has no flow control here: connections that bring what
 // nobody reads hold up the others, and further ones.
 type Forwarding struct {
-	session httpstream.Connection
+	session *spdySession
 	next    atomic.Int64
 }
 
@@ -42,7 +41,7 @@ func (c *Client) Forward(ctx context.Context, url string) (*Forwarding, error) {
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	session, err := upgradeSPDY(conn, target, portforward.ProtocolV1Name)
 	if !stop() && err == nil {
-		closeSPDY(session)
+		session.end()
 		err = ErrLost
 	}
 	if err != nil {
@@ -82,7 +81,7 @@ func (f *Forwarding) Dial(port int) (*PortConn, error) {
 
 // Close ends the session and all its connections.
 func (f *Forwarding) Close() error {
-	closeSPDY(f.session)
+	f.session.end()
 	return nil
 }
 
@@ -101,7 +100,7 @@ func (c *Client) PortForward(ctx context.Context, url string, port int) (*PortCo
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	conn.close = func() { closeSPDY(f.session) }
+	conn.close = func() { f.session.end() }
 	return conn, nil
 }
 

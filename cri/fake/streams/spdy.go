@@ -19,10 +19,10 @@ func openSPDY(conn net.Conn, target *url.URL, s Session) (*channels, error) {
 	}
 	c, err := createStreams(session, s)
 	if err != nil {
-		closeSPDY(session)
+		session.end()
 		return nil, err
 	}
-	c.close = func() { closeSPDY(session) }
+	c.close = func() { session.end() }
 	return c, nil
 }
 
@@ -58,9 +58,7 @@ func createStreams(session httpstream.Connection, s Session) (*channels, error) 
 	return c, err
 }
 
-// createStream opens a stream. A session that has ended is not asked for one: it
-// would count a stream that cannot end any more, and its Close would leave
-// goroutines behind that wait for that.
+// createStream opens a stream, in a session that has not ended.
 func createStream(session httpstream.Connection, header http.Header) (httpstream.Stream, error) {
 	select {
 	case <-session.CloseChan():
@@ -71,7 +69,7 @@ func createStream(session httpstream.Connection, header http.Header) (httpstream
 }
 
 // upgradeSPDY makes a connection one of SPDY, with a protocol above it.
-func upgradeSPDY(conn net.Conn, target *url.URL, protocol string) (httpstream.Connection, error) {
+func upgradeSPDY(conn net.Conn, target *url.URL, protocol string) (*spdySession, error) {
 	request := &http.Request{
 		Method: http.MethodPost, URL: target, Host: target.Host,
 		Header: http.Header{
@@ -92,13 +90,30 @@ func upgradeSPDY(conn net.Conn, target *url.URL, protocol string) (httpstream.Co
 		return nil, refused(response)
 	}
 	// The body of a switch is empty and the connection goes on.
-	return spdy.NewClientConnection(&bufferedConn{Conn: conn, reader: reader})
+	session, err := spdy.NewClientConnection(&bufferedConn{Conn: conn, reader: reader})
+	if err != nil {
+		return nil, err
+	}
+	return &spdySession{Connection: session, conn: conn}, nil
 }
 
-// closeSPDY ends a session and waits until its connection is down.
-func closeSPDY(session httpstream.Connection) {
-	_ = session.Close()
-	<-session.CloseChan()
+// spdySession is a session, and the connection below it.
+type spdySession struct {
+	httpstream.Connection
+	conn net.Conn
+}
+
+// end ends the session and waits until it serves nothing any more. Of one that has
+// ended only the connection is closed: Close would wait for ever for a stream that
+// it was asked for since.
+func (s *spdySession) end() {
+	select {
+	case <-s.CloseChan():
+		_ = s.conn.Close()
+	default:
+		_ = s.Close()
+		<-s.CloseChan()
+	}
 }
 
 // bufferedConn is a connection of which something has been read ahead.

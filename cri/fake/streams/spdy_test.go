@@ -1,6 +1,7 @@
 package streams
 
 import (
+	"net"
 	"net/http"
 	"testing"
 	"testing/synctest"
@@ -11,9 +12,9 @@ import (
 	"github.com/podwright/podwright/internal/memnet"
 )
 
-// No stream is opened in a session that has ended: it would never be closed, and the
-// bubble would not end.
-func TestNoStreamAfterTheEnd(t *testing.T) {
+// A session that has ended while a stream was being opened leaves nothing behind that
+// waits for that stream: the bubble would not end.
+func TestStreamAfterTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		listener := memnet.Listen(0)
 		go func() {
@@ -24,11 +25,16 @@ func TestNoStreamAfterTheEnd(t *testing.T) {
 		}()
 		conn, err := listener.DialContext(t.Context())
 		require.NoError(t, err)
-		session, err := spdy.NewClientConnection(conn)
+		client, err := spdy.NewClientConnection(conn)
 		require.NoError(t, err)
+		session := &spdySession{Connection: client, conn: conn}
 		synctest.Wait()
 		_, err = createStream(session, http.Header{})
 		require.ErrorIs(t, err, ErrLost)
-		closeSPDY(session)
+		_, err = session.CreateStream(http.Header{}) // as if it had ended a moment later
+		require.Error(t, err)
+		session.end()
+		_, err = conn.Write([]byte("x"))
+		require.ErrorIs(t, err, net.ErrClosed)
 	})
 }
