@@ -141,7 +141,7 @@ func TestTestprog(t *testing.T) {
 		} {
 			id := pod.start(t, tc.name, images.Testprog, append([]string{"/testprog"}, tc.argv...)...)
 			if tc.stop > 0 {
-				require.Eventually(t, func() bool { return strings.Contains(pod.log(t, tc.name), "ready") }, 10*time.Second, 10*time.Millisecond)
+				require.Eventually(t, func() bool { return strings.Contains(pod.log(t, tc.name), "ready") }, time.Minute, 10*time.Millisecond)
 				_, err := pod.runtime.StopContainer(t.Context(), &criv1.StopContainerRequest{ContainerId: id, Timeout: int64(tc.stop / time.Second)})
 				require.NoError(t, err)
 			}

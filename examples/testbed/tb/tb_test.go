@@ -105,7 +105,7 @@ func TestOneBinaryAtATime(t *testing.T) {
 	other := exec.CommandContext(t.Context(), self, "-test.run=^TestClaimer$")
 	other.Env = append(os.Environ(), claimVar+"="+path)
 	require.NoError(t, other.Start())
-	require.Eventually(t, func() bool { _, err := os.Stat(path + ".claimed"); return err == nil }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { _, err := os.Stat(path + ".claimed"); return err == nil }, time.Minute, time.Millisecond)
 	require.NoError(t, claim(path))
 	require.NoFileExists(t, path+".claimed")
 	require.NoError(t, other.Wait())
