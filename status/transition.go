@@ -20,8 +20,8 @@ var ErrIllegalTransition = errors.New("illegal transition of a container")
 //
 // Another instance of the container is no contradiction: that the runtime has one
 // is a fact, as when init containers run again in a new sandbox. What is refused
-// is an end that gets lost. Sidecars, ephemeral containers, and pods in which all
-// containers may restart together are not looked at.
+// is an end that gets lost. Sidecars may always run again. Ephemeral containers,
+// and pods in which all containers may restart together, are not looked at.
 func CheckTransition(pod *v1.Pod, old, new *v1.PodStatus) error {
 	if pod.Spec.RestartPolicy == v1.RestartPolicyAlways || pod.Spec.RestartPolicy == "" || podfacts.MayRestartAll(pod) {
 		return nil
@@ -38,7 +38,7 @@ func revivals(pod *v1.Pod, containers []v1.Container, old, new []v1.ContainerSta
 	for i := range containers {
 		c := &containers[i]
 		before, after := find(old, c.Name), find(new, c.Name)
-		if podfacts.IsSidecar(c) || before == nil || after == nil {
+		if before == nil || after == nil {
 			continue
 		}
 		ended := before.State.Terminated
