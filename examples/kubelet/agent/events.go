@@ -18,6 +18,7 @@ const (
 	eventFailedSync      = "FailedSync"
 	eventFailedKillPod   = "FailedKillPod"
 	eventFailedPodFolder = "FailedToMakePodDataDirectories"
+	eventResizeCompleted = "ResizeCompleted"
 )
 
 // logEvents writes Kubernetes events to the log: standalone there is no API
@@ -39,8 +40,17 @@ func logEvents(log *slog.Logger) recorder {
 
 // warn records that something went wrong with a pod.
 func (r recorder) warn(pod *v1.Pod, reason string, err error) {
-	r(v1.ObjectReference{
+	r(reference(pod), v1.EventTypeWarning, reason, err.Error())
+}
+
+// normal records what has become of a pod.
+func (r recorder) normal(pod *v1.Pod, reason, message string) {
+	r(reference(pod), v1.EventTypeNormal, reason, message)
+}
+
+func reference(pod *v1.Pod) v1.ObjectReference {
+	return v1.ObjectReference{
 		Kind: "Pod", APIVersion: "v1",
 		Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion,
-	}, v1.EventTypeWarning, reason, err.Error())
+	}
 }

@@ -2,7 +2,6 @@ package agent
 
 import (
 	"cmp"
-	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -49,16 +48,8 @@ func (s *syncer) compute(w podworkers.Work, observed *pleg.PodStatus, terminal b
 
 // readyToStart says that the sandbox is there, without waiting for what is pulled
 // and started in it.
-func readyToStart(now time.Time) func(v1.PodStatus) v1.PodStatus {
-	return func(s v1.PodStatus) v1.PodStatus {
-		s.Conditions = slices.Clone(s.Conditions)
-		for i := range s.Conditions {
-			if c := &s.Conditions[i]; c.Type == v1.PodReadyToStartContainers && c.Status != v1.ConditionTrue {
-				c.Status, c.LastTransitionTime = v1.ConditionTrue, metav1.NewTime(now)
-			}
-		}
-		return s
-	}
+func (s *syncer) readyToStart(pod *v1.Pod) {
+	s.statuses.Change(pod.UID, func(now v1.PodStatus) v1.PodStatus { return status.WithReadyToStart(pod, now, time.Now()) })
 }
 
 // incomplete is why a pod fails that cannot go on where it was.

@@ -38,6 +38,12 @@ func TestFailedResizeShows(t *testing.T) {
 		pod.Spec.Containers[0].Resources.Limits = v1.ResourceList{v1.ResourceCPU: resource.MustParse("1")}
 		w.set(pod)
 		w.start()
+		var completed atomic.Int32
+		w.agent.syncer.event = func(_ v1.ObjectReference, _, reason, _ string) {
+			if reason == eventResizeCompleted {
+				completed.Add(1)
+			}
+		}
 		w.sleep(5 * time.Second)
 		require.Nil(w.t, condition())
 		refuses.Store(true)
@@ -49,6 +55,7 @@ func TestFailedResizeShows(t *testing.T) {
 		require.NotNil(w.t, c)
 		require.Equal(w.t, v1.ConditionTrue, c.Status)
 		require.Equal(w.t, v1.PodReasonError, c.Reason)
+		require.NotZero(w.t, c.LastProbeTime)
 		require.Contains(w.t, c.Message, "no such cgroup")
 		since := c.LastTransitionTime
 		w.sleep(2 * time.Minute)
@@ -56,6 +63,7 @@ func TestFailedResizeShows(t *testing.T) {
 		refuses.Store(false)
 		w.sleep(3 * time.Minute)
 		require.Nil(w.t, condition())
+		require.Equal(w.t, int32(1), completed.Load())
 		require.Equal(w.t, map[string][]uint32{"a": {0}}, w.running())
 	})
 }

@@ -113,12 +113,12 @@ func (s *syncer) syncUntilStarted(ctx context.Context, w podworkers.Work, observ
 				Startup:      pods.ProbeResults(results, probe.Startup),
 				RestartAll:   restartAll,
 				SetStep:      func(step string) { podworkers.SetStep(ctx, step) },
-				SandboxReady: func([]string) { s.statuses.Change(w.Pod.UID, readyToStart(time.Now())) },
+				SandboxReady: func([]string) { s.readyToStart(w.Pod) },
 			})
 			return result.Acted()
 		})
 		s.explanations.set(w.Pod.UID, result.Explanation())
-		s.statuses.Change(w.Pod.UID, resized(&result, time.Now()))
+		s.resized(w.Pod, &result)
 		var published status.Result
 		observed, published = s.republish(ctx, w, observed, &result)
 		restartAll = published.RestartAll
