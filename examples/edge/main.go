@@ -98,9 +98,7 @@ type agent struct {
 
 // SyncPod starts what does not run of a pod, and restarts what has failed.
 func (a *agent) SyncPod(ctx context.Context, w podworkers.Work) (terminal bool, err error) {
-	if err := errors.Join(os.MkdirAll(a.dir(w.Pod.UID), 0o750), a.shown.Put(w.Pod)); err != nil {
-		return false, err
-	}
+	disk := errors.Join(os.MkdirAll(a.dir(w.Pod.UID), 0o750), a.shown.Put(w.Pod)) // a full one stops no pod
 	observed, seen, err := a.look(ctx, w, w.ActedAt, false)
 	if phase := seen.Status.Phase; err != nil || phase == v1.PodSucceeded || phase == v1.PodFailed {
 		return err == nil, err
@@ -113,7 +111,7 @@ func (a *agent) SyncPod(ctx context.Context, w podworkers.Work) (terminal bool, 
 	if result.Again() {
 		a.dirty(w.Pod.UID)
 	}
-	err = errors.Join(result.Err(), err, a.probes.AddPod(w.Pod))
+	err = errors.Join(result.Err(), err, disk, a.probes.AddPod(w.Pod))
 	return result.Over() && err == nil, err
 }
 
