@@ -189,7 +189,7 @@ func TestStartupGates(t *testing.T) {
 		require.Equal(t, asked, a.count("/main/startup"))
 		s.checkSidecar(t, a)
 
-		p = s.becomes(t, "late", "is restarted", func(p *v1.Pod) error {
+		s.becomes(t, "late", "is restarted", func(p *v1.Pod) error {
 			if c := statusOf(p, "main"); c == nil || c.RestartCount == 0 {
 				return fmt.Errorf("%s", conditions(p))
 			}
