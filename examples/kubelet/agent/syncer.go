@@ -106,6 +106,7 @@ func (s *syncer) syncUntilStarted(ctx context.Context, w podworkers.Work, observ
 		s.remember(w.Pod)
 		results := s.probes.Results(w.Pod.UID)
 		s.observer.act(w.Pod.UID, func() bool {
+			defer s.meanwhile(ctx, w)()
 			result = s.runtime.SyncPod(ctx, pods.SyncRequest{
 				Pod:          w.Pod,
 				Status:       observed,
