@@ -67,7 +67,7 @@ var floors = map[string]floor{
 	"pleg/plegtest":     {own: []string{"pleg"}, outside: 85, forbid: noGRPC},
 	"status":            {own: []string{"pleg", "probe", "internal/podfacts"}, outside: 85, forbid: noGRPC},
 	"status/statustest": {own: []string{"status", "pleg", "probe", "internal/podfacts"}, outside: 85, forbid: noGRPC},
-	"status/filesink":   {own: []string{"status", "pleg", "probe", "internal/podfacts"}, outside: 85, forbid: noGRPC},
+	"status/filesink":   {own: []string{"status", "pleg", "probe", "internal/atomicfile", "internal/podfacts"}, outside: 85, forbid: noGRPC},
 	"status/checkpoint": {own: []string{"probe", "internal/podfacts"}, outside: 85, forbid: noGRPC},
 	"cri/images": {
 		own: []string{

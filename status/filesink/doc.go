@@ -15,12 +15,14 @@
 //
 // # What is promised
 //
-// The file is replaced as a whole, so whoever reads it sees one state of all pods.
-// A call returns when the file has what it did. Calls at the same time share a
-// write: a storm of changes costs a few writes, not one per pod.
+// The file is replaced as a whole and waits for the disk, so whoever reads it sees
+// one state of all pods, also after kill -9 and a power cut. A call returns when the
+// file has what it did. Calls at the same time share a write: a storm of changes
+// costs a few writes, not one per pod.
 //
-// The file is for those who read it; the agent's own memory, which has to survive
-// kill -9 and corruption pod by pod, is package checkpoint. New reads the file, so
-// that after a restart the pods are shown as they were until their new statuses
-// come. A file that cannot be used is set aside, with ".corrupt" added to its name.
+// New reads the file, so that after a restart the pods are shown as they were until
+// their new statuses come; a small agent needs no other memory (Status). What it then
+// does without is in package checkpoint: a file per pod, of which a damaged one costs
+// one pod's memory only, written before the runtime can forget. A file that cannot be
+// used is set aside, with ".corrupt" added to its name.
 package filesink

@@ -17,6 +17,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/atomicfile"
 	"github.com/podwright/podwright/status"
 )
 
@@ -238,12 +239,7 @@ func (s *Sink) write(changes int64) error {
 	if err != nil {
 		return fmt.Errorf("filesink: %w", err)
 	}
-	// kill -9 leaves the old file or the new one without waiting for the disk.
-	beside := s.path + ".tmp"
-	if err := os.WriteFile(beside, text, 0o600); err != nil {
-		return fmt.Errorf("filesink: %w", err)
-	}
-	if err := os.Rename(beside, s.path); err != nil {
+	if err := atomicfile.Write(s.path, text, 0o600); err != nil {
 		return fmt.Errorf("filesink: %w", err)
 	}
 	s.written = changes
