@@ -121,7 +121,7 @@ func (m *Manager) Pools() []Pool {
 	for _, p := range m.pools {
 		pool := p.describe(now)
 		for _, x := range m.inflight {
-			if x.pool == p && now.Sub(x.began) > maxTries*x.worker.timing.Timeout+time.Second {
+			if x.pool == p && now.Sub(x.began) > maxTries*(x.worker.timing.Timeout+overtime) {
 				pool.Stuck++
 			}
 		}

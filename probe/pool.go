@@ -102,6 +102,10 @@ func (q *queue) remove(w *worker) {
 	q.length--
 }
 
+// overtime is what a Prober may need beyond the timeout, to end what it has begun:
+// package exec waits for the runtime to kill the command.
+const overtime = 4 * time.Second
+
 // Pool is how the budget of one handler is used.
 type Pool struct {
 	Handler Handler
@@ -109,8 +113,8 @@ type Pool struct {
 	// and Slow how many of those used up half of their timeout or more the last
 	// time.
 	Budget, Running, Slow int
-	// Stuck is how many of Running take a second longer than all their tries may,
-	// since their Prober ignores its context.
+	// Stuck is how many of Running take longer than all their tries may, even if each
+	// needs 4 s more than its timeout: their Prober ignores its context.
 	Stuck int
 	// Queued is how many probes wait for a place.
 	Queued int

@@ -20,6 +20,7 @@
 // No proxy is used, whatever the environment says. Certificates are not verified:
 // a pod is asked by its address, for which it hardly ever has one. Each probe makes
 // a connection of its own, asks the server to close it, and leaves nothing behind.
+// It speaks HTTP/1.1, also over TLS; a server that insists on HTTP/2 does not pass.
 //
 // # The answer
 //
