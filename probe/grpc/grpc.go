@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"regexp"
 	"strconv"
 	"strings"
 
@@ -27,11 +26,7 @@ const (
 	buffer = 4 << 10
 	// maxMessage is how much of a server's error becomes part of a result.
 	maxMessage = 256
-	// defaultVersion is the Kubernetes version whose behaviour this package has.
-	defaultVersion = "1.36"
 )
-
-var versionForm = regexp.MustCompile(`^[0-9]+\.[0-9]+\+?$`)
 
 // Config configures a Prober. Its zero value is complete.
 type Config struct {
@@ -51,12 +46,11 @@ type Prober struct {
 
 // New checks the configuration and returns a Prober.
 func New(cfg Config) (*Prober, error) {
-	if cfg.Version == "" {
-		cfg.Version = defaultVersion
+	version, err := network.Version(cfg.Version)
+	if err != nil {
+		return nil, fmt.Errorf("grpc: Config.Version %w", err)
 	}
-	if !versionForm.MatchString(cfg.Version) {
-		return nil, fmt.Errorf("grpc: Config.Version is not major.minor: %q", cfg.Version)
-	}
+	cfg.Version = version
 	return &Prober{cfg: cfg}, nil
 }
 

@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"regexp"
 	"time"
 
 	"github.com/podwright/podwright/probe"
@@ -24,11 +23,7 @@ const (
 	// patience is how long a server that has answered may take to close the
 	// connection, as it was asked to.
 	patience = 10 * time.Millisecond
-	// defaultVersion is the Kubernetes version whose behaviour this package has.
-	defaultVersion = "1.36"
 )
-
-var versionForm = regexp.MustCompile(`^[0-9]+\.[0-9]+\+?$`)
 
 // Config configures a Prober. Its zero value is complete.
 type Config struct {
@@ -48,12 +43,11 @@ type Prober struct {
 
 // New checks the configuration and returns a Prober.
 func New(cfg Config) (*Prober, error) {
-	if cfg.Version == "" {
-		cfg.Version = defaultVersion
+	version, err := network.Version(cfg.Version)
+	if err != nil {
+		return nil, fmt.Errorf("httpget: Config.Version %w", err)
 	}
-	if !versionForm.MatchString(cfg.Version) {
-		return nil, fmt.Errorf("httpget: Config.Version is not major.minor: %q", cfg.Version)
-	}
+	cfg.Version = version
 	return &Prober{cfg: cfg}, nil
 }
 

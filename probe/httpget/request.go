@@ -1,13 +1,8 @@
 package httpget
 
 import (
-	"net"
 	"net/http"
 	"net/url"
-	"strconv"
-	"strings"
-
-	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/internal/podfacts"
 	"github.com/podwright/podwright/probe"
@@ -20,7 +15,7 @@ func (p *Prober) request(t probe.Target) (*http.Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	header := p.header(t.Probe.HTTPGet.HTTPHeaders)
+	header := podfacts.HTTPHeader(t.Probe.HTTPGet, "kube-probe/"+p.cfg.Version)
 	return &http.Request{
 		Method: http.MethodGet,
 		URL:    target,
@@ -41,40 +36,5 @@ func resolve(t probe.Target) (*url.URL, error) {
 	if err != nil {
 		return nil, err
 	}
-	target, err := url.Parse(action.Path) // it may have a query
-	if err != nil || target.Opaque != "" {
-		target = &url.URL{Path: action.Path}
-	}
-	target.User = nil
-	if !strings.HasPrefix(target.Path, "/") {
-		target.Path = "/" + target.Path
-		if target.RawPath != "" {
-			target.RawPath = "/" + target.RawPath
-		}
-	}
-	target.Scheme = strings.ToLower(string(action.Scheme))
-	if target.Scheme == "" {
-		target.Scheme = "http"
-	}
-	target.Host = net.JoinHostPort(host, strconv.Itoa(port))
-	return target, nil
-}
-
-// header adds what every request has. An empty User-Agent or Accept of the handler
-// takes ours away.
-func (p *Prober) header(own []v1.HTTPHeader) http.Header {
-	header := http.Header{}
-	for _, h := range own {
-		header.Add(h.Name, h.Value)
-	}
-	if _, ok := header["User-Agent"]; !ok {
-		header.Set("User-Agent", "kube-probe/"+p.cfg.Version)
-	}
-	switch _, ok := header["Accept"]; {
-	case !ok:
-		header.Set("Accept", "*/*")
-	case header.Get("Accept") == "":
-		header.Del("Accept")
-	}
-	return header
+	return podfacts.HTTPTarget(action, host, port), nil
 }

@@ -8,9 +8,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/url"
-	"strconv"
-	"strings"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -99,42 +96,14 @@ func (r *Runner) request(ctx context.Context, pod *v1.Pod, container *v1.Contain
 			return nil, err
 		}
 	}
-	target, err := url.Parse(action.Path) // it may have a query
-	if err != nil || target.Opaque != "" {
-		target = &url.URL{Path: action.Path}
-	}
-	target.User = nil
-	target.Scheme = strings.ToLower(string(action.Scheme))
-	if target.Scheme == "" {
-		target.Scheme = "http"
-	}
-	target.Host = net.JoinHostPort(host, strconv.Itoa(port))
+	target := podfacts.HTTPTarget(action, host, port)
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, target.String(), nil)
 	if err != nil {
 		return nil, err
 	}
-	request.Header = r.header(action.HTTPHeaders)
+	request.Header = podfacts.HTTPHeader(action, "kube-lifecycle/"+r.cfg.Version)
 	request.Host = request.Header.Get("Host") // "" for that of the URL
 	return request, nil
-}
-
-// header adds what every request has. An empty User-Agent or Accept of the handler
-// takes ours away.
-func (r *Runner) header(own []v1.HTTPHeader) http.Header {
-	header := http.Header{}
-	for _, h := range own {
-		header.Add(h.Name, h.Value)
-	}
-	if _, ok := header["User-Agent"]; !ok {
-		header.Set("User-Agent", "kube-lifecycle/"+r.cfg.Version)
-	}
-	switch _, ok := header["Accept"]; {
-	case !ok:
-		header.Set("Accept", "*/*")
-	case header.Get("Accept") == "":
-		header.Del("Accept")
-	}
-	return header
 }
 
 // podIP is the address of a pod at this moment.
