@@ -61,17 +61,15 @@ func probers(runtime cri.RuntimeService) (map[probe.Handler]probe.Prober, error)
 // pod's conditions is shown at once, also while a worker is busy with the pod; what
 // it means for its containers is the next sync's matter.
 func (n *node) probed(c probe.Change) {
-	passed := c.Result == probe.Success
+	n.statuses.SetProbed(c)
 	kind := syncloop.LivenessPassed
 	switch c.Type {
 	case probe.Readiness:
 		kind = syncloop.ReadinessChanged
-		n.statuses.SetContainerReadiness(c.UID, c.ContainerID, passed)
 	case probe.Startup:
 		kind = syncloop.StartupChanged
-		n.statuses.SetContainerStartup(c.UID, c.ContainerID, passed)
 	case probe.Liveness:
-		if !passed {
+		if c.Result != probe.Success {
 			kind = syncloop.LivenessFailed
 		}
 	}

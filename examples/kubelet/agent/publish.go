@@ -22,16 +22,12 @@ func (s *syncer) publish(w podworkers.Work, observed *pleg.PodStatus, terminal b
 // ended otherwise.
 func (s *syncer) compute(w podworkers.Work, observed *pleg.PodStatus, terminal bool, fail *status.Reason) status.Result {
 	pod := w.Pod
-	failures := map[string]status.Reason{}
-	for name, f := range s.runtime.StartFailures(pod.UID) {
-		failures[name] = status.Reason{Reason: f.Reason, Message: f.Message}
-	}
 	now, previous := time.Now(), s.statuses.Get(pod.UID)
 	kept := recalled(pod, observed)
 	result := status.Compute(status.Input{
 		Pod:           pod,
 		Observed:      observed,
-		StartFailures: failures,
+		StartFailures: status.Reasons(s.runtime.StartFailures(pod.UID)),
 		Probes:        status.Verdicts(s.probes.Results(pod.UID), observed),
 		HostIPs:       s.hostIPs(),
 		Previous:      previous,
