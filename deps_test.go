@@ -39,6 +39,7 @@ var floors = map[string]floor{
 	"internal/backoff":    {outside: 0},
 	"internal/atomicfile": {outside: 0},
 	"internal/memnet":     {outside: 0},
+	"internal/run":        {outside: 0},
 	// Only the test and the recorder of golden requests import it.
 	"internal/golden": {own: []string{"cri", "cri/fake", "cri/logs", "internal/memnet"}, outside: 120, forbid: noCore},
 	// Only tests import these two.

@@ -1,0 +1,94 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Group is a set of named goroutines that can be joined with a deadline. The zero
+// value is empty and ready for use.
+type Group struct {
+	mu    sync.Mutex
+	names map[string]int
+	total int
+	idle  chan struct{} // not nil while somebody waits; closed when total is zero
+}
+
+// Go runs f in a goroutine. It may be called while others wait.
+func (g *Group) Go(name string, f func()) {
+	g.mu.Lock()
+	if g.names == nil {
+		g.names = map[string]int{}
+	}
+	g.names[name]++
+	g.total++
+	g.mu.Unlock()
+	go func() {
+		defer g.ended(name)
+		f()
+	}()
+}
+
+func (g *Group) ended(name string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.names[name]--; g.names[name] == 0 {
+		delete(g.names, name)
+	}
+	if g.total--; g.total == 0 && g.idle != nil {
+		close(g.idle)
+		g.idle = nil
+	}
+}
+
+// Idle returns a channel that is closed as soon as none of the goroutines runs.
+func (g *Group) Idle() <-chan struct{} {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.total == 0 {
+		idle := make(chan struct{})
+		close(idle)
+		return idle
+	}
+	if g.idle == nil {
+		g.idle = make(chan struct{})
+	}
+	return g.idle
+}
+
+// Wait waits until none of the goroutines runs, for limit at most. It returns the
+// names of those that still run, sorted, each once.
+func (g *Group) Wait(limit time.Duration) (running []string) {
+	if Wait(g.Idle(), limit) {
+		return nil
+	}
+	return g.Running()
+}
+
+// Running returns the names of the goroutines that run, sorted, each once.
+func (g *Group) Running() []string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.Sorted(maps.Keys(g.names))
+}
+
+// All runs several parts until ctx ends, or one of them does: then it ends the
+// others, joins them, and returns what went wrong.
+func All(ctx context.Context, parts ...func(context.Context) error) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	errs := make([]error, len(parts))
+	var wg sync.WaitGroup
+	for i, part := range parts {
+		wg.Go(func() {
+			defer stop()
+			errs[i] = part(ctx)
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}

@@ -1,0 +1,125 @@
+package run_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/podwright/podwright/internal/run"
+)
+
+func TestSignalIsGivenOnce(t *testing.T) {
+	s := run.NewSignal()
+	s.Wake()
+	s.Wake()
+	require.Len(t, s, 1)
+	<-s
+	require.Empty(t, s)
+}
+
+func TestSleep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begun := time.Now()
+		require.True(t, run.Sleep(t.Context(), time.Minute))
+		require.Equal(t, time.Minute, time.Since(begun))
+
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		require.False(t, run.Sleep(ctx, time.Minute))
+		require.False(t, run.Sleep(ctx, 0), "a context that has ended")
+	})
+}
+
+func TestWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		done := make(chan struct{})
+		require.False(t, run.Wait(done, time.Second))
+		close(done)
+		require.True(t, run.Wait(done, 0))
+	})
+}
+
+func TestGuard(t *testing.T) {
+	require.NoError(t, run.Guard("it", func() error { return nil }))
+	failed := errors.New("failed")
+	require.Equal(t, failed, run.Guard("it", func() error { return failed }))
+	require.Empty(t, run.StackOf(failed))
+
+	err := run.Guard("the syncer", func() error { panic(failed) })
+	require.EqualError(t, err, "the syncer panicked: failed")
+	require.ErrorIs(t, err, failed)
+	require.Contains(t, run.StackOf(err), "TestGuard")
+	require.EqualError(t, run.Guard("it", func() error { panic(7) }), "it panicked: 7")
+}
+
+func TestGroupNamesWhoStillRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var g run.Group
+		require.Empty(t, g.Wait(time.Second), "empty")
+
+		end := make(chan struct{})
+		g.Go("b", func() { <-end })
+		g.Go("a", func() { <-end })
+		g.Go("a", func() { <-end })
+		g.Go("soon", func() { time.Sleep(time.Millisecond) })
+		begun := time.Now()
+		require.Equal(t, []string{"a", "b"}, g.Wait(time.Second))
+		require.Equal(t, time.Second, time.Since(begun))
+
+		idle := g.Idle()
+		close(end)
+		<-idle
+		require.Empty(t, g.Wait(0))
+		require.Empty(t, g.Running())
+	})
+}
+
+func TestAllEndsTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		failed, late := errors.New("failed"), errors.New("late")
+		ended := false
+		err := run.All(t.Context(),
+			func(ctx context.Context) error { <-ctx.Done(); ended = true; return late },
+			func(context.Context) error { time.Sleep(time.Second); return failed },
+		)
+		require.ErrorIs(t, err, failed)
+		require.ErrorIs(t, err, late)
+		require.True(t, ended)
+	})
+}
+
+type item struct {
+	due   int
+	place run.Place
+}
+
+func TestHeap(t *testing.T) {
+	h := run.NewHeap(func(a, b *item) bool { return a.due < b.due }, func(i *item) *run.Place { return &i.place })
+	_, ok := h.First()
+	require.False(t, ok)
+
+	items := []*item{{due: 5}, {due: 1}, {due: 4}, {due: 2}, {due: 3}}
+	for _, i := range items {
+		h.Remove(i) // it is not in: nothing happens
+		h.Put(i)
+		require.True(t, i.place.In())
+	}
+	items[0].due = 0
+	h.Put(items[0])
+	h.Remove(items[2])
+	require.False(t, items[2].place.In())
+	require.Equal(t, 4, h.Len())
+
+	var order []int
+	for h.Len() > 0 {
+		first, ok := h.First()
+		require.True(t, ok)
+		h.Remove(first)
+		order = append(order, first.due)
+	}
+	require.Equal(t, []int{0, 1, 2, 3}, order)
+}
