@@ -21,8 +21,8 @@ const (
 	UpdateKill   UpdateType = "kill"
 )
 
-// Orphan is a pod that only the runtime knows: no source of pods names it.
-type Orphan struct {
+// RuntimePod is a pod of which only the runtime tells: nobody has its spec.
+type RuntimePod struct {
 	UID       types.UID
 	Name      string
 	Namespace string
@@ -35,9 +35,9 @@ type Update struct {
 	Pod *v1.Pod
 	// MirrorPod is the API server's copy of a static pod, if there is one.
 	MirrorPod *v1.Pod
-	// Orphan names a pod that only the runtime knows. It goes with UpdateKill
+	// RuntimePod names a pod that only the runtime knows. It goes with UpdateKill
 	// only. Beside a Pod it is ignored; the two must not be different pods.
-	Orphan *Orphan
+	RuntimePod *RuntimePod
 	// StartTime is when the change was first seen; zero means now. When updates
 	// coalesce the oldest one survives.
 	StartTime time.Time
@@ -117,5 +117,5 @@ type PodSyncer interface {
 type OrphanSyncer interface {
 	// SyncTerminatingOrphan stops the containers of a pod without a spec, with a
 	// grace period of one second. It looks up what runs at each attempt.
-	SyncTerminatingOrphan(ctx context.Context, o Orphan, actedAt time.Time) error
+	SyncTerminatingOrphan(ctx context.Context, p RuntimePod, actedAt time.Time) error
 }

@@ -60,7 +60,7 @@
 //   - which pods are desired, under the UIDs they had: the source's. All are sent
 //     again before the first SyncKnownPods, those of broken manifests, too;
 //   - what there is of each pod, marked with its UID, name and namespace: the
-//     runtime's. Pods of which only that is left are named as Orphans. Otherwise
+//     runtime's. Pods of which only that is left are named as RuntimePods. Otherwise
 //     they would run for ever;
 //   - how often a container ran, what it was made from, how it ended: the syncer's,
 //     on what it made, since it is also what tells that something needs no restart;
@@ -76,10 +76,10 @@
 //   - retries, resyncs and back-off: everything is due at once;
 //   - terminations and grace periods: a pod that was terminating starts with
 //     SyncTerminatingPod if its deletion timestamp or final phase says so, with
-//     SyncPod if nothing but a kill did, and as an Orphan if it is not desired. The
-//     grace period begins anew, an Orphan's is the syncer's choice;
-//   - the order of static pods of one full name: it is that of the updates. An
-//     Orphan is in no order, as nobody knows that it is static: a syncer that wants
+//     SyncPod if nothing but a kill did, and as a RuntimePod if it is not desired. The
+//     grace period begins anew, a RuntimePod's is the syncer's choice;
+//   - the order of static pods of one full name: it is that of the updates. A
+//     RuntimePod is in no order, as nobody knows that it is static: a syncer that wants
 //     the new pod to wait for it looks for other UIDs of the name itself.
 //
 // examples/kubelet shows all of this. Its package agent lists what lies where, and

@@ -134,7 +134,7 @@ func (x *Machine) AppendKey(b []byte) []byte {
 	for _, uid := range slices.Sorted(maps.Keys(x.m.records)) {
 		r := x.m.records[uid]
 		b = append(append(b, uid...), byte(r.state), byte(r.call), byte(len(r.done)), byte(r.grace.seconds))
-		flag(r.static, r.hasConfig, r.begun, r.observed, r.orphaned, r.deleted, r.evicted, r.restart, r.hasPending, r.ready)
+		flag(r.static, r.hasConfig, r.begun, r.observed, r.undesired, r.deleted, r.evicted, r.restart, r.hasPending, r.ready)
 		flag(r.grace.fromSpec, r.status != nil, r.orphan != nil, !r.cancelledAt.IsZero(), r.lastErr != nil, r.hot, r.dueAt != notQueued, x.now.Before(r.failedAt.Add(hotRetry)))
 		add(r.active)
 		add(r.pending)

@@ -60,7 +60,7 @@ func kill(p *v1.Pod, o ...KillOptions) Update {
 }
 
 func orphan(uid string) Update {
-	return Update{Type: UpdateKill, Orphan: &Orphan{UID: types.UID(uid), Name: "pod-" + uid, Namespace: "ns"}}
+	return Update{Type: UpdateKill, RuntimePod: &RuntimePod{UID: types.UID(uid), Name: "pod-" + uid, Namespace: "ns"}}
 }
 
 // rig drives a machine by hand and keeps what the shell would.

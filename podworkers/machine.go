@@ -66,7 +66,7 @@ type call struct {
 	gen    uint64
 	kind   Call
 	work   Work
-	orphan Orphan
+	orphan RuntimePod
 }
 
 // spec is what the source of pods said last.
@@ -88,7 +88,7 @@ type record struct {
 	hasConfig bool // a spec was seen
 	begun     bool // a call was made
 	observed  bool // the runtime knows it
-	orphaned  bool // not named by the last syncKnownPods
+	undesired bool // not named by the last syncKnownPods
 	deleted   bool
 	evicted   bool
 	restart   bool
@@ -97,7 +97,7 @@ type record struct {
 	pending    spec // to be acted on next, if hasPending
 	hasPending bool
 	ready      bool // there is something to do now
-	orphan     *Orphan
+	orphan     *RuntimePod
 
 	grace  grace
 	status func(*v1.PodStatus)
@@ -219,7 +219,7 @@ func (m *machine) nextSpec(r *record, u Update, now time.Time) spec {
 		last := r.last()
 		next.pod, next.mirror = last.pod, last.mirror
 		if next.pod == nil && !r.hasConfig {
-			o := *u.Orphan
+			o := *u.RuntimePod
 			r.orphan, r.namespace, r.name = &o, o.Namespace, o.Name
 		}
 		return next
@@ -310,7 +310,7 @@ func (u Update) uid() types.UID {
 	if u.Pod != nil {
 		return u.Pod.UID
 	}
-	return u.Orphan.UID
+	return u.RuntimePod.UID
 }
 
 // asksForEnd tells whether an update with a pod requests its termination.

@@ -181,7 +181,7 @@ func (m *machine) closeDone(r *record) {
 func (m *machine) tick(now time.Time) {
 	for len(m.due) > 0 && !m.due[0].due.After(now) {
 		r := m.due[0]
-		if m.asks && !r.orphaned && r.hasConfig {
+		if m.asks && !r.undesired && r.hasConfig {
 			// If nobody answers, ask again.
 			m.out.ask = append(m.out.ask, r.uid)
 			m.due.set(r, now.Add(m.policy.after(verdict{}, now)))

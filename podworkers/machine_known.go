@@ -20,16 +20,16 @@ func (m *machine) syncKnownPods(desired []*v1.Pod, now time.Time) map[types.UID]
 	}
 	unfinished := func(r *record) bool {
 		_, ok := wanted[r.uid]
-		r.orphaned = !ok
-		return r.orphaned || r.restart
+		r.undesired = !ok
+		return r.undesired || r.restart
 	}
 	for _, r := range m.inOrder(unfinished) {
 		switch {
-		case r.state == StateFinished && (r.orphaned || r.restart):
+		case r.state == StateFinished && (r.undesired || r.restart):
 			m.drop(r, now)
-		case r.orphaned && r.state == StateWaiting: // so the runtime does not know it
+		case r.undesired && r.state == StateWaiting: // so the runtime does not know it
 			m.drop(r, now)
-		case r.orphaned && r.state != StateFinished:
+		case r.undesired && r.state != StateFinished:
 			m.end(r, now)
 		}
 	}
@@ -65,7 +65,7 @@ func (m *machine) end(r *record, now time.Time) {
 func (m *machine) knownPods() map[types.UID]KnownPod {
 	known := make(map[types.UID]KnownPod, len(m.records))
 	for uid, r := range m.records {
-		known[uid] = KnownPod{State: coarse(r.state), Orphan: r.orphaned, HasConfig: r.hasConfig, Static: r.static}
+		known[uid] = KnownPod{State: coarse(r.state), Undesired: r.undesired, HasConfig: r.hasConfig, Static: r.static}
 	}
 	return known
 }
@@ -98,7 +98,7 @@ func (m *machine) podState(uid types.UID) PodState {
 	return PodState{
 		UID: uid, Namespace: r.namespace, Name: r.name,
 		State: r.state, DesiredKnown: m.known, Since: r.since, Pod: r.active.pod,
-		Static: r.static, Orphan: r.orphaned, RuntimeOnly: r.runtimeOnly(),
+		Static: r.static, Undesired: r.undesired, RuntimeOnly: r.runtimeOnly(),
 		Deleted: r.deleted, Evicted: r.evicted, RestartRequested: r.restart,
 		GracePeriodSeconds: r.grace.seconds,
 		Call:               r.call, CallSince: r.callSince, CancelledAt: r.cancelledAt,

@@ -309,7 +309,7 @@ func TestBeforeRun(t *testing.T) {
 	require.Equal(t, StateTerminationRequested, r.state("b"))
 	known := r.known(podOf("a"), podOf("c"), podOf("d"))
 	require.NotContains(t, known, types.UID("e"))
-	require.Equal(t, KnownPod{State: StateTerminating, Orphan: true, HasConfig: true}, known["b"], "an accepted kill is not forgotten")
+	require.Equal(t, KnownPod{State: StateTerminating, Undesired: true, HasConfig: true}, known["b"], "an accepted kill is not forgotten")
 	require.Equal(t, KnownPod{State: StateSyncing, HasConfig: true, Static: true}, known["d"])
 	r.do(func() { r.m.open(r.now) })
 	require.Equal(t, CallSyncPod, r.call("a"))

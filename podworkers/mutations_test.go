@@ -41,8 +41,8 @@ func allMutations() []mutation {
 		{"a failed stop counts as a good one", "machine_calls.go", []string{"		m.failed(r, res.verdict, now)\n", "		m.failed(r, res.verdict, now)\n		if ended == CallSyncTerminatingPod {\n			m.succeeded(r, ended, false, now)\n		}\n"}, []string{"INV-8"}},
 		{"a static pod that the runtime knows is finished unstopped", "machine_calls.go", []string{"r.state == StateTerminationRequested && !r.observed", "r.state == StateTerminationRequested"}, []string{"INV-8"}},
 		{"finished pods are called again", "machine_calls.go", []string{"!r.ready || r.state == StateFinished {", "!r.ready {", "	m.setState(r, StateFinished, now)\n	m.vacate(r)\n", "	m.setState(r, StateFinished, now)\n	m.vacate(r)\n	r.ready = true\n"}, []string{"INV-9"}},
-		{"a pod is forgotten before it is finished", "machine_known.go", []string{"r.state == StateFinished && (r.orphaned || r.restart)", "r.state >= StateTerminated && (r.orphaned || r.restart)"}, []string{"INV-9"}},
-		{"a UID that comes again is not freed", "machine_known.go", []string{"r.state == StateFinished && (r.orphaned || r.restart)", "r.state == StateFinished && r.orphaned"}, []string{"INV-10"}},
+		{"a pod is forgotten before it is finished", "machine_known.go", []string{"r.state == StateFinished && (r.undesired || r.restart)", "r.state >= StateTerminated && (r.undesired || r.restart)"}, []string{"INV-9"}},
+		{"a UID that comes again is not freed", "machine_known.go", []string{"r.state == StateFinished && (r.undesired || r.restart)", "r.state == StateFinished && r.undesired"}, []string{"INV-10"}},
 		{"static pods of one name run together", "machine_calls.go", []string{"r.state < StateTerminationRequested && !m.names.mayStart(r.fullName(), r.uid)", "m.names == nil"}, []string{"INV-11"}},
 		{"the last in line starts first", "names.go", []string{"s.waiting = append(s.waiting, uid)", "s.waiting = append([]types.UID{uid}, s.waiting...)"}, []string{"INV-11"}},
 		{"a name is free when the pod has stopped", "machine_calls.go", []string{"		m.closeDone(r)\n		r.ready = true", "		m.closeDone(r)\n		m.names.release(r.fullName(), r.uid)\n		m.freed = append(m.freed, r.fullName())\n		r.ready = true", "	if r.static {\n		m.names.hold", "	if r.static && r.state < StateTerminated {\n		m.names.hold"}, []string{"INV-11"}},
@@ -66,7 +66,7 @@ func allMutations() []mutation {
 		{"SyncPod goes on after a kill", "machine.go", []string{"		m.cancel(r, ErrTerminationRequested, now)\n", ""}, []string{"1.7"}},
 		{"an update cancels SyncPod", "machine.go", []string{"	m.put(r, next)\n", "	m.put(r, next)\n	m.cancel(r, ErrTerminationRequested, now)\n"}, []string{"1.7"}},
 		{"calls begin while the agent stops", "machine.go", []string{"m.isOpen, m.isShut = false, true", "m.isShut = true"}, []string{"1.4"}},
-		{"a pod that waits is kept although it is not desired", "machine_known.go", []string{"r.orphaned && r.state == StateWaiting:", "r.orphaned && r.deleted && r.state == StateWaiting:"}, []string{"1.12", "INV-5"}},
+		{"a pod that waits is kept although it is not desired", "machine_known.go", []string{"r.undesired && r.state == StateWaiting:", "r.undesired && r.deleted && r.state == StateWaiting:"}, []string{"1.12", "INV-5"}},
 	}
 }
 

@@ -80,8 +80,8 @@ func (r *recorder) SyncTerminatedPod(ctx context.Context, w Work) error {
 	return err
 }
 
-func (r *recorder) SyncTerminatingOrphan(ctx context.Context, o Orphan, actedAt time.Time) error {
-	_, err := r.record(ctx, recorded{kind: CallSyncTerminatingOrphan, uid: o.UID, work: Work{ActedAt: actedAt}})
+func (r *recorder) SyncTerminatingOrphan(ctx context.Context, p RuntimePod, actedAt time.Time) error {
+	_, err := r.record(ctx, recorded{kind: CallSyncTerminatingOrphan, uid: p.UID, work: Work{ActedAt: actedAt}})
 	return err
 }
 

@@ -116,7 +116,7 @@ func (s *soak) input() {
 		s.want(u.Pod.UID, nil)
 		return
 	case 2:
-		u = podworkers.Update{Type: podworkers.UpdateKill, Orphan: &podworkers.Orphan{UID: s.uids[i], Name: "o", Namespace: "default"}}
+		u = podworkers.Update{Type: podworkers.UpdateKill, RuntimePod: &podworkers.RuntimePod{UID: s.uids[i], Name: "o", Namespace: "default"}}
 	case 3, 4:
 		u.Type, u.Kill = podworkers.UpdateKill, &podworkers.KillOptions{Evict: rand.N(2) == 0, Status: func(*v1.PodStatus) { _ = i }}
 		if rand.N(2) == 0 {
@@ -251,7 +251,7 @@ func (s *soak) SyncTerminatedPod(ctx context.Context, w podworkers.Work) error {
 	return err
 }
 
-func (s *soak) SyncTerminatingOrphan(ctx context.Context, o podworkers.Orphan, _ time.Time) error {
+func (s *soak) SyncTerminatingOrphan(ctx context.Context, o podworkers.RuntimePod, _ time.Time) error {
 	_, err := s.call(ctx, o.UID)
 	return err
 }

@@ -88,8 +88,8 @@ type PodState struct {
 	Pod *v1.Pod
 
 	Static bool
-	// Orphan: the last SyncKnownPods did not name the pod.
-	Orphan bool
+	// Undesired: the last SyncKnownPods did not name the pod.
+	Undesired bool
 	// RuntimeOnly: only the runtime knows the pod.
 	RuntimeOnly bool
 	Deleted     bool
@@ -203,8 +203,8 @@ type KnownPod struct {
 	// State is StateSyncing (also while waiting), StateTerminating (also when
 	// merely requested) or StateTerminated (also when finished).
 	State State
-	// Orphan tells that the pod is not desired.
-	Orphan bool
+	// Undesired tells that SyncKnownPods did not name the pod.
+	Undesired bool
 	// HasConfig tells that its spec is known, not only what the runtime said.
 	HasConfig bool
 	// Static tells that it does not come from the API server.

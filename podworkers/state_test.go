@@ -95,7 +95,7 @@ func TestKnownPods(t *testing.T) {
 	require.Equal(t, KnownPod{State: StateSyncing, HasConfig: true}, r.known(desired...)["syncing"])
 	require.Equal(t, KnownPod{State: StateTerminating, HasConfig: true}, r.known(desired...)["requested"])
 	require.Equal(t, KnownPod{State: StateTerminated, HasConfig: true}, r.known(desired...)["finished"])
-	require.Equal(t, KnownPod{State: StateTerminating, Orphan: true}, r.known(desired...)["orphan"])
+	require.Equal(t, KnownPod{State: StateTerminating, Undesired: true}, r.known(desired...)["orphan"])
 }
 
 func TestExplanations(t *testing.T) {

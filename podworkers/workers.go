@@ -85,24 +85,24 @@ func (w *Workers) validate(u Update) error {
 		return refuse("Type: %q is unknown", u.Type)
 	}
 	switch {
-	case u.Pod == nil && u.Orphan == nil:
-		return refuse("Pod: is required, or Orphan")
+	case u.Pod == nil && u.RuntimePod == nil:
+		return refuse("Pod: is required, or RuntimePod")
 	case u.Pod != nil && u.Pod.UID == "":
 		return refuse("Pod.UID: is empty")
 	case u.Pod != nil && u.Pod.Name == "":
 		return refuse("Pod.Name: is empty")
-	case u.Pod != nil && u.Orphan != nil && u.Orphan.UID != u.Pod.UID:
-		return refuse("Orphan.UID: is %q; Pod is another one", u.Orphan.UID)
+	case u.Pod != nil && u.RuntimePod != nil && u.RuntimePod.UID != u.Pod.UID:
+		return refuse("RuntimePod.UID: is %q; Pod is another one", u.RuntimePod.UID)
 	case u.Pod != nil && podfacts.IsMirror(u.Pod):
 		return refuse("Pod: is a mirror pod; its static pod is meant")
 	case u.Pod != nil:
 		return nil
-	case u.Orphan.UID == "":
-		return refuse("Orphan.UID: is empty")
+	case u.RuntimePod.UID == "":
+		return refuse("RuntimePod.UID: is empty")
 	case u.Type != UpdateKill:
 		return refuse("Type: a pod without a spec can only be killed, not %q", u.Type)
 	case w.orphans == nil:
-		return refuse("Orphan: the syncer is no OrphanSyncer")
+		return refuse("RuntimePod: the syncer is no OrphanSyncer")
 	}
 	return nil
 }
@@ -351,8 +351,8 @@ func describe(u Update) string {
 	switch {
 	case u.Pod != nil:
 		return fmt.Sprintf("%s of pod %s/%s (%s)", u.Type, u.Pod.Namespace, u.Pod.Name, u.Pod.UID)
-	case u.Orphan != nil:
-		return fmt.Sprintf("%s of orphan %s/%s (%s)", u.Type, u.Orphan.Namespace, u.Orphan.Name, u.Orphan.UID)
+	case u.RuntimePod != nil:
+		return fmt.Sprintf("%s of orphan %s/%s (%s)", u.Type, u.RuntimePod.Namespace, u.RuntimePod.Name, u.RuntimePod.UID)
 	default:
 		return fmt.Sprintf("%s of no pod", u.Type)
 	}

@@ -40,16 +40,16 @@ func TestUpdatesAreChecked(t *testing.T) {
 	require.NoError(t, err)
 	mirror := podOf("m", func(p *v1.Pod) { p.Annotations = map[string]string{podfacts.ConfigMirror: "x"} })
 	for want, u := range map[string]Update{
-		"Type: ":                      {Type: "destroy", Pod: podOf("a")},
-		"Pod: is required":            {Type: UpdateKill},
-		"Pod.UID":                     create(podOf("")),
-		"Pod: is a mirror pod":        create(mirror),
-		"Orphan.UID":                  orphan(""),
-		"Orphan: the syncer is no":    orphan("a"),
-		"can only be killed":          {Type: UpdateSync, Orphan: &Orphan{UID: "a"}},
-		"create of pod ns/pod- (): P": create(podOf("")),
-		"Pod.Name: is empty":          create(podOf("a", func(p *v1.Pod) { p.Name = "" })),
-		`Orphan.UID: is "b"; Pod is`:  {Type: UpdateKill, Pod: podOf("a"), Orphan: &Orphan{UID: "b"}},
+		"Type: ":                         {Type: "destroy", Pod: podOf("a")},
+		"Pod: is required":               {Type: UpdateKill},
+		"Pod.UID":                        create(podOf("")),
+		"Pod: is a mirror pod":           create(mirror),
+		"RuntimePod.UID":                 orphan(""),
+		"RuntimePod: the syncer is no":   orphan("a"),
+		"can only be killed":             {Type: UpdateSync, RuntimePod: &RuntimePod{UID: "a"}},
+		"create of pod ns/pod- (): P":    create(podOf("")),
+		"Pod.Name: is empty":             create(podOf("a", func(p *v1.Pod) { p.Name = "" })),
+		`RuntimePod.UID: is "b"; Pod is`: {Type: UpdateKill, Pod: podOf("a"), RuntimePod: &RuntimePod{UID: "b"}},
 	} {
 		err := w.UpdatePod(u)
 		require.ErrorIs(t, err, ErrInvalidUpdate)
@@ -57,7 +57,7 @@ func TestUpdatesAreChecked(t *testing.T) {
 	}
 	require.Empty(t, w.Pods())
 	both := create(podOf("both"))
-	both.Orphan = &Orphan{UID: "both"}
+	both.RuntimePod = &RuntimePod{UID: "both"}
 	require.NoError(t, w.UpdatePod(both))
 	require.False(t, w.State("both").RuntimeOnly, "the pod counts")
 	require.ErrorContains(t, w.Kill(t.Context(), podOf("a"), KillOptions{Done: make(chan struct{})}), "Kill.Done")

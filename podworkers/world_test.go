@@ -124,7 +124,7 @@ func (w *world) addUpdates(uid types.UID, static bool) {
 		w.add(action{verb + " " + string(uid) + attributes + u.words, can, func(x *podworkers.Machine) []podworkers.TraceEvent {
 			update := podworkers.Update{Type: u.typ, Pod: u.pod}
 			if u.pod == nil {
-				update = podworkers.Update{Type: podworkers.UpdateKill, Orphan: &podworkers.Orphan{UID: uid, Name: string(uid), Namespace: "default"}}
+				update = podworkers.Update{Type: podworkers.UpdateKill, RuntimePod: &podworkers.RuntimePod{UID: uid, Name: string(uid), Namespace: "default"}}
 			}
 			if u.kill != nil {
 				options := *u.kill

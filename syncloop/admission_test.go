@@ -111,7 +111,9 @@ func TestHandlerHeld(t *testing.T) {
 	ready := false
 	h, w := newTestHandler(t, func(cfg *HandlerConfig) {
 		cfg.Logger = slog.New(slog.NewTextHandler(&logged, nil))
-		cfg.RuntimePods = func(context.Context) ([]podworkers.Orphan, error) { return []podworkers.Orphan{{UID: "a"}}, nil }
+		cfg.RuntimePods = func(context.Context) ([]podworkers.RuntimePod, error) {
+			return []podworkers.RuntimePod{{UID: "a"}}, nil
+		}
 		cfg.Admit = AdmitterFunc(func(pod *v1.Pod, _ []*v1.Pod) error {
 			if ready && pod.UID == "a" {
 				return nil

@@ -43,16 +43,16 @@ type CleanerStatus struct {
 type Cleanup struct {
 	// Pods are the desired pods, Mirrors the mirror pods.
 	Pods, Mirrors []*v1.Pod
-	// OrphanMirrors are the mirror pods to delete: those without a static pod,
+	// LeftoverMirrors are the mirror pods to delete: those without a static pod,
 	// except where that one is still terminating.
-	OrphanMirrors []*v1.Pod
+	LeftoverMirrors []*v1.Pod
 	// Known are the pods that have a worker.
 	Known map[types.UID]podworkers.KnownPod
 
 	desired *Desired
-	list    func(context.Context) ([]podworkers.Orphan, error)
+	list    func(context.Context) ([]podworkers.RuntimePod, error)
 	listed  bool
-	runtime []podworkers.Orphan
+	runtime []podworkers.RuntimePod
 	listErr error
 }
 
@@ -92,7 +92,7 @@ func (c *Cleanup) Working() map[PodKind]int {
 		switch {
 		case !known.HasConfig:
 			kind.Config = "runtime_only"
-		case known.Orphan:
+		case known.Undesired:
 			kind.Config = "orphan"
 		}
 		counts[kind]++
@@ -102,7 +102,7 @@ func (c *Cleanup) Working() map[PodKind]int {
 
 // RuntimePods returns what the runtime has, looked up after the workers were told
 // which pods are desired. The first call of a housekeeping asks the runtime.
-func (c *Cleanup) RuntimePods(ctx context.Context) ([]podworkers.Orphan, error) {
+func (c *Cleanup) RuntimePods(ctx context.Context) ([]podworkers.RuntimePod, error) {
 	if !c.listed {
 		c.listed = true
 		if c.runtime, c.listErr = c.list(ctx); c.listErr != nil {
@@ -156,17 +156,17 @@ func (h *DefaultHandler) CleanerStatuses() []CleanerStatus {
 func (h *DefaultHandler) newCleanup() *Cleanup {
 	list := h.cfg.RuntimePods
 	if list == nil {
-		list = func(context.Context) ([]podworkers.Orphan, error) { return nil, nil }
+		list = func(context.Context) ([]podworkers.RuntimePod, error) { return nil, nil }
 	}
 	c := &Cleanup{
-		Pods:          h.desired.Pods(),
-		Mirrors:       h.desired.Mirrors(),
-		OrphanMirrors: h.desired.OrphanMirrors(),
-		desired:       &h.desired,
-		list:          list,
+		Pods:            h.desired.Pods(),
+		Mirrors:         h.desired.Mirrors(),
+		LeftoverMirrors: h.desired.LeftoverMirrors(),
+		desired:         &h.desired,
+		list:            list,
 	}
 	c.Known = h.cfg.Workers.SyncKnownPods(c.Pods)
-	c.OrphanMirrors = slices.DeleteFunc(c.OrphanMirrors, func(mirror *v1.Pod) bool {
+	c.LeftoverMirrors = slices.DeleteFunc(c.LeftoverMirrors, func(mirror *v1.Pod) bool {
 		return h.cfg.Workers.MirrorTerminating(podfacts.FullName(mirror))
 	})
 	return c
@@ -287,7 +287,7 @@ func (h *DefaultHandler) killLeftovers(ctx context.Context, c *Cleanup) error {
 		}
 		h.cfg.Logger.Info("killing a pod that only the runtime knows", "namespace", orphan.Namespace, "pod", orphan.Name, "uid", orphan.UID)
 		grace := int64(1)
-		u := podworkers.Update{Type: podworkers.UpdateKill, Orphan: &orphan, Kill: &podworkers.KillOptions{GracePeriodSeconds: &grace}}
+		u := podworkers.Update{Type: podworkers.UpdateKill, RuntimePod: &orphan, Kill: &podworkers.KillOptions{GracePeriodSeconds: &grace}}
 		if !h.kill(c, u, orphan.UID) {
 			errs = append(errs, fmt.Errorf("pod %s/%s (%s) cannot be killed", orphan.Namespace, orphan.Name, orphan.UID))
 		}

@@ -65,7 +65,7 @@ func (n *node) configure(verb, rest string, words []string) (string, error) {
 	case "runtime":
 		n.runtime = nil
 		for _, uid := range words {
-			n.runtime = append(n.runtime, podworkers.Orphan{UID: types.UID(uid), Name: uid, Namespace: "ns"})
+			n.runtime = append(n.runtime, podworkers.RuntimePod{UID: types.UID(uid), Name: uid, Namespace: "ns"})
 		}
 	case "answer":
 		uid, answer, _ := strings.Cut(rest, " ")

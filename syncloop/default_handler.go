@@ -71,7 +71,7 @@ type HandlerConfig struct {
 	// RuntimePods lists what the runtime has, exited pods included, looked up
 	// after the call began. It is called at most once per housekeeping. nil
 	// means that nothing is left over from elsewhere.
-	RuntimePods func(ctx context.Context) ([]podworkers.Orphan, error)
+	RuntimePods func(ctx context.Context) ([]podworkers.RuntimePod, error)
 	// Cleaners run in each housekeeping, in order, after the workers were told
 	// which pods are desired and before pods restart and leftovers are killed. A
 	// kubelet's are: probes, statuses, user namespaces, directories, orphan
@@ -281,8 +281,8 @@ func (h *DefaultHandler) update(u podworkers.Update) bool {
 		attrs := []any{"err", err, "update", string(u.Type)}
 		if u.Pod != nil {
 			attrs = append(attrs, podAttrs(u.Pod)...)
-		} else if u.Orphan != nil {
-			attrs = append(attrs, "namespace", u.Orphan.Namespace, "pod", u.Orphan.Name, "uid", u.Orphan.UID)
+		} else if u.RuntimePod != nil {
+			attrs = append(attrs, "namespace", u.RuntimePod.Namespace, "pod", u.RuntimePod.Name, "uid", u.RuntimePod.UID)
 		}
 		h.cfg.Logger.Error("the workers refused an update", attrs...)
 	}

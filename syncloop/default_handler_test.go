@@ -35,8 +35,8 @@ func (w *crewTape) UpdatePod(u podworkers.Update) error {
 	switch {
 	case u.Pod != nil:
 		call += " " + string(u.Pod.UID)
-	case u.Orphan != nil:
-		call += " orphan " + string(u.Orphan.UID)
+	case u.RuntimePod != nil:
+		call += " orphan " + string(u.RuntimePod.UID)
 	}
 	if u.MirrorPod != nil {
 		call += " mirror " + string(u.MirrorPod.UID)
@@ -212,11 +212,11 @@ func TestHandlerReconcile(t *testing.T) {
 // pod that only the runtime has is killed with grace 1, once.
 func TestHandlerCleanups(t *testing.T) {
 	var asked []string
-	inRuntime := []podworkers.Orphan{{UID: "again"}, {UID: "stray"}, {UID: "ended-running"}}
+	inRuntime := []podworkers.RuntimePod{{UID: "again"}, {UID: "stray"}, {UID: "ended-running"}}
 	lists := 0
 	h, w := newTestHandler(t, func(cfg *HandlerConfig) {
 		cfg.Admit = refuse(&asked)
-		cfg.RuntimePods = func(context.Context) ([]podworkers.Orphan, error) { lists++; return inRuntime, nil }
+		cfg.RuntimePods = func(context.Context) ([]podworkers.RuntimePod, error) { lists++; return inRuntime, nil }
 	})
 	ended := func(pod *v1.Pod) { isDeleting(pod); pod.Status.Phase = v1.PodFailed }
 	h.HandlePodAdditions(t.Context(), []*v1.Pod{testPod("again", "again"), testPod("ended", "ended", ended), testPod("ended2", "ended-running", ended), testPod("run", "run")})
@@ -249,7 +249,7 @@ func TestHandlerCleaners(t *testing.T) {
 	h, w := newTestHandler(t, func(cfg *HandlerConfig) {
 		cfg.Cleaners = []Cleaner{step("first", broken), step("second", nil)}
 		cfg.FinalCleaners = []Cleaner{step("last", nil)}
-		cfg.RuntimePods = func(context.Context) ([]podworkers.Orphan, error) { return nil, errors.New("no answer") }
+		cfg.RuntimePods = func(context.Context) ([]podworkers.RuntimePod, error) { return nil, errors.New("no answer") }
 	})
 	h.HandlePodAdditions(t.Context(), []*v1.Pod{testPod("a", "a")})
 	w.take()
@@ -277,12 +277,14 @@ func TestCleanupWorking(t *testing.T) {
 			require.False(t, c.Desired("b"))
 			return nil
 		}}}
-		cfg.RuntimePods = func(context.Context) ([]podworkers.Orphan, error) { return []podworkers.Orphan{{UID: "stray"}}, nil }
+		cfg.RuntimePods = func(context.Context) ([]podworkers.RuntimePod, error) {
+			return []podworkers.RuntimePod{{UID: "stray"}}, nil
+		}
 	})
 	h.HandlePodAdditions(t.Context(), []*v1.Pod{testPod("new", "new", from("file")), mirrorPod("new", "m")})
 	w.known = map[types.UID]podworkers.KnownPod{
-		"a": {State: podworkers.StateSyncing, HasConfig: true}, "b": {State: podworkers.StateTerminated, HasConfig: true, Orphan: true},
-		"c": {State: podworkers.StateTerminating, Orphan: true},
+		"a": {State: podworkers.StateSyncing, HasConfig: true}, "b": {State: podworkers.StateTerminated, HasConfig: true, Undesired: true},
+		"c": {State: podworkers.StateTerminating, Undesired: true},
 	}
 	require.NoError(t, h.HandlePodCleanups(t.Context()))
 	require.Equal(t, map[PodKind]int{
@@ -312,7 +314,7 @@ func TestHandlerCleanersFail(t *testing.T) {
 	h, w = newTestHandler(t, func(cfg *HandlerConfig) {
 		cfg.Cleaners = []Cleaner{cleaner("a", errors.New("no list"), nil), panics, cleaner("b", nil, nil)}
 		cfg.FinalCleaners = []Cleaner{cleaner("d", nil, errors.New("stays"))}
-		cfg.RuntimePods = func(context.Context) ([]podworkers.Orphan, error) { panic("runtime") }
+		cfg.RuntimePods = func(context.Context) ([]podworkers.RuntimePod, error) { panic("runtime") }
 	})
 	h.HandlePodAdditions(t.Context(), []*v1.Pod{testPod("x", "x")})
 	w.take()

@@ -123,8 +123,8 @@ func (d *Desired) Mirrors() []*v1.Pod {
 	return d.mirrors.list()
 }
 
-// OrphanMirrors returns the mirror pods without a static pod.
-func (d *Desired) OrphanMirrors() []*v1.Pod {
+// LeftoverMirrors returns the mirror pods without a static pod.
+func (d *Desired) LeftoverMirrors() []*v1.Pod {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	return slices.DeleteFunc(d.mirrors.list(), func(mirror *v1.Pod) bool {

@@ -25,7 +25,7 @@ func TestDesiredSuccessor(t *testing.T) {
 	d.Remove(old)
 	require.Same(t, successor, d.ByName("ns", "a"))
 	require.Same(t, mirror, d.MirrorOf(successor))
-	require.Empty(t, d.OrphanMirrors())
+	require.Empty(t, d.LeftoverMirrors())
 	require.Equal(t, types.UID("2"), d.Translate("m"))
 	require.Nil(t, d.Get("1"))
 
@@ -39,7 +39,7 @@ func TestDesiredSuccessor(t *testing.T) {
 	d.Remove(mirror)
 	require.Same(t, newMirror, d.MirrorOf(successor))
 	d.Remove(successor)
-	require.Equal(t, []*v1.Pod{newMirror}, d.OrphanMirrors())
+	require.Equal(t, []*v1.Pod{newMirror}, d.LeftoverMirrors())
 	require.Equal(t, types.UID("m2"), d.Translate("m2"))
 	d.Remove(newMirror)
 	require.Empty(t, d.Mirrors())

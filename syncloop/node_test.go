@@ -33,7 +33,7 @@ type node struct {
 
 	// Under the log's lock, but for the agent, which the script alone touches.
 	*agent
-	runtime  []podworkers.Orphan
+	runtime  []podworkers.RuntimePod
 	began    map[types.UID]*metav1.Time // as the runtime remembers it
 	statuses map[types.UID]v1.PodPhase  // as the agent computes them
 	answers  map[types.UID]string       // of the admitter, for pods it does not like
@@ -170,7 +170,7 @@ func (n *node) startTime(pod *v1.Pod) *metav1.Time {
 	return n.began[pod.UID]
 }
 
-func (n *node) runtimePods(context.Context) ([]podworkers.Orphan, error) {
+func (n *node) runtimePods(context.Context) ([]podworkers.RuntimePod, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.runtime, nil
@@ -209,7 +209,7 @@ func (n *node) clean(ctx context.Context, c *syncloop.Cleanup) error {
 	n.mu.Lock()
 	verb, rest, _ := strings.Cut(n.cleaner, " ")
 	n.cleaner = ""
-	orphans := uids(c.OrphanMirrors)
+	orphans := uids(c.LeftoverMirrors)
 	news := orphans != n.orphans
 	n.orphans = orphans
 	n.mu.Unlock()
@@ -242,7 +242,7 @@ func (w told) UpdatePod(u podworkers.Update) error {
 		about = u.Pod.UID
 		words = append(words, string(about))
 	default:
-		about = u.Orphan.UID
+		about = u.RuntimePod.UID
 		words = append(words, "orphan", string(about))
 	}
 	if u.MirrorPod != nil {
@@ -303,7 +303,7 @@ func (s syncer) SyncPod(_ context.Context, w podworkers.Work) (bool, error) {
 
 func (s syncer) SyncTerminatingPod(context.Context, podworkers.Work) error { return nil }
 func (s syncer) SyncTerminatedPod(context.Context, podworkers.Work) error  { return nil }
-func (s syncer) SyncTerminatingOrphan(context.Context, podworkers.Orphan, time.Time) error {
+func (s syncer) SyncTerminatingOrphan(context.Context, podworkers.RuntimePod, time.Time) error {
 	return nil
 }
 

@@ -137,7 +137,7 @@ func (a *agent) SyncTerminatedPod(_ context.Context, w podworkers.Work) error {
 }
 
 // SyncTerminatingOrphan stops a pod whose manifest went while no agent ran.
-func (a *agent) SyncTerminatingOrphan(ctx context.Context, o podworkers.Orphan, actedAt time.Time) error {
+func (a *agent) SyncTerminatingOrphan(ctx context.Context, o podworkers.RuntimePod, actedAt time.Time) error {
 	observed, err := a.pleg.Observe(ctx, o.UID, actedAt)
 	if err != nil {
 		return err
@@ -181,10 +181,10 @@ func (a *agent) clean(ctx context.Context, c *syncloop.Cleanup) error {
 }
 
 // orphans are all pods that run.
-func (a *agent) orphans(context.Context) (out []podworkers.Orphan, err error) {
+func (a *agent) orphans(context.Context) (out []podworkers.RuntimePod, err error) {
 	for _, p := range a.pleg.Pods() {
 		if !p.Stopped() {
-			out = append(out, podworkers.Orphan{UID: p.UID, Name: p.Name, Namespace: p.Namespace})
+			out = append(out, podworkers.RuntimePod{UID: p.UID, Name: p.Name, Namespace: p.Namespace})
 		}
 	}
 	return out, a.pleg.Healthy()

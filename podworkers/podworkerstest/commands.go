@@ -124,7 +124,7 @@ func (p *player) explain(s podworkers.PodState) string {
 	add(s.Call != podworkers.CallNone, " since %v", p.print.since(s.CallSince))
 	add(!s.CancelledAt.IsZero(), ", cancelled at %v", p.print.since(s.CancelledAt))
 	add(s.GracePeriodSeconds > 0, ", grace %d", s.GracePeriodSeconds)
-	add(s.Orphan, ", not desired")
+	add(s.Undesired, ", not desired")
 	add(s.RuntimeOnly, ", only the runtime knows it")
 	add(s.RestartRequested, ", to restart")
 	add(s.Evicted, ", evicted")
@@ -217,7 +217,7 @@ func (p *player) update(verb, uid string, attributes []string) (podworkers.Updat
 	others, err := p.change(uid, attributes)
 	u := podworkers.Update{Type: podworkers.UpdateType(verb), Pod: p.pod(uid)}
 	if verb == "orphan" {
-		u = podworkers.Update{Type: podworkers.UpdateKill, Orphan: &podworkers.Orphan{UID: u.Pod.UID, Name: u.Pod.Name, Namespace: u.Pod.Namespace}}
+		u = podworkers.Update{Type: podworkers.UpdateKill, RuntimePod: &podworkers.RuntimePod{UID: u.Pod.UID, Name: u.Pod.Name, Namespace: u.Pod.Namespace}}
 	}
 	if err != nil || len(others) == 0 {
 		return u, err

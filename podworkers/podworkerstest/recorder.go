@@ -216,7 +216,7 @@ type recordingOrphanSyncer struct {
 }
 
 // SyncTerminatingOrphan implements podworkers.OrphanSyncer.
-func (s recordingOrphanSyncer) SyncTerminatingOrphan(ctx context.Context, o podworkers.Orphan, actedAt time.Time) error {
+func (s recordingOrphanSyncer) SyncTerminatingOrphan(ctx context.Context, o podworkers.RuntimePod, actedAt time.Time) error {
 	w := podworkers.Work{ActedAt: actedAt}
 	_, err := s.call(ctx, o.UID, podworkers.CallSyncTerminatingOrphan, w, func(ctx context.Context, w podworkers.Work) (bool, error) {
 		return false, s.orphans.SyncTerminatingOrphan(ctx, o, w.ActedAt)

@@ -93,14 +93,14 @@ func (n *node) cleanStatuses(_ context.Context, c *syncloop.Cleanup) error {
 // orphans are the pods that run and that no source and no worker knows. They are
 // told from memory, since the sync loop waits for nobody: whoever stops one looks
 // at it first.
-func (n *node) orphans(context.Context) ([]podworkers.Orphan, error) {
+func (n *node) orphans(context.Context) ([]podworkers.RuntimePod, error) {
 	if err := n.pleg.Healthy(); err != nil {
 		return nil, err
 	}
-	var out []podworkers.Orphan
+	var out []podworkers.RuntimePod
 	for _, p := range n.pleg.Pods() {
 		if !p.Stopped() && !n.desired(p.UID) && n.workers.State(p.UID).State == podworkers.StateUnknown {
-			out = append(out, podworkers.Orphan{UID: p.UID, Name: p.Name, Namespace: p.Namespace})
+			out = append(out, podworkers.RuntimePod{UID: p.UID, Name: p.Name, Namespace: p.Namespace})
 		}
 	}
 	return out, nil

@@ -199,7 +199,7 @@ func (s *syncer) SyncTerminatingPod(ctx context.Context, w podworkers.Work) erro
 }
 
 // SyncTerminatingOrphan stops a pod that only the runtime knows.
-func (s *syncer) SyncTerminatingOrphan(ctx context.Context, o podworkers.Orphan, actedAt time.Time) error {
+func (s *syncer) SyncTerminatingOrphan(ctx context.Context, o podworkers.RuntimePod, actedAt time.Time) error {
 	end, err := s.turns.take(ctx, o.UID)
 	if err != nil {
 		return err
