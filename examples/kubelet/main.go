@@ -29,6 +29,7 @@ func main() {
 	if fake.RunSupervisor() {
 		return
 	}
+	saveMemory()
 	os.Exit(realMain(os.Args[1:], os.Stderr))
 }
 
