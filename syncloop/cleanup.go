@@ -162,7 +162,7 @@ func (h *DefaultHandler) newCleanup() *Cleanup {
 		Pods:            h.desired.Pods(),
 		Mirrors:         h.desired.Mirrors(),
 		LeftoverMirrors: h.desired.LeftoverMirrors(),
-		desired:         &h.desired,
+		desired:         h.desired,
 		list:            list,
 	}
 	c.Known = h.cfg.Workers.SyncKnownPods(c.Pods)

@@ -42,6 +42,10 @@ type HandlerConfig struct {
 	// Sources tells whether it is known which pods should be there. nil means
 	// that it always is.
 	Sources SourceReadiness
+	// Desired is where the handler keeps the desired pods, for parts that are built
+	// before the handler and ask which pods those are. It belongs to one handler.
+	// nil means one of the handler's own.
+	Desired *Desired
 	// PerSource lets pods of a ready source be removed, and restarted under
 	// their old UID, while other sources are not ready. By default that waits for
 	// all of them. Cleaning up what cannot be attributed to a source always does.
@@ -89,7 +93,7 @@ type HandlerConfig struct {
 // ones, and tells the workers. Use NewHandler.
 type DefaultHandler struct {
 	cfg     HandlerConfig
-	desired Desired
+	desired *Desired
 
 	// refused are the desired pods that were not admitted; leaving are the pods
 	// that are not desired any more and may still have a worker. The loop writes
@@ -116,6 +120,9 @@ func NewHandler(cfg HandlerConfig) (*DefaultHandler, error) {
 	if cfg.Sources == nil {
 		cfg.Sources = alwaysReady{}
 	}
+	if cfg.Desired == nil {
+		cfg.Desired = &Desired{}
+	}
 	if cfg.Order == nil {
 		cfg.Order = ByCreation
 	}
@@ -134,7 +141,7 @@ func NewHandler(cfg HandlerConfig) (*DefaultHandler, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &DefaultHandler{cfg: cfg, refused: map[types.UID]refusal{}, leaving: map[types.UID]*v1.Pod{}}, nil
+	return &DefaultHandler{cfg: cfg, desired: cfg.Desired, refused: map[types.UID]refusal{}, leaving: map[types.UID]*v1.Pod{}}, nil
 }
 
 type alwaysReady struct{}
@@ -143,7 +150,7 @@ func (alwaysReady) Ready() bool             { return true }
 func (alwaysReady) SourceReady(string) bool { return true }
 
 // Desired returns the index of the desired pods.
-func (h *DefaultHandler) Desired() *Desired { return &h.desired }
+func (h *DefaultHandler) Desired() *Desired { return h.desired }
 
 // HandlePodAdditions stores new pods, admits them in order, and gives the admitted
 // ones to the workers.

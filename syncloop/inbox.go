@@ -1,0 +1,47 @@
+package syncloop
+
+import (
+	"context"
+	"sync"
+)
+
+// Inbox is an EventSource for parts that are built before the Loop: what they emit
+// reaches the Loop whose Config.Sources has the Inbox. Before it runs there, the
+// Inbox keeps the events, each once, so that it is bounded by the number of pods.
+// Its zero value is ready for use.
+type Inbox struct {
+	mu   sync.Mutex
+	emit func(Event) // nil before Run
+	kept map[Event]struct{}
+}
+
+var _ EventSource = (*Inbox)(nil)
+
+// Emit records an event. It never blocks and is safe for concurrent use.
+func (b *Inbox) Emit(e Event) {
+	b.mu.Lock()
+	emit := b.emit
+	if emit == nil {
+		if b.kept == nil {
+			b.kept = map[Event]struct{}{}
+		}
+		b.kept[e] = struct{}{}
+	}
+	b.mu.Unlock()
+	if emit != nil {
+		emit(e)
+	}
+}
+
+// Run passes on what was emitted, and returns nil when ctx is done.
+func (b *Inbox) Run(ctx context.Context, emit func(Event)) error {
+	b.mu.Lock()
+	kept := b.kept
+	b.emit, b.kept = emit, nil
+	b.mu.Unlock()
+	for e := range kept {
+		emit(e)
+	}
+	<-ctx.Done()
+	return nil
+}

@@ -1,0 +1,48 @@
+package syncloop
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/podwright/podwright/podworkers"
+)
+
+// What is emitted before the inbox runs is kept, each event once; what is emitted
+// later is passed on at once.
+func TestInbox(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var inbox Inbox
+		dirty, housekeeping := Event{Kind: PodDirty, UID: "1"}, Event{Kind: Housekeeping}
+		inbox.Emit(dirty)
+		inbox.Emit(housekeeping)
+		inbox.Emit(dirty)
+
+		var mu sync.Mutex
+		var got []Event
+		emit := func(e Event) { mu.Lock(); defer mu.Unlock(); got = append(got, e) }
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- inbox.Run(ctx, emit) }()
+		synctest.Wait()
+		require.ElementsMatch(t, []Event{dirty, housekeeping}, got)
+		inbox.Emit(dirty)
+		require.Equal(t, dirty, got[2], "without waiting for anybody")
+		cancel()
+		require.NoError(t, <-done)
+		inbox.Emit(dirty) // to no effect that matters
+	})
+}
+
+// A handler shares its index of desired pods with parts that are built before it.
+func TestSharedDesired(t *testing.T) {
+	workers, err := podworkers.New(podworkers.Config{Syncer: podworkers.SyncerFuncs{}})
+	require.NoError(t, err)
+	desired := &Desired{}
+	h, err := NewHandler(HandlerConfig{Workers: workers, Desired: desired})
+	require.NoError(t, err)
+	require.Same(t, desired, h.Desired())
+}
