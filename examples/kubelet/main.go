@@ -43,17 +43,17 @@ func realMain(args []string, out io.Writer) int {
 		fmt.Fprintln(out, "kubelet:", strings.ReplaceAll(err.Error(), "\n", "\nkubelet: "))
 		return 1
 	}
-	log := slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: level(cfg.Verbosity)}))
+	log := slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: level(cfg.Flags.Verbosity)}))
 	ctx, stop := signalContext()
 	defer stop()
 	if err := run(ctx, cfg, log); err != nil {
 		log.Error("ended", "err", err)
 		return 1
 	}
-	if cfg.RuntimeEndpoint == config.Embedded {
-		log.Info("ended, and the pods with it", "runtime", cfg.RuntimeEndpoint)
+	if runtime := cfg.Kubelet.ContainerRuntimeEndpoint; runtime == config.Embedded {
+		log.Info("ended, and the pods with it", "runtime", runtime)
 	} else {
-		log.Info("ended; pods are left running", "runtime", cfg.RuntimeEndpoint)
+		log.Info("ended; pods are left running", "runtime", runtime)
 	}
 	return 0
 }

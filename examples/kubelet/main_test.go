@@ -2,20 +2,16 @@ package main
 
 import (
 	"bytes"
-	"io"
 	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
 	"github.com/podwright/podwright/cri/fake"
-	"github.com/podwright/podwright/cri/pods"
-	"github.com/podwright/podwright/examples/kubelet/config"
 )
 
 func TestMain(m *testing.M) {
@@ -66,25 +62,4 @@ func TestTakenPort(t *testing.T) {
 func TestVerbosity(t *testing.T) {
 	require.Equal(t, slog.LevelInfo, level(3))
 	require.Equal(t, slog.LevelDebug, level(4))
-}
-
-// What the configuration says of containers reaches the agent.
-func TestAgentConfig(t *testing.T) {
-	cfg, err := config.FromArgs(nil, io.Discard)
-	require.NoError(t, err)
-	a := agentConfig(cfg, slog.New(slog.DiscardHandler))
-	require.Equal(t, pods.DNS{HostResolver: "/etc/resolv.conf"}, a.DNS)
-	require.False(t, a.NoCPUQuota || a.SeccompDefault || a.SingleProcessOOMKill)
-	require.Equal(t, 100*time.Millisecond, a.CPUQuotaPeriod)
-
-	cfg.ResolvConf, cfg.CPUQuota, cfg.SeccompDefault, cfg.SingleProcessOOMKill = "", false, true, true
-	cfg.ClusterDNS, cfg.ClusterDomain = []string{"10.0.0.10"}, "cluster.local"
-	a = agentConfig(cfg, slog.New(slog.DiscardHandler))
-	require.Equal(t, pods.DNS{ClusterServers: []string{"10.0.0.10"}, ClusterDomain: "cluster.local", NoHostResolver: true}, a.DNS)
-	require.True(t, a.NoCPUQuota && a.SeccompDefault && a.SingleProcessOOMKill)
-}
-
-func TestUnlimited(t *testing.T) {
-	require.Equal(t, -1, unlimited(0))
-	require.Equal(t, 3, unlimited(3))
 }

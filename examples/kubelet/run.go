@@ -15,9 +15,6 @@ import (
 
 	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/fake"
-	"github.com/podwright/podwright/cri/images/gc"
-	"github.com/podwright/podwright/cri/images/records"
-	"github.com/podwright/podwright/cri/pods"
 	"github.com/podwright/podwright/examples/kubelet/agent"
 	"github.com/podwright/podwright/examples/kubelet/config"
 	"github.com/podwright/podwright/examples/kubelet/server"
@@ -25,18 +22,19 @@ import (
 
 // run runs the agent and its servers until ctx ends or one of them fails.
 func run(ctx context.Context, cfg *config.Config, log *slog.Logger) error {
-	log.Info("kubelet, standalone", "node", cfg.NodeName, "runtime", cfg.RuntimeEndpoint, "manifests", cfg.PodManifestPath,
-		"root", cfg.RootDir, "logs", cfg.PodLogsDir, "healthz", cfg.HealthzAddress, "read-only", cfg.ReadOnlyAddress)
+	k, flags := &cfg.Kubelet, &cfg.Flags
+	log.Info("kubelet, standalone", "node", flags.NodeName, "runtime", k.ContainerRuntimeEndpoint, "manifests", k.StaticPodPath,
+		"root", flags.RootDir, "logs", k.PodLogsDir, "healthz", cfg.HealthzAddress(), "read-only", cfg.ReadOnlyAddress())
 	log.Info("kubelet defaults that are not built yet", "missing", strings.Join(config.NotBuilt(), "; "))
-	if cfg.PodManifestPath == "" && cfg.ManifestURL == "" {
+	if k.StaticPodPath == "" && k.StaticPodURL == "" {
 		log.Warn("no --pod-manifest-path and no --manifest-url: there is nothing to run, and what runs is left alone")
 	}
-	a, err := agent.New(agentConfig(cfg, log))
+	a, err := agent.New(agent.Config{Config: *cfg, Connect: connector(cfg, log), Logger: log})
 	if err != nil {
 		return err
 	}
 	// A port that is taken is found before anything else begins.
-	readOnly, err := listen(ctx, "--read-only-port", cfg.ReadOnlyAddress)
+	readOnly, err := listen(ctx, "--read-only-port", cfg.ReadOnlyAddress())
 	if err != nil {
 		return err
 	}
@@ -44,97 +42,26 @@ func run(ctx context.Context, cfg *config.Config, log *slog.Logger) error {
 	if readOnly != nil {
 		g.Go(func() error { return server.Serve(ctx, readOnly, server.ReadOnly(a), log) })
 	}
-	if cfg.HealthzAddress != "" {
-		g.Go(func() error { serveHealthz(ctx, cfg.HealthzAddress, server.Healthz(a), log); return nil })
+	if address := cfg.HealthzAddress(); address != "" {
+		g.Go(func() error { serveHealthz(ctx, address, server.Healthz(a), log); return nil })
 	}
 	g.Go(func() error { return a.Run(ctx) })
 	return g.Wait()
 }
 
-func agentConfig(cfg *config.Config, log *slog.Logger) agent.Config {
-	return agent.Config{
-		NodeName:                 cfg.NodeName,
-		RootDir:                  cfg.RootDir,
-		PodManifestPath:          cfg.PodManifestPath,
-		ManifestURL:              cfg.ManifestURL,
-		ManifestURLHeader:        cfg.ManifestURLHeader,
-		HTTPCheckFrequency:       cfg.HTTPCheckFrequency,
-		PodLogsDir:               cfg.PodLogsDir,
-		ContainerLogsDir:         cfg.ContainerLogsDir,
-		Connect:                  connector(cfg, log),
-		SyncFrequency:            cfg.SyncFrequency,
-		AdaptiveRelist:           cfg.AdaptiveRelist,
-		FileCheckFrequency:       cfg.FileCheckFrequency,
-		MaxCrashLoopBackoff:      cfg.MaxCrashLoopBackoff,
-		MaxParallelImagePulls:    unlimited(cfg.MaxParallelImagePulls),
-		RegistryPullQPS:          unlimited(cfg.RegistryPullQPS),
-		RegistryBurst:            cfg.RegistryBurst,
-		CredentialProviderConfig: cfg.CredentialProviderConfig,
-		CredentialProviderBinDir: cfg.CredentialProviderBinDir,
-		ImagePullVerification:    records.Policy(cfg.ImagePullVerification),
-		ImagePullAllowlist:       cfg.ImagePullAllowlist,
-		ImageGC:                  imageGC(cfg),
-		LogMaxSize:               cfg.LogMaxSize,
-		LogMaxFiles:              cfg.LogMaxFiles,
-		LogWorkers:               cfg.LogWorkers,
-		LogPeriod:                cfg.LogPeriod,
-		DeadContainers:           deadContainers(cfg),
-		IDsPerPod:                uint32(cfg.IDsPerPod),
-		LimitedSwap:              cfg.LimitedSwap,
-		DNS: pods.DNS{
-			ClusterServers: cfg.ClusterDNS,
-			ClusterDomain:  cfg.ClusterDomain,
-			HostResolver:   cfg.ResolvConf,
-			NoHostResolver: cfg.ResolvConf == "",
-		},
-		NoCPUQuota:           !cfg.CPUQuota,
-		CPUQuotaPeriod:       cfg.CPUQuotaPeriod,
-		SeccompDefault:       cfg.SeccompDefault,
-		SingleProcessOOMKill: cfg.SingleProcessOOMKill,
-		Logger:               log,
-	}
-}
-
-// imageGC says when unused images are removed: never from the embedded runtime,
-// whose images take no space.
-func imageGC(cfg *config.Config) gc.Policy {
-	if cfg.RuntimeEndpoint == config.Embedded {
-		return gc.Policy{HighPercent: 100}
-	}
-	return gc.Policy{HighPercent: cfg.ImageGCHigh, LowPercent: cfg.ImageGCLow, MinAge: cfg.ImageMinAge, MaxAge: cfg.ImageMaxAge}
-}
-
-// deadContainers turns the flags' "0 is none" into the library's policy.
-func deadContainers(cfg *config.Config) pods.GCPolicy {
-	return pods.GCPolicy{
-		MinAge:          cfg.DeadMinAge,
-		MaxPerContainer: cfg.DeadPerContainer,
-		KeepNone:        cfg.DeadPerContainer == 0 || cfg.DeadContainers == 0,
-		MaxTotal:        cfg.DeadContainers,
-	}
-}
-
-// unlimited turns the configuration file's "0 is no limit" into the libraries'
-// negative number.
-func unlimited(n int) int {
-	if n == 0 {
-		return -1
-	}
-	return n
-}
-
 func connector(cfg *config.Config, log *slog.Logger) agent.Connector {
-	if cfg.RuntimeEndpoint == config.Embedded {
+	k := &cfg.Kubelet
+	if k.ContainerRuntimeEndpoint == config.Embedded {
 		log.Warn("embedded runtime: containers are plain processes of this host without any isolation, and they end with the kubelet")
-		return embedded(filepath.Join(cfg.RootDir, "embedded"), log)
+		return embedded(filepath.Join(cfg.Flags.RootDir, "embedded"), log)
 	}
 	// Without a Logger: whoever calls tells what fails.
 	client := cri.ClientConfig{
-		RequestTimeout: cfg.RuntimeRequestTimeout,
+		RequestTimeout: k.RuntimeRequestTimeout.Duration,
 		Observer:       cri.Observer{CallDone: func(c cri.CallInfo) { logCall(log, c) }},
 	}
 	runtime, images := client, client
-	runtime.Endpoint, images.Endpoint = cfg.RuntimeEndpoint, cfg.ImageEndpoint
+	runtime.Endpoint, images.Endpoint = k.ContainerRuntimeEndpoint, k.ImageServiceEndpoint
 	return agent.Dial(runtime, images)
 }
 

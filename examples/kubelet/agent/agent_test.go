@@ -26,14 +26,14 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestConfigNamesWhatIsMissing(t *testing.T) {
-	full := Config{NodeName: "n", RootDir: "/r", PodLogsDir: "/l", Connect: func(context.Context) (*Connection, error) { return nil, nil }}
+	full := configOf("/d", func(context.Context) (*Connection, error) { return nil, nil })
 	_, err := New(full)
 	require.NoError(t, err)
 	for field, drop := range map[string]func(*Config){
-		"NodeName":   func(c *Config) { c.NodeName = "" },
-		"RootDir":    func(c *Config) { c.RootDir = "" },
-		"PodLogsDir": func(c *Config) { c.PodLogsDir = "" },
-		"Connect":    func(c *Config) { c.Connect = nil },
+		"Flags.NodeName":     func(c *Config) { c.Flags.NodeName = "" },
+		"Flags.RootDir":      func(c *Config) { c.Flags.RootDir = "" },
+		"Kubelet.PodLogsDir": func(c *Config) { c.Kubelet.PodLogsDir = "" },
+		"Connect":            func(c *Config) { c.Connect = nil },
 	} {
 		cfg := full
 		drop(&cfg)
@@ -48,13 +48,10 @@ func TestConnectIsRepeated(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		var tries []time.Time
-		a, err := New(Config{
-			NodeName: "n", RootDir: dir, PodLogsDir: dir,
-			Connect: func(context.Context) (*Connection, error) {
-				tries = append(tries, time.Now())
-				return nil, errors.New("runtime unix:///x: Version: no such file")
-			},
-		})
+		a, err := New(configOf(dir, func(context.Context) (*Connection, error) {
+			tries = append(tries, time.Now())
+			return nil, errors.New("runtime unix:///x: Version: no such file")
+		}))
 		require.NoError(t, err)
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()
@@ -74,10 +71,7 @@ func TestConnectIsRepeated(t *testing.T) {
 // Two agents with one root folder would stop each other's pods: the second is
 // refused, and told who has it.
 func TestRootFolderInUse(t *testing.T) {
-	cfg := Config{
-		NodeName: "n", RootDir: t.TempDir(), PodLogsDir: t.TempDir(),
-		Connect: func(context.Context) (*Connection, error) { return nil, errors.New("no runtime") },
-	}
+	cfg := configOf(t.TempDir(), func(context.Context) (*Connection, error) { return nil, errors.New("no runtime") })
 	first, err := New(cfg)
 	require.NoError(t, err)
 	ctx, stop := context.WithCancel(t.Context())
@@ -93,7 +87,7 @@ func TestRootFolderInUse(t *testing.T) {
 	require.NoError(t, err)
 	err = second.Run(t.Context())
 	require.ErrorIs(t, err, ErrInUse)
-	require.ErrorContains(t, err, fmt.Sprintf("root folder %s: in use by another agent, process %d", cfg.RootDir, os.Getpid()))
+	require.ErrorContains(t, err, fmt.Sprintf("root folder %s: in use by another agent, process %d", cfg.Flags.RootDir, os.Getpid()))
 
 	stop()
 	require.NoError(t, <-done)

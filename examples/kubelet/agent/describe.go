@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/podwright/podwright/cri/pods"
+	"github.com/podwright/podwright/examples/kubelet/config"
 )
 
 const cgroups = "/sys/fs/cgroup"
@@ -20,30 +21,31 @@ const cgroups = "/sys/fs/cgroup"
 // describeNode looks at the node as far as containers depend on it, and adds what
 // the configuration says of them. What cannot be read keeps its zero value, which is
 // the careful choice for each field.
-func describeNode(cfg Config) pods.Node {
+func describeNode(cfg config.Config) pods.Node {
+	k, root := &cfg.Kubelet, cfg.Flags.RootDir
 	_, err := os.Stat(filepath.Join(cgroups, "cgroup.controllers"))
 	memory := meminfo("/proc/meminfo", "MemTotal:")
 	return pods.Node{
-		Name:           cfg.NodeName,
+		Name:           cfg.Flags.NodeName,
 		IPs:            nodeIPs(),
 		MemoryCapacity: memory,
 		Allocatable: v1.ResourceList{
 			v1.ResourceCPU:    *resource.NewQuantity(int64(runtime.NumCPU()), resource.DecimalSI),
 			v1.ResourceMemory: *resource.NewQuantity(memory, resource.BinarySI),
 
-			v1.ResourceEphemeralStorage: *resource.NewQuantity(diskSize(cfg.RootDir), resource.BinarySI),
+			v1.ResourceEphemeralStorage: *resource.NewQuantity(diskSize(root), resource.BinarySI),
 		},
 		CgroupV2:       err == nil,
 		SwapController: swapController(cgroups),
-		LimitedSwap:    cfg.LimitedSwap,
+		LimitedSwap:    k.MemorySwap.SwapBehavior == config.LimitedSwap,
 		SwapCapacity:   meminfo("/proc/meminfo", "SwapTotal:"),
 		HugePageSizes:  hugePageSizes("/sys/kernel/mm/hugepages"),
-		SeccompRoot:    filepath.Join(cfg.RootDir, "seccomp"),
+		SeccompRoot:    filepath.Join(root, "seccomp"),
 
-		NoCPUQuota:           cfg.NoCPUQuota,
-		CPUQuotaPeriod:       cfg.CPUQuotaPeriod,
-		SeccompDefault:       cfg.SeccompDefault,
-		SingleProcessOOMKill: cfg.SingleProcessOOMKill,
+		NoCPUQuota:           !*k.CPUCFSQuota,
+		CPUQuotaPeriod:       k.CPUCFSQuotaPeriod.Duration,
+		SeccompDefault:       *k.SeccompDefault,
+		SingleProcessOOMKill: *k.SingleProcessOOMKill,
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/podwright/podwright/examples/kubelet/config"
 )
 
 func TestSwapController(t *testing.T) {
@@ -29,7 +31,16 @@ func TestSwapController(t *testing.T) {
 }
 
 func TestDescribeNode(t *testing.T) {
-	node := describeNode(Config{NodeName: "n", RootDir: "/r", NoCPUQuota: true, CPUQuotaPeriod: time.Millisecond, SeccompDefault: true, SingleProcessOOMKill: true, LimitedSwap: true})
+	cfg := config.Default()
+	cfg.Flags.NodeName, cfg.Flags.RootDir = "n", "/r"
+	node := describeNode(cfg)
+	require.False(t, node.NoCPUQuota || node.SeccompDefault || node.SingleProcessOOMKill || node.LimitedSwap)
+	require.Equal(t, 100*time.Millisecond, node.CPUQuotaPeriod)
+
+	k := &cfg.Kubelet
+	*k.CPUCFSQuota, *k.SeccompDefault, *k.SingleProcessOOMKill = false, true, true
+	k.CPUCFSQuotaPeriod.Duration, k.MemorySwap.SwapBehavior = time.Millisecond, config.LimitedSwap
+	node = describeNode(cfg)
 	require.Equal(t, "n", node.Name)
 	require.Equal(t, "/r/seccomp", node.SeccompRoot)
 	require.True(t, node.NoCPUQuota && node.SeccompDefault && node.SingleProcessOOMKill && node.LimitedSwap)

@@ -13,26 +13,9 @@ import (
 	"github.com/podwright/podwright/syncloop"
 )
 
-func (n *node) newHandler() (*syncloop.DefaultHandler, error) {
-	return syncloop.NewHandler(syncloop.HandlerConfig{
-		Workers:     n.workers,
-		Sources:     n.merger,
-		Admit:       syncloop.AdmitterFunc(n.admit),
-		OnReject:    n.reject,
-		Phase:       n.phase,
-		Prune:       n.janitor.prune,
-		RuntimePods: n.orphans,
-		FinalCleaners: []syncloop.Cleaner{
-			{Name: "statuses", Clean: n.cleanStatuses},
-			{Name: "janitor", Clean: func(context.Context, *syncloop.Cleanup) error { n.janitor.wake(); return nil }},
-		},
-		Logger: n.cfg.Logger,
-	})
-}
-
 // admit refuses a pod that asks for what is not there.
 func (n *node) admit(pod *v1.Pod, _ []*v1.Pod) error {
-	if errs := append(unsupported(pod, n.health.Health().Features), otherNode(pod, n.cfg.NodeName)...); len(errs) > 0 {
+	if errs := append(unsupported(pod, n.health.Health().Features), otherNode(pod, n.cfg.Flags.NodeName)...); len(errs) > 0 {
 		return syncloop.Reject("UnsupportedPodSpec", "%v", errors.Join(errs...))
 	}
 	if errs := pods.ForbiddenSysctls(pod); len(errs) > 0 {
@@ -56,12 +39,12 @@ func (n *node) phase(pod *v1.Pod) v1.PodPhase {
 	return pod.Status.Phase
 }
 
-// desired tells whether a source names the pod.
-func (n *node) desired(uid types.UID) bool { return n.handler.Desired().Get(uid) != nil }
+// named tells whether a source names the pod.
+func (g ground) named(uid types.UID) bool { return g.desired.Get(uid) != nil }
 
 // gone tells whether nobody needs anything of a pod any more.
 func (n *node) gone(uid types.UID) bool {
-	return n.merger.Ready() && !n.desired(uid) && n.workers.State(uid).ShouldBeFinished()
+	return n.merger.Ready() && !n.named(uid) && n.workers.State(uid).ShouldBeFinished()
 }
 
 // current are the pods that a source names or that are not gone yet.
@@ -72,7 +55,7 @@ func (n *node) current() map[types.UID]*v1.Pod {
 			out[s.UID] = s.Pod
 		}
 	}
-	for _, pod := range n.handler.Desired().Pods() {
+	for _, pod := range n.desired.Pods() {
 		out[pod.UID] = pod
 	}
 	return out
@@ -81,7 +64,7 @@ func (n *node) current() map[types.UID]*v1.Pod {
 func (n *node) cleanStatuses(_ context.Context, c *syncloop.Cleanup) error {
 	wanted := func(uid types.UID) bool {
 		_, known := c.Known[uid]
-		return known || n.desired(uid)
+		return known || n.named(uid)
 	}
 	n.statuses.Prune(wanted)
 	n.probes.Prune(wanted)
@@ -94,12 +77,12 @@ func (n *node) cleanStatuses(_ context.Context, c *syncloop.Cleanup) error {
 // told from memory, since the sync loop waits for nobody: whoever stops one looks
 // at it first.
 func (n *node) orphans(context.Context) ([]podworkers.RuntimePod, error) {
-	if err := n.pleg.Healthy(); err != nil {
+	if err := n.observer.Healthy(); err != nil {
 		return nil, err
 	}
 	var out []podworkers.RuntimePod
-	for _, p := range n.pleg.Pods() {
-		if !p.Stopped() && !n.desired(p.UID) && n.workers.State(p.UID).State == podworkers.StateUnknown {
+	for _, p := range n.observer.Pods() {
+		if !p.Stopped() && !n.named(p.UID) && n.workers.State(p.UID).State == podworkers.StateUnknown {
 			out = append(out, podworkers.RuntimePod{UID: p.UID, Name: p.Name, Namespace: p.Namespace})
 		}
 	}

@@ -5,83 +5,35 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/podwright/podwright/cri"
-	"github.com/podwright/podwright/cri/images"
 	"github.com/podwright/podwright/cri/images/credentials"
-	"github.com/podwright/podwright/cri/images/gc"
 	"github.com/podwright/podwright/cri/images/imageref"
-	"github.com/podwright/podwright/cri/images/records"
 )
-
-// buildImages makes what pulls images, what remembers who may use them, and what
-// removes those that nobody uses.
-func (n *node) buildImages(conn *Connection) error {
-	source, err := n.credentials()
-	if err != nil {
-		return err
-	}
-	book, err := records.Open(records.Config{
-		Dir:       filepath.Join(n.cfg.RootDir, "image_manager"),
-		Policy:    n.cfg.ImagePullVerification,
-		Allowlist: n.cfg.ImagePullAllowlist,
-		Logger:    n.cfg.Logger,
-	})
-	if err != nil {
-		return err
-	}
-	n.images, err = images.New(images.Config{
-		Service:          conn.Images,
-		MaxParallelPulls: n.cfg.MaxParallelImagePulls,
-		QPS:              float64(n.cfg.RegistryPullQPS),
-		Burst:            n.cfg.RegistryBurst,
-		Credentials:      source,
-		Records:          book,
-		Event:            n.event,
-		Logger:           n.cfg.Logger,
-	})
-	if err != nil {
-		return err
-	}
-	n.imageGC, err = gc.New(gc.Config{
-		Images:          conn.Images,
-		Containers:      conn.Runtime,
-		Policy:          n.cfg.ImageGC,
-		CollectInterval: n.cfg.ImageGCInterval,
-		InUse:           func(ctx context.Context) ([]string, error) { return n.imagesInUse(ctx, conn.Images) },
-		Remaining:       book.Tidy,
-		Node:            nodeReference(n.cfg.NodeName),
-		Event:           n.event,
-		Logger:          n.cfg.Logger,
-	})
-	return err
-}
 
 // credentials are what registries are shown, in the order of a kubelet: pull
 // secrets, the node's own, plugins.
-func (n *node) credentials() (credentials.Source, error) {
-	secrets, err := credentials.NewPullSecrets(credentials.PullSecretsConfig{Secrets: noSecrets{}, Event: n.event, Logger: n.cfg.Logger})
+func (g ground) credentials() (credentials.Source, error) {
+	secrets, err := credentials.NewPullSecrets(credentials.PullSecretsConfig{Secrets: noSecrets{}, Event: g.event, Logger: g.cfg.Logger})
 	if err != nil {
 		return nil, err
 	}
 	sources := []credentials.Source{
 		secrets,
-		credentials.NewNodeConfig(dockerConfigs(n.cfg.RootDir, os.Getenv("HOME")), n.cfg.Logger),
+		credentials.NewNodeConfig(dockerConfigs(g.cfg.Flags.RootDir, os.Getenv("HOME")), g.cfg.Logger),
 	}
-	if n.cfg.CredentialProviderConfig == "" {
+	if g.cfg.Flags.CredentialProviderConfig == "" {
 		return credentials.Chain(sources...), nil
 	}
-	providers, err := credentials.LoadPluginConfig(n.cfg.CredentialProviderConfig)
+	providers, err := credentials.LoadPluginConfig(g.cfg.Flags.CredentialProviderConfig)
 	if err != nil {
 		return nil, err
 	}
 	plugins, err := credentials.NewPlugins(credentials.PluginsConfig{
-		Providers: providers, BinDir: n.cfg.CredentialProviderBinDir, Logger: n.cfg.Logger,
+		Providers: providers, BinDir: g.cfg.Flags.CredentialProviderBinDir, Logger: g.cfg.Logger,
 	})
 	if err != nil {
 		return nil, err
@@ -104,7 +56,7 @@ func (noSecrets) Secret(context.Context, string, string) (*v1.Secret, error) {
 // one, and those of image volumes. They may not be removed, so an image that cannot
 // be looked up is an error. A reference that names no image is nobody's: it must not
 // keep the images of others.
-func (n *node) imagesInUse(ctx context.Context, service cri.ImageService) ([]string, error) {
+func (n *node) imagesInUse(ctx context.Context) ([]string, error) {
 	out := n.images.InUse()
 	for _, pod := range n.current() {
 		for i := range pod.Spec.Volumes {
@@ -116,7 +68,7 @@ func (n *node) imagesInUse(ctx context.Context, service cri.ImageService) ([]str
 			if err != nil {
 				continue
 			}
-			reply, err := service.ImageStatus(ctx, &runtimeapi.ImageSpec{Image: name}, false)
+			reply, err := n.conn.Images.ImageStatus(ctx, &runtimeapi.ImageSpec{Image: name}, false)
 			if err != nil {
 				return nil, fmt.Errorf("image of volume %s of pod %s/%s: %w", pod.Spec.Volumes[i].Name, pod.Namespace, pod.Name, err)
 			}

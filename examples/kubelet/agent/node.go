@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"sync"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,209 +13,41 @@ import (
 	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/images"
 	"github.com/podwright/podwright/cri/images/gc"
+	"github.com/podwright/podwright/cri/images/records"
 	"github.com/podwright/podwright/cri/logs"
 	"github.com/podwright/podwright/cri/pods"
-	"github.com/podwright/podwright/cri/pods/hooks"
 	"github.com/podwright/podwright/cri/pods/request"
 	"github.com/podwright/podwright/pleg"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/probe"
 	"github.com/podwright/podwright/status"
 	"github.com/podwright/podwright/syncloop"
-	"github.com/podwright/podwright/syncloop/podsource"
 )
 
-// node is everything that needs a connection to the runtime, wired together.
+// node is everything that needs a connection to the runtime, in the order in which
+// newNode builds it.
 type node struct {
-	cfg      Config
-	folders  folders
-	statuses *status.Manager
-	memory   *memory
-	event    recorder
+	ground
 
-	health   *cri.HealthMonitor
-	images   *images.Manager
-	imageGC  *gc.Manager
+	health   health
 	users    *pods.UserNamespaces
+	records  *records.Book
+	images   *images.Manager
 	pods     *pods.Manager
-	probes   *probe.Manager
 	rotator  *logs.Rotator
-	pleg     *pleg.PLEG
 	observer *observer
-	workers  *podworkers.Workers
-	merger   *podsource.Merger
-	files    *podsource.FileSource // nil without a manifest path
-	web      *podsource.HTTPSource // nil without a manifest URL
-	handler  *syncloop.DefaultHandler
-	loop     *syncloop.Loop
-	syncer   *syncer
-	janitor  *janitor
-}
 
-// newNode builds the parts from the runtime upwards. Each constructor takes what
-// stands below it; the two places where something above must be told (events
-// of the observer, due pods) are callbacks that emit into the loop.
-func newNode(ctx context.Context, cfg Config, f folders, conn *Connection) (*node, error) {
-	n := &node{cfg: cfg, folders: f, event: logEvents(cfg.Logger)}
-	if err := n.buildUsers(ctx); err != nil {
-		return nil, fmt.Errorf("agent: %w", err)
-	}
-	for _, build := range []func(*Connection) error{n.buildStatuses, n.buildImages, n.buildRuntime, n.buildProbes, n.buildObserver, n.buildWorkers, n.buildSources, n.buildLoop} {
-		if err := build(conn); err != nil {
-			return nil, fmt.Errorf("agent: %w", err)
-		}
-	}
-	return n, nil
-}
+	memory   *memory
+	statuses *status.Manager
+	probes   *probe.Manager
+	sources
 
-func (n *node) buildStatuses(*Connection) (err error) {
-	n.memory, err = newMemory(n.cfg.Logger, n.folders)
-	if err != nil {
-		return err
-	}
-	n.statuses, err = status.NewManager(status.ManagerConfig{
-		Changed:         n.memory.changed,
-		ShutdownTimeout: n.cfg.ShutdownTimeout,
-		Logger:          n.cfg.Logger,
-	})
-	n.memory.status = n.statuses.Get
-	n.memory.probes = func(uid types.UID) []probe.Stored { return n.probes.Results(uid) }
-	return err
-}
-
-func (n *node) buildRuntime(conn *Connection) (err error) {
-	n.health, err = cri.NewHealthMonitor(cri.HealthConfig{Runtime: conn.Runtime, Logger: n.cfg.Logger})
-	if err != nil {
-		return err
-	}
-	runner, err := hooks.New(hooks.Config{
-		Exec:   conn.Runtime,
-		PodIPs: func(ctx context.Context, pod *v1.Pod) ([]string, error) { return n.pods.PodIPs(ctx, pod) },
-		Event:  n.event,
-	})
-	if err != nil {
-		return err
-	}
-	actuated, err := pods.NewActuatedFolder(pods.ActuatedFolderConfig{Dir: filepath.Join(n.cfg.RootDir, "actuated_resources"), Logger: n.cfg.Logger})
-	if err != nil {
-		return err
-	}
-	n.pods, err = pods.New(pods.Config{
-		Runtime:           conn.Runtime,
-		Images:            n.images,
-		RuntimeName:       conn.Name,
-		LogRoot:           n.cfg.PodLogsDir,
-		LinkDir:           n.cfg.ContainerLogsDir,
-		PodDir:            n.folders.pod,
-		MaxCrashLoopDelay: n.cfg.MaxCrashLoopBackoff,
-		Inputs:            request.Inputs{Volumes: request.HostPaths{}, UserNamespace: n.users.Of, HandlerFeatures: n.handlerFeatures, NodeIPs: nodeIPs},
-		Hooks:             runner,
-		Actuated:          actuated,
-		Node:              describeNode(n.cfg),
-		DNS:               n.cfg.DNS,
-		Event:             n.event,
-		Logger:            n.cfg.Logger,
-	})
-	if err != nil {
-		return err
-	}
-	n.rotator, err = logs.NewRotator(logs.RotatorConfig{
-		Runtime:  conn.Runtime,
-		MaxSize:  n.cfg.LogMaxSize,
-		MaxFiles: n.cfg.LogMaxFiles,
-		Workers:  n.cfg.LogWorkers,
-		Period:   n.cfg.LogPeriod,
-		Logger:   n.cfg.Logger,
-	})
-	return err
-}
-
-func (n *node) buildObserver(*Connection) (err error) {
-	n.observer = newObserver()
-	n.pleg, err = pleg.New(pleg.Config{
-		Runtime:         hinted{observable: n.pods, hold: n.observer.hold},
-		OnEvent:         n.observed,
-		AdaptiveRelist:  n.cfg.AdaptiveRelist,
-		ShutdownTimeout: n.cfg.ShutdownTimeout,
-		Logger:          n.cfg.Logger,
-	})
-	n.observer.PLEG = n.pleg
-	return err
-}
-
-func (n *node) buildWorkers(*Connection) (err error) {
-	turns := newTurns()
-	n.syncer = &syncer{
-		log:          n.cfg.Logger,
-		event:        n.event,
-		runtime:      n.pods,
-		observer:     n.observer,
-		statuses:     n.statuses,
-		probes:       n.probes,
-		memory:       n.memory,
-		folders:      n.folders,
-		networkReady: n.networkReady,
-		hostIPs:      nodeIPs,
-		desired:      n.desired,
-		tidy:         func() { n.loop.Emit(syncloop.Event{Kind: syncloop.Housekeeping}) },
-		turns:        turns,
-		kept:         newUIDSet(),
-		users:        n.users,
-		explanations: newExplanations(),
-	}
-	n.janitor = &janitor{
-		log:          n.cfg.Logger,
-		runtime:      n.pods,
-		observer:     n.observer,
-		folders:      n.folders,
-		gone:         n.gone,
-		unneeded:     func(uid types.UID) bool { return n.workers.State(uid).ContainersMayBeRemoved() },
-		sourcesReady: func() bool { return n.merger.Ready() },
-		policy:       n.cfg.DeadContainers,
-		remove:       n.syncer.remove,
-		turns:        turns,
-		kept:         n.syncer.kept,
-		woken:        make(chan struct{}, 1),
-		prunable:     map[types.UID]bool{},
-		postponed:    map[types.UID]bool{},
-	}
-	n.workers, err = podworkers.New(podworkers.Config{
-		Syncer:             n.syncer,
-		ResyncInterval:     n.cfg.SyncFrequency,
-		Resync:             func(uid types.UID) { n.loop.Emit(syncloop.Event{Kind: syncloop.SyncDue, UID: uid}) },
-		TerminalPodStopped: n.stopped,
-		OnTransition:       n.transition,
-		ShutdownTimeout:    n.cfg.ShutdownTimeout,
-		Event:              n.event,
-		Logger:             n.cfg.Logger,
-	})
-	return err
-}
-
-func (n *node) buildLoop(*Connection) (err error) {
-	n.handler, err = n.newHandler()
-	if err != nil {
-		return err
-	}
-	sources := map[string]syncloop.EventSource{
-		"deadline": n.handler.ActiveDeadlines(n.started),
-	}
-	if n.files != nil {
-		sources[fileSource] = n.files
-	}
-	if n.web != nil {
-		sources[httpSource] = n.web
-	}
-	n.loop, err = syncloop.New(syncloop.Config{
-		Handler:         n.handler,
-		Pods:            n.merger,
-		Sources:         sources,
-		Health:          n.runtimeHealth,
-		StallLimit:      max(5*time.Minute, 2*n.cfg.SyncFrequency),
-		ShutdownTimeout: n.cfg.ShutdownTimeout,
-		Logger:          n.cfg.Logger,
-	})
-	return err
+	syncer  *syncer
+	workers *podworkers.Workers
+	janitor *janitor
+	imageGC *gc.Manager
+	handler *syncloop.DefaultHandler
+	loop    *syncloop.Loop
 }
 
 // run runs all parts until ctx ends. Whoever acts is stopped before whoever is
@@ -229,7 +59,7 @@ func (n *node) run(ctx context.Context) error {
 	defer stopObserving()
 
 	var observing, acting parts
-	observing.start(below, stopActing, n.pleg.Run, n.health.Run, n.statuses.Run, n.memory.Run)
+	observing.start(below, stopActing, n.observer.Run, n.health.Run, n.statuses.Run, n.memory.Run)
 	acting.start(ctx, stopActing, n.workers.Run, n.loop.Run, n.probes.Run, n.janitor.Run, n.rotator.Run, n.imageGC.Run)
 	err := acting.wait()
 	stopObserving()
@@ -264,8 +94,8 @@ func (p *parts) wait() error {
 	return errors.Join(p.errs...)
 }
 
-// observed passes the observer's events on to the loop, as hints.
-func (n *node) observed(e pleg.Event) {
+// observed is what an event of the observer means to the loop: a hint.
+func observed(e pleg.Event) syncloop.Event {
 	kind := syncloop.PodDirty
 	switch e.Type {
 	case pleg.Died:
@@ -273,16 +103,36 @@ func (n *node) observed(e pleg.Event) {
 	case pleg.Removed:
 		kind = syncloop.ContainerRemoved
 	}
-	n.loop.Emit(syncloop.Event{Kind: kind, UID: e.UID})
+	return syncloop.Event{Kind: kind, UID: e.UID}
 }
+
+// tidy has housekeeping done soon.
+func (g ground) tidy() { g.inbox.Emit(syncloop.Event{Kind: syncloop.Housekeeping}) }
 
 // transition logs where a pod's life turns. When one ends, housekeeping forgets it,
 // and what waits for its UID starts.
-func (n *node) transition(t podworkers.Transition) {
+func (g ground) transition(t podworkers.Transition) {
 	if t.To == podworkers.StateFinished {
-		n.loop.Emit(syncloop.Event{Kind: syncloop.Housekeeping})
+		g.tidy()
 	}
-	n.cfg.Logger.Debug("pod worker", "pod", t.Namespace+"/"+t.Name, "uid", t.UID, "from", t.From, "to", t.To)
+	g.cfg.Logger.Debug("pod worker", "pod", t.Namespace+"/"+t.Name, "uid", t.UID, "from", t.From, "to", t.To)
+}
+
+// health is what the runtime says of itself.
+type health struct{ *cri.HealthMonitor }
+
+// handlerFeatures are what the handler of a pod can do; the default one is the only
+// one so far.
+func (h health) handlerFeatures(*v1.Pod) request.HandlerFeatures {
+	handler, _ := h.Health().Handler("")
+	return request.HandlerFeatures{RecursiveReadOnlyMounts: handler.RecursiveReadOnlyMounts, UserNamespaces: handler.UserNamespaces}
+}
+
+func (h health) networkReady() error {
+	if c := h.Health().NetworkReady; !c.Ready() {
+		return fmt.Errorf("network of the container runtime is %s", c)
+	}
+	return nil
 }
 
 // runtimeHealth is why nothing can be handled now, nil when it can.
@@ -290,21 +140,7 @@ func (n *node) runtimeHealth() error {
 	if c := n.health.Health().RuntimeReady; !c.Ready() {
 		return fmt.Errorf("container runtime is %s", c)
 	}
-	return n.pleg.Healthy()
-}
-
-// handlerFeatures are what the handler of a pod can do; the default one is the only
-// one so far.
-func (n *node) handlerFeatures(*v1.Pod) request.HandlerFeatures {
-	h, _ := n.health.Health().Handler("")
-	return request.HandlerFeatures{RecursiveReadOnlyMounts: h.RecursiveReadOnlyMounts, UserNamespaces: h.UserNamespaces}
-}
-
-func (n *node) networkReady() error {
-	if c := n.health.Health().NetworkReady; !c.Ready() {
-		return fmt.Errorf("network of the container runtime is %s", c)
-	}
-	return nil
+	return n.observer.Healthy()
 }
 
 // started returns when a pod began, nil if it has not.
@@ -317,6 +153,6 @@ func (n *node) started(pod *v1.Pod) *metav1.Time {
 
 // stopped tells from memory whether nothing of a pod runs.
 func (n *node) stopped(uid types.UID) bool {
-	observed, err := n.pleg.Get(uid)
+	observed, err := n.observer.Get(uid)
 	return err == nil && !observed.ObservedAt.IsZero() && observed.Stopped()
 }

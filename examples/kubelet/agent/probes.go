@@ -3,7 +3,6 @@ package agent
 import (
 	"context"
 	"strings"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -16,23 +15,6 @@ import (
 	"github.com/podwright/podwright/probe/tcpsocket"
 	"github.com/podwright/podwright/syncloop"
 )
-
-func (n *node) buildProbes(conn *Connection) error {
-	probers, err := probers(conn.Runtime)
-	if err != nil {
-		return err
-	}
-	n.probes, err = probe.New(probe.Config{
-		Probers:         probers,
-		Status:          n.statuses.Get,
-		Changed:         n.probed,
-		AgentStart:      time.Now(),
-		ShutdownTimeout: n.cfg.ShutdownTimeout,
-		Event:           n.event,
-		Logger:          n.cfg.Logger,
-	})
-	return err
-}
 
 // probers are the four ways in which a pod can be asked. A runtime that is silent about
 // a command and answers another question has a command that does not end.
@@ -57,11 +39,8 @@ func probers(runtime cri.RuntimeService) (map[probe.Handler]probe.Prober, error)
 	}, nil
 }
 
-// probed takes in the result of a probe that has changed. What it means for the
-// pod's conditions is shown at once, also while a worker is busy with the pod; what
-// it means for its containers is the next sync's matter.
-func (n *node) probed(c probe.Change) {
-	n.statuses.SetProbed(c)
+// probed is what a new result of a probe means to the loop.
+func probed(c probe.Change) syncloop.Event {
 	kind := syncloop.LivenessPassed
 	switch c.Type {
 	case probe.Readiness:
@@ -73,8 +52,7 @@ func (n *node) probed(c probe.Change) {
 			kind = syncloop.LivenessFailed
 		}
 	}
-	n.memory.changed(c.UID)
-	n.loop.Emit(syncloop.Event{Kind: kind, UID: c.UID})
+	return syncloop.Event{Kind: kind, UID: c.UID}
 }
 
 // notReady is why a pod that has not ended cannot serve.

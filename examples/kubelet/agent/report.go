@@ -39,7 +39,7 @@ func (a *Agent) Pods() []v1.Pod {
 // Report tells why each pod is where it is.
 func (a *Agent) Report() server.Report {
 	n, _ := a.state()
-	r := server.Report{Node: a.cfg.NodeName, Time: time.Now(), Checks: a.Health(), Pods: []server.PodReport{}}
+	r := server.Report{Node: a.cfg.Flags.NodeName, Time: time.Now(), Checks: a.Health(), Pods: []server.PodReport{}}
 	if n == nil {
 		return r
 	}
@@ -187,7 +187,7 @@ func (a *Agent) Health() []server.Check {
 	return []server.Check{
 		check("ping", nil),
 		check("runtime", n.runtimeCheck()),
-		check("pleg", n.pleg.Healthy()),
+		check("pleg", n.observer.Healthy()),
 		check("syncloop", n.loop.CheckHealth()),
 	}
 }

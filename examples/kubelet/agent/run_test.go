@@ -30,12 +30,11 @@ func TestRunAgain(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, rt.Close()) }()
 	closed := 0
-	a, err := New(Config{
-		NodeName: "n", RootDir: filepath.Join(dir, "root"), PodLogsDir: filepath.Join(dir, "logs"), PodManifestPath: manifests,
-		Connect: func(context.Context) (*Connection, error) {
-			return &Connection{Runtime: rt, Images: rt, Name: "fake", Close: func() error { closed++; return nil }}, nil
-		},
+	cfg := configOf(dir, func(context.Context) (*Connection, error) {
+		return &Connection{Runtime: rt, Images: rt, Name: "fake", Close: func() error { closed++; return nil }}, nil
 	})
+	cfg.Kubelet.StaticPodPath = manifests
+	a, err := New(cfg)
 	require.NoError(t, err)
 
 	running := func() (ids []string) {
@@ -87,17 +86,15 @@ func TestManifestURL(t *testing.T) {
 		_, _ = io.WriteString(w, body.Load().(string))
 	}))
 	defer web.Close()
-	dir := t.TempDir()
 	rt, err := fake.New(fake.Config{AnyImage: true})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, rt.Close()) }()
-	a, err := New(Config{
-		NodeName: "n", RootDir: filepath.Join(dir, "root"), PodLogsDir: filepath.Join(dir, "logs"),
-		ManifestURL: web.URL, ManifestURLHeader: http.Header{"Authorization": {"Bearer x"}}, HTTPCheckFrequency: 20 * time.Millisecond,
-		Connect: func(context.Context) (*Connection, error) {
-			return &Connection{Runtime: rt, Images: rt, Name: "fake", Close: func() error { return nil }}, nil
-		},
+	cfg := configOf(t.TempDir(), func(context.Context) (*Connection, error) {
+		return &Connection{Runtime: rt, Images: rt, Name: "fake", Close: func() error { return nil }}, nil
 	})
+	cfg.Kubelet.StaticPodURL, cfg.Kubelet.StaticPodURLHeader = web.URL, http.Header{"Authorization": {"Bearer x"}}
+	cfg.Kubelet.HTTPCheckFrequency.Duration = 20 * time.Millisecond
+	a, err := New(cfg)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)

@@ -18,9 +18,9 @@ import (
 // unsupported lists why a pod can never run here, one error per field. What it asks
 // of the runtime is looked at when it is admitted, since manifests may be read
 // before the runtime has answered.
-func (n *node) unsupported(pod *v1.Pod) []error {
+func (g ground) unsupported(pod *v1.Pod) []error {
 	everything := cri.Features{SupplementalGroupsPolicy: true, UserNamespacesHostNetwork: true}
-	return append(unsupported(pod, everything), otherNode(pod, n.cfg.NodeName)...)
+	return append(unsupported(pod, everything), otherNode(pod, g.cfg.Flags.NodeName)...)
 }
 
 // otherNode lists what a pod asks of its node and this one does not have. Without

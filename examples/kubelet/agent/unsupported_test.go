@@ -87,11 +87,11 @@ func TestImagesOfVolumesInUse(t *testing.T) {
 		w.set(pod)
 		w.start()
 		w.sleep(time.Second)
-		used, err := w.agent.imagesInUse(w.t.Context(), w.runtime)
+		used, err := w.agent.imagesInUse(w.t.Context())
 		require.NoError(t, err)
 		require.Contains(t, used, ref)
 		fails.Store(true)
-		_, err = w.agent.imagesInUse(w.t.Context(), w.runtime)
+		_, err = w.agent.imagesInUse(w.t.Context())
 		require.ErrorContains(t, err, "image of volume")
 	})
 }

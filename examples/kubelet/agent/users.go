@@ -19,20 +19,19 @@ const subIDUser = "kubelet"
 // subIDsTimeout bounds the program that tells which.
 const subIDsTimeout = 10 * time.Second
 
-// buildUsers finds out which pods have users of their own, and what others may get.
-func (n *node) buildUsers(ctx context.Context) error {
-	uids, err := n.folders.listPods()
+// newUsers finds out which pods have users of their own, and what others may get.
+func (g ground) newUsers(ctx context.Context) (*pods.UserNamespaces, error) {
+	uids, err := g.folders.listPods()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	ids := request.IDRange{PerPod: n.cfg.IDsPerPod}
+	ids := request.IDRange{PerPod: uint32(*g.cfg.Kubelet.UserNamespaces.IDsPerPod)}
 	if _, err := user.Lookup(subIDUser); err == nil {
 		if ids.First, ids.Length, err = subIDs(ctx, getSubIDs); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	n.users, err = pods.NewUserNamespaces(pods.UserNamespacesConfig{PodDir: n.folders.pod, Pods: uids, Range: ids, Logger: n.cfg.Logger})
-	return err
+	return pods.NewUserNamespaces(pods.UserNamespacesConfig{PodDir: g.folders.pod, Pods: uids, Range: ids, Logger: g.cfg.Logger})
 }
 
 // subIDs returns the IDs that are set aside, the same ones for users and groups:

@@ -22,6 +22,7 @@ import (
 
 	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/fake"
+	"github.com/podwright/podwright/examples/kubelet/config"
 )
 
 // world is a runtime and a node's folders, on which one agent after the other
@@ -67,14 +68,21 @@ func inWorld(t *testing.T, cfg fake.Config, test func(*world)) {
 func (w *world) logs() string  { return filepath.Join(w.dir, "logs") }
 func (w *world) links() string { return filepath.Join(w.dir, "links") }
 
+// configOf is the configuration of an agent that keeps everything below a folder, in
+// root and logs.
+func configOf(dir string, connect Connector) Config {
+	cfg := Config{Config: config.Default(), Connect: connect}
+	cfg.Flags.NodeName, cfg.Flags.RootDir = "n", filepath.Join(dir, "root")
+	cfg.Kubelet.PodLogsDir = filepath.Join(dir, "logs")
+	return cfg
+}
+
 // start starts an agent. Its pods come from set.
 func (w *world) start() {
 	f := folders{root: filepath.Join(w.dir, "root")}
 	require.NoError(w.t, f.prepare())
-	cfg := Config{
-		NodeName: "n", RootDir: f.root, PodLogsDir: w.logs(), ContainerLogsDir: w.links(),
-		Connect: func(context.Context) (*Connection, error) { return nil, errors.New("unused") },
-	}
+	cfg := configOf(w.dir, func(context.Context) (*Connection, error) { return nil, errors.New("unused") })
+	cfg.Flags.ContainerLogsDir = w.links()
 	if cfg.Logger = w.log; w.log == nil && testing.Verbose() {
 		cfg.Logger = slog.New(slog.NewTextHandler(w.t.Output(), nil))
 	}

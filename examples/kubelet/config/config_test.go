@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
 )
 
@@ -21,36 +22,52 @@ func TestDefaults(t *testing.T) {
 	c, err := FromArgs([]string{"--hostname-override=Node-1"}, io.Discard)
 	require.NoError(t, err)
 	require.Equal(t, &Config{
-		NodeName:              "node-1",
-		RootDir:               "/var/lib/kubelet",
-		PodLogsDir:            "/var/log/pods",
-		ContainerLogsDir:      "/var/log/containers",
-		RuntimeEndpoint:       "unix:///run/containerd/containerd.sock",
-		ImageEndpoint:         "unix:///run/containerd/containerd.sock",
-		RuntimeRequestTimeout: 2 * time.Minute,
-		HealthzAddress:        "127.0.0.1:10248",
-		SyncFrequency:         time.Minute,
-		FileCheckFrequency:    20 * time.Second,
-		HTTPCheckFrequency:    20 * time.Second,
-		MaxCrashLoopBackoff:   5 * time.Minute,
-		MaxParallelImagePulls: 1,
-		RegistryPullQPS:       5,
-		RegistryBurst:         10,
-		ResolvConf:            "/etc/resolv.conf",
-		CPUQuota:              true,
-		CPUQuotaPeriod:        100 * time.Millisecond,
-		ImagePullVerification: "NeverVerifyPreloadedImages",
-		ImageGCHigh:           85,
-		ImageGCLow:            80,
-		ImageMinAge:           2 * time.Minute,
-		LogMaxSize:            10 << 20,
-		LogMaxFiles:           5,
-		LogWorkers:            1,
-		LogPeriod:             10 * time.Second,
-		DeadContainers:        -1,
-		DeadPerContainer:      1,
-		IDsPerPod:             65536,
+		Kubelet: kubeletv1beta1.KubeletConfiguration{
+			PodLogsDir:                             "/var/log/pods",
+			ContainerRuntimeEndpoint:               "unix:///run/containerd/containerd.sock",
+			ImageServiceEndpoint:                   "unix:///run/containerd/containerd.sock",
+			RuntimeRequestTimeout:                  metav1.Duration{Duration: 2 * time.Minute},
+			Address:                                "0.0.0.0",
+			HealthzBindAddress:                     "127.0.0.1",
+			HealthzPort:                            new(int32(10248)),
+			SyncFrequency:                          metav1.Duration{Duration: time.Minute},
+			FileCheckFrequency:                     metav1.Duration{Duration: 20 * time.Second},
+			HTTPCheckFrequency:                     metav1.Duration{Duration: 20 * time.Second},
+			CrashLoopBackOff:                       kubeletv1beta1.CrashLoopBackOffConfig{MaxContainerRestartPeriod: &metav1.Duration{Duration: 5 * time.Minute}},
+			SerializeImagePulls:                    new(true),
+			RegistryPullQPS:                        new(int32(5)),
+			RegistryBurst:                          10,
+			ResolverConfig:                         new("/etc/resolv.conf"),
+			CPUCFSQuota:                            new(true),
+			CPUCFSQuotaPeriod:                      &metav1.Duration{Duration: 100 * time.Millisecond},
+			SeccompDefault:                         new(false),
+			SingleProcessOOMKill:                   new(false),
+			ImagePullCredentialsVerificationPolicy: "NeverVerifyPreloadedImages",
+			ImageGCHighThresholdPercent:            new(int32(85)),
+			ImageGCLowThresholdPercent:             new(int32(80)),
+			ImageMinimumGCAge:                      metav1.Duration{Duration: 2 * time.Minute},
+			ContainerLogMaxSize:                    "10Mi",
+			ContainerLogMaxFiles:                   new(int32(5)),
+			ContainerLogMaxWorkers:                 new(int32(1)),
+			ContainerLogMonitorInterval:            &metav1.Duration{Duration: 10 * time.Second},
+			MemorySwap:                             kubeletv1beta1.MemorySwapConfiguration{SwapBehavior: NoSwap},
+			UserNamespaces:                         &kubeletv1beta1.UserNamespaces{IDsPerPod: new(int64(65536))},
+		},
+		Flags: Flags{
+			NodeName:            "node-1",
+			RootDir:             "/var/lib/kubelet",
+			ContainerLogsDir:    "/var/log/containers",
+			MaxDeadContainers:   -1,
+			MaxDeadPerContainer: 1,
+		},
 	}, c)
+	require.Equal(t, "127.0.0.1:10248", c.HealthzAddress())
+	require.Empty(t, c.ReadOnlyAddress())
+
+	again := *c.Kubelet.DeepCopy()
+	SetDefaults(&again)
+	require.Equal(t, c.Kubelet, again, "what is set already stays")
+	require.Equal(t, c.Kubelet, Default().Kubelet)
 }
 
 // What the file says of containers is taken as it stands, also where it says no.
@@ -70,16 +87,16 @@ seccompDefault: true
 singleProcessOOMKill: true
 `)
 	require.NoError(t, err)
-	require.Equal(t, []string{"10.0.0.10", "fd00::10"}, c.ClusterDNS)
-	require.Equal(t, "cluster.local", c.ClusterDomain)
-	require.Empty(t, c.ResolvConf)
-	require.False(t, c.CPUQuota)
-	require.Equal(t, 5*time.Millisecond, c.CPUQuotaPeriod)
-	require.True(t, c.SeccompDefault && c.SingleProcessOOMKill)
+	require.Equal(t, []string{"10.0.0.10", "fd00::10"}, c.Kubelet.ClusterDNS)
+	require.Equal(t, "cluster.local", c.Kubelet.ClusterDomain)
+	require.Empty(t, *c.Kubelet.ResolverConfig)
+	require.False(t, *c.Kubelet.CPUCFSQuota)
+	require.Equal(t, 5*time.Millisecond, c.Kubelet.CPUCFSQuotaPeriod.Duration)
+	require.True(t, *c.Kubelet.SeccompDefault && *c.Kubelet.SingleProcessOOMKill)
 
 	c, err = read("resolvConf: resolv.conf")
 	require.NoError(t, err)
-	require.True(t, filepath.IsAbs(c.ResolvConf), "relative to the file")
+	require.True(t, filepath.IsAbs(*c.Kubelet.ResolverConfig), "relative to the file")
 	_, err = read("clusterDNS: [dns.example]\ncpuCFSQuotaPeriod: 2s")
 	require.ErrorContains(t, err, `clusterDNS: "dns.example" is not an IP address`)
 	require.ErrorContains(t, err, "cpuCFSQuotaPeriod: 2s is not within 1ms and 1s")
@@ -89,9 +106,9 @@ func TestEmbeddedKeepsToTheUsersFolders(t *testing.T) {
 	t.Setenv("XDG_STATE_HOME", "/home/u/state")
 	c, err := FromArgs([]string{"--container-runtime-endpoint=embedded"}, io.Discard)
 	require.NoError(t, err)
-	require.Equal(t, "/home/u/state/podwright", c.RootDir)
-	require.Equal(t, "/home/u/state/podwright/logs", c.PodLogsDir)
-	require.Empty(t, c.ContainerLogsDir)
+	require.Equal(t, "/home/u/state/podwright", c.Flags.RootDir)
+	require.Equal(t, "/home/u/state/podwright/logs", c.Kubelet.PodLogsDir)
+	require.Empty(t, c.Flags.ContainerLogsDir)
 }
 
 // A1: a flag wins over the file.
@@ -109,12 +126,13 @@ crashLoopBackOff: {maxContainerRestartPeriod: 5s}
 `), 0o600))
 	c, err := FromArgs([]string{"--config", path, "--read-only-port=7", "--healthz-port=0"}, io.Discard)
 	require.NoError(t, err)
-	require.Equal(t, "127.0.0.1:7", c.ReadOnlyAddress)
-	require.Empty(t, c.HealthzAddress)
-	require.Equal(t, filepath.Join(filepath.Dir(path), "manifests"), c.PodManifestPath, "relative to the file")
-	require.Equal(t, 4, c.MaxParallelImagePulls)
-	require.Zero(t, c.RegistryPullQPS)
-	require.Equal(t, 5*time.Second, c.MaxCrashLoopBackoff)
+	require.Equal(t, "127.0.0.1:7", c.ReadOnlyAddress())
+	require.Empty(t, c.HealthzAddress())
+	require.Equal(t, filepath.Join(filepath.Dir(path), "manifests"), c.Kubelet.StaticPodPath, "relative to the file")
+	require.EqualValues(t, 4, *c.Kubelet.MaxParallelImagePulls)
+	require.False(t, *c.Kubelet.SerializeImagePulls)
+	require.Zero(t, *c.Kubelet.RegistryPullQPS)
+	require.Equal(t, 5*time.Second, c.Kubelet.CrashLoopBackOff.MaxContainerRestartPeriod.Duration)
 }
 
 // Without a home there is one thing to say, and what helps.
@@ -125,7 +143,7 @@ func TestEmbeddedWithoutAHome(t *testing.T) {
 	require.EqualError(t, err, "--root-dir is not set, and there is no folder for user state: $HOME is not defined")
 	c, err := FromArgs([]string{"--container-runtime-endpoint=embedded", "--root-dir=/r"}, io.Discard)
 	require.NoError(t, err)
-	require.Equal(t, "/r/logs", c.PodLogsDir)
+	require.Equal(t, "/r/logs", c.Kubelet.PodLogsDir)
 }
 
 // A4 and A30: everything that is wrong is named, all at once.

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
 	"sigs.k8s.io/yaml"
 )
@@ -190,11 +189,4 @@ func absolute(path *string, dir string) {
 	if *path != "" && !filepath.IsAbs(*path) {
 		*path = filepath.Join(dir, *path)
 	}
-}
-
-func durationOr(d metav1.Duration, otherwise time.Duration) time.Duration {
-	if d.Duration == 0 {
-		return otherwise
-	}
-	return d.Duration
 }

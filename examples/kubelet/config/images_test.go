@@ -33,25 +33,26 @@ userNamespaces: {idsPerPod: 131072}
 memorySwap: {swapBehavior: LimitedSwap}
 `, "--maximum-dead-containers=7", "--maximum-dead-containers-per-container=0", "--minimum-container-ttl-duration=5m")
 	require.NoError(t, err)
-	require.Equal(t, "NeverVerifyAllowlistedImages", c.ImagePullVerification)
-	require.Equal(t, []string{"registry.example.com/team/*"}, c.ImagePullAllowlist)
-	require.Equal(t, []int{70, 0}, []int{c.ImageGCHigh, c.ImageGCLow})
-	require.Equal(t, []time.Duration{time.Minute, 48 * time.Hour}, []time.Duration{c.ImageMinAge, c.ImageMaxAge})
-	require.EqualValues(t, 1_500_000, c.LogMaxSize)
-	require.Equal(t, []int{2, 3}, []int{c.LogMaxFiles, c.LogWorkers})
-	require.Equal(t, 3*time.Second, c.LogPeriod)
-	require.EqualValues(t, 131072, c.IDsPerPod)
-	require.True(t, c.LimitedSwap)
-	require.Equal(t, []int{7, 0}, []int{c.DeadContainers, c.DeadPerContainer})
-	require.Equal(t, 5*time.Minute, c.DeadMinAge)
+	k := &c.Kubelet
+	require.EqualValues(t, "NeverVerifyAllowlistedImages", k.ImagePullCredentialsVerificationPolicy)
+	require.Equal(t, []string{"registry.example.com/team/*"}, k.PreloadedImagesVerificationAllowlist)
+	require.Equal(t, []int32{70, 0}, []int32{*k.ImageGCHighThresholdPercent, *k.ImageGCLowThresholdPercent})
+	require.Equal(t, []time.Duration{time.Minute, 48 * time.Hour}, []time.Duration{k.ImageMinimumGCAge.Duration, k.ImageMaximumGCAge.Duration})
+	require.Equal(t, "1500k", k.ContainerLogMaxSize)
+	require.Equal(t, []int32{2, 3}, []int32{*k.ContainerLogMaxFiles, *k.ContainerLogMaxWorkers})
+	require.Equal(t, 3*time.Second, k.ContainerLogMonitorInterval.Duration)
+	require.EqualValues(t, 131072, *k.UserNamespaces.IDsPerPod)
+	require.Equal(t, LimitedSwap, k.MemorySwap.SwapBehavior)
+	require.Equal(t, []int{7, 0}, []int{c.Flags.MaxDeadContainers, c.Flags.MaxDeadPerContainer})
+	require.Equal(t, 5*time.Minute, c.Flags.MinContainerTTL)
 
 	c, err = fromFile(t, `
 containerLogMaxSize: "-1"
 memorySwap: {swapBehavior: NoSwap}
 `)
 	require.NoError(t, err)
-	require.False(t, c.LimitedSwap)
-	require.Negative(t, c.LogMaxSize, "no rotation")
+	require.Equal(t, NoSwap, c.Kubelet.MemorySwap.SwapBehavior)
+	require.Equal(t, "-1", c.Kubelet.ContainerLogMaxSize, "no rotation")
 }
 
 func TestImagesAndLogsRefused(t *testing.T) {
@@ -101,7 +102,7 @@ providers:
 	write("")
 	c, err := FromArgs([]string{"--image-credential-provider-config", file, "--image-credential-provider-bin-dir", dir}, io.Discard)
 	require.NoError(t, err)
-	require.Equal(t, []string{file, dir}, []string{c.CredentialProviderConfig, c.CredentialProviderBinDir})
+	require.Equal(t, []string{file, dir}, []string{c.Flags.CredentialProviderConfig, c.Flags.CredentialProviderBinDir})
 
 	for want, args := range map[string][]string{
 		"--image-credential-provider-config needs --image-credential-provider-bin-dir": {"--image-credential-provider-config", file},

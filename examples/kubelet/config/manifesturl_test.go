@@ -20,15 +20,15 @@ httpCheckFrequency: 5s
 `), 0o600))
 	c, err := FromArgs([]string{"--config", path}, io.Discard)
 	require.NoError(t, err)
-	require.Equal(t, "https://server/pods", c.ManifestURL)
-	require.Equal(t, http.Header{"X-Team": {"a", "b"}}, c.ManifestURLHeader)
-	require.Equal(t, 5*time.Second, c.HTTPCheckFrequency)
+	require.Equal(t, "https://server/pods", c.Kubelet.StaticPodURL)
+	require.Equal(t, http.Header{"X-Team": {"a", "b"}}, http.Header(c.Kubelet.StaticPodURLHeader))
+	require.Equal(t, 5*time.Second, c.Kubelet.HTTPCheckFrequency.Duration)
 
 	c, err = FromArgs([]string{"--config", path, "--manifest-url=http://other",
 		"--manifest-url-header=Authorization: Bearer x:y, b:again", "--manifest-url-header=b:beautiful"}, io.Discard)
 	require.NoError(t, err)
-	require.Equal(t, "http://other", c.ManifestURL)
-	require.Equal(t, http.Header{"Authorization": {"Bearer x:y"}, "B": {"again", "beautiful"}}, c.ManifestURLHeader, "instead of the file's")
+	require.Equal(t, "http://other", c.Kubelet.StaticPodURL)
+	require.Equal(t, http.Header{"Authorization": {"Bearer x:y"}, "B": {"again", "beautiful"}}, http.Header(c.Kubelet.StaticPodURLHeader), "instead of the file's")
 
 	for want, args := range map[string][]string{
 		`"ftp://u:xxxxx@h" is no http or https address`:  {"--manifest-url=ftp://u:secret@h"},

@@ -13,7 +13,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/podwright/podwright/cri"
-	"github.com/podwright/podwright/cri/images/gc"
 	"github.com/podwright/podwright/examples/kubelet/agent"
 	"github.com/podwright/podwright/examples/testbed/tb"
 )
@@ -49,12 +48,12 @@ func TestUnusedImagesAreRemoved(t *testing.T) {
 			data, err := yaml.Marshal(newPod("stays", shell("main", names.Busybox, untilTerm)))
 			require.NoError(t, err)
 			require.NoError(t, os.WriteFile(manifest, data, 0o644))
-			a, err := agent.New(agent.Config{
-				NodeName: "collector-" + rt.Name, RootDir: filepath.Join(dir, "root"), PodLogsDir: filepath.Join(dir, "logs"),
-				PodManifestPath: filepath.Dir(manifest), Connect: agent.Dial(endpoint, endpoint),
-				ImageGC:         gc.Policy{HighPercent: 100, MinAge: time.Second, MaxAge: 3 * time.Second},
-				ImageGCInterval: time.Second,
-			})
+			cfg := guestConfig("collector-"+rt.Name, dir, agent.Dial(endpoint, endpoint))
+			cfg.ImageGCInterval = time.Second
+			k := &cfg.Kubelet
+			*k.ImageGCHighThresholdPercent = 100
+			k.ImageMinimumGCAge.Duration, k.ImageMaximumGCAge.Duration = time.Second, 3*time.Second
+			a, err := agent.New(cfg)
 			require.NoError(t, err)
 			g := &guest{agent: a, manifests: filepath.Dir(manifest), pods: filepath.Join(dir, "root", "pods")}
 			g.start()

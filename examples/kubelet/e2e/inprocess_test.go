@@ -17,6 +17,7 @@ import (
 	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/fake"
 	"github.com/podwright/podwright/examples/kubelet/agent"
+	"github.com/podwright/podwright/examples/kubelet/config"
 	"github.com/podwright/podwright/examples/testbed/tb"
 )
 
@@ -37,12 +38,17 @@ func newGuest(t *testing.T, node, image string, connect agent.Connector) *guest 
 	data, err := yaml.Marshal(newPod("stays", testprog(image, "run")))
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(g.manifests, "stays.yaml"), data, 0o644))
-	g.agent, err = agent.New(agent.Config{
-		NodeName: node, RootDir: filepath.Join(dir, "root"), PodLogsDir: filepath.Join(dir, "logs"),
-		PodManifestPath: g.manifests, Connect: connect,
-	})
+	g.agent, err = agent.New(guestConfig(node, dir, connect))
 	require.NoError(t, err)
 	return g
+}
+
+// guestConfig is the configuration of an agent with everything below a folder.
+func guestConfig(node, dir string, connect agent.Connector) agent.Config {
+	cfg := agent.Config{Config: config.Default(), Connect: connect}
+	cfg.Flags.NodeName, cfg.Flags.RootDir = node, filepath.Join(dir, "root")
+	cfg.Kubelet.PodLogsDir, cfg.Kubelet.StaticPodPath = filepath.Join(dir, "logs"), filepath.Join(dir, "manifests")
+	return cfg
 }
 
 func (g *guest) start() {

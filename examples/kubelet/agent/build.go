@@ -1,0 +1,368 @@
+package agent
+
+import (
+	"context"
+	"path/filepath"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/cri"
+	"github.com/podwright/podwright/cri/images"
+	"github.com/podwright/podwright/cri/images/gc"
+	"github.com/podwright/podwright/cri/images/records"
+	"github.com/podwright/podwright/cri/logs"
+	"github.com/podwright/podwright/cri/pods"
+	"github.com/podwright/podwright/cri/pods/hooks"
+	"github.com/podwright/podwright/cri/pods/request"
+	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/podworkers"
+	"github.com/podwright/podwright/probe"
+	"github.com/podwright/podwright/status"
+	"github.com/podwright/podwright/syncloop"
+	"github.com/podwright/podwright/syncloop/podsource"
+)
+
+// ground is what every part may stand on.
+type ground struct {
+	cfg     Config
+	conn    *Connection
+	folders folders
+	event   recorder
+	// inbox takes what the loop is to be told, also before there is a loop.
+	inbox *syncloop.Inbox
+	// desired are the pods that a source names. The handler of the loop keeps it.
+	desired *syncloop.Desired
+}
+
+// newNode builds the parts bottom-up, each from the ground and from parts above it in
+// this list. What a part has to tell those below it in the list goes into the inbox.
+func newNode(ctx context.Context, cfg Config, f folders, conn *Connection) (_ *node, err error) {
+	g := ground{cfg: cfg, conn: conn, folders: f, event: logEvents(cfg.Logger), inbox: &syncloop.Inbox{}, desired: &syncloop.Desired{}}
+	n := &node{ground: g}
+
+	// What talks to the runtime.
+	if n.health, err = g.newHealth(); err != nil {
+		return nil, err
+	}
+	if n.users, err = g.newUsers(ctx); err != nil {
+		return nil, err
+	}
+	if n.records, err = g.newRecords(); err != nil {
+		return nil, err
+	}
+	if n.images, err = g.newImages(n.records); err != nil {
+		return nil, err
+	}
+	if n.pods, err = g.newPods(n.health, n.users, n.images); err != nil {
+		return nil, err
+	}
+	if n.rotator, err = g.newRotator(); err != nil {
+		return nil, err
+	}
+	if n.observer, err = g.newObserver(n.pods); err != nil {
+		return nil, err
+	}
+
+	// What is known of pods.
+	if n.memory, err = newMemory(cfg.Logger, f); err != nil {
+		return nil, err
+	}
+	if n.statuses, err = g.newStatuses(n.memory); err != nil {
+		return nil, err
+	}
+	if n.probes, err = g.newProbes(n.statuses, n.memory); err != nil {
+		return nil, err
+	}
+	n.memory.status, n.memory.probes = n.statuses.Get, n.probes.Results
+	if n.sources, err = g.newSources(); err != nil {
+		return nil, err
+	}
+
+	// What acts on pods. These take most of what n has by now.
+	n.syncer = n.newSyncer()
+	if n.workers, err = n.newWorkers(); err != nil {
+		return nil, err
+	}
+	n.janitor = n.newJanitor()
+	if n.imageGC, err = n.newImageGC(); err != nil {
+		return nil, err
+	}
+	if n.handler, err = n.newHandler(); err != nil {
+		return nil, err
+	}
+	if n.loop, err = n.newLoop(); err != nil {
+		return nil, err
+	}
+	return n, nil
+}
+
+func (g ground) newHealth() (health, error) {
+	m, err := cri.NewHealthMonitor(cri.HealthConfig{Runtime: g.conn.Runtime, Logger: g.cfg.Logger})
+	return health{m}, err
+}
+
+func (g ground) newRecords() (*records.Book, error) {
+	return records.Open(records.Config{
+		Dir:       filepath.Join(g.cfg.Flags.RootDir, "image_manager"),
+		Policy:    records.Policy(g.cfg.Kubelet.ImagePullCredentialsVerificationPolicy),
+		Allowlist: g.cfg.Kubelet.PreloadedImagesVerificationAllowlist,
+		Logger:    g.cfg.Logger,
+	})
+}
+
+func (g ground) newImages(book *records.Book) (*images.Manager, error) {
+	source, err := g.credentials()
+	if err != nil {
+		return nil, err
+	}
+	k := &g.cfg.Kubelet
+	return images.New(images.Config{
+		Service:          g.conn.Images,
+		MaxParallelPulls: parallelPulls(k),
+		QPS:              float64(unlimited(int(*k.RegistryPullQPS))),
+		Burst:            int(k.RegistryBurst),
+		Credentials:      source,
+		Records:          book,
+		Event:            g.event,
+		Logger:           g.cfg.Logger,
+	})
+}
+
+func (g ground) newPods(health health, users *pods.UserNamespaces, images *images.Manager) (*pods.Manager, error) {
+	var manager *pods.Manager // which runs hooks, which ask it for addresses
+	runner, err := hooks.New(hooks.Config{
+		Exec:   g.conn.Runtime,
+		PodIPs: func(ctx context.Context, pod *v1.Pod) ([]string, error) { return manager.PodIPs(ctx, pod) },
+		Event:  g.event,
+	})
+	if err != nil {
+		return nil, err
+	}
+	actuated, err := pods.NewActuatedFolder(pods.ActuatedFolderConfig{Dir: filepath.Join(g.cfg.Flags.RootDir, "actuated_resources"), Logger: g.cfg.Logger})
+	if err != nil {
+		return nil, err
+	}
+	manager, err = pods.New(pods.Config{
+		Runtime:           g.conn.Runtime,
+		Images:            images,
+		RuntimeName:       g.conn.Name,
+		LogRoot:           g.cfg.Kubelet.PodLogsDir,
+		LinkDir:           g.cfg.Flags.ContainerLogsDir,
+		PodDir:            g.folders.pod,
+		MaxCrashLoopDelay: g.cfg.Kubelet.CrashLoopBackOff.MaxContainerRestartPeriod.Duration,
+		Inputs:            request.Inputs{Volumes: request.HostPaths{}, UserNamespace: users.Of, HandlerFeatures: health.handlerFeatures, NodeIPs: nodeIPs},
+		Hooks:             runner,
+		Actuated:          actuated,
+		Node:              describeNode(g.cfg.Config),
+		DNS:               dns(&g.cfg.Kubelet),
+		Event:             g.event,
+		Logger:            g.cfg.Logger,
+	})
+	return manager, err
+}
+
+func (g ground) newRotator() (*logs.Rotator, error) {
+	k := &g.cfg.Kubelet
+	size, err := logSize(k)
+	if err != nil {
+		return nil, err
+	}
+	return logs.NewRotator(logs.RotatorConfig{
+		Runtime:  g.conn.Runtime,
+		MaxSize:  size,
+		MaxFiles: int(*k.ContainerLogMaxFiles),
+		Workers:  int(*k.ContainerLogMaxWorkers),
+		Period:   k.ContainerLogMonitorInterval.Duration,
+		Logger:   g.cfg.Logger,
+	})
+}
+
+func (g ground) newObserver(runtime *pods.Manager) (_ *observer, err error) {
+	o := newObserver()
+	o.PLEG, err = pleg.New(pleg.Config{
+		Runtime:         hinted{observable: runtime, hold: o.hold},
+		OnEvent:         func(e pleg.Event) { g.inbox.Emit(observed(e)) },
+		AdaptiveRelist:  g.cfg.Flags.AdaptiveRelist,
+		ShutdownTimeout: g.cfg.ShutdownTimeout,
+		Logger:          g.cfg.Logger,
+	})
+	return o, err
+}
+
+func (g ground) newStatuses(m *memory) (*status.Manager, error) {
+	return status.NewManager(status.ManagerConfig{
+		Changed:         m.changed,
+		ShutdownTimeout: g.cfg.ShutdownTimeout,
+		Logger:          g.cfg.Logger,
+	})
+}
+
+func (g ground) newProbes(statuses *status.Manager, m *memory) (*probe.Manager, error) {
+	probers, err := probers(g.conn.Runtime)
+	if err != nil {
+		return nil, err
+	}
+	return probe.New(probe.Config{
+		Probers: probers,
+		Status:  statuses.Get,
+		// What a result means for the pod's conditions is shown at once, also while a
+		// worker is busy with the pod; what it means for its containers is the next
+		// sync's matter.
+		Changed: func(c probe.Change) {
+			statuses.SetProbed(c)
+			m.changed(c.UID)
+			g.inbox.Emit(probed(c))
+		},
+		AgentStart:      time.Now(),
+		ShutdownTimeout: g.cfg.ShutdownTimeout,
+		Event:           g.event,
+		Logger:          g.cfg.Logger,
+	})
+}
+
+func (g ground) newSources() (s sources, err error) {
+	k := &g.cfg.Kubelet
+	cfg := podsource.MergerConfig{Event: g.event, Logger: g.cfg.Logger}
+	if k.StaticPodPath == "" && k.StaticPodURL == "" {
+		// Nobody says which pods should be there. A source that never reports
+		// leaves alone what runs.
+		cfg.Sources = []string{fileSource}
+	}
+	if s.merger, err = podsource.NewMerger(cfg); err != nil {
+		return s, err
+	}
+	decoder := podsource.Decoder{NodeName: g.cfg.Flags.NodeName, Check: g.unsupported, Volumes: []string{"hostPath", "image"}}
+	if k.StaticPodPath != "" {
+		s.files, err = podsource.NewFileSource(podsource.FileConfig{
+			Path:     k.StaticPodPath,
+			Merger:   s.merger,
+			Source:   fileSource,
+			Decoder:  decoder,
+			Period:   k.FileCheckFrequency.Duration,
+			StateDir: g.folders.manifests(),
+			Logger:   g.cfg.Logger,
+		})
+	}
+	if err != nil || k.StaticPodURL == "" {
+		return s, err
+	}
+	s.web, err = podsource.NewHTTPSource(podsource.HTTPConfig{
+		URL:     k.StaticPodURL,
+		Header:  k.StaticPodURLHeader,
+		Merger:  s.merger,
+		Source:  httpSource,
+		Decoder: decoder,
+		Period:  k.HTTPCheckFrequency.Duration,
+		Logger:  g.cfg.Logger,
+	})
+	return s, err
+}
+
+func (n *node) newSyncer() *syncer {
+	return &syncer{
+		log:          n.cfg.Logger,
+		event:        n.event,
+		runtime:      n.pods,
+		observer:     n.observer,
+		statuses:     n.statuses,
+		probes:       n.probes,
+		memory:       n.memory,
+		folders:      n.folders,
+		networkReady: n.health.networkReady,
+		hostIPs:      nodeIPs,
+		desired:      n.named,
+		tidy:         n.tidy,
+		turns:        newTurns(),
+		kept:         newUIDSet(),
+		users:        n.users,
+		explanations: newExplanations(),
+	}
+}
+
+func (n *node) newWorkers() (*podworkers.Workers, error) {
+	return podworkers.New(podworkers.Config{
+		Syncer:             n.syncer,
+		ResyncInterval:     n.cfg.Kubelet.SyncFrequency.Duration,
+		Resync:             func(uid types.UID) { n.inbox.Emit(syncloop.Event{Kind: syncloop.SyncDue, UID: uid}) },
+		TerminalPodStopped: n.stopped,
+		OnTransition:       n.transition,
+		ShutdownTimeout:    n.cfg.ShutdownTimeout,
+		Event:              n.event,
+		Logger:             n.cfg.Logger,
+	})
+}
+
+func (n *node) newJanitor() *janitor {
+	return &janitor{
+		log:          n.cfg.Logger,
+		runtime:      n.pods,
+		observer:     n.observer,
+		folders:      n.folders,
+		gone:         n.gone,
+		unneeded:     func(uid types.UID) bool { return n.workers.State(uid).ContainersMayBeRemoved() },
+		sourcesReady: n.merger.Ready,
+		policy:       deadContainers(&n.cfg.Flags),
+		remove:       n.syncer.remove,
+		turns:        n.syncer.turns,
+		kept:         n.syncer.kept,
+		woken:        make(chan struct{}, 1),
+		prunable:     map[types.UID]bool{},
+		postponed:    map[types.UID]bool{},
+	}
+}
+
+func (n *node) newImageGC() (*gc.Manager, error) {
+	return gc.New(gc.Config{
+		Images:          n.conn.Images,
+		Containers:      n.conn.Runtime,
+		Policy:          imageGC(&n.cfg.Kubelet),
+		CollectInterval: n.cfg.ImageGCInterval,
+		InUse:           n.imagesInUse,
+		Remaining:       n.records.Tidy,
+		Node:            nodeReference(n.cfg.Flags.NodeName),
+		Event:           n.event,
+		Logger:          n.cfg.Logger,
+	})
+}
+
+func (n *node) newHandler() (*syncloop.DefaultHandler, error) {
+	return syncloop.NewHandler(syncloop.HandlerConfig{
+		Workers:     n.workers,
+		Sources:     n.merger,
+		Desired:     n.desired,
+		Admit:       syncloop.AdmitterFunc(n.admit),
+		OnReject:    n.reject,
+		Phase:       n.phase,
+		Prune:       n.janitor.prune,
+		RuntimePods: n.orphans,
+		FinalCleaners: []syncloop.Cleaner{
+			{Name: "statuses", Clean: n.cleanStatuses},
+			{Name: "janitor", Clean: func(context.Context, *syncloop.Cleanup) error { n.janitor.wake(); return nil }},
+		},
+		Logger: n.cfg.Logger,
+	})
+}
+
+func (n *node) newLoop() (*syncloop.Loop, error) {
+	sources := map[string]syncloop.EventSource{
+		"inbox":    n.inbox,
+		"deadline": n.handler.ActiveDeadlines(n.started),
+	}
+	if n.files != nil {
+		sources[fileSource] = n.files
+	}
+	if n.web != nil {
+		sources[httpSource] = n.web
+	}
+	return syncloop.New(syncloop.Config{
+		Handler:         n.handler,
+		Pods:            n.merger,
+		Sources:         sources,
+		Health:          n.runtimeHealth,
+		StallLimit:      max(5*time.Minute, 2*n.cfg.Kubelet.SyncFrequency.Duration),
+		ShutdownTimeout: n.cfg.ShutdownTimeout,
+		Logger:          n.cfg.Logger,
+	})
+}

@@ -1,0 +1,76 @@
+package agent
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
+
+	"github.com/podwright/podwright/cri/images/gc"
+	"github.com/podwright/podwright/cri/pods"
+	"github.com/podwright/podwright/examples/kubelet/config"
+)
+
+// unlimited turns the configuration file's "0 is no limit" into the libraries'
+// negative number.
+func unlimited(n int) int {
+	if n == 0 {
+		return -1
+	}
+	return n
+}
+
+// parallelPulls is how many images are pulled at a time, negative for no limit.
+func parallelPulls(k *kubeletv1beta1.KubeletConfiguration) int {
+	switch {
+	case *k.SerializeImagePulls:
+		return 1
+	case k.MaxParallelImagePulls == nil:
+		return -1
+	default:
+		return unlimited(int(*k.MaxParallelImagePulls))
+	}
+}
+
+// imageGC says when unused images are removed: never from the embedded runtime,
+// whose images take no space.
+func imageGC(k *kubeletv1beta1.KubeletConfiguration) gc.Policy {
+	if k.ContainerRuntimeEndpoint == config.Embedded {
+		return gc.Policy{HighPercent: 100}
+	}
+	return gc.Policy{
+		HighPercent: int(*k.ImageGCHighThresholdPercent),
+		LowPercent:  int(*k.ImageGCLowThresholdPercent),
+		MinAge:      k.ImageMinimumGCAge.Duration,
+		MaxAge:      k.ImageMaximumGCAge.Duration,
+	}
+}
+
+// deadContainers turns the flags' "0 is none" into the library's policy.
+func deadContainers(f *config.Flags) pods.GCPolicy {
+	return pods.GCPolicy{
+		MinAge:          f.MinContainerTTL,
+		MaxPerContainer: f.MaxDeadPerContainer,
+		KeepNone:        f.MaxDeadPerContainer == 0 || f.MaxDeadContainers == 0,
+		MaxTotal:        f.MaxDeadContainers,
+	}
+}
+
+// dns is what pods are told about name servers.
+func dns(k *kubeletv1beta1.KubeletConfiguration) pods.DNS {
+	return pods.DNS{
+		ClusterServers: k.ClusterDNS,
+		ClusterDomain:  k.ClusterDomain,
+		HostResolver:   *k.ResolverConfig,
+		NoHostResolver: *k.ResolverConfig == "",
+	}
+}
+
+// logSize is the size in bytes from which a log is rotated, negative for never.
+func logSize(k *kubeletv1beta1.KubeletConfiguration) (int64, error) {
+	size, err := resource.ParseQuantity(k.ContainerLogMaxSize)
+	if err != nil {
+		return 0, fmt.Errorf("containerLogMaxSize: %q: %w", k.ContainerLogMaxSize, err)
+	}
+	return size.Value(), nil
+}

@@ -1,0 +1,175 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
+
+	"github.com/podwright/podwright/cri/images/credentials"
+)
+
+// idUnit is what the number of users of a pod is a multiple of.
+const idUnit = 65536
+
+// The values of memorySwap.swapBehavior.
+const NoSwap, LimitedSwap = "NoSwap", "LimitedSwap"
+
+// SetDefaults fills in the v1beta1 defaults of all fields that have an effect here
+// and a default of their own. What is set already stays.
+func SetDefaults(k *kubeletv1beta1.KubeletConfiguration) {
+	set(&k.ContainerRuntimeEndpoint, "unix:///run/containerd/containerd.sock")
+	set(&k.ImageServiceEndpoint, k.ContainerRuntimeEndpoint)
+	set(&k.RuntimeRequestTimeout.Duration, 2*time.Minute)
+	set(&k.PodLogsDir, "/var/log/pods")
+	set(&k.SyncFrequency.Duration, time.Minute)
+	set(&k.FileCheckFrequency.Duration, 20*time.Second)
+	set(&k.HTTPCheckFrequency.Duration, 20*time.Second)
+	k.StaticPodURLHeader = canonical(k.StaticPodURLHeader)
+	set(&k.Address, "0.0.0.0")
+	set(&k.HealthzBindAddress, "127.0.0.1")
+	setNil(&k.HealthzPort, 10248)
+	setNil(&k.CrashLoopBackOff.MaxContainerRestartPeriod, metav1.Duration{Duration: 5 * time.Minute})
+
+	setNil(&k.SerializeImagePulls, k.MaxParallelImagePulls == nil || *k.MaxParallelImagePulls < 2)
+	setNil(&k.RegistryPullQPS, 5)
+	set(&k.RegistryBurst, 10)
+	set(&k.ImagePullCredentialsVerificationPolicy, kubeletv1beta1.NeverVerifyPreloadedImages)
+	setNil(&k.ImageGCHighThresholdPercent, 85)
+	setNil(&k.ImageGCLowThresholdPercent, 80)
+	set(&k.ImageMinimumGCAge.Duration, 2*time.Minute)
+
+	set(&k.ContainerLogMaxSize, "10Mi")
+	setNil(&k.ContainerLogMaxFiles, 5)
+	setNil(&k.ContainerLogMaxWorkers, 1)
+	setNil(&k.ContainerLogMonitorInterval, metav1.Duration{Duration: 10 * time.Second})
+
+	setNil(&k.ResolverConfig, "/etc/resolv.conf")
+	setNil(&k.CPUCFSQuota, true)
+	setNil(&k.CPUCFSQuotaPeriod, metav1.Duration{Duration: 100 * time.Millisecond})
+	setNil(&k.SeccompDefault, false)
+	setNil(&k.SingleProcessOOMKill, false)
+	set(&k.MemorySwap.SwapBehavior, NoSwap)
+	setNil(&k.UserNamespaces, kubeletv1beta1.UserNamespaces{})
+	setNil(&k.UserNamespaces.IDsPerPod, idUnit)
+}
+
+func set[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+func setNil[T any](field **T, value T) {
+	if *field == nil {
+		*field = &value
+	}
+}
+
+// canonical spells the names of HTTP headers as they are sent, nil for none.
+func canonical(in map[string][]string) map[string][]string {
+	if len(in) == 0 {
+		return nil
+	}
+	out := http.Header{}
+	for name, values := range in {
+		for _, value := range values {
+			out.Add(name, value)
+		}
+	}
+	return out
+}
+
+func (c *Config) setNodeName() error {
+	name := c.Flags.NodeName
+	if name == "" {
+		host, err := os.Hostname()
+		if err != nil {
+			return fmt.Errorf("node name: %w (--hostname-override sets one)", err)
+		}
+		name = host
+	}
+	c.Flags.NodeName = strings.ToLower(strings.TrimSpace(name))
+	if problems := validation.IsDNS1123Subdomain(c.Flags.NodeName); len(problems) > 0 {
+		return fmt.Errorf("node name %q (--hostname-override): %s", c.Flags.NodeName, strings.Join(problems, "; "))
+	}
+	return nil
+}
+
+// setFolders picks the folders: the system's for a real runtime, the user's for
+// the embedded one, which needs no root.
+func (c *Config) setFolders() (err error) {
+	k, f := &c.Kubelet, &c.Flags
+	embedded := k.ContainerRuntimeEndpoint == Embedded
+	switch {
+	case f.RootDir != "":
+	case embedded:
+		state, err := userStateDir()
+		if err != nil {
+			return fmt.Errorf("--root-dir is not set, and there is no folder for user state: %w", err)
+		}
+		f.RootDir = filepath.Join(state, "podwright")
+	default:
+		f.RootDir = "/var/lib/kubelet"
+	}
+	if f.RootDir, err = filepath.Abs(f.RootDir); err != nil {
+		return fmt.Errorf("--root-dir: %w", err)
+	}
+	if k.StaticPodPath != "" {
+		if k.StaticPodPath, err = filepath.Abs(k.StaticPodPath); err != nil {
+			return fmt.Errorf("--pod-manifest-path: %w", err)
+		}
+	}
+	if embedded {
+		set(&k.PodLogsDir, filepath.Join(f.RootDir, "logs"))
+	} else {
+		f.ContainerLogsDir = "/var/log/containers"
+	}
+	return nil
+}
+
+func userStateDir() (string, error) {
+	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
+		return dir, nil
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(home, ".local", "state"), nil
+}
+
+// setCredentialProviders makes the folder of plugins absolute, and reads what is said
+// of them: what is wrong there is told at start.
+func (c *Config) setCredentialProviders() (err error) {
+	f := &c.Flags
+	switch {
+	case f.CredentialProviderConfig == "" && f.CredentialProviderBinDir == "":
+		return nil
+	case f.CredentialProviderConfig == "":
+		return errors.New("--image-credential-provider-bin-dir needs --image-credential-provider-config")
+	case f.CredentialProviderBinDir == "":
+		return errors.New("--image-credential-provider-config needs --image-credential-provider-bin-dir")
+	}
+	providers, err := credentials.LoadPluginConfig(f.CredentialProviderConfig)
+	if err != nil {
+		return fmt.Errorf("--image-credential-provider-config: %w", err)
+	}
+	for i := range providers {
+		if providers[i].TokenAttributes != nil {
+			return fmt.Errorf("--image-credential-provider-config: provider %q: tokenAttributes: there is no API server to give out service account tokens", providers[i].Name)
+		}
+	}
+	if f.CredentialProviderBinDir, err = filepath.Abs(f.CredentialProviderBinDir); err != nil {
+		return fmt.Errorf("--image-credential-provider-bin-dir: %w", err)
+	}
+	return nil
+}
