@@ -29,6 +29,11 @@ func TestConfigNamesWhatIsMissing(t *testing.T) {
 	full := configOf("/d", func(context.Context) (*Connection, error) { return nil, nil })
 	_, err := New(full)
 	require.NoError(t, err)
+	zero := Config{Connect: full.Connect}
+	zero.Flags, zero.Kubelet.PodLogsDir = full.Flags, full.Kubelet.PodLogsDir
+	a, err := New(zero)
+	require.NoError(t, err)
+	require.Equal(t, full.Kubelet, a.cfg.Kubelet, "zeros of the configuration get their defaults")
 	for field, drop := range map[string]func(*Config){
 		"Flags.NodeName":     func(c *Config) { c.Flags.NodeName = "" },
 		"Flags.RootDir":      func(c *Config) { c.Flags.RootDir = "" },

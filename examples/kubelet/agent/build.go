@@ -39,8 +39,8 @@ type ground struct {
 // newNode builds the parts bottom-up, each from the ground and from parts above it in
 // this list. What a part has to tell those below it in the list goes into the inbox.
 func newNode(ctx context.Context, cfg Config, f folders, conn *Connection) (_ *node, err error) {
-	g := ground{cfg: cfg, conn: conn, folders: f, event: logEvents(cfg.Logger), inbox: &syncloop.Inbox{}, desired: &syncloop.Desired{}}
-	n := &node{ground: g}
+	n := &node{ground: ground{cfg: cfg, conn: conn, folders: f, event: logEvents(cfg.Logger), inbox: &syncloop.Inbox{}, desired: &syncloop.Desired{}}}
+	g := &n.ground
 
 	// What talks to the runtime.
 	if n.health, err = g.newHealth(); err != nil {
@@ -75,6 +75,7 @@ func newNode(ctx context.Context, cfg Config, f folders, conn *Connection) (_ *n
 	if n.probes, err = g.newProbes(n.statuses, n.memory); err != nil {
 		return nil, err
 	}
+	// The memory is told of changes before it can ask what has changed.
 	n.memory.status, n.memory.probes = n.statuses.Get, n.probes.Results
 	if n.sources, err = g.newSources(); err != nil {
 		return nil, err
@@ -98,12 +99,12 @@ func newNode(ctx context.Context, cfg Config, f folders, conn *Connection) (_ *n
 	return n, nil
 }
 
-func (g ground) newHealth() (health, error) {
+func (g *ground) newHealth() (health, error) {
 	m, err := cri.NewHealthMonitor(cri.HealthConfig{Runtime: g.conn.Runtime, Logger: g.cfg.Logger})
 	return health{m}, err
 }
 
-func (g ground) newRecords() (*records.Book, error) {
+func (g *ground) newRecords() (*records.Book, error) {
 	return records.Open(records.Config{
 		Dir:       filepath.Join(g.cfg.Flags.RootDir, "image_manager"),
 		Policy:    records.Policy(g.cfg.Kubelet.ImagePullCredentialsVerificationPolicy),
@@ -112,7 +113,7 @@ func (g ground) newRecords() (*records.Book, error) {
 	})
 }
 
-func (g ground) newImages(book *records.Book) (*images.Manager, error) {
+func (g *ground) newImages(book *records.Book) (*images.Manager, error) {
 	source, err := g.credentials()
 	if err != nil {
 		return nil, err
@@ -130,7 +131,7 @@ func (g ground) newImages(book *records.Book) (*images.Manager, error) {
 	})
 }
 
-func (g ground) newPods(health health, users *pods.UserNamespaces, images *images.Manager) (*pods.Manager, error) {
+func (g *ground) newPods(health health, users *pods.UserNamespaces, images *images.Manager) (*pods.Manager, error) {
 	var manager *pods.Manager // which runs hooks, which ask it for addresses
 	runner, err := hooks.New(hooks.Config{
 		Exec:   g.conn.Runtime,
@@ -163,7 +164,7 @@ func (g ground) newPods(health health, users *pods.UserNamespaces, images *image
 	return manager, err
 }
 
-func (g ground) newRotator() (*logs.Rotator, error) {
+func (g *ground) newRotator() (*logs.Rotator, error) {
 	k := &g.cfg.Kubelet
 	size, err := logSize(k)
 	if err != nil {
@@ -179,7 +180,7 @@ func (g ground) newRotator() (*logs.Rotator, error) {
 	})
 }
 
-func (g ground) newObserver(runtime *pods.Manager) (_ *observer, err error) {
+func (g *ground) newObserver(runtime *pods.Manager) (_ *observer, err error) {
 	o := newObserver()
 	o.PLEG, err = pleg.New(pleg.Config{
 		Runtime:         hinted{observable: runtime, hold: o.hold},
@@ -191,7 +192,7 @@ func (g ground) newObserver(runtime *pods.Manager) (_ *observer, err error) {
 	return o, err
 }
 
-func (g ground) newStatuses(m *memory) (*status.Manager, error) {
+func (g *ground) newStatuses(m *memory) (*status.Manager, error) {
 	return status.NewManager(status.ManagerConfig{
 		Changed:         m.changed,
 		ShutdownTimeout: g.cfg.ShutdownTimeout,
@@ -199,7 +200,7 @@ func (g ground) newStatuses(m *memory) (*status.Manager, error) {
 	})
 }
 
-func (g ground) newProbes(statuses *status.Manager, m *memory) (*probe.Manager, error) {
+func (g *ground) newProbes(statuses *status.Manager, m *memory) (*probe.Manager, error) {
 	probers, err := probers(g.conn.Runtime)
 	if err != nil {
 		return nil, err
@@ -222,7 +223,7 @@ func (g ground) newProbes(statuses *status.Manager, m *memory) (*probe.Manager, 
 	})
 }
 
-func (g ground) newSources() (s sources, err error) {
+func (g *ground) newSources() (s sources, err error) {
 	k := &g.cfg.Kubelet
 	cfg := podsource.MergerConfig{Event: g.event, Logger: g.cfg.Logger}
 	if k.StaticPodPath == "" && k.StaticPodURL == "" {

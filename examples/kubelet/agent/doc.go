@@ -8,12 +8,16 @@
 //	                                                         ^                                      |
 //	                                     pleg.PLEG ----------+                     cri/pods.Manager +-> runtime
 //
+// newNode is the list of them, bottom-up: each is built from the Config and from the
+// parts above it in that list. What goes the other way, such as the events of the PLEG,
+// goes into the inbox, from which the loop takes it.
+//
 // Beside them run those that keep the node tidy: the janitor (dead containers and
 // what pods have left), cri/logs.Rotator, and cri/images/gc.Manager. A worker and the
 // janitor never work on one pod at the same time (turns).
 //
 // probe.Manager asks the containers that the statuses name, and changes the statuses
-// at once where an answer does (node.probed). What an answer means to containers is
+// at once where an answer does (newProbes). What an answer means to containers is
 // the next sync's matter, which takes all results along. memory writes the statuses
 // and the results to the disk.
 //

@@ -40,7 +40,7 @@ func (n *node) phase(pod *v1.Pod) v1.PodPhase {
 }
 
 // named tells whether a source names the pod.
-func (g ground) named(uid types.UID) bool { return g.desired.Get(uid) != nil }
+func (g *ground) named(uid types.UID) bool { return g.desired.Get(uid) != nil }
 
 // gone tells whether nobody needs anything of a pod any more.
 func (n *node) gone(uid types.UID) bool {

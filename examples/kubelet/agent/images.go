@@ -16,7 +16,7 @@ import (
 
 // credentials are what registries are shown, in the order of a kubelet: pull
 // secrets, the node's own, plugins.
-func (g ground) credentials() (credentials.Source, error) {
+func (g *ground) credentials() (credentials.Source, error) {
 	secrets, err := credentials.NewPullSecrets(credentials.PullSecretsConfig{Secrets: noSecrets{}, Event: g.event, Logger: g.cfg.Logger})
 	if err != nil {
 		return nil, err

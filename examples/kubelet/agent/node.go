@@ -107,11 +107,11 @@ func observed(e pleg.Event) syncloop.Event {
 }
 
 // tidy has housekeeping done soon.
-func (g ground) tidy() { g.inbox.Emit(syncloop.Event{Kind: syncloop.Housekeeping}) }
+func (g *ground) tidy() { g.inbox.Emit(syncloop.Event{Kind: syncloop.Housekeeping}) }
 
 // transition logs where a pod's life turns. When one ends, housekeeping forgets it,
 // and what waits for its UID starts.
-func (g ground) transition(t podworkers.Transition) {
+func (g *ground) transition(t podworkers.Transition) {
 	if t.To == podworkers.StateFinished {
 		g.tidy()
 	}

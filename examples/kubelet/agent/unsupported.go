@@ -18,7 +18,7 @@ import (
 // unsupported lists why a pod can never run here, one error per field. What it asks
 // of the runtime is looked at when it is admitted, since manifests may be read
 // before the runtime has answered.
-func (g ground) unsupported(pod *v1.Pod) []error {
+func (g *ground) unsupported(pod *v1.Pod) []error {
 	everything := cri.Features{SupplementalGroupsPolicy: true, UserNamespacesHostNetwork: true}
 	return append(unsupported(pod, everything), otherNode(pod, g.cfg.Flags.NodeName)...)
 }

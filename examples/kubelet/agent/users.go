@@ -20,7 +20,7 @@ const subIDUser = "kubelet"
 const subIDsTimeout = 10 * time.Second
 
 // newUsers finds out which pods have users of their own, and what others may get.
-func (g ground) newUsers(ctx context.Context) (*pods.UserNamespaces, error) {
+func (g *ground) newUsers(ctx context.Context) (*pods.UserNamespaces, error) {
 	uids, err := g.folders.listPods()
 	if err != nil {
 		return nil, err
