@@ -63,7 +63,9 @@ var floors = map[string]floor{
 
 	"cri": {outside: 120, forbid: noCore},
 
-	"podworkers/podworkerstest": {own: []string{"podworkers", "internal/podfacts"}, outside: 85, forbid: noGRPC},
+	"podworkers/stages":            {own: []string{"podworkers", "internal/podfacts", "internal/run"}, outside: 85, forbid: noGRPC},
+	"podworkers/stages/stagestest": {own: []string{"podworkers/stages", "podworkers", "internal/podfacts", "internal/run"}, outside: 85, forbid: noGRPC},
+	"podworkers/podworkerstest":    {own: []string{"podworkers", "internal/podfacts"}, outside: 85, forbid: noGRPC},
 
 	"pleg/plegtest":     {own: []string{"pleg"}, outside: 85, forbid: noGRPC},
 	"status":            {own: []string{"pleg", "probe", "internal/podfacts"}, outside: 85, forbid: noGRPC},

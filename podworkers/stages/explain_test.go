@@ -1,0 +1,81 @@
+package stages
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+func TestProgress(t *testing.T) {
+	at := func(s int) time.Time { return time.Unix(int64(s), 0) }
+	var p progress
+	check := func(s State, since int, running bool) {
+		t.Helper()
+		require.Equal(t, s, p.state)
+		require.Equal(t, at(since), p.since)
+		require.Equal(t, running, !p.began.IsZero())
+	}
+	p.begin(Prepare, at(1))
+	check(StatePreparing, 1, true)
+	p.cancel(at(2))
+	p.end(Prepare, errBroken, at(3))
+	check(StatePreparing, 1, false)
+	require.Equal(t, at(3), p.errAt)
+	require.Zero(t, p.cancelled)
+	p.begin(Prepare, at(4))
+	p.end(Prepare, nil, at(5))
+	check(StatePrepared, 5, false)
+	require.NoError(t, p.err)
+	require.Zero(t, p.errAt)
+	p.begin(Prepare, at(6))
+	check(StatePrepared, 5, true)
+	p.end(Prepare, nil, at(7))
+	check(StatePrepared, 5, false)
+	p.begin(Prepare, at(8))
+	p.end(Prepare, errBroken, at(9))
+	check(StatePreparing, 9, false)
+	p.begin(Release, at(10))
+	p.end(Release, errBroken, at(11))
+	check(StateReleasing, 10, false)
+	p.begin(Release, at(12))
+	p.end(Release, nil, at(13))
+	check(StateReleased, 13, false)
+}
+
+func TestExplain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hang, free := forever()
+		l := newList(t, Config{Stages: []Entry{
+			{Name: "folder", Release: Gone, Stage: &funcs{}},
+			{Name: "volumes", Release: Stopped, Stage: &funcs{prepare: func(ctx context.Context, uid types.UID) error { _ = hang(ctx, uid); return errBroken }}},
+		}})
+		require.Nil(t, l.Explain("1"))
+		begun := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		require.ErrorIs(t, l.Prepare(ctx, podOf("1")), ErrUnresponsive)
+		require.Equal(t, []StageState{
+			{Name: "folder", Moment: Gone, State: StatePrepared, Since: begun},
+			{Name: "volumes", Moment: Stopped, State: StatePreparing, Since: begun, CallSince: begun, CancelledAt: begun.Add(time.Second)},
+		}, l.Explain("1"))
+		require.Contains(t, l.Explain("1")[1].String(), "volumes: Preparing, since ")
+		free()
+		synctest.Wait()
+		require.Equal(t, errBroken, l.Explain("1")[1].LastError)
+		require.Contains(t, l.Explain("1")[1].String(), ", last error: broken")
+		require.NoError(t, l.Release(t.Context(), "1", Stopped))
+		require.Equal(t, StateReleased, l.Explain("1")[1].State)
+		require.NoError(t, l.Release(t.Context(), "1", Gone))
+		require.Nil(t, l.Explain("1"))
+	})
+}
+
+func TestNames(t *testing.T) {
+	require.Equal(t, "Stopped Gone Moment(9)", Stopped.String()+" "+Gone.String()+" "+Moment(9).String())
+	require.Equal(t, "prepare release Action(9)", Prepare.String()+" "+Release.String()+" "+Action(9).String())
+	require.Equal(t, "Unknown Released State(9)", StateUnknown.String()+" "+StateReleased.String()+" "+State(9).String())
+}

@@ -1,0 +1,293 @@
+package stages
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// node is a node with one stage, on which pods have left something.
+type node struct {
+	*Releaser
+	list *List
+	stop func() error
+
+	mu      sync.Mutex
+	log     bytes.Buffer
+	held    map[types.UID]bool
+	desired map[types.UID]bool
+	taken   map[types.UID]bool
+	fail    error
+	listErr error
+	hang    map[types.UID]chan struct{} // ignores its context until this is closed
+	peak    int
+	busy    int
+}
+
+func newNode(t *testing.T, change func(*ReleaserConfig), uids ...types.UID) *node {
+	t.Helper()
+	n := &node{held: map[types.UID]bool{}, desired: map[types.UID]bool{}, taken: map[types.UID]bool{}, hang: map[types.UID]chan struct{}{}}
+	for _, uid := range uids {
+		n.held[uid] = true
+	}
+	n.list = newList(t, Config{StepTimeout: 10 * time.Second, Stages: []Entry{{
+		Name: "folder", Release: Gone, Stage: &funcs{release: n.release, leftovers: n.leftovers},
+	}}})
+	cfg := ReleaserConfig{List: n.list, Try: n.try, Gone: n.gone, Logger: slog.New(slog.NewTextHandler(n, nil))}
+	if change != nil {
+		change(&cfg)
+	}
+	var err error
+	n.Releaser, err = NewReleaser(cfg)
+	require.NoError(t, err)
+	return n
+}
+
+func (n *node) run(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- n.Run(ctx) }()
+	n.stop = func() error { cancel(); return <-done }
+	synctest.Wait()
+}
+
+func (n *node) release(_ context.Context, uid types.UID) error {
+	n.mu.Lock()
+	n.busy++
+	n.peak = max(n.peak, n.busy)
+	hang, fail := n.hang[uid], n.fail
+	n.mu.Unlock()
+	time.Sleep(time.Millisecond)
+	if hang != nil {
+		<-hang
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.busy--
+	if fail == nil {
+		delete(n.held, uid)
+	}
+	return fail
+}
+
+func (n *node) leftovers(context.Context) ([]types.UID, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.Collect(maps.Keys(n.held)), n.listErr
+}
+
+func (n *node) try(uid types.UID) (func(), bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.taken[uid] {
+		return nil, false
+	}
+	n.taken[uid] = true
+	return func() { n.mu.Lock(); defer n.mu.Unlock(); delete(n.taken, uid) }, true
+}
+
+func (n *node) gone(uid types.UID) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return !n.desired[uid]
+}
+
+func (n *node) Write(line []byte) (int, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.log.Write(line)
+}
+
+func (n *node) logged() string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.log.String()
+}
+
+func (n *node) set(f func()) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	f()
+}
+
+func (n *node) left() []types.UID {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.Sorted(maps.Keys(n.held))
+}
+
+func (n *node) wake() {
+	n.Wake()
+	time.Sleep(100 * time.Millisecond)
+}
+
+func TestReleaserConfig(t *testing.T) {
+	l := newList(t, Config{})
+	try := func(types.UID) (func(), bool) { return nil, false }
+	gone := func(types.UID) bool { return false }
+	for field, cfg := range map[string]ReleaserConfig{
+		"List is required":            {Try: try, Gone: gone},
+		"Try is required":             {List: l, Gone: gone},
+		"Gone is required":            {List: l, Try: try},
+		"Parallel is negative":        {List: l, Try: try, Gone: gone, Parallel: -1},
+		"Rest is negative":            {List: l, Try: try, Gone: gone, Rest: -1},
+		"ShutdownTimeout is negative": {List: l, Try: try, Gone: gone, ShutdownTimeout: -1},
+	} {
+		_, err := NewReleaser(cfg)
+		require.ErrorContains(t, err, "ReleaserConfig."+field)
+	}
+}
+
+// What has no owner is released; a pod that is desired, or that somebody works on, is
+// left alone until it is not.
+func TestReleasesWhatNobodyOwns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, nil, "gone", "desired", "busy")
+		n.desired["desired"], n.taken["busy"] = true, true
+		n.run(t)
+		time.Sleep(time.Second)
+		require.Equal(t, []types.UID{"busy", "desired"}, n.left())
+		left := n.Leftovers()
+		require.Equal(t, []bool{true, true}, []bool{left[0].Owned, left[1].Owned})
+		require.Equal(t, []string{"folder"}, left[0].Stages)
+
+		n.set(func() { delete(n.taken, "busy"); delete(n.desired, "desired") })
+		time.Sleep(time.Hour)
+		require.Len(t, n.left(), 2, "nobody has woken it")
+		n.wake()
+		require.Empty(t, n.left())
+		require.Empty(t, n.Leftovers())
+		require.Empty(t, n.taken, "turns have ended")
+		require.ErrorIs(t, n.Run(t.Context()), ErrAlreadyRun)
+		require.NoError(t, n.stop())
+		require.Equal(t, 3, strings.Count(n.logged(), "released what a pod had left"))
+	})
+}
+
+// A failure is logged when it changes, and tried again after a rest, without being woken.
+func TestFailuresAreTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, nil, "1")
+		n.fail = errBroken
+		begun := time.Now()
+		n.run(t)
+		for range 100 {
+			n.wake()
+		}
+		require.Equal(t, 1, strings.Count(n.logged(), "level=ERROR"))
+		left := n.Leftovers()[0]
+		require.ErrorIs(t, left.LastError, errBroken)
+		require.Equal(t, begun, left.Since)
+		require.Equal(t, left.LastErrorAt.Add(time.Second), left.NextRetry)
+		n.set(func() { n.fail = errors.New("another one") })
+		time.Sleep(2 * time.Second)
+		require.Equal(t, 2, strings.Count(n.logged(), "level=ERROR"))
+		n.set(func() { n.fail = nil })
+		time.Sleep(2 * time.Second)
+		require.Empty(t, n.left())
+		require.NoError(t, n.stop())
+	})
+}
+
+func TestPodsAreReleasedInParallel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var uids []types.UID
+		for i := range 100 {
+			uids = append(uids, types.UID(fmt.Sprintf("%03d", i)))
+		}
+		n := newNode(t, nil, uids...)
+		n.run(t)
+		time.Sleep(time.Second)
+		require.Empty(t, n.left())
+		require.Equal(t, 8, n.peak)
+		require.NoError(t, n.stop())
+	})
+}
+
+// Pods that hang take turns with those that do not, and Run names them at its end.
+func TestHungReleaseHoldsUpNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, func(c *ReleaserConfig) { c.Parallel = 1 }, "1", "2", "3")
+		hang := make(chan struct{})
+		n.hang["1"] = hang
+		n.run(t)
+		time.Sleep(12 * time.Second)
+		require.Equal(t, []types.UID{"1"}, n.left())
+		require.ErrorIs(t, n.Leftovers()[0].LastError, ErrUnresponsive)
+
+		begun := time.Now()
+		err := n.stop()
+		require.ErrorIs(t, err, ErrShutdownTimeout)
+		require.ErrorContains(t, err, "releasing folder of pod 1")
+		require.Equal(t, 10*time.Second, time.Since(begun))
+		close(hang)
+		require.NoError(t, n.list.Wait(time.Second))
+	})
+}
+
+func TestListingThatFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, nil, "1")
+		n.listErr = errBroken
+		n.run(t)
+		n.wake()
+		n.wake()
+		require.Empty(t, n.left(), "what was named is released")
+		require.Equal(t, 1, strings.Count(n.logged(), "cannot tell what all pods have left"))
+		require.NoError(t, n.stop())
+	})
+}
+
+// A caller may have more to release than stages.
+func TestOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		containers := map[types.UID]bool{"1": true}
+		n := newNode(t, func(c *ReleaserConfig) {
+			list := c.List
+			c.Others = func() []types.UID { return slices.Collect(maps.Keys(containers)) }
+			c.Release = func(ctx context.Context, uid types.UID) error {
+				delete(containers, uid)
+				return list.Release(ctx, uid, Gone)
+			}
+		}, "1")
+		n.run(t)
+		time.Sleep(time.Second)
+		require.Empty(t, containers)
+		require.Empty(t, n.left())
+		require.NoError(t, n.stop())
+	})
+}
+
+func TestPanicsOfTheOwner(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, func(c *ReleaserConfig) {
+			gone := c.Gone
+			c.Gone = func(uid types.UID) bool {
+				if uid == "1" {
+					panic("who?")
+				}
+				return gone(uid)
+			}
+			c.Others = func() []types.UID { panic("others") }
+		}, "1", "2")
+		n.run(t)
+		time.Sleep(time.Second)
+		require.Equal(t, []types.UID{"1"}, n.left())
+		require.Empty(t, n.taken)
+		require.NoError(t, n.stop())
+		require.Contains(t, n.logged(), "who?")
+	})
+}

@@ -1,0 +1,87 @@
+package stagestest
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/podworkers/stages"
+)
+
+var _ stages.Stage = (*Memory)(nil)
+
+// Memory is a stage that holds nothing but a pod's UID, in memory. What it holds
+// outlasts the agents that use it. Use NewMemory. It is safe for concurrent use.
+type Memory struct {
+	mu      sync.Mutex
+	held    map[types.UID]bool
+	blocked map[types.UID]chan struct{}
+}
+
+// NewMemory returns a Memory that holds nothing.
+func NewMemory() *Memory {
+	return &Memory{held: map[types.UID]bool{}, blocked: map[types.UID]chan struct{}{}}
+}
+
+// Prepare implements stages.Stage.
+func (m *Memory) Prepare(ctx context.Context, pod *v1.Pod) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	m.held[pod.UID] = true
+	return nil
+}
+
+// Release implements stages.Stage.
+func (m *Memory) Release(ctx context.Context, uid types.UID) error {
+	m.mu.Lock()
+	blocked := m.blocked[uid]
+	m.mu.Unlock()
+	if blocked != nil {
+		select {
+		case <-blocked:
+		case <-ctx.Done():
+		}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	delete(m.held, uid)
+	return nil
+}
+
+// Leftovers implements stages.Stage.
+func (m *Memory) Leftovers(ctx context.Context) ([]types.UID, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Collect(maps.Keys(m.held)), ctx.Err()
+}
+
+// Holds tells whether something of a pod is held.
+func (m *Memory) Holds(uid types.UID) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.held[uid]
+}
+
+// Block has every Release of a pod wait until unblock is called, or its context ends.
+func (m *Memory) Block(uid types.UID) (unblock func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	blocked := make(chan struct{})
+	m.blocked[uid] = blocked
+	return func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		delete(m.blocked, uid)
+		close(blocked)
+	}
+}

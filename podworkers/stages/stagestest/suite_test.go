@@ -1,0 +1,226 @@
+package stagestest
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/podworkers/stages"
+)
+
+func harness(m *Memory, wrap func(*Memory) stages.Stage) Harness {
+	return Harness{
+		Open: func() (stages.Stage, error) { return wrap(m), nil }, Holds: m.Holds, Block: m.Block,
+		Halfway: map[string]func(*v1.Pod) error{"prepared": func(pod *v1.Pod) error { return m.Prepare(context.Background(), pod) }},
+	}
+}
+
+func TestMemory(t *testing.T) {
+	Run(t, func(testing.TB) Harness {
+		return harness(NewMemory(), func(m *Memory) stages.Stage { return m })
+	})
+}
+
+// A stage of which there is something only when the pod uses it.
+func TestUse(t *testing.T) {
+	Run(t, func(testing.TB) Harness {
+		h := harness(NewMemory(), func(m *Memory) stages.Stage {
+			return &broken{Memory: m, prepare: func(context.Context, *v1.Pod) error { return nil }}
+		})
+		h.Use = func(s stages.Stage, pod *v1.Pod) error { return s.(*broken).Memory.Prepare(context.Background(), pod) }
+		return h
+	})
+}
+
+// broken is a Memory with methods of its own.
+type broken struct {
+	*Memory
+	prepare   func(context.Context, *v1.Pod) error
+	release   func(context.Context, types.UID) error
+	leftovers func(context.Context) ([]types.UID, error)
+}
+
+func (b *broken) Prepare(ctx context.Context, pod *v1.Pod) error {
+	if b.prepare != nil {
+		return b.prepare(ctx, pod)
+	}
+	return b.Memory.Prepare(ctx, pod)
+}
+
+func (b *broken) Release(ctx context.Context, uid types.UID) error {
+	if b.release != nil {
+		return b.release(ctx, uid)
+	}
+	return b.Memory.Release(ctx, uid)
+}
+
+func (b *broken) Leftovers(ctx context.Context) ([]types.UID, error) {
+	if b.leftovers != nil {
+		return b.leftovers(ctx)
+	}
+	return b.Memory.Leftovers(ctx)
+}
+
+// Each broken stage is caught by the rule that it breaks.
+func TestBrokenStages(t *testing.T) {
+	there := errors.New("it is there")
+	for rule, breaks := range map[string]func(*broken){
+		"Leftovers names a pod from Prepare until Release has succeeded": func(b *broken) {
+			// It names what this agent has prepared.
+			mine := map[types.UID]bool{}
+			b.prepare = func(ctx context.Context, pod *v1.Pod) error { mine[pod.UID] = true; return b.Memory.Prepare(ctx, pod) }
+			b.leftovers = func(context.Context) (uids []types.UID, err error) {
+				for uid := range mine {
+					if b.Holds(uid) {
+						uids = append(uids, uid)
+					}
+				}
+				return uids, nil
+			}
+		},
+		"Prepare may be repeated": func(b *broken) {
+			b.prepare = func(ctx context.Context, pod *v1.Pod) error {
+				if b.Holds(pod.UID) {
+					return there
+				}
+				return b.Memory.Prepare(ctx, pod)
+			}
+		},
+		"Release may be repeated": func(b *broken) {
+			released := map[types.UID]bool{}
+			b.release = func(ctx context.Context, uid types.UID) error {
+				if released[uid] {
+					return errors.New("it was released before")
+				}
+				released[uid] = true
+				return b.Memory.Release(ctx, uid)
+			}
+		},
+		"Release needs no Prepare": func(b *broken) {
+			b.release = func(ctx context.Context, uid types.UID) error {
+				if !b.Holds(uid) {
+					return errors.New("there is nothing")
+				}
+				return b.Memory.Release(ctx, uid)
+			}
+		},
+		"a pod can come back after its release": func(b *broken) {
+			released := map[types.UID]bool{}
+			b.release = func(ctx context.Context, uid types.UID) error {
+				released[uid] = true
+				return b.Memory.Release(ctx, uid)
+			}
+			b.prepare = func(ctx context.Context, pod *v1.Pod) error {
+				if released[pod.UID] {
+					return errors.New("it is gone")
+				}
+				return b.Memory.Prepare(ctx, pod)
+			}
+		},
+		"killed between any two steps": func(b *broken) {
+			// A release that is cancelled loses the name first.
+			hidden := map[types.UID]bool{}
+			b.release = func(ctx context.Context, uid types.UID) error { hidden[uid] = true; return b.Memory.Release(ctx, uid) }
+			b.leftovers = func(ctx context.Context) (uids []types.UID, err error) {
+				all, err := b.Memory.Leftovers(ctx)
+				for _, uid := range all {
+					if !hidden[uid] {
+						uids = append(uids, uid)
+					}
+				}
+				return uids, err
+			}
+		},
+		"killed within a step": func(b *broken) {
+			prepared := map[types.UID]bool{}
+			b.prepare = func(ctx context.Context, pod *v1.Pod) error {
+				prepared[pod.UID] = true
+				return b.Memory.Prepare(ctx, pod)
+			}
+			b.release = func(ctx context.Context, uid types.UID) error {
+				if !prepared[uid] {
+					return nil
+				}
+				return b.Memory.Release(ctx, uid)
+			}
+		},
+		"pods do not disturb each other": func(b *broken) {
+			b.release = func(ctx context.Context, uid types.UID) error {
+				all, _ := b.Memory.Leftovers(ctx)
+				for _, other := range all {
+					uid = other
+					_ = b.Memory.Release(ctx, other)
+				}
+				return b.Memory.Release(ctx, uid)
+			}
+		},
+		"pods are prepared and released at the same time": func(b *broken) {
+			busy := make(chan struct{}, 1)
+			b.prepare = func(ctx context.Context, pod *v1.Pod) error {
+				select {
+				case busy <- struct{}{}:
+					defer func() { <-busy }()
+				default:
+					return errors.New("busy")
+				}
+				time.Sleep(time.Millisecond)
+				return b.Memory.Prepare(ctx, pod)
+			}
+		},
+		"a context that has ended ends calls": func(b *broken) {
+			b.release = func(ctx context.Context, uid types.UID) error {
+				if ctx.Err() != nil {
+					time.Sleep(time.Hour)
+				}
+				return b.Memory.Release(ctx, uid)
+			}
+		},
+		"a release that hangs holds up nobody else": func(b *broken) {
+			one := make(chan struct{}, 1)
+			b.release = func(ctx context.Context, uid types.UID) error {
+				one <- struct{}{}
+				defer func() { <-one }()
+				return b.Memory.Release(ctx, uid)
+			}
+		},
+		"a release that hangs ends with its context": func(b *broken) {
+			b.release = func(_ context.Context, uid types.UID) error {
+				return b.Memory.Release(context.Background(), uid)
+			}
+		},
+	} {
+		t.Run(rule, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := harness(NewMemory(), func(m *Memory) stages.Stage {
+					b := &broken{Memory: m}
+					breaks(b)
+					return b
+				})
+				require.Error(t, play(t.Context(), find(t, rule), h))
+				time.Sleep(2 * time.Hour) // for calls that ignore their context
+			})
+		})
+	}
+}
+
+func find(t *testing.T, name string) rule {
+	t.Helper()
+	for _, r := range rules {
+		if r.name == name {
+			return r
+		}
+	}
+	require.Fail(t, "no such rule", name)
+	return rule{}
+}
+
+func TestHarnessIsComplete(t *testing.T) {
+	require.ErrorContains(t, play(t.Context(), rules[0], Harness{}), "Harness.Open")
+	require.ErrorContains(t, play(t.Context(), rules[0], Harness{Open: func() (stages.Stage, error) { return NewMemory(), nil }}), "Harness.Holds")
+}
