@@ -1,0 +1,100 @@
+package podfolder
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/podworkers/stages"
+	"github.com/podwright/podwright/podworkers/stages/stagestest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func newFolders(t testing.TB, cfg Config) *Folders {
+	t.Helper()
+	if cfg.Root == "" {
+		cfg.Root = filepath.Join(t.TempDir(), "pods")
+	}
+	f, err := New(cfg)
+	require.NoError(t, err)
+	return f
+}
+
+func podOf(uid types.UID) *v1.Pod { return &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: uid}} }
+
+func TestStage(t *testing.T) {
+	stagestest.Run(t, func(t testing.TB) stagestest.Harness {
+		f := newFolders(t, Config{})
+		return stagestest.Harness{
+			Open: func() (stages.Stage, error) { return New(f.cfg) },
+			Holds: func(uid types.UID) bool {
+				_, err := os.Lstat(f.Pod(uid))
+				return err == nil
+			},
+			Halfway: map[string]func(*v1.Pod) error{
+				"the folder only":             func(pod *v1.Pod) error { return os.MkdirAll(f.Pod(pod.UID), mode) },
+				"volumes only":                func(pod *v1.Pod) error { return os.MkdirAll(f.Volumes(pod.UID), mode) },
+				"what another kubelet put in": func(pod *v1.Pod) error { return os.MkdirAll(filepath.Join(f.Pod(pod.UID), "etc-hosts"), mode) },
+			},
+		}
+	})
+}
+
+func TestBadInputIsRefused(t *testing.T) {
+	_, err := New(Config{Root: "pods"})
+	require.ErrorContains(t, err, "Config.Root")
+
+	f := newFolders(t, Config{})
+	precious := filepath.Join(f.cfg.Root, "..", "precious")
+	require.NoError(t, os.MkdirAll(precious, mode))
+	for _, uid := range []types.UID{"", ".", "..", "../precious", "a/b", "/"} {
+		require.ErrorContains(t, f.Prepare(t.Context(), podOf(uid)), "no name of a folder", uid)
+		require.ErrorContains(t, f.Release(t.Context(), uid), "no name of a folder", uid)
+	}
+	require.DirExists(t, precious)
+}
+
+// A folder with mounts stays as it is; that of another pod does not matter.
+func TestMounts(t *testing.T) {
+	var points []string
+	var failure error
+	f := newFolders(t, Config{Mounts: func() ([]string, error) { return points, failure }})
+	require.NoError(t, f.Prepare(t.Context(), podOf("1")))
+	root, err := filepath.EvalSymlinks(f.cfg.Root)
+	require.NoError(t, err)
+
+	points = []string{"/", filepath.Join(root, "1", "volumes", "v")}
+	err = f.Release(t.Context(), "1")
+	require.ErrorIs(t, err, ErrMounted)
+	require.ErrorContains(t, err, points[1])
+	require.DirExists(t, f.Plugins("1"))
+
+	points, failure = nil, errors.New("cannot tell")
+	require.ErrorIs(t, f.Release(t.Context(), "1"), failure)
+	require.DirExists(t, f.Plugins("1"))
+
+	points, failure = []string{root, filepath.Join(root, "11")}, nil
+	require.NoError(t, f.Release(t.Context(), "1"))
+	require.NoDirExists(t, f.Pod("1"))
+}
+
+func TestMountPoints(t *testing.T) {
+	require.Equal(t, []string{"/", `/a b\c`}, mountPoints("22 1 0:1 / / rw - ext4 /dev/sda rw\n"+
+		`23 22 0:2 / /a\040b\134c rw - tmpfs tmpfs rw`+"\nshort\n"))
+}
+
+func TestListingFails(t *testing.T) {
+	f := newFolders(t, Config{})
+	require.NoError(t, os.WriteFile(f.cfg.Root, nil, 0o600))
+	_, err := f.Leftovers(context.Background())
+	require.Error(t, err)
+}
