@@ -88,6 +88,7 @@ var floors = map[string]floor{
 	},
 	"cri/logs":        {own: []string{"cri"}, outside: 120, forbid: noCore},
 	"cri/fake":        {own: []string{"cri", "cri/logs", "internal/memnet"}, outside: 120, forbid: noCore},
+	"cri/embedded":    {own: []string{"cri", "cri/fake", "cri/logs", "internal/memnet"}, outside: 120, forbid: noCore},
 	"cri/fake/script": {own: []string{"cri", "cri/fake", "cri/logs", "internal/memnet"}, outside: 120, forbid: noCore},
 	"cri/critest":     {own: []string{"cri", "cri/fake", "cri/fake/streams", "cri/logs", "internal/memnet"}, outside: 150, forbid: noCore},
 	// It serves sessions with the same code as containerd, so that clients meet

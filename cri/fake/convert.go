@@ -224,6 +224,6 @@ func (c *container) process(args []string) Process {
 		Env:    slices.Clone(c.env),
 		Dir:    c.config.GetWorkingDir(),
 		Mounts: mountsOf(c.config.GetMounts()),
-		Stdin:  noInput{},
+		Stdin:  NoInput{},
 	}
 }

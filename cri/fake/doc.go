@@ -1,8 +1,8 @@
 // Package fake is a container runtime in memory: it implements cri.RuntimeService
 // and cri.ImageService, in process or served over gRPC, and a container's program
 // is a Go function. It is there to test what is built on a runtime, without root,
-// images or processes, and to run pods as plain host processes where no runtime
-// is installed.
+// images or processes. Package cri/embedded runs containers on it as plain processes
+// of the host, for where no runtime is installed.
 //
 // # In a test
 //
@@ -65,20 +65,6 @@
 //     has rules for that ("2nd StopContainer of pod a: hang 30s, then Unknown"),
 //     for events that are late, lost or doubled, and for how containers end; a
 //     rule is text, and a run of a real runtime can be recorded as rules.
-//
-// # Host processes
-//
-// NewEmbedded makes a runtime whose containers are plain processes of the host,
-// and HostProcess is the Resolver behind it. They isolate nothing and need no
-// root, and all processes end with the agent, also when it is killed with
-// SIGKILL: each command runs under a small supervisor, which is the agent's own
-// executable started again. Therefore such a program's main begins with
-//
-//	if fake.RunSupervisor() {
-//		return
-//	}
-//
-// and so does the TestMain of a test that uses them. They need Linux.
 //
 // # The caller's duties
 //

@@ -113,8 +113,3 @@ func openLogFile(path string) (io.WriteCloser, error) {
 	}
 	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o640)
 }
-
-// noInput is standard input of which nothing comes.
-type noInput struct{}
-
-func (noInput) Read([]byte) (int, error) { return 0, io.EOF }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os/exec"
 	"path"
 	"strings"
 	"syscall"
@@ -79,12 +80,15 @@ func Always(program Program) Resolver {
 // container without command and arguments. Commands not in the map get
 // otherwise; when that is nil they are not found.
 func ByCommand(programs map[string]Program, otherwise Program) Resolver {
-	return choose(programs, otherwise, func(p *Process) string {
-		if len(p.Args) == 0 {
-			return ""
-		}
-		return p.Args[0]
-	})
+	return choose(programs, otherwise, commandName)
+}
+
+// commandName is the first word of the command line, "" without one.
+func commandName(p *Process) string {
+	if len(p.Args) == 0 {
+		return ""
+	}
+	return p.Args[0]
 }
 
 // ByContainer chooses by the container's name, that of its CRI metadata.
@@ -102,7 +106,7 @@ func choose(programs map[string]Program, otherwise Program, key func(*Process) s
 		if otherwise != nil {
 			return otherwise, nil
 		}
-		return nil, &execError{command: p.Args, err: ErrNotFound}
+		return nil, &exec.Error{Name: commandName(p), Err: ErrNotFound}
 	}
 }
 
@@ -127,7 +131,7 @@ type Process struct {
 
 	// Stdin is what clients of attach send, when the container's config has
 	// stdin, and what the client of an exec sends. Else it is at its end from
-	// the start; a killed program's is at its end, too.
+	// the start, as a NoInput; a killed program's is at its end, too.
 	Stdin io.Reader
 	// Stdout and Stderr go to the container's log and to its attached clients,
 	// or to the caller of ExecSync or exec. They are safe for concurrent use
@@ -143,6 +147,12 @@ type Process struct {
 
 	task *task
 }
+
+// NoInput is the standard input of a program that gets none. See Process.Stdin.
+type NoInput struct{}
+
+// Read returns io.EOF.
+func (NoInput) Read([]byte) (int, error) { return 0, io.EOF }
 
 // ContainerIdentity names a container.
 type ContainerIdentity struct {
@@ -198,8 +208,19 @@ func (p *Process) Explain(reason, message string) {
 
 // Getenv returns the value of an environment variable, "" when it is not set.
 func (p *Process) Getenv(name string) string {
-	value, _ := lookupEnv(p.Env, name)
+	value, _ := p.LookupEnv(name)
 	return value
+}
+
+// LookupEnv returns the value of an environment variable and whether it is set.
+// The last one of a name counts.
+func (p *Process) LookupEnv(name string) (string, bool) {
+	for i := len(p.Env) - 1; i >= 0; i-- {
+		if value, ok := strings.CutPrefix(p.Env[i], name+"="); ok {
+			return value, true
+		}
+	}
+	return "", false
 }
 
 // HostPath translates an absolute path in the container to one on the host
@@ -222,32 +243,6 @@ func translate(mounts []Mount, containerPath string) (string, bool) {
 	}
 	return best, depth >= 0
 }
-
-// lookupEnv finds a variable; the last one of a name counts.
-func lookupEnv(env []string, name string) (string, bool) {
-	for i := len(env) - 1; i >= 0; i-- {
-		if value, ok := strings.CutPrefix(env[i], name+"="); ok {
-			return value, true
-		}
-	}
-	return "", false
-}
-
-// execError says which command could not be run, in the words of os/exec.
-type execError struct {
-	command []string
-	err     error
-}
-
-func (e *execError) Error() string {
-	name := ""
-	if len(e.command) > 0 {
-		name = e.command[0]
-	}
-	return "exec: \"" + name + "\": " + e.err.Error()
-}
-
-func (e *execError) Unwrap() error { return e.err }
 
 func mountsOf(mounts []*runtimeapi.Mount) []Mount {
 	if len(mounts) == 0 {

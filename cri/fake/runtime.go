@@ -2,7 +2,6 @@ package fake
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -28,10 +27,6 @@ type Runtime struct {
 	logs   logGate
 	conns  *connections
 	pulls  pullSet
-
-	// release lets go of what was taken for the runtime alone; may be nil.
-	release     func() error
-	releaseOnce sync.Once
 
 	// starts counts programs on their way into a container, so that Close
 	// misses none.
@@ -90,11 +85,7 @@ func (rt *Runtime) Close() error {
 	rt.logs.release()
 	// Tasks end within KillTimeout, so that this has no error.
 	_ = rt.killPrograms(programRoot{})
-	err := rt.abandonedError()
-	if rt.release != nil {
-		rt.releaseOnce.Do(func() { err = errors.Join(err, rt.release()) })
-	}
-	return err
+	return rt.abandonedError()
 }
 
 // tasks are all that run. rt.mu is held.

@@ -20,13 +20,13 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/podwright/podwright/cri/fake"
+	"github.com/podwright/podwright/cri/embedded"
 	"github.com/podwright/podwright/examples/kubelet/config"
 )
 
 func main() {
 	// The embedded runtime supervises each container with a copy of this program.
-	if fake.RunSupervisor() {
+	if embedded.RunSupervisor() {
 		return
 	}
 	saveMemory()

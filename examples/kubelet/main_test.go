@@ -11,11 +11,11 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/podwright/podwright/cri/fake"
+	"github.com/podwright/podwright/cri/embedded"
 )
 
 func TestMain(m *testing.M) {
-	if fake.RunSupervisor() {
+	if embedded.RunSupervisor() {
 		return
 	}
 	goleak.VerifyTestMain(m)

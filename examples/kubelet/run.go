@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/podwright/podwright/cri"
-	"github.com/podwright/podwright/cri/fake"
+	"github.com/podwright/podwright/cri/embedded"
 	"github.com/podwright/podwright/examples/kubelet/agent"
 	"github.com/podwright/podwright/examples/kubelet/config"
 	"github.com/podwright/podwright/examples/kubelet/server"
@@ -53,7 +53,7 @@ func connector(cfg *config.Config, log *slog.Logger) agent.Connector {
 	k := &cfg.Kubelet
 	if k.ContainerRuntimeEndpoint == config.Embedded {
 		log.Warn("embedded runtime: containers are plain processes of this host without any isolation, and they end with the kubelet")
-		return embedded(filepath.Join(cfg.Flags.RootDir, "embedded"), log)
+		return connectEmbedded(filepath.Join(cfg.Flags.RootDir, "embedded"), log)
 	}
 	// Without a Logger: whoever calls tells what fails.
 	client := cri.ClientConfig{
@@ -70,10 +70,10 @@ func logCall(log *slog.Logger, c cri.CallInfo) {
 	log.Debug("call to the runtime", "call", c.Call, "took", c.Duration, "err", c.Err)
 }
 
-// embedded makes a runtime in this process, with its state in a folder.
-func embedded(dir string, log *slog.Logger) agent.Connector {
+// connectEmbedded makes a runtime in this process, with its state in a folder.
+func connectEmbedded(dir string, log *slog.Logger) agent.Connector {
 	return func(context.Context) (*agent.Connection, error) {
-		rt, err := fake.NewEmbedded(fake.EmbeddedConfig{StateDir: dir, Logger: log})
+		rt, err := embedded.New(embedded.Config{StateDir: dir, Logger: log})
 		if err != nil {
 			return nil, fmt.Errorf("embedded runtime: %w", err)
 		}

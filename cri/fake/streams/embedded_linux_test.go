@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/podwright/podwright/cri/fake"
+	"github.com/podwright/podwright/cri/embedded"
 	"github.com/podwright/podwright/cri/fake/streams"
 )
 
@@ -29,9 +29,9 @@ func newHostNode(t *testing.T, network string) *fakeNode {
 	require.NoError(t, err)
 	server, err := streams.NewServer(streams.Config{Listener: listener})
 	require.NoError(t, err)
-	rt, err := fake.NewEmbedded(fake.EmbeddedConfig{StateDir: t.TempDir(), Streams: server})
+	rt, err := embedded.New(embedded.Config{StateDir: t.TempDir(), Streams: server})
 	require.NoError(t, err)
-	n := &fakeNode{Runtime: rt, client: &streams.Client{}}
+	n := &fakeNode{Runtime: rt.Runtime, client: &streams.Client{}}
 	if network == "unix" {
 		n.client.Dial = func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, "unix", address)

@@ -6,12 +6,12 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/podwright/podwright/cri/fake"
+	"github.com/podwright/podwright/cri/embedded"
 )
 
 // TestMain is also the main of supervisors of host processes.
 func TestMain(m *testing.M) {
-	if fake.RunSupervisor() {
+	if embedded.RunSupervisor() {
 		return
 	}
 	// Supervisors built with the race detector would wait a second at exit.

@@ -1,4 +1,4 @@
-package fake
+package embedded
 
 import (
 	"context"
@@ -9,38 +9,46 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync"
+
+	"github.com/podwright/podwright/cri/fake"
 )
 
-// EmbeddedConfig says how NewEmbedded sets a runtime up.
-type EmbeddedConfig struct {
+// Config says how New sets a runtime up.
+type Config struct {
 	// StateDir is a directory for this runtime alone; it is made. What is kept
 	// there does not outlive the containers. Required, absolute.
 	StateDir string
 	// HostIP is the address of every pod. Default: the first address of the
 	// host that is not loopback, else 127.0.0.1.
 	HostIP string
-	// Streams is Config.Streams. With it processes can be attached to, others
-	// can be run beside them, and port-forward sessions reach the ports of the
-	// host's loopback address. A terminal is allocated where it is asked for.
-	// nil: Exec, Attach and PortForward are Unimplemented.
-	Streams StreamServer
-	// Intercept is Config.Intercept. Default nil.
+	// Streams is fake.Config.Streams. With it processes can be attached to,
+	// others can be run beside them, and port-forward sessions reach the ports
+	// of the host's loopback address. A terminal is allocated where it is asked
+	// for. nil: Exec, Attach and PortForward are Unimplemented.
+	Streams fake.StreamServer
+	// Intercept is fake.Config.Intercept. Default nil.
 	Intercept func(ctx context.Context, call string, request any) error
 	// Logger gets what goes wrong around processes. nil: discarded.
 	Logger *slog.Logger
 }
 
-// NewEmbedded makes a runtime named "embedded" that runs containers as plain
-// processes of the host: no isolation, no root, no runtime to install, for
-// trying out and for tests. See HostProcess for what its containers can and
-// cannot do. Every image name counts as present, every pod has the host's
-// address, logs are written where the sandbox's config says. The processes end
-// with this process, also when it is killed; Close ends them and releases StateDir.
+// Runtime is a fake.Runtime whose containers are processes of the host.
+type Runtime struct {
+	*fake.Runtime
+	unlock func() error // gives StateDir back, once
+}
+
+// New makes a runtime named "embedded" that runs containers as plain processes of
+// the host: no isolation, no root, no runtime to install. See HostProcess for what
+// its containers can and cannot do. Every image name counts as present, every pod
+// has the host's address, logs are written where the sandbox's config says. The
+// processes end with this process, also when it is killed.
 //
 // main must call RunSupervisor first, else the error is ErrNoSupervisor.
-func NewEmbedded(cfg EmbeddedConfig) (*Runtime, error) {
+func New(cfg Config) (*Runtime, error) {
 	if !filepath.IsAbs(cfg.StateDir) {
-		return nil, fmt.Errorf("fake: StateDir %q is not absolute", cfg.StateDir)
+		return nil, fmt.Errorf("embedded: StateDir %q is not absolute", cfg.StateDir)
 	}
 	scratch := filepath.Join(cfg.StateDir, "scratch")
 	host, err := HostProcess(HostConfig{ScratchDir: scratch, Logger: cfg.Logger})
@@ -50,31 +58,41 @@ func NewEmbedded(cfg EmbeddedConfig) (*Runtime, error) {
 	if cfg.HostIP == "" {
 		cfg.HostIP = hostIP()
 	}
-	rt, err := New(Config{
+	rt, err := fake.New(fake.Config{
 		Name: "embedded", Programs: host, Exec: host, AnyImage: true, ImageFilesystem: cfg.StateDir,
 		FixedIPs: []string{cfg.HostIP}, Intercept: cfg.Intercept, Logger: cfg.Logger,
 		Streams: cfg.Streams, Ports: dialLoopback,
 	})
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("embedded: %w", err)
 	}
 	if err := os.MkdirAll(cfg.StateDir, 0o700); err != nil {
-		return nil, fmt.Errorf("fake: StateDir: %w", err)
+		return nil, fmt.Errorf("embedded: StateDir: %w", err)
 	}
 	unlock, err := lockDir(cfg.StateDir)
 	if err != nil {
-		return nil, fmt.Errorf("fake: StateDir: %w", err)
+		return nil, fmt.Errorf("embedded: StateDir: %w", err)
 	}
 	// What a predecessor that was killed has left there.
 	if err := os.RemoveAll(scratch); err != nil {
-		return nil, errors.Join(fmt.Errorf("fake: StateDir: %w", err), unlock())
+		return nil, errors.Join(fmt.Errorf("embedded: StateDir: %w", err), unlock())
 	}
-	rt.release = unlock
-	return rt, nil
+	return &Runtime{Runtime: rt, unlock: sync.OnceValue(unlock)}, nil
+}
+
+// Run waits for ctx to end and then closes the runtime.
+func (rt *Runtime) Run(ctx context.Context) error {
+	<-ctx.Done()
+	return rt.Close()
+}
+
+// Close is fake.Runtime.Close; then it releases StateDir. It can be repeated.
+func (rt *Runtime) Close() error {
+	return errors.Join(rt.Runtime.Close(), rt.unlock())
 }
 
 // dialLoopback connects to what a host process listens on.
-func dialLoopback(ctx context.Context, _ PodIdentity, port int) (net.Conn, error) {
+func dialLoopback(ctx context.Context, _ fake.PodIdentity, port int) (net.Conn, error) {
 	return (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 }
 

@@ -1,4 +1,4 @@
-package fake_test
+package embedded_test
 
 import (
 	"bytes"
@@ -18,18 +18,19 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/cri"
+	"github.com/podwright/podwright/cri/embedded"
 	"github.com/podwright/podwright/cri/fake"
 )
 
 const (
-	helperAgentEnv = "FAKE_TEST_HELPER_AGENT"
-	markEnv        = "FAKE_TEST_MARK"
+	helperAgentEnv = "EMBEDDED_TEST_HELPER_AGENT"
+	markEnv        = "EMBEDDED_TEST_MARK"
 )
 
 // helperAgent is an agent for a test to kill: it runs one container on the
 // embedded runtime and waits.
 func helperAgent(dir string) {
-	rt, err := fake.NewEmbedded(fake.EmbeddedConfig{StateDir: filepath.Join(dir, "state")})
+	rt, err := embedded.New(embedded.Config{StateDir: filepath.Join(dir, "state")})
 	if err == nil {
 		err = helperPod(rt, os.Getenv(markEnv))
 	}
@@ -53,19 +54,39 @@ echo ready
 wait
 `
 
-func helperPod(rt *fake.Runtime, mark string) error {
+func helperPod(rt *embedded.Runtime, mark string) error {
 	ctx := context.Background()
-	sandboxID, err := rt.RunPodSandbox(ctx, podConfig("p"), "")
+	sandboxID, err := rt.RunPodSandbox(ctx, podConfig("p", ""), "")
 	if err != nil {
 		return err
 	}
-	config := containerConfig("p", "c", "sh", "-c", family)
+	config := containerConfig("sh", "-c", family)
 	config.Envs = []*runtimeapi.KeyValue{{Key: markEnv, Value: []byte(mark)}}
-	id, err := rt.CreateContainer(ctx, sandboxID, config, podConfig("p"))
+	id, err := rt.CreateContainer(ctx, sandboxID, config, podConfig("p", ""))
 	if err != nil {
 		return err
 	}
 	return rt.StartContainer(ctx, id)
+}
+
+func podConfig(name, logDirectory string) *runtimeapi.PodSandboxConfig {
+	return &runtimeapi.PodSandboxConfig{
+		Metadata: &runtimeapi.PodSandboxMetadata{Name: name, Namespace: "default", Uid: "uid-" + name},
+		Hostname: name, LogDirectory: logDirectory,
+	}
+}
+
+func containerConfig(command ...string) *runtimeapi.ContainerConfig {
+	return &runtimeapi.ContainerConfig{
+		Metadata: &runtimeapi.ContainerMetadata{Name: "c"}, Image: &runtimeapi.ImageSpec{Image: "busybox"}, Command: command,
+	}
+}
+
+func statusOf(t *testing.T, rt *embedded.Runtime, id string) *runtimeapi.ContainerStatus {
+	t.Helper()
+	response, err := rt.ContainerStatus(t.Context(), id, false)
+	require.NoError(t, err)
+	return response.Status
 }
 
 // ownMark is the value of a mark that no other run of these tests has.
@@ -124,7 +145,7 @@ func TestNothingSurvivesTheAgent(t *testing.T) {
 }
 
 func TestKilledSupervisorTakesItsCommandAlong(t *testing.T) {
-	rt, mark := embedded(t), fmt.Sprint(os.Getpid(), time.Now().UnixNano())
+	rt, mark := newRuntime(t), fmt.Sprint(os.Getpid(), time.Now().UnixNano())
 	id := host(t, rt, mark, "sh", "-c", "sleep 1001 & sleep 1002 & wait")
 	eventually(t, func() bool { return sleepers(mark) == 2 }, "not started")
 	supervisor := parentOf(t, processWith(t, mark, "wait"))
@@ -156,29 +177,28 @@ func parentOf(t *testing.T, pid int) (parent int) {
 	return parent
 }
 
-func embedded(t *testing.T) *fake.Runtime {
+func newRuntime(t *testing.T) *embedded.Runtime {
 	t.Helper()
-	rt, err := fake.NewEmbedded(fake.EmbeddedConfig{StateDir: t.TempDir()})
+	rt, err := embedded.New(embedded.Config{StateDir: t.TempDir()})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, rt.Close()) })
 	return rt
 }
 
 // host starts a container in a pod of its own that logs to a file.
-func host(t *testing.T, rt *fake.Runtime, mark string, command ...string) string {
+func host(t *testing.T, rt *embedded.Runtime, mark string, command ...string) string {
 	t.Helper()
 	id, err := tryHost(t, rt, mark, func(c *runtimeapi.ContainerConfig) { c.Command = command })
 	require.NoError(t, err)
 	return id
 }
 
-func tryHost(t *testing.T, rt *fake.Runtime, mark string, change func(*runtimeapi.ContainerConfig)) (string, error) {
+func tryHost(t *testing.T, rt *embedded.Runtime, mark string, change func(*runtimeapi.ContainerConfig)) (string, error) {
 	t.Helper()
-	pod := podConfig(fmt.Sprintf("pod-%d", time.Now().UnixNano()))
-	pod.LogDirectory = t.TempDir()
+	pod := podConfig(fmt.Sprintf("pod-%d", time.Now().UnixNano()), t.TempDir())
 	sandboxID, err := rt.RunPodSandbox(t.Context(), pod, "")
 	require.NoError(t, err)
-	config := containerConfig(pod.Metadata.Name, "c")
+	config := containerConfig()
 	config.LogPath = "c/0.log"
 	config.Envs = []*runtimeapi.KeyValue{{Key: markEnv, Value: []byte(ownMark(mark))}}
 	change(config)
@@ -187,7 +207,7 @@ func tryHost(t *testing.T, rt *fake.Runtime, mark string, change func(*runtimeap
 	return id, rt.StartContainer(t.Context(), id)
 }
 
-func exited(t *testing.T, rt *fake.Runtime, id string) *runtimeapi.ContainerStatus {
+func exited(t *testing.T, rt *embedded.Runtime, id string) *runtimeapi.ContainerStatus {
 	t.Helper()
 	eventually(t, func() bool {
 		return statusOf(t, rt, id).State == runtimeapi.ContainerState_CONTAINER_EXITED
@@ -196,7 +216,7 @@ func exited(t *testing.T, rt *fake.Runtime, id string) *runtimeapi.ContainerStat
 }
 
 // logged returns the contents of the container's log lines of a stream.
-func logged(t *testing.T, rt *fake.Runtime, id, stream string) string {
+func logged(t *testing.T, rt *embedded.Runtime, id, stream string) string {
 	t.Helper()
 	raw, err := os.ReadFile(statusOf(t, rt, id).LogPath)
 	require.NoError(t, err)
@@ -214,7 +234,7 @@ func logged(t *testing.T, rt *fake.Runtime, id, stream string) string {
 }
 
 func TestHostProcess(t *testing.T) {
-	rt := embedded(t)
+	rt := newRuntime(t)
 	version, err := rt.Version(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, "embedded", version.RuntimeName)
@@ -295,7 +315,7 @@ func TestHostProcess(t *testing.T) {
 }
 
 func TestHostProcessStartErrors(t *testing.T) {
-	rt := embedded(t)
+	rt := newRuntime(t)
 	notExecutable := filepath.Join(t.TempDir(), "text")
 	require.NoError(t, os.WriteFile(notExecutable, []byte("hello"), 0o644))
 	notAProgram := filepath.Join(t.TempDir(), "binary")
@@ -331,13 +351,13 @@ func TestHostProcessStartErrors(t *testing.T) {
 	}
 }
 
-func TestEmbeddedState(t *testing.T) {
+func TestState(t *testing.T) {
 	dir := t.TempDir()
-	rt, err := fake.NewEmbedded(fake.EmbeddedConfig{StateDir: dir, HostIP: "192.0.2.7"})
+	rt, err := embedded.New(embedded.Config{StateDir: dir, HostIP: "192.0.2.7"})
 	require.NoError(t, err)
-	_, err = fake.NewEmbedded(fake.EmbeddedConfig{StateDir: dir})
+	_, err = embedded.New(embedded.Config{StateDir: dir})
 	require.ErrorContains(t, err, "in use by another process")
-	_, err = fake.NewEmbedded(fake.EmbeddedConfig{StateDir: "relative"})
+	_, err = embedded.New(embedded.Config{StateDir: "relative"})
 	require.ErrorContains(t, err, "not absolute")
 
 	id := host(t, rt, "scratch", "sh", "-c", "echo $PWD > kept; echo $HOME; sleep 1001")
@@ -355,16 +375,16 @@ func TestEmbeddedState(t *testing.T) {
 
 	require.NoError(t, rt.Close())
 	require.NoDirExists(t, scratch)
-	rt, err = fake.NewEmbedded(fake.EmbeddedConfig{StateDir: dir})
+	rt, err = embedded.New(embedded.Config{StateDir: dir})
 	require.NoError(t, err, "Close has released the directory")
 	require.NoError(t, rt.Close())
 	require.NoError(t, rt.Close())
 }
 
 func TestHostProcessNeedsTheHook(t *testing.T) {
-	t.Setenv("PODWRIGHT_FAKE_HOOK", "1") // as in a child of a process that has it
-	_, err := fake.HostProcess(fake.HostConfig{})
-	require.ErrorIs(t, err, fake.ErrNoSupervisor)
-	_, err = fake.NewEmbedded(fake.EmbeddedConfig{StateDir: t.TempDir()})
-	require.ErrorIs(t, err, fake.ErrNoSupervisor)
+	t.Setenv("PODWRIGHT_EMBEDDED_HOOK", "1") // as in a child of a process that has it
+	_, err := embedded.HostProcess(embedded.HostConfig{})
+	require.ErrorIs(t, err, embedded.ErrNoSupervisor)
+	_, err = embedded.New(embedded.Config{StateDir: t.TempDir()})
+	require.ErrorIs(t, err, embedded.ErrNoSupervisor)
 }

@@ -1,4 +1,4 @@
-package fake
+package embedded
 
 import (
 	"encoding/json"
@@ -16,10 +16,10 @@ import (
 )
 
 // RunSupervisor must be the first thing in the main of a program that uses
-// HostProcess or NewEmbedded:
+// HostProcess or New:
 //
 //	func main() {
-//		if fake.RunSupervisor() {
+//		if embedded.RunSupervisor() {
 //			return
 //		}
 //		...

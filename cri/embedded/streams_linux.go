@@ -1,7 +1,6 @@
-package fake
+package embedded
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"os"
@@ -10,27 +9,29 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/podwright/podwright/cri/fake"
 )
 
-// hostStreams stand between the streams of a Process and the descriptors of a
+// hostStreams stand between the streams of a fake.Process and the descriptors of a
 // command: its input, and its terminal if it has one.
 type hostStreams struct {
 	far    []*os.File // the command's ends
 	stdin  *os.File   // where its input goes; nil: nowhere
 	master *os.File   // of the terminal; nil: none
 	out    sync.WaitGroup
-	end    context.CancelFunc
+	end    func() // of follow
 }
 
 // connectHost gives a command that is about to start its streams. Output without
 // a terminal is carried by os/exec.
-func connectHost(cmd *exec.Cmd, p *Process) (*hostStreams, error) {
+func connectHost(cmd *exec.Cmd, p *fake.Process) (*hostStreams, error) {
 	s := &hostStreams{end: func() {}}
 	if p.TTY {
 		return s, s.openTerminal(cmd)
 	}
 	cmd.Stdout, cmd.Stderr = p.Stdout, p.Stderr
-	if _, none := p.Stdin.(noInput); none {
+	if _, none := p.Stdin.(fake.NoInput); none {
 		return s, nil
 	}
 	read, write, err := os.Pipe()
@@ -89,8 +90,8 @@ func (s *hostStreams) closeFar() {
 }
 
 // carry begins to carry the streams of a command that has been started.
-func (s *hostStreams) carry(p *Process) {
-	if _, none := p.Stdin.(noInput); !none && s.stdin != nil {
+func (s *hostStreams) carry(p *fake.Process) {
+	if _, none := p.Stdin.(fake.NoInput); !none && s.stdin != nil {
 		// It ends with p.Stdin, which ends with the program.
 		go func() {
 			_, _ = io.Copy(s.stdin, p.Stdin)
@@ -102,20 +103,20 @@ func (s *hostStreams) carry(p *Process) {
 	if s.master == nil {
 		return
 	}
-	ctx, end := context.WithCancel(programRoot{})
-	s.end = end
+	ended := make(chan struct{})
+	s.end = func() { close(ended) }
 	s.out.Go(func() {
 		// It ends with an error (EIO) when nobody has the terminal any more.
 		_, _ = io.Copy(p.Stdout, s.master)
 	})
-	s.out.Go(func() { s.follow(ctx, p.Resize) })
+	s.out.Go(func() { s.follow(ended, p.Resize) })
 }
 
 // follow sets the sizes of the terminal.
-func (s *hostStreams) follow(ctx context.Context, sizes <-chan TerminalSize) {
+func (s *hostStreams) follow(ended <-chan struct{}, sizes <-chan fake.TerminalSize) {
 	for {
 		select {
-		case <-ctx.Done():
+		case <-ended:
 			return
 		case size := <-sizes:
 			// A terminal that is gone has no size.

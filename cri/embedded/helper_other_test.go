@@ -1,8 +1,8 @@
 //go:build !linux
 
-package fake_test
+package embedded_test
 
 // helperAgentEnv is never set where there are no host processes.
-const helperAgentEnv = "FAKE_TEST_HELPER_AGENT"
+const helperAgentEnv = "EMBEDDED_TEST_HELPER_AGENT"
 
 func helperAgent(string) {}

@@ -1,4 +1,4 @@
-package fake
+package embedded
 
 import (
 	"context"
@@ -12,10 +12,12 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/podwright/podwright/cri/fake"
 )
 
 // HostProcess runs commands of containers, and of ExecSync, as processes of this
-// host: it is a Resolver for Config.Programs and Config.Exec.
+// host: it is a Resolver for Programs and Exec of a fake.Config.
 //
 // Each command has a supervisor, which is this same executable started once more;
 // therefore main must call RunSupervisor first, and HostProcess fails with
@@ -24,7 +26,7 @@ import (
 // for. It sees the container's environment, with PATH, HOME and HOSTNAME added
 // where they are not set, and nothing of the agent's. Nothing is isolated: it
 // shares the host's network, files and process IDs, mounts are not made
-// (Process.HostPath does not help it either), and resources and security context
+// (fake.Process.HostPath does not help it either), and resources and security context
 // do not count.
 //
 // Signals go to its process group, SIGKILL to everything that came from it: the
@@ -32,15 +34,15 @@ import (
 // the command itself exits, what it left behind is killed as well, like at the
 // end of a PID namespace. The same happens when the agent is gone, however it
 // went. Only processes that have changed to another user can escape.
-func HostProcess(cfg HostConfig) (Resolver, error) {
+func HostProcess(cfg HostConfig) (fake.Resolver, error) {
 	cfg.setDefaults()
 	if !hookMarked() {
 		return nil, ErrNoSupervisor
 	}
 	if cfg.ScratchDir != "" && !filepath.IsAbs(cfg.ScratchDir) {
-		return nil, fmt.Errorf("fake: ScratchDir %q is not absolute", cfg.ScratchDir)
+		return nil, fmt.Errorf("embedded: ScratchDir %q is not absolute", cfg.ScratchDir)
 	}
-	return func(ctx context.Context, p *Process) (Program, error) {
+	return func(ctx context.Context, p *fake.Process) (fake.Program, error) {
 		return startHost(ctx, cfg, p)
 	}, nil
 }
@@ -61,17 +63,17 @@ type hostProcess struct {
 }
 
 // startHost starts a command and returns the program that sees it through.
-func startHost(ctx context.Context, cfg HostConfig, p *Process) (Program, error) {
+func startHost(ctx context.Context, cfg HostConfig, p *fake.Process) (fake.Program, error) {
 	h := &hostProcess{cfg: cfg}
 	if err := h.start(ctx, p); err != nil {
 		h.removeScratch()
 		return nil, err
 	}
 	signals := p.Signals()
-	return func(ctx context.Context, _ *Process) int { return h.see(ctx, signals) }, nil
+	return func(ctx context.Context, _ *fake.Process) int { return h.see(ctx, signals) }, nil
 }
 
-func (h *hostProcess) start(ctx context.Context, p *Process) error {
+func (h *hostProcess) start(ctx context.Context, p *fake.Process) error {
 	dir := "/"
 	if h.cfg.ScratchDir != "" {
 		var err error
@@ -103,7 +105,7 @@ func (h *hostProcess) start(ctx context.Context, p *Process) error {
 	return nil
 }
 
-func (h *hostProcess) makeScratch(p *Process) (string, error) {
+func (h *hostProcess) makeScratch(p *fake.Process) (string, error) {
 	if err := os.MkdirAll(h.cfg.ScratchDir, 0o700); err != nil {
 		return "", err
 	}
@@ -119,13 +121,13 @@ func (h *hostProcess) removeScratch() {
 		return
 	}
 	if err := os.RemoveAll(h.scratch); err != nil {
-		h.cfg.Logger.Warn("a scratch directory cannot be removed", "path", h.scratch, "error", err)
+		h.cfg.Logger.Warn("a scratch directory cannot be removed", "path", h.scratch, "err", err)
 	}
 }
 
 // spawn starts the supervisor: this executable, in a session of its own, so that
 // what the terminal or the service manager sends to the agent does not reach it.
-func (h *hostProcess) spawn(p *Process) (err error) {
+func (h *hostProcess) spawn(p *fake.Process) (err error) {
 	var pipes [4]*os.File // control read and write, report read and write
 	defer func() {
 		for i, file := range pipes {
@@ -172,7 +174,7 @@ func (h *hostProcess) greet(command hostCommand) error {
 		return fmt.Errorf("the supervisor of the command ended: %w", err)
 	}
 	if report.Error != "" {
-		return &execError{command: command.Args, err: errors.New(report.Error)}
+		return &exec.Error{Name: command.Args[0], Err: errors.New(report.Error)}
 	}
 	h.pid = report.PID
 	return nil

@@ -1,20 +1,23 @@
-package fake
+package embedded
 
 import (
 	"errors"
 	"io/fs"
 	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/podwright/podwright/cri/fake"
 )
 
-// ErrNoSupervisor is returned by HostProcess and NewEmbedded when the program's
+// ErrNoSupervisor is returned by HostProcess and New when the program's
 // main does not call RunSupervisor first.
-var ErrNoSupervisor = errors.New("fake: host processes need `if fake.RunSupervisor() { return }` as the first statement of main")
+var ErrNoSupervisor = errors.New("embedded: host processes need `if embedded.RunSupervisor() { return }` as the first statement of main")
 
 // HostConfig says how HostProcess runs commands.
 type HostConfig struct {
@@ -24,7 +27,7 @@ type HostConfig struct {
 	// Default "": "/" stands in its place and nothing is made or removed.
 	ScratchDir string
 	// KillTimeout is how long killed processes may take to be gone before
-	// their supervisor is killed too. It should be below Config.KillTimeout.
+	// their supervisor is killed too. It should be below fake.Config.KillTimeout.
 	// Default (and meaning of zero) 5 seconds.
 	KillTimeout time.Duration
 	// Logger gets what goes wrong around processes. nil: discarded.
@@ -32,7 +35,9 @@ type HostConfig struct {
 }
 
 func (c *HostConfig) setDefaults() {
-	setDefault(&c.KillTimeout, 5*time.Second)
+	if c.KillTimeout == 0 {
+		c.KillTimeout = 5 * time.Second
+	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -41,9 +46,9 @@ func (c *HostConfig) setDefaults() {
 // The environment variables between a process and its supervisors.
 const (
 	// envSupervise makes RunSupervisor supervise; its value names the container.
-	envSupervise = "PODWRIGHT_FAKE_SUPERVISE"
+	envSupervise = "PODWRIGHT_EMBEDDED_SUPERVISE"
 	// envHook holds the PID of the process whose main calls RunSupervisor.
-	envHook = "PODWRIGHT_FAKE_HOOK"
+	envHook = "PODWRIGHT_EMBEDDED_HOOK"
 )
 
 // markHook notes that this process's main calls RunSupervisor. The environment
@@ -83,23 +88,23 @@ var errNoCommand = errors.New("the container sets no command, and a host process
 // commandOf finds out what a process is to run. exists tells whether a path is an
 // executable file, hostsPath is the agent's PATH, and dir where a process works
 // that names no directory.
-func commandOf(p *Process, hostsPath, dir string, exists func(path string) error) (hostCommand, error) {
+func commandOf(p *fake.Process, hostsPath, dir string, exists func(path string) error) (hostCommand, error) {
 	if len(p.Args) == 0 || p.Args[0] == "" {
 		return hostCommand{}, errNoCommand
 	}
 	cmd := hostCommand{Args: p.Args, Env: append([]string(nil), p.Env...), Dir: p.Dir, TTY: p.TTY}
-	if _, ok := lookupEnv(cmd.Env, "TERM"); !ok && p.TTY {
+	if _, ok := p.LookupEnv("TERM"); !ok && p.TTY {
 		cmd.Env = append(cmd.Env, "TERM=xterm")
 	}
-	searched, ok := lookupEnv(cmd.Env, "PATH")
+	searched, ok := p.LookupEnv("PATH")
 	if !ok {
 		searched = hostsPath
 		cmd.Env = append(cmd.Env, "PATH="+hostsPath)
 	}
-	if _, ok := lookupEnv(cmd.Env, "HOSTNAME"); !ok && p.Pod.Hostname != "" {
+	if _, ok := p.LookupEnv("HOSTNAME"); !ok && p.Pod.Hostname != "" {
 		cmd.Env = append(cmd.Env, "HOSTNAME="+p.Pod.Hostname)
 	}
-	if _, ok := lookupEnv(cmd.Env, "HOME"); !ok {
+	if _, ok := p.LookupEnv("HOME"); !ok {
 		cmd.Env = append(cmd.Env, "HOME="+dir)
 	}
 	if cmd.Dir == "" {
@@ -107,7 +112,7 @@ func commandOf(p *Process, hostsPath, dir string, exists func(path string) error
 	}
 	path, err := findExecutable(p.Args[0], searched, cmd.Dir, exists)
 	if err != nil {
-		return hostCommand{}, &execError{command: p.Args, err: err}
+		return hostCommand{}, &exec.Error{Name: p.Args[0], Err: err}
 	}
 	cmd.Path = path
 	return cmd, nil
@@ -133,7 +138,7 @@ func findExecutable(name, path, dir string, exists func(path string) error) (str
 			return candidate, nil
 		}
 	}
-	return "", ErrNotFound
+	return "", fake.ErrNotFound
 }
 
 // hostPath is where commands are looked for when a container does not set PATH.

@@ -1,0 +1,22 @@
+//go:build !linux
+
+package embedded
+
+import (
+	"errors"
+
+	"github.com/podwright/podwright/cri/fake"
+)
+
+// RunSupervisor does nothing here: host processes need Linux.
+func RunSupervisor() bool { return false }
+
+// HostProcess needs Linux.
+func HostProcess(HostConfig) (fake.Resolver, error) {
+	return nil, errors.New("embedded: host processes need Linux")
+}
+
+// lockDir needs Linux.
+func lockDir(string) (func() error, error) {
+	return nil, errors.New("embedded: host processes need Linux")
+}

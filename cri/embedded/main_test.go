@@ -1,0 +1,26 @@
+package embedded_test
+
+import (
+	"os"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/podwright/podwright/cri/embedded"
+)
+
+// TestMain is also the main of supervisors and of the agent that a test kills.
+func TestMain(m *testing.M) {
+	if embedded.RunSupervisor() {
+		return
+	}
+	if dir := os.Getenv(helperAgentEnv); dir != "" {
+		helperAgent(dir)
+		return
+	}
+	// Supervisors built with the race detector would wait a second at exit.
+	if err := os.Setenv("GORACE", "atexit_sleep_ms=0"); err != nil {
+		panic(err)
+	}
+	goleak.VerifyTestMain(m)
+}
