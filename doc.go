@@ -6,7 +6,8 @@
 //   - pleg: what the runtime really runs, and what changed
 //   - status: from observed and desired to a v1.PodStatus
 //   - cri, cri/pods, cri/images, cri/logs: pods on a CRI runtime
-//   - cri/fake: a runtime in memory, or with containers as host processes
+//   - cri/fake: a runtime in memory; cri/embedded: with containers as host processes
+//   - cri/streams: sessions of exec, attach and port-forward, a module of its own
 //
 // The package itself holds nothing but the test of who may import whom.
 package podwright

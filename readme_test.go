@@ -2,6 +2,7 @@ package podwright_test
 
 import (
 	"os"
+	"path"
 	"strings"
 	"testing"
 
@@ -10,22 +11,35 @@ import (
 
 // The README's first use of the library is the Example that compiles.
 func TestReadmeShowsTheExample(t *testing.T) {
-	readme, err := os.ReadFile("README.md")
-	require.NoError(t, err)
-	source, err := os.ReadFile("example_test.go")
-	require.NoError(t, err)
-	_, code, ok := strings.Cut(string(source), "// A lamp is a pod")
+	readme, source := read(t, "README.md"), read(t, "example_test.go")
+	_, code, ok := strings.Cut(source, "// A lamp is a pod")
 	require.True(t, ok)
-	require.Contains(t, string(readme), "```go\n// A lamp is a pod"+strings.TrimRight(code, "\n")+"\n```")
+	require.Contains(t, readme, "```go\n// A lamp is a pod"+strings.TrimRight(code, "\n")+"\n```")
 }
 
-// The README's two commands are the ones that CI and the documentation use.
+// The README's test command is the one that CI uses, and CI covers every module.
 func TestReadmeCommands(t *testing.T) {
-	readme, err := os.ReadFile("README.md")
+	readme, ci, work := read(t, "README.md"), read(t, ".ci/run"), read(t, "go.work")
+	const packages = "./... ./examples/... ./cri/streams/..."
+	const test = "go run ./examples/testbed -- go test -race -p 1 -timeout 45m " + packages
+	require.Contains(t, readme, "\n"+test+"\n")
+	require.Contains(t, ci, "\n"+test+"\n")
+	require.Equal(t, 3, strings.Count(ci, " "+packages+"\n"), "vet, lint, tests")
+
+	_, tidied, _ := strings.Cut(ci, "for module in ")
+	tidied, _, _ = strings.Cut(tidied, ";")
+	_, used, _ := strings.Cut(work, "use (")
+	modules := strings.Fields(strings.TrimSuffix(strings.TrimSpace(used), ")"))
+	require.NotEmpty(t, modules)
+	for _, module := range modules {
+		require.Contains(t, strings.Fields(packages), module+"/...")
+		require.Contains(t, strings.Fields(tidied), path.Clean(module))
+	}
+}
+
+func read(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
 	require.NoError(t, err)
-	ci, err := os.ReadFile(".ci/run")
-	require.NoError(t, err)
-	const test = "go run ./examples/testbed -- go test -race -p 1 -timeout 45m ./... ./examples/..."
-	require.Contains(t, string(readme), "\n"+test+"\n")
-	require.Contains(t, string(ci), "\n"+test+"\n")
+	return string(text)
 }

@@ -1,8 +1,6 @@
 package critest
 
 import (
-	"context"
-	"net"
 	"sync"
 	"testing"
 
@@ -46,9 +44,9 @@ type Subject struct {
 	// requests that end known runtimes (containerd 1.6: CreateContainer without a
 	// sandbox config) are skipped.
 	Hardened bool
-	// DialStream connects to the host and port of the URLs that Exec, Attach and
-	// PortForward answer. nil: a net.Dialer's DialContext.
-	DialStream func(ctx context.Context, network, address string) (net.Conn, error)
+	// Sessions opens the URLs that Exec, Attach and PortForward answer. nil: the
+	// cases that need it are skipped with "no session client".
+	Sessions SessionClient
 }
 
 // testCase is one thing a runtime must do. Its name is the rule.

@@ -38,6 +38,14 @@
 // and its AnyImage stays false, since some cases are about images that are absent.
 // The example Wrapper is a whole test, of something that wraps the fake.
 //
+// # Sessions
+//
+// A case about an exec, attach or port-forward session needs a client that opens
+// the URL that the runtime has answered: Subject.Sessions, for which the Client of
+// cri/streams is made (a module of its own, for it brings SPDY and WebSocket).
+// Without one such a case is skipped with "no session client". That package's
+// Server gives the fake such sessions.
+//
 // # What a caller may rely on
 //
 // The suite asserts what all runtimes do that we measured. Where they differ it

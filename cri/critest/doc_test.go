@@ -18,7 +18,7 @@ import (
 func TestDocumentedTest(t *testing.T) {
 	require.Equal(t, body(t, "doc.go", "//\tfunc TestMyRuntime(", "//\t"), body(t, "example_test.go", "func testMyRuntime(", ""))
 	if testing.Short() {
-		t.Skip("the suite runs in TestFakeSocket too")
+		t.Skip("the suite runs in TestFake too")
 	}
 	rt, err := fake.New(fake.Config{Programs: critest.Programs, Exec: critest.Programs, Unimplemented: []string{"GetContainerEvents", "RuntimeConfig"}})
 	require.NoError(t, err)

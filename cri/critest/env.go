@@ -3,7 +3,6 @@ package critest
 import (
 	"context"
 	"crypto/rand"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -43,9 +42,6 @@ func newEnv(t testing.TB, s Subject, r *report) *env {
 	require.NotNil(t, s.Runtime, "Subject.Runtime")
 	require.NotNil(t, s.Images, "Subject.Images")
 	require.NotEmpty(t, s.Image, "Subject.Image")
-	if s.DialStream == nil {
-		s.DialStream = (&net.Dialer{}).DialContext
-	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)
 	e := &env{Subject: s, t: t, ctx: ctx, report: r}

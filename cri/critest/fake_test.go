@@ -3,101 +3,27 @@ package critest_test
 import (
 	"context"
 	"net"
-	"path/filepath"
-	"strings"
 	"testing"
-	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/podwright/podwright/cri"
-	"github.com/podwright/podwright/cri/critest"
 	"github.com/podwright/podwright/cri/fake"
-	"github.com/podwright/podwright/cri/fake/streams"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// inProcess makes a fake whose streaming sessions come to a listener.
-func inProcess(t *testing.T, sessions net.Listener) (*fake.Runtime, critest.Subject) {
-	server, err := streams.NewServer(streams.Config{Listener: sessions})
-	require.NoError(t, err)
-	rt, err := fake.New(fake.Config{
-		Programs: critest.Programs, Exec: critest.Programs, Ports: critest.Ports, Pull: registry(t), Streams: server,
-	})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, rt.Close()) })
-	until(t, func(ctx context.Context) error { return server.Run(ctx, rt) })
-	return rt, critest.Subject{Runtime: rt, Images: rt, Image: "critest.test/busybox:1.36", OtherImage: "critest.test/other:1", Hardened: true}
-}
-
-// inMemory makes a fake that uses neither sockets nor ports.
-func inMemory(t *testing.T) (*fake.Runtime, critest.Subject) {
-	sessions := fake.Listen()
-	rt, subject := inProcess(t, sessions)
-	subject.DialStream = func(ctx context.Context, _, _ string) (net.Conn, error) { return sessions.DialContext(ctx) }
-	return rt, subject
-}
-
-// TestFake runs the suite against the fake in process, in virtual time.
-func TestFake(t *testing.T) {
-	critest.Run(t, critest.Config{Around: synctest.Test, Start: func(t *testing.T) critest.Subject {
-		_, subject := inMemory(t)
-		return subject
-	}})
-}
-
-// TestFakeInMemory runs it over gRPC, still in virtual time.
-func TestFakeInMemory(t *testing.T) {
-	critest.Run(t, critest.Config{Around: synctest.Test, Start: func(t *testing.T) critest.Subject {
-		rt, subject := inMemory(t)
-		listener := fake.Listen()
-		serve(t, rt, listener)
-		return dial(t, cri.ClientConfig{
-			Endpoint: "unix:///memory",
-			Dial:     func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) },
-		}, subject)
-	}})
-}
-
-// TestFakeSocket runs it over a unix socket, in real time.
-func TestFakeSocket(t *testing.T) {
-	sessions, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	rt, subject := inProcess(t, sessions)
-	socket := filepath.Join(t.TempDir(), "cri.sock")
-	listener, err := net.Listen("unix", socket)
-	require.NoError(t, err)
-	serve(t, rt, listener)
-	subject = dial(t, cri.ClientConfig{Endpoint: socket}, subject)
-	critest.Run(t, critest.Config{Parallel: 16, Start: func(*testing.T) critest.Subject { return subject }})
-}
+// TestFake runs the suite against the fake in process, in virtual time. Package
+// cri/streams, which has a client for sessions, runs it over gRPC and on containerd.
+func TestFake(t *testing.T) { testWrapper(t) }
 
 // serve serves the fake until the end of the test.
 func serve(t *testing.T, rt *fake.Runtime, listener net.Listener) {
-	until(t, func(ctx context.Context) error { return rt.Serve(ctx, listener) })
-}
-
-// until runs something until the end of the test.
-func until(t *testing.T, run func(ctx context.Context) error) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	over := make(chan error, 1)
-	go func() { over <- run(ctx) }()
+	go func() { over <- rt.Serve(ctx, listener) }()
 	t.Cleanup(func() {
 		cancel()
 		require.NoError(t, <-over)
 	})
-}
-
-// registry has the two images of the suite, and the second by its digest too.
-func registry(t *testing.T) fake.Puller {
-	id, digest := "sha256:"+strings.Repeat("a", 64), "sha256:"+strings.Repeat("b", 64)
-	pull, err := fake.Registry(
-		fake.RemoteImage{Image: fake.Image{Name: "critest.test/busybox:1.36"}},
-		fake.RemoteImage{Image: fake.Image{Name: "critest.test/other:1", ID: id, Digest: digest}},
-		fake.RemoteImage{Image: fake.Image{Name: "critest.test/other@" + digest, ID: id, Digest: digest}},
-	)
-	require.NoError(t, err)
-	return pull
 }

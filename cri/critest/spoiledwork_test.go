@@ -3,9 +3,7 @@ package critest
 import (
 	"context"
 	"io"
-	"net"
 	"os"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,7 +13,6 @@ import (
 
 	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/fake"
-	"github.com/podwright/podwright/cri/fake/streams"
 )
 
 // spoiledWork is spoiled in the calls about what containers do.
@@ -30,55 +27,7 @@ type spoiledWork struct {
 	statsFilter  func(f *runtimeapi.ContainerStatsFilter) *runtimeapi.ContainerStatsFilter
 	sandboxStats func(s *runtimeapi.PodSandboxStats, err error) (*runtimeapi.PodSandboxStats, error)
 	events       func(ctx context.Context, run func(context.Context) error) error
-	conn         func(c net.Conn) net.Conn // of streaming sessions
-}
-
-// spoiledConn is a connection of a streaming session with a defect.
-type spoiledConn struct {
-	net.Conn
-	first   sync.Once
-	once    sync.Once
-	request func(head []byte) []byte // edits what is written first
-	mute    func() bool              // from then on nothing arrives
-	closed  func()
-	over    chan struct{}
-}
-
-func (c *spoiledConn) Write(p []byte) (int, error) {
-	n := len(p)
-	if c.request != nil {
-		c.first.Do(func() { p = c.request(p) })
-	}
-	_, err := c.Conn.Write(p)
-	return n, err
-}
-
-func (c *spoiledConn) Read(p []byte) (int, error) {
-	n, err := c.Conn.Read(p)
-	if c.mute != nil && c.mute() {
-		<-c.over
-		return 0, net.ErrClosed
-	}
-	return n, err
-}
-
-func (c *spoiledConn) Close() error {
-	c.once.Do(func() {
-		close(c.over)
-		if c.closed != nil {
-			c.closed()
-		}
-	})
-	return c.Conn.Close()
-}
-
-// dial connects to the streaming server in memory.
-func (s *spoiledWork) dial(ctx context.Context, sessions *fake.Listener) (net.Conn, error) {
-	conn, err := sessions.DialContext(ctx)
-	if err == nil && s.conn != nil {
-		conn = s.conn(conn)
-	}
-	return conn, err
+	session      func(ctx context.Context, url string, run func(url string) (int, error)) (int, error) // Exec and Attach of the client
 }
 
 func (s *spoiledWork) ReopenContainerLog(ctx context.Context, id string) error {
@@ -248,24 +197,21 @@ type workDefect struct {
 func recordWork(t *testing.T, c testCase, d workDefect) *recorder {
 	var r *recorder
 	synctest.Test(t, func(t *testing.T) {
-		sessions := fake.Listen()
-		server, err := streams.NewServer(streams.Config{Listener: sessions})
-		require.NoError(t, err)
+		sessions := &directSessions{requests: map[string]any{}}
 		pull, err := fake.Registry(
 			fake.RemoteImage{Image: fake.Image{Name: "critest.test/busybox:1"}},
 			fake.RemoteImage{Image: fake.Image{Name: otherName, ID: otherID, Digest: otherDigest}},
 			fake.RemoteImage{Image: fake.Image{Name: "critest.test/other@" + otherDigest, ID: otherID, Digest: otherDigest}},
 		)
 		require.NoError(t, err)
-		cfg := fake.Config{Programs: Programs, Exec: Programs, Streams: server, Ports: Ports, Pull: pull}
+		cfg := fake.Config{Programs: Programs, Exec: Programs, Streams: sessions, Ports: Ports, Pull: pull}
 		if d.config != nil {
 			d.config(&cfg)
 		}
 		rt, err := fake.New(cfg)
 		require.NoError(t, err)
+		sessions.runtime = rt
 		ctx, cancel := context.WithCancel(t.Context())
-		served := make(chan error, 1)
-		go func() { served <- server.Run(ctx, rt) }()
 		r = &recorder{TB: t, ctx: ctx, cancel: cancel}
 		work, images := &spoiledWork{spoiled: spoiled{RuntimeService: rt}}, &spoiledImages{ImageService: rt}
 		if d.runtime != nil {
@@ -276,14 +222,13 @@ func recordWork(t *testing.T, c testCase, d workDefect) *recorder {
 		}
 		subject := Subject{
 			Runtime: work, Images: images, Image: "critest.test/busybox:1", OtherImage: otherName, Hardened: true,
-			DialStream: func(ctx context.Context, _, _ string) (net.Conn, error) { return work.dial(ctx, sessions) },
+			Sessions: &spoiledSessions{directSessions: sessions, work: work},
 		}
 		inOwnGoroutine(func() { c.run(newEnv(r, subject, &report{})) })
 		for f := r.last(); f != nil; f = r.last() {
 			inOwnGoroutine(f)
 		}
 		cancel()
-		require.NoError(t, <-served)
 		require.NoError(t, rt.Close())
 		time.Sleep(time.Hour) // virtual; what a defect left behind ends
 	})

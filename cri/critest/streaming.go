@@ -12,33 +12,63 @@ import (
 	"github.com/stretchr/testify/require"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/podwright/podwright/cri/fake/streams"
+	"github.com/podwright/podwright/cri/fake"
 )
 
 func streamingCases() []testCase {
 	return []testCase{
-		{"exec: a command's streams and its exit code come over the session", sessionExec},
-		{"exec: input reaches the command, and its end too", sessionInput},
-		{"exec: a terminal has one output", sessionTerminal},
-		{"exec: a terminal has the size that the client tells", sessionResize},
-		{"exec: a command that is not there ends the session with an error", sessionMissing},
-		{"exec: a URL is good for one session", sessionOnce},
-		{"exec: a client that leaves does not disturb the container", sessionLeft},
-		{"exec: the session ends with the container", sessionContainerDies},
+		{"exec: a command's streams and its exit code come over the session", withClient(sessionExec)},
+		{"exec: input reaches the command, and its end too", withClient(sessionInput)},
+		{"exec: a terminal has one output", withClient(sessionTerminal)},
+		{"exec: a terminal has the size that the client tells", withClient(sessionResize)},
+		{"exec: a command that is not there ends the session with an error", withClient(sessionMissing)},
+		{"exec: a URL is good for one session", withClient(sessionOnce)},
+		{"exec: a client that leaves does not disturb the container", withClient(sessionLeft)},
+		{"exec: the session ends with the container", withClient(sessionContainerDies)},
 		{"exec and attach: a request without streams, or with a terminal's stderr, is refused", sessionInvalid},
 		{"exec and attach need a running container", sessionNotRunning},
-		{"attach: a client gets what is written from now on, and its input arrives", attachTalk},
-		{"attach: every client gets the output", attachTwo},
-		{"attach: with stdin_once the first client's end of input is the container's", attachOnce},
-		{"attach: a client that leaves does not disturb the container", attachLeft},
-		{"attach: the session ends with the container", attachContainerDies},
-		{"port-forward: what listens in the pod answers", forwardTalk},
-		{"port-forward: a port where nothing listens is an error of the connection", forwardRefused},
+		{"attach: a client gets what is written from now on, and its input arrives", withClient(attachTalk)},
+		{"attach: every client gets the output", withClient(attachTwo)},
+		{"attach: with stdin_once the first client's end of input is the container's", withClient(attachOnce)},
+		{"attach: a client that leaves does not disturb the container", withClient(attachLeft)},
+		{"attach: the session ends with the container", withClient(attachContainerDies)},
+		{"port-forward: what listens in the pod answers", withClient(forwardTalk)},
+		{"port-forward: a port where nothing listens is an error of the connection", withClient(forwardRefused)},
 		{"port-forward needs a ready sandbox", forwardNotReady},
 	}
 }
 
-func (e *env) client() *streams.Client { return &streams.Client{Dial: e.DialStream} }
+// SessionClient opens the sessions behind the URLs that a runtime answers: the Client
+// of cri/streams, a module of its own, is one. An error that the runtime reported in
+// a session, such as that there is no such command, has a method HTTPStatus() int;
+// that a connection broke has none. The end of ctx is in the error when it ended a
+// session.
+type SessionClient interface {
+	// Exec runs the command and returns its exit code.
+	Exec(ctx context.Context, url string, s fake.Session) (exitCode int, err error)
+	// Attach lasts until the container exits.
+	Attach(ctx context.Context, url string, s fake.Session) error
+	// PortForward connects to a port. ctx bounds that; Close ends the session. What
+	// the runtime reports is the error of a Read.
+	PortForward(ctx context.Context, url string, port int) (io.ReadWriteCloser, error)
+}
+
+// withClient is for cases that open sessions.
+func withClient(run func(*env)) func(*env) {
+	return func(e *env) {
+		if e.Sessions == nil {
+			e.t.Skip("no session client: Subject.Sessions is nil")
+		}
+		run(e)
+	}
+}
+
+// reported requires an error that the runtime has told in a session.
+func (e *env) reported(err error) {
+	e.t.Helper()
+	var reported interface{ HTTPStatus() int }
+	require.ErrorAs(e.t, err, &reported)
+}
 
 // execURL asks for a session with a program in a container.
 func (e *env) execURL(id string, what program, request *runtimeapi.ExecRequest) string {
@@ -81,7 +111,7 @@ func sessionExec(e *env) {
 	id := e.ready(e.newPod(), "main", quits)
 	var stdout, stderr capture
 	url := e.execURL(id, speaks, &runtimeapi.ExecRequest{Stdout: true, Stderr: true})
-	code, err := e.client().Exec(e.ctx, url, streams.Session{Stdout: &stdout, Stderr: &stderr})
+	code, err := e.Sessions.Exec(e.ctx, url, fake.Session{Stdout: &stdout, Stderr: &stderr})
 	require.NoError(e.t, err)
 	require.Equal(e.t, 3, code)
 	require.Equal(e.t, "out\n", stdout.text())
@@ -93,7 +123,7 @@ func sessionInput(e *env) {
 	input := strings.Repeat("0123456789\n", 20000)
 	var stdout capture
 	url := e.execURL(id, echoes, &runtimeapi.ExecRequest{Stdin: true, Stdout: true})
-	code, err := e.client().Exec(e.ctx, url, streams.Session{Stdin: strings.NewReader(input), Stdout: &stdout})
+	code, err := e.Sessions.Exec(e.ctx, url, fake.Session{Stdin: strings.NewReader(input), Stdout: &stdout})
 	require.NoError(e.t, err)
 	require.Equal(e.t, 5, code)
 	require.True(e.t, input == stdout.text(), "%d bytes of %d", len(stdout.text()), len(input))
@@ -106,7 +136,7 @@ func sessionTerminal(e *env) {
 	stdin, _ := io.Pipe()
 	var stdout capture
 	url := e.execURL(id, speaks, &runtimeapi.ExecRequest{Stdin: true, Stdout: true, Tty: true})
-	code, err := e.client().Exec(e.ctx, url, streams.Session{Stdin: stdin, Stdout: &stdout, TTY: true})
+	code, err := e.Sessions.Exec(e.ctx, url, fake.Session{Stdin: stdin, Stdout: &stdout, TTY: true})
 	require.NoError(e.t, err)
 	require.Equal(e.t, 3, code)
 	require.Equal(e.t, "out\nerr\n", stdout.text())
@@ -115,19 +145,19 @@ func sessionTerminal(e *env) {
 func sessionResize(e *env) {
 	id := e.ready(e.newPod(), "main", quits)
 	stdin, _ := io.Pipe()
-	sizes := make(chan streams.Size, 1)
-	sizes <- streams.Size{Width: 77, Height: 33}
+	sizes := make(chan fake.TerminalSize, 1)
+	sizes <- fake.TerminalSize{Width: 77, Height: 33}
 	var stdout capture
 	url := e.execURL(id, measures, &runtimeapi.ExecRequest{Stdin: true, Stdout: true, Tty: true})
 	result := e.async(func() error {
-		code, err := e.client().Exec(e.ctx, url, streams.Session{Stdin: stdin, Stdout: &stdout, TTY: true, Resize: sizes})
+		code, err := e.Sessions.Exec(e.ctx, url, fake.Session{Stdin: stdin, Stdout: &stdout, TTY: true, Resize: sizes})
 		if code != 4 {
 			return errors.Join(err, errors.New("the terminal never had the second size"))
 		}
 		return err
 	})
 	e.wants(&stdout, "first")
-	sizes <- streams.Size{Width: 88, Height: 44}
+	sizes <- fake.TerminalSize{Width: 88, Height: 44}
 	require.NoError(e.t, <-result)
 }
 
@@ -136,18 +166,17 @@ func sessionMissing(e *env) {
 	response, err := e.Runtime.Exec(e.ctx, &runtimeapi.ExecRequest{ContainerId: id, Cmd: []string{"critest-no-such-command"}, Stdout: true})
 	e.optional("Exec", err)
 	require.NoError(e.t, err)
-	_, err = e.client().Exec(e.ctx, response.GetUrl(), streams.Session{Stdout: io.Discard})
-	var failed *streams.StatusError
-	require.ErrorAs(e.t, err, &failed)
+	_, err = e.Sessions.Exec(e.ctx, response.GetUrl(), fake.Session{Stdout: io.Discard})
+	e.reported(err)
 }
 
 func sessionOnce(e *env) {
 	id := e.ready(e.newPod(), "main", quits)
 	url := e.execURL(id, blanks, &runtimeapi.ExecRequest{Stdout: true})
-	_, err := e.client().Exec(e.ctx, url, streams.Session{Stdout: io.Discard})
+	_, err := e.Sessions.Exec(e.ctx, url, fake.Session{Stdout: io.Discard})
 	require.NoError(e.t, err)
 	var second capture
-	_, err = e.client().Exec(e.ctx, url, streams.Session{Stdout: &second})
+	_, err = e.Sessions.Exec(e.ctx, url, fake.Session{Stdout: &second})
 	require.Error(e.t, err)
 	require.Empty(e.t, second.text())
 }
@@ -159,7 +188,7 @@ func sessionLeft(e *env) {
 	var stdout capture
 	url := e.execURL(id, steady, &runtimeapi.ExecRequest{Stdout: true})
 	result := e.async(func() error {
-		_, err := e.client().Exec(ctx, url, streams.Session{Stdout: &stdout})
+		_, err := e.Sessions.Exec(ctx, url, fake.Session{Stdout: &stdout})
 		return err
 	})
 	e.wants(&stdout, "line 30\n")
@@ -175,7 +204,7 @@ func sessionContainerDies(e *env) {
 	var stdout capture
 	url := e.execURL(id, steady, &runtimeapi.ExecRequest{Stdout: true})
 	result := e.async(func() error {
-		code, err := e.client().Exec(e.ctx, url, streams.Session{Stdout: &stdout})
+		code, err := e.Sessions.Exec(e.ctx, url, fake.Session{Stdout: &stdout})
 		if err == nil && code == 0 {
 			return errors.New("a command that was killed ended with code 0")
 		}
@@ -259,7 +288,7 @@ func (e *env) attach(id string) *attachment {
 	over := make(chan struct{})
 	a.ended = e.async(func() error {
 		defer close(over)
-		return e.client().Attach(ctx, response.GetUrl(), streams.Session{Stdin: stdin, Stdout: a.output, Stderr: a.output})
+		return e.Sessions.Attach(ctx, response.GetUrl(), fake.Session{Stdin: stdin, Stdout: a.output, Stderr: a.output})
 	})
 	e.t.Cleanup(func() {
 		cancel()
@@ -333,9 +362,9 @@ func (e *env) forward(p livePod, port int32) string {
 }
 
 // connect connects to a port of a pod, until the end of the case or its patience.
-func (e *env) connect(p livePod, port int) *streams.PortConn {
+func (e *env) connect(p livePod, port int) io.ReadWriteCloser {
 	e.t.Helper()
-	conn, err := e.client().PortForward(e.ctx, e.forward(p, int32(port)), port)
+	conn, err := e.Sessions.PortForward(e.ctx, e.forward(p, int32(port)), port)
 	require.NoError(e.t, err)
 	stop := context.AfterFunc(e.ctx, func() { _ = conn.Close() })
 	e.t.Cleanup(func() {
@@ -369,8 +398,7 @@ func forwardRefused(e *env) {
 	p := e.newPod()
 	const closedPort = 9
 	_, err := e.connect(p, closedPort).Read(make([]byte, 1))
-	var failed *streams.StatusError
-	require.ErrorAs(e.t, err, &failed)
+	e.reported(err)
 }
 
 func forwardNotReady(e *env) {

@@ -268,8 +268,9 @@ func sessionDefects() []workDefect {
 		{name: "containers end with their clients", caughtBy: "Streaming/exec: a client that leaves does not disturb the container", runtime: func(s *spoiledWork, rt *fake.Runtime) {
 			var container string
 			s.created = func(_ *runtimeapi.ContainerConfig, id string) { container = id }
-			s.conn = func(c net.Conn) net.Conn {
-				return &spoiledConn{Conn: c, over: make(chan struct{}), closed: func() { _ = rt.Signal(container, 9) }}
+			s.session = func(ctx context.Context, url string, run func(string) (int, error)) (int, error) {
+				defer func() { _ = rt.StopContainer(context.WithoutCancel(ctx), container, 0) }()
+				return run(url)
 			}
 		}},
 		{name: "exec sessions never end", caughtBy: "Streaming/exec: the session ends with the container", runtime: endless},
@@ -315,15 +316,11 @@ func sessionDefects() []workDefect {
 func remint(s *spoiledWork, rt *fake.Runtime) {
 	var request *runtimeapi.ExecRequest
 	s.exec = func(r *runtimeapi.ExecRequest) string { request = r; return "" }
-	path := regexp.MustCompile(`/exec/\S+`)
-	s.conn = func(c net.Conn) net.Conn {
-		return &spoiledConn{Conn: c, over: make(chan struct{}), request: func(head []byte) []byte {
-			fresh, err := rt.Exec(context.Background(), request)
-			if err != nil {
-				return head
-			}
-			return path.ReplaceAll(head, []byte(path.FindString(fresh.GetUrl())))
-		}}
+	s.session = func(ctx context.Context, url string, run func(string) (int, error)) (int, error) {
+		if fresh, err := rt.Exec(ctx, request); err == nil {
+			url = fresh.GetUrl()
+		}
+		return run(url)
 	}
 }
 
@@ -334,7 +331,14 @@ func endless(s *spoiledWork, _ *fake.Runtime) {
 		over.Store(true)
 		return s.RuntimeService.StopContainer(ctx, id, grace)
 	}
-	s.conn = func(c net.Conn) net.Conn { return &spoiledConn{Conn: c, over: make(chan struct{}), mute: over.Load} }
+	s.session = func(ctx context.Context, url string, run func(string) (int, error)) (int, error) {
+		code, err := run(url)
+		if over.Load() {
+			<-ctx.Done()
+			return 0, ctx.Err()
+		}
+		return code, err
+	}
 }
 
 // attachToTwin gives each container a twin, to which the second client goes.

@@ -28,7 +28,7 @@ type Config struct {
 	// exits with 0 at once.
 	Exec Resolver
 	// Streams serves exec, attach and port-forward sessions: see package
-	// streams. nil: Exec, Attach and PortForward are Unimplemented.
+	// cri/streams. nil: Exec, Attach and PortForward are Unimplemented.
 	Streams StreamServer
 	// Ports connects port-forward sessions: it returns a connection to what
 	// listens on a port of a pod, such as one end of a net.Pipe, and the

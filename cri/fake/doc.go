@@ -52,7 +52,7 @@
 //     pulled, slowly, with credentials or not at all; Config.Pull is any code;
 //     Pulls tells how far pulls are, and PullProgressTimeout ends those that stall.
 //   - Sessions: Config.Exec runs commands, Streams serves exec, attach and
-//     port-forward (package streams), Ports is what listens in pods.
+//     port-forward (package cri/streams), Ports is what listens in pods.
 //   - The network: PodCIDRs, or FixedIPs for every pod.
 //   - What Status says: SetCondition. Handlers are its RuntimeClasses.
 //   - A runtime that has less: Unimplemented takes calls away, those of the
@@ -78,7 +78,7 @@
 // # What it does not do
 //
 // Exec, Attach and PortForward answer Unimplemented without Config.Streams:
-// package streams has the server for them. Nothing is measured or enforced:
+// package cri/streams has the server for them. Nothing is measured or enforced:
 // statistics and metrics are made up, resources only noted, and a checkpoint
 // holds no state of a program. State is not kept over the end of the process.
 // Mounts are data for the program (Process.HostPath), not mounts.

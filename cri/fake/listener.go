@@ -8,7 +8,7 @@ import (
 )
 
 // Listener is a listener in memory, for Runtime.Serve and for the sessions of
-// package streams. It lives in a synctest bubble, and any number of goroutines may
+// package cri/streams. It lives in a synctest bubble, and any number of goroutines may
 // use it.
 //
 // Others like it may crash a test with the race detector: connections of

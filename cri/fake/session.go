@@ -8,8 +8,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// A StreamServer hands out the URLs of sessions and serves them: package streams
-// has one. The requests that it gets have been checked against what exists, not
+// A StreamServer hands out the URLs of sessions and serves them: package
+// cri/streams has one. The requests that it gets have been checked against what exists, not
 // for which streams they ask. When a client comes it calls ExecSession,
 // AttachSession or PortForwardSession of the Runtime.
 type StreamServer interface {
@@ -23,8 +23,7 @@ type StreamServer interface {
 	GetPortForward(request *runtimeapi.PortForwardRequest) (*runtimeapi.PortForwardResponse, error)
 }
 
-// Session is the far end of a command's streams: what a client of exec or attach
-// gives and takes.
+// Session is the streams that a client of exec or attach gives and takes.
 type Session struct {
 	// Stdin is what the command reads. nil: its input is at its end. When it
 	// is also an io.Closer it is closed at the end of the session, and the

@@ -30,6 +30,9 @@ func (e *StatusError) Error() string {
 	return strings.TrimSpace(fmt.Sprintf("%d %s: %s", e.Code, e.Reason, e.Message))
 }
 
+// HTTPStatus returns Code.
+func (e *StatusError) HTTPStatus() int { return e.Code }
+
 // wireStatus is the status document at the end of a session, as far as it counts.
 type wireStatus struct {
 	Status  string `json:"status"`

@@ -86,9 +86,17 @@ func (f *Forwarding) Close() error {
 }
 
 // PortForward opens a session for one connection to one port. ctx bounds the
-// opening; closing the connection ends the session. Over a WebSocket the port
-// must be the first of the request, and CloseWrite does nothing.
-func (c *Client) PortForward(ctx context.Context, url string, port int) (*PortConn, error) {
+// opening; closing the connection, a *PortConn, ends the session. Over a WebSocket
+// the port must be the first of the request, and CloseWrite does nothing.
+func (c *Client) PortForward(ctx context.Context, url string, port int) (io.ReadWriteCloser, error) {
+	conn, err := c.portForward(ctx, url, port)
+	if err != nil {
+		return nil, err // not the nil *PortConn
+	}
+	return conn, nil
+}
+
+func (c *Client) portForward(ctx context.Context, url string, port int) (*PortConn, error) {
 	if c.Protocol == WebSocket {
 		return c.forwardWebSocket(ctx, url, port)
 	}

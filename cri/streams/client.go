@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+
+	"github.com/podwright/podwright/cri/fake"
 )
 
 // A Protocol is how a session goes over its connection.
@@ -40,27 +42,16 @@ type Client struct {
 }
 
 // Size is the size of a terminal, in characters.
-type Size struct {
-	Width, Height uint16
-}
+type Size = fake.TerminalSize
 
 // Session is the client's end of a command's streams. Stdin, Stdout and Stderr
 // must be set exactly where the request for the URL asked for them, and TTY must
 // be what it said; else a server waits for a stream that never comes, or fails.
-type Session struct {
-	// Stdin is read until its end, which ends the command's standard input.
-	// When it is also an io.Closer it is closed at the end of the session, and
-	// waited for; else a Read that blocks outlives the session.
-	Stdin io.Reader
-	// Stdout and Stderr get the output. An error of theirs does not end the
-	// session; it is returned at its end.
-	Stdout, Stderr io.Writer
-	// TTY tells that the request asked for a terminal.
-	TTY bool
-	// Resize delivers sizes of the terminal until it is closed or the session
-	// ends. Only with TTY. nil: none.
-	Resize <-chan Size
-}
+// Stdin is read until its end, which ends the command's standard input. When it
+// is no io.Closer, a Read that blocks outlives the session. An error of Stdout or
+// Stderr does not end the session; it is returned at its end. Resize may be
+// closed.
+type Session = fake.Session
 
 // Exec sees a command through whose URL the runtime's Exec has returned, and
 // returns its exit code. The error is a *StatusError when the server reports

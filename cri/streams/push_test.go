@@ -1,4 +1,4 @@
-package critest_test
+package streams_test
 
 import (
 	"bytes"

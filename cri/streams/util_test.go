@@ -11,7 +11,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/cri/fake"
-	"github.com/podwright/podwright/cri/fake/streams"
+	"github.com/podwright/podwright/cri/streams"
 )
 
 // inBubbles runs a test in a bubble of its own with each protocol.
@@ -112,7 +112,7 @@ func (n *fakeNode) attach(ctx context.Context, t *testing.T, id string, s stream
 }
 
 // forward connects to a port.
-func (n *fakeNode) forward(t *testing.T, port int) (*streams.PortConn, error) {
+func (n *fakeNode) forward(t *testing.T, port int) (io.ReadWriteCloser, error) {
 	t.Helper()
 	response, err := n.PortForward(t.Context(), &runtimeapi.PortForwardRequest{PodSandboxId: n.sandbox, Port: []int32{int32(port)}})
 	require.NoError(t, err)

@@ -17,7 +17,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/cri/fake"
-	"github.com/podwright/podwright/cri/fake/streams"
+	"github.com/podwright/podwright/cri/streams"
 )
 
 // Clients that do not do their part are got rid of, and leave nothing behind.

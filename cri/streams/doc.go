@@ -4,7 +4,8 @@
 // A runtime answers Exec, Attach and PortForward with a URL, and serves a session
 // there over SPDY or WebSocket. Server does that for package fake with the code
 // that containerd uses (k8s.io/cri-streaming), so a client meets the real
-// protocol. Client is what an API server is in a cluster: it opens the URL.
+// protocol. Client is what an API server is in a cluster: it opens the URL. It is
+// also the session client of the conformance suite in cri/critest.
 //
 //	server, err := streams.NewServer(streams.Config{Listener: listener})
 //	rt, err := fake.New(fake.Config{Streams: server, Exec: commands, Ports: dialPort})

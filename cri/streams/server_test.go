@@ -17,7 +17,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/cri/fake"
-	"github.com/podwright/podwright/cri/fake/streams"
+	"github.com/podwright/podwright/cri/streams"
 )
 
 var commands = fake.ByCommand(map[string]fake.Program{
@@ -351,7 +351,7 @@ func TestPortForwardHalfClosed(t *testing.T) {
 		conn, err := n.forward(t, 80)
 		require.NoError(t, err)
 		begin := time.Now()
-		require.NoError(t, conn.CloseWrite())
+		require.NoError(t, conn.(*streams.PortConn).CloseWrite())
 		_, err = conn.Read(make([]byte, 1))
 		require.ErrorIs(t, err, io.EOF)
 		require.Equal(t, time.Second, time.Since(begin))

@@ -10,7 +10,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/cri/fake"
-	"github.com/podwright/podwright/cri/fake/streams"
+	"github.com/podwright/podwright/cri/streams"
 )
 
 // Run a command in a container of the fake, over connections in memory.
