@@ -64,7 +64,7 @@
 //   - Any call: Intercept sees it first and can delay or fail it. Package script
 //     has rules for that ("2nd StopContainer of pod a: hang 30s, then Unknown"),
 //     for events that are late, lost or doubled, and for how containers end; a
-//     rule is text, and a run of a real runtime can be recorded as rules.
+//     rule is text.
 //
 // # The caller's duties
 //

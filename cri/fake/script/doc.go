@@ -20,12 +20,11 @@
 //   - A Player puts a script before any cri.RuntimeService and cri.ImageService: the
 //     fake, or the client of a real runtime.
 //   - Script.Programs makes the fake run containers as a script says.
-//   - A Recorder makes a script of what a runtime does.
 //   - Random makes a script for a soak test, and Reduce cuts down one that fails.
 //
-// Player and Recorder take no time and have no goroutine of their own besides those
-// that a call waits for, and time is package time: in a testing/synctest bubble an
-// hour of faults takes milliseconds. To have faults on the wire, serve the player:
+// A Player takes no time and has no goroutine of its own besides those that a call
+// waits for, and time is package time: in a testing/synctest bubble an hour of
+// faults takes milliseconds. To have faults on the wire, serve the player:
 // fake.Register(server, player, player).
 //
 // # A rule

@@ -76,30 +76,6 @@ func ExampleOnObject() {
 	// 2nd StopContainer of container app of pod prod/web: hang 30s, then restart
 }
 
-// What a runtime did becomes a script that makes the fake do it again.
-func ExampleRecorder() {
-	rt, err := fake.New(fake.Config{}) // or clients of a real runtime
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer rt.Close()
-	recorder, err := script.NewRecorder(rt, nil)
-	if err != nil {
-		log.Fatal(err)
-	}
-	ctx := context.Background()
-	if _, err := recorder.ContainerStatus(ctx, "a", false); err == nil {
-		log.Fatal("there is no such container")
-	}
-	if err := recorder.ReopenContainerLog(ctx, "a"); err == nil {
-		log.Fatal("there is no such container")
-	}
-	fmt.Print(recorder.Script(time.Hour))
-	// Output:
-	// 1st ContainerStatus: NotFound "an error occurred when try to find container \"a\": not found"
-	// 1st ReopenContainerLog: NotFound "an error occurred when try to find container \"a\": not found"
-}
-
 // A script restarts the fake, with its state and without.
 func ExampleConfig() {
 	rules, err := script.Parse(`

@@ -3,7 +3,6 @@ package script
 import (
 	"context"
 	"reflect"
-	"time"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
@@ -20,7 +19,7 @@ type services struct {
 
 // Lacks is what the wrapped service says about a call that it may lack, nil where
 // it says nothing. The fake's server asks, see fake.Register: whether lists can be
-// streamed is no call that is played or recorded.
+// streamed is no call that is played.
 func (s *services) Lacks(call string) error {
 	var service any = s.runtime
 	if call == "StreamImages" {
@@ -49,7 +48,6 @@ type about struct {
 	pod                *runtimeapi.PodSandboxConfig
 	config             *runtimeapi.ContainerConfig
 	image              string
-	grace              time.Duration // of StopContainer
 }
 
 // through makes a call by way of around.

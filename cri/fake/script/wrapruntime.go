@@ -93,7 +93,7 @@ func (s *services) StartContainer(ctx context.Context, containerID string) error
 
 // StopContainer implements cri.RuntimeService.
 func (s *services) StopContainer(ctx context.Context, containerID string, grace time.Duration) error {
-	return throughNothing(ctx, s, "StopContainer", about{container: containerID, grace: grace}, func(ctx context.Context) error {
+	return throughNothing(ctx, s, "StopContainer", about{container: containerID}, func(ctx context.Context) error {
 		return s.runtime.StopContainer(ctx, containerID, grace)
 	})
 }
