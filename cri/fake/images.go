@@ -99,14 +99,8 @@ func (s *imageStore) take(name string, image *storedImage) {
 	s.refs[name] = image.ID
 }
 
-// find looks an image up by name, repository digest or ID. With any it makes up
-// what is not there, without keeping it.
-func (s *imageStore) find(ref string) *storedImage {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return s.lookup(ref)
-}
-
+// lookup finds an image by name, repository digest or ID. With any it makes up
+// what is not there, without keeping it. s.mu is held.
 func (s *imageStore) lookup(ref string) *storedImage {
 	if id, ok := s.refs[ref]; ok {
 		return s.byID[id]

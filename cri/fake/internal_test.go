@@ -103,14 +103,14 @@ func TestImageNames(t *testing.T) {
 func TestOneImageWithTwoNames(t *testing.T) {
 	id := digestOf("x")
 	s := newImageStore([]Image{{Name: "a", ID: id}, {Name: "b:1", ID: id}, {Name: "c"}}, false)
-	require.Equal(t, []string{"docker.io/library/a:latest", "docker.io/library/b:1"}, s.find("b:1").tags)
+	require.Equal(t, []string{"docker.io/library/a:latest", "docker.io/library/b:1"}, s.lookup("b:1").tags)
 	require.Len(t, s.order, 2)
 	s.put(Image{Name: "b:1"}) // the name moves to another image
-	require.Equal(t, []string{"docker.io/library/a:latest"}, s.find("a").tags)
-	require.NotEqual(t, id, s.find("b:1").ID)
+	require.Equal(t, []string{"docker.io/library/a:latest"}, s.lookup("a").tags)
+	require.NotEqual(t, id, s.lookup("b:1").ID)
 	s.remove("a")
-	require.Nil(t, s.find(id))
-	require.NotNil(t, s.find("b:1"))
+	require.Nil(t, s.lookup(id))
+	require.NotNil(t, s.lookup("b:1"))
 }
 
 func TestHostPath(t *testing.T) {

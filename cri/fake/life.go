@@ -3,12 +3,13 @@ package fake
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/podwright/podwright/internal/run"
 )
 
 // life is the time from one start of the runtime to its next stop: its context
@@ -172,15 +173,11 @@ func (rt *Runtime) enter(ctx context.Context, call string, request any) error {
 }
 
 // intercept runs Config.Intercept within the runtime's life.
-func (rt *Runtime) intercept(ctx context.Context, l *life, call string, request any) (err error) {
+func (rt *Runtime) intercept(ctx context.Context, l *life, call string, request any) error {
 	bounded, cancel := l.bound(ctx)
 	defer cancel()
-	defer func() {
-		if cause := recover(); cause != nil {
-			err = rt.panicked("Config.Intercept", cause)
-		}
-	}()
-	if err := rt.cfg.Intercept(bounded, call, request); err != nil {
+	err := rt.hook("Config.Intercept", func() error { return rt.cfg.Intercept(bounded, call, request) })
+	if err != nil {
 		return interceptError(bounded, err)
 	}
 	if l.ctx.Err() != nil {
@@ -198,10 +195,13 @@ func interceptError(ctx context.Context, err error) error {
 	return err
 }
 
-// panicked is the error of a call whose hook panicked. A real runtime would
-// have died; this one belongs to a test, which shall see where.
-func (rt *Runtime) panicked(hook string, cause any) error {
-	text := fmt.Sprintf("%s panicked: %v", hook, cause)
-	rt.cfg.Logger.Error("a hook panicked", "hook", hook, "panic", cause, "stack", stack())
-	return status.Error(codes.Internal, text)
+// hook calls a function of Config. A panic becomes the error of the call: a real
+// runtime would have died, but this one belongs to a test, which shall see where.
+func (rt *Runtime) hook(name string, call func() error) error {
+	err := run.Guard(name, call)
+	if stack := run.StackOf(err); stack != "" {
+		rt.cfg.Logger.Error("a hook panicked", "err", err, "stack", stack)
+		return status.Error(codes.Internal, err.Error())
+	}
+	return err
 }

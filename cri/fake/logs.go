@@ -1,12 +1,13 @@
 package fake
 
 import (
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"sync"
 	"time"
+
+	"github.com/podwright/podwright/internal/run"
 )
 
 // maxLogLine is where a log line is cut into parts, as containerd does.
@@ -34,12 +35,11 @@ func (l *logFile) begin(path string, open func(string) (io.WriteCloser, error)) 
 
 // openFile asks for the file. A hook that panics fails.
 func (l *logFile) openFile() (file io.WriteCloser, err error) {
-	defer func() {
-		if cause := recover(); cause != nil {
-			file, err = nil, fmt.Errorf("Config.OpenLog panicked: %v", cause)
-		}
-	}()
-	return l.open(l.path)
+	err = run.Guard("Config.OpenLog", func() (err error) {
+		file, err = l.open(l.path)
+		return err
+	})
+	return file, err
 }
 
 // reopen turns to the file that the path names now.
@@ -73,16 +73,11 @@ func (l *logFile) close() error {
 }
 
 // closeLog closes what OpenLog has returned. One that panics fails.
-func closeLog(file io.WriteCloser) (err error) {
-	defer func() {
-		if cause := recover(); cause != nil {
-			err = fmt.Errorf("the Close of what Config.OpenLog returned panicked: %v", cause)
-		}
-	}()
+func closeLog(file io.WriteCloser) error {
 	if file == nil {
 		return nil
 	}
-	return file.Close()
+	return run.Guard("the Close of what Config.OpenLog returned", file.Close)
 }
 
 // line writes one line. What cannot be written is lost: a full disk, or a writer
@@ -91,8 +86,10 @@ func (l *logFile) line(raw []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.closed && l.file != nil {
-		defer func() { _ = recover() }()
-		_, _ = l.file.Write(raw)
+		_ = run.Guard("the Write of what Config.OpenLog returned", func() error {
+			_, err := l.file.Write(raw)
+			return err
+		})
 	}
 }
 

@@ -78,15 +78,13 @@ func (rt *Runtime) PortForwardSession(ctx context.Context, sandboxID string, por
 
 // dialPort asks Config.Ports. A hook that panics fails.
 func (rt *Runtime) dialPort(ctx context.Context, pod PodIdentity, port int) (conn net.Conn, err error) {
-	defer func() {
-		if cause := recover(); cause != nil {
-			conn, err = nil, rt.panicked("Config.Ports", cause)
-		}
-	}()
 	if rt.cfg.Ports == nil {
 		return nil, syscall.ECONNREFUSED
 	}
-	conn, err = rt.cfg.Ports(ctx, pod, port)
+	err = rt.hook("Config.Ports", func() (err error) {
+		conn, err = rt.cfg.Ports(ctx, pod, port)
+		return err
+	})
 	if err == nil && conn == nil {
 		err = syscall.ECONNREFUSED
 	}

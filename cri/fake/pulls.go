@@ -151,11 +151,6 @@ func (rt *Runtime) PullImage(ctx context.Context, image *runtimeapi.ImageSpec, a
 func (rt *Runtime) pull(ctx context.Context, name string, image *runtimeapi.ImageSpec, auth *runtimeapi.AuthConfig) (pulled Image, err error) {
 	bounded, cancel := rt.currentLife().bound(ctx)
 	defer cancel()
-	defer func() {
-		if cause := recover(); cause != nil {
-			err = rt.panicked("Config.Pull", cause)
-		}
-	}()
 	within, stop := context.WithCancelCause(bounded)
 	defer stop(nil)
 	stalled := &callError{
@@ -165,7 +160,10 @@ func (rt *Runtime) pull(ctx context.Context, name string, image *runtimeapi.Imag
 	}
 	p := rt.pulls.begin(name, rt.cfg.PullProgressTimeout, func() { stop(stalled) })
 	defer p.end()
-	pulled, err = rt.cfg.Pull(context.WithValue(within, pullKey{}, p), clone(image), clone(auth))
+	err = rt.hook("Config.Pull", func() (err error) {
+		pulled, err = rt.cfg.Pull(context.WithValue(within, pullKey{}, p), clone(image), clone(auth))
+		return err
+	})
 	switch {
 	case context.Cause(within) == error(stalled):
 		return Image{}, stalled

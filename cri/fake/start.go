@@ -4,11 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/internal/run"
 )
 
 // A StartFailure is an error of a Resolver that says how a container looks that
@@ -202,13 +203,13 @@ func (rt *Runtime) nowRuns(of *launch) {
 func (rt *Runtime) resolve(ctx context.Context, resolver Resolver, p *Process) (program Program, err error) {
 	bounded, cancel := rt.currentLife().bound(ctx)
 	defer cancel()
-	defer func() {
-		if cause := recover(); cause != nil {
-			rt.cfg.Logger.Error("a Resolver panicked", "container", p.Container.Name, "panic", cause, "stack", stack())
-			program, err = nil, fmt.Errorf("the Resolver panicked: %v", cause)
-		}
-	}()
-	program, err = resolver(bounded, p)
+	err = run.Guard("the Resolver", func() (err error) {
+		program, err = resolver(bounded, p)
+		return err
+	})
+	if stack := run.StackOf(err); stack != "" {
+		rt.cfg.Logger.Error("a Resolver panicked", "container", p.Container.Name, "err", err, "stack", stack)
+	}
 	switch {
 	case err != nil:
 		return nil, interceptError(bounded, err)
@@ -217,5 +218,3 @@ func (rt *Runtime) resolve(ctx context.Context, resolver Resolver, p *Process) (
 	}
 	return program, nil
 }
-
-func stack() string { return string(debug.Stack()) }

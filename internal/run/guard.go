@@ -37,6 +37,9 @@ func Guard(what string, f func() error) (err error) {
 
 // StackOf returns where the panic in err happened, "" if err is none.
 func StackOf(err error) string {
+	if err == nil {
+		return "" // without an allocation
+	}
 	var panicked *PanicError
 	if errors.As(err, &panicked) {
 		return string(panicked.Stack)
