@@ -70,7 +70,7 @@ func startHost(ctx context.Context, cfg HostConfig, p *fake.Process) (fake.Progr
 		return nil, err
 	}
 	signals := p.Signals()
-	return func(ctx context.Context, _ *fake.Process) int { return h.see(ctx, signals) }, nil
+	return func(ctx context.Context, _ *fake.Process) int { return h.wait(ctx, signals) }, nil
 }
 
 func (h *hostProcess) start(ctx context.Context, p *fake.Process) error {
@@ -88,18 +88,18 @@ func (h *hostProcess) start(ctx context.Context, p *fake.Process) error {
 	if stat, err := os.Stat(command.Dir); err != nil || !stat.IsDir() {
 		return fmt.Errorf("chdir to cwd (%q) set in the container's config failed: no such directory", command.Dir)
 	}
-	if err := h.spawn(p); err != nil {
+	if err := h.startSupervisor(p); err != nil {
 		return err
 	}
 	// The end of the call is the end of the attempt: without its control pipe
 	// the supervisor kills what it has and leaves, and the report ends.
 	stop := context.AfterFunc(ctx, func() { h.control.Close() })
-	err = h.greet(command)
+	err = h.sendCommand(command)
 	if !stop() && err == nil {
 		err = ctx.Err()
 	}
 	if err != nil {
-		h.leave()
+		h.release()
 		return err
 	}
 	return nil
@@ -125,9 +125,9 @@ func (h *hostProcess) removeScratch() {
 	}
 }
 
-// spawn starts the supervisor: this executable, in a session of its own, so that
+// startSupervisor starts this executable once more, in a session of its own, so that
 // what the terminal or the service manager sends to the agent does not reach it.
-func (h *hostProcess) spawn(p *fake.Process) (err error) {
+func (h *hostProcess) startSupervisor(p *fake.Process) (err error) {
 	var pipes [4]*os.File // control read and write, report read and write
 	defer func() {
 		for i, file := range pipes {
@@ -149,7 +149,7 @@ func (h *hostProcess) spawn(p *fake.Process) (err error) {
 	if err != nil {
 		return err
 	}
-	defer streams.closeFar()
+	defer streams.closeCommandEnds()
 	cmd.ExtraFiles = []*os.File{pipes[0], pipes[3]}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	cmd.WaitDelay = h.cfg.KillTimeout
@@ -157,15 +157,15 @@ func (h *hostProcess) spawn(p *fake.Process) (err error) {
 		streams.close()
 		return fmt.Errorf("start the supervisor: %w", err)
 	}
-	streams.carry(p)
+	streams.copyStreams(p)
 	h.streams = streams
 	h.supervisor, h.control, h.report = cmd, pipes[1], pipes[2]
 	h.orders, h.reports = json.NewEncoder(h.control), json.NewDecoder(h.report)
 	return nil
 }
 
-// greet hands the command over and waits until it runs.
-func (h *hostProcess) greet(command hostCommand) error {
+// sendCommand hands the command over and waits until it runs.
+func (h *hostProcess) sendCommand(command hostCommand) error {
 	if err := h.orders.Encode(command); err != nil {
 		return fmt.Errorf("tell the supervisor the command: %w", err)
 	}
@@ -180,8 +180,8 @@ func (h *hostProcess) greet(command hostCommand) error {
 	return nil
 }
 
-// see accompanies a running command to its end.
-func (h *hostProcess) see(ctx context.Context, signals <-chan syscall.Signal) int {
+// wait passes signals on to a running command until it has ended.
+func (h *hostProcess) wait(ctx context.Context, signals <-chan syscall.Signal) int {
 	defer h.removeScratch()
 	ended := make(chan int, 1)
 	go func() { ended <- h.awaitEnd() }()
@@ -193,7 +193,7 @@ func (h *hostProcess) see(ctx context.Context, signals <-chan syscall.Signal) in
 		case <-ctx.Done():
 			return h.destroy(ended)
 		case code := <-ended:
-			h.leave()
+			h.release()
 			return code
 		}
 	}
@@ -217,7 +217,7 @@ func (h *hostProcess) destroy(ended <-chan int) int {
 	h.control.Close()
 	defer h.killLater().Stop()
 	code := <-ended
-	h.leave()
+	h.release()
 	return code
 }
 
@@ -229,8 +229,8 @@ func (h *hostProcess) killLater() *time.Timer {
 	})
 }
 
-// leave ends the supervisor and lets go of everything. Its output is complete then.
-func (h *hostProcess) leave() {
+// release ends the supervisor and lets go of everything. Its output is complete then.
+func (h *hostProcess) release() {
 	if h.supervisor == nil {
 		return
 	}

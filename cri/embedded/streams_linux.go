@@ -16,11 +16,11 @@ import (
 // hostStreams stand between the streams of a fake.Process and the descriptors of a
 // command: its input, and its terminal if it has one.
 type hostStreams struct {
-	far    []*os.File // the command's ends
-	stdin  *os.File   // where its input goes; nil: nowhere
-	master *os.File   // of the terminal; nil: none
-	out    sync.WaitGroup
-	end    func() // of follow
+	commandEnds []*os.File // the command's ends
+	stdin       *os.File   // where its input goes; nil: nowhere
+	master      *os.File   // of the terminal; nil: none
+	out         sync.WaitGroup
+	end         func() // of follow
 }
 
 // connectHost gives a command that is about to start its streams. Output without
@@ -38,7 +38,7 @@ func connectHost(cmd *exec.Cmd, p *fake.Process) (*hostStreams, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.far, s.stdin, cmd.Stdin = []*os.File{read}, write, read
+	s.commandEnds, s.stdin, cmd.Stdin = []*os.File{read}, write, read
 	return s, nil
 }
 
@@ -64,7 +64,7 @@ func (s *hostStreams) openTerminal(cmd *exec.Cmd) error {
 		master.Close()
 		return fmt.Errorf("allocate a terminal (TTY): %w", err)
 	}
-	s.far, s.master, s.stdin = []*os.File{slave}, master, master
+	s.commandEnds, s.master, s.stdin = []*os.File{slave}, master, master
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
 	return nil
 }
@@ -82,15 +82,15 @@ func control(file *os.File, do func(fd int) error) error {
 	return failed
 }
 
-// closeFar lets go of the command's ends, which it has by now or never will.
-func (s *hostStreams) closeFar() {
-	for _, file := range s.far {
+// closeCommandEnds lets go of the command's ends, which it has by now or never will.
+func (s *hostStreams) closeCommandEnds() {
+	for _, file := range s.commandEnds {
 		file.Close()
 	}
 }
 
-// carry begins to carry the streams of a command that has been started.
-func (s *hostStreams) carry(p *fake.Process) {
+// copyStreams begins to copy the streams of a command that has been started.
+func (s *hostStreams) copyStreams(p *fake.Process) {
 	if _, none := p.Stdin.(fake.NoInput); !none && s.stdin != nil {
 		// It ends with p.Stdin, which ends with the program.
 		go func() {

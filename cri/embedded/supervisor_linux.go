@@ -58,8 +58,8 @@ func supervise(control, report *os.File) error {
 	}
 	// Caught, not ignored: an ignored signal would stay ignored in the command.
 	// It is the agent that ends a supervisor, not what is sent to all processes.
-	shrug := make(chan os.Signal, 1)
-	signal.Notify(shrug, unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT, unix.SIGPIPE)
+	ignored := make(chan os.Signal, 1)
+	signal.Notify(ignored, unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT, unix.SIGPIPE)
 	died := make(chan os.Signal, 1)
 	signal.Notify(died, unix.SIGCHLD)
 

@@ -13,10 +13,10 @@ import (
 
 // containerIO is what hangs on the standard streams of a container's process.
 type containerIO struct {
-	stdout, stderr outlet
-	stdin          *inlet   // nil: the container has no standard input
-	stdinOnce      bool     // the first client that ends its input ends that of the container
-	resize         *resizer // nil: the container has no terminal
+	stdout, stderr outputStream
+	stdin          *stdinPipe // nil: the container has no standard input
+	stdinOnce      bool       // the first client that ends its input ends that of the container
+	resize         *resizer   // nil: the container has no terminal
 
 	killed context.Context // ends when the program is killed
 	used   sync.Once
@@ -32,7 +32,7 @@ func (s *containerIO) connect(c *container, p *Process, log *containerLog) {
 		p.TTY, p.Resize, p.Stderr = true, s.resize.sizes, p.Stdout
 	}
 	if c.config.GetStdin() {
-		s.stdin = newInlet()
+		s.stdin = newStdinPipe()
 		p.Stdin = s.stdin
 		// A killed program may wait for input.
 		context.AfterFunc(p.task.ctx, s.stdin.close)
@@ -46,42 +46,42 @@ func (s *containerIO) release() {
 	s.stderr.close()
 }
 
-// outlet is an output stream of a container: what is written goes to the log and
+// outputStream is an output stream of a container: what is written goes to the log and
 // to every client that is attached. A client that does not read holds the
 // program up, as with containerd, until it leaves or the program is killed.
-type outlet struct {
+type outputStream struct {
 	log io.Writer
 
-	mu   sync.Mutex
-	taps []*tap // copied on change
-	over bool
+	mu      sync.Mutex
+	clients []*clientPipe // copied on change
+	over    bool
 }
 
-// tap is the way from an outlet to one client.
-type tap struct {
+// clientPipe carries what is written to one client.
+type clientPipe struct {
 	*io.PipeReader
 	in *io.PipeWriter
 }
 
 // Write logs p and hands it to the clients.
-func (o *outlet) Write(p []byte) (int, error) {
+func (o *outputStream) Write(p []byte) (int, error) {
 	n, err := o.log.Write(p)
 	if err != nil {
 		return n, err
 	}
 	o.mu.Lock()
-	taps := o.taps
+	clients := o.clients
 	o.mu.Unlock()
-	for _, t := range taps {
+	for _, t := range clients {
 		// A client that has gone takes itself off.
 		_, _ = t.in.Write(p)
 	}
 	return n, nil
 }
 
-// tap adds a client, which gets all that is written from now on.
-func (o *outlet) tap() *tap {
-	t := &tap{}
+// add adds a client, which gets all that is written from now on.
+func (o *outputStream) add() *clientPipe {
+	t := &clientPipe{}
 	t.PipeReader, t.in = io.Pipe()
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -89,28 +89,28 @@ func (o *outlet) tap() *tap {
 		_ = t.in.Close()
 		return t
 	}
-	o.taps = append(slices.Clone(o.taps), t)
+	o.clients = append(slices.Clone(o.clients), t)
 	return t
 }
 
 // remove takes a client off.
-func (o *outlet) remove(t *tap) {
+func (o *outputStream) remove(t *clientPipe) {
 	_ = t.Close()
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.taps = slices.DeleteFunc(slices.Clone(o.taps), func(other *tap) bool { return other == t })
+	o.clients = slices.DeleteFunc(slices.Clone(o.clients), func(other *clientPipe) bool { return other == t })
 }
 
 // close ends the stream for the clients. Whatever a Write has returned for is on
 // its way to them; a Write that still waits for one is let go.
-func (o *outlet) close() {
+func (o *outputStream) close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.over = true
-	for _, t := range o.taps {
+	for _, t := range o.clients {
 		_ = t.in.Close()
 	}
-	o.taps = nil
+	o.clients = nil
 }
 
 // Attach prepares a session with the streams of a running container and returns
@@ -227,11 +227,11 @@ func (s *containerIO) awaitInput(ctx context.Context, fed <-chan struct{}) {
 }
 
 // copyTo hands to a client, if there is one, what is written until ctx ends.
-func (o *outlet) copyTo(ctx context.Context, to io.Writer, joined *sync.WaitGroup) {
+func (o *outputStream) copyTo(ctx context.Context, to io.Writer, joined *sync.WaitGroup) {
 	if to == nil {
 		return
 	}
-	t := o.tap()
+	t := o.add()
 	stop := context.AfterFunc(ctx, func() { _ = t.Close() })
 	joined.Go(func() {
 		defer stop()

@@ -45,20 +45,20 @@ func (c *connection) Close() error {
 	return c.Conn.Close()
 }
 
-// turnstile is the server side of plaintext gRPC that lets nobody in while the
+// serverCredentials is the server side of plaintext gRPC that lets nobody in while the
 // runtime is down: the handshake, which plaintext has none of, is where a server
 // first sees a connection.
-type turnstile struct {
+type serverCredentials struct {
 	credentials.TransportCredentials
 	rt *Runtime
 }
 
-func newTurnstile(rt *Runtime) turnstile {
-	return turnstile{TransportCredentials: insecure.NewCredentials(), rt: rt}
+func newServerCredentials(rt *Runtime) serverCredentials {
+	return serverCredentials{TransportCredentials: insecure.NewCredentials(), rt: rt}
 }
 
 // ServerHandshake takes a connection in, or refuses it.
-func (t turnstile) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+func (t serverCredentials) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	conn := &connection{Conn: raw, of: t.rt.conns}
 	// Both locks: a connection is either seen by Stop or sees that it is down.
 	t.rt.mu.RLock()
@@ -77,6 +77,6 @@ func (t turnstile) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo
 }
 
 // Clone copies it.
-func (t turnstile) Clone() credentials.TransportCredentials {
-	return turnstile{TransportCredentials: t.TransportCredentials.Clone(), rt: t.rt}
+func (t serverCredentials) Clone() credentials.TransportCredentials {
+	return serverCredentials{TransportCredentials: t.TransportCredentials.Clone(), rt: t.rt}
 }

@@ -68,8 +68,8 @@ func execTimedOut(ctx context.Context, timeout time.Duration, err error) error {
 type execution struct {
 	container      *container
 	task           task
-	exit           exit   // set before task.done is closed
-	stdin          *inlet // nil: none
+	exit           exit       // set before task.done is closed
+	stdin          *stdinPipe // nil: none
 	stdout, stderr sink
 	tty            bool
 	resize         *resizer

@@ -75,15 +75,15 @@ func (rt *Runtime) ExecSession(ctx context.Context, containerID string, command 
 
 // execStreams are the streams of a command in a session.
 type execStreams struct {
-	stdin          *inlet // nil: none
-	stdout, stderr *valve
+	stdin          *stdinPipe // nil: none
+	stdout, stderr *outputPipe
 	resize         *resizer
 }
 
 func newExecStreams(s *Session) *execStreams {
-	x := &execStreams{stdout: newValve(s.Stdout), stderr: newValve(s.Stderr)}
+	x := &execStreams{stdout: newOutputPipe(s.Stdout), stderr: newOutputPipe(s.Stderr)}
 	if s.Stdin != nil {
-		x.stdin = newInlet()
+		x.stdin = newStdinPipe()
 	}
 	if s.TTY {
 		x.resize, x.stderr = newResizer(), x.stdout
@@ -120,16 +120,16 @@ func (x *execStreams) release() {
 	x.stderr.close()
 }
 
-// valve is the way from a command's output to a client. Unlike the client's own
+// outputPipe is the way from a command's output to a client. Unlike the client's own
 // Write it can be closed. A Write that has returned will be delivered.
-type valve struct {
+type outputPipe struct {
 	*io.PipeWriter
 	out *io.PipeReader
 	to  io.Writer
 }
 
-func newValve(to io.Writer) *valve {
-	v := &valve{to: to}
+func newOutputPipe(to io.Writer) *outputPipe {
+	v := &outputPipe{to: to}
 	if to == nil {
 		v.to = io.Discard
 	}
@@ -137,10 +137,10 @@ func newValve(to io.Writer) *valve {
 	return v
 }
 
-// deliver writes to the client until the valve is closed or the client fails.
-func (v *valve) deliver() {
+// deliver writes to the client until the outputPipe is closed or the client fails.
+func (v *outputPipe) deliver() {
 	_, err := io.Copy(v.to, v.out)
 	_ = v.out.CloseWithError(err)
 }
 
-func (v *valve) close() { _ = v.Close() }
+func (v *outputPipe) close() { _ = v.Close() }

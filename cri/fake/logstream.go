@@ -219,6 +219,6 @@ func (l *containerLog) finish(keep bool) {
 	l.stdout.flush(keep)
 	l.stderr.flush(keep)
 	if err := l.close(); err != nil {
-		l.logger.Warn("a container log cannot be closed", "path", l.path, "error", err)
+		l.logger.Warn("a container log cannot be closed", "path", l.path, "err", err)
 	}
 }

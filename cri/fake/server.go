@@ -53,7 +53,7 @@ func NewServer(rt *Runtime) *grpc.Server {
 func (rt *Runtime) ServerOptions() []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.MaxRecvMsgSize(maxMessage), grpc.MaxSendMsgSize(maxMessage), grpc.WaitForHandlers(true),
-		grpc.Creds(newTurnstile(rt)),
+		grpc.Creds(newServerCredentials(rt)),
 	}
 }
 

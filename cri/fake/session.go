@@ -85,7 +85,7 @@ func (r *resizer) follow(ctx context.Context, sizes <-chan TerminalSize) {
 
 // feed copies a session's input until either end has enough, and then calls
 // ended. It belongs to joined if the session can end its Read.
-func (s *Session) feed(ctx context.Context, to *inlet, joined *sync.WaitGroup, ended func()) {
+func (s *Session) feed(ctx context.Context, to *stdinPipe, joined *sync.WaitGroup, ended func()) {
 	run := func() {
 		defer ended()
 		buffer := make([]byte, 32<<10)

@@ -11,13 +11,13 @@ import (
 // delivery is the order in which a stream's events reach its reader. It has no
 // clock: the time is told.
 type delivery struct {
-	queue []parcel // by due; those due together in the order they came
-	held  []parcel // go after the next event
+	queue []pendingEvent // by due; those due together in the order they came
+	held  []pendingEvent // go after the next event
 	free  time.Time
 }
 
-// parcel is an event to be delivered, or the error that breaks the stream.
-type parcel struct {
+// pendingEvent is an event to be delivered, or the error that breaks the stream.
+type pendingEvent struct {
 	due   time.Time
 	event *runtimeapi.ContainerEventResponse
 	err   error
@@ -35,32 +35,32 @@ func (d *delivery) add(now time.Time, event *runtimeapi.ContainerEventResponse, 
 		case KindTake:
 			d.free = d.free.Add(step.Min)
 		case KindDo:
-			d.insert(parcel{due: d.free, event: event})
+			d.insert(pendingEvent{due: d.free, event: event})
 			deliver = false
 		case KindFail:
-			d.insert(parcel{due: d.free, err: fault(callEvents, step)})
+			d.insert(pendingEvent{due: d.free, err: fault(callEvents, step)})
 			return
 		case KindDrop:
 			return
 		case KindTwice:
 			again := proto.Clone(event).(*runtimeapi.ContainerEventResponse) // receivers own what they get
-			d.insert(parcel{due: d.free, event: again})
+			d.insert(pendingEvent{due: d.free, event: again})
 		case KindLate:
-			d.insert(parcel{due: d.free.Add(step.Min), event: event})
+			d.insert(pendingEvent{due: d.free.Add(step.Min), event: event})
 			return
 		case KindSwap:
-			d.held = append(d.held, parcel{event: event})
+			d.held = append(d.held, pendingEvent{event: event})
 			return
 		}
 	}
 	if deliver {
-		d.insert(parcel{due: d.free, event: event})
+		d.insert(pendingEvent{due: d.free, event: event})
 	}
 }
 
-// insert puts a parcel in the queue, and behind it what was held for it.
-func (d *delivery) insert(p parcel) {
-	i, _ := slices.BinarySearchFunc(d.queue, p.due, func(q parcel, due time.Time) int {
+// insert puts an event in the queue, and behind it what was held for it.
+func (d *delivery) insert(p pendingEvent) {
+	i, _ := slices.BinarySearchFunc(d.queue, p.due, func(q pendingEvent, due time.Time) int {
 		if q.due.After(due) {
 			return 1
 		}
@@ -75,14 +75,14 @@ func (d *delivery) insert(p parcel) {
 	}
 }
 
-// take returns the first parcel if it is due; else how long until one is, zero
+// take returns the first event if it is due; else how long until one is, zero
 // when there is none.
-func (d *delivery) take(now time.Time) (p parcel, ok bool, wait time.Duration) {
+func (d *delivery) take(now time.Time) (p pendingEvent, ok bool, wait time.Duration) {
 	if len(d.queue) == 0 {
-		return parcel{}, false, 0
+		return pendingEvent{}, false, 0
 	}
 	if wait := d.queue[0].due.Sub(now); wait > 0 {
-		return parcel{}, false, wait
+		return pendingEvent{}, false, wait
 	}
 	p = d.queue[0]
 	d.queue = d.queue[1:]

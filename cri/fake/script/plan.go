@@ -19,8 +19,8 @@ type Firing struct {
 	Fired int
 }
 
-// tally counts for the rules of a script, and decides what happens.
-type tally struct {
+// matcher counts for the rules of a script, and decides what happens.
+type matcher struct {
 	seed  uint64
 	rules []Rule
 	keys  []uint64 // of each rule's random numbers
@@ -41,8 +41,8 @@ type plan struct {
 	rules []int
 }
 
-func newTally(s Script) *tally {
-	t := &tally{seed: s.Seed, rules: cloneRules(s.Rules), matched: make([]int, len(s.Rules)), fired: make([]int, len(s.Rules))}
+func newMatcher(s Script) *matcher {
+	t := &matcher{seed: s.Seed, rules: cloneRules(s.Rules), matched: make([]int, len(s.Rules)), fired: make([]int, len(s.Rules))}
 	for _, r := range t.rules {
 		t.keys = append(t.keys, key(r))
 	}
@@ -66,7 +66,7 @@ func key(r Rule) uint64 {
 }
 
 // random gives the source of random numbers for the n-th match of a rule.
-func (t *tally) random(rule, n int) *rand.Rand {
+func (t *matcher) random(rule, n int) *rand.Rand {
 	return rand.New(rand.NewPCG(mix(t.seed^t.keys[rule]), mix(uint64(n))))
 }
 
@@ -81,7 +81,7 @@ func mix(x uint64) uint64 {
 // decide counts what happens, a call's name for example, and tells what the
 // script wants. Of the rules that fire all latencies count, and the first of the
 // others decides.
-func (t *tally) decide(happens string, o *Object) plan {
+func (t *matcher) decide(happens string, o *Object) plan {
 	var p plan
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -131,7 +131,7 @@ func draw(steps []Step, random *rand.Rand) []Step {
 	return steps
 }
 
-func (t *tally) firings() []Firing {
+func (t *matcher) firings() []Firing {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	all := make([]Firing, len(t.rules))

@@ -53,7 +53,7 @@ type Call struct {
 type Player struct {
 	services
 	cfg     Config
-	tally   *tally
+	matcher *matcher
 	ids     *identities
 	objects bool // some rule, or the observer, asks for objects
 }
@@ -78,7 +78,7 @@ func New(cfg Config) (*Player, error) {
 	if err := cfg.Script.Validate(); err != nil {
 		return nil, err
 	}
-	p := &Player{cfg: cfg, tally: newTally(cfg.Script), ids: newIdentities(cfg.Runtime), objects: cfg.Observe != nil}
+	p := &Player{cfg: cfg, matcher: newMatcher(cfg.Script), ids: newIdentities(cfg.Runtime), objects: cfg.Observe != nil}
 	p.services = services{runtime: cfg.Runtime, images: cfg.Images, around: p.around, stream: p.getEvents}
 	for _, r := range cfg.Script.Rules {
 		p.objects = p.objects || !r.Of.empty()
@@ -93,12 +93,12 @@ func (s Step) restarts() bool { return s.Kind == KindRestart || s.Kind == KindRe
 
 // Script returns the script that is played.
 func (p *Player) Script() Script {
-	return Script{Seed: p.tally.seed, Rules: cloneRules(p.tally.rules)}
+	return Script{Seed: p.matcher.seed, Rules: cloneRules(p.matcher.rules)}
 }
 
 // Fired tells for each rule of the script how often it came into play. Rules
 // about runs stay at zero: they count in what Script.Programs returns.
-func (p *Player) Fired() []Firing { return p.tally.firings() }
+func (p *Player) Fired() []Firing { return p.matcher.firings() }
 
 // Unused returns the rules about calls and events that have not fired: in a test of
 // some rules there should be none. Print them as a Script, one per line.
@@ -136,7 +136,7 @@ func (p *Player) observed(ctx context.Context, call string, about about, perform
 	if p.objects {
 		object = p.ids.object(ctx, about)
 	}
-	plan := p.tally.decide(call, &object)
+	plan := p.matcher.decide(call, &object)
 	start := time.Now()
 	err := perform(plan)
 	if p.cfg.Observe != nil {

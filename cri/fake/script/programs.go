@@ -24,13 +24,13 @@ func (s Script) Programs(otherwise fake.Resolver) fake.Resolver {
 	if otherwise == nil {
 		otherwise = fake.Always(fake.SleepUntilStopped)
 	}
-	tally := newTally(s)
+	matcher := newMatcher(s)
 	return func(ctx context.Context, p *fake.Process) (fake.Program, error) {
 		if p.Exec {
 			return otherwise(ctx, p)
 		}
 		object := processObject(p)
-		steps := tally.decide(Run, &object).steps
+		steps := matcher.decide(Run, &object).steps
 		if steps == nil {
 			return otherwise(ctx, p)
 		}

@@ -72,7 +72,7 @@ func (s *subscription) add(ctx context.Context, event *runtimeapi.ContainerEvent
 	if s.player.objects {
 		object = s.player.ids.event(ctx, event)
 	}
-	plan := s.player.tally.decide(eventSubject(event.GetContainerEventType()), &object)
+	plan := s.player.matcher.decide(eventSubject(event.GetContainerEventType()), &object)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.delivery.add(time.Now(), event, plan)
@@ -103,14 +103,14 @@ func (s *subscription) deliver(ctx context.Context, handle func(*runtimeapi.Cont
 	defer timer.Stop()
 	for ctx.Err() == nil {
 		s.mu.Lock()
-		parcel, ok, wait := s.delivery.take(time.Now())
+		next, ok, wait := s.delivery.take(time.Now())
 		over, err := s.over, s.err
 		s.mu.Unlock()
 		switch {
-		case ok && parcel.err != nil:
-			return parcel.err
+		case ok && next.err != nil:
+			return next.err
 		case ok:
-			handle(parcel.event)
+			handle(next.event)
 			continue
 		case over:
 			return err

@@ -6,9 +6,9 @@ import (
 	"sync"
 )
 
-// inlet is the standard input of a program: a pipe with the capacity of a real
+// stdinPipe is the standard input of a program: a pipe with the capacity of a real
 // one, so that who writes a little need not wait for a reader.
-type inlet struct {
+type stdinPipe struct {
 	mu      sync.Mutex
 	data    []byte
 	changed chan struct{} // closed and replaced whenever something changes
@@ -16,17 +16,17 @@ type inlet struct {
 	over    bool          // nobody reads any more
 }
 
-func newInlet() *inlet { return &inlet{changed: make(chan struct{})} }
+func newStdinPipe() *stdinPipe { return &stdinPipe{changed: make(chan struct{})} }
 
 // notify wakes everybody. i.mu is held.
-func (i *inlet) notify() {
+func (i *stdinPipe) notify() {
 	close(i.changed)
 	i.changed = make(chan struct{})
 }
 
 // Read is what the program calls. It returns io.EOF at the end of the input and
 // when the program is over.
-func (i *inlet) Read(p []byte) (int, error) {
+func (i *stdinPipe) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
@@ -50,7 +50,7 @@ func (i *inlet) Read(p []byte) (int, error) {
 }
 
 // write waits for room, as long as ctx lasts. It fails when the input has ended.
-func (i *inlet) write(ctx context.Context, p []byte) error {
+func (i *stdinPipe) write(ctx context.Context, p []byte) error {
 	for len(p) > 0 {
 		i.mu.Lock()
 		if i.ended || i.over {
@@ -78,12 +78,12 @@ func (i *inlet) write(ctx context.Context, p []byte) error {
 }
 
 // end tells that nothing more comes; what was written can still be read.
-func (i *inlet) end() { i.set(&i.ended) }
+func (i *stdinPipe) end() { i.set(&i.ended) }
 
 // close ends the input for a program that is over, or is to be.
-func (i *inlet) close() { i.set(&i.over) }
+func (i *stdinPipe) close() { i.set(&i.over) }
 
-func (i *inlet) set(flag *bool) {
+func (i *stdinPipe) set(flag *bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if !*flag {
