@@ -8,17 +8,23 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// UpdateType says what made somebody ask for a sync. It is information for the
-// syncer's metrics, nothing to decide by: updates coalesce, so a Create may
-// arrive as a Sync.
+// UpdateType says what an Update asks for. The workers decide by it: UpdateKill
+// requests termination, UpdateCreate of a pod whose termination was requested makes
+// a pod of the same UID start after it, and UpdateUpdate and UpdateSync only bring the
+// newest pod. A syncer must not decide by Work.Type: updates coalesce, so a Create
+// may arrive as a Sync.
 type UpdateType string
 
 // The update types.
 const (
+	// UpdateCreate: a source names the pod for the first time.
 	UpdateCreate UpdateType = "create"
+	// UpdateUpdate: the pod has changed.
 	UpdateUpdate UpdateType = "update"
-	UpdateSync   UpdateType = "sync"
-	UpdateKill   UpdateType = "kill"
+	// UpdateSync: the pod is the same, and is to be synced again.
+	UpdateSync UpdateType = "sync"
+	// UpdateKill: the pod is to be terminated.
+	UpdateKill UpdateType = "kill"
 )
 
 // RuntimePod is a pod of which only the runtime tells: nobody has its spec.
@@ -63,6 +69,7 @@ type KillOptions struct {
 
 // Work is what a worker hands to the syncer.
 type Work struct {
+	// Type is that of the newest update, for metrics and logs.
 	Type UpdateType
 	// Pod is the desired pod. It is shared and must never be changed.
 	Pod       *v1.Pod

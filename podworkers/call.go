@@ -2,11 +2,12 @@ package podworkers
 
 import (
 	"context"
-	"runtime/debug"
 	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/internal/run"
 )
 
 // runningCall is a call that has a goroutine.
@@ -70,7 +71,7 @@ func (w *Workers) start(c call) {
 	ctx.step.Store(nil)
 	r := &runningCall{call: c, ctx: ctx}
 	w.running[c.uid] = r
-	go w.work(r)
+	w.calls.Go(c.kind.String(), func() { w.work(r) })
 }
 
 // dropContext cancels the pod's context; the next call gets a new one. The lock
@@ -89,25 +90,32 @@ func (w *Workers) work(r *runningCall) {
 	res = w.invoke(r)
 }
 
+// invoke calls the syncer. An error that panics when it is looked at counts as a
+// panic of the syncer, too.
 func (w *Workers) invoke(r *runningCall) (res result) {
-	defer func() {
-		if v := recover(); v != nil {
-			res = result{verdict: judge(&PanicError{Value: v, Stack: debug.Stack()})}
-		}
-	}()
-	var terminal bool
-	var err error
+	panicked := run.Guard("the syncer", func() error {
+		terminal, err := w.callSyncer(r)
+		res = result{terminal, judge(err)}
+		return nil
+	})
+	if panicked != nil {
+		return result{verdict: judge(panicked)}
+	}
+	return res
+}
+
+func (w *Workers) callSyncer(r *runningCall) (terminal bool, err error) {
 	switch r.kind {
 	case CallSyncPod:
-		terminal, err = w.cfg.Syncer.SyncPod(r.ctx, r.work)
+		return w.cfg.Syncer.SyncPod(r.ctx, r.work)
 	case CallSyncTerminatingPod:
-		err = w.cfg.Syncer.SyncTerminatingPod(r.ctx, r.work)
+		return false, w.cfg.Syncer.SyncTerminatingPod(r.ctx, r.work)
 	case CallSyncTerminatingOrphan:
-		err = w.orphans.SyncTerminatingOrphan(r.ctx, r.orphan, r.work.ActedAt)
+		return false, w.orphans.SyncTerminatingOrphan(r.ctx, r.orphan, r.work.ActedAt)
 	case CallSyncTerminatedPod:
-		err = w.cfg.Syncer.SyncTerminatedPod(r.ctx, r.work)
+		return false, w.cfg.Syncer.SyncTerminatedPod(r.ctx, r.work)
 	}
-	return result{terminal, judge(err)}
+	return false, nil
 }
 
 func (w *Workers) conclude(r *runningCall, res result) {
@@ -120,9 +128,6 @@ func (w *Workers) conclude(r *runningCall, res result) {
 	w.m.complete(r.uid, r.gen, res, now)
 	state := w.podState(r.uid)
 	w.apply(now)
-	if w.m.isShut && len(w.running) == 0 {
-		close(w.idle)
-	}
 	w.mu.Unlock()
 	if res.err != nil {
 		again := before != nil && before.Error() == res.err.Error()
@@ -141,13 +146,13 @@ type failure struct {
 
 func (w *Workers) logFailure(r *runningCall, f failure, s PodState) {
 	err, cause := f.err, f.cause
-	log := w.log.With("call", r.kind.String(), "namespace", s.Namespace, "pod", s.Name, "uid", string(r.uid), "err", err)
+	log := w.log.With("call", r.kind.String(), "pod", s.Namespace+"/"+s.Name, "uid", r.uid, "err", err)
 	if p, ok := err.(*PanicError); ok {
-		log.Error("The syncer panicked", "stack", string(p.Stack))
+		log.Error("the syncer panicked", "stack", string(p.Stack))
 		return
 	}
 	if cause != nil && f.cancelled {
-		log.Debug("Call was cancelled", "cause", cause)
+		log.Debug("call was cancelled", "cause", cause)
 		return
 	}
 	if s.NextRetry.IsZero() {
@@ -156,12 +161,12 @@ func (w *Workers) logFailure(r *runningCall, f failure, s PodState) {
 		log = log.With("nextRetry", s.NextRetry)
 	}
 	if !f.notBefore.IsZero() {
-		log.Debug("Call will be repeated when its back-off is over")
+		log.Debug("call will be repeated when its back-off is over")
 		return
 	}
 	if f.again { // it has been said; PodState tells that it lasts
-		log.Debug("Call failed again")
+		log.Debug("call failed again")
 		return
 	}
-	log.Error("Call failed")
+	log.Error("call failed")
 }

@@ -3,8 +3,9 @@ package podworkers
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
+
+	"github.com/podwright/podwright/internal/run"
 )
 
 // Causes of a cancelled call, for context.Cause.
@@ -31,6 +32,8 @@ var (
 	// ErrShutdownTimeout is wrapped by Run's error when calls or callbacks
 	// ignored that the agent stops.
 	ErrShutdownTimeout = errors.New("still running after the shutdown timeout")
+	// ErrAlreadyRun is returned by a second Run.
+	ErrAlreadyRun = errors.New("podworkers: Run was called before")
 )
 
 // ErrNetworkNotReady is for syncers: an error that wraps it, also as part of a
@@ -63,22 +66,9 @@ func (e *backoffError) Unwrap() error        { return e.err }
 func (e *backoffError) NotBefore() time.Time { return e.at }
 
 // PanicError is what a panic inside a syncer becomes. It is retried like any
-// other error.
-type PanicError struct {
-	// Value is what was passed to panic.
-	Value any
-	// Stack is the stack of the goroutine that panicked.
-	Stack []byte
-}
-
-// Error returns the value, without the stack.
-func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
-
-// Unwrap returns the value if it is an error.
-func (e *PanicError) Unwrap() error {
-	err, _ := e.Value.(error)
-	return err
-}
+// other error. Value is what was passed to panic, which Unwrap returns if it is an
+// error, and Stack the stack of the goroutine that panicked.
+type PanicError = run.PanicError
 
 // errGoexit stands for a syncer that ended its goroutine instead of returning.
 var errGoexit = errors.New("the syncer called runtime.Goexit")

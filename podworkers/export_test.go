@@ -9,6 +9,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/internal/run"
 )
 
 // Machine is the pure machine for tests outside the package. Each input moves the
@@ -100,12 +102,12 @@ func (x *Machine) Clone() *Machine {
 	m.records = make(map[types.UID]*record, len(x.m.records))
 	for uid, r := range x.m.records {
 		copied := *r
-		copied.done = slices.Clone(r.done)
+		copied.done, copied.place = slices.Clone(r.done), run.Place{}
 		m.records[uid] = &copied
 	}
-	m.due = make(dueQueue, len(x.m.due))
-	for i, r := range x.m.due {
-		m.due[i] = m.records[r.uid]
+	m.due = newDueQueue()
+	for _, r := range x.m.inOrder(func(r *record) bool { return r.place.In() }) {
+		m.due.set(m.records[r.uid], r.due)
 	}
 	m.names = make(nameSlots, len(x.m.names))
 	for name, s := range x.m.names {
@@ -135,7 +137,7 @@ func (x *Machine) AppendKey(b []byte) []byte {
 		r := x.m.records[uid]
 		b = append(append(b, uid...), byte(r.state), byte(r.call), byte(len(r.done)), byte(r.grace.seconds))
 		flag(r.static, r.hasConfig, r.begun, r.observed, r.undesired, r.deleted, r.evicted, r.restart, r.hasPending, r.ready)
-		flag(r.grace.fromSpec, r.status != nil, r.orphan != nil, !r.cancelledAt.IsZero(), r.lastErr != nil, r.hot, r.dueAt != notQueued, x.now.Before(r.failedAt.Add(hotRetry)))
+		flag(r.grace.fromSpec, r.status != nil, r.orphan != nil, !r.cancelledAt.IsZero(), r.lastErr != nil, r.hot, r.place.In(), x.now.Before(r.failedAt.Add(hotRetry)))
 		add(r.active)
 		add(r.pending)
 	}
@@ -152,7 +154,7 @@ func (x *Machine) Broken() string {
 		switch _, runs := x.running[uid]; {
 		case runs != (r.call != CallNone):
 			return fmt.Sprintf("%s: the machine and its calls disagree", uid)
-		case runs && r.dueAt != notQueued:
+		case runs && r.place.In():
 			return fmt.Sprintf("%s runs and is due", uid)
 		case !runs && r.ready && m.isOpen && (r.state != StateWaiting || m.names.mayStart(r.fullName(), uid)):
 			return fmt.Sprintf("%s is ready, but does not run", uid)
@@ -160,18 +162,34 @@ func (x *Machine) Broken() string {
 			return fmt.Sprintf("%s has stopped, but someone waits", uid)
 		}
 	}
-	for i, r := range m.due {
-		if r.dueAt != i || r.due.Before(m.due[(i-min(i, 1))/2].due) || m.records[r.uid] != r {
+	return m.brokenQueue()
+}
+
+// brokenQueue says what is wrong with the queue: nothing but records is in it, and
+// the next one is the first.
+func (m *machine) brokenQueue() string {
+	queued, first := 0, time.Time{}
+	for _, r := range m.records {
+		switch {
+		case r.place.In() == r.due.IsZero():
 			return fmt.Sprintf("%s has lost its place in the queue", r.uid)
+		case !r.place.In():
+			continue
+		case queued == 0 || r.due.Before(first):
+			first = r.due
 		}
+		queued++
+	}
+	if next, _ := m.due.next(); queued != m.due.Len() || !next.Equal(first) {
+		return fmt.Sprintf("%d of %d in the queue are records, the next at %v instead of %v", queued, m.due.Len(), next, first)
 	}
 	return ""
 }
 
 // Left says what is left of pods that are gone.
 func (x *Machine) Left() string {
-	if n := len(x.m.records) + len(x.m.names) + len(x.m.due) + len(x.running); n > 0 {
-		return fmt.Sprintf("%d records, %d names, %d due, %d calls", len(x.m.records), len(x.m.names), len(x.m.due), len(x.running))
+	if n := len(x.m.records) + len(x.m.names) + x.m.due.Len() + len(x.running); n > 0 {
+		return fmt.Sprintf("%d records, %d names, %d due, %d calls", len(x.m.records), len(x.m.names), x.m.due.Len(), len(x.running))
 	}
 	return ""
 }
@@ -181,9 +199,9 @@ func (w *Workers) Left() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	m := w.m
-	if n := len(m.records) + len(m.names) + len(m.due) + len(w.contexts) + len(w.running) + len(w.notes); n > 0 {
+	if n := len(m.records) + len(m.names) + m.due.Len() + len(w.contexts) + len(w.running) + len(w.notes); n > 0 {
 		return fmt.Sprintf("%d records, %d names, %d due, %d contexts, %d calls, %d notes",
-			len(m.records), len(m.names), len(m.due), len(w.contexts), len(w.running), len(w.notes))
+			len(m.records), len(m.names), m.due.Len(), len(w.contexts), len(w.running), len(w.notes))
 	}
 	return ""
 }

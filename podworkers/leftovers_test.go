@@ -31,7 +31,7 @@ func TestNothingIsLeft(t *testing.T) {
 		}
 		require.Empty(b, b.m.records)
 		require.Empty(b, b.m.names)
-		require.Empty(b, b.m.due)
+		require.Zero(b, b.m.due.Len())
 		require.Empty(b, b.contexts)
 		require.Empty(b, b.running)
 		require.Empty(b, b.notes)

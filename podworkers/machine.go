@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/internal/podfacts"
+	"github.com/podwright/podwright/internal/run"
 )
 
 // machine decides about every pod. It starts no goroutine, reads no clock and
@@ -112,11 +113,11 @@ type record struct {
 	failedAt    time.Time // of the last call, also where that was no surprise
 	hot         bool      // the last retry was immediate
 	due         time.Time
-	dueAt       int
+	place       run.Place // in machine.due
 }
 
 func newMachine(policy retryPolicy, asks bool) *machine {
-	return &machine{policy: policy, asks: asks, records: map[types.UID]*record{}, names: nameSlots{}}
+	return &machine{policy: policy, asks: asks, records: map[types.UID]*record{}, names: nameSlots{}, due: newDueQueue()}
 }
 
 // take returns the effects since the last time.
@@ -202,7 +203,7 @@ func (m *machine) accept(r *record, u Update, stopped bool, now time.Time) {
 
 func (m *machine) create(u Update, now time.Time) *record {
 	m.gen++
-	r := &record{uid: u.uid(), gen: m.gen, since: now, actedAt: m.forgottenActedAt, dueAt: notQueued}
+	r := &record{uid: u.uid(), gen: m.gen, since: now, actedAt: m.forgottenActedAt}
 	m.records[r.uid] = r
 	return r
 }

@@ -179,8 +179,7 @@ func (m *machine) closeDone(r *record) {
 
 // tick makes every pod run, or asks for its newest update, that is due at now.
 func (m *machine) tick(now time.Time) {
-	for len(m.due) > 0 && !m.due[0].due.After(now) {
-		r := m.due[0]
+	for r, ok := m.due.First(); ok && !r.due.After(now); r, ok = m.due.First() {
 		if m.asks && !r.undesired && r.hasConfig {
 			// If nobody answers, ask again.
 			m.out.ask = append(m.out.ask, r.uid)

@@ -1,9 +1,9 @@
 package podworkers
 
 import (
-	"runtime/debug"
-
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/internal/run"
 )
 
 // note is something to tell the owner: a due pod, or a transition.
@@ -37,14 +37,13 @@ func (w *Workers) tellAll() {
 }
 
 func (w *Workers) tell(n note) {
-	defer func() {
-		if v := recover(); v != nil {
-			w.log.Error("A callback of Config panicked", "panic", v, "stack", string(debug.Stack()))
-		}
-	}()
+	var err error
 	if n.due != "" {
-		w.cfg.Resync(n.due)
-		return
+		err = run.Guard("Config.Resync", func() error { w.cfg.Resync(n.due); return nil })
+	} else {
+		err = run.Guard("Config.OnTransition", func() error { w.cfg.OnTransition(n.move); return nil })
 	}
-	w.cfg.OnTransition(n.move)
+	if err != nil {
+		w.log.Error("a callback panicked", "err", err, "stack", run.StackOf(err))
+	}
 }

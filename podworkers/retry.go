@@ -1,9 +1,10 @@
 package podworkers
 
 import (
-	"container/heap"
 	"errors"
 	"time"
+
+	"github.com/podwright/podwright/internal/run"
 )
 
 // hotRetry spaces immediate retries after the first one, so that an error whose
@@ -57,55 +58,31 @@ func (p retryPolicy) spread(d time.Duration) time.Duration {
 	return d + time.Duration(float64(d)*0.5*p.jitter())
 }
 
-// dueQueue is a heap of idle records by the time they are due. A record is in it
-// at most once and knows its place.
-type dueQueue []*record
+// dueQueue holds the idle records by the time they are due.
+type dueQueue struct{ *run.Heap[*record] }
 
-func (q dueQueue) Len() int           { return len(q) }
-func (q dueQueue) Less(i, j int) bool { return q[i].due.Before(q[j].due) }
-func (q dueQueue) Swap(i, j int) {
-	q[i], q[j] = q[j], q[i]
-	q[i].dueAt, q[j].dueAt = i, j
+func newDueQueue() dueQueue {
+	return dueQueue{run.NewHeap(
+		func(a, b *record) bool { return a.due.Before(b.due) },
+		func(r *record) *run.Place { return &r.place },
+	)}
 }
 
-// Push implements heap.Interface.
-func (q *dueQueue) Push(x any) {
-	r := x.(*record)
-	r.dueAt = len(*q)
-	*q = append(*q, r)
-}
-
-// Pop implements heap.Interface.
-func (q *dueQueue) Pop() any {
-	old := *q
-	r := old[len(old)-1]
-	old[len(old)-1] = nil
-	*q = old[:len(old)-1]
-	r.dueAt, r.due = notQueued, time.Time{}
-	return r
-}
-
-const notQueued = -1
-
-func (q *dueQueue) set(r *record, due time.Time) {
+func (q dueQueue) set(r *record, due time.Time) {
 	r.due = due
-	if r.dueAt == notQueued {
-		heap.Push(q, r)
-		return
-	}
-	heap.Fix(q, r.dueAt)
+	q.Put(r)
 }
 
-func (q *dueQueue) remove(r *record) {
-	if r.dueAt != notQueued {
-		heap.Remove(q, r.dueAt)
-	}
+func (q dueQueue) remove(r *record) {
+	q.Remove(r)
+	r.due = time.Time{}
 }
 
 // next returns the earliest time at which a record is due.
 func (q dueQueue) next() (time.Time, bool) {
-	if len(q) == 0 {
+	first, ok := q.First()
+	if !ok {
 		return time.Time{}, false
 	}
-	return q[0].due, true
+	return first.due, true
 }

@@ -2,7 +2,6 @@ package podworkers
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -14,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/internal/podfacts"
+	"github.com/podwright/podwright/internal/run"
 )
 
 // Workers runs one worker per pod. Use New. All methods are safe for concurrent
@@ -23,10 +23,10 @@ type Workers struct {
 	orphans OrphanSyncer // nil: orphans are refused
 	log     *slog.Logger
 
-	kick     chan struct{} // the next timer is earlier than the one set
-	notify   chan struct{} // notes is not empty
+	kick     run.Signal    // the next timer is earlier than the one set
+	notify   run.Signal    // notes is not empty
 	stopping chan struct{} // closed when Run begins to end
-	idle     chan struct{} // closed when, after that, no call runs
+	calls    run.Group     // the running calls
 
 	mu       sync.Mutex
 	m        *machine
@@ -48,8 +48,8 @@ func New(cfg Config) (*Workers, error) {
 	orphans, _ := cfg.Syncer.(OrphanSyncer)
 	return &Workers{
 		cfg: cfg, orphans: orphans, log: cfg.Logger,
-		kick: make(chan struct{}, 1), notify: make(chan struct{}, 1),
-		stopping: make(chan struct{}), idle: make(chan struct{}),
+		kick: run.NewSignal(), notify: run.NewSignal(),
+		stopping: make(chan struct{}),
 		m:        newMachine(policy, cfg.Resync != nil),
 		contexts: map[types.UID]*workerContext{}, running: map[types.UID]*runningCall{},
 	}, nil
@@ -177,44 +177,30 @@ func (w *Workers) MirrorTerminating(fullName string) bool {
 // with the cause ErrAgentStopping, leaves the pods as they are, and waits for the
 // calls to return. Calls that do not within Config.ShutdownTimeout are named in
 // the error, which wraps ErrShutdownTimeout. ctx hands its values to the syncer.
-// Run can be called once.
+// A second Run returns ErrAlreadyRun.
 func (w *Workers) Run(ctx context.Context) error {
 	base, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(ErrAgentStopping)
 	if err := w.open(ctx, base); err != nil {
 		return err
 	}
-	stopNotes, told := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(told)
-		w.tellOwner(stopNotes)
-	}()
+	var callbacks run.Group
+	stopNotes := make(chan struct{})
+	callbacks.Go("a callback of Config", func() { w.tellOwner(stopNotes) })
 
 	w.timerLoop(ctx)
 
 	w.shut()
 	cancel(ErrAgentStopping)
 	end := time.Now().Add(w.cfg.ShutdownTimeout)
-	ended(w.idle, w.cfg.ShutdownTimeout)
+	w.calls.Wait(w.cfg.ShutdownTimeout)
 	close(stopNotes)
 	// A second for the callbacks if the calls used up all the time.
-	return w.leftovers(ended(told, max(time.Until(end), time.Second)))
+	return w.leftovers(callbacks.Wait(max(time.Until(end), time.Second)))
 }
 
-// ended waits for done, for a while.
-func ended(done <-chan struct{}, limit time.Duration) bool {
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
-	select {
-	case <-done:
-		return true
-	case <-timer.C:
-		return false
-	}
-}
-
-// leftovers names what still runs.
-func (w *Workers) leftovers(told bool) error {
+// leftovers names what still runs: the calls, and these callbacks.
+func (w *Workers) leftovers(callbacks []string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var names []string
@@ -223,9 +209,7 @@ func (w *Workers) leftovers(told bool) error {
 		names = append(names, fmt.Sprintf("%s of pod %s/%s (%s) since %s", r.kind, s.Namespace, s.Name, uid, s.CallSince.Format(time.RFC3339)))
 	}
 	slices.Sort(names)
-	if !told {
-		names = append(names, "a callback of Config")
-	}
+	names = append(names, callbacks...)
 	if len(names) == 0 {
 		return nil
 	}
@@ -236,7 +220,7 @@ func (w *Workers) open(ctx, base context.Context) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.started {
-		return errors.New("podworkers: Run was called before")
+		return ErrAlreadyRun
 	}
 	w.started = true
 	w.newCtx = func() *workerContext { return newWorkerContext(base) }
@@ -255,9 +239,6 @@ func (w *Workers) shut() {
 	w.trace(TraceEvent{At: time.Now(), Kind: TraceStop})
 	w.m.shut()
 	close(w.stopping)
-	if len(w.running) == 0 {
-		close(w.idle)
-	}
 }
 
 // timerLoop wakes the pods that are due.
@@ -322,10 +303,10 @@ func (w *Workers) apply(now time.Time) {
 		}
 	}
 	if len(w.notes) > 0 {
-		poke(w.notify)
+		w.notify.Wake()
 	}
 	if next, ok := w.m.due.next(); ok && (w.timer.IsZero() || next.Before(w.timer)) {
-		poke(w.kick)
+		w.kick.Wake()
 	}
 }
 
@@ -338,13 +319,6 @@ func (w *Workers) closeDone(done chan<- struct{}) {
 		}
 	}()
 	close(done)
-}
-
-func poke(ch chan struct{}) {
-	select {
-	case ch <- struct{}{}:
-	default:
-	}
 }
 
 func describe(u Update) string {

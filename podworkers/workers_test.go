@@ -88,7 +88,7 @@ func TestStop(t *testing.T) {
 		require.ErrorIs(b, b.Kill(b.Context(), podOf("a"), KillOptions{}), ErrAgentStopping)
 		b.known()
 		b.called("a", syncPod)
-		require.ErrorContains(b, b.Run(b.Context()), "before")
+		require.ErrorIs(b, b.Run(b.Context()), ErrAlreadyRun)
 	})
 }
 
@@ -167,7 +167,7 @@ func TestFailuresAreLoggedOnce(t *testing.T) {
 		require.Empty(b, log.String())
 		b.send(create(podOf("fails")))
 		require.Equal(b, 1, strings.Count(log.String(), "\n"), log.String())
-		require.Contains(b, log.String(), `level=ERROR msg="Call failed" call=SyncPod`)
+		require.Contains(b, log.String(), `level=ERROR msg="call failed" call=SyncPod`)
 		require.Contains(b, log.String(), "nextRetry=20")
 		time.Sleep(25 * time.Second)
 		synctest.Wait()
