@@ -26,6 +26,18 @@ type query struct {
 	ask     ask       // what the inspection serves
 }
 
+// String names the call.
+func (q *query) String() string {
+	switch q.kind {
+	case listAll:
+		return "ListPods"
+	case inspectOne:
+		return "PodStatus of pod " + string(q.uid)
+	default:
+		return "PodEvents"
+	}
+}
+
 // result is what became of a query.
 type result struct {
 	query  *query
@@ -62,29 +74,28 @@ type core struct {
 	seq  uint64
 	pods map[types.UID]*pod
 	todo schedule
+	// recent are pods without a record, and when the last look at each began that a
+	// hint had caused: many events about a pod that is gone, such as a backlog, are
+	// few looks with it.
+	recent map[types.UID]time.Time
 	// slots are the inspections that count against MaxInspections, oldest first.
 	slots  []*query
-	limit  limiter
-	recent recentHints
 	stale  map[types.UID]*pod
 	list   listing
 	stream stream
 }
 
 func newCore(cfg Config, events bool) *core {
-	c := &core{cfg: cfg, pods: map[types.UID]*pod{}, stale: map[types.UID]*pod{}, limit: newLimiter(cfg.MaxInspections)}
+	c := &core{cfg: cfg, pods: map[types.UID]*pod{}, stale: map[types.UID]*pod{}, recent: map[types.UID]time.Time{}, todo: newSchedule()}
 	if events {
 		c.stream.state = StreamClosed
 	}
 	return c
 }
 
-// begin prepares for a run: what was listed long ago is no longer complete.
+// begin makes the first list and the event stream due.
 func (c *core) begin(now time.Time) {
-	c.list.at, c.list.next, c.list.err, c.list.active = time.Time{}, now, nil, now
-	if c.stream.state != StreamNone {
-		c.stream.state, c.stream.next = StreamClosed, now
-	}
+	c.list.next, c.list.active, c.stream.next = now, now, now
 }
 
 // end forgets the queries in flight, and answers everybody who waits.
@@ -94,9 +105,6 @@ func (c *core) end(err error, now time.Time) {
 		c.stream.ended(err, now)
 	}
 	for _, p := range c.pods {
-		for _, q := range p.looks {
-			p.wants(q.ask)
-		}
 		p.looks = nil
 		for _, w := range p.waiters {
 			w.answer <- answer{err: err}
@@ -129,7 +137,7 @@ func (c *core) next(now time.Time) (q *query, wake time.Time) {
 	switch {
 	case p == nil:
 		return nil, earliest(wake, due)
-	case !c.limit.room(len(c.slots)):
+	case len(c.slots) >= c.cfg.MaxInspections:
 		return nil, wake
 	}
 	return c.inspect(p, now), time.Time{}
@@ -144,7 +152,7 @@ func (c *core) inspect(p *pod, now time.Time) *query {
 	q := c.query(inspectOne, now)
 	q.uid, q.ask = p.uid, p.ask
 	if p.ask.hint {
-		p.hinted, c.recent.last = now, now
+		p.hinted = now
 	}
 	p.ask, p.looks = ask{}, append(p.looks, q)
 	c.slots = append(c.slots, q)
@@ -254,7 +262,7 @@ func (c *core) sweep() {
 }
 
 func (c *core) add(uid types.UID) *pod {
-	p := &pod{uid: uid, place: slot{index: -1}}
+	p := &pod{uid: uid}
 	c.pods[uid] = p
 	return p
 }

@@ -227,7 +227,7 @@ func TestErrorGoesWithThePod(t *testing.T) {
 // is served by it.
 func TestRequestServedByList(t *testing.T) {
 	s := newScript(t)
-	s.c.limit = newLimiter(1)
+	s.c.cfg.MaxInspections = 1
 	p, other := onePod("u", StateRunning), onePod("o", StateRunning)
 	s.know(p)
 	s.c.want(s.c.get("o"), ask{request: true, due: s.now})

@@ -39,7 +39,7 @@ type wait struct {
 func newModel(t *testing.T, seed uint64) *model {
 	m := &model{script: newScript(t), rng: rand.New(rand.NewPCG(seed, 7)), truth: map[types.UID]*PodStatus{},
 		version: map[types.UID]int{}, gone: map[types.UID]int{}, state: map[Event]phase{}}
-	m.c.limit = newLimiter(3)
+	m.c.cfg.MaxInspections = 3
 	return m
 }
 
@@ -216,7 +216,7 @@ func (m *model) settle() {
 	}
 	require.Len(m.t, m.c.pods, present, "nothing is kept of other pods")
 	require.Empty(m.t, m.c.stale)
-	require.Empty(m.t, m.c.todo.h)
+	require.Zero(m.t, m.c.todo.Len())
 }
 
 // Queries that overlap in any order and see the runtime at any moment never roll

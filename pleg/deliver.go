@@ -2,9 +2,12 @@ package pleg
 
 import (
 	"context"
+	"log/slog"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/internal/run"
 )
 
 // maxQueued is how many events wait for a slow receiver in full. What comes on
@@ -17,7 +20,8 @@ const maxQueued = 1000
 type delivery struct {
 	onEvent  func(Event)
 	onHealth func(error)
-	wake     chan struct{} // capacity 1
+	log      *slog.Logger
+	wake     run.Signal
 
 	mu     sync.Mutex
 	queue  []Event
@@ -29,7 +33,8 @@ func newDelivery(cfg Config) *delivery {
 	return &delivery{
 		onEvent:  cfg.OnEvent,
 		onHealth: cfg.OnHealth,
-		wake:     make(chan struct{}, 1),
+		log:      cfg.Logger,
+		wake:     run.NewSignal(),
 		folded:   map[types.UID]struct{}{},
 	}
 }
@@ -49,7 +54,7 @@ func (d *delivery) add(events []Event) (folded int) {
 		}
 	}
 	d.mu.Unlock()
-	poke(d.wake)
+	d.wake.Wake()
 	return folded
 }
 
@@ -61,7 +66,7 @@ func (d *delivery) verdict(err error) {
 	d.mu.Lock()
 	d.health = &err
 	d.mu.Unlock()
-	poke(d.wake)
+	d.wake.Wake()
 }
 
 // take returns what is queued.
@@ -87,21 +92,20 @@ func (d *delivery) run(ctx context.Context) {
 		}
 		events, health := d.take()
 		if health != nil {
-			d.onHealth(*health)
+			guarded(d.log, "OnHealth", func() { d.onHealth(*health) })
 		}
 		for _, e := range events {
 			if ctx.Err() != nil {
 				return
 			}
-			d.onEvent(e)
+			guarded(d.log, "OnEvent", func() { d.onEvent(e) })
 		}
 	}
 }
 
-// poke wakes the receiver of a channel with capacity 1.
-func poke(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
+// guarded calls a callback. A panic is logged and goes no further.
+func guarded(log *slog.Logger, name string, call func()) {
+	if err := run.Guard(name, func() error { call(); return nil }); err != nil {
+		log.Error("a callback panicked", "err", err, "stack", run.StackOf(err))
 	}
 }

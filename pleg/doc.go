@@ -28,15 +28,13 @@
 // Sandboxes have events like containers; a created container counts as unknown. A
 // move to unknown refreshes the cache and is not reported.
 //
-// Inspections run at the same time: 16 at first, up to MaxInspections as long as
-// none of them becomes slower for it, and down to 4 when they get in each other's
-// way. A pod that cannot be looked at keeps its record, so its events come later
-// rather than never; it is listed in Health.Stale with the reason and tried again,
-// after a second, then two, up to 30 s. A hanging one makes room for others after
-// 5 s, and is looked at again whenever somebody asks or an event names it: at most
-// two calls per pod are in progress. Healthy depends on completed lists alone; a
-// list that fails or hangs makes it an error that says so, and the next one that
-// succeeds makes it nil again.
+// Up to MaxInspections pods are looked at at the same time. A pod that cannot be
+// looked at keeps its record, so its events come later rather than never; it is
+// listed in Health.Stale with the reason and tried again, after a second, then two,
+// up to 30 s. A hanging one makes room for others after 5 s, and is looked at again
+// whenever somebody asks or an event names it: at most two calls per pod are in
+// progress. Healthy depends on completed lists alone; a list that fails or hangs
+// makes it an error that says so, and the next one that succeeds makes it nil again.
 //
 // For a runtime without events AdaptiveRelist lists often after something happened
 // and seldom at rest: pause = a tenth of the time since, from 100 ms to 5 s, so an

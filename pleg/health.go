@@ -31,8 +31,8 @@ type Health struct {
 	// Stream is the state of the event stream.
 	Stream StreamHealth
 	// Inspecting is how many inspections are in progress, not counting those
-	// that take longer than 5 s, and InspectLimit how many there may be now.
-	Inspecting, InspectLimit int
+	// that take longer than 5 s.
+	Inspecting int
 	// Stale are the pods that cannot be looked at now, in order of UID. They do
 	// not make the PLEG unhealthy.
 	Stale []StalePod
@@ -95,8 +95,7 @@ func (c *core) health() Health {
 			Attempts: c.stream.attempts,
 			Err:      c.stream.err,
 		},
-		Inspecting:   len(c.slots),
-		InspectLimit: c.limit.limit,
+		Inspecting: len(c.slots),
 	}
 	if c.list.query != nil {
 		h.ListingSince = c.list.query.started

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/internal/run"
 )
 
 var (
@@ -16,8 +18,8 @@ var (
 	ErrNoEvents = errors.New("pleg: the runtime has no events")
 	// ErrNotRunning is returned by calls that need Run to be running.
 	ErrNotRunning = errors.New("pleg: not running")
-	// ErrAlreadyRunning is returned by a second Run.
-	ErrAlreadyRunning = errors.New("pleg: already running")
+	// ErrAlreadyRun is returned by a second Run.
+	ErrAlreadyRun = errors.New("pleg: Run was called before")
 	// ErrNotInspected is returned by Get for a pod that a list showed and that
 	// nobody could look at yet.
 	ErrNotInspected = errors.New("pleg: listed but not inspected yet")
@@ -60,10 +62,7 @@ type Config struct {
 	// pod counts as stale and makes room for the inspection of others.
 	InspectTimeout time.Duration
 	// MaxInspections bounds how many calls of PodStatus run at the same time,
-	// not counting those that have run for more than 5 s; 0 means 64. There are
-	// 16 at first, more when that does not make each of them slower, fewer, down
-	// to 4, when they take more than 2.5 times as long as the runtime needs at
-	// its best.
+	// not counting those that have run for more than 5 s; 0 means 16.
 	MaxInspections int
 	// ShutdownTimeout is how long Run waits, after its context ended, for calls
 	// into the Runtime and callbacks to return; 0 means 10 s.
@@ -89,12 +88,12 @@ type PLEG struct {
 	log     *slog.Logger
 	events  EventStream // nil when the runtime has none
 	deliver *delivery
-	wake    chan struct{} // capacity 1: something to do for Run
+	wake    run.Signal // something to do for Run
 
 	mu   sync.Mutex
 	core *core
-	// occupied: a Run has not returned; running: it still takes in results.
-	occupied, running bool
+	// begun: Run was called; running: it takes in results.
+	begun, running bool
 }
 
 // New returns a PLEG, which observes nothing until Run is called.
@@ -102,7 +101,7 @@ func New(cfg Config) (*PLEG, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err
 	}
-	p := &PLEG{cfg: cfg, log: cfg.Logger, deliver: newDelivery(cfg), wake: make(chan struct{}, 1)}
+	p := &PLEG{cfg: cfg, log: cfg.Logger, deliver: newDelivery(cfg), wake: run.NewSignal()}
 	p.events, _ = cfg.Runtime.(EventStream)
 	p.core = newCore(cfg, p.events != nil)
 	return p, nil
@@ -140,7 +139,7 @@ func (c *Config) complete() error {
 		return fmt.Errorf("pleg: Config.MaxInspections: negative: %d", c.MaxInspections)
 	}
 	if c.MaxInspections == 0 {
-		c.MaxInspections = 64
+		c.MaxInspections = 16
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -235,7 +234,7 @@ func (p *PLEG) enqueue(uid types.UID, after time.Time) (*waiter, *PodStatus, err
 	r := p.core.get(uid)
 	r.waiters = append(r.waiters, w)
 	p.core.schedule(r)
-	poke(p.wake)
+	p.wake.Wake()
 	return w, nil, nil
 }
 
@@ -261,7 +260,7 @@ func (p *PLEG) RequestRelist(uid types.UID) {
 	now := time.Now()
 	p.core.want(p.core.get(uid), ask{request: true, due: now})
 	p.core.active(now)
-	poke(p.wake)
+	p.wake.Wake()
 }
 
 // RequestReinspect asks for a look at one pod with the next list, at the latest
@@ -273,7 +272,7 @@ func (p *PLEG) RequestReinspect(uid types.UID) {
 	now := time.Now()
 	p.core.want(p.core.get(uid), ask{reinspect: true, due: now.Add(p.cfg.RelistPeriod)})
 	p.core.active(now)
-	poke(p.wake)
+	p.wake.Wake()
 }
 
 // Pods returns all pods that the runtime has: those of the last complete list, as

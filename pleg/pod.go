@@ -13,6 +13,8 @@ const (
 	// hintWindow is how soon after an inspection that a hint caused the next
 	// hint may cause another.
 	hintWindow = 10 * time.Millisecond
+	// manyHints is for how many pods without a record that is remembered.
+	manyHints = 64
 	// stallAfter is how long an inspection may take before it gives up its slot
 	// and its pod counts as stale.
 	stallAfter = 5 * time.Second
@@ -60,7 +62,7 @@ type pod struct {
 	looks   []*query
 	ask     ask
 	waiters []*waiter
-	place   slot
+	turn    turn
 
 	// failures and fruitless count in a row; notBefore is when a list may cause
 	// the next inspection.
@@ -123,11 +125,10 @@ func (c *core) want(p *pod, a ask) {
 // hint is told that something happened to a pod: the first hint is acted on at
 // once, the following ones within a short time together.
 func (c *core) hint(uid types.UID, now time.Time) {
-	p := c.get(uid)
+	p, due := c.get(uid), now
 	if p.hinted.IsZero() {
-		p.hinted = c.recent.of[uid]
+		p.hinted = c.recent[uid]
 	}
-	due := now
 	if soonest := p.hinted.Add(hintWindow); soonest.After(now) {
 		due = soonest
 	}
@@ -138,11 +139,11 @@ func (c *core) hint(uid types.UID, now time.Time) {
 func (c *core) schedule(p *pod) {
 	switch {
 	case p.unserved():
-		c.todo.put(p, true, time.Time{})
+		c.todo.enter(p, true, time.Time{})
 	case p.ask.set && p.mayAsk():
-		c.todo.put(p, false, p.ask.due)
+		c.todo.enter(p, false, p.ask.due)
 	default:
-		c.todo.remove(p)
+		c.todo.Remove(p)
 		c.drop(p)
 	}
 }
@@ -172,7 +173,12 @@ func (c *core) drop(p *pod) {
 	}
 	delete(c.pods, p.uid)
 	delete(c.stale, p.uid)
-	c.recent.keep(p)
+	if !p.hinted.IsZero() {
+		if len(c.recent) >= manyHints {
+			clear(c.recent)
+		}
+		c.recent[p.uid] = p.hinted
+	}
 }
 
 // seen takes in what a list shows of a pod. A list only ever asks for a look at
@@ -298,7 +304,6 @@ func (c *core) observed(p *pod, q *query, s *PodStatus, now time.Time) []Event {
 	if p.ask.look && p.viewSeq == p.listed && same(&p.view, &next) {
 		p.dropLook()
 	}
-	c.limit.ended(now.Sub(q.started))
 	changed := !same(&p.record, &next)
 	if changed {
 		c.active(now)

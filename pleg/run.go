@@ -4,67 +4,81 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/internal/run"
 )
 
-// runner is one Run: the only writer of the core's observations, and the owner of
+// Names of goroutines.
+const (
+	calls     = "calls of the Runtime"
+	callbacks = "OnEvent or OnHealth"
+)
+
+// PanicError is what a panic in the Runtime becomes: the error of that call. Value is
+// what was passed to panic, which Unwrap returns if it is an error, and Stack the
+// stack of the goroutine that panicked. A panic in a callback is only logged.
+type PanicError = run.PanicError
+
+// errGoexit is the error of a Runtime that ended the goroutine of a call.
+var errGoexit = errors.New("the runtime called runtime.Goexit")
+
+// runner is the Run: the only writer of the core's observations, and the owner of
 // all goroutines.
 type runner struct {
 	*PLEG
 	ctx     context.Context
 	results chan result
 	// gone is closed when nobody receives results any more.
-	gone chan struct{}
-	// open are the queries whose goroutine has not answered.
-	open      map[*query]struct{}
-	delivered chan struct{} // closed when the delivery has ended
-	wg        sync.WaitGroup
-	verdict   error
-	gauges    gauges
+	gone       chan struct{}
+	goroutines run.Group
+	// open are the queries that have not returned, under the lock.
+	open    map[*query]struct{}
+	verdict error
+	gauges  gauges
 	// failing tells that the last list failed: the first failure is a warning.
 	failing bool
 }
 
 // Run observes until the context ends, then stops everything it started and
 // returns nil. If a call into the Runtime or a callback does not return within
-// ShutdownTimeout, Run returns an error that names it and leaves it behind. Run
-// may be called again after it returned; the cache survives, but counts as
-// incomplete until the next list.
+// ShutdownTimeout, Run returns an error that names it and leaves it behind. A
+// second Run returns ErrAlreadyRun.
 func (p *PLEG) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	r := &runner{
-		PLEG:      p,
-		ctx:       ctx,
-		results:   make(chan result),
-		gone:      make(chan struct{}),
-		open:      map[*query]struct{}{},
-		delivered: make(chan struct{}),
-		verdict:   ErrUnhealthy,
+		PLEG:    p,
+		ctx:     ctx,
+		results: make(chan result),
+		gone:    make(chan struct{}),
+		open:    map[*query]struct{}{},
+		verdict: ErrUnhealthy,
 	}
 	if !p.enter() {
-		return ErrAlreadyRunning
+		return ErrAlreadyRun
 	}
-	defer p.leave()
-	r.startDelivery()
+	if p.cfg.OnEvent != nil || p.cfg.OnHealth != nil {
+		r.goroutines.Go(callbacks, func() { p.deliver.run(ctx) })
+	}
 	r.loop()
 	p.stop()
 	return r.join()
 }
 
-// enter marks the PLEG as running; false if it is already.
+// enter marks the PLEG as running; false if it was before.
 func (p *PLEG) enter() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.occupied {
+	if p.begun {
 		return false
 	}
-	p.occupied, p.running = true, true
+	p.begun, p.running = true, true
 	p.core.begin(time.Now())
 	return true
 }
@@ -75,13 +89,6 @@ func (p *PLEG) stop() {
 	defer p.mu.Unlock()
 	p.running = false
 	p.core.end(ErrNotRunning, time.Now())
-}
-
-// leave makes room for another Run.
-func (p *PLEG) leave() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.occupied = false
 }
 
 // loop starts queries and takes in their results until the context ends.
@@ -114,13 +121,13 @@ func (r *runner) start() time.Time {
 	q, wake := r.core.next(now)
 	for ; q != nil; q, wake = r.core.next(now) {
 		begun = append(begun, q)
+		r.open[q] = struct{}{}
 	}
 	h, stale := r.core.health(), len(r.core.stale)
 	r.mu.Unlock()
-	r.gauges.report(&r.cfg.Metrics, h, stale)
+	guarded(r.log, "Metrics", func() { r.gauges.report(&r.cfg.Metrics, h, stale) })
 	for _, q := range begun {
-		r.open[q] = struct{}{}
-		r.wg.Go(func() { r.ask(q) })
+		r.goroutines.Go(calls, func() { r.ask(q) })
 	}
 	return earliest(wake, r.judge(h, now))
 }
@@ -146,28 +153,38 @@ func (r *runner) judge(h Health, now time.Time) time.Time {
 	return h.Deadline.Add(time.Nanosecond)
 }
 
-// ask runs one query.
+// ask runs one query and hands over its result, however the runtime leaves it.
 func (r *runner) ask(q *query) {
-	res := result{query: q}
-	switch q.kind {
+	res := result{query: q, err: errGoexit}
+	defer func() {
+		r.mu.Lock()
+		delete(r.open, q)
+		r.mu.Unlock()
+		select {
+		case r.results <- res:
+		case <-r.gone:
+		}
+	}()
+	res.err = run.Guard(q.String(), func() error { return r.call(&res) })
+}
+
+// call asks the runtime.
+func (r *runner) call(res *result) (err error) {
+	switch res.query.kind {
 	case listAll:
 		ctx, cancel := context.WithTimeout(r.ctx, r.cfg.ListTimeout)
-		res.pods, res.err = r.cfg.Runtime.ListPods(ctx)
-		cancel()
+		defer cancel()
+		res.pods, err = r.cfg.Runtime.ListPods(ctx)
 	case inspectOne:
 		ctx, cancel := context.WithTimeout(r.ctx, r.cfg.InspectTimeout)
-		res.status, res.err = inspect(ctx, r.cfg.Runtime, q.uid)
-		cancel()
+		defer cancel()
+		res.status, err = inspect(ctx, r.cfg.Runtime, res.query.uid)
 	case streamEvents:
-		res.err = r.events.PodEvents(r.ctx, r.hint)
-		if res.err == nil {
-			res.err = errors.New("the event stream ended")
+		if err = r.events.PodEvents(r.ctx, r.hint); err == nil {
+			err = errors.New("the event stream ended")
 		}
 	}
-	select {
-	case r.results <- res:
-	case <-r.gone:
-	}
+	return err
 }
 
 // inspect calls PodStatus and refuses answers that break its contract.
@@ -192,12 +209,11 @@ func (r *runner) hint(uid types.UID) {
 	r.mu.Lock()
 	r.core.hint(uid, time.Now())
 	r.mu.Unlock()
-	poke(r.wake)
+	r.wake.Wake()
 }
 
 // apply takes in one result and hands its events over.
 func (r *runner) apply(res result) {
-	delete(r.open, res.query)
 	if r.ctx.Err() != nil {
 		return // what a cancelled call says is no observation
 	}
@@ -208,13 +224,13 @@ func (r *runner) apply(res result) {
 	now := r.core.stream.mode
 	r.mu.Unlock()
 	if n := r.deliver.add(events); n > 0 && r.cfg.Metrics.Folded != nil {
-		r.cfg.Metrics.Folded(n)
+		guarded(r.log, "Metrics.Folded", func() { r.cfg.Metrics.Folded(n) })
 	}
 	if mode != now {
 		r.log.Info("pod observation changes its mode", "from", mode, "to", now)
 	}
 	r.report(res)
-	r.cfg.Metrics.called(res, at)
+	guarded(r.log, "Metrics", func() { r.cfg.Metrics.called(res, at) })
 }
 
 // report logs what went wrong. Of lists that fail in a row only the first is a
@@ -223,74 +239,46 @@ func (r *runner) report(res result) {
 	switch res.query.kind {
 	case listAll:
 		if res.err != nil && !r.failing {
-			r.log.Warn("listing pods failed", "err", res.err)
+			r.logFailure(slog.LevelWarn, "listing pods failed", res.err)
 		} else if res.err != nil {
 			r.log.Debug("listing pods failed again", "err", res.err)
 		}
 		r.failing = res.err != nil
 	case inspectOne:
 		if res.err != nil {
-			r.log.Warn("inspecting a pod failed", "uid", res.query.uid, "err", res.err)
+			r.logFailure(slog.LevelWarn, "inspecting a pod failed", res.err, "uid", res.query.uid)
 		}
 	case streamEvents:
-		r.log.Info("the event stream ended", "err", res.err)
+		r.logFailure(slog.LevelInfo, "the event stream ended", res.err)
 	}
 }
 
-func (r *runner) startDelivery() {
-	if r.cfg.OnEvent == nil && r.cfg.OnHealth == nil {
-		close(r.delivered)
-		return
+// logFailure logs an error of the runtime; a panic is an error with a stack.
+func (r *runner) logFailure(level slog.Level, text string, err error, more ...any) {
+	more = append(more, "err", err)
+	if stack := run.StackOf(err); stack != "" {
+		level, more = slog.LevelError, append(more, "stack", stack)
 	}
-	poke(r.deliver.wake) // what an earlier run left
-	r.wg.Go(func() {
-		defer close(r.delivered)
-		r.deliver.run(r.ctx)
-	})
+	r.log.Log(r.ctx, level, text, more...)
 }
 
-// join waits for all goroutines, for ShutdownTimeout at most.
+// join waits for all goroutines, for ShutdownTimeout at most, and names what has
+// not returned.
 func (r *runner) join() error {
-	timer := time.NewTimer(r.cfg.ShutdownTimeout)
-	defer timer.Stop()
-	for len(r.open) > 0 {
-		select {
-		case res := <-r.results:
-			delete(r.open, res.query)
-		case <-timer.C:
-			close(r.gone)
-			return r.stuck()
-		}
-	}
 	close(r.gone)
-	select {
-	case <-r.delivered:
-	case <-timer.C:
-		return r.stuck()
+	running := r.goroutines.Wait(r.cfg.ShutdownTimeout)
+	if len(running) == 0 {
+		return nil
 	}
-	r.wg.Wait()
-	return nil
-}
-
-// stuck names what has not returned.
-func (r *runner) stuck() error {
-	var calls []string
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var names []string
 	for q := range r.open {
-		since := time.Since(q.started).Round(time.Millisecond)
-		switch q.kind {
-		case listAll:
-			calls = append(calls, fmt.Sprintf("ListPods (for %v)", since))
-		case inspectOne:
-			calls = append(calls, fmt.Sprintf("PodStatus of pod %s (for %v)", q.uid, since))
-		case streamEvents:
-			calls = append(calls, fmt.Sprintf("PodEvents (for %v)", since))
-		}
+		names = append(names, fmt.Sprintf("%s (for %v)", q, time.Since(q.started).Round(time.Millisecond)))
 	}
-	select {
-	case <-r.delivered:
-	default:
-		calls = append(calls, "OnEvent or OnHealth")
+	if slices.Contains(running, callbacks) {
+		names = append(names, callbacks)
 	}
-	slices.Sort(calls)
-	return fmt.Errorf("pleg: not stopped after %v: %s", r.cfg.ShutdownTimeout, strings.Join(calls, ", "))
+	slices.Sort(names)
+	return fmt.Errorf("pleg: not stopped after %v: %s", r.cfg.ShutdownTimeout, strings.Join(names, ", "))
 }

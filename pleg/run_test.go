@@ -1,7 +1,6 @@
 package pleg_test
 
 import (
-	"context"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -90,7 +89,7 @@ func TestNotRunning(t *testing.T) {
 		p.RequestRelist("web")
 
 		r := run(t, pleg.Config{}, rt)
-		require.ErrorIs(t, r.Run(t.Context()), pleg.ErrAlreadyRunning)
+		require.ErrorIs(t, r.Run(t.Context()), pleg.ErrAlreadyRun)
 		rt.FailPod("web", plegtest.Fault{Hang: true})
 		failed := make(chan error, 1)
 		go func() {
@@ -105,17 +104,7 @@ func TestNotRunning(t *testing.T) {
 		_, err = r.Get("web")
 		require.NoError(t, err, "a look that the end of Run cut short is no error of the pod")
 
-		// It can run again, and does not take old knowledge for complete.
-		rt.FailPod("web", plegtest.Fault{})
-		rt.FailList(plegtest.Fault{Hang: true})
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error)
-		go func() { done <- r.Run(ctx) }()
-		synctest.Wait()
-		require.False(t, r.Complete())
-		require.False(t, observe(t, r, "web").Empty())
-		cancel()
-		require.NoError(t, <-done)
+		require.ErrorIs(t, r.Run(t.Context()), pleg.ErrAlreadyRun)
 	})
 }
 

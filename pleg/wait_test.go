@@ -22,7 +22,7 @@ func TestAbandonedWaiters(t *testing.T) {
 	require.Empty(t, s.c.pods["u"].waiters)
 	s.inspected(look, &PodStatus{UID: "u"})
 	require.Empty(t, s.c.pods)
-	require.Empty(t, s.c.todo.h)
+	require.Zero(t, s.c.todo.Len())
 	s.idle()
 }
 
@@ -74,6 +74,6 @@ func TestForgetsEverything(t *testing.T) {
 	require.Empty(t, s.c.pods)
 	require.Empty(t, s.c.stale)
 	require.Empty(t, s.c.slots)
-	require.Empty(t, s.c.todo.h)
-	require.LessOrEqual(t, len(s.c.recent.of), manyHints)
+	require.Zero(t, s.c.todo.Len())
+	require.LessOrEqual(t, len(s.c.recent), manyHints)
 }

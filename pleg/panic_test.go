@@ -1,0 +1,158 @@
+package pleg_test
+
+import (
+	"context"
+	"log/slog"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/pleg/plegtest"
+)
+
+// panicking is a runtime whose calls panic, or end their goroutine, while trouble
+// says so.
+type panicking struct {
+	plegtest.EventedRuntime
+	trouble atomic.Pointer[func()]
+}
+
+func (p *panicking) shake() {
+	if f := p.trouble.Load(); f != nil {
+		(*f)()
+	}
+}
+
+func (p *panicking) ListPods(ctx context.Context) ([]pleg.ObservedPod, error) {
+	p.shake()
+	return p.EventedRuntime.ListPods(ctx)
+}
+
+func (p *panicking) PodStatus(ctx context.Context, uid types.UID) (*pleg.PodStatus, error) {
+	p.shake()
+	return p.EventedRuntime.PodStatus(ctx, uid)
+}
+
+func (p *panicking) PodEvents(ctx context.Context, dirty func(types.UID)) error {
+	p.shake()
+	return p.EventedRuntime.PodEvents(ctx, dirty)
+}
+
+// A panic in the runtime is the error of that call, logged with its stack, and
+// everything is well again once it is over.
+func TestRuntimeThatPanics(t *testing.T) {
+	for name, trouble := range map[string]func(){
+		"panic":  func() { panic(errTest) },
+		"goexit": runtime.Goexit,
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				var log syncBuffer
+				rt := &plegtest.Runtime{}
+				rt.Set(plegtest.Pod("web", plegtest.Running("c-0")))
+				p := &panicking{EventedRuntime: rt.WithEvents()}
+				p.trouble.Store(&trouble)
+				r := run(t, pleg.Config{Runtime: p, Logger: slog.New(slog.NewTextHandler(&log, nil))}, rt)
+				require.False(t, r.Complete())
+				h := r.Health()
+				require.Equal(t, pleg.StreamClosed, h.Stream.State)
+				_, err := r.Observe(t.Context(), "web", time.Now())
+				_, cached := r.Get("web")
+				for _, err := range []error{h.ListError, h.Stream.Err, err, cached} {
+					require.Error(t, err)
+					if name == "panic" {
+						var panicked *pleg.PanicError
+						require.ErrorAs(t, err, &panicked)
+						require.ErrorIs(t, err, errTest)
+						require.Contains(t, string(panicked.Stack), "shake")
+					}
+				}
+				synctest.Wait()
+				if name == "panic" {
+					require.ErrorContains(t, h.ListError, "ListPods panicked: test")
+					require.ErrorContains(t, err, "PodStatus of pod web panicked: test")
+					require.ErrorContains(t, h.Stream.Err, "PodEvents panicked: test")
+					require.Equal(t, 3, strings.Count(log.String(), "stack="), "each with its stack")
+				}
+				p.trouble.Store(nil)
+				time.Sleep(5 * time.Second)
+				require.True(t, r.Complete())
+				require.NoError(t, r.Healthy())
+				require.Equal(t, pleg.Evented, r.Health().Mode)
+				require.Empty(t, r.Health().Stale)
+				require.Equal(t, []string{"started web-sandbox", "started c-0"}, r.take())
+				require.NoError(t, r.stop())
+			})
+		})
+	}
+}
+
+// A panic in a callback is logged, and nothing else is lost by it.
+func TestCallbacksThatPanic(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var log syncBuffer
+		rt := &plegtest.Runtime{}
+		rt.Set(plegtest.Pod("bad", plegtest.Running("c-0")))
+		rt.Set(plegtest.Pod("good", plegtest.Running("c-1")))
+		var told []string
+		p, err := pleg.New(pleg.Config{
+			Runtime: rt.WithEvents(),
+			Logger:  slog.New(slog.NewTextHandler(&log, nil)),
+			OnEvent: func(e pleg.Event) {
+				if e.UID == "bad" {
+					panic("bad event")
+				}
+				told = append(told, e.String())
+			},
+			OnHealth: func(error) { panic("bad health") },
+			Metrics: pleg.Metrics{
+				Listed:    func(time.Duration, int, error) { panic("bad list") },
+				Inspected: func(time.Duration, error) { panic("bad look") },
+				Stream:    func(pleg.StreamHealth) { panic("bad stream") },
+				Mode:      func(pleg.Mode) { panic("bad mode") },
+			},
+		})
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- p.Run(ctx) }()
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		require.NoError(t, p.Healthy())
+		require.Equal(t, []string{"good started sandbox good-sandbox", "good started container c c-1"}, told)
+		s, err := p.Observe(t.Context(), "bad", time.Now())
+		require.NoError(t, err)
+		require.False(t, s.Empty())
+		cancel()
+		require.NoError(t, <-done)
+		for _, what := range []string{"OnEvent panicked: bad event", "OnHealth panicked: bad health", "bad list", "bad look", "bad stream", "bad mode", "stack="} {
+			require.Contains(t, log.String(), what)
+		}
+	})
+}
+
+// syncBuffer is a buffer that several goroutines write to.
+type syncBuffer struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *syncBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
