@@ -3,11 +3,11 @@ package probe
 import (
 	"context"
 	"errors"
-	"fmt"
-	"runtime/debug"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/internal/run"
 )
 
 // maxTries is how often a probe that cannot be carried out is tried in a row.
@@ -15,14 +15,6 @@ const maxTries = 3
 
 // errGoexit is the error of a Prober that ended its goroutine.
 var errGoexit = errors.New("the prober ended its goroutine")
-
-// panicError is a panic of a Prober.
-type panicError struct {
-	value any
-	stack []byte
-}
-
-func (e *panicError) Error() string { return fmt.Sprintf("the prober panicked: %v", e.value) }
 
 // execution is one execution of a probe, all its tries.
 type execution struct {
@@ -49,14 +41,13 @@ func (r *runner) dispatch(p *pool) {
 			p.jobs <- x // never full: there is room for the whole budget
 			continue
 		}
-		r.alive++
-		go r.serve(p, x)
+		r.goroutines.Go(executions, func() { r.serve(p, x) })
 	}
 }
 
 // next takes the worker whose turn it is, nil if there is none. The lock is held.
 func (r *runner) next(p *pool) *execution {
-	if r.stopping || r.ctx.Err() != nil {
+	if r.ctx.Err() != nil {
 		return nil
 	}
 	for w := p.take(); w != nil; w = p.take() {
@@ -78,7 +69,6 @@ func (r *runner) next(p *pool) *execution {
 
 // serve is a goroutine of a pool: it executes until Run ends.
 func (r *runner) serve(p *pool, x *execution) {
-	defer r.leave()
 	for x != nil {
 		if x = r.work(x); x == nil {
 			x = r.job(p)
@@ -104,16 +94,6 @@ func (r *runner) job(p *pool) *execution {
 	}
 }
 
-// leave is the end of a goroutine of a pool.
-func (r *runner) leave() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.alive--
-	if r.stopping && r.alive == 0 {
-		close(r.idle)
-	}
-}
-
 // work executes and takes in what was found, however the Prober leaves it. It
 // returns what this goroutine is to do next, if there is something.
 func (r *runner) work(x *execution) (next *execution) {
@@ -136,25 +116,20 @@ func (r *runner) try(x *execution, target Target) (again bool) {
 		cancel()
 	}
 	r.mu.Unlock()
-	x.result, x.err = call(ctx, x.pool.prober, target)
-	var panicked *panicError
-	return x.err != nil && !errors.As(x.err, &panicked) && r.ctx.Err() == nil && !r.wasCut(x)
+	panicked := run.Guard("the prober", func() error {
+		x.result, x.err = x.pool.prober.Probe(ctx, target)
+		return nil
+	})
+	if panicked != nil {
+		x.err = panicked
+	}
+	return x.err != nil && panicked == nil && r.ctx.Err() == nil && !r.wasCut(x)
 }
 
 func (r *runner) wasCut(x *execution) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return x.cut
-}
-
-// call turns a panic into an error.
-func call(ctx context.Context, p Prober, target Target) (res Result, err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = &panicError{value: v, stack: debug.Stack()}
-		}
-	}()
-	return p.Probe(ctx, target)
 }
 
 // target is what the Prober is told. Nothing that it reads changes while the

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/internal/podfacts"
+	"github.com/podwright/podwright/internal/run"
 )
 
 // Manager executes the probes of all pods. Use New. All methods are safe for
@@ -20,8 +21,8 @@ import (
 type Manager struct {
 	cfg   Config
 	log   *slog.Logger
-	wake  chan struct{} // something is due earlier than Run's timer
-	tell  chan struct{} // changed is not empty
+	wake  run.Signal // something is due earlier than Run's timer
+	tell  run.Signal // changed is not empty
 	pools map[Handler]*pool
 
 	// reporting keeps the callbacks of Metrics in order. It is taken before mu.
@@ -29,7 +30,7 @@ type Manager struct {
 
 	mu   sync.Mutex
 	pods map[types.UID]*pod
-	due  dueHeap
+	due  *run.Heap[*worker] // the idle ones
 	// timer is what Run's timer is set to, zero: nothing.
 	timer time.Time
 	// pause is how long Run sleeps at least after a turn, unless it is asked
@@ -71,8 +72,9 @@ func New(cfg Config) (*Manager, error) {
 		return nil, err
 	}
 	m := &Manager{
-		cfg: cfg, log: cfg.Logger, wake: make(chan struct{}, 1), tell: make(chan struct{}, 1),
+		cfg: cfg, log: cfg.Logger, wake: run.NewSignal(), tell: run.NewSignal(),
 		pools: map[Handler]*pool{}, pods: map[types.UID]*pod{}, inflight: map[key]*execution{}, pause: maxPause,
+		due: run.NewHeap(func(a, b *worker) bool { return a.at.Before(b.at) }, func(w *worker) *run.Place { return &w.place }),
 	}
 	for h, p := range cfg.Probers {
 		m.pools[h] = newPool(h, p, cfg.budget(h))
@@ -175,7 +177,7 @@ func (m *Manager) newWorker(p *pod, spec *v1.Pod, at place) (*worker, []error) {
 	t = at.timing.or(t)
 	return &worker{
 		pod: p, spec: spec, container: at.container, probe: probe, pool: pool,
-		rules: rulesOf(at.typ, probe), timing: t, slot: -1,
+		rules: rulesOf(at.typ, probe), timing: t,
 	}, nil
 }
 
@@ -284,7 +286,7 @@ func (m *Manager) remove(uid types.UID, choose func(*pod) []*worker) {
 // detach takes a worker out of everything and puts it into its last phase. The
 // lock is held.
 func (m *Manager) detach(w *worker, last phase, why string) {
-	m.due.remove(w)
+	m.due.Remove(w)
 	if w.phase == queued {
 		w.pool.unqueue(w)
 	}
@@ -367,12 +369,4 @@ func (p *pod) find(container string, typ Type) *worker {
 		}
 	}
 	return nil
-}
-
-// poke wakes whoever waits on ch.
-func poke(ch chan struct{}) {
-	select {
-	case ch <- struct{}{}:
-	default:
-	}
 }

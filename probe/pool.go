@@ -12,6 +12,7 @@ type pool struct {
 	slowBudget    int
 	running, slow int
 	// spare are the goroutines that wait for jobs, less those that have one there.
+	// Without them 10,000 probes at 10 s take 4 ms of CPU a second more.
 	spare     int
 	jobs      chan *execution
 	quickOnes queue

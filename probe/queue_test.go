@@ -1,7 +1,6 @@
 package probe
 
 import (
-	"slices"
 	"testing"
 	"time"
 
@@ -38,12 +37,13 @@ func TestQueue(t *testing.T) {
 	}
 	order := func() (out []int) {
 		for w := q.first; w != nil; w = w.next {
-			out = append(out, slices.IndexFunc(ws, func(other worker) bool { return other.slot == w.slot }))
+			for i := range ws {
+				if w == &ws[i] {
+					out = append(out, i)
+				}
+			}
 		}
 		return out
-	}
-	for i := range ws {
-		ws[i].slot = i
 	}
 	require.Equal(t, []int{0, 1, 2, 3}, order())
 	for _, step := range []struct {

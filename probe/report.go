@@ -1,13 +1,14 @@
 package probe
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
 	"unicode/utf8"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/internal/run"
 )
 
 // Reasons of events.
@@ -85,9 +86,8 @@ func (m *Manager) reportRemoved(removed []*worker) {
 }
 
 func (r *runner) logError(x *execution) {
-	var panicked *panicError
-	if errors.As(x.err, &panicked) {
-		r.log.Error("a prober panicked", "probe", x.worker, "value", panicked.value, "stack", string(panicked.stack))
+	if stack := run.StackOf(x.err); stack != "" {
+		r.log.Error("a prober panicked", "probe", x.worker, "err", x.err, "stack", stack)
 		return
 	}
 	r.log.Warn("a probe could not be carried out", "probe", x.worker, "err", x.err)

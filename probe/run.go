@@ -10,6 +10,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/internal/run"
 )
 
 var (
@@ -18,6 +20,12 @@ var (
 	ErrShutdownTimeout = errors.New("not stopped in time")
 	// ErrAlreadyRun is returned by a second Run.
 	ErrAlreadyRun = errors.New("probe: Run was called before")
+)
+
+// Names of goroutines.
+const (
+	executions = "executions"
+	callbacks  = "Config.Changed"
 )
 
 // Bounds of the pause between turns; see Manager.pause.
@@ -31,12 +39,8 @@ const (
 type runner struct {
 	*Manager
 	ctx context.Context
-	// stopping: nothing begins any more.
-	stopping bool
-	// alive is how many goroutines of pools there are, and idle is closed when,
-	// while stopping, none is left.
-	alive int
-	idle  chan struct{}
+	// goroutines of executions and of callbacks.
+	goroutines run.Group
 	// batch and views are kept from turn to turn for their memory.
 	batch []*worker
 	views []*v1.PodStatus
@@ -45,7 +49,7 @@ type runner struct {
 // Run executes probes until the context ends. Then it cancels what runs, keeps all
 // results as they are, and waits. Probes and callbacks that do not return within
 // Config.ShutdownTimeout are named in the error, which wraps ErrShutdownTimeout.
-// Run can be called once.
+// A second Run returns ErrAlreadyRun.
 func (m *Manager) Run(ctx context.Context) error {
 	m.mu.Lock()
 	if m.started {
@@ -56,15 +60,11 @@ func (m *Manager) Run(ctx context.Context) error {
 	m.mu.Unlock()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	r := &runner{Manager: m, ctx: ctx, idle: make(chan struct{})}
-	told := make(chan struct{})
-	go func() {
-		defer close(told)
-		r.tellChanges()
-	}()
+	r := &runner{Manager: m, ctx: ctx}
+	r.goroutines.Go(callbacks, r.tellChanges)
 	r.loop()
 	cancel()
-	return r.join(told)
+	return r.join()
 }
 
 // loop lets workers look when they are due.
@@ -110,9 +110,8 @@ func (r *runner) collect(now time.Time) {
 	defer r.mu.Unlock()
 	r.batch = r.batch[:0]
 	r.timer = now // a turn follows anyway
-	for len(r.due) > 0 && !r.due[0].at.After(now) {
-		w := r.due[0]
-		r.due.remove(w)
+	for w, ok := r.due.First(); ok && !w.at.After(now); w, ok = r.due.First() {
+		r.due.Remove(w)
 		w.phase = looking
 		r.batch = append(r.batch, w)
 	}
@@ -156,8 +155,8 @@ func (r *runner) decide() (removed []*worker, next time.Time) {
 		r.dispatch(p)
 	}
 	r.timer, r.rested = time.Time{}, now.Add(r.pause)
-	if len(r.due) > 0 {
-		r.timer = later(r.due[0].at, r.rested)
+	if first, ok := r.due.First(); ok {
+		r.timer = later(first.at, r.rested)
 	}
 	return removed, r.timer
 }
@@ -177,9 +176,9 @@ func (m *Manager) schedule(w *worker, now time.Time) {
 	if w.again {
 		w.again, w.at, wake = false, now, now
 	}
-	m.due.put(w)
+	m.due.Put(w)
 	if m.timer.IsZero() || wake.Before(m.timer) {
-		poke(m.wake)
+		m.wake.Wake()
 	}
 }
 
@@ -196,31 +195,13 @@ func (m *Manager) lookAgain(w *worker, now time.Time) {
 	}
 }
 
-// join waits for what still runs.
-func (r *runner) join(told <-chan struct{}) error {
-	r.mu.Lock()
-	r.stopping = true
-	if r.alive == 0 {
-		close(r.idle)
+// join waits for all goroutines, for ShutdownTimeout at most, and names what has not
+// returned.
+func (r *runner) join() error {
+	running := r.goroutines.Wait(r.cfg.ShutdownTimeout)
+	if len(running) == 0 {
+		return nil
 	}
-	r.mu.Unlock()
-	timer := time.NewTimer(r.cfg.ShutdownTimeout)
-	defer timer.Stop()
-	select {
-	case <-r.idle:
-	case <-timer.C:
-		return r.stuck(told)
-	}
-	select {
-	case <-told:
-	case <-timer.C:
-		return r.stuck(told)
-	}
-	return nil
-}
-
-// stuck names what has not returned.
-func (r *runner) stuck(told <-chan struct{}) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var names []string
@@ -228,23 +209,21 @@ func (r *runner) stuck(told <-chan struct{}) error {
 		names = append(names, fmt.Sprintf("%s for %v", x.worker.describe(), time.Since(x.began).Round(time.Millisecond)))
 	}
 	slices.Sort(names)
-	select {
-	case <-told:
-	default:
-		names = append(names, "Config.Changed")
+	if slices.Contains(running, callbacks) {
+		names = append(names, callbacks)
 	}
 	return fmt.Errorf("probe: %w (%v): %s", ErrShutdownTimeout, r.cfg.ShutdownTimeout, strings.Join(names, ", "))
 }
 
 // note remembers that the stored result of a worker has changed. The lock is held.
 func (m *Manager) note(w *worker) {
-	m.log.Debug("probe result changed", "probe", w, "container_id", w.id, "result", w.stored)
+	m.log.Debug("probe result changed", "probe", w, "containerID", w.id, "result", w.stored)
 	if m.cfg.Changed == nil || w.untold {
 		return
 	}
 	w.untold = true
 	m.changed = append(m.changed, w)
-	poke(m.tell)
+	m.tell.Wake()
 }
 
 // tellChanges hands changed results over, one at a time.

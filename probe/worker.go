@@ -4,6 +4,8 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/internal/run"
 )
 
 // phase is where a worker is.
@@ -36,7 +38,7 @@ type worker struct {
 	progress
 
 	phase phase
-	slot  int // in the heap, -1: not there
+	place run.Place // in Manager.due
 	// tick is when the next regular round is.
 	tick time.Time
 	// at is when the worker looks next: at its tick, or before.
