@@ -299,7 +299,7 @@ func (p *PLEG) ListedAt() time.Time {
 	return p.core.list.at
 }
 
-// Complete tells that all pods were listed at least once in this Run.
+// Complete tells that all pods were listed at least once.
 func (p *PLEG) Complete() bool { return !p.ListedAt().IsZero() }
 
 // Health returns the state of the observation.

@@ -13,7 +13,7 @@ import (
 )
 
 // machine decides about every pod. It starts no goroutine, reads no clock and
-// calls nobody but policy.jitter: each input (update, complete, syncKnownPods,
+// calls nobody but Config.Jitter: each input (update, complete, syncKnownPods,
 // forget, tick, open, shut) leaves in out what the shell has to do, in the order of
 // the fields of effects. The same inputs have the same effects, in the same order.
 //

@@ -23,7 +23,7 @@ type Workers struct {
 	orphans OrphanSyncer // nil: orphans are refused
 	log     *slog.Logger
 
-	kick     run.Signal    // the next timer is earlier than the one set
+	wake     run.Signal    // the next timer is earlier than the one set
 	notify   run.Signal    // notes is not empty
 	stopping chan struct{} // closed when Run begins to end
 	calls    run.Group     // the running calls
@@ -48,7 +48,7 @@ func New(cfg Config) (*Workers, error) {
 	orphans, _ := cfg.Syncer.(OrphanSyncer)
 	return &Workers{
 		cfg: cfg, orphans: orphans, log: cfg.Logger,
-		kick: run.NewSignal(), notify: run.NewSignal(),
+		wake: run.NewSignal(), notify: run.NewSignal(),
 		stopping: make(chan struct{}),
 		m:        newMachine(policy, cfg.Resync != nil),
 		contexts: map[types.UID]*workerContext{}, running: map[types.UID]*runningCall{},
@@ -253,7 +253,7 @@ func (w *Workers) timerLoop(ctx context.Context) {
 		}
 		select {
 		case <-ctx.Done():
-		case <-w.kick:
+		case <-w.wake:
 		case <-fire:
 			w.tick()
 		}
@@ -306,7 +306,7 @@ func (w *Workers) apply(now time.Time) {
 		w.notify.Wake()
 	}
 	if next, ok := w.m.due.next(); ok && (w.timer.IsZero() || next.Before(w.timer)) {
-		w.kick.Wake()
+		w.wake.Wake()
 	}
 }
 

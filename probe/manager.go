@@ -144,8 +144,8 @@ func identified(spec *v1.Pod) error {
 
 // wanted are the probes of a pod. It is called without the lock, since it asks
 // Config.Timing.
-func (m *Manager) wanted(spec *v1.Pod) []place {
-	wanted := slices.Collect(places(spec))
+func (m *Manager) wanted(spec *v1.Pod) []declaration {
+	wanted := slices.Collect(declarations(spec))
 	if m.cfg.Timing == nil {
 		return wanted
 	}
@@ -156,7 +156,7 @@ func (m *Manager) wanted(spec *v1.Pod) []place {
 }
 
 // newWorker returns a worker that does nothing yet, or what forbids it.
-func (m *Manager) newWorker(p *pod, spec *v1.Pod, at place) (*worker, []error) {
+func (m *Manager) newWorker(p *pod, spec *v1.Pod, at declaration) (*worker, []error) {
 	faults := at.faults()
 	if len(faults) > 0 {
 		return nil, faults

@@ -18,8 +18,8 @@ const (
 	defaultFailures  = 3
 )
 
-// place is a probe in a pod's spec.
-type place struct {
+// declaration is a probe in a pod's spec.
+type declaration struct {
 	// path is the probe's field, "spec.containers[0].livenessProbe".
 	path string
 	// container is where it is; of plain init and ephemeral containers too, which
@@ -34,37 +34,37 @@ type place struct {
 
 var probeFields = [...]string{Liveness: "livenessProbe", Readiness: "readinessProbe", Startup: "startupProbe"}
 
-// places yields every probe of a pod, also those that must not be there.
-func places(pod *v1.Pod) iter.Seq[place] {
-	return func(yield func(place) bool) {
+// declarations yields every probe of a pod, also those that must not be there.
+func declarations(pod *v1.Pod) iter.Seq[declaration] {
+	return func(yield func(declaration) bool) {
 		spec := &pod.Spec
 		for i := range spec.InitContainers {
 			c := &spec.InitContainers[i]
-			if !placesOf(c, podfacts.IsSidecar(c), "initContainers", i, yield) {
+			if !declarationsOf(c, podfacts.IsSidecar(c), "initContainers", i, yield) {
 				return
 			}
 		}
 		for i := range spec.Containers {
-			if !placesOf(&spec.Containers[i], true, "containers", i, yield) {
+			if !declarationsOf(&spec.Containers[i], true, "containers", i, yield) {
 				return
 			}
 		}
 		for i := range spec.EphemeralContainers {
 			c := (*v1.Container)(&spec.EphemeralContainers[i].EphemeralContainerCommon)
-			if !placesOf(c, false, "ephemeralContainers", i, yield) {
+			if !declarationsOf(c, false, "ephemeralContainers", i, yield) {
 				return
 			}
 		}
 	}
 }
 
-func placesOf(c *v1.Container, allowed bool, list string, i int, yield func(place) bool) bool {
+func declarationsOf(c *v1.Container, allowed bool, list string, i int, yield func(declaration) bool) bool {
 	for typ, probe := range [...]*v1.Probe{Liveness: c.LivenessProbe, Readiness: c.ReadinessProbe, Startup: c.StartupProbe} {
 		if probe == nil {
 			continue
 		}
 		path := fmt.Sprintf("spec.%s[%d].%s", list, i, probeFields[typ])
-		if !yield(place{path: path, container: c, allowed: allowed, typ: Type(typ), probe: probe}) {
+		if !yield(declaration{path: path, container: c, allowed: allowed, typ: Type(typ), probe: probe}) {
 			return false
 		}
 	}

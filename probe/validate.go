@@ -16,14 +16,14 @@ import (
 // then cannot be carried out.
 func Validate(pod *v1.Pod) []error {
 	var faults []error
-	for at := range places(pod) {
+	for at := range declarations(pod) {
 		faults = append(faults, at.faults()...)
 	}
 	return faults
 }
 
 // faults are what is wrong with one probe.
-func (at place) faults() []error {
+func (at declaration) faults() []error {
 	if !at.allowed {
 		return []error{fmt.Errorf("%s: only regular containers and sidecars are probed", at.path)}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/pleg"
 )
 
@@ -199,7 +200,7 @@ func (m *meter) ready(ctx context.Context) error {
 // newPLEG makes the PLEG that is measured.
 func (m *meter) newPLEG() (err error) {
 	cfg := m.PLEG
-	m.o.more = make(chan struct{}, 1)
+	m.o.more = run.NewSignal()
 	cfg.OnEvent = func(e pleg.Event) {
 		m.o.record(e)
 		if m.PLEG.OnEvent != nil {
@@ -265,14 +266,10 @@ func (m *meter) watch(ctx context.Context) error {
 }
 
 func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
+	if !run.Sleep(ctx, d) {
 		return ctx.Err()
 	}
+	return nil
 }
 
 // round takes a pod through its life, and either asks after each step or waits

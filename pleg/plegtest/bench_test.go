@@ -59,7 +59,7 @@ func TestBenchOfFaults(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, err := Bench{}.Run(t.Context())
 		require.Error(t, err)
-		_, err = Bench{PLEG: pleg.Config{Runtime: &Runtime{}}, Pods: brokenHand{}, Idle: 1}.Run(t.Context())
+		_, err = Bench{PLEG: pleg.Config{Runtime: &Runtime{}}, Pods: brokenPods{}, Idle: 1}.Run(t.Context())
 		require.ErrorIs(t, err, errBroken)
 
 		rt := &Runtime{}

@@ -27,7 +27,7 @@ type Config struct {
 	Patience time.Duration
 }
 
-// Subject is a runtime under test, and the hand that changes its pods.
+// Subject is a runtime under test, and what changes its pods.
 type Subject struct {
 	// Runtime is what is tested. If it implements pleg.EventStream, that is, too.
 	Runtime pleg.Runtime
@@ -57,7 +57,7 @@ var errSkip = errors.New("not applicable")
 // is wrong by its error.
 type testCase struct {
 	name string
-	run  func(ctx context.Context, p *probe) error
+	run  func(ctx context.Context, p *trial) error
 }
 
 func cases() []testCase {
@@ -93,7 +93,7 @@ func Run(t *testing.T, cfg Config) {
 
 // try runs the case on a subject and removes its pods.
 func (c testCase) try(ctx context.Context, s Subject, patience time.Duration) error {
-	p := &probe{Subject: s, patience: patience, id: rand.Text()[:8]}
+	p := &trial{Subject: s, patience: patience, id: rand.Text()[:8]}
 	limited, cancel := context.WithTimeout(ctx, 2*patience)
 	defer cancel()
 	err := c.run(limited, p)
@@ -107,37 +107,37 @@ func (c testCase) try(ctx context.Context, s Subject, patience time.Duration) er
 	return err
 }
 
-// probe is a case at work. The suite's pods have UIDs that nobody else uses.
-type probe struct {
+// trial is a case at work. The suite's pods have UIDs that nobody else uses.
+type trial struct {
 	Subject
 	patience time.Duration
 	id       string
 	pods     int
 }
 
-func (p *probe) uid(i int) types.UID { return types.UID(fmt.Sprintf("plegtest-%s-%d", p.id, i)) }
+func (p *trial) uid(i int) types.UID { return types.UID(fmt.Sprintf("plegtest-%s-%d", p.id, i)) }
 
 // newUID returns the UID of a pod that does not exist yet.
-func (p *probe) newUID() types.UID {
+func (p *trial) newUID() types.UID {
 	p.pods++
 	return p.uid(p.pods - 1)
 }
 
 // started starts a new pod.
-func (p *probe) started(ctx context.Context) (types.UID, error) {
+func (p *trial) started(ctx context.Context) (types.UID, error) {
 	uid := p.newUID()
 	return uid, p.start(ctx, uid)
 }
 
-func (p *probe) start(ctx context.Context, uid types.UID) error {
+func (p *trial) start(ctx context.Context, uid types.UID) error {
 	return wrap("start a pod", p.Pods.Start(ctx, uid))
 }
 
-func (p *probe) exit(ctx context.Context, uid types.UID) error {
+func (p *trial) exit(ctx context.Context, uid types.UID) error {
 	return wrap("end a pod's containers", p.Pods.Exit(ctx, uid))
 }
 
-func (p *probe) remove(ctx context.Context, uid types.UID) error {
+func (p *trial) remove(ctx context.Context, uid types.UID) error {
 	return wrap("remove a pod", p.Pods.Remove(ctx, uid))
 }
 
@@ -149,7 +149,7 @@ func wrap(what string, err error) error {
 }
 
 // listed returns what a list shows of a pod, nil if nothing.
-func (p *probe) listed(ctx context.Context, uid types.UID) (*pleg.ObservedPod, error) {
+func (p *trial) listed(ctx context.Context, uid types.UID) (*pleg.ObservedPod, error) {
 	list, err := p.Runtime.ListPods(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("ListPods: %w", err)
@@ -168,7 +168,7 @@ func (p *probe) listed(ctx context.Context, uid types.UID) (*pleg.ObservedPod, e
 }
 
 // status returns a look at a pod.
-func (p *probe) status(ctx context.Context, uid types.UID) (*pleg.PodStatus, error) {
+func (p *trial) status(ctx context.Context, uid types.UID) (*pleg.PodStatus, error) {
 	s, err := p.Runtime.PodStatus(ctx, uid)
 	switch {
 	case err != nil:
@@ -182,7 +182,7 @@ func (p *probe) status(ctx context.Context, uid types.UID) (*pleg.PodStatus, err
 }
 
 // both returns a pod as the list and as a look show it. It must exist.
-func (p *probe) both(ctx context.Context, uid types.UID) (*pleg.ObservedPod, *pleg.PodStatus, error) {
+func (p *trial) both(ctx context.Context, uid types.UID) (*pleg.ObservedPod, *pleg.PodStatus, error) {
 	o, err := p.listed(ctx, uid)
 	if err != nil {
 		return nil, nil, err

@@ -300,15 +300,15 @@ func TestDefects(t *testing.T) {
 func TestBrokenHand(t *testing.T) {
 	for _, c := range cases() {
 		rt := &Runtime{}
-		err := c.try(t.Context(), Subject{Runtime: rt, Pods: brokenHand{}}, 10*time.Millisecond)
+		err := c.try(t.Context(), Subject{Runtime: rt, Pods: brokenPods{}}, 10*time.Millisecond)
 		require.Error(t, err, c.name)
 	}
 }
 
-type brokenHand struct{}
+type brokenPods struct{}
 
 var errBroken = errors.New("broken")
 
-func (brokenHand) Start(context.Context, types.UID) error  { return errBroken }
-func (brokenHand) Exit(context.Context, types.UID) error   { return errBroken }
-func (brokenHand) Remove(context.Context, types.UID) error { return errBroken }
+func (brokenPods) Start(context.Context, types.UID) error  { return errBroken }
+func (brokenPods) Exit(context.Context, types.UID) error   { return errBroken }
+func (brokenPods) Remove(context.Context, types.UID) error { return errBroken }

@@ -20,7 +20,7 @@
 // # Is my runtime one?
 //
 // Run holds any pleg.Runtime, and its pleg.EventStream if it has one, to the rules
-// of package pleg. It needs a hand that makes things happen, Pods:
+// of package pleg. It needs something that makes things happen, Pods:
 //
 //	func TestRuntime(t *testing.T) {
 //		plegtest.Run(t, plegtest.Config{Start: func(t *testing.T) plegtest.Subject {

@@ -22,7 +22,7 @@ func lastingCases() []testCase {
 
 // ownedAnswers changes an answer, which the next one must not show, and the pod,
 // which an answer given before must not show.
-func ownedAnswers(ctx context.Context, p *probe) error {
+func ownedAnswers(ctx context.Context, p *trial) error {
 	uid, err := p.started(ctx)
 	if err != nil {
 		return err
@@ -48,7 +48,7 @@ func ownedAnswers(ctx context.Context, p *probe) error {
 	return nil
 }
 
-func endedContext(ctx context.Context, p *probe) error {
+func endedContext(ctx context.Context, p *trial) error {
 	uid, err := p.started(ctx)
 	if err != nil {
 		return err
@@ -56,7 +56,7 @@ func endedContext(ctx context.Context, p *probe) error {
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
 	if list, err := p.Runtime.ListPods(ended); err == nil {
-		whole := &probe{Subject: Subject{Runtime: listOf(list)}}
+		whole := &trial{Subject: Subject{Runtime: listOf(list)}}
 		if o, err := whole.listed(ctx, uid); err != nil || o == nil {
 			return errors.New("ListPods returned no error for an ended context, and not all pods")
 		}
@@ -81,7 +81,7 @@ const (
 )
 
 // churn lets pods come and go while others look at them, and at one that stays.
-func churn(ctx context.Context, p *probe) error {
+func churn(ctx context.Context, p *trial) error {
 	steady, err := p.started(ctx)
 	if err != nil {
 		return err
@@ -118,7 +118,7 @@ func churn(ctx context.Context, p *probe) error {
 	return errs.err
 }
 
-func (p *probe) comeAndGo(ctx context.Context, uid types.UID) error {
+func (p *trial) comeAndGo(ctx context.Context, uid types.UID) error {
 	for range churnRounds {
 		if err := errors.Join(p.start(ctx, uid), p.exit(ctx, uid), p.remove(ctx, uid)); err != nil {
 			return err
@@ -128,7 +128,7 @@ func (p *probe) comeAndGo(ctx context.Context, uid types.UID) error {
 }
 
 // lookAround looks once, at a pod that stays and at one that comes or goes.
-func (p *probe) lookAround(ctx context.Context, steady, coming types.UID) error {
+func (p *trial) lookAround(ctx context.Context, steady, coming types.UID) error {
 	if err := p.all(ctx, steady, pleg.StateRunning); err != nil {
 		return fmt.Errorf("of a pod to which nothing happens: %w", err)
 	}

@@ -8,13 +8,14 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/pleg"
 )
 
 // observer is a PLEG at work, and what it has reported of containers.
 type observer struct {
 	*pleg.PLEG
-	more chan struct{} // capacity 1
+	more run.Signal
 
 	mu     sync.Mutex
 	events []report
@@ -32,10 +33,7 @@ func (o *observer) record(e pleg.Event) {
 	o.mu.Lock()
 	o.events = append(o.events, report{e, time.Now()})
 	o.mu.Unlock()
-	select {
-	case o.more <- struct{}{}:
-	default:
-	}
+	o.more.Wake()
 }
 
 // when waits for an event of a container of the pod, and returns when it came.

@@ -50,13 +50,13 @@ func container(id string, s pleg.State) pleg.ContainerStatus {
 	return pleg.ContainerStatus{ID: pleg.ContainerID{Runtime: "plegtest", ID: id}, Name: name, State: s}
 }
 
-// Pods returns a hand that changes the runtime's pods, for Run and Bench.
-func (r *Runtime) Pods() Pods { return hand{r} }
+// Pods returns what changes the runtime's pods, for Run and Bench.
+func (r *Runtime) Pods() Pods { return podChanger{r} }
 
-type hand struct{ rt *Runtime }
+type podChanger struct{ rt *Runtime }
 
-func (h hand) Start(_ context.Context, uid types.UID) error {
-	h.rt.Update(uid, func(s *pleg.PodStatus) {
+func (c podChanger) Start(_ context.Context, uid types.UID) error {
+	c.rt.Update(uid, func(s *pleg.PodStatus) {
 		if s.Empty() {
 			*s = Pod(uid)
 		}
@@ -68,8 +68,8 @@ func (h hand) Start(_ context.Context, uid types.UID) error {
 	return nil
 }
 
-func (h hand) Exit(_ context.Context, uid types.UID) error {
-	h.rt.Update(uid, func(s *pleg.PodStatus) {
+func (c podChanger) Exit(_ context.Context, uid types.UID) error {
+	c.rt.Update(uid, func(s *pleg.PodStatus) {
 		for i := range s.Containers {
 			s.Containers[i].State = pleg.StateExited
 		}
@@ -77,7 +77,7 @@ func (h hand) Exit(_ context.Context, uid types.UID) error {
 	return nil
 }
 
-func (h hand) Remove(_ context.Context, uid types.UID) error {
-	h.rt.Remove(uid)
+func (c podChanger) Remove(_ context.Context, uid types.UID) error {
+	c.rt.Remove(uid)
 	return nil
 }

@@ -22,7 +22,7 @@ func queryCases() []testCase {
 	}
 }
 
-func unknownPod(ctx context.Context, p *probe) error {
+func unknownPod(ctx context.Context, p *trial) error {
 	uid := p.newUID()
 	s, err := p.status(ctx, uid)
 	if err != nil {
@@ -38,7 +38,7 @@ func unknownPod(ctx context.Context, p *probe) error {
 	return err
 }
 
-func runningPod(ctx context.Context, p *probe) error {
+func runningPod(ctx context.Context, p *trial) error {
 	uid, err := p.started(ctx)
 	if err != nil {
 		return err
@@ -76,7 +76,7 @@ func agree(o *pleg.ObservedPod, s *pleg.PodStatus) error {
 	return nil
 }
 
-func exitedContainer(ctx context.Context, p *probe) error {
+func exitedContainer(ctx context.Context, p *trial) error {
 	uid, err := p.started(ctx)
 	if err != nil {
 		return err
@@ -118,7 +118,7 @@ func containerIn(s *pleg.PodStatus, id pleg.ContainerID) *pleg.ContainerStatus {
 	return nil
 }
 
-func newInstance(ctx context.Context, p *probe) error {
+func newInstance(ctx context.Context, p *trial) error {
 	uid, err := p.started(ctx)
 	if err != nil {
 		return err
@@ -155,7 +155,7 @@ func newInstance(ctx context.Context, p *probe) error {
 	return nil
 }
 
-func removedPod(ctx context.Context, p *probe) error {
+func removedPod(ctx context.Context, p *trial) error {
 	uid, err := p.started(ctx)
 	if err != nil {
 		return err
@@ -166,7 +166,7 @@ func removedPod(ctx context.Context, p *probe) error {
 	return p.absent(ctx, uid)
 }
 
-func (p *probe) absent(ctx context.Context, uid types.UID) error {
+func (p *trial) absent(ctx context.Context, uid types.UID) error {
 	o, err := p.listed(ctx, uid)
 	if err != nil {
 		return err
@@ -183,7 +183,7 @@ func (p *probe) absent(ctx context.Context, uid types.UID) error {
 
 // readYourWrites goes through the life of a pod several times, and asks after each
 // step. An answer out of a cache of the runtime's adapter fails it.
-func readYourWrites(ctx context.Context, p *probe) error {
+func readYourWrites(ctx context.Context, p *trial) error {
 	for range 3 {
 		uid, err := p.started(ctx)
 		if err != nil {
@@ -209,7 +209,7 @@ func readYourWrites(ctx context.Context, p *probe) error {
 }
 
 // all checks that the containers of a pod are in a state, for the list and a look.
-func (p *probe) all(ctx context.Context, uid types.UID, want pleg.State) error {
+func (p *trial) all(ctx context.Context, uid types.UID, want pleg.State) error {
 	o, s, err := p.both(ctx, uid)
 	if err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/pleg"
 )
 
@@ -30,7 +31,7 @@ type stream struct {
 }
 
 // open opens the runtime's event stream.
-func (p *probe) open(ctx context.Context) (*stream, error) {
+func (p *trial) open(ctx context.Context) (*stream, error) {
 	events, ok := p.Runtime.(pleg.EventStream)
 	if !ok {
 		return nil, fmt.Errorf("%w: the runtime is no pleg.EventStream", errSkip)
@@ -119,7 +120,7 @@ func (s *stream) drained() {
 	}
 }
 
-func eventsNamePods(ctx context.Context, p *probe) (err error) {
+func eventsNamePods(ctx context.Context, p *trial) (err error) {
 	s, err := p.open(ctx)
 	if err != nil {
 		return err
@@ -141,7 +142,7 @@ func eventsNamePods(ctx context.Context, p *probe) (err error) {
 	return nil
 }
 
-func streamEnds(ctx context.Context, p *probe) error {
+func streamEnds(ctx context.Context, p *trial) error {
 	s, err := p.open(ctx)
 	if err != nil {
 		return err
@@ -156,8 +157,8 @@ func streamEnds(ctx context.Context, p *probe) error {
 }
 
 // observe runs f with a PLEG whose first list is complete.
-func (p *probe) observe(ctx context.Context, f func(o *observer) error) error {
-	o := &observer{more: make(chan struct{}, 1)}
+func (p *trial) observe(ctx context.Context, f func(o *observer) error) error {
+	o := &observer{more: run.NewSignal()}
 	ready := make(chan struct{}, 8)
 	var err error
 	o.PLEG, err = pleg.New(pleg.Config{
@@ -182,14 +183,14 @@ func (p *probe) observe(ctx context.Context, f func(o *observer) error) error {
 }
 
 // await waits for an event of a container of the pod.
-func (p *probe) await(ctx context.Context, o *observer, uid types.UID, what pleg.EventType) error {
+func (p *trial) await(ctx context.Context, o *observer, uid types.UID, what pleg.EventType) error {
 	ctx, cancel := context.WithTimeout(ctx, p.patience)
 	defer cancel()
 	_, err := o.when(ctx, uid, what)
 	return err
 }
 
-func plegSees(ctx context.Context, p *probe) error {
+func plegSees(ctx context.Context, p *trial) error {
 	return p.observe(ctx, func(o *observer) error {
 		uid := p.newUID()
 		for _, step := range []struct {
@@ -207,7 +208,7 @@ func plegSees(ctx context.Context, p *probe) error {
 	})
 }
 
-func observeSees(ctx context.Context, p *probe) error {
+func observeSees(ctx context.Context, p *trial) error {
 	return p.observe(ctx, func(o *observer) error {
 		for range 3 {
 			uid := p.newUID()

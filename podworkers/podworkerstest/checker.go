@@ -16,9 +16,8 @@ import (
 )
 
 // Checker watches a trace and says where it breaks a rule of the pod lifecycle. It
-// keeps books of its own and looks at nothing but the events: it is a second
-// opinion, not the same opinion twice. Use NewChecker; a Recorder has one. It is
-// not safe for concurrent use.
+// looks at nothing but the events and shares no code with what decides. Use
+// NewChecker; a Recorder has one. It is not safe for concurrent use.
 type Checker struct {
 	// CancelLimit is how long a call may go on after it was cancelled. Zero means
 	// that it may do so for ever.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/podworkers"
 )
 
@@ -37,13 +38,9 @@ func Fail(err error) Outcome {
 // Take takes d and then goes on as then says. It ends early when the context does.
 func Take(d time.Duration, then Outcome) Outcome {
 	return func(ctx context.Context, w podworkers.Work) (bool, error) {
-		timer := time.NewTimer(d)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-			return then(ctx, w)
-		case <-ctx.Done():
+		if !run.Sleep(ctx, d) {
 			return false, ctx.Err()
 		}
+		return then(ctx, w)
 	}
 }

@@ -16,6 +16,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/probe"
 )
 
@@ -109,14 +110,8 @@ func (p *Prober) Probe(ctx context.Context, t probe.Target) (probe.Result, error
 	if step.Hang {
 		<-release
 	}
-	if step.Latency > 0 {
-		timer := time.NewTimer(step.Latency)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			return probe.Result{Verdict: probe.Failure, Output: "no answer: " + context.Cause(ctx).Error()}, nil
-		}
+	if step.Latency > 0 && !run.Sleep(ctx, step.Latency) {
+		return probe.Result{Verdict: probe.Failure, Output: "no answer: " + context.Cause(ctx).Error()}, nil
 	}
 	if step.Panic != nil {
 		panic(step.Panic)
