@@ -16,8 +16,8 @@ import (
 var (
 	// ErrNoEvents is what a Runtime's PodEvents returns if it has no events.
 	ErrNoEvents = errors.New("pleg: the runtime has no events")
-	// ErrNotRunning is returned by calls that need Run to be running.
-	ErrNotRunning = errors.New("pleg: not running")
+	// ErrNotRunning is returned by calls that wait for Run.
+	ErrNotRunning = errors.New("pleg: Run is not running")
 	// ErrAlreadyRun is returned by a second Run.
 	ErrAlreadyRun = errors.New("pleg: Run was called before")
 	// ErrNotInspected is returned by Get for a pod that a list showed and that
@@ -70,7 +70,8 @@ type Config struct {
 	// OnEvent, if not nil, is called with each event, one at a time and in order
 	// per pod, on a goroutine of its own. It should not block: while it does,
 	// observation goes on and up to 1000 events wait; then further events are
-	// folded into one PodSync per pod.
+	// folded into one PodSync per pod. A panic in it, as in every callback, is
+	// logged, and the event counts as delivered.
 	OnEvent func(Event)
 	// OnHealth, if not nil, is called when the verdict of Healthy changes, on
 	// the same goroutine as OnEvent. The first call is the first nil.

@@ -205,7 +205,7 @@ type ContainerUser struct {
 // Both methods are safe for concurrent use, bounded by their context, and
 // return complete answers or an error: a pod or container that could not be
 // looked at is never silently left out. What disappears between the list and
-// the look at it is no error.
+// the look at it is no error. A panic counts as an error, a PanicError.
 type Runtime interface {
 	// ListPods lists every pod with its sandboxes and containers in every
 	// state, exited ones included.

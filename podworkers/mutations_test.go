@@ -53,7 +53,7 @@ func allMutations() []mutation {
 		{"a done channel is closed twice", "machine_calls.go", []string{"	r.done, r.status = nil, nil", "	r.status = nil"}, []string{"INV-14"}},
 		{"the first status function counts", "machine.go", []string{"if terminating && kill.Status != nil {", "if terminating && kill.Status != nil && r.status == nil {"}, []string{"INV-15"}},
 		{"the end of a call is not remembered", "machine_calls.go", []string{"if now.After(r.actedAt) {", "if now.Before(r.actedAt) {"}, []string{"INV-16"}},
-		{"the end of a forgotten pod's calls is forgotten", "machine.go", []string{"actedAt: m.forgottenActedAt, ", ""}, []string{"INV-16"}},
+		{"the end of a forgotten pod's calls is forgotten", "machine.go", []string{", actedAt: m.forgottenActedAt}", "}"}, []string{"INV-16"}},
 		{"a failure is not repeated", "machine_calls.go", []string{"	m.due.set(r, now.Add(pause))", "	_ = pause"}, []string{"INV-17"}},
 		{"nothing follows the natural end", "machine_calls.go", []string{"			r.ready = true\n			m.setState(r, StateTerminating, now)", "			m.setState(r, StateTerminating, now)"}, []string{"INV-2", "INV-17"}},
 		{"SyncKnownPods does not repeat", "machine_known.go", []string{"	m.replay(r, now)\n", ""}, []string{"INV-2"}},

@@ -96,7 +96,10 @@ func (m *Manager) explain(w *worker) Worker {
 	switch w.phase {
 	case idle, looking, gone:
 		out.State, out.Next = StateWaiting, w.at
-		if w.why == "" {
+		switch {
+		case !m.started:
+			out.Why = whyBeforeRun
+		case w.why == "":
 			out.State = StateScheduled
 		}
 	case queued:

@@ -321,3 +321,16 @@ func TestRunTwice(t *testing.T) {
 		require.ErrorIs(t, r.Run(t.Context()), probe.ErrAlreadyRun)
 	})
 }
+
+// A probe that is asked about before Run says that it waits for Run.
+func TestBeforeRun(t *testing.T) {
+	m, err := probe.New(probe.Config{
+		Probers: map[probe.Handler]probe.Prober{probe.Exec: &probetest.Prober{}},
+		Status:  func(types.UID) *v1.PodStatus { return nil },
+	})
+	require.NoError(t, err)
+	require.NoError(t, m.AddPod(podOf("u", container("web", probes{probe.Readiness: every(10)}))))
+	w := m.Explain("u")[0]
+	require.Equal(t, probe.StateWaiting, w.State)
+	require.Equal(t, "Run has not been called", w.Why)
+}
