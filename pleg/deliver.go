@@ -26,7 +26,7 @@ type delivery struct {
 	mu     sync.Mutex
 	queue  []Event
 	folded map[types.UID]struct{}
-	health *error // the newest verdict that was not handed over
+	health *error // the newest health that was not handed over
 }
 
 func newDelivery(cfg Config) *delivery {
@@ -58,8 +58,8 @@ func (d *delivery) add(events []Event) (folded int) {
 	return folded
 }
 
-// verdict queues a change of health. Only the newest one is kept.
-func (d *delivery) verdict(err error) {
+// setHealth queues a change of health. Only the newest one is kept.
+func (d *delivery) setHealth(err error) {
 	if d.onHealth == nil {
 		return
 	}

@@ -67,7 +67,7 @@
 // # How is it doing
 //
 // Health is a value: age of the last list, the list in progress, mode, state of the
-// stream, the pods that are stale and why. Healthy is its verdict and OnHealth is
+// stream, the pods that are stale and why. Healthy sums it up and OnHealth is
 // told when that changes. Metrics are callbacks with durations and numbers.
 //
 // # The caller's duties

@@ -73,7 +73,7 @@ type Config struct {
 	// folded into one PodSync per pod. A panic in it, as in every callback, is
 	// logged, and the event counts as delivered.
 	OnEvent func(Event)
-	// OnHealth, if not nil, is called when the verdict of Healthy changes, on
+	// OnHealth, if not nil, is called when Healthy changes between nil and an error, on
 	// the same goroutine as OnEvent. The first call is the first nil.
 	OnHealth func(error)
 	// Metrics are optional callbacks.

@@ -319,7 +319,7 @@ func (c *core) observed(p *pod, q *query, s *PodStatus, now time.Time) []Event {
 		}
 		p.present, p.gone = true, time.Time{}
 		c.healthy(p)
-		p.judge(q, changed, now)
+		p.countFruitless(q, changed, now)
 	}
 	c.reply(p, q, answer{status: &fresh})
 	events := delivered(all)
@@ -348,10 +348,10 @@ func (p *pod) dropLook() {
 	}
 }
 
-// judge counts inspections that a list caused and that found nothing. A runtime
+// countFruitless counts inspections that a list caused and that found nothing. A runtime
 // whose list and look keep contradicting each other must not be asked forever
 // at full speed.
-func (p *pod) judge(q *query, found bool, now time.Time) {
+func (p *pod) countFruitless(q *query, found bool, now time.Time) {
 	switch {
 	case found:
 		p.fruitless = 0

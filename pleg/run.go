@@ -38,9 +38,9 @@ type runner struct {
 	gone       chan struct{}
 	goroutines run.Group
 	// open are the queries that have not returned, under the lock.
-	open    map[*query]struct{}
-	verdict error
-	gauges  gauges
+	open   map[*query]struct{}
+	health error
+	gauges gauges
 	// failing tells that the last list failed: the first failure is a warning.
 	failing bool
 }
@@ -58,7 +58,7 @@ func (p *PLEG) Run(ctx context.Context) error {
 		results: make(chan result),
 		gone:    make(chan struct{}),
 		open:    map[*query]struct{}{},
-		verdict: ErrUnhealthy,
+		health:  ErrUnhealthy,
 	}
 	if !p.enter() {
 		return ErrAlreadyRun
@@ -129,17 +129,17 @@ func (r *runner) start() time.Time {
 	for _, q := range begun {
 		r.goroutines.Go(calls, func() { r.ask(q) })
 	}
-	return earliest(wake, r.judge(h, now))
+	return earliest(wake, r.checkHealth(h, now))
 }
 
-// judge reports a change of the verdict on health and returns when it will next
-// change by itself.
-func (r *runner) judge(h Health, now time.Time) time.Time {
+// checkHealth reports a change of health and returns when it will next change by
+// itself.
+func (r *runner) checkHealth(h Health, now time.Time) time.Time {
 	h.Running = true
 	err := h.Err(now)
-	if (err == nil) != (r.verdict == nil) {
-		r.verdict = err
-		r.deliver.verdict(err)
+	if (err == nil) != (r.health == nil) {
+		r.health = err
+		r.deliver.setHealth(err)
 		if err != nil {
 			r.log.Warn("pod observation is unhealthy", "err", err)
 		} else {

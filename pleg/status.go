@@ -59,7 +59,7 @@ func (s State) mayRun() bool { return s == StateRunning || s == StateUnknown }
 
 func (s SandboxState) mayRun() bool { return s != SandboxNotReady }
 
-// SandboxChange is the verdict on a pod's sandboxes.
+// SandboxChange is the decision on a pod's sandboxes.
 type SandboxChange struct {
 	// Changed tells that the pod needs a new sandbox.
 	Changed bool

@@ -85,7 +85,7 @@ func (w *Workers) dropContext(uid types.UID, cause error) {
 
 // work makes one call. However the syncer leaves it, its end is recorded.
 func (w *Workers) work(r *runningCall) {
-	res := result{verdict: judge(errGoexit)}
+	res := result{callError: classify(errGoexit)}
 	defer func() { w.conclude(r, res) }()
 	res = w.invoke(r)
 }
@@ -95,11 +95,11 @@ func (w *Workers) work(r *runningCall) {
 func (w *Workers) invoke(r *runningCall) (res result) {
 	panicked := run.Guard("the syncer", func() error {
 		terminal, err := w.callSyncer(r)
-		res = result{terminal, judge(err)}
+		res = result{terminal, classify(err)}
 		return nil
 	})
 	if panicked != nil {
-		return result{verdict: judge(panicked)}
+		return result{callError: classify(panicked)}
 	}
 	return res
 }
@@ -131,13 +131,13 @@ func (w *Workers) conclude(r *runningCall, res result) {
 	w.mu.Unlock()
 	if res.err != nil {
 		again := before != nil && before.Error() == res.err.Error()
-		w.logFailure(r, failure{verdict: res.verdict, cause: cause, again: again}, state)
+		w.logFailure(r, failure{callError: res.callError, cause: cause, again: again}, state)
 	}
 }
 
 // failure is how a call failed.
 type failure struct {
-	verdict
+	callError
 	// cause is why the call's context has ended, nil if it has not.
 	cause error
 	// again: the call before failed in the same way.

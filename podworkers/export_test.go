@@ -69,7 +69,7 @@ func (x *Machine) End(uid types.UID, terminal bool, err error) []TraceEvent {
 	c := x.running[uid]
 	delete(x.running, uid)
 	return x.input(TraceEvent{Kind: TraceEnd, UID: uid, Call: c.kind, Terminal: terminal, Err: err}, func(now time.Time) {
-		x.m.complete(uid, c.gen, result{terminal, judge(err)}, now)
+		x.m.complete(uid, c.gen, result{terminal, classify(err)}, now)
 	})
 }
 

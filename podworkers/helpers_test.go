@@ -118,7 +118,7 @@ func (r *rig) end(uid string, terminal bool, err error) {
 	c, ok := r.running[types.UID(uid)]
 	require.True(r.t, ok, "no call of %s runs", uid)
 	delete(r.running, types.UID(uid))
-	r.do(func() { r.m.complete(c.uid, c.gen, result{terminal, judge(err)}, r.now) })
+	r.do(func() { r.m.complete(c.uid, c.gen, result{terminal, classify(err)}, r.now) })
 }
 
 func (r *rig) known(desired ...*v1.Pod) (known map[types.UID]KnownPod) {

@@ -9,7 +9,7 @@ import (
 // result is how a call ended.
 type result struct {
 	terminal bool
-	verdict
+	callError
 }
 
 // advance starts the pod's next call if there is something to do and nothing in
@@ -91,7 +91,7 @@ func (m *machine) complete(uid types.UID, gen uint64, res result, now time.Time)
 	ended := r.call
 	r.call, r.callSince = CallNone, time.Time{}
 	if res.err != nil {
-		m.failed(r, res.verdict, now)
+		m.failed(r, res.callError, now)
 	} else {
 		r.lastErr, r.lastErrAt, r.failedAt, r.hot = nil, time.Time{}, time.Time{}, false
 		m.succeeded(r, ended, res.terminal, now)
@@ -101,7 +101,7 @@ func (m *machine) complete(uid types.UID, gen uint64, res result, now time.Time)
 	m.settle(now)
 }
 
-func (m *machine) failed(r *record, v verdict, now time.Time) {
+func (m *machine) failed(r *record, v callError, now time.Time) {
 	r.failedAt = now
 	if expected := (!r.cancelledAt.IsZero() || m.isShut) && v.cancelled; !expected {
 		r.lastErr, r.lastErrAt = v.err, now
@@ -126,7 +126,7 @@ func (m *machine) succeeded(r *record, ended Call, terminal bool, now time.Time)
 			m.setState(r, StateTerminating, now)
 		}
 		if !r.ready {
-			m.due.set(r, now.Add(m.policy.after(verdict{}, now)))
+			m.due.set(r, now.Add(m.policy.after(callError{}, now)))
 		}
 	case CallSyncTerminatingPod:
 		m.setState(r, StateTerminated, now)
@@ -183,7 +183,7 @@ func (m *machine) tick(now time.Time) {
 		if m.asks && !r.undesired && r.hasConfig {
 			// If nobody answers, ask again.
 			m.out.ask = append(m.out.ask, r.uid)
-			m.due.set(r, now.Add(m.policy.after(verdict{}, now)))
+			m.due.set(r, now.Add(m.policy.after(callError{}, now)))
 			continue
 		}
 		m.due.remove(r)

@@ -38,7 +38,7 @@ func allMutations() []mutation {
 		{"a grace period of 0 counts as none", "grace.go", []string{"if seconds == nil {", "if seconds == nil || *seconds == 0 {"}, []string{"INV-6"}},
 		{"less grace does not interrupt the stop", "machine.go", []string{"r.grace.seconds < before &&", "r.grace.seconds < before-1000 &&"}, []string{"INV-6"}},
 		{"SyncPod after a terminating call failed", "machine_calls.go", []string{"	case StateTerminating:\n		m.prepareTerminating(r, &c)", "	case StateTerminating:\n		c.kind = CallSyncPod"}, []string{"INV-7"}},
-		{"a failed stop counts as a good one", "machine_calls.go", []string{"		m.failed(r, res.verdict, now)\n", "		m.failed(r, res.verdict, now)\n		if ended == CallSyncTerminatingPod {\n			m.succeeded(r, ended, false, now)\n		}\n"}, []string{"INV-8"}},
+		{"a failed stop counts as a good one", "machine_calls.go", []string{"		m.failed(r, res.callError, now)\n", "		m.failed(r, res.callError, now)\n		if ended == CallSyncTerminatingPod {\n			m.succeeded(r, ended, false, now)\n		}\n"}, []string{"INV-8"}},
 		{"a static pod that the runtime knows is finished unstopped", "machine_calls.go", []string{"r.state == StateTerminationRequested && !r.observed", "r.state == StateTerminationRequested"}, []string{"INV-8"}},
 		{"finished pods are called again", "machine_calls.go", []string{"!r.ready || r.state == StateFinished {", "!r.ready {", "	m.setState(r, StateFinished, now)\n	m.vacate(r)\n", "	m.setState(r, StateFinished, now)\n	m.vacate(r)\n	r.ready = true\n"}, []string{"INV-9"}},
 		{"a pod is forgotten before it is finished", "machine_known.go", []string{"r.state == StateFinished && (r.undesired || r.restart)", "r.state >= StateTerminated && (r.undesired || r.restart)"}, []string{"INV-9"}},

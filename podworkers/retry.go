@@ -18,30 +18,30 @@ type retryPolicy struct {
 	jitter                   func() float64
 }
 
-// verdict is what matters about the error of a call. It is made by judge, in the
+// callError is what matters about the error of a call. It is made by classify, in the
 // goroutine of the call, since looking at an error runs code of its author.
-type verdict struct {
+type callError struct {
 	err       error     // nil: success, and the rest is zero
 	notBefore time.Time // zero: says nothing
 	network   bool
 	cancelled bool
 }
 
-func judge(err error) verdict {
+func classify(err error) callError {
 	if err == nil {
-		return verdict{}
+		return callError{}
 	}
 	_ = err.Error() // an error that cannot even be printed panics here, not in everyone's face
 	at, _ := earliest(err)
-	return verdict{err: err, notBefore: at, network: errors.Is(err, ErrNetworkNotReady), cancelled: isCancellation(err)}
+	return callError{err: err, notBefore: at, network: errors.Is(err, ErrNetworkNotReady), cancelled: isCancellation(err)}
 }
 
 // after returns the pause after a call that ended at now.
-func (p retryPolicy) after(v verdict, now time.Time) time.Duration {
+func (p retryPolicy) after(v callError, now time.Time) time.Duration {
 	return p.spread(p.base(v, now))
 }
 
-func (p retryPolicy) base(v verdict, now time.Time) time.Duration {
+func (p retryPolicy) base(v callError, now time.Time) time.Duration {
 	switch {
 	case v.err == nil:
 		return p.resync

@@ -31,9 +31,9 @@ func TestPause(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			p := rigPolicy
-			require.Equal(t, tc.want, p.after(judge(tc.err), now))
+			require.Equal(t, tc.want, p.after(classify(tc.err), now))
 			p.jitter = func() float64 { return 0.999999999 }
-			require.InDelta(t, 1.5*float64(tc.want), float64(p.after(judge(tc.err), now)), 1e3)
+			require.InDelta(t, 1.5*float64(tc.want), float64(p.after(classify(tc.err), now)), 1e3)
 		})
 	}
 	require.NoError(t, RetryAt(nil, now))
