@@ -62,7 +62,7 @@ type Config struct {
 	// pod counts as stale and makes room for the inspection of others.
 	InspectTimeout time.Duration
 	// MaxInspections bounds how many calls of PodStatus run at the same time,
-	// not counting those that have run for more than 5 s; 0 means 16.
+	// not counting those that have run for more than 5 s; 0 means 64.
 	MaxInspections int
 	// ShutdownTimeout is how long Run waits, after its context ended, for calls
 	// into the Runtime and callbacks to return; 0 means 10 s.
@@ -140,7 +140,7 @@ func (c *Config) complete() error {
 		return fmt.Errorf("pleg: Config.MaxInspections: negative: %d", c.MaxInspections)
 	}
 	if c.MaxInspections == 0 {
-		c.MaxInspections = 16
+		c.MaxInspections = 64
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

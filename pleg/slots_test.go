@@ -9,6 +9,7 @@ import (
 // The limit holds for the inspections that begin.
 func TestLimitHolds(t *testing.T) {
 	s := newScript(t)
+	s.c.cfg.MaxInspections = 16
 	s.listed(s.start(listAll))
 	for i := range 40 {
 		s.c.want(s.c.get(uidOf(i)), ask{request: true, due: s.now})
