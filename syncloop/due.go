@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/internal/podfacts"
+	"github.com/podwright/podwright/internal/run"
 )
 
 // ShouldSync returns an EventSource that asks, once per period, which pods have
@@ -94,7 +95,7 @@ func (h *DefaultHandler) ActiveDeadlines(started func(pod *v1.Pod) *metav1.Time)
 			for _, uid := range past {
 				emit(Event{Kind: SyncDue, UID: uid})
 			}
-			if !sleep(ctx, pause) {
+			if !run.Sleep(ctx, pause) {
 				return nil
 			}
 		}

@@ -37,10 +37,11 @@ func (h *tape) take() []string {
 	return calls
 }
 
+// names are the pods' names with their versions.
 func names(pods []*v1.Pod) string {
 	var list []string
 	for _, pod := range pods {
-		list = append(list, pod.Name)
+		list = append(list, pod.Name+pod.Spec.Hostname)
 	}
 	return strings.Join(list, ",")
 }
@@ -69,33 +70,32 @@ func (h *tape) HandlePodCleanups(ctx context.Context) error {
 	return nil
 }
 
-// script is a PodSource whose changes a test hands in.
+// script is a PodSource whose sets a test hands in.
 type script struct {
 	EventSource
 	mu      sync.Mutex
-	changes map[string][]Change
+	sets    map[string][]*v1.Pod
 	handled []string
 }
 
 func newScript() *script {
-	return &script{changes: map[string][]Change{}, EventSource: EventSourceFunc(func(ctx context.Context, _ func(Event)) error {
+	return &script{sets: map[string][]*v1.Pod{}, EventSource: EventSourceFunc(func(ctx context.Context, _ func(Event)) error {
 		<-ctx.Done()
 		return nil
 	})}
 }
 
-func (s *script) put(source string, changes ...Change) {
+func (s *script) put(source string, pods ...*v1.Pod) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.changes[source] = append(s.changes[source], changes...)
+	s.sets[source] = pods
 }
 
-func (s *script) Changes(source string) []Change {
+func (s *script) Pods(source string) (pods []*v1.Pod, delivered bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	changes := s.changes[source]
-	delete(s.changes, source)
-	return changes
+	pods, delivered = s.sets[source]
+	return pods, delivered
 }
 
 func (s *script) Handled(source string) {
@@ -132,3 +132,14 @@ func testPod(name string, uid types.UID, edits ...func(*v1.Pod)) *v1.Pod {
 	}
 	return pod
 }
+
+// version makes a pod another version of itself.
+func version(name string) func(*v1.Pod) {
+	return func(pod *v1.Pod) { pod.Spec.Hostname = name }
+}
+
+func labelled(pod *v1.Pod) { pod.Labels = map[string]string{"a": "b"} }
+
+func running(pod *v1.Pod) { pod.Status.Phase = v1.PodRunning }
+
+func deleted(pod *v1.Pod) { pod.DeletionTimestamp = &metav1.Time{Time: time.Unix(1_700_000_000, 0)} }

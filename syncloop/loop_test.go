@@ -55,7 +55,7 @@ func TestLoopCoalesces(t *testing.T) {
 			l.Emit(Event{Kind: PodsChanged, Source: "s"})
 			l.Emit(Event{Kind: Housekeeping})
 		}
-		pods.put("s", Change{Op: OpAdd, Pods: []*v1.Pod{testPod("x", "x")}})
+		pods.put("s", testPod("x", "x"))
 		st := l.Status()
 		require.Equal(t, 2, st.WaitingPods)
 		require.Equal(t, 1, st.WaitingSources)
@@ -70,20 +70,28 @@ func TestLoopCoalesces(t *testing.T) {
 
 func TestLoopOperations(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, l *Loop, h *tape, pods *script) {
-		for _, op := range []Op{OpRemove, OpAdd, OpUpdate, OpDelete, OpReconcile, Op(99)} {
-			pods.put("b", Change{Op: op, Source: "b", Pods: []*v1.Pod{testPod("p", "p")}})
-		}
-		pods.put("a", Change{Op: OpAdd, Source: "a"})
+		pods.put("b", testPod("r", "r"), testPod("u", "u"), testPod("d", "d"), testPod("c", "c"), testPod("same", "same"))
+		l.Emit(Event{Kind: PodsChanged, Source: "b"})
+		l.Emit(Event{Kind: PodsChanged, Source: "silent"})
+		synctest.Wait()
+		require.Equal(t, []string{"add r,u,d,c,same"}, h.take())
+		pods.put("b", testPod("same", "same"), testPod("c", "c", running), testPod("d", "d", deleted), testPod("u", "u", labelled), testPod("n", "n"))
+		pods.put("a")
 		l.Emit(Event{Kind: PodsChanged, Source: "b"})
 		l.Emit(Event{Kind: PodsChanged, Source: "a"})
 		synctest.Wait()
 		got := h.take()
-		want := []string{"remove p", "add p", "update p", "update p", "reconcile p"}
+		want := []string{"remove r", "add n", "update u", "update d", "reconcile c"}
 		if got[0] == "add " {
 			require.Equal(t, append([]string{"add "}, want...), got)
 		} else {
 			require.Equal(t, append(want, "add "), got)
 		}
+		for _, source := range []string{"a", "b"} {
+			l.Emit(Event{Kind: PodsChanged, Source: source})
+		}
+		synctest.Wait()
+		require.Empty(t, h.take(), "what was handled is not handled again")
 	})
 }
 
@@ -147,7 +155,7 @@ func TestLoopHangs(t *testing.T) {
 	for what, edit := range map[string]func(*Config, func()){
 		"asking whether the runtime is healthy": func(cfg *Config, hang func()) { cfg.Health = func() error { hang(); return nil } },
 		"asking whether the sources are ready":  func(cfg *Config, hang func()) { cfg.SourcesReady = func() bool { hang(); return true } },
-		"asking for the changes of s":           func(cfg *Config, hang func()) { cfg.Pods = deaf{newScript(), hang} },
+		"asking for the pods of s":              func(cfg *Config, hang func()) { cfg.Pods = deaf{newScript(), hang} },
 		"syncing pod a":                         func(cfg *Config, hang func()) { cfg.Handler.(*tape).onSync = hang },
 		"housekeeping": func(cfg *Config, hang func()) {
 			cfg.Handler.(*tape).onClean = func(context.Context) error { hang(); return nil }
@@ -159,7 +167,7 @@ func TestLoopHangs(t *testing.T) {
 				release = make(chan struct{})
 				edit(cfg, func() { <-release })
 			}, func(t *testing.T, l *Loop, _ *tape, _ *script) {
-				l.Emit(Event{Kind: PodsChanged, Source: map[bool]string{true: "s"}[what == "asking for the changes of s"]})
+				l.Emit(Event{Kind: PodsChanged, Source: map[bool]string{true: "s"}[what == "asking for the pods of s"]})
 				l.Emit(Event{Kind: PodDirty, UID: "a"})
 				l.Emit(Event{Kind: Housekeeping})
 				time.Sleep(5*time.Minute + time.Second)
@@ -178,9 +186,9 @@ type deaf struct {
 	hang func()
 }
 
-func (s deaf) Changes(source string) []Change {
+func (s deaf) Pods(source string) ([]*v1.Pod, bool) {
 	s.hang()
-	return s.script.Changes(source)
+	return s.script.Pods(source)
 }
 
 // lockedBuffer is a buffer that a logger may write while a test reads.
@@ -287,7 +295,7 @@ func TestLoopShutdown(t *testing.T) {
 		require.ErrorContains(t, err, "handler, source deaf")
 		require.Equal(t, 11*time.Second, time.Since(stopping))
 		require.Error(t, l.CheckHealth())
-		require.ErrorIs(t, l.Run(ctx), ErrRunning)
+		require.ErrorIs(t, l.Run(ctx), ErrAlreadyRun)
 		close(release)
 	})
 }

@@ -19,6 +19,10 @@ import (
 // in which the time of a bubble stands still.
 const tooMany = 20_000
 
+// patience is how long the suite waits for what has to happen, and for Run to return
+// when it is stopped. A Loop gives up after that as well.
+const patience = 10 * time.Second
+
 // label marks the goroutines of a run, those that they start included.
 const label = "eventsourcetest"
 
@@ -27,13 +31,19 @@ type stage struct {
 	testing.TB
 	cfg     Config
 	subject Subject
-	clock   *wallClock
 }
 
-func newStage(t testing.TB, cfg Config, clock *wallClock) *stage {
-	s := &stage{TB: t, cfg: cfg, subject: cfg.New(t), clock: clock}
+func newStage(t testing.TB, cfg Config) *stage {
+	s := &stage{TB: t, cfg: cfg, subject: cfg.New(t)}
 	if s.subject.Source == nil {
 		t.Fatal("eventsourcetest: New returned a Subject without a Source")
+	}
+	switch {
+	case s.cfg.Settle > 0:
+	case cfg.RealTime:
+		s.cfg.Settle = 500 * time.Millisecond
+	default:
+		s.cfg.Settle = time.Minute
 	}
 	return s
 }
@@ -47,21 +57,19 @@ func (s *stage) touch() syncloop.Event {
 }
 
 // eventually waits until something holds, and looks less and less often.
-func eventually(patience time.Duration, holds func() bool) bool {
-	deadline := time.Now().Add(patience)
-	for pause := time.Millisecond; ; pause = min(2*pause, patience/20) {
-		switch {
-		case holds():
-			return true
-		case time.Now().After(deadline):
+func eventually(limit time.Duration, holds func() bool) bool {
+	deadline := time.Now().Add(limit)
+	for pause := time.Millisecond; !holds(); pause = min(2*pause, limit/20) {
+		if time.Now().After(deadline) {
 			return false
 		}
 		time.Sleep(pause)
 	}
+	return true
 }
 
-// run is one Run of a source.
-type run struct {
+// sourceRun is one Run of a source.
+type sourceRun struct {
 	s      *stage
 	id     string
 	cancel context.CancelFunc
@@ -72,27 +80,28 @@ type run struct {
 	events []syncloop.Event
 }
 
-// start runs the source. onEmit is called within emit, nil for nothing.
-func (s *stage) start(onEmit func(syncloop.Event)) *run {
-	ctx, cancel := context.WithCancel(s.Context())
-	return s.startIn(ctx, cancel, onEmit)
-}
+// start runs the source.
+func (s *stage) start() *sourceRun { return s.startIn(s.Context()) }
 
-func (s *stage) startIn(ctx context.Context, cancel context.CancelFunc, onEmit func(syncloop.Event)) *run {
-	r := &run{s: s, cancel: cancel, done: make(chan struct{})}
+func (s *stage) startIn(ctx context.Context) *sourceRun {
+	ctx, cancel := context.WithCancel(ctx)
+	r := &sourceRun{s: s, cancel: cancel, done: make(chan struct{})}
 	r.id = fmt.Sprintf("%p", r)
 	go func() {
 		defer close(r.done)
 		// Without the label this goroutine is none of the run's any more.
 		defer pprof.SetGoroutineLabels(s.Context())
 		pprof.SetGoroutineLabels(pprof.WithLabels(s.Context(), pprof.Labels(label, r.id)))
-		r.err = s.subject.Source.Run(ctx, func(e syncloop.Event) { r.emit(ctx, e, onEmit) })
+		r.err = s.subject.Source.Run(ctx, func(e syncloop.Event) { r.emit(ctx, e) })
 	}()
 	s.Cleanup(cancel)
 	return r
 }
 
-func (r *run) emit(ctx context.Context, e syncloop.Event, onEmit func(syncloop.Event)) {
+func (r *sourceRun) emit(ctx context.Context, e syncloop.Event) {
+	if why := malformed(e); why != "" {
+		r.s.Errorf("event %+v: %s", e, why)
+	}
 	r.mu.Lock()
 	r.events = append(r.events, e)
 	n := len(r.events)
@@ -103,45 +112,41 @@ func (r *run) emit(ctx context.Context, e syncloop.Event, onEmit func(syncloop.E
 	if n >= tooMany {
 		<-ctx.Done()
 	}
-	if onEmit != nil {
-		onEmit(e)
+}
+
+// malformed says why a Loop could do nothing with an event.
+func malformed(e syncloop.Event) string {
+	switch {
+	case e.Kind.String() == syncloop.Kind(0).String():
+		return "its Kind is unknown"
+	case e.Kind == syncloop.PodsChanged && e.Source == "":
+		return "it names no source"
+	case e.Kind != syncloop.PodsChanged && e.Kind != syncloop.Housekeeping && e.UID == "":
+		return "it names no pod"
 	}
+	return ""
 }
 
 // count is how many events have been emitted.
-func (r *run) count() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return len(r.events)
-}
+func (r *sourceRun) count() int { return len(r.since(0)) }
 
 // since returns the events from a number on.
-func (r *run) since(n int) []syncloop.Event {
+func (r *sourceRun) since(n int) []syncloop.Event {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.events[n:len(r.events):len(r.events)]
 }
 
 // expect waits until an event is emitted that is the n-th or later.
-func (r *run) expect(want syncloop.Event, n int) {
+func (r *sourceRun) expect(want syncloop.Event, n int) {
 	r.s.Helper()
-	seen := n
-	heard := func() bool {
-		news := r.since(seen)
-		seen += len(news)
-		return slices.Contains(news, want)
+	if !eventually(r.s.cfg.Settle+patience, func() bool { return slices.Contains(r.since(n), want) }) {
+		r.s.Fatalf("no event %+v; there were %d others: %.500v", want, len(r.since(n)), r.since(n))
 	}
-	if !eventually(r.s.cfg.Settle+r.s.cfg.Patience, heard) {
-		r.s.Fatalf("no event %s; there were %d others: %.500v", describe(want), len(r.since(n)), r.since(n))
-	}
-}
-
-func describe(e syncloop.Event) string {
-	return fmt.Sprintf("{%s uid=%q source=%q}", e.Kind, e.UID, e.Source)
 }
 
 // returned tells whether Run has returned.
-func (r *run) returned() bool {
+func (r *sourceRun) returned() bool {
 	select {
 	case <-r.done:
 		return true
@@ -151,9 +156,9 @@ func (r *run) returned() bool {
 }
 
 // join waits until Run has returned by itself.
-func (r *run) join() error {
+func (r *sourceRun) join() error {
 	r.s.Helper()
-	if !eventually(r.s.cfg.Settle+r.s.cfg.Patience, r.returned) {
+	if !eventually(r.s.cfg.Settle+patience, r.returned) {
 		r.s.Fatal("Run does not return")
 	}
 	r.left()
@@ -161,11 +166,11 @@ func (r *run) join() error {
 }
 
 // stop stops the run and waits for it.
-func (r *run) stop() {
+func (r *sourceRun) stop() {
 	r.s.Helper()
 	r.cancel()
-	if !eventually(r.s.cfg.Patience, r.returned) {
-		r.s.Fatalf("Run has not returned %s after it was stopped", r.s.cfg.Patience)
+	if !eventually(patience, r.returned) {
+		r.s.Fatalf("Run has not returned %s after it was stopped", patience)
 	}
 	if r.err != nil && !errors.Is(r.err, context.Canceled) {
 		r.s.Errorf("Run was stopped and returned an error that is not context.Canceled: %v", r.err)
@@ -174,19 +179,17 @@ func (r *run) stop() {
 }
 
 // left fails the case if anything that Run started is still there.
-func (r *run) left() {
+func (r *sourceRun) left() {
 	r.s.Helper()
-	if !eventually(r.s.cfg.Patience, func() bool { return r.goroutines() == "" }) {
+	if !eventually(patience, func() bool { return r.goroutines() == "" }) {
 		r.s.Errorf("Run has returned and left something running:\n%s", r.goroutines())
 	}
 }
 
 // goroutines returns the stacks of the run's goroutines.
-func (r *run) goroutines() string {
+func (r *sourceRun) goroutines() string {
 	var all bytes.Buffer
-	if err := pprof.Lookup("goroutine").WriteTo(&all, 1); err != nil {
-		return err.Error()
-	}
+	_ = pprof.Lookup("goroutine").WriteTo(&all, 1) // a Buffer takes everything
 	mark := fmt.Sprintf("%q:%q", label, r.id)
 	var stacks []string
 	for stack := range strings.SplitSeq(all.String(), "\n\n") {

@@ -23,7 +23,7 @@ func cpuTime(tb testing.TB) time.Duration {
 
 // bigFolder is a folder with many manifests, and a source that has read them.
 // Files are as old as they are on a node.
-func bigFolder(tb testing.TB, n int) (*FileSource, *Merger, string) {
+func bigFolder(tb testing.TB, n int) (*FileSource, *follower, string) {
 	dir := tb.TempDir()
 	old := time.Now().Add(-time.Hour)
 	for i := range n {
@@ -31,9 +31,8 @@ func bigFolder(tb testing.TB, n int) (*FileSource, *Merger, string) {
 		require.NoError(tb, os.WriteFile(path, []byte(manifestOf(fmt.Sprint("pod", i), "x")), 0o644))
 		require.NoError(tb, os.Chtimes(path, old, old))
 	}
-	m, err := NewMerger(MergerConfig{})
-	require.NoError(tb, err)
-	f, err := NewFileSource(FileConfig{Path: dir, Merger: m, Decoder: testDecoder(), Watch: func(ctx context.Context, _ string, _ func(Hint)) error {
+	m := newMerger(tb, MergerConfig{})
+	f, err := NewFileSource(FileConfig{Path: dir, Merger: m.Merger, Decoder: testDecoder(), Watch: func(ctx context.Context, _ string, _ func(Hint)) error {
 		<-ctx.Done()
 		return nil
 	}})
@@ -42,6 +41,7 @@ func bigFolder(tb testing.TB, n int) (*FileSource, *Merger, string) {
 	_, err = f.look(time.Now())
 	require.NoError(tb, err)
 	require.Len(tb, m.Changes("file")[0].Pods, n)
+	m.Handled("file")
 	return f, m, dir
 }
 
@@ -125,7 +125,7 @@ func TestFileSourceMemoryFlat(t *testing.T) {
 	})
 }
 
-func editAndLook(tb testing.TB, f *FileSource, m *Merger, dir string, i int) {
+func editAndLook(tb testing.TB, f *FileSource, m *follower, dir string, i int) {
 	edit(tb, f, dir, i)
 	_, err := f.look(time.Time{})
 	require.NoError(tb, err)

@@ -12,6 +12,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/syncloop"
 )
 
@@ -222,13 +223,7 @@ func (f *FileSource) wait(ctx context.Context, recheck time.Duration) bool {
 	if !f.hints.deletions() {
 		pause -= time.Since(f.looked)
 	}
-	timer.Reset(max(pause, 0))
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
+	return run.Sleep(ctx, max(pause, 0))
 }
 
 // look takes one snapshot and hands over the set that follows from it.
@@ -334,12 +329,8 @@ func (f *FileSource) watch(ctx context.Context) {
 			pause = watchPauseMin
 		}
 		f.cfg.Logger.Debug("watch on manifests ended", "path", f.cfg.Path, "err", err, "retryIn", pause)
-		timer := time.NewTimer(pause)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
+		if !run.Sleep(ctx, pause) {
 			return
-		case <-timer.C:
 		}
 		pause = min(2*pause, watchPauseMax)
 	}

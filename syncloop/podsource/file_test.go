@@ -24,7 +24,7 @@ import (
 type rig struct {
 	t        *testing.T
 	dir      string
-	merger   *Merger
+	merger   *follower
 	source   *FileSource
 	changed  chan struct{}
 	problems chan Problem
@@ -35,7 +35,7 @@ func newRig(t *testing.T, edit func(*FileConfig)) *rig {
 	t.Helper()
 	r := &rig{t: t, dir: t.TempDir(), changed: make(chan struct{}, 1000), problems: make(chan Problem, 1000)}
 	r.merger = newMerger(t, MergerConfig{})
-	cfg := FileConfig{Path: r.dir, Merger: r.merger, Decoder: testDecoder(), Settle: 30 * time.Millisecond,
+	cfg := FileConfig{Path: r.dir, Merger: r.merger.Merger, Decoder: testDecoder(), Settle: 30 * time.Millisecond,
 		OnProblem: func(p Problem) { r.problems <- p }}
 	if edit != nil {
 		edit(&cfg)
@@ -342,7 +342,7 @@ func TestFileSourceRetriesWatch(t *testing.T) {
 }
 
 func TestNewFileSourceRefuses(t *testing.T) {
-	good := FileConfig{Path: "x", Merger: newMerger(t, MergerConfig{}), Decoder: testDecoder()}
+	good := FileConfig{Path: "x", Merger: newMerger(t, MergerConfig{}).Merger, Decoder: testDecoder()}
 	for field, edit := range map[string]func(*FileConfig){
 		"Path":     func(c *FileConfig) { c.Path = "" },
 		"Merger":   func(c *FileConfig) { c.Merger = nil },

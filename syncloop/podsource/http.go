@@ -13,6 +13,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/syncloop"
 )
 
@@ -141,12 +142,8 @@ func (h *HTTPSource) Run(ctx context.Context, _ func(syncloop.Event)) error {
 		if err := h.poll(ctx, client); err != nil {
 			return err
 		}
-		timer := time.NewTimer(h.cfg.Period)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
+		if !run.Sleep(ctx, h.cfg.Period) {
 			return nil
-		case <-timer.C:
 		}
 	}
 }

@@ -19,7 +19,7 @@ func TestUnchangedFilesAreNotRead(t *testing.T) {
 	put(t, path, manifestOf("a", "x"))
 	require.NoError(t, os.Chtimes(path, old, old))
 	m := newMerger(t, MergerConfig{})
-	f, err := NewFileSource(FileConfig{Path: dir, Merger: m, Decoder: testDecoder()})
+	f, err := NewFileSource(FileConfig{Path: dir, Merger: m.Merger, Decoder: testDecoder()})
 	require.NoError(t, err)
 	f.reader.youngest = 0
 	image := func() string {

@@ -85,6 +85,9 @@ func playScenario(t *testing.T, script string) string {
 			out.WriteString(separator + s.take())
 		}
 		s.stop()
+		for given, then := range s.handed {
+			require.Equal(t, then, given, "what was handed out never changes")
+		}
 	})
 	return out.String()
 }
@@ -94,7 +97,7 @@ func playScenario(t *testing.T, script string) string {
 type theatre struct {
 	t      *testing.T
 	began  time.Time
-	merger *Merger
+	merger *follower
 	dir    string
 	file   *FileSource
 	web    *HTTPSource
@@ -112,15 +115,18 @@ type theatre struct {
 	lines []string
 	reply string
 	uids  map[types.UID]string
+	// handed are the pods that were read, with copies made then.
+	handed map[*v1.Pod]*v1.Pod
 }
 
 func newTheatre(t *testing.T) *theatre {
-	s := &theatre{t: t, began: time.Now(), dir: t.TempDir(), uids: map[types.UID]string{}, hint: func(Hint) {}, lost: func() {}}
-	var err error
-	s.merger, err = NewMerger(MergerConfig{Event: func(ref v1.ObjectReference, eventtype, reason, message string) {
+	s := &theatre{
+		t: t, began: time.Now(), dir: t.TempDir(), uids: map[types.UID]string{}, handed: map[*v1.Pod]*v1.Pod{},
+		hint: func(Hint) {}, lost: func() {},
+	}
+	s.merger = newMerger(t, MergerConfig{Event: func(ref v1.ObjectReference, eventtype, reason, message string) {
 		s.print("event %s %s on %s: %s", eventtype, reason, ref.Name, message)
 	}})
-	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	s.ctx = ctx
 	var running sync.WaitGroup
@@ -132,18 +138,16 @@ func newTheatre(t *testing.T) *theatre {
 	return s
 }
 
-// handle does what a loop does, and spoils the pods that it was given: they are
-// copies of its own.
+// handle does what a loop does.
 func (s *theatre) handle(source string) {
 	s.loop.Lock()
 	defer s.loop.Unlock()
 	for _, c := range s.merger.Changes(source) {
 		text := fmt.Sprintf("%s: %s", source, c.Op)
-		require.Equal(s.t, source, c.Source)
 		for _, pod := range c.Pods {
 			require.Equal(s.t, source, pod.Annotations[podfacts.ConfigSource])
 			text += " " + s.describe(pod)
-			spoil(pod)
+			s.handed[pod] = pod.DeepCopy()
 		}
 		s.print("%s", text)
 	}
@@ -282,13 +286,13 @@ func (s *theatre) start(kind string, options []string) {
 	switch kind {
 	case "file":
 		s.file, err = NewFileSource(FileConfig{
-			Path: s.dir, Merger: s.merger, Decoder: Decoder{NodeName: "n"}, OnProblem: s.problem,
+			Path: s.dir, Merger: s.merger.Merger, Decoder: Decoder{NodeName: "n"}, OnProblem: s.problem,
 			DropBroken: slices.Contains(options, "dropbroken"), Watch: s.watch(slices.Contains(options, "nowatch")),
 		})
 		src = s.file
 	case "http":
 		s.web, err = NewHTTPSource(HTTPConfig{
-			URL: "http://server/pods", Merger: s.merger, Decoder: Decoder{NodeName: "n"}, OnProblem: s.problem,
+			URL: "http://server/pods", Merger: s.merger.Merger, Decoder: Decoder{NodeName: "n"}, OnProblem: s.problem,
 			Client: &http.Client{Transport: webserver(s.serve)},
 		})
 		src = s.web

@@ -14,28 +14,35 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// What is left of the changes of one pod that wait.
-func TestFold(t *testing.T) {
-	ops := map[byte]Op{'R': OpRemove, 'A': OpAdd, 'U': OpUpdate, 'D': OpDelete, 'C': OpReconcile}
-	for came, want := range map[string]string{
-		"A": "A", "AU": "A", "AD": "A", "AC": "A", "AR": "R", "ARA": "RA", "ARAU": "RA", "ARAR": "R", "RARA": "RA",
-		"U": "U", "UC": "U", "CU": "U", "UD": "D", "DU": "D", "CC": "C", "CD": "D", "URAD": "RA", "UCDR": "R",
+// What a pod needs after the handler panicked over it, whatever the set says by
+// then: the operation that failed, or more.
+func TestRepeat(t *testing.T) {
+	told := testPod("p", "p")
+	newer := map[string]*v1.Pod{
+		"": nil, "same": testPod("p", "p"), "status": testPod("p", "p", running), "changed": testPod("p", "p", version("2")),
+		"deleted": testPod("p", "p", deleted), "renamed": testPod("q", "p"),
+	}
+	for failed, want := range map[Op]map[string]string{
+		OpAdd:       {"": "REMOVE", "same": "ADD", "status": "ADD", "changed": "ADD", "deleted": "ADD", "renamed": "REMOVE ADD"},
+		OpUpdate:    {"": "REMOVE", "same": "UPDATE", "status": "UPDATE", "changed": "UPDATE", "deleted": "DELETE", "renamed": "REMOVE ADD"},
+		OpDelete:    {"": "REMOVE", "same": "DELETE", "status": "DELETE", "changed": "DELETE", "deleted": "DELETE", "renamed": "REMOVE ADD"},
+		OpReconcile: {"": "REMOVE", "same": "RECONCILE", "status": "RECONCILE", "changed": "UPDATE", "deleted": "DELETE", "renamed": "REMOVE ADD"},
+		OpRemove:    {"": "REMOVE", "same": "REMOVE ADD", "status": "REMOVE ADD", "changed": "REMOVE ADD", "renamed": "REMOVE ADD"},
 	} {
-		var queue []stuckChange
-		for i, op := range []byte(came) {
-			pod := testPod("p", "p", createdAt(int64(i)))
-			queue = fold(queue, stuckChange{Change: Change{Op: ops[op], Pods: []*v1.Pod{pod}}})
-		}
-		var got []byte
-		for _, c := range queue {
-			for name, op := range ops {
-				if c.Op == op {
-					got = append(got, name)
-				}
+		for to, ops := range want {
+			set := newHandledSet()
+			set.note(Change{Op: OpAdd, Pods: []*v1.Pod{told}}, true)
+			set.note(Change{Op: failed, Pods: []*v1.Pod{told}}, false)
+			var got []string
+			for _, c := range set.repeat("p", newer[to]) {
+				got = append(got, c.Op.String())
+				require.Equal(t, map[bool]*v1.Pod{true: told, false: newer[to]}[c.Op == OpRemove], c.Pods[0])
+				set.note(c, true)
 			}
+			require.Equal(t, ops, strings.Join(got, " "), "%s failed, then %s", failed, to)
+			require.Empty(t, set.failed)
+			require.Equal(t, newer[to], set.told["p"])
 		}
-		require.Equal(t, want, string(got), came)
-		require.Equal(t, int64(len(came)-1), queue[len(queue)-1].Pods[0].CreationTimestamp.Unix(), "the newest version counts")
 	}
 }
 
@@ -91,7 +98,7 @@ func TestLoopHandlerPanics(t *testing.T) {
 		h = &fragile{bad: map[types.UID]bool{"b": true}}
 		cfg.Handler = h
 	}, func(t *testing.T, l *Loop, _ *tape, pods *script) {
-		pods.put("s", Change{Op: OpAdd, Pods: []*v1.Pod{testPod("a", "a"), testPod("b", "b"), testPod("c", "c")}})
+		pods.put("s", testPod("a", "a"), testPod("b", "b"), testPod("c", "c"))
 		l.Emit(Event{Kind: PodsChanged, Source: "s"})
 		for _, uid := range []types.UID{"a", "b", "c"} {
 			l.Emit(Event{Kind: PodDirty, UID: uid})
@@ -107,8 +114,8 @@ func TestLoopHandlerPanics(t *testing.T) {
 		require.Empty(t, pods.handled)
 		require.NoError(t, l.CheckHealth())
 
-		pods.put("s", Change{Op: OpUpdate, Pods: []*v1.Pod{testPod("a", "a"), testPod("b2", "b")}})
-		pods.put("t", Change{Op: OpAdd})
+		pods.put("s", testPod("a", "a", labelled), testPod("b", "b", version("2")), testPod("c", "c"))
+		pods.put("t")
 		l.Emit(Event{Kind: PodsChanged, Source: "s"})
 		l.Emit(Event{Kind: PodsChanged, Source: "t"})
 		synctest.Wait()
@@ -134,11 +141,11 @@ type weak struct {
 	left int
 }
 
-func (s *weak) Changes(source string) []Change {
+func (s *weak) Pods(source string) ([]*v1.Pod, bool) {
 	if s.left--; s.left >= 0 {
-		panic(errors.New("no changes today"))
+		panic(errors.New("no pods today"))
 	}
-	return s.script.Changes(source)
+	return s.script.Pods(source)
 }
 
 // Panics of everything else that the Loop calls.
@@ -168,7 +175,7 @@ func TestLoopPanicsElsewhere(t *testing.T) {
 	}, func(t *testing.T, l *Loop, h *tape, _ *script) {
 		require.ErrorIs(t, l.Status().Paused, broken)
 		require.EqualError(t, l.Status().Sources[1].Err, "event source probes panicked: broken")
-		pods.put("s", Change{Op: OpAdd, Pods: []*v1.Pod{testPod("a", "a")}})
+		pods.put("s", testPod("a", "a"))
 		l.Emit(Event{Kind: PodsChanged, Source: "s"})
 		time.Sleep(20 * time.Second)
 		synctest.Wait()
