@@ -18,7 +18,7 @@ import (
 )
 
 // chaos is a Loop's surroundings, in which everything goes wrong now and then. It
-// is handler, source of pods and source of events at once, and keeps the books.
+// is handler, source of pods and source of events at once, and notes what it is told.
 type chaos struct {
 	mu       sync.Mutex
 	down     bool

@@ -15,21 +15,21 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// tape records the calls of a handler; hooks make them do something.
-type tape struct {
+// recorder records the calls of a handler; hooks make them do something.
+type recorder struct {
 	mu      sync.Mutex
 	calls   []string
 	onSync  func()
 	onClean func(context.Context) error
 }
 
-func (h *tape) note(call string) {
+func (h *recorder) note(call string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.calls = append(h.calls, call)
 }
 
-func (h *tape) take() []string {
+func (h *recorder) take() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	calls := h.calls
@@ -46,14 +46,20 @@ func names(pods []*v1.Pod) string {
 	return strings.Join(list, ",")
 }
 
-func (h *tape) HandlePodAdditions(_ context.Context, pods []*v1.Pod) { h.note("add " + names(pods)) }
-func (h *tape) HandlePodUpdates(_ context.Context, pods []*v1.Pod)   { h.note("update " + names(pods)) }
-func (h *tape) HandlePodRemoves(_ context.Context, pods []*v1.Pod)   { h.note("remove " + names(pods)) }
-func (h *tape) HandlePodReconcile(_ context.Context, pods []*v1.Pod) {
+func (h *recorder) HandlePodAdditions(_ context.Context, pods []*v1.Pod) {
+	h.note("add " + names(pods))
+}
+func (h *recorder) HandlePodUpdates(_ context.Context, pods []*v1.Pod) {
+	h.note("update " + names(pods))
+}
+func (h *recorder) HandlePodRemoves(_ context.Context, pods []*v1.Pod) {
+	h.note("remove " + names(pods))
+}
+func (h *recorder) HandlePodReconcile(_ context.Context, pods []*v1.Pod) {
 	h.note("reconcile " + names(pods))
 }
 
-func (h *tape) HandlePodSyncs(_ context.Context, syncs []Sync) {
+func (h *recorder) HandlePodSyncs(_ context.Context, syncs []Sync) {
 	for _, s := range syncs {
 		h.note(fmt.Sprintf("sync %s (%s)", s.UID, s.Kinds))
 	}
@@ -62,7 +68,7 @@ func (h *tape) HandlePodSyncs(_ context.Context, syncs []Sync) {
 	}
 }
 
-func (h *tape) HandlePodCleanups(ctx context.Context) error {
+func (h *recorder) HandlePodCleanups(ctx context.Context) error {
 	h.note("cleanup")
 	if h.onClean != nil {
 		return h.onClean(ctx)
@@ -105,10 +111,10 @@ func (s *script) Handled(source string) {
 }
 
 // bubble runs a Loop in a synctest bubble; use is the test.
-func bubble(t *testing.T, edit func(*Config), use func(t *testing.T, l *Loop, h *tape, pods *script)) {
+func bubble(t *testing.T, edit func(*Config), use func(t *testing.T, l *Loop, h *recorder, pods *script)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		h, pods := &tape{}, newScript()
+		h, pods := &recorder{}, newScript()
 		cfg := Config{Handler: h, Pods: pods, HousekeepingPeriod: time.Hour}
 		if edit != nil {
 			edit(&cfg)

@@ -19,7 +19,7 @@ import (
 
 // L12: what makes a pod sync, and what does not.
 func TestLoopEvents(t *testing.T) {
-	bubble(t, nil, func(t *testing.T, l *Loop, h *tape, _ *script) {
+	bubble(t, nil, func(t *testing.T, l *Loop, h *recorder, _ *script) {
 		for _, kind := range []Kind{ContainerRemoved, LivenessPassed, 0, 200} {
 			l.Emit(Event{Kind: kind, UID: "a"})
 		}
@@ -43,8 +43,8 @@ func TestLoopCoalesces(t *testing.T) {
 	release := make(chan struct{})
 	bubble(t, func(cfg *Config) {
 		release = make(chan struct{})
-		cfg.Handler.(*tape).onSync = func() { <-release }
-	}, func(t *testing.T, l *Loop, h *tape, pods *script) {
+		cfg.Handler.(*recorder).onSync = func() { <-release }
+	}, func(t *testing.T, l *Loop, h *recorder, pods *script) {
 		l.Emit(Event{Kind: PodDirty, UID: "first"})
 		synctest.Wait()
 		h.take()
@@ -69,7 +69,7 @@ func TestLoopCoalesces(t *testing.T) {
 }
 
 func TestLoopOperations(t *testing.T) {
-	bubble(t, nil, func(t *testing.T, l *Loop, h *tape, pods *script) {
+	bubble(t, nil, func(t *testing.T, l *Loop, h *recorder, pods *script) {
 		pods.put("b", testPod("r", "r"), testPod("u", "u"), testPod("d", "d"), testPod("c", "c"), testPod("same", "same"))
 		l.Emit(Event{Kind: PodsChanged, Source: "b"})
 		l.Emit(Event{Kind: PodsChanged, Source: "silent"})
@@ -107,7 +107,7 @@ func TestLoopTellsOfAPauseOnce(t *testing.T) {
 			}
 			return nil
 		}
-	}, func(t *testing.T, l *Loop, h *tape, _ *script) {
+	}, func(t *testing.T, l *Loop, h *recorder, _ *script) {
 		l.Emit(Event{Kind: PodDirty, UID: "a"})
 		require.ErrorContains(t, l.Status().Paused, "runtime is down")
 		time.Sleep(time.Second)
@@ -130,7 +130,7 @@ func TestLoopSaysNothingOfAShortPause(t *testing.T) {
 			}
 			return nil
 		}
-	}, func(t *testing.T, l *Loop, h *tape, _ *script) {
+	}, func(t *testing.T, l *Loop, h *recorder, _ *script) {
 		require.ErrorContains(t, l.Status().Paused, "not asked yet")
 		l.Emit(Event{Kind: PodDirty, UID: "a"})
 		time.Sleep(100 * time.Millisecond)
@@ -143,9 +143,9 @@ func TestLoopSaysNothingOfAShortPause(t *testing.T) {
 // A loop that was never run is healthy, one that has ended is not (see L13.txt).
 func TestLoopHealth(t *testing.T) {
 	var l *Loop
-	bubble(t, nil, func(t *testing.T, running *Loop, _ *tape, _ *script) { l = running })
+	bubble(t, nil, func(t *testing.T, running *Loop, _ *recorder, _ *script) { l = running })
 	require.ErrorContains(t, l.CheckHealth(), "ended")
-	idle, err := New(Config{Handler: &tape{}, Pods: newScript()})
+	idle, err := New(Config{Handler: &recorder{}, Pods: newScript()})
 	require.NoError(t, err)
 	require.NoError(t, idle.CheckHealth())
 }
@@ -156,9 +156,9 @@ func TestLoopHangs(t *testing.T) {
 		"asking whether the runtime is healthy": func(cfg *Config, hang func()) { cfg.Health = func() error { hang(); return nil } },
 		"asking whether the sources are ready":  func(cfg *Config, hang func()) { cfg.SourcesReady = func() bool { hang(); return true } },
 		"asking for the pods of s":              func(cfg *Config, hang func()) { cfg.Pods = deaf{newScript(), hang} },
-		"syncing pod a":                         func(cfg *Config, hang func()) { cfg.Handler.(*tape).onSync = hang },
+		"syncing pod a":                         func(cfg *Config, hang func()) { cfg.Handler.(*recorder).onSync = hang },
 		"housekeeping": func(cfg *Config, hang func()) {
-			cfg.Handler.(*tape).onClean = func(context.Context) error { hang(); return nil }
+			cfg.Handler.(*recorder).onClean = func(context.Context) error { hang(); return nil }
 		},
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -166,7 +166,7 @@ func TestLoopHangs(t *testing.T) {
 			bubble(t, func(cfg *Config) {
 				release = make(chan struct{})
 				edit(cfg, func() { <-release })
-			}, func(t *testing.T, l *Loop, _ *tape, _ *script) {
+			}, func(t *testing.T, l *Loop, _ *recorder, _ *script) {
 				l.Emit(Event{Kind: PodsChanged, Source: map[bool]string{true: "s"}[what == "asking for the pods of s"]})
 				l.Emit(Event{Kind: PodDirty, UID: "a"})
 				l.Emit(Event{Kind: Housekeeping})
@@ -217,14 +217,14 @@ func TestLoopHousekeeping(t *testing.T) {
 		cfg.HousekeepingPeriod = 0
 		cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
 		cfg.SourcesReady = ready.Load
-		cfg.Handler.(*tape).onClean = func(context.Context) error {
+		cfg.Handler.(*recorder).onClean = func(context.Context) error {
 			time.Sleep(1100 * time.Millisecond)
 			if fail.Load() {
 				return failure
 			}
 			return nil
 		}
-	}, func(t *testing.T, l *Loop, h *tape, _ *script) {
+	}, func(t *testing.T, l *Loop, h *recorder, _ *script) {
 		time.Sleep(10 * time.Second)
 		require.Empty(t, h.take(), "sources are not ready")
 		ready.Store(true)
@@ -260,7 +260,7 @@ func TestLoopSources(t *testing.T) {
 				return nil
 			}),
 		}
-	}, func(t *testing.T, l *Loop, h *tape, _ *script) {
+	}, func(t *testing.T, l *Loop, h *recorder, _ *script) {
 		time.Sleep(100 * time.Second)
 		synctest.Wait()
 		s := time.Second
@@ -282,7 +282,7 @@ func TestLoopShutdown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
 		l, err := New(Config{
-			Handler: &tape{onSync: func() { <-release }},
+			Handler: &recorder{onSync: func() { <-release }},
 			Pods:    newScript(),
 			Sources: map[string]EventSource{"deaf": EventSourceFunc(func(context.Context, func(Event)) error { <-release; return nil })},
 		})
@@ -304,10 +304,10 @@ func TestNewRefuses(t *testing.T) {
 	src := EventSourceFunc(func(context.Context, func(Event)) error { return nil })
 	for field, cfg := range map[string]Config{
 		"Handler":           {Pods: newScript()},
-		"Pods":              {Handler: &tape{}},
-		"Sources[\"\"]":     {Handler: &tape{}, Pods: newScript(), Sources: map[string]EventSource{"": src}},
-		"Sources[\"pods\"]": {Handler: &tape{}, Pods: newScript(), Sources: map[string]EventSource{"pods": src}},
-		"Sources[\"x\"]":    {Handler: &tape{}, Pods: newScript(), Sources: map[string]EventSource{"x": nil}},
+		"Pods":              {Handler: &recorder{}},
+		"Sources[\"\"]":     {Handler: &recorder{}, Pods: newScript(), Sources: map[string]EventSource{"": src}},
+		"Sources[\"pods\"]": {Handler: &recorder{}, Pods: newScript(), Sources: map[string]EventSource{"pods": src}},
+		"Sources[\"x\"]":    {Handler: &recorder{}, Pods: newScript(), Sources: map[string]EventSource{"x": nil}},
 	} {
 		_, err := New(cfg)
 		require.ErrorContains(t, err, field)

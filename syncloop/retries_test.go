@@ -48,7 +48,7 @@ func TestRepeat(t *testing.T) {
 
 // fragile is a handler that panics for some pods.
 type fragile struct {
-	tape
+	recorder
 	bad map[types.UID]bool
 }
 
@@ -64,24 +64,24 @@ func (h *fragile) breakOn(pods []*v1.Pod) {
 
 func (h *fragile) HandlePodAdditions(ctx context.Context, pods []*v1.Pod) {
 	h.breakOn(pods)
-	h.tape.HandlePodAdditions(ctx, pods)
+	h.recorder.HandlePodAdditions(ctx, pods)
 }
 
 func (h *fragile) HandlePodUpdates(ctx context.Context, pods []*v1.Pod) {
 	h.breakOn(pods)
-	h.tape.HandlePodUpdates(ctx, pods)
+	h.recorder.HandlePodUpdates(ctx, pods)
 }
 
 func (h *fragile) HandlePodRemoves(ctx context.Context, pods []*v1.Pod) {
 	h.breakOn(pods)
-	h.tape.HandlePodRemoves(ctx, pods)
+	h.recorder.HandlePodRemoves(ctx, pods)
 }
 
 func (h *fragile) HandlePodSyncs(ctx context.Context, syncs []Sync) {
 	for _, s := range syncs {
 		h.breakOn([]*v1.Pod{testPod(string(s.UID), s.UID)})
 	}
-	h.tape.HandlePodSyncs(ctx, syncs)
+	h.recorder.HandlePodSyncs(ctx, syncs)
 }
 
 func (h *fragile) heal() {
@@ -97,7 +97,7 @@ func TestLoopHandlerPanics(t *testing.T) {
 	bubble(t, func(cfg *Config) {
 		h = &fragile{bad: map[types.UID]bool{"b": true}}
 		cfg.Handler = h
-	}, func(t *testing.T, l *Loop, _ *tape, pods *script) {
+	}, func(t *testing.T, l *Loop, _ *recorder, pods *script) {
 		pods.put("s", testPod("a", "a"), testPod("b", "b"), testPod("c", "c"))
 		l.Emit(Event{Kind: PodsChanged, Source: "s"})
 		for _, uid := range []types.UID{"a", "b", "c"} {
@@ -170,9 +170,9 @@ func TestLoopPanicsElsewhere(t *testing.T) {
 			}
 			return true
 		}
-		cfg.Handler.(*tape).onClean = func(context.Context) error { panic(broken) }
+		cfg.Handler.(*recorder).onClean = func(context.Context) error { panic(broken) }
 		cfg.Sources = map[string]EventSource{"probes": EventSourceFunc(func(context.Context, func(Event)) error { panic(broken) })}
-	}, func(t *testing.T, l *Loop, h *tape, _ *script) {
+	}, func(t *testing.T, l *Loop, h *recorder, _ *script) {
 		require.ErrorIs(t, l.Status().Paused, broken)
 		require.EqualError(t, l.Status().Sources[1].Err, "event source probes panicked: broken")
 		pods.put("s", testPod("a", "a"))
@@ -196,12 +196,12 @@ func TestSetStep(t *testing.T) {
 	release := make(chan struct{})
 	bubble(t, func(cfg *Config) {
 		release = make(chan struct{})
-		cfg.Handler.(*tape).onClean = func(ctx context.Context) error {
+		cfg.Handler.(*recorder).onClean = func(ctx context.Context) error {
 			SetStep(ctx, "volumes")
 			<-release
 			return nil
 		}
-	}, func(t *testing.T, l *Loop, _ *tape, _ *script) {
+	}, func(t *testing.T, l *Loop, _ *recorder, _ *script) {
 		l.Emit(Event{Kind: Housekeeping})
 		synctest.Wait()
 		require.Equal(t, "volumes", l.Status().Step)
@@ -224,7 +224,7 @@ func TestEventsFrom(t *testing.T) {
 	var seen []string
 	bubble(t, func(cfg *Config) {
 		results = make(chan result) // of this bubble
-		cfg.Handler.(*tape).onSync = func() { seen = append(seen, strings.Repeat("ready", len(ready))) }
+		cfg.Handler.(*recorder).onSync = func() { seen = append(seen, strings.Repeat("ready", len(ready))) }
 		cfg.Sources = map[string]EventSource{"readiness": EventsFrom(results, func(r result) Event {
 			if !r.ready {
 				return Event{}
@@ -232,7 +232,7 @@ func TestEventsFrom(t *testing.T) {
 			ready[r.uid] = true
 			return Event{Kind: ReadinessChanged, UID: r.uid}
 		})}
-	}, func(t *testing.T, l *Loop, h *tape, _ *script) {
+	}, func(t *testing.T, l *Loop, h *recorder, _ *script) {
 		results <- result{"a", false}
 		results <- result{"b", true}
 		synctest.Wait()

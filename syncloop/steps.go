@@ -228,9 +228,9 @@ func (l *Loop) watch(what string, call func() error) error {
 	err := run.Guard(what, call)
 	l.state.end()
 	var panicked *PanicError
-	if err != nil && errors.As(err, &panicked) {
+	if errors.As(err, &panicked) {
 		l.state.panicked(panicked)
-		l.cfg.Logger.Error("the sync loop caught a panic", "step", what, "panic", panicked.Value, "stack", string(panicked.Stack))
+		l.cfg.Logger.Error("the sync loop caught a panic", "err", err, "stack", string(panicked.Stack))
 	}
 	return err
 }

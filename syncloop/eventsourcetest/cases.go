@@ -12,7 +12,7 @@ import (
 // complete is part of each.
 var sourceCases = []struct {
 	name string
-	play func(s *stage)
+	play func(s *fixture)
 }{
 	{"Run blocks until it is stopped, and can follow Run", playBlocks},
 	{"Run returns when it was stopped before it began", playStoppedBefore},
@@ -25,7 +25,7 @@ var sourceCases = []struct {
 	{"a natural end is no error", playEnds},
 }
 
-func playBlocks(s *stage) {
+func playBlocks(s *fixture) {
 	for range 3 {
 		r := s.start()
 		if time.Sleep(s.cfg.Settle); r.returned() {
@@ -35,14 +35,14 @@ func playBlocks(s *stage) {
 	}
 }
 
-func playStoppedBefore(s *stage) {
+func playStoppedBefore(s *fixture) {
 	ctx, cancel := context.WithCancel(s.Context())
 	cancel()
 	s.startIn(ctx).stop()
 }
 
 // playJoins stops the source when it has just begun and when it has worked.
-func playJoins(s *stage) {
+func playJoins(s *fixture) {
 	s.start().stop()
 	r := s.start()
 	if s.subject.Touch != nil {
@@ -53,7 +53,7 @@ func playJoins(s *stage) {
 	r.stop()
 }
 
-func playReports(s *stage) {
+func playReports(s *fixture) {
 	r := s.start()
 	time.Sleep(s.cfg.Settle)
 	for range 5 {
@@ -63,7 +63,7 @@ func playReports(s *stage) {
 	r.stop()
 }
 
-func playReportsEarlier(s *stage) {
+func playReportsEarlier(s *fixture) {
 	for range 3 {
 		want := s.touch()
 		r := s.start()
@@ -74,7 +74,7 @@ func playReportsEarlier(s *stage) {
 
 // playBurst makes many things dirty at once. Several of them may be one event, if
 // they are the same to whoever hears of them.
-func playBurst(s *stage) {
+func playBurst(s *fixture) {
 	r := s.start()
 	s.touch()
 	for range 10 {
@@ -94,7 +94,7 @@ func playBurst(s *stage) {
 
 // playQuiet lets an untouched source run. A few events too many do no harm; a
 // stream of them does.
-func playQuiet(s *stage) {
+func playQuiet(s *fixture) {
 	r := s.start()
 	time.Sleep(s.cfg.Settle)
 	n := r.count()
@@ -105,7 +105,7 @@ func playQuiet(s *stage) {
 	r.stop()
 }
 
-func playFails(s *stage) {
+func playFails(s *fixture) {
 	if s.subject.Fail == nil {
 		s.Skip("the source does not fail")
 	}
@@ -121,7 +121,7 @@ func playFails(s *stage) {
 	}
 }
 
-func playEnds(s *stage) {
+func playEnds(s *fixture) {
 	if s.subject.End == nil {
 		s.Skip("the source has no natural end")
 	}

@@ -162,7 +162,7 @@ func failing(t *testing.T, defect string) []string {
 	for _, c := range sourceCases {
 		cfg := Config{New: func(testing.TB) Subject { return newBeacon(defect).subject() }}
 		synctest.Test(t, func(t *testing.T) {
-			failures := record(t, func(t testing.TB) { c.play(newStage(t, cfg)) })
+			failures := record(t, func(t testing.TB) { c.play(newFixture(t, cfg)) })
 			if len(failures) > 0 {
 				names = append(names, c.name)
 				t.Logf("%s: %s: %.300s", defect, c.name, failures[0])

@@ -28,7 +28,7 @@ var podsCases = []struct {
 
 // reader reads a source of pods as a syncloop.Loop does, and checks what it reads.
 type reader struct {
-	*stage
+	*fixture
 	sub PodsSubject
 	run *sourceRun
 
@@ -40,8 +40,8 @@ type reader struct {
 }
 
 func newReader(t testing.TB, sub PodsSubject) *reader {
-	s := newStage(t, Config{New: sub.source})
-	return &reader{stage: s, sub: sub, copies: map[*v1.Pod]*v1.Pod{}}
+	s := newFixture(t, Config{New: sub.source})
+	return &reader{fixture: s, sub: sub, copies: map[*v1.Pod]*v1.Pod{}}
 }
 
 // begin runs the source and its feeds.

@@ -49,10 +49,10 @@ func Run(t *testing.T, cfg Config) {
 	for _, c := range sourceCases {
 		t.Run(c.name, func(t *testing.T) {
 			if cfg.RealTime {
-				c.play(newStage(t, cfg))
+				c.play(newFixture(t, cfg))
 				return
 			}
-			synctest.Test(t, func(t *testing.T) { c.play(newStage(t, cfg)) })
+			synctest.Test(t, func(t *testing.T) { c.play(newFixture(t, cfg)) })
 		})
 	}
 }

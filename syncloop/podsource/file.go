@@ -63,17 +63,17 @@ type FileConfig struct {
 type Hint struct {
 	// Path is the file, "" when it is unknown which.
 	Path string
-	// Stage is what is known of its content.
-	Stage Stage
+	// State is what is known of its content.
+	State FileState
 }
 
-// Stage says how far the writing of a file has come.
-type Stage uint8
+// FileState says how far the writing of a file has come.
+type FileState uint8
 
-// The stages of a file.
+// The states of a file.
 const (
 	// Changed: something about the file is different.
-	Changed Stage = iota
+	Changed FileState = iota
 	// Writing: somebody is writing to it; a Hint that it is Written follows.
 	Writing
 	// Written: it was closed after writing, or moved here. It is complete.
@@ -108,10 +108,10 @@ const (
 // FileSource reads static pods from a folder, or one file, and feeds a Merger.
 // It is a syncloop.EventSource. Use NewFileSource.
 type FileSource struct {
-	cfg    FileConfig
-	ledger *ledger
-	store  store
-	hints  hints
+	cfg     FileConfig
+	history *history
+	store   store
+	hints   hints
 	// delivered tells that a set has been handed over, looked when the files were
 	// looked at last, readAll when each of them was read, whether it seemed to have
 	// changed or not; only Run uses them.
@@ -169,7 +169,7 @@ func NewFileSource(cfg FileConfig) (*FileSource, error) {
 	f := &FileSource{cfg: cfg}
 	f.hints.init()
 	f.store = store{dir: cfg.StateDir, decode: f.decode}
-	f.ledger = &ledger{settle: cfg.Settle, deleted: f.hints.wasDeleted, earlier: f.store.load, dropBroken: cfg.DropBroken, files: map[string]*manifest{}, decode: f.decode}
+	f.history = &history{settle: cfg.Settle, deleted: f.hints.wasDeleted, earlier: f.store.load, dropBroken: cfg.DropBroken, files: map[string]*manifest{}, decode: f.decode}
 	f.reader = reader{maxSize: cfg.MaxSize, youngest: youngest}
 	return f, nil
 }
@@ -230,7 +230,7 @@ func (f *FileSource) wait(ctx context.Context, recheck time.Duration) bool {
 func (f *FileSource) look(started time.Time) (recheck time.Duration, err error) {
 	s := f.read()
 	now := time.Now()
-	v := f.ledger.apply(s, func(path string, modTime time.Time) time.Duration {
+	v := f.history.apply(s, func(path string, modTime time.Time) time.Duration {
 		return f.hints.busy(path, modTime, now)
 	}, now)
 	f.hints.forget(now)
@@ -259,13 +259,13 @@ func (f *FileSource) read() snapshot {
 		all, f.readAll = true, now
 	}
 	r := f.reader
-	r.known = func(path string, s stamp) bool { return !all && !named[path] && f.ledger.knows(path, s) }
+	r.known = func(path string, s stamp) bool { return !all && !named[path] && f.history.knows(path, s) }
 	return r.all(f.cfg.Path)
 }
 
 // remember brings the stored versions up to date. What cannot be stored is missed
 // only if the manifest breaks before the next start.
-func (f *FileSource) remember(s snapshot, v verdict) {
+func (f *FileSource) remember(s snapshot, v outcome) {
 	var errs []error
 	for path, data := range v.learned {
 		errs = append(errs, f.store.save(path, data))
@@ -300,7 +300,7 @@ func (f *FileSource) report(problems []Problem) {
 		}
 		f.cfg.Logger.Warn("manifest cannot be used", "path", p.Path, "err", p.Message, "keptLastGood", p.KeptLastGood)
 		if p.rival != nil {
-			f.cfg.Merger.warn(f.cfg.Source, []refusal{{p.rival, filepath.Base(p.Path) + ": " + p.Message}})
+			f.cfg.Merger.warn(f.cfg.Source, []leftOut{{p.rival, filepath.Base(p.Path) + ": " + p.Message}})
 		}
 		f.cfg.OnProblem(p)
 	}

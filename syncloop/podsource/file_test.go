@@ -242,7 +242,7 @@ func TestFileSourceSlowWriter(t *testing.T) {
 			var once sync.Once
 			return watchPath(ctx, path, func(h Hint) {
 				changed(h)
-				if h.Stage == Writing && filepath.Base(h.Path) == "slow" {
+				if h.State == Writing && filepath.Base(h.Path) == "slow" {
 					once.Do(func() { close(writing) })
 				}
 			})

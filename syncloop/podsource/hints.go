@@ -50,7 +50,7 @@ func (h *hints) add(hint Hint) {
 	} else {
 		h.named[hint.Path] = true
 	}
-	switch hint.Stage {
+	switch hint.State {
 	case Deleted:
 		h.deleted[hint.Path] = now
 	case Writing:
@@ -65,7 +65,7 @@ func (h *hints) add(hint Hint) {
 		}
 	}
 	h.mu.Unlock()
-	if hint.Stage == Writing {
+	if hint.State == Writing {
 		return
 	}
 	h.prompt.Wake()

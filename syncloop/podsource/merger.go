@@ -126,7 +126,7 @@ func (m *Merger) setConstant(source string, pods []*v1.Pod) error {
 	return m.set(source, pods, nil, true)
 }
 
-func (m *Merger) set(source string, taken []*v1.Pod, refused []refusal, constant bool) error {
+func (m *Merger) set(source string, taken []*v1.Pod, refused []leftOut, constant bool) error {
 	if source == "" {
 		return ErrNoSource
 	}
@@ -139,7 +139,7 @@ func (m *Merger) set(source string, taken []*v1.Pod, refused []refusal, constant
 
 // store takes a set over and tells whether the refused pods are others than those
 // of the set before.
-func (m *Merger) store(source string, taken []*v1.Pod, refused []refusal, constant bool) (news bool) {
+func (m *Merger) store(source string, taken []*v1.Pod, refused []leftOut, constant bool) (news bool) {
 	var warnings strings.Builder
 	for _, r := range refused {
 		fmt.Fprintln(&warnings, podfacts.FullName(r.pod), r.pod.UID, r.message)
@@ -155,25 +155,25 @@ func (m *Merger) store(source string, taken []*v1.Pod, refused []refusal, consta
 	return news
 }
 
-// refusal is a pod that is left out of a set, and why.
-type refusal struct {
+// leftOut is a pod that is left out of a set, and why.
+type leftOut struct {
 	pod     *v1.Pod
 	message string
 }
 
 // choose splits a set into the pods to take and the ones to leave out.
-func choose(pods []*v1.Pod) (taken []*v1.Pod, refused []refusal) {
+func choose(pods []*v1.Pod) (taken []*v1.Pod, refused []leftOut) {
 	names, uids := make(map[types.NamespacedName]bool, len(pods)), make(map[types.UID]bool, len(pods))
 	taken = make([]*v1.Pod, 0, len(pods))
 	for _, pod := range pods {
 		switch {
 		case pod == nil:
 		case pod.UID == "" || pod.Name == "":
-			refused = append(refused, refusal{pod, "a pod needs a name and a UID"})
+			refused = append(refused, leftOut{pod, "a pod needs a name and a UID"})
 		case names[nameOf(pod)]:
-			refused = append(refused, refusal{pod, "another pod of the same source has the same name and namespace"})
+			refused = append(refused, leftOut{pod, "another pod of the same source has the same name and namespace"})
 		case uids[pod.UID]:
-			refused = append(refused, refusal{pod, "another pod of the same source has the same UID"})
+			refused = append(refused, leftOut{pod, "another pod of the same source has the same UID"})
 		default:
 			names[nameOf(pod)], uids[pod.UID] = true, true
 			taken = append(taken, pod)
@@ -242,7 +242,7 @@ func byUID(sets ...[]*v1.Pod) map[types.UID]*v1.Pod {
 }
 
 // warn reports the pods that were left out of a set.
-func (m *Merger) warn(source string, refused []refusal) {
+func (m *Merger) warn(source string, refused []leftOut) {
 	for _, r := range refused {
 		m.cfg.Logger.Warn("pod left out", "source", source, "namespace", r.pod.Namespace, "pod", r.pod.Name, "uid", r.pod.UID, "reason", r.message)
 		ref := v1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: r.pod.Namespace, Name: r.pod.Name, UID: r.pod.UID}

@@ -69,7 +69,7 @@ const separator = "----\n"
 func playScenario(t *testing.T, script string) string {
 	var out strings.Builder
 	synctest.Test(t, func(t *testing.T) {
-		s := newTheatre(t)
+		s := newScenario(t)
 		for i, paragraph := range strings.Split(strings.TrimRight(script, "\n"), "\n\n") {
 			commands, _, _ := strings.Cut(paragraph+"\n", separator)
 			if i > 0 {
@@ -92,9 +92,9 @@ func playScenario(t *testing.T, script string) string {
 	return out.String()
 }
 
-// theatre is where a scenario is played: a Merger, the sources that feed it, and a
+// scenario is what commands are given to: a Merger, the sources that feed it, and a
 // loop that asks for changes.
-type theatre struct {
+type scenario struct {
 	t      *testing.T
 	began  time.Time
 	merger *follower
@@ -119,8 +119,8 @@ type theatre struct {
 	handed map[*v1.Pod]*v1.Pod
 }
 
-func newTheatre(t *testing.T) *theatre {
-	s := &theatre{
+func newScenario(t *testing.T) *scenario {
+	s := &scenario{
 		t: t, began: time.Now(), dir: t.TempDir(), uids: map[types.UID]string{}, handed: map[*v1.Pod]*v1.Pod{},
 		hint: func(Hint) {}, lost: func() {},
 	}
@@ -139,7 +139,7 @@ func newTheatre(t *testing.T) *theatre {
 }
 
 // handle does what a loop does.
-func (s *theatre) handle(source string) {
+func (s *scenario) handle(source string) {
 	s.loop.Lock()
 	defer s.loop.Unlock()
 	for _, c := range s.merger.Changes(source) {
@@ -159,7 +159,7 @@ func spoil(pod *v1.Pod) {
 	pod.Annotations, pod.Name, pod.UID = nil, "spoiled", "spoiled"
 }
 
-func (s *theatre) describe(pod *v1.Pod) string {
+func (s *scenario) describe(pod *v1.Pod) string {
 	seen, err := time.Parse(time.RFC3339Nano, pod.Annotations[podfacts.ConfigSeen])
 	require.NoError(s.t, err)
 	text := fmt.Sprintf("%s(%s", pod.Name, s.alias(pod.UID))
@@ -176,7 +176,7 @@ func (s *theatre) describe(pod *v1.Pod) string {
 }
 
 // alias shortens UIDs that were made from a manifest.
-func (s *theatre) alias(uid types.UID) string {
+func (s *scenario) alias(uid types.UID) string {
 	if len(uid) < 32 {
 		return string(uid)
 	}
@@ -188,14 +188,14 @@ func (s *theatre) alias(uid types.UID) string {
 	return s.uids[uid]
 }
 
-func (s *theatre) print(format string, args ...any) {
+func (s *scenario) print(format string, args ...any) {
 	line := strings.ReplaceAll(fmt.Sprintf(format, args...), s.dir, "DIR")
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lines = append(s.lines, fmt.Sprintf("%s %s\n", time.Since(s.began), line))
 }
 
-func (s *theatre) take() string {
+func (s *scenario) take() string {
 	s.settle(0)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -205,7 +205,7 @@ func (s *theatre) take() string {
 }
 
 // settle lets everything happen that follows from the commands so far.
-func (s *theatre) settle(d time.Duration) {
+func (s *scenario) settle(d time.Duration) {
 	for _, h := range s.hints {
 		s.hint(h)
 	}
@@ -217,7 +217,7 @@ func (s *theatre) settle(d time.Duration) {
 }
 
 // do gives one command.
-func (s *theatre) do(line string) {
+func (s *scenario) do(line string) {
 	verb, rest, _ := strings.Cut(line, " ")
 	first, more, _ := strings.Cut(rest, " ")
 	switch verb {
@@ -230,10 +230,10 @@ func (s *theatre) do(line string) {
 			spoil(pod)
 		}
 	case "write", "begin":
-		s.write(first, content(s.t, more), map[string]Stage{"write": Written, "begin": Writing}[verb])
+		s.write(first, content(s.t, more), map[string]FileState{"write": Written, "begin": Writing}[verb])
 	case "remove":
 		require.NoError(s.t, os.Remove(filepath.Join(s.dir, first)))
-		s.hints = append(s.hints, Hint{Path: filepath.Join(s.dir, first), Stage: Deleted})
+		s.hints = append(s.hints, Hint{Path: filepath.Join(s.dir, first), State: Deleted})
 	case "watch":
 		s.hint = func(Hint) {}
 		s.lost()
@@ -253,7 +253,7 @@ func (s *theatre) do(line string) {
 	}
 }
 
-func (s *theatre) show(what string) {
+func (s *scenario) show(what string) {
 	if what == "ready" {
 		s.print("ready: %t, waits for %v", s.merger.Ready(), s.merger.Waiting())
 		return
@@ -271,7 +271,7 @@ func (s *theatre) show(what string) {
 	}
 }
 
-func (s *theatre) problem(p Problem) {
+func (s *scenario) problem(p Problem) {
 	kept := ""
 	if p.KeptLastGood {
 		kept = " (the last good version stays)"
@@ -280,7 +280,7 @@ func (s *theatre) problem(p Problem) {
 }
 
 // start runs a source.
-func (s *theatre) start(kind string, options []string) {
+func (s *scenario) start(kind string, options []string) {
 	var src syncloop.EventSource
 	var err error
 	switch kind {
@@ -309,7 +309,7 @@ func (s *theatre) start(kind string, options []string) {
 }
 
 // watch is a watch that sees what the scenario does, until it is lost.
-func (s *theatre) watch(none bool) func(context.Context, string, func(Hint)) error {
+func (s *scenario) watch(none bool) func(context.Context, string, func(Hint)) error {
 	return func(ctx context.Context, _ string, changed func(Hint)) error {
 		if none {
 			return errors.ErrUnsupported
@@ -322,16 +322,16 @@ func (s *theatre) watch(none bool) func(context.Context, string, func(Hint)) err
 	}
 }
 
-func (s *theatre) write(name, text string, how Stage) {
+func (s *scenario) write(name, text string, how FileState) {
 	path := filepath.Join(s.dir, name)
 	require.NoError(s.t, os.WriteFile(path, []byte(text), 0o644))
 	// The files must live in the time of the bubble.
 	require.NoError(s.t, os.Chtimes(path, time.Now(), time.Now()))
-	s.hints = append(s.hints, Hint{Path: path, Stage: how})
+	s.hints = append(s.hints, Hint{Path: path, State: how})
 }
 
 // serve answers a request.
-func (s *theatre) serve(*http.Request) (*http.Response, error) {
+func (s *scenario) serve(*http.Request) (*http.Response, error) {
 	s.mu.Lock()
 	reply := s.reply
 	s.mu.Unlock()

@@ -26,15 +26,15 @@ const patience = 10 * time.Second
 // label marks the goroutines of a run, those that they start included.
 const label = "eventsourcetest"
 
-// stage is where one case is played.
-type stage struct {
+// fixture is one case: a source, and how it is tested.
+type fixture struct {
 	testing.TB
 	cfg     Config
 	subject Subject
 }
 
-func newStage(t testing.TB, cfg Config) *stage {
-	s := &stage{TB: t, cfg: cfg, subject: cfg.New(t)}
+func newFixture(t testing.TB, cfg Config) *fixture {
+	s := &fixture{TB: t, cfg: cfg, subject: cfg.New(t)}
 	if s.subject.Source == nil {
 		t.Fatal("eventsourcetest: New returned a Subject without a Source")
 	}
@@ -49,7 +49,7 @@ func newStage(t testing.TB, cfg Config) *stage {
 }
 
 // touch makes something dirty, or skips the case.
-func (s *stage) touch() syncloop.Event {
+func (s *fixture) touch() syncloop.Event {
 	if s.subject.Touch == nil {
 		s.Skip("the source emits nothing itself")
 	}
@@ -70,7 +70,7 @@ func eventually(limit time.Duration, holds func() bool) bool {
 
 // sourceRun is one Run of a source.
 type sourceRun struct {
-	s      *stage
+	s      *fixture
 	id     string
 	cancel context.CancelFunc
 	done   chan struct{}
@@ -81,9 +81,9 @@ type sourceRun struct {
 }
 
 // start runs the source.
-func (s *stage) start() *sourceRun { return s.startIn(s.Context()) }
+func (s *fixture) start() *sourceRun { return s.startIn(s.Context()) }
 
-func (s *stage) startIn(ctx context.Context) *sourceRun {
+func (s *fixture) startIn(ctx context.Context) *sourceRun {
 	ctx, cancel := context.WithCancel(ctx)
 	r := &sourceRun{s: s, cancel: cancel, done: make(chan struct{})}
 	r.id = fmt.Sprintf("%p", r)
