@@ -2,9 +2,9 @@ package eventsourcetest
 
 import (
 	"context"
-	"sync"
 	"time"
 
+	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/syncloop"
 )
 
@@ -28,7 +28,7 @@ var sourceCases = []struct {
 func playBlocks(s *fixture) {
 	for range 3 {
 		r := s.start()
-		if time.Sleep(s.cfg.Settle); r.returned() {
+		if run.Wait(r.done, s.cfg.Settle) {
 			s.Fatalf("Run returned (%v) although nobody stopped it", r.err)
 		}
 		r.stop()
@@ -57,7 +57,7 @@ func playReports(s *fixture) {
 	r := s.start()
 	time.Sleep(s.cfg.Settle)
 	for range 5 {
-		n := r.count()
+		n := len(r.since(0))
 		r.expect(s.touch(), n)
 	}
 	r.stop()
@@ -78,13 +78,11 @@ func playBurst(s *fixture) {
 	r := s.start()
 	s.touch()
 	for range 10 {
-		var busy sync.WaitGroup
-		wanted := make([]syncloop.Event, 20)
-		n := r.count()
-		for i := range wanted {
-			busy.Go(func() { wanted[i] = s.subject.Touch() })
+		n := len(r.since(0))
+		var wanted []syncloop.Event
+		for range 20 {
+			wanted = append(wanted, s.subject.Touch())
 		}
-		busy.Wait()
 		for _, want := range wanted {
 			r.expect(want, n)
 		}
@@ -97,9 +95,9 @@ func playBurst(s *fixture) {
 func playQuiet(s *fixture) {
 	r := s.start()
 	time.Sleep(s.cfg.Settle)
-	n := r.count()
+	n := len(r.since(0))
 	time.Sleep(s.cfg.Settle)
-	if more, most := r.count()-n, 10+int(10*s.cfg.Settle/time.Second); more > most {
+	if more, most := len(r.since(n)), 10+int(10*s.cfg.Settle/time.Second); more > most {
 		s.Errorf("%d events within %s although nothing has happened", more, s.cfg.Settle)
 	}
 	r.stop()

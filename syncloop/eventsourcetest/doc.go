@@ -1,21 +1,7 @@
 // Package eventsourcetest tests sources for a syncloop.Loop: that they keep the
 // contract of syncloop.EventSource, and those of pods that of syncloop.PodSource.
-// Whoever writes a source of his own runs it with a test of a few lines:
-//
-//	func TestMySource(t *testing.T) {
-//		eventsourcetest.Run(t, eventsourcetest.Config{
-//			New: func(t testing.TB) eventsourcetest.Subject {
-//				src := NewMySource()
-//				return eventsourcetest.Subject{
-//					Source: src,
-//					Touch: func() syncloop.Event {
-//						src.Poke("uid-1")
-//						return syncloop.Event{Kind: syncloop.PodDirty, UID: "uid-1"}
-//					},
-//				}
-//			},
-//		})
-//	}
+// Whoever writes a source of his own runs it with a test of a few lines, as the
+// Example shows.
 //
 // Each case is a subtest named after the rule that it tests, with a source of its
 // own, in a synctest bubble: minutes of waiting take no time. A source that needs

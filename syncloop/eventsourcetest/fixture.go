@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/syncloop"
 )
 
@@ -38,12 +39,8 @@ func newFixture(t testing.TB, cfg Config) *fixture {
 	if s.subject.Source == nil {
 		t.Fatal("eventsourcetest: New returned a Subject without a Source")
 	}
-	switch {
-	case s.cfg.Settle > 0:
-	case cfg.RealTime:
-		s.cfg.Settle = 500 * time.Millisecond
-	default:
-		s.cfg.Settle = time.Minute
+	if s.cfg.Settle <= 0 {
+		s.cfg.Settle = map[bool]time.Duration{true: 500 * time.Millisecond, false: time.Minute}[cfg.RealTime]
 	}
 	return s
 }
@@ -106,10 +103,8 @@ func (r *sourceRun) emit(ctx context.Context, e syncloop.Event) {
 	r.events = append(r.events, e)
 	n := len(r.events)
 	r.mu.Unlock()
-	if n == tooMany {
-		r.s.Errorf("%d events in one run: is the source in a busy loop?", n)
-	}
 	if n >= tooMany {
+		r.s.Errorf("%d events in one run: is the source in a busy loop?", n)
 		<-ctx.Done()
 	}
 }
@@ -127,9 +122,6 @@ func malformed(e syncloop.Event) string {
 	return ""
 }
 
-// count is how many events have been emitted.
-func (r *sourceRun) count() int { return len(r.since(0)) }
-
 // since returns the events from a number on.
 func (r *sourceRun) since(n int) []syncloop.Event {
 	r.mu.Lock()
@@ -145,20 +137,10 @@ func (r *sourceRun) expect(want syncloop.Event, n int) {
 	}
 }
 
-// returned tells whether Run has returned.
-func (r *sourceRun) returned() bool {
-	select {
-	case <-r.done:
-		return true
-	default:
-		return false
-	}
-}
-
 // join waits until Run has returned by itself.
 func (r *sourceRun) join() error {
 	r.s.Helper()
-	if !eventually(r.s.cfg.Settle+patience, r.returned) {
+	if !run.Wait(r.done, r.s.cfg.Settle+patience) {
 		r.s.Fatal("Run does not return")
 	}
 	r.left()
@@ -169,7 +151,7 @@ func (r *sourceRun) join() error {
 func (r *sourceRun) stop() {
 	r.s.Helper()
 	r.cancel()
-	if !eventually(patience, r.returned) {
+	if !run.Wait(r.done, patience) {
 		r.s.Fatalf("Run has not returned %s after it was stopped", patience)
 	}
 	if r.err != nil && !errors.Is(r.err, context.Canceled) {
@@ -191,11 +173,6 @@ func (r *sourceRun) goroutines() string {
 	var all bytes.Buffer
 	_ = pprof.Lookup("goroutine").WriteTo(&all, 1) // a Buffer takes everything
 	mark := fmt.Sprintf("%q:%q", label, r.id)
-	var stacks []string
-	for stack := range strings.SplitSeq(all.String(), "\n\n") {
-		if strings.Contains(stack, mark) {
-			stacks = append(stacks, stack)
-		}
-	}
-	return strings.Join(stacks, "\n\n")
+	stacks := strings.Split(all.String(), "\n\n")
+	return strings.Join(slices.DeleteFunc(stacks, func(s string) bool { return !strings.Contains(s, mark) }), "\n\n")
 }

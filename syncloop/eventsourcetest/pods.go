@@ -40,7 +40,7 @@ type PodsSubject struct {
 func RunPods(t *testing.T, newSubject func(t testing.TB) PodsSubject) {
 	for _, c := range podsCases {
 		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { c.play(newReader(t, newSubject(t))) })
+			synctest.Test(t, func(t *testing.T) { newReader(t, newSubject(t)).play(c.play) })
 		})
 	}
 	t.Run("EventSource", func(t *testing.T) {

@@ -44,6 +44,14 @@ func newReader(t testing.TB, sub PodsSubject) *reader {
 	return &reader{fixture: s, sub: sub, copies: map[*v1.Pod]*v1.Pod{}}
 }
 
+// play plays a case with the source running.
+func (r *reader) play(scene func(r *reader)) {
+	r.Helper()
+	r.begin()
+	scene(r)
+	r.end()
+}
+
 // begin runs the source and its feeds.
 func (r *reader) begin() { r.run, r.heard = r.start(), 0 }
 
@@ -115,7 +123,6 @@ func images(pods []*v1.Pod) []string {
 }
 
 func playNothing(r *reader) {
-	r.begin()
 	none := func(source string) {
 		time.Sleep(r.cfg.Settle)
 		if pods, delivered := r.sub.Pods.Pods(source); delivered || len(pods) > 0 {
@@ -130,11 +137,9 @@ func playNothing(r *reader) {
 	}
 	none("nobody")
 	r.want("the first set", pod("a", "1", "x"))
-	r.end()
 }
 
 func playNewest(r *reader) {
-	r.begin()
 	r.want("an empty first set")
 	r.want("two pods", pod("a", "1", "x"), pod("b", "2", "x"))
 	r.want("another image", pod("a", "1", "y"), pod("b", "2", "x"))
@@ -143,30 +148,24 @@ func playNewest(r *reader) {
 	time.Sleep(r.cfg.Settle)
 	r.want("two sets between two looks", pod("a", "3", "x"), pod("c", "5", "x"))
 	r.want("no pod")
-	r.end()
 }
 
 func playReading(r *reader) {
-	r.begin()
 	r.want("the first set", pod("a", "1", "x"), pod("b", "2", "x"))
 	first := slices.Clone(r.pods)
 	clear(r.pods) // the slice is the reader's
 	if again, delivered := r.sub.Pods.Pods(r.sub.Source); !delivered || !slices.Equal(again, first) {
 		r.Errorf("read again, the set is another one: %d pods (delivered: %t)", len(again), delivered)
 	}
-	r.end()
 }
 
 func playDuplicates(r *reader) {
-	r.begin()
 	r.sub.Set([]*v1.Pod{pod("a", "1", "x"), pod("a", "2", "x"), pod("b", "3", "y"), pod("c", "3", "z")})
 	r.wantOf("two names twice", pod("a", "1", "x"), pod("b", "3", "y"))
-	r.end()
 }
 
 func playOwnPods(r *reader) {
 	mine := []*v1.Pod{pod("a", "1", "x"), pod("b", "2", "x")}
-	r.begin()
 	r.want("the first set", mine...)
 	for _, p := range mine {
 		p.Spec.Containers[0].Image, p.Labels, p.Name = "spoiled", map[string]string{"a": "b"}, "spoiled"
@@ -174,11 +173,9 @@ func playOwnPods(r *reader) {
 	if got, want := images(r.pods), []string{"1 x", "2 x"}; !slices.Equal(got, want) {
 		r.Errorf("changing pods that were handed in changed those that were read: %q", got)
 	}
-	r.end()
 }
 
 func playRestart(r *reader) {
-	r.begin()
 	r.want("the first set", pod("a", "1", "x"))
 	r.sub.Set([]*v1.Pod{pod("b", "2", "x")})
 	time.Sleep(r.cfg.Settle)
@@ -189,5 +186,4 @@ func playRestart(r *reader) {
 	r.sub.Set([]*v1.Pod{pod("c", "3", "x")})
 	r.begin()
 	r.wantOf("what changed while nothing ran", pod("c", "3", "x"))
-	r.end()
 }

@@ -115,7 +115,7 @@ func failingPods(t *testing.T, d podsDefect) []string {
 	var names []string
 	for _, c := range podsCases {
 		synctest.Test(t, func(t *testing.T) {
-			failures := record(t, func(t testing.TB) { c.play(newReader(t, spoiledSubject(t, d))) })
+			failures := record(t, func(t testing.TB) { newReader(t, spoiledSubject(t, d)).play(c.play) })
 			if len(failures) > 0 {
 				names = append(names, c.name)
 				t.Logf("%s: %s: %.300s", d.name, c.name, failures[0])

@@ -28,9 +28,9 @@ type Subject struct {
 	// Source is the source. It is run several times, one after the other. Required.
 	Source syncloop.EventSource
 	// Touch makes something dirty and returns the event that has to say so. It
-	// is called while the source runs and while it does not, also by several
-	// goroutines. nil, for a source that feeds something else and emits nothing
-	// itself, leaves out the cases about events.
+	// is called while the source runs and while it does not. nil, for a source that
+	// feeds something else and emits nothing itself, leaves out the cases about
+	// events.
 	Touch func() syncloop.Event
 	// Fail makes the present Run return an error; it does not block. nil leaves out
 	// the case about failures.
