@@ -17,7 +17,9 @@ import (
 // period of zero means 1 s. pods is usually DefaultHandler.ActivePods. For active
 // deadlines there is DefaultHandler.ActiveDeadlines.
 func ShouldSync(period time.Duration, pods func() []*v1.Pod, due func(pod *v1.Pod, now time.Time) bool) EventSource {
-	setDefault(&period, time.Second)
+	if period <= 0 {
+		period = time.Second
+	}
 	return EventSourceFunc(func(ctx context.Context, emit func(Event)) error {
 		ticker := time.NewTicker(period)
 		defer ticker.Stop()

@@ -1,6 +1,7 @@
 package syncloop
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -93,10 +94,21 @@ func New(cfg Config) (*Loop, error) {
 	if cfg.SourcesReady == nil {
 		cfg.SourcesReady = func() bool { return true }
 	}
-	setDefault(&cfg.HousekeepingPeriod, 2*time.Second)
-	setDefault(&cfg.HousekeepingWarning, time.Second)
-	setDefault(&cfg.StallLimit, 5*time.Minute)
-	setDefault(&cfg.ShutdownTimeout, 10*time.Second)
+	for _, d := range []struct {
+		field        string
+		value        *time.Duration
+		defaultValue time.Duration
+	}{
+		{"HousekeepingPeriod", &cfg.HousekeepingPeriod, 2 * time.Second},
+		{"HousekeepingWarning", &cfg.HousekeepingWarning, time.Second},
+		{"StallLimit", &cfg.StallLimit, 5 * time.Minute},
+		{"ShutdownTimeout", &cfg.ShutdownTimeout, 10 * time.Second},
+	} {
+		if *d.value < 0 {
+			return nil, fmt.Errorf("syncloop: Config.%s is negative: %v", d.field, *d.value)
+		}
+		*d.value = cmp.Or(*d.value, d.defaultValue)
+	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -107,12 +119,6 @@ func New(cfg Config) (*Loop, error) {
 	maps.Copy(l.sources, cfg.Sources)
 	l.state.init(slices.Sorted(maps.Keys(l.sources)))
 	return l, nil
-}
-
-func setDefault(d *time.Duration, value time.Duration) {
-	if *d <= 0 {
-		*d = value
-	}
 }
 
 // Emit records an event from outside of any source. It never blocks.

@@ -307,6 +307,7 @@ func TestNewRefuses(t *testing.T) {
 		"Pods":              {Handler: &recorder{}},
 		"Sources[\"\"]":     {Handler: &recorder{}, Pods: newScript(), Sources: map[string]EventSource{"": src}},
 		"Sources[\"pods\"]": {Handler: &recorder{}, Pods: newScript(), Sources: map[string]EventSource{"pods": src}},
+		"ShutdownTimeout":   {Handler: &recorder{}, Pods: newScript(), ShutdownTimeout: -1},
 		"Sources[\"x\"]":    {Handler: &recorder{}, Pods: newScript(), Sources: map[string]EventSource{"x": nil}},
 	} {
 		_, err := New(cfg)

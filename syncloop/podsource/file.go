@@ -1,6 +1,7 @@
 package podsource
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -135,6 +136,10 @@ func NewFileSource(cfg FileConfig) (*FileSource, error) {
 		return nil, errors.New("podsource: FileConfig.Merger is required")
 	case cfg.Decoder.NodeName == "":
 		return nil, errors.New("podsource: FileConfig.Decoder.NodeName is required")
+	case cfg.Period < 0:
+		return nil, fmt.Errorf("podsource: FileConfig.Period is negative: %v", cfg.Period)
+	case cfg.Settle < 0:
+		return nil, fmt.Errorf("podsource: FileConfig.Settle is negative: %v", cfg.Settle)
 	}
 	// A relative path would mean another UID for every working directory.
 	path, err := filepath.Abs(cfg.Path)
@@ -142,17 +147,11 @@ func NewFileSource(cfg FileConfig) (*FileSource, error) {
 		return nil, fmt.Errorf("podsource: FileConfig.Path: %w", err)
 	}
 	cfg.Path = path
-	if cfg.Source == "" {
-		cfg.Source = "file"
-	}
-	if cfg.Period <= 0 {
-		cfg.Period = 20 * time.Second
-	}
+	cfg.Source = cmp.Or(cfg.Source, "file")
+	cfg.Period = cmp.Or(cfg.Period, 20*time.Second)
+	cfg.Settle = cmp.Or(cfg.Settle, 250*time.Millisecond)
 	if cfg.MaxSize <= 0 {
 		cfg.MaxSize = 10 << 20
-	}
-	if cfg.Settle <= 0 {
-		cfg.Settle = 250 * time.Millisecond
 	}
 	if cfg.Watch == nil {
 		cfg.Watch = watchPath

@@ -347,6 +347,8 @@ func TestNewFileSourceRefuses(t *testing.T) {
 		"Path":     func(c *FileConfig) { c.Path = "" },
 		"Merger":   func(c *FileConfig) { c.Merger = nil },
 		"NodeName": func(c *FileConfig) { c.Decoder.NodeName = "" },
+		"Period":   func(c *FileConfig) { c.Period = -1 },
+		"Settle":   func(c *FileConfig) { c.Settle = -1 },
 	} {
 		cfg := good
 		edit(&cfg)

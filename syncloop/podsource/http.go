@@ -1,6 +1,7 @@
 package podsource
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -76,6 +77,10 @@ func NewHTTPSource(cfg HTTPConfig) (*HTTPSource, error) {
 		return nil, errors.New("podsource: HTTPConfig.Merger is required")
 	case cfg.Decoder.NodeName == "":
 		return nil, errors.New("podsource: HTTPConfig.Decoder.NodeName is required")
+	case cfg.Period < 0:
+		return nil, fmt.Errorf("podsource: HTTPConfig.Period is negative: %v", cfg.Period)
+	case cfg.Timeout < 0:
+		return nil, fmt.Errorf("podsource: HTTPConfig.Timeout is negative: %v", cfg.Timeout)
 	}
 	where, err := url.Parse(cfg.URL)
 	if err != nil {
@@ -84,15 +89,9 @@ func NewHTTPSource(cfg HTTPConfig) (*HTTPSource, error) {
 	if (where.Scheme != "http" && where.Scheme != "https") || where.Host == "" {
 		return nil, fmt.Errorf("podsource: HTTPConfig.URL: %q is no http or https address", where.Redacted())
 	}
-	if cfg.Source == "" {
-		cfg.Source = "http"
-	}
-	if cfg.Period <= 0 {
-		cfg.Period = 20 * time.Second
-	}
-	if cfg.Timeout <= 0 {
-		cfg.Timeout = 10 * time.Second
-	}
+	cfg.Source = cmp.Or(cfg.Source, "http")
+	cfg.Period = cmp.Or(cfg.Period, 20*time.Second)
+	cfg.Timeout = cmp.Or(cfg.Timeout, 10*time.Second)
 	if cfg.MaxSize <= 0 {
 		cfg.MaxSize = 10 << 20
 	}

@@ -222,6 +222,8 @@ func TestNewHTTPSourceRefuses(t *testing.T) {
 		"URL is required":                         func(c *HTTPConfig) { c.URL = "" },
 		"Merger is required":                      func(c *HTTPConfig) { c.Merger = nil },
 		"NodeName is required":                    func(c *HTTPConfig) { c.Decoder.NodeName = "" },
+		"Period is negative":                      func(c *HTTPConfig) { c.Period = -1 },
+		"Timeout is negative":                     func(c *HTTPConfig) { c.Timeout = -1 },
 		`"ftp://a" is no http or https address`:   func(c *HTTPConfig) { c.URL = "ftp://a" },
 		`"server" is no http or https address`:    func(c *HTTPConfig) { c.URL = "server" },
 		`"http:///x" is no http or https address`: func(c *HTTPConfig) { c.URL = "http:///x" },
