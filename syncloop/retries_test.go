@@ -135,6 +135,55 @@ func TestLoopHandlerPanics(t *testing.T) {
 	})
 }
 
+// How far a handler came before it panicked is unknown: it hears of the pod again,
+// even if the set has become what it was before, and of the removal before another
+// pod comes under the UID.
+func TestLoopRepeats(t *testing.T) {
+	plain := testPod("b", "b")
+	for name, c := range map[string]struct {
+		before []*v1.Pod
+		sets   [][]*v1.Pod
+		want   []string
+	}{
+		"added and gone":    {nil, [][]*v1.Pod{{plain}, nil}, []string{"remove b"}},
+		"changed and back":  {[]*v1.Pod{plain}, [][]*v1.Pod{{testPod("b", "b", version("2"))}, {plain}}, []string{"update b"}},
+		"gone and back":     {[]*v1.Pod{plain}, [][]*v1.Pod{nil, {plain}}, []string{"remove b", "add b"}},
+		"another pod":       {[]*v1.Pod{plain}, [][]*v1.Pod{{testPod("c", "b")}}, []string{"remove b", "add c"}},
+		"gone, another pod": {[]*v1.Pod{plain}, [][]*v1.Pod{nil, {testPod("c", "b")}}, []string{"remove b", "add c"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var h *fragile
+			bubble(t, func(cfg *Config) {
+				h = &fragile{}
+				cfg.Handler = h
+			}, func(t *testing.T, l *Loop, _ *recorder, pods *script) {
+				give := func(set []*v1.Pod) []string {
+					pods.put("s", set...)
+					l.Emit(Event{Kind: PodsChanged, Source: "s"})
+					synctest.Wait()
+					return h.take()
+				}
+				require.NotEmpty(t, give(c.before))
+				h.mu.Lock()
+				h.bad = map[types.UID]bool{"b": true}
+				h.mu.Unlock()
+				for _, set := range c.sets {
+					require.Empty(t, give(set))
+				}
+				require.Equal(t, 1, l.Status().Stuck)
+				require.Len(t, pods.handled, 1)
+				h.heal()
+				time.Sleep(time.Second)
+				synctest.Wait()
+				require.Equal(t, c.want, h.take())
+				require.Zero(t, l.Status().Stuck)
+				require.Len(t, pods.handled, 2)
+				require.Empty(t, give(c.sets[len(c.sets)-1]))
+			})
+		})
+	}
+}
+
 // weak is a source of pods that panics.
 type weak struct {
 	*script
