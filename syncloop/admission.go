@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/internal/run"
 )
 
 // Admitter decides whether a new pod may start.
@@ -54,7 +56,7 @@ func AdmitAll(admitters ...Admitter) Admitter {
 	return AdmitterFunc(func(pod *v1.Pod, active []*v1.Pod) error {
 		for i, a := range admitters {
 			what := fmt.Sprintf("admitter %d of %d (%T)", i+1, len(admitters), a)
-			if err := guard(what, func() error { return a.Admit(pod, active) }); !admitted(err) {
+			if err := run.Guard(what, func() error { return a.Admit(pod, active) }); !admitted(err) {
 				return err
 			}
 		}

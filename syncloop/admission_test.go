@@ -193,7 +193,7 @@ func sortedActive(asked []string) []string {
 // With an admitter, 1,000 pods at once are not a million questions to the workers.
 func TestHandlerAsksWorkersOncePerPod(t *testing.T) {
 	h, w := newTestHandler(t, func(cfg *HandlerConfig) { cfg.Admit = answer(nil) })
-	counting := &countingWorkers{crewTape: w}
+	counting := &countingWorkers{fakeWorkers: w}
 	h.cfg.Workers = counting
 	var pods []*v1.Pod
 	for i := range 1000 {
@@ -204,11 +204,11 @@ func TestHandlerAsksWorkersOncePerPod(t *testing.T) {
 }
 
 type countingWorkers struct {
-	*crewTape
+	*fakeWorkers
 	states int
 }
 
 func (w *countingWorkers) State(uid types.UID) podworkers.PodState {
 	w.states++
-	return w.crewTape.State(uid)
+	return w.fakeWorkers.State(uid)
 }

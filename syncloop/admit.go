@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/internal/podfacts"
+	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/podworkers"
 )
 
@@ -76,7 +77,7 @@ func (h *DefaultHandler) tellOrder(err error) {
 		text = err.Error()
 	}
 	if text != "" && text != h.orderErr {
-		h.cfg.Logger.Warn("the order of admission cannot be kept", "err", err, "stack", stackOf(err))
+		h.cfg.Logger.Warn("the order of admission cannot be kept", "err", err, "stack", run.StackOf(err))
 	}
 	h.orderErr = text
 }
@@ -111,7 +112,7 @@ func (h *DefaultHandler) ask(pod *v1.Pod, b *batch) error {
 	if !b.loaded {
 		b.active, b.loaded = h.activeExcept(b.pending), true
 	}
-	return guard(fmt.Sprintf("admitter %T", h.cfg.Admit), func() error {
+	return run.Guard(fmt.Sprintf("admitter %T", h.cfg.Admit), func() error {
 		return h.cfg.Admit.Admit(pod, slices.Clip(b.active))
 	})
 }
@@ -122,7 +123,7 @@ func (h *DefaultHandler) refuse(pod *v1.Pod, err error) error {
 	var why *Rejection
 	rejected := errors.As(err, &why) && why != nil
 	if rejected {
-		if panicked := guard("OnReject", func() error { h.cfg.OnReject(pod, *why); return nil }); panicked != nil {
+		if panicked := run.Guard("OnReject", func() error { h.cfg.OnReject(pod, *why); return nil }); panicked != nil {
 			rejected, err = false, panicked
 		}
 	}
@@ -139,7 +140,7 @@ func (h *DefaultHandler) refuse(pod *v1.Pod, err error) error {
 	case rejected:
 		h.cfg.Logger.Warn("pod was not admitted", append(podAttrs(pod), "reason", why.Reason, "message", why.Message)...)
 	default:
-		h.cfg.Logger.Warn("pod is held back", append(podAttrs(pod), "err", err, "stack", stackOf(err))...)
+		h.cfg.Logger.Warn("pod is held back", append(podAttrs(pod), "err", err, "stack", run.StackOf(err))...)
 	}
 	return err
 }

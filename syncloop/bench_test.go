@@ -100,7 +100,7 @@ func BenchmarkAdditions(b *testing.B) {
 			_, pods := steady(b, nil)
 			b.ReportAllocs()
 			for b.Loop() {
-				h, err := NewHandler(HandlerConfig{Workers: newCrewTape(), Order: order, Admit: answer(nil)})
+				h, err := NewHandler(HandlerConfig{Workers: newFakeWorkers(), Order: order, Admit: answer(nil)})
 				require.NoError(b, err)
 				h.HandlePodAdditions(b.Context(), pods)
 			}

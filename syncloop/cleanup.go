@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/internal/podfacts"
+	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/podworkers"
 )
 
@@ -201,7 +202,7 @@ func (r *cleaning) run(what string, step func() error) error {
 		return r.ctx.Err()
 	}
 	SetStep(r.ctx, what)
-	err := guard(what, step)
+	err := run.Guard(what, step)
 	if err != nil {
 		r.errs = append(r.errs, err)
 	}

@@ -16,8 +16,8 @@ import (
 	"github.com/podwright/podwright/podworkers"
 )
 
-// crewTape records what the handler tells the workers; a test sets the states.
-type crewTape struct {
+// fakeWorkers records what the handler tells the workers; a test sets the states.
+type fakeWorkers struct {
 	calls   []string
 	states  map[types.UID]podworkers.PodState
 	known   map[types.UID]podworkers.KnownPod
@@ -26,11 +26,11 @@ type crewTape struct {
 	fail    error
 }
 
-func newCrewTape() *crewTape {
-	return &crewTape{states: map[types.UID]podworkers.PodState{}, known: map[types.UID]podworkers.KnownPod{}, mirrors: map[string]bool{}}
+func newFakeWorkers() *fakeWorkers {
+	return &fakeWorkers{states: map[types.UID]podworkers.PodState{}, known: map[types.UID]podworkers.KnownPod{}, mirrors: map[string]bool{}}
 }
 
-func (w *crewTape) UpdatePod(u podworkers.Update) error {
+func (w *fakeWorkers) UpdatePod(u podworkers.Update) error {
 	call := string(u.Type)
 	switch {
 	case u.Pod != nil:
@@ -48,7 +48,7 @@ func (w *crewTape) UpdatePod(u podworkers.Update) error {
 	return w.fail
 }
 
-func (w *crewTape) SyncKnownPods(pods []*v1.Pod) map[types.UID]podworkers.KnownPod {
+func (w *fakeWorkers) SyncKnownPods(pods []*v1.Pod) map[types.UID]podworkers.KnownPod {
 	w.calls = append(w.calls, "known "+names(pods))
 	known := map[types.UID]podworkers.KnownPod{}
 	for uid, k := range w.known {
@@ -57,15 +57,15 @@ func (w *crewTape) SyncKnownPods(pods []*v1.Pod) map[types.UID]podworkers.KnownP
 	return known
 }
 
-func (w *crewTape) State(uid types.UID) podworkers.PodState { return w.states[uid] }
-func (w *crewTape) MirrorTerminating(name string) bool      { return w.mirrors[name] }
-func (w *crewTape) Forget(uid types.UID) bool {
+func (w *fakeWorkers) State(uid types.UID) podworkers.PodState { return w.states[uid] }
+func (w *fakeWorkers) MirrorTerminating(name string) bool      { return w.mirrors[name] }
+func (w *fakeWorkers) Forget(uid types.UID) bool {
 	w.forget = append(w.forget, uid)
 	w.states[uid] = podworkers.PodState{}
 	return true
 }
 
-func (w *crewTape) take() []string {
+func (w *fakeWorkers) take() []string {
 	calls := w.calls
 	w.calls = nil
 	return calls
@@ -77,9 +77,9 @@ type readiness map[string]bool
 func (r readiness) Ready() bool               { return r["api"] && r["file"] }
 func (r readiness) SourceReady(s string) bool { return r[s] }
 
-func newTestHandler(t *testing.T, edit func(*HandlerConfig)) (*DefaultHandler, *crewTape) {
+func newTestHandler(t *testing.T, edit func(*HandlerConfig)) (*DefaultHandler, *fakeWorkers) {
 	t.Helper()
-	w := newCrewTape()
+	w := newFakeWorkers()
 	cfg := HandlerConfig{Workers: w}
 	if edit != nil {
 		edit(&cfg)
@@ -298,7 +298,7 @@ func TestCleanupWorking(t *testing.T) {
 func TestHandlerCleanersFail(t *testing.T) {
 	var ran []string
 	var h *DefaultHandler
-	var w *crewTape
+	var w *fakeWorkers
 	do := func(what string, err error) error {
 		ran = append(ran, fmt.Sprint(what, " after ", len(w.calls)))
 		return err
@@ -387,6 +387,6 @@ func TestHandlerRestartsPerSource(t *testing.T) {
 func TestNewHandlerRefuses(t *testing.T) {
 	_, err := NewHandler(HandlerConfig{})
 	require.ErrorContains(t, err, "Workers")
-	_, err = NewHandler(HandlerConfig{Workers: newCrewTape(), FinalCleaners: []Cleaner{{Name: "x"}}})
+	_, err = NewHandler(HandlerConfig{Workers: newFakeWorkers(), FinalCleaners: []Cleaner{{Name: "x"}}})
 	require.ErrorContains(t, err, "Clean")
 }

@@ -7,6 +7,8 @@ import (
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/internal/run"
 )
 
 // dirty collects events until the loop gets to them. It is a set, so it is
@@ -17,8 +19,8 @@ type dirty struct {
 	syncs        map[types.UID]Kinds
 	spare        map[types.UID]Kinds // empty; the loop's while it reads the other
 	housekeeping bool
-	// wake holds one token while there may be something to do.
-	wake chan struct{}
+	// wake is given when there may be something to do.
+	wake run.Signal
 }
 
 func newDirty() *dirty {
@@ -26,7 +28,7 @@ func newDirty() *dirty {
 		sources: map[string]struct{}{},
 		syncs:   map[types.UID]Kinds{},
 		spare:   map[types.UID]Kinds{},
-		wake:    make(chan struct{}, 1),
+		wake:    run.NewSignal(),
 	}
 }
 
@@ -45,10 +47,7 @@ func (d *dirty) add(e Event) {
 		return
 	}
 	d.mu.Unlock()
-	select {
-	case d.wake <- struct{}{}:
-	default:
-	}
+	d.wake.Wake()
 }
 
 // takeSources removes and returns the changed sources, by name.

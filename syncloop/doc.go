@@ -13,13 +13,15 @@
 // overflow, and an event that comes twice or late does no harm.
 //
 // A source of pods follows the same rule. It keeps its newest complete set and
-// says "changed"; the Loop asks for the difference to what it handled last, and
-// gets it as ADD, UPDATE, DELETE, REMOVE and RECONCILE. A pod that was created
-// and deleted in between never existed. Package podsource has such sources.
+// says "changed"; reading it changes nothing. The Loop holds it, pod by pod, against
+// what was handled, and hands the difference to the Handler as ADD, UPDATE, DELETE,
+// REMOVE and RECONCILE (see Diff). A pod that was created and deleted in between
+// never existed; what could not be handled differs again the next time. Package
+// podsource has such sources.
 //
 // An agent's own sources are EventSources that emit:
 //
-//	PodsChanged       a source of pods: the Loop asks it for the changes
+//	PodsChanged       a source of pods: the Loop reads its newest set
 //	PodDirty          an observer of the runtime: the pod syncs
 //	ContainerDied     as PodDirty, and its dead containers are pruned
 //	ContainerRemoved  nothing, as LivenessPassed: events can be passed on one to one
@@ -44,9 +46,9 @@
 //
 // Nor does a panic. Of a source it is a failure; of a step of housekeeping it is
 // the step's error; if the handler panics over a pod, the pods beside it are handled
-// without it and it is tried again, alone, after 1 s, twice that, up to 30 s. Until
-// that works the pod's source does not count as handled. Status and the log name
-// what panicked.
+// without it and it is tried again, alone and in its newest version, after 1 s, twice
+// that, up to 30 s. Until that works the pod's source does not count as handled.
+// Status and the log name what panicked.
 //
 // A call that hangs holds up the loop. CheckHealth then fails after StallLimit, and
 // says which call it is; what the handler says with SetStep is part of that.

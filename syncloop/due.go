@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/internal/podfacts"
+	"github.com/podwright/podwright/internal/run"
 )
 
 // ShouldSync returns an EventSource that asks, once per period, which pods have
@@ -16,7 +17,9 @@ import (
 // period of zero means 1 s. pods is usually DefaultHandler.ActivePods. For active
 // deadlines there is DefaultHandler.ActiveDeadlines.
 func ShouldSync(period time.Duration, pods func() []*v1.Pod, due func(pod *v1.Pod, now time.Time) bool) EventSource {
-	setDefault(&period, time.Second)
+	if period <= 0 {
+		period = time.Second
+	}
 	return EventSourceFunc(func(ctx context.Context, emit func(Event)) error {
 		ticker := time.NewTicker(period)
 		defer ticker.Stop()
@@ -94,7 +97,7 @@ func (h *DefaultHandler) ActiveDeadlines(started func(pod *v1.Pod) *metav1.Time)
 			for _, uid := range past {
 				emit(Event{Kind: SyncDue, UID: uid})
 			}
-			if !sleep(ctx, pause) {
+			if !run.Sleep(ctx, pause) {
 				return nil
 			}
 		}

@@ -112,7 +112,7 @@ type Event struct {
 // emit never blocks, may be called from several goroutines, and may still be
 // called, to no effect that matters, after Run has returned. When Run returns an
 // error before ctx is done, the Loop reports it and runs it again after a pause;
-// it then emits everything that may have become dirty meanwhile. When it returns
+// it then emits everything that may have become dirty since. When it returns
 // nil it has nothing more to say and is not run again.
 type EventSource interface {
 	Run(ctx context.Context, emit func(Event)) error

@@ -127,3 +127,24 @@ func ExampleHandlerConfig_admission() {
 	// later, active: [db logs web]
 	//   games: OutOfpods: 3 pods are enough for this device
 }
+
+// What a Loop has to handle when a source has another set of pods.
+func ExampleDiff() {
+	newPod := func(name, host string) *v1.Pod {
+		return &v1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: types.UID("uid-of-" + name)},
+			Spec:       v1.PodSpec{Hostname: host},
+		}
+	}
+	handled := map[types.UID]*v1.Pod{}
+	for _, pod := range []*v1.Pod{newPod("a", "x"), newPod("b", "x")} {
+		handled[pod.UID] = pod
+	}
+	for _, change := range syncloop.Diff(handled, []*v1.Pod{newPod("b", "y"), newPod("c", "x")}) {
+		fmt.Println(change.Op, change.Pods[0].Name)
+	}
+	// Output:
+	// REMOVE a
+	// ADD c
+	// UPDATE b
+}

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -16,11 +18,11 @@ import (
 )
 
 // chaos is a Loop's surroundings, in which everything goes wrong now and then. It
-// is handler, source of pods and source of events at once, and keeps the books.
+// is handler, source of pods and source of events at once, and notes what it is told.
 type chaos struct {
 	mu       sync.Mutex
 	down     bool
-	weak     bool // Changes panics
+	weak     bool // Pods panics
 	slow     time.Duration
 	bad      map[types.UID]bool
 	inside   int
@@ -28,9 +30,8 @@ type chaos struct {
 	version  int
 	emitted  map[types.UID]int // version of the last event
 	synced   map[types.UID]int // as of the beginning of the last sync
-	put      map[types.UID]string
 	told     map[types.UID]string
-	changes  map[string][]Change
+	sets     map[string]map[types.UID]*v1.Pod
 	handled  map[string]int
 	asked    map[string]int
 	cleaned  int
@@ -39,8 +40,8 @@ type chaos struct {
 
 func newChaos() *chaos {
 	return &chaos{
-		bad: map[types.UID]bool{}, emitted: map[types.UID]int{}, synced: map[types.UID]int{}, put: map[types.UID]string{},
-		told: map[types.UID]string{}, changes: map[string][]Change{}, handled: map[string]int{}, asked: map[string]int{}, fail: make(chan error),
+		bad: map[types.UID]bool{}, emitted: map[types.UID]int{}, synced: map[types.UID]int{},
+		told: map[types.UID]string{}, sets: map[string]map[types.UID]*v1.Pod{}, handled: map[string]int{}, asked: map[string]int{}, fail: make(chan error),
 	}
 }
 
@@ -71,20 +72,27 @@ func (c *chaos) call(uids []types.UID, note func(uid types.UID)) {
 	time.Sleep(slow)
 }
 
-func (c *chaos) tell(op string, pods []*v1.Pod) {
+func (c *chaos) tell(pods []*v1.Pod) {
 	versions := map[types.UID]string{}
 	var uids []types.UID
 	for _, pod := range pods {
 		uids = append(uids, pod.UID)
 		versions[pod.UID] = pod.ResourceVersion
 	}
-	c.call(uids, func(uid types.UID) { c.told[uid] = op + versions[uid] })
+	c.call(uids, func(uid types.UID) { c.told[uid] = versions[uid] })
 }
 
-func (c *chaos) HandlePodAdditions(_ context.Context, pods []*v1.Pod) { c.tell("", pods) }
-func (c *chaos) HandlePodUpdates(_ context.Context, pods []*v1.Pod)   { c.tell("", pods) }
-func (c *chaos) HandlePodReconcile(_ context.Context, pods []*v1.Pod) { c.tell("", pods) }
-func (c *chaos) HandlePodRemoves(_ context.Context, pods []*v1.Pod)   { c.tell("gone ", pods) }
+func (c *chaos) HandlePodAdditions(_ context.Context, pods []*v1.Pod) { c.tell(pods) }
+func (c *chaos) HandlePodUpdates(_ context.Context, pods []*v1.Pod)   { c.tell(pods) }
+func (c *chaos) HandlePodReconcile(_ context.Context, pods []*v1.Pod) { c.tell(pods) }
+
+func (c *chaos) HandlePodRemoves(_ context.Context, pods []*v1.Pod) {
+	var uids []types.UID
+	for _, pod := range pods {
+		uids = append(uids, pod.UID)
+	}
+	c.call(uids, func(uid types.UID) { delete(c.told, uid) })
+}
 
 func (c *chaos) HandlePodSyncs(_ context.Context, syncs []Sync) {
 	var uids []types.UID
@@ -108,15 +116,14 @@ func (c *chaos) Run(ctx context.Context, _ func(Event)) error {
 	}
 }
 
-func (c *chaos) Changes(source string) []Change {
+func (c *chaos) Pods(source string) ([]*v1.Pod, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.weak {
-		panic("no changes today")
+		panic("no pods today")
 	}
-	changes := c.changes[source]
-	delete(c.changes, source)
-	return changes
+	set, delivered := c.sets[source]
+	return slices.Collect(maps.Values(set)), delivered
 }
 
 func (c *chaos) Handled(source string) {
@@ -152,14 +159,8 @@ func (c *chaos) step(l *Loop, what, which byte) {
 		if source == "x" { // a pod that two sources have
 			source = string("ab"[which/5%2])
 		}
-		pod := testPod("p"+string(uid), uid)
-		pod.ResourceVersion = fmt.Sprint(c.version)
-		c.put[uid] = pod.ResourceVersion
-		if op == OpRemove {
-			c.put[uid] = "gone " + c.put[uid]
-		}
+		c.put(source, op, uid)
 		c.asked[source] = c.version
-		c.changes[source] = append(c.changes[source], Change{Op: op, Source: source, Pods: []*v1.Pod{pod}})
 		l.Emit(Event{Kind: PodsChanged, Source: source})
 	case 6:
 		c.down, c.weak = which%2 == 0, which%3 == 0
@@ -178,6 +179,30 @@ func (c *chaos) step(l *Loop, what, which byte) {
 		}
 		time.Sleep(time.Duration(which) * 20 * time.Millisecond)
 		c.mu.Lock()
+	}
+}
+
+// put makes a newer set of a source, in which one pod has gone, is there again,
+// is called otherwise, or is another version.
+func (c *chaos) put(source string, op Op, uid types.UID) {
+	if c.sets[source] == nil {
+		c.sets[source] = map[types.UID]*v1.Pod{}
+	}
+	pod := testPod("p"+string(uid), uid, version(fmt.Sprint(c.version)))
+	if old := c.sets[source][uid]; old != nil {
+		pod = old.DeepCopy()
+	}
+	c.sets[source][uid] = pod
+	pod.ResourceVersion = fmt.Sprint(c.version)
+	switch op {
+	case OpRemove:
+		delete(c.sets[source], uid)
+	case OpAdd:
+		pod.Name += "x"
+	case OpReconcile:
+		pod.Status.Message = pod.ResourceVersion
+	default:
+		pod.Spec.Hostname = pod.ResourceVersion
 	}
 }
 
@@ -204,9 +229,16 @@ func (c *chaos) run(t *testing.T, data []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	require.Equal(t, c.emitted, c.synced, "syncs")
-	delete(c.put, "4") // two sources have it, and the order between them is open
-	delete(c.told, "4")
-	require.Equal(t, c.put, c.told, "changes")
+	put := map[types.UID]string{}
+	for _, set := range c.sets {
+		for uid, pod := range set {
+			put[uid] = pod.ResourceVersion
+		}
+	}
+	// Pods that two sources have are left out: the order between these is open.
+	maps.DeleteFunc(put, func(uid types.UID, _ string) bool { return uid == "4" })
+	maps.DeleteFunc(c.told, func(uid types.UID, _ string) bool { return uid == "4" })
+	require.Equal(t, put, c.told, "pods")
 	require.Equal(t, c.asked, c.handled, "sources")
 	require.Zero(t, c.overlaps, "one call at a time")
 	require.Greater(t, c.cleaned, 10)

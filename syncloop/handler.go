@@ -23,6 +23,8 @@ const (
 	OpDelete
 	// OpReconcile: only the status changed.
 	OpReconcile
+
+	opEnd
 )
 
 // String returns the name of the operation in capitals, as Kubernetes logs it.
@@ -45,8 +47,7 @@ func (o Op) String() string {
 
 // Change is one operation on some pods of one source.
 type Change struct {
-	Op     Op
-	Source string
+	Op Op
 	// Pods are the newest versions; for OpRemove the last ones known. They are
 	// shared and must never be changed.
 	Pods []*v1.Pod
@@ -56,17 +57,20 @@ type Change struct {
 // package podsource is one.
 //
 // It keeps the newest complete set per named source. As an EventSource it emits
-// PodsChanged; the Loop then asks for the changes and, after all of them have
-// been handled, says so. Changes and Handled are called by one goroutine; Run
-// and whatever feeds the source run at the same time.
+// PodsChanged whenever there may be a newer one; the Loop then reads it and hands
+// what differs from what was handled to the Handler, as Diff says. Pods and Handled
+// are called by one goroutine; Run and whatever feeds the source run at the same
+// time.
 type PodSource interface {
 	EventSource
-	// Changes returns the difference between the set that was asked for last
-	// and the newest one, in the order in which it is to be handled. What it
-	// returns once it does not return again.
-	Changes(source string) []Change
-	// Handled tells that everything Changes returned for a source has been
-	// handled. From the first time on the source counts as ready.
+	// Pods returns the newest complete set of a source; false as long as there was
+	// none. Reading changes nothing. Each pod has a name and a UID that no other pod
+	// of the set has. The slice is the caller's; the pods are shared and never
+	// change: a newer version of a pod is another object.
+	Pods(source string) (pods []*v1.Pod, delivered bool)
+	// Handled tells that all of a set of the source has been handled, each time that
+	// a set is. From the first time on the source counts as ready: only the source
+	// knows whom else it waits for.
 	Handled(source string)
 }
 

@@ -15,21 +15,21 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// tape records the calls of a handler; hooks make them do something.
-type tape struct {
+// recorder records the calls of a handler; hooks make them do something.
+type recorder struct {
 	mu      sync.Mutex
 	calls   []string
 	onSync  func()
 	onClean func(context.Context) error
 }
 
-func (h *tape) note(call string) {
+func (h *recorder) note(call string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.calls = append(h.calls, call)
 }
 
-func (h *tape) take() []string {
+func (h *recorder) take() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	calls := h.calls
@@ -37,22 +37,29 @@ func (h *tape) take() []string {
 	return calls
 }
 
+// names are the pods' names with their versions.
 func names(pods []*v1.Pod) string {
 	var list []string
 	for _, pod := range pods {
-		list = append(list, pod.Name)
+		list = append(list, pod.Name+pod.Spec.Hostname)
 	}
 	return strings.Join(list, ",")
 }
 
-func (h *tape) HandlePodAdditions(_ context.Context, pods []*v1.Pod) { h.note("add " + names(pods)) }
-func (h *tape) HandlePodUpdates(_ context.Context, pods []*v1.Pod)   { h.note("update " + names(pods)) }
-func (h *tape) HandlePodRemoves(_ context.Context, pods []*v1.Pod)   { h.note("remove " + names(pods)) }
-func (h *tape) HandlePodReconcile(_ context.Context, pods []*v1.Pod) {
+func (h *recorder) HandlePodAdditions(_ context.Context, pods []*v1.Pod) {
+	h.note("add " + names(pods))
+}
+func (h *recorder) HandlePodUpdates(_ context.Context, pods []*v1.Pod) {
+	h.note("update " + names(pods))
+}
+func (h *recorder) HandlePodRemoves(_ context.Context, pods []*v1.Pod) {
+	h.note("remove " + names(pods))
+}
+func (h *recorder) HandlePodReconcile(_ context.Context, pods []*v1.Pod) {
 	h.note("reconcile " + names(pods))
 }
 
-func (h *tape) HandlePodSyncs(_ context.Context, syncs []Sync) {
+func (h *recorder) HandlePodSyncs(_ context.Context, syncs []Sync) {
 	for _, s := range syncs {
 		h.note(fmt.Sprintf("sync %s (%s)", s.UID, s.Kinds))
 	}
@@ -61,7 +68,7 @@ func (h *tape) HandlePodSyncs(_ context.Context, syncs []Sync) {
 	}
 }
 
-func (h *tape) HandlePodCleanups(ctx context.Context) error {
+func (h *recorder) HandlePodCleanups(ctx context.Context) error {
 	h.note("cleanup")
 	if h.onClean != nil {
 		return h.onClean(ctx)
@@ -69,33 +76,32 @@ func (h *tape) HandlePodCleanups(ctx context.Context) error {
 	return nil
 }
 
-// script is a PodSource whose changes a test hands in.
+// script is a PodSource whose sets a test hands in.
 type script struct {
 	EventSource
 	mu      sync.Mutex
-	changes map[string][]Change
+	sets    map[string][]*v1.Pod
 	handled []string
 }
 
 func newScript() *script {
-	return &script{changes: map[string][]Change{}, EventSource: EventSourceFunc(func(ctx context.Context, _ func(Event)) error {
+	return &script{sets: map[string][]*v1.Pod{}, EventSource: EventSourceFunc(func(ctx context.Context, _ func(Event)) error {
 		<-ctx.Done()
 		return nil
 	})}
 }
 
-func (s *script) put(source string, changes ...Change) {
+func (s *script) put(source string, pods ...*v1.Pod) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.changes[source] = append(s.changes[source], changes...)
+	s.sets[source] = pods
 }
 
-func (s *script) Changes(source string) []Change {
+func (s *script) Pods(source string) (pods []*v1.Pod, delivered bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	changes := s.changes[source]
-	delete(s.changes, source)
-	return changes
+	pods, delivered = s.sets[source]
+	return pods, delivered
 }
 
 func (s *script) Handled(source string) {
@@ -105,10 +111,10 @@ func (s *script) Handled(source string) {
 }
 
 // bubble runs a Loop in a synctest bubble; use is the test.
-func bubble(t *testing.T, edit func(*Config), use func(t *testing.T, l *Loop, h *tape, pods *script)) {
+func bubble(t *testing.T, edit func(*Config), use func(t *testing.T, l *Loop, h *recorder, pods *script)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		h, pods := &tape{}, newScript()
+		h, pods := &recorder{}, newScript()
 		cfg := Config{Handler: h, Pods: pods, HousekeepingPeriod: time.Hour}
 		if edit != nil {
 			edit(&cfg)
@@ -132,3 +138,14 @@ func testPod(name string, uid types.UID, edits ...func(*v1.Pod)) *v1.Pod {
 	}
 	return pod
 }
+
+// version makes a pod another version of itself.
+func version(name string) func(*v1.Pod) {
+	return func(pod *v1.Pod) { pod.Spec.Hostname = name }
+}
+
+func labelled(pod *v1.Pod) { pod.Labels = map[string]string{"a": "b"} }
+
+func running(pod *v1.Pod) { pod.Status.Phase = v1.PodRunning }
+
+func deleted(pod *v1.Pod) { pod.DeletionTimestamp = &metav1.Time{Time: time.Unix(1_700_000_000, 0)} }

@@ -6,12 +6,12 @@ import (
 )
 
 // Inbox is an EventSource for parts that are built before the Loop: what they emit
-// reaches the Loop whose Config.Sources has the Inbox. Before it runs there, the
+// reaches the Loop whose Config.Sources has the Inbox. While it does not run, the
 // Inbox keeps the events, each once, so that it is bounded by the number of pods.
 // Its zero value is ready for use.
 type Inbox struct {
 	mu   sync.Mutex
-	emit func(Event) // nil before Run
+	emit func(Event) // nil while Run is not under way
 	kept map[Event]struct{}
 }
 
@@ -39,6 +39,11 @@ func (b *Inbox) Run(ctx context.Context, emit func(Event)) error {
 	kept := b.kept
 	b.emit, b.kept = emit, nil
 	b.mu.Unlock()
+	defer func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.emit = nil
+	}()
 	for e := range kept {
 		emit(e)
 	}

@@ -1,13 +1,17 @@
 package syncloop
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"time"
+
+	"github.com/podwright/podwright/internal/run"
 )
 
 // Config configures a Loop.
@@ -56,8 +60,8 @@ const (
 // podSourceName is the name of Config.Pods in logs, errors and Status.
 const podSourceName = "pods"
 
-// ErrRunning is returned by a second Run of one Loop.
-var ErrRunning = errors.New("syncloop: the loop has been run before")
+// ErrAlreadyRun is returned by a second Run of one Loop.
+var ErrAlreadyRun = errors.New("syncloop: Run was called before")
 
 // Loop takes events from its sources and calls a Handler, one call at a time.
 // Use New.
@@ -66,7 +70,9 @@ type Loop struct {
 	sources map[string]EventSource
 	dirty   *dirty
 	state   loopState
-	stuck   *stuck // belongs to the goroutine of loop
+	// These two belong to the goroutine of loop.
+	handled map[string]*handledSet // by source of pods
+	retries *retries
 }
 
 // New returns a Loop that does nothing until Run.
@@ -88,23 +94,31 @@ func New(cfg Config) (*Loop, error) {
 	if cfg.SourcesReady == nil {
 		cfg.SourcesReady = func() bool { return true }
 	}
-	setDefault(&cfg.HousekeepingPeriod, 2*time.Second)
-	setDefault(&cfg.HousekeepingWarning, time.Second)
-	setDefault(&cfg.StallLimit, 5*time.Minute)
-	setDefault(&cfg.ShutdownTimeout, 10*time.Second)
+	for _, d := range []struct {
+		field        string
+		value        *time.Duration
+		defaultValue time.Duration
+	}{
+		{"HousekeepingPeriod", &cfg.HousekeepingPeriod, 2 * time.Second},
+		{"HousekeepingWarning", &cfg.HousekeepingWarning, time.Second},
+		{"StallLimit", &cfg.StallLimit, 5 * time.Minute},
+		{"ShutdownTimeout", &cfg.ShutdownTimeout, 10 * time.Second},
+	} {
+		if *d.value < 0 {
+			return nil, fmt.Errorf("syncloop: Config.%s is negative: %v", d.field, *d.value)
+		}
+		*d.value = cmp.Or(*d.value, d.defaultValue)
+	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	l := &Loop{cfg: cfg, dirty: newDirty(), stuck: newStuck(), sources: map[string]EventSource{podSourceName: cfg.Pods}}
+	l := &Loop{
+		cfg: cfg, dirty: newDirty(), handled: map[string]*handledSet{}, retries: newRetries(),
+		sources: map[string]EventSource{podSourceName: cfg.Pods},
+	}
 	maps.Copy(l.sources, cfg.Sources)
 	l.state.init(slices.Sorted(maps.Keys(l.sources)))
 	return l, nil
-}
-
-func setDefault(d *time.Duration, value time.Duration) {
-	if *d <= 0 {
-		*d = value
-	}
 }
 
 // Emit records an event from outside of any source. It never blocks.
@@ -116,17 +130,19 @@ func (l *Loop) Emit(e Event) { l.dirty.add(e) }
 // it. Pods are left as they are. Run may be called once.
 func (l *Loop) Run(ctx context.Context) error {
 	if !l.state.enter() {
-		return ErrRunning
+		return ErrAlreadyRun
 	}
-	running := &crew{names: map[string]int{}}
+	defer l.state.leave()
+	var running run.Group
 	for name, src := range l.sources {
-		running.start("source "+name, func() { l.runSource(ctx, name, src) })
+		running.Go("source "+name, func() { l.runSource(ctx, name, src) })
 	}
-	running.start("handler", func() { l.loop(ctx) })
+	running.Go("handler", func() { l.loop(ctx) })
 	<-ctx.Done()
-	err := running.wait(l.cfg.ShutdownTimeout)
-	l.state.leave()
-	return err
+	if left := running.Wait(l.cfg.ShutdownTimeout); len(left) > 0 {
+		return fmt.Errorf("syncloop: still running %s after the stop: %s", l.cfg.ShutdownTimeout, strings.Join(left, ", "))
+	}
+	return nil
 }
 
 // loop handles what is dirty until ctx is done.
@@ -139,7 +155,7 @@ func (l *Loop) loop(ctx context.Context) {
 	for l.waitHealthy(ctx) {
 		l.iterate(ctx)
 		retry.Stop()
-		if at := l.stuck.at; !at.IsZero() {
+		if at := l.retries.at; !at.IsZero() {
 			retry.Reset(time.Until(at))
 		}
 		select {
@@ -173,7 +189,7 @@ func (l *Loop) waitHealthy(ctx context.Context) bool {
 			l.cfg.Logger.Warn("not handling pods while the runtime is unhealthy", "err", err)
 			told = true
 		}
-		if !sleep(ctx, pause) {
+		if !run.Sleep(ctx, pause) {
 			return false
 		}
 		pause = min(2*pause, unhealthyPauseMax)
@@ -187,7 +203,7 @@ func (l *Loop) runSource(ctx context.Context, name string, src EventSource) {
 	for {
 		started := time.Now()
 		l.state.sourceStarted(name, started)
-		err := guard("event source "+name, func() error { return src.Run(ctx, l.dirty.add) })
+		err := run.Guard("event source "+name, func() error { return src.Run(ctx, l.dirty.add) })
 		if ctx.Err() != nil {
 			return
 		}
@@ -199,22 +215,10 @@ func (l *Loop) runSource(ctx context.Context, name string, src EventSource) {
 		if time.Since(started) >= sourceStableAfter {
 			pause = sourcePauseMin
 		}
-		l.cfg.Logger.Error("event source failed", "source", name, "err", err, "retryIn", pause, "stack", stackOf(err))
-		if !sleep(ctx, pause) {
+		l.cfg.Logger.Error("event source failed", "source", name, "err", err, "retryIn", pause, "stack", run.StackOf(err))
+		if !run.Sleep(ctx, pause) {
 			return
 		}
 		pause = min(2*pause, sourcePauseMax)
-	}
-}
-
-// sleep waits and tells whether it waited to the end.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
 	}
 }

@@ -19,7 +19,7 @@ import (
 
 // L12: what makes a pod sync, and what does not.
 func TestLoopEvents(t *testing.T) {
-	bubble(t, nil, func(t *testing.T, l *Loop, h *tape, _ *script) {
+	bubble(t, nil, func(t *testing.T, l *Loop, h *recorder, _ *script) {
 		for _, kind := range []Kind{ContainerRemoved, LivenessPassed, 0, 200} {
 			l.Emit(Event{Kind: kind, UID: "a"})
 		}
@@ -43,8 +43,8 @@ func TestLoopCoalesces(t *testing.T) {
 	release := make(chan struct{})
 	bubble(t, func(cfg *Config) {
 		release = make(chan struct{})
-		cfg.Handler.(*tape).onSync = func() { <-release }
-	}, func(t *testing.T, l *Loop, h *tape, pods *script) {
+		cfg.Handler.(*recorder).onSync = func() { <-release }
+	}, func(t *testing.T, l *Loop, h *recorder, pods *script) {
 		l.Emit(Event{Kind: PodDirty, UID: "first"})
 		synctest.Wait()
 		h.take()
@@ -55,7 +55,7 @@ func TestLoopCoalesces(t *testing.T) {
 			l.Emit(Event{Kind: PodsChanged, Source: "s"})
 			l.Emit(Event{Kind: Housekeeping})
 		}
-		pods.put("s", Change{Op: OpAdd, Pods: []*v1.Pod{testPod("x", "x")}})
+		pods.put("s", testPod("x", "x"))
 		st := l.Status()
 		require.Equal(t, 2, st.WaitingPods)
 		require.Equal(t, 1, st.WaitingSources)
@@ -69,21 +69,29 @@ func TestLoopCoalesces(t *testing.T) {
 }
 
 func TestLoopOperations(t *testing.T) {
-	bubble(t, nil, func(t *testing.T, l *Loop, h *tape, pods *script) {
-		for _, op := range []Op{OpRemove, OpAdd, OpUpdate, OpDelete, OpReconcile, Op(99)} {
-			pods.put("b", Change{Op: op, Source: "b", Pods: []*v1.Pod{testPod("p", "p")}})
-		}
-		pods.put("a", Change{Op: OpAdd, Source: "a"})
+	bubble(t, nil, func(t *testing.T, l *Loop, h *recorder, pods *script) {
+		pods.put("b", testPod("r", "r"), testPod("u", "u"), testPod("d", "d"), testPod("c", "c"), testPod("same", "same"))
+		l.Emit(Event{Kind: PodsChanged, Source: "b"})
+		l.Emit(Event{Kind: PodsChanged, Source: "silent"})
+		synctest.Wait()
+		require.Equal(t, []string{"add r,u,d,c,same"}, h.take())
+		pods.put("b", testPod("same", "same"), testPod("c", "c", running), testPod("d", "d", deleted), testPod("u", "u", labelled), testPod("n", "n"))
+		pods.put("a")
 		l.Emit(Event{Kind: PodsChanged, Source: "b"})
 		l.Emit(Event{Kind: PodsChanged, Source: "a"})
 		synctest.Wait()
 		got := h.take()
-		want := []string{"remove p", "add p", "update p", "update p", "reconcile p"}
+		want := []string{"remove r", "add n", "update u", "update d", "reconcile c"}
 		if got[0] == "add " {
 			require.Equal(t, append([]string{"add "}, want...), got)
 		} else {
 			require.Equal(t, append(want, "add "), got)
 		}
+		for _, source := range []string{"a", "b"} {
+			l.Emit(Event{Kind: PodsChanged, Source: source})
+		}
+		synctest.Wait()
+		require.Empty(t, h.take(), "what was handled is not handled again")
 	})
 }
 
@@ -99,7 +107,7 @@ func TestLoopTellsOfAPauseOnce(t *testing.T) {
 			}
 			return nil
 		}
-	}, func(t *testing.T, l *Loop, h *tape, _ *script) {
+	}, func(t *testing.T, l *Loop, h *recorder, _ *script) {
 		l.Emit(Event{Kind: PodDirty, UID: "a"})
 		require.ErrorContains(t, l.Status().Paused, "runtime is down")
 		time.Sleep(time.Second)
@@ -122,7 +130,7 @@ func TestLoopSaysNothingOfAShortPause(t *testing.T) {
 			}
 			return nil
 		}
-	}, func(t *testing.T, l *Loop, h *tape, _ *script) {
+	}, func(t *testing.T, l *Loop, h *recorder, _ *script) {
 		require.ErrorContains(t, l.Status().Paused, "not asked yet")
 		l.Emit(Event{Kind: PodDirty, UID: "a"})
 		time.Sleep(100 * time.Millisecond)
@@ -135,9 +143,9 @@ func TestLoopSaysNothingOfAShortPause(t *testing.T) {
 // A loop that was never run is healthy, one that has ended is not (see L13.txt).
 func TestLoopHealth(t *testing.T) {
 	var l *Loop
-	bubble(t, nil, func(t *testing.T, running *Loop, _ *tape, _ *script) { l = running })
+	bubble(t, nil, func(t *testing.T, running *Loop, _ *recorder, _ *script) { l = running })
 	require.ErrorContains(t, l.CheckHealth(), "ended")
-	idle, err := New(Config{Handler: &tape{}, Pods: newScript()})
+	idle, err := New(Config{Handler: &recorder{}, Pods: newScript()})
 	require.NoError(t, err)
 	require.NoError(t, idle.CheckHealth())
 }
@@ -147,10 +155,10 @@ func TestLoopHangs(t *testing.T) {
 	for what, edit := range map[string]func(*Config, func()){
 		"asking whether the runtime is healthy": func(cfg *Config, hang func()) { cfg.Health = func() error { hang(); return nil } },
 		"asking whether the sources are ready":  func(cfg *Config, hang func()) { cfg.SourcesReady = func() bool { hang(); return true } },
-		"asking for the changes of s":           func(cfg *Config, hang func()) { cfg.Pods = deaf{newScript(), hang} },
-		"syncing pod a":                         func(cfg *Config, hang func()) { cfg.Handler.(*tape).onSync = hang },
+		"asking for the pods of s":              func(cfg *Config, hang func()) { cfg.Pods = deaf{newScript(), hang} },
+		"syncing pod a":                         func(cfg *Config, hang func()) { cfg.Handler.(*recorder).onSync = hang },
 		"housekeeping": func(cfg *Config, hang func()) {
-			cfg.Handler.(*tape).onClean = func(context.Context) error { hang(); return nil }
+			cfg.Handler.(*recorder).onClean = func(context.Context) error { hang(); return nil }
 		},
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -158,8 +166,8 @@ func TestLoopHangs(t *testing.T) {
 			bubble(t, func(cfg *Config) {
 				release = make(chan struct{})
 				edit(cfg, func() { <-release })
-			}, func(t *testing.T, l *Loop, _ *tape, _ *script) {
-				l.Emit(Event{Kind: PodsChanged, Source: map[bool]string{true: "s"}[what == "asking for the changes of s"]})
+			}, func(t *testing.T, l *Loop, _ *recorder, _ *script) {
+				l.Emit(Event{Kind: PodsChanged, Source: map[bool]string{true: "s"}[what == "asking for the pods of s"]})
 				l.Emit(Event{Kind: PodDirty, UID: "a"})
 				l.Emit(Event{Kind: Housekeeping})
 				time.Sleep(5*time.Minute + time.Second)
@@ -178,9 +186,9 @@ type deaf struct {
 	hang func()
 }
 
-func (s deaf) Changes(source string) []Change {
+func (s deaf) Pods(source string) ([]*v1.Pod, bool) {
 	s.hang()
-	return s.script.Changes(source)
+	return s.script.Pods(source)
 }
 
 // lockedBuffer is a buffer that a logger may write while a test reads.
@@ -209,14 +217,14 @@ func TestLoopHousekeeping(t *testing.T) {
 		cfg.HousekeepingPeriod = 0
 		cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
 		cfg.SourcesReady = ready.Load
-		cfg.Handler.(*tape).onClean = func(context.Context) error {
+		cfg.Handler.(*recorder).onClean = func(context.Context) error {
 			time.Sleep(1100 * time.Millisecond)
 			if fail.Load() {
 				return failure
 			}
 			return nil
 		}
-	}, func(t *testing.T, l *Loop, h *tape, _ *script) {
+	}, func(t *testing.T, l *Loop, h *recorder, _ *script) {
 		time.Sleep(10 * time.Second)
 		require.Empty(t, h.take(), "sources are not ready")
 		ready.Store(true)
@@ -252,7 +260,7 @@ func TestLoopSources(t *testing.T) {
 				return nil
 			}),
 		}
-	}, func(t *testing.T, l *Loop, h *tape, _ *script) {
+	}, func(t *testing.T, l *Loop, h *recorder, _ *script) {
 		time.Sleep(100 * time.Second)
 		synctest.Wait()
 		s := time.Second
@@ -274,7 +282,7 @@ func TestLoopShutdown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
 		l, err := New(Config{
-			Handler: &tape{onSync: func() { <-release }},
+			Handler: &recorder{onSync: func() { <-release }},
 			Pods:    newScript(),
 			Sources: map[string]EventSource{"deaf": EventSourceFunc(func(context.Context, func(Event)) error { <-release; return nil })},
 		})
@@ -287,7 +295,7 @@ func TestLoopShutdown(t *testing.T) {
 		require.ErrorContains(t, err, "handler, source deaf")
 		require.Equal(t, 11*time.Second, time.Since(stopping))
 		require.Error(t, l.CheckHealth())
-		require.ErrorIs(t, l.Run(ctx), ErrRunning)
+		require.ErrorIs(t, l.Run(ctx), ErrAlreadyRun)
 		close(release)
 	})
 }
@@ -296,10 +304,11 @@ func TestNewRefuses(t *testing.T) {
 	src := EventSourceFunc(func(context.Context, func(Event)) error { return nil })
 	for field, cfg := range map[string]Config{
 		"Handler":           {Pods: newScript()},
-		"Pods":              {Handler: &tape{}},
-		"Sources[\"\"]":     {Handler: &tape{}, Pods: newScript(), Sources: map[string]EventSource{"": src}},
-		"Sources[\"pods\"]": {Handler: &tape{}, Pods: newScript(), Sources: map[string]EventSource{"pods": src}},
-		"Sources[\"x\"]":    {Handler: &tape{}, Pods: newScript(), Sources: map[string]EventSource{"x": nil}},
+		"Pods":              {Handler: &recorder{}},
+		"Sources[\"\"]":     {Handler: &recorder{}, Pods: newScript(), Sources: map[string]EventSource{"": src}},
+		"Sources[\"pods\"]": {Handler: &recorder{}, Pods: newScript(), Sources: map[string]EventSource{"pods": src}},
+		"ShutdownTimeout":   {Handler: &recorder{}, Pods: newScript(), ShutdownTimeout: -1},
+		"Sources[\"x\"]":    {Handler: &recorder{}, Pods: newScript(), Sources: map[string]EventSource{"x": nil}},
 	} {
 		_, err := New(cfg)
 		require.ErrorContains(t, err, field)

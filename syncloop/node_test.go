@@ -99,7 +99,7 @@ func (n *node) start() {
 	})
 	require.NoError(n.t, err)
 	a.loop, err = syncloop.New(syncloop.Config{
-		Handler: syncs{a.handler, n}, Pods: changes{a.merger, n}, Health: n.healthy,
+		Handler: syncs{a.handler, n}, Pods: changes{a.merger, n, map[string]map[types.UID]*v1.Pod{}}, Health: n.healthy,
 		Sources: map[string]syncloop.EventSource{"deadlines": a.handler.ActiveDeadlines(n.startTime)},
 	})
 	require.NoError(n.t, err)
@@ -255,18 +255,27 @@ func (w told) UpdatePod(u podworkers.Update) error {
 	return w.Workers.UpdatePod(u)
 }
 
-// changes notes what the source of pods tells the loop.
+// changes notes by what each set that the loop reads differs from the one before.
 type changes struct {
 	*podsource.Merger
-	n *node
+	n    *node
+	read map[string]map[types.UID]*v1.Pod
 }
 
-func (c changes) Changes(source string) []syncloop.Change {
-	list := c.Merger.Changes(source)
+func (c changes) Pods(source string) ([]*v1.Pod, bool) {
+	pods, delivered := c.Merger.Pods(source)
+	list := syncloop.Diff(c.read[source], pods)
+	if c.read[source] == nil && len(pods) == 0 {
+		list = []syncloop.Change{{Op: syncloop.OpAdd}}
+	}
 	for _, change := range list {
 		c.n.note("", "%s", strings.TrimSpace(change.Op.String()+" from "+source+": "+uids(change.Pods)))
 	}
-	return list
+	c.read[source] = map[types.UID]*v1.Pod{}
+	for _, pod := range pods {
+		c.read[source][pod.UID] = pod
+	}
+	return pods, delivered
 }
 
 func (c changes) Handled(source string) {

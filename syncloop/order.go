@@ -10,6 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/internal/podfacts"
+	"github.com/podwright/podwright/internal/run"
 )
 
 // Order puts pods into the order in which they are admitted, in place. What it
@@ -197,7 +198,7 @@ func qualified(namespace, name string) string {
 func checked(order Order, pods []*v1.Pod) ([]*v1.Pod, error) {
 	result := slices.Clone(pods)
 	var err error
-	panicked := guard("the order of admission", func() error { err = order(result); return nil })
+	panicked := run.Guard("the order of admission", func() error { err = order(result); return nil })
 	if panicked == nil && isPermutation(pods, result) {
 		return result, err
 	}

@@ -9,126 +9,143 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/internal/run"
 )
 
 // iterate handles everything that is dirty now: changes of pods first, since
 // syncs and housekeeping go by them.
 func (l *Loop) iterate(ctx context.Context) {
-	l.retry(ctx)
+	if l.retries.due(time.Now()) {
+		l.retry(ctx)
+	}
 	for _, source := range l.dirty.takeSources() {
 		if ctx.Err() != nil {
 			return
 		}
-		l.handleSource(ctx, source)
+		l.handleSource(ctx, source, false)
 	}
 	if syncs := l.dirty.takeSyncs(); len(syncs) > 0 && ctx.Err() == nil {
 		l.handleSyncs(ctx, syncs)
 	}
+	l.state.stuckNow(l.countStuck())
 	if l.dirty.takeHousekeeping() && ctx.Err() == nil && l.sourcesReady() {
 		l.housekeep(ctx)
 	}
 }
 
-// retry tries again, each by itself, what the handler panicked on.
+// retry tries again, each by itself, what somebody panicked on.
 func (l *Loop) retry(ctx context.Context) {
-	if !l.stuck.due(time.Now()) {
-		return
+	for _, source := range slices.Sorted(maps.Keys(l.retries.sources)) {
+		l.handleSource(ctx, source, true)
 	}
-	for _, source := range l.stuck.takeSources() {
-		l.handleSource(ctx, source)
+	for _, uid := range slices.Sorted(maps.Keys(l.retries.syncs)) {
+		kinds := l.retries.syncs[uid]
+		delete(l.retries.syncs, uid)
+		l.handleSyncs(ctx, []Sync{{UID: uid, Kinds: kinds}})
 	}
-	for _, uid := range slices.Clone(l.stuck.order) {
-		for l.stuck.holds(uid) && ctx.Err() == nil {
-			c := l.stuck.changes[uid][0]
-			if l.change(ctx, c.source, c.Change) != nil {
-				break
-			}
-			l.stuck.handled(uid, 1)
+	l.retries.attempted(time.Now())
+}
+
+// countStuck counts what waits for another attempt.
+func (l *Loop) countStuck() int {
+	n := len(l.retries.syncs)
+	for source := range l.retries.sources {
+		failed := 0
+		if set := l.handled[source]; set != nil {
+			failed = len(set.failed)
 		}
+		n += max(1, failed)
 	}
-	for _, source := range slices.Sorted(maps.Keys(l.stuck.pending)) {
-		l.sourceHandled(source)
-	}
-	for _, s := range l.stuck.takeSyncs() {
-		l.handleSyncs(ctx, []Sync{s})
-	}
-	l.stuck.attempted(time.Now())
-	l.state.stuckNow(l.stuck.size())
+	return n
 }
 
-// handleSource hands the changes of one source to the handler.
-func (l *Loop) handleSource(ctx context.Context, source string) {
-	var changes []Change
-	if err := l.step("asking for the changes of "+source, func() error {
-		changes = l.cfg.Pods.Changes(source)
+// handleSource hands what differs from what was handled of a source to the
+// handler, and says so once all of it is handled: a pod that the handler could not
+// be told of must not look as if nobody wanted it. Pods that failed before are
+// tried only if retry is set.
+func (l *Loop) handleSource(ctx context.Context, source string, retry bool) {
+	var newest []*v1.Pod
+	var delivered bool
+	err := l.step("asking for the pods of "+source, func() error {
+		newest, delivered = l.cfg.Pods.Pods(source)
 		return nil
-	}); err != nil {
-		l.stuck.pushSource(source, time.Now())
-		l.stuck.pending[source] = true
-		l.state.stuckNow(l.stuck.size())
+	})
+	if err == nil && delivered {
+		err = l.handlePods(ctx, source, newest, retry)
+	}
+	if err == nil {
+		delete(l.retries.sources, source)
 		return
 	}
-	for _, c := range changes {
-		l.handleChange(ctx, source, c)
-	}
-	l.sourceHandled(source)
+	l.retries.sources[source] = true
+	l.retries.plan(time.Now())
 }
 
-// sourceHandled says that a source has been handled, if all of it has: a pod that
-// the handler could not be told of must not look as if nobody wanted it.
-func (l *Loop) sourceHandled(source string) {
-	if l.stuck.holdsOf(source) {
-		l.stuck.pending[source] = true
-		return
+// errFailed tells that the handler panicked over a pod of a source.
+var errFailed = errors.New("not all pods are handled")
+
+func (l *Loop) handlePods(ctx context.Context, source string, newest []*v1.Pod, retry bool) error {
+	set := l.handled[source]
+	if set == nil {
+		set = newHandledSet()
+		l.handled[source] = set
 	}
-	delete(l.stuck.pending, source)
-	_ = l.step("noting that "+source+" is handled", func() error {
+	if retry {
+		l.repeat(ctx, source, set, newest)
+	}
+	for _, c := range set.changes(newest) {
+		l.handleChange(ctx, source, set, c)
+	}
+	if len(set.failed) > 0 || !set.heard {
+		return errFailed
+	}
+	return l.step("noting that "+source+" is handled", func() error {
 		l.cfg.Pods.Handled(source)
 		return nil
 	})
 }
 
-// handleChange hands a change to the handler. If it panics it is called again
-// with one pod at a time; those on which it panics alone wait, and later changes
-// of them behind.
-func (l *Loop) handleChange(ctx context.Context, source string, c Change) {
-	if l.stuck.size() > 0 && len(c.Pods) > 0 {
-		free := make([]*v1.Pod, 0, len(c.Pods))
-		for _, pod := range c.Pods {
-			if l.stuck.holds(pod.UID) {
-				l.push(source, c, pod)
-				continue
-			}
-			free = append(free, pod)
-		}
-		if c.Pods = free; len(free) == 0 {
-			return
+// repeat tells the handler again of the pods over which it panicked, each by
+// itself.
+func (l *Loop) repeat(ctx context.Context, source string, set *handledSet, newest []*v1.Pod) {
+	present := map[types.UID]*v1.Pod{}
+	for _, pod := range newest {
+		if set.failed[pod.UID] != 0 {
+			present[pod.UID] = pod
 		}
 	}
-	if l.change(ctx, source, c) == nil {
+	for _, uid := range slices.Sorted(maps.Keys(set.failed)) {
+		for _, c := range set.repeat(uid, present[uid]) {
+			if ctx.Err() != nil || l.change(ctx, source, set, c) != nil {
+				break
+			}
+		}
+	}
+}
+
+// handleChange hands a change to the handler. If it panics it is called again
+// with one pod at a time.
+func (l *Loop) handleChange(ctx context.Context, source string, set *handledSet, c Change) {
+	pods := set.ready(c.Pods)
+	if len(pods) == 0 && len(c.Pods) > 0 {
 		return
 	}
-	for _, pod := range c.Pods {
-		alone := c
-		alone.Pods = []*v1.Pod{pod}
-		if len(c.Pods) == 1 || l.change(ctx, source, alone) != nil {
-			l.push(source, c, pod)
-		}
+	if c.Pods = pods; l.change(ctx, source, set, c) == nil || len(pods) < 2 {
+		return
+	}
+	for i := range pods {
+		_ = l.change(ctx, source, set, Change{Op: c.Op, Pods: pods[i : i+1]})
 	}
 }
 
-func (l *Loop) push(source string, c Change, pod *v1.Pod) {
-	c.Pods = []*v1.Pod{pod}
-	l.stuck.push(stuckChange{Change: c, source: source}, time.Now())
-	l.state.stuckNow(l.stuck.size())
-}
-
-// change calls the handler's method for a change.
-func (l *Loop) change(ctx context.Context, source string, c Change) error {
+// change calls the handler's method for a change, and notes what came of it.
+func (l *Loop) change(ctx context.Context, source string, set *handledSet, c Change) error {
 	if len(c.Pods) > 0 {
 		l.cfg.Logger.Debug("pods changed", "op", c.Op.String(), "source", source, "pods", len(c.Pods))
 	}
-	return l.step(aboutPods(c.Op.String()+" from "+source, c.Pods), func() error {
+	err := l.step(aboutPods(c.Op.String()+" from "+source, c.Pods), func() error {
 		switch h := l.cfg.Handler; c.Op {
 		case OpAdd:
 			h.HandlePodAdditions(ctx, c.Pods)
@@ -138,11 +155,11 @@ func (l *Loop) change(ctx context.Context, source string, c Change) error {
 			h.HandlePodRemoves(ctx, c.Pods)
 		case OpReconcile:
 			h.HandlePodReconcile(ctx, c.Pods)
-		default:
-			l.cfg.Logger.Error("pods changed by an unknown operation", "op", uint8(c.Op), "source", source)
 		}
 		return nil
 	})
+	set.note(c, err == nil)
+	return err
 }
 
 // aboutPods names the pod that a step is about, if it is about one.
@@ -163,8 +180,8 @@ func (l *Loop) handleSyncs(ctx context.Context, syncs []Sync) {
 		return
 	}
 	if len(syncs) == 1 {
-		l.stuck.pushSync(syncs[0], time.Now())
-		l.state.stuckNow(l.stuck.size())
+		l.retries.syncs[syncs[0].UID] |= syncs[0].Kinds
+		l.retries.plan(time.Now())
 		return
 	}
 	for i := range syncs {
@@ -208,12 +225,12 @@ func (l *Loop) step(what string, call func() error) error {
 // becomes an error.
 func (l *Loop) watch(what string, call func() error) error {
 	l.state.begin(what, time.Now())
-	err := guard(what, call)
+	err := run.Guard(what, call)
 	l.state.end()
 	var panicked *PanicError
-	if err != nil && errors.As(err, &panicked) {
+	if errors.As(err, &panicked) {
 		l.state.panicked(panicked)
-		l.cfg.Logger.Error("the sync loop caught a panic", "step", what, "panic", panicked.Value, "stack", string(panicked.Stack))
+		l.cfg.Logger.Error("the sync loop caught a panic", "err", err, "stack", string(panicked.Stack))
 	}
 	return err
 }

@@ -138,11 +138,7 @@ func (b *beacon) report(emit func(syncloop.Event)) {
 	b.mu.Lock()
 	dirty := b.dirty
 	b.dirty = nil
-	if b.defect == "emits with a lock" {
-		defer b.mu.Unlock()
-	} else {
-		b.mu.Unlock()
-	}
+	b.mu.Unlock()
 	if b.defect == "uses an old emit" {
 		emit = b.first
 	}
@@ -164,18 +160,15 @@ func (b *beacon) report(emit func(syncloop.Event)) {
 func failing(t *testing.T, defect string) []string {
 	var names []string
 	for _, c := range sourceCases {
-		cfg, err := Config{New: func(testing.TB) Subject { return newBeacon(defect).subject() }}.withDefaults()
-		require.NoError(t, err)
-		clock, stop := newWallClock()
+		cfg := Config{New: func(testing.TB) Subject { return newBeacon(defect).subject() }}
 		synctest.Test(t, func(t *testing.T) {
-			failures := record(t, func(t testing.TB) { c.play(newStage(t, cfg, clock)) })
+			failures := record(t, func(t testing.TB) { c.play(newFixture(t, cfg)) })
 			if len(failures) > 0 {
 				names = append(names, c.name)
 				t.Logf("%s: %s: %.300s", defect, c.name, failures[0])
 			}
 			time.Sleep(2 * time.Hour) // what a defect left behind ends
 		})
-		stop()
 	}
 	return names
 }
@@ -184,22 +177,21 @@ func failing(t *testing.T, defect string) []string {
 func TestDefectsAreFound(t *testing.T) {
 	require.Empty(t, failing(t, ""), "a source without defects")
 	for defect, want := range map[string]string{
-		"returns at once": "Run blocks until it is stopped",
-		"runs only once":  "Run can follow Run",
+		"returns at once": "Run blocks until it is stopped, and can follow Run",
+		"runs only once":  "Run blocks until it is stopped, and can follow Run",
 		"waits for work before it looks at its context": "Run returns when it was stopped before it began",
-		"ignores its context":                           "Run can be stopped in the middle of its work",
-		"stops with an error":                           "Run blocks until it is stopped",
+		"ignores its context":                           "Run joins all that it started",
+		"stops with an error":                           "Run blocks until it is stopped, and can follow Run",
 		"leaves a goroutine":                            "Run joins all that it started",
 		"leaves a goroutine that others would end":      "Run joins all that it started",
 		"forgets to wake":                               "what becomes dirty is reported",
-		"forgets what was before":                       "what became dirty before is reported",
-		"forgets what was meanwhile":                    "what became dirty between two runs is reported",
-		"uses an old emit":                              "each run reports to its own emit",
+		"forgets what was before":                       "what becomes dirty before Run or between two is reported",
+		"forgets what was meanwhile":                    "what becomes dirty before Run or between two is reported",
+		"uses an old emit":                              "what becomes dirty before Run or between two is reported",
 		"loses a burst":                                 "a burst loses nothing",
-		"emits with a lock":                             "emit is called without a lock",
-		"events of no kind":                             "events are complete",
-		"events of no pod":                              "events are complete",
-		"events of no source":                           "events are complete",
+		"events of no kind":                             "what becomes dirty is reported",
+		"events of no pod":                              "what becomes dirty is reported",
+		"events of no source":                           "what becomes dirty is reported",
 		"never quiet":                                   "who has nothing to say is quiet",
 		"busy loop":                                     "who has nothing to say is quiet",
 		"hides a failure":                               "a failure ends Run, and the next one goes on",

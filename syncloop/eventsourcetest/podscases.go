@@ -2,244 +2,188 @@ package eventsourcetest
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"slices"
+	"testing"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	"github.com/podwright/podwright/syncloop"
 )
 
-// podsCase is one rule of the contract.
-type podsCase struct {
+// podsCases are all rules for a PodSource, the plainest first. That what was read
+// never changes, and when the source is ready, is part of each.
+var podsCases = []struct {
 	name string
-	play func(l *loop)
-}
-
-// podsCases are all rules for a PodSource, the plainest first.
-var podsCases = []podsCase{
-	{"an unknown source has no changes", playUnknown},
-	{"before the first set there is nothing", playNothing},
-	{"an empty first set is told once", playEmpty},
-	{"a first set of pods is one ADD", playFirst},
-	{"what is the same is not told", playSame},
-	{"each kind of difference has its operation", playDifferences},
-	{"all differences of a set come in order", playOrder},
-	{"what happens between two looks is one difference", playCoalesced},
-	{"another UID under a name is another pod", playNewUID},
-	{"of several pods of one name the first counts", playDuplicates},
+	play func(r *reader)
+}{
+	{"before the first set there is none", playNothing},
+	{"the newest set is read, whole", playNewest},
+	{"reading changes nothing", playReading},
+	{"of several pods of one name or UID the first counts", playDuplicates},
 	{"pods belong to whoever handed them in", playOwnPods},
-	{"after a restart the difference is told", playRestart},
-	{"differences add up", playAddUp},
+	{"after a restart the newest set is read", playRestart},
 }
 
-func set(pods ...*v1.Pod) []*v1.Pod { return pods }
+// reader reads a source of pods as a syncloop.Loop does, and checks what it reads.
+type reader struct {
+	*fixture
+	sub PodsSubject
+	run *sourceRun
 
-func playUnknown(l *loop) {
-	l.begin()
-	l.sub.Set(set(pod("a", "1", "x")))
-	l.settle()
-	if changes := l.sub.Pods.Changes("nobody"); len(changes) > 0 {
-		l.Errorf("a source that nobody named has changes: %v", trace(changes))
+	heard     int // how many events of the run it has heard
+	pods      []*v1.Pod
+	delivered bool
+	// copies are of the pods that were read, as they were then.
+	copies map[*v1.Pod]*v1.Pod
+}
+
+func newReader(t testing.TB, sub PodsSubject) *reader {
+	s := newFixture(t, Config{New: sub.source})
+	return &reader{fixture: s, sub: sub, copies: map[*v1.Pod]*v1.Pod{}}
+}
+
+// play plays a case with the source running.
+func (r *reader) play(scene func(r *reader)) {
+	r.Helper()
+	r.begin()
+	scene(r)
+	r.end()
+}
+
+// begin runs the source and its feeds.
+func (r *reader) begin() { r.run, r.heard = r.start(), 0 }
+
+// end stops the source and looks whether what was read is as it was.
+func (r *reader) end() {
+	r.Helper()
+	r.run.stop()
+	for given, then := range r.copies {
+		if !equality.Semantic.DeepEqual(given, then) {
+			r.Errorf("pod %s was changed after it had been read", then.Name)
+		}
 	}
-	l.sub.Pods.Handled("nobody")
-	l.want("the other source", l.take(), "ADD 1")
-	l.end()
 }
 
-func playNothing(l *loop) {
-	if l.sub.Eager {
-		l.Skip("the source has a set by itself")
+// look reads the newest set if the source said that there may be one.
+func (r *reader) look() {
+	r.Helper()
+	news := r.run.since(r.heard)
+	r.heard += len(news)
+	if !slices.Contains(news, syncloop.Event{Kind: syncloop.PodsChanged, Source: r.sub.Source}) {
+		return
 	}
-	l.begin()
-	l.settle()
-	if changes := l.sub.Pods.Changes(l.sub.Source); len(changes) > 0 {
-		l.Errorf("changes before the first set: %v", trace(changes))
+	if !r.delivered && r.ready() {
+		r.Error("the source is ready before its first set was handled")
 	}
-	l.sub.Pods.Handled(l.sub.Source)
-	if l.sub.Ready != nil && l.sub.Ready() {
-		l.Error("the source is ready before it had a set")
+	if r.pods, r.delivered = r.sub.Pods.Pods(r.sub.Source); r.delivered {
+		r.sub.Pods.Handled(r.sub.Source)
 	}
-	l.sub.Set(set(pod("a", "1", "x")))
-	l.want("the first set", l.settled(), "ADD 1")
-	l.end()
-}
-
-func playEmpty(l *loop) {
-	l.begin()
-	l.sub.Set(nil)
-	l.want("the first set", l.settled(), "ADD")
-	l.sub.Set(nil)
-	l.want("the same again", l.settled())
-	l.sub.Set(set(pod("a", "1", "x")))
-	l.want("a pod", l.settled(), "ADD 1")
-	l.sub.Set(nil)
-	l.want("no pod", l.settled(), "REMOVE 1")
-	l.end()
-}
-
-func playFirst(l *loop) {
-	l.sub.Set(set(pod("a", "1", "x"), pod("b", "2", "x")))
-	l.begin()
-	l.want("the first set", l.settled(), "ADD 1 2")
-	l.end()
-}
-
-func playSame(l *loop) {
-	l.sub.Set(set(pod("a", "1", "x"), pod("b", "2", "x")))
-	l.begin()
-	l.settled()
-	for range 3 {
-		l.sub.Set(set(pod("b", "2", "x"), pod("a", "1", "x")))
-		l.want("the same, in another order", l.settled())
+	if r.delivered && r.sub.Ready != nil && !r.ready() {
+		r.Error("the source is not ready although its first set was handled")
 	}
-	l.end()
-}
-
-func playDifferences(l *loop) {
-	l.sub.Set(set(pod("stays", "0", "x")))
-	l.begin()
-	l.want("the first set", l.settled(), "ADD 0")
-	step := func(want string, edits ...func(*v1.Pod)) {
-		l.Helper()
-		l.sub.Set(set(pod("stays", "0", "x"), pod("a", "1", "y", edits...)))
-		l.want("one difference", l.settled(), want)
+	for _, p := range r.pods {
+		if p == nil || p.Name == "" || p.UID == "" {
+			r.Fatal("a pod without name or UID")
+		}
+		if r.copies[p] == nil {
+			r.copies[p] = p.DeepCopy()
+		}
 	}
-	l.sub.Set(set(pod("stays", "0", "x"), pod("a", "1", "x")))
-	l.want("one difference", l.settled(), "ADD 1")
-	step("UPDATE 1")
-	step("UPDATE 1", func(p *v1.Pod) { p.Labels = map[string]string{"a": "b"} })
-	step("UPDATE 1", func(p *v1.Pod) { p.Annotations = map[string]string{"a": "b"} })
-	if !l.sub.Manifests {
-		step("UPDATE 1")
-		step("RECONCILE 1", running)
-		step("DELETE 1", running, deleting)
+}
+
+func (r *reader) ready() bool { return r.sub.Ready != nil && r.sub.Ready() }
+
+// want makes a set the newest one, lets the source see it, and fails the case
+// unless it is what is read.
+func (r *reader) want(why string, set ...*v1.Pod) {
+	r.Helper()
+	r.sub.Set(set)
+	r.wantOf(why, set...)
+}
+
+func (r *reader) wantOf(why string, set ...*v1.Pod) {
+	r.Helper()
+	time.Sleep(r.cfg.Settle)
+	r.look()
+	if got, want := images(r.pods), images(set); !r.delivered || !slices.Equal(got, want) {
+		r.Fatalf("%s: got %q (delivered: %t), want %q", why, got, r.delivered, want)
 	}
-	l.sub.Set(set(pod("stays", "0", "x")))
-	l.want("one difference", l.settled(), "REMOVE 1")
-	l.end()
 }
 
-func playOrder(l *loop) {
-	l.sub.Set(set(pod("gone", "1", "x"), pod("new-uid", "2", "x"), pod("update", "3", "x"), pod("same", "4", "x"), pod("delete", "5", "x"), pod("status", "6", "x")))
-	l.begin()
-	l.want("the first set", l.settled(), "ADD 1 2 3 4 5 6")
-	next := set(pod("update", "3", "y"), pod("new", "7", "x"), pod("same", "4", "x"), pod("new-uid", "8", "x"))
-	if l.sub.Manifests {
-		l.sub.Set(next)
-		l.want("all at once", l.settled(), "REMOVE 1 2 5 6", "ADD 7 8", "UPDATE 3")
-	} else {
-		l.sub.Set(append(next, pod("status", "6", "x", running), pod("delete", "5", "x", deleting)))
-		l.want("all at once", l.settled(), "REMOVE 1 2", "ADD 7 8", "UPDATE 3", "DELETE 5", "RECONCILE 6")
+// images are pods as "uid image", in order.
+func images(pods []*v1.Pod) []string {
+	var all []string
+	for _, p := range pods {
+		all = append(all, fmt.Sprint(p.UID, " ", p.Spec.Containers[0].Image))
 	}
-	l.end()
+	slices.Sort(all)
+	return all
 }
 
-func playCoalesced(l *loop) {
-	l.sub.Set(set(pod("a", "1", "x"), pod("b", "2", "x")))
-	l.begin()
-	l.want("the first set", l.settled(), "ADD 1 2")
-	l.sub.Set(set(pod("a", "1", "y"), pod("brief", "3", "x")))
-	l.settle()
-	l.sub.Set(set(pod("a", "1", "z"), pod("b", "2", "x"), pod("c", "4", "x")))
-	l.want("two sets", l.settled(), "ADD 4", "UPDATE 1")
-	if got := l.known["1"].Spec.Containers[0].Image; got != "z" {
-		l.Errorf("the update has the image %q of a set before the newest", got)
+func playNothing(r *reader) {
+	none := func(source string) {
+		time.Sleep(r.cfg.Settle)
+		if pods, delivered := r.sub.Pods.Pods(source); delivered || len(pods) > 0 {
+			r.Errorf("source %s without a set has pods: %q (delivered: %t)", source, images(pods), delivered)
+		}
+		if r.sub.Pods.Handled(source); r.ready() {
+			r.Error("the source is ready before it had a set")
+		}
 	}
-	l.sub.Set(nil)
-	l.settle()
-	l.sub.Set(set(pod("a", "1", "z"), pod("b", "2", "x"), pod("c", "4", "x")))
-	l.want("there and back", l.settled())
-	l.end()
-}
-
-func playNewUID(l *loop) {
-	l.sub.Set(set(pod("a", "1", "x")))
-	l.begin()
-	l.want("the first set", l.settled(), "ADD 1")
-	l.sub.Set(set(pod("a", "2", "x")))
-	l.want("another UID", l.settled(), "REMOVE 1", "ADD 2")
-	l.end()
-}
-
-func playDuplicates(l *loop) {
-	l.sub.Set(set(pod("a", "1", "x"), pod("a", "2", "x"), pod("b", "3", "x"), pod("c", "3", "x")))
-	l.begin()
-	l.want("two names twice", l.settled(), "ADD 1 3")
-	if got := l.known["3"].Name; got[0] != 'b' {
-		l.Errorf("of two pods with one UID the second was taken, %s", got)
+	if !r.sub.Eager {
+		none(r.sub.Source)
 	}
-	l.end()
+	none("nobody")
+	r.want("the first set", pod("a", "1", "x"))
 }
 
-func playOwnPods(l *loop) {
-	mine := set(pod("a", "1", "x"), pod("b", "2", "x"))
-	l.sub.Set(mine)
-	l.begin()
-	l.want("the first set", l.settled(), "ADD 1 2")
+func playNewest(r *reader) {
+	r.want("an empty first set")
+	r.want("two pods", pod("a", "1", "x"), pod("b", "2", "x"))
+	r.want("another image", pod("a", "1", "y"), pod("b", "2", "x"))
+	r.want("another UID", pod("a", "3", "y"), pod("b", "2", "x"))
+	r.sub.Set([]*v1.Pod{pod("a", "3", "z"), pod("brief", "4", "x")})
+	time.Sleep(r.cfg.Settle)
+	r.want("two sets between two looks", pod("a", "3", "x"), pod("c", "5", "x"))
+	r.want("no pod")
+}
+
+func playReading(r *reader) {
+	r.want("the first set", pod("a", "1", "x"), pod("b", "2", "x"))
+	first := slices.Clone(r.pods)
+	clear(r.pods) // the slice is the reader's
+	if again, delivered := r.sub.Pods.Pods(r.sub.Source); !delivered || !slices.Equal(again, first) {
+		r.Errorf("read again, the set is another one: %d pods (delivered: %t)", len(again), delivered)
+	}
+}
+
+func playDuplicates(r *reader) {
+	r.sub.Set([]*v1.Pod{pod("a", "1", "x"), pod("a", "2", "x"), pod("b", "3", "y"), pod("c", "3", "z")})
+	r.wantOf("two names twice", pod("a", "1", "x"), pod("b", "3", "y"))
+}
+
+func playOwnPods(r *reader) {
+	mine := []*v1.Pod{pod("a", "1", "x"), pod("b", "2", "x")}
+	r.want("the first set", mine...)
 	for _, p := range mine {
 		p.Spec.Containers[0].Image, p.Labels, p.Name = "spoiled", map[string]string{"a": "b"}, "spoiled"
 	}
-	want := []string{"1 x", "2 x"}
-	if got := l.images(); !slices.Equal(got, want) {
-		l.Errorf("changing pods that were handed in changed those that were handed out: %q", got)
+	if got, want := images(r.pods), []string{"1 x", "2 x"}; !slices.Equal(got, want) {
+		r.Errorf("changing pods that were handed in changed those that were read: %q", got)
 	}
-	l.sub.Set(set(pod("a", "1", "x"), pod("b", "2", "x")))
-	l.want("the same again", l.settled())
-	l.end()
 }
 
-func playRestart(l *loop) {
-	l.sub.Set(set(pod("a", "1", "x")))
-	l.begin()
-	l.want("the first set", l.settled(), "ADD 1")
-	l.sub.Set(set(pod("b", "2", "x")))
-	l.settle()
-	l.mu.Lock()
-	l.dirty = false // what was said is lost with whoever heard it
-	l.mu.Unlock()
-	l.end()
-	l.begin()
-	l.want("what was not asked for before the restart", l.settled(), "REMOVE 1", "ADD 2")
-	l.end()
-	l.sub.Set(set(pod("c", "3", "x")))
-	l.begin()
-	l.want("what changed meanwhile", l.settled(), "REMOVE 2", "ADD 3")
-	l.end()
-}
-
-// playAddUp plays random sets, and looks at random moments: whatever was told
-// adds up to the newest set.
-func playAddUp(l *loop) {
-	rng := rand.New(rand.NewPCG(1, 2))
-	rounds := 60
-	if l.cfg.RealTime {
-		rounds = 3
-	}
-	l.begin()
-	for range rounds {
-		var newest []*v1.Pod
-		for range 1 + rng.IntN(5) {
-			newest = nil
-			for i := range 6 {
-				if rng.IntN(2) == 0 {
-					newest = append(newest, pod(fmt.Sprint("p", i), types.UID(fmt.Sprint("u", i)), fmt.Sprint("i", rng.IntN(2))))
-				}
-			}
-			l.sub.Set(newest)
-			time.Sleep(time.Duration(rng.IntN(30)) * time.Millisecond)
-			if rng.IntN(2) == 0 {
-				l.take()
-			}
-		}
-		l.settled()
-		want := map[types.UID]*v1.Pod{}
-		for _, p := range newest {
-			want[p.UID] = p
-		}
-		if got := l.images(); !slices.Equal(got, images(want)) {
-			l.Fatalf("the changes add up to %q, the newest set is %q", got, images(want))
-		}
-	}
-	l.end()
+func playRestart(r *reader) {
+	r.want("the first set", pod("a", "1", "x"))
+	r.sub.Set([]*v1.Pod{pod("b", "2", "x")})
+	time.Sleep(r.cfg.Settle)
+	r.end() // what was said is lost with whoever heard it
+	r.begin()
+	r.wantOf("what was not read before the restart", pod("b", "2", "x"))
+	r.end()
+	r.sub.Set([]*v1.Pod{pod("c", "3", "x")})
+	r.begin()
+	r.wantOf("what changed while nothing ran", pod("c", "3", "x"))
 }

@@ -23,7 +23,7 @@ func cpuTime(tb testing.TB) time.Duration {
 
 // bigFolder is a folder with many manifests, and a source that has read them.
 // Files are as old as they are on a node.
-func bigFolder(tb testing.TB, n int) (*FileSource, *Merger, string) {
+func bigFolder(tb testing.TB, n int) (*FileSource, *follower, string) {
 	dir := tb.TempDir()
 	old := time.Now().Add(-time.Hour)
 	for i := range n {
@@ -31,9 +31,8 @@ func bigFolder(tb testing.TB, n int) (*FileSource, *Merger, string) {
 		require.NoError(tb, os.WriteFile(path, []byte(manifestOf(fmt.Sprint("pod", i), "x")), 0o644))
 		require.NoError(tb, os.Chtimes(path, old, old))
 	}
-	m, err := NewMerger(MergerConfig{})
-	require.NoError(tb, err)
-	f, err := NewFileSource(FileConfig{Path: dir, Merger: m, Decoder: testDecoder(), Watch: func(ctx context.Context, _ string, _ func(Hint)) error {
+	m := newMerger(tb, MergerConfig{})
+	f, err := NewFileSource(FileConfig{Path: dir, Merger: m.Merger, Decoder: testDecoder(), Watch: func(ctx context.Context, _ string, _ func(Hint)) error {
 		<-ctx.Done()
 		return nil
 	}})
@@ -42,6 +41,7 @@ func bigFolder(tb testing.TB, n int) (*FileSource, *Merger, string) {
 	_, err = f.look(time.Now())
 	require.NoError(tb, err)
 	require.Len(tb, m.Changes("file")[0].Pods, n)
+	m.Handled("file")
 	return f, m, dir
 }
 
@@ -51,7 +51,7 @@ func edit(tb testing.TB, f *FileSource, dir string, i int) {
 	aside := filepath.Join(dir, ".new")
 	require.NoError(tb, os.WriteFile(aside, []byte(manifestOf("pod2", fmt.Sprint("x:", i))), 0o644))
 	require.NoError(tb, os.Rename(aside, path))
-	f.hints.add(Hint{Path: path, Stage: Written})
+	f.hints.add(Hint{Path: path, State: Written})
 }
 
 // BenchmarkFileSourceFindsChange measures what it costs to find the one of 1,000
@@ -109,7 +109,7 @@ func TestFileSourceMemoryFlat(t *testing.T) {
 		f, m, dir := bigFolder(t, 5)
 		play := func(from, n int) {
 			for i := range n {
-				f.hints.add(Hint{Path: filepath.Join(dir, fmt.Sprint("temporary-", from+i)), Stage: Written})
+				f.hints.add(Hint{Path: filepath.Join(dir, fmt.Sprint("temporary-", from+i)), State: Written})
 				editAndLook(t, f, m, dir, from+i)
 				time.Sleep(100 * time.Millisecond)
 			}
@@ -119,13 +119,13 @@ func TestFileSourceMemoryFlat(t *testing.T) {
 		play(warm, edits)
 		grown := int64(heap()) - int64(before)
 		require.Less(t, grown, int64(256<<10), "bytes in use after %d edits, compared to before", edits)
-		require.Len(t, f.ledger.files, 5)
+		require.Len(t, f.history.files, 5)
 		require.LessOrEqual(t, len(f.hints.written), 200)
 		runtime.KeepAlive(f)
 	})
 }
 
-func editAndLook(tb testing.TB, f *FileSource, m *Merger, dir string, i int) {
+func editAndLook(tb testing.TB, f *FileSource, m *follower, dir string, i int) {
 	edit(tb, f, dir, i)
 	_, err := f.look(time.Time{})
 	require.NoError(tb, err)

@@ -35,11 +35,11 @@ func subject(t testing.TB) (*podsource.Merger, eventsourcetest.PodsSubject) {
 }
 
 func TestMergerConforms(t *testing.T) {
-	eventsourcetest.RunPods(t, eventsourcetest.PodsConfig{New: func(t testing.TB) eventsourcetest.PodsSubject {
+	eventsourcetest.RunPods(t, func(t testing.TB) eventsourcetest.PodsSubject {
 		m, sub := subject(t)
 		sub.Set = func(pods []*v1.Pod) { require.NoError(t, m.Set(source, pods)) }
 		return sub
-	}})
+	})
 }
 
 // newest is a channel that holds the newest set only, so that sending to it never
@@ -58,14 +58,14 @@ func newest(sets chan []*v1.Pod) func([]*v1.Pod) {
 }
 
 func TestFromChannelConforms(t *testing.T) {
-	eventsourcetest.RunPods(t, eventsourcetest.PodsConfig{New: func(t testing.TB) eventsourcetest.PodsSubject {
+	eventsourcetest.RunPods(t, func(t testing.TB) eventsourcetest.PodsSubject {
 		m, sub := subject(t)
 		sets := make(chan []*v1.Pod, 1)
 		feed, err := podsource.FromChannel(m, source, sets)
 		require.NoError(t, err)
 		sub.Set, sub.Feeds = newest(sets), []syncloop.EventSource{feed}
 		return sub
-	}})
+	})
 	t.Run("by itself", func(t *testing.T) {
 		eventsourcetest.Run(t, eventsourcetest.Config{New: func(t testing.TB) eventsourcetest.Subject {
 			m, _ := subject(t)
@@ -103,14 +103,14 @@ func setsOf(sets <-chan []*v1.Pod, errs <-chan error) func(context.Context) iter
 }
 
 func TestFromSeqConforms(t *testing.T) {
-	eventsourcetest.RunPods(t, eventsourcetest.PodsConfig{New: func(t testing.TB) eventsourcetest.PodsSubject {
+	eventsourcetest.RunPods(t, func(t testing.TB) eventsourcetest.PodsSubject {
 		m, sub := subject(t)
 		sets := make(chan []*v1.Pod, 1)
 		feed, err := podsource.FromSeq(m, source, setsOf(sets, nil))
 		require.NoError(t, err)
 		sub.Set, sub.Feeds = newest(sets), []syncloop.EventSource{feed}
 		return sub
-	}})
+	})
 	t.Run("by itself", func(t *testing.T) {
 		eventsourcetest.Run(t, eventsourcetest.Config{New: func(t testing.TB) eventsourcetest.Subject {
 			m, _ := subject(t)
@@ -160,13 +160,13 @@ func TestHTTPSourceConforms(t *testing.T) {
 			Decoder: podsource.Decoder{NodeName: "n"}, Client: &http.Client{Transport: s},
 		})
 		require.NoError(t, err)
-		sub.Set, sub.Feeds, sub.Manifests = s.set, []syncloop.EventSource{feed}, true
+		sub.Set, sub.Feeds = s.set, []syncloop.EventSource{feed}
 		return sub, feed
 	}
-	eventsourcetest.RunPods(t, eventsourcetest.PodsConfig{New: func(t testing.TB) eventsourcetest.PodsSubject {
+	eventsourcetest.RunPods(t, func(t testing.TB) eventsourcetest.PodsSubject {
 		sub, _ := build(t)
 		return sub
-	}})
+	})
 	t.Run("by itself", func(t *testing.T) {
 		eventsourcetest.Run(t, eventsourcetest.Config{New: func(t testing.TB) eventsourcetest.Subject {
 			_, feed := build(t)
@@ -207,7 +207,7 @@ func fileSubject(t testing.TB, edit func(*podsource.FileConfig)) (eventsourcetes
 	edit(&cfg)
 	feed, err := podsource.NewFileSource(cfg)
 	require.NoError(t, err)
-	sub.Set, sub.Feeds, sub.Manifests, sub.Eager = folder(t, cfg.Path), []syncloop.EventSource{feed}, true, true
+	sub.Set, sub.Feeds, sub.Eager = folder(t, cfg.Path), []syncloop.EventSource{feed}, true
 	return sub, feed
 }
 
@@ -219,10 +219,10 @@ func TestFileSourceConforms(t *testing.T) {
 			return nil
 		}
 	}
-	eventsourcetest.RunPods(t, eventsourcetest.PodsConfig{New: func(t testing.TB) eventsourcetest.PodsSubject {
+	eventsourcetest.RunPods(t, func(t testing.TB) eventsourcetest.PodsSubject {
 		sub, _ := fileSubject(t, unwatched)
 		return sub
-	}})
+	})
 	t.Run("by itself", func(t *testing.T) {
 		eventsourcetest.Run(t, eventsourcetest.Config{New: func(t testing.TB) eventsourcetest.Subject {
 			_, feed := fileSubject(t, unwatched)

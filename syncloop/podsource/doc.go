@@ -1,7 +1,7 @@
 // Package podsource brings the desired pods to a syncloop.Loop.
 //
-// A Merger keeps the newest complete set of pods of each source and tells the
-// Loop the difference to what it has handled. Whoever has pods calls Merger.Set,
+// A Merger keeps the newest complete set of pods of each source, from which the Loop
+// derives what differs from what it has handled. Whoever has pods calls Merger.Set,
 // or uses FromChannel or FromSeq; NewFileSource reads static pods from a folder,
 // NewHTTPSource gets them from a web server:
 //
@@ -26,18 +26,16 @@
 //
 // # Merging
 //
-// Sets are complete, and pods are compared by UID. A pod is new (ADD), gone
-// (REMOVE), or different: in spec, labels, deletion or annotations (UPDATE, with a
-// deletion timestamp DELETE), or in its status alone (RECONCILE). Nothing else
-// counts, and of annotations those that a kubelet writes itself do not. What is
-// handed out is the newest version as a whole. A pod whose name changes under its
+// Sets are complete: the newest one counts, and each pod in it as a whole. The Loop
+// compares pods by UID, as syncloop.Diff says. A pod whose name changes under its
 // UID, which only manifests with a metadata.uid can do, is removed and added.
 //
 // Of several pods of one name or UID in a set the first is taken; the others are a
 // FailedValidation event, once. Two sources do not know of each other.
 //
 // Each pod is annotated with its source (kubernetes.io/config.source) and the
-// moment when it was first seen (kubernetes.io/config.seen).
+// moment when it was first seen (kubernetes.io/config.seen). Pods are copied when they
+// are handed in, and what is read is shared: nobody changes it.
 //
 // # Files
 //

@@ -20,8 +20,8 @@ import (
 	"github.com/podwright/podwright/syncloop/podsource"
 )
 
-// watchPods runs a source and shows the changes it brings, as a Loop would handle
-// them, until there have been so many.
+// watchPods runs a source and shows the pods that it brings, until there are so
+// many.
 func watchPods(m *podsource.Merger, name string, source syncloop.EventSource, lines int) {
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
@@ -31,14 +31,10 @@ func watchPods(m *podsource.Merger, name string, source syncloop.EventSource, li
 		}
 	})
 	_ = m.Run(ctx, func(syncloop.Event) {
-		for _, change := range m.Changes(name) {
-			for _, p := range change.Pods {
-				fmt.Println(change.Op, p.Name)
-				lines--
+		if pods, _ := m.Pods(name); len(pods) == lines {
+			for _, p := range pods {
+				fmt.Println(p.Name)
 			}
-		}
-		m.Handled(name)
-		if lines <= 0 {
 			stop()
 		}
 	})
@@ -72,31 +68,29 @@ func ExampleMerger() {
 		fmt.Println(err)
 		return
 	}
-	pod := func(name, host string) *v1.Pod {
-		return &v1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "ns", UID: types.UID("uid-of-" + name)},
-			Spec:       v1.PodSpec{Hostname: host},
-		}
+	pod := func(name string) *v1.Pod {
+		return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "ns", UID: types.UID("uid-of-" + name)}}
 	}
 	show := func() {
-		for _, change := range m.Changes("mine") {
-			fmt.Print(change.Op)
-			for _, p := range change.Pods {
-				fmt.Print(" ", p.Name)
-			}
-			fmt.Println()
+		pods, delivered := m.Pods("mine")
+		fmt.Print(delivered)
+		for _, p := range pods {
+			fmt.Print(" ", p.Name, " from ", p.Annotations["kubernetes.io/config.source"])
 		}
-		m.Handled("mine")
+		fmt.Println()
 	}
-	_ = m.Set("mine", []*v1.Pod{pod("a", "x"), pod("b", "x")})
 	show()
-	_ = m.Set("mine", []*v1.Pod{pod("b", "y"), pod("c", "x")})
-	show()
+	_ = m.Set("mine", []*v1.Pod{pod("a"), pod("b")})
+	_ = m.Set("mine", []*v1.Pod{pod("b"), pod("c")})
+	show() // a Loop does this, hands the difference to its Handler, and then:
+	fmt.Println("ready:", m.Ready())
+	m.Handled("mine")
+	fmt.Println("ready:", m.Ready())
 	// Output:
-	// ADD a b
-	// REMOVE a
-	// ADD c
-	// UPDATE b
+	// false
+	// true b from mine c from mine
+	// ready: false
+	// ready: true
 }
 
 func ExampleNewFileSource() {
@@ -114,7 +108,7 @@ func ExampleNewFileSource() {
 		return
 	}
 	watchPods(m, "file", files, 1)
-	// Output: ADD web-node-1
+	// Output: web-node-1
 }
 
 // pods is a web server without a network.
@@ -149,8 +143,8 @@ items:
 	}
 	watchPods(m, "http", web, 2)
 	// Output:
-	// ADD web-node-1
-	// ADD db-node-1
+	// web-node-1
+	// db-node-1
 }
 
 func ExampleFromChannel() {
@@ -163,7 +157,7 @@ func ExampleFromChannel() {
 	}
 	sets <- []*v1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "default", UID: "1"}}}
 	watchPods(m, "mine", mine, 1)
-	// Output: ADD web
+	// Output: web
 }
 
 // A source that asks somebody for the pods, again and again.
@@ -188,5 +182,5 @@ func ExampleFromSeq() {
 		return
 	}
 	watchPods(m, "mine", mine, 1)
-	// Output: ADD web
+	// Output: web
 }

@@ -1,6 +1,7 @@
 package podsource
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/syncloop"
 )
 
@@ -62,17 +64,17 @@ type FileConfig struct {
 type Hint struct {
 	// Path is the file, "" when it is unknown which.
 	Path string
-	// Stage is what is known of its content.
-	Stage Stage
+	// State is what is known of its content.
+	State FileState
 }
 
-// Stage says how far the writing of a file has come.
-type Stage uint8
+// FileState says how far the writing of a file has come.
+type FileState uint8
 
-// The stages of a file.
+// The states of a file.
 const (
 	// Changed: something about the file is different.
-	Changed Stage = iota
+	Changed FileState = iota
 	// Writing: somebody is writing to it; a Hint that it is Written follows.
 	Writing
 	// Written: it was closed after writing, or moved here. It is complete.
@@ -107,10 +109,10 @@ const (
 // FileSource reads static pods from a folder, or one file, and feeds a Merger.
 // It is a syncloop.EventSource. Use NewFileSource.
 type FileSource struct {
-	cfg    FileConfig
-	ledger *ledger
-	store  store
-	hints  hints
+	cfg     FileConfig
+	history *history
+	store   store
+	hints   hints
 	// delivered tells that a set has been handed over, looked when the files were
 	// looked at last, readAll when each of them was read, whether it seemed to have
 	// changed or not; only Run uses them.
@@ -134,6 +136,10 @@ func NewFileSource(cfg FileConfig) (*FileSource, error) {
 		return nil, errors.New("podsource: FileConfig.Merger is required")
 	case cfg.Decoder.NodeName == "":
 		return nil, errors.New("podsource: FileConfig.Decoder.NodeName is required")
+	case cfg.Period < 0:
+		return nil, fmt.Errorf("podsource: FileConfig.Period is negative: %v", cfg.Period)
+	case cfg.Settle < 0:
+		return nil, fmt.Errorf("podsource: FileConfig.Settle is negative: %v", cfg.Settle)
 	}
 	// A relative path would mean another UID for every working directory.
 	path, err := filepath.Abs(cfg.Path)
@@ -141,17 +147,11 @@ func NewFileSource(cfg FileConfig) (*FileSource, error) {
 		return nil, fmt.Errorf("podsource: FileConfig.Path: %w", err)
 	}
 	cfg.Path = path
-	if cfg.Source == "" {
-		cfg.Source = "file"
-	}
-	if cfg.Period <= 0 {
-		cfg.Period = 20 * time.Second
-	}
+	cfg.Source = cmp.Or(cfg.Source, "file")
+	cfg.Period = cmp.Or(cfg.Period, 20*time.Second)
+	cfg.Settle = cmp.Or(cfg.Settle, 250*time.Millisecond)
 	if cfg.MaxSize <= 0 {
 		cfg.MaxSize = 10 << 20
-	}
-	if cfg.Settle <= 0 {
-		cfg.Settle = 250 * time.Millisecond
 	}
 	if cfg.Watch == nil {
 		cfg.Watch = watchPath
@@ -168,7 +168,7 @@ func NewFileSource(cfg FileConfig) (*FileSource, error) {
 	f := &FileSource{cfg: cfg}
 	f.hints.init()
 	f.store = store{dir: cfg.StateDir, decode: f.decode}
-	f.ledger = &ledger{settle: cfg.Settle, deleted: f.hints.wasDeleted, earlier: f.store.load, dropBroken: cfg.DropBroken, files: map[string]*manifest{}, decode: f.decode}
+	f.history = &history{settle: cfg.Settle, deleted: f.hints.wasDeleted, earlier: f.store.load, dropBroken: cfg.DropBroken, files: map[string]*manifest{}, decode: f.decode}
 	f.reader = reader{maxSize: cfg.MaxSize, youngest: youngest}
 	return f, nil
 }
@@ -222,20 +222,14 @@ func (f *FileSource) wait(ctx context.Context, recheck time.Duration) bool {
 	if !f.hints.deletions() {
 		pause -= time.Since(f.looked)
 	}
-	timer.Reset(max(pause, 0))
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
+	return run.Sleep(ctx, max(pause, 0))
 }
 
 // look takes one snapshot and hands over the set that follows from it.
 func (f *FileSource) look(started time.Time) (recheck time.Duration, err error) {
 	s := f.read()
 	now := time.Now()
-	v := f.ledger.apply(s, func(path string, modTime time.Time) time.Duration {
+	v := f.history.apply(s, func(path string, modTime time.Time) time.Duration {
 		return f.hints.busy(path, modTime, now)
 	}, now)
 	f.hints.forget(now)
@@ -264,13 +258,13 @@ func (f *FileSource) read() snapshot {
 		all, f.readAll = true, now
 	}
 	r := f.reader
-	r.known = func(path string, s stamp) bool { return !all && !named[path] && f.ledger.knows(path, s) }
+	r.known = func(path string, s stamp) bool { return !all && !named[path] && f.history.knows(path, s) }
 	return r.all(f.cfg.Path)
 }
 
 // remember brings the stored versions up to date. What cannot be stored is missed
 // only if the manifest breaks before the next start.
-func (f *FileSource) remember(s snapshot, v verdict) {
+func (f *FileSource) remember(s snapshot, v outcome) {
 	var errs []error
 	for path, data := range v.learned {
 		errs = append(errs, f.store.save(path, data))
@@ -305,7 +299,7 @@ func (f *FileSource) report(problems []Problem) {
 		}
 		f.cfg.Logger.Warn("manifest cannot be used", "path", p.Path, "err", p.Message, "keptLastGood", p.KeptLastGood)
 		if p.rival != nil {
-			f.cfg.Merger.warn(f.cfg.Source, []refusal{{p.rival, filepath.Base(p.Path) + ": " + p.Message}})
+			f.cfg.Merger.warn(f.cfg.Source, []leftOut{{p.rival, filepath.Base(p.Path) + ": " + p.Message}})
 		}
 		f.cfg.OnProblem(p)
 	}
@@ -334,12 +328,8 @@ func (f *FileSource) watch(ctx context.Context) {
 			pause = watchPauseMin
 		}
 		f.cfg.Logger.Debug("watch on manifests ended", "path", f.cfg.Path, "err", err, "retryIn", pause)
-		timer := time.NewTimer(pause)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
+		if !run.Sleep(ctx, pause) {
 			return
-		case <-timer.C:
 		}
 		pause = min(2*pause, watchPauseMax)
 	}

@@ -24,7 +24,7 @@ import (
 type rig struct {
 	t        *testing.T
 	dir      string
-	merger   *Merger
+	merger   *follower
 	source   *FileSource
 	changed  chan struct{}
 	problems chan Problem
@@ -35,7 +35,7 @@ func newRig(t *testing.T, edit func(*FileConfig)) *rig {
 	t.Helper()
 	r := &rig{t: t, dir: t.TempDir(), changed: make(chan struct{}, 1000), problems: make(chan Problem, 1000)}
 	r.merger = newMerger(t, MergerConfig{})
-	cfg := FileConfig{Path: r.dir, Merger: r.merger, Decoder: testDecoder(), Settle: 30 * time.Millisecond,
+	cfg := FileConfig{Path: r.dir, Merger: r.merger.Merger, Decoder: testDecoder(), Settle: 30 * time.Millisecond,
 		OnProblem: func(p Problem) { r.problems <- p }}
 	if edit != nil {
 		edit(&cfg)
@@ -242,7 +242,7 @@ func TestFileSourceSlowWriter(t *testing.T) {
 			var once sync.Once
 			return watchPath(ctx, path, func(h Hint) {
 				changed(h)
-				if h.Stage == Writing && filepath.Base(h.Path) == "slow" {
+				if h.State == Writing && filepath.Base(h.Path) == "slow" {
 					once.Do(func() { close(writing) })
 				}
 			})
@@ -342,11 +342,13 @@ func TestFileSourceRetriesWatch(t *testing.T) {
 }
 
 func TestNewFileSourceRefuses(t *testing.T) {
-	good := FileConfig{Path: "x", Merger: newMerger(t, MergerConfig{}), Decoder: testDecoder()}
+	good := FileConfig{Path: "x", Merger: newMerger(t, MergerConfig{}).Merger, Decoder: testDecoder()}
 	for field, edit := range map[string]func(*FileConfig){
 		"Path":     func(c *FileConfig) { c.Path = "" },
 		"Merger":   func(c *FileConfig) { c.Merger = nil },
 		"NodeName": func(c *FileConfig) { c.Decoder.NodeName = "" },
+		"Period":   func(c *FileConfig) { c.Period = -1 },
+		"Settle":   func(c *FileConfig) { c.Settle = -1 },
 	} {
 		cfg := good
 		edit(&cfg)

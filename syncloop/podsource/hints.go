@@ -3,12 +3,14 @@ package podsource
 import (
 	"sync"
 	"time"
+
+	"github.com/podwright/podwright/internal/run"
 )
 
 // hints collects what a watch says between two looks at the files.
 type hints struct {
-	// prompt holds one token when it is time for a look.
-	prompt chan struct{}
+	// prompt is given when it is time for a look.
+	prompt run.Signal
 
 	mu sync.Mutex
 	// writing is when each file was last seen being written; written is when
@@ -22,7 +24,7 @@ type hints struct {
 }
 
 func (h *hints) init() {
-	h.prompt = make(chan struct{}, 1)
+	h.prompt = run.NewSignal()
 	h.writing, h.written, h.deleted = map[string]time.Time{}, map[string]time.Time{}, map[string]time.Time{}
 	h.named = map[string]bool{}
 }
@@ -48,7 +50,7 @@ func (h *hints) add(hint Hint) {
 	} else {
 		h.named[hint.Path] = true
 	}
-	switch hint.Stage {
+	switch hint.State {
 	case Deleted:
 		h.deleted[hint.Path] = now
 	case Writing:
@@ -63,13 +65,10 @@ func (h *hints) add(hint Hint) {
 		}
 	}
 	h.mu.Unlock()
-	if hint.Stage == Writing {
+	if hint.State == Writing {
 		return
 	}
-	select {
-	case h.prompt <- struct{}{}:
-	default:
-	}
+	h.prompt.Wake()
 }
 
 // reset forgets what was being written: nobody watches any more.

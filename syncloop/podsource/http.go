@@ -1,6 +1,7 @@
 package podsource
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/syncloop"
 )
 
@@ -75,6 +77,10 @@ func NewHTTPSource(cfg HTTPConfig) (*HTTPSource, error) {
 		return nil, errors.New("podsource: HTTPConfig.Merger is required")
 	case cfg.Decoder.NodeName == "":
 		return nil, errors.New("podsource: HTTPConfig.Decoder.NodeName is required")
+	case cfg.Period < 0:
+		return nil, fmt.Errorf("podsource: HTTPConfig.Period is negative: %v", cfg.Period)
+	case cfg.Timeout < 0:
+		return nil, fmt.Errorf("podsource: HTTPConfig.Timeout is negative: %v", cfg.Timeout)
 	}
 	where, err := url.Parse(cfg.URL)
 	if err != nil {
@@ -83,15 +89,9 @@ func NewHTTPSource(cfg HTTPConfig) (*HTTPSource, error) {
 	if (where.Scheme != "http" && where.Scheme != "https") || where.Host == "" {
 		return nil, fmt.Errorf("podsource: HTTPConfig.URL: %q is no http or https address", where.Redacted())
 	}
-	if cfg.Source == "" {
-		cfg.Source = "http"
-	}
-	if cfg.Period <= 0 {
-		cfg.Period = 20 * time.Second
-	}
-	if cfg.Timeout <= 0 {
-		cfg.Timeout = 10 * time.Second
-	}
+	cfg.Source = cmp.Or(cfg.Source, "http")
+	cfg.Period = cmp.Or(cfg.Period, 20*time.Second)
+	cfg.Timeout = cmp.Or(cfg.Timeout, 10*time.Second)
 	if cfg.MaxSize <= 0 {
 		cfg.MaxSize = 10 << 20
 	}
@@ -141,12 +141,8 @@ func (h *HTTPSource) Run(ctx context.Context, _ func(syncloop.Event)) error {
 		if err := h.poll(ctx, client); err != nil {
 			return err
 		}
-		timer := time.NewTimer(h.cfg.Period)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
+		if !run.Sleep(ctx, h.cfg.Period) {
 			return nil
-		case <-timer.C:
 		}
 	}
 }

@@ -39,10 +39,10 @@ func pass(d time.Duration) {
 }
 
 // runHTTP runs an HTTPSource until the bubble ends.
-func runHTTP(t *testing.T, edit func(*HTTPConfig), server webserver) (*HTTPSource, *Merger) {
+func runHTTP(t *testing.T, edit func(*HTTPConfig), server webserver) (*HTTPSource, *follower) {
 	t.Helper()
 	m := newMerger(t, MergerConfig{})
-	cfg := HTTPConfig{URL: "http://me:secret@server/pods", Merger: m, Decoder: testDecoder(), Client: &http.Client{Transport: server}}
+	cfg := HTTPConfig{URL: "http://me:secret@server/pods", Merger: m.Merger, Decoder: testDecoder(), Client: &http.Client{Transport: server}}
 	if edit != nil {
 		edit(&cfg)
 	}
@@ -201,7 +201,7 @@ func TestHTTPSourceLogsFirstFailures(t *testing.T) {
 func TestHTTPSourceStopsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMerger(t, MergerConfig{})
-		h, err := NewHTTPSource(HTTPConfig{URL: "http://server", Merger: m, Decoder: testDecoder(),
+		h, err := NewHTTPSource(HTTPConfig{URL: "http://server", Merger: m.Merger, Decoder: testDecoder(),
 			Client: &http.Client{Transport: webserver(func(r *http.Request) (*http.Response, error) { return endless(r, 1) })}})
 		require.NoError(t, err)
 		ctx, stop := context.WithCancel(t.Context())
@@ -217,11 +217,13 @@ func TestHTTPSourceStopsAtOnce(t *testing.T) {
 }
 
 func TestNewHTTPSourceRefuses(t *testing.T) {
-	good := HTTPConfig{URL: "https://server/x", Merger: newMerger(t, MergerConfig{}), Decoder: testDecoder()}
+	good := HTTPConfig{URL: "https://server/x", Merger: newMerger(t, MergerConfig{}).Merger, Decoder: testDecoder()}
 	for want, edit := range map[string]func(*HTTPConfig){
 		"URL is required":                         func(c *HTTPConfig) { c.URL = "" },
 		"Merger is required":                      func(c *HTTPConfig) { c.Merger = nil },
 		"NodeName is required":                    func(c *HTTPConfig) { c.Decoder.NodeName = "" },
+		"Period is negative":                      func(c *HTTPConfig) { c.Period = -1 },
+		"Timeout is negative":                     func(c *HTTPConfig) { c.Timeout = -1 },
 		`"ftp://a" is no http or https address`:   func(c *HTTPConfig) { c.URL = "ftp://a" },
 		`"server" is no http or https address`:    func(c *HTTPConfig) { c.URL = "server" },
 		`"http:///x" is no http or https address`: func(c *HTTPConfig) { c.URL = "http:///x" },

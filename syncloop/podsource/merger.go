@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/internal/podfacts"
+	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/syncloop"
 )
 
@@ -36,12 +37,12 @@ type MergerConfig struct {
 var ErrNoSource = errors.New("podsource: a source needs a name")
 
 // Merger keeps the newest complete set of pods of every named source and tells a
-// syncloop.Loop what changed: it is a syncloop.PodSource. Use NewMerger. It is
-// safe for concurrent use.
+// syncloop.Loop when one may have changed: it is a syncloop.PodSource. Use
+// NewMerger. It is safe for concurrent use.
 type Merger struct {
 	cfg MergerConfig
-	// notify holds one token while there may be something to emit.
-	notify chan struct{}
+	// wake is given when there may be something to emit.
+	wake run.Signal
 
 	mu      sync.Mutex
 	sources map[string]*sourceState
@@ -51,14 +52,14 @@ type Merger struct {
 // sourceState is what the Merger knows of one source. Its pods are the Merger's
 // own copies and never change.
 type sourceState struct {
-	// delivered: there was a set. taken: Changes has returned one. ready: what
-	// it returned has been handled.
-	delivered, taken, ready bool
-	newest                  []*v1.Pod
+	// delivered: there was a set. ready: one has been handled.
+	delivered, ready bool
+	newest           []*v1.Pod
 	// copies has the newest pods by those they are copies of, if these never
 	// change.
-	copies  map[*v1.Pod]*v1.Pod
-	handled map[types.UID]*v1.Pod
+	copies map[*v1.Pod]*v1.Pod
+	// handled is what was newest when a set was handled last.
+	handled []*v1.Pod
 	// refused are the warnings about the newest set.
 	refused string
 }
@@ -75,7 +76,7 @@ func NewMerger(cfg MergerConfig) (*Merger, error) {
 	}
 	m := &Merger{
 		cfg:     cfg,
-		notify:  make(chan struct{}, 1),
+		wake:    run.NewSignal(),
 		sources: map[string]*sourceState{},
 		changed: map[string]bool{},
 	}
@@ -103,7 +104,7 @@ func (m *Merger) Register(source string) error {
 func (m *Merger) source(name string) *sourceState {
 	src, ok := m.sources[name]
 	if !ok {
-		src = &sourceState{handled: map[types.UID]*v1.Pod{}}
+		src = &sourceState{}
 		m.sources[name] = src
 	}
 	return src
@@ -125,23 +126,20 @@ func (m *Merger) setConstant(source string, pods []*v1.Pod) error {
 	return m.set(source, pods, nil, true)
 }
 
-func (m *Merger) set(source string, taken []*v1.Pod, refused []refusal, constant bool) error {
+func (m *Merger) set(source string, taken []*v1.Pod, refused []leftOut, constant bool) error {
 	if source == "" {
 		return ErrNoSource
 	}
 	if m.store(source, taken, refused, constant) {
 		m.warn(source, refused)
 	}
-	select {
-	case m.notify <- struct{}{}:
-	default:
-	}
+	m.wake.Wake()
 	return nil
 }
 
 // store takes a set over and tells whether the refused pods are others than those
 // of the set before.
-func (m *Merger) store(source string, taken []*v1.Pod, refused []refusal, constant bool) (news bool) {
+func (m *Merger) store(source string, taken []*v1.Pod, refused []leftOut, constant bool) (news bool) {
 	var warnings strings.Builder
 	for _, r := range refused {
 		fmt.Fprintln(&warnings, podfacts.FullName(r.pod), r.pod.UID, r.message)
@@ -157,25 +155,25 @@ func (m *Merger) store(source string, taken []*v1.Pod, refused []refusal, consta
 	return news
 }
 
-// refusal is a pod that is left out of a set, and why.
-type refusal struct {
+// leftOut is a pod that is left out of a set, and why.
+type leftOut struct {
 	pod     *v1.Pod
 	message string
 }
 
 // choose splits a set into the pods to take and the ones to leave out.
-func choose(pods []*v1.Pod) (taken []*v1.Pod, refused []refusal) {
+func choose(pods []*v1.Pod) (taken []*v1.Pod, refused []leftOut) {
 	names, uids := make(map[types.NamespacedName]bool, len(pods)), make(map[types.UID]bool, len(pods))
 	taken = make([]*v1.Pod, 0, len(pods))
 	for _, pod := range pods {
 		switch {
 		case pod == nil:
 		case pod.UID == "" || pod.Name == "":
-			refused = append(refused, refusal{pod, "a pod needs a name and a UID"})
+			refused = append(refused, leftOut{pod, "a pod needs a name and a UID"})
 		case names[nameOf(pod)]:
-			refused = append(refused, refusal{pod, "another pod of the same source has the same name and namespace"})
+			refused = append(refused, leftOut{pod, "another pod of the same source has the same name and namespace"})
 		case uids[pod.UID]:
-			refused = append(refused, refusal{pod, "another pod of the same source has the same UID"})
+			refused = append(refused, leftOut{pod, "another pod of the same source has the same UID"})
 		default:
 			names[nameOf(pod)], uids[pod.UID] = true, true
 			taken = append(taken, pod)
@@ -217,18 +215,14 @@ func (s *sourceState) adopt(source string, pods []*v1.Pod, constant bool, now ti
 }
 
 // whenSeen returns a function that says when a pod was first seen, "" if it was
-// not. Most pods have been handled, so the others are indexed only on demand.
+// not. The pods are indexed on demand.
 func (s *sourceState) whenSeen() func(pod *v1.Pod) string {
-	var others map[types.UID]*v1.Pod
-	newest := s.newest
+	var known map[types.UID]*v1.Pod
 	return func(pod *v1.Pod) string {
-		before := s.handled[pod.UID]
-		if before == nil && others == nil {
-			others = byUID(newest)
+		if known == nil {
+			known = byUID(s.newest, s.handled)
 		}
-		if before == nil {
-			before = others[pod.UID]
-		}
+		before := known[pod.UID]
 		if before == nil || nameOf(before) != nameOf(pod) {
 			return ""
 		}
@@ -236,17 +230,19 @@ func (s *sourceState) whenSeen() func(pod *v1.Pod) string {
 	}
 }
 
-// byUID indexes pods.
-func byUID(pods []*v1.Pod) map[types.UID]*v1.Pod {
-	index := make(map[types.UID]*v1.Pod, len(pods))
-	for _, pod := range pods {
-		index[pod.UID] = pod
+// byUID indexes pods. Of two versions of a pod the later one counts.
+func byUID(sets ...[]*v1.Pod) map[types.UID]*v1.Pod {
+	index := make(map[types.UID]*v1.Pod, len(sets[0]))
+	for _, pods := range sets {
+		for _, pod := range pods {
+			index[pod.UID] = pod
+		}
 	}
 	return index
 }
 
 // warn reports the pods that were left out of a set.
-func (m *Merger) warn(source string, refused []refusal) {
+func (m *Merger) warn(source string, refused []leftOut) {
 	for _, r := range refused {
 		m.cfg.Logger.Warn("pod left out", "source", source, "namespace", r.pod.Namespace, "pod", r.pod.Name, "uid", r.pod.UID, "reason", r.message)
 		ref := v1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: r.pod.Namespace, Name: r.pod.Name, UID: r.pod.UID}
@@ -271,7 +267,7 @@ func (m *Merger) Run(ctx context.Context, emit func(syncloop.Event)) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-m.notify:
+		case <-m.wake:
 		}
 	}
 }
@@ -284,33 +280,25 @@ func (m *Merger) takeChanged() []string {
 	return names
 }
 
-// Changes returns what changed in a source since it was asked last. The pods are
-// the caller's own copies.
-func (m *Merger) Changes(source string) []syncloop.Change {
+// Pods returns the newest set of a source, false before there was one. The pods
+// are shared and never change.
+func (m *Merger) Pods(source string) (pods []*v1.Pod, delivered bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	src, ok := m.sources[source]
 	if !ok || !src.delivered {
-		return nil
+		return nil, false
 	}
-	changes := diff(source, src.handled, src.newest, !src.taken)
-	src.taken = true
-	src.handled = byUID(src.newest)
-	for _, c := range changes {
-		for i, pod := range c.Pods {
-			c.Pods[i] = pod.DeepCopy()
-		}
-	}
-	return changes
+	return slices.Clone(src.newest), true
 }
 
-// Handled marks a source as ready, if it has delivered a set that Changes has
-// returned.
+// Handled says that a set of a source has been handled, which makes the source
+// ready.
 func (m *Merger) Handled(source string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if src, ok := m.sources[source]; ok && src.taken {
-		src.ready = true
+	if src, ok := m.sources[source]; ok && src.delivered {
+		src.ready, src.handled = true, src.newest
 	}
 }
 

@@ -26,11 +26,31 @@ func newPod(name string, uid types.UID, edits ...func(*v1.Pod)) *v1.Pod {
 	return pod
 }
 
-func newMerger(t *testing.T, cfg MergerConfig) *Merger {
-	t.Helper()
+// follower reads sets of a Merger as a Loop does.
+type follower struct {
+	*Merger
+	read map[string]map[types.UID]*v1.Pod
+}
+
+func newMerger(tb testing.TB, cfg MergerConfig) *follower {
+	tb.Helper()
 	m, err := NewMerger(cfg)
-	require.NoError(t, err)
-	return m
+	require.NoError(tb, err)
+	return &follower{m, map[string]map[types.UID]*v1.Pod{}}
+}
+
+// Changes returns by what the newest set of a source differs from the one before.
+func (f *follower) Changes(source string) []syncloop.Change {
+	pods, delivered := f.Pods(source)
+	if !delivered {
+		return nil
+	}
+	before := f.read[source]
+	f.read[source] = byUID(pods)
+	if before == nil && len(pods) == 0 {
+		return []syncloop.Change{{Op: syncloop.OpAdd}}
+	}
+	return syncloop.Diff(before, pods)
 }
 
 // trace writes changes as "OP name,name".
@@ -55,29 +75,6 @@ func image(image string) func(*v1.Pod) {
 	return func(pod *v1.Pod) { pod.Spec.Containers = []v1.Container{{Name: "c", Image: image}} }
 }
 
-func TestMergerSemanticChanges(t *testing.T) {
-	for name, edit := range map[string]func(*v1.Pod){
-		"label":      func(p *v1.Pod) { p.Labels = map[string]string{"a": "b"} },
-		"annotation": func(p *v1.Pod) { p.Annotations = map[string]string{"a": "b"} },
-		"grace":      func(p *v1.Pod) { g := int64(0); p.DeletionGracePeriodSeconds = &g },
-		"spec":       image("x"),
-	} {
-		op, changed := compare(newPod("a", "1"), newPod("a", "1", edit))
-		require.True(t, changed, name)
-		require.Equal(t, syncloop.OpUpdate, op, name)
-		op, _ = compare(newPod("a", "1"), newPod("a", "1", edit, deleting))
-		require.Equal(t, syncloop.OpDelete, op, name)
-	}
-	for name, edit := range map[string]func(*v1.Pod){
-		"resource version": func(p *v1.Pod) { p.ResourceVersion = "7" },
-		"empty labels":     func(p *v1.Pod) { p.Labels = map[string]string{} },
-		"empty list":       func(p *v1.Pod) { p.Spec.Volumes = []v1.Volume{} },
-	} {
-		_, changed := compare(newPod("a", "1"), newPod("a", "1", edit))
-		require.False(t, changed, name)
-	}
-}
-
 // A source becomes ready by one handled set, empty or not, and an empty first set
 // is heard.
 func TestMergerReady(t *testing.T) {
@@ -90,10 +87,9 @@ func TestMergerReady(t *testing.T) {
 	require.False(t, m.SourceReady("file"), "nothing was delivered")
 
 	require.NoError(t, m.Set("file", nil))
-	m.Handled("file")
-	require.False(t, m.SourceReady("file"), "delivered, not taken")
+	require.False(t, m.SourceReady("file"), "delivered, not read")
 	require.Equal(t, []string{"ADD"}, trace(m.Changes("file")))
-	require.False(t, m.SourceReady("file"), "taken, not handled")
+	require.False(t, m.SourceReady("file"), "read, not handled")
 	m.Handled("file")
 	require.True(t, m.SourceReady("file"))
 	require.False(t, m.Ready())
@@ -115,7 +111,28 @@ func TestMergerReady(t *testing.T) {
 	require.ErrorIs(t, m.Register(""), ErrNoSource)
 }
 
-// Whatever happens between two questions, the answers add up to the newest set.
+// Reading changes nothing, what was read never changes, and it is shared until a
+// newer set comes.
+func TestMergerPods(t *testing.T) {
+	m := newMerger(t, MergerConfig{})
+	_, delivered := m.Pods("s")
+	require.False(t, delivered)
+	mine := newPod("a", "1", image("x"))
+	require.NoError(t, m.Set("s", []*v1.Pod{mine, newPod("b", "2")}))
+	pods, delivered := m.Pods("s")
+	require.True(t, delivered)
+	first, then := pods[0], pods[0].DeepCopy()
+	pods[0] = nil
+	again, _ := m.Pods("s")
+	require.Same(t, first, again[0])
+	mine.Spec.Containers[0].Image = "y"
+	require.NoError(t, m.Set("s", []*v1.Pod{mine}))
+	require.Equal(t, then, first)
+	newer, _ := m.Pods("s")
+	require.Equal(t, "y", newer[0].Spec.Containers[0].Image)
+}
+
+// Whatever happens between two looks, the differences add up to the newest set.
 func TestMergerDifferencesAddUp(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	m := newMerger(t, MergerConfig{})
@@ -182,7 +199,7 @@ func TestFromChannel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMerger(t, MergerConfig{})
 		sets := make(chan []*v1.Pod)
-		src, err := FromChannel(m, "mine", sets)
+		src, err := FromChannel(m.Merger, "mine", sets)
 		require.NoError(t, err)
 		require.Equal(t, []string{"mine"}, m.Waiting())
 		done := make(chan error, 1)
@@ -193,7 +210,7 @@ func TestFromChannel(t *testing.T) {
 		require.NoError(t, <-done)
 		require.Equal(t, []string{"ADD b/2"}, trace(m.Changes("mine")), "only the newest set counts")
 
-		_, err = FromChannel(m, "", sets)
+		_, err = FromChannel(m.Merger, "", sets)
 		require.ErrorIs(t, err, ErrNoSource)
 		_, err = FromChannel(nil, "x", sets)
 		require.Error(t, err)
@@ -206,7 +223,7 @@ func TestFromSeq(t *testing.T) {
 	m := newMerger(t, MergerConfig{})
 	runs := 0
 	ctx, stop := context.WithCancel(t.Context())
-	src, err := FromSeq(m, "mine", func(context.Context) iter.Seq2[[]*v1.Pod, error] {
+	src, err := FromSeq(m.Merger, "mine", func(context.Context) iter.Seq2[[]*v1.Pod, error] {
 		runs++
 		return func(yield func([]*v1.Pod, error) bool) {
 			_ = yield([]*v1.Pod{newPod("a", "1")}, nil) && runs == 1 && yield(nil, io.ErrUnexpectedEOF)
@@ -223,8 +240,8 @@ func TestFromSeq(t *testing.T) {
 	require.NoError(t, src.Run(ctx, nil))
 	require.Empty(t, m.Changes("mine"))
 
-	_, err = FromSeq(m, "", func(context.Context) iter.Seq2[[]*v1.Pod, error] { return nil })
+	_, err = FromSeq(m.Merger, "", func(context.Context) iter.Seq2[[]*v1.Pod, error] { return nil })
 	require.ErrorIs(t, err, ErrNoSource)
-	_, err = FromSeq(m, "x", nil)
+	_, err = FromSeq(m.Merger, "x", nil)
 	require.Error(t, err)
 }

@@ -19,13 +19,13 @@ func TestUnchangedFilesAreNotRead(t *testing.T) {
 	put(t, path, manifestOf("a", "x"))
 	require.NoError(t, os.Chtimes(path, old, old))
 	m := newMerger(t, MergerConfig{})
-	f, err := NewFileSource(FileConfig{Path: dir, Merger: m, Decoder: testDecoder()})
+	f, err := NewFileSource(FileConfig{Path: dir, Merger: m.Merger, Decoder: testDecoder()})
 	require.NoError(t, err)
 	f.reader.youngest = 0
 	image := func() string {
 		_, err := f.look(time.Time{})
 		require.NoError(t, err)
-		return f.ledger.files[path].good.Spec.Containers[0].Image
+		return f.history.files[path].good.Spec.Containers[0].Image
 	}
 	require.Equal(t, "x", image())
 	reads := func() bool { return !f.read().files[0].same }
@@ -75,18 +75,18 @@ func TestUnchangedFilesAreNotRead(t *testing.T) {
 	f.reader.youngest = 0
 	put(t, path, strings.Repeat("bad: [", 3))
 	require.NoError(t, os.Chtimes(path, old, old))
-	f.hints.add(Hint{Path: path, Stage: Written})
+	f.hints.add(Hint{Path: path, State: Written})
 	image()
 	require.False(t, reads(), "what is bad and unchanged stays bad")
 	_, err = f.look(time.Time{})
 	require.NoError(t, err)
-	require.NotEmpty(t, f.ledger.files[path].bad)
+	require.NotEmpty(t, f.history.files[path].bad)
 }
 
 // A file that is left alone because it is being written was not taken, so it is
 // read again although it has not changed since.
 func TestBusyFilesAreReadAgain(t *testing.T) {
-	l := newLedger()
+	l := newHistory()
 	s := stamp{inode: 1, size: 3}
 	r := reading{path: "a", data: []byte("a 1"), stamp: s}
 	busy := func(string, time.Time) time.Duration { return time.Second }

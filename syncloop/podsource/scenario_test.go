@@ -69,7 +69,7 @@ const separator = "----\n"
 func playScenario(t *testing.T, script string) string {
 	var out strings.Builder
 	synctest.Test(t, func(t *testing.T) {
-		s := newTheatre(t)
+		s := newScenario(t)
 		for i, paragraph := range strings.Split(strings.TrimRight(script, "\n"), "\n\n") {
 			commands, _, _ := strings.Cut(paragraph+"\n", separator)
 			if i > 0 {
@@ -85,16 +85,19 @@ func playScenario(t *testing.T, script string) string {
 			out.WriteString(separator + s.take())
 		}
 		s.stop()
+		for given, then := range s.handed {
+			require.Equal(t, then, given, "what was handed out never changes")
+		}
 	})
 	return out.String()
 }
 
-// theatre is where a scenario is played: a Merger, the sources that feed it, and a
+// scenario is what commands are given to: a Merger, the sources that feed it, and a
 // loop that asks for changes.
-type theatre struct {
+type scenario struct {
 	t      *testing.T
 	began  time.Time
-	merger *Merger
+	merger *follower
 	dir    string
 	file   *FileSource
 	web    *HTTPSource
@@ -112,15 +115,18 @@ type theatre struct {
 	lines []string
 	reply string
 	uids  map[types.UID]string
+	// handed are the pods that were read, with copies made then.
+	handed map[*v1.Pod]*v1.Pod
 }
 
-func newTheatre(t *testing.T) *theatre {
-	s := &theatre{t: t, began: time.Now(), dir: t.TempDir(), uids: map[types.UID]string{}, hint: func(Hint) {}, lost: func() {}}
-	var err error
-	s.merger, err = NewMerger(MergerConfig{Event: func(ref v1.ObjectReference, eventtype, reason, message string) {
+func newScenario(t *testing.T) *scenario {
+	s := &scenario{
+		t: t, began: time.Now(), dir: t.TempDir(), uids: map[types.UID]string{}, handed: map[*v1.Pod]*v1.Pod{},
+		hint: func(Hint) {}, lost: func() {},
+	}
+	s.merger = newMerger(t, MergerConfig{Event: func(ref v1.ObjectReference, eventtype, reason, message string) {
 		s.print("event %s %s on %s: %s", eventtype, reason, ref.Name, message)
 	}})
-	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	s.ctx = ctx
 	var running sync.WaitGroup
@@ -132,18 +138,16 @@ func newTheatre(t *testing.T) *theatre {
 	return s
 }
 
-// handle does what a loop does, and spoils the pods that it was given: they are
-// copies of its own.
-func (s *theatre) handle(source string) {
+// handle does what a loop does.
+func (s *scenario) handle(source string) {
 	s.loop.Lock()
 	defer s.loop.Unlock()
 	for _, c := range s.merger.Changes(source) {
 		text := fmt.Sprintf("%s: %s", source, c.Op)
-		require.Equal(s.t, source, c.Source)
 		for _, pod := range c.Pods {
 			require.Equal(s.t, source, pod.Annotations[podfacts.ConfigSource])
 			text += " " + s.describe(pod)
-			spoil(pod)
+			s.handed[pod] = pod.DeepCopy()
 		}
 		s.print("%s", text)
 	}
@@ -155,7 +159,7 @@ func spoil(pod *v1.Pod) {
 	pod.Annotations, pod.Name, pod.UID = nil, "spoiled", "spoiled"
 }
 
-func (s *theatre) describe(pod *v1.Pod) string {
+func (s *scenario) describe(pod *v1.Pod) string {
 	seen, err := time.Parse(time.RFC3339Nano, pod.Annotations[podfacts.ConfigSeen])
 	require.NoError(s.t, err)
 	text := fmt.Sprintf("%s(%s", pod.Name, s.alias(pod.UID))
@@ -172,7 +176,7 @@ func (s *theatre) describe(pod *v1.Pod) string {
 }
 
 // alias shortens UIDs that were made from a manifest.
-func (s *theatre) alias(uid types.UID) string {
+func (s *scenario) alias(uid types.UID) string {
 	if len(uid) < 32 {
 		return string(uid)
 	}
@@ -184,14 +188,14 @@ func (s *theatre) alias(uid types.UID) string {
 	return s.uids[uid]
 }
 
-func (s *theatre) print(format string, args ...any) {
+func (s *scenario) print(format string, args ...any) {
 	line := strings.ReplaceAll(fmt.Sprintf(format, args...), s.dir, "DIR")
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lines = append(s.lines, fmt.Sprintf("%s %s\n", time.Since(s.began), line))
 }
 
-func (s *theatre) take() string {
+func (s *scenario) take() string {
 	s.settle(0)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -201,7 +205,7 @@ func (s *theatre) take() string {
 }
 
 // settle lets everything happen that follows from the commands so far.
-func (s *theatre) settle(d time.Duration) {
+func (s *scenario) settle(d time.Duration) {
 	for _, h := range s.hints {
 		s.hint(h)
 	}
@@ -213,7 +217,7 @@ func (s *theatre) settle(d time.Duration) {
 }
 
 // do gives one command.
-func (s *theatre) do(line string) {
+func (s *scenario) do(line string) {
 	verb, rest, _ := strings.Cut(line, " ")
 	first, more, _ := strings.Cut(rest, " ")
 	switch verb {
@@ -226,10 +230,10 @@ func (s *theatre) do(line string) {
 			spoil(pod)
 		}
 	case "write", "begin":
-		s.write(first, content(s.t, more), map[string]Stage{"write": Written, "begin": Writing}[verb])
+		s.write(first, content(s.t, more), map[string]FileState{"write": Written, "begin": Writing}[verb])
 	case "remove":
 		require.NoError(s.t, os.Remove(filepath.Join(s.dir, first)))
-		s.hints = append(s.hints, Hint{Path: filepath.Join(s.dir, first), Stage: Deleted})
+		s.hints = append(s.hints, Hint{Path: filepath.Join(s.dir, first), State: Deleted})
 	case "watch":
 		s.hint = func(Hint) {}
 		s.lost()
@@ -249,7 +253,7 @@ func (s *theatre) do(line string) {
 	}
 }
 
-func (s *theatre) show(what string) {
+func (s *scenario) show(what string) {
 	if what == "ready" {
 		s.print("ready: %t, waits for %v", s.merger.Ready(), s.merger.Waiting())
 		return
@@ -267,7 +271,7 @@ func (s *theatre) show(what string) {
 	}
 }
 
-func (s *theatre) problem(p Problem) {
+func (s *scenario) problem(p Problem) {
 	kept := ""
 	if p.KeptLastGood {
 		kept = " (the last good version stays)"
@@ -276,19 +280,19 @@ func (s *theatre) problem(p Problem) {
 }
 
 // start runs a source.
-func (s *theatre) start(kind string, options []string) {
+func (s *scenario) start(kind string, options []string) {
 	var src syncloop.EventSource
 	var err error
 	switch kind {
 	case "file":
 		s.file, err = NewFileSource(FileConfig{
-			Path: s.dir, Merger: s.merger, Decoder: Decoder{NodeName: "n"}, OnProblem: s.problem,
+			Path: s.dir, Merger: s.merger.Merger, Decoder: Decoder{NodeName: "n"}, OnProblem: s.problem,
 			DropBroken: slices.Contains(options, "dropbroken"), Watch: s.watch(slices.Contains(options, "nowatch")),
 		})
 		src = s.file
 	case "http":
 		s.web, err = NewHTTPSource(HTTPConfig{
-			URL: "http://server/pods", Merger: s.merger, Decoder: Decoder{NodeName: "n"}, OnProblem: s.problem,
+			URL: "http://server/pods", Merger: s.merger.Merger, Decoder: Decoder{NodeName: "n"}, OnProblem: s.problem,
 			Client: &http.Client{Transport: webserver(s.serve)},
 		})
 		src = s.web
@@ -305,7 +309,7 @@ func (s *theatre) start(kind string, options []string) {
 }
 
 // watch is a watch that sees what the scenario does, until it is lost.
-func (s *theatre) watch(none bool) func(context.Context, string, func(Hint)) error {
+func (s *scenario) watch(none bool) func(context.Context, string, func(Hint)) error {
 	return func(ctx context.Context, _ string, changed func(Hint)) error {
 		if none {
 			return errors.ErrUnsupported
@@ -318,16 +322,16 @@ func (s *theatre) watch(none bool) func(context.Context, string, func(Hint)) err
 	}
 }
 
-func (s *theatre) write(name, text string, how Stage) {
+func (s *scenario) write(name, text string, how FileState) {
 	path := filepath.Join(s.dir, name)
 	require.NoError(s.t, os.WriteFile(path, []byte(text), 0o644))
 	// The files must live in the time of the bubble.
 	require.NoError(s.t, os.Chtimes(path, time.Now(), time.Now()))
-	s.hints = append(s.hints, Hint{Path: path, Stage: how})
+	s.hints = append(s.hints, Hint{Path: path, State: how})
 }
 
 // serve answers a request.
-func (s *theatre) serve(*http.Request) (*http.Response, error) {
+func (s *scenario) serve(*http.Request) (*http.Response, error) {
 	s.mu.Lock()
 	reply := s.reply
 	s.mu.Unlock()

@@ -111,14 +111,14 @@ func (w *inotify) event(wd int, mask uint32, name string) error {
 	case wd == w.inside && name != "":
 		// "..data" is the link that a ConfigMap volume swaps.
 		if !ignoredName(name) || strings.HasPrefix(name, "..") {
-			w.changed(Hint{Path: filepath.Join(w.path, name), Stage: stage(filepath.Join(w.path, name), mask)})
+			w.changed(Hint{Path: filepath.Join(w.path, name), State: fileState(filepath.Join(w.path, name), mask)})
 		}
 	case wd == w.above && name == filepath.Base(w.path):
 		if mask&(unix.IN_CREATE|unix.IN_MOVED_TO) != 0 {
 			// A folder that cannot be entered is found by the period.
 			_ = w.enter()
 		}
-		w.changed(Hint{Path: w.path, Stage: stage(w.path, mask)})
+		w.changed(Hint{Path: w.path, State: fileState(w.path, mask)})
 	}
 	return nil
 }
@@ -138,9 +138,9 @@ func (w *inotify) lost(wd int) error {
 	return nil
 }
 
-// stage says what an event tells about a file's content. A regular file that was
+// fileState says what an event tells about a file's content. A regular file that was
 // just created by opening it is about to be written; a link is complete.
-func stage(path string, mask uint32) Stage {
+func fileState(path string, mask uint32) FileState {
 	switch {
 	case mask&writtenEvents != 0:
 		return Written

@@ -18,8 +18,8 @@ type folder map[string]string
 
 const testSettle = 250 * time.Millisecond
 
-func newLedger() *ledger {
-	return &ledger{settle: testSettle, deleted: func(string) bool { return false }, earlier: func(string) *v1.Pod { return nil }, files: map[string]*manifest{}, decode: func(path string, data []byte) (*v1.Pod, error) {
+func newHistory() *history {
+	return &history{settle: testSettle, deleted: func(string) bool { return false }, earlier: func(string) *v1.Pod { return nil }, files: map[string]*manifest{}, decode: func(path string, data []byte) (*v1.Pod, error) {
 		if why, bad := strings.CutPrefix(string(data), "!"); bad {
 			return nil, errors.New(why)
 		}
@@ -49,7 +49,7 @@ func complete(string, time.Time) time.Duration { return 0 }
 
 // see applies a folder at a moment and returns the pods' names by path, and the
 // problems' paths.
-func (l *ledger) see(f folder, at time.Duration) (pods []string, problems []string, v verdict) {
+func (l *history) see(f folder, at time.Duration) (pods []string, problems []string, v outcome) {
 	v = l.apply(f.snapshot(), complete, time.Unix(0, 0).Add(at))
 	for _, pod := range v.pods {
 		pods = append(pods, pod.Name+" "+string(pod.UID))
@@ -61,14 +61,14 @@ func (l *ledger) see(f folder, at time.Duration) (pods []string, problems []stri
 }
 
 // A manifest that turns bad keeps its last good pod.
-func TestLedgerKeepsLastGood(t *testing.T) {
-	l := newLedger()
+func TestHistoryKeepsLastGood(t *testing.T) {
+	l := newHistory()
 	pods, _, v := l.see(folder{"a": "a 1"}, 0)
 	require.Equal(t, []string{"a 1"}, pods)
 	require.Zero(t, v.recheck)
 
 	for _, broken := range []string{"!spec.x: Invalid", "?cannot be read", "!other"} {
-		l := newLedger()
+		l := newHistory()
 		l.see(folder{"a": "a 1"}, 0)
 		pods, problems, v := l.see(folder{"a": broken}, time.Second)
 		require.Equal(t, []string{"a 1"}, pods)
@@ -88,8 +88,8 @@ func TestLedgerKeepsLastGood(t *testing.T) {
 	require.Empty(t, pods)
 }
 
-func TestLedgerBadFromTheStart(t *testing.T) {
-	l := newLedger()
+func TestHistoryBadFromTheStart(t *testing.T) {
+	l := newHistory()
 	_, _, v := l.see(folder{"a": "!bad", "b": "b 1"}, 0)
 	require.Len(t, v.pods, 1)
 	_, problems, v := l.see(folder{"a": "!bad", "b": "b 1"}, time.Second)
@@ -98,7 +98,7 @@ func TestLedgerBadFromTheStart(t *testing.T) {
 	_, problems, _ = l.see(folder{"b": "b 1"}, 2*time.Second)
 	require.Empty(t, problems)
 
-	l = newLedger()
+	l = newHistory()
 	l.see(folder{"a": "a 1"}, 0)
 	l.see(folder{"a": "!bad"}, time.Second)
 	l.see(folder{}, 2*time.Second)
@@ -108,8 +108,8 @@ func TestLedgerBadFromTheStart(t *testing.T) {
 }
 
 // A file that is gone removes its pod, but only when it stays gone.
-func TestLedgerRemoval(t *testing.T) {
-	l := newLedger()
+func TestHistoryRemoval(t *testing.T) {
+	l := newHistory()
 	l.see(folder{"a": "a 1"}, 0)
 	pods, _, v := l.see(folder{}, time.Second)
 	require.Equal(t, []string{"a 1"}, pods)
@@ -121,7 +121,7 @@ func TestLedgerRemoval(t *testing.T) {
 }
 
 // Editors leave copies for a moment: no step of them changes the set.
-func TestLedgerEditors(t *testing.T) {
+func TestHistoryEditors(t *testing.T) {
 	for name, steps := range map[string][]folder{
 		"vim: away, new file, backup gone": {{"m~": "x 1~"}, {"m": "", "m~": "x 1~"}, {"m": "x 1", "m~": "x 1~"}, {"m": "x 1"}},
 		"sed -i: temporary file first":     {{"m": "x 1", "a-sedXYZ": "x 9"}, {"m": "x 1"}},
@@ -129,7 +129,7 @@ func TestLedgerEditors(t *testing.T) {
 		"gone and back":                    {{}, {"m": "x 1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := newLedger()
+			l := newHistory()
 			l.decode = func(path string, data []byte) (*v1.Pod, error) {
 				if len(data) == 0 || data[0] == '!' {
 					return nil, errors.New("bad")
@@ -152,8 +152,8 @@ func TestLedgerEditors(t *testing.T) {
 }
 
 // A new file that sorts first takes the pod over, but not at once.
-func TestLedgerTakeover(t *testing.T) {
-	l := newLedger()
+func TestHistoryTakeover(t *testing.T) {
+	l := newHistory()
 	l.see(folder{"m": "x 1"}, 0)
 	pods, _, v := l.see(folder{"a": "x 2", "m": "x 1"}, time.Second)
 	require.Equal(t, []string{"x 1"}, pods)
@@ -163,8 +163,8 @@ func TestLedgerTakeover(t *testing.T) {
 }
 
 // A file being written is left alone; other files are not.
-func TestLedgerBusy(t *testing.T) {
-	l := newLedger()
+func TestHistoryBusy(t *testing.T) {
+	l := newHistory()
 	now := time.Unix(0, 0)
 	l.see(folder{"a": "a 1"}, 0)
 	busy := func(path string, _ time.Time) time.Duration {
@@ -182,8 +182,8 @@ func TestLedgerBusy(t *testing.T) {
 }
 
 // When the folder cannot be listed, nothing is concluded from that.
-func TestLedgerUnknown(t *testing.T) {
-	l := newLedger()
+func TestHistoryUnknown(t *testing.T) {
+	l := newHistory()
 	l.see(folder{"a": "a 1"}, 0)
 	s := snapshot{problem: "cannot be read: input/output error", unknown: true}
 	v := l.apply(s, complete, time.Unix(1, 0))
@@ -197,7 +197,7 @@ func TestLedgerUnknown(t *testing.T) {
 // A file that was deleted does not have to stay
 // away for a while, one that is merely missing has.
 func TestDeletedFileCountsAtOnce(t *testing.T) {
-	l := newLedger()
+	l := newHistory()
 	l.deleted = func(path string) bool { return path == "b" }
 	l.see(folder{"a": "a 1", "b": "b 1"}, 0)
 	pods, _, v := l.see(folder{}, time.Second)
@@ -205,16 +205,16 @@ func TestDeletedFileCountsAtOnce(t *testing.T) {
 	require.Equal(t, testSettle, v.recheck)
 }
 
-// FuzzLedger plays random folders, one per two bytes: which file, and what
+// FuzzHistory plays random folders, one per two bytes: which file, and what
 // becomes of it. After each step the set is sound, and once everything has
 // settled it is what the folder says, whatever happened before.
-func FuzzLedger(f *testing.F) {
+func FuzzHistory(f *testing.F) {
 	f.Add([]byte{0x00, 0x01, 0x10, 0x02, 0x00, 0x03})
 	f.Add([]byte{0x01, 0x01, 0x00, 0x02, 0x01, 0x04, 0x00, 0x00, 0x01, 0x05})
 	f.Add([]byte("a long and winding story of files that come and go"))
 	contents := []string{"", "x 1", "x 2", "y 1", "y", "z", "!bad", "?unreadable"}
 	f.Fuzz(func(t *testing.T, script []byte) {
-		l, now, files := newLedger(), time.Duration(0), folder{}
+		l, now, files := newHistory(), time.Duration(0), folder{}
 		for i := 0; i+1 < len(script); i += 2 {
 			path := string(rune('a' + script[i]%4))
 			now += time.Duration(script[i]>>4) * 30 * time.Millisecond
@@ -242,7 +242,7 @@ func FuzzLedger(f *testing.F) {
 	})
 }
 
-func requireSound(t *testing.T, l *ledger, v verdict) {
+func requireSound(t *testing.T, l *history, v outcome) {
 	t.Helper()
 	names, uids := map[string]bool{}, map[types.UID]bool{}
 	for _, pod := range v.pods {
@@ -262,7 +262,7 @@ func requireSound(t *testing.T, l *ledger, v verdict) {
 // A manifest that is broken from the start has the good version of an earlier
 // process; once it is good again, that one is history.
 func TestEarlierVersion(t *testing.T) {
-	l := newLedger()
+	l := newHistory()
 	l.earlier = func(path string) *v1.Pod { return newPod("earlier-"+path, types.UID("0")) }
 	pods, problems, v := l.see(folder{"a": "!no", "b": "b 1"}, 0)
 	require.Equal(t, []string{"earlier-a 0", "b 1"}, pods)
@@ -276,7 +276,7 @@ func TestEarlierVersion(t *testing.T) {
 	pods, _, _ = l.see(folder{"a": "a 2", "b": "b 1"}, 2*time.Second)
 	require.Equal(t, []string{"a 2", "b 1"}, pods)
 
-	l = newLedger()
+	l = newHistory()
 	l.earlier = func(string) *v1.Pod { t.Error("not asked"); return nil }
 	l.dropBroken = true
 	pods, _, _ = l.see(folder{"a": "!no"}, 0)

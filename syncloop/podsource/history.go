@@ -28,10 +28,10 @@ type Problem struct {
 	rival *v1.Pod
 }
 
-// ledger turns snapshots into sets of pods. It remembers what was good before,
+// history turns snapshots into sets of pods. It remembers what was good before,
 // so that an edit under way neither removes a pod nor replaces it by half of
 // itself. It has no clock and does no I/O.
-type ledger struct {
+type history struct {
 	decode func(path string, data []byte) (*v1.Pod, error)
 	// settle is how long a file must be gone before its pod is removed, how long
 	// a new file must be there before it takes a pod over from another file, and
@@ -49,7 +49,7 @@ type ledger struct {
 	files map[string]*manifest
 }
 
-// manifest is what the ledger knows of one file.
+// manifest is one file, and what was good of it.
 type manifest struct {
 	path string
 	// content is the digest of what was decoded last, stamp that of its version.
@@ -87,8 +87,8 @@ func (t *trouble) set(text string, now time.Time) {
 	t.text, t.rival = text, nil
 }
 
-// verdict is what follows from a snapshot.
-type verdict struct {
+// outcome is what follows from a snapshot.
+type outcome struct {
 	// pods is the complete set, by path.
 	pods []*v1.Pod
 	// known is false when it is unknown which files exist: there is no set.
@@ -106,13 +106,13 @@ type verdict struct {
 }
 
 // wait makes sure that somebody looks again in d.
-func (v *verdict) wait(d time.Duration) {
+func (v *outcome) wait(d time.Duration) {
 	if v.recheck == 0 || d < v.recheck {
 		v.recheck = max(d, time.Millisecond)
 	}
 }
 
-func (v *verdict) learn(path string, data []byte) {
+func (v *outcome) learn(path string, data []byte) {
 	if v.learned == nil {
 		v.learned = map[string][]byte{}
 	}
@@ -121,8 +121,8 @@ func (v *verdict) learn(path string, data []byte) {
 
 // apply takes a snapshot in. busy tells how long a file with a modification time
 // should be left alone because it is still being written; 0 means it is complete.
-func (l *ledger) apply(s snapshot, busy func(path string, modTime time.Time) time.Duration, now time.Time) verdict {
-	v := verdict{known: !s.unknown}
+func (l *history) apply(s snapshot, busy func(path string, modTime time.Time) time.Duration, now time.Time) outcome {
+	v := outcome{known: !s.unknown}
 	l.root.set(s.problem, now)
 	if !s.unknown {
 		l.takeFiles(s.files, busy, now, &v)
@@ -133,12 +133,12 @@ func (l *ledger) apply(s snapshot, busy func(path string, modTime time.Time) tim
 }
 
 // knows tells whether a version of a file is the one that was decoded last.
-func (l *ledger) knows(path string, s stamp) bool {
+func (l *history) knows(path string, s stamp) bool {
 	m := l.files[path]
 	return m != nil && m.decoded && m.stamp == s
 }
 
-func (l *ledger) takeFiles(files []reading, busy func(string, time.Time) time.Duration, now time.Time, v *verdict) {
+func (l *history) takeFiles(files []reading, busy func(string, time.Time) time.Duration, now time.Time, v *outcome) {
 	present := make(map[string]bool, len(files))
 	for _, r := range files {
 		present[r.path] = true
@@ -176,7 +176,7 @@ func (l *ledger) takeFiles(files []reading, busy func(string, time.Time) time.Du
 
 // take looks at one file. It returns how long to leave the file alone when it is
 // still being written.
-func (l *ledger) take(m *manifest, r reading, busy func(string, time.Time) time.Duration, now time.Time) time.Duration {
+func (l *history) take(m *manifest, r reading, busy func(string, time.Time) time.Duration, now time.Time) time.Duration {
 	if r.problem != "" {
 		l.spoil(m, r.problem)
 		m.decoded = false
@@ -207,7 +207,7 @@ func (l *ledger) take(m *manifest, r reading, busy func(string, time.Time) time.
 }
 
 // spoil notes that the newest version of a file is of no use.
-func (l *ledger) spoil(m *manifest, why string) {
+func (l *history) spoil(m *manifest, why string) {
 	first := m.bad == "" && m.good == nil
 	m.bad = why
 	switch {
@@ -223,7 +223,7 @@ func (l *ledger) spoil(m *manifest, why string) {
 // choose returns the pods of the set. Of several files with one pod the first by
 // name wins; but a file that has only just appeared does not take a pod over from
 // the file that has it: editors leave such files for a moment.
-func (l *ledger) choose(now time.Time, v *verdict) []*v1.Pod {
+func (l *history) choose(now time.Time, v *outcome) []*v1.Pod {
 	candidates := slices.SortedFunc(maps.Values(l.files), func(a, b *manifest) int {
 		if x, y := l.isNew(a, now), l.isNew(b, now); x != y {
 			if x {
@@ -271,12 +271,12 @@ func (l *ledger) choose(now time.Time, v *verdict) []*v1.Pod {
 }
 
 // isNew tells whether a file may not yet take a pod over from another.
-func (l *ledger) isNew(m *manifest, now time.Time) bool {
+func (l *history) isNew(m *manifest, now time.Time) bool {
 	return !m.accepted && now.Sub(m.keySince) < l.settle
 }
 
 // problems lists what has been wrong for long enough.
-func (l *ledger) problems(now time.Time, v *verdict) []Problem {
+func (l *history) problems(now time.Time, v *outcome) []Problem {
 	var list []Problem
 	add := func(path string, t *trouble, kept bool) {
 		if t.text == "" {

@@ -14,34 +14,41 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// What is left of the changes of one pod that wait.
-func TestFold(t *testing.T) {
-	ops := map[byte]Op{'R': OpRemove, 'A': OpAdd, 'U': OpUpdate, 'D': OpDelete, 'C': OpReconcile}
-	for came, want := range map[string]string{
-		"A": "A", "AU": "A", "AD": "A", "AC": "A", "AR": "R", "ARA": "RA", "ARAU": "RA", "ARAR": "R", "RARA": "RA",
-		"U": "U", "UC": "U", "CU": "U", "UD": "D", "DU": "D", "CC": "C", "CD": "D", "URAD": "RA", "UCDR": "R",
+// What a pod needs after the handler panicked over it, whatever the set says by
+// then: the operation that failed, or more.
+func TestRepeat(t *testing.T) {
+	told := testPod("p", "p")
+	newer := map[string]*v1.Pod{
+		"": nil, "same": testPod("p", "p"), "status": testPod("p", "p", running), "changed": testPod("p", "p", version("2")),
+		"deleted": testPod("p", "p", deleted), "renamed": testPod("q", "p"),
+	}
+	for failed, want := range map[Op]map[string]string{
+		OpAdd:       {"": "REMOVE", "same": "ADD", "status": "ADD", "changed": "ADD", "deleted": "ADD", "renamed": "REMOVE ADD"},
+		OpUpdate:    {"": "REMOVE", "same": "UPDATE", "status": "UPDATE", "changed": "UPDATE", "deleted": "DELETE", "renamed": "REMOVE ADD"},
+		OpDelete:    {"": "REMOVE", "same": "DELETE", "status": "DELETE", "changed": "DELETE", "deleted": "DELETE", "renamed": "REMOVE ADD"},
+		OpReconcile: {"": "REMOVE", "same": "RECONCILE", "status": "RECONCILE", "changed": "UPDATE", "deleted": "DELETE", "renamed": "REMOVE ADD"},
+		OpRemove:    {"": "REMOVE", "same": "REMOVE ADD", "status": "REMOVE ADD", "changed": "REMOVE ADD", "renamed": "REMOVE ADD"},
 	} {
-		var queue []stuckChange
-		for i, op := range []byte(came) {
-			pod := testPod("p", "p", createdAt(int64(i)))
-			queue = fold(queue, stuckChange{Change: Change{Op: ops[op], Pods: []*v1.Pod{pod}}})
-		}
-		var got []byte
-		for _, c := range queue {
-			for name, op := range ops {
-				if c.Op == op {
-					got = append(got, name)
-				}
+		for to, ops := range want {
+			set := newHandledSet()
+			set.note(Change{Op: OpAdd, Pods: []*v1.Pod{told}}, true)
+			set.note(Change{Op: failed, Pods: []*v1.Pod{told}}, false)
+			var got []string
+			for _, c := range set.repeat("p", newer[to]) {
+				got = append(got, c.Op.String())
+				require.Equal(t, map[bool]*v1.Pod{true: told, false: newer[to]}[c.Op == OpRemove], c.Pods[0])
+				set.note(c, true)
 			}
+			require.Equal(t, ops, strings.Join(got, " "), "%s failed, then %s", failed, to)
+			require.Empty(t, set.failed)
+			require.Equal(t, newer[to], set.told["p"])
 		}
-		require.Equal(t, want, string(got), came)
-		require.Equal(t, int64(len(came)-1), queue[len(queue)-1].Pods[0].CreationTimestamp.Unix(), "the newest version counts")
 	}
 }
 
 // fragile is a handler that panics for some pods.
 type fragile struct {
-	tape
+	recorder
 	bad map[types.UID]bool
 }
 
@@ -57,24 +64,24 @@ func (h *fragile) breakOn(pods []*v1.Pod) {
 
 func (h *fragile) HandlePodAdditions(ctx context.Context, pods []*v1.Pod) {
 	h.breakOn(pods)
-	h.tape.HandlePodAdditions(ctx, pods)
+	h.recorder.HandlePodAdditions(ctx, pods)
 }
 
 func (h *fragile) HandlePodUpdates(ctx context.Context, pods []*v1.Pod) {
 	h.breakOn(pods)
-	h.tape.HandlePodUpdates(ctx, pods)
+	h.recorder.HandlePodUpdates(ctx, pods)
 }
 
 func (h *fragile) HandlePodRemoves(ctx context.Context, pods []*v1.Pod) {
 	h.breakOn(pods)
-	h.tape.HandlePodRemoves(ctx, pods)
+	h.recorder.HandlePodRemoves(ctx, pods)
 }
 
 func (h *fragile) HandlePodSyncs(ctx context.Context, syncs []Sync) {
 	for _, s := range syncs {
 		h.breakOn([]*v1.Pod{testPod(string(s.UID), s.UID)})
 	}
-	h.tape.HandlePodSyncs(ctx, syncs)
+	h.recorder.HandlePodSyncs(ctx, syncs)
 }
 
 func (h *fragile) heal() {
@@ -90,8 +97,8 @@ func TestLoopHandlerPanics(t *testing.T) {
 	bubble(t, func(cfg *Config) {
 		h = &fragile{bad: map[types.UID]bool{"b": true}}
 		cfg.Handler = h
-	}, func(t *testing.T, l *Loop, _ *tape, pods *script) {
-		pods.put("s", Change{Op: OpAdd, Pods: []*v1.Pod{testPod("a", "a"), testPod("b", "b"), testPod("c", "c")}})
+	}, func(t *testing.T, l *Loop, _ *recorder, pods *script) {
+		pods.put("s", testPod("a", "a"), testPod("b", "b"), testPod("c", "c"))
 		l.Emit(Event{Kind: PodsChanged, Source: "s"})
 		for _, uid := range []types.UID{"a", "b", "c"} {
 			l.Emit(Event{Kind: PodDirty, UID: uid})
@@ -107,8 +114,8 @@ func TestLoopHandlerPanics(t *testing.T) {
 		require.Empty(t, pods.handled)
 		require.NoError(t, l.CheckHealth())
 
-		pods.put("s", Change{Op: OpUpdate, Pods: []*v1.Pod{testPod("a", "a"), testPod("b2", "b")}})
-		pods.put("t", Change{Op: OpAdd})
+		pods.put("s", testPod("a", "a", labelled), testPod("b", "b", version("2")), testPod("c", "c"))
+		pods.put("t")
 		l.Emit(Event{Kind: PodsChanged, Source: "s"})
 		l.Emit(Event{Kind: PodsChanged, Source: "t"})
 		synctest.Wait()
@@ -128,17 +135,66 @@ func TestLoopHandlerPanics(t *testing.T) {
 	})
 }
 
+// How far a handler came before it panicked is unknown: it hears of the pod again,
+// even if the set has become what it was before, and of the removal before another
+// pod comes under the UID.
+func TestLoopRepeats(t *testing.T) {
+	plain := testPod("b", "b")
+	for name, c := range map[string]struct {
+		before []*v1.Pod
+		sets   [][]*v1.Pod
+		want   []string
+	}{
+		"added and gone":    {nil, [][]*v1.Pod{{plain}, nil}, []string{"remove b"}},
+		"changed and back":  {[]*v1.Pod{plain}, [][]*v1.Pod{{testPod("b", "b", version("2"))}, {plain}}, []string{"update b"}},
+		"gone and back":     {[]*v1.Pod{plain}, [][]*v1.Pod{nil, {plain}}, []string{"remove b", "add b"}},
+		"another pod":       {[]*v1.Pod{plain}, [][]*v1.Pod{{testPod("c", "b")}}, []string{"remove b", "add c"}},
+		"gone, another pod": {[]*v1.Pod{plain}, [][]*v1.Pod{nil, {testPod("c", "b")}}, []string{"remove b", "add c"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var h *fragile
+			bubble(t, func(cfg *Config) {
+				h = &fragile{}
+				cfg.Handler = h
+			}, func(t *testing.T, l *Loop, _ *recorder, pods *script) {
+				give := func(set []*v1.Pod) []string {
+					pods.put("s", set...)
+					l.Emit(Event{Kind: PodsChanged, Source: "s"})
+					synctest.Wait()
+					return h.take()
+				}
+				require.NotEmpty(t, give(c.before))
+				h.mu.Lock()
+				h.bad = map[types.UID]bool{"b": true}
+				h.mu.Unlock()
+				for _, set := range c.sets {
+					require.Empty(t, give(set))
+				}
+				require.Equal(t, 1, l.Status().Stuck)
+				require.Len(t, pods.handled, 1)
+				h.heal()
+				time.Sleep(time.Second)
+				synctest.Wait()
+				require.Equal(t, c.want, h.take())
+				require.Zero(t, l.Status().Stuck)
+				require.Len(t, pods.handled, 2)
+				require.Empty(t, give(c.sets[len(c.sets)-1]))
+			})
+		})
+	}
+}
+
 // weak is a source of pods that panics.
 type weak struct {
 	*script
 	left int
 }
 
-func (s *weak) Changes(source string) []Change {
+func (s *weak) Pods(source string) ([]*v1.Pod, bool) {
 	if s.left--; s.left >= 0 {
-		panic(errors.New("no changes today"))
+		panic(errors.New("no pods today"))
 	}
-	return s.script.Changes(source)
+	return s.script.Pods(source)
 }
 
 // Panics of everything else that the Loop calls.
@@ -163,12 +219,12 @@ func TestLoopPanicsElsewhere(t *testing.T) {
 			}
 			return true
 		}
-		cfg.Handler.(*tape).onClean = func(context.Context) error { panic(broken) }
+		cfg.Handler.(*recorder).onClean = func(context.Context) error { panic(broken) }
 		cfg.Sources = map[string]EventSource{"probes": EventSourceFunc(func(context.Context, func(Event)) error { panic(broken) })}
-	}, func(t *testing.T, l *Loop, h *tape, _ *script) {
+	}, func(t *testing.T, l *Loop, h *recorder, _ *script) {
 		require.ErrorIs(t, l.Status().Paused, broken)
 		require.EqualError(t, l.Status().Sources[1].Err, "event source probes panicked: broken")
-		pods.put("s", Change{Op: OpAdd, Pods: []*v1.Pod{testPod("a", "a")}})
+		pods.put("s", testPod("a", "a"))
 		l.Emit(Event{Kind: PodsChanged, Source: "s"})
 		time.Sleep(20 * time.Second)
 		synctest.Wait()
@@ -189,12 +245,12 @@ func TestSetStep(t *testing.T) {
 	release := make(chan struct{})
 	bubble(t, func(cfg *Config) {
 		release = make(chan struct{})
-		cfg.Handler.(*tape).onClean = func(ctx context.Context) error {
+		cfg.Handler.(*recorder).onClean = func(ctx context.Context) error {
 			SetStep(ctx, "volumes")
 			<-release
 			return nil
 		}
-	}, func(t *testing.T, l *Loop, _ *tape, _ *script) {
+	}, func(t *testing.T, l *Loop, _ *recorder, _ *script) {
 		l.Emit(Event{Kind: Housekeeping})
 		synctest.Wait()
 		require.Equal(t, "volumes", l.Status().Step)
@@ -217,7 +273,7 @@ func TestEventsFrom(t *testing.T) {
 	var seen []string
 	bubble(t, func(cfg *Config) {
 		results = make(chan result) // of this bubble
-		cfg.Handler.(*tape).onSync = func() { seen = append(seen, strings.Repeat("ready", len(ready))) }
+		cfg.Handler.(*recorder).onSync = func() { seen = append(seen, strings.Repeat("ready", len(ready))) }
 		cfg.Sources = map[string]EventSource{"readiness": EventsFrom(results, func(r result) Event {
 			if !r.ready {
 				return Event{}
@@ -225,7 +281,7 @@ func TestEventsFrom(t *testing.T) {
 			ready[r.uid] = true
 			return Event{Kind: ReadinessChanged, UID: r.uid}
 		})}
-	}, func(t *testing.T, l *Loop, h *tape, _ *script) {
+	}, func(t *testing.T, l *Loop, h *recorder, _ *script) {
 		results <- result{"a", false}
 		results <- result{"b", true}
 		synctest.Wait()

@@ -1,4 +1,4 @@
-package podsource
+package syncloop
 
 import (
 	"cmp"
@@ -11,80 +11,86 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/internal/podfacts"
-	"github.com/podwright/podwright/syncloop"
 )
 
-// diff returns what leads from the pods handled last to the newest set, in the
-// order in which it is to be handled. first tells that the source has not been
-// handled before: it is then heard even when it has nothing to say.
-func diff(source string, handled map[types.UID]*v1.Pod, newest []*v1.Pod, first bool) []syncloop.Change {
-	byOp := map[syncloop.Op][]*v1.Pod{}
+// Diff returns what leads from the pods that were handled to the newest set of a
+// source: at most one Change per operation, in the order in which they are to be
+// handled. A pod is new (OpAdd), gone (OpRemove), or different: in spec, labels,
+// deletion or annotations (OpUpdate, with a deletion timestamp OpDelete), or in its
+// status alone (OpReconcile). Nothing else counts, and of annotations those that a
+// kubelet writes itself do not. A pod whose name changes under its UID is removed
+// and added.
+//
+// The pods of the set are in it once, by UID. Nothing is changed; the pods returned
+// are those that were passed in.
+func Diff(handled map[types.UID]*v1.Pod, newest []*v1.Pod) []Change {
+	var byOp [opEnd][]*v1.Pod
 	stayed := 0
 	for _, pod := range newest {
 		old := handled[pod.UID]
 		if old != nil {
 			stayed++
 		}
-		if old != nil && nameOf(old) != nameOf(pod) {
-			// Nothing that exists can be renamed: it is another pod.
-			byOp[syncloop.OpRemove] = append(byOp[syncloop.OpRemove], old)
+		if renamed(old, pod) {
+			byOp[OpRemove] = append(byOp[OpRemove], old)
 			old = nil
 		}
-		if op, changed := compare(old, pod); changed {
+		if op := compare(old, pod); op != 0 {
 			byOp[op] = append(byOp[op], pod)
 		}
 	}
 	if stayed < len(handled) {
-		byOp[syncloop.OpRemove] = append(byOp[syncloop.OpRemove], missing(handled, newest)...)
+		byOp[OpRemove] = append(byOp[OpRemove], missing(handled, newest)...)
 	}
-	slices.SortFunc(byOp[syncloop.OpRemove], func(a, b *v1.Pod) int {
+	slices.SortFunc(byOp[OpRemove], func(a, b *v1.Pod) int {
 		return cmp.Or(cmp.Compare(podfacts.FullName(a), podfacts.FullName(b)), cmp.Compare(a.UID, b.UID))
 	})
-	var changes []syncloop.Change
-	add := func(op syncloop.Op, even bool) {
-		if pods := byOp[op]; len(pods) > 0 || even {
-			changes = append(changes, syncloop.Change{Op: op, Source: source, Pods: pods})
+	var changes []Change
+	for op, pods := range byOp {
+		if len(pods) > 0 {
+			changes = append(changes, Change{Op: Op(op), Pods: pods})
 		}
 	}
-	add(syncloop.OpRemove, false)
-	add(syncloop.OpAdd, false)
-	add(syncloop.OpUpdate, false)
-	add(syncloop.OpDelete, false)
-	if silent := len(byOp[syncloop.OpAdd])+len(byOp[syncloop.OpUpdate])+len(byOp[syncloop.OpDelete]) == 0; first && silent {
-		add(syncloop.OpAdd, true)
-	}
-	add(syncloop.OpReconcile, false)
 	return changes
+}
+
+// renamed tells whether a pod is called otherwise than before. Nothing that exists
+// can be renamed: it is another pod.
+func renamed(old, pod *v1.Pod) bool {
+	return old != nil && (old.Name != pod.Name || old.Namespace != pod.Namespace)
 }
 
 // missing returns the handled pods that the newest set does not have.
 func missing(handled map[types.UID]*v1.Pod, newest []*v1.Pod) []*v1.Pod {
-	present := byUID(newest)
+	present := make(map[types.UID]bool, len(newest))
+	for _, pod := range newest {
+		present[pod.UID] = true
+	}
 	var gone []*v1.Pod
 	for uid, pod := range handled {
-		if present[uid] == nil {
+		if !present[uid] {
 			gone = append(gone, pod)
 		}
 	}
 	return gone
 }
 
-// compare says by which operation a pod goes from old to new, if by any. old is
+// compare says by which operation a pod goes from old to new, 0 for none. old is
 // nil for a pod that was not there.
-func compare(old, pod *v1.Pod) (op syncloop.Op, changed bool) {
+func compare(old, pod *v1.Pod) Op {
 	switch {
 	case old == nil:
-		return syncloop.OpAdd, true
+		return OpAdd
 	case old == pod:
-		return 0, false
+		return 0
 	case !semanticallyEqual(old, pod) && pod.DeletionTimestamp != nil:
-		return syncloop.OpDelete, true
+		return OpDelete
 	case !semanticallyEqual(old, pod):
-		return syncloop.OpUpdate, true
+		return OpUpdate
 	case !equality.Semantic.DeepEqual(old.Status, pod.Status):
-		return syncloop.OpReconcile, true
+		return OpReconcile
 	}
-	return 0, false
+	return 0
 }
 
 // semanticallyEqual compares what a pod is meant to be. Its status, and what
