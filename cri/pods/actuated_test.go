@@ -99,7 +99,7 @@ func TestForgetDropsActuated(t *testing.T) {
 	got, err := h.cfg.Actuated.Load(pod.UID)
 	require.NoError(t, err)
 	require.Len(t, got.Containers, 2)
-	require.NoError(t, h.m.RemovePod(t.Context(), pod.UID, stopAll(t, h, pod)))
+	require.NoError(t, h.garbage.RemovePod(t.Context(), pod.UID, stopAll(t, h, pod)))
 	got, err = h.cfg.Actuated.Load(pod.UID)
 	require.NoError(t, err)
 	require.True(t, got.Empty())
@@ -121,6 +121,6 @@ func TestForgetReachesImages(t *testing.T) {
 	pod := testPod("a")
 	h.mustSync(pod)
 	require.Empty(t, images.forgotten)
-	require.NoError(t, h.m.RemovePod(t.Context(), pod.UID, stopAll(t, h, pod)))
+	require.NoError(t, h.garbage.RemovePod(t.Context(), pod.UID, stopAll(t, h, pod)))
 	require.Equal(t, []types.UID{pod.UID}, images.forgotten)
 }

@@ -15,12 +15,13 @@ import (
 
 	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/images"
+	"github.com/podwright/podwright/cri/pods/podfiles"
 	"github.com/podwright/podwright/cri/pods/request"
 	"github.com/podwright/podwright/internal/backoff"
 )
 
 // Runtime is what this package needs of a container runtime. A cri.RuntimeService
-// is one. A runtime that is a cri.EventStreamer too makes PodEvents work.
+// is one.
 type Runtime interface {
 	cri.Sandboxes
 	cri.ContainerRunner
@@ -145,12 +146,14 @@ type DNS = request.DNS
 // Manager runs pods on a CRI runtime. It starts no goroutine that outlives a
 // call, except for a Hooks that ignores its context (see Overdue), and keeps in memory
 // only what it may forget: back-off delays, the reasons of failed starts, which
-// sandboxes it has stopped, and which preStop handlers have ended. All methods are safe for concurrent use, but SyncPod, KillPod and RemovePod
-// for one pod are never called at the same time.
+// sandboxes it has stopped, and which preStop handlers have ended. All methods are
+// safe for concurrent use, but for one pod SyncPod, KillPod and the removal of its
+// containers never go on at the same time.
 type Manager struct {
 	cfg       Config
 	builder   *request.Builder
 	log       *slog.Logger
+	files     podfiles.Layout
 	gate      *gate
 	crashLoop *backoff.Table
 
@@ -193,6 +196,7 @@ func New(cfg Config) (*Manager, error) {
 		cfg:       cfg,
 		builder:   builder,
 		log:       cfg.Logger,
+		files:     podfiles.Layout{LogRoot: cfg.LogRoot, LinkDir: cfg.LinkDir, PodDir: cfg.PodDir},
 		gate:      newGate(cfg.MaxConcurrentStarts),
 		crashLoop: backoff.New(backoff.Config{Max: cfg.MaxCrashLoopDelay}),
 		failures:  map[types.UID]map[string]StartFailure{},

@@ -229,7 +229,7 @@ func TestContainerdHosts(t *testing.T) {
 // postStart in the container: what comes after it waits, and a failure ends it.
 func TestContainerdPostStart(t *testing.T) {
 	onContainerd(t, func(t *testing.T, h *harness, pod *v1.Pod) {
-		runner, err := hooks.New(hooks.Config{Exec: h.runtime.RuntimeService, PodIPs: h.m.PodIPs})
+		runner, err := hooks.New(hooks.Config{Exec: h.runtime.RuntimeService, PodIPs: h.seen.PodIPs})
 		require.NoError(t, err)
 		h.cfg.Hooks = runner
 		dir := withData(t, h, pod)

@@ -38,6 +38,16 @@ func (m *Manager) Forget(uid types.UID) {
 	}
 }
 
+// Retain drops what is remembered of all sandboxes and containers but those that
+// exist, by ID, and of crash loops that are long over.
+func (m *Manager) Retain(exists map[string]bool) {
+	m.trimBackoff(time.Now())
+	m.preStops.retain(exists)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	maps.DeleteFunc(m.stopped, func(id string, _ bool) bool { return !exists[id] })
+}
+
 // trimBackoff drops delays that can no longer hold anything back: forgotten for
 // an exit that is as old as the longest delay.
 func (m *Manager) trimBackoff(now time.Time) { m.crashLoop.Trim(now.Add(-m.cfg.MaxCrashLoopDelay)) }

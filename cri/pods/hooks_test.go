@@ -159,7 +159,7 @@ func TestCreateAndStartHooks(t *testing.T) {
 			require.Contains(t, h.takeEvents(), "Failed spec.containers{a}")
 		}
 		stopAll(t, h, pod)
-		require.NoError(t, h.m.RemovePod(t.Context(), pod.UID, h.status(pod)))
+		require.NoError(t, h.garbage.RemovePod(t.Context(), pod.UID, h.status(pod)))
 		require.Equal(t, h.m.cfg.MaxConcurrentStarts, h.m.gate.free)
 	}
 }

@@ -304,7 +304,7 @@ func TestRestartAllContainers(t *testing.T) {
 		for _, name := range []string{"i0", "s1", "a", "b"} {
 			require.EqualValues(t, 1, after.Newest(name).RestartCount, name)
 		}
-		require.NoError(t, h.m.RemovePod(t.Context(), pod.UID, stopAll(t, h, pod)))
+		require.NoError(t, h.garbage.RemovePod(t.Context(), pod.UID, stopAll(t, h, pod)))
 		require.Empty(t, files(t, h.dir, "pods", "*"))
 		require.Empty(t, files(t, h.dir, "containers", "*"))
 	})

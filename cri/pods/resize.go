@@ -11,6 +11,7 @@ import (
 
 	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/pods/actions"
+	"github.com/podwright/podwright/internal/run"
 )
 
 // ErrMemoryInUse says that a memory limit was not lowered because what it is to
@@ -112,7 +113,7 @@ func (r *resizing) setPod(ctx context.Context, values PodCgroupValues) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	call, done := r.m.step(ctx)
+	call, done := run.WithGrace(ctx, r.m.cfg.StepGrace)
 	defer done()
 	if err := r.tellSandbox(call, values); err != nil {
 		return fmt.Errorf("sandbox: %w", err)
@@ -152,7 +153,7 @@ func (r *resizing) container(ctx context.Context, name v1.ResourceName, u action
 	now, want := containerOf(r.now, u), containerOf(r.want, u)
 	resized := now.DeepCopy()
 	resized.Resources = withResource(now.Resources, want.Resources, name)
-	call, done := r.m.step(ctx)
+	call, done := run.WithGrace(ctx, r.m.cfg.StepGrace)
 	defer done()
 	err := r.runtime.UpdateContainerResources(call, &runtimeapi.UpdateContainerResourcesRequest{
 		ContainerId: u.ID.ID,
@@ -172,7 +173,7 @@ func (r *resizing) partly(name v1.ResourceName) *v1.Pod {
 		return r.want
 	}
 	out := *r.want
-	out.Spec.Resources = ptr(withResource(*r.now.Spec.Resources, *r.want.Spec.Resources, name))
+	out.Spec.Resources = new(withResource(*r.now.Spec.Resources, *r.want.Spec.Resources, name))
 	return &out
 }
 

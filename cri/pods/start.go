@@ -11,6 +11,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/cri/images"
+	"github.com/podwright/podwright/cri/pods/podfiles"
+	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/pleg"
 )
 
@@ -66,7 +68,7 @@ func (s *podSync) start(ctx context.Context, c startee) *StartError {
 	}
 	s.m.cfg.Event(s.identity.kindRef(c.kind, c.Name), v1.EventTypeNormal, "Started", "Started container "+c.Name)
 	log := filepath.Join(s.sandbox.config.LogDirectory, config.LogPath)
-	if err := s.m.linkLog(s.identity, c.Name, id, log); err != nil {
+	if err := s.m.files.LinkLog(s.identity.Pod, c.Name, id, log); err != nil {
 		s.m.log.Warn("cannot link to the log of a container", "pod", s.identity, "container", c.Name, "err", err)
 	}
 	return s.postStart(ctx, c, id)
@@ -109,7 +111,7 @@ func (s *podSync) prepare(ctx context.Context, c startee, image images.Image, vo
 func (s *podSync) configure(ctx context.Context, c startee, image images.Image, volumes map[string]images.Image) (*runtimeapi.ContainerConfig, error) {
 	restarts, known := restartCount(s.req.Status, c.Name)
 	if !known {
-		logged, err := restartsInLogDir(filepath.Join(s.sandbox.config.LogDirectory, c.Name))
+		logged, err := podfiles.RestartsInLogDir(filepath.Join(s.sandbox.config.LogDirectory, c.Name))
 		if err != nil {
 			return nil, fmt.Errorf("restart count: %w", err)
 		}
@@ -174,7 +176,7 @@ func (s *podSync) bringUp(ctx context.Context, c startee, config *runtimeapi.Con
 
 // create creates a container and returns its ID.
 func (s *podSync) create(ctx context.Context, c startee, config *runtimeapi.ContainerConfig) (string, *StartError) {
-	call, done := s.m.step(ctx)
+	call, done := run.WithGrace(ctx, s.m.cfg.StepGrace)
 	defer done()
 	id, err := s.m.cfg.Runtime.CreateContainer(call, s.sandbox.id, config, s.sandbox.config)
 	if err != nil {
@@ -189,7 +191,7 @@ func (s *podSync) create(ctx context.Context, c startee, config *runtimeapi.Cont
 
 // launch starts a created container.
 func (s *podSync) launch(ctx context.Context, c startee, id string) *StartError {
-	call, done := s.m.step(ctx)
+	call, done := run.WithGrace(ctx, s.m.cfg.StepGrace)
 	defer done()
 	if err := s.m.cfg.Runtime.StartContainer(call, id); err != nil {
 		return s.fail(ctx, c, ReasonRunContainerError, id, err)

@@ -8,6 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/cri/pods/actions"
+	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/pleg"
 )
 
@@ -95,7 +96,7 @@ func (s *podSync) input() actions.Input {
 }
 
 func (s *podSync) run(ctx context.Context) {
-	s.m.repairLinks(s.identity, s.req.Status)
+	s.repairLinks()
 	if !s.stop(ctx) || !s.reset(ctx) || !s.remove(ctx) || !s.pruneInit(ctx) {
 		return
 	}
@@ -107,6 +108,15 @@ func (s *podSync) run(ctx context.Context) {
 	}
 	s.resize(ctx)
 	s.startAll(ctx, regularStartee, s.actions.StartRegular)
+}
+
+// repairLinks makes links to logs that are missing.
+func (s *podSync) repairLinks() {
+	for _, c := range s.req.Status.Running() {
+		if err := s.m.files.RepairLink(s.identity.Pod, c.Name, c.ID.ID, c.LogPath); err != nil {
+			s.m.log.Warn("cannot link to the log of a container", "pod", s.identity, "container", c.Name, "err", err)
+		}
+	}
 }
 
 // startAll starts containers one after the other. It tells whether to go on.
@@ -129,7 +139,7 @@ func (s *podSync) ended(ctx context.Context) bool {
 		return false
 	}
 	if s.result.stopped == nil {
-		s.result.stopped = endOf(ctx)
+		s.result.stopped = run.EndOf(ctx)
 	}
 	return true
 }
@@ -205,7 +215,7 @@ func (s *podSync) pruneInit(ctx context.Context) bool {
 
 func (s *podSync) removeOne(ctx context.Context, c *pleg.ContainerStatus, keepLogs bool) bool {
 	s.step(fmt.Sprintf("removing container %s", c.Name))
-	err := s.m.removeContainer(ctx, s.identity, c.Name, c.ID.ID, keepLogs)
+	err := s.m.removeContainer(ctx, s.identity.Pod, c.Name, c.ID.ID, keepLogs)
 	s.result.add(ActionRemoveContainer, c.Name, err)
 	return err == nil
 }

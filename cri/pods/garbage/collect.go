@@ -1,4 +1,4 @@
-package pods
+package garbage
 
 import (
 	"context"
@@ -13,13 +13,17 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/podwright/podwright/cri/pods/labels"
+	"github.com/podwright/podwright/cri/pods/observe"
+	"github.com/podwright/podwright/cri/pods/podfiles"
+	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/pleg"
 )
 
-// GCRequest asks for a round of garbage collection.
-type GCRequest struct {
+// Request asks for a round of garbage collection.
+type Request struct {
 	// Policy bounds what is kept of pods that stay.
-	Policy GCPolicy
+	Policy Policy
 	// SourcesReady tells that every source of pods has reported. Before that no
 	// pod counts as gone.
 	SourcesReady bool
@@ -39,7 +43,7 @@ type GCRequest struct {
 }
 
 // asking makes sure that the same answer counts throughout.
-func (r GCRequest) asking() GCRequest {
+func (r Request) asking() Request {
 	once := func(ask func(types.UID) bool) func(types.UID) bool {
 		if ask == nil {
 			return nil
@@ -58,28 +62,27 @@ func (r GCRequest) asking() GCRequest {
 	return r
 }
 
-func (r GCRequest) contentRemovable(uid types.UID) bool {
+func (r Request) contentRemovable(uid types.UID) bool {
 	return r.SourcesReady && r.ContentRemovable != nil && r.ContentRemovable(uid)
 }
 
-func (r GCRequest) removable(uid types.UID) bool {
+func (r Request) removable(uid types.UID) bool {
 	return r.contentRemovable(uid) || r.SourcesReady && r.RuntimeRemovable != nil && r.RuntimeRemovable(uid)
 }
 
-// GarbageCollect removes dead containers, dead sandboxes, the log directories of
+// Collect removes dead containers, dead sandboxes, the log directories of
 // pods that are gone and links that lead nowhere. It goes on after a failure and
 // returns all of them; what it cannot list, it leaves alone.
 //
 // A runtime with more containers than fit into one reply (cri.ErrReplyTooLarge) is
 // asked sandbox by sandbox. With cri.ClientConfig.StreamLists one that can streams its
 // lists, and there is no such limit.
-func (m *Manager) GarbageCollect(ctx context.Context, r GCRequest) error {
-	m.trimBackoff(time.Now())
+func (c *Collector) Collect(ctx context.Context, r Request) error {
 	r = r.asking()
 	err := errors.Join(
-		m.collectContainers(ctx, r),
-		m.collectSandboxes(ctx, r),
-		m.collectLinks(ctx),
+		c.collectContainers(ctx, r),
+		c.collectSandboxes(ctx, r),
+		c.collectLinks(ctx),
 	)
 	if err != nil {
 		return fmt.Errorf("garbage collection: %w", err)
@@ -87,95 +90,110 @@ func (m *Manager) GarbageCollect(ctx context.Context, r GCRequest) error {
 	return nil
 }
 
-func (m *Manager) collectContainers(ctx context.Context, r GCRequest) error {
-	listed, err := m.listContainers(ctx)
+func (c *Collector) collectContainers(ctx context.Context, r Request) error {
+	listed, err := observe.ListContainers(ctx, c.cfg.Runtime, c.cfg.Logger)
 	if err != nil {
 		return fmt.Errorf("list containers: %w", err)
 	}
-	var all []gcContainer
-	exists := map[string]bool{}
-	for _, c := range listed {
-		exists[c.Id] = true
-		if p, name, ok := containerIdentity(c); ok {
-			all = append(all, gcContainer{
-				gcUnit: gcUnit{uid: p.UID, name: name}, pod: p, id: c.Id,
-				state: toState(c.State), attempt: c.Metadata.Attempt, created: unixTime(c.CreatedAt),
+	var all []container
+	for _, l := range listed {
+		if p, name, ok := labels.OfContainer(l); ok {
+			all = append(all, container{
+				unit: unit{uid: p.UID, name: name}, pod: p, id: l.Id,
+				state: observe.State(l.State), attempt: l.Metadata.Attempt, created: observe.Time(l.CreatedAt),
 			})
 		}
 	}
-	m.preStops.retain(exists)
 	var errs []error
-	for _, c := range planContainers(all, r.Policy, r.removable, time.Now()) {
+	for _, dead := range planContainers(all, r.Policy, r.removable, time.Now()) {
 		if ctx.Err() != nil {
-			return errors.Join(append(errs, endOf(ctx))...)
+			return errors.Join(append(errs, run.EndOf(ctx))...)
 		}
-		stays := !r.removable(c.uid)
-		if stays && r.Busy != nil && r.Busy(c.uid) {
+		stays := !r.removable(dead.uid)
+		if stays && r.Busy != nil && r.Busy(dead.uid) {
 			continue
 		}
-		errs = append(errs, m.collectContainer(ctx, c, stays))
+		errs = append(errs, c.collectContainer(ctx, dead, stays))
 	}
 	return errors.Join(errs...)
 }
 
 // collectContainer removes a container. One of which nobody knows whether it runs
 // is stopped before: as it wants it, where its pod stays.
-func (m *Manager) collectContainer(ctx context.Context, c gcContainer, podStays bool) error {
-	if c.state == pleg.StateUnknown {
-		kill := ContainerKill{
-			ID: pleg.ContainerID{Runtime: m.cfg.RuntimeName, ID: c.id}, Name: c.name,
-			Message: "Container " + c.name + " is in unknown state, it is stopped before it is removed",
-		}
-		if err := m.killContainer(ctx, podKill{identity: c.pod, restore: podStays}, kill); err != nil {
-			return fmt.Errorf("container %s of pod %s: %w", c.name, c.pod, err)
+func (c *Collector) collectContainer(ctx context.Context, dead container, podStays bool) error {
+	if dead.state == pleg.StateUnknown {
+		if err := c.cfg.Pods.StopContainer(ctx, dead.pod, dead.name, dead.id, podStays); err != nil {
+			return fmt.Errorf("container %s of pod %s: %w", dead.name, dead.pod, err)
 		}
 	}
-	if err := m.removeContainer(ctx, c.pod, c.name, c.id, false); err != nil {
-		return fmt.Errorf("pod %s: %w", c.pod, err)
+	if err := c.cfg.Pods.RemoveContainer(ctx, dead.pod, dead.name, dead.id); err != nil {
+		return fmt.Errorf("pod %s: %w", dead.pod, err)
 	}
 	return nil
 }
 
 // collectSandboxes removes sandboxes and then the log directories of pods, of which
 // it knows by then that nothing lives.
-func (m *Manager) collectSandboxes(ctx context.Context, r GCRequest) error {
-	sandboxes, containers, err := m.listEverything(ctx)
+func (c *Collector) collectSandboxes(ctx context.Context, r Request) error {
+	sandboxes, containers, err := c.list(ctx)
 	if err != nil {
 		return fmt.Errorf("list sandboxes: %w", err)
 	}
+	c.retain(sandboxes, containers)
 	holds, lives := map[string]bool{}, map[types.UID]bool{}
-	for _, c := range containers {
-		holds[c.PodSandboxId] = true
-		if p, _, ok := containerIdentity(c); ok && c.State != runtimeapi.ContainerState_CONTAINER_EXITED {
+	for _, l := range containers {
+		holds[l.PodSandboxId] = true
+		if p, _, ok := labels.OfContainer(l); ok && l.State != runtimeapi.ContainerState_CONTAINER_EXITED {
 			lives[p.UID] = true
 		}
 	}
-	var all []gcSandbox
-	exists := map[string]bool{}
+	var all []sandbox
 	for _, sb := range sandboxes {
-		exists[sb.Id] = true
-		if p, ok := sandboxIdentity(sb); ok {
+		if p, ok := labels.OfSandbox(sb); ok {
 			ready := sb.State == runtimeapi.PodSandboxState_SANDBOX_READY
 			lives[p.UID] = lives[p.UID] || ready
-			all = append(all, gcSandbox{
+			all = append(all, sandbox{
 				uid: p.UID, id: sb.Id, holds: holds[sb.Id], ready: ready,
-				attempt: sb.Metadata.Attempt, created: unixTime(sb.CreatedAt),
+				attempt: sb.Metadata.Attempt, created: observe.Time(sb.CreatedAt),
 			})
 		}
 	}
-	m.retainStopped(exists)
 	var errs []error
 	for _, id := range planSandboxes(all, r.removable) {
 		if ctx.Err() != nil {
-			return errors.Join(append(errs, endOf(ctx))...)
+			return errors.Join(append(errs, run.EndOf(ctx))...)
 		}
-		errs = append(errs, m.removeSandbox(ctx, id))
+		errs = append(errs, c.cfg.Pods.RemoveSandbox(ctx, id))
 	}
-	return errors.Join(append(errs, m.collectLogDirs(r, lives))...)
+	return errors.Join(append(errs, c.collectLogDirs(r, lives))...)
 }
 
-func (m *Manager) collectLogDirs(r GCRequest, lives map[types.UID]bool) error {
-	entries, err := os.ReadDir(m.cfg.LogRoot)
+// list lists sandboxes and containers of all pods. The containers come last: a
+// sandbox of this list that holds one, does so in that list, too.
+func (c *Collector) list(ctx context.Context) ([]*runtimeapi.PodSandbox, []*runtimeapi.Container, error) {
+	sandboxes, err := c.cfg.Runtime.ListPodSandbox(ctx, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	containers, err := observe.ListContainers(ctx, c.cfg.Runtime, c.cfg.Logger)
+	return sandboxes, containers, err
+}
+
+// retain has everything forgotten but what was listed.
+func (c *Collector) retain(sandboxes []*runtimeapi.PodSandbox, containers []*runtimeapi.Container) {
+	exists := make(map[string]bool, len(sandboxes)+len(containers))
+	for _, sb := range sandboxes {
+		exists[sb.Id] = true
+	}
+	for _, l := range containers {
+		exists[l.Id] = true
+	}
+	c.cfg.Pods.Retain(exists)
+}
+
+func (c *Collector) collectLogDirs(r Request, lives map[types.UID]bool) error {
+	root := c.cfg.Pods.Files().LogRoot
+	entries, err := os.ReadDir(root)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("log directories: %w", err)
 	}
@@ -187,56 +205,34 @@ func (m *Manager) collectLogDirs(r GCRequest, lives map[types.UID]bool) error {
 	}
 	var errs []error
 	for _, name := range planLogDirs(names, lives, r.contentRemovable) {
-		errs = append(errs, os.RemoveAll(filepath.Join(m.cfg.LogRoot, name)))
+		errs = append(errs, os.RemoveAll(filepath.Join(root, name)))
 	}
 	return errors.Join(errs...)
 }
 
 // collectLinks removes links to logs that are gone. While a container lives, its
 // log may be missing for the moment of a rotation.
-func (m *Manager) collectLinks(ctx context.Context) error {
-	if m.cfg.LinkDir == "" {
-		return nil
-	}
-	dangling, err := danglingLinks(m.cfg.LinkDir)
+func (c *Collector) collectLinks(ctx context.Context) error {
+	files := c.cfg.Pods.Files()
+	dangling, err := files.DanglingLinks()
 	if err != nil || len(dangling) == 0 {
 		return err
 	}
-	containers, err := m.listContainers(ctx)
+	containers, err := observe.ListContainers(ctx, c.cfg.Runtime, c.cfg.Logger)
 	if err != nil {
 		return fmt.Errorf("log links: list containers: %w", err)
 	}
 	var errs []error
 	for _, name := range dangling {
-		if id, ok := idOfLink(name); ok && lives(containers, id) {
+		if id, ok := podfiles.IDOfLink(name); ok && lives(containers, id) {
 			continue
 		}
-		err := os.Remove(filepath.Join(m.cfg.LinkDir, name))
+		err := os.Remove(filepath.Join(files.LinkDir, name))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			errs = append(errs, fmt.Errorf("log link: %w", err))
 		}
 	}
 	return errors.Join(errs...)
-}
-
-func danglingLinks(dir string) ([]string, error) {
-	entries, err := os.ReadDir(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("log links: %w", err)
-	}
-	var out []string
-	for _, e := range entries {
-		if e.Type()&fs.ModeSymlink == 0 || !strings.HasSuffix(e.Name(), ".log") {
-			continue
-		}
-		if _, err := os.Stat(filepath.Join(dir, e.Name())); errors.Is(err, fs.ErrNotExist) {
-			out = append(out, e.Name())
-		}
-	}
-	return out, nil
 }
 
 // lives tells whether a container with this ID, or with an ID that begins so,

@@ -33,7 +33,7 @@ func TestListPods(t *testing.T) {
 		Metadata: &runtimeapi.PodSandboxMetadata{Name: "stranger", Namespace: "default", Uid: "x"},
 	}, "")
 	require.NoError(t, err)
-	list, err := h.m.ListPods(t.Context())
+	list, err := h.seen.ListPods(t.Context())
 	require.NoError(t, err)
 	require.Len(t, list, 2, "sandboxes of others are left alone")
 	require.EqualValues(t, "9f", list[0].UID, "newest first")
@@ -68,7 +68,7 @@ func TestPodStatus(t *testing.T) {
 	require.Empty(t, got.IPs)
 	require.Equal(t, pleg.StateExited, got.Containers[0].State)
 	require.False(t, got.Containers[0].FinishedAt.IsZero())
-	_, err = h.m.PodStatus(t.Context(), "")
+	_, err = h.seen.PodStatus(t.Context(), "")
 	require.Error(t, err)
 }
 
@@ -94,46 +94,9 @@ func TestPodStatusNotFound(t *testing.T) {
 	require.Len(t, got.Sandboxes, 1)
 	require.Empty(t, got.Containers)
 	v.err = status.Error(codes.Unavailable, "away")
-	_, err := h.m.PodStatus(t.Context(), pod.UID)
+	_, err := h.seen.PodStatus(t.Context(), pod.UID)
 	require.Equal(t, codes.Unavailable, status.Code(errors.Unwrap(err)))
 	require.ErrorContains(t, err, "shop/web")
-}
-
-func TestSandboxIPs(t *testing.T) {
-	network := func(ip string, more ...string) *runtimeapi.PodSandboxNetworkStatus {
-		out := &runtimeapi.PodSandboxNetworkStatus{Ip: ip}
-		for _, a := range more {
-			out.AdditionalIps = append(out.AdditionalIps, &runtimeapi.PodIP{Ip: a})
-		}
-		return out
-	}
-	require.Nil(t, sandboxIPs(nil))
-	require.Nil(t, sandboxIPs(network("")))
-	require.Equal(t, []string{"10.0.0.1", "fd00::1"}, sandboxIPs(network("10.0.0.1", "fd00::1")))
-	require.Nil(t, sandboxIPs(network("10.0.0.1", "nonsense")))
-}
-
-func TestConvertResources(t *testing.T) {
-	require.Nil(t, toResources(nil))
-	got := toResources(&runtimeapi.LinuxContainerResources{CpuPeriod: 100000, CpuQuota: 50000, CpuShares: 102, MemoryLimitInBytes: 1 << 20})
-	require.Equal(t, &pleg.ContainerResources{MilliCPULimit: ptr(int64(500)), MilliCPURequest: ptr(int64(100)), MemoryLimit: ptr(int64(1 << 20))}, got)
-	require.Equal(t, ptr(int64(0)), toResources(&runtimeapi.LinuxContainerResources{CpuPeriod: 100000, CpuQuota: -1}).MilliCPULimit)
-	require.Equal(t, &pleg.ContainerResources{}, toResources(&runtimeapi.LinuxContainerResources{}))
-}
-
-func TestConvertStatus(t *testing.T) {
-	got := toContainerStatus("fake", "s", &runtimeapi.ContainerStatus{
-		Id: "1", State: runtimeapi.ContainerState_CONTAINER_CREATED, CreatedAt: 1, StartedAt: 2, FinishedAt: 3, ExitCode: 4,
-		ImageRef: "ref", StopSignal: runtimeapi.Signal_SIGNAL_SIGRTMINPLUS1,
-		Annotations: map[string]string{AnnotationRestartCount: "bad", AnnotationHash: "xyz"},
-	})
-	require.True(t, got.StartedAt.IsZero())
-	require.Zero(t, got.ExitCode)
-	require.True(t, got.FinishedAt.IsZero())
-	require.Equal(t, "ref", got.ImageID)
-	require.Equal(t, "SIGRTMIN+1", got.StopSignal)
-	require.Zero(t, got.RestartCount)
-	require.Zero(t, got.Hash)
 }
 
 func TestPodEvents(t *testing.T) {
@@ -142,7 +105,7 @@ func TestPodEvents(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var seen []types.UID
 		done := make(chan error, 1)
-		go func() { done <- h.m.PodEvents(ctx, func(uid types.UID) { seen = append(seen, uid) }) }()
+		go func() { done <- h.seen.PodEvents(ctx, func(uid types.UID) { seen = append(seen, uid) }) }()
 		synctest.Wait() // the stream is open
 		pod := testPod("a")
 		h.mustSync(pod)
@@ -155,17 +118,10 @@ func TestPodEvents(t *testing.T) {
 	})
 
 	none := newHarness(t, fake.Config{Unimplemented: []string{"GetContainerEvents"}})
-	require.ErrorIs(t, none.m.PodEvents(t.Context(), nil), pleg.ErrNoEvents)
+	require.ErrorIs(t, none.seen.PodEvents(t.Context(), nil), pleg.ErrNoEvents)
 	none.cfg.Runtime = struct{ Runtime }{none.runtime}
 	none.restart()
-	require.ErrorIs(t, none.m.PodEvents(t.Context(), nil), pleg.ErrNoEvents)
-}
-
-func TestEventUID(t *testing.T) {
-	require.Empty(t, eventUID(&runtimeapi.ContainerEventResponse{}))
-	require.EqualValues(t, "1", eventUID(&runtimeapi.ContainerEventResponse{
-		ContainersStatuses: []*runtimeapi.ContainerStatus{{}, {Labels: map[string]string{LabelPodUID: "1"}}},
-	}))
+	require.ErrorIs(t, none.seen.PodEvents(t.Context(), nil), pleg.ErrNoEvents)
 }
 
 // The message file of a container reaches its status, cut to its end; C46: the
@@ -205,10 +161,4 @@ func TestTerminationMessage(t *testing.T) {
 	require.True(t, strings.HasPrefix(got.Newest("log").Message, "line 20\n"), got.Newest("log").Message)
 	require.True(t, strings.HasSuffix(got.Newest("log").Message, "line 99\n"))
 	require.Empty(t, got.Newest("ok").Message)
-}
-
-// What is mounted at the message path may be anything.
-func TestReadTailRefusesOthers(t *testing.T) {
-	_, err := readTail(t.TempDir(), 10)
-	require.ErrorContains(t, err, "not a regular file")
 }

@@ -1,4 +1,4 @@
-package pods
+package garbage
 
 import (
 	"cmp"
@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/cri/pods/actions"
+	"github.com/podwright/podwright/internal/testpods"
 	"github.com/podwright/podwright/pleg"
 )
 
@@ -41,10 +42,10 @@ func addDeals(f *testing.F) {
 	}
 }
 
-var gcNames = []string{"init", "side", "app", "log", "debug"}
+var names = []string{"init", "side", "app", "log", "debug"}
 
-func (d *deal) policy() GCPolicy {
-	return GCPolicy{
+func (d *deal) policy() Policy {
+	return Policy{
 		MinAge:          time.Duration(d.next(3)) * 10 * time.Second,
 		MaxPerContainer: d.next(4) - 1,
 		KeepNone:        d.next(4) == 0,
@@ -53,24 +54,24 @@ func (d *deal) policy() GCPolicy {
 }
 
 // containers are up to 24 containers of up to three pods, as a list shows them.
-func (d *deal) containers() []gcContainer {
-	var out []gcContainer
+func (d *deal) containers() []container {
+	var out []container
 	for i := range d.next(25) {
-		out = append(out, gcContainer{
-			gcUnit:  gcUnit{uid: types.UID(fmt.Sprint(d.next(3))), name: gcNames[d.next(len(gcNames))]},
+		out = append(out, container{
+			unit:    unit{uid: types.UID(fmt.Sprint(d.next(3))), name: names[d.next(len(names))]},
 			id:      fmt.Sprintf("c%02d", i),
 			state:   pleg.State(d.next(4)),
 			attempt: uint32(d.next(4)),
-			created: gcNow.Add(-time.Duration(d.next(40)) * time.Second),
+			created: now.Add(-time.Duration(d.next(40)) * time.Second),
 		})
 	}
 	return out
 }
 
 // without returns what is left of all.
-func without(all, gone []gcContainer) []gcContainer {
-	return slices.DeleteFunc(slices.Clone(all), func(c gcContainer) bool {
-		return slices.ContainsFunc(gone, func(g gcContainer) bool { return g.id == c.id })
+func without(all, gone []container) []container {
+	return slices.DeleteFunc(slices.Clone(all), func(c container) bool {
+		return slices.ContainsFunc(gone, func(g container) bool { return g.id == c.id })
 	})
 }
 
@@ -86,27 +87,27 @@ func FuzzPlanContainers(f *testing.F) {
 		policy, gone := d.policy(), types.UID(fmt.Sprint(d.next(4)))
 		all := d.containers()
 		removable := func(uid types.UID) bool { return uid == gone }
-		plan := planContainers(all, policy, removable, gcNow)
+		plan := planContainers(all, policy, removable, now)
 		left := without(all, plan)
 		require.Len(t, left, len(all)-len(plan), "nothing is removed twice")
-		require.Empty(t, planContainers(left, policy, removable, gcNow), "a second round")
+		require.Empty(t, planContainers(left, policy, removable, now), "a second round")
 
 		surplus := 0
 		for _, c := range plan {
 			require.NotEqual(t, pleg.StateRunning, c.state)
 			require.False(t, removable(c.uid) == false && decides(all, c), "%+v is needed", c)
-			require.GreaterOrEqual(t, gcNow.Sub(c.created), policy.MinAge)
+			require.GreaterOrEqual(t, now.Sub(c.created), policy.MinAge)
 		}
-		kept := map[gcUnit]int{}
+		kept := map[unit]int{}
 		for _, c := range left {
-			if c.state == pleg.StateRunning || gcNow.Sub(c.created) < policy.MinAge || !removable(c.uid) && decides(all, c) {
-				if c.state != pleg.StateRunning && c.state != pleg.StateCreated && gcNow.Sub(c.created) >= policy.MinAge {
-					kept[c.gcUnit]++ // what is needed counts, where it is dead
+			if c.state == pleg.StateRunning || now.Sub(c.created) < policy.MinAge || !removable(c.uid) && decides(all, c) {
+				if c.state != pleg.StateRunning && c.state != pleg.StateCreated && now.Sub(c.created) >= policy.MinAge {
+					kept[c.unit]++ // what is needed counts, where it is dead
 				}
 				continue
 			}
 			require.False(t, removable(c.uid), "%+v has nobody to stay for", c)
-			kept[c.gcUnit]++
+			kept[c.unit]++
 			surplus++
 		}
 		for unit, n := range kept {
@@ -122,11 +123,11 @@ func FuzzPlanContainers(f *testing.F) {
 
 // decides tells whether a container is the newest of its name, or the newest that
 // ran with nothing but unstarted ones after it.
-func decides(all []gcContainer, c gcContainer) bool {
-	return !slices.ContainsFunc(all, func(other gcContainer) bool {
+func decides(all []container, c container) bool {
+	return !slices.ContainsFunc(all, func(other container) bool {
 		newer := cmp.Or(cmp.Compare(other.attempt, c.attempt), other.created.Compare(c.created), cmp.Compare(c.id, other.id)) > 0
 		ran := c.state == pleg.StateCreated || other.state != pleg.StateCreated
-		return other.gcUnit == c.gcUnit && newer && ran
+		return other.unit == c.unit && newer && ran
 	})
 }
 
@@ -140,8 +141,10 @@ func FuzzGCKeepsDecisions(f *testing.F) {
 		d := deal(data)
 		policy := d.policy()
 		policies := []v1.RestartPolicy{v1.RestartPolicyAlways, v1.RestartPolicyOnFailure, v1.RestartPolicyNever}
-		pod := withInit(testPod("app", "log"), "init", "side")
-		pod.Spec.InitContainers[1].RestartPolicy = ptr(v1.ContainerRestartPolicyAlways)
+		pod := testpods.New("app", "log")
+		pod.Spec.InitContainers = []v1.Container{
+			{Name: "init", Image: "busybox"}, {Name: "side", Image: "busybox", RestartPolicy: new(v1.ContainerRestartPolicyAlways)},
+		}
 		pod.Spec.EphemeralContainers = []v1.EphemeralContainer{{EphemeralContainerCommon: v1.EphemeralContainerCommon{Name: "debug", Image: "busybox"}}}
 		pod.Spec.RestartPolicy = policies[d.next(3)]
 		sandboxes := []pleg.Sandbox{{ID: "new", State: pleg.SandboxState(1 + d.next(2)), Attempt: 1}, {ID: "old", State: pleg.SandboxNotReady}}
@@ -156,10 +159,10 @@ func FuzzGCKeepsDecisions(f *testing.F) {
 			codes[i], inOld[i] = int32(d.next(2)), all[i].attempt == 0
 		}
 		// What was only created and has a newer instance is cleared away by any sync.
-		all = slices.DeleteFunc(slices.Clone(all), func(c gcContainer) bool {
+		all = slices.DeleteFunc(slices.Clone(all), func(c container) bool {
 			return c.state == pleg.StateCreated && !decides(all, c)
 		})
-		statusOf := func(list []gcContainer) *pleg.PodStatus {
+		statusOf := func(list []container) *pleg.PodStatus {
 			s := &pleg.PodStatus{UID: pod.UID, Sandboxes: sandboxes}
 			for _, c := range list {
 				i, _ := strconv.Atoi(c.id[1:])
@@ -177,7 +180,7 @@ func FuzzGCKeepsDecisions(f *testing.F) {
 			})
 			return s
 		}
-		plan := planContainers(all, policy, func(types.UID) bool { return false }, gcNow)
+		plan := planContainers(all, policy, func(types.UID) bool { return false }, now)
 		before := actions.Compute(actions.Input{Pod: pod, Status: statusOf(all)})
 		after := actions.Compute(actions.Input{Pod: pod, Status: statusOf(without(all, plan))})
 		t.Logf("policy %+v\nbefore %v: %v\nremoved %v", policy, statusOf(all).Containers, before, plan)
@@ -197,16 +200,16 @@ func FuzzPlanSandboxes(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		d := deal(data)
 		gone := types.UID(fmt.Sprint(d.next(4)))
-		var all []gcSandbox
+		var all []sandbox
 		for i := range d.next(20) {
-			all = append(all, gcSandbox{
+			all = append(all, sandbox{
 				uid: types.UID(fmt.Sprint(d.next(3))), id: fmt.Sprintf("s%02d", i), ready: d.next(3) == 0, holds: d.next(3) == 0,
-				attempt: uint32(d.next(4)), created: gcNow.Add(-time.Duration(d.next(40)) * time.Second),
+				attempt: uint32(d.next(4)), created: now.Add(-time.Duration(d.next(40)) * time.Second),
 			})
 		}
 		plan := planSandboxes(all, func(uid types.UID) bool { return uid == gone })
 		for _, sb := range all {
-			newest := !slices.ContainsFunc(all, func(o gcSandbox) bool {
+			newest := !slices.ContainsFunc(all, func(o sandbox) bool {
 				newer := cmp.Or(cmp.Compare(o.attempt, sb.attempt), o.created.Compare(sb.created), cmp.Compare(sb.id, o.id)) > 0
 				return o.uid == sb.uid && newer
 			})

@@ -1,4 +1,4 @@
-package pods
+package garbage
 
 import (
 	"cmp"
@@ -7,16 +7,18 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/cri/pods/labels"
+	"github.com/podwright/podwright/cri/pods/podfiles"
 	"github.com/podwright/podwright/pleg"
 )
 
 // What this file does is pure: it decides what garbage collection removes.
 
-// GCPolicy bounds what is kept of dead containers. Of a pod that stays, the newest
+// Policy bounds what is kept of dead containers. Of a pod that stays, the newest
 // instance of each container is kept in any case: what has become of it decides
 // whether the container is started again, and whether the pod's initialisation is
 // over.
-type GCPolicy struct {
+type Policy struct {
 	// MinAge protects containers created less than this ago; zero protects none.
 	MinAge time.Duration
 	// MaxPerContainer is how many dead instances are kept for each container of
@@ -31,7 +33,7 @@ type GCPolicy struct {
 }
 
 // perContainer returns the limit, negative for none.
-func (p GCPolicy) perContainer() int {
+func (p Policy) perContainer() int {
 	switch {
 	case p.KeepNone:
 		return 0
@@ -42,16 +44,16 @@ func (p GCPolicy) perContainer() int {
 	}
 }
 
-// gcUnit is a container of a pod, over all its instances.
-type gcUnit struct {
+// unit is a container of a pod, over all its instances.
+type unit struct {
 	uid  types.UID
 	name string
 }
 
-// gcContainer is a container as garbage collection sees it.
-type gcContainer struct {
-	gcUnit
-	pod     podIdentity
+// container is a container as garbage collection sees it.
+type container struct {
+	unit
+	pod     labels.Pod
 	id      string
 	state   pleg.State
 	attempt uint32
@@ -60,8 +62,8 @@ type gcContainer struct {
 	needed bool
 }
 
-// gcSandbox is a sandbox as garbage collection sees it.
-type gcSandbox struct {
+// sandbox is a sandbox as garbage collection sees it.
+type sandbox struct {
 	uid     types.UID
 	id      string
 	ready   bool
@@ -72,8 +74,8 @@ type gcSandbox struct {
 
 // planContainers returns the containers to remove, oldest first. removable tells
 // of which pods nothing is kept.
-func planContainers(all []gcContainer, policy GCPolicy, removable func(types.UID) bool, now time.Time) []gcContainer {
-	var remove, left []gcContainer
+func planContainers(all []container, policy Policy, removable func(types.UID) bool, now time.Time) []container {
+	var remove, left []container
 	units := deadUnits(all, policy.MinAge, removable, now)
 	for unit, dead := range units {
 		keep := len(dead)
@@ -83,7 +85,7 @@ func planContainers(all []gcContainer, policy GCPolicy, removable func(types.UID
 		if removable(unit.uid) {
 			keep = 0
 		}
-		if slices.ContainsFunc(dead, func(c gcContainer) bool { return c.needed }) {
+		if slices.ContainsFunc(dead, func(c container) bool { return c.needed }) {
 			keep-- // it is one of them
 		}
 		for _, c := range dead {
@@ -101,31 +103,31 @@ func planContainers(all []gcContainer, policy GCPolicy, removable func(types.UID
 	if policy.MaxTotal > 0 && len(left) > policy.MaxTotal {
 		remove = append(remove, overTotal(left, policy.MaxTotal)...)
 	}
-	slices.SortFunc(remove, func(a, b gcContainer) int { return -newerFirst(a, b) })
+	slices.SortFunc(remove, func(a, b container) int { return -newerFirst(a, b) })
 	return remove
 }
 
 // deadUnits groups what may be removed at all, newest first. It marks what is
 // needed of pods that stay, and leaves out what is about to be started: a container
 // that was only created and is the newest of its name.
-func deadUnits(all []gcContainer, minAge time.Duration, removable func(types.UID) bool, now time.Time) map[gcUnit][]gcContainer {
+func deadUnits(all []container, minAge time.Duration, removable func(types.UID) bool, now time.Time) map[unit][]container {
 	all = slices.Clone(all)
-	slices.SortFunc(all, func(a, b gcContainer) int {
+	slices.SortFunc(all, func(a, b container) int {
 		// Attempts order the instances of a container even when a clock was set back.
 		return cmp.Or(cmp.Compare(b.attempt, a.attempt), newerFirst(a, b))
 	})
-	units := map[gcUnit][]gcContainer{}
-	seen, decided := map[gcUnit]bool{}, map[gcUnit]bool{}
+	units := map[unit][]container{}
+	seen, decided := map[unit]bool{}, map[unit]bool{}
 	for _, c := range all {
 		stays := !removable(c.uid)
-		starting := c.state == pleg.StateCreated && !seen[c.gcUnit] && stays
-		seen[c.gcUnit] = true
+		starting := c.state == pleg.StateCreated && !seen[c.unit] && stays
+		seen[c.unit] = true
 		if c.state != pleg.StateCreated { // the newest that ran is what counts
-			c.needed = stays && !decided[c.gcUnit]
-			decided[c.gcUnit] = true
+			c.needed = stays && !decided[c.unit]
+			decided[c.unit] = true
 		}
 		if c.state != pleg.StateRunning && !starting && now.Sub(c.created) >= minAge {
-			units[c.gcUnit] = append(units[c.gcUnit], c)
+			units[c.unit] = append(units[c.unit], c)
 		}
 	}
 	return units
@@ -134,22 +136,22 @@ func deadUnits(all []gcContainer, minAge time.Duration, removable func(types.UID
 // overTotal returns what to remove for no more than limit to be left: every
 // container gets the same share of it, and what is still too much is taken from
 // the oldest. left is ordered newest first within each container.
-func overTotal(left []gcContainer, limit int) []gcContainer {
-	units := map[gcUnit]int{}
+func overTotal(left []container, limit int) []container {
+	units := map[unit]int{}
 	for _, c := range left {
-		units[c.gcUnit]++
+		units[c.unit]++
 	}
 	share := max(limit/len(units), 1)
 	clear(units)
-	var remove, rest []gcContainer
+	var remove, rest []container
 	for _, c := range left {
-		if units[c.gcUnit]++; units[c.gcUnit] <= share || c.needed {
+		if units[c.unit]++; units[c.unit] <= share || c.needed {
 			rest = append(rest, c)
 		} else {
 			remove = append(remove, c)
 		}
 	}
-	slices.SortFunc(rest, func(a, b gcContainer) int { return -newerFirst(a, b) })
+	slices.SortFunc(rest, func(a, b container) int { return -newerFirst(a, b) })
 	for _, c := range rest {
 		if over := len(left) - len(remove) - limit; over > 0 && !c.needed {
 			remove = append(remove, c)
@@ -158,15 +160,15 @@ func overTotal(left []gcContainer, limit int) []gcContainer {
 	return remove
 }
 
-func newerFirst(a, b gcContainer) int {
+func newerFirst(a, b container) int {
 	return cmp.Or(b.created.Compare(a.created), cmp.Compare(a.id, b.id))
 }
 
 // planSandboxes returns the IDs of the sandboxes to remove: neither ready nor
 // holding a container. A pod of which something is kept keeps its newest.
-func planSandboxes(all []gcSandbox, removable func(types.UID) bool) []string {
+func planSandboxes(all []sandbox, removable func(types.UID) bool) []string {
 	all = slices.Clone(all)
-	slices.SortFunc(all, func(a, b gcSandbox) int {
+	slices.SortFunc(all, func(a, b sandbox) int {
 		return cmp.Or(cmp.Compare(b.attempt, a.attempt), b.created.Compare(a.created), cmp.Compare(a.id, b.id))
 	})
 	seen := map[types.UID]bool{}
@@ -186,7 +188,7 @@ func planSandboxes(all []gcSandbox, removable func(types.UID) bool) []string {
 func planLogDirs(names []string, lives map[types.UID]bool, removable func(types.UID) bool) []string {
 	var remove []string
 	for _, name := range names {
-		if uid, ok := uidOfLogDir(name); ok && !lives[uid] && removable(uid) {
+		if uid, ok := podfiles.UIDOfLogDir(name); ok && !lives[uid] && removable(uid) {
 			remove = append(remove, name)
 		}
 	}

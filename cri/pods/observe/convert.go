@@ -1,22 +1,25 @@
-package pods
+package observe
 
 import (
 	"cmp"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/podwright/podwright/cri/pods/labels"
 	"github.com/podwright/podwright/pleg"
 )
 
 // What this file does is pure: from the runtime's messages to the vocabulary of
 // package pleg. Getters of generated messages accept nil throughout.
 
-func toState(s runtimeapi.ContainerState) pleg.State {
+// State converts the state of a container.
+func State(s runtimeapi.ContainerState) pleg.State {
 	switch s {
 	case runtimeapi.ContainerState_CONTAINER_CREATED:
 		return pleg.StateCreated
@@ -40,32 +43,12 @@ func toSandboxState(s runtimeapi.PodSandboxState) pleg.SandboxState {
 	}
 }
 
-// unixTime converts the runtime's nanoseconds; 0 is no time.
-func unixTime(ns int64) time.Time {
+// Time converts the nanoseconds of a runtime; 0 is no time.
+func Time(ns int64) time.Time {
 	if ns == 0 {
 		return time.Time{}
 	}
 	return time.Unix(0, ns)
-}
-
-// sandboxIdentity tells which pod a listed sandbox belongs to. Sandboxes that no
-// kubelet made, or that lack metadata, belong to none.
-func sandboxIdentity(sb *runtimeapi.PodSandbox) (podIdentity, bool) {
-	meta, uid := sb.GetMetadata(), sb.GetLabels()[LabelPodUID]
-	if meta == nil || uid == "" {
-		return podIdentity{}, false
-	}
-	return podIdentity{UID: types.UID(uid), Name: meta.Name, Namespace: meta.Namespace}, true
-}
-
-// containerIdentity is the same for a listed container.
-func containerIdentity(c *runtimeapi.Container) (podIdentity, string, bool) {
-	uid, name := c.GetLabels()[LabelPodUID], c.GetLabels()[LabelContainerName]
-	if c.GetMetadata() == nil || c.GetImage() == nil || uid == "" || name == "" {
-		return podIdentity{}, "", false
-	}
-	p := podIdentity{UID: types.UID(uid), Name: c.Labels[LabelPodName], Namespace: c.Labels[LabelPodNamespace]}
-	return p, name, true
 }
 
 // sortSandboxes orders newest first: by attempt, then creation, then ID.
@@ -97,28 +80,28 @@ func groupPods(runtimeName string, sandboxes []*runtimeapi.PodSandbox, container
 	sortSandboxes(sandboxes)
 	sortContainers(containers)
 	byUID := map[types.UID]*pleg.ObservedPod{}
-	pod := func(p podIdentity, created int64) *pleg.ObservedPod {
+	pod := func(p labels.Pod, created int64) *pleg.ObservedPod {
 		o := byUID[p.UID]
 		if o == nil {
 			o = &pleg.ObservedPod{UID: p.UID, Name: p.Name, Namespace: p.Namespace}
 			byUID[p.UID] = o
 		}
-		if at := unixTime(created); at.After(o.CreatedAt) {
+		if at := Time(created); at.After(o.CreatedAt) {
 			o.CreatedAt = at
 		}
 		return o
 	}
 	for _, sb := range sandboxes {
-		if p, ok := sandboxIdentity(sb); ok {
+		if p, ok := labels.OfSandbox(sb); ok {
 			o := pod(p, sb.CreatedAt)
 			o.Sandboxes = append(o.Sandboxes, pleg.ObservedSandbox{ID: sb.Id, State: toSandboxState(sb.State)})
 		}
 	}
 	for _, c := range containers {
-		if p, name, ok := containerIdentity(c); ok {
+		if p, name, ok := labels.OfContainer(c); ok {
 			o := pod(p, c.CreatedAt)
 			id := pleg.ContainerID{Runtime: runtimeName, ID: c.Id}
-			o.Containers = append(o.Containers, pleg.ObservedContainer{ID: id, Name: name, State: toState(c.State)})
+			o.Containers = append(o.Containers, pleg.ObservedContainer{ID: id, Name: name, State: State(c.State)})
 		}
 	}
 	out := make([]pleg.ObservedPod, 0, len(byUID))
@@ -136,16 +119,16 @@ func toSandbox(s *runtimeapi.PodSandboxStatus) pleg.Sandbox {
 		ID:               s.GetId(),
 		State:            toSandboxState(s.GetState()),
 		Attempt:          s.GetMetadata().GetAttempt(),
-		CreatedAt:        unixTime(s.GetCreatedAt()),
+		CreatedAt:        Time(s.GetCreatedAt()),
 		HostNetwork:      s.GetLinux().GetNamespaces().GetOptions().GetNetwork() == runtimeapi.NamespaceMode_NODE,
 		HasNetworkStatus: s.GetNetwork() != nil,
-		IPs:              sandboxIPs(s.GetNetwork()),
+		IPs:              SandboxIPs(s.GetNetwork()),
 	}
 }
 
-// sandboxIPs returns the addresses, the primary one first. If any of them is not
+// SandboxIPs returns the addresses of a sandbox, the primary one first. If any of them is not
 // an address at all, none is to be trusted.
-func sandboxIPs(network *runtimeapi.PodSandboxNetworkStatus) []string {
+func SandboxIPs(network *runtimeapi.PodSandboxNetworkStatus) []string {
 	if network.GetIp() == "" {
 		return nil
 	}
@@ -164,15 +147,15 @@ func sandboxIPs(network *runtimeapi.PodSandboxNetworkStatus) []string {
 func toContainerStatus(runtimeName, sandboxID string, s *runtimeapi.ContainerStatus) pleg.ContainerStatus {
 	out := pleg.ContainerStatus{
 		ID:           pleg.ContainerID{Runtime: runtimeName, ID: s.Id},
-		Name:         s.GetLabels()[LabelContainerName],
+		Name:         s.GetLabels()[labels.ContainerName],
 		SandboxID:    sandboxID,
-		State:        toState(s.State),
-		CreatedAt:    unixTime(s.CreatedAt),
+		State:        State(s.State),
+		CreatedAt:    Time(s.CreatedAt),
 		Image:        s.GetImage().GetImage(),
 		ImageID:      cmp.Or(s.ImageId, s.ImageRef),
 		ImageRef:     s.ImageRef,
-		Hash:         parseHash(s.Annotations[AnnotationHash]),
-		RestartCount: annotatedInt(s.Annotations, AnnotationRestartCount),
+		Hash:         parseHash(s.Annotations[labels.AnnotationHash]),
+		RestartCount: annotatedInt(s.Annotations, labels.AnnotationRestartCount),
 		LogPath:      s.LogPath,
 		Resources:    toResources(s.GetResources().GetLinux()),
 		User:         toUser(s.GetUser().GetLinux()),
@@ -181,10 +164,10 @@ func toContainerStatus(runtimeName, sandboxID string, s *runtimeapi.ContainerSta
 		out.StopSignal = signalName(s.StopSignal)
 	}
 	if out.State != pleg.StateCreated {
-		out.StartedAt = unixTime(s.StartedAt)
+		out.StartedAt = Time(s.StartedAt)
 	}
 	if out.State == pleg.StateExited {
-		out.FinishedAt = unixTime(s.FinishedAt)
+		out.FinishedAt = Time(s.FinishedAt)
 		out.ExitCode, out.Reason, out.Message = s.ExitCode, s.Reason, s.Message
 	}
 	return out
@@ -203,20 +186,20 @@ func toUser(u *runtimeapi.LinuxContainerUser) *pleg.ContainerUser {
 	return &pleg.ContainerUser{UID: u.Uid, GID: u.Gid, SupplementalGroups: slices.Clone(u.SupplementalGroups)}
 }
 
-// toResources reads back what containerResources wrote.
+// toResources reads back what request.Builder.ContainerResources wrote.
 func toResources(r *runtimeapi.LinuxContainerResources) *pleg.ContainerResources {
 	if r == nil {
 		return nil
 	}
 	out := &pleg.ContainerResources{}
 	if r.CpuPeriod > 0 {
-		out.MilliCPULimit = ptr(quotaToMilli(r.CpuQuota, r.CpuPeriod))
+		out.MilliCPULimit = new(quotaToMilli(r.CpuQuota, r.CpuPeriod))
 	}
 	if r.CpuShares > 0 {
-		out.MilliCPURequest = ptr((r.CpuShares*1000 + 1023) / 1024)
+		out.MilliCPURequest = new((r.CpuShares*1000 + 1023) / 1024)
 	}
 	if r.MemoryLimitInBytes > 0 {
-		out.MemoryLimit = ptr(r.MemoryLimitInBytes)
+		out.MemoryLimit = new(r.MemoryLimitInBytes)
 	}
 	return out
 }
@@ -228,9 +211,24 @@ func quotaToMilli(quota, period int64) int64 {
 	return quota * 1000 / period
 }
 
-func ptr[T any](v T) *T { return &v }
-
 // joinMessages puts a termination message behind the runtime's own.
 func joinMessages(messages ...string) string {
 	return strings.Join(slices.DeleteFunc(messages, func(s string) bool { return s == "" }), ": ")
+}
+
+func parseHash(s string) uint64 {
+	h, err := strconv.ParseUint(s, 16, 64)
+	if err != nil {
+		return 0
+	}
+	return h
+}
+
+// annotatedInt reads a decimal annotation; what is missing or bad counts as 0.
+func annotatedInt(annotations map[string]string, key string) int32 {
+	n, err := strconv.ParseInt(annotations[key], 10, 32)
+	if err != nil {
+		return 0
+	}
+	return int32(n)
 }

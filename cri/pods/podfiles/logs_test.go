@@ -1,4 +1,4 @@
-package pods
+package podfiles
 
 import (
 	"os"
@@ -7,34 +7,28 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	v1 "k8s.io/api/core/v1"
 
+	"github.com/podwright/podwright/cri/pods/labels"
 	"github.com/podwright/podwright/cri/pods/request"
 )
 
-func TestParseHash(t *testing.T) {
-	c := v1.Container{Image: "busybox", Name: "a"}
-	require.Equal(t, Hash(&c), parseHash("5264866e"))
-	require.Zero(t, parseHash("no hash"))
-}
-
 func TestLogPaths(t *testing.T) {
-	require.Equal(t, "/var/log/pods/shop_web_0d1e", LogDir("/var/log/pods", "shop", "web", "0d1e"))
+	require.Equal(t, "/var/log/pods/shop_web_0d1e", Layout{LogRoot: "/var/log/pods"}.LogDir(labels.Pod{Name: "web", Namespace: "shop", UID: "0d1e"}))
 	require.Equal(t, "a/3.log", request.LogPath("a", 3))
-	uid, ok := uidOfLogDir("shop_web_0d1e")
+	uid, ok := UIDOfLogDir("shop_web_0d1e")
 	require.True(t, ok)
 	require.EqualValues(t, "0d1e", uid)
 	for _, bad := range []string{"", "nothing", "shop_web_"} {
-		_, ok := uidOfLogDir(bad)
+		_, ok := UIDOfLogDir(bad)
 		require.False(t, ok, bad)
 	}
 }
 
 func TestLinkNames(t *testing.T) {
-	p := podIdentity{Name: "web", Namespace: "shop"}
+	p := labels.Pod{Name: "web", Namespace: "shop"}
 	name := linkName(p, "a", "0123456789abcdef")
 	require.Equal(t, "web_shop_a-0123456789abcdef.log", name)
-	id, ok := idOfLink(name)
+	id, ok := IDOfLink(name)
 	require.True(t, ok)
 	require.Equal(t, "0123456789abcdef", id)
 	p.Name = strings.Repeat("x", 253)
@@ -42,7 +36,7 @@ func TestLinkNames(t *testing.T) {
 	require.Len(t, name, 255)
 	require.True(t, strings.HasSuffix(name, ".log"))
 	for _, bad := range []string{"web-0123.log", "web-0123456789"} {
-		_, ok := idOfLink(bad)
+		_, ok := IDOfLink(bad)
 		require.False(t, ok, bad)
 	}
 }
@@ -56,7 +50,7 @@ func TestRestartsInLogDir(t *testing.T) {
 		for _, f := range files {
 			require.NoError(t, os.WriteFile(filepath.Join(sub, f), nil, 0o600))
 		}
-		n, err := restartsInLogDir(sub)
+		n, err := RestartsInLogDir(sub)
 		require.NoError(t, err)
 		return n
 	}
@@ -65,7 +59,7 @@ func TestRestartsInLogDir(t *testing.T) {
 	require.EqualValues(t, 2, count("0.log", "1.log.20240102-030405.gz"))
 	require.EqualValues(t, 11, count("9.log", "10.log"))
 	require.EqualValues(t, 0, count("x.log", "1.logs", "log", "-3.log", "99999999999.log", "2147483647.log"))
-	n, err := restartsInLogDir(filepath.Join(dir, "missing"))
+	n, err := RestartsInLogDir(filepath.Join(dir, "missing"))
 	require.NoError(t, err)
 	require.Zero(t, n)
 }

@@ -1,4 +1,4 @@
-package pods
+package observe
 
 import (
 	"fmt"
@@ -10,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/cri/pods/labels"
 )
 
 // C46: the message is the end of the file, or of the log where the container asked
@@ -61,7 +63,7 @@ func ended(policy, file, log string, exit int32, reason string) *runtimeapi.Cont
 	return &runtimeapi.ContainerStatus{
 		State: runtimeapi.ContainerState_CONTAINER_EXITED, ExitCode: exit, Reason: reason, LogPath: log,
 		Annotations: map[string]string{
-			AnnotationTerminationMessagePath: "/dev/termination-log", AnnotationTerminationMessagePolicy: policy,
+			labels.AnnotationTerminationMessagePath: "/dev/termination-log", labels.AnnotationTerminationMessagePolicy: policy,
 		},
 		Mounts: []*runtimeapi.Mount{{ContainerPath: "/data", HostPath: "/nowhere"}, {ContainerPath: "/dev/termination-log", HostPath: file}},
 	}
@@ -96,4 +98,10 @@ func TestTerminationFileIsNoFile(t *testing.T) {
 	require.NoError(t, syscall.Mkfifo(path, 0o600))
 	got := terminationMessage(ended("File", path, "", 1, "Error"))
 	require.Contains(t, got, "is not a regular file")
+}
+
+// What is mounted at the message path may be anything.
+func TestReadTailRefusesOthers(t *testing.T) {
+	_, err := readTail(t.TempDir(), 10)
+	require.ErrorContains(t, err, "not a regular file")
 }

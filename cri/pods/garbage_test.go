@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/types"
@@ -15,73 +14,9 @@ import (
 
 	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/fake"
+	"github.com/podwright/podwright/cri/pods/garbage"
 	"github.com/podwright/podwright/pleg"
 )
-
-var gcNow = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-
-// gc makes a container that is age seconds old.
-func gc(uid types.UID, name, id string, age int, state pleg.State) gcContainer {
-	return gcContainer{gcUnit: gcUnit{uid: uid, name: name}, id: id, state: state, created: gcNow.Add(-time.Duration(age) * time.Second)}
-}
-
-func TestPlanContainers(t *testing.T) {
-	exited := pleg.StateExited
-	all := []gcContainer{
-		gc("1", "a", "a-new", 10, exited), gc("1", "a", "a-mid", 20, exited), gc("1", "a", "a-old", 30, exited),
-		gc("1", "b", "b-runs", 40, pleg.StateRunning), gc("1", "b", "b-old", 50, exited),
-		gc("2", "a", "other", 60, exited), gc("2", "c", "starting", 1, pleg.StateCreated), gc("2", "c", "stale", 5, pleg.StateCreated),
-		gc("3", "a", "lost", 70, pleg.StateUnknown),
-	}
-	none := func(types.UID) bool { return false }
-	for _, tc := range []struct {
-		name      string
-		policy    GCPolicy
-		removable func(types.UID) bool
-		want      []string
-	}{
-		{"default keeps the newest", GCPolicy{}, none, []string{"a-old", "a-mid"}},
-		{"two each", GCPolicy{MaxPerContainer: 2}, none, []string{"a-old"}},
-		{"no limit", GCPolicy{MaxPerContainer: -1}, none, nil},
-		{"none but the newest, and what is about to start", GCPolicy{KeepNone: true}, none, []string{"b-old", "a-old", "a-mid", "stale"}},
-		{"young ones stay", GCPolicy{KeepNone: true, MinAge: 25 * time.Second}, none, []string{"b-old", "a-old"}},
-		{"of a pod that may go, young ones stay", GCPolicy{MinAge: 25 * time.Second}, func(uid types.UID) bool { return uid != "2" }, []string{"lost", "b-old", "a-old"}},
-		{"a pod that may go", GCPolicy{MaxPerContainer: -1}, func(uid types.UID) bool { return uid == "2" }, []string{"other", "stale", "starting"}},
-		{"in all, a share each", GCPolicy{MaxPerContainer: -1, MaxTotal: 5}, none, []string{"a-old", "a-mid"}},
-		{"in all, then the oldest", GCPolicy{MaxPerContainer: -1, MaxTotal: 3}, none, []string{"b-old", "a-old", "a-mid", "stale"}},
-		{"in all, but not what is needed", GCPolicy{MaxTotal: 1}, none, []string{"b-old", "a-old", "a-mid", "stale"}},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			var got []string
-			for _, c := range planContainers(all, tc.policy, tc.removable, gcNow) {
-				got = append(got, c.id)
-			}
-			require.Equal(t, tc.want, got, "oldest first")
-		})
-	}
-}
-
-// A clock that was set back makes no old instance the newest.
-func TestAttemptsOrderInstances(t *testing.T) {
-	first, second := gc("1", "a", "first", 10, pleg.StateExited), gc("1", "a", "second", 20, pleg.StateExited)
-	second.attempt = 1
-	plan := planContainers([]gcContainer{first, second}, GCPolicy{}, func(types.UID) bool { return false }, gcNow)
-	require.Len(t, plan, 1)
-	require.Equal(t, "first", plan[0].id)
-	sandboxes := []gcSandbox{{uid: "1", id: "first", created: gcNow}, {uid: "1", id: "second", attempt: 1}}
-	require.Equal(t, []string{"first"}, planSandboxes(sandboxes, func(types.UID) bool { return false }))
-}
-
-func TestPlanSandboxes(t *testing.T) {
-	at := func(age int) time.Time { return gcNow.Add(-time.Duration(age) * time.Second) }
-	all := []gcSandbox{
-		{uid: "1", id: "new", created: at(1)}, {uid: "1", id: "old", created: at(2)}, {uid: "1", id: "holds", holds: true, created: at(3)},
-		{uid: "2", id: "ready", ready: true, created: at(4)}, {uid: "2", id: "dead", created: at(5)},
-		{uid: "3", id: "gone", created: at(6)}, {uid: "3", id: "gone-holds", holds: true, created: at(7)},
-	}
-	require.Equal(t, []string{"old", "dead", "gone"}, planSandboxes(all, func(uid types.UID) bool { return uid == "3" }))
-	require.Equal(t, []string{"old", "dead"}, planSandboxes(all, func(types.UID) bool { return false }))
-}
 
 // restarted is a pod whose container has been replaced twice.
 func restarted(t *testing.T) (*harness, *pleg.PodStatus) {
@@ -111,15 +46,15 @@ func TestCleanDeadContainers(t *testing.T) {
 	h, got := restarted(t)
 	logs := filepath.Join(h.dir, "pods", "shop_web_0d1e", "a")
 	require.NoError(t, os.WriteFile(filepath.Join(logs, "0.log.20260101-000000.gz"), nil, 0o600))
-	require.NoError(t, h.m.CleanDeadContainers(t.Context(), CleanRequest{Status: got}))
+	require.NoError(t, h.garbage.CleanDeadContainers(t.Context(), garbage.CleanRequest{Status: got}))
 	require.Equal(t, []string{"1.log", "2.log"}, files(t, logs, "*"))
 	require.Len(t, files(t, h.dir, "containers", "*"), 2)
 	require.Equal(t, []string{"00000001", "00000002"}, files(t, h.dir, "kubelet", "0d1e", "containers", "a", "*"))
 	pod := testPod("a")
 	require.Len(t, h.status(pod).Containers, 2)
-	require.NoError(t, h.m.CleanDeadContainers(t.Context(), CleanRequest{Status: h.status(pod), All: true}))
+	require.NoError(t, h.garbage.CleanDeadContainers(t.Context(), garbage.CleanRequest{Status: h.status(pod), All: true}))
 	require.Len(t, h.status(pod).Containers, 1)
-	require.NoError(t, h.m.CleanDeadContainers(t.Context(), CleanRequest{Status: got, All: true}), "what is gone is no error")
+	require.NoError(t, h.garbage.CleanDeadContainers(t.Context(), garbage.CleanRequest{Status: got, All: true}), "what is gone is no error")
 }
 
 // C19: a container that is reset goes with its message file; its logs and the link
@@ -127,7 +62,7 @@ func TestCleanDeadContainers(t *testing.T) {
 func TestRemoveKeepsLogs(t *testing.T) {
 	h, got := restarted(t)
 	logs := filepath.Join(h.dir, "pods", "shop_web_0d1e", "a")
-	require.NoError(t, h.m.removeContainer(t.Context(), identityOfStatus(got), "a", got.Containers[2].ID.ID, true))
+	require.NoError(t, h.m.removeContainer(t.Context(), identityOfStatus(got).Pod, "a", got.Containers[2].ID.ID, true))
 	require.Len(t, h.status(testPod("a")).Containers, 2)
 	require.Equal(t, []string{"0.log", "1.log", "2.log"}, files(t, logs, "*"))
 	require.Len(t, files(t, h.dir, "containers", "*"), 3)
@@ -136,14 +71,14 @@ func TestRemoveKeepsLogs(t *testing.T) {
 
 func TestRemovePod(t *testing.T) {
 	h, got := restarted(t)
-	require.ErrorIs(t, h.m.RemovePod(t.Context(), "0d1e", got), ErrRunning)
+	require.ErrorIs(t, h.garbage.RemovePod(t.Context(), "0d1e", got), garbage.ErrRunning)
 	pod := testPod("a")
-	require.NoError(t, h.m.RemovePod(t.Context(), pod.UID, stopAll(t, h, pod)))
+	require.NoError(t, h.garbage.RemovePod(t.Context(), pod.UID, stopAll(t, h, pod)))
 	require.True(t, h.status(pod).Empty())
 	require.Empty(t, files(t, h.dir, "pods", "*"))
 	require.Empty(t, files(t, h.dir, "containers", "*"))
 	require.Empty(t, files(t, h.dir, "kubelet", "0d1e", "containers", "a", "*"))
-	require.NoError(t, h.m.RemovePod(t.Context(), pod.UID, h.status(pod)))
+	require.NoError(t, h.garbage.RemovePod(t.Context(), pod.UID, h.status(pod)))
 }
 
 func TestGarbageCollect(t *testing.T) {
@@ -156,16 +91,16 @@ func TestGarbageCollect(t *testing.T) {
 	require.NoError(t, os.MkdirAll(filepath.Join(h.dir, "pods", "shop_old_ff"), 0o755))
 	require.NoError(t, os.MkdirAll(filepath.Join(h.dir, "pods", "unrelated"), 0o755))
 
-	require.NoError(t, h.m.GarbageCollect(t.Context(), GCRequest{ContentRemovable: stays}))
+	require.NoError(t, h.garbage.Collect(t.Context(), garbage.Request{ContentRemovable: stays}))
 	require.Len(t, h.status(gone).Containers, 1, "before the sources are ready no pod is gone")
 	require.Len(t, h.status(testPod("a")).Containers, 2)
 	require.Len(t, files(t, h.dir, "pods", "*"), 4)
 
-	require.NoError(t, h.m.GarbageCollect(t.Context(), GCRequest{SourcesReady: true, RuntimeRemovable: stays}))
+	require.NoError(t, h.garbage.Collect(t.Context(), garbage.Request{SourcesReady: true, RuntimeRemovable: stays}))
 	require.True(t, h.status(gone).Empty(), "under pressure the runtime's part goes")
 	require.Len(t, files(t, h.dir, "pods", "*"), 4, "but not the logs")
 
-	require.NoError(t, h.m.GarbageCollect(t.Context(), GCRequest{SourcesReady: true, ContentRemovable: stays}))
+	require.NoError(t, h.garbage.Collect(t.Context(), garbage.Request{SourcesReady: true, ContentRemovable: stays}))
 	require.Equal(t, []string{"shop_web_0d1e", "unrelated"}, files(t, h.dir, "pods", "*"))
 	require.Len(t, h.status(testPod("a")).Running(), 1)
 }
@@ -175,11 +110,11 @@ func TestGarbageCollect(t *testing.T) {
 func TestGarbageOfBusyPodsIsLeft(t *testing.T) {
 	h, got := restarted(t)
 	busy := func(uid types.UID) bool { return uid == got.UID }
-	r := GCRequest{Policy: GCPolicy{KeepNone: true}, Busy: busy, SourcesReady: true, ContentRemovable: func(types.UID) bool { return false }}
-	require.NoError(t, h.m.GarbageCollect(t.Context(), r))
+	r := garbage.Request{Policy: garbage.Policy{KeepNone: true}, Busy: busy, SourcesReady: true, ContentRemovable: func(types.UID) bool { return false }}
+	require.NoError(t, h.garbage.Collect(t.Context(), r))
 	require.Len(t, h.status(testPod("a")).Containers, 3)
 	r.Busy = func(types.UID) bool { return false }
-	require.NoError(t, h.m.GarbageCollect(t.Context(), r))
+	require.NoError(t, h.garbage.Collect(t.Context(), r))
 	require.Len(t, h.status(testPod("a")).Containers, 1)
 }
 
@@ -190,7 +125,7 @@ func TestDanglingLinks(t *testing.T) {
 	other := filepath.Join(h.dir, "containers", "keep-me-0123456789.log")
 	require.NoError(t, os.WriteFile(other, nil, 0o600))
 	require.NoError(t, os.Symlink("/nowhere", filepath.Join(h.dir, "containers", "x-12345.log")))
-	require.NoError(t, h.m.GarbageCollect(t.Context(), GCRequest{Policy: GCPolicy{MaxPerContainer: -1}}))
+	require.NoError(t, h.garbage.Collect(t.Context(), garbage.Request{Policy: garbage.Policy{MaxPerContainer: -1}}))
 	require.Equal(t, []string{"keep-me-0123456789.log", "web_shop_a-" + got.Containers[0].ID.ID + ".log"}, files(t, h.dir, "containers", "*"))
 }
 
@@ -224,7 +159,7 @@ func TestCollectsWhatDoesNotFit(t *testing.T) {
 		h.restart()
 		old := filepath.Join(h.dir, "pods", "shop_old_ff")
 		require.NoError(t, os.MkdirAll(old, 0o755))
-		err := h.m.GarbageCollect(t.Context(), GCRequest{SourcesReady: true, ContentRemovable: func(uid types.UID) bool { return uid == "ff" }})
+		err := h.garbage.Collect(t.Context(), garbage.Request{SourcesReady: true, ContentRemovable: func(uid types.UID) bool { return uid == "ff" }})
 		if sandboxes {
 			require.ErrorIs(t, err, cri.ErrReplyTooLarge)
 			require.Len(t, h.status(testPod("a")).Containers, 3)
@@ -234,7 +169,7 @@ func TestCollectsWhatDoesNotFit(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, h.status(testPod("a")).Containers, 2)
 		require.NoDirExists(t, old)
-		list, err := h.m.ListPods(t.Context())
+		list, err := h.seen.ListPods(t.Context())
 		require.NoError(t, err, "observers see, too")
 		require.Len(t, list, 1)
 		require.Len(t, list[0].Containers, 2)
@@ -247,12 +182,12 @@ func TestLogsOfTheLivingStay(t *testing.T) {
 	pod := testPod("a")
 	h.mustSync(pod)
 	asked := 0
-	all := GCRequest{SourcesReady: true, ContentRemovable: func(types.UID) bool { asked++; return true }}
-	require.NoError(t, h.m.GarbageCollect(t.Context(), all))
+	all := garbage.Request{SourcesReady: true, ContentRemovable: func(types.UID) bool { asked++; return true }}
+	require.NoError(t, h.garbage.Collect(t.Context(), all))
 	require.Len(t, files(t, h.dir, "pods", "*"), 1)
 	stopAll(t, h, pod)
 	asked = 0
-	require.NoError(t, h.m.GarbageCollect(t.Context(), all))
+	require.NoError(t, h.garbage.Collect(t.Context(), all))
 	require.Empty(t, files(t, h.dir, "pods", "*"))
 	require.Equal(t, 1, asked, "once for each pod")
 }
@@ -263,12 +198,12 @@ func TestMemoryIsTrimmed(t *testing.T) {
 	for _, c := range got.Containers {
 		h.m.preStops.note(c.ID.ID)
 	}
-	require.NoError(t, h.m.CleanDeadContainers(t.Context(), CleanRequest{Status: got}))
+	require.NoError(t, h.garbage.CleanDeadContainers(t.Context(), garbage.CleanRequest{Status: got}))
 	require.Len(t, h.m.preStops.over, 2)
 	stopAll(t, h, testPod("a"))
 	require.Len(t, h.m.stopped, 1)
 	require.NoError(t, h.runtime.RuntimeService.RemovePodSandbox(t.Context(), got.Sandboxes[0].ID))
-	require.NoError(t, h.m.GarbageCollect(t.Context(), GCRequest{}))
+	require.NoError(t, h.garbage.Collect(t.Context(), garbage.Request{}))
 	require.Empty(t, h.m.preStops.over)
 	require.Empty(t, h.m.stopped)
 }
@@ -282,8 +217,9 @@ func TestUnknownIsStopped(t *testing.T) {
 			pod := testPod("a")
 			preStop(pod, "a", execHandler("3"))
 			got := runPod(t, h, pod)
-			c := gcContainer{gcUnit: gcUnit{uid: pod.UID, name: "a"}, pod: identityOf(pod), id: got.Newest("a").ID.ID, state: pleg.StateUnknown}
-			require.NoError(t, h.m.collectContainer(t.Context(), c, !gone))
+			id := got.Newest("a").ID.ID
+			require.NoError(t, h.m.StopContainer(t.Context(), identityOf(pod).Pod, "a", id, !gone))
+			require.NoError(t, h.m.RemoveContainer(t.Context(), identityOf(pod).Pod, "a", id))
 			if gone {
 				require.Equal(t, []string{"0s StopContainer a 2s"}, l.take())
 			} else {
@@ -313,7 +249,7 @@ func TestRemoveStopsOnce(t *testing.T) {
 			if tc.crash {
 				h.restart()
 			}
-			require.NoError(t, h.m.RemovePod(t.Context(), pod.UID, stopped))
+			require.NoError(t, h.garbage.RemovePod(t.Context(), pod.UID, stopped))
 			require.Equal(t, tc.want, h.runtime.take())
 			require.Empty(t, h.m.stopped, "nothing is remembered of what is gone")
 		})
