@@ -122,11 +122,18 @@ var floors = map[string]floor{
 		},
 		outside: 175, forbid: []string{"k8s.io/client-go"},
 	},
+	"cri/pods/resize": {
+		own: []string{
+			"cri", "cri/pods/actions", "cri/pods/labels", "cri/pods/request",
+			"pleg", "volume/hostpath", "internal/atomicfile", "internal/podfacts", "internal/run",
+		},
+		outside: 175, forbid: []string{"k8s.io/client-go"},
+	},
 	"cri/pods": {
 		own: []string{
 			"cri", "cri/images", "cri/images/credentials", "cri/images/imageref", "cri/images/records", "cri/logs",
 			"cri/pods/actions", "cri/pods/garbage", "cri/pods/labels", "cri/pods/observe", "cri/pods/podfiles", "cri/pods/request",
-			"pleg", "probe", "volume/hostpath", "internal/atomicfile", "internal/backoff", "internal/podfacts", "internal/run",
+			"cri/pods/resize", "pleg", "probe", "volume/hostpath", "internal/atomicfile", "internal/backoff", "internal/podfacts", "internal/run",
 		},
 		outside: 175, forbid: []string{"k8s.io/client-go"},
 	},

@@ -21,6 +21,7 @@ import (
 	"github.com/podwright/podwright/cri/pods/garbage"
 	"github.com/podwright/podwright/cri/pods/observe"
 	"github.com/podwright/podwright/cri/pods/request"
+	"github.com/podwright/podwright/cri/pods/resize"
 	"github.com/podwright/podwright/pleg"
 )
 
@@ -83,7 +84,7 @@ func benchConfig(b *testing.B, runtime cri.RuntimeService, service cri.ImageServ
 	require.NoError(b, os.WriteFile(filepath.Join(dir, "resolv.conf"), []byte("nameserver 10.0.0.1\n"), 0o600))
 	manager, err := images.New(images.Config{Service: service})
 	require.NoError(b, err)
-	actuated, err := NewActuatedFolder(ActuatedFolderConfig{Dir: filepath.Join(dir, "actuated")})
+	actuated, err := resize.NewFolder(resize.FolderConfig{Dir: filepath.Join(dir, "actuated")})
 	require.NoError(b, err)
 	return Config{
 		Runtime: runtime, Images: manager, RuntimeName: "bench", Actuated: actuated,

@@ -17,6 +17,7 @@ import (
 	"github.com/podwright/podwright/cri/images"
 	"github.com/podwright/podwright/cri/pods/podfiles"
 	"github.com/podwright/podwright/cri/pods/request"
+	"github.com/podwright/podwright/cri/pods/resize"
 	"github.com/podwright/podwright/internal/backoff"
 )
 
@@ -106,10 +107,10 @@ type Config struct {
 	// Actuated remembers the resources that the runtime was last told for each
 	// container; nil means that pods are not resized in place: changed resources
 	// count from the next instance of a container.
-	Actuated ActuatedStore
+	Actuated resize.Store
 	// PodCgroups changes the cgroups of pods that are resized; nil leaves them
 	// as they are.
-	PodCgroups PodCgroups
+	PodCgroups resize.Cgroups
 	// Relist is told of pods in which a sync has changed something, for whoever
 	// observes the runtime to look at them now; nil tells nobody. It must not
 	// block.
@@ -156,6 +157,8 @@ type Manager struct {
 	files     podfiles.Layout
 	gate      *gate
 	crashLoop *backoff.Table
+	// resizer is nil for a runtime that cannot change resources.
+	resizer *resize.Resizer
 
 	mu       sync.Mutex
 	failures map[types.UID]map[string]StartFailure
@@ -192,7 +195,15 @@ func New(cfg Config) (*Manager, error) {
 	if err != nil {
 		return nil, fmt.Errorf("pods: %w", err)
 	}
+	var resizer *resize.Resizer
+	if runtime, ok := cfg.Runtime.(resize.Runtime); ok {
+		resizer, err = resize.New(resize.Config{Runtime: runtime, Requests: builder, Cgroups: cfg.PodCgroups, StepGrace: cfg.StepGrace})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("pods: %w", err)
+	}
 	return &Manager{
+		resizer:   resizer,
 		cfg:       cfg,
 		builder:   builder,
 		log:       cfg.Logger,

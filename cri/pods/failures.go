@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/cri/pods/actions"
 )
 
 // StartFailure is why the last start of a container failed: its waiting reason.
@@ -33,7 +35,7 @@ func (m *Manager) Forget(uid types.UID) {
 	if m.cfg.Actuated == nil {
 		return
 	}
-	if err := m.cfg.Actuated.Save(uid, ActuatedResources{}); err != nil {
+	if err := m.cfg.Actuated.Save(uid, actions.Actuated{}); err != nil {
 		m.log.Warn("cannot forget the resources of a pod", "uid", uid, "err", err)
 	}
 }

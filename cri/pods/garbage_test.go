@@ -255,3 +255,23 @@ func TestRemoveStopsOnce(t *testing.T) {
 		})
 	}
 }
+
+type forgetfulImages struct {
+	presentImages
+	forgotten []types.UID
+}
+
+func (f *forgetfulImages) Forget(pod types.UID) { f.forgotten = append(f.forgotten, pod) }
+
+// Nor does it leave anything where its images came from.
+func TestForgetReachesImages(t *testing.T) {
+	h := newHarness(t, fake.Config{})
+	images := &forgetfulImages{}
+	h.cfg.Images = images
+	h.restart()
+	pod := testPod("a")
+	h.mustSync(pod)
+	require.Empty(t, images.forgotten)
+	require.NoError(t, h.garbage.RemovePod(t.Context(), pod.UID, stopAll(t, h, pod)))
+	require.Equal(t, []types.UID{pod.UID}, images.forgotten)
+}

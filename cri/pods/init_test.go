@@ -14,6 +14,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/cri/fake"
+	"github.com/podwright/podwright/cri/pods/resize"
 	"github.com/podwright/podwright/pleg"
 )
 
@@ -106,7 +107,7 @@ func TestInitStartFails(t *testing.T) {
 	t.Run("nothing is resized either", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			h := newHarness(t, fake.Config{Programs: programs(map[string]fake.Program{"i1": fake.Exit(1)})})
-			h.cfg.Actuated = NewActuatedMemory()
+			h.cfg.Actuated = resize.NewMemory()
 			h.restart()
 			pod := initPod(testPod("a"), "s0", "i1")
 			pod.Spec.InitContainers[0].Resources = needs(100, 100)

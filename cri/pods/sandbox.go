@@ -67,7 +67,7 @@ func (s *podSync) createSandbox(ctx context.Context) (string, error) {
 			return "FailedPrepareDynamicResources", fmt.Errorf("prepare resources: %w", err)
 		}
 	}
-	if err := s.notePodActuated(); err != nil {
+	if err := s.record.NotePod(s.req.Pod); err != nil {
 		return failed, err
 	}
 	if s.sandbox.id, err = s.runSandbox(ctx, handler); err != nil {

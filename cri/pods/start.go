@@ -92,7 +92,7 @@ func (s *podSync) prepare(ctx context.Context, c startee, image images.Image, vo
 	s.step("starting " + c.String())
 	config, err := s.configure(ctx, c, image, volumes)
 	if err == nil {
-		err = s.noteActuated(c)
+		err = s.noteResources(c)
 	}
 	if err != nil {
 		return nil, s.fail(ctx, c, ReasonCreateContainerConfigError, "", err)
@@ -104,6 +104,14 @@ func (s *podSync) prepare(ctx context.Context, c startee, image images.Image, vo
 		return nil, s.fail(ctx, c, ReasonPreCreateHookError, "", err)
 	}
 	return config, nil
+}
+
+// noteResources records the resources of a container that is about to be created.
+func (s *podSync) noteResources(c startee) error {
+	if c.kind == KindEphemeral {
+		return nil
+	}
+	return s.record.NoteContainer(s.req.Pod, c.Container)
 }
 
 // configure decides on the number of the instance and generates its

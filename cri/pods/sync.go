@@ -8,6 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/cri/pods/actions"
+	"github.com/podwright/podwright/cri/pods/resize"
 	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/pleg"
 )
@@ -49,7 +50,8 @@ func (m *Manager) SyncPod(ctx context.Context, r SyncRequest) Result {
 	}
 	s := &podSync{m: m, req: r, identity: identityOf(r.Pod), failed: map[string]bool{}, volumes: imageVolumes{}}
 	s.result.Pod = s.identity.String()
-	if err := s.loadActuated(); err != nil {
+	var err error
+	if s.record, err = resize.Load(m.cfg.Actuated, r.Pod.UID); err != nil {
 		s.result.stopped = err
 		return s.result
 	}
@@ -77,22 +79,17 @@ type podSync struct {
 	// started counts the containers that this sync has started.
 	started int
 	volumes imageVolumes
-	// actuated is what the runtime was last told of resources; nothing without
-	// a store.
-	actuated ActuatedResources
+	// record is what the runtime was last told of resources.
+	record *resize.Record
 }
 
 // input is what the actions follow from. The end that triggers a restart of all
 // containers is taken away last, so that what the runtime has of it is enough.
 func (s *podSync) input() actions.Input {
-	in := actions.Input{
-		Pod: s.req.Pod, Status: s.req.Status, Liveness: s.req.Liveness, Startup: s.req.Startup,
+	return actions.Input{
+		Pod: s.req.Pod, Status: s.req.Status, Liveness: s.req.Liveness, Startup: s.req.Startup, Actuated: s.record.Actuated(),
 		RestartAll: s.req.RestartAll || actions.RestartAllTriggered(s.req.Pod, s.req.Status, nil),
 	}
-	if s.m.cfg.Actuated != nil {
-		in.Actuated = &actions.Actuated{Containers: s.actuated.Containers, Pod: s.actuated.Pod}
-	}
-	return in
 }
 
 func (s *podSync) run(ctx context.Context) {

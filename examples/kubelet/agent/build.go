@@ -17,6 +17,7 @@ import (
 	"github.com/podwright/podwright/cri/pods/hooks"
 	"github.com/podwright/podwright/cri/pods/observe"
 	"github.com/podwright/podwright/cri/pods/request"
+	"github.com/podwright/podwright/cri/pods/resize"
 	"github.com/podwright/podwright/pleg"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/probe"
@@ -151,7 +152,7 @@ func (g *ground) newPods(health health, users *pods.UserNamespaces, images *imag
 	if err != nil {
 		return nil, err
 	}
-	actuated, err := pods.NewActuatedFolder(pods.ActuatedFolderConfig{Dir: filepath.Join(g.cfg.Flags.RootDir, "actuated_resources"), Logger: g.cfg.Logger})
+	actuated, err := resize.NewFolder(resize.FolderConfig{Dir: filepath.Join(g.cfg.Flags.RootDir, "actuated_resources"), Logger: g.cfg.Logger})
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package pods
+package resize
 
 import (
 	"encoding/json"
@@ -6,42 +6,17 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"maps"
 	"os"
 	"path/filepath"
 	"sync"
 
-	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/cri/pods/actions"
 	"github.com/podwright/podwright/internal/atomicfile"
 )
 
-// ActuatedResources are the resources that the runtime was last told for a pod,
-// as its spec gave them then. In-place resize (KEP-1287) compares the spec with
-// them: what a runtime reports has gone through rounding and lacks requests.
-type ActuatedResources struct {
-	// Pod are the resources of the pod as a whole (KEP-2837), nil when it has
-	// none.
-	Pod *v1.ResourceRequirements `json:"pod,omitempty"`
-	// Containers are those of each container that was created, by name.
-	Containers map[string]v1.ResourceRequirements `json:"containers,omitempty"`
-}
-
-// Empty tells that nothing is recorded.
-func (r ActuatedResources) Empty() bool { return r.Pod == nil && len(r.Containers) == 0 }
-
-// withContainer returns a copy in which a container has other resources.
-func (r ActuatedResources) withContainer(name string, c v1.ResourceRequirements) ActuatedResources {
-	containers := maps.Clone(r.Containers)
-	if containers == nil {
-		containers = map[string]v1.ResourceRequirements{}
-	}
-	containers[name] = c
-	return ActuatedResources{Pod: r.Pod, Containers: containers}
-}
-
-// ActuatedStore remembers ActuatedResources across restarts of the agent. What it
+// Store remembers what the runtime was last told across restarts of the agent. What it
 // has lost counts as never told, and is told again. A container whose resizePolicy
 // is RestartContainer is then restarted only if the runtime reports other values
 // than the spec has.
@@ -49,34 +24,34 @@ func (r ActuatedResources) withContainer(name string, c v1.ResourceRequirements)
 // Both methods are safe for concurrent use; for one pod they are called one after
 // the other. Neither keeps or changes its argument's maps, nor may a caller change
 // those of a result.
-type ActuatedStore interface {
+type Store interface {
 	// Load returns what is recorded of a pod, nothing when nothing is. An error
 	// is for what cannot be known at the moment; it keeps the pod from being
 	// synced.
-	Load(uid types.UID) (ActuatedResources, error)
+	Load(uid types.UID) (actions.Actuated, error)
 	// Save replaces what is recorded of a pod, and drops it when r is empty.
 	// When it returns, the record survives the end of the agent.
-	Save(uid types.UID, r ActuatedResources) error
+	Save(uid types.UID, r actions.Actuated) error
 }
 
-// NewActuatedMemory returns a store that lasts as long as the process: for tests,
+// NewMemory returns a store that lasts as long as the process: for tests,
 // and for runtimes whose containers end with the agent.
-func NewActuatedMemory() ActuatedStore {
-	return &actuatedMemory{pods: map[types.UID]ActuatedResources{}}
+func NewMemory() Store {
+	return &memory{pods: map[types.UID]actions.Actuated{}}
 }
 
-type actuatedMemory struct {
+type memory struct {
 	mu   sync.Mutex
-	pods map[types.UID]ActuatedResources
+	pods map[types.UID]actions.Actuated
 }
 
-func (s *actuatedMemory) Load(uid types.UID) (ActuatedResources, error) {
+func (s *memory) Load(uid types.UID) (actions.Actuated, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.pods[uid], nil
 }
 
-func (s *actuatedMemory) Save(uid types.UID, r ActuatedResources) error {
+func (s *memory) Save(uid types.UID, r actions.Actuated) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if r.Empty() {
@@ -87,21 +62,21 @@ func (s *actuatedMemory) Save(uid types.UID, r ActuatedResources) error {
 	return nil
 }
 
-// ActuatedFolderConfig configures NewActuatedFolder. Dir is required.
-type ActuatedFolderConfig struct {
+// FolderConfig configures NewFolder. Dir is required.
+type FolderConfig struct {
 	// Dir is the directory of the files, which is made when it is missing. Required.
 	Dir string
 	// Logger is told, once per pod, of a file that is damaged; nil discards.
 	Logger *slog.Logger
 }
 
-// NewActuatedFolder returns a store that keeps a JSON file per pod in a directory.
+// NewFolder returns a store that keeps a JSON file per pod in a directory.
 // Files are replaced whole: after a crash of the agent or the machine each is the old
 // one or the new one. One that was damaged by something else counts as lost, of that
 // pod alone, and stays as it is until there is something to record.
-func NewActuatedFolder(cfg ActuatedFolderConfig) (ActuatedStore, error) {
+func NewFolder(cfg FolderConfig) (Store, error) {
 	if cfg.Dir == "" {
-		return nil, errors.New("pods: ActuatedFolderConfig.Dir is missing")
+		return nil, errors.New("resize: FolderConfig.Dir is missing")
 	}
 	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("actuated resources: %w", err)
@@ -109,23 +84,23 @@ func NewActuatedFolder(cfg ActuatedFolderConfig) (ActuatedStore, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &actuatedFolder{
+	return &folder{
 		dir: cfg.Dir, log: cfg.Logger,
-		known: actuatedMemory{pods: map[types.UID]ActuatedResources{}}, damaged: map[types.UID]bool{},
+		known: memory{pods: map[types.UID]actions.Actuated{}}, damaged: map[types.UID]bool{},
 	}, nil
 }
 
-type actuatedFolder struct {
+type folder struct {
 	dir   string
 	log   *slog.Logger
-	known actuatedMemory // what has been read or written, so that nothing is read twice
+	known memory // what has been read or written, so that nothing is read twice
 
 	mu      sync.Mutex
 	damaged map[types.UID]bool // pods whose file makes no sense
 }
 
 // path refuses UIDs that would lead out of the directory.
-func (s *actuatedFolder) path(uid types.UID) (string, error) {
+func (s *folder) path(uid types.UID) (string, error) {
 	name := string(uid) + ".json"
 	if uid == "" || filepath.Base(name) != name {
 		return "", fmt.Errorf("actuated resources: %q is no UID", uid)
@@ -133,31 +108,31 @@ func (s *actuatedFolder) path(uid types.UID) (string, error) {
 	return filepath.Join(s.dir, name), nil
 }
 
-func (s *actuatedFolder) Load(uid types.UID) (ActuatedResources, error) {
+func (s *folder) Load(uid types.UID) (actions.Actuated, error) {
 	if r, err := s.known.Load(uid); err != nil || !r.Empty() {
 		return r, err
 	}
 	path, err := s.path(uid)
 	if err != nil {
-		return ActuatedResources{}, err
+		return actions.Actuated{}, err
 	}
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return ActuatedResources{}, nil
+		return actions.Actuated{}, nil
 	}
 	if err != nil {
-		return ActuatedResources{}, fmt.Errorf("actuated resources: %w", err)
+		return actions.Actuated{}, fmt.Errorf("actuated resources: %w", err)
 	}
 	r, err := decodeActuated(data)
 	if err != nil {
 		s.tell(uid, path, err)
-		return ActuatedResources{}, nil
+		return actions.Actuated{}, nil
 	}
 	return r, s.known.Save(uid, r)
 }
 
 // tell says that a file is damaged, unless that was said.
-func (s *actuatedFolder) tell(uid types.UID, path string, err error) {
+func (s *folder) tell(uid types.UID, path string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.damaged[uid] {
@@ -168,22 +143,22 @@ func (s *actuatedFolder) tell(uid types.UID, path string, err error) {
 }
 
 // drop forgets a pod.
-func (s *actuatedFolder) drop(uid types.UID, path string) error {
+func (s *folder) drop(uid types.UID, path string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("actuated resources: %w", err)
 	}
 	s.mu.Lock()
 	delete(s.damaged, uid)
 	s.mu.Unlock()
-	return s.known.Save(uid, ActuatedResources{})
+	return s.known.Save(uid, actions.Actuated{})
 }
 
-func decodeActuated(data []byte) (r ActuatedResources, err error) {
+func decodeActuated(data []byte) (r actions.Actuated, err error) {
 	err = json.Unmarshal(data, &r)
 	return r, err
 }
 
-func (s *actuatedFolder) Save(uid types.UID, r ActuatedResources) error {
+func (s *folder) Save(uid types.UID, r actions.Actuated) error {
 	path, err := s.path(uid)
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-package pods
+package resize
 
 import (
 	"slices"
@@ -17,13 +17,13 @@ import (
 
 // What this file does is pure: it computes with the resources of pods.
 
-// podCgroupValues are what the cgroup of a pod has to have: what its regular
+// cgroupValues are what the cgroup of a pod has to have: what its regular
 // containers and sidecars need together, or an init container with the sidecars
 // before it if that is more; what the pod asks for as a whole wins (KEP-2837). A
 // container without a limit leaves the pod without one. Overhead comes on top.
-func podCgroupValues(pod *v1.Pod) PodCgroupValues {
+func cgroupValues(pod *v1.Pod) CgroupValues {
 	overhead := overheadOf(pod)
-	out := PodCgroupValues{
+	out := CgroupValues{
 		CPURequest:    sumOf(pod, v1.ResourceCPU, requested) + overhead.CPURequest,
 		MemoryRequest: sumOf(pod, v1.ResourceMemory, requested) + overhead.MemoryRequest,
 		CPULimit:      sumOf(pod, v1.ResourceCPU, limited),
@@ -38,9 +38,9 @@ func podCgroupValues(pod *v1.Pod) PodCgroupValues {
 	return out
 }
 
-func overheadOf(pod *v1.Pod) PodCgroupValues {
+func overheadOf(pod *v1.Pod) CgroupValues {
 	cpu, memory := amount(pod.Spec.Overhead, v1.ResourceCPU), amount(pod.Spec.Overhead, v1.ResourceMemory)
-	return PodCgroupValues{CPURequest: cpu, CPULimit: cpu, MemoryRequest: memory, MemoryLimit: memory}
+	return CgroupValues{CPURequest: cpu, CPULimit: cpu, MemoryRequest: memory, MemoryLimit: memory}
 }
 
 // withoutOverhead takes the overhead from a limit, if there is one.
@@ -103,26 +103,26 @@ func amount(list v1.ResourceList, name v1.ResourceName) int64 {
 	return q.Value()
 }
 
-// A valueField is one of PodCgroupValues.
+// A valueField is one of CgroupValues.
 type valueField struct {
-	of        func(*PodCgroupValues) *int64
+	of        func(*CgroupValues) *int64
 	unlimited bool // 0 means without limit
 }
 
 // valuesOf returns limit and request of a resource.
 func valuesOf(name v1.ResourceName) (limit, request valueField) {
 	if name == v1.ResourceCPU {
-		return valueField{func(v *PodCgroupValues) *int64 { return &v.CPULimit }, true},
-			valueField{func(v *PodCgroupValues) *int64 { return &v.CPURequest }, false}
+		return valueField{func(v *CgroupValues) *int64 { return &v.CPULimit }, true},
+			valueField{func(v *CgroupValues) *int64 { return &v.CPURequest }, false}
 	}
-	return valueField{func(v *PodCgroupValues) *int64 { return &v.MemoryLimit }, true},
-		valueField{func(v *PodCgroupValues) *int64 { return &v.MemoryRequest }, false}
+	return valueField{func(v *CgroupValues) *int64 { return &v.MemoryLimit }, true},
+		valueField{func(v *CgroupValues) *int64 { return &v.MemoryRequest }, false}
 }
 
-func (f valueField) same(a, b PodCgroupValues) bool { return *f.of(&a) == *f.of(&b) }
+func (f valueField) same(a, b CgroupValues) bool { return *f.of(&a) == *f.of(&b) }
 
 // grows tells whether to has more than from.
-func (f valueField) grows(from, to PodCgroupValues) bool {
+func (f valueField) grows(from, to CgroupValues) bool {
 	a, b := *f.of(&from), *f.of(&to)
 	if f.unlimited && (a == 0 || b == 0) {
 		return a != 0
@@ -131,7 +131,7 @@ func (f valueField) grows(from, to PodCgroupValues) bool {
 }
 
 // copied returns values with the field of from.
-func (f valueField) copied(values, from PodCgroupValues) PodCgroupValues {
+func (f valueField) copied(values, from CgroupValues) CgroupValues {
 	*f.of(&values) = *f.of(&from)
 	return values
 }
@@ -141,7 +141,7 @@ func tightens(want, have int64) bool { return want != 0 && (have == 0 || want < 
 
 // actuatedPod is a pod with the resources that its containers have: those on
 // record, else what the runtime reports of a running container, else the spec's.
-func actuatedPod(pod *v1.Pod, observed *pleg.PodStatus, actuated ActuatedResources) *v1.Pod {
+func actuatedPod(pod *v1.Pod, observed *pleg.PodStatus, actuated actions.Actuated) *v1.Pod {
 	out := withOwnContainers(pod)
 	if actuated.Pod != nil {
 		out.Spec.Resources = actuated.Pod
