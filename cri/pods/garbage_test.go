@@ -129,21 +129,21 @@ func TestDanglingLinks(t *testing.T) {
 	require.Equal(t, []string{"keep-me-0123456789.log", "web_shop_a-" + got.Containers[0].ID.ID + ".log"}, files(t, h.dir, "containers", "*"))
 }
 
-// crowded has more containers than fit into one reply; sandboxes tells whether they
+// overfull has more containers than fit into one reply; sandboxes tells whether they
 // do not fit either.
-type crowded struct {
+type overfull struct {
 	*recorder
 	sandboxes bool
 }
 
-func (c crowded) ListContainers(ctx context.Context, filter *runtimeapi.ContainerFilter) ([]*runtimeapi.Container, error) {
+func (c overfull) ListContainers(ctx context.Context, filter *runtimeapi.ContainerFilter) ([]*runtimeapi.Container, error) {
 	if filter == nil {
 		return nil, fmt.Errorf("list: %w", cri.ErrReplyTooLarge)
 	}
 	return c.recorder.ListContainers(ctx, filter)
 }
 
-func (c crowded) ListPodSandbox(ctx context.Context, filter *runtimeapi.PodSandboxFilter) ([]*runtimeapi.PodSandbox, error) {
+func (c overfull) ListPodSandbox(ctx context.Context, filter *runtimeapi.PodSandboxFilter) ([]*runtimeapi.PodSandbox, error) {
 	if filter == nil && c.sandboxes {
 		return nil, fmt.Errorf("list: %w", cri.ErrReplyTooLarge)
 	}
@@ -155,7 +155,7 @@ func (c crowded) ListPodSandbox(ctx context.Context, filter *runtimeapi.PodSandb
 func TestCollectsWhatDoesNotFit(t *testing.T) {
 	for _, sandboxes := range []bool{false, true} {
 		h, _ := restarted(t)
-		h.cfg.Runtime = crowded{recorder: h.runtime, sandboxes: sandboxes}
+		h.cfg.Runtime = overfull{recorder: h.runtime, sandboxes: sandboxes}
 		h.restart()
 		old := filepath.Join(h.dir, "pods", "shop_old_ff")
 		require.NoError(t, os.MkdirAll(old, 0o755))

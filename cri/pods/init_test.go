@@ -237,7 +237,7 @@ func TestEphemeral(t *testing.T) {
 	require.ErrorContains(t, result.Err(), "nobody")
 	require.Equal(t, StartFailure{Reason: ReasonCreateContainerConfigError, Message: "unable to find target container nobody"}, h.m.StartFailures(pod.UID)["lost"])
 	require.Subset(t, h.takeEvents(), []string{"Started spec.ephemeralContainers{debug}", "Failed spec.ephemeralContainers{lost}"})
-	target, err := (&podSync{req: SyncRequest{Pod: pod, Status: up}}).processesOf(ephemeralStartee(pod, 0))
+	target, err := (&podSync{req: SyncRequest{Pod: pod, Status: up}}).processesOf(ephemeralContainer(pod, 0))
 	require.NoError(t, err)
 	require.Equal(t, up.Newest("a").ID.ID, target)
 

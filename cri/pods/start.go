@@ -19,7 +19,7 @@ import (
 // startContainer starts one container and remembers why it could not. It tells
 // whether the container is up. A start that was called off leaves no trace:
 // nothing is known of the container then.
-func (s *podSync) startContainer(ctx context.Context, c startee) bool {
+func (s *podSync) startContainer(ctx context.Context, c podContainer) bool {
 	if s.failed[c.Name] {
 		return false
 	}
@@ -45,7 +45,7 @@ func (s *podSync) startContainer(ctx context.Context, c startee) bool {
 	return failure == nil
 }
 
-func (s *podSync) start(ctx context.Context, c startee) *StartError {
+func (s *podSync) start(ctx context.Context, c podContainer) *StartError {
 	exit := lastExit(s.req.Status, c.Name)
 	if failure := s.backOff(c, exit); failure != nil {
 		return failure
@@ -75,7 +75,7 @@ func (s *podSync) start(ctx context.Context, c startee) *StartError {
 }
 
 // ensureImage makes the container's image present.
-func (s *podSync) ensureImage(ctx context.Context, c startee) (images.Image, *StartError) {
+func (s *podSync) ensureImage(ctx context.Context, c podContainer) (images.Image, *StartError) {
 	s.step("ensuring the image of " + c.String())
 	request := s.imageRequest()
 	request.Container = c.Container
@@ -88,7 +88,7 @@ func (s *podSync) ensureImage(ctx context.Context, c startee) (images.Image, *St
 
 // prepare makes the configuration of a container, and everything ready for it to be
 // created.
-func (s *podSync) prepare(ctx context.Context, c startee, image images.Image, volumes map[string]images.Image) (*runtimeapi.ContainerConfig, *StartError) {
+func (s *podSync) prepare(ctx context.Context, c podContainer, image images.Image, volumes map[string]images.Image) (*runtimeapi.ContainerConfig, *StartError) {
 	s.step("starting " + c.String())
 	config, err := s.configure(ctx, c, image, volumes)
 	if err == nil {
@@ -107,7 +107,7 @@ func (s *podSync) prepare(ctx context.Context, c startee, image images.Image, vo
 }
 
 // noteResources records the resources of a container that is about to be created.
-func (s *podSync) noteResources(c startee) error {
+func (s *podSync) noteResources(c podContainer) error {
 	if c.kind == KindEphemeral {
 		return nil
 	}
@@ -116,7 +116,7 @@ func (s *podSync) noteResources(c startee) error {
 
 // configure decides on the number of the instance and generates its
 // configuration.
-func (s *podSync) configure(ctx context.Context, c startee, image images.Image, volumes map[string]images.Image) (*runtimeapi.ContainerConfig, error) {
+func (s *podSync) configure(ctx context.Context, c podContainer, image images.Image, volumes map[string]images.Image) (*runtimeapi.ContainerConfig, error) {
 	restarts, known := restartCount(s.req.Status, c.Name)
 	if !known {
 		logged, err := podfiles.RestartsInLogDir(filepath.Join(s.sandbox.config.LogDirectory, c.Name))
@@ -142,7 +142,7 @@ func (s *podSync) configure(ctx context.Context, c startee, image images.Image, 
 
 // processesOf is the ID of the container whose processes an ephemeral container
 // is to see; "" when it names none.
-func (s *podSync) processesOf(c startee) (string, error) {
+func (s *podSync) processesOf(c podContainer) (string, error) {
 	if c.inside == "" {
 		return "", nil
 	}
@@ -155,7 +155,7 @@ func (s *podSync) processesOf(c startee) (string, error) {
 
 // bringUp creates and starts a container and returns its ID. It holds a place
 // among the starts while the runtime is at it.
-func (s *podSync) bringUp(ctx context.Context, c startee, config *runtimeapi.ContainerConfig, exit *pleg.ContainerStatus) (string, *StartError) {
+func (s *podSync) bringUp(ctx context.Context, c podContainer, config *runtimeapi.ContainerConfig, exit *pleg.ContainerStatus) (string, *StartError) {
 	leave, err := s.m.gate.enter(ctx, true)
 	if err != nil {
 		return "", s.fail(ctx, c, ReasonCreateContainerError, "", err)
@@ -183,7 +183,7 @@ func (s *podSync) bringUp(ctx context.Context, c startee, config *runtimeapi.Con
 }
 
 // create creates a container and returns its ID.
-func (s *podSync) create(ctx context.Context, c startee, config *runtimeapi.ContainerConfig) (string, *StartError) {
+func (s *podSync) create(ctx context.Context, c podContainer, config *runtimeapi.ContainerConfig) (string, *StartError) {
 	call, done := run.WithGrace(ctx, s.m.cfg.StepGrace)
 	defer done()
 	id, err := s.m.cfg.Runtime.CreateContainer(call, s.sandbox.id, config, s.sandbox.config)
@@ -198,7 +198,7 @@ func (s *podSync) create(ctx context.Context, c startee, config *runtimeapi.Cont
 }
 
 // launch starts a created container.
-func (s *podSync) launch(ctx context.Context, c startee, id string) *StartError {
+func (s *podSync) launch(ctx context.Context, c podContainer, id string) *StartError {
 	call, done := run.WithGrace(ctx, s.m.cfg.StepGrace)
 	defer done()
 	if err := s.m.cfg.Runtime.StartContainer(call, id); err != nil {
@@ -209,7 +209,7 @@ func (s *podSync) launch(ctx context.Context, c startee, id string) *StartError 
 
 // fail makes a StartError and the event that goes with it, unless nobody wants
 // the container any longer.
-func (s *podSync) fail(ctx context.Context, c startee, reason, id string, err error) *StartError {
+func (s *podSync) fail(ctx context.Context, c podContainer, reason, id string, err error) *StartError {
 	message := withoutID(runtimeText(err), id, c.Name)
 	if ctx.Err() == nil {
 		s.m.cfg.Event(s.identity.kindRef(c.kind, c.Name), v1.EventTypeWarning, "Failed", "Error: "+message)

@@ -100,11 +100,11 @@ func (s *podSync) run(ctx context.Context) {
 	if s.actions.Starts() && !s.prepareSandbox(ctx) {
 		return
 	}
-	if !s.startAll(ctx, ephemeralStartee, s.actions.StartEphemeral) || !s.startAll(ctx, initStartee, s.actions.StartInit) {
+	if !s.startAll(ctx, ephemeralContainer, s.actions.StartEphemeral) || !s.startAll(ctx, initContainer, s.actions.StartInit) {
 		return
 	}
 	s.resize(ctx)
-	s.startAll(ctx, regularStartee, s.actions.StartRegular)
+	s.startAll(ctx, regularContainer, s.actions.StartRegular)
 }
 
 // repairLinks makes links to logs that are missing.
@@ -117,7 +117,7 @@ func (s *podSync) repairLinks() {
 }
 
 // startAll starts containers one after the other. It tells whether to go on.
-func (s *podSync) startAll(ctx context.Context, of func(*v1.Pod, int) startee, indices []int) bool {
+func (s *podSync) startAll(ctx context.Context, of func(*v1.Pod, int) podContainer, indices []int) bool {
 	for _, i := range indices {
 		if s.ended(ctx) {
 			return false

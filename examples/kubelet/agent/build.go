@@ -112,7 +112,7 @@ func (g *ground) newHealth() (health, error) {
 	return health{m}, err
 }
 
-func (g *ground) newRecords() (*records.Book, error) {
+func (g *ground) newRecords() (*records.Store, error) {
 	return records.Open(records.Config{
 		Dir:       filepath.Join(g.cfg.Flags.RootDir, "image_manager"),
 		Policy:    records.Policy(g.cfg.Kubelet.ImagePullCredentialsVerificationPolicy),
@@ -121,7 +121,7 @@ func (g *ground) newRecords() (*records.Book, error) {
 	})
 }
 
-func (g *ground) newImages(book *records.Book) (*images.Manager, error) {
+func (g *ground) newImages(store *records.Store) (*images.Manager, error) {
 	source, err := g.credentials()
 	if err != nil {
 		return nil, err
@@ -133,7 +133,7 @@ func (g *ground) newImages(book *records.Book) (*images.Manager, error) {
 		QPS:              float64(unlimited(int(*k.RegistryPullQPS))),
 		Burst:            int(k.RegistryBurst),
 		Credentials:      source,
-		Records:          book,
+		Records:          store,
 		Event:            g.event,
 		Logger:           g.cfg.Logger,
 	})

@@ -33,7 +33,7 @@ type node struct {
 
 	health  health
 	users   *pods.UserNamespaces
-	records *records.Book
+	records *records.Store
 	images  *images.Manager
 	pods    *pods.Manager
 	garbage *garbage.Collector

@@ -40,20 +40,20 @@ func image(id string, names ...string) *runtimeapi.Image {
 	return &runtimeapi.Image{Id: id, RepoTags: names}
 }
 
-func open(t *testing.T, dir string, policy Policy) *Book {
+func open(t *testing.T, dir string, policy Policy) *Store {
 	t.Helper()
 	b, err := Open(Config{Dir: dir, Policy: policy})
 	require.NoError(t, err)
 	return b
 }
 
-func pull(t *testing.T, b *Book, name string, found *runtimeapi.Image, c *credentials.Credential) {
+func pull(t *testing.T, b *Store, name string, found *runtimeapi.Image, c *credentials.Credential) {
 	t.Helper()
 	require.NoError(t, b.Begin(name, nil))
 	require.NoError(t, b.Pulled(Pull{Image: name, Ref: found.Id, Credential: c, Status: found}))
 }
 
-func allowed(t *testing.T, b *Book, name, ref string, mine ...*credentials.Credential) bool {
+func allowed(t *testing.T, b *Store, name, ref string, mine ...*credentials.Credential) bool {
 	t.Helper()
 	ok, err := b.Verify(t.Context(), name, ref, func(context.Context) (out []credentials.Credential, _ error) {
 		for _, c := range mine {
@@ -93,7 +93,7 @@ func TestVerify(t *testing.T) {
 			dir := t.TempDir()
 			b := open(t, dir, "")
 			pull(t, b, private, image("id", private), tc.pulled)
-			for _, b := range []*Book{b, open(t, dir, "")} { // and after a restart
+			for _, b := range []*Store{b, open(t, dir, "")} { // and after a restart
 				require.Equal(t, tc.want, allowed(t, b, tc.as, "id", tc.mine...))
 			}
 			require.True(t, allowed(t, open(t, dir, NeverVerify), tc.as, "id"))

@@ -17,7 +17,7 @@ import (
 	"github.com/podwright/podwright/cri/images/imageref"
 )
 
-// Config configures a Book. Only Dir is required.
+// Config configures a Store. Only Dir is required.
 type Config struct {
 	// Dir is the folder of the records, "image_manager" below the kubelet's root.
 	// It and what is in it are made with mode 0700. Required.
@@ -52,8 +52,8 @@ const (
 	ResultError Result = "error"
 )
 
-// Book keeps the records. Use Open. It is safe for concurrent use.
-type Book struct {
+// Store keeps the records. Use Open. It is safe for concurrent use.
+type Store struct {
 	rule    rule
 	checked func(Result)
 	log     *slog.Logger
@@ -68,8 +68,8 @@ type Book struct {
 }
 
 // Open reads the records in a folder, which need not exist. Nobody else must change
-// them while the Book is in use.
-func Open(cfg Config) (*Book, error) {
+// them while the Store is in use.
+func Open(cfg Config) (*Store, error) {
 	if cfg.Dir == "" {
 		return nil, errors.New("records: Config.Dir is required")
 	}
@@ -77,7 +77,7 @@ func Open(cfg Config) (*Book, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Book{
+	b := &Store{
 		rule: r, checked: cfg.Checked, log: cfg.Logger,
 		pulling:   shelf[intent]{folder: folder(filepath.Join(cfg.Dir, "pulling")), parse: parseIntent},
 		pulled:    shelf[record]{folder: folder(filepath.Join(cfg.Dir, "pulled")), parse: parseRecord},
@@ -104,32 +104,32 @@ func Open(cfg Config) (*Book, error) {
 // Begin notes that an image is about to be pulled; without the note it must not be.
 // image is its name with tag or digest; before is what the name stands for on the
 // node, nil when that is nothing. Each Begin is followed by one Pulled or Failed.
-func (b *Book) Begin(image string, before *runtimeapi.Image) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if err := b.begin(image, before); err != nil {
+func (s *Store) Begin(image string, before *runtimeapi.Image) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.begin(image, before); err != nil {
 		return fmt.Errorf("records: noting the pull of %q: %w", image, err)
 	}
 	return nil
 }
 
-func (b *Book) begin(image string, before *runtimeapi.Image) error {
+func (s *Store) begin(image string, before *runtimeapi.Image) error {
 	if before.GetId() != "" {
-		if _, known, err := b.pulled.get(before.GetId()); err == nil && !known {
-			if err := b.notePreloaded(before, ""); err != nil {
+		if _, known, err := s.pulled.get(before.GetId()); err == nil && !known {
+			if err := s.notePreloaded(before, ""); err != nil {
 				return err
 			}
 		}
 	}
-	b.step("preloaded")
-	if b.running[image] == 0 {
-		if err := b.pulling.put(image, intent{TypeMeta: typeMeta(kindIntent), Image: image}); err != nil {
+	s.step("preloaded")
+	if s.running[image] == 0 {
+		if err := s.pulling.put(image, intent{TypeMeta: typeMeta(kindIntent), Image: image}); err != nil {
 			return err
 		}
 	}
-	b.step("intent")
-	b.running[image]++
-	delete(b.doubt, image)
+	s.step("intent")
+	s.running[image]++
+	delete(s.doubt, image)
 	return nil
 }
 
@@ -147,52 +147,52 @@ type Pull struct {
 
 // Pulled records a pull. After an error the intent stays: the image counts as one
 // that nobody has shown to be allowed to use.
-func (b *Book) Pulled(p Pull) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.finish(p.Image)
-	err := b.write(p)
-	if err == nil && b.running[p.Image] == 0 {
-		b.step("record")
-		err = b.pulling.remove(p.Image)
+func (s *Store) Pulled(p Pull) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.finish(p.Image)
+	err := s.write(p)
+	if err == nil && s.running[p.Image] == 0 {
+		s.step("record")
+		err = s.pulling.remove(p.Image)
 	}
 	if err != nil {
-		b.doubt[p.Image] = time.Now()
+		s.doubt[p.Image] = time.Now()
 		return fmt.Errorf("records: recording the pull of %q: %w", p.Image, err)
 	}
-	b.step("done")
+	s.step("done")
 	return nil
 }
 
 // Share records that a pod which waited for another's pull may use what came, with
 // its own credential. The pull itself is recorded by Pulled.
-func (b *Book) Share(p Pull) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if err := b.write(p); err != nil {
+func (s *Store) Share(p Pull) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.write(p); err != nil {
 		return fmt.Errorf("records: recording the pull of %q: %w", p.Image, err)
 	}
 	return nil
 }
 
 // write adds a pull to the record of the image.
-func (b *Book) write(p Pull) error {
+func (s *Store) write(p Pull) error {
 	name, err := imageref.Parse(p.Image)
 	if err != nil {
 		return err
 	}
-	old, known, _ := b.record(p.Ref) // one that cannot be read is replaced
+	old, known, _ := s.record(p.Ref) // one that cannot be read is replaced
 	if !known && p.Status != nil {
-		if err := b.notePreloaded(p.Status, name.Canonical()); err != nil {
+		if err := s.notePreloaded(p.Status, name.Canonical()); err != nil {
 			return err
 		}
-		b.step("preloaded")
+		s.step("preloaded")
 	}
-	return b.add(old, known, name.Repository, accessOf(p.Credential))
+	return s.add(old, known, name.Repository, accessOf(p.Credential))
 }
 
 // add adds access to a record and writes it if that, or that it exists, is new.
-func (b *Book) add(old record, known bool, repository string, more access) error {
+func (s *Store) add(old record, known bool, repository string, more access) error {
 	now := time.Now()
 	fresh, changed := old.merged(repository, more, now)
 	if known && !changed {
@@ -202,30 +202,30 @@ func (b *Book) add(old record, known bool, repository string, more access) error
 	if !known {
 		fresh.LastUpdatedTime = metav1.Time{Time: now}
 	}
-	return b.pulled.put(fresh.ImageRef, fresh)
+	return s.pulled.put(fresh.ImageRef, fresh)
 }
 
 // Failed notes that a pull brought nothing. With doubt it is not known whether it
 // did: it was called off, or the connection to the runtime broke.
-func (b *Book) Failed(image string, doubt bool) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.finish(image)
+func (s *Store) Failed(image string, doubt bool) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.finish(image)
 	if doubt {
-		b.doubt[image] = time.Now()
+		s.doubt[image] = time.Now()
 	}
-	if _, doubtful := b.doubt[image]; doubtful || b.running[image] > 0 {
+	if _, doubtful := s.doubt[image]; doubtful || s.running[image] > 0 {
 		return nil
 	}
-	if err := b.pulling.remove(image); err != nil {
+	if err := s.pulling.remove(image); err != nil {
 		return fmt.Errorf("records: the failed pull of %q: %w", image, err)
 	}
 	return nil
 }
 
-func (b *Book) finish(image string) {
-	if b.running[image]--; b.running[image] <= 0 {
-		delete(b.running, image)
+func (s *Store) finish(image string) {
+	if s.running[image]--; s.running[image] <= 0 {
+		delete(s.running, image)
 	}
 }
 
@@ -233,25 +233,25 @@ func (b *Book) finish(image string) {
 // image is its name with tag or digest, ref its ID. lookup finds the pod's
 // credentials; it is called at most once, and only when they matter. false with an
 // error means that it could not be found out.
-func (b *Book) Verify(ctx context.Context, image, ref string, lookup func(context.Context) ([]credentials.Credential, error)) (bool, error) {
-	result, err := b.verify(ctx, image, ref, lookup)
-	b.checked(result)
+func (s *Store) Verify(ctx context.Context, image, ref string, lookup func(context.Context) ([]credentials.Credential, error)) (bool, error) {
+	result, err := s.verify(ctx, image, ref, lookup)
+	s.checked(result)
 	return result == ResultAllowed || result == ResultRecorded, err
 }
 
-func (b *Book) verify(ctx context.Context, image, ref string, lookup func(context.Context) ([]credentials.Credential, error)) (Result, error) {
-	if b.rule.policy == NeverVerify {
+func (s *Store) verify(ctx context.Context, image, ref string, lookup func(context.Context) ([]credentials.Credential, error)) (Result, error) {
+	if s.rule.policy == NeverVerify {
 		return ResultAllowed, nil
 	}
 	name, err := imageref.Parse(image)
 	if err != nil {
 		return ResultError, err
 	}
-	old, pulled, err := b.known(image, ref, name)
+	old, pulled, err := s.known(image, ref, name)
 	switch {
 	case err != nil:
 		return ResultError, fmt.Errorf("records: %w", err)
-	case !b.rule.verifies(name.Repository, pulled):
+	case !s.rule.verifies(name.Repository, pulled):
 		return ResultAllowed, nil
 	}
 	allowed := old.CredentialMapping[name.Repository]
@@ -270,28 +270,28 @@ func (b *Book) verify(ctx context.Context, image, ref string, lookup func(contex
 		return ResultMustAuthenticate, nil
 	}
 	if !learnt.equal(access{}) && len(allowed.KubernetesSecrets) < maxSecrets {
-		b.learn(ref, name.Repository, learnt)
+		s.learn(ref, name.Repository, learnt)
 	}
 	return ResultRecorded, nil
 }
 
 // known returns the record of an image, and whether the agent pulled it, or may have,
 // otherwise than under other names than one which it had before.
-func (b *Book) known(image, ref string, name imageref.Name) (record, bool, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	old, recorded, err := b.record(ref)
+func (s *Store) known(image, ref string, name imageref.Name) (record, bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	old, recorded, err := s.record(ref)
 	if err != nil {
 		return record{}, false, err
 	}
-	pulled := recorded || b.running[image] > 0
+	pulled := recorded || s.running[image] > 0
 	if !pulled {
-		if _, pulled, err = b.pulling.get(image); err != nil {
+		if _, pulled, err = s.pulling.get(image); err != nil {
 			return record{}, false, err
 		}
 	}
-	if pulled && b.rule.policy == NeverVerifyPreloadedImages {
-		p, _, err := b.preloaded.get(ref)
+	if pulled && s.rule.policy == NeverVerifyPreloadedImages {
+		p, _, err := s.preloaded.get(ref)
 		if err != nil {
 			return record{}, false, err
 		}
@@ -302,21 +302,21 @@ func (b *Book) known(image, ref string, name imageref.Name) (record, bool, error
 
 // learn adds to a record what was found without a pull. If that fails, it is found
 // again next time.
-func (b *Book) learn(ref, repository string, more access) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	old, known, err := b.record(ref)
+func (s *Store) learn(ref, repository string, more access) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	old, known, err := s.record(ref)
 	if err == nil && known {
-		err = b.add(old, true, repository, more)
+		err = s.add(old, true, repository, more)
 	}
 	if err != nil {
-		b.log.Warn("cannot add a secret to the record of an image", "image", ref, "err", err)
+		s.log.Warn("cannot add a secret to the record of an image", "image", ref, "err", err)
 	}
 }
 
 // record returns the record of an image ID. With an error it is empty.
-func (b *Book) record(ref string) (out record, known bool, err error) {
-	out, known, err = b.pulled.get(ref)
+func (s *Store) record(ref string) (out record, known bool, err error) {
+	out, known, err = s.pulled.get(ref)
 	out.ImageRef = ref
 	return out, known, err
 }
