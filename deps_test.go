@@ -111,21 +111,21 @@ var floors = map[string]floor{
 	"cri/pods/observe": {
 		own: []string{
 			"cri", "cri/logs", "cri/pods/labels", "cri/pods/podfiles", "cri/pods/request",
-			"pleg", "volume/hostpath", "internal/podfacts", "internal/run",
+			"pleg", "volume/hostpath", "internal/podfacts",
 		},
 		outside: 175, forbid: []string{"k8s.io/client-go"},
 	},
 	"cri/pods/garbage": {
 		own: []string{
 			"cri", "cri/logs", "cri/pods/labels", "cri/pods/observe", "cri/pods/podfiles", "cri/pods/request",
-			"pleg", "volume/hostpath", "internal/podfacts", "internal/run",
+			"pleg", "volume/hostpath", "internal/podfacts",
 		},
 		outside: 175, forbid: []string{"k8s.io/client-go"},
 	},
 	"cri/pods/resize": {
 		own: []string{
 			"cri", "cri/pods/actions", "cri/pods/labels", "cri/pods/request",
-			"pleg", "volume/hostpath", "internal/atomicfile", "internal/podfacts", "internal/run",
+			"pleg", "volume/hostpath", "internal/atomicfile", "internal/podfacts",
 		},
 		outside: 175, forbid: []string{"k8s.io/client-go"},
 	},
@@ -133,7 +133,7 @@ var floors = map[string]floor{
 		own: []string{
 			"cri", "cri/images", "cri/images/credentials", "cri/images/imageref", "cri/images/records", "cri/logs",
 			"cri/pods/actions", "cri/pods/garbage", "cri/pods/labels", "cri/pods/observe", "cri/pods/podfiles", "cri/pods/request",
-			"cri/pods/resize", "pleg", "probe", "volume/hostpath", "internal/atomicfile", "internal/backoff", "internal/podfacts", "internal/run",
+			"cri/pods/resize", "pleg", "probe", "volume/hostpath", "internal/atomicfile", "internal/backoff", "internal/podfacts",
 		},
 		outside: 175, forbid: []string{"k8s.io/client-go"},
 	},

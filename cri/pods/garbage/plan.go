@@ -58,7 +58,8 @@ type container struct {
 	state   pleg.State
 	attempt uint32
 	created time.Time
-	// needed tells that the pod depends on it; planContainers finds that out.
+	// needed tells that a pod which stays depends on it: the newest of its name that
+	// ran.
 	needed bool
 }
 
