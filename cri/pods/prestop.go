@@ -38,7 +38,7 @@ func (p *preStops) run(ctx context.Context, id, name string, f func() error) *pr
 	p.runs[id] = r
 	p.mu.Unlock()
 	go func() {
-		r.err = f()
+		r.err = run.Guard("preStop handler", f)
 		p.mu.Lock()
 		delete(p.runs, id)
 		p.mu.Unlock()
