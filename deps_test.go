@@ -102,11 +102,38 @@ var floors = map[string]floor{
 
 	"syncloop/podsource": {own: []string{"syncloop", "podworkers", "internal/podfacts", "internal/run", "internal/atomicfile"}, outside: 85, forbid: noGRPC},
 	"cri/pods/actions":   {own: []string{"pleg", "internal/podfacts"}, outside: 85, forbid: noGRPC},
-	"cri/pods/request":   {own: []string{"internal/podfacts", "volume/hostpath"}, outside: 175, forbid: []string{"k8s.io/client-go"}},
+	"cri/pods/labels":    {outside: 120, forbid: noCore},
+	"cri/pods/request":   {own: []string{"cri/pods/labels", "internal/podfacts", "volume/hostpath"}, outside: 175, forbid: []string{"k8s.io/client-go"}},
+	"cri/pods/podfiles": {
+		own:     []string{"cri/pods/labels", "cri/pods/request", "internal/podfacts", "volume/hostpath"},
+		outside: 175, forbid: []string{"k8s.io/client-go"},
+	},
+	"cri/pods/observe": {
+		own: []string{
+			"cri", "cri/logs", "cri/pods/labels", "cri/pods/podfiles", "cri/pods/request",
+			"pleg", "volume/hostpath", "internal/podfacts",
+		},
+		outside: 175, forbid: []string{"k8s.io/client-go"},
+	},
+	"cri/pods/garbage": {
+		own: []string{
+			"cri", "cri/logs", "cri/pods/labels", "cri/pods/observe", "cri/pods/podfiles", "cri/pods/request",
+			"pleg", "volume/hostpath", "internal/podfacts",
+		},
+		outside: 175, forbid: []string{"k8s.io/client-go"},
+	},
+	"cri/pods/resize": {
+		own: []string{
+			"cri", "cri/pods/actions", "cri/pods/labels", "cri/pods/request",
+			"pleg", "volume/hostpath", "internal/atomicfile", "internal/podfacts",
+		},
+		outside: 175, forbid: []string{"k8s.io/client-go"},
+	},
 	"cri/pods": {
 		own: []string{
 			"cri", "cri/images", "cri/images/credentials", "cri/images/imageref", "cri/images/records", "cri/logs",
-			"cri/pods/actions", "cri/pods/request", "pleg", "probe", "volume/hostpath", "internal/atomicfile", "internal/backoff", "internal/podfacts",
+			"cri/pods/actions", "cri/pods/garbage", "cri/pods/labels", "cri/pods/observe", "cri/pods/podfiles", "cri/pods/request",
+			"cri/pods/resize", "pleg", "probe", "volume/hostpath", "internal/atomicfile", "internal/backoff", "internal/podfacts",
 		},
 		outside: 175, forbid: []string{"k8s.io/client-go"},
 	},

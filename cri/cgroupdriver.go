@@ -6,6 +6,8 @@ import (
 	"time"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/internal/run"
 )
 
 // The cgroup drivers.
@@ -34,7 +36,7 @@ func CgroupDriver(ctx context.Context, runtime RuntimeInfo, configured string) (
 	var reply *runtimeapi.RuntimeConfigResponse
 	var err error
 	for try := range cgroupDriverTries {
-		if try > 0 && !pause(ctx, cgroupDriverPause) {
+		if try > 0 && !run.Sleep(ctx, cgroupDriverPause) {
 			return "", fmt.Errorf("cgroup driver: %w, last answer: %w", ctx.Err(), err)
 		}
 		reply, err = runtime.RuntimeConfig(ctx)
@@ -60,17 +62,5 @@ func chooseCgroupDriver(reply *runtimeapi.RuntimeConfigResponse, configured stri
 		return CgroupDriverCgroupfs
 	default:
 		return configured
-	}
-}
-
-// pause waits and tells whether ctx lasted.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/internal/run"
 )
 
 // StatusReader is what a HealthMonitor asks. Every RuntimeInfo is one.
@@ -94,36 +96,24 @@ func (m *HealthMonitor) Health() Health {
 // context for more than ten seconds. What is known stays known after Run, and
 // Run may be called again after it returned.
 func (m *HealthMonitor) Run(ctx context.Context) error {
-	polled := make(chan struct{})
-	go m.poll(ctx, polled)
+	polled := run.NewSignal()
+	var group run.Group
+	group.Go("poll", func() { m.poll(ctx, polled) })
 	told := Health{}
 	down := time.NewTimer(m.untilDown())
 	defer down.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			return m.join(polled)
+			if running := group.Wait(shutdownTimeout); running != nil {
+				return fmt.Errorf("health monitor: Status has ignored its context for %v", shutdownTimeout)
+			}
+			return nil
 		case <-polled:
 		case <-down.C:
 		}
 		told = m.tell(ctx, told)
 		down.Reset(m.untilDown())
-	}
-}
-
-// join waits for the polling goroutine to end.
-func (m *HealthMonitor) join(polled <-chan struct{}) error {
-	patience := time.NewTimer(shutdownTimeout)
-	defer patience.Stop()
-	for {
-		select {
-		case _, more := <-polled:
-			if !more {
-				return nil
-			}
-		case <-patience.C:
-			return fmt.Errorf("health monitor: Status has ignored its context for %v", shutdownTimeout)
-		}
 	}
 }
 
@@ -150,7 +140,7 @@ func (m *HealthMonitor) tell(ctx context.Context, told Health) Health {
 	}
 	args := []any{"runtime", now.RuntimeReady.String(), "network", now.NetworkReady.String()}
 	if now.Err != nil {
-		args = append(args, "error", now.Err)
+		args = append(args, "err", now.Err)
 	}
 	m.cfg.Logger.Log(ctx, level, "runtime health changed", args...)
 	if m.cfg.OnChange != nil {
@@ -159,19 +149,13 @@ func (m *HealthMonitor) tell(ctx context.Context, told Health) Health {
 	return now
 }
 
-// poll polls until ctx is done and says so after each poll. It closes polled at
-// its end.
-func (m *HealthMonitor) poll(ctx context.Context, polled chan<- struct{}) {
-	defer close(polled)
+// poll polls until ctx is done and says so after each poll.
+func (m *HealthMonitor) poll(ctx context.Context, polled run.Signal) {
 	ticker := time.NewTicker(m.cfg.Period)
 	defer ticker.Stop()
 	for {
 		m.pollOnce(ctx)
-		select {
-		case <-ctx.Done():
-			return
-		case polled <- struct{}{}:
-		}
+		polled.Wake()
 		select {
 		case <-ctx.Done():
 			return
@@ -190,7 +174,7 @@ func (m *HealthMonitor) pollOnce(ctx context.Context) {
 		return
 	}
 	if err != nil && m.limiter.Allow(time.Now(), "status", err.Error()) {
-		m.cfg.Logger.Warn("runtime status poll failed", "error", err)
+		m.cfg.Logger.Warn("runtime status poll failed", "err", err)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()

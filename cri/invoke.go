@@ -100,7 +100,7 @@ func (c call) log(ctx context.Context, err error) {
 		c.link.limiter.Forget(key)
 	case IsNotFound(err), IsUnimplemented(err), ctx.Err() != nil, errors.Is(err, ErrClosed):
 	case c.link.limiter.Allow(time.Now(), key, err.Error()):
-		c.link.cfg.Logger.Warn("CRI call failed", "call", c.name, "id", c.object, "error", err)
+		c.link.cfg.Logger.Warn("CRI call failed", "call", c.name, "id", c.object, "err", err)
 	}
 }
 

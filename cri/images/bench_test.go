@@ -28,9 +28,9 @@ func BenchmarkEnsurePresent(b *testing.B) {
 			s := newService("a:1")
 			cfg := Config{Service: s, Credentials: source}
 			if bc.records {
-				book, err := records.Open(records.Config{Dir: b.TempDir()})
+				store, err := records.Open(records.Config{Dir: b.TempDir()})
 				require.NoError(b, err)
-				cfg.Records = book
+				cfg.Records = store
 			}
 			m, err := New(cfg)
 			require.NoError(b, err)

@@ -49,7 +49,7 @@ type Config struct {
 	// Records remember who pulled what, so that a pod can use a private image
 	// that is on the node only if it may pull it. nil: every pod can use every
 	// image that is on the node.
-	Records *records.Book
+	Records *records.Store
 	// Event records Kubernetes events on the container, or on the pod for a
 	// volume: Pulling, Pulled, Failed, BackOff, InspectFailed,
 	// ErrImageNeverPull. nil records none.

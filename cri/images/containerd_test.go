@@ -53,11 +53,11 @@ func TestContainerdCredentials(t *testing.T) {
 		registry := newTestRegistry(t, "p")
 		image := registry.image(t, "private")
 		removeAfter(t, service, image)
-		book, err := records.Open(records.Config{Dir: t.TempDir()})
+		store, err := records.Open(records.Config{Dir: t.TempDir()})
 		require.NoError(t, err)
 		secrets, err := credentials.NewPullSecrets(credentials.PullSecretsConfig{Secrets: oneSecret(registry.server.Listener.Addr().String())})
 		require.NoError(t, err)
-		m := newManager(t, Config{Service: service, Credentials: secrets, Records: book})
+		m := newManager(t, Config{Service: service, Credentials: secrets, Records: store})
 		start := func(uid, secret string, policy v1.PullPolicy) (Image, error) {
 			r := request(uid, image, policy)
 			if secret != "" {

@@ -42,7 +42,7 @@
 // not hold back another that has it. A failing pull returns ErrImagePull (or the
 // runtime's own RegistryUnavailable, SignatureValidationFailed); until the delay
 // is over, Ensure answers ImagePullBackOff with the text of the last failure and
-// asks no registry. An image that appears meanwhile ends the wait, except with
+// asks no registry. An image that appears by then ends the wait, except with
 // policy Always.
 //
 // # Why is this pod still waiting

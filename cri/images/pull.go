@@ -45,7 +45,7 @@ func (a *attempt) pull(ctx context.Context) (Image, error) {
 		if !f.result.found {
 			return a.landed(ctx, f)
 		}
-		// Somebody has pulled it meanwhile, maybe with what this pod lacks.
+		// Somebody else has pulled it since, maybe with what this pod lacks.
 		found, err := a.inspect(ctx, a.name)
 		if err != nil {
 			return Image{}, err
@@ -146,12 +146,12 @@ func (a *attempt) credential(i int) *credentials.Credential {
 
 // fly carries out a flight.
 func (m *Manager) fly(ctx context.Context, f *flight) {
-	crew, parked := m.queue.crew(f)
-	if len(crew) == 0 {
+	waiters, parked := m.queue.waiters(f)
+	if len(waiters) == 0 {
 		return
 	}
-	lead := crew[0]
-	if parked && !slices.ContainsFunc(crew, func(a *attempt) bool { return !a.lookAt }) {
+	lead := waiters[0]
+	if parked && !slices.ContainsFunc(waiters, func(a *attempt) bool { return !a.lookAt }) {
 		// Whoever was in front may have pulled just this image. If it cannot be
 		// found out, the pull will show what is wrong.
 		response, err := m.cfg.Service.ImageStatus(ctx, lead.imageSpec(lead.name), false)

@@ -224,8 +224,8 @@ func (q *queue) position(f *flight) int {
 	return slices.Index(q.inOrder(), f) + 1
 }
 
-// crew are those who wait for a flight, and whether it could not begin at once.
-func (q *queue) crew(f *flight) (members []*attempt, parked bool) {
+// waiters are those who wait for a flight, and whether it could not begin at once.
+func (q *queue) waiters(f *flight) (members []*attempt, parked bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return slices.Clone(f.members), f.parked

@@ -316,11 +316,11 @@ func (l lingering) PullImage(ctx context.Context, spec *runtimeapi.ImageSpec, au
 func TestRuntimeLingers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
-		book, err := records.Open(records.Config{Dir: dir})
+		store, err := records.Open(records.Config{Dir: dir})
 		require.NoError(t, err)
 		s := newService()
 		s.takes(time.Hour)
-		m := newManager(t, Config{Service: lingering{s}, MaxParallelPulls: 2, Records: book})
+		m := newManager(t, Config{Service: lingering{s}, MaxParallelPulls: 2, Records: store})
 		first := ensure(t, m, request("a", "a:1", ""))
 		first.cancel()
 		require.False(t, first.returned())

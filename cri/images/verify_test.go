@@ -63,14 +63,14 @@ func newSite(t *testing.T, policy records.Policy) *site {
 
 // restart is a new agent on the same node.
 func (s *site) restart(policy records.Policy) {
-	book, err := records.Open(records.Config{Dir: s.dir, Policy: policy})
+	store, err := records.Open(records.Config{Dir: s.dir, Policy: policy})
 	require.NoError(s.t, err)
 	list, err := s.runtime.ListImages(s.t.Context(), nil)
 	require.NoError(s.t, err)
-	require.NoError(s.t, book.Tidy(list, time.Now()))
+	require.NoError(s.t, store.Tidy(list, time.Now()))
 	pull, err := credentials.NewPullSecrets(credentials.PullSecretsConfig{Secrets: s})
 	require.NoError(s.t, err)
-	s.m = newManager(s.t, Config{Service: s.runtime, Credentials: pull, Records: book, QPS: -1})
+	s.m = newManager(s.t, Config{Service: s.runtime, Credentials: pull, Records: store, QPS: -1})
 }
 
 func (s *site) Secret(_ context.Context, namespace, name string) (*v1.Secret, error) {

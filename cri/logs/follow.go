@@ -152,7 +152,7 @@ func (f *following) askState(ctx context.Context) bool {
 	running, err := states.Running(ctx, []string{f.container})
 	if err != nil && ctx.Err() == nil && !f.warned {
 		f.warned = true
-		f.reader.cfg.Logger.Warn("the state of a container is not known; its log is followed on", "container", f.container, "error", err)
+		f.reader.cfg.Logger.Warn("the state of a container is not known; its log is followed on", "container", f.container, "err", err)
 	}
 	if f.stopped = err == nil && len(running) == 1 && !running[0]; f.stopped {
 		f.stoppedAt = time.Now()

@@ -101,7 +101,7 @@ func (n *inotify) change(wd int32, mask uint32, name []byte) (Change, bool) {
 		return Change{}, true
 	}
 	dir, ok := n.dirs[wd]
-	if !ok { // removed meanwhile
+	if !ok { // removed since
 		return Change{}, false
 	}
 	if mask&unix.IN_IGNORED != 0 {

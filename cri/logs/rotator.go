@@ -11,6 +11,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/cri"
+	"github.com/podwright/podwright/internal/run"
 )
 
 const (
@@ -112,25 +113,20 @@ func (r *Rotator) Run(ctx context.Context) error {
 		<-ctx.Done()
 		return nil
 	}
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
+	var group run.Group
+	group.Go("rounds", func() {
 		for {
 			r.round(ctx)
-			if !sleep(ctx, r.cfg.Period) {
+			if !run.Sleep(ctx, r.cfg.Period) {
 				return
 			}
 		}
-	}()
+	})
 	<-ctx.Done()
-	patience := time.NewTimer(shutdownTimeout)
-	defer patience.Stop()
-	select {
-	case <-ended:
-		return nil
-	case <-patience.C:
+	if running := group.Wait(shutdownTimeout); running != nil {
 		return fmt.Errorf("log rotator: Runtime or OnRotate has ignored the end of its context for %v", shutdownTimeout)
 	}
+	return nil
 }
 
 // round looks at the logs of all containers that run.
@@ -182,6 +178,6 @@ func (r *Rotator) each(ctx context.Context, known map[string]*rotating) {
 
 func (r *Rotator) warn(ctx context.Context, id string, err error) {
 	if ctx.Err() == nil && r.limiter.Allow(time.Now(), id, err.Error()) {
-		r.cfg.Logger.Warn("log rotation", "container", id, "error", err)
+		r.cfg.Logger.Warn("log rotation", "container", id, "err", err)
 	}
 }

@@ -175,7 +175,7 @@ func tailStart(r io.ReaderAt, size, n int64) (int64, error) {
 			if err != nil && !errors.Is(err, io.EOF) {
 				return 0, err
 			}
-			block = block[:got] // the file shrank meanwhile
+			block = block[:got] // the file has shrunk
 		}
 		for {
 			at := bytes.LastIndexByte(block, '\n')

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+
+	"github.com/podwright/podwright/internal/run"
 )
 
 // watch lets any number of followers share one notifier and one clock. It works
@@ -22,9 +24,10 @@ type watch struct {
 type follower struct {
 	dir, base, path string
 	container       string
-	place           int // in the crowd's list
-	// wake has a place for one: whoever is woken looks at everything.
-	wake chan struct{}
+	place           int // in the list of followers
+	// wake is given when something may have changed: whoever is woken looks at
+	// everything.
+	wake run.Signal
 	// ask is set when the container may have stopped.
 	ask atomic.Bool
 
@@ -32,13 +35,6 @@ type follower struct {
 	idle bool // waits; file and size are what it has seen
 	file fileID
 	size int64
-}
-
-func (f *follower) poke() {
-	select {
-	case f.wake <- struct{}{}:
-	default:
-	}
 }
 
 // changed takes a change in the follower's directory.
@@ -50,7 +46,7 @@ func (f *follower) changed(name string, closed bool) {
 	if closed && rest == "" {
 		f.ask.Store(true)
 	}
-	f.poke()
+	f.wake.Wake()
 }
 
 // waits tells the watch what the follower has seen before it waits.
@@ -76,7 +72,7 @@ func (f *follower) look() {
 	}
 	// Without a file there is neither identity nor size.
 	if nowFile, nowSize, _ := look(f.path); nowFile != file || nowSize != size {
-		f.poke()
+		f.wake.Wake()
 	}
 }
 
@@ -84,7 +80,7 @@ func (f *follower) look() {
 func (w *watch) join(ctx context.Context, path, container string) (f *follower, leave func() error) {
 	f = &follower{
 		dir: filepath.Dir(path), base: filepath.Base(path), path: path,
-		container: container, wake: make(chan struct{}, 1),
+		container: container, wake: run.NewSignal(),
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -131,7 +131,7 @@ func TestFollowersAskTogether(t *testing.T) {
 
 // Logs in directories that are watched take turns in being looked at.
 func TestCrowdTakesTurns(t *testing.T) {
-	c := newCrowd()
+	c := newFollowerSet()
 	var all []*follower
 	for i := range 100 {
 		f := &follower{dir: strconv.Itoa(i / 2), container: "c"}

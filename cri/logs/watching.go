@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/podwright/podwright/internal/run"
 )
 
 // watching is a watch at work: one goroutine that waits for the notifier, one
@@ -12,24 +14,24 @@ import (
 type watching struct {
 	cfg    *ReaderConfig
 	cancel context.CancelFunc
-	done   sync.WaitGroup
+	group  run.Group
 
-	mu       sync.Mutex
-	notifier Notifier // nil while there is none
-	stopped  bool
-	crowd    crowd
-	periods  int // so far
+	mu        sync.Mutex
+	notifier  Notifier // nil while there is none
+	stopped   bool
+	followers followerSet
+	periods   int // so far
 }
 
 // startWatching outlives the follower that happens to be the first.
 func startWatching(ctx context.Context, cfg *ReaderConfig) *watching {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	w := &watching{cfg: cfg, cancel: cancel, crowd: newCrowd()}
+	w := &watching{cfg: cfg, cancel: cancel, followers: newFollowerSet()}
 	w.open()
-	w.done.Go(func() { w.notice(ctx) })
-	w.done.Go(func() { w.every(ctx, w.lookAtFiles) })
+	w.group.Go("notifier", func() { w.notice(ctx) })
+	w.group.Go("files", func() { w.every(ctx, w.lookAtFiles) })
 	if cfg.States != nil {
-		w.done.Go(func() { w.every(ctx, func() { w.askForStates(ctx) }) })
+		w.group.Go("states", func() { w.every(ctx, func() { w.askForStates(ctx) }) })
 	}
 	return w
 }
@@ -41,19 +43,10 @@ func (w *watching) stop() error {
 	w.stopped = true
 	w.closeNotifier()
 	w.mu.Unlock()
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		w.done.Wait()
-	}()
-	patience := time.NewTimer(shutdownTimeout)
-	defer patience.Stop()
-	select {
-	case <-ended:
-		return nil
-	case <-patience.C:
+	if running := w.group.Wait(shutdownTimeout); running != nil {
 		return fmt.Errorf("States or Notifier has ignored its end for %v", shutdownTimeout)
 	}
+	return nil
 }
 
 func (w *watching) closeNotifier() {
@@ -66,17 +59,17 @@ func (w *watching) closeNotifier() {
 func (w *watching) add(f *follower) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.tryDir(w.crowd.add(f))
+	w.tryDir(w.followers.add(f))
 }
 
 // remove tells whether f was the last.
 func (w *watching) remove(f *follower) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.crowd.remove(f) && w.notifier != nil {
+	if w.followers.remove(f) && w.notifier != nil {
 		w.notifier.Remove(f.dir)
 	}
-	return len(w.crowd.list) == 0
+	return len(w.followers.list) == 0
 }
 
 // tryDir has the notifier watch a directory. Where it cannot, as when the user
@@ -86,10 +79,10 @@ func (w *watching) tryDir(d *watchedDir) {
 		return
 	}
 	err := w.notifier.Add(d.path)
-	w.crowd.setWatched(d, err == nil)
+	w.followers.setWatched(d, err == nil)
 	if err != nil && !d.warned {
 		d.warned = true
-		w.cfg.Logger.Warn("a log directory is not watched, only looked at", "dir", d.path, "period", w.cfg.Period, "error", err)
+		w.cfg.Logger.Warn("a log directory is not watched, only looked at", "dir", d.path, "period", w.cfg.Period, "err", err)
 	}
 }
 
@@ -99,7 +92,7 @@ func (w *watching) open() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err != nil {
-		w.cfg.Logger.Warn("logs are not watched, only looked at", "period", w.cfg.Period, "error", err)
+		w.cfg.Logger.Warn("logs are not watched, only looked at", "period", w.cfg.Period, "err", err)
 		return
 	}
 	w.notifier = notifier
@@ -107,7 +100,7 @@ func (w *watching) open() {
 		w.closeNotifier()
 		return
 	}
-	for _, d := range w.crowd.dirs {
+	for _, d := range w.followers.dirs {
 		w.tryDir(d)
 	}
 }
@@ -125,7 +118,7 @@ func (w *watching) notice(ctx context.Context) {
 		if notifier != nil && w.passOn(ctx, notifier) {
 			tries = 0
 		}
-		if !sleep(ctx, w.cfg.Period) {
+		if !run.Sleep(ctx, w.cfg.Period) {
 			return
 		}
 		w.open()
@@ -148,13 +141,13 @@ func (w *watching) passOn(ctx context.Context, notifier Notifier) (good bool) {
 		}
 	}
 	if ctx.Err() == nil {
-		w.cfg.Logger.Warn("logs are not watched for a while, only looked at", "period", w.cfg.Period, "error", err)
+		w.cfg.Logger.Warn("logs are not watched for a while, only looked at", "period", w.cfg.Period, "err", err)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.notifier == notifier {
 		w.closeNotifier()
-		w.crowd.noneWatched()
+		w.followers.noneWatched()
 	}
 	return good
 }
@@ -166,12 +159,12 @@ func (w *watching) changed(c Change) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	d := w.crowd.dirs[c.Dir]
+	d := w.followers.dirs[c.Dir]
 	if d == nil {
 		return
 	}
 	if c.Unwatched {
-		w.crowd.setWatched(d, false)
+		w.followers.setWatched(d, false)
 	}
 	for f := range d.followers {
 		f.changed(c.Name, c.Closed)
@@ -182,10 +175,10 @@ func (w *watching) changed(c Change) {
 // by the period: asking for each at once would be many calls.
 func (w *watching) pokeAll() {
 	w.mu.Lock()
-	all := w.crowd.all()
+	all := w.followers.all()
 	w.mu.Unlock()
 	for _, f := range all {
-		f.poke()
+		f.wake.Wake()
 	}
 }
 
@@ -218,18 +211,18 @@ func (w *watching) lookAtFiles() {
 func (w *watching) due() []*follower {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for d := range w.crowd.unwatched {
+	for d := range w.followers.unwatched {
 		w.tryDir(d)
 	}
 	w.periods++
-	return w.crowd.due(w.periods)
+	return w.followers.due(w.periods)
 }
 
 // askForStates finds the containers that have stopped. Each follower makes sure
 // of that itself.
 func (w *watching) askForStates(ctx context.Context) {
 	w.mu.Lock()
-	asked, ids := w.crowd.askable()
+	asked, ids := w.followers.askable()
 	w.mu.Unlock()
 	if len(ids) == 0 {
 		return
@@ -241,19 +234,7 @@ func (w *watching) askForStates(ctx context.Context) {
 	for i, f := range asked {
 		if !running[i] {
 			f.ask.Store(true)
-			f.poke()
+			f.wake.Wake()
 		}
-	}
-}
-
-// sleep waits, and tells whether it has waited long enough.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
 	}
 }

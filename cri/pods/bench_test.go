@@ -18,7 +18,10 @@ import (
 	"github.com/podwright/podwright/cri/fake"
 	"github.com/podwright/podwright/cri/images"
 	"github.com/podwright/podwright/cri/pods/actions"
+	"github.com/podwright/podwright/cri/pods/garbage"
+	"github.com/podwright/podwright/cri/pods/observe"
 	"github.com/podwright/podwright/cri/pods/request"
+	"github.com/podwright/podwright/cri/pods/resize"
 	"github.com/podwright/podwright/pleg"
 )
 
@@ -81,7 +84,7 @@ func benchConfig(b *testing.B, runtime cri.RuntimeService, service cri.ImageServ
 	require.NoError(b, os.WriteFile(filepath.Join(dir, "resolv.conf"), []byte("nameserver 10.0.0.1\n"), 0o600))
 	manager, err := images.New(images.Config{Service: service})
 	require.NoError(b, err)
-	actuated, err := NewActuatedFolder(ActuatedFolderConfig{Dir: filepath.Join(dir, "actuated")})
+	actuated, err := resize.NewFolder(resize.FolderConfig{Dir: filepath.Join(dir, "actuated")})
 	require.NoError(b, err)
 	return Config{
 		Runtime: runtime, Images: manager, RuntimeName: "bench", Actuated: actuated,
@@ -141,6 +144,10 @@ func outside(b *testing.B, runtime cri.RuntimeService, service cri.ImageService,
 	watch := &stopwatch{RuntimeService: runtime}
 	m, err := New(benchConfig(b, watch, timedImages{service, watch}))
 	require.NoError(b, err)
+	observer, err := observe.New(observe.Config{Runtime: watch, RuntimeName: m.cfg.RuntimeName})
+	require.NoError(b, err)
+	collector, err := garbage.New(garbage.Config{Runtime: watch, Pods: m})
+	require.NoError(b, err)
 	var total time.Duration
 	run := fmt.Sprintf("-%x", time.Now().UnixNano())
 	for i := 0; b.Loop(); i++ {
@@ -165,14 +172,14 @@ func outside(b *testing.B, runtime cri.RuntimeService, service cri.ImageService,
 		first(func() Result {
 			return m.SyncPod(b.Context(), SyncRequest{Pod: pod, Status: &pleg.PodStatus{UID: pod.UID}})
 		})
-		status, err := m.PodStatus(b.Context(), pod.UID)
+		status, err := observer.PodStatus(b.Context(), pod.UID)
 		require.NoError(b, err)
 		second(func() Result {
 			return m.KillPod(b.Context(), KillRequest{Pod: pod, Status: status, GraceSeconds: ptr(int64(2))})
 		})
-		status, err = m.PodStatus(b.Context(), pod.UID)
+		status, err = observer.PodStatus(b.Context(), pod.UID)
 		require.NoError(b, err)
-		require.NoError(b, m.RemovePod(b.Context(), pod.UID, status))
+		require.NoError(b, collector.RemovePod(b.Context(), pod.UID, status))
 	}
 	b.ReportMetric(float64(total.Microseconds())/float64(b.N), "µs-outside/op")
 }

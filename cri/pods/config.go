@@ -15,12 +15,14 @@ import (
 
 	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/images"
+	"github.com/podwright/podwright/cri/pods/podfiles"
 	"github.com/podwright/podwright/cri/pods/request"
+	"github.com/podwright/podwright/cri/pods/resize"
 	"github.com/podwright/podwright/internal/backoff"
 )
 
 // Runtime is what this package needs of a container runtime. A cri.RuntimeService
-// is one. A runtime that is a cri.EventStreamer too makes PodEvents work.
+// is one.
 type Runtime interface {
 	cri.Sandboxes
 	cri.ContainerRunner
@@ -105,10 +107,10 @@ type Config struct {
 	// Actuated remembers the resources that the runtime was last told for each
 	// container; nil means that pods are not resized in place: changed resources
 	// count from the next instance of a container.
-	Actuated ActuatedStore
+	Actuated resize.Store
 	// PodCgroups changes the cgroups of pods that are resized; nil leaves them
 	// as they are.
-	PodCgroups PodCgroups
+	PodCgroups resize.Cgroups
 	// Relist is told of pods in which a sync has changed something, for whoever
 	// observes the runtime to look at them now; nil tells nobody. It must not
 	// block.
@@ -145,14 +147,18 @@ type DNS = request.DNS
 // Manager runs pods on a CRI runtime. It starts no goroutine that outlives a
 // call, except for a Hooks that ignores its context (see Overdue), and keeps in memory
 // only what it may forget: back-off delays, the reasons of failed starts, which
-// sandboxes it has stopped, and which preStop handlers have ended. All methods are safe for concurrent use, but SyncPod, KillPod and RemovePod
-// for one pod are never called at the same time.
+// sandboxes it has stopped, and which preStop handlers have ended. All methods are
+// safe for concurrent use, but for one pod SyncPod, KillPod and the removal of its
+// containers never go on at the same time.
 type Manager struct {
 	cfg       Config
 	builder   *request.Builder
 	log       *slog.Logger
+	files     podfiles.Layout
 	gate      *gate
 	crashLoop *backoff.Table
+	// resizer is nil for a runtime that cannot change resources.
+	resizer *resize.Resizer
 
 	mu       sync.Mutex
 	failures map[types.UID]map[string]StartFailure
@@ -189,10 +195,19 @@ func New(cfg Config) (*Manager, error) {
 	if err != nil {
 		return nil, fmt.Errorf("pods: %w", err)
 	}
+	var resizer *resize.Resizer
+	if runtime, ok := cfg.Runtime.(resize.Runtime); ok {
+		resizer, err = resize.New(resize.Config{Runtime: runtime, Requests: builder, Cgroups: cfg.PodCgroups, StepGrace: cfg.StepGrace})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("pods: %w", err)
+	}
 	return &Manager{
+		resizer:   resizer,
 		cfg:       cfg,
 		builder:   builder,
 		log:       cfg.Logger,
+		files:     podfiles.Layout{LogRoot: cfg.LogRoot, LinkDir: cfg.LinkDir, PodDir: cfg.PodDir},
 		gate:      newGate(cfg.MaxConcurrentStarts),
 		crashLoop: backoff.New(backoff.Config{Max: cfg.MaxCrashLoopDelay}),
 		failures:  map[types.UID]map[string]StartFailure{},

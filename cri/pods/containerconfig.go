@@ -13,10 +13,6 @@ import (
 	"github.com/podwright/podwright/cri/pods/request"
 )
 
-func (m *Manager) podLogDir(p podIdentity) string {
-	return LogDir(m.cfg.LogRoot, p.Namespace, p.Name, p.UID)
-}
-
 // podIPs are the addresses that containers of the pod are told.
 func (m *Manager) podIPs(pod *v1.Pod, observed []string) []string {
 	return m.builder.PodIPs(pod, observed)
@@ -54,7 +50,7 @@ func (m *Manager) containerConfig(ctx context.Context, in instance) (*runtimeapi
 	if err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(filepath.Join(m.podLogDir(identityOf(in.pod)), in.container.Name), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Join(m.files.LogDir(identityOf(in.pod).Pod), in.container.Name), 0o755); err != nil {
 		return nil, fmt.Errorf("log directory: %w", err)
 	}
 	return config, nil
@@ -71,7 +67,7 @@ func (m *Manager) makeFiles(in instance, r *request.Instance) error {
 		}
 	}
 	if path := in.container.TerminationMessagePath; path != "" && free(path) {
-		r.TerminationFile, err = m.makeTerminationFile(in.pod.UID, in.container.Name, in.restartCount)
+		r.TerminationFile, err = m.files.MakeTerminationFile(in.pod.UID, in.container.Name, in.restartCount)
 	}
 	return err
 }

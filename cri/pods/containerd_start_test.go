@@ -17,6 +17,7 @@ import (
 
 	"github.com/podwright/podwright/cri/pods/hooks"
 	"github.com/podwright/podwright/cri/pods/request"
+	"github.com/podwright/podwright/cri/pods/resize"
 	"github.com/podwright/podwright/pleg"
 )
 
@@ -229,7 +230,7 @@ func TestContainerdHosts(t *testing.T) {
 // postStart in the container: what comes after it waits, and a failure ends it.
 func TestContainerdPostStart(t *testing.T) {
 	onContainerd(t, func(t *testing.T, h *harness, pod *v1.Pod) {
-		runner, err := hooks.New(hooks.Config{Exec: h.runtime.RuntimeService, PodIPs: h.m.PodIPs})
+		runner, err := hooks.New(hooks.Config{Exec: h.runtime.RuntimeService, PodIPs: h.seen.PodIPs})
 		require.NoError(t, err)
 		h.cfg.Hooks = runner
 		dir := withData(t, h, pod)
@@ -255,7 +256,7 @@ func TestContainerdPostStart(t *testing.T) {
 // restarted.
 func TestContainerdResize(t *testing.T) {
 	onContainerd(t, func(t *testing.T, h *harness, pod *v1.Pod) {
-		h.cfg.Actuated = NewActuatedMemory()
+		h.cfg.Actuated = resize.NewMemory()
 		h.restart()
 		a := &pod.Spec.Containers[0]
 		a.Resources.Limits = quantities("memory", "64Mi", "cpu", "500m")
@@ -271,7 +272,7 @@ func TestContainerdResize(t *testing.T) {
 		}
 		a.Resources.Limits = quantities("memory", "8192", "cpu", "250m")
 		result := h.sync(pod)
-		require.ErrorIs(t, result.Err(), ErrMemoryInUse)
+		require.ErrorIs(t, result.Err(), resize.ErrMemoryInUse)
 		require.Equal(t, int64(48<<20), memoryLimit(t, h, before))
 	})
 }

@@ -21,7 +21,7 @@ func withHooks(t *testing.T, h *harness) {
 	t.Helper()
 	runner, err := hooks.New(hooks.Config{
 		Exec:   h.runtime.RuntimeService,
-		PodIPs: func(ctx context.Context, pod *v1.Pod) ([]string, error) { return h.m.PodIPs(ctx, pod) },
+		PodIPs: func(ctx context.Context, pod *v1.Pod) ([]string, error) { return h.seen.PodIPs(ctx, pod) },
 	})
 	require.NoError(t, err)
 	h.cfg.Hooks = runner

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/cri/images"
+	"github.com/podwright/podwright/cri/pods/garbage"
 	"github.com/podwright/podwright/internal/testcri"
 	"github.com/podwright/podwright/pleg"
 )
@@ -47,15 +48,15 @@ func removeForGood(t *testing.T, h *harness, pod *v1.Pod) {
 	defer cancel()
 	h.runtime.before, h.runtime.after = nil, nil
 	for range 2 { // a second time for what appeared in between
-		status, err := h.m.PodStatus(ctx, pod.UID)
+		status, err := h.seen.PodStatus(ctx, pod.UID)
 		require.NoError(t, err)
 		result := h.m.KillPod(ctx, KillRequest{Status: status})
 		require.NoError(t, result.Err())
-		status, err = h.m.PodStatus(ctx, pod.UID)
+		status, err = h.seen.PodStatus(ctx, pod.UID)
 		require.NoError(t, err)
-		require.NoError(t, h.m.RemovePod(ctx, pod.UID, status))
+		require.NoError(t, h.garbage.RemovePod(ctx, pod.UID, status))
 	}
-	status, err := h.m.PodStatus(ctx, pod.UID)
+	status, err := h.seen.PodStatus(ctx, pod.UID)
 	require.NoError(t, err)
 	require.True(t, status.Empty())
 	require.Empty(t, files(t, h.dir, "pods", "*"))
@@ -72,7 +73,7 @@ func TestContainerdLifecycle(t *testing.T) {
 		require.Equal(t, Hash(&pod.Spec.Containers[0]), a.Hash)
 		require.FileExists(t, a.LogPath)
 		require.Len(t, files(t, h.dir, "containers", "*"), 2)
-		list, err := h.m.ListPods(t.Context())
+		list, err := h.seen.ListPods(t.Context())
 		require.NoError(t, err)
 		found := false
 		for _, p := range list {
@@ -102,10 +103,10 @@ func TestContainerdSandboxDies(t *testing.T) {
 		require.EqualValues(t, 1, second.Sandboxes[0].Attempt)
 		require.Len(t, second.Running(), 2)
 		require.EqualValues(t, 1, second.Newest("a").RestartCount)
-		require.NoError(t, h.m.GarbageCollect(t.Context(), GCRequest{Policy: GCPolicy{KeepNone: true}}))
+		require.NoError(t, h.garbage.Collect(t.Context(), garbage.Request{Policy: garbage.Policy{KeepNone: true}}))
 		third := h.status(pod)
 		require.Len(t, third.Containers, 2)
-		require.NoError(t, h.m.GarbageCollect(t.Context(), GCRequest{}))
+		require.NoError(t, h.garbage.Collect(t.Context(), garbage.Request{}))
 		require.Len(t, h.status(pod).Sandboxes, 1)
 
 		pod.Spec.RestartPolicy = v1.RestartPolicyNever
@@ -170,7 +171,7 @@ func TestContainerdContainersSee(t *testing.T) {
 		require.Equal(t, ReasonCrashLoopBackOff, h.m.StartFailures(pod.UID)["a"].Reason)
 		got = h.status(pod)
 		require.EqualValues(t, 1, got.Newest("a").RestartCount)
-		require.NoError(t, h.m.CleanDeadContainers(t.Context(), CleanRequest{Status: got}))
+		require.NoError(t, h.garbage.CleanDeadContainers(t.Context(), garbage.CleanRequest{Status: got}))
 		require.Len(t, h.status(pod).Containers, 2)
 		require.Equal(t, []string{"1.log"}, files(t, filepath.Dir(first.Newest("a").LogPath), "*"))
 	})
@@ -220,7 +221,7 @@ func TestContainerdEvents(t *testing.T) {
 		defer cancel()
 		seen := make(chan types.UID, 1000)
 		done := make(chan error, 1)
-		go func() { done <- h.m.PodEvents(ctx, func(uid types.UID) { seen <- uid }) }()
+		go func() { done <- h.seen.PodEvents(ctx, func(uid types.UID) { seen <- uid }) }()
 		h.mustSync(pod)
 		deadline := time.After(20 * time.Second)
 		for {

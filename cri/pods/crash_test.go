@@ -13,6 +13,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/cri/fake"
+	"github.com/podwright/podwright/cri/pods/garbage"
 	"github.com/podwright/podwright/pleg"
 )
 
@@ -97,7 +98,7 @@ func requireOneEach(t *testing.T, h *harness, pod *v1.Pod) {
 	require.Len(t, status.Running(), 2)
 	for _, c := range status.Running() {
 		require.Equal(t, status.Sandboxes[0].ID, c.SandboxID)
-		require.FileExists(t, filepath.Join(h.dir, "containers", linkName(identityOf(pod), c.Name, c.ID.ID)))
+		require.FileExists(t, filepath.Join(h.dir, "containers", "web_shop_"+c.Name+"-"+c.ID.ID+".log"))
 	}
 }
 
@@ -176,7 +177,7 @@ func TestLateStartIsKept(t *testing.T) {
 	require.NoError(t, h.runtime.RuntimeService.StartContainer(t.Context(), id))
 
 	result := h.m.SyncPod(t.Context(), SyncRequest{Pod: pod, Status: before})
-	require.ErrorIs(t, result.Err(), ErrRunning)
+	require.ErrorIs(t, result.Err(), garbage.ErrRunning)
 	status := h.mustSync(pod)
 	require.Len(t, status.Containers, 1)
 	require.Equal(t, id, status.Running()[0].ID.ID)
@@ -222,11 +223,11 @@ func TestLogDirWithoutSandboxGoes(t *testing.T) {
 	h.runtime.before = func(context.Context, string, string) error { return errLost }
 	require.ErrorIs(t, func() error { r := h.sync(pod); return r.Err() }(), errLost)
 	h.runtime.before = nil
-	dir := h.m.podLogDir(identityOf(pod))
+	dir := h.m.files.LogDir(identityOf(pod).Pod)
 	other := LogDir(h.m.cfg.LogRoot, "ns", "other", "other-"+pod.UID)
 	require.DirExists(t, dir)
 	require.NoError(t, os.Mkdir(other, 0o755))
-	require.NoError(t, h.m.RemovePod(t.Context(), pod.UID, h.status(pod)))
+	require.NoError(t, h.garbage.RemovePod(t.Context(), pod.UID, h.status(pod)))
 	require.NoDirExists(t, dir)
 	require.DirExists(t, other)
 }

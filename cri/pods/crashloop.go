@@ -14,7 +14,7 @@ import (
 // backOff refuses to start a container that has ended too often too recently, and
 // records that. The delay counts from exit, the end of the last instance, so that
 // an agent which was away does not add to it; without one nothing is held back.
-func (s *podSync) backOff(c startee, exit *pleg.ContainerStatus) *StartError {
+func (s *podSync) backOff(c podContainer, exit *pleg.ContainerStatus) *StartError {
 	if exit == nil {
 		return nil
 	}

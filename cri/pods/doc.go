@@ -6,8 +6,9 @@
 // steps:
 //
 //	manager, err := pods.New(pods.Config{Runtime: runtime, Images: images, RuntimeName: "containerd"})
+//	observer, err := observe.New(observe.Config{Runtime: runtime, RuntimeName: "containerd"})
 //	...
-//	status, err := manager.PodStatus(ctx, pod.UID)
+//	status, err := observer.PodStatus(ctx, pod.UID)
 //	...
 //	result := manager.SyncPod(ctx, pods.SyncRequest{Pod: pod, Status: status})
 //	if err := result.Err(); err != nil {
@@ -20,6 +21,20 @@
 // (Config.Actuated) nothing keeps a record of what was done: after a crash of the
 // agent, at whatever line, the next status tells what is there, and it is taken
 // over. Nothing is started twice.
+//
+// # The rooms
+//
+// The Manager starts and stops. What else there is to a pod on CRI has a package of
+// its own below this one, each of use without the others where it says so:
+//
+//	observe   sees the pods in a runtime: what a pleg.PLEG looks through
+//	actions   decides what to do next with a pod; pure
+//	request   builds what the runtime is asked for; pure but for a few files
+//	hooks     runs postStart and preStop handlers
+//	resize    changes the resources of running pods, and remembers them
+//	garbage   removes what pods have left behind
+//	podfiles  the logs, links and termination messages of pods on the disk
+//	labels    the names of labels and annotations in the runtime
 //
 // # A sync
 //
@@ -52,18 +67,19 @@
 //
 // # The caller's duties
 //
-//   - Call SyncPod, KillPod and RemovePod for one pod one after the other, each
-//     with a status observed after the end of the one before. Different pods may
-//     go at the same time; Config.MaxConcurrentStarts bounds the starts.
+//   - Call SyncPod and KillPod, and RemovePod of the garbage.Collector, for one pod
+//     one after the other, each with a status observed after the end of the one
+//     before. Different pods may go at the same time; Config.MaxConcurrentStarts
+//     bounds the starts.
 //   - Refuse pods for which Unsupported has something to say.
 //   - Have the volumes mounted before SyncPod, and say where in Config.Inputs.
 //   - Call again: when the pod changes, when the observer sees something, when
 //     Err is not nil (not before NotBefore), and at once when Again says so.
-//   - Set Config.Actuated, to a store that outlives the agent (NewActuatedFolder),
+//   - Set Config.Actuated, to a store that outlives the agent (resize.NewFolder),
 //     if pods are to be resized in place, and show a failed ActionResizePodInPlace
 //     as reason Error of the condition PodResizeInProgress.
-//   - Call GarbageCollect every minute or so, and Forget or RemovePod for pods
-//     that are gone.
+//   - Have a garbage.Collector collect every minute or so, and remove pods that are
+//     gone (RemovePod), or call Forget for them.
 //
 // # Contexts
 //

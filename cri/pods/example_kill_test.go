@@ -15,6 +15,7 @@ import (
 	"github.com/podwright/podwright/cri/images"
 	"github.com/podwright/podwright/cri/pods"
 	"github.com/podwright/podwright/cri/pods/hooks"
+	"github.com/podwright/podwright/cri/pods/observe"
 )
 
 // A pod with a sidecar is stopped: first its preStop handler runs, then the
@@ -33,6 +34,10 @@ func ExampleManager_KillPod() {
 	defer runtime.Close()
 
 	manager := stoppingManager(runtime, dir)
+	observer, err := observe.New(observe.Config{Runtime: runtime, RuntimeName: "fake"})
+	if err != nil {
+		log.Fatal(err)
+	}
 	always := v1.ContainerRestartPolicyAlways
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "shop", UID: "0d1e"}, Spec: v1.PodSpec{
 		DNSPolicy:      v1.DNSNone,
@@ -41,7 +46,7 @@ func ExampleManager_KillPod() {
 			PreStop: &v1.LifecycleHandler{Exec: &v1.ExecAction{Command: []string{"/drain"}}},
 		}}},
 	}}
-	status, err := manager.PodStatus(ctx, pod.UID)
+	status, err := observer.PodStatus(ctx, pod.UID)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -50,7 +55,7 @@ func ExampleManager_KillPod() {
 		if err := result.Err(); err != nil {
 			log.Fatal(err)
 		}
-		if status, err = manager.PodStatus(ctx, pod.UID); err != nil {
+		if status, err = observer.PodStatus(ctx, pod.UID); err != nil {
 			log.Fatal(err)
 		}
 	}

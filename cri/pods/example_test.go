@@ -11,6 +11,8 @@ import (
 	"github.com/podwright/podwright/cri/fake"
 	"github.com/podwright/podwright/cri/images"
 	"github.com/podwright/podwright/cri/pods"
+	"github.com/podwright/podwright/cri/pods/garbage"
+	"github.com/podwright/podwright/cri/pods/observe"
 	"github.com/podwright/podwright/pleg"
 )
 
@@ -47,6 +49,14 @@ func run(ctx context.Context, dir string, runtime *fake.Runtime) error {
 	if err != nil {
 		return err
 	}
+	observer, err := observe.New(observe.Config{Runtime: runtime, RuntimeName: "fake"})
+	if err != nil {
+		return err
+	}
+	collector, err := garbage.New(garbage.Config{Runtime: runtime, Pods: manager})
+	if err != nil {
+		return err
+	}
 	pod := &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "default", UID: "1"},
 		Spec: v1.PodSpec{
@@ -59,7 +69,7 @@ func run(ctx context.Context, dir string, runtime *fake.Runtime) error {
 	if err := result.Err(); err != nil {
 		return err
 	}
-	status, err := manager.PodStatus(ctx, pod.UID)
+	status, err := observer.PodStatus(ctx, pod.UID)
 	if err != nil {
 		return err
 	}
@@ -69,15 +79,15 @@ func run(ctx context.Context, dir string, runtime *fake.Runtime) error {
 	if err := result.Err(); err != nil {
 		return err
 	}
-	if status, err = manager.PodStatus(ctx, pod.UID); err != nil {
+	if status, err = observer.PodStatus(ctx, pod.UID); err != nil {
 		return err
 	}
 	fmt.Println("stopped:", status.Stopped())
 
-	if err := manager.RemovePod(ctx, pod.UID, status); err != nil {
+	if err := collector.RemovePod(ctx, pod.UID, status); err != nil {
 		return err
 	}
-	left, err := manager.ListPods(ctx)
+	left, err := observer.ListPods(ctx)
 	fmt.Println("nothing left:", len(left) == 0)
 	return err
 }
@@ -106,6 +116,11 @@ func ExampleResult_Explanation() {
 		fmt.Println(err)
 		return
 	}
+	observer, err := observe.New(observe.Config{Runtime: runtime, RuntimeName: "fake"})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
 	pod := &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "default", UID: "1"},
 		Spec: v1.PodSpec{
@@ -115,7 +130,7 @@ func ExampleResult_Explanation() {
 		},
 	}
 	for range 2 {
-		status, err := manager.PodStatus(context.Background(), pod.UID)
+		status, err := observer.PodStatus(context.Background(), pod.UID)
 		if err != nil {
 			fmt.Println(err)
 			return

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/cri/pods/actions"
 )
 
 // StartFailure is why the last start of a container failed: its waiting reason.
@@ -33,9 +35,19 @@ func (m *Manager) Forget(uid types.UID) {
 	if m.cfg.Actuated == nil {
 		return
 	}
-	if err := m.cfg.Actuated.Save(uid, ActuatedResources{}); err != nil {
+	if err := m.cfg.Actuated.Save(uid, actions.Actuated{}); err != nil {
 		m.log.Warn("cannot forget the resources of a pod", "uid", uid, "err", err)
 	}
+}
+
+// Retain drops what is remembered of all sandboxes and containers but those that
+// exist, by ID, and of crash loops that are long over.
+func (m *Manager) Retain(exists map[string]bool) {
+	m.trimBackoff(time.Now())
+	m.preStops.retain(exists)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	maps.DeleteFunc(m.stopped, func(id string, _ bool) bool { return !exists[id] })
 }
 
 // trimBackoff drops delays that can no longer hold anything back: forgotten for

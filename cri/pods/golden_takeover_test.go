@@ -70,7 +70,7 @@ func takeOver(t *testing.T, record golden.Record) {
 			PodDir: func(uid types.UID) string { return filepath.Join(dir, string(uid)) },
 		})
 		require.NoError(t, err)
-		status, err := manager.PodStatus(t.Context(), pod.UID)
+		status, err := observer(t, rt).PodStatus(t.Context(), pod.UID)
 		require.NoError(t, err)
 		require.Len(t, status.Containers, len(record.Containers))
 		changes = 0

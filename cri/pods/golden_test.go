@@ -15,6 +15,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/cri/pods"
+	"github.com/podwright/podwright/cri/pods/observe"
 	"github.com/podwright/podwright/internal/golden"
 	"github.com/podwright/podwright/pleg"
 )
@@ -133,7 +134,7 @@ func (n *goldenNode) replay(t *testing.T, want golden.Record) golden.Record {
 		defer rt.Close()
 		manager := n.manager(t, rt)
 		for range len(want.Containers) + 4 {
-			status, err := manager.PodStatus(t.Context(), pod.UID)
+			status, err := observer(t, rt).PodStatus(t.Context(), pod.UID)
 			require.NoError(t, err)
 			result := manager.SyncPod(t.Context(), pods.SyncRequest{Pod: &pod, Status: status, Startup: allStarted(status)})
 			require.NoError(t, result.Err())
@@ -143,6 +144,12 @@ func (n *goldenNode) replay(t *testing.T, want golden.Record) golden.Record {
 	})
 	require.NotEmpty(t, requests.Sandboxes)
 	return n.record(t, requests)
+}
+
+func observer(t *testing.T, rt observe.Runtime) *observe.Observer {
+	o, err := observe.New(observe.Config{Runtime: rt, RuntimeName: "fake"})
+	require.NoError(t, err)
+	return o
 }
 
 // allStarted is what startup probes say that succeed at once.

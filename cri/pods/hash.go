@@ -1,8 +1,6 @@
 package pods
 
 import (
-	"strconv"
-
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/internal/podfacts"
@@ -13,11 +11,3 @@ import (
 // image count. It is the one that kubelets compute, so that either takes over
 // the other's containers.
 func Hash(c *v1.Container) uint64 { return podfacts.Hash(c) }
-
-func parseHash(s string) uint64 {
-	h, err := strconv.ParseUint(s, 16, 64)
-	if err != nil {
-		return 0
-	}
-	return h
-}

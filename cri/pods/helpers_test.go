@@ -28,3 +28,5 @@ func instances(s *pleg.PodStatus, name string, state pleg.State) []pleg.Containe
 	}
 	return out
 }
+
+func ptr[T any](v T) *T { return &v }

@@ -18,6 +18,8 @@ import (
 
 	"github.com/podwright/podwright/cri/fake"
 	"github.com/podwright/podwright/cri/images"
+	"github.com/podwright/podwright/cri/pods/actions"
+	"github.com/podwright/podwright/cri/pods/resize"
 )
 
 // handlers is a Hooks made of a function.
@@ -159,7 +161,7 @@ func TestCreateAndStartHooks(t *testing.T) {
 			require.Contains(t, h.takeEvents(), "Failed spec.containers{a}")
 		}
 		stopAll(t, h, pod)
-		require.NoError(t, h.m.RemovePod(t.Context(), pod.UID, h.status(pod)))
+		require.NoError(t, h.garbage.RemovePod(t.Context(), pod.UID, h.status(pod)))
 		require.Equal(t, h.m.cfg.MaxConcurrentStarts, h.m.gate.free)
 	}
 }
@@ -236,7 +238,7 @@ func TestImageVolumes(t *testing.T) {
 // A store that cannot be read, and one that cannot be written.
 func TestActuatedFails(t *testing.T) {
 	h := newHarness(t, fake.Config{})
-	store := &brokenStore{ActuatedStore: NewActuatedMemory()}
+	store := &brokenStore{Store: resize.NewMemory()}
 	h.cfg.Actuated = store
 	h.restart()
 	pod := testPod("a")
@@ -252,22 +254,22 @@ func TestActuatedFails(t *testing.T) {
 }
 
 type brokenStore struct {
-	ActuatedStore
+	resize.Store
 	load, save error
 }
 
-func (b *brokenStore) Load(uid types.UID) (ActuatedResources, error) {
+func (b *brokenStore) Load(uid types.UID) (actions.Actuated, error) {
 	if b.load != nil {
-		return ActuatedResources{}, b.load
+		return actions.Actuated{}, b.load
 	}
-	return b.ActuatedStore.Load(uid)
+	return b.Store.Load(uid)
 }
 
-func (b *brokenStore) Save(uid types.UID, r ActuatedResources) error {
+func (b *brokenStore) Save(uid types.UID, r actions.Actuated) error {
 	if b.save != nil {
 		return b.save
 	}
-	return b.ActuatedStore.Save(uid, r)
+	return b.Store.Save(uid, r)
 }
 
 // Result.NotBefore is the earliest of all.

@@ -21,7 +21,7 @@ type imageVolume struct {
 // mountImages makes the images present that a container mounts, and returns them
 // by the name of their volume. A failure is the container's: the volume is of no
 // use to anybody else.
-func (s *podSync) mountImages(ctx context.Context, c startee) (map[string]images.Image, *StartError) {
+func (s *podSync) mountImages(ctx context.Context, c podContainer) (map[string]images.Image, *StartError) {
 	var out map[string]images.Image
 	for _, mount := range c.VolumeMounts {
 		source := imageVolumeOf(s.req.Pod, mount.Name)

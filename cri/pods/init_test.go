@@ -14,6 +14,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/cri/fake"
+	"github.com/podwright/podwright/cri/pods/resize"
 	"github.com/podwright/podwright/pleg"
 )
 
@@ -106,7 +107,7 @@ func TestInitStartFails(t *testing.T) {
 	t.Run("nothing is resized either", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			h := newHarness(t, fake.Config{Programs: programs(map[string]fake.Program{"i1": fake.Exit(1)})})
-			h.cfg.Actuated = NewActuatedMemory()
+			h.cfg.Actuated = resize.NewMemory()
 			h.restart()
 			pod := initPod(testPod("a"), "s0", "i1")
 			pod.Spec.InitContainers[0].Resources = needs(100, 100)
@@ -236,7 +237,7 @@ func TestEphemeral(t *testing.T) {
 	require.ErrorContains(t, result.Err(), "nobody")
 	require.Equal(t, StartFailure{Reason: ReasonCreateContainerConfigError, Message: "unable to find target container nobody"}, h.m.StartFailures(pod.UID)["lost"])
 	require.Subset(t, h.takeEvents(), []string{"Started spec.ephemeralContainers{debug}", "Failed spec.ephemeralContainers{lost}"})
-	target, err := (&podSync{req: SyncRequest{Pod: pod, Status: up}}).processesOf(ephemeralStartee(pod, 0))
+	target, err := (&podSync{req: SyncRequest{Pod: pod, Status: up}}).processesOf(ephemeralContainer(pod, 0))
 	require.NoError(t, err)
 	require.Equal(t, up.Newest("a").ID.ID, target)
 
@@ -304,7 +305,7 @@ func TestRestartAllContainers(t *testing.T) {
 		for _, name := range []string{"i0", "s1", "a", "b"} {
 			require.EqualValues(t, 1, after.Newest(name).RestartCount, name)
 		}
-		require.NoError(t, h.m.RemovePod(t.Context(), pod.UID, stopAll(t, h, pod)))
+		require.NoError(t, h.garbage.RemovePod(t.Context(), pod.UID, stopAll(t, h, pod)))
 		require.Empty(t, files(t, h.dir, "pods", "*"))
 		require.Empty(t, files(t, h.dir, "containers", "*"))
 	})

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 
 	"google.golang.org/grpc/codes"
@@ -13,6 +12,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/cri"
+	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/pleg"
 )
 
@@ -94,7 +94,7 @@ func (m *Manager) killPod(ctx context.Context, k podKill, result *Result) bool {
 		return false
 	}
 	k.steps.sandboxes(len(k.status.Sandboxes))
-	errs = parallel(len(k.status.Sandboxes), func(i int) error {
+	errs = run.Each(len(k.status.Sandboxes), func(i int) error {
 		return m.stopSandbox(ctx, k.status.Sandboxes[i].ID)
 	})
 	for _, err := range errs {
@@ -122,7 +122,7 @@ func (k podKill) containers() []ContainerKill {
 
 // killContainers stops containers at the same time and returns the error of each.
 func (m *Manager) killContainers(ctx context.Context, k podKill, kills []ContainerKill, result *Result) []error {
-	errs := parallel(len(kills), func(i int) error { return m.killContainer(ctx, k, kills[i]) })
+	errs := run.Each(len(kills), func(i int) error { return m.killContainer(ctx, k, kills[i]) })
 	for i, err := range errs {
 		result.add(ActionKillContainer, kills[i].Name, err)
 	}
@@ -163,13 +163,6 @@ func (m *Manager) noteStopped(id string, stopped bool) {
 	} else {
 		delete(m.stopped, id)
 	}
-}
-
-// retainStopped forgets all but the given sandboxes.
-func (m *Manager) retainStopped(exists map[string]bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	maps.DeleteFunc(m.stopped, func(id string, _ bool) bool { return !exists[id] })
 }
 
 func (m *Manager) isStopped(id string) bool {

@@ -54,7 +54,7 @@ func TestKillNotFound(t *testing.T) {
 	h := newHarness(t, fake.Config{})
 	pod := testPod("a")
 	status := h.mustSync(pod)
-	require.NoError(t, h.m.RemovePod(t.Context(), pod.UID, stopAll(t, h, pod)))
+	require.NoError(t, h.garbage.RemovePod(t.Context(), pod.UID, stopAll(t, h, pod)))
 	result := h.m.KillPod(t.Context(), KillRequest{Pod: pod, Status: status})
 	require.NoError(t, result.Err())
 }

@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/cri"
+	"github.com/podwright/podwright/internal/run"
 )
 
 // errGraceOver is why a preStop handler was ended.
@@ -17,7 +18,7 @@ var errGraceOver = errors.New("the grace period is over")
 // killContainer stops one container: event, preStop, turn, stop.
 func (m *Manager) killContainer(ctx context.Context, k podKill, c ContainerKill) error {
 	if ctx.Err() != nil {
-		return endOf(ctx)
+		return run.EndOf(ctx)
 	}
 	pod, container := m.killSpec(ctx, k, c)
 	s := containerStop{
@@ -54,7 +55,7 @@ func (s *containerStop) run(ctx context.Context) error {
 		}
 	}
 	if ctx.Err() != nil {
-		return endOf(ctx)
+		return run.EndOf(ctx)
 	}
 	return s.stop(ctx)
 }

@@ -16,16 +16,17 @@ import (
 
 	"github.com/podwright/podwright/cri/fake"
 	"github.com/podwright/podwright/cri/pods/hooks"
+	"github.com/podwright/podwright/cri/pods/labels"
 	"github.com/podwright/podwright/pleg"
 )
 
 // runPod runs all containers of a pod, of every kind, by the runtime's calls alone.
 func runPod(t *testing.T, h *harness, pod *v1.Pod) *pleg.PodStatus {
 	t.Helper()
-	labels := map[string]string{LabelPodName: pod.Name, LabelPodNamespace: pod.Namespace, LabelPodUID: string(pod.UID)}
+	named := map[string]string{labels.PodName: pod.Name, labels.PodNamespace: pod.Namespace, labels.PodUID: string(pod.UID)}
 	sandbox := &runtimeapi.PodSandboxConfig{
 		Metadata: &runtimeapi.PodSandboxMetadata{Name: pod.Name, Namespace: pod.Namespace, Uid: string(pod.UID)},
-		Labels:   labels,
+		Labels:   named,
 	}
 	id, err := h.runtime.RunPodSandbox(t.Context(), sandbox, "")
 	require.NoError(t, err)
@@ -34,9 +35,9 @@ func runPod(t *testing.T, h *harness, pod *v1.Pod) *pleg.PodStatus {
 		c := &all[i]
 		config := &runtimeapi.ContainerConfig{
 			Metadata: &runtimeapi.ContainerMetadata{Name: c.Name}, Image: &runtimeapi.ImageSpec{Image: c.Image},
-			Command: c.Command, Labels: map[string]string{LabelContainerName: c.Name}, Annotations: killAnnotations(t, pod, c),
+			Command: c.Command, Labels: map[string]string{labels.ContainerName: c.Name}, Annotations: killAnnotations(t, pod, c),
 		}
-		for k, v := range labels {
+		for k, v := range named {
 			config.Labels[k] = v
 		}
 		container, err := h.runtime.CreateContainer(t.Context(), id, config, sandbox)
@@ -52,12 +53,12 @@ func runPod(t *testing.T, h *harness, pod *v1.Pod) *pleg.PodStatus {
 func killAnnotations(t *testing.T, pod *v1.Pod, c *v1.Container) map[string]string {
 	out := map[string]string{}
 	if s := pod.Spec.TerminationGracePeriodSeconds; s != nil {
-		out[AnnotationPodTerminationGrace] = strconv.FormatInt(*s, 10)
+		out[labels.AnnotationPodTerminationGrace] = strconv.FormatInt(*s, 10)
 	}
 	if c.Lifecycle != nil && c.Lifecycle.PreStop != nil {
 		b, err := json.Marshal(c.Lifecycle.PreStop)
 		require.NoError(t, err)
-		out[AnnotationPreStopHandler] = string(b)
+		out[labels.AnnotationPreStopHandler] = string(b)
 	}
 	return out
 }
@@ -96,7 +97,7 @@ func timed(t *testing.T, cfg fake.Config) (*harness, *timeline) {
 		return exec(ctx, p)
 	}
 	h := newHarness(t, cfg)
-	runner, err := hooks.New(hooks.Config{Exec: h.runtime, PodIPs: func(ctx context.Context, pod *v1.Pod) ([]string, error) { return h.m.PodIPs(ctx, pod) }})
+	runner, err := hooks.New(hooks.Config{Exec: h.runtime, PodIPs: func(ctx context.Context, pod *v1.Pod) ([]string, error) { return h.seen.PodIPs(ctx, pod) }})
 	require.NoError(t, err)
 	h.cfg.Hooks = runner
 	h.restart()

@@ -44,32 +44,34 @@ func (p podIdentity) kindRef(kind ContainerKind, name string) v1.ObjectReference
 	return ref
 }
 
-// startee is a container to start.
-type startee struct {
+// podContainer is a container of a pod, of whatever kind.
+type podContainer struct {
 	*v1.Container
 	kind ContainerKind
 	// inside is the container whose processes an ephemeral one sees, if any.
 	inside string
 }
 
-func initStartee(pod *v1.Pod, i int) startee {
-	return startee{Container: &pod.Spec.InitContainers[i], kind: KindInit}
+func initContainer(pod *v1.Pod, i int) podContainer {
+	return podContainer{Container: &pod.Spec.InitContainers[i], kind: KindInit}
 }
 
-func regularStartee(pod *v1.Pod, i int) startee {
-	return startee{Container: &pod.Spec.Containers[i], kind: KindRegular}
+func regularContainer(pod *v1.Pod, i int) podContainer {
+	return podContainer{Container: &pod.Spec.Containers[i], kind: KindRegular}
 }
 
-func ephemeralStartee(pod *v1.Pod, i int) startee {
+func ephemeralContainer(pod *v1.Pod, i int) podContainer {
 	e := &pod.Spec.EphemeralContainers[i]
-	return startee{Container: (*v1.Container)(&e.EphemeralContainerCommon), kind: KindEphemeral, inside: e.TargetContainerName}
+	return podContainer{Container: (*v1.Container)(&e.EphemeralContainerCommon), kind: KindEphemeral, inside: e.TargetContainerName}
 }
 
 // initialises tells whether everything after it has to wait for its end.
-func (c startee) initialises() bool { return c.kind == KindInit && !podfacts.IsSidecar(c.Container) }
+func (c podContainer) initialises() bool {
+	return c.kind == KindInit && !podfacts.IsSidecar(c.Container)
+}
 
 // String names the container for people.
-func (c startee) String() string {
+func (c podContainer) String() string {
 	switch c.kind {
 	case KindInit:
 		return "init container " + c.Name

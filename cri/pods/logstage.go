@@ -11,6 +11,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/cri/pods/podfiles"
 )
 
 // LogStageConfig configures a LogStage. Its fields are those of Config.
@@ -79,7 +81,7 @@ func (s *LogStage) dirs() (map[types.UID][]string, error) {
 	}
 	out := map[types.UID][]string{}
 	for _, e := range entries {
-		if uid, ok := uidOfLogDir(e.Name()); ok && e.IsDir() {
+		if uid, ok := podfiles.UIDOfLogDir(e.Name()); ok && e.IsDir() {
 			out[uid] = append(out[uid], filepath.Join(s.cfg.LogRoot, e.Name()))
 		}
 	}

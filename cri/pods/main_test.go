@@ -18,6 +18,9 @@ import (
 	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/fake"
 	"github.com/podwright/podwright/cri/images"
+	"github.com/podwright/podwright/cri/pods/garbage"
+	"github.com/podwright/podwright/cri/pods/labels"
+	"github.com/podwright/podwright/cri/pods/observe"
 	"github.com/podwright/podwright/internal/testpods"
 	"github.com/podwright/podwright/pleg"
 )
@@ -60,14 +63,14 @@ type recorder struct {
 
 func (r *recorder) ListPodSandbox(ctx context.Context, filter *runtimeapi.PodSandboxFilter) ([]*runtimeapi.PodSandbox, error) {
 	if filter == nil && r.only != "" {
-		filter = &runtimeapi.PodSandboxFilter{LabelSelector: map[string]string{LabelPodUID: string(r.only)}}
+		filter = &runtimeapi.PodSandboxFilter{LabelSelector: map[string]string{labels.PodUID: string(r.only)}}
 	}
 	return r.RuntimeService.ListPodSandbox(ctx, filter)
 }
 
 func (r *recorder) ListContainers(ctx context.Context, filter *runtimeapi.ContainerFilter) ([]*runtimeapi.Container, error) {
 	if filter == nil && r.only != "" {
-		filter = &runtimeapi.ContainerFilter{LabelSelector: map[string]string{LabelPodUID: string(r.only)}}
+		filter = &runtimeapi.ContainerFilter{LabelSelector: map[string]string{labels.PodUID: string(r.only)}}
 	}
 	return r.RuntimeService.ListContainers(ctx, filter)
 }
@@ -159,6 +162,8 @@ type harness struct {
 	images  *presentImages
 	cfg     Config
 	m       *Manager
+	seen    *observe.Observer
+	garbage *garbage.Collector
 
 	mu     sync.Mutex
 	events []string
@@ -199,9 +204,15 @@ func harnessOn(t *testing.T, rt cri.RuntimeService, cfg Config) *harness {
 // restart is what a crash of the agent leaves: a new Manager on the same runtime.
 func (h *harness) restart() {
 	h.t.Helper()
-	m, err := New(h.cfg)
+	var err error
+	h.m, err = New(h.cfg)
 	require.NoError(h.t, err)
-	h.m = m
+	h.seen, err = observe.New(observe.Config{
+		Runtime: h.cfg.Runtime, RuntimeName: h.cfg.RuntimeName, NodeIPs: func() []string { return h.cfg.Node.IPs },
+	})
+	require.NoError(h.t, err)
+	h.garbage, err = garbage.New(garbage.Config{Runtime: h.cfg.Runtime, Pods: h.m})
+	require.NoError(h.t, err)
 }
 
 func (h *harness) takeEvents() []string {
@@ -214,7 +225,7 @@ func (h *harness) takeEvents() []string {
 
 func (h *harness) status(pod *v1.Pod) *pleg.PodStatus {
 	h.t.Helper()
-	status, err := h.m.PodStatus(h.t.Context(), pod.UID)
+	status, err := h.seen.PodStatus(h.t.Context(), pod.UID)
 	require.NoError(h.t, err)
 	return status
 }

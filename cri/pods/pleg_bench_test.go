@@ -16,6 +16,8 @@ import (
 
 	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/fake"
+	"github.com/podwright/podwright/cri/pods/labels"
+	"github.com/podwright/podwright/cri/pods/observe"
 	"github.com/podwright/podwright/pleg"
 	"github.com/podwright/podwright/pleg/plegtest"
 )
@@ -43,7 +45,7 @@ func cpuTime() time.Duration {
 // node is a runtime with so many pods of one sandbox and so many containers.
 type node struct {
 	rt   *fake.Runtime
-	m    *Manager
+	seen *observe.Observer
 	uids []types.UID
 	slow atomic.Bool // calls take their time
 	hang atomic.Bool // the inspection of the eighth pod hangs
@@ -60,7 +62,7 @@ func newNode(tb testing.TB, pods, containers int, events bool) *node {
 	require.NoError(tb, err)
 	n.rt = rt
 	tb.Cleanup(func() { require.NoError(tb, rt.Close()) })
-	n.m, err = New(Config{Runtime: rt, Images: &presentImages{}, RuntimeName: "fake"})
+	n.seen, err = observe.New(observe.Config{Runtime: rt, RuntimeName: "fake"})
 	require.NoError(tb, err)
 	for i := range pods {
 		n.addPod(tb, types.UID(fmt.Sprintf("7d2c1b1e-0000-4000-8000-%012d", i)), containers)
@@ -73,7 +75,7 @@ func (n *node) intercept(ctx context.Context, call string, request any) error {
 	if !n.slow.Load() || call == "GetContainerEvents" {
 		return nil
 	}
-	if r, ok := request.(*runtimeapi.ListContainersRequest); ok && n.hang.Load() && r.GetFilter().GetLabelSelector()[LabelPodUID] == string(n.uids[hanging]) {
+	if r, ok := request.(*runtimeapi.ListContainersRequest); ok && n.hang.Load() && r.GetFilter().GetLabelSelector()[labels.PodUID] == string(n.uids[hanging]) {
 		<-ctx.Done()
 		return ctx.Err()
 	}
@@ -84,21 +86,21 @@ func (n *node) intercept(ctx context.Context, call string, request any) error {
 func (n *node) addPod(tb testing.TB, uid types.UID, containers int) {
 	ctx := context.Background()
 	n.uids = append(n.uids, uid)
-	labels := map[string]string{LabelPodName: "pod-" + string(uid), LabelPodNamespace: "default", LabelPodUID: string(uid)}
+	named := map[string]string{labels.PodName: "pod-" + string(uid), labels.PodNamespace: "default", labels.PodUID: string(uid)}
 	config := &runtimeapi.PodSandboxConfig{
-		Metadata: &runtimeapi.PodSandboxMetadata{Name: "pod-" + string(uid), Namespace: "default", Uid: string(uid)}, Labels: labels,
+		Metadata: &runtimeapi.PodSandboxMetadata{Name: "pod-" + string(uid), Namespace: "default", Uid: string(uid)}, Labels: named,
 	}
 	sandbox, err := n.rt.RunPodSandbox(ctx, config, "")
 	require.NoError(tb, err)
 	for i := range containers {
-		labels := map[string]string{LabelContainerName: fmt.Sprint("container-", i)}
+		named := map[string]string{labels.ContainerName: fmt.Sprint("container-", i)}
 		for k, v := range config.Labels {
-			labels[k] = v
+			named[k] = v
 		}
 		id, err := n.rt.CreateContainer(ctx, sandbox, &runtimeapi.ContainerConfig{
-			Metadata: &runtimeapi.ContainerMetadata{Name: fmt.Sprint("container-", i)}, Labels: labels,
+			Metadata: &runtimeapi.ContainerMetadata{Name: fmt.Sprint("container-", i)}, Labels: named,
 			Image:       &runtimeapi.ImageSpec{Image: "registry.example.org/team/application:v1.2.3"},
-			Annotations: map[string]string{AnnotationHash: "9f8e7d6c", AnnotationRestartCount: "0"},
+			Annotations: map[string]string{labels.AnnotationHash: "9f8e7d6c", labels.AnnotationRestartCount: "0"},
 		}, config)
 		require.NoError(tb, err)
 		require.NoError(tb, n.rt.StartContainer(ctx, id))
@@ -108,7 +110,7 @@ func (n *node) addPod(tb testing.TB, uid types.UID, containers int) {
 // observing starts a PLEG and returns it, with a function that ends it, once it knows
 // all pods and its stream has settled.
 func (n *node) observing(tb testing.TB, cfg pleg.Config) (*pleg.PLEG, func()) {
-	cfg.Runtime = n.m
+	cfg.Runtime = n.seen
 	p, err := pleg.New(cfg)
 	require.NoError(tb, err)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -227,7 +229,7 @@ func (n *node) victims(tb testing.TB, count int) (ids []string) {
 	n.slow.Store(false)
 	defer n.slow.Store(true)
 	for _, uid := range n.uids[:count] {
-		s, err := n.m.PodStatus(context.Background(), uid)
+		s, err := n.seen.PodStatus(context.Background(), uid)
 		require.NoError(tb, err)
 		ids = append(ids, s.Containers[0].ID.ID)
 	}
@@ -281,7 +283,7 @@ func BenchmarkPLEGMemory(b *testing.B) {
 	n := newNode(b, pods, 2, true)
 	n.slow.Store(false)
 	var err error
-	n.m, err = New(Config{Runtime: wire{n.rt}, Images: &presentImages{}, RuntimeName: "fake"})
+	n.seen, err = observe.New(observe.Config{Runtime: wire{n.rt}, RuntimeName: "fake"})
 	require.NoError(b, err)
 	for b.Loop() {
 		before := heap()

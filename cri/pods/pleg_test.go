@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"path/filepath"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -18,13 +17,14 @@ import (
 	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/fake"
 	"github.com/podwright/podwright/cri/fake/script"
+	"github.com/podwright/podwright/cri/pods/observe"
 	"github.com/podwright/podwright/pleg"
 	"github.com/podwright/podwright/pleg/plegtest"
 )
 
 // hand makes things happen to pods like one that it is given.
 type hand struct {
-	m       *Manager
+	*harness
 	runtime cri.RuntimeService
 	like    *v1.Pod
 }
@@ -38,7 +38,7 @@ func (h hand) pod(uid types.UID) *v1.Pod {
 }
 
 func (h hand) Start(ctx context.Context, uid types.UID) error {
-	status, err := h.m.PodStatus(ctx, uid)
+	status, err := h.seen.PodStatus(ctx, uid)
 	if err != nil {
 		return err
 	}
@@ -47,7 +47,7 @@ func (h hand) Start(ctx context.Context, uid types.UID) error {
 }
 
 func (h hand) Exit(ctx context.Context, uid types.UID) error {
-	status, err := h.m.PodStatus(ctx, uid)
+	status, err := h.seen.PodStatus(ctx, uid)
 	if err != nil {
 		return err
 	}
@@ -59,26 +59,26 @@ func (h hand) Exit(ctx context.Context, uid types.UID) error {
 }
 
 func (h hand) Remove(ctx context.Context, uid types.UID) error {
-	status, err := h.m.PodStatus(ctx, uid)
+	status, err := h.seen.PodStatus(ctx, uid)
 	if err != nil {
 		return err
 	}
 	if result := h.m.KillPod(ctx, KillRequest{Status: status}); result.Err() != nil {
 		return result.Err()
 	}
-	if status, err = h.m.PodStatus(ctx, uid); err != nil {
+	if status, err = h.seen.PodStatus(ctx, uid); err != nil {
 		return err
 	}
-	return h.m.RemovePod(ctx, uid, status)
+	return h.garbage.RemovePod(ctx, uid, status)
 }
 
-// A Manager is a pleg.Runtime, on a runtime with events and on one without.
+// An Observer is a pleg.Runtime, on a runtime with events and on one without.
 func TestPLEGRuntime(t *testing.T) {
 	for name, cfg := range map[string]fake.Config{"events": {}, "none": {Unimplemented: []string{"GetContainerEvents"}}} {
 		t.Run(name, func(t *testing.T) {
 			plegtest.Run(t, plegtest.Config{Around: synctest.Test, Start: func(t *testing.T) plegtest.Subject {
 				h := newHarness(t, cfg)
-				return plegtest.Subject{Runtime: h.m, Pods: hand{h.m, h.runtime.RuntimeService, testPod("a", "b")}}
+				return plegtest.Subject{Runtime: h.seen, Pods: hand{h, h.runtime.RuntimeService, testPod("a", "b")}}
 			}})
 		})
 	}
@@ -86,9 +86,9 @@ func TestPLEGRuntime(t *testing.T) {
 
 func TestContainerdPLEGRuntime(t *testing.T) {
 	onContainerd(t, func(t *testing.T, h *harness, pod *v1.Pod) {
-		hand := hand{h.m, h.runtime.RuntimeService, pod}
+		hand := hand{h, h.runtime.RuntimeService, pod}
 		plegtest.Run(t, plegtest.Config{Start: func(*testing.T) plegtest.Subject {
-			return plegtest.Subject{Runtime: h.m, Pods: hand}
+			return plegtest.Subject{Runtime: h.seen, Pods: hand}
 		}})
 	})
 }
@@ -110,7 +110,7 @@ func newTwins(t *testing.T, s script.Script, seed uint64) *twins {
 	h := newHarness(t, fake.Config{})
 	rt := h.runtime.RuntimeService.(*fake.Runtime)
 	w := &twins{
-		t: t, rt: rt, hand: hand{h.m, rt, testPod("a", "b")},
+		t: t, rt: rt, hand: hand{h, rt, testPod("a", "b")},
 		plegs: map[pleg.Mode]*pleg.PLEG{}, rng: rand.New(rand.NewPCG(seed, 2)),
 	}
 	for _, mode := range []pleg.Mode{pleg.Generic, pleg.Evented} {
@@ -119,15 +119,13 @@ func newTwins(t *testing.T, s script.Script, seed uint64) *twins {
 			return nil
 		}})
 		require.NoError(t, err)
-		cfg := h.cfg
-		cfg.Runtime = player
+		cfg := observe.Config{Runtime: player, RuntimeName: h.cfg.RuntimeName}
 		if mode == pleg.Generic {
 			cfg.Runtime = deaf{player}
 		}
-		cfg.LogRoot = filepath.Join(h.dir, mode.String())
-		m, err := New(cfg)
+		o, err := observe.New(cfg)
 		require.NoError(t, err)
-		w.plegs[mode], err = pleg.New(pleg.Config{Runtime: m})
+		w.plegs[mode], err = pleg.New(pleg.Config{Runtime: o})
 		require.NoError(t, err)
 	}
 	return w
@@ -167,7 +165,7 @@ func (w *twins) step() {
 }
 
 func (w *twins) removeExited(ctx context.Context, uid types.UID) {
-	status, err := w.hand.m.PodStatus(ctx, uid)
+	status, err := w.hand.seen.PodStatus(ctx, uid)
 	if err != nil {
 		return
 	}
@@ -183,7 +181,7 @@ func (w *twins) differences() (out []string) {
 	for mode, p := range w.plegs {
 		present := 0
 		for i := range twinPods {
-			truth, err := w.hand.m.PodStatus(w.t.Context(), w.uid(i))
+			truth, err := w.hand.seen.PodStatus(w.t.Context(), w.uid(i))
 			if err != nil { // a script may take the runtime away as late as now
 				return []string{err.Error()}
 			}
@@ -276,7 +274,7 @@ func TestFreshWithinTwoRounds(t *testing.T) {
 				}
 				h := newHarness(t, cfg)
 				r, err := plegtest.Bench{
-					PLEG: pleg.Config{Runtime: h.m}, Pods: hand{h.m, h.runtime.RuntimeService, testPod("a", "b")},
+					PLEG: pleg.Config{Runtime: h.seen}, Pods: hand{h, h.runtime.RuntimeService, testPod("a", "b")},
 					Idle: 20, Watch: time.Second, Rounds: 20,
 				}.Run(t.Context())
 				require.NoError(t, err)
@@ -296,18 +294,18 @@ func TestClockSetBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, fake.Config{})
 		rt := h.runtime.RuntimeService.(*fake.Runtime)
-		hand := hand{h.m, rt, testPod("a")}
+		hand := hand{h, rt, testPod("a")}
 		require.NoError(t, hand.Start(t.Context(), "web"))
 		time.Sleep(time.Minute)
 		rt.SetClockSkew(-10 * time.Minute)
 		require.NoError(t, hand.Exit(t.Context(), "web"))
 		require.NoError(t, hand.Start(t.Context(), "web"))
-		status, err := h.m.PodStatus(t.Context(), "web")
+		status, err := h.seen.PodStatus(t.Context(), "web")
 		require.NoError(t, err)
 		require.Len(t, status.Containers, 2)
 		require.Equal(t, pleg.StateRunning, status.Newest("a").State)
 		require.EqualValues(t, 1, status.Newest("a").RestartCount)
-		list, err := h.m.ListPods(t.Context())
+		list, err := h.seen.ListPods(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, status.Newest("a").ID, list[0].Containers[0].ID)
 	})

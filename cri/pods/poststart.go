@@ -10,12 +10,12 @@ import (
 )
 
 // postStart runs the handler of a container that has just started. Nothing else
-// of the pod is done meanwhile: that is what such hooks are for. A container whose
+// of the pod is done until it ends: that is what such hooks are for. A container whose
 // hook fails is stopped, with its preStop hook and grace period. One whose pod is
-// deleted meanwhile is left to those who stop the pod.
+// deleted by then is left to those who stop the pod.
 //
 // What the hook wrote is for the log and not for the event: it may be a secret.
-func (s *podSync) postStart(ctx context.Context, c startee, id string) *StartError {
+func (s *podSync) postStart(ctx context.Context, c podContainer, id string) *StartError {
 	if c.Lifecycle == nil || c.Lifecycle.PostStart == nil {
 		return nil
 	}

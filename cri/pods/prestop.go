@@ -5,9 +5,10 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/internal/run"
 )
 
 // preStops remembers the containers, by ID, whose preStop handler has come to its
@@ -37,7 +38,7 @@ func (p *preStops) run(ctx context.Context, id, name string, f func() error) *pr
 	p.runs[id] = r
 	p.mu.Unlock()
 	go func() {
-		r.err = f()
+		r.err = run.Guard("preStop handler", f)
 		p.mu.Lock()
 		delete(p.runs, id)
 		p.mu.Unlock()
@@ -137,21 +138,21 @@ func (s *containerStop) preStop(ctx context.Context) (join func()) {
 		s.preStopEnded(ctx, bound, false, nil)
 		return cancel
 	}
-	run := s.m.preStops.run(bound, id, s.k.identity.String()+" container "+s.kill.Name, func() error {
+	running := s.m.preStops.run(bound, id, s.k.identity.String()+" container "+s.kill.Name, func() error {
 		output, err := s.m.cfg.Hooks.Run(bound, s.pod, s.container, id, handler)
 		s.m.log.Debug("preStop handler", "pod", s.k.identity, "container", s.kill.Name, "output", output, "err", err)
 		return err
 	})
-	returned := run.await(bound)
+	returned := running.await(bound)
 	if returned {
-		s.preStopEnded(ctx, bound, run.err == nil, run.err)
+		s.preStopEnded(ctx, bound, running.err == nil, running.err)
 	} else {
 		s.preStopEnded(ctx, bound, false, nil)
 	}
 	return func() {
 		cancel()
 		if !returned {
-			s.joinPreStop(run)
+			s.joinPreStop(running)
 		}
 	}
 }
@@ -174,12 +175,8 @@ func (s *containerStop) preStopEnded(ctx, bound context.Context, over bool, err 
 }
 
 // joinPreStop waits for a handler whose context has ended, but not for ever.
-func (s *containerStop) joinPreStop(run *preStopRun) {
-	timer := time.NewTimer(s.m.cfg.StepGrace)
-	defer timer.Stop()
-	select {
-	case <-run.ended:
-	case <-timer.C:
+func (s *containerStop) joinPreStop(handler *preStopRun) {
+	if !run.Wait(handler.ended, s.m.cfg.StepGrace) {
 		s.m.log.Error("a preStop handler ignores the end of its context", "pod", s.k.identity, "container", s.kill.Name)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/cri/fake"
+	"github.com/podwright/podwright/internal/run"
 )
 
 // C30, C31: preStop and stop share the grace period; no time is left unused.
@@ -298,4 +299,14 @@ func TestKillSteps(t *testing.T) {
 		require.Equal(t, "container app: stopping, 20s at most; container s1: waiting for [app] to stop, 30s at most", *atStop)
 		require.Equal(t, "stopping 1 sandbox(es)", last)
 	})
+}
+
+// A handler that panics has failed, and takes nobody else down.
+func TestPreStopPanics(t *testing.T) {
+	var p preStops
+	r := p.run(t.Context(), "1", "a", func() error { panic("boom") })
+	require.True(t, r.await(t.Context()))
+	var panicked *run.PanicError
+	require.ErrorAs(t, r.err, &panicked)
+	require.Empty(t, p.runs)
 }

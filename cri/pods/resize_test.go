@@ -4,17 +4,22 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/fake"
+	"github.com/podwright/podwright/cri/pods/resize"
+	"github.com/podwright/podwright/pleg"
 )
 
 // scales is a runtime, and the cgroups of pods, that write down what is resized.
@@ -57,7 +62,7 @@ func (s *scales) ContainerStats(context.Context, string) (*runtimeapi.ContainerS
 	return &runtimeapi.ContainerStats{Memory: &runtimeapi.MemoryUsage{UsageBytes: &runtimeapi.UInt64Value{Value: s.usage << 20}}}, s.stats
 }
 
-func (s *scales) SetPodCgroup(_ context.Context, _ *v1.Pod, v PodCgroupValues) error {
+func (s *scales) SetPodCgroup(_ context.Context, _ *v1.Pod, v resize.CgroupValues) error {
 	return s.did("pod cpu=%d-%d memory=%d-%d", v.CPURequest, v.CPULimit, v.MemoryRequest>>20, v.MemoryLimit>>20)
 }
 
@@ -79,7 +84,7 @@ func resizeHarness(t *testing.T) (*harness, *scales, *v1.Pod) {
 	h := newHarness(t, fake.Config{})
 	sc := &scales{RuntimeService: h.runtime.RuntimeService, usage: 10}
 	h.runtime.RuntimeService = sc
-	h.cfg.Actuated = NewActuatedMemory()
+	h.cfg.Actuated = resize.NewMemory()
 	h.cfg.PodCgroups = sc
 	h.restart()
 	pod := testPod("a", "b")
@@ -152,7 +157,7 @@ func TestResizeBelowUsage(t *testing.T) {
 			h, sc, pod := resizeHarness(t)
 			change(sc)
 			pod.Spec.Containers[0].Resources = needs(200, 50)
-			require.ErrorIs(t, h.resized(pod), ErrMemoryInUse)
+			require.ErrorIs(t, h.resized(pod), resize.ErrMemoryInUse)
 			require.Empty(t, sc.done)
 			sc.usage, sc.stats = 10, nil
 			require.NoError(t, h.resized(pod))
@@ -291,31 +296,43 @@ func TestResizeOff(t *testing.T) {
 	require.Empty(t, sc.done)
 }
 
-func TestPodCgroupValues(t *testing.T) {
-	sidecar := v1.Container{RestartPolicy: ptr(v1.ContainerRestartPolicyAlways), Resources: needs(10, 10)}
-	for _, tc := range []struct {
-		name string
-		spec v1.PodSpec
-		want PodCgroupValues
-	}{
-		{"sum", v1.PodSpec{Containers: []v1.Container{{Resources: needs(100, 1)}, {Resources: needs(200, 2)}}},
-			PodCgroupValues{300, 3 << 20, 300, 3 << 20}},
-		{"one without a limit", v1.PodSpec{Containers: []v1.Container{{Resources: needs(100, 1)}, {}}},
-			PodCgroupValues{100, 1 << 20, 0, 0}},
-		{"a big init container after a sidecar", v1.PodSpec{
-			InitContainers: []v1.Container{sidecar, {Resources: needs(500, 1)}},
-			Containers:     []v1.Container{{Resources: needs(100, 1)}},
-		}, PodCgroupValues{510, 11 << 20, 510, 11 << 20}},
-		{"overhead", v1.PodSpec{Overhead: needs(5, 5).Limits, Containers: []v1.Container{{Resources: needs(100, 1)}}},
-			PodCgroupValues{105, 6 << 20, 105, 6 << 20}},
-		{"overhead without a limit", v1.PodSpec{Overhead: needs(5, 5).Limits, Containers: []v1.Container{{}}},
-			PodCgroupValues{5, 5 << 20, 0, 0}},
-		{"pod level", v1.PodSpec{Resources: ptr(needs(7, 7)), Containers: []v1.Container{{}}},
-			PodCgroupValues{7, 7 << 20, 7, 7 << 20}},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			want := PodCgroupValues{CPURequest: tc.want.CPURequest, MemoryRequest: tc.want.MemoryRequest, CPULimit: tc.want.CPULimit, MemoryLimit: tc.want.MemoryLimit}
-			require.Equal(t, want, podCgroupValues(&v1.Pod{Spec: tc.spec}))
-		})
+// A damaged record restarts nothing, not even a container that is restarted to get
+// other resources: what the runtime reports counts. A resize after it works.
+func TestDamagedActuated(t *testing.T) {
+	h, _, pod := resizeHarness(t)
+	dir := t.TempDir()
+	pod.Spec.Containers[0].ResizePolicy = []v1.ContainerResizePolicy{
+		{ResourceName: v1.ResourceCPU, RestartPolicy: v1.RestartContainer}, {ResourceName: v1.ResourceMemory, RestartPolicy: v1.RestartContainer},
 	}
+	before := h.status(pod)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, string(pod.UID)+".json"), []byte(`{"containers":`), 0o600))
+	var err error
+	h.cfg.Actuated, err = resize.NewFolder(resize.FolderConfig{Dir: dir})
+	require.NoError(t, err)
+	h.restart()
+	h.mustSync(pod)
+	after := h.mustSync(pod)
+	require.Len(t, after.Containers, len(before.Containers))
+	for i := range before.Containers {
+		require.Equal(t, before.Containers[i].ID, after.Containers[i].ID)
+		require.Equal(t, pleg.StateRunning, after.Containers[i].State)
+	}
+	pod.Spec.Containers[0].Resources = needs(200, 64)
+	h.mustSync(pod)
+	require.NotEqual(t, before.Newest("a").ID, h.status(pod).Newest("a").ID)
+	record, err := h.cfg.Actuated.Load(pod.UID)
+	require.NoError(t, err)
+	require.True(t, equality.Semantic.DeepEqual(needs(200, 64), record.Containers["a"]))
+}
+
+// A pod that is gone leaves no record.
+func TestForgetDropsActuated(t *testing.T) {
+	h, _, pod := resizeHarness(t)
+	got, err := h.cfg.Actuated.Load(pod.UID)
+	require.NoError(t, err)
+	require.Len(t, got.Containers, 2)
+	require.NoError(t, h.garbage.RemovePod(t.Context(), pod.UID, stopAll(t, h, pod)))
+	got, err = h.cfg.Actuated.Load(pod.UID)
+	require.NoError(t, err)
+	require.True(t, got.Empty())
 }

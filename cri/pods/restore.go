@@ -11,6 +11,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/cri"
+	"github.com/podwright/podwright/cri/pods/labels"
 )
 
 // killSpec finds the spec by which a container is stopped: the pod's, or else what
@@ -40,21 +41,21 @@ func (m *Manager) killSpec(ctx context.Context, k podKill, c ContainerKill) (*v1
 // restoreSpec makes what is needed to stop a container of its labels and
 // annotations. What is missing or bad is left out. It is pure.
 func restoreSpec(s *runtimeapi.ContainerStatus) (*v1.Pod, *v1.Container) {
-	labels, annotations := s.GetLabels(), s.GetAnnotations()
+	names, annotations := s.GetLabels(), s.GetAnnotations()
 	pod := &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: labels[LabelPodName], Namespace: labels[LabelPodNamespace], UID: types.UID(labels[LabelPodUID]),
-			DeletionGracePeriodSeconds: annotatedSeconds(annotations, AnnotationPodDeletionGracePeriod),
+			Name: names[labels.PodName], Namespace: names[labels.PodNamespace], UID: types.UID(names[labels.PodUID]),
+			DeletionGracePeriodSeconds: annotatedSeconds(annotations, labels.AnnotationPodDeletionGracePeriod),
 		},
-		Spec: v1.PodSpec{TerminationGracePeriodSeconds: annotatedSeconds(annotations, AnnotationPodTerminationGrace)},
+		Spec: v1.PodSpec{TerminationGracePeriodSeconds: annotatedSeconds(annotations, labels.AnnotationPodTerminationGrace)},
 	}
-	container := &v1.Container{Name: labels[LabelContainerName]}
+	container := &v1.Container{Name: names[labels.ContainerName]}
 	var handler v1.LifecycleHandler
-	if text := annotations[AnnotationPreStopHandler]; text != "" && json.Unmarshal([]byte(text), &handler) == nil {
+	if text := annotations[labels.AnnotationPreStopHandler]; text != "" && json.Unmarshal([]byte(text), &handler) == nil {
 		container.Lifecycle = &v1.Lifecycle{PreStop: &handler}
 	}
 	var ports []v1.ContainerPort
-	if text := annotations[AnnotationPorts]; text != "" && json.Unmarshal([]byte(text), &ports) == nil {
+	if text := annotations[labels.AnnotationPorts]; text != "" && json.Unmarshal([]byte(text), &ports) == nil {
 		container.Ports = ports // a handler may name one
 	}
 	return pod, container

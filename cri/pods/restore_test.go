@@ -7,6 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/cri/pods/labels"
 )
 
 // Annotations may have been written by anybody: what is good in them counts, what
@@ -18,10 +20,10 @@ func FuzzRestoreSpec(f *testing.F) {
 	f.Add("0", "1 ", `null`, `null`)
 	f.Fuzz(func(t *testing.T, termination, deletion, handler, ports string) {
 		status := &runtimeapi.ContainerStatus{
-			Labels: map[string]string{LabelPodName: "web", LabelPodNamespace: "shop", LabelPodUID: "0d1e", LabelContainerName: "a"},
+			Labels: map[string]string{labels.PodName: "web", labels.PodNamespace: "shop", labels.PodUID: "0d1e", labels.ContainerName: "a"},
 			Annotations: map[string]string{
-				AnnotationPodTerminationGrace: termination, AnnotationPodDeletionGracePeriod: deletion,
-				AnnotationPreStopHandler: handler, AnnotationPorts: ports,
+				labels.AnnotationPodTerminationGrace: termination, labels.AnnotationPodDeletionGracePeriod: deletion,
+				labels.AnnotationPreStopHandler: handler, labels.AnnotationPorts: ports,
 			},
 		}
 		pod, container := restoreSpec(status)

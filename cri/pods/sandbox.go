@@ -8,6 +8,9 @@ import (
 	"time"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/cri/pods/observe"
+	"github.com/podwright/podwright/internal/run"
 )
 
 // runningSandbox is what containers are started in.
@@ -64,7 +67,7 @@ func (s *podSync) createSandbox(ctx context.Context) (string, error) {
 			return "FailedPrepareDynamicResources", fmt.Errorf("prepare resources: %w", err)
 		}
 	}
-	if err := s.notePodActuated(); err != nil {
+	if err := s.record.NotePod(s.req.Pod); err != nil {
 		return failed, err
 	}
 	if s.sandbox.id, err = s.runSandbox(ctx, handler); err != nil {
@@ -77,7 +80,7 @@ func (s *podSync) createSandbox(ctx context.Context) (string, error) {
 	if err != nil {
 		return "FailedPodSandBoxStatus", fmt.Errorf("status of sandbox %s: %w", s.sandbox.id, err)
 	}
-	s.sandbox.ips = sandboxIPs(response.Status.Network)
+	s.sandbox.ips = observe.SandboxIPs(response.Status.Network)
 	if s.req.SandboxReady != nil {
 		s.req.SandboxReady(s.m.podIPs(s.req.Pod, s.sandbox.ips))
 	}
@@ -90,7 +93,7 @@ func (s *podSync) runSandbox(ctx context.Context, handler string) (string, error
 		return "", err
 	}
 	defer leave()
-	call, done := s.m.step(ctx)
+	call, done := run.WithGrace(ctx, s.m.cfg.StepGrace)
 	defer done()
 	begin := time.Now()
 	id, err := s.m.cfg.Runtime.RunPodSandbox(call, s.sandbox.config, handler)

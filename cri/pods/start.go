@@ -11,13 +11,15 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/cri/images"
+	"github.com/podwright/podwright/cri/pods/podfiles"
+	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/pleg"
 )
 
 // startContainer starts one container and remembers why it could not. It tells
 // whether the container is up. A start that was called off leaves no trace:
 // nothing is known of the container then.
-func (s *podSync) startContainer(ctx context.Context, c startee) bool {
+func (s *podSync) startContainer(ctx context.Context, c podContainer) bool {
 	if s.failed[c.Name] {
 		return false
 	}
@@ -43,7 +45,7 @@ func (s *podSync) startContainer(ctx context.Context, c startee) bool {
 	return failure == nil
 }
 
-func (s *podSync) start(ctx context.Context, c startee) *StartError {
+func (s *podSync) start(ctx context.Context, c podContainer) *StartError {
 	exit := lastExit(s.req.Status, c.Name)
 	if failure := s.backOff(c, exit); failure != nil {
 		return failure
@@ -66,14 +68,14 @@ func (s *podSync) start(ctx context.Context, c startee) *StartError {
 	}
 	s.m.cfg.Event(s.identity.kindRef(c.kind, c.Name), v1.EventTypeNormal, "Started", "Started container "+c.Name)
 	log := filepath.Join(s.sandbox.config.LogDirectory, config.LogPath)
-	if err := s.m.linkLog(s.identity, c.Name, id, log); err != nil {
+	if err := s.m.files.LinkLog(s.identity.Pod, c.Name, id, log); err != nil {
 		s.m.log.Warn("cannot link to the log of a container", "pod", s.identity, "container", c.Name, "err", err)
 	}
 	return s.postStart(ctx, c, id)
 }
 
 // ensureImage makes the container's image present.
-func (s *podSync) ensureImage(ctx context.Context, c startee) (images.Image, *StartError) {
+func (s *podSync) ensureImage(ctx context.Context, c podContainer) (images.Image, *StartError) {
 	s.step("ensuring the image of " + c.String())
 	request := s.imageRequest()
 	request.Container = c.Container
@@ -86,11 +88,11 @@ func (s *podSync) ensureImage(ctx context.Context, c startee) (images.Image, *St
 
 // prepare makes the configuration of a container, and everything ready for it to be
 // created.
-func (s *podSync) prepare(ctx context.Context, c startee, image images.Image, volumes map[string]images.Image) (*runtimeapi.ContainerConfig, *StartError) {
+func (s *podSync) prepare(ctx context.Context, c podContainer, image images.Image, volumes map[string]images.Image) (*runtimeapi.ContainerConfig, *StartError) {
 	s.step("starting " + c.String())
 	config, err := s.configure(ctx, c, image, volumes)
 	if err == nil {
-		err = s.noteActuated(c)
+		err = s.noteResources(c)
 	}
 	if err != nil {
 		return nil, s.fail(ctx, c, ReasonCreateContainerConfigError, "", err)
@@ -104,12 +106,20 @@ func (s *podSync) prepare(ctx context.Context, c startee, image images.Image, vo
 	return config, nil
 }
 
+// noteResources records the resources of a container that is about to be created.
+func (s *podSync) noteResources(c podContainer) error {
+	if c.kind == KindEphemeral {
+		return nil
+	}
+	return s.record.NoteContainer(s.req.Pod, c.Container)
+}
+
 // configure decides on the number of the instance and generates its
 // configuration.
-func (s *podSync) configure(ctx context.Context, c startee, image images.Image, volumes map[string]images.Image) (*runtimeapi.ContainerConfig, error) {
+func (s *podSync) configure(ctx context.Context, c podContainer, image images.Image, volumes map[string]images.Image) (*runtimeapi.ContainerConfig, error) {
 	restarts, known := restartCount(s.req.Status, c.Name)
 	if !known {
-		logged, err := restartsInLogDir(filepath.Join(s.sandbox.config.LogDirectory, c.Name))
+		logged, err := podfiles.RestartsInLogDir(filepath.Join(s.sandbox.config.LogDirectory, c.Name))
 		if err != nil {
 			return nil, fmt.Errorf("restart count: %w", err)
 		}
@@ -132,7 +142,7 @@ func (s *podSync) configure(ctx context.Context, c startee, image images.Image, 
 
 // processesOf is the ID of the container whose processes an ephemeral container
 // is to see; "" when it names none.
-func (s *podSync) processesOf(c startee) (string, error) {
+func (s *podSync) processesOf(c podContainer) (string, error) {
 	if c.inside == "" {
 		return "", nil
 	}
@@ -145,7 +155,7 @@ func (s *podSync) processesOf(c startee) (string, error) {
 
 // bringUp creates and starts a container and returns its ID. It holds a place
 // among the starts while the runtime is at it.
-func (s *podSync) bringUp(ctx context.Context, c startee, config *runtimeapi.ContainerConfig, exit *pleg.ContainerStatus) (string, *StartError) {
+func (s *podSync) bringUp(ctx context.Context, c podContainer, config *runtimeapi.ContainerConfig, exit *pleg.ContainerStatus) (string, *StartError) {
 	leave, err := s.m.gate.enter(ctx, true)
 	if err != nil {
 		return "", s.fail(ctx, c, ReasonCreateContainerError, "", err)
@@ -173,8 +183,8 @@ func (s *podSync) bringUp(ctx context.Context, c startee, config *runtimeapi.Con
 }
 
 // create creates a container and returns its ID.
-func (s *podSync) create(ctx context.Context, c startee, config *runtimeapi.ContainerConfig) (string, *StartError) {
-	call, done := s.m.step(ctx)
+func (s *podSync) create(ctx context.Context, c podContainer, config *runtimeapi.ContainerConfig) (string, *StartError) {
+	call, done := run.WithGrace(ctx, s.m.cfg.StepGrace)
 	defer done()
 	id, err := s.m.cfg.Runtime.CreateContainer(call, s.sandbox.id, config, s.sandbox.config)
 	if err != nil {
@@ -188,8 +198,8 @@ func (s *podSync) create(ctx context.Context, c startee, config *runtimeapi.Cont
 }
 
 // launch starts a created container.
-func (s *podSync) launch(ctx context.Context, c startee, id string) *StartError {
-	call, done := s.m.step(ctx)
+func (s *podSync) launch(ctx context.Context, c podContainer, id string) *StartError {
+	call, done := run.WithGrace(ctx, s.m.cfg.StepGrace)
 	defer done()
 	if err := s.m.cfg.Runtime.StartContainer(call, id); err != nil {
 		return s.fail(ctx, c, ReasonRunContainerError, id, err)
@@ -199,7 +209,7 @@ func (s *podSync) launch(ctx context.Context, c startee, id string) *StartError 
 
 // fail makes a StartError and the event that goes with it, unless nobody wants
 // the container any longer.
-func (s *podSync) fail(ctx context.Context, c startee, reason, id string, err error) *StartError {
+func (s *podSync) fail(ctx context.Context, c podContainer, reason, id string, err error) *StartError {
 	message := withoutID(runtimeText(err), id, c.Name)
 	if ctx.Err() == nil {
 		s.m.cfg.Event(s.identity.kindRef(c.kind, c.Name), v1.EventTypeWarning, "Failed", "Error: "+message)

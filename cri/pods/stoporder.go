@@ -11,6 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/internal/podfacts"
+	"github.com/podwright/podwright/internal/run"
 )
 
 // waitsFor tells for each sidecar that runs which other names must have stopped
@@ -97,7 +98,7 @@ func (t *turns) wait(ctx context.Context, name string, limit time.Duration) erro
 		case <-timer.C:
 			return nil
 		case <-ctx.Done():
-			return endOf(ctx)
+			return run.EndOf(ctx)
 		}
 	}
 	return nil

@@ -8,6 +8,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/cri/pods/actions"
+	"github.com/podwright/podwright/cri/pods/resize"
+	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/pleg"
 )
 
@@ -48,7 +50,8 @@ func (m *Manager) SyncPod(ctx context.Context, r SyncRequest) Result {
 	}
 	s := &podSync{m: m, req: r, identity: identityOf(r.Pod), failed: map[string]bool{}, volumes: imageVolumes{}}
 	s.result.Pod = s.identity.String()
-	if err := s.loadActuated(); err != nil {
+	var err error
+	if s.record, err = resize.Load(m.cfg.Actuated, r.Pod.UID); err != nil {
 		s.result.stopped = err
 		return s.result
 	}
@@ -76,41 +79,45 @@ type podSync struct {
 	// started counts the containers that this sync has started.
 	started int
 	volumes imageVolumes
-	// actuated is what the runtime was last told of resources; nothing without
-	// a store.
-	actuated ActuatedResources
+	// record is what the runtime was last told of resources.
+	record *resize.Record
 }
 
 // input is what the actions follow from. The end that triggers a restart of all
 // containers is taken away last, so that what the runtime has of it is enough.
 func (s *podSync) input() actions.Input {
-	in := actions.Input{
-		Pod: s.req.Pod, Status: s.req.Status, Liveness: s.req.Liveness, Startup: s.req.Startup,
+	return actions.Input{
+		Pod: s.req.Pod, Status: s.req.Status, Liveness: s.req.Liveness, Startup: s.req.Startup, Actuated: s.record.Actuated(),
 		RestartAll: s.req.RestartAll || actions.RestartAllTriggered(s.req.Pod, s.req.Status, nil),
 	}
-	if s.m.cfg.Actuated != nil {
-		in.Actuated = &actions.Actuated{Containers: s.actuated.Containers, Pod: s.actuated.Pod}
-	}
-	return in
 }
 
 func (s *podSync) run(ctx context.Context) {
-	s.m.repairLinks(s.identity, s.req.Status)
+	s.repairLinks()
 	if !s.stop(ctx) || !s.reset(ctx) || !s.remove(ctx) || !s.pruneInit(ctx) {
 		return
 	}
 	if s.actions.Starts() && !s.prepareSandbox(ctx) {
 		return
 	}
-	if !s.startAll(ctx, ephemeralStartee, s.actions.StartEphemeral) || !s.startAll(ctx, initStartee, s.actions.StartInit) {
+	if !s.startAll(ctx, ephemeralContainer, s.actions.StartEphemeral) || !s.startAll(ctx, initContainer, s.actions.StartInit) {
 		return
 	}
 	s.resize(ctx)
-	s.startAll(ctx, regularStartee, s.actions.StartRegular)
+	s.startAll(ctx, regularContainer, s.actions.StartRegular)
+}
+
+// repairLinks makes links to logs that are missing.
+func (s *podSync) repairLinks() {
+	for _, c := range s.req.Status.Running() {
+		if err := s.m.files.RepairLink(s.identity.Pod, c.Name, c.ID.ID, c.LogPath); err != nil {
+			s.m.log.Warn("cannot link to the log of a container", "pod", s.identity, "container", c.Name, "err", err)
+		}
+	}
 }
 
 // startAll starts containers one after the other. It tells whether to go on.
-func (s *podSync) startAll(ctx context.Context, of func(*v1.Pod, int) startee, indices []int) bool {
+func (s *podSync) startAll(ctx context.Context, of func(*v1.Pod, int) podContainer, indices []int) bool {
 	for _, i := range indices {
 		if s.ended(ctx) {
 			return false
@@ -129,7 +136,7 @@ func (s *podSync) ended(ctx context.Context) bool {
 		return false
 	}
 	if s.result.stopped == nil {
-		s.result.stopped = endOf(ctx)
+		s.result.stopped = run.EndOf(ctx)
 	}
 	return true
 }
@@ -205,7 +212,7 @@ func (s *podSync) pruneInit(ctx context.Context) bool {
 
 func (s *podSync) removeOne(ctx context.Context, c *pleg.ContainerStatus, keepLogs bool) bool {
 	s.step(fmt.Sprintf("removing container %s", c.Name))
-	err := s.m.removeContainer(ctx, s.identity, c.Name, c.ID.ID, keepLogs)
+	err := s.m.removeContainer(ctx, s.identity.Pod, c.Name, c.ID.ID, keepLogs)
 	s.result.add(ActionRemoveContainer, c.Name, err)
 	return err == nil
 }

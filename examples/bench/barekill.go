@@ -10,6 +10,8 @@ import (
 	"time"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/cri/pods/labels"
 )
 
 // pollExit is how often a runtime is asked whether a killed container has exited.
@@ -116,7 +118,7 @@ func (k *bareKills) end(ctx context.Context) error { return k.b.stop(ctx, k.sand
 func (b *bare) pid(ctx context.Context, uid string) (int, error) {
 	list, err := b.client.ListContainers(ctx, &runtimeapi.ContainerFilter{
 		State:         &runtimeapi.ContainerStateValue{State: runtimeapi.ContainerState_CONTAINER_RUNNING},
-		LabelSelector: map[string]string{"io.kubernetes.pod.uid": uid},
+		LabelSelector: map[string]string{labels.PodUID: uid},
 	})
 	if err != nil {
 		return 0, err

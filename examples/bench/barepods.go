@@ -10,22 +10,22 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/podwright/podwright/cri/images"
-	"github.com/podwright/podwright/cri/pods"
+	"github.com/podwright/podwright/cri/pods/labels"
+	"github.com/podwright/podwright/cri/pods/observe"
 )
 
 // barePods are pods that are made by CRI calls, labelled as a kubelet labels them.
 type barePods struct {
 	b *bare
-	m *pods.Manager
+	o *observe.Observer
 }
 
 // Start implements plegtest.Pods.
 func (p barePods) Start(ctx context.Context, uid types.UID) error {
-	labels := map[string]string{pods.LabelPodName: string(uid), pods.LabelPodNamespace: "bench", pods.LabelPodUID: string(uid)}
+	named := map[string]string{labels.PodName: string(uid), labels.PodNamespace: "bench", labels.PodUID: string(uid)}
 	sandbox := &runtimeapi.PodSandboxConfig{
 		Metadata: &runtimeapi.PodSandboxMetadata{Name: string(uid), Namespace: "bench", Uid: string(uid)},
-		Labels:   labels,
+		Labels:   named,
 		Linux:    &runtimeapi.LinuxPodSandboxConfig{},
 	}
 	id, err := p.b.client.RunPodSandbox(ctx, sandbox, "")
@@ -35,8 +35,8 @@ func (p barePods) Start(ctx context.Context, uid types.UID) error {
 	container, err := p.b.client.CreateContainer(ctx, id, &runtimeapi.ContainerConfig{
 		Metadata: &runtimeapi.ContainerMetadata{Name: "main"},
 		Labels: map[string]string{
-			pods.LabelContainerName: "main",
-			pods.LabelPodName:       string(uid), pods.LabelPodNamespace: "bench", pods.LabelPodUID: string(uid),
+			labels.ContainerName: "main",
+			labels.PodName:       string(uid), labels.PodNamespace: "bench", labels.PodUID: string(uid),
 		},
 		Image:   &runtimeapi.ImageSpec{Image: p.b.image},
 		Command: command,
@@ -50,7 +50,7 @@ func (p barePods) Start(ctx context.Context, uid types.UID) error {
 
 // Exit implements plegtest.Pods.
 func (p barePods) Exit(ctx context.Context, uid types.UID) error {
-	s, err := p.m.PodStatus(ctx, uid)
+	s, err := p.o.PodStatus(ctx, uid)
 	if err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func (p barePods) Exit(ctx context.Context, uid types.UID) error {
 
 // Remove implements plegtest.Pods.
 func (p barePods) Remove(ctx context.Context, uid types.UID) error {
-	s, err := p.m.PodStatus(ctx, uid)
+	s, err := p.o.PodStatus(ctx, uid)
 	if err != nil {
 		return err
 	}
@@ -72,13 +72,6 @@ func (p barePods) Remove(ctx context.Context, uid types.UID) error {
 		errs = append(errs, p.b.stop(ctx, sb.ID))
 	}
 	return errors.Join(errs...)
-}
-
-// noImages is for a Manager that only looks.
-type noImages struct{}
-
-func (noImages) Ensure(context.Context, images.Request) (images.Image, error) {
-	return images.Image{}, errors.New("this manager starts nothing")
 }
 
 // lines returns the lines of a text without their ends.

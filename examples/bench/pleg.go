@@ -13,7 +13,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/podwright/podwright/cri/pods"
+	"github.com/podwright/podwright/cri/pods/labels"
+	"github.com/podwright/podwright/cri/pods/observe"
 	"github.com/podwright/podwright/pleg"
 	"github.com/podwright/podwright/pleg/plegtest"
 )
@@ -129,7 +130,7 @@ func (b *bare) killed(ctx context.Context, a *agent, uid string) (took time.Dura
 	err = a.await(ctx, pollMany, uid+" runs again", func() bool {
 		list, err := b.client.ListContainers(ctx, &runtimeapi.ContainerFilter{
 			State:         &runtimeapi.ContainerStateValue{State: runtimeapi.ContainerState_CONTAINER_RUNNING},
-			LabelSelector: map[string]string{pods.LabelPodUID: uid},
+			LabelSelector: map[string]string{labels.PodUID: uid},
 		})
 		if err != nil || len(list) != 1 || list[0].Metadata.Attempt != 1 {
 			return false
@@ -147,13 +148,13 @@ func (b *bare) killed(ctx context.Context, a *agent, uid string) (took time.Dura
 // alone measures a PLEG with nothing around it, on pods that the CRI calls of a bare
 // pod make.
 func alone(ctx context.Context, b *bare, cfg pleg.Config, o options) error {
-	m, err := pods.New(pods.Config{Runtime: b.client, RuntimeName: "containerd", Images: noImages{}})
+	observer, err := observe.New(observe.Config{Runtime: b.client, RuntimeName: "containerd"})
 	if err != nil {
 		return err
 	}
-	cfg.Runtime = m
+	cfg.Runtime = observer
 	report, err := plegtest.Bench{
-		PLEG: cfg, Pods: barePods{b, m}, Idle: o.pleg, Watch: o.idle, Rounds: 2 * o.runs,
+		PLEG: cfg, Pods: barePods{b, observer}, Idle: o.pleg, Watch: o.idle, Rounds: 2 * o.runs,
 		CPU: func() time.Duration { used, _ := cpuTime(syscall.Getpid()); return used },
 	}.Run(ctx)
 	fmt.Printf("  a PLEG alone, with %d pods at rest:\n", o.pleg)

@@ -23,6 +23,8 @@ import (
 	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/images"
 	"github.com/podwright/podwright/cri/pods"
+	"github.com/podwright/podwright/cri/pods/garbage"
+	"github.com/podwright/podwright/cri/pods/observe"
 	"github.com/podwright/podwright/cri/pods/request"
 	"github.com/podwright/podwright/pleg"
 	"github.com/podwright/podwright/podworkers"
@@ -50,10 +52,10 @@ func main() {
 	a := &agent{root: *root}
 	must(0, os.MkdirAll(a.dir(""), 0o750))
 	runtime := must(cri.DialRuntime(ctx, cri.ClientConfig{Endpoint: *endpoint}))
-	pulls := must(images.New(images.Config{Service: must(cri.DialImages(ctx, cri.ClientConfig{Endpoint: *endpoint})), Event: event}))
-	a.pods = must(pods.New(pods.Config{Runtime: runtime, RuntimeName: runtime.Name(), Images: pulls,
+	a.pods = must(pods.New(pods.Config{Runtime: runtime, RuntimeName: runtime.Name(), Images: must(images.New(images.Config{Service: must(cri.DialImages(ctx, cri.ClientConfig{Endpoint: *endpoint})), Event: event})),
 		LogRoot: filepath.Join(*root, "logs"), PodDir: a.dir, Inputs: request.Inputs{Volumes: request.HostPaths{}}, Event: event}))
-	a.pleg = must(pleg.New(pleg.Config{Runtime: a.pods, OnEvent: func(e pleg.Event) { a.dirty(e.UID) }}))
+	a.garbage = must(garbage.New(garbage.Config{Runtime: runtime, Pods: a.pods}))
+	a.pleg = must(pleg.New(pleg.Config{Runtime: must(observe.New(observe.Config{Runtime: runtime, RuntimeName: runtime.Name()})), OnEvent: func(e pleg.Event) { a.dirty(e.UID) }}))
 	a.shown = must(filesink.New(filesink.Config{Path: filepath.Join(*root, "status.json"), Logger: slog.Default()}))
 	a.statuses = must(status.NewManager(status.ManagerConfig{Sink: a.shown, Logger: slog.Default()}))
 	a.probes = must(probe.New(probe.Config{Status: a.statuses.Get, Event: event,
@@ -88,6 +90,7 @@ func must[T any](v T, err error) T {
 type agent struct {
 	root     string
 	pods     *pods.Manager
+	garbage  *garbage.Collector
 	pleg     *pleg.PLEG
 	probes   *probe.Manager
 	statuses *status.Manager
@@ -119,11 +122,11 @@ func (a *agent) SyncPod(ctx context.Context, w podworkers.Work) (terminal bool, 
 func (a *agent) SyncTerminatingPod(ctx context.Context, w podworkers.Work) error {
 	a.probes.StopLivenessAndStartup(w.Pod.UID)
 	observed, _, err := a.look(ctx, w, w.ActedAt, false)
-	if err == nil {
-		result := a.pods.KillPod(ctx, pods.KillRequest{Pod: w.Pod, Status: observed, GraceSeconds: &w.GracePeriodSeconds})
-		err = result.Err()
+	if err != nil {
+		return err
 	}
-	if err == nil {
+	result := a.pods.KillPod(ctx, pods.KillRequest{Pod: w.Pod, Status: observed, GraceSeconds: &w.GracePeriodSeconds})
+	if err = result.Err(); err == nil {
 		a.probes.RemovePod(w.Pod.UID)
 		_, _, err = a.look(ctx, w, time.Now(), true)
 	}
@@ -164,13 +167,12 @@ func (a *agent) look(ctx context.Context, w podworkers.Work, after time.Time, te
 	return observed, result, nil
 }
 
-// clean removes what is left of pods whose manifests are gone. The loop waits for it,
-// so none of them comes back meanwhile.
+// clean removes what is left of pods whose manifests are gone. The loop waits for it, so none of them comes back before.
 func (a *agent) clean(ctx context.Context, c *syncloop.Cleanup) error {
 	kept := func(uid types.UID) bool { return c.Desired(uid) || !a.workers.State(uid).ShouldBeFinished() }
 	a.statuses.Prune(kept)
 	a.probes.Prune(kept)
-	err := a.pods.GarbageCollect(ctx, pods.GCRequest{SourcesReady: true, ContentRemovable: func(uid types.UID) bool { return !kept(uid) }})
+	err := a.garbage.Collect(ctx, garbage.Request{SourcesReady: true, ContentRemovable: func(uid types.UID) bool { return !kept(uid) }})
 	folders, _ := os.ReadDir(a.dir(""))
 	for _, f := range folders {
 		if uid := types.UID(f.Name()); err == nil && !kept(uid) {

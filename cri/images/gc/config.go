@@ -77,7 +77,7 @@ type Config struct {
 	Disk func(ctx context.Context) (Disk, error)
 	// Remaining is called after each look and each collection, and so for the first
 	// time when Run begins, with the images that are left and when they were listed;
-	// records.Book.Tidy is made for it. Its error is part of theirs. nil: nobody is
+	// records.Store.Tidy is made for it. Its error is part of theirs. nil: nobody is
 	// told.
 	Remaining func(images []*runtimeapi.Image, listed time.Time) error
 	// Node is what events are recorded on.

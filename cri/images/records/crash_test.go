@@ -35,7 +35,7 @@ func (n *node9) step(string) {
 }
 
 // live runs an agent until it ends or is killed, and tells which.
-func (n *node9) live(life func(b *Book)) (survived bool) {
+func (n *node9) live(life func(b *Store)) (survived bool) {
 	defer func() {
 		switch cause := recover().(type) {
 		case nil:
@@ -71,7 +71,7 @@ func (n *node9) find(name string) *runtimeapi.Image {
 
 // pull is what a manager does; the runtime may be done with it, or not, when the
 // agent is killed.
-func (n *node9) pull(b *Book, name, id string) {
+func (n *node9) pull(b *Store, name, id string) {
 	require.NoError(n.t, b.Begin(name, n.find(name)))
 	n.step("runtime has not begun")
 	got := n.images[id]
@@ -95,14 +95,14 @@ func TestKilledAtAnyStep(t *testing.T) {
 		for second := 0; ; second++ {
 			n := newNode9(t)
 			n.left = first
-			finished = n.live(func(b *Book) {
+			finished = n.live(func(b *Store) {
 				n.pull(b, "r.io/private:1", "own")
 				n.pull(b, "r.io/same:1", "shared")
 			})
 			n.left = second
-			again := n.live(func(b *Book) { n.pull(b, "r.io/same:1", "shared") })
+			again := n.live(func(b *Store) { n.pull(b, "r.io/same:1", "shared") })
 			n.left = 1000
-			require.True(t, n.live(func(b *Book) { n.check(b, finished, again, fmt.Sprint("killed at ", first, " and ", second)) }))
+			require.True(t, n.live(func(b *Store) { n.check(b, finished, again, fmt.Sprint("killed at ", first, " and ", second)) }))
 			if again || first%3 != 0 { // every second life for every third first one
 				break
 			}
@@ -114,7 +114,7 @@ func TestKilledAtAnyStep(t *testing.T) {
 	}
 }
 
-func (n *node9) check(b *Book, finished, again bool, story string) {
+func (n *node9) check(b *Store, finished, again bool, story string) {
 	t := n.t
 	for name, id := range map[string]string{"r.io/private:1": "own", "r.io/same:1": "shared"} {
 		if n.find(name) == nil {

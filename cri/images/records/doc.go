@@ -17,10 +17,10 @@
 //
 // # The life of a pull
 //
-//	book.Begin("registry.example.com/app:v1", before) // the intent
+//	store.Begin("registry.example.com/app:v1", before) // the intent
 //	...                                               // the runtime pulls
-//	book.Pulled(pull)                                 // the record; the intent goes
-//	book.Failed("registry.example.com/app:v1", false) // or this
+//	store.Pulled(pull)                                 // the record; the intent goes
+//	store.Failed("registry.example.com/app:v1", false) // or this
 //
 // Begin comes before the pull, and the record before the end of the intent. So
 // whatever moment the agent is killed at, an image that it may have pulled is never
@@ -33,7 +33,7 @@
 //
 // # The caller's duties
 //
-// One Book per folder. Tidy is to be called after the start and then every few
+// One Store per folder. Tidy is to be called after the start and then every few
 // minutes with a list of all images; it fits gc.Config.Remaining. Verify is asked before an image
 // that is present is used without a pull.
 package records

@@ -18,7 +18,7 @@ func Example() {
 		return
 	}
 	defer os.RemoveAll(dir)
-	book, err := records.Open(records.Config{Dir: dir})
+	store, err := records.Open(records.Config{Dir: dir})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -28,17 +28,17 @@ func Example() {
 		Auth:   &runtimeapi.AuthConfig{Username: "alice", Password: "x"},
 		Origin: credentials.Origin{Secret: &credentials.SecretRef{UID: "1", Namespace: "shop", Name: "registry"}},
 	}
-	if err := book.Begin(image, nil); err != nil {
+	if err := store.Begin(image, nil); err != nil {
 		fmt.Println(err)
 		return
 	}
 	// Here the runtime pulls the image.
-	if err := book.Pulled(records.Pull{Image: image, Ref: id, Credential: &alice}); err != nil {
+	if err := store.Pulled(records.Pull{Image: image, Ref: id, Credential: &alice}); err != nil {
 		fmt.Println(err)
 		return
 	}
 	for _, mine := range [][]credentials.Credential{{alice}, nil} {
-		ok, err := book.Verify(context.Background(), image, id, func(context.Context) ([]credentials.Credential, error) {
+		ok, err := store.Verify(context.Background(), image, id, func(context.Context) ([]credentials.Credential, error) {
 			return mine, nil
 		})
 		fmt.Println(ok, err)

@@ -31,9 +31,9 @@ type preloadedNames struct {
 // notePreloaded notes the repositories of an image that nobody has pulled so far:
 // those of all its names except for the one that is now, and those of which a pull is
 // under way or in doubt.
-func (b *Book) notePreloaded(image *runtimeapi.Image, except string) error {
-	known, _, _ := b.preloaded.get(image.GetId()) // one that cannot be read is replaced
-	pulling := b.intents()
+func (s *Store) notePreloaded(image *runtimeapi.Image, except string) error {
+	known, _, _ := s.preloaded.get(image.GetId()) // one that cannot be read is replaced
+	pulling := s.intents()
 	names := slices.Clone(known.Repositories)
 	for name := range namesOf(image) {
 		repository := name.Canonical()
@@ -46,7 +46,7 @@ func (b *Book) notePreloaded(image *runtimeapi.Image, except string) error {
 		return nil
 	}
 	slices.Sort(names)
-	return b.preloaded.put(image.GetId(), preloadedNames{
+	return s.preloaded.put(image.GetId(), preloadedNames{
 		LastUpdatedTime: metav1.Time{Time: time.Now()}, ImageRef: image.GetId(), Repositories: names,
 	})
 }
@@ -63,9 +63,9 @@ func namesOf(image *runtimeapi.Image) func(func(imageref.Name) bool) {
 }
 
 // intents are the images of all intents, by repository.
-func (b *Book) intents() map[string][]string {
+func (s *Store) intents() map[string][]string {
 	out := map[string][]string{}
-	for image := range b.pulling.entries {
+	for image := range s.pulling.entries {
 		if name, err := imageref.Parse(image); err == nil {
 			out[name.Canonical()] = append(out[name.Canonical()], image)
 		}
@@ -78,10 +78,10 @@ func (b *Book) intents() map[string][]string {
 // and then every few minutes. What was noted after listed is left alone. Records of
 // images that are gone are removed; a pull in doubt whose image is there is recorded
 // as one without credentials: who wants the image must authenticate.
-func (b *Book) Tidy(images []*runtimeapi.Image, listed time.Time) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	err := errors.Join(b.settle(images, listed), b.prune(images, listed))
+func (s *Store) Tidy(images []*runtimeapi.Image, listed time.Time) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	err := errors.Join(s.settle(images, listed), s.prune(images, listed))
 	if err != nil {
 		return fmt.Errorf("records: %w", err)
 	}
@@ -89,7 +89,7 @@ func (b *Book) Tidy(images []*runtimeapi.Image, listed time.Time) error {
 }
 
 // settle ends the doubt about pulls that nobody saw end.
-func (b *Book) settle(images []*runtimeapi.Image, listed time.Time) error {
+func (s *Store) settle(images []*runtimeapi.Image, listed time.Time) error {
 	var errs []error
 	present := map[string]*runtimeapi.Image{}
 	for _, image := range images {
@@ -98,17 +98,17 @@ func (b *Book) settle(images []*runtimeapi.Image, listed time.Time) error {
 		}
 	}
 	now := time.Now()
-	for repository, names := range b.intents() {
+	for repository, names := range s.intents() {
 		for _, image := range names {
-			if b.running[image] > 0 {
+			if s.running[image] > 0 {
 				continue
 			}
-			since, doubtful := b.doubt[image]
+			since, doubtful := s.doubt[image]
 			if !doubtful {
 				since = now
-				b.doubt[image] = since
+				s.doubt[image] = since
 			}
-			errs = append(errs, b.settleOne(image, repository, find(present, image), listed.Sub(since)))
+			errs = append(errs, s.settleOne(image, repository, find(present, image), listed.Sub(since)))
 		}
 	}
 	return errors.Join(errs...)
@@ -116,27 +116,27 @@ func (b *Book) settle(images []*runtimeapi.Image, listed time.Time) error {
 
 // settleOne looks what became of a pull that nobody saw end. What it brought is
 // recorded; the intent goes when nothing can come any more.
-func (b *Book) settleOne(image, repository string, found *runtimeapi.Image, doubted time.Duration) error {
+func (s *Store) settleOne(image, repository string, found *runtimeapi.Image, doubted time.Duration) error {
 	if found != nil {
-		old, known, _ := b.record(found.GetId()) // one that cannot be read is replaced
+		old, known, _ := s.record(found.GetId()) // one that cannot be read is replaced
 		if !known {
-			if err := b.notePreloaded(found, repository); err != nil {
+			if err := s.notePreloaded(found, repository); err != nil {
 				return err
 			}
-			b.step("preloaded")
-			if err := b.add(old, false, "", access{}); err != nil {
+			s.step("preloaded")
+			if err := s.add(old, false, "", access{}); err != nil {
 				return err
 			}
-			b.step("record")
+			s.step("record")
 		}
 	}
 	if doubted < doubtFor {
 		return nil
 	}
-	if err := b.pulling.remove(image); err != nil {
+	if err := s.pulling.remove(image); err != nil {
 		return err
 	}
-	delete(b.doubt, image)
+	delete(s.doubt, image)
 	return nil
 }
 
@@ -149,7 +149,7 @@ func find(present map[string]*runtimeapi.Image, image string) *runtimeapi.Image 
 }
 
 // prune removes what is known of images that are gone.
-func (b *Book) prune(images []*runtimeapi.Image, listed time.Time) error {
+func (s *Store) prune(images []*runtimeapi.Image, listed time.Time) error {
 	present := map[string]bool{}
 	for _, image := range images {
 		present[image.GetId()] = true
@@ -158,14 +158,14 @@ func (b *Book) prune(images []*runtimeapi.Image, listed time.Time) error {
 		return !present[ref] && updated.Time.Before(listed.Add(-timeGrain))
 	}
 	var errs []error
-	for ref, r := range b.pulled.entries {
+	for ref, r := range s.pulled.entries {
 		if stale(ref, r.LastUpdatedTime) {
-			errs = append(errs, b.pulled.remove(ref))
+			errs = append(errs, s.pulled.remove(ref))
 		}
 	}
-	for ref, p := range b.preloaded.entries {
+	for ref, p := range s.preloaded.entries {
 		if stale(ref, p.LastUpdatedTime) {
-			errs = append(errs, b.preloaded.remove(ref))
+			errs = append(errs, s.preloaded.remove(ref))
 		}
 	}
 	return errors.Join(errs...)

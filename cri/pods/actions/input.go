@@ -41,14 +41,18 @@ type Input struct {
 	RestartAll bool
 }
 
-// Actuated are the resources that containers and pod really have, as the agent
-// last applied them: what an agent keeps in its actuated_pods_state.
+// Actuated are the resources that the runtime was last told for a pod, as its spec
+// gave them then. In-place resize (KEP-1287) compares the spec with them: what a
+// runtime reports has gone through rounding and lacks requests.
 type Actuated struct {
 	// Containers are the resources of regular and init containers by name. A
 	// container without a record counts as having none: its values are sent
 	// again. It is not restarted for lack of a record, only if the runtime
 	// reports other values than the spec has.
-	Containers map[string]v1.ResourceRequirements
+	Containers map[string]v1.ResourceRequirements `json:"containers,omitempty"`
 	// Pod are the pod-level resources (KEP-2837); nil when nothing was recorded.
-	Pod *v1.ResourceRequirements
+	Pod *v1.ResourceRequirements `json:"pod,omitempty"`
 }
+
+// Empty tells that nothing was recorded.
+func (a Actuated) Empty() bool { return a.Pod == nil && len(a.Containers) == 0 }

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/internal/run"
 )
 
 // sleep waits for as many seconds as the handler says, which may be none. An end of
@@ -16,13 +18,9 @@ func (r *Runner) sleep(ctx context.Context, action *v1.SleepAction) error {
 	}
 	// A wish for more than a Duration holds is one for ever.
 	const longest = int64(1<<63-1) / int64(time.Second)
-	timer := time.NewTimer(time.Duration(min(action.Seconds, longest)) * time.Second)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
+	if !run.Sleep(ctx, time.Duration(min(action.Seconds, longest))*time.Second) {
 		r.cfg.Metrics.SleepTerminatedEarly()
 		return fmt.Errorf("ended before its %d s were over: %w", action.Seconds, ctx.Err())
 	}
+	return nil
 }

@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/cri/pods/labels"
 )
 
 // envOf builds a container and returns its variables as NAME=value.
@@ -246,7 +248,7 @@ func TestDevices(t *testing.T) {
 			Devices: []*runtimeapi.Device{{HostPath: "/dev/gpu0", ContainerPath: "/dev/gpu0", Permissions: "rw"}}, CDI: []string{"example.com/gpu=0"},
 			Mounts:      []*runtimeapi.Mount{{ContainerPath: "/lib/gpu", HostPath: "/opt/gpu"}},
 			Env:         []v1.EnvVar{{Name: "GPU", Value: "0"}, {Name: "OTHER", Value: "1"}},
-			Annotations: map[string]string{"gpu": "0", AnnotationRestartCount: "9"},
+			Annotations: map[string]string{"gpu": "0", labels.AnnotationRestartCount: "9"},
 		}, nil
 	}
 	h.restart()
@@ -258,7 +260,7 @@ func TestDevices(t *testing.T) {
 	require.Equal(t, "GPU", config.Envs[0].Key)
 	require.Equal(t, "own1", string(config.Envs[0].Value))
 	require.Equal(t, "0", config.Annotations["gpu"])
-	require.Equal(t, "0", config.Annotations[AnnotationRestartCount])
+	require.Equal(t, "0", config.Annotations[labels.AnnotationRestartCount])
 	broken := errors.New("plugin gone")
 	h.cfg.Devices = func(context.Context, *v1.Pod, *v1.Container) (Devices, error) { return Devices{}, broken }
 	h.restart()

@@ -7,54 +7,34 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podwright/podwright/cri/pods/labels"
 	"github.com/podwright/podwright/internal/podfacts"
-)
-
-// Labels on sandboxes and containers.
-const (
-	LabelPodName       = "io.kubernetes.pod.name"
-	LabelPodNamespace  = "io.kubernetes.pod.namespace"
-	LabelPodUID        = "io.kubernetes.pod.uid"
-	LabelContainerName = "io.kubernetes.container.name"
-)
-
-// Annotations on containers. With them an agent that restarted can judge and
-// stop a container whose spec is gone.
-const (
-	AnnotationHash                     = "io.kubernetes.container.hash"
-	AnnotationRestartCount             = "io.kubernetes.container.restartCount"
-	AnnotationTerminationMessagePath   = "io.kubernetes.container.terminationMessagePath"
-	AnnotationTerminationMessagePolicy = "io.kubernetes.container.terminationMessagePolicy"
-	AnnotationPodDeletionGracePeriod   = "io.kubernetes.pod.deletionGracePeriod"
-	AnnotationPodTerminationGrace      = "io.kubernetes.pod.terminationGracePeriod"
-	AnnotationPreStopHandler           = "io.kubernetes.container.preStopHandler"
-	AnnotationPorts                    = "io.kubernetes.container.ports"
 )
 
 // podLabels are the labels that tie an object of the runtime to a pod.
 func podLabels(pod *v1.Pod) map[string]string {
 	return map[string]string{
-		LabelPodName:      pod.Name,
-		LabelPodNamespace: pod.Namespace,
-		LabelPodUID:       string(pod.UID),
+		labels.PodName:      pod.Name,
+		labels.PodNamespace: pod.Namespace,
+		labels.PodUID:       string(pod.UID),
 	}
 }
 
 // sandboxLabels are the pod's own labels; the ones that tie the sandbox to the
 // pod win over them.
 func sandboxLabels(pod *v1.Pod) map[string]string {
-	labels := maps.Clone(pod.Labels)
-	if labels == nil {
-		labels = map[string]string{}
+	out := maps.Clone(pod.Labels)
+	if out == nil {
+		out = map[string]string{}
 	}
-	maps.Copy(labels, podLabels(pod))
-	return labels
+	maps.Copy(out, podLabels(pod))
+	return out
 }
 
 func containerLabels(pod *v1.Pod, c *v1.Container) map[string]string {
-	labels := podLabels(pod)
-	labels[LabelContainerName] = c.Name
-	return labels
+	out := podLabels(pod)
+	out[labels.ContainerName] = c.Name
+	return out
 }
 
 // containerAnnotations lays what this package writes over what devices bring.
@@ -64,24 +44,24 @@ func containerAnnotations(in Instance, devices map[string]string) map[string]str
 	if out == nil {
 		out = make(map[string]string, 8)
 	}
-	out[AnnotationHash] = strconv.FormatUint(podfacts.Hash(c), 16)
-	out[AnnotationRestartCount] = strconv.FormatInt(int64(in.RestartCount), 10)
-	out[AnnotationTerminationMessagePath] = c.TerminationMessagePath
-	out[AnnotationTerminationMessagePolicy] = string(c.TerminationMessagePolicy)
+	out[labels.AnnotationHash] = strconv.FormatUint(podfacts.Hash(c), 16)
+	out[labels.AnnotationRestartCount] = strconv.FormatInt(int64(in.RestartCount), 10)
+	out[labels.AnnotationTerminationMessagePath] = c.TerminationMessagePath
+	out[labels.AnnotationTerminationMessagePolicy] = string(c.TerminationMessagePolicy)
 	if s := pod.DeletionGracePeriodSeconds; s != nil {
-		out[AnnotationPodDeletionGracePeriod] = strconv.FormatInt(*s, 10)
+		out[labels.AnnotationPodDeletionGracePeriod] = strconv.FormatInt(*s, 10)
 	}
 	if s := pod.Spec.TerminationGracePeriodSeconds; s != nil {
-		out[AnnotationPodTerminationGrace] = strconv.FormatInt(*s, 10)
+		out[labels.AnnotationPodTerminationGrace] = strconv.FormatInt(*s, 10)
 	}
 	// These are plain structs: marshalling them cannot fail.
 	if c.Lifecycle != nil && c.Lifecycle.PreStop != nil {
 		b, _ := json.Marshal(c.Lifecycle.PreStop)
-		out[AnnotationPreStopHandler] = string(b)
+		out[labels.AnnotationPreStopHandler] = string(b)
 	}
 	if len(c.Ports) > 0 {
 		b, _ := json.Marshal(c.Ports)
-		out[AnnotationPorts] = string(b)
+		out[labels.AnnotationPorts] = string(b)
 	}
 	return out
 }

@@ -5,18 +5,20 @@ import (
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/cri/pods/labels"
 )
 
 func TestLabels(t *testing.T) {
 	pod := testPod("a")
-	pod.Labels[LabelPodUID] = "forged"
+	pod.Labels[labels.PodUID] = "forged"
 	require.Equal(t, map[string]string{
 		"app": "web", "io.kubernetes.pod.name": "web", "io.kubernetes.pod.namespace": "shop", "io.kubernetes.pod.uid": "0d1e",
 	}, sandboxLabels(pod))
 	require.Equal(t, map[string]string{
 		"io.kubernetes.container.name": "a", "io.kubernetes.pod.name": "web", "io.kubernetes.pod.namespace": "shop", "io.kubernetes.pod.uid": "0d1e",
 	}, containerLabels(pod, &pod.Spec.Containers[0]))
-	require.Equal(t, "forged", pod.Labels[LabelPodUID], "the pod is not changed")
+	require.Equal(t, "forged", pod.Labels[labels.PodUID], "the pod is not changed")
 }
 
 func TestAnnotations(t *testing.T) {
@@ -25,7 +27,7 @@ func TestAnnotations(t *testing.T) {
 	c := &pod.Spec.Containers[0]
 	c.Ports = []v1.ContainerPort{{ContainerPort: 80, Protocol: v1.ProtocolTCP}}
 	c.Lifecycle = &v1.Lifecycle{PreStop: &v1.LifecycleHandler{Sleep: &v1.SleepAction{Seconds: 3}}}
-	devices := map[string]string{"example.com/gpu": "1", AnnotationHash: "forged"}
+	devices := map[string]string{"example.com/gpu": "1", labels.AnnotationHash: "forged"}
 	got := containerAnnotations(Instance{Pod: pod, Container: c, RestartCount: 4}, devices)
 	require.Equal(t, map[string]string{
 		"example.com/gpu":                                  "1",
@@ -38,7 +40,7 @@ func TestAnnotations(t *testing.T) {
 		"io.kubernetes.container.preStopHandler":           `{"sleep":{"seconds":3}}`,
 		"io.kubernetes.container.ports":                    `[{"containerPort":80,"protocol":"TCP"}]`,
 	}, got)
-	require.Equal(t, "forged", devices[AnnotationHash], "the plugin's map is not changed")
+	require.Equal(t, "forged", devices[labels.AnnotationHash], "the plugin's map is not changed")
 	got = containerAnnotations(Instance{Pod: &v1.Pod{}, Container: &v1.Container{}}, nil)
 	require.Len(t, got, 4, "what is not set is not written")
 }

@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"time"
 
-	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/cri"
@@ -14,8 +13,11 @@ import (
 	"github.com/podwright/podwright/cri/images/records"
 	"github.com/podwright/podwright/cri/logs"
 	"github.com/podwright/podwright/cri/pods"
+	"github.com/podwright/podwright/cri/pods/garbage"
 	"github.com/podwright/podwright/cri/pods/hooks"
+	"github.com/podwright/podwright/cri/pods/observe"
 	"github.com/podwright/podwright/cri/pods/request"
+	"github.com/podwright/podwright/cri/pods/resize"
 	"github.com/podwright/podwright/pleg"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/probe"
@@ -55,13 +57,19 @@ func newNode(ctx context.Context, cfg Config, f folders, conn *Connection) (_ *n
 	if n.images, err = g.newImages(n.records); err != nil {
 		return nil, err
 	}
-	if n.pods, err = g.newPods(n.health, n.users, n.images); err != nil {
+	if n.runtimePods, err = g.newRuntimePods(); err != nil {
+		return nil, err
+	}
+	if n.pods, err = g.newPods(n.health, n.users, n.images, n.runtimePods); err != nil {
+		return nil, err
+	}
+	if n.garbage, err = g.newGarbage(n.pods); err != nil {
 		return nil, err
 	}
 	if n.rotator, err = g.newRotator(); err != nil {
 		return nil, err
 	}
-	if n.observer, err = g.newObserver(n.pods); err != nil {
+	if n.observer, err = g.newObserver(n.runtimePods); err != nil {
 		return nil, err
 	}
 
@@ -104,7 +112,7 @@ func (g *ground) newHealth() (health, error) {
 	return health{m}, err
 }
 
-func (g *ground) newRecords() (*records.Book, error) {
+func (g *ground) newRecords() (*records.Store, error) {
 	return records.Open(records.Config{
 		Dir:       filepath.Join(g.cfg.Flags.RootDir, "image_manager"),
 		Policy:    records.Policy(g.cfg.Kubelet.ImagePullCredentialsVerificationPolicy),
@@ -113,7 +121,7 @@ func (g *ground) newRecords() (*records.Book, error) {
 	})
 }
 
-func (g *ground) newImages(book *records.Book) (*images.Manager, error) {
+func (g *ground) newImages(store *records.Store) (*images.Manager, error) {
 	source, err := g.credentials()
 	if err != nil {
 		return nil, err
@@ -125,27 +133,30 @@ func (g *ground) newImages(book *records.Book) (*images.Manager, error) {
 		QPS:              float64(unlimited(int(*k.RegistryPullQPS))),
 		Burst:            int(k.RegistryBurst),
 		Credentials:      source,
-		Records:          book,
+		Records:          store,
 		Event:            g.event,
 		Logger:           g.cfg.Logger,
 	})
 }
 
-func (g *ground) newPods(health health, users *pods.UserNamespaces, images *images.Manager) (*pods.Manager, error) {
-	var manager *pods.Manager // which runs hooks, which ask it for addresses
+func (g *ground) newRuntimePods() (*observe.Observer, error) {
+	return observe.New(observe.Config{Runtime: g.conn.Runtime, RuntimeName: g.conn.Name, NodeIPs: nodeIPs, Logger: g.cfg.Logger})
+}
+
+func (g *ground) newPods(health health, users *pods.UserNamespaces, images *images.Manager, runtimePods *observe.Observer) (*pods.Manager, error) {
 	runner, err := hooks.New(hooks.Config{
 		Exec:   g.conn.Runtime,
-		PodIPs: func(ctx context.Context, pod *v1.Pod) ([]string, error) { return manager.PodIPs(ctx, pod) },
+		PodIPs: runtimePods.PodIPs,
 		Event:  g.event,
 	})
 	if err != nil {
 		return nil, err
 	}
-	actuated, err := pods.NewActuatedFolder(pods.ActuatedFolderConfig{Dir: filepath.Join(g.cfg.Flags.RootDir, "actuated_resources"), Logger: g.cfg.Logger})
+	actuated, err := resize.NewFolder(resize.FolderConfig{Dir: filepath.Join(g.cfg.Flags.RootDir, "actuated_resources"), Logger: g.cfg.Logger})
 	if err != nil {
 		return nil, err
 	}
-	manager, err = pods.New(pods.Config{
+	return pods.New(pods.Config{
 		Runtime:           g.conn.Runtime,
 		Images:            images,
 		RuntimeName:       g.conn.Name,
@@ -161,7 +172,10 @@ func (g *ground) newPods(health health, users *pods.UserNamespaces, images *imag
 		Event:             g.event,
 		Logger:            g.cfg.Logger,
 	})
-	return manager, err
+}
+
+func (g *ground) newGarbage(manager *pods.Manager) (*garbage.Collector, error) {
+	return garbage.New(garbage.Config{Runtime: g.conn.Runtime, Pods: manager, Logger: g.cfg.Logger})
 }
 
 func (g *ground) newRotator() (*logs.Rotator, error) {
@@ -180,10 +194,10 @@ func (g *ground) newRotator() (*logs.Rotator, error) {
 	})
 }
 
-func (g *ground) newObserver(runtime *pods.Manager) (_ *observer, err error) {
+func (g *ground) newObserver(runtimePods *observe.Observer) (_ *observer, err error) {
 	o := newObserver()
 	o.PLEG, err = pleg.New(pleg.Config{
-		Runtime:         hinted{observable: runtime, hold: o.hold},
+		Runtime:         hinted{observable: runtimePods, hold: o.hold},
 		OnEvent:         func(e pleg.Event) { g.inbox.Emit(observed(e)) },
 		AdaptiveRelist:  g.cfg.Flags.AdaptiveRelist,
 		ShutdownTimeout: g.cfg.ShutdownTimeout,
@@ -266,6 +280,7 @@ func (n *node) newSyncer() *syncer {
 		log:          n.cfg.Logger,
 		event:        n.event,
 		runtime:      n.pods,
+		garbage:      n.garbage,
 		observer:     n.observer,
 		statuses:     n.statuses,
 		probes:       n.probes,
@@ -298,7 +313,7 @@ func (n *node) newWorkers() (*podworkers.Workers, error) {
 func (n *node) newJanitor() *janitor {
 	return &janitor{
 		log:          n.cfg.Logger,
-		runtime:      n.pods,
+		garbage:      n.garbage,
 		observer:     n.observer,
 		folders:      n.folders,
 		gone:         n.gone,

@@ -7,9 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/podwright/podwright/cri/pods/garbage"
 	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/podwright/podwright/cri/pods"
 )
 
 // janitor removes what pods have left behind: containers and sandboxes of pods
@@ -18,7 +17,7 @@ import (
 // keeps no pod waiting.
 type janitor struct {
 	log      *slog.Logger
-	runtime  *pods.Manager
+	garbage  *garbage.Collector
 	observer *observer
 	folders  folders
 	// gone tells whether nobody needs anything of a pod any more, unneeded whether
@@ -28,7 +27,7 @@ type janitor struct {
 	sourcesReady func() bool
 	remove       func(ctx context.Context, uid types.UID, after time.Time) error
 	// policy says which dead containers are kept.
-	policy  pods.GCPolicy
+	policy  garbage.Policy
 	turns   *turns
 	kept    *uidSet
 	woken   chan struct{} // capacity 1
@@ -96,7 +95,7 @@ func (j *janitor) pruneOne(ctx context.Context, uid types.UID, all bool) error {
 	if !all && (j.policy.MinAge > 0 || j.policy.MaxPerContainer < 0) {
 		return nil // the collection knows how old they are
 	}
-	return j.runtime.CleanDeadContainers(ctx, pods.CleanRequest{Status: observed, Keep: j.policy.MaxPerContainer, All: all})
+	return j.garbage.CleanDeadContainers(ctx, garbage.CleanRequest{Status: observed, Keep: j.policy.MaxPerContainer, All: all})
 }
 
 // postpone prunes a pod when the turn of whoever works on it has ended: the two
@@ -230,7 +229,7 @@ func (j *janitor) collect(ctx context.Context) {
 			end()
 		}
 	}()
-	err := j.runtime.GarbageCollect(ctx, pods.GCRequest{
+	err := j.garbage.Collect(ctx, garbage.Request{
 		Policy:       j.policy,
 		SourcesReady: j.sourcesReady(),
 		// A sync notes how a container has ended before it ends itself.

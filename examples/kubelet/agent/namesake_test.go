@@ -11,7 +11,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/cri/fake"
-	"github.com/podwright/podwright/cri/pods"
+	"github.com/podwright/podwright/cri/pods/labels"
 )
 
 // A manifest changes while no agent runs, or while one dies in the middle of the
@@ -36,7 +36,7 @@ func TestOrphanOfTheNameEndsFirst(t *testing.T) {
 		}
 		require.Equal(w.t, map[string][]uint32{"a": {0}}, w.running())
 		for _, c := range w.containers() {
-			require.Equal(w.t, "2", c.Labels[pods.LabelPodUID])
+			require.Equal(w.t, "2", c.Labels[labels.PodUID])
 		}
 		dirs, err := os.ReadDir(w.logs())
 		require.NoError(w.t, err)

@@ -16,6 +16,8 @@ import (
 	"github.com/podwright/podwright/cri/images/records"
 	"github.com/podwright/podwright/cri/logs"
 	"github.com/podwright/podwright/cri/pods"
+	"github.com/podwright/podwright/cri/pods/garbage"
+	"github.com/podwright/podwright/cri/pods/observe"
 	"github.com/podwright/podwright/cri/pods/request"
 	"github.com/podwright/podwright/pleg"
 	"github.com/podwright/podwright/podworkers"
@@ -29,13 +31,16 @@ import (
 type node struct {
 	ground
 
-	health   health
-	users    *pods.UserNamespaces
-	records  *records.Book
-	images   *images.Manager
-	pods     *pods.Manager
-	rotator  *logs.Rotator
-	observer *observer
+	health  health
+	users   *pods.UserNamespaces
+	records *records.Store
+	images  *images.Manager
+	pods    *pods.Manager
+	garbage *garbage.Collector
+	rotator *logs.Rotator
+	// runtimePods are the pods in the runtime, as the observer sees them.
+	runtimePods *observe.Observer
+	observer    *observer
 
 	memory   *memory
 	statuses *status.Manager

@@ -15,6 +15,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/cri/fake"
+	"github.com/podwright/podwright/cri/pods/labels"
 	"github.com/podwright/podwright/pleg"
 )
 
@@ -74,7 +75,7 @@ func (w *world) requireOneInstance() {
 	seen := map[string]int{}
 	for _, c := range w.containers() {
 		if c.State == runtimeapi.ContainerState_CONTAINER_RUNNING {
-			key := c.Labels["io.kubernetes.pod.uid"] + "/" + c.Metadata.Name
+			key := c.Labels[labels.PodUID] + "/" + c.Metadata.Name
 			seen[key]++
 			require.LessOrEqual(w.t, seen[key], 1, key)
 		}

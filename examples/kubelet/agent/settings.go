@@ -8,6 +8,7 @@ import (
 
 	"github.com/podwright/podwright/cri/images/gc"
 	"github.com/podwright/podwright/cri/pods"
+	"github.com/podwright/podwright/cri/pods/garbage"
 	"github.com/podwright/podwright/examples/kubelet/config"
 )
 
@@ -47,8 +48,8 @@ func imageGC(k *kubeletv1beta1.KubeletConfiguration) gc.Policy {
 }
 
 // deadContainers turns the flags' "0 is none" into the library's policy.
-func deadContainers(f *config.Flags) pods.GCPolicy {
-	return pods.GCPolicy{
+func deadContainers(f *config.Flags) garbage.Policy {
+	return garbage.Policy{
 		MinAge:          f.MinContainerTTL,
 		MaxPerContainer: f.MaxDeadPerContainer,
 		KeepNone:        f.MaxDeadPerContainer == 0 || f.MaxDeadContainers == 0,

@@ -8,6 +8,7 @@ import (
 
 	"github.com/podwright/podwright/cri/images/gc"
 	"github.com/podwright/podwright/cri/pods"
+	"github.com/podwright/podwright/cri/pods/garbage"
 	"github.com/podwright/podwright/examples/kubelet/config"
 )
 
@@ -47,11 +48,11 @@ func TestImageGC(t *testing.T) {
 
 func TestDeadContainers(t *testing.T) {
 	f := config.Default().Flags
-	require.Equal(t, pods.GCPolicy{MaxPerContainer: 1, MaxTotal: -1}, deadContainers(&f))
+	require.Equal(t, garbage.Policy{MaxPerContainer: 1, MaxTotal: -1}, deadContainers(&f))
 	f.MaxDeadContainers = 0
 	require.True(t, deadContainers(&f).KeepNone)
 	f.MaxDeadContainers, f.MaxDeadPerContainer, f.MinContainerTTL = 7, 0, time.Minute
-	require.Equal(t, pods.GCPolicy{MinAge: time.Minute, KeepNone: true, MaxTotal: 7}, deadContainers(&f))
+	require.Equal(t, garbage.Policy{MinAge: time.Minute, KeepNone: true, MaxTotal: 7}, deadContainers(&f))
 }
 
 func TestLogSize(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/cri/pods"
+	"github.com/podwright/podwright/cri/pods/garbage"
 	"github.com/podwright/podwright/pleg"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/probe"
@@ -24,6 +25,7 @@ type syncer struct {
 	log      *slog.Logger
 	event    recorder
 	runtime  *pods.Manager
+	garbage  *garbage.Collector
 	observer *observer
 	statuses *status.Manager
 	probes   *probe.Manager
@@ -305,7 +307,7 @@ func (s *syncer) remove(ctx context.Context, uid types.UID, after time.Time) err
 		return err
 	}
 	s.observer.act(uid, func() bool {
-		err = s.runtime.RemovePod(ctx, uid, observed)
+		err = s.garbage.RemovePod(ctx, uid, observed)
 		return true
 	})
 	left, lookErr := s.observer.Observe(ctx, uid, time.Now())

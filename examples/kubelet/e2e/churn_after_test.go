@@ -11,6 +11,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/cri/pods"
+	"github.com/podwright/podwright/cri/pods/labels"
 )
 
 // converged returns nil when exactly the desired pods are there, with the desired
@@ -55,7 +56,7 @@ func (c *churn) isOnce(w world, name string, have *v1.Pod) error {
 		return nil
 	}
 	running, ready := w.running(), w.ready()
-	if len(running) != 2 || len(ready) != 1 || ready[0].Labels[pods.LabelPodUID] != string(have.UID) {
+	if len(running) != 2 || len(ready) != 1 || ready[0].Labels[labels.PodUID] != string(have.UID) {
 		return fmt.Errorf("%s is not there once: %s", name, w)
 	}
 	if have.Status.Phase != v1.PodRunning || len(have.Status.ContainerStatuses) != 2 {
@@ -76,7 +77,7 @@ func (c *churn) isThisOne(running []*runtimeapi.Container, pod *v1.Pod, status v
 			continue
 		}
 		switch most := d.most(); {
-		case status.State.Running == nil || r.Labels[pods.LabelPodUID] != string(pod.UID) || r.Metadata.Name != status.Name:
+		case status.State.Running == nil || r.Labels[labels.PodUID] != string(pod.UID) || r.Metadata.Name != status.Name:
 			return fmt.Errorf("%s runs: %s", r.Id, brief(pod))
 		case int(r.Metadata.Attempt) > most || status.RestartCount != int32(r.Metadata.Attempt):
 			return fmt.Errorf("#%d of at most #%d runs: %s", r.Metadata.Attempt, most, brief(pod))
@@ -97,7 +98,7 @@ func (c *churn) noLeftovers(w world, uids map[string]bool) error {
 		if container.State == runtimeapi.ContainerState_CONTAINER_RUNNING {
 			continue
 		}
-		uid := container.Labels[pods.LabelPodUID]
+		uid := container.Labels[labels.PodUID]
 		unit := uid + "/" + container.Metadata.Name
 		holds[container.PodSandboxId] = true
 		if dead[unit]++; dead[unit] > 1 && c.collected || !uids[uid] || container.State != runtimeapi.ContainerState_CONTAINER_EXITED {
@@ -105,7 +106,7 @@ func (c *churn) noLeftovers(w world, uids map[string]bool) error {
 		}
 	}
 	for _, b := range w.sandboxes {
-		uid := b.Labels[pods.LabelPodUID]
+		uid := b.Labels[labels.PodUID]
 		if b.State != runtimeapi.PodSandboxState_SANDBOX_READY && (!uids[uid] || !holds[b.Id] && c.collected) {
 			errs = append(errs, fmt.Errorf("sandbox %s %s is left", uid, b.Id))
 		}
@@ -119,7 +120,7 @@ func (c *churn) nothingOnDisk(w world, uids map[string]bool) error {
 	logs := map[string]bool{}
 	for _, container := range w.containers {
 		l := container.Labels
-		dir := pods.LogDir(c.logs, l[pods.LabelPodNamespace], l[pods.LabelPodName], "") + l[pods.LabelPodUID]
+		dir := pods.LogDir(c.logs, l[labels.PodNamespace], l[labels.PodName], "") + l[labels.PodUID]
 		logs[fmt.Sprintf("%s/%s/%d.log", dir, container.Metadata.Name, container.Metadata.Attempt)] = true
 	}
 	var errs []error
@@ -147,7 +148,7 @@ func (c *churn) nothingOnDisk(w world, uids map[string]bool) error {
 func (c *churn) rightLinks(w world) error {
 	var errs []error
 	for _, r := range w.running() {
-		name := strings.TrimSuffix(r.Labels[pods.LabelPodName], "-"+c.node)
+		name := strings.TrimSuffix(r.Labels[labels.PodName], "-"+c.node)
 		if _, err := os.Stat(c.link(name, r.Metadata.Name, r.Id)); err != nil {
 			errs = append(errs, err)
 		}

@@ -10,7 +10,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/cri"
-	"github.com/podwright/podwright/cri/pods"
+	"github.com/podwright/podwright/cri/pods/labels"
 )
 
 // history is what was seen of a scene's containers, and tells as soon as
@@ -84,7 +84,7 @@ func (h *history) watch() error {
 	h.now = map[string]int{}
 	var errs []error
 	for _, c := range w.containers {
-		name := strings.TrimSuffix(c.Labels[pods.LabelPodName], "-"+w.node)
+		name := strings.TrimSuffix(c.Labels[labels.PodName], "-"+w.node)
 		switch c.State {
 		case runtimeapi.ContainerState_CONTAINER_RUNNING:
 			if h.now[name+"/"+c.Metadata.Name]++; h.now[name+"/"+c.Metadata.Name] > 1 {
@@ -145,7 +145,7 @@ func (h *history) seeNew(pod string, c *runtimeapi.Container) error {
 		}
 		return fmt.Errorf("%s/%s runs without a log: %w", pod, c.Metadata.Name, err)
 	}
-	made := content{c.Labels[pods.LabelPodUID], c.Metadata.Name, c.Annotations[pods.AnnotationHash]}
+	made := content{c.Labels[labels.PodUID], c.Metadata.Name, c.Annotations[labels.AnnotationHash]}
 	before := h.instances[made]
 	h.instances[made] = append(before, c.Id)
 	h.ran[c.Id] = seen

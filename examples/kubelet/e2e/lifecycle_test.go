@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/podwright/podwright/cri/pods"
+	"github.com/podwright/podwright/cri/pods/labels"
 )
 
 // lifePod has what a static pod uses: two containers, the host's network, a
@@ -83,10 +83,10 @@ func (s *scene) checkContainer(t *testing.T, pod *v1.Pod, name string, lines ...
 	c := s.inspect(t, reported.ContainerID)
 
 	require.Equal(t, map[string]string{
-		pods.LabelPodName:       "life-" + s.node,
-		pods.LabelPodNamespace:  "default",
-		pods.LabelPodUID:        string(pod.UID),
-		pods.LabelContainerName: name,
+		labels.PodName:       "life-" + s.node,
+		labels.PodNamespace:  "default",
+		labels.PodUID:        string(pod.UID),
+		labels.ContainerName: name,
 	}, c.Labels)
 	require.Equal(t, map[string]string{
 		"io.kubernetes.container.hash":                     wantHash(name, s.images.Busybox),
@@ -184,7 +184,7 @@ func (s *scene) checkSandbox(t *testing.T, pod *v1.Pod) {
 	box := w.sandboxes[0]
 	require.Equal(t, &runtimeapi.PodSandboxMetadata{Name: "life-" + s.node, Namespace: "default", Uid: string(pod.UID)}, box.Metadata)
 	require.Equal(t, map[string]string{
-		"app": "life", pods.LabelPodName: "life-" + s.node, pods.LabelPodNamespace: "default", pods.LabelPodUID: string(pod.UID),
+		"app": "life", labels.PodName: "life-" + s.node, labels.PodNamespace: "default", labels.PodUID: string(pod.UID),
 	}, box.Labels)
 	require.Equal(t, "kept", box.Annotations["example.org/note"])
 	require.Equal(t, "file", box.Annotations["kubernetes.io/config.source"])

@@ -18,6 +18,7 @@ import (
 
 	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/pods"
+	"github.com/podwright/podwright/cri/pods/labels"
 	"github.com/podwright/podwright/examples/testbed/tb"
 )
 
@@ -131,12 +132,12 @@ func (s *scene) look() (world, error) {
 	}
 	containers, err := s.cri.ListContainers(context.Background(), nil)
 	for _, b := range sandboxes {
-		if strings.HasSuffix(b.Labels[pods.LabelPodName], "-"+s.node) {
+		if strings.HasSuffix(b.Labels[labels.PodName], "-"+s.node) {
 			w.sandboxes = append(w.sandboxes, b)
 		}
 	}
 	for _, c := range containers {
-		if strings.HasSuffix(c.Labels[pods.LabelPodName], "-"+s.node) {
+		if strings.HasSuffix(c.Labels[labels.PodName], "-"+s.node) {
 			w.containers = append(w.containers, c)
 		}
 	}
@@ -161,12 +162,12 @@ func (w world) empty() error {
 func (w world) of(name string) world {
 	out := world{node: w.node}
 	for _, b := range w.sandboxes {
-		if b.Labels[pods.LabelPodName] == name+"-"+w.node {
+		if b.Labels[labels.PodName] == name+"-"+w.node {
 			out.sandboxes = append(out.sandboxes, b)
 		}
 	}
 	for _, c := range w.containers {
-		if c.Labels[pods.LabelPodName] == name+"-"+w.node {
+		if c.Labels[labels.PodName] == name+"-"+w.node {
 			out.containers = append(out.containers, c)
 		}
 	}
@@ -200,7 +201,7 @@ func (w world) ready() []*runtimeapi.PodSandbox {
 func (w world) ids() map[string]string {
 	out := map[string]string{}
 	for _, c := range w.running() {
-		key := strings.TrimSuffix(c.Labels[pods.LabelPodName], "-"+w.node) + "/" + c.Metadata.Name
+		key := strings.TrimSuffix(c.Labels[labels.PodName], "-"+w.node) + "/" + c.Metadata.Name
 		out[key] += fmt.Sprintf("%s in %s attempt %d;", c.Id, c.PodSandboxId, c.Metadata.Attempt)
 	}
 	return out
@@ -212,7 +213,7 @@ func (w world) String() string {
 		parts = append(parts, fmt.Sprintf("sandbox %s %s %s", b.Metadata.Name, b.Id[:8], b.State))
 	}
 	for _, c := range w.containers {
-		parts = append(parts, fmt.Sprintf("container %s/%s #%d %s %s", c.Labels[pods.LabelPodName], c.Metadata.Name, c.Metadata.Attempt, c.Id[:8], c.State))
+		parts = append(parts, fmt.Sprintf("container %s/%s #%d %s %s", c.Labels[labels.PodName], c.Metadata.Name, c.Metadata.Attempt, c.Id[:8], c.State))
 	}
 	return strings.Join(parts, ", ")
 }

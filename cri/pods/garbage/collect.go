@@ -1,0 +1,247 @@
+package garbage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/cri/pods/labels"
+	"github.com/podwright/podwright/cri/pods/observe"
+	"github.com/podwright/podwright/cri/pods/podfiles"
+	"github.com/podwright/podwright/internal/run"
+	"github.com/podwright/podwright/pleg"
+)
+
+// Request asks for a round of garbage collection.
+type Request struct {
+	// Policy bounds what is kept of pods that stay.
+	Policy Policy
+	// SourcesReady tells that every source of pods has reported. Before that no
+	// pod counts as gone.
+	SourcesReady bool
+	// ContentRemovable tells that nothing of a pod is needed any more. It is
+	// asked for pods that nobody else has heard of, too, and once for each. nil
+	// means that every pod stays.
+	ContentRemovable func(uid types.UID) bool
+	// RuntimeRemovable is set when disk space is short: pods for which it
+	// answers true lose their containers and sandboxes, not their logs. nil
+	// when it is not short.
+	RuntimeRemovable func(uid types.UID) bool
+	// Busy tells that somebody works on a pod: the dead containers of a pod that
+	// stays are left to the next round then, since whoever has stopped one may not
+	// have noted yet how it ended. It is asked just before a removal. nil means that
+	// nobody does.
+	Busy func(uid types.UID) bool
+}
+
+// asking makes sure that the same answer counts throughout.
+func (r Request) asking() Request {
+	once := func(ask func(types.UID) bool) func(types.UID) bool {
+		if ask == nil {
+			return nil
+		}
+		answers := map[types.UID]bool{}
+		return func(uid types.UID) bool {
+			answer, asked := answers[uid]
+			if !asked {
+				answer = ask(uid)
+				answers[uid] = answer
+			}
+			return answer
+		}
+	}
+	r.ContentRemovable, r.RuntimeRemovable = once(r.ContentRemovable), once(r.RuntimeRemovable)
+	return r
+}
+
+func (r Request) contentRemovable(uid types.UID) bool {
+	return r.SourcesReady && r.ContentRemovable != nil && r.ContentRemovable(uid)
+}
+
+func (r Request) removable(uid types.UID) bool {
+	return r.contentRemovable(uid) || r.SourcesReady && r.RuntimeRemovable != nil && r.RuntimeRemovable(uid)
+}
+
+// Collect removes dead containers, dead sandboxes, the log directories of
+// pods that are gone and links that lead nowhere. It goes on after a failure and
+// returns all of them; what it cannot list, it leaves alone.
+//
+// A runtime with more containers than fit into one reply (cri.ErrReplyTooLarge) is
+// asked sandbox by sandbox. With cri.ClientConfig.StreamLists one that can streams its
+// lists, and there is no such limit.
+func (c *Collector) Collect(ctx context.Context, r Request) error {
+	r = r.asking()
+	err := errors.Join(
+		c.collectContainers(ctx, r),
+		c.collectSandboxes(ctx, r),
+		c.collectLinks(ctx),
+	)
+	if err != nil {
+		return fmt.Errorf("garbage collection: %w", err)
+	}
+	return nil
+}
+
+func (c *Collector) collectContainers(ctx context.Context, r Request) error {
+	listed, err := observe.ListContainers(ctx, c.cfg.Runtime, c.cfg.Logger)
+	if err != nil {
+		return fmt.Errorf("list containers: %w", err)
+	}
+	var all []container
+	for _, l := range listed {
+		if p, name, ok := labels.OfContainer(l); ok {
+			all = append(all, container{
+				unit: unit{uid: p.UID, name: name}, pod: p, id: l.Id,
+				state: observe.State(l.State), attempt: l.Metadata.Attempt, created: observe.Time(l.CreatedAt),
+			})
+		}
+	}
+	var errs []error
+	for _, dead := range planContainers(all, r.Policy, r.removable, time.Now()) {
+		if ctx.Err() != nil {
+			return errors.Join(append(errs, run.EndOf(ctx))...)
+		}
+		stays := !r.removable(dead.uid)
+		if stays && r.Busy != nil && r.Busy(dead.uid) {
+			continue
+		}
+		errs = append(errs, c.collectContainer(ctx, dead, stays))
+	}
+	return errors.Join(errs...)
+}
+
+// collectContainer removes a container. One of which nobody knows whether it runs
+// is stopped before: as it wants it, where its pod stays.
+func (c *Collector) collectContainer(ctx context.Context, dead container, podStays bool) error {
+	if dead.state == pleg.StateUnknown {
+		if err := c.cfg.Pods.StopContainer(ctx, dead.pod, dead.name, dead.id, podStays); err != nil {
+			return fmt.Errorf("container %s of pod %s: %w", dead.name, dead.pod, err)
+		}
+	}
+	if err := c.cfg.Pods.RemoveContainer(ctx, dead.pod, dead.name, dead.id); err != nil {
+		return fmt.Errorf("pod %s: %w", dead.pod, err)
+	}
+	return nil
+}
+
+// collectSandboxes removes sandboxes and then the log directories of pods, of which
+// it knows by then that nothing lives.
+func (c *Collector) collectSandboxes(ctx context.Context, r Request) error {
+	sandboxes, containers, err := c.list(ctx)
+	if err != nil {
+		return fmt.Errorf("list sandboxes: %w", err)
+	}
+	c.retain(sandboxes, containers)
+	holds, lives := map[string]bool{}, map[types.UID]bool{}
+	for _, l := range containers {
+		holds[l.PodSandboxId] = true
+		if p, _, ok := labels.OfContainer(l); ok && l.State != runtimeapi.ContainerState_CONTAINER_EXITED {
+			lives[p.UID] = true
+		}
+	}
+	var all []sandbox
+	for _, sb := range sandboxes {
+		if p, ok := labels.OfSandbox(sb); ok {
+			ready := sb.State == runtimeapi.PodSandboxState_SANDBOX_READY
+			lives[p.UID] = lives[p.UID] || ready
+			all = append(all, sandbox{
+				uid: p.UID, id: sb.Id, holds: holds[sb.Id], ready: ready,
+				attempt: sb.Metadata.Attempt, created: observe.Time(sb.CreatedAt),
+			})
+		}
+	}
+	var errs []error
+	for _, id := range planSandboxes(all, r.removable) {
+		if ctx.Err() != nil {
+			return errors.Join(append(errs, run.EndOf(ctx))...)
+		}
+		errs = append(errs, c.cfg.Pods.RemoveSandbox(ctx, id))
+	}
+	return errors.Join(append(errs, c.collectLogDirs(r, lives))...)
+}
+
+// list lists sandboxes and containers of all pods. The containers come last: a
+// sandbox of this list that holds one, does so in that list, too.
+func (c *Collector) list(ctx context.Context) ([]*runtimeapi.PodSandbox, []*runtimeapi.Container, error) {
+	sandboxes, err := c.cfg.Runtime.ListPodSandbox(ctx, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	containers, err := observe.ListContainers(ctx, c.cfg.Runtime, c.cfg.Logger)
+	return sandboxes, containers, err
+}
+
+// retain has everything forgotten but what was listed.
+func (c *Collector) retain(sandboxes []*runtimeapi.PodSandbox, containers []*runtimeapi.Container) {
+	exists := make(map[string]bool, len(sandboxes)+len(containers))
+	for _, sb := range sandboxes {
+		exists[sb.Id] = true
+	}
+	for _, l := range containers {
+		exists[l.Id] = true
+	}
+	c.cfg.Pods.Retain(exists)
+}
+
+func (c *Collector) collectLogDirs(r Request, lives map[types.UID]bool) error {
+	root := c.cfg.Pods.Files().LogRoot
+	entries, err := os.ReadDir(root)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("log directories: %w", err)
+	}
+	var names []string
+	for _, e := range entries {
+		if e.IsDir() {
+			names = append(names, e.Name())
+		}
+	}
+	var errs []error
+	for _, name := range planLogDirs(names, lives, r.contentRemovable) {
+		errs = append(errs, os.RemoveAll(filepath.Join(root, name)))
+	}
+	return errors.Join(errs...)
+}
+
+// collectLinks removes links to logs that are gone. While a container lives, its
+// log may be missing for the moment of a rotation.
+func (c *Collector) collectLinks(ctx context.Context) error {
+	files := c.cfg.Pods.Files()
+	dangling, err := files.DanglingLinks()
+	if err != nil || len(dangling) == 0 {
+		return err
+	}
+	containers, err := observe.ListContainers(ctx, c.cfg.Runtime, c.cfg.Logger)
+	if err != nil {
+		return fmt.Errorf("log links: list containers: %w", err)
+	}
+	var errs []error
+	for _, name := range dangling {
+		if id, ok := podfiles.IDOfLink(name); ok && lives(containers, id) {
+			continue
+		}
+		err := os.Remove(filepath.Join(files.LinkDir, name))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, fmt.Errorf("log link: %w", err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// lives tells whether a container with this ID, or with an ID that begins so,
+// has not exited.
+func lives(containers []*runtimeapi.Container, id string) bool {
+	for _, c := range containers {
+		if strings.HasPrefix(c.Id, id) && c.State != runtimeapi.ContainerState_CONTAINER_EXITED {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,277 @@
+package pods
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/cri"
+	"github.com/podwright/podwright/cri/fake"
+	"github.com/podwright/podwright/cri/pods/garbage"
+	"github.com/podwright/podwright/pleg"
+)
+
+// restarted is a pod whose container has been replaced twice.
+func restarted(t *testing.T) (*harness, *pleg.PodStatus) {
+	h := newHarness(t, fake.Config{})
+	pod := testPod("a")
+	for _, image := range []string{"busybox:1", "busybox:2", "busybox:3"} {
+		pod.Spec.Containers[0].Image = image
+		h.mustSync(pod)
+	}
+	got := h.status(pod)
+	require.Len(t, got.Containers, 3)
+	return h, got
+}
+
+func files(t *testing.T, pattern ...string) []string {
+	t.Helper()
+	list, err := filepath.Glob(filepath.Join(pattern...))
+	require.NoError(t, err)
+	for i := range list {
+		list[i] = filepath.Base(list[i])
+	}
+	return list
+}
+
+// C51: dead instances go with their logs, links and message files.
+func TestCleanDeadContainers(t *testing.T) {
+	h, got := restarted(t)
+	logs := filepath.Join(h.dir, "pods", "shop_web_0d1e", "a")
+	require.NoError(t, os.WriteFile(filepath.Join(logs, "0.log.20260101-000000.gz"), nil, 0o600))
+	require.NoError(t, h.garbage.CleanDeadContainers(t.Context(), garbage.CleanRequest{Status: got}))
+	require.Equal(t, []string{"1.log", "2.log"}, files(t, logs, "*"))
+	require.Len(t, files(t, h.dir, "containers", "*"), 2)
+	require.Equal(t, []string{"00000001", "00000002"}, files(t, h.dir, "kubelet", "0d1e", "containers", "a", "*"))
+	pod := testPod("a")
+	require.Len(t, h.status(pod).Containers, 2)
+	require.NoError(t, h.garbage.CleanDeadContainers(t.Context(), garbage.CleanRequest{Status: h.status(pod), All: true}))
+	require.Len(t, h.status(pod).Containers, 1)
+	require.NoError(t, h.garbage.CleanDeadContainers(t.Context(), garbage.CleanRequest{Status: got, All: true}), "what is gone is no error")
+}
+
+// C19: a container that is reset goes with its message file; its logs and the link
+// to them stay, and its restarts are counted by them.
+func TestRemoveKeepsLogs(t *testing.T) {
+	h, got := restarted(t)
+	logs := filepath.Join(h.dir, "pods", "shop_web_0d1e", "a")
+	require.NoError(t, h.m.removeContainer(t.Context(), identityOfStatus(got).Pod, "a", got.Containers[2].ID.ID, true))
+	require.Len(t, h.status(testPod("a")).Containers, 2)
+	require.Equal(t, []string{"0.log", "1.log", "2.log"}, files(t, logs, "*"))
+	require.Len(t, files(t, h.dir, "containers", "*"), 3)
+	require.Equal(t, []string{"00000001", "00000002"}, files(t, h.dir, "kubelet", "0d1e", "containers", "a", "*"))
+}
+
+func TestRemovePod(t *testing.T) {
+	h, got := restarted(t)
+	require.ErrorIs(t, h.garbage.RemovePod(t.Context(), "0d1e", got), garbage.ErrRunning)
+	pod := testPod("a")
+	require.NoError(t, h.garbage.RemovePod(t.Context(), pod.UID, stopAll(t, h, pod)))
+	require.True(t, h.status(pod).Empty())
+	require.Empty(t, files(t, h.dir, "pods", "*"))
+	require.Empty(t, files(t, h.dir, "containers", "*"))
+	require.Empty(t, files(t, h.dir, "kubelet", "0d1e", "containers", "a", "*"))
+	require.NoError(t, h.garbage.RemovePod(t.Context(), pod.UID, h.status(pod)))
+}
+
+func TestGarbageCollect(t *testing.T) {
+	h, _ := restarted(t)
+	gone := testPod("a")
+	gone.Name, gone.UID = "gone", "dead"
+	h.mustSync(gone)
+	stopAll(t, h, gone)
+	stays := func(uid types.UID) bool { return uid == "dead" || uid == "ff" }
+	require.NoError(t, os.MkdirAll(filepath.Join(h.dir, "pods", "shop_old_ff"), 0o755))
+	require.NoError(t, os.MkdirAll(filepath.Join(h.dir, "pods", "unrelated"), 0o755))
+
+	require.NoError(t, h.garbage.Collect(t.Context(), garbage.Request{ContentRemovable: stays}))
+	require.Len(t, h.status(gone).Containers, 1, "before the sources are ready no pod is gone")
+	require.Len(t, h.status(testPod("a")).Containers, 2)
+	require.Len(t, files(t, h.dir, "pods", "*"), 4)
+
+	require.NoError(t, h.garbage.Collect(t.Context(), garbage.Request{SourcesReady: true, RuntimeRemovable: stays}))
+	require.True(t, h.status(gone).Empty(), "under pressure the runtime's part goes")
+	require.Len(t, files(t, h.dir, "pods", "*"), 4, "but not the logs")
+
+	require.NoError(t, h.garbage.Collect(t.Context(), garbage.Request{SourcesReady: true, ContentRemovable: stays}))
+	require.Equal(t, []string{"shop_web_0d1e", "unrelated"}, files(t, h.dir, "pods", "*"))
+	require.Len(t, h.status(testPod("a")).Running(), 1)
+}
+
+// The dead containers of a pod that somebody works on are left to the next round,
+// unless the pod is gone.
+func TestGarbageOfBusyPodsIsLeft(t *testing.T) {
+	h, got := restarted(t)
+	busy := func(uid types.UID) bool { return uid == got.UID }
+	r := garbage.Request{Policy: garbage.Policy{KeepNone: true}, Busy: busy, SourcesReady: true, ContentRemovable: func(types.UID) bool { return false }}
+	require.NoError(t, h.garbage.Collect(t.Context(), r))
+	require.Len(t, h.status(testPod("a")).Containers, 3)
+	r.Busy = func(types.UID) bool { return false }
+	require.NoError(t, h.garbage.Collect(t.Context(), r))
+	require.Len(t, h.status(testPod("a")).Containers, 1)
+}
+
+// C42: a link that leads nowhere goes, unless its container lives.
+func TestDanglingLinks(t *testing.T) {
+	h, got := restarted(t)
+	require.NoError(t, os.RemoveAll(filepath.Join(h.dir, "pods")))
+	other := filepath.Join(h.dir, "containers", "keep-me-0123456789.log")
+	require.NoError(t, os.WriteFile(other, nil, 0o600))
+	require.NoError(t, os.Symlink("/nowhere", filepath.Join(h.dir, "containers", "x-12345.log")))
+	require.NoError(t, h.garbage.Collect(t.Context(), garbage.Request{Policy: garbage.Policy{MaxPerContainer: -1}}))
+	require.Equal(t, []string{"keep-me-0123456789.log", "web_shop_a-" + got.Containers[0].ID.ID + ".log"}, files(t, h.dir, "containers", "*"))
+}
+
+// overfull has more containers than fit into one reply; sandboxes tells whether they
+// do not fit either.
+type overfull struct {
+	*recorder
+	sandboxes bool
+}
+
+func (c overfull) ListContainers(ctx context.Context, filter *runtimeapi.ContainerFilter) ([]*runtimeapi.Container, error) {
+	if filter == nil {
+		return nil, fmt.Errorf("list: %w", cri.ErrReplyTooLarge)
+	}
+	return c.recorder.ListContainers(ctx, filter)
+}
+
+func (c overfull) ListPodSandbox(ctx context.Context, filter *runtimeapi.PodSandboxFilter) ([]*runtimeapi.PodSandbox, error) {
+	if filter == nil && c.sandboxes {
+		return nil, fmt.Errorf("list: %w", cri.ErrReplyTooLarge)
+	}
+	return c.recorder.ListPodSandbox(ctx, filter)
+}
+
+// C39: more containers than fit into one reply are collected all the same; what
+// cannot be listed at all is left alone.
+func TestCollectsWhatDoesNotFit(t *testing.T) {
+	for _, sandboxes := range []bool{false, true} {
+		h, _ := restarted(t)
+		h.cfg.Runtime = overfull{recorder: h.runtime, sandboxes: sandboxes}
+		h.restart()
+		old := filepath.Join(h.dir, "pods", "shop_old_ff")
+		require.NoError(t, os.MkdirAll(old, 0o755))
+		err := h.garbage.Collect(t.Context(), garbage.Request{SourcesReady: true, ContentRemovable: func(uid types.UID) bool { return uid == "ff" }})
+		if sandboxes {
+			require.ErrorIs(t, err, cri.ErrReplyTooLarge)
+			require.Len(t, h.status(testPod("a")).Containers, 3)
+			require.DirExists(t, old)
+			continue
+		}
+		require.NoError(t, err)
+		require.Len(t, h.status(testPod("a")).Containers, 2)
+		require.NoDirExists(t, old)
+		list, err := h.seen.ListPods(t.Context())
+		require.NoError(t, err, "observers see, too")
+		require.Len(t, list, 1)
+		require.Len(t, list[0].Containers, 2)
+	}
+}
+
+// Logs of a pod that lives stay, whoever says that it may go.
+func TestLogsOfTheLivingStay(t *testing.T) {
+	h := newHarness(t, fake.Config{})
+	pod := testPod("a")
+	h.mustSync(pod)
+	asked := 0
+	all := garbage.Request{SourcesReady: true, ContentRemovable: func(types.UID) bool { asked++; return true }}
+	require.NoError(t, h.garbage.Collect(t.Context(), all))
+	require.Len(t, files(t, h.dir, "pods", "*"), 1)
+	stopAll(t, h, pod)
+	asked = 0
+	require.NoError(t, h.garbage.Collect(t.Context(), all))
+	require.Empty(t, files(t, h.dir, "pods", "*"))
+	require.Equal(t, 1, asked, "once for each pod")
+}
+
+// Of what is gone nothing is remembered, however it went.
+func TestMemoryIsTrimmed(t *testing.T) {
+	h, got := restarted(t)
+	for _, c := range got.Containers {
+		h.m.preStops.note(c.ID.ID)
+	}
+	require.NoError(t, h.garbage.CleanDeadContainers(t.Context(), garbage.CleanRequest{Status: got}))
+	require.Len(t, h.m.preStops.over, 2)
+	stopAll(t, h, testPod("a"))
+	require.Len(t, h.m.stopped, 1)
+	require.NoError(t, h.runtime.RuntimeService.RemovePodSandbox(t.Context(), got.Sandboxes[0].ID))
+	require.NoError(t, h.garbage.Collect(t.Context(), garbage.Request{}))
+	require.Empty(t, h.m.preStops.over)
+	require.Empty(t, h.m.stopped)
+}
+
+// What nobody knows the state of is stopped before it is removed: as it wants it
+// where its pod stays, and at once where that is gone.
+func TestUnknownIsStopped(t *testing.T) {
+	for _, gone := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			h, l := timed(t, fake.Config{})
+			pod := testPod("a")
+			preStop(pod, "a", execHandler("3"))
+			got := runPod(t, h, pod)
+			id := got.Newest("a").ID.ID
+			require.NoError(t, h.m.StopContainer(t.Context(), identityOf(pod).Pod, "a", id, !gone))
+			require.NoError(t, h.m.RemoveContainer(t.Context(), identityOf(pod).Pod, "a", id))
+			if gone {
+				require.Equal(t, []string{"0s StopContainer a 2s"}, l.take())
+			} else {
+				require.Equal(t, []string{"0s exec a sleep 3", "3s StopContainer a 27s"}, l.take())
+			}
+			require.Empty(t, h.status(pod).Containers)
+		})
+	}
+}
+
+// A sandbox is stopped before it is removed, once: again only by a Manager that
+// cannot know whether its predecessor came so far.
+func TestRemoveStopsOnce(t *testing.T) {
+	for name, tc := range map[string]struct {
+		crash bool
+		want  []string
+	}{
+		"same manager":  {false, []string{"RemoveContainer a", "RemovePodSandbox "}},
+		"after a crash": {true, []string{"RemoveContainer a", "StopPodSandbox ", "RemovePodSandbox "}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHarness(t, fake.Config{})
+			pod := testPod("a")
+			h.mustSync(pod)
+			stopped := stopAll(t, h, pod)
+			h.runtime.take()
+			if tc.crash {
+				h.restart()
+			}
+			require.NoError(t, h.garbage.RemovePod(t.Context(), pod.UID, stopped))
+			require.Equal(t, tc.want, h.runtime.take())
+			require.Empty(t, h.m.stopped, "nothing is remembered of what is gone")
+		})
+	}
+}
+
+type forgetfulImages struct {
+	presentImages
+	forgotten []types.UID
+}
+
+func (f *forgetfulImages) Forget(pod types.UID) { f.forgotten = append(f.forgotten, pod) }
+
+// Nor does it leave anything where its images came from.
+func TestForgetReachesImages(t *testing.T) {
+	h := newHarness(t, fake.Config{})
+	images := &forgetfulImages{}
+	h.cfg.Images = images
+	h.restart()
+	pod := testPod("a")
+	h.mustSync(pod)
+	require.Empty(t, images.forgotten)
+	require.NoError(t, h.garbage.RemovePod(t.Context(), pod.UID, stopAll(t, h, pod)))
+	require.Equal(t, []types.UID{pod.UID}, images.forgotten)
+}

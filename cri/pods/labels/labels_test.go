@@ -1,0 +1,54 @@
+package labels_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/cri/pods/labels"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestOfSandbox(t *testing.T) {
+	meta := &runtimeapi.PodSandboxMetadata{Name: "web", Namespace: "shop", Uid: "1"}
+	pod, ok := labels.OfSandbox(&runtimeapi.PodSandbox{Metadata: meta, Labels: map[string]string{labels.PodUID: "1"}})
+	require.True(t, ok)
+	require.Equal(t, "shop/web(1)", pod.String())
+	for name, sb := range map[string]*runtimeapi.PodSandbox{
+		"a stranger's":   {Metadata: meta},
+		"no metadata":    {Labels: map[string]string{labels.PodUID: "1"}},
+		"nothing at all": nil,
+	} {
+		_, ok := labels.OfSandbox(sb)
+		require.False(t, ok, name)
+	}
+}
+
+func TestOfContainer(t *testing.T) {
+	whole := func() *runtimeapi.Container {
+		return &runtimeapi.Container{
+			Metadata: &runtimeapi.ContainerMetadata{Name: "a"}, Image: &runtimeapi.ImageSpec{},
+			Labels: map[string]string{
+				labels.PodName: "web", labels.PodNamespace: "shop", labels.PodUID: "1", labels.ContainerName: "a",
+			},
+		}
+	}
+	pod, name, ok := labels.OfContainer(whole())
+	require.True(t, ok)
+	require.Equal(t, "shop/web(1)", pod.String())
+	require.Equal(t, "a", name)
+	for what, strip := range map[string]func(*runtimeapi.Container){
+		"UID":      func(c *runtimeapi.Container) { delete(c.Labels, labels.PodUID) },
+		"name":     func(c *runtimeapi.Container) { delete(c.Labels, labels.ContainerName) },
+		"metadata": func(c *runtimeapi.Container) { c.Metadata = nil },
+		"image":    func(c *runtimeapi.Container) { c.Image = nil },
+	} {
+		c := whole()
+		strip(c)
+		_, _, ok := labels.OfContainer(c)
+		require.False(t, ok, "without %s", what)
+	}
+}

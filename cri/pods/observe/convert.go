@@ -1,0 +1,234 @@
+package observe
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/cri/pods/labels"
+	"github.com/podwright/podwright/pleg"
+)
+
+// What this file does is pure: from the runtime's messages to the vocabulary of
+// package pleg. Getters of generated messages accept nil throughout.
+
+// State converts the state of a container.
+func State(s runtimeapi.ContainerState) pleg.State {
+	switch s {
+	case runtimeapi.ContainerState_CONTAINER_CREATED:
+		return pleg.StateCreated
+	case runtimeapi.ContainerState_CONTAINER_RUNNING:
+		return pleg.StateRunning
+	case runtimeapi.ContainerState_CONTAINER_EXITED:
+		return pleg.StateExited
+	default:
+		return pleg.StateUnknown
+	}
+}
+
+func toSandboxState(s runtimeapi.PodSandboxState) pleg.SandboxState {
+	switch s {
+	case runtimeapi.PodSandboxState_SANDBOX_READY:
+		return pleg.SandboxReady
+	case runtimeapi.PodSandboxState_SANDBOX_NOTREADY:
+		return pleg.SandboxNotReady
+	default:
+		return pleg.SandboxUnknown
+	}
+}
+
+// Time converts the nanoseconds of a runtime; 0 is no time.
+func Time(ns int64) time.Time {
+	if ns == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, ns)
+}
+
+// sortSandboxes orders newest first: by attempt, then creation, then ID.
+func sortSandboxes(list []*runtimeapi.PodSandbox) {
+	slices.SortFunc(list, func(a, b *runtimeapi.PodSandbox) int {
+		return cmp.Or(
+			cmp.Compare(b.GetMetadata().GetAttempt(), a.GetMetadata().GetAttempt()),
+			cmp.Compare(b.CreatedAt, a.CreatedAt),
+			cmp.Compare(a.Id, b.Id),
+		)
+	})
+}
+
+// sortContainers orders newest first: by attempt, then creation, then ID. The
+// instances of one container are told apart by attempts alone, so that a clock that
+// was set back makes no old one the newest.
+func sortContainers(list []*runtimeapi.Container) {
+	slices.SortFunc(list, func(a, b *runtimeapi.Container) int {
+		return cmp.Or(
+			cmp.Compare(b.GetMetadata().GetAttempt(), a.GetMetadata().GetAttempt()),
+			cmp.Compare(b.CreatedAt, a.CreatedAt),
+			cmp.Compare(a.Id, b.Id),
+		)
+	})
+}
+
+// groupPods makes pods of the two lists, the pod created last first.
+func groupPods(runtimeName string, sandboxes []*runtimeapi.PodSandbox, containers []*runtimeapi.Container) []pleg.ObservedPod {
+	sortSandboxes(sandboxes)
+	sortContainers(containers)
+	byUID := map[types.UID]*pleg.ObservedPod{}
+	pod := func(p labels.Pod, created int64) *pleg.ObservedPod {
+		o := byUID[p.UID]
+		if o == nil {
+			o = &pleg.ObservedPod{UID: p.UID, Name: p.Name, Namespace: p.Namespace}
+			byUID[p.UID] = o
+		}
+		if at := Time(created); at.After(o.CreatedAt) {
+			o.CreatedAt = at
+		}
+		return o
+	}
+	for _, sb := range sandboxes {
+		if p, ok := labels.OfSandbox(sb); ok {
+			o := pod(p, sb.CreatedAt)
+			o.Sandboxes = append(o.Sandboxes, pleg.ObservedSandbox{ID: sb.Id, State: toSandboxState(sb.State)})
+		}
+	}
+	for _, c := range containers {
+		if p, name, ok := labels.OfContainer(c); ok {
+			o := pod(p, c.CreatedAt)
+			id := pleg.ContainerID{Runtime: runtimeName, ID: c.Id}
+			o.Containers = append(o.Containers, pleg.ObservedContainer{ID: id, Name: name, State: State(c.State)})
+		}
+	}
+	out := make([]pleg.ObservedPod, 0, len(byUID))
+	for _, o := range byUID {
+		out = append(out, *o)
+	}
+	slices.SortFunc(out, func(a, b pleg.ObservedPod) int {
+		return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(a.UID, b.UID))
+	})
+	return out
+}
+
+func toSandbox(s *runtimeapi.PodSandboxStatus) pleg.Sandbox {
+	return pleg.Sandbox{
+		ID:               s.GetId(),
+		State:            toSandboxState(s.GetState()),
+		Attempt:          s.GetMetadata().GetAttempt(),
+		CreatedAt:        Time(s.GetCreatedAt()),
+		HostNetwork:      s.GetLinux().GetNamespaces().GetOptions().GetNetwork() == runtimeapi.NamespaceMode_NODE,
+		HasNetworkStatus: s.GetNetwork() != nil,
+		IPs:              SandboxIPs(s.GetNetwork()),
+	}
+}
+
+// SandboxIPs returns the addresses of a sandbox, the primary one first. If any of them is not
+// an address at all, none is to be trusted.
+func SandboxIPs(network *runtimeapi.PodSandboxNetworkStatus) []string {
+	if network.GetIp() == "" {
+		return nil
+	}
+	out := []string{network.Ip}
+	for _, additional := range network.AdditionalIps {
+		out = append(out, additional.GetIp())
+	}
+	for _, ip := range out {
+		if _, err := netip.ParseAddr(ip); err != nil {
+			return nil
+		}
+	}
+	return out
+}
+
+func toContainerStatus(runtimeName, sandboxID string, s *runtimeapi.ContainerStatus) pleg.ContainerStatus {
+	out := pleg.ContainerStatus{
+		ID:           pleg.ContainerID{Runtime: runtimeName, ID: s.Id},
+		Name:         s.GetLabels()[labels.ContainerName],
+		SandboxID:    sandboxID,
+		State:        State(s.State),
+		CreatedAt:    Time(s.CreatedAt),
+		Image:        s.GetImage().GetImage(),
+		ImageID:      cmp.Or(s.ImageId, s.ImageRef),
+		ImageRef:     s.ImageRef,
+		Hash:         parseHash(s.Annotations[labels.AnnotationHash]),
+		RestartCount: annotatedInt(s.Annotations, labels.AnnotationRestartCount),
+		LogPath:      s.LogPath,
+		Resources:    toResources(s.GetResources().GetLinux()),
+		User:         toUser(s.GetUser().GetLinux()),
+	}
+	if s.StopSignal != runtimeapi.Signal_SIGNAL_RUNTIME_DEFAULT {
+		out.StopSignal = signalName(s.StopSignal)
+	}
+	if out.State != pleg.StateCreated {
+		out.StartedAt = Time(s.StartedAt)
+	}
+	if out.State == pleg.StateExited {
+		out.FinishedAt = Time(s.FinishedAt)
+		out.ExitCode, out.Reason, out.Message = s.ExitCode, s.Reason, s.Message
+	}
+	return out
+}
+
+// signalName is the name that a pod's spec uses: SIGTERM, SIGRTMIN+1.
+func signalName(s runtimeapi.Signal) string {
+	name := strings.TrimPrefix(s.String(), "SIGNAL_")
+	return strings.NewReplacer("PLUS", "+", "MINUS", "-").Replace(name)
+}
+
+func toUser(u *runtimeapi.LinuxContainerUser) *pleg.ContainerUser {
+	if u == nil {
+		return nil
+	}
+	return &pleg.ContainerUser{UID: u.Uid, GID: u.Gid, SupplementalGroups: slices.Clone(u.SupplementalGroups)}
+}
+
+// toResources reads back what request.Builder.ContainerResources wrote.
+func toResources(r *runtimeapi.LinuxContainerResources) *pleg.ContainerResources {
+	if r == nil {
+		return nil
+	}
+	out := &pleg.ContainerResources{}
+	if r.CpuPeriod > 0 {
+		out.MilliCPULimit = new(quotaToMilli(r.CpuQuota, r.CpuPeriod))
+	}
+	if r.CpuShares > 0 {
+		out.MilliCPURequest = new((r.CpuShares*1000 + 1023) / 1024)
+	}
+	if r.MemoryLimitInBytes > 0 {
+		out.MemoryLimit = new(r.MemoryLimitInBytes)
+	}
+	return out
+}
+
+func quotaToMilli(quota, period int64) int64 {
+	if quota < 0 {
+		return 0
+	}
+	return quota * 1000 / period
+}
+
+// joinMessages puts a termination message behind the runtime's own.
+func joinMessages(messages ...string) string {
+	return strings.Join(slices.DeleteFunc(messages, func(s string) bool { return s == "" }), ": ")
+}
+
+func parseHash(s string) uint64 {
+	h, err := strconv.ParseUint(s, 16, 64)
+	if err != nil {
+		return 0
+	}
+	return h
+}
+
+// annotatedInt reads a decimal annotation; what is missing or bad counts as 0.
+func annotatedInt(annotations map[string]string, key string) int32 {
+	n, err := strconv.ParseInt(annotations[key], 10, 32)
+	if err != nil {
+		return 0
+	}
+	return int32(n)
+}

@@ -1,0 +1,66 @@
+package observe
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/cri/pods/labels"
+	"github.com/podwright/podwright/internal/podfacts"
+	"github.com/podwright/podwright/pleg"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestParseHash(t *testing.T) {
+	c := v1.Container{Image: "busybox", Name: "a"}
+	require.Equal(t, podfacts.Hash(&c), parseHash("5264866e"))
+	require.Zero(t, parseHash("no hash"))
+}
+
+func TestSandboxIPs(t *testing.T) {
+	network := func(ip string, more ...string) *runtimeapi.PodSandboxNetworkStatus {
+		out := &runtimeapi.PodSandboxNetworkStatus{Ip: ip}
+		for _, a := range more {
+			out.AdditionalIps = append(out.AdditionalIps, &runtimeapi.PodIP{Ip: a})
+		}
+		return out
+	}
+	require.Nil(t, SandboxIPs(nil))
+	require.Nil(t, SandboxIPs(network("")))
+	require.Equal(t, []string{"10.0.0.1", "fd00::1"}, SandboxIPs(network("10.0.0.1", "fd00::1")))
+	require.Nil(t, SandboxIPs(network("10.0.0.1", "nonsense")))
+}
+
+func TestConvertResources(t *testing.T) {
+	require.Nil(t, toResources(nil))
+	got := toResources(&runtimeapi.LinuxContainerResources{CpuPeriod: 100000, CpuQuota: 50000, CpuShares: 102, MemoryLimitInBytes: 1 << 20})
+	require.Equal(t, &pleg.ContainerResources{MilliCPULimit: new(int64(500)), MilliCPURequest: new(int64(100)), MemoryLimit: new(int64(1 << 20))}, got)
+	require.Equal(t, new(int64(0)), toResources(&runtimeapi.LinuxContainerResources{CpuPeriod: 100000, CpuQuota: -1}).MilliCPULimit)
+	require.Equal(t, &pleg.ContainerResources{}, toResources(&runtimeapi.LinuxContainerResources{}))
+}
+
+func TestConvertStatus(t *testing.T) {
+	got := toContainerStatus("fake", "s", &runtimeapi.ContainerStatus{
+		Id: "1", State: runtimeapi.ContainerState_CONTAINER_CREATED, CreatedAt: 1, StartedAt: 2, FinishedAt: 3, ExitCode: 4,
+		ImageRef: "ref", StopSignal: runtimeapi.Signal_SIGNAL_SIGRTMINPLUS1,
+		Annotations: map[string]string{labels.AnnotationRestartCount: "bad", labels.AnnotationHash: "xyz"},
+	})
+	require.True(t, got.StartedAt.IsZero())
+	require.Zero(t, got.ExitCode)
+	require.True(t, got.FinishedAt.IsZero())
+	require.Equal(t, "ref", got.ImageID)
+	require.Equal(t, "SIGRTMIN+1", got.StopSignal)
+	require.Zero(t, got.RestartCount)
+	require.Zero(t, got.Hash)
+}
+
+func TestEventUID(t *testing.T) {
+	require.Empty(t, eventUID(&runtimeapi.ContainerEventResponse{}))
+	require.EqualValues(t, "1", eventUID(&runtimeapi.ContainerEventResponse{
+		ContainersStatuses: []*runtimeapi.ContainerStatus{{}, {Labels: map[string]string{labels.PodUID: "1"}}},
+	}))
+}

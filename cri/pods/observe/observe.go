@@ -1,0 +1,226 @@
+package observe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/cri"
+	"github.com/podwright/podwright/cri/pods/labels"
+	"github.com/podwright/podwright/internal/run"
+	"github.com/podwright/podwright/pleg"
+)
+
+// Runtime is what an Observer needs of a container runtime. A cri.RuntimeService is one.
+// One that is a cri.EventStreamer too makes PodEvents work.
+type Runtime interface {
+	cri.SandboxReader
+	cri.ContainerReader
+}
+
+// Config configures an Observer. Runtime and RuntimeName are required.
+type Config struct {
+	// Runtime is looked at. Required.
+	Runtime Runtime
+	// RuntimeName is the prefix of container IDs, as cri.Versioner reports it:
+	// "containerd". Required.
+	RuntimeName string
+	// NodeIPs returns the addresses of the node, which pods in its network have, as
+	// PodIPs tells; nil means that such pods have none.
+	NodeIPs func() []string
+	// Logger is told of lists that do not fit into one reply; nil discards.
+	Logger *slog.Logger
+}
+
+// Observer sees pods in a runtime. All methods are safe for concurrent use.
+type Observer struct{ cfg Config }
+
+var (
+	_ pleg.Runtime     = (*Observer)(nil)
+	_ pleg.EventStream = (*Observer)(nil)
+)
+
+// New checks the configuration and returns an Observer.
+func New(cfg Config) (*Observer, error) {
+	switch {
+	case cfg.Runtime == nil:
+		return nil, errors.New("observe: Config.Runtime is missing")
+	case cfg.RuntimeName == "":
+		return nil, errors.New("observe: Config.RuntimeName is missing")
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Observer{cfg: cfg}, nil
+}
+
+// ListPods lists every pod in the runtime that a kubelet made.
+func (o *Observer) ListPods(ctx context.Context) ([]pleg.ObservedPod, error) {
+	sandboxes, containers, err := o.list(ctx, "")
+	if err != nil {
+		return nil, fmt.Errorf("list pods: %w", err)
+	}
+	return groupPods(o.cfg.RuntimeName, sandboxes, containers), nil
+}
+
+// list asks for sandboxes and containers at the same time: of one pod, or of all
+// when uid is empty.
+func (o *Observer) list(ctx context.Context, uid types.UID) ([]*runtimeapi.PodSandbox, []*runtimeapi.Container, error) {
+	var sandboxFilter *runtimeapi.PodSandboxFilter
+	var containerFilter *runtimeapi.ContainerFilter
+	if uid != "" {
+		selector := map[string]string{labels.PodUID: string(uid)}
+		sandboxFilter = &runtimeapi.PodSandboxFilter{LabelSelector: selector}
+		containerFilter = &runtimeapi.ContainerFilter{LabelSelector: selector}
+	}
+	var sandboxes []*runtimeapi.PodSandbox
+	var containers []*runtimeapi.Container
+	errs := run.Each(2, func(i int) (err error) {
+		switch {
+		case i == 0:
+			sandboxes, err = o.cfg.Runtime.ListPodSandbox(ctx, sandboxFilter)
+		case uid == "":
+			containers, err = ListContainers(ctx, o.cfg.Runtime, o.cfg.Logger)
+		default:
+			containers, err = o.cfg.Runtime.ListContainers(ctx, containerFilter)
+		}
+		return err
+	})
+	return sandboxes, containers, errors.Join(errs...)
+}
+
+// PodStatus looks at one pod in detail. What disappears between the list and the
+// look is left out; any other failure fails the whole.
+func (o *Observer) PodStatus(ctx context.Context, uid types.UID) (*pleg.PodStatus, error) {
+	if uid == "" {
+		return nil, errors.New("pod status: no UID")
+	}
+	sandboxes, containers, err := o.list(ctx, uid)
+	if err != nil {
+		return nil, fmt.Errorf("pod status of %s: list: %w", uid, err)
+	}
+	status := &pleg.PodStatus{UID: uid}
+	sandboxes = slices.DeleteFunc(sandboxes, func(sb *runtimeapi.PodSandbox) bool {
+		p, ok := labels.OfSandbox(sb)
+		if ok {
+			status.Name, status.Namespace = p.Name, p.Namespace
+		}
+		return !ok
+	})
+	containers = slices.DeleteFunc(containers, func(c *runtimeapi.Container) bool {
+		p, _, ok := labels.OfContainer(c)
+		if ok && status.Name == "" {
+			status.Name, status.Namespace = p.Name, p.Namespace
+		}
+		return !ok
+	})
+	sortSandboxes(sandboxes)
+	sortContainers(containers)
+	if err := o.inspect(ctx, status, sandboxes, containers); err != nil {
+		return nil, fmt.Errorf("pod status of %s/%s(%s): %w", status.Namespace, status.Name, uid, err)
+	}
+	if len(status.Sandboxes) > 0 && status.Sandboxes[0].State == pleg.SandboxReady {
+		status.IPs = slices.Clone(status.Sandboxes[0].IPs)
+	}
+	return status, nil
+}
+
+// inspect fills in the details of every listed object.
+func (o *Observer) inspect(ctx context.Context, status *pleg.PodStatus, sandboxes []*runtimeapi.PodSandbox, containers []*runtimeapi.Container) error {
+	foundSandboxes := make([]*pleg.Sandbox, len(sandboxes))
+	foundContainers := make([]*pleg.ContainerStatus, len(containers))
+	errs := run.Each(len(sandboxes)+len(containers), func(i int) (err error) {
+		if i < len(sandboxes) {
+			foundSandboxes[i], err = o.inspectSandbox(ctx, sandboxes[i])
+			return err
+		}
+		i -= len(sandboxes)
+		foundContainers[i], err = o.inspectContainer(ctx, containers[i])
+		return err
+	})
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	for _, sb := range foundSandboxes {
+		if sb != nil {
+			status.Sandboxes = append(status.Sandboxes, *sb)
+		}
+	}
+	for _, c := range foundContainers {
+		if c != nil {
+			status.Containers = append(status.Containers, *c)
+		}
+	}
+	return nil
+}
+
+// inspectSandbox returns nil for a sandbox that is gone.
+func (o *Observer) inspectSandbox(ctx context.Context, listed *runtimeapi.PodSandbox) (*pleg.Sandbox, error) {
+	response, err := o.cfg.Runtime.PodSandboxStatus(ctx, listed.Id, false)
+	if cri.IsNotFound(err) {
+		return nil, nil
+	}
+	if err == nil && response.GetStatus() == nil {
+		err = errors.New("the runtime answered without a status")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("status of sandbox %s: %w", listed.Id, err)
+	}
+	sb := toSandbox(response.Status)
+	return &sb, nil
+}
+
+// inspectContainer returns nil for a container that is gone.
+func (o *Observer) inspectContainer(ctx context.Context, listed *runtimeapi.Container) (*pleg.ContainerStatus, error) {
+	response, err := o.cfg.Runtime.ContainerStatus(ctx, listed.Id, false)
+	if cri.IsNotFound(err) {
+		return nil, nil
+	}
+	if err == nil && response.GetStatus() == nil {
+		err = errors.New("the runtime answered without a status")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("status of container %s (%s): %w", listed.Labels[labels.ContainerName], listed.Id, err)
+	}
+	c := toContainerStatus(o.cfg.RuntimeName, listed.PodSandboxId, response.Status)
+	if c.State == pleg.StateExited {
+		c.Message = joinMessages(c.Message, terminationMessage(response.Status))
+	}
+	return &c, nil
+}
+
+// PodEvents calls dirty with the pod of each event of the runtime. It answers
+// pleg.ErrNoEvents when the runtime has none.
+func (o *Observer) PodEvents(ctx context.Context, dirty func(types.UID)) error {
+	streamer, ok := o.cfg.Runtime.(cri.EventStreamer)
+	if !ok {
+		return pleg.ErrNoEvents
+	}
+	err := streamer.GetContainerEvents(ctx, func(event *runtimeapi.ContainerEventResponse) {
+		if uid := eventUID(event); uid != "" {
+			dirty(uid)
+		}
+	})
+	if cri.IsUnimplemented(err) {
+		return fmt.Errorf("%w: %w", pleg.ErrNoEvents, err)
+	}
+	return err
+}
+
+// eventUID tells which pod an event is about; "" when it does not say.
+func eventUID(event *runtimeapi.ContainerEventResponse) types.UID {
+	if uid := event.GetPodSandboxStatus().GetLabels()[labels.PodUID]; uid != "" {
+		return types.UID(uid)
+	}
+	for _, c := range event.GetContainersStatuses() {
+		if uid := c.GetLabels()[labels.PodUID]; uid != "" {
+			return types.UID(uid)
+		}
+	}
+	return types.UID(event.GetPodSandboxStatus().GetMetadata().GetUid())
+}

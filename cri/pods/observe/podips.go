@@ -1,0 +1,52 @@
+package observe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/cri/pods/labels"
+	"github.com/podwright/podwright/pleg"
+)
+
+// PodIPs asks the runtime for the addresses that a pod has at this moment, the
+// primary one first: those of its newest sandbox while that is ready, or those
+// of the node (Config.NodeIPs) for a pod in the host's network. It is what a hooks.Config wants as PodIPs.
+// Of pod the UID is used.
+func (o *Observer) PodIPs(ctx context.Context, pod *v1.Pod) ([]string, error) {
+	if pod.UID == "" {
+		return nil, errors.New("pod IPs: no UID")
+	}
+	sandboxes, err := o.cfg.Runtime.ListPodSandbox(ctx, &runtimeapi.PodSandboxFilter{
+		LabelSelector: map[string]string{labels.PodUID: string(pod.UID)},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("pod IPs of %s: list sandboxes: %w", pod.UID, err)
+	}
+	if len(sandboxes) == 0 {
+		return nil, nil
+	}
+	sortSandboxes(sandboxes)
+	newest, err := o.inspectSandbox(ctx, sandboxes[0])
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("pod IPs of %s: %w", pod.UID, err)
+	case newest == nil || newest.State != pleg.SandboxReady:
+		return nil, nil
+	case newest.HostNetwork:
+		return o.nodeIPs(), nil
+	default:
+		return newest.IPs, nil
+	}
+}
+
+func (o *Observer) nodeIPs() []string {
+	if o.cfg.NodeIPs == nil {
+		return nil
+	}
+	return slices.Clone(o.cfg.NodeIPs())
+}

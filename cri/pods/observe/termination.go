@@ -1,0 +1,71 @@
+package observe
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/cri/logs"
+	"github.com/podwright/podwright/cri/pods/labels"
+	"github.com/podwright/podwright/cri/pods/podfiles"
+)
+
+// How much of a termination message is read, from the file and from the log.
+const (
+	maxMessageBytes    = 4096
+	maxMessageLogLines = 80
+	maxMessageLogBytes = 2048
+)
+
+// terminationMessage reads what an exited container left behind: its message
+// file, or, if it asked for that and failed, the end of its log. What is not UTF-8
+// is replaced, as the API server would do: else the status that was written and the
+// one that was read back would differ for ever.
+func terminationMessage(s *runtimeapi.ContainerStatus) string {
+	return strings.ToValidUTF8(leftMessage(s), "\uFFFD")
+}
+
+func leftMessage(s *runtimeapi.ContainerStatus) string {
+	message := ""
+	if path := podfiles.TerminationFile(s); path != "" {
+		b, err := readTail(path, maxMessageBytes)
+		if err != nil && !os.IsNotExist(err) {
+			return fmt.Sprintf("Error on reading termination message: %v", err)
+		}
+		message = string(b)
+	}
+	policy := v1.TerminationMessagePolicy(s.Annotations[labels.AnnotationTerminationMessagePolicy])
+	fallBack := policy == v1.TerminationMessageFallbackToLogsOnError && s.ExitCode != 0 && s.Reason != "ContainerCannotRun"
+	if message != "" || !fallBack || s.LogPath == "" {
+		return message
+	}
+	tail, err := logs.Tail(s.LogPath, maxMessageLogLines, maxMessageLogBytes)
+	if err != nil {
+		return ""
+	}
+	return tail
+}
+
+// readTail returns the last n bytes of a regular file. It never blocks on what
+// is none.
+func readTail(path string, n int64) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a regular file", path)
+	}
+	start := max(0, info.Size()-n)
+	return io.ReadAll(io.NewSectionReader(f, start, n))
+}

@@ -1,0 +1,121 @@
+package podfiles
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/podwright/podwright/cri/pods/labels"
+)
+
+const maxNameLength = 255
+
+// linkName is the name of the symbolic link to a container's log.
+func linkName(p labels.Pod, container, id string) string {
+	const suffix = ".log"
+	base := p.Name + "_" + p.Namespace + "_" + container + "-" + id
+	return base[:min(len(base), maxNameLength-len(suffix))] + suffix
+}
+
+// IDOfLink returns the container ID in the name of a link to a log, possibly cut
+// short at its end.
+func IDOfLink(name string) (string, bool) {
+	rest, ok := strings.CutSuffix(name, ".log")
+	if !ok {
+		return "", false
+	}
+	id := rest[strings.LastIndexByte(rest, '-')+1:]
+	return id, len(id) >= 6
+}
+
+func (l Layout) link(p labels.Pod, container, id string) string {
+	return filepath.Join(l.LinkDir, linkName(p, container, id))
+}
+
+// LinkLog makes the symbolic link to a container's log, if the log is there.
+func (l Layout) LinkLog(p labels.Pod, container, id, logPath string) error {
+	if l.LinkDir == "" {
+		return nil
+	}
+	if _, err := os.Stat(logPath); err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return err
+	}
+	if err := os.MkdirAll(l.LinkDir, 0o755); err != nil {
+		return err
+	}
+	link := l.link(p, container, id)
+	if err := os.Remove(link); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return os.Symlink(logPath, link)
+}
+
+// RepairLink makes the link that an agent did not get around to make before it died:
+// collectors of logs would not see this container.
+func (l Layout) RepairLink(p labels.Pod, container, id, logPath string) error {
+	if l.LinkDir == "" || logPath == "" {
+		return nil
+	}
+	if _, err := os.Lstat(l.link(p, container, id)); !errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return l.LinkLog(p, container, id, logPath)
+}
+
+// DanglingLinks returns the names of links to logs that are gone, as they are in
+// LinkDir.
+func (l Layout) DanglingLinks() ([]string, error) {
+	if l.LinkDir == "" {
+		return nil, nil
+	}
+	entries, err := os.ReadDir(l.LinkDir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("log links: %w", err)
+	}
+	var out []string
+	for _, e := range entries {
+		if e.Type()&fs.ModeSymlink == 0 || !strings.HasSuffix(e.Name(), ".log") {
+			continue
+		}
+		if _, err := os.Stat(filepath.Join(l.LinkDir, e.Name())); errors.Is(err, fs.ErrNotExist) {
+			out = append(out, e.Name())
+		}
+	}
+	return out, nil
+}
+
+// removeLinks removes the links that are left to logs of a pod: those of containers
+// which were removed without their logs.
+func (l Layout) removeLinks(p labels.Pod) error {
+	if l.LinkDir == "" || p.Name == "" {
+		return nil
+	}
+	entries, err := os.ReadDir(l.LinkDir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	prefix, logs := p.Name+"_"+p.Namespace+"_", l.LogDir(p)+string(filepath.Separator)
+	var errs []error
+	for _, e := range entries {
+		link := filepath.Join(l.LinkDir, e.Name())
+		if !strings.HasPrefix(e.Name(), prefix) {
+			continue
+		}
+		if target, err := os.Readlink(link); err != nil || !strings.HasPrefix(target, logs) {
+			continue
+		}
+		if err := os.Remove(link); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}

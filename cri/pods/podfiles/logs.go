@@ -1,0 +1,120 @@
+package podfiles
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/cri/pods/labels"
+	"github.com/podwright/podwright/cri/pods/request"
+)
+
+// LogDir is the directory of a pod's logs.
+func (l Layout) LogDir(p labels.Pod) string {
+	return request.LogDir(l.LogRoot, p.Namespace, p.Name, p.UID)
+}
+
+// UIDOfLogDir returns the pod UID in the name of a log directory.
+func UIDOfLogDir(base string) (types.UID, bool) {
+	i := strings.LastIndexByte(base, '_')
+	if i < 0 || i == len(base)-1 {
+		return "", false
+	}
+	return types.UID(base[i+1:]), true
+}
+
+// instanceOfLog returns the instance number in the name of a log or of what was
+// rotated from it: 3 for "3.log" and for "3.log.20260102-030405.gz".
+func instanceOfLog(name string) (int32, bool) {
+	digits, rest, _ := strings.Cut(name, ".")
+	if rest != "log" && !strings.HasPrefix(rest, "log.") {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(digits, 10, 31)
+	return int32(n), err == nil && n < 1<<31-1
+}
+
+// RestartsInLogDir counts a container's instances by the logs that they left in its
+// directory: 0 without any. It makes restart counts survive the loss of a runtime's state.
+func RestartsInLogDir(dir string) (int32, error) {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	count := int32(0)
+	for _, e := range entries {
+		if n, ok := instanceOfLog(e.Name()); ok {
+			count = max(count, n+1)
+		}
+	}
+	return count, nil
+}
+
+// RemovePodLogs removes all logs of a pod, and the links to them.
+func (l Layout) RemovePodLogs(p labels.Pod) error {
+	return errors.Join(l.removeLinks(p), l.removeLogDir(p))
+}
+
+// removeLogDir removes a pod's log directory. Where the runtime has nothing that
+// names the pod, since its sandbox was never made, the UID finds the directory.
+func (l Layout) removeLogDir(p labels.Pod) error {
+	if p.Name != "" {
+		return os.RemoveAll(l.LogDir(p))
+	}
+	entries, err := os.ReadDir(l.LogRoot)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	var errs []error
+	for _, e := range entries {
+		if uid, ok := UIDOfLogDir(e.Name()); ok && uid == p.UID && e.IsDir() {
+			errs = append(errs, os.RemoveAll(filepath.Join(l.LogRoot, e.Name())))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// RemoveLogs removes a container's log with everything rotated from it, and the
+// link to it. Only files below LogRoot are touched.
+func (l Layout) RemoveLogs(p labels.Pod, container, id, logPath string) error {
+	if l.LinkDir != "" {
+		err := os.Remove(l.link(p, container, id))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("log link: %w", err)
+		}
+	}
+	if rel, err := filepath.Rel(l.LogRoot, logPath); logPath == "" || err != nil || !filepath.IsLocal(rel) {
+		return nil
+	}
+	return removePrefixed(logPath)
+}
+
+// removePrefixed removes every file whose path begins with prefix.
+func removePrefixed(prefix string) error {
+	dir, base := filepath.Split(prefix)
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("logs: %w", err)
+	}
+	var errs []error
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), base) && !e.IsDir() {
+			if err := os.Remove(filepath.Join(dir, e.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				errs = append(errs, fmt.Errorf("logs: %w", err))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,78 @@
+package podfiles
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/podwright/podwright/cri/pods/labels"
+	"github.com/podwright/podwright/cri/pods/request"
+)
+
+func TestLogPaths(t *testing.T) {
+	require.Equal(t, "/var/log/pods/shop_web_0d1e", Layout{LogRoot: "/var/log/pods"}.LogDir(labels.Pod{Name: "web", Namespace: "shop", UID: "0d1e"}))
+	require.Equal(t, "a/3.log", request.LogPath("a", 3))
+	uid, ok := UIDOfLogDir("shop_web_0d1e")
+	require.True(t, ok)
+	require.EqualValues(t, "0d1e", uid)
+	for _, bad := range []string{"", "nothing", "shop_web_"} {
+		_, ok := UIDOfLogDir(bad)
+		require.False(t, ok, bad)
+	}
+}
+
+func TestLinkNames(t *testing.T) {
+	p := labels.Pod{Name: "web", Namespace: "shop"}
+	name := linkName(p, "a", "0123456789abcdef")
+	require.Equal(t, "web_shop_a-0123456789abcdef.log", name)
+	id, ok := IDOfLink(name)
+	require.True(t, ok)
+	require.Equal(t, "0123456789abcdef", id)
+	p.Name = strings.Repeat("x", 253)
+	name = linkName(p, "a", "0123456789abcdef")
+	require.Len(t, name, 255)
+	require.True(t, strings.HasSuffix(name, ".log"))
+	for _, bad := range []string{"web-0123.log", "web-0123456789"} {
+		_, ok := IDOfLink(bad)
+		require.False(t, ok, bad)
+	}
+}
+
+// C28: logs of earlier instances continue the count.
+func TestRestartsInLogDir(t *testing.T) {
+	dir := t.TempDir()
+	count := func(files ...string) int32 {
+		sub := filepath.Join(dir, strings.Join(append(files, "d"), "+"))
+		require.NoError(t, os.Mkdir(sub, 0o755))
+		for _, f := range files {
+			require.NoError(t, os.WriteFile(filepath.Join(sub, f), nil, 0o600))
+		}
+		n, err := RestartsInLogDir(sub)
+		require.NoError(t, err)
+		return n
+	}
+	require.EqualValues(t, 0, count())
+	require.EqualValues(t, 1, count("0.log"))
+	require.EqualValues(t, 2, count("0.log", "1.log.20240102-030405.gz"))
+	require.EqualValues(t, 11, count("9.log", "10.log"))
+	require.EqualValues(t, 0, count("x.log", "1.logs", "log", "-3.log", "99999999999.log", "2147483647.log"))
+	n, err := RestartsInLogDir(filepath.Join(dir, "missing"))
+	require.NoError(t, err)
+	require.Zero(t, n)
+}
+
+func FuzzInstanceOfLog(f *testing.F) {
+	for _, seed := range []string{"0.log", "12.log.gz", ".log", "1.log.", "+1.log", "2147483647.log"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, name string) {
+		n, ok := instanceOfLog(name)
+		if ok {
+			require.GreaterOrEqual(t, n, int32(0))
+			require.Greater(t, n+1, n, "the next number exists")
+		}
+	})
+}

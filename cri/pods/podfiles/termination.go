@@ -1,0 +1,63 @@
+package podfiles
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/cri/pods/labels"
+)
+
+// TerminationFile is the file on the node that is mounted where the container
+// writes its message; "" when there is none.
+func TerminationFile(s *runtimeapi.ContainerStatus) string {
+	path := s.GetAnnotations()[labels.AnnotationTerminationMessagePath]
+	if path == "" {
+		return ""
+	}
+	for _, mount := range s.GetMounts() { // a relative path is mounted below the root
+		if mount.GetContainerPath() == path || mount.GetContainerPath() == filepath.Join("/", path) {
+			return mount.HostPath
+		}
+	}
+	return ""
+}
+
+// MakeTerminationFile makes the message file of one instance and returns its
+// path. The name follows from the instance, so that a repeated start finds the
+// same file.
+func (l Layout) MakeTerminationFile(uid types.UID, container string, restartCount int32) (string, error) {
+	dir := filepath.Join(l.PodDir(uid), "containers", container)
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return "", fmt.Errorf("termination message file: %w", err)
+	}
+	path := filepath.Join(dir, fmt.Sprintf("%08x", uint32(restartCount)))
+	if err := os.WriteFile(path, nil, 0o666); err != nil {
+		return "", fmt.Errorf("termination message file: %w", err)
+	}
+	if err := os.Chmod(path, 0o666); err != nil { // whatever the umask is
+		return "", fmt.Errorf("termination message file: %w", err)
+	}
+	return path, nil
+}
+
+// RemoveTerminationFile removes the message file of a container, if it is one of
+// ours.
+func (l Layout) RemoveTerminationFile(uid types.UID, s *runtimeapi.ContainerStatus) error {
+	path := TerminationFile(s)
+	if path == "" || l.PodDir == nil {
+		return nil
+	}
+	prefix := filepath.Join(l.PodDir(uid), "containers") + string(filepath.Separator)
+	if !strings.HasPrefix(filepath.Clean(path), prefix) {
+		return nil
+	}
+	if err := os.Remove(path); err != nil && !os.IsNotExist(err) {
+		return fmt.Errorf("termination message file: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,111 @@
+package resize
+
+import (
+	"fmt"
+	"maps"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/cri/pods/actions"
+)
+
+// Record is what a Store has of one pod, while somebody acts on the pod. Nothing is
+// recorded without a store. It is not safe for concurrent use.
+type Record struct {
+	store    Store
+	uid      types.UID
+	actuated actions.Actuated
+}
+
+// Load reads what the runtime was last told of a pod. Without that it cannot be known
+// whether containers have to be resized. store may be nil.
+func Load(store Store, uid types.UID) (*Record, error) {
+	r := &Record{store: store, uid: uid}
+	if store == nil {
+		return r, nil
+	}
+	var err error
+	if r.actuated, err = store.Load(uid); err != nil {
+		return nil, fmt.Errorf("resources told before: %w", err)
+	}
+	return r, nil
+}
+
+// Actuated is what the runtime was last told, nil without a store.
+func (r *Record) Actuated() *actions.Actuated {
+	if r.store == nil {
+		return nil
+	}
+	return &r.actuated
+}
+
+// NoteContainer records the resources of a regular or init container that is about to
+// be created: after a crash they may have been applied, and telling the runtime again
+// what it knows does no harm. One that asks for nothing, in a pod that does not either,
+// is not worth a write.
+func (r *Record) NoteContainer(pod *v1.Pod, c *v1.Container) error {
+	if r.store == nil {
+		return nil
+	}
+	record, recorded := r.actuated.Containers[c.Name]
+	if sameRequirements(record, c.Resources) && (recorded || pod.Spec.Resources == nil) {
+		return nil
+	}
+	return r.setContainer(c.Name, c.Resources)
+}
+
+// NotePod does the same for the resources of a pod as a whole, before its sandbox is
+// made.
+func (r *Record) NotePod(pod *v1.Pod) error {
+	if r.store == nil || samePodRequirements(r.actuated.Pod, pod.Spec.Resources) {
+		return nil
+	}
+	return r.setPod(pod.Spec.Resources)
+}
+
+func (r *Record) setContainer(name string, resources v1.ResourceRequirements) error {
+	return r.save(withContainer(r.actuated, name, resources))
+}
+
+func (r *Record) setPod(resources *v1.ResourceRequirements) error {
+	return r.save(actions.Actuated{Containers: r.actuated.Containers, Pod: resources})
+}
+
+func (r *Record) save(a actions.Actuated) error {
+	if err := r.store.Save(r.uid, a); err != nil {
+		return fmt.Errorf("checkpoint of resources: %w", err)
+	}
+	r.actuated = a
+	return nil
+}
+
+// withContainer returns a copy in which a container has other resources.
+func withContainer(a actions.Actuated, name string, c v1.ResourceRequirements) actions.Actuated {
+	containers := maps.Clone(a.Containers)
+	if containers == nil {
+		containers = map[string]v1.ResourceRequirements{}
+	}
+	containers[name] = c
+	return actions.Actuated{Pod: a.Pod, Containers: containers}
+}
+
+func samePodRequirements(a, b *v1.ResourceRequirements) bool {
+	var zero v1.ResourceRequirements
+	if a == nil {
+		a = &zero
+	}
+	if b == nil {
+		b = &zero
+	}
+	return sameRequirements(*a, *b)
+}
+
+func sameRequirements(a, b v1.ResourceRequirements) bool {
+	return sameQuantities(a.Requests, b.Requests) && sameQuantities(a.Limits, b.Limits)
+}
+
+func sameQuantities(a, b v1.ResourceList) bool {
+	return maps.EqualFunc(a, b, func(x, y resource.Quantity) bool { return x.Cmp(y) == 0 })
+}

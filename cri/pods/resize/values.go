@@ -1,0 +1,254 @@
+package resize
+
+import (
+	"slices"
+	"strings"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/podwright/podwright/cri"
+	"github.com/podwright/podwright/cri/pods/actions"
+	"github.com/podwright/podwright/internal/podfacts"
+	"github.com/podwright/podwright/pleg"
+)
+
+// What this file does is pure: it computes with the resources of pods.
+
+// cgroupValues are what the cgroup of a pod has to have: what its regular
+// containers and sidecars need together, or an init container with the sidecars
+// before it if that is more; what the pod asks for as a whole wins (KEP-2837). A
+// container without a limit leaves the pod without one. Overhead comes on top.
+func cgroupValues(pod *v1.Pod) CgroupValues {
+	overhead := overheadOf(pod)
+	out := CgroupValues{
+		CPURequest:    sumOf(pod, v1.ResourceCPU, requested) + overhead.CPURequest,
+		MemoryRequest: sumOf(pod, v1.ResourceMemory, requested) + overhead.MemoryRequest,
+		CPULimit:      sumOf(pod, v1.ResourceCPU, limited),
+		MemoryLimit:   sumOf(pod, v1.ResourceMemory, limited),
+	}
+	if out.CPULimit > 0 {
+		out.CPULimit += overhead.CPULimit
+	}
+	if out.MemoryLimit > 0 {
+		out.MemoryLimit += overhead.MemoryLimit
+	}
+	return out
+}
+
+func overheadOf(pod *v1.Pod) CgroupValues {
+	cpu, memory := amount(pod.Spec.Overhead, v1.ResourceCPU), amount(pod.Spec.Overhead, v1.ResourceMemory)
+	return CgroupValues{CPURequest: cpu, CPULimit: cpu, MemoryRequest: memory, MemoryLimit: memory}
+}
+
+// withoutOverhead takes the overhead from a limit, if there is one.
+func withoutOverhead(limit, overhead int64) int64 {
+	if limit == 0 {
+		return 0
+	}
+	return limit - overhead
+}
+
+// A list picks requests or limits; bounded tells that nothing in it means without
+// bound, not nothing.
+type pick struct {
+	list    func(*v1.ResourceRequirements) v1.ResourceList
+	bounded bool
+}
+
+var (
+	requested = pick{list: func(r *v1.ResourceRequirements) v1.ResourceList { return r.Requests }}
+	limited   = pick{list: func(r *v1.ResourceRequirements) v1.ResourceList { return r.Limits }, bounded: true}
+)
+
+// sumOf is the need of a pod, 0 for no bound.
+func sumOf(pod *v1.Pod, name v1.ResourceName, p pick) int64 {
+	if pod.Spec.Resources != nil {
+		if q := amount(p.list(pod.Spec.Resources), name); q > 0 {
+			return q
+		}
+	}
+	var sum, peak int64
+	unbounded := false
+	for i := range pod.Spec.InitContainers {
+		c := &pod.Spec.InitContainers[i]
+		q := amount(p.list(&c.Resources), name)
+		unbounded = unbounded || q == 0
+		if podfacts.IsSidecar(c) {
+			sum += q
+			peak = max(peak, sum)
+		} else {
+			peak = max(peak, sum+q)
+		}
+	}
+	for i := range pod.Spec.Containers {
+		q := amount(p.list(&pod.Spec.Containers[i].Resources), name)
+		unbounded = unbounded || q == 0
+		sum += q
+	}
+	if p.bounded && unbounded {
+		return 0
+	}
+	return max(sum, peak)
+}
+
+// amount is thousandths of CPUs, or bytes.
+func amount(list v1.ResourceList, name v1.ResourceName) int64 {
+	q := list[name]
+	if name == v1.ResourceCPU {
+		return q.MilliValue()
+	}
+	return q.Value()
+}
+
+// A valueField is one of CgroupValues.
+type valueField struct {
+	of        func(*CgroupValues) *int64
+	unlimited bool // 0 means without limit
+}
+
+// valuesOf returns limit and request of a resource.
+func valuesOf(name v1.ResourceName) (limit, request valueField) {
+	if name == v1.ResourceCPU {
+		return valueField{func(v *CgroupValues) *int64 { return &v.CPULimit }, true},
+			valueField{func(v *CgroupValues) *int64 { return &v.CPURequest }, false}
+	}
+	return valueField{func(v *CgroupValues) *int64 { return &v.MemoryLimit }, true},
+		valueField{func(v *CgroupValues) *int64 { return &v.MemoryRequest }, false}
+}
+
+func (f valueField) same(a, b CgroupValues) bool { return *f.of(&a) == *f.of(&b) }
+
+// grows tells whether to has more than from.
+func (f valueField) grows(from, to CgroupValues) bool {
+	a, b := *f.of(&from), *f.of(&to)
+	if f.unlimited && (a == 0 || b == 0) {
+		return a != 0
+	}
+	return b > a
+}
+
+// copied returns values with the field of from.
+func (f valueField) copied(values, from CgroupValues) CgroupValues {
+	*f.of(&values) = *f.of(&from)
+	return values
+}
+
+// tightens tells whether a limit is lower than before, or new. 0 is none.
+func tightens(want, have int64) bool { return want != 0 && (have == 0 || want < have) }
+
+// actuatedPod is a pod with the resources that its containers have: those on
+// record, else what the runtime reports of a running container, else the spec's.
+func actuatedPod(pod *v1.Pod, observed *pleg.PodStatus, actuated actions.Actuated) *v1.Pod {
+	out := withOwnContainers(pod)
+	if actuated.Pod != nil {
+		out.Spec.Resources = actuated.Pod
+	}
+	for _, list := range [][]v1.Container{out.Spec.InitContainers, out.Spec.Containers} {
+		for i := range list {
+			c := &list[i]
+			if record, ok := actuated.Containers[c.Name]; ok {
+				c.Resources = record
+			} else if running := observed.Newest(c.Name); running != nil && running.State == pleg.StateRunning {
+				c.Resources = reported(running.Resources, c.Resources)
+			}
+		}
+	}
+	return out
+}
+
+// wantedPod is a pod with the resources that it is to have. A limit that is not
+// there any more stays as it is in now: no runtime takes it away.
+func wantedPod(pod, now *v1.Pod) *v1.Pod {
+	out := withOwnContainers(pod)
+	for i := range out.Spec.InitContainers {
+		keepLimits(&out.Spec.InitContainers[i].Resources, now.Spec.InitContainers[i].Resources)
+	}
+	for i := range out.Spec.Containers {
+		keepLimits(&out.Spec.Containers[i].Resources, now.Spec.Containers[i].Resources)
+	}
+	if out.Spec.Resources != nil && now.Spec.Resources != nil {
+		out.Spec.Resources = out.Spec.Resources.DeepCopy()
+		keepLimits(out.Spec.Resources, *now.Spec.Resources)
+	}
+	return out
+}
+
+// withOwnContainers is a copy whose lists of containers can be changed.
+func withOwnContainers(pod *v1.Pod) *v1.Pod {
+	out := *pod
+	out.Spec.InitContainers = slices.Clone(pod.Spec.InitContainers)
+	out.Spec.Containers = slices.Clone(pod.Spec.Containers)
+	return &out
+}
+
+var resizable = []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory}
+
+func keepLimits(want *v1.ResourceRequirements, now v1.ResourceRequirements) {
+	kept := false
+	for _, name := range resizable {
+		have, ok := now.Limits[name]
+		if !ok || amount(want.Limits, name) != 0 {
+			continue
+		}
+		if !kept {
+			want.Limits, kept = cloned(want.Limits), true
+		}
+		want.Limits[name] = have
+	}
+}
+
+// withResource returns resources with one of them as in another.
+func withResource(have, want v1.ResourceRequirements, name v1.ResourceName) v1.ResourceRequirements {
+	out := have
+	out.Requests, out.Limits = cloned(have.Requests), cloned(have.Limits)
+	for _, l := range []struct{ to, from v1.ResourceList }{{out.Requests, want.Requests}, {out.Limits, want.Limits}} {
+		if q, ok := l.from[name]; ok {
+			l.to[name] = q
+		} else {
+			delete(l.to, name)
+		}
+	}
+	return out
+}
+
+func cloned(list v1.ResourceList) v1.ResourceList {
+	out := make(v1.ResourceList, len(list))
+	for name, q := range list {
+		out[name] = q
+	}
+	return out
+}
+
+// reported puts the limits that a runtime reports in the place of others. A limit
+// that the container does not have itself is the pod's.
+func reported(r *pleg.ContainerResources, spec v1.ResourceRequirements) v1.ResourceRequirements {
+	if r == nil {
+		return spec
+	}
+	out := spec
+	out.Limits = cloned(spec.Limits)
+	if _, own := spec.Limits[v1.ResourceCPU]; own && r.MilliCPULimit != nil && *r.MilliCPULimit > 0 {
+		out.Limits[v1.ResourceCPU] = *resource.NewMilliQuantity(*r.MilliCPULimit, resource.DecimalSI)
+	}
+	if _, own := spec.Limits[v1.ResourceMemory]; own && r.MemoryLimit != nil {
+		out.Limits[v1.ResourceMemory] = *resource.NewQuantity(*r.MemoryLimit, resource.BinarySI)
+	}
+	return out
+}
+
+// containerOf is the container of an update.
+func containerOf(pod *v1.Pod, u actions.Update) *v1.Container {
+	if u.Init {
+		return &pod.Spec.InitContainers[u.Index]
+	}
+	return &pod.Spec.Containers[u.Index]
+}
+
+// notImplemented tells whether a runtime lacks a call. Some say so in words.
+func notImplemented(err error) bool {
+	return cri.IsUnimplemented(err) ||
+		status.Code(err) == codes.Unknown && err != nil && strings.Contains(err.Error(), "not implemented")
+}
