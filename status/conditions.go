@@ -58,7 +58,7 @@ func (b *builder) otherConditions(s *v1.PodStatus) {
 
 // passOn takes a condition over from the previous status.
 func (b *builder) passOn(s *v1.PodStatus, t v1.PodConditionType) {
-	if c := condition(b.old.Conditions, t); c != nil {
+	if c := podfacts.Condition(b.old.Conditions, t); c != nil {
 		s.Conditions = append(s.Conditions, *c)
 	}
 }
@@ -83,7 +83,7 @@ func (b *builder) conditions(s *v1.PodStatus) (restartAll bool) {
 }
 
 func (b *builder) set(s *v1.PodStatus, t v1.PodConditionType, v verdict) {
-	setCondition(s, b.in.Pod.Generation, b.in.Now, newCondition(t, v), condition(b.old.Conditions, t))
+	setCondition(s, b.in.Pod.Generation, b.in.Now, newCondition(t, v), podfacts.Condition(b.old.Conditions, t))
 }
 
 func (b *builder) setReadiness(s *v1.PodStatus) {
@@ -94,8 +94,8 @@ func (b *builder) setReadiness(s *v1.PodStatus) {
 // conditions as they were. Ready comes last, since a gate may name any condition.
 func setReadiness(pod *v1.Pod, s *v1.PodStatus, now time.Time, old []v1.PodCondition) {
 	containers := containersReady(pod, s)
-	setCondition(s, pod.Generation, now, newCondition(v1.ContainersReady, containers), condition(old, v1.ContainersReady))
-	setCondition(s, pod.Generation, now, newCondition(v1.PodReady, podReady(pod, s, containers)), condition(old, v1.PodReady))
+	setCondition(s, pod.Generation, now, newCondition(v1.ContainersReady, containers), podfacts.Condition(old, v1.ContainersReady))
+	setCondition(s, pod.Generation, now, newCondition(v1.PodReady, podReady(pod, s, containers)), podfacts.Condition(old, v1.PodReady))
 }
 
 func newCondition(t v1.PodConditionType, v verdict) v1.PodCondition {
@@ -122,19 +122,10 @@ func setCondition(s *v1.PodStatus, generation int64, now time.Time, c v1.PodCond
 	put(s, c)
 }
 
-func condition(list []v1.PodCondition, t v1.PodConditionType) *v1.PodCondition {
-	for i := range list {
-		if list[i].Type == t {
-			return &list[i]
-		}
-	}
-	return nil
-}
-
 // readyToStart tells that the sandbox with its network is there.
 func (b *builder) readyToStart() verdict {
 	if !b.observed() {
-		c := condition(b.old.Conditions, v1.PodReadyToStartContainers)
+		c := podfacts.Condition(b.old.Conditions, v1.PodReadyToStartContainers)
 		return verdict{ok: c != nil && c.Status == v1.ConditionTrue}
 	}
 	return verdict{ok: !b.in.Observed.SandboxChanged(b.in.Pod.Spec.HostNetwork).Changed}
@@ -187,7 +178,7 @@ func initialized(pod *v1.Pod, s, old *v1.PodStatus) verdict {
 	if len(missing)+len(incomplete) == 0 {
 		return verdict{ok: true}
 	}
-	if c := condition(old.Conditions, v1.PodInitialized); c != nil && c.Status == v1.ConditionTrue {
+	if c := podfacts.Condition(old.Conditions, v1.PodInitialized); c != nil && c.Status == v1.ConditionTrue {
 		return verdict{ok: true}
 	}
 	return verdict{reason: reasonContainersNotInitialized, message: names(missing, "incomplete", incomplete)}
@@ -232,17 +223,8 @@ func podReady(pod *v1.Pod, s *v1.PodStatus, containers verdict) verdict {
 	if !containers.ok {
 		return containers
 	}
-	var open []string
-	for _, gate := range pod.Spec.ReadinessGates {
-		switch c := condition(s.Conditions, gate.ConditionType); {
-		case c == nil:
-			open = append(open, fmt.Sprintf("condition %q does not exist", gate.ConditionType))
-		case c.Status != v1.ConditionTrue:
-			open = append(open, fmt.Sprintf("condition %q is %s", gate.ConditionType, c.Status))
-		}
-	}
-	if len(open) > 0 {
-		return verdict{reason: reasonReadinessGatesNotReady, message: strings.Join(open, ", ")}
+	if closed := podfacts.ClosedGates(pod, s.Conditions); closed != "" {
+		return verdict{reason: reasonReadinessGatesNotReady, message: closed}
 	}
 	return verdict{ok: true}
 }

@@ -8,6 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/podwright/podwright/internal/podfacts"
 	"github.com/podwright/podwright/pleg"
 )
 
@@ -83,17 +84,17 @@ func TestReadinessGates(t *testing.T) {
 	s := compute(t, in)
 	require.Equal(t, "False ReadinessGatesNotReady", cond(s, v1.PodReady))
 	require.Equal(t, "True", cond(s, v1.ContainersReady))
-	missing := condition(s.Conditions, v1.PodReady).Message
+	missing := podfacts.Condition(s.Conditions, v1.PodReady).Message
 	in.API = withConditions(is("example.com/gate", v1.ConditionFalse))
 	s = compute(t, in)
 	require.Equal(t, "False ReadinessGatesNotReady", cond(s, v1.PodReady))
-	require.NotEqual(t, missing, condition(s.Conditions, v1.PodReady).Message, "the message follows")
+	require.NotEqual(t, missing, podfacts.Condition(s.Conditions, v1.PodReady).Message, "the message follows")
 	in.API = withConditions(is("example.com/gate", v1.ConditionTrue))
 	require.Equal(t, "True", cond(compute(t, in), v1.PodReady))
 	in.Observed = observe(exited("c", 1))
 	s = compute(t, in)
 	require.Equal(t, "False ContainersNotReady", cond(s, v1.PodReady))
-	require.Equal(t, condition(s.Conditions, v1.ContainersReady).Message, condition(s.Conditions, v1.PodReady).Message)
+	require.Equal(t, podfacts.Condition(s.Conditions, v1.ContainersReady).Message, podfacts.Condition(s.Conditions, v1.PodReady).Message)
 }
 
 // T19: in one and the same status.
@@ -177,7 +178,7 @@ func TestRestartingAllCondition(t *testing.T) {
 			tc.in.Pod = pod
 			s := compute(t, tc.in)
 			require.Equal(t, tc.want, cond(s, v1.AllContainersRestarting))
-			require.Zero(t, condition(s.Conditions, v1.AllContainersRestarting).ObservedGeneration)
+			require.Zero(t, podfacts.Condition(s.Conditions, v1.AllContainersRestarting).ObservedGeneration)
 		})
 	}
 }
@@ -187,7 +188,7 @@ func TestTransitionTimes(t *testing.T) {
 	pod := podOf(v1.RestartPolicyAlways, "c")
 	first := compute(t, Input{Pod: pod, Observed: observe(running("c")), Now: before})
 	at := func(s v1.PodStatus, t v1.PodConditionType) time.Time {
-		return condition(s.Conditions, t).LastTransitionTime.Time
+		return podfacts.Condition(s.Conditions, t).LastTransitionTime.Time
 	}
 	require.Equal(t, before, at(first, v1.PodReady))
 	require.Equal(t, before, first.StartTime.Time)
@@ -198,7 +199,7 @@ func TestTransitionTimes(t *testing.T) {
 	require.Equal(t, before, at(second, v1.PodScheduled))
 	require.Equal(t, before, second.StartTime.Time)
 	require.Equal(t, int64(2), second.ObservedGeneration)
-	require.Equal(t, int64(2), condition(second.Conditions, v1.PodScheduled).ObservedGeneration)
+	require.Equal(t, int64(2), podfacts.Condition(second.Conditions, v1.PodScheduled).ObservedGeneration)
 	third := compute(t, Input{Pod: podOf(v1.RestartPolicyAlways, "c"), Observed: observe(exited("c", 1)), Previous: &second, Now: now})
 	require.Equal(t, int64(2), third.ObservedGeneration, "T23: never back")
 }

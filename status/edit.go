@@ -91,7 +91,7 @@ func withContainer(pod *v1.Pod, s v1.PodStatus, containerID string, now time.Tim
 
 // withCondition sets one condition of the node agent's.
 func withCondition(pod *v1.Pod, s v1.PodStatus, now time.Time, c v1.PodCondition) v1.PodStatus {
-	before := condition(s.Conditions, c.Type)
+	before := podfacts.Condition(s.Conditions, c.Type)
 	s.Conditions = slices.Clone(s.Conditions)
 	setCondition(&s, pod.Generation, now, c, before)
 	return s
@@ -100,7 +100,7 @@ func withCondition(pod *v1.Pod, s v1.PodStatus, now time.Time, c v1.PodCondition
 // put sets a condition in place of one of its type, in a list that is the
 // caller's own.
 func put(s *v1.PodStatus, c v1.PodCondition) {
-	if place := condition(s.Conditions, c.Type); place != nil {
+	if place := podfacts.Condition(s.Conditions, c.Type); place != nil {
 		*place = c
 		return
 	}

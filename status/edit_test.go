@@ -7,6 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podwright/podwright/internal/podfacts"
 )
 
 // 6.2: results of probes take effect at once.
@@ -32,12 +34,12 @@ func TestWithContainer(t *testing.T) {
 	s, changed = WithContainerReady(pod, s, "fake://a-0", true, at)
 	require.True(t, changed)
 	require.True(t, s.ContainerStatuses[0].Ready)
-	require.Equal(t, "containers with unready status: [b]", condition(s.Conditions, v1.PodReady).Message)
+	require.Equal(t, "containers with unready status: [b]", podfacts.Condition(s.Conditions, v1.PodReady).Message)
 	s, changed = WithContainerStarted(pod, s, "fake://b-0", true, at)
 	require.True(t, changed)
 	require.True(t, *s.ContainerStatuses[1].Started && s.ContainerStatuses[1].Ready, "no readiness probe stands in its way")
 	require.Equal(t, [2]string{"True", "True"}, [2]string{cond(s, v1.PodReady), cond(s, v1.ContainersReady)})
-	require.True(t, condition(s.Conditions, v1.PodReady).LastTransitionTime.Time.Equal(at))
+	require.True(t, podfacts.Condition(s.Conditions, v1.PodReady).LastTransitionTime.Time.Equal(at))
 	require.Len(t, s.Conditions, len(untouched.Conditions))
 	s, changed = WithContainerReady(pod, s, "fake://s-0", false, at)
 	require.True(t, changed)
@@ -87,7 +89,7 @@ func TestWithReadyToStart(t *testing.T) {
 	pod.Generation = 2
 	s = WithReadyToStart(pod, s, now.Add(time.Hour))
 	require.Equal(t, "True", cond(s, v1.PodReadyToStartContainers))
-	c := condition(s.Conditions, v1.PodReadyToStartContainers)
+	c := podfacts.Condition(s.Conditions, v1.PodReadyToStartContainers)
 	require.True(t, c.LastTransitionTime.Time.Equal(now.Add(time.Hour)))
 	require.Equal(t, int64(2), c.ObservedGeneration)
 	again := WithReadyToStart(pod, s, now.Add(2*time.Hour))
@@ -102,7 +104,7 @@ func TestWithDisruption(t *testing.T) {
 		*s = WithDisruption(pod, *s, "The node was low on memory", now)
 		s.Phase, s.Reason = v1.PodFailed, "Evicted"
 	}})
-	c := condition(s.Conditions, v1.DisruptionTarget)
+	c := podfacts.Condition(s.Conditions, v1.DisruptionTarget)
 	require.Equal(t, v1.PodCondition{
 		Type: v1.DisruptionTarget, Status: v1.ConditionTrue, Reason: "TerminationByKubelet", Message: "The node was low on memory",
 		ObservedGeneration: 1, LastTransitionTime: metav1.NewTime(now),
@@ -113,7 +115,7 @@ func TestWithDisruption(t *testing.T) {
 func TestResizeConditions(t *testing.T) {
 	at := func(minutes int) time.Time { return now.Add(time.Duration(minutes) * time.Minute) }
 	get := func(s v1.PodStatus, kind v1.PodConditionType) v1.PodCondition {
-		c := condition(s.Conditions, kind)
+		c := podfacts.Condition(s.Conditions, kind)
 		require.NotNil(t, c)
 		require.Equal(t, v1.ConditionTrue, c.Status)
 		return *c

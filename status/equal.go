@@ -5,6 +5,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+
+	"github.com/podwright/podwright/internal/podfacts"
 )
 
 // Equal tells whether two normalised statuses say the same, as far as the node
@@ -32,7 +34,7 @@ func subset(list, others []v1.PodCondition) bool {
 		if !owned(c.Type) && !shared(c.Type) {
 			continue
 		}
-		other := condition(others, c.Type)
+		other := podfacts.Condition(others, c.Type)
 		if other == nil || other.Status != c.Status || other.Reason != c.Reason || other.Message != c.Message {
 			return false
 		}

@@ -28,7 +28,7 @@ func Finalize(pod *v1.Pod, s v1.PodStatus, now time.Time) v1.PodStatus {
 	}
 	if podfacts.IsTerminalPhase(s.Phase) {
 		s = WithoutResizePending(WithoutResizeInProgress(s))
-		if condition(s.Conditions, v1.AllContainersRestarting) != nil {
+		if podfacts.Condition(s.Conditions, v1.AllContainersRestarting) != nil {
 			s = withCondition(pod, s, now, newCondition(v1.AllContainersRestarting, ended(s.Phase)))
 		}
 	}

@@ -269,7 +269,7 @@ func checkStep(t *testing.T, in Input, previous, s *v1.PodStatus) {
 		}
 	}
 	for _, c := range s.Conditions {
-		if old := condition(previous.Conditions, c.Type); old != nil && old.Status == c.Status {
+		if old := podfacts.Condition(previous.Conditions, c.Type); old != nil && old.Status == c.Status {
 			require.Equal(t, old.LastTransitionTime, c.LastTransitionTime)
 		}
 	}

@@ -5,6 +5,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/internal/podfacts"
 )
 
 // 6.6, T17: who changes a gate changes Ready.
@@ -13,21 +15,21 @@ func TestReadyIsStale(t *testing.T) {
 	pod := podOf(v1.RestartPolicyAlways, "i:init", "s:sidecar", "app")
 	pod.Status = compute(t, Input{Pod: pod, Observed: observe(exited("init", 0), running("sidecar"), running("app"))})
 	require.Equal(t, "True", cond(pod.Status, v1.PodReady))
-	require.False(t, ReadyIsStale(pod), "it has no gates")
+	require.False(t, podfacts.ReadyIsStale(pod), "it has no gates")
 	pod.Spec.ReadinessGates = []v1.PodReadinessGate{{ConditionType: gate}}
-	require.True(t, ReadyIsStale(pod), "the gate does not exist")
+	require.True(t, podfacts.ReadyIsStale(pod), "the gate does not exist")
 	pod.Status = WithReadiness(pod, pod.Status, now)
 	require.Equal(t, "False ReadinessGatesNotReady", cond(pod.Status, v1.PodReady))
-	require.False(t, ReadyIsStale(pod), "sidecars make no difference")
+	require.False(t, podfacts.ReadyIsStale(pod), "sidecars make no difference")
 	pod.Status.Conditions = append(pod.Status.Conditions, is(gate, v1.ConditionFalse))
-	require.True(t, ReadyIsStale(pod), "the message is another one")
+	require.True(t, podfacts.ReadyIsStale(pod), "the message is another one")
 	pod.Status = WithReadiness(pod, pod.Status, now)
-	require.False(t, ReadyIsStale(pod))
-	condition(pod.Status.Conditions, gate).Status = v1.ConditionTrue
-	require.True(t, ReadyIsStale(pod))
+	require.False(t, podfacts.ReadyIsStale(pod))
+	podfacts.Condition(pod.Status.Conditions, gate).Status = v1.ConditionTrue
+	require.True(t, podfacts.ReadyIsStale(pod))
 	untouched := pod.DeepCopy()
-	ReadyIsStale(pod)
+	podfacts.ReadyIsStale(pod)
 	require.Equal(t, untouched, pod)
 	pod.Status.Conditions = nil
-	require.True(t, ReadyIsStale(pod))
+	require.True(t, podfacts.ReadyIsStale(pod))
 }

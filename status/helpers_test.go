@@ -237,7 +237,7 @@ func itoa(n int32) string {
 
 // cond writes a condition as "True Reason".
 func cond(s v1.PodStatus, t v1.PodConditionType) string {
-	c := condition(s.Conditions, t)
+	c := podfacts.Condition(s.Conditions, t)
 	if c == nil {
 		return "absent"
 	}

@@ -280,7 +280,7 @@ func follow(before, s v1.PodStatus, now time.Time) v1.PodStatus {
 		if c.Type == v1.PodResizePending || c.Type == v1.PodResizeInProgress || !owned(c.Type) && !shared(c.Type) {
 			continue // theirs moves with the reason, or is not ours
 		}
-		switch old := condition(before.Conditions, c.Type); {
+		switch old := podfacts.Condition(before.Conditions, c.Type); {
 		case old != nil && old.Status == c.Status && !old.LastTransitionTime.IsZero():
 			c.LastTransitionTime = old.LastTransitionTime
 		case c.LastTransitionTime.IsZero(), old != nil && !c.LastTransitionTime.After(old.LastTransitionTime.Time):

@@ -40,7 +40,7 @@ func Merge(fetched *v1.Pod, wanted *v1.PodStatus, mayStillRun bool, now time.Tim
 	out.ExtendedResourceClaimStatus = there.ExtendedResourceClaimStatus
 	out.NodeAllocatableResourceClaimStatuses = there.NodeAllocatableResourceClaimStatuses
 	out.Conditions = mergeConditions(there.Conditions, wanted.Conditions)
-	if disrupted := condition(wanted.Conditions, v1.DisruptionTarget); disrupted != nil && ending && !mayStillRun {
+	if disrupted := podfacts.Condition(wanted.Conditions, v1.DisruptionTarget); disrupted != nil && ending && !mayStillRun {
 		setMerged(&out, *disrupted, there, now)
 	}
 	if podfacts.IsTerminalPhase(out.Phase) {
@@ -55,12 +55,12 @@ func mergeConditions(there, wanted []v1.PodCondition) []v1.PodCondition {
 	for _, c := range there {
 		if !owned(c.Type) {
 			out = append(out, c)
-		} else if ours := condition(wanted, c.Type); ours != nil && condition(out, c.Type) == nil {
+		} else if ours := podfacts.Condition(wanted, c.Type); ours != nil && podfacts.Condition(out, c.Type) == nil {
 			out = append(out, *ours)
 		}
 	}
 	for _, c := range wanted {
-		if owned(c.Type) && condition(out, c.Type) == nil {
+		if owned(c.Type) && podfacts.Condition(out, c.Type) == nil {
 			out = append(out, c)
 		}
 	}
@@ -70,7 +70,7 @@ func mergeConditions(there, wanted []v1.PodCondition) []v1.PodCondition {
 // notReady lets nothing be ready in a pod that has ended.
 func notReady(s, there *v1.PodStatus, now time.Time) {
 	for _, t := range []v1.PodConditionType{v1.PodReady, v1.ContainersReady} {
-		if c := condition(s.Conditions, t); c != nil && c.Status == v1.ConditionTrue {
+		if c := podfacts.Condition(s.Conditions, t); c != nil && c.Status == v1.ConditionTrue {
 			changed := newCondition(t, ended(s.Phase))
 			changed.ObservedGeneration = c.ObservedGeneration
 			setMerged(s, changed, there, now)
@@ -82,7 +82,7 @@ func notReady(s, there *v1.PodStatus, now time.Time) {
 // is now, unless what is there has made it already.
 func setMerged(s *v1.PodStatus, c v1.PodCondition, there *v1.PodStatus, now time.Time) {
 	c.LastTransitionTime = metav1.NewTime(now.Truncate(time.Second))
-	if before := condition(there.Conditions, c.Type); before != nil && before.Status == c.Status {
+	if before := podfacts.Condition(there.Conditions, c.Type); before != nil && before.Status == c.Status {
 		c.LastTransitionTime = before.LastTransitionTime
 	}
 	put(s, c)

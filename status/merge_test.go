@@ -8,6 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/internal/podfacts"
 )
 
 // 6.3: what is written over what is there.
@@ -49,11 +51,11 @@ func TestMerge(t *testing.T) {
 		there.Reason, wanted.Reason, wanted.Message = "r", "Evicted", "m"
 		s := merged(there, wanted, true)
 		require.Equal(t, [3]string{"Running", "r", ""}, [3]string{string(s.Phase), s.Reason, s.Message})
-		require.Nil(t, condition(s.Conditions, v1.DisruptionTarget), "T21 not before the end")
+		require.Nil(t, podfacts.Condition(s.Conditions, v1.DisruptionTarget), "T21 not before the end")
 		s = merged(there, wanted, false)
 		require.Equal(t, [3]string{"Failed", "Evicted", "m"}, [3]string{string(s.Phase), s.Reason, s.Message})
 		require.Equal(t, "True TerminationByKubelet", cond(s, v1.DisruptionTarget), "T21 together with the end")
-		require.True(t, condition(s.Conditions, v1.DisruptionTarget).LastTransitionTime.Time.Equal(at))
+		require.True(t, podfacts.Condition(s.Conditions, v1.DisruptionTarget).LastTransitionTime.Time.Equal(at))
 	})
 	t.Run("T21 no end, no disruption", func(t *testing.T) {
 		require.Equal(t, "absent", cond(merged(status(v1.PodRunning), status(v1.PodRunning, disrupted), false), v1.DisruptionTarget))
@@ -63,13 +65,13 @@ func TestMerge(t *testing.T) {
 		require.Equal(t, "True EvictionByEvictionAPI", cond(s, v1.DisruptionTarget), "another's stays")
 		s = merged(status(v1.PodRunning, other), status(v1.PodFailed, disrupted), false)
 		require.Equal(t, "True TerminationByKubelet", cond(s, v1.DisruptionTarget))
-		require.True(t, condition(s.Conditions, v1.DisruptionTarget).LastTransitionTime.Time.Equal(before), "it was true before")
+		require.True(t, podfacts.Condition(s.Conditions, v1.DisruptionTarget).LastTransitionTime.Time.Equal(before), "it was true before")
 	})
 	t.Run("T19 what has ended is not ready", func(t *testing.T) {
 		ready := []v1.PodCondition{is(v1.PodReady, v1.ConditionTrue), is(v1.ContainersReady, v1.ConditionTrue)}
 		s := merged(status(v1.PodRunning, ready...), status(v1.PodFailed, ready...), false)
 		require.Equal(t, [2]string{"False PodFailed", "False PodFailed"}, [2]string{cond(s, v1.PodReady), cond(s, v1.ContainersReady)})
-		require.True(t, condition(s.Conditions, v1.PodReady).LastTransitionTime.Time.Equal(at))
+		require.True(t, podfacts.Condition(s.Conditions, v1.PodReady).LastTransitionTime.Time.Equal(at))
 		s = merged(status(v1.PodRunning, ready...), status(v1.PodSucceeded, ready...), false)
 		require.Equal(t, "False PodCompleted", cond(s, v1.PodReady))
 		s = merged(status(v1.PodRunning, ready...), status(v1.PodFailed, ready...), true)

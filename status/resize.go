@@ -6,6 +6,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podwright/podwright/internal/podfacts"
 )
 
 // The conditions about resizing a pod in place (KEP-1287) are decided by whoever
@@ -35,7 +37,7 @@ func WithoutResizePending(s v1.PodStatus) v1.PodStatus {
 // that is reported, as a later generation may wait for another resize to be
 // granted.
 func WithResizeInProgress(s v1.PodStatus, generation int64, why Reason, now time.Time) v1.PodStatus {
-	if before := condition(s.Conditions, v1.PodResizeInProgress); before != nil {
+	if before := podfacts.Condition(s.Conditions, v1.PodResizeInProgress); before != nil {
 		if why == (Reason{}) {
 			why = Reason{Reason: before.Reason, Message: before.Message}
 		}
@@ -60,7 +62,7 @@ func withResize(s v1.PodStatus, t v1.PodConditionType, generation int64, why Rea
 		Type: t, Status: v1.ConditionTrue, Reason: why.Reason, Message: why.Message,
 		ObservedGeneration: generation, LastProbeTime: at, LastTransitionTime: at,
 	}
-	if before := condition(s.Conditions, t); before != nil && before.Reason == c.Reason {
+	if before := podfacts.Condition(s.Conditions, t); before != nil && before.Reason == c.Reason {
 		c.LastTransitionTime = before.LastTransitionTime
 	}
 	s.Conditions = slices.Clone(s.Conditions)
@@ -69,7 +71,7 @@ func withResize(s v1.PodStatus, t v1.PodConditionType, generation int64, why Rea
 }
 
 func withoutCondition(s v1.PodStatus, t v1.PodConditionType) v1.PodStatus {
-	if condition(s.Conditions, t) != nil {
+	if podfacts.Condition(s.Conditions, t) != nil {
 		s.Conditions = slices.DeleteFunc(slices.Clone(s.Conditions), func(c v1.PodCondition) bool { return c.Type == t })
 	}
 	return s

@@ -105,7 +105,7 @@ type gist struct {
 
 func gistOf(s *v1.PodStatus) gist {
 	g := gist{phase: s.Phase}
-	if c := condition(s.Conditions, v1.PodReady); c != nil {
+	if c := podfacts.Condition(s.Conditions, v1.PodReady); c != nil {
 		g.ready = c.Status
 	}
 	return g

@@ -226,7 +226,7 @@ func (h *DefaultHandler) HandlePodReconcile(ctx context.Context, pods []*v1.Pod)
 		if podfacts.IsMirror(pod) || h.outside(pod.UID) {
 			continue
 		}
-		if readyIsStale(pod) {
+		if podfacts.ReadyIsStale(pod) {
 			h.update(podworkers.Update{Type: podworkers.UpdateSync, Pod: pod})
 		}
 		if pod.Status.Phase == v1.PodFailed && pod.Status.Reason == "Evicted" {
@@ -328,25 +328,4 @@ func (h *DefaultHandler) left(pod *v1.Pod) {
 
 func podAttrs(pod *v1.Pod) []any {
 	return []any{"namespace", pod.Namespace, "pod", pod.Name, "uid", pod.UID}
-}
-
-// readyIsStale tells whether the Ready condition of a pod with readiness gates
-// says something else than its gates and containers.
-func readyIsStale(pod *v1.Pod) bool {
-	if len(pod.Spec.ReadinessGates) == 0 {
-		return false
-	}
-	isTrue := func(kind v1.PodConditionType) bool {
-		for _, c := range pod.Status.Conditions {
-			if c.Type == kind {
-				return c.Status == v1.ConditionTrue
-			}
-		}
-		return false
-	}
-	ready := isTrue(v1.ContainersReady)
-	for _, gate := range pod.Spec.ReadinessGates {
-		ready = ready && isTrue(gate.ConditionType)
-	}
-	return ready != isTrue(v1.PodReady)
 }

@@ -193,7 +193,11 @@ func TestHandlerReconcile(t *testing.T) {
 	}
 	h.HandlePodReconcile(t.Context(), []*v1.Pod{
 		testPod("no gates", "1"),
-		testPod("not ready", "2", conditions(v1.ContainersReady)),
+		testPod("not ready", "2", conditions(v1.ContainersReady), func(pod *v1.Pod) {
+			pod.Status.Conditions = append(pod.Status.Conditions, v1.PodCondition{
+				Type: v1.PodReady, Status: v1.ConditionFalse, Message: `condition "gate" does not exist`,
+			})
+		}),
 		testPod("gate opened", "3", conditions(v1.ContainersReady, "gate")),
 		testPod("consistent", "4", conditions(v1.ContainersReady, "gate", v1.PodReady)),
 		testPod("gate closed", "5", conditions(v1.ContainersReady, v1.PodReady)),

@@ -1,0 +1,54 @@
+package podfacts
+
+import (
+	"fmt"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// Condition returns the condition of a type, nil if there is none.
+func Condition(list []v1.PodCondition, t v1.PodConditionType) *v1.PodCondition {
+	for i := range list {
+		if list[i].Type == t {
+			return &list[i]
+		}
+	}
+	return nil
+}
+
+// ClosedGates says which readiness gates (KEP-580) of a pod keep it from being
+// ready, given the conditions of its status; "" if none does.
+func ClosedGates(pod *v1.Pod, conditions []v1.PodCondition) string {
+	var closed []string
+	for _, gate := range pod.Spec.ReadinessGates {
+		switch c := Condition(conditions, gate.ConditionType); {
+		case c == nil:
+			closed = append(closed, fmt.Sprintf("condition %q does not exist", gate.ConditionType))
+		case c.Status != v1.ConditionTrue:
+			closed = append(closed, fmt.Sprintf("condition %q is %s", gate.ConditionType, c.Status))
+		}
+	}
+	return strings.Join(closed, ", ")
+}
+
+// ReadyIsStale tells whether the Ready condition that a pod has in its status says
+// something else, or for another reason, than its readiness gates and
+// ContainersReady do: somebody has changed a gate, and the pod has to be synced.
+func ReadyIsStale(pod *v1.Pod) bool {
+	if len(pod.Spec.ReadinessGates) == 0 {
+		return false
+	}
+	conditions := pod.Status.Conditions
+	ready, containers := Condition(conditions, v1.PodReady), Condition(conditions, v1.ContainersReady)
+	switch {
+	case ready == nil:
+		return true
+	case containers == nil:
+		return ready.Status == v1.ConditionTrue
+	case containers.Status != v1.ConditionTrue:
+		return ready.Status == v1.ConditionTrue || ready.Message != containers.Message
+	}
+	closed := ClosedGates(pod, conditions)
+	return (ready.Status == v1.ConditionTrue) != (closed == "") || ready.Message != closed
+}
