@@ -4,7 +4,7 @@
 //   - podworkers: one worker per pod, the lifecycle state machine
 //   - syncloop, syncloop/podsource: from pod sources to workers
 //   - pleg: what the runtime really runs, and what changed
-//   - status: from observed and desired to a v1.PodStatus
+//   - status, status/writer: from observed and desired to a v1.PodStatus, and where it goes
 //   - cri, cri/pods, cri/images, cri/logs: pods on a CRI runtime
 //   - cri/fake: a runtime in memory; cri/embedded: with containers as host processes
 //   - cri/streams: sessions of exec, attach and port-forward, a module of its own

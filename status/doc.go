@@ -14,7 +14,7 @@
 //		Now:      time.Now(),
 //	})
 //
-// Finalize closes the books of a pod that has ended, Reject makes the status of
+// Finalize completes the status of a pod that has ended, Reject makes the status of
 // a pod that this node refuses to run.
 //
 // # What is remembered
@@ -37,37 +37,15 @@
 // Observed has to be newer than what the caller last did to the pod, else the
 // result describes the past. Terminal may be set only once every container has
 // stopped for good. The result is to be kept as the next Previous: by the caller, or
-// by a Manager.
+// by package writer.
 //
 // # Keeping and writing
 //
-// A Manager is the memory of the newest status of each pod and writes them to a
-// Sink: an API server, a file (package filesink), an endpoint. Without one it is the
-// memory only.
-//
-//	m, err := status.NewManager(status.ManagerConfig{Sink: sink})
-//	go m.Run(ctx)
-//	m.Set(pod, result.Status)
-//	m.Get(pod.UID) // at once, whether the sink answers or not
-//
-// Nobody waits for the sink. Of each pod only the newest status is written, one
-// write at a time and several pods at the same time: ends of pods first, then
-// changes of the phase and of Ready, then the rest, each in the order in which they
-// came, and one write in four goes to whoever has waited longest. What fails is
-// repeated: after 200 ms first, then with growing pauses up to the resync of 10 s,
-// and for all pods at once when the sink answers again. So a sink that is away for
-// an hour costs one write per pod in the end.
-//
-// What others own is neither written nor overwritten; a write is the difference
-// between what the sink is known to have and what is wanted, bound to the pod's
-// UID. What others change of the node agent's part is written anew at the next
-// resync, if the Manager is told of it (Observe). A terminal phase is written once
-// nothing of the pod can run any more (ManagerConfig.MayStillRun), and a pod that is
-// to be deleted is removed after that has been accepted and the pod is finished
-// (Terminate). Static pods are written to their mirrors.
-//
-// Nothing is kept beyond the process: that is the caller's (package checkpoint,
-// Manager.Restore).
+// A Sink is where statuses are written to: an API server, a file (package filesink),
+// an endpoint, or a function that wants to be told (SinkFunc). Package writer writes
+// the newest status of every pod to any number of them, by Normalize, Equal, Merge
+// and CheckTransition; Apply is what a Sink of one's own does with a difference.
+// Package statustest tests it.
 //
 // # What it does not do
 //

@@ -79,3 +79,16 @@ func ExampleWithContainerReady() {
 	// false [app]
 	// true true
 }
+
+func ExampleApply() {
+	// What a sink does that keeps statuses as a whole.
+	current := &v1.PodStatus{Phase: v1.PodPending, Conditions: []v1.PodCondition{{Type: "example.com/gate", Status: v1.ConditionTrue}}}
+	old := &v1.PodStatus{Phase: v1.PodPending}
+	new := &v1.PodStatus{Phase: v1.PodRunning, Conditions: []v1.PodCondition{{Type: v1.PodReady, Status: v1.ConditionTrue}}}
+	for _, c := range status.Apply(current, old, new).Conditions {
+		fmt.Println(c.Type, c.Status)
+	}
+	// Output:
+	// example.com/gate True
+	// Ready True
+}

@@ -8,7 +8,7 @@ import (
 	"github.com/podwright/podwright/internal/podfacts"
 )
 
-// Finalize closes the books of a pod whose containers have all stopped for good
+// Finalize completes the status of a pod whose containers have all stopped for good
 // and whose resources are released: containers without a record of their end
 // get exit code 137 and reason ContainerStatusUnknown, and a pod of the API
 // server that has no terminal phase becomes Failed. Containers that never had

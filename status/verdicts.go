@@ -61,19 +61,6 @@ func Probed(s *v1.PodStatus) []probe.Stored {
 	return out
 }
 
-// SetProbed shows at once what a readiness or startup probe has found: a
-// probe.Config.Changed that wakes the pod's worker, too, needs nothing more.
-func (m *Manager) SetProbed(c probe.Change) {
-	passed := c.Result == probe.Success
-	switch c.Type {
-	case probe.Readiness:
-		m.SetContainerReadiness(c.UID, c.ContainerID, passed)
-	case probe.Startup:
-		m.SetContainerStartup(c.UID, c.ContainerID, passed)
-	case probe.Liveness: // restarts containers, and says nothing in a status
-	}
-}
-
 // Reasons turns reasons of another package, such as those of the failed starts of
 // package cri/pods, into Input.StartFailures.
 func Reasons[T ~struct{ Reason, Message string }](by map[string]T) map[string]Reason {

@@ -33,24 +33,6 @@ func TestVerdicts(t *testing.T) {
 	require.NotNil(t, status.Verdicts(nil, nil), "nobody has probed yet, but somebody will")
 }
 
-func TestSetProbed(t *testing.T) {
-	pod := &v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{{Name: "web"}}}}
-	pod.UID = "u1"
-	m, err := status.NewManager(status.ManagerConfig{})
-	require.NoError(t, err)
-	m.Set(pod, v1.PodStatus{Phase: v1.PodRunning, ContainerStatuses: []v1.ContainerStatus{{
-		Name: "web", ContainerID: "fake://1", State: v1.ContainerState{Running: &v1.ContainerStateRunning{}},
-	}}})
-	probed := func(typ probe.Type, result probe.Verdict) v1.ContainerStatus {
-		m.SetProbed(probe.Change{UID: "u1", Stored: probe.Stored{Container: "web", ContainerID: "fake://1", Type: typ, Result: result}})
-		return m.Get("u1").ContainerStatuses[0]
-	}
-	require.True(t, *probed(probe.Startup, probe.Success).Started)
-	require.True(t, probed(probe.Readiness, probe.Success).Ready)
-	require.True(t, probed(probe.Liveness, probe.Failure).Ready)
-	require.False(t, probed(probe.Readiness, probe.Failure).Ready)
-}
-
 func TestProbed(t *testing.T) {
 	yes, no := true, false
 	running := v1.ContainerState{Running: &v1.ContainerStateRunning{}}

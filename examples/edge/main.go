@@ -35,6 +35,7 @@ import (
 	"github.com/podwright/podwright/probe/tcpsocket"
 	"github.com/podwright/podwright/status"
 	"github.com/podwright/podwright/status/filesink"
+	"github.com/podwright/podwright/status/writer"
 	"github.com/podwright/podwright/syncloop"
 	"github.com/podwright/podwright/syncloop/podsource"
 )
@@ -57,7 +58,7 @@ func main() {
 	a.garbage = must(garbage.New(garbage.Config{Runtime: runtime, Pods: a.pods}))
 	a.pleg = must(pleg.New(pleg.Config{Runtime: must(observe.New(observe.Config{Runtime: runtime, RuntimeName: runtime.Name()})), OnEvent: func(e pleg.Event) { a.dirty(e.UID) }}))
 	a.shown = must(filesink.New(filesink.Config{Path: filepath.Join(*root, "status.json"), Logger: slog.Default()}))
-	a.statuses = must(status.NewManager(status.ManagerConfig{Sink: a.shown, Logger: slog.Default()}))
+	a.statuses = must(writer.New(writer.Config{Sinks: []writer.NamedSink{{Name: "file", Sink: a.shown}}, Logger: slog.Default()}))
 	a.probes = must(probe.New(probe.Config{Status: a.statuses.Get, Event: event,
 		Changed: func(c probe.Change) { a.statuses.SetProbed(c); a.dirty(c.UID) }, // shown at once; the next sync restarts what failed
 		Probers: map[probe.Handler]probe.Prober{probe.Exec: must(exec.New(exec.Config{Runtime: runtime})), probe.HTTPGet: must(httpget.New(httpget.Config{})),
@@ -93,7 +94,7 @@ type agent struct {
 	garbage  *garbage.Collector
 	pleg     *pleg.PLEG
 	probes   *probe.Manager
-	statuses *status.Manager
+	statuses *writer.Writer
 	shown    *filesink.Sink
 	workers  *podworkers.Workers
 	loop     *syncloop.Loop

@@ -10,6 +10,17 @@
 //	err = store.Save(uid, record)     // after each change; costs nothing if there was none
 //	err = store.Remove(uid)           // with the pod
 //
+// In an agent a Keeper does that, as a sink of package status/writer: it keeps the
+// pods whose records were recalled, until they are forgotten.
+//
+//	keeper, err := checkpoint.NewKeeper(checkpoint.KeeperConfig{Store: store, Probes: results})
+//	w, err := writer.New(writer.Config{Sinks: []writer.NamedSink{
+//		{Name: "checkpoint", Sink: status.SinkFunc(keeper.Save)},
+//	}})
+//	record := keeper.Recall(uid)           // when the pod is first seen
+//	err = w.Flush(ctx, "checkpoint", uid)  // before the runtime is made to forget something
+//	err = keeper.Forget(uid)               // when nothing names the pod any more
+//
 // # Why it is needed
 //
 // A runtime forgets: it removes dead containers, and never knew which container was
@@ -41,6 +52,6 @@
 // # What it does not do
 //
 // It decides nothing: what a record means to a status is package status's matter
-// (Manager.Restore), what it means to a probe package probe's. It encrypts nothing; a
+// (writer.Writer.Restore), what it means to a probe package probe's. It encrypts nothing; a
 // status holds termination messages, so the files are readable for their owner only.
 package checkpoint

@@ -3,7 +3,7 @@
 // JSON of a v1.PodList.
 //
 //	board, err := filesink.New(filesink.Config{Path: "/var/lib/edge/status.json"})
-//	statuses, err := status.NewManager(status.ManagerConfig{Sink: board})
+//	statuses, err := writer.New(writer.Config{Sinks: []writer.NamedSink{{Name: "file", Sink: board}}})
 //	...
 //	err = board.Put(pod)    // when a pod is first seen
 //	err = board.Remove(pod) // when nothing of it is left
@@ -11,7 +11,7 @@
 //
 // At an API server pods are made and removed by others, and an agent only changes
 // their statuses; so it is here. A status of a pod that was not Put is refused with
-// status.ErrNotFound, and the Manager writes it when the pod is there.
+// status.ErrNotFound, and the Writer writes it when the pod is there.
 //
 // # What is promised
 //

@@ -30,7 +30,7 @@ func Example() {
 	if err := sink.Put(pod); err != nil {
 		fmt.Println(err)
 	}
-	// A status.Manager does this.
+	// A writer.Writer does this.
 	ref := status.Ref{Namespace: "default", Name: "web", UID: "u1"}
 	if _, err := sink.Patch(context.Background(), ref, &v1.PodStatus{}, &v1.PodStatus{Phase: v1.PodRunning}); err != nil {
 		fmt.Println(err)

@@ -11,7 +11,7 @@
 //
 //	sink := statustest.NewSink()
 //	sink.Put(pod)
-//	m, err := status.NewManager(status.ManagerConfig{Sink: sink})
+//	m, err := writer.New(writer.Config{Sinks: []writer.NamedSink{{Name: "api", Sink: sink}}})
 //	...
 //	sink.SetDown(errors.New("no route to host"))
 //

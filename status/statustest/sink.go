@@ -190,7 +190,7 @@ func (s *Sink) Peak() int {
 }
 
 // Overlaps are the pods for which calls were in progress at the same time, which a
-// status.Manager never does.
+// writer.Writer never does.
 func (s *Sink) Overlaps() []status.Ref {
 	s.mu.Lock()
 	defer s.mu.Unlock()

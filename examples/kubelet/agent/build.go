@@ -22,6 +22,8 @@ import (
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/probe"
 	"github.com/podwright/podwright/status"
+	"github.com/podwright/podwright/status/checkpoint"
+	"github.com/podwright/podwright/status/writer"
 	"github.com/podwright/podwright/syncloop"
 	"github.com/podwright/podwright/syncloop/podsource"
 )
@@ -74,17 +76,16 @@ func newNode(ctx context.Context, cfg Config, f folders, conn *Connection) (_ *n
 	}
 
 	// What is known of pods.
-	if n.memory, err = newMemory(cfg.Logger, f); err != nil {
+	if n.checkpoints, err = n.newCheckpoints(); err != nil {
 		return nil, err
 	}
-	if n.statuses, err = g.newStatuses(n.memory); err != nil {
+	if n.statuses, err = g.newStatuses(n.checkpoints); err != nil {
 		return nil, err
 	}
-	if n.probes, err = g.newProbes(n.statuses, n.memory); err != nil {
+	n.write = n.statuses.Run
+	if n.probes, err = g.newProbes(n.statuses); err != nil {
 		return nil, err
 	}
-	// The memory is told of changes before it can ask what has changed.
-	n.memory.status, n.memory.probes = n.statuses.Get, n.probes.Results
 	if n.sources, err = g.newSources(); err != nil {
 		return nil, err
 	}
@@ -206,15 +207,27 @@ func (g *ground) newObserver(runtimePods *observe.Observer) (_ *observer, err er
 	return o, err
 }
 
-func (g *ground) newStatuses(m *memory) (*status.Manager, error) {
-	return status.NewManager(status.ManagerConfig{
-		Changed:         m.changed,
+func (n *node) newCheckpoints() (*checkpoint.Keeper, error) {
+	store, err := checkpoint.New(checkpoint.Config{File: n.folders.status})
+	if err != nil {
+		return nil, err
+	}
+	return checkpoint.NewKeeper(checkpoint.KeeperConfig{
+		Store:  store,
+		Probes: func(uid types.UID) []probe.Stored { return n.probes.Results(uid) }, // asked when there is a status
+		Logger: n.cfg.Logger,
+	})
+}
+
+func (g *ground) newStatuses(checkpoints *checkpoint.Keeper) (*writer.Writer, error) {
+	return writer.New(writer.Config{
+		Sinks:           []writer.NamedSink{{Name: checkpointSink, Sink: status.SinkFunc(checkpoints.Save)}},
 		ShutdownTimeout: g.cfg.ShutdownTimeout,
 		Logger:          g.cfg.Logger,
 	})
 }
 
-func (g *ground) newProbes(statuses *status.Manager, m *memory) (*probe.Manager, error) {
+func (g *ground) newProbes(statuses *writer.Writer) (*probe.Manager, error) {
 	probers, err := probers(g.conn.Runtime)
 	if err != nil {
 		return nil, err
@@ -227,7 +240,6 @@ func (g *ground) newProbes(statuses *status.Manager, m *memory) (*probe.Manager,
 		// sync's matter.
 		Changed: func(c probe.Change) {
 			statuses.SetProbed(c)
-			m.changed(c.UID)
 			g.inbox.Emit(probed(c))
 		},
 		AgentStart:      time.Now(),
@@ -284,7 +296,7 @@ func (n *node) newSyncer() *syncer {
 		observer:     n.observer,
 		statuses:     n.statuses,
 		probes:       n.probes,
-		memory:       n.memory,
+		checkpoints:  n.checkpoints,
 		folders:      n.folders,
 		networkReady: n.health.networkReady,
 		hostIPs:      nodeIPs,

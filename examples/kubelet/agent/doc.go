@@ -18,8 +18,8 @@
 //
 // probe.Manager asks the containers that the statuses name, and changes the statuses
 // at once where an answer does (newProbes). What an answer means to containers is
-// the next sync's matter, which takes all results along. memory writes the statuses
-// and the results to the disk.
+// the next sync's matter, which takes all results along. The statuses are
+// written to the disk with these results (status/checkpoint).
 //
 // An Agent can be made any number of times in one process, each with a runtime
 // and a root folder of its own. Run blocks until its context ends and leaves the

@@ -68,7 +68,7 @@ func (n *node) cleanStatuses(_ context.Context, c *syncloop.Cleanup) error {
 	}
 	n.statuses.Prune(wanted)
 	n.probes.Prune(wanted)
-	n.memory.keep(wanted)
+	n.checkpoints.Prune(wanted)
 	n.observer.keep(wanted)
 	return nil
 }

@@ -34,7 +34,7 @@ func (s *syncer) meanwhile(ctx context.Context, w podworkers.Work) (end func()) 
 			}
 			shown = observed.ObservedAt
 			s.publish(w, observed, false)
-			s.remember(w.Pod)
+			s.remember(ctx, w.Pod)
 		}
 	})
 	return func() {

@@ -22,7 +22,8 @@ import (
 	"github.com/podwright/podwright/pleg"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/probe"
-	"github.com/podwright/podwright/status"
+	"github.com/podwright/podwright/status/checkpoint"
+	"github.com/podwright/podwright/status/writer"
 	"github.com/podwright/podwright/syncloop"
 )
 
@@ -42,9 +43,10 @@ type node struct {
 	runtimePods *observe.Observer
 	observer    *observer
 
-	memory   *memory
-	statuses *status.Manager
-	probes   *probe.Manager
+	checkpoints *checkpoint.Keeper
+	statuses    *writer.Writer
+	write       func(context.Context) error // statuses.Run
+	probes      *probe.Manager
 	sources
 
 	syncer  *syncer
@@ -64,7 +66,7 @@ func (n *node) run(ctx context.Context) error {
 	defer stopObserving()
 
 	var observing, acting parts
-	observing.start(below, stopActing, n.observer.Run, n.health.Run, n.statuses.Run, n.memory.Run)
+	observing.start(below, stopActing, n.observer.Run, n.health.Run, n.write)
 	acting.start(ctx, stopActing, n.workers.Run, n.loop.Run, n.probes.Run, n.janitor.Run, n.rotator.Run, n.imageGC.Run)
 	err := acting.wait()
 	stopObserving()

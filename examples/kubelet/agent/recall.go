@@ -1,20 +1,27 @@
 package agent
 
 import (
+	"context"
+
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/podworkers"
+	"github.com/podwright/podwright/status/checkpoint"
 )
+
+// checkpointSink names the sink that keeps what the next agent has to know.
+const checkpointSink = "checkpoint"
 
 // recall begins a pod's life under this agent with what an earlier one knew of it.
 // A status that is there already is that of an earlier pod with the UID.
 func (s *syncer) recall(pod *v1.Pod) {
-	if s.memory.life(pod.UID) == remembered {
+	if s.checkpoints.State(pod.UID) == checkpoint.Kept {
 		return
 	}
 	s.statuses.Forget(pod.UID)
 	s.probes.RemovePod(pod.UID)
-	if record := s.memory.recall(pod.UID); record != nil {
+	if record := s.checkpoints.Recall(pod.UID); record != nil {
 		s.statuses.Restore(pod, record.Status)
 		s.probes.Restore(pod.UID, record.Probes)
 	}
@@ -24,9 +31,15 @@ func (s *syncer) recall(pod *v1.Pod) {
 // changes: an end that was seen is on the disk before the runtime forgets it. What is
 // wrong with a probe does not keep containers from starting: SyncPod tells it when it
 // has done the rest.
-func (s *syncer) remember(pod *v1.Pod) {
+func (s *syncer) remember(ctx context.Context, pod *v1.Pod) {
 	_ = s.probes.AddPod(pod)
-	s.memory.save(pod.UID)
+	s.save(ctx, pod.UID)
+}
+
+// save waits until what is known of a pod is on the disk. A disk that is full stops no
+// pod: what cannot be written is in the log, and written later.
+func (s *syncer) save(ctx context.Context, uid types.UID) {
+	_ = s.statuses.Flush(ctx, checkpointSink, uid)
 }
 
 // parting is what the begin of a pod's end means to its memory. A static pod that is
@@ -36,19 +49,19 @@ func (s *syncer) remember(pod *v1.Pod) {
 // not keep the pod from being stopped.
 func (s *syncer) parting(w podworkers.Work) {
 	uid := w.Pod.UID
-	switch s.memory.life(uid) {
-	case forgotten:
+	switch s.checkpoints.State(uid) {
+	case checkpoint.Forgotten:
 		return
-	case unseen:
+	case checkpoint.Unseen:
 		s.recall(w.Pod)
-	case remembered:
+	case checkpoint.Kept:
 	}
 	status := s.statuses.Get(uid)
 	ended := status != nil && (status.Phase == v1.PodSucceeded || status.Phase == v1.PodFailed)
 	if ended || w.Evicted || w.Status != nil || w.Pod.DeletionTimestamp != nil {
 		return
 	}
-	if err := s.memory.forget(uid); err != nil {
+	if err := s.checkpoints.Forget(uid); err != nil {
 		s.log.Warn("cannot remove what was kept of a pod that is being stopped", "uid", uid, "err", err)
 	}
 }

@@ -315,7 +315,7 @@ func TestADiskThatTakesNothing(t *testing.T) {
 		require.Equal(t, map[string][]uint32{"a": {0}}, w.running())
 		require.NoFileExists(t, file)
 		require.NoError(t, os.RemoveAll(file+".tmp"))
-		w.sleep(rewrite)
+		w.sleep(10 * time.Second)
 		record, err := w.kept("1")
 		require.NoError(t, err)
 		require.Equal(t, v1.PodRunning, record.Status.Phase)

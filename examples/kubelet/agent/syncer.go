@@ -17,20 +17,22 @@ import (
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/probe"
 	"github.com/podwright/podwright/status"
+	"github.com/podwright/podwright/status/checkpoint"
+	"github.com/podwright/podwright/status/writer"
 )
 
 // syncer is the reference PodSyncer: what a pod's worker does when it is the
 // pod's turn.
 type syncer struct {
-	log      *slog.Logger
-	event    recorder
-	runtime  *pods.Manager
-	garbage  *garbage.Collector
-	observer *observer
-	statuses *status.Manager
-	probes   *probe.Manager
-	memory   *memory
-	folders  folders
+	log         *slog.Logger
+	event       recorder
+	runtime     *pods.Manager
+	garbage     *garbage.Collector
+	observer    *observer
+	statuses    *writer.Writer
+	probes      *probe.Manager
+	checkpoints *checkpoint.Keeper
+	folders     folders
 	// networkReady tells whether the runtime can give pods a network.
 	networkReady func() error
 	// hostIPs are the node's addresses.
@@ -105,7 +107,7 @@ func (s *syncer) syncUntilStarted(ctx context.Context, w podworkers.Work, observ
 	const rounds = 2
 	var result pods.Result
 	for range rounds {
-		s.remember(w.Pod)
+		s.remember(ctx, w.Pod)
 		results := s.probes.Results(w.Pod.UID)
 		s.observer.act(w.Pod.UID, func() bool {
 			defer s.meanwhile(ctx, w)()
@@ -185,7 +187,7 @@ func (s *syncer) SyncTerminatingPod(ctx context.Context, w podworkers.Work) erro
 		}
 	}
 	s.publish(w, known, false)
-	s.memory.save(w.Pod.UID)
+	s.save(ctx, w.Pod.UID)
 	grace := &w.GracePeriodSeconds
 	if w.GraceFromSpec {
 		grace = nil
@@ -196,7 +198,7 @@ func (s *syncer) SyncTerminatingPod(ctx context.Context, w podworkers.Work) erro
 	}
 	s.probes.RemovePod(w.Pod.UID)
 	s.publish(w, stopped, true)
-	s.memory.save(w.Pod.UID)
+	s.save(ctx, w.Pod.UID)
 	return nil
 }
 
@@ -267,7 +269,7 @@ func (s *syncer) warn(ctx context.Context, pod *v1.Pod, reason string, err error
 func (s *syncer) SyncTerminatedPod(ctx context.Context, w podworkers.Work) error {
 	if s.desired(w.Pod.UID) {
 		s.statuses.Terminate(w.Pod)
-		s.memory.save(w.Pod.UID)
+		s.save(ctx, w.Pod.UID)
 		s.kept.add(w.Pod.UID)
 		return nil
 	}
@@ -299,7 +301,7 @@ var errLeft = errors.New("something of the pod is still there after its removal"
 // folders. It ends with a look, so that whoever has the UID next does not see
 // what was there before.
 func (s *syncer) remove(ctx context.Context, uid types.UID, after time.Time) error {
-	if err := s.memory.forget(uid); err != nil {
+	if err := s.checkpoints.Forget(uid); err != nil {
 		return err
 	}
 	observed, err := s.observer.sinceActed(ctx, uid, after)
@@ -326,7 +328,7 @@ func (s *syncer) remove(ctx context.Context, uid types.UID, after time.Time) err
 		return err
 	}
 	s.explanations.drop(uid)
-	s.memory.drop(uid)
+	s.checkpoints.Drop(uid)
 	s.observer.drop(uid, left.ObservedAt)
 	s.kept.drop(uid)
 	return nil

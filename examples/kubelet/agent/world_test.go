@@ -90,7 +90,7 @@ func (w *world) start() {
 	n, err := newNode(w.t.Context(), cfg, f, &Connection{Runtime: lossy{w.runtime, w}, Images: w.runtime, Name: "fake"})
 	require.NoError(w.t, err)
 	if w.unsaved {
-		n.memory.woken = nil
+		n.write = func(ctx context.Context) error { <-ctx.Done(); return nil }
 	}
 	w.agent = n
 	ctx, cancel := context.WithCancel(w.t.Context())
@@ -162,8 +162,7 @@ func (w *world) requireNothingLeft() {
 		require.Empty(w.t, entries, dir)
 	}
 	require.Empty(w.t, w.agent.statuses.Pods(), "statuses")
-	require.Empty(w.t, w.agent.memory.lives, "memory of pods")
-	require.Empty(w.t, w.agent.memory.unsaid, "pods to be saved")
+	require.Empty(w.t, w.agent.checkpoints.Pods(), "checkpoints")
 	require.Empty(w.t, w.agent.syncer.kept.all(), "pods that have kept what they left")
 	require.Empty(w.t, w.agent.syncer.turns.taken, "turns")
 	require.Empty(w.t, w.agent.observer.acted, "memory of the observer")

@@ -1,4 +1,4 @@
-package status
+package writer
 
 import (
 	"context"
@@ -10,17 +10,17 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// A manager without a sink is a memory: what was set or restored is returned.
+// A Writer without a sink is a memory: what was set or restored is returned.
 func TestMemoryOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var told []string
-		m, err := NewManager(ManagerConfig{Changed: func(uid types.UID) { told = append(told, string(uid)) }})
+		m, err := New(Config{Changed: func(uid types.UID) { told = append(told, string(uid)) }})
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
 		go func() { ended <- m.Run(ctx) }()
 		synctest.Wait()
-		require.ErrorIs(t, m.Run(ctx), ErrAlreadyRunning)
+		require.ErrorIs(t, m.Run(ctx), ErrAlreadyRun)
 
 		pod := podOf(v1.RestartPolicyAlways, "app")
 		require.Nil(t, m.Get("uid"))

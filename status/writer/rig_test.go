@@ -1,4 +1,4 @@
-package status_test
+package writer_test
 
 import (
 	"context"
@@ -15,17 +15,18 @@ import (
 
 	"github.com/podwright/podwright/status"
 	"github.com/podwright/podwright/status/statustest"
+	"github.com/podwright/podwright/status/writer"
 )
 
-// rig is a manager on a sink in memory, in a bubble.
+// rig is a Writer on a sink in memory, in a bubble.
 type rig struct {
-	*status.Manager
+	*writer.Writer
 	t    *testing.T
 	sink *statustest.Sink
 	stop func() error
 
 	mu      sync.Mutex
-	pods    map[types.UID]*v1.Pod // what ManagerConfig.Pod knows
+	pods    map[types.UID]*v1.Pod // what Config.Pod knows
 	mirrors map[types.UID]*v1.Pod
 	mayRun  map[types.UID]bool
 	changed []types.UID
@@ -33,27 +34,27 @@ type rig struct {
 }
 
 // bubble runs a test with a rig. configure may be nil.
-func bubble(t *testing.T, configure func(*status.ManagerConfig), test func(*rig)) {
+func bubble(t *testing.T, configure func(*writer.Config), test func(*rig)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		r := &rig{
 			t: t, sink: statustest.NewSink(),
 			pods: map[types.UID]*v1.Pod{}, mirrors: map[types.UID]*v1.Pod{}, mayRun: map[types.UID]bool{},
 		}
-		cfg := status.ManagerConfig{
-			Sink:        r.sink,
+		cfg := writer.Config{
+			Sinks:       sinks(r.sink),
 			Pod:         func(uid types.UID) *v1.Pod { r.mu.Lock(); defer r.mu.Unlock(); return r.pods[uid] },
 			MayStillRun: func(uid types.UID) bool { r.mu.Lock(); defer r.mu.Unlock(); return r.mayRun[uid] },
 			Changed:     func(uid types.UID) { r.mu.Lock(); defer r.mu.Unlock(); r.changed = append(r.changed, uid) },
-			Metrics: status.ManagerMetrics{
-				Synced: func(d time.Duration) { r.mu.Lock(); defer r.mu.Unlock(); r.behind = append(r.behind, d) },
+			Metrics: writer.Metrics{
+				Synced: func(_ string, d time.Duration) { r.mu.Lock(); defer r.mu.Unlock(); r.behind = append(r.behind, d) },
 			},
 		}
 		if configure != nil {
 			configure(&cfg)
 		}
 		var err error
-		r.Manager, err = status.NewManager(cfg)
+		r.Writer, err = writer.New(cfg)
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
@@ -66,9 +67,25 @@ func bubble(t *testing.T, configure func(*status.ManagerConfig), test func(*rig)
 	})
 }
 
+// sinks names a sink.
+func sinks(s status.Sink) []writer.NamedSink { return []writer.NamedSink{{Name: "api", Sink: s}} }
+
+// Explain explains how a pod stands with the one sink.
+func (r *rig) Explain(uid types.UID) (x writer.Explanation, ok bool) {
+	for _, x := range r.Writer.Explain(uid) {
+		x.Sink = ""
+		return x, true
+	}
+	return x, false
+}
+
+// Observe takes in a pod as it was seen at the one sink.
+func (r *rig) Observe(pod *v1.Pod) { r.Writer.Observe("api", pod) }
+
 // mirrored lets static pods have the mirrors of the rig.
-func mirrored(r **rig) func(*status.ManagerConfig) {
-	return func(cfg *status.ManagerConfig) {
+func mirrored(r **rig) func(*writer.Config) {
+	return func(cfg *writer.Config) {
+		cfg.Sinks[0].Mirrors = true
 		cfg.Mirror = func(uid types.UID) *v1.Pod { (*r).mu.Lock(); defer (*r).mu.Unlock(); return (*r).mirrors[uid] }
 		cfg.TranslateUID = func(uid types.UID) types.UID {
 			(*r).mu.Lock()

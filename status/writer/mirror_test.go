@@ -1,4 +1,4 @@
-package status_test
+package writer_test
 
 import (
 	"testing"
@@ -8,8 +8,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podwright/podwright/status"
 	"github.com/podwright/podwright/status/statustest"
+	"github.com/podwright/podwright/status/writer"
 )
 
 func staticPod(name string) *v1.Pod {
@@ -36,7 +36,7 @@ func (r *rig) mirror(static *v1.Pod, uid types.UID) (mirror *v1.Pod, know func()
 // mirrorBubble is a bubble in which static pods have mirrors.
 func mirrorBubble(t *testing.T, test func(*rig)) {
 	var r *rig
-	bubble(t, func(cfg *status.ManagerConfig) {
+	bubble(t, func(cfg *writer.Config) {
 		mirrored(&r)(cfg)
 		translate, mirror := cfg.TranslateUID, cfg.Mirror
 		cfg.TranslateUID = func(uid types.UID) types.UID {

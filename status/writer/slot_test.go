@@ -1,4 +1,4 @@
-package status
+package writer
 
 import (
 	"errors"
@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/internal/podfacts"
+	"github.com/podwright/podwright/status"
 )
 
 var testLimits = limits{first: 200 * time.Millisecond, longest: 10 * time.Second, absent: time.Minute}
@@ -74,7 +75,7 @@ func (w *world) set(n byte) {
 		s.Phase, ready = v1.PodFailed, v1.ConditionFalse // as Compute sees to
 	}
 	s.Conditions = append(s.Conditions, is(v1.PodReady, ready))
-	s = Normalize(w.pod, s)
+	s = status.Normalize(w.pod, s)
 	w.slot.set(w.pod, &s, w.now)
 }
 
@@ -100,12 +101,12 @@ func (w *world) begin() bool {
 	case callPatch:
 		require.GreaterOrEqual(w.t, c.version, w.patched, "an older version was written")
 		require.Equal(w.t, w.slot.version, c.version, "not the newest version was written")
-		require.False(w.t, Equal(c.old, c.new), "nothing was written")
+		require.False(w.t, status.Equal(c.old, c.new), "nothing was written")
 		if podfacts.IsTerminalPhase(c.new.Phase) && !podfacts.IsTerminalPhase(c.old.Phase) {
 			require.False(w.t, w.mayRun && !w.slot.finished, "T28 the end was not kept back")
 		}
 		for _, condition := range append(c.old.Conditions, c.new.Conditions...) {
-			require.True(w.t, owned(condition.Type) || shared(condition.Type), "a condition of others is in the patch")
+			require.Len(w.t, status.Own(&v1.PodStatus{Conditions: []v1.PodCondition{condition}}).Conditions, 1, "a condition of others is in the patch")
 		}
 		w.patched = c.version
 	case callDelete:
@@ -135,11 +136,11 @@ func (w *world) act(outcome byte) {
 	case outcome == fails:
 		a.err = errors.New("failed")
 	case w.there == nil:
-		a.err = ErrNotFound
+		a.err = status.ErrNotFound
 	case c.kind == callGet:
 		a.pod = w.there
 	case outcome == conflicts, w.there.UID != c.ref.UID:
-		a.err = ErrConflict
+		a.err = status.ErrConflict
 	case c.kind == callDelete:
 		require.NotNil(w.t, w.there.DeletionTimestamp, "T29 deleted although nobody asked for it")
 		require.True(w.t, podfacts.IsTerminalPhase(w.there.Status.Phase), "T29 deleted before its end was accepted")
@@ -148,7 +149,7 @@ func (w *world) act(outcome byte) {
 		if podfacts.IsTerminalPhase(w.there.Status.Phase) && podfacts.IsTerminalPhase(c.old.Phase) {
 			require.True(w.t, podfacts.IsTerminalPhase(c.new.Phase), "a terminal phase was left")
 		}
-		s := *Apply(&w.there.Status, c.old, c.new)
+		s := *status.Apply(&w.there.Status, c.old, c.new)
 		if w.stubborn {
 			s.Message = w.there.Status.Message
 		}
@@ -250,11 +251,11 @@ func (w *world) check() {
 	if w.stubborn {
 		return
 	}
-	there := agentsPart(&w.there.Status)
-	there = Normalize(w.pod, there)
-	wanted := Merge(&v1.Pod{Status: there}, w.slot.status, w.mayRun && !w.slot.finished, w.now)
-	wanted = agentsPart(&wanted)
-	require.True(w.t, Equal(&there, &wanted), "the sink has\n%v\nand should have\n%v\nslot: %+v", there, wanted, w.slot)
+	there := status.Own(&w.there.Status)
+	there = status.Normalize(w.pod, there)
+	wanted := status.Merge(&v1.Pod{Status: there}, w.slot.status, w.mayRun && !w.slot.finished, w.now)
+	wanted = status.Own(&wanted)
+	require.True(w.t, status.Equal(&there, &wanted), "the sink has\n%v\nand should have\n%v\nslot: %+v", there, wanted, w.slot)
 	require.Equal(w.t, w.slot.version, w.slot.written)
 	require.False(w.t, w.slot.finished && w.there.DeletionTimestamp != nil && podfacts.IsTerminalPhase(w.there.Status.Phase), "it was not deleted")
 }

@@ -1,4 +1,4 @@
-package status
+package writer
 
 import (
 	"time"
@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/internal/podfacts"
+	"github.com/podwright/podwright/status"
 )
 
 // urgency orders pods whose statuses are to be written.
@@ -23,7 +24,7 @@ func (u urgency) String() string {
 	return [...]string{"the end of the pod", "phase or readiness", "details"}[u]
 }
 
-// slot is one pod's status on its way to the sink: the newest version, what the
+// slot is one pod's status on its way to one sink: the newest version, what the
 // sink is known to have, and what has to be done about the difference. It decides
 // and does nothing: no clock, no lock, no I/O.
 //
@@ -41,8 +42,11 @@ func (u urgency) String() string {
 type slot struct {
 	// pod is the newest known one, as it runs on this node.
 	pod *v1.Pod
+	// receives: the sink is a Receiver. It is handed the status as it is, and not
+	// asked for anything.
+	receives bool
 	// ref is where to write to. Its UID is empty while the mirror is not known.
-	ref    Ref
+	ref    status.Ref
 	mirror bool
 	// mirrorTold is the mirror's UID that facts told last.
 	mirrorTold types.UID
@@ -58,7 +62,7 @@ type slot struct {
 	// base is what the sink has, nil when that is not known.
 	base *known
 	// seen is what the sink was last known to have, also when base is nil.
-	seen gist
+	seen phaseReady
 	// settled is what the sink has and keeps, although it was told otherwise.
 	settled *v1.PodStatus
 	// differs: the sink has not what it was told. check: what it has and what is
@@ -85,8 +89,8 @@ type slot struct {
 	failedAs urgency
 	retryAt  time.Time
 	err      error
-	// absent: the sink has no such pod.
-	absent bool
+	// absent: the sink has no such pod. gone: it had, and it was removed.
+	absent, gone bool
 }
 
 // known is what the sink has of a pod, without what is not the node agent's.
@@ -97,18 +101,18 @@ type known struct {
 	status   *v1.PodStatus
 }
 
-// gist is what makes a change of a status a transition.
-type gist struct {
+// phaseReady is what makes a change of a status a transition.
+type phaseReady struct {
 	phase v1.PodPhase
 	ready v1.ConditionStatus
 }
 
-func gistOf(s *v1.PodStatus) gist {
-	g := gist{phase: s.Phase}
+func phaseReadyOf(s *v1.PodStatus) phaseReady {
+	p := phaseReady{phase: s.Phase}
 	if c := podfacts.Condition(s.Conditions, v1.PodReady); c != nil {
-		g.ready = c.Status
+		p.ready = c.Status
 	}
-	return g
+	return p
 }
 
 // facts are what a slot needs to know from outside for a decision.
@@ -129,26 +133,42 @@ type limits struct {
 }
 
 // set takes in a new version of the status.
-func (s *slot) set(pod *v1.Pod, status *v1.PodStatus, now time.Time) {
-	s.pod, s.status = pod, status
+func (s *slot) set(pod *v1.Pod, newest *v1.PodStatus, now time.Time) {
+	s.pod, s.status, s.gone = pod, newest, false
 	s.version++
 	s.deleting = s.deleting || pod.DeletionTimestamp != nil
 	s.finished = s.finished && !podfacts.IsStatic(pod) // a static pod can begin anew
-	if s.since.IsZero() {
-		s.since = now
-	}
-	if s.busy && s.sinceNext.IsZero() {
-		s.sinceNext = now
-	}
+	s.behindSince(now)
 	if s.failures > 0 && s.urgency() < s.failedAs {
 		s.retryAt = time.Time{} // what waits is worth more than what failed
 	}
 	s.ready = true
 }
 
+// again has a status handed over that the sink may have already.
+func (s *slot) again(now time.Time) {
+	s.check, s.ready = true, true
+	s.behindSince(now)
+}
+
+// flush has the newest status compared or handed over now.
+func (s *slot) flush() {
+	s.check, s.ready, s.retryAt = true, true, time.Time{}
+}
+
+// behindSince notes that there is something that the sink does not have.
+func (s *slot) behindSince(now time.Time) {
+	if s.since.IsZero() {
+		s.since = now
+	}
+	if s.busy && s.sinceNext.IsZero() {
+		s.sinceNext = now
+	}
+}
+
 // urgency is that of what the sink does not have.
 func (s *slot) urgency() urgency {
-	wanted := gistOf(s.status)
+	wanted := phaseReadyOf(s.status)
 	switch {
 	case podfacts.IsTerminalPhase(wanted.phase) && !podfacts.IsTerminalPhase(s.seen.phase), s.toDelete():
 		return urgentEnd
@@ -166,10 +186,15 @@ func (s *slot) toWrite() bool {
 
 // toDelete tells whether the sink's pod is to be removed, as far as is known.
 func (s *slot) toDelete() bool {
-	if s.mirror || !s.finished || !s.deleting && (s.base == nil || !s.base.deleting) {
+	if s.mirror || s.receives || !s.finished || !s.deleting && (s.base == nil || !s.base.deleting) {
 		return false
 	}
 	return s.base == nil || podfacts.IsTerminalPhase(s.base.status.Phase)
+}
+
+// untold tells whether the sink does not know yet how the pod ended, and can be told.
+func (s *slot) untold() bool {
+	return !s.gone && (s.version > s.written || s.toDelete()) && !s.absent && (!s.mirror || s.ref.UID != "")
 }
 
 // due tells whether there is something to do, how urgent it is, and when it may be
@@ -190,6 +215,8 @@ func (s *slot) next(f facts) (call, bool) {
 		switch {
 		case s.retryAt.After(f.now):
 			return call{}, false // it stays ready
+		case s.receives:
+			return s.receive(), true
 		case s.base == nil:
 			return call{kind: callGet, ref: s.ref}, true
 		case !s.toWrite():
@@ -209,12 +236,18 @@ func (s *slot) patch(f facts) (call, bool) {
 	old, new := s.base.status, s.merged(f)
 	s.held = f.mayStillRun && podfacts.IsTerminalPhase(s.status.Phase) && !podfacts.IsTerminalPhase(old.Phase)
 	s.check = false
-	if Equal(old, &new) {
+	if status.Equal(old, &new) {
 		s.accepted(s.version, f.now)
 		return call{}, false
 	}
 	s.sinceNext = time.Time{}
 	return call{kind: callPatch, ref: s.ref, version: s.version, old: old, new: &new}, true
+}
+
+// receive is the call that hands over the newest status.
+func (s *slot) receive() call {
+	s.check, s.sinceNext = false, time.Time{}
+	return call{kind: callReceive, ref: s.ref, version: s.version, pod: s.pod, new: s.status}
 }
 
 // merged is what is wanted of the sink, given what it has.
@@ -223,22 +256,8 @@ func (s *slot) merged(f facts) v1.PodStatus {
 	if s.mirror {
 		there.Annotations = map[string]string{podfacts.ConfigMirror: ""}
 	}
-	wanted := agentsPart(s.status)
-	return Merge(there, &wanted, f.mayStillRun, f.now)
-}
-
-// agentsPart is a status without what others own.
-func agentsPart(s *v1.PodStatus) v1.PodStatus {
-	part := *s
-	part.NominatedNodeName = ""
-	part.ResourceClaimStatuses, part.ExtendedResourceClaimStatus, part.NodeAllocatableResourceClaimStatuses = nil, nil, nil
-	part.Conditions = make([]v1.PodCondition, 0, min(len(s.Conditions), 9))
-	for _, c := range s.Conditions {
-		if owned(c.Type) || shared(c.Type) {
-			part.Conditions = append(part.Conditions, c)
-		}
-	}
-	return part
+	wanted := status.Own(s.status)
+	return status.Merge(there, &wanted, f.mayStillRun, f.now)
 }
 
 // takeBehind returns how long the sink was behind, once.

@@ -1,4 +1,4 @@
-package status_test
+package writer_test
 
 import (
 	"errors"

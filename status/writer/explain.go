@@ -1,4 +1,4 @@
-package status
+package writer
 
 import (
 	"time"
@@ -6,8 +6,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Explanation says how a pod's status stands with the sink.
+// Explanation says how a pod's status stands with a sink.
 type Explanation struct {
+	// Sink is the sink's name.
+	Sink string
 	// Why is a sentence for people: what is not written, and what it waits for.
 	// Empty when there is nothing to say.
 	Why string
@@ -19,7 +21,7 @@ type Explanation struct {
 	Writing bool
 	// Held: a terminal phase is kept back, since containers may still run.
 	Held bool
-	// Absent: the sink has no such pod. NoMirror: there is no mirror to write to.
+	// Absent: the sink has no such pod, or no more. NoMirror: there is no mirror to write to.
 	Absent, NoMirror bool
 	// Refused: the sink keeps something else than it was told.
 	Refused bool
@@ -32,25 +34,27 @@ type Explanation struct {
 	NextTry  time.Time
 }
 
-// Explain tells how a pod's status stands with the sink. ok is false for a pod of
-// which nothing is known.
-func (m *Manager) Explain(uid types.UID) (x Explanation, ok bool) {
-	uid = m.translate(uid)
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	e := m.entries[uid]
+// Explain tells how a pod's status stands with each sink, in the order of
+// Config.Sinks; nil for a pod of which nothing is known.
+func (w *Writer) Explain(uid types.UID) []Explanation {
+	uid = w.translate(uid)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	e := w.entries[uid]
 	if e == nil {
-		return Explanation{}, false
+		return nil
 	}
-	if m.cfg.Sink == nil {
-		return Explanation{Finished: e.finished, Deleting: e.deleting}, true
+	out := make([]Explanation, len(e.deliveries))
+	for i, d := range e.deliveries {
+		out[i] = d.explain(time.Now())
+		out[i].Sink = d.target.name
 	}
-	return e.explain(time.Now()), true
+	return out
 }
 
 func (s *slot) explain(now time.Time) Explanation {
 	x := Explanation{
-		Unwritten: s.version > s.written, Writing: s.busy, Held: s.held, Absent: s.absent,
+		Unwritten: s.version > s.written, Writing: s.busy, Held: s.held, Absent: s.absent || s.gone,
 		NoMirror: s.mirror && s.ref.UID == "", Refused: s.settled != nil,
 		Finished: s.finished, Deleting: s.deleting || s.base != nil && s.base.deleting,
 		Failures: s.failures, Err: s.err,
@@ -69,6 +73,8 @@ func (s *slot) why(x Explanation) string {
 	switch {
 	case x.NoMirror && x.Unwritten:
 		return "the static pod has no mirror to write to"
+	case s.gone:
+		return "the sink has removed the pod"
 	case x.Absent:
 		return "the sink has no pod of this name and UID"
 	case x.Err != nil && x.Deleting && x.Finished:

@@ -1,4 +1,4 @@
-package status_test
+package writer_test
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 
 	"github.com/podwright/podwright/status"
 	"github.com/podwright/podwright/status/statustest"
+	"github.com/podwright/podwright/status/writer"
 )
 
 // storm has n pods change at once, each as change says, with a sink of 10 ms, and
@@ -92,7 +93,7 @@ func TestStormAtStart(t *testing.T) {
 
 // An ordinary detail is written although transitions never cease.
 func TestDetailsAreWrittenInAStorm(t *testing.T) {
-	bubble(t, func(cfg *status.ManagerConfig) { cfg.MaxParallelWrites = 1 }, func(r *rig) {
+	bubble(t, func(cfg *writer.Config) { cfg.MaxParallelWrites = 1 }, func(r *rig) {
 		var pods []*v1.Pod
 		for i := range 10 {
 			pods = append(pods, r.sink.Put(newPod(fmt.Sprint("pod-", i))))
@@ -101,7 +102,7 @@ func TestDetailsAreWrittenInAStorm(t *testing.T) {
 		r.pass(time.Second)
 		r.sink.SetLatency(10 * time.Millisecond)
 		r.Set(pods[0], withMessage(running(pods[0], false), "detail"))
-		for i := range 20 {
+		for i := range 1100 { // longer than the lead of transitions
 			for _, pod := range pods[1:] {
 				r.Set(pod, running(pod, i%2 == 0))
 			}
@@ -121,8 +122,8 @@ func BenchmarkStorm(b *testing.B) {
 func benchmarkStorm(b *testing.B, latency time.Duration) {
 	sink := statustest.NewSink()
 	synced := make(chan struct{}, 1000)
-	m, err := status.NewManager(status.ManagerConfig{
-		Sink: sink, Metrics: status.ManagerMetrics{Synced: func(time.Duration) { synced <- struct{}{} }},
+	m, err := writer.New(writer.Config{
+		Sinks: sinks(sink), Metrics: writer.Metrics{Synced: func(string, time.Duration) { synced <- struct{}{} }},
 	})
 	require.NoError(b, err)
 	ctx, cancel := context.WithCancel(b.Context())
@@ -169,7 +170,7 @@ func (d discard) Patch(ctx context.Context, ref status.Ref, old, new *v1.PodStat
 
 func (discard) Delete(context.Context, status.Ref) error { return nil }
 
-// TestMemoryPerPod measures what the manager keeps of a pod with three containers,
+// TestMemoryPerPod measures what the writer keeps of a pod with three containers,
 // besides the status itself.
 func TestMemoryPerPod(t *testing.T) {
 	const n = 2000
@@ -195,7 +196,7 @@ func TestMemoryPerPod(t *testing.T) {
 	kept = nil
 	before = inUse()
 	synctest.Test(t, func(t *testing.T) {
-		m, err := status.NewManager(status.ManagerConfig{Sink: discard{}})
+		m, err := writer.New(writer.Config{Sinks: sinks(discard{})})
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
@@ -210,7 +211,7 @@ func TestMemoryPerPod(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		all := inUse() - before
-		t.Logf("a status: %.0f bytes; with all that the manager keeps: %.0f bytes per pod", statuses/n, all/n)
+		t.Logf("a status: %.0f bytes; with all that the writer keeps: %.0f bytes per pod", statuses/n, all/n)
 		require.Less(t, (all-statuses)/n, 4096.0, "bytes per pod besides its status")
 		runtime.KeepAlive(m)
 		cancel()

@@ -9,11 +9,12 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/status"
+	"github.com/podwright/podwright/status/writer"
 )
 
-// converges runs a status.Manager on the sink.
+// converges runs a writer.Writer on the sink.
 func converges(s *stage) (err error) {
-	m, err := status.NewManager(status.ManagerConfig{Sink: s.Sink})
+	m, err := writer.New(writer.Config{Sinks: []writer.NamedSink{{Name: "sink", Sink: s.Sink}}})
 	if err != nil {
 		return err
 	}
@@ -47,8 +48,8 @@ func converges(s *stage) (err error) {
 	return nil
 }
 
-// arrived tells whether a pod shows the last status, and the manager knows.
-func (s *stage) arrived(m *status.Manager, ref status.Ref) error {
+// arrived tells whether a pod shows the last status, and the writer knows.
+func (s *stage) arrived(m *writer.Writer, ref status.Ref) error {
 	pod := s.Pod(ref.Namespace, ref.Name)
 	if pod == nil {
 		return fmt.Errorf("pod %v is gone", ref)
@@ -57,8 +58,10 @@ func (s *stage) arrived(m *status.Manager, ref status.Ref) error {
 	if pod.Status.Phase != v1.PodFailed || pod.Status.Reason != "Evicted" || c == nil || c.Status != v1.ConditionFalse {
 		return fmt.Errorf("pod %v does not show the last status: %v", ref, pod.Status)
 	}
-	if x, _ := m.Explain(ref.UID); x.Unwritten || x.Refused || x.Err != nil {
-		return fmt.Errorf("pod %v: %s", ref, x.Why)
+	for _, x := range m.Explain(ref.UID) {
+		if x.Unwritten || x.Refused || x.Err != nil {
+			return fmt.Errorf("pod %v: %s", ref, x.Why)
+		}
 	}
 	return nil
 }

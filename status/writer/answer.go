@@ -1,4 +1,4 @@
-package status
+package writer
 
 import (
 	"errors"
@@ -11,14 +11,17 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/internal/podfacts"
+	"github.com/podwright/podwright/status"
 )
 
 // call is one call of the sink.
 type call struct {
 	kind callKind
-	ref  Ref
-	// version is the one that a patch writes.
-	version  uint64
+	ref  status.Ref
+	// version is the one that is written.
+	version uint64
+	// pod goes with new to a Receiver.
+	pod      *v1.Pod
 	old, new *v1.PodStatus
 }
 
@@ -28,9 +31,10 @@ const (
 	callGet callKind = iota
 	callPatch
 	callDelete
+	callReceive
 )
 
-func (k callKind) String() string { return [...]string{"get", "patch", "delete"}[k] }
+func (k callKind) String() string { return [...]string{"get", "patch", "delete", "receive"}[k] }
 
 // answer is what came of a call.
 type answer struct {
@@ -41,7 +45,7 @@ type answer struct {
 
 // Errors about what a sink answers, beside its own.
 var (
-	errReplaced = fmt.Errorf("another pod has the name: %w", ErrNotFound)
+	errReplaced = fmt.Errorf("another pod has the name: %w", status.ErrNotFound)
 	errNoPod    = errors.New("the sink returned neither a pod nor an error")
 	errWrongPod = errors.New("the sink returned another pod than it was to write")
 )
@@ -51,7 +55,7 @@ var (
 func (s *slot) done(c call, a answer, l limits) (gone bool) {
 	err := s.verify(c, a)
 	switch {
-	case errors.Is(err, ErrNotFound) && (c.kind == callDelete || s.finished && s.deleting && !s.mirror):
+	case s.absentBy(err) && (c.kind == callDelete || s.finished && s.deleting && !s.mirror):
 		return true // somebody else has deleted it
 	case err != nil:
 		s.failed(err, a.now, l)
@@ -60,16 +64,23 @@ func (s *slot) done(c call, a answer, l limits) (gone bool) {
 		s.absent = false
 	case c.kind == callPatch:
 		s.patched(c, a)
+	case c.kind == callReceive:
+		s.seen = phaseReadyOf(c.new)
+		s.accepted(c.version, a.now)
 	default:
 		return true
 	}
 	return false
 }
 
+// absentBy tells whether an error says that the sink has no such pod. That of a
+// Receiver says nothing of the kind.
+func (s *slot) absentBy(err error) bool { return !s.receives && errors.Is(err, status.ErrNotFound) }
+
 // verify is the error of a call, the sink's own or one about what it returned.
 func (s *slot) verify(c call, a answer) error {
 	switch {
-	case a.err != nil || c.kind == callDelete:
+	case a.err != nil || c.kind == callDelete || c.kind == callReceive:
 		return a.err
 	case a.pod == nil:
 		return errNoPod
@@ -96,9 +107,9 @@ func (s *slot) patched(c call, a answer) {
 	}
 	s.accepted(c.version, a.now)
 	switch there := s.base.status; {
-	case Equal(there, c.new):
+	case status.Equal(there, c.new):
 		s.base.status, s.settled = c.new, nil // one of the two is enough
-	case !overtaken && Equal(there, c.old):
+	case !overtaken && status.Equal(there, c.old):
 		s.settled = there // it does not take it, and will not the next time
 	default:
 		s.differs = true
@@ -128,10 +139,10 @@ func (s *slot) failed(err error, now time.Time, l limits) {
 	s.failures++
 	s.failedAs = s.urgency()
 	longest := l.longest
-	if s.absent = errors.Is(err, ErrNotFound); s.absent {
+	if s.absent = s.absentBy(err); s.absent {
 		longest = l.absent
 	}
-	if s.failures == 1 && errors.Is(err, ErrConflict) {
+	if s.failures == 1 && errors.Is(err, status.ErrConflict) {
 		s.retryAt = time.Time{}
 		return
 	}
@@ -156,13 +167,12 @@ func pause(uid types.UID, failures int, first, longest time.Duration) time.Durat
 
 // learn takes in what the sink has. Of what others own only what matters is kept.
 func (s *slot) learn(obj *v1.Pod) {
-	part := agentsPart(&obj.Status)
-	part = Normalize(s.pod, part)
+	part := status.Normalize(s.pod, status.Own(&obj.Status))
 	s.base = &known{
 		uid: obj.UID, version: obj.ResourceVersion,
 		deleting: obj.DeletionTimestamp != nil, status: &part,
 	}
-	s.seen = gistOf(&part)
+	s.seen = phaseReadyOf(&part)
 }
 
 // observed takes in a pod as somebody saw it at the sink. It may be older than what
@@ -189,9 +199,9 @@ func (s *slot) observed(obj *v1.Pod) {
 	before := s.base
 	s.learn(obj)
 	switch there := s.base.status; {
-	case Equal(there, before.status):
+	case status.Equal(there, before.status):
 		s.base.status = before.status
-	case s.settled != nil && Equal(there, s.settled):
+	case s.settled != nil && status.Equal(there, s.settled):
 	case !known:
 		s.base, s.differs = nil, true // perhaps an old one: ask
 	default:
@@ -233,7 +243,7 @@ func (s *slot) aim(f facts) {
 		s.deleting = s.deleting || f.pod.DeletionTimestamp != nil
 	}
 	if s.mirror = f.mirrors && podfacts.IsStatic(s.pod); !s.mirror {
-		s.ref = Ref{Namespace: s.pod.Namespace, Name: s.pod.Name, UID: s.pod.UID}
+		s.ref = status.Ref{Namespace: s.pod.Namespace, Name: s.pod.Name, UID: s.pod.UID}
 		return
 	}
 	var uid types.UID
@@ -250,14 +260,14 @@ func (s *slot) aim(f facts) {
 
 // retarget turns to another mirror, which has nothing yet; nil: there is none.
 func (s *slot) retarget(mirror *v1.Pod) {
-	var ref Ref
+	var ref status.Ref
 	if mirror != nil {
-		ref = Ref{Namespace: mirror.Namespace, Name: mirror.Name, UID: mirror.UID}
+		ref = status.Ref{Namespace: mirror.Namespace, Name: mirror.Name, UID: mirror.UID}
 	}
 	if ref.UID == s.ref.UID {
 		return
 	}
-	s.ref, s.base, s.seen, s.settled, s.written = ref, nil, gist{}, nil, 0
+	s.ref, s.base, s.seen, s.settled, s.written = ref, nil, phaseReady{}, nil, 0
 	s.absent, s.failures, s.retryAt, s.err = false, 0, time.Time{}, nil
 	s.ready = true
 }

@@ -1,4 +1,4 @@
-package status_test
+package writer_test
 
 import (
 	"context"
@@ -16,6 +16,7 @@ import (
 
 	"github.com/podwright/podwright/status"
 	"github.com/podwright/podwright/status/statustest"
+	"github.com/podwright/podwright/status/writer"
 )
 
 // A sink that is gone for an hour: no end, exit code or restart count is lost, and
@@ -97,7 +98,7 @@ func TestDeafSink(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
 		sink := statustest.NewSink()
-		m, err := status.NewManager(status.ManagerConfig{Sink: sink, MaxParallelWrites: 2})
+		m, err := writer.New(writer.Config{Sinks: sinks(sink), MaxParallelWrites: 2})
 		require.NoError(t, err)
 		sink.Fail(func(c statustest.Call) statustest.Fault {
 			if c.Ref.Name == "deaf-0" || c.Ref.Name == "deaf-1" {
@@ -118,29 +119,39 @@ func TestDeafSink(t *testing.T) {
 		time.Sleep(12 * time.Second)
 		synctest.Wait()
 		require.Equal(t, v1.PodRunning, sink.Pod("ns", "other").Status.Phase)
-		cancel()
-		err = <-ended
-		require.ErrorIs(t, err, status.ErrShutdownTimeout)
-		require.ErrorContains(t, err, "get of pod ns/deaf-0(uid-deaf-0) (for 22s), get of pod ns/deaf-1")
-		require.Empty(t, sink.Overlaps())
-
-		// Another Run does not begin a second call for them.
-		ctx, cancel = context.WithCancel(t.Context())
-		go func() { ended <- m.Run(ctx) }()
 		m.Forget("uid-deaf-0")
 		pod := sink.Pod("ns", "deaf-0")
 		m.Set(pod, running(pod, true))
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		require.Empty(t, sink.Overlaps())
-		sink.Fail(nil)
-		close(release)
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		require.Equal(t, v1.PodRunning, sink.Pod("ns", "deaf-0").Status.Phase)
-		require.Equal(t, v1.PodRunning, sink.Pod("ns", "deaf-1").Status.Phase)
+		require.Empty(t, sink.Overlaps(), "no second call for a pod that was forgotten meanwhile")
 		cancel()
-		require.NoError(t, <-ended)
+		err = <-ended
+		require.ErrorIs(t, err, writer.ErrShutdownTimeout)
+		require.ErrorContains(t, err, "get of pod ns/deaf-0(uid-deaf-0) (for 1m22s), get of pod ns/deaf-1")
+		close(release)
+	})
+}
+
+// When a call that ignored its deadline ends at last, its pod is written.
+func TestDeafSinkRecovers(t *testing.T) {
+	bubble(t, nil, func(r *rig) {
+		release := make(chan struct{})
+		r.sink.Fail(func(statustest.Call) statustest.Fault { return statustest.Fault{Deaf: release} })
+		pods := []*v1.Pod{r.sink.Put(newPod("deaf-0")), r.sink.Put(newPod("deaf-1"))}
+		for _, pod := range pods {
+			r.Set(pod, running(pod, true))
+		}
+		r.pass(time.Minute)
+		r.Forget(pods[0].UID)
+		r.Set(pods[0], running(pods[0], true))
+		r.pass(time.Minute)
+		r.sink.Fail(nil)
+		close(release)
+		r.pass(time.Minute)
+		for _, pod := range pods {
+			require.Equal(t, v1.PodRunning, r.pod(pod.Name).Status.Phase)
+		}
 	})
 }
 
@@ -152,7 +163,7 @@ func TestPanickingSink(t *testing.T) {
 		r.Set(pod, running(pod, true))
 		r.pass(time.Second)
 		x, _ := r.Explain(pod.UID)
-		require.ErrorContains(t, x.Err, "panic: boom")
+		require.ErrorContains(t, x.Err, "panicked: boom")
 		r.sink.Fail(nil)
 		r.pass(10 * time.Second)
 		require.Equal(t, v1.PodRunning, r.pod("a").Status.Phase)
@@ -182,8 +193,8 @@ func TestSinkThatReturnsNonsense(t *testing.T) {
 		"another pod": {func(*v1.Pod) *v1.Pod { return newPod("b") }, "another pod than it was to write"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(cfg *status.ManagerConfig) {
-				cfg.Sink = &odd{cfg.Sink.(*statustest.Sink), tc.patch}
+			bubble(t, func(cfg *writer.Config) {
+				cfg.Sinks = sinks(&odd{cfg.Sinks[0].Sink.(*statustest.Sink), tc.patch})
 			}, func(r *rig) {
 				pod := r.sink.Put(newPod("a"))
 				r.Set(pod, running(pod, true))
@@ -268,26 +279,21 @@ func TestLateAtTheSink(t *testing.T) {
 	})
 }
 
-// What is set between two runs, and what a run's end has cut off, is written by the
-// next.
-func TestRunAgain(t *testing.T) {
+// What is set before Run is written by it; there is one Run.
+func TestRunOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sink := statustest.NewSink()
 		sink.SetLatency(time.Second)
-		m, err := status.NewManager(status.ManagerConfig{Sink: sink})
+		m, err := writer.New(writer.Config{Sinks: sinks(sink)})
 		require.NoError(t, err)
 		pod := sink.Put(newPod("a"))
-		for i := range 5 {
-			ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
-			m.Set(pod, withMessage(running(pod, true), "message %d", i))
-			require.NoError(t, m.Run(ctx))
-			cancel()
-		}
+		m.Set(pod, withMessage(running(pod, true), "before"))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		require.NoError(t, m.Run(ctx))
-		require.Equal(t, "message 4", sink.Pod("ns", "a").Status.Message)
+		require.Equal(t, "before", sink.Pod("ns", "a").Status.Message)
 		require.Empty(t, sink.Overlaps())
+		require.ErrorIs(t, m.Run(t.Context()), writer.ErrAlreadyRun)
 	})
 }
 
@@ -296,7 +302,7 @@ func TestRunAgain(t *testing.T) {
 func TestEverythingAtOnce(t *testing.T) {
 	for seed := range uint64(10) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			bubble(t, func(cfg *status.ManagerConfig) { cfg.MaxParallelWrites = 4 }, func(r *rig) { chaos(r, seed) })
+			bubble(t, func(cfg *writer.Config) { cfg.MaxParallelWrites = 4 }, func(r *rig) { chaos(r, seed) })
 		})
 	}
 }

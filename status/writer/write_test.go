@@ -1,4 +1,4 @@
-package status_test
+package writer_test
 
 import (
 	"errors"
@@ -13,18 +13,23 @@ import (
 
 	"github.com/podwright/podwright/status"
 	"github.com/podwright/podwright/status/statustest"
+	"github.com/podwright/podwright/status/writer"
 )
 
-func TestManagerConfig(t *testing.T) {
-	for field, cfg := range map[string]status.ManagerConfig{
+func TestConfig(t *testing.T) {
+	for field, cfg := range map[string]writer.Config{
 		"WriteTimeout":      {WriteTimeout: -1},
 		"Resync":            {Resync: -1},
 		"RetryBackoff":      {RetryBackoff: time.Minute},
 		"ShutdownTimeout":   {ShutdownTimeout: -1},
 		"MaxParallelWrites": {MaxParallelWrites: -1},
+		"Sinks[0].Name":     {Sinks: []writer.NamedSink{{Sink: discard{}}}},
+		"Sinks[1].Name":     {Sinks: append(sinks(discard{}), sinks(discard{})...)},
+		"Sinks[0].Sink":     {Sinks: sinks(nil)},
+		"Sinks[0].Mirrors":  {Sinks: []writer.NamedSink{{Name: "api", Sink: discard{}, Mirrors: true}}},
 	} {
-		_, err := status.NewManager(cfg)
-		require.ErrorContains(t, err, "status: ManagerConfig."+field)
+		_, err := writer.New(cfg)
+		require.ErrorContains(t, err, "writer: Config."+field)
 	}
 }
 
@@ -181,7 +186,7 @@ func TestRetry(t *testing.T) {
 		require.Equal(t, 1, r.written())
 		require.Equal(t, "message 9", r.pod("a").Status.Message)
 		x, _ = r.Explain(pod.UID)
-		require.Equal(t, status.Explanation{}, x)
+		require.Equal(t, writer.Explanation{}, x)
 		require.GreaterOrEqual(t, r.behind[1], 10*time.Second, "as long as the sink was behind")
 	})
 }
@@ -327,7 +332,7 @@ func TestRestore(t *testing.T) {
 // Each container that terminates is counted once.
 func TestTerminatedMetric(t *testing.T) {
 	var seen []string
-	bubble(t, func(cfg *status.ManagerConfig) {
+	bubble(t, func(cfg *writer.Config) {
 		cfg.Metrics.Terminated = func(kind string, ended *v1.ContainerStateTerminated) {
 			seen = append(seen, kind+" "+ended.Reason)
 		}

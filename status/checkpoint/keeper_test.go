@@ -1,0 +1,62 @@
+package checkpoint_test
+
+import (
+	"bytes"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/probe"
+	"github.com/podwright/podwright/status/checkpoint"
+)
+
+func TestKeeper(t *testing.T) {
+	dir := t.TempDir()
+	store, err := checkpoint.New(checkpoint.Config{File: func(uid types.UID) string { return filepath.Join(dir, string(uid), "status.json") }})
+	require.NoError(t, err)
+	_, err = checkpoint.NewKeeper(checkpoint.KeeperConfig{})
+	require.ErrorContains(t, err, "KeeperConfig.Store")
+	var log bytes.Buffer
+	results := []probe.Stored{{Container: "app", ContainerID: "fake://1", Type: probe.Liveness, Result: probe.Failure}}
+	k, err := checkpoint.NewKeeper(checkpoint.KeeperConfig{
+		Store: store, Probes: func(types.UID) []probe.Stored { return results }, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+	})
+	require.NoError(t, err)
+	pod, file := &v1.Pod{}, filepath.Join(dir, "u1", "status.json")
+	pod.UID = "u1"
+	save := func() error { return k.Save(t.Context(), pod, &v1.PodStatus{Phase: v1.PodRunning}) }
+
+	require.Equal(t, checkpoint.Unseen, k.State("u1"))
+	require.NoError(t, save())
+	require.NoFileExists(t, file, "nobody looks after it yet")
+	require.Nil(t, k.Recall("u1"))
+	require.Equal(t, checkpoint.Kept, k.State("u1"))
+	require.NoError(t, save(), "without a folder there is nothing to lose")
+	require.NoError(t, os.Mkdir(filepath.Dir(file), 0o750))
+	require.NoError(t, save())
+	require.Equal(t, &checkpoint.Record{Status: v1.PodStatus{Phase: v1.PodRunning}, Probes: results}, k.Recall("u1"))
+
+	require.NoError(t, k.Forget("u1"))
+	require.Equal(t, checkpoint.Forgotten, k.State("u1"))
+	require.NoError(t, save())
+	require.NoFileExists(t, file, "nothing more is kept of it")
+	require.Nil(t, k.Recall("u1"), "the next one with the UID")
+	require.NoError(t, save())
+	k.Prune(func(types.UID) bool { return false })
+	require.Empty(t, k.Pods())
+	require.FileExists(t, file)
+	require.Empty(t, log.String())
+
+	require.NoError(t, os.WriteFile(file, []byte("{"), 0o600))
+	require.Nil(t, k.Recall("u1"))
+	require.Contains(t, log.String(), file)
+	require.NoError(t, os.MkdirAll(filepath.Join(file+".tmp", "x"), 0o750))
+	var failed *fs.PathError
+	require.ErrorAs(t, save(), &failed, "whoever writes it tries again")
+}

@@ -1,0 +1,73 @@
+package writer_test
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podwright/podwright/status"
+	"github.com/podwright/podwright/status/statustest"
+	"github.com/podwright/podwright/status/writer"
+)
+
+func ExampleWriter() {
+	sink := statustest.NewSink() // stands for an API server
+	pod := sink.Put(&v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "1"}})
+
+	written := make(chan struct{}, 2)
+	m, err := writer.New(writer.Config{
+		Sinks:   []writer.NamedSink{{Name: "api", Sink: sink}},
+		Metrics: writer.Metrics{Call: func(string, string, time.Duration, error) { written <- struct{}{} }},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error)
+	go func() { ended <- m.Run(ctx) }()
+
+	m.Set(pod, v1.PodStatus{Phase: v1.PodRunning})
+	fmt.Println("here:", m.Get(pod.UID).Phase)
+	<-written // what the sink had before
+	<-written
+	fmt.Println("there:", sink.Pod(pod.Namespace, pod.Name).Status.Phase)
+
+	stop()
+	fmt.Println(<-ended)
+	// Output:
+	// here: Running
+	// there: Running
+	// <nil>
+}
+
+// Whoever only wants to know what becomes of pods gives a function.
+func ExampleWriter_sinkFunc() {
+	told := make(chan string)
+	w, err := writer.New(writer.Config{Sinks: []writer.NamedSink{{
+		Name: "print",
+		Sink: status.SinkFunc(func(_ context.Context, pod *v1.Pod, s *v1.PodStatus) error {
+			told <- fmt.Sprint(pod.Name, " is ", s.Phase)
+			return nil
+		}),
+	}}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error)
+	go func() { ended <- w.Run(ctx) }()
+
+	w.Set(&v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "1"}}, v1.PodStatus{Phase: v1.PodRunning})
+	fmt.Println(<-told)
+
+	stop()
+	fmt.Println(<-ended)
+	// Output:
+	// web is Running
+	// <nil>
+}

@@ -1,0 +1,246 @@
+package writer_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/probe"
+	"github.com/podwright/podwright/status"
+	"github.com/podwright/podwright/status/statustest"
+	"github.com/podwright/podwright/status/writer"
+)
+
+// receiver is told of statuses.
+type receiver struct {
+	mu   sync.Mutex
+	err  error
+	hang time.Duration
+	told []string
+}
+
+func (r *receiver) sink() status.Sink {
+	return status.SinkFunc(func(_ context.Context, pod *v1.Pod, s *v1.PodStatus) error {
+		r.mu.Lock()
+		err, hang := r.err, r.hang
+		r.told = append(r.told, fmt.Sprint(pod.Name, " ", s.Phase, " ", s.Message))
+		r.mu.Unlock()
+		time.Sleep(hang)
+		return err
+	})
+}
+
+func (r *receiver) set(err error, hang time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.err, r.hang = err, hang
+}
+
+// take returns what it was told since the last call.
+func (r *receiver) take() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	told := r.told
+	r.told = nil
+	return told
+}
+
+// beside lets a rig have a file and a receiver beside its sink.
+func beside(file *statustest.Sink, told *receiver) func(*writer.Config) {
+	return func(cfg *writer.Config) {
+		cfg.Sinks = append(cfg.Sinks, writer.NamedSink{Name: "file", Sink: file}, writer.NamedSink{Name: "told", Sink: told.sink()})
+	}
+}
+
+// No sink waits for another: not when one is down, and not when one hangs.
+func TestSinksDoNotWaitForEachOther(t *testing.T) {
+	file, told := statustest.NewSink(), &receiver{}
+	bubble(t, beside(file, told), func(r *rig) {
+		pod := r.sink.Put(newPod("a"))
+		file.Put(newPod("a"))
+		r.sink.SetDown(errors.New("no route"))
+		r.Set(pod, withMessage(running(pod, true), "one"))
+		r.pass(0)
+		require.Equal(t, "one", file.Pod("ns", "a").Status.Message)
+		require.Equal(t, []string{"a Running one"}, told.take())
+		x := r.Writer.Explain(pod.UID)
+		require.Equal(t, []string{"api", "file", "told"}, []string{x[0].Sink, x[1].Sink, x[2].Sink})
+		require.ErrorContains(t, x[0].Err, "no route")
+		require.True(t, x[0].Unwritten && !x[1].Unwritten && !x[2].Unwritten)
+
+		file.SetLatency(9 * time.Second)
+		told.set(nil, time.Hour)
+		r.sink.SetDown(nil)
+		r.Set(pod, withMessage(running(pod, false), "two"))
+		r.pass(time.Second)
+		require.Equal(t, "two", r.pod("a").Status.Message)
+		told.set(nil, 0)
+		r.pass(time.Hour)
+		require.Equal(t, "two", file.Pod("ns", "a").Status.Message)
+	})
+}
+
+// An end is kept back from whom it may confuse; a Receiver is told at once, of
+// static pods as well, and is asked for nothing.
+func TestReceiver(t *testing.T) {
+	file, told := statustest.NewSink(), &receiver{}
+	bubble(t, beside(file, told), func(r *rig) {
+		pod := r.sink.Put(staticPod("a"))
+		r.mu.Lock()
+		r.mayRun[pod.UID] = true
+		r.mu.Unlock()
+		r.Set(pod, running(pod, true))
+		r.pass(0)
+		r.Set(pod, ended(pod, 1))
+		r.pass(0)
+		require.Equal(t, v1.PodRunning, r.pod("a").Status.Phase)
+		require.Equal(t, []string{"a Running ", "a Failed "}, told.take())
+
+		told.set(fmt.Errorf("full: %w", status.ErrNotFound), 0)
+		r.Set(pod, withMessage(ended(pod, 1), "again"))
+		r.pass(time.Minute)
+		require.Greater(t, len(told.take()), 6, "repeated, with growing pauses")
+		told.set(nil, 0)
+		r.pass(10 * time.Second)
+		require.Equal(t, []string{"a Failed again"}, told.take())
+		r.pass(time.Hour)
+		require.Empty(t, told.take())
+	})
+}
+
+// The pod is gone at one sink: the others are told the last, and it is forgotten.
+func TestSinksForgetOneByOne(t *testing.T) {
+	file, told := statustest.NewSink(), &receiver{}
+	bubble(t, beside(file, told), func(r *rig) {
+		pod := r.sink.Put(newPod("a"))
+		file.Put(newPod("a"))
+		r.Set(pod, running(pod, true))
+		r.pass(0)
+		told.set(errors.New("full"), 0)
+		pod = r.sink.MarkDeleted("ns", "a")
+		file.MarkDeleted("ns", "a")
+		r.Terminate(pod)
+		r.pass(time.Second)
+		require.Nil(t, r.pod("a"))
+		require.Nil(t, file.Pod("ns", "a"))
+		require.NotNil(t, r.Get(pod.UID), "one has not been told")
+		require.Equal(t, "the sink has removed the pod", r.Writer.Explain(pod.UID)[0].Why)
+		told.take()
+		told.set(nil, 0)
+		r.pass(10 * time.Second)
+		require.Equal(t, []string{"a Failed "}, told.take())
+		require.Nil(t, r.Get(pod.UID))
+
+		pod = r.sink.Put(newPod("b"))
+		told.set(errors.New("full"), 0)
+		r.Set(pod, running(pod, true))
+		r.pass(0)
+		pod = r.sink.MarkDeleted("ns", "b")
+		r.Terminate(pod)
+		r.pass(time.Second)
+		require.Nil(t, r.pod("b"))
+		r.sink.Put(newPod("b"))
+		told.set(nil, 0)
+		r.Set(pod, ended(pod, 0))
+		r.pass(time.Minute)
+		require.Equal(t, v1.PodSucceeded, r.pod("b").Status.Phase, "it is there again")
+	})
+}
+
+// Flush waits for the newest status, before Run and during it, whatever has failed
+// before.
+func TestFlush(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		told, pod := &receiver{}, newPod("a")
+		w, err := writer.New(writer.Config{Sinks: []writer.NamedSink{{Name: "told", Sink: told.sink()}}})
+		require.NoError(t, err)
+		flush := func() error { return w.Flush(t.Context(), "told", pod.UID) }
+		require.ErrorIs(t, w.Flush(t.Context(), "stranger", pod.UID), writer.ErrNoSink)
+		require.NoError(t, flush(), "nothing is known of it")
+		w.Restore(pod, running(pod, true))
+		require.NoError(t, flush())
+		require.Empty(t, told.take(), "what was only restored is not written")
+
+		w.Set(pod, withMessage(running(pod, true), "one"))
+		require.NoError(t, flush())
+		require.NoError(t, flush())
+		require.Equal(t, []string{"a Running one", "a Running one"}, told.take())
+		told.set(errors.New("full"), 0)
+		require.ErrorContains(t, flush(), "receive ns/a(uid-a): full")
+		require.ErrorContains(t, flush(), "full")
+		told.set(nil, 0)
+		require.NoError(t, flush())
+		require.Len(t, told.take(), 3)
+
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- w.Run(ctx) }()
+		told.set(nil, time.Second)
+		w.Set(pod, withMessage(running(pod, true), "two"))
+		synctest.Wait()
+		w.Set(pod, withMessage(running(pod, true), "three"))
+		begun := time.Now()
+		require.NoError(t, flush())
+		require.Equal(t, 2*time.Second, time.Since(begun), "the call in progress comes first")
+		require.Equal(t, []string{"a Running two", "a Running three"}, told.take())
+
+		w.Set(pod, withMessage(running(pod, true), "four"))
+		synctest.Wait()
+		short, end := context.WithTimeout(t.Context(), time.Millisecond)
+		defer end()
+		require.ErrorIs(t, w.Flush(short, "told", pod.UID), context.DeadlineExceeded)
+		cancel()
+		require.NoError(t, <-done)
+	})
+}
+
+// A Receiver is told when Run ends what it does not have yet; one that fails is not
+// waited for.
+func TestReceiverIsToldTheLast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		told, pod := &receiver{}, newPod("a")
+		told.set(errors.New("full"), 0)
+		w, err := writer.New(writer.Config{Sinks: []writer.NamedSink{{Name: "told", Sink: told.sink()}}})
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- w.Run(ctx) }()
+		w.Set(pod, running(pod, true))
+		time.Sleep(time.Minute + time.Second)
+		synctest.Wait()
+		require.Greater(t, len(told.take()), 6)
+		begun := time.Now()
+		cancel()
+		require.NoError(t, <-done)
+		require.Equal(t, []string{"a Running "}, told.take())
+		require.Less(t, time.Since(begun), time.Second)
+	})
+}
+
+// What a probe has found is kept beside a status that stays the same.
+func TestReceiverIsToldOfProbes(t *testing.T) {
+	file, told := statustest.NewSink(), &receiver{}
+	bubble(t, beside(file, told), func(r *rig) {
+		pod := r.sink.Put(newPod("a"))
+		change := probe.Change{UID: pod.UID, Stored: probe.Stored{Container: "app", ContainerID: "fake://a-app", Type: probe.Liveness, Result: probe.Failure}}
+		r.SetProbed(change)
+		r.Set(pod, running(pod, true))
+		r.pass(0)
+		r.written()
+		require.Len(t, told.take(), 1)
+		r.SetProbed(change)
+		r.pass(0)
+		require.Len(t, told.take(), 1)
+		require.Empty(t, r.sink.Calls())
+		r.Prune(func(types.UID) bool { return false })
+		require.Nil(t, r.Writer.Explain(pod.UID))
+	})
+}
