@@ -323,17 +323,17 @@ func (m *Manager) Trigger(uid types.UID, containers ...string) {
 	}
 }
 
-// Results returns the stored results of a pod, in no order, and those of Restore as
-// long as the pod has not been added; probes without one are missing. Which instance of a container a result is about is to be compared: it
-// says nothing of another.
-func (m *Manager) Results(uid types.UID) []Stored {
+// Results returns the stored results of a pod, and those of Restore as long as the
+// pod has not been added; probes without one are missing. It is never nil.
+func (m *Manager) Results(uid types.UID) Results {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	out := Results{}
 	p := m.pods[uid]
 	if p == nil {
-		return nil
+		return out
 	}
-	out := slices.Clone(p.restored)
+	out = append(out, p.restored...)
 	for _, w := range p.workers {
 		if w.stored != Unknown {
 			out = append(out, w.result())

@@ -129,7 +129,7 @@ func TestLivenessHold(t *testing.T) {
 		require.Equal(t, "no", w.Output)
 		r.prober.Script("web", probe.Liveness)
 		r.set(pod, running("web", "fake://2"))
-		require.Equal(t, []probe.Stored{{Container: "web", ContainerID: "fake://2", Type: probe.Liveness, Result: probe.Success}}, r.Results("u"))
+		require.Equal(t, probe.Results{{Container: "web", ContainerID: "fake://2", Type: probe.Liveness, Result: probe.Success}}, r.Results("u"))
 		r.sleep(20 * s)
 		require.Len(t, r.prober.Calls(), 5)
 		require.Equal(t, []probe.Verdict{probe.Success, probe.Failure, probe.Success}, r.changesOf(probe.Liveness))
@@ -272,7 +272,7 @@ func TestNewInstanceMeanwhile(t *testing.T) {
 		r.set(pod, running("web", "fake://2"))
 		r.sleep(s)
 		require.Equal(t, []time.Duration{0, 900 * time.Millisecond}, r.when("web", probe.Readiness))
-		require.Equal(t, []probe.Stored{{Container: "web", ContainerID: "fake://2", Type: probe.Readiness, Result: probe.Success}}, r.Results("u"))
+		require.Equal(t, probe.Results{{Container: "web", ContainerID: "fake://2", Type: probe.Readiness, Result: probe.Success}}, r.Results("u"))
 	})
 }
 

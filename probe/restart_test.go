@@ -148,7 +148,7 @@ func TestRestoreAndStop(t *testing.T) {
 		kept := probe.Stored{Container: "web", ContainerID: "fake://1", Type: probe.Readiness, Result: probe.Success}
 		r.Restore("u", []probe.Stored{kept, {Container: "web", ContainerID: "fake://1", Type: probe.Liveness, Result: probe.Failure}})
 		r.StopLivenessAndStartup("u")
-		require.Equal(t, []probe.Stored{kept}, r.Results("u"))
+		require.Equal(t, probe.Results{kept}, r.Results("u"))
 		r.RemovePod("u")
 		require.Empty(t, r.Results("u"))
 	})

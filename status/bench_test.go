@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/probe"
 )
 
 // steady is a pod of three containers, with all that a status can tell of them, to
@@ -18,7 +19,7 @@ func steady() Input {
 	value := func(v int64) *int64 { return &v }
 	observed := observe()
 	observed.IPs = []string{"10.0.0.7", "fd00::7"}
-	in := Input{Pod: pod, Observed: observed, HostIPs: []string{"192.0.2.1", "fd00::1"}, Probes: map[string]ProbeResults{}, Now: now}
+	in := Input{Pod: pod, Observed: observed, HostIPs: []string{"192.0.2.1", "fd00::1"}, Probes: probe.Results{}, Now: now}
 	for _, c := range []*v1.Container{&pod.Spec.InitContainers[0], &pod.Spec.Containers[0], &pod.Spec.Containers[1]} {
 		c.Resources = v1.ResourceRequirements{Requests: list("100m", "128Mi"), Limits: list("200m", "128Mi")}
 		c.StartupProbe, c.ReadinessProbe = &v1.Probe{}, &v1.Probe{}
@@ -28,7 +29,9 @@ func steady() Input {
 			c.User = &pleg.ContainerUser{UID: 1, GID: 1, SupplementalGroups: []int64{1, 2}}
 		})
 		observed.Containers = append(observed.Containers, instance)
-		in.Probes[c.Name] = ProbeResults{Startup: Passed, Readiness: Passed, ContainerID: instance.ID.String()}
+		for _, typ := range []probe.Type{probe.Startup, probe.Readiness} {
+			in.Probes = append(in.Probes, probe.Stored{Container: c.Name, ContainerID: instance.ID.String(), Type: typ, Result: probe.Success})
+		}
 	}
 	for _, c := range []v1.Container{pod.Spec.InitContainers[0], pod.Spec.Containers[0], pod.Spec.Containers[1]} {
 		observed.Containers = append(observed.Containers, exited(c.Name, 1, id("old-"+c.Name)))

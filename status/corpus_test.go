@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/probe"
 )
 
 var update = flag.Bool("update", false, "rewrite what the cases in testdata/corpus expect; review the difference")
@@ -316,11 +317,12 @@ func (s scene) input(previous *v1.PodStatus) Input {
 		in.Observed = s.Observed.observed(pod)
 	}
 	if s.Probes != nil {
-		in.Probes = map[string]ProbeResults{}
-		verdicts := map[string]Verdict{"": Unprobed, "passed": Passed, "failed": Failed}
+		by := map[string]probed{}
+		verdicts := map[string]probe.Verdict{"": probe.Unknown, "passed": probe.Success, "failed": probe.Failure}
 		for name, p := range s.Probes {
-			in.Probes[name] = ProbeResults{Startup: verdicts[p.Startup], Readiness: verdicts[p.Readiness], ContainerID: p.ContainerID}
+			by[name] = probed{Startup: verdicts[p.Startup], Readiness: verdicts[p.Readiness], ContainerID: p.ContainerID}
 		}
+		in.Probes = results(in.Observed, by)
 	}
 	if s.Evict != nil {
 		in.Override = func(status *v1.PodStatus) {

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/probe"
 )
 
 func quantities(list v1.ResourceList) string {
@@ -87,7 +88,7 @@ func TestProbes(t *testing.T) {
 		s.ContainerStatuses[0].Started, s.ContainerStatuses[0].Ready = started, ready
 		return s
 	}
-	type probes = map[string]ProbeResults
+	type probes = map[string]probed
 	for _, tc := range []struct {
 		name               string
 		startup, readiness bool
@@ -98,19 +99,19 @@ func TestProbes(t *testing.T) {
 		{"no probes", false, false, probes{}, nil, true, true},
 		{"nobody probes", true, true, nil, nil, true, true},
 		{"startup unknown", true, false, probes{}, nil, false, false},
-		{"startup failed", true, false, probes{"c": {Startup: Failed}}, old("c-0", &yes, true), false, false},
-		{"startup passed", true, false, probes{"c": {Startup: Passed}}, nil, true, true},
+		{"startup failed", true, false, probes{"c": {Startup: probe.Failure}}, old("c-0", &yes, true), false, false},
+		{"startup passed", true, false, probes{"c": {Startup: probe.Success}}, nil, true, true},
 		{"startup passed before", true, false, probes{}, old("c-0", &yes, true), true, true},
 		{"startup not passed before", true, false, probes{}, old("c-0", &no, false), false, false},
 		{"T54 startup passed by another instance", true, false, probes{}, old("c-9", &yes, true), false, false},
-		{"not started is not ready", true, true, probes{"c": {Readiness: Passed}}, nil, false, false},
+		{"not started is not ready", true, true, probes{"c": {Readiness: probe.Success}}, nil, false, false},
 		{"readiness unknown", false, true, probes{}, nil, true, false},
-		{"readiness failed", false, true, probes{"c": {Readiness: Failed}}, old("c-0", &yes, true), true, false},
-		{"readiness passed", false, true, probes{"c": {Readiness: Passed}}, nil, true, true},
+		{"readiness failed", false, true, probes{"c": {Readiness: probe.Failure}}, old("c-0", &yes, true), true, false},
+		{"readiness passed", false, true, probes{"c": {Readiness: probe.Success}}, nil, true, true},
 		{"T40 ready before", false, true, probes{}, old("c-0", &yes, true), true, true},
 		{"T40 unready before", false, true, probes{}, old("c-0", &yes, false), true, false},
 		{"ready by another instance", false, true, probes{}, old("c-9", &yes, true), true, false},
-		{"both passed", true, true, probes{"c": {Startup: Passed, Readiness: Passed}}, nil, true, true},
+		{"both passed", true, true, probes{"c": {Startup: probe.Success, Readiness: probe.Success}}, nil, true, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			pod := podOf(v1.RestartPolicyAlways, "c")
@@ -120,7 +121,8 @@ func TestProbes(t *testing.T) {
 			if tc.readiness {
 				pod.Spec.Containers[0].ReadinessProbe = &v1.Probe{}
 			}
-			in := Input{Pod: pod, Probes: tc.results, Previous: tc.old, Observed: observe(running("c"))}
+			in := Input{Pod: pod, Previous: tc.old, Observed: observe(running("c"))}
+			in.Probes = results(in.Observed, tc.results)
 			c := compute(t, in).ContainerStatuses[0]
 			require.Equal(t, [2]bool{tc.started, tc.ready}, [2]bool{*c.Started, c.Ready})
 			in.Observed = observe(exited("c", 0))

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podwright/podwright/internal/podfacts"
+	"github.com/podwright/podwright/probe"
 )
 
 // 6.2: results of probes take effect at once.
@@ -17,7 +18,7 @@ func TestWithContainer(t *testing.T) {
 	pod.Spec.Containers[0].ReadinessProbe = &v1.Probe{}
 	pod.Spec.Containers[1].StartupProbe = &v1.Probe{}
 	at := now.Add(time.Hour)
-	s := compute(t, Input{Pod: pod, Probes: map[string]ProbeResults{}, Observed: observe(exited("i", 0), running("s"), running("a"), running("b"))})
+	s := compute(t, Input{Pod: pod, Probes: probe.Results{}, Observed: observe(exited("i", 0), running("s"), running("a"), running("b"))})
 	require.Equal(t, "False ContainersNotReady", cond(s, v1.PodReady))
 	untouched := s.DeepCopy()
 
@@ -67,7 +68,7 @@ func TestWithContainer(t *testing.T) {
 func TestWithContainerLeavesTheInput(t *testing.T) {
 	pod := podOf(v1.RestartPolicyAlways, "a")
 	pod.Spec.Containers[0].ReadinessProbe = &v1.Probe{}
-	s := compute(t, Input{Pod: pod, Probes: map[string]ProbeResults{}, Observed: observe(running("a"))})
+	s := compute(t, Input{Pod: pod, Probes: probe.Results{}, Observed: observe(running("a"))})
 	untouched := s.DeepCopy()
 	ready, changed := WithContainerReady(pod, s, "fake://a-0", true, now.Add(time.Hour))
 	require.True(t, changed)

@@ -7,6 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/probe"
 	"github.com/podwright/podwright/status"
 )
 
@@ -69,7 +70,7 @@ func ExampleWithContainerReady() {
 		Observed: &pleg.PodStatus{Containers: []pleg.ContainerStatus{
 			{ID: pleg.ContainerID{Runtime: "fake", ID: "1"}, Name: "app", State: pleg.StateRunning},
 		}},
-		Probes: map[string]status.ProbeResults{}, // there is somebody who probes
+		Probes: probe.Results{}, // there is somebody who probes
 		Now:    time.Now(),
 	})
 	fmt.Println(s.Status.ContainerStatuses[0].Ready, s.ProbeNow)

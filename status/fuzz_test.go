@@ -13,6 +13,7 @@ import (
 
 	"github.com/podwright/podwright/internal/podfacts"
 	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/probe"
 )
 
 // dice turns fuzzed bytes into choices; zeros when they have run out.
@@ -92,9 +93,11 @@ func codeOf(id pleg.ContainerID) int32 {
 
 func (d *dice) input(pod *v1.Pod, previous *v1.PodStatus) Input {
 	in := Input{Pod: pod, Previous: previous, Observed: d.observation(pod), Terminal: d.roll(8) == 7}
+	var probes map[string]probed
 	if d.coin() {
-		in.Probes = map[string]ProbeResults{}
+		probes = map[string]probed{}
 	}
+	verdicts := []probe.Verdict{probe.Unknown, probe.Success, probe.Failure}
 	for _, name := range []string{"a", "b", "i", "j", "s", "e"} {
 		if d.roll(4) == 3 {
 			if in.StartFailures == nil {
@@ -102,10 +105,11 @@ func (d *dice) input(pod *v1.Pod, previous *v1.PodStatus) Input {
 			}
 			in.StartFailures[name] = Reason{Reason: "CrashLoopBackOff"}
 		}
-		if in.Probes != nil && d.coin() {
-			in.Probes[name] = ProbeResults{Startup: Verdict(d.roll(3)), Readiness: Verdict(d.roll(3))}
+		if probes != nil && d.coin() {
+			probes[name] = probed{Startup: verdicts[d.roll(3)], Readiness: verdicts[d.roll(3)]}
 		}
 	}
+	in.Probes = results(in.Observed, probes)
 	if d.roll(16) == 15 {
 		in.Fail = &Reason{Reason: ReasonDeadlineExceeded}
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/podwright/podwright/internal/podfacts"
 	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/probe"
 )
 
 var (
@@ -152,6 +153,30 @@ func twice(t *testing.T, in Input) Result {
 	return first
 }
 
+// probed is what is known of a container's probes.
+type probed struct {
+	Startup, Readiness probe.Verdict
+	// ContainerID is the instance; empty is the newest one.
+	ContainerID string
+}
+
+// results are the results of a pod's probes by container. nil: nobody probes.
+func results(observed *pleg.PodStatus, by map[string]probed) probe.Results {
+	if by == nil {
+		return nil
+	}
+	out := probe.Results{}
+	for name, p := range by {
+		if p.ContainerID == "" && observed != nil && observed.Newest(name) != nil {
+			p.ContainerID = observed.Newest(name).ID.String()
+		}
+		out = append(out,
+			probe.Stored{Container: name, ContainerID: p.ContainerID, Type: probe.Startup, Result: p.Startup},
+			probe.Stored{Container: name, ContainerID: p.ContainerID, Type: probe.Readiness, Result: p.Readiness})
+	}
+	return out
+}
+
 // snapshot is the text of everything in an input that could be changed.
 func snapshot(t *testing.T, in Input) string {
 	t.Helper()
@@ -160,7 +185,7 @@ func snapshot(t *testing.T, in Input) string {
 		Pod           *v1.Pod
 		Observed      *pleg.PodStatus
 		Previous, API *v1.PodStatus
-		Probes        map[string]ProbeResults
+		Probes        probe.Results
 		StartFailures map[string]Reason
 		Allocated     map[string]v1.ResourceRequirements
 		HostIPs       []string

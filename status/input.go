@@ -6,6 +6,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/probe"
 )
 
 // Reasons that Compute and Finalize give to containers.
@@ -37,30 +38,14 @@ type Reason struct {
 	Reason, Message string
 }
 
-// Verdict is what is known of a probe of the current container instance.
-type Verdict int8
-
-// The verdicts.
-const (
-	// Unprobed means that no result is known. It is never taken for success:
-	// what the previous status says of the same instance stays, and a new
-	// instance has not passed.
-	Unprobed Verdict = iota
-	// Passed means that the last result was a success.
-	Passed
-	// Failed means that the last result was a failure.
-	Failed
-)
-
-// ProbeResults is what is known of one container's probes. Whether the
-// container has such a probe at all is its spec's matter: without one, the
-// verdict is not looked at.
-type ProbeResults struct {
-	Startup, Readiness Verdict
-	// ContainerID is the instance that the results are of, as in
-	// v1.ContainerStatus: they do not count for another one. Empty means the
-	// newest instance, whichever that is.
-	ContainerID string
+// Reasons turns reasons of another package, such as those of the failed starts of
+// package cri/pods, into Input.StartFailures.
+func Reasons[T ~struct{ Reason, Message string }](by map[string]T) map[string]Reason {
+	out := make(map[string]Reason, len(by))
+	for name, r := range by {
+		out[name] = Reason(r)
+	}
+	return out
 }
 
 // Input is everything that a status follows from. Only Pod is required. Nothing
@@ -78,10 +63,12 @@ type Input struct {
 	// terminal phase in it is final, and the conditions of others are taken from
 	// it.
 	API *v1.PodStatus
-	// Probes holds the probe results of the running containers by name. nil
-	// means that nobody probes: what runs is started and ready. In a map that is
-	// not nil, a missing container is Unprobed.
-	Probes map[string]ProbeResults
+	// Probes holds the results of the pod's probes (probe.Manager.Results). Those of
+	// other instances than the newest of a container do not count. nil means that
+	// nobody probes: what runs is started and ready. Otherwise a missing result is
+	// unknown. It is never taken for success: what the previous status says of the
+	// same instance stays, and a new instance has not passed.
+	Probes probe.Results
 	// StartFailures tells, by name, why the last attempt to start a container
 	// failed or is held back. It becomes the waiting reason.
 	StartFailures map[string]Reason

@@ -5,6 +5,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/probe"
 )
 
 // Every cell of the table of counting.
@@ -141,7 +143,7 @@ func TestSidecarOutlivesMain(t *testing.T) {
 func TestRestartingSidecar(t *testing.T) {
 	pod := podOf(v1.RestartPolicyAlways, "s:s", "c")
 	pod.Spec.InitContainers[0].StartupProbe = &v1.Probe{}
-	in := Input{Pod: pod, Probes: map[string]ProbeResults{}, Observed: observe(running("s", id("s-1"), attempt(1)), exited("s", 1), running("c"))}
+	in := Input{Pod: pod, Probes: probe.Results{}, Observed: observe(running("s", id("s-1"), attempt(1)), exited("s", 1), running("c"))}
 	require.Equal(t, v1.PodRunning, compute(t, in).Phase)
 	in.Observed = observe(running("s", id("s-1")), exited("c", 0, sandbox("old")))
 	require.Equal(t, v1.PodPending, compute(t, in).Phase)

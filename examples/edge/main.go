@@ -162,7 +162,7 @@ func (a *agent) look(ctx context.Context, w podworkers.Work, after time.Time, te
 		a.probes.Restore(w.Pod.UID, status.Probed(&before))
 	}
 	result := status.Compute(status.Input{Pod: w.Pod, Observed: observed, Previous: a.statuses.Get(w.Pod.UID),
-		Probes: status.Verdicts(a.probes.Results(w.Pod.UID), observed), StartFailures: status.Reasons(a.pods.StartFailures(w.Pod.UID)), Override: w.Status, Terminal: terminal, Now: time.Now()})
+		Probes: a.probes.Results(w.Pod.UID), StartFailures: status.Reasons(a.pods.StartFailures(w.Pod.UID)), Override: w.Status, Terminal: terminal, Now: time.Now()})
 	a.statuses.Set(w.Pod, result.Status)
 	a.probes.Trigger(w.Pod.UID, result.ProbeNow...)
 	return observed, result, nil

@@ -34,7 +34,7 @@ type KeeperConfig struct {
 	// Probes returns the results of a pod's probes that belong into its record:
 	// probe.Manager.Results. It must not call the Keeper. nil means
 	// that a record has none.
-	Probes func(types.UID) []probe.Stored
+	Probes func(types.UID) probe.Results
 	// Logger receives which records cannot be used. nil means none.
 	Logger *slog.Logger
 }
@@ -59,7 +59,7 @@ func NewKeeper(cfg KeeperConfig) (*Keeper, error) {
 		return nil, errors.New("checkpoint: KeeperConfig.Store is required")
 	}
 	if cfg.Probes == nil {
-		cfg.Probes = func(types.UID) []probe.Stored { return nil }
+		cfg.Probes = func(types.UID) probe.Results { return nil }
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)

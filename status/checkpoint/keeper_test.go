@@ -23,9 +23,9 @@ func TestKeeper(t *testing.T) {
 	_, err = checkpoint.NewKeeper(checkpoint.KeeperConfig{})
 	require.ErrorContains(t, err, "KeeperConfig.Store")
 	var log bytes.Buffer
-	results := []probe.Stored{{Container: "app", ContainerID: "fake://1", Type: probe.Liveness, Result: probe.Failure}}
+	results := probe.Results{{Container: "app", ContainerID: "fake://1", Type: probe.Liveness, Result: probe.Failure}}
 	k, err := checkpoint.NewKeeper(checkpoint.KeeperConfig{
-		Store: store, Probes: func(types.UID) []probe.Stored { return results }, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+		Store: store, Probes: func(types.UID) probe.Results { return results }, Logger: slog.New(slog.NewTextHandler(&log, nil)),
 	})
 	require.NoError(t, err)
 	pod, file := &v1.Pod{}, filepath.Join(dir, "u1", "status.json")

@@ -22,7 +22,7 @@ type Record struct {
 	Status v1.PodStatus `json:"status"`
 	// Probes are the results of its probes that were known, in any order:
 	// probe.Manager.Results.
-	Probes []probe.Stored `json:"probes,omitempty"`
+	Probes probe.Results `json:"probes,omitempty"`
 }
 
 // Errors to test for. Those of the file system are wrapped as they are:

@@ -214,7 +214,7 @@ func (n *node) newCheckpoints() (*checkpoint.Keeper, error) {
 	}
 	return checkpoint.NewKeeper(checkpoint.KeeperConfig{
 		Store:  store,
-		Probes: func(uid types.UID) []probe.Stored { return n.probes.Results(uid) }, // asked when there is a status
+		Probes: func(uid types.UID) probe.Results { return n.probes.Results(uid) }, // asked when there is a status
 		Logger: n.cfg.Logger,
 	})
 }

@@ -28,7 +28,7 @@ func (s *syncer) compute(w podworkers.Work, observed *pleg.PodStatus, terminal b
 		Pod:           pod,
 		Observed:      observed,
 		StartFailures: status.Reasons(s.runtime.StartFailures(pod.UID)),
-		Probes:        status.Verdicts(s.probes.Results(pod.UID), observed),
+		Probes:        s.probes.Results(pod.UID),
 		HostIPs:       s.hostIPs(),
 		Previous:      previous,
 		API:           kept,

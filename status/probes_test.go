@@ -6,32 +6,9 @@ import (
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podwright/podwright/pleg"
 	"github.com/podwright/podwright/probe"
 	"github.com/podwright/podwright/status"
 )
-
-func TestVerdicts(t *testing.T) {
-	id := func(id string) pleg.ContainerID { return pleg.ContainerID{Runtime: "fake", ID: id} }
-	observed := &pleg.PodStatus{Containers: []pleg.ContainerStatus{
-		{Name: "web", ID: id("new")}, {Name: "web", ID: id("old")}, {Name: "db", ID: id("db")},
-	}}
-	stored := func(container, id string, typ probe.Type, result probe.Verdict) probe.Stored {
-		return probe.Stored{Container: container, ContainerID: "fake://" + id, Type: typ, Result: result}
-	}
-	got := status.Verdicts([]probe.Stored{
-		stored("web", "old", probe.Readiness, probe.Success),
-		stored("web", "new", probe.Startup, probe.Success),
-		stored("web", "new", probe.Readiness, probe.Failure),
-		stored("db", "db", probe.Liveness, probe.Failure),
-		stored("gone", "gone", probe.Readiness, probe.Success),
-	}, observed)
-	require.Equal(t, map[string]status.ProbeResults{
-		"web": {ContainerID: "fake://new", Startup: status.Passed, Readiness: status.Failed},
-		"db":  {ContainerID: "fake://db"},
-	}, got)
-	require.NotNil(t, status.Verdicts(nil, nil), "nobody has probed yet, but somebody will")
-}
 
 func TestProbed(t *testing.T) {
 	yes, no := true, false
@@ -47,7 +24,7 @@ func TestProbed(t *testing.T) {
 			{Name: "waiting", State: v1.ContainerState{Waiting: &v1.ContainerStateWaiting{}}, Started: &yes},
 		},
 	})
-	require.Equal(t, []probe.Stored{
+	require.Equal(t, probe.Results{
 		{Container: "sidecar", ContainerID: "fake://1", Type: probe.Startup, Result: probe.Success},
 		{Container: "sidecar", ContainerID: "fake://1", Type: probe.Readiness, Result: probe.Success},
 		{Container: "web", ContainerID: "fake://3", Type: probe.Startup, Result: probe.Success},
