@@ -102,7 +102,7 @@ var floors = map[string]floor{
 	"syncloop/eventsourcetest": {own: []string{"syncloop", "podworkers", "internal/podfacts", "internal/run"}, outside: 85, forbid: noGRPC},
 
 	"syncloop/podsource": {own: []string{"syncloop", "podworkers", "internal/podfacts", "internal/run", "internal/atomicfile"}, outside: 85, forbid: noGRPC},
-	"cri/pods/actions":   {own: []string{"pleg", "internal/podfacts"}, outside: 85, forbid: noGRPC},
+	"cri/pods/actions":   {own: []string{"pleg", "probe", "internal/podfacts"}, outside: 85, forbid: noGRPC},
 	"cri/pods/labels":    {outside: 120, forbid: noCore},
 	"cri/pods/request":   {own: []string{"cri/pods/labels", "internal/podfacts", "volume/hostpath"}, outside: 175, forbid: []string{"k8s.io/client-go"}},
 	"cri/pods/podfiles": {
@@ -126,7 +126,7 @@ var floors = map[string]floor{
 	"cri/pods/resize": {
 		own: []string{
 			"cri", "cri/pods/actions", "cri/pods/labels", "cri/pods/request",
-			"pleg", "volume/hostpath", "internal/atomicfile", "internal/podfacts",
+			"pleg", "probe", "volume/hostpath", "internal/atomicfile", "internal/podfacts",
 		},
 		outside: 175, forbid: []string{"k8s.io/client-go"},
 	},

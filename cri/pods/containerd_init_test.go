@@ -11,6 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/probe"
 )
 
 // An init container that fails and is tried again, with its back-off, and what
@@ -49,12 +50,12 @@ func TestContainerdSidecar(t *testing.T) {
 		sidecar.RestartPolicy = ptr(v1.ContainerRestartPolicyAlways)
 		sidecar.StartupProbe = &v1.Probe{TerminationGracePeriodSeconds: ptr(int64(3))}
 		pod.Spec.InitContainers = []v1.Container{sidecar}
-		result := ProbeUnknown
+		result := probe.Unknown
 		sync := func() *pleg.PodStatus {
 			status := h.status(pod)
 			request := SyncRequest{Pod: pod, Status: status}
 			if s0 := status.Newest("s0"); s0 != nil {
-				request.Startup = map[pleg.ContainerID]ProbeResult{s0.ID: result}
+				request.Probes = found(s0, probe.Startup, result)
 			}
 			synced := h.m.SyncPod(t.Context(), request)
 			require.NoError(t, synced.Err())
@@ -62,11 +63,11 @@ func TestContainerdSidecar(t *testing.T) {
 		}
 		sync()
 		require.Nil(t, sync().Newest("a"), "no result yet")
-		result = ProbeFailure
+		result = probe.Failure
 		status := sync()
 		require.EqualValues(t, 1, status.Newest("s0").RestartCount)
 		require.Nil(t, status.Newest("a"))
-		result = ProbeSuccess
+		result = probe.Success
 		require.True(t, running("s0", "a")(sync()))
 		a := status.Newest("s0").ID.ID
 		h.restart()

@@ -74,7 +74,7 @@ func takeOver(t *testing.T, record golden.Record) {
 		require.NoError(t, err)
 		require.Len(t, status.Containers, len(record.Containers))
 		changes = 0
-		result := manager.SyncPod(t.Context(), pods.SyncRequest{Pod: &pod, Status: status, Startup: allStarted(status)})
+		result := manager.SyncPod(t.Context(), pods.SyncRequest{Pod: &pod, Status: status, Probes: allStarted(status)})
 		require.NoError(t, result.Err())
 		require.Empty(t, result.Entries)
 		require.Zero(t, changes)

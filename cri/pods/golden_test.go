@@ -18,6 +18,7 @@ import (
 	"github.com/podwright/podwright/cri/pods/observe"
 	"github.com/podwright/podwright/internal/golden"
 	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/probe"
 )
 
 const goldenDir = "testdata/golden"
@@ -136,7 +137,7 @@ func (n *goldenNode) replay(t *testing.T, want golden.Record) golden.Record {
 		for range len(want.Containers) + 4 {
 			status, err := observer(t, rt).PodStatus(t.Context(), pod.UID)
 			require.NoError(t, err)
-			result := manager.SyncPod(t.Context(), pods.SyncRequest{Pod: &pod, Status: status, Startup: allStarted(status)})
+			result := manager.SyncPod(t.Context(), pods.SyncRequest{Pod: &pod, Status: status, Probes: allStarted(status)})
 			require.NoError(t, result.Err())
 			time.Sleep(time.Second) // in the bubble: what ends at once has ended
 		}
@@ -153,10 +154,9 @@ func observer(t *testing.T, rt observe.Runtime) *observe.Observer {
 }
 
 // allStarted is what startup probes say that succeed at once.
-func allStarted(status *pleg.PodStatus) map[pleg.ContainerID]pods.ProbeResult {
-	out := map[pleg.ContainerID]pods.ProbeResult{}
+func allStarted(status *pleg.PodStatus) (out probe.Results) {
 	for _, c := range status.Running() {
-		out[c.ID] = pods.ProbeSuccess
+		out = append(out, probe.Stored{Container: c.Name, ContainerID: c.ID.String(), Type: probe.Startup, Result: probe.Success})
 	}
 	return out
 }

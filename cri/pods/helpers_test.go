@@ -4,6 +4,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/probe"
 )
 
 // container is an instance as an observer sees it.
@@ -30,3 +31,8 @@ func instances(s *pleg.PodStatus, name string, state pleg.State) []pleg.Containe
 }
 
 func ptr[T any](v T) *T { return &v }
+
+// found is what a probe has found of a container.
+func found(c *pleg.ContainerStatus, t probe.Type, result probe.Verdict) probe.Results {
+	return probe.Results{{Container: c.Name, ContainerID: c.ID.String(), Type: t, Result: result}}
+}

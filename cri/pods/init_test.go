@@ -15,7 +15,7 @@ import (
 
 	"github.com/podwright/podwright/cri/fake"
 	"github.com/podwright/podwright/cri/pods/resize"
-	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/probe"
 )
 
 // initPod puts init containers before a pod's others. A name that begins with
@@ -349,9 +349,9 @@ func TestStartedSidecarAfterRestart(t *testing.T) {
 		pod.Spec.InitContainers[0].StartupProbe = &v1.Probe{}
 		up := h.mustSync(pod)
 		require.Len(t, up.Containers, 1, "C13: nothing after it starts before the probe says so")
-		started := map[pleg.ContainerID]ProbeResult{up.Newest("s0").ID: ProbeSuccess}
+		started := found(up.Newest("s0"), probe.Startup, probe.Success)
 		sync := func() Result {
-			result := h.m.SyncPod(t.Context(), SyncRequest{Pod: pod, Status: h.status(pod), Startup: started})
+			result := h.m.SyncPod(t.Context(), SyncRequest{Pod: pod, Status: h.status(pod), Probes: started})
 			synctest.Wait()
 			return result
 		}

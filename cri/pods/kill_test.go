@@ -15,6 +15,7 @@ import (
 
 	"github.com/podwright/podwright/cri/fake"
 	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/probe"
 )
 
 // C30: StopContainer gets the grace period, 2 s at least; sandboxes come last.
@@ -123,7 +124,7 @@ func TestReplaceContainer(t *testing.T) {
 	pod.Spec.Containers[0].LivenessProbe = &v1.Probe{TerminationGracePeriodSeconds: ptr(int64(3))}
 	first := h.mustSync(pod)
 	h.runtime.take()
-	request := SyncRequest{Pod: pod, Status: first, Liveness: map[pleg.ContainerID]ProbeResult{first.Newest("a").ID: ProbeFailure}}
+	request := SyncRequest{Pod: pod, Status: first, Probes: found(first.Newest("a"), probe.Liveness, probe.Failure)}
 	h.runtime.before = func(_ context.Context, call, _ string) error {
 		if call == "StopContainer" {
 			return status.Error(codes.Unknown, "no")

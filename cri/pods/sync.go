@@ -11,6 +11,7 @@ import (
 	"github.com/podwright/podwright/cri/pods/resize"
 	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/probe"
 )
 
 // SyncRequest asks for a pod to be brought closer to its spec.
@@ -21,11 +22,11 @@ type SyncRequest struct {
 	// Status is what the runtime has of the pod, observed after the last call
 	// that changed it.
 	Status *pleg.PodStatus
-	// Liveness and Startup are the results of the probes by container; a missing
-	// one is unknown. A sidecar with a startup probe has started once Startup says
-	// ProbeSuccess, also after a restart of the agent: what was published of it
-	// counts until the probe has run again.
-	Liveness, Startup map[pleg.ContainerID]ProbeResult
+	// Probes are the results of the pod's probes (probe.Manager.Results); a missing
+	// one is unknown. A sidecar with a startup probe has started once that has
+	// succeeded, also after a restart of the agent: what was published of it counts
+	// until the probe has run again.
+	Probes probe.Results
 	// RestartAll restarts all containers of the pod in their sandbox (KEP-5532).
 	// It is needed only for what the runtime does not show any more: a rule that
 	// matches the end of a container which is still there is found anyway.
@@ -87,7 +88,7 @@ type podSync struct {
 // containers is taken away last, so that what the runtime has of it is enough.
 func (s *podSync) input() actions.Input {
 	return actions.Input{
-		Pod: s.req.Pod, Status: s.req.Status, Liveness: s.req.Liveness, Startup: s.req.Startup, Actuated: s.record.Actuated(),
+		Pod: s.req.Pod, Status: s.req.Status, Probes: s.req.Probes, Actuated: s.record.Actuated(),
 		RestartAll: s.req.RestartAll || actions.RestartAllTriggered(s.req.Pod, s.req.Status, nil),
 	}
 }

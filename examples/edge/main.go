@@ -107,8 +107,7 @@ func (a *agent) SyncPod(ctx context.Context, w podworkers.Work) (terminal bool, 
 	if phase := seen.Status.Phase; err != nil || phase == v1.PodSucceeded || phase == v1.PodFailed {
 		return err == nil, err
 	}
-	result := a.pods.SyncPod(ctx, pods.SyncRequest{Pod: w.Pod, Status: observed, RestartAll: seen.RestartAll,
-		Liveness: pods.ProbeResults(a.probes.Results(w.Pod.UID), probe.Liveness), Startup: pods.ProbeResults(a.probes.Results(w.Pod.UID), probe.Startup)})
+	result := a.pods.SyncPod(ctx, pods.SyncRequest{Pod: w.Pod, Status: observed, RestartAll: seen.RestartAll, Probes: a.probes.Results(w.Pod.UID)})
 	if result.Acted() {
 		_, _, err = a.look(ctx, w, time.Now(), false)
 	}

@@ -4,6 +4,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/probe"
 )
 
 // Compute decides what to do with a pod. It is pure.
@@ -93,8 +94,11 @@ func (d *decision) kill(s *pleg.ContainerStatus, reason KillReason, message stri
 }
 
 // probed returns the result of a probe for an instance.
-func probed(results map[pleg.ContainerID]ProbeResult, c *pleg.ContainerStatus) ProbeResult {
-	return results[c.ID]
+func (d *decision) probed(c *pleg.ContainerStatus, t probe.Type) probe.Verdict {
+	if len(d.in.Probes) == 0 {
+		return probe.Unknown
+	}
+	return d.in.Probes.Of(c.ID.String(), t)
 }
 
 // regularNamed returns the pod's regular container of the name, or nil.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/podwright/podwright/internal/podfacts"
 	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/probe"
 )
 
 // FuzzConverges lets a pod live through anything that may happen to it, and then
@@ -87,8 +88,8 @@ func (m *model) goWell() bool {
 		if s.State != pleg.StateRunning || s.Name[0] == 'e' {
 			continue
 		}
-		if m.startup[s.ID] != ProbeSuccess || m.liveness[s.ID] == ProbeFailure {
-			m.startup[s.ID], m.liveness[s.ID] = ProbeSuccess, ProbeSuccess
+		if m.startup[s.ID.ID] != probe.Success || m.liveness[s.ID.ID] == probe.Failure {
+			m.startup[s.ID.ID], m.liveness[s.ID.ID] = probe.Success, probe.Success
 			m.truth[s.Name].up = m.truth[s.Name].up || s.Name[0] == 's' && s.SandboxID == m.sandbox().ID
 			progress = true
 		}
@@ -223,14 +224,14 @@ func (m *model) randomProbe() {
 	if s == nil || s.Name[0] == 'i' || s.Name[0] == 'e' {
 		return
 	}
-	result := ProbeResult(m.dice.roll(3))
+	result := []probe.Verdict{probe.Unknown, probe.Success, probe.Failure}[m.dice.roll(3)]
 	m.note("probe of %s: %d", s.ID.ID, result)
-	if c := m.spec(s.Name); c.StartupProbe == nil || m.startup[s.ID] == ProbeSuccess {
-		m.liveness[s.ID] = result
+	if c := m.spec(s.Name); c.StartupProbe == nil || m.startup[s.ID.ID] == probe.Success {
+		m.liveness[s.ID.ID] = result
 		return
 	}
-	m.startup[s.ID] = result
-	m.truth[s.Name].up = m.truth[s.Name].up || result == ProbeSuccess && s.SandboxID == m.sandbox().ID
+	m.startup[s.ID.ID] = result
+	m.truth[s.Name].up = m.truth[s.Name].up || result == probe.Success && s.SandboxID == m.sandbox().ID
 }
 
 // edit changes an image or the network of the pod.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/podwright/podwright/internal/podfacts"
 	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/probe"
 )
 
 // reasonOOMKilled is the runtime's reason for a container of which a process was
@@ -182,7 +183,7 @@ func (p *initPass) sidecar(i int, current *pleg.ContainerStatus, last bool) {
 
 func (p *initPass) sidecarRuns(i int, current *pleg.ContainerStatus, last bool) {
 	c := &p.in.Pod.Spec.InitContainers[i]
-	if c.StartupProbe != nil && probed(p.in.Startup, current) == ProbeFailure {
+	if c.StartupProbe != nil && p.probed(current, probe.Startup) == probe.Failure {
 		p.kill(current, KillStartupProbe, "Init container "+c.Name+" failed startup probe", !p.deleted)
 		p.start(i)
 		return
@@ -202,7 +203,7 @@ func (p *initPass) sidecarRuns(i int, current *pleg.ContainerStatus, last bool) 
 	case current.Hash != 0 && current.Hash != podfacts.Hash(c):
 		p.kill(current, "", "Init container "+c.Name+" definition changed", !p.deleted)
 		p.start(i)
-	case probed(p.in.Liveness, current) == ProbeFailure:
+	case p.probed(current, probe.Liveness) == probe.Failure:
 		p.kill(current, KillLivenessProbe, "Init container "+c.Name+" failed liveness probe", !p.deleted)
 		p.start(i)
 	case p.resize(c, target{current: current, init: true, index: i}):
@@ -218,7 +219,7 @@ func (p *initPass) started(c *v1.Container, current *pleg.ContainerStatus) bool 
 	if c.StartupProbe == nil {
 		return true
 	}
-	if probed(p.in.Startup, current) == ProbeSuccess {
+	if p.probed(current, probe.Startup) == probe.Success {
 		return true
 	}
 	return !current.CreatedAt.IsZero() && current.CreatedAt.Before(p.before)

@@ -8,6 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/probe"
 )
 
 const (
@@ -21,13 +22,13 @@ type decisionCase struct {
 	name              string
 	pod               *v1.Pod
 	containers        []pleg.ContainerStatus
-	startup, liveness map[string]ProbeResult
+	startup, liveness map[string]probe.Verdict
 	want              summary
 }
 
 func (tc decisionCase) run(t *testing.T) {
 	t.Run(tc.name, func(t *testing.T) {
-		a := Compute(Input{Pod: tc.pod, Status: observed(ready(), tc.containers...), Startup: results(tc.startup), Liveness: results(tc.liveness)})
+		a := Compute(Input{Pod: tc.pod, Status: observed(ready(), tc.containers...), Probes: results(tc.startup, tc.liveness)})
 		require.Equal(t, tc.want, summarise(t, a), a)
 	})
 }
@@ -98,9 +99,9 @@ func TestInitialisedBefore(t *testing.T) {
 func TestSidecar(t *testing.T) {
 	middle := func(changes ...func(*v1.Pod)) *v1.Pod { return with(testPod(never, "i0", "s1", "i2", "a"), changes...) }
 	last := func(changes ...func(*v1.Pod)) *v1.Pod { return with(testPod(never, "i0", "s1", "a"), changes...) }
-	probe := startupProbe("s1")
-	up, down := map[string]ProbeResult{"s1-running": ProbeSuccess}, map[string]ProbeResult{"s1-running": ProbeFailure}
-	of := func(name string) map[string]ProbeResult { return map[string]ProbeResult{name: ProbeSuccess} }
+	probed := startupProbe("s1")
+	up, down := map[string]probe.Verdict{"s1-running": probe.Success}, map[string]probe.Verdict{"s1-running": probe.Failure}
+	of := func(name string) map[string]probe.Verdict { return map[string]probe.Verdict{name: probe.Success} }
 	for _, tc := range []decisionCase{
 		{name: "none, not its turn", pod: middle(), containers: list(running("i0"))},
 		{name: "none, its turn", pod: middle(), containers: list(exited("i0", 0)), want: summary{init: []int{1}}},
@@ -109,20 +110,20 @@ func TestSidecar(t *testing.T) {
 		{name: "C12 running: the next", pod: middle(), containers: list(running("s1"), exited("i0", 0)), want: summary{init: []int{2}}},
 		{name: "C12 two sidecars: the next after the last", pod: testPod(always, "s0", "s1", "s2", "a"), containers: list(running("s1"), running("s0")), want: summary{init: []int{2}}},
 		{name: "C12 running, last: initialised", pod: last(), containers: list(running("s1"), exited("i0", 0)), want: summary{regular: []int{0}}},
-		{name: "C13 startup without result: wait", pod: middle(probe), containers: list(running("s1"))},
-		{name: "C13 startup of another instance: wait", pod: middle(probe), containers: list(running("s1")), startup: of("s1-old")},
-		{name: "C13 startup unknown, last: wait", pod: last(probe), containers: list(running("s1")), startup: map[string]ProbeResult{"s1-running": ProbeUnknown}},
-		{name: "C13 startup failed", pod: middle(probe), containers: list(running("s1")), startup: down, want: summary{kill: []string{"s1-running StartupProbe"}, init: []int{1}}},
-		{name: "C13 startup failed, last", pod: last(probe), containers: list(running("s1")), startup: down, want: summary{kill: []string{"s1-running StartupProbe"}, init: []int{1}}},
-		{name: "started: the next", pod: middle(probe), containers: list(running("s1")), startup: up, want: summary{init: []int{2}}},
-		{name: "started, last: initialised", pod: last(probe), containers: list(running("s1")), startup: up, want: summary{regular: []int{0}}},
+		{name: "C13 startup without result: wait", pod: middle(probed), containers: list(running("s1"))},
+		{name: "C13 startup of another instance: wait", pod: middle(probed), containers: list(running("s1")), startup: of("s1-old")},
+		{name: "C13 startup unknown, last: wait", pod: last(probed), containers: list(running("s1")), startup: map[string]probe.Verdict{"s1-running": probe.Unknown}},
+		{name: "C13 startup failed", pod: middle(probed), containers: list(running("s1")), startup: down, want: summary{kill: []string{"s1-running StartupProbe"}, init: []int{1}}},
+		{name: "C13 startup failed, last", pod: last(probed), containers: list(running("s1")), startup: down, want: summary{kill: []string{"s1-running StartupProbe"}, init: []int{1}}},
+		{name: "started: the next", pod: middle(probed), containers: list(running("s1")), startup: up, want: summary{init: []int{2}}},
+		{name: "started, last: initialised", pod: last(probed), containers: list(running("s1")), startup: up, want: summary{regular: []int{0}}},
 		{name: "a result without a probe is none", pod: last(), containers: list(running("s1")), startup: down, want: summary{regular: []int{0}}},
 		{name: "image changed", pod: last(), containers: list(running("s1", otherHash), running("a")), want: summary{kill: []string{"s1-running "}, init: []int{1}}},
 		{name: "image changed before the next started: both", pod: middle(), containers: list(running("s1", otherHash)), want: summary{kill: []string{"s1-running "}, init: []int{1, 2}}},
 		{name: "unknown hash is not another hash", pod: last(), containers: list(running("s1", noHash), running("a"))},
 		{name: "liveness failed", pod: last(), containers: list(running("s1"), running("a")), liveness: down, want: summary{kill: []string{"s1-running LivenessProbe"}, init: []int{1}}},
 		{name: "liveness does not delay the next", pod: middle(), containers: list(running("s1")), liveness: down, want: summary{kill: []string{"s1-running LivenessProbe"}, init: []int{1, 2}}},
-		{name: "liveness unknown", pod: last(), containers: list(running("s1"), running("a")), liveness: map[string]ProbeResult{"s1-running": ProbeUnknown}},
+		{name: "liveness unknown", pod: last(), containers: list(running("s1"), running("a")), liveness: map[string]probe.Verdict{"s1-running": probe.Unknown}},
 		{name: "exited 0", pod: middle(), containers: list(exited("s1", 0)), want: summary{init: []int{1}}},
 		{name: "exited 1", pod: middle(), containers: list(exited("s1", 1)), want: summary{init: []int{1}}},
 		{name: "exited while the pod runs", pod: last(), containers: list(running("a"), exited("s1", 1)), want: summary{init: []int{1}}},
@@ -152,7 +153,7 @@ func TestSidecarStartedBefore(t *testing.T) {
 		{name: "C14 the container crashed (#136910, #137146)", pod: pod, containers: list(exited("a", 1, at(2)), running("s", at(1))), want: summary{regular: []int{0}}},
 		{name: "C14 and the sidecar is a new one", pod: pod, containers: list(running("s", at(3)), exited("a", 1, at(2)))},
 		{name: "C14 in another sandbox", pod: pod, containers: list(exited("a", 1, at(2), in("r")), running("s", at(1)))},
-		{name: "a failure counts", pod: pod, containers: list(exited("a", 1, at(2)), running("s", at(1))), startup: map[string]ProbeResult{"s-running": ProbeFailure}, want: summary{kill: []string{"s-running StartupProbe"}, init: []int{0}}},
+		{name: "a failure counts", pod: pod, containers: list(exited("a", 1, at(2)), running("s", at(1))), startup: map[string]probe.Verdict{"s-running": probe.Failure}, want: summary{kill: []string{"s-running StartupProbe"}, init: []int{0}}},
 	} {
 		tc.run(t)
 	}

@@ -4,17 +4,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/pleg"
-)
-
-// ProbeResult is what a liveness or startup probe says of a container. The zero
-// value is ProbeUnknown: it never restarts anything.
-type ProbeResult int8
-
-// The results of a probe.
-const (
-	ProbeUnknown ProbeResult = iota
-	ProbeSuccess
-	ProbeFailure
+	"github.com/podwright/podwright/probe"
 )
 
 // Input is all that the next actions of a pod depend on. Nothing of it is
@@ -27,11 +17,12 @@ type Input struct {
 	// the pod has ended. Required; a pod of which the runtime has nothing is an
 	// empty PodStatus.
 	Status *pleg.PodStatus
-	// Liveness and Startup are the results of the probes by container; a missing
-	// one is unknown. A sidecar with a startup probe counts as started once
-	// Startup says ProbeSuccess. After a restart of the agent, fill it from what
-	// was published (ContainerStatus.Started) until the probe has run again.
-	Liveness, Startup map[pleg.ContainerID]ProbeResult
+	// Probes are the results of the pod's probes (probe.Manager.Results); a missing
+	// one is unknown and never restarts anything. A sidecar with a startup probe
+	// counts as started once that has succeeded. After a restart of the agent, fill
+	// it from what was published (ContainerStatus.Started) until the probe has run
+	// again.
+	Probes probe.Results
 	// Actuated are the resources that the runtime was last told to apply. nil
 	// means that containers are never resized in place.
 	Actuated *Actuated

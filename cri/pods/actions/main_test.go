@@ -10,6 +10,7 @@ import (
 
 	"github.com/podwright/podwright/internal/podfacts"
 	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/probe"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -123,11 +124,13 @@ func observed(sandbox *pleg.Sandbox, containers ...pleg.ContainerStatus) *pleg.P
 	return s
 }
 
-// results are probe results by the ID of the instance.
-func results(r map[string]ProbeResult) map[pleg.ContainerID]ProbeResult {
-	out := map[pleg.ContainerID]ProbeResult{}
-	for id, result := range r {
-		out[pleg.ContainerID{Runtime: "fake", ID: id}] = result
+// results are the results of probes by the ID of the instance.
+func results(startup, liveness map[string]probe.Verdict) (out probe.Results) {
+	for id, result := range startup {
+		out = append(out, probe.Stored{ContainerID: "fake://" + id, Type: probe.Startup, Result: result})
+	}
+	for id, result := range liveness {
+		out = append(out, probe.Stored{ContainerID: "fake://" + id, Type: probe.Liveness, Result: result})
 	}
 	return out
 }

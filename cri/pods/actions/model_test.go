@@ -12,6 +12,7 @@ import (
 
 	"github.com/podwright/podwright/internal/podfacts"
 	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/probe"
 )
 
 // model is a runtime and an agent that does what Compute says, both as small as
@@ -23,7 +24,7 @@ type model struct {
 	dice *dice
 
 	status            pleg.PodStatus
-	startup, liveness map[pleg.ContainerID]ProbeResult
+	startup, liveness map[string]probe.Verdict // by instance
 	actuated          map[string]v1.ResourceRequirements
 	made              int // objects made so far: names them, and is the time
 
@@ -78,7 +79,7 @@ func (d *dice) chance(n int) bool { return d.roll(n) == n-1 }
 func newModel(t *testing.T, pod *v1.Pod, bytes []byte) *model {
 	m := &model{
 		t: t, pod: pod, dice: &dice{bytes}, truth: map[string]*history{}, actuated: map[string]v1.ResourceRequirements{},
-		startup: map[pleg.ContainerID]ProbeResult{}, liveness: map[pleg.ContainerID]ProbeResult{},
+		startup: map[string]probe.Verdict{}, liveness: map[string]probe.Verdict{},
 	}
 	for _, c := range m.specs() {
 		m.truth[c.Name] = &history{}
@@ -153,7 +154,7 @@ func (m *model) compute() Actions {
 	status := m.status
 	status.Sandboxes, status.Containers = slices.Clone(status.Sandboxes), slices.Clone(status.Containers)
 	in := Input{
-		Pod: m.pod, Status: &status, Startup: m.startup, Liveness: m.liveness,
+		Pod: m.pod, Status: &status, Probes: results(m.startup, m.liveness),
 		Actuated: &Actuated{Containers: m.actuated}, RestartAll: RestartAllTriggered(m.pod, &status, nil),
 	}
 	a := Compute(in)

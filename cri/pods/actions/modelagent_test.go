@@ -8,6 +8,7 @@ import (
 
 	"github.com/podwright/podwright/internal/podfacts"
 	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/probe"
 )
 
 // outcome is what becomes of a call of the runtime.
@@ -108,7 +109,7 @@ func (m *model) checkKill(k ContainerKill) {
 	})
 	changed := m.status.SandboxChanged(m.pod.Spec.HostNetwork).Changed
 	ok := s.State == pleg.StateUnknown || changed || twin || newer || s.SandboxID != m.sandbox().ID ||
-		s.Hash != podfacts.Hash(c) || m.liveness[k.ID] == ProbeFailure || m.startup[k.ID] == ProbeFailure || m.resizeRestarts(c)
+		s.Hash != podfacts.Hash(c) || m.liveness[k.ID.ID] == probe.Failure || m.startup[k.ID.ID] == probe.Failure || m.resizeRestarts(c)
 	m.must(ok, "kill of %s for no reason", k.ID.ID)
 }
 
@@ -137,7 +138,7 @@ func (m *model) checkOver() {
 		c := &m.pod.Spec.Containers[i]
 		h := m.truth[c.Name]
 		stopped := podfacts.EffectivePolicy(m.pod, c) == never && slices.ContainsFunc(m.status.Containers, func(s pleg.ContainerStatus) bool {
-			failed := m.liveness[s.ID] == ProbeFailure || m.startup[s.ID] == ProbeFailure
+			failed := m.liveness[s.ID.ID] == probe.Failure || m.startup[s.ID.ID] == probe.Failure
 			return s.Name == c.Name && alive(&s) && (changed || failed || s.SandboxID != m.sandbox().ID)
 		})
 		m.must(stopped || h.starts > 0 && h.ended != nil && !owed(m.pod, c, h.ended), "the pod is over, but %s has not come to its end", c.Name)

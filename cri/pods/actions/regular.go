@@ -5,6 +5,7 @@ import (
 
 	"github.com/podwright/podwright/internal/podfacts"
 	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/probe"
 )
 
 // regular decides about the regular containers of an initialised pod. With
@@ -74,10 +75,10 @@ func (d *decision) running(i int, current *pleg.ContainerStatus) (keep, start bo
 	case current.Hash != 0 && current.Hash != podfacts.Hash(c):
 		d.kill(current, "", "Container "+c.Name+" definition changed", !d.deleted)
 		return false, true
-	case probed(d.in.Liveness, current) == ProbeFailure:
+	case d.probed(current, probe.Liveness) == probe.Failure:
 		d.kill(current, KillLivenessProbe, "Container "+c.Name+" failed liveness probe", again && !d.deleted)
 		return await, again
-	case probed(d.in.Startup, current) == ProbeFailure:
+	case d.probed(current, probe.Startup) == probe.Failure:
 		d.kill(current, KillStartupProbe, "Container "+c.Name+" failed startup probe", again && !d.deleted)
 		return await, again
 	case d.resize(c, target{current: current, index: i}):

@@ -8,6 +8,7 @@ import (
 
 	"github.com/podwright/podwright/internal/podfacts"
 	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/probe"
 )
 
 // Each cell of the table in section 4.4, C15 to C18. Container b runs throughout.
@@ -16,7 +17,7 @@ func TestRegular(t *testing.T) {
 		return with(testPod(p, "a", "b"), changes...)
 	}
 	restart42 := onExit(v1.ContainerRestartRuleActionRestart, 42)
-	failed := map[string]ProbeResult{"a-running": ProbeFailure}
+	failed := map[string]probe.Verdict{"a-running": probe.Failure}
 	start := summary{regular: []int{0}}
 	killed := func(reason string, regular ...int) summary {
 		return summary{kill: []string{"a-running " + reason}, regular: regular}
@@ -50,8 +51,8 @@ func TestRegular(t *testing.T) {
 		{name: "liveness failed, deleted", pod: a(always, deleted), containers: list(running("a")), liveness: failed, want: killed("LivenessProbe")},
 		{name: "startup failed, on failure", pod: a(onFailure), containers: list(running("a")), startup: failed, want: killed("StartupProbe", 0)},
 		{name: "startup failed, never", pod: a(never), containers: list(running("a")), startup: failed, want: killed("StartupProbe")},
-		{name: "unknown results", pod: a(always), containers: list(running("a")), startup: map[string]ProbeResult{"a-running": ProbeUnknown}, liveness: map[string]ProbeResult{"a-running": ProbeUnknown}},
-		{name: "results of another instance", pod: a(always), containers: list(running("a")), liveness: map[string]ProbeResult{"old": ProbeFailure}},
+		{name: "unknown results", pod: a(always), containers: list(running("a")), startup: map[string]probe.Verdict{"a-running": probe.Unknown}, liveness: map[string]probe.Verdict{"a-running": probe.Unknown}},
+		{name: "results of another instance", pod: a(always), containers: list(running("a")), liveness: map[string]probe.Verdict{"old": probe.Failure}},
 		{name: "created beside running", pod: a(always), containers: list(created("a"), running("a")), want: summary{remove: []string{"a-created"}}},
 		{name: "two running", pod: a(always), containers: list(running("a"), running("a", id("older"))), want: summary{kill: []string{"older "}}},
 		{name: "an unknown one beside running", pod: a(always), containers: list(running("a"), unknown("a")), want: summary{kill: []string{"a-unknown "}}},
@@ -70,7 +71,7 @@ func TestRegular(t *testing.T) {
 // C15: when nothing is left to run, the pod is stopped; the reasons of single
 // containers are kept, and nothing is started.
 func TestNothingLeft(t *testing.T) {
-	failed := map[string]ProbeResult{"a-running": ProbeFailure}
+	failed := map[string]probe.Verdict{"a-running": probe.Failure}
 	for _, tc := range []decisionCase{
 		{name: "never", pod: testPod(never, "a"), containers: list(exited("a", 1)), want: summary{end: true}},
 		{name: "on failure", pod: testPod(onFailure, "a", "b"), containers: list(exited("a", 0), exited("b", 0)), want: summary{end: true}},
@@ -131,7 +132,7 @@ func TestTakeOver(t *testing.T) {
 func TestMessages(t *testing.T) {
 	pod := testPod(always, "s", "a", "b")
 	status := observed(ready(), running("a", otherHash), unknown("b"), running("s"))
-	a := Compute(Input{Pod: pod, Status: status, Liveness: results(map[string]ProbeResult{"s-running": ProbeFailure})})
+	a := Compute(Input{Pod: pod, Status: status, Probes: results(nil, map[string]probe.Verdict{"s-running": probe.Failure})})
 	var got []string
 	for _, k := range a.Kill {
 		got = append(got, k.Message)

@@ -108,14 +108,12 @@ func (s *syncer) syncUntilStarted(ctx context.Context, w podworkers.Work, observ
 	var result pods.Result
 	for range rounds {
 		s.remember(ctx, w.Pod)
-		results := s.probes.Results(w.Pod.UID)
 		s.observer.act(w.Pod.UID, func() bool {
 			defer s.meanwhile(ctx, w)()
 			result = s.runtime.SyncPod(ctx, pods.SyncRequest{
 				Pod:          w.Pod,
 				Status:       observed,
-				Liveness:     pods.ProbeResults(results, probe.Liveness),
-				Startup:      pods.ProbeResults(results, probe.Startup),
+				Probes:       s.probes.Results(w.Pod.UID),
 				RestartAll:   restartAll,
 				SetStep:      func(step string) { podworkers.SetStep(ctx, step) },
 				SandboxReady: func([]string) { s.readyToStart(w.Pod) },
