@@ -2,12 +2,12 @@
 // the pods with their statuses in one file and serves them over HTTP, both as the
 // JSON of a v1.PodList.
 //
-//	board, err := filesink.New(filesink.Config{Path: "/var/lib/edge/status.json"})
-//	statuses, err := writer.New(writer.Config{Sinks: []writer.NamedSink{{Name: "file", Sink: board}}})
+//	file, err := filesink.New(filesink.Config{Path: "/var/lib/edge/status.json"})
+//	statuses, err := writer.New(writer.Config{Sinks: []writer.NamedSink{{Name: "file", Sink: file}}})
 //	...
-//	err = board.Put(pod)    // when a pod is first seen
-//	err = board.Remove(pod) // when nothing of it is left
-//	http.Handle("/pods", board)
+//	err = file.Put(pod)    // when a pod is first seen
+//	err = file.Remove(pod) // when nothing of it is left
+//	http.Handle("/pods", file)
 //
 // At an API server pods are made and removed by others, and an agent only changes
 // their statuses; so it is here. A status of a pod that was not Put is refused with

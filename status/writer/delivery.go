@@ -1,8 +1,6 @@
 package writer
 
-import (
-	"time"
-)
+import "time"
 
 // delivery is the way of one pod's status to one target.
 type delivery struct {
@@ -27,3 +25,11 @@ func newDelivery(t *target, e *entry) *delivery {
 
 // current tells whether the pod has not been forgotten. Writer.mu is held.
 func (d *delivery) current() bool { return d.target.w.entries[d.entry.uid] == d.entry }
+
+// waitOver is closed when the turn in progress ends. Writer.mu is held.
+func (d *delivery) waitOver() <-chan struct{} {
+	if d.over == nil {
+		d.over = make(chan struct{})
+	}
+	return d.over
+}

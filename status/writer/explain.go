@@ -48,6 +48,9 @@ func (w *Writer) Explain(uid types.UID) []Explanation {
 	for i, d := range e.deliveries {
 		out[i] = d.explain(time.Now())
 		out[i].Sink = d.target.name
+		if !w.ran && out[i].Unwritten && out[i].Err == nil {
+			out[i].Why = "it waits for Run"
+		}
 	}
 	return out
 }

@@ -170,8 +170,10 @@ func TestFlush(t *testing.T) {
 		require.Empty(t, told.take(), "what was only restored is not written")
 
 		w.Set(pod, withMessage(running(pod, true), "one"))
+		require.Equal(t, "it waits for Run", w.Explain(pod.UID)[0].Why)
 		require.NoError(t, flush())
 		require.NoError(t, flush())
+		require.Empty(t, w.Explain(pod.UID)[0].Why)
 		require.Equal(t, []string{"a Running one", "a Running one"}, told.take())
 		told.set(errors.New("full"), 0)
 		require.ErrorContains(t, flush(), "receive ns/a(uid-a): full")
