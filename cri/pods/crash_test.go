@@ -98,7 +98,7 @@ func requireOneEach(t *testing.T, h *harness, pod *v1.Pod) {
 	require.Len(t, status.Running(), 2)
 	for _, c := range status.Running() {
 		require.Equal(t, status.Sandboxes[0].ID, c.SandboxID)
-		require.FileExists(t, filepath.Join(h.dir, "containers", "web_shop_"+c.Name+"-"+c.ID.ID+".log"))
+		require.FileExists(t, filepath.Join(h.dir, "containers", pod.Name+"_"+pod.Namespace+"_"+c.Name+"-"+c.ID.ID+".log"))
 	}
 }
 
