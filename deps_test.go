@@ -138,6 +138,15 @@ var floors = map[string]floor{
 		},
 		outside: 175, forbid: []string{"k8s.io/client-go"},
 	},
+	"cri/podsyncer": {
+		own: []string{
+			"cri", "cri/images", "cri/images/credentials", "cri/images/imageref", "cri/images/records", "cri/logs",
+			"cri/pods", "cri/pods/actions", "cri/pods/garbage", "cri/pods/labels", "cri/pods/observe", "cri/pods/podfiles", "cri/pods/request",
+			"cri/pods/resize", "pleg", "podworkers", "podworkers/stages", "probe", "status", "status/checkpoint", "status/writer", "syncloop",
+			"volume/hostpath", "internal/atomicfile", "internal/backoff", "internal/podfacts", "internal/run",
+		},
+		outside: 175, forbid: []string{"k8s.io/client-go"},
+	},
 	"cri/pods/hooks": {own: []string{"cri", "internal/podfacts"}, outside: 175, forbid: []string{"k8s.io/client-go"}},
 }
 

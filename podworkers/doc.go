@@ -82,8 +82,8 @@
 //     RuntimePod is in no order, as nobody knows that it is static: a syncer that wants
 //     the new pod to wait for it looks for other UIDs of the name itself.
 //
-// examples/kubelet shows all of this. Its package agent lists what lies where, and
-// its tests kill it at random moments.
+// Package cri/podsyncer does all of this and says what lies where; the tests of
+// examples/kubelet kill it at random moments.
 //
 // # Questions
 //

@@ -1,0 +1,122 @@
+package podsyncer
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/cri/pods"
+	"github.com/podwright/podwright/cri/pods/garbage"
+	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/podworkers/stages"
+	"github.com/podwright/podwright/probe"
+	"github.com/podwright/podwright/status/checkpoint"
+	"github.com/podwright/podwright/status/writer"
+	"github.com/podwright/podwright/syncloop"
+)
+
+// Config configures a Syncer. Pods, Checkpoint and Probes.Probers are required.
+//
+// Parts of which this has the configuration are built by New and run by Run. Their
+// Event, Logger and ShutdownTimeout are those of the Syncer unless they are set.
+type Config struct {
+	// Pods configures what runs pods on the runtime. Required, with its Runtime,
+	// RuntimeName and Images.
+	Pods pods.Config
+	// Sources tells whether it is known which pods there should be. nil means what the
+	// HandlerConfig of NewHandler says, or else that it always is.
+	Sources syncloop.SourceReadiness
+	// Checkpoint is where the status of each pod and the results of its probes are kept
+	// for the agent that comes after a crash. Required.
+	Checkpoint *checkpoint.Store
+	// Statuses configures the writer of statuses. The Syncer adds a sink "checkpoint",
+	// and tells those that are a PodSink which pods there are.
+	Statuses writer.Config
+	// PLEG configures the observer of the runtime. Its Runtime may be nil, which means
+	// that of Pods. OnEvent is told after the Syncer.
+	PLEG pleg.Config
+	// Probes configures the probes of containers. Only its Probers are required. Its
+	// Status is the Syncer's; Changed is told after the Syncer.
+	Probes probe.Config
+	// Stages are what a pod holds on the node besides its containers. nil means nothing.
+	Stages *stages.List
+	// DeadContainers says which dead containers are kept of pods that stay. Zero means
+	// one of each name.
+	DeadContainers garbage.Policy
+
+	// NetworkReady is why pods cannot get a network now, nil when they can. It answers
+	// from memory. The field being nil means that they always can.
+	NetworkReady func() error
+	// HostIPs are the addresses of the node that statuses show. nil means none.
+	HostIPs func() []string
+
+	// ShutdownTimeout is how long each part may take to stop when Run ends. Zero means
+	// 10 s.
+	ShutdownTimeout time.Duration
+	// Event records Kubernetes events. It is called concurrently and must not block.
+	// nil records none.
+	Event func(ref v1.ObjectReference, eventtype, reason, message string)
+	// Logger receives what a person should know. nil discards.
+	Logger *slog.Logger
+}
+
+func (c Config) withDefaults() (Config, error) {
+	switch {
+	case c.Checkpoint == nil:
+		return c, errors.New("podsyncer: Config.Checkpoint is required")
+	case c.ShutdownTimeout < 0:
+		return c, fmt.Errorf("podsyncer: Config.ShutdownTimeout is negative: %v", c.ShutdownTimeout)
+	case c.ShutdownTimeout == 0:
+		c.ShutdownTimeout = 10 * time.Second
+	}
+	if c.Sources == nil {
+		c.Sources = alwaysReady{}
+	}
+	if c.NetworkReady == nil {
+		c.NetworkReady = func() error { return nil }
+	}
+	if c.HostIPs == nil {
+		c.HostIPs = func() []string { return nil }
+	}
+	if c.Event == nil {
+		c.Event = func(v1.ObjectReference, string, string, string) {}
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Stages == nil {
+		var err error
+		if c.Stages, err = stages.New(stages.Config{}); err != nil {
+			return c, err
+		}
+	}
+	c.complete()
+	return c, nil
+}
+
+// complete hands on what the parts do not have of their own.
+func (c *Config) complete() {
+	for _, event := range []*func(v1.ObjectReference, string, string, string){&c.Pods.Event, &c.Probes.Event} {
+		if *event == nil {
+			*event = c.Event
+		}
+	}
+	for _, log := range []**slog.Logger{&c.Pods.Logger, &c.Statuses.Logger, &c.PLEG.Logger, &c.Probes.Logger} {
+		if *log == nil {
+			*log = c.Logger
+		}
+	}
+	for _, limit := range []*time.Duration{&c.Statuses.ShutdownTimeout, &c.PLEG.ShutdownTimeout, &c.Probes.ShutdownTimeout} {
+		if *limit == 0 {
+			*limit = c.ShutdownTimeout
+		}
+	}
+}
+
+type alwaysReady struct{}
+
+func (alwaysReady) Ready() bool             { return true }
+func (alwaysReady) SourceReady(string) bool { return true }

@@ -1,0 +1,85 @@
+package podsyncer
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/cri/fake"
+)
+
+// What goes wrong in the agent itself is an event on the pod, as in the runtime.
+func TestSyncerRecordsEvents(t *testing.T) {
+	inWorld(t, fake.Config{}, func(w *world) {
+		seen := map[string]int{}
+		var mu sync.Mutex
+		count := func(reason string) int {
+			mu.Lock()
+			defer mu.Unlock()
+			return seen[reason]
+		}
+		w.event = func(ref v1.ObjectReference, eventtype, reason, _ string) {
+			mu.Lock()
+			defer mu.Unlock()
+			if eventtype == v1.EventTypeWarning && ref.UID == "1" && ref.Name == "pod-1" {
+				seen[reason]++
+			}
+		}
+		w.networkReady = func() error { return errors.New("no plugin") }
+		w.start()
+		pod := newPod("1", v1.RestartPolicyAlways, "a")
+		pod.Spec.HostNetwork = false
+		w.set(pod, newPod("2", v1.RestartPolicyAlways, "b"))
+		w.sleep(10 * time.Second)
+		require.Equal(t, map[string][]uint32{"b": {0}}, w.running(), "only who needs no network of its own")
+		require.GreaterOrEqual(t, count(ReasonNetworkNotReady), 6)
+
+		w.stop()
+		w.networkReady = nil
+		w.start()
+		w.sleep(10 * time.Second)
+		require.Len(t, w.running(), 2)
+	})
+	inWorld(t, fake.Config{}, func(w *world) {
+		var mu sync.Mutex
+		seen := map[string]int{}
+		count := func(reason string) int {
+			mu.Lock()
+			defer mu.Unlock()
+			return seen[reason]
+		}
+		w.event = func(ref v1.ObjectReference, _, reason, _ string) {
+			mu.Lock()
+			defer mu.Unlock()
+			seen[string(ref.UID)+reason]++
+		}
+		w.start()
+		require.NoError(t, os.MkdirAll(filepath.Dir(w.agent.folders.Pod("1")), 0o750))
+		require.NoError(t, os.WriteFile(w.agent.folders.Pod("1"), nil, 0o600))
+		fail := true
+		w.intercept(func(_ context.Context, call string, do func() error) error {
+			if call == "StopContainer" && fail {
+				fail = false
+				return errors.New("busy")
+			}
+			return do()
+		})
+		w.set(newPod("1", v1.RestartPolicyAlways, "a"), newPod("2", v1.RestartPolicyAlways, "b"))
+		w.sleep(5 * time.Second)
+		require.Equal(t, 1, count("1"+ReasonFailedPrepare))
+		require.NoError(t, os.Remove(w.agent.folders.Pod("1")))
+		w.set(newPod("1", v1.RestartPolicyAlways, "a"))
+		w.sleep(5 * time.Second)
+		require.Equal(t, 1, count("2"+ReasonFailedKillPod))
+		w.set()
+		w.sleep(time.Minute)
+		w.requireNothingLeft()
+	})
+}

@@ -1,0 +1,51 @@
+package podsyncer
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/cri/fake"
+	"github.com/podwright/podwright/internal/run"
+)
+
+// A container that takes long to start keeps nobody from seeing, and probing, what
+// runs beside it.
+func TestALongSyncIsShown(t *testing.T) {
+	for name, cfg := range map[string]fake.Config{"with events": {}, "without": {Unimplemented: []string{"GetContainerEvents"}}} {
+		t.Run(name, func(t *testing.T) {
+			a := newAnswers()
+			a.set("a ready", 1)
+			cfg.Exec = a.exec()
+			inWorld(t, cfg, func(w *world) {
+				var created atomic.Int32
+				w.intercept(func(ctx context.Context, call string, do func() error) error {
+					if call == "CreateContainer" && created.Add(1) == 2 {
+						run.Sleep(ctx, time.Minute)
+					}
+					return do()
+				})
+				pod := newPod("1", v1.RestartPolicyAlways, "a", "b")
+				pod.Spec.Containers[0].ReadinessProbe = asking("ready", 1)
+				w.set(pod)
+				w.start()
+				w.sleep(5 * time.Second)
+				require.NotEmpty(t, w.agent.workers.State("1").Step, "the sync goes on")
+				require.NotNil(t, w.container("1", "a").State.Running)
+				require.NotNil(t, w.container("1", "b").State.Waiting)
+				require.False(t, w.container("1", "a").Ready)
+				a.set("a ready", 0)
+				w.sleep(1100 * time.Millisecond)
+				require.True(t, w.container("1", "a").Ready)
+				require.Equal(t, v1.ConditionFalse, w.condition("1", v1.PodReady))
+				w.sleep(time.Minute)
+				require.Equal(t, map[string][]uint32{"a": {0}, "b": {0}}, w.running())
+				require.Equal(t, v1.ConditionTrue, w.condition("1", v1.PodReady))
+			})
+		})
+	}
+}

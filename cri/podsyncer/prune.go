@@ -1,0 +1,110 @@
+package podsyncer
+
+import (
+	"context"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/cri/pods/garbage"
+	"github.com/podwright/podwright/internal/run"
+)
+
+// pruner removes dead containers of pods that stay, as soon as newer ones have taken
+// their place: all that are not needed, or all but the newest of each name.
+type pruner struct {
+	s *Syncer
+
+	woken   run.Signal
+	waiting sync.WaitGroup
+
+	mu sync.Mutex
+	// due are the pods with dead containers; true: none of them is needed.
+	due map[types.UID]bool
+	// postponed are those of them that wait for the end of somebody's turn.
+	postponed map[types.UID]bool
+}
+
+func newPruner(s *Syncer) *pruner {
+	return &pruner{s: s, woken: run.NewSignal(), due: map[types.UID]bool{}, postponed: map[types.UID]bool{}}
+}
+
+// add has the dead containers of a pod removed. It never blocks.
+func (p *pruner) add(uid types.UID, all bool) {
+	p.mu.Lock()
+	p.due[uid] = p.due[uid] || all
+	p.mu.Unlock()
+	p.woken.Wake()
+}
+
+// Run prunes until ctx ends.
+func (p *pruner) Run(ctx context.Context) error {
+	defer p.waiting.Wait()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-p.woken:
+			p.pruneDue(ctx)
+		}
+	}
+}
+
+// pruneDue does what was asked for. What fails is done by the collection.
+func (p *pruner) pruneDue(ctx context.Context) {
+	p.mu.Lock()
+	due := p.due
+	p.due = map[types.UID]bool{}
+	p.mu.Unlock()
+	for uid, all := range due {
+		end, other := p.s.turns.try(uid)
+		if other != nil {
+			p.postpone(ctx, uid, all, other)
+			continue
+		}
+		err := run.Guard("the removal of dead containers", func() error { return p.prune(ctx, uid, all) })
+		if err != nil && ctx.Err() == nil {
+			p.s.log.Warn("cannot remove dead containers; the next collection will", "uid", uid, "err", err)
+		}
+		end()
+	}
+}
+
+// prune removes dead containers of a pod that nobody else works on.
+func (p *pruner) prune(ctx context.Context, uid types.UID, all bool) error {
+	observed, err := p.s.observer.Get(uid)
+	if err != nil {
+		return err
+	}
+	// Between the wish and now a pod with the UID may have come back, whose
+	// containers are needed. What was observed before is not its.
+	all = all && p.s.worker(uid).ContainersMayBeRemoved()
+	policy := p.s.cfg.DeadContainers
+	if !all && (policy.MinAge > 0 || policy.MaxPerContainer < 0) {
+		return nil // the collection knows how old they are
+	}
+	return p.s.garbage.CleanDeadContainers(ctx, garbage.CleanRequest{Status: observed, Keep: policy.MaxPerContainer, All: all})
+}
+
+// postpone prunes a pod when the turn of whoever works on it has ended: the two
+// would be in each other's way, and what the worker starts until then may have a log
+// of the same name.
+func (p *pruner) postpone(ctx context.Context, uid types.UID, all bool, other <-chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.due[uid] = p.due[uid] || all
+	if p.postponed[uid] {
+		return
+	}
+	p.postponed[uid] = true
+	p.waiting.Go(func() {
+		select {
+		case <-other:
+		case <-ctx.Done():
+		}
+		p.mu.Lock()
+		delete(p.postponed, uid)
+		p.mu.Unlock()
+		p.woken.Wake()
+	})
+}

@@ -1,0 +1,132 @@
+package podsyncer
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/cri/fake"
+	"github.com/podwright/podwright/cri/pods"
+	"github.com/podwright/podwright/podworkers"
+	"github.com/podwright/podwright/syncloop"
+)
+
+// removals are the containers that are being removed, by ID.
+type removals struct {
+	mu    sync.Mutex
+	now   map[string]int
+	total int
+	twice []string
+}
+
+// intercept makes removals slow.
+func (r *removals) intercept(_ context.Context, _ string, request any) error {
+	q, ok := request.(*runtimeapi.RemoveContainerRequest)
+	if !ok {
+		return nil
+	}
+	r.mu.Lock()
+	r.total++
+	if r.now[q.ContainerId]++; r.now[q.ContainerId] > 1 {
+		r.twice = append(r.twice, q.ContainerId)
+	}
+	r.mu.Unlock()
+	time.Sleep(300 * time.Millisecond)
+	r.mu.Lock()
+	r.now[q.ContainerId]--
+	r.mu.Unlock()
+	return nil
+}
+
+// When a pod ends its worker removes what a death makes the pruner look at, too:
+// they take turns.
+func TestNobodyRemovesWhatAnotherDoes(t *testing.T) {
+	r := &removals{now: map[string]int{}}
+	var runs atomic.Int32
+	firstFails := fake.Always(func(ctx context.Context, p *fake.Process) int {
+		if runs.Add(1) == 1 {
+			return 1
+		}
+		return fake.SleepUntilStopped(ctx, p)
+	})
+	inWorld(t, fake.Config{Programs: firstFails, Intercept: r.intercept}, func(w *world) {
+		w.set(newPod("1", v1.RestartPolicyAlways, "a"))
+		w.start()
+		w.sleep(5 * time.Second)
+		require.Len(w.t, w.containers(), 2)
+		w.set()
+		for range 200 { // a death may be noticed at any time
+			w.agent.pruner.add("1", false)
+			w.sleep(10 * time.Millisecond)
+		}
+		w.requireNothingLeft()
+		require.Empty(w.t, r.twice)
+		require.Equal(w.t, 2, r.total)
+		require.Empty(w.t, w.agent.pruner.postponed)
+	})
+}
+
+// A pod that runs and that nobody wants any more keeps its logs until it has been
+// stopped: a collection may come first.
+func TestCollectionLeavesWhatRuns(t *testing.T) {
+	inWorld(t, fake.Config{Programs: fake.ByContainer(nil, fake.SleepUntilStopped)}, func(w *world) {
+		w.set(newPod("1", v1.RestartPolicyAlways, "a"))
+		w.start()
+		w.sleep(5 * time.Second)
+		w.agent.desired.Remove(w.desired[0])
+		w.agent.worker = func(types.UID) podworkers.PodState { return podworkers.PodState{DesiredKnown: true} }
+		require.True(w.t, w.agent.gone("1"))
+		w.agent.collector.collect(w.t.Context())
+		require.DirExists(w.t, pods.LogDir(w.logs(), "ns", "pod-1", "1"))
+		require.Len(w.t, w.running(), 1)
+	})
+}
+
+// A runtime may refuse for a while to remove what it is starting for an agent that
+// has died. Its pod is not held up for longer than that, nor is the runtime asked
+// again and again; whether the pod is to run or to go.
+func TestRuntimeIsStillStarting(t *testing.T) {
+	for name, wanted := range map[string]bool{"wanted": true, "not wanted": false} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, fake.Config{Programs: fake.ByContainer(nil, fake.SleepUntilStopped)}, func(w *world) {
+				died := w.dieAt(3, true) // RunPodSandbox, CreateContainer, StartContainer
+				w.set(newPod("1", v1.RestartPolicyAlways, "a"))
+				w.start()
+				<-died
+				w.crash()
+				var asked []time.Time
+				begin := time.Now()
+				w.intercept(func(_ context.Context, call string, do func() error) error {
+					if call == "RemoveContainer" && time.Since(begin) < 4500*time.Millisecond {
+						asked = append(asked, time.Now())
+						return errors.New("container is in starting state, can't be removed")
+					}
+					return do()
+				})
+				if !wanted {
+					w.set()
+				}
+				w.start()
+				for range 120 { // as when other pods come to their end
+					w.agent.loop.Emit(syncloop.Event{Kind: syncloop.Housekeeping})
+					w.sleep(50 * time.Millisecond)
+				}
+				if wanted {
+					require.Len(w.t, w.running(), 1)
+				} else {
+					w.requireNothingLeft()
+				}
+				require.NotEmpty(w.t, asked)
+				require.LessOrEqual(w.t, len(asked), 8)
+			})
+		})
+	}
+}

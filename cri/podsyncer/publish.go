@@ -1,0 +1,120 @@
+package podsyncer
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podwright/podwright/cri/pods"
+	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/podworkers"
+	"github.com/podwright/podwright/status"
+	"github.com/podwright/podwright/syncloop"
+)
+
+// publish computes a pod's status, stores it and returns it.
+func (s *Syncer) publish(w podworkers.Work, observed *pleg.PodStatus, terminal bool) status.Result {
+	return s.compute(w, observed, terminal, nil)
+}
+
+// compute is publish for a pod that has failed, if fail says why and it has not
+// ended otherwise.
+func (s *Syncer) compute(w podworkers.Work, observed *pleg.PodStatus, terminal bool, fail *status.Reason) status.Result {
+	pod := w.Pod
+	now, previous := time.Now(), s.statuses.Get(pod.UID)
+	api := withStartTime(pod, observed)
+	result := status.Compute(status.Input{
+		Pod:           pod,
+		Observed:      observed,
+		StartFailures: status.Reasons(s.pods.StartFailures(pod.UID)),
+		Probes:        s.probes.Results(pod.UID),
+		HostIPs:       s.cfg.HostIPs(),
+		Previous:      previous,
+		API:           api,
+		Fail:          cmp.Or(deadline(pod, cmp.Or(previous, api).StartTime, now), fail),
+		Override:      w.Status,
+		Terminal:      terminal,
+		Now:           now,
+	})
+	s.statuses.Set(pod, result.Status)
+	s.probes.Trigger(pod.UID, result.ProbeNow...)
+	return result
+}
+
+// publishResult shows what a sync has brought about. What it cannot see now the next
+// sync will.
+func (s *Syncer) publishResult(ctx context.Context, w podworkers.Work, observed *pleg.PodStatus, result *pods.Result) (*pleg.PodStatus, status.Result) {
+	if result.Acted() && ctx.Err() == nil {
+		podworkers.SetStep(ctx, "observing the result")
+		if newer, err := s.observer.Observe(ctx, w.Pod.UID, time.Now()); err == nil {
+			observed = newer
+		}
+	}
+	return observed, s.publish(w, observed, false)
+}
+
+// publishReadyToStart says that the sandbox is there, without waiting for what is
+// pulled and started in it.
+func (s *Syncer) publishReadyToStart(pod *v1.Pod) {
+	s.statuses.Change(pod.UID, func(now v1.PodStatus) v1.PodStatus { return status.WithReadyToStart(pod, now, time.Now()) })
+}
+
+// publishResize shows what a sync has made of the resources of running containers: a
+// resize that failed is in progress, with reason Error, until one succeeds or there
+// is nothing to resize any more. A sync that did not come to it changes nothing.
+func (s *Syncer) publishResize(pod *v1.Pod, result *pods.Result) {
+	i := slices.IndexFunc(result.Entries, func(e pods.Entry) bool { return e.Action == pods.ActionResizePodInPlace })
+	if i < 0 && result.Err() != nil {
+		return
+	}
+	var failed error
+	if i >= 0 {
+		failed = result.Entries[i].Err
+	}
+	if i >= 0 && failed == nil {
+		s.event.normal(pod, ReasonResizeCompleted, "Resized the containers of the pod in place")
+	}
+	s.statuses.Change(pod.UID, func(now v1.PodStatus) v1.PodStatus {
+		if failed == nil {
+			return status.WithoutResizeInProgress(now)
+		}
+		why := status.Reason{Reason: v1.PodReasonError, Message: failed.Error()}
+		return status.WithResizeInProgress(now, pod.Generation, why, time.Now())
+	})
+}
+
+// incomplete is why a pod fails that cannot go on where it was.
+func incomplete() *status.Reason {
+	return &status.Reason{
+		Reason:  "SandboxLost",
+		Message: "The pod lost its sandbox before all of its containers had run, and restartPolicy Never does not run it again",
+	}
+}
+
+// withStartTime is the status that an API server has of a pod, or would have: a
+// restart of the agent does not make a static pod begin anew.
+func withStartTime(pod *v1.Pod, observed *pleg.PodStatus) *v1.PodStatus {
+	s := pod.Status
+	if s.StartTime != nil || observed == nil {
+		return &s
+	}
+	for _, sandbox := range observed.Sandboxes {
+		if at := sandbox.CreatedAt; !at.IsZero() && (s.StartTime == nil || at.Before(s.StartTime.Time)) {
+			s.StartTime = &metav1.Time{Time: at}
+		}
+	}
+	return &s
+}
+
+// deadline is why a pod fails that has been active for longer than its
+// activeDeadlineSeconds; nil for every other pod.
+func deadline(pod *v1.Pod, start *metav1.Time, now time.Time) *status.Reason {
+	if !syncloop.PastActiveDeadline(pod, start, now) {
+		return nil
+	}
+	return &status.Reason{Reason: status.ReasonDeadlineExceeded, Message: "Pod was active on the node longer than the specified deadline"}
+}

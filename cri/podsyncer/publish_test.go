@@ -1,0 +1,85 @@
+package podsyncer
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/podwright/podwright/cri/fake"
+)
+
+// C35: a resize that fails shows in the status of the pod, with reason Error, and
+// is tried again; one that succeeds takes that away. Nothing restarts.
+func TestFailedResizeShows(t *testing.T) {
+	var refuses atomic.Bool
+	intercept := func(_ context.Context, call string, _ any) error {
+		if call == "UpdateContainerResources" && refuses.Load() {
+			return status.Error(codes.Internal, "no such cgroup")
+		}
+		return nil
+	}
+	inWorld(t, fake.Config{Intercept: intercept}, func(w *world) {
+		condition := func() *v1.PodCondition {
+			for _, c := range w.agent.statuses.Get("1").Conditions {
+				if c.Type == v1.PodResizeInProgress {
+					return &c
+				}
+			}
+			return nil
+		}
+		pod := newPod("1", v1.RestartPolicyAlways, "a")
+		pod.Spec.Containers[0].Resources.Limits = v1.ResourceList{v1.ResourceCPU: resource.MustParse("1")}
+		w.set(pod)
+		var completed atomic.Int32
+		w.event = func(_ v1.ObjectReference, _, reason, _ string) {
+			if reason == ReasonResizeCompleted {
+				completed.Add(1)
+			}
+		}
+		w.start()
+		w.sleep(5 * time.Second)
+		require.Nil(w.t, condition())
+		refuses.Store(true)
+		bigger := pod.DeepCopy()
+		bigger.Spec.Containers[0].Resources.Limits[v1.ResourceCPU] = resource.MustParse("2")
+		w.set(bigger)
+		w.sleep(5 * time.Second)
+		c := condition()
+		require.NotNil(w.t, c)
+		require.Equal(w.t, v1.ConditionTrue, c.Status)
+		require.Equal(w.t, v1.PodReasonError, c.Reason)
+		require.NotZero(w.t, c.LastProbeTime)
+		require.Contains(w.t, c.Message, "no such cgroup")
+		since := c.LastTransitionTime
+		w.sleep(2 * time.Minute)
+		require.Equal(w.t, since, condition().LastTransitionTime, "it is the same trouble")
+		refuses.Store(false)
+		w.sleep(3 * time.Minute)
+		require.Nil(w.t, condition())
+		require.Equal(w.t, int32(1), completed.Load())
+		require.Equal(w.t, map[string][]uint32{"a": {0}}, w.running())
+	})
+}
+
+// The status names the node's addresses, which are also those of a pod in the host's
+// network.
+func TestStatusTellsOfTheNode(t *testing.T) {
+	inWorld(t, fake.Config{}, func(w *world) {
+		pod := newPod("1", v1.RestartPolicyAlways, "a")
+		pod.Spec.HostNetwork = true
+		w.hostIPs = func() []string { return []string{"192.0.2.1", "2001:db8::1"} }
+		w.start()
+		w.set(pod)
+		w.sleep(10 * time.Second)
+		got := w.agent.statuses.Get("1")
+		require.Equal(t, "192.0.2.1", got.HostIP)
+		require.Equal(t, []v1.PodIP{{IP: "192.0.2.1"}, {IP: "2001:db8::1"}}, got.PodIPs)
+	})
+}

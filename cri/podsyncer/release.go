@@ -1,0 +1,93 @@
+package podsyncer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/cri/pods"
+	"github.com/podwright/podwright/podworkers"
+	"github.com/podwright/podwright/podworkers/stages"
+)
+
+// errLeft is returned when a look at a removed pod shows something.
+var errLeft = errors.New("something of the pod is still there after its removal")
+
+// SyncTerminatedPod implements podworkers.PodSyncer: it releases what a pod held. A
+// pod that ended by itself keeps its containers, for their logs, until its source
+// drops it. One that its source has dropped and names again keeps them for the
+// moment: the next pod with the UID removes them.
+func (s *Syncer) SyncTerminatedPod(ctx context.Context, w podworkers.Work) error {
+	if s.named(w.Pod.UID) {
+		if err := s.stages.Release(ctx, w.Pod.UID, stages.Stopped); err != nil {
+			return err
+		}
+		s.statuses.Terminate(w.Pod)
+		s.save(ctx, w.Pod.UID)
+		s.ended.set(w.Pod.UID, true)
+		return nil
+	}
+	observed, err := s.observer.sinceChanged(ctx, w.Pod.UID, w.ActedAt)
+	if err != nil {
+		return err
+	}
+	if !observed.Stopped() {
+		// A call that was given up while the pod started has had its effect now.
+		// The pod has had its grace period.
+		shortest := int64(1)
+		if _, err := s.stop(ctx, observed, pods.KillRequest{Pod: w.Pod, GraceSeconds: &shortest}); err != nil {
+			return err
+		}
+	}
+	podworkers.SetStep(ctx, "removing containers and sandboxes")
+	end, err := s.turns.take(ctx, w.Pod.UID)
+	if err != nil {
+		return err
+	}
+	defer end()
+	return s.remove(ctx, w.Pod.UID, w.ActedAt)
+}
+
+// remove takes everything of a stopped pod away: what was saved of it, what it used
+// while it ran, containers, sandboxes, logs, and then what reminds of it, such as its
+// folder. It looks before that, so that whoever has the UID next does not see what was
+// there before.
+func (s *Syncer) remove(ctx context.Context, uid types.UID, after time.Time) error {
+	if err := s.records.Forget(uid); err != nil {
+		return err
+	}
+	observed, err := s.observer.sinceChanged(ctx, uid, after)
+	if err != nil {
+		return err
+	}
+	if !observed.Stopped() {
+		return fmt.Errorf("pod %s: %w", uid, errStillRunning)
+	}
+	if err := s.stages.Release(ctx, uid, stages.Stopped); err != nil {
+		return err
+	}
+	s.observer.change(uid, func() bool {
+		err = s.garbage.RemovePod(ctx, uid, observed)
+		return true
+	})
+	left, lookErr := s.observer.Observe(ctx, uid, time.Now())
+	switch {
+	case err != nil:
+		return err
+	case lookErr != nil:
+		return lookErr
+	case !left.Empty():
+		return fmt.Errorf("pod %s: %w", uid, errLeft)
+	}
+	if err := s.stages.Release(ctx, uid, stages.Gone); err != nil {
+		return err
+	}
+	s.explanations.drop(uid)
+	s.records.Drop(uid)
+	s.observer.drop(uid, left.ObservedAt)
+	s.ended.drop(uid)
+	return nil
+}

@@ -1,0 +1,67 @@
+package podsyncer
+
+import (
+	"context"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/podworkers"
+	"github.com/podwright/podwright/status/checkpoint"
+)
+
+// checkpointSink names the sink that keeps what the next agent has to know.
+const checkpointSink = "checkpoint"
+
+// restore begins a pod's life under this agent with what an earlier one knew of it.
+// A status that is there already is that of an earlier pod with the UID.
+func (s *Syncer) restore(pod *v1.Pod) {
+	if s.records.State(pod.UID) == checkpoint.Kept {
+		return
+	}
+	s.statuses.Forget(pod.UID)
+	s.probes.RemovePod(pod.UID)
+	if record := s.records.Recall(pod.UID); record != nil {
+		s.statuses.Restore(pod, record.Status)
+		s.probes.Restore(pod.UID, record.Probes)
+	}
+}
+
+// probeAndSave has a pod probed, and saves what is known of it before something of it
+// changes: an end that was seen is on the disk before the runtime forgets it. What is
+// wrong with a probe does not keep containers from starting: SyncPod tells it when it
+// has done the rest.
+func (s *Syncer) probeAndSave(ctx context.Context, pod *v1.Pod) {
+	_ = s.probes.AddPod(pod)
+	s.save(ctx, pod.UID)
+}
+
+// save waits until what is known of a pod is on the disk. A disk that is full stops no
+// pod: what cannot be written is in the log, and written later.
+func (s *Syncer) save(ctx context.Context, uid types.UID) {
+	_ = s.statuses.Flush(ctx, checkpointSink, uid)
+}
+
+// restoreOrForget is what the begin of a pod's end means to its record. A static pod
+// that is stopped before its time, since its source has dropped it, has no successor:
+// the next pod with its UID begins with nothing. All others have an end that is to be
+// told. What cannot be removed now is removed with the pod: it does not keep the pod
+// from being stopped.
+func (s *Syncer) restoreOrForget(w podworkers.Work) {
+	uid := w.Pod.UID
+	switch s.records.State(uid) {
+	case checkpoint.Forgotten:
+		return
+	case checkpoint.Unseen:
+		s.restore(w.Pod)
+	case checkpoint.Kept:
+	}
+	status := s.statuses.Get(uid)
+	ended := status != nil && (status.Phase == v1.PodSucceeded || status.Phase == v1.PodFailed)
+	if ended || w.Evicted || w.Status != nil || w.Pod.DeletionTimestamp != nil {
+		return
+	}
+	if err := s.records.Forget(uid); err != nil {
+		s.log.Warn("cannot remove what was kept of a pod that is being stopped", "uid", uid, "err", err)
+	}
+}

@@ -1,0 +1,382 @@
+package podsyncer
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/cri/fake"
+	"github.com/podwright/podwright/status/checkpoint"
+)
+
+// kept is what is on the disk of a pod.
+func (w *world) kept(uid types.UID) (checkpoint.Record, error) {
+	return w.store().Load(uid)
+}
+
+// steady lets time pass, in which a condition must not change.
+func (w *world) steady(d time.Duration, uid types.UID, t v1.PodConditionType, want v1.ConditionStatus) {
+	w.t.Helper()
+	for range int(d / (50 * time.Millisecond)) {
+		w.sleep(50 * time.Millisecond)
+		if got := w.condition(uid, t); got != "" {
+			require.Equal(w.t, want, got)
+		}
+	}
+	require.Equal(w.t, want, w.condition(uid, t))
+}
+
+// T40, T41: the next agent finds a ready container ready and an unready one unready,
+// without ever having said otherwise; what has started is not asked whether it has; a
+// sibling's readiness is its own. That holds for containers of a moment ago, and for
+// those of long ago.
+func TestRestartOfTheAgentChangesNoReadiness(t *testing.T) {
+	for _, age := range []time.Duration{5 * time.Second, time.Minute} {
+		t.Run(age.String(), func(t *testing.T) {
+			a := newAnswers()
+			a.set("b ready", 1)
+			inWorld(t, fake.Config{Exec: a.exec()}, func(w *world) {
+				always := v1.ContainerRestartPolicyAlways
+				var pods []*v1.Pod
+				for _, name := range []string{"a", "b"} {
+					pod := newPod(types.UID(name), v1.RestartPolicyAlways, name, "sibling")
+					for i := range pod.Spec.Containers {
+						c := &pod.Spec.Containers[i]
+						c.StartupProbe, c.ReadinessProbe, c.LivenessProbe = asking("started", 3), asking("ready", 1), asking("alive", 3)
+					}
+					sidecar := pod.Spec.Containers[0]
+					sidecar.Name, sidecar.RestartPolicy = "s", &always
+					pod.Spec.InitContainers = []v1.Container{sidecar}
+					pods = append(pods, pod)
+				}
+				w.set(pods...)
+				w.start()
+				w.sleep(age)
+				require.Equal(t, v1.ConditionTrue, w.condition("a", v1.PodReady))
+				require.Equal(t, v1.ConditionFalse, w.condition("b", v1.PodReady))
+				since := w.agent.statuses.Get("a").StartTime
+				moved := transitions(w.agent.statuses.Get("a"))
+				started := a.count("a started")
+
+				for range 2 {
+					w.crash()
+					a.set("a started", 1) // would be found, if somebody asked
+					w.sleep(30 * time.Second)
+					w.start()
+					w.steady(30*time.Second, "a", v1.PodReady, v1.ConditionTrue)
+					require.Equal(t, v1.ConditionFalse, w.condition("b", v1.PodReady))
+					require.True(t, w.container("b", "sibling").Ready)
+					require.True(t, w.container("b", "s").Ready)
+					require.False(t, w.container("b", "b").Ready)
+				}
+				require.Equal(t, started, a.count("a started"))
+				require.Equal(t, since.UTC(), w.agent.statuses.Get("a").StartTime.UTC())
+				require.Equal(t, moved, transitions(w.agent.statuses.Get("a")))
+				for name, attempts := range w.running() {
+					require.Equal(t, map[bool][]uint32{true: {0}, false: {0, 0}}[len(attempts) == 1], attempts, name)
+				}
+			})
+		})
+	}
+}
+
+// transitions are when the conditions have changed.
+func transitions(s *v1.PodStatus) map[v1.PodConditionType]string {
+	out := map[v1.PodConditionType]string{}
+	for _, c := range s.Conditions {
+		out[c.Type] = c.LastTransitionTime.UTC().Format(time.RFC3339)
+	}
+	return out
+}
+
+// An unready container stays unready until its probe finds otherwise, a ready one
+// ready: the first answer after the restart counts, not the restart.
+func TestTheFirstAnswerAfterARestartCounts(t *testing.T) {
+	a := newAnswers()
+	inWorld(t, fake.Config{Exec: a.exec()}, func(w *world) {
+		pod := newPod("1", v1.RestartPolicyAlways, "a")
+		pod.Spec.Containers[0].ReadinessProbe = asking("ready", 1)
+		w.set(pod)
+		w.start()
+		w.sleep(20 * time.Second)
+		require.Equal(t, v1.ConditionTrue, w.condition("1", v1.PodReady))
+		w.crash()
+		a.set("a ready", 1)
+		w.start()
+		w.sleep(3 * time.Second)
+		require.Equal(t, v1.ConditionFalse, w.condition("1", v1.PodReady))
+		w.crash()
+		a.set("a ready", 0)
+		w.start()
+		w.sleep(3 * time.Second)
+		require.Equal(t, v1.ConditionTrue, w.condition("1", v1.PodReady))
+	})
+}
+
+// A container that was to be restarted still is, by the agent after the one that found
+// out.
+func TestTheNextAgentRestartsWhatHasFailed(t *testing.T) {
+	a := newAnswers()
+	inWorld(t, fake.Config{Exec: a.exec()}, func(w *world) {
+		pod := newPod("1", v1.RestartPolicyAlways, "a")
+		pod.Spec.Containers[0].LivenessProbe = asking("alive", 3)
+		pod.Spec.Containers[0].LivenessProbe.PeriodSeconds = 30
+		w.set(pod)
+		w.start()
+		w.sleep(20 * time.Second)
+		w.intercept(func(ctx context.Context, call string, do func() error) error {
+			if call == "StopContainer" {
+				<-ctx.Done()
+				return ctx.Err()
+			}
+			return do()
+		})
+		a.set("a alive", 1)
+		w.sleep(100 * time.Second)
+		require.Equal(t, map[string][]uint32{"a": {0}}, w.running())
+		w.crash()
+		a.set("a alive", 0)
+		w.start()
+		w.sleep(5 * time.Second) // a period is 30 s
+		require.Equal(t, map[string][]uint32{"a": {1}}, w.running())
+	})
+}
+
+// T9: exit codes and restart counts outlive the containers, and the agent.
+func TestAnExitCodeOutlivesContainerAndAgent(t *testing.T) {
+	var runs atomic.Int32
+	program := func(ctx context.Context, p *fake.Process) int {
+		if n := runs.Add(1); n <= 2 {
+			time.Sleep(time.Second)
+			return 40 + int(n)
+		}
+		return fake.SleepUntilStopped(ctx, p)
+	}
+	programs := map[string]fake.Program{"a": program, "once": fake.Exit(5)}
+	inWorld(t, fake.Config{Programs: fake.ByContainer(programs, fake.SleepUntilStopped)}, func(w *world) {
+		w.set(newPod("1", v1.RestartPolicyAlways, "a"), newPod("2", v1.RestartPolicyNever, "once", "b"))
+		w.start()
+		w.sleep(2 * time.Minute)
+		w.crash()
+		for _, c := range w.containers() {
+			if c.State.String() == "CONTAINER_EXITED" {
+				require.NoError(t, w.runtime.RemoveContainer(t.Context(), c.Id))
+			}
+		}
+		require.Len(t, w.containers(), 2)
+		w.start()
+		w.sleep(30 * time.Second)
+		c := w.container("1", "a")
+		require.EqualValues(t, 2, c.RestartCount)
+		require.NotNil(t, c.LastTerminationState.Terminated)
+		require.EqualValues(t, 42, c.LastTerminationState.Terminated.ExitCode)
+		once := w.container("2", "once")
+		require.NotNil(t, once.State.Terminated, "%s", once.State)
+		require.EqualValues(t, 5, once.State.Terminated.ExitCode)
+		require.Equal(t, v1.PodRunning, w.agent.statuses.Get("2").Phase)
+	})
+}
+
+// tells tells whether a record has the end of a container.
+func tells(r checkpoint.Record, c *runtimeapi.Container) bool {
+	for _, status := range r.Status.ContainerStatuses {
+		for _, s := range []v1.ContainerState{status.State, status.LastTerminationState} {
+			if s.Terminated != nil && s.Terminated.ContainerID == "fake://"+c.Id {
+				return status.RestartCount >= int32(c.Metadata.Attempt)
+			}
+		}
+	}
+	return false
+}
+
+// Whatever a sync does to a pod, what was seen of it before is on the disk by then: no
+// line at which the agent is killed costs an exit code.
+func TestAnEndIsOnTheDiskBeforeAnythingChanges(t *testing.T) {
+	crashing := func(ctx context.Context, _ *fake.Process) int {
+		select {
+		case <-time.After(time.Second):
+		case <-ctx.Done():
+		}
+		return 9
+	}
+	inWorld(t, fake.Config{Programs: fake.Always(crashing)}, func(w *world) {
+		w.unsaved = true
+		var mu sync.Mutex
+		checked := map[string]int{}
+		w.intercept(func(_ context.Context, call string, do func() error) error {
+			mu.Lock()
+			defer mu.Unlock()
+			var ended []*runtimeapi.Container // oldest first
+			for _, c := range w.containers() {
+				if c.State == runtimeapi.ContainerState_CONTAINER_EXITED {
+					ended = append(ended, c)
+				}
+			}
+			slices.SortFunc(ended, func(a, b *runtimeapi.Container) int { return cmp.Compare(a.Metadata.Attempt, b.Metadata.Attempt) })
+			if len(ended) > 0 && (call == "RemoveContainer" || call == "CreateContainer" || call == "StartContainer") {
+				checked[call]++
+				record, err := w.kept("1")
+				require.NoError(t, err, call)
+				if call == "RemoveContainer" { // the end of the oldest, or already that of its successor
+					require.True(t, tells(record, ended[0]) || tells(record, ended[len(ended)-1]), call)
+				} else {
+					require.True(t, tells(record, ended[len(ended)-1]), call)
+				}
+			}
+			return do()
+		})
+		w.set(newPod("1", v1.RestartPolicyAlways, "a"))
+		w.start()
+		w.sleep(10 * time.Minute)
+		mu.Lock()
+		defer mu.Unlock()
+		require.Greater(t, checked["CreateContainer"], 3)
+		require.Greater(t, checked["RemoveContainer"], 2)
+		require.Greater(t, checked["StartContainer"], 3)
+		w.intercept(nil)
+	})
+}
+
+// A file that cannot be used is named and set aside, costs its pod the memory, and no
+// other pod anything.
+func TestADamagedMemoryHarmsItsPodOnly(t *testing.T) {
+	a := newAnswers()
+	var log bytes.Buffer
+	inWorld(t, fake.Config{Exec: a.exec()}, func(w *world) {
+		var pods []*v1.Pod
+		for _, uid := range []string{"1", "2", "3"} {
+			pod := newPod(types.UID(uid), v1.RestartPolicyAlways, "a")
+			pod.Spec.Containers[0].ReadinessProbe = asking("ready", 1)
+			pod.Spec.Containers[0].ReadinessProbe.PeriodSeconds = 10
+			pods = append(pods, pod)
+		}
+		w.set(pods...)
+		w.start()
+		w.sleep(30 * time.Second)
+		w.crash()
+		file := w.statusFile("2")
+		require.NoError(t, os.WriteFile(file, []byte(`{"version":1,"uid":"2","rec`), 0o600))
+		require.NoError(t, os.WriteFile(w.statusFile("3"), must(os.ReadFile(w.statusFile("1"))), 0o600))
+		w.log = slog.New(slog.NewTextHandler(&log, nil))
+		w.start()
+		w.sleep(200 * time.Millisecond)
+		require.Equal(t, v1.ConditionTrue, w.condition("1", v1.PodReady))
+		require.NotEqual(t, v1.ConditionTrue, w.condition("2", v1.PodReady), "nobody knows")
+		require.NotEqual(t, v1.ConditionTrue, w.condition("3", v1.PodReady), "the file is of another pod")
+		w.sleep(12 * time.Second)
+		for _, pod := range pods {
+			require.Equal(t, v1.ConditionTrue, w.condition(pod.UID, v1.PodReady), pod.UID)
+			_, err := w.kept(pod.UID)
+			require.NoError(t, err)
+		}
+		require.FileExists(t, file+".corrupt")
+		require.Equal(t, map[string][]uint32{"a": {0, 0, 0}}, w.running())
+		require.Equal(t, 2, strings.Count(log.String(), "level=ERROR"))
+		require.Contains(t, log.String(), file)
+		require.Contains(t, log.String(), w.statusFile("3"))
+		w.set()
+		w.sleep(30 * time.Second)
+		w.requireNothingLeft()
+	})
+}
+
+// A disk that takes nothing keeps no pod from running; when it does again, what was not
+// written is.
+func TestADiskThatTakesNothing(t *testing.T) {
+	inWorld(t, fake.Config{}, func(w *world) {
+		w.start()
+		file := w.statusFile("1")
+		require.NoError(t, os.MkdirAll(filepath.Join(file+".tmp", "x"), 0o750))
+		w.set(newPod("1", v1.RestartPolicyAlways, "a"))
+		w.sleep(10 * time.Second)
+		require.Equal(t, map[string][]uint32{"a": {0}}, w.running())
+		require.NoFileExists(t, file)
+		require.NoError(t, os.RemoveAll(file+".tmp"))
+		w.sleep(10 * time.Second)
+		record, err := w.kept("1")
+		require.NoError(t, err)
+		require.Equal(t, v1.PodRunning, record.Status.Phase)
+	})
+}
+
+// A manifest that goes and comes back is another pod: it has none of the former one's
+// ends and restarts, wherever in the removal the agent was killed.
+func TestAPodThatComesBackRemembersNothing(t *testing.T) {
+	for n := 0; n <= 6; n++ {
+		var runs atomic.Int32
+		program := func(ctx context.Context, p *fake.Process) int {
+			if runs.Add(1) > 1 {
+				return fake.SleepUntilStopped(ctx, p)
+			}
+			return 3
+		}
+		inWorld(t, fake.Config{Programs: fake.Always(program)}, func(w *world) {
+			pod := newPod("1", v1.RestartPolicyAlways, "a")
+			w.set(pod)
+			w.start()
+			w.sleep(time.Minute)
+			require.EqualValues(t, 1, w.container("1", "a").RestartCount)
+			if n == 0 {
+				w.set()
+				w.sleep(10 * time.Second)
+			} else {
+				died := w.dieAt(n, n%2 == 0)
+				w.set()
+				select {
+				case <-died:
+				case <-time.After(time.Minute):
+					w.t.Logf("call %d: there are less", n)
+				}
+				w.crash()
+				record, err := w.kept("1")
+				require.ErrorIs(t, err, os.ErrNotExist, "call %d: %v", n, record.Status.Phase)
+				w.start()
+			}
+			w.set(pod)
+			w.sleep(time.Minute)
+			s := w.agent.statuses.Get("1")
+			require.Equal(t, v1.PodRunning, s.Phase, "call %d", n)
+			require.Len(t, w.running()["a"], 1)
+			if n == 0 {
+				require.Nil(t, s.ContainerStatuses[0].LastTerminationState.Terminated)
+				require.Zero(t, s.ContainerStatuses[0].RestartCount)
+			}
+		})
+	}
+}
+
+// A pod that has ended stays ended, although the runtime has lost all of it while there
+// was no agent.
+func TestAnEndedPodStaysEnded(t *testing.T) {
+	var runs atomic.Int32
+	inWorld(t, fake.Config{Programs: counting(&runs, fake.Exit(4))}, func(w *world) {
+		w.set(newPod("1", v1.RestartPolicyNever, "a"))
+		w.start()
+		w.sleep(20 * time.Second)
+		require.Equal(t, v1.PodFailed, w.agent.statuses.Get("1").Phase)
+		w.crash()
+		for _, sb := range w.sandboxes() {
+			require.NoError(t, w.runtime.RemovePodSandbox(t.Context(), sb.Id))
+		}
+		require.Empty(t, w.containers())
+		w.start()
+		w.sleep(20 * time.Second)
+		require.Equal(t, v1.PodFailed, w.agent.statuses.Get("1").Phase)
+		require.EqualValues(t, 4, w.container("1", "a").State.Terminated.ExitCode)
+		require.EqualValues(t, 1, runs.Load())
+	})
+}

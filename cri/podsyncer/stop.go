@@ -1,0 +1,104 @@
+package podsyncer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podwright/podwright/cri/pods"
+	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/podworkers"
+)
+
+// errStillRunning is returned when containers run although the runtime said that
+// they were stopped.
+var errStillRunning = errors.New("containers still run after the runtime stopped them")
+
+// SyncTerminatingPod implements podworkers.PodSyncer: it stops a pod's containers.
+// It stops what is known first and looks afterwards; what the look finds is stopped
+// as well.
+func (s *Syncer) SyncTerminatingPod(ctx context.Context, w podworkers.Work) error {
+	s.restoreOrForget(w)
+	s.probes.StopLivenessAndStartup(w.Pod.UID)
+	known, err := s.observer.Get(w.Pod.UID)
+	if err != nil || known.ObservedAt.IsZero() {
+		if known, err = s.observer.sinceChanged(ctx, w.Pod.UID, w.ActedAt); err != nil {
+			return err
+		}
+	}
+	s.publish(w, known, false)
+	s.save(ctx, w.Pod.UID)
+	grace := &w.GracePeriodSeconds
+	if w.GraceFromSpec {
+		grace = nil
+	}
+	stopped, err := s.stop(ctx, known, pods.KillRequest{Pod: w.Pod, GraceSeconds: grace})
+	if err != nil {
+		return err
+	}
+	s.probes.RemovePod(w.Pod.UID)
+	s.publish(w, stopped, true)
+	s.save(ctx, w.Pod.UID)
+	return nil
+}
+
+// SyncTerminatingOrphan implements podworkers.OrphanSyncer: it stops a pod that only
+// the runtime knows.
+func (s *Syncer) SyncTerminatingOrphan(ctx context.Context, p podworkers.RuntimePod, actedAt time.Time) error {
+	end, err := s.turns.take(ctx, p.UID)
+	if err != nil {
+		return err
+	}
+	defer end()
+	known, err := s.observer.sinceChanged(ctx, p.UID, actedAt)
+	if err != nil {
+		return err
+	}
+	s.log.Info("stopping a pod that no source names", "pod", p.Namespace+"/"+p.Name, "uid", p.UID)
+	_, err = s.stop(ctx, known, pods.KillRequest{Message: "Stopping a pod that no source names"})
+	if err == nil {
+		s.housekeep() // not after a failure: housekeeping would try again at once, for ever
+	}
+	return err
+}
+
+// stop kills until an observation made afterwards shows that nothing runs.
+func (s *Syncer) stop(ctx context.Context, known *pleg.PodStatus, r pods.KillRequest) (*pleg.PodStatus, error) {
+	const attempts = 3
+	for range attempts {
+		podworkers.SetStep(ctx, "stopping containers")
+		r.Status = known
+		var result pods.Result
+		s.observer.change(known.UID, func() bool {
+			result = s.pods.KillPod(ctx, r)
+			return true
+		})
+		if err := result.Err(); err != nil {
+			s.observer.RequestRelist(known.UID) // part of it may have stopped
+			return nil, s.warn(ctx, podOf(r.Pod, known), ReasonFailedKillPod, err)
+		}
+		podworkers.SetStep(ctx, "observing the result")
+		now, err := s.observer.Observe(ctx, known.UID, time.Now())
+		if err != nil {
+			return nil, err
+		}
+		if now.Stopped() {
+			return now, nil
+		}
+		known = now
+	}
+	return nil, fmt.Errorf("pod %s/%s: %w", known.Namespace, known.Name, errStillRunning)
+}
+
+// podOf is the pod that an event is about: that of the caller, or else what the
+// runtime knows of it.
+func podOf(pod *v1.Pod, observed *pleg.PodStatus) *v1.Pod {
+	if pod != nil {
+		return pod
+	}
+	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: observed.Namespace, Name: observed.Name, UID: observed.UID}}
+}

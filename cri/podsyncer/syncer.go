@@ -1,0 +1,139 @@
+package podsyncer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/cri/pods"
+	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/podworkers"
+	"github.com/podwright/podwright/status"
+)
+
+// SyncPod implements podworkers.PodSyncer: it brings a pod closer to its spec.
+func (s *Syncer) SyncPod(ctx context.Context, w podworkers.Work) (terminal bool, err error) {
+	podworkers.SetStep(ctx, "waiting for the removal of its predecessor")
+	end, err := s.turns.take(ctx, w.Pod.UID)
+	if err != nil {
+		return false, err
+	}
+	defer end()
+	if err := s.removePredecessor(ctx, w); err != nil {
+		return false, err
+	}
+	s.sinks.put(w.Pod)
+	s.restore(w.Pod)
+	if err := s.awaitNamesake(ctx, w.Pod); err != nil {
+		return false, err
+	}
+	podworkers.SetStep(ctx, "observing the runtime")
+	observed, err := s.observer.sinceChanged(ctx, w.Pod.UID, w.ActedAt)
+	if err != nil {
+		return false, s.warn(ctx, w.Pod, ReasonFailedSync, err)
+	}
+	published := s.publish(w, observed, false)
+	if phase := published.Status.Phase; phase == v1.PodSucceeded || phase == v1.PodFailed {
+		return true, nil
+	}
+	if err := s.prepare(ctx, w.Pod); err != nil {
+		return false, err
+	}
+	observed, result := s.syncUntilStarted(ctx, w, observed, published.RestartAll)
+	if err := errors.Join(result.Err(), s.probes.AddPod(w.Pod)); err != nil || !result.Over() {
+		return false, soon(&result, err)
+	}
+	// Most pods that are over have succeeded or failed by now. The others lost
+	// their sandbox before all of their containers had had their turn.
+	s.compute(w, observed, false, incomplete())
+	return true, nil
+}
+
+// removePredecessor makes room for a pod whose UID is that of one that has ended: it
+// is another pod, whose fate must not be that of the former.
+func (s *Syncer) removePredecessor(ctx context.Context, w podworkers.Work) error {
+	if !s.ended.get(w.Pod.UID) {
+		return nil
+	}
+	podworkers.SetStep(ctx, "removing its predecessor")
+	if err := s.remove(ctx, w.Pod.UID, w.ActedAt); err != nil {
+		return err
+	}
+	s.statuses.Forget(w.Pod.UID)
+	return nil
+}
+
+// prepare makes ready what a pod needs before its sandbox.
+func (s *Syncer) prepare(ctx context.Context, pod *v1.Pod) error {
+	if err := s.cfg.NetworkReady(); err != nil && !pod.Spec.HostNetwork {
+		err = s.warn(ctx, pod, ReasonNetworkNotReady, err)
+		return fmt.Errorf("pod %s/%s: %w: %w", pod.Namespace, pod.Name, podworkers.ErrNetworkNotReady, err)
+	}
+	if err := s.stages.Prepare(ctx, pod); err != nil {
+		return s.warn(ctx, pod, ReasonFailedPrepare, err)
+	}
+	return nil
+}
+
+// syncUntilStarted does what there is to do. A sync that has only cleared the way is
+// followed by one that starts what it cleared the way for.
+func (s *Syncer) syncUntilStarted(ctx context.Context, w podworkers.Work, observed *pleg.PodStatus, restartAll bool) (*pleg.PodStatus, pods.Result) {
+	const rounds = 2
+	var result pods.Result
+	for range rounds {
+		s.probeAndSave(ctx, w.Pod)
+		result = s.syncOnce(ctx, w, observed, restartAll)
+		s.explanations.set(w.Pod.UID, result.Explanation())
+		s.publishResize(w.Pod, &result)
+		var published status.Result
+		observed, published = s.publishResult(ctx, w, observed, &result)
+		restartAll = published.RestartAll
+		if !result.Again() || result.Err() != nil || ctx.Err() != nil {
+			break
+		}
+	}
+	return observed, result
+}
+
+func (s *Syncer) syncOnce(ctx context.Context, w podworkers.Work, observed *pleg.PodStatus, restartAll bool) (result pods.Result) {
+	s.observer.change(w.Pod.UID, func() bool {
+		defer s.publishProgress(ctx, w)()
+		result = s.pods.SyncPod(ctx, pods.SyncRequest{
+			Pod:          w.Pod,
+			Status:       observed,
+			Probes:       s.probes.Results(w.Pod.UID),
+			RestartAll:   restartAll,
+			SetStep:      func(step string) { podworkers.SetStep(ctx, step) },
+			SandboxReady: func([]string) { s.publishReadyToStart(w.Pod) },
+		})
+		return result.Acted()
+	})
+	return result
+}
+
+// pauseAfterFailure is when the removal of something is tried again that failed: a
+// container that the runtime is still starting for an agent that has died cannot be
+// removed. The start ends soon, one way or the other, and not every runtime tells.
+const pauseAfterFailure = time.Second
+
+// soon has a sync repeated soon that only something from before stood in the way of.
+func soon(result *pods.Result, err error) error {
+	for _, e := range result.Entries {
+		if e.Action == pods.ActionRemoveContainer && e.Err != nil {
+			return podworkers.RetryAt(err, time.Now().Add(pauseAfterFailure))
+		}
+	}
+	return err
+}
+
+// warn records that something went wrong with a pod, unless it was called off. It
+// returns err.
+func (s *Syncer) warn(ctx context.Context, pod *v1.Pod, reason string, err error) error {
+	if ctx.Err() == nil {
+		s.event.warn(pod, reason, err)
+	}
+	return err
+}

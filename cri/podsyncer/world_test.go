@@ -1,0 +1,346 @@
+package podsyncer
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/cri"
+	"github.com/podwright/podwright/cri/fake"
+	"github.com/podwright/podwright/cri/images"
+	"github.com/podwright/podwright/cri/pods"
+	"github.com/podwright/podwright/cri/pods/resize"
+	"github.com/podwright/podwright/podworkers"
+	"github.com/podwright/podwright/podworkers/stages"
+	"github.com/podwright/podwright/podworkers/stages/podfolder"
+	"github.com/podwright/podwright/probe"
+	"github.com/podwright/podwright/probe/exec"
+	"github.com/podwright/podwright/status/checkpoint"
+	"github.com/podwright/podwright/status/writer"
+	"github.com/podwright/podwright/syncloop"
+	"github.com/podwright/podwright/syncloop/podsource"
+)
+
+// world is a runtime and a node's folders, on which one agent after the other
+// runs: what a crash of the agent leaves is there for the next.
+type world struct {
+	t       *testing.T
+	dir     string
+	runtime *fake.Runtime
+	// around, if not nil, replaces each call that changes something.
+	mu     sync.Mutex
+	around func(ctx context.Context, call string, do func() error) error
+
+	desired []*v1.Pod
+	// networkReady, if not nil, tells whether pods can have a network.
+	networkReady func() error
+	// sinks are told statuses, besides the checkpoint.
+	sinks []writer.NamedSink
+	// stages are what pods hold besides their folders.
+	stages []stages.Entry
+	// refused is not admitted.
+	refused types.UID
+	// hostIPs, if not nil, are the addresses of the node.
+	hostIPs func() []string
+	// event, if not nil, is told events.
+	event func(ref v1.ObjectReference, eventtype, reason, message string)
+	// log, if not nil, takes what agents log.
+	log *slog.Logger
+	// unsaved: only syncs write to the disk what is known of pods.
+	unsaved bool
+	// silent: the source of pods does not report.
+	silent bool
+	agent  *node
+	stop   func()
+}
+
+// inWorld runs a test in a bubble, with a runtime.
+func inWorld(t *testing.T, cfg fake.Config, test func(*world)) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		cfg.AnyImage = true
+		rt, err := fake.New(cfg)
+		require.NoError(t, err)
+		w := &world{t: t, dir: dir, runtime: rt}
+		defer func() {
+			if w.stop != nil {
+				w.stop()
+			}
+			require.NoError(t, rt.Close())
+			synctest.Wait()
+		}()
+		test(w)
+	})
+}
+
+func (w *world) logs() string  { return filepath.Join(w.dir, "logs") }
+func (w *world) links() string { return filepath.Join(w.dir, "links") }
+
+// node is an agent: what podsyncer is put together with.
+type node struct {
+	*Syncer
+
+	folders *podfolder.Folders
+	merger  *podsource.Merger
+	workers *podworkers.Workers
+	loop    *syncloop.Loop
+}
+
+// statusFile is where the status of a pod is saved.
+func (w *world) statusFile(uid types.UID) string {
+	return filepath.Join(w.dir, "root", "pods", string(uid), "status.json")
+}
+
+func (w *world) store() *checkpoint.Store {
+	return must(checkpoint.New(checkpoint.Config{File: w.statusFile}))
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+func (w *world) newNode() *node {
+	runtime := lossy{w.runtime, w}
+	log := w.log
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+		if testing.Verbose() {
+			log = slog.New(slog.NewTextHandler(w.t.Output(), nil))
+		}
+	}
+	n := &node{folders: must(podfolder.New(podfolder.Config{Root: filepath.Join(w.dir, "root", "pods")}))}
+	n.merger = must(podsource.NewMerger(podsource.MergerConfig{}))
+	n.Syncer = must(New(Config{
+		Pods: pods.Config{
+			Runtime: runtime, RuntimeName: "fake", LogRoot: w.logs(), LinkDir: w.links(), PodDir: n.folders.Pod,
+			Images:   must(images.New(images.Config{Service: w.runtime})),
+			Actuated: must(resize.NewFolder(resize.FolderConfig{Dir: filepath.Join(w.dir, "root", "actuated_resources")})),
+		},
+		Sources: n.merger, Checkpoint: w.store(), Statuses: writer.Config{Sinks: w.sinks}, Logger: log, Event: w.event, NetworkReady: w.networkReady, HostIPs: w.hostIPs,
+		Probes: probe.Config{Probers: map[probe.Handler]probe.Prober{probe.Exec: must(exec.New(exec.Config{Runtime: runtime}))}},
+		Stages: must(stages.New(stages.Config{Stages: append([]stages.Entry{{Name: "folder", Release: stages.Gone, Stage: n.folders}}, w.stages...)})),
+	}))
+	n.workers = must(n.NewWorkers(podworkers.Config{}))
+	handler := must(n.NewHandler(syncloop.HandlerConfig{Workers: n.workers, Admit: syncloop.AdmitterFunc(func(pod *v1.Pod, _ []*v1.Pod) error {
+		if pod.UID == w.refused {
+			return syncloop.Reject("Refused", "not here")
+		}
+		return nil
+	})}))
+	n.loop = must(n.NewLoop(syncloop.Config{Handler: handler, Pods: n.merger}))
+	return n
+}
+
+// start starts an agent. Its pods come from set.
+func (w *world) start() {
+	n := w.newNode()
+	if w.unsaved {
+		n.write = func(ctx context.Context) error { <-ctx.Done(); return nil }
+	}
+	w.agent = n
+	ctx, cancel := context.WithCancel(w.t.Context())
+	done := make(chan error, 1)
+	go func() { done <- n.RunWith(ctx, n.workers.Run, n.loop.Run) }()
+	if !w.silent {
+		require.NoError(w.t, n.merger.Set("file", w.desired))
+	}
+	w.stop = func() {
+		cancel()
+		require.NoError(w.t, <-done)
+		w.stop = nil
+	}
+}
+
+// set replaces what is desired.
+func (w *world) set(pods ...*v1.Pod) {
+	w.desired = pods
+	if w.agent != nil {
+		require.NoError(w.t, w.agent.merger.Set("file", pods))
+	}
+}
+
+// sleep lets time pass.
+func (w *world) sleep(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+func (w *world) intercept(around func(ctx context.Context, call string, do func() error) error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.around = around
+}
+
+func (w *world) containers() []*runtimeapi.Container {
+	list, err := w.runtime.ListContainers(w.t.Context(), nil)
+	require.NoError(w.t, err)
+	return list
+}
+
+func (w *world) sandboxes() []*runtimeapi.PodSandbox {
+	list, err := w.runtime.ListPodSandbox(w.t.Context(), nil)
+	require.NoError(w.t, err)
+	return list
+}
+
+// running are the running containers, by name, with their attempts.
+func (w *world) running() map[string][]uint32 {
+	out := map[string][]uint32{}
+	for _, c := range w.containers() {
+		if c.State == runtimeapi.ContainerState_CONTAINER_RUNNING {
+			out[c.Metadata.Name] = append(out[c.Metadata.Name], c.Metadata.Attempt)
+		}
+	}
+	return out
+}
+
+// requireNothingLeft looks for traces of pods.
+func (w *world) requireNothingLeft() {
+	w.t.Helper()
+	require.Empty(w.t, w.containers(), "containers")
+	require.Empty(w.t, w.sandboxes(), "sandboxes")
+	for _, dir := range []string{filepath.Join(w.dir, "root", "pods"), w.logs(), w.links()} {
+		entries, err := os.ReadDir(dir)
+		if !errors.Is(err, os.ErrNotExist) {
+			require.NoError(w.t, err)
+		}
+		require.Empty(w.t, entries, dir)
+	}
+	require.Empty(w.t, w.agent.statuses.Pods(), "statuses")
+	require.Empty(w.t, w.agent.Remembered(), "pods in memory")
+	require.Empty(w.t, w.agent.observer.changing, "hints held back")
+}
+
+func newPod(uid types.UID, policy v1.RestartPolicy, containers ...string) *v1.Pod {
+	grace := int64(2)
+	pod := &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "pod-" + string(uid), Namespace: "ns", UID: uid},
+		Spec:       v1.PodSpec{RestartPolicy: policy, TerminationGracePeriodSeconds: &grace, HostNetwork: true},
+	}
+	for _, name := range containers {
+		pod.Spec.Containers = append(pod.Spec.Containers, v1.Container{
+			Name: name, Image: "busybox:1", ImagePullPolicy: v1.PullIfNotPresent,
+			TerminationMessagePath: "/dev/termination-log", TerminationMessagePolicy: v1.TerminationMessageReadFile,
+		})
+	}
+	return pod
+}
+
+// lossy is the runtime with world.around in front of what changes something.
+type lossy struct {
+	*fake.Runtime
+	w *world
+}
+
+func (l lossy) call(ctx context.Context, call string, do func() error) error {
+	l.w.mu.Lock()
+	around := l.w.around
+	l.w.mu.Unlock()
+	if around == nil {
+		return do()
+	}
+	return around(ctx, call, do)
+}
+
+var _ cri.RuntimeService = lossy{}
+
+// lasting lets a call that comes late, after its caller has given up, happen all
+// the same.
+func lasting(ctx context.Context) context.Context {
+	if ctx.Err() != nil {
+		return context.WithoutCancel(ctx)
+	}
+	return ctx
+}
+
+// id is call for a call that answers with an ID. What comes late is not heard.
+func (l lossy) id(ctx context.Context, call string, do func(context.Context) (string, error)) (string, error) {
+	var answer atomic.Pointer[string]
+	err := l.call(ctx, call, func() error {
+		id, err := do(lasting(ctx))
+		answer.Store(&id)
+		return err
+	})
+	if err != nil {
+		return "", err
+	}
+	return *answer.Load(), nil
+}
+
+func (l lossy) RunPodSandbox(ctx context.Context, config *runtimeapi.PodSandboxConfig, handler string) (string, error) {
+	return l.id(ctx, "RunPodSandbox", func(ctx context.Context) (string, error) { return l.Runtime.RunPodSandbox(ctx, config, handler) })
+}
+
+func (l lossy) StopPodSandbox(ctx context.Context, id string) error {
+	return l.call(ctx, "StopPodSandbox", func() error { return l.Runtime.StopPodSandbox(ctx, id) })
+}
+
+func (l lossy) RemovePodSandbox(ctx context.Context, id string) error {
+	return l.call(ctx, "RemovePodSandbox", func() error { return l.Runtime.RemovePodSandbox(ctx, id) })
+}
+
+func (l lossy) CreateContainer(ctx context.Context, sandbox string, config *runtimeapi.ContainerConfig, sandboxConfig *runtimeapi.PodSandboxConfig) (string, error) {
+	return l.id(ctx, "CreateContainer", func(ctx context.Context) (string, error) {
+		return l.Runtime.CreateContainer(ctx, sandbox, config, sandboxConfig)
+	})
+}
+
+func (l lossy) StartContainer(ctx context.Context, id string) error {
+	return l.call(ctx, "StartContainer", func() error { return l.Runtime.StartContainer(lasting(ctx), id) })
+}
+
+func (l lossy) StopContainer(ctx context.Context, id string, grace time.Duration) error {
+	return l.call(ctx, "StopContainer", func() error { return l.Runtime.StopContainer(ctx, id, grace) })
+}
+
+func (l lossy) RemoveContainer(ctx context.Context, id string) error {
+	return l.call(ctx, "RemoveContainer", func() error { return l.Runtime.RemoveContainer(ctx, id) })
+}
+
+// dieAt makes the agent die at the n-th call that changes something, before or
+// after its effect: nothing it asks for afterwards happens, and no answer comes.
+// It returns a channel that is closed when that has happened.
+func (w *world) dieAt(n int, before bool) <-chan struct{} {
+	died := make(chan struct{})
+	var mu sync.Mutex
+	calls := 0
+	w.intercept(func(ctx context.Context, _ string, do func() error) error {
+		mu.Lock()
+		calls++
+		mine, dead := calls == n, calls > n
+		mu.Unlock()
+		if !dead && !(mine && before) {
+			if err := do(); !mine {
+				return err
+			}
+		}
+		if mine {
+			close(died)
+		}
+		<-ctx.Done()
+		return ctx.Err()
+	})
+	return died
+}
+
+// crash is kill -9 as far as the runtime can tell.
+func (w *world) crash() {
+	w.stop()
+	w.intercept(nil)
+}
