@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -15,12 +14,9 @@ import (
 	"go.uber.org/goleak"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/examples/kubelet/server"
-	"github.com/podwright/podwright/pleg"
-	"github.com/podwright/podwright/pleg/plegtest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -101,32 +97,8 @@ func TestRootFolderInUse(t *testing.T) {
 	require.NoError(t, second.Run(ended), "it is free again")
 }
 
-func TestFolders(t *testing.T) {
-	f := folders{root: filepath.Join(t.TempDir(), "root")}
-	uids, err := f.listPods()
-	require.NoError(t, err, "a root folder that is not there yet has no pods")
-	require.Empty(t, uids)
-	require.NoError(t, f.prepare())
-	require.NoError(t, f.preparePod("1"))
-	require.DirExists(t, f.volumes("1"))
-	require.DirExists(t, f.plugins("1"))
-	uids, err = f.listPods()
-	require.NoError(t, err)
-	require.Equal(t, []types.UID{"1"}, uids)
-	require.NoError(t, f.removePod("1"))
-	require.NoDirExists(t, f.pod("1"))
+func TestRootFolderThatCannotBeMade(t *testing.T) {
 	require.ErrorContains(t, folders{root: "/dev/null/x"}.prepare(), "root folder")
-}
-
-func TestMountPoints(t *testing.T) {
-	const info = `22 1 8:1 / / rw - ext4 /dev/sda1 rw
-40 22 0:5 / /root/pods/1/volumes/a\040b rw - tmpfs tmpfs rw
-41 22 0:5 / /root/pods/11/volumes/c rw - tmpfs tmpfs rw
-42 22 0:5 / /root/pods/2 rw shared:1 - tmpfs tmpfs rw
-`
-	require.Equal(t, []string{"/root/pods/1/volumes/a b"}, mountPoints(info, "/root/pods/1"))
-	require.Equal(t, []string{"/root/pods/2"}, mountPoints(info, "/root/pods/2"))
-	require.Empty(t, mountPoints(info, "/root/pods/3"))
 }
 
 func TestUnsupportedNamesTheField(t *testing.T) {
@@ -159,67 +131,6 @@ func TestUnsupportedNamesTheField(t *testing.T) {
 	require.NotContains(t, text, "env[0]")
 	require.NotContains(t, text, "readinessProbe")
 	require.Empty(t, unsupported(&v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{{Name: "c"}}}}, cri.Features{}))
-}
-
-// eventRuntime hands its dirty function out, to send hints with.
-type eventRuntime struct {
-	*plegtest.Runtime
-	dirty chan func(types.UID)
-}
-
-func (r eventRuntime) PodEvents(ctx context.Context, dirty func(types.UID)) error {
-	r.dirty <- dirty
-	<-ctx.Done()
-	return ctx.Err()
-}
-
-// While a worker changes its pod, hints about it wait; those about others do not.
-func TestHintsWaitForTheWorker(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		rt := eventRuntime{Runtime: &plegtest.Runtime{}, dirty: make(chan func(types.UID), 1)}
-		for _, uid := range []types.UID{"1", "2"} {
-			rt.Set(pleg.PodStatus{UID: uid, Sandboxes: []pleg.Sandbox{{ID: "s" + string(uid), State: pleg.SandboxReady}}})
-		}
-		o := newObserver()
-		p, err := pleg.New(pleg.Config{Runtime: hinted{observable: rt, hold: o.hold}, RelistPeriod: time.Hour, Threshold: 2 * time.Hour, EventedRelistPeriod: time.Hour, EventedThreshold: 2 * time.Hour})
-		require.NoError(t, err)
-		o.PLEG = p
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error, 1)
-		go func() { done <- p.Run(ctx) }()
-		dirty := <-rt.dirty
-		time.Sleep(2 * time.Second)
-		synctest.Wait()
-
-		looks := func() int { synctest.Wait(); return rt.Inspections("1") + rt.Inspections("2") }
-		before := looks()
-		o.act("1", func() bool {
-			dirty("1")
-			time.Sleep(100 * time.Millisecond)
-			require.Equal(t, before, looks(), "held back")
-			dirty("2")
-			time.Sleep(100 * time.Millisecond)
-			require.Equal(t, before+1, looks(), "another pod's is not")
-			return false
-		})
-		time.Sleep(100 * time.Millisecond)
-		require.Equal(t, before+2, looks(), "nothing was changed, so nobody else looks: the hint counts now")
-
-		o.act("1", func() bool { return true })
-		time.Sleep(time.Millisecond)
-		_, err = o.sinceActed(ctx, "1", time.Time{})
-		require.NoError(t, err)
-		require.Equal(t, before+3, looks(), "after a change only a new look will do")
-		_, err = o.sinceActed(ctx, "1", time.Now())
-		require.NoError(t, err)
-		require.Equal(t, before+3, looks(), "which then serves for a moment")
-		time.Sleep(2 * fresh)
-		_, err = o.sinceActed(ctx, "1", time.Now())
-		require.NoError(t, err)
-		require.Equal(t, before+4, looks(), "but not for long")
-		cancel()
-		require.NoError(t, <-done)
-	})
 }
 
 // A crash loop shows why: how the container ended, not only that it waits.

@@ -5,25 +5,23 @@ import (
 	"path/filepath"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/images"
 	"github.com/podwright/podwright/cri/images/gc"
 	"github.com/podwright/podwright/cri/images/records"
 	"github.com/podwright/podwright/cri/logs"
 	"github.com/podwright/podwright/cri/pods"
-	"github.com/podwright/podwright/cri/pods/garbage"
 	"github.com/podwright/podwright/cri/pods/hooks"
 	"github.com/podwright/podwright/cri/pods/observe"
 	"github.com/podwright/podwright/cri/pods/request"
 	"github.com/podwright/podwright/cri/pods/resize"
+	"github.com/podwright/podwright/cri/podsyncer"
 	"github.com/podwright/podwright/pleg"
 	"github.com/podwright/podwright/podworkers"
+	"github.com/podwright/podwright/podworkers/stages"
+	"github.com/podwright/podwright/podworkers/stages/podfolder"
 	"github.com/podwright/podwright/probe"
-	"github.com/podwright/podwright/status"
 	"github.com/podwright/podwright/status/checkpoint"
-	"github.com/podwright/podwright/status/writer"
 	"github.com/podwright/podwright/syncloop"
 	"github.com/podwright/podwright/syncloop/podsource"
 )
@@ -34,23 +32,17 @@ type ground struct {
 	conn    *Connection
 	folders folders
 	event   recorder
-	// inbox takes what the loop is to be told, also before there is a loop.
-	inbox *syncloop.Inbox
-	// desired are the pods that a source names. The handler of the loop keeps it.
-	desired *syncloop.Desired
 }
 
 // newNode builds the parts bottom-up, each from the ground and from parts above it in
-// this list. What a part has to tell those below it in the list goes into the inbox.
+// this list. What a part has to tell those below it in the list, the syncer emits into
+// the loop.
 func newNode(ctx context.Context, cfg Config, f folders, conn *Connection) (_ *node, err error) {
-	n := &node{ground: ground{cfg: cfg, conn: conn, folders: f, event: logEvents(cfg.Logger), inbox: &syncloop.Inbox{}, desired: &syncloop.Desired{}}}
+	n := &node{ground: ground{cfg: cfg, conn: conn, folders: f, event: logEvents(cfg.Logger)}}
 	g := &n.ground
 
 	// What talks to the runtime.
 	if n.health, err = g.newHealth(); err != nil {
-		return nil, err
-	}
-	if n.users, err = g.newUsers(ctx); err != nil {
 		return nil, err
 	}
 	if n.records, err = g.newRecords(); err != nil {
@@ -59,43 +51,26 @@ func newNode(ctx context.Context, cfg Config, f folders, conn *Connection) (_ *n
 	if n.images, err = g.newImages(n.records); err != nil {
 		return nil, err
 	}
-	if n.runtimePods, err = g.newRuntimePods(); err != nil {
-		return nil, err
-	}
-	if n.pods, err = g.newPods(n.health, n.users, n.images, n.runtimePods); err != nil {
-		return nil, err
-	}
-	if n.garbage, err = g.newGarbage(n.pods); err != nil {
-		return nil, err
-	}
 	if n.rotator, err = g.newRotator(); err != nil {
 		return nil, err
 	}
-	if n.observer, err = g.newObserver(n.runtimePods); err != nil {
-		return nil, err
-	}
 
-	// What is known of pods.
-	if n.checkpoints, err = n.newCheckpoints(); err != nil {
-		return nil, err
-	}
-	if n.statuses, err = g.newStatuses(n.checkpoints); err != nil {
-		return nil, err
-	}
-	n.write = n.statuses.Run
-	if n.probes, err = g.newProbes(n.statuses); err != nil {
-		return nil, err
-	}
+	// Which pods there should be, and what each holds on the node.
 	if n.sources, err = g.newSources(); err != nil {
 		return nil, err
 	}
+	if n.held, err = g.newHeld(ctx); err != nil {
+		return nil, err
+	}
 
-	// What acts on pods. These take most of what n has by now.
-	n.syncer = n.newSyncer()
+	// What acts on pods.
+	if n.syncer, err = g.newSyncer(n.health, n.images, n.sources, n.held); err != nil {
+		return nil, err
+	}
+	n.statuses, n.probes = n.syncer.Statuses(), n.syncer.Probes()
 	if n.workers, err = n.newWorkers(); err != nil {
 		return nil, err
 	}
-	n.janitor = n.newJanitor()
 	if n.imageGC, err = n.newImageGC(); err != nil {
 		return nil, err
 	}
@@ -140,45 +115,6 @@ func (g *ground) newImages(store *records.Store) (*images.Manager, error) {
 	})
 }
 
-func (g *ground) newRuntimePods() (*observe.Observer, error) {
-	return observe.New(observe.Config{Runtime: g.conn.Runtime, RuntimeName: g.conn.Name, NodeIPs: nodeIPs, Logger: g.cfg.Logger})
-}
-
-func (g *ground) newPods(health health, users *pods.UserNamespaces, images *images.Manager, runtimePods *observe.Observer) (*pods.Manager, error) {
-	runner, err := hooks.New(hooks.Config{
-		Exec:   g.conn.Runtime,
-		PodIPs: runtimePods.PodIPs,
-		Event:  g.event,
-	})
-	if err != nil {
-		return nil, err
-	}
-	actuated, err := resize.NewFolder(resize.FolderConfig{Dir: filepath.Join(g.cfg.Flags.RootDir, "actuated_resources"), Logger: g.cfg.Logger})
-	if err != nil {
-		return nil, err
-	}
-	return pods.New(pods.Config{
-		Runtime:           g.conn.Runtime,
-		Images:            images,
-		RuntimeName:       g.conn.Name,
-		LogRoot:           g.cfg.Kubelet.PodLogsDir,
-		LinkDir:           g.cfg.Flags.ContainerLogsDir,
-		PodDir:            g.folders.pod,
-		MaxCrashLoopDelay: g.cfg.Kubelet.CrashLoopBackOff.MaxContainerRestartPeriod.Duration,
-		Inputs:            request.Inputs{Volumes: request.HostPaths{}, UserNamespace: users.Of, HandlerFeatures: health.handlerFeatures, NodeIPs: nodeIPs},
-		Hooks:             runner,
-		Actuated:          actuated,
-		Node:              describeNode(g.cfg.Config),
-		DNS:               dns(&g.cfg.Kubelet),
-		Event:             g.event,
-		Logger:            g.cfg.Logger,
-	})
-}
-
-func (g *ground) newGarbage(manager *pods.Manager) (*garbage.Collector, error) {
-	return garbage.New(garbage.Config{Runtime: g.conn.Runtime, Pods: manager, Logger: g.cfg.Logger})
-}
-
 func (g *ground) newRotator() (*logs.Rotator, error) {
 	k := &g.cfg.Kubelet
 	size, err := logSize(k)
@@ -192,60 +128,6 @@ func (g *ground) newRotator() (*logs.Rotator, error) {
 		Workers:  int(*k.ContainerLogMaxWorkers),
 		Period:   k.ContainerLogMonitorInterval.Duration,
 		Logger:   g.cfg.Logger,
-	})
-}
-
-func (g *ground) newObserver(runtimePods *observe.Observer) (_ *observer, err error) {
-	o := newObserver()
-	o.PLEG, err = pleg.New(pleg.Config{
-		Runtime:         hinted{observable: runtimePods, hold: o.hold},
-		OnEvent:         func(e pleg.Event) { g.inbox.Emit(observed(e)) },
-		AdaptiveRelist:  g.cfg.Flags.AdaptiveRelist,
-		ShutdownTimeout: g.cfg.ShutdownTimeout,
-		Logger:          g.cfg.Logger,
-	})
-	return o, err
-}
-
-func (n *node) newCheckpoints() (*checkpoint.Keeper, error) {
-	store, err := checkpoint.New(checkpoint.Config{File: n.folders.status})
-	if err != nil {
-		return nil, err
-	}
-	return checkpoint.NewKeeper(checkpoint.KeeperConfig{
-		Store:  store,
-		Probes: func(uid types.UID) probe.Results { return n.probes.Results(uid) }, // asked when there is a status
-		Logger: n.cfg.Logger,
-	})
-}
-
-func (g *ground) newStatuses(checkpoints *checkpoint.Keeper) (*writer.Writer, error) {
-	return writer.New(writer.Config{
-		Sinks:           []writer.NamedSink{{Name: checkpointSink, Sink: status.SinkFunc(checkpoints.Save)}},
-		ShutdownTimeout: g.cfg.ShutdownTimeout,
-		Logger:          g.cfg.Logger,
-	})
-}
-
-func (g *ground) newProbes(statuses *writer.Writer) (*probe.Manager, error) {
-	probers, err := probers(g.conn.Runtime)
-	if err != nil {
-		return nil, err
-	}
-	return probe.New(probe.Config{
-		Probers: probers,
-		Status:  statuses.Get,
-		// What a result means for the pod's conditions is shown at once, also while a
-		// worker is busy with the pod; what it means for its containers is the next
-		// sync's matter.
-		Changed: func(c probe.Change) {
-			statuses.SetProbed(c)
-			g.inbox.Emit(probed(c))
-		},
-		AgentStart:      time.Now(),
-		ShutdownTimeout: g.cfg.ShutdownTimeout,
-		Event:           g.event,
-		Logger:          g.cfg.Logger,
 	})
 }
 
@@ -287,58 +169,80 @@ func (g *ground) newSources() (s sources, err error) {
 	return s, err
 }
 
-func (n *node) newSyncer() *syncer {
-	return &syncer{
-		log:          n.cfg.Logger,
-		event:        n.event,
-		runtime:      n.pods,
-		garbage:      n.garbage,
-		observer:     n.observer,
-		statuses:     n.statuses,
-		probes:       n.probes,
-		checkpoints:  n.checkpoints,
-		folders:      n.folders,
-		networkReady: n.health.networkReady,
-		hostIPs:      nodeIPs,
-		desired:      n.named,
-		tidy:         n.tidy,
-		turns:        newTurns(),
-		kept:         newUIDSet(),
-		users:        n.users,
-		explanations: newExplanations(),
-	}
+// held is what pods hold on the node besides their containers. Their logs go with the
+// containers, and with the garbage collection.
+type held struct {
+	users      *pods.UserNamespaces
+	checkpoint *checkpoint.Store
+	stages     *stages.List
 }
 
-func (n *node) newWorkers() (*podworkers.Workers, error) {
-	return podworkers.New(podworkers.Config{
-		Syncer:             n.syncer,
-		ResyncInterval:     n.cfg.Kubelet.SyncFrequency.Duration,
-		Resync:             func(uid types.UID) { n.inbox.Emit(syncloop.Event{Kind: syncloop.SyncDue, UID: uid}) },
-		TerminalPodStopped: n.stopped,
-		OnTransition:       n.transition,
-		ShutdownTimeout:    n.cfg.ShutdownTimeout,
-		Event:              n.event,
-		Logger:             n.cfg.Logger,
+func (g *ground) newHeld(ctx context.Context) (h held, err error) {
+	folders, err := podfolder.New(podfolder.Config{Root: g.folders.pods()})
+	if err != nil {
+		return h, err
+	}
+	if h.users, err = g.newUsers(ctx, folders); err != nil {
+		return h, err
+	}
+	if h.checkpoint, err = checkpoint.New(checkpoint.Config{File: g.folders.status}); err != nil {
+		return h, err
+	}
+	h.stages, err = stages.New(stages.Config{Stages: []stages.Entry{
+		{Name: "folder", Release: stages.Gone, Stage: folders},
+		{Name: "users", Release: stages.Stopped, Stage: h.users.Stage()},
+	}})
+	return h, err
+}
+
+func (g *ground) newSyncer(health health, images *images.Manager, sources sources, held held) (*podsyncer.Syncer, error) {
+	observer, err := observe.New(observe.Config{Runtime: g.conn.Runtime, RuntimeName: g.conn.Name, NodeIPs: nodeIPs, Logger: g.cfg.Logger})
+	if err != nil {
+		return nil, err
+	}
+	runner, err := hooks.New(hooks.Config{Exec: g.conn.Runtime, PodIPs: observer.PodIPs, Event: g.event})
+	if err != nil {
+		return nil, err
+	}
+	actuated, err := resize.NewFolder(resize.FolderConfig{Dir: filepath.Join(g.cfg.Flags.RootDir, "actuated_resources"), Logger: g.cfg.Logger})
+	if err != nil {
+		return nil, err
+	}
+	probers, err := probers(g.conn.Runtime)
+	if err != nil {
+		return nil, err
+	}
+	return podsyncer.New(podsyncer.Config{
+		Pods: pods.Config{
+			Runtime:           g.conn.Runtime,
+			Images:            images,
+			RuntimeName:       g.conn.Name,
+			LogRoot:           g.cfg.Kubelet.PodLogsDir,
+			LinkDir:           g.cfg.Flags.ContainerLogsDir,
+			PodDir:            g.folders.pod,
+			MaxCrashLoopDelay: g.cfg.Kubelet.CrashLoopBackOff.MaxContainerRestartPeriod.Duration,
+			Inputs:            request.Inputs{Volumes: request.HostPaths{}, UserNamespace: held.users.Of, HandlerFeatures: health.handlerFeatures, NodeIPs: nodeIPs},
+			Hooks:             runner,
+			Actuated:          actuated,
+			Node:              describeNode(g.cfg.Config),
+			DNS:               dns(&g.cfg.Kubelet),
+		},
+		Sources:         sources.merger,
+		Checkpoint:      held.checkpoint,
+		PLEG:            pleg.Config{Runtime: observer, AdaptiveRelist: g.cfg.Flags.AdaptiveRelist},
+		Probes:          probe.Config{Probers: probers},
+		Stages:          held.stages,
+		DeadContainers:  deadContainers(&g.cfg.Flags),
+		NetworkReady:    health.networkReady,
+		HostIPs:         nodeIPs,
+		ShutdownTimeout: g.cfg.ShutdownTimeout,
+		Event:           g.event,
+		Logger:          g.cfg.Logger,
 	})
 }
 
-func (n *node) newJanitor() *janitor {
-	return &janitor{
-		log:          n.cfg.Logger,
-		garbage:      n.garbage,
-		observer:     n.observer,
-		folders:      n.folders,
-		gone:         n.gone,
-		unneeded:     func(uid types.UID) bool { return n.workers.State(uid).ContainersMayBeRemoved() },
-		sourcesReady: n.merger.Ready,
-		policy:       deadContainers(&n.cfg.Flags),
-		remove:       n.syncer.remove,
-		turns:        n.syncer.turns,
-		kept:         n.syncer.kept,
-		woken:        make(chan struct{}, 1),
-		prunable:     map[types.UID]bool{},
-		postponed:    map[types.UID]bool{},
-	}
+func (n *node) newWorkers() (*podworkers.Workers, error) {
+	return n.syncer.NewWorkers(podworkers.Config{ResyncInterval: n.cfg.Kubelet.SyncFrequency.Duration})
 }
 
 func (n *node) newImageGC() (*gc.Manager, error) {
@@ -356,41 +260,22 @@ func (n *node) newImageGC() (*gc.Manager, error) {
 }
 
 func (n *node) newHandler() (*syncloop.DefaultHandler, error) {
-	return syncloop.NewHandler(syncloop.HandlerConfig{
-		Workers:     n.workers,
-		Sources:     n.merger,
-		Desired:     n.desired,
-		Admit:       syncloop.AdmitterFunc(n.admit),
-		OnReject:    n.reject,
-		Phase:       n.phase,
-		Prune:       n.janitor.prune,
-		RuntimePods: n.orphans,
-		FinalCleaners: []syncloop.Cleaner{
-			{Name: "statuses", Clean: n.cleanStatuses},
-			{Name: "janitor", Clean: func(context.Context, *syncloop.Cleanup) error { n.janitor.wake(); return nil }},
-		},
-		Logger: n.cfg.Logger,
-	})
+	return n.syncer.NewHandler(syncloop.HandlerConfig{Workers: n.workers, Admit: syncloop.AdmitterFunc(n.admit)})
 }
 
 func (n *node) newLoop() (*syncloop.Loop, error) {
-	sources := map[string]syncloop.EventSource{
-		"inbox":    n.inbox,
-		"deadline": n.handler.ActiveDeadlines(n.started),
-	}
+	sources := map[string]syncloop.EventSource{}
 	if n.files != nil {
 		sources[fileSource] = n.files
 	}
 	if n.web != nil {
 		sources[httpSource] = n.web
 	}
-	return syncloop.New(syncloop.Config{
-		Handler:         n.handler,
-		Pods:            n.merger,
-		Sources:         sources,
-		Health:          n.runtimeHealth,
-		StallLimit:      max(5*time.Minute, 2*n.cfg.Kubelet.SyncFrequency.Duration),
-		ShutdownTimeout: n.cfg.ShutdownTimeout,
-		Logger:          n.cfg.Logger,
+	return n.syncer.NewLoop(syncloop.Config{
+		Handler:    n.handler,
+		Pods:       n.merger,
+		Sources:    sources,
+		Health:     n.runtimeHealth,
+		StallLimit: max(5*time.Minute, 2*n.cfg.Kubelet.SyncFrequency.Duration),
 	})
 }

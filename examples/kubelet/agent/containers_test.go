@@ -61,7 +61,7 @@ func TestReportTellsOfInitialisation(t *testing.T) {
 		w.set()
 		w.sleep(10 * time.Second)
 		w.requireNothingLeft()
-		require.Empty(t, w.agent.syncer.explanations.m)
+		require.Empty(t, w.agent.syncer.Explain("1"))
 	})
 }
 

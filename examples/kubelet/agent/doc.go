@@ -1,25 +1,17 @@
-// Package agent puts podwright's rooms together into the node agent: it reads
+// Package agent wires podwright's rooms together into the node agent: it reads
 // manifests from a folder, runs them as pods on a CRI runtime, and tells what it
-// does. It is the reference PodSyncer, and the example to copy from.
+// does. What is done with a pod is cri/podsyncer's; here is what a kubelet adds to it.
 //
 // The parts and what flows between them:
 //
-//	folder -> podsource.FileSource -> podsource.Merger -> syncloop.Loop -> podworkers.Workers -> syncer
-//	                                                         ^                                      |
-//	                                     pleg.PLEG ----------+                     cri/pods.Manager +-> runtime
+//	folder -> podsource.FileSource -> podsource.Merger -> syncloop.Loop -> podworkers.Workers -> podsyncer.Syncer
+//	                                                         ^                                         |
+//	                                                         +--- what became dirty -------------------+-> runtime
 //
 // newNode is the list of them, bottom-up: each is built from the Config and from the
-// parts above it in that list. What goes the other way, such as the events of the PLEG,
-// goes into the inbox, from which the loop takes it.
+// parts above it in that list. What goes the other way the syncer emits into the loop.
 //
-// Beside them run those that keep the node tidy: the janitor (dead containers and
-// what pods have left), cri/logs.Rotator, and cri/images/gc.Manager. A worker and the
-// janitor never work on one pod at the same time (turns).
-//
-// probe.Manager asks the containers that the statuses name, and changes the statuses
-// at once where an answer does (newProbes). What an answer means to containers is
-// the next sync's matter, which takes all results along. The statuses are
-// written to the disk with these results (status/checkpoint).
+// Beside them run cri.HealthMonitor, cri/logs.Rotator and cri/images/gc.Manager.
 //
 // An Agent can be made any number of times in one process, each with a runtime
 // and a root folder of its own. Run blocks until its context ends and leaves the
@@ -28,14 +20,14 @@
 // # What survives a crash
 //
 // The agent has no database. It may be killed at any line; the next one takes over
-// from what these say:
+// from what these say, in the order that cri/podsyncer keeps:
 //
 //	where                                what                          tells the next agent
 //	manifests                            desired pods                  what should run. UIDs are hashes of content, path
 //	                                                                   and node name, or written in the manifest
 //	ROOT/static_manifests                the last good version of      what should run where a manifest is broken. On the
 //	                                     each manifest                 disk before its pod is handed on
-//	labels of sandboxes and containers   UID, name, namespace,         whose they are; orphans are pods without a manifest
+//	labels of sandboxes and containers   UID, name, namespace,         whose they are; a pod without a manifest is stopped
 //	                                     container name
 //	annotations of containers            hash of name and image        that it is not to be replaced
 //	                                     restart count, where the      what /pods shows; how to stop and judge it without
@@ -56,31 +48,8 @@
 //	ROOT/image_manager                   who has pulled which image    who may use it. On the disk before the pull
 //	ROOT/podwright.lock                  a lock of the kernel          nothing: it ends with the process and is never stale
 //
-// Each step is taken so that the one after it may be missing:
-//
-//   - The name of a sandbox or container has its attempt in it. A call of a dead
-//     agent that is still going on makes the runtime refuse the same one a second
-//     time, so there are never two.
-//   - What was created and never started is replaced, under the same number. If the
-//     runtime is still starting it, it refuses the removal; if that start succeeds,
-//     the container is kept, with its log.
-//   - What is seen running with the right hash is kept, whoever started it and
-//     whether or not anybody was told. A start that was cut off and failed for it is
-//     an exit like others: it counts as a restart, and with restartPolicy Never the
-//     pod has failed. These are the only starts without a cause outside.
-//   - Of a dead container the files go first, then the container, which reminds of
-//     them; of a pod containers, sandboxes, logs, and then the folder. What only log
-//     folders and links remind of goes with the collection at the next start.
-//   - Of a static pod that is stopped because nothing names it any more, the memory of
-//     its status goes first. The next pod with its UID is another one.
-//   - A new version of a pod waits until nothing of that name runs (awaitNamesake).
-//
-// Lost, and harmless: back-off of crashing containers and of pulls begins anew, so
-// that a crash of the agent may cost one early attempt; a stop that was cut off is
-// repeated, for an orphan with the shortest grace period; admission is repeated, with
-// the same outcome; last errors are those of the new agent. How often in a row a probe
-// has failed is counted anew. A damaged podwright-status.json costs what that line says,
-// of that pod only, and is named in the log.
+// Lost, and harmless, beside what cri/podsyncer names: admission is repeated, with the
+// same outcome; last errors are those of the new agent.
 //
 // Not in the agent's hands: containerd may keep a container whose start was cut off
 // and refuse to remove it ("cannot delete running task") until it is restarted. The

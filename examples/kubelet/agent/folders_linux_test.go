@@ -15,25 +15,6 @@ import (
 	"github.com/podwright/podwright/podworkers"
 )
 
-// What is mounted in the folder of a pod that is gone survives.
-func TestMountedVolumesAreNotDeleted(t *testing.T) {
-	f := folders{root: t.TempDir()}
-	require.NoError(t, f.preparePod("1"))
-	volume := filepath.Join(f.volumes("1"), "kubernetes.io~csi", "v")
-	require.NoError(t, os.MkdirAll(volume, 0o700))
-	if err := unix.Mount("tmpfs", volume, "tmpfs", 0, "size=64k"); err != nil {
-		t.Skip("cannot mount:", err)
-	}
-	data := filepath.Join(volume, "data")
-	t.Cleanup(func() { _ = unix.Unmount(volume, unix.MNT_DETACH) })
-	require.NoError(t, os.WriteFile(data, []byte("precious"), 0o600))
-	require.ErrorContains(t, f.removePod("1"), "still mounted: "+volume)
-	require.FileExists(t, data)
-	require.NoError(t, unix.Unmount(volume, 0))
-	require.NoError(t, f.removePod("1"))
-	require.NoDirExists(t, f.pod("1"))
-}
-
 // A disk that is full keeps a pod from starting, with an error that says so, and
 // from nothing once there is room again. Pods that run are not affected, and pods
 // can be removed.

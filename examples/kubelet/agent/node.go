@@ -2,27 +2,19 @@ package agent
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"sync"
 
 	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/images"
 	"github.com/podwright/podwright/cri/images/gc"
 	"github.com/podwright/podwright/cri/images/records"
 	"github.com/podwright/podwright/cri/logs"
-	"github.com/podwright/podwright/cri/pods"
-	"github.com/podwright/podwright/cri/pods/garbage"
-	"github.com/podwright/podwright/cri/pods/observe"
 	"github.com/podwright/podwright/cri/pods/request"
-	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/cri/podsyncer"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/probe"
-	"github.com/podwright/podwright/status/checkpoint"
 	"github.com/podwright/podwright/status/writer"
 	"github.com/podwright/podwright/syncloop"
 )
@@ -33,96 +25,24 @@ type node struct {
 	ground
 
 	health  health
-	users   *pods.UserNamespaces
 	records *records.Store
 	images  *images.Manager
-	pods    *pods.Manager
-	garbage *garbage.Collector
 	rotator *logs.Rotator
-	// runtimePods are the pods in the runtime, as the observer sees them.
-	runtimePods *observe.Observer
-	observer    *observer
-
-	checkpoints *checkpoint.Keeper
-	statuses    *writer.Writer
-	write       func(context.Context) error // statuses.Run
-	probes      *probe.Manager
 	sources
+	held
 
-	syncer  *syncer
-	workers *podworkers.Workers
-	janitor *janitor
-	imageGC *gc.Manager
-	handler *syncloop.DefaultHandler
-	loop    *syncloop.Loop
+	syncer   *podsyncer.Syncer
+	statuses *writer.Writer // of the syncer, like the next one
+	probes   *probe.Manager
+	workers  *podworkers.Workers
+	imageGC  *gc.Manager
+	handler  *syncloop.DefaultHandler
+	loop     *syncloop.Loop
 }
 
-// run runs all parts until ctx ends. Whoever acts is stopped before whoever is
-// asked, so that no worker finds the observer gone.
+// run runs all parts until ctx ends. It leaves the pods running.
 func (n *node) run(ctx context.Context) error {
-	ctx, stopActing := context.WithCancel(ctx)
-	defer stopActing()
-	below, stopObserving := context.WithCancel(context.WithoutCancel(ctx))
-	defer stopObserving()
-
-	var observing, acting parts
-	observing.start(below, stopActing, n.observer.Run, n.health.Run, n.write)
-	acting.start(ctx, stopActing, n.workers.Run, n.loop.Run, n.probes.Run, n.janitor.Run, n.rotator.Run, n.imageGC.Run)
-	err := acting.wait()
-	stopObserving()
-	err = errors.Join(err, observing.wait())
-	if names := n.pods.Overdue(); len(names) > 0 {
-		err = errors.Join(err, fmt.Errorf("agent: preStop handlers that ignore the end of their context: %v", names))
-	}
-	return err
-}
-
-// parts are goroutines that run as long as all of them do.
-type parts struct {
-	wg   sync.WaitGroup
-	mu   sync.Mutex
-	errs []error
-}
-
-func (p *parts) start(ctx context.Context, stop func(), runs ...func(context.Context) error) {
-	for _, run := range runs {
-		p.wg.Go(func() {
-			defer stop()
-			err := run(ctx)
-			p.mu.Lock()
-			defer p.mu.Unlock()
-			p.errs = append(p.errs, err)
-		})
-	}
-}
-
-func (p *parts) wait() error {
-	p.wg.Wait()
-	return errors.Join(p.errs...)
-}
-
-// observed is what an event of the observer means to the loop: a hint.
-func observed(e pleg.Event) syncloop.Event {
-	kind := syncloop.PodDirty
-	switch e.Type {
-	case pleg.Died:
-		kind = syncloop.ContainerDied
-	case pleg.Removed:
-		kind = syncloop.ContainerRemoved
-	}
-	return syncloop.Event{Kind: kind, UID: e.UID}
-}
-
-// tidy has housekeeping done soon.
-func (g *ground) tidy() { g.inbox.Emit(syncloop.Event{Kind: syncloop.Housekeeping}) }
-
-// transition logs where a pod's life turns. When one ends, housekeeping forgets it,
-// and what waits for its UID starts.
-func (g *ground) transition(t podworkers.Transition) {
-	if t.To == podworkers.StateFinished {
-		g.tidy()
-	}
-	g.cfg.Logger.Debug("pod worker", "pod", t.Namespace+"/"+t.Name, "uid", t.UID, "from", t.From, "to", t.To)
+	return n.syncer.RunWith(ctx, n.workers.Run, n.loop.Run, n.health.Run, n.rotator.Run, n.imageGC.Run)
 }
 
 // health is what the runtime says of itself.
@@ -147,19 +67,5 @@ func (n *node) runtimeHealth() error {
 	if c := n.health.Health().RuntimeReady; !c.Ready() {
 		return fmt.Errorf("container runtime is %s", c)
 	}
-	return n.observer.Healthy()
-}
-
-// started returns when a pod began, nil if it has not.
-func (n *node) started(pod *v1.Pod) *metav1.Time {
-	if s := n.statuses.Get(pod.UID); s != nil {
-		return s.StartTime
-	}
-	return nil
-}
-
-// stopped tells from memory whether nothing of a pod runs.
-func (n *node) stopped(uid types.UID) bool {
-	observed, err := n.observer.Get(uid)
-	return err == nil && !observed.ObservedAt.IsZero() && observed.Stopped()
+	return n.syncer.Healthy()
 }

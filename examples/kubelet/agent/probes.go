@@ -13,7 +13,6 @@ import (
 	"github.com/podwright/podwright/probe/grpc"
 	"github.com/podwright/podwright/probe/httpget"
 	"github.com/podwright/podwright/probe/tcpsocket"
-	"github.com/podwright/podwright/syncloop"
 )
 
 // probers are the four ways in which a pod can be asked. A runtime that is silent about
@@ -37,22 +36,6 @@ func probers(runtime cri.RuntimeService) (map[probe.Handler]probe.Prober, error)
 	return map[probe.Handler]probe.Prober{
 		probe.Exec: command, probe.HTTPGet: web, probe.TCPSocket: tcpsocket.New(tcpsocket.Config{}), probe.GRPC: rpc,
 	}, nil
-}
-
-// probed is what a new result of a probe means to the loop.
-func probed(c probe.Change) syncloop.Event {
-	kind := syncloop.LivenessPassed
-	switch c.Type {
-	case probe.Readiness:
-		kind = syncloop.ReadinessChanged
-	case probe.Startup:
-		kind = syncloop.StartupChanged
-	case probe.Liveness:
-		if c.Result != probe.Success {
-			kind = syncloop.LivenessFailed
-		}
-	}
-	return syncloop.Event{Kind: kind, UID: c.UID}
 }
 
 // notReady is why a pod that has not ended cannot serve.

@@ -247,7 +247,7 @@ func TestPodThatNeverBegan(t *testing.T) {
 		w.start()
 		w.sleep(2 * time.Minute)
 		require.Equal(w.t, v1.PodFailed, w.agent.statuses.Get("1").Phase)
-		require.Equal(w.t, []types.UID{"1"}, w.agent.syncer.kept.all())
+		require.Equal(w.t, []types.UID{"1"}, w.agent.syncer.Remembered())
 		w.set()
 		w.sleep(time.Minute)
 		w.requireNothingLeft()

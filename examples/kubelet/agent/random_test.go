@@ -85,7 +85,7 @@ func (w *world) requireOneInstance() {
 // requireUp looks for a pod's one sandbox and its containers that run.
 func (w *world) requireUp(pod *v1.Pod) {
 	w.t.Helper()
-	observed, err := w.agent.observer.Observe(w.t.Context(), pod.UID, time.Now())
+	observed, err := w.agent.syncer.PLEG().Observe(w.t.Context(), pod.UID, time.Now())
 	require.NoError(w.t, err)
 	ready := 0
 	for _, sb := range observed.Sandboxes {

@@ -112,7 +112,7 @@ func (n *node) podReport(s podworkers.PodState) server.PodReport {
 		r.Probes = append(r.Probes, probeReport(w))
 	}
 	if s.State == podworkers.StateSyncing {
-		r.Why = why(n.syncer.explanations.get(s.UID), n.images.Explain(s.UID))
+		r.Why = why(n.syncer.Explain(s.UID), n.images.Explain(s.UID))
 	}
 	return r
 }
@@ -187,7 +187,7 @@ func (a *Agent) Health() []server.Check {
 	return []server.Check{
 		check("ping", nil),
 		check("runtime", n.runtimeCheck()),
-		check("pleg", n.observer.Healthy()),
+		check("pleg", n.syncer.Healthy()),
 		check("syncloop", n.loop.CheckHealth()),
 	}
 }

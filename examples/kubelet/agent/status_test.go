@@ -60,19 +60,3 @@ func TestStatusOfAnEndIsFinal(t *testing.T) {
 		require.Equal(t, status.ReasonContainerStatusUnknown, s.ContainerStatuses[1].State.Terminated.Reason)
 	})
 }
-
-// The status names the node's addresses, which are also those of a pod in the host's
-// network.
-func TestStatusTellsOfTheNode(t *testing.T) {
-	inWorld(t, fake.Config{}, func(w *world) {
-		pod := podOf("1", v1.RestartPolicyAlways, "a")
-		pod.Spec.HostNetwork = true
-		w.start()
-		w.agent.syncer.hostIPs = func() []string { return []string{"192.0.2.1", "2001:db8::1"} }
-		w.set(pod)
-		w.sleep(10 * time.Second)
-		got := w.agent.statuses.Get("1")
-		require.Equal(t, "192.0.2.1", got.HostIP)
-		require.Equal(t, []v1.PodIP{{IP: "192.0.2.1"}, {IP: "2001:db8::1"}}, got.PodIPs)
-	})
-}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/podwright/podwright/cri/pods"
 	"github.com/podwright/podwright/cri/pods/request"
+	"github.com/podwright/podwright/podworkers/stages/podfolder"
 )
 
 // subIDUser is the user whose subordinate IDs pods with users of their own get, if
@@ -20,8 +21,8 @@ const subIDUser = "kubelet"
 const subIDsTimeout = 10 * time.Second
 
 // newUsers finds out which pods have users of their own, and what others may get.
-func (g *ground) newUsers(ctx context.Context) (*pods.UserNamespaces, error) {
-	uids, err := g.folders.listPods()
+func (g *ground) newUsers(ctx context.Context, folders *podfolder.Folders) (*pods.UserNamespaces, error) {
+	uids, err := folders.Leftovers(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -31,7 +32,7 @@ func (g *ground) newUsers(ctx context.Context) (*pods.UserNamespaces, error) {
 			return nil, err
 		}
 	}
-	return pods.NewUserNamespaces(pods.UserNamespacesConfig{PodDir: g.folders.pod, Pods: uids, Range: ids, Logger: g.cfg.Logger})
+	return pods.NewUserNamespaces(pods.UserNamespacesConfig{PodDir: folders.Pod, Pods: uids, Range: ids, Logger: g.cfg.Logger})
 }
 
 // subIDs returns the IDs that are set aside, the same ones for users and groups:

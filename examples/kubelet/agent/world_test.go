@@ -38,8 +38,6 @@ type world struct {
 	desired []*v1.Pod
 	// log, if not nil, takes what agents log.
 	log *slog.Logger
-	// unsaved: only syncs write to the disk what is known of pods.
-	unsaved bool
 	// silent: the source of pods does not report.
 	silent bool
 	agent  *node
@@ -89,9 +87,6 @@ func (w *world) start() {
 	require.NoError(w.t, cfg.complete())
 	n, err := newNode(w.t.Context(), cfg, f, &Connection{Runtime: lossy{w.runtime, w}, Images: w.runtime, Name: "fake"})
 	require.NoError(w.t, err)
-	if w.unsaved {
-		n.write = func(ctx context.Context) error { <-ctx.Done(); return nil }
-	}
 	w.agent = n
 	ctx, cancel := context.WithCancel(w.t.Context())
 	done := make(chan error, 1)
@@ -162,11 +157,7 @@ func (w *world) requireNothingLeft() {
 		require.Empty(w.t, entries, dir)
 	}
 	require.Empty(w.t, w.agent.statuses.Pods(), "statuses")
-	require.Empty(w.t, w.agent.checkpoints.Pods(), "checkpoints")
-	require.Empty(w.t, w.agent.syncer.kept.all(), "pods that have kept what they left")
-	require.Empty(w.t, w.agent.syncer.turns.taken, "turns")
-	require.Empty(w.t, w.agent.observer.acted, "memory of the observer")
-	require.Empty(w.t, w.agent.observer.busy, "hints held back")
+	require.Empty(w.t, w.agent.syncer.Remembered(), "pods in memory")
 }
 
 func podOf(uid types.UID, policy v1.RestartPolicy, containers ...string) *v1.Pod {
