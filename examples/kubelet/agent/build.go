@@ -188,9 +188,19 @@ func (g *ground) newHeld(ctx context.Context) (h held, err error) {
 	if h.checkpoint, err = checkpoint.New(checkpoint.Config{File: g.folders.status}); err != nil {
 		return h, err
 	}
+	status, err := checkpoint.NewStage(h.checkpoint, folders.Leftovers)
+	if err != nil {
+		return h, err
+	}
+	logs, err := pods.NewLogStage(pods.LogStageConfig{LogRoot: g.cfg.Kubelet.PodLogsDir, LinkDir: g.cfg.Flags.ContainerLogsDir})
+	if err != nil {
+		return h, err
+	}
 	h.stages, err = stages.New(stages.Config{Stages: []stages.Entry{
 		{Name: "folder", Release: stages.Gone, Stage: folders},
+		{Name: "saved status", Release: stages.Gone, Stage: status},
 		{Name: "users", Release: stages.Stopped, Stage: h.users.Stage()},
+		{Name: "logs", Release: stages.Gone, Stage: logs},
 	}})
 	return h, err
 }
