@@ -4,15 +4,10 @@
 package server
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"log/slog"
-	"net"
 	"net/http"
 	"strings"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,12 +23,6 @@ type Source interface {
 	// Health returns the agent's checks.
 	Health() []Check
 }
-
-const (
-	maxHeader   = 1 << 20
-	readTimeout = 30 * time.Second
-	drain       = time.Second
-)
 
 // Healthz is the handler of the healthz port.
 func Healthz(s Source) http.Handler {
@@ -110,33 +99,4 @@ func writeJSON(w http.ResponseWriter, value any) {
 	if err := json.NewEncoder(w).Encode(value); err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 	}
-}
-
-// Serve serves handler on the listener until ctx is done, and joins.
-func Serve(ctx context.Context, l net.Listener, handler http.Handler, log *slog.Logger) error {
-	srv := &http.Server{
-		Handler:           handler,
-		ReadHeaderTimeout: readTimeout,
-		ReadTimeout:       readTimeout,
-		MaxHeaderBytes:    maxHeader,
-		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
-	}
-	served := make(chan error, 1)
-	go func() { served <- srv.Serve(l) }()
-	select {
-	case err := <-served:
-		return fmt.Errorf("serve %s: %w", l.Addr(), err)
-	case <-ctx.Done():
-	}
-	deadline, cancel := context.WithTimeout(context.WithoutCancel(ctx), drain)
-	defer cancel()
-	if err := srv.Shutdown(deadline); err != nil {
-		err = srv.Close()
-		<-served
-		return err
-	}
-	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
-		return err
-	}
-	return nil
 }
