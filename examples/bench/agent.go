@@ -136,6 +136,9 @@ func (a *agent) pods() (map[string]v1.Pod, error) {
 		return nil, err
 	}
 	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("/pods: %s", resp.Status) // 503: not known yet
+	}
 	var list v1.PodList
 	if err := json.NewDecoder(resp.Body).Decode(&list); err != nil {
 		return nil, err

@@ -3,6 +3,7 @@ package agent
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -16,14 +17,20 @@ import (
 var _ server.Source = (*Agent)(nil)
 
 // Pods returns every pod that a source names or that is not gone yet, with its
-// computed status, sorted by namespace and name.
-func (a *Agent) Pods() []v1.Pod {
-	n, _ := a.state()
+// computed status, sorted by namespace and name. It is an error while nobody can tell
+// which pods these are: there is no connection, or a source has not been read.
+func (a *Agent) Pods() ([]v1.Pod, error) {
+	n, err := a.state()
 	if n == nil {
-		return []v1.Pod{}
+		return nil, fmt.Errorf("the pods are not known: container runtime: %w", err)
 	}
+	pods, err := n.delivered()
+	if err != nil {
+		return nil, fmt.Errorf("the pods are not known: %w", err)
+	}
+	maps.Copy(pods, n.current())
 	out := []v1.Pod{}
-	for uid, pod := range n.current() {
+	for uid, pod := range pods {
 		p := *pod
 		if s := n.statuses.Get(uid); s != nil {
 			p.Status = *s
@@ -33,7 +40,7 @@ func (a *Agent) Pods() []v1.Pod {
 	slices.SortFunc(out, func(a, b v1.Pod) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
 	})
-	return out
+	return out, nil
 }
 
 // Report tells why each pod is where it is.

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -18,6 +19,57 @@ import (
 )
 
 const manifest = `{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {hostNetwork: true, containers: [{name: c, image: busybox}]}}`
+
+// runs tells whether one pod is there, and runs.
+func runs(a *Agent) bool {
+	pods, err := a.Pods()
+	return err == nil && len(pods) == 1 && pods[0].Status.Phase == "Running"
+}
+
+// An empty list of pods says that there are none. Until that can be told, there is no list.
+func TestPodsAreNotKnownYet(t *testing.T) {
+	var manifests atomic.Bool
+	asked := make(chan struct{})
+	var once sync.Once
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if once.Do(func() { close(asked) }); !manifests.Load() {
+			w.WriteHeader(http.StatusBadGateway)
+			return
+		}
+		_, _ = io.WriteString(w, manifest)
+	}))
+	defer web.Close()
+	rt, err := fake.New(fake.Config{AnyImage: true})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, rt.Close()) }()
+	connected := make(chan struct{})
+	cfg := configOf(t.TempDir(), func(ctx context.Context) (*Connection, error) {
+		select {
+		case <-ctx.Done():
+		case <-connected:
+		}
+		return &Connection{Runtime: rt, Images: rt, Name: "fake", Close: func() error { return nil }}, nil
+	})
+	cfg.Kubelet.StaticPodURL, cfg.Kubelet.HTTPCheckFrequency.Duration = web.URL, 20*time.Millisecond
+	a, err := New(cfg)
+	require.NoError(t, err)
+	_, err = a.Pods()
+	require.EqualError(t, err, "the pods are not known: container runtime: not connected yet")
+
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- a.Run(ctx) }()
+	close(connected)
+	<-asked
+	_, err = a.Pods()
+	require.EqualError(t, err, `the pods are not known: the manifests of source "http" have not been read`)
+	manifests.Store(true)
+	require.Eventually(t, func() bool { return runs(a) }, 10*time.Second, 10*time.Millisecond)
+	cancel()
+	require.NoError(t, <-done)
+	_, err = a.Pods()
+	require.EqualError(t, err, "the pods are not known: container runtime: stopped")
+}
 
 // One Agent can be run again: it finds the container of its former run, which it
 // left alone.
@@ -61,7 +113,7 @@ func TestRunAgain(t *testing.T) {
 	first := running()
 	require.Len(t, first, 1)
 	run(func() {
-		require.Eventually(t, func() bool { return len(a.Pods()) == 1 && a.Pods()[0].Status.Phase == "Running" }, 10*time.Second, 10*time.Millisecond)
+		require.Eventually(t, func() bool { return runs(a) }, 10*time.Second, 10*time.Millisecond)
 	})
 	require.Equal(t, first, running())
 	require.Equal(t, 2, closed)
@@ -99,14 +151,16 @@ func TestManifestURL(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- a.Run(ctx) }()
-	require.Eventually(t, func() bool { return len(a.Pods()) == 1 && a.Pods()[0].Status.Phase == "Running" }, 10*time.Second, 10*time.Millisecond)
-	require.Equal(t, "http", a.Pods()[0].Annotations["kubernetes.io/config.source"])
+	require.Eventually(t, func() bool { return runs(a) }, 10*time.Second, 10*time.Millisecond)
+	pods, err := a.Pods()
+	require.NoError(t, err)
+	require.Equal(t, "http", pods[0].Annotations["kubernetes.io/config.source"])
 	body.Store("kind: Service")
 	require.Eventually(t, func() bool { return len(a.Report().Manifests) == 1 }, 10*time.Second, 10*time.Millisecond)
 	problem := a.Report().Manifests[0]
 	require.Equal(t, web.URL, problem.Path)
 	require.True(t, problem.KeptPrevious)
-	require.Len(t, a.Pods(), 1)
+	require.True(t, runs(a))
 	cancel()
 	require.NoError(t, <-done)
 }

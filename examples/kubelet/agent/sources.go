@@ -1,6 +1,13 @@
 package agent
 
-import "github.com/podwright/podwright/syncloop/podsource"
+import (
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/syncloop/podsource"
+)
 
 // The names of the sources of pods, as upstream has them in an annotation.
 const (
@@ -13,6 +20,25 @@ type sources struct {
 	merger *podsource.Merger
 	files  *podsource.FileSource // nil without a manifest path
 	web    *podsource.HTTPSource // nil without a manifest URL
+}
+
+// delivered are the pods that the sources name, whether or not the loop has got to
+// them; an error while one of them has not been read.
+func (s sources) delivered() (map[types.UID]*v1.Pod, error) {
+	out := map[types.UID]*v1.Pod{}
+	for name, there := range map[string]bool{fileSource: s.files != nil, httpSource: s.web != nil} {
+		if !there {
+			continue
+		}
+		pods, delivered := s.merger.Pods(name)
+		if !delivered {
+			return nil, fmt.Errorf("the manifests of source %q have not been read", name)
+		}
+		for _, pod := range pods {
+			out[pod.UID] = pod
+		}
+	}
+	return out, nil
 }
 
 // manifestProblems are what cannot be used of what the sources have.

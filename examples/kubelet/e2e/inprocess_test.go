@@ -78,7 +78,10 @@ func (g *guest) running(t *testing.T) (id string) {
 				return errors.New(check.Message)
 			}
 		}
-		pods := g.agent.Pods()
+		pods, err := g.agent.Pods()
+		if err != nil {
+			return err
+		}
 		if len(pods) != 1 || len(pods[0].Status.ContainerStatuses) != 1 || pods[0].Status.ContainerStatuses[0].State.Running == nil {
 			return fmt.Errorf("%d pods", len(pods))
 		}

@@ -16,8 +16,8 @@ import (
 // Source is what the servers ask. All methods answer from memory.
 type Source interface {
 	// Pods returns every pod that is desired or not gone yet, with its
-	// computed status.
-	Pods() []v1.Pod
+	// computed status; an error, one sentence, while these are not known.
+	Pods() ([]v1.Pod, error)
 	// Report returns the reasons behind them.
 	Report() Report
 	// Health returns the agent's checks.
@@ -62,10 +62,13 @@ func healthz(s Source) http.HandlerFunc {
 
 func pods(s Source) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
-		writeJSON(w, v1.PodList{
-			TypeMeta: metav1.TypeMeta{Kind: "PodList", APIVersion: "v1"},
-			Items:    s.Pods(),
-		})
+		items, err := s.Pods()
+		if err != nil {
+			w.Header().Set("Retry-After", "1")
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		writeJSON(w, v1.PodList{TypeMeta: metav1.TypeMeta{Kind: "PodList", APIVersion: "v1"}, Items: items})
 	}
 }
 

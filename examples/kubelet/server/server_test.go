@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"log/slog"
 	"net"
@@ -21,13 +22,14 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 type fixed struct {
 	pods   []v1.Pod
+	err    error
 	report Report
 	checks []Check
 }
 
-func (f fixed) Pods() []v1.Pod  { return f.pods }
-func (f fixed) Report() Report  { return f.report }
-func (f fixed) Health() []Check { return f.checks }
+func (f fixed) Pods() ([]v1.Pod, error) { return f.pods, f.err }
+func (f fixed) Report() Report          { return f.report }
+func (f fixed) Health() []Check         { return f.checks }
 
 func get(h http.Handler, path, accept string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(http.MethodGet, path, nil)
@@ -58,6 +60,17 @@ func TestPodsIsAPodList(t *testing.T) {
 		require.Equal(t, "v1", list.APIVersion)
 		require.Equal(t, v1.PodRunning, list.Items[0].Status.Phase)
 	}
+}
+
+// What is not known is not an empty list.
+func TestPodsThatAreNotKnown(t *testing.T) {
+	w := get(ReadOnly(fixed{err: errors.New("not connected yet")}), "/pods", "")
+	require.Equal(t, http.StatusServiceUnavailable, w.Code)
+	require.Equal(t, "not connected yet\n", w.Body.String())
+	require.Equal(t, "1", w.Header().Get("Retry-After"))
+	w = get(ReadOnly(fixed{pods: []v1.Pod{}}), "/pods", "")
+	require.Equal(t, http.StatusOK, w.Code)
+	require.Contains(t, w.Body.String(), `"items":[]`)
 }
 
 func TestStatuszForProgramsAndPeople(t *testing.T) {
