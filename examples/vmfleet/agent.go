@@ -1,0 +1,199 @@
+package vmfleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/podworkers"
+	"github.com/podwright/podwright/status"
+	"github.com/podwright/podwright/status/writer"
+	"github.com/podwright/podwright/syncloop"
+	"github.com/podwright/podwright/syncloop/podsource"
+)
+
+// Config configures an Agent. Hypervisor, Pods and Told are required.
+type Config struct {
+	Hypervisor *Hypervisor
+	// Pods brings the pods: each slice is the complete set.
+	Pods <-chan []*v1.Pod
+	// Told is told the newest status of each pod.
+	Told status.SinkFunc
+	// Saved is what Told was told of a pod by an earlier agent, nil for nothing. nil means
+	// that nobody knows: a pod's start time and conditions begin anew.
+	Saved func(types.UID) *v1.PodStatus
+	// Logger receives what a person should know; nil discards.
+	Logger *slog.Logger
+}
+
+// Agent runs pods as machines: what the parts know of each other, and a pod's turn.
+type Agent struct {
+	Config
+	pleg     *pleg.PLEG
+	statuses *writer.Writer
+	workers  *podworkers.Workers
+	loop     *syncloop.Loop
+}
+
+// New makes an Agent that does nothing until Run.
+func New(cfg Config) (a *Agent, err error) {
+	a = &Agent{Config: cfg}
+	if a.pleg, err = pleg.New(pleg.Config{Runtime: cfg.Hypervisor, OnEvent: func(e pleg.Event) { a.dirty(e.UID) }}); err != nil {
+		return nil, err
+	}
+	if a.statuses, err = writer.New(writer.Config{Sinks: []writer.NamedSink{{Name: "told", Sink: cfg.Told}}, Logger: cfg.Logger}); err != nil {
+		return nil, err
+	}
+	if a.workers, err = podworkers.New(podworkers.Config{Syncer: a, Resync: a.dirty, Logger: cfg.Logger}); err != nil {
+		return nil, err
+	}
+	merger, err := podsource.NewMerger(podsource.MergerConfig{Logger: cfg.Logger})
+	if err != nil {
+		return nil, err
+	}
+	pods, err := podsource.FromChannel(merger, "fleet", cfg.Pods)
+	if err != nil {
+		return nil, err
+	}
+	handler, err := syncloop.NewHandler(syncloop.HandlerConfig{
+		Workers: a.workers, Sources: merger, RuntimePods: a.machines, Logger: cfg.Logger,
+		FinalCleaners: []syncloop.Cleaner{{Name: "machines", Clean: a.clean}},
+	})
+	if err != nil {
+		return nil, err
+	}
+	a.loop, err = syncloop.New(syncloop.Config{
+		Handler: handler, Pods: merger, Health: a.pleg.Healthy, Logger: cfg.Logger,
+		Sources: map[string]syncloop.EventSource{"fleet": pods},
+	})
+	return a, err
+}
+
+// Run works until ctx ends. The machines run on. It can be called once.
+func (a *Agent) Run(ctx context.Context) error {
+	parts, ctx := errgroup.WithContext(ctx)
+	for _, run := range []func(context.Context) error{a.pleg.Run, a.statuses.Run, a.workers.Run, a.loop.Run} {
+		parts.Go(func() error { return run(ctx) })
+	}
+	return parts.Wait()
+}
+
+// SyncPod boots the machine of a pod, and boots it again when it has stopped and should
+// not have.
+func (a *Agent) SyncPod(ctx context.Context, w podworkers.Work) (terminal bool, err error) {
+	if len(w.Pod.Spec.Containers) != 1 {
+		return false, errors.New("spec.containers: a machine is one")
+	}
+	observed, err := a.pleg.Observe(ctx, w.Pod.UID, w.ActedAt)
+	if err != nil {
+		return false, err
+	}
+	held, next := hold(observed)
+	switch phase := a.tell(w, observed, held, false); {
+	case phase == v1.PodSucceeded || phase == v1.PodFailed:
+		return true, nil
+	case running(observed):
+		return false, nil
+	case held != nil:
+		return false, podworkers.RetryAt(errors.New(held.Message), next)
+	}
+	if err := a.Hypervisor.Boot(ctx, w.Pod); err != nil {
+		a.tell(w, observed, &status.Reason{Reason: "BootFailed", Message: err.Error()}, false)
+		return false, err
+	}
+	if observed, err = a.pleg.Observe(ctx, w.Pod.UID, time.Now()); err == nil {
+		a.tell(w, observed, nil, false)
+	}
+	return false, err
+}
+
+// SyncTerminatingPod shuts the machine of a pod down.
+func (a *Agent) SyncTerminatingPod(ctx context.Context, w podworkers.Work) error {
+	if err := a.Hypervisor.Shutdown(ctx, w.Pod.UID, time.Duration(w.GracePeriodSeconds)*time.Second); err != nil {
+		return err
+	}
+	observed, err := a.pleg.Observe(ctx, w.Pod.UID, time.Now())
+	if err == nil {
+		a.tell(w, observed, nil, true)
+	}
+	return err
+}
+
+// SyncTerminatedPod tells the last status of a pod.
+func (a *Agent) SyncTerminatedPod(_ context.Context, w podworkers.Work) error {
+	a.statuses.Terminate(w.Pod)
+	return nil
+}
+
+// SyncTerminatingOrphan shuts down a machine whose pod went while no agent ran. Nobody
+// knows any more how long it may take.
+func (a *Agent) SyncTerminatingOrphan(ctx context.Context, o podworkers.RuntimePod, _ time.Time) error {
+	return a.Hypervisor.Shutdown(ctx, o.UID, 30*time.Second)
+}
+
+// hold keeps a machine that has stopped from being booted again at once: until 10 s after
+// its end, 20 s the next time and so on up to five minutes. All of that is known from the
+// machine, so the next agent goes on with it.
+func hold(observed *pleg.PodStatus) (*status.Reason, time.Time) {
+	if len(observed.Containers) == 0 || running(observed) {
+		return nil, time.Time{}
+	}
+	c := observed.Containers[0]
+	pause := 10 * time.Second
+	if c.FinishedAt.Sub(c.StartedAt) < 10*time.Minute {
+		pause = min(pause<<min(c.RestartCount, 10), 5*time.Minute)
+	}
+	next := c.FinishedAt.Add(pause)
+	if !time.Now().Before(next) {
+		return nil, time.Time{}
+	}
+	return &status.Reason{Reason: "CrashLoopBackOff", Message: fmt.Sprintf("back-off %s booting %s again, exit code %d", pause, c.Name, c.ExitCode)}, next
+}
+
+// tell computes the status of a pod, and tells it.
+func (a *Agent) tell(w podworkers.Work, observed *pleg.PodStatus, why *status.Reason, terminal bool) v1.PodPhase {
+	if a.Saved != nil && a.statuses.Get(w.Pod.UID) == nil {
+		if saved := a.Saved(w.Pod.UID); saved != nil {
+			a.statuses.Restore(w.Pod, *saved)
+		}
+	}
+	in := status.Input{Pod: w.Pod, Observed: observed, Previous: a.statuses.Get(w.Pod.UID), Override: w.Status, Terminal: terminal, Now: time.Now()}
+	if why != nil {
+		in.StartFailures = map[string]status.Reason{w.Pod.Spec.Containers[0].Name: *why}
+	}
+	result := status.Compute(in)
+	a.statuses.Set(w.Pod, result.Status)
+	return result.Status.Phase
+}
+
+// machines are all that run.
+func (a *Agent) machines(context.Context) (out []podworkers.RuntimePod, err error) {
+	for _, p := range a.pleg.Pods() {
+		if !p.Stopped() {
+			out = append(out, podworkers.RuntimePod{UID: p.UID, Name: p.Name, Namespace: p.Namespace})
+		}
+	}
+	return out, a.pleg.Healthy()
+}
+
+// clean destroys the machines of pods that are gone. The loop waits for it, so none of
+// them comes back before.
+func (a *Agent) clean(_ context.Context, c *syncloop.Cleanup) error {
+	kept := func(uid types.UID) bool { return c.Desired(uid) || !a.workers.State(uid).ShouldBeFinished() }
+	a.statuses.Prune(kept)
+	for _, p := range a.pleg.Pods() {
+		if p.Stopped() && !kept(p.UID) {
+			a.Hypervisor.Destroy(p.UID)
+		}
+	}
+	return nil
+}
+
+func (a *Agent) dirty(uid types.UID) { a.loop.Emit(syncloop.Event{Kind: syncloop.PodDirty, UID: uid}) }

@@ -1,0 +1,173 @@
+package vmfleet
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/pleg"
+)
+
+// Guest is what a machine runs until it returns its exit code. The power button ends
+// the context.
+type Guest func(powered context.Context) (exitCode int32)
+
+// Hypervisor has at most one machine per pod. It outlives agents.
+type Hypervisor struct {
+	// Images are the guests, by image.
+	Images map[string]Guest
+
+	mu       sync.Mutex
+	machines map[types.UID]*machine
+	told     map[*func(types.UID)]struct{}
+}
+
+// machine is one boot of a machine. It is replaced by the next one.
+type machine struct {
+	status pleg.PodStatus
+	button context.CancelFunc
+	off    chan struct{} // closed when it has stopped
+}
+
+var (
+	_ pleg.Runtime     = (*Hypervisor)(nil)
+	_ pleg.EventStream = (*Hypervisor)(nil)
+)
+
+// Boot starts the machine of a pod, which does not run.
+func (h *Hypervisor) Boot(ctx context.Context, pod *v1.Pod) error {
+	c := pod.Spec.Containers[0]
+	guest := h.Images[c.Image]
+	if guest == nil {
+		return fmt.Errorf("image %q: there is no such image", c.Image)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	boots := int32(0)
+	if last := h.machines[pod.UID]; last != nil {
+		boots = last.status.Containers[0].RestartCount + 1
+	}
+	on, button := context.WithCancel(context.WithoutCancel(ctx)) // a machine outlives the call
+	m := &machine{button: button, off: make(chan struct{}), status: pleg.PodStatus{
+		UID: pod.UID, Name: pod.Name, Namespace: pod.Namespace, IPs: []string{"10.0.0.1"},
+		Sandboxes: []pleg.Sandbox{{ID: string(pod.UID), State: pleg.SandboxReady, CreatedAt: time.Now(), HasNetworkStatus: true, IPs: []string{"10.0.0.1"}}},
+		Containers: []pleg.ContainerStatus{{
+			ID: pleg.ContainerID{Runtime: "vm", ID: fmt.Sprintf("%s-%d", pod.UID, boots)}, Name: c.Name, SandboxID: string(pod.UID),
+			State: pleg.StateRunning, CreatedAt: time.Now(), StartedAt: time.Now(), Image: c.Image, RestartCount: boots,
+		}},
+	}}
+	if h.machines == nil {
+		h.machines = map[types.UID]*machine{}
+	}
+	h.machines[pod.UID] = m
+	h.tell(pod.UID)
+	go func() {
+		defer button()
+		h.stopped(m, guest(on))
+	}()
+	return nil
+}
+
+func (h *Hypervisor) stopped(m *machine, exitCode int32) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if c := &m.status.Containers[0]; c.State == pleg.StateRunning {
+		c.State, c.ExitCode, c.FinishedAt = pleg.StateExited, exitCode, time.Now()
+		m.status.Sandboxes[0].State = pleg.SandboxNotReady
+		close(m.off)
+		h.tell(m.status.UID)
+	}
+}
+
+// running tells whether the machine of a pod runs, as it was observed.
+func running(observed *pleg.PodStatus) bool {
+	return len(observed.Containers) > 0 && observed.Containers[0].State == pleg.StateRunning
+}
+
+// Shutdown presses the power button of a machine and waits until it is off. After the
+// grace period the power is cut.
+func (h *Hypervisor) Shutdown(ctx context.Context, uid types.UID, grace time.Duration) error {
+	h.mu.Lock()
+	m := h.machines[uid]
+	h.mu.Unlock()
+	if m == nil {
+		return nil
+	}
+	m.button()
+	select {
+	case <-m.off:
+		return nil
+	case <-time.After(grace):
+		h.stopped(m, 137)
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("machine %s: shut down: %w", uid, context.Cause(ctx))
+	}
+}
+
+// Destroy forgets a machine that is off.
+func (h *Hypervisor) Destroy(uid types.UID) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.machines, uid)
+	h.tell(uid)
+}
+
+// ListPods implements pleg.Runtime.
+func (h *Hypervisor) ListPods(context.Context) ([]pleg.ObservedPod, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	out := []pleg.ObservedPod{}
+	for _, uid := range slices.SortedFunc(maps.Keys(h.machines), cmp.Compare[types.UID]) {
+		s := &h.machines[uid].status
+		c, sandbox := s.Containers[0], s.Sandboxes[0]
+		out = append(out, pleg.ObservedPod{
+			UID: uid, Name: s.Name, Namespace: s.Namespace, CreatedAt: c.CreatedAt,
+			Sandboxes:  []pleg.ObservedSandbox{{ID: sandbox.ID, State: sandbox.State}},
+			Containers: []pleg.ObservedContainer{{ID: c.ID, Name: c.Name, State: c.State}},
+		})
+	}
+	return out, nil
+}
+
+// PodStatus implements pleg.Runtime. What was handed out does not change.
+func (h *Hypervisor) PodStatus(_ context.Context, uid types.UID) (*pleg.PodStatus, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	m := h.machines[uid]
+	if m == nil {
+		return &pleg.PodStatus{UID: uid}, nil
+	}
+	s := m.status
+	s.Sandboxes, s.Containers = slices.Clone(s.Sandboxes), slices.Clone(s.Containers)
+	return &s, nil
+}
+
+// PodEvents implements pleg.EventStream.
+func (h *Hypervisor) PodEvents(ctx context.Context, dirty func(types.UID)) error {
+	h.mu.Lock()
+	if h.told == nil {
+		h.told = map[*func(types.UID)]struct{}{}
+	}
+	h.told[&dirty] = struct{}{}
+	h.mu.Unlock()
+	<-ctx.Done()
+	h.mu.Lock()
+	delete(h.told, &dirty)
+	h.mu.Unlock()
+	return ctx.Err()
+}
+
+// tell names a machine to which something happened. h.mu is held.
+func (h *Hypervisor) tell(uid types.UID) {
+	for dirty := range h.told {
+		(*dirty)(uid)
+	}
+}
