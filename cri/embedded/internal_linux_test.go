@@ -1,7 +1,9 @@
 package embedded
 
 import (
+	"fmt"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -19,7 +21,15 @@ func TestParentIn(t *testing.T) {
 }
 
 func FuzzParentIn(f *testing.F) {
-	f.Add("12 (sh) S 7 12")
-	f.Add(")")
-	f.Fuzz(func(_ *testing.T, stat string) { parentIn(stat) })
+	f.Add("sh", uint32(7), " 12 12 0", "12 (sh) S 7 12")
+	f.Add("a ) b (c)) R 42 1", uint32(1), "", ")")
+	f.Add("two\nlines", uint32(4194304), " -1 0", "12 (x) S -7")
+	f.Add("", uint32(0), "", "12 (x) S")
+	f.Fuzz(func(t *testing.T, command string, parent uint32, rest, anything string) {
+		if !strings.Contains(rest, ")") { // the kernel writes numbers there
+			stat := fmt.Sprintf("12 (%s) S %d %s", command, parent, rest)
+			require.Equal(t, int(parent), parentIn(stat), "%q", stat)
+		}
+		parentIn(anything) // does not panic
+	})
 }

@@ -24,6 +24,9 @@ const maxMessage = 16 << 20
 // closes the listener. It does not close the runtime, and goes on when that is closed:
 // calls get Unavailable then. The end of ctx is no error.
 func (rt *Runtime) Serve(ctx context.Context, listener net.Listener) error {
+	if listener == nil {
+		return errors.New("fake: Serve: listener is required")
+	}
 	server := NewServer(rt)
 	stopped := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {

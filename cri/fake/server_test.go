@@ -20,6 +20,10 @@ import (
 	"github.com/podwright/podwright/cri/fake"
 )
 
+func TestServeWithoutAListener(t *testing.T) {
+	require.EqualError(t, start(t, fake.Config{}).Serve(t.Context(), nil), "fake: Serve: listener is required")
+}
+
 func TestServeOnUnixSocket(t *testing.T) {
 	rt := start(t, fake.Config{})
 	path := filepath.Join(t.TempDir(), "cri.sock")
