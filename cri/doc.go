@@ -59,4 +59,7 @@
 // It starts no pods (package cri/pods does), reads no logs (cri/logs), and does
 // not speak the streaming protocols behind the URLs of Exec, Attach and
 // PortForward. It does not know docker, Windows pipes or CRI v1alpha2.
+//
+// Examples that run: Example, ExampleDialRuntime_absent and ExampleHealthMonitor in
+// example_test.go.
 package cri

@@ -85,4 +85,6 @@
 // It never changes a pod, and it does not know which pods there should be. What
 // is created and removed again between two looks is not seen, unless events or
 // the exited instance tell of it.
+//
+// An example that runs: Example in example_test.go.
 package pleg

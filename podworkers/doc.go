@@ -112,4 +112,6 @@
 //
 // It does not watch the runtime, compute statuses, admit pods or find out which
 // pods are desired: see the packages pleg, status and syncloop.
+//
+// An example that runs: Example in example_test.go.
 package podworkers

@@ -75,4 +75,6 @@
 //
 // It neither restarts containers nor computes statuses: see the packages
 // cri/pods and status.
+//
+// Examples that run: Example and ExampleValidate in example_test.go.
 package probe

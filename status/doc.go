@@ -52,4 +52,7 @@
 // Compute truncates no messages and rounds no times (Normalize does) and merges
 // nothing with what others wrote meanwhile (Merge does). Conditions about resizing
 // are passed on, not decided.
+//
+// Examples that run: ExampleCompute, ExampleFinalize, ExampleMerge,
+// ExampleWithContainerReady and ExampleApply in example_test.go.
 package status

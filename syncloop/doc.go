@@ -100,4 +100,7 @@
 // What this package does not do: it does not talk to a runtime, observe
 // containers, probe, or write statuses. Each of these is an EventSource, a Cleaner
 // or the workers' syncer.
+//
+// Examples that run: Example, ExampleHandlerConfig_admission and ExampleDiff in
+// example_test.go.
 package syncloop

@@ -119,4 +119,7 @@
 // Nothing about isolation, security contexts, devices, cgroups or how a network
 // works: only what the CRI tells its caller. It changes no runtime for good: it
 // sends no pod CIDR and removes no image but OtherImage.
+//
+// Examples that run: Example in example_test.go and Example_wrapper in
+// example_wrapper_test.go.
 package critest

@@ -82,4 +82,8 @@
 // statistics and metrics are made up, resources only noted, and a checkpoint
 // holds no state of a program. State is not kept over the end of the process.
 // Mounts are data for the program (Process.HostPath), not mounts.
+//
+// Examples that run: ExampleRegistry in example_registry_test.go;
+// ExampleRuntime_Serve in example_serve_test.go; Example in example_test.go;
+// Example_virtualTime in example_virtualtime_test.go.
 package fake

@@ -59,4 +59,6 @@
 // may use private images; without it every pod can use what is on the node.
 // The container is to be created with Image.Ref, so that it runs exactly what
 // was found or pulled here. Whoever collects garbage spares Manager.InUse.
+//
+// An example that runs: Example in example_test.go.
 package images

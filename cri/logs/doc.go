@@ -58,4 +58,7 @@
 // Run of a Rotator is the caller's goroutine; of a Reader nothing runs but calls
 // of Read. One Rotator rotates for one runtime. The package does not remove logs
 // of containers that are removed, and makes no links in /var/log/containers.
+//
+// Examples that run: ExampleTail, ExampleParseLine, ExampleReader_Read,
+// ExampleRotator and ExampleInstances_Choose in example_test.go.
 package logs

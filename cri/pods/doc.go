@@ -99,4 +99,7 @@
 // It has no loop and no worker per pod (package podworkers), does not observe by
 // itself (package pleg), mounts no volumes, runs no probes, sets up no cgroups of
 // pods, and publishes no status.
+//
+// Examples that run: ExampleManager_KillPod in example_kill_test.go and Example,
+// ExampleResult_Explanation and ExampleUnsupported in example_test.go.
 package pods

@@ -51,4 +51,6 @@
 // itself as a whole with klog.SetLogger. A client over SPDY that opens streams it was
 // not to open, such as one with a Stderr that the request did not ask for, makes it
 // leave a goroutine behind: a bubble ends with "blocked goroutines remain" then.
+//
+// An example that runs: Example in example_test.go.
 package streams

@@ -35,4 +35,6 @@
 // shows it, and what the PLEG costs at rest, with any runtime: one in memory with
 // latency, in a bubble, or one behind a CRI socket (package pods makes a
 // pleg.Runtime of that).
+//
+// Examples that run: ExampleRuntime, ExampleRun and ExampleBench in example_test.go.
 package plegtest

@@ -86,4 +86,6 @@
 // the bubble; that waiting pods show no spec, retries are planned, nothing is
 // remembered of forgotten pods and unknown means the right thing (INV-12, 17, 18,
 // 19) by Check with workers, which asks for the state of each pod.
+//
+// An example that runs: Example in example_test.go.
 package podworkerstest

@@ -63,4 +63,6 @@
 // that Leftovers is a listing of it. Make the name appear before anything that could be
 // left, and disappear last. Then give it to stagestest.Run, which calls it in every
 // order in which an agent that is killed now and then calls it.
+//
+// An example that runs: Example in example_test.go.
 package stages

@@ -30,4 +30,6 @@
 // When the runtime is silent for longer than it may, either it hangs or the command
 // has left a process behind that keeps its output open. Config.Alive tells one from
 // the other.
+//
+// An example that runs: Example in example_test.go.
 package exec

@@ -16,4 +16,6 @@
 // that it does not know, no health service at all, no answer. Errors are left for
 // what says nothing about the container: a port out of range, a pod without an
 // address, a caller that gives up, a node that has no more files or local ports.
+//
+// An example that runs: Example in example_test.go.
 package grpc

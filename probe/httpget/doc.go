@@ -36,4 +36,6 @@
 // be made from the handler are errors: nothing was learned then. So are a caller that
 // gives up, and a node that has no more files or local ports. Everything else that
 // goes wrong is a failure.
+//
+// An example that runs: Example in example_test.go.
 package httpget

@@ -6,6 +6,8 @@
 //	prober.Script("web", probe.Readiness,
 //		probetest.Step{Verdict: probe.Failure, Output: "not yet"},
 //		probetest.Step{Verdict: probe.Success})
+//
+// An example that runs: ExampleProber in probetest_test.go.
 package probetest
 
 import (

@@ -14,4 +14,6 @@
 // The connection is closed when Probe returns. The node is the side that closes it,
 // so it keeps a trace of it (TIME_WAIT) for a minute: sixty per probe with a period
 // of a second, which no other connection meets.
+//
+// An example that runs: Example in example_test.go.
 package tcpsocket

@@ -54,4 +54,6 @@
 // It decides nothing: what a record means to a status is package status's matter
 // (writer.Writer.Restore), what it means to a probe package probe's. It encrypts nothing; a
 // status holds termination messages, so the files are readable for their owner only.
+//
+// An example that runs: Example in example_test.go.
 package checkpoint

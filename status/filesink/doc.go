@@ -25,4 +25,6 @@
 // does without is in package checkpoint: a file per pod, of which a damaged one costs
 // one pod's memory only, written before the runtime can forget. A file that cannot be
 // used is set aside, with ".corrupt" added to its name.
+//
+// An example that runs: Example in example_test.go.
 package filesink

@@ -42,4 +42,6 @@
 //
 // Nothing is kept beyond the process by the Writer itself: what a sink has kept comes
 // back by Restore.
+//
+// Examples that run: ExampleWriter and ExampleWriter_sinkFunc in example_test.go.
 package writer

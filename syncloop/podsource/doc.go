@@ -114,4 +114,7 @@
 //   - references to objects of the API server: service account, pull secrets,
 //     secrets, config maps, claims, tokens, trust bundles and certificates in
 //     volumes and environment, unless Decoder.Objects allows their kind.
+//
+// Examples that run: ExampleDecoder, ExampleMerger, ExampleNewFileSource,
+// ExampleNewHTTPSource, ExampleFromChannel and ExampleFromSeq in example_test.go.
 package podsource

@@ -4,6 +4,8 @@
 // Nothing is mounted and nothing is taken down again: the runtime binds the
 // path into the container. What this package does is to check the path against
 // the volume's type, and to create it where the type says so.
+//
+// An example that runs: ExamplePrepare in hostpath_test.go.
 package hostpath
 
 import (

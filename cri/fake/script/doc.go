@@ -141,4 +141,7 @@
 //
 // It does not corrupt replies, and changes no container that runs: what happens to a
 // node without a call is for the fake's own levers.
+//
+// Examples that run: Example, ExampleParse, ExampleOnObject, ExampleConfig,
+// ExampleReduce and ExampleRandom in example_test.go.
 package script

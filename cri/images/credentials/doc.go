@@ -34,4 +34,6 @@
 // is kept for as long as they say. Pull secrets are asked for each time; whoever
 // implements Secrets caches them. Nothing is written to disk, and no error or log
 // line contains a secret.
+//
+// An example that runs: Example in example_test.go.
 package credentials

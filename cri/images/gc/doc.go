@@ -31,4 +31,6 @@
 // what may be removed in which order and how much is to be freed. It has no clock and
 // no runtime. Manager owns the rest: it keeps the times in memory and begins anew with
 // each start.
+//
+// An example that runs: ExampleCompute in example_test.go.
 package gc

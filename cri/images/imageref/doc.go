@@ -7,4 +7,6 @@
 // It keeps names as they are written: what a pod's spec says is what the runtime
 // is asked for. Only Canonical completes a name to the one that the runtime's own
 // lists show ("docker.io/library/busybox"), so that the two can be compared.
+//
+// An example that runs: ExampleParse in example_test.go.
 package imageref

@@ -89,4 +89,7 @@
 //
 // One thing it cannot know: a container with policy Never that was stopped because its
 // image changed, by an agent that died before the start, has exited like any other.
+//
+// Examples that run: ExampleCompute and ExampleRestartAllTriggered in
+// example_test.go.
 package actions

@@ -25,4 +25,6 @@
 // errors can become Kubernetes events, which many may read.
 //
 // A Runner keeps nothing between two calls: no connection, no goroutine.
+//
+// An example that runs: ExampleRunner_Run in example_test.go.
 package hooks

@@ -8,4 +8,6 @@
 //
 // It keeps nothing, changes nothing, and starts no goroutine that outlives a call.
 // Sandboxes and containers without a kubelet's labels are not seen.
+//
+// An example that runs: Example in example_test.go.
 package observe

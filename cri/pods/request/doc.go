@@ -44,4 +44,7 @@
 //
 // User namespaces (KEP-127) need somebody who gives out IDs: IDs does, in memory,
 // and UserNamespace.Encode is what is to be written down before a pod uses them.
+//
+// Examples that run: Example, ExampleBuilder_Container_missing, ExampleIDs and
+// ExampleServiceEnv in example_test.go.
 package request

@@ -8,4 +8,6 @@
 //	store, err := resize.NewFolder(resize.FolderConfig{Dir: "/var/lib/agent/resources"})
 //	...
 //	manager, err := pods.New(pods.Config{Actuated: store, ...})
+//
+// An example that runs: ExampleNewFolder in example_test.go.
 package resize
