@@ -41,7 +41,15 @@ type node struct {
 	agent *agent
 }
 
+// bound ends the tests when one of them does not end: in a bubble with an agent that
+// never rests no time passes, so nothing in there can.
+func bound(t *testing.T) {
+	timer := time.AfterFunc(10*time.Second, func() { panic(t.Name() + ": the agent never rests") })
+	t.Cleanup(func() { timer.Stop() })
+}
+
 func inBubble(t *testing.T, programs map[string]program, f func(t *testing.T, n *node)) {
+	bound(t)
 	synctest.Test(t, func(t *testing.T) {
 		n := &node{agent: newAgent(programs)}
 		cfg := podworkers.Config{Syncer: n.agent, Jitter: func() float64 { return 0 }}
@@ -114,6 +122,7 @@ func TestFaults(t *testing.T) {
 
 // The scripts in testdata, played on the agent.
 func TestScripts(t *testing.T) {
+	bound(t)
 	podworkerstest.RunScripts(t, "testdata/*.txt", podworkerstest.ScriptOptions{
 		Rewrite: *rewrite,
 		Config: func() podworkers.Config {
