@@ -46,7 +46,8 @@ type Config struct {
 	// and a Client needs a Dial that knows better.
 	BaseURL *url.URL
 	// CreationTimeout is how long a client over SPDY may take to open its
-	// streams. Default (and meaning of zero) 30 seconds.
+	// streams, and how long a connection without a session may say nothing, or not
+	// read an answer. Default (and meaning of zero) 30 seconds.
 	CreationTimeout time.Duration
 	// IdleTimeout ends a connection over which nothing has gone for so long.
 	// Default (and meaning of zero) 4 hours, as with containerd.
@@ -117,8 +118,9 @@ func (s *Server) Run(ctx context.Context, runtime Runtime) error {
 	conns := newConnections(s.cfg.Listener)
 	server := &http.Server{
 		Handler: s.handler(&serving), ConnContext: connContext, ConnState: connState(&serving),
-		ReadHeaderTimeout: s.cfg.CreationTimeout,
-		ErrorLog:          slog.NewLogLogger(s.cfg.Logger.Handler(), slog.LevelWarn),
+		// A session has no deadlines: whoever takes a connection over is rid of them.
+		ReadHeaderTimeout: s.cfg.CreationTimeout, WriteTimeout: s.cfg.CreationTimeout, IdleTimeout: s.cfg.CreationTimeout,
+		ErrorLog: slog.NewLogLogger(s.cfg.Logger.Handler(), slog.LevelWarn),
 	}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(conns) }()

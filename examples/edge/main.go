@@ -13,6 +13,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -79,7 +80,8 @@ func main() {
 	workers := must(syncer.NewWorkers(podworkers.Config{}))
 	handler := must(syncer.NewHandler(syncloop.HandlerConfig{Workers: workers}))
 	loop := must(syncer.NewLoop(syncloop.Config{Handler: handler, Pods: merger, Sources: map[string]syncloop.EventSource{"file": files}}))
-	go func() { must(0, http.ListenAndServe(*listen, shown)) }()
+	server := &http.Server{Addr: *listen, Handler: shown, ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second}
+	go func() { must(0, server.ListenAndServe()) }()
 	must(0, syncer.RunWith(ctx, workers.Run, loop.Run))
 }
 
