@@ -100,7 +100,7 @@ func TestCancelLimit(t *testing.T) {
 func TestOrphansAreUpToTheSyncer(t *testing.T) {
 	for _, syncer := range []podworkers.PodSyncer{nil, podworkers.SyncerFuncs{}} {
 		recorded(t, syncer, func(t *testing.T, w *podworkers.Workers, rec *podworkerstest.Recorder) {
-			err := w.UpdatePod(podworkers.Update{Type: podworkers.UpdateKill, RuntimePod: &podworkers.RuntimePod{UID: "a"}})
+			err := w.UpdatePod(podworkers.Update{Type: podworkers.UpdateKill, RuntimePod: &podworkers.RuntimePod{UID: "a", Name: "a", Namespace: "ns"}})
 			synctest.Wait()
 			if syncer != nil {
 				require.ErrorIs(t, err, podworkers.ErrInvalidUpdate)
