@@ -332,5 +332,5 @@ func TestBeforeRun(t *testing.T) {
 	require.NoError(t, m.AddPod(podOf("u", container("web", probes{probe.Readiness: every(10)}))))
 	w := m.Explain("u")[0]
 	require.Equal(t, probe.StateWaiting, w.State)
-	require.Equal(t, "Run has not been called", w.Why)
+	require.Equal(t, "it waits for Run", w.Why)
 }

@@ -30,8 +30,8 @@ type Runtime interface {
 	//
 	// Of a command that failed, errors.As finds an error with a method
 	// ExitCode() int; of one that ran out of time, errors.Is finds
-	// context.DeadlineExceeded. What it wrote is returned in every case in which
-	// it is known. Every other error means that nothing is known of the command.
+	// context.DeadlineExceeded, when timeout has passed. What it wrote is returned
+	// in every case in which it is known. Every other error means that nothing is known of the command.
 	// ExecSync returns soon after ctx ends. It is called concurrently.
 	ExecSync(ctx context.Context, containerID string, command []string, timeout time.Duration) (stdout, stderr []byte, err error)
 }
@@ -84,7 +84,9 @@ func (p *Prober) Probe(ctx context.Context, t probe.Target) (probe.Result, error
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return probe.Result{}, givenUp(ctx)
 	}
+	begin := time.Now()
 	stdout, stderr, err := p.cfg.Runtime.ExecSync(own, id, command, timeout)
+	took := time.Since(begin)
 	exit, exited := errors.AsType[interface {
 		error
 		ExitCode() int
@@ -96,6 +98,9 @@ func (p *Prober) Probe(ctx context.Context, t probe.Target) (probe.Result, error
 		return probe.Result{Verdict: probe.Failure, Output: cut(fmt.Sprintf("exit code %d: ", exit.ExitCode()), stdout, stderr)}, nil
 	case own.Err() != nil:
 		return p.ended(ctx, own, timeout)
+	case errors.Is(err, context.DeadlineExceeded) && took < timeout:
+		// The command still had time: it is the runtime that ran out of its own.
+		return probe.Result{}, fmt.Errorf("the runtime gave up after %v: %w", took.Round(time.Millisecond), err)
 	case errors.Is(err, context.DeadlineExceeded):
 		return probe.Result{Verdict: probe.Failure, Output: cut(fmt.Sprintf("the command did not end within %v and was killed: ", timeout), stdout, stderr)}, nil
 	default:

@@ -16,4 +16,7 @@
 // that it does not know, no health service at all, no answer. Errors are left for
 // what says nothing about the container: a port out of range, a pod without an
 // address, a caller that gives up, a node that has no more files or local ports.
+//
+// A probe makes one connection, and the node is the side that closes it: of each it
+// keeps a trace for a minute (TIME_WAIT).
 package grpc
