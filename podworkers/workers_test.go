@@ -33,6 +33,8 @@ func TestConfigIsChecked(t *testing.T) {
 		_, err := New(cfg)
 		require.ErrorContains(t, err, want)
 	}
+	_, err := New(Config{Syncer: (*recorder)(nil)})
+	require.EqualError(t, err, "podworkers: Config.Syncer is required")
 }
 
 func TestUpdatesAreChecked(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/internal/podfacts"
+	"github.com/podwright/podwright/internal/required"
 	"github.com/podwright/podwright/probe"
 )
 
@@ -57,9 +58,10 @@ type Prober struct {
 
 // New checks the configuration and returns a Prober.
 func New(cfg Config) (*Prober, error) {
+	if err := required.Field("exec: Config.Runtime", cfg.Runtime); err != nil {
+		return nil, err
+	}
 	switch {
-	case cfg.Runtime == nil:
-		return nil, errors.New("exec: Config.Runtime is required")
 	case cfg.Grace < 0:
 		return nil, fmt.Errorf("exec: Config.Grace is negative: %v", cfg.Grace)
 	case cfg.Grace == 0:

@@ -26,6 +26,7 @@ func TestConfig(t *testing.T) {
 		"Sinks[0].Name":     {Sinks: []writer.NamedSink{{Sink: discard{}}}},
 		"Sinks[1].Name":     {Sinks: append(sinks(discard{}), sinks(discard{})...)},
 		"Sinks[0].Sink":     {Sinks: sinks(nil)},
+		"Sinks[1].Sink":     {Sinks: []writer.NamedSink{{Name: "a", Sink: discard{}}, {Name: "b", Sink: (*statustest.Sink)(nil)}}},
 		"Sinks[0].Mirrors":  {Sinks: []writer.NamedSink{{Name: "api", Sink: discard{}, Mirrors: true}}},
 	} {
 		_, err := writer.New(cfg)
