@@ -116,7 +116,7 @@ func TestFaults(t *testing.T) {
 func TestScripts(t *testing.T) {
 	podworkerstest.RunScripts(t, "testdata/*.txt", podworkerstest.ScriptOptions{
 		Rewrite: *rewrite,
-		Config: func() podworkers.Config {
+		Config: func(*testing.T) podworkers.Config {
 			return podworkers.Config{Syncer: newAgent(map[string]program{
 				"steady": untilStopped,
 				"brief":  func(ctx context.Context) error { time.Sleep(5 * time.Second); return nil },
