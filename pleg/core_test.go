@@ -381,3 +381,31 @@ func TestHealthDeadline(t *testing.T) {
 	h.Running = false
 	require.ErrorIs(t, h.Err(t0), ErrNotRunning)
 }
+
+// A request is for a look that begins now, beside one in progress that may be too
+// old, whether a list asks for a look before it or after it.
+func TestRequestBesideTheWishOfAList(t *testing.T) {
+	request := func(s *script) { s.c.want(s.c.get("u"), ask{request: true, due: s.now}) }
+	list := func(s *script) { s.relist(onePod("u", StateExited)) }
+	for name, steps := range map[string][]func(*script){
+		"request, list": {request, list},
+		"list, request": {list, request},
+		"both, list":    {request, list, list},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScript(t)
+			s.know(onePod("u", StateRunning))
+			request(s)
+			old := s.start(inspectOne)
+			s.now = s.now.Add(s.c.cfg.RelistPeriod)
+			for _, step := range steps {
+				step(s)
+			}
+			look := s.start(inspectOne)
+			require.Equal(t, types.UID("u"), look.uid)
+			require.NotSame(t, old, look)
+			require.Len(t, s.inspected(look, onePod("u", StateExited)), 1)
+			require.Empty(t, s.inspected(old, onePod("u", StateRunning)))
+		})
+	}
+}

@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/required"
 	"github.com/podwright/podwright/internal/run"
 )
 
@@ -110,8 +111,8 @@ func New(cfg Config) (*PLEG, error) {
 
 // complete validates the config and fills in the defaults.
 func (c *Config) complete() error {
-	if c.Runtime == nil {
-		return errors.New("pleg: Config.Runtime: required")
+	if err := required.Field("pleg: Config.Runtime", c.Runtime); err != nil {
+		return err
 	}
 	durations := []struct {
 		name  string

@@ -27,7 +27,8 @@ const (
 	UpdateKill UpdateType = "kill"
 )
 
-// RuntimePod is a pod of which only the runtime tells: nobody has its spec.
+// RuntimePod is a pod of which only the runtime tells: nobody has its spec. All
+// fields are required.
 type RuntimePod struct {
 	UID       types.UID
 	Name      string
@@ -47,7 +48,8 @@ type Update struct {
 	// StartTime is when the change was first seen; zero means now. When updates
 	// coalesce the oldest one survives.
 	StartTime time.Time
-	// Kill holds what goes with UpdateKill; nil for the defaults.
+	// Kill holds what goes with UpdateKill; nil for the defaults. With any other
+	// type the update is refused.
 	Kill *KillOptions
 }
 
@@ -63,7 +65,7 @@ type KillOptions struct {
 	// terminating attempt; the last one registered counts. May be nil.
 	Status func(*v1.PodStatus)
 	// GracePeriodSeconds overrides the pod's grace period when present. Zero
-	// and negative values mean one second.
+	// and negative values mean one second. For a RuntimePod it means nothing.
 	GracePeriodSeconds *int64
 }
 
@@ -122,7 +124,8 @@ type PodSyncer interface {
 // OrphanSyncer is an optional ability of a PodSyncer: stopping pods that only the
 // runtime knows. Without it, such updates are refused.
 type OrphanSyncer interface {
-	// SyncTerminatingOrphan stops the containers of a pod without a spec, with a
-	// grace period of one second. It looks up what runs at each attempt.
+	// SyncTerminatingOrphan stops the containers of a pod without a spec. The
+	// grace period is the syncer's choice, as only the runtime may know one. It looks
+	// up what runs at each attempt.
 	SyncTerminatingOrphan(ctx context.Context, p RuntimePod, actedAt time.Time) error
 }

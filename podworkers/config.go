@@ -1,7 +1,6 @@
 package podworkers
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -9,6 +8,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/internal/required"
 )
 
 // Config configures Workers. Only Syncer is required.
@@ -66,8 +67,8 @@ type Transition struct {
 }
 
 func (c Config) withDefaults() (Config, error) {
-	if c.Syncer == nil {
-		return c, errors.New("podworkers: Config.Syncer is required")
+	if err := required.Field("podworkers: Config.Syncer", c.Syncer); err != nil {
+		return c, err
 	}
 	for _, d := range []struct {
 		field string

@@ -48,7 +48,10 @@ type Backoff interface {
 	NotBefore() time.Time
 }
 
-// RetryAt makes err carry the time of the next attempt. It returns nil for nil.
+// RetryAt makes err say that an attempt before t makes no sense. It returns nil for
+// nil. The next attempt is not at t exactly: the pause until t, ResyncInterval at
+// most, is spread as every other one, in [d, 1.5d). A t that has passed means at
+// once, and when that has failed too, every second.
 func RetryAt(err error, t time.Time) error {
 	if err == nil {
 		return nil

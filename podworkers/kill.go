@@ -12,7 +12,8 @@ import (
 // Kill terminates a pod and waits until its containers have stopped. It waits for
 // max(10 s, 1.5 times the grace period) at most; its error wraps ErrKillTimeout
 // then, and the kill goes on. It also ends with ctx, and with ErrAgentStopping
-// when Run ends. Options.Done must be nil.
+// when Run ends. Before Run no pod stops: the error of a Kill that waited for Run
+// says so. Options.Done must be nil.
 func (w *Workers) Kill(ctx context.Context, pod *v1.Pod, options KillOptions) error {
 	u := Update{Type: UpdateKill, Pod: pod}
 	if options.Done != nil {
@@ -32,12 +33,22 @@ func (w *Workers) Kill(ctx context.Context, pod *v1.Pod, options KillOptions) er
 		return nil
 	case <-timer.C:
 		w.reportSlowKill(pod, limit)
-		return fmt.Errorf("podworkers: %s: %w (%v)", describe(u), ErrKillTimeout, limit)
+		return fmt.Errorf("podworkers: %s: %w (%v)%s", describe(u), ErrKillTimeout, limit, w.beforeRun())
 	case <-w.stopping:
 		return fmt.Errorf("podworkers: %s: %w", describe(u), ErrAgentStopping)
 	case <-ctx.Done():
-		return fmt.Errorf("podworkers: %s: %w", describe(u), context.Cause(ctx))
+		return fmt.Errorf("podworkers: %s: %w%s", describe(u), context.Cause(ctx), w.beforeRun())
 	}
+}
+
+// beforeRun says, before Run, why nothing stops.
+func (w *Workers) beforeRun() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.started {
+		return ""
+	}
+	return ": the pod waits for Run"
 }
 
 // killTimeout is how long a kill may take.

@@ -277,7 +277,7 @@ func (m *machine) recomputeGrace(r *record, pod *v1.Pod, graceOverride *int64, n
 	}
 	before := r.grace.seconds
 	r.grace = effectiveGrace(r.grace, pod, graceOverride)
-	if r.grace.seconds < before && (r.call == CallSyncTerminatingPod || r.call == CallSyncPod) {
+	if r.grace.seconds < before && r.call == CallSyncTerminatingPod { // a SyncPod was cancelled before
 		m.cancel(r, ErrGracePeriodShortened, now)
 	}
 }

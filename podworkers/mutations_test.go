@@ -1,18 +1,28 @@
 package podworkers_test
 
 import (
+	"context"
 	"encoding/json"
 	"flag"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
 
-var mutations = flag.Bool("mutations", false, "break the machine in many small ways and see that each is noticed; takes some minutes of CPU")
+var mutations = flag.Bool("mutations", false, "break the machine in all of many small ways, not only in some; takes some minutes of CPU")
+
+// sampled is how many mutations are tried without -mutations, each for mutationTime
+// at most.
+const (
+	sampled      = 3
+	mutationTime = 2 * time.Minute
+)
 
 // mutation is a way to break the machine. replace holds pairs of what stands in the
 // source and what is put there instead. rules are those of which the checks name at
@@ -70,19 +80,36 @@ func allMutations() []mutation {
 	}
 }
 
+// Each way to break the machine still has its place in the sources.
+func TestMutationsApply(t *testing.T) {
+	for _, m := range allMutations() {
+		t.Run(m.name, func(t *testing.T) { m.overlay(t) })
+	}
+}
+
 // Each way to break the machine is noticed by the scripts or by exploring, with
 // the name of the rule that it breaks. The sources are replaced for the compiler
-// only.
+// only. Without -mutations these are some, others each time.
 func TestMutations(t *testing.T) {
-	if !*mutations {
-		t.Skip("only with -mutations")
+	if testing.Short() && !*mutations {
+		t.Skip("not with -short")
 	}
-	for _, m := range allMutations() {
+	all := allMutations()
+	if !*mutations {
+		rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+		all = all[:sampled]
+	}
+	for _, m := range all {
 		t.Run(m.name, func(t *testing.T) {
-			t.Parallel()
-			cmd := exec.Command("go", "test", "-overlay="+m.overlay(t), "-short", "-vet=off", "-run=^(TestExplore|TestScripts|TestStaleEndIsIgnored)$", ".")
+			if *mutations {
+				t.Parallel()
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), mutationTime)
+			defer cancel()
+			cmd := exec.CommandContext(ctx, "go", "test", "-overlay="+m.overlay(t), "-short", "-vet=off", "-run=^(TestExplore|TestScripts|TestStaleEndIsIgnored)$", ".")
 			out, err := cmd.CombinedOutput()
 			require.Error(t, err, "nobody noticed")
+			require.NoError(t, ctx.Err(), "it took too long")
 			require.NotContains(t, string(out), "build failed")
 			named := false
 			for _, rule := range m.rules {

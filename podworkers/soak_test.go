@@ -128,7 +128,7 @@ func (s *soak) input() {
 	default:
 		s.want(u.Pod.UID, u.Pod)
 	}
-	if rand.N(3) == 0 {
+	if u.Type == podworkers.UpdateKill && rand.N(2) == 0 {
 		if u.Kill == nil {
 			u.Kill = &podworkers.KillOptions{}
 		}

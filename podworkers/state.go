@@ -96,7 +96,8 @@ type PodState struct {
 	Evicted     bool
 	// RestartRequested: a pod with the same UID is to start after this one.
 	RestartRequested bool
-	// GracePeriodSeconds is zero until termination is requested.
+	// GracePeriodSeconds is zero until termination is requested, and 1 from then on
+	// for a pod that only the runtime knows, whatever the syncer gives it.
 	GracePeriodSeconds int64
 
 	// Call is what runs now, CallSince since when, and Step what it said with
@@ -137,8 +138,10 @@ func (s PodState) ShouldBeFinished() bool { return s.forgotten() || s.State == S
 // once the pod is forgotten, so it is not for cleaners.
 func (s PodState) TerminationRequested() bool { return s.State >= StateTerminationRequested }
 
-// ContainersShouldBeTerminating tells that no container of the pod should start
-// any more.
+// ContainersShouldBeTerminating tells that a stop of the pod has begun, or that
+// there is nothing to stop: from here on no container starts. It is false in
+// StateTerminationRequested, where the cancelled SyncPod may still be starting one;
+// TerminationRequested tells whether the pod is on its way out.
 func (s PodState) ContainersShouldBeTerminating() bool {
 	return s.forgotten() || s.State >= StateTerminating
 }

@@ -82,15 +82,19 @@ func (w *Workers) validate(u Update) error {
 	switch u.Type {
 	case UpdateCreate, UpdateUpdate, UpdateSync, UpdateKill:
 	default:
-		return refuse("Type: %q is unknown", u.Type)
+		return refuse("Type: %q is not one of %s, %s, %s, %s", u.Type, UpdateCreate, UpdateUpdate, UpdateSync, UpdateKill)
 	}
 	switch {
+	case u.Kill != nil && u.Type != UpdateKill:
+		return refuse("Kill: goes with Type %q only, not %q", UpdateKill, u.Type)
 	case u.Pod == nil && u.RuntimePod == nil:
 		return refuse("Pod: is required, or RuntimePod")
 	case u.Pod != nil && u.Pod.UID == "":
 		return refuse("Pod.UID: is empty")
 	case u.Pod != nil && u.Pod.Name == "":
 		return refuse("Pod.Name: is empty")
+	case u.Pod != nil && u.Pod.Namespace == "":
+		return refuse("Pod.Namespace: is empty")
 	case u.Pod != nil && u.RuntimePod != nil && u.RuntimePod.UID != u.Pod.UID:
 		return refuse("RuntimePod.UID: is %q; Pod is another one", u.RuntimePod.UID)
 	case u.Pod != nil && podfacts.IsMirror(u.Pod):
@@ -99,6 +103,10 @@ func (w *Workers) validate(u Update) error {
 		return nil
 	case u.RuntimePod.UID == "":
 		return refuse("RuntimePod.UID: is empty")
+	case u.RuntimePod.Name == "":
+		return refuse("RuntimePod.Name: is empty")
+	case u.RuntimePod.Namespace == "":
+		return refuse("RuntimePod.Namespace: is empty")
 	case u.Type != UpdateKill:
 		return refuse("Type: a pod without a spec can only be killed, not %q", u.Type)
 	case w.orphans == nil:

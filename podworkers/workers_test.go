@@ -33,6 +33,8 @@ func TestConfigIsChecked(t *testing.T) {
 		_, err := New(cfg)
 		require.ErrorContains(t, err, want)
 	}
+	_, err := New(Config{Syncer: (*recorder)(nil)})
+	require.EqualError(t, err, "podworkers: Config.Syncer is required")
 }
 
 func TestUpdatesAreChecked(t *testing.T) {
@@ -40,16 +42,21 @@ func TestUpdatesAreChecked(t *testing.T) {
 	require.NoError(t, err)
 	mirror := podOf("m", func(p *v1.Pod) { p.Annotations = map[string]string{podfacts.ConfigMirror: "x"} })
 	for want, u := range map[string]Update{
-		"Type: ":                         {Type: "destroy", Pod: podOf("a")},
-		"Pod: is required":               {Type: UpdateKill},
-		"Pod.UID":                        create(podOf("")),
-		"Pod: is a mirror pod":           create(mirror),
-		"RuntimePod.UID":                 orphan(""),
-		"RuntimePod: the syncer is no":   orphan("a"),
-		"can only be killed":             {Type: UpdateSync, RuntimePod: &RuntimePod{UID: "a"}},
-		"create of pod ns/pod- (): P":    create(podOf("")),
-		"Pod.Name: is empty":             create(podOf("a", func(p *v1.Pod) { p.Name = "" })),
-		`RuntimePod.UID: is "b"; Pod is`: {Type: UpdateKill, Pod: podOf("a"), RuntimePod: &RuntimePod{UID: "b"}},
+		`Type: "destroy" is not one of create, update, sync, kill`: {Type: "destroy", Pod: podOf("a")},
+		`Type: "" is not one of create, update, sync, kill`:        {},
+		"Pod: is required":                               {Type: UpdateKill},
+		"Pod.UID":                                        create(podOf("")),
+		"Pod: is a mirror pod":                           create(mirror),
+		"RuntimePod.UID":                                 orphan(""),
+		"RuntimePod: the syncer is no":                   orphan("a"),
+		"can only be killed":                             {Type: UpdateSync, RuntimePod: &RuntimePod{UID: "a", Name: "n", Namespace: "ns"}},
+		"create of pod ns/pod- (): P":                    create(podOf("")),
+		"Pod.Name: is empty":                             create(podOf("a", func(p *v1.Pod) { p.Name = "" })),
+		"Pod.Namespace: is empty":                        create(podOf("a", func(p *v1.Pod) { p.Namespace = "" })),
+		"RuntimePod.Name: is empty":                      {Type: UpdateKill, RuntimePod: &RuntimePod{UID: "a", Namespace: "ns"}},
+		"RuntimePod.Namespace: is empty":                 {Type: UpdateKill, RuntimePod: &RuntimePod{UID: "a", Name: "n"}},
+		`Kill: goes with Type "kill" only, not "update"`: {Type: UpdateUpdate, Pod: podOf("a"), Kill: &KillOptions{}},
+		`RuntimePod.UID: is "b"; Pod is`:                 {Type: UpdateKill, Pod: podOf("a"), RuntimePod: &RuntimePod{UID: "b"}},
 	} {
 		err := w.UpdatePod(u)
 		require.ErrorIs(t, err, ErrInvalidUpdate)
@@ -62,6 +69,38 @@ func TestUpdatesAreChecked(t *testing.T) {
 	require.False(t, w.State("both").RuntimeOnly, "the pod counts")
 	require.ErrorContains(t, w.Kill(t.Context(), podOf("a"), KillOptions{Done: make(chan struct{})}), "Kill.Done")
 	require.ErrorIs(t, w.Kill(t.Context(), nil, KillOptions{}), ErrInvalidUpdate)
+}
+
+// What is refused is not answered: nothing was stopped.
+func TestRefusedKillLeavesDoneOpen(t *testing.T) {
+	inBubble(t, Config{}, func(b *bubble) {
+		b.send(create(podOf("a")))
+		done := make(chan struct{})
+		err := b.UpdatePod(Update{Type: UpdateUpdate, Pod: podOf("a"), Kill: &KillOptions{Done: done}})
+		require.ErrorIs(b, err, ErrInvalidUpdate)
+		select {
+		case <-done:
+			b.Error("Done is closed while the pod runs")
+		default:
+		}
+		b.is("a", StateSyncing)
+	})
+}
+
+// A kill that times out because nobody called Run says so.
+func TestKillBeforeRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, err := New(Config{Syncer: SyncerFuncs{}})
+		require.NoError(t, err)
+		err = w.Kill(t.Context(), podOf("a"), KillOptions{})
+		require.ErrorIs(t, err, ErrKillTimeout)
+		require.ErrorContains(t, err, "waits for Run")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		err = w.Kill(ctx, podOf("a"), KillOptions{})
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorContains(t, err, "waits for Run")
+	})
 }
 
 // Stopping the agent is not stopping the pods.

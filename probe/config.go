@@ -8,6 +8,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/internal/required"
 )
 
 // Config configures a Manager. Only Probers and Status are required.
@@ -163,8 +165,8 @@ func (c *Config) checkHandlers() error {
 		if defaultBudget(h) == 0 {
 			return fmt.Errorf("probe: Config.Probers: %q is no handler", h)
 		}
-		if p == nil {
-			return fmt.Errorf("probe: Config.Probers[%s] is nil", h)
+		if err := required.Field(fmt.Sprintf("probe: Config.Probers[%s]", h), p); err != nil {
+			return err
 		}
 	}
 	for h, n := range c.Budgets {

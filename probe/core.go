@@ -88,7 +88,7 @@ const (
 	whyFinal       = "the pod has ended"
 	whyLeaving     = "the pod is being terminated"
 	whyOccupied    = "an execution from before the pod was removed has not returned"
-	whyBeforeRun   = "Run has not been called"
+	whyBeforeRun   = "it waits for Run"
 )
 
 // round decides what to do now.

@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -182,6 +183,16 @@ func TestAdopt(t *testing.T) {
 				require.Equal(t, tc.started < 0, s.older)
 			})
 		}
+	}
+}
+
+// A probe that runs for ages counts no further than it can.
+func TestOutcomeCountsNoFurther(t *testing.T) {
+	for from, want := range map[int32]int32{0: 1, math.MaxInt32 - 1: math.MaxInt32, math.MaxInt32: math.MaxInt32} {
+		p := progress{last: Success, run: from, stored: Failure}
+		require.True(t, p.outcome(rules{typ: Readiness, successes: 1, failures: 3}, Success))
+		require.Equal(t, want, p.run)
+		require.Equal(t, Success, p.stored)
 	}
 }
 

@@ -25,7 +25,8 @@ func TestNew(t *testing.T) {
 		"Config.Status is required":                 func(c *probe.Config) { c.Status = nil },
 		"Config.Probers is required":                func(c *probe.Config) { c.Probers = nil },
 		`Config.Probers: "ftp" is no handler`:       func(c *probe.Config) { c.Probers["ftp"] = prober },
-		"Config.Probers[exec] is nil":               func(c *probe.Config) { c.Probers[probe.Exec] = nil },
+		"Config.Probers[exec] is required":          func(c *probe.Config) { c.Probers[probe.Exec] = nil },
+		"Config.Probers[grpc] is required":          func(c *probe.Config) { c.Probers[probe.GRPC] = (*probetest.Prober)(nil) },
 		"Config.ShutdownTimeout is negative: -1ns":  func(c *probe.Config) { c.ShutdownTimeout = -1 },
 		`Config.Budgets: "" is no handler`:          func(c *probe.Config) { c.Budgets = map[probe.Handler]int{"": 1} },
 		"Config.Budgets[tcpSocket] is negative: -1": func(c *probe.Config) { c.Budgets = map[probe.Handler]int{probe.TCPSocket: -1} },
@@ -332,5 +333,5 @@ func TestBeforeRun(t *testing.T) {
 	require.NoError(t, m.AddPod(podOf("u", container("web", probes{probe.Readiness: every(10)}))))
 	w := m.Explain("u")[0]
 	require.Equal(t, probe.StateWaiting, w.State)
-	require.Equal(t, "Run has not been called", w.Why)
+	require.Equal(t, "it waits for Run", w.Why)
 }

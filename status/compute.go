@@ -1,7 +1,9 @@
 package status
 
 import (
+	"fmt"
 	"slices"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,6 +14,10 @@ import (
 
 // Compute works out a pod's status. See the package documentation.
 func Compute(in Input) Result {
+	in.check()
+	if in.Now.IsZero() {
+		in.Now = time.Now()
+	}
 	b := newBuilder(in)
 	s := v1.PodStatus{
 		ObservedGeneration: max(in.Pod.Generation, b.old.ObservedGeneration),
@@ -34,6 +40,16 @@ func Compute(in Input) Result {
 		RestartAll:          restarting,
 		ProbeNow:            b.probeNow,
 		HostIPFamilyChanged: b.hostIPFamilyChanged(),
+	}
+}
+
+// check ends a call that mixes pods up: no status could be right.
+func (in *Input) check() {
+	switch {
+	case in.Pod == nil:
+		panic("status: Input.Pod is required")
+	case in.Observed != nil && in.Observed.UID != "" && in.Observed.UID != in.Pod.UID:
+		panic(fmt.Sprintf("status: Input.Observed is of the pod with the UID %q, Input.Pod is %q", in.Observed.UID, in.Pod.UID))
 	}
 }
 

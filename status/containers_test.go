@@ -2,6 +2,7 @@ package status
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
@@ -380,4 +381,28 @@ func TestUserAndStopSignal(t *testing.T) {
 	require.Nil(t, c.StopSignal)
 	in.StopSignals = true
 	require.Equal(t, v1.SIGTERM, *compute(t, in).ContainerStatuses[0].StopSignal)
+}
+
+// What takes a pod with something observed of a pod refuses another one's.
+func TestInputIsChecked(t *testing.T) {
+	require.PanicsWithValue(t, "status: Input.Pod is required", func() { Compute(Input{}) })
+	in := steady()
+	require.NotPanics(t, func() { Compute(in) })
+	in.Pod = in.Pod.DeepCopy()
+	in.Pod.UID = "mine"
+	in.Observed = &pleg.PodStatus{UID: "other"}
+	require.PanicsWithValue(t, `status: Input.Observed is of the pod with the UID "other", Input.Pod is "mine"`, func() { Compute(in) })
+}
+
+// Without a time it is now.
+func TestNowIsTheDefault(t *testing.T) {
+	in := steady()
+	in.Previous, in.API, in.Now = &v1.PodStatus{}, &v1.PodStatus{}, time.Time{}
+	before := time.Now().Add(-time.Second)
+	s := Compute(in).Status
+	require.True(t, s.StartTime.After(before))
+	require.NotEmpty(t, s.Conditions)
+	for _, c := range s.Conditions {
+		require.True(t, c.LastTransitionTime.After(before.Truncate(time.Second).Add(-time.Second)), c.Type)
+	}
 }

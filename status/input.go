@@ -48,8 +48,9 @@ func Reasons[T ~struct{ Reason, Message string }](by map[string]T) map[string]Re
 	return out
 }
 
-// Input is everything that a status follows from. Only Pod is required. Nothing
-// of it is changed.
+// Input is everything that a status follows from. Only Pod is required: Compute
+// panics without it, and when Observed is of a pod with another UID. Nothing of it
+// is changed.
 type Input struct {
 	// Pod is the pod to report on, as it is to run on this node.
 	Pod *v1.Pod
@@ -95,7 +96,8 @@ type Input struct {
 	RecursiveReadOnly bool
 	// StopSignals makes the containers' stop signals part of the status.
 	StopSignals bool
-	// Now is stamped on conditions that change, and on a pod seen first.
+	// Now is stamped on conditions that change, and on a pod seen first. Zero means
+	// time.Now().
 	Now time.Time
 }
 

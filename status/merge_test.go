@@ -57,6 +57,22 @@ func TestMerge(t *testing.T) {
 		require.Equal(t, "True TerminationByKubelet", cond(s, v1.DisruptionTarget), "T21 together with the end")
 		require.True(t, podfacts.Condition(s.Conditions, v1.DisruptionTarget).LastTransitionTime.Time.Equal(at))
 	})
+	t.Run("what is no end waits for nothing", func(t *testing.T) {
+		wanted := status(v1.PodRunning)
+		wanted.Reason, wanted.Message = "r", "m"
+		s := merged(status(v1.PodPending), wanted, true)
+		require.Equal(t, [3]string{"Running", "r", "m"}, [3]string{string(s.Phase), s.Reason, s.Message})
+		s = merged(status(v1.PodFailed), status(v1.PodFailed), true)
+		require.Equal(t, v1.PodFailed, s.Phase)
+	})
+	t.Run("T21 no disruption after the end", func(t *testing.T) {
+		for _, mayRun := range []bool{false, true} {
+			s := merged(status(v1.PodFailed), status(v1.PodFailed, disrupted), mayRun)
+			require.Equal(t, "absent", cond(s, v1.DisruptionTarget))
+			s = merged(status(v1.PodSucceeded), status(v1.PodFailed, disrupted), mayRun)
+			require.Equal(t, "absent", cond(s, v1.DisruptionTarget))
+		}
+	})
 	t.Run("T21 no end, no disruption", func(t *testing.T) {
 		require.Equal(t, "absent", cond(merged(status(v1.PodRunning), status(v1.PodRunning, disrupted), false), v1.DisruptionTarget))
 		other := is(v1.DisruptionTarget, v1.ConditionTrue)

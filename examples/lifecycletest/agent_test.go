@@ -125,7 +125,7 @@ func TestScripts(t *testing.T) {
 	bound(t)
 	podworkerstest.RunScripts(t, "testdata/*.txt", podworkerstest.ScriptOptions{
 		Rewrite: *rewrite,
-		Config: func() podworkers.Config {
+		Config: func(*testing.T) podworkers.Config {
 			return podworkers.Config{Syncer: newAgent(map[string]program{
 				"steady": untilStopped,
 				"brief":  func(ctx context.Context) error { time.Sleep(5 * time.Second); return nil },

@@ -31,6 +31,22 @@ func TestConformance(t *testing.T) {
 	})
 }
 
+// slowPods take a while to start a pod.
+type slowPods struct{ Pods }
+
+func (s slowPods) Start(ctx context.Context, uid types.UID) error {
+	time.Sleep(time.Second)
+	return s.Pods.Start(ctx, uid)
+}
+
+// In a bubble time passes only while everybody waits: the suite leaves it room to.
+func TestConformanceTakesItsTime(t *testing.T) {
+	Run(t, Config{Around: synctest.Test, Start: func(*testing.T) Subject {
+		rt := &Runtime{}
+		return Subject{Runtime: rt, Pods: slowPods{rt.Pods()}}
+	}})
+}
+
 // spoiled is a runtime with a defect.
 type spoiled struct {
 	EventedRuntime

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/pleg"
 )
 
@@ -78,6 +80,8 @@ const (
 	churners    = 3 // pods that come and go
 	churnRounds = 2 // times that each of them does
 	lookers     = 4 // goroutines that look
+	// lookPause is between two looks, so that time passes in a bubble.
+	lookPause = time.Millisecond
 )
 
 // churn lets pods come and go while others look at them, and at one that stays.
@@ -88,7 +92,8 @@ func churn(ctx context.Context, p *trial) error {
 	}
 	var churning, looking sync.WaitGroup
 	var errs failures
-	stop := make(chan struct{})
+	watching, stop := context.WithCancel(ctx)
+	defer stop()
 	var coming []types.UID
 	for range churners {
 		coming = append(coming, p.newUID())
@@ -98,12 +103,7 @@ func churn(ctx context.Context, p *trial) error {
 	}
 	for i := range lookers {
 		looking.Go(func() {
-			for n := 0; ctx.Err() == nil; n++ {
-				select {
-				case <-stop:
-					return
-				default:
-				}
+			for n := 0; run.Sleep(watching, lookPause); n++ {
 				if err := p.lookAround(ctx, steady, coming[(i+n)%len(coming)]); err != nil {
 					errs.add(err)
 					return
@@ -113,7 +113,7 @@ func churn(ctx context.Context, p *trial) error {
 	}
 	churning.Wait()
 	errs.add(p.lookAround(ctx, steady, coming[0]))
-	close(stop)
+	stop()
 	looking.Wait()
 	return errs.err
 }

@@ -92,3 +92,19 @@ func TestEvents(t *testing.T) {
 		require.Equal(t, 2, rt.Streams())
 	})
 }
+
+func TestRunningIDs(t *testing.T) {
+	rt := &Runtime{}
+	running := RunningIDs(t.Context(), rt)
+	ids, err := running("web")
+	require.NoError(t, err)
+	require.Empty(t, ids)
+	rt.Set(Pod("web", Running("a-1"), Exited("a-0", 1)))
+	ids, err = running("web")
+	require.NoError(t, err)
+	require.Len(t, ids, 1)
+	require.Contains(t, ids[0], "a-1")
+	rt.FailPod("web", Fault{Err: errors.New("down")})
+	_, err = running("web")
+	require.ErrorContains(t, err, "down")
+}

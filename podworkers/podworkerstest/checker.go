@@ -22,6 +22,8 @@ type Checker struct {
 	// CancelLimit is how long a call may go on after it was cancelled. Zero means
 	// that it may do so for ever.
 	CancelLimit time.Duration
+	// standIns: the call of this pod is not the syncer's, so there is no limit.
+	standIns map[types.UID]bool
 
 	rules   *rules
 	pods    map[types.UID]*life
@@ -74,8 +76,8 @@ type name struct {
 // NewChecker returns a Checker for the trace of new Workers.
 func NewChecker() *Checker {
 	return &Checker{
-		rules: newRules(),
-		pods:  map[types.UID]*life{}, ends: map[types.UID]time.Time{},
+		rules: newRules(), standIns: map[types.UID]bool{},
+		pods: map[types.UID]*life{}, ends: map[types.UID]time.Time{},
 		done: map[chan<- struct{}]waiter{}, owed: map[types.UID]int{}, names: map[string]*name{},
 	}
 }
@@ -125,7 +127,12 @@ func (c *Checker) Settle(now time.Time) {
 }
 
 // report adds a violation.
-func (c *Checker) report(v Violation) { c.broken = append(c.broken, v) }
+func (c *Checker) report(v Violation) {
+	if l := c.pods[v.UID]; l != nil && l.spec != nil {
+		v.Pod = l.spec.Namespace + "/" + l.spec.Name
+	}
+	c.broken = append(c.broken, v)
+}
 
 // Violations returns what was broken so far.
 func (c *Checker) Violations() []Violation { return slices.Clone(c.broken) }

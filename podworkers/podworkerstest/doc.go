@@ -28,6 +28,15 @@
 // wrong. Trace prints all that happened, with times. On replaces single calls of
 // the syncer: one that fails, that takes an hour, that waits to be cancelled.
 //
+// A Recorder that is told how to look at what really runs of a pod finds more:
+//
+//	rec.Running(func(uid types.UID) ([]string, error) { return hypervisor.MachinesOf(uid), nil })
+//
+// A syncer that starts something after termination was requested or outside of its
+// calls, that does not wait for what it stops, or that answers an interrupted stop
+// with nil. For a pleg.Runtime, plegtest.RunningIDs makes such a function; for a CRI
+// runtime, such as cri/fake, that is the one of cri/pods/observe.
+//
 // # Scripts
 //
 // A script is a text file of paragraphs. Its first line says what it shows. A
@@ -80,8 +89,9 @@
 // # What is checked
 //
 // Rules lists the invariants, Meaning explains them. Most are seen in the trace.
-// Four are not, and are checked otherwise: that calls really do not overlap (INV-1)
+// Others are not, and are checked otherwise: that calls really do not overlap (INV-1)
 // and leave pods unchanged (INV-20) by the Recorder, as it stands around the syncer;
+// that what it says of containers is true (INV-5, INV-8) only with Recorder.Running;
 // that UpdatePod does not block (INV-2) by the script runner, as no time may pass in
 // the bubble; that waiting pods show no spec, retries are planned, nothing is
 // remembered of forgotten pods and unknown means the right thing (INV-12, 17, 18,

@@ -2,6 +2,7 @@ package podworkerstest_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	v1 "k8s.io/api/core/v1"
@@ -53,8 +54,10 @@ func Example() {
 	}
 
 	fmt.Println(rec.Calls("1"))
-	fmt.Println(rec.Check(nil))
+	var found podworkerstest.Violation
+	errors.As(rec.Check(nil), &found)
+	fmt.Println(found)
 	// Output:
 	// [SyncPod SyncTerminatingPod SyncTerminatedPod]
-	// INV-20 (pods that were handed in are not changed): 1: the pod was changed, at the latest by SyncPod
+	// pod kitchen/earl-grey (1): the pod was changed, at the latest by SyncPod [INV-20: pods that were handed in are not changed]
 }

@@ -40,13 +40,16 @@ func newPlayer(t *testing.T, o ScriptOptions) *player {
 		owners: map[chan<- struct{}]types.UID{}, held: map[types.UID]chan Outcome{}, over: make(chan struct{}),
 	}
 	if o.Config != nil {
-		p.cfg = o.Config()
+		p.cfg = o.Config(t)
 	}
 	if p.cfg.Jitter == nil {
 		p.cfg.Jitter = func() float64 { return 0 }
 	}
 	p.cfg.TerminalPodStopped = func(uid types.UID) bool { return p.dead[uid] }
 	p.rec = Record(&p.cfg)
+	if o.Running != nil {
+		p.rec.Running(o.Running)
+	}
 	p.print.since(time.Now())
 	return p
 }
@@ -103,7 +106,7 @@ func (p *player) play(commands []string) string {
 			continue
 		}
 		if err := p.rec.Check(p.workers); err != nil {
-			p.t.Fatalf("podworkerstest: after %q: %v\n%s", line, err, p.rec.Trace())
+			p.t.Fatalf("podworkerstest: after %q: %v", line, err)
 		}
 	}
 	return out.String()

@@ -2,8 +2,11 @@ package podworkerstest
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -24,6 +27,7 @@ type Recorder struct {
 	scripts map[scripted][]Outcome
 	inside  map[types.UID]podworkers.Call // calls as the syncer sees them
 	copies  map[*v1.Pod]*v1.Pod           // of pods that were handed in (INV-20)
+	looker  *looker                       // nil: nobody can tell what runs
 }
 
 // scripted is whose call an outcome is for. Without a UID it is everyone's.
@@ -31,6 +35,10 @@ type scripted struct {
 	uid  types.UID
 	call podworkers.Call
 }
+
+// defaultCancelLimit is how long a call may go on after it was cancelled: one that
+// takes longer outlasts the default of podworkers.Config.ShutdownTimeout.
+const defaultCancelLimit = 10 * time.Second
 
 // Record puts a Recorder around cfg.Syncer, in cfg. If there is no syncer, the
 // Recorder is one whose calls do what On says and else succeed at once. Call it
@@ -40,6 +48,7 @@ func Record(cfg *podworkers.Config) *Recorder {
 		syncer: cfg.Syncer, checker: NewChecker(), scripts: map[scripted][]Outcome{},
 		inside: map[types.UID]podworkers.Call{}, copies: map[*v1.Pod]*v1.Pod{},
 	}
+	r.checker.CancelLimit = defaultCancelLimit
 	orphans, able := cfg.Syncer.(podworkers.OrphanSyncer)
 	cfg.Syncer = recordingSyncer{r}
 	if able || r.syncer == nil {
@@ -66,7 +75,8 @@ func (r *Recorder) On(uid types.UID, call podworkers.Call, outcomes ...Outcome) 
 }
 
 // CancelLimit makes Check complain about calls that return later than d after they
-// were cancelled.
+// were cancelled; the default is 10 s, and 0 means that they may do so for ever.
+// Calls that go as On says are left alone.
 func (r *Recorder) CancelLimit(d time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -93,10 +103,12 @@ func (r *Recorder) Calls(uid types.UID) []podworkers.Call {
 	return calls
 }
 
-// Check returns every Violation so far, joined, or nil. With workers it also asks
+// Check returns every Violation so far, joined and with the last lines of the trace
+// about their pods, or nil. With workers it also asks
 // them what they say about each pod. Without, which is nil, nothing may be under
 // way: Run has ended, or synctest.Wait has returned.
 func (r *Recorder) Check(workers Workers) error {
+	r.lookAround()
 	for try := 0; workers != nil && try < 1000; try++ {
 		before := r.events()
 		pods := workers.Pods() // under their lock, under which they call event too
@@ -109,7 +121,53 @@ func (r *Recorder) Check(workers Workers) error {
 	if workers == nil {
 		r.checker.Settle(time.Now())
 	}
-	return r.checker.Err()
+	err := r.checker.Err()
+	if r.looker != nil {
+		err = errors.Join(err, errors.Join(r.looker.errs...))
+	}
+	if err == nil {
+		return nil
+	}
+	return &recordedError{err, r.lastLines()}
+}
+
+// recordedError is what was found, and what had happened before.
+type recordedError struct {
+	error
+	trace string
+}
+
+// Error implements error.
+func (e *recordedError) Error() string { return e.error.Error() + "\n\n" + e.trace }
+
+// Unwrap returns what was found.
+func (e *recordedError) Unwrap() error { return e.error }
+
+// lastLines returns the trace of each pod of which something was found, up to then
+// and its last lines only. The lock is held.
+func (r *Recorder) lastLines() string {
+	const lines = 12
+	var b strings.Builder
+	seen := map[types.UID]bool{}
+	for _, v := range r.checker.broken {
+		if seen[v.UID] {
+			continue
+		}
+		seen[v.UID] = true
+		var of []string
+		p := newPrinter()
+		for _, e := range r.trace {
+			at := p.since(e.At)
+			if !v.At.IsZero() && e.At.After(v.At) {
+				break
+			}
+			if e.UID == v.UID || e.UID == "" && e.Kind != podworkers.TraceDone {
+				of = append(of, fmt.Sprintf("  %-8s %s", at, p.text(e)))
+			}
+		}
+		fmt.Fprintf(&b, "The last of what happened to %s:\n%s\n", v.subject(), strings.Join(of[max(0, len(of)-lines):], "\n"))
+	}
+	return b.String()
 }
 
 func (r *Recorder) events() int {
@@ -151,7 +209,7 @@ func (r *Recorder) call(ctx context.Context, uid types.UID, kind podworkers.Call
 		outcome = syncer
 	}
 	defer r.leave(uid, kind, w.Pod)
-	return outcome(ctx, w)
+	return r.watched(ctx, w, uid, kind, outcome)
 }
 
 func (r *Recorder) enter(uid types.UID, kind podworkers.Call) Outcome {
@@ -161,11 +219,13 @@ func (r *Recorder) enter(uid types.UID, kind podworkers.Call) Outcome {
 		r.checker.report(Violation{Rule: "INV-1", UID: uid, At: time.Now(), What: kind.String() + " overlaps " + other.String()})
 	}
 	r.inside[uid] = kind
+	r.checker.standIns[uid] = false
 	for _, key := range []scripted{{uid, kind}, {"", kind}} {
 		if outcomes := r.scripts[key]; len(outcomes) > 0 {
 			if len(outcomes) > 1 {
 				r.scripts[key] = outcomes[1:]
 			}
+			r.checker.standIns[uid] = outcomes[0] != nil
 			return outcomes[0]
 		}
 	}

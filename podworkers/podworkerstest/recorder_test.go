@@ -76,12 +76,28 @@ func TestOutcomes(t *testing.T) {
 	})
 }
 
-// A syncer that does not listen when it is cancelled is found.
+// The limit is for the syncer, not for what a test puts in its place.
+func TestNoLimitForOutcomes(t *testing.T) {
+	recorded(t, nil, func(t *testing.T, w *podworkers.Workers, rec *podworkerstest.Recorder) {
+		rec.On("a", podworkers.CallSyncPod, func(context.Context, podworkers.Work) (bool, error) { time.Sleep(time.Hour); return false, nil })
+		send(t, w, podworkers.UpdateCreate)
+		send(t, w, podworkers.UpdateKill)
+		time.Sleep(2 * time.Hour)
+		synctest.Wait()
+		require.NoError(t, rec.Check(w))
+	})
+}
+
+// A syncer that does not listen when it is cancelled is found, without being asked
+// for, too.
 func TestCancelLimit(t *testing.T) {
-	for limit, broken := range map[time.Duration]bool{time.Second: true, time.Minute: false, 0: false} {
-		deaf := func(context.Context, podworkers.Work) (bool, error) { time.Sleep(10 * time.Second); return false, nil }
+	const unset = -1
+	for limit, broken := range map[time.Duration]bool{time.Second: true, time.Minute: false, 0: false, unset: true} {
+		deaf := func(context.Context, podworkers.Work) (bool, error) { time.Sleep(11 * time.Second); return false, nil }
 		recorded(t, podworkers.SyncerFuncs{Sync: deaf}, func(t *testing.T, w *podworkers.Workers, rec *podworkerstest.Recorder) {
-			rec.CancelLimit(limit)
+			if limit != unset {
+				rec.CancelLimit(limit)
+			}
 			send(t, w, podworkers.UpdateCreate)
 			send(t, w, podworkers.UpdateKill)
 			time.Sleep(time.Minute)
@@ -90,7 +106,7 @@ func TestCancelLimit(t *testing.T) {
 			if broken {
 				require.Equal(t, "1.7", v.Rule)
 				require.EqualValues(t, "a", v.UID)
-				require.ErrorContains(t, v, "SyncPod returned 10s after it was cancelled")
+				require.ErrorContains(t, v, "SyncPod returned 11s after it was cancelled")
 			}
 		})
 	}
@@ -100,7 +116,7 @@ func TestCancelLimit(t *testing.T) {
 func TestOrphansAreUpToTheSyncer(t *testing.T) {
 	for _, syncer := range []podworkers.PodSyncer{nil, podworkers.SyncerFuncs{}} {
 		recorded(t, syncer, func(t *testing.T, w *podworkers.Workers, rec *podworkerstest.Recorder) {
-			err := w.UpdatePod(podworkers.Update{Type: podworkers.UpdateKill, RuntimePod: &podworkers.RuntimePod{UID: "a"}})
+			err := w.UpdatePod(podworkers.Update{Type: podworkers.UpdateKill, RuntimePod: &podworkers.RuntimePod{UID: "a", Name: "a", Namespace: "ns"}})
 			synctest.Wait()
 			if syncer != nil {
 				require.ErrorIs(t, err, podworkers.ErrInvalidUpdate)

@@ -19,13 +19,27 @@ type Violation struct {
 	// explains the invariants.
 	Rule string
 	UID  types.UID
+	// Pod is "<namespace>/<name>", empty if only the UID is known.
+	Pod  string
 	At   time.Time
 	What string
 }
 
-// Error tells which rule was broken and how.
+// Error tells whose rule was broken, how, and which one.
 func (v Violation) Error() string {
-	return fmt.Sprintf("%s (%s): %s: %s", v.Rule, Meaning(v.Rule), v.UID, v.What)
+	return fmt.Sprintf("%s: %s [%s: %s]", v.subject(), v.What, v.Rule, Meaning(v.Rule))
+}
+
+// subject names the pod.
+func (v Violation) subject() string {
+	switch {
+	case v.Pod != "":
+		return fmt.Sprintf("pod %s (%s)", v.Pod, v.UID)
+	case v.UID != "":
+		return fmt.Sprintf("pod %s", v.UID)
+	default:
+		return "the workers"
+	}
 }
 
 // rule is one way to break an invariant: broken says how, and nothing if it holds.
@@ -295,7 +309,7 @@ func staleObservation(c *Checker, _ *life, e *ev) string {
 }
 
 func ignoresCancel(c *Checker, l *life, e *ev) string {
-	if c.CancelLimit > 0 && !l.cancelledAt.IsZero() && e.At.Sub(l.cancelledAt) > c.CancelLimit {
+	if c.CancelLimit > 0 && !c.standIns[e.UID] && !l.cancelledAt.IsZero() && e.At.Sub(l.cancelledAt) > c.CancelLimit {
 		return fmt.Sprintf("%s returned %v after it was cancelled", e.Call, e.At.Sub(l.cancelledAt))
 	}
 	return ""

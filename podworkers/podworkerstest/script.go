@@ -14,10 +14,13 @@ import (
 // whose calls do what the script says and else succeed at once.
 type ScriptOptions struct {
 	// Config returns the configuration of the Workers of one script, with the
-	// syncer under test. It is called in the script's bubble. Nil means all
+	// syncer under test. It is called in the script's bubble, with that one's t: what
+	// it starts, such as a runtime in memory, ends by t.Cleanup. Nil means all
 	// defaults, without a syncer of one's own. If it has no Jitter, there is none;
 	// Resync and TerminalPodStopped belong to the script.
-	Config func() podworkers.Config
+	Config func(t *testing.T) podworkers.Config
+	// Running is as Recorder.Running, after Config was called. May be nil.
+	Running Running
 	// Rewrite makes RunScripts write what happens into the files, instead of
 	// comparing it with what they say. Read the difference before you keep it.
 	Rewrite bool

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/podwright/podwright/internal/required"
 )
 
 // Config configures a List. The zero value is a list without stages.
@@ -39,10 +41,11 @@ func (c Config) withDefaults() (Config, error) {
 			return c, fmt.Errorf("stages: %s.Name is required", field)
 		case names[e.Name]:
 			return c, fmt.Errorf("stages: %s.Name: %q is in the list already", field, e.Name)
-		case e.Stage == nil:
-			return c, fmt.Errorf("stages: %s.Stage (%s) is required", field, e.Name)
 		case e.Release != Stopped && e.Release != Gone:
 			return c, fmt.Errorf("stages: %s.Release (%s): %v is no moment", field, e.Name, e.Release)
+		}
+		if err := required.Field(fmt.Sprintf("stages: %s.Stage (%s)", field, e.Name), e.Stage); err != nil {
+			return c, err
 		}
 		names[e.Name] = true
 		if err := durations([]duration{{field + ".Timeout", &e.Timeout, c.StepTimeout}}); err != nil {

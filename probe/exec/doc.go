@@ -25,7 +25,8 @@
 //
 // A command that fails or runs out of time is a failure (KEP-1972). Everything else
 // that goes wrong is an error, and says nothing about the container: the runtime
-// cannot be reached, the container is gone, the command cannot be started.
+// cannot be reached or runs out of a time of its own, the container is gone, the
+// command cannot be started.
 //
 // When the runtime is silent for longer than it may, either it hangs or the command
 // has left a process behind that keeps its output open. Config.Alive tells one from

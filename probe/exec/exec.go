@@ -10,6 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/internal/podfacts"
+	"github.com/podwright/podwright/internal/required"
 	"github.com/podwright/podwright/probe"
 )
 
@@ -30,8 +31,8 @@ type Runtime interface {
 	//
 	// Of a command that failed, errors.As finds an error with a method
 	// ExitCode() int; of one that ran out of time, errors.Is finds
-	// context.DeadlineExceeded. What it wrote is returned in every case in which
-	// it is known. Every other error means that nothing is known of the command.
+	// context.DeadlineExceeded, when timeout has passed. What it wrote is returned
+	// in every case in which it is known. Every other error means that nothing is known of the command.
 	// ExecSync returns soon after ctx ends. It is called concurrently.
 	ExecSync(ctx context.Context, containerID string, command []string, timeout time.Duration) (stdout, stderr []byte, err error)
 }
@@ -57,9 +58,10 @@ type Prober struct {
 
 // New checks the configuration and returns a Prober.
 func New(cfg Config) (*Prober, error) {
+	if err := required.Field("exec: Config.Runtime", cfg.Runtime); err != nil {
+		return nil, err
+	}
 	switch {
-	case cfg.Runtime == nil:
-		return nil, errors.New("exec: Config.Runtime is required")
 	case cfg.Grace < 0:
 		return nil, fmt.Errorf("exec: Config.Grace is negative: %v", cfg.Grace)
 	case cfg.Grace == 0:
@@ -84,7 +86,9 @@ func (p *Prober) Probe(ctx context.Context, t probe.Target) (probe.Result, error
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return probe.Result{}, givenUp(ctx)
 	}
+	begin := time.Now()
 	stdout, stderr, err := p.cfg.Runtime.ExecSync(own, id, command, timeout)
+	took := time.Since(begin)
 	exit, exited := errors.AsType[interface {
 		error
 		ExitCode() int
@@ -96,6 +100,9 @@ func (p *Prober) Probe(ctx context.Context, t probe.Target) (probe.Result, error
 		return probe.Result{Verdict: probe.Failure, Output: cut(fmt.Sprintf("exit code %d: ", exit.ExitCode()), stdout, stderr)}, nil
 	case own.Err() != nil:
 		return p.ended(ctx, own, timeout)
+	case errors.Is(err, context.DeadlineExceeded) && took < timeout:
+		// The command still had time: it is the runtime that ran out of its own.
+		return probe.Result{}, fmt.Errorf("the runtime gave up after %v: %w", took.Round(time.Millisecond), err)
 	case errors.Is(err, context.DeadlineExceeded):
 		return probe.Result{Verdict: probe.Failure, Output: cut(fmt.Sprintf("the command did not end within %v and was killed: ", timeout), stdout, stderr)}, nil
 	default:

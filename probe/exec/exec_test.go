@@ -30,6 +30,12 @@ func says(stdout, stderr string, err error) runtime {
 	}
 }
 
+// killed is a command that does not end in time.
+func killed(_ context.Context, _ string, _ []string, timeout time.Duration) (stdout, stderr []byte, err error) {
+	time.Sleep(timeout)
+	return nil, nil, fmt.Errorf("killed: %w", context.DeadlineExceeded)
+}
+
 // hangs is a runtime that does not answer.
 func hangs(ctx context.Context, _ string, _ []string, _ time.Duration) (stdout, stderr []byte, err error) {
 	<-ctx.Done()
@@ -73,14 +79,17 @@ func TestVerdicts(t *testing.T) {
 		"success":        {says("out", "err", nil), probe.Result{Verdict: probe.Success, Output: "outerr"}, nil},
 		"exit code 3":    {says("out", "err", fmt.Errorf("exec: %w", exitError(3))), probe.Result{Verdict: probe.Failure, Output: "exit code 3: outerr"}, nil},
 		"exit code 137":  {says("", "", exitError(137)), probe.Result{Verdict: probe.Failure, Output: "exit code 137: "}, nil},
-		"out of time":    {says("", "", fmt.Errorf("killed: %w", context.DeadlineExceeded)), probe.Result{Verdict: probe.Failure, Output: "the command did not end within 1s and was killed: "}, nil},
+		"out of time":    {killed, probe.Result{Verdict: probe.Failure, Output: "the command did not end within 1s and was killed: "}, nil},
+		"too busy":       {says("", "", fmt.Errorf("no reply: %w", context.DeadlineExceeded)), probe.Result{}, context.DeadlineExceeded},
 		"cancelled":      {says("", "", context.Canceled), probe.Result{}, context.Canceled},
 		"runtime gone":   {says("out", "", gone), probe.Result{}, gone},
 		"no text at all": {says("\xff\xfe\x00a", "\x80", nil), probe.Result{Verdict: probe.Success, Output: "?\x00a?"}, nil},
 	} {
-		got, err := newProber(t, Config{Runtime: tc.runtime}).Probe(t.Context(), target("x"))
-		require.ErrorIs(t, err, tc.err, name)
-		require.Equal(t, tc.want, got, name)
+		synctest.Test(t, func(t *testing.T) {
+			got, err := newProber(t, Config{Runtime: tc.runtime}).Probe(t.Context(), target("x"))
+			require.ErrorIs(t, err, tc.err, name)
+			require.Equal(t, tc.want, got, name)
+		})
 	}
 }
 

@@ -17,5 +17,8 @@
 // what says nothing about the container: a port out of range, a pod without an
 // address, a caller that gives up, a node that has no more files or local ports.
 //
+// A probe makes one connection, and the node is the side that closes it: of each it
+// keeps a trace for a minute (TIME_WAIT).
+//
 // An example that runs: Example in example_test.go.
 package grpc

@@ -131,6 +131,7 @@ func TestLeavesNothingOpen(t *testing.T) {
 	sockets := networktest.Sockets(t, silent.Addr())
 	require.Zero(t, sockets[networktest.Established], sockets)
 	require.Zero(t, sockets[networktest.CloseWait], sockets)
+	require.LessOrEqual(t, sockets[networktest.TimeWait], n+1, "one connection per probe, and no trace of any other")
 }
 
 // The address is the only thing that a result repeats.

@@ -12,6 +12,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/required"
 	"github.com/podwright/podwright/probe"
 )
 
@@ -55,8 +56,8 @@ type Keeper struct {
 
 // NewKeeper checks the configuration.
 func NewKeeper(cfg KeeperConfig) (*Keeper, error) {
-	if cfg.Store == nil {
-		return nil, errors.New("checkpoint: KeeperConfig.Store is required")
+	if err := required.Field("checkpoint: KeeperConfig.Store", cfg.Store); err != nil {
+		return nil, err
 	}
 	if cfg.Probes == nil {
 		cfg.Probes = func(types.UID) probe.Results { return nil }

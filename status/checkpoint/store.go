@@ -13,6 +13,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/required"
 	"github.com/podwright/podwright/probe"
 )
 
@@ -80,8 +81,8 @@ type entry struct {
 
 // New checks the configuration. It does not look at any file.
 func New(cfg Config) (*Store, error) {
-	if cfg.File == nil {
-		return nil, errors.New("checkpoint: Config.File is required")
+	if err := required.Field("checkpoint: Config.File", cfg.File); err != nil {
+		return nil, err
 	}
 	if cfg.MaxSize < 0 {
 		return nil, fmt.Errorf("checkpoint: Config.MaxSize: %d is negative", cfg.MaxSize)

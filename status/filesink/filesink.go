@@ -56,7 +56,10 @@ var (
 // New returns a Sink with the pods that the file has, and makes the file if it is
 // not there.
 func New(cfg Config) (*Sink, error) {
-	if !filepath.IsAbs(cfg.Path) {
+	switch {
+	case cfg.Path == "":
+		return nil, errors.New("filesink: Config.Path is required")
+	case !filepath.IsAbs(cfg.Path):
 		return nil, fmt.Errorf("filesink: Config.Path: %q is not absolute", cfg.Path)
 	}
 	s := &Sink{path: cfg.Path, pods: map[key]*v1.Pod{}, given: map[key]*v1.Pod{}}

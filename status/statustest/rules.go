@@ -58,7 +58,7 @@ func getOther(s *stage) error {
 func getNone(s *stage) error {
 	ref := status.Ref{Namespace: namespace, Name: "nobody", UID: "uid"}
 	if pod, err := s.Sink.Get(s.ctx, ref); !errors.Is(err, status.ErrNotFound) {
-		return fmt.Errorf("Get of a pod that is not there returned %v, %w instead of ErrNotFound", pod, err)
+		return fmt.Errorf("Get of a pod that is not there returned %v, %v instead of ErrNotFound", pod, err)
 	}
 	gone, err := s.create("pod", *first())
 	if err != nil {
@@ -66,7 +66,7 @@ func getNone(s *stage) error {
 	}
 	s.Remove(gone.Namespace, gone.Name)
 	if pod, err := s.Sink.Get(s.ctx, gone); !errors.Is(err, status.ErrNotFound) {
-		return fmt.Errorf("Get of a pod that was removed returned %v, %w instead of ErrNotFound", pod, err)
+		return fmt.Errorf("Get of a pod that was removed returned %v, %v instead of ErrNotFound", pod, err)
 	}
 	return nil
 }
@@ -203,7 +203,7 @@ func patchOther(s *stage) error {
 		return err
 	}
 	if _, err := s.Sink.Patch(s.ctx, old, first(), third()); !errors.Is(err, status.ErrConflict) {
-		return fmt.Errorf("Patch with the UID of the pod before returned %w instead of ErrConflict", err)
+		return fmt.Errorf("Patch with the UID of the pod before returned %v instead of ErrConflict", err)
 	}
 	return shows(s.Pod(old.Namespace, old.Name), first())
 }
@@ -211,7 +211,7 @@ func patchOther(s *stage) error {
 func patchNone(s *stage) error {
 	ref := status.Ref{Namespace: namespace, Name: "nobody", UID: "uid"}
 	if _, err := s.Sink.Patch(s.ctx, ref, first(), second()); !errors.Is(err, status.ErrNotFound) {
-		return fmt.Errorf("Patch of a pod that is not there returned %w instead of ErrNotFound", err)
+		return fmt.Errorf("Patch of a pod that is not there returned %v instead of ErrNotFound", err)
 	}
 	if s.Pod(ref.Namespace, ref.Name) != nil {
 		return errors.New("Patch of a pod that is not there has made one")
@@ -353,7 +353,7 @@ func deleteOther(s *stage) error {
 		return err
 	}
 	if err := s.Sink.Delete(s.ctx, old); !errors.Is(err, status.ErrConflict) {
-		return fmt.Errorf("Delete with the UID of the pod before returned %w instead of ErrConflict", err)
+		return fmt.Errorf("Delete with the UID of the pod before returned %v instead of ErrConflict", err)
 	}
 	if pod := s.Pod(new.Namespace, new.Name); pod == nil || pod.UID != new.UID {
 		return errors.New("Delete with the UID of the pod before has removed another pod")
@@ -368,7 +368,7 @@ func deleteNone(s *stage) error {
 	}
 	s.Remove(ref.Namespace, ref.Name)
 	if err := s.Sink.Delete(s.ctx, ref); !errors.Is(err, status.ErrNotFound) {
-		return fmt.Errorf("Delete of a pod that is not there returned %w instead of ErrNotFound", err)
+		return fmt.Errorf("Delete of a pod that is not there returned %v instead of ErrNotFound", err)
 	}
 	return nil
 }

@@ -57,6 +57,28 @@ func TestHarnessIsChecked(t *testing.T) {
 	}
 }
 
+// A violation says what was returned, also where that is no error.
+func TestViolationsAreReadable(t *testing.T) {
+	h := harness(func(s *Sink) status.Sink {
+		return &broken{Sink: s,
+			get:    func(context.Context, status.Ref) (*v1.Pod, error) { return nil, nil },
+			patch:  func(context.Context, status.Ref, *v1.PodStatus, *v1.PodStatus) (*v1.Pod, error) { return nil, nil },
+			delete: func(context.Context, status.Ref) error { return nil },
+		}
+	})
+	require.NoError(t, h.complete())
+	for name, rule := range map[string]func(*stage) error{
+		"getNone": getNone, "patchOther": patchOther, "patchNone": patchNone, "deleteOther": deleteOther, "deleteNone": deleteNone,
+	} {
+		err := rule(&stage{Harness: h, ctx: t.Context()})
+		require.ErrorContains(t, err, "<nil> instead of", name)
+		require.NotContains(t, err.Error(), "%!", name)
+		for _, pod := range []string{"pod", "nobody"} {
+			h.Remove(namespace, pod)
+		}
+	}
+}
+
 // broken is a sink in which a call can be replaced.
 type broken struct {
 	*Sink

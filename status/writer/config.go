@@ -8,6 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/required"
 	"github.com/podwright/podwright/status"
 )
 
@@ -132,10 +133,11 @@ func (c *Config) checkSinks() error {
 			return fmt.Errorf("writer: Config.Sinks[%d].Name is required", i)
 		case seen[s.Name]:
 			return fmt.Errorf("writer: Config.Sinks[%d].Name: %q is taken", i, s.Name)
-		case s.Sink == nil:
-			return fmt.Errorf("writer: Config.Sinks[%d].Sink is required", i)
 		case s.Mirrors && c.Mirror == nil:
 			return fmt.Errorf("writer: Config.Sinks[%d].Mirrors takes Config.Mirror", i)
+		}
+		if err := required.Field(fmt.Sprintf("writer: Config.Sinks[%d].Sink", i), s.Sink); err != nil {
+			return err
 		}
 		seen[s.Name] = true
 	}

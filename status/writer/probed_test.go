@@ -12,7 +12,7 @@ import (
 
 func TestSetProbed(t *testing.T) {
 	pod := &v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{{Name: "web"}}}}
-	pod.UID = "u1"
+	pod.UID, pod.Name, pod.Namespace = "u1", "web", "ns"
 	m, err := writer.New(writer.Config{})
 	require.NoError(t, err)
 	m.Set(pod, v1.PodStatus{Phase: v1.PodRunning, ContainerStatuses: []v1.ContainerStatus{{

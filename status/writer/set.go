@@ -1,6 +1,7 @@
 package writer
 
 import (
+	"fmt"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -19,15 +20,32 @@ import (
 // (status.CheckTransition) is refused with a line in the log. One that says the same
 // as before is not written; of a pod that is to be deleted, what is left to do is
 // looked at anew.
-func (w *Writer) Set(pod *v1.Pod, s v1.PodStatus) {
+//
+// The error is that of a pod without UID, name or namespace; nothing has changed
+// then.
+func (w *Writer) Set(pod *v1.Pod, s v1.PodStatus) error {
+	if err := identified(pod); err != nil {
+		return err
+	}
 	s = *s.DeepCopy()
 	w.update(pod, pod.DeletionTimestamp != nil, func(*entry, *v1.PodStatus) v1.PodStatus { return s })
+	return nil
+}
+
+func identified(pod *v1.Pod) error {
+	if err := podfacts.CheckIdentity(pod); err != nil {
+		return fmt.Errorf("writer: %w", err)
+	}
+	return nil
 }
 
 // Terminate states that nothing is left of a pod, neither containers nor anything
 // that they held (status.Finalize). A pod that is to be deleted is removed from a
-// sink once that has accepted a terminal phase of it.
-func (w *Writer) Terminate(pod *v1.Pod) {
+// sink once that has accepted a terminal phase of it. The error is that of Set.
+func (w *Writer) Terminate(pod *v1.Pod) error {
+	if err := identified(pod); err != nil {
+		return err
+	}
 	w.update(pod, true, func(e *entry, before *v1.PodStatus) v1.PodStatus {
 		judged := *pod
 		judged.Status = *w.shown(e, pod, before)
@@ -36,6 +54,7 @@ func (w *Writer) Terminate(pod *v1.Pod) {
 		}
 		return status.Finalize(&judged, *before, time.Now())
 	})
+	return nil
 }
 
 // shown is the status by which the end of a pod is judged: the one that the first
@@ -108,8 +127,12 @@ func (w *Writer) SetProbed(c probe.Change) {
 
 // Restore states the status that a pod had in an earlier life of the agent. It is
 // what the next one follows from, and what Get returns until then, but is not
-// written, and does nothing for a pod that has a status already.
-func (w *Writer) Restore(pod *v1.Pod, s v1.PodStatus) {
+// written, and does nothing for a pod that has a status already. The error is that
+// of Set.
+func (w *Writer) Restore(pod *v1.Pod, s v1.PodStatus) error {
+	if err := identified(pod); err != nil {
+		return err
+	}
 	s = status.Normalize(pod, *s.DeepCopy())
 	uid := w.translate(pod.UID)
 	w.mu.Lock()
@@ -117,6 +140,7 @@ func (w *Writer) Restore(pod *v1.Pod, s v1.PodStatus) {
 	if e := w.entry(uid); e.status == nil {
 		e.hold(pod, &s)
 	}
+	return nil
 }
 
 // update sets the status that next makes of the one before.

@@ -26,11 +26,53 @@ func TestConfig(t *testing.T) {
 		"Sinks[0].Name":     {Sinks: []writer.NamedSink{{Sink: discard{}}}},
 		"Sinks[1].Name":     {Sinks: append(sinks(discard{}), sinks(discard{})...)},
 		"Sinks[0].Sink":     {Sinks: sinks(nil)},
+		"Sinks[1].Sink":     {Sinks: []writer.NamedSink{{Name: "a", Sink: discard{}}, {Name: "b", Sink: (*statustest.Sink)(nil)}}},
 		"Sinks[0].Mirrors":  {Sinks: []writer.NamedSink{{Name: "api", Sink: discard{}, Mirrors: true}}},
 	} {
 		_, err := writer.New(cfg)
 		require.ErrorContains(t, err, "writer: Config."+field)
 	}
+}
+
+// What cannot be told from other pods is refused, and nothing is kept of it.
+func TestIdentityIsChecked(t *testing.T) {
+	w, err := writer.New(writer.Config{})
+	require.NoError(t, err)
+	for want, pod := range map[string]*v1.Pod{
+		"the pod is nil":              nil,
+		"metadata.uid is empty":       {ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "ns"}},
+		"metadata.name is empty":      {ObjectMeta: metav1.ObjectMeta{UID: "a", Namespace: "ns"}},
+		"metadata.namespace is empty": {ObjectMeta: metav1.ObjectMeta{UID: "a", Name: "a"}},
+	} {
+		require.ErrorContains(t, w.Set(pod, v1.PodStatus{Phase: v1.PodRunning}), "writer: ")
+		require.ErrorContains(t, w.Set(pod, v1.PodStatus{Phase: v1.PodRunning}), want)
+		require.ErrorContains(t, w.Restore(pod, v1.PodStatus{Phase: v1.PodRunning}), want)
+		require.ErrorContains(t, w.Terminate(pod), want)
+	}
+	require.Empty(t, w.Pods())
+}
+
+// How long the sink is behind is counted from the first change that it does not
+// have, also of those that came during a call.
+func TestBehindSinceTheFirst(t *testing.T) {
+	bubble(t, nil, func(r *rig) {
+		pod := r.sink.Put(newPod("a"))
+		r.Set(pod, running(pod, false))
+		r.pass(0)
+		r.sink.SetLatency(4 * time.Second)
+		r.behind = nil
+		r.Set(pod, withMessage(running(pod, false), "1"))
+		r.pass(time.Second)
+		first := time.Now()
+		r.Set(pod, withMessage(running(pod, false), "2"))
+		r.pass(time.Second)
+		r.Set(pod, withMessage(running(pod, false), "3"))
+		r.pass(3 * time.Second)
+		x, _ := r.Explain(pod.UID)
+		require.Equal(t, first, x.Since)
+		r.pass(time.Minute)
+		require.Equal(t, []time.Duration{4 * time.Second, 7 * time.Second}, r.behind)
+	})
 }
 
 // T25: what says the same is written once.

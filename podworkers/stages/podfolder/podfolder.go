@@ -48,8 +48,11 @@ type Folders struct{ cfg Config }
 
 // New checks the configuration. It does not look at the disk.
 func New(cfg Config) (*Folders, error) {
-	if !filepath.IsAbs(cfg.Root) {
-		return nil, fmt.Errorf("podfolder: Config.Root is required, as an absolute path: %q", cfg.Root)
+	switch {
+	case cfg.Root == "":
+		return nil, errors.New("podfolder: Config.Root is required")
+	case !filepath.IsAbs(cfg.Root):
+		return nil, fmt.Errorf("podfolder: Config.Root: %q is not absolute", cfg.Root)
 	}
 	if cfg.Mounts == nil {
 		cfg.Mounts = mounts

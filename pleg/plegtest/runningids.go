@@ -1,0 +1,25 @@
+package plegtest
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/pleg"
+)
+
+// RunningIDs tells what runs of a pod by a look at the runtime, as Recorder.Running of
+// podworkerstest wants to know it: the IDs of the containers that run.
+func RunningIDs(ctx context.Context, runtime pleg.Runtime) func(uid types.UID) ([]string, error) {
+	return func(uid types.UID) ([]string, error) {
+		s, err := runtime.PodStatus(ctx, uid)
+		if err != nil {
+			return nil, err
+		}
+		var ids []string
+		for _, c := range s.Running() {
+			ids = append(ids, c.ID.String())
+		}
+		return ids, nil
+	}
+}

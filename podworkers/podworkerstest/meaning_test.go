@@ -1,0 +1,31 @@
+package podworkerstest
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Each rule that is claimed is checked somewhere, and the other way round.
+func TestRulesAreChecked(t *testing.T) {
+	r := newRules()
+	checked := map[string]bool{
+		"INV-20": true, // Recorder.leave
+	}
+	for _, list := range [][]rule{r.state, r.cancel, r.start, r.end, r.settled} {
+		for _, one := range list {
+			checked[one.id] = true
+		}
+	}
+	for _, one := range r.states {
+		checked[one.id] = true
+	}
+	checked["INV-18"] = true // Checker.States
+	for _, id := range Rules() {
+		require.True(t, checked[id], "%s is claimed", id)
+	}
+	for id := range checked {
+		require.True(t, slices.Contains(Rules(), id), "%s is checked", id)
+	}
+}

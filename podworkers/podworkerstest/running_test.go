@@ -1,0 +1,175 @@
+package podworkerstest_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/podworkers"
+	"github.com/podwright/podwright/podworkers/podworkerstest"
+)
+
+// machines are pods of one machine each, which takes 5 s to stop.
+type machines struct {
+	mu      sync.Mutex
+	n       int
+	running map[types.UID]string
+}
+
+func (m *machines) start(uid types.UID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.running[uid] == "" {
+		m.n++
+		m.running[uid] = fmt.Sprint("machine-", m.n)
+	}
+}
+
+func (m *machines) stop(uid types.UID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.running, uid)
+}
+
+func (m *machines) Running(uid types.UID) ([]string, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if id := m.running[uid]; id != "" {
+		return []string{id}, nil
+	}
+	return nil, nil
+}
+
+// stopped asks a machine to stop and waits until it has.
+func (m *machines) stopped(ctx context.Context, uid types.UID) error {
+	select {
+	case <-time.After(5 * time.Second):
+		m.stop(uid)
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// planted are syncers of machines: a good one, and one per mistake.
+func planted(m *machines) map[string]podworkers.SyncerFuncs {
+	start := func(ctx context.Context, w podworkers.Work) (bool, error) {
+		if ctx.Err() == nil {
+			m.start(w.Pod.UID)
+		}
+		return false, ctx.Err()
+	}
+	stop := func(ctx context.Context, w podworkers.Work) error { return m.stopped(ctx, w.Pod.UID) }
+	return map[string]podworkers.SyncerFuncs{
+		"": {Sync: start, Terminating: stop},
+		"started machine-1 after termination was requested": {
+			Sync: func(_ context.Context, w podworkers.Work) (bool, error) {
+				time.Sleep(time.Second) // it does not listen
+				m.start(w.Pod.UID)
+				return false, nil
+			},
+			Terminating: stop,
+		},
+		"was started outside of every call of the syncer, in a goroutine of its own": {
+			Sync: func(_ context.Context, w podworkers.Work) (bool, error) {
+				time.AfterFunc(100*time.Millisecond, func() { m.start(w.Pod.UID) })
+				return false, nil
+			},
+			Terminating: stop,
+		},
+		"SyncTerminatingPod returned nil while this still runs: machine-1; it has to wait for the end": {
+			Sync: start,
+			Terminating: func(ctx context.Context, w podworkers.Work) error {
+				go func() { _ = m.stopped(context.WithoutCancel(ctx), w.Pod.UID) }()
+				return nil
+			},
+		},
+		"SyncTerminatingPod was interrupted (the grace period was shortened) and returned nil while this still runs: machine-1; an interrupted stop is an error": {
+			Sync: start,
+			Terminating: func(ctx context.Context, w podworkers.Work) error {
+				_ = m.stopped(ctx, w.Pod.UID)
+				return nil
+			},
+		},
+	}
+}
+
+// Four mistakes that others have made in their syncers are found, each by name; the
+// good syncer is found to be one.
+func TestPlantedMistakes(t *testing.T) {
+	for want := range planted(nil) {
+		t.Run(want, func(t *testing.T) {
+			m := &machines{running: map[types.UID]string{}}
+			recorded(t, planted(m)[want], func(t *testing.T, w *podworkers.Workers, rec *podworkerstest.Recorder) {
+				rec.Running(m.Running)
+				send(t, w, podworkers.UpdateCreate)
+				time.Sleep(500 * time.Millisecond)
+				grace := int64(20)
+				kill := podworkers.Update{Type: podworkers.UpdateKill, Pod: pod(), Kill: &podworkers.KillOptions{GracePeriodSeconds: &grace}}
+				require.NoError(t, w.UpdatePod(kill))
+				time.Sleep(2 * time.Second)
+				grace2 := int64(1)
+				kill.Kill = &podworkers.KillOptions{GracePeriodSeconds: &grace2}
+				require.NoError(t, w.UpdatePod(kill))
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				err := rec.Check(w)
+				if want == "" {
+					require.NoError(t, err)
+					return
+				}
+				require.ErrorContains(t, err, "pod default/a (a): ")
+				require.ErrorContains(t, err, want)
+				require.ErrorContains(t, err, "The last of what happened to pod default/a (a):\n")
+				require.ErrorContains(t, err, " begins")
+				var v podworkerstest.Violation
+				require.ErrorAs(t, err, &v)
+			})
+		})
+	}
+}
+
+// A machine that comes after all has stopped is found, and a look that fails is said.
+func TestLooks(t *testing.T) {
+	m := &machines{running: map[types.UID]string{}}
+	recorded(t, planted(m)[""], func(t *testing.T, w *podworkers.Workers, rec *podworkerstest.Recorder) {
+		down := false
+		rec.Running(func(uid types.UID) ([]string, error) {
+			if down {
+				return nil, errors.New("down")
+			}
+			return m.Running(uid)
+		})
+		send(t, w, podworkers.UpdateCreate)
+		send(t, w, podworkers.UpdateKill)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.NoError(t, rec.Check(w))
+		m.start("a")
+		require.ErrorContains(t, rec.Check(w), "machine-2 was started after SyncTerminatingPod had said that all have stopped (seen by Check)")
+		down = true
+		require.ErrorContains(t, rec.Check(w), "what runs of pod a cannot be told: down")
+	})
+}
+
+// A script looks, too, and what Config starts in its bubble ends with it.
+func TestPlayWithARuntime(t *testing.T) {
+	m := &machines{running: map[types.UID]string{}}
+	podworkerstest.Play(t, "# A pod runs and stops.\n\ncreate a\nwait 1s\nkill a\nwait 10s\n", podworkerstest.ScriptOptions{
+		Running: m.Running,
+		Config: func(t *testing.T) podworkers.Config {
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan struct{})
+			go func() { <-ctx.Done(); close(ended) }()
+			t.Cleanup(func() { cancel(); <-ended })
+			return podworkers.Config{Syncer: planted(m)[""]}
+		},
+	})
+}
