@@ -54,6 +54,10 @@
 // by name counts, and the others are a FailedValidation event. Everything that is
 // wrong is logged once and listed by Problems.
 //
+// Only plain files are read, and no look waits for one: a file that does not answer in
+// time, such as a link to a file server that is gone, is a problem with NoAnswer and
+// an error of FileSource.CheckHealth; the others go on, and it counts when it answers.
+//
 // Files are not read again while inode, size and times say that they are the same.
 // That is not believed of files that have just been written, of files that the
 // watch names, nor for longer than a minute.

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -102,7 +103,11 @@ const (
 	// for file systems that do not tell the truth at once.
 	trust = time.Minute
 	// longestStart is how long the first set waits for files being written.
-	longestStart                 = 2 * time.Second
+	longestStart = 2 * time.Second
+	// retry is the pause after a look at something that gave no answer.
+	retry = time.Second
+	// joinTime is how long Run waits, when it ends, for reads that block.
+	joinTime                     = 10 * time.Second
 	watchPauseMin, watchPauseMax = time.Second, 20 * time.Second
 )
 
@@ -118,7 +123,7 @@ type FileSource struct {
 	// changed or not; only Run uses them.
 	delivered       bool
 	looked, readAll time.Time
-	reader          reader
+	reader          *survey
 
 	mu       sync.Mutex
 	problems []Problem
@@ -169,7 +174,7 @@ func NewFileSource(cfg FileConfig) (*FileSource, error) {
 	f.hints.init()
 	f.store = store{dir: cfg.StateDir, decode: f.decode}
 	f.history = &history{settle: cfg.Settle, deleted: f.hints.wasDeleted, earlier: f.store.load, dropBroken: cfg.DropBroken, files: map[string]*manifest{}, decode: f.decode}
-	f.reader = reader{maxSize: cfg.MaxSize, youngest: youngest}
+	f.reader = newSurvey(reader{maxSize: cfg.MaxSize, youngest: youngest})
 	return f, nil
 }
 
@@ -184,7 +189,21 @@ func (f *FileSource) Problems() []Problem {
 	return slices.Clone(f.problems)
 }
 
-// Run reads the files, again whenever they change, until ctx is done.
+// CheckHealth returns an error that names what does not let itself be read: files
+// that do not answer, such as links to a file server that is gone, and a folder that
+// cannot be listed. The other manifests are followed meanwhile.
+func (f *FileSource) CheckHealth() error {
+	var errs []error
+	for _, p := range f.Problems() {
+		if p.NoAnswer {
+			errs = append(errs, fmt.Errorf("manifest source %s: %s %s", f.cfg.Source, p.Path, p.Message))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Run reads the files, again whenever they change, until ctx is done. A read that the
+// kernel does not end is named in the error.
 func (f *FileSource) Run(ctx context.Context, _ func(syncloop.Event)) error {
 	var watching sync.WaitGroup
 	defer watching.Wait()
@@ -198,9 +217,17 @@ func (f *FileSource) Run(ctx context.Context, _ func(syncloop.Event)) error {
 			return err
 		}
 		if !f.wait(ctx, recheck) {
-			return nil
+			return f.join()
 		}
 	}
+}
+
+// join waits for reads that have not answered.
+func (f *FileSource) join() error {
+	if left := f.reader.join(f.cfg.Path, joinTime); len(left) > 0 {
+		return fmt.Errorf("podsource: still reading %s after the stop: %s", joinTime, strings.Join(left, ", "))
+	}
+	return nil
 }
 
 // wait returns when it is time for another look, or false when ctx is done.
@@ -257,9 +284,13 @@ func (f *FileSource) read() snapshot {
 	if all || now.Sub(f.readAll) >= trust {
 		all, f.readAll = true, now
 	}
-	r := f.reader
-	r.known = func(path string, s stamp) bool { return !all && !named[path] && f.history.knows(path, s) }
-	return r.all(f.cfg.Path)
+	known := func(path string) stamp {
+		if all || named[path] {
+			return stamp{}
+		}
+		return f.history.stampOf(path)
+	}
+	return f.reader.all(f.cfg.Path, known, func(path string) bool { return named[path] })
 }
 
 // remember brings the stored versions up to date. What cannot be stored is missed

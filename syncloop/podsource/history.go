@@ -24,6 +24,9 @@ type Problem struct {
 	Since time.Time `json:"since"`
 	// KeptLastGood tells that the pod of an earlier, good version keeps running.
 	KeptLastGood bool `json:"keptLastGood,omitempty"`
+	// NoAnswer tells that nothing is known of what is there now: a file that blocks
+	// who reads it, or a folder that cannot be listed.
+	NoAnswer bool `json:"noAnswer,omitempty"`
 	// rival is the pod of a good manifest that is left out for another manifest's.
 	rival *v1.Pod
 }
@@ -62,8 +65,10 @@ type manifest struct {
 	key      string // the pod's full name
 	keySince time.Time
 	accepted bool
-	// bad says why the newest version is not used.
-	bad string
+	// bad says why the newest version is not used, silent that it is unknown which
+	// one that is.
+	bad    string
+	silent bool
 	// fresh tells that good was read just now.
 	fresh bool
 	// goneSince is when the file was first missed.
@@ -77,6 +82,8 @@ type trouble struct {
 	since time.Time
 	// rival is set when what is wrong is that another manifest has this pod.
 	rival *v1.Pod
+	// silent is set when what is wrong is that nothing answers.
+	silent bool
 }
 
 // set updates the text; the trouble is as old as the first of an unbroken row.
@@ -84,7 +91,7 @@ func (t *trouble) set(text string, now time.Time) {
 	if t.text == "" {
 		t.since = now
 	}
-	t.text, t.rival = text, nil
+	t.text, t.rival, t.silent = text, nil, false
 }
 
 // outcome is what follows from a snapshot.
@@ -124,7 +131,9 @@ func (v *outcome) learn(path string, data []byte) {
 func (l *history) apply(s snapshot, busy func(path string, modTime time.Time) time.Duration, now time.Time) outcome {
 	v := outcome{known: !s.unknown}
 	l.root.set(s.problem, now)
-	if !s.unknown {
+	if l.root.silent = s.unknown; s.unknown {
+		v.wait(retry)
+	} else {
 		l.takeFiles(s.files, busy, now, &v)
 	}
 	v.pods = l.choose(now, &v)
@@ -132,10 +141,13 @@ func (l *history) apply(s snapshot, busy func(path string, modTime time.Time) ti
 	return v
 }
 
-// knows tells whether a version of a file is the one that was decoded last.
-func (l *history) knows(path string, s stamp) bool {
-	m := l.files[path]
-	return m != nil && m.decoded && m.stamp == s
+// stampOf returns the stamp of the version of a file that was decoded last, the zero
+// stamp without one.
+func (l *history) stampOf(path string) stamp {
+	if m := l.files[path]; m != nil && m.decoded {
+		return m.stamp
+	}
+	return stamp{}
 }
 
 func (l *history) takeFiles(files []reading, busy func(string, time.Time) time.Duration, now time.Time, v *outcome) {
@@ -148,6 +160,9 @@ func (l *history) takeFiles(files []reading, busy func(string, time.Time) time.D
 			l.files[r.path] = m
 		}
 		m.goneSince = time.Time{}
+		if m.silent = r.silent; m.silent {
+			v.wait(retry)
+		}
 		if hold := l.take(m, r, busy, now); hold > 0 {
 			v.unsettled = true
 			v.wait(hold)
@@ -211,7 +226,7 @@ func (l *history) spoil(m *manifest, why string) {
 	first := m.bad == "" && m.good == nil
 	m.bad = why
 	switch {
-	case l.dropBroken:
+	case l.dropBroken && !m.silent:
 		m.good = nil
 	case first:
 		if m.good = l.earlier(m.path); m.good != nil {
@@ -261,6 +276,7 @@ func (l *history) choose(now time.Time, v *outcome) []*v1.Pod {
 			chosen = append(chosen, m)
 		}
 		m.trouble.set(m.bad, now)
+		m.trouble.silent = m.silent
 	}
 	slices.SortFunc(chosen, func(a, b *manifest) int { return cmp.Compare(a.path, b.path) })
 	pods := make([]*v1.Pod, 0, len(chosen))
@@ -286,7 +302,7 @@ func (l *history) problems(now time.Time, v *outcome) []Problem {
 			v.wait(left)
 			return
 		}
-		list = append(list, Problem{Path: path, Message: t.text, Since: t.since, KeptLastGood: kept, rival: t.rival})
+		list = append(list, Problem{Path: path, Message: t.text, Since: t.since, KeptLastGood: kept, NoAnswer: t.silent, rival: t.rival})
 	}
 	add("", &l.root, false)
 	var troubled []string

@@ -191,7 +191,8 @@ func TestHistoryUnknown(t *testing.T) {
 	v = l.apply(s, complete, time.Unix(100, 0))
 	require.False(t, v.known)
 	require.Len(t, v.pods, 1)
-	require.Equal(t, []Problem{{Message: s.problem, Since: time.Unix(1, 0)}}, v.problems)
+	require.Equal(t, retry, v.recheck, "not only after a period")
+	require.Equal(t, []Problem{{Message: s.problem, Since: time.Unix(1, 0), NoAnswer: true}}, v.problems)
 }
 
 // A file that was deleted does not have to stay
