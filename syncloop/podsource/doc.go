@@ -50,8 +50,10 @@
 // a StateDir to keep it in; a file that is gone has its pod removed. What editors
 // do on the way does not matter: a file that is being written is read once it is closed, a file
 // that is moved aside for a moment is not gone, and a copy that appears for a
-// moment does not take the pod over. Of several files with the same pod the first
-// by name counts, and the others are a FailedValidation event. Everything that is
+// moment does not take the pod over. Of several files with the same pod, by name or by
+// metadata.uid, the one that has it keeps it, also across a restart if there is a
+// StateDir; of new ones the first by name counts. The others are refused: a problem and
+// a FailedValidation event that name the field and both files. Everything that is
 // wrong is logged once and listed by Problems.
 //
 // Only plain files are read, and no look waits for one: a file that does not answer in

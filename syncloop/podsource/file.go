@@ -35,18 +35,17 @@ type FileConfig struct {
 	// MaxSize is the most bytes a manifest may have; default 10 MiB.
 	MaxSize int64
 	// Settle is how long a file must be gone before its pod is removed, unless
-	// the watch saw it deleted, which counts at once. It is also how long a new
-	// file must be there before it takes a pod over from another file, and how
-	// long something must be wrong before it is reported; default 250 ms. It
-	// bridges what editors do while they save. New and changed manifests do not
-	// wait for it.
+	// the watch saw it deleted, which counts at once, and how long something must
+	// be wrong before it is reported; default 250 ms. It bridges what editors do
+	// while they save. New and changed manifests do not wait for it.
 	Settle time.Duration
 	// DropBroken removes the pod of a manifest that turns bad, as the upstream
 	// kubelet does. By default the last good version keeps running.
 	DropBroken bool
 	// StateDir is a folder of this source's own, in which the last good version
 	// of each manifest is kept, so that one that is broken when the process starts
-	// still has it. "" keeps it in memory only. It is made when it is needed.
+	// still has it, and of several files with one pod the one that had it before the
+	// start has it again. "" keeps it in memory only. It is made when it is needed.
 	StateDir string
 	// Watch prompts looks at path: it calls changed whenever something there may
 	// have changed, once more when it begins to watch, and blocks until ctx is
@@ -173,7 +172,7 @@ func NewFileSource(cfg FileConfig) (*FileSource, error) {
 	f := &FileSource{cfg: cfg}
 	f.hints.init()
 	f.store = store{dir: cfg.StateDir, decode: f.decode}
-	f.history = &history{settle: cfg.Settle, deleted: f.hints.wasDeleted, earlier: f.store.load, dropBroken: cfg.DropBroken, files: map[string]*manifest{}, decode: f.decode}
+	f.history = &history{settle: cfg.Settle, deleted: f.hints.wasDeleted, earlier: f.store.load, kept: f.store.has, dropBroken: cfg.DropBroken, files: map[string]*manifest{}, decode: f.decode}
 	f.reader = newSurvey(reader{maxSize: cfg.MaxSize, youngest: youngest})
 	return f, nil
 }

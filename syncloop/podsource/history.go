@@ -36,16 +36,17 @@ type Problem struct {
 // itself. It has no clock and does no I/O.
 type history struct {
 	decode func(path string, data []byte) (*v1.Pod, error)
-	// settle is how long a file must be gone before its pod is removed, how long
-	// a new file must be there before it takes a pod over from another file, and
-	// how long something must be wrong before it counts as a problem.
+	// settle is how long a file must be gone before its pod is removed, and how long
+	// something must be wrong before it counts as a problem.
 	settle time.Duration
 	// deleted tells whether a missing file was deleted on purpose: its pod does
 	// not wait for settle.
 	deleted func(path string) bool
 	// earlier returns the pod of the good version that a manifest had before
 	// this process began, nil without one.
-	earlier    func(path string) *v1.Pod
+	earlier func(path string) *v1.Pod
+	// kept tells whether a manifest had such a version.
+	kept       func(path string) bool
 	dropBroken bool
 
 	root  trouble
@@ -59,21 +60,54 @@ type manifest struct {
 	content [sha256.Size]byte
 	stamp   stamp
 	decoded bool
-	// good is the pod of the last good version, if any. keySince is when it
-	// first had its present name; accepted tells that it was in the last set.
+	// good is the pod of the last good version, if any, and id its name and UID.
+	// accepted tells that the file's pod was in the last set, and placed as which; kept
+	// that an earlier process had a version of this file in its set.
 	good     *v1.Pod
-	key      string // the pod's full name
-	keySince time.Time
+	id       identity
 	accepted bool
+	placed   identity
+	kept     bool
+	// unsaved is the text of good, until it has been in a set.
+	unsaved []byte
 	// bad says why the newest version is not used, silent that it is unknown which
 	// one that is.
 	bad    string
 	silent bool
-	// fresh tells that good was read just now.
-	fresh bool
 	// goneSince is when the file was first missed.
 	goneSince time.Time
 	trouble   trouble
+}
+
+// identity is by what pods clash.
+type identity struct {
+	name string // the full name
+	uid  types.UID
+}
+
+// have makes pod the last good version; nil means that there is none.
+func (m *manifest) have(pod *v1.Pod) {
+	m.good, m.id = pod, identity{}
+	if pod != nil {
+		m.id = identity{podfacts.FullName(pod), pod.UID}
+	}
+}
+
+// rank says how early a manifest may claim its pod: the one that has it already, then
+// one of which another version has the name, then one that had it before the agent
+// was restarted.
+func (m *manifest) rank() int {
+	switch {
+	case m.good == nil:
+		return 3
+	case m.accepted && m.placed == m.id:
+		return 0
+	case m.accepted && m.placed.name == m.id.name:
+		return 1
+	case m.kept:
+		return 2
+	}
+	return 3
 }
 
 // trouble is something wrong, and since when.
@@ -156,7 +190,7 @@ func (l *history) takeFiles(files []reading, busy func(string, time.Time) time.D
 		present[r.path] = true
 		m, ok := l.files[r.path]
 		if !ok {
-			m = &manifest{path: r.path}
+			m = &manifest{path: r.path, kept: l.kept(r.path)}
 			l.files[r.path] = m
 		}
 		m.goneSince = time.Time{}
@@ -166,10 +200,6 @@ func (l *history) takeFiles(files []reading, busy func(string, time.Time) time.D
 		if hold := l.take(m, r, busy, now); hold > 0 {
 			v.unsettled = true
 			v.wait(hold)
-		}
-		if m.fresh {
-			m.fresh = false
-			v.learn(r.path, r.data)
 		}
 	}
 	for path, m := range l.files {
@@ -214,10 +244,8 @@ func (l *history) take(m *manifest, r reading, busy func(string, time.Time) time
 		l.spoil(m, err.Error())
 		return 0
 	}
-	if key := podfacts.FullName(pod); m.good == nil || m.key != key {
-		m.key, m.keySince = key, now
-	}
-	m.good, m.bad, m.fresh = pod, "", true
+	m.have(pod)
+	m.bad, m.unsaved = "", r.data
 	return 0
 }
 
@@ -227,53 +255,45 @@ func (l *history) spoil(m *manifest, why string) {
 	m.bad = why
 	switch {
 	case l.dropBroken && !m.silent:
-		m.good = nil
+		m.have(nil)
 	case first:
-		if m.good = l.earlier(m.path); m.good != nil {
-			m.key = podfacts.FullName(m.good)
-		}
+		m.have(l.earlier(m.path))
 	}
 }
 
-// choose returns the pods of the set. Of several files with one pod the first by
-// name wins; but a file that has only just appeared does not take a pod over from
-// the file that has it: editors leave such files for a moment.
+// choose returns the pods of the set. Of several files with one pod the one that has
+// it keeps it: a copy, by hand or by an editor, must not replace a pod that runs. Of
+// new ones the first by name wins.
 func (l *history) choose(now time.Time, v *outcome) []*v1.Pod {
 	candidates := slices.SortedFunc(maps.Values(l.files), func(a, b *manifest) int {
-		if x, y := l.isNew(a, now), l.isNew(b, now); x != y {
-			if x {
-				return 1
-			}
-			return -1
-		}
-		return cmp.Compare(a.path, b.path)
+		return cmp.Or(cmp.Compare(a.rank(), b.rank()), cmp.Compare(a.path, b.path))
 	})
-	byName, byUID := make(map[string]string, len(candidates)), make(map[types.UID]string, len(candidates))
+	byName, byUID := make(map[string]*manifest, len(candidates)), make(map[types.UID]*manifest, len(candidates))
 	chosen := make([]*manifest, 0, len(candidates))
 	for _, m := range candidates {
 		if !m.goneSince.IsZero() && m.bad != "" {
 			m.bad, m.decoded = "", false // there is no file any more that could be wrong
 		}
-		wasNew := l.isNew(m, now)
 		m.accepted = false
-		rival := ""
-		if m.good != nil {
-			rival = cmp.Or(byName[m.key], byUID[m.good.UID])
+		if m.good == nil {
+			m.trouble.set(m.bad, now)
+			m.trouble.silent = m.silent
+			continue
 		}
-		switch {
-		case rival != "":
-			m.trouble.set(cmp.Or(m.bad, fmt.Sprintf("pod %s/%s is defined by %s already", m.good.Namespace, m.good.Name, rival)), now)
+		m.placed = m.id
+		if clash := clashOf(m, byName[m.id.name], byUID[m.id.uid]); clash != "" {
+			m.trouble.set(cmp.Or(m.bad, clash), now)
 			if m.bad == "" {
 				m.trouble.rival = m.good
 			}
-			if wasNew {
-				v.wait(l.settle - now.Sub(m.keySince))
-			}
 			continue
-		case m.good != nil:
-			byName[m.key], byUID[m.good.UID] = m.path, m.path
-			m.accepted = true
-			chosen = append(chosen, m)
+		}
+		byName[m.id.name], byUID[m.id.uid] = m, m
+		m.accepted = true
+		chosen = append(chosen, m)
+		if m.unsaved != nil {
+			v.learn(m.path, m.unsaved)
+			m.unsaved = nil
 		}
 		m.trouble.set(m.bad, now)
 		m.trouble.silent = m.silent
@@ -286,9 +306,15 @@ func (l *history) choose(now time.Time, v *outcome) []*v1.Pod {
 	return pods
 }
 
-// isNew tells whether a file may not yet take a pod over from another.
-func (l *history) isNew(m *manifest, now time.Time) bool {
-	return !m.accepted && now.Sub(m.keySince) < l.settle
+// clashOf says why a manifest is refused beside those that have its name or UID.
+func clashOf(m, sameName, sameUID *manifest) string {
+	switch {
+	case sameName != nil:
+		return fmt.Sprintf("metadata.name: pod %s/%s is defined by %s already", m.good.Namespace, m.good.Name, sameName.path)
+	case sameUID != nil:
+		return fmt.Sprintf("metadata.uid: %s is the UID of pod %s/%s, defined by %s, already", m.good.UID, sameUID.good.Namespace, sameUID.good.Name, sameUID.path)
+	}
+	return ""
 }
 
 // problems lists what has been wrong for long enough.

@@ -2,6 +2,7 @@ package podsource
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,7 +20,7 @@ type folder map[string]string
 const testSettle = 250 * time.Millisecond
 
 func newHistory() *history {
-	return &history{settle: testSettle, deleted: func(string) bool { return false }, earlier: func(string) *v1.Pod { return nil }, files: map[string]*manifest{}, decode: func(path string, data []byte) (*v1.Pod, error) {
+	return &history{settle: testSettle, deleted: func(string) bool { return false }, earlier: func(string) *v1.Pod { return nil }, kept: func(string) bool { return false }, files: map[string]*manifest{}, decode: func(path string, data []byte) (*v1.Pod, error) {
 		if why, bad := strings.CutPrefix(string(data), "!"); bad {
 			return nil, errors.New(why)
 		}
@@ -151,16 +152,56 @@ func TestHistoryEditors(t *testing.T) {
 	}
 }
 
-// A new file that sorts first takes the pod over, but not at once.
-func TestHistoryTakeover(t *testing.T) {
+// A copy does not take a pod over from the manifest that has it, whatever its name
+// and however long it is there; the copy is named, with what clashes. It has the pod
+// once the other is gone.
+func TestHistoryCopy(t *testing.T) {
 	l := newHistory()
 	l.see(folder{"m": "x 1"}, 0)
-	pods, _, v := l.see(folder{"a": "x 2", "m": "x 1"}, time.Second)
+	both := folder{"a": "x 2", "m": "x 1", "b": "y 1"}
+	pods, problems, v := l.see(both, time.Second)
 	require.Equal(t, []string{"x 1"}, pods)
+	require.Empty(t, problems)
 	require.Equal(t, testSettle, v.recheck)
-	pods, _, _ = l.see(folder{"a": "x 2", "m": "x 1"}, time.Second+testSettle)
+	require.Empty(t, v.learned, "what is refused is not the good version of anything")
+	for _, at := range []time.Duration{time.Second + testSettle, time.Minute} {
+		pods, problems, _ = l.see(both, at)
+		require.Equal(t, []string{"x 1"}, pods)
+		require.Equal(t, []string{"a: metadata.name: pod ns/x is defined by m already", "b: metadata.uid: 1 is the UID of pod ns/x, defined by m, already"}, problems)
+	}
+	pods, _, _ = l.see(folder{"a": "x 2", "m": "x 3", "b": "y 1"}, 2*time.Minute)
+	require.Equal(t, []string{"x 3", "y 1"}, sorted(pods), "a new version keeps the place too")
+	l.see(folder{"a": "x 2"}, 3*time.Minute)
+	pods, problems, v = l.see(folder{"a": "x 2"}, 4*time.Minute)
 	require.Equal(t, []string{"x 2"}, pods)
+	require.Empty(t, problems)
+	require.Equal(t, map[string][]byte{"a": []byte("x 2")}, v.learned)
 }
+
+// A manifest that is edited so that it names another's pod, or its UID, does not get
+// it.
+func TestHistoryEditedIntoAnother(t *testing.T) {
+	for edited, want := range map[string][]string{"y 3": {"y 2"}, "x 2": {"y 2"}} {
+		l := newHistory()
+		l.see(folder{"a": "x 1", "m": "y 2"}, 0)
+		pods, _, _ := l.see(folder{"a": edited, "m": "y 2"}, time.Minute)
+		require.Equal(t, want, pods, edited)
+	}
+}
+
+// After a restart of the agent the manifest that had the pod before has it again.
+func TestHistoryCopyBeforeRestart(t *testing.T) {
+	l := newHistory()
+	l.kept = func(path string) bool { return path == "m" }
+	pods, _, v := l.see(folder{"a": "x 2", "m": "x 1"}, 0)
+	require.Equal(t, []string{"x 1"}, pods)
+	require.Equal(t, map[string][]byte{"m": []byte("x 1")}, v.learned)
+	l.see(folder{"a": "x 2"}, time.Second)
+	_, _, v = l.see(folder{"a": "x 2"}, time.Minute)
+	require.Equal(t, map[string][]byte{"a": []byte("x 2")}, v.learned, "it is good now")
+}
+
+func sorted(s []string) []string { slices.Sort(s); return s }
 
 // A file being written is left alone; other files are not.
 func TestHistoryBusy(t *testing.T) {
