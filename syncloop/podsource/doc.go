@@ -50,7 +50,11 @@
 // a StateDir to keep it in; a file that is gone has its pod removed. What editors
 // do on the way does not matter: a file that is being written is read once it is closed, a file
 // that is moved aside for a moment is not gone, and a copy that appears for a
-// moment does not take the pod over. Of several files with the same pod, by name or by
+// moment does not take the pod over. A folder that vanishes is unknown, not empty: its
+// pods go on for a period, unless its files were seen to be deleted, and a problem says
+// so. One that is missing when the agent starts has no pods, and what an earlier agent
+// left of them is killed. A folder that is there and cannot be listed is unknown for as
+// long as that lasts. Of several files with the same pod, by name or by
 // metadata.uid, the one that has it keeps it, also across a restart if there is a
 // StateDir; of new ones the first by name counts. The others are refused: a problem and
 // a FailedValidation event that name the field and both files. Everything that is

@@ -21,7 +21,8 @@ import (
 // FileConfig configures a FileSource.
 type FileConfig struct {
 	// Path is a folder of manifests, or one manifest. Required. It may appear
-	// later.
+	// later. Until then it has no pods; those of a folder that vanishes go on for
+	// a Period.
 	Path string
 	// Merger gets the pods. Required.
 	Merger *Merger
@@ -30,7 +31,7 @@ type FileConfig struct {
 	// Decoder decodes the manifests. Its NodeName is required.
 	Decoder Decoder
 	// Period is the pause between two looks at Path that nothing prompted;
-	// default 20 s.
+	// default 20 s. It is also how long a folder must be gone before its pods are.
 	Period time.Duration
 	// MaxSize is the most bytes a manifest may have; default 10 MiB.
 	MaxSize int64
@@ -172,7 +173,7 @@ func NewFileSource(cfg FileConfig) (*FileSource, error) {
 	f := &FileSource{cfg: cfg}
 	f.hints.init()
 	f.store = store{dir: cfg.StateDir, decode: f.decode}
-	f.history = &history{settle: cfg.Settle, deleted: f.hints.wasDeleted, earlier: f.store.load, kept: f.store.has, dropBroken: cfg.DropBroken, files: map[string]*manifest{}, decode: f.decode}
+	f.history = &history{root: cfg.Path, hold: cfg.Period, settle: cfg.Settle, deleted: f.hints.wasDeleted, earlier: f.store.load, kept: f.store.has, dropBroken: cfg.DropBroken, files: map[string]*manifest{}, decode: f.decode}
 	f.reader = newSurvey(reader{maxSize: cfg.MaxSize, youngest: youngest})
 	return f, nil
 }

@@ -35,7 +35,11 @@ type Problem struct {
 // so that an edit under way neither removes a pod nor replaces it by half of
 // itself. It has no clock and does no I/O.
 type history struct {
+	// root is the folder of the manifests, or the one manifest.
+	root   string
 	decode func(path string, data []byte) (*v1.Pod, error)
+	// hold is how long a folder must be gone before its manifests are.
+	hold time.Duration
 	// settle is how long a file must be gone before its pod is removed, and how long
 	// something must be wrong before it counts as a problem.
 	settle time.Duration
@@ -49,8 +53,10 @@ type history struct {
 	kept       func(path string) bool
 	dropBroken bool
 
-	root  trouble
-	files map[string]*manifest
+	trouble trouble // of root
+	// vanished is since when the folder is missing.
+	vanished time.Time
+	files    map[string]*manifest
 }
 
 // manifest is one file, and what was good of it.
@@ -164,15 +170,43 @@ func (v *outcome) learn(path string, data []byte) {
 // should be left alone because it is still being written; 0 means it is complete.
 func (l *history) apply(s snapshot, busy func(path string, modTime time.Time) time.Duration, now time.Time) outcome {
 	v := outcome{known: !s.unknown}
-	l.root.set(s.problem, now)
-	if l.root.silent = s.unknown; s.unknown {
-		v.wait(retry)
-	} else {
+	held := l.holds(s, now)
+	if held {
+		v.known, s.problem = false, fmt.Sprintf("has vanished: its pods go on for %s", l.hold)
+	}
+	l.trouble.set(s.problem, now)
+	l.trouble.silent = s.unknown
+	if v.known {
 		l.takeFiles(s.files, busy, now, &v)
+	} else {
+		v.wait(retry)
 	}
 	v.pods = l.choose(now, &v)
 	v.problems = l.problems(now, &v)
 	return v
+}
+
+// holds tells whether the pods of a folder that is missing go on: it may have been
+// moved away for a moment. Files that were deleted with it are gone.
+func (l *history) holds(s snapshot, now time.Time) bool {
+	if !s.missing {
+		if !s.unknown {
+			l.vanished = time.Time{}
+		}
+		return false
+	}
+	if l.vanished.IsZero() {
+		l.vanished = now
+	}
+	if now.Sub(l.vanished) >= l.hold {
+		return false
+	}
+	for path, m := range l.files {
+		if m.accepted && path != l.root && !l.deleted(path) {
+			return true
+		}
+	}
+	return false
 }
 
 // stampOf returns the stamp of the version of a file that was decoded last, the zero
@@ -330,7 +364,7 @@ func (l *history) problems(now time.Time, v *outcome) []Problem {
 		}
 		list = append(list, Problem{Path: path, Message: t.text, Since: t.since, KeptLastGood: kept, NoAnswer: t.silent, rival: t.rival})
 	}
-	add("", &l.root, false)
+	add("", &l.trouble, !l.vanished.IsZero() && !v.known)
 	var troubled []string
 	for path, m := range l.files {
 		if m.trouble.text != "" {

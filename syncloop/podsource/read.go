@@ -21,8 +21,8 @@ type snapshot struct {
 	// problem is what is wrong with the path itself.
 	problem string
 	// unknown tells that the path is there but could not be listed: nothing
-	// follows about which files exist.
-	unknown bool
+	// follows about which files exist. missing tells that the path is not there.
+	unknown, missing bool
 }
 
 // reading is one file: its content, or why there is none.
@@ -76,7 +76,7 @@ func (r reader) list(path string) listing {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return listing{snapshot: snapshot{problem: "does not exist"}}
+		return listing{snapshot: snapshot{problem: "does not exist", missing: true}}
 	case err != nil:
 		return listing{snapshot: snapshot{problem: bare(err), unknown: true}}
 	case info.Mode().IsRegular():
