@@ -52,7 +52,8 @@ type FileConfig struct {
 	// have changed, once more when it begins to watch, and blocks until ctx is
 	// done or it cannot watch any longer. changed never blocks. An error that is
 	// errors.ErrUnsupported ends watching; after others it is called again.
-	// Default: inotify on Linux, ErrUnsupported elsewhere.
+	// Default: inotify on Linux, ErrUnsupported elsewhere. A synctest bubble needs
+	// NoWatch: the clock of a bubble stands while something waits for inotify.
 	Watch func(ctx context.Context, path string, changed func(Hint)) error
 	// OnProblem is called for each new or changed problem, after it was logged.
 	// nil calls nothing.
@@ -60,6 +61,10 @@ type FileConfig struct {
 	// Logger receives one line per new or changed problem. nil discards.
 	Logger *slog.Logger
 }
+
+// NoWatch is a FileConfig.Watch that watches nothing: changes are found after a Period.
+// Unlike inotify it lets the clock of a synctest bubble go on.
+func NoWatch(context.Context, string, func(Hint)) error { return errors.ErrUnsupported }
 
 // Hint says that something may have changed.
 type Hint struct {

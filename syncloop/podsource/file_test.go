@@ -198,7 +198,7 @@ func TestFileSourceProblems(t *testing.T) {
 func playProblem(t *testing.T, spoil func(t *testing.T, path string), want string) {
 	r := newRig(t, func(cfg *FileConfig) {
 		cfg.MaxSize, cfg.Period = 2000, 100*time.Millisecond
-		cfg.Watch = func(context.Context, string, func(Hint)) error { return errors.ErrUnsupported }
+		cfg.Watch = NoWatch
 	})
 	r.write("other", manifestOf("other", "x"))
 	r.start()
@@ -312,7 +312,7 @@ func TestFileSourceFolderMovedAway(t *testing.T) {
 		r := newRig(t, func(cfg *FileConfig) {
 			cfg.Path, cfg.Period = mkdir(t, filepath.Join(base, "m")), 2*time.Second
 			if !watched {
-				cfg.Watch, cfg.Period = func(context.Context, string, func(Hint)) error { return errors.ErrUnsupported }, 400*time.Millisecond
+				cfg.Watch, cfg.Period = NoWatch, 400*time.Millisecond
 			}
 		})
 		r.dir = filepath.Join(base, "m")
@@ -374,6 +374,19 @@ func TestFileSourceRetriesWatch(t *testing.T) {
 		require.Equal(t, []string{"ADD"}, r.next())
 		time.Sleep(10 * time.Minute)
 		require.InDelta(t, 600/20, watches.Load(), 5)
+	})
+}
+
+// Without a watch a source lives in a bubble, and finds changes after its period.
+func TestNoWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, func(cfg *FileConfig) { cfg.Watch = NoWatch })
+		r.start()
+		require.Equal(t, []string{"ADD"}, r.next())
+		r.write("a", manifestOf("a", "x"))
+		require.NoError(t, os.Chtimes(r.path("a"), time.Now(), time.Now()))
+		time.Sleep(r.source.cfg.Period)
+		require.Equal(t, []string{"ADD a"}, r.next())
 	})
 }
 

@@ -2,7 +2,6 @@ package podsource
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -18,7 +17,7 @@ import (
 // silentRig has a source of which some files do not answer until they are released.
 func silentRig(t *testing.T, silent ...string) (r *rig, release func()) {
 	r = newRig(t, func(cfg *FileConfig) {
-		cfg.Watch = func(context.Context, string, func(Hint)) error { return errors.ErrUnsupported }
+		cfg.Watch = NoWatch
 	})
 	blocked := make(chan struct{})
 	read := r.source.reader.read

@@ -3,6 +3,7 @@ package podsource
 import (
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -29,9 +30,10 @@ func TestUnchangedFilesAreNotRead(t *testing.T) {
 	}
 	require.Equal(t, "x", image())
 	reads := func() bool { return !f.read().files[0].same }
-	if reads() {
+	if runtime.GOOS != "linux" {
 		t.Skip("files have no stamps here")
 	}
+	require.False(t, reads(), "nothing has changed")
 
 	// The clock of the file system is coarse, which is why young files have no
 	// stamp; here they have, so each version has to be younger than the one before.
