@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -211,6 +214,55 @@ func TestHandlerReconcile(t *testing.T) {
 	require.Equal(t, []string{"6false", "6true"}, pruned, "all only when the exit codes are known")
 }
 
+// Mirror pods and pods that were not admitted have no worker to sync or to prune for.
+func TestHandlerReconcilesOnlyPodsWithWorkers(t *testing.T) {
+	var asked []string
+	pruned := 0
+	h, w := newTestHandler(t, func(cfg *HandlerConfig) {
+		cfg.Admit = refuse(&asked, "1")
+		cfg.Prune = func(context.Context, types.UID, bool) { pruned++ }
+	})
+	gate := func(pod *v1.Pod) {
+		pod.Spec.ReadinessGates = []v1.PodReadinessGate{{ConditionType: "gate"}}
+		for _, c := range []v1.PodConditionType{v1.ContainersReady, "gate"} {
+			pod.Status.Conditions = append(pod.Status.Conditions, v1.PodCondition{Type: c, Status: v1.ConditionTrue})
+		}
+	}
+	evicted := func(pod *v1.Pod) { pod.Status.Phase, pod.Status.Reason = v1.PodFailed, "Evicted" }
+	refused, mirror := testPod("refused", "1", gate), mirrorPod("nobody", "m")
+	gate(mirror)
+	h.HandlePodAdditions(t.Context(), []*v1.Pod{refused, mirror})
+	require.Empty(t, w.take())
+	for range 2 {
+		h.HandlePodReconcile(t.Context(), []*v1.Pod{refused, mirror})
+		require.Empty(t, w.take())
+		require.Zero(t, pruned)
+		evicted(refused)
+		evicted(mirror)
+	}
+}
+
+// An update that the workers refuse is logged with the pod it is about, also when
+// that is one that only the runtime knows; unless the agent stops.
+func TestHandlerLogsRefusedUpdates(t *testing.T) {
+	var log strings.Builder
+	h, w := newTestHandler(t, func(cfg *HandlerConfig) {
+		cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		cfg.RuntimePods = func(context.Context) ([]podworkers.RuntimePod, error) {
+			return []podworkers.RuntimePod{{UID: "u-stray", Name: "stray", Namespace: "other"}}, nil
+		}
+	})
+	w.fail = fmt.Errorf("no: %w", podworkers.ErrAgentStopping)
+	h.HandlePodAdditions(t.Context(), []*v1.Pod{testPod("a", "1")})
+	require.ErrorContains(t, h.HandlePodCleanups(t.Context()), "pod other/stray (u-stray) cannot be killed")
+	require.NotContains(t, log.String(), "refused")
+	w.fail = errors.New("full")
+	require.ErrorContains(t, h.HandlePodCleanups(t.Context()), "pod other/stray (u-stray) cannot be killed")
+	h.HandlePodAdditions(t.Context(), []*v1.Pod{testPod("b", "2")})
+	require.Contains(t, log.String(), "err=full update=kill namespace=other pod=stray uid=u-stray")
+	require.Contains(t, log.String(), "err=full update=create namespace=ns pod=b uid=2")
+}
+
 // L6: a deleted pod that ended before this process is killed once, so that its
 // deletion completes. L7: a pod that restarts under its UID is no leftover. L8: a
 // pod that only the runtime has is killed with grace 1, once.
@@ -373,6 +425,22 @@ func TestDeadlines(t *testing.T) {
 	require.Equal(t, []types.UID{"a"}, past)
 	d.check(nil, started, begin)
 	require.Empty(t, d)
+}
+
+// The smallest and the largest number of seconds are no surprise: the one is past at
+// once, the other never.
+func TestExtremeDeadlines(t *testing.T) {
+	begin := metav1.NewTime(time.Now())
+	for seconds, past := range map[int64]bool{
+		math.MinInt64: true, -1: true, 0: true, 1: false, math.MaxInt32: false,
+		math.MaxInt64 / int64(time.Second): false, math.MaxInt64/int64(time.Second) + 1: false, math.MaxInt64: false,
+	} {
+		pod := testPod("a", "a", func(pod *v1.Pod) { pod.Spec.ActiveDeadlineSeconds = &seconds })
+		require.Equal(t, past, PastActiveDeadline(pod, &begin, begin.Time), seconds)
+		told, pause := deadlines{}.check([]*v1.Pod{pod}, func(*v1.Pod) *metav1.Time { return &begin }, begin.Time)
+		require.Equal(t, past, len(told) == 1, seconds)
+		require.Equal(t, deadlinePeriod, pause, seconds)
+	}
 }
 
 // With PerSource, a pod of a ready source restarts under its UID while another

@@ -2,6 +2,7 @@ package syncloop
 
 import (
 	"context"
+	"math"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -75,7 +76,13 @@ func activeDeadline(pod *v1.Pod, start *metav1.Time) (time.Time, bool) {
 	if limit == nil || start == nil || start.IsZero() {
 		return time.Time{}, false
 	}
-	return start.Add(time.Duration(*limit) * time.Second), true
+	return start.Add(seconds(*limit)), true
+}
+
+// seconds is a number of seconds as a duration: 0 for less, and the longest for more
+// than a duration can be.
+func seconds(n int64) time.Duration {
+	return time.Duration(min(max(n, 0), math.MaxInt64/int64(time.Second))) * time.Second
 }
 
 // deadlinePeriod is how often ActiveDeadlines looks for new pods.

@@ -241,6 +241,23 @@ func TestLoopHousekeeping(t *testing.T) {
 	})
 }
 
+// Housekeeping that the stop interrupts has not failed: nobody is told.
+func TestLoopStopsDuringHousekeeping(t *testing.T) {
+	var log lockedBuffer
+	bubble(t, func(cfg *Config) {
+		cfg.HousekeepingPeriod = time.Second
+		cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		cfg.Handler.(*recorder).onClean = func(ctx context.Context) error {
+			<-ctx.Done()
+			return errors.New("interrupted step")
+		}
+	}, func(t *testing.T, _ *Loop, h *recorder, _ *script) {
+		time.Sleep(1500 * time.Millisecond)
+		require.Equal(t, []string{"cleanup"}, h.take())
+	})
+	require.NotContains(t, log.String(), "interrupted step")
+}
+
 // A source that fails is run again, with growing pauses; one that ends is not;
 // neither ends the loop.
 func TestLoopSources(t *testing.T) {

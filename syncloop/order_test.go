@@ -41,9 +41,10 @@ func TestOrders(t *testing.T) {
 			pods: []*v1.Pod{
 				testPod("none", "1"), testPod("below", "2", withPriority(-1)), testPod("young", "3", withPriority(5), createdAt(9)),
 				testPod("old", "4", withPriority(5), createdAt(8)), testPod("cluster", "5", inClass("system-cluster-critical")),
-				testPod("node", "6", inClass("system-node-critical")), testPod("unknown class", "7", inClass("gold")),
+				testPod("node", "6", inClass("system-node-critical")), testPod("unknown class", "7", inClass("gold")), testPod("zero", "8", withPriority(0)), testPod("least", "9", withPriority(1)),
+				testPod("last zero", "0", withPriority(0)),
 			},
-			want: "node,cluster,old,young,none,unknown class,below",
+			want: "node,cluster,old,young,least,last zero,none,unknown class,zero,below",
 		},
 		"what a pod depends on moves forward with it": {
 			order: ByDependency(nil, ByPriority),

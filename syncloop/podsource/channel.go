@@ -30,7 +30,8 @@ func FromChannel(m *Merger, source string, sets <-chan []*v1.Pod) (syncloop.Even
 				if !ok {
 					return nil
 				}
-				if err := m.Set(source, pods); err != nil {
+				// Pods that are left out were logged, and are an event each.
+				if err := m.Set(source, pods); err != nil && !errors.Is(err, ErrNoIdentity) {
 					return fmt.Errorf("source %q: %w", source, err)
 				}
 			}

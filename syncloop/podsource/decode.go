@@ -110,10 +110,19 @@ func parse(manifest []byte) (*v1.Pod, error) {
 		if where := badQuantity(manifest); where != nil {
 			return nil, where
 		}
-		return nil, cleanError(err)
+		return nil, aboutMerge(manifest, cleanError(err))
 	}
 	pod.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
 	return pod, nil
+}
+
+// aboutMerge adds to the error of a field that occurs twice what nobody sees who
+// wrote a merge key.
+func aboutMerge(manifest []byte, err error) error {
+	if bytes.Contains(manifest, []byte("<<")) && strings.Contains(err.Error(), "already set in map") {
+		return fmt.Errorf("%w: a merge key (<<) must not bring a field that is set beside it", err)
+	}
+	return err
 }
 
 // checkKind looks at kind and apiVersion alone, so that another object is called

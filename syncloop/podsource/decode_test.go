@@ -178,6 +178,11 @@ func TestDecodeRefuses(t *testing.T) {
 		"unknown volume":      {container("volumeMounts: [{name: v, mountPath: /v}]"), "spec.containers[0].volumeMounts[0].name: Not found"},
 		"relative mount":      {spec("volumes: [{name: v, hostPath: {path: /x}}]") + indent("volumeMounts: [{name: v, mountPath: v}]", 4), "spec.containers[0].volumeMounts[0].mountPath"},
 		"mount twice":         {spec("volumes: [{name: v, hostPath: {path: /x}}]") + indent("volumeMounts: [{name: v, mountPath: /v}, {name: v, mountPath: /v/}]", 4), "spec.containers[0].volumeMounts[1].mountPath: Duplicate"},
+		"mount with colon":    {spec("volumes: [{name: v, hostPath: {path: /x}}]") + indent("volumeMounts: [{name: v, mountPath: \"/v:ro\"}]", 4), "spec.containers[0].volumeMounts[0].mountPath: Invalid"},
+		"message path":        {container("terminationMessagePath: /dev/../etc/x"), "spec.containers[0].terminationMessagePath: Invalid"},
+		"node name":           {spec("nodeName: other"), `spec.nodeName: Invalid value: "other": must be "Node-1", this node, or empty`},
+		"annotations":         {meta("name: a\nannotations: {a: " + strings.Repeat("x", 128<<10) + ", b: " + strings.Repeat("x", 128<<10) + "}"), "metadata.annotations: Too long: may not be more than 262144 bytes"},
+		"long deadline":       {spec("activeDeadlineSeconds: 2147483648"), "spec.activeDeadlineSeconds"},
 		"sub path":            {spec("volumes: [{name: v, hostPath: {path: /x}}]") + indent("volumeMounts: [{name: v, mountPath: /v, subPath: ../x}]", 4), "volumeMounts[0].subPath"},
 		"propagation":         {spec("volumes: [{name: v, hostPath: {path: /x}}]") + indent("volumeMounts: [{name: v, mountPath: /v, mountPropagation: Bidirectional}]", 4), "volumeMounts[0].mountPropagation"},
 		"volume twice":        {spec("volumes: [{name: v, hostPath: {path: /x}}, {name: v, hostPath: {path: /y}}]"), "spec.volumes[1].name: Duplicate"},
@@ -209,6 +214,23 @@ func TestDecodeRefuses(t *testing.T) {
 			require.Nil(t, pod)
 		})
 	}
+}
+
+// A merge key gives a map the fields of another one, as in YAML 1.1; a field that is
+// there twice afterwards is an error like every repeated field.
+func TestDecodeMergeKeys(t *testing.T) {
+	merging := func(fields string) string {
+		return strings.Replace(web, "- name: app", "- name: app\n    resources: &a {limits: {cpu: 1}}", 1) +
+			"  - name: b\n    image: x\n    resources:\n      <<: *a\n" + indent(fields, 6)
+	}
+	pod, err := testDecoder().Decode([]byte(merging("requests: {cpu: 1}")), "")
+	require.NoError(t, err)
+	require.Equal(t, "1", pod.Spec.Containers[1].Resources.Limits.Cpu().String())
+	_, err = testDecoder().Decode([]byte(merging("limits: {cpu: 2}")), "")
+	require.ErrorContains(t, err, `"limits" already set in map`)
+	require.ErrorContains(t, err, "a merge key (<<) must not bring a field that is set beside it")
+	_, err = testDecoder().DecodeAll([]byte("kind: PodList\napiVersion: v1\nmetadata: &m {a: b}\nitems: [{<<: *m, a: c}]"), "")
+	require.ErrorContains(t, err, "merge key")
 }
 
 func TestDecodeConfiguredAbilities(t *testing.T) {

@@ -50,9 +50,19 @@
 // a StateDir to keep it in; a file that is gone has its pod removed. What editors
 // do on the way does not matter: a file that is being written is read once it is closed, a file
 // that is moved aside for a moment is not gone, and a copy that appears for a
-// moment does not take the pod over. Of several files with the same pod the first
-// by name counts, and the others are a FailedValidation event. Everything that is
+// moment does not take the pod over. A folder that vanishes is unknown, not empty: its
+// pods go on for a period, unless its files were seen to be deleted, and a problem says
+// so. One that is missing when the agent starts has no pods, and what an earlier agent
+// left of them is killed. A folder that is there and cannot be listed is unknown for as
+// long as that lasts. Of several files with the same pod, by name or by
+// metadata.uid, the one that has it keeps it, also across a restart if there is a
+// StateDir; of new ones the first by name counts. The others are refused: a problem and
+// a FailedValidation event that name the field and both files. Everything that is
 // wrong is logged once and listed by Problems.
+//
+// Only plain files are read, and no look waits for one: a file that does not answer in
+// time, such as a link to a file server that is gone, is a problem with NoAnswer and
+// an error of FileSource.CheckHealth; the others go on, and it counts when it answers.
 //
 // Files are not read again while inode, size and times say that they are the same.
 // That is not believed of files that have just been written, of files that the
@@ -81,20 +91,21 @@
 // # What is checked
 //
 // Manifests are decoded strictly: unknown, misspelled and repeated fields are
-// errors. What the API server would fill in is filled in here (the table is in
-// defaults.go). Then the following is refused, with the path of the field; the
-// full validation of the API server it is not:
+// errors, also where a merge key brings one that is set beside it. What the API server
+// would fill in is filled in here (the table is in defaults.go). Then the following is
+// refused, with the path of the field; the full validation of the API server it is not:
 //
 //   - metadata: a name that is missing or no DNS-1123 subdomain, also together with
 //     the node's name; a namespace that is no DNS-1123 label; a UID that is not safe
-//     as a folder name; labels and annotation keys that are not valid; a deletion
-//     timestamp; the annotation of mirror pods;
+//     as a folder name; labels and annotation keys that are not valid, annotations of
+//     more than 256 KiB; a deletion timestamp; the annotation of mirror pods;
 //   - spec: unknown restartPolicy, dnsPolicy or os.name, dnsPolicy None without a
-//     nameserver, a negative grace period, an active deadline below 1, hostname,
+//     nameserver, a negative grace period, an active deadline below 1 or
+//     above 2^31-1 seconds, the name of another node, hostname,
 //     subdomain and hostAliases that are not valid, shareProcessNamespace with
 //     hostPID, ephemeral containers, user and group IDs out of range;
 //   - containers: none; names that are no DNS-1123 labels or occur twice; no image,
-//     or one with spaces; unknown imagePullPolicy, terminationMessagePolicy or
+//     or one with spaces; a terminationMessagePath with ".."; unknown imagePullPolicy, terminationMessagePolicy or
 //     restartPolicy;
 //   - ports: numbers out of range, unknown protocols, names that are not valid or
 //     occur twice in a container, host ports that occur twice in the pod or differ
@@ -102,8 +113,8 @@
 //   - volumes: names that are no DNS-1123 labels or occur twice, two kinds in one,
 //     kinds that are not in Decoder.Volumes, a hostPath that is not absolute or
 //     contains "..", an unknown hostPath type, a negative size limit;
-//   - mounts: of volumes that do not exist, at paths that are not absolute or occur
-//     twice, sub-paths that are absolute or contain "..", Bidirectional propagation
+//   - mounts: of volumes that do not exist, at paths that are not absolute, contain ":" or
+//     occur twice, sub-paths that are absolute or contain "..", Bidirectional propagation
 //     without a privileged container;
 //   - env: names that are missing or not valid, a value beside valueFrom, not
 //     exactly one source, empty field paths and resources;

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -20,7 +21,8 @@ import (
 // FileConfig configures a FileSource.
 type FileConfig struct {
 	// Path is a folder of manifests, or one manifest. Required. It may appear
-	// later.
+	// later. Until then it has no pods; those of a folder that vanishes go on for
+	// a Period.
 	Path string
 	// Merger gets the pods. Required.
 	Merger *Merger
@@ -29,29 +31,29 @@ type FileConfig struct {
 	// Decoder decodes the manifests. Its NodeName is required.
 	Decoder Decoder
 	// Period is the pause between two looks at Path that nothing prompted;
-	// default 20 s.
+	// default 20 s. It is also how long a folder must be gone before its pods are.
 	Period time.Duration
 	// MaxSize is the most bytes a manifest may have; default 10 MiB.
 	MaxSize int64
 	// Settle is how long a file must be gone before its pod is removed, unless
-	// the watch saw it deleted, which counts at once. It is also how long a new
-	// file must be there before it takes a pod over from another file, and how
-	// long something must be wrong before it is reported; default 250 ms. It
-	// bridges what editors do while they save. New and changed manifests do not
-	// wait for it.
+	// the watch saw it deleted, which counts at once, and how long something must
+	// be wrong before it is reported; default 250 ms. It bridges what editors do
+	// while they save. New and changed manifests do not wait for it.
 	Settle time.Duration
 	// DropBroken removes the pod of a manifest that turns bad, as the upstream
 	// kubelet does. By default the last good version keeps running.
 	DropBroken bool
 	// StateDir is a folder of this source's own, in which the last good version
 	// of each manifest is kept, so that one that is broken when the process starts
-	// still has it. "" keeps it in memory only. It is made when it is needed.
+	// still has it, and of several files with one pod the one that had it before the
+	// start has it again. "" keeps it in memory only. It is made when it is needed.
 	StateDir string
 	// Watch prompts looks at path: it calls changed whenever something there may
 	// have changed, once more when it begins to watch, and blocks until ctx is
 	// done or it cannot watch any longer. changed never blocks. An error that is
 	// errors.ErrUnsupported ends watching; after others it is called again.
-	// Default: inotify on Linux, ErrUnsupported elsewhere.
+	// Default: inotify on Linux, ErrUnsupported elsewhere. A synctest bubble needs
+	// NoWatch: the clock of a bubble stands while something waits for inotify.
 	Watch func(ctx context.Context, path string, changed func(Hint)) error
 	// OnProblem is called for each new or changed problem, after it was logged.
 	// nil calls nothing.
@@ -59,6 +61,10 @@ type FileConfig struct {
 	// Logger receives one line per new or changed problem. nil discards.
 	Logger *slog.Logger
 }
+
+// NoWatch is a FileConfig.Watch that watches nothing: changes are found after a Period.
+// Unlike inotify it lets the clock of a synctest bubble go on.
+func NoWatch(context.Context, string, func(Hint)) error { return errors.ErrUnsupported }
 
 // Hint says that something may have changed.
 type Hint struct {
@@ -102,7 +108,11 @@ const (
 	// for file systems that do not tell the truth at once.
 	trust = time.Minute
 	// longestStart is how long the first set waits for files being written.
-	longestStart                 = 2 * time.Second
+	longestStart = 2 * time.Second
+	// retry is the pause after a look at something that gave no answer.
+	retry = time.Second
+	// joinTime is how long Run waits, when it ends, for reads that block.
+	joinTime                     = 10 * time.Second
 	watchPauseMin, watchPauseMax = time.Second, 20 * time.Second
 )
 
@@ -118,7 +128,7 @@ type FileSource struct {
 	// changed or not; only Run uses them.
 	delivered       bool
 	looked, readAll time.Time
-	reader          reader
+	reader          *survey
 
 	mu       sync.Mutex
 	problems []Problem
@@ -168,8 +178,8 @@ func NewFileSource(cfg FileConfig) (*FileSource, error) {
 	f := &FileSource{cfg: cfg}
 	f.hints.init()
 	f.store = store{dir: cfg.StateDir, decode: f.decode}
-	f.history = &history{settle: cfg.Settle, deleted: f.hints.wasDeleted, earlier: f.store.load, dropBroken: cfg.DropBroken, files: map[string]*manifest{}, decode: f.decode}
-	f.reader = reader{maxSize: cfg.MaxSize, youngest: youngest}
+	f.history = &history{root: cfg.Path, hold: cfg.Period, settle: cfg.Settle, deleted: f.hints.wasDeleted, earlier: f.store.load, kept: f.store.has, dropBroken: cfg.DropBroken, files: map[string]*manifest{}, decode: f.decode}
+	f.reader = newSurvey(reader{maxSize: cfg.MaxSize, youngest: youngest})
 	return f, nil
 }
 
@@ -184,7 +194,21 @@ func (f *FileSource) Problems() []Problem {
 	return slices.Clone(f.problems)
 }
 
-// Run reads the files, again whenever they change, until ctx is done.
+// CheckHealth returns an error that names what does not let itself be read: files
+// that do not answer, such as links to a file server that is gone, and a folder that
+// cannot be listed. The other manifests are followed meanwhile.
+func (f *FileSource) CheckHealth() error {
+	var errs []error
+	for _, p := range f.Problems() {
+		if p.NoAnswer {
+			errs = append(errs, fmt.Errorf("manifest source %s: %s %s", f.cfg.Source, p.Path, p.Message))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Run reads the files, again whenever they change, until ctx is done. A read that the
+// kernel does not end is named in the error.
 func (f *FileSource) Run(ctx context.Context, _ func(syncloop.Event)) error {
 	var watching sync.WaitGroup
 	defer watching.Wait()
@@ -198,9 +222,17 @@ func (f *FileSource) Run(ctx context.Context, _ func(syncloop.Event)) error {
 			return err
 		}
 		if !f.wait(ctx, recheck) {
-			return nil
+			return f.join()
 		}
 	}
+}
+
+// join waits for reads that have not answered.
+func (f *FileSource) join() error {
+	if left := f.reader.join(f.cfg.Path, joinTime); len(left) > 0 {
+		return fmt.Errorf("podsource: still reading %s after the stop: %s", joinTime, strings.Join(left, ", "))
+	}
+	return nil
 }
 
 // wait returns when it is time for another look, or false when ctx is done.
@@ -257,9 +289,13 @@ func (f *FileSource) read() snapshot {
 	if all || now.Sub(f.readAll) >= trust {
 		all, f.readAll = true, now
 	}
-	r := f.reader
-	r.known = func(path string, s stamp) bool { return !all && !named[path] && f.history.knows(path, s) }
-	return r.all(f.cfg.Path)
+	known := func(path string) stamp {
+		if all || named[path] {
+			return stamp{}
+		}
+		return f.history.stampOf(path)
+	}
+	return f.reader.all(f.cfg.Path, known, func(path string) bool { return named[path] })
 }
 
 // remember brings the stored versions up to date. What cannot be stored is missed

@@ -198,7 +198,7 @@ func TestFileSourceProblems(t *testing.T) {
 func playProblem(t *testing.T, spoil func(t *testing.T, path string), want string) {
 	r := newRig(t, func(cfg *FileConfig) {
 		cfg.MaxSize, cfg.Period = 2000, 100*time.Millisecond
-		cfg.Watch = func(context.Context, string, func(Hint)) error { return errors.ErrUnsupported }
+		cfg.Watch = NoWatch
 	})
 	r.write("other", manifestOf("other", "x"))
 	r.start()
@@ -304,6 +304,42 @@ func TestFileSourcePathAppears(t *testing.T) {
 	}
 }
 
+// A folder that is moved away for a moment costs no pod, watched or not, and whatever
+// becomes of its files elsewhere; one that stays away does after the period.
+func TestFileSourceFolderMovedAway(t *testing.T) {
+	for _, watched := range []bool{false, true} {
+		base := t.TempDir()
+		r := newRig(t, func(cfg *FileConfig) {
+			cfg.Path, cfg.Period = mkdir(t, filepath.Join(base, "m")), 2*time.Second
+			if !watched {
+				cfg.Watch, cfg.Period = NoWatch, 400*time.Millisecond
+			}
+		})
+		r.dir = filepath.Join(base, "m")
+		r.write("a", manifestOf("a", "x"))
+		r.start()
+		require.Equal(t, []string{"ADD a"}, r.next())
+		away := filepath.Join(base, "away")
+		started := time.Now()
+		require.NoError(t, os.Rename(r.dir, away))
+		require.NoError(t, os.Remove(filepath.Join(away, "a")))
+		p := r.problem()
+		require.Contains(t, p.Message, "has vanished")
+		require.True(t, p.KeptLastGood)
+		require.Equal(t, []string{"REMOVE a"}, r.next())
+		require.GreaterOrEqual(t, time.Since(started), r.source.cfg.Period)
+
+		put(t, filepath.Join(away, "a"), manifestOf("a", "x"))
+		require.NoError(t, os.Rename(away, r.dir))
+		require.Equal(t, []string{"ADD a"}, r.next())
+		require.NoError(t, os.Rename(r.dir, away))
+		time.Sleep(50 * time.Millisecond)
+		require.NoError(t, os.Rename(away, r.dir))
+		r.write("b", manifestOf("b", "x"))
+		require.Equal(t, []string{"ADD b"}, r.next())
+	}
+}
+
 // A folder that programs replace by swapping a link, as ConfigMap volumes do.
 func TestFileSourceSwappedLink(t *testing.T) {
 	r := newRig(t, func(cfg *FileConfig) { cfg.Period = time.Hour })
@@ -338,6 +374,19 @@ func TestFileSourceRetriesWatch(t *testing.T) {
 		require.Equal(t, []string{"ADD"}, r.next())
 		time.Sleep(10 * time.Minute)
 		require.InDelta(t, 600/20, watches.Load(), 5)
+	})
+}
+
+// Without a watch a source lives in a bubble, and finds changes after its period.
+func TestNoWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, func(cfg *FileConfig) { cfg.Watch = NoWatch })
+		r.start()
+		require.Equal(t, []string{"ADD"}, r.next())
+		r.write("a", manifestOf("a", "x"))
+		require.NoError(t, os.Chtimes(r.path("a"), time.Now(), time.Now()))
+		time.Sleep(r.source.cfg.Period)
+		require.Equal(t, []string{"ADD a"}, r.next())
 	})
 }
 

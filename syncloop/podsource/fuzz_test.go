@@ -25,7 +25,7 @@ func FuzzMerger(f *testing.F) {
 		var set []*v1.Pod
 		give := func() {
 			require.NoError(t, plain.Set("s", set))
-			taken, _ := choose(set)
+			taken, _, _ := choose(set)
 			require.NoError(t, constant.setConstant("s", taken))
 		}
 		look := func() {
@@ -33,7 +33,7 @@ func FuzzMerger(f *testing.F) {
 			require.Equal(t, trace(a), trace(b))
 			follow(t, replicas[0], a)
 			follow(t, replicas[1], b)
-			taken, _ := choose(set)
+			taken, _, _ := choose(set)
 			for _, replica := range replicas {
 				require.Len(t, replica, len(taken))
 				for _, pod := range taken {

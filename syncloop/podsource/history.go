@@ -24,6 +24,9 @@ type Problem struct {
 	Since time.Time `json:"since"`
 	// KeptLastGood tells that the pod of an earlier, good version keeps running.
 	KeptLastGood bool `json:"keptLastGood,omitempty"`
+	// NoAnswer tells that nothing is known of what is there now: a file that blocks
+	// who reads it, or a folder that cannot be listed.
+	NoAnswer bool `json:"noAnswer,omitempty"`
 	// rival is the pod of a good manifest that is left out for another manifest's.
 	rival *v1.Pod
 }
@@ -32,21 +35,28 @@ type Problem struct {
 // so that an edit under way neither removes a pod nor replaces it by half of
 // itself. It has no clock and does no I/O.
 type history struct {
+	// root is the folder of the manifests, or the one manifest.
+	root   string
 	decode func(path string, data []byte) (*v1.Pod, error)
-	// settle is how long a file must be gone before its pod is removed, how long
-	// a new file must be there before it takes a pod over from another file, and
-	// how long something must be wrong before it counts as a problem.
+	// hold is how long a folder must be gone before its manifests are.
+	hold time.Duration
+	// settle is how long a file must be gone before its pod is removed, and how long
+	// something must be wrong before it counts as a problem.
 	settle time.Duration
 	// deleted tells whether a missing file was deleted on purpose: its pod does
 	// not wait for settle.
 	deleted func(path string) bool
 	// earlier returns the pod of the good version that a manifest had before
 	// this process began, nil without one.
-	earlier    func(path string) *v1.Pod
+	earlier func(path string) *v1.Pod
+	// kept tells whether a manifest had such a version.
+	kept       func(path string) bool
 	dropBroken bool
 
-	root  trouble
-	files map[string]*manifest
+	trouble trouble // of root
+	// vanished is since when the folder is missing.
+	vanished time.Time
+	files    map[string]*manifest
 }
 
 // manifest is one file, and what was good of it.
@@ -56,19 +66,54 @@ type manifest struct {
 	content [sha256.Size]byte
 	stamp   stamp
 	decoded bool
-	// good is the pod of the last good version, if any. keySince is when it
-	// first had its present name; accepted tells that it was in the last set.
+	// good is the pod of the last good version, if any, and id its name and UID.
+	// accepted tells that the file's pod was in the last set, and placed as which; kept
+	// that an earlier process had a version of this file in its set.
 	good     *v1.Pod
-	key      string // the pod's full name
-	keySince time.Time
+	id       identity
 	accepted bool
-	// bad says why the newest version is not used.
-	bad string
-	// fresh tells that good was read just now.
-	fresh bool
+	placed   identity
+	kept     bool
+	// unsaved is the text of good, until it has been in a set.
+	unsaved []byte
+	// bad says why the newest version is not used, silent that it is unknown which
+	// one that is.
+	bad    string
+	silent bool
 	// goneSince is when the file was first missed.
 	goneSince time.Time
 	trouble   trouble
+}
+
+// identity is by what pods clash.
+type identity struct {
+	name string // the full name
+	uid  types.UID
+}
+
+// have makes pod the last good version; nil means that there is none.
+func (m *manifest) have(pod *v1.Pod) {
+	m.good, m.id = pod, identity{}
+	if pod != nil {
+		m.id = identity{podfacts.FullName(pod), pod.UID}
+	}
+}
+
+// rank says how early a manifest may claim its pod: the one that has it already, then
+// one of which another version has the name, then one that had it before the agent
+// was restarted.
+func (m *manifest) rank() int {
+	switch {
+	case m.good == nil:
+		return 3
+	case m.accepted && m.placed == m.id:
+		return 0
+	case m.accepted && m.placed.name == m.id.name:
+		return 1
+	case m.kept:
+		return 2
+	}
+	return 3
 }
 
 // trouble is something wrong, and since when.
@@ -77,6 +122,8 @@ type trouble struct {
 	since time.Time
 	// rival is set when what is wrong is that another manifest has this pod.
 	rival *v1.Pod
+	// silent is set when what is wrong is that nothing answers.
+	silent bool
 }
 
 // set updates the text; the trouble is as old as the first of an unbroken row.
@@ -84,7 +131,7 @@ func (t *trouble) set(text string, now time.Time) {
 	if t.text == "" {
 		t.since = now
 	}
-	t.text, t.rival = text, nil
+	t.text, t.rival, t.silent = text, nil, false
 }
 
 // outcome is what follows from a snapshot.
@@ -123,19 +170,52 @@ func (v *outcome) learn(path string, data []byte) {
 // should be left alone because it is still being written; 0 means it is complete.
 func (l *history) apply(s snapshot, busy func(path string, modTime time.Time) time.Duration, now time.Time) outcome {
 	v := outcome{known: !s.unknown}
-	l.root.set(s.problem, now)
-	if !s.unknown {
+	held := l.holds(s, now)
+	if held {
+		v.known, s.problem = false, fmt.Sprintf("has vanished: its pods go on for %s", l.hold)
+	}
+	l.trouble.set(s.problem, now)
+	l.trouble.silent = s.unknown
+	if v.known {
 		l.takeFiles(s.files, busy, now, &v)
+	} else {
+		v.wait(retry)
 	}
 	v.pods = l.choose(now, &v)
 	v.problems = l.problems(now, &v)
 	return v
 }
 
-// knows tells whether a version of a file is the one that was decoded last.
-func (l *history) knows(path string, s stamp) bool {
-	m := l.files[path]
-	return m != nil && m.decoded && m.stamp == s
+// holds tells whether the pods of a folder that is missing go on: it may have been
+// moved away for a moment. Files that were deleted with it are gone.
+func (l *history) holds(s snapshot, now time.Time) bool {
+	if !s.missing {
+		if !s.unknown {
+			l.vanished = time.Time{}
+		}
+		return false
+	}
+	if l.vanished.IsZero() {
+		l.vanished = now
+	}
+	if now.Sub(l.vanished) >= l.hold {
+		return false
+	}
+	for path, m := range l.files {
+		if m.accepted && path != l.root && !l.deleted(path) {
+			return true
+		}
+	}
+	return false
+}
+
+// stampOf returns the stamp of the version of a file that was decoded last, the zero
+// stamp without one.
+func (l *history) stampOf(path string) stamp {
+	if m := l.files[path]; m != nil && m.decoded {
+		return m.stamp
+	}
+	return stamp{}
 }
 
 func (l *history) takeFiles(files []reading, busy func(string, time.Time) time.Duration, now time.Time, v *outcome) {
@@ -144,17 +224,16 @@ func (l *history) takeFiles(files []reading, busy func(string, time.Time) time.D
 		present[r.path] = true
 		m, ok := l.files[r.path]
 		if !ok {
-			m = &manifest{path: r.path}
+			m = &manifest{path: r.path, kept: l.kept(r.path)}
 			l.files[r.path] = m
 		}
 		m.goneSince = time.Time{}
+		if m.silent = r.silent; m.silent {
+			v.wait(retry)
+		}
 		if hold := l.take(m, r, busy, now); hold > 0 {
 			v.unsettled = true
 			v.wait(hold)
-		}
-		if m.fresh {
-			m.fresh = false
-			v.learn(r.path, r.data)
 		}
 	}
 	for path, m := range l.files {
@@ -199,10 +278,8 @@ func (l *history) take(m *manifest, r reading, busy func(string, time.Time) time
 		l.spoil(m, err.Error())
 		return 0
 	}
-	if key := podfacts.FullName(pod); m.good == nil || m.key != key {
-		m.key, m.keySince = key, now
-	}
-	m.good, m.bad, m.fresh = pod, "", true
+	m.have(pod)
+	m.bad, m.unsaved = "", r.data
 	return 0
 }
 
@@ -211,56 +288,49 @@ func (l *history) spoil(m *manifest, why string) {
 	first := m.bad == "" && m.good == nil
 	m.bad = why
 	switch {
-	case l.dropBroken:
-		m.good = nil
+	case l.dropBroken && !m.silent:
+		m.have(nil)
 	case first:
-		if m.good = l.earlier(m.path); m.good != nil {
-			m.key = podfacts.FullName(m.good)
-		}
+		m.have(l.earlier(m.path))
 	}
 }
 
-// choose returns the pods of the set. Of several files with one pod the first by
-// name wins; but a file that has only just appeared does not take a pod over from
-// the file that has it: editors leave such files for a moment.
+// choose returns the pods of the set. Of several files with one pod the one that has
+// it keeps it: a copy, by hand or by an editor, must not replace a pod that runs. Of
+// new ones the first by name wins.
 func (l *history) choose(now time.Time, v *outcome) []*v1.Pod {
 	candidates := slices.SortedFunc(maps.Values(l.files), func(a, b *manifest) int {
-		if x, y := l.isNew(a, now), l.isNew(b, now); x != y {
-			if x {
-				return 1
-			}
-			return -1
-		}
-		return cmp.Compare(a.path, b.path)
+		return cmp.Or(cmp.Compare(a.rank(), b.rank()), cmp.Compare(a.path, b.path))
 	})
-	byName, byUID := make(map[string]string, len(candidates)), make(map[types.UID]string, len(candidates))
+	byName, byUID := make(map[string]*manifest, len(candidates)), make(map[types.UID]*manifest, len(candidates))
 	chosen := make([]*manifest, 0, len(candidates))
 	for _, m := range candidates {
 		if !m.goneSince.IsZero() && m.bad != "" {
 			m.bad, m.decoded = "", false // there is no file any more that could be wrong
 		}
-		wasNew := l.isNew(m, now)
 		m.accepted = false
-		rival := ""
-		if m.good != nil {
-			rival = cmp.Or(byName[m.key], byUID[m.good.UID])
+		if m.good == nil {
+			m.trouble.set(m.bad, now)
+			m.trouble.silent = m.silent
+			continue
 		}
-		switch {
-		case rival != "":
-			m.trouble.set(cmp.Or(m.bad, fmt.Sprintf("pod %s/%s is defined by %s already", m.good.Namespace, m.good.Name, rival)), now)
+		m.placed = m.id
+		if clash := clashOf(m, byName[m.id.name], byUID[m.id.uid]); clash != "" {
+			m.trouble.set(cmp.Or(m.bad, clash), now)
 			if m.bad == "" {
 				m.trouble.rival = m.good
 			}
-			if wasNew {
-				v.wait(l.settle - now.Sub(m.keySince))
-			}
 			continue
-		case m.good != nil:
-			byName[m.key], byUID[m.good.UID] = m.path, m.path
-			m.accepted = true
-			chosen = append(chosen, m)
+		}
+		byName[m.id.name], byUID[m.id.uid] = m, m
+		m.accepted = true
+		chosen = append(chosen, m)
+		if m.unsaved != nil {
+			v.learn(m.path, m.unsaved)
+			m.unsaved = nil
 		}
 		m.trouble.set(m.bad, now)
+		m.trouble.silent = m.silent
 	}
 	slices.SortFunc(chosen, func(a, b *manifest) int { return cmp.Compare(a.path, b.path) })
 	pods := make([]*v1.Pod, 0, len(chosen))
@@ -270,9 +340,15 @@ func (l *history) choose(now time.Time, v *outcome) []*v1.Pod {
 	return pods
 }
 
-// isNew tells whether a file may not yet take a pod over from another.
-func (l *history) isNew(m *manifest, now time.Time) bool {
-	return !m.accepted && now.Sub(m.keySince) < l.settle
+// clashOf says why a manifest is refused beside those that have its name or UID.
+func clashOf(m, sameName, sameUID *manifest) string {
+	switch {
+	case sameName != nil:
+		return fmt.Sprintf("metadata.name: pod %s/%s is defined by %s already", m.good.Namespace, m.good.Name, sameName.path)
+	case sameUID != nil:
+		return fmt.Sprintf("metadata.uid: %s is the UID of pod %s/%s, defined by %s, already", m.good.UID, sameUID.good.Namespace, sameUID.good.Name, sameUID.path)
+	}
+	return ""
 }
 
 // problems lists what has been wrong for long enough.
@@ -286,9 +362,9 @@ func (l *history) problems(now time.Time, v *outcome) []Problem {
 			v.wait(left)
 			return
 		}
-		list = append(list, Problem{Path: path, Message: t.text, Since: t.since, KeptLastGood: kept, rival: t.rival})
+		list = append(list, Problem{Path: path, Message: t.text, Since: t.since, KeptLastGood: kept, NoAnswer: t.silent, rival: t.rival})
 	}
-	add("", &l.root, false)
+	add("", &l.trouble, !l.vanished.IsZero() && !v.known)
 	var troubled []string
 	for path, m := range l.files {
 		if m.trouble.text != "" {

@@ -2,6 +2,7 @@ package podsource
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,10 +17,10 @@ import (
 // that cannot be read.
 type folder map[string]string
 
-const testSettle = 250 * time.Millisecond
+const testSettle, testHold = 250 * time.Millisecond, 20 * time.Second
 
 func newHistory() *history {
-	return &history{settle: testSettle, deleted: func(string) bool { return false }, earlier: func(string) *v1.Pod { return nil }, files: map[string]*manifest{}, decode: func(path string, data []byte) (*v1.Pod, error) {
+	return &history{root: "/m", hold: testHold, settle: testSettle, deleted: func(string) bool { return false }, earlier: func(string) *v1.Pod { return nil }, kept: func(string) bool { return false }, files: map[string]*manifest{}, decode: func(path string, data []byte) (*v1.Pod, error) {
 		if why, bad := strings.CutPrefix(string(data), "!"); bad {
 			return nil, errors.New(why)
 		}
@@ -151,16 +152,56 @@ func TestHistoryEditors(t *testing.T) {
 	}
 }
 
-// A new file that sorts first takes the pod over, but not at once.
-func TestHistoryTakeover(t *testing.T) {
+// A copy does not take a pod over from the manifest that has it, whatever its name
+// and however long it is there; the copy is named, with what clashes. It has the pod
+// once the other is gone.
+func TestHistoryCopy(t *testing.T) {
 	l := newHistory()
 	l.see(folder{"m": "x 1"}, 0)
-	pods, _, v := l.see(folder{"a": "x 2", "m": "x 1"}, time.Second)
+	both := folder{"a": "x 2", "m": "x 1", "b": "y 1"}
+	pods, problems, v := l.see(both, time.Second)
 	require.Equal(t, []string{"x 1"}, pods)
+	require.Empty(t, problems)
 	require.Equal(t, testSettle, v.recheck)
-	pods, _, _ = l.see(folder{"a": "x 2", "m": "x 1"}, time.Second+testSettle)
+	require.Empty(t, v.learned, "what is refused is not the good version of anything")
+	for _, at := range []time.Duration{time.Second + testSettle, time.Minute} {
+		pods, problems, _ = l.see(both, at)
+		require.Equal(t, []string{"x 1"}, pods)
+		require.Equal(t, []string{"a: metadata.name: pod ns/x is defined by m already", "b: metadata.uid: 1 is the UID of pod ns/x, defined by m, already"}, problems)
+	}
+	pods, _, _ = l.see(folder{"a": "x 2", "m": "x 3", "b": "y 1"}, 2*time.Minute)
+	require.Equal(t, []string{"x 3", "y 1"}, sorted(pods), "a new version keeps the place too")
+	l.see(folder{"a": "x 2"}, 3*time.Minute)
+	pods, problems, v = l.see(folder{"a": "x 2"}, 4*time.Minute)
 	require.Equal(t, []string{"x 2"}, pods)
+	require.Empty(t, problems)
+	require.Equal(t, map[string][]byte{"a": []byte("x 2")}, v.learned)
 }
+
+// A manifest that is edited so that it names another's pod, or its UID, does not get
+// it.
+func TestHistoryEditedIntoAnother(t *testing.T) {
+	for edited, want := range map[string][]string{"y 3": {"y 2"}, "x 2": {"y 2"}} {
+		l := newHistory()
+		l.see(folder{"a": "x 1", "m": "y 2"}, 0)
+		pods, _, _ := l.see(folder{"a": edited, "m": "y 2"}, time.Minute)
+		require.Equal(t, want, pods, edited)
+	}
+}
+
+// After a restart of the agent the manifest that had the pod before has it again.
+func TestHistoryCopyBeforeRestart(t *testing.T) {
+	l := newHistory()
+	l.kept = func(path string) bool { return path == "m" }
+	pods, _, v := l.see(folder{"a": "x 2", "m": "x 1"}, 0)
+	require.Equal(t, []string{"x 1"}, pods)
+	require.Equal(t, map[string][]byte{"m": []byte("x 1")}, v.learned)
+	l.see(folder{"a": "x 2"}, time.Second)
+	_, _, v = l.see(folder{"a": "x 2"}, time.Minute)
+	require.Equal(t, map[string][]byte{"a": []byte("x 2")}, v.learned, "it is good now")
+}
+
+func sorted(s []string) []string { slices.Sort(s); return s }
 
 // A file being written is left alone; other files are not.
 func TestHistoryBusy(t *testing.T) {
@@ -191,7 +232,66 @@ func TestHistoryUnknown(t *testing.T) {
 	v = l.apply(s, complete, time.Unix(100, 0))
 	require.False(t, v.known)
 	require.Len(t, v.pods, 1)
-	require.Equal(t, []Problem{{Message: s.problem, Since: time.Unix(1, 0)}}, v.problems)
+	require.Equal(t, retry, v.recheck, "not only after a period")
+	require.Equal(t, []Problem{{Message: s.problem, Since: time.Unix(1, 0), NoAnswer: true}}, v.problems)
+}
+
+// A folder that has vanished is unknown: its pods go on for the period, and a warning
+// says so. It is looked for again soon. When it comes back the pods of files that are
+// not in it have their time to settle.
+func TestHistoryFolderVanishes(t *testing.T) {
+	away := snapshot{problem: "does not exist", missing: true}
+	at := func(d time.Duration) time.Time { return time.Unix(0, 0).Add(d) }
+	l := newHistory()
+	v := l.apply(away, complete, at(0))
+	require.True(t, v.known, "a folder that has never been there has no manifests")
+	l.see(folder{"/m/a": "a 1", "/m/b": "b 2"}, time.Second)
+	for _, d := range []time.Duration{2 * time.Second, 3 * time.Second, time.Second + testHold} {
+		v = l.apply(away, complete, at(d))
+		require.False(t, v.known, d)
+		require.LessOrEqual(t, v.recheck, retry, d)
+		require.Len(t, v.pods, 2, d)
+	}
+	require.Len(t, v.problems, 1)
+	require.Contains(t, v.problems[0].Message, "has vanished")
+	require.True(t, v.problems[0].KeptLastGood)
+	require.Equal(t, at(2*time.Second), v.problems[0].Since)
+
+	back := time.Second + testHold + time.Millisecond
+	pods, problems, v := l.see(folder{"/m/a": "a 1"}, back)
+	require.Equal(t, []string{"a 1", "b 2"}, pods)
+	require.Empty(t, problems)
+	require.True(t, v.known)
+	pods, _, _ = l.see(folder{"/m/a": "a 1"}, back+testSettle)
+	require.Equal(t, []string{"a 1"}, pods)
+
+	gone := time.Hour
+	require.False(t, l.apply(away, complete, at(gone)).known)
+	v = l.apply(away, complete, at(gone+testHold))
+	require.True(t, v.known)
+	require.Equal(t, testSettle, v.recheck)
+	v = l.apply(away, complete, at(gone+testHold+testSettle))
+	require.Empty(t, v.pods)
+	require.Zero(t, v.recheck)
+	v = l.apply(away, complete, at(gone+testHold+2*testSettle))
+	require.Equal(t, "does not exist", v.problems[0].Message)
+}
+
+// Files that were deleted with their folder are gone, as is a path that was a file.
+func TestHistoryFolderDeleted(t *testing.T) {
+	away := snapshot{problem: "does not exist", missing: true}
+	l := newHistory()
+	l.see(folder{"/m/a": "a 1"}, 0)
+	l.deleted = func(string) bool { return true }
+	v := l.apply(away, complete, time.Unix(1, 0))
+	require.True(t, v.known)
+	require.Empty(t, v.pods)
+
+	l = newHistory()
+	l.see(folder{"/m": "a 1"}, 0)
+	v = l.apply(away, complete, time.Unix(1, 0))
+	require.True(t, v.known)
+	require.Equal(t, testSettle, v.recheck)
 }
 
 // A file that was deleted does not have to stay

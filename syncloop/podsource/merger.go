@@ -36,6 +36,9 @@ type MergerConfig struct {
 // ErrNoSource is returned for a source without a name.
 var ErrNoSource = errors.New("podsource: a source needs a name")
 
+// ErrNoIdentity is wrapped by the errors about pods without UID, name or namespace.
+var ErrNoIdentity = errors.New("podsource: a pod needs a UID, a name and a namespace")
+
 // Merger keeps the newest complete set of pods of every named source and tells a
 // syncloop.Loop when one may have changed: it is a syncloop.PodSource. Use
 // NewMerger. It is safe for concurrent use.
@@ -112,11 +115,13 @@ func (m *Merger) source(name string) *sourceState {
 
 // Set replaces the complete set of pods of a source; an empty set means that it
 // has none. The pods are copied. Of several pods with one name and namespace, or
-// one UID, the first is taken; the others and pods without name or UID are left
-// out with a warning. Set registers the source.
+// one UID, the first is taken and the others are left out with a warning. Pods without
+// UID, name or namespace are left out too, and named with the field in an error that
+// wraps ErrNoIdentity; the others of the set are taken all the same. Set registers the
+// source.
 func (m *Merger) Set(source string, pods []*v1.Pod) error {
-	taken, refused := choose(pods)
-	return m.set(source, taken, refused, false)
+	taken, refused, err := choose(pods)
+	return errors.Join(m.set(source, taken, refused, false), err)
 }
 
 // setConstant is Set for pods that nobody ever changes, and of which none is left
@@ -161,15 +166,22 @@ type leftOut struct {
 	message string
 }
 
-// choose splits a set into the pods to take and the ones to leave out.
-func choose(pods []*v1.Pod) (taken []*v1.Pod, refused []leftOut) {
+// choose splits a set into the pods to take and the ones to leave out. The error names
+// those that nobody can tell from others.
+func choose(pods []*v1.Pod) (taken []*v1.Pod, refused []leftOut, err error) {
+	var errs []error
 	names, uids := make(map[types.NamespacedName]bool, len(pods)), make(map[types.UID]bool, len(pods))
 	taken = make([]*v1.Pod, 0, len(pods))
-	for _, pod := range pods {
+	for i, pod := range pods {
+		if pod == nil {
+			errs = append(errs, fmt.Errorf("%w: pods[%d] is nil", ErrNoIdentity, i))
+			continue
+		}
+		missing := missingIdentity(pod)
 		switch {
-		case pod == nil:
-		case pod.UID == "" || pod.Name == "":
-			refused = append(refused, leftOut{pod, "a pod needs a name and a UID"})
+		case missing != "":
+			refused = append(refused, leftOut{pod, missing + ": Required value"})
+			errs = append(errs, fmt.Errorf("%w: pods[%d], namespace %q, name %q, UID %q: %s: Required value", ErrNoIdentity, i, pod.Namespace, pod.Name, pod.UID, missing))
 		case names[nameOf(pod)]:
 			refused = append(refused, leftOut{pod, "another pod of the same source has the same name and namespace"})
 		case uids[pod.UID]:
@@ -179,7 +191,21 @@ func choose(pods []*v1.Pod) (taken []*v1.Pod, refused []leftOut) {
 			taken = append(taken, pod)
 		}
 	}
-	return taken, refused
+	return taken, refused, errors.Join(errs...)
+}
+
+// missingIdentity names the field without which a pod cannot be told from others, ""
+// if all are there.
+func missingIdentity(pod *v1.Pod) string {
+	switch {
+	case pod.UID == "":
+		return "metadata.uid"
+	case pod.Name == "":
+		return "metadata.name"
+	case pod.Namespace == "":
+		return "metadata.namespace"
+	}
+	return ""
 }
 
 func nameOf(pod *v1.Pod) types.NamespacedName {

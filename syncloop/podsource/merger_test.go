@@ -132,6 +132,35 @@ func TestMergerPods(t *testing.T) {
 	require.Equal(t, "y", newer[0].Spec.Containers[0].Image)
 }
 
+// Pods that nobody can tell from others are left out, each named with its field; the
+// others of the set are taken, from a channel and an iterator too.
+func TestMergerRefusesPodsWithoutIdentity(t *testing.T) {
+	m := newMerger(t, MergerConfig{})
+	set := []*v1.Pod{
+		newPod("no-uid", ""), newPod("good", "1"), nil, newPod("", "2"), newPod("no-ns", "3", func(pod *v1.Pod) { pod.Namespace = "" }),
+	}
+	err := m.Set("s", set)
+	require.ErrorIs(t, err, ErrNoIdentity)
+	for _, want := range []string{`name "no-uid", UID "": metadata.uid`, "pods[2] is nil", `UID "2": metadata.name`, `name "no-ns", UID "3": metadata.namespace`} {
+		require.ErrorContains(t, err, want)
+	}
+	require.Equal(t, []string{"ADD good/1"}, trace(m.Changes("s")))
+
+	sets := make(chan []*v1.Pod, 1)
+	sets <- set
+	close(sets)
+	channel, err := FromChannel(m.Merger, "channel", sets)
+	require.NoError(t, err)
+	require.NoError(t, channel.Run(t.Context(), nil))
+	require.Equal(t, []string{"ADD good/1"}, trace(m.Changes("channel")))
+	seq, err := FromSeq(m.Merger, "seq", func(context.Context) iter.Seq2[[]*v1.Pod, error] {
+		return func(yield func([]*v1.Pod, error) bool) { yield(set, nil) }
+	})
+	require.NoError(t, err)
+	require.NoError(t, seq.Run(t.Context(), nil))
+	require.Equal(t, []string{"ADD good/1"}, trace(m.Changes("seq")))
+}
+
 // Whatever happens between two looks, the differences add up to the newest set.
 func TestMergerDifferencesAddUp(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))

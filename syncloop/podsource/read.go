@@ -21,8 +21,8 @@ type snapshot struct {
 	// problem is what is wrong with the path itself.
 	problem string
 	// unknown tells that the path is there but could not be listed: nothing
-	// follows about which files exist.
-	unknown bool
+	// follows about which files exist. missing tells that the path is not there.
+	unknown, missing bool
 }
 
 // reading is one file: its content, or why there is none.
@@ -35,6 +35,9 @@ type reading struct {
 	// known by it, and was not read again.
 	stamp stamp
 	same  bool
+	// vanished tells that it was gone before it was read, silent that it has not
+	// answered yet: nothing follows about what it holds.
+	vanished, silent bool
 }
 
 // stamp is what a file system says about one version of a file.
@@ -50,41 +53,53 @@ type reader struct {
 	maxSize int64
 	// youngest is how old a file must be to be known by its stamp.
 	youngest time.Duration
-	// known tells which versions need not be read.
-	known func(path string, s stamp) bool
 }
 
-// all reads a folder, or a single file. It never blocks on pipes and devices.
-func (r reader) all(path string) snapshot {
+// request asks for one file.
+type request struct {
+	path string
+	// known is the stamp of the version that need not be read again.
+	known stamp
+	// link is the entry itself when it is no plain file: a link may begin to
+	// lead elsewhere.
+	link fs.FileInfo
+}
+
+// listing is what a path turned out to be, and the files there.
+type listing struct {
+	snapshot
+	requests []request
+}
+
+// list finds the files of a folder, or a single file.
+func (r reader) list(path string) listing {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return snapshot{problem: "does not exist"}
+		return listing{snapshot: snapshot{problem: "does not exist", missing: true}}
 	case err != nil:
-		return snapshot{problem: bare(err), unknown: true}
+		return listing{snapshot: snapshot{problem: bare(err), unknown: true}}
 	case info.Mode().IsRegular():
-		file, found := r.one(path)
-		if !found {
-			return snapshot{problem: "does not exist"}
-		}
-		return snapshot{files: []reading{file}}
+		return listing{requests: []request{{path: path}}}
 	case !info.IsDir():
-		return snapshot{problem: "is " + describe(info.Mode()) + ", neither a folder nor a file", unknown: true}
+		return listing{snapshot: snapshot{problem: "is " + describe(info.Mode()) + ", neither a folder nor a file", unknown: true}}
 	}
 	entries, err := os.ReadDir(path)
 	if err != nil {
-		return snapshot{problem: bare(err), unknown: true}
+		return listing{snapshot: snapshot{problem: bare(err), unknown: true}}
 	}
-	var s snapshot
+	l := listing{requests: make([]request, 0, len(entries))}
 	for _, entry := range entries {
 		if ignoredName(entry.Name()) {
 			continue
 		}
-		if file, found := r.one(filepath.Join(path, entry.Name())); found {
-			s.files = append(s.files, file)
+		q := request{path: filepath.Join(path, entry.Name())}
+		if !entry.Type().IsRegular() {
+			q.link, _ = entry.Info() // nil if it has vanished
 		}
+		l.requests = append(l.requests, q)
 	}
-	return s
+	return l
 }
 
 // ignoredName tells which entries of a folder are no manifests: hidden ones and
@@ -93,31 +108,32 @@ func ignoredName(name string) bool {
 	return strings.HasPrefix(name, ".") || (len(name) > 1 && strings.HasPrefix(name, "#") && strings.HasSuffix(name, "#"))
 }
 
-// one reads one file; found is false when it has vanished.
-func (rd reader) one(path string) (r reading, found bool) {
-	r.path = path
+// one reads one file.
+func (rd reader) one(q request) (r reading) {
+	r.path = q.path
 	now := time.Now()
-	info, err := os.Stat(path)
+	info, err := os.Stat(q.path)
 	if errors.Is(err, fs.ErrNotExist) {
-		if _, err := os.Lstat(path); err != nil {
-			return r, false
+		if _, err := os.Lstat(q.path); err != nil {
+			r.vanished = true
+			return r
 		}
 		r.problem = "is a symbolic link to nothing"
-		return r, true
+		return r
 	}
 	if err != nil {
 		r.problem = bare(err)
-		return r, true
+		return r
 	}
 	if r.problem = unreadable(info, rd.maxSize); r.problem != "" {
-		return r, true
+		return r
 	}
-	if s := stampOf(info, rd.youngest, now); s != (stamp{}) && rd.known(path, s) {
+	if s := stampOf(info, rd.youngest, now); s != (stamp{}) && s == q.known {
 		r.same, r.stamp, r.modTime = true, s, info.ModTime()
-		return r, true
+		return r
 	}
 	rd.regular(&r, now)
-	return r, true
+	return r
 }
 
 // unreadable says why a file is not even opened.
@@ -150,7 +166,7 @@ func (rd reader) regular(r *reading, now time.Time) {
 	if r.problem = unreadable(info, rd.maxSize); r.problem != "" {
 		return
 	}
-	data, err := io.ReadAll(io.LimitReader(f, rd.maxSize+1))
+	data, err := rd.content(f, info)
 	switch {
 	case err != nil:
 		r.problem = bare(err)
@@ -159,6 +175,16 @@ func (rd reader) regular(r *reading, now time.Time) {
 	default:
 		r.data, r.modTime, r.stamp = data, info.ModTime(), stampOf(info, rd.youngest, now)
 	}
+}
+
+// content reads an open file. One that says that it has no bytes is not read:
+// the files of the kernel do, and reading some of them waits, or takes away what
+// others wait for.
+func (rd reader) content(f *os.File, info fs.FileInfo) ([]byte, error) {
+	if info.Size() == 0 {
+		return nil, nil
+	}
+	return io.ReadAll(io.LimitReader(f, rd.maxSize+1))
 }
 
 // bare is an error's text without the operation and the path.

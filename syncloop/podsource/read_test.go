@@ -3,6 +3,7 @@ package podsource
 import (
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -29,9 +30,10 @@ func TestUnchangedFilesAreNotRead(t *testing.T) {
 	}
 	require.Equal(t, "x", image())
 	reads := func() bool { return !f.read().files[0].same }
-	if reads() {
+	if runtime.GOOS != "linux" {
 		t.Skip("files have no stamps here")
 	}
+	require.False(t, reads(), "nothing has changed")
 
 	// The clock of the file system is coarse, which is why young files have no
 	// stamp; here they have, so each version has to be younger than the one before.
@@ -91,12 +93,12 @@ func TestBusyFilesAreReadAgain(t *testing.T) {
 	r := reading{path: "a", data: []byte("a 1"), stamp: s}
 	busy := func(string, time.Time) time.Duration { return time.Second }
 	l.apply(snapshot{files: []reading{r}}, busy, time.Unix(0, 0))
-	require.False(t, l.knows("a", s))
+	require.Zero(t, l.stampOf("a"))
 	l.apply(snapshot{files: []reading{r}}, complete, time.Unix(1, 0))
-	require.True(t, l.knows("a", s))
+	require.Equal(t, s, l.stampOf("a"))
 	r.data, r.stamp = []byte("a 2"), stamp{inode: 2, size: 3}
 	l.apply(snapshot{files: []reading{r}}, busy, time.Unix(2, 0))
-	require.False(t, l.knows("a", r.stamp))
+	require.NotEqual(t, r.stamp, l.stampOf("a"))
 	l.apply(snapshot{files: []reading{{path: "a", problem: "cannot be read"}}}, complete, time.Unix(3, 0))
-	require.False(t, l.knows("a", s))
+	require.Zero(t, l.stampOf("a"))
 }

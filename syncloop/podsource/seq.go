@@ -33,7 +33,10 @@ func FromSeq(m *Merger, source string, sets func(ctx context.Context) iter.Seq2[
 				return nil
 			}
 			if err == nil {
-				err = m.Set(source, pods)
+				// Pods that are left out were logged, and are an event each.
+				if err = m.Set(source, pods); errors.Is(err, ErrNoIdentity) {
+					err = nil
+				}
 			}
 			if err != nil {
 				return fmt.Errorf("source %q: %w", source, err)

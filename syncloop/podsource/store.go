@@ -42,6 +42,15 @@ func (s store) save(path string, data []byte) error {
 	return atomicfile.Write(file, data, 0o600)
 }
 
+// has tells whether there is a good version of a manifest.
+func (s store) has(path string) bool {
+	if s.dir == "" {
+		return false
+	}
+	_, err := os.Stat(filepath.Join(s.dir, s.name(path)))
+	return err == nil
+}
+
 // load returns the pod of the last good version of a manifest, nil without one.
 // A version that a newer agent no longer takes is none.
 func (s store) load(path string) *v1.Pod {

@@ -3,6 +3,7 @@ package podsource
 import (
 	"errors"
 	"fmt"
+	"math"
 	"path"
 	"reflect"
 	"regexp"
@@ -69,6 +70,10 @@ func oneOf[T ~string](at *field.Path, value T, allowed ...T) field.ErrorList {
 	return field.ErrorList{field.NotSupported(at, value, allowed)}
 }
 
+// maxAnnotations is how many bytes the annotations of a pod may have, keys and values
+// together: the API server's limit.
+const maxAnnotations = 256 << 10
+
 // safeUID is a UID that is safe as a folder name: directories are named by it.
 var safeUID = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,126}[A-Za-z0-9])?$`)
 
@@ -95,6 +100,9 @@ func (d Decoder) checkMeta(pod *v1.Pod) field.ErrorList {
 	if podfacts.IsMirror(pod) {
 		errs = append(errs, field.Forbidden(meta.Child("annotations").Key(podfacts.ConfigMirror), "a mirror pod cannot be a manifest"))
 	}
+	if node := pod.Spec.NodeName; node != "" && node != d.NodeName {
+		errs = append(errs, field.Invalid(field.NewPath("spec", "nodeName"), node, fmt.Sprintf("must be %q, this node, or empty", d.NodeName)))
+	}
 	return append(errs, checkLabels(pod.Labels, pod.Annotations, meta)...)
 }
 
@@ -105,8 +113,13 @@ func checkLabels(labels, annotations map[string]string, meta *field.Path) field.
 		errs = append(errs, invalid(at, key, validation.IsQualifiedName(key))...)
 		errs = append(errs, invalid(at, value, validation.IsValidLabelValue(value))...)
 	}
-	for key := range annotations {
+	size := 0
+	for key, value := range annotations {
+		size += len(key) + len(value)
 		errs = append(errs, invalid(meta.Child("annotations").Key(key), key, validation.IsQualifiedName(strings.ToLower(key)))...)
+	}
+	if size > maxAnnotations {
+		errs = append(errs, field.TooLong(meta.Child("annotations"), "", maxAnnotations))
 	}
 	return errs
 }
@@ -120,6 +133,9 @@ func checkSpec(spec *v1.PodSpec) field.ErrorList {
 	}
 	errs = append(errs, atLeast(root.Child("terminationGracePeriodSeconds"), spec.TerminationGracePeriodSeconds, 0)...)
 	errs = append(errs, atLeast(root.Child("activeDeadlineSeconds"), spec.ActiveDeadlineSeconds, 1)...)
+	if limit := spec.ActiveDeadlineSeconds; limit != nil && *limit > math.MaxInt32 {
+		errs = append(errs, field.Invalid(root.Child("activeDeadlineSeconds"), *limit, fmt.Sprintf("must be at most %d", math.MaxInt32)))
+	}
 	for name, value := range map[string]string{"hostname": spec.Hostname, "subdomain": spec.Subdomain} {
 		if value != "" {
 			errs = append(errs, invalid(root.Child(name), value, validation.IsDNS1123Label(value))...)

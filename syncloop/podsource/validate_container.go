@@ -67,6 +67,9 @@ func (cc *containerChecker) container(c *v1.Container, at *field.Path) {
 	}
 	cc.add(oneOf(at.Child("imagePullPolicy"), c.ImagePullPolicy, v1.PullAlways, v1.PullIfNotPresent, v1.PullNever)...)
 	cc.add(oneOf(at.Child("terminationMessagePolicy"), c.TerminationMessagePolicy, v1.TerminationMessageReadFile, v1.TerminationMessageFallbackToLogsOnError)...)
+	if hasDotDot(c.TerminationMessagePath) {
+		cc.add(field.Invalid(at.Child("terminationMessagePath"), c.TerminationMessagePath, "must not contain '..'"))
+	}
 	if c.RestartPolicy != nil {
 		cc.add(oneOf(at.Child("restartPolicy"), *c.RestartPolicy, v1.ContainerRestartPolicyAlways, v1.ContainerRestartPolicyNever, v1.ContainerRestartPolicyOnFailure)...)
 	}
@@ -129,6 +132,8 @@ func (cc *containerChecker) mounts(c *v1.Container, at *field.Path) {
 			cc.add(field.Required(at.Child("mountPath"), ""))
 		case !path.IsAbs(m.MountPath):
 			cc.add(field.Invalid(at.Child("mountPath"), m.MountPath, "must be absolute"))
+		case strings.Contains(m.MountPath, ":"):
+			cc.add(field.Invalid(at.Child("mountPath"), m.MountPath, "must not contain ':'"))
 		case paths[path.Clean(m.MountPath)]:
 			cc.add(field.Duplicate(at.Child("mountPath"), m.MountPath))
 		}

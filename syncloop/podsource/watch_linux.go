@@ -114,6 +114,11 @@ func (w *inotify) event(wd int, mask uint32, name string) error {
 			w.changed(Hint{Path: filepath.Join(w.path, name), State: fileState(filepath.Join(w.path, name), mask)})
 		}
 	case wd == w.above && name == filepath.Base(w.path):
+		if mask&unix.IN_MOVED_FROM != 0 && w.inside != -1 {
+			// What happens in the folder elsewhere says nothing of this path.
+			_, _ = unix.InotifyRmWatch(w.fd, uint32(w.inside))
+			w.inside = -1
+		}
 		if mask&(unix.IN_CREATE|unix.IN_MOVED_TO) != 0 {
 			// A folder that cannot be entered is found by the period.
 			_ = w.enter()

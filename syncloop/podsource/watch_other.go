@@ -2,10 +2,9 @@
 
 package podsource
 
-import (
-	"context"
-	"errors"
-)
+import "context"
 
 // watchPath cannot watch here; the files are read periodically.
-func watchPath(context.Context, string, func(Hint)) error { return errors.ErrUnsupported }
+func watchPath(ctx context.Context, path string, changed func(Hint)) error {
+	return NoWatch(ctx, path, changed)
+}
