@@ -40,9 +40,17 @@ func (s *Syncer) compute(w podworkers.Work, observed *pleg.PodStatus, terminal b
 		Terminal:      terminal,
 		Now:           now,
 	})
-	s.statuses.Set(pod, result.Status)
+	s.refused(pod, s.statuses.Set(pod, result.Status))
 	s.probes.Trigger(pod.UID, result.ProbeNow...)
 	return result
+}
+
+// refused logs that a status was not taken, which no pod that has a worker meets: the
+// workers refuse pods that cannot be told apart, too.
+func (s *Syncer) refused(pod *v1.Pod, err error) {
+	if err != nil {
+		s.log.Error("status refused", "pod", pod.Namespace+"/"+pod.Name, "uid", pod.UID, "err", err)
+	}
 }
 
 // publishResult shows what a sync has brought about. What it cannot see now the next

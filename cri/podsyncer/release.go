@@ -25,7 +25,9 @@ func (s *Syncer) SyncTerminatedPod(ctx context.Context, w podworkers.Work) error
 		if err := s.stages.Release(ctx, w.Pod.UID, stages.Stopped); err != nil {
 			return err
 		}
-		s.statuses.Terminate(w.Pod)
+		if err := s.statuses.Terminate(w.Pod); err != nil {
+			return err
+		}
 		s.save(ctx, w.Pod.UID)
 		s.ended.set(w.Pod.UID, true)
 		return nil

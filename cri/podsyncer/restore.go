@@ -22,7 +22,7 @@ func (s *Syncer) restore(pod *v1.Pod) {
 	s.statuses.Forget(pod.UID)
 	s.probes.RemovePod(pod.UID)
 	if record := s.records.Recall(pod.UID); record != nil {
-		s.statuses.Restore(pod, record.Status)
+		s.refused(pod, s.statuses.Restore(pod, record.Status))
 		s.probes.Restore(pod.UID, record.Probes)
 	}
 }

@@ -189,6 +189,6 @@ func (s *Syncer) phase(pod *v1.Pod) v1.PodPhase {
 // reject records that a pod has failed without ever having run.
 func (s *Syncer) reject(pod *v1.Pod, why syncloop.Rejection) {
 	s.sinks.put(pod)
-	s.statuses.Set(pod, status.Reject(pod, why.Reason, why.Message))
+	s.refused(pod, s.statuses.Set(pod, status.Reject(pod, why.Reason, why.Message)))
 	s.event.warn(pod, why.Reason, errors.New(why.Message))
 }

@@ -128,8 +128,7 @@ func (a *Agent) SyncTerminatingPod(ctx context.Context, w podworkers.Work) error
 
 // SyncTerminatedPod tells the last status of a pod.
 func (a *Agent) SyncTerminatedPod(_ context.Context, w podworkers.Work) error {
-	a.statuses.Terminate(w.Pod)
-	return nil
+	return a.statuses.Terminate(w.Pod)
 }
 
 // SyncTerminatingOrphan shuts down a machine whose pod went while no agent ran. Nobody

@@ -196,6 +196,7 @@ func (a *Agent) Health() []server.Check {
 		check("runtime", n.runtimeCheck()),
 		check("pleg", n.syncer.Healthy()),
 		check("syncloop", n.loop.CheckHealth()),
+		check("manifests", n.sources.health()),
 	}
 }
 

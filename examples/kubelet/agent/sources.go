@@ -52,3 +52,11 @@ func (s sources) manifestProblems() []podsource.Problem {
 	}
 	return problems
 }
+
+// health names manifests that do not answer, such as a link to a device.
+func (s sources) health() error {
+	if s.files == nil {
+		return nil
+	}
+	return s.files.CheckHealth()
+}
