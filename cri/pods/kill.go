@@ -26,7 +26,8 @@ type KillRequest struct {
 	// was created with: with its preStop handler, and the pod's grace period. It
 	// is for pods that are wanted, but whose spec is not at hand.
 	Restore bool
-	// Status is what the runtime has of the pod. Without Pod it names it, too.
+	// Status is what the runtime has of the pod. Without Pod it names it, too. One of
+	// another pod, as their UIDs tell, is refused, and nothing is stopped.
 	Status *pleg.PodStatus
 	// GraceSeconds replaces the grace period of the whole pod, before preStop:
 	// eviction, shutdown, deletion. It counts from this call on. nil means the
@@ -60,6 +61,12 @@ func (m *Manager) KillPod(ctx context.Context, r KillRequest) Result {
 	p := identityOfStatus(r.Status)
 	if r.Pod != nil {
 		p = identityOf(r.Pod)
+		if err := checkIdentity(r.Pod, r.Status); err != nil {
+			return Result{stopped: fmt.Errorf("pods: KillRequest: %w", err)}
+		}
+	}
+	if p.UID == "" {
+		return Result{stopped: errors.New("pods: KillRequest: Status.UID is required")}
 	}
 	result := Result{Pod: p.String()}
 	m.killPod(ctx, podKill{

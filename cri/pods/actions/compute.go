@@ -1,14 +1,24 @@
 package actions
 
 import (
+	"fmt"
+
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/pleg"
 	"github.com/podwright/podwright/probe"
 )
 
-// Compute decides what to do with a pod. It is pure.
+// Compute decides what to do with a pod. It is pure. With the status of another pod, as
+// their UIDs tell, there is nothing to do, and the explanation says so. It panics
+// without Pod or Status.
 func Compute(in Input) Actions {
+	switch {
+	case in.Pod == nil || in.Status == nil:
+		panic("actions: Input.Pod and Input.Status are required")
+	case in.Status.UID != "" && in.Status.UID != in.Pod.UID:
+		return Actions{Explanation: fmt.Sprintf("the status is of another pod: its UID is %q, not %q", in.Status.UID, in.Pod.UID)}
+	}
 	change := in.Status.SandboxChanged(in.Pod.Spec.HostNetwork)
 	d := decision{in: in, deleted: in.Pod.DeletionTimestamp != nil}
 	d.out.SandboxID, d.out.Attempt = change.ID, change.Attempt
