@@ -19,8 +19,11 @@ func Compute(in Input) Actions {
 	case in.Status.UID != "" && in.Status.UID != in.Pod.UID:
 		return Actions{Explanation: fmt.Sprintf("the status is of another pod: its UID is %q, not %q", in.Status.UID, in.Pod.UID)}
 	}
-	change := in.Status.SandboxChanged(in.Pod.Spec.HostNetwork)
+	all := in.Status
+	var othersRun bool
+	in.Status, othersRun = ownStatus(in.Pod, all)
 	d := decision{in: in, deleted: in.Pod.DeletionTimestamp != nil}
+	change := d.sandboxChange(all, othersRun)
 	d.out.SandboxID, d.out.Attempt = change.ID, change.Attempt
 	switch {
 	case in.RestartAll && !d.deleted && d.reset():
@@ -42,6 +45,7 @@ type decision struct {
 
 // keepSandbox decides about a pod whose sandbox is good.
 func (d *decision) keepSandbox() {
+	d.strangers()
 	d.ephemeral()
 	initialised, before := d.initContainers()
 	switch {
