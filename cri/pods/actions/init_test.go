@@ -133,6 +133,8 @@ func TestSidecar(t *testing.T) {
 		{name: "all restart in order", pod: testPod(always, "s0", "s1", "s2", "a"), containers: list(running("a"), exited("s2", 1), exited("s1", 1), exited("s0", 1)), want: summary{init: []int{0, 1, 2}}},
 		{name: "crashed with all others: regular ones wait for the last", pod: last(own("a", v1.ContainerRestartPolicyAlways)), containers: list(exited("a", 1), exited("s1", 1)), want: summary{init: []int{1}}},
 		{name: "lost with all others: regular ones wait for the last", pod: last(own("a", v1.ContainerRestartPolicyAlways)), containers: list(exited("a", 1)), want: summary{init: []int{1}}},
+		{name: "lost while regular ones run: those that have ended start beside it", pod: testPod(always, "i0", "s1", "a", "b"), containers: list(running("b"), exited("a", 1)), want: summary{init: []int{1}, regular: []int{0}}},
+		{name: "lost, and one of unknown state waits for it", pod: last(own("a", v1.ContainerRestartPolicyAlways)), containers: list(unknown("a")), want: summary{init: []int{1}}},
 		{name: "C15 all have ended: no sidecar comes back", pod: last(), containers: list(exited("a", 1), exited("s1", 1)), want: summary{end: true}},
 		{name: "C15 all have ended: the sidecar is stopped", pod: last(), containers: list(exited("a", 0), running("s1")), want: summary{end: true}},
 		{name: "C15 all have ended: an earlier sidecar does not start", pod: middle(), containers: list(exited("a", 0), exited("i2", 0), exited("s1", 1)), want: summary{end: true}},
