@@ -62,3 +62,22 @@ func TestTrim(t *testing.T) {
 	require.Equal(t, 10*time.Second, table.Delay("new"))
 	require.Zero(t, table.Delay("old"))
 }
+
+// Forget drops the keys of a prefix, and no others; they start anew.
+func TestForget(t *testing.T) {
+	now := time.Now()
+	table := New(Config{})
+	for _, key := range []string{"pod/a", "pod/b", "pod", "other/a", ""} {
+		table.Next(key, now, now)
+	}
+	table.Forget("pod/")
+	require.Equal(t, 3, table.Len())
+	require.True(t, table.Until("pod/a", now).IsZero())
+	require.Equal(t, 10*time.Second, table.Next("pod/a", now, now))
+	require.Equal(t, 20*time.Second, table.Next("pod", now, now))
+	require.Equal(t, 20*time.Second, table.Next("other/a", now, now))
+	table.Forget("none")
+	require.Equal(t, 4, table.Len())
+	table.Forget("")
+	require.Zero(t, table.Len())
+}

@@ -134,6 +134,7 @@ func TestSidecar(t *testing.T) {
 		{name: "crashed with all others: regular ones wait for the last", pod: last(own("a", v1.ContainerRestartPolicyAlways)), containers: list(exited("a", 1), exited("s1", 1)), want: summary{init: []int{1}}},
 		{name: "lost with all others: regular ones wait for the last", pod: last(own("a", v1.ContainerRestartPolicyAlways)), containers: list(exited("a", 1)), want: summary{init: []int{1}}},
 		{name: "lost while regular ones run: those that have ended start beside it", pod: testPod(always, "i0", "s1", "a", "b"), containers: list(running("b"), exited("a", 1)), want: summary{init: []int{1}, regular: []int{0}}},
+		{name: "lost while a regular one is created", pod: testPod(always, "i0", "s1", "a"), containers: list(created("a")), want: summary{remove: []string{"a-created"}, init: []int{1}, regular: []int{0}}},
 		{name: "lost, and one of unknown state waits for it", pod: last(own("a", v1.ContainerRestartPolicyAlways)), containers: list(unknown("a")), want: summary{init: []int{1}}},
 		{name: "C15 all have ended: no sidecar comes back", pod: last(), containers: list(exited("a", 1), exited("s1", 1)), want: summary{end: true}},
 		{name: "C15 all have ended: the sidecar is stopped", pod: last(), containers: list(exited("a", 0), running("s1")), want: summary{end: true}},
