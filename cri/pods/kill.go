@@ -90,6 +90,8 @@ type podKill struct {
 	// turns makes sidecars wait; nil for kills of single containers.
 	turns *turns
 	steps *killSteps
+	// stops bounds the stops of this kill; nil for the stop of a single container.
+	stops *gate
 }
 
 // killPod tells whether everything has stopped.
@@ -129,6 +131,7 @@ func (k podKill) containers() []ContainerKill {
 
 // killContainers stops containers at the same time and returns the error of each.
 func (m *Manager) killContainers(ctx context.Context, k podKill, kills []ContainerKill, result *Result) []error {
+	k.stops = newGate(m.cfg.MaxPodStops, stopPlaceLimit)
 	errs := run.Each(len(kills), func(i int) error { return m.killContainer(ctx, k, kills[i]) })
 	for i, err := range errs {
 		result.add(ActionKillContainer, kills[i].Name, err)
@@ -148,12 +151,17 @@ func (m *Manager) mayStopSandboxes(ctx context.Context, k podKill, errs []error)
 			return false
 		}
 	}
-	m.log.Warn("stopping sandboxes although a container did not stop", "pod", k.identity, "err", errors.Join(errs...))
+	m.log.Warn("stopping sandboxes although a container did not stop", "pod", k.identity, "err", run.Join(errs...))
 	return true
 }
 
 func (m *Manager) stopSandbox(ctx context.Context, id string) error {
-	err := m.cfg.Runtime.StopPodSandbox(ctx, id)
+	leave, err := m.stops.enter(ctx, true)
+	if err != nil {
+		return fmt.Errorf("stop sandbox %s: %w", id, run.EndOf(ctx))
+	}
+	defer leave()
+	err = m.cfg.Runtime.StopPodSandbox(ctx, id)
 	if err != nil && !cri.IsNotFound(err) {
 		return fmt.Errorf("stop sandbox %s: %w", id, err)
 	}

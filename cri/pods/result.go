@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/podwright/podwright/internal/run"
 )
 
 // Action is a kind of thing that a sync does.
@@ -79,7 +81,8 @@ func (r Result) NotBefore() time.Time {
 	return earliest
 }
 
-// Err joins the errors of all entries, nil when there are none. A sync that was
+// Err joins the errors of all entries, nil when there are none; of many its text has
+// the first five. A sync that was
 // cut short by its context has an error too: the context's, and its cause. Errors in the
 // tree that have a method NotBefore() time.Time with a time that is not zero
 // tell when another try makes sense.
@@ -96,7 +99,7 @@ func (r Result) Err() error {
 	if len(errs) == 0 {
 		return nil
 	}
-	err := errors.Join(errs...)
+	err := run.Join(errs...)
 	if r.Pod == "" {
 		return err
 	}

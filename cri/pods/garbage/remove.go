@@ -51,7 +51,7 @@ func (c *Collector) CleanDeadContainers(ctx context.Context, r CleanRequest) err
 			errs = append(errs, err)
 		}
 	}
-	if err := errors.Join(errs...); err != nil {
+	if err := run.Join(errs...); err != nil {
 		return fmt.Errorf("clean dead containers of pod %s: %w", p, err)
 	}
 	return nil
@@ -74,13 +74,13 @@ func (c *Collector) RemovePod(ctx context.Context, uid types.UID, status *pleg.P
 		}
 		return c.cfg.Pods.RemoveContainer(ctx, p, dead.Name, dead.ID.ID)
 	})
-	if err := errors.Join(errs...); err != nil {
+	if err := run.Join(errs...); err != nil {
 		return fmt.Errorf("remove pod %s: %w", p, err)
 	}
 	errs = run.Each(len(status.Sandboxes), func(i int) error {
 		return c.cfg.Pods.RemoveSandbox(ctx, status.Sandboxes[i].ID)
 	})
-	if err := errors.Join(errs...); err != nil {
+	if err := run.Join(errs...); err != nil {
 		return fmt.Errorf("remove pod %s: %w", p, err)
 	}
 	if err := c.cfg.Pods.Files().RemovePodLogs(p); err != nil {

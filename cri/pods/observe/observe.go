@@ -143,7 +143,7 @@ func (o *Observer) inspect(ctx context.Context, status *pleg.PodStatus, sandboxe
 		foundContainers[i], err = o.inspectContainer(ctx, containers[i])
 		return err
 	})
-	if err := errors.Join(errs...); err != nil {
+	if err := run.Join(errs...); err != nil {
 		return err
 	}
 	for _, sb := range foundSandboxes {
