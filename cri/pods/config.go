@@ -152,7 +152,7 @@ type DNS = request.DNS
 
 // Manager runs pods on a CRI runtime. It starts no goroutine that outlives a
 // call, except for a Hooks that ignores its context (see Overdue), and keeps in memory
-// only what it may forget: back-off delays, the reasons of failed starts, which
+// only what it may forget: back-off delays, which it finds again in the runtime, the reasons of failed starts, which
 // sandboxes it has stopped, and which preStop handlers have ended. All methods are
 // safe for concurrent use, but for one pod SyncPod, KillPod and the removal of its
 // containers never go on at the same time.
@@ -167,8 +167,14 @@ type Manager struct {
 	// resizer is nil for a runtime that cannot change resources.
 	resizer *resize.Resizer
 
+	// began is when the Manager was made: older instances are an earlier one's.
+	began time.Time
+
 	mu       sync.Mutex
 	failures map[types.UID]map[string]StartFailure
+	// restored are the containers, by pod and name, whose crash loop was taken over
+	// from an earlier Manager, as far as there was one.
+	restored map[types.UID]map[string]bool
 	// stopped are sandboxes, by ID, whose stop has succeeded and whose removal
 	// has not: they need no second stop.
 	stopped map[string]bool
@@ -222,7 +228,9 @@ func New(cfg Config) (*Manager, error) {
 		gate:      newGate(cfg.MaxConcurrentStarts, placeLimit),
 		stops:     newGate(cfg.MaxConcurrentStops, stopPlaceLimit),
 		crashLoop: backoff.New(backoff.Config{Max: cfg.MaxCrashLoopDelay}),
+		began:     time.Now(),
 		failures:  map[types.UID]map[string]StartFailure{},
+		restored:  map[types.UID]map[string]bool{},
 		stopped:   map[string]bool{},
 	}, nil
 }

@@ -81,3 +81,26 @@ func TestForget(t *testing.T) {
 	table.Forget("")
 	require.Zero(t, table.Len())
 }
+
+// A table that was lost and restored goes on as the lost one would have.
+func TestRestore(t *testing.T) {
+	now := time.Now()
+	for _, cfg := range []Config{{}, {Max: 5 * time.Second}, {Max: 1<<63 - 1, Initial: 1 << 60}} {
+		lost := New(cfg)
+		for n := range 70 {
+			table := New(cfg)
+			table.Restore("a", n, now)
+			require.Equal(t, lost.Delay("a"), table.Delay("a"), n)
+			require.Equal(t, lost.Until("a", now.Add(time.Second)), table.Until("a", now.Add(time.Second)))
+			lost.Next("a", now, now)
+		}
+	}
+	table := New(Config{})
+	table.Next("a", now, now)
+	table.Restore("a", 5, now)
+	require.Equal(t, 10*time.Second, table.Delay("a"), "what is known counts")
+	table.Restore("b", -1, now)
+	require.Zero(t, table.Delay("b"))
+	table.Restore("c", 1<<31-1, now)
+	require.Equal(t, 5*time.Minute, table.Delay("c"))
+}
