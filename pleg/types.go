@@ -138,7 +138,11 @@ type PodStatus struct {
 
 // Sandbox is a pod sandbox in detail.
 type Sandbox struct {
-	ID        string
+	ID string
+	// Name and Namespace are those of the pod that the sandbox was made for; empty
+	// when the runtime does not tell.
+	Name, Namespace string
+
 	State     SandboxState
 	Attempt   uint32
 	CreatedAt time.Time

@@ -69,6 +69,12 @@ type Config struct {
 	// count, nor does what has taken more than 10 s. A pod that has its sandbox
 	// goes before one that has none.
 	MaxConcurrentStarts int
+	// MaxConcurrentStops is how many containers and sandboxes are being stopped at a
+	// time, so that the runtime has time for others, such as exec probes; zero means
+	// 64. What has taken more than 250 ms does not count: it waits for a process.
+	MaxConcurrentStops int
+	// MaxPodStops is the same for the containers of one pod; zero means 16.
+	MaxPodStops int
 	// MaxCrashLoopDelay bounds the delay before a crashing container is started
 	// again; zero means 300 s. The first delay is the smaller of it and 10 s.
 	MaxCrashLoopDelay time.Duration
@@ -146,7 +152,7 @@ type DNS = request.DNS
 
 // Manager runs pods on a CRI runtime. It starts no goroutine that outlives a
 // call, except for a Hooks that ignores its context (see Overdue), and keeps in memory
-// only what it may forget: back-off delays, the reasons of failed starts, which
+// only what it may forget: back-off delays, which it finds again in the runtime, the reasons of failed starts, which
 // sandboxes it has stopped, and which preStop handlers have ended. All methods are
 // safe for concurrent use, but for one pod SyncPod, KillPod and the removal of its
 // containers never go on at the same time.
@@ -156,12 +162,19 @@ type Manager struct {
 	log       *slog.Logger
 	files     podfiles.Layout
 	gate      *gate
+	stops     *gate
 	crashLoop *backoff.Table
 	// resizer is nil for a runtime that cannot change resources.
 	resizer *resize.Resizer
 
+	// began is when the Manager was made: older instances are an earlier one's.
+	began time.Time
+
 	mu       sync.Mutex
 	failures map[types.UID]map[string]StartFailure
+	// restored are the containers, by pod and name, whose crash loop was taken over
+	// from an earlier Manager, as far as there was one.
+	restored map[types.UID]map[string]bool
 	// stopped are sandboxes, by ID, whose stop has succeeded and whose removal
 	// has not: they need no second stop.
 	stopped map[string]bool
@@ -180,6 +193,10 @@ func New(cfg Config) (*Manager, error) {
 		return nil, errors.New("pods: Config.RuntimeName is missing")
 	case cfg.MaxConcurrentStarts < 0:
 		return nil, fmt.Errorf("pods: Config.MaxConcurrentStarts is negative: %d", cfg.MaxConcurrentStarts)
+	case cfg.MaxConcurrentStops < 0:
+		return nil, fmt.Errorf("pods: Config.MaxConcurrentStops is negative: %d", cfg.MaxConcurrentStops)
+	case cfg.MaxPodStops < 0:
+		return nil, fmt.Errorf("pods: Config.MaxPodStops is negative: %d", cfg.MaxPodStops)
 	case cfg.MaxCrashLoopDelay < 0:
 		return nil, fmt.Errorf("pods: Config.MaxCrashLoopDelay is negative: %v", cfg.MaxCrashLoopDelay)
 	case cfg.StepGrace < 0:
@@ -208,9 +225,12 @@ func New(cfg Config) (*Manager, error) {
 		builder:   builder,
 		log:       cfg.Logger,
 		files:     podfiles.Layout{LogRoot: cfg.LogRoot, LinkDir: cfg.LinkDir, PodDir: cfg.PodDir},
-		gate:      newGate(cfg.MaxConcurrentStarts),
+		gate:      newGate(cfg.MaxConcurrentStarts, placeLimit),
+		stops:     newGate(cfg.MaxConcurrentStops, stopPlaceLimit),
 		crashLoop: backoff.New(backoff.Config{Max: cfg.MaxCrashLoopDelay}),
+		began:     time.Now(),
 		failures:  map[types.UID]map[string]StartFailure{},
+		restored:  map[types.UID]map[string]bool{},
 		stopped:   map[string]bool{},
 	}, nil
 }
@@ -221,6 +241,12 @@ func setDefaults(cfg *Config) {
 	}
 	if cfg.MaxConcurrentStarts == 0 {
 		cfg.MaxConcurrentStarts = 4
+	}
+	if cfg.MaxConcurrentStops == 0 {
+		cfg.MaxConcurrentStops = 64
+	}
+	if cfg.MaxPodStops == 0 {
+		cfg.MaxPodStops = 16
 	}
 	if cfg.MaxCrashLoopDelay == 0 {
 		cfg.MaxCrashLoopDelay = 300 * time.Second

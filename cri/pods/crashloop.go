@@ -7,7 +7,9 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/podfacts"
 	"github.com/podwright/podwright/pleg"
 )
 
@@ -19,6 +21,7 @@ func (s *podSync) backOff(c podContainer, exit *pleg.ContainerStatus) *StartErro
 		return nil
 	}
 	key := crashLoopKey(s.req.Pod, c.Container)
+	s.m.restoreBackOff(s.identity.UID, key, c.Container, exit)
 	until := s.m.crashLoop.Until(key, exit.FinishedAt)
 	if !time.Now().Before(until) {
 		return nil
@@ -31,6 +34,31 @@ func (s *podSync) backOff(c podContainer, exit *pleg.ContainerStatus) *StartErro
 		Message:   fmt.Sprintf("back-off %s restarting failed container=%s pod=%s", s.m.crashLoop.Delay(key), c.Name, s.identity),
 		notBefore: until,
 	}
+}
+
+// restoreBackOff takes from the runtime what an earlier agent knew: how often a container
+// was started again, and when last. Instances of this Manager are in its own records,
+// and what has another image is another matter. It does so once for a container:
+// what has changed since, such as resources, gives it a new chance.
+func (m *Manager) restoreBackOff(uid types.UID, key string, c *v1.Container, exit *pleg.ContainerStatus) {
+	if exit.CreatedAt.After(m.began) || exit.Hash != 0 && exit.Hash != podfacts.Hash(c) {
+		return
+	}
+	m.mu.Lock()
+	known := m.restored[uid][c.Name]
+	if m.restored[uid] == nil {
+		m.restored[uid] = map[string]bool{}
+	}
+	m.restored[uid][c.Name] = true
+	m.mu.Unlock()
+	if known {
+		return
+	}
+	started := exit.StartedAt
+	if started.IsZero() {
+		started = exit.CreatedAt
+	}
+	m.crashLoop.Restore(key, int(exit.RestartCount), started)
 }
 
 // crashLoopKey changes with everything that gives a crashing container a new

@@ -83,6 +83,52 @@ func TestCrashLoop(t *testing.T) {
 	})
 }
 
+// An agent that is killed and comes back goes on where it was, however often: that is
+// no early start. What has changed is a new chance.
+func TestCrashLoopOutlivesTheAgent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness(t, fake.Config{Programs: fake.Always(fake.Exit(1))})
+		pod := testPod("a")
+		require.Equal(t, []time.Duration{-1, 0, 10 * s}, crash(t, h, pod, 3))
+		for _, want := range []time.Duration{20 * s, 40 * s, 80 * s, 160 * s, 300 * s, 300 * s} {
+			h.restart()
+			require.Equal(t, []time.Duration{want}, crash(t, h, pod, 1))
+		}
+		h.restart()
+		time.Sleep(s)
+		require.Error(t, h.sync(pod).Err(), "it is held back")
+		pod.Spec.Containers[0].Resources.Limits = v1.ResourceList{v1.ResourceMemory: resource.MustParse("1Gi")}
+		require.NoError(t, h.sync(pod).Err())
+		synctest.Wait()
+		time.Sleep(s)
+		h.restart()
+		pod.Spec.Containers[0].Image = "busybox:next"
+		require.NoError(t, h.sync(pod).Err())
+	})
+}
+
+// Nor does a restart of the agent hold back what ran for long.
+func TestCrashLoopAfterALongRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var runFor atomic.Int64
+		h := newHarness(t, fake.Config{Programs: fake.Always(func(ctx context.Context, _ *fake.Process) int {
+			select {
+			case <-time.After(time.Duration(runFor.Load())):
+			case <-ctx.Done():
+			}
+			return 1
+		})})
+		pod := testPod("a")
+		crash(t, h, pod, 4)
+		synctest.Wait()
+		runFor.Store(int64(601 * s))
+		crash(t, h, pod, 1)
+		time.Sleep(601 * s)
+		h.restart()
+		require.Equal(t, []time.Duration{0}, crash(t, h, pod, 1))
+	})
+}
+
 // C20: after 600 s of running the next crash restarts at once.
 func TestCrashLoopForgets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -27,6 +27,7 @@ func (m *Manager) StartFailures(uid types.UID) map[string]StartFailure {
 func (m *Manager) Forget(uid types.UID) {
 	m.mu.Lock()
 	delete(m.failures, uid)
+	delete(m.restored, uid)
 	m.mu.Unlock()
 	m.trimBackoff(time.Now())
 	if images, ok := m.cfg.Images.(ImagesForgetter); ok {

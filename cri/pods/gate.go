@@ -7,30 +7,39 @@ import (
 	"time"
 )
 
-// placeLimit is how long a start may keep its place. Whoever takes longer hangs,
-// more likely than not, and a few of them must not keep all other pods waiting.
-const placeLimit = 10 * time.Second
+const (
+	// placeLimit is how long a start may keep its place. Whoever takes longer hangs,
+	// more likely than not, and a few of them must not keep all other pods waiting.
+	placeLimit = 10 * time.Second
+	// stopPlaceLimit is the same for a stop. What takes longer waits for a process to
+	// end, which costs the runtime nothing, and may do so for hours.
+	stopPlaceLimit = 250 * time.Millisecond
+)
 
-// gate bounds how many starts go on at a time. Pods that were begun go before
+// gate bounds how many starts, or stops, go on at a time. Pods that were begun go before
 // new ones: work that is half done is finished first, so that the first pods of
 // a burst are up early instead of all of them late.
 type gate struct {
+	limit time.Duration
+
 	mu   sync.Mutex
 	free int
-	// begun waits to start containers, fresh to start sandboxes. Each waiter is
+	// begun waits to start containers or to stop sandboxes, fresh to start sandboxes or
+	// to stop containers. Each waiter is
 	// a channel that is closed when a place was handed to it.
 	begun, fresh []chan struct{}
 }
 
-func newGate(n int) *gate { return &gate{free: n} }
+// newGate has n places, which are kept for limit at most.
+func newGate(n int, limit time.Duration) *gate { return &gate{free: n, limit: limit} }
 
 // enter waits for a place, or for the end of ctx. leave must be called once; a
-// place that was kept for placeLimit is lost before.
+// place that was kept for the limit is lost before.
 func (g *gate) enter(ctx context.Context, begun bool) (leave func(), err error) {
 	if err := g.acquire(ctx, begun); err != nil {
 		return nil, err
 	}
-	limit := time.AfterFunc(placeLimit, g.release)
+	limit := time.AfterFunc(g.limit, g.release)
 	return func() {
 		if limit.Stop() {
 			g.release()

@@ -86,7 +86,7 @@ func TestHangingStartsLoseTheirPlace(t *testing.T) {
 // The gate does not lose a place to somebody who gives up.
 func TestGateCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newGate(1)
+		g := newGate(1, placeLimit)
 		require.NoError(t, g.acquire(t.Context(), false))
 		ctx, cancel := context.WithCancel(t.Context())
 		errs := make(chan error, 3)

@@ -1,6 +1,9 @@
 package pods
 
 import (
+	"errors"
+	"fmt"
+
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -26,6 +29,22 @@ func identityOf(pod *v1.Pod) podIdentity {
 
 func identityOfStatus(s *pleg.PodStatus) podIdentity {
 	return podIdentity{Pod: labels.Pod{UID: s.UID, Name: s.Name, Namespace: s.Namespace}}
+}
+
+// checkIdentity refuses a pod that nobody could find again in the runtime, and a status
+// that is another pod's.
+func checkIdentity(pod *v1.Pod, status *pleg.PodStatus) error {
+	switch {
+	case pod.UID == "":
+		return errors.New("Pod.UID is required")
+	case pod.Name == "":
+		return errors.New("Pod.Name is required")
+	case pod.Namespace == "":
+		return errors.New("Pod.Namespace is required")
+	case status.UID != pod.UID:
+		return fmt.Errorf("the Status is of another pod: its UID is %q, not %q", status.UID, pod.UID)
+	}
+	return nil
 }
 
 // ref is the object that events of the pod are recorded on.

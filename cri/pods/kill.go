@@ -26,7 +26,8 @@ type KillRequest struct {
 	// was created with: with its preStop handler, and the pod's grace period. It
 	// is for pods that are wanted, but whose spec is not at hand.
 	Restore bool
-	// Status is what the runtime has of the pod. Without Pod it names it, too.
+	// Status is what the runtime has of the pod. Without Pod it names it, too. One of
+	// another pod, as their UIDs tell, is refused, and nothing is stopped.
 	Status *pleg.PodStatus
 	// GraceSeconds replaces the grace period of the whole pod, before preStop:
 	// eviction, shutdown, deletion. It counts from this call on. nil means the
@@ -60,6 +61,12 @@ func (m *Manager) KillPod(ctx context.Context, r KillRequest) Result {
 	p := identityOfStatus(r.Status)
 	if r.Pod != nil {
 		p = identityOf(r.Pod)
+		if err := checkIdentity(r.Pod, r.Status); err != nil {
+			return Result{stopped: fmt.Errorf("pods: KillRequest: %w", err)}
+		}
+	}
+	if p.UID == "" {
+		return Result{stopped: errors.New("pods: KillRequest: Status.UID is required")}
 	}
 	result := Result{Pod: p.String()}
 	m.killPod(ctx, podKill{
@@ -83,6 +90,8 @@ type podKill struct {
 	// turns makes sidecars wait; nil for kills of single containers.
 	turns *turns
 	steps *killSteps
+	// stops bounds the stops of this kill; nil for the stop of a single container.
+	stops *gate
 }
 
 // killPod tells whether everything has stopped.
@@ -122,6 +131,7 @@ func (k podKill) containers() []ContainerKill {
 
 // killContainers stops containers at the same time and returns the error of each.
 func (m *Manager) killContainers(ctx context.Context, k podKill, kills []ContainerKill, result *Result) []error {
+	k.stops = newGate(m.cfg.MaxPodStops, stopPlaceLimit)
 	errs := run.Each(len(kills), func(i int) error { return m.killContainer(ctx, k, kills[i]) })
 	for i, err := range errs {
 		result.add(ActionKillContainer, kills[i].Name, err)
@@ -141,12 +151,17 @@ func (m *Manager) mayStopSandboxes(ctx context.Context, k podKill, errs []error)
 			return false
 		}
 	}
-	m.log.Warn("stopping sandboxes although a container did not stop", "pod", k.identity, "err", errors.Join(errs...))
+	m.log.Warn("stopping sandboxes although a container did not stop", "pod", k.identity, "err", run.Join(errs...))
 	return true
 }
 
 func (m *Manager) stopSandbox(ctx context.Context, id string) error {
-	err := m.cfg.Runtime.StopPodSandbox(ctx, id)
+	leave, err := m.stops.enter(ctx, true)
+	if err != nil {
+		return fmt.Errorf("stop sandbox %s: %w", id, run.EndOf(ctx))
+	}
+	defer leave()
+	err = m.cfg.Runtime.StopPodSandbox(ctx, id)
 	if err != nil && !cri.IsNotFound(err) {
 		return fmt.Errorf("stop sandbox %s: %w", id, err)
 	}

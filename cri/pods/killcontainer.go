@@ -60,6 +60,23 @@ func (s *containerStop) run(ctx context.Context) error {
 	return s.stop(ctx)
 }
 
+// enter waits for a place among the stops of the pod, and among all.
+func (s *containerStop) enter(ctx context.Context) (leave func(), err error) {
+	if s.k.stops == nil {
+		return s.m.stops.enter(ctx, false)
+	}
+	leavePod, err := s.k.stops.enter(ctx, true)
+	if err != nil {
+		return nil, err
+	}
+	leaveAll, err := s.m.stops.enter(ctx, false)
+	if err != nil {
+		leavePod()
+		return nil, err
+	}
+	return func() { leaveAll(); leavePod() }, nil
+}
+
 // left is what is left of the grace period; not positive when it is over.
 func (s *containerStop) left() time.Duration {
 	return time.Duration(s.grace)*time.Second - time.Since(s.begin)
@@ -68,10 +85,15 @@ func (s *containerStop) left() time.Duration {
 // stop has the runtime stop the container with what is left of the grace period,
 // counted in whole seconds.
 func (s *containerStop) stop(ctx context.Context) error {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return run.EndOf(ctx)
+	}
+	defer leave()
 	elapsed := int64(time.Since(s.begin) / time.Second)
 	grace := time.Duration(max(s.grace-elapsed, minGraceSeconds)) * time.Second
 	s.k.steps.container(s.kill.Name, fmt.Sprintf("stopping, %v at most", grace))
-	err := s.m.cfg.Runtime.StopContainer(ctx, s.kill.ID.ID, grace)
+	err = s.m.cfg.Runtime.StopContainer(ctx, s.kill.ID.ID, grace)
 	if err != nil && !cri.IsNotFound(err) {
 		return fmt.Errorf("stop container %s: %w", s.kill.ID.ID, err)
 	}

@@ -8,6 +8,9 @@ import (
 	"sync"
 )
 
+// maxSteps is of how many containers a step tells.
+const maxSteps = 5
+
 // killSteps puts together what a kill is at, for people.
 type killSteps struct {
 	set func(step string)
@@ -31,8 +34,12 @@ func (s *killSteps) container(name, step string) {
 		delete(s.at, name)
 	}
 	var parts []string
-	for _, name := range slices.Sorted(maps.Keys(s.at)) {
+	names := slices.Sorted(maps.Keys(s.at))
+	for _, name := range names[:min(len(names), maxSteps)] {
 		parts = append(parts, "container "+name+": "+s.at[name])
+	}
+	if more := len(names) - maxSteps; more > 0 {
+		parts = append(parts, fmt.Sprintf("and %d more", more))
 	}
 	if len(parts) > 0 {
 		s.set(strings.Join(parts, "; "))

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/podwright/podwright/internal/run"
 )
 
 // Action is a kind of thing that a sync does.
@@ -47,25 +49,25 @@ type Result struct {
 
 // Acted tells that something was done or tried in the runtime: what was observed
 // before is out of date.
-func (r *Result) Acted() bool { return len(r.Entries) > 0 }
+func (r Result) Acted() bool { return len(r.Entries) > 0 }
 
 // Over tells that a sync found nothing of the pod worth keeping and nothing to
 // start: whatever its containers have come to, the pod has ended.
-func (r *Result) Over() bool { return r.over }
+func (r Result) Over() bool { return r.over }
 
 // Again tells that a sync is to be followed by another one at once: it has cleared
 // the way and started nothing yet.
-func (r *Result) Again() bool { return r.again }
+func (r Result) Again() bool { return r.again }
 
 // Explanation says in one line why a sync did not start containers that the pod
 // has, such as "init container a is running"; "" when all run or were to be
 // started. Why those did not start Err and StartFailures tell.
-func (r *Result) Explanation() string { return r.explanation }
+func (r Result) Explanation() string { return r.explanation }
 
 // NotBefore is when another try makes sense: the earliest end of what holds
 // containers back. It is zero when nothing but time failed to help: when there is
 // no error, or one of another kind, which a worker tries again at its own pace.
-func (r *Result) NotBefore() time.Time {
+func (r Result) NotBefore() time.Time {
 	var earliest time.Time
 	for _, e := range r.Entries {
 		var held interface{ NotBefore() time.Time }
@@ -79,11 +81,12 @@ func (r *Result) NotBefore() time.Time {
 	return earliest
 }
 
-// Err joins the errors of all entries, nil when there are none. A sync that was
+// Err joins the errors of all entries, nil when there are none; of many its text has
+// the first five. A sync that was
 // cut short by its context has an error too: the context's, and its cause. Errors in the
 // tree that have a method NotBefore() time.Time with a time that is not zero
 // tell when another try makes sense.
-func (r *Result) Err() error {
+func (r Result) Err() error {
 	var errs []error
 	for _, e := range r.Entries {
 		if e.Err != nil {
@@ -96,7 +99,7 @@ func (r *Result) Err() error {
 	if len(errs) == 0 {
 		return nil
 	}
-	err := errors.Join(errs...)
+	err := run.Join(errs...)
 	if r.Pod == "" {
 		return err
 	}

@@ -20,7 +20,7 @@ type SyncRequest struct {
 	// it. It is not changed.
 	Pod *v1.Pod
 	// Status is what the runtime has of the pod, observed after the last call
-	// that changed it.
+	// that changed it. One of another pod, as their UIDs tell, is refused.
 	Status *pleg.PodStatus
 	// Probes are the results of the pod's probes (probe.Manager.Results); a missing
 	// one is unknown. A sidecar with a startup probe has started once that has
@@ -48,6 +48,9 @@ type SyncRequest struct {
 func (m *Manager) SyncPod(ctx context.Context, r SyncRequest) Result {
 	if r.Pod == nil || r.Status == nil {
 		return Result{stopped: errors.New("pods: SyncRequest.Pod and SyncRequest.Status are required")}
+	}
+	if err := checkIdentity(r.Pod, r.Status); err != nil {
+		return Result{stopped: fmt.Errorf("pods: SyncRequest: %w", err)}
 	}
 	s := &podSync{m: m, req: r, identity: identityOf(r.Pod), failed: map[string]bool{}, volumes: imageVolumes{}}
 	s.result.Pod = s.identity.String()

@@ -76,11 +76,27 @@ func (t *Table) Next(key string, since, now time.Time) time.Duration {
 	case !ok || t.expired(e, since):
 		e.delay = t.cfg.Initial
 	default:
-		e.delay = min(2*e.delay, t.cfg.Max)
+		e.delay = t.doubled(e.delay)
 	}
 	e.updated = now
 	t.m[key] = e
 	return e.delay
+}
+
+// Restore stores what n calls of Next have left, the last of them at updated, for a key
+// that nothing is stored for. It is for whoever knows of them from elsewhere: this
+// table does not outlive its process. n below 1 is none.
+func (t *Table) Restore(key string, n int, updated time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if _, known := t.m[key]; known || n < 1 {
+		return
+	}
+	delay := t.cfg.Initial
+	for ; n > 1 && delay < t.cfg.Max; n-- {
+		delay = t.doubled(delay)
+	}
+	t.m[key] = entry{delay: delay, updated: updated}
 }
 
 // Delay returns the delay stored for the key, zero when there is none.
@@ -117,6 +133,13 @@ func (t *Table) Len() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return len(t.m)
+}
+
+func (t *Table) doubled(delay time.Duration) time.Duration {
+	if delay > t.cfg.Max/2 { // twice of it may be more than a Duration holds
+		return t.cfg.Max
+	}
+	return 2 * delay
 }
 
 func (t *Table) expired(e entry, at time.Time) bool { return at.Sub(e.updated) > t.cfg.Forget }

@@ -62,3 +62,45 @@ func TestTrim(t *testing.T) {
 	require.Equal(t, 10*time.Second, table.Delay("new"))
 	require.Zero(t, table.Delay("old"))
 }
+
+// Forget drops the keys of a prefix, and no others; they start anew.
+func TestForget(t *testing.T) {
+	now := time.Now()
+	table := New(Config{})
+	for _, key := range []string{"pod/a", "pod/b", "pod", "other/a", ""} {
+		table.Next(key, now, now)
+	}
+	table.Forget("pod/")
+	require.Equal(t, 3, table.Len())
+	require.True(t, table.Until("pod/a", now).IsZero())
+	require.Equal(t, 10*time.Second, table.Next("pod/a", now, now))
+	require.Equal(t, 20*time.Second, table.Next("pod", now, now))
+	require.Equal(t, 20*time.Second, table.Next("other/a", now, now))
+	table.Forget("none")
+	require.Equal(t, 4, table.Len())
+	table.Forget("")
+	require.Zero(t, table.Len())
+}
+
+// A table that was lost and restored goes on as the lost one would have.
+func TestRestore(t *testing.T) {
+	now := time.Now()
+	for _, cfg := range []Config{{}, {Max: 5 * time.Second}, {Max: 1<<63 - 1, Initial: 1 << 60}} {
+		lost := New(cfg)
+		for n := range 70 {
+			table := New(cfg)
+			table.Restore("a", n, now)
+			require.Equal(t, lost.Delay("a"), table.Delay("a"), n)
+			require.Equal(t, lost.Until("a", now.Add(time.Second)), table.Until("a", now.Add(time.Second)))
+			lost.Next("a", now, now)
+		}
+	}
+	table := New(Config{})
+	table.Next("a", now, now)
+	table.Restore("a", 5, now)
+	require.Equal(t, 10*time.Second, table.Delay("a"), "what is known counts")
+	table.Restore("b", -1, now)
+	require.Zero(t, table.Delay("b"))
+	table.Restore("c", 1<<31-1, now)
+	require.Equal(t, 5*time.Minute, table.Delay("c"))
+}

@@ -2,41 +2,52 @@ package podfacts
 
 import "strings"
 
+// What a container's variables, command and arguments may be, however little their
+// spec is: references multiply. Linux takes strings of up to 128 KiB each, with the
+// NUL at their end, and a few MiB of them in all.
+const (
+	MaxExecString = 128<<10 - 1
+	MaxExecTotal  = 1 << 20
+)
+
 // Expand replaces $(NAME) by the variable's value. $$ is a plain $; names that
 // lookup does not know and parentheses that do not close stay as they are. It is
-// how commands, arguments and variables of a container refer to its variables.
-func Expand(text string, lookup func(string) (string, bool)) string {
+// how commands, arguments and variables of a container refer to its variables. It
+// gives up, ok false, before there is more of it than limit, in bytes.
+func Expand(text string, limit int, lookup func(string) (string, bool)) (out string, ok bool) {
 	if strings.IndexByte(text, '$') < 0 {
-		return text
+		return text, len(text) <= limit
 	}
-	var out strings.Builder
-	for {
-		i := strings.IndexByte(text, '$')
-		if i < 0 || i == len(text)-1 {
-			out.WriteString(text)
-			return out.String()
+	var b strings.Builder
+	for text != "" {
+		piece, rest := nextPiece(text, lookup)
+		if len(piece) > limit-b.Len() {
+			return "", false
 		}
-		out.WriteString(text[:i])
-		rest := text[i+1:]
-		end := -1
-		if rest[0] == '(' {
-			end = strings.IndexByte(rest, ')')
-		}
-		switch {
-		case rest[0] == '$':
-			out.WriteByte('$')
-			text = rest[1:]
-		case end < 0:
-			out.WriteByte('$')
-			out.WriteByte(rest[0])
-			text = rest[1:]
-		default:
-			if value, ok := lookup(rest[1:end]); ok {
-				out.WriteString(value)
-			} else {
-				out.WriteString("$" + rest[:end+1])
-			}
-			text = rest[end+1:]
-		}
+		b.WriteString(piece)
+		text = rest
 	}
+	return b.String(), true
+}
+
+// nextPiece returns what the beginning of a text expands to, and what is behind it.
+func nextPiece(text string, lookup func(string) (string, bool)) (piece, rest string) {
+	switch i := strings.IndexByte(text, '$'); {
+	case i < 0 || i == len(text)-1:
+		return text, ""
+	case i > 0:
+		return text[:i], text[i:]
+	case text[1] == '$':
+		return "$", text[2:]
+	case text[1] != '(':
+		return text[:2], text[2:]
+	}
+	end := strings.IndexByte(text, ')')
+	if end < 0 {
+		return text[:2], text[2:]
+	}
+	if value, ok := lookup(text[2:end]); ok {
+		return value, text[end+1:]
+	}
+	return text[:end+1], text[end+1:]
 }

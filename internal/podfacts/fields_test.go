@@ -1,6 +1,7 @@
 package podfacts
 
 import (
+	"regexp"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -126,12 +127,40 @@ func TestIsCritical(t *testing.T) {
 }
 
 func FuzzFieldPath(f *testing.F) {
-	for _, seed := range []string{"metadata.labels['a']", "metadata.annotations['']", "['", "']", "status.podIP"} {
+	plain := map[string]string{
+		"metadata.name": "web", "metadata.namespace": "shop", "metadata.uid": "0d1e", "metadata.labels": "a=\"1\"", "metadata.annotations": "B/c=\"2\"",
+		"spec.nodeName": "node", "spec.serviceAccountName": "robot", "status.podIP": "10.0.0.2", "status.podIPs": "10.0.0.2,fd00::2", "status.hostIP": "192.0.2.1", "status.hostIPs": "192.0.2.1",
+	}
+	for seed := range plain {
 		f.Add(seed)
 	}
-	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "1"}}}
+	for _, seed := range []string{"metadata.labels['a']", "metadata.labels['b']", "metadata.annotations['B/c']", "metadata.annotations['']", "metadata.name['a']", "['", "']", "metadata.labels['a'] "} {
+		f.Add(seed)
+	}
+	pod := &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "shop", UID: "0d1e", Labels: map[string]string{"a": "1"}, Annotations: map[string]string{"B/c": "2"}},
+		Spec:       v1.PodSpec{ServiceAccountName: "robot"},
+	}
+	around := Surroundings{NodeName: "node", HostIPs: []string{"192.0.2.1"}, PodIPs: []string{"10.0.0.2", "fd00::2"}}
+	keyed := regexp.MustCompile(`(?s)^metadata\.(labels|annotations)\['(.*)'\]$`)
 	f.Fuzz(func(t *testing.T, path string) {
-		value, err := FieldValue(pod, path, Surroundings{})
+		value, err := FieldValue(pod, path, around)
+		if want, ok := plain[path]; ok {
+			require.NoError(t, err)
+			require.Equal(t, want, value)
+			return
+		}
+		match := keyed.FindStringSubmatch(path)
+		switch {
+		case match == nil:
+			require.Error(t, err)
+		case err == nil && match[1] == "labels":
+			require.Equal(t, pod.Labels[match[2]], value)
+		case err == nil:
+			require.Equal(t, pod.Annotations[match[2]], value)
+		default:
+			require.NotContains(t, []string{"a", "b", "B/c"}, match[2], "a good key")
+		}
 		if err != nil {
 			require.Empty(t, value)
 		}

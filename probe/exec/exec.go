@@ -79,7 +79,10 @@ func (p *Prober) Probe(ctx context.Context, t probe.Target) (probe.Result, error
 	if !ok || id == "" {
 		return probe.Result{}, fmt.Errorf("container ID %q is not <runtime>://<id>", t.ContainerID)
 	}
-	command := expand(t.Container, t.Probe.Exec.Command)
+	command, err := expand(t.Container, t.Probe.Exec.Command)
+	if err != nil {
+		return probe.Result{}, err
+	}
 	timeout := wholeSeconds(t.Timeout)
 	own, cancel := p.bound(ctx, timeout)
 	defer cancel()
@@ -159,22 +162,39 @@ func wholeSeconds(timeout time.Duration) time.Duration {
 
 // expand replaces the references of a command to variables whose values are in the
 // spec. The last variable of a name counts, as in the container; one whose value
-// comes from elsewhere is not known here.
-func expand(container *v1.Container, command []string) []string {
+// comes from elsewhere is not known here. Together they may be no more than a
+// process can be started with.
+func expand(container *v1.Container, command []string) ([]string, error) {
 	values := map[string]string{}
+	room := podfacts.MaxExecTotal
 	lookup := func(name string) (string, bool) { v, ok := values[name]; return v, ok }
+	bounded := func(text string) (string, error) {
+		out, ok := podfacts.Expand(text, min(room, podfacts.MaxExecString), lookup)
+		if !ok {
+			return "", errors.New("exec.command: it or the container's variables expand to more than a process can be started with")
+		}
+		room -= len(out)
+		return out, nil
+	}
 	for _, v := range container.Env {
 		if v.ValueFrom != nil {
 			delete(values, v.Name)
 			continue
 		}
-		values[v.Name] = podfacts.Expand(v.Value, lookup)
+		value, err := bounded(v.Value)
+		if err != nil {
+			return nil, err
+		}
+		values[v.Name] = value
 	}
 	out := make([]string, len(command))
 	for i, text := range command {
-		out[i] = podfacts.Expand(text, lookup)
+		var err error
+		if out[i], err = bounded(text); err != nil {
+			return nil, err
+		}
 	}
-	return out
+	return out, nil
 }
 
 // cut joins what came before and the beginnings of two streams, which together

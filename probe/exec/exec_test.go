@@ -257,9 +257,26 @@ func TestExpand(t *testing.T) {
 		"$(FIELD)": "$(FIELD)", "$(HIDDEN)": "$(HIDDEN)", "$(TWICE)": "2", "$(UNKNOWN)": "$(UNKNOWN)",
 		"$$(A)": "$(A)", "$A": "$A", "$(A": "$(A", "": "",
 	} {
-		require.Equal(t, []string{want}, expand(container, []string{in}), in)
+		got, err := expand(container, []string{in})
+		require.NoError(t, err)
+		require.Equal(t, []string{want}, got, in)
 	}
 	command := []string{"sh", "-c", "echo $(A)"}
-	require.Equal(t, []string{"sh", "-c", "echo x"}, expand(container, command))
+	got, err := expand(container, command)
+	require.NoError(t, err)
+	require.Equal(t, []string{"sh", "-c", "echo x"}, got)
 	require.Equal(t, "echo $(A)", command[2], "the spec is shared")
+}
+
+// A few hundred bytes of variables do not become gigabytes.
+func TestExpandIsBounded(t *testing.T) {
+	container := &v1.Container{Env: []v1.EnvVar{{Name: "E0", Value: strings.Repeat("x", 1000)}}}
+	for i := range 11 {
+		container.Env = append(container.Env, v1.EnvVar{Name: fmt.Sprintf("E%d", i+1), Value: strings.Repeat(fmt.Sprintf("$(E%d)", i), 10)})
+	}
+	_, err := expand(container, []string{"x"})
+	require.ErrorContains(t, err, "exec.command")
+	container.Env = container.Env[:2]
+	_, err = expand(container, []string{strings.Repeat("$(E1)", 14)})
+	require.ErrorContains(t, err, "exec.command")
 }

@@ -1,16 +1,29 @@
 package actions
 
 import (
+	"fmt"
+
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/pleg"
 	"github.com/podwright/podwright/probe"
 )
 
-// Compute decides what to do with a pod. It is pure.
+// Compute decides what to do with a pod. It is pure. With the status of another pod, as
+// their UIDs tell, there is nothing to do, and the explanation says so. It panics
+// without Pod or Status.
 func Compute(in Input) Actions {
-	change := in.Status.SandboxChanged(in.Pod.Spec.HostNetwork)
+	switch {
+	case in.Pod == nil || in.Status == nil:
+		panic("actions: Input.Pod and Input.Status are required")
+	case in.Status.UID != "" && in.Status.UID != in.Pod.UID:
+		return Actions{Explanation: fmt.Sprintf("the status is of another pod: its UID is %q, not %q", in.Status.UID, in.Pod.UID)}
+	}
+	all := in.Status
+	var othersRun bool
+	in.Status, othersRun = ownStatus(in.Pod, all)
 	d := decision{in: in, deleted: in.Pod.DeletionTimestamp != nil}
+	change := d.sandboxChange(all, othersRun)
 	d.out.SandboxID, d.out.Attempt = change.ID, change.Attempt
 	switch {
 	case in.RestartAll && !d.deleted && d.reset():
@@ -32,6 +45,7 @@ type decision struct {
 
 // keepSandbox decides about a pod whose sandbox is good.
 func (d *decision) keepSandbox() {
+	d.strangers()
 	d.ephemeral()
 	initialised, before := d.initContainers()
 	switch {

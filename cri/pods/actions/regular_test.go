@@ -78,10 +78,15 @@ func TestNothingLeft(t *testing.T) {
 		{name: "one is left", pod: testPod(onFailure, "a", "b"), containers: list(exited("a", 0), exited("b", 1)), want: summary{regular: []int{1}}},
 		{name: "the last fails its probe", pod: testPod(never, "a"), containers: list(running("a")), liveness: failed, want: summary{end: true, kill: []string{"a-running LivenessProbe"}}},
 		{name: "the last fails its probe, and a rule will see its exit code", pod: with(testPod(never, "a"), own("a", v1.ContainerRestartPolicyNever, onExit(v1.ContainerRestartRuleActionRestart, 137))), containers: list(running("a")), liveness: failed, want: summary{kill: []string{"a-running LivenessProbe"}}},
+		{name: "the last fails its probe, and rules without a policy are none", pod: with(testPod(never, "a"), func(pod *v1.Pod) {
+			pod.Spec.Containers[0].RestartPolicyRules = []v1.ContainerRestartRule{onExit(v1.ContainerRestartRuleActionRestart, 137)}
+		}), containers: list(running("a")), liveness: failed, want: summary{end: true, kill: []string{"a-running LivenessProbe"}}},
 		{name: "the exit code tells", pod: with(testPod(never, "a"), own("a", v1.ContainerRestartPolicyNever, onExit(v1.ContainerRestartRuleActionRestart, 137))), containers: list(exited("a", 137)), want: summary{regular: []int{0}}},
 		{name: "the exit code does not tell", pod: with(testPod(never, "a"), own("a", v1.ContainerRestartPolicyNever, onExit(v1.ContainerRestartRuleActionRestart, 42))), containers: list(exited("a", 137)), want: summary{end: true}},
 		{name: "ephemeral containers do not keep it up", pod: testPod(never, "a", "e0", "e1"), containers: list(exited("a", 0), running("e0")), want: summary{end: true}},
 		{name: "deleted", pod: with(testPod(always, "a"), deleted), containers: list(exited("a", 0)), want: summary{end: true}},
+		{name: "deleted, unknown, and its sidecar is lost", pod: with(testPod(always, "s", "a"), deleted), containers: list(unknown("a"))},
+		{name: "deleted, exited, and its sidecar is lost", pod: with(testPod(always, "s", "a"), deleted), containers: list(exited("a", 1)), want: summary{end: true}},
 		{name: "deleted, never started", pod: with(testPod(always, "a"), deleted), want: summary{end: true}},
 	} {
 		tc.run(t)

@@ -79,7 +79,7 @@ func (r Request) removable(uid types.UID) bool {
 // lists, and there is no such limit.
 func (c *Collector) Collect(ctx context.Context, r Request) error {
 	r = r.asking()
-	err := errors.Join(
+	err := run.Join(
 		c.collectContainers(ctx, r),
 		c.collectSandboxes(ctx, r),
 		c.collectLinks(ctx),
@@ -107,7 +107,7 @@ func (c *Collector) collectContainers(ctx context.Context, r Request) error {
 	var errs []error
 	for _, dead := range planContainers(all, r.Policy, r.removable, time.Now()) {
 		if ctx.Err() != nil {
-			return errors.Join(append(errs, run.EndOf(ctx))...)
+			return run.Join(append(errs, run.EndOf(ctx))...)
 		}
 		stays := !r.removable(dead.uid)
 		if stays && r.Busy != nil && r.Busy(dead.uid) {
@@ -115,7 +115,7 @@ func (c *Collector) collectContainers(ctx context.Context, r Request) error {
 		}
 		errs = append(errs, c.collectContainer(ctx, dead, stays))
 	}
-	return errors.Join(errs...)
+	return run.Join(errs...)
 }
 
 // collectContainer removes a container. One of which nobody knows whether it runs
@@ -161,11 +161,11 @@ func (c *Collector) collectSandboxes(ctx context.Context, r Request) error {
 	var errs []error
 	for _, id := range planSandboxes(all, r.removable) {
 		if ctx.Err() != nil {
-			return errors.Join(append(errs, run.EndOf(ctx))...)
+			return run.Join(append(errs, run.EndOf(ctx))...)
 		}
 		errs = append(errs, c.cfg.Pods.RemoveSandbox(ctx, id))
 	}
-	return errors.Join(append(errs, c.collectLogDirs(r, lives))...)
+	return run.Join(append(errs, c.collectLogDirs(r, lives))...)
 }
 
 // list lists sandboxes and containers of all pods. The containers come last: a
@@ -207,7 +207,7 @@ func (c *Collector) collectLogDirs(r Request, lives map[types.UID]bool) error {
 	for _, name := range planLogDirs(names, lives, r.contentRemovable) {
 		errs = append(errs, os.RemoveAll(filepath.Join(root, name)))
 	}
-	return errors.Join(errs...)
+	return run.Join(errs...)
 }
 
 // collectLinks removes links to logs that are gone. While a container lives, its
@@ -232,7 +232,7 @@ func (c *Collector) collectLinks(ctx context.Context) error {
 			errs = append(errs, fmt.Errorf("log link: %w", err))
 		}
 	}
-	return errors.Join(errs...)
+	return run.Join(errs...)
 }
 
 // lives tells whether a container with this ID, or with an ID that begins so,

@@ -30,6 +30,9 @@ type CleanRequest struct {
 // CleanDeadContainers removes exited containers, with their logs, beyond those
 // that are kept. It is what to do when a container has died.
 func (c *Collector) CleanDeadContainers(ctx context.Context, r CleanRequest) error {
+	if err := check(r.Status); err != nil {
+		return fmt.Errorf("garbage: CleanRequest: %w", err)
+	}
 	keep := max(r.Keep, 1)
 	if r.All {
 		keep = 0
@@ -48,17 +51,22 @@ func (c *Collector) CleanDeadContainers(ctx context.Context, r CleanRequest) err
 			errs = append(errs, err)
 		}
 	}
-	if err := errors.Join(errs...); err != nil {
+	if err := run.Join(errs...); err != nil {
 		return fmt.Errorf("clean dead containers of pod %s: %w", p, err)
 	}
 	return nil
 }
 
 // RemovePod removes everything of a stopped pod from the runtime, with its logs,
-// and forgets it. ErrRunning says that something of it runs.
+// and forgets it. A status of another pod is refused. ErrRunning says that something of it runs.
 func (c *Collector) RemovePod(ctx context.Context, uid types.UID, status *pleg.PodStatus) error {
+	if err := check(status); err != nil {
+		return fmt.Errorf("garbage: remove pod %s: %w", uid, err)
+	}
+	if status.UID != uid {
+		return fmt.Errorf("garbage: remove pod %s: the status is of another pod: its UID is %q", uid, status.UID)
+	}
 	p := podOf(status)
-	p.UID = uid
 	errs := run.Each(len(status.Containers), func(i int) error {
 		dead := &status.Containers[i]
 		if dead.State == pleg.StateRunning || dead.State == pleg.StateUnknown {
@@ -66,19 +74,30 @@ func (c *Collector) RemovePod(ctx context.Context, uid types.UID, status *pleg.P
 		}
 		return c.cfg.Pods.RemoveContainer(ctx, p, dead.Name, dead.ID.ID)
 	})
-	if err := errors.Join(errs...); err != nil {
+	if err := run.Join(errs...); err != nil {
 		return fmt.Errorf("remove pod %s: %w", p, err)
 	}
 	errs = run.Each(len(status.Sandboxes), func(i int) error {
 		return c.cfg.Pods.RemoveSandbox(ctx, status.Sandboxes[i].ID)
 	})
-	if err := errors.Join(errs...); err != nil {
+	if err := run.Join(errs...); err != nil {
 		return fmt.Errorf("remove pod %s: %w", p, err)
 	}
 	if err := c.cfg.Pods.Files().RemovePodLogs(p); err != nil {
 		return fmt.Errorf("remove pod %s: logs: %w", p, err)
 	}
 	c.cfg.Pods.Forget(uid)
+	return nil
+}
+
+// check refuses a status that is nobody's.
+func check(s *pleg.PodStatus) error {
+	switch {
+	case s == nil:
+		return errors.New("the Status is required")
+	case s.UID == "":
+		return errors.New("Status.UID is required")
+	}
 	return nil
 }
 

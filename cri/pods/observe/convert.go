@@ -117,6 +117,8 @@ func groupPods(runtimeName string, sandboxes []*runtimeapi.PodSandbox, container
 func toSandbox(s *runtimeapi.PodSandboxStatus) pleg.Sandbox {
 	return pleg.Sandbox{
 		ID:               s.GetId(),
+		Name:             s.GetMetadata().GetName(),
+		Namespace:        s.GetMetadata().GetNamespace(),
 		State:            toSandboxState(s.GetState()),
 		Attempt:          s.GetMetadata().GetAttempt(),
 		CreatedAt:        Time(s.GetCreatedAt()),

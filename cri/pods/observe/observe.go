@@ -104,10 +104,12 @@ func (o *Observer) PodStatus(ctx context.Context, uid types.UID) (*pleg.PodStatu
 	if err != nil {
 		return nil, fmt.Errorf("pod status of %s: list: %w", uid, err)
 	}
-	status := &pleg.PodStatus{UID: uid}
+	sortSandboxes(sandboxes)
+	sortContainers(containers)
+	status := &pleg.PodStatus{UID: uid} // its name is that of the newest sandbox
 	sandboxes = slices.DeleteFunc(sandboxes, func(sb *runtimeapi.PodSandbox) bool {
 		p, ok := labels.OfSandbox(sb)
-		if ok {
+		if ok && status.Name == "" {
 			status.Name, status.Namespace = p.Name, p.Namespace
 		}
 		return !ok
@@ -119,8 +121,6 @@ func (o *Observer) PodStatus(ctx context.Context, uid types.UID) (*pleg.PodStatu
 		}
 		return !ok
 	})
-	sortSandboxes(sandboxes)
-	sortContainers(containers)
 	if err := o.inspect(ctx, status, sandboxes, containers); err != nil {
 		return nil, fmt.Errorf("pod status of %s/%s(%s): %w", status.Namespace, status.Name, uid, err)
 	}
@@ -143,7 +143,7 @@ func (o *Observer) inspect(ctx context.Context, status *pleg.PodStatus, sandboxe
 		foundContainers[i], err = o.inspectContainer(ctx, containers[i])
 		return err
 	})
-	if err := errors.Join(errs...); err != nil {
+	if err := run.Join(errs...); err != nil {
 		return err
 	}
 	for _, sb := range foundSandboxes {

@@ -18,7 +18,7 @@ import (
 // of the node (Config.NodeIPs) for a pod in the host's network. It is what a hooks.Config wants as PodIPs.
 // Of pod the UID is used.
 func (o *Observer) PodIPs(ctx context.Context, pod *v1.Pod) ([]string, error) {
-	if pod.UID == "" {
+	if pod == nil || pod.UID == "" {
 		return nil, errors.New("pod IPs: no UID")
 	}
 	sandboxes, err := o.cfg.Runtime.ListPodSandbox(ctx, &runtimeapi.PodSandboxFilter{

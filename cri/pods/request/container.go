@@ -85,6 +85,14 @@ func (b *Builder) Container(ctx context.Context, in Instance) (*runtimeapi.Conta
 	if err != nil {
 		return nil, err
 	}
+	command, err := env.expandAll(fieldOf(in)+".command", in.Container.Command)
+	if err != nil {
+		return nil, err
+	}
+	args, err := env.expandAll(fieldOf(in)+".args", in.Container.Args)
+	if err != nil {
+		return nil, err
+	}
 	m := &mountBuild{Builder: b, in: in, env: env, features: b.cfg.HandlerFeatures(in.Pod)}
 	mounts, err := m.mounts(ctx, devices.Mounts)
 	if err == nil {
@@ -95,6 +103,7 @@ func (b *Builder) Container(ctx context.Context, in Instance) (*runtimeapi.Conta
 	}
 	mapUsers(mounts, security.NamespaceOptions.UsernsOptions)
 	config := b.config(in, env)
+	config.Command, config.Args = command, args
 	config.Mounts, config.Devices = mounts, devices.Devices
 	for _, name := range devices.CDI {
 		config.CDIDevices = append(config.CDIDevices, &runtimeapi.CDIDevice{Name: name})
@@ -110,8 +119,6 @@ func (b *Builder) config(in Instance, env *environment) *runtimeapi.ContainerCon
 	out := &runtimeapi.ContainerConfig{
 		Metadata:   &runtimeapi.ContainerMetadata{Name: c.Name, Attempt: uint32(in.RestartCount)},
 		Image:      &runtimeapi.ImageSpec{Image: in.Image.Ref, UserSpecifiedImage: in.Image.UserSpecified},
-		Command:    env.expandAll(c.Command),
-		Args:       env.expandAll(c.Args),
 		WorkingDir: c.WorkingDir,
 		Envs:       env.keyValues(),
 		Labels:     containerLabels(in.Pod, c),

@@ -60,7 +60,8 @@ func TestContainerBadInput(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-// An annotation of 1 MiB arrives whole, in the sandbox and in a variable.
+// An annotation of 1 MiB arrives whole in the sandbox. A variable cannot hold it: no
+// process starts with that.
 func TestLargeAnnotation(t *testing.T) {
 	h := newHarness(t)
 	pod := testPod("a")
@@ -69,9 +70,13 @@ func TestLargeAnnotation(t *testing.T) {
 	sandbox, err := h.b.Sandbox(pod, 0)
 	require.NoError(t, err)
 	require.Equal(t, large, sandbox.Annotations["large"])
-	env, err := h.envOf(pod, &v1.Container{Env: []v1.EnvVar{from(v1.EnvVarSource{FieldRef: &v1.ObjectFieldSelector{FieldPath: "metadata.annotations['large']"}})}})
+	pod.Spec.Containers[0].Env = []v1.EnvVar{from(v1.EnvVarSource{FieldRef: &v1.ObjectFieldSelector{FieldPath: "metadata.annotations['large']"}})}
+	_, err = h.envOf(pod, &pod.Spec.Containers[0])
+	require.ErrorContains(t, err, "spec.containers[0].env[0].valueFrom: expands to more than the 131070 bytes")
+	pod.Annotations["large"] = large[:131069]
+	env, err := h.envOf(pod, &pod.Spec.Containers[0])
 	require.NoError(t, err)
-	require.Equal(t, "X="+large, env[0])
+	require.Equal(t, "X="+pod.Annotations["large"], env[0])
 }
 
 func TestNewRefuses(t *testing.T) {

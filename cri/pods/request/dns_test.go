@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
@@ -90,9 +91,37 @@ func TestParseResolvConf(t *testing.T) {
 
 func FuzzParseResolvConf(f *testing.F) {
 	f.Add([]byte("nameserver 1\nsearch a. .\noptions"))
+	f.Add([]byte("#nameserver 1\n ;search a\nnameserver 2 3\nnameserver 2\noptions ndots:1 x ndots:2\nsearch b\nsearch\r\nsearch c d..\n"))
 	f.Fuzz(func(t *testing.T, content []byte) {
-		for _, s := range parseResolvConf(content).Searches {
+		got := parseResolvConf(content)
+		// What was read and is written comes back, name servers in order.
+		var text strings.Builder
+		for _, s := range got.Servers {
+			fmt.Fprintln(&text, "nameserver", s)
+		}
+		fmt.Fprintln(&text, "search", strings.Join(got.Searches, ". ")+".")
+		fmt.Fprintln(&text, "options", strings.Join(got.Options, " "))
+		require.True(t, proto.Equal(got, parseResolvConf([]byte(text.String()))), text.String())
+		servers, search := []string(nil), ""
+		for line := range strings.SplitSeq(string(content), "\n") {
+			words := strings.Fields(line)
+			switch {
+			case len(words) > 1 && words[0] == "nameserver":
+				servers = append(servers, words[1])
+			case len(words) > 0 && words[0] == "search":
+				search = " " + strings.Join(words[1:], " ") + " "
+			}
+		}
+		require.Equal(t, servers, got.Servers)
+		for _, s := range got.Searches {
 			require.NotEmpty(t, s)
+			require.True(t, strings.Contains(search, " "+s+" ") || strings.Contains(search, " "+s+". "), s)
+		}
+		names := map[string]bool{}
+		for _, option := range got.Options {
+			name, _, _ := strings.Cut(option, ":")
+			require.False(t, names[name], "an option counts once")
+			names[name] = true
 		}
 	})
 }

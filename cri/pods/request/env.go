@@ -22,14 +22,36 @@ type environment struct {
 	// may be very many of them and hardly ever a reference to one: a map would
 	// cost more than it saves.
 	services []v1.EnvVar
+	// size is what the variables that were set take, as Linux counts them.
+	size int
 }
 
-func (e *environment) set(name, value string) {
-	if _, ok := e.values[name]; !ok {
+// set gives a variable its value. It fails when that is more than a process can be
+// started with.
+func (e *environment) set(name, value string) error {
+	old, known := e.values[name]
+	if len(name)+len(value) > podfacts.MaxExecString-1 {
+		return errLongVariable
+	}
+	size := e.size + len(value) - len(old)
+	if !known {
+		size += len(name) + len("=\x00")
+	}
+	if size > podfacts.MaxExecTotal {
+		return errLargeEnvironment
+	}
+	if !known {
 		e.names = append(e.names, name)
 	}
-	e.values[name] = value
+	e.values[name], e.size = value, size
+	return nil
 }
+
+var (
+	errLongVariable     = fmt.Errorf("expands to more than the %d bytes that a variable may have with its name", podfacts.MaxExecString-1)
+	errLongArgument     = fmt.Errorf("expands to more than the %d bytes that an argument may have", podfacts.MaxExecString)
+	errLargeEnvironment = fmt.Errorf("the container's variables, command and arguments expand to more than %d bytes", podfacts.MaxExecTotal)
+)
 
 func (e *environment) lookup(name string) (string, bool) {
 	if value, ok := e.values[name]; ok {
@@ -42,15 +64,23 @@ func (e *environment) lookup(name string) (string, bool) {
 	return e.services[i].Value, true
 }
 
-func (e *environment) expandAll(texts []string) []string {
+// expandAll expands a command or arguments; field is where they are. They share
+// with the variables what a process can be started with.
+func (e *environment) expandAll(field string, texts []string) ([]string, error) {
 	if len(texts) == 0 {
-		return nil
+		return nil, nil
 	}
 	out := make([]string, len(texts))
 	for i, text := range texts {
-		out[i] = podfacts.Expand(text, e.lookup)
+		var ok bool
+		if out[i], ok = podfacts.Expand(text, podfacts.MaxExecString, e.lookup); !ok {
+			return nil, fmt.Errorf("%s[%d]: %w", field, i, errLongArgument)
+		}
+		if e.size += len(out[i]) + len("\x00"); e.size > podfacts.MaxExecTotal {
+			return nil, fmt.Errorf("%s[%d]: %w", field, i, errLargeEnvironment)
+		}
 	}
-	return out
+	return out, nil
 }
 
 func (e *environment) keyValues() []*runtimeapi.KeyValue {
@@ -95,7 +125,9 @@ func (b *Builder) makeEnv(ctx context.Context, in Instance, devices []v1.EnvVar)
 	e.env.values, e.env.names = make(map[string]string, most), make([]string, 0, most)
 	e.env.services = services
 	for _, v := range devices {
-		e.env.set(v.Name, v.Value)
+		if err := e.env.set(v.Name, v.Value); err != nil {
+			return nil, fmt.Errorf("variable %s of a device: %w", v.Name, err)
+		}
 	}
 	for i := range in.Container.EnvFrom {
 		if err := e.from(ctx, &in.Container.EnvFrom[i]); err != nil {
@@ -103,13 +135,21 @@ func (b *Builder) makeEnv(ctx context.Context, in Instance, devices []v1.EnvVar)
 		}
 	}
 	for i := range in.Container.Env {
-		if err := e.one(ctx, &in.Container.Env[i]); err != nil {
+		err := e.one(ctx, &in.Container.Env[i])
+		if errors.Is(err, errLongVariable) || errors.Is(err, errLargeEnvironment) {
+			field := "value"
+			if in.Container.Env[i].Value == "" {
+				field = "valueFrom"
+			}
+			return nil, fmt.Errorf("%s.env[%d].%s: %w", fieldOf(in), i, field, err) // the name may be the long one
+		}
+		if err != nil {
 			return nil, fmt.Errorf("env %s: %w", in.Container.Env[i].Name, err)
 		}
 	}
-	for _, v := range services {
+	for _, v := range services { // not the container's doing, so not counted as that
 		if _, ok := e.env.values[v.Name]; !ok {
-			e.env.set(v.Name, v.Value)
+			e.env.names, e.env.values[v.Name] = append(e.env.names, v.Name), v.Value
 		}
 	}
 	return &e.env, nil
@@ -142,7 +182,10 @@ func (e *envBuild) one(ctx context.Context, v *v1.EnvVar) error {
 	var err error
 	switch {
 	case v.Value != "":
-		value = podfacts.Expand(v.Value, e.env.lookup)
+		var ok bool
+		if value, ok = podfacts.Expand(v.Value, podfacts.MaxExecString, e.env.lookup); !ok {
+			err = errLongVariable
+		}
 	case v.ValueFrom != nil:
 		value, found, err = e.source(ctx, v.ValueFrom)
 	}
@@ -152,9 +195,27 @@ func (e *envBuild) one(ctx context.Context, v *v1.EnvVar) error {
 	case strings.IndexByte(value, 0) >= 0:
 		return errNUL
 	case found:
-		e.env.set(v.Name, value)
+		return e.env.set(v.Name, value)
 	}
 	return nil
+}
+
+// fieldOf is where a container is in its pod's spec.
+func fieldOf(in Instance) string {
+	find := func(list []v1.Container) int {
+		return slices.IndexFunc(list, func(c v1.Container) bool { return c.Name == in.Container.Name })
+	}
+	if i := find(in.Pod.Spec.Containers); i >= 0 {
+		return fmt.Sprintf("spec.containers[%d]", i)
+	}
+	if i := find(in.Pod.Spec.InitContainers); i >= 0 {
+		return fmt.Sprintf("spec.initContainers[%d]", i)
+	}
+	i := slices.IndexFunc(in.Pod.Spec.EphemeralContainers, func(c v1.EphemeralContainer) bool { return c.Name == in.Container.Name })
+	if i >= 0 {
+		return fmt.Sprintf("spec.ephemeralContainers[%d]", i)
+	}
+	return "container"
 }
 
 // source returns the value that a source has, and whether it has one.

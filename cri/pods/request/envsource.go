@@ -12,7 +12,12 @@ import (
 
 	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/internal/podfacts"
 )
+
+// maxBadNames bounds, in bytes, the names that an event tells of.
+const maxBadNames = 10 << 10
 
 // from adds all variables of a config map or a secret, sorted by their keys.
 // Keys that make no name are left out, and an event tells of them.
@@ -36,19 +41,27 @@ func (e *envBuild) from(ctx context.Context, source *v1.EnvFromSource) error {
 		keys, object = slices.Collect(maps.Keys(s.Data)), "secret "+e.in.Pod.Namespace+"/"+source.SecretRef.Name
 		value = func(key string) string { return string(s.Data[key]) }
 	}
+	if len(source.Prefix) > podfacts.MaxExecString {
+		return fmt.Errorf("prefix: %w", errLongVariable)
+	}
 	slices.Sort(keys)
 	var bad []string
+	badSize := 0
 	for _, key := range keys {
 		switch v := value(key); {
 		case !goodEnvName(source.Prefix + key):
-			bad = append(bad, source.Prefix+key)
+			if badSize += len(source.Prefix) + len(key); badSize <= maxBadNames {
+				bad = append(bad, source.Prefix+key)
+			}
 		case strings.IndexByte(v, 0) >= 0:
 			return fmt.Errorf("key %s of %s: %w", key, object, errNUL)
 		default:
-			e.env.set(source.Prefix+key, v)
+			if err := e.env.set(source.Prefix+key, v); err != nil {
+				return fmt.Errorf("key %s of %s: %w", key, object, err)
+			}
 		}
 	}
-	if len(bad) > 0 {
+	if badSize > 0 {
 		e.cfg.Event(podRef(e.in.Pod), v1.EventTypeWarning, "InvalidEnvironmentVariableNames",
 			fmt.Sprintf("Keys %q from the EnvFrom %s were skipped since they are considered invalid environment variable names.", bad, object))
 	}

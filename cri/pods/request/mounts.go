@@ -30,6 +30,8 @@ type mountBuild struct {
 	features HandlerFeatures
 	// prepared are the sub paths to release if the container comes to nothing.
 	prepared []SubPath
+	// images counts the images that are mounted.
+	images int
 }
 
 // mounts are those of devices, then of the volumes, then the pod's /etc/hosts
@@ -129,7 +131,29 @@ func (m *mountBuild) imageMount(out *runtimeapi.Mount, name, subPath string) err
 		RuntimeHandler:     m.in.RuntimeHandler,
 		Annotations:        m.in.Pod.Annotations,
 	}
+	if m.images++; m.images*annotationsSize(m.in.Pod) > maxImageAnnotations {
+		return fmt.Errorf("volume %q: the pod's annotations, which go with each image, are more than %d bytes with this one", name, maxImageAnnotations)
+	}
 	return nil
+}
+
+const (
+	// maxPath is how long a path can be on Linux.
+	maxPath = 4095
+	// maxMissing is how many missing variables an error names.
+	maxMissing = 10
+)
+
+// maxImageAnnotations bounds what the annotations of a pod are in a request, which
+// has them once for every image that a container mounts.
+const maxImageAnnotations = 8 << 20
+
+func annotationsSize(pod *v1.Pod) int {
+	size := 0
+	for key, value := range pod.Annotations {
+		size += len(key) + len(value)
+	}
+	return size
 }
 
 // subPath is the part of a volume that a mount asks for, "" for all of it.
@@ -137,13 +161,17 @@ func (m *mountBuild) subPath(from *v1.VolumeMount) (string, error) {
 	path := from.SubPath
 	if from.SubPathExpr != "" {
 		var missing []string
-		path = podfacts.Expand(from.SubPathExpr, func(name string) (string, bool) {
+		var ok bool
+		path, ok = podfacts.Expand(from.SubPathExpr, maxPath, func(name string) (string, bool) {
 			value, _ := m.env.lookup(name)
-			if value == "" && !slices.Contains(missing, name) {
+			if value == "" && len(missing) < maxMissing && !slices.Contains(missing, name) {
 				missing = append(missing, name)
 			}
 			return value, true
 		})
+		if !ok {
+			return "", fmt.Errorf("subPathExpr: expands to more than the %d bytes that a path may have", maxPath)
+		}
 		if len(missing) > 0 {
 			slices.Sort(missing)
 			return "", fmt.Errorf("subPathExpr: missing value for %s", strings.Join(missing, ", "))

@@ -76,6 +76,12 @@ type Request struct {
 // outside in, what shrinks from the inside out; memory before CPU. A memory limit below
 // what is in use is ErrMemoryInUse, and nothing is changed.
 func (z *Resizer) Resize(ctx context.Context, req Request) error {
+	switch {
+	case req.Pod == nil || req.Status == nil || req.Actions == nil || req.Record == nil:
+		return errors.New("resize: Request.Pod, Status, Actions and Record are required")
+	case req.Pod.UID == "" || req.Pod.UID != req.Status.UID:
+		return fmt.Errorf("resize: Request.Status is of another pod: its UID is %q, not %q", req.Status.UID, req.Pod.UID)
+	}
 	r := &resizing{cfg: z.cfg, req: req, now: actuatedPod(req.Pod, req.Status, req.Record.actuated)}
 	r.want = wantedPod(req.Pod, r.now)
 	r.values = cgroupValues(r.now)

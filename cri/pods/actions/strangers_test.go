@@ -1,0 +1,79 @@
+package actions
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/pleg"
+)
+
+// What runs in the pod's sandbox and is not in its spec is stopped, and what was about
+// to run there is removed. That keeps nobody waiting.
+func TestStrangers(t *testing.T) {
+	for _, tc := range []decisionCase{
+		{name: "renamed", pod: testPod(always, "b"), containers: list(running("a")), want: summary{kill: []string{"a-running "}, regular: []int{0}}},
+		{name: "dropped", pod: testPod(always, "b"), containers: list(running("b"), running("a")), want: summary{kill: []string{"a-running "}}},
+		{name: "unknown", pod: testPod(always, "b"), containers: list(running("b"), unknown("a")), want: summary{kill: []string{"a-unknown "}}},
+		{name: "unknown, deleted", pod: with(testPod(always, "b"), deleted), containers: list(running("b"), unknown("a")), want: summary{kill: []string{"a-unknown "}}},
+		{name: "created", pod: testPod(always, "b"), containers: list(running("b"), created("a")), want: summary{remove: []string{"a-created"}}},
+		{name: "exited", pod: testPod(always, "b"), containers: list(running("b"), exited("a", 1))},
+		{name: "in an earlier sandbox", pod: testPod(always, "b"), containers: list(running("b"), running("a", in("r"))), want: summary{kill: []string{"a-running "}}},
+		{name: "while init runs", pod: testPod(always, "i", "b"), containers: list(running("i"), running("a")), want: summary{kill: []string{"a-running "}}},
+		{name: "a dropped sidecar", pod: testPod(always, "b"), containers: list(running("b"), running("s")), want: summary{kill: []string{"s-running "}}},
+		{name: "all others are in the spec", pod: testPod(always, "s", "a", "e"), containers: list(running("a"), running("s"), running("e"))},
+	} {
+		tc.run(t)
+	}
+}
+
+// A sandbox that was made for another name or namespace is not the pod's, and what is in
+// it says nothing about the pod: it begins anew.
+func TestSandboxOfAnotherName(t *testing.T) {
+	named := func(sb *pleg.Sandbox, id, namespace, name string, attempt uint32) *pleg.Sandbox {
+		sb.ID, sb.Name, sb.Namespace, sb.Attempt = id, name, namespace, attempt
+		return sb
+	}
+	pod := testPod(never, "i", "a")
+	fresh := func(attempt uint32) Actions {
+		return Actions{KillPod: true, CreateSandbox: true, Attempt: attempt, StartInit: []int{0}, Explanation: "init container i runs first"}
+	}
+	for name, tc := range map[string]struct {
+		pod       *v1.Pod
+		sandboxes []*pleg.Sandbox
+		in        string
+		want      Actions
+	}{
+		"the pod's":             {pod, []*pleg.Sandbox{named(ready(), "s", "shop", "web", 3)}, "s", Actions{SandboxID: "s", Attempt: 3}},
+		"name":                  {pod, []*pleg.Sandbox{named(ready(), "s", "shop", "old", 3)}, "s", fresh(4)},
+		"namespace":             {pod, []*pleg.Sandbox{named(ready(), "s", "other", "web", 3)}, "s", fresh(4)},
+		"stopped":               {pod, []*pleg.Sandbox{named(dead(), "s", "shop", "old", 3)}, "", fresh(4)},
+		"behind the pod's":      {pod, []*pleg.Sandbox{named(ready(), "s", "shop", "web", 3), named(dead(), "r", "shop", "old", 2)}, "s", Actions{SandboxID: "s", Attempt: 3}},
+		"runs behind the pod's": {testPod(always, "i", "a"), []*pleg.Sandbox{named(ready(), "s", "shop", "web", 3), named(ready(), "r", "shop", "old", 2)}, "r", fresh(4)},
+		"before the pod's":      {testPod(always, "i", "a"), []*pleg.Sandbox{named(ready(), "s", "shop", "old", 3), named(dead(), "r", "shop", "web", 2)}, "s", fresh(4)},
+		"deleted":               {with(testPod(always, "a"), deleted), []*pleg.Sandbox{named(ready(), "s", "shop", "old", 3)}, "s", Actions{KillPod: true, Attempt: 4, Explanation: "the pod is being deleted"}},
+	} {
+		status := &pleg.PodStatus{UID: "0d1e"}
+		for _, sb := range tc.sandboxes {
+			status.Sandboxes = append(status.Sandboxes, *sb)
+		}
+		if tc.in != "" {
+			status.Containers = list(running("a", in(tc.in)), exited("i", 0, in(tc.in)))
+		} else {
+			status.Containers = list(unknown("a", in("s")), exited("i", 0, in("s")))
+		}
+		require.Equal(t, tc.want, Compute(Input{Pod: tc.pod, Status: status}), name)
+	}
+}
+
+// Without its parts Compute says what it lacks; with the status of another pod there is
+// nothing to do.
+func TestComputeChecks(t *testing.T) {
+	for _, in := range []Input{{}, {Pod: testPod(always, "a")}, {Status: observed(nil)}} {
+		require.PanicsWithValue(t, "actions: Input.Pod and Input.Status are required", func() { Compute(in) })
+	}
+	other := observed(ready(), running("b"))
+	other.UID = "0ther"
+	require.Equal(t, Actions{Explanation: `the status is of another pod: its UID is "0ther", not "0d1e"`}, Compute(Input{Pod: testPod(always, "a"), Status: other}))
+}

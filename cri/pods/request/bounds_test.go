@@ -1,0 +1,115 @@
+package request
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/internal/podfacts"
+)
+
+// A few hundred bytes of a spec do not become gigabytes: what multiplies is refused
+// by its field, and not made first.
+func TestMultiplying(t *testing.T) {
+	h, _ := withObjects(t)
+	doubled := func(name, value string, times, levels int) []v1.EnvVar {
+		out := []v1.EnvVar{{Name: name + "0", Value: value}}
+		for i := range levels {
+			out = append(out, v1.EnvVar{Name: fmt.Sprint(name, i+1), Value: strings.Repeat(fmt.Sprintf("$(%s%d)", name, i), times)})
+		}
+		return out
+	}
+	kilo := strings.Repeat("x", 1000)
+	most := strings.Repeat("x", podfacts.MaxExecString)
+	many := func() (out []string) {
+		for range 9 {
+			out = append(out, strings.Repeat("$(E1)", 12))
+		}
+		return out
+	}
+	set := func(env []v1.EnvVar, change func(c *v1.Container)) v1.Container {
+		c := v1.Container{Name: "b", Env: env}
+		if change != nil {
+			change(&c)
+		}
+		return c
+	}
+	for name, tc := range map[string]struct {
+		container v1.Container
+		fails     string
+	}{
+		"value":          {set(doubled("E", kilo, 10, 11), nil), "spec.containers[1].env[3].value: expands to more than the 131070 bytes"},
+		"long value":     {set([]v1.EnvVar{{Name: "E", Value: most[:len(most)-1]}}, nil), "spec.containers[1].env[0].value: expands"},
+		"as long as can": {set([]v1.EnvVar{{Name: "E", Value: most[:len(most)-2]}}, nil), ""},
+		"all values":     {set(append(doubled("E", kilo, 10, 2), doubled("F", strings.Repeat("$(E2)", 1), 1, 10)...), nil), "spec.containers[1].env[12].value: the container's variables"},
+		"argument":       {set(doubled("E", kilo, 10, 1), func(c *v1.Container) { c.Args = []string{"a", strings.Repeat("$(E1)", 14)} }), "spec.containers[1].args[1]: expands to more"},
+		"arguments":      {set(doubled("E", kilo, 10, 1), func(c *v1.Container) { c.Args = many() }), "spec.containers[1].args[8]: the container's variables, command and arguments"},
+		"command":        {set(doubled("E", kilo, 10, 1), func(c *v1.Container) { c.Command = many() }), "spec.containers[1].command[8]: the container's"},
+		"sub path": {set(doubled("E", kilo, 1, 1), func(c *v1.Container) {
+			c.VolumeMounts = []v1.VolumeMount{{Name: "v", MountPath: "/v", SubPathExpr: strings.Repeat("$(E1)", 5)}}
+		}), "volumeMounts[0]: subPathExpr: expands to more than the 4095 bytes"},
+		"prefix": {set(nil, func(c *v1.Container) {
+			c.EnvFrom = []v1.EnvFromSource{{Prefix: most + "x", ConfigMapRef: &v1.ConfigMapEnvSource{LocalObjectReference: local("conf")}}}
+		}), "envFrom[0]: prefix: expands"},
+		"missing names": {set(nil, func(c *v1.Container) {
+			expr := ""
+			for i := range 1000 {
+				expr += fmt.Sprintf("$(M%04d)", i)
+			}
+			c.VolumeMounts = []v1.VolumeMount{{Name: "v", MountPath: "/v", SubPathExpr: expr}}
+		}), "missing value for M0000"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod := testPod("a")
+			pod.Spec.Containers = append(pod.Spec.Containers, tc.container)
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			_, err := h.envOf(pod, &pod.Spec.Containers[1])
+			runtime.ReadMemStats(&after)
+			require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(16<<20))
+			if tc.fails == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorContains(t, err, tc.fails)
+			require.Less(t, len(err.Error()), 300)
+		})
+	}
+}
+
+// Annotations go with every image that is mounted, but not without bound.
+func TestAnnotationsOfManyImages(t *testing.T) {
+	h := newHarness(t)
+	pod := testPod("a")
+	pod.Annotations = map[string]string{"a": strings.Repeat("x", 200<<10)}
+	pod.Spec.Volumes = []v1.Volume{{Name: "i", VolumeSource: v1.VolumeSource{Image: &v1.ImageVolumeSource{Reference: "img"}}}}
+	c := &pod.Spec.Containers[0]
+	in := Instance{Pod: pod, Container: c, ImageVolumes: map[string]Image{"i": {Ref: "img"}}}
+	for i := range 40 {
+		c.VolumeMounts = append(c.VolumeMounts, v1.VolumeMount{Name: "i", MountPath: fmt.Sprint("/", i)})
+	}
+	_, err := h.b.Container(t.Context(), in)
+	require.NoError(t, err)
+	c.VolumeMounts = append(c.VolumeMounts, v1.VolumeMount{Name: "i", MountPath: "/last"})
+	_, err = h.b.Container(t.Context(), in)
+	require.ErrorContains(t, err, `volumeMounts[40]: volume "i": the pod's annotations`)
+}
+
+// Services are not the container's doing: however many there are, they do not
+// keep it from starting.
+func TestManyServices(t *testing.T) {
+	h, m := withObjects(t)
+	var all []*v1.Service
+	for i := range 5000 {
+		all = append(all, service("shop", fmt.Sprint("service-", i), "10.0.0.1", v1.ServicePort{Port: 1}))
+	}
+	m.SetServices(all...)
+	pod := testPod("a")
+	env, err := h.envOf(pod, &pod.Spec.Containers[0])
+	require.NoError(t, err)
+	require.Greater(t, len(strings.Join(env, " ")), podfacts.MaxExecTotal)
+}

@@ -1,0 +1,48 @@
+package run
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// What a joined error says: so many of the errors, and so many bytes of each.
+const (
+	joinedErrors = 5
+	joinedBytes  = 2 << 10
+)
+
+// Join is errors.Join with a text that people can read however many errors there are:
+// the first five, and how many more. The tree has them all.
+func Join(errs ...error) error {
+	var joined joinedError
+	for _, err := range errs {
+		if err != nil {
+			joined = append(joined, err)
+		}
+	}
+	if len(joined) == 0 {
+		return nil
+	}
+	return joined
+}
+
+// joinedError is at least one error.
+type joinedError []error
+
+func (j joinedError) Error() string {
+	var lines []string
+	for _, err := range j[:min(len(j), joinedErrors)] {
+		text := err.Error()
+		if len(text) > joinedBytes && !errors.As(err, new(joinedError)) {
+			text = strings.ToValidUTF8(text[:joinedBytes], "") + "..."
+		}
+		lines = append(lines, text)
+	}
+	if more := len(j) - joinedErrors; more > 0 {
+		lines = append(lines, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(lines, "\n")
+}
+
+func (j joinedError) Unwrap() []error { return j }

@@ -1,0 +1,30 @@
+package run
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestJoin(t *testing.T) {
+	require.NoError(t, Join())
+	require.NoError(t, Join(nil, nil))
+	require.EqualError(t, Join(nil, errors.New("a"), nil, errors.New("b")), "a\nb")
+	var many []error
+	for i := range 1000 {
+		many = append(many, fmt.Errorf("error %d: %s", i, strings.Repeat("é", 10000)))
+	}
+	many = append(many, io.EOF)
+	err := Join(many...)
+	require.Less(t, len(err.Error()), 11000)
+	require.True(t, strings.HasPrefix(err.Error(), "error 0: é"))
+	require.True(t, strings.HasSuffix(err.Error(), "...\nand 996 more"))
+	require.True(t, strings.ToValidUTF8(err.Error(), "?") == err.Error())
+	require.ErrorIs(t, err, io.EOF, "the tree has all")
+	nested := Join(fmt.Errorf("pod a: %w", err), io.EOF)
+	require.True(t, strings.HasSuffix(nested.Error(), "and 996 more\nEOF"), "what is bounded is not cut")
+}
