@@ -21,7 +21,9 @@ func (s *podSync) backOff(c podContainer, exit *pleg.ContainerStatus) *StartErro
 		return nil
 	}
 	key := crashLoopKey(s.req.Pod, c.Container)
-	s.m.restoreBackOff(s.identity.UID, key, c.Container, exit)
+	if exit.SandboxID == s.sandbox.id { // what ended with its sandbox, as at a reboot, did not crash
+		s.m.restoreBackOff(s.identity.UID, key, c.Container, exit)
+	}
 	until := s.m.crashLoop.Until(key, exit.FinishedAt)
 	if !time.Now().Before(until) {
 		return nil

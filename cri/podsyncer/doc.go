@@ -56,7 +56,7 @@
 //	                                                                   activeDeadlineSeconds
 //	logs                                 N.log                         the restart count, if the runtime has lost all
 //	                                                                   instances; of whom logs are left
-//	Config.Saved                         the pod's status, results     who was ready and had started; exit codes and
+//	Config.Checkpoint                    the pod's status, results     who was ready and had started; exit codes and
 //	                                     of its probes                 restart counts that the runtime has forgotten.
 //	                                                                   Saved before a sync changes anything
 //	Config.Stages                        what each stage holds         of which pods something is left: prepared before

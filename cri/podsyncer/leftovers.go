@@ -20,7 +20,7 @@ func (s *Syncer) wanted(uid types.UID) bool {
 
 // gone tells whether nobody needs anything of a pod any more.
 func (s *Syncer) gone(uid types.UID) bool {
-	return !s.named(uid) && s.worker(uid).ShouldBeFinished() && s.cfg.Sources.Ready()
+	return s.cfg.Sources.Ready() && !s.named(uid) && s.worker(uid).ShouldBeFinished()
 }
 
 // releasable tells whether everything of a pod can be released: it is gone, and

@@ -77,7 +77,7 @@ func New(cfg Config) (*Syncer, error) {
 		cfg: cfg, log: cfg.Logger, event: cfg.Event, observer: newObserver(),
 		stages: cfg.Stages, turns: newTurns(), worker: unknownWorker, deadlines: syncloop.EventSourceFunc(noEvents),
 	}
-	s.sinks, s.pruner, s.collector = newPodSinks(s, cfg.Statuses.Sinks), newPruner(s), newCollector(s)
+	s.sinks, s.pruner, s.collector = newPodSinks(s), newPruner(s), newCollector(s)
 	for _, build := range []func() error{s.buildPods, s.buildPLEG, s.buildStatuses, s.buildProbes, s.buildReleaser} {
 		if err := build(); err != nil {
 			return nil, fmt.Errorf("podsyncer: %w", err)
@@ -134,7 +134,7 @@ func (s *Syncer) buildStatuses() (err error) {
 		return err
 	}
 	cfg := s.cfg.Statuses
-	cfg.Sinks = append(slices.Clone(cfg.Sinks), writer.NamedSink{Name: checkpointSink, Sink: status.SinkFunc(s.records.Save)})
+	cfg.Sinks = append(s.sinks.wrap(cfg.Sinks), writer.NamedSink{Name: checkpointSink, Sink: status.SinkFunc(s.records.Save)})
 	if s.statuses, err = writer.New(cfg); err != nil {
 		return err
 	}

@@ -40,6 +40,7 @@ func (s *Syncer) compute(w podworkers.Work, observed *pleg.PodStatus, terminal b
 		Terminal:      terminal,
 		Now:           now,
 	})
+	s.sinks.put(pod)
 	s.refused(pod, s.statuses.Set(pod, result.Status))
 	s.probes.Trigger(pod.UID, result.ProbeNow...)
 	return result

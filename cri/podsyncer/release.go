@@ -25,6 +25,7 @@ func (s *Syncer) SyncTerminatedPod(ctx context.Context, w podworkers.Work) error
 		if err := s.stages.Release(ctx, w.Pod.UID, stages.Stopped); err != nil {
 			return err
 		}
+		s.sinks.put(w.Pod)
 		if err := s.statuses.Terminate(w.Pod); err != nil {
 			return err
 		}
@@ -32,17 +33,8 @@ func (s *Syncer) SyncTerminatedPod(ctx context.Context, w podworkers.Work) error
 		s.ended.set(w.Pod.UID, true)
 		return nil
 	}
-	observed, err := s.observer.sinceChanged(ctx, w.Pod.UID, w.ActedAt)
-	if err != nil {
+	if err := s.stopLate(ctx, w); err != nil {
 		return err
-	}
-	if !observed.Stopped() {
-		// A call that was given up while the pod started has had its effect now.
-		// The pod has had its grace period.
-		shortest := int64(1)
-		if _, err := s.stop(ctx, observed, pods.KillRequest{Pod: w.Pod, GraceSeconds: &shortest}); err != nil {
-			return err
-		}
 	}
 	podworkers.SetStep(ctx, "removing containers and sandboxes")
 	end, err := s.turns.take(ctx, w.Pod.UID)
@@ -51,6 +43,18 @@ func (s *Syncer) SyncTerminatedPod(ctx context.Context, w podworkers.Work) error
 	}
 	defer end()
 	return s.remove(ctx, w.Pod.UID, w.ActedAt)
+}
+
+// stopLate stops what has turned up of a pod that was stopped: a call that was given up
+// while it started has had its effect now. The pod has had its grace period.
+func (s *Syncer) stopLate(ctx context.Context, w podworkers.Work) error {
+	observed, err := s.observer.sinceChanged(ctx, w.Pod.UID, w.ActedAt)
+	if err != nil || observed.Stopped() {
+		return err
+	}
+	shortest := int64(1)
+	_, err = s.stop(ctx, observed, pods.KillRequest{Pod: w.Pod, GraceSeconds: &shortest})
+	return err
 }
 
 // remove takes everything of a stopped pod away: what was saved of it, what it used

@@ -29,10 +29,7 @@ func (s *Syncer) RunWith(ctx context.Context, above ...func(context.Context) err
 	below, stopObserving := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopObserving()
 	observing := make(chan error, 1)
-	go func() {
-		defer stopActing()
-		observing <- run.All(below, s.observer.Run, s.write)
-	}()
+	go func() { observing <- run.All(below, ending(stopActing, s.observer.Run), ending(stopActing, s.write)) }()
 	acting := append([]func(context.Context) error{s.probes.Run, s.sinks.Run, s.releaser.Run, s.pruner.Run, s.collector.Run}, above...)
 	err := run.All(ctx, acting...)
 	stopObserving()
@@ -41,4 +38,12 @@ func (s *Syncer) RunWith(ctx context.Context, above ...func(context.Context) err
 		err = errors.Join(err, fmt.Errorf("podsyncer: preStop handlers that ignore the end of their context: %v", names))
 	}
 	return err
+}
+
+// ending calls stop when a part ends, before the others that run beside it are told to.
+func ending(stop func(), part func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		defer stop()
+		return part(ctx)
+	}
 }

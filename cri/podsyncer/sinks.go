@@ -2,6 +2,7 @@ package podsyncer
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/internal/run"
+	"github.com/podwright/podwright/status"
 	"github.com/podwright/podwright/status/writer"
 )
 
@@ -16,36 +18,61 @@ import (
 // since nobody else tells it, such as a filesink.Sink. Both methods may be called from
 // several goroutines; what is there already, or gone already, is no error.
 type PodSink interface {
-	// Put has the sink know a pod. It is called before the first status of the pod is
-	// published, and again at each sync.
+	// Put has the sink know a pod. It is called before each Get and Patch for the pod.
 	Put(pod *v1.Pod) error
 	// Prune drops all pods that are not wanted.
 	Prune(wanted func(types.UID) bool) error
 }
 
-// podSinks tells sinks which pods there are. What they cannot take in stops no pod.
+// podSinks tells sinks which pods there are. What they cannot take in, or hang over,
+// stops no pod: they are told within the writer's calls, which are bounded and repeated.
 type podSinks struct {
-	s *Syncer
-
+	wanted  func(types.UID) bool
+	warn    func(sink string, err error)
 	sinks   map[string]PodSink
+	pods    perPod[*v1.Pod]
 	limiter *cri.LogLimiter
 	woken   run.Signal
 }
 
-func newPodSinks(s *Syncer, sinks []writer.NamedSink) *podSinks {
-	p := &podSinks{s: s, sinks: map[string]PodSink{}, limiter: cri.NewLogLimiter(time.Minute), woken: run.NewSignal()}
-	for _, named := range sinks {
-		if sink, ok := named.Sink.(PodSink); ok {
-			p.sinks[named.Name] = sink
-		}
+func newPodSinks(s *Syncer) *podSinks {
+	p := &podSinks{wanted: s.wanted, sinks: map[string]PodSink{}, limiter: cri.NewLogLimiter(time.Minute), woken: run.NewSignal()}
+	p.warn = func(sink string, err error) {
+		s.log.Warn("a sink of statuses cannot be told which pods are gone", "sink", sink, "err", err)
 	}
 	return p
 }
 
-func (p *podSinks) put(pod *v1.Pod) {
-	for name, sink := range p.sinks {
-		p.failed(name, sink.Put(pod))
+// wrap returns the sinks as the writer is to have them.
+func (p *podSinks) wrap(sinks []writer.NamedSink) []writer.NamedSink {
+	var out []writer.NamedSink
+	for _, named := range sinks {
+		if sink, ok := named.Sink.(PodSink); ok {
+			p.sinks[named.Name] = sink
+			if _, ok := named.Sink.(status.Receiver); !ok { // which is handed the pod itself
+				named.Sink = toldSink{Sink: named.Sink, sink: sink, pods: &p.pods}
+			}
+		}
+		out = append(out, named)
 	}
+	return out
+}
+
+// put has the sinks know a pod before they are asked about it.
+func (p *podSinks) put(pod *v1.Pod) {
+	if len(p.sinks) > 0 {
+		p.pods.set(pod.UID, pod)
+	}
+}
+
+// prune has Run tell the sinks of pods that nobody knows any more. It never blocks.
+func (p *podSinks) prune() {
+	for _, uid := range p.pods.uids() {
+		if !p.wanted(uid) {
+			p.pods.drop(uid)
+		}
+	}
+	p.woken.Wake()
 }
 
 // Run has the sinks forget pods that nobody knows any more, until ctx ends.
@@ -57,13 +84,45 @@ func (p *podSinks) Run(ctx context.Context) error {
 		case <-p.woken:
 		}
 		for name, sink := range p.sinks {
-			p.failed(name, sink.Prune(p.s.wanted))
+			err := run.Guard("the sink "+name, func() error { return sink.Prune(p.wanted) })
+			if err != nil && p.limiter.Allow(time.Now(), name, err.Error()) {
+				p.warn(name, err)
+			}
 		}
 	}
 }
 
-func (p *podSinks) failed(sink string, err error) {
-	if err != nil && p.limiter.Allow(time.Now(), sink, err.Error()) {
-		p.s.log.Warn("a sink of statuses cannot be told which pods there are", "sink", sink, "err", err)
+// toldSink is a sink that is told of a pod before each call for it. The pod is looked
+// up by its own UID: mirrors have been put by whoever made them.
+type toldSink struct {
+	status.Sink
+	sink PodSink
+	pods *perPod[*v1.Pod]
+}
+
+func (t toldSink) tell(ref status.Ref) error {
+	pod := t.pods.get(ref.UID)
+	if pod == nil {
+		return nil
 	}
+	if err := t.sink.Put(pod); err != nil {
+		return fmt.Errorf("put pod %s: %w", ref, err)
+	}
+	return nil
+}
+
+// Get implements status.Sink.
+func (t toldSink) Get(ctx context.Context, ref status.Ref) (*v1.Pod, error) {
+	if err := t.tell(ref); err != nil {
+		return nil, err
+	}
+	return t.Sink.Get(ctx, ref)
+}
+
+// Patch implements status.Sink.
+func (t toldSink) Patch(ctx context.Context, ref status.Ref, old, next *v1.PodStatus) (*v1.Pod, error) {
+	if err := t.tell(ref); err != nil {
+		return nil, err
+	}
+	return t.Sink.Patch(ctx, ref, old, next)
 }

@@ -25,7 +25,6 @@ func (s *Syncer) SyncPod(ctx context.Context, w podworkers.Work) (terminal bool,
 	if err := s.removePredecessor(ctx, w); err != nil {
 		return false, err
 	}
-	s.sinks.put(w.Pod)
 	s.restore(w.Pod)
 	if err := s.awaitNamesake(ctx, w.Pod); err != nil {
 		return false, err
@@ -59,6 +58,9 @@ func (s *Syncer) removePredecessor(ctx context.Context, w podworkers.Work) error
 		return nil
 	}
 	podworkers.SetStep(ctx, "removing its predecessor")
+	if err := s.stopLate(ctx, w); err != nil {
+		return err
+	}
 	if err := s.remove(ctx, w.Pod.UID, w.ActedAt); err != nil {
 		return err
 	}

@@ -114,7 +114,9 @@ func (s *Syncer) Events() syncloop.EventSource {
 	return syncloop.EventSourceFunc(func(ctx context.Context, emit func(syncloop.Event)) error {
 		return run.All(ctx,
 			func(ctx context.Context) error { return s.inbox.Run(ctx, emit) },
-			func(ctx context.Context) error { return s.deadlines.Run(ctx, emit) },
+			func(ctx context.Context) error {
+				return run.Guard("active deadlines", func() error { return s.deadlines.Run(ctx, emit) })
+			},
 		)
 	})
 }
@@ -128,7 +130,7 @@ func (s *Syncer) Cleaner() syncloop.Cleaner {
 		s.probes.Prune(s.wanted)
 		s.records.Prune(s.wanted)
 		s.observer.prune(s.wanted)
-		s.sinks.woken.Wake()
+		s.sinks.prune()
 		s.releaser.Wake()
 		s.collector.wake()
 		return nil

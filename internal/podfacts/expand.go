@@ -4,10 +4,10 @@ import "strings"
 
 // What a container's variables, command and arguments may be, however little their
 // spec is: references multiply. Linux takes strings of up to 128 KiB each, with the
-// NUL at their end, and a few MiB of them in all.
+// NUL at their end, and of all of them a quarter of the stack's limit, usually 2 MiB.
 const (
 	MaxExecString = 128<<10 - 1
-	MaxExecTotal  = 1 << 20
+	MaxExecTotal  = 2 << 20
 )
 
 // Expand replaces $(NAME) by the variable's value. $$ is a plain $; names that

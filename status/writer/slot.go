@@ -253,7 +253,7 @@ func (s *slot) receive() call {
 // merged is what is wanted of the sink, given what it has.
 func (s *slot) merged(f facts) v1.PodStatus {
 	there := &v1.Pod{Status: *s.base.status}
-	if s.mirror {
+	if s.mirror || podfacts.IsStatic(s.pod) { // which may begin anew
 		there.Annotations = map[string]string{podfacts.ConfigMirror: ""}
 	}
 	wanted := status.Own(s.status)

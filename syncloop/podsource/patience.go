@@ -92,6 +92,9 @@ func (s *survey) belated(q request, changed bool) (r reading, waiting bool) {
 		return r, false
 	}
 	if changed || !sameEntry(late.asked.link, q.link) {
+		if s.unanswered() >= maxReplaced {
+			return silent(q.path), true
+		}
 		s.replace(late)
 		return r, false
 	}
@@ -129,9 +132,18 @@ func (s *survey) forget(listed []request) {
 	}
 }
 
+// maxReplaced bounds the reads that block for files which are not there any more: each
+// has a thread.
+const maxReplaced = 16
+
+func (s *survey) unanswered() int {
+	s.replaced = slices.DeleteFunc(s.replaced, func(l lateRead) bool { return len(l.answers) > 0 })
+	return len(s.replaced)
+}
+
 func (s *survey) replace(late lateRead) {
 	delete(s.late, late.asked.path)
-	s.replaced = append(slices.DeleteFunc(s.replaced, func(l lateRead) bool { return len(l.answers) > 0 }), late)
+	s.replaced = append(s.replaced, late)
 }
 
 // ask reads files one after the other. Once one of them is late the rest are read

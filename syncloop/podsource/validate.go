@@ -100,7 +100,7 @@ func (d Decoder) checkMeta(pod *v1.Pod) field.ErrorList {
 	if podfacts.IsMirror(pod) {
 		errs = append(errs, field.Forbidden(meta.Child("annotations").Key(podfacts.ConfigMirror), "a mirror pod cannot be a manifest"))
 	}
-	if node := pod.Spec.NodeName; node != "" && node != d.NodeName {
+	if node := pod.Spec.NodeName; node != "" && !strings.EqualFold(node, d.NodeName) {
 		errs = append(errs, field.Invalid(field.NewPath("spec", "nodeName"), node, fmt.Sprintf("must be %q, this node, or empty", d.NodeName)))
 	}
 	return append(errs, checkLabels(pod.Labels, pod.Annotations, meta)...)

@@ -22,11 +22,11 @@ func (l Layout) LogDir(p labels.Pod) string {
 
 // UIDOfLogDir returns the pod UID in the name of a log directory.
 func UIDOfLogDir(base string) (types.UID, bool) {
-	i := strings.LastIndexByte(base, '_')
-	if i < 0 || i == len(base)-1 {
+	parts := strings.SplitN(base, "_", 3) // names and namespaces have no underscore, UIDs may
+	if len(parts) < 3 || parts[2] == "" {
 		return "", false
 	}
-	return types.UID(base[i+1:]), true
+	return types.UID(parts[2]), true
 }
 
 // instanceOfLog returns the instance number in the name of a log or of what was

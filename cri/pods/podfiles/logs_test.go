@@ -18,6 +18,9 @@ func TestLogPaths(t *testing.T) {
 	uid, ok := UIDOfLogDir("shop_web_0d1e")
 	require.True(t, ok)
 	require.EqualValues(t, "0d1e", uid)
+	uid, ok = UIDOfLogDir("shop_web_my_1")
+	require.True(t, ok)
+	require.EqualValues(t, "my_1", uid, "a UID may have an underscore")
 	for _, bad := range []string{"", "nothing", "shop_web_"} {
 		_, ok := UIDOfLogDir(bad)
 		require.False(t, ok, bad)

@@ -26,7 +26,7 @@ func TestMultiplying(t *testing.T) {
 	kilo := strings.Repeat("x", 1000)
 	most := strings.Repeat("x", podfacts.MaxExecString)
 	many := func() (out []string) {
-		for range 9 {
+		for range 18 {
 			out = append(out, strings.Repeat("$(E1)", 12))
 		}
 		return out
@@ -45,10 +45,10 @@ func TestMultiplying(t *testing.T) {
 		"value":          {set(doubled("E", kilo, 10, 11), nil), "spec.containers[1].env[3].value: expands to more than the 131070 bytes"},
 		"long value":     {set([]v1.EnvVar{{Name: "E", Value: most[:len(most)-1]}}, nil), "spec.containers[1].env[0].value: expands"},
 		"as long as can": {set([]v1.EnvVar{{Name: "E", Value: most[:len(most)-2]}}, nil), ""},
-		"all values":     {set(append(doubled("E", kilo, 10, 2), doubled("F", strings.Repeat("$(E2)", 1), 1, 10)...), nil), "spec.containers[1].env[12].value: the container's variables"},
+		"all values":     {set(append(doubled("E", kilo, 10, 2), doubled("F", strings.Repeat("$(E2)", 1), 1, 20)...), nil), "spec.containers[1].env[22].value: the container's variables"},
 		"argument":       {set(doubled("E", kilo, 10, 1), func(c *v1.Container) { c.Args = []string{"a", strings.Repeat("$(E1)", 14)} }), "spec.containers[1].args[1]: expands to more"},
-		"arguments":      {set(doubled("E", kilo, 10, 1), func(c *v1.Container) { c.Args = many() }), "spec.containers[1].args[8]: the container's variables, command and arguments"},
-		"command":        {set(doubled("E", kilo, 10, 1), func(c *v1.Container) { c.Command = many() }), "spec.containers[1].command[8]: the container's"},
+		"arguments":      {set(doubled("E", kilo, 10, 1), func(c *v1.Container) { c.Args = many() }), "spec.containers[1].args[17]: the container's variables, command and arguments"},
+		"command":        {set(doubled("E", kilo, 10, 1), func(c *v1.Container) { c.Command = many() }), "spec.containers[1].command[17]: the container's"},
 		"sub path": {set(doubled("E", kilo, 1, 1), func(c *v1.Container) {
 			c.VolumeMounts = []v1.VolumeMount{{Name: "v", MountPath: "/v", SubPathExpr: strings.Repeat("$(E1)", 5)}}
 		}), "volumeMounts[0]: subPathExpr: expands to more than the 4095 bytes"},
@@ -104,7 +104,7 @@ func TestAnnotationsOfManyImages(t *testing.T) {
 func TestManyServices(t *testing.T) {
 	h, m := withObjects(t)
 	var all []*v1.Service
-	for i := range 5000 {
+	for i := range 10000 {
 		all = append(all, service("shop", fmt.Sprint("service-", i), "10.0.0.1", v1.ServicePort{Port: 1}))
 	}
 	m.SetServices(all...)

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/images"
 	"github.com/podwright/podwright/cri/images/gc"
@@ -188,7 +190,7 @@ func (g *ground) newHeld(ctx context.Context) (h held, err error) {
 	if h.checkpoint, err = checkpoint.New(checkpoint.Config{File: g.folders.status}); err != nil {
 		return h, err
 	}
-	status, err := checkpoint.NewStage(h.checkpoint, folders.Leftovers)
+	status, err := checkpoint.NewStage(h.checkpoint, inFolders)
 	if err != nil {
 		return h, err
 	}
@@ -204,6 +206,10 @@ func (g *ground) newHeld(ctx context.Context) (h held, err error) {
 	}})
 	return h, err
 }
+
+// inFolders lists no pods: saved statuses are in the folders of pods, which another
+// stage lists.
+func inFolders(context.Context) ([]types.UID, error) { return nil, nil }
 
 func (g *ground) newSyncer(health health, images *images.Manager, sources sources, held held) (*podsyncer.Syncer, error) {
 	observer, err := observe.New(observe.Config{Runtime: g.conn.Runtime, RuntimeName: g.conn.Name, NodeIPs: nodeIPs, Logger: g.cfg.Logger})

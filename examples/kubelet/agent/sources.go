@@ -23,20 +23,27 @@ type sources struct {
 }
 
 // delivered are the pods that the sources name, whether or not the loop has got to
-// them; an error while one of them has not been read.
+// them; an error while none of them has been read.
 func (s sources) delivered() (map[types.UID]*v1.Pod, error) {
 	out := map[types.UID]*v1.Pod{}
+	var missing error
+	read := false
 	for name, there := range map[string]bool{fileSource: s.files != nil, httpSource: s.web != nil} {
 		if !there {
 			continue
 		}
 		pods, delivered := s.merger.Pods(name)
 		if !delivered {
-			return nil, fmt.Errorf("the manifests of source %q have not been read", name)
+			missing = fmt.Errorf("the manifests of source %q have not been read", name)
+			continue
 		}
+		read = true
 		for _, pod := range pods {
 			out[pod.UID] = pod
 		}
+	}
+	if !read && missing != nil {
+		return nil, missing
 	}
 	return out, nil
 }

@@ -38,6 +38,7 @@ func Serve(ctx context.Context, l net.Listener, handler http.Handler, log *slog.
 		ConnState:         conns.changed,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
+	defer srv.Close()
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(l) }()
 	select {
