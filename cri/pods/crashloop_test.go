@@ -185,3 +185,16 @@ func TestCrashLoopMaximum(t *testing.T) {
 		require.Equal(t, []time.Duration{-1, 0, 5 * s, 5 * s}, crash(t, h, testPod("a"), 4))
 	})
 }
+
+// What ended with its sandbox, as at a reboot, has not crashed, however often the
+// container ran before.
+func TestRebootIsNoCrash(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness(t, fake.Config{Programs: fake.Always(fake.Exit(1))})
+		pod := testPod("a")
+		crash(t, h, pod, 8)
+		require.NoError(t, h.runtime.StopPodSandbox(t.Context(), h.status(pod).Sandboxes[0].ID))
+		h.restart()
+		require.NoError(t, h.sync(pod).Err())
+	})
+}

@@ -59,3 +59,52 @@ func TestAFullSinkStopsNoPod(t *testing.T) {
 		w.requireNothingLeft()
 	})
 }
+
+// A pod that one agent has refused, and that the next one runs, does not stay Failed in
+// a file: static pods may begin anew.
+func TestAFileShowsAPodThatIsRefusedNoMore(t *testing.T) {
+	inWorld(t, fake.Config{}, func(w *world) {
+		file := must(filesink.New(filesink.Config{Path: filepath.Join(w.dir, "status.json")}))
+		w.sinks = []writer.NamedSink{{Name: "file", Sink: file}}
+		pod := newPod("1", v1.RestartPolicyAlways, "a")
+		pod.Annotations = map[string]string{"kubernetes.io/config.source": "file"}
+		w.refused = "1"
+		w.set(pod)
+		w.start()
+		w.sleep(3 * time.Second)
+		require.Equal(t, v1.PodFailed, file.Status(pod).Phase)
+		w.stop()
+		w.refused = ""
+		w.start()
+		w.sleep(10 * time.Second)
+		require.Equal(t, v1.PodRunning, file.Status(pod).Phase)
+	})
+}
+
+// hungSink takes in no pod, and does not say so.
+type hungSink struct {
+	status.Sink
+	hang chan struct{}
+}
+
+func (h hungSink) Put(*v1.Pod) error                { <-h.hang; return nil }
+func (h hungSink) Prune(func(types.UID) bool) error { return nil }
+
+// A sink that hangs stops no pod, and no loop.
+func TestAHungSinkStopsNoPod(t *testing.T) {
+	inWorld(t, fake.Config{}, func(w *world) {
+		file := must(filesink.New(filesink.Config{Path: filepath.Join(w.dir, "status.json")}))
+		hang := make(chan struct{})
+		w.sinks = []writer.NamedSink{{Name: "file", Sink: hungSink{file, hang}}}
+		w.refused = "2"
+		w.set(newPod("2", v1.RestartPolicyAlways, "a"), newPod("1", v1.RestartPolicyAlways, "a"))
+		w.start()
+		w.sleep(10 * time.Second)
+		require.Len(t, w.running(), 1)
+		w.set()
+		w.sleep(time.Minute)
+		require.Empty(t, w.running())
+		close(hang)
+		w.sleep(time.Minute)
+	})
+}
