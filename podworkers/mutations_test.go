@@ -1,7 +1,6 @@
 package podworkers_test
 
 import (
-	"context"
 	"encoding/json"
 	"flag"
 	"math/rand/v2"
@@ -18,10 +17,10 @@ import (
 var mutations = flag.Bool("mutations", false, "break the machine in all of many small ways, not only in some; takes some minutes of CPU")
 
 // sampled is how many mutations are tried without -mutations, each for mutationTime
-// at most.
+// at most: one that makes the machine run in circles is noticed by then.
 const (
 	sampled      = 3
-	mutationTime = 2 * time.Minute
+	mutationTime = time.Minute
 )
 
 // mutation is a way to break the machine. replace holds pairs of what stands in the
@@ -89,14 +88,14 @@ func TestMutationsApply(t *testing.T) {
 
 // Each way to break the machine is noticed by the scripts or by exploring, with
 // the name of the rule that it breaks. The sources are replaced for the compiler
-// only. Without -mutations these are some, others each time.
+// only. Without -mutations these are some, always the same.
 func TestMutations(t *testing.T) {
 	if testing.Short() && !*mutations {
 		t.Skip("not with -short")
 	}
 	all := allMutations()
 	if !*mutations {
-		rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+		rand.New(rand.NewPCG(1, 1)).Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 		all = all[:sampled]
 	}
 	for _, m := range all {
@@ -104,13 +103,14 @@ func TestMutations(t *testing.T) {
 			if *mutations {
 				t.Parallel()
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), mutationTime)
-			defer cancel()
-			cmd := exec.CommandContext(ctx, "go", "test", "-overlay="+m.overlay(t), "-short", "-vet=off", "-run=^(TestExplore|TestScripts|TestStaleEndIsIgnored)$", ".")
+			cmd := exec.CommandContext(t.Context(), "go", "test", "-overlay="+m.overlay(t), "-timeout="+mutationTime.String(),
+				"-short", "-vet=off", "-run=^(TestExplore|TestScripts|TestStaleEndIsIgnored)$", ".")
 			out, err := cmd.CombinedOutput()
 			require.Error(t, err, "nobody noticed")
-			require.NoError(t, ctx.Err(), "it took too long")
 			require.NotContains(t, string(out), "build failed")
+			if strings.Contains(string(out), "panic: test timed out") {
+				return
+			}
 			named := false
 			for _, rule := range m.rules {
 				named = named || strings.Contains(string(out), rule)
