@@ -83,8 +83,8 @@ func (c *Collector) RemovePod(ctx context.Context, uid types.UID, status *pleg.P
 	if err := run.Join(errs...); err != nil {
 		return fmt.Errorf("remove pod %s: %w", p, err)
 	}
-	if err := c.cfg.Pods.Files().RemovePodLogs(p); err != nil {
-		return fmt.Errorf("remove pod %s: logs: %w", p, err)
+	if err := c.cfg.Pods.Files().RemovePodLogs(uid); err != nil {
+		return fmt.Errorf("remove pod %s: %w", p, err)
 	}
 	c.cfg.Pods.Forget(uid)
 	return nil

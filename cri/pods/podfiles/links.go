@@ -93,24 +93,20 @@ func (l Layout) DanglingLinks() ([]string, error) {
 	return out, nil
 }
 
-// removeLinks removes the links that are left to logs of a pod: those of containers
-// which were removed without their logs.
-func (l Layout) removeLinks(p labels.Pod) error {
-	if l.LinkDir == "" || p.Name == "" {
+// removeLinks removes the links to logs below a directory.
+func (l Layout) removeLinks(dir string) error {
+	if l.LinkDir == "" {
 		return nil
 	}
 	entries, err := os.ReadDir(l.LinkDir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	prefix, logs := p.Name+"_"+p.Namespace+"_", l.LogDir(p)+string(filepath.Separator)
 	var errs []error
 	for _, e := range entries {
 		link := filepath.Join(l.LinkDir, e.Name())
-		if !strings.HasPrefix(e.Name(), prefix) {
-			continue
-		}
-		if target, err := os.Readlink(link); err != nil || !strings.HasPrefix(target, logs) {
+		target, err := os.Readlink(link)
+		if err != nil || !strings.HasPrefix(target, dir+string(filepath.Separator)) {
 			continue
 		}
 		if err := os.Remove(link); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -59,28 +59,39 @@ func RestartsInLogDir(dir string) (int32, error) {
 	return count, nil
 }
 
-// RemovePodLogs removes all logs of a pod, and the links to them.
-func (l Layout) RemovePodLogs(p labels.Pod) error {
-	return errors.Join(l.removeLinks(p), l.removeLogDir(p))
-}
-
-// removeLogDir removes a pod's log directory. Where the runtime has nothing that
-// names the pod, since its sandbox was never made, the UID finds the directory.
-func (l Layout) removeLogDir(p labels.Pod) error {
-	if p.Name != "" {
-		return os.RemoveAll(l.LogDir(p))
-	}
+// PodLogDirs returns the log directories of all pods, each with its path: one for a
+// pod, unless it has changed its name.
+func (l Layout) PodLogDirs() (map[types.UID][]string, error) {
 	entries, err := os.ReadDir(l.LogRoot)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+		return nil, fmt.Errorf("logs: %w", err)
 	}
-	var errs []error
+	out := map[types.UID][]string{}
 	for _, e := range entries {
-		if uid, ok := UIDOfLogDir(e.Name()); ok && uid == p.UID && e.IsDir() {
-			errs = append(errs, os.RemoveAll(filepath.Join(l.LogRoot, e.Name())))
+		if uid, ok := UIDOfLogDir(e.Name()); ok && e.IsDir() {
+			out[uid] = append(out[uid], filepath.Join(l.LogRoot, e.Name()))
 		}
 	}
-	return errors.Join(errs...)
+	return out, nil
+}
+
+// RemovePodLogs removes all logs of a pod, and the links to them, whether or not
+// anything in the runtime names the pod. The links go first: nothing else would tell
+// that they are the pod's.
+func (l Layout) RemovePodLogs(uid types.UID) error {
+	dirs, err := l.PodLogDirs()
+	if err != nil {
+		return err
+	}
+	for _, dir := range dirs[uid] {
+		if err := l.removeLinks(dir); err != nil {
+			return fmt.Errorf("log links: %w", err)
+		}
+		if err := os.RemoveAll(dir); err != nil {
+			return fmt.Errorf("logs: %w", err)
+		}
+	}
+	return nil
 }
 
 // RemoveLogs removes a container's log with everything rotated from it, and the
