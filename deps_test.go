@@ -43,9 +43,10 @@ var floors = map[string]floor{
 	"internal/required":   {outside: 0},
 	// Only the test and the recorder of golden requests import it.
 	"internal/golden": {own: []string{"cri", "cri/fake", "cri/logs", "internal/memnet", "internal/run"}, outside: 120, forbid: noCore},
-	// Only tests import these two.
-	"internal/testcri":  {own: []string{"cri"}, outside: 120, forbid: noCore},
-	"internal/testpods": {outside: 85, forbid: noGRPC},
+	// Only tests import these three.
+	"internal/testcri":   {own: []string{"cri"}, outside: 120, forbid: noCore},
+	"internal/testagent": {own: []string{"cri", "cri/fake", "cri/logs", "internal/memnet"}, outside: 120, forbid: noCore},
+	"internal/testpods":  {outside: 85, forbid: noGRPC},
 
 	"podworkers":             {own: []string{"internal/podfacts"}, outside: 85, forbid: noGRPC},
 	"pleg":                   {outside: 85, forbid: noGRPC},

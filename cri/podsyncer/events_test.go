@@ -64,7 +64,7 @@ func TestSyncerRecordsEvents(t *testing.T) {
 		require.NoError(t, os.MkdirAll(filepath.Dir(w.agent.folders.Pod("1")), 0o750))
 		require.NoError(t, os.WriteFile(w.agent.folders.Pod("1"), nil, 0o600))
 		fail := true
-		w.intercept(func(_ context.Context, call string, do func() error) error {
+		w.calls.Intercept(func(_ context.Context, call string, do func() error) error {
 			if call == "StopContainer" && fail {
 				fail = false
 				return errors.New("busy")

@@ -56,7 +56,7 @@ func TestStagesOfAPod(t *testing.T) {
 			{Name: "used", Release: stages.Stopped, Stage: stage{"used", d}},
 			{Name: "kept", Release: stages.Gone, Stage: stage{"kept", d}},
 		}
-		w.intercept(func(_ context.Context, call string, do func() error) error {
+		w.calls.Intercept(func(_ context.Context, call string, do func() error) error {
 			d.write(call)
 			return do()
 		})
@@ -104,7 +104,7 @@ func TestAReleaseThatHangsHoldsUpNobody(t *testing.T) {
 		w.crash()
 		var once sync.Once
 		freed := make(chan struct{})
-		w.intercept(func(_ context.Context, call string, do func() error) error {
+		w.calls.Intercept(func(_ context.Context, call string, do func() error) error {
 			if call == "RemovePodSandbox" {
 				first := false
 				once.Do(func() { first = true })

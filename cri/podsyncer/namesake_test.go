@@ -54,7 +54,7 @@ func TestWaitForNamesakeEnds(t *testing.T) {
 		w.start()
 		w.sleep(5 * time.Second)
 		w.crash()
-		w.intercept(func(ctx context.Context, call string, do func() error) error {
+		w.calls.Intercept(func(ctx context.Context, call string, do func() error) error {
 			if call == "StopContainer" || call == "StopPodSandbox" {
 				return context.DeadlineExceeded
 			}
@@ -68,7 +68,7 @@ func TestWaitForNamesakeEnds(t *testing.T) {
 		w.set()
 		w.sleep(10 * time.Second)
 		require.Empty(w.t, w.agent.workers.State("2").Name)
-		w.intercept(nil)
+		w.calls.Intercept(nil)
 		w.sleep(2 * time.Minute)
 		w.requireNothingLeft()
 		for _, c := range w.containers() {

@@ -20,9 +20,9 @@ import (
 // A syncer that panics does not leave the pod's hints held back.
 func TestPanicWhileActing(t *testing.T) {
 	inWorld(t, fake.Config{}, func(w *world) {
-		w.intercept(func(_ context.Context, call string, do func() error) error {
+		w.calls.Intercept(func(_ context.Context, call string, do func() error) error {
 			if call == "CreateContainer" {
-				w.intercept(nil)
+				w.calls.Intercept(nil)
 				panic("here")
 			}
 			return do()
@@ -45,7 +45,7 @@ func TestFailedStopIsLookedAt(t *testing.T) {
 		w.start()
 		w.sleep(20 * time.Second)
 		var stops atomic.Int32
-		w.intercept(func(_ context.Context, call string, do func() error) error {
+		w.calls.Intercept(func(_ context.Context, call string, do func() error) error {
 			if call != "StopContainer" && call != "StopPodSandbox" {
 				return do()
 			}
@@ -59,7 +59,7 @@ func TestFailedStopIsLookedAt(t *testing.T) {
 		observed, err := w.agent.observer.Get("1")
 		require.NoError(w.t, err)
 		require.Len(w.t, observed.Running(), 1)
-		w.intercept(nil)
+		w.calls.Intercept(nil)
 		w.sleep(2 * time.Minute)
 		w.requireNothingLeft()
 	})

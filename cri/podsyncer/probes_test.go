@@ -2,7 +2,6 @@ package podsyncer
 
 import (
 	"context"
-	"sync"
 	"sync/atomic"
 
 	v1 "k8s.io/api/core/v1"
@@ -16,37 +15,6 @@ func asking(command string, failures int32) *v1.Probe {
 	return &v1.Probe{
 		ProbeHandler: v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{command}}}, PeriodSeconds: 1, FailureThreshold: failures,
 	}
-}
-
-// answers are what commands in containers say.
-type answers struct {
-	mu    sync.Mutex
-	exits map[string]int // "container command"; others exit with 0
-	asked map[string]int
-}
-
-func newAnswers() *answers { return &answers{exits: map[string]int{}, asked: map[string]int{}} }
-
-func (a *answers) exec() fake.Resolver {
-	return fake.Always(func(_ context.Context, p *fake.Process) int {
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		key := p.Container.Name + " " + p.Args[0]
-		a.asked[key]++
-		return a.exits[key]
-	})
-}
-
-func (a *answers) set(key string, exit int) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.exits[key] = exit
-}
-
-func (a *answers) count(key string) int {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.asked[key]
 }
 
 // condition is the status of one of the pod's conditions.

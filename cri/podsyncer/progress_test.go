@@ -11,6 +11,7 @@ import (
 
 	"github.com/podwright/podwright/cri/fake"
 	"github.com/podwright/podwright/internal/run"
+	"github.com/podwright/podwright/internal/testagent"
 )
 
 // A container that takes long to start keeps nobody from seeing, and probing, what
@@ -18,12 +19,12 @@ import (
 func TestALongSyncIsShown(t *testing.T) {
 	for name, cfg := range map[string]fake.Config{"with events": {}, "without": {Unimplemented: []string{"GetContainerEvents"}}} {
 		t.Run(name, func(t *testing.T) {
-			a := newAnswers()
-			a.set("a ready", 1)
-			cfg.Exec = a.exec()
+			a := testagent.NewAnswers()
+			a.Set("a ready", 1)
+			cfg.Exec = a.Exec()
 			inWorld(t, cfg, func(w *world) {
 				var created atomic.Int32
-				w.intercept(func(ctx context.Context, call string, do func() error) error {
+				w.calls.Intercept(func(ctx context.Context, call string, do func() error) error {
 					if call == "CreateContainer" && created.Add(1) == 2 {
 						run.Sleep(ctx, time.Minute)
 					}
@@ -38,7 +39,7 @@ func TestALongSyncIsShown(t *testing.T) {
 				require.NotNil(t, w.container("1", "a").State.Running)
 				require.NotNil(t, w.container("1", "b").State.Waiting)
 				require.False(t, w.container("1", "a").Ready)
-				a.set("a ready", 0)
+				a.Set("a ready", 0)
 				w.sleep(1100 * time.Millisecond)
 				require.True(t, w.container("1", "a").Ready)
 				require.Equal(t, v1.ConditionFalse, w.condition("1", v1.PodReady))

@@ -97,14 +97,14 @@ func TestRuntimeIsStillStarting(t *testing.T) {
 	for name, wanted := range map[string]bool{"wanted": true, "not wanted": false} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, fake.Config{Programs: fake.ByContainer(nil, fake.SleepUntilStopped)}, func(w *world) {
-				died := w.dieAt(3, true) // RunPodSandbox, CreateContainer, StartContainer
+				died := w.calls.DieAt(3, true) // RunPodSandbox, CreateContainer, StartContainer
 				w.set(newPod("1", v1.RestartPolicyAlways, "a"))
 				w.start()
 				<-died
 				w.crash()
 				var asked []time.Time
 				begin := time.Now()
-				w.intercept(func(_ context.Context, call string, do func() error) error {
+				w.calls.Intercept(func(_ context.Context, call string, do func() error) error {
 					if call == "RemoveContainer" && time.Since(begin) < 4500*time.Millisecond {
 						asked = append(asked, time.Now())
 						return errors.New("container is in starting state, can't be removed")

@@ -20,6 +20,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/cri/fake"
+	"github.com/podwright/podwright/internal/testagent"
 	"github.com/podwright/podwright/status/checkpoint"
 )
 
@@ -47,9 +48,9 @@ func (w *world) steady(d time.Duration, uid types.UID, t v1.PodConditionType, wa
 func TestRestartOfTheAgentChangesNoReadiness(t *testing.T) {
 	for _, age := range []time.Duration{5 * time.Second, time.Minute} {
 		t.Run(age.String(), func(t *testing.T) {
-			a := newAnswers()
-			a.set("b ready", 1)
-			inWorld(t, fake.Config{Exec: a.exec()}, func(w *world) {
+			a := testagent.NewAnswers()
+			a.Set("b ready", 1)
+			inWorld(t, fake.Config{Exec: a.Exec()}, func(w *world) {
 				always := v1.ContainerRestartPolicyAlways
 				var pods []*v1.Pod
 				for _, name := range []string{"a", "b"} {
@@ -70,11 +71,11 @@ func TestRestartOfTheAgentChangesNoReadiness(t *testing.T) {
 				require.Equal(t, v1.ConditionFalse, w.condition("b", v1.PodReady))
 				since := w.agent.statuses.Get("a").StartTime
 				moved := transitions(w.agent.statuses.Get("a"))
-				started := a.count("a started")
+				started := a.Count("a started")
 
 				for range 2 {
 					w.crash()
-					a.set("a started", 1) // would be found, if somebody asked
+					a.Set("a started", 1) // would be found, if somebody asked
 					w.sleep(30 * time.Second)
 					w.start()
 					w.steady(30*time.Second, "a", v1.PodReady, v1.ConditionTrue)
@@ -83,7 +84,7 @@ func TestRestartOfTheAgentChangesNoReadiness(t *testing.T) {
 					require.True(t, w.container("b", "s").Ready)
 					require.False(t, w.container("b", "b").Ready)
 				}
-				require.Equal(t, started, a.count("a started"))
+				require.Equal(t, started, a.Count("a started"))
 				require.Equal(t, since.UTC(), w.agent.statuses.Get("a").StartTime.UTC())
 				require.Equal(t, moved, transitions(w.agent.statuses.Get("a")))
 				for name, attempts := range w.running() {
@@ -106,8 +107,8 @@ func transitions(s *v1.PodStatus) map[v1.PodConditionType]string {
 // An unready container stays unready until its probe finds otherwise, a ready one
 // ready: the first answer after the restart counts, not the restart.
 func TestTheFirstAnswerAfterARestartCounts(t *testing.T) {
-	a := newAnswers()
-	inWorld(t, fake.Config{Exec: a.exec()}, func(w *world) {
+	a := testagent.NewAnswers()
+	inWorld(t, fake.Config{Exec: a.Exec()}, func(w *world) {
 		pod := newPod("1", v1.RestartPolicyAlways, "a")
 		pod.Spec.Containers[0].ReadinessProbe = asking("ready", 1)
 		w.set(pod)
@@ -115,12 +116,12 @@ func TestTheFirstAnswerAfterARestartCounts(t *testing.T) {
 		w.sleep(20 * time.Second)
 		require.Equal(t, v1.ConditionTrue, w.condition("1", v1.PodReady))
 		w.crash()
-		a.set("a ready", 1)
+		a.Set("a ready", 1)
 		w.start()
 		w.sleep(3 * time.Second)
 		require.Equal(t, v1.ConditionFalse, w.condition("1", v1.PodReady))
 		w.crash()
-		a.set("a ready", 0)
+		a.Set("a ready", 0)
 		w.start()
 		w.sleep(3 * time.Second)
 		require.Equal(t, v1.ConditionTrue, w.condition("1", v1.PodReady))
@@ -130,26 +131,26 @@ func TestTheFirstAnswerAfterARestartCounts(t *testing.T) {
 // A container that was to be restarted still is, by the agent after the one that found
 // out.
 func TestTheNextAgentRestartsWhatHasFailed(t *testing.T) {
-	a := newAnswers()
-	inWorld(t, fake.Config{Exec: a.exec()}, func(w *world) {
+	a := testagent.NewAnswers()
+	inWorld(t, fake.Config{Exec: a.Exec()}, func(w *world) {
 		pod := newPod("1", v1.RestartPolicyAlways, "a")
 		pod.Spec.Containers[0].LivenessProbe = asking("alive", 3)
 		pod.Spec.Containers[0].LivenessProbe.PeriodSeconds = 30
 		w.set(pod)
 		w.start()
 		w.sleep(20 * time.Second)
-		w.intercept(func(ctx context.Context, call string, do func() error) error {
+		w.calls.Intercept(func(ctx context.Context, call string, do func() error) error {
 			if call == "StopContainer" {
 				<-ctx.Done()
 				return ctx.Err()
 			}
 			return do()
 		})
-		a.set("a alive", 1)
+		a.Set("a alive", 1)
 		w.sleep(100 * time.Second)
 		require.Equal(t, map[string][]uint32{"a": {0}}, w.running())
 		w.crash()
-		a.set("a alive", 0)
+		a.Set("a alive", 0)
 		w.start()
 		w.sleep(5 * time.Second) // a period is 30 s
 		require.Equal(t, map[string][]uint32{"a": {1}}, w.running())
@@ -217,7 +218,7 @@ func TestAnEndIsOnTheDiskBeforeAnythingChanges(t *testing.T) {
 		w.unsaved = true
 		var mu sync.Mutex
 		checked := map[string]int{}
-		w.intercept(func(_ context.Context, call string, do func() error) error {
+		w.calls.Intercept(func(_ context.Context, call string, do func() error) error {
 			mu.Lock()
 			defer mu.Unlock()
 			var ended []*runtimeapi.Container // oldest first
@@ -247,16 +248,16 @@ func TestAnEndIsOnTheDiskBeforeAnythingChanges(t *testing.T) {
 		require.Greater(t, checked["CreateContainer"], 3)
 		require.Greater(t, checked["RemoveContainer"], 2)
 		require.Greater(t, checked["StartContainer"], 3)
-		w.intercept(nil)
+		w.calls.Intercept(nil)
 	})
 }
 
 // A file that cannot be used is named and set aside, costs its pod the memory, and no
 // other pod anything.
 func TestADamagedMemoryHarmsItsPodOnly(t *testing.T) {
-	a := newAnswers()
+	a := testagent.NewAnswers()
 	var log bytes.Buffer
-	inWorld(t, fake.Config{Exec: a.exec()}, func(w *world) {
+	inWorld(t, fake.Config{Exec: a.Exec()}, func(w *world) {
 		var pods []*v1.Pod
 		for _, uid := range []string{"1", "2", "3"} {
 			pod := newPod(types.UID(uid), v1.RestartPolicyAlways, "a")
@@ -334,7 +335,7 @@ func TestAPodThatComesBackRemembersNothing(t *testing.T) {
 				w.set()
 				w.sleep(10 * time.Second)
 			} else {
-				died := w.dieAt(n, n%2 == 0)
+				died := w.calls.DieAt(n, n%2 == 0)
 				w.set()
 				select {
 				case <-died:

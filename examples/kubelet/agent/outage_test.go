@@ -99,7 +99,7 @@ func TestOnePodHangs(t *testing.T) {
 			inWorld(t, fake.Config{}, func(w *world) {
 				first := podOf("1", v1.RestartPolicyAlways, "a")
 				var hung atomic.Bool
-				w.intercept(func(ctx context.Context, got string, do func() error) error {
+				w.calls.Intercept(func(ctx context.Context, got string, do func() error) error {
 					if got == call && hung.CompareAndSwap(false, true) {
 						<-ctx.Done()
 						return ctx.Err()

@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"sync"
 	"testing"
 	"time"
 
@@ -11,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/cri/fake"
+	"github.com/podwright/podwright/internal/testagent"
 )
 
 // passing is a probe that a container can have.
@@ -21,37 +21,6 @@ func asking(command string, failures int32) *v1.Probe {
 	return &v1.Probe{
 		ProbeHandler: v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{command}}}, PeriodSeconds: 1, FailureThreshold: failures,
 	}
-}
-
-// answers are what commands in containers say.
-type answers struct {
-	mu    sync.Mutex
-	exits map[string]int // "container command"; others exit with 0
-	asked map[string]int
-}
-
-func newAnswers() *answers { return &answers{exits: map[string]int{}, asked: map[string]int{}} }
-
-func (a *answers) exec() fake.Resolver {
-	return fake.Always(func(_ context.Context, p *fake.Process) int {
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		key := p.Container.Name + " " + p.Args[0]
-		a.asked[key]++
-		return a.exits[key]
-	})
-}
-
-func (a *answers) set(key string, exit int) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.exits[key] = exit
-}
-
-func (a *answers) count(key string) int {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.asked[key]
 }
 
 // condition is the status of one of the pod's conditions.
@@ -82,13 +51,13 @@ func (w *world) container(uid types.UID, name string) v1.ContainerStatus {
 // T38: a container whose liveness probe fails is killed once, with the probe's own
 // grace period, and started again; its successor is probed anew.
 func TestLivenessRestartsAContainer(t *testing.T) {
-	a := newAnswers()
+	a := testagent.NewAnswers()
 	stubborn := func(ctx context.Context, p *fake.Process) int {
 		p.Signals()
 		<-ctx.Done()
 		return 0
 	}
-	inWorld(t, fake.Config{Exec: a.exec(), Programs: fake.ByContainer(map[string]fake.Program{"a": stubborn}, fake.SleepUntilStopped)}, func(w *world) {
+	inWorld(t, fake.Config{Exec: a.Exec(), Programs: fake.ByContainer(map[string]fake.Program{"a": stubborn}, fake.SleepUntilStopped)}, func(w *world) {
 		pod, grace := podOf("1", v1.RestartPolicyAlways, "a", "b"), int64(20)
 		pod.Spec.Containers[0].LivenessProbe = asking("alive", 3)
 		pod.Spec.Containers[0].LivenessProbe.TerminationGracePeriodSeconds = &grace
@@ -96,16 +65,16 @@ func TestLivenessRestartsAContainer(t *testing.T) {
 		w.start()
 		w.sleep(30 * time.Second)
 		require.Equal(t, map[string][]uint32{"a": {0}, "b": {0}}, w.running())
-		require.Greater(t, a.count("a alive"), 10)
-		a.set("a alive", 1)
+		require.Greater(t, a.Count("a alive"), 10)
+		a.Set("a alive", 1)
 		w.sleep(5 * time.Second)
-		failed := a.count("a alive")
+		failed := a.Count("a alive")
 		require.Equal(t, map[string][]uint32{"a": {0}, "b": {0}}, w.running(), "it is being stopped")
 		require.Equal(t, "Failure", w.report("pod-1").Probes[0].Result)
 		w.sleep(10 * time.Second)
-		require.Equal(t, failed, a.count("a alive"), "nobody asks it any more")
+		require.Equal(t, failed, a.Count("a alive"), "nobody asks it any more")
 		require.Equal(t, map[string][]uint32{"a": {0}, "b": {0}}, w.running(), "it has the grace period of the probe, not of the pod")
-		a.set("a alive", 0)
+		a.Set("a alive", 0)
 		w.sleep(15 * time.Second)
 		require.Equal(t, map[string][]uint32{"a": {1}, "b": {0}}, w.running())
 		c := w.container("1", "a")
@@ -120,8 +89,8 @@ func TestLivenessRestartsAContainer(t *testing.T) {
 // T17, T36: readiness decides about Ready, and about nothing else. It counts at once,
 // also while a worker is busy with the pod.
 func TestReadinessGatesReady(t *testing.T) {
-	a := newAnswers()
-	a.set("a ready", 1)
+	a := testagent.NewAnswers()
+	a.Set("a ready", 1)
 	var restarting chan struct{} // belongs to the bubble
 	program := func(ctx context.Context, p *fake.Process) int {
 		select {
@@ -131,7 +100,7 @@ func TestReadinessGatesReady(t *testing.T) {
 			return 0
 		}
 	}
-	inWorld(t, fake.Config{Exec: a.exec(), Programs: fake.ByContainer(map[string]fake.Program{"b": program}, fake.SleepUntilStopped)}, func(w *world) {
+	inWorld(t, fake.Config{Exec: a.Exec(), Programs: fake.ByContainer(map[string]fake.Program{"b": program}, fake.SleepUntilStopped)}, func(w *world) {
 		restarting = make(chan struct{})
 		pod := podOf("1", v1.RestartPolicyAlways, "a", "b")
 		pod.Spec.Containers[0].ReadinessProbe = asking("ready", 2)
@@ -150,13 +119,13 @@ func TestReadinessGatesReady(t *testing.T) {
 		require.Equal(t, "exec", how.Handler)
 		require.Equal(t, 10, how.Budget)
 
-		a.set("a ready", 0)
+		a.Set("a ready", 0)
 		w.sleep(1050 * time.Millisecond)
 		require.Equal(t, v1.ConditionTrue, w.condition("1", v1.PodReady), "within one period")
 		require.Empty(t, w.report("pod-1").NotReady)
 
 		// The worker waits for a runtime that does not answer.
-		w.intercept(func(ctx context.Context, call string, do func() error) error {
+		w.calls.Intercept(func(ctx context.Context, call string, do func() error) error {
 			if call == "CreateContainer" {
 				<-ctx.Done()
 				return ctx.Err()
@@ -167,7 +136,7 @@ func TestReadinessGatesReady(t *testing.T) {
 		w.sleep(15 * time.Second) // the back-off of b included
 		require.NotEmpty(t, w.report("pod-1").Step)
 		require.True(t, w.container("1", "a").Ready)
-		a.set("a ready", 1)
+		a.Set("a ready", 1)
 		w.sleep(2100 * time.Millisecond)
 		require.NotEmpty(t, w.report("pod-1").Step, "the worker is still busy")
 		require.False(t, w.container("1", "a").Ready)
@@ -178,10 +147,10 @@ func TestReadinessGatesReady(t *testing.T) {
 // T37, T41: before a container has started, it is neither probed otherwise nor ready;
 // afterwards nobody asks whether it has. One that does not start is restarted.
 func TestStartupGatesTheOtherProbes(t *testing.T) {
-	a := newAnswers()
-	a.set("a started", 1)
-	a.set("a alive", 1)
-	inWorld(t, fake.Config{Exec: a.exec()}, func(w *world) {
+	a := testagent.NewAnswers()
+	a.Set("a started", 1)
+	a.Set("a alive", 1)
+	inWorld(t, fake.Config{Exec: a.Exec()}, func(w *world) {
 		pod := podOf("1", v1.RestartPolicyAlways, "a")
 		c := &pod.Spec.Containers[0]
 		c.StartupProbe, c.LivenessProbe, c.ReadinessProbe = asking("started", 30), asking("alive", 3), asking("ready", 3)
@@ -189,18 +158,18 @@ func TestStartupGatesTheOtherProbes(t *testing.T) {
 		w.start()
 		w.sleep(20 * time.Second)
 		require.False(t, *w.container("1", "a").Started)
-		require.Zero(t, a.count("a alive")+a.count("a ready"))
+		require.Zero(t, a.Count("a alive")+a.Count("a ready"))
 		w.sleep(20 * time.Second)
 		require.Equal(t, map[string][]uint32{"a": {1}}, w.running(), "30 failures are too many")
-		a.set("a alive", 0)
-		a.set("a started", 0)
+		a.Set("a alive", 0)
+		a.Set("a started", 0)
 		w.sleep(3 * time.Second)
 		require.True(t, *w.container("1", "a").Started)
 		require.Equal(t, v1.ConditionTrue, w.condition("1", v1.PodReady))
-		asked := a.count("a started")
+		asked := a.Count("a started")
 		w.sleep(time.Minute)
-		require.Equal(t, asked, a.count("a started"), "it has started")
-		require.Greater(t, a.count("a alive"), 50)
+		require.Equal(t, asked, a.Count("a started"), "it has started")
+		require.Greater(t, a.Count("a alive"), 50)
 		require.EqualValues(t, 1, w.container("1", "a").RestartCount)
 	})
 }
@@ -208,14 +177,14 @@ func TestStartupGatesTheOtherProbes(t *testing.T) {
 // T18, T43: a sidecar's startup holds back what comes after it, its readiness counts,
 // and its liveness restarts it alone, but not once the pod is being stopped.
 func TestProbesOfASidecar(t *testing.T) {
-	a := newAnswers()
-	a.set("s started", 1)
+	a := testagent.NewAnswers()
+	a.Set("s started", 1)
 	draining := func(ctx context.Context, p *fake.Process) int {
 		<-p.Signals()
 		time.Sleep(20 * time.Second)
 		return 0
 	}
-	inWorld(t, fake.Config{Exec: a.exec(), Programs: fake.ByContainer(map[string]fake.Program{"a": draining}, fake.SleepUntilStopped)}, func(w *world) {
+	inWorld(t, fake.Config{Exec: a.Exec(), Programs: fake.ByContainer(map[string]fake.Program{"a": draining}, fake.SleepUntilStopped)}, func(w *world) {
 		pod, always, grace := podOf("1", v1.RestartPolicyAlways, "a"), v1.ContainerRestartPolicyAlways, int64(60)
 		pod.Spec.TerminationGracePeriodSeconds = &grace
 		sidecar := pod.Spec.Containers[0]
@@ -226,32 +195,32 @@ func TestProbesOfASidecar(t *testing.T) {
 		w.start()
 		w.sleep(20 * time.Second)
 		require.Equal(t, map[string][]uint32{"s": {0}}, w.running())
-		a.set("s started", 0)
+		a.Set("s started", 0)
 		w.sleep(3 * time.Second)
 		require.Equal(t, map[string][]uint32{"s": {0}, "a": {0}}, w.running())
 		w.sleep(3 * time.Second)
 		require.Equal(t, v1.ConditionTrue, w.condition("1", v1.PodReady))
 
-		a.set("s ready", 1)
+		a.Set("s ready", 1)
 		w.sleep(2 * time.Second)
 		require.Equal(t, v1.ConditionFalse, w.condition("1", v1.ContainersReady))
-		a.set("s ready", 0)
+		a.Set("s ready", 0)
 
-		a.set("s alive", 1)
+		a.Set("s alive", 1)
 		w.sleep(5 * time.Second)
-		a.set("s alive", 0)
+		a.Set("s alive", 0)
 		w.sleep(30 * time.Second)
 		require.Equal(t, map[string][]uint32{"s": {1}, "a": {0}}, w.running())
 		require.Equal(t, v1.ConditionTrue, w.condition("1", v1.PodReady))
 
 		w.set()
 		w.sleep(2 * time.Second)
-		a.set("s alive", 1)
-		a.set("s ready", 1)
-		before := a.count("s alive")
+		a.Set("s alive", 1)
+		a.Set("s ready", 1)
+		before := a.Count("s alive")
 		w.sleep(10 * time.Second)
 		require.Equal(t, map[string][]uint32{"s": {1}, "a": {0}}, w.running(), "a drains, and s is there for it")
-		require.Equal(t, before, a.count("s alive"))
+		require.Equal(t, before, a.Count("s alive"))
 		require.Equal(t, v1.ConditionFalse, w.condition("1", v1.PodReady), "readiness is still told")
 		w.sleep(2 * time.Minute)
 		w.requireNothingLeft()
@@ -262,14 +231,14 @@ func TestProbesOfASidecar(t *testing.T) {
 // A container that fails its liveness probe for the last time ends its pod where the
 // policy says so.
 func TestLivenessEndsAPod(t *testing.T) {
-	a := newAnswers()
-	inWorld(t, fake.Config{Exec: a.exec()}, func(w *world) {
+	a := testagent.NewAnswers()
+	inWorld(t, fake.Config{Exec: a.Exec()}, func(w *world) {
 		pod := podOf("1", v1.RestartPolicyNever, "a")
 		pod.Spec.Containers[0].LivenessProbe, pod.Spec.Containers[0].ReadinessProbe = asking("alive", 1), asking("ready", 1)
 		w.set(pod)
 		w.start()
 		w.sleep(10 * time.Second)
-		a.set("a alive", 1)
+		a.Set("a alive", 1)
 		w.sleep(10 * time.Second)
 		require.Empty(t, w.running())
 		require.Equal(t, v1.PodFailed, w.agent.statuses.Get("1").Phase)
@@ -281,7 +250,7 @@ func TestLivenessEndsAPod(t *testing.T) {
 // A container is asked as soon as it runs, whatever the period: its first start, and
 // each one after.
 func TestAContainerIsAskedAsSoonAsItRuns(t *testing.T) {
-	a := newAnswers()
+	a := testagent.NewAnswers()
 	program := func(ctx context.Context, _ *fake.Process) int {
 		select {
 		case <-time.After(5 * time.Minute):
@@ -290,7 +259,7 @@ func TestAContainerIsAskedAsSoonAsItRuns(t *testing.T) {
 			return 0
 		}
 	}
-	inWorld(t, fake.Config{Exec: a.exec(), Programs: fake.Always(program)}, func(w *world) {
+	inWorld(t, fake.Config{Exec: a.Exec(), Programs: fake.Always(program)}, func(w *world) {
 		w.start()
 		w.sleep(2 * time.Hour) // no spreading of first probes any more
 		pod := podOf("1", v1.RestartPolicyAlways, "a")
@@ -303,7 +272,7 @@ func TestAContainerIsAskedAsSoonAsItRuns(t *testing.T) {
 		w.sleep(5*time.Minute + 12*time.Second)
 		require.Equal(t, map[string][]uint32{"a": {1}}, w.running())
 		require.Equal(t, v1.ConditionTrue, w.condition("1", v1.PodReady))
-		require.Equal(t, 2, a.count("a started"))
+		require.Equal(t, 2, a.Count("a started"))
 	})
 }
 

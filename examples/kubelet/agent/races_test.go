@@ -98,11 +98,11 @@ func TestUIDComesBackDuringRemoval(t *testing.T) {
 				w.start()
 				w.sleep(20 * time.Second)
 				removing := make(chan struct{})
-				w.intercept(func(_ context.Context, call string, do func() error) error {
+				w.calls.Intercept(func(_ context.Context, call string, do func() error) error {
 					if call == slow {
 						close(removing)
 						time.Sleep(5 * time.Second)
-						w.intercept(nil)
+						w.calls.Intercept(nil)
 					}
 					return do()
 				})
@@ -128,7 +128,7 @@ func TestStartTakesEffectLate(t *testing.T) {
 				inWorld(t, fake.Config{}, func(w *world) {
 					begun, done := make(chan struct{}), make(chan struct{})
 					hung := false
-					w.intercept(func(ctx context.Context, got string, do func() error) error {
+					w.calls.Intercept(func(ctx context.Context, got string, do func() error) error {
 						if got != call || hung {
 							time.Sleep(time.Second)
 							return do()
@@ -214,7 +214,7 @@ func TestSandboxLostHalfWay(t *testing.T) {
 	once := map[string]fake.Program{"a": fake.Exit(0)}
 	inWorld(t, fake.Config{Programs: fake.ByContainer(once, fake.SleepUntilStopped)}, func(w *world) {
 		var created atomic.Int32
-		w.intercept(func(_ context.Context, call string, do func() error) error {
+		w.calls.Intercept(func(_ context.Context, call string, do func() error) error {
 			if call == "CreateContainer" && created.Add(1) > 1 {
 				return errors.New("refused")
 			}

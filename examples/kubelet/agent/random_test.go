@@ -115,7 +115,7 @@ func TestRandomTrouble(t *testing.T) {
 				r := rand.New(rand.NewPCG(uint64(seed), 1))
 				tr := &trouble{rand: rand.New(rand.NewPCG(uint64(seed), 2)), rate: 0.15}
 				defer tr.late.Wait()
-				w.intercept(tr.around)
+				w.calls.Intercept(tr.around)
 				w.start()
 				for range 15 {
 					var pods []*v1.Pod
@@ -132,9 +132,9 @@ func TestRandomTrouble(t *testing.T) {
 						w.stop()
 						w.start()
 					case 1: // kill -9: from one moment on nothing arrives
-						w.intercept(func(ctx context.Context, _ string, _ func() error) error { <-ctx.Done(); return ctx.Err() })
+						w.calls.Intercept(func(ctx context.Context, _ string, _ func() error) error { <-ctx.Done(); return ctx.Err() })
 						w.stop()
-						w.intercept(tr.around)
+						w.calls.Intercept(tr.around)
 						w.start()
 					case 3: // the runtime loses everything
 						for _, sb := range w.sandboxes() {

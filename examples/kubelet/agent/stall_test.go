@@ -23,7 +23,7 @@ func TestStopWhileObservationStalls(t *testing.T) {
 		w.start()
 		w.sleep(20 * time.Second)
 		stops := make(chan time.Time, 8)
-		w.intercept(func(_ context.Context, call string, do func() error) error {
+		w.calls.Intercept(func(_ context.Context, call string, do func() error) error {
 			if call == "StopContainer" {
 				stops <- time.Now()
 			}

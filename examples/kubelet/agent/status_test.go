@@ -25,7 +25,7 @@ func TestStatusTellsOfTheSandboxEarly(t *testing.T) {
 			return ""
 		}
 		seen := map[string]v1.ConditionStatus{}
-		w.intercept(func(_ context.Context, call string, do func() error) error {
+		w.calls.Intercept(func(_ context.Context, call string, do func() error) error {
 			if _, again := seen[call]; !again {
 				seen[call] = condition()
 			}

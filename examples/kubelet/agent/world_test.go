@@ -8,8 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,9 +18,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/fake"
 	"github.com/podwright/podwright/examples/kubelet/config"
+	"github.com/podwright/podwright/internal/testagent"
 )
 
 // world is a runtime and a node's folders, on which one agent after the other
@@ -31,9 +29,8 @@ type world struct {
 	t       *testing.T
 	dir     string
 	runtime *fake.Runtime
-	// around, if not nil, replaces each call that changes something.
-	mu     sync.Mutex
-	around func(ctx context.Context, call string, do func() error) error
+	// calls is the runtime as agents have it.
+	calls *testagent.Runtime
 
 	desired []*v1.Pod
 	// log, if not nil, takes what agents log.
@@ -51,7 +48,7 @@ func inWorld(t *testing.T, cfg fake.Config, test func(*world)) {
 		cfg.AnyImage = true
 		rt, err := fake.New(cfg)
 		require.NoError(t, err)
-		w := &world{t: t, dir: dir, runtime: rt}
+		w := &world{t: t, dir: dir, runtime: rt, calls: testagent.NewRuntime(rt)}
 		defer func() {
 			if w.stop != nil {
 				w.stop()
@@ -85,7 +82,7 @@ func (w *world) start() {
 		cfg.Logger = slog.New(slog.NewTextHandler(w.t.Output(), nil))
 	}
 	require.NoError(w.t, cfg.complete())
-	n, err := newNode(w.t.Context(), cfg, f, &Connection{Runtime: lossy{w.runtime, w}, Images: w.runtime, Name: "fake"})
+	n, err := newNode(w.t.Context(), cfg, f, &Connection{Runtime: w.calls, Images: w.runtime, Name: "fake"})
 	require.NoError(w.t, err)
 	w.agent = n
 	ctx, cancel := context.WithCancel(w.t.Context())
@@ -113,12 +110,6 @@ func (w *world) set(pods ...*v1.Pod) {
 func (w *world) sleep(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
-}
-
-func (w *world) intercept(around func(ctx context.Context, call string, do func() error) error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.around = around
 }
 
 func (w *world) containers() []*runtimeapi.Container {
@@ -175,107 +166,10 @@ func podOf(uid types.UID, policy v1.RestartPolicy, containers ...string) *v1.Pod
 	return pod
 }
 
-// lossy is the runtime with world.around in front of what changes something.
-type lossy struct {
-	*fake.Runtime
-	w *world
-}
-
-func (l lossy) call(ctx context.Context, call string, do func() error) error {
-	l.w.mu.Lock()
-	around := l.w.around
-	l.w.mu.Unlock()
-	if around == nil {
-		return do()
-	}
-	return around(ctx, call, do)
-}
-
-var _ cri.RuntimeService = lossy{}
-
-// lasting lets a call that comes late, after its caller has given up, happen all
-// the same.
-func lasting(ctx context.Context) context.Context {
-	if ctx.Err() != nil {
-		return context.WithoutCancel(ctx)
-	}
-	return ctx
-}
-
-// id is call for a call that answers with an ID. What comes late is not heard.
-func (l lossy) id(ctx context.Context, call string, do func(context.Context) (string, error)) (string, error) {
-	var answer atomic.Pointer[string]
-	err := l.call(ctx, call, func() error {
-		id, err := do(lasting(ctx))
-		answer.Store(&id)
-		return err
-	})
-	if err != nil {
-		return "", err
-	}
-	return *answer.Load(), nil
-}
-
-func (l lossy) RunPodSandbox(ctx context.Context, config *runtimeapi.PodSandboxConfig, handler string) (string, error) {
-	return l.id(ctx, "RunPodSandbox", func(ctx context.Context) (string, error) { return l.Runtime.RunPodSandbox(ctx, config, handler) })
-}
-
-func (l lossy) StopPodSandbox(ctx context.Context, id string) error {
-	return l.call(ctx, "StopPodSandbox", func() error { return l.Runtime.StopPodSandbox(ctx, id) })
-}
-
-func (l lossy) RemovePodSandbox(ctx context.Context, id string) error {
-	return l.call(ctx, "RemovePodSandbox", func() error { return l.Runtime.RemovePodSandbox(ctx, id) })
-}
-
-func (l lossy) CreateContainer(ctx context.Context, sandbox string, config *runtimeapi.ContainerConfig, sandboxConfig *runtimeapi.PodSandboxConfig) (string, error) {
-	return l.id(ctx, "CreateContainer", func(ctx context.Context) (string, error) {
-		return l.Runtime.CreateContainer(ctx, sandbox, config, sandboxConfig)
-	})
-}
-
-func (l lossy) StartContainer(ctx context.Context, id string) error {
-	return l.call(ctx, "StartContainer", func() error { return l.Runtime.StartContainer(lasting(ctx), id) })
-}
-
-func (l lossy) StopContainer(ctx context.Context, id string, grace time.Duration) error {
-	return l.call(ctx, "StopContainer", func() error { return l.Runtime.StopContainer(ctx, id, grace) })
-}
-
-func (l lossy) RemoveContainer(ctx context.Context, id string) error {
-	return l.call(ctx, "RemoveContainer", func() error { return l.Runtime.RemoveContainer(ctx, id) })
-}
-
-// dieAt makes the agent die at the n-th call that changes something, before or
-// after its effect: nothing it asks for afterwards happens, and no answer comes.
-// It returns a channel that is closed when that has happened.
-func (w *world) dieAt(n int, before bool) <-chan struct{} {
-	died := make(chan struct{})
-	var mu sync.Mutex
-	calls := 0
-	w.intercept(func(ctx context.Context, _ string, do func() error) error {
-		mu.Lock()
-		calls++
-		mine, dead := calls == n, calls > n
-		mu.Unlock()
-		if !dead && !(mine && before) {
-			if err := do(); !mine {
-				return err
-			}
-		}
-		if mine {
-			close(died)
-		}
-		<-ctx.Done()
-		return ctx.Err()
-	})
-	return died
-}
-
 // crash is kill -9 as far as the runtime can tell.
 func (w *world) crash() {
 	w.stop()
-	w.intercept(nil)
+	w.calls.Intercept(nil)
 }
 
 // A crash at any call while a pod starts, with the manifest still there: one
@@ -285,7 +179,7 @@ func TestCrashWhileStarting(t *testing.T) {
 		for _, before := range []bool{true, false} {
 			inWorld(t, fake.Config{}, func(w *world) {
 				w.set(podOf("1", v1.RestartPolicyAlways, "a", "b"))
-				died := w.dieAt(n, before)
+				died := w.calls.DieAt(n, before)
 				w.start()
 				<-died
 				w.crash()
@@ -308,7 +202,7 @@ func TestCrashWhileStartingThenRemoved(t *testing.T) {
 		for _, before := range []bool{true, false} {
 			inWorld(t, fake.Config{}, func(w *world) {
 				w.set(podOf("1", v1.RestartPolicyAlways, "a", "b"))
-				died := w.dieAt(n, before)
+				died := w.calls.DieAt(n, before)
 				w.start()
 				<-died
 				w.crash()
@@ -333,7 +227,7 @@ func TestCrashWhileRemoving(t *testing.T) {
 					w.start()
 					w.sleep(5 * time.Second)
 					require.Len(w.t, w.running(), 2)
-					died := w.dieAt(n, before)
+					died := w.calls.DieAt(n, before)
 					w.set()
 					<-died
 					w.crash()
