@@ -82,11 +82,14 @@
 //     status goes first. The next pod with its UID is another one.
 //   - A new version of a pod waits until nothing of that name runs.
 //
-// Lost, and harmless: back-off of crashing containers and of pulls begins anew, so
-// that a crash of the agent may cost one early attempt; a stop that was cut off is
-// repeated, for a RuntimePod with the shortest grace period. How often in a row a
-// probe has failed is counted anew. A damaged record costs what was saved of that pod
-// only, and is named in the log.
+// Lost, and harmless: back-off of pulls begins anew, so that a crash of the agent may
+// cost one early attempt (that of crashing containers goes on from their last end); a
+// stop that was cut off is repeated, for a RuntimePod with the shortest grace period.
+// How often in a row a probe has failed is counted anew. A damaged record costs what
+// was saved of that pod only, and is named in the log.
+//
+// Lost, if nothing else has it: the last status of a pod that has gone, if its sink was
+// away until the agent was killed. Run waits for no sink before it releases a pod.
 //
 // # What it does not do
 //

@@ -25,27 +25,23 @@ type sources struct {
 // delivered are the pods that the sources name, whether or not the loop has got to
 // them; an error while none of them has been read.
 func (s sources) delivered() (map[types.UID]*v1.Pod, error) {
-	out := map[types.UID]*v1.Pod{}
-	var missing error
-	read := false
+	out, missing, read := map[types.UID]*v1.Pod{}, error(nil), false
 	for name, there := range map[string]bool{fileSource: s.files != nil, httpSource: s.web != nil} {
-		if !there {
-			continue
-		}
 		pods, delivered := s.merger.Pods(name)
-		if !delivered {
+		switch {
+		case delivered:
+			read = true
+		case there:
 			missing = fmt.Errorf("the manifests of source %q have not been read", name)
-			continue
 		}
-		read = true
 		for _, pod := range pods {
 			out[pod.UID] = pod
 		}
 	}
-	if !read && missing != nil {
-		return nil, missing
+	if read {
+		return out, nil
 	}
-	return out, nil
+	return out, missing
 }
 
 // manifestProblems are what cannot be used of what the sources have.
