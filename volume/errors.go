@@ -1,0 +1,37 @@
+package volume
+
+import "errors"
+
+// Errors to test for.
+var (
+	// ErrUncertain is wrapped by the error of a Mount or Stage whose call may have had an
+	// effect, or may have one yet: the volume counts as mounted when the pod ends. An
+	// error that wraps neither this nor ErrTransient is final: nothing was mounted, and
+	// nothing has to be unmounted.
+	ErrUncertain = errors.New("the outcome is uncertain")
+	// ErrTransient is wrapped by the error of a Mount or Stage that did not come to
+	// trying: nothing has changed, whatever there was.
+	ErrTransient = errors.New("not now")
+	// ErrNotFound is wrapped by the error of an object that does not exist: a config map,
+	// a secret, a claim.
+	ErrNotFound = errors.New("not found")
+)
+
+// Uncertain marks an error: see ErrUncertain. nil stays nil.
+func Uncertain(err error) error { return mark(err, ErrUncertain) }
+
+// Transient marks an error: see ErrTransient. nil stays nil.
+func Transient(err error) error { return mark(err, ErrTransient) }
+
+func mark(err, as error) error {
+	if err == nil || errors.Is(err, ErrUncertain) || errors.Is(err, ErrTransient) {
+		return err
+	}
+	return &marked{err, as}
+}
+
+// marked is an error of a kind that its text does not speak of.
+type marked struct{ err, as error }
+
+func (m *marked) Error() string   { return m.err.Error() }
+func (m *marked) Unwrap() []error { return []error{m.err, m.as} }

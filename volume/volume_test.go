@@ -1,0 +1,97 @@
+package volume_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podwright/podwright/volume"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestUsedBy(t *testing.T) {
+	pod := &v1.Pod{Spec: v1.PodSpec{
+		Volumes: []v1.Volume{{Name: "unused"}, {Name: "data"}, {Name: "keys"}, {Name: "disk"}, {Name: "both"}, {Name: "debug"}},
+		InitContainers: []v1.Container{{
+			VolumeMounts: []v1.VolumeMount{{Name: "data", MountPath: "/data"}, {Name: "keys", MountPath: "/data/a/../keys/"}},
+		}},
+		Containers: []v1.Container{{
+			VolumeMounts: []v1.VolumeMount{
+				{Name: "data", MountPath: "/data"}, {Name: "keys", MountPath: "/data/keys"}, {Name: "keys", MountPath: "/database"},
+				{Name: "both", MountPath: "/data/b"},
+			},
+			VolumeDevices: []v1.VolumeDevice{{Name: "disk", DevicePath: "/dev/x"}, {Name: "both", DevicePath: "/dev/y"}},
+		}, {
+			VolumeMounts: []v1.VolumeMount{{Name: "keys", MountPath: "/k", SubPath: "one"}, {Name: "both", MountPath: "/k/inside"}, {Name: "gone", MountPath: "/gone"}},
+		}},
+		EphemeralContainers: []v1.EphemeralContainer{{EphemeralContainerCommon: v1.EphemeralContainerCommon{
+			VolumeMounts: []v1.VolumeMount{{Name: "debug", MountPath: "/d"}},
+		}}},
+	}}
+	require.Equal(t, []volume.Used{
+		{Name: "data", Mounts: true, Inside: []string{"b", "keys"}},
+		{Name: "keys", Mounts: true},
+		{Name: "disk", Devices: true},
+		{Name: "both", Mounts: true, Devices: true},
+		{Name: "debug", Mounts: true},
+	}, volume.UsedBy(pod))
+}
+
+func TestSpec(t *testing.T) {
+	inline, persistent := &v1.VolumeSource{}, &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv"}}
+	for want, s := range map[string]*volume.Spec{
+		"the spec is nil":          nil,
+		"not exactly one":          {Name: "a"},
+		"a/b":                      {Name: "a/b", Inline: inline},
+		`".." is no name`:          {Name: "..", Inline: inline},
+		`"" is no name`:            {Inline: inline},
+		"of Inline and Persistent": {Name: "a", Inline: inline, Persistent: persistent},
+	} {
+		require.ErrorContains(t, s.Check(), want)
+	}
+	s := &volume.Spec{Name: "a", Persistent: persistent}
+	require.NoError(t, s.Check())
+	require.False(t, s.Block())
+	block := v1.PersistentVolumeBlock
+	persistent.Spec.VolumeMode, persistent.Spec.MountOptions = &block, []string{"soft"}
+	require.True(t, s.Block())
+	require.Equal(t, []string{"soft"}, s.MountOptions())
+	require.Nil(t, (&volume.Spec{Inline: inline}).MountOptions())
+}
+
+func TestNames(t *testing.T) {
+	require.Equal(t, "kubernetes.io/csi/d^h", volume.ID{Plugin: "kubernetes.io/csi", Volume: "d^h"}.String())
+	require.Equal(t, "kubernetes.io/empty-dir/u1-cache", volume.ID{Plugin: "kubernetes.io/empty-dir", Pod: "u1", Volume: "cache"}.String())
+	require.Equal(t, "ConfigMap default/web", volume.Object{Kind: "ConfigMap", Namespace: "default", Name: "web"}.String())
+	require.Equal(t, "ClusterTrustBundle roots", volume.Object{Kind: "ClusterTrustBundle", Name: "roots"}.String())
+}
+
+func TestLayout(t *testing.T) {
+	l := volume.Layout{Root: "/var/lib/kubelet"}
+	for want, got := range map[string]string{
+		"/var/lib/kubelet/pods/u/volumes/kubernetes.io~empty-dir/v": l.Volume("u", "kubernetes.io/empty-dir", "v"),
+		"/var/lib/kubelet/pods/u/volumeDevices/kubernetes.io~csi/v": l.Device("u", "kubernetes.io/csi", "v"),
+		"/var/lib/kubelet/pods/u/plugins/kubernetes.io~empty-dir/v": l.State("u", "kubernetes.io/empty-dir", "v"),
+		"/var/lib/kubelet/pods/u/volume-subpaths/v/c/2":             l.SubPath("u", "v", "c", 2),
+		"/var/lib/kubelet/plugins/kubernetes.io/csi":                l.Plugin("kubernetes.io/csi"),
+	} {
+		require.Equal(t, want, got)
+	}
+	require.Equal(t, "kubernetes.io/csi", volume.Unescape(volume.Escape("kubernetes.io/csi")))
+}
+
+func TestMarks(t *testing.T) {
+	odd := errors.New("odd")
+	require.NoError(t, volume.Uncertain(nil))
+	for _, err := range []error{volume.Uncertain(odd), volume.Uncertain(volume.Uncertain(odd))} {
+		require.ErrorIs(t, err, odd)
+		require.ErrorIs(t, err, volume.ErrUncertain)
+		require.EqualError(t, err, "odd")
+	}
+	require.NotErrorIs(t, volume.Uncertain(volume.Transient(odd)), volume.ErrUncertain)
+}
