@@ -1,0 +1,75 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// run boots a guest that shares a folder, in which a shell command runs. What that
+// prints goes to out; its exit code is returned.
+func (i image) run(ctx context.Context, folder, command string, out io.Writer) (code int, err error) {
+	folder, err = filepath.Abs(folder)
+	if err != nil {
+		return exitSetup, err
+	}
+	if strings.ContainsAny(folder, ",") {
+		return exitSetup, fmt.Errorf("%s: a folder with a comma in its name cannot be shared", folder)
+	}
+	if err := os.WriteFile(filepath.Join(folder, ".job"), []byte(command+"\n"), 0o600); err != nil {
+		return exitSetup, err
+	}
+	codeFile := filepath.Join(folder, ".code")
+	if err := os.Remove(codeFile); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return exitSetup, err
+	}
+	console := filepath.Join(i.dir, "console.log")
+	cmd := exec.CommandContext(ctx, "qemu-system-x86_64", "-accel", "tcg,thread=multi", "-smp", "2", "-m", "3072", "-display", "none",
+		"-no-reboot", "-snapshot", "-kernel", i.kernel(), "-initrd", i.initrd(), "-append", "console=ttyS0 root=/dev/vda rw panic=-1 quiet",
+		"-drive", "file="+i.disk()+",if=virtio,format=raw",
+		"-virtfs", "local,path="+folder+",mount_tag=share,security_model=none",
+		"-nic", "none", "-serial", "file:"+console, "-serial", "stdio")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	var trouble bytes.Buffer
+	cmd.Stderr = &trouble
+	lines, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		return exitSetup, err
+	}
+	copyLines(out, lines)
+	err = cmd.Wait()
+	if ctx.Err() != nil {
+		return exitSetup, fmt.Errorf("%w; what it said while it booted is in %s", context.Cause(ctx), console)
+	}
+	text, readErr := os.ReadFile(codeFile)
+	if readErr != nil {
+		return exitSetup, fmt.Errorf("the guest did not come to an end: %w; see %s\n%s", errors.Join(err, readErr), console, &trouble)
+	}
+	return strconv.Atoi(strings.TrimSpace(string(text)))
+}
+
+// copyLines copies what comes from a serial line, whose lines end with more than \n.
+func copyLines(out io.Writer, from io.Reader) {
+	lines := bufio.NewReader(from)
+	for {
+		line, err := lines.ReadString('\n')
+		if line != "" {
+			fmt.Fprint(out, strings.ReplaceAll(line, "\r", ""))
+		}
+		if err != nil {
+			return
+		}
+	}
+}
