@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/images"
 	"github.com/podwright/podwright/cri/images/gc"
@@ -38,7 +40,8 @@ type ground struct {
 }
 
 func newGround(cfg Config, f folders) (_ *ground, err error) {
-	g := &ground{cfg: cfg, folders: f, event: logEvents(cfg.Logger)}
+	g := &ground{cfg: cfg, folders: f}
+	g.event = logEvents(cfg.Logger, func(pod types.UID) string { return g.origin(pod) })
 	if g.sources, err = g.newSources(); err != nil {
 		return nil, err
 	}

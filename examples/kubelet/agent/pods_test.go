@@ -160,6 +160,27 @@ func TestPodsWithADamagedStatus(t *testing.T) {
 	require.Equal(t, 1, strings.Count(log.String(), "is lost"), log.String())
 }
 
+// What turns out to be wrong with a manifest when its pod starts names the file, and the
+// field by its path.
+func TestWrongFieldsOfPodsThatStart(t *testing.T) {
+	n := newPodsNode(t, fake.Config{})
+	wrong := strings.Replace(manifest, "image: busybox}", "image: busybox, volumeMounts: [{name: v, mountPath: /v}]}", 1)
+	wrong = strings.Replace(wrong, "spec: {", "spec: {volumes: [{name: v, hostPath: {path: /proc, type: File}}], ", 1)
+	file := filepath.Join(n.cfg.Kubelet.StaticPodPath, "w.yaml")
+	require.NoError(t, os.WriteFile(file, []byte(wrong), 0o600))
+	var log lockedBuffer
+	n.cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	n.during(t, func(a *Agent) {
+		pods, _ := eventually(t, a, func(pods []v1.Pod, _ []string) bool {
+			return len(pods) == 1 && len(pods[0].Status.ContainerStatuses) == 1 && pods[0].Status.ContainerStatuses[0].State.Waiting.Reason == "CreateContainerConfigError"
+		})
+		require.Equal(t, `spec.volumes[0].hostPath.type: hostPath /proc, type "File": path is not of the volume's type: it is d---------`,
+			pods[0].Status.ContainerStatuses[0].State.Waiting.Message)
+		require.Equal(t, file, a.Report().Pods[0].Manifest)
+		require.Positive(t, log.count("manifest="+file))
+	})
+}
+
 // Of two sources one says nothing: the pods of the other are shown and run, and it is
 // said that the list is not complete.
 func TestOneOfTwoSourcesIsSilent(t *testing.T) {

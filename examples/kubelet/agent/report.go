@@ -50,7 +50,7 @@ func (n *node) rejected() []server.PodReport {
 			continue
 		}
 		out = append(out, server.PodReport{
-			Namespace: pod.Namespace, Name: pod.Name, UID: string(uid), Phase: string(s.Phase), Worker: "none",
+			Namespace: pod.Namespace, Name: pod.Name, UID: string(uid), Manifest: n.origin(uid), Phase: string(s.Phase), Worker: "none",
 			Since: startOf(s), LastError: s.Reason + ": " + s.Message,
 		})
 	}
@@ -66,7 +66,7 @@ func startOf(s *v1.PodStatus) time.Time {
 
 func (n *node) podReport(s podworkers.PodState) server.PodReport {
 	r := server.PodReport{
-		Namespace: s.Namespace, Name: s.Name, UID: string(s.UID),
+		Namespace: s.Namespace, Name: s.Name, UID: string(s.UID), Manifest: n.origin(s.UID),
 		Worker: s.State.String(), Step: step(s), Since: s.Since, WaitsFor: s.WaitsFor,
 	}
 	if s.Call != podworkers.CallNone {

@@ -90,6 +90,19 @@ func unread(silent []string) string {
 	return fmt.Sprintf("the manifests of source %s have not been read", strings.Join(quoted, " and "))
 }
 
+// origin is the file or the URL that a pod comes from, "" if none has it any more.
+func (s sources) origin(pod types.UID) string {
+	if s.files != nil {
+		if path := s.files.Origin(pod); path != "" {
+			return path
+		}
+	}
+	if s.web != nil {
+		return s.web.Origin(pod)
+	}
+	return ""
+}
+
 // manifestProblems are what cannot be used of what the sources have.
 func (s sources) manifestProblems() []podsource.Problem {
 	var problems []podsource.Problem
