@@ -59,6 +59,7 @@ type Agent struct {
 
 	mu    sync.Mutex
 	state state
+	root  error // what is wrong with the root folder
 }
 
 // New checks the configuration and returns an Agent that does nothing until Run.
@@ -82,11 +83,17 @@ func (a *Agent) Run(ctx context.Context) (err error) {
 	if err := a.folders.prepare(); err != nil {
 		return err
 	}
-	unlock, err := a.folders.lock()
+	lock, err := a.folders.lock()
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, unlock()) }()
+	defer func() { err = errors.Join(err, lock.Close()) }()
+	a.setRoot(nil)
+	watching, stop := context.WithCancel(ctx)
+	var watch sync.WaitGroup
+	watch.Go(func() { a.watchRoot(watching, lock) })
+	defer watch.Wait()
+	defer stop()
 	g, err := newGround(a.cfg, a.folders)
 	if err != nil {
 		return fmt.Errorf("agent: %w", err)

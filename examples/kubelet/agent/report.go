@@ -168,7 +168,7 @@ func (a *Agent) Health() []server.Check {
 	case now.ground == nil:
 		return []server.Check{check("runtime", now.err)}
 	case n == nil:
-		return []server.Check{check("runtime", now.err), check("manifests", now.ground.sources.health())}
+		return []server.Check{check("runtime", now.err), check("manifests", now.ground.sources.health()), check("root", a.rootHealth())}
 	}
 	return []server.Check{
 		check("ping", nil),
@@ -176,6 +176,7 @@ func (a *Agent) Health() []server.Check {
 		check("pleg", n.syncer.Healthy()),
 		check("syncloop", n.loop.CheckHealth()),
 		check("manifests", n.sources.health()),
+		check("root", a.rootHealth()),
 	}
 }
 
