@@ -12,7 +12,8 @@ import (
 	"github.com/podwright/podwright/internal/required"
 )
 
-// Config configures a Manager. Only Probers and Status are required.
+// Config configures a Manager. Only Probers and Status are required. A panic of Status,
+// Changed, Event or Metrics is in the log, and costs that call.
 type Config struct {
 	// Probers executes the probes, by handler. A probe of a handler that is
 	// missing here is refused by AddPod.
@@ -157,6 +158,7 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
+	c.guardCallbacks()
 	return c, nil
 }
 

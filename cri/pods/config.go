@@ -180,6 +180,7 @@ type Manager struct {
 	stopped map[string]bool
 
 	preStops preStops
+	refusals refusals
 }
 
 // New checks the configuration and returns a Manager.

@@ -46,6 +46,7 @@ func (m *Manager) Forget(uid types.UID) {
 func (m *Manager) Retain(exists map[string]bool) {
 	m.trimBackoff(time.Now())
 	m.preStops.retain(exists)
+	m.refusals.retain(exists)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	maps.DeleteFunc(m.stopped, func(id string, _ bool) bool { return !exists[id] })

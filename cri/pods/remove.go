@@ -65,7 +65,7 @@ func (m *Manager) removeContainer(ctx context.Context, p labels.Pod, name, id st
 	}
 	container := func() error {
 		if err := m.cfg.Runtime.RemoveContainer(ctx, id); err != nil && !cri.IsNotFound(err) {
-			return err
+			return m.refused(p, name, id, err)
 		}
 		return nil
 	}
@@ -82,6 +82,7 @@ func (m *Manager) removeContainer(ctx context.Context, p labels.Pod, name, id st
 		}
 	}
 	m.preStops.forget(id)
+	m.refusals.forget(id)
 	return nil
 }
 

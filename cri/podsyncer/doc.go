@@ -95,4 +95,6 @@
 //
 // It does not admit pods (syncloop.HandlerConfig.Admit), find out which there should be
 // (syncloop/podsource), rotate logs (cri/logs) or remove images (cri/images/gc).
+//
+// An example that runs: Example in example_test.go.
 package podsyncer

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,6 +15,52 @@ import (
 
 	"github.com/podwright/podwright/cri/fake"
 )
+
+// A runtime that cannot be looked at while a pod ends is an event on the pod.
+func TestFailedObservationsOfAnEndAreEvents(t *testing.T) {
+	for name, begin := range map[string]func(*world){
+		"before the stop": func(w *world) { // an agent that knows nothing yet
+			w.stop()
+			w.set()
+			w.start()
+		},
+		"after it": func(w *world) { w.set() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			var fails atomic.Bool
+			intercept := func(_ context.Context, call string, _ any) error {
+				if fails.Load() && (call == "PodSandboxStatus" || call == "ContainerStatus") {
+					return errors.New("not now")
+				}
+				return nil
+			}
+			inWorld(t, fake.Config{Intercept: intercept}, func(w *world) {
+				w.set(newPod("1", v1.RestartPolicyAlways, "a"))
+				w.start()
+				w.sleep(5 * time.Second)
+				var mu sync.Mutex
+				seen := map[string]int{}
+				w.event = func(ref v1.ObjectReference, eventtype, reason, _ string) {
+					mu.Lock()
+					defer mu.Unlock()
+					seen[string(ref.UID)+" "+ref.Name+" "+eventtype+" "+reason]++
+				}
+				w.stop()
+				w.start() // with the event
+				w.sleep(5 * time.Second)
+				fails.Store(true)
+				begin(w)
+				w.sleep(5 * time.Second)
+				mu.Lock()
+				require.Positive(w.t, seen["1 pod-1 "+v1.EventTypeWarning+" "+ReasonFailedSync], seen)
+				mu.Unlock()
+				fails.Store(false)
+				w.sleep(2 * time.Minute)
+				w.requireNothingLeft()
+			})
+		})
+	}
+}
 
 // What goes wrong in the agent itself is an event on the pod, as in the runtime.
 func TestSyncerRecordsEvents(t *testing.T) {

@@ -48,7 +48,7 @@ func (s *Syncer) SyncTerminatedPod(ctx context.Context, w podworkers.Work) error
 // stopLate stops what has turned up of a pod that was stopped: a call that was given up
 // while it started has had its effect now. The pod has had its grace period.
 func (s *Syncer) stopLate(ctx context.Context, w podworkers.Work) error {
-	observed, err := s.observer.sinceChanged(ctx, w.Pod.UID, w.ActedAt)
+	observed, err := s.observe(ctx, w.Pod, w.ActedAt)
 	if err != nil || observed.Stopped() {
 		return err
 	}

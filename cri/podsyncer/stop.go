@@ -26,7 +26,7 @@ func (s *Syncer) SyncTerminatingPod(ctx context.Context, w podworkers.Work) erro
 	s.probes.StopLivenessAndStartup(w.Pod.UID)
 	known, err := s.observer.Get(w.Pod.UID)
 	if err != nil || known.ObservedAt.IsZero() {
-		if known, err = s.observer.sinceChanged(ctx, w.Pod.UID, w.ActedAt); err != nil {
+		if known, err = s.observe(ctx, w.Pod, w.ActedAt); err != nil {
 			return err
 		}
 	}
@@ -54,7 +54,8 @@ func (s *Syncer) SyncTerminatingOrphan(ctx context.Context, p podworkers.Runtime
 		return err
 	}
 	defer end()
-	known, err := s.observer.sinceChanged(ctx, p.UID, actedAt)
+	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name, UID: p.UID}}
+	known, err := s.observe(ctx, pod, actedAt)
 	if err != nil {
 		return err
 	}
@@ -84,7 +85,7 @@ func (s *Syncer) stop(ctx context.Context, known *pleg.PodStatus, r pods.KillReq
 		podworkers.SetStep(ctx, "observing the result")
 		now, err := s.observer.Observe(ctx, known.UID, time.Now())
 		if err != nil {
-			return nil, err
+			return nil, s.warn(ctx, podOf(r.Pod, known), ReasonFailedSync, err)
 		}
 		if now.Stopped() {
 			return now, nil

@@ -30,9 +30,9 @@ func (s *Syncer) SyncPod(ctx context.Context, w podworkers.Work) (terminal bool,
 		return false, err
 	}
 	podworkers.SetStep(ctx, "observing the runtime")
-	observed, err := s.observer.sinceChanged(ctx, w.Pod.UID, w.ActedAt)
+	observed, err := s.observe(ctx, w.Pod, w.ActedAt)
 	if err != nil {
-		return false, s.warn(ctx, w.Pod, ReasonFailedSync, err)
+		return false, err
 	}
 	published := s.publish(w, observed, false)
 	if phase := published.Status.Phase; phase == v1.PodSucceeded || phase == v1.PodFailed {
@@ -49,6 +49,15 @@ func (s *Syncer) SyncPod(ctx context.Context, w podworkers.Work) (terminal bool,
 	// their sandbox before all of their containers had had their turn.
 	s.compute(w, observed, false, incomplete())
 	return true, nil
+}
+
+// observe looks at a pod as observer.sinceChanged does, and records when that fails.
+func (s *Syncer) observe(ctx context.Context, pod *v1.Pod, actedAt time.Time) (*pleg.PodStatus, error) {
+	observed, err := s.observer.sinceChanged(ctx, pod.UID, actedAt)
+	if err != nil {
+		return nil, s.warn(ctx, pod, ReasonFailedSync, err)
+	}
+	return observed, nil
 }
 
 // removePredecessor makes room for a pod whose UID is that of one that has ended: it

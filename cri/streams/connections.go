@@ -5,22 +5,25 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 )
 
-// connections is a listener that knows its connections, so that all can be cut:
-// an http.Server forgets those that were upgraded.
+// connections is a listener that knows its connections, so that all can be cut, and
+// none are too many: an http.Server forgets those that were upgraded.
 type connections struct {
 	net.Listener
+	most int
+	idle time.Duration // how long a session may go without being read
 
 	mu   sync.Mutex
-	open map[*connection]struct{}
+	open []*connection // in the order in which they came
 	over bool
 }
 
-func newConnections(listener net.Listener) *connections {
-	return &connections{Listener: listener, open: map[*connection]struct{}{}}
+func newConnections(listener net.Listener, most int, idle time.Duration) *connections {
+	return &connections{Listener: listener, most: most, idle: idle}
 }
 
 // Accept waits for a connection.
@@ -31,11 +34,20 @@ func (c *connections) Accept() (net.Conn, error) {
 	}
 	tracked := &connection{closeOnce: closeOnce{Conn: conn}, of: c}
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	if c.over {
 		_ = conn.Close()
 	}
-	c.open[tracked] = struct{}{}
+	c.open = append(c.open, tracked)
+	var surplus *connection
+	if len(c.open) > c.most {
+		// The new one has no session. The others may get one meanwhile, and be cut all
+		// the same: their clients try again.
+		surplus = c.open[slices.IndexFunc(c.open, func(o *connection) bool { return !o.hijacked() })]
+	}
+	c.mu.Unlock()
+	if surplus != nil {
+		_ = surplus.Close()
+	}
 	return tracked, nil
 }
 
@@ -43,10 +55,7 @@ func (c *connections) Accept() (net.Conn, error) {
 func (c *connections) cut() {
 	c.mu.Lock()
 	c.over = true
-	open := make([]*connection, 0, len(c.open))
-	for conn := range c.open {
-		open = append(open, conn)
-	}
+	open := slices.Clone(c.open)
 	c.mu.Unlock()
 	for _, conn := range open {
 		_ = conn.Close()
@@ -99,6 +108,23 @@ func (c *connection) Read(p []byte) (int, error) {
 	}
 }
 
+// Write writes. That of a session fails if its client reads nothing for so long that
+// the connection counts as idle, and so does the session: what goes over SPDY waits for
+// the one write.
+func (c *connection) Write(p []byte) (int, error) {
+	if !c.hijacked() {
+		return c.Conn.Write(p)
+	}
+	if err := c.Conn.SetWriteDeadline(time.Now().Add(c.of.idle)); err != nil {
+		return 0, err
+	}
+	n, err := c.Conn.Write(p)
+	if err != nil {
+		_ = c.Close()
+	}
+	return n, err
+}
+
 // early tells whether the deadline that a Read has met is one that had been
 // taken back, and takes it back again. Connections that keep their deadlines with
 // timers may fall for that when an http.Server hands them over.
@@ -128,7 +154,7 @@ func (c *connection) SetReadDeadline(t time.Time) error {
 func (c *connection) Close() error {
 	c.end()
 	c.of.mu.Lock()
-	delete(c.of.open, c)
+	c.of.open = slices.DeleteFunc(c.of.open, func(o *connection) bool { return o == c })
 	c.of.mu.Unlock()
 	return c.closeOnce.Close()
 }

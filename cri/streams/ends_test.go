@@ -4,9 +4,11 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -66,6 +68,10 @@ func TestConnectionsWithoutASession(t *testing.T) {
 				_, err = io.WriteString(conn, request)
 			}
 		},
+		"never sends the body": func(t *testing.T, conn net.Conn) {
+			_, err := io.WriteString(conn, "POST /nothing HTTP/1.1\r\nHost: n\r\nContent-Length: 9\r\n\r\nb")
+			require.NoError(t, err)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -80,4 +86,111 @@ func TestConnectionsWithoutASession(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A client that sends nothing, or nothing more, does not keep a session for ever.
+func TestSessionsOverWhichNothingGoes(t *testing.T) {
+	inBubbles(t, fake.Config{Exec: commands}, func(t *testing.T, n *fakeNode) {
+		id := n.start(t, nil)
+		begin := time.Now()
+		_, err := n.exec(t.Context(), t, id, streams.Session{Stdout: io.Discard}, "sleep")
+		require.Error(t, err)
+		require.WithinDuration(t, begin.Add(4*time.Hour), time.Now(), time.Minute)
+	})
+}
+
+// Nor does one that does not read what a program writes without end.
+func TestSessionsThatAreNotRead(t *testing.T) {
+	begun, ended := make(chan struct{}), make(chan struct{})
+	flood := func(_ context.Context, p *fake.Process) int {
+		close(begun)
+		for err := error(nil); err == nil; {
+			_, err = p.Stdout.Write(make([]byte, 1000))
+		}
+		close(ended)
+		return 1
+	}
+	inBubbles(t, fake.Config{Exec: fake.Always(flood)}, func(t *testing.T, n *fakeNode) {
+		begun, ended = make(chan struct{}), make(chan struct{})
+		id := n.start(t, nil)
+		dial := n.client.Dial
+		n.client.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+			conn, err := dial(ctx, network, address)
+			return &deaf{Conn: conn, from: begun, closed: make(chan struct{})}, err
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var client sync.WaitGroup
+		defer client.Wait()
+		defer cancel()
+		begin := time.Now()
+		client.Go(func() { _, _ = n.exec(ctx, t, id, streams.Session{Stdout: io.Discard}, "flood") })
+		<-ended
+		require.WithinDuration(t, begin.Add(4*time.Hour), time.Now(), time.Minute)
+	})
+}
+
+// deaf is a connection that reads nothing more once a channel is closed.
+type deaf struct {
+	net.Conn
+	from, closed chan struct{}
+	once         sync.Once
+}
+
+func (d *deaf) Read(p []byte) (int, error) {
+	select {
+	case <-d.from:
+		<-d.closed
+		return 0, net.ErrClosed
+	default:
+		return d.Conn.Read(p)
+	}
+}
+
+func (d *deaf) Close() error {
+	d.once.Do(func() { close(d.closed) })
+	return d.Conn.Close()
+}
+
+// Of too many connections the one goes that has been without a session for longest, and
+// sessions are not cut: whoever comes then is turned away.
+func TestTooManyConnections(t *testing.T) {
+	inBubbles(t, fake.Config{Exec: commands}, func(t *testing.T, n *fakeNode) {
+		id := n.start(t, nil)
+		connect := func() net.Conn {
+			conn, err := n.client.Dial(t.Context(), "", "")
+			require.NoError(t, err)
+			synctest.Wait()
+			time.Sleep(time.Millisecond)
+			return conn
+		}
+		closed := func(conn net.Conn) bool {
+			require.NoError(t, conn.SetReadDeadline(time.Now().Add(time.Millisecond)))
+			_, err := conn.Read(make([]byte, 1))
+			return !errors.Is(err, os.ErrDeadlineExceeded)
+		}
+		var silent []net.Conn
+		for range maxConnections {
+			silent = append(silent, connect())
+			defer silent[len(silent)-1].Close()
+		}
+		require.False(t, closed(silent[0]))
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		var sessions sync.WaitGroup
+		defer sessions.Wait()
+		defer cancel()
+		for i := range maxConnections {
+			sessions.Go(func() { _, _ = n.exec(ctx, t, id, streams.Session{Stdout: io.Discard}, "sleep") })
+			synctest.Wait()
+			time.Sleep(time.Millisecond)
+			require.True(t, closed(silent[i]))
+		}
+		_, err := n.exec(t.Context(), t, id, streams.Session{Stdout: io.Discard}, "both")
+		require.Error(t, err, "turned away")
+		cancel()
+		sessions.Wait()
+		synctest.Wait()
+		_, err = n.exec(t.Context(), t, id, streams.Session{Stdout: io.Discard}, "both")
+		require.NoError(t, err)
+	})
 }

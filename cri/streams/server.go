@@ -49,9 +49,14 @@ type Config struct {
 	// streams, and how long a connection without a session may say nothing, or not
 	// read an answer. Default (and meaning of zero) 30 seconds.
 	CreationTimeout time.Duration
-	// IdleTimeout ends a connection over which nothing has gone for so long.
+	// IdleTimeout ends a connection over which nothing has gone for so long, also
+	// because its client does not read.
 	// Default (and meaning of zero) 4 hours, as with containerd.
 	IdleTimeout time.Duration
+	// MaxConnections is how many connections there are at most. For one more, the one
+	// is closed that has been without a session for longest, or the new one if all
+	// have theirs. Default (and meaning of zero) 1024.
+	MaxConnections int
 	// Logger gets what goes wrong with connections. nil: discarded. What goes
 	// wrong in sessions is told to their clients, and k8s.io/cri-streaming
 	// writes it to klog as well.
@@ -70,6 +75,9 @@ func (c *Config) setDefaults() {
 	}
 	if c.IdleTimeout == 0 {
 		c.IdleTimeout = streaming.DefaultConfig.StreamIdleTimeout
+	}
+	if c.MaxConnections == 0 {
+		c.MaxConnections = 1024
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -94,6 +102,9 @@ func NewServer(cfg Config) (*Server, error) {
 	if cfg.CreationTimeout < 0 || cfg.IdleTimeout < 0 {
 		return nil, errors.New("streams: CreationTimeout and IdleTimeout must not be negative")
 	}
+	if cfg.MaxConnections < 0 {
+		return nil, errors.New("streams: MaxConnections must not be negative")
+	}
 	cfg.setDefaults()
 	s := &Server{cfg: cfg, bridge: newBridge()}
 	config := streaming.DefaultConfig
@@ -115,11 +126,11 @@ func (s *Server) Run(ctx context.Context, runtime Runtime) error {
 		return errors.New("streams: Run was called before")
 	}
 	var serving sync.WaitGroup
-	conns := newConnections(s.cfg.Listener)
+	conns := newConnections(s.cfg.Listener, s.cfg.MaxConnections, s.cfg.IdleTimeout)
 	server := &http.Server{
 		Handler: s.handler(&serving), ConnContext: connContext, ConnState: connState(&serving),
 		// A session has no deadlines: whoever takes a connection over is rid of them.
-		ReadHeaderTimeout: s.cfg.CreationTimeout, WriteTimeout: s.cfg.CreationTimeout, IdleTimeout: s.cfg.CreationTimeout,
+		ReadTimeout: s.cfg.CreationTimeout, WriteTimeout: s.cfg.CreationTimeout, IdleTimeout: s.cfg.CreationTimeout,
 		ErrorLog: slog.NewLogLogger(s.cfg.Logger.Handler(), slog.LevelWarn),
 	}
 	served := make(chan error, 1)

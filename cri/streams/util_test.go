@@ -27,6 +27,9 @@ func inBubbles(t *testing.T, cfg fake.Config, test func(t *testing.T, n *fakeNod
 	}
 }
 
+// maxConnections is how many connections the stream server of a fakeNode takes.
+const maxConnections = 20
+
 // fakeNode is a fake with a stream server on a listener in memory.
 type fakeNode struct {
 	*fake.Runtime
@@ -39,7 +42,7 @@ type fakeNode struct {
 func newFakeNode(t *testing.T, cfg fake.Config) *fakeNode {
 	t.Helper()
 	listener := fake.Listen()
-	server, err := streams.NewServer(streams.Config{Listener: listener})
+	server, err := streams.NewServer(streams.Config{Listener: listener, MaxConnections: maxConnections})
 	require.NoError(t, err)
 	cfg.Streams, cfg.AnyImage = server, true
 	rt, err := fake.New(cfg)

@@ -8,6 +8,7 @@ import (
 	"context"
 	"flag"
 	"log/slog"
+	"net"
 	"net/http"
 	"os"
 	"os/signal"
@@ -15,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/net/netutil"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -59,7 +61,6 @@ func main() {
 	runtime := must(cri.DialRuntime(ctx, cri.ClientConfig{Endpoint: *endpoint}))
 	service := must(cri.DialImages(ctx, cri.ClientConfig{Endpoint: *endpoint}))
 	folders := must(podfolder.New(podfolder.Config{Root: filepath.Join(*root, "pods")}))
-	record := func(uid types.UID) string { return filepath.Join(folders.Pod(uid), "status.json") }
 	shown := must(filesink.New(filesink.Config{Path: filepath.Join(*root, "status.json"), Logger: slog.Default()}))
 	syncer := must(podsyncer.New(podsyncer.Config{
 		Pods: pods.Config{
@@ -71,7 +72,7 @@ func main() {
 			probe.TCPSocket: tcpsocket.New(tcpsocket.Config{}), probe.GRPC: must(grpc.New(grpc.Config{})),
 		}},
 		Stages:     must(stages.New(stages.Config{Stages: []stages.Entry{{Name: "folder", Release: stages.Gone, Stage: folders}}})),
-		Checkpoint: must(checkpoint.New(checkpoint.Config{File: record})),
+		Checkpoint: must(checkpoint.New(checkpoint.Config{File: func(uid types.UID) string { return filepath.Join(folders.Pod(uid), "status.json") }})),
 		Statuses:   writer.Config{Sinks: []writer.NamedSink{{Name: "file", Sink: shown}}},
 		Sources:    merger, Event: event, Logger: slog.Default(),
 	}))
@@ -80,8 +81,8 @@ func main() {
 	workers := must(syncer.NewWorkers(podworkers.Config{}))
 	handler := must(syncer.NewHandler(syncloop.HandlerConfig{Workers: workers}))
 	loop := must(syncer.NewLoop(syncloop.Config{Handler: handler, Pods: merger, Sources: map[string]syncloop.EventSource{"file": files}}))
-	server := &http.Server{Addr: *listen, Handler: shown, ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second}
-	go func() { must(0, server.ListenAndServe()) }()
+	server := &http.Server{Handler: shown, ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second}
+	go func() { must(0, server.Serve(netutil.LimitListener(must(net.Listen("tcp", *listen)), 64))) }()
 	must(0, syncer.RunWith(ctx, workers.Run, loop.Run))
 }
 

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/syncloop"
@@ -132,6 +133,7 @@ type FileSource struct {
 
 	mu       sync.Mutex
 	problems []Problem
+	paths    map[types.UID]string // of the pods of the newest set
 }
 
 var _ syncloop.EventSource = (*FileSource)(nil)
@@ -192,6 +194,13 @@ func (f *FileSource) Problems() []Problem {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Clone(f.problems)
+}
+
+// Origin returns the file that a pod comes from, "" if none of the newest set has it.
+func (f *FileSource) Origin(pod types.UID) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.paths[pod]
 }
 
 // CheckHealth returns an error that names what does not let itself be read: files
@@ -274,6 +283,9 @@ func (f *FileSource) look(started time.Time) (recheck time.Duration, err error) 
 	if !v.known || early {
 		return v.recheck, nil
 	}
+	f.mu.Lock()
+	f.paths = v.paths
+	f.mu.Unlock()
 	if err := f.cfg.Merger.setConstant(f.cfg.Source, v.pods); err != nil {
 		return 0, fmt.Errorf("manifests of %s: %w", f.cfg.Path, err)
 	}

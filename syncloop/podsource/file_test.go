@@ -137,6 +137,8 @@ func TestFileSourceLife(t *testing.T) {
 	require.Equal(t, []string{"ADD f"}, r.next())
 	r.place("f", fixedUID(manifestOf("f", "y"), "u-1"))
 	require.Equal(t, []string{"UPDATE f"}, r.next())
+	require.Equal(t, r.path("f"), r.source.Origin("u-1"))
+	require.Empty(t, r.source.Origin("u-2"))
 	for _, name := range []string{"a.yaml", "b.json", "f"} {
 		require.NoError(t, os.Remove(r.path(name)))
 	}
@@ -150,6 +152,7 @@ func TestFileSourceLife(t *testing.T) {
 	r.write("d", manifestOf("d", "x"))
 	require.Equal(t, []string{"ADD d"}, r.next())
 	require.Empty(t, r.source.Problems())
+	require.Empty(t, r.source.Origin("u-1"), "its file is gone")
 }
 
 // Each way of being bad is one problem that names file and reason, and

@@ -136,8 +136,9 @@ func (t *trouble) set(text string, now time.Time) {
 
 // outcome is what follows from a snapshot.
 type outcome struct {
-	// pods is the complete set, by path.
-	pods []*v1.Pod
+	// pods is the complete set, by path; paths has the path of each.
+	pods  []*v1.Pod
+	paths map[types.UID]string
 	// known is false when it is unknown which files exist: there is no set.
 	known bool
 	// unsettled tells that files are still being written.
@@ -334,8 +335,10 @@ func (l *history) choose(now time.Time, v *outcome) []*v1.Pod {
 	}
 	slices.SortFunc(chosen, func(a, b *manifest) int { return cmp.Compare(a.path, b.path) })
 	pods := make([]*v1.Pod, 0, len(chosen))
+	v.paths = make(map[types.UID]string, len(chosen))
 	for _, m := range chosen {
 		pods = append(pods, m.good)
+		v.paths[m.id.uid] = m.path
 	}
 	return pods
 }

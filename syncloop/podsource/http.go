@@ -9,10 +9,12 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"slices"
 	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/syncloop"
@@ -119,6 +121,16 @@ func (h *HTTPSource) Problems() []Problem {
 		return nil
 	}
 	return []Problem{h.problem()}
+}
+
+// Origin returns the URL that a pod comes from, without its password, "" if it is not in
+// the newest answer.
+func (h *HTTPSource) Origin(pod types.UID) string {
+	pods, _ := h.cfg.Merger.Pods(h.cfg.Source)
+	if slices.ContainsFunc(pods, func(p *v1.Pod) bool { return p.UID == pod }) {
+		return h.shown
+	}
+	return ""
 }
 
 // problem is what is wrong now. Call it with mu held.

@@ -64,7 +64,7 @@ func TestHTTPSourceRequests(t *testing.T) {
 		header := http.Header{"Authorization": {"Bearer x"}, "Host": {"other"}, "X-Many": {"a", "b"}}
 		var times []time.Duration
 		began := time.Now()
-		_, m := runHTTP(t, func(c *HTTPConfig) { c.Header = header }, func(r *http.Request) (*http.Response, error) {
+		h, m := runHTTP(t, func(c *HTTPConfig) { c.Header = header }, func(r *http.Request) (*http.Response, error) {
 			times = append(times, time.Since(began))
 			require.Equal(t, http.MethodGet, r.Method)
 			require.Equal(t, "/pods", r.URL.Path)
@@ -79,7 +79,10 @@ func TestHTTPSourceRequests(t *testing.T) {
 		header.Set("Authorization", "changed by the caller")
 		pass(41 * time.Second)
 		require.Equal(t, []time.Duration{0, 20 * time.Second, 40 * time.Second}, times)
-		require.Empty(t, m.Changes("http")[0].Pods[0].Spec.Tolerations, "only pods from files have one")
+		pod := m.Changes("http")[0].Pods[0]
+		require.Empty(t, pod.Spec.Tolerations, "only pods from files have one")
+		require.Equal(t, h.shown, h.Origin(pod.UID))
+		require.Empty(t, h.Origin("another"))
 	})
 }
 

@@ -192,20 +192,13 @@ func (c *Collector) retain(sandboxes []*runtimeapi.PodSandbox, containers []*run
 }
 
 func (c *Collector) collectLogDirs(r Request, lives map[types.UID]bool) error {
-	root := c.cfg.Pods.Files().LogRoot
-	entries, err := os.ReadDir(root)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("log directories: %w", err)
-	}
-	var names []string
-	for _, e := range entries {
-		if e.IsDir() {
-			names = append(names, e.Name())
-		}
+	dirs, err := c.cfg.Pods.Files().PodLogDirs()
+	if err != nil {
+		return err
 	}
 	var errs []error
-	for _, name := range planLogDirs(names, lives, r.contentRemovable) {
-		errs = append(errs, os.RemoveAll(filepath.Join(root, name)))
+	for _, dir := range planLogDirs(dirs, lives, r.contentRemovable) {
+		errs = append(errs, os.RemoveAll(dir))
 	}
 	return run.Join(errs...)
 }

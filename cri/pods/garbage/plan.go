@@ -8,7 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/cri/pods/labels"
-	"github.com/podwright/podwright/cri/pods/podfiles"
 	"github.com/podwright/podwright/pleg"
 )
 
@@ -184,14 +183,15 @@ func planSandboxes(all []sandbox, removable func(types.UID) bool) []string {
 	return remove
 }
 
-// planLogDirs returns the log directories to remove, by name: those of pods that may
-// go and of which nothing lives.
-func planLogDirs(names []string, lives map[types.UID]bool, removable func(types.UID) bool) []string {
+// planLogDirs returns the log directories to remove: those of pods that may go and of
+// which nothing lives.
+func planLogDirs(dirs map[types.UID][]string, lives map[types.UID]bool, removable func(types.UID) bool) []string {
 	var remove []string
-	for _, name := range names {
-		if uid, ok := podfiles.UIDOfLogDir(name); ok && !lives[uid] && removable(uid) {
-			remove = append(remove, name)
+	for uid, of := range dirs {
+		if !lives[uid] && removable(uid) {
+			remove = append(remove, of...)
 		}
 	}
+	slices.Sort(remove)
 	return remove
 }

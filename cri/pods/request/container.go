@@ -144,7 +144,7 @@ func (b *Builder) check(in Instance) error {
 	}
 	if l := in.Container.Lifecycle; l != nil && l.StopSignal != nil {
 		if _, ok := stopSignal(*l.StopSignal); !ok {
-			return fmt.Errorf("lifecycle.stopSignal: unknown signal %q", *l.StopSignal)
+			return fmt.Errorf("%s.lifecycle.stopSignal: unknown signal %q", fieldOf(in), *l.StopSignal)
 		}
 	}
 	return nil
@@ -159,7 +159,7 @@ func (b *Builder) devices(ctx context.Context, in Instance) (Devices, error) {
 			return Devices{}, err
 		}
 	} else if name := wantsDevices(in.Container); name != "" {
-		return Devices{}, fmt.Errorf("resources: this agent has nothing that gives out %q", name)
+		return Devices{}, fmt.Errorf("%s.resources: this agent has nothing that gives out %q", fieldOf(in), name)
 	}
 	block, err := b.blockDevices(ctx, in)
 	out.Devices = append(slices.Clone(out.Devices), block...)

@@ -131,7 +131,7 @@ func (b *Builder) makeEnv(ctx context.Context, in Instance, devices []v1.EnvVar)
 	}
 	for i := range in.Container.EnvFrom {
 		if err := e.from(ctx, &in.Container.EnvFrom[i]); err != nil {
-			return nil, fmt.Errorf("envFrom[%d]: %w", i, err)
+			return nil, fmt.Errorf("%s.envFrom[%d]: %w", fieldOf(in), i, err)
 		}
 	}
 	for i := range in.Container.Env {

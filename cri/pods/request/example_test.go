@@ -78,7 +78,7 @@ func ExampleBuilder_Container_missing() {
 	}
 	_, err = b.Container(context.Background(), request.Instance{Pod: pod, Container: &pod.Spec.Containers[0]})
 	fmt.Println(err)
-	// Output: envFrom[0]: configmap "app" not found
+	// Output: spec.containers[0].envFrom[0]: configmap "app" not found
 }
 
 // The IDs of pods with users of their own, across a restart of the agent.

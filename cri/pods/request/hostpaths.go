@@ -2,6 +2,7 @@ package request
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	v1 "k8s.io/api/core/v1"
@@ -24,7 +25,11 @@ func (HostPaths) Volume(_ context.Context, pod *v1.Pod, name string) (Volume, er
 		}
 		path, err := hostpath.Prepare(source)
 		if err != nil {
-			return Volume{}, err
+			field := fmt.Sprintf("spec.volumes[%d].hostPath.path", i)
+			if errors.Is(err, hostpath.ErrType) {
+				field = fmt.Sprintf("spec.volumes[%d].hostPath.type", i)
+			}
+			return Volume{}, &FieldError{Path: field, Err: err}
 		}
 		return Volume{Path: path}, nil
 	}

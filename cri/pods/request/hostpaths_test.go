@@ -19,12 +19,14 @@ func TestHostPaths(t *testing.T) {
 	volume := func(name, path string) v1.Volume {
 		return v1.Volume{Name: name, VolumeSource: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: path, Type: &kind}}}
 	}
-	pod := &v1.Pod{Spec: v1.PodSpec{Volumes: []v1.Volume{volume("good", file), volume("bad", dir), {Name: "other"}}}}
+	pod := &v1.Pod{Spec: v1.PodSpec{Volumes: []v1.Volume{volume("good", file), volume("bad", dir), {Name: "other"}, volume("absent", "/nowhere/x")}}}
 	got, err := request.HostPaths{}.Volume(t.Context(), pod, "good")
 	require.NoError(t, err)
 	require.Equal(t, request.Volume{Path: file}, got)
 	_, err = request.HostPaths{}.Volume(t.Context(), pod, "bad")
-	require.Error(t, err)
+	require.ErrorContains(t, err, "spec.volumes[1].hostPath.type: hostPath "+dir)
+	_, err = request.HostPaths{}.Volume(t.Context(), pod, "absent")
+	require.ErrorContains(t, err, "spec.volumes[3].hostPath.path: hostPath /nowhere/x")
 	for _, name := range []string{"other", "missing"} {
 		_, err = request.HostPaths{}.Volume(t.Context(), pod, name)
 		require.ErrorIs(t, err, request.ErrNotFound)

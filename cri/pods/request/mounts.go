@@ -42,7 +42,7 @@ func (m *mountBuild) mounts(ctx context.Context, devices []*runtimeapi.Mount) ([
 	for i := range m.in.Container.VolumeMounts {
 		mount, err := m.volumeMount(ctx, i)
 		if err != nil {
-			return nil, fmt.Errorf("volumeMounts[%d]: %w", i, err)
+			return nil, at(fmt.Sprintf("%s.volumeMounts[%d]", fieldOf(m.in), i), err)
 		}
 		out = append(out, mount)
 	}
@@ -107,6 +107,9 @@ func (b *Builder) volume(ctx context.Context, pod *v1.Pod, name string) (Volume,
 		return Volume{}, fmt.Errorf("cannot find volume %q: this agent has no volumes", name)
 	}
 	volume, err := b.cfg.Volumes.Volume(ctx, pod, name)
+	if fault := (*FieldError)(nil); errors.As(err, &fault) {
+		return Volume{}, err
+	}
 	if err != nil {
 		return Volume{}, fmt.Errorf("cannot find volume %q: %w", name, err)
 	}
@@ -258,15 +261,16 @@ func recursiveReadOnly(m *v1.VolumeMount, f HandlerFeatures) (bool, error) {
 func (b *Builder) blockDevices(ctx context.Context, in Instance) ([]*runtimeapi.Device, error) {
 	var out []*runtimeapi.Device
 	for i, d := range in.Container.VolumeDevices {
+		field := fmt.Sprintf("%s.volumeDevices[%d]", fieldOf(in), i)
 		if !filepath.IsAbs(d.DevicePath) {
-			return nil, fmt.Errorf("volumeDevices[%d].devicePath: %q is not an absolute path", i, d.DevicePath)
+			return nil, fmt.Errorf("%s.devicePath: %q is not an absolute path", field, d.DevicePath)
 		}
 		volume, err := b.volume(ctx, in.Pod, d.Name)
 		if err != nil {
-			return nil, fmt.Errorf("volumeDevices[%d]: %w", i, err)
+			return nil, at(field, err)
 		}
 		if volume.Device == "" {
-			return nil, fmt.Errorf("volumeDevices[%d]: volume %q is no block device", i, d.Name)
+			return nil, fmt.Errorf("%s: volume %q is no block device", field, d.Name)
 		}
 		permissions := "mrw"
 		if volume.ReadOnly {

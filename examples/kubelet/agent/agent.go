@@ -57,9 +57,9 @@ type Agent struct {
 	log     *slog.Logger
 	folders folders
 
-	mu   sync.Mutex
-	node *node // nil while there is no connection
-	err  error // why there is none
+	mu    sync.Mutex
+	state state
+	root  error // what is wrong with the root folder
 }
 
 // New checks the configuration and returns an Agent that does nothing until Run.
@@ -71,7 +71,7 @@ func New(cfg Config) (*Agent, error) {
 		cfg:     cfg,
 		log:     cfg.Logger,
 		folders: folders{root: cfg.Flags.RootDir},
-		err:     errors.New("not connected yet"),
+		state:   state{err: errors.New("not running yet")},
 	}, nil
 }
 
@@ -83,33 +83,51 @@ func (a *Agent) Run(ctx context.Context) (err error) {
 	if err := a.folders.prepare(); err != nil {
 		return err
 	}
-	unlock, err := a.folders.lock()
+	lock, err := a.folders.lock()
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, unlock()) }()
-	conn := a.connect(ctx)
+	defer func() { err = errors.Join(err, lock.Close()) }()
+	a.setRoot(nil)
+	watching, stop := context.WithCancel(ctx)
+	var watch sync.WaitGroup
+	watch.Go(func() { a.watchRoot(watching, lock) })
+	defer watch.Wait()
+	defer stop()
+	g, err := newGround(a.cfg, a.folders)
+	if err != nil {
+		return fmt.Errorf("agent: %w", err)
+	}
+	a.set(state{ground: g, err: errors.New("not connected yet")})
+	defer a.set(state{err: errors.New("stopped")})
+	conn := a.connect(ctx, g)
 	if conn == nil {
 		return nil
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
-	n, err := newNode(ctx, a.cfg, a.folders, conn)
+	n, err := newNode(ctx, g, conn)
 	if err != nil {
 		return fmt.Errorf("agent: %w", err)
 	}
-	a.setState(n, nil)
-	defer a.setState(nil, errors.New("stopped"))
+	a.set(state{ground: g, node: n})
 	return n.run(ctx)
 }
 
-func (a *Agent) setState(n *node, err error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.node, a.err = n, err
+// state is how far an Agent has come.
+type state struct {
+	ground *ground // nil unless it runs
+	node   *node   // nil while there is no connection
+	err    error   // why there is none
 }
 
-func (a *Agent) state() (*node, error) {
+func (a *Agent) set(s state) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.node, a.err
+	a.state = s
+}
+
+func (a *Agent) now() state {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.state
 }

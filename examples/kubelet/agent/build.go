@@ -28,20 +28,33 @@ import (
 	"github.com/podwright/podwright/syncloop/podsource"
 )
 
-// ground is what every part may stand on.
+// ground is what every part may stand on, and what works before there is a connection:
+// which pods there should be, and what was saved of them.
 type ground struct {
 	cfg     Config
-	conn    *Connection
 	folders folders
 	event   recorder
+	sources
+	checkpoint *checkpoint.Store
+	conn       *Connection // not before newNode
+}
+
+func newGround(cfg Config, f folders) (_ *ground, err error) {
+	g := &ground{cfg: cfg, folders: f}
+	g.event = logEvents(cfg.Logger, func(pod types.UID) string { return g.origin(pod) })
+	if g.sources, err = g.newSources(); err != nil {
+		return nil, err
+	}
+	g.checkpoint, err = checkpoint.New(checkpoint.Config{File: f.status})
+	return g, err
 }
 
 // newNode builds the parts bottom-up, each from the ground and from parts above it in
 // this list. What a part has to tell those below it in the list, the syncer emits into
 // the loop.
-func newNode(ctx context.Context, cfg Config, f folders, conn *Connection) (_ *node, err error) {
-	n := &node{ground: ground{cfg: cfg, conn: conn, folders: f, event: logEvents(cfg.Logger)}}
-	g := &n.ground
+func newNode(ctx context.Context, g *ground, conn *Connection) (_ *node, err error) {
+	g.conn = conn
+	n := &node{ground: g}
 
 	// What talks to the runtime.
 	if n.health, err = g.newHealth(); err != nil {
@@ -57,16 +70,13 @@ func newNode(ctx context.Context, cfg Config, f folders, conn *Connection) (_ *n
 		return nil, err
 	}
 
-	// Which pods there should be, and what each holds on the node.
-	if n.sources, err = g.newSources(); err != nil {
-		return nil, err
-	}
+	// What each pod holds on the node.
 	if n.held, err = g.newHeld(ctx); err != nil {
 		return nil, err
 	}
 
 	// What acts on pods.
-	if n.syncer, err = g.newSyncer(n.health, n.images, n.sources, n.held); err != nil {
+	if n.syncer, err = g.newSyncer(n.health, n.images, n.held); err != nil {
 		return nil, err
 	}
 	n.statuses, n.probes = n.syncer.Statuses(), n.syncer.Probes()
@@ -172,11 +182,10 @@ func (g *ground) newSources() (s sources, err error) {
 }
 
 // held is what pods hold on the node besides their containers. Their logs go with the
-// containers, and with the garbage collection.
+// containers, and with the garbage collection; the syncer removes what was saved of them.
 type held struct {
-	users      *pods.UserNamespaces
-	checkpoint *checkpoint.Store
-	stages     *stages.List
+	users  *pods.UserNamespaces
+	stages *stages.List
 }
 
 func (g *ground) newHeld(ctx context.Context) (h held, err error) {
@@ -187,31 +196,19 @@ func (g *ground) newHeld(ctx context.Context) (h held, err error) {
 	if h.users, err = g.newUsers(ctx, folders); err != nil {
 		return h, err
 	}
-	if h.checkpoint, err = checkpoint.New(checkpoint.Config{File: g.folders.status}); err != nil {
-		return h, err
-	}
-	status, err := checkpoint.NewStage(h.checkpoint, inFolders)
-	if err != nil {
-		return h, err
-	}
 	logs, err := pods.NewLogStage(pods.LogStageConfig{LogRoot: g.cfg.Kubelet.PodLogsDir, LinkDir: g.cfg.Flags.ContainerLogsDir})
 	if err != nil {
 		return h, err
 	}
 	h.stages, err = stages.New(stages.Config{Stages: []stages.Entry{
 		{Name: "folder", Release: stages.Gone, Stage: folders},
-		{Name: "saved status", Release: stages.Gone, Stage: status},
 		{Name: "users", Release: stages.Stopped, Stage: h.users.Stage()},
 		{Name: "logs", Release: stages.Gone, Stage: logs},
 	}})
 	return h, err
 }
 
-// inFolders lists no pods: saved statuses are in the folders of pods, which another
-// stage lists.
-func inFolders(context.Context) ([]types.UID, error) { return nil, nil }
-
-func (g *ground) newSyncer(health health, images *images.Manager, sources sources, held held) (*podsyncer.Syncer, error) {
+func (g *ground) newSyncer(health health, images *images.Manager, held held) (*podsyncer.Syncer, error) {
 	observer, err := observe.New(observe.Config{Runtime: g.conn.Runtime, RuntimeName: g.conn.Name, NodeIPs: nodeIPs, Logger: g.cfg.Logger})
 	if err != nil {
 		return nil, err
@@ -243,8 +240,8 @@ func (g *ground) newSyncer(health health, images *images.Manager, sources source
 			Node:              describeNode(g.cfg.Config),
 			DNS:               dns(&g.cfg.Kubelet),
 		},
-		Sources:         sources.merger,
-		Checkpoint:      held.checkpoint,
+		Sources:         g.merger,
+		Checkpoint:      g.checkpoint,
 		PLEG:            pleg.Config{Runtime: observer, AdaptiveRelist: g.cfg.Flags.AdaptiveRelist},
 		Probes:          probe.Config{Probers: probers},
 		Stages:          held.stages,
@@ -280,17 +277,10 @@ func (n *node) newHandler() (*syncloop.DefaultHandler, error) {
 }
 
 func (n *node) newLoop() (*syncloop.Loop, error) {
-	sources := map[string]syncloop.EventSource{}
-	if n.files != nil {
-		sources[fileSource] = n.files
-	}
-	if n.web != nil {
-		sources[httpSource] = n.web
-	}
 	return n.syncer.NewLoop(syncloop.Config{
 		Handler:    n.handler,
 		Pods:       n.merger,
-		Sources:    sources,
+		Sources:    n.events(),
 		Health:     n.runtimeHealth,
 		StallLimit: max(5*time.Minute, 2*n.cfg.Kubelet.SyncFrequency.Duration),
 	})

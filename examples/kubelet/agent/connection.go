@@ -49,8 +49,18 @@ const (
 )
 
 // connect tries until it has a connection or ctx ends, which returns nil. What
-// goes wrong is logged when it changes, and shown by Health meanwhile.
-func (a *Agent) connect(ctx context.Context) *Connection {
+// goes wrong is logged when it changes, and shown by Health meanwhile. So is what the
+// sources of pods say, which are read until there is a loop that does.
+func (a *Agent) connect(ctx context.Context, g *ground) *Connection {
+	reading, stop := context.WithCancel(ctx)
+	read := make(chan error, 1)
+	go func() { read <- g.sources.run(reading) }()
+	defer func() {
+		stop()
+		if err := <-read; err != nil {
+			a.log.Warn("reading manifests before there was a connection", "err", err)
+		}
+	}()
 	last := ""
 	for pause := connectPauseMin; ; pause = min(2*pause, connectPauseMax) {
 		conn, err := a.cfg.Connect(ctx)
@@ -65,7 +75,7 @@ func (a *Agent) connect(ctx context.Context) *Connection {
 			a.log.Error("cannot connect to the container runtime; trying again", "err", err)
 			last = text
 		}
-		a.setState(nil, fmt.Errorf("not connected: %w", err))
+		a.set(state{ground: g, err: fmt.Errorf("not connected: %w", err)})
 		select {
 		case <-ctx.Done():
 			return nil

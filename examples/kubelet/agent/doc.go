@@ -53,7 +53,8 @@
 //
 // Not in the agent's hands: containerd may keep a container whose start was cut off
 // and refuse to remove it ("cannot delete running task") until it is restarted. The
-// agent says so in its log, leaves other pods alone, and goes on trying.
+// agent leaves other pods alone and goes on trying; when that has failed five times it
+// says on the pod's page and in its log what helps.
 //
 // TestKilledDuringChurn in package e2e kills the agent again and again and checks it.
 package agent

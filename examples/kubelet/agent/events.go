@@ -5,6 +5,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/cri"
 )
@@ -13,8 +14,9 @@ import (
 type recorder func(ref v1.ObjectReference, eventtype, reason, message string)
 
 // logEvents writes Kubernetes events to the log: standalone there is no API
-// server to keep them. A warning that repeats itself is written once a minute.
-func logEvents(log *slog.Logger) recorder {
+// server to keep them. A warning that repeats itself is written once a minute. origin
+// says which manifest a pod has, if any.
+func logEvents(log *slog.Logger, origin func(types.UID) string) recorder {
 	limiter := cri.NewLogLimiter(time.Minute)
 	return func(ref v1.ObjectReference, eventtype, reason, message string) {
 		write := log.Info
@@ -25,6 +27,10 @@ func logEvents(log *slog.Logger) recorder {
 				return
 			}
 		}
-		write(message, "reason", reason, "pod", ref.Namespace+"/"+ref.Name, "field", ref.FieldPath)
+		args := []any{"reason", reason, "pod", ref.Namespace + "/" + ref.Name, "field", ref.FieldPath}
+		if from := origin(ref.UID); from != "" {
+			args = append(args, "manifest", from)
+		}
+		write(message, args...)
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // lockedBuffer is written to and read at the same time.
@@ -35,7 +36,7 @@ func (l *lockedBuffer) count(text string) int {
 func TestRepeatedWarningsAreLoggedSeldom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log lockedBuffer
-		event := logEvents(slog.New(slog.NewTextHandler(&log, nil)))
+		event := logEvents(slog.New(slog.NewTextHandler(&log, nil)), func(uid types.UID) string { return map[types.UID]string{"2": "/m/b.yaml"}[uid] })
 		ref := v1.ObjectReference{Namespace: "ns", Name: "a", UID: "1"}
 		for range 10 {
 			event(ref, v1.EventTypeWarning, "BackOff", "again")
@@ -45,6 +46,8 @@ func TestRepeatedWarningsAreLoggedSeldom(t *testing.T) {
 		require.Equal(t, 10, log.count("once more"))
 		event(v1.ObjectReference{Namespace: "ns", Name: "b", UID: "2"}, v1.EventTypeWarning, "BackOff", "again")
 		require.Equal(t, 2, log.count("again"))
+		require.Equal(t, 1, log.count("pod=ns/b field=\"\" manifest=/m/b.yaml"))
+		require.Equal(t, 1, log.count("manifest="))
 		time.Sleep(time.Minute)
 		event(ref, v1.EventTypeWarning, "BackOff", "again")
 		require.Equal(t, 3, log.count("again"))

@@ -3,6 +3,7 @@ package agent
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,9 +14,15 @@ import (
 // ErrInUse is returned by Run when another agent has the root folder.
 var ErrInUse = errors.New("in use by another agent")
 
-// lock takes the root folder for this agent until unlock is called or the
-// process ends: two agents that share one would stop each other's pods.
-func (f folders) lock() (unlock func() error, err error) {
+// errLockLost is why the root folder may be another agent's as well.
+var errLockLost = errors.New("the root folder was removed, or its podwright.lock, while the agent runs: what was kept of pods is lost, and another agent could start beside this one; restart it")
+
+// lock is the root folder as this agent's, until Close or the end of the process.
+type lock struct{ *os.File }
+
+// lock takes the root folder for this agent: two agents that share one would stop
+// each other's pods.
+func (f folders) lock() (_ *lock, err error) {
 	path := filepath.Join(f.root, "podwright.lock")
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -35,7 +42,23 @@ func (f folders) lock() (unlock func() error, err error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("root folder: lock: %w", err), file.Close())
 	}
-	return file.Close, nil
+	return &lock{file}, nil
+}
+
+// check tells whether the lock is still where others look for it.
+func (l *lock) check() error {
+	mine, err := l.Stat()
+	if err != nil {
+		return fmt.Errorf("root folder: lock: %w", err)
+	}
+	there, err := os.Stat(l.Name())
+	switch {
+	case errors.Is(err, fs.ErrNotExist), err == nil && !os.SameFile(mine, there):
+		return fmt.Errorf("%s: %w", filepath.Dir(l.Name()), errLockLost)
+	case err != nil:
+		return fmt.Errorf("root folder: lock: %w", err)
+	}
+	return nil
 }
 
 // holder names the process that has the lock, if it can be told.

@@ -22,13 +22,12 @@ import (
 // node is everything that needs a connection to the runtime, in the order in which
 // newNode builds it.
 type node struct {
-	ground
+	*ground
 
 	health  health
 	records *records.Store
 	images  *images.Manager
 	rotator *logs.Rotator
-	sources
 	held
 
 	syncer   *podsyncer.Syncer

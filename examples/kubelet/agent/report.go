@@ -3,7 +3,6 @@ package agent
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -16,37 +15,16 @@ import (
 
 var _ server.Source = (*Agent)(nil)
 
-// Pods returns every pod that a source names or that is not gone yet, with its
-// computed status, sorted by namespace and name. It is an error while nobody can tell
-// which pods these are: there is no connection, or a source has not been read.
-func (a *Agent) Pods() ([]v1.Pod, error) {
-	n, err := a.state()
-	if n == nil {
-		return nil, fmt.Errorf("the pods are not known: container runtime: %w", err)
-	}
-	pods, err := n.delivered()
-	if err != nil {
-		return nil, fmt.Errorf("the pods are not known: %w", err)
-	}
-	maps.Copy(pods, n.current())
-	out := []v1.Pod{}
-	for uid, pod := range pods {
-		p := *pod
-		if s := n.statuses.Get(uid); s != nil {
-			p.Status = *s
-		}
-		out = append(out, p)
-	}
-	slices.SortFunc(out, func(a, b v1.Pod) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
-	})
-	return out, nil
-}
-
 // Report tells why each pod is where it is.
 func (a *Agent) Report() server.Report {
-	n, _ := a.state()
+	now := a.now()
 	r := server.Report{Node: a.cfg.Flags.NodeName, Time: time.Now(), Checks: a.Health(), Pods: []server.PodReport{}}
+	if now.ground != nil {
+		for _, p := range now.ground.manifestProblems() {
+			r.Manifests = append(r.Manifests, server.ManifestProblem{Path: p.Path, Message: p.Message, Since: p.Since, KeptPrevious: p.KeptLastGood})
+		}
+	}
+	n := now.node
 	if n == nil {
 		return r
 	}
@@ -57,9 +35,6 @@ func (a *Agent) Report() server.Report {
 	slices.SortFunc(r.Pods, func(a, b server.PodReport) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
 	})
-	for _, p := range n.manifestProblems() {
-		r.Manifests = append(r.Manifests, server.ManifestProblem{Path: p.Path, Message: p.Message, Since: p.Since, KeptPrevious: p.KeptLastGood})
-	}
 	for _, p := range n.probes.Pools() {
 		r.Probers = append(r.Probers, proberReport(p))
 	}
@@ -75,7 +50,7 @@ func (n *node) rejected() []server.PodReport {
 			continue
 		}
 		out = append(out, server.PodReport{
-			Namespace: pod.Namespace, Name: pod.Name, UID: string(uid), Phase: string(s.Phase), Worker: "none",
+			Namespace: pod.Namespace, Name: pod.Name, UID: string(uid), Manifest: n.origin(uid), Phase: string(s.Phase), Worker: "none",
 			Since: startOf(s), LastError: s.Reason + ": " + s.Message,
 		})
 	}
@@ -91,7 +66,7 @@ func startOf(s *v1.PodStatus) time.Time {
 
 func (n *node) podReport(s podworkers.PodState) server.PodReport {
 	r := server.PodReport{
-		Namespace: s.Namespace, Name: s.Name, UID: string(s.UID),
+		Namespace: s.Namespace, Name: s.Name, UID: string(s.UID), Manifest: n.origin(s.UID),
 		Worker: s.State.String(), Step: step(s), Since: s.Since, WaitsFor: s.WaitsFor,
 	}
 	if s.Call != podworkers.CallNone {
@@ -187,9 +162,13 @@ func ended(t *v1.ContainerStateTerminated) string {
 
 // Health is the agent's health, one check per part.
 func (a *Agent) Health() []server.Check {
-	n, err := a.state()
-	if n == nil {
-		return []server.Check{check("runtime", err)}
+	now := a.now()
+	n := now.node
+	switch {
+	case now.ground == nil:
+		return []server.Check{check("runtime", now.err)}
+	case n == nil:
+		return []server.Check{check("runtime", now.err), check("manifests", now.ground.sources.health()), check("root", a.rootHealth())}
 	}
 	return []server.Check{
 		check("ping", nil),
@@ -197,6 +176,7 @@ func (a *Agent) Health() []server.Check {
 		check("pleg", n.syncer.Healthy()),
 		check("syncloop", n.loop.CheckHealth()),
 		check("manifests", n.sources.health()),
+		check("root", a.rootHealth()),
 	}
 }
 

@@ -22,7 +22,7 @@ const manifest = `{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {hostNe
 
 // runs tells whether one pod is there, and runs.
 func runs(a *Agent) bool {
-	pods, err := a.Pods()
+	pods, _, err := a.Pods()
 	return err == nil && len(pods) == 1 && pods[0].Status.Phase == "Running"
 }
 
@@ -53,22 +53,22 @@ func TestPodsAreNotKnownYet(t *testing.T) {
 	cfg.Kubelet.StaticPodURL, cfg.Kubelet.HTTPCheckFrequency.Duration = web.URL, 20*time.Millisecond
 	a, err := New(cfg)
 	require.NoError(t, err)
-	_, err = a.Pods()
-	require.EqualError(t, err, "the pods are not known: container runtime: not connected yet")
+	_, _, err = a.Pods()
+	require.EqualError(t, err, "the pods are not known: the agent is not running yet")
 
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- a.Run(ctx) }()
 	close(connected)
 	<-asked
-	_, err = a.Pods()
+	_, _, err = a.Pods()
 	require.EqualError(t, err, `the pods are not known: the manifests of source "http" have not been read`)
 	manifests.Store(true)
 	require.Eventually(t, func() bool { return runs(a) }, 10*time.Second, 10*time.Millisecond)
 	cancel()
 	require.NoError(t, <-done)
-	_, err = a.Pods()
-	require.EqualError(t, err, "the pods are not known: container runtime: stopped")
+	_, _, err = a.Pods()
+	require.EqualError(t, err, "the pods are not known: the agent is stopped")
 }
 
 // One Agent can be run again: it finds the container of its former run, which it
@@ -152,7 +152,7 @@ func TestManifestURL(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- a.Run(ctx) }()
 	require.Eventually(t, func() bool { return runs(a) }, 10*time.Second, 10*time.Millisecond)
-	pods, err := a.Pods()
+	pods, _, err := a.Pods()
 	require.NoError(t, err)
 	require.Equal(t, "http", pods[0].Annotations["kubernetes.io/config.source"])
 	body.Store("kind: Service")

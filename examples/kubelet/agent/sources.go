@@ -1,11 +1,19 @@
 package agent
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/run"
+	"github.com/podwright/podwright/syncloop"
 	"github.com/podwright/podwright/syncloop/podsource"
 )
 
@@ -22,26 +30,77 @@ type sources struct {
 	web    *podsource.HTTPSource // nil without a manifest URL
 }
 
+// events are the sources that there are, by their names.
+func (s sources) events() map[string]syncloop.EventSource {
+	out := map[string]syncloop.EventSource{}
+	if s.files != nil {
+		out[fileSource] = s.files
+	}
+	if s.web != nil {
+		out[httpSource] = s.web
+	}
+	return out
+}
+
+// run reads the sources until ctx ends: while there is no loop that does. Each goes on
+// when another one fails.
+func (s sources) run(ctx context.Context) error {
+	var reading run.Group
+	errs := make(chan error, 2)
+	for name, source := range s.events() {
+		reading.Go(name, func() {
+			errs <- run.Guard("the source "+name, func() error { return source.Run(ctx, func(syncloop.Event) {}) })
+		})
+	}
+	<-reading.Idle()
+	close(errs)
+	var failed error
+	for err := range errs {
+		failed = errors.Join(failed, err)
+	}
+	return failed
+}
+
 // delivered are the pods that the sources name, whether or not the loop has got to
-// them; an error while none of them has been read.
-func (s sources) delivered() (map[types.UID]*v1.Pod, error) {
-	out, missing, read := map[types.UID]*v1.Pod{}, error(nil), false
-	for name, there := range map[string]bool{fileSource: s.files != nil, httpSource: s.web != nil} {
-		pods, delivered := s.merger.Pods(name)
-		switch {
-		case delivered:
-			read = true
-		case there:
-			missing = fmt.Errorf("the manifests of source %q have not been read", name)
+// them, and the names of the sources that have not been read. It is an error while none
+// of them has been.
+func (s sources) delivered() (pods map[types.UID]*v1.Pod, silent []string, err error) {
+	pods = map[types.UID]*v1.Pod{}
+	all := slices.Sorted(maps.Keys(s.events()))
+	for _, name := range all {
+		set, delivered := s.merger.Pods(name)
+		if !delivered {
+			silent = append(silent, name)
 		}
-		for _, pod := range pods {
-			out[pod.UID] = pod
+		for _, pod := range set {
+			pods[pod.UID] = pod
 		}
 	}
-	if read {
-		return out, nil
+	if len(all) > 0 && len(silent) == len(all) {
+		return nil, nil, errors.New(unread(silent))
 	}
-	return out, missing
+	return pods, silent, nil
+}
+
+func unread(silent []string) string {
+	quoted := make([]string, len(silent))
+	for i, name := range silent {
+		quoted[i] = strconv.Quote(name)
+	}
+	return fmt.Sprintf("the manifests of source %s have not been read", strings.Join(quoted, " and "))
+}
+
+// origin is the file or the URL that a pod comes from, "" if none has it any more.
+func (s sources) origin(pod types.UID) string {
+	if s.files != nil {
+		if path := s.files.Origin(pod); path != "" {
+			return path
+		}
+	}
+	if s.web != nil {
+		return s.web.Origin(pod)
+	}
+	return ""
 }
 
 // manifestProblems are what cannot be used of what the sources have.

@@ -82,7 +82,9 @@ func (w *world) start() {
 		cfg.Logger = slog.New(slog.NewTextHandler(w.t.Output(), nil))
 	}
 	require.NoError(w.t, cfg.complete())
-	n, err := newNode(w.t.Context(), cfg, f, &Connection{Runtime: w.calls, Images: w.runtime, Name: "fake"})
+	g, err := newGround(cfg, f)
+	require.NoError(w.t, err)
+	n, err := newNode(w.t.Context(), g, &Connection{Runtime: w.calls, Images: w.runtime, Name: "fake"})
 	require.NoError(w.t, err)
 	w.agent = n
 	ctx, cancel := context.WithCancel(w.t.Context())

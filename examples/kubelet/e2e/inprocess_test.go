@@ -78,7 +78,7 @@ func (g *guest) running(t *testing.T) (id string) {
 				return errors.New(check.Message)
 			}
 		}
-		pods, err := g.agent.Pods()
+		pods, _, err := g.agent.Pods()
 		if err != nil {
 			return err
 		}

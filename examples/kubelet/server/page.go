@@ -80,6 +80,7 @@ func (p *page) checks(r Report) {
 
 func (p *page) pod(r *PodReport, now time.Time) {
 	p.put("<tr>\n<td>%s/%s<br><span class=\"dim\">%s</span>\n", r.Namespace, r.Name, r.UID)
+	p.with(r.Manifest, "<br><span class=\"dim\">%s</span>\n")
 	p.put("<td>%s\n<td>%s\n<td>%s\n", r.Phase, r.Worker, span(now.Sub(r.Since), r.Since))
 	p.put(`<td class="wrap">%s`, r.Step)
 	p.with(r.Why, " %s")

@@ -46,6 +46,8 @@ type PodReport struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
 	UID       string `json:"uid"`
+	// Manifest is the file or the URL that it comes from, empty if none has it any more.
+	Manifest string `json:"manifest,omitempty"`
 	// Phase is the pod's phase, empty for a pod that only the runtime knows.
 	Phase string `json:"phase,omitempty"`
 	// Worker is the state of the pod's worker, such as Syncing or Terminating.

@@ -13,11 +13,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Source is what the servers ask. All methods answer from memory.
+// Source is what the servers ask. All methods answer from memory, but for statuses that
+// an earlier agent has saved.
 type Source interface {
-	// Pods returns every pod that is desired or not gone yet, with its
-	// computed status; an error, one sentence, while these are not known.
-	Pods() ([]v1.Pod, error)
+	// Pods returns every pod that is desired or not gone yet, with its newest status,
+	// and what this list cannot tell, a sentence each; an error, one sentence, while
+	// the pods are not known.
+	Pods() (pods []v1.Pod, notes []string, err error)
 	// Report returns the reasons behind them.
 	Report() Report
 	// Health returns the agent's checks.
@@ -62,11 +64,14 @@ func healthz(s Source) http.HandlerFunc {
 
 func pods(s Source) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
-		items, err := s.Pods()
+		items, notes, err := s.Pods()
 		if err != nil {
 			w.Header().Set("Retry-After", "1")
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 			return
+		}
+		for _, note := range notes { // as an API server says what is not wrong (RFC 7234, 5.5)
+			w.Header().Add("Warning", fmt.Sprintf("299 - %q", note))
 		}
 		writeJSON(w, v1.PodList{TypeMeta: metav1.TypeMeta{Kind: "PodList", APIVersion: "v1"}, Items: items})
 	}

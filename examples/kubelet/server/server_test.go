@@ -22,14 +22,15 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 type fixed struct {
 	pods   []v1.Pod
+	notes  []string
 	err    error
 	report Report
 	checks []Check
 }
 
-func (f fixed) Pods() ([]v1.Pod, error) { return f.pods, f.err }
-func (f fixed) Report() Report          { return f.report }
-func (f fixed) Health() []Check         { return f.checks }
+func (f fixed) Pods() ([]v1.Pod, []string, error) { return f.pods, f.notes, f.err }
+func (f fixed) Report() Report                    { return f.report }
+func (f fixed) Health() []Check                   { return f.checks }
 
 func get(h http.Handler, path, accept string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(http.MethodGet, path, nil)
@@ -48,6 +49,13 @@ func TestHealthz(t *testing.T) {
 	require.Equal(t, http.StatusInternalServerError, bad.Code)
 	require.Equal(t, "[-]runtime failed: no answer for 7s\n", bad.Body.String())
 	require.Equal(t, http.StatusNotFound, get(Healthz(fixed{}), "/pods", "").Code)
+}
+
+// What a list of pods cannot tell stands beside it.
+func TestPodsWithNotes(t *testing.T) {
+	w := get(ReadOnly(fixed{notes: []string{`source "a" is silent`, "two"}}), "/pods", "")
+	require.Equal(t, http.StatusOK, w.Code)
+	require.Equal(t, []string{`299 - "source \"a\" is silent"`, `299 - "two"`}, w.Header().Values("Warning"))
 }
 
 func TestPodsIsAPodList(t *testing.T) {

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"io"
+	"net"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/cri/fake"
+)
+
+// Clients that say nothing, or do not read, are few at a time and do not stay.
+func TestClientsThatDoNothing(t *testing.T) {
+	rt, err := fake.New(fake.Config{})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, rt.Close()) }()
+	socket := filepath.Join(t.TempDir(), "s")
+	l, err := net.Listen("unix", socket)
+	require.NoError(t, err)
+	server := fake.NewServer(rt)
+	var serving sync.WaitGroup
+	serving.Go(func() { _ = server.Serve(l) })
+	defer serving.Wait()
+	defer server.Stop()
+
+	e := newEdge(t, "unix://"+socket)
+	e.start()
+	defer func() { require.NoError(t, e.end(syscall.SIGTERM)) }()
+	e.until("it answers", func(map[string]v1.Pod) error { return nil })
+
+	var clients sync.WaitGroup
+	var answered atomic.Int32
+	begin := time.Now()
+	for range 100 {
+		conn, err := net.Dial("tcp", e.address)
+		require.NoError(t, err)
+		clients.Go(func() { // asks once, and keeps the connection
+			defer conn.Close()
+			_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: e\r\n\r\n")
+			if _, err := conn.Read(make([]byte, 1)); err == nil {
+				answered.Add(1)
+			}
+			_, _ = io.Copy(io.Discard, conn)
+		})
+	}
+	time.Sleep(3 * time.Second)
+	require.LessOrEqual(t, answered.Load(), int32(64))
+	e.until("it answers again", func(map[string]v1.Pod) error { return nil })
+	clients.Wait()
+	require.EqualValues(t, 100, answered.Load())
+	require.Less(t, time.Since(begin), 30*time.Second, "all were cut")
+}

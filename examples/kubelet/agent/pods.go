@@ -1,0 +1,72 @@
+package agent
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/status/checkpoint"
+)
+
+// Pods returns every pod that a source names or that is not gone yet, sorted by
+// namespace and name, with its newest status: the computed one, or, as long as nobody
+// has looked at the pod, the one that was saved of it, unchanged, or that of a pod that
+// is Pending. What the list cannot tell is in the notes. It is an error while nobody can
+// tell which pods these are: the agent does not run, or no source has been read.
+func (a *Agent) Pods() (pods []v1.Pod, notes []string, err error) {
+	now := a.now()
+	if now.ground == nil {
+		return nil, nil, fmt.Errorf("the pods are not known: the agent is %w", now.err)
+	}
+	known, silent, err := now.ground.delivered()
+	if err != nil {
+		return nil, nil, fmt.Errorf("the pods are not known: %w", err)
+	}
+	if len(silent) > 0 {
+		notes = append(notes, unread(silent)+": pods that only they name are missing")
+	}
+	computed := func(types.UID) *v1.PodStatus { return nil }
+	if n := now.node; n != nil {
+		maps.Copy(known, n.current())
+		computed = n.statuses.Get
+	}
+	unseen := 0
+	pods = []v1.Pod{}
+	for uid, pod := range known {
+		p := *pod
+		s := computed(uid)
+		if s == nil {
+			unseen++
+			s = now.ground.saved(uid)
+		}
+		if s != nil {
+			p.Status = *s
+		}
+		pods = append(pods, p)
+	}
+	if unseen > 0 {
+		notes = append(notes, fmt.Sprintf("pods that nobody has looked at yet: %d; their statuses are those that were saved, or Pending", unseen))
+	}
+	slices.SortFunc(pods, func(a, b v1.Pod) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
+	})
+	return pods, notes, nil
+}
+
+// saved is the status that an earlier agent has saved of a pod, nil without one. It is
+// read each time: as soon as the pod is looked at nobody asks any more.
+func (g *ground) saved(uid types.UID) *v1.PodStatus {
+	record, err := g.checkpoint.Load(uid)
+	if errors.Is(err, checkpoint.ErrCorrupt) { // and set aside: nobody will find it again
+		g.cfg.Logger.Error("what was known of a pod before the agent's start is lost", "uid", uid, "err", err)
+	}
+	if err != nil {
+		return nil
+	}
+	return &record.Status
+}

@@ -1,0 +1,39 @@
+package probe
+
+import (
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/internal/run"
+)
+
+// guardCallbacks has panics in what others wrote end in the log: probes go on. A Status
+// that panics has told nothing.
+func (c *Config) guardCallbacks() {
+	log := c.Logger
+	guard := func(what string, f func()) {
+		err := run.Guard(what, func() error { f(); return nil })
+		if err != nil {
+			log.Error("a callback of the prober manager panicked", "err", err, "stack", run.StackOf(err))
+		}
+	}
+	told := c.Status
+	c.Status = func(uid types.UID) (s *v1.PodStatus) {
+		guard("Config.Status", func() { s = told(uid) })
+		return s
+	}
+	if changed := c.Changed; changed != nil {
+		c.Changed = func(change Change) { guard("Config.Changed", func() { changed(change) }) }
+	}
+	if event := c.Event; event != nil {
+		c.Event = func(ref v1.ObjectReference, eventtype, reason, message string) {
+			guard("Config.Event", func() { event(ref, eventtype, reason, message) })
+		}
+	}
+	if probed := c.Metrics.Probed; probed != nil {
+		c.Metrics.Probed = func(p Probed) { guard("Config.Metrics.Probed", func() { probed(p) }) }
+	}
+	if removed := c.Metrics.Removed; removed != nil {
+		c.Metrics.Removed = func(s Series) { guard("Config.Metrics.Removed", func() { removed(s) }) }
+	}
+}
