@@ -124,8 +124,10 @@ func TestContainerdOutOfMemory(t *testing.T) {
 		pod.Spec.RestartPolicy = v1.RestartPolicyNever
 		pod.Spec.Containers[0].Resources.Limits = quantities("memory", "32Mi")
 		pod.Spec.Containers[0].Command[2] = "tail /dev/zero"
-		status := until(t, h, pod, exited("a", 0))
-		require.Equal(t, "OOMKilled", status.Newest("a").Reason)
+		status := until(t, h, pod, func(s *pleg.PodStatus) bool {
+			// The runtime hears of the exit and of its reason one after the other.
+			return exited("a", 0)(s) && s.Newest("a").Reason == "OOMKilled"
+		})
 		require.EqualValues(t, 137, status.Newest("a").ExitCode)
 		require.True(t, running("b")(status), "the other one is left alone")
 	})

@@ -86,6 +86,15 @@ func waitFor(t *testing.T, h *harness, pod *v1.Pod, name, command string) {
 	}, 30*time.Second, 50*time.Millisecond)
 }
 
+// hears waits until the processes of containers have a handler for SIGTERM: the first
+// process of a container that has none yet does not hear of it, and runs on.
+func hears(t *testing.T, h *harness, pod *v1.Pod, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		waitFor(t, h, pod, name, `[ $(( 0x$(awk '/^SigCgt/ { print $2 }' /proc/1/status) & 0x4000 )) -ne 0 ]`)
+	}
+}
+
 // answer writes a program for one HTTP request, which it keeps in /tmp/bye.
 const answer = `cat > /tmp/answer <<'END'
 while read -r line; do
@@ -125,6 +134,7 @@ func TestContainerdPreStopTooLong(t *testing.T) {
 		withHooks(t, h)
 		preStop(pod, "a", inShell("sleep 600"))
 		h.mustSync(pod)
+		hears(t, h, pod, "a", "b")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		result := h.m.KillPod(ctx, KillRequest{Pod: pod, Status: h.status(pod), GraceSeconds: ptr(int64(300))})
@@ -155,7 +165,8 @@ func TestContainerdSidecarsEndLast(t *testing.T) {
 		require.Eventually(t, func() bool {
 			h.sync(pod)
 			return len(h.status(pod).Running()) == 4
-		}, 30*time.Second, 50*time.Millisecond)
+		}, time.Minute, 50*time.Millisecond)
+		hears(t, h, pod, "a", "b", "s1", "s2")
 		h.runtime.take()
 		h.kill(pod, nil)
 		order := stops(h.runtime.take())
@@ -180,7 +191,8 @@ func TestContainerdIgnoresSIGTERM(t *testing.T) {
 		require.Eventually(t, func() bool {
 			h.sync(pod)
 			return len(h.status(pod).Running()) == 3
-		}, 30*time.Second, 50*time.Millisecond)
+		}, time.Minute, 50*time.Millisecond)
+		hears(t, h, pod, "b", "s1")
 		h.runtime.take()
 		h.kill(pod, ptr(int64(3)))
 		require.ElementsMatch(t, []string{"a 3s", "b 3s", "s1 2s"}, stops(h.runtime.take()))
