@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 
@@ -80,10 +81,10 @@ func TestContainerdPreStop(t *testing.T) {
 func waitFor(t *testing.T, h *harness, pod *v1.Pod, name, command string) {
 	t.Helper()
 	id := h.status(pod).Newest(name).ID.ID
-	require.Eventually(t, func() bool {
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
 		_, _, err := h.runtime.ExecSync(t.Context(), id, []string{"sh", "-c", command}, 10*time.Second)
-		return err == nil
-	}, 30*time.Second, 50*time.Millisecond)
+		assert.NoError(c, err, "%s: %s", name, command)
+	}, time.Minute, 50*time.Millisecond)
 }
 
 // hears waits until the processes of containers have a handler for SIGTERM: the first
