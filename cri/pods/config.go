@@ -70,8 +70,9 @@ type Config struct {
 	// goes before one that has none.
 	MaxConcurrentStarts int
 	// MaxConcurrentStops is how many containers and sandboxes are being stopped at a
-	// time, so that the runtime has time for others, such as exec probes; zero means
-	// 64. What has taken more than 250 ms does not count: it waits for a process.
+	// time, or have a preStop handler called, so that the runtime has time for others,
+	// such as exec probes; zero means 64. What has taken more than 250 ms does not
+	// count: it waits for a process.
 	MaxConcurrentStops int
 	// MaxPodStops is the same for the containers of one pod; zero means 16.
 	MaxPodStops int

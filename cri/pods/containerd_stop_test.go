@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 
@@ -80,10 +81,19 @@ func TestContainerdPreStop(t *testing.T) {
 func waitFor(t *testing.T, h *harness, pod *v1.Pod, name, command string) {
 	t.Helper()
 	id := h.status(pod).Newest(name).ID.ID
-	require.Eventually(t, func() bool {
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
 		_, _, err := h.runtime.ExecSync(t.Context(), id, []string{"sh", "-c", command}, 10*time.Second)
-		return err == nil
-	}, 30*time.Second, 50*time.Millisecond)
+		assert.NoError(c, err, "%s: %s", name, command)
+	}, time.Minute, 50*time.Millisecond)
+}
+
+// hears waits until the processes of containers have a handler for SIGTERM: the first
+// process of a container that has none yet does not hear of it, and runs on.
+func hears(t *testing.T, h *harness, pod *v1.Pod, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		waitFor(t, h, pod, name, `[ $(( 0x$(awk '/^SigCgt/ { print $2 }' /proc/1/status) & 0x4000 )) -ne 0 ]`)
+	}
 }
 
 // answer writes a program for one HTTP request, which it keeps in /tmp/bye.
@@ -125,6 +135,7 @@ func TestContainerdPreStopTooLong(t *testing.T) {
 		withHooks(t, h)
 		preStop(pod, "a", inShell("sleep 600"))
 		h.mustSync(pod)
+		hears(t, h, pod, "a", "b")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		result := h.m.KillPod(ctx, KillRequest{Pod: pod, Status: h.status(pod), GraceSeconds: ptr(int64(300))})
@@ -155,7 +166,8 @@ func TestContainerdSidecarsEndLast(t *testing.T) {
 		require.Eventually(t, func() bool {
 			h.sync(pod)
 			return len(h.status(pod).Running()) == 4
-		}, 30*time.Second, 50*time.Millisecond)
+		}, time.Minute, 50*time.Millisecond)
+		hears(t, h, pod, "a", "b", "s1", "s2")
 		h.runtime.take()
 		h.kill(pod, nil)
 		order := stops(h.runtime.take())
@@ -180,7 +192,8 @@ func TestContainerdIgnoresSIGTERM(t *testing.T) {
 		require.Eventually(t, func() bool {
 			h.sync(pod)
 			return len(h.status(pod).Running()) == 3
-		}, 30*time.Second, 50*time.Millisecond)
+		}, time.Minute, 50*time.Millisecond)
+		hears(t, h, pod, "b", "s1")
 		h.runtime.take()
 		h.kill(pod, ptr(int64(3)))
 		require.ElementsMatch(t, []string{"a 3s", "b 3s", "s1 2s"}, stops(h.runtime.take()))

@@ -24,9 +24,9 @@ type gate struct {
 
 	mu   sync.Mutex
 	free int
-	// begun waits to start containers or to stop sandboxes, fresh to start sandboxes or
-	// to stop containers. Each waiter is
-	// a channel that is closed when a place was handed to it.
+	// begun waits to start containers, or to stop what was begun to be stopped, fresh to
+	// start sandboxes, or to run preStop handlers. Each waiter is a channel that is
+	// closed when a place was handed to it.
 	begun, fresh []chan struct{}
 }
 

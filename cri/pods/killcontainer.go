@@ -60,16 +60,17 @@ func (s *containerStop) run(ctx context.Context) error {
 	return s.stop(ctx)
 }
 
-// enter waits for a place among the stops of the pod, and among all.
-func (s *containerStop) enter(ctx context.Context) (leave func(), err error) {
+// enter waits for a place among the stops of the pod, and among all. Those that were
+// begun, by a preStop handler that has ended, go first.
+func (s *containerStop) enter(ctx context.Context, begun bool) (leave func(), err error) {
 	if s.k.stops == nil {
-		return s.m.stops.enter(ctx, false)
+		return s.m.stops.enter(ctx, begun)
 	}
-	leavePod, err := s.k.stops.enter(ctx, true)
+	leavePod, err := s.k.stops.enter(ctx, begun)
 	if err != nil {
 		return nil, err
 	}
-	leaveAll, err := s.m.stops.enter(ctx, false)
+	leaveAll, err := s.m.stops.enter(ctx, begun)
 	if err != nil {
 		leavePod()
 		return nil, err
@@ -85,7 +86,7 @@ func (s *containerStop) left() time.Duration {
 // stop has the runtime stop the container with what is left of the grace period,
 // counted in whole seconds.
 func (s *containerStop) stop(ctx context.Context) error {
-	leave, err := s.enter(ctx)
+	leave, err := s.enter(ctx, true)
 	if err != nil {
 		return run.EndOf(ctx)
 	}

@@ -83,6 +83,64 @@ func TestStopsAreBounded(t *testing.T) {
 	}
 }
 
+// preStop handlers are bounded like stops, and one that hangs takes nobody's time: all
+// are called within the grace period, and each container has what is left of it.
+func TestPreStopHandlersAreBounded(t *testing.T) {
+	for name, tc := range map[string]struct {
+		hang   func(container int) bool
+		grace  int64
+		most   int           // handlers at a time
+		within time.Duration // the last is called
+	}{
+		"none hangs":        {func(int) bool { return false }, 30, 16, 2 * time.Second},
+		"one hangs":         {func(c int) bool { return c == 7 }, 30, 17, 2 * time.Second},
+		"all hang":          {func(int) bool { return true }, 30, 230, 4 * time.Second},
+		"all hang, shortly": {func(int) bool { return true }, 4, 230, time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := newHarness(t, fake.Config{})
+				var mu sync.Mutex
+				var now, most, called int
+				var last time.Time
+				h.cfg.Hooks = handlers(func(ctx context.Context, container, _ string) (string, error) {
+					var number int
+					_, _ = fmt.Sscanf(container, "c%d", &number)
+					mu.Lock()
+					called, now, last = called+1, now+1, time.Now()
+					most = max(most, now)
+					mu.Unlock()
+					if takes := 100 * time.Millisecond; tc.hang(number) {
+						<-ctx.Done()
+					} else {
+						run.Sleep(ctx, takes)
+					}
+					mu.Lock()
+					now--
+					mu.Unlock()
+					return "", nil
+				})
+				h.restart()
+				var names []string
+				for i := range 230 {
+					names = append(names, fmt.Sprint("c", i))
+				}
+				pod := testPod(names...)
+				for _, name := range names {
+					preStop(pod, name, execHandler("x"))
+				}
+				status := h.mustSync(pod)
+				begin := time.Now()
+				require.NoError(t, h.m.KillPod(t.Context(), KillRequest{Pod: pod, Status: status, GraceSeconds: &tc.grace}).Err())
+				require.Equal(t, 230, called)
+				require.LessOrEqual(t, last.Sub(begin), tc.within)
+				require.LessOrEqual(t, most, tc.most)
+				require.LessOrEqual(t, time.Since(begin), time.Duration(tc.grace+1)*time.Second)
+			})
+		})
+	}
+}
+
 // Whoever waits for a place leaves when the kill is called off, and what very many
 // errors say is bounded.
 func TestManyStopsFail(t *testing.T) {

@@ -134,7 +134,9 @@ func (s *containerStop) preStop(ctx context.Context) (join func()) {
 	}
 	s.k.steps.container(s.kill.Name, fmt.Sprintf("preStop handler, %ds at most", s.grace))
 	bound, cancel := context.WithTimeoutCause(ctx, s.left(), errGraceOver)
-	if !s.m.preStops.await(bound, id) {
+	leave := s.preStopPlace(bound, handler)
+	defer leave()
+	if !s.m.preStops.await(bound, id) || bound.Err() != nil {
 		s.preStopEnded(ctx, bound, false, nil)
 		return cancel
 	}
@@ -155,6 +157,22 @@ func (s *containerStop) preStop(ctx context.Context) (join func()) {
 			s.joinPreStop(running)
 		}
 	}
+}
+
+// preStopPlace waits for a place among the stops, so that very many handlers leave the
+// runtime time for others, but for no more than a quarter of the grace period: what
+// hangs in front of a handler must not take its time. One that sleeps needs no place.
+func (s *containerStop) preStopPlace(ctx context.Context, handler *v1.LifecycleHandler) (leave func()) {
+	if handler.Sleep != nil {
+		return func() {}
+	}
+	short, cancel := context.WithTimeout(ctx, s.left()/4)
+	defer cancel()
+	leave, err := s.enter(short, false)
+	if err != nil {
+		return func() {}
+	}
+	return leave
 }
 
 // preStopEnded says what has come of a handler, and remembers what is not to be

@@ -42,23 +42,27 @@ func (s *Syncer) save(ctx context.Context, uid types.UID) {
 	_ = s.statuses.Flush(ctx, checkpointSink, uid)
 }
 
-// restoreOrForget is what the begin of a pod's end means to its record. A static pod
-// that is stopped before its time, since its source has dropped it, has no successor:
-// the next pod with its UID begins with nothing. All others have an end that is to be
-// told. What cannot be removed now is removed with the pod: it does not keep the pod
-// from being stopped.
-func (s *Syncer) restoreOrForget(w podworkers.Work) {
+// restoreOrDropped restores what is known of a pod whose end begins, and tells whether
+// its record is to be forgotten. A static pod that is stopped before its time, since its
+// source has dropped it, has no successor: the next pod with its UID begins with
+// nothing. All others have an end that is to be told.
+func (s *Syncer) restoreOrDropped(w podworkers.Work) (dropped bool) {
 	uid := w.Pod.UID
 	switch s.records.State(uid) {
 	case checkpoint.Forgotten:
-		return
+		return true
 	case checkpoint.Unseen:
 		s.restore(w.Pod)
 	case checkpoint.Kept:
 	}
 	status := s.statuses.Get(uid)
 	ended := status != nil && (status.Phase == v1.PodSucceeded || status.Phase == v1.PodFailed)
-	if ended || w.Evicted || w.Status != nil || w.Pod.DeletionTimestamp != nil {
+	return !ended && !w.Evicted && w.Status == nil && w.Pod.DeletionTimestamp == nil
+}
+
+// forget removes a pod's record. What cannot be removed now is removed with the pod.
+func (s *Syncer) forget(uid types.UID) {
+	if s.records.State(uid) == checkpoint.Forgotten {
 		return
 	}
 	if err := s.records.Forget(uid); err != nil {

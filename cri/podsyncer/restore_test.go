@@ -21,6 +21,7 @@ import (
 
 	"github.com/podwright/podwright/cri/fake"
 	"github.com/podwright/podwright/internal/testagent"
+	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/status/checkpoint"
 )
 
@@ -358,6 +359,29 @@ func TestAPodThatComesBackRemembersNothing(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A pod that its source has dropped does not run on for as long as the disk takes to
+// forget it; its end waits for that.
+func TestADroppedPodDoesNotWaitForTheDisk(t *testing.T) {
+	inWorld(t, fake.Config{}, func(w *world) {
+		w.unsaved = true
+		w.start()
+		w.set(newPod("u", v1.RestartPolicyAlways, "app"))
+		w.sleep(5 * time.Second)
+		require.Len(t, w.running()["app"], 1)
+		require.FileExists(t, w.statusFile("u"))
+		w.diskTakes = 10 * time.Second
+		w.set()
+		w.sleep(time.Second)
+		require.Empty(t, w.running())
+		require.Equal(t, podworkers.StateTerminating, w.agent.workers.State("u").State)
+		w.sleep(10 * time.Second)
+		require.NoFileExists(t, w.statusFile("u"))
+		w.diskTakes = 0
+		w.sleep(time.Minute)
+		w.requireNothingLeft()
+	})
 }
 
 // A pod that has ended stays ended, although the runtime has lost all of it while there

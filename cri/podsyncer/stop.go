@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podwright/podwright/cri/pods"
+	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/pleg"
 	"github.com/podwright/podwright/podworkers"
 )
@@ -21,22 +23,28 @@ var errStillRunning = errors.New("containers still run after the runtime stopped
 // SyncTerminatingPod implements podworkers.PodSyncer: it stops a pod's containers.
 // It stops what is known first and looks afterwards; what the look finds is stopped
 // as well.
+//
+// A pod whose end is to be told is told of, and saved, before it is stopped: an agent
+// that is killed in between ends it again, for the same reason. Of one that its source
+// has dropped there is nothing to save, and its containers do not wait for the disk.
 func (s *Syncer) SyncTerminatingPod(ctx context.Context, w podworkers.Work) error {
-	s.restoreOrForget(w)
+	dropped := s.restoreOrDropped(w)
 	s.probes.StopLivenessAndStartup(w.Pod.UID)
 	known, err := s.observer.Get(w.Pod.UID)
 	if err != nil || known.ObservedAt.IsZero() {
+		if dropped {
+			s.forget(w.Pod.UID) // the runtime may be away for long
+		}
 		if known, err = s.observe(ctx, w.Pod, w.ActedAt); err != nil {
 			return err
 		}
 	}
-	s.publish(w, known, false)
-	s.save(ctx, w.Pod.UID)
-	grace := &w.GracePeriodSeconds
-	if w.GraceFromSpec {
-		grace = nil
+	told := s.tell(ctx, w, known, dropped)
+	defer func() { _ = told() }()
+	stopped, err := s.stop(ctx, known, pods.KillRequest{Pod: w.Pod, GraceSeconds: graceOf(w)})
+	if panicked := told(); err == nil {
+		err = panicked
 	}
-	stopped, err := s.stop(ctx, known, pods.KillRequest{Pod: w.Pod, GraceSeconds: grace})
 	if err != nil {
 		return err
 	}
@@ -44,6 +52,33 @@ func (s *Syncer) SyncTerminatingPod(ctx context.Context, w podworkers.Work) erro
 	s.publish(w, stopped, true)
 	s.save(ctx, w.Pod.UID)
 	return nil
+}
+
+// tell publishes and saves that a pod is ending: in the background if that is to be
+// forgotten with the pod. The returned function waits for it.
+func (s *Syncer) tell(ctx context.Context, w podworkers.Work, known *pleg.PodStatus, dropped bool) (wait func() error) {
+	if !dropped {
+		s.publish(w, known, false)
+		s.save(ctx, w.Pod.UID)
+		return func() error { return nil }
+	}
+	done := make(chan error, 1)
+	go func() {
+		done <- run.Guard("telling of a pod that its source has dropped", func() error {
+			s.forget(w.Pod.UID)
+			s.publish(w, known, false)
+			return nil
+		})
+	}()
+	return sync.OnceValue(func() error { return <-done })
+}
+
+// graceOf is the grace period that replaces those of the spec, nil for none.
+func graceOf(w podworkers.Work) *int64 {
+	if w.GraceFromSpec {
+		return nil
+	}
+	return &w.GracePeriodSeconds
 }
 
 // SyncTerminatingOrphan implements podworkers.OrphanSyncer: it stops a pod that only

@@ -58,6 +58,8 @@ type world struct {
 	log *slog.Logger
 	// unsaved: only syncs write to the disk what is known of pods.
 	unsaved bool
+	// diskTakes is how long each access to a saved status takes.
+	diskTakes time.Duration
 	// silent: the source of pods does not report.
 	silent bool
 	agent  *node
@@ -102,7 +104,10 @@ func (w *world) statusFile(uid types.UID) string {
 }
 
 func (w *world) store() *checkpoint.Store {
-	return must(checkpoint.New(checkpoint.Config{File: w.statusFile}))
+	return must(checkpoint.New(checkpoint.Config{File: func(uid types.UID) string {
+		time.Sleep(w.diskTakes)
+		return w.statusFile(uid)
+	}}))
 }
 
 func must[T any](v T, err error) T {

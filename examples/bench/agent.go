@@ -110,14 +110,17 @@ func (a *agent) addWith(name, field string) error {
 	if field != "" {
 		field = ", " + field
 	}
-	manifest := fmt.Sprintf(`apiVersion: v1
+	return a.write(name, fmt.Sprintf(`apiVersion: v1
 kind: Pod
 metadata: {name: %s, namespace: bench, uid: %s}
 spec:
   terminationGracePeriodSeconds: 10
   containers:
   - {name: main, image: "%s", imagePullPolicy: IfNotPresent, command: ["%s"]%s}
-`, name, name, a.image, strings.Join(command, `","`), field)
+`, name, name, a.image, strings.Join(command, `","`), field))
+}
+
+func (a *agent) write(name, manifest string) error {
 	tmp := filepath.Join(a.manifests, "."+name)
 	if err := os.WriteFile(tmp, []byte(manifest), 0o644); err != nil {
 		return err

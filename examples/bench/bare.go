@@ -42,6 +42,12 @@ func (b *bare) close() { _ = b.client.Close() }
 
 // start runs a pod of one container and returns its sandbox.
 func (b *bare) start(ctx context.Context) (string, error) {
+	sandbox, _, err := b.startWith(ctx, &runtimeapi.ContainerConfig{Command: command})
+	return sandbox, err
+}
+
+// startWith runs a pod of one container with something of its own, and returns both.
+func (b *bare) startWith(ctx context.Context, own *runtimeapi.ContainerConfig) (id, container string, err error) {
 	b.mu.Lock()
 	b.next++
 	name := fmt.Sprintf("%s-%d", b.prefix, b.next)
@@ -55,25 +61,25 @@ func (b *bare) start(ctx context.Context) (string, error) {
 		}},
 	}
 	if err := os.MkdirAll(sandbox.LogDirectory, 0o755); err != nil {
-		return "", err
+		return "", "", err
 	}
-	id, err := b.client.RunPodSandbox(ctx, sandbox, "")
-	if err != nil {
-		return "", err
+	if id, err = b.client.RunPodSandbox(ctx, sandbox, ""); err != nil {
+		return "", "", err
 	}
-	container, err := b.client.CreateContainer(ctx, id, &runtimeapi.ContainerConfig{
+	container, err = b.client.CreateContainer(ctx, id, &runtimeapi.ContainerConfig{
 		Metadata: &runtimeapi.ContainerMetadata{Name: "main"},
 		Image:    &runtimeapi.ImageSpec{Image: b.image},
-		Command:  command,
+		Command:  own.Command,
+		Mounts:   own.Mounts,
 		LogPath:  "main.log",
 		Linux: &runtimeapi.LinuxContainerConfig{SecurityContext: &runtimeapi.LinuxContainerSecurityContext{
 			NamespaceOptions: &runtimeapi.NamespaceOption{Pid: runtimeapi.NamespaceMode_CONTAINER},
 		}},
 	}, sandbox)
 	if err != nil {
-		return id, err
+		return id, "", err
 	}
-	return id, b.client.StartContainer(ctx, container)
+	return id, container, b.client.StartContainer(ctx, container)
 }
 
 // stop stops and removes a pod.

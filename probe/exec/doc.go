@@ -19,7 +19,8 @@
 // processes would pile up in the container. It is told the probe's timeout, rounded
 // up to whole seconds, which is all that the CRI knows. So an execution may outlast
 // the deadline of its context, by that and by Config.Grace for the runtime to kill
-// and to answer. Cancelling the context ends the wait at once, not the command.
+// and to answer, and by as much again when the runtime is silent for longer.
+// Cancelling the context ends the wait at once, not the command.
 //
 // # Verdicts
 //
@@ -28,9 +29,13 @@
 // cannot be reached or runs out of a time of its own, the container is gone, the
 // command cannot be started.
 //
-// When the runtime is silent for longer than it may, either it hangs or the command
-// has left a process behind that keeps its output open. Config.Alive tells one from
-// the other.
+// When the runtime is silent for longer than it may, either the command has left a
+// process behind that keeps its output open, or the runtime hangs, or it has so much to
+// do that it has not come to the command. The CRI does not tell when a command has
+// begun. So the runtime is asked to run one that does not exist, in the same container:
+// only if it refuses that, and Config.Alive returns nil, the probe has failed. A
+// container in which nothing can be started any more, such as a frozen one, is so not
+// seen by an exec probe.
 //
 // An example that runs: Example in example_test.go.
 package exec

@@ -11,6 +11,7 @@ import (
 
 	"github.com/podwright/podwright/internal/podfacts"
 	"github.com/podwright/podwright/internal/required"
+	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/probe"
 )
 
@@ -22,6 +23,8 @@ const (
 	defaultGrace   = 2 * time.Second
 	// aliveTimeout bounds Config.Alive.
 	aliveTimeout = time.Second
+	// noSuchCommand is asked for to see whether the runtime gets to commands at all.
+	noSuchCommand = "/no-such-command-podwright-asks-whether-exec-works"
 )
 
 // Runtime runs commands in containers.
@@ -44,10 +47,12 @@ type Config struct {
 	// Grace is how much longer than the probe's timeout the runtime may take, to
 	// start a command and to kill it. Zero means 2 s.
 	Grace time.Duration
-	// Alive is asked when the runtime was silent for longer than that. If it
-	// returns nil within a second, the runtime works, so that it must be the
-	// command that does not end: a failure. Else, and if it is nil, that is an
-	// error, since the runtime may hang. A cheap call to the runtime will do.
+	// Alive is asked when the runtime was silent for longer than that, along with the
+	// runtime itself, for a command that does not exist. If that is answered within
+	// Grace, in whatever way, and Alive returns nil within a second, it must be the
+	// command of the probe that does not end: a failure, once it has had its timeout
+	// again. Else, and if Alive is nil, that is an error: the runtime may hang, or
+	// have too much to do. A cheap call to the runtime will do.
 	Alive func(ctx context.Context) error
 }
 
@@ -83,70 +88,53 @@ func (p *Prober) Probe(ctx context.Context, t probe.Target) (probe.Result, error
 	if err != nil {
 		return probe.Result{}, err
 	}
-	timeout := wholeSeconds(t.Timeout)
-	own, cancel := p.bound(ctx, timeout)
-	defer cancel()
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return probe.Result{}, givenUp(ctx)
 	}
-	begin := time.Now()
-	stdout, stderr, err := p.cfg.Runtime.ExecSync(own, id, command, timeout)
-	took := time.Since(begin)
-	exit, exited := errors.AsType[interface {
-		error
-		ExitCode() int
-	}](err)
-	switch {
-	case err == nil:
-		return probe.Result{Verdict: probe.Success, Output: cut("", stdout, stderr)}, nil
-	case exited:
-		return probe.Result{Verdict: probe.Failure, Output: cut(fmt.Sprintf("exit code %d: ", exit.ExitCode()), stdout, stderr)}, nil
-	case own.Err() != nil:
-		return p.ended(ctx, own, timeout)
-	case errors.Is(err, context.DeadlineExceeded) && took < timeout:
-		// The command still had time: it is the runtime that ran out of its own.
-		return probe.Result{}, fmt.Errorf("the runtime gave up after %v: %w", took.Round(time.Millisecond), err)
-	case errors.Is(err, context.DeadlineExceeded):
-		return probe.Result{Verdict: probe.Failure, Output: cut(fmt.Sprintf("the command did not end within %v and was killed: ", timeout), stdout, stderr)}, nil
-	default:
-		return probe.Result{}, err
+	e := p.begin(ctx, id, command, wholeSeconds(t.Timeout))
+	defer e.end()
+	if !run.Wait(e.done, e.timeout+p.cfg.Grace) {
+		return p.silence(ctx, e)
 	}
-}
-
-// bound is the context of an execution. The deadline of ctx is not among its
-// limits, for that is when the runtime begins to kill the command.
-func (p *Prober) bound(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
-	own, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout+p.cfg.Grace)
-	stop := context.AfterFunc(ctx, func() {
-		if errors.Is(ctx.Err(), context.Canceled) {
-			cancel()
-		}
-	})
-	return own, func() {
-		stop()
-		cancel()
-	}
+	return e.verdict(ctx)
 }
 
 func givenUp(ctx context.Context) error {
 	return fmt.Errorf("the probe was given up: %w", context.Cause(ctx))
 }
 
-// ended says what it means that the runtime has not answered until own ended.
-func (p *Prober) ended(ctx, own context.Context, timeout time.Duration) (probe.Result, error) {
-	if errors.Is(own.Err(), context.Canceled) {
-		return probe.Result{}, givenUp(ctx)
-	}
+// silence says what it means that the runtime has not answered until its time was over.
+// Whoever is too busy to start a command does not start the next one either. If that
+// is answered, the first one has begun as well, and has its time from now on at most.
+func (p *Prober) silence(ctx context.Context, e *execution) (probe.Result, error) {
 	silent := fmt.Errorf("the runtime was silent for %v after the command's timeout", p.cfg.Grace)
 	if p.cfg.Alive == nil {
 		return probe.Result{}, silent
 	}
-	alive, cancel := context.WithTimeout(context.WithoutCancel(ctx), aliveTimeout)
-	defer cancel()
-	if err := p.cfg.Alive(alive); err != nil {
+	err := p.works(e)
+	switch {
+	case e.ctx.Err() != nil:
+		return probe.Result{}, givenUp(ctx)
+	case err != nil:
 		return probe.Result{}, fmt.Errorf("%w, and does not work: %w", silent, err)
+	case run.Wait(e.done, e.timeout):
+		return e.verdict(ctx)
 	}
-	return probe.Result{Verdict: probe.Failure, Output: fmt.Sprintf("the command did not end within %v, and could not be ended", timeout)}, nil
+	return probe.Result{Verdict: probe.Failure, Output: fmt.Sprintf("the command did not end within %v, and could not be ended", e.timeout)}, nil
+}
+
+// works tells why the runtime seems not to get to a command, nil if it does.
+func (p *Prober) works(e *execution) error {
+	short, cancel := context.WithTimeout(e.ctx, p.cfg.Grace)
+	defer cancel()
+	// What it answers does not matter, as long as it does.
+	_, _, err := p.cfg.Runtime.ExecSync(short, e.id, []string{noSuchCommand}, defaultTimeout)
+	if short.Err() != nil || errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("another command was not even refused: %w", err)
+	}
+	alive, cancel := context.WithTimeout(e.ctx, aliveTimeout)
+	defer cancel()
+	return p.cfg.Alive(alive)
 }
 
 // wholeSeconds rounds a timeout up to what the CRI can say.

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/probe"
 )
 
@@ -108,7 +109,7 @@ func TestCall(t *testing.T) {
 			require.Equal(t, want, timeout)
 			deadline, ok := ctx.Deadline()
 			require.True(t, ok)
-			require.WithinDuration(t, time.Now().Add(timeout+time.Hour), deadline, 10*time.Minute)
+			require.WithinDuration(t, time.Now().Add(2*timeout+3*time.Hour), deadline, 10*time.Minute)
 			return nil, nil, nil
 		})})
 		target := target("ls", "-l")
@@ -155,20 +156,64 @@ func TestOutlastsDeadline(t *testing.T) {
 	})
 }
 
-// A runtime that says nothing may hang, or the command may: only if the runtime
-// works otherwise has the container failed.
+// lingers is a runtime that refuses what does not exist after a while, and answers
+// nothing else.
+func lingers(refuses time.Duration) runtime {
+	return func(ctx context.Context, id string, command []string, timeout time.Duration) (stdout, stderr []byte, err error) {
+		if command[0] != noSuchCommand {
+			return hangs(ctx, id, command, timeout)
+		}
+		if !run.Sleep(ctx, refuses) {
+			return nil, nil, ctx.Err()
+		}
+		return nil, nil, errors.New("no such file")
+	}
+}
+
+// late is a runtime that comes to what it is asked for when some time has passed since
+// the test began, and does then as it should.
+func late(after time.Duration, then runtime) runtime {
+	begin := time.Now()
+	return func(ctx context.Context, id string, command []string, timeout time.Duration) (stdout, stderr []byte, err error) {
+		if !run.Sleep(ctx, time.Until(begin.Add(after))) {
+			return nil, nil, ctx.Err()
+		}
+		if command[0] == noSuchCommand {
+			return nil, nil, errors.New("no such file")
+		}
+		return then(ctx, id, command, timeout)
+	}
+}
+
+// A runtime that says nothing may hang, or have too much to do, or the command may
+// hang: only if the runtime gets to commands otherwise has the container failed.
 func TestSilentRuntime(t *testing.T) {
 	down := errors.New("down")
+	works := func(context.Context) error { return nil }
 	for name, tc := range map[string]struct {
-		alive func(context.Context) error
-		want  probe.Verdict
-		took  time.Duration
-		err   error
+		runtime func() runtime
+		alive   func(context.Context) error
+		want    probe.Verdict
+		took    time.Duration
+		err     error
 	}{
-		"cannot be told": {nil, probe.Unknown, 3 * time.Second, nil},
-		"works":          {func(context.Context) error { return nil }, probe.Failure, 3 * time.Second, nil},
-		"is down":        {func(context.Context) error { return down }, probe.Unknown, 3 * time.Second, down},
-		"hangs": {func(ctx context.Context) error {
+		"cannot be told": {func() runtime { return hangs }, nil, probe.Unknown, 3 * time.Second, nil},
+		"works":          {func() runtime { return lingers(0) }, works, probe.Failure, 4 * time.Second, nil},
+		"works slowly":   {func() runtime { return lingers(time.Second) }, works, probe.Failure, 5 * time.Second, nil},
+		"runs nothing":   {func() runtime { return hangs }, works, probe.Unknown, 5 * time.Second, context.DeadlineExceeded},
+		"gives up": {func() runtime {
+			return func(ctx context.Context, id string, command []string, timeout time.Duration) (stdout, stderr []byte, err error) {
+				if command[0] == noSuchCommand {
+					return killed(ctx, id, command, timeout)
+				}
+				return hangs(ctx, id, command, timeout)
+			}
+		}, works, probe.Unknown, 4 * time.Second, context.DeadlineExceeded},
+		"was busy, and the command succeeds": {func() runtime { return late(4*time.Second, says("ok", "", nil)) }, works, probe.Success, 4 * time.Second, nil},
+		"was busy, and the command fails":    {func() runtime { return late(4*time.Second, says("", "", exitError(1))) }, works, probe.Failure, 4 * time.Second, nil},
+		"was busy, and the command hangs":    {func() runtime { return late(4*time.Second, killed) }, works, probe.Failure, 5 * time.Second, nil},
+		"is down":                            {func() runtime { return lingers(0) }, func(context.Context) error { return down }, probe.Unknown, 3 * time.Second, down},
+		"hangs": {func() runtime { return lingers(0) }, func(ctx context.Context) error {
 			<-ctx.Done()
 			return ctx.Err()
 		}, probe.Unknown, 4 * time.Second, context.DeadlineExceeded},
@@ -176,7 +221,7 @@ func TestSilentRuntime(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				begin := time.Now()
-				got, err := newProber(t, Config{Runtime: runtime(hangs), Alive: tc.alive}).Probe(t.Context(), target("x"))
+				got, err := newProber(t, Config{Runtime: tc.runtime(), Alive: tc.alive}).Probe(t.Context(), target("x"))
 				require.Equal(t, tc.took, time.Since(begin))
 				require.Equal(t, tc.want, got.Verdict)
 				require.Equal(t, tc.want == probe.Unknown, err != nil, err)

@@ -93,9 +93,12 @@ const (
 
 // The times of a FileSource that nobody needs to set.
 const (
-	// coalesce is the least time between two prompted looks, and how long a look
-	// waits after a deletion: some programs delete a file and write it anew.
+	// coalesce is the least time between two prompted looks.
 	coalesce = 10 * time.Millisecond
+	// anew is how long a look waits after a deletion instead: some programs, such as
+	// git and tar, delete a file and write it anew at once. A pod is stopped as much
+	// later.
+	anew = 2 * time.Millisecond
 	// quiet is how long ago a file must have been written, when no Hint says
 	// that it is complete.
 	quiet = 50 * time.Millisecond
@@ -259,9 +262,9 @@ func (f *FileSource) wait(ctx context.Context, recheck time.Duration) bool {
 		return true
 	case <-f.hints.prompt:
 	}
-	pause = coalesce
-	if !f.hints.deletions() {
-		pause -= time.Since(f.looked)
+	pause = coalesce - time.Since(f.looked)
+	if f.hints.deletions() {
+		pause = anew
 	}
 	return run.Sleep(ctx, max(pause, 0))
 }
@@ -276,7 +279,7 @@ func (f *FileSource) look(started time.Time) (recheck time.Duration, err error) 
 	f.hints.forget(now)
 	f.looked = now
 	f.report(v.problems)
-	f.remember(s, v)
+	f.remember(v)
 	// Before the first set nobody knows what should run. A set without a file
 	// that is just being written would have its pod taken for a leftover.
 	early := !f.delivered && v.unsettled && now.Sub(started) < longestStart
@@ -289,6 +292,7 @@ func (f *FileSource) look(started time.Time) (recheck time.Duration, err error) 
 	if err := f.cfg.Merger.setConstant(f.cfg.Source, v.pods); err != nil {
 		return 0, fmt.Errorf("manifests of %s: %w", f.cfg.Path, err)
 	}
+	f.dropLost(s, v)
 	f.delivered = true
 	return v.recheck, nil
 }
@@ -310,21 +314,32 @@ func (f *FileSource) read() snapshot {
 	return f.reader.all(f.cfg.Path, known, func(path string) bool { return named[path] })
 }
 
-// remember brings the stored versions up to date. What cannot be stored is missed
-// only if the manifest breaks before the next start.
-func (f *FileSource) remember(s snapshot, v outcome) {
+// remember stores new good versions, before their pods can be started. What cannot be
+// stored is missed only if the manifest breaks before the next start.
+func (f *FileSource) remember(v outcome) {
 	var errs []error
 	for path, data := range v.learned {
 		errs = append(errs, f.store.save(path, data))
 	}
-	if v.known && (v.lost || !f.delivered) {
-		paths := make(map[string]bool, len(s.files))
-		for _, r := range s.files {
-			paths[r.path] = true
-		}
-		errs = append(errs, f.store.keep(paths))
+	f.storeFailed(errors.Join(errs...))
+}
+
+// dropLost drops the stored versions of manifests that are gone. It comes after the
+// set, since no pod's end has to wait for it: what is left behind by a crash is dropped
+// with the first set of the next start.
+func (f *FileSource) dropLost(s snapshot, v outcome) {
+	if !v.lost && f.delivered {
+		return
 	}
-	if err := errors.Join(errs...); err != nil {
+	paths := make(map[string]bool, len(s.files))
+	for _, r := range s.files {
+		paths[r.path] = true
+	}
+	f.storeFailed(f.store.keep(paths))
+}
+
+func (f *FileSource) storeFailed(err error) {
+	if err != nil {
 		f.cfg.Logger.Warn("cannot store the good versions of manifests", "err", err)
 	}
 }

@@ -95,11 +95,16 @@ func (h *hints) busy(path string, modTime, now time.Time) time.Duration {
 	return 0
 }
 
-// deletions tells whether files were deleted since the last look.
+// deletions tells whether files were deleted since the last look, and are gone still.
 func (h *hints) deletions() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return len(h.deleted) > 0
+	for path := range h.named {
+		if _, ok := h.deleted[path]; ok {
+			return true
+		}
+	}
+	return false
 }
 
 // wasDeleted tells whether a file that is missing was deleted, as opposed to

@@ -38,3 +38,22 @@ func TestHints(t *testing.T) {
 		require.Empty(t, h.writing)
 	})
 }
+
+// A deletion is looked at sooner than anything else; one that was looked at, or that
+// was followed by a new file, hurries nothing.
+func TestDeletions(t *testing.T) {
+	var h hints
+	h.init()
+	h.add(Hint{Path: "a", State: Changed})
+	require.False(t, h.deletions())
+	h.add(Hint{Path: "a", State: Deleted})
+	require.True(t, h.deletions())
+	h.suspects()
+	require.False(t, h.deletions(), "it was looked at")
+	h.add(Hint{Path: "b", State: Changed})
+	require.False(t, h.deletions())
+	require.True(t, h.wasDeleted("a"))
+	h.add(Hint{Path: "b", State: Deleted})
+	h.add(Hint{Path: "b", State: Written})
+	require.False(t, h.deletions(), "it is back")
+}

@@ -84,7 +84,10 @@ func (s *scene) removeExited(t *testing.T) {
 	}
 	for _, c := range w.containers {
 		if !running[c.Id] {
-			require.NoError(t, s.cri.RemoveContainer(context.Background(), c.Id))
+			// The runtime may be starting it still, for the kubelet that was killed.
+			wait(t, soonEnough, "removal of "+c.Metadata.Name, func() error {
+				return s.cri.RemoveContainer(context.Background(), c.Id)
+			})
 		}
 	}
 }
@@ -107,11 +110,11 @@ func (s *scene) remembers(t *testing.T, a *answers, after string) {
 				require.NoError(t, s.asBefore(&all[i]), "%s, look %d", after, seen)
 			}
 		}
-		if a.count("/ready/readiness") >= want["/ready/readiness"] && a.count("/unready/readiness") >= want["/unready/readiness"] {
+		// A busy machine may take a second for each look.
+		if seen > 20 && a.count("/ready/readiness") >= want["/ready/readiness"] && a.count("/unready/readiness") >= want["/unready/readiness"] {
 			break
 		}
 	}
-	require.Greater(t, seen, 20, after)
 	wait(t, soonEnough, after+": all is as it was", func() error {
 		for name, count := range map[string]int{"ready": 0, "unready": 0, "crash": 1, "ended": 0} {
 			p, err := s.pod(name)

@@ -12,6 +12,7 @@
 //	testprog https [ADDR]             the same with TLS and a worthless certificate, without gRPC
 //	testprog silent [ADDR]            accept connections and say nothing until SIGTERM
 //	testprog file PATH [AFTER]        create PATH after a duration, then run until SIGTERM
+//	testprog note PATH                create PATH, run until SIGTERM, and write there when it came, in ns since 1970
 //	testprog exists PATH              end with 0 if PATH exists, 1 if not
 //	testprog version                  print $TESTPROG_VERSION
 //
@@ -67,6 +68,8 @@ func run(verb string, args []string) (int, error) {
 		return silent(args)
 	case "file":
 		return file(args)
+	case "note":
+		return 0, note(args)
 	case "exists":
 		return exists(args)
 	case "version":
@@ -184,6 +187,25 @@ func file(args []string) (int, error) {
 	}
 	<-done
 	return 0, nil
+}
+
+// note writes the time under another name first: who reads PATH finds all of it, or
+// nothing.
+func note(args []string) error {
+	if len(args) == 0 {
+		return fmt.Errorf("note: no path")
+	}
+	done := terms()
+	if err := os.WriteFile(args[0], nil, 0o644); err != nil {
+		return err
+	}
+	<-done
+	at := time.Now()
+	whole := args[0] + ".whole"
+	if err := os.WriteFile(whole, fmt.Append(nil, at.UnixNano()), 0o644); err != nil {
+		return err
+	}
+	return os.Rename(whole, args[0])
 }
 
 func exists(args []string) (int, error) {

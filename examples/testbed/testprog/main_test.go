@@ -30,6 +30,8 @@ func TestRun(t *testing.T) {
 		"exists not":    {args: []string{"exists", here + "x"}, code: 1},
 		"no path":       {args: []string{"exists"}, fail: true},
 		"file no path":  {args: []string{"file"}, fail: true},
+		"note no path":  {args: []string{"note"}, fail: true},
+		"note no place": {args: []string{"note", filepath.Join(here, "below")}, fail: true},
 		"bad code":      {args: []string{"exit", "x"}, fail: true},
 		"bad duration":  {args: []string{"exit", "0", "x"}, fail: true},
 		"unknown":       {args: []string{"explode"}, fail: true},

@@ -1,0 +1,79 @@
+package exec
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/podwright/podwright/internal/run"
+	"github.com/podwright/podwright/probe"
+)
+
+// execution is a command that the runtime was asked to run.
+type execution struct {
+	id      string
+	timeout time.Duration
+	// ctx ends when the probe is given up, or by end.
+	ctx context.Context
+	end func()
+
+	done chan struct{} // closed once the following are set
+	took time.Duration
+	err  error
+
+	stdout, stderr []byte
+}
+
+// errNoAnswer is what is known of a call of the runtime that ended its goroutine.
+var errNoAnswer = errors.New("the runtime's ExecSync did not return")
+
+// begin asks for the execution. The deadline of ctx does not end it, for that is when
+// the runtime begins to kill the command; its own is later than any answer is awaited.
+// end must be called; it returns when the runtime has.
+func (p *Prober) begin(ctx context.Context, id string, command []string, timeout time.Duration) *execution {
+	own, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*timeout+3*p.cfg.Grace+aliveTimeout)
+	stop := context.AfterFunc(ctx, func() {
+		if errors.Is(ctx.Err(), context.Canceled) {
+			cancel()
+		}
+	})
+	e := &execution{id: id, timeout: timeout, ctx: own, done: make(chan struct{}), err: errNoAnswer}
+	e.end = func() {
+		stop()
+		cancel()
+		<-e.done
+	}
+	begin := time.Now()
+	go func() {
+		defer close(e.done)
+		e.err = run.Guard("the runtime's ExecSync", func() (err error) {
+			e.stdout, e.stderr, err = p.cfg.Runtime.ExecSync(own, id, command, timeout)
+			return err
+		})
+		e.took = time.Since(begin)
+	}()
+	return e
+}
+
+// verdict is what follows from the runtime's answer.
+func (e *execution) verdict(ctx context.Context) (probe.Result, error) {
+	exit, exited := errors.AsType[interface {
+		error
+		ExitCode() int
+	}](e.err)
+	switch {
+	case e.err == nil:
+		return probe.Result{Verdict: probe.Success, Output: cut("", e.stdout, e.stderr)}, nil
+	case exited:
+		return probe.Result{Verdict: probe.Failure, Output: cut(fmt.Sprintf("exit code %d: ", exit.ExitCode()), e.stdout, e.stderr)}, nil
+	case e.ctx.Err() != nil:
+		return probe.Result{}, givenUp(ctx)
+	case errors.Is(e.err, context.DeadlineExceeded) && e.took < e.timeout:
+		// The command still had time: it is the runtime that ran out of its own.
+		return probe.Result{}, fmt.Errorf("the runtime gave up after %v: %w", e.took.Round(time.Millisecond), e.err)
+	case errors.Is(e.err, context.DeadlineExceeded):
+		return probe.Result{Verdict: probe.Failure, Output: cut(fmt.Sprintf("the command did not end within %v and was killed: ", e.timeout), e.stdout, e.stderr)}, nil
+	}
+	return probe.Result{}, e.err
+}
