@@ -1,17 +1,16 @@
 package podworkers_test
 
 import (
-	"encoding/json"
 	"flag"
 	"math/rand/v2"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/podwright/podwright/internal/mutate"
 )
 
 var mutations = flag.Bool("mutations", false, "break the machine in all of many small ways, not only in some; takes some minutes of CPU")
@@ -82,7 +81,7 @@ func allMutations() []mutation {
 // Each way to break the machine still has its place in the sources.
 func TestMutationsApply(t *testing.T) {
 	for _, m := range allMutations() {
-		t.Run(m.name, func(t *testing.T) { m.overlay(t) })
+		t.Run(m.name, func(t *testing.T) { m.broken(t) })
 	}
 }
 
@@ -103,40 +102,33 @@ func TestMutations(t *testing.T) {
 			if *mutations {
 				t.Parallel()
 			}
-			cmd := exec.CommandContext(t.Context(), "go", "test", "-overlay="+m.overlay(t), "-timeout="+mutationTime.String(),
-				"-short", "-vet=off", "-run=^(TestExplore|TestScripts|TestStaleEndIsIgnored)$", ".")
-			out, err := cmd.CombinedOutput()
-			require.Error(t, err, "nobody noticed")
-			require.NotContains(t, string(out), "build failed")
-			if strings.Contains(string(out), "panic: test timed out") {
+			trial := mutate.Trial{
+				File: m.file, Source: m.broken(t), Dir: t.TempDir(),
+				Run: "^(TestExplore|TestScripts|TestStaleEndIsIgnored)$", Timeout: mutationTime,
+			}
+			survives, out, err := trial.Survives(t.Context())
+			require.NoError(t, err)
+			require.False(t, survives, "nobody noticed")
+			if strings.Contains(out, "panic: test timed out") {
 				return
 			}
 			named := false
 			for _, rule := range m.rules {
-				named = named || strings.Contains(string(out), rule)
+				named = named || strings.Contains(out, rule)
 			}
 			require.True(t, named, "noticed, but not as one of %v:\n%.3000s", m.rules, out)
 		})
 	}
 }
 
-// overlay writes the broken source and the file that puts it into its place.
-func (m mutation) overlay(t *testing.T) string {
-	path, err := filepath.Abs(m.file)
-	require.NoError(t, err)
-	source, err := os.ReadFile(path)
+// broken is the source with the mutation.
+func (m mutation) broken(t *testing.T) []byte {
+	source, err := os.ReadFile(m.file)
 	require.NoError(t, err)
 	broken := string(source)
 	for i := 0; i < len(m.replace); i += 2 {
 		require.Equal(t, 1, strings.Count(broken, m.replace[i]), "%q in %s", m.replace[i], m.file)
 		broken = strings.Replace(broken, m.replace[i], m.replace[i+1], 1)
 	}
-	dir := t.TempDir()
-	file := filepath.Join(dir, m.file)
-	require.NoError(t, os.WriteFile(file, []byte(broken), 0o600))
-	overlay, err := json.Marshal(map[string]map[string]string{"Replace": {path: file}})
-	require.NoError(t, err)
-	name := filepath.Join(dir, "overlay.json")
-	require.NoError(t, os.WriteFile(name, overlay, 0o600))
-	return name
+	return []byte(broken)
 }
