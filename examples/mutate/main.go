@@ -17,8 +17,9 @@
 //	-n N          how many mutants to try; 0 is all of them (100)
 //	-seed N       which ones (1)
 //	-parallel N   how many at a time (2)
-//	-timeout D    how long the tests of a package may take; a mutant that takes longer counts as noticed (30s)
+//	-timeout D    how long the tests of a package may take; a mutant that takes longer counts as noticed (3m)
 //	-run REGEXP   only these tests
+//	-again FILE   try those that FILE, the output of an earlier run, names as survivors
 //	-v            print also what was noticed
 //	-list         print the mutants, try none
 package main
@@ -38,7 +39,7 @@ type options struct {
 	n, parallel int
 	seed        uint64
 	timeout     time.Duration
-	run         string
+	run, again  string
 	verbose     bool
 	list        bool
 }
@@ -48,8 +49,9 @@ func main() {
 	flag.IntVar(&o.n, "n", 100, "how many mutants to try; 0 is all")
 	flag.Uint64Var(&o.seed, "seed", 1, "which mutants")
 	flag.IntVar(&o.parallel, "parallel", 2, "how many at a time")
-	flag.DurationVar(&o.timeout, "timeout", 30*time.Second, "how long the tests of a package may take")
+	flag.DurationVar(&o.timeout, "timeout", 3*time.Minute, "how long the tests of a package may take")
 	flag.StringVar(&o.run, "run", "", "only these tests")
+	flag.StringVar(&o.again, "again", "", "try what survived in this output")
 	flag.BoolVar(&o.verbose, "v", false, "print also what was noticed")
 	flag.BoolVar(&o.list, "list", false, "print the mutants, try none")
 	flag.Parse()

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -28,6 +29,17 @@ func (c candidate) String() string {
 	return fmt.Sprintf("%s:%d: %s", c.file, c.Line, c.Mutant)
 }
 
+// survivedIn tells whether an earlier run printed c as a survivor. It may stand in
+// another line now.
+func (c candidate) survivedIn(earlier string) bool {
+	for line := range strings.Lines(earlier) {
+		if strings.HasPrefix(line, "SURVIVED "+c.file+":") && strings.HasSuffix(line, ": "+c.Mutant.String()+"\n") {
+			return true
+		}
+	}
+	return false
+}
+
 // mutate draws from all mutants and tries them.
 func mutate(ctx context.Context, o options, names []string) error {
 	if len(names) == 0 {
@@ -38,6 +50,14 @@ func mutate(ctx context.Context, o options, names []string) error {
 		return err
 	}
 	rand.New(rand.NewPCG(o.seed, o.seed)).Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	if o.again != "" {
+		earlier, err := os.ReadFile(o.again)
+		if err != nil {
+			return err
+		}
+		all = slices.DeleteFunc(all, func(c candidate) bool { return !c.survivedIn(string(earlier)) })
+		o.n = len(all)
+	}
 	fmt.Printf("%d mutants, seed %d\n", len(all), o.seed)
 	if o.n == 0 {
 		o.n = len(all)
@@ -83,11 +103,11 @@ type figure struct{ tried, survived int }
 // to be tried, how many are or were, and what came of them.
 type trials struct {
 	options
-	mu      sync.Mutex
-	queue   []candidate
-	begun   int
-	figures map[string]*figure
-	healthy sync.Map // folder to a func that runs its tests unbroken, once
+	mu       sync.Mutex
+	queue    []candidate
+	begun    int
+	figures  map[string]*figure
+	unbroken sync.Map // folder to a func that runs its tests without a mutant, once
 }
 
 // next takes one from the queue, unless enough were taken.
@@ -126,26 +146,30 @@ func (t *trials) work(ctx context.Context) error {
 	return group.Wait()
 }
 
-// try runs the tests on c. The tests must succeed without it.
+// try runs the tests of the folder of c on it, and then those that show the same.
 func (t *trials) try(ctx context.Context, dir string, c candidate) error {
-	trial := mutants.Trial{Package: filepath.Dir(c.file), Dir: dir, Run: t.run, Timeout: t.timeout}
-	unbroken, _ := t.healthy.LoadOrStore(trial.Package, sync.OnceValue(func() error { return healthy(ctx, trial) }))
-	if err := unbroken.(func() error)(); err != nil {
-		return err
+	folder, begun := filepath.Dir(c.file), time.Now()
+	survives, out := true, ""
+	for _, tested := range append([]string{folder}, alsoTestedBy[folder]...) {
+		if !survives {
+			break
+		}
+		trial := mutants.Trial{Package: tested, Dir: dir, Run: t.run, Timeout: t.timeout}
+		if err := t.healthy(ctx, trial); err != nil {
+			return err
+		}
+		trial.File, trial.Source = c.file, c.Apply(c.source)
+		var err error
+		survives, out, err = trial.Survives(ctx)
+		if errors.Is(err, mutants.ErrBuild) {
+			t.drawAnew()
+			return nil
+		}
+		if err != nil {
+			return err
+		}
 	}
-	trial.File, trial.Source = c.file, c.Apply(c.source)
-	begun := time.Now()
-	survives, out, err := trial.Survives(ctx)
-	if errors.Is(err, mutants.ErrBuild) {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		t.begun--
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	t.count(c, survives)
+	t.count(folder, survives)
 	switch {
 	case survives:
 		fmt.Printf("SURVIVED %s\n", c)
@@ -155,18 +179,28 @@ func (t *trials) try(ctx context.Context, dir string, c candidate) error {
 	return nil
 }
 
-func healthy(ctx context.Context, trial mutants.Trial) error {
-	ok, out, err := trial.Survives(ctx)
-	if err == nil && !ok {
-		err = fmt.Errorf("the tests of %s fail without a mutant:\n%s", trial.Package, out)
-	}
-	return err
+// healthy runs the tests without a mutant, once.
+func (t *trials) healthy(ctx context.Context, trial mutants.Trial) error {
+	once, _ := t.unbroken.LoadOrStore(trial.Package, sync.OnceValue(func() error {
+		ok, out, err := trial.Survives(ctx)
+		if err == nil && !ok {
+			err = fmt.Errorf("the tests of %s fail without a mutant:\n%s", trial.Package, out)
+		}
+		return err
+	}))
+	return once.(func() error)()
 }
 
-func (t *trials) count(c candidate, survived bool) {
+// drawAnew makes room for another one.
+func (t *trials) drawAnew() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	folder := filepath.Dir(c.file)
+	t.begun--
+}
+
+func (t *trials) count(folder string, survived bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	if t.figures[folder] == nil {
 		t.figures[folder] = &figure{}
 	}

@@ -23,6 +23,24 @@ var decisionCode = []string{
 	"internal/backoff", "internal/podfacts", "internal/run",
 }
 
+// alsoTestedBy names folders whose tests show what a folder does, too. They run on
+// what survives the folder's own.
+var alsoTestedBy = map[string][]string{
+	"podworkers":         {"podworkers/podworkerstest", "podworkers/stages"},
+	"podworkers/stages":  {"podworkers/stages/stagestest", "cri/podsyncer"},
+	"pleg":               {"pleg/plegtest"},
+	"probe":              {"probe/probetest"},
+	"status":             {"status/writer", "status/statustest"},
+	"status/writer":      {"status/statustest"},
+	"syncloop":           {"syncloop/eventsourcetest", "cri/podsyncer"},
+	"syncloop/podsource": {"syncloop/eventsourcetest"},
+	"cri/pods/actions":   {"cri/pods"},
+	"cri/pods/garbage":   {"cri/pods"},
+	"cri/pods/observe":   {"cri/pods"},
+	"cri/pods/request":   {"cri/pods"},
+	"cri/pods/resize":    {"cri/pods"},
+}
+
 // sources lists the Go sources among names, and in those of them that are folders,
 // without tests and without what is built on other systems only.
 func sources(names []string) ([]string, error) {

@@ -69,16 +69,19 @@ func TestSurvives(t *testing.T) {
 		from, to string
 		survives bool
 		out      string
+		cpu      int
+		timeout  time.Duration
 	}{
-		"as it is": {"n > 0", "n > 0", true, ""},
-		"the same": {"n > 0", "n != 0", true, ""},
-		"noticed":  {"n > 0", "n > 1", false, "2 steps"},
-		"endless":  {"n--", "", false, "timed out"},
-		"memory":   {"n--", "a := make([]byte, 1<<34); n -= len(a)", false, "out of memory"},
+		"as it is": {"n > 0", "n > 0", true, "", 0, 0},
+		"the same": {"n > 0", "n != 0", true, "", 0, 0},
+		"noticed":  {"n > 0", "n > 1", false, "2 steps", 0, 0},
+		"endless":  {"n--", "", false, "timed out", 0, time.Second},
+		"busy":     {"n--", "", false, "signal: killed", 1, 0},
+		"memory":   {"n--", "a := make([]byte, 1<<34); n -= len(a)", false, "out of memory", 0, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			broken := strings.Replace(string(source), c.from, c.to, 1)
-			trial := Trial{Package: "testdata/tiny", File: file, Source: []byte(broken), Dir: t.TempDir(), Timeout: 2 * time.Second}
+			trial := Trial{Package: "testdata/tiny", File: file, Source: []byte(broken), Dir: t.TempDir(), CPU: c.cpu, Timeout: c.timeout}
 			survives, out, err := trial.Survives(t.Context())
 			require.NoError(t, err)
 			require.Equal(t, c.survives, survives, out)

@@ -28,7 +28,9 @@ type Trial struct {
 	Dir string
 	// Run selects tests, as go test -run does. Empty is all.
 	Run string
-	// Timeout bounds the tests. Zero is 30 seconds.
+	// CPU bounds the processor time of the tests, in seconds, and Timeout how long
+	// they take, which on a busy machine is more. Zero is 30, and 3 minutes.
+	CPU     int
 	Timeout time.Duration
 	// Memory bounds the address space of the tests, in KiB: what runs in circles
 	// may eat memory, too. Zero is 4 GiB.
@@ -59,10 +61,10 @@ func (t Trial) Survives(ctx context.Context) (bool, string, error) {
 }
 
 func (t Trial) test(ctx context.Context, binary string) (bool, string, error) {
-	timeout := cmp.Or(t.Timeout, 30*time.Second)
+	timeout := cmp.Or(t.Timeout, 3*time.Minute)
 	hung, cancel := context.WithTimeout(ctx, timeout+timeout/2)
 	defer cancel()
-	limited := fmt.Sprintf(`ulimit -v %d; exec nice "$0" "$@"`, cmp.Or(t.Memory, 4<<20))
+	limited := fmt.Sprintf(`ulimit -v %d; ulimit -t %d; exec nice "$0" "$@"`, cmp.Or(t.Memory, 4<<20), cmp.Or(t.CPU, 30))
 	tests := exec.CommandContext(hung, "sh", "-c", limited, binary, "-test.short", "-test.failfast", "-test.timeout="+timeout.String(), "-test.run="+t.Run)
 	tests.Dir = t.Package
 	tests.Env = append(os.Environ(), "TMPDIR="+t.Dir)
@@ -73,7 +75,10 @@ func (t Trial) test(ctx context.Context, binary string) (bool, string, error) {
 	if ctx.Err() != nil {
 		return false, "", ctx.Err()
 	}
-	return err == nil, string(out), nil
+	if err != nil {
+		return false, fmt.Sprintf("%s\n%v", out, err), nil
+	}
+	return true, string(out), nil
 }
 
 // overlay writes the broken source and the file that puts it into its place.

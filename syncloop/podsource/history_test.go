@@ -294,6 +294,19 @@ func TestHistoryFolderDeleted(t *testing.T) {
 	require.Equal(t, testSettle, v.recheck)
 }
 
+// A missing file counts as removed after the time to settle, not before.
+func TestHistorySettles(t *testing.T) {
+	l := newHistory()
+	l.see(folder{"a": "a 1", "b": "b 2"}, 0)
+	l.see(folder{"a": "a 1"}, time.Second)
+	pods, _, v := l.see(folder{"a": "a 1"}, time.Second+testSettle-1)
+	require.Equal(t, []string{"a 1", "b 2"}, pods)
+	require.Positive(t, v.recheck)
+	pods, _, v = l.see(folder{"a": "a 1"}, time.Second+testSettle)
+	require.Equal(t, []string{"a 1"}, pods)
+	require.Zero(t, v.recheck)
+}
+
 // A file that was deleted does not have to stay
 // away for a while, one that is merely missing has.
 func TestDeletedFileCountsAtOnce(t *testing.T) {
