@@ -29,12 +29,19 @@ func TestCgroupValues(t *testing.T) {
 			CgroupValues{5, 5 << 20, 0, 0}},
 		{"pod level", v1.PodSpec{Resources: new(needs(7, 7)), Containers: []v1.Container{{}}},
 			CgroupValues{7, 7 << 20, 7, 7 << 20}},
+		{"pod level, the least there is", v1.PodSpec{Resources: new(needs(1, 1)), Containers: []v1.Container{{Resources: needs(5, 5)}}},
+			CgroupValues{1, 1 << 20, 1, 1 << 20}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			want := CgroupValues{CPURequest: tc.want.CPURequest, MemoryRequest: tc.want.MemoryRequest, CPULimit: tc.want.CPULimit, MemoryLimit: tc.want.MemoryLimit}
 			require.Equal(t, want, cgroupValues(&v1.Pod{Spec: tc.spec}))
 		})
 	}
+}
+
+func TestWithoutOverhead(t *testing.T) {
+	require.Equal(t, int64(3), withoutOverhead(5, 2))
+	require.Zero(t, withoutOverhead(0, 2), "no limit is none")
 }
 
 // needs are requests and limits alike: milli-CPUs and MiB.
