@@ -44,6 +44,20 @@ func TestWithoutOverhead(t *testing.T) {
 	require.Zero(t, withoutOverhead(0, 2), "no limit is none")
 }
 
+// A limit of 0 is none, which is more than any.
+func TestGrows(t *testing.T) {
+	limit, request := valuesOf(v1.ResourceMemory)
+	values := func(n int64) CgroupValues { return CgroupValues{MemoryLimit: n, MemoryRequest: n} }
+	for _, c := range []struct {
+		from, to                 int64
+		limitGrows, requestGrows bool
+	}{{1, 2, true, true}, {2, 1, false, false}, {2, 2, false, false}, {0, 1, false, true}, {1, 0, true, false}, {0, 0, false, false}} {
+		require.Equal(t, c.limitGrows, limit.grows(values(c.from), values(c.to)), c)
+		require.Equal(t, c.requestGrows, request.grows(values(c.from), values(c.to)), c)
+		require.Equal(t, c.from == c.to, limit.same(values(c.from), values(c.to)), c)
+	}
+}
+
 // needs are requests and limits alike: milli-CPUs and MiB.
 func needs(cpu, memory int64) v1.ResourceRequirements {
 	list := v1.ResourceList{
