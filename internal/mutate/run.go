@@ -64,7 +64,7 @@ func (t Trial) test(ctx context.Context, binary string) (bool, string, error) {
 	timeout := cmp.Or(t.Timeout, 3*time.Minute)
 	hung, cancel := context.WithTimeout(ctx, timeout+timeout/2)
 	defer cancel()
-	limited := fmt.Sprintf(`ulimit -v %d; ulimit -t %d; exec nice "$0" "$@"`, cmp.Or(t.Memory, 4<<20), cmp.Or(t.CPU, 30))
+	limited := fmt.Sprintf(`ulimit -v %d; ulimit -t %d; exec nice -n 5 "$0" "$@"`, cmp.Or(t.Memory, 4<<20), cmp.Or(t.CPU, 30))
 	tests := exec.CommandContext(hung, "sh", "-c", limited, binary, "-test.short", "-test.failfast", "-test.timeout="+timeout.String(), "-test.run="+t.Run)
 	tests.Dir = t.Package
 	tests.Env = append(os.Environ(), "TMPDIR="+t.Dir)

@@ -89,6 +89,17 @@ func TestHistoryKeepsLastGood(t *testing.T) {
 	require.Empty(t, pods)
 }
 
+// A problem is told once it has lasted for the time to settle, not before.
+func TestHistoryProblemSettles(t *testing.T) {
+	l := newHistory()
+	l.see(folder{"a": "!bad"}, 0)
+	_, problems, v := l.see(folder{"a": "!bad"}, testSettle-1)
+	require.Empty(t, problems)
+	require.Positive(t, v.recheck)
+	_, problems, _ = l.see(folder{"a": "!bad"}, testSettle)
+	require.Equal(t, []string{"a: bad"}, problems)
+}
+
 func TestHistoryBadFromTheStart(t *testing.T) {
 	l := newHistory()
 	_, _, v := l.see(folder{"a": "!bad", "b": "b 1"}, 0)
