@@ -43,6 +43,8 @@ var floors = map[string]floor{
 	"internal/required":   {outside: 0},
 	// Only the test and the recorder of golden requests import it.
 	"internal/golden": {own: []string{"cri", "cri/fake", "cri/logs", "internal/memnet", "internal/run"}, outside: 120, forbid: noCore},
+	// Only tests and examples/mutate import it.
+	"internal/mutate": {outside: 0},
 	// Only tests import these three.
 	"internal/testcri":   {own: []string{"cri"}, outside: 120, forbid: noCore},
 	"internal/testagent": {own: []string{"cri", "cri/fake", "cri/logs", "internal/memnet"}, outside: 120, forbid: noCore},

@@ -409,3 +409,18 @@ func TestRequestBesideTheWishOfAList(t *testing.T) {
 		})
 	}
 }
+
+// The end answers whoever waits, and leaves no look in progress that a health report
+// would name for ever.
+func TestEndForgetsLooks(t *testing.T) {
+	s := newScript(t)
+	s.know(onePod("u", StateRunning))
+	w := s.observe("u")
+	s.start(inspectOne)
+	require.NotEmpty(t, s.c.pods["u"].looks)
+	s.c.end(ErrNotRunning, s.now)
+	require.ErrorIs(t, (<-w.answer).err, ErrNotRunning)
+	require.Empty(t, s.c.pods["u"].looks)
+	require.Empty(t, s.c.pods["u"].waiters)
+	require.Empty(t, s.c.slots)
+}

@@ -97,6 +97,7 @@ func (r *rig) do(input func()) {
 	input()
 	out := r.m.take()
 	for _, c := range out.cancel {
+		require.Contains(r.t, r.running, c.uid, "only what runs is cancelled")
 		r.cancelled = append(r.cancelled, c.cause)
 	}
 	for _, done := range out.done {

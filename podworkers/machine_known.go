@@ -25,11 +25,11 @@ func (m *machine) syncKnownPods(desired []*v1.Pod, now time.Time) map[types.UID]
 	}
 	for _, r := range m.inOrder(unfinished) {
 		switch {
-		case r.state == StateFinished && (r.undesired || r.restart):
+		case r.state == StateFinished:
 			m.drop(r, now)
 		case r.undesired && r.state == StateWaiting: // so the runtime does not know it
 			m.drop(r, now)
-		case r.undesired && r.state != StateFinished:
+		case r.undesired:
 			m.end(r, now)
 		}
 	}

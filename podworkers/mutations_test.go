@@ -1,23 +1,22 @@
 package podworkers_test
 
 import (
-	"encoding/json"
 	"flag"
 	"math/rand/v2"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/podwright/podwright/internal/mutate"
 )
 
 var mutations = flag.Bool("mutations", false, "break the machine in all of many small ways, not only in some; takes some minutes of CPU")
 
-// sampled is how many mutations are tried without -mutations, each for mutationTime
-// at most: one that makes the machine run in circles is noticed by then.
+// sampled is how many mutations are tried without -mutations, each with mutationTime
+// of CPU at most: one that makes the machine run in circles is noticed by then.
 const (
 	sampled      = 3
 	mutationTime = time.Minute
@@ -50,8 +49,8 @@ func allMutations() []mutation {
 		{"a failed stop counts as a good one", "machine_calls.go", []string{"		m.failed(r, res.callError, now)\n", "		m.failed(r, res.callError, now)\n		if ended == CallSyncTerminatingPod {\n			m.succeeded(r, ended, false, now)\n		}\n"}, []string{"INV-8"}},
 		{"a static pod that the runtime knows is finished unstopped", "machine_calls.go", []string{"r.state == StateTerminationRequested && !r.observed", "r.state == StateTerminationRequested"}, []string{"INV-8"}},
 		{"finished pods are called again", "machine_calls.go", []string{"!r.ready || r.state == StateFinished {", "!r.ready {", "	m.setState(r, StateFinished, now)\n	m.vacate(r)\n", "	m.setState(r, StateFinished, now)\n	m.vacate(r)\n	r.ready = true\n"}, []string{"INV-9"}},
-		{"a pod is forgotten before it is finished", "machine_known.go", []string{"r.state == StateFinished && (r.undesired || r.restart)", "r.state >= StateTerminated && (r.undesired || r.restart)"}, []string{"INV-9"}},
-		{"a UID that comes again is not freed", "machine_known.go", []string{"r.state == StateFinished && (r.undesired || r.restart)", "r.state == StateFinished && r.undesired"}, []string{"INV-10"}},
+		{"a pod is forgotten before it is finished", "machine_known.go", []string{"case r.state == StateFinished:\n			m.drop", "case r.state >= StateTerminated:\n			m.drop"}, []string{"INV-9"}},
+		{"a UID that comes again is not freed", "machine_known.go", []string{"return r.undesired || r.restart", "return r.undesired"}, []string{"INV-10"}},
 		{"static pods of one name run together", "machine_calls.go", []string{"r.state < StateTerminationRequested && !m.names.mayStart(r.fullName(), r.uid)", "m.names == nil"}, []string{"INV-11"}},
 		{"the last in line starts first", "names.go", []string{"s.waiting = append(s.waiting, uid)", "s.waiting = append([]types.UID{uid}, s.waiting...)"}, []string{"INV-11"}},
 		{"a name is free when the pod has stopped", "machine_calls.go", []string{"		m.closeDone(r)\n		r.ready = true", "		m.closeDone(r)\n		m.names.release(r.fullName(), r.uid)\n		m.freed = append(m.freed, r.fullName())\n		r.ready = true", "	if r.static {\n		m.names.hold", "	if r.static && r.state < StateTerminated {\n		m.names.hold"}, []string{"INV-11"}},
@@ -82,7 +81,7 @@ func allMutations() []mutation {
 // Each way to break the machine still has its place in the sources.
 func TestMutationsApply(t *testing.T) {
 	for _, m := range allMutations() {
-		t.Run(m.name, func(t *testing.T) { m.overlay(t) })
+		t.Run(m.name, func(t *testing.T) { m.broken(t) })
 	}
 }
 
@@ -103,40 +102,33 @@ func TestMutations(t *testing.T) {
 			if *mutations {
 				t.Parallel()
 			}
-			cmd := exec.CommandContext(t.Context(), "go", "test", "-overlay="+m.overlay(t), "-timeout="+mutationTime.String(),
-				"-short", "-vet=off", "-run=^(TestExplore|TestScripts|TestStaleEndIsIgnored)$", ".")
-			out, err := cmd.CombinedOutput()
-			require.Error(t, err, "nobody noticed")
-			require.NotContains(t, string(out), "build failed")
-			if strings.Contains(string(out), "panic: test timed out") {
+			trial := mutate.Trial{
+				File: m.file, Source: m.broken(t), Dir: t.TempDir(),
+				Run: "^(TestExplore|TestScripts|TestStaleEndIsIgnored)$", CPU: int(mutationTime.Seconds()),
+			}
+			survives, out, err := trial.Survives(t.Context())
+			require.NoError(t, err)
+			require.False(t, survives, "nobody noticed")
+			if strings.Contains(out, "panic: test timed out") || strings.Contains(out, "signal: killed") {
 				return
 			}
 			named := false
 			for _, rule := range m.rules {
-				named = named || strings.Contains(string(out), rule)
+				named = named || strings.Contains(out, rule)
 			}
 			require.True(t, named, "noticed, but not as one of %v:\n%.3000s", m.rules, out)
 		})
 	}
 }
 
-// overlay writes the broken source and the file that puts it into its place.
-func (m mutation) overlay(t *testing.T) string {
-	path, err := filepath.Abs(m.file)
-	require.NoError(t, err)
-	source, err := os.ReadFile(path)
+// broken is the source with the mutation.
+func (m mutation) broken(t *testing.T) []byte {
+	source, err := os.ReadFile(m.file)
 	require.NoError(t, err)
 	broken := string(source)
 	for i := 0; i < len(m.replace); i += 2 {
 		require.Equal(t, 1, strings.Count(broken, m.replace[i]), "%q in %s", m.replace[i], m.file)
 		broken = strings.Replace(broken, m.replace[i], m.replace[i+1], 1)
 	}
-	dir := t.TempDir()
-	file := filepath.Join(dir, m.file)
-	require.NoError(t, os.WriteFile(file, []byte(broken), 0o600))
-	overlay, err := json.Marshal(map[string]map[string]string{"Replace": {path: file}})
-	require.NoError(t, err)
-	name := filepath.Join(dir, "overlay.json")
-	require.NoError(t, os.WriteFile(name, overlay, 0o600))
-	return name
+	return []byte(broken)
 }

@@ -205,11 +205,17 @@ func TestTransitionTimes(t *testing.T) {
 }
 
 func TestForeignFieldsPass(t *testing.T) {
-	claim := "claim"
-	s := compute(t, Input{Pod: podOf(v1.RestartPolicyAlways, "c"), API: &v1.PodStatus{
-		ResourceClaimStatuses: []v1.PodResourceClaimStatus{{Name: "n", ResourceClaimName: &claim}},
-	}})
-	require.Equal(t, "n", s.ResourceClaimStatuses[0].Name)
+	for _, foreign := range []*v1.PodStatus{
+		{},
+		{ResourceClaimStatuses: []v1.PodResourceClaimStatus{{Name: "n", ResourceClaimName: new("claim")}}},
+		{ExtendedResourceClaimStatus: &v1.PodExtendedResourceClaimStatus{ResourceClaimName: "claim"}},
+		{NodeAllocatableResourceClaimStatuses: []v1.NodeAllocatableResourceClaimStatus{{ResourceClaimName: "claim"}}},
+	} {
+		s := compute(t, Input{Pod: podOf(v1.RestartPolicyAlways, "c"), API: foreign})
+		require.Equal(t, foreign.ResourceClaimStatuses, s.ResourceClaimStatuses)
+		require.Equal(t, foreign.ExtendedResourceClaimStatus, s.ExtendedResourceClaimStatus)
+		require.Equal(t, foreign.NodeAllocatableResourceClaimStatuses, s.NodeAllocatableResourceClaimStatuses)
+	}
 }
 
 // An eviction's status function: phase, reason and what follows from them.

@@ -211,6 +211,7 @@ func TestHandlerReconcile(t *testing.T) {
 	h.HandlePodReconcile(t.Context(), []*v1.Pod{evicted})
 	w.states["6"] = podworkers.PodState{State: podworkers.StateTerminated, Evicted: true}
 	h.HandlePodReconcile(t.Context(), []*v1.Pod{evicted})
+	h.HandlePodReconcile(t.Context(), []*v1.Pod{testPod("not yet", "7", inPhase(v1.PodRunning), func(pod *v1.Pod) { pod.Status.Reason = "Evicted" })})
 	require.Equal(t, []string{"6false", "6true"}, pruned, "all only when the exit codes are known")
 }
 
@@ -458,7 +459,11 @@ func TestHandlerRestartsPerSource(t *testing.T) {
 
 func TestNewHandlerRefuses(t *testing.T) {
 	_, err := NewHandler(HandlerConfig{})
-	require.ErrorContains(t, err, "Workers")
-	_, err = NewHandler(HandlerConfig{Workers: newFakeWorkers(), FinalCleaners: []Cleaner{{Name: "x"}}})
-	require.ErrorContains(t, err, "Clean")
+	require.ErrorContains(t, err, "HandlerConfig.Workers is required")
+	for _, bad := range []Cleaner{{Clean: func(context.Context, *Cleanup) error { return nil }}, {Name: "a"}} {
+		_, err := NewHandler(HandlerConfig{Workers: newFakeWorkers(), Cleaners: []Cleaner{bad}})
+		require.ErrorContains(t, err, "HandlerConfig.Cleaners: each needs")
+		_, err = NewHandler(HandlerConfig{Workers: newFakeWorkers(), FinalCleaners: []Cleaner{bad}})
+		require.ErrorContains(t, err, "HandlerConfig.Cleaners: each needs")
+	}
 }

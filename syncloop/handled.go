@@ -37,9 +37,6 @@ func (s *handledSet) changes(newest []*v1.Pod) []Change {
 // ready returns those pods of a change that the handler may be told of now. A pod
 // that failed waits; so does one that follows under its UID.
 func (s *handledSet) ready(pods []*v1.Pod) []*v1.Pod {
-	if len(s.failed) == 0 {
-		return pods
-	}
 	return slices.DeleteFunc(slices.Clone(pods), func(pod *v1.Pod) bool { return s.failed[pod.UID] != 0 })
 }
 

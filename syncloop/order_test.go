@@ -53,6 +53,11 @@ func TestOrders(t *testing.T) {
 			},
 			want: "base,top,mid",
 		},
+		"two depend on one, which is no circle": {
+			order: ByDependency(nil, nil),
+			pods:  []*v1.Pod{testPod("a", "1", needs("b,c")), testPod("b", "2", needs("d")), testPod("c", "3", needs("d")), testPod("d", "4")},
+			want:  "d,b,c,a",
+		},
 		"names": {
 			order: ByDependency(nil, nil),
 			pods: []*v1.Pod{

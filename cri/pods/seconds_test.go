@@ -53,6 +53,7 @@ func TestSecondsAtTheirLimits(t *testing.T) {
 					pod.Spec.TerminationGracePeriodSeconds = ptr(int64(30))
 					tc.set(pod, value)
 					status := h.mustSync(pod)
+					synctest.Wait() // until the container's program has begun, which is slow to end
 					begin := time.Now()
 					if tc.reason == "" {
 						require.NoError(t, h.m.KillPod(t.Context(), KillRequest{Pod: pod, Status: status}).Err())

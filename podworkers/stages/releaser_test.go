@@ -151,6 +151,23 @@ func TestReleaserConfig(t *testing.T) {
 	}
 }
 
+// Without a Release of the owner's, a pod is released by its list: what counts as
+// stopped first, and only when that is released, what counts as gone.
+func TestReleaserReleasesInOrder(t *testing.T) {
+	c := &calls{}
+	stopped := traced(c, "stopped")
+	n := newNode(t, func(cfg *ReleaserConfig) {
+		cfg.Release = nil
+		cfg.List = newList(t, Config{Stages: []Entry{{Name: "gone", Release: Gone, Stage: traced(c, "gone")}, {Name: "stopped", Release: Stopped, Stage: stopped}}})
+	})
+	require.NoError(t, n.cfg.Release(t.Context(), "1"))
+	require.Equal(t, []string{"release stopped 1", "release gone 1"}, c.take())
+	failed := errors.New("busy")
+	stopped.release = func(context.Context, types.UID) error { return failed }
+	require.ErrorIs(t, n.cfg.Release(t.Context(), "1"), failed)
+	require.Empty(t, c.take())
+}
+
 // What has no owner is released; a pod that is desired, or that somebody works on, is
 // left alone until it is not.
 func TestReleasesWhatNobodyOwns(t *testing.T) {

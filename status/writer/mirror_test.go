@@ -174,3 +174,13 @@ func TestStaticPodsWithoutMirrors(t *testing.T) {
 		require.Equal(t, v1.PodRunning, r.pod("a").Status.Phase)
 	})
 }
+
+// Where static pods have mirrors, other pods are written as they are.
+func TestPodsBesideMirrors(t *testing.T) {
+	mirrorBubble(t, func(r *rig) {
+		pod := r.sink.Put(newPod("a"))
+		r.Set(pod, running(pod, true))
+		r.pass(0)
+		require.Equal(t, v1.PodRunning, r.pod("a").Status.Phase)
+	})
+}

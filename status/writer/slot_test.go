@@ -371,6 +371,70 @@ func TestSlotHistories(t *testing.T) {
 	}
 }
 
+// What the sink made of a write besides is written anew at the next resync.
+func TestSlotWritesAnewWhatDiffers(t *testing.T) {
+	w := newWorld(t, podOf(v1.RestartPolicyAlways, "app"))
+	w.set(1)
+	require.True(t, w.begin())
+	w.end(goesWell)
+	require.True(t, w.begin())
+	w.act(goesWell)
+	w.foreign(3)
+	w.result.pod = w.there
+	w.end(goesWell)
+	require.Zero(t, w.slot.failures)
+	require.False(t, w.begin(), "not before")
+	w.slot.tick()
+	require.True(t, w.begin())
+	w.end(goesWell)
+	require.Equal(t, "message 1", w.there.Status.Message)
+}
+
+// A pod that is not there has been deleted once it is finished. Before, it may only
+// be that the sink does not know it yet.
+func TestSlotPodIsNotThere(t *testing.T) {
+	w := newWorld(t, podOf(v1.RestartPolicyAlways, "app"))
+	w.set(1)
+	w.replace(false)
+	w.slot.deleting = true
+	require.True(t, w.begin())
+	w.end(goesWell)
+	require.False(t, w.gone)
+	require.True(t, w.slot.absent)
+	w.slot.finished, w.now = true, w.now.Add(time.Hour)
+	require.True(t, w.begin())
+	w.end(goesWell)
+	require.True(t, w.gone)
+}
+
+// What is seen of another pod of the name says nothing.
+func TestSlotObservesItsOwnPodOnly(t *testing.T) {
+	w := newWorld(t, podOf(v1.RestartPolicyAlways, "app"))
+	w.set(1)
+	w.settle()
+	before := w.slot
+	w.replace(true)
+	w.there.DeletionTimestamp = &metav1.Time{Time: now}
+	w.slot.observed(w.there)
+	require.Equal(t, before, w.slot)
+}
+
+// Another mirror has nothing yet, and nothing has failed with it.
+func TestRetarget(t *testing.T) {
+	pod := podOf(v1.RestartPolicyAlways, "app")
+	s := slot{
+		pod: pod, mirror: true, version: 2, written: 2, base: &known{}, seen: phaseReady{phase: v1.PodFailed}, settled: &v1.PodStatus{},
+		ref: status.Ref{UID: "old"}, absent: true, failures: 3, retryAt: now, err: status.ErrNotFound,
+	}
+	before := s
+	s.retarget(&v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "name", UID: "old"}})
+	require.Equal(t, before, s, "it is the same")
+	s.retarget(&v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "name", UID: "new"}})
+	require.Equal(t, slot{pod: pod, mirror: true, version: 2, ready: true, ref: status.Ref{Namespace: "ns", Name: "name", UID: "new"}}, s)
+	s.retarget(nil)
+	require.Equal(t, slot{pod: pod, mirror: true, version: 2, ready: true}, s)
+}
+
 func TestPause(t *testing.T) {
 	for failures, want := range map[int]time.Duration{1: 200, 2: 400, 3: 800, 6: 6400, 7: 10000, 1000: 10000} {
 		for _, uid := range []types.UID{"a", "b", "c", "d"} {

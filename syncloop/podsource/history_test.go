@@ -89,6 +89,17 @@ func TestHistoryKeepsLastGood(t *testing.T) {
 	require.Empty(t, pods)
 }
 
+// A problem is told once it has lasted for the time to settle, not before.
+func TestHistoryProblemSettles(t *testing.T) {
+	l := newHistory()
+	l.see(folder{"a": "!bad"}, 0)
+	_, problems, v := l.see(folder{"a": "!bad"}, testSettle-1)
+	require.Empty(t, problems)
+	require.Positive(t, v.recheck)
+	_, problems, _ = l.see(folder{"a": "!bad"}, testSettle)
+	require.Equal(t, []string{"a: bad"}, problems)
+}
+
 func TestHistoryBadFromTheStart(t *testing.T) {
 	l := newHistory()
 	_, _, v := l.see(folder{"a": "!bad", "b": "b 1"}, 0)
@@ -292,6 +303,19 @@ func TestHistoryFolderDeleted(t *testing.T) {
 	v = l.apply(away, complete, time.Unix(1, 0))
 	require.True(t, v.known)
 	require.Equal(t, testSettle, v.recheck)
+}
+
+// A missing file counts as removed after the time to settle, not before.
+func TestHistorySettles(t *testing.T) {
+	l := newHistory()
+	l.see(folder{"a": "a 1", "b": "b 2"}, 0)
+	l.see(folder{"a": "a 1"}, time.Second)
+	pods, _, v := l.see(folder{"a": "a 1"}, time.Second+testSettle-1)
+	require.Equal(t, []string{"a 1", "b 2"}, pods)
+	require.Positive(t, v.recheck)
+	pods, _, v = l.see(folder{"a": "a 1"}, time.Second+testSettle)
+	require.Equal(t, []string{"a 1"}, pods)
+	require.Zero(t, v.recheck)
 }
 
 // A file that was deleted does not have to stay

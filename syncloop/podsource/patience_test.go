@@ -60,6 +60,27 @@ func TestSilentFile(t *testing.T) {
 	})
 }
 
+// A file that has not answered yet is not asked a second time.
+func TestSilentFileIsAskedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, release := silentRig(t, "b")
+		asked := 0
+		read := r.source.reader.read
+		r.source.reader.read = func(q request) reading { asked++; return read(q) }
+		r.write("b", manifestOf("b", "x"))
+		for range 3 {
+			_, err := r.source.look(time.Time{})
+			require.NoError(t, err)
+		}
+		require.Equal(t, 1, asked)
+		release()
+		require.NoError(t, r.source.join())
+		_, err := r.source.look(time.Time{})
+		require.NoError(t, err)
+		require.Equal(t, 1, asked, "what it answered at last counts")
+	})
+}
+
 // What is known of a file that does not answer any more stays, also when broken
 // manifests are dropped: it is not broken.
 func TestSilentFileKeepsItsPod(t *testing.T) {

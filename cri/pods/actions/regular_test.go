@@ -149,6 +149,25 @@ func TestMessages(t *testing.T) {
 	}, got)
 }
 
+// They promise no restart where there will be none.
+func TestMessagesWithoutRestart(t *testing.T) {
+	failed := map[string]probe.Verdict{"a-running": probe.Failure}
+	for want, how := range map[string]struct {
+		container         pleg.ContainerStatus
+		startup, liveness map[string]probe.Verdict
+	}{
+		"Container a failed liveness probe":                {running("a"), nil, failed},
+		"Container a failed startup probe":                 {running("a"), failed, nil},
+		"Container a is left over from an earlier sandbox": {running("a", in("r")), nil, nil},
+	} {
+		for _, pod := range []*v1.Pod{testPod(never, "a", "b"), with(testPod(always, "a", "b"), deleted)} {
+			out := Compute(Input{Pod: pod, Status: observed(ready(), how.container, running("b")), Probes: results(how.startup, how.liveness)})
+			require.Len(t, out.Kill, 1)
+			require.Equal(t, want, out.Kill[0].Message)
+		}
+	}
+}
+
 func TestExplanation(t *testing.T) {
 	for _, tc := range []struct {
 		pod        *v1.Pod

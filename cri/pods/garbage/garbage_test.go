@@ -66,3 +66,29 @@ func TestUnknownIsStopped(t *testing.T) {
 	require.ErrorIs(t, c.collectContainer(t.Context(), unknown, true), pods.fail)
 	require.Equal(t, []string{"stop a true"}, pods.done)
 }
+
+// Of each container's instances, newest first, the first ones are kept; what has not
+// exited is not counted and stays.
+func TestCleanDeadContainers(t *testing.T) {
+	status := &pleg.PodStatus{UID: "1", Name: "pod", Namespace: "ns"}
+	for _, name := range []string{"a", "a", "a", "b"} {
+		status.Containers = append(status.Containers, pleg.ContainerStatus{Name: name, State: pleg.StateExited})
+	}
+	status.Containers = append([]pleg.ContainerStatus{{Name: "a", State: pleg.StateRunning}, {Name: "b", State: pleg.StateUnknown}}, status.Containers...)
+	for _, tc := range []struct {
+		request CleanRequest
+		want    []string
+	}{
+		{CleanRequest{}, []string{"remove a", "remove a"}},
+		{CleanRequest{Keep: 2}, []string{"remove a"}},
+		{CleanRequest{Keep: 3}, nil},
+		{CleanRequest{Keep: 3, All: true}, []string{"remove a", "remove a", "remove a", "remove b"}},
+	} {
+		pods := &podsStub{}
+		c, err := New(Config{Runtime: struct{ cri.RuntimeService }{}, Pods: pods})
+		require.NoError(t, err)
+		tc.request.Status = status
+		require.NoError(t, c.CleanDeadContainers(t.Context(), tc.request))
+		require.Equal(t, tc.want, pods.done)
+	}
+}

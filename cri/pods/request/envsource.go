@@ -28,14 +28,14 @@ func (e *envBuild) from(ctx context.Context, source *v1.EnvFromSource) error {
 	switch {
 	case source.ConfigMapRef != nil:
 		c, err := e.configMap(ctx, source.ConfigMapRef.Name, isTrue(source.ConfigMapRef.Optional))
-		if c == nil || err != nil {
+		if c == nil {
 			return err
 		}
 		keys, object = slices.Collect(maps.Keys(c.Data)), "configMap "+e.in.Pod.Namespace+"/"+source.ConfigMapRef.Name
 		value = func(key string) string { return c.Data[key] }
 	case source.SecretRef != nil:
 		s, err := e.secret(ctx, source.SecretRef.Name, isTrue(source.SecretRef.Optional))
-		if s == nil || err != nil {
+		if s == nil {
 			return err
 		}
 		keys, object = slices.Collect(maps.Keys(s.Data)), "secret "+e.in.Pod.Namespace+"/"+source.SecretRef.Name
@@ -110,7 +110,7 @@ func missing[T any](err error, optional bool) (*T, error) {
 
 func (e *envBuild) configMapKey(ctx context.Context, ref *v1.ConfigMapKeySelector) (string, bool, error) {
 	c, err := e.configMap(ctx, ref.Name, isTrue(ref.Optional))
-	if c == nil || err != nil {
+	if c == nil {
 		return "", false, err
 	}
 	value, ok := c.Data[ref.Key]
@@ -122,7 +122,7 @@ func (e *envBuild) configMapKey(ctx context.Context, ref *v1.ConfigMapKeySelecto
 
 func (e *envBuild) secretKey(ctx context.Context, ref *v1.SecretKeySelector) (string, bool, error) {
 	s, err := e.secret(ctx, ref.Name, isTrue(ref.Optional))
-	if s == nil || err != nil {
+	if s == nil {
 		return "", false, err
 	}
 	value, ok := s.Data[ref.Key]

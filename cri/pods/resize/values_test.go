@@ -29,11 +29,32 @@ func TestCgroupValues(t *testing.T) {
 			CgroupValues{5, 5 << 20, 0, 0}},
 		{"pod level", v1.PodSpec{Resources: new(needs(7, 7)), Containers: []v1.Container{{}}},
 			CgroupValues{7, 7 << 20, 7, 7 << 20}},
+		{"pod level, the least there is", v1.PodSpec{Resources: new(needs(1, 1)), Containers: []v1.Container{{Resources: needs(5, 5)}}},
+			CgroupValues{1, 1 << 20, 1, 1 << 20}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			want := CgroupValues{CPURequest: tc.want.CPURequest, MemoryRequest: tc.want.MemoryRequest, CPULimit: tc.want.CPULimit, MemoryLimit: tc.want.MemoryLimit}
 			require.Equal(t, want, cgroupValues(&v1.Pod{Spec: tc.spec}))
 		})
+	}
+}
+
+func TestWithoutOverhead(t *testing.T) {
+	require.Equal(t, int64(3), withoutOverhead(5, 2))
+	require.Zero(t, withoutOverhead(0, 2), "no limit is none")
+}
+
+// A limit of 0 is none, which is more than any.
+func TestGrows(t *testing.T) {
+	limit, request := valuesOf(v1.ResourceMemory)
+	values := func(n int64) CgroupValues { return CgroupValues{MemoryLimit: n, MemoryRequest: n} }
+	for _, c := range []struct {
+		from, to                 int64
+		limitGrows, requestGrows bool
+	}{{1, 2, true, true}, {2, 1, false, false}, {2, 2, false, false}, {0, 1, false, true}, {1, 0, true, false}, {0, 0, false, false}} {
+		require.Equal(t, c.limitGrows, limit.grows(values(c.from), values(c.to)), c)
+		require.Equal(t, c.requestGrows, request.grows(values(c.from), values(c.to)), c)
+		require.Equal(t, c.from == c.to, limit.same(values(c.from), values(c.to)), c)
 	}
 }
 

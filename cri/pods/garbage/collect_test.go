@@ -1,0 +1,183 @@
+package garbage
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/cri"
+	"github.com/podwright/podwright/cri/pods/labels"
+	"github.com/podwright/podwright/cri/pods/podfiles"
+)
+
+// node is what a runtime and a folder of logs have, and what is done to it.
+type node struct {
+	podsStub
+	sandboxes           []*runtimeapi.PodSandbox
+	containers          []*runtimeapi.Container
+	noSandboxes, noList error
+	logs                string
+	retained            []map[string]bool
+	removed             []string
+}
+
+// listed is the runtime of a node.
+type listed struct {
+	cri.RuntimeService
+	node *node
+}
+
+func (l listed) ListPodSandbox(context.Context, *runtimeapi.PodSandboxFilter) ([]*runtimeapi.PodSandbox, error) {
+	return l.node.sandboxes, l.node.noSandboxes
+}
+
+func (l listed) ListContainers(context.Context, *runtimeapi.ContainerFilter) ([]*runtimeapi.Container, error) {
+	return l.node.containers, l.node.noList
+}
+
+func (n *node) RemoveContainer(_ context.Context, _ labels.Pod, _, id string) error {
+	n.removed = append(n.removed, id)
+	return n.fail
+}
+
+func (n *node) RemoveSandbox(_ context.Context, id string) error {
+	n.removed = append(n.removed, id)
+	return n.fail
+}
+
+func (n *node) Files() podfiles.Layout        { return podfiles.Layout{LogRoot: n.logs} }
+func (n *node) Retain(exists map[string]bool) { n.retained = append(n.retained, exists) }
+
+// add adds a pod with a sandbox, an exited container and a log directory.
+func (n *node) add(t *testing.T, uid string) {
+	of := map[string]string{labels.PodName: "pod", labels.PodNamespace: "ns", labels.PodUID: uid, labels.ContainerName: "a"}
+	n.sandboxes = append(n.sandboxes, &runtimeapi.PodSandbox{
+		Id: "s" + uid, Labels: of, Metadata: &runtimeapi.PodSandboxMetadata{Name: "pod", Namespace: "ns", Uid: uid},
+		State: runtimeapi.PodSandboxState_SANDBOX_NOTREADY,
+	})
+	n.containers = append(n.containers, &runtimeapi.Container{
+		Id: "c" + uid, PodSandboxId: "s" + uid, Labels: of, Metadata: &runtimeapi.ContainerMetadata{Name: "a"}, Image: &runtimeapi.ImageSpec{},
+		State: runtimeapi.ContainerState_CONTAINER_EXITED,
+	})
+	require.NoError(t, os.Mkdir(n.logDir(uid), 0o700))
+}
+
+func (n *node) logDir(uid string) string { return filepath.Join(n.logs, "ns_pod_"+uid) }
+
+// newNode has the pods 1 and 2, of which 2 is gone.
+func newNode(t *testing.T) (*node, *Collector, Request) {
+	n := &node{logs: t.TempDir()}
+	n.add(t, "1")
+	n.add(t, "2")
+	c, err := New(Config{Runtime: listed{node: n}, Pods: n})
+	require.NoError(t, err)
+	return n, c, Request{SourcesReady: true, ContentRemovable: func(uid types.UID) bool { return uid == "2" }}
+}
+
+// Of a pod that is gone everything goes: containers first, the sandbox once it is
+// empty, the logs when nothing lives.
+func TestCollect(t *testing.T) {
+	n, c, r := newNode(t)
+	require.NoError(t, c.Collect(t.Context(), r))
+	require.Equal(t, []string{"c2"}, n.removed, "its sandbox holds a container in this list")
+	require.Equal(t, []map[string]bool{{"s1": true, "s2": true, "c1": true, "c2": true}}, n.retained)
+	require.DirExists(t, n.logDir("1"))
+	require.NoDirExists(t, n.logDir("2"))
+
+	n.containers, n.removed = nil, nil
+	require.NoError(t, c.Collect(t.Context(), r))
+	require.Equal(t, []string{"s2"}, n.removed)
+}
+
+// While something of a pod lives its logs stay.
+func TestCollectKeepsLogsOfWhatLives(t *testing.T) {
+	for name, change := range map[string]func(*node){
+		"container": func(n *node) { n.containers[1].State = runtimeapi.ContainerState_CONTAINER_RUNNING },
+		"unknown": func(n *node) {
+			n.containers[1].State, n.fail = runtimeapi.ContainerState_CONTAINER_UNKNOWN, errors.New("away")
+		},
+		"sandbox": func(n *node) { n.sandboxes[1].State = runtimeapi.PodSandboxState_SANDBOX_READY },
+	} {
+		n, c, r := newNode(t)
+		change(n)
+		require.ErrorIs(t, c.Collect(t.Context(), r), n.fail, name)
+		require.DirExists(t, n.logDir("2"), name)
+		require.NotContains(t, n.removed, "s2", name)
+	}
+}
+
+// What others made is no pod's, and keeps none.
+func TestCollectIgnoresStrangers(t *testing.T) {
+	n, c, r := newNode(t)
+	for _, l := range n.containers {
+		l.Labels, l.State = nil, runtimeapi.ContainerState_CONTAINER_RUNNING
+	}
+	n.sandboxes[0].Labels = nil
+	require.NoError(t, c.Collect(t.Context(), r))
+	require.Empty(t, n.removed)
+	require.NoDirExists(t, n.logDir("2"))
+}
+
+// What cannot be listed is left alone, and nothing of it is forgotten.
+func TestCollectUnknown(t *testing.T) {
+	n, c, r := newNode(t)
+	n.noSandboxes = errors.New("no sandboxes")
+	require.ErrorIs(t, c.Collect(t.Context(), r), n.noSandboxes)
+	require.Equal(t, []string{"c2"}, n.removed)
+	require.Empty(t, n.retained)
+	require.DirExists(t, n.logDir("2"))
+
+	n, c, r = newNode(t)
+	n.noList = errors.New("no containers")
+	require.ErrorIs(t, c.Collect(t.Context(), r), n.noList)
+	require.Empty(t, n.removed)
+	require.Empty(t, n.retained)
+	require.DirExists(t, n.logDir("2"))
+}
+
+// A failure stops nobody else; the end of ctx does, and is told.
+func TestCollectGoesOn(t *testing.T) {
+	all := Request{SourcesReady: true, ContentRemovable: func(types.UID) bool { return true }}
+	n, c, _ := newNode(t)
+	n.fail = errors.New("stuck")
+	require.ErrorIs(t, c.Collect(t.Context(), all), n.fail)
+	require.Len(t, n.removed, 2)
+	n.containers, n.removed = nil, nil
+	require.ErrorIs(t, c.Collect(t.Context(), all), n.fail)
+	require.ElementsMatch(t, []string{"s1", "s2"}, n.removed)
+
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 2 {
+		n, c, _ = newNode(t)
+		require.ErrorIs(t, c.Collect(ctx, all), context.Canceled)
+		require.Empty(t, n.removed)
+		n.containers = nil
+		require.ErrorIs(t, c.Collect(ctx, all), context.Canceled)
+		require.Empty(t, n.removed)
+	}
+}
+
+// A pod on which somebody works keeps its dead containers for now, unless it is gone.
+func TestCollectLeavesBusyPods(t *testing.T) {
+	n, c, r := newNode(t)
+	r.Policy = Policy{KeepNone: true}
+	busy := true
+	r.Busy = func(uid types.UID) bool { return busy && uid != "" }
+	n.containers[0].CreatedAt = 2
+	n.containers = append(n.containers, &runtimeapi.Container{
+		Id: "older", PodSandboxId: "s1", Labels: n.containers[0].Labels, Metadata: n.containers[0].Metadata, Image: &runtimeapi.ImageSpec{},
+		State: runtimeapi.ContainerState_CONTAINER_EXITED, CreatedAt: 1,
+	})
+	require.NoError(t, c.Collect(t.Context(), r))
+	require.Equal(t, []string{"c2"}, n.removed)
+	busy, n.removed = false, nil
+	require.NoError(t, c.Collect(t.Context(), r))
+	require.ElementsMatch(t, []string{"older", "c2"}, n.removed)
+}

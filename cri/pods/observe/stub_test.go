@@ -1,0 +1,178 @@
+package observe
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/cri"
+	"github.com/podwright/podwright/cri/pods/labels"
+)
+
+// stub answers with what it has; fail says which questions about what fail and how.
+type stub struct {
+	cri.RuntimeService
+	sandboxes  []*runtimeapi.PodSandboxStatus
+	containers []*runtimeapi.ContainerStatus
+	fail       map[string]error
+}
+
+func (s *stub) ListPodSandbox(context.Context, *runtimeapi.PodSandboxFilter) ([]*runtimeapi.PodSandbox, error) {
+	var list []*runtimeapi.PodSandbox
+	for _, sb := range s.sandboxes {
+		list = append(list, &runtimeapi.PodSandbox{Id: sb.Id, Metadata: sb.Metadata, State: sb.State, CreatedAt: sb.CreatedAt, Labels: sb.Labels})
+	}
+	return list, s.fail["sandboxes"]
+}
+
+func (s *stub) ListContainers(context.Context, *runtimeapi.ContainerFilter) ([]*runtimeapi.Container, error) {
+	var list []*runtimeapi.Container
+	for _, c := range s.containers {
+		list = append(list, &runtimeapi.Container{Id: c.Id, Metadata: c.Metadata, Image: c.Image, State: c.State, CreatedAt: c.CreatedAt, Labels: c.Labels})
+	}
+	return list, s.fail["containers"]
+}
+
+func (s *stub) PodSandboxStatus(_ context.Context, id string, _ bool) (*runtimeapi.PodSandboxStatusResponse, error) {
+	for _, sb := range s.sandboxes {
+		if sb.Id == id {
+			return &runtimeapi.PodSandboxStatusResponse{Status: sb}, s.fail[id]
+		}
+	}
+	return nil, s.fail[id]
+}
+
+func (s *stub) ContainerStatus(_ context.Context, id string, _ bool) (*runtimeapi.ContainerStatusResponse, error) {
+	for _, c := range s.containers {
+		if c.Id == id {
+			return &runtimeapi.ContainerStatusResponse{Status: c}, s.fail[id]
+		}
+	}
+	return nil, s.fail[id]
+}
+
+// labelled is how a kubelet labels what it makes for a pod.
+func labelled(name, container string) map[string]string {
+	return map[string]string{labels.PodName: name, labels.PodNamespace: "ns", labels.PodUID: "1", labels.ContainerName: container}
+}
+
+func (s *stub) sandbox(id, name string, attempt uint32, created int64, ip string) *runtimeapi.PodSandboxStatus {
+	sb := &runtimeapi.PodSandboxStatus{
+		Id: id, Metadata: &runtimeapi.PodSandboxMetadata{Name: name, Namespace: "ns", Uid: "1", Attempt: attempt}, CreatedAt: created,
+		Labels: labelled(name, ""), Network: &runtimeapi.PodSandboxNetworkStatus{Ip: ip},
+	}
+	s.sandboxes = append(s.sandboxes, sb)
+	return sb
+}
+
+func (s *stub) container(id, pod string, created int64) {
+	s.containers = append(s.containers, &runtimeapi.ContainerStatus{
+		Id: id, Metadata: &runtimeapi.ContainerMetadata{Name: "a"}, Image: &runtimeapi.ImageSpec{}, CreatedAt: created,
+		State: runtimeapi.ContainerState_CONTAINER_RUNNING, Labels: labelled(pod, "a"),
+	})
+}
+
+// rig has a pod with an old sandbox and a new one, whose container is newer still.
+func rig(t *testing.T) (*Observer, *stub) {
+	s := &stub{fail: map[string]error{}}
+	old := s.sandbox("old", "before", 1, 10, "10.0.0.1")
+	old.State = runtimeapi.PodSandboxState_SANDBOX_NOTREADY
+	s.sandbox("new", "now", 2, 20, "10.0.0.2")
+	s.container("c", "container's", 30)
+	o, err := New(Config{Runtime: s, RuntimeName: "fake", NodeIPs: func() []string { return []string{"192.0.2.1"} }})
+	require.NoError(t, err)
+	return o, s
+}
+
+func TestListPods(t *testing.T) {
+	o, s := rig(t)
+	pods, err := o.ListPods(t.Context())
+	require.NoError(t, err)
+	require.Len(t, pods, 1)
+	require.Equal(t, "now", pods[0].Name, "that of the newest sandbox")
+	require.Equal(t, time.Unix(0, 30).UTC(), pods[0].CreatedAt.UTC(), "the newest of all that the pod has")
+	require.Len(t, pods[0].Sandboxes, 2)
+	require.Len(t, pods[0].Containers, 1)
+	for _, what := range []string{"sandboxes", "containers"} {
+		s.fail = map[string]error{what: errors.New("away")}
+		_, err = o.ListPods(t.Context())
+		require.ErrorIs(t, err, s.fail[what])
+		_, err = o.PodStatus(t.Context(), "1")
+		require.ErrorIs(t, err, s.fail[what])
+	}
+}
+
+// What disappears between the list and the look is left out, any other failure is
+// one.
+func TestPodStatus(t *testing.T) {
+	gone := status.Error(codes.NotFound, "gone")
+	o, s := rig(t)
+	got, err := o.PodStatus(t.Context(), "1")
+	require.NoError(t, err)
+	require.Equal(t, "now", got.Name)
+	require.Equal(t, []string{"10.0.0.2"}, got.IPs)
+
+	s.fail = map[string]error{"old": gone, "c": gone}
+	got, err = o.PodStatus(t.Context(), "1")
+	require.NoError(t, err)
+	require.Len(t, got.Sandboxes, 1)
+	require.Empty(t, got.Containers)
+	for _, id := range []string{"old", "new", "c"} {
+		s.fail = map[string]error{id: errors.New("away")}
+		_, err = o.PodStatus(t.Context(), "1")
+		require.ErrorIs(t, err, s.fail[id])
+	}
+
+	s.fail, s.sandboxes = nil, nil
+	got, err = o.PodStatus(t.Context(), "1")
+	require.NoError(t, err)
+	require.Equal(t, "container's", got.Name, "without a sandbox that of a container")
+	require.Empty(t, got.IPs)
+	_, err = o.PodStatus(t.Context(), "")
+	require.Error(t, err)
+}
+
+func TestPodStatusOfSandboxThatIsNotReady(t *testing.T) {
+	o, s := rig(t)
+	s.sandboxes[1].State = runtimeapi.PodSandboxState_SANDBOX_NOTREADY
+	got, err := o.PodStatus(t.Context(), "1")
+	require.NoError(t, err)
+	require.Empty(t, got.IPs)
+}
+
+func TestPodIPs(t *testing.T) {
+	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "1"}}
+	for name, c := range map[string]struct {
+		change func(*stub)
+		want   []string
+		fails  bool
+	}{
+		"newest":    {func(*stub) {}, []string{"10.0.0.2"}, false},
+		"node":      {func(s *stub) { hostNetwork(s.sandboxes[1]) }, []string{"192.0.2.1"}, false},
+		"not ready": {func(s *stub) { s.sandboxes[1].State = runtimeapi.PodSandboxState_SANDBOX_NOTREADY }, nil, false},
+		"none":      {func(s *stub) { s.sandboxes = nil }, nil, false},
+		"gone":      {func(s *stub) { s.fail["new"] = status.Error(codes.NotFound, "gone") }, nil, false},
+		"no list":   {func(s *stub) { s.fail["sandboxes"] = errors.New("away") }, nil, true},
+		"no status": {func(s *stub) { s.fail["new"] = errors.New("away") }, nil, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o, s := rig(t)
+			c.change(s)
+			got, err := o.PodIPs(t.Context(), pod)
+			require.Equal(t, c.fails, err != nil)
+			require.Equal(t, c.want, got)
+		})
+	}
+}
+
+func hostNetwork(sb *runtimeapi.PodSandboxStatus) {
+	sb.Linux = &runtimeapi.LinuxPodSandboxStatus{Namespaces: &runtimeapi.Namespace{Options: &runtimeapi.NamespaceOption{Network: runtimeapi.NamespaceMode_NODE}}}
+}

@@ -1,0 +1,222 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	mutants "github.com/podwright/podwright/internal/mutate"
+)
+
+// candidate is a mutant and where it is.
+type candidate struct {
+	file   string
+	source []byte
+	mutants.Mutant
+}
+
+func (c candidate) String() string {
+	return fmt.Sprintf("%s:%d: %s", c.file, c.Line, c.Mutant)
+}
+
+// survivedIn tells whether an earlier run printed c as a survivor. It may stand in
+// another line now.
+func (c candidate) survivedIn(earlier string) bool {
+	for line := range strings.Lines(earlier) {
+		if strings.HasPrefix(line, "SURVIVED "+c.file+":") && strings.HasSuffix(line, ": "+c.Mutant.String()+"\n") {
+			return true
+		}
+	}
+	return false
+}
+
+// mutate draws from all mutants and tries them.
+func mutate(ctx context.Context, o options, names []string) error {
+	if len(names) == 0 {
+		names = decisionCode
+	}
+	all, err := candidates(names)
+	if err != nil {
+		return err
+	}
+	rand.New(rand.NewPCG(o.seed, o.seed)).Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	if o.again != "" {
+		earlier, err := os.ReadFile(o.again)
+		if err != nil {
+			return err
+		}
+		all = slices.DeleteFunc(all, func(c candidate) bool { return !c.survivedIn(string(earlier)) })
+		o.n = len(all)
+	}
+	fmt.Printf("%d mutants, seed %d\n", len(all), o.seed)
+	if o.n == 0 {
+		o.n = len(all)
+	}
+	if o.list {
+		for _, c := range all[:min(o.n, len(all))] {
+			fmt.Println(c)
+		}
+		return nil
+	}
+	t := trials{options: o, queue: all, figures: map[string]*figure{}}
+	err = t.work(ctx)
+	t.print()
+	return err
+}
+
+func candidates(names []string) ([]candidate, error) {
+	files, err := sources(names)
+	if err != nil {
+		return nil, err
+	}
+	var all []candidate
+	for _, file := range files {
+		source, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		found, err := mutants.Of(source)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		for _, m := range found {
+			all = append(all, candidate{file: file, source: source, Mutant: m})
+		}
+	}
+	return all, nil
+}
+
+// figure counts the mutants of a package.
+type figure struct{ tried, survived int }
+
+// trials is the work that several goroutines share. Under the mutex: what is still
+// to be tried, how many are or were, and what came of them.
+type trials struct {
+	options
+	mu       sync.Mutex
+	queue    []candidate
+	begun    int
+	figures  map[string]*figure
+	unbroken sync.Map // folder to a func that runs its tests without a mutant, once
+}
+
+// next takes one from the queue, unless enough were taken.
+func (t *trials) next() (candidate, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.begun == t.n || len(t.queue) == 0 {
+		return candidate{}, false
+	}
+	c := t.queue[0]
+	t.queue = t.queue[1:]
+	t.begun++
+	return c, true
+}
+
+func (t *trials) work(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	for range t.parallel {
+		group.Go(func() error {
+			dir, err := os.MkdirTemp("", "mutate-")
+			if err != nil {
+				return err
+			}
+			defer os.RemoveAll(dir)
+			for {
+				c, ok := t.next()
+				if !ok {
+					return nil
+				}
+				if err := t.try(ctx, dir, c); err != nil {
+					return err
+				}
+			}
+		})
+	}
+	return group.Wait()
+}
+
+// try runs the tests of the folder of c on it, and then those that show the same.
+func (t *trials) try(ctx context.Context, dir string, c candidate) error {
+	folder, begun := filepath.Dir(c.file), time.Now()
+	survives, out := true, ""
+	for _, tested := range append([]string{folder}, alsoTestedBy[folder]...) {
+		if !survives {
+			break
+		}
+		trial := mutants.Trial{Package: tested, Dir: dir, Run: t.run, Timeout: t.timeout}
+		if err := t.healthy(ctx, trial); err != nil {
+			return err
+		}
+		trial.File, trial.Source = c.file, c.Apply(c.source)
+		var err error
+		survives, out, err = trial.Survives(ctx)
+		if errors.Is(err, mutants.ErrBuild) {
+			t.drawAnew()
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	t.count(folder, survives)
+	switch {
+	case survives:
+		fmt.Printf("SURVIVED %s\n", c)
+	case t.verbose:
+		fmt.Printf("noticed  %s (%.1fs)\n%.300s\n", c, time.Since(begun).Seconds(), out)
+	}
+	return nil
+}
+
+// healthy runs the tests without a mutant, once.
+func (t *trials) healthy(ctx context.Context, trial mutants.Trial) error {
+	once, _ := t.unbroken.LoadOrStore(trial.Package, sync.OnceValue(func() error {
+		ok, out, err := trial.Survives(ctx)
+		if err == nil && !ok {
+			err = fmt.Errorf("the tests of %s fail without a mutant:\n%s", trial.Package, out)
+		}
+		return err
+	}))
+	return once.(func() error)()
+}
+
+// drawAnew makes room for another one.
+func (t *trials) drawAnew() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.begun--
+}
+
+func (t *trials) count(folder string, survived bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.figures[folder] == nil {
+		t.figures[folder] = &figure{}
+	}
+	t.figures[folder].tried++
+	if survived {
+		t.figures[folder].survived++
+	}
+}
+
+func (t *trials) print() {
+	var sum figure
+	for _, folder := range slices.Sorted(maps.Keys(t.figures)) {
+		f := t.figures[folder]
+		fmt.Printf("%-24s %d of %d survived\n", folder, f.survived, f.tried)
+		sum.tried += f.tried
+		sum.survived += f.survived
+	}
+	fmt.Printf("%-24s %d of %d survived\n", "all", sum.survived, sum.tried)
+}

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// decisionCode is where the library decides: the pure cores. What owns goroutines,
+// reads clocks or talks to somebody is not here.
+var decisionCode = []string{
+	"podworkers/machine.go", "podworkers/machine_calls.go", "podworkers/machine_known.go",
+	"podworkers/grace.go", "podworkers/names.go", "podworkers/notes.go", "podworkers/retry.go", "podworkers/state.go",
+	"podworkers/stages",
+	"syncloop/default_handler.go", "syncloop/diff.go", "syncloop/handled.go", "syncloop/order.go", "syncloop/retries.go", "syncloop/steps.go",
+	"syncloop/podsource/history.go", "syncloop/podsource/merger.go", "syncloop/podsource/patience.go", "syncloop/podsource/read.go",
+	"pleg/core.go", "pleg/event.go", "pleg/period.go", "pleg/pod.go", "pleg/schedule.go", "pleg/status.go", "pleg/types.go", "pleg/wait.go",
+	"probe/core.go", "probe/spec.go", "probe/worker.go",
+	"status",
+	"status/writer/answer.go", "status/writer/change.go", "status/writer/queue.go", "status/writer/set.go",
+	"status/writer/slot.go", "status/writer/target.go", "status/writer/turn.go",
+	"cri/pods/actions", "cri/pods/garbage", "cri/pods/observe", "cri/pods/request", "cri/pods/resize",
+	"internal/backoff", "internal/podfacts", "internal/run",
+}
+
+// alsoTestedBy names folders whose tests show what a folder does, too. They run on
+// what survives the folder's own.
+var alsoTestedBy = map[string][]string{
+	"podworkers":         {"podworkers/podworkerstest", "podworkers/stages"},
+	"podworkers/stages":  {"podworkers/stages/stagestest", "cri/podsyncer"},
+	"pleg":               {"pleg/plegtest"},
+	"probe":              {"probe/probetest"},
+	"status":             {"status/writer", "status/statustest"},
+	"status/writer":      {"status/statustest"},
+	"syncloop":           {"syncloop/eventsourcetest", "cri/podsyncer"},
+	"syncloop/podsource": {"syncloop/eventsourcetest"},
+	"cri/pods/actions":   {"cri/pods"},
+	"cri/pods/garbage":   {"cri/pods"},
+	"cri/pods/observe":   {"cri/pods"},
+	"cri/pods/request":   {"cri/pods"},
+	"cri/pods/resize":    {"cri/pods"},
+}
+
+// sources lists the Go sources among names, and in those of them that are folders,
+// without tests and without what is built on other systems only.
+func sources(names []string) ([]string, error) {
+	var files []string
+	for _, name := range names {
+		info, err := os.Stat(name)
+		if err != nil {
+			return nil, err
+		}
+		if !info.IsDir() {
+			files = append(files, name)
+			continue
+		}
+		inside, err := filepath.Glob(filepath.Join(name, "*.go"))
+		if err != nil {
+			return nil, err
+		}
+		for _, file := range inside {
+			if !strings.HasSuffix(file, "_test.go") && !strings.HasSuffix(file, "_other.go") {
+				files = append(files, file)
+			}
+		}
+	}
+	return files, nil
+}

@@ -1,0 +1,205 @@
+package mutate
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Mutant is one small way to break a source.
+type Mutant struct {
+	// Line is where, and Operator how, by name.
+	Line     int
+	Operator string
+	// From is replaced by To at Offset, in bytes.
+	Offset   int
+	From, To string
+}
+
+// Apply returns the broken source.
+func (m Mutant) Apply(source []byte) []byte {
+	return []byte(string(source[:m.Offset]) + m.To + string(source[m.Offset+len(m.From):]))
+}
+
+// String shows the mutant on one line.
+func (m Mutant) String() string {
+	return fmt.Sprintf("%s: %s => %s", m.Operator, oneLine(m.From), oneLine(m.To))
+}
+
+func oneLine(s string) string {
+	return fmt.Sprintf("%.80q", strings.Join(strings.Fields(s), " "))
+}
+
+// swaps are the operators that take each other's place.
+var swaps = map[token.Token]token.Token{
+	token.LSS: token.LEQ, token.LEQ: token.LSS, token.GTR: token.GEQ, token.GEQ: token.GTR,
+	token.EQL: token.NEQ, token.NEQ: token.EQL, token.LAND: token.LOR, token.LOR: token.LAND,
+	token.ADD: token.SUB, token.SUB: token.ADD,
+}
+
+// Of returns every mutant of a source, in its order. What types there are is not
+// known here, so some do not compile. What is the text of a message or a constant
+// of the wire is left alone, and so are declarations.
+func Of(source []byte) ([]Mutant, error) {
+	files := token.NewFileSet()
+	file, err := parser.ParseFile(files, "", source, parser.SkipObjectResolution)
+	if err != nil {
+		return nil, err
+	}
+	f := finder{source: source, file: files.File(file.FileStart)}
+	for _, d := range file.Decls {
+		if function, ok := d.(*ast.FuncDecl); ok && function.Body != nil {
+			ast.Inspect(function.Body, f.visit)
+		}
+	}
+	return f.found, nil
+}
+
+type finder struct {
+	source []byte
+	file   *token.File
+	found  []Mutant
+}
+
+// add notes that what stands from pos to end may be replaced by to.
+func (f *finder) add(operator string, pos, end token.Pos, to string) {
+	at := f.file.Offset(pos)
+	f.found = append(f.found, Mutant{Line: f.file.Line(pos), Operator: operator, Offset: at, From: string(f.source[at:f.file.Offset(end)]), To: to})
+}
+
+func (f *finder) text(n ast.Node) string {
+	return string(f.source[f.file.Offset(n.Pos()):f.file.Offset(n.End())])
+}
+
+func (f *finder) visit(n ast.Node) bool {
+	switch n := n.(type) {
+	case *ast.IfStmt:
+		f.add("negate", n.Cond.Pos(), n.Cond.End(), "!("+f.text(n.Cond)+")")
+	case *ast.ForStmt:
+		if n.Cond != nil {
+			f.add("negate", n.Cond.Pos(), n.Cond.End(), "!("+f.text(n.Cond)+")")
+		}
+	case *ast.BinaryExpr:
+		f.binary(n)
+	case *ast.UnaryExpr:
+		if n.Op == token.NOT {
+			f.add("drop !", n.Pos(), n.End(), f.text(n.X))
+		}
+	case *ast.BasicLit:
+		f.number(n)
+	case *ast.Ident:
+		f.boolean(n)
+	case *ast.ReturnStmt:
+		f.results(n)
+	case *ast.CaseClause:
+		if len(n.Body) > 0 {
+			f.add("empty case", n.Body[0].Pos(), n.Body[len(n.Body)-1].End(), "")
+		}
+	case *ast.BlockStmt:
+		f.statements(n.List)
+	}
+	if clause, ok := n.(*ast.CaseClause); ok && len(clause.Body) > 1 {
+		f.statements(clause.Body)
+	}
+	return true
+}
+
+func (f *finder) binary(n *ast.BinaryExpr) {
+	if to, ok := swaps[n.Op]; ok && !isText(n.X) && !isText(n.Y) {
+		f.add("operator", n.OpPos, n.OpPos+token.Pos(len(n.Op.String())), to.String())
+	}
+	if n.Op == token.LAND || n.Op == token.LOR {
+		f.add("drop clause", n.Pos(), n.End(), f.text(n.X))
+		f.add("drop clause", n.Pos(), n.End(), f.text(n.Y))
+	}
+}
+
+func (f *finder) number(n *ast.BasicLit) {
+	if n.Kind != token.INT {
+		return
+	}
+	f.add("plus 1", n.Pos(), n.End(), "("+n.Value+" + 1)")
+	if v, err := strconv.ParseInt(n.Value, 0, 64); err == nil && v > 0 {
+		f.add("minus 1", n.Pos(), n.End(), "("+n.Value+" - 1)")
+	}
+}
+
+func (f *finder) boolean(n *ast.Ident) {
+	switch n.Name {
+	case "true":
+		f.add("bool", n.Pos(), n.End(), "false")
+	case "false":
+		f.add("bool", n.Pos(), n.End(), "true")
+	}
+}
+
+// results turns what is returned into its contrary: conditions, and errors into
+// none.
+func (f *finder) results(n *ast.ReturnStmt) {
+	for _, r := range n.Results {
+		switch r := r.(type) {
+		case *ast.BinaryExpr:
+			if r.Op == token.LAND || r.Op == token.LOR {
+				f.add("negate", r.Pos(), r.End(), "!("+f.text(r)+")")
+			}
+		case *ast.Ident:
+			if r.Name == "err" {
+				f.add("return nil", r.Pos(), r.End(), "nil")
+			}
+		case *ast.CallExpr:
+			if f.text(r.Fun) == "fmt.Errorf" || f.text(r.Fun) == "errors.New" {
+				f.add("return nil", r.Pos(), r.End(), "nil")
+			}
+		}
+	}
+}
+
+// isText tells whether an operand of + is a literal string, of which there is no -.
+func isText(x ast.Expr) bool {
+	l, ok := x.(*ast.BasicLit)
+	return ok && l.Kind == token.STRING
+}
+
+// aside are the methods whose calls decide nothing: what is logged, and locks,
+// which only the race detector misses.
+var aside = []string{"Debug", "Info", "Warn", "Error", "Log", "LogAttrs", "Lock", "Unlock", "RLock", "RUnlock"}
+
+func isAside(s ast.Stmt) bool {
+	var call *ast.CallExpr
+	switch s := s.(type) {
+	case *ast.ExprStmt:
+		call, _ = s.X.(*ast.CallExpr)
+	case *ast.DeferStmt:
+		call = s.Call
+	}
+	if call == nil {
+		return false
+	}
+	method, ok := call.Fun.(*ast.SelectorExpr)
+	return ok && slices.Contains(aside, method.Sel.Name)
+}
+
+// statements removes those that can be missing.
+func (f *finder) statements(list []ast.Stmt) {
+	for _, s := range list {
+		if isAside(s) {
+			continue
+		}
+		switch s := s.(type) {
+		case *ast.AssignStmt:
+			if s.Tok != token.DEFINE {
+				f.add("remove", s.Pos(), s.End(), "")
+			}
+		case *ast.ReturnStmt:
+			if len(s.Results) == 0 {
+				f.add("remove", s.Pos(), s.End(), "")
+			}
+		case *ast.ExprStmt, *ast.IncDecStmt, *ast.DeferStmt, *ast.SendStmt, *ast.BranchStmt, *ast.IfStmt, *ast.RangeStmt:
+			f.add("remove", s.Pos(), s.End(), "")
+		}
+	}
+}
