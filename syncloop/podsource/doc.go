@@ -52,7 +52,9 @@
 // that is moved aside for a moment is not gone, and a copy that appears for a
 // moment does not take the pod over. A folder that vanishes is unknown, not empty: its
 // pods go on for a period, unless its files were seen to be deleted, and a problem says
-// so. One that is missing when the agent starts has no pods, and what an earlier agent
+// so. The same holds for manifests that are not in another folder, or file, at its path:
+// one that was mounted over it, or that a link leads to now; what is in there counts at once.
+// One that is missing when the agent starts has no pods, and what an earlier agent
 // left of them is killed. A folder that is there and cannot be listed is unknown for as
 // long as that lasts. Of several files with the same pod, by name or by
 // metadata.uid, the one that has it keeps it, also across a restart if there is a
