@@ -261,7 +261,10 @@ func (l *history) takeFiles(s snapshot, busy func(string, time.Time) time.Durati
 			v.lost = true
 			continue
 		}
-		v.replaced = v.replaced || elsewhere
+		if elsewhere {
+			v.replaced = true
+			left = min(left, retry) // nothing tells that something is mounted no longer
+		}
 		v.wait(left)
 	}
 }
