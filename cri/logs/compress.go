@@ -12,7 +12,7 @@ import (
 // the disk before it gets its name, and only then the other one goes: whatever
 // happens in between, the lines are there.
 func compress(ctx context.Context, path string) (err error) {
-	in, err := os.Open(path)
+	in, err := openPlain(path)
 	if err != nil {
 		return err
 	}
@@ -35,7 +35,8 @@ func compress(ctx context.Context, path string) (err error) {
 }
 
 func writeCompressed(ctx context.Context, path string, mode os.FileMode, in io.Reader) (err error) {
-	out, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, mode)
+	// Not what somebody else has put there, nor what that leads to.
+	out, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
 		return err
 	}

@@ -101,7 +101,7 @@ func (k *rotating) settle(ctx context.Context) error {
 
 // writer tells who can write to a file beside the log.
 func (k *rotating) writer(name string) writer {
-	file, err := os.Open(filepath.Join(filepath.Dir(k.path), name))
+	file, err := openPlain(filepath.Join(filepath.Dir(k.path), name))
 	if err != nil {
 		return writerUnknown
 	}

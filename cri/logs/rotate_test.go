@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -367,4 +368,53 @@ func TestRotateDoesNotCompressWhatIsWritten(t *testing.T) {
 	r.round(t.Context())
 	require.Len(t, slices.DeleteFunc(filesOf(t, c.path), func(f string) bool { return !strings.HasSuffix(f, ".gz") }), 2)
 	numbered(t, content(t, c.path), 0, 300)
+}
+
+// A container that can write to the folder of its logs puts there what it likes under
+// the names of rotated files. Nothing waits for the other end of a pipe, nothing that a
+// link leads to is read or written, and the log is rotated all the same.
+func TestRotateTakesPlainFilesOnly(t *testing.T) {
+	const a, b = ".20260101-000000", ".20260101-000001"
+	for name, plant := range map[string]func(t *testing.T, path, secret string){
+		"a pipe": func(t *testing.T, path, _ string) { require.NoError(t, unix.Mkfifo(path+a, 0o600)) },
+		"a pipe, the newest": func(t *testing.T, path, _ string) {
+			require.NoError(t, unix.Mkfifo(path+".20990101-000000", 0o600))
+		},
+		"a link":   func(t *testing.T, path, secret string) { require.NoError(t, os.Symlink(secret, path+a)) },
+		"a folder": func(t *testing.T, path, _ string) { require.NoError(t, os.Mkdir(path+a, 0o700)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newContainer(t)
+			secret := filepath.Join(t.TempDir(), "secret")
+			require.NoError(t, os.WriteFile(secret, []byte("secret"), 0o600))
+			require.NoError(t, os.WriteFile(c.path+b, []byte(one), 0o600))
+			plant(t, c.path, secret)
+			c.numbers(0, 100)
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				newRotator(t, RotatorConfig{Runtime: c, MaxSize: 1000}).round(t.Context())
+			}()
+			select {
+			case <-done:
+			case <-time.After(10 * time.Second):
+				t.Fatal("the rotation waits")
+			}
+			require.Positive(t, c.reopened())
+			require.NoFileExists(t, c.path+a+".gz")
+		})
+	}
+}
+
+// The name of a file that is being compressed may be taken by a link.
+func TestCompressFollowsNoLink(t *testing.T) {
+	path := write(t, one)
+	other := filepath.Join(t.TempDir(), "other")
+	require.NoError(t, os.WriteFile(other, []byte("other"), 0o600))
+	require.NoError(t, os.Symlink(other, path+tempSuffix))
+	require.Error(t, compress(t.Context(), path))
+	text, err := os.ReadFile(other)
+	require.NoError(t, err)
+	require.Equal(t, "other", string(text))
+	require.FileExists(t, path)
 }

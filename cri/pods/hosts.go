@@ -2,11 +2,13 @@ package pods
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 
+	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 )
 
@@ -24,19 +26,29 @@ func (m *Manager) writeHosts(pod *v1.Pod, ips []string) (string, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
 		return "", fmt.Errorf("hosts file: %w", err)
 	}
-	if err := os.WriteFile(path, content, 0o644); err != nil {
-		return "", fmt.Errorf("hosts file: %w", err)
-	}
-	if err := os.Chmod(path, 0o644); err != nil { // whatever the umask is
+	if err := writePlain(path, content); err != nil {
 		return "", fmt.Errorf("hosts file: %w", err)
 	}
 	return path, nil
 }
 
+// plainFlags open a file itself: neither what a link leads to, nor the other end of a pipe,
+// for which one would wait. A container that sees the folder can put there either.
+const plainFlags = unix.O_NOFOLLOW | unix.O_NONBLOCK
+
+func writePlain(path string, content []byte) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|plainFlags, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(content)
+	return errors.Join(err, f.Chmod(0o644), f.Close()) // whatever the umask is
+}
+
 // holds tells whether a file has this content. It reads no more than it takes to
 // know: containers write to the file what they like, and as much.
 func holds(path string, content []byte) bool {
-	f, err := os.Open(path)
+	f, err := os.OpenFile(path, os.O_RDONLY|plainFlags, 0)
 	if err != nil {
 		return false
 	}

@@ -85,7 +85,7 @@ func (d Decoder) finish(pod *v1.Pod, origin string) (*v1.Pod, error) {
 var errEmpty = errors.New("the manifest is empty")
 
 // readable returns a manifest without its byte order mark, if it is text with one
-// document.
+// document that does not take more memory than it should.
 func readable(manifest []byte) ([]byte, error) {
 	manifest = bytes.TrimPrefix(manifest, []byte("\xef\xbb\xbf"))
 	if !utf8.Valid(manifest) || bytes.IndexByte(manifest, 0) >= 0 {
@@ -97,7 +97,7 @@ func readable(manifest []byte) ([]byte, error) {
 	case n > 1:
 		return nil, fmt.Errorf("the manifest holds %d YAML documents: write one pod per file", n)
 	}
-	return manifest, nil
+	return manifest, checkSize(manifest)
 }
 
 // parse decodes a pod strictly: unknown and repeated fields are errors.

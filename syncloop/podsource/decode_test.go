@@ -125,6 +125,10 @@ func TestDefaultPullPolicy(t *testing.T) {
 // TestDecodeRefuses shows the manifests that are refused, and that
 // each error names the field.
 func TestDecodeRefuses(t *testing.T) {
+	var manyLabels strings.Builder
+	for i := range 1500 {
+		fmt.Fprintf(&manyLabels, "  %s.example/label-%d: v\n", strings.Repeat("a.", 80), i)
+	}
 	container := func(fields string) string { return web + indent(fields, 4) }
 	spec := func(fields string) string { return strings.Replace(web, "spec:\n", "spec:\n"+indent(fields, 2), 1) }
 	meta := func(fields string) string {
@@ -182,6 +186,12 @@ func TestDecodeRefuses(t *testing.T) {
 		"message path":        {container("terminationMessagePath: /dev/../etc/x"), "spec.containers[0].terminationMessagePath: Invalid"},
 		"node name":           {spec("nodeName: other"), `spec.nodeName: Invalid value: "other": must be "Node-1", this node, or empty`},
 		"annotations":         {meta("name: a\nannotations: {a: " + strings.Repeat("x", 128<<10) + ", b: " + strings.Repeat("x", 128<<10) + "}"), "metadata.annotations: Too long: may not be more than 262144 bytes"},
+		"labels":              {meta("name: a\nlabels:\n" + manyLabels.String()), "metadata.labels: Too long: may not be more than 262144 bytes"},
+		"host alias":          {spec("hostAliases: [{ip: 1.2.3.4, hostnames: [a, \"b\\n6.6.6.6 c\"]}]"), "spec.hostAliases[0].hostnames[1]: Invalid"},
+		"nameserver":          {spec("dnsConfig: {nameservers: [1.2.3.4, \"1.2.3.5\\nx\"]}"), "spec.dnsConfig.nameservers[1]: Invalid"},
+		"search":              {spec("dnsConfig: {searches: [a.b, \"a\\nnameserver 6.6.6.6\"]}"), "spec.dnsConfig.searches[1]: Invalid"},
+		"resolver option":     {spec("dnsConfig: {options: [{name: \"a\\nb\"}]}"), "spec.dnsConfig.options[0].name: Invalid"},
+		"resolver value":      {spec("dnsConfig: {options: [{name: a, value: \"1\\n2\"}]}"), "spec.dnsConfig.options[0].value: Invalid"},
 		"long deadline":       {spec("activeDeadlineSeconds: 2147483648"), "spec.activeDeadlineSeconds"},
 		"sub path":            {spec("volumes: [{name: v, hostPath: {path: /x}}]") + indent("volumeMounts: [{name: v, mountPath: /v, subPath: ../x}]", 4), "volumeMounts[0].subPath"},
 		"propagation":         {spec("volumes: [{name: v, hostPath: {path: /x}}]") + indent("volumeMounts: [{name: v, mountPath: /v, mountPropagation: Bidirectional}]", 4), "volumeMounts[0].mountPropagation"},

@@ -52,7 +52,9 @@
 // that is moved aside for a moment is not gone, and a copy that appears for a
 // moment does not take the pod over. A folder that vanishes is unknown, not empty: its
 // pods go on for a period, unless its files were seen to be deleted, and a problem says
-// so. One that is missing when the agent starts has no pods, and what an earlier agent
+// so. The same holds for manifests that are not in another folder, or file, at its path:
+// one that was mounted over it, or that a link leads to now; what is in there counts at once.
+// One that is missing when the agent starts has no pods, and what an earlier agent
 // left of them is killed. A folder that is there and cannot be listed is unknown for as
 // long as that lasts. Of several files with the same pod, by name or by
 // metadata.uid, the one that has it keeps it, also across a restart if there is a
@@ -92,17 +94,18 @@
 //
 // Manifests are decoded strictly: unknown, misspelled and repeated fields are
 // errors, also where a merge key brings one that is set beside it. What the API server
-// would fill in is filled in here (the table is in defaults.go). Then the following is
+// would fill in is filled in here (the table is in defaults.go). A manifest of more than
+// 262,144 values, or 10 MiB once its aliases are replaced, is not decoded at all. Then the following is
 // refused, with the path of the field; the full validation of the API server it is not:
 //
 //   - metadata: a name that is missing or no DNS-1123 subdomain, also together with
 //     the node's name; a namespace that is no DNS-1123 label; a UID that is not safe
-//     as a folder name; labels and annotation keys that are not valid, annotations of
-//     more than 256 KiB; a deletion timestamp; the annotation of mirror pods;
+//     as a folder name; labels and annotation keys that are not valid, labels or
+//     annotations of more than 256 KiB; a deletion timestamp; the annotation of mirror pods;
 //   - spec: unknown restartPolicy, dnsPolicy or os.name, dnsPolicy None without a
 //     nameserver, a negative grace period, an active deadline below 1 or
 //     above 2^31-1 seconds, the name of another node, hostname,
-//     subdomain and hostAliases that are not valid, shareProcessNamespace with
+//     subdomain, hostAliases and dnsConfig that are not valid, shareProcessNamespace with
 //     hostPID, ephemeral containers, user and group IDs out of range;
 //   - containers: none; names that are no DNS-1123 labels or occur twice; no image,
 //     or one with spaces; a terminationMessagePath with ".."; unknown imagePullPolicy, terminationMessagePolicy or

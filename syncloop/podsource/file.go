@@ -32,7 +32,8 @@ type FileConfig struct {
 	// Decoder decodes the manifests. Its NodeName is required.
 	Decoder Decoder
 	// Period is the pause between two looks at Path that nothing prompted;
-	// default 20 s. It is also how long a folder must be gone before its pods are.
+	// default 20 s. It is also how long a folder must be gone, or be another one, before
+	// the pods that are missing then are.
 	Period time.Duration
 	// MaxSize is the most bytes a manifest may have; default 10 MiB.
 	MaxSize int64

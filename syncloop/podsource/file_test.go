@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/podwright/podwright/syncloop"
 )
@@ -341,6 +342,25 @@ func TestFileSourceFolderMovedAway(t *testing.T) {
 		r.write("b", manifestOf("b", "x"))
 		require.Equal(t, []string{"ADD b"}, r.next())
 	}
+}
+
+// A folder that another one takes the place of: what is in there counts at once, what is
+// not goes on for the period.
+func TestFileSourceFolderReplaced(t *testing.T) {
+	base := t.TempDir()
+	r := newRig(t, func(cfg *FileConfig) { cfg.Path, cfg.Period = mkdir(t, filepath.Join(base, "m")), 2*time.Second })
+	r.dir = filepath.Join(base, "m")
+	r.write("a", manifestOf("a", "x"))
+	r.start()
+	require.Equal(t, []string{"ADD a"}, r.next())
+	put(t, filepath.Join(mkdir(t, filepath.Join(base, "next")), "b"), manifestOf("b", "x"))
+	started := time.Now()
+	require.NoError(t, unix.Renameat2(unix.AT_FDCWD, r.dir, unix.AT_FDCWD, filepath.Join(base, "next"), unix.RENAME_EXCHANGE))
+	require.Equal(t, []string{"ADD b"}, r.next())
+	require.Less(t, time.Since(started), r.source.cfg.Period)
+	require.Contains(t, r.problem().Message, "is another folder")
+	require.Equal(t, []string{"REMOVE a"}, r.next())
+	require.GreaterOrEqual(t, time.Since(started), r.source.cfg.Period)
 }
 
 // A folder that programs replace by swapping a link, as ConfigMap volumes do.

@@ -38,7 +38,8 @@ type history struct {
 	// root is the folder of the manifests, or the one manifest.
 	root   string
 	decode func(path string, data []byte) (*v1.Pod, error)
-	// hold is how long a folder must be gone before its manifests are.
+	// hold is how long a folder must be gone, or another one be at its path, before its
+	// manifests are gone.
 	hold time.Duration
 	// settle is how long a file must be gone before its pod is removed, and how long
 	// something must be wrong before it counts as a problem.
@@ -80,7 +81,8 @@ type manifest struct {
 	// one that is.
 	bad    string
 	silent bool
-	// goneSince is when the file was first missed.
+	// folder is where the file was seen last, goneSince when it was first missed.
+	folder    folderID
 	goneSince time.Time
 	trouble   trouble
 }
@@ -141,6 +143,8 @@ type outcome struct {
 	paths map[types.UID]string
 	// known is false when it is unknown which files exist: there is no set.
 	known bool
+	// replaced tells that manifests are not in what is at the path now, and go on.
+	replaced bool
 	// unsettled tells that files are still being written.
 	unsettled bool
 	// problems are all problems, by path.
@@ -175,13 +179,16 @@ func (l *history) apply(s snapshot, busy func(path string, modTime time.Time) ti
 	if held {
 		v.known, s.problem = false, fmt.Sprintf("has vanished: its pods go on for %s", l.hold)
 	}
-	l.trouble.set(s.problem, now)
-	l.trouble.silent = s.unknown
 	if v.known {
-		l.takeFiles(s.files, busy, now, &v)
+		l.takeFiles(s, busy, now, &v)
 	} else {
 		v.wait(retry)
 	}
+	if v.replaced {
+		s.problem = fmt.Sprintf("is another folder, or a file, than before: the pods of what is missing go on for %s", l.hold)
+	}
+	l.trouble.set(s.problem, now)
+	l.trouble.silent = s.unknown
 	v.pods = l.choose(now, &v)
 	v.problems = l.problems(now, &v)
 	return v
@@ -219,16 +226,16 @@ func (l *history) stampOf(path string) stamp {
 	return stamp{}
 }
 
-func (l *history) takeFiles(files []reading, busy func(string, time.Time) time.Duration, now time.Time, v *outcome) {
-	present := make(map[string]bool, len(files))
-	for _, r := range files {
+func (l *history) takeFiles(s snapshot, busy func(string, time.Time) time.Duration, now time.Time, v *outcome) {
+	present := make(map[string]bool, len(s.files))
+	for _, r := range s.files {
 		present[r.path] = true
 		m, ok := l.files[r.path]
 		if !ok {
 			m = &manifest{path: r.path, kept: l.kept(r.path)}
 			l.files[r.path] = m
 		}
-		m.goneSince = time.Time{}
+		m.folder, m.goneSince = s.folder, time.Time{}
 		if m.silent = r.silent; m.silent {
 			v.wait(retry)
 		}
@@ -244,14 +251,28 @@ func (l *history) takeFiles(files []reading, busy func(string, time.Time) time.D
 		if m.goneSince.IsZero() {
 			m.goneSince = now
 		}
-		left := l.settle - now.Sub(m.goneSince)
+		patience, elsewhere := l.settle, l.isElsewhere(m, s)
+		if elsewhere {
+			patience = l.hold
+		}
+		left := patience - now.Sub(m.goneSince)
 		if left <= 0 || !m.accepted || l.deleted(path) {
 			delete(l.files, path)
 			v.lost = true
 			continue
 		}
+		if elsewhere {
+			v.replaced = true
+			left = min(left, retry) // nothing tells that something is mounted no longer
+		}
 		v.wait(left)
 	}
+}
+
+// isElsewhere tells whether a file that is missing was in another folder than the one
+// that was looked at: something else is at the path now, or is mounted over it.
+func (l *history) isElsewhere(m *manifest, s snapshot) bool {
+	return m.path != l.root && m.folder != s.folder && m.folder != folderID{} && s.folder != folderID{}
 }
 
 // take looks at one file. It returns how long to leave the file alone when it is
@@ -367,7 +388,7 @@ func (l *history) problems(now time.Time, v *outcome) []Problem {
 		}
 		list = append(list, Problem{Path: path, Message: t.text, Since: t.since, KeptLastGood: kept, NoAnswer: t.silent, rival: t.rival})
 	}
-	add("", &l.trouble, !l.vanished.IsZero() && !v.known)
+	add("", &l.trouble, v.replaced || !l.vanished.IsZero() && !v.known)
 	var troubled []string
 	for path, m := range l.files {
 		if m.trouble.text != "" {

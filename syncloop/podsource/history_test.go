@@ -288,6 +288,47 @@ func TestHistoryFolderVanishes(t *testing.T) {
 	require.Equal(t, "does not exist", v.problems[0].Message)
 }
 
+// Another folder, or a file, at the folder's place says nothing of the manifests that are
+// not in it: something may have been mounted over them. They go on for the period; what
+// is there counts at once.
+func TestHistoryFolderReplaced(t *testing.T) {
+	first, second := folderID{1, 2}, folderID{1, 3}
+	look := func(l *history, at folderID, f folder, after time.Duration) ([]string, outcome) {
+		s := f.snapshot()
+		s.folder = at
+		v := l.apply(s, complete, time.Unix(0, 0).Add(after))
+		var pods []string
+		for _, pod := range v.pods {
+			pods = append(pods, pod.Name)
+		}
+		return pods, v
+	}
+	for name, f := range map[string]folder{"folder": {"/m/b": "b 2"}, "file": {"/m": "b 2"}, "bad file": {"/m": "!bad"}, "empty": {}} {
+		l := newHistory()
+		look(l, first, folder{"/m/a": "a 1"}, 0)
+		for _, at := range []time.Duration{time.Second, 2 * time.Second, testHold} {
+			pods, v := look(l, second, f, at)
+			require.Contains(t, pods, "a", "%s %s", name, at)
+			require.True(t, v.known)
+			require.NotZero(t, v.recheck)
+			require.LessOrEqual(t, v.recheck, retry, "it may be back soon")
+			require.Equal(t, len(pods) == 2, name == "folder" || name == "file", name)
+		}
+		_, v := look(l, second, f, testHold)
+		require.Contains(t, v.problems[0].Message, "is another folder, or a file, than before: the pods of what is missing go on for 20s")
+		require.True(t, v.problems[0].KeptLastGood)
+		pods, v := look(l, second, f, time.Second+testHold)
+		require.NotContains(t, pods, "a", name)
+		require.Equal(t, name == "bad file", len(v.problems) == 1, name)
+
+		l = newHistory()
+		l.deleted = func(string) bool { return true }
+		look(l, first, folder{"/m/a": "a 1"}, 0)
+		pods, _ = look(l, second, f, time.Second)
+		require.NotContains(t, pods, "a", "%s: deleted on purpose", name)
+	}
+}
+
 // Files that were deleted with their folder are gone, as is a path that was a file.
 func TestHistoryFolderDeleted(t *testing.T) {
 	away := snapshot{problem: "does not exist", missing: true}

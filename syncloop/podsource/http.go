@@ -60,8 +60,11 @@ type HTTPSource struct {
 	cfg   HTTPConfig
 	shown string // the URL without its password
 
-	mu   sync.Mutex
-	page page
+	page page // only Run uses it
+
+	mu sync.Mutex
+	// kept tells that pods are in force.
+	kept bool
 	// failures are the bad replies since the last good one.
 	failures int
 	trouble  trouble
@@ -135,7 +138,7 @@ func (h *HTTPSource) Origin(pod types.UID) string {
 
 // problem is what is wrong now. Call it with mu held.
 func (h *HTTPSource) problem() Problem {
-	return Problem{Path: h.shown, Message: h.trouble.text, Since: h.trouble.since, KeptLastGood: h.page.pods > 0}
+	return Problem{Path: h.shown, Message: h.trouble.text, Since: h.trouble.since, KeptLastGood: h.kept}
 }
 
 // Run asks the server, at once and then once per period, until ctx is done.
@@ -165,13 +168,11 @@ func (h *HTTPSource) poll(ctx context.Context, client *http.Client) error {
 	if ctx.Err() != nil {
 		return nil // the agent stops: that the request failed says nothing
 	}
-	h.mu.Lock()
 	var news answer
 	if err == nil {
 		news = h.page.take(body)
 		err = news.problem
 	}
-	h.mu.Unlock()
 	h.report(err)
 	if !news.changed {
 		return nil
@@ -237,6 +238,7 @@ func (h *HTTPSource) report(err error) {
 	}
 	h.mu.Lock()
 	before, failures := h.trouble.text, h.failures
+	h.kept = h.page.pods > 0
 	h.trouble.set(text, time.Now())
 	if h.failures++; err == nil {
 		h.failures = 0

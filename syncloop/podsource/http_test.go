@@ -339,3 +339,32 @@ func FuzzHTTPBody(f *testing.F) {
 		}
 	})
 }
+
+// A long answer takes long to decode; who asks for the problems does not wait for it.
+func TestHTTPProblemsDoNotWaitForDecoding(t *testing.T) {
+	decoding, decoded := make(chan struct{}), make(chan struct{})
+	m := newMerger(t, MergerConfig{})
+	decoder := testDecoder()
+	decoder.Check = func(*v1.Pod) []error {
+		close(decoding)
+		<-decoded
+		return nil
+	}
+	server := webserver(func(*http.Request) (*http.Response, error) { return answerOf(200, web) })
+	h, err := NewHTTPSource(HTTPConfig{URL: "http://server/pods", Merger: m.Merger, Decoder: decoder, Client: &http.Client{Transport: server}})
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(t.Context())
+	done, answered := make(chan error, 1), make(chan []Problem, 1)
+	go func() { done <- h.Run(ctx, func(syncloop.Event) {}) }()
+	<-decoding
+	go func() { answered <- h.Problems() }()
+	select {
+	case problems := <-answered:
+		require.Empty(t, problems)
+	case <-time.After(10 * time.Second):
+		t.Error("Problems waits")
+	}
+	close(decoded)
+	stop()
+	require.NoError(t, <-done)
+}

@@ -18,12 +18,17 @@ type snapshot struct {
 	// files are the entries by name; those whose names say that they are none of
 	// our business are left out.
 	files []reading
+	// folder is what was at the path.
+	folder folderID
 	// problem is what is wrong with the path itself.
 	problem string
 	// unknown tells that the path is there but could not be listed: nothing
 	// follows about which files exist. missing tells that the path is not there.
 	unknown, missing bool
 }
+
+// folderID tells what is at a path from something else there; zero when it is not known.
+type folderID struct{ device, inode uint64 }
 
 // reading is one file: its content, or why there is none.
 type reading struct {
@@ -80,7 +85,7 @@ func (r reader) list(path string) listing {
 	case err != nil:
 		return listing{snapshot: snapshot{problem: bare(err), unknown: true}}
 	case info.Mode().IsRegular():
-		return listing{requests: []request{{path: path}}}
+		return listing{snapshot: snapshot{folder: folderOf(info)}, requests: []request{{path: path}}}
 	case !info.IsDir():
 		return listing{snapshot: snapshot{problem: "is " + describe(info.Mode()) + ", neither a folder nor a file", unknown: true}}
 	}
@@ -88,7 +93,7 @@ func (r reader) list(path string) listing {
 	if err != nil {
 		return listing{snapshot: snapshot{problem: bare(err), unknown: true}}
 	}
-	l := listing{requests: make([]request, 0, len(entries))}
+	l := listing{snapshot: snapshot{folder: folderOf(info)}, requests: make([]request, 0, len(entries))}
 	for _, entry := range entries {
 		if ignoredName(entry.Name()) {
 			continue

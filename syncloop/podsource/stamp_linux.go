@@ -26,3 +26,12 @@ func stampOf(info fs.FileInfo, youngest time.Duration, now time.Time) stamp {
 		modified: info.ModTime().UnixNano(), changed: changed.UnixNano(),
 	}
 }
+
+// folderOf identifies what is at a path.
+func folderOf(info fs.FileInfo) folderID {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return folderID{}
+	}
+	return folderID{device: uint64(st.Dev), inode: st.Ino}
+}

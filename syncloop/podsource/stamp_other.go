@@ -9,3 +9,6 @@ import (
 
 // stampOf cannot tell versions apart here; files are read each time.
 func stampOf(fs.FileInfo, time.Duration, time.Time) stamp { return stamp{} }
+
+// folderOf cannot tell folders apart here.
+func folderOf(fs.FileInfo) folderID { return folderID{} }

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -71,7 +72,8 @@ func oneOf[T ~string](at *field.Path, value T, allowed ...T) field.ErrorList {
 }
 
 // maxAnnotations is how many bytes the annotations of a pod may have, keys and values
-// together: the API server's limit.
+// together: the API server's limit. Labels have the same one: a runtime takes minutes to
+// make a sandbox with very many.
 const maxAnnotations = 256 << 10
 
 // safeUID is a UID that is safe as a folder name: directories are named by it.
@@ -108,12 +110,17 @@ func (d Decoder) checkMeta(pod *v1.Pod) field.ErrorList {
 
 func checkLabels(labels, annotations map[string]string, meta *field.Path) field.ErrorList {
 	var errs field.ErrorList
+	size := 0
 	for key, value := range labels {
+		size += len(key) + len(value)
 		at := meta.Child("labels").Key(key)
 		errs = append(errs, invalid(at, key, validation.IsQualifiedName(key))...)
 		errs = append(errs, invalid(at, value, validation.IsValidLabelValue(value))...)
 	}
-	size := 0
+	if size > maxAnnotations {
+		errs = append(errs, field.TooLong(meta.Child("labels"), "", maxAnnotations))
+	}
+	size = 0
 	for key, value := range annotations {
 		size += len(key) + len(value)
 		errs = append(errs, invalid(meta.Child("annotations").Key(key), key, validation.IsQualifiedName(strings.ToLower(key)))...)
@@ -141,9 +148,8 @@ func checkSpec(spec *v1.PodSpec) field.ErrorList {
 			errs = append(errs, invalid(root.Child(name), value, validation.IsDNS1123Label(value))...)
 		}
 	}
-	for i, alias := range spec.HostAliases {
-		errs = append(errs, validation.IsValidIP(root.Child("hostAliases").Index(i).Child("ip"), alias.IP)...)
-	}
+	errs = append(errs, checkHostAliases(spec.HostAliases, root.Child("hostAliases"))...)
+	errs = append(errs, checkDNSConfig(spec.DNSConfig, root.Child("dnsConfig"))...)
 	if len(spec.EphemeralContainers) > 0 {
 		errs = append(errs, field.Forbidden(root.Child("ephemeralContainers"), "a static pod cannot have ephemeral containers"))
 	}
@@ -156,6 +162,44 @@ func checkSpec(spec *v1.PodSpec) field.ErrorList {
 	errs = append(errs, checkResources(spec.Resources, root.Child("resources"))...)
 	errs = append(errs, checkPodSecurity(spec.SecurityContext, root.Child("securityContext"))...)
 	return append(errs, checkQuantities(spec.Overhead, root.Child("overhead"))...)
+}
+
+func checkHostAliases(aliases []v1.HostAlias, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for i, alias := range aliases {
+		at := at.Index(i)
+		errs = append(errs, validation.IsValidIP(at.Child("ip"), alias.IP)...)
+		for j, name := range alias.Hostnames {
+			errs = append(errs, invalid(at.Child("hostnames").Index(j), name, validation.IsDNS1123Subdomain(name))...)
+		}
+	}
+	return errs
+}
+
+// checkDNSConfig refuses what would be something else in a resolv.conf.
+func checkDNSConfig(dns *v1.PodDNSConfig, at *field.Path) field.ErrorList {
+	if dns == nil {
+		return nil
+	}
+	var errs field.ErrorList
+	oneWord := func(at *field.Path, value string) {
+		if strings.ContainsFunc(value, unicode.IsSpace) {
+			errs = append(errs, field.Invalid(at, value, "must not contain spaces"))
+		}
+	}
+	for i, server := range dns.Nameservers {
+		errs = append(errs, validation.IsValidIP(at.Child("nameservers").Index(i), server)...)
+	}
+	for i, domain := range dns.Searches {
+		oneWord(at.Child("searches").Index(i), domain)
+	}
+	for i, option := range dns.Options {
+		oneWord(at.Child("options").Index(i).Child("name"), option.Name)
+		if option.Value != nil {
+			oneWord(at.Child("options").Index(i).Child("value"), *option.Value)
+		}
+	}
+	return errs
 }
 
 func checkPodSecurity(sc *v1.PodSecurityContext, at *field.Path) field.ErrorList {
