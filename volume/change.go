@@ -91,6 +91,7 @@ func (w *world) wantVolume(p *podState, r *resolved, now time.Time) *nameState {
 	w.setShared(v, r.shared, false)
 	if v.shared != nil {
 		v.shared.spec = r.spec
+		w.touch(v.shared)
 	}
 	return &nameState{volume: v, readOnly: r.spec.ReadOnly}
 }
@@ -443,6 +444,9 @@ func (w *world) endPod(p *podState, op *operation, out *outcome, now time.Time) 
 	case out.err != nil:
 		// What is mounted from a volume goes before it: an error of the sub paths holds up
 		// everything.
+		if op.kind == doRead {
+			w.touchClaimed()
+		}
 	case op.kind == doLook, op.kind == doRead:
 		p.looked = p.releasing && op.kind == doLook
 		w.isRead(p.uid)
@@ -465,16 +469,30 @@ func (w *world) toRead(uids []types.UID) {
 // known of every volume who uses it.
 func (w *world) isRead(uid types.UID) {
 	delete(w.unread, uid)
-	if len(w.unread) > 0 || w.read {
-		return
+	if len(w.unread) == 0 && !w.read {
+		w.read = true
+		w.touchUnused()
+		w.touchClaimed()
 	}
-	w.read = true
-	w.touchUnused()
+}
+
+// touchClaimed has all volumes looked at that may be of claims.
+func (w *world) touchClaimed() {
 	for _, volumes := range w.claimed {
 		for v := range volumes {
 			w.touch(v)
 		}
 	}
+}
+
+// reading tells that some pod on disk is being read.
+func (w *world) reading() bool {
+	for uid := range w.unread {
+		if op := w.pods[uid].op; op == nil && w.pods[uid].err == nil || op != nil && !op.stuck {
+			return true
+		}
+	}
+	return false
 }
 
 // forgetIfEmpty forgets a pod of which only a folder was found.

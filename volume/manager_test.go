@@ -703,6 +703,7 @@ func TestExpand(t *testing.T) {
 		size = "2Gi"
 		fails.Store(true)
 		require.NoError(t, a.Prepare(t.Context(), pod))
+		synctest.Wait()
 		fails.Store(false)
 		time.Sleep(time.Second)
 		require.Equal(t, 4, a.shared.Count("Expand"))

@@ -162,8 +162,8 @@ func (v *volumeState) nextMount(w *world, now time.Time) step {
 		}
 		return step{at: v.refreshAt}
 	}
-	if why := w.heldBy(v); why != "" {
-		return step{why: why}
+	if s, held := w.heldBy(v); held {
+		return s
 	}
 	if s := v.shared; s != nil {
 		switch {
@@ -216,21 +216,21 @@ func (v *volumeState) ready() bool {
 	return v.wanted && v.state == StateMounted && (v.toExpand() == 0 || expanded > 0)
 }
 
-// heldBy says what keeps a claim that only one pod may have, empty if nothing does.
-func (w *world) heldBy(v *volumeState) string {
+// heldBy says what keeps a claim that only one pod may have, if something does.
+func (w *world) heldBy(v *volumeState) (step, bool) {
 	p := v.spec.Persistent
 	if p == nil || !slices.Equal(p.Spec.AccessModes, []v1.PersistentVolumeAccessMode{v1.ReadWriteOncePod}) {
-		return ""
+		return step{}, false
 	}
 	for other := range w.claimed[v.claim()] {
 		if other.pod != v.pod && (other.state != StateNotMounted || other.op != nil) {
-			return fmt.Sprintf("pod %s, which has the volume: it is %s", other.pod.name(), v1.ReadWriteOncePod)
+			return step{why: fmt.Sprintf("pod %s, which has the volume: it is %s", other.pod.name(), v1.ReadWriteOncePod)}, true
 		}
 	}
 	if len(w.unread) > 0 && v.state == StateNotMounted {
-		return fmt.Sprintf("the disk to be read: the volume is %s", v1.ReadWriteOncePod)
+		return step{why: fmt.Sprintf("the disk to be read: the volume is %s", v1.ReadWriteOncePod), soon: w.reading()}, true
 	}
-	return ""
+	return step{}, false
 }
 
 // next implements actor.
