@@ -734,8 +734,8 @@ func TestMountedClaimCannotBeRead(t *testing.T) {
 }
 
 type subPaths struct {
-	fail  atomic.Bool
-	uids  chan types.UID
+	fail atomic.Bool
+	uids chan types.UID
 }
 
 func (s *subPaths) ReleasePod(_ context.Context, uid types.UID) error {

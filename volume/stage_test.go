@@ -10,10 +10,15 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/podworkers/stages"
 	"github.com/podwright/podwright/podworkers/stages/stagestest"
+	"github.com/podwright/podwright/volume"
 	"github.com/podwright/podwright/volume/volumetest"
 )
+
+// Its errors tell workers when to try again.
+var _ podworkers.Backoff = (*volume.NotReadyError)(nil)
 
 // withVolumes gives the pods of the suite volumes, and removes the pods' own folders as
 // the stage of these does.
