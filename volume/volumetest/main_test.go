@@ -1,4 +1,4 @@
-package volumetest_test
+package volumetest
 
 import (
 	"testing"
