@@ -141,7 +141,7 @@ func (v *volumeState) nextRelease(now time.Time) step {
 		return step{why: "the release of sub paths", on: v.pod}
 	case v.state == StateNotMounted:
 		return step{drop: true}
-	case v.shared != nil && v.shared.op != nil:
+	case v.shared != nil && v.shared.busy() != nil:
 		return step{why: v.shared.op.String(), on: v.shared}
 	}
 	return v.after(doUnmount, now)
@@ -167,7 +167,7 @@ func (v *volumeState) nextMount(w *world, now time.Time) step {
 	}
 	if s := v.shared; s != nil {
 		switch {
-		case s.op != nil:
+		case s.busy() != nil:
 			return step{why: s.op.String(), on: s}
 		case !again && !s.attached:
 			return step{why: "its attachment to the node", on: s}
@@ -269,6 +269,14 @@ func (s *sharedState) next(w *world, now time.Time) step {
 		return step{why: "all pods of the node to be known"}
 	}
 	return s.after(doUnstage, now)
+}
+
+// busy is what is being done to a shared volume, while which pods do nothing with it.
+func (s *sharedState) busy() *operation {
+	if s.op != nil && s.op.kind == doVerify {
+		return nil
+	}
+	return s.op
 }
 
 // mayUnstage tells that a shared volume without users has none that are not known.
