@@ -304,6 +304,9 @@ func (v *volumeState) set(s State, now time.Time) {
 func (w *world) drop(a actor) {
 	switch a := a.(type) {
 	case *volumeState:
+		if a.pod.volumes[a.key] != a {
+			return // it was dropped before, and there may be another one
+		}
 		w.setObjects(a, nil)
 		w.setShared(a, "", false)
 		remove(w.claimed, a.claim(), a)
@@ -311,7 +314,9 @@ func (w *world) drop(a actor) {
 		delete(a.pod.volumes, a.key)
 		w.touch(a.pod)
 	case *sharedState:
-		delete(w.shared, a.id)
+		if w.shared[a.id] == a {
+			delete(w.shared, a.id)
+		}
 	}
 	w.changes(a)
 }

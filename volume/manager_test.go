@@ -647,6 +647,41 @@ func TestRefreshHangs(t *testing.T) {
 	})
 }
 
+// A pod comes back while what it was still waits for its turn to be refreshed.
+func TestComesBackWhileQueued(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var hang atomic.Bool
+		a := newAgent(t, func(a *agent) {
+			a.plugin.Refresh = true
+			a.plugin.Fault = func(ctx context.Context, c volumetest.Call) error {
+				if c.Again && hang.Load() {
+					<-ctx.Done()
+				}
+				return ctx.Err()
+			}
+		})
+		var pods []*v1.Pod
+		for i := range 17 {
+			pods = append(pods, newPod(fmt.Sprint("u", i), "data"))
+			require.NoError(t, a.Prepare(t.Context(), pods[i]))
+		}
+		hang.Store(true)
+		for _, pod := range pods {
+			require.NoError(t, a.Prepare(t.Context(), pod))
+		}
+		last := pods[16]
+		require.Equal(t, "the refreshes of other volumes", a.Explain(last.UID)[0].WaitsFor)
+		require.NoError(t, a.Release(t.Context(), last.UID))
+		hang.Store(false)
+		require.NoError(t, a.Prepare(t.Context(), last))
+		time.Sleep(10 * time.Minute)
+		_, err := a.Volume(t.Context(), last, "data")
+		require.NoError(t, err)
+		require.NoError(t, a.Release(t.Context(), last.UID))
+		a.requireGone(last)
+	})
+}
+
 func count(calls []volumetest.Call, uid types.UID) (n int) {
 	for _, c := range calls {
 		if c.Pod == uid {

@@ -200,6 +200,7 @@ func claimedVolume(name, size string) resolved {
 func (s *script) finish() {
 	s.w.complete = true
 	s.w.touchUnused()
+	s.next()
 	for uid := range s.w.pods {
 		s.release(uid)
 	}
