@@ -99,9 +99,11 @@ var floors = map[string]floor{
 	// It serves sessions with the same code as containerd, so that clients meet
 	// the real protocol; that brings SPDY, WebSocket and a REST router, and is why
 	// it is a module of its own.
-	"cri/streams":     {own: []string{"cri", "cri/fake", "cri/logs", "internal/memnet", "internal/run"}, outside: 145, forbid: noCore},
-	"volume":          {outside: 85, forbid: noGRPC},
-	"volume/hostpath": {outside: 85, forbid: noGRPC},
+	"cri/streams":       {own: []string{"cri", "cri/fake", "cri/logs", "internal/memnet", "internal/run"}, outside: 145, forbid: noCore},
+	"volume":            {own: []string{"internal/podfacts"}, outside: 85, forbid: noGRPC},
+	"volume/volumetest": {own: []string{"volume", "internal/podfacts"}, outside: 85, forbid: noGRPC},
+	"volume/claims":     {own: []string{"volume", "internal/podfacts"}, outside: 85, forbid: noGRPC},
+	"volume/hostpath":   {outside: 85, forbid: noGRPC},
 
 	"syncloop":                 {own: []string{"podworkers", "internal/podfacts", "internal/run"}, outside: 85, forbid: noGRPC},
 	"syncloop/eventsourcetest": {own: []string{"syncloop", "podworkers", "internal/podfacts", "internal/run"}, outside: 85, forbid: noGRPC},
@@ -109,29 +111,29 @@ var floors = map[string]floor{
 	"syncloop/podsource": {own: []string{"syncloop", "podworkers", "internal/podfacts", "internal/run", "internal/atomicfile"}, outside: 85, forbid: noGRPC},
 	"cri/pods/actions":   {own: []string{"pleg", "probe", "internal/podfacts"}, outside: 85, forbid: noGRPC},
 	"cri/pods/labels":    {outside: 120, forbid: noCore},
-	"cri/pods/request":   {own: []string{"cri/pods/labels", "internal/podfacts", "volume/hostpath"}, outside: 175, forbid: []string{"k8s.io/client-go"}},
+	"cri/pods/request":   {own: []string{"cri/pods/labels", "internal/podfacts", "volume", "volume/hostpath"}, outside: 175, forbid: []string{"k8s.io/client-go"}},
 	"cri/pods/podfiles": {
-		own:     []string{"cri/pods/labels", "cri/pods/request", "internal/podfacts", "volume/hostpath"},
+		own:     []string{"cri/pods/labels", "cri/pods/request", "internal/podfacts", "volume", "volume/hostpath"},
 		outside: 175, forbid: []string{"k8s.io/client-go"},
 	},
 	"cri/pods/observe": {
 		own: []string{
 			"cri", "cri/logs", "cri/pods/labels", "cri/pods/podfiles", "cri/pods/request",
-			"pleg", "volume/hostpath", "internal/podfacts",
+			"pleg", "volume", "volume/hostpath", "internal/podfacts",
 		},
 		outside: 175, forbid: []string{"k8s.io/client-go"},
 	},
 	"cri/pods/garbage": {
 		own: []string{
 			"cri", "cri/logs", "cri/pods/labels", "cri/pods/observe", "cri/pods/podfiles", "cri/pods/request",
-			"pleg", "volume/hostpath", "internal/podfacts",
+			"pleg", "volume", "volume/hostpath", "internal/podfacts",
 		},
 		outside: 175, forbid: []string{"k8s.io/client-go"},
 	},
 	"cri/pods/resize": {
 		own: []string{
 			"cri", "cri/pods/actions", "cri/pods/labels", "cri/pods/request",
-			"pleg", "probe", "volume/hostpath", "internal/atomicfile", "internal/podfacts",
+			"pleg", "probe", "volume", "volume/hostpath", "internal/atomicfile", "internal/podfacts",
 		},
 		outside: 175, forbid: []string{"k8s.io/client-go"},
 	},
@@ -139,7 +141,7 @@ var floors = map[string]floor{
 		own: []string{
 			"cri", "cri/images", "cri/images/credentials", "cri/images/imageref", "cri/images/records", "cri/logs",
 			"cri/pods/actions", "cri/pods/garbage", "cri/pods/labels", "cri/pods/observe", "cri/pods/podfiles", "cri/pods/request",
-			"cri/pods/resize", "pleg", "probe", "volume/hostpath", "internal/atomicfile", "internal/backoff", "internal/podfacts",
+			"cri/pods/resize", "pleg", "probe", "volume", "volume/hostpath", "internal/atomicfile", "internal/backoff", "internal/podfacts",
 		},
 		outside: 175, forbid: []string{"k8s.io/client-go"},
 	},
@@ -148,7 +150,7 @@ var floors = map[string]floor{
 			"cri", "cri/images", "cri/images/credentials", "cri/images/imageref", "cri/images/records", "cri/logs",
 			"cri/pods", "cri/pods/actions", "cri/pods/garbage", "cri/pods/labels", "cri/pods/observe", "cri/pods/podfiles", "cri/pods/request",
 			"cri/pods/resize", "pleg", "podworkers", "podworkers/stages", "probe", "status", "status/checkpoint", "status/writer", "syncloop",
-			"volume/hostpath", "internal/atomicfile", "internal/backoff", "internal/podfacts", "internal/run",
+			"volume", "volume/hostpath", "internal/atomicfile", "internal/backoff", "internal/podfacts", "internal/run",
 		},
 		outside: 175, forbid: []string{"k8s.io/client-go"},
 	},

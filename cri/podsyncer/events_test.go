@@ -14,6 +14,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/cri/fake"
+	"github.com/podwright/podwright/podworkers"
+	"github.com/podwright/podwright/podworkers/stages"
+	"github.com/podwright/podwright/podworkers/stages/stagestest"
 )
 
 // A runtime that cannot be looked at while a pod ends is an event on the pod.
@@ -128,5 +131,41 @@ func TestSyncerRecordsEvents(t *testing.T) {
 		w.set()
 		w.sleep(time.Minute)
 		w.requireNothingLeft()
+	})
+}
+
+// refused is a stage that says itself which event tells of its error, and when it is
+// tried again.
+type refused struct{ stages.Stage }
+
+func (refused) Prepare(context.Context, *v1.Pod) error {
+	return podworkers.RetryAt(failedMount{errors.New("boom")}, time.Now().Add(20*time.Second))
+}
+
+type failedMount struct{ error }
+
+func (failedMount) EventReason() string { return "FailedMount" }
+
+// An error may name the reason of its event, and the time of the next try.
+func TestStageNamesItsEvent(t *testing.T) {
+	inWorld(t, fake.Config{}, func(w *world) {
+		var mu sync.Mutex
+		var seen []time.Duration
+		begun := time.Now()
+		w.event = func(_ v1.ObjectReference, _, reason, _ string) {
+			mu.Lock()
+			defer mu.Unlock()
+			if reason == "FailedMount" {
+				seen = append(seen, time.Since(begun))
+			}
+		}
+		w.stages = []stages.Entry{{Name: "volumes", Release: stages.Stopped, Stage: refused{stagestest.NewMemory()}}}
+		w.start()
+		w.set(newPod("1", v1.RestartPolicyAlways, "a"))
+		w.sleep(31 * time.Second)
+		mu.Lock()
+		defer mu.Unlock()
+		require.Len(t, seen, 2)
+		require.GreaterOrEqual(t, seen[1]-seen[0], 20*time.Second)
 	})
 }

@@ -84,9 +84,19 @@ func (s *Syncer) prepare(ctx context.Context, pod *v1.Pod) error {
 		return fmt.Errorf("pod %s/%s: %w: %w", pod.Namespace, pod.Name, podworkers.ErrNetworkNotReady, err)
 	}
 	if err := s.stages.Prepare(ctx, pod); err != nil {
-		return s.warn(ctx, pod, ReasonFailedPrepare, err)
+		return s.warn(ctx, pod, reasonOf(err, ReasonFailedPrepare), err)
 	}
 	return nil
+}
+
+// reasonOf is the reason of the event that tells of an error: the error's own, if it
+// has an EventReason method.
+func reasonOf(err error, otherwise string) string {
+	var own interface{ EventReason() string }
+	if errors.As(err, &own) {
+		return own.EventReason()
+	}
+	return otherwise
 }
 
 // syncUntilStarted does what there is to do. A sync that has only cleared the way is

@@ -8,6 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/volume"
 )
 
 // ErrNotFound is wrapped by the errors of ConfigMaps, Secrets and Volumes for
@@ -51,19 +53,7 @@ type Volumes interface {
 }
 
 // Volume is a volume as far as containers depend on it.
-type Volume struct {
-	// Path is the directory or file on the node; zero for a block volume.
-	Path string
-	// Device is the device, or a symbolic link to it, of a block volume; zero
-	// for a volume with files.
-	Device string
-	// ReadOnly makes every mount and device of it read-only.
-	ReadOnly bool
-	// Relabel asks the runtime to give the content the container's SELinux
-	// label: the content is the agent's own, and was not mounted with a label.
-	// It counts only on nodes with SELinux.
-	Relabel bool
-}
+type Volume = volume.Mounted
 
 // SubPaths gives containers a part of a volume without letting them out of it.
 // Methods are called concurrently, but not for one pod.

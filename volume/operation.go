@@ -1,0 +1,91 @@
+package volume
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// operation is one that runs. What it works on is a copy, so that it needs no lock.
+type operation struct {
+	kind   kind
+	on     actor
+	name   string // for people
+	plugin Plugin
+	block  bool
+	began  time.Time
+	// stuckAt is when it has had time enough, stuck that it had and still runs.
+	stuckAt time.Time
+	stuck   bool
+	// again tells that it is the mount of a mounted volume.
+	again     bool
+	refreshes bool // it counts in world.refreshing
+	// first is when the volume was asked for, if it is a first mount.
+	first time.Time
+	pod   *v1.Pod
+	uid   types.UID
+
+	mount   Mount
+	unmount Unmount
+	stage   Stage
+	id      ID
+	spec    *Spec
+	staged  string
+	size    int64
+
+	// ctx is its context, and cancel ends that. They are the shell's.
+	ctx    context.Context
+	cancel context.CancelFunc
+}
+
+// String is "mount since 2026-01-02T15:04:05Z".
+func (o *operation) String() string {
+	return o.kind.String() + " since " + o.began.Format(time.RFC3339)
+}
+
+// outcome is what has become of an operation.
+type outcome struct {
+	err error
+	// ended tells that the operation's context had ended: a plugin that says no more
+	// than that does not know what it has left.
+	ended   bool
+	mounted Mounted // mount
+	path    string  // stage
+	device  string  // verify
+	attach  bool    // verify: it has to be attached
+	found   []found // look
+	ids     []string
+}
+
+// found is a volume on disk.
+type found struct {
+	key    volumeKey
+	plugin Plugin // nil if there is none of this name
+	// shared is the ID of the volume if it is shared; unknown tells that it may be.
+	shared  string
+	unknown bool
+}
+
+// outcomes of a failed mount or stage.
+func (o *outcome) uncertain() bool {
+	return errors.Is(o.err, ErrUncertain) || !errors.Is(o.err, ErrTransient) && o.ended
+}
+
+func (o *outcome) transient() bool { return errors.Is(o.err, ErrTransient) }
+
+// after is the state of something whose mount, or stage, has this outcome. A final
+// failure leaves nothing, except of what was found on disk: others have made that.
+func (o *outcome) after(before State, found bool) State {
+	switch {
+	case o.err == nil:
+		return StateMounted
+	case o.uncertain():
+		return StateUncertain
+	case o.transient() || found:
+		return before
+	}
+	return StateNotMounted
+}

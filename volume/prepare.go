@@ -1,0 +1,248 @@
+package volume
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/internal/podfacts"
+	"github.com/podwright/podwright/internal/run"
+)
+
+// Prepare mounts the volumes that containers of a pod use, and brings those up to date
+// that are mounted. It implements stages.Stage.
+//
+// It returns as soon as all are mounted, or nothing more happens by itself: what has
+// failed is tried again only after a pause, or a volume is kept by another pod. Then
+// the error is a NotReadyError; the manager goes on meanwhile, and Config.OnReady is
+// told when it was successful. A call that is cancelled ends no mount.
+//
+// A volume that is mounted already never fails a pod: if it cannot be brought up to
+// date, or its claim cannot be read any more, it stays as it is, and Explain and an
+// event tell of it. It is waited for up to a second.
+func (m *Manager) Prepare(ctx context.Context, pod *v1.Pod) error {
+	if err := podfacts.CheckIdentity(pod); err != nil {
+		return fmt.Errorf("volume: prepare: %w", err)
+	}
+	if err := checkName("the pod's UID", string(pod.UID)); err != nil {
+		return err
+	}
+	if err := m.awaitStart(ctx); err != nil {
+		return err
+	}
+	volumes := m.resolve(ctx, pod)
+	if ctx.Err() != nil {
+		return fmt.Errorf("volume: pod %s: resolving volumes: %w", pod.UID, run.EndOf(ctx))
+	}
+	changed, end := m.watch(pod.UID)
+	defer end()
+	for _, err := range m.want(pod, volumes) {
+		m.warn(pod, err)
+	}
+	m.wake.Wake()
+	refreshes := time.NewTimer(patience)
+	defer refreshes.Stop()
+	patient := true
+	for {
+		over, err := m.prepared(pod.UID, patient, nil)
+		if over {
+			return err
+		}
+		select {
+		case <-changed:
+		case <-refreshes.C:
+			patient = false
+		case <-m.ended:
+			return ErrEnded
+		case <-ctx.Done():
+			_, err := m.prepared(pod.UID, false, run.EndOf(ctx))
+			return err
+		}
+	}
+}
+
+// want takes what a pod needs. It returns what a person should know about volumes that
+// are mounted and can be resolved no more.
+func (m *Manager) want(pod *v1.Pod, volumes []resolved) (warnings []error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	before := map[string]bool{}
+	if p := m.world.pods[pod.UID]; p != nil {
+		for name, n := range p.names {
+			before[name] = n.err != nil
+		}
+	}
+	p := m.world.want(pod, volumes, time.Now())
+	for name, n := range p.names {
+		if n.err != nil && n.volume != nil && n.volume.ready() && !before[name] {
+			warnings = append(warnings, n.err)
+		}
+	}
+	return warnings
+}
+
+// prepared tells whether Prepare is over. With an error it always is.
+func (m *Manager) prepared(uid types.UID, patient bool, cause error) (over bool, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	p, now := m.world.pods[uid], time.Now()
+	if p == nil || p.releasing {
+		return true, fmt.Errorf("volume: pod %s: %w", uid, ErrReleased)
+	}
+	if p.ready() {
+		return cause != nil || !patient || !m.world.refreshes(p, now), nil
+	}
+	for _, v := range p.wanted() {
+		if cause == nil && !v.ready() && m.world.moves(v, now) {
+			return false, nil
+		}
+	}
+	p.awaited = true
+	return true, m.notReady(p, "mount", cause)
+}
+
+// notReady says why a pod is not as it has to be.
+func (m *Manager) notReady(p *podState, action string, cause error) error {
+	e := &NotReadyError{Pod: p.name(), UID: p.uid, Action: action, Err: cause}
+	for _, s := range m.world.explain(p, time.Now()) {
+		if !s.Ready {
+			e.Volumes = append(e.Volumes, s)
+		}
+	}
+	return e
+}
+
+// Release unmounts all that the pod has, whether this agent has mounted it or it was
+// found on disk, and removes the empty folders. It implements stages.Stage. Mounts that
+// run are cancelled.
+//
+// It returns as soon as nothing is left, or nothing more happens by itself; then the
+// error is a NotReadyError, and the manager goes on meanwhile. A call that is cancelled
+// ends no unmount.
+func (m *Manager) Release(ctx context.Context, uid types.UID) error {
+	if err := checkName("the pod's UID", string(uid)); err != nil {
+		return err
+	}
+	if err := m.awaitStart(ctx); err != nil {
+		return err
+	}
+	changed, end := m.watch(uid)
+	defer end()
+	m.release(uid)
+	m.wake.Wake()
+	for {
+		over, err := m.released(uid, nil)
+		if over {
+			return err
+		}
+		select {
+		case <-changed:
+		case <-m.ended:
+			return ErrEnded
+		case <-ctx.Done():
+			_, err := m.released(uid, run.EndOf(ctx))
+			return err
+		}
+	}
+}
+
+func (m *Manager) release(uid types.UID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	_, cancelled := m.world.release(uid)
+	for _, op := range cancelled {
+		op.cancel()
+		m.world.cancelled(op, time.Now())
+	}
+}
+
+// released tells whether Release is over. With a cause it always is.
+func (m *Manager) released(uid types.UID, cause error) (over bool, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	p, now := m.world.pods[uid], time.Now()
+	switch {
+	case p == nil:
+		return true, nil
+	case !p.releasing:
+		return true, fmt.Errorf("volume: pod %s: %w", uid, ErrPrepared)
+	}
+	moving := m.world.moves(p, now)
+	for _, v := range p.volumes {
+		moving = moving || m.world.moves(v, now)
+	}
+	if moving && cause == nil {
+		return false, nil
+	}
+	return true, m.notReady(p, "unmount", cause)
+}
+
+// Volume returns a mounted volume of a pod by its name in the pod's spec. It implements
+// request.Volumes. A volume that is not mounted is an error that says what it waits for.
+func (m *Manager) Volume(_ context.Context, pod *v1.Pod, name string) (Mounted, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	p := m.world.pods[pod.UID]
+	if p == nil || p.names[name] == nil || p.releasing {
+		return Mounted{}, fmt.Errorf("volume %q of pod %s is not prepared: %w", name, pod.UID, ErrNotFound)
+	}
+	n := p.names[name]
+	if n.volume == nil || !n.volume.ready() {
+		for _, s := range m.world.explain(p, time.Now()) {
+			if s.Name == name {
+				return Mounted{}, fmt.Errorf("volume of pod %s is not mounted: %v", p.name(), s)
+			}
+		}
+	}
+	out := n.volume.mounted
+	out.ReadOnly = out.ReadOnly || n.readOnly
+	return out, nil
+}
+
+// Explain says how the volumes of a pod stand: first those that it uses, in the order
+// of its spec, then those that were found on disk. It is nil for a pod of which there
+// is nothing.
+func (m *Manager) Explain(uid types.UID) []VolumeState {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	p := m.world.pods[uid]
+	if p == nil {
+		return nil
+	}
+	return m.world.explain(p, time.Now())
+}
+
+// InUse are the names of the volumes that have to stay attached to the node, sorted, as
+// nodes report them. It is not known before the disk was read.
+func (m *Manager) InUse() (names []string, known bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	select {
+	case <-m.started:
+		return m.world.inUse(), len(m.world.unread) == 0
+	default:
+		return nil, false
+	}
+}
+
+// Count is how many volumes of pods there are of a plugin in a state.
+type Count struct {
+	Plugin string
+	State  State
+}
+
+// Counts counts the volumes of pods. It looks at all of them.
+func (m *Manager) Counts() map[Count]int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	out := map[Count]int{}
+	for _, p := range m.world.pods {
+		for key, v := range p.volumes {
+			out[Count{key.plugin, v.state}]++
+		}
+	}
+	return out
+}

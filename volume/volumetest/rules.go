@@ -1,0 +1,392 @@
+package volumetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"sync"
+
+	"github.com/podwright/podwright/volume"
+)
+
+var rules = []rule{
+	{"what a plugin says about a volume is pure", pure},
+	{"Mount makes what it says, Unmount takes all away", mountAndUnmount},
+	{"Mount may be repeated and changes nothing", mountTwice},
+	{"Unmount may be repeated", unmountTwice},
+	{"Unmount of nothing is no error", unmountNothing},
+	{"a volume can come back", comesBack},
+	{"killed between any two calls", killedBetween},
+	{"a part is mended, and taken away", halfway},
+	{"neighbours are not touched", neighbours},
+	{"volumes are mounted at the same time", parallel},
+	{"a context that has ended ends calls", ended},
+	{"a Mount that fails leaves nothing for ever", fails},
+	{"a Mount that fails leaves what is mounted", failsAgain},
+	{"Stage may be repeated, and is named until Unstage", stages},
+	{"Unstage of nothing is no error", unstageNothing},
+	{"a shared volume is one for all pods", shares},
+}
+
+// inTurn plays steps until one fails.
+func inTurn(steps ...func() error) error {
+	for _, step := range steps {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *trial) mounts(v *vol) func() error   { return func() error { return t.mount(v) } }
+func (t *trial) unmounts(v *vol) func() error { return func() error { return t.unmount(v) } }
+
+func pure(t *trial) error {
+	v := t.volume()
+	if name := t.plugin.Name(); name == "" || name != t.plugin.Name() || strings.Contains(volume.Escape(name), "/") {
+		return fmt.Errorf("the plugin's name is %q", name)
+	}
+	if err := v.spec.Check(); err != nil {
+		return err
+	}
+	if err := errors.Join(t.mount(v), t.unmount(v)); err != nil {
+		return err
+	}
+	pod, spec := v.pod.DeepCopy(), copySpec(v.spec)
+	var before []any
+	for range 3 {
+		said := []any{t.plugin.Supports(v.spec)}
+		if p, ok := t.plugin.(volume.Remounter); ok {
+			said = append(said, p.Remounts(v.spec))
+		}
+		if p, ok := t.plugin.(volume.Dependent); ok {
+			said = append(said, p.Objects(v.pod, v.spec))
+		}
+		if p, ok := t.plugin.(volume.Stager); ok {
+			said = append(said, p.VolumeID(v.spec))
+		}
+		switch {
+		case said[0] != true:
+			return errors.New("Supports says that the volume is not supported")
+		case before != nil && !reflect.DeepEqual(before, said):
+			return fmt.Errorf("it says %v, and then %v", before, said)
+		case !reflect.DeepEqual(pod, v.pod) || !reflect.DeepEqual(spec, v.spec):
+			return errors.New("asking has changed the pod or the spec")
+		}
+		before = said
+	}
+	return nil
+}
+
+func mountAndUnmount(t *trial) error {
+	v := t.volume()
+	return inTurn(t.mounts(v), t.unmounts(v), func() error { return t.nothing(v) })
+}
+
+// mountTwice also looks whether a container that has the first mount sees the second.
+func mountTwice(t *trial) error {
+	v := t.volume()
+	if err := t.mount(v); err != nil {
+		return err
+	}
+	first := *v.mounted
+	for _, again := range []bool{true, false} {
+		before, err := os.Stat(first.Path + first.Device)
+		if err != nil {
+			return err
+		}
+		if err := t.mountAgain(v, again); err != nil {
+			return err
+		}
+		after, err := os.Stat(first.Path + first.Device)
+		switch {
+		case err != nil:
+			return err
+		case v.mounted.Path != first.Path || v.mounted.Device != first.Device:
+			return fmt.Errorf("it is at %+v, and then at %+v", first, *v.mounted)
+		case !os.SameFile(before, after):
+			return errors.New("containers that run do not see what was mounted again: there is another file now")
+		}
+		if err := t.open(); err != nil {
+			return err
+		}
+	}
+	return t.unmount(v)
+}
+
+func unmountTwice(t *trial) error {
+	v := t.volume()
+	return inTurn(t.mounts(v), t.unmounts(v), t.unmounts(v), t.open, t.unmounts(v))
+}
+
+func unmountNothing(t *trial) error { return t.unmount(t.volume()) }
+
+func comesBack(t *trial) error {
+	v := t.volume()
+	return inTurn(t.mounts(v), t.unmounts(v), t.mounts(v), t.unmounts(v), t.open, t.mounts(v), t.unmounts(v))
+}
+
+// killedBetween walks every sequence of a few calls.
+func killedBetween(t *trial) error {
+	cut, cancel := context.WithCancel(t.ctx)
+	cancel()
+	steps := []struct {
+		name string
+		play func(*vol) error
+	}{
+		{"mount", t.mount},
+		{"unmount", t.unmount},
+		{"kill", func(*vol) error { return t.open() }},
+		// With a context that has ended a call does all of its work, a part, or none.
+		{"mount, cancelled", func(v *vol) error { _ = t.tryMount(cut, v, false); return nil }},
+		{"unmount, cancelled", func(v *vol) error {
+			if t.tryUnmount(cut, v) == nil {
+				return t.nothing(v)
+			}
+			return nil
+		}},
+	}
+	const length = 4
+	var walk func(path []int) error
+	walk = func(path []int) error {
+		if len(path) < length {
+			for i := range steps {
+				if steps[i].name == "kill" && (len(path) == 0 || len(path) == length-1 || path[len(path)-1] == i) {
+					continue // it is killed there anyhow
+				}
+				if err := walk(append(path, i)); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		v := t.volume()
+		var played []string
+		for _, i := range path {
+			played = append(played, steps[i].name)
+			if err := steps[i].play(v); err != nil {
+				return fmt.Errorf("%s: %w", strings.Join(played, "; "), err)
+			}
+		}
+		if err := inTurn(t.open, t.unmounts(v)); err != nil {
+			return fmt.Errorf("%s; kill; unmount: %w", strings.Join(played, "; "), err)
+		}
+		return nil
+	}
+	return walk(nil)
+}
+
+func halfway(t *trial) error {
+	probe := t.volume()
+	if err := t.mount(probe); err != nil {
+		return err
+	}
+	states := map[string]func(volume.Mount) error{}
+	// Only what Mount makes can be left by it.
+	if info, err := os.Lstat(probe.dir); err == nil && info.IsDir() {
+		states["an empty folder"] = func(m volume.Mount) error { return os.MkdirAll(m.Dir, 0o750) }
+	}
+	if info, err := os.Lstat(probe.state); err == nil && info.IsDir() {
+		states["an empty folder for its state"] = func(m volume.Mount) error { return os.MkdirAll(m.StateDir, 0o750) }
+	}
+	for name, f := range t.Halfway {
+		states[name] = f
+	}
+	for name, makes := range states {
+		mended, released := t.volume(), t.volume()
+		err := inTurn(
+			func() error { return makes(t.args(mended, false)) }, t.open,
+			t.mounts(mended), t.unmounts(mended),
+			func() error { return makes(t.args(released, false)) }, t.open,
+			t.unmounts(released),
+		)
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return t.unmount(probe)
+}
+
+// neighbours are other volumes of the pod, those of other pods, and what is no volume.
+func neighbours(t *trial) error {
+	pod := t.newPod()
+	v, sibling := t.volumeOf(pod, "data"), t.volumeOf(pod, "data-2")
+	stranger := t.volume()
+	if err := errors.Join(t.mount(sibling), t.mount(stranger)); err != nil {
+		return err
+	}
+	precious := []string{
+		filepath.Join(filepath.Dir(v.dir), "precious"),
+		filepath.Join(t.Layout.Volumes(pod.UID), "example.com~other", "data", "file"),
+		filepath.Join(t.Layout.Pod(pod.UID), "containers", "file"),
+	}
+	for _, file := range precious {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o750), os.WriteFile(file, []byte("precious"), 0o600)); err != nil {
+			return err
+		}
+	}
+	roots := []string{sibling.dir, stranger.dir}
+	before := make([]map[string]string, len(roots))
+	for i, root := range roots {
+		before[i], _ = tree(root)
+	}
+	return inTurn(
+		t.mounts(v), t.mounts(v), t.unmounts(v), t.unmounts(v), t.open, t.unmounts(v),
+		func() error {
+			for i, root := range roots {
+				if after, _ := tree(root); !reflect.DeepEqual(before[i], after) {
+					return fmt.Errorf("what is in %s has changed: %v, before that %v", root, after, before[i])
+				}
+			}
+			for _, file := range precious {
+				if data, err := os.ReadFile(file); err != nil || string(data) != "precious" {
+					return fmt.Errorf("%s was touched: %q, %w", file, data, err)
+				}
+			}
+			return errors.Join(t.check(sibling), t.check(stranger))
+		},
+		t.unmounts(sibling), t.unmounts(stranger),
+	)
+}
+
+func parallel(t *trial) error {
+	const pods, rounds = 8, 3
+	errs := make([]error, pods)
+	var wg sync.WaitGroup
+	for i := range pods {
+		v := t.volume()
+		wg.Go(func() {
+			for range rounds {
+				if errs[i] = inTurn(t.mounts(v), t.unmounts(v)); errs[i] != nil {
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+func ended(t *trial) error {
+	ctx, cancel := context.WithCancel(t.ctx)
+	cancel()
+	v := t.volume()
+	// Whether there is time for it is the plugin's choice.
+	if err := soon("mount", func() { _ = t.tryMount(ctx, v, false) }); err != nil {
+		return err
+	}
+	if err := soon("unmount", func() { _ = t.tryUnmount(ctx, v) }); err != nil {
+		return err
+	}
+	return t.unmount(v)
+}
+
+func fails(t *trial) error {
+	if t.Fail == nil {
+		return nil
+	}
+	v := t.volume()
+	mend := t.Fail()
+	err := t.tryMount(t.ctx, v, false)
+	mend()
+	if err == nil {
+		return errors.New("the mount that was to fail has not")
+	}
+	return inTurn(t.mounts(v), t.unmounts(v), func() error {
+		mend := t.Fail()
+		err := t.tryMount(t.ctx, v, false)
+		mend()
+		if err == nil {
+			return errors.New("the mount that was to fail has not")
+		}
+		return nil
+	}, t.open, t.unmounts(v))
+}
+
+func failsAgain(t *trial) error {
+	if t.Fail == nil {
+		return nil
+	}
+	v := t.volume()
+	return inTurn(t.mounts(v), func() error {
+		before, err := tree(v.dir)
+		mend := t.Fail()
+		failed := t.tryMount(t.ctx, v, true)
+		mend()
+		if failed == nil {
+			return nil // there was nothing to do
+		}
+		after, afterErr := tree(v.dir)
+		if !reflect.DeepEqual(before, after) || (err == nil) != (afterErr == nil) {
+			return fmt.Errorf("what was mounted has changed: %v, before that %v", after, before)
+		}
+		return t.check(v)
+	}, t.unmounts(v))
+}
+
+// stages tests plugins of which pods share volumes.
+func stages(t *trial) error {
+	v := t.volume()
+	s, id := t.stager(v)
+	if s == nil {
+		return nil
+	}
+	named := func(want bool) func() error {
+		return func() error {
+			if is, err := t.staged(id); err != nil || is != want {
+				return fmt.Errorf("%s is among those staged: %v, want %v (%w)", id, is, want, err)
+			}
+			return nil
+		}
+	}
+	var paths []string
+	stage := func() error {
+		path, err := t.plugin.(volume.Stager).Stage(t.ctx, volume.Stage{ID: id, Spec: v.spec})
+		if paths = append(paths, path); path != paths[0] {
+			return fmt.Errorf("it is staged at %s, and then at %s", paths[0], path)
+		}
+		return err
+	}
+	unstage := func() error { return t.plugin.(volume.Stager).Unstage(t.ctx, id) }
+	return inTurn(
+		named(false), stage, named(true), stage, t.open, named(true), stage, unstage, named(false), unstage,
+		stage, t.mounts(v), t.open, named(true),
+		func() error {
+			if o, ok := t.plugin.(volume.Owner); ok {
+				if of, err := o.VolumeIDOf(v.dir); err != nil || of != id {
+					return fmt.Errorf("VolumeIDOf(%s) is %q, want %q (%w)", v.dir, of, id, err)
+				}
+			}
+			return nil
+		},
+		t.unmounts(v), unstage, t.open, named(false), unstage,
+	)
+}
+
+func unstageNothing(t *trial) error {
+	if s, id := t.stager(t.volume()); s != nil {
+		return s.Unstage(t.ctx, id)
+	}
+	return nil
+}
+
+func shares(t *trial) error {
+	first := t.volume()
+	s, id := t.stager(first)
+	if s == nil {
+		return nil
+	}
+	second := t.volumeWith(t.newPod(), copySpec(first.spec))
+	if _, other := t.stager(second); other != id {
+		return fmt.Errorf("one volume has the IDs %q and %q", id, other)
+	}
+	return inTurn(
+		t.mounts(first), t.mounts(second), t.unmounts(first),
+		func() error { return t.check(second) },
+		t.unmounts(second), func() error { return s.Unstage(t.ctx, id) },
+	)
+}

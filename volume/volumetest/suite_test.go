@@ -1,0 +1,377 @@
+package volumetest
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/volume"
+)
+
+var errBoom = errors.New("boom")
+
+func inline(_ *v1.Pod, name string) *volume.Spec {
+	return &volume.Spec{Name: name, Inline: &v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}}
+}
+
+func subject(t testing.TB, wrap func(*Plugin) volume.Plugin) Subject {
+	var failing atomic.Bool
+	return Subject{
+		Layout: volume.Layout{Root: t.TempDir()},
+		Open: func() (volume.Plugin, error) {
+			return wrap(&Plugin{Content: func(_ context.Context, m volume.Mount) (string, error) {
+				if failing.Load() {
+					return "", errBoom
+				}
+				return string(m.Pod.UID), nil
+			}}), nil
+		},
+		Spec: inline,
+		Fail: func() (mend func()) { failing.Store(true); return func() { failing.Store(false) } },
+	}
+}
+
+func persistent(block bool) func(*v1.Pod, string) *volume.Spec {
+	return func(pod *v1.Pod, name string) *volume.Spec {
+		pv := &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name + "-of-" + string(pod.UID)}}
+		if block {
+			mode := v1.PersistentVolumeBlock
+			pv.Spec.VolumeMode = &mode
+		}
+		return &volume.Spec{Name: pv.Name, Persistent: pv}
+	}
+}
+
+func sharedSubject(t testing.TB, wrap func(*Shared) volume.Plugin) Subject {
+	s := subject(t, func(p *Plugin) volume.Plugin { return p })
+	open := s.Open
+	s.Open = func() (volume.Plugin, error) {
+		p, err := open()
+		return wrap(&Shared{Plugin: p.(*Plugin), Root: filepath.Join(s.Layout.Root, "staged")}), err
+	}
+	s.Spec = persistent(false)
+	return s
+}
+
+func TestPlugin(t *testing.T) {
+	Run(t, func(t testing.TB) Subject { return subject(t, func(p *Plugin) volume.Plugin { return p }) })
+}
+
+func TestShared(t *testing.T) {
+	Run(t, func(t testing.TB) Subject { return sharedSubject(t, func(s *Shared) volume.Plugin { return s }) })
+}
+
+func TestBlock(t *testing.T) {
+	Run(t, func(t testing.TB) Subject {
+		s := subject(t, func(p *Plugin) volume.Plugin { return p })
+		s.Spec = persistent(true)
+		return s
+	})
+}
+
+// broken is a Plugin with methods of its own.
+type broken struct {
+	*Plugin
+	supports func(*volume.Spec) bool
+	mount    func(context.Context, volume.Mount) (volume.Mounted, error)
+	unmount  func(context.Context, volume.Unmount) error
+}
+
+func (b *broken) Supports(s *volume.Spec) bool {
+	if b.supports != nil {
+		return b.supports(s)
+	}
+	return b.Plugin.Supports(s)
+}
+
+func (b *broken) Mount(ctx context.Context, m volume.Mount) (volume.Mounted, error) {
+	if b.mount != nil {
+		return b.mount(ctx, m)
+	}
+	return b.Plugin.Mount(ctx, m)
+}
+
+func (b *broken) Unmount(ctx context.Context, u volume.Unmount) error {
+	if b.unmount != nil {
+		return b.unmount(ctx, u)
+	}
+	return b.Plugin.Unmount(ctx, u)
+}
+
+// Each broken plugin is caught by the rule that it breaks.
+func TestBrokenPlugins(t *testing.T) {
+	for _, test := range []struct {
+		name, rule string
+		breaks     func(*broken)
+	}{
+		{"Supports changes the spec", "what a plugin says about a volume is pure", func(b *broken) {
+			b.supports = func(s *volume.Spec) bool { s.Name += "x"; return true }
+		}},
+		{"Supports changes its mind", "what a plugin says about a volume is pure", func(b *broken) {
+			n := 0
+			b.supports = func(*volume.Spec) bool { n++; return n < 2 }
+		}},
+		{"Mount says what is not there", "Mount makes what it says, Unmount takes all away", func(b *broken) {
+			b.mount = func(_ context.Context, m volume.Mount) (volume.Mounted, error) {
+				return volume.Mounted{Path: m.Dir}, nil
+			}
+		}},
+		{"Mount changes the pod", "Mount makes what it says, Unmount takes all away", func(b *broken) {
+			b.mount = func(ctx context.Context, m volume.Mount) (volume.Mounted, error) {
+				m.Pod.Labels = map[string]string{"a": "b"}
+				return b.Plugin.Mount(ctx, m)
+			}
+		}},
+		{"Unmount leaves its state", "Mount makes what it says, Unmount takes all away", func(b *broken) {
+			b.mount = func(ctx context.Context, m volume.Mount) (volume.Mounted, error) {
+				return first(b.Plugin.Mount(ctx, m))(os.MkdirAll(m.StateDir, 0o750))
+			}
+		}},
+		{"Mount refuses what is there", "Mount may be repeated and changes nothing", func(b *broken) {
+			b.mount = func(ctx context.Context, m volume.Mount) (volume.Mounted, error) {
+				if err := os.Mkdir(m.Dir, 0o750); err != nil {
+					return volume.Mounted{}, err
+				}
+				return b.Plugin.Mount(ctx, m)
+			}
+		}},
+		{"Mount makes it anew", "Mount may be repeated and changes nothing", func(b *broken) {
+			b.mount = func(ctx context.Context, m volume.Mount) (volume.Mounted, error) {
+				_ = os.Rename(m.Dir, m.Dir+"-old")
+				out, err := b.Plugin.Mount(ctx, m)
+				_ = os.RemoveAll(m.Dir + "-old")
+				return out, err
+			}
+		}},
+		{"Unmount remembers", "Unmount may be repeated", func(b *broken) {
+			done := map[types.UID]bool{}
+			b.unmount = func(ctx context.Context, u volume.Unmount) error {
+				if done[u.Pod] {
+					return errBoom
+				}
+				done[u.Pod] = true
+				return b.Plugin.Unmount(ctx, u)
+			}
+		}},
+		{"Unmount wants something", "Unmount of nothing is no error", func(b *broken) {
+			b.unmount = func(_ context.Context, u volume.Unmount) error {
+				if _, err := os.Stat(u.Dir); err != nil {
+					return err
+				}
+				return os.RemoveAll(u.Dir)
+			}
+		}},
+		{"Mount refuses who was there", "a volume can come back", func(b *broken) {
+			gone := map[types.UID]bool{}
+			b.unmount = func(ctx context.Context, u volume.Unmount) error { gone[u.Pod] = true; return b.Plugin.Unmount(ctx, u) }
+			b.mount = func(ctx context.Context, m volume.Mount) (volume.Mounted, error) {
+				if gone[m.Pod.UID] {
+					return volume.Mounted{}, errBoom
+				}
+				return b.Plugin.Mount(ctx, m)
+			}
+		}},
+		{"Unmount knows only its own", "killed between any two calls", func(b *broken) {
+			var mine sync.Map
+			b.mount = func(ctx context.Context, m volume.Mount) (volume.Mounted, error) {
+				mine.Store(m.Pod.UID, true)
+				return b.Plugin.Mount(ctx, m)
+			}
+			b.unmount = func(ctx context.Context, u volume.Unmount) error {
+				if _, ok := mine.Load(u.Pod); !ok {
+					return nil
+				}
+				return b.Plugin.Unmount(ctx, u)
+			}
+		}},
+		{"an empty folder is taken for a mounted one", "a part is mended, and taken away", func(b *broken) {
+			b.mount = func(ctx context.Context, m volume.Mount) (volume.Mounted, error) {
+				if _, err := os.Stat(m.Dir); err == nil {
+					return volume.Mounted{Path: filepath.Join(m.Dir, "content")}, nil
+				}
+				out, err := b.Plugin.Mount(ctx, m)
+				out.Path = filepath.Join(m.Dir, "content")
+				return out, err
+			}
+		}},
+		{"Unmount removes all of the pod", "neighbours are not touched", func(b *broken) {
+			b.unmount = func(_ context.Context, u volume.Unmount) error { return os.RemoveAll(filepath.Dir(u.Dir)) }
+		}},
+		{"Unmount goes by a prefix", "neighbours are not touched", func(b *broken) {
+			b.unmount = func(_ context.Context, u volume.Unmount) error {
+				all, _ := filepath.Glob(u.Dir + "*")
+				for _, dir := range all {
+					_ = os.RemoveAll(dir)
+				}
+				return nil
+			}
+		}},
+		{"one at a time", "volumes are mounted at the same time", func(b *broken) {
+			busy := make(chan struct{}, 1)
+			b.mount = func(ctx context.Context, m volume.Mount) (volume.Mounted, error) {
+				select {
+				case busy <- struct{}{}:
+					defer func() { <-busy }()
+				default:
+					return volume.Mounted{}, errBoom
+				}
+				time.Sleep(time.Millisecond)
+				return b.Plugin.Mount(ctx, m)
+			}
+		}},
+		{"the context is ignored", "a context that has ended ends calls", func(b *broken) {
+			b.unmount = func(ctx context.Context, u volume.Unmount) error {
+				if ctx.Err() != nil {
+					time.Sleep(time.Hour)
+				}
+				return nil
+			}
+		}},
+		{"a failed mount is taken for a good one later", "a Mount that fails leaves nothing for ever", func(b *broken) {
+			b.mount = func(ctx context.Context, m volume.Mount) (volume.Mounted, error) {
+				out, err := b.Plugin.Mount(ctx, m)
+				if err != nil {
+					_ = os.MkdirAll(m.StateDir, 0o750)
+				}
+				return out, err
+			}
+		}},
+		{"a failed refresh takes down", "a Mount that fails leaves what is mounted", func(b *broken) {
+			b.mount = func(ctx context.Context, m volume.Mount) (volume.Mounted, error) {
+				out, err := b.Plugin.Mount(ctx, m)
+				if err != nil {
+					_ = os.RemoveAll(m.Dir)
+				}
+				return out, err
+			}
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := subject(t, func(p *Plugin) volume.Plugin {
+					b := &broken{Plugin: p}
+					test.breaks(b)
+					return b
+				})
+				require.Error(t, play(t.Context(), find(t, test.rule), s))
+				time.Sleep(2 * time.Hour) // for calls that ignore their context
+			})
+		})
+	}
+}
+
+func first(m volume.Mounted, err error) func(error) (volume.Mounted, error) {
+	return func(other error) (volume.Mounted, error) { return m, errors.Join(err, other) }
+}
+
+// brokenStager is a Shared with methods of its own.
+type brokenStager struct {
+	*Shared
+	id      func(*volume.Spec) string
+	stage   func(context.Context, volume.Stage) (string, error)
+	unstage func(context.Context, string) error
+	staged  func(context.Context) ([]string, error)
+}
+
+func (b *brokenStager) VolumeID(s *volume.Spec) string {
+	if b.id != nil {
+		return b.id(s)
+	}
+	return b.Shared.VolumeID(s)
+}
+
+func (b *brokenStager) Stage(ctx context.Context, s volume.Stage) (string, error) {
+	if b.stage != nil {
+		return b.stage(ctx, s)
+	}
+	return b.Shared.Stage(ctx, s)
+}
+
+func (b *brokenStager) Unstage(ctx context.Context, id string) error {
+	if b.unstage != nil {
+		return b.unstage(ctx, id)
+	}
+	return b.Shared.Unstage(ctx, id)
+}
+
+func (b *brokenStager) Staged(ctx context.Context) ([]string, error) {
+	if b.staged != nil {
+		return b.staged(ctx)
+	}
+	return b.Shared.Staged(ctx)
+}
+
+func TestBrokenStagers(t *testing.T) {
+	const named = "Stage may be repeated, and is named until Unstage"
+	for _, test := range []struct {
+		name, rule string
+		breaks     func(*brokenStager)
+	}{
+		{"Staged knows only its own", named, func(b *brokenStager) {
+			var mine []string
+			b.stage = func(ctx context.Context, s volume.Stage) (string, error) {
+				mine = append(mine, s.ID)
+				return b.Shared.Stage(ctx, s)
+			}
+			b.staged = func(context.Context) ([]string, error) { return mine, nil }
+		}},
+		{"Stage refuses what is there", named, func(b *brokenStager) {
+			b.stage = func(_ context.Context, s volume.Stage) (string, error) {
+				return b.stageDir(s.ID), errors.Join(os.MkdirAll(b.Root, 0o750), os.Mkdir(b.stageDir(s.ID), 0o750))
+			}
+		}},
+		{"Unstage leaves something", named, func(b *brokenStager) {
+			b.unstage = func(context.Context, string) error { return nil }
+		}},
+		{"Unstage wants something", "Unstage of nothing is no error", func(b *brokenStager) {
+			b.unstage = func(_ context.Context, id string) error { return os.Remove(b.stageDir(id)) }
+		}},
+		{"each pod has its own", "a shared volume is one for all pods", func(b *brokenStager) {
+			n := 0
+			b.id = func(s *volume.Spec) string { n++; return b.Shared.VolumeID(s) + time.Duration(n).String() }
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := sharedSubject(t, func(s *Shared) volume.Plugin {
+				b := &brokenStager{Shared: s}
+				test.breaks(b)
+				return b
+			})
+			require.Error(t, play(t.Context(), find(t, test.rule), s))
+		})
+	}
+}
+
+func find(t *testing.T, name string) rule {
+	t.Helper()
+	for _, r := range rules {
+		if r.name == name {
+			return r
+		}
+	}
+	require.Fail(t, "no such rule", name)
+	return rule{}
+}
+
+func TestSubjectIsComplete(t *testing.T) {
+	open := func() (volume.Plugin, error) { return &Plugin{}, nil }
+	layout := volume.Layout{Root: t.TempDir()}
+	for want, s := range map[string]Subject{
+		"Subject.Layout": {Open: open, Spec: inline},
+		"Subject.Open":   {Layout: layout, Spec: inline},
+		"Subject.Spec":   {Layout: layout, Open: open},
+	} {
+		require.ErrorContains(t, play(t.Context(), rules[0], s), want)
+	}
+}

@@ -1,0 +1,390 @@
+package volume
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+var errFailed = errors.New("failed")
+
+// nothing is a plugin that is never called: the world only asks what it can do.
+type nothing struct {
+	Plugin
+	name string
+}
+
+func (n nothing) Name() string { return n.name }
+
+type nothingShared struct {
+	nothing
+	Stager
+}
+
+func (nothingShared) Expand(context.Context, *Spec, string, string) (int64, error) { return 0, nil }
+
+var (
+	own    = nothing{name: "own"}
+	shared = nothingShared{nothing: nothing{name: "shared"}}
+	object = Object{Kind: "ConfigMap", Namespace: "ns", Name: "web"}
+)
+
+// script plays commands on a world, and checks after each that it has not gone wrong.
+type script struct {
+	t       testing.TB
+	w       *world
+	now     time.Time
+	running []*operation
+	wanted  map[types.UID]bool // given to Prepare, and not to Release since
+	log     []string
+}
+
+func newScript(t testing.TB) *script {
+	s := &script{
+		t: t, w: newWorld([]Plugin{own, shared}, time.Minute),
+		now: time.Unix(1000, 0), wanted: map[types.UID]bool{},
+	}
+	return s
+}
+
+func (s *script) logf(format string, args ...any) {
+	s.log = append(s.log, fmt.Sprintf(format, args...))
+}
+
+func (s *script) require(ok bool, format string, args ...any) {
+	s.t.Helper()
+	if !ok {
+		s.t.Fatalf("%s\n%v", fmt.Sprintf(format, args...), s.log)
+	}
+}
+
+// next begins what there is to begin, as the shell does.
+func (s *script) next() {
+	for _, op := range s.w.next(s.now) {
+		s.logf("%v: begin %s", s.now.Unix(), op.name)
+		s.begun(op)
+		s.running = append(s.running, op)
+	}
+	s.invariants()
+}
+
+// begun checks that an operation may begin now.
+func (s *script) begun(op *operation) {
+	for _, other := range s.running {
+		s.require(other.on != op.on, "%s begins while %s runs", op.name, other.name)
+	}
+	switch a := op.on.(type) {
+	case *volumeState:
+		s.begunVolume(a, op)
+	case *sharedState:
+		for v := range a.users {
+			s.require(v.op == nil || op.kind == doVerify, "%s begins while a pod does something", op.name)
+		}
+		if op.kind == doUnstage {
+			s.require(len(a.users) == 0, "%s with users", op.name)
+			s.require(s.w.complete && len(s.w.unread) == 0 && len(s.w.unknown) == 0, "%s before all is known", op.name)
+		} else {
+			s.require(len(a.users) > 0, "%s without users", op.name)
+		}
+	}
+}
+
+func (s *script) begunVolume(v *volumeState, op *operation) {
+	uid := v.pod.uid
+	s.require(v.pod.op == nil || v.pod.op.began.Equal(s.now), "%s while something is done to the pod", op.name)
+	switch op.kind {
+	case doUnmount:
+		s.require(v.pod.releasing && !s.wanted[uid], "%s of a pod that was not released", op.name)
+		s.require(v.pod.looked, "%s before the sub paths", op.name)
+	case doMount:
+		s.require(s.wanted[uid], "%s of a pod that is not wanted", op.name)
+		s.require(op.again == (v.state == StateMounted), "%s: again is %v", op.name, op.again)
+		if v.shared != nil {
+			s.require(v.shared.busy() == nil && (op.again || v.shared.stage == StateMounted && v.shared.attached), "%s before it is staged", op.name)
+		}
+	}
+	if v.shared != nil && op.kind != doExpand {
+		s.require(v.shared.busy() == nil, "%s while %v", op.name, v.shared.op)
+	}
+}
+
+func (s *script) invariants() {
+	refreshing := 0
+	for _, op := range s.running {
+		if op.refreshes {
+			refreshing++
+		}
+	}
+	s.require(refreshing == s.w.refreshing && refreshing <= maxRefreshing, "%d refreshes, counted %d", refreshing, s.w.refreshing)
+	holders := map[string]types.UID{}
+	for uid, p := range s.w.pods {
+		for _, v := range p.volumes {
+			s.require(v.shared == nil || v.shared.users.has(v), "a volume is no user of what it shares")
+			if v.spec != nil && v.spec.Name == "once" && (v.state != StateNotMounted && !v.found || v.op != nil && v.op.kind == doMount) {
+				other, held := holders["once"]
+				s.require(!held || other == uid, "pods %s and %s have a volume for one pod", other, uid)
+				holders["once"] = uid
+			}
+		}
+		for name, n := range p.names {
+			s.require(n.volume == nil || p.volumes[n.volume.key] == n.volume, "pod %s: %s is a volume that is gone", uid, name)
+		}
+	}
+	if s.now.Unix()%7 == 0 { // it is for people, and must not fail
+		for _, p := range s.w.pods {
+			for _, v := range s.w.explain(p, s.now) {
+				_ = v.String()
+			}
+		}
+	}
+}
+
+func (s *script) want(uid types.UID, volumes ...resolved) {
+	s.logf("want %s %d", uid, len(volumes))
+	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "pod", UID: uid}}
+	s.wanted[uid] = true
+	s.w.want(pod, volumes, s.now)
+	s.next()
+}
+
+func (s *script) release(uid types.UID) {
+	s.logf("release %s", uid)
+	delete(s.wanted, uid)
+	_, cancelled := s.w.release(uid)
+	for _, op := range cancelled {
+		s.w.cancelled(op, s.now)
+	}
+	s.next()
+}
+
+func (s *script) end(i int, out outcome) {
+	op := s.running[i]
+	s.logf("end %s: %v", op.name, out.err)
+	s.running = slices.Delete(s.running, i, i+1)
+	if op.kind == doVerify {
+		out.attach = true
+	}
+	s.w.end(op, out, s.now)
+	s.next()
+}
+
+func (s *script) pass(d time.Duration) {
+	s.now = s.now.Add(d)
+	s.next()
+}
+
+func inlineVolume(name string) resolved {
+	return resolved{name: name, plugin: own, spec: &Spec{Name: name, Inline: &v1.VolumeSource{}}, objects: []Object{object}, remounts: true}
+}
+
+func claimedVolume(name, size string) resolved {
+	pv := &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	pv.Spec.Capacity = v1.ResourceList{v1.ResourceStorage: resource.MustParse(size)}
+	if name == "once" {
+		pv.Spec.AccessModes = []v1.PersistentVolumeAccessMode{v1.ReadWriteOncePod}
+	}
+	return resolved{name: name, plugin: shared, spec: &Spec{Name: name, Persistent: pv}, shared: "h-" + name}
+}
+
+// finish releases everything and lets everything succeed: nothing is left.
+func (s *script) finish() {
+	s.w.complete = true
+	s.w.touchUnused()
+	s.next()
+	for uid := range s.w.pods {
+		s.release(uid)
+	}
+	for range 1000 {
+		for len(s.running) > 0 {
+			s.end(0, outcome{})
+		}
+		at, ok := s.w.nextDue()
+		if !ok {
+			break
+		}
+		s.pass(max(at.Sub(s.now), 0))
+	}
+	w := s.w
+	left := fmt.Sprint(len(w.pods), len(w.shared), len(w.objects), len(w.claimed), len(w.unknown), len(w.unread), w.refreshing, len(w.queue), w.due.Len())
+	s.require(left == "0 0 0 0 0 0 0 0 0", "left at the end: %s", left)
+}
+
+// play makes a script of bytes: each says what happens next.
+func play(t testing.TB, data []byte) {
+	s := newScript(t)
+	uids := []types.UID{"a", "b", "c", "d"}
+	s.w.toRead(uids[:2])
+	s.next()
+	all := []resolved{inlineVolume("x"), inlineVolume("y"), claimedVolume("disk", "1Gi"), claimedVolume("once", "1Gi")}
+	outcomes := []outcome{{}, {}, {}, {err: errFailed}, {err: Uncertain(errFailed)}, {err: Transient(errFailed)}, {err: errFailed, ended: true}}
+	for i := 0; i+2 < len(data); i += 3 {
+		what, which, how := data[i], int(data[i+1]), int(data[i+2])
+		uid := uids[which%len(uids)]
+		switch what % 8 {
+		case 0:
+			var volumes []resolved
+			for j, r := range all {
+				if how>>j&1 == 1 {
+					volumes = append(volumes, r)
+				}
+			}
+			if how&64 != 0 {
+				volumes = append(volumes, claimedVolume("disk", "2Gi"))
+				volumes[len(volumes)-1].name = "another"
+			}
+			if how&128 != 0 && len(volumes) > 0 {
+				volumes[0] = resolved{name: volumes[0].name, err: errFailed}
+			}
+			s.want(uid, volumes...)
+		case 1:
+			s.release(uid)
+		case 2, 3, 4:
+			if len(s.running) == 0 {
+				continue
+			}
+			n := which % len(s.running)
+			out := outcomes[how%len(outcomes)]
+			switch op := s.running[n]; {
+			case op.kind == doMount && how&128 != 0:
+				out.mounted.RefreshAt = s.now.Add(time.Duration(how) * time.Second)
+			case (op.kind == doRead || op.kind == doLook) && how&64 != 0:
+				out.found = []found{
+					{key: volumeKey{plugin: "own", name: "x"}, plugin: own},
+					{key: volumeKey{plugin: "shared", name: "disk"}, plugin: shared, shared: "h-disk"},
+					{key: volumeKey{plugin: "shared", name: "odd"}, plugin: shared, unknown: true},
+				}[:how%4]
+			case op.kind == doList:
+				out.ids = []string{"h-disk", "h-left"}[:how%3]
+			}
+			s.end(n, out)
+		case 5:
+			s.pass(time.Duration(how) * time.Duration(which) * time.Millisecond)
+		case 6:
+			s.w.objectChanged(Object{Kind: object.Kind, Namespace: object.Namespace, Name: []string{"web", "", "other"}[which%3]})
+			s.next()
+		case 7:
+			s.w.complete = how%2 == 0
+			s.w.touchUnused()
+			s.w.lookAgain()
+			s.next()
+		}
+	}
+	s.finish()
+}
+
+// Whatever happens, in whatever order: no volume of a pod that was not released is
+// unmounted, none with users is unstaged, and at the end nothing is left.
+func FuzzWorld(f *testing.F) {
+	f.Add([]byte{0, 0, 15, 2, 0, 0, 2, 0, 0, 1, 0, 0})
+	f.Add([]byte{0, 0, 255, 0, 1, 255, 2, 1, 3, 1, 1, 0, 0, 1, 15})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if len(data) > 3000 {
+			return
+		}
+		play(t, data)
+	})
+}
+
+func TestRandomWorlds(t *testing.T) {
+	for seed := range uint64(200) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		data := make([]byte, 3*r.IntN(200))
+		for i := range data {
+			data[i] = byte(r.Uint32())
+		}
+		play(t, data)
+	}
+}
+
+func TestOutcomes(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		out    outcome
+		before State
+		found  bool
+		want   State
+	}{
+		{"success", outcome{}, StateUncertain, true, StateMounted},
+		{"uncertain", outcome{err: Uncertain(errFailed)}, StateNotMounted, false, StateUncertain},
+		{"transient", outcome{err: Transient(errFailed)}, StateNotMounted, false, StateNotMounted},
+		{"transient after uncertain", outcome{err: Transient(errFailed)}, StateUncertain, false, StateUncertain},
+		{"final", outcome{err: errFailed}, StateNotMounted, false, StateNotMounted},
+		{"final after uncertain", outcome{err: errFailed}, StateUncertain, false, StateNotMounted},
+		{"final of what was found", outcome{err: errFailed}, StateUncertain, true, StateUncertain},
+		{"cancelled", outcome{err: errFailed, ended: true}, StateNotMounted, false, StateUncertain},
+		{"transient, cancelled", outcome{err: Transient(errFailed), ended: true}, StateNotMounted, false, StateNotMounted},
+	} {
+		require.Equal(t, test.want, test.out.after(test.before, test.found), test.name)
+	}
+}
+
+func TestMountOf(t *testing.T) {
+	id := func(n int64) *int64 { return &n }
+	size := func(s string) *resource.Quantity { q := resource.MustParse(s); return &q }
+	limited := func(memory, storage string) v1.Container {
+		limits := v1.ResourceList{}
+		if memory != "" {
+			limits[v1.ResourceMemory] = resource.MustParse(memory)
+		}
+		if storage != "" {
+			limits[v1.ResourceEphemeralStorage] = resource.MustParse(storage)
+		}
+		return v1.Container{Resources: v1.ResourceRequirements{Limits: limits}}
+	}
+	emptyDir := func(medium v1.StorageMedium, limit *resource.Quantity) *Spec {
+		return &Spec{Name: "v", Inline: &v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{Medium: medium, SizeLimit: limit}}}
+	}
+	for _, test := range []struct {
+		name string
+		spec *Spec
+		of   []v1.Container
+		want int64
+	}{
+		{"no limits", emptyDir("", nil), []v1.Container{{}}, 0},
+		{"its own", emptyDir("", size("64Mi")), []v1.Container{{}}, 64 << 20},
+		{"that of the pod is smaller", emptyDir("", size("64Mi")), []v1.Container{limited("", "20Mi"), limited("", "12Mi")}, 32 << 20},
+		{"its own is smaller", emptyDir("", size("16Mi")), []v1.Container{limited("", "20Mi")}, 16 << 20},
+		{"memory", emptyDir(v1.StorageMediumMemory, size("64Mi")), []v1.Container{limited("32Mi", "1Mi")}, 32 << 20},
+		{"memory that is not limited", emptyDir(v1.StorageMediumMemory, nil), []v1.Container{limited("32Mi", ""), {}}, 0},
+		{"huge pages", emptyDir("HugePages-2Mi", size("64Mi")), []v1.Container{limited("32Mi", "1Mi")}, 64 << 20},
+		{"config map", &Spec{Inline: &v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{}}}, []v1.Container{limited("", "1Mi")}, 1 << 20},
+		{"persistent", &Spec{Persistent: &v1.PersistentVolume{}}, []v1.Container{limited("1Mi", "1Mi")}, 0},
+	} {
+		require.Equal(t, test.want, mountOf(&v1.Pod{Spec: v1.PodSpec{Containers: test.of}}, test.spec).SizeLimit, test.name)
+	}
+	always := v1.ContainerRestartPolicyAlways
+	pod := &v1.Pod{Spec: v1.PodSpec{
+		InitContainers: []v1.Container{limited("", "3Mi"), limited("", "2Mi"), limited("", "4Mi")},
+		Containers:     []v1.Container{limited("", "1Mi")},
+	}}
+	pod.Spec.InitContainers[1].RestartPolicy = &always
+	require.Equal(t, int64(6<<20), podLimit(pod, v1.ResourceEphemeralStorage), "the last init container runs beside the sidecar")
+
+	user := func(u *int64) v1.Container { return v1.Container{SecurityContext: &v1.SecurityContext{RunAsUser: u}} }
+	for _, test := range []struct {
+		name string
+		pod  *int64
+		of   []v1.Container
+		want *int64
+	}{
+		{"none", nil, []v1.Container{{}}, nil},
+		{"the pod's", id(1), []v1.Container{{}, {}}, id(1)},
+		{"all the same", nil, []v1.Container{user(id(2)), user(id(2))}, id(2)},
+		{"one does not say", nil, []v1.Container{user(id(2)), {}}, nil},
+		{"they differ", id(1), []v1.Container{user(id(2)), {}}, nil},
+	} {
+		m := mountOf(&v1.Pod{Spec: v1.PodSpec{SecurityContext: &v1.PodSecurityContext{RunAsUser: test.pod, FSGroup: id(7)}, Containers: test.of}}, emptyDir("", nil))
+		require.Equal(t, test.want, m.RunAsUser, test.name)
+		require.Equal(t, id(7), m.FSGroup)
+	}
+}
