@@ -99,10 +99,13 @@ var floors = map[string]floor{
 	// It serves sessions with the same code as containerd, so that clients meet
 	// the real protocol; that brings SPDY, WebSocket and a REST router, and is why
 	// it is a module of its own.
-	"cri/streams":      {own: []string{"cri", "cri/fake", "cri/logs", "internal/memnet", "internal/run"}, outside: 145, forbid: noCore},
-	"volume":           {outside: 85, forbid: noGRPC},
-	"volume/hostpath":  {outside: 85, forbid: noGRPC},
-	"volume/ownership": {outside: 85, forbid: noGRPC},
+	"cri/streams":     {own: []string{"cri", "cri/fake", "cri/logs", "internal/memnet", "internal/run"}, outside: 145, forbid: noCore},
+	"volume":          {outside: 85, forbid: noGRPC},
+	"volume/hostpath": {outside: 85, forbid: noGRPC},
+	// Only tests import it.
+	"volume/internal/testbacking": {own: []string{"volume"}, outside: 85, forbid: noGRPC},
+	"volume/content":              {own: []string{"volume", "volume/ownership"}, outside: 85, forbid: noGRPC},
+	"volume/ownership":            {outside: 85, forbid: noGRPC},
 
 	"syncloop":                 {own: []string{"podworkers", "internal/podfacts", "internal/run"}, outside: 85, forbid: noGRPC},
 	"syncloop/eventsourcetest": {own: []string{"syncloop", "podworkers", "internal/podfacts", "internal/run"}, outside: 85, forbid: noGRPC},
