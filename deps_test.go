@@ -105,6 +105,7 @@ var floors = map[string]floor{
 	// Only tests import it.
 	"volume/internal/testbacking": {own: []string{"volume"}, outside: 85, forbid: noGRPC},
 	"volume/content":              {own: []string{"volume", "volume/ownership"}, outside: 85, forbid: noGRPC},
+	"volume/objects":              {own: []string{"volume"}, outside: 85, forbid: noGRPC},
 	"volume/ownership":            {outside: 85, forbid: noGRPC},
 
 	"syncloop":                 {own: []string{"podworkers", "internal/podfacts", "internal/run"}, outside: 85, forbid: noGRPC},
