@@ -104,6 +104,16 @@ var floors = map[string]floor{
 	"volume/volumetest": {own: []string{"volume", "internal/podfacts"}, outside: 85, forbid: noGRPC},
 	"volume/claims":     {own: []string{"volume", "internal/podfacts"}, outside: 85, forbid: noGRPC},
 	"volume/hostpath":   {outside: 85, forbid: noGRPC},
+	// Only tests import it.
+	"volume/internal/testbacking": {own: []string{"volume"}, outside: 85, forbid: noGRPC},
+	"volume/content":              {own: []string{"volume", "volume/ownership"}, outside: 85, forbid: noGRPC},
+	"volume/objects":              {own: []string{"volume"}, outside: 85, forbid: noGRPC},
+	"volume/sources":              {own: []string{"volume", "volume/content", "volume/objects", "volume/ownership", "internal/podfacts"}, outside: 85, forbid: noGRPC},
+	"volume/configmap":            {own: []string{"volume/sources", "volume", "volume/content", "volume/objects", "volume/ownership", "internal/podfacts"}, outside: 85, forbid: noGRPC},
+	"volume/secret":               {own: []string{"volume/sources", "volume", "volume/content", "volume/objects", "volume/ownership", "internal/podfacts"}, outside: 85, forbid: noGRPC},
+	"volume/downwardapi":          {own: []string{"volume/sources", "volume", "volume/content", "volume/objects", "volume/ownership", "internal/podfacts"}, outside: 85, forbid: noGRPC},
+	"volume/projected":            {own: []string{"volume/sources", "volume", "volume/content", "volume/objects", "volume/ownership", "internal/podfacts"}, outside: 85, forbid: noGRPC},
+	"volume/ownership":            {outside: 85, forbid: noGRPC},
 
 	"syncloop":                 {own: []string{"podworkers", "internal/podfacts", "internal/run"}, outside: 85, forbid: noGRPC},
 	"syncloop/eventsourcetest": {own: []string{"syncloop", "podworkers", "internal/podfacts", "internal/run"}, outside: 85, forbid: noGRPC},
