@@ -102,6 +102,7 @@ var floors = map[string]floor{
 	"cri/streams":     {own: []string{"cri", "cri/fake", "cri/logs", "internal/memnet", "internal/run"}, outside: 145, forbid: noCore},
 	"volume":          {outside: 85, forbid: noGRPC},
 	"volume/hostpath": {outside: 85, forbid: noGRPC},
+	"volume/mounts":   {outside: 2},
 
 	"syncloop":                 {own: []string{"podworkers", "internal/podfacts", "internal/run"}, outside: 85, forbid: noGRPC},
 	"syncloop/eventsourcetest": {own: []string{"syncloop", "podworkers", "internal/podfacts", "internal/run"}, outside: 85, forbid: noGRPC},
@@ -199,18 +200,19 @@ func check(t *testing.T, folder, name string, f floor) {
 
 // direct are the modules that the root module may require directly.
 var direct = map[string]string{
-	"k8s.io/api":                  "the pod types",
-	"k8s.io/apimachinery":         "metadata, UIDs, quantities, name validation",
-	"k8s.io/cri-api":              "the runtime's wire format",
-	"k8s.io/mount-utils":          "mounts of volumes",
-	"k8s.io/kubelet":              "types of the kubelet's configuration and plugin APIs",
-	"k8s.io/component-helpers":    "pod requests, node affinity and taints: what links no client",
-	"google.golang.org/grpc":      "the runtime's transport",
-	"sigs.k8s.io/yaml":            "manifests",
-	"golang.org/x/sys":            "Linux calls: subreaper, process groups, file flags",
-	"github.com/stretchr/testify": "tests",
-	"go.uber.org/goleak":          "tests: nothing is left running",
-	"google.golang.org/protobuf":  "comes with cri-api: its messages are cloned and compared",
+	"k8s.io/api":                    "the pod types",
+	"k8s.io/apimachinery":           "metadata, UIDs, quantities, name validation",
+	"k8s.io/cri-api":                "the runtime's wire format",
+	"k8s.io/mount-utils":            "mounts of volumes",
+	"github.com/moby/sys/mountinfo": "the one reader of mount tables; comes with mount-utils",
+	"k8s.io/kubelet":                "types of the kubelet's configuration and plugin APIs",
+	"k8s.io/component-helpers":      "pod requests, node affinity and taints: what links no client",
+	"google.golang.org/grpc":        "the runtime's transport",
+	"sigs.k8s.io/yaml":              "manifests",
+	"golang.org/x/sys":              "Linux calls: subreaper, process groups, file flags",
+	"github.com/stretchr/testify":   "tests",
+	"go.uber.org/goleak":            "tests: nothing is left running",
+	"google.golang.org/protobuf":    "comes with cri-api: its messages are cloned and compared",
 }
 
 func TestDirectRequirements(t *testing.T) {

@@ -3,6 +3,7 @@ module github.com/podwright/podwright
 go 1.26.0
 
 require (
+	github.com/moby/sys/mountinfo v0.7.2
 	github.com/stretchr/testify v1.12.1
 	go.uber.org/goleak v1.3.0
 	golang.org/x/sys v0.49.0
