@@ -40,6 +40,7 @@ var floors = map[string]floor{
 	"internal/atomicfile": {outside: 0},
 	"internal/memnet":     {outside: 0},
 	"internal/run":        {outside: 0},
+	"internal/tree":       {outside: 1},
 	"internal/required":   {outside: 0},
 	// Only the test and the recorder of golden requests import it.
 	"internal/golden": {own: []string{"cri", "cri/fake", "cri/logs", "internal/memnet", "internal/run"}, outside: 120, forbid: noCore},
@@ -103,6 +104,8 @@ var floors = map[string]floor{
 	"volume":          {outside: 85, forbid: noGRPC},
 	"volume/hostpath": {outside: 85, forbid: noGRPC},
 	"volume/mounts":   {outside: 2},
+	"volume/fsgroup":  {own: []string{"internal/tree"}, outside: 85, forbid: noGRPC},
+	"volume/emptydir": {own: []string{"volume", "volume/fsgroup", "volume/mounts", "internal/tree"}, outside: 85, forbid: noGRPC},
 
 	"syncloop":                 {own: []string{"podworkers", "internal/podfacts", "internal/run"}, outside: 85, forbid: noGRPC},
 	"syncloop/eventsourcetest": {own: []string{"syncloop", "podworkers", "internal/podfacts", "internal/run"}, outside: 85, forbid: noGRPC},
