@@ -9,17 +9,19 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/podwright/podwright/internal/run"
 )
 
 // Kernel is the Mounter of a Linux node. It needs CAP_SYS_ADMIN to mount. The zero value
 // is ready for use; it is not copied.
-type Kernel struct{ calls calls }
+type Kernel struct{ calls run.Calls }
 
 var _ Mounter = (*Kernel)(nil)
 
 // Hanging names the calls that have not returned yet, with the time when they began:
 // also those that nobody waits for any more.
-func (k *Kernel) Hanging() []string { return k.calls.group.Running() }
+func (k *Kernel) Hanging() []string { return k.calls.Running() }
 
 // direct are the types of file systems for which mount(8) knows nothing more than the
 // kernel does.
@@ -27,7 +29,7 @@ var direct = []string{"tmpfs", "hugetlbfs", "ext2", "ext3", "ext4", "xfs", "btrf
 
 // Mount implements Mounter.
 func (k *Kernel) Mount(ctx context.Context, m Mount) error {
-	return k.calls.do(ctx, "mount", m.Target, func() error {
+	return k.calls.Do(ctx, "mount", m.Target, func() error {
 		if m.FSType != "" && !slices.Contains(direct, m.FSType) {
 			return helper(ctx, m)
 		}
@@ -123,12 +125,12 @@ func describe(m Mount) string {
 
 // Unmount implements Mounter.
 func (k *Kernel) Unmount(ctx context.Context, target string) error {
-	return k.calls.do(ctx, "unmount", target, func() error { return unmount(target, 0) })
+	return k.calls.Do(ctx, "unmount", target, func() error { return unmount(target, 0) })
 }
 
 // Detach implements Mounter.
 func (k *Kernel) Detach(ctx context.Context, target string) error {
-	return k.calls.run(ctx, "detach", target, func() error { return unmount(target, unix.MNT_FORCE|unix.MNT_DETACH) })
+	return k.calls.DoNow(ctx, "detach", target, func() error { return unmount(target, unix.MNT_FORCE|unix.MNT_DETACH) })
 }
 
 func unmount(target string, how int) error {
@@ -144,7 +146,7 @@ func unmount(target string, how int) error {
 func (k *Kernel) At(ctx context.Context, path string) (Point, bool, error) {
 	var p Point
 	var mounted bool
-	err := k.calls.do(ctx, "look at", path, func() (err error) {
+	err := k.calls.Do(ctx, "look at", path, func() (err error) {
 		if mounted, err = isRoot(path); err == nil && mounted {
 			p, err = pointAt(path)
 		}

@@ -2,13 +2,14 @@ package mounts
 
 import (
 	"context"
-	"errors"
+
+	"github.com/podwright/podwright/internal/run"
 )
 
 // ErrLeftBehind is wrapped by the error of a call that the kernel had not finished when
 // its context ended. It may have its effect yet. The next call on the same path waits
 // for it.
-var ErrLeftBehind = errors.New("left behind in the kernel")
+var ErrLeftBehind = run.ErrLeftBehind
 
 // Mounter mounts. Methods are safe for concurrent use. All return soon after their
 // context has ended; calls on one path wait for each other.

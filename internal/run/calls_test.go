@@ -1,4 +1,4 @@
-package mounts
+package run
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 // do not.
 func TestCallsThatHang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var c calls
+		var c Calls
 		release := make(chan struct{})
 		short := func() context.Context {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -22,26 +22,26 @@ func TestCallsThatHang(t *testing.T) {
 			return ctx
 		}
 		hang := func() error { <-release; return errors.New("late") }
-		err := c.do(short(), "unmount", "/a", hang)
+		err := c.Do(short(), "unmount", "/a", hang)
 		require.ErrorIs(t, err, ErrLeftBehind)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.ErrorContains(t, err, "unmount /a")
-		require.Equal(t, []string{"unmount /a since 2000-01-01T00:00:00Z"}, c.group.Running())
+		require.Equal(t, []string{"unmount /a since 2000-01-01T00:00:00Z"}, c.Running())
 
-		require.NoError(t, c.do(short(), "unmount", "/b", func() error { return nil }))
+		require.NoError(t, c.Do(short(), "unmount", "/b", func() error { return nil }))
 		called := false
-		err = c.do(short(), "look at", "/a", func() error { called = true; return nil })
+		err = c.Do(short(), "look at", "/a", func() error { called = true; return nil })
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.NotErrorIs(t, err, ErrLeftBehind)
-		require.NoError(t, c.run(short(), "detach", "/a", func() error { return nil }))
-		require.Len(t, c.group.Running(), 1, "one goroutine, however often it is tried")
+		require.NoError(t, c.DoNow(short(), "detach", "/a", func() error { return nil }))
+		require.Len(t, c.Running(), 1, "one goroutine, however often it is tried")
 		require.False(t, called)
 
 		time.AfterFunc(500*time.Millisecond, func() { close(release) })
-		require.NoError(t, c.do(short(), "look at", "/a", func() error { called = true; return nil }))
+		require.NoError(t, c.Do(short(), "look at", "/a", func() error { called = true; return nil }))
 		require.True(t, called)
 		synctest.Wait()
-		require.Empty(t, c.group.Running())
+		require.Empty(t, c.Running())
 		require.Empty(t, c.paths)
 	})
 }
