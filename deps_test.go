@@ -104,6 +104,7 @@ var floors = map[string]floor{
 	"volume":          {outside: 85, forbid: noGRPC},
 	"volume/hostpath": {outside: 85, forbid: noGRPC},
 	"volume/mounts":   {outside: 2},
+	"volume/subpath":  {own: []string{"volume", "volume/mounts"}, outside: 85, forbid: noGRPC},
 	"volume/fsgroup":  {own: []string{"internal/tree"}, outside: 85, forbid: noGRPC},
 	"volume/emptydir": {own: []string{"volume", "volume/fsgroup", "volume/mounts", "internal/tree"}, outside: 85, forbid: noGRPC},
 
@@ -113,29 +114,29 @@ var floors = map[string]floor{
 	"syncloop/podsource": {own: []string{"syncloop", "podworkers", "internal/podfacts", "internal/run", "internal/atomicfile"}, outside: 85, forbid: noGRPC},
 	"cri/pods/actions":   {own: []string{"pleg", "probe", "internal/podfacts"}, outside: 85, forbid: noGRPC},
 	"cri/pods/labels":    {outside: 120, forbid: noCore},
-	"cri/pods/request":   {own: []string{"cri/pods/labels", "internal/podfacts", "volume/hostpath"}, outside: 175, forbid: []string{"k8s.io/client-go"}},
+	"cri/pods/request":   {own: []string{"cri/pods/labels", "internal/podfacts", "volume", "volume/hostpath", "volume/mounts", "volume/subpath"}, outside: 175, forbid: []string{"k8s.io/client-go"}},
 	"cri/pods/podfiles": {
-		own:     []string{"cri/pods/labels", "cri/pods/request", "internal/podfacts", "volume/hostpath"},
+		own:     []string{"cri/pods/labels", "cri/pods/request", "internal/podfacts", "volume", "volume/hostpath", "volume/mounts", "volume/subpath"},
 		outside: 175, forbid: []string{"k8s.io/client-go"},
 	},
 	"cri/pods/observe": {
 		own: []string{
 			"cri", "cri/logs", "cri/pods/labels", "cri/pods/podfiles", "cri/pods/request",
-			"pleg", "volume/hostpath", "internal/podfacts",
+			"pleg", "volume", "volume/hostpath", "volume/mounts", "volume/subpath", "internal/podfacts",
 		},
 		outside: 175, forbid: []string{"k8s.io/client-go"},
 	},
 	"cri/pods/garbage": {
 		own: []string{
 			"cri", "cri/logs", "cri/pods/labels", "cri/pods/observe", "cri/pods/podfiles", "cri/pods/request",
-			"pleg", "volume/hostpath", "internal/podfacts",
+			"pleg", "volume", "volume/hostpath", "volume/mounts", "volume/subpath", "internal/podfacts",
 		},
 		outside: 175, forbid: []string{"k8s.io/client-go"},
 	},
 	"cri/pods/resize": {
 		own: []string{
 			"cri", "cri/pods/actions", "cri/pods/labels", "cri/pods/request",
-			"pleg", "probe", "volume/hostpath", "internal/atomicfile", "internal/podfacts",
+			"pleg", "probe", "volume", "volume/hostpath", "volume/mounts", "volume/subpath", "internal/atomicfile", "internal/podfacts",
 		},
 		outside: 175, forbid: []string{"k8s.io/client-go"},
 	},
@@ -143,7 +144,7 @@ var floors = map[string]floor{
 		own: []string{
 			"cri", "cri/images", "cri/images/credentials", "cri/images/imageref", "cri/images/records", "cri/logs",
 			"cri/pods/actions", "cri/pods/garbage", "cri/pods/labels", "cri/pods/observe", "cri/pods/podfiles", "cri/pods/request",
-			"cri/pods/resize", "pleg", "probe", "volume/hostpath", "internal/atomicfile", "internal/backoff", "internal/podfacts",
+			"cri/pods/resize", "pleg", "probe", "volume", "volume/hostpath", "volume/mounts", "volume/subpath", "internal/atomicfile", "internal/backoff", "internal/podfacts",
 		},
 		outside: 175, forbid: []string{"k8s.io/client-go"},
 	},
@@ -152,7 +153,7 @@ var floors = map[string]floor{
 			"cri", "cri/images", "cri/images/credentials", "cri/images/imageref", "cri/images/records", "cri/logs",
 			"cri/pods", "cri/pods/actions", "cri/pods/garbage", "cri/pods/labels", "cri/pods/observe", "cri/pods/podfiles", "cri/pods/request",
 			"cri/pods/resize", "pleg", "podworkers", "podworkers/stages", "probe", "status", "status/checkpoint", "status/writer", "syncloop",
-			"volume/hostpath", "internal/atomicfile", "internal/backoff", "internal/podfacts", "internal/run",
+			"volume", "volume/hostpath", "volume/mounts", "volume/subpath", "internal/atomicfile", "internal/backoff", "internal/podfacts", "internal/run",
 		},
 		outside: 175, forbid: []string{"k8s.io/client-go"},
 	},
