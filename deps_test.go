@@ -102,9 +102,12 @@ var floors = map[string]floor{
 	// it is a module of its own.
 	"cri/streams":     {own: []string{"cri", "cri/fake", "cri/logs", "internal/memnet", "internal/run"}, outside: 145, forbid: noCore},
 	"volume":          {outside: 85, forbid: noGRPC},
-	"volume/hostpath": {outside: 85, forbid: noGRPC},
+	"volume/hostpath": {own: []string{"volume"}, outside: 85, forbid: noGRPC},
 	"volume/mounts":   {outside: 2},
 	"volume/subpath":  {own: []string{"volume", "volume/mounts"}, outside: 85, forbid: noGRPC},
+	"volume/nfs":      {own: []string{"volume", "volume/mounts"}, outside: 85, forbid: noGRPC},
+	"volume/blockdev": {own: []string{"volume/mounts"}, outside: 85, forbid: noGRPC},
+	"volume/local":    {own: []string{"volume", "volume/blockdev", "volume/fsgroup", "volume/mounts", "internal/tree"}, outside: 85, forbid: noGRPC},
 	"volume/fsgroup":  {own: []string{"internal/tree"}, outside: 85, forbid: noGRPC},
 	"volume/emptydir": {own: []string{"volume", "volume/fsgroup", "volume/mounts", "internal/tree"}, outside: 85, forbid: noGRPC},
 
@@ -208,6 +211,7 @@ var direct = map[string]string{
 	"k8s.io/apimachinery":           "metadata, UIDs, quantities, name validation",
 	"k8s.io/cri-api":                "the runtime's wire format",
 	"k8s.io/mount-utils":            "mounts of volumes",
+	"k8s.io/utils":                  "comes with mount-utils: its programs end with a context",
 	"github.com/moby/sys/mountinfo": "the one reader of mount tables; comes with mount-utils",
 	"k8s.io/kubelet":                "types of the kubelet's configuration and plugin APIs",
 	"k8s.io/component-helpers":      "pod requests, node affinity and taints: what links no client",
