@@ -105,6 +105,7 @@ var floors = map[string]floor{
 	"volume/hostpath": {own: []string{"volume"}, outside: 85, forbid: noGRPC},
 	"volume/mounts":   {outside: 2},
 	"volume/subpath":  {own: []string{"volume", "volume/mounts"}, outside: 85, forbid: noGRPC},
+	"volume/usage":    {own: []string{"internal/tree"}, outside: 1},
 	"volume/nfs":      {own: []string{"volume", "volume/mounts"}, outside: 85, forbid: noGRPC},
 	"volume/blockdev": {own: []string{"volume/mounts"}, outside: 85, forbid: noGRPC},
 	"volume/local":    {own: []string{"volume", "volume/blockdev", "volume/fsgroup", "volume/mounts", "internal/tree"}, outside: 85, forbid: noGRPC},

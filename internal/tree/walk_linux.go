@@ -15,6 +15,10 @@ import (
 // ErrMounted is wrapped by the error of a Walk that has not entered a mount.
 var ErrMounted = errors.New("something is mounted")
 
+// ErrMoved is wrapped by the error of a Walk that stood in a folder while that was moved
+// somewhere else. It has not visited everything.
+var ErrMoved = errors.New("moved meanwhile")
+
 // Entry is what Walk finds in a folder.
 type Entry struct {
 	// Dir is the open folder, Name the entry's name in it.
@@ -180,7 +184,7 @@ func (w *walk) leave() error {
 		return err
 	}
 	if idOf(is) != w.stack[len(w.stack)-1].id {
-		return fmt.Errorf("%q was moved meanwhile", done.name)
+		return fmt.Errorf("%q: %w", done.name, ErrMoved)
 	}
 	if w.v.Leave == nil {
 		return nil
