@@ -69,7 +69,7 @@ var floors = map[string]floor{
 	"cri": {outside: 120, forbid: noCore},
 
 	"podworkers/stages":            {own: []string{"podworkers", "internal/podfacts", "internal/run"}, outside: 85, forbid: noGRPC},
-	"podworkers/stages/podfolder":  {outside: 85, forbid: noGRPC},
+	"podworkers/stages/podfolder":  {own: []string{"volume/mounts", "internal/tree"}, outside: 85, forbid: noGRPC},
 	"podworkers/stages/stagestest": {own: []string{"podworkers/stages", "podworkers", "internal/podfacts", "internal/run"}, outside: 85, forbid: noGRPC},
 	"podworkers/podworkerstest":    {own: []string{"podworkers", "internal/podfacts"}, outside: 85, forbid: noGRPC},
 
