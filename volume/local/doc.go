@@ -6,6 +6,6 @@
 // that is a device, it is held by a loop device so that nothing takes it away, and each
 // pod gets a link to it.
 //
-//	plugins/kubernetes.io/local-volume/mounts/PV                  the mounted device
+//	plugins/kubernetes.io/local-volume/mounts/PV                  the mounted device; empty for a folder
 //	plugins/kubernetes.io/local-volume/volumeDevices/PV/device    a link to the held device
 package local

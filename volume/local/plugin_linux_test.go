@@ -79,7 +79,7 @@ func (w *world) unmount(uid types.UID) error {
 	return w.plugin.Unmount(w.Context(), u)
 }
 
-func root(t *testing.T) *mounts.Kernel {
+func root(t testing.TB) *mounts.Kernel {
 	if os.Getuid() != 0 {
 		if os.Getenv("PODWRIGHT_REQUIRE_CRI") == "1" {
 			t.Fatal("needs root")
@@ -159,7 +159,7 @@ func TestFSGroupOfTwoPods(t *testing.T) {
 }
 
 // device is a block device of so many bytes: a loop device on a file.
-func device(t *testing.T, size int64) string {
+func device(t testing.TB, size int64) string {
 	root(t)
 	for _, program := range []string{"losetup", "mkfs.ext4", "blkid", "fsck"} {
 		if _, err := exec.LookPath(program); err != nil {

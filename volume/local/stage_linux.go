@@ -52,24 +52,24 @@ func (p *Plugin) Stage(ctx context.Context, s volume.Stage) (staged string, err 
 	case s.Spec.Block():
 		return "", fmt.Errorf("local: path: %s is no block device, as volumeMode asks for", path)
 	case info.IsDir():
-		return path, nil
+		// An empty folder, so that Staged names the volume.
+		return path, volume.Uncertain(wrap(os.MkdirAll(p.mountOf(s.ID), 0o750)))
 	case device:
-		return p.stageDevice(ctx, path, s)
+		err := p.calls.Do(ctx, "stage local volume", path, func() error { return p.stageDevice(ctx, path, s) })
+		return p.mountOf(s.ID), volume.Uncertain(wrap(err))
 	}
 	return "", fmt.Errorf("local: path: %s is neither a folder nor a block device", path)
 }
 
-func (p *Plugin) stageDevice(ctx context.Context, device string, s volume.Stage) (string, error) {
+// stageDevice is not called at the same time for one device, which several volumes may
+// be.
+func (p *Plugin) stageDevice(ctx context.Context, device string, s volume.Stage) error {
 	fsType := ""
 	if t := s.Spec.Persistent.Spec.Local.FSType; t != nil {
 		fsType = *t
 	}
 	options := slices.Clone(s.Spec.MountOptions())
-	dir := p.mountOf(s.ID)
-	if err := blockdev.FormatAndMount(ctx, p.cfg.Mounts, device, dir, fsType, options); err != nil {
-		return "", volume.Uncertain(wrap(err))
-	}
-	return dir, nil
+	return blockdev.FormatAndMount(ctx, p.cfg.Mounts, device, p.mountOf(s.ID), fsType, options)
 }
 
 // hold notes which device it is, and takes it: what is noted is released, if it was taken.
