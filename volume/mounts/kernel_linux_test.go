@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/podwright/podwright/volume/mounts"
 )
@@ -55,6 +56,24 @@ func TestOverlayAndOptionsThatAreWrong(t *testing.T) {
 	err = k.Mount(t.Context(), tmpfs(dir, "nonsense"))
 	require.ErrorContains(t, err, "nonsense")
 	require.ErrorContains(t, err, "invalid argument")
+}
+
+// What is in use can be detached only.
+func TestDetach(t *testing.T) {
+	k := root(t)
+	dir := folder(t, k)
+	require.NoError(t, k.Mount(t.Context(), tmpfs(dir)))
+	f, err := os.Create(filepath.Join(dir, "f"))
+	require.NoError(t, err)
+	defer f.Close()
+	require.ErrorIs(t, k.Unmount(t.Context(), dir), unix.EBUSY)
+	require.NoError(t, k.Detach(t.Context(), dir))
+	require.NoError(t, k.Detach(t.Context(), dir), "nothing is no error")
+	_, mounted, err := k.At(t.Context(), dir)
+	require.NoError(t, err)
+	require.False(t, mounted)
+	_, err = f.WriteString("it lives on for those who have it open")
+	require.NoError(t, err)
 }
 
 // What needs a program gets its words into the error, and ends with the context.
