@@ -40,48 +40,48 @@ var floors = map[string]floor{
 	"internal/atomicfile": {outside: 0},
 	"internal/memnet":     {outside: 0},
 	"internal/run":        {outside: 0},
+	"internal/tree":       {outside: 1},
 	"internal/required":   {outside: 0},
 	// Only the test and the recorder of golden requests import it.
-	"internal/golden": {own: []string{"cri", "cri/fake", "cri/logs", "internal/memnet", "internal/run"}, outside: 120, forbid: noCore},
+	"internal/golden": {own: []string{"cri", "cri/fake", "cri/logs"}, outside: 120, forbid: noCore},
 	// Only tests and examples/mutate import it.
 	"internal/mutate": {outside: 0},
 	// Only tests import these three.
 	"internal/testcri":   {own: []string{"cri"}, outside: 120, forbid: noCore},
-	"internal/testagent": {own: []string{"cri", "cri/fake", "cri/logs", "internal/memnet"}, outside: 120, forbid: noCore},
+	"internal/testagent": {own: []string{"cri", "cri/fake", "cri/logs"}, outside: 120, forbid: noCore},
 	"internal/testpods":  {outside: 85, forbid: noGRPC},
 
-	"podworkers":             {own: []string{"internal/podfacts"}, outside: 85, forbid: noGRPC},
+	"podworkers":             {outside: 85, forbid: noGRPC},
 	"pleg":                   {outside: 85, forbid: noGRPC},
-	"probe":                  {own: []string{"internal/podfacts"}, outside: 85, forbid: noGRPC},
-	"probe/probetest":        {own: []string{"probe", "internal/podfacts"}, outside: 85, forbid: noGRPC},
-	"probe/internal/network": {own: []string{"probe", "internal/podfacts"}, outside: 85, forbid: noGRPC},
+	"probe":                  {outside: 85, forbid: noGRPC},
+	"probe/probetest":        {own: []string{"probe"}, outside: 85, forbid: noGRPC},
+	"probe/internal/network": {own: []string{"probe"}, outside: 85, forbid: noGRPC},
 	// It has only tests.
 	"probe/internal/containerd": {outside: 0},
 	// Only tests import it.
 	"probe/internal/networktest": {outside: 85, forbid: noGRPC},
-	"probe/httpget":              {own: []string{"probe", "probe/internal/network", "internal/podfacts"}, outside: 85, forbid: noGRPC},
-	"probe/tcpsocket":            {own: []string{"probe", "probe/internal/network", "internal/podfacts"}, outside: 85, forbid: noGRPC},
-	"probe/exec":                 {own: []string{"probe", "internal/podfacts"}, outside: 85, forbid: noGRPC},
+	"probe/httpget":              {own: []string{"probe", "probe/internal/network"}, outside: 85, forbid: noGRPC},
+	"probe/tcpsocket":            {own: []string{"probe", "probe/internal/network"}, outside: 85, forbid: noGRPC},
+	"probe/exec":                 {own: []string{"probe"}, outside: 85, forbid: noGRPC},
 	// It speaks gRPC to containers.
-	"probe/grpc": {own: []string{"probe", "probe/internal/network", "internal/podfacts"}, outside: 170, forbid: []string{"k8s.io/client-go", "k8s.io/cri-api"}},
+	"probe/grpc": {own: []string{"probe", "probe/internal/network"}, outside: 170, forbid: []string{"k8s.io/client-go", "k8s.io/cri-api"}},
 
 	"cri": {outside: 120, forbid: noCore},
 
-	"podworkers/stages":            {own: []string{"podworkers", "internal/podfacts", "internal/run"}, outside: 85, forbid: noGRPC},
-	"podworkers/stages/podfolder":  {outside: 85, forbid: noGRPC},
-	"podworkers/stages/stagestest": {own: []string{"podworkers/stages", "podworkers", "internal/podfacts", "internal/run"}, outside: 85, forbid: noGRPC},
-	"podworkers/podworkerstest":    {own: []string{"podworkers", "internal/podfacts"}, outside: 85, forbid: noGRPC},
+	"podworkers/stages":            {own: []string{"podworkers"}, outside: 85, forbid: noGRPC},
+	"podworkers/stages/podfolder":  {own: []string{"volume/mounts"}, outside: 85, forbid: noGRPC},
+	"podworkers/stages/stagestest": {own: []string{"podworkers/stages", "podworkers"}, outside: 85, forbid: noGRPC},
+	"podworkers/podworkerstest":    {own: []string{"podworkers"}, outside: 85, forbid: noGRPC},
 
 	"pleg/plegtest":     {own: []string{"pleg"}, outside: 85, forbid: noGRPC},
-	"status":            {own: []string{"pleg", "probe", "internal/podfacts"}, outside: 85, forbid: noGRPC},
-	"status/writer":     {own: []string{"status", "pleg", "probe", "internal/podfacts", "internal/run"}, outside: 85, forbid: noGRPC},
-	"status/statustest": {own: []string{"status", "status/writer", "pleg", "probe", "internal/podfacts", "internal/run"}, outside: 85, forbid: noGRPC},
-	"status/filesink":   {own: []string{"status", "pleg", "probe", "internal/atomicfile", "internal/podfacts"}, outside: 85, forbid: noGRPC},
-	"status/checkpoint": {own: []string{"probe", "internal/podfacts"}, outside: 85, forbid: noGRPC},
+	"status":            {own: []string{"pleg", "probe"}, outside: 85, forbid: noGRPC},
+	"status/writer":     {own: []string{"status", "pleg", "probe"}, outside: 85, forbid: noGRPC},
+	"status/statustest": {own: []string{"status", "status/writer", "pleg", "probe"}, outside: 85, forbid: noGRPC},
+	"status/filesink":   {own: []string{"status", "pleg", "probe"}, outside: 85, forbid: noGRPC},
+	"status/checkpoint": {own: []string{"probe"}, outside: 85, forbid: noGRPC},
 	"cri/images": {
 		own: []string{
 			"cri", "cri/images/credentials", "cri/images/imageref", "cri/images/records",
-			"internal/atomicfile", "internal/backoff", "internal/podfacts",
 		},
 		outside: 175, forbid: []string{"k8s.io/client-go"},
 	},
@@ -89,61 +89,69 @@ var floors = map[string]floor{
 	"cri/images/gc":          {own: []string{"cri/images/imageref"}, outside: 175, forbid: []string{"k8s.io/client-go"}},
 	"cri/images/imageref":    {outside: 0},
 	"cri/images/records": {
-		own: []string{"cri/images/credentials", "cri/images/imageref", "internal/atomicfile"}, outside: 175, forbid: []string{"k8s.io/client-go"},
+		own: []string{"cri/images/credentials", "cri/images/imageref"}, outside: 175, forbid: []string{"k8s.io/client-go"},
 	},
 	"cri/logs":        {own: []string{"cri"}, outside: 120, forbid: noCore},
-	"cri/fake":        {own: []string{"cri", "cri/logs", "internal/memnet", "internal/run"}, outside: 120, forbid: noCore},
-	"cri/embedded":    {own: []string{"cri", "cri/fake", "cri/logs", "internal/memnet", "internal/run"}, outside: 120, forbid: noCore},
-	"cri/fake/script": {own: []string{"cri", "cri/fake", "cri/logs", "internal/memnet", "internal/run"}, outside: 120, forbid: noCore},
-	"cri/critest":     {own: []string{"cri", "cri/fake", "cri/logs", "internal/memnet", "internal/run"}, outside: 120, forbid: noCore},
+	"cri/fake":        {own: []string{"cri", "cri/logs"}, outside: 120, forbid: noCore},
+	"cri/embedded":    {own: []string{"cri", "cri/fake", "cri/logs"}, outside: 120, forbid: noCore},
+	"cri/fake/script": {own: []string{"cri", "cri/fake", "cri/logs"}, outside: 120, forbid: noCore},
+	"cri/critest":     {own: []string{"cri", "cri/fake", "cri/logs"}, outside: 120, forbid: noCore},
 	// It serves sessions with the same code as containerd, so that clients meet
 	// the real protocol; that brings SPDY, WebSocket and a REST router, and is why
 	// it is a module of its own.
-	"cri/streams":       {own: []string{"cri", "cri/fake", "cri/logs", "internal/memnet", "internal/run"}, outside: 145, forbid: noCore},
-	"volume":            {own: []string{"internal/podfacts"}, outside: 85, forbid: noGRPC},
-	"volume/volumetest": {own: []string{"volume", "internal/podfacts"}, outside: 85, forbid: noGRPC},
-	"volume/claims":     {own: []string{"volume", "internal/podfacts"}, outside: 85, forbid: noGRPC},
-	"volume/hostpath":   {outside: 85, forbid: noGRPC},
+	"cri/streams":       {own: []string{"cri", "cri/fake", "cri/logs"}, outside: 145, forbid: noCore},
+	"volume":            {outside: 85, forbid: noGRPC},
+	"volume/volumetest": {own: []string{"volume"}, outside: 85, forbid: noGRPC},
+	"volume/claims":     {own: []string{"volume"}, outside: 85, forbid: noGRPC},
+	"volume/hostpath":   {own: []string{"volume"}, outside: 85, forbid: noGRPC},
 	// Only tests import it.
 	"volume/internal/testbacking": {own: []string{"volume"}, outside: 85, forbid: noGRPC},
 	"volume/content":              {own: []string{"volume", "volume/ownership"}, outside: 85, forbid: noGRPC},
 	"volume/objects":              {own: []string{"volume"}, outside: 85, forbid: noGRPC},
-	"volume/sources":              {own: []string{"volume", "volume/content", "volume/objects", "volume/ownership", "internal/podfacts"}, outside: 85, forbid: noGRPC},
-	"volume/configmap":            {own: []string{"volume/sources", "volume", "volume/content", "volume/objects", "volume/ownership", "internal/podfacts"}, outside: 85, forbid: noGRPC},
-	"volume/secret":               {own: []string{"volume/sources", "volume", "volume/content", "volume/objects", "volume/ownership", "internal/podfacts"}, outside: 85, forbid: noGRPC},
-	"volume/downwardapi":          {own: []string{"volume/sources", "volume", "volume/content", "volume/objects", "volume/ownership", "internal/podfacts"}, outside: 85, forbid: noGRPC},
-	"volume/projected":            {own: []string{"volume/sources", "volume", "volume/content", "volume/objects", "volume/ownership", "internal/podfacts"}, outside: 85, forbid: noGRPC},
+	"volume/sources":              {own: []string{"volume", "volume/content", "volume/objects", "volume/ownership"}, outside: 85, forbid: noGRPC},
+	"volume/configmap":            {own: []string{"volume/sources", "volume", "volume/content", "volume/objects", "volume/ownership"}, outside: 85, forbid: noGRPC},
+	"volume/secret":               {own: []string{"volume/sources", "volume", "volume/content", "volume/objects", "volume/ownership"}, outside: 85, forbid: noGRPC},
+	"volume/downwardapi":          {own: []string{"volume/sources", "volume", "volume/content", "volume/objects", "volume/ownership"}, outside: 85, forbid: noGRPC},
+	"volume/projected":            {own: []string{"volume/sources", "volume", "volume/content", "volume/objects", "volume/ownership"}, outside: 85, forbid: noGRPC},
 	"volume/ownership":            {outside: 85, forbid: noGRPC},
+	"volume/mounts":               {outside: 2},
+	"volume/subpath":              {own: []string{"volume", "volume/mounts"}, outside: 85, forbid: noGRPC},
+	"volume/usage":                {outside: 1},
+	"volume/nfs":                  {own: []string{"volume", "volume/mounts"}, outside: 85, forbid: noGRPC},
+	"volume/blockdev":             {own: []string{"volume/mounts"}, outside: 85, forbid: noGRPC},
+	"volume/local":                {own: []string{"volume", "volume/blockdev", "volume/fsgroup", "volume/mounts"}, outside: 85, forbid: noGRPC},
+	"volume/fsgroup":              {outside: 85, forbid: noGRPC},
+	"volume/emptydir":             {own: []string{"volume", "volume/fsgroup", "volume/mounts"}, outside: 85, forbid: noGRPC},
 
-	"syncloop":                 {own: []string{"podworkers", "internal/podfacts", "internal/run"}, outside: 85, forbid: noGRPC},
-	"syncloop/eventsourcetest": {own: []string{"syncloop", "podworkers", "internal/podfacts", "internal/run"}, outside: 85, forbid: noGRPC},
+	"syncloop":                 {own: []string{"podworkers"}, outside: 85, forbid: noGRPC},
+	"syncloop/eventsourcetest": {own: []string{"syncloop", "podworkers"}, outside: 85, forbid: noGRPC},
 
-	"syncloop/podsource": {own: []string{"syncloop", "podworkers", "internal/podfacts", "internal/run", "internal/atomicfile"}, outside: 85, forbid: noGRPC},
-	"cri/pods/actions":   {own: []string{"pleg", "probe", "internal/podfacts"}, outside: 85, forbid: noGRPC},
+	"syncloop/podsource": {own: []string{"syncloop", "podworkers"}, outside: 85, forbid: noGRPC},
+	"cri/pods/actions":   {own: []string{"pleg", "probe"}, outside: 85, forbid: noGRPC},
 	"cri/pods/labels":    {outside: 120, forbid: noCore},
-	"cri/pods/request":   {own: []string{"cri/pods/labels", "internal/podfacts", "volume", "volume/hostpath"}, outside: 175, forbid: []string{"k8s.io/client-go"}},
+	"cri/pods/request":   {own: []string{"cri/pods/labels", "volume", "volume/hostpath"}, outside: 175, forbid: []string{"k8s.io/client-go"}},
 	"cri/pods/podfiles": {
-		own:     []string{"cri/pods/labels", "cri/pods/request", "internal/podfacts", "volume", "volume/hostpath"},
+		own:     []string{"cri/pods/labels", "cri/pods/request", "volume", "volume/hostpath"},
 		outside: 175, forbid: []string{"k8s.io/client-go"},
 	},
 	"cri/pods/observe": {
 		own: []string{
 			"cri", "cri/logs", "cri/pods/labels", "cri/pods/podfiles", "cri/pods/request",
-			"pleg", "volume", "volume/hostpath", "internal/podfacts",
+			"pleg", "volume", "volume/hostpath",
 		},
 		outside: 175, forbid: []string{"k8s.io/client-go"},
 	},
 	"cri/pods/garbage": {
 		own: []string{
 			"cri", "cri/logs", "cri/pods/labels", "cri/pods/observe", "cri/pods/podfiles", "cri/pods/request",
-			"pleg", "volume", "volume/hostpath", "internal/podfacts",
+			"pleg", "volume", "volume/hostpath",
 		},
 		outside: 175, forbid: []string{"k8s.io/client-go"},
 	},
 	"cri/pods/resize": {
 		own: []string{
 			"cri", "cri/pods/actions", "cri/pods/labels", "cri/pods/request",
-			"pleg", "probe", "volume", "volume/hostpath", "internal/atomicfile", "internal/podfacts",
+			"pleg", "probe", "volume", "volume/hostpath",
 		},
 		outside: 175, forbid: []string{"k8s.io/client-go"},
 	},
@@ -151,7 +159,7 @@ var floors = map[string]floor{
 		own: []string{
 			"cri", "cri/images", "cri/images/credentials", "cri/images/imageref", "cri/images/records", "cri/logs",
 			"cri/pods/actions", "cri/pods/garbage", "cri/pods/labels", "cri/pods/observe", "cri/pods/podfiles", "cri/pods/request",
-			"cri/pods/resize", "pleg", "probe", "volume", "volume/hostpath", "internal/atomicfile", "internal/backoff", "internal/podfacts",
+			"cri/pods/resize", "pleg", "probe", "volume", "volume/hostpath",
 		},
 		outside: 175, forbid: []string{"k8s.io/client-go"},
 	},
@@ -160,11 +168,11 @@ var floors = map[string]floor{
 			"cri", "cri/images", "cri/images/credentials", "cri/images/imageref", "cri/images/records", "cri/logs",
 			"cri/pods", "cri/pods/actions", "cri/pods/garbage", "cri/pods/labels", "cri/pods/observe", "cri/pods/podfiles", "cri/pods/request",
 			"cri/pods/resize", "pleg", "podworkers", "podworkers/stages", "probe", "status", "status/checkpoint", "status/writer", "syncloop",
-			"volume", "volume/hostpath", "internal/atomicfile", "internal/backoff", "internal/podfacts", "internal/run",
+			"volume", "volume/hostpath",
 		},
 		outside: 175, forbid: []string{"k8s.io/client-go"},
 	},
-	"cri/pods/hooks": {own: []string{"cri", "internal/podfacts"}, outside: 175, forbid: []string{"k8s.io/client-go"}},
+	"cri/pods/hooks": {own: []string{"cri"}, outside: 175, forbid: []string{"k8s.io/client-go"}},
 }
 
 // exceptions are imports that break a floor, each with the reason why it stays.
@@ -196,8 +204,9 @@ func check(t *testing.T, folder, name string, f floor) {
 		case isOwn:
 			// A subpackage's internal folder is the package's own.
 			private := strings.HasPrefix(own, path.Join(name, "internal")+"/")
-			// What every shell needs is everybody's: these two import nothing.
-			allowed := own == name || private || own == "internal/run" || own == "internal/required" || slices.Contains(f.own, own)
+			// The cellar is everybody's: what imports nothing of ours.
+			cellar := strings.HasPrefix(own, "internal/") && len(floors[own].own) == 0
+			allowed := own == name || private || cellar || slices.Contains(f.own, own)
 			require.True(t, allowed, "%s must not import %s", name, own)
 		case strings.Contains(first, "."):
 			outside++
@@ -211,18 +220,20 @@ func check(t *testing.T, folder, name string, f floor) {
 
 // direct are the modules that the root module may require directly.
 var direct = map[string]string{
-	"k8s.io/api":                  "the pod types",
-	"k8s.io/apimachinery":         "metadata, UIDs, quantities, name validation",
-	"k8s.io/cri-api":              "the runtime's wire format",
-	"k8s.io/mount-utils":          "mounts of volumes",
-	"k8s.io/kubelet":              "types of the kubelet's configuration and plugin APIs",
-	"k8s.io/component-helpers":    "pod requests, node affinity and taints: what links no client",
-	"google.golang.org/grpc":      "the runtime's transport",
-	"sigs.k8s.io/yaml":            "manifests",
-	"golang.org/x/sys":            "Linux calls: subreaper, process groups, file flags",
-	"github.com/stretchr/testify": "tests",
-	"go.uber.org/goleak":          "tests: nothing is left running",
-	"google.golang.org/protobuf":  "comes with cri-api: its messages are cloned and compared",
+	"k8s.io/api":                    "the pod types",
+	"k8s.io/apimachinery":           "metadata, UIDs, quantities, name validation",
+	"k8s.io/cri-api":                "the runtime's wire format",
+	"k8s.io/mount-utils":            "mounts of volumes",
+	"k8s.io/utils":                  "comes with mount-utils: its programs end with a context",
+	"github.com/moby/sys/mountinfo": "the one reader of mount tables; comes with mount-utils",
+	"k8s.io/kubelet":                "types of the kubelet's configuration and plugin APIs",
+	"k8s.io/component-helpers":      "pod requests, node affinity and taints: what links no client",
+	"google.golang.org/grpc":        "the runtime's transport",
+	"sigs.k8s.io/yaml":              "manifests",
+	"golang.org/x/sys":              "Linux calls: subreaper, process groups, file flags",
+	"github.com/stretchr/testify":   "tests",
+	"go.uber.org/goleak":            "tests: nothing is left running",
+	"google.golang.org/protobuf":    "comes with cri-api: its messages are cloned and compared",
 }
 
 func TestDirectRequirements(t *testing.T) {

@@ -89,3 +89,15 @@ type Object struct {
 func (o Object) String() string {
 	return o.Kind + " " + strings.TrimPrefix(o.Namespace+"/"+o.Name, "/")
 }
+
+// SubPath names a part of a volume.
+type SubPath struct {
+	PodUID    types.UID
+	Container string
+	// Index is the position of the mount in the container's volumeMounts.
+	Index int
+	// Volume is the volume's name in the pod's spec, VolumePath where it is.
+	Volume, VolumePath string
+	// Path is relative and has no "..", but may lead through symbolic links.
+	Path string
+}

@@ -8,49 +8,30 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/podwright/podwright/volume/mounts"
 )
 
-// mountsBelow lists the mount points at or below dir, the newest first: the
-// order in which they can be unmounted.
-func mountsBelow(mountinfo, dir string) []string {
-	var out []string
-	for line := range strings.Lines(mountinfo) {
-		f := strings.Fields(line)
-		if len(f) < 5 {
-			continue
-		}
-		point := unescapeMount(f[4])
-		if point == dir || strings.HasPrefix(point, dir+"/") {
-			out = append(out, point)
-		}
-	}
-	slices.Reverse(out)
-	return out
-}
-
-// rootMount is the last line of a mountinfo whose mount point is /.
-func rootMount(mountinfo string) string {
-	root := ""
-	for line := range strings.Lines(mountinfo) {
-		if f := strings.Fields(line); len(f) >= 5 && f[4] == "/" {
-			root = strings.TrimSuffix(line, "\n")
-		}
-	}
-	return root
-}
-
-// unescapeMount undoes the kernel's octal escapes for space, tab, newline and
-// backslash.
-func unescapeMount(s string) string {
-	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(s)
-}
-
+// currentMounts lists the mount points at or below dir, the newest first: the order in
+// which they can be unmounted.
 func currentMounts(dir string) ([]string, error) {
-	info, err := os.ReadFile("/proc/self/mountinfo")
-	if err != nil {
-		return nil, err
+	points, err := mounts.TableBelow(dir)
+	var out []string
+	for _, p := range slices.Backward(points) {
+		out = append(out, p.Path)
 	}
-	return mountsBelow(string(info), dir), nil
+	return out, err
+}
+
+// rootMount is what a process has mounted at / last, in words.
+func rootMount(mountinfo string) (string, error) {
+	points, err := mounts.Table(mountinfo)
+	for _, p := range slices.Backward(points) {
+		if p.Path == "/" {
+			return p.Source + " " + p.Options, err
+		}
+	}
+	return "", err
 }
 
 // unmountBelow detaches everything below dir, and again what that uncovers.

@@ -22,7 +22,7 @@ type procInfo struct {
 	Args      []string
 	Environ   []string
 	Cgroups   string // /proc/PID/cgroup
-	RootMount string // the mountinfo line of its /, where its mounts are its own
+	RootMount string // what is mounted at its /, where its mounts are its own
 }
 
 // owner tells the processes of a run from all others.
@@ -104,9 +104,7 @@ func readProc(pid int, ourMounts string) (procInfo, error) {
 		p.Cgroups = string(text)
 	}
 	if ns, err := os.Readlink(dir + "ns/mnt"); err == nil && ns != ourMounts {
-		if text, err := os.ReadFile(dir + "mountinfo"); err == nil {
-			p.RootMount = rootMount(string(text))
-		}
+		p.RootMount, _ = rootMount(dir + "mountinfo")
 	}
 	return p, nil
 }

@@ -9,21 +9,19 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestMountsBelow(t *testing.T) {
-	const table = `22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw
-30 22 0:26 / /tmp/pwtb-0a1b2c/v1/state/netns/cni-1 rw shared:2 - nsfs nsfs rw
-31 22 0:27 / /tmp/pwtb-0a1b2c/t/with\040space rw - tmpfs tmpfs rw
-32 31 0:28 / /tmp/pwtb-0a1b2c/t/with\040space/in\134ner rw - tmpfs tmpfs rw
-33 22 0:29 / /tmp/pwtb-0a1b2cd/v1 rw - tmpfs tmpfs rw
-34 22 0:30 / /tmp/pwtb-0a1b2c rw - tmpfs tmpfs rw
-35 22 0:31
-`
-	require.Equal(t, []string{
-		"/tmp/pwtb-0a1b2c", `/tmp/pwtb-0a1b2c/t/with space/in\ner`, "/tmp/pwtb-0a1b2c/t/with space",
-		"/tmp/pwtb-0a1b2c/v1/state/netns/cni-1",
-	}, mountsBelow(table, "/tmp/pwtb-0a1b2c"))
-	require.Contains(t, rootMount(table), "/dev/vda")
-	require.Empty(t, rootMount("garbage\n"))
+func TestMounts(t *testing.T) {
+	below, err := currentMounts("/proc")
+	require.NoError(t, err)
+	require.Contains(t, below, "/proc")
+
+	file := filepath.Join(t.TempDir(), "mountinfo")
+	require.NoError(t, os.WriteFile(file, []byte("22 1 254:0 / / rw shared:1 - ext4 /dev/vda rw\n"+
+		"40 22 0:30 / / rw - overlay overlay rw,upperdir=/tmp/pwtb-0a1b2c/v1/fs\n41 40 0:31 / /proc rw - proc proc rw\n"), 0o600))
+	root, err := rootMount(file)
+	require.NoError(t, err)
+	require.Contains(t, root, "upperdir=/tmp/pwtb-0a1b2c/v1/fs")
+	_, err = rootMount(file + "x")
+	require.ErrorIs(t, err, os.ErrNotExist)
 }
 
 func TestRemoveTreeWithoutMounts(t *testing.T) {

@@ -5,6 +5,8 @@
 // path into the container. What this package does is to check the path against
 // the volume's type, and to create it where the type says so.
 //
+// Plugin is the volume.Plugin for them.
+//
 // An example that runs: ExamplePrepare in hostpath_test.go.
 package hostpath
 
@@ -31,7 +33,7 @@ const (
 // Prepare checks the path of a hostPath volume against its type and returns it
 // cleaned. DirectoryOrCreate makes a missing folder (0755, with its parents),
 // FileOrCreate a missing file (0644; its folder must be there). A volume without
-// a type is not checked.
+// a type is not checked. Errors begin with the field that is wrong, "path" or "type".
 func Prepare(source *v1.HostPathVolumeSource) (string, error) {
 	if err := Validate(source); err != nil {
 		return "", err
@@ -42,10 +44,10 @@ func Prepare(source *v1.HostPathVolumeSource) (string, error) {
 		want = *source.Type
 	}
 	if err := create(path, want); err != nil {
-		return "", fmt.Errorf("hostPath %s: %w", path, err)
+		return "", fmt.Errorf("path: %w", err)
 	}
 	if err := check(path, want); err != nil {
-		return "", fmt.Errorf("hostPath %s, type %q: %w", path, want, err)
+		return "", err
 	}
 	return path, nil
 }
@@ -106,10 +108,10 @@ func check(path string, want v1.HostPathType) error {
 	}
 	info, err := os.Stat(path)
 	if err != nil {
-		return err
+		return fmt.Errorf("path: %w", err)
 	}
 	if !accepts(info.Mode()) {
-		return fmt.Errorf("%w: it is %s", ErrType, info.Mode().Type())
+		return fmt.Errorf("type: %q: %s: %w: it is %s", want, path, ErrType, info.Mode().Type())
 	}
 	return nil
 }

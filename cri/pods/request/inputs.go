@@ -6,7 +6,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/volume"
@@ -70,17 +69,8 @@ type SubPaths interface {
 	Release(ctx context.Context, s SubPath) error
 }
 
-// SubPath names a part of a volume.
-type SubPath struct {
-	PodUID    types.UID
-	Container string
-	// Index is the position of the mount in the container's volumeMounts.
-	Index int
-	// Volume is the volume's name in the pod's spec, VolumePath where it is.
-	Volume, VolumePath string
-	// Path is relative and has no "..", but may lead through symbolic links.
-	Path string
-}
+// SubPath names a part of a volume. Package volume/subpath implements SubPaths.
+type SubPath = volume.SubPath
 
 // Devices is what device plugins and resource claims give to a container.
 type Devices struct {

@@ -26,6 +26,9 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/internal/tree"
+	"github.com/podwright/podwright/volume/mounts"
 )
 
 // ErrMounted is wrapped by the error of a Release that has deleted nothing, since
@@ -37,9 +40,8 @@ type Config struct {
 	// Root is the folder with the folders of all pods, an absolute path. Nothing else is
 	// in it. It is made when the first pod is prepared.
 	Root string
-	// Mounts lists the mount points of the node, without symbolic links in them. Nil
-	// reads /proc/self/mountinfo; a system without it has none.
-	Mounts func() ([]string, error)
+	// Mounts knows what is mounted; nil means the node's kernel.
+	Mounts mounts.Mounter
 }
 
 // Folders are the folders of pods. It is a stages.Stage. Use New. It is safe for
@@ -55,7 +57,7 @@ func New(cfg Config) (*Folders, error) {
 		return nil, fmt.Errorf("podfolder: Config.Root: %q is not absolute", cfg.Root)
 	}
 	if cfg.Mounts == nil {
-		cfg.Mounts = mounts
+		cfg.Mounts = &mounts.Kernel{}
 	}
 	return &Folders{cfg}, nil
 }
@@ -98,12 +100,12 @@ func (f *Folders) Release(ctx context.Context, uid types.UID) error {
 	if err := errors.Join(ctx.Err(), check(uid)); err != nil {
 		return err
 	}
-	found, err := f.mountedIn(f.Pod(uid))
+	found, err := f.mountedIn(ctx, f.Pod(uid))
 	if err == nil && len(found) > 0 {
 		err = fmt.Errorf("%w: %s", ErrMounted, strings.Join(found, ", "))
 	}
 	if err == nil {
-		err = os.RemoveAll(f.Pod(uid))
+		err = tree.Remove(ctx, f.Pod(uid))
 	}
 	if err != nil {
 		return fmt.Errorf("pod folder: %w", err)
@@ -112,7 +114,7 @@ func (f *Folders) Release(ctx context.Context, uid types.UID) error {
 }
 
 // mountedIn lists the mount points at or below a folder.
-func (f *Folders) mountedIn(dir string) (found []string, err error) {
+func (f *Folders) mountedIn(ctx context.Context, dir string) (found []string, err error) {
 	dir, err = filepath.EvalSymlinks(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -120,11 +122,9 @@ func (f *Folders) mountedIn(dir string) (found []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	all, err := f.cfg.Mounts()
-	for _, point := range all {
-		if point == dir || strings.HasPrefix(point, dir+string(filepath.Separator)) {
-			found = append(found, point)
-		}
+	points, err := f.cfg.Mounts.Below(ctx, dir)
+	for _, point := range points {
+		found = append(found, point.Path)
 	}
 	return found, err
 }
@@ -142,25 +142,4 @@ func (f *Folders) Leftovers(context.Context) ([]types.UID, error) {
 		}
 	}
 	return uids, nil
-}
-
-// mounts lists the mount points of this process.
-func mounts() ([]string, error) {
-	info, err := os.ReadFile("/proc/self/mountinfo")
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	return mountPoints(string(info)), nil
-}
-
-// mountPoints finds the mount points in a mountinfo, in which some characters are octal
-// escapes.
-func mountPoints(mountinfo string) (points []string) {
-	unescape := strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
-	for line := range strings.Lines(mountinfo) {
-		if fields := strings.Fields(line); len(fields) > 4 {
-			points = append(points, unescape.Replace(fields[4]))
-		}
-	}
-	return points
 }

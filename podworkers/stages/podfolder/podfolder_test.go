@@ -15,6 +15,7 @@ import (
 
 	"github.com/podwright/podwright/podworkers/stages"
 	"github.com/podwright/podwright/podworkers/stages/stagestest"
+	"github.com/podwright/podwright/volume/mounts"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -65,31 +66,30 @@ func TestBadInputIsRefused(t *testing.T) {
 
 // A folder with mounts stays as it is; that of another pod does not matter.
 func TestMounts(t *testing.T) {
-	var points []string
 	var failure error
-	f := newFolders(t, Config{Mounts: func() ([]string, error) { return points, failure }})
+	m := &mounts.Memory{Fault: func(context.Context, string, string) error { return failure }}
+	f := newFolders(t, Config{Mounts: m})
 	require.NoError(t, f.Prepare(t.Context(), podOf("1")))
+	require.NoError(t, f.Prepare(t.Context(), podOf("11")))
 	root, err := filepath.EvalSymlinks(f.cfg.Root)
 	require.NoError(t, err)
-
-	points = []string{"/", filepath.Join(root, "1", "volumes", "v")}
+	point := filepath.Join(root, "1", "volumes")
+	for _, dir := range []string{root, point, filepath.Join(root, "11")} {
+		require.NoError(t, m.Mount(t.Context(), mounts.Mount{Target: dir, FSType: "ext4"}))
+	}
 	err = f.Release(t.Context(), "1")
 	require.ErrorIs(t, err, ErrMounted)
-	require.ErrorContains(t, err, points[1])
+	require.ErrorContains(t, err, point)
 	require.DirExists(t, f.Plugins("1"))
 
-	points, failure = nil, errors.New("cannot tell")
+	failure = errors.New("cannot tell")
 	require.ErrorIs(t, f.Release(t.Context(), "1"), failure)
 	require.DirExists(t, f.Plugins("1"))
 
-	points, failure = []string{root, filepath.Join(root, "11")}, nil
+	failure = nil
+	require.NoError(t, m.Unmount(t.Context(), point))
 	require.NoError(t, f.Release(t.Context(), "1"))
 	require.NoDirExists(t, f.Pod("1"))
-}
-
-func TestMountPoints(t *testing.T) {
-	require.Equal(t, []string{"/", `/a b\c`}, mountPoints("22 1 0:1 / / rw - ext4 /dev/sda rw\n"+
-		`23 22 0:2 / /a\040b\134c rw - tmpfs tmpfs rw`+"\nshort\n"))
 }
 
 func TestListingFails(t *testing.T) {

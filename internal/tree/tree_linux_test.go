@@ -1,0 +1,182 @@
+package tree_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
+
+	"github.com/podwright/podwright/internal/tree"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func write(t testing.TB, path string) {
+	t.Helper()
+	require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+	require.NoError(t, os.WriteFile(path, []byte("x"), 0o600))
+}
+
+func TestWalk(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"a/b/f", "a/g", "c/h", "i"} {
+		write(t, filepath.Join(dir, name))
+	}
+	require.NoError(t, os.Symlink("/", filepath.Join(dir, "c", "root")))
+	var visited, left []string
+	v := tree.Visitor{
+		Visit: func(e tree.Entry) error {
+			is, err := e.Stat()
+			require.NoError(t, err)
+			require.Equal(t, e.Type.IsDir(), is.Mode&unix.S_IFMT == unix.S_IFDIR)
+			visited = append(visited, e.Name)
+			return nil
+		},
+		Leave: func(e tree.Entry) error { left = append(left, e.Name); return nil },
+	}
+	require.NoError(t, tree.Walk(t.Context(), dir, v))
+	slices.Sort(visited)
+	require.Equal(t, []string{"a", "b", "c", "f", "g", "h", "i", "root"}, visited)
+	require.Less(t, slices.Index(left, "b"), slices.Index(left, "a"))
+	require.Len(t, left, 3)
+
+	odd := errors.New("odd")
+	require.ErrorIs(t, tree.Walk(t.Context(), dir, tree.Visitor{Visit: func(tree.Entry) error { return odd }}), odd)
+	require.ErrorIs(t, tree.Walk(t.Context(), dir, tree.Visitor{Visit: v.Visit, Leave: func(tree.Entry) error { return odd }}), odd)
+	require.ErrorIs(t, tree.Walk(t.Context(), filepath.Join(dir, "x"), v), fs.ErrNotExist)
+	require.ErrorIs(t, tree.Walk(t.Context(), filepath.Join(dir, "c", "root"), v), unix.ENOTDIR)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, tree.Walk(ended, dir, v), context.Canceled)
+}
+
+// A folder that is moved away while it is walked does not lead the walk out of its tree.
+func TestWalkOfWhatMoves(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "in", "a", "b", "f"))
+	write(t, filepath.Join(dir, "in", "z", "g"))
+	write(t, filepath.Join(dir, "out", "precious"))
+	err := tree.Walk(t.Context(), filepath.Join(dir, "in"), tree.Visitor{Visit: func(e tree.Entry) error {
+		require.NotEqual(t, "precious", e.Name)
+		if e.Name == "f" {
+			return os.Rename(filepath.Join(dir, "in", "a", "b"), filepath.Join(dir, "out", "b"))
+		}
+		return nil
+	}})
+	require.ErrorContains(t, err, "moved")
+}
+
+func TestRemove(t *testing.T) {
+	dir := t.TempDir()
+	precious := filepath.Join(dir, "precious")
+	write(t, precious)
+	gone := filepath.Join(dir, "gone")
+	write(t, filepath.Join(gone, "a", "b", "f"))
+	require.NoError(t, os.Symlink(dir, filepath.Join(gone, "a", "out")))
+	for i := range 1500 {
+		require.NoError(t, os.WriteFile(filepath.Join(gone, "a", fmt.Sprint(i)), nil, 0o600))
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, tree.Remove(ended, gone), context.Canceled)
+	require.NoError(t, tree.Remove(t.Context(), gone))
+	require.NoDirExists(t, gone)
+	require.FileExists(t, precious)
+	require.NoError(t, tree.Remove(t.Context(), gone), "nothing is no error")
+	require.NoError(t, tree.Remove(t.Context(), filepath.Join(precious, "x")))
+
+	link := filepath.Join(dir, "link")
+	require.NoError(t, os.Symlink(dir, link))
+	require.NoError(t, tree.Remove(t.Context(), link))
+	require.NoError(t, tree.Remove(t.Context(), precious), "a file")
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Empty(t, entries)
+}
+
+// A tree deeper than there can be open files, or names in a path.
+func TestRemoveOfADeepTree(t *testing.T) {
+	dir := t.TempDir()
+	gone := filepath.Join(dir, "gone")
+	require.NoError(t, os.Mkdir(gone, 0o700))
+	fd, err := unix.Open(gone, unix.O_DIRECTORY, 0)
+	require.NoError(t, err)
+	for range 2000 {
+		require.NoError(t, unix.Mkdirat(fd, "d", 0o700))
+		below, err := unix.Openat(fd, "d", unix.O_DIRECTORY, 0)
+		require.NoError(t, err)
+		require.NoError(t, unix.Close(fd))
+		fd = below
+	}
+	require.NoError(t, unix.Close(fd))
+	require.NoError(t, tree.Remove(t.Context(), gone))
+	require.NoDirExists(t, gone)
+}
+
+// Writers that do not stop make Remove fail at most.
+func TestRemoveUnderWriters(t *testing.T) {
+	dir := t.TempDir()
+	gone := filepath.Join(dir, "gone")
+	require.NoError(t, os.Mkdir(gone, 0o700))
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			_ = os.MkdirAll(filepath.Join(gone, fmt.Sprint(i%50), "x"), 0o700)
+			_ = os.Rename(filepath.Join(gone, fmt.Sprint(i%50)), filepath.Join(gone, "moved"))
+		}
+	})
+	for range 20 {
+		_ = tree.Remove(t.Context(), gone)
+	}
+	close(stop)
+	wg.Wait()
+	require.NoError(t, tree.Remove(t.Context(), gone))
+	require.NoDirExists(t, gone)
+}
+
+func TestMountsAreNotEntered(t *testing.T) {
+	dir := t.TempDir()
+	outside, gone := filepath.Join(dir, "outside"), filepath.Join(dir, "gone")
+	precious, point := filepath.Join(outside, "precious"), filepath.Join(gone, "a", "point")
+	write(t, precious)
+	write(t, filepath.Join(gone, "b", "f"))
+	require.NoError(t, os.MkdirAll(point, 0o700))
+	if err := unix.Mount(outside, point, "", unix.MS_BIND, ""); err != nil {
+		if os.Getenv("PODWRIGHT_REQUIRE_CRI") == "1" {
+			t.Fatal(err)
+		}
+		t.Skip("cannot mount:", err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(point, unix.MNT_DETACH) })
+	err := tree.Remove(t.Context(), gone)
+	require.ErrorIs(t, err, tree.ErrMounted)
+	require.ErrorContains(t, err, "point")
+	require.FileExists(t, precious, "also on the same file system")
+	require.NoDirExists(t, filepath.Join(gone, "b"))
+	require.ErrorIs(t, tree.Remove(t.Context(), point), tree.ErrMounted)
+	require.FileExists(t, precious)
+	found := false
+	require.NoError(t, tree.Walk(t.Context(), point, tree.Visitor{Visit: func(e tree.Entry) error {
+		found = found || e.Name == "precious"
+		return nil
+	}}), "it may begin at a mount")
+	require.True(t, found)
+	require.NoError(t, unix.Unmount(point, 0))
+	require.NoError(t, tree.Remove(t.Context(), gone))
+	require.FileExists(t, precious)
+}

@@ -1,0 +1,89 @@
+package blockdev_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/podwright/podwright/volume/blockdev"
+	"github.com/podwright/podwright/volume/mounts"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// Without knowing what is on a device nothing is written to it.
+func TestFormatFailsWithoutKnowledge(t *testing.T) {
+	bin := t.TempDir()
+	t.Setenv("PATH", bin)
+	write := func(name, text string) {
+		require.NoError(t, os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+text+"\n"), 0o700))
+	}
+	formatted := filepath.Join(bin, "formatted")
+	write("mkfs.ext4", ": > "+formatted)
+	write("blkid", "exit 4")
+	m := &mounts.Memory{}
+	dir := filepath.Join(t.TempDir(), "v")
+	require.Error(t, blockdev.FormatAndMount(t.Context(), m, "/dev/x", dir, "", nil))
+	require.NoFileExists(t, formatted)
+	write("blkid", "echo TYPE=xfs")
+	write("fsck", "exit 4")
+	require.Error(t, blockdev.FormatAndMount(t.Context(), m, "/dev/x", dir, "ext4", nil), "fsck has found what it cannot repair")
+	require.NoFileExists(t, formatted)
+	write("blkid", "exit 2")
+	require.Error(t, blockdev.FormatAndMount(t.Context(), m, "/dev/x", dir, "ext4", []string{"ro"}), "none that is only read")
+	require.NoFileExists(t, formatted)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, blockdev.FormatAndMount(ended, m, "/dev/x", dir, "ext4", nil), context.Canceled)
+
+	require.NoError(t, blockdev.FormatAndMount(t.Context(), m, "/dev/x", dir, "", []string{"noatime"}))
+	require.FileExists(t, formatted)
+	points, err := m.Below(t.Context(), dir)
+	require.NoError(t, err)
+	require.Equal(t, []mounts.Point{{Path: dir, Source: "/dev/x", FSType: "ext4", Options: "noatime,defaults"}}, points)
+	require.NoError(t, os.Remove(formatted))
+	require.NoError(t, blockdev.FormatAndMount(t.Context(), m, "/dev/x", dir, "", nil), "it is mounted")
+	require.NoFileExists(t, formatted)
+
+	require.NoError(t, blockdev.Unmount(t.Context(), m, dir))
+	require.NoError(t, blockdev.Unmount(t.Context(), m, dir))
+	require.NoDirExists(t, dir)
+}
+
+func TestUnmountFails(t *testing.T) {
+	odd := errors.New("odd")
+	for _, failing := range []string{"At", "Unmount"} {
+		m, dir := &mounts.Memory{}, t.TempDir()
+		require.NoError(t, m.Mount(t.Context(), mounts.Mount{Source: "tmpfs", Target: dir, FSType: "tmpfs"}))
+		m.Fault = func(_ context.Context, call, _ string) error {
+			if call == failing {
+				return odd
+			}
+			return nil
+		}
+		require.ErrorIs(t, blockdev.Unmount(t.Context(), m, dir), odd)
+		require.DirExists(t, dir)
+	}
+}
+
+// A link is not followed, and what is no link is not deleted.
+func TestLinks(t *testing.T) {
+	dir := t.TempDir()
+	link := filepath.Join(dir, "l")
+	require.NoError(t, blockdev.Link("/dev/null", link))
+	require.NoError(t, os.Symlink("left by a crash", filepath.Join(dir, ".l.new")))
+	require.NoError(t, blockdev.Link("/dev/zero", link))
+	target, err := os.Readlink(link)
+	require.NoError(t, err)
+	require.Equal(t, "/dev/zero", target)
+	require.NoError(t, blockdev.Unlink(link))
+	require.NoError(t, blockdev.Unlink(link))
+	require.NoError(t, os.WriteFile(link, nil, 0o600))
+	require.ErrorContains(t, blockdev.Unlink(link), "no symbolic link")
+	require.FileExists(t, link)
+}

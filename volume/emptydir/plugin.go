@@ -1,0 +1,112 @@
+package emptydir
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/podwright/podwright/volume"
+	"github.com/podwright/podwright/volume/fsgroup"
+	"github.com/podwright/podwright/volume/mounts"
+)
+
+// Name is the plugin's name.
+const Name = "kubernetes.io/empty-dir"
+
+// Config configures a Plugin. The zero value is one for this node.
+type Config struct {
+	// Mounts mounts; nil means those of this node's kernel.
+	Mounts mounts.Mounter
+	// Allocatable is how many bytes of memory pods may have on this node: no volume in
+	// memory becomes larger. Nil, or what is not above zero, means no limit.
+	Allocatable func() int64
+	// Logger is told what could not be done and harms nobody, such as to change the
+	// group of a file; nil means that nobody is.
+	Logger *slog.Logger
+}
+
+// Plugin is the volume.Plugin for emptyDir volumes. Use New. It is safe for concurrent
+// use.
+type Plugin struct{ cfg Config }
+
+var _ volume.Plugin = (*Plugin)(nil)
+
+// New makes a Plugin.
+func New(cfg Config) *Plugin {
+	if cfg.Mounts == nil {
+		cfg.Mounts = &mounts.Kernel{}
+	}
+	if cfg.Allocatable == nil {
+		cfg.Allocatable = func() int64 { return 0 }
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Plugin{cfg}
+}
+
+// Name implements volume.Plugin.
+func (p *Plugin) Name() string { return Name }
+
+// Supports implements volume.Plugin.
+func (p *Plugin) Supports(spec *volume.Spec) bool {
+	return spec.Inline != nil && spec.Inline.EmptyDir != nil
+}
+
+// Mount implements volume.Plugin.
+func (p *Plugin) Mount(ctx context.Context, m volume.Mount) (volume.Mounted, error) {
+	f, err := p.folder(m)
+	if err != nil {
+		return volume.Mounted{}, fmt.Errorf("emptyDir: %w", err)
+	}
+	if _, err := Prepare(ctx, p.cfg.Mounts, f); err != nil {
+		return volume.Mounted{}, volume.Uncertain(fmt.Errorf("emptyDir: %w", err))
+	}
+	if m.FSGroup != nil {
+		err := fsgroup.Apply(ctx, m.Dir, fsgroup.Change{Group: *m.FSGroup, Policy: m.FSGroupPolicy})
+		if ctx.Err() != nil {
+			return volume.Mounted{}, volume.Uncertain(fmt.Errorf("emptyDir: fsGroup: %w", err))
+		}
+		if err != nil {
+			p.cfg.Logger.Warn("fsGroup was not given to all files of a volume", "volume", m.Dir, "error", err)
+		}
+	}
+	return volume.Mounted{Path: m.Dir, Relabel: m.SELinuxLabel == ""}, nil
+}
+
+// folder says what the volume asks for.
+func (p *Plugin) folder(m volume.Mount) (Folder, error) {
+	f := Folder{Dir: m.Dir, Marker: m.StateDir, SELinuxLabel: m.SELinuxLabel}
+	source := m.Spec.Inline.EmptyDir
+	limit := source.SizeLimit
+	if limit == nil {
+		limit = &resource.Quantity{}
+	}
+	if limit.Sign() < 0 {
+		return f, errors.New("sizeLimit: below zero")
+	}
+	var err error
+	switch medium := source.Medium; {
+	case medium == v1.StorageMediumDefault:
+	case medium == v1.StorageMediumMemory:
+		f.Memory, f.Size = true, memorySize(m.Pod, limit, p.cfg.Allocatable())
+	case medium == v1.StorageMediumHugePages, strings.HasPrefix(string(medium), string(v1.StorageMediumHugePagesPrefix)):
+		f.PageSize, err = pageSize(m.Pod, medium)
+	default:
+		err = fmt.Errorf("medium: %q is unknown", medium)
+	}
+	return f, err
+}
+
+// Unmount implements volume.Plugin.
+func (p *Plugin) Unmount(ctx context.Context, u volume.Unmount) error {
+	if err := Remove(ctx, p.cfg.Mounts, u.Dir, u.StateDir); err != nil {
+		return fmt.Errorf("emptyDir: %w", err)
+	}
+	return nil
+}

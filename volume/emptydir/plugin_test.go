@@ -1,0 +1,295 @@
+package emptydir_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podwright/podwright/internal/tree"
+	"github.com/podwright/podwright/volume"
+	"github.com/podwright/podwright/volume/emptydir"
+	"github.com/podwright/podwright/volume/mounts"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// world is a volume of a pod in a folder laid out as every kubelet has it.
+type world struct {
+	*testing.T
+	mounts mounts.Mounter
+	plugin *emptydir.Plugin
+	mount  volume.Mount
+}
+
+func newWorld(t *testing.T, m mounts.Mounter, source *v1.EmptyDirVolumeSource) *world {
+	layout := volume.Layout{Root: t.TempDir()}
+	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "u"}}
+	w := &world{T: t, mounts: m, plugin: emptydir.New(emptydir.Config{Mounts: m})}
+	w.mount = volume.Mount{
+		Pod: pod, Spec: &volume.Spec{Name: "v", Inline: &v1.VolumeSource{EmptyDir: source}},
+		Dir: layout.Volume("u", emptydir.Name, "v"), StateDir: layout.State("u", emptydir.Name, "v"),
+	}
+	require.NoError(t, os.MkdirAll(filepath.Dir(w.mount.Dir), 0o750))
+	t.Cleanup(func() { _ = w.unmount(context.Background()) })
+	return w
+}
+
+func (w *world) prepare() volume.Mounted {
+	w.Helper()
+	out, err := w.plugin.Mount(w.Context(), w.mount)
+	require.NoError(w, err)
+	require.Equal(w, volume.Mounted{Path: w.mount.Dir, Relabel: true}, out)
+	require.FileExists(w, filepath.Join(w.mount.StateDir, "ready"))
+	info, err := os.Stat(w.mount.Dir)
+	require.NoError(w, err)
+	require.Equal(w, os.FileMode(0o777), info.Mode().Perm())
+	return out
+}
+
+func (w *world) unmount(ctx context.Context) error {
+	return w.plugin.Unmount(ctx, volume.Unmount{Pod: "u", Name: "v", Dir: w.mount.Dir, StateDir: w.mount.StateDir})
+}
+
+func (w *world) write(name string) string {
+	path := filepath.Join(w.mount.Dir, name)
+	require.NoError(w, os.MkdirAll(filepath.Dir(path), 0o700))
+	require.NoError(w, os.WriteFile(path, []byte("x"), 0o600))
+	return path
+}
+
+func (w *world) at() (mounts.Point, bool) {
+	p, mounted, err := w.mounts.At(w.Context(), w.mount.Dir)
+	require.NoError(w, err)
+	return p, mounted
+}
+
+// each runs a test on the mounts in memory, and as root on those of the node.
+func each(t *testing.T, test func(*testing.T, mounts.Mounter)) {
+	t.Run("Memory", func(t *testing.T) { test(t, &mounts.Memory{}) })
+	t.Run("Kernel", func(t *testing.T) {
+		if os.Getuid() != 0 && os.Getenv("PODWRIGHT_REQUIRE_CRI") != "1" {
+			t.Skip("needs root")
+		}
+		test(t, &mounts.Kernel{})
+	})
+}
+
+// V1: a folder on the disk with mode 0777 whatever the umask is, and its marker.
+func TestDisk(t *testing.T) {
+	old := syscall.Umask(0o077)
+	defer syscall.Umask(old)
+	each(t, func(t *testing.T, m mounts.Mounter) {
+		w := newWorld(t, m, &v1.EmptyDirVolumeSource{})
+		w.prepare()
+		file := w.write("a/b")
+		w.prepare()
+		require.FileExists(t, file, "nothing is made anew")
+		require.NoError(t, w.unmount(t.Context()))
+		require.NoDirExists(t, w.mount.Dir)
+		require.NoDirExists(t, w.mount.StateDir)
+		require.NoError(t, w.unmount(t.Context()))
+	})
+}
+
+// Somebody has deleted the folder, or a crash came between the folder and its marker.
+func TestHealing(t *testing.T) {
+	w := newWorld(t, &mounts.Memory{}, &v1.EmptyDirVolumeSource{})
+	w.prepare()
+	require.NoError(t, os.RemoveAll(w.mount.Dir))
+	w.prepare()
+	require.NoError(t, os.RemoveAll(w.mount.StateDir))
+	require.NoError(t, os.Chmod(w.mount.Dir, 0o700))
+	w.prepare()
+
+	require.NoError(t, os.Chmod(w.mount.Dir, 0o711))
+	_, err := w.plugin.Mount(t.Context(), w.mount)
+	require.NoError(t, err)
+	info, err := os.Stat(w.mount.Dir)
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o711), info.Mode().Perm(), "what a container has done to a ready volume stays")
+}
+
+func TestMemory(t *testing.T) {
+	each(t, func(t *testing.T, m mounts.Mounter) {
+		limit := resource.MustParse("2Mi")
+		w := newWorld(t, m, &v1.EmptyDirVolumeSource{Medium: v1.StorageMediumMemory, SizeLimit: &limit})
+		w.prepare()
+		p, mounted := w.at()
+		require.True(t, mounted)
+		require.Equal(t, "tmpfs", p.FSType)
+		require.EqualValues(t, 2<<20, p.Size)
+		file := w.write("f")
+		w.prepare()
+		require.FileExists(t, file)
+		points, err := m.Below(t.Context(), w.mount.Dir)
+		require.NoError(t, err)
+		require.Len(t, points, 1)
+
+		require.NoError(t, m.Unmount(t.Context(), w.mount.Dir))
+		w.prepare()
+		_, mounted = w.at()
+		require.True(t, mounted, "somebody has unmounted it")
+
+		require.NoError(t, w.unmount(t.Context()))
+		require.NoDirExists(t, w.mount.Dir)
+	})
+}
+
+// A kill at any point is taken up again, and can be taken away.
+func TestCrashes(t *testing.T) {
+	each(t, func(t *testing.T, m mounts.Mounter) {
+		for name, leave := range map[string]func(*world){
+			"nothing":      func(*world) {},
+			"folder":       func(w *world) { require.NoError(w, os.Mkdir(w.mount.Dir, 0o700)) },
+			"marker":       func(w *world) { require.NoError(w, os.MkdirAll(w.mount.StateDir, 0o700)) },
+			"only mounted": func(w *world) { w.prepare(); require.NoError(w, os.RemoveAll(w.mount.StateDir)) },
+			"unmounted":    func(w *world) { w.prepare(); require.NoError(w, m.Unmount(w.Context(), w.mount.Dir)) },
+			"no folder": func(w *world) {
+				w.prepare()
+				require.NoError(w, m.Unmount(w.Context(), w.mount.Dir))
+				require.NoError(w, os.Remove(w.mount.Dir))
+			},
+		} {
+			for _, medium := range []v1.StorageMedium{v1.StorageMediumDefault, v1.StorageMediumMemory} {
+				t.Run(name+" "+string(medium), func(t *testing.T) {
+					w := newWorld(t, m, &v1.EmptyDirVolumeSource{Medium: medium})
+					leave(w)
+					w.prepare()
+					_, mounted := w.at()
+					require.Equal(t, medium == v1.StorageMediumMemory, mounted)
+					require.NoError(t, w.unmount(t.Context()))
+
+					leave(w)
+					require.NoError(t, w.unmount(t.Context()))
+					require.NoDirExists(t, w.mount.Dir)
+					require.NoDirExists(t, w.mount.StateDir)
+				})
+			}
+		}
+	})
+}
+
+// V13, and the rest of what a spec may say wrong: nothing is made.
+func TestRefused(t *testing.T) {
+	negative := resource.MustParse("-1")
+	for want, source := range map[string]*v1.EmptyDirVolumeSource{
+		`medium: "Disk" is unknown`: {Medium: "Disk"},
+		`medium: "HugePages-2Mi"`:   {Medium: "HugePages-2Mi"},
+		`medium: "HugePages"`:       {Medium: "HugePages"},
+		`medium: "HugePages-x"`:     {Medium: "HugePages-x"},
+		"sizeLimit: below zero":     {SizeLimit: &negative},
+	} {
+		w := newWorld(t, &mounts.Memory{}, source)
+		_, err := w.plugin.Mount(t.Context(), w.mount)
+		require.ErrorContains(t, err, want)
+		require.NotErrorIs(t, err, volume.ErrUncertain)
+		require.NoDirExists(t, w.mount.Dir)
+		require.NoDirExists(t, w.mount.StateDir)
+	}
+}
+
+func TestHugePages(t *testing.T) {
+	each(t, func(t *testing.T, m mounts.Mounter) {
+		w := newWorld(t, m, &v1.EmptyDirVolumeSource{Medium: "HugePages-2Mi"})
+		w.mount.Pod.Spec.Containers = []v1.Container{{Resources: v1.ResourceRequirements{
+			Requests: v1.ResourceList{"hugepages-2Mi": resource.MustParse("4Mi")},
+			Limits:   v1.ResourceList{"hugepages-2Mi": resource.MustParse("4Mi")},
+		}}}
+		if _, err := w.plugin.Mount(t.Context(), w.mount); err != nil {
+			t.Skip("no huge pages here:", err)
+		}
+		w.prepare()
+		p, mounted := w.at()
+		require.True(t, mounted)
+		require.Equal(t, "hugetlbfs", p.FSType)
+		require.EqualValues(t, 2<<20, p.PageSize)
+
+		w.mount.Spec.Inline.EmptyDir.Medium = "HugePages-1Gi"
+		w.mount.Pod.Spec.Containers[0].Resources.Requests["hugepages-1Gi"] = resource.MustParse("1Gi")
+		_, err := w.plugin.Mount(t.Context(), w.mount)
+		require.ErrorIs(t, err, emptydir.ErrPageSize)
+		require.NoError(t, w.unmount(t.Context()))
+		require.NoDirExists(t, w.mount.Dir)
+	})
+}
+
+// What somebody has mounted in the volume, or over it, is not deleted through the mount.
+func TestForeignMounts(t *testing.T) {
+	if os.Getuid() != 0 && os.Getenv("PODWRIGHT_REQUIRE_CRI") != "1" {
+		t.Skip("needs root")
+	}
+	k := &mounts.Kernel{}
+	for _, at := range []string{"", "inner"} {
+		w := newWorld(t, k, &v1.EmptyDirVolumeSource{})
+		w.prepare()
+		outside := t.TempDir()
+		precious, point := filepath.Join(outside, "precious"), filepath.Join(w.mount.Dir, at)
+		require.NoError(t, os.WriteFile(precious, nil, 0o600))
+		require.NoError(t, os.MkdirAll(point, 0o700))
+		require.NoError(t, k.Mount(t.Context(), mounts.Mount{Source: outside, Target: point, Options: []string{"bind"}}))
+		t.Cleanup(func() { _ = k.Detach(context.Background(), point) })
+		require.ErrorIs(t, w.unmount(t.Context()), tree.ErrMounted)
+		require.FileExists(t, precious)
+		require.NoError(t, k.Unmount(t.Context(), point))
+		require.NoError(t, w.unmount(t.Context()))
+		require.NoDirExists(t, w.mount.Dir)
+		require.FileExists(t, precious)
+	}
+}
+
+// Without "noswap" the volume is mounted without it; another failure is not hidden.
+func TestOldKernels(t *testing.T) {
+	odd := errors.New("odd")
+	m := &mounts.Memory{Unknown: []string{"noswap"}}
+	w := newWorld(t, m, &v1.EmptyDirVolumeSource{Medium: v1.StorageMediumMemory})
+	w.prepare()
+	require.Len(t, m.Calls(), 1)
+	require.NoError(t, w.unmount(t.Context()))
+
+	m.Fault = func(_ context.Context, call, _ string) error {
+		if call == "Mount" || call == "Unmount" {
+			return odd
+		}
+		return nil
+	}
+	_, err := w.plugin.Mount(t.Context(), w.mount)
+	require.ErrorIs(t, err, odd)
+	require.ErrorIs(t, err, volume.ErrUncertain, "the folder was made")
+	require.NoFileExists(t, filepath.Join(w.mount.StateDir, "ready"))
+	require.NoError(t, w.unmount(t.Context()))
+}
+
+func TestFSGroup(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root")
+	}
+	w := newWorld(t, &mounts.Memory{}, &v1.EmptyDirVolumeSource{})
+	w.prepare()
+	file := w.write("f")
+	group := int64(2000)
+	w.mount.FSGroup = &group
+	w.prepare()
+	info, err := os.Stat(file)
+	require.NoError(t, err)
+	require.EqualValues(t, 2000, info.Sys().(*syscall.Stat_t).Gid)
+	info, err = os.Stat(w.mount.Dir)
+	require.NoError(t, err)
+	require.NotZero(t, info.Mode()&os.ModeSetgid)
+}
+
+func TestSupports(t *testing.T) {
+	p := emptydir.New(emptydir.Config{})
+	require.True(t, p.Supports(&volume.Spec{Inline: &v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}}))
+	require.False(t, p.Supports(&volume.Spec{Inline: &v1.VolumeSource{}}))
+	require.False(t, p.Supports(&volume.Spec{Persistent: &v1.PersistentVolume{}}))
+	require.Equal(t, "kubernetes.io/empty-dir", p.Name())
+}

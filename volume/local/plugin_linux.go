@@ -1,0 +1,197 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/internal/run"
+	"github.com/podwright/podwright/volume"
+	"github.com/podwright/podwright/volume/blockdev"
+	"github.com/podwright/podwright/volume/fsgroup"
+	"github.com/podwright/podwright/volume/mounts"
+)
+
+// Name is the plugin's name.
+const Name = "kubernetes.io/local-volume"
+
+// Config configures a Plugin. Layout is required.
+type Config struct {
+	// Layout says where things are. Its Root is an absolute path.
+	Layout volume.Layout
+	// Mounts mounts; nil means those of this node's kernel.
+	Mounts mounts.Mounter
+	// Event, if not nil, is told what the pod's owner should know: Warning
+	// AlreadyMountedVolume, when a volume is not given to a pod's fsGroup since another
+	// pod uses it with another one.
+	Event func(pod v1.ObjectReference, eventtype, reason, message string)
+	// Logger is told what could not be done and harms nobody; nil means that nobody is.
+	Logger *slog.Logger
+}
+
+// Plugin is the volume.Plugin for local volumes. Use New. It is safe for concurrent use.
+type Plugin struct {
+	cfg   Config
+	calls run.Calls
+}
+
+var (
+	_ volume.Plugin = (*Plugin)(nil)
+	_ volume.Stager = (*Plugin)(nil)
+	_ volume.Owner  = (*Plugin)(nil)
+)
+
+// New checks the configuration.
+func New(cfg Config) (*Plugin, error) {
+	switch {
+	case cfg.Layout.Root == "":
+		return nil, errors.New("local: Config.Layout.Root is required")
+	case !filepath.IsAbs(cfg.Layout.Root):
+		return nil, fmt.Errorf("local: Config.Layout.Root: %q is not absolute", cfg.Layout.Root)
+	}
+	if cfg.Mounts == nil {
+		cfg.Mounts = &mounts.Kernel{}
+	}
+	if cfg.Event == nil {
+		cfg.Event = func(v1.ObjectReference, string, string, string) {}
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Plugin{cfg: cfg}, nil
+}
+
+// Name implements volume.Plugin.
+func (p *Plugin) Name() string { return Name }
+
+// Supports implements volume.Plugin.
+func (p *Plugin) Supports(spec *volume.Spec) bool {
+	return spec.Persistent != nil && spec.Persistent.Spec.Local != nil
+}
+
+// Mount implements volume.Plugin.
+func (p *Plugin) Mount(ctx context.Context, m volume.Mount) (volume.Mounted, error) {
+	path, err := pathOf(m.Spec)
+	if err != nil {
+		return volume.Mounted{}, err
+	}
+	if m.Spec.Block() {
+		if err := blockdev.Link(m.Staged, m.Dir); err != nil {
+			return volume.Mounted{}, volume.Uncertain(fmt.Errorf("local: %w", err))
+		}
+		return volume.Mounted{Device: m.Dir, ReadOnly: m.Spec.ReadOnly}, nil
+	}
+	out := volume.Mounted{Path: m.Dir, ReadOnly: m.Spec.ReadOnly}
+	err = p.calls.Do(ctx, "mount local volume", path, func() error { return p.mount(ctx, m) })
+	return out, volume.Uncertain(wrap(err))
+}
+
+func wrap(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("local: %w", err)
+}
+
+// pathOf is the folder or device of a volume.
+func pathOf(spec *volume.Spec) (string, error) {
+	path := spec.Persistent.Spec.Local.Path
+	if !filepath.IsAbs(path) || slices.Contains(strings.Split(path, "/"), "..") {
+		return "", fmt.Errorf("local: path: %q is not absolute, or has \"..\" in it", path)
+	}
+	return filepath.Clean(path), nil
+}
+
+func (p *Plugin) mount(ctx context.Context, m volume.Mount) error {
+	if err := os.Mkdir(m.Dir, 0o750); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	is, mounted, err := p.cfg.Mounts.At(ctx, m.Dir)
+	if err != nil {
+		return err
+	}
+	if mounted && m.Spec.ReadOnly && !is.ReadOnly && !m.Again {
+		// It was half done, by an agent that needs two steps for it.
+		if err := p.cfg.Mounts.Unmount(ctx, m.Dir); err != nil {
+			return err
+		}
+		mounted = false
+	}
+	if !mounted {
+		options := append([]string{"bind"}, m.Spec.MountOptions()...)
+		if m.Spec.ReadOnly {
+			options = append(options, "ro")
+		}
+		if err := p.cfg.Mounts.Mount(ctx, mounts.Mount{Source: m.Staged, Target: m.Dir, Options: options}); err != nil {
+			return err
+		}
+	}
+	if m.FSGroup == nil || m.Spec.ReadOnly {
+		return nil
+	}
+	return p.setGroup(ctx, m)
+}
+
+// setGroup gives the volume to the pod's fsGroup, unless another pod uses it.
+func (p *Plugin) setGroup(ctx context.Context, m volume.Mount) error {
+	shared, err := p.shared(ctx, m)
+	if err != nil {
+		return err
+	}
+	if shared {
+		info, err := os.Stat(m.Dir)
+		if err != nil {
+			return err
+		}
+		if is, ok := info.Sys().(*syscall.Stat_t); ok && int64(is.Gid) != *m.FSGroup {
+			ref := v1.ObjectReference{Kind: "Pod", APIVersion: "v1", Namespace: m.Pod.Namespace, Name: m.Pod.Name, UID: m.Pod.UID}
+			p.cfg.Event(ref, v1.EventTypeWarning, "AlreadyMountedVolume", fmt.Sprintf(
+				"fsGroup %d is not applied to volume %q: another pod uses it with group %d", *m.FSGroup, m.Spec.Name, is.Gid))
+		}
+		return nil
+	}
+	err = fsgroup.Apply(ctx, m.Dir, fsgroup.Change{Group: *m.FSGroup, Policy: m.FSGroupPolicy})
+	if ctx.Err() != nil {
+		return err
+	}
+	if err != nil {
+		p.cfg.Logger.Warn("fsGroup was not given to all files of a volume", "volume", m.Dir, "error", err)
+	}
+	return nil
+}
+
+// shared tells whether the volume is mounted for another pod, too.
+func (p *Plugin) shared(ctx context.Context, m volume.Mount) (bool, error) {
+	pods, err := os.ReadDir(filepath.Join(p.cfg.Layout.Root, "pods"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return false, err
+	}
+	for _, pod := range pods {
+		dir := filepath.Join(p.cfg.Layout.Root, "pods", pod.Name(), "volumes", volume.Escape(Name), filepath.Base(m.Dir))
+		if dir == m.Dir {
+			continue
+		}
+		_, mounted, err := p.cfg.Mounts.At(ctx, dir)
+		if mounted || err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return mounted, err
+		}
+	}
+	return false, nil
+}
+
+// Unmount implements volume.Plugin.
+func (p *Plugin) Unmount(ctx context.Context, u volume.Unmount) error {
+	if u.Block {
+		return wrap(blockdev.Unlink(u.Dir))
+	}
+	return wrap(blockdev.Unmount(ctx, p.cfg.Mounts, u.Dir))
+}

@@ -1,0 +1,289 @@
+package local_test
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/volume"
+	"github.com/podwright/podwright/volume/blockdev"
+	"github.com/podwright/podwright/volume/local"
+	"github.com/podwright/podwright/volume/mounts"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+type world struct {
+	*testing.T
+	plugin *local.Plugin
+	layout volume.Layout
+	mounts mounts.Mounter
+	spec   *volume.Spec
+	events []string
+}
+
+func newWorld(t *testing.T, m mounts.Mounter, path string) *world {
+	w := &world{T: t, layout: volume.Layout{Root: t.TempDir()}, mounts: m}
+	plugin, err := local.New(local.Config{Layout: w.layout, Mounts: m, Event: func(_ v1.ObjectReference, _, reason, _ string) {
+		w.events = append(w.events, reason)
+	}})
+	require.NoError(t, err)
+	w.plugin = plugin
+	w.spec = &volume.Spec{Name: "pv", Persistent: &v1.PersistentVolume{Spec: v1.PersistentVolumeSpec{
+		PersistentVolumeSource: v1.PersistentVolumeSource{Local: &v1.LocalVolumeSource{Path: path}},
+	}}}
+	t.Cleanup(func() {
+		points, _ := m.Below(context.Background(), w.layout.Root)
+		for i := range points {
+			_ = m.Detach(context.Background(), points[len(points)-1-i].Path)
+		}
+		_ = plugin.Unstage(context.Background(), "pv")
+	})
+	return w
+}
+
+func (w *world) mount(uid types.UID, group int64) (volume.Mounted, error) {
+	staged, err := w.plugin.Stage(w.Context(), volume.Stage{ID: w.plugin.VolumeID(w.spec), Spec: w.spec})
+	if err != nil {
+		return volume.Mounted{}, err
+	}
+	m := volume.Mount{
+		Pod: &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: uid}}, Spec: w.spec, Staged: staged,
+		Dir: w.layout.Volume(uid, local.Name, "pv"),
+	}
+	if w.spec.Block() {
+		m.Dir = w.layout.Device(uid, local.Name, "pv")
+	}
+	if group > 0 {
+		m.FSGroup = &group
+	}
+	require.NoError(w, os.MkdirAll(filepath.Dir(m.Dir), 0o750))
+	return w.plugin.Mount(w.Context(), m)
+}
+
+func (w *world) unmount(uid types.UID) error {
+	u := volume.Unmount{Pod: uid, Name: "pv", Dir: w.layout.Volume(uid, local.Name, "pv"), Block: w.spec.Block()}
+	if u.Block {
+		u.Dir = w.layout.Device(uid, local.Name, "pv")
+	}
+	return w.plugin.Unmount(w.Context(), u)
+}
+
+func root(t testing.TB) *mounts.Kernel {
+	if os.Getuid() != 0 {
+		if os.Getenv("PODWRIGHT_REQUIRE_CRI") == "1" {
+			t.Fatal("needs root")
+		}
+		t.Skip("needs root")
+	}
+	return &mounts.Kernel{}
+}
+
+// V26: each pod has its own mount of a shared folder.
+func TestFolder(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "f")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	w := newWorld(t, root(t), dir)
+	for _, uid := range []types.UID{"1", "2", "1"} {
+		got, err := w.mount(uid, 0)
+		require.NoError(t, err)
+		require.Equal(t, volume.Mounted{Path: w.layout.Volume(uid, local.Name, "pv")}, got)
+		require.FileExists(t, filepath.Join(got.Path, "f"))
+	}
+	require.NoError(t, w.unmount("1"))
+	require.NoError(t, w.unmount("1"))
+	require.NoDirExists(t, w.layout.Volume("1", local.Name, "pv"))
+	require.FileExists(t, filepath.Join(w.layout.Volume("2", local.Name, "pv"), "f"))
+
+	w.spec.ReadOnly = true
+	got, err := w.mount("3", 0)
+	require.NoError(t, err)
+	require.True(t, got.ReadOnly)
+	require.ErrorIs(t, os.WriteFile(filepath.Join(got.Path, "g"), nil, 0o600), syscall.EROFS)
+	require.NoError(t, w.unmount("2"))
+	require.NoError(t, w.unmount("3"))
+	require.NoError(t, w.plugin.Unstage(t.Context(), "pv"))
+	require.FileExists(t, file)
+	points, err := w.mounts.Below(t.Context(), w.layout.Root)
+	require.NoError(t, err)
+	require.Empty(t, points)
+}
+
+// An agent that needs two steps for a read-only mount was killed between them.
+func TestReadOnlyIsCompleted(t *testing.T) {
+	k, dir := root(t), t.TempDir()
+	w := newWorld(t, k, dir)
+	_, err := w.mount("1", 0)
+	require.NoError(t, err)
+	w.spec.ReadOnly = true
+	got, err := w.mount("1", 0)
+	require.NoError(t, err)
+	require.ErrorIs(t, os.WriteFile(filepath.Join(got.Path, "g"), nil, 0o600), syscall.EROFS)
+}
+
+// The first pod's fsGroup stays while it uses the volume; the second hears of it.
+func TestFSGroupOfTwoPods(t *testing.T) {
+	dir := t.TempDir()
+	w := newWorld(t, root(t), dir)
+	for _, step := range []struct {
+		uid         types.UID
+		group, want int64
+		events      int
+	}{{"1", 2000, 2000, 0}, {"2", 2000, 2000, 0}, {"3", 3000, 2000, 1}} {
+		_, err := w.mount(step.uid, step.group)
+		require.NoError(t, err)
+		info, err := os.Stat(dir)
+		require.NoError(t, err)
+		require.EqualValues(t, step.want, info.Sys().(*syscall.Stat_t).Gid)
+		require.Len(t, w.events, step.events)
+	}
+	require.Equal(t, []string{"AlreadyMountedVolume"}, w.events)
+	require.NoError(t, w.unmount("1"))
+	require.NoError(t, w.unmount("2"))
+	_, err := w.mount("3", 3000)
+	require.NoError(t, err)
+	info, err := os.Stat(dir)
+	require.NoError(t, err)
+	require.EqualValues(t, 3000, info.Sys().(*syscall.Stat_t).Gid)
+}
+
+// device is a block device of so many bytes: a loop device on a file.
+func device(t testing.TB, size int64) string {
+	root(t)
+	for _, program := range []string{"losetup", "mkfs.ext4", "blkid", "fsck"} {
+		if _, err := exec.LookPath(program); err != nil {
+			if os.Getenv("PODWRIGHT_REQUIRE_CRI") == "1" {
+				t.Fatal(err)
+			}
+			t.Skip(err)
+		}
+	}
+	file := filepath.Join(t.TempDir(), "disk")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	require.NoError(t, os.Truncate(file, size))
+	out, err := exec.Command("losetup", "-f", "--show", file).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	name := strings.TrimSpace(string(out))
+	t.Cleanup(func() { _ = exec.Command("losetup", "-d", name).Run() })
+	return name
+}
+
+func TestDeviceWithFiles(t *testing.T) {
+	disk := device(t, 32<<20)
+	w := newWorld(t, &mounts.Kernel{}, disk)
+	got, err := w.mount("1", 2000)
+	require.NoError(t, err)
+	file := filepath.Join(got.Path, "f")
+	require.NoError(t, os.WriteFile(file, []byte("kept"), 0o600))
+	points, err := w.mounts.Below(t.Context(), filepath.Join(w.layout.Plugin(local.Name), "mounts", "pv"))
+	require.NoError(t, err)
+	require.Len(t, points, 1)
+	require.Equal(t, "ext4", points[0].FSType)
+	ids, err := w.plugin.Staged(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []string{"pv"}, ids)
+
+	for range 2 {
+		require.NoError(t, w.unmount("1"))
+		require.NoError(t, w.plugin.Unstage(t.Context(), "pv"))
+	}
+	ids, err = w.plugin.Staged(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, ids)
+
+	got, err = w.mount("2", 0)
+	require.NoError(t, err)
+	data, err := os.ReadFile(filepath.Join(got.Path, "f"))
+	require.NoError(t, err)
+	require.Equal(t, "kept", string(data), "it is not formatted again")
+	require.NoError(t, w.unmount("2"))
+	require.NoError(t, w.plugin.Unstage(t.Context(), "pv"))
+
+	xfs := "xfs"
+	w.spec.Persistent.Spec.Local.FSType = &xfs
+	_, err = w.mount("3", 0)
+	require.Error(t, err, "another file system is not overwritten")
+	require.ErrorIs(t, err, volume.ErrUncertain)
+	w.spec.Persistent.Spec.Local.FSType = nil
+	_, err = w.mount("3", 0)
+	require.NoError(t, err)
+	require.NoError(t, w.unmount("3"))
+	require.NoError(t, w.plugin.Unstage(t.Context(), "pv"))
+}
+
+func TestDevice(t *testing.T) {
+	disk := device(t, 1<<20)
+	w := newWorld(t, &mounts.Kernel{}, disk)
+	block := v1.PersistentVolumeBlock
+	w.spec.Persistent.Spec.VolumeMode = &block
+	for _, uid := range []types.UID{"1", "2", "1"} {
+		got, err := w.mount(uid, 0)
+		require.NoError(t, err)
+		require.Equal(t, volume.Mounted{Device: w.layout.Device(uid, local.Name, "pv")}, got)
+		target, err := os.Readlink(got.Device)
+		require.NoError(t, err)
+		require.Equal(t, disk, target)
+	}
+	loop, err := blockdev.Holder(disk)
+	require.NoError(t, err)
+	require.NotEmpty(t, loop)
+	again, err := blockdev.Hold(disk)
+	require.NoError(t, err)
+	require.Equal(t, loop, again)
+	ids, err := w.plugin.Staged(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []string{"pv"}, ids)
+
+	require.NoError(t, w.unmount("1"))
+	require.NoError(t, w.unmount("2"))
+	for range 2 {
+		require.NoError(t, w.plugin.Unstage(t.Context(), "pv"))
+	}
+	loop, err = blockdev.Holder(disk)
+	require.NoError(t, err)
+	require.Empty(t, loop)
+	ids, err = w.plugin.Staged(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, ids)
+}
+
+func TestRefused(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "f")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	block := v1.PersistentVolumeBlock
+	for want, change := range map[string]func(*volume.Spec){
+		`path: "a"`:           func(s *volume.Spec) { s.Persistent.Spec.Local.Path = "a" },
+		`path: "/a/../b"`:     func(s *volume.Spec) { s.Persistent.Spec.Local.Path = "/a/../b" },
+		"no such file":        func(s *volume.Spec) { s.Persistent.Spec.Local.Path = dir + "/x" },
+		"neither a folder":    func(s *volume.Spec) { s.Persistent.Spec.Local.Path = file },
+		"no block device":     func(s *volume.Spec) { s.Persistent.Spec.VolumeMode = &block },
+		"no name of a folder": func(s *volume.Spec) { s.Name = "../x" },
+	} {
+		w := newWorld(t, &mounts.Memory{}, dir)
+		change(w.spec)
+		_, err := w.mount("1", 0)
+		require.ErrorContains(t, err, want)
+		require.NotErrorIs(t, err, volume.ErrUncertain)
+		require.NoDirExists(t, w.layout.Plugin(local.Name))
+	}
+	_, err := local.New(local.Config{})
+	require.EqualError(t, err, "local: Config.Layout.Root is required")
+	p, err := local.New(local.Config{Layout: volume.Layout{Root: dir}})
+	require.NoError(t, err)
+	require.False(t, p.Supports(&volume.Spec{Inline: &v1.VolumeSource{}}))
+	id, err := p.VolumeIDOf("/var/lib/kubelet/pods/u/volumes/kubernetes.io~local-volume/pv")
+	require.NoError(t, err)
+	require.Equal(t, "pv", id)
+}

@@ -1,0 +1,136 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/podwright/podwright/volume"
+	"github.com/podwright/podwright/volume/blockdev"
+)
+
+// VolumeID implements volume.Stager: it is the PersistentVolume's name.
+func (p *Plugin) VolumeID(spec *volume.Spec) string { return spec.Name }
+
+// VolumeIDOf implements volume.Owner.
+func (p *Plugin) VolumeIDOf(dir string) (string, error) { return filepath.Base(dir), nil }
+
+func (p *Plugin) mountOf(id string) string {
+	return filepath.Join(p.cfg.Layout.Plugin(Name), "mounts", id)
+}
+
+func (p *Plugin) linkOf(id string) string {
+	return filepath.Join(p.cfg.Layout.Plugin(Name), "volumeDevices", id, "device")
+}
+
+// Stage implements volume.Stager.
+func (p *Plugin) Stage(ctx context.Context, s volume.Stage) (staged string, err error) {
+	path, err := pathOf(s.Spec)
+	if err != nil {
+		return "", err
+	}
+	if err := check(s.ID); err != nil {
+		return "", err
+	}
+	var info fs.FileInfo
+	err = p.calls.Do(ctx, "look at local volume", path, func() (err error) {
+		info, err = os.Stat(path)
+		return err
+	})
+	if err != nil {
+		return "", fmt.Errorf("local: path: %w", err) // final: nothing was made
+	}
+	device := info.Mode()&fs.ModeDevice != 0 && info.Mode()&fs.ModeCharDevice == 0
+	switch {
+	case s.Spec.Block() && device:
+		return path, volume.Uncertain(wrap(p.hold(ctx, path, s.ID)))
+	case s.Spec.Block():
+		return "", fmt.Errorf("local: path: %s is no block device, as volumeMode asks for", path)
+	case info.IsDir():
+		// An empty folder, so that Staged names the volume.
+		return path, volume.Uncertain(wrap(os.MkdirAll(p.mountOf(s.ID), 0o750)))
+	case device:
+		err := p.calls.Do(ctx, "stage local volume", path, func() error { return p.stageDevice(ctx, path, s) })
+		return p.mountOf(s.ID), volume.Uncertain(wrap(err))
+	}
+	return "", fmt.Errorf("local: path: %s is neither a folder nor a block device", path)
+}
+
+// stageDevice is not called at the same time for one device, which several volumes may
+// be.
+func (p *Plugin) stageDevice(ctx context.Context, device string, s volume.Stage) error {
+	fsType := ""
+	if t := s.Spec.Persistent.Spec.Local.FSType; t != nil {
+		fsType = *t
+	}
+	options := slices.Clone(s.Spec.MountOptions())
+	return blockdev.FormatAndMount(ctx, p.cfg.Mounts, device, p.mountOf(s.ID), fsType, options)
+}
+
+// hold notes which device it is, and takes it: what is noted is released, if it was taken.
+func (p *Plugin) hold(ctx context.Context, device, id string) error {
+	link := p.linkOf(id)
+	if err := os.MkdirAll(filepath.Dir(link), 0o750); err != nil {
+		return err
+	}
+	if err := blockdev.Link(device, link); err != nil {
+		return err
+	}
+	return p.calls.Do(ctx, "hold", device, func() error {
+		_, err := blockdev.Hold(device)
+		return err
+	})
+}
+
+// Unstage implements volume.Stager.
+func (p *Plugin) Unstage(ctx context.Context, id string) error {
+	if err := check(id); err != nil {
+		return err
+	}
+	if err := blockdev.Unmount(ctx, p.cfg.Mounts, p.mountOf(id)); err != nil {
+		return wrap(err)
+	}
+	link := p.linkOf(id)
+	device, err := os.Readlink(link)
+	if err == nil {
+		err = p.calls.Do(ctx, "release", device, func() error { return blockdev.Release(device) })
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return wrap(err)
+	}
+	if err := blockdev.Unlink(link); err != nil {
+		return wrap(err)
+	}
+	if err := os.Remove(filepath.Dir(link)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return wrap(err)
+	}
+	return nil
+}
+
+// Staged implements volume.Stager.
+func (p *Plugin) Staged(context.Context) (ids []string, err error) {
+	for _, dir := range []string{filepath.Dir(p.mountOf("x")), filepath.Dir(filepath.Dir(p.linkOf("x")))} {
+		entries, err := os.ReadDir(dir)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, wrap(err)
+		}
+		for _, e := range entries {
+			ids = append(ids, e.Name())
+		}
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids), nil
+}
+
+// check refuses what is no name of a folder.
+func check(id string) error {
+	if id == "." || !filepath.IsLocal(id) || strings.Contains(id, "/") {
+		return fmt.Errorf("local: the volume's name: %q is no name of a folder", id)
+	}
+	return nil
+}

@@ -1,0 +1,199 @@
+package mounts
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/podwright/podwright/internal/run"
+)
+
+// Kernel is the Mounter of a Linux node. It needs CAP_SYS_ADMIN to mount. The zero value
+// is ready for use; it is not copied.
+type Kernel struct{ calls run.Calls }
+
+var _ Mounter = (*Kernel)(nil)
+
+// Hanging names the calls that have not returned yet, with the time when they began:
+// also those that nobody waits for any more.
+func (k *Kernel) Hanging() []string { return k.calls.Running() }
+
+// direct are the types of file systems for which mount(8) knows nothing more than the
+// kernel does.
+var direct = []string{"tmpfs", "hugetlbfs", "ext2", "ext3", "ext4", "xfs", "btrfs", "overlay", "proc", "ramfs"}
+
+// Mount implements Mounter.
+func (k *Kernel) Mount(ctx context.Context, m Mount) error {
+	return k.calls.Do(ctx, "mount", m.Target, func() error {
+		if m.FSType != "" && !slices.Contains(direct, m.FSType) {
+			return helper(ctx, m)
+		}
+		return mount(m)
+	})
+}
+
+func mount(m Mount) error {
+	set, spread, data := parse(m.Options)
+	failed := func(err error) error {
+		return fmt.Errorf("mount %s: %w", describe(m), err)
+	}
+	switch {
+	case set&unix.MS_REMOUNT != 0 || m.FSType != "":
+		if err := unix.Mount(m.Source, m.Target, m.FSType, set, data); err != nil {
+			return failed(err)
+		}
+	case set&unix.MS_BIND != 0:
+		if err := bind(m, set); err != nil {
+			return failed(err)
+		}
+	case len(spread) == 0:
+		return failed(errors.New("neither a type nor an option that says what to do"))
+	}
+	for _, how := range spread {
+		if err := unix.Mount("", m.Target, "", how, ""); err != nil {
+			return failed(err)
+		}
+	}
+	return nil
+}
+
+// bind makes a bind mount that has its flags when it comes into sight.
+func bind(m Mount, set uintptr) error {
+	recursive := uint(0)
+	if set&unix.MS_REC != 0 {
+		recursive = unix.AT_RECURSIVE
+	}
+	tree, err := unix.OpenTree(unix.AT_FDCWD, m.Source, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|recursive)
+	if errors.Is(err, unix.ENOSYS) {
+		return oldBind(m, set)
+	}
+	if err != nil {
+		return err
+	}
+	defer unix.Close(tree)
+	attr := unix.MountAttr{Attr_set: attributes(set)}
+	if attr.Attr_set != 0 {
+		err = unix.MountSetattr(tree, "", unix.AT_EMPTY_PATH, &attr)
+		if errors.Is(err, unix.ENOSYS) {
+			return oldBind(m, set)
+		}
+	}
+	if err == nil {
+		err = unix.MoveMount(tree, "", unix.AT_FDCWD, m.Target, unix.MOVE_MOUNT_F_EMPTY_PATH)
+	}
+	return err
+}
+
+func attributes(set uintptr) (out uint64) {
+	for flag, attr := range map[uintptr]uint64{
+		unix.MS_RDONLY: unix.MOUNT_ATTR_RDONLY, unix.MS_NOSUID: unix.MOUNT_ATTR_NOSUID,
+		unix.MS_NODEV: unix.MOUNT_ATTR_NODEV, unix.MS_NOEXEC: unix.MOUNT_ATTR_NOEXEC,
+	} {
+		if set&flag != 0 {
+			out |= attr
+		}
+	}
+	return out
+}
+
+// oldBind is bind before Linux 5.12: the flags take a second call.
+func oldBind(m Mount, set uintptr) error {
+	err := unix.Mount(m.Source, m.Target, "", set&(unix.MS_BIND|unix.MS_REC), "")
+	own := set &^ (unix.MS_BIND | unix.MS_REC)
+	if err != nil || own == 0 {
+		return err
+	}
+	var is unix.Statfs_t
+	if err = unix.Statfs(m.Target, &is); err == nil {
+		kept := uintptr(is.Flags) & (unix.MS_RDONLY | unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC)
+		err = unix.Mount("", m.Target, "", unix.MS_BIND|unix.MS_REMOUNT|own|kept, "")
+	}
+	if err != nil {
+		_ = unix.Unmount(m.Target, unix.UMOUNT_NOFOLLOW)
+	}
+	return err
+}
+
+func describe(m Mount) string {
+	return strings.TrimSpace(fmt.Sprintf("%s at %s: %s %s", m.Source, m.Target, m.FSType, strings.Join(m.Options, ",")))
+}
+
+// Unmount implements Mounter.
+func (k *Kernel) Unmount(ctx context.Context, target string) error {
+	return k.calls.Do(ctx, "unmount", target, func() error { return unmount(target, 0) })
+}
+
+// Detach implements Mounter.
+func (k *Kernel) Detach(ctx context.Context, target string) error {
+	return k.calls.DoNow(ctx, "detach", target, func() error { return unmount(target, unix.MNT_FORCE|unix.MNT_DETACH) })
+}
+
+func unmount(target string, how int) error {
+	err := unix.Unmount(target, how|unix.UMOUNT_NOFOLLOW)
+	// EINVAL is the answer for what is no mount point.
+	if err == nil || errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOENT) {
+		return nil
+	}
+	return &fs.PathError{Op: "unmount", Path: target, Err: err}
+}
+
+// At implements Mounter.
+func (k *Kernel) At(ctx context.Context, path string) (Point, bool, error) {
+	var p Point
+	var mounted bool
+	err := k.calls.Do(ctx, "look at", path, func() (err error) {
+		if mounted, err = isRoot(path); err == nil && mounted {
+			p, err = pointAt(path)
+		}
+		return err
+	})
+	if err != nil {
+		return Point{}, false, err // what is left behind may write to p yet
+	}
+	return p, mounted, nil
+}
+
+// isRoot tells whether a path is the root of a mount.
+func isRoot(path string) (bool, error) {
+	var is unix.Statx_t
+	how := unix.AT_SYMLINK_NOFOLLOW | unix.AT_NO_AUTOMOUNT | unix.AT_STATX_DONT_SYNC
+	if err := unix.Statx(unix.AT_FDCWD, path, how, unix.STATX_TYPE, &is); err != nil {
+		return false, &fs.PathError{Op: "statx", Path: path, Err: err}
+	}
+	if is.Attributes_mask&unix.STATX_ATTR_MOUNT_ROOT != 0 {
+		return is.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0, nil
+	}
+	points, err := TableBelow(path) // before Linux 5.8
+	return slices.ContainsFunc(points, func(p Point) bool { return p.Path == path }), err
+}
+
+// types are those that plugins have to tell from others.
+var types = map[uint32]string{
+	unix.TMPFS_MAGIC:     "tmpfs",
+	unix.HUGETLBFS_MAGIC: "hugetlbfs",
+	unix.NFS_SUPER_MAGIC: "nfs",
+}
+
+func pointAt(path string) (Point, error) {
+	var is unix.Statfs_t
+	if err := unix.Statfs(path, &is); err != nil {
+		return Point{}, &fs.PathError{Op: "statfs", Path: path, Err: err}
+	}
+	return Point{
+		Path: path, FSType: types[uint32(is.Type)], ReadOnly: is.Flags&unix.ST_RDONLY != 0,
+		Size: int64(is.Blocks) * is.Bsize, PageSize: is.Bsize,
+	}, nil
+}
+
+// Below implements Mounter.
+func (k *Kernel) Below(ctx context.Context, path string) ([]Point, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	return TableBelow(path)
+}

@@ -1,0 +1,154 @@
+package mounts_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/podwright/podwright/volume/mounts"
+)
+
+func TestPropagation(t *testing.T) {
+	k := root(t)
+	dir := folder(t, k)
+	a, b := filepath.Join(dir, "a"), filepath.Join(dir, "b")
+	require.NoError(t, os.Mkdir(a, 0o700))
+	require.NoError(t, os.Mkdir(b, 0o700))
+	require.NoError(t, k.Mount(t.Context(), tmpfs(a)))
+	require.NoError(t, k.Mount(t.Context(), mounts.Mount{Target: a, Options: []string{"rshared"}}))
+	require.NoError(t, k.Mount(t.Context(), mounts.Mount{Source: a, Target: b, Options: []string{"bind", "rslave"}}))
+	require.NoError(t, os.Mkdir(filepath.Join(a, "x"), 0o700))
+	require.NoError(t, k.Mount(t.Context(), tmpfs(filepath.Join(a, "x"))))
+	_, mounted, err := k.At(t.Context(), filepath.Join(b, "x"))
+	require.NoError(t, err)
+	require.True(t, mounted)
+	err = k.Mount(t.Context(), mounts.Mount{Target: a, Options: []string{"size=1"}})
+	require.ErrorContains(t, err, "neither a type")
+}
+
+func TestOverlayAndOptionsThatAreWrong(t *testing.T) {
+	k := root(t)
+	dir := folder(t, k)
+	for _, name := range []string{"lower", "upper", "work", "merged"} {
+		require.NoError(t, os.Mkdir(filepath.Join(dir, name), 0o700))
+	}
+	options := fmt.Sprintf("lowerdir=%[1]s/lower,upperdir=%[1]s/upper,workdir=%[1]s/work", dir)
+	merged := filepath.Join(dir, "merged")
+	err := k.Mount(t.Context(), mounts.Mount{Source: "overlay", Target: merged, FSType: "overlay", Options: []string{options}})
+	if err != nil {
+		t.Log("no overlay here:", err) // as on an overlay that cannot be an upper folder
+	} else {
+		p, mounted, err := k.At(t.Context(), merged)
+		require.NoError(t, err)
+		require.True(t, mounted)
+		require.Empty(t, p.FSType)
+		points, err := k.Below(t.Context(), merged)
+		require.NoError(t, err)
+		require.Equal(t, "overlay", points[0].FSType)
+		require.Contains(t, points[0].Options, "upperdir="+dir)
+	}
+	err = k.Mount(t.Context(), tmpfs(dir, "nonsense"))
+	require.ErrorContains(t, err, "nonsense")
+	require.ErrorContains(t, err, "invalid argument")
+}
+
+// What is in use can be detached only.
+func TestDetach(t *testing.T) {
+	k := root(t)
+	dir := folder(t, k)
+	require.NoError(t, k.Mount(t.Context(), tmpfs(dir)))
+	f, err := os.Create(filepath.Join(dir, "f"))
+	require.NoError(t, err)
+	defer f.Close()
+	require.ErrorIs(t, k.Unmount(t.Context(), dir), unix.EBUSY)
+	require.NoError(t, k.Detach(t.Context(), dir))
+	require.NoError(t, k.Detach(t.Context(), dir), "nothing is no error")
+	_, mounted, err := k.At(t.Context(), dir)
+	require.NoError(t, err)
+	require.False(t, mounted)
+	_, err = f.WriteString("it lives on for those who have it open")
+	require.NoError(t, err)
+}
+
+// What needs a program gets its words into the error, and ends with the context.
+func TestHelper(t *testing.T) {
+	k := root(t)
+	dir := folder(t, k)
+	err := k.Mount(t.Context(), mounts.Mount{Source: "nowhere", Target: dir, FSType: "nosuchfs", Options: []string{"ro"}})
+	require.ErrorContains(t, err, "nosuchfs")
+	require.ErrorContains(t, err, "exit status")
+
+	bin := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(bin, "mount"), []byte("#!/bin/sh\nPATH=/bin:/usr/bin\nsleep 60 & wait\n"), 0o700))
+	t.Setenv("PATH", bin)
+	begun := time.Now()
+	ctx, cancel := withTimeout(t, 100*time.Millisecond)
+	defer cancel()
+	require.Error(t, k.Mount(ctx, mounts.Mount{Source: "s:/x", Target: dir, FSType: "nfs"}))
+	require.Less(t, time.Since(begun), 20*time.Second)
+	require.Eventually(t, func() bool { return len(k.Hanging()) == 0 }, 20*time.Second, 10*time.Millisecond)
+}
+
+// Issue 13, point 8: a table with 10,000 mounts does not make anything slow.
+func TestTable(t *testing.T) {
+	var text strings.Builder
+	text.WriteString("22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw\n")
+	for i := range 10000 {
+		fmt.Fprintf(&text, "%d 22 0:%d / /pods/%d/with\\040space rw,nosuid - tmpfs  ro,size=%dk\n", i+30, i, i, i)
+	}
+	file := filepath.Join(t.TempDir(), "mountinfo")
+	require.NoError(t, os.WriteFile(file, []byte(text.String()), 0o600))
+	begun := time.Now()
+	points, err := mounts.Table(file)
+	require.NoError(t, err)
+	t.Log("read in", time.Since(begun))
+	require.Len(t, points, 10001)
+	require.Equal(t, mounts.Point{
+		Path: "/pods/7/with space", FSType: "tmpfs", Options: "rw,nosuid,ro,size=7k", ReadOnly: true,
+	}, points[8])
+
+	require.NoError(t, os.WriteFile(file, []byte("short\n"), 0o600))
+	_, err = mounts.Table(file)
+	require.Error(t, err)
+	_, err = mounts.Table(file + "x")
+	require.ErrorIs(t, err, os.ErrNotExist)
+}
+
+func BenchmarkAt(b *testing.B) {
+	k, dir := &mounts.Kernel{}, b.TempDir()
+	for b.Loop() {
+		_, _, err := k.At(b.Context(), dir)
+		require.NoError(b, err)
+	}
+}
+
+func BenchmarkBelow10000(b *testing.B) {
+	k := root(b)
+	dir := folder(b, k)
+	require.NoError(b, k.Mount(b.Context(), tmpfs(dir, "nr_inodes=20000")))
+	for i := range 10000 {
+		point := filepath.Join(dir, fmt.Sprint(i))
+		require.NoError(b, os.Mkdir(point, 0o700))
+		require.NoError(b, k.Mount(b.Context(), mounts.Mount{Source: dir, Target: point, Options: []string{"bind"}}))
+	}
+	b.Run("Below", func(b *testing.B) {
+		for b.Loop() {
+			points, err := k.Below(b.Context(), filepath.Join(dir, "77"))
+			require.NoError(b, err)
+			require.Len(b, points, 1)
+		}
+	})
+	b.Run("At", func(b *testing.B) {
+		for b.Loop() {
+			_, mounted, err := k.At(b.Context(), filepath.Join(dir, "77"))
+			require.NoError(b, err)
+			require.True(b, mounted)
+		}
+	})
+}

@@ -1,0 +1,204 @@
+package mounts
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// Memory is a Mounter for tests: it needs no root and mounts nothing, but keeps a table
+// as if it did. Folders are those of the disk: what is in one stays visible when
+// something is mounted there, a bind mount does not show its source, and what has come
+// into a tmpfs or hugetlbfs is deleted when it is unmounted. The zero value is ready for
+// use.
+type Memory struct {
+	// Fault, if not nil, is called before each call with its name, "Mount", "Unmount",
+	// "Detach", "At" or "Below", and its path. The call fails with its error.
+	Fault func(ctx context.Context, call, path string) error
+	// Unknown are options that the kernel refuses, as "noswap" before Linux 6.4.
+	Unknown []string
+
+	mu    sync.Mutex
+	table []Point
+	calls []string
+}
+
+var _ Mounter = (*Memory)(nil)
+
+// Calls lists the calls of Mount, Unmount and Detach that have succeeded: "Mount PATH".
+func (m *Memory) Calls() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.calls)
+}
+
+func (m *Memory) begin(ctx context.Context, call, path string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if m.Fault != nil {
+		if err := m.Fault(ctx, call, path); err != nil {
+			return err
+		}
+	}
+	m.mu.Lock()
+	return nil
+}
+
+// Mount implements Mounter.
+func (m *Memory) Mount(ctx context.Context, what Mount) error {
+	if err := m.begin(ctx, "Mount", what.Target); err != nil {
+		return err
+	}
+	defer m.mu.Unlock()
+	has := func(option string) bool { return slices.Contains(what.Options, option) }
+	if _, err := os.Lstat(what.Target); err != nil {
+		return fmt.Errorf("mount at %s: %w", what.Target, err)
+	}
+	if i := slices.IndexFunc(what.Options, func(o string) bool { return slices.Contains(m.Unknown, o) }); i >= 0 {
+		return fmt.Errorf("mount at %s: option %s: %w", what.Target, what.Options[i], errors.ErrUnsupported)
+	}
+	switch {
+	case has("remount"):
+		return m.remount(what)
+	case has("bind"), has("rbind"):
+		source, err := filepath.EvalSymlinks(what.Source)
+		if err != nil {
+			return fmt.Errorf("mount at %s: %w", what.Target, err)
+		}
+		what.Source = source
+	case what.FSType == "":
+		return nil // it is about propagation
+	}
+	m.table = append(m.table, m.point(what))
+	m.calls = append(m.calls, "Mount "+what.Target)
+	return nil
+}
+
+func (m *Memory) remount(what Mount) error {
+	i := m.last(what.Target)
+	if i < 0 {
+		return fmt.Errorf("remount %s: nothing is mounted", what.Target)
+	}
+	old := m.table[i]
+	what.Source, what.FSType = old.Source, old.FSType
+	m.table[i] = m.point(what)
+	m.calls = append(m.calls, "Mount "+what.Target)
+	return nil
+}
+
+func (m *Memory) point(what Mount) Point {
+	p := Point{
+		Path: what.Target, FSType: what.FSType, Source: what.Source, Options: strings.Join(what.Options, ","),
+		ReadOnly: slices.Contains(what.Options, "ro"), PageSize: 4096,
+	}
+	for _, o := range what.Options {
+		key, value, _ := strings.Cut(o, "=")
+		n, _ := strconv.ParseInt(value, 10, 64)
+		switch key {
+		case "size":
+			p.Size = n
+		case "pagesize":
+			p.PageSize = n
+		}
+	}
+	return p
+}
+
+// last is the index of what was mounted last at a path, -1 for nothing.
+func (m *Memory) last(path string) int {
+	for i, p := range slices.Backward(m.table) {
+		if p.Path == path {
+			return i
+		}
+	}
+	return -1
+}
+
+// Unmount implements Mounter.
+func (m *Memory) Unmount(ctx context.Context, target string) error {
+	return m.unmount(ctx, "Unmount", target)
+}
+
+// Detach implements Mounter.
+func (m *Memory) Detach(ctx context.Context, target string) error {
+	return m.unmount(ctx, "Detach", target)
+}
+
+func (m *Memory) unmount(ctx context.Context, call, target string) error {
+	if err := m.begin(ctx, call, target); err != nil {
+		return err
+	}
+	defer m.mu.Unlock()
+	i := m.last(target)
+	if i < 0 {
+		return nil
+	}
+	if below := m.below(target); len(below) > 1 && call == "Unmount" && below[len(below)-1].Path != target {
+		return fmt.Errorf("unmount %s: in use: %s is mounted", target, below[len(below)-1].Path)
+	}
+	switch m.table[i].FSType {
+	case "tmpfs", "hugetlbfs":
+		if err := empty(target); err != nil {
+			return err
+		}
+	}
+	m.table = slices.Delete(m.table, i, i+1)
+	m.calls = append(m.calls, call+" "+target)
+	return nil
+}
+
+// empty deletes what is in a folder.
+func empty(dir string) error {
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		err = errors.Join(err, os.RemoveAll(filepath.Join(dir, e.Name())))
+	}
+	return err
+}
+
+// At implements Mounter.
+func (m *Memory) At(ctx context.Context, path string) (Point, bool, error) {
+	if err := m.begin(ctx, "At", path); err != nil {
+		return Point{}, false, err
+	}
+	defer m.mu.Unlock()
+	if _, err := os.Lstat(path); err != nil {
+		return Point{}, false, err
+	}
+	i := m.last(path)
+	if i < 0 {
+		return Point{}, false, nil
+	}
+	p := m.table[i]
+	p.Source, p.Options = "", ""
+	return p, true, nil
+}
+
+// Below implements Mounter.
+func (m *Memory) Below(ctx context.Context, path string) ([]Point, error) {
+	if err := m.begin(ctx, "Below", path); err != nil {
+		return nil, err
+	}
+	defer m.mu.Unlock()
+	out := m.below(path)
+	for i := range out {
+		out[i].Size, out[i].PageSize = 0, 0
+	}
+	return out, nil
+}
+
+func (m *Memory) below(path string) (out []Point) {
+	for _, p := range m.table {
+		if strings.HasPrefix(p.Path+"/", strings.TrimSuffix(path, "/")+"/") {
+			out = append(out, p)
+		}
+	}
+	return out
+}

@@ -1,0 +1,189 @@
+package mounts_test
+
+import (
+	"context"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/podwright/podwright/volume/mounts"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// What a Mounter promises, of the one of the node and of the one for tests.
+func TestMounter(t *testing.T) {
+	t.Run("Kernel", func(t *testing.T) { suite(t, root(t)) })
+	t.Run("Memory", func(t *testing.T) { suite(t, &mounts.Memory{}) })
+}
+
+func suite(t *testing.T, m mounts.Mounter) {
+	for name, test := range map[string]func(*testing.T, mounts.Mounter, string){
+		"tmpfs":               testTmpfs,
+		"stacked":             testStacked,
+		"bind":                testBind,
+		"missing target":      testMissing,
+		"ended context":       testEnded,
+		"names":               testNames,
+		"remount":             testRemount,
+		"busy with a mount":   testBusy,
+		"links are no points": testLinks,
+	} {
+		t.Run(name, func(t *testing.T) { test(t, m, folder(t, m)) })
+	}
+}
+
+func tmpfs(dir string, options ...string) mounts.Mount {
+	return mounts.Mount{Source: "tmpfs", Target: dir, FSType: "tmpfs", Options: append([]string{"size=1048576"}, options...)}
+}
+
+func testTmpfs(t *testing.T, m mounts.Mounter, dir string) {
+	_, mounted, err := m.At(t.Context(), dir)
+	require.NoError(t, err)
+	require.False(t, mounted)
+	require.NoError(t, m.Unmount(t.Context(), dir), "nothing is no error")
+
+	require.NoError(t, m.Mount(t.Context(), tmpfs(dir, "ro")))
+	p, mounted, err := m.At(t.Context(), dir)
+	require.NoError(t, err)
+	require.True(t, mounted)
+	require.Equal(t, mounts.Point{Path: dir, FSType: "tmpfs", ReadOnly: true, Size: 1 << 20, PageSize: 4096}, p)
+	require.NoError(t, m.Unmount(t.Context(), dir))
+
+	require.NoError(t, m.Mount(t.Context(), tmpfs(dir)))
+	file := filepath.Join(dir, "f")
+	require.NoError(t, os.WriteFile(file, []byte("x"), 0o600))
+	_, mounted, err = m.At(t.Context(), file)
+	require.NoError(t, err)
+	require.False(t, mounted)
+	require.NoError(t, m.Unmount(t.Context(), dir))
+	require.NoFileExists(t, file)
+	require.DirExists(t, dir)
+}
+
+func testStacked(t *testing.T, m mounts.Mounter, dir string) {
+	require.NoError(t, m.Mount(t.Context(), tmpfs(dir)))
+	require.NoError(t, m.Mount(t.Context(), tmpfs(dir, "ro")))
+	points, err := m.Below(t.Context(), dir)
+	require.NoError(t, err)
+	require.Len(t, points, 2)
+	require.Equal(t, []bool{false, true}, []bool{points[0].ReadOnly, points[1].ReadOnly}, "the oldest first")
+	require.Contains(t, points[1].Options, "ro")
+	for want := 1; want >= 0; want-- {
+		require.NoError(t, m.Unmount(t.Context(), dir))
+		points, err = m.Below(t.Context(), dir)
+		require.NoError(t, err)
+		require.Len(t, points, want)
+	}
+}
+
+func testBind(t *testing.T, m mounts.Mounter, dir string) {
+	source, target := filepath.Join(dir, "source"), filepath.Join(dir, "target")
+	require.NoError(t, os.Mkdir(source, 0o700))
+	require.NoError(t, os.Mkdir(target, 0o700))
+	require.NoError(t, os.Symlink("source", filepath.Join(dir, "link")))
+	require.NoError(t, m.Mount(t.Context(), mounts.Mount{Source: filepath.Join(dir, "link"), Target: target, Options: []string{"bind", "ro"}}))
+	p, mounted, err := m.At(t.Context(), target)
+	require.NoError(t, err)
+	require.True(t, mounted, "also of the same file system")
+	require.True(t, p.ReadOnly)
+
+	file, onto := filepath.Join(dir, "f"), filepath.Join(dir, "onto")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	require.NoError(t, os.WriteFile(onto, nil, 0o600))
+	require.NoError(t, m.Mount(t.Context(), mounts.Mount{Source: file, Target: onto, Options: []string{"bind"}}))
+	_, mounted, err = m.At(t.Context(), onto)
+	require.NoError(t, err)
+	require.True(t, mounted, "a file")
+	require.NoError(t, m.Detach(t.Context(), onto))
+	require.NoError(t, m.Unmount(t.Context(), target))
+	points, err := m.Below(t.Context(), dir)
+	require.NoError(t, err)
+	require.Empty(t, points)
+}
+
+func testMissing(t *testing.T, m mounts.Mounter, dir string) {
+	gone := filepath.Join(dir, "gone")
+	_, _, err := m.At(t.Context(), gone)
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	require.ErrorIs(t, m.Mount(t.Context(), tmpfs(gone)), fs.ErrNotExist)
+	require.ErrorContains(t, m.Mount(t.Context(), tmpfs(gone)), gone)
+	require.ErrorIs(t, m.Mount(t.Context(), mounts.Mount{Source: gone, Target: dir, Options: []string{"bind"}}), fs.ErrNotExist)
+	require.NoError(t, m.Unmount(t.Context(), gone))
+	points, err := m.Below(t.Context(), gone)
+	require.NoError(t, err)
+	require.Empty(t, points)
+}
+
+func testEnded(t *testing.T, m mounts.Mounter, dir string) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, m.Mount(ctx, tmpfs(dir)), context.Canceled)
+	require.ErrorIs(t, m.Unmount(ctx, dir), context.Canceled)
+	_, err := m.Below(ctx, dir)
+	require.ErrorIs(t, err, context.Canceled)
+	_, mounted, err := m.At(ctx, dir)
+	require.ErrorIs(t, err, context.Canceled)
+	require.False(t, mounted)
+}
+
+func testNames(t *testing.T, m mounts.Mounter, dir string) {
+	for _, name := range []string{"with space", "tab\tand\nline", `back\040slash\`, "#x", "ünïcode", "comma,equals="} {
+		point := filepath.Join(dir, name)
+		require.NoError(t, os.Mkdir(point, 0o700))
+		require.NoError(t, m.Mount(t.Context(), tmpfs(point)))
+		points, err := m.Below(t.Context(), point)
+		require.NoError(t, err)
+		require.Len(t, points, 1)
+		require.Equal(t, point, points[0].Path)
+		require.NoError(t, m.Unmount(t.Context(), point))
+	}
+	sibling := filepath.Join(dir, "with")
+	require.NoError(t, os.Mkdir(sibling, 0o700))
+	require.NoError(t, m.Mount(t.Context(), tmpfs(filepath.Join(dir, "with space"))))
+	points, err := m.Below(t.Context(), sibling)
+	require.NoError(t, err)
+	require.Empty(t, points, "a name that begins alike")
+	points, err = m.Below(t.Context(), "/")
+	require.NoError(t, err)
+	require.NotEmpty(t, points)
+}
+
+func testRemount(t *testing.T, m mounts.Mounter, dir string) {
+	require.NoError(t, m.Mount(t.Context(), tmpfs(dir)))
+	require.NoError(t, m.Mount(t.Context(), mounts.Mount{Source: "tmpfs", Target: dir, FSType: "tmpfs", Options: []string{"remount", "size=2097152"}}))
+	p, _, err := m.At(t.Context(), dir)
+	require.NoError(t, err)
+	require.EqualValues(t, 2<<20, p.Size)
+	points, err := m.Below(t.Context(), dir)
+	require.NoError(t, err)
+	require.Len(t, points, 1)
+}
+
+func testBusy(t *testing.T, m mounts.Mounter, dir string) {
+	inner := filepath.Join(dir, "inner")
+	require.NoError(t, m.Mount(t.Context(), tmpfs(dir)))
+	require.NoError(t, os.Mkdir(inner, 0o700))
+	require.NoError(t, m.Mount(t.Context(), tmpfs(inner)))
+	require.ErrorContains(t, m.Unmount(t.Context(), dir), dir)
+	require.NoError(t, m.Unmount(t.Context(), inner))
+	require.NoError(t, m.Unmount(t.Context(), dir))
+}
+
+func testLinks(t *testing.T, m mounts.Mounter, dir string) {
+	point, link := filepath.Join(dir, "point"), filepath.Join(dir, "link")
+	require.NoError(t, os.Mkdir(point, 0o700))
+	require.NoError(t, os.Symlink(point, link))
+	require.NoError(t, m.Mount(t.Context(), tmpfs(point)))
+	_, mounted, err := m.At(t.Context(), link)
+	require.NoError(t, err)
+	require.False(t, mounted)
+	require.NoError(t, m.Unmount(t.Context(), link))
+	_, mounted, err = m.At(t.Context(), point)
+	require.NoError(t, err)
+	require.True(t, mounted)
+}

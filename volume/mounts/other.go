@@ -1,0 +1,37 @@
+//go:build !linux
+
+package mounts
+
+import (
+	"context"
+	"errors"
+)
+
+// Kernel is the Mounter of a Linux node. On other systems nothing is mounted.
+type Kernel struct{}
+
+var _ Mounter = (*Kernel)(nil)
+
+// Hanging names calls that have not returned yet: none.
+func (k *Kernel) Hanging() []string { return nil }
+
+// Mount implements Mounter.
+func (k *Kernel) Mount(context.Context, Mount) error { return errors.ErrUnsupported }
+
+// Unmount implements Mounter.
+func (k *Kernel) Unmount(context.Context, string) error { return nil }
+
+// Detach implements Mounter.
+func (k *Kernel) Detach(context.Context, string) error { return nil }
+
+// At implements Mounter.
+func (k *Kernel) At(context.Context, string) (Point, bool, error) { return Point{}, false, nil }
+
+// Below implements Mounter.
+func (k *Kernel) Below(context.Context, string) ([]Point, error) { return nil, nil }
+
+// Table reads a table of mounts: there is none.
+func Table(string) ([]Point, error) { return nil, nil }
+
+// TableBelow lists what is mounted: nothing.
+func TableBelow(string) ([]Point, error) { return nil, nil }

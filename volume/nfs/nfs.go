@@ -1,0 +1,173 @@
+// Package nfs gives pods volumes on an NFS server.
+//
+// A server that does not answer makes no method hang longer than its context: nothing
+// here asks the file system once it is mounted. If it cannot be unmounted, the mount is
+// taken out of sight after a minute, and what waits for the server fails.
+//
+// An example that runs: ExamplePlugin in nfs_test.go.
+package nfs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/volume"
+	"github.com/podwright/podwright/volume/mounts"
+)
+
+// Name is the plugin's name.
+const Name = "kubernetes.io/nfs"
+
+// Config configures a Plugin. The zero value is one for this node.
+type Config struct {
+	// Mounts mounts; nil means those of this node's kernel, which needs mount.nfs.
+	Mounts mounts.Mounter
+	// ForceAfter is how long unmounting may take before it is forced, with the loss of
+	// what has not reached the server; zero means a minute.
+	ForceAfter time.Duration
+}
+
+// Plugin is the volume.Plugin for NFS volumes, in a pod or as a PersistentVolume. Use
+// New. It is safe for concurrent use.
+type Plugin struct {
+	cfg   Config
+	mu    sync.Mutex
+	tried map[string]time.Time // when it was tried first to unmount a folder
+}
+
+var _ volume.Plugin = (*Plugin)(nil)
+
+// New checks the configuration.
+func New(cfg Config) (*Plugin, error) {
+	if cfg.ForceAfter < 0 {
+		return nil, errors.New("nfs: Config.ForceAfter is below zero")
+	}
+	if cfg.ForceAfter == 0 {
+		cfg.ForceAfter = time.Minute
+	}
+	if cfg.Mounts == nil {
+		cfg.Mounts = &mounts.Kernel{}
+	}
+	return &Plugin{cfg: cfg, tried: map[string]time.Time{}}, nil
+}
+
+// Name implements volume.Plugin.
+func (p *Plugin) Name() string { return Name }
+
+// Supports implements volume.Plugin.
+func (p *Plugin) Supports(spec *volume.Spec) bool { return sourceOf(spec) != nil }
+
+func sourceOf(spec *volume.Spec) *v1.NFSVolumeSource {
+	if spec.Persistent != nil {
+		return spec.Persistent.Spec.NFS
+	}
+	return spec.Inline.NFS
+}
+
+// Mount implements volume.Plugin. fsGroup is not applied: the server decides.
+func (p *Plugin) Mount(ctx context.Context, m volume.Mount) (volume.Mounted, error) {
+	source := sourceOf(m.Spec)
+	device, err := deviceOf(source)
+	if err != nil {
+		return volume.Mounted{}, fmt.Errorf("nfs: %w", err)
+	}
+	out := volume.Mounted{Path: m.Dir, ReadOnly: source.ReadOnly || m.Spec.ReadOnly}
+	mounted, err := p.mounted(ctx, m.Dir)
+	if err != nil || mounted {
+		return out, volume.Transient(err)
+	}
+	if err := os.Mkdir(m.Dir, 0o750); err != nil && !errors.Is(err, fs.ErrExist) {
+		return volume.Mounted{}, fmt.Errorf("nfs: %w", err)
+	}
+	options := slices.Clone(m.Spec.MountOptions())
+	if out.ReadOnly {
+		options = append(options, "ro")
+	}
+	err = p.cfg.Mounts.Mount(ctx, mounts.Mount{Source: device, Target: m.Dir, FSType: "nfs", Options: options})
+	if err != nil {
+		return volume.Mounted{}, volume.Uncertain(fmt.Errorf("nfs: %w", err))
+	}
+	return out, nil
+}
+
+// deviceOf is what mount.nfs is told: "server:/path", "[2001:db8::1]:/path".
+func deviceOf(source *v1.NFSVolumeSource) (string, error) {
+	server := source.Server
+	switch {
+	case server == "", strings.HasPrefix(server, "-"), strings.ContainsAny(server, "/ \t\n\x00"):
+		return "", fmt.Errorf("server: %q is no name of a server", server)
+	case !path.IsAbs(source.Path), strings.Contains(source.Path, "\x00"):
+		return "", fmt.Errorf("path: %q is not absolute", source.Path)
+	}
+	if ip, err := netip.ParseAddr(server); err == nil && ip.Is6() {
+		server = "[" + server + "]"
+	}
+	return server + ":" + source.Path, nil
+}
+
+// mounted tells whether something is mounted at a folder, without asking the server.
+func (p *Plugin) mounted(ctx context.Context, dir string) (bool, error) {
+	points, err := p.cfg.Mounts.Below(ctx, dir)
+	return slices.ContainsFunc(points, func(m mounts.Point) bool { return m.Path == dir }), err
+}
+
+// Unmount implements volume.Plugin.
+func (p *Plugin) Unmount(ctx context.Context, u volume.Unmount) error {
+	for {
+		mounted, err := p.mounted(ctx, u.Dir)
+		if err == nil && mounted {
+			err = p.unmount(ctx, u.Dir)
+		}
+		if err != nil {
+			return fmt.Errorf("nfs: %w", err)
+		}
+		if !mounted {
+			break
+		}
+	}
+	p.forget(u.Dir)
+	if err := os.Remove(u.Dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("nfs: %w", err)
+	}
+	return nil
+}
+
+// unmount unmounts, by force once it has been tried for long enough.
+func (p *Plugin) unmount(ctx context.Context, dir string) error {
+	p.mu.Lock()
+	if _, ok := p.tried[dir]; !ok {
+		p.tried[dir] = time.Now()
+	}
+	deadline := p.tried[dir].Add(p.cfg.ForceAfter)
+	p.mu.Unlock()
+	if time.Now().Before(deadline) {
+		gently, cancel := context.WithDeadline(ctx, deadline)
+		defer cancel()
+		err := p.cfg.Mounts.Unmount(gently, dir)
+		switch {
+		case err == nil, ctx.Err() != nil:
+			return err
+		case gently.Err() == nil: // it answers: that it is in use is no reason for force
+			p.forget(dir)
+			return err
+		}
+	}
+	return p.cfg.Mounts.Detach(ctx, dir)
+}
+
+func (p *Plugin) forget(dir string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.tried, dir)
+}

@@ -1,0 +1,244 @@
+package subpath
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/podwright/podwright/volume"
+	"github.com/podwright/podwright/volume/mounts"
+)
+
+type world struct {
+	*SubPaths
+	mounts mounts.Mounter
+	layout volume.Layout
+	vol    string
+	at     SubPath
+}
+
+func newWorld(t *testing.T, m mounts.Mounter) *world {
+	layout := volume.Layout{Root: t.TempDir()}
+	p, err := New(Config{Layout: layout, Mounts: m})
+	require.NoError(t, err)
+	w := &world{SubPaths: p, mounts: m, layout: layout, vol: volumeIn(t)}
+	w.at = SubPath{PodUID: "u", Container: "c", Index: 2, Volume: "v", VolumePath: w.vol, Path: "d"}
+	t.Cleanup(func() {
+		points, _ := m.Below(context.Background(), layout.Root)
+		for i := range points {
+			_ = m.Detach(context.Background(), points[len(points)-1-i].Path)
+		}
+	})
+	return w
+}
+
+func (w *world) prepare(t *testing.T, path string) string {
+	t.Helper()
+	w.at.Path = path
+	got, err := w.Prepare(t.Context(), w.at)
+	require.NoError(t, err)
+	require.Equal(t, filepath.Join(w.layout.Root, "pods/u/volume-subpaths/v/c/2"), got)
+	points, err := w.mounts.Below(t.Context(), got)
+	require.NoError(t, err)
+	require.Len(t, points, 1, "mounted once")
+	return got
+}
+
+func real(t *testing.T) *mounts.Kernel {
+	if os.Getuid() != 0 {
+		if os.Getenv("PODWRIGHT_REQUIRE_CRI") == "1" {
+			t.Fatal("needs root")
+		}
+		t.Skip("needs root")
+	}
+	return &mounts.Kernel{}
+}
+
+func TestPrepare(t *testing.T) {
+	w := newWorld(t, real(t))
+	target := w.prepare(t, "d")
+	require.FileExists(t, filepath.Join(target, "f"))
+	require.Equal(t, target, w.prepare(t, "d"), "it stays")
+	require.FileExists(t, filepath.Join(w.prepare(t, "root/d"), "f"))
+	require.NoError(t, os.WriteFile(filepath.Join(w.vol, "d", "f"), []byte("content"), 0o600))
+
+	target = w.prepare(t, "d/f")
+	data, err := os.ReadFile(target)
+	require.NoError(t, err)
+	require.Equal(t, "content", string(data), "a file, where a folder was")
+	require.NoError(t, os.Rename(filepath.Join(w.vol, "d", "f"), filepath.Join(w.vol, "d", "old")))
+	require.NoError(t, os.WriteFile(filepath.Join(w.vol, "d", "f"), []byte("new"), 0o600))
+	data, err = os.ReadFile(w.prepare(t, "d/f"))
+	require.NoError(t, err)
+	require.Equal(t, "new", string(data), "another file of that name")
+	w.prepare(t, "new/folder")
+	require.DirExists(t, filepath.Join(w.vol, "new", "folder"))
+
+	w.at.Path = "out"
+	_, err = w.Prepare(t.Context(), w.at)
+	require.ErrorIs(t, err, ErrOutside)
+
+	require.NoError(t, w.Release(t.Context(), w.at))
+	require.NoError(t, w.Release(t.Context(), w.at))
+	require.NoDirExists(t, w.layout.SubPaths("u"))
+	require.DirExists(t, filepath.Join(w.vol, "new", "folder"))
+}
+
+// A volume that cannot be written to: what is there can be mounted, nothing is made.
+func TestReadOnlyVolume(t *testing.T) {
+	k := real(t)
+	w := newWorld(t, k)
+	ro := filepath.Join(t.TempDir(), "ro")
+	require.NoError(t, os.Mkdir(ro, 0o700))
+	require.NoError(t, k.Mount(t.Context(), mounts.Mount{Source: w.vol, Target: ro, Options: []string{"bind", "ro"}}))
+	t.Cleanup(func() { _ = k.Detach(context.Background(), ro) })
+	w.at.VolumePath = ro
+	target := w.prepare(t, "d/e")
+	require.ErrorIs(t, os.Mkdir(filepath.Join(target, "x"), 0o700), unix.EROFS)
+	w.at.Path = "missing"
+	_, err := w.Prepare(t.Context(), w.at)
+	require.ErrorIs(t, err, unix.EROFS)
+}
+
+// kill -9 leaves a folder, a mount point, a mount, or several on top of each other.
+func TestCrashes(t *testing.T) {
+	k := real(t)
+	for name, leave := range map[string]func(t *testing.T, w *world, target string){
+		"folders": func(t *testing.T, _ *world, target string) {
+			require.NoError(t, os.MkdirAll(filepath.Dir(target), 0o750))
+		},
+		"point":   func(t *testing.T, _ *world, target string) { require.NoError(t, os.MkdirAll(target, 0o750)) },
+		"file":    func(t *testing.T, _ *world, target string) { require.NoError(t, makePoint(target, false)) },
+		"mounted": func(t *testing.T, w *world, _ string) { w.prepare(t, "d") },
+		"other":   func(t *testing.T, w *world, _ string) { w.prepare(t, "d/f") },
+		"stacked": func(t *testing.T, w *world, target string) {
+			for range 3 {
+				require.NoError(t, makePoint(target, true))
+				require.NoError(t, k.Mount(t.Context(), mounts.Mount{Source: filepath.Join(w.vol, "d/e"), Target: target, Options: []string{"bind"}}))
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, k)
+			target := w.target(w.at)
+			leave(t, w, target)
+			require.FileExists(t, filepath.Join(w.prepare(t, "d"), "f"))
+			require.NoError(t, w.ReleasePod(t.Context(), "u"))
+			for _, release := range []func() error{
+				func() error { return w.Release(t.Context(), w.at) },
+				func() error { return w.ReleaseVolume(t.Context(), "u", "v") },
+				func() error { return w.ReleasePod(t.Context(), "u") },
+			} {
+				leave(t, w, target)
+				require.NoError(t, release())
+				require.NoDirExists(t, target)
+				require.NoFileExists(t, target)
+			}
+			require.NoDirExists(t, w.layout.SubPaths("u"))
+			require.FileExists(t, filepath.Join(w.vol, "d", "f"))
+		})
+	}
+}
+
+// What is left without being mounted is removed as it is: nothing in it.
+func TestReleaseIsNeverRecursive(t *testing.T) {
+	w := newWorld(t, &mounts.Memory{})
+	w.prepare(t, "d")
+	w.at.Volume = "w"
+	_, err := w.Prepare(t.Context(), w.at)
+	require.NoError(t, err)
+	precious := filepath.Join(w.target(w.at), "precious")
+	require.NoError(t, os.WriteFile(precious, nil, 0o600))
+	require.ErrorContains(t, w.ReleasePod(t.Context(), "u"), "not empty")
+	require.FileExists(t, precious)
+	require.NoDirExists(t, filepath.Join(w.layout.SubPaths("u"), "v"), "the others are")
+	require.NoError(t, os.Remove(precious))
+	require.NoError(t, w.ReleaseVolume(t.Context(), "u", "w"))
+	require.NoError(t, w.ReleaseVolume(t.Context(), "u", "w"))
+	require.NoError(t, w.ReleasePod(t.Context(), "u"))
+	require.NoDirExists(t, w.layout.SubPaths("u"))
+}
+
+func TestFaults(t *testing.T) {
+	odd := errors.New("odd")
+	for _, failing := range []string{"Mount", "At"} {
+		w := newWorld(t, &mounts.Memory{Fault: func(_ context.Context, call, _ string) error {
+			if call == failing {
+				return odd
+			}
+			return nil
+		}})
+		_, err := w.Prepare(t.Context(), w.at)
+		require.ErrorIs(t, err, odd)
+		require.NoError(t, w.Release(t.Context(), w.at))
+	}
+}
+
+// V16 and other bad input is refused before anything is touched.
+func TestRefused(t *testing.T) {
+	w := newWorld(t, &mounts.Memory{})
+	for want, change := range map[string]func(*SubPath){
+		`"../.." is not relative`: func(s *SubPath) { s.Path = "../.." },
+		`"/etc" is not relative`:  func(s *SubPath) { s.Path = "/etc" },
+		`NUL`:                     func(s *SubPath) { s.Path = "a\x00b" },
+		"path: more than":         func(s *SubPath) { s.Path = longPath() },
+		"volume path":             func(s *SubPath) { s.VolumePath = "v" },
+		"index":                   func(s *SubPath) { s.Index = -1 },
+		`container: "../c"`:       func(s *SubPath) { s.Container = "../c" },
+		`volume: ".."`:            func(s *SubPath) { s.Volume = ".." },
+		`pod UID: ""`:             func(s *SubPath) { s.PodUID = "" },
+	} {
+		s := w.at
+		change(&s)
+		_, err := w.Prepare(t.Context(), s)
+		require.ErrorContains(t, err, want)
+	}
+	require.Error(t, w.ReleasePod(t.Context(), "../u"))
+	require.Error(t, w.ReleaseVolume(t.Context(), "u", "a/b"))
+	require.Error(t, w.Release(t.Context(), SubPath{}))
+	require.NoDirExists(t, w.layout.SubPaths("u"))
+	_, err := New(Config{})
+	require.EqualError(t, err, "subpath: Config.Layout.Root is required")
+	_, err = New(Config{Layout: volume.Layout{Root: "x"}})
+	require.ErrorContains(t, err, "not absolute")
+}
+
+func longPath() string {
+	return fmt.Sprintf("%0*d", maxPath+1, 0)
+}
+
+// V15 on real mounts: what is mounted is never the node's.
+func TestRace(t *testing.T) {
+	k := real(t)
+	bothWays(t, func(t *testing.T, walkOnly bool) {
+		w := newWorld(t, k)
+		w.walkOnly = walkOnly
+		outside := filepath.Join(filepath.Dir(w.vol), "outside")
+		stop := swap(t, w.vol, outside)
+		defer stop()
+		var secret unix.Stat_t
+		require.NoError(t, unix.Stat(filepath.Join(outside, "y", "secret"), &secret))
+		w.at.Path = "x/y/secret"
+		mounted := 0
+		for end := time.Now().Add(raceTime() / 2); time.Now().Before(end); {
+			target, err := w.Prepare(t.Context(), w.at)
+			if err != nil {
+				continue
+			}
+			var is unix.Stat_t
+			require.NoError(t, unix.Stat(target, &is))
+			require.NotEqual(t, secret.Ino, is.Ino)
+			mounted++
+			require.NoError(t, w.Release(t.Context(), w.at))
+		}
+		t.Log("mounted", mounted)
+		require.Positive(t, mounted)
+	})
+}

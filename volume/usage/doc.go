@@ -1,0 +1,34 @@
+// Package usage measures how many bytes and files are in volumes, for the Summary API
+// and for the limits of emptyDir volumes.
+//
+// What is a file system of its own, such as a volume in memory, is asked. A folder on
+// the node's disk is walked, which may take long: no faster than a number of files per
+// second, for all volumes together, so that pods do not notice, and never twice at the
+// same time. What was measured is kept with its age. Project quotas are not used.
+//
+// An example that runs: ExampleMeter in meter_linux_test.go.
+package usage
+
+import "time"
+
+// Usage is what a volume uses.
+type Usage struct {
+	// Bytes and Files are what is in the volume: the space on the disk, and files,
+	// folders and links, each counted once however many names it has.
+	Bytes, Files int64
+	// Capacity and Available are the bytes of the file system that the volume is on,
+	// and what of them can be used.
+	Capacity, Available int64
+	// TotalFiles and FreeFiles are how many files the file system can have, and how
+	// many more. Zero means that it has no such limit.
+	TotalFiles, FreeFiles int64
+	// Measured is when measuring began.
+	Measured time.Time
+}
+
+// Config configures a Meter. The zero value is complete.
+type Config struct {
+	// FilesPerSecond is how many files are looked at in a second, in all volumes
+	// together; zero means 20,000.
+	FilesPerSecond int
+}

@@ -1,0 +1,181 @@
+package usage
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/podwright/podwright/internal/run"
+	"github.com/podwright/podwright/internal/tree"
+)
+
+// Meter measures volumes. Use New. It is safe for concurrent use.
+type Meter struct {
+	pace  pace
+	calls run.Calls
+	mu    sync.Mutex
+	known map[string]Usage
+}
+
+// New checks the configuration.
+func New(cfg Config) (*Meter, error) {
+	switch {
+	case cfg.FilesPerSecond < 0:
+		return nil, errors.New("usage: Config.FilesPerSecond is below zero")
+	case cfg.FilesPerSecond == 0:
+		cfg.FilesPerSecond = 20000
+	}
+	return &Meter{pace: pace{each: time.Second / time.Duration(cfg.FilesPerSecond)}, known: map[string]Usage{}}, nil
+}
+
+// Known is what was measured last for a volume's folder. It touches no disk.
+func (m *Meter) Known(dir string) (Usage, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	u, ok := m.known[dir]
+	return u, ok
+}
+
+// Forget drops what is known of a volume that is gone.
+func (m *Meter) Forget(dir string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.known, dir)
+}
+
+// Measure measures a volume, unless what is known is no older than maxAge. It waits for
+// others who measure the same volume. An error leaves what is known as it is.
+func (m *Meter) Measure(ctx context.Context, dir string, maxAge time.Duration) (Usage, error) {
+	if u, ok := m.Known(dir); ok && time.Since(u.Measured) <= maxAge {
+		return u, nil
+	}
+	var out Usage
+	err := m.calls.Do(ctx, "measure", dir, func() (err error) {
+		if u, ok := m.Known(dir); ok && time.Since(u.Measured) <= maxAge {
+			out = u // somebody else has just done it
+			return nil
+		}
+		out, err = m.measure(ctx, dir)
+		if err == nil {
+			m.mu.Lock()
+			m.known[dir] = out
+			m.mu.Unlock()
+		}
+		return err
+	})
+	if err != nil {
+		return Usage{}, err // what is left behind may write to out yet
+	}
+	return out, nil
+}
+
+// Running names the volumes that are being measured, with the time since when.
+func (m *Meter) Running() []string { return m.calls.Running() }
+
+// tries is how often a walk begins anew because containers have moved folders.
+const tries = 3
+
+func (m *Meter) measure(ctx context.Context, dir string) (Usage, error) {
+	u := Usage{Measured: time.Now()}
+	root, err := tree.Entry{Dir: unix.AT_FDCWD, Name: dir}.Stat()
+	if err != nil {
+		return u, &fs.PathError{Op: "measure", Path: dir, Err: err}
+	}
+	var is unix.Statfs_t
+	if err := unix.Statfs(dir, &is); err != nil {
+		return u, &fs.PathError{Op: "measure", Path: dir, Err: err}
+	}
+	u.Capacity, u.Available = int64(is.Blocks)*is.Bsize, int64(is.Bavail)*is.Bsize
+	u.TotalFiles, u.FreeFiles = int64(is.Files), int64(is.Ffree)
+	if root.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0 {
+		u.Bytes, u.Files = int64(is.Blocks-is.Bfree)*is.Bsize, int64(is.Files-is.Ffree)
+		return u, nil
+	}
+	for range tries {
+		w := walk{ctx: ctx, pace: &m.pace, root: root}
+		w.add(root)
+		err = tree.Walk(ctx, dir, tree.Visitor{Visit: w.visit})
+		u.Bytes, u.Files = w.bytes, w.files
+		if !errors.Is(err, tree.ErrMoved) {
+			break
+		}
+	}
+	if errors.Is(err, tree.ErrMounted) {
+		err = nil // what is mounted there is not the volume's
+	}
+	return u, err
+}
+
+type walk struct {
+	ctx          context.Context
+	pace         *pace
+	root         unix.Statx_t
+	bytes, files int64
+	links        map[uint64]uint32 // names yet to come, of files that have several
+}
+
+func (w *walk) visit(e tree.Entry) error {
+	if err := w.pace.wait(w.ctx); err != nil {
+		return err
+	}
+	is, err := e.Stat()
+	if errors.Is(err, unix.ENOENT) {
+		return nil
+	}
+	if err != nil {
+		return &fs.PathError{Op: "measure", Path: e.Name, Err: err}
+	}
+	if is.Mnt_id == w.root.Mnt_id && is.Dev_major == w.root.Dev_major && is.Dev_minor == w.root.Dev_minor {
+		w.add(is)
+	}
+	return nil
+}
+
+func (w *walk) add(is unix.Statx_t) {
+	if is.Nlink > 1 && is.Mode&unix.S_IFMT != unix.S_IFDIR {
+		left, seen := w.links[is.Ino]
+		if seen {
+			if left--; left == 0 {
+				delete(w.links, is.Ino)
+			} else {
+				w.links[is.Ino] = left
+			}
+			return
+		}
+		if w.links == nil {
+			w.links = map[uint64]uint32{}
+		}
+		w.links[is.Ino] = is.Nlink - 1
+	}
+	w.files++
+	w.bytes += int64(is.Blocks) * 512
+}
+
+// pace lets so many files pass in a second.
+type pace struct {
+	each time.Duration
+	mu   sync.Mutex
+	next time.Time
+}
+
+// burst is for how long files pass before a wait.
+const burst = 10 * time.Millisecond
+
+func (p *pace) wait(ctx context.Context) error {
+	now := time.Now()
+	p.mu.Lock()
+	if p.next.Before(now) {
+		p.next = now
+	}
+	p.next = p.next.Add(p.each)
+	ahead := p.next.Sub(now)
+	p.mu.Unlock()
+	if ahead > burst && !run.Sleep(ctx, ahead) {
+		return run.EndOf(ctx)
+	}
+	return nil
+}
