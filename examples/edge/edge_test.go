@@ -140,6 +140,7 @@ func ready(name string, restarts int32) func(map[string]v1.Pod) error {
 	}
 }
 
+// web's probes may take long on a busy machine; only what they say is to count.
 const web = `
 apiVersion: v1
 kind: Pod
@@ -150,9 +151,9 @@ spec:
   - name: main
     image: %s
     args: [http, ":8080"]
-    startupProbe: {grpc: {port: 8080}, periodSeconds: 1}
-    livenessProbe: {httpGet: {path: /healthz, port: 8080}, periodSeconds: 1}
-    readinessProbe: {exec: {command: [/testprog, exists, /data/ready]}, periodSeconds: 1, failureThreshold: 1}
+    startupProbe: {grpc: {port: 8080}, periodSeconds: 1, timeoutSeconds: 30, failureThreshold: 60}
+    livenessProbe: {httpGet: {path: /healthz, port: 8080}, periodSeconds: 1, timeoutSeconds: 30}
+    readinessProbe: {exec: {command: [/testprog, exists, /data/ready]}, periodSeconds: 1, timeoutSeconds: 30, failureThreshold: 1}
     volumeMounts: [{name: data, mountPath: /data}]
   volumes:
   - {name: data, hostPath: {path: %s}}
