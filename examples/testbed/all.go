@@ -28,7 +28,7 @@ const (
 func runAll(ctx context.Context, opts options, signals <-chan os.Signal, report *reporter) int {
 	ctx, stop := signal.NotifyContext(ctx, unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT)
 	defer stop()
-	without, with, err := splitPackages(ctx, "work")
+	without, with, err := splitPackages(ctx)
 	if err != nil {
 		report.line("%v", err)
 		return exitSetup
@@ -40,18 +40,21 @@ func runAll(ctx context.Context, opts options, signals <-chan os.Signal, report 
 	if os.Geteuid() == 0 {
 		environ = append(environ, env.RequireCRI+"=1")
 	}
-	first := runPlain(slices.Concat(test, without), environ, signals, report)
-	if ctx.Err() != nil {
+	first := 0
+	if len(without) > 0 { // without packages go test takes the folder it is in
+		first = runPlain(slices.Concat(test, without), environ, signals, report)
+	}
+	if ctx.Err() != nil || len(with) == 0 {
 		return first
 	}
 	opts.argv = slices.Concat(test, []string{"-p=1"}, with)
 	return max(first, runCommand(context.WithoutCancel(ctx), opts, signals, report))
 }
 
-// splitPackages returns the packages that patterns name, without those whose tests
+// splitPackages returns the packages of the workspace without those whose tests
 // need a runtime, and these.
-func splitPackages(ctx context.Context, patterns ...string) (without, with []string, err error) {
-	list := exec.CommandContext(ctx, "go", append([]string{"list", "-e", "-test", "-f", `{{.ImportPath}}{{"\t"}}{{join .Deps "\t"}}`}, patterns...)...)
+func splitPackages(ctx context.Context) (without, with []string, err error) {
+	list := exec.CommandContext(ctx, "go", "list", "-e", "-test", "-f", `{{.ImportPath}}{{"\t"}}{{join .Deps "\t"}}`, "work")
 	list.Stderr = os.Stderr
 	out, err := list.Output()
 	if err != nil {

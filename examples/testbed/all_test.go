@@ -11,7 +11,7 @@ import (
 
 func TestSplitPackages(t *testing.T) {
 	const module = "github.com/podwright/podwright/"
-	without, with, err := splitPackages(t.Context(), "work")
+	without, with, err := splitPackages(t.Context())
 	require.NoError(t, err)
 	for _, pkg := range []string{"cri/pods", "cri/streams", "probe/internal/containerd", "examples/edge", "examples/kubelet/e2e", "examples/testbed"} {
 		require.Contains(t, with, module+pkg)
@@ -28,7 +28,7 @@ func TestSplitPackages(t *testing.T) {
 // What needs a runtime is found by its imports. So a test that looks for one by
 // itself, past the packages that are looked for, must not be.
 func TestRuntimesAreFoundByImports(t *testing.T) {
-	without, _, err := splitPackages(t.Context(), "work")
+	without, _, err := splitPackages(t.Context())
 	require.NoError(t, err)
 	const files = `{{$p := .}}{{range .GoFiles}}{{if ne $p.Name "main"}}{{$p.Dir}}/{{.}}
 {{end}}{{end}}{{range .TestGoFiles}}{{$p.Dir}}/{{.}}
