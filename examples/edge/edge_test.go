@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -193,6 +194,13 @@ func TestEdge(t *testing.T) {
 			require.False(t, first.Ready)
 			require.NoError(t, os.WriteFile(filepath.Join(data, "ready"), nil, 0o600))
 			e.until("web is ready", ready("web-edge", 0))
+			e.until("that is on the disk", func(pods map[string]v1.Pod) error {
+				saved, err := os.ReadFile(filepath.Join(e.root, "pods", string(pods["web-edge"].UID), "status.json"))
+				if err == nil && !strings.Contains(string(saved), `"ready":true`) {
+					err = errors.New(string(saved))
+				}
+				return err
+			})
 
 			require.Error(t, e.end(syscall.SIGKILL))
 			e.start()
