@@ -54,6 +54,11 @@ func newEdge(t *testing.T, runtime string) *edge {
 	out, err := exec.Command("go", "build", "-o", e.binary, ".").CombinedOutput()
 	require.NoError(t, err, string(out))
 	require.NoError(t, os.Mkdir(e.manifests, 0o700))
+	t.Cleanup(func() {
+		if t.Failed() && e.process != nil {
+			_, _ = e.process.Process.Kill(), e.process.Wait()
+		}
+	})
 	return e
 }
 
@@ -195,11 +200,13 @@ func TestEdge(t *testing.T) {
 			require.NoError(t, os.WriteFile(filepath.Join(data, "ready"), nil, 0o600))
 			e.until("web is ready", ready("web-edge", 0))
 			e.until("that is on the disk", func(pods map[string]v1.Pod) error {
-				saved, err := os.ReadFile(filepath.Join(e.root, "pods", string(pods["web-edge"].UID), "status.json"))
-				if err == nil && !strings.Contains(string(saved), `"ready":true`) {
-					err = errors.New(string(saved))
+				for _, folder := range []string{"", "pods/" + string(pods["web-edge"].UID)} { // what is shown, and what is kept
+					saved, err := os.ReadFile(filepath.Join(e.root, folder, "status.json"))
+					if err != nil || !strings.Contains(string(saved), `"ready":true`) {
+						return fmt.Errorf("%s: %v", saved, err)
+					}
 				}
-				return err
+				return nil
 			})
 
 			require.Error(t, e.end(syscall.SIGKILL))
