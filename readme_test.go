@@ -20,11 +20,12 @@ func TestReadmeShowsTheExample(t *testing.T) {
 // The README's test command is the one that CI uses, and CI covers every module.
 func TestReadmeCommands(t *testing.T) {
 	readme, ci, work := read(t, "README.md"), read(t, ".ci/run"), read(t, "go.work")
-	const packages = "./... ./examples/... ./cri/streams/..."
-	const test = "go run ./examples/testbed -- go test -race -p 1 -timeout 45m " + packages
+	const test = "go run ./examples/testbed -all"
 	require.Contains(t, readme, "\n"+test+"\n")
 	require.Contains(t, ci, "\n"+test+"\n")
-	require.Equal(t, 3, strings.Count(ci, " "+packages+"\n"), "vet, lint, tests")
+	for _, check := range []string{"vet", "staticcheck@"} {
+		require.Regexp(t, "(?m)^go .*"+check+".* work$", ci)
+	}
 
 	_, tidied, _ := strings.Cut(ci, "for module in ")
 	tidied, _, _ = strings.Cut(tidied, ";")
@@ -32,7 +33,6 @@ func TestReadmeCommands(t *testing.T) {
 	modules := strings.Fields(strings.TrimSuffix(strings.TrimSpace(used), ")"))
 	require.NotEmpty(t, modules)
 	for _, module := range modules {
-		require.Contains(t, strings.Fields(packages), module+"/...")
 		require.Contains(t, strings.Fields(tidied), path.Clean(module))
 	}
 }

@@ -114,7 +114,7 @@ func TestRuntimeDiesMidStream(t *testing.T) {
 		require.Eventually(t, func() bool {
 			_, err := client.Version(t.Context())
 			return err == nil
-		}, 10*time.Second, time.Millisecond)
+		}, time.Minute, time.Millisecond)
 	}
 	stop()
 }

@@ -119,7 +119,7 @@ func sleepers(mark string) int {
 
 func eventually(t *testing.T, condition func() bool, message string, args ...any) {
 	t.Helper()
-	require.Eventually(t, condition, 20*time.Second, 20*time.Millisecond, append([]any{message}, args...)...)
+	require.Eventually(t, condition, time.Minute, 20*time.Millisecond, append([]any{message}, args...)...)
 }
 
 // TestNothingSurvivesTheAgent kills an agent in every way and looks for what is left.

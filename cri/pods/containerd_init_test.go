@@ -31,7 +31,7 @@ func TestContainerdInitChain(t *testing.T) {
 		require.Eventually(t, func() bool {
 			order, err := os.ReadFile(filepath.Join(dir, "order"))
 			return err == nil && string(order) == "i0\ni1\ni1\ni1\na\n"
-		}, 10*time.Second, 20*time.Millisecond)
+		}, patience, 20*time.Millisecond)
 		require.EqualValues(t, 2, status.Newest("i1").RestartCount)
 		require.EqualValues(t, 0, status.Newest("i0").RestartCount)
 		require.Contains(t, h.takeEvents(), "BackOff spec.initContainers{i1}")
@@ -129,7 +129,7 @@ func TestContainerdInitCrashes(t *testing.T) {
 			require.Eventually(t, func() bool {
 				h.sync(pod)
 				return died()
-			}, 20*time.Second, 20*time.Millisecond)
+			}, patience, 20*time.Millisecond)
 			h.reborn()
 			status := until(t, h, pod, running("s1", "a"))
 			for _, name := range []string{"s1", "a"} {

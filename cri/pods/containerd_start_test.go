@@ -180,7 +180,7 @@ func TestContainerdSecurity(t *testing.T) {
 					}
 				}
 				return true
-			}, 10*time.Second, 20*time.Millisecond, "%s: %v", name, want)
+			}, patience, 20*time.Millisecond, "%s: %v", name, want)
 		}
 		require.NotContains(t, logOf(t, status.Newest("strict")), "writable")
 		_, caps, _ := strings.Cut(logOf(t, status.Newest("loose")), "CapEff:\t")
@@ -201,7 +201,7 @@ func TestContainerdHostPort(t *testing.T) {
 		a.Ports = []v1.ContainerPort{{ContainerPort: 8080, HostPort: int32(port), Protocol: v1.ProtocolTCP}}
 		a.Image, a.Command = os.Getenv("PODWRIGHT_IMAGE_TESTPROG"), []string{"/testprog", "http", ":8080"}
 		h.mustSync(pod)
-		client := http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+		client := http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
 		get := func(address string) string {
 			response, err := client.Get(fmt.Sprintf("http://%s/healthz", address))
 			if err != nil {
@@ -212,7 +212,7 @@ func TestContainerdHostPort(t *testing.T) {
 			return string(body)
 		}
 		direct := net.JoinHostPort(h.status(pod).IPs[0], "8080")
-		require.Eventually(t, func() bool { return get(direct) == "ok\n" }, 10*time.Second, 50*time.Millisecond)
+		require.Eventually(t, func() bool { return get(direct) == "ok\n" }, patience, 50*time.Millisecond)
 		through := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 		require.Equal(t, "ok\n", get(through))
 		h.kill(pod, ptr(int64(2)))
@@ -227,7 +227,7 @@ func TestContainerdHosts(t *testing.T) {
 		pod.Spec.Containers[0].Command[2] = "cat /etc/hosts; " + forever
 		status := h.mustSync(pod)
 		want := fmt.Sprintf("%s\t%s\n\n# Entries added by HostAliases.\n192.0.2.7\tone\ttwo\n", status.IPs[0], pod.Name)
-		require.Eventually(t, func() bool { return strings.HasSuffix(logOf(t, status.Newest("a")), want) }, 10*time.Second, 20*time.Millisecond)
+		require.Eventually(t, func() bool { return strings.HasSuffix(logOf(t, status.Newest("a")), want) }, patience, 20*time.Millisecond)
 		require.Contains(t, logOf(t, status.Newest("a")), "# Kubernetes-managed hosts file.\n127.0.0.1\tlocalhost\n")
 	})
 }
@@ -286,7 +286,7 @@ func TestContainerdResize(t *testing.T) {
 func memoryLimit(t *testing.T, h *harness, status *pleg.PodStatus) int64 {
 	t.Helper()
 	const show = "cat /sys/fs/cgroup/memory.max /sys/fs/cgroup/memory/memory.limit_in_bytes 2>/dev/null"
-	out, _, _ := h.runtime.RuntimeService.ExecSync(t.Context(), status.Newest("a").ID.ID, []string{"sh", "-c", show}, 5*time.Second)
+	out, _, _ := h.runtime.RuntimeService.ExecSync(t.Context(), status.Newest("a").ID.ID, []string{"sh", "-c", show}, patience)
 	limit, err := strconv.ParseInt(strings.TrimSpace(string(out)), 10, 64)
 	require.NoError(t, err)
 	return limit
@@ -307,7 +307,7 @@ func TestContainerdImageVolume(t *testing.T) {
 			return
 		}
 		require.NoError(t, result.Err())
-		require.Eventually(t, func() bool { return logOf(t, h.status(pod).Newest("a")) == "/image/bin/busybox\n" }, 10*time.Second, 20*time.Millisecond)
+		require.Eventually(t, func() bool { return logOf(t, h.status(pod).Newest("a")) == "/image/bin/busybox\n" }, patience, 20*time.Millisecond)
 	})
 }
 

@@ -52,7 +52,9 @@ func TestContainerdPreStop(t *testing.T) {
 		want            string
 		grace           string
 	}{
-		"spec": {false, false, "bye from %s\n", "30s"}, "annotations": {true, true, "bye from %s\n", "30s"}, "orphan": {true, false, "none\n", "2s"},
+		"spec":        {false, false, "bye from %s\n", "(30|2[0-9])s"}, // less what the handler took
+		"annotations": {true, true, "bye from %s\n", "(30|2[0-9])s"},
+		"orphan":      {true, false, "none\n", "2s"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			onContainerd(t, func(t *testing.T, h *harness, pod *v1.Pod) {
@@ -70,7 +72,9 @@ func TestContainerdPreStop(t *testing.T) {
 				}
 				result := h.m.KillPod(t.Context(), request)
 				require.NoError(t, result.Err())
-				require.Equal(t, []string{"a " + tc.grace}, stops(h.runtime.take()))
+				stopped := stops(h.runtime.take())
+				require.Len(t, stopped, 1)
+				require.Regexp(t, "^a "+tc.grace+"$", stopped[0])
 				require.Equal(t, strings.ReplaceAll(tc.want, "%s", pod.Name), h.status(pod).Newest("a").Message)
 			})
 		})
@@ -82,17 +86,18 @@ func waitFor(t *testing.T, h *harness, pod *v1.Pod, name, command string) {
 	t.Helper()
 	id := h.status(pod).Newest(name).ID.ID
 	require.EventuallyWithT(t, func(c *assert.CollectT) {
-		_, _, err := h.runtime.ExecSync(t.Context(), id, []string{"sh", "-c", command}, 10*time.Second)
+		_, _, err := h.runtime.ExecSync(t.Context(), id, []string{"sh", "-c", command}, patience)
 		assert.NoError(c, err, "%s: %s", name, command)
-	}, time.Minute, 50*time.Millisecond)
+	}, patience, 50*time.Millisecond)
 }
 
-// hears waits until the processes of containers have a handler for SIGTERM: the first
-// process of a container that has none yet does not hear of it, and runs on.
+// hears waits until the processes of containers have a handler for SIGTERM, or ignore
+// it: the first process of a container that has none yet does not hear of it, and runs
+// on.
 func hears(t *testing.T, h *harness, pod *v1.Pod, names ...string) {
 	t.Helper()
-	for _, name := range names {
-		waitFor(t, h, pod, name, `[ $(( 0x$(awk '/^SigCgt/ { print $2 }' /proc/1/status) & 0x4000 )) -ne 0 ]`)
+	for _, name := range names { // bit 14 of what it ignores or catches
+		waitFor(t, h, pod, name, `grep -E "^Sig(Ign|Cgt):.*[4567cdef]...$" /proc/1/status`)
 	}
 }
 
@@ -192,11 +197,15 @@ func TestContainerdIgnoresSIGTERM(t *testing.T) {
 		require.Eventually(t, func() bool {
 			h.sync(pod)
 			return len(h.status(pod).Running()) == 3
-		}, time.Minute, 50*time.Millisecond)
-		hears(t, h, pod, "b", "s1")
+		}, patience, 50*time.Millisecond)
+		hears(t, h, pod, "a", "b", "s1")
 		h.runtime.take()
 		h.kill(pod, ptr(int64(3)))
-		require.ElementsMatch(t, []string{"a 3s", "b 3s", "s1 2s"}, stops(h.runtime.take()))
+		order := stops(h.runtime.take())
+		require.Len(t, order, 3)
+		require.Regexp(t, "^[ab] [23]s$", order[0])
+		require.Regexp(t, "^[ab] [23]s$", order[1])
+		require.Equal(t, "s1 2s", order[2])
 		got := h.status(pod)
 		require.True(t, got.Stopped())
 		require.EqualValues(t, 137, got.Newest("a").ExitCode)

@@ -23,6 +23,9 @@ import (
 // The tests in this file need real runtimes: examples/testbed provides them and
 // sets the variables that say where they are.
 
+// patience is how long a runtime may take, on a machine that has a lot to do.
+const patience = time.Minute
+
 // onContainerd runs a test on each runtime.
 func onContainerd(t *testing.T, test func(t *testing.T, h *harness, pod *v1.Pod)) {
 	t.Helper()
@@ -84,6 +87,7 @@ func TestContainerdLifecycle(t *testing.T) {
 		h.mustSync(pod)
 		require.Empty(t, h.runtime.take())
 
+		hears(t, h, pod, "a", "b")
 		h.kill(pod, nil)
 		status = h.status(pod)
 		require.True(t, status.Stopped())
@@ -189,6 +193,8 @@ func TestContainerdTrouble(t *testing.T) {
 		require.NotContains(t, failure.Message, h.status(pod).Newest("a").ID.ID)
 		require.Len(t, h.status(pod).Running(), 1)
 
+		hears(t, h, pod, "b")
+		pod.Spec.TerminationGracePeriodSeconds = ptr(int64(1200))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		begin := time.Now()
@@ -196,7 +202,7 @@ func TestContainerdTrouble(t *testing.T) {
 		require.Error(t, result.Err())
 		require.Equal(t, pleg.StateRunning, h.status(pod).Newest("b").State)
 		h.kill(pod, ptr(int64(1)))
-		require.Less(t, time.Since(begin), 10*time.Second, "the shorter grace counts")
+		require.Less(t, time.Since(begin), 10*time.Minute, "the shorter grace counts")
 		require.True(t, h.status(pod).Stopped())
 		require.EqualValues(t, 137, h.status(pod).Newest("b").ExitCode)
 	})
@@ -223,7 +229,7 @@ func TestContainerdEvents(t *testing.T) {
 		done := make(chan error, 1)
 		go func() { done <- h.seen.PodEvents(ctx, func(uid types.UID) { seen <- uid }) }()
 		h.mustSync(pod)
-		deadline := time.After(20 * time.Second)
+		deadline := time.After(patience)
 		for {
 			select {
 			case err := <-done:

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -147,6 +148,9 @@ func (s *containerStop) preStop(ctx context.Context) (join func()) {
 	})
 	returned := running.await(bound)
 	if returned {
+		if deadline, ok := bound.Deadline(); ok && running.err != nil && !time.Now().Before(deadline) {
+			<-bound.Done() // the runtime ended it in time, before our own timer has gone off
+		}
 		s.preStopEnded(ctx, bound, running.err == nil, running.err)
 	} else {
 		s.preStopEnded(ctx, bound, false, nil)

@@ -221,6 +221,42 @@ func TestHandlerOfEarlierTry(t *testing.T) {
 	})
 }
 
+// lateTimer is a context whose timer goes off some time after its deadline.
+type lateTimer struct {
+	context.Context
+	deadline time.Time
+}
+
+func (c lateTimer) Deadline() (time.Time, bool) { return c.deadline, true }
+
+// The runtime ends a command when its caller's deadline is due, and on a busy machine
+// its answer is there before the caller's own timer has gone off: that is the end of
+// the kill, and not of the handler, which is run again.
+func TestHandlerCutOffBeforeOurTimer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, l := timed(t, fake.Config{})
+		runs := 0
+		h.cfg.Hooks = hookFunc(func(ctx context.Context, _ *v1.Pod, _ *v1.Container, _ string, _ *v1.LifecycleHandler) (string, error) {
+			runs++
+			deadline, _ := ctx.Deadline()
+			time.Sleep(time.Until(deadline))
+			return "", status.Error(codes.DeadlineExceeded, "context deadline exceeded")
+		})
+		h.restart()
+		pod := testPod("a")
+		preStop(pod, "a", sleepHandler(0))
+		got := runPod(t, h, pod)
+		late, cancel := context.WithTimeout(t.Context(), 1100*time.Millisecond)
+		defer cancel()
+		result := h.m.KillPod(lateTimer{late, time.Now().Add(time.Second)}, KillRequest{Pod: pod, Status: got})
+		require.ErrorIs(t, result.Err(), context.DeadlineExceeded)
+		require.Empty(t, h.takeEvents()[1:], "but for Killing")
+		h.kill(pod, ptr(int64(3)))
+		require.Equal(t, 2, runs)
+		require.Equal(t, []string{"4.1s StopContainer a 2s", "4.1s StopPodSandbox"}, l.take())
+	})
+}
+
 type hookFunc func(ctx context.Context, pod *v1.Pod, container *v1.Container, id string, handler *v1.LifecycleHandler) (string, error)
 
 func (f hookFunc) Run(ctx context.Context, pod *v1.Pod, container *v1.Container, id string, handler *v1.LifecycleHandler) (string, error) {

@@ -82,6 +82,7 @@ func TestKillSecondsAtTheirLimits(t *testing.T) {
 					request = KillRequest{Restore: true}
 				}
 				request.Status = h.mustSync(pod)
+				synctest.Wait() // until the container's program has begun, which is slow to end
 				begin := time.Now()
 				require.NoError(t, h.m.KillPod(t.Context(), request).Err())
 				require.Equal(t, want, time.Since(begin))

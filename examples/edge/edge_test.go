@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -53,6 +54,11 @@ func newEdge(t *testing.T, runtime string) *edge {
 	out, err := exec.Command("go", "build", "-o", e.binary, ".").CombinedOutput()
 	require.NoError(t, err, string(out))
 	require.NoError(t, os.Mkdir(e.manifests, 0o700))
+	t.Cleanup(func() {
+		if t.Failed() && e.process != nil {
+			_, _ = e.process.Process.Kill(), e.process.Wait()
+		}
+	})
 	return e
 }
 
@@ -140,6 +146,7 @@ func ready(name string, restarts int32) func(map[string]v1.Pod) error {
 	}
 }
 
+// web's probes may take long on a busy machine; only what they say is to count.
 const web = `
 apiVersion: v1
 kind: Pod
@@ -150,9 +157,9 @@ spec:
   - name: main
     image: %s
     args: [http, ":8080"]
-    startupProbe: {grpc: {port: 8080}, periodSeconds: 1}
-    livenessProbe: {httpGet: {path: /healthz, port: 8080}, periodSeconds: 1}
-    readinessProbe: {exec: {command: [/testprog, exists, /data/ready]}, periodSeconds: 1, failureThreshold: 1}
+    startupProbe: {grpc: {port: 8080}, periodSeconds: 1, timeoutSeconds: 30, failureThreshold: 60}
+    livenessProbe: {httpGet: {path: /healthz, port: 8080}, periodSeconds: 1, timeoutSeconds: 30}
+    readinessProbe: {exec: {command: [/testprog, exists, /data/ready]}, periodSeconds: 1, timeoutSeconds: 30, failureThreshold: 1}
     volumeMounts: [{name: data, mountPath: /data}]
   volumes:
   - {name: data, hostPath: {path: %s}}
@@ -192,6 +199,15 @@ func TestEdge(t *testing.T) {
 			require.False(t, first.Ready)
 			require.NoError(t, os.WriteFile(filepath.Join(data, "ready"), nil, 0o600))
 			e.until("web is ready", ready("web-edge", 0))
+			e.until("that is on the disk", func(pods map[string]v1.Pod) error {
+				for _, folder := range []string{"", "pods/" + string(pods["web-edge"].UID)} { // what is shown, and what is kept
+					saved, err := os.ReadFile(filepath.Join(e.root, folder, "status.json"))
+					if err != nil || !strings.Contains(string(saved), `"ready":true`) {
+						return fmt.Errorf("%s: %v", saved, err)
+					}
+				}
+				return nil
+			})
 
 			require.Error(t, e.end(syscall.SIGKILL))
 			e.start()

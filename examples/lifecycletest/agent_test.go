@@ -44,7 +44,7 @@ type node struct {
 // bound ends the tests when one of them does not end: in a bubble with an agent that
 // never rests no time passes, so nothing in there can.
 func bound(t *testing.T) {
-	timer := time.AfterFunc(10*time.Second, func() { panic(t.Name() + ": the agent never rests") })
+	timer := time.AfterFunc(2*time.Minute, func() { panic(t.Name() + ": the agent never rests") })
 	t.Cleanup(func() { timer.Stop() })
 }
 

@@ -3,6 +3,10 @@
 //
 //	go run ./examples/testbed -- go test ./cri/...
 //
+// or tests the whole workspace:
+//
+//	go run ./examples/testbed -all
+//
 // The command finds two runtimes side by side, containerd 1.x of Debian (which
 // has no RuntimeConfig and no GetContainerEvents) and containerd 2.2.1 (which
 // has both), an image registry, and a few images that both runtimes have
@@ -25,6 +29,15 @@
 //
 // Go tests read them through package tb, which also sees to it that the test
 // binaries of go test ./... use the runtimes one after the other.
+//
+// # All tests
+//
+// With -all the command is go test, with the race detector, for every package of
+// every module of the workspace; what follows goes to go test, too: -all -- -v.
+// What needs no runtime comes first and without a testbed, as many packages at a
+// time as go test likes; then what needs one, in a testbed, one package after the
+// other. A package needs a runtime when its tests import tb or internal/testcri,
+// with all that they import.
 //
 // # Control endpoint
 //
@@ -49,7 +62,7 @@
 //
 // # Exit code
 //
-// The command's, or 128 and the signal that ended it; 2 for bad usage, 125 when
+// The command's, with -all the greater of both; or 128 and the signal that ended it; 2 for bad usage, 125 when
 // the testbed could not be set up, 127 when the command could not be started.
 // (go run itself reports 1 for each of these and prints the code.)
 //

@@ -38,11 +38,19 @@ func run(ctx context.Context, args []string) int {
 	// A closed stderr (| head) must not end us before the clean-up.
 	signal.Notify(make(chan os.Signal, 1), unix.SIGPIPE)
 
+	endWithGoRun()
+	if opts.all {
+		return runAll(ctx, opts, signals, report)
+	}
+	return runCommand(ctx, opts, signals, report)
+}
+
+// runCommand runs a command with runtimes, or without them where they cannot be.
+func runCommand(ctx context.Context, opts options, signals <-chan os.Signal, report *reporter) int {
 	if os.Geteuid() != 0 {
 		report.line("not root: leaving out the container runtimes, only the command runs")
-		return runPlain(opts.argv, signals, report)
+		return runPlain(opts.argv, withoutOurs(os.Environ()), signals, report)
 	}
-	endWithGoRun()
 	code, err := runWithRuntimes(ctx, opts, signals, report)
 	if err != nil {
 		report.line("%v", err)
@@ -51,15 +59,19 @@ func run(ctx context.Context, args []string) int {
 }
 
 const usage = `usage: go run ./examples/testbed [-logs DIR] -- COMMAND [ARGS...]
+       go run ./examples/testbed [-logs DIR] -all [-- FLAGS OF GO TEST...]
 
 Starts two containerd versions, an image registry and test images, runs the
 command with their addresses in its environment, and takes everything down.
   -logs DIR  write the runtimes' logs there, to be kept
+  -all       test the whole workspace with the race detector: what needs no
+             runtime first, several packages at a time, the rest one by one
 `
 
 type options struct {
 	logs string
-	argv []string
+	all  bool
+	argv []string // the command, or what go test gets besides
 }
 
 func parseArgs(args []string) (options, error) {
@@ -67,19 +79,21 @@ func parseArgs(args []string) (options, error) {
 	flags := flag.NewFlagSet("testbed", flag.ContinueOnError)
 	flags.SetOutput(new(strings.Builder))
 	flags.StringVar(&opts.logs, "logs", "", "")
+	flags.BoolVar(&opts.all, "all", false, "")
 	if err := flags.Parse(args); err != nil {
 		return opts, err
 	}
 	opts.argv = flags.Args()
-	if len(opts.argv) == 0 || opts.argv[0] == "" {
+	if !opts.all && (len(opts.argv) == 0 || opts.argv[0] == "") {
 		return opts, errors.New("no command")
 	}
 	return opts, nil
 }
 
-func runPlain(argv []string, signals <-chan os.Signal, report *reporter) int {
+// runPlain runs a command without runtimes.
+func runPlain(argv, environ []string, signals <-chan os.Signal, report *reporter) int {
 	code, err := command{
-		argv: argv, environ: withoutOurs(os.Environ()), signals: signals, report: report,
+		argv: argv, environ: environ, signals: signals, report: report,
 		started: func(int) error { return nil },
 	}.run()
 	if err != nil {

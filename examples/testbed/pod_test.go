@@ -79,7 +79,7 @@ func (p testPod) status(t *testing.T, id string) *criv1.ContainerStatus {
 func (p testPod) exited(t *testing.T, id string) int32 {
 	require.Eventually(t, func() bool {
 		return p.status(t, id).GetState() == criv1.ContainerState_CONTAINER_EXITED
-	}, 20*time.Second, 20*time.Millisecond)
+	}, time.Minute, 20*time.Millisecond)
 	return p.status(t, id).GetExitCode()
 }
 

@@ -95,7 +95,7 @@ func TestEndProcesses(t *testing.T) {
 	require.Eventually(t, func() bool {
 		text, err := os.ReadFile(out.Name())
 		return err == nil && string(text) == "ready\n"
-	}, 10*time.Second, 5*time.Millisecond)
+	}, time.Minute, 5*time.Millisecond)
 
 	o := owner{id: "fffffe", dir: "/nonexistent/pwtb-fffffe"}
 	find := func() ([]procInfo, error) { return o.find() }

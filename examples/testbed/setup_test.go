@@ -29,6 +29,8 @@ func TestParseArgs(t *testing.T) {
 		"without dashes": {[]string{"env"}, &options{argv: []string{"env"}}},
 		"logs":           {[]string{"-logs", "x", "--", "env"}, &options{logs: "x", argv: []string{"env"}}},
 		"dashes twice":   {[]string{"--", "sh", "--", "x"}, &options{argv: []string{"sh", "--", "x"}}},
+		"all":            {[]string{"-all"}, &options{all: true, argv: []string{}}},
+		"all and flags":  {[]string{"-all", "--", "-v"}, &options{all: true, argv: []string{"-v"}}},
 		"nothing":        {nil, nil},
 		"only dashes":    {[]string{"--"}, nil},
 		"empty command":  {[]string{"--", ""}, nil},

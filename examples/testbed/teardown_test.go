@@ -221,7 +221,7 @@ func killed(t *testing.T, bin string) {
 				}
 			}
 			require.NoError(t, r.cmd.Process.Kill())
-			require.Eventually(t, func() bool { return !alive(r.run.Watchdog) }, 30*time.Second, 20*time.Millisecond)
+			require.Eventually(t, func() bool { return !alive(r.run.Watchdog) }, 3*time.Minute, 20*time.Millisecond)
 			require.Error(t, r.cmd.Wait())
 			require.Contains(t, r.stderr(t), "testbed was killed; cleaned up after it")
 			require.Contains(t, r.stderr(t), "nothing left behind")

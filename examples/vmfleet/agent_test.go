@@ -44,7 +44,7 @@ type fleet struct {
 // pressed, crash after a minute, are done after a second, and ignore the button.
 func inBubble(t *testing.T, test func(t *testing.T, f *fleet)) {
 	// In a bubble with an agent that never rests no time passes, so nothing in there ends it.
-	bound := time.AfterFunc(10*time.Second, func() { panic(t.Name() + ": the agent never rests") })
+	bound := time.AfterFunc(2*time.Minute, func() { panic(t.Name() + ": the agent never rests") })
 	defer bound.Stop()
 	synctest.Test(t, func(t *testing.T) {
 		end, unplug := context.WithCancel(context.Background())

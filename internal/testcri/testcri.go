@@ -27,9 +27,9 @@ type Node struct {
 	Variable string
 	// Endpoint is where it is.
 	Endpoint string
-	// Busybox and Pause are images that it has: one with a shell, and that of its
-	// sandboxes.
-	Busybox, Pause string
+	// Busybox, Testprog and Pause are images that it has: one with a shell, one that
+	// does what it is told (examples/testbed/testprog), and that of its sandboxes.
+	Busybox, Testprog, Pause string
 }
 
 // Old tells that it is containerd 1, which lacks some of what 2 has.
@@ -40,8 +40,8 @@ func Each(t *testing.T, test func(t *testing.T, node Node)) {
 	t.Helper()
 	for _, variable := range []string{"PODWRIGHT_CRI_V1", "PODWRIGHT_CRI_V2"} {
 		t.Run(variable, func(t *testing.T) {
-			v := need(t, variable, "PODWRIGHT_IMAGE_BUSYBOX", "PODWRIGHT_IMAGE_PAUSE")
-			test(t, Node{Variable: variable, Endpoint: v[0], Busybox: v[1], Pause: v[2]})
+			v := need(t, variable, "PODWRIGHT_IMAGE_BUSYBOX", "PODWRIGHT_IMAGE_TESTPROG", "PODWRIGHT_IMAGE_PAUSE")
+			test(t, Node{Variable: variable, Endpoint: v[0], Busybox: v[1], Testprog: v[2], Pause: v[3]})
 		})
 	}
 }

@@ -38,7 +38,8 @@ type Config struct {
 
 // Prober executes httpGet probes. It is safe for concurrent use.
 type Prober struct {
-	cfg Config
+	cfg      Config
+	patience time.Duration
 }
 
 // New checks the configuration and returns a Prober.
@@ -48,7 +49,7 @@ func New(cfg Config) (*Prober, error) {
 		return nil, fmt.Errorf("httpget: Config.Version %w", err)
 	}
 	cfg.Version = version
-	return &Prober{cfg: cfg}, nil
+	return &Prober{cfg: cfg, patience: patience}, nil
 }
 
 // Probe implements probe.Prober.
@@ -62,7 +63,7 @@ func (p *Prober) Probe(ctx context.Context, t probe.Target) (probe.Result, error
 	}
 	own, cancel := network.Bound(ctx, t)
 	defer cancel()
-	e := &exchange{conns: network.Conns{Connect: p.cfg.DialContext, Patience: patience}}
+	e := &exchange{conns: network.Conns{Connect: p.cfg.DialContext, Patience: p.patience}}
 	defer e.conns.Close()
 	response, err := e.client().Do(request.WithContext(own))
 	if err != nil {

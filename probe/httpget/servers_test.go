@@ -1,6 +1,7 @@
 package httpget
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -221,30 +223,44 @@ func TestTimeout(t *testing.T) {
 			w.Header().Set("Content-Length", "100")
 			w.WriteHeader(http.StatusOK)
 			_ = http.NewResponseController(w).Flush()
-		case "/error":
-			w.Header().Set("Content-Length", "100")
-			w.WriteHeader(http.StatusInternalServerError)
-			_ = http.NewResponseController(w).Flush()
 		}
 		<-r.Context().Done()
 	})
 	silent := networktest.Silent(t, "127.0.0.1")
 	before := networktest.Open(t)
-	for path, want := range map[string]string{
-		"/hang": "no answer within 30ms", "/redirect": "no answer within 30ms", "/begin": "no answer within 30ms",
-		"/error": "HTTP status 500", "silent": "no answer within 30ms",
-	} {
+	for _, path := range []string{"/hang", "/redirect", "/begin", "silent"} {
 		to := s.target(path)
 		if path == "silent" {
 			to = target(silent.Addr(), "/")
 		}
 		to.Timeout = 30 * time.Millisecond
-		require.Equal(t, probe.Result{Verdict: probe.Failure, Output: want}, result(t, to), path)
+		require.Equal(t, probe.Result{Verdict: probe.Failure, Output: "no answer within 30ms"}, result(t, to), path)
 	}
 	for _, addr := range []net.Addr{s.Listener.Addr(), silent.Addr()} {
 		require.Zero(t, networktest.Sockets(t, addr)[networktest.Established], "closed when Probe returns")
 	}
 	networktest.Eventually(t, func() bool { return networktest.Open(t) <= before+1 })
+}
+
+// An error is told as it is, also when its body does not come to an end in time.
+func TestErrorTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, err := New(Config{DialContext: func(context.Context, string, string) (net.Conn, error) {
+			near, far := net.Pipe()
+			go func() {
+				_, _ = http.ReadRequest(bufio.NewReader(far))
+				_, _ = io.WriteString(far, "HTTP/1.1 500 No\r\nContent-Length: 100\r\n\r\n")
+				_, _ = io.Copy(io.Discard, far)
+			}()
+			return near, nil
+		}})
+		require.NoError(t, err)
+		begin := time.Now()
+		got, err := p.Probe(t.Context(), target(&net.TCPAddr{Port: 80}, "/"))
+		require.NoError(t, err)
+		require.Equal(t, probe.Result{Verdict: probe.Failure, Output: "HTTP status 500"}, got)
+		require.Equal(t, time.Minute+patience, time.Since(begin), "the connection ends in peace")
+	})
 }
 
 // Who gives a probe up learns nothing; one whose time is over has an answer.

@@ -62,7 +62,7 @@ func (r *rig) start() {
 // next waits for the next changes.
 func (r *rig) next() []string {
 	r.t.Helper()
-	deadline := time.After(10 * time.Second)
+	deadline := time.After(time.Minute)
 	for {
 		select {
 		case <-r.changed:
@@ -89,7 +89,7 @@ func (r *rig) problem() Problem {
 	select {
 	case p := <-r.problems:
 		return p
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		r.t.Fatal("no problem")
 		return Problem{}
 	}

@@ -42,8 +42,16 @@ func (h *hints) suspects() (named map[string]bool, all bool) {
 // add takes one hint. A file being written prompts nothing: another hint comes
 // when it is complete.
 func (h *hints) add(hint Hint) {
+	h.note(hint)
+	if hint.State != Writing {
+		h.prompt.Wake()
+	}
+}
+
+func (h *hints) note(hint Hint) {
 	now := time.Now()
 	h.mu.Lock()
+	defer h.mu.Unlock()
 	delete(h.deleted, hint.Path)
 	if hint.Path == "" {
 		h.unnamed = true
@@ -64,11 +72,6 @@ func (h *hints) add(hint Hint) {
 			clear(h.writing)
 		}
 	}
-	h.mu.Unlock()
-	if hint.State == Writing {
-		return
-	}
-	h.prompt.Wake()
 }
 
 // reset forgets what was being written: nobody watches any more.

@@ -103,7 +103,7 @@ type scenario struct {
 	web    *HTTPSource
 	stop   func()
 	ctx    context.Context
-	hint   func(Hint)
+	hint   func([]Hint)
 	lost   func()
 
 	// loop is held while commands are given, and hints are what the watch will see
@@ -122,7 +122,7 @@ type scenario struct {
 func newScenario(t *testing.T) *scenario {
 	s := &scenario{
 		t: t, began: time.Now(), dir: t.TempDir(), uids: map[types.UID]string{}, handed: map[*v1.Pod]*v1.Pod{},
-		hint: func(Hint) {}, lost: func() {},
+		hint: func([]Hint) {}, lost: func() {},
 	}
 	s.merger = newMerger(t, MergerConfig{Event: func(ref v1.ObjectReference, eventtype, reason, message string) {
 		s.print("event %s %s on %s: %s", eventtype, reason, ref.Name, message)
@@ -206,8 +206,8 @@ func (s *scenario) take() string {
 
 // settle lets everything happen that follows from the commands so far.
 func (s *scenario) settle(d time.Duration) {
-	for _, h := range s.hints {
-		s.hint(h)
+	if len(s.hints) > 0 {
+		s.hint(s.hints)
 	}
 	s.hints = nil
 	s.loop.Unlock()
@@ -240,7 +240,7 @@ func (s *scenario) do(line string) {
 		require.NoError(s.t, os.Remove(filepath.Join(s.dir, first)))
 		s.hints = append(s.hints, Hint{Path: filepath.Join(s.dir, first), State: Deleted})
 	case "watch":
-		s.hint = func(Hint) {}
+		s.hint = func([]Hint) {}
 		s.lost()
 	case "serve":
 		s.mu.Lock()
@@ -315,16 +315,25 @@ func (s *scenario) start(kind string, options []string) {
 
 // watch is a watch that sees what the scenario does, until it is lost.
 func (s *scenario) watch(none bool) func(context.Context, string, func(Hint)) error {
-	return func(ctx context.Context, _ string, changed func(Hint)) error {
+	return func(ctx context.Context, _ string, _ func(Hint)) error {
 		if none {
 			return errors.ErrUnsupported
 		}
 		ctx, s.lost = context.WithCancel(ctx)
-		s.hint = changed
+		s.hint = s.hintAll
 		<-ctx.Done()
 		none = true
 		return errors.New("lost")
 	}
+}
+
+// hintAll tells the source of several hints in one moment: it looks when it has all.
+func (s *scenario) hintAll(hints []Hint) {
+	last := len(hints) - 1
+	for _, h := range hints[:last] {
+		s.file.hints.note(h)
+	}
+	s.file.hints.add(hints[last])
 }
 
 func (s *scenario) write(name, text string, how FileState) {

@@ -64,7 +64,7 @@ func TestPodsAreNotKnownYet(t *testing.T) {
 	_, _, err = a.Pods()
 	require.EqualError(t, err, `the pods are not known: the manifests of source "http" have not been read`)
 	manifests.Store(true)
-	require.Eventually(t, func() bool { return runs(a) }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return runs(a) }, time.Minute, 10*time.Millisecond)
 	cancel()
 	require.NoError(t, <-done)
 	_, _, err = a.Pods()
@@ -108,12 +108,12 @@ func TestRunAgain(t *testing.T) {
 		require.NoError(t, <-done)
 	}
 	run(func() {
-		require.Eventually(t, func() bool { return len(running()) == 1 }, 10*time.Second, 10*time.Millisecond)
+		require.Eventually(t, func() bool { return len(running()) == 1 }, time.Minute, 10*time.Millisecond)
 	})
 	first := running()
 	require.Len(t, first, 1)
 	run(func() {
-		require.Eventually(t, func() bool { return runs(a) }, 10*time.Second, 10*time.Millisecond)
+		require.Eventually(t, func() bool { return runs(a) }, time.Minute, 10*time.Millisecond)
 	})
 	require.Equal(t, first, running())
 	require.Equal(t, 2, closed)
@@ -151,12 +151,12 @@ func TestManifestURL(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- a.Run(ctx) }()
-	require.Eventually(t, func() bool { return runs(a) }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return runs(a) }, time.Minute, 10*time.Millisecond)
 	pods, _, err := a.Pods()
 	require.NoError(t, err)
 	require.Equal(t, "http", pods[0].Annotations["kubernetes.io/config.source"])
 	body.Store("kind: Service")
-	require.Eventually(t, func() bool { return len(a.Report().Manifests) == 1 }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return len(a.Report().Manifests) == 1 }, time.Minute, 10*time.Millisecond)
 	problem := a.Report().Manifests[0]
 	require.Equal(t, web.URL, problem.Path)
 	require.True(t, problem.KeptPrevious)

@@ -29,7 +29,8 @@ const (
 	// inPlacePods of the last have a UID of their own: a change of the image
 	// replaces one of their containers, other changes none.
 	inPlacePods = 4
-	// longestLife is how long a kubelet lives at most before it is killed.
+	// longestLife is how long a kubelet lives before it is killed, unless it is to start
+	// something first.
 	longestLife = 1500 * time.Millisecond
 )
 
@@ -274,7 +275,7 @@ func (c *churn) moment(begin time.Time) (due func() bool, deadline time.Time) {
 		return func() bool { return c.changes-changes >= acts }, begin.Add(longestLife)
 	default:
 		starts := 1 + c.rand.IntN(3)
-		return func() bool { return len(c.ran)-ran >= starts }, begin.Add(3 * longestLife)
+		return func() bool { return len(c.ran)-ran >= starts }, begin.Add(20 * time.Second)
 	}
 }
 

@@ -33,7 +33,7 @@ func chainPod(image, folder string) *v1.Pod {
 		sidecar,
 		shell("second", image, "while ! [ -e /steps/go ]; do sleep 0.1; done\n"+say("second")),
 	}
-	grace := int64(10)
+	grace := int64(60)
 	pod.Spec.TerminationGracePeriodSeconds = &grace
 	pod.Spec.Volumes = []v1.Volume{{Name: "steps", VolumeSource: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: folder}}}}
 	mount := []v1.VolumeMount{{Name: "steps", MountPath: "/steps"}}

@@ -63,7 +63,7 @@ func (g *guest) end(t *testing.T) {
 	select {
 	case err := <-g.done:
 		require.NoError(t, err)
-	case <-time.After(20 * time.Second):
+	case <-time.After(shortestWait):
 		t.Fatal("the agent does not end")
 	}
 }

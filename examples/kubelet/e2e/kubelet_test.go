@@ -170,9 +170,10 @@ func (k *kubelet) kill(t testing.TB) {
 	k.proc = nil
 }
 
-// terminate sends SIGTERM and returns the exit code.
+// terminate sends SIGTERM and returns the exit code. It waits as wait does.
 func (k *kubelet) terminate(t testing.TB, timeout time.Duration) int {
 	t.Helper()
+	timeout = max(timeout, shortestWait)
 	require.NoError(t, k.proc.cmd.Process.Signal(syscall.SIGTERM))
 	select {
 	case <-k.proc.done:

@@ -4,12 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
@@ -39,11 +41,17 @@ func (s *scene) badManifests() map[string]struct {
 		edit(pod)
 		return write(func(t testing.TB) string { return text(t, pod) })
 	}
-	// What cannot be renamed over a file is put in its place.
-	special := func(make func(path string) error) func(testing.TB, string) {
+	// What is made beside a file takes its place in one step, also a folder, which cannot
+	// be renamed over it: a manifest that is gone for a moment may be gone for good.
+	special := func(make func(aside, path string) error) func(testing.TB, string) {
 		return func(t testing.TB, file string) {
-			require.NoError(t, os.RemoveAll(s.manifest(file)))
-			require.NoError(t, make(s.manifest(file)))
+			aside, path := filepath.Join(t.TempDir(), file), s.manifest(file)
+			require.NoError(t, make(aside, path))
+			err := unix.Renameat2(unix.AT_FDCWD, aside, unix.AT_FDCWD, path, unix.RENAME_EXCHANGE)
+			if errors.Is(err, os.ErrNotExist) {
+				err = os.Rename(aside, path)
+			}
+			require.NoError(t, err)
 		}
 	}
 	return map[string]struct {
@@ -58,10 +66,10 @@ func (s *scene) badManifests() map[string]struct {
 		"z-duplicate": {edited(func(p *v1.Pod) { p.Name = "steady" }), "a-steady.yaml"},
 		"bad-name":    {edited(func(p *v1.Pod) { p.Name = "Not_A_Name" }), "metadata.name"},
 		"too-large":   {literal("#" + strings.Repeat("x", 11<<20)), "bytes"},
-		"named-pipe":  {special(func(path string) error { return syscall.Mkfifo(path, 0o644) }), "pipe"},
-		"dangling":    {special(func(path string) error { return os.Symlink("nowhere", path) }), "link"},
-		"loop":        {special(func(path string) error { return os.Symlink(path, path) }), "links"},
-		"folder":      {special(func(path string) error { return os.Mkdir(path, 0o755) }), "folder"},
+		"named-pipe":  {special(func(aside, _ string) error { return syscall.Mkfifo(aside, 0o644) }), "pipe"},
+		"dangling":    {special(func(aside, _ string) error { return os.Symlink("nowhere", aside) }), "link"},
+		"loop":        {special(func(aside, path string) error { return os.Symlink(path, aside) }), "links"},
+		"folder":      {special(func(aside, _ string) error { return os.Mkdir(aside, 0o755) }), "folder"},
 		"empty":       {literal(""), "empty"},
 		"unsupported": {edited(func(p *v1.Pod) {
 			p.Spec.OS = &v1.PodOS{Name: v1.Windows}

@@ -81,9 +81,9 @@ func (a *answers) probe(path string) *v1.Probe {
 	return everySecond(v1.ProbeHandler{HTTPGet: &v1.HTTPGetAction{Host: "127.0.0.1", Port: intstr.FromInt(a.port), Path: path}})
 }
 
-// everySecond is a probe whose first answer counts.
+// everySecond is a probe whose first answer counts, and may take long on a busy machine.
 func everySecond(h v1.ProbeHandler) *v1.Probe {
-	return &v1.Probe{ProbeHandler: h, PeriodSeconds: 1, TimeoutSeconds: 1, FailureThreshold: 1}
+	return &v1.Probe{ProbeHandler: h, PeriodSeconds: 1, TimeoutSeconds: 30, FailureThreshold: 1}
 }
 
 // httpProbe asks the pod itself.
@@ -124,7 +124,7 @@ func (s *scene) ask(t testing.TB, pod *v1.Pod, path string) {
 // exec runs a command in a container, which must end well.
 func (s *scene) exec(t testing.TB, id string, command ...string) {
 	t.Helper()
-	stdout, stderr, err := s.cri.ExecSync(context.Background(), bareID(id), command, 10*time.Second)
+	stdout, stderr, err := s.cri.ExecSync(context.Background(), bareID(id), command, soonEnough)
 	require.NoError(t, err, "%s%s", stdout, stderr)
 }
 

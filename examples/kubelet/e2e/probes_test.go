@@ -22,10 +22,12 @@ func TestLivenessRestarts(t *testing.T) {
 		web.Ports = []v1.ContainerPort{{Name: "web", ContainerPort: 8080}}
 		web.LivenessProbe = httpProbe("/healthz", intstr.FromString("web"))
 		web.LivenessProbe.FailureThreshold = 2
+		web.StartupProbe = startup(web.LivenessProbe)
 		s.place(t, "web.yaml", networked("web", web, shell("calm", s.images.Busybox, untilTerm)))
 
 		rpc := testprog(s.images.Testprog, "http")
 		rpc.LivenessProbe = everySecond(v1.ProbeHandler{GRPC: &v1.GRPCAction{Port: 8080}})
+		rpc.StartupProbe = startup(rpc.LivenessProbe)
 		s.place(t, "rpc.yaml", networked("rpc", rpc, shell("calm", s.images.Busybox, untilTerm)))
 
 		cmd := shell("main", s.images.Busybox, "trap 'exit 7' TERM; while true; do sleep 60 & wait $!; done")
@@ -39,7 +41,7 @@ func TestLivenessRestarts(t *testing.T) {
 		}
 		before := map[string]*v1.Pod{}
 		for name := range fail {
-			before[name] = s.running(t, name)
+			before[name] = s.becomesReady(t, name)
 		}
 		hold(t, 1500*time.Millisecond, "they pass", func() error { return s.unrestarted(fail) })
 		for name, f := range fail {
@@ -63,6 +65,13 @@ func TestLivenessRestarts(t *testing.T) {
 		// A body may hold secrets.
 		require.Empty(t, s.events(t, "web", "Unhealthy", "failing"))
 	})
+}
+
+// startup is a probe that lets the server of another one take its time to come up.
+func startup(of *v1.Probe) *v1.Probe {
+	p := of.DeepCopy()
+	p.FailureThreshold = 120
+	return p
 }
 
 func (s *scene) unrestarted(pods map[string]func(*v1.Pod)) error {

@@ -27,10 +27,8 @@ func TestImageCannotBePulled(t *testing.T) {
 		require.NotNil(t, second.State.Running, "the pod's other container runs: %s", brief(p))
 		require.Equal(t, v1.PodPending, p.Status.Phase)
 
-		begin := time.Now()
 		s.unplace(t, "missing.yaml")
 		wait(t, 10*time.Second, "missing goes", func() error { return s.gone("missing", string(p.UID)) })
-		require.Less(t, time.Since(begin), 6*time.Second)
 		require.NoError(t, s.isRunning("other"))
 
 		// Once the manifest names an image that is there, nothing of the backoff is

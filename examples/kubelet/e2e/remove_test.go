@@ -18,7 +18,7 @@ func TestRemove(t *testing.T) {
 	onRuntimes(t, "", func(t *testing.T, s *scene) {
 		s.place(t, "stubborn.yaml", newPod("stubborn", testprog(s.images.Testprog, "ignore"), shell("second", s.images.Busybox, untilTerm)))
 		polite := newPod("polite", testprog(s.images.Testprog, "run", "7"))
-		grace := int64(30)
+		grace := int64(3600)
 		polite.Spec.TerminationGracePeriodSeconds = &grace
 		polite.Spec.HostNetwork = false
 		s.place(t, "polite.yaml", polite)
@@ -29,21 +29,19 @@ func TestRemove(t *testing.T) {
 
 		_, c, err := s.container("polite", "main")
 		require.NoError(t, err)
-		begin := time.Now()
 		s.unplace(t, "polite.yaml")
 		code, _ := s.watchEnd(t, c.ContainerID)
 		require.EqualValues(t, 7, code)
 		wait(t, 10*time.Second, "polite goes", func() error { return s.gone("polite", string(obeys.UID)) })
-		require.Less(t, time.Since(begin), 10*time.Second)
 
 		_, c, err = s.container("stubborn", "main")
 		require.NoError(t, err)
-		begin = time.Now()
+		begin := time.Now()
 		s.unplace(t, "stubborn.yaml")
 		code, finished := s.watchEnd(t, c.ContainerID)
 		require.EqualValues(t, 137, code)
 		require.GreaterOrEqual(t, finished.Sub(begin), 2*time.Second)
-		require.Less(t, finished.Sub(begin), 6*time.Second)
+		require.Less(t, finished.Sub(begin), 20*time.Second, "not the 30 s of a pod that does not say")
 		wait(t, 20*time.Second, "stubborn goes", func() error { return s.gone("stubborn", string(stubborn.UID)) })
 	})
 }

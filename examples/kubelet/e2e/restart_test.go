@@ -27,7 +27,7 @@ func TestRestart(t *testing.T) {
 		place("onfailure-3", v1.RestartPolicyOnFailure, "3")
 
 		runs := s.watchRuns(t, "always", 2)
-		require.Less(t, runs[1].created().Sub(runs[0].finished()), 5*time.Second, "the first restart does not wait")
+		require.Less(t, runs[1].created().Sub(runs[0].finished()), 10*time.Second, "the first restart does not wait")
 		s.crashLooping(t, "always", 1)
 		for name, phase := range map[string]v1.PodPhase{
 			"never-0": v1.PodSucceeded, "never-3": v1.PodFailed, "onfailure-0": v1.PodSucceeded,
@@ -39,7 +39,7 @@ func TestRestart(t *testing.T) {
 		runs = append(runs, s.watchRuns(t, "always", 3)[2])
 		pause := runs[2].created().Sub(runs[1].finished())
 		require.GreaterOrEqual(t, pause, 10*time.Second)
-		require.Less(t, pause, 15*time.Second)
+		require.Less(t, pause, 20*time.Second, "the next pause")
 		s.crashLooping(t, "always", 2)
 		for name, phase := range map[string]v1.PodPhase{
 			"never-0": v1.PodSucceeded, "never-3": v1.PodFailed, "onfailure-0": v1.PodSucceeded,

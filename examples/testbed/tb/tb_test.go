@@ -94,8 +94,14 @@ func TestClaimer(t *testing.T) {
 	}
 	require.NoError(t, claim(path))
 	require.NoError(t, os.WriteFile(path+".claimed", nil, 0o600))
-	time.Sleep(300 * time.Millisecond)
+	appears(t, path+".seen")
+	time.Sleep(300 * time.Millisecond) // the other one tries to claim it meanwhile
 	require.NoError(t, os.Remove(path+".claimed"))
+}
+
+func appears(t *testing.T, path string) {
+	t.Helper()
+	require.Eventually(t, func() bool { _, err := os.Stat(path); return err == nil }, time.Minute, time.Millisecond)
 }
 
 func TestOneBinaryAtATime(t *testing.T) {
@@ -105,7 +111,8 @@ func TestOneBinaryAtATime(t *testing.T) {
 	other := exec.CommandContext(t.Context(), self, "-test.run=^TestClaimer$")
 	other.Env = append(os.Environ(), claimVar+"="+path)
 	require.NoError(t, other.Start())
-	require.Eventually(t, func() bool { _, err := os.Stat(path + ".claimed"); return err == nil }, time.Minute, time.Millisecond)
+	appears(t, path+".claimed")
+	require.NoError(t, os.WriteFile(path+".seen", nil, 0o600))
 	require.NoError(t, claim(path))
 	require.NoFileExists(t, path+".claimed")
 	require.NoError(t, other.Wait())

@@ -3,7 +3,6 @@ package containerd
 import (
 	"context"
 	"crypto/rand"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +13,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/cri"
+	"github.com/podwright/podwright/internal/testcri"
 	"github.com/podwright/podwright/probe"
 )
 
@@ -25,26 +25,14 @@ const patience = time.Minute
 // node is a runtime and the images that it has.
 type node struct {
 	t                 *testing.T
-	runtime           *cri.RuntimeClient
+	runtime           cri.RuntimeService
 	testprog, busybox string
 }
 
 func onContainerd(t *testing.T, test func(t *testing.T, n node)) {
-	for _, variable := range []string{"PODWRIGHT_CRI_V1", "PODWRIGHT_CRI_V2"} {
-		t.Run(variable, func(t *testing.T) {
-			endpoint := os.Getenv(variable)
-			if endpoint == "" {
-				if os.Getenv("PODWRIGHT_REQUIRE_CRI") == "1" {
-					t.Fatalf("%s is not set", variable)
-				}
-				t.Skip("needs a container runtime: go run ./examples/testbed -- go test ./probe/...")
-			}
-			runtime, err := cri.DialRuntime(t.Context(), cri.ClientConfig{Endpoint: endpoint})
-			require.NoError(t, err)
-			t.Cleanup(func() { require.NoError(t, runtime.Close()) })
-			test(t, node{t, runtime, os.Getenv("PODWRIGHT_IMAGE_TESTPROG"), os.Getenv("PODWRIGHT_IMAGE_BUSYBOX")})
-		})
-	}
+	testcri.Each(t, func(t *testing.T, n testcri.Node) {
+		test(t, node{t, n.Runtime(t), n.Testprog, n.Busybox})
+	})
 }
 
 // pod is a sandbox of a test.
