@@ -104,6 +104,7 @@ var floors = map[string]floor{
 	"volume/volumetest": {own: []string{"volume", "internal/podfacts"}, outside: 85, forbid: noGRPC},
 	"volume/claims":     {own: []string{"volume", "internal/podfacts"}, outside: 85, forbid: noGRPC},
 	"volume/hostpath":   {outside: 85, forbid: noGRPC},
+	"volume/ownership":  {outside: 85, forbid: noGRPC},
 
 	"syncloop":                 {own: []string{"podworkers", "internal/podfacts", "internal/run"}, outside: 85, forbid: noGRPC},
 	"syncloop/eventsourcetest": {own: []string{"syncloop", "podworkers", "internal/podfacts", "internal/run"}, outside: 85, forbid: noGRPC},

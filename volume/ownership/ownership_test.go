@@ -1,0 +1,249 @@
+package ownership_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/volume/ownership"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// recorder changes nothing, so that tests run without rights.
+type recorder map[string]int
+
+func (r recorder) chown(_ int, path string, uid, gid int) error {
+	if uid != -1 {
+		return errors.New("the owner must stay")
+	}
+	r[path] = gid
+	return nil
+}
+
+func ExampleApply() {
+	dir, _ := os.MkdirTemp("", "volume")
+	defer os.RemoveAll(dir)
+	_ = os.WriteFile(filepath.Join(dir, "key"), nil, 0o600)
+	_, err := ownership.Apply(context.Background(), dir, ownership.Config{
+		Group: 2000,
+		Chown: func(_ int, path string, _, gid int) error { fmt.Println(path, gid); return nil },
+	})
+	info, _ := os.Stat(filepath.Join(dir, "key"))
+	fmt.Println(info.Mode(), err)
+	// Output:
+	// ./key 2000
+	// . 2000
+	// -rw-rw---- <nil>
+}
+
+func tree(t *testing.T) string {
+	dir := t.TempDir()
+	require.NoError(t, os.Chmod(dir, 0o700))
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, "a/b"), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "a/b/file"), nil, 0o600))
+	require.NoError(t, os.Chmod(filepath.Join(dir, "a/b/file"), 0o600|fs.ModeSetuid))
+	outside := filepath.Join(t.TempDir(), "outside")
+	require.NoError(t, os.WriteFile(outside, nil, 0o600))
+	require.NoError(t, os.Symlink(outside, filepath.Join(dir, "a/link")))
+	require.NoError(t, os.Symlink(filepath.Dir(outside), filepath.Join(dir, "a/dirlink")))
+	return dir
+}
+
+func TestWalk(t *testing.T) {
+	for _, readOnly := range []bool{false, true} {
+		dir, r := tree(t), recorder{}
+		result, err := ownership.Apply(t.Context(), dir, ownership.Config{Group: 2000, ReadOnly: readOnly, Chown: r.chown})
+		require.NoError(t, err)
+		require.Equal(t, ownership.Result{Changed: 6}, result)
+		require.Equal(t, recorder{".": 2000, "./a": 2000, "./a/b": 2000, "./a/b/file": 2000, "./a/link": 2000, "./a/dirlink": 2000}, r)
+		want := map[string]fs.FileMode{
+			".": fs.ModeDir | fs.ModeSetgid | 0o770, "a/b": fs.ModeDir | fs.ModeSetgid | 0o770,
+			"a/b/file": fs.ModeSetuid | 0o660, "a/link": 0o600,
+		}
+		if readOnly {
+			want["."], want["a/b"], want["a/b/file"] = fs.ModeDir|fs.ModeSetgid|0o750, fs.ModeDir|fs.ModeSetgid|0o750, fs.ModeSetuid|0o640
+		}
+		for path, mode := range want {
+			info, err := os.Stat(filepath.Join(dir, path)) // through the link: its target has not changed
+			require.NoError(t, err)
+			require.Equal(t, mode, info.Mode(), path)
+		}
+	}
+}
+
+// V28.
+func TestOnRootMismatch(t *testing.T) {
+	dir, r := tree(t), recorder{}
+	policy, own := v1.FSGroupChangeOnRootMismatch, int64(os.Getgid())
+	cfg := ownership.Config{Group: own, Policy: &policy, Chown: r.chown}
+	result, err := ownership.Apply(t.Context(), dir, cfg)
+	require.NoError(t, err)
+	require.False(t, result.Skipped, "the root has the group but not the modes")
+	wrong := filepath.Join(dir, "a/b/file")
+	require.NoError(t, os.Chmod(wrong, 0o600))
+
+	result, err = ownership.Apply(t.Context(), dir, cfg)
+	require.NoError(t, err)
+	require.Equal(t, ownership.Result{Skipped: true}, result)
+	info, err := os.Stat(wrong)
+	require.NoError(t, err)
+	require.Equal(t, fs.FileMode(0o600), info.Mode(), "it stays wrong")
+
+	cfg.Policy = nil
+	result, err = ownership.Apply(t.Context(), dir, cfg)
+	require.NoError(t, err)
+	require.Equal(t, 1, result.Changed, "always: but what is right is not touched")
+	cfg.Group++
+	cfg.Policy = &policy
+	result, err = ownership.Apply(t.Context(), dir, cfg)
+	require.NoError(t, err)
+	require.False(t, result.Skipped)
+	require.Len(t, r, 6)
+}
+
+// What one file does not let itself be done is no error of the others, or of the volume.
+func TestErrorsOfEntries(t *testing.T) {
+	dir := tree(t)
+	var failed []string
+	result, err := ownership.Apply(t.Context(), dir, ownership.Config{
+		Group: 2000,
+		Chown: func(_ int, path string, _, _ int) error {
+			if path == "./a/b/file" {
+				return syscall.EIO
+			}
+			return nil
+		},
+		OnError: func(path string, err error) {
+			require.ErrorIs(t, err, syscall.EIO)
+			failed = append(failed, path)
+		},
+	})
+	require.NoError(t, err)
+	require.Equal(t, 1, result.Failed)
+	require.Equal(t, []string{"./a/b/file"}, failed)
+}
+
+func TestRefused(t *testing.T) {
+	dir := tree(t)
+	_, err := ownership.Apply(t.Context(), filepath.Join(dir, "nowhere"), ownership.Config{})
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	_, err = ownership.Apply(t.Context(), filepath.Join(dir, "a/dirlink"), ownership.Config{})
+	require.ErrorIs(t, err, syscall.ENOTDIR)
+	_, err = ownership.Apply(t.Context(), dir, ownership.Config{Group: -1})
+	require.ErrorContains(t, err, "fsGroup: -1")
+	require.ErrorIs(t, ownership.One(filepath.Join(dir, "a/link"), ownership.Config{}), syscall.ELOOP)
+	ctx, stop := context.WithCancelCause(t.Context())
+	calls := 0
+	_, err = ownership.Apply(ctx, dir, ownership.Config{Group: 2000, Chown: func(int, string, int, int) error {
+		calls++
+		stop(errors.New("enough"))
+		return nil
+	}})
+	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorContains(t, err, "enough")
+	require.LessOrEqual(t, calls, 2)
+}
+
+func TestOne(t *testing.T) {
+	dir, r := tree(t), recorder{}
+	require.NoError(t, ownership.One(dir, ownership.Config{Group: 2000, Chown: r.chown}))
+	require.Equal(t, recorder{dir: 2000}, r)
+}
+
+// A tree that is deeper than anything sensible costs a bounded number of descriptors.
+func TestDeep(t *testing.T) {
+	root, err := os.OpenRoot(t.TempDir())
+	require.NoError(t, err)
+	top := root
+	for range 600 {
+		require.NoError(t, root.Mkdir("d", 0o755))
+		next, err := root.OpenRoot("d")
+		require.NoError(t, err)
+		if root != top {
+			require.NoError(t, root.Close())
+		}
+		root = next
+	}
+	require.NoError(t, root.Close())
+	r := recorder{}
+	result, err := ownership.Apply(t.Context(), top.Name(), ownership.Config{Group: 2000, Chown: r.chown, OnError: func(_ string, err error) {
+		require.ErrorContains(t, err, "deep")
+	}})
+	require.NoError(t, err)
+	require.Equal(t, ownership.Result{Changed: 513, Failed: 1}, result)
+	require.NoError(t, top.Close())
+}
+
+// A container that swaps a folder for a link during the walk leads it nowhere.
+func TestRace(t *testing.T) {
+	dir, outside := t.TempDir(), t.TempDir()
+	victim := filepath.Join(outside, "file")
+	require.NoError(t, os.WriteFile(victim, nil, 0o600))
+	swap := filepath.Join(dir, "swap")
+	var stop atomic.Bool
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for !stop.Load() {
+			_ = os.Mkdir(swap, 0o755)
+			_ = os.WriteFile(filepath.Join(swap, "file"), nil, 0o600)
+			_ = os.RemoveAll(swap)
+			_ = os.Symlink(outside, swap)
+			_ = os.Remove(swap)
+			_ = os.Symlink(victim, swap)
+			_ = os.Remove(swap)
+		}
+	}()
+	seen := 0
+	for range 3000 {
+		_, err := ownership.Apply(t.Context(), dir, ownership.Config{Group: 2000, Chown: func(fd int, path string, _, _ int) error {
+			at, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd))
+			require.NoError(t, err)
+			require.True(t, strings.HasPrefix(at, dir), "%s is %s", path, at)
+			seen++
+			return nil
+		}})
+		require.NoError(t, err)
+	}
+	stop.Store(true)
+	<-done
+	require.Greater(t, seen, 3000)
+	info, err := os.Stat(victim)
+	require.NoError(t, err)
+	require.Equal(t, fs.FileMode(0o600), info.Mode())
+	info, err = os.Stat(outside)
+	require.NoError(t, err)
+	require.Zero(t, info.Mode()&fs.ModeSetgid)
+}
+
+// With rights, the kernel does what is asked of it.
+func TestAsRoot(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root")
+	}
+	dir := tree(t)
+	result, err := ownership.Apply(t.Context(), dir, ownership.Config{Group: 2000})
+	require.NoError(t, err)
+	require.Equal(t, ownership.Result{Changed: 6}, result)
+	for path, mode := range map[string]fs.FileMode{"a/link": fs.ModeSymlink | 0o777, "a/b/file": fs.ModeSetuid | 0o660, "a": fs.ModeDir | fs.ModeSetgid | 0o770} {
+		info, err := os.Lstat(filepath.Join(dir, path))
+		require.NoError(t, err)
+		require.Equal(t, uint32(2000), info.Sys().(*syscall.Stat_t).Gid, path)
+		require.Equal(t, mode, info.Mode(), path)
+	}
+	result, err = ownership.Apply(t.Context(), dir, ownership.Config{Group: 2000})
+	require.NoError(t, err)
+	require.Zero(t, result.Changed)
+}
