@@ -105,6 +105,9 @@ var floors = map[string]floor{
 	"volume/claims":     {own: []string{"volume", "internal/podfacts"}, outside: 85, forbid: noGRPC},
 	"volume/hostpath":   {outside: 85, forbid: noGRPC},
 	"volume/ownership":  {outside: 85, forbid: noGRPC},
+	"volume/content":    {own: []string{"volume", "internal/podfacts", "volume/ownership"}, outside: 85, forbid: noGRPC},
+	// Only tests import it.
+	"volume/internal/testbacking": {own: []string{"volume", "internal/podfacts"}, outside: 85, forbid: noGRPC},
 
 	"syncloop":                 {own: []string{"podworkers", "internal/podfacts", "internal/run"}, outside: 85, forbid: noGRPC},
 	"syncloop/eventsourcetest": {own: []string{"syncloop", "podworkers", "internal/podfacts", "internal/run"}, outside: 85, forbid: noGRPC},

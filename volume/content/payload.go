@@ -1,0 +1,100 @@
+package content
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+)
+
+// File is one file of a Payload.
+type File struct {
+	Data []byte
+	// Mode are its permissions, 0 to 0777.
+	Mode int32
+	// Owner is the user that the file belongs to; nil means the agent's.
+	Owner *int64
+}
+
+// Payload is what a volume's files shall be, by path below the volume.
+type Payload map[string]File
+
+// What file systems take, in bytes.
+const (
+	maxPath      = 4096
+	maxComponent = 255
+)
+
+// Add puts files into the payload, in the place of what has the same path.
+func (p Payload) Add(files Payload) {
+	for name, f := range files {
+		p[path.Clean(name)] = f
+	}
+}
+
+// CheckPath refuses a path that is not that of a file below a volume: empty, absolute,
+// longer than file systems take, with "..", or beginning with two dots, which is how
+// what Write makes for itself begins.
+func CheckPath(name string) error {
+	clean := path.Clean(name)
+	parts := strings.Split(name, "/")
+	switch {
+	case name == "" || clean == ".":
+		return fmt.Errorf("path %q is empty", name)
+	case path.IsAbs(name):
+		return fmt.Errorf("path %.80q is absolute", name)
+	case len(name) > maxPath:
+		return fmt.Errorf("path %.80q... has %d bytes, more than %d", name, len(name), maxPath)
+	case slices.Contains(parts, ".."):
+		return fmt.Errorf("path %.80q contains \"..\"", name)
+	case strings.HasPrefix(name, "..") || strings.HasPrefix(clean, ".."):
+		return fmt.Errorf("path %.80q begins with \"..\"", name)
+	case strings.Contains(name, "\x00"):
+		return fmt.Errorf("path %.80q has a NUL byte", name)
+	}
+	for _, part := range parts {
+		if len(part) > maxComponent {
+			return fmt.Errorf("path %.80q...: %.80q... has %d bytes, more than %d", name, part, len(part), maxComponent)
+		}
+	}
+	return nil
+}
+
+// Check returns the payload with its paths cleaned, or says what is wrong with it: a
+// path (CheckPath), two spellings of one path, a file where another one needs a folder,
+// a mode.
+func (p Payload) Check() (Payload, error) {
+	out := make(Payload, len(p))
+	for _, name := range slices.Sorted(maps.Keys(p)) {
+		f := p[name]
+		if err := CheckPath(name); err != nil {
+			return nil, err
+		}
+		if f.Mode < 0 || f.Mode > 0o777 {
+			return nil, fmt.Errorf("path %.80q: mode %#o is not one from 0 to 0777", name, f.Mode)
+		}
+		if f.Owner != nil && (*f.Owner < 0 || *f.Owner > 1<<32-2) {
+			return nil, fmt.Errorf("path %.80q: owner %d is no user", name, *f.Owner)
+		}
+		clean := path.Clean(name)
+		if _, twice := out[clean]; twice {
+			return nil, fmt.Errorf("path %.80q is there twice", clean)
+		}
+		out[clean] = f
+	}
+	for name := range out {
+		for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
+			if _, file := out[dir]; file {
+				return nil, fmt.Errorf("path %.80q is a file, and the folder of %.80q", dir, name)
+			}
+		}
+	}
+	return out, nil
+}
+
+// top is the first component of a path.
+func top(name string) string {
+	first, _, _ := strings.Cut(name, "/")
+	return first
+}

@@ -1,0 +1,68 @@
+package content
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// V6, and what else no folder can hold.
+func TestCheckRefuses(t *testing.T) {
+	uid := func(n int64) *int64 { return &n }
+	for want, p := range map[string]Payload{
+		`"../x" contains ".."`:          {"../x": {}},
+		`"a/../b" contains ".."`:        {"a/../b": {}},
+		`"..y" begins with ".."`:        {"..y": {}},
+		`"./..y" begins with ".."`:      {"./..y": {}},
+		`"..data/y" begins with ".."`:   {"..data/y": {}},
+		`"/etc/passwd" is absolute`:     {"/etc/passwd": {}},
+		`"" is empty`:                   {"": {}},
+		`"./" is empty`:                 {"./": {}},
+		"NUL":                           {"a\x00b": {}},
+		"5000 bytes, more than 4096":    {strings.Repeat("a/", 2500): {}},
+		"1048576 bytes, more than 4096": {strings.Repeat("k", 1<<20): {}},
+		"256 bytes, more than 255":      {"a/" + strings.Repeat("b", 256): {}},
+		`"a/b" is there twice`:          {"a/b": {}, "a//b": {}},
+		`"a" is a file, and the folder`: {"a": {}, "a/b/c": {}},
+		`mode 01000 is not`:             {"a": {Mode: 0o1000}},
+		`is not one from 0 to 0777`:     {"a": {Mode: -1}},
+		`owner -1 is no user`:           {"a": {Owner: uid(-1)}},
+		`owner 4294967295 is no user`:   {"a": {Owner: uid(1<<32 - 1)}},
+	} {
+		_, err := p.Check()
+		require.ErrorContains(t, err, want)
+		require.Less(t, len(err.Error()), 300, "a message is no place for a key of 1 MiB")
+		dir := t.TempDir()
+		_, err = Write(dir, p, WriteOptions{})
+		require.ErrorContains(t, err, want)
+		require.Empty(t, list(t, dir), "nothing is on disk")
+	}
+}
+
+func TestCheckCleans(t *testing.T) {
+	p, err := Payload{"./a//b/": {Mode: 0o777}, "c..d": {}, "e/..f": {}, strings.Repeat("x", 255): {}}.Check()
+	require.NoError(t, err)
+	require.Len(t, p, 4)
+	require.Contains(t, p, "a/b")
+	q := Payload{"a/b": {Mode: 1}}
+	q.Add(Payload{"a//b": {Mode: 2}})
+	require.Equal(t, Payload{"a/b": {Mode: 2}}, q, "the later one wins")
+}
+
+func FuzzCheckPath(f *testing.F) {
+	for _, seed := range []string{"a", "../x", "..y", "a/..", "/", "./..data", "a//b", "\x00", strings.Repeat("a", 256)} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, name string) {
+		if CheckPath(name) != nil {
+			return
+		}
+		dir := t.TempDir()
+		_, err := Write(dir, Payload{name: {Data: []byte(name), Mode: 0o600}}, WriteOptions{})
+		if err == nil {
+			require.Equal(t, name, read(t, dir, name))
+		}
+		require.LessOrEqual(t, len(list(t, dir)), 3)
+	})
+}

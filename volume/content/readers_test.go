@@ -1,0 +1,165 @@
+package content
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// V5: readers at full speed, and a thousand swaps.
+func TestReadersSeeNoMix(t *testing.T) {
+	dir := inMemory(t)
+	long := strings.Repeat("x", 8<<10)
+	payload := func(i int) Payload { return files("a", fmt.Sprint(i, long), "b/c", fmt.Sprint(i, long)) }
+	write(t, dir, payload(0))
+	var stop atomic.Bool
+	var wg sync.WaitGroup
+	var whole atomic.Int64
+	for range 2 {
+		wg.Go(func() {
+			for !stop.Load() {
+				ok, err := readPair(dir)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if ok {
+					whole.Add(1)
+				}
+			}
+		})
+	}
+	for i := range 1000 {
+		_, err := Write(dir, payload(i+1), WriteOptions{})
+		require.NoError(t, err)
+	}
+	stop.Store(true)
+	wg.Wait()
+	require.Greater(t, whole.Load(), int64(100))
+}
+
+// readPair reads two files of one version, and tells whether it was quick enough: a
+// version may go while it is read.
+func readPair(dir string) (ok bool, err error) {
+	root, err := os.OpenRoot(filepath.Join(dir, dataLink))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil // the version that the link led to is gone: the next one is there
+	}
+	if err != nil {
+		return false, err
+	}
+	defer root.Close()
+	a, errA := root.ReadFile("a")
+	b, errB := root.ReadFile("b/c")
+	if errors.Is(errA, fs.ErrNotExist) || errors.Is(errB, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err := errors.Join(errA, errB); err != nil {
+		return false, err
+	}
+	if string(a) != string(b) {
+		return false, fmt.Errorf("a mix: %.10q and %.10q", a, b)
+	}
+	return true, nil
+}
+
+// tmpfs mounts a small file system.
+func tmpfs(t testing.TB, options string) string {
+	if os.Getuid() != 0 {
+		t.Skip("mounting needs root")
+	}
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, options); err != nil {
+		t.Skip("mounting: ", err)
+	}
+	t.Cleanup(func() { require.NoError(t, unix.Unmount(dir, unix.MNT_DETACH)) })
+	return dir
+}
+
+// inMemory is a folder of which the disk is not the slowest part.
+func inMemory(t testing.TB) string {
+	dir, err := os.MkdirTemp("/dev/shm", "content")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
+	return dir
+}
+
+func TestFullDisk(t *testing.T) {
+	dir := tmpfs(t, "size=1m")
+	old := files("a", "old", "b", strings.Repeat("o", 300<<10))
+	write(t, dir, old)
+	for range 3 {
+		_, err := Write(dir, files("a", "new", "b", strings.Repeat("n", 300<<10), "c", strings.Repeat("n", 600<<10)), WriteOptions{})
+		require.ErrorIs(t, err, syscall.ENOSPC)
+		check(t, dir, old)
+	}
+	write(t, dir, files("a", "new"))
+	// A crash with the disk full does not keep the next version out.
+	_, _ = attempt(dir, files("a", "newer", "b", strings.Repeat("n", 900<<10)), 4, true)
+	write(t, dir, files("a", "newest", "b", strings.Repeat("n", 600<<10)))
+}
+
+func TestReadOnlyFileSystem(t *testing.T) {
+	dir := tmpfs(t, "size=1m")
+	old := files("a", "old")
+	write(t, dir, old)
+	require.NoError(t, unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""))
+	_, err := Write(dir, files("a", "new"), WriteOptions{})
+	require.ErrorIs(t, err, syscall.EROFS)
+	check(t, dir, old)
+	require.False(t, write(t, dir, old), "what is right needs no writing")
+}
+
+func FuzzWrite(f *testing.F) {
+	f.Add("a", "b/c", "x", byte(3))
+	f.Add("a/b", "a", "", byte(0))
+	f.Add("d", "d/e/f", "y", byte(9))
+	f.Fuzz(func(t *testing.T, one, two, text string, at byte) {
+		dir := t.TempDir()
+		for _, p := range []Payload{files(one, text), files(two, text, "last", text), files(one, text+"x", two, text)} {
+			var before Payload
+			if _, err := os.Lstat(filepath.Join(dir, dataLink)); err == nil {
+				before = seen(t, dir)
+			}
+			clean, err := p.Check()
+			if err != nil {
+				_, err = Write(dir, p, WriteOptions{})
+				require.Error(t, err)
+				require.Equal(t, before, seen(t, dir))
+				continue
+			}
+			_, _ = attempt(dir, p, int(at%24), at >= 128)
+			if got := seen(t, dir); !equal(got, before) {
+				require.Equal(t, clean, got)
+			}
+			if _, err := Write(dir, p, WriteOptions{}); err == nil {
+				check(t, dir, clean)
+			}
+		}
+	})
+}
+
+func equal(a, b Payload) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for name, f := range a {
+		other, ok := b[name]
+		if !ok || string(f.Data) != string(other.Data) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,241 @@
+package content_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podwright/podwright/volume"
+	"github.com/podwright/podwright/volume/content"
+	"github.com/podwright/podwright/volume/internal/testbacking"
+)
+
+const plugin = "kubernetes.io/configmap"
+
+type room struct {
+	t       testing.TB
+	backing *testbacking.Plugin
+	volumes *content.Volumes
+	m       volume.Mount
+	layout  volume.Layout
+	chowned map[string][2]int
+}
+
+func newRoom(t testing.TB) *room {
+	r := &room{t: t, backing: &testbacking.Plugin{}, layout: volume.Layout{Root: t.TempDir()}, chowned: map[string][2]int{}}
+	var err error
+	r.volumes, err = content.New(content.Config{Backing: r.backing, Chown: func(_ int, path string, uid, gid int) error {
+		was, ok := r.chowned[filepath.Base(path)]
+		if !ok {
+			was = [2]int{-1, -1}
+		}
+		r.chowned[filepath.Base(path)] = [2]int{max(was[0], uid), max(was[1], gid)}
+		return nil
+	}})
+	require.NoError(t, err)
+	r.m = volume.Mount{
+		Pod: &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "u"}}, Spec: &volume.Spec{Name: "v", Inline: &v1.VolumeSource{}},
+		Dir: r.layout.Volume("u", plugin, "v"), StateDir: r.layout.State("u", plugin, "v"),
+	}
+	require.NoError(t, os.MkdirAll(filepath.Dir(r.m.Dir), 0o750))
+	return r
+}
+
+func (r *room) mount(text string) (volume.Mounted, error) {
+	return r.volumes.Mount(context.Background(), r.m, content.Content{
+		Medium: v1.StorageMediumMemory, Payload: content.Payload{"key": {Data: []byte(text), Mode: 0o600}},
+	})
+}
+
+func (r *room) unmount() error {
+	return r.volumes.Unmount(context.Background(), volume.Unmount{Pod: "u", Name: "v", Dir: r.m.Dir, StateDir: r.m.StateDir})
+}
+
+func (r *room) key() string {
+	data, err := os.ReadFile(filepath.Join(r.m.Dir, "key"))
+	require.NoError(r.t, err)
+	return string(data)
+}
+
+func (r *room) marker() string {
+	return filepath.Join(r.layout.Root, "pods/u/plugins/kubernetes.io~empty-dir/wrapped_v/ready")
+}
+
+func TestMountAndUnmount(t *testing.T) {
+	r := newRoom(t)
+	mounted, err := r.mount("one")
+	require.NoError(t, err)
+	require.Equal(t, volume.Mounted{Path: r.m.Dir, ReadOnly: true, Relabel: true}, mounted)
+	require.Equal(t, "one", r.key())
+	require.FileExists(t, r.marker())
+	require.Equal(t, v1.StorageMediumMemory, r.backing.MediumOfLast())
+	require.NoDirExists(t, r.m.StateDir)
+	_, err = r.mount("two")
+	require.NoError(t, err)
+	require.Equal(t, "two", r.key())
+	for range 2 {
+		require.NoError(t, r.unmount())
+		require.NoDirExists(t, r.m.Dir)
+		require.NoFileExists(t, r.marker())
+	}
+}
+
+// What has not changed is not looked at in full; what is damaged is.
+func TestUnchangedIsCheap(t *testing.T) {
+	r := newRoom(t)
+	mount := func() int64 {
+		before := r.backing.Mounts.Load()
+		_, err := r.mount("one")
+		require.NoError(t, err)
+		require.Equal(t, "one", r.key())
+		return r.backing.Mounts.Load() - before
+	}
+	require.EqualValues(t, 1, mount())
+	require.EqualValues(t, 1, mount(), "the clock of the file system may be coarse")
+	require.Eventually(t, func() bool { return mount() == 0 }, 5*time.Second, 10*time.Millisecond)
+	require.NoError(t, os.Remove(filepath.Join(r.m.Dir, "key")))
+	require.EqualValues(t, 1, mount())
+	require.Eventually(t, func() bool { return mount() == 0 }, 5*time.Second, 10*time.Millisecond)
+	require.NoError(t, os.Remove(filepath.Join(r.m.Dir, "..data", "key")))
+	require.EqualValues(t, 1, mount())
+	require.Eventually(t, func() bool { return mount() == 0 }, 5*time.Second, 10*time.Millisecond)
+	require.NoError(t, os.RemoveAll(r.m.Dir))
+	require.EqualValues(t, 1, mount())
+	r.m.Inside = []string{"more"}
+	require.EqualValues(t, 1, mount())
+	require.DirExists(t, filepath.Join(r.m.Dir, "more"))
+}
+
+func TestFSGroupBeforeAnybodySees(t *testing.T) {
+	r := newRoom(t)
+	group, owner := int64(2000), int64(7)
+	r.m.FSGroup = &group
+	_, err := r.volumes.Mount(context.Background(), r.m, content.Content{
+		Payload: content.Payload{"key": {Mode: 0o600, Owner: &owner}, "d/other": {Mode: 0o400}},
+	})
+	require.NoError(t, err)
+	require.Equal(t, [2]int{7, 2000}, r.chowned["key"])
+	require.Equal(t, [2]int{-1, 2000}, r.chowned["other"])
+	require.Equal(t, [2]int{-1, 2000}, r.chowned["v"], "the root")
+	for path, mode := range map[string]fs.FileMode{
+		"key": 0o640, "d/other": 0o440, "d": fs.ModeDir | fs.ModeSetgid | 0o755, ".": fs.ModeDir | fs.ModeSetgid | 0o777,
+	} {
+		info, err := os.Stat(filepath.Join(r.m.Dir, path))
+		require.NoError(t, err)
+		require.Equal(t, mode, info.Mode(), path)
+	}
+}
+
+func TestInside(t *testing.T) {
+	r := newRoom(t)
+	old := syscall.Umask(0o077)
+	defer syscall.Umask(old)
+	r.m.Inside = []string{"a/b", "c"}
+	for range 2 {
+		_, err := r.mount("one")
+		require.NoError(t, err)
+	}
+	for _, at := range []string{"a", "a/b", "c"} {
+		info, err := os.Stat(filepath.Join(r.m.Dir, at))
+		require.NoError(t, err)
+		require.Equal(t, fs.ModeDir|0o755, info.Mode())
+	}
+	for want, at := range map[string]string{`where this one has "key"`: "key/below", `begins with ".."`: "..data"} {
+		r.m.Inside = []string{at}
+		_, err := r.mount("two")
+		require.ErrorContains(t, err, want)
+		require.ErrorIs(t, err, volume.ErrTransient)
+	}
+	require.Equal(t, "one", r.key())
+}
+
+// V7: a first mount that fails leaves nothing.
+func TestFirstMountFails(t *testing.T) {
+	r := newRoom(t)
+	odd := errors.New("odd")
+	for _, again := range []bool{false, true} {
+		require.NoError(t, os.MkdirAll(filepath.Join(r.m.Dir, "key", "in the way"), 0o755))
+		r.m.Again, r.m.Found = again, !again
+		r.m.FSGroup = new(int64)
+		*r.m.FSGroup = -7
+		_, err := r.mount("one")
+		require.ErrorContains(t, err, "-7 is no group")
+		require.ErrorIs(t, err, volume.ErrUncertain)
+		require.FileExists(t, r.marker(), "what containers may use stays")
+	}
+	r.m.Again, r.m.Found = false, false
+	_, err := r.mount("one")
+	require.NotErrorIs(t, err, volume.ErrUncertain)
+	require.NotErrorIs(t, err, volume.ErrTransient)
+	require.NoDirExists(t, r.m.Dir)
+	require.NoFileExists(t, r.marker())
+
+	r.backing.Fail = func(method string) error {
+		if method == "unmount" {
+			return odd
+		}
+		return nil
+	}
+	_, err = r.mount("one")
+	require.ErrorIs(t, err, odd)
+	require.ErrorIs(t, err, volume.ErrUncertain, "it could not be taken back")
+	r.backing.Fail = func(string) error { return odd }
+	_, err = r.mount("one")
+	require.ErrorIs(t, err, odd)
+	require.ErrorIs(t, r.unmount(), odd)
+}
+
+// A payload that no folder can hold mounts nothing.
+func TestBadPayload(t *testing.T) {
+	r := newRoom(t)
+	_, err := r.volumes.Mount(context.Background(), r.m, content.Content{Payload: content.Payload{"../x": {}}})
+	require.ErrorContains(t, err, `volume v: path "../x" contains ".."`)
+	require.ErrorIs(t, err, volume.ErrTransient)
+	require.Zero(t, r.backing.Mounts.Load())
+}
+
+func TestNew(t *testing.T) {
+	_, err := content.New(content.Config{})
+	require.EqualError(t, err, "content: Config.Backing is required")
+}
+
+func ExampleVolumes() {
+	root, _ := os.MkdirTemp("", "kubelet")
+	defer os.RemoveAll(root)
+	layout := volume.Layout{Root: root}
+	volumes, _ := content.New(content.Config{Backing: &testbacking.Plugin{}}) // in an agent: emptydir.New
+	mounted, err := volumes.Mount(context.Background(), volume.Mount{
+		Pod:      &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "u"}},
+		Spec:     &volume.Spec{Name: "config", Inline: &v1.VolumeSource{}},
+		Dir:      layout.Volume("u", "example.com/mine", "config"),
+		StateDir: layout.State("u", "example.com/mine", "config"),
+	}, content.Content{Payload: content.Payload{"colour": {Data: []byte("blue"), Mode: 0o644}}})
+	data, _ := os.ReadFile(filepath.Join(mounted.Path, "colour"))
+	fmt.Println(string(data), err)
+	// Output: blue <nil>
+}
+
+func BenchmarkUnchanged(b *testing.B) {
+	r := newRoom(b)
+	_, err := r.mount("one")
+	require.NoError(b, err)
+	time.Sleep(60 * time.Millisecond)
+	_, err = r.mount("one")
+	require.NoError(b, err)
+	for b.Loop() {
+		if _, err := r.mount("one"); err != nil {
+			b.Fatal(err)
+		}
+	}
+	require.EqualValues(b, 2, r.backing.Mounts.Load())
+}

@@ -1,0 +1,357 @@
+package content
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/podwright/podwright/internal/run"
+)
+
+// The names that Write makes for itself.
+const (
+	dataLink    = "..data"
+	newDataLink = "..data_tmp"
+	stampFormat = "2006_01_02_15_04_05"
+	folderMode  = 0o755
+)
+
+// version is how the folder of one version is named.
+var version = regexp.MustCompile(`^\.\.\d{4}_\d\d_\d\d_\d\d_\d\d_\d\d\.\d+$`)
+
+// WriteOptions are what Write does besides.
+type WriteOptions struct {
+	// Prepare is called with the folder of a new version before anybody can see it, to
+	// change who owns it. An error gives the version up. nil does nothing.
+	Prepare func(dir string) error
+	// Chown gives a file to its Owner; nil asks the kernel.
+	Chown func(f *os.File, uid int) error
+	// step is called before each thing that Write does; what it returns is as if that
+	// had failed.
+	step func(what string) error
+}
+
+// Write makes dir, which exists, hold the payload and nothing else, and tells whether it
+// had to write: if the files have that content already, links that are missing are made
+// and no more. The modes and owners of files whose content is right are not looked at,
+// as other kubelets do not: a change of defaultMode alone changes no file.
+//
+// On an error the old version is there still, all of it, or the new one is, all of it.
+// Calls for one folder are not made at the same time.
+func Write(dir string, p Payload, o WriteOptions) (changed bool, err error) {
+	clean, err := p.Check()
+	if err != nil {
+		return false, err
+	}
+	if o.step == nil {
+		o.step = func(string) error { return nil }
+	}
+	if o.Chown == nil {
+		o.Chown = func(f *os.File, uid int) error { return f.Chown(uid, -1) }
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return false, err
+	}
+	defer root.Close()
+	w := &writer{root: root, payload: clean, WriteOptions: o}
+	return w.write()
+}
+
+type writer struct {
+	WriteOptions
+	root    *os.Root
+	payload Payload
+}
+
+func (w *writer) write() (changed bool, err error) {
+	current, err := w.current()
+	if err != nil {
+		return false, err
+	}
+	if current == "" || !w.holds(current) {
+		if err := w.clear(current); err != nil { // makes room on a full disk
+			return false, err
+		}
+		next, err := w.newVersion()
+		if err != nil {
+			return false, err
+		}
+		if err := w.publish(next); err != nil {
+			return false, run.Join(err, w.root.RemoveAll(newDataLink), w.root.RemoveAll(next))
+		}
+		current, changed = next, true
+	}
+	// From here on the new version is there: what fails is tried again next time.
+	if err := w.makeLinks(); err != nil {
+		return changed, err
+	}
+	if err := w.dropLinks(); err != nil {
+		return changed, err
+	}
+	return changed, w.clear(current)
+}
+
+// current is the folder of the version that can be seen, "" if there is none.
+func (w *writer) current() (string, error) {
+	target, err := w.root.Readlink(dataLink)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.EINVAL): // EINVAL: no link
+		return "", nil
+	case err != nil:
+		return "", err
+	case !version.MatchString(target):
+		return "", nil
+	}
+	return target, nil
+}
+
+// holds tells whether a version has the files of the payload and no others. What cannot
+// be read is no such file.
+func (w *writer) holds(dir string) bool {
+	seen := 0
+	var look func(name string) bool
+	look = func(name string) bool {
+		entries, err := w.readDir(path.Join(dir, name))
+		if err != nil || name != "" && len(entries) == 0 {
+			return false
+		}
+		for _, e := range entries {
+			below := path.Join(name, e.Name())
+			switch {
+			case e.IsDir():
+				if !look(below) {
+					return false
+				}
+			case !w.same(dir, below):
+				return false
+			default:
+				seen++
+			}
+		}
+		return true
+	}
+	return look("") && seen == len(w.payload)
+}
+
+func (w *writer) readDir(name string) ([]fs.DirEntry, error) {
+	f, err := w.root.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return f.ReadDir(-1)
+}
+
+// same tells whether a file of a version is that of the payload.
+func (w *writer) same(dir, name string) bool {
+	want, ok := w.payload[name]
+	full := path.Join(dir, name)
+	info, err := w.root.Lstat(full)
+	if !ok || err != nil || !info.Mode().IsRegular() || info.Size() != int64(len(want.Data)) {
+		return false
+	}
+	f, err := w.root.Open(full)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	have, err := io.ReadAll(io.LimitReader(f, int64(len(want.Data))+1))
+	return err == nil && bytes.Equal(have, want.Data)
+}
+
+// newVersion writes the payload into a folder of its own and returns its name. On an
+// error there is no such folder.
+func (w *writer) newVersion() (name string, err error) {
+	if err := w.step("new folder"); err != nil {
+		return "", err
+	}
+	for {
+		name = fmt.Sprintf("..%s.%d", time.Now().UTC().Format(stampFormat), rand.Uint32())
+		err := w.root.Mkdir(name, folderMode)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, fs.ErrExist) {
+			return "", err
+		}
+	}
+	if err := w.fill(name); err != nil {
+		return "", run.Join(err, w.root.RemoveAll(name))
+	}
+	return name, nil
+}
+
+func (w *writer) fill(dir string) error {
+	if err := w.root.Chmod(dir, folderMode); err != nil { // whatever the umask
+		return err
+	}
+	made := map[string]bool{".": true}
+	for _, name := range slices.Sorted(maps.Keys(w.payload)) {
+		if err := w.folders(dir, path.Dir(name), made); err != nil {
+			return err
+		}
+		if err := w.file(path.Join(dir, name), w.payload[name]); err != nil {
+			return err
+		}
+	}
+	if err := w.step("prepare"); err != nil || w.Prepare == nil {
+		return err
+	}
+	return w.Prepare(path.Join(w.root.Name(), dir))
+}
+
+// folders makes a folder of a version and those that it is in.
+func (w *writer) folders(dir, name string, made map[string]bool) error {
+	if made[name] {
+		return nil
+	}
+	made[name] = true
+	if err := w.folders(dir, path.Dir(name), made); err != nil {
+		return err
+	}
+	if err := w.step("folder " + name); err != nil {
+		return err
+	}
+	full := path.Join(dir, name)
+	if err := w.root.Mkdir(full, folderMode); err != nil {
+		return err
+	}
+	return w.root.Chmod(full, folderMode)
+}
+
+func (w *writer) file(full string, content File) error {
+	if err := w.step("create " + path.Base(full)); err != nil {
+		return err
+	}
+	f, err := w.root.OpenFile(full, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	err = w.contents(f, content)
+	return run.Join(err, f.Close()) // some file systems say only now that they are full
+}
+
+func (w *writer) contents(f *os.File, content File) error {
+	if err := w.step("write " + path.Base(f.Name())); err != nil {
+		return err
+	}
+	if _, err := f.Write(content.Data); err != nil {
+		return err
+	}
+	if content.Owner != nil {
+		if err := w.Chown(f, int(*content.Owner)); err != nil {
+			return err
+		}
+	}
+	return f.Chmod(fs.FileMode(content.Mode))
+}
+
+// publish makes a version the one that is seen.
+func (w *writer) publish(next string) error {
+	if err := w.step("new link"); err != nil {
+		return err
+	}
+	if err := w.root.RemoveAll(newDataLink); err != nil { // left by a crash
+		return err
+	}
+	if err := w.root.Symlink(next, newDataLink); err != nil {
+		return err
+	}
+	if err := w.step("swap"); err != nil {
+		return err
+	}
+	if info, err := w.root.Lstat(dataLink); err == nil && info.IsDir() { // nobody's work, and in the way
+		if err := w.root.RemoveAll(dataLink); err != nil {
+			return err
+		}
+	}
+	return w.root.Rename(newDataLink, dataLink)
+}
+
+// makeLinks makes the links to all files and folders that are in the volume itself.
+func (w *writer) makeLinks() error {
+	done := map[string]bool{}
+	for _, file := range slices.Sorted(maps.Keys(w.payload)) {
+		name := top(file)
+		if done[name] {
+			continue
+		}
+		done[name] = true
+		if target, err := w.root.Readlink(name); err == nil && target == linkTo(name) {
+			continue
+		}
+		if err := w.step("link " + name); err != nil {
+			return err
+		}
+		if err := w.root.RemoveAll(name); err != nil {
+			return err
+		}
+		if err := w.root.Symlink(linkTo(name), name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func linkTo(name string) string { return path.Join(dataLink, name) }
+
+// dropLinks removes the links to what is no longer there.
+func (w *writer) dropLinks() error {
+	tops := map[string]bool{}
+	for file := range w.payload {
+		tops[top(file)] = true
+	}
+	entries, err := w.readDir(".")
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		name := e.Name()
+		if strings.HasPrefix(name, "..") || tops[name] {
+			continue
+		}
+		if target, err := w.root.Readlink(name); err != nil || target != linkTo(name) {
+			continue
+		}
+		if err := w.step("unlink " + name); err != nil {
+			return err
+		}
+		if err := w.root.Remove(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// clear removes all versions but one, and what a crash left behind.
+func (w *writer) clear(keep string) error {
+	entries, err := w.readDir(".")
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		name := e.Name()
+		if name == keep || name != newDataLink && !version.MatchString(name) {
+			continue
+		}
+		if err := w.step("remove " + name); err != nil {
+			return err
+		}
+		if err := w.root.RemoveAll(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,341 @@
+package content
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func list(t testing.TB, dir string) (names []string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+func read(t testing.TB, dir, name string) string {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(dir, name))
+	require.NoError(t, err)
+	return string(data)
+}
+
+func target(t testing.TB, dir string) string {
+	t.Helper()
+	to, err := os.Readlink(filepath.Join(dir, dataLink))
+	require.NoError(t, err)
+	return to
+}
+
+// files makes a payload from paths and contents in turn.
+func files(pairs ...string) Payload {
+	p := Payload{}
+	for i := 0; i < len(pairs); i += 2 {
+		p[pairs[i]] = File{Data: []byte(pairs[i+1]), Mode: 0o644}
+	}
+	return p
+}
+
+func ExampleWrite() {
+	dir, _ := os.MkdirTemp("", "volume")
+	defer os.RemoveAll(dir)
+	for _, text := range []string{"one", "one", "two"} {
+		fmt.Println(Write(dir, Payload{"key": {Data: []byte(text), Mode: 0o644}}, WriteOptions{}))
+	}
+	data, _ := os.ReadFile(filepath.Join(dir, "key"))
+	fmt.Println(string(data))
+	// Output:
+	// true <nil>
+	// false <nil>
+	// true <nil>
+	// two
+}
+
+func write(t testing.TB, dir string, p Payload) bool {
+	t.Helper()
+	changed, err := Write(dir, p, WriteOptions{})
+	require.NoError(t, err)
+	check(t, dir, p)
+	return changed
+}
+
+// check requires that a folder holds the payload, and nothing that was left behind.
+func check(t testing.TB, dir string, p Payload) {
+	t.Helper()
+	names := map[string]bool{dataLink: true, target(t, dir): true}
+	for name, f := range p {
+		names[top(name)] = true
+		require.Equal(t, string(f.Data), read(t, dir, name))
+		to, err := os.Readlink(filepath.Join(dir, top(name)))
+		require.NoError(t, err)
+		require.Equal(t, "..data/"+top(name), to)
+	}
+	require.ElementsMatch(t, slices.Collect(maps.Keys(names)), list(t, dir))
+}
+
+// V3.
+func TestUpdate(t *testing.T) {
+	dir := t.TempDir()
+	require.True(t, write(t, dir, files("a", "1", "b/c", "2", "b/d/e", "3")))
+	first := target(t, dir)
+	require.True(t, version.MatchString(first), first)
+	info, err := os.Stat(filepath.Join(dir, first))
+	require.NoError(t, err)
+	require.Equal(t, fs.ModeDir|0o755, info.Mode())
+
+	require.False(t, write(t, dir, files("a", "1", "b/c", "2", "b/d/e", "3")))
+	require.Equal(t, first, target(t, dir))
+
+	for _, p := range []Payload{
+		files("a", "2", "b/c", "2", "b/d/e", "3"), // other content
+		files("a", "2", "b/c", "2"),               // a file less
+		files("a", "2", "b/c", "2", "z", ""),      // a file more
+		files("a/x", "2", "b", "2", "z", ""),      // a folder for a file, and the reverse
+		files(),
+		files("a", "2"),
+	} {
+		before := target(t, dir)
+		require.True(t, write(t, dir, p))
+		require.NotEqual(t, before, target(t, dir))
+	}
+}
+
+// V4.
+func TestMissingLinks(t *testing.T) {
+	dir := t.TempDir()
+	p := files("a", "1", "b/c", "2")
+	write(t, dir, p)
+	before := target(t, dir)
+	require.NoError(t, os.Remove(filepath.Join(dir, "a")))
+	require.NoError(t, os.Remove(filepath.Join(dir, "b")))
+	require.NoError(t, os.Symlink("nowhere", filepath.Join(dir, "b")))
+	require.NoError(t, os.Symlink("..data/gone", filepath.Join(dir, "gone")))
+	require.False(t, write(t, dir, p))
+	require.Equal(t, before, target(t, dir))
+}
+
+// V9.
+func TestModes(t *testing.T) {
+	dir := t.TempDir()
+	old := syscall.Umask(0o077)
+	defer syscall.Umask(old)
+	p := Payload{"a": {Mode: 0o440}, "d/b": {Mode: 0o400}, "c": {Mode: 0o777}}
+	write(t, dir, p)
+	modes := func() (out []fs.FileMode) {
+		for _, name := range []string{"a", "d/b", "c", "d"} {
+			info, err := os.Stat(filepath.Join(dir, name))
+			require.NoError(t, err)
+			out = append(out, info.Mode())
+		}
+		return out
+	}
+	want := []fs.FileMode{0o440, 0o400, 0o777, fs.ModeDir | 0o755}
+	require.Equal(t, want, modes())
+	require.False(t, write(t, dir, Payload{"a": {Mode: 0o644}, "d/b": {Mode: 0o644}, "c": {Mode: 0o644}}))
+	require.Equal(t, want, modes(), "a change of modes alone changes nothing, as upstream")
+}
+
+// What is damaged is made anew, whatever is in the way.
+func TestHeals(t *testing.T) {
+	p := files("a", "1", "b/c", "2")
+	for name, damage := range map[string]func(dir, at string) error{
+		"file gone":         func(_, at string) error { return os.Remove(filepath.Join(at, "a")) },
+		"file emptied":      func(_, at string) error { return os.Truncate(filepath.Join(at, "a"), 0) },
+		"same size":         func(_, at string) error { return os.WriteFile(filepath.Join(at, "a"), []byte("x"), 0) },
+		"file more":         func(_, at string) error { return os.WriteFile(filepath.Join(at, "x"), nil, 0o600) },
+		"empty folder more": func(_, at string) error { return os.Mkdir(filepath.Join(at, "x"), 0o700) },
+		"folder for file": func(_, at string) error {
+			return errors.Join(os.Remove(filepath.Join(at, "a")), os.Mkdir(filepath.Join(at, "a"), 0o700))
+		},
+		"file for folder": func(_, at string) error {
+			return errors.Join(os.RemoveAll(filepath.Join(at, "b")), os.WriteFile(filepath.Join(at, "b"), nil, 0o600))
+		},
+		"link for file": func(_, at string) error {
+			return errors.Join(os.Remove(filepath.Join(at, "a")), os.Symlink("/etc/passwd", filepath.Join(at, "a")))
+		},
+		"pipe for file": func(_, at string) error {
+			return errors.Join(os.Remove(filepath.Join(at, "a")), syscall.Mkfifo(filepath.Join(at, "a"), 0o600))
+		},
+		"version gone": func(_, at string) error { return os.RemoveAll(at) },
+		"no data link": func(dir, _ string) error { return os.Remove(filepath.Join(dir, dataLink)) },
+		"link leads out": func(dir, _ string) error {
+			return errors.Join(os.Remove(filepath.Join(dir, dataLink)), os.Symlink("/etc", filepath.Join(dir, dataLink)))
+		},
+		"data is a folder": func(dir, _ string) error {
+			return errors.Join(os.Remove(filepath.Join(dir, dataLink)), os.MkdirAll(filepath.Join(dir, dataLink, "a"), 0o700))
+		},
+		"data is a file": func(dir, _ string) error {
+			return errors.Join(os.Remove(filepath.Join(dir, dataLink)), os.WriteFile(filepath.Join(dir, dataLink), nil, 0o600))
+		},
+		"temporary is a folder": func(dir, at string) error {
+			return errors.Join(os.RemoveAll(at), os.MkdirAll(filepath.Join(dir, newDataLink, "a"), 0o700))
+		},
+		"folder for link": func(dir, _ string) error {
+			return errors.Join(os.Remove(filepath.Join(dir, "a")), os.MkdirAll(filepath.Join(dir, "a/b"), 0o700))
+		},
+		"file for link": func(dir, _ string) error {
+			return errors.Join(os.Remove(filepath.Join(dir, "b")), os.WriteFile(filepath.Join(dir, "b"), nil, 0o600))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			write(t, dir, p)
+			require.NoError(t, damage(dir, filepath.Join(dir, target(t, dir))))
+			write(t, dir, p)
+			require.FileExists(t, "/etc/passwd")
+		})
+	}
+}
+
+// What is not the writer's stays: folders at which other volumes are mounted.
+func TestForeignStays(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, "inside/deep"), 0o755))
+	require.NoError(t, os.Symlink("elsewhere", filepath.Join(dir, "link")))
+	_, err := Write(dir, files("a", "1"), WriteOptions{})
+	require.NoError(t, err)
+	_, err = Write(dir, files("b", "1"), WriteOptions{})
+	require.NoError(t, err)
+	require.DirExists(t, filepath.Join(dir, "inside/deep"))
+	require.ElementsMatch(t, []string{"inside", "link", "b", dataLink, target(t, dir)}, list(t, dir))
+}
+
+func TestPrepare(t *testing.T) {
+	dir := t.TempDir()
+	owner := int64(7)
+	var order []string
+	o := WriteOptions{
+		Prepare: func(at string) error {
+			_, err := os.Lstat(filepath.Join(dir, dataLink))
+			require.ErrorIs(t, err, fs.ErrNotExist, "before anybody sees it")
+			order = append(order, "prepare "+read(t, at, "a"))
+			return nil
+		},
+		Chown: func(f *os.File, uid int) error {
+			order = append(order, fmt.Sprint("chown ", filepath.Base(f.Name()), " ", uid))
+			return nil
+		},
+	}
+	_, err := Write(dir, Payload{"a": {Data: []byte("1"), Owner: &owner}, "b": {}}, o)
+	require.NoError(t, err)
+	require.Equal(t, []string{"chown a 7", "prepare 1"}, order)
+
+	o.Prepare = func(string) error { return syscall.EPERM }
+	_, err = Write(dir, files("a", "2"), o)
+	require.ErrorIs(t, err, syscall.EPERM)
+	require.Equal(t, "1", read(t, dir, "a"))
+	require.Len(t, list(t, dir), 4, "of the new version nothing is left")
+}
+
+var errCrash = errors.New("crash")
+
+// seen returns what a reader finds, who holds on to the folder of one version.
+func seen(t testing.TB, dir string) Payload {
+	t.Helper()
+	root, err := os.OpenRoot(filepath.Join(dir, dataLink))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	require.NoError(t, err)
+	defer root.Close()
+	out := Payload{}
+	require.NoError(t, fs.WalkDir(root.FS(), ".", func(name string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		data, err := root.ReadFile(name)
+		out[name] = File{Data: data, Mode: 0o644}
+		return err
+	}))
+	return out
+}
+
+// attempt writes, and fails or crashes at one of the steps, whose name it returns.
+func attempt(dir string, p Payload, at int, crash bool) (step string, err error) {
+	defer func() {
+		if r := recover(); r != nil && r != errCrash {
+			panic(r)
+		}
+	}()
+	n := 0
+	_, err = Write(dir, p, WriteOptions{step: func(what string) error {
+		if n++; n-1 != at {
+			return nil
+		}
+		if step = what; crash {
+			panic(errCrash)
+		}
+		return syscall.EIO
+	}})
+	return step, err
+}
+
+// Whatever is done next fails, or is not done any more: a reader sees the old version
+// or the new one, whole, and the next Write makes all of it good.
+func TestCrashAndFaultAtEveryStep(t *testing.T) {
+	before, after := files("a", "old", "b/c", "old", "gone", "old"), files("a", "new", "b/c", "new", "n/m", "new")
+	for _, crash := range []bool{false, true} {
+		var steps []string
+		for at := 0; ; at++ {
+			dir := t.TempDir()
+			write(t, dir, before)
+			step, err := attempt(dir, after, at, crash)
+			if step == "" {
+				require.NoError(t, err)
+				check(t, dir, after)
+				break
+			}
+			steps = append(steps, step)
+			if !crash {
+				require.ErrorIs(t, err, syscall.EIO, step)
+			}
+			swapped := slices.Contains(steps[:len(steps)-1], "swap")
+			want := before
+			if swapped {
+				want = after
+			}
+			require.Equal(t, want, seen(t, dir), step)
+			if !crash && !swapped {
+				check(t, dir, before) // nothing was left behind
+			}
+			write(t, dir, after) // the agent starts anew
+			write(t, dir, before)
+		}
+		require.Len(t, steps, 15)
+	}
+}
+
+// The same for the first version, and twice in a row.
+func TestCrashOfTheFirst(t *testing.T) {
+	p := files("a", "1", "b/c", "2")
+	for at := 0; ; at++ {
+		dir := t.TempDir()
+		first, _ := attempt(dir, p, at, true)
+		if first == "" {
+			break
+		}
+		for again := 0; ; again++ {
+			if step, _ := attempt(dir, p, again, true); step == "" {
+				break
+			}
+			if got := seen(t, dir); got != nil {
+				require.Equal(t, p, got)
+			}
+		}
+		check(t, dir, p)
+	}
+}
