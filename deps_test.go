@@ -106,6 +106,7 @@ var floors = map[string]floor{
 	"volume/hostpath":   {outside: 85, forbid: noGRPC},
 	"volume/ownership":  {outside: 85, forbid: noGRPC},
 	"volume/content":    {own: []string{"volume", "internal/podfacts", "volume/ownership"}, outside: 85, forbid: noGRPC},
+	"volume/objects":    {own: []string{"volume", "internal/podfacts"}, outside: 85, forbid: noGRPC},
 	// Only tests import it.
 	"volume/internal/testbacking": {own: []string{"volume", "internal/podfacts"}, outside: 85, forbid: noGRPC},
 

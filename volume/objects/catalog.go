@@ -1,0 +1,274 @@
+package objects
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/podwright/podwright/volume"
+)
+
+// Problem is something in the folder of a Dir that cannot be used.
+type Problem struct {
+	// Path is the file or folder.
+	Path string `json:"path"`
+	// Message says what is wrong, and names the field if there is one.
+	Message string `json:"message"`
+	// KeptLastGood tells that an earlier, good version is served.
+	KeptLastGood bool `json:"keptLastGood,omitempty"`
+	// NoAnswer tells that nothing is known of what is there now: a file that blocks who
+	// reads it, or a folder that cannot be listed.
+	NoAnswer bool `json:"noAnswer,omitempty"`
+}
+
+// settle is how long a file must be gone before its object is: editors move files away
+// and back.
+const settle = 250 * time.Millisecond
+
+// catalog is what is known of the files of a folder. It has no clock and does no I/O.
+type catalog struct {
+	files map[string]*entry // by path below the folder
+	// objects are the files of those that have been good once.
+	objects map[volume.Object]*entry
+	// folders are the problems of folders, by path.
+	folders map[string]Problem
+	// strays are files that are no objects.
+	strays []Problem
+}
+
+// entry is one file.
+type entry struct {
+	path   string
+	object volume.Object
+	value  any // of the last good version, nil without one
+	// immutable tells that value never changes as long as the file is there.
+	immutable bool
+	stamp     stamp
+	digest    [sha256.Size]byte
+	decoded   bool // digest counts
+	bad       string
+	silent    bool
+	goneSince time.Time
+}
+
+// snapshot is what the folder looked like at one moment.
+type snapshot struct {
+	// files are those that were found, by path.
+	files map[string]reading
+	// folders are those that could not be listed: what was in them is unknown.
+	folders map[string]Problem
+}
+
+// reading is one file: its content, or why there is none.
+type reading struct {
+	data    []byte
+	stamp   stamp
+	modTime time.Time
+	problem string
+	// same tells that it need not be read, or that its stamp is that of the version that
+	// was read before.
+	same bool
+	// vanished tells that it was gone before it was read, silent that it has not
+	// answered: nothing follows about what it holds.
+	vanished, silent bool
+}
+
+func newCatalog() *catalog {
+	return &catalog{files: map[string]*entry{}, objects: map[volume.Object]*entry{}}
+}
+
+// objectOf says of which object a path is the file.
+func objectOf(file string) (volume.Object, kind, error) {
+	parts := strings.Split(file, "/")
+	k, ok := kinds[parts[0]]
+	if !ok {
+		return volume.Object{}, k, fmt.Errorf("%q is no folder of objects: they are %s", parts[0], strings.Join(slices.Sorted(maps.Keys(kinds)), ", "))
+	}
+	o := volume.Object{Kind: k.reported}
+	want := 3
+	if k.cluster {
+		want = 2
+	}
+	if len(parts) != want {
+		return o, k, fmt.Errorf("the file of a %s is to be %d folders deep", k.name, want-1)
+	}
+	if !k.cluster {
+		o.Namespace = parts[1]
+		if faults := validation.IsDNS1123Label(o.Namespace); len(faults) > 0 {
+			return o, k, fmt.Errorf("%.80q is no namespace: %s", o.Namespace, strings.Join(faults, "; "))
+		}
+	}
+	name, ok := strings.CutSuffix(path.Base(file), ".yaml")
+	if !ok {
+		return o, k, fmt.Errorf("the name does not end with .yaml")
+	}
+	o.Name = name
+	if faults := validation.IsDNS1123Subdomain(strings.ReplaceAll(name, ":", ".")); len(faults) > 0 || !k.cluster && strings.Contains(name, ":") {
+		return o, k, fmt.Errorf("%.80q is no name of a %s", name, k.name)
+	}
+	return o, k, nil
+}
+
+// known returns the stamp of the version of a file that was read, and whether the file
+// need not even be looked at.
+func (c *catalog) known(file string) (s stamp, immutable bool) {
+	e := c.files[file]
+	if e == nil || !e.decoded {
+		return stamp{}, false
+	}
+	return e.stamp, e.immutable && e.value != nil
+}
+
+// apply takes a snapshot in. busy tells how long a file with a modification time should
+// be left alone, since it is still being written. It returns the objects that have
+// changed, and when to look again even if nothing happens; 0 for never.
+func (c *catalog) apply(s snapshot, busy func(path string, modTime time.Time) time.Duration, now time.Time) (changed []volume.Object, recheck time.Duration) {
+	soon := func(d time.Duration) {
+		if recheck == 0 || d < recheck {
+			recheck = max(d, time.Millisecond)
+		}
+	}
+	c.folders, c.strays = s.folders, nil
+	for _, file := range slices.Sorted(maps.Keys(s.files)) {
+		r := s.files[file]
+		if r.vanished {
+			continue
+		}
+		o, k, err := objectOf(file)
+		if err != nil {
+			c.strays = append(c.strays, Problem{Path: file, Message: err.Error()})
+			continue
+		}
+		e := c.files[file]
+		if e == nil {
+			e = &entry{path: file, object: o}
+			c.files[file] = e
+		}
+		e.goneSince, e.silent = time.Time{}, r.silent
+		if r.silent {
+			soon(retry)
+			continue
+		}
+		took, hold := e.take(r, k, func() time.Duration { return busy(file, r.modTime) })
+		if hold > 0 {
+			soon(hold)
+		}
+		if took {
+			c.objects[o] = e
+			changed = append(changed, o)
+		}
+	}
+	for file, e := range c.files {
+		if r, there := s.files[file]; there && !r.vanished || c.unknown(file) {
+			continue
+		}
+		if e.goneSince.IsZero() {
+			e.goneSince = now
+		}
+		if left := settle - now.Sub(e.goneSince); left > 0 {
+			soon(left)
+			continue
+		}
+		delete(c.files, file)
+		if c.objects[e.object] == e {
+			delete(c.objects, e.object)
+			changed = append(changed, e.object)
+		}
+	}
+	if len(s.folders) > 0 {
+		soon(retry)
+	}
+	slices.SortFunc(changed, func(a, b volume.Object) int { return cmp.Compare(a.String(), b.String()) })
+	return changed, recheck
+}
+
+// unknown tells that a file is in a folder that could not be listed.
+func (c *catalog) unknown(file string) bool {
+	for dir := path.Dir(file); ; dir = path.Dir(dir) {
+		if _, ok := c.folders[dir]; ok {
+			return true
+		}
+		if dir == "." {
+			return false
+		}
+	}
+}
+
+// take looks at one version of a file, and tells whether it has brought another object.
+func (e *entry) take(r reading, k kind, busy func() time.Duration) (took bool, hold time.Duration) {
+	switch {
+	case r.same:
+		return false, 0
+	case r.problem != "":
+		e.bad, e.decoded = r.problem, false
+		return false, 0
+	}
+	digest := sha256.Sum256(r.data)
+	if e.decoded && digest == e.digest {
+		e.stamp = r.stamp
+		return false, 0
+	}
+	if hold := busy(); hold > 0 {
+		return false, hold
+	}
+	unchanged := e.value != nil && e.bad != "" && digest == e.digest // good again, as it was
+	e.decoded = true
+	value, immutable, err := k.object(r.data, e.object)
+	e.digest, e.stamp = digest, r.stamp
+	if err != nil {
+		e.bad = err.Error()
+		return false, 0
+	}
+	e.value, e.immutable, e.bad = value, immutable, ""
+	return !unchanged, 0
+}
+
+// problems lists what cannot be used, by path.
+func (c *catalog) problems() []Problem {
+	out := slices.Concat(c.strays, slices.Collect(maps.Values(c.folders)))
+	for file, e := range c.files {
+		p := Problem{Path: file, Message: e.bad, KeptLastGood: e.value != nil, NoAnswer: e.silent}
+		if e.silent {
+			p.Message = silence
+		}
+		if p.Message != "" {
+			out = append(out, p)
+		}
+	}
+	slices.SortFunc(out, func(a, b Problem) int { return cmp.Compare(a.Path, b.Path) })
+	return out
+}
+
+// find returns the value of an object. What is not known is not missing.
+func (c *catalog) find(o volume.Object) (any, error) {
+	if e := c.objects[o]; e != nil {
+		return e.value, nil
+	}
+	for folder, k := range kinds {
+		if k.reported != o.Kind {
+			continue
+		}
+		file := path.Join(folder, o.Namespace, o.Name+".yaml")
+		if e := c.files[file]; e != nil {
+			why := e.bad
+			switch {
+			case e.silent:
+				why = silence
+			case why == "":
+				why = "is still being written"
+			}
+			return nil, fmt.Errorf("%s: %s: %s", o, file, why)
+		}
+		if c.unknown(file) {
+			return nil, fmt.Errorf("%s: it is not known whether %s exists", o, file)
+		}
+	}
+	return nil, NotFound(o)
+}

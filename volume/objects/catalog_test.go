@@ -1,0 +1,230 @@
+package objects
+
+import (
+	"encoding/base64"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/volume"
+)
+
+const (
+	webFile = "configmaps/ns/web.yaml"
+	web     = "apiVersion: v1\nkind: ConfigMap\ndata: {colour: blue}\n"
+)
+
+var webObject = volume.Object{Kind: KindConfigMap, Namespace: "ns", Name: "web"}
+
+// world feeds a catalog.
+type world struct {
+	t     *testing.T
+	c     *catalog
+	now   time.Time
+	files map[string]reading
+	hold  time.Duration
+	again time.Duration
+}
+
+func newWorld(t *testing.T) *world {
+	return &world{t: t, c: newCatalog(), now: time.Unix(1e9, 0), files: map[string]reading{}}
+}
+
+func (w *world) put(file, text string) { w.files[file] = reading{data: []byte(text)} }
+
+func (w *world) apply(folders map[string]Problem) (changed []volume.Object) {
+	changed, w.again = w.c.apply(snapshot{w.files, folders}, func(string, time.Time) time.Duration { return w.hold }, w.now)
+	return changed
+}
+
+func (w *world) colour() string {
+	value, err := w.c.find(webObject)
+	if err != nil {
+		return err.Error()
+	}
+	return value.(*v1.ConfigMap).Data["colour"]
+}
+
+func TestLastGoodVersionStays(t *testing.T) {
+	w := newWorld(t)
+	require.Empty(t, w.apply(nil))
+	require.Equal(t, `configmap "ns/web" not found`, w.colour())
+
+	w.put(webFile, "kind: [")
+	require.Empty(t, w.apply(nil))
+	require.Contains(t, w.colour(), "ConfigMap ns/web: configmaps/ns/web.yaml: yaml:", "what is wrong is not missing")
+	require.Equal(t, []volume.Object{webObject}, func() []volume.Object { w.put(webFile, web); return w.apply(nil) }())
+	require.Empty(t, w.apply(nil))
+	require.Equal(t, "blue", w.colour())
+
+	w.put(webFile, strings.Replace(web, "data", "dat", 1))
+	require.Empty(t, w.apply(nil))
+	require.Equal(t, "blue", w.colour())
+	problems := w.c.problems()
+	require.Len(t, problems, 1)
+	require.Equal(t, Problem{Path: webFile, Message: `strict decoding error: unknown field "dat"`, KeptLastGood: true}, problems[0])
+
+	w.files[webFile] = reading{problem: "is odd"}
+	require.Empty(t, w.apply(nil))
+	require.Equal(t, "is odd", w.c.problems()[0].Message)
+	w.files[webFile] = reading{silent: true}
+	require.Empty(t, w.apply(nil))
+	require.True(t, w.c.problems()[0].NoAnswer)
+	require.Equal(t, retry, w.again)
+	require.Equal(t, "blue", w.colour())
+
+	w.put(webFile, strings.Replace(web, "blue", "red", 1))
+	w.hold = time.Second
+	require.Empty(t, w.apply(nil), "it is being written")
+	require.Equal(t, time.Second, w.again)
+	require.Equal(t, "blue", w.colour())
+	w.hold = 0
+	require.Len(t, w.apply(nil), 1)
+	require.Equal(t, "red", w.colour())
+	require.Empty(t, w.c.problems())
+}
+
+func TestGone(t *testing.T) {
+	w := newWorld(t)
+	w.put(webFile, web)
+	require.Len(t, w.apply(nil), 1)
+	delete(w.files, webFile)
+	require.Empty(t, w.apply(nil))
+	require.Equal(t, settle, w.again)
+	w.put(webFile, web)
+	w.now = w.now.Add(time.Hour)
+	require.Empty(t, w.apply(nil), "it was moved away and back")
+	delete(w.files, webFile)
+	for _, unknown := range []string{".", "configmaps", "configmaps/ns"} {
+		require.Empty(t, w.apply(map[string]Problem{unknown: {Path: unknown, Message: "cannot be read", NoAnswer: true}}))
+		w.now = w.now.Add(time.Hour)
+		require.Equal(t, "blue", w.colour(), "what cannot be listed is not gone")
+		require.Equal(t, retry, w.again)
+		_, err := w.c.find(volume.Object{Kind: KindConfigMap, Namespace: "ns", Name: "other"})
+		require.ErrorContains(t, err, "it is not known whether configmaps/ns/other.yaml exists")
+		require.False(t, IsNotFound(err))
+	}
+	require.Empty(t, w.apply(nil))
+	w.now = w.now.Add(settle)
+	require.Equal(t, []volume.Object{webObject}, w.apply(nil))
+	require.Equal(t, `configmap "ns/web" not found`, w.colour())
+	require.Empty(t, w.c.files)
+}
+
+func TestImmutableIsKnown(t *testing.T) {
+	w := newWorld(t)
+	w.put(webFile, web+"immutable: true\n")
+	require.Len(t, w.apply(nil), 1)
+	_, immutable := w.c.known(webFile)
+	require.True(t, immutable)
+	w.files[webFile] = reading{same: true}
+	require.Empty(t, w.apply(nil))
+	require.Equal(t, "blue", w.colour())
+	delete(w.files, webFile)
+	w.apply(nil)
+	w.now = w.now.Add(settle)
+	require.Len(t, w.apply(nil), 1)
+	_, immutable = w.c.known(webFile)
+	require.False(t, immutable)
+}
+
+func TestStrays(t *testing.T) {
+	w := newWorld(t)
+	for _, file := range []string{"README", "config/ns/a.yaml", "configmaps/a.yaml", "configmaps/ns/a.yml", "configmaps/NS/a.yaml", "configmaps/ns/A.yaml", "trustbundles/ns/a.yaml", "secrets/ns/a:b.yaml"} {
+		w.put(file, "")
+	}
+	require.Empty(t, w.apply(nil))
+	var got []string
+	for _, p := range w.c.problems() {
+		got = append(got, p.Path+" "+p.Message)
+	}
+	require.Len(t, got, len(w.files))
+	all := strings.Join(got, "\n")
+	for _, want := range []string{
+		`README "README" is no folder of objects: they are configmaps, secrets, tokens, trustbundles`, "to be 2 folders deep",
+		"does not end with .yaml", `"NS" is no namespace`, `"A" is no name of a ConfigMap`, "to be 1 folders deep", `"a:b" is no name of a Secret`,
+	} {
+		require.Contains(t, all, want)
+	}
+}
+
+const pemText = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
+
+func jwt(claims string) string {
+	return "e30." + base64.RawURLEncoding.EncodeToString([]byte(claims)) + ".x"
+}
+
+func TestDecode(t *testing.T) {
+	good := func(file, text string) any {
+		o, k, err := objectOf(file)
+		require.NoError(t, err)
+		value, _, err := k.object([]byte(text), o)
+		require.NoError(t, err)
+		return value
+	}
+	s := good("secrets/ns/s.yaml", `{"apiVersion":"v1","kind":"Secret","data":{"a":"YQ==","b":"Yg=="},"stringData":{"a":"c"}}`).(*v1.Secret)
+	require.Equal(t, map[string][]byte{"a": []byte("c"), "b": []byte("b")}, s.Data)
+	require.Equal(t, "ns/s", s.Namespace+"/"+s.Name)
+	require.Equal(t, v1.SecretTypeOpaque, s.Type)
+	b := good("trustbundles/example.com:signer:a.yaml", "apiVersion: certificates.k8s.io/v1beta1\nkind: ClusterTrustBundle\nmetadata: {labels: {a: b}}\nspec:\n  signerName: example.com/signer\n  trustBundle: "+`"`+strings.ReplaceAll(pemText, "\n", `\n`)+`"`).(heldBundle)
+	require.Equal(t, bundle{"example.com/signer", map[string]string{"a": "b"}, pemText}, b.bundle)
+	token := good("tokens/ns/sa.yaml", "apiVersion: authentication.k8s.io/v1\nkind: TokenRequest\nspec: {audiences: [a]}\nstatus: {token: "+jwt(`{"iat":100,"exp":200}`)+"}").(heldTokenFile)
+	require.EqualValues(t, []int64{100, 200}, []int64{token.Issued.Unix(), token.Expires.Unix()})
+	token = good("tokens/ns/sa.yaml", "apiVersion: authentication.k8s.io/v1\nkind: TokenRequest\nstatus: {token: plain, expirationTimestamp: '2030-01-01T00:00:00Z'}").(heldTokenFile)
+	require.Equal(t, 2030, token.Expires.Year())
+	require.True(t, token.Issued.IsZero())
+
+	head := "apiVersion: v1\nkind: ConfigMap\n"
+	for want, text := range map[string]string{
+		"is not text":                               head + "data: {a: \"\x00\"}",
+		"is not an object":                          "[]",
+		`kind: "Pod": must be`:                      "apiVersion: v1\nkind: Pod\n",
+		`apiVersion: "v2": must be "v1"`:            "apiVersion: v2\nkind: ConfigMap\n",
+		`unknown field "Data"`:                      head + "Data: {a: b}\n",
+		`"data"`:                                    head + "data: {a: b}\ndata: {a: b}\n",
+		`"a" already set`:                           head + "data: {a: b, a: c}\n",
+		"into Go struct field":                      head + "data: {a: [1]}\n",
+		"illegal base64":                            head + "binaryData: {a: '?'}\n",
+		"data: \"a/b\" is no valid key":             head + "data: {a/b: c}\n",
+		`data: ".." is no valid key`:                head + "data: {..: c}\n",
+		"is no valid key: must be no more than 253": head + "data: {" + strings.Repeat("k", 300) + ": c}\n",
+		"yaml:":                                 head + "data: {" + strings.Repeat("k", 1<<20) + ": c}\n",
+		"binaryData[a]: the key is in data too": head + "data: {a: b}\nbinaryData: {a: YQ==}\n",
+		"data: 1048577 bytes, more than the limit": head + "data: {a: " + strings.Repeat("x", 1<<20+1) + "}\n",
+		`metadata.name: "other": the file's place`: head + "metadata: {name: other}\n",
+		`metadata.namespace: "other"`:              head + "metadata: {namespace: other}\n",
+	} {
+		_, _, err := kinds["configmaps"].object([]byte(text), webObject)
+		require.ErrorContains(t, err, want)
+		require.Less(t, len(err.Error()), 700)
+		require.NotContains(t, err.Error(), "\n")
+	}
+	for want, text := range map[string]string{
+		"spec.trustBundle: it has no certificate": "''",
+		"not all of it is PEM":                    "'x'",
+		`"KEY" is no plain`:                       `"-----BEGIN KEY-----\nAAAA\n-----END KEY-----\n"`,
+	} {
+		_, _, err := kinds["trustbundles"].object([]byte("apiVersion: certificates.k8s.io/v1beta1\nkind: ClusterTrustBundle\nspec: {trustBundle: "+text+"}"), volume.Object{})
+		require.ErrorContains(t, err, want)
+	}
+	_, _, err := kinds["tokens"].object([]byte("apiVersion: authentication.k8s.io/v1\nkind: TokenRequest\n"), volume.Object{})
+	require.ErrorContains(t, err, "status.token: required")
+}
+
+func FuzzDecode(f *testing.F) {
+	f.Add("configmaps", web)
+	f.Add("secrets", "apiVersion: v1\nkind: Secret\nstringData: {a: b}\n")
+	f.Add("tokens", "apiVersion: authentication.k8s.io/v1\nkind: TokenRequest\nstatus: {token: "+jwt(`{"exp":1e99}`)+"}")
+	f.Add("trustbundles", "apiVersion: certificates.k8s.io/v1beta1\nkind: ClusterTrustBundle\nspec: {trustBundle: |\n  "+strings.ReplaceAll(pemText, "\n", "\n  ")+"}")
+	f.Fuzz(func(t *testing.T, folder, text string) {
+		k, ok := kinds[folder]
+		if !ok {
+			return
+		}
+		value, _, err := k.object([]byte(text), volume.Object{Kind: k.reported, Namespace: "ns", Name: "n"})
+		require.Equal(t, err == nil, value != nil)
+	})
+}

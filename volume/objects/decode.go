@@ -1,0 +1,254 @@
+package objects
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	authv1 "k8s.io/api/authentication/v1"
+	certv1beta1 "k8s.io/api/certificates/v1beta1"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	serializer "k8s.io/apimachinery/pkg/runtime/serializer/json"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"sigs.k8s.io/yaml"
+
+	"github.com/podwright/podwright/volume"
+)
+
+// maxObject bounds the data of an object, in bytes, as an API server does.
+const maxObject = 1 << 20
+
+// kind is a kind of object that a Dir serves.
+type kind struct {
+	// name is that of the objects, reported that of volume.Object.
+	name, reported string
+	versions       []string
+	// cluster tells that objects are in no namespace.
+	cluster bool
+	// decode turns a manifest into what is kept.
+	decode func(manifest []byte, o volume.Object) (value any, immutable bool, err error)
+}
+
+// kinds are those by the name of their folder.
+var kinds = map[string]kind{
+	"configmaps":   {name: "ConfigMap", reported: KindConfigMap, versions: []string{"v1"}, decode: decodeConfigMap},
+	"secrets":      {name: "Secret", reported: KindSecret, versions: []string{"v1"}, decode: decodeSecret},
+	"tokens":       {name: "TokenRequest", reported: KindServiceAccount, versions: []string{"authentication.k8s.io/v1"}, decode: decodeToken},
+	"trustbundles": {name: "ClusterTrustBundle", reported: KindTrustBundle, versions: []string{"certificates.k8s.io/v1", "certificates.k8s.io/v1beta1", "certificates.k8s.io/v1alpha1"}, cluster: true, decode: decodeTrustBundle},
+}
+
+// decode decodes one manifest of an object. The errors name the field that is wrong.
+func (k kind) object(manifest []byte, o volume.Object) (value any, immutable bool, err error) {
+	if bytes.IndexByte(manifest, 0) >= 0 {
+		return nil, false, errors.New("is not text")
+	}
+	var root any
+	if err := yaml.Unmarshal(manifest, &root); err != nil {
+		return nil, false, oneLine(err)
+	}
+	fields, ok := root.(map[string]any)
+	if !ok {
+		return nil, false, fmt.Errorf("is not an object with the fields of a %s", k.name)
+	}
+	if fields["kind"] != k.name {
+		return nil, false, fmt.Errorf("kind: %.80q: must be %q", fmt.Sprint(fields["kind"]), k.name)
+	}
+	if version, _ := fields["apiVersion"].(string); !slices.Contains(k.versions, version) {
+		return nil, false, fmt.Errorf("apiVersion: %.80q: must be %q", fmt.Sprint(fields["apiVersion"]), strings.Join(k.versions, `" or "`))
+	}
+	return k.decode(manifest, o)
+}
+
+var strictSerializer = serializer.NewSerializerWithOptions(serializer.DefaultMetaFactory, runtime.NewScheme(), runtime.NewScheme(),
+	serializer.SerializerOptions{Yaml: true, Strict: true})
+
+// strictly decodes: unknown and repeated fields are errors. It holds the name against
+// that of the file.
+func strictly[T interface {
+	runtime.Object
+	metav1.Object
+}](manifest []byte, into T, o volume.Object) error {
+	if _, _, err := strictSerializer.Decode(manifest, nil, into); err != nil {
+		return oneLine(err)
+	}
+	for _, f := range []struct{ field, have, want string }{
+		{"name", into.GetName(), o.Name}, {"namespace", into.GetNamespace(), o.Namespace},
+	} {
+		if f.have != "" && f.have != f.want {
+			return fmt.Errorf("metadata.%s: %.80q: the file's place says %q", f.field, f.have, f.want)
+		}
+	}
+	into.SetName(o.Name)
+	into.SetNamespace(o.Namespace)
+	return nil
+}
+
+func oneLine(err error) error {
+	text := strings.TrimPrefix(strings.Join(strings.Fields(err.Error()), " "), "error converting YAML to JSON: ")
+	if len(text) > 500 {
+		text = strings.ToValidUTF8(text[:500], "") + "..."
+	}
+	return errors.New(text)
+}
+
+func decodeConfigMap(manifest []byte, o volume.Object) (any, bool, error) {
+	c := &v1.ConfigMap{}
+	if err := strictly(manifest, c, o); err != nil {
+		return nil, false, err
+	}
+	size := 0
+	for key, value := range c.Data {
+		if _, twice := c.BinaryData[key]; twice {
+			return nil, false, fmt.Errorf("binaryData[%.80s]: the key is in data too", key)
+		}
+		if err := checkKey("data", key); err != nil {
+			return nil, false, err
+		}
+		size += len(value)
+	}
+	for key, value := range c.BinaryData {
+		if err := checkKey("binaryData", key); err != nil {
+			return nil, false, err
+		}
+		size += len(value)
+	}
+	if err := checkSize("data", size); err != nil {
+		return nil, false, err
+	}
+	return c, c.Immutable != nil && *c.Immutable, nil
+}
+
+func decodeSecret(manifest []byte, o volume.Object) (any, bool, error) {
+	s := &v1.Secret{}
+	if err := strictly(manifest, s, o); err != nil {
+		return nil, false, err
+	}
+	s = withStringData(s)
+	if s.Type == "" {
+		s.Type = v1.SecretTypeOpaque
+	}
+	size := 0
+	for key, value := range s.Data {
+		if err := checkKey("data", key); err != nil {
+			return nil, false, err
+		}
+		size += len(value)
+	}
+	if err := checkSize("data", size); err != nil {
+		return nil, false, err
+	}
+	return s, s.Immutable != nil && *s.Immutable, nil
+}
+
+func checkKey(field, key string) error {
+	if faults := validation.IsConfigMapKey(key); len(faults) > 0 {
+		return fmt.Errorf("%s: %.80q is no valid key: %s", field, key, strings.Join(faults, "; "))
+	}
+	return nil
+}
+
+func checkSize(field string, size int) error {
+	if size > maxObject {
+		return fmt.Errorf("%s: %d bytes, more than the limit of %d", field, size, maxObject)
+	}
+	return nil
+}
+
+// heldBundle is a trust bundle as it is kept.
+type heldBundle struct {
+	bundle
+	name string
+}
+
+func decodeTrustBundle(manifest []byte, o volume.Object) (any, bool, error) {
+	b := &certv1beta1.ClusterTrustBundle{}
+	if err := strictly(manifest, b, o); err != nil {
+		return nil, false, err
+	}
+	if _, err := Certificates(b.Spec.TrustBundle); err != nil {
+		return nil, false, fmt.Errorf("spec.trustBundle: %w", err)
+	}
+	if err := checkSize("spec.trustBundle", len(b.Spec.TrustBundle)); err != nil {
+		return nil, false, err
+	}
+	return heldBundle{bundle{b.Spec.SignerName, b.Labels, b.Spec.TrustBundle}, o.Name}, false, nil
+}
+
+// Certificates returns the DER content of the certificates in a PEM text, and refuses a
+// text with anything else, or with none.
+func Certificates(text string) (der []string, err error) {
+	rest := []byte(text)
+	for {
+		var block *pem.Block
+		block, rest = pem.Decode(rest)
+		switch {
+		case block == nil && len(bytes.TrimSpace(rest)) > 0:
+			return nil, errors.New("not all of it is PEM")
+		case block == nil && len(der) == 0:
+			return nil, errors.New("it has no certificate")
+		case block == nil:
+			return der, nil
+		case block.Type != "CERTIFICATE" || len(block.Headers) > 0:
+			return nil, fmt.Errorf("a block %.40q is no plain certificate", block.Type)
+		}
+		der = append(der, string(block.Bytes))
+	}
+}
+
+// heldTokenFile is a token as it is kept.
+type heldTokenFile struct {
+	Token
+	audiences []string
+}
+
+func decodeToken(manifest []byte, o volume.Object) (any, bool, error) {
+	r := &authv1.TokenRequest{}
+	if err := strictly(manifest, r, o); err != nil {
+		return nil, false, err
+	}
+	if r.Status.Token == "" {
+		return nil, false, errors.New("status.token: required")
+	}
+	t := heldTokenFile{Token{Value: r.Status.Token, Expires: r.Status.ExpirationTimestamp.Time}, r.Spec.Audiences}
+	issued, expires := times(r.Status.Token)
+	t.Issued = issued
+	if t.Expires.IsZero() {
+		t.Expires = expires
+	}
+	return t, false, nil
+}
+
+// times reads when a token was issued and when it expires from the token itself, if
+// that is a JSON Web Token.
+func times(token string) (issued, expires time.Time) {
+	parts := strings.Split(token, ".")
+	if len(parts) != 3 {
+		return issued, expires
+	}
+	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
+	if err != nil {
+		return issued, expires
+	}
+	var claims struct {
+		IssuedAt *int64 `json:"iat"`
+		Expires  *int64 `json:"exp"`
+	}
+	if json.Unmarshal(payload, &claims) != nil {
+		return issued, expires
+	}
+	if claims.IssuedAt != nil {
+		issued = time.Unix(*claims.IssuedAt, 0)
+	}
+	if claims.Expires != nil {
+		expires = time.Unix(*claims.Expires, 0)
+	}
+	return issued, expires
+}

@@ -1,0 +1,321 @@
+package objects
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podwright/podwright/volume"
+)
+
+// desk is a Dir that runs.
+type desk struct {
+	t       testing.TB
+	path    string
+	dir     *Dir
+	changes chan []volume.Object
+
+	mu    sync.Mutex
+	reads map[string]int
+}
+
+func newDesk(t testing.TB, cfg DirConfig) *desk {
+	d := &desk{t: t, path: filepath.Join(t.TempDir(), "objects"), changes: make(chan []volume.Object, 100), reads: map[string]int{}}
+	cfg.Path, cfg.OnChange = d.path, func(o []volume.Object) { d.changes <- o }
+	var err error
+	d.dir, err = NewDir(cfg)
+	require.NoError(t, err)
+	d.dir.read = func(path string, known stamp) reading {
+		r := readFile(path, known)
+		if !r.same {
+			d.mu.Lock()
+			d.reads[filepath.Base(path)]++
+			d.mu.Unlock()
+		}
+		return r
+	}
+	return d
+}
+
+func (d *desk) run() {
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error)
+	go func() { done <- d.dir.Run(ctx) }()
+	d.t.Cleanup(func() {
+		stop()
+		require.NoError(d.t, <-done)
+		require.ErrorIs(d.t, d.dir.Run(ctx), ErrAlreadyRun)
+	})
+}
+
+// put writes a file as a careful program does: beside, and then over.
+func (d *desk) put(file, text string) {
+	full := filepath.Join(d.path, file)
+	require.NoError(d.t, os.MkdirAll(filepath.Dir(full), 0o755))
+	require.NoError(d.t, os.WriteFile(full+"~", []byte(text), 0o600))
+	require.NoError(d.t, os.Rename(full+"~", full))
+}
+
+func (d *desk) changed(want ...string) {
+	d.t.Helper()
+	var got []string
+	for len(got) < len(want) {
+		select {
+		case objects := <-d.changes:
+			for _, o := range objects {
+				got = append(got, o.String())
+			}
+		case <-time.After(10 * time.Second):
+			require.Equal(d.t, want, got, "nothing more came")
+		}
+	}
+	require.ElementsMatch(d.t, want, got)
+}
+
+func (d *desk) colour() string {
+	c, err := d.dir.ConfigMap(d.t.Context(), "ns", "web")
+	if err != nil {
+		return err.Error()
+	}
+	return c.Data["colour"]
+}
+
+func (d *desk) readsOf(name string) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.reads[name]
+}
+
+func ExampleDir() {
+	path, _ := os.MkdirTemp("", "objects")
+	defer os.RemoveAll(path)
+	_ = os.MkdirAll(filepath.Join(path, "configmaps", "shop"), 0o755)
+	file := filepath.Join(path, "configmaps", "shop", "web.yaml")
+	_ = os.WriteFile(file, []byte("apiVersion: v1\nkind: ConfigMap\ndata: {colour: blue}\n"), 0o644)
+
+	changes := make(chan []volume.Object)
+	dir, _ := NewDir(DirConfig{Path: path, OnChange: func(c []volume.Object) { changes <- c }})
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error)
+	go func() { done <- dir.Run(ctx) }()
+
+	fmt.Println(<-changes)
+	web, err := dir.ConfigMap(ctx, "shop", "web")
+	fmt.Println(web.Data["colour"], err)
+	stop()
+	fmt.Println(<-done)
+	// Output:
+	// [ConfigMap shop/web]
+	// blue <nil>
+	// <nil>
+}
+
+func TestDirFollows(t *testing.T) {
+	d := newDesk(t, DirConfig{Period: time.Hour})
+	d.run()
+	require.Equal(t, `configmap "ns/web" not found`, d.colour(), "the folder need not be there")
+	d.put(webFile, web)
+	d.changed("ConfigMap ns/web")
+	require.Equal(t, "blue", d.colour())
+	d.put(webFile, strings.Replace(web, "blue", "red", 1))
+	d.changed("ConfigMap ns/web")
+	require.Equal(t, "red", d.colour())
+
+	// In place, in two pieces: the half is never seen.
+	f, err := os.OpenFile(filepath.Join(d.path, webFile), os.O_WRONLY|os.O_TRUNC, 0)
+	require.NoError(t, err)
+	_, err = f.WriteString(strings.Replace(web, "}", "", 1)[:len(web)-3])
+	require.NoError(t, err)
+	time.Sleep(150 * time.Millisecond)
+	require.Equal(t, "red", d.colour())
+	_, err = f.WriteAt([]byte(strings.Replace(web, "blue", "gray", 1)), 0)
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+	d.changed("ConfigMap ns/web")
+	require.Equal(t, "gray", d.colour())
+
+	d.put("secrets/ns/s.yaml", "apiVersion: v1\nkind: Secret\nstringData: {a: b}\n")
+	d.put("trustbundles/b.yaml", "apiVersion: certificates.k8s.io/v1beta1\nkind: ClusterTrustBundle\nspec:\n  signerName: s/s\n  trustBundle: |\n    "+strings.ReplaceAll(pemText, "\n", "\n    ")+"\n")
+	d.put("tokens/ns/sa.yaml", "apiVersion: authentication.k8s.io/v1\nkind: TokenRequest\nspec: {audiences: [a]}\nstatus: {token: t}\n")
+	d.changed("Secret ns/s", "ClusterTrustBundle b", "ServiceAccount ns/sa")
+	s, err := d.dir.Secret(t.Context(), "ns", "s")
+	require.NoError(t, err)
+	require.Equal(t, "b", string(s.Data["a"]))
+	pem, err := d.dir.TrustBundle(t.Context(), "b")
+	require.NoError(t, err)
+	require.Equal(t, pemText, strings.TrimRight(pem, "\n")+"\n")
+	of, err := d.dir.TrustBundlesOf(t.Context(), "s/s", &metav1.LabelSelector{})
+	require.NoError(t, err)
+	require.Len(t, of, 1)
+	token, err := d.dir.Token(t.Context(), TokenRequest{Namespace: "ns", ServiceAccount: "sa", Audiences: []string{"a"}})
+	require.NoError(t, err)
+	require.Equal(t, Token{Value: "t"}, token)
+	_, err = d.dir.Token(t.Context(), TokenRequest{Namespace: "ns", ServiceAccount: "sa", Audiences: []string{"b"}})
+	require.ErrorContains(t, err, `tokens/ns/sa.yaml: spec.audiences: the token is not for "b"`)
+	d.put("tokens/ns/sa.yaml", "apiVersion: authentication.k8s.io/v1\nkind: TokenRequest\nstatus: {token: "+jwt(`{"exp":1}`)+"}\n")
+	d.changed("ServiceAccount ns/sa")
+	_, err = d.dir.Token(t.Context(), TokenRequest{Namespace: "ns", ServiceAccount: "sa"})
+	require.ErrorContains(t, err, "the token expired at 1970-01-01T00:00:01Z")
+
+	d.put("trustbundles/b.yaml", "")
+	d.put("trustbundles/c.yaml", "")
+	require.Eventually(t, func() bool { return len(d.dir.Problems()) == 2 }, 10*time.Second, time.Millisecond)
+	_, err = d.dir.TrustBundle(t.Context(), "b")
+	require.NoError(t, err, "the last good version")
+	_, err = d.dir.TrustBundlesOf(t.Context(), "s/s", &metav1.LabelSelector{})
+	require.ErrorContains(t, err, "trustbundles/c.yaml: is not an object", "who knows what it would trust")
+	require.NoError(t, d.dir.CheckHealth())
+
+	require.NoError(t, os.RemoveAll(filepath.Join(d.path, "configmaps")))
+	d.changed("ConfigMap ns/web")
+	require.Equal(t, `configmap "ns/web" not found`, d.colour())
+	d.put(webFile, web)
+	d.changed("ConfigMap ns/web")
+
+	// That all of it is gone is no reason to drop anything.
+	require.NoError(t, os.Rename(d.path, d.path+".away"))
+	require.Eventually(t, func() bool { return d.dir.CheckHealth() != nil }, 10*time.Second, time.Millisecond)
+	require.Equal(t, "blue", d.colour())
+	require.NoError(t, os.Rename(d.path+".away", d.path))
+	require.Eventually(t, func() bool { return d.dir.CheckHealth() == nil }, 10*time.Second, time.Millisecond)
+	d.put(webFile, strings.Replace(web, "blue", "red", 1))
+	d.changed("ConfigMap ns/web")
+	require.Equal(t, "red", d.colour())
+}
+
+// Nothing that is not a file is waited for.
+func TestDirHangsOnNothing(t *testing.T) {
+	d := newDesk(t, DirConfig{})
+	d.put(webFile, web)
+	require.NoError(t, syscall.Mkfifo(filepath.Join(d.path, "configmaps/ns/pipe.yaml"), 0o600))
+	require.NoError(t, os.Symlink("/dev/zero", filepath.Join(d.path, "configmaps/ns/zero.yaml")))
+	require.NoError(t, os.Symlink("nowhere", filepath.Join(d.path, "configmaps/ns/nowhere.yaml")))
+	require.NoError(t, os.Mkdir(filepath.Join(d.path, "configmaps/ns/folder.yaml"), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(d.path, "configmaps/ns/large.yaml"), make([]byte, maxFile+1), 0o600))
+	d.run()
+	d.changed("ConfigMap ns/web")
+	require.Eventually(t, func() bool { return len(d.dir.Problems()) == 5 }, 10*time.Second, time.Millisecond, d.dir.Problems())
+	all := fmt.Sprint(d.dir.Problems())
+	for _, want := range []string{"is not a file, but p", "is not a file, but D", "link to nothing", "over the limit of 2097152"} {
+		require.Contains(t, all, want)
+	}
+}
+
+// A file that blocks who reads it holds up no other, and is served when it answers.
+func TestDirWithSilence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t, DirConfig{Watch: NoWatch})
+		for i := range 100 {
+			d.put(fmt.Sprintf("configmaps/ns/n%d.yaml", i), web)
+		}
+		answer, read := make(chan struct{}), d.dir.read
+		d.dir.read = func(path string, known stamp) reading {
+			if strings.Contains(path, "n7") { // 11 of them
+				<-answer
+			}
+			return read(path, known)
+		}
+		d.run()
+		start := time.Now()
+		_, err := d.dir.ConfigMap(t.Context(), "ns", "n8")
+		require.NoError(t, err)
+		require.LessOrEqual(t, time.Since(start), 8*time.Second)
+		_, err = d.dir.ConfigMap(t.Context(), "ns", "n7")
+		require.EqualError(t, err, "ConfigMap ns/n7: configmaps/ns/n7.yaml: "+silence)
+		require.False(t, IsNotFound(err))
+		require.ErrorContains(t, d.dir.CheckHealth(), "n7.yaml "+silence)
+		close(answer)
+		time.Sleep(2 * retry)
+		require.NoError(t, d.dir.CheckHealth())
+		_, err = d.dir.ConfigMap(t.Context(), "ns", "n7")
+		require.NoError(t, err)
+	})
+}
+
+func TestDirFolderThatBlocks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t, DirConfig{Watch: NoWatch})
+		d.put(webFile, web)
+		answer, list := make(chan struct{}), d.dir.list
+		var blocks atomic.Bool
+		d.dir.list = func(path string) ([]found, error) {
+			if blocks.Load() {
+				<-answer
+			}
+			return list(path)
+		}
+		d.run()
+		require.Equal(t, "blue", d.colour())
+		blocks.Store(true)
+		time.Sleep(time.Minute)
+		require.Equal(t, "blue", d.colour())
+		require.ErrorContains(t, d.dir.CheckHealth(), silence)
+		_, err := d.dir.Secret(t.Context(), "ns", "s")
+		require.ErrorContains(t, err, "it is not known whether")
+		close(answer)
+	})
+}
+
+// Each version is read once, an immutable one never again.
+func TestDirReadsOnce(t *testing.T) {
+	d := newDesk(t, DirConfig{Period: 5 * time.Millisecond, Watch: NoWatch})
+	d.put(webFile, web)
+	d.put("configmaps/ns/fixed.yaml", web+"immutable: true\n")
+	old := time.Now().Add(-time.Hour)
+	for _, file := range []string{webFile, "configmaps/ns/fixed.yaml"} {
+		require.NoError(t, os.Chtimes(filepath.Join(d.path, file), old, old))
+	}
+	d.run()
+	d.changed("ConfigMap ns/web", "ConfigMap ns/fixed")
+	for range 1000 {
+		require.Equal(t, "blue", d.colour())
+	}
+	time.Sleep(youngest + 100*time.Millisecond) // the change time cannot be set
+	before := d.readsOf("web.yaml")
+	time.Sleep(100 * time.Millisecond)
+	require.LessOrEqual(t, d.readsOf("web.yaml"), before+1)
+	require.Equal(t, 1, d.readsOf("fixed.yaml"))
+}
+
+// Without a watch a file is not taken as long as it may still be written.
+func TestDirWithoutWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t, DirConfig{Watch: NoWatch})
+		require.NoError(t, os.MkdirAll(d.path, 0o755))
+		d.run()
+		synctest.Wait()
+		d.put(webFile, web)
+		time.Sleep(21 * time.Second)
+		require.Equal(t, "blue", d.colour())
+	})
+}
+
+func TestDirBeforeRun(t *testing.T) {
+	d := newDesk(t, DirConfig{Watch: NoWatch})
+	ctx, stop := context.WithCancelCause(t.Context())
+	stop(errors.New("enough"))
+	_, err := d.dir.Secret(ctx, "ns", "s")
+	require.ErrorContains(t, err, "waiting for Run to read "+d.path)
+	require.ErrorContains(t, err, "enough")
+	_, err = d.dir.TrustBundlesOf(ctx, "s", nil)
+	require.ErrorIs(t, err, context.Canceled)
+}
+
+func TestNewDir(t *testing.T) {
+	_, err := NewDir(DirConfig{})
+	require.EqualError(t, err, "objects: DirConfig.Path is required")
+	_, err = NewDir(DirConfig{Path: "x", Period: -1})
+	require.ErrorContains(t, err, "DirConfig.Period is negative")
+}

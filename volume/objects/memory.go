@@ -1,0 +1,193 @@
+package objects
+
+import (
+	"context"
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/podwright/podwright/volume"
+)
+
+// Memory is objects in memory, for tests. The zero value is empty. What is put into it
+// is not to be changed afterwards. Methods are safe for concurrent use.
+type Memory struct {
+	// Fail, if not nil, is asked at each call for the error that it shall have.
+	Fail func(o volume.Object) error
+	// IssueToken makes tokens; nil returns those that were put with PutToken.
+	IssueToken func(r TokenRequest) (Token, error)
+
+	mu       sync.Mutex
+	objects  map[volume.Object]any
+	reads    map[volume.Object]int
+	onChange []func([]volume.Object)
+}
+
+var (
+	_ ConfigMaps   = (*Memory)(nil)
+	_ Secrets      = (*Memory)(nil)
+	_ Tokens       = (*Memory)(nil)
+	_ TrustBundles = (*Memory)(nil)
+)
+
+// OnChange has f called with each object that is put or removed, by who does that.
+func (m *Memory) OnChange(f func([]volume.Object)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.onChange = append(m.onChange, f)
+}
+
+// PutConfigMap adds a config map, or replaces the one of that name.
+func (m *Memory) PutConfigMap(c *v1.ConfigMap) {
+	m.put(volume.Object{Kind: KindConfigMap, Namespace: c.Namespace, Name: c.Name}, c)
+}
+
+// PutSecret adds a secret, or replaces the one of that name. Its StringData counts, as
+// it would for an API server.
+func (m *Memory) PutSecret(s *v1.Secret) {
+	m.put(volume.Object{Kind: KindSecret, Namespace: s.Namespace, Name: s.Name}, withStringData(s))
+}
+
+func withStringData(s *v1.Secret) *v1.Secret {
+	if len(s.StringData) == 0 {
+		return s
+	}
+	s = s.DeepCopy()
+	if s.Data == nil {
+		s.Data = map[string][]byte{}
+	}
+	for key, value := range s.StringData {
+		s.Data[key] = []byte(value)
+	}
+	s.StringData = nil
+	return s
+}
+
+// PutToken makes a token that of a service account.
+func (m *Memory) PutToken(namespace, account string, t Token) {
+	m.put(volume.Object{Kind: KindServiceAccount, Namespace: namespace, Name: account}, t)
+}
+
+// bundle is a trust bundle.
+type bundle struct {
+	signer string
+	labels map[string]string
+	pem    string
+}
+
+// PutTrustBundle adds a trust bundle, or replaces the one of that name. signer may be
+// empty.
+func (m *Memory) PutTrustBundle(name, signer string, labels map[string]string, pem string) {
+	m.put(volume.Object{Kind: KindTrustBundle, Name: name}, bundle{signer, labels, pem})
+}
+
+// Remove removes an object.
+func (m *Memory) Remove(o volume.Object) { m.put(o, nil) }
+
+// Reads returns how often an object was asked for.
+func (m *Memory) Reads(o volume.Object) int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.reads[o]
+}
+
+func (m *Memory) put(o volume.Object, value any) {
+	m.mu.Lock()
+	if m.objects == nil {
+		m.objects = map[volume.Object]any{}
+	}
+	if value == nil {
+		delete(m.objects, o)
+	} else {
+		m.objects[o] = value
+	}
+	tell := m.onChange
+	m.mu.Unlock()
+	for _, f := range tell {
+		f([]volume.Object{o})
+	}
+}
+
+// get returns an object of the type that its kind has.
+func get[T any](m *Memory, o volume.Object) (value T, err error) {
+	if m.Fail != nil {
+		if err := m.Fail(o); err != nil {
+			return value, err
+		}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.reads == nil {
+		m.reads = map[volume.Object]int{}
+	}
+	m.reads[o]++
+	value, ok := m.objects[o].(T)
+	if !ok {
+		return value, NotFound(o)
+	}
+	return value, nil
+}
+
+// ConfigMap implements ConfigMaps.
+func (m *Memory) ConfigMap(_ context.Context, namespace, name string) (*v1.ConfigMap, error) {
+	return get[*v1.ConfigMap](m, volume.Object{Kind: KindConfigMap, Namespace: namespace, Name: name})
+}
+
+// Secret implements Secrets.
+func (m *Memory) Secret(_ context.Context, namespace, name string) (*v1.Secret, error) {
+	return get[*v1.Secret](m, volume.Object{Kind: KindSecret, Namespace: namespace, Name: name})
+}
+
+// Token implements Tokens.
+func (m *Memory) Token(_ context.Context, r TokenRequest) (Token, error) {
+	o := volume.Object{Kind: KindServiceAccount, Namespace: r.Namespace, Name: r.ServiceAccount}
+	if m.IssueToken == nil {
+		return get[Token](m, o)
+	}
+	if m.Fail != nil {
+		if err := m.Fail(o); err != nil {
+			return Token{}, err
+		}
+	}
+	return m.IssueToken(r)
+}
+
+// TrustBundle implements TrustBundles.
+func (m *Memory) TrustBundle(_ context.Context, name string) (string, error) {
+	b, err := get[bundle](m, volume.Object{Kind: KindTrustBundle, Name: name})
+	return b.pem, err
+}
+
+// TrustBundlesOf implements TrustBundles.
+func (m *Memory) TrustBundlesOf(_ context.Context, signer string, selector *metav1.LabelSelector) ([]string, error) {
+	if m.Fail != nil {
+		if err := m.Fail(volume.Object{Kind: KindTrustBundle}); err != nil {
+			return nil, err
+		}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var all []bundle
+	for _, value := range m.objects {
+		if b, ok := value.(bundle); ok {
+			all = append(all, b)
+		}
+	}
+	return selected(all, signer, selector)
+}
+
+// selected returns the texts of those bundles that are of the signer and match.
+func selected(all []bundle, signer string, selector *metav1.LabelSelector) (out []string, err error) {
+	match, err := metav1.LabelSelectorAsSelector(selector)
+	if err != nil {
+		return nil, err
+	}
+	for _, b := range all {
+		if b.signer == signer && match.Matches(labels.Set(b.labels)) {
+			out = append(out, b.pem)
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,119 @@
+package objects
+
+import (
+	"cmp"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/volume"
+)
+
+// References names the API objects that a pod refers to: for its environment, its
+// volumes and its image pulls, whether they are optional or not. They are sorted, and
+// each is there once. It is pure.
+func References(pod *v1.Pod) []volume.Object {
+	r := references{namespace: pod.Namespace, account: pod.Spec.ServiceAccountName}
+	for _, ref := range pod.Spec.ImagePullSecrets {
+		r.add(KindSecret, ref.Name)
+	}
+	for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range list {
+			r.environment(list[i].EnvFrom, list[i].Env)
+		}
+	}
+	for i := range pod.Spec.EphemeralContainers {
+		r.environment(pod.Spec.EphemeralContainers[i].EnvFrom, pod.Spec.EphemeralContainers[i].Env)
+	}
+	for i := range pod.Spec.Volumes {
+		r.volume(&pod.Spec.Volumes[i].VolumeSource)
+	}
+	return r.sorted()
+}
+
+// VolumeReferences names those of one volume of a pod.
+func VolumeReferences(pod *v1.Pod, source *v1.VolumeSource) []volume.Object {
+	r := references{namespace: pod.Namespace, account: pod.Spec.ServiceAccountName}
+	r.volume(source)
+	return r.sorted()
+}
+
+type references struct {
+	namespace, account string
+	found              []volume.Object
+}
+
+func (r *references) add(kind, name string) {
+	if name != "" {
+		r.found = append(r.found, volume.Object{Kind: kind, Namespace: r.namespace, Name: name})
+	}
+}
+
+func (r *references) sorted() []volume.Object {
+	slices.SortFunc(r.found, func(a, b volume.Object) int {
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	return slices.Compact(r.found)
+}
+
+func (r *references) environment(from []v1.EnvFromSource, env []v1.EnvVar) {
+	for _, f := range from {
+		if f.ConfigMapRef != nil {
+			r.add(KindConfigMap, f.ConfigMapRef.Name)
+		}
+		if f.SecretRef != nil {
+			r.add(KindSecret, f.SecretRef.Name)
+		}
+	}
+	for _, e := range env {
+		if e.ValueFrom == nil {
+			continue
+		}
+		if ref := e.ValueFrom.ConfigMapKeyRef; ref != nil {
+			r.add(KindConfigMap, ref.Name)
+		}
+		if ref := e.ValueFrom.SecretKeyRef; ref != nil {
+			r.add(KindSecret, ref.Name)
+		}
+	}
+}
+
+func (r *references) volume(v *v1.VolumeSource) {
+	if v.ConfigMap != nil {
+		r.add(KindConfigMap, v.ConfigMap.Name)
+	}
+	if v.Secret != nil {
+		r.add(KindSecret, v.Secret.SecretName)
+	}
+	if v.CSI != nil && v.CSI.NodePublishSecretRef != nil {
+		r.add(KindSecret, v.CSI.NodePublishSecretRef.Name)
+	}
+	if v.Projected == nil {
+		return
+	}
+	for i := range v.Projected.Sources {
+		r.projection(&v.Projected.Sources[i])
+	}
+}
+
+func (r *references) projection(p *v1.VolumeProjection) {
+	if p.ConfigMap != nil {
+		r.add(KindConfigMap, p.ConfigMap.Name)
+	}
+	if p.Secret != nil {
+		r.add(KindSecret, p.Secret.Name)
+	}
+	if p.ServiceAccountToken != nil {
+		r.add(KindServiceAccount, Account(r.account))
+	}
+	if b := p.ClusterTrustBundle; b != nil {
+		o := volume.Object{Kind: KindTrustBundle} // any of them, where it is one of a signer's
+		if b.Name != nil {
+			o.Name = *b.Name
+		}
+		r.found = append(r.found, o)
+	}
+}
+
+// Account is the service account of a pod that names this one.
+func Account(name string) string { return cmp.Or(name, "default") }
