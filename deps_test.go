@@ -109,6 +109,11 @@ var floors = map[string]floor{
 	"volume/objects":    {own: []string{"volume", "internal/podfacts"}, outside: 85, forbid: noGRPC},
 	// Only tests import it.
 	"volume/internal/testbacking": {own: []string{"volume", "internal/podfacts"}, outside: 85, forbid: noGRPC},
+	"volume/sources":              {own: []string{"volume", "internal/podfacts", "volume/content", "volume/objects", "volume/ownership"}, outside: 85, forbid: noGRPC},
+	"volume/configmap":            {own: []string{"volume", "internal/podfacts", "volume/content", "volume/objects", "volume/ownership", "volume/sources"}, outside: 85, forbid: noGRPC},
+	"volume/secret":               {own: []string{"volume", "internal/podfacts", "volume/content", "volume/objects", "volume/ownership", "volume/sources"}, outside: 85, forbid: noGRPC},
+	"volume/downwardapi":          {own: []string{"volume", "internal/podfacts", "volume/content", "volume/objects", "volume/ownership", "volume/sources"}, outside: 85, forbid: noGRPC},
+	"volume/projected":            {own: []string{"volume", "internal/podfacts", "volume/content", "volume/objects", "volume/ownership", "volume/sources"}, outside: 85, forbid: noGRPC},
 
 	"syncloop":                 {own: []string{"podworkers", "internal/podfacts", "internal/run"}, outside: 85, forbid: noGRPC},
 	"syncloop/eventsourcetest": {own: []string{"syncloop", "podworkers", "internal/podfacts", "internal/run"}, outside: 85, forbid: noGRPC},

@@ -1,0 +1,225 @@
+package projected_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podwright/podwright/volume"
+	"github.com/podwright/podwright/volume/content"
+	"github.com/podwright/podwright/volume/internal/testbacking"
+	"github.com/podwright/podwright/volume/objects"
+	"github.com/podwright/podwright/volume/projected"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func p[T any](v T) *T { return &v }
+
+var pod = &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "u", Name: "p", Namespace: "ns"}}
+
+const certificate = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
+
+func projection(sources ...v1.VolumeProjection) v1.VolumeSource {
+	return v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{DefaultMode: p(int32(0o644)), Sources: sources}}
+}
+
+func ref(name string) v1.LocalObjectReference { return v1.LocalObjectReference{Name: name} }
+
+var (
+	fromConfigMap = v1.VolumeProjection{ConfigMap: &v1.ConfigMapProjection{LocalObjectReference: ref("n")}}
+	fromSecret    = v1.VolumeProjection{Secret: &v1.SecretProjection{LocalObjectReference: ref("n")}}
+	fromPod       = v1.VolumeProjection{DownwardAPI: &v1.DownwardAPIProjection{Items: []v1.DownwardAPIVolumeFile{{Path: "pod/name", FieldRef: &v1.ObjectFieldSelector{FieldPath: "metadata.name"}}}}}
+	fromAccount   = v1.VolumeProjection{ServiceAccountToken: &v1.ServiceAccountTokenProjection{Path: "token"}}
+	fromBundle    = v1.VolumeProjection{ClusterTrustBundle: &v1.ClusterTrustBundleProjection{Name: p("n"), Path: "ca"}}
+)
+
+type room struct {
+	objects *objects.Memory
+	plugin  *projected.Plugin
+	chowned map[string][2]int
+	issued  int
+}
+
+func newRoom(t testing.TB) *room {
+	r := &room{objects: &objects.Memory{}, chowned: map[string][2]int{}}
+	meta := metav1.ObjectMeta{Namespace: "ns", Name: "n"}
+	r.objects.PutConfigMap(&v1.ConfigMap{ObjectMeta: meta, Data: map[string]string{"a": "config", "b": "config"}})
+	r.objects.PutSecret(&v1.Secret{ObjectMeta: meta, StringData: map[string]string{"b": "secret", "c": "secret"}})
+	r.objects.PutTrustBundle("n", "", nil, certificate)
+	r.objects.IssueToken = func(q objects.TokenRequest) (objects.Token, error) {
+		r.issued++
+		return objects.Token{Value: fmt.Sprint("t", r.issued), Expires: time.Now().Add(time.Duration(q.ExpirationSeconds) * time.Second)}, nil
+	}
+	volumes, err := content.New(content.Config{Backing: &testbacking.Plugin{}, Chown: func(_ int, path string, uid, gid int) error {
+		have, ok := r.chowned[filepath.Base(path)]
+		if !ok {
+			have = [2]int{-1, -1}
+		}
+		r.chowned[filepath.Base(path)] = [2]int{max(have[0], uid), max(have[1], gid)}
+		return nil
+	}})
+	require.NoError(t, err)
+	tokens, err := objects.NewTokenCache(objects.TokenCacheConfig{Tokens: r.objects})
+	require.NoError(t, err)
+	r.plugin, err = projected.New(projected.Config{Volumes: volumes, ConfigMaps: r.objects, Secrets: r.objects, TrustBundles: r.objects, Tokens: tokens})
+	require.NoError(t, err)
+	return r
+}
+
+func Example() {
+	root, _ := os.MkdirTemp("", "kubelet")
+	defer os.RemoveAll(root)
+	volumes, _ := content.New(content.Config{Backing: &testbacking.Plugin{}}) // in an agent: the plugin for emptyDir volumes
+	plugin, _ := projected.New(projected.Config{Volumes: volumes})
+
+	layout, source := volume.Layout{Root: root}, projection(fromPod)
+	mounted, err := plugin.Mount(context.Background(), volume.Mount{
+		Pod: pod, Spec: &volume.Spec{Name: "info", Inline: &source},
+		Dir: layout.Volume(pod.UID, plugin.Name(), "info"), StateDir: layout.State(pod.UID, plugin.Name(), "info"),
+	})
+	text, _ := os.ReadFile(filepath.Join(mounted.Path, "pod", "name"))
+	fmt.Println(string(text), err)
+	// Output: p <nil>
+}
+
+func TestAllSources(t *testing.T) {
+	r := newRoom(t)
+	m := testbacking.MountOf(t, projected.Name, pod, "v", projection(fromConfigMap, fromSecret, fromPod, fromAccount, fromBundle))
+	require.True(t, r.plugin.Supports(m.Spec))
+	mounted, err := r.plugin.Mount(t.Context(), m)
+	require.NoError(t, err)
+	require.InDelta(t, 48*time.Minute, time.Until(mounted.RefreshAt), float64(15*time.Second))
+	require.Equal(t, map[string]string{
+		"a": "0644 config", "b": "0644 secret", "c": "0644 secret", "pod/name": "0644 p", "token": "0644 t1", "ca": "0644 " + certificate,
+	}, testbacking.Files(t, m.Dir), "the later source wins")
+	require.Len(t, r.plugin.Objects(pod, m.Spec), 4)
+}
+
+// V11.
+func TestTokensArePrivate(t *testing.T) {
+	r := newRoom(t)
+	m := testbacking.MountOf(t, projected.Name, pod, "v", projection(fromConfigMap, fromAccount, fromBundle))
+	m.FSGroup = p(int64(2000))
+	_, err := r.plugin.Mount(t.Context(), m)
+	require.NoError(t, err)
+	require.Equal(t, map[string]string{"a": "0644 config", "b": "0644 config", "token": "0640 t1", "ca": "0640 " + certificate}, testbacking.Files(t, m.Dir))
+	require.Equal(t, [2]int{-1, 2000}, r.chowned["token"])
+
+	m = testbacking.MountOf(t, projected.Name, pod, "v", projection(fromConfigMap, fromAccount))
+	m.RunAsUser = p(int64(7))
+	clear(r.chowned)
+	_, err = r.plugin.Mount(t.Context(), m)
+	require.NoError(t, err)
+	require.Equal(t, map[string]string{"a": "0644 config", "b": "0644 config", "token": "0600 t1"}, testbacking.Files(t, m.Dir))
+	require.Equal(t, map[string][2]int{"token": {7, -1}}, r.chowned)
+}
+
+// V11, by the kernel.
+func TestTokensArePrivateAsRoot(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root")
+	}
+	volumes, err := content.New(content.Config{Backing: &testbacking.Plugin{}})
+	require.NoError(t, err)
+	m := &objects.Memory{}
+	m.PutToken("ns", "default", objects.Token{Value: "t"})
+	plugin, err := projected.New(projected.Config{Volumes: volumes, Tokens: m})
+	require.NoError(t, err)
+	for _, group := range []*int64{nil, p(int64(2000))} {
+		mount := testbacking.MountOf(t, projected.Name, pod, "v", projection(fromAccount))
+		mount.FSGroup, mount.RunAsUser = group, p(int64(7))
+		_, err = plugin.Mount(t.Context(), mount)
+		require.NoError(t, err)
+		info, err := os.Stat(filepath.Join(mount.Dir, "token"))
+		require.NoError(t, err)
+		st := info.Sys().(*syscall.Stat_t)
+		require.EqualValues(t, 7, st.Uid)
+		if group == nil {
+			require.Equal(t, os.FileMode(0o600), info.Mode())
+			continue
+		}
+		require.EqualValues(t, 2000, st.Gid)
+		require.Equal(t, os.FileMode(0o640), info.Mode())
+	}
+}
+
+// Nothing is written if any source fails, and all that is wrong is said.
+func TestFaults(t *testing.T) {
+	r := newRoom(t)
+	missing := v1.VolumeProjection{Secret: &v1.SecretProjection{LocalObjectReference: ref("none")}}
+	m := testbacking.MountOf(t, projected.Name, pod, "v", projection(fromConfigMap, missing, v1.VolumeProjection{PodCertificate: &v1.PodCertificateProjection{}}, v1.VolumeProjection{}))
+	_, err := r.plugin.Mount(t.Context(), m)
+	for _, want := range []string{
+		`volume v: projected.sources[1].secret: secret "ns/none" not found`,
+		"projected.sources[2].podCertificate: this agent has no pod certificates", "projected.sources[3].source: none is named",
+	} {
+		require.ErrorContains(t, err, want)
+	}
+	require.ErrorIs(t, err, volume.ErrNotFound)
+	require.ErrorIs(t, err, volume.ErrTransient)
+	require.NoDirExists(t, m.Dir)
+
+	m = testbacking.MountOf(t, projected.Name, pod, "v", projection(fromConfigMap, v1.VolumeProjection{ServiceAccountToken: &v1.ServiceAccountTokenProjection{Path: "a/b"}}))
+	_, err = r.plugin.Mount(t.Context(), m)
+	require.ErrorContains(t, err, `path "a" is a file, and the folder of "a/b"`)
+	require.NoDirExists(t, m.Dir)
+
+	bare, err := projected.New(projected.Config{Volumes: func() *content.Volumes { v, _ := content.New(content.Config{Backing: &testbacking.Plugin{}}); return v }()})
+	require.NoError(t, err)
+	m = testbacking.MountOf(t, projected.Name, pod, "v", projection(fromConfigMap, fromSecret, fromAccount, fromBundle))
+	_, err = bare.Mount(t.Context(), m)
+	require.ErrorContains(t, err, "no config maps")
+	_, err = projected.New(projected.Config{})
+	require.EqualError(t, err, "projected: Config.Volumes is required")
+}
+
+// V10, with the files: the volume says when it has to be mounted again, and is new then.
+func TestTokenOnDiskIsReplaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRoom(t)
+		m := testbacking.MountOf(t, projected.Name, pod, "v", projection(fromAccount))
+		mount := func() (volume.Mounted, string) {
+			mounted, err := r.plugin.Mount(t.Context(), m)
+			require.NoError(t, err)
+			m.Again = true
+			return mounted, testbacking.Files(t, m.Dir)["token"]
+		}
+		mounted, token := mount()
+		require.Equal(t, "0644 t1", token)
+		time.Sleep(2869 * time.Second)
+		_, token = mount()
+		require.Equal(t, "0644 t1", token)
+		time.Sleep(time.Until(mounted.RefreshAt))
+		mounted, token = mount()
+		require.Equal(t, "0644 t2", token)
+		r.objects.Fail = func(volume.Object) error { return errors.New("the server is gone") }
+		time.Sleep(time.Until(mounted.RefreshAt))
+		mounted, token = mount()
+		require.Equal(t, "0644 t2", token, "it is still good")
+		require.Equal(t, 10*time.Second, time.Until(mounted.RefreshAt))
+		time.Sleep(time.Hour)
+		_, err := r.plugin.Mount(t.Context(), m)
+		require.ErrorIs(t, err, volume.ErrTransient)
+		require.Equal(t, "0644 t2", testbacking.Files(t, m.Dir)["token"])
+		r.objects.Fail = nil
+		_, token = mount()
+		require.Equal(t, "0644 t3", token)
+
+		require.NoError(t, r.plugin.Unmount(t.Context(), volume.Unmount{Pod: "u", Name: "v", Dir: m.Dir, StateDir: m.StateDir}))
+		m.Again = false
+		_, token = mount()
+		require.Equal(t, "0644 t4", token, "the tokens of a pod go with its volume")
+	})
+}

@@ -1,0 +1,117 @@
+package sources
+
+import (
+	"context"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/volume"
+	"github.com/podwright/podwright/volume/content"
+	"github.com/podwright/podwright/volume/objects"
+)
+
+// How long a token shall be valid, in seconds.
+const (
+	defaultExpiration = 3600
+	leastExpiration   = 600
+)
+
+// Token returns the file with a token of the pod's service account, and when it has to
+// be made anew.
+func Token(ctx context.Context, from objects.Tokens, m volume.Mount, p *v1.ServiceAccountTokenProjection, defaultMode *int32) (content.Payload, time.Time, error) {
+	file, err := private(m, p.Path, defaultMode)
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	if from == nil {
+		return nil, time.Time{}, errors.New("this agent has no tokens of service accounts")
+	}
+	r := objects.TokenRequest{
+		Namespace: m.Pod.Namespace, ServiceAccount: objects.Account(m.Pod.Spec.ServiceAccountName),
+		ExpirationSeconds: defaultExpiration, PodName: m.Pod.Name, PodUID: m.Pod.UID,
+	}
+	if p.ExpirationSeconds != nil {
+		r.ExpirationSeconds = *p.ExpirationSeconds
+	}
+	if r.ExpirationSeconds < leastExpiration {
+		return nil, time.Time{}, fmt.Errorf("expirationSeconds: %d is less than %d", r.ExpirationSeconds, leastExpiration)
+	}
+	if p.Audience != "" {
+		r.Audiences = []string{p.Audience}
+	}
+	token, err := from.Token(ctx, r)
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	file.Data = []byte(token.Value)
+	return content.Payload{p.Path: file}, token.RefreshAt, nil
+}
+
+// TrustBundle returns the file with certificates: PEM blocks without anything else, each
+// once, in an order that depends on nothing but them.
+func TrustBundle(ctx context.Context, from objects.TrustBundles, m volume.Mount, p *v1.ClusterTrustBundleProjection, defaultMode *int32) (content.Payload, error) {
+	file, err := private(m, p.Path, defaultMode)
+	if err != nil {
+		return nil, err
+	}
+	texts, err := bundles(ctx, from, p)
+	if err != nil {
+		return nil, err
+	}
+	var all []string
+	for _, text := range texts {
+		der, err := objects.Certificates(text)
+		if err != nil {
+			return nil, fmt.Errorf("trust bundle: %w", err)
+		}
+		all = append(all, der...)
+	}
+	slices.Sort(all)
+	for _, der := range slices.Compact(all) {
+		file.Data = append(file.Data, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte(der)})...)
+	}
+	return content.Payload{p.Path: file}, nil
+}
+
+// bundles returns the texts of the bundles that are meant. None at all is an error,
+// unless that is optional.
+func bundles(ctx context.Context, from objects.TrustBundles, p *v1.ClusterTrustBundleProjection) ([]string, error) {
+	switch {
+	case from == nil:
+		return nil, errors.New("this agent has no trust bundles")
+	case (p.Name == nil) == (p.SignerName == nil):
+		return nil, errors.New("not exactly one of name and signerName is set")
+	case p.Name != nil:
+		text, err := from.TrustBundle(ctx, *p.Name)
+		if err != nil && isTrue(p.Optional) && objects.IsNotFound(err) {
+			return nil, nil
+		}
+		return []string{text}, err
+	}
+	texts, err := from.TrustBundlesOf(ctx, *p.SignerName, p.LabelSelector)
+	if err == nil && len(texts) == 0 && !isTrue(p.Optional) {
+		err = fmt.Errorf("signerName: no trust bundle of signer %.80q matches: %w", *p.SignerName, volume.ErrNotFound)
+	}
+	return texts, err
+}
+
+// private is a file that belongs to the pod's user, who alone may read it beside the
+// pod's group. If the pod has neither, the volume's mode counts.
+func private(m volume.Mount, path string, defaultMode *int32) (f content.File, err error) {
+	if err := content.CheckPath(path); err != nil {
+		return f, fmt.Errorf("path: %w", err)
+	}
+	if f.Mode, err = modeOf("defaultMode", defaultMode); err != nil {
+		return f, err
+	}
+	f.Owner = m.RunAsUser
+	if m.RunAsUser != nil || m.FSGroup != nil {
+		f.Mode = 0o600
+	}
+	return f, nil
+}

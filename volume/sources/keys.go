@@ -1,0 +1,111 @@
+package sources
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/volume"
+	"github.com/podwright/podwright/volume/content"
+	"github.com/podwright/podwright/volume/objects"
+)
+
+// ConfigMap returns the files of a config map. defaultMode is the volume's: an API
+// server, and who stands in for it, sets it.
+func ConfigMap(ctx context.Context, from objects.ConfigMaps, namespace string, p *v1.ConfigMapProjection, defaultMode *int32) (content.Payload, error) {
+	s := selection{volume.Object{Kind: objects.KindConfigMap, Namespace: namespace, Name: p.Name}, p.Items, defaultMode, isTrue(p.Optional)}
+	if from == nil {
+		return s.files(nil, errors.New("this agent has no config maps"))
+	}
+	if p.Name == "" {
+		return nil, errors.New("name: required")
+	}
+	c, err := from.ConfigMap(ctx, namespace, p.Name)
+	if err != nil {
+		return s.files(nil, err)
+	}
+	data := make(map[string][]byte, len(c.Data)+len(c.BinaryData))
+	for key, value := range c.Data {
+		data[key] = []byte(value)
+	}
+	for key, value := range c.BinaryData {
+		data[key] = value
+	}
+	return s.files(data, nil)
+}
+
+// Secret returns the files of a secret.
+func Secret(ctx context.Context, from objects.Secrets, namespace string, p *v1.SecretProjection, defaultMode *int32) (content.Payload, error) {
+	s := selection{volume.Object{Kind: objects.KindSecret, Namespace: namespace, Name: p.Name}, p.Items, defaultMode, isTrue(p.Optional)}
+	if from == nil {
+		return s.files(nil, errors.New("this agent has no secrets"))
+	}
+	if p.Name == "" {
+		return nil, errors.New("name: required")
+	}
+	o, err := from.Secret(ctx, namespace, p.Name)
+	if err != nil {
+		return s.files(nil, err)
+	}
+	return s.files(o.Data, nil)
+}
+
+// selection is what is taken of an object.
+type selection struct {
+	object   volume.Object
+	items    []v1.KeyToPath
+	mode     *int32
+	optional bool
+}
+
+// files makes files of the object's data, or of the error with which it was read.
+func (s selection) files(data map[string][]byte, err error) (content.Payload, error) {
+	if err != nil && !(s.optional && objects.IsNotFound(err)) {
+		return nil, err
+	}
+	mode, err := modeOf("defaultMode", s.mode)
+	if err != nil {
+		return nil, err
+	}
+	out := content.Payload{}
+	if len(s.items) == 0 {
+		for key, value := range data {
+			out[key] = content.File{Data: value, Mode: mode}
+		}
+		return out, nil
+	}
+	for i, item := range s.items {
+		if err := content.CheckPath(item.Path); err != nil {
+			return nil, fmt.Errorf("items[%d].path: %w", i, err)
+		}
+		value, ok := data[item.Key]
+		if !ok {
+			if s.optional {
+				continue
+			}
+			return nil, fmt.Errorf("items[%d].key: %s has no key %.80q", i, s.object, item.Key)
+		}
+		mode := mode
+		if item.Mode != nil {
+			if mode, err = modeOf(fmt.Sprintf("items[%d].mode", i), item.Mode); err != nil {
+				return nil, err
+			}
+		}
+		out.Add(content.Payload{item.Path: {Data: value, Mode: mode}})
+	}
+	return out, nil
+}
+
+func modeOf(field string, mode *int32) (int32, error) {
+	switch {
+	case mode == nil:
+		return 0, fmt.Errorf("%s: required", field)
+	case *mode < 0 || *mode > 0o777:
+		return 0, fmt.Errorf("%s: %#o is not one from 0 to 0777", field, *mode)
+	}
+	return *mode, nil
+}
+
+func isTrue(b *bool) bool { return b != nil && *b }
