@@ -97,6 +97,7 @@ func (v *Volumes) set(ctx context.Context, m volume.Mount, payload Payload, medi
 	below.Spec = &volume.Spec{Name: wrapped(m.Spec.Name), Inline: &v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{Medium: medium}}}
 	below.StateDir = stateDir(m.StateDir, v.cfg.Backing.Name(), m.Spec.Name)
 	below.FSGroup, below.Inside = nil, nil // this package's business
+	below.SELinuxLabel = ""                // the runtime relabels: see Mounted.Relabel
 	if _, err := v.cfg.Backing.Mount(ctx, below); err != nil {
 		return err
 	}

@@ -195,6 +195,19 @@ func TestDirFollows(t *testing.T) {
 	require.Equal(t, "red", d.colour())
 }
 
+// Where not even the folder above is there, the watch begins when it is.
+func TestDirWithoutParent(t *testing.T) {
+	d := newDesk(t, DirConfig{Period: time.Hour})
+	away := filepath.Dir(d.path) + ".away"
+	require.NoError(t, os.Rename(filepath.Dir(d.path), away))
+	d.run()
+	require.Equal(t, `configmap "ns/web" not found`, d.colour())
+	require.Error(t, watchTree(t.Context(), d.path, func(Hint) {}))
+	require.NoError(t, os.Rename(away, filepath.Dir(d.path)))
+	d.put(webFile, web)
+	d.changed("ConfigMap ns/web")
+}
+
 // Nothing that is not a file is waited for.
 func TestDirHangsOnNothing(t *testing.T) {
 	d := newDesk(t, DirConfig{})

@@ -15,8 +15,9 @@ import (
 
 // Times of a Dir that nobody needs to set.
 const (
-	// coalesce is how long after a prompt more of them are waited for.
-	coalesce = 5 * time.Millisecond
+	// coalesce is how long after a prompt more of them are waited for, at least: of a
+	// folder in which somebody writes all the time, looks take a fifth of the time.
+	coalesce, coalesceLooks = 5 * time.Millisecond, 4
 	// retry is the pause after something did not answer.
 	retry = time.Second
 	// joinTime is how long Run waits, when it ends, for calls that block.
@@ -35,11 +36,13 @@ func (d *Dir) Run(ctx context.Context) error {
 
 func (d *Dir) follow(ctx context.Context) error {
 	for {
+		began := time.Now()
 		pause := d.look()
 		if pause == 0 {
 			pause = d.cfg.Period
 		}
-		if !d.pause(ctx, min(pause, d.cfg.Period)) {
+		took := min(time.Since(began), retry)
+		if !d.pause(ctx, min(pause, d.cfg.Period), max(coalesce, coalesceLooks*took)) {
 			break
 		}
 	}
@@ -49,8 +52,9 @@ func (d *Dir) follow(ctx context.Context) error {
 	return nil
 }
 
-// pause waits for a prompt, or false when ctx is done.
-func (d *Dir) pause(ctx context.Context, limit time.Duration) bool {
+// pause waits for a prompt and some time more, or for the limit. It returns false when
+// ctx is done.
+func (d *Dir) pause(ctx context.Context, limit, more time.Duration) bool {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	select {
@@ -59,7 +63,7 @@ func (d *Dir) pause(ctx context.Context, limit time.Duration) bool {
 	case <-timer.C:
 		return true
 	case <-d.hints.prompt:
-		return run.Sleep(ctx, coalesce)
+		return run.Sleep(ctx, more)
 	}
 }
 

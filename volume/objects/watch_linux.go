@@ -94,7 +94,7 @@ func (w *tree) grow() error {
 			}
 		}
 	}
-	return nil
+	return w.watching()
 }
 
 // events handles one batch as the kernel wrote it.
@@ -108,12 +108,19 @@ func (w *tree) events(batch []byte) error {
 		batch = batch[unix.SizeofInotifyEvent+length:]
 		grown = w.event(wd, mask, name) || grown
 	}
-	if !grown {
-		return nil
+	if grown {
+		defer w.changed(Hint{}) // what came with the folder was not seen
+		return w.grow()
 	}
-	err := w.grow()
-	w.changed(Hint{}) // what came with the folder was not seen
-	return err
+	return w.watching()
+}
+
+// watching is an error when there is nothing left to watch.
+func (w *tree) watching() error {
+	if len(w.folders) == 0 {
+		return fmt.Errorf("watching %s: neither it nor the folder above is there", w.root)
+	}
+	return nil
 }
 
 // event handles one event, and tells whether there may be folders to watch.
