@@ -6,6 +6,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // File is one file of a Payload.
@@ -34,7 +35,7 @@ func (p Payload) Add(files Payload) {
 }
 
 // CheckPath refuses a path that is not that of a file below a volume: empty, absolute,
-// longer than file systems take, with "..", or beginning with two dots, which is how
+// longer than file systems take, no text, with "..", or beginning with two dots, which is how
 // what Write makes for itself begins.
 func CheckPath(name string) error {
 	clean := path.Clean(name)
@@ -50,8 +51,8 @@ func CheckPath(name string) error {
 		return fmt.Errorf("path %.80q contains \"..\"", name)
 	case strings.HasPrefix(name, "..") || strings.HasPrefix(clean, ".."):
 		return fmt.Errorf("path %.80q begins with \"..\"", name)
-	case strings.Contains(name, "\x00"):
-		return fmt.Errorf("path %.80q has a NUL byte", name)
+	case strings.Contains(name, "\x00") || !utf8.ValidString(name):
+		return fmt.Errorf("path %.80q is no text", name)
 	}
 	for _, part := range parts {
 		if len(part) > maxComponent {
