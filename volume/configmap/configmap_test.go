@@ -184,6 +184,44 @@ func BenchmarkChangeOf500(b *testing.B) {
 	}
 }
 
+// The same with a file: from the moment it is written until 500 volumes have it.
+func BenchmarkChangedFileOf500(b *testing.B) {
+	path := b.TempDir()
+	changes := make(chan []volume.Object, 10)
+	dir, err := objects.NewDir(objects.DirConfig{Path: path, OnChange: func(c []volume.Object) { changes <- c }})
+	require.NoError(b, err)
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error)
+	go func() { done <- dir.Run(ctx) }()
+	defer func() { stop(); require.NoError(b, <-done) }()
+	write := func(colour int) {
+		file := filepath.Join(path, "configmaps", "shop", "web.yaml")
+		require.NoError(b, os.MkdirAll(filepath.Dir(file), 0o755))
+		text := fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\ndata: {colour: c%d}\n", colour)
+		require.NoError(b, os.WriteFile(file+"~", []byte(text), 0o644))
+		require.NoError(b, os.Rename(file+"~", file))
+		<-changes
+	}
+	write(0)
+	r := newRoom(b)
+	volumes, err := content.New(content.Config{Backing: r.backing})
+	require.NoError(b, err)
+	r.plugin, err = configmap.New(configmap.Config{Volumes: volumes, ConfigMaps: dir})
+	require.NoError(b, err)
+	all := mounted(b, r, 500)
+	i := 0
+	for b.Loop() {
+		i++
+		write(i)
+		for _, m := range all {
+			if _, err := r.plugin.Mount(b.Context(), m); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	require.Equal(b, fmt.Sprint("0644 c", i), testbacking.Files(b, all[499].Dir)["colour"])
+}
+
 // One sync of a volume that has not changed; a minute has 5,000 of 1,000 pods.
 func BenchmarkResync(b *testing.B) {
 	r := newRoom(b)

@@ -12,7 +12,8 @@ import (
 )
 
 // Memory is objects in memory, for tests. The zero value is empty. What is put into it
-// is not to be changed afterwards. Methods are safe for concurrent use.
+// is not to be changed afterwards. Set its fields before use. Methods are safe for
+// concurrent use.
 type Memory struct {
 	// Fail, if not nil, is asked at each call for the error that it shall have.
 	Fail func(o volume.Object) error

@@ -223,3 +223,19 @@ func TestTokenOnDiskIsReplaced(t *testing.T) {
 		require.Equal(t, "0644 t4", token, "the tokens of a pod go with its volume")
 	})
 }
+
+// One sync of a volume with all sources, of which nothing has changed.
+func BenchmarkResync(b *testing.B) {
+	r := newRoom(b)
+	m := testbacking.MountOf(b, projected.Name, pod, "v", projection(fromConfigMap, fromSecret, fromPod, fromAccount, fromBundle))
+	for range 2 {
+		_, err := r.plugin.Mount(b.Context(), m)
+		require.NoError(b, err)
+		time.Sleep(100 * time.Millisecond) // until the file system's clock has moved on
+	}
+	for b.Loop() {
+		if _, err := r.plugin.Mount(b.Context(), m); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
