@@ -39,8 +39,11 @@ var (
 
 // NewPlugin returns a Plugin that keeps its volumes with others.
 func NewPlugin(volumes *Volumes, kind Kind) (*Plugin, error) {
-	for field, value := range map[string]any{"volumes": volumes, "Kind.Takes": kind.Takes, "Kind.Collect": kind.Collect} {
-		if err := required.Field("content: "+field, value); err != nil {
+	for _, f := range []struct {
+		field string
+		value any
+	}{{"volumes", volumes}, {"Kind.Takes", kind.Takes}, {"Kind.Collect", kind.Collect}} {
+		if err := required.Field("content: "+f.field, f.value); err != nil {
 			return nil, err
 		}
 	}

@@ -73,7 +73,7 @@ const undoTime = 5 * time.Second
 func (v *Volumes) Mount(ctx context.Context, m volume.Mount, c Content) (volume.Mounted, error) {
 	payload, err := c.Payload.Check()
 	if err == nil {
-		err = checkInside(m.Inside, payload)
+		err = checkInside(m.Inside)
 	}
 	if err != nil {
 		return volume.Mounted{}, volume.Transient(fmt.Errorf("volume %s: %w", m.Spec.Name, err))
@@ -101,15 +101,16 @@ func (v *Volumes) set(ctx context.Context, m volume.Mount, payload Payload, medi
 	if _, err := v.cfg.Backing.Mount(ctx, below); err != nil {
 		return err
 	}
-	own := func(dir string) error { return v.own(ctx, m, dir) }
-	_, err := Write(m.Dir, payload, WriteOptions{
-		Prepare: own,
-		Chown:   func(f *os.File, uid int) error { return v.cfg.Chown(int(f.Fd()), f.Name(), uid, -1) },
-	})
+	leave, err := makeInside(m.Dir, m.Inside)
 	if err != nil {
 		return err
 	}
-	if err := makeInside(m.Dir, m.Inside); err != nil {
+	_, err = Write(m.Dir, payload, WriteOptions{
+		Leave:   leave,
+		Prepare: func(dir string) error { return v.own(ctx, m, dir) },
+		Chown:   func(f *os.File, uid int) error { return v.cfg.Chown(int(f.Fd()), f.Name(), uid, -1) },
+	})
+	if err != nil {
 		return err
 	}
 	v.ownRoot(m)
@@ -177,15 +178,9 @@ func stateDir(of, backing, name string) string {
 	return filepath.Join(filepath.Dir(filepath.Dir(of)), volume.Escape(backing), wrapped(name))
 }
 
-// checkInside refuses that another volume is mounted where this one has files: what is
-// mounted there would go with the version that it was mounted on.
-func checkInside(inside []string, p Payload) error {
+// checkInside refuses mounts of other volumes in what Write makes for itself.
+func checkInside(inside []string) error {
 	for _, at := range inside {
-		for name := range p {
-			if top(name) == top(at) {
-				return fmt.Errorf("another volume is to be mounted at %.80q, where this one has %.80q", at, name)
-			}
-		}
 		if strings.HasPrefix(at, "..") {
 			return fmt.Errorf("another volume is to be mounted at %.80q: that begins with \"..\"", at)
 		}
@@ -193,25 +188,32 @@ func checkInside(inside []string, p Payload) error {
 	return nil
 }
 
-// makeInside makes the folders at which containers mount other volumes.
-func makeInside(dir string, inside []string) error {
+// makeInside makes the folders at which containers mount other volumes, and returns the
+// names that they have in dir itself. Where a file of the payload is seen already it
+// stays: only a container that came later, for debugging, mounts there.
+func makeInside(dir string, inside []string) (names map[string]bool, err error) {
 	if len(inside) == 0 {
-		return nil
+		return nil, nil
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer root.Close()
+	names = map[string]bool{}
 	for _, at := range inside {
+		names[top(at)] = true
+		if _, err := root.Readlink(top(at)); err == nil {
+			continue
+		}
 		parts := strings.Split(at, "/")
 		for i := range parts {
 			if err := makeFolder(root, strings.Join(parts[:i+1], "/")); err != nil {
-				return err
+				return nil, err
 			}
 		}
 	}
-	return nil
+	return names, nil
 }
 
 func makeFolder(root *os.Root, name string) error {

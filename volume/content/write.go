@@ -37,6 +37,9 @@ type WriteOptions struct {
 	Prepare func(dir string) error
 	// Chown gives a file to its Owner; nil asks the kernel.
 	Chown func(f *os.File, uid int) error
+	// Leave are names in dir itself at which folders stay what they are, and hide what the
+	// payload has there: other volumes are mounted in them.
+	Leave map[string]bool
 	// step is called before each thing that Write does; what it returns is as if that
 	// had failed.
 	step func(what string) error
@@ -290,6 +293,9 @@ func (w *writer) makeLinks() error {
 		}
 		done[name] = true
 		if target, err := w.root.Readlink(name); err == nil && target == linkTo(name) {
+			continue
+		}
+		if info, err := w.root.Lstat(name); err == nil && info.IsDir() && w.Leave[name] {
 			continue
 		}
 		if err := w.step("link " + name); err != nil {
