@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 
 	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
@@ -26,7 +27,12 @@ type Config struct {
 	// OnError is called for each entry that stays as it is, with its path below the
 	// volume. The walk goes on. nil means that nobody wants to know.
 	OnError func(path string, err error)
+	// OnProgress is called with how many entries were looked at when a walk takes long:
+	// first after 30 s, then each 60 s. nil means that nobody wants to know.
+	OnProgress func(entries int)
 }
+
+const firstProgress, nextProgress = 30 * time.Second, 60 * time.Second
 
 // ChownFunc changes the owner of what a descriptor names, which may be a symbolic link
 // and may have been opened with O_PATH. -1 leaves an ID as it is. path is where it is
@@ -49,7 +55,8 @@ type Result struct {
 	Changed, Failed int
 }
 
-// Apply gives dir and all that is in it to the group. Files get mode bits 0660 in
+// Apply gives dir and all that is in it to the group, but nothing of what is mounted
+// somewhere in it. Files get mode bits 0660 in
 // addition to what they have (0440 if ReadOnly), folders these and 0110 and setgid;
 // links change their group only. What fails with a single entry is told to OnError and
 // is no error of Apply: dir that cannot be opened is one, and that ctx has ended.
@@ -68,11 +75,12 @@ func Apply(ctx context.Context, dir string, cfg Config) (Result, error) {
 		return Result{}, fmt.Errorf("ownership: %w", &os.PathError{Op: "open", Path: dir, Err: err})
 	}
 	defer unix.Close(root)
-	w := &walk{ctx: ctx, cfg: cfg}
-	var st unix.Stat_t
-	if err := unix.Fstat(root, &st); err != nil {
+	w := &walk{ctx: ctx, cfg: cfg, progress: time.Now().Add(firstProgress)}
+	st, err := stat(root)
+	if err != nil {
 		return Result{}, fmt.Errorf("ownership: %w", &os.PathError{Op: "stat", Path: dir, Err: err})
 	}
+	w.mount = st.Mnt_id
 	if p := cfg.Policy; p != nil && *p == v1.FSGroupChangeOnRootMismatch && w.right(&st) {
 		return Result{Skipped: true}, nil
 	}
@@ -93,8 +101,8 @@ func One(path string, cfg Config) error {
 		return fmt.Errorf("ownership: %w", &os.PathError{Op: "open", Path: path, Err: err})
 	}
 	defer unix.Close(fd)
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
+	st, err := stat(fd)
+	if err != nil {
 		return fmt.Errorf("ownership: %w", &os.PathError{Op: "stat", Path: path, Err: err})
 	}
 	if st.Mode&unix.S_IFMT == unix.S_IFLNK {
@@ -111,10 +119,19 @@ type walk struct {
 	ctx    context.Context
 	cfg    Config
 	result Result
+	// mount is that of the root; 0 where the kernel does not say (before Linux 5.8).
+	mount    uint64
+	entries  int
+	progress time.Time // when to speak of it
+}
+
+func stat(fd int) (st unix.Statx_t, err error) {
+	err = unix.Statx(fd, "", unix.AT_EMPTY_PATH|unix.AT_SYMLINK_NOFOLLOW, unix.STATX_BASIC_STATS|unix.STATX_MNT_ID, &st)
+	return st, err
 }
 
 // wanted are the mode bits that an entry must have.
-func (w *walk) wanted(st *unix.Stat_t) uint32 {
+func (w *walk) wanted(st *unix.Statx_t) uint32 {
 	bits := uint32(0o660)
 	if w.cfg.ReadOnly {
 		bits = 0o440
@@ -125,9 +142,9 @@ func (w *walk) wanted(st *unix.Stat_t) uint32 {
 	return bits
 }
 
-func (w *walk) right(st *unix.Stat_t) bool {
+func (w *walk) right(st *unix.Statx_t) bool {
 	want := w.wanted(st)
-	return int64(st.Gid) == w.cfg.Group && st.Mode&want == want
+	return int64(st.Gid) == w.cfg.Group && uint32(st.Mode)&want == want
 }
 
 // entry changes what fd names, after what is in it. Its error ends the walk.
@@ -135,9 +152,13 @@ func (w *walk) entry(fd int, path string, depth int) error {
 	if w.ctx.Err() != nil {
 		return run.EndOf(w.ctx)
 	}
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
+	defer w.tell()
+	st, err := stat(fd)
+	if err != nil {
 		w.failed(path, err)
+		return nil
+	}
+	if st.Mnt_id != w.mount {
 		return nil
 	}
 	if st.Mode&unix.S_IFMT == unix.S_IFDIR {
@@ -149,6 +170,15 @@ func (w *walk) entry(fd int, path string, depth int) error {
 		w.failed(path, err)
 	}
 	return nil
+}
+
+// tell tells of the progress of a walk that takes long.
+func (w *walk) tell() {
+	w.entries++
+	if now := time.Now(); w.cfg.OnProgress != nil && now.After(w.progress) {
+		w.progress = now.Add(nextProgress)
+		w.cfg.OnProgress(w.entries)
+	}
 }
 
 func (w *walk) failed(path string, err error) {
@@ -196,7 +226,7 @@ func (w *walk) child(dir int, name, path string, depth int) error {
 }
 
 // change gives one entry its group and modes. What is right already is not touched.
-func (w *walk) change(fd int, path string, st *unix.Stat_t) error {
+func (w *walk) change(fd int, path string, st *unix.Statx_t) error {
 	link := st.Mode&unix.S_IFMT == unix.S_IFLNK
 	if w.right(st) || link && int64(st.Gid) == w.cfg.Group {
 		return nil
@@ -212,7 +242,7 @@ func (w *walk) change(fd int, path string, st *unix.Stat_t) error {
 	}
 	// A change of the group has taken setuid and setgid away; this brings them back.
 	// The descriptor's own path leads to what was opened, whatever has its name now.
-	mode := st.Mode&0o7777 | w.wanted(st)
+	mode := uint32(st.Mode)&0o7777 | w.wanted(st)
 	if err := unix.Chmod(fmt.Sprintf("/proc/self/fd/%d", fd), mode); err != nil {
 		return &os.PathError{Op: "chmod", Path: path, Err: err}
 	}

@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -184,6 +186,41 @@ func TestDeep(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, ownership.Result{Changed: 513, Failed: 1}, result)
 	require.NoError(t, top.Close())
+}
+
+// What somebody has mounted in a volume is not the volume's.
+func TestMountedInside(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("mounting needs root")
+	}
+	dir, outside := tree(t), t.TempDir()
+	require.NoError(t, os.Chmod(outside, 0o700))
+	at := filepath.Join(dir, "a/b")
+	if err := syscall.Mount(outside, at, "", syscall.MS_BIND, ""); err != nil {
+		t.Skip("mounting: ", err)
+	}
+	defer func() { require.NoError(t, syscall.Unmount(at, 0)) }()
+	r := recorder{}
+	_, err := ownership.Apply(t.Context(), dir, ownership.Config{Group: 2000, Chown: r.chown})
+	require.NoError(t, err)
+	require.Equal(t, recorder{".": 2000, "./a": 2000, "./a/link": 2000, "./a/dirlink": 2000}, r)
+	info, err := os.Stat(outside)
+	require.NoError(t, err)
+	require.Equal(t, fs.ModeDir|0o700, info.Mode())
+}
+
+// A walk that takes long says how far it is.
+func TestProgress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var progress []int
+		_, err := ownership.Apply(t.Context(), tree(t), ownership.Config{
+			Group:      2000,
+			Chown:      func(int, string, int, int) error { time.Sleep(31 * time.Second); return nil },
+			OnProgress: func(n int) { progress = append(progress, n) },
+		})
+		require.NoError(t, err)
+		require.Equal(t, []int{1, 3, 5}, progress)
+	})
 }
 
 // A container that swaps a folder for a link during the walk leads it nowhere.
