@@ -230,7 +230,7 @@ func TestPrepare(t *testing.T) {
 			return nil
 		},
 	}
-	_, err := Write(dir, Payload{"a": {Data: []byte("1"), Owner: &owner}, "b": {}}, o)
+	_, err := Write(dir, Payload{"a": {Data: []byte("1"), Mode: 0o600, Owner: &owner}, "b": {Mode: 0o600}}, o)
 	require.NoError(t, err)
 	require.Equal(t, []string{"chown a 7", "prepare 1"}, order)
 

@@ -1,0 +1,137 @@
+package projected_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podwright/podwright/volume"
+	"github.com/podwright/podwright/volume/configmap"
+	"github.com/podwright/podwright/volume/content"
+	"github.com/podwright/podwright/volume/downwardapi"
+	"github.com/podwright/podwright/volume/internal/testbacking"
+	"github.com/podwright/podwright/volume/objects"
+	"github.com/podwright/podwright/volume/projected"
+	"github.com/podwright/podwright/volume/secret"
+	"github.com/podwright/podwright/volume/volumetest"
+)
+
+// kindOf is one of the plugins whose volumes the agent fills.
+type kindOf struct {
+	open   func(*content.Volumes, *objects.Memory) (volume.Plugin, error)
+	source v1.VolumeSource
+	file   string
+}
+
+func kinds() map[string]kindOf {
+	mode := p(int32(0o644))
+	return map[string]kindOf{
+		"configmap": {
+			func(v *content.Volumes, o *objects.Memory) (volume.Plugin, error) {
+				return configmap.New(configmap.Config{Volumes: v, ConfigMaps: o})
+			},
+			v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{LocalObjectReference: ref("n"), DefaultMode: mode}}, "a",
+		},
+		"secret": {
+			func(v *content.Volumes, o *objects.Memory) (volume.Plugin, error) {
+				return secret.New(secret.Config{Volumes: v, Secrets: o})
+			},
+			v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: "n", DefaultMode: mode}}, "b",
+		},
+		"downwardapi": {
+			func(v *content.Volumes, _ *objects.Memory) (volume.Plugin, error) {
+				return downwardapi.New(downwardapi.Config{Volumes: v})
+			},
+			v1.VolumeSource{DownwardAPI: &v1.DownwardAPIVolumeSource{DefaultMode: mode, Items: fromPod.DownwardAPI.Items}}, "pod/name",
+		},
+		"projected": {
+			func(v *content.Volumes, o *objects.Memory) (volume.Plugin, error) {
+				return projected.New(projected.Config{Volumes: v, ConfigMaps: o, Secrets: o, Tokens: o})
+			},
+			projection(fromConfigMap, fromSecret, fromPod, fromAccount), "token",
+		},
+	}
+}
+
+// All four keep the contract of volume.Plugin.
+func TestConformance(t *testing.T) {
+	conform(t, func() volume.Plugin { return &testbacking.Plugin{} })
+}
+
+func conform(t *testing.T, backing func() volume.Plugin) {
+	for name, k := range kinds() {
+		t.Run(name, func(t *testing.T) {
+			volumetest.Run(t, func(t testing.TB) volumetest.Subject { return k.subject(t, backing) })
+		})
+	}
+}
+
+func (k kindOf) subject(t testing.TB, backing func() volume.Plugin) volumetest.Subject {
+	o := &objects.Memory{}
+	meta := metav1.ObjectMeta{Namespace: "ns", Name: "n"}
+	o.PutConfigMap(&v1.ConfigMap{ObjectMeta: meta, Data: map[string]string{"a": "config"}})
+	o.PutSecret(&v1.Secret{ObjectMeta: meta, StringData: map[string]string{"b": "secret"}})
+	o.PutToken("ns", "default", objects.Token{Value: "t"})
+	var broken error
+	open := func() (volume.Plugin, error) {
+		volumes, err := content.New(content.Config{Backing: failing{backing(), &broken}})
+		if err != nil {
+			return nil, err
+		}
+		return k.open(volumes, o)
+	}
+	version := "..2026_01_01_00_00_00.1"
+	return volumetest.Subject{
+		Layout: volume.Layout{Root: t.TempDir()},
+		Open:   open,
+		Spec: func(_ *v1.Pod, name string) *volume.Spec {
+			source := k.source
+			return &volume.Spec{Name: name, Inline: &source}
+		},
+		Check: func(m volume.Mounted) error {
+			_, err := os.ReadFile(filepath.Join(m.Path, k.file))
+			return err
+		},
+		Halfway: map[string]func(volume.Mount) error{
+			"half a version": func(m volume.Mount) error { return os.MkdirAll(filepath.Join(m.Dir, version, "x"), 0o755) },
+			"link to nothing": func(m volume.Mount) error {
+				return in(m, func() error { return os.Symlink(version, filepath.Join(m.Dir, "..data")) })
+			},
+			"link before swap": func(m volume.Mount) error {
+				return in(m, func() error { return os.Symlink(version, filepath.Join(m.Dir, "..data_tmp")) })
+			},
+			"marker, no folder": func(m volume.Mount) error {
+				return os.MkdirAll(filepath.Join(filepath.Dir(filepath.Dir(m.StateDir)), "kubernetes.io~empty-dir", "wrapped_"+m.Spec.Name), 0o750)
+			},
+		},
+		Fail: func() func() {
+			broken = errors.New("broken")
+			return func() { broken = nil }
+		},
+	}
+}
+
+func in(m volume.Mount, do func() error) error {
+	if err := os.MkdirAll(m.Dir, 0o755); err != nil {
+		return err
+	}
+	return do()
+}
+
+// failing is a plugin whose mounts fail while err is one.
+type failing struct {
+	volume.Plugin
+	err *error
+}
+
+func (f failing) Mount(ctx context.Context, m volume.Mount) (volume.Mounted, error) {
+	if *f.err != nil {
+		return volume.Mounted{}, *f.err
+	}
+	return f.Plugin.Mount(ctx, m)
+}
