@@ -1,6 +1,9 @@
 package volume
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+)
 
 // Errors to test for.
 var (
@@ -49,3 +52,27 @@ type marked struct{ err, as error }
 
 func (m *marked) Error() string   { return m.err.Error() }
 func (m *marked) Unwrap() []error { return []error{m.err, m.as} }
+
+// FieldError is what is wrong with a field of a pod's spec. A Plugin answers with one
+// whose path begins at the volume's source ("hostPath.type"); those who know where the
+// source stands complete it, with AtField.
+type FieldError struct {
+	// Path is the field's, such as "spec.volumes[0].hostPath.type".
+	Path string
+	Err  error
+}
+
+// Error names the field.
+func (e *FieldError) Error() string { return fmt.Sprintf("%s: %v", e.Path, e.Err) }
+
+// Unwrap returns what is wrong with it.
+func (e *FieldError) Unwrap() error { return e.Err }
+
+// AtField says in which field an error is. The path of a FieldError is taken to begin
+// there.
+func AtField(path string, err error) error {
+	if f, ok := err.(*FieldError); ok {
+		return &FieldError{Path: path + "." + f.Path, Err: f.Err}
+	}
+	return &FieldError{Path: path, Err: err}
+}

@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/internal/run"
 )
@@ -74,7 +77,17 @@ func (m *Manager) mount(ctx context.Context, op *operation) (Mounted, error) {
 	if err := os.MkdirAll(filepath.Dir(args.Dir), folderMode); err != nil {
 		return Mounted{}, Transient(err)
 	}
-	return op.plugin.Mount(ctx, args)
+	mounted, err := op.plugin.Mount(ctx, args)
+	return mounted, inPod(args.Pod, args.Spec, err)
+}
+
+// inPod completes the path of a field of a volume's source.
+func inPod(pod *v1.Pod, spec *Spec, err error) error {
+	if _, ok := err.(*FieldError); !ok || spec.Inline == nil {
+		return err
+	}
+	i := slices.IndexFunc(pod.Spec.Volumes, func(v v1.Volume) bool { return v.Name == spec.Name })
+	return AtField(fmt.Sprintf("spec.volumes[%d]", i), err)
 }
 
 func (m *Manager) unmount(ctx context.Context, op *operation) error {

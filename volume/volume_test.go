@@ -85,6 +85,13 @@ func TestLayout(t *testing.T) {
 	require.Equal(t, "kubernetes.io/csi", volume.Unescape(volume.Escape("kubernetes.io/csi")))
 }
 
+func TestAtField(t *testing.T) {
+	odd := errors.New("odd")
+	err := volume.AtField("spec.volumes[2]", volume.AtField("hostPath", volume.AtField("type", odd)))
+	require.EqualError(t, err, "spec.volumes[2].hostPath.type: odd")
+	require.ErrorIs(t, err, odd)
+}
+
 func TestMarks(t *testing.T) {
 	odd := errors.New("odd")
 	require.NoError(t, volume.Uncertain(nil))

@@ -20,6 +20,8 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/volume"
 )
 
 // ErrType is returned when the path is not of the volume's type.
@@ -33,7 +35,7 @@ const (
 // Prepare checks the path of a hostPath volume against its type and returns it
 // cleaned. DirectoryOrCreate makes a missing folder (0755, with its parents),
 // FileOrCreate a missing file (0644; its folder must be there). A volume without
-// a type is not checked. Errors begin with the field that is wrong, "path" or "type".
+// a type is not checked. Errors are volume.FieldErrors, of "path" or "type".
 func Prepare(source *v1.HostPathVolumeSource) (string, error) {
 	if err := Validate(source); err != nil {
 		return "", err
@@ -44,7 +46,7 @@ func Prepare(source *v1.HostPathVolumeSource) (string, error) {
 		want = *source.Type
 	}
 	if err := create(path, want); err != nil {
-		return "", fmt.Errorf("path: %w", err)
+		return "", volume.AtField("path", err)
 	}
 	if err := check(path, want); err != nil {
 		return "", err
@@ -56,15 +58,15 @@ func Prepare(source *v1.HostPathVolumeSource) (string, error) {
 func Validate(source *v1.HostPathVolumeSource) error {
 	switch {
 	case source.Path == "":
-		return errors.New("path: required")
+		return volume.AtField("path", errors.New("required"))
 	case !filepath.IsAbs(source.Path):
-		return fmt.Errorf("path: %q is not absolute", source.Path)
+		return volume.AtField("path", fmt.Errorf("%q is not absolute", source.Path))
 	case slices.Contains(strings.Split(source.Path, "/"), ".."):
-		return fmt.Errorf("path: %q contains \"..\"", source.Path)
+		return volume.AtField("path", fmt.Errorf("%q contains \"..\"", source.Path))
 	}
 	if source.Type != nil {
 		if _, ok := kinds[*source.Type]; !ok {
-			return fmt.Errorf("type: %q is unknown", *source.Type)
+			return volume.AtField("type", fmt.Errorf("%q is unknown", *source.Type))
 		}
 	}
 	return nil
@@ -108,10 +110,10 @@ func check(path string, want v1.HostPathType) error {
 	}
 	info, err := os.Stat(path)
 	if err != nil {
-		return fmt.Errorf("path: %w", err)
+		return volume.AtField("path", err)
 	}
 	if !accepts(info.Mode()) {
-		return fmt.Errorf("type: %q: %s: %w: it is %s", want, path, ErrType, info.Mode().Type())
+		return volume.AtField("type", fmt.Errorf("%q: %s: %w: it is %s", want, path, ErrType, info.Mode().Type()))
 	}
 	return nil
 }

@@ -2,7 +2,6 @@ package hostpath
 
 import (
 	"context"
-	"fmt"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -42,7 +41,7 @@ func (p *Plugin) Mount(ctx context.Context, m volume.Mount) (volume.Mounted, err
 		return err
 	})
 	if err != nil {
-		return volume.Mounted{}, fmt.Errorf("hostPath: %w", err) // final: nothing is mounted
+		return volume.Mounted{}, volume.AtField("hostPath", err) // final: nothing is mounted
 	}
 	return volume.Mounted{Path: path, ReadOnly: m.Spec.ReadOnly}, nil
 }

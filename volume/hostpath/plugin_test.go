@@ -23,11 +23,11 @@ func TestPlugin(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, volume.Mounted{Path: dir}, got)
 	for want, s := range map[string]*volume.Spec{
-		`hostPath: type: "File": ` + dir: spec(dir, v1.HostPathFile),
-		"hostPath: path: stat":           spec(filepath.Join(dir, "x"), v1.HostPathFile),
-		"hostPath: path: open":           spec(filepath.Join(dir, "x", "y"), v1.HostPathFileOrCreate),
-		"hostPath: path: \"a\"":          spec("a", v1.HostPathUnset),
-		`hostPath: type: "Odd"`:          spec(dir, "Odd"),
+		`hostPath.type: "File": ` + dir: spec(dir, v1.HostPathFile),
+		"hostPath.path: stat":           spec(filepath.Join(dir, "x"), v1.HostPathFile),
+		"hostPath.path: open":           spec(filepath.Join(dir, "x", "y"), v1.HostPathFileOrCreate),
+		"hostPath.path: \"a\"":          spec("a", v1.HostPathUnset),
+		`hostPath.type: "Odd"`:          spec(dir, "Odd"),
 	} {
 		_, err := p.Mount(t.Context(), volume.Mount{Spec: s})
 		require.ErrorContains(t, err, want)

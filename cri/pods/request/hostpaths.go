@@ -2,11 +2,11 @@ package request
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podwright/podwright/volume"
 	"github.com/podwright/podwright/volume/hostpath"
 )
 
@@ -25,11 +25,7 @@ func (HostPaths) Volume(_ context.Context, pod *v1.Pod, name string) (Volume, er
 		}
 		path, err := hostpath.Prepare(source)
 		if err != nil {
-			field := fmt.Sprintf("spec.volumes[%d].hostPath.path", i)
-			if errors.Is(err, hostpath.ErrType) {
-				field = fmt.Sprintf("spec.volumes[%d].hostPath.type", i)
-			}
-			return Volume{}, &FieldError{Path: field, Err: err}
+			return Volume{}, volume.AtField(fmt.Sprintf("spec.volumes[%d].hostPath", i), err)
 		}
 		return Volume{Path: path}, nil
 	}

@@ -24,9 +24,9 @@ func TestHostPaths(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, request.Volume{Path: file}, got)
 	_, err = request.HostPaths{}.Volume(t.Context(), pod, "bad")
-	require.ErrorContains(t, err, "spec.volumes[1].hostPath.type: hostPath "+dir)
+	require.ErrorContains(t, err, `spec.volumes[1].hostPath.type: "File": `+dir)
 	_, err = request.HostPaths{}.Volume(t.Context(), pod, "absent")
-	require.ErrorContains(t, err, "spec.volumes[3].hostPath.path: hostPath /nowhere/x")
+	require.ErrorContains(t, err, "spec.volumes[3].hostPath.path: stat /nowhere/x")
 	for _, name := range []string{"other", "missing"} {
 		_, err = request.HostPaths{}.Volume(t.Context(), pod, name)
 		require.ErrorIs(t, err, request.ErrNotFound)
