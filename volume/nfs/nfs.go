@@ -143,7 +143,8 @@ func (p *Plugin) Unmount(ctx context.Context, u volume.Unmount) error {
 	return nil
 }
 
-// unmount unmounts, by force once it has been tried for long enough.
+// unmount unmounts, by force once it has been tried for long enough: what still uses the
+// mount may be a call of this agent's own that waits for the server.
 func (p *Plugin) unmount(ctx context.Context, dir string) error {
 	p.mu.Lock()
 	if _, ok := p.tried[dir]; !ok {
@@ -155,16 +156,21 @@ func (p *Plugin) unmount(ctx context.Context, dir string) error {
 		gently, cancel := context.WithDeadline(ctx, deadline)
 		defer cancel()
 		err := p.cfg.Mounts.Unmount(gently, dir)
-		switch {
-		case err == nil, ctx.Err() != nil:
-			return err
-		case gently.Err() == nil: // it answers: that it is in use is no reason for force
-			p.forget(dir)
+		if err == nil || ctx.Err() != nil || gently.Err() == nil {
 			return err
 		}
 	}
-	return p.cfg.Mounts.Detach(ctx, dir)
+	soon, cancel := context.WithTimeout(ctx, detachTimeout)
+	defer cancel()
+	err := p.cfg.Mounts.Detach(soon, dir)
+	if errors.Is(err, mounts.ErrLeftBehind) && ctx.Err() == nil {
+		return nil // it may be out of sight while the kernel still says goodbye to the server
+	}
+	return err
 }
+
+// detachTimeout is how long a Detach may take until the table of mounts is looked at.
+const detachTimeout = 3 * time.Second
 
 func (p *Plugin) forget(dir string) {
 	p.mu.Lock()

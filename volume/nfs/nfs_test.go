@@ -124,7 +124,7 @@ func TestServerThatHangs(t *testing.T) {
 	})
 }
 
-// A mount that is in use is no reason for force.
+// A mount that is in use is no reason for force, for a minute.
 func TestBusy(t *testing.T) {
 	busy := errors.New("busy")
 	m := &mounts.Memory{Fault: func(_ context.Context, call, _ string) error {
