@@ -40,7 +40,10 @@ func TestCopyLines(t *testing.T) {
 }
 
 // guestPackages are those of which some tests need the guest.
-var guestPackages = []string{"github.com/podwright/podwright/examples/testbed/vm"}
+var guestPackages = []string{
+	"github.com/podwright/podwright/examples/testbed/vm",
+	"github.com/podwright/podwright/volume/nfs",
+}
 
 // TestPackages boots the guest once and runs in it the tests that are for it.
 func TestPackages(t *testing.T) {
