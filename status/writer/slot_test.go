@@ -471,7 +471,7 @@ func TestNewerVersion(t *testing.T) {
 	for _, tc := range []struct {
 		a, b         string
 		newer, known bool
-	}{{"10", "9", true, true}, {"9", "10", false, true}, {"9", "9", false, true}, {"9223372036854775808", "9", true, true}, {"", "1", false, false}, {"x", "1", false, false}} {
+	}{{"10", "9", true, true}, {"9", "10", false, true}, {"9", "9", false, true}, {"9223372036854775808", "9", true, true}, {"9", "9223372036854775808", false, true}, {"", "1", false, false}, {"x", "1", false, false}} {
 		newer, known := newerVersion(tc.a, tc.b)
 		require.Equal(t, tc.known, known, tc)
 		require.Equal(t, tc.newer, newer && known, tc)
