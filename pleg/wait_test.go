@@ -61,6 +61,19 @@ func TestSecondLook(t *testing.T) {
 	s.idle()
 }
 
+// A backlog of hints about a pod that is gone is few looks at it.
+func TestHintsAboutNobody(t *testing.T) {
+	s := newScript(t)
+	s.relist()
+	s.c.hint("gone", s.now)
+	s.inspected(s.start(inspectOne), &PodStatus{UID: "gone"})
+	require.Empty(t, s.c.pods)
+	s.c.hint("gone", s.now)
+	s.idle()
+	s.now = s.now.Add(hintWindow)
+	s.start(inspectOne)
+}
+
 // Nothing is left of pods that are gone.
 func TestForgetsEverything(t *testing.T) {
 	s := newScript(t)

@@ -134,8 +134,5 @@ func wholeSecondsOf(t *metav1.Time) *metav1.Time {
 // wholeSeconds drops what the API does not store. A time that is in whole
 // seconds already comes back as it is, in its time zone.
 func wholeSeconds(t metav1.Time) metav1.Time {
-	if t.Nanosecond() == 0 && t.Round(0) == t.Time {
-		return t
-	}
 	return metav1.NewTime(t.Truncate(time.Second))
 }

@@ -31,6 +31,7 @@ func TestNormalizeCutsMessages(t *testing.T) {
 	require.Equal(t, long, s.InitContainerStatuses[0].State.Terminated.Message, "the input is not changed")
 	require.Equal(t, 12288, len(Normalize(podOf(v1.RestartPolicyNever, "c"), v1.PodStatus{ContainerStatuses: []v1.ContainerStatus{{Name: "c", State: end(long + long)}}}).ContainerStatuses[0].State.Terminated.Message))
 	require.Equal(t, 4, len(cut("\x80\x80\x80\x80\x80\x80", 4)), "bytes that are no text")
+	require.Equal(t, 1, len(cut("aé", 2)), "no part of a character")
 	require.Equal(t, got, Normalize(pod, got))
 }
 

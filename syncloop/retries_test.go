@@ -46,6 +46,27 @@ func TestRepeat(t *testing.T) {
 	}
 }
 
+// What fails again waits for longer, up to a bound; once nothing fails there is no
+// attempt, and the next failure is a first one.
+func TestPausesOfRetries(t *testing.T) {
+	now, r := time.Unix(1000, 0), newRetries()
+	attempt := func() time.Duration {
+		r.attempted(now)
+		return r.at.Sub(now)
+	}
+	r.sources["s"] = true
+	for _, want := range []time.Duration{2, 4, 8, 16, 30, 30} {
+		require.Equal(t, want*time.Second, attempt())
+	}
+	delete(r.sources, "s")
+	attempt()
+	require.Zero(t, r.at)
+	r.syncs["p"] = 0
+	r.plan(now)
+	require.Equal(t, now.Add(retryPauseMin), r.at)
+	require.Equal(t, 2*retryPauseMin, attempt())
+}
+
 // fragile is a handler that panics for some pods.
 type fragile struct {
 	recorder

@@ -116,6 +116,30 @@ func TestReceiver(t *testing.T) {
 	})
 }
 
+// Who knows the pods is asked for the newest one before each call.
+func TestNewestPod(t *testing.T) {
+	var told []string
+	configure := func(cfg *writer.Config) {
+		cfg.Sinks = []writer.NamedSink{{Name: "told", Sink: status.SinkFunc(func(_ context.Context, pod *v1.Pod, _ *v1.PodStatus) error {
+			told = append(told, pod.Labels["version"])
+			return nil
+		})}}
+	}
+	bubble(t, configure, func(r *rig) {
+		pod := newPod("a")
+		r.Set(pod, running(pod, false))
+		r.pass(0)
+		newer := newPod("a")
+		newer.Labels = map[string]string{"version": "2"}
+		r.mu.Lock()
+		r.pods[pod.UID] = newer
+		r.mu.Unlock()
+		r.Set(pod, running(pod, true))
+		r.pass(0)
+		require.Equal(t, []string{"", "2"}, told)
+	})
+}
+
 // The pod is gone at one sink: the others are told the last, and it is forgotten.
 func TestSinksForgetOneByOne(t *testing.T) {
 	file, told := statustest.NewSink(), &receiver{}

@@ -414,9 +414,30 @@ func TestSlotObservesItsOwnPodOnly(t *testing.T) {
 	w.settle()
 	before := w.slot
 	w.replace(true)
+	mirror := w.there.DeepCopy()
+	mirror.Annotations = map[string]string{podfacts.ConfigMirror: "hash"}
+	w.slot.observed(mirror)
+	require.Equal(t, before, w.slot, "it is written to no mirror")
 	w.there.DeletionTimestamp = &metav1.Time{Time: now}
 	w.slot.observed(w.there)
 	require.Equal(t, before, w.slot)
+}
+
+// A mirror is that of a static pod of its name, and of its version if that is known.
+func TestMirrorOf(t *testing.T) {
+	static := func(hash string) *v1.Pod {
+		pod := podOf(v1.RestartPolicyAlways, "app")
+		pod.Annotations = map[string]string{podfacts.ConfigHash: hash}
+		return pod
+	}
+	mirror := static("")
+	require.False(t, mirrorOf(mirror, static("")), "it is none")
+	mirror.Annotations[podfacts.ConfigMirror] = "1"
+	require.True(t, mirrorOf(mirror, static("1")))
+	require.False(t, mirrorOf(mirror, static("2")))
+	require.True(t, mirrorOf(mirror, static("")))
+	mirror.Namespace = "other"
+	require.False(t, mirrorOf(mirror, static("")))
 }
 
 // Another mirror has nothing yet, and nothing has failed with it.
@@ -450,7 +471,7 @@ func TestNewerVersion(t *testing.T) {
 	for _, tc := range []struct {
 		a, b         string
 		newer, known bool
-	}{{"10", "9", true, true}, {"9", "10", false, true}, {"9", "9", false, true}, {"", "1", false, false}, {"x", "1", false, false}} {
+	}{{"10", "9", true, true}, {"9", "10", false, true}, {"9", "9", false, true}, {"9223372036854775808", "9", true, true}, {"9", "9223372036854775808", false, true}, {"", "1", false, false}, {"x", "1", false, false}} {
 		newer, known := newerVersion(tc.a, tc.b)
 		require.Equal(t, tc.known, known, tc)
 		require.Equal(t, tc.newer, newer && known, tc)

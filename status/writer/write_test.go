@@ -361,8 +361,17 @@ func TestRestore(t *testing.T) {
 		r.pass(0)
 		require.Equal(t, "again", r.pod("a").Status.Message)
 
+		began := metav1.NewTime(time.Now().Add(time.Millisecond))
+		precise, s := newPod("c"), running(pod, true)
+		s.StartTime = &began
+		r.Restore(precise, s)
+		s.ContainerStatuses[0].RestartCount = 9
+		require.True(t, r.Get(precise.UID).StartTime.Equal(&metav1.Time{Time: began.Truncate(time.Second)}), "in whole seconds")
+		require.Zero(t, r.Get(precise.UID).ContainerStatuses[0].RestartCount, "a copy is kept")
+
 		same := r.sink.Put(newPod("b"))
-		start, s := metav1.Now(), running(same, true)
+		start := metav1.Now()
+		s = running(same, true)
 		s.StartTime = &start
 		r.Restore(same, s)
 		r.Set(same, s)

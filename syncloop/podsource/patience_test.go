@@ -193,3 +193,15 @@ func TestLinkToBlockingFile(t *testing.T) {
 		require.NoError(t, <-done)
 	}
 }
+
+// What is not listed any more is not waited for under its path.
+func TestForgetLate(t *testing.T) {
+	s := newSurvey(reader{})
+	for _, path := range []string{"a", "b"} {
+		s.isLate(s.start(nil), request{path: path})
+	}
+	s.forget([]request{{path: "b"}, {path: "c"}})
+	require.Len(t, s.late, 1)
+	require.Contains(t, s.late, "b")
+	require.Equal(t, 1, s.unanswered())
+}

@@ -22,7 +22,8 @@ type node struct {
 	sandboxes           []*runtimeapi.PodSandbox
 	containers          []*runtimeapi.Container
 	noSandboxes, noList error
-	logs                string
+	logs, links         string
+	listing             func() // what happens while containers are listed
 	retained            []map[string]bool
 	removed             []string
 }
@@ -38,6 +39,9 @@ func (l listed) ListPodSandbox(context.Context, *runtimeapi.PodSandboxFilter) ([
 }
 
 func (l listed) ListContainers(context.Context, *runtimeapi.ContainerFilter) ([]*runtimeapi.Container, error) {
+	if l.node.listing != nil {
+		l.node.listing()
+	}
 	return l.node.containers, l.node.noList
 }
 
@@ -51,7 +55,7 @@ func (n *node) RemoveSandbox(_ context.Context, id string) error {
 	return n.fail
 }
 
-func (n *node) Files() podfiles.Layout        { return podfiles.Layout{LogRoot: n.logs} }
+func (n *node) Files() podfiles.Layout        { return podfiles.Layout{LogRoot: n.logs, LinkDir: n.links} }
 func (n *node) Retain(exists map[string]bool) { n.retained = append(n.retained, exists) }
 
 // add adds a pod with a sandbox, an exited container and a log directory.
@@ -93,6 +97,20 @@ func TestCollect(t *testing.T) {
 	n.containers, n.removed = nil, nil
 	require.NoError(t, c.Collect(t.Context(), r))
 	require.Equal(t, []string{"s2"}, n.removed)
+}
+
+// A link that is no link any more when it is to go stays, and is named.
+func TestCollectLinks(t *testing.T) {
+	n, c, _ := newNode(t)
+	n.links = t.TempDir()
+	link := filepath.Join(n.links, "x-12345.log")
+	require.NoError(t, os.Symlink("/nowhere", link))
+	n.listing = func() {
+		require.NoError(t, os.Remove(link))
+		require.NoError(t, os.MkdirAll(filepath.Join(link, "something"), 0o700))
+	}
+	require.ErrorContains(t, c.collectLinks(t.Context()), "log link: remove "+link)
+	require.DirExists(t, link)
 }
 
 // While something of a pod lives its logs stay.

@@ -109,14 +109,14 @@ func (o *Observer) PodStatus(ctx context.Context, uid types.UID) (*pleg.PodStatu
 	status := &pleg.PodStatus{UID: uid} // its name is that of the newest sandbox
 	sandboxes = slices.DeleteFunc(sandboxes, func(sb *runtimeapi.PodSandbox) bool {
 		p, ok := labels.OfSandbox(sb)
-		if ok && status.Name == "" {
+		if status.Name == "" {
 			status.Name, status.Namespace = p.Name, p.Namespace
 		}
 		return !ok
 	})
 	containers = slices.DeleteFunc(containers, func(c *runtimeapi.Container) bool {
 		p, _, ok := labels.OfContainer(c)
-		if ok && status.Name == "" {
+		if status.Name == "" {
 			status.Name, status.Namespace = p.Name, p.Namespace
 		}
 		return !ok
