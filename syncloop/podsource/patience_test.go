@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -64,20 +65,20 @@ func TestSilentFile(t *testing.T) {
 func TestSilentFileIsAskedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, release := silentRig(t, "b")
-		asked := 0
+		var asked atomic.Int32
 		read := r.source.reader.read
-		r.source.reader.read = func(q request) reading { asked++; return read(q) }
+		r.source.reader.read = func(q request) reading { asked.Add(1); return read(q) }
 		r.write("b", manifestOf("b", "x"))
 		for range 3 {
 			_, err := r.source.look(time.Time{})
 			require.NoError(t, err)
 		}
-		require.Equal(t, 1, asked)
+		require.EqualValues(t, 1, asked.Load())
 		release()
 		require.NoError(t, r.source.join())
 		_, err := r.source.look(time.Time{})
 		require.NoError(t, err)
-		require.Equal(t, 1, asked, "what it answered at last counts")
+		require.EqualValues(t, 1, asked.Load(), "what it answered at last counts")
 	})
 }
 

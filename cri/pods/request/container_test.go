@@ -90,6 +90,10 @@ func TestNewRefuses(t *testing.T) {
 		_, err := New(cfg)
 		require.ErrorContains(t, err, "request: Config."+field)
 	}
+	for factor, good := range map[float64]bool{-0.1: false, 0.1: true, 1: true} {
+		_, err := New(Config{Node: Node{MemoryQoS: MemoryQoS{ThrottlingFactor: factor}}})
+		require.Equal(t, good, err == nil, factor)
+	}
 }
 
 // The zero Config is of use.

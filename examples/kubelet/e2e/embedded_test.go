@@ -49,10 +49,13 @@ func TestEmbedded(t *testing.T) {
 			}
 			return nil
 		})
-		_, steady, err := k.container("crash", "steady")
-		require.NoError(t, err)
-		require.NotNil(t, steady.State.Running)
-		require.EqualValues(t, round, steady.RestartCount)
+		wait(t, 30*time.Second, "what the last kubelet saved gives way to what runs", func() error {
+			p, steady, err := k.container("crash", "steady")
+			if err == nil && (steady.State.Running == nil || int(steady.RestartCount) != round) {
+				err = errors.New(brief(p))
+			}
+			return err
+		})
 		require.NoError(t, k.healthy())
 
 		logs, err := filepath.Glob(filepath.Join(home, ".local/state/podwright/logs/*hello*/main/*.log"))

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/cri/fake"
 	"github.com/podwright/podwright/examples/testbed/tb"
@@ -120,8 +121,13 @@ func appears(t *testing.T, k *kubelet, wrong, want, runtime string) {
 		}
 		return nil
 	})
-	_, err := k.pod("waits")
-	require.Error(t, err, "nothing is known of a pod yet")
+	wait(t, 5*time.Second, "the pod is known by its manifest, and nothing else of it", func() error {
+		p, err := k.pod("waits")
+		if err == nil && (p.Status.Phase != v1.PodPending || len(p.Status.ContainerStatuses) > 0) {
+			err = errors.New(brief(p))
+		}
+		return err
+	})
 
 	link(t, runtime, k.socket())
 	k.running(t, "waits")

@@ -49,7 +49,10 @@ func addOdd(mux *http.ServeMux) {
 			}
 		}
 	})
-	mux.HandleFunc("/silent", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	mux.HandleFunc("/silent", func(_ http.ResponseWriter, r *http.Request) {
+		<-r.Context().Done()
+		panic(http.ErrAbortHandler) // else it would say 200 at the end
+	})
 }
 
 // certificate is one that nobody has reason to trust.
