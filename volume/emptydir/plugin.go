@@ -10,9 +10,10 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/volume"
-	"github.com/podwright/podwright/volume/fsgroup"
 	"github.com/podwright/podwright/volume/mounts"
+	"github.com/podwright/podwright/volume/ownership"
 )
 
 // Name is the plugin's name.
@@ -68,11 +69,11 @@ func (p *Plugin) Mount(ctx context.Context, m volume.Mount) (volume.Mounted, err
 		return volume.Mounted{}, volume.Uncertain(fmt.Errorf("emptyDir: %w", err))
 	}
 	if m.FSGroup != nil {
-		err := fsgroup.Apply(ctx, m.Dir, fsgroup.Change{Group: *m.FSGroup, Policy: m.FSGroupPolicy})
+		result, err := ownership.Apply(ctx, m.Dir, ownership.Config{Group: *m.FSGroup, Policy: m.FSGroupPolicy})
 		if ctx.Err() != nil {
 			return volume.Mounted{}, volume.Uncertain(fmt.Errorf("emptyDir: fsGroup: %w", err))
 		}
-		if err != nil {
+		if err := run.Join(err, result.Err); err != nil {
 			p.cfg.Logger.Warn("fsGroup was not given to all files of a volume", "volume", m.Dir, "error", err)
 		}
 	}

@@ -5,5 +5,5 @@
 // symbolic link, also not one that a container puts in the place of a folder during
 // the walk: it goes from descriptor to descriptor.
 //
-// An example that runs: ExampleApply.
+// An example that runs: ExampleApply in example_test.go.
 package ownership
