@@ -114,7 +114,7 @@ var floors = map[string]floor{
 	"volume/downwardapi":          {own: []string{"volume/sources", "volume", "volume/content", "volume/objects", "volume/ownership"}, outside: 85, forbid: noGRPC},
 	"volume/projected":            {own: []string{"volume/sources", "volume", "volume/content", "volume/objects", "volume/ownership"}, outside: 85, forbid: noGRPC},
 	"volume/ownership":            {outside: 85, forbid: noGRPC},
-	"volume/mounts":               {outside: 2},
+	"volume/mounts":               {outside: 1},
 	"volume/subpath":              {own: []string{"volume", "volume/mounts"}, outside: 85, forbid: noGRPC},
 	"volume/usage":                {outside: 1},
 	"volume/nfs":                  {own: []string{"volume", "volume/mounts"}, outside: 85, forbid: noGRPC},
@@ -219,20 +219,19 @@ func check(t *testing.T, folder, name string, f floor) {
 
 // direct are the modules that the root module may require directly.
 var direct = map[string]string{
-	"k8s.io/api":                    "the pod types",
-	"k8s.io/apimachinery":           "metadata, UIDs, quantities, name validation",
-	"k8s.io/cri-api":                "the runtime's wire format",
-	"k8s.io/mount-utils":            "mounts of volumes",
-	"k8s.io/utils":                  "comes with mount-utils: its programs end with a context",
-	"github.com/moby/sys/mountinfo": "the one reader of mount tables; comes with mount-utils",
-	"k8s.io/kubelet":                "types of the kubelet's configuration and plugin APIs",
-	"k8s.io/component-helpers":      "pod requests, node affinity and taints: what links no client",
-	"google.golang.org/grpc":        "the runtime's transport",
-	"sigs.k8s.io/yaml":              "manifests",
-	"golang.org/x/sys":              "Linux calls: subreaper, process groups, file flags",
-	"github.com/stretchr/testify":   "tests",
-	"go.uber.org/goleak":            "tests: nothing is left running",
-	"google.golang.org/protobuf":    "comes with cri-api: its messages are cloned and compared",
+	"k8s.io/api":                  "the pod types",
+	"k8s.io/apimachinery":         "metadata, UIDs, quantities, name validation",
+	"k8s.io/cri-api":              "the runtime's wire format",
+	"k8s.io/mount-utils":          "mounts of volumes",
+	"k8s.io/utils":                "the type of what starts mount-utils' programs: so they end with a context",
+	"k8s.io/kubelet":              "types of the kubelet's configuration and plugin APIs",
+	"k8s.io/component-helpers":    "pod requests, node affinity and taints: what links no client",
+	"google.golang.org/grpc":      "the runtime's transport",
+	"sigs.k8s.io/yaml":            "manifests",
+	"golang.org/x/sys":            "Linux calls: subreaper, process groups, file flags",
+	"github.com/stretchr/testify": "tests",
+	"go.uber.org/goleak":          "tests: nothing is left running",
+	"google.golang.org/protobuf":  "comes with cri-api: its messages are cloned and compared",
 }
 
 func TestDirectRequirements(t *testing.T) {
