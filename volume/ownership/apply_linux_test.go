@@ -34,22 +34,6 @@ func (r recorder) chown(_ int, path string, uid, gid int) error {
 	return nil
 }
 
-func ExampleApply() {
-	dir, _ := os.MkdirTemp("", "volume")
-	defer os.RemoveAll(dir)
-	_ = os.WriteFile(filepath.Join(dir, "key"), nil, 0o600)
-	_, err := ownership.Apply(context.Background(), dir, ownership.Config{
-		Group: 2000,
-		Chown: func(_ int, path string, _, gid int) error { fmt.Println(path, gid); return nil },
-	})
-	info, _ := os.Stat(filepath.Join(dir, "key"))
-	fmt.Println(info.Mode(), err)
-	// Output:
-	// ./key 2000
-	// . 2000
-	// -rw-rw---- <nil>
-}
-
 func tree(t *testing.T) string {
 	dir := t.TempDir()
 	require.NoError(t, os.Chmod(dir, 0o700))
