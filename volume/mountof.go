@@ -1,10 +1,11 @@
 package volume
 
 import (
+	"slices"
+
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-
-	"github.com/podwright/podwright/internal/podfacts"
+	helper "k8s.io/component-helpers/resource"
 )
 
 // mountOf is what follows from a pod for the mount of one of its volumes.
@@ -52,68 +53,52 @@ func runAsUser(pod *v1.Pod) (user *int64) {
 }
 
 // sizeLimit is how much a pod may put into one of its volumes: what the volume says,
-// and the pod's limit of what that medium takes, if it says one.
+// and the pod's limit of what that medium takes, if it says one. What the agent writes
+// lies in memory, but for config maps.
 func sizeLimit(pod *v1.Pod, spec *Spec) (limit int64) {
 	if spec == nil || spec.Inline == nil {
 		return 0
 	}
-	switch e := spec.Inline.EmptyDir; {
+	in := spec.Inline
+	switch e := in.EmptyDir; {
 	case e != nil && e.Medium == v1.StorageMediumDefault:
-		return smaller(quantity(e.SizeLimit), podLimit(pod, v1.ResourceEphemeralStorage))
+		return smaller(e.SizeLimit, podLimit(pod, v1.ResourceEphemeralStorage))
 	case e != nil && e.Medium == v1.StorageMediumMemory:
-		return smaller(quantity(e.SizeLimit), podLimit(pod, v1.ResourceMemory))
+		return smaller(e.SizeLimit, podMemory(pod))
 	case e != nil:
-		return quantity(e.SizeLimit)
-	case spec.Inline.ConfigMap != nil:
+		return smaller(e.SizeLimit, 0)
+	case in.ConfigMap != nil:
 		return podLimit(pod, v1.ResourceEphemeralStorage)
+	case in.Secret != nil, in.DownwardAPI != nil, in.Projected != nil:
+		return podMemory(pod)
 	}
 	return 0
 }
 
-func quantity(q *resource.Quantity) int64 {
-	if q == nil {
-		return 0
-	}
-	return q.Value()
-}
-
 // smaller is the smaller of two limits; zero is none.
-func smaller(a, b int64) int64 {
-	if a == 0 || b != 0 && b < a {
-		return b
+func smaller(own *resource.Quantity, limit int64) int64 {
+	if own == nil || own.IsZero() || limit != 0 && limit < own.Value() {
+		return limit
 	}
-	return a
+	return own.Value()
 }
 
-// podLimit is the limit of a pod of something: its own, or that of its containers, of
-// which those run together that are no init containers, or are sidecars. Of memory there
-// is none if one container has none.
+// podMemory is the memory that the pod's cgroup is limited to; zero if a container has
+// no limit and the pod has none either.
+func podMemory(pod *v1.Pod) int64 {
+	own := pod.Spec.Resources
+	if own == nil || own.Limits.Memory().IsZero() {
+		for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+			if slices.ContainsFunc(list, func(c v1.Container) bool { return c.Resources.Limits.Memory().IsZero() }) {
+				return 0
+			}
+		}
+	}
+	return podLimit(pod, v1.ResourceMemory)
+}
+
+// podLimit is the limit of a pod of something: its own, or that of its containers.
 func podLimit(pod *v1.Pod, name v1.ResourceName) int64 {
-	if r := pod.Spec.Resources; r != nil {
-		if q, ok := r.Limits[name]; ok {
-			return q.Value()
-		}
-	}
-	var together, most int64
-	limited := true
-	limit := func(c *v1.Container) int64 {
-		q, ok := c.Resources.Limits[name]
-		limited = limited && ok
-		return q.Value()
-	}
-	for i := range pod.Spec.InitContainers {
-		c := &pod.Spec.InitContainers[i]
-		own := limit(c)
-		most = max(most, together+own)
-		if podfacts.IsSidecar(c) {
-			together += own
-		}
-	}
-	for i := range pod.Spec.Containers {
-		together += limit(&pod.Spec.Containers[i])
-	}
-	if name == v1.ResourceMemory && !limited {
-		return 0
-	}
-	return max(most, together)
+	limit := helper.PodLimits(pod, helper.PodResourcesOptions{})[name]
+	return limit.Value()
 }

@@ -52,7 +52,8 @@ type Mount struct {
 	// RunAsUser is the user of all containers of the pod, nil if they differ or none is
 	// said.
 	RunAsUser *int64
-	// SizeLimit is how many bytes the pod may put here; zero means no limit.
+	// SizeLimit is how many bytes the pod may put here: the smaller of what the volume
+	// says and of the pod's own limit of that medium. Zero means no limit.
 	SizeLimit int64
 	// SELinuxLabel is the label to mount with; empty means none.
 	SELinuxLabel string

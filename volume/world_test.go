@@ -358,6 +358,12 @@ func TestMountOf(t *testing.T) {
 		{"memory that is not limited", emptyDir(v1.StorageMediumMemory, nil), []v1.Container{limited("32Mi", ""), {}}, 0},
 		{"huge pages", emptyDir("HugePages-2Mi", size("64Mi")), []v1.Container{limited("32Mi", "1Mi")}, 64 << 20},
 		{"config map", &Spec{Inline: &v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{}}}, []v1.Container{limited("", "1Mi")}, 1 << 20},
+		{"its own of memory is smaller (V12)", emptyDir(v1.StorageMediumMemory, size("16Mi")), []v1.Container{limited("32Mi", ""), limited("32Mi", "")}, 16 << 20},
+		{"a container without memory, V12", emptyDir(v1.StorageMediumMemory, size("64Mi")), []v1.Container{limited("32Mi", ""), limited("0", "")}, 64 << 20},
+		{"below zero", emptyDir("", size("-1")), []v1.Container{limited("", "1Mi")}, -1},
+		{"secret", &Spec{Inline: &v1.VolumeSource{Secret: &v1.SecretVolumeSource{}}}, []v1.Container{limited("2Mi", "1Mi")}, 2 << 20},
+		{"projected", &Spec{Inline: &v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{}}}, []v1.Container{limited("2Mi", "1Mi")}, 2 << 20},
+		{"downward API", &Spec{Inline: &v1.VolumeSource{DownwardAPI: &v1.DownwardAPIVolumeSource{}}}, []v1.Container{limited("2Mi", "1Mi")}, 2 << 20},
 		{"persistent", &Spec{Persistent: &v1.PersistentVolume{}}, []v1.Container{limited("1Mi", "1Mi")}, 0},
 	} {
 		require.Equal(t, test.want, mountOf(&v1.Pod{Spec: v1.PodSpec{Containers: test.of}}, test.spec).SizeLimit, test.name)
@@ -369,6 +375,13 @@ func TestMountOf(t *testing.T) {
 	}}
 	pod.Spec.InitContainers[1].RestartPolicy = &always
 	require.Equal(t, int64(6<<20), podLimit(pod, v1.ResourceEphemeralStorage), "the last init container runs beside the sidecar")
+
+	levelled := &v1.Pod{Spec: v1.PodSpec{
+		Resources:  &v1.ResourceRequirements{Limits: v1.ResourceList{v1.ResourceMemory: *size("48Mi")}},
+		Containers: []v1.Container{{}, limited("1Gi", "")},
+		Overhead:   v1.ResourceList{v1.ResourceMemory: *size("2Mi")},
+	}}
+	require.Equal(t, int64(50<<20), podMemory(levelled), "the pod's own, and what its sandbox takes")
 
 	user := func(u *int64) v1.Container { return v1.Container{SecurityContext: &v1.SecurityContext{RunAsUser: u}} }
 	for _, test := range []struct {

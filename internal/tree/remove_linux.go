@@ -84,5 +84,5 @@ func isRoot(path string) (bool, error) {
 		return is.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0, nil
 	}
 	err := unix.Statx(unix.AT_FDCWD, path+"/..", how, unix.STATX_BASIC_STATS|unix.STATX_MNT_ID, &above)
-	return mountOf(is) != mountOf(above), err
+	return MountOf(is) != MountOf(above), err
 }

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -73,6 +74,42 @@ func TestWalkOfWhatMoves(t *testing.T) {
 		return nil
 	}})
 	require.ErrorContains(t, err, "moved")
+}
+
+// A folder that cannot be read does not hold back the others, if the visitor wants.
+func TestWalkOfWhatCannotBeRead(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"a/b/f", "a/c/g", "h"} {
+		write(t, filepath.Join(dir, name))
+	}
+	for _, name := range []string{"..", "", "a", "a/c"} {
+		require.NoError(t, os.Chmod(filepath.Join(dir, name), 0o755))
+	}
+	require.NoError(t, os.Chmod(filepath.Join(dir, "a/b"), 0))
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if os.Getuid() == 0 {
+		require.NoError(t, unix.Setfsuid(65534)) // root reads everything
+		defer func() { _ = unix.Setfsuid(0) }()
+	}
+	var visited, left, failed []string
+	v := tree.Visitor{
+		Visit: func(e tree.Entry) error { visited = append(visited, e.Path()); return nil },
+		Leave: func(e tree.Entry) error { left = append(left, e.Path()); return nil },
+	}
+	require.ErrorIs(t, tree.Walk(t.Context(), dir, v), fs.ErrPermission)
+	visited, left = nil, nil
+	v.Fail = func(e tree.Entry, err error) error {
+		require.ErrorIs(t, err, fs.ErrPermission)
+		failed = append(failed, e.Path())
+		return nil
+	}
+	require.NoError(t, tree.Walk(t.Context(), dir, v))
+	slices.Sort(visited)
+	require.Equal(t, []string{"a", "a/b", "a/c", "a/c/g", "h"}, visited)
+	slices.Sort(left)
+	require.Equal(t, []string{"a", "a/b", "a/c"}, left)
+	require.Equal(t, []string{"a/b"}, failed)
 }
 
 func TestRemove(t *testing.T) {

@@ -7,9 +7,13 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
+	"slices"
 	"strconv"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/podwright/podwright/internal/run"
 )
 
 // ErrMounted is wrapped by the error of a Walk that has not entered a mount.
@@ -26,6 +30,28 @@ type Entry struct {
 	Name string
 	// Type is that of the file, without its permissions.
 	Type fs.FileMode
+
+	walk *walk
+}
+
+// maxPath is how long the path in a message becomes: that of a deep tree may be long
+// without limit.
+const maxPath = 4 << 10
+
+// Path is where the entry is below the folder of the walk that has found it, for
+// messages. Of what is very deep it is only the end. It is not for use after the call
+// that got the entry.
+func (e Entry) Path() string {
+	names, length := []string{e.Name}, len(e.Name)
+	for i := len(e.walk.stack) - 1; i > 0; i-- {
+		if length > maxPath {
+			names = append(names, "...")
+			break
+		}
+		names, length = append(names, e.walk.stack[i].name), length+len(e.walk.stack[i].name)+1
+	}
+	slices.Reverse(names)
+	return filepath.Join(names...)
 }
 
 // Stat looks at the entry itself, or at Dir if it has no name.
@@ -40,6 +66,10 @@ type Visitor struct {
 	Visit func(Entry) error
 	// Leave, if not nil, is called for each folder after those in it.
 	Leave func(Entry) error
+	// Fail, if not nil, is called for a folder that cannot be opened or read to its end,
+	// with what the system says. Without an error of its own the walk goes on, and leaves
+	// the folder. Nil means that the walk ends with the error.
+	Fail func(Entry, error) error
 }
 
 // Walk visits everything below a folder, but not the folder itself, which may be where
@@ -95,7 +125,7 @@ func (w *walk) begin(dir string) error {
 	if err != nil {
 		return err
 	}
-	w.mount = mountOf(is)
+	w.mount = MountOf(is)
 	return w.read(level{id: idOf(is)})
 }
 
@@ -113,29 +143,50 @@ func (w *walk) close() {
 	}
 }
 
-// read visits the entries of the open folder, and puts it on the stack.
+// read puts the open folder on the stack, and visits its entries.
 func (w *walk) read(l level) error {
+	w.stack = append(w.stack, l)
+	top := &w.stack[len(w.stack)-1]
 	for {
 		entries, err := w.dir.ReadDir(batch)
 		for _, e := range entries {
 			if w.ctx.Err() != nil {
-				return context.Cause(w.ctx)
+				return run.EndOf(w.ctx)
 			}
-			if err := w.v.Visit(Entry{Dir: w.fd, Name: e.Name(), Type: e.Type()}); err != nil {
+			if err := w.v.Visit(w.entry(e.Name(), e.Type())); err != nil {
 				return err
 			}
 			if e.IsDir() {
-				l.dirs = append(l.dirs, e.Name())
+				top.dirs = append(top.dirs, e.Name())
 			}
 		}
 		if errors.Is(err, io.EOF) || errors.Is(err, fs.ErrNotExist) {
-			w.stack = append(w.stack, l)
 			return nil
 		}
 		if err != nil {
-			return err
+			return w.failed(w.entry("", fs.ModeDir), err)
 		}
 	}
+}
+
+func (w *walk) entry(name string, of fs.FileMode) Entry {
+	return Entry{Dir: w.fd, Name: name, Type: of, walk: w}
+}
+
+// failed asks whether the walk goes on.
+func (w *walk) failed(e Entry, err error) error {
+	if w.v.Fail == nil {
+		return err
+	}
+	return w.v.Fail(e, err)
+}
+
+// left tells that a folder in the open one is finished.
+func (w *walk) left(name string) error {
+	if w.v.Leave == nil {
+		return nil
+	}
+	return w.v.Leave(w.entry(name, fs.ModeDir))
 }
 
 // step enters the next folder, or leaves one that is finished.
@@ -152,10 +203,13 @@ func (w *walk) step() error {
 	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP):
 		return nil // it is not what it was
 	case err != nil:
-		return &fs.PathError{Op: "open", Path: name, Err: err}
+		if err := w.failed(w.entry(name, fs.ModeDir), &fs.PathError{Op: "open", Path: name, Err: err}); err != nil {
+			return err
+		}
+		return w.left(name)
 	}
 	is, err := Entry{Dir: fd}.Stat()
-	if err != nil || mountOf(is) != w.mount {
+	if err != nil || MountOf(is) != w.mount {
 		_ = unix.Close(fd)
 		if len(w.mounted) < named {
 			w.mounted = append(w.mounted, name)
@@ -186,14 +240,11 @@ func (w *walk) leave() error {
 	if idOf(is) != w.stack[len(w.stack)-1].id {
 		return fmt.Errorf("%q: %w", done.name, ErrMoved)
 	}
-	if w.v.Leave == nil {
-		return nil
-	}
-	return w.v.Leave(Entry{Dir: w.fd, Name: done.name, Type: fs.ModeDir})
+	return w.left(done.name)
 }
 
-// mountOf tells mounts apart; before Linux 5.8 only file systems.
-func mountOf(is unix.Statx_t) uint64 {
+// MountOf tells mounts apart; before Linux 5.8 only file systems.
+func MountOf(is unix.Statx_t) uint64 {
 	if is.Mask&unix.STATX_MNT_ID != 0 {
 		return is.Mnt_id
 	}

@@ -2,30 +2,21 @@ package podsource
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/podwright/podwright/internal/inotify"
 )
 
-// What is watched: in a folder of manifests everything that can change them, in
-// the folder above only what concerns the path itself.
-const (
-	watchedEvents = unix.IN_CREATE | unix.IN_MODIFY | unix.IN_CLOSE_WRITE | unix.IN_ATTRIB |
-		unix.IN_MOVED_TO | unix.IN_MOVED_FROM | unix.IN_DELETE
-	writtenEvents = unix.IN_CLOSE_WRITE | unix.IN_MOVED_TO
-)
-
-// inotify watches one path: the folder above it, to see it appear and vanish,
+// pathWatch watches one path: the folder above it, to see it appear and vanish,
 // and the path itself when that is a folder.
-type inotify struct {
-	fd      int
+type pathWatch struct {
+	queue   inotify.Queue
 	path    string
 	changed func(Hint)
 	above   int // watch descriptor of the folder above, -1 without one
@@ -36,47 +27,28 @@ type inotify struct {
 // sees when a file that was written is closed, so that a manifest is read when it
 // is complete and not after a guess.
 func watchPath(ctx context.Context, path string, changed func(Hint)) error {
-	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
-	if err != nil {
-		return fmt.Errorf("starting inotify: %w", err)
-	}
-	file := os.NewFile(uintptr(fd), "inotify")
-	defer func() { _ = file.Close() }() // nothing was written
-	// A deadline in the past ends the Read; an inotify descriptor takes one.
-	defer context.AfterFunc(ctx, func() { _ = file.SetReadDeadline(time.Unix(1, 0)) })()
-	w := &inotify{fd: fd, path: path, changed: changed, above: -1, inside: -1}
-	if err := w.begin(); err != nil {
-		return err
-	}
-	changed(Hint{})
-	buf := make([]byte, 64<<10)
-	for {
-		n, err := file.Read(buf)
-		if err != nil {
-			return fmt.Errorf("reading inotify events: %w", err)
-		}
-		if err := w.events(buf[:n]); err != nil {
-			return err
-		}
-	}
+	w := &pathWatch{path: path, changed: changed, above: -1, inside: -1}
+	return inotify.Watch(ctx, w.begin, w.events)
 }
 
 // begin sets the watches. One of the two is enough.
-func (w *inotify) begin() error {
-	above, err := unix.InotifyAddWatch(w.fd, filepath.Dir(w.path), watchedEvents)
+func (w *pathWatch) begin(q inotify.Queue) error {
+	w.queue = q
+	above, err := q.Add(filepath.Dir(w.path), inotify.Changes)
 	if err == nil {
 		w.above = above
 	}
 	if insideErr := w.enter(); insideErr != nil && err != nil {
 		return fmt.Errorf("watching %s: %w", w.path, err)
 	}
+	w.changed(Hint{})
 	return nil
 }
 
 // enter watches the path itself if it is a folder.
-func (w *inotify) enter() error {
+func (w *pathWatch) enter() error {
 	w.inside = -1
-	inside, err := unix.InotifyAddWatch(w.fd, w.path, watchedEvents|unix.IN_ONLYDIR)
+	inside, err := w.queue.Add(w.path, inotify.Changes|unix.IN_ONLYDIR)
 	switch {
 	case errors.Is(err, syscall.ENOTDIR):
 		return nil
@@ -87,49 +59,43 @@ func (w *inotify) enter() error {
 	return nil
 }
 
-// events handles one batch as the kernel wrote it.
-func (w *inotify) events(batch []byte) error {
-	for len(batch) >= unix.SizeofInotifyEvent {
-		wd := int(int32(binary.NativeEndian.Uint32(batch[0:])))
-		mask := binary.NativeEndian.Uint32(batch[4:])
-		length := int(binary.NativeEndian.Uint32(batch[12:]))
-		name := strings.TrimRight(string(batch[unix.SizeofInotifyEvent:unix.SizeofInotifyEvent+length]), "\x00")
-		batch = batch[unix.SizeofInotifyEvent+length:]
-		if err := w.event(wd, mask, name); err != nil {
+func (w *pathWatch) events(batch []inotify.Event) error {
+	for _, e := range batch {
+		if err := w.event(e); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (w *inotify) event(wd int, mask uint32, name string) error {
+func (w *pathWatch) event(e inotify.Event) error {
 	switch {
-	case mask&unix.IN_Q_OVERFLOW != 0:
+	case e.Mask&unix.IN_Q_OVERFLOW != 0:
 		w.changed(Hint{})
-	case mask&unix.IN_IGNORED != 0:
-		return w.lost(wd)
-	case wd == w.inside && name != "":
+	case e.Mask&unix.IN_IGNORED != 0:
+		return w.lost(e.Watch)
+	case e.Watch == w.inside && e.Name != "":
 		// "..data" is the link that a ConfigMap volume swaps.
-		if !ignoredName(name) || strings.HasPrefix(name, "..") {
-			w.changed(Hint{Path: filepath.Join(w.path, name), State: fileState(filepath.Join(w.path, name), mask)})
+		if !ignoredName(e.Name) || strings.HasPrefix(e.Name, "..") {
+			w.changed(Hint{Path: filepath.Join(w.path, e.Name), State: fileState(filepath.Join(w.path, e.Name), e)})
 		}
-	case wd == w.above && name == filepath.Base(w.path):
-		if mask&unix.IN_MOVED_FROM != 0 && w.inside != -1 {
+	case e.Watch == w.above && e.Name == filepath.Base(w.path):
+		if e.Mask&unix.IN_MOVED_FROM != 0 && w.inside != -1 {
 			// What happens in the folder elsewhere says nothing of this path.
-			_, _ = unix.InotifyRmWatch(w.fd, uint32(w.inside))
+			w.queue.Remove(w.inside)
 			w.inside = -1
 		}
-		if mask&(unix.IN_CREATE|unix.IN_MOVED_TO) != 0 {
+		if e.Mask&(unix.IN_CREATE|unix.IN_MOVED_TO) != 0 {
 			// A folder that cannot be entered is found by the period.
 			_ = w.enter()
 		}
-		w.changed(Hint{Path: w.path, State: fileState(w.path, mask)})
+		w.changed(Hint{Path: w.path, State: fileState(w.path, e)})
 	}
 	return nil
 }
 
 // lost is called when the kernel has ended a watch, since its folder is gone.
-func (w *inotify) lost(wd int) error {
+func (w *pathWatch) lost(wd int) error {
 	switch wd {
 	case w.inside:
 		w.inside = -1
@@ -143,24 +109,15 @@ func (w *inotify) lost(wd int) error {
 	return nil
 }
 
-// fileState says what an event tells about a file's content. A regular file that was
-// just created by opening it is about to be written; a link is complete.
-func fileState(path string, mask uint32) FileState {
+// fileState says what an event tells about a file's content.
+func fileState(path string, e inotify.Event) FileState {
 	switch {
-	case mask&writtenEvents != 0:
+	case e.Written():
 		return Written
-	case mask&unix.IN_DELETE != 0:
+	case e.Mask&unix.IN_DELETE != 0:
 		return Deleted
-	case mask&unix.IN_MODIFY != 0:
+	case e.Writing(path):
 		return Writing
-	case mask&unix.IN_CREATE != 0:
-		info, err := os.Lstat(path)
-		if err != nil || !info.Mode().IsRegular() {
-			return Changed
-		}
-		if st, ok := info.Sys().(*syscall.Stat_t); ok && st.Nlink == 1 {
-			return Writing
-		}
 	}
 	return Changed
 }

@@ -7,6 +7,8 @@
 //
 // It reads both objects each time and never waits for a claim to be bound: the manager
 // tries again.
+//
+// An example that runs: ExampleResolver in example_test.go.
 package claims
 
 import (

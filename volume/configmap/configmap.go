@@ -1,7 +1,7 @@
 // Package configmap has the plugin for configMap volumes: files with the values of a
 // ConfigMap's keys, on the node's disk, brought up to date when the object changes.
 //
-// An example that runs: Example.
+// An example that runs: Example in configmap_test.go.
 package configmap
 
 import (

@@ -21,5 +21,5 @@
 // For a payload that it has written already it does not more than to look whether the
 // folder is as it was.
 //
-// Examples that run: ExampleWrite, ExampleVolumes.
+// Examples that run: ExampleWrite in write_test.go, ExampleVolumes in volumes_test.go.
 package content

@@ -2,7 +2,7 @@
 // pod and resources of its containers, in memory, brought up to date when the pod is
 // synced.
 //
-// An example that runs: Example.
+// An example that runs: Example in downwardapi_test.go.
 package downwardapi
 
 import (

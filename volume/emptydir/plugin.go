@@ -8,11 +8,11 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/volume"
-	"github.com/podwright/podwright/volume/fsgroup"
 	"github.com/podwright/podwright/volume/mounts"
+	"github.com/podwright/podwright/volume/ownership"
 )
 
 // Name is the plugin's name.
@@ -68,11 +68,11 @@ func (p *Plugin) Mount(ctx context.Context, m volume.Mount) (volume.Mounted, err
 		return volume.Mounted{}, volume.Uncertain(fmt.Errorf("emptyDir: %w", err))
 	}
 	if m.FSGroup != nil {
-		err := fsgroup.Apply(ctx, m.Dir, fsgroup.Change{Group: *m.FSGroup, Policy: m.FSGroupPolicy})
+		result, err := ownership.Apply(ctx, m.Dir, ownership.Config{Group: *m.FSGroup, Policy: m.FSGroupPolicy})
 		if ctx.Err() != nil {
 			return volume.Mounted{}, volume.Uncertain(fmt.Errorf("emptyDir: fsGroup: %w", err))
 		}
-		if err != nil {
+		if err := run.Join(err, result.Err); err != nil {
 			p.cfg.Logger.Warn("fsGroup was not given to all files of a volume", "volume", m.Dir, "error", err)
 		}
 	}
@@ -82,25 +82,30 @@ func (p *Plugin) Mount(ctx context.Context, m volume.Mount) (volume.Mounted, err
 // folder says what the volume asks for.
 func (p *Plugin) folder(m volume.Mount) (Folder, error) {
 	f := Folder{Dir: m.Dir, Marker: m.StateDir, SELinuxLabel: m.SELinuxLabel}
-	source := m.Spec.Inline.EmptyDir
-	limit := source.SizeLimit
-	if limit == nil {
-		limit = &resource.Quantity{}
-	}
-	if limit.Sign() < 0 {
+	if m.SizeLimit < 0 {
 		return f, errors.New("sizeLimit: below zero")
 	}
 	var err error
-	switch medium := source.Medium; {
+	switch medium := m.Spec.Inline.EmptyDir.Medium; {
 	case medium == v1.StorageMediumDefault:
 	case medium == v1.StorageMediumMemory:
-		f.Memory, f.Size = true, memorySize(m.Pod, limit, p.cfg.Allocatable())
+		f.Memory, f.Size = true, p.size(m.SizeLimit)
 	case medium == v1.StorageMediumHugePages, strings.HasPrefix(string(medium), string(v1.StorageMediumHugePagesPrefix)):
 		f.PageSize, err = pageSize(m.Pod, medium)
 	default:
 		err = fmt.Errorf("medium: %q is unknown", medium)
 	}
 	return f, err
+}
+
+// size is a limit of memory that is not above what pods may have on the node. Zero means
+// none.
+func (p *Plugin) size(limit int64) int64 {
+	node := p.cfg.Allocatable()
+	if limit == 0 || node > 0 && node < limit {
+		return max(node, 0)
+	}
+	return limit
 }
 
 // Unmount implements volume.Plugin.

@@ -38,6 +38,9 @@ func newWorld(t *testing.T, m mounts.Mounter, source *v1.EmptyDirVolumeSource) *
 		Pod: pod, Spec: &volume.Spec{Name: "v", Inline: &v1.VolumeSource{EmptyDir: source}},
 		Dir: layout.Volume("u", emptydir.Name, "v"), StateDir: layout.State("u", emptydir.Name, "v"),
 	}
+	if source.SizeLimit != nil {
+		w.mount.SizeLimit = source.SizeLimit.Value()
+	}
 	require.NoError(t, os.MkdirAll(filepath.Dir(w.mount.Dir), 0o750))
 	t.Cleanup(func() { _ = w.unmount(context.Background()) })
 	return w

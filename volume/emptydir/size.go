@@ -11,33 +11,6 @@ import (
 	helper "k8s.io/component-helpers/resource"
 )
 
-// memorySize is how large a volume in memory may become: the smallest of what pods may
-// have on the node, the pod's limit and that of the volume. Zero means no limit.
-func memorySize(pod *v1.Pod, limit *resource.Quantity, allocatable int64) int64 {
-	var size int64
-	for _, n := range []int64{allocatable, podMemory(pod), limit.Value()} {
-		if n > 0 && (size == 0 || n < size) {
-			size = n
-		}
-	}
-	return size
-}
-
-// podMemory is the memory that the pod's cgroup is limited to; zero if a container has
-// no limit and the pod has none either.
-func podMemory(pod *v1.Pod) int64 {
-	own := pod.Spec.Resources
-	if own == nil || own.Limits.Memory().IsZero() {
-		for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-			if slices.ContainsFunc(list, func(c v1.Container) bool { return c.Resources.Limits.Memory().IsZero() }) {
-				return 0
-			}
-		}
-	}
-	limits := helper.PodLimits(pod, helper.PodResourcesOptions{})
-	return limits.Memory().Value()
-}
-
 // pageSize is the size of huge pages for a medium: the one that it names, or the only
 // one that the pod asks for. The pod must ask for it.
 func pageSize(pod *v1.Pod, medium v1.StorageMedium) (int64, error) {

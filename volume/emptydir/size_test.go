@@ -8,38 +8,20 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-func podWith(limits ...string) *v1.Pod {
-	pod := &v1.Pod{}
-	for _, l := range limits {
-		c := v1.Container{}
-		if l != "" {
-			c.Resources.Limits = v1.ResourceList{v1.ResourceMemory: resource.MustParse(l)}
-		}
-		pod.Spec.Containers = append(pod.Spec.Containers, c)
-	}
-	return pod
-}
-
-// V12: the smallest of what there is.
-func TestMemorySize(t *testing.T) {
-	levelled := podWith("", "1Gi")
-	levelled.Spec.Resources = &v1.ResourceRequirements{Limits: v1.ResourceList{v1.ResourceMemory: resource.MustParse("48Mi")}}
-	for name, tc := range map[string]struct {
-		pod                *v1.Pod
-		limit, allocatable string
-		want               int64
-	}{
-		"V12":                         {podWith("32Mi"), "64Mi", "8Gi", 32 << 20},
-		"the volume's":                {podWith("32Mi", "32Mi"), "16Mi", "8Gi", 16 << 20},
-		"the sum of containers":       {podWith("32Mi", "32Mi"), "0", "8Gi", 64 << 20},
-		"the node's":                  {podWith("32Gi"), "64Gi", "8Gi", 8 << 30},
-		"a container without a limit": {podWith("32Mi", ""), "0", "8Gi", 8 << 30},
-		"the pod's own":               {levelled, "0", "8Gi", 48 << 20},
-		"nothing is known":            {podWith(""), "0", "0", 0},
-		"only the volume's":           {podWith(""), "1Ki", "0", 1 << 10},
+// V12: volume.Mount has the smaller of the pod's limit and the volume's, which is not
+// above what there is on the node.
+func TestSize(t *testing.T) {
+	for _, tc := range []struct{ limit, node, want int64 }{
+		{32 << 20, 8 << 30, 32 << 20},
+		{32 << 30, 8 << 30, 8 << 30},
+		{0, 8 << 30, 8 << 30},
+		{1 << 10, 0, 1 << 10},
+		{1 << 10, -1, 1 << 10},
+		{0, -1, 0},
+		{0, 0, 0},
 	} {
-		limit, allocatable := resource.MustParse(tc.limit), resource.MustParse(tc.allocatable)
-		require.Equal(t, tc.want, memorySize(tc.pod, &limit, allocatable.Value()), name)
+		p := New(Config{Allocatable: func() int64 { return tc.node }})
+		require.Equal(t, tc.want, p.size(tc.limit), "%+v", tc)
 	}
 }
 

@@ -8,4 +8,6 @@
 //
 //	plugins/kubernetes.io/local-volume/mounts/PV                  the mounted device; empty for a folder
 //	plugins/kubernetes.io/local-volume/volumeDevices/PV/device    a link to the held device
+//
+// An example that runs: ExamplePlugin in example_linux_test.go.
 package local

@@ -17,8 +17,8 @@ import (
 	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/volume"
 	"github.com/podwright/podwright/volume/blockdev"
-	"github.com/podwright/podwright/volume/fsgroup"
 	"github.com/podwright/podwright/volume/mounts"
+	"github.com/podwright/podwright/volume/ownership"
 )
 
 // Name is the plugin's name.
@@ -159,11 +159,11 @@ func (p *Plugin) setGroup(ctx context.Context, m volume.Mount) error {
 		}
 		return nil
 	}
-	err = fsgroup.Apply(ctx, m.Dir, fsgroup.Change{Group: *m.FSGroup, Policy: m.FSGroupPolicy})
+	result, err := ownership.Apply(ctx, m.Dir, ownership.Config{Group: *m.FSGroup, Policy: m.FSGroupPolicy})
 	if ctx.Err() != nil {
 		return err
 	}
-	if err != nil {
+	if err := run.Join(err, result.Err); err != nil {
 		p.cfg.Logger.Warn("fsGroup was not given to all files of a volume", "volume", m.Dir, "error", err)
 	}
 	return nil

@@ -113,9 +113,23 @@ func TestTable(t *testing.T) {
 		Path: "/pods/7/with space", FSType: "tmpfs", Options: "rw,nosuid,ro,size=7k", ReadOnly: true,
 	}, points[8])
 
-	require.NoError(t, os.WriteFile(file, []byte("short\n"), 0o600))
-	_, err = mounts.Table(file)
-	require.Error(t, err)
+	for _, line := range []string{"short", "1 2 0:3 / - tmpfs x rw", "1 2 0:3 / /a rw shared:1 - tmpfs x", ""} {
+		require.NoError(t, os.WriteFile(file, []byte(line+"\n"), 0o600))
+		_, err = mounts.Table(file)
+		require.ErrorContains(t, err, "mountinfo")
+	}
+	for line, want := range map[string]mounts.Point{
+		`1 2 0:3 / /a\134\011b\012\043 rw shared:1 master:2 - fuse.x s\040s rw,user=0`: {
+			Path: "/a\\\tb\n#", FSType: "fuse.x", Source: "s s", Options: "rw,rw,user=0",
+		},
+		`1 2 0:3 / /odd\9 rw - x - rw extra`:          {Path: `/odd\9`, FSType: "x", Source: "-", Options: "rw,rw"},
+		`1 2 0:3 /ro /d\303\266//deleted ro - x y rw`: {Path: "/dö//deleted", FSType: "x", Source: "y", Options: "ro,rw", ReadOnly: true},
+	} {
+		require.NoError(t, os.WriteFile(file, []byte(line+"\n"), 0o600))
+		points, err = mounts.Table(file)
+		require.NoError(t, err)
+		require.Equal(t, []mounts.Point{want}, points)
+	}
 	_, err = mounts.Table(file + "x")
 	require.ErrorIs(t, err, os.ErrNotExist)
 }

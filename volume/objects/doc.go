@@ -32,5 +32,5 @@
 // TokenCache stands in front of a Tokens that issues a new token at each call. References
 // names the objects that a pod refers to.
 //
-// An example that runs: ExampleDir.
+// An example that runs: ExampleDir in dir_test.go.
 package objects

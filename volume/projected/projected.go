@@ -5,7 +5,7 @@
 // Of two sources with a file of the same path the later one wins. If any source fails,
 // nothing is written. podCertificate is refused.
 //
-// An example that runs: Example.
+// An example that runs: Example in projected_test.go.
 package projected
 
 import (

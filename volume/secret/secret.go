@@ -1,7 +1,7 @@
 // Package secret has the plugin for secret volumes: files with the values of a Secret's
 // keys, in memory, brought up to date when the object changes.
 //
-// An example that runs: Example.
+// An example that runs: Example in secret_test.go.
 package secret
 
 import (

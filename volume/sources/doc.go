@@ -5,4 +5,6 @@
 // Errors name the field of the source that is wrong, or the object. An object that is
 // optional and does not exist has no files; one of which nothing is known is an error
 // also if it is optional.
+//
+// An example that runs: ExampleSecret in example_test.go.
 package sources

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 
@@ -253,19 +255,44 @@ func neighbours(t *trial) error {
 	)
 }
 
+// parallel mounts volumes of different pods. What these share is staged once before.
 func parallel(t *trial) error {
 	const pods, rounds = 8, 3
-	errs := make([]error, pods)
-	var wg sync.WaitGroup
-	for i := range pods {
-		v := t.volume()
-		wg.Go(func() {
-			for range rounds {
-				if errs[i] = inTurn(t.mounts(v), t.unmounts(v)); errs[i] != nil {
-					return
-				}
+	vols, firsts := make([]*vol, pods), map[string]*vol{}
+	for i := range vols {
+		vols[i] = t.volume()
+		if _, id := t.stager(vols[i]); firsts[id] == nil {
+			firsts[id] = vols[i]
+		}
+	}
+	err := together(slices.Collect(maps.Values(firsts)), func(v *vol) error { return t.stage(t.ctx, v) })
+	if err != nil {
+		return err
+	}
+	for _, v := range vols {
+		_, id := t.stager(v)
+		v.staged = firsts[id].staged
+	}
+	return together(vols, func(v *vol) error {
+		for range rounds {
+			err := t.tryMountStaged(t.ctx, v, false)
+			if err == nil {
+				err = inTurn(func() error { return t.check(v) }, t.unmounts(v))
 			}
-		})
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// together does something with volumes at the same time.
+func together(vols []*vol, do func(*vol) error) error {
+	errs := make([]error, len(vols))
+	var wg sync.WaitGroup
+	for i, v := range vols {
+		wg.Go(func() { errs[i] = do(v) })
 	}
 	wg.Wait()
 	return errors.Join(errs...)

@@ -123,6 +123,8 @@ type vol struct {
 	spec  *volume.Spec
 	dir   string
 	state string
+	// staged is what the last Stage has returned.
+	staged string
 	// mounted is what the last Mount has returned.
 	mounted *volume.Mounted
 }
@@ -154,20 +156,31 @@ func (v *vol) String() string { return "volume " + v.spec.Name + " of pod " + st
 
 // args are those of a Mount.
 func (t *trial) args(v *vol, again bool) volume.Mount {
-	return volume.Mount{Pod: v.pod, Spec: v.spec, Dir: v.dir, StateDir: v.state, Again: again}
+	return volume.Mount{Pod: v.pod, Spec: v.spec, Dir: v.dir, StateDir: v.state, Staged: v.staged, Again: again}
 }
 
 // tryMount mounts a volume, and stages it before that if pods share it.
 func (t *trial) tryMount(ctx context.Context, v *vol, again bool) error {
+	if err := t.stage(ctx, v); err != nil {
+		return err
+	}
+	return t.tryMountStaged(ctx, v, again)
+}
+
+// stage stages a volume if pods share it.
+func (t *trial) stage(ctx context.Context, v *vol) (err error) {
+	if s, id := t.stager(v); s != nil {
+		if v.staged, err = s.Stage(ctx, volume.Stage{ID: id, Spec: v.spec}); err != nil {
+			return fmt.Errorf("stage: %w", err)
+		}
+	}
+	return nil
+}
+
+func (t *trial) tryMountStaged(ctx context.Context, v *vol, again bool) error {
 	m := t.args(v, again)
 	if err := os.MkdirAll(filepath.Dir(m.Dir), 0o750); err != nil {
 		return err
-	}
-	if s, id := t.stager(v); s != nil {
-		var err error
-		if m.Staged, err = s.Stage(ctx, volume.Stage{ID: id, Spec: v.spec}); err != nil {
-			return fmt.Errorf("stage: %w", err)
-		}
 	}
 	pod, spec := v.pod.DeepCopy(), copySpec(v.spec)
 	mounted, err := t.plugin.Mount(ctx, m)

@@ -279,6 +279,7 @@ func first(m volume.Mounted, err error) func(error) (volume.Mounted, error) {
 type brokenStager struct {
 	*Shared
 	id      func(*volume.Spec) string
+	mount   func(context.Context, volume.Mount) (volume.Mounted, error)
 	stage   func(context.Context, volume.Stage) (string, error)
 	unstage func(context.Context, string) error
 	staged  func(context.Context) ([]string, error)
@@ -296,6 +297,13 @@ func (b *brokenStager) Stage(ctx context.Context, s volume.Stage) (string, error
 		return b.stage(ctx, s)
 	}
 	return b.Shared.Stage(ctx, s)
+}
+
+func (b *brokenStager) Mount(ctx context.Context, m volume.Mount) (volume.Mounted, error) {
+	if b.mount != nil {
+		return b.mount(ctx, m)
+	}
+	return b.Shared.Mount(ctx, m)
 }
 
 func (b *brokenStager) Unstage(ctx context.Context, id string) error {
@@ -351,6 +359,32 @@ func TestBrokenStagers(t *testing.T) {
 			require.Error(t, play(t.Context(), find(t, test.rule), s))
 		})
 	}
+}
+
+// Volumes that pods share are staged once, before all of them mount at the same time.
+func TestStagedOnceInParallel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var staging, mounting, most atomic.Int64
+		s := sharedSubject(t, func(s *Shared) volume.Plugin {
+			return &brokenStager{Shared: s, stage: func(ctx context.Context, st volume.Stage) (string, error) {
+				defer staging.Add(-1)
+				if staging.Add(1) > 1 || mounting.Load() > 0 {
+					return "", errBoom
+				}
+				time.Sleep(time.Second)
+				return s.Stage(ctx, st)
+			}, mount: func(ctx context.Context, m volume.Mount) (volume.Mounted, error) {
+				most.Store(max(most.Load(), mounting.Add(1)))
+				defer mounting.Add(-1)
+				time.Sleep(time.Second)
+				return s.Mount(ctx, m)
+			}}
+		})
+		one := persistent(false)(&v1.Pod{}, "one")
+		s.Spec = func(*v1.Pod, string) *volume.Spec { return copySpec(one) }
+		require.NoError(t, play(t.Context(), find(t, "volumes are mounted at the same time"), s))
+		require.Greater(t, most.Load(), int64(1))
+	})
 }
 
 func find(t *testing.T, name string) rule {

@@ -1,0 +1,2 @@
+// Package inotify reads what Linux tells of changes in folders.
+package inotify

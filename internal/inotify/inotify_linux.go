@@ -1,0 +1,92 @@
+package inotify
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Changes are all events that can change the files of a folder.
+const Changes = unix.IN_CREATE | unix.IN_MODIFY | unix.IN_CLOSE_WRITE | unix.IN_ATTRIB |
+	unix.IN_MOVED_TO | unix.IN_MOVED_FROM | unix.IN_DELETE
+
+// Event is what has happened to a watched folder, or to what has a name in it.
+type Event struct {
+	Watch int
+	Mask  uint32
+	Name  string
+}
+
+// Queue is what events come from.
+type Queue struct{ fd int }
+
+// Add watches a folder for events. One that is watched already keeps its watch.
+func (q Queue) Add(folder string, events uint32) (watch int, err error) {
+	return unix.InotifyAddWatch(q.fd, folder, events)
+}
+
+// Remove ends a watch. One that has ended already is no error.
+func (q Queue) Remove(watch int) { _, _ = unix.InotifyRmWatch(q.fd, uint32(watch)) }
+
+// Watch calls begin, which adds watches, and then handle with each batch of events,
+// until one of them fails or ctx is done. Its error is never nil.
+func Watch(ctx context.Context, begin func(Queue) error, handle func([]Event) error) error {
+	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
+	if err != nil {
+		return fmt.Errorf("starting inotify: %w", err)
+	}
+	file := os.NewFile(uintptr(fd), "inotify")
+	defer func() { _ = file.Close() }() // nothing was written
+	// A deadline in the past ends the Read; an inotify descriptor takes one.
+	defer context.AfterFunc(ctx, func() { _ = file.SetReadDeadline(time.Unix(1, 0)) })()
+	if err := begin(Queue{fd}); err != nil {
+		return err
+	}
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := file.Read(buf)
+		if err != nil {
+			return fmt.Errorf("reading inotify events: %w", err)
+		}
+		if err := handle(parse(buf[:n])); err != nil {
+			return err
+		}
+	}
+}
+
+// parse reads a batch as the kernel wrote it.
+func parse(batch []byte) (events []Event) {
+	for len(batch) >= unix.SizeofInotifyEvent {
+		end := unix.SizeofInotifyEvent + int(binary.NativeEndian.Uint32(batch[12:]))
+		events = append(events, Event{
+			Watch: int(int32(binary.NativeEndian.Uint32(batch[0:]))),
+			Mask:  binary.NativeEndian.Uint32(batch[4:]),
+			Name:  strings.TrimRight(string(batch[unix.SizeofInotifyEvent:end]), "\x00"),
+		})
+		batch = batch[end:]
+	}
+	return events
+}
+
+// Written tells whether a file is complete: it was closed after writing, or moved here.
+func (e Event) Written() bool { return e.Mask&(unix.IN_CLOSE_WRITE|unix.IN_MOVED_TO) != 0 }
+
+// Writing tells whether somebody writes to the file, which is at a path. A regular file
+// that was just created by opening it is about to be written; a link is complete.
+func (e Event) Writing(path string) bool {
+	if e.Mask&unix.IN_MODIFY != 0 || e.Mask&unix.IN_CREATE == 0 {
+		return e.Mask&unix.IN_MODIFY != 0
+	}
+	info, err := os.Lstat(path)
+	if err != nil || !info.Mode().IsRegular() {
+		return false
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	return ok && st.Nlink == 1
+}

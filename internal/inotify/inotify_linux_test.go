@@ -1,0 +1,75 @@
+package inotify_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
+
+	"github.com/podwright/podwright/internal/inotify"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestWatch(t *testing.T) {
+	dir := t.TempDir()
+	file, end := filepath.Join(dir, "f"), filepath.Join(dir, "end")
+	odd := errors.New("odd")
+	var queue inotify.Queue
+	var seen []string
+	begin := func(q inotify.Queue) error {
+		queue = q
+		watch, err := q.Add(dir, inotify.Changes)
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(file, []byte("x"), 0o600))
+		require.NoError(t, os.Symlink(file, filepath.Join(dir, "link")))
+		require.NoError(t, os.Remove(file))
+		require.NoError(t, os.Mkdir(end, 0o700))
+		q.Remove(watch)
+		return nil
+	}
+	err := inotify.Watch(t.Context(), begin, func(events []inotify.Event) error {
+		for _, e := range events {
+			switch {
+			case e.Mask&unix.IN_IGNORED != 0:
+				return odd
+			case e.Written():
+				seen = append(seen, e.Name+" written")
+			case e.Writing(filepath.Join(dir, e.Name)):
+				seen = append(seen, e.Name+" writing")
+			default:
+				seen = append(seen, e.Name)
+			}
+		}
+		return nil
+	})
+	require.ErrorIs(t, err, odd)
+	require.Equal(t, []string{"f", "f writing", "f written", "link", "f", "end"}, seen, "it was gone when it was looked at")
+	queue.Remove(1)
+	require.ErrorIs(t, inotify.Watch(t.Context(), func(inotify.Queue) error { return odd }, nil), odd)
+}
+
+func TestWatchEnds(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	begin := func(q inotify.Queue) error {
+		_, err := q.Add(t.TempDir(), inotify.Changes)
+		cancel()
+		return err
+	}
+	require.ErrorIs(t, inotify.Watch(ctx, begin, nil), os.ErrDeadlineExceeded)
+}
+
+func TestWriting(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "f")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	created := inotify.Event{Mask: unix.IN_CREATE}
+	require.True(t, created.Writing(file))
+	require.NoError(t, os.Link(file, file+"2"))
+	require.False(t, created.Writing(file), "a hard link is complete")
+	require.False(t, inotify.Event{Mask: unix.IN_ATTRIB}.Writing(file))
+}

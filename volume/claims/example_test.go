@@ -1,0 +1,54 @@
+package claims_test
+
+import (
+	"context"
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podwright/podwright/volume"
+	"github.com/podwright/podwright/volume/claims"
+)
+
+// api is a claim that is bound to a volume; an agent asks its API server.
+type api struct{}
+
+func (api) PersistentVolumeClaim(_ context.Context, namespace, name string) (*v1.PersistentVolumeClaim, error) {
+	if namespace != "shop" || name != "orders" {
+		return nil, volume.ErrNotFound
+	}
+	return &v1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "orders", UID: "c1"},
+		Spec:       v1.PersistentVolumeClaimSpec{VolumeName: "disk-7"},
+		Status:     v1.PersistentVolumeClaimStatus{Phase: v1.ClaimBound},
+	}, nil
+}
+
+func (api) PersistentVolume(context.Context, string) (*v1.PersistentVolume, error) {
+	return &v1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: "disk-7"},
+		Spec:       v1.PersistentVolumeSpec{ClaimRef: &v1.ObjectReference{Namespace: "shop", Name: "orders", UID: "c1"}},
+	}, nil
+}
+
+func ExampleResolver() {
+	resolver, err := claims.New(claims.Config{Objects: api{}})
+	if err != nil {
+		panic(err)
+	}
+	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "u1"}}
+	for _, claim := range []string{"orders", "invoices"} {
+		spec, err := resolver.Resolve(context.Background(), pod, v1.Volume{Name: "data", VolumeSource: v1.VolumeSource{
+			PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: claim},
+		}})
+		if err != nil {
+			fmt.Println(err)
+			continue
+		}
+		fmt.Println(spec.Persistent.Name)
+	}
+	// Output:
+	// disk-7
+	// claim shop/invoices: not found
+}

@@ -1,0 +1,222 @@
+package ownership
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/internal/run"
+	"github.com/podwright/podwright/internal/tree"
+)
+
+// Chown asks the kernel.
+func Chown(fd int, _ string, uid, gid int) error {
+	return unix.Fchownat(fd, "", uid, gid, unix.AT_EMPTY_PATH|unix.AT_SYMLINK_NOFOLLOW)
+}
+
+// Apply gives dir and all that is in it to the group, but nothing of what is mounted
+// somewhere in it. Files get mode bits 0660 in addition to what they have (0440 if
+// ReadOnly), folders these and 0110 and setgid; links change their group only. What
+// fails with a single entry is told to OnError and is no error of Apply: dir that cannot
+// be read is one, that ctx has ended, and that a folder was moved somewhere else in the
+// moment when the walk was in it. The root is as it was then.
+func Apply(ctx context.Context, dir string, cfg Config) (Result, error) {
+	if cfg.Group < 0 || cfg.Group > 1<<32-2 {
+		return Result{}, fmt.Errorf("ownership: fsGroup: %d is no group", cfg.Group)
+	}
+	root, st, err := open(unix.AT_FDCWD, dir, unix.O_DIRECTORY)
+	if err != nil {
+		return Result{}, fmt.Errorf("ownership: %w", &os.PathError{Op: "open", Path: dir, Err: err})
+	}
+	defer unix.Close(root)
+	w := newWalk(ctx, cfg)
+	if p := cfg.Policy; p != nil && *p == v1.FSGroupChangeOnRootMismatch && w.right(&st) {
+		return Result{Skipped: true}, nil
+	}
+	w.mount = tree.MountOf(st)
+	err = tree.Walk(ctx, dir, tree.Visitor{Visit: w.visit, Leave: w.leave, Fail: w.fail})
+	if err == nil || errors.Is(err, tree.ErrMounted) {
+		err = w.end()
+	}
+	if err != nil {
+		return w.result, fmt.Errorf("ownership: %w", err)
+	}
+	if st, err = (tree.Entry{Dir: root}).Stat(); err == nil {
+		err = w.change(root, ".", &st)
+	}
+	if err != nil {
+		w.failed(".", err)
+	}
+	w.tell()
+	return w.result, nil
+}
+
+// One gives one folder or file to the group, and nothing that is in it. A symbolic
+// link at path is refused.
+func One(path string, cfg Config) error {
+	fd, st, err := open(unix.AT_FDCWD, path, 0)
+	if err != nil {
+		return fmt.Errorf("ownership: %w", &os.PathError{Op: "open", Path: path, Err: err})
+	}
+	defer unix.Close(fd)
+	if st.Mode&unix.S_IFMT == unix.S_IFLNK {
+		return fmt.Errorf("ownership: %w", &os.PathError{Op: "chown", Path: path, Err: unix.ELOOP})
+	}
+	if err := newWalk(context.Background(), cfg).change(fd, path, &st); err != nil {
+		return fmt.Errorf("ownership: %w", err)
+	}
+	return nil
+}
+
+// open holds what has a name in a folder, also if it is a link: what was looked at may
+// have become something else.
+func open(dir int, name string, how int) (fd int, st unix.Statx_t, err error) {
+	fd, err = unix.Openat(dir, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC|how, 0)
+	if err != nil {
+		return -1, st, err
+	}
+	if st, err = (tree.Entry{Dir: fd}).Stat(); err != nil {
+		_ = unix.Close(fd) // nothing was written
+	}
+	return fd, st, err
+}
+
+// maxErrors is how many errors of entries are kept.
+const maxErrors = 5
+
+// walk is what one Apply has done and has to tell.
+type walk struct {
+	ctx      context.Context
+	cfg      Config
+	mount    uint64 // that of the root
+	result   Result
+	entries  int
+	progress time.Time // when to speak of it
+}
+
+func newWalk(ctx context.Context, cfg Config) *walk {
+	if cfg.Chown == nil {
+		cfg.Chown = Chown
+	}
+	if cfg.OnError == nil {
+		cfg.OnError = func(string, error) {}
+	}
+	return &walk{ctx: ctx, cfg: cfg, progress: time.Now().Add(firstProgress)}
+}
+
+// visit changes all but folders, whose turn is after what is in them.
+func (w *walk) visit(e tree.Entry) error {
+	if e.Type.IsDir() {
+		return nil
+	}
+	return w.leave(e)
+}
+
+// leave changes an entry. Its error ends the walk.
+func (w *walk) leave(e tree.Entry) error {
+	if err := w.end(); err != nil {
+		return err
+	}
+	if err := w.entry(e); err != nil {
+		w.failed("./"+e.Path(), err)
+	}
+	w.tell()
+	return nil
+}
+
+func (w *walk) end() error {
+	if w.ctx.Err() != nil {
+		return run.EndOf(w.ctx)
+	}
+	return nil
+}
+
+func (w *walk) entry(e tree.Entry) error {
+	fd, st, err := open(e.Dir, e.Name, 0)
+	if errors.Is(err, unix.ENOENT) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	if tree.MountOf(st) != w.mount {
+		return nil
+	}
+	return w.change(fd, "./"+e.Path(), &st)
+}
+
+// fail is told of folders that cannot be read.
+func (w *walk) fail(e tree.Entry, err error) error {
+	if e.Path() == "" {
+		return err // it is the volume's own
+	}
+	w.failed("./"+e.Path(), err)
+	return nil
+}
+
+func (w *walk) failed(path string, err error) {
+	if w.result.Failed++; w.result.Failed <= maxErrors {
+		w.result.Err = errors.Join(w.result.Err, err)
+	}
+	w.cfg.OnError(path, err)
+}
+
+// tell tells of the progress of a walk that takes long.
+func (w *walk) tell() {
+	w.entries++
+	if now := time.Now(); w.cfg.OnProgress != nil && now.After(w.progress) {
+		w.progress = now.Add(nextProgress)
+		w.cfg.OnProgress(w.entries)
+	}
+}
+
+// wanted are the mode bits that an entry must have.
+func (w *walk) wanted(st *unix.Statx_t) uint32 {
+	bits := uint32(0o660)
+	if w.cfg.ReadOnly {
+		bits = 0o440
+	}
+	switch st.Mode & unix.S_IFMT {
+	case unix.S_IFLNK:
+		return 0
+	case unix.S_IFDIR:
+		bits |= unix.S_ISGID | 0o110
+	}
+	return bits
+}
+
+func (w *walk) right(st *unix.Statx_t) bool {
+	want := w.wanted(st)
+	return int64(st.Gid) == w.cfg.Group && uint32(st.Mode)&want == want
+}
+
+// change gives one entry its group and modes. What is right already is not touched.
+func (w *walk) change(fd int, path string, st *unix.Statx_t) error {
+	if w.right(st) {
+		return nil
+	}
+	w.result.Changed++
+	if int64(st.Gid) != w.cfg.Group {
+		if err := w.cfg.Chown(fd, path, -1, int(w.cfg.Group)); err != nil {
+			return &fs.PathError{Op: "chown", Path: path, Err: err}
+		}
+	}
+	if st.Mode&unix.S_IFMT == unix.S_IFLNK {
+		return nil
+	}
+	// A change of the group has taken setuid and setgid away; this brings them back.
+	// The descriptor's own path leads to what was opened, whatever has its name now.
+	mode := uint32(st.Mode)&0o7777 | w.wanted(st)
+	if err := unix.Chmod("/proc/self/fd/"+strconv.Itoa(fd), mode); err != nil {
+		return &fs.PathError{Op: "chmod", Path: path, Err: err}
+	}
+	return nil
+}
