@@ -1,0 +1,250 @@
+// Package csitest is a small CSI driver for tests, over real sockets. Its volumes are
+// tmpfs: mounting them needs root.
+//
+// It can be slow, fail and hang (Fault), lie (Lie), and be restarted (Stop and Start).
+package csitest
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	pb "github.com/container-storage-interface/spec/lib/go/csi"
+	"golang.org/x/sys/unix"
+	"google.golang.org/grpc"
+	registration "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
+)
+
+// Driver is a CSI driver. Set its fields before Start.
+type Driver struct {
+	// Name is the driver's. Versions are what it says it supports; nil means "1.0.0".
+	Name     string
+	Versions []string
+	// Registry is the folder in which it registers, Socket where it is reached. Both are
+	// required; RegistrySocket is the name of its socket in the folder, NAME-reg.sock if
+	// empty.
+	Registry, Socket, RegistrySocket string
+	// Stages is whether it stages volumes.
+	Stages bool
+	// Fault is asked at the beginning of each call, by the name of its method. Its error,
+	// a gRPC status, is the call's; while it does not return, the call hangs.
+	Fault func(ctx context.Context, method string) error
+	// Lie tells whether a method says OK and does nothing.
+	Lie func(method string) bool
+
+	pb.UnimplementedNodeServer
+	registration.UnimplementedRegistrationServer
+
+	mu      sync.Mutex
+	calls   []string
+	status  []*registration.RegistrationStatus
+	servers []*grpc.Server
+	serving sync.WaitGroup
+}
+
+// Calls are the methods that were called.
+func (d *Driver) Calls() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Clone(d.calls)
+}
+
+// Told are the answers to its registrations.
+func (d *Driver) Told() []*registration.RegistrationStatus {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Clone(d.status)
+}
+
+// Start serves both sockets.
+func (d *Driver) Start() error {
+	if err := d.serve(d.Socket, func(s *grpc.Server) { pb.RegisterNodeServer(s, d) }); err != nil {
+		return err
+	}
+	name := d.RegistrySocket
+	if name == "" {
+		name = d.Name + "-reg.sock"
+	}
+	return d.serve(filepath.Join(d.Registry, name), func(s *grpc.Server) { registration.RegisterRegistrationServer(s, d) })
+}
+
+func (d *Driver) serve(socket string, register func(*grpc.Server)) error {
+	listener, err := net.Listen("unix", socket)
+	if err != nil {
+		return err
+	}
+	server := grpc.NewServer(grpc.UnaryInterceptor(d.intercept))
+	register(server)
+	d.servers = append(d.servers, server)
+	d.serving.Go(func() { _ = server.Serve(listener) })
+	return nil
+}
+
+// Stop ends the driver, its sockets and what hangs. What it has mounted stays.
+func (d *Driver) Stop() {
+	for _, s := range d.servers {
+		s.Stop()
+	}
+	d.servers = nil
+	d.serving.Wait()
+}
+
+func (d *Driver) intercept(ctx context.Context, r any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+	method := filepath.Base(info.FullMethod)
+	d.mu.Lock()
+	d.calls = append(d.calls, method)
+	d.mu.Unlock()
+	if d.Fault != nil {
+		if err := d.Fault(ctx, method); err != nil {
+			return nil, err
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	return next(ctx, r)
+}
+
+func (d *Driver) lies(method string) bool { return d.Lie != nil && d.Lie(method) }
+
+// GetInfo implements the registration.
+func (d *Driver) GetInfo(context.Context, *registration.InfoRequest) (*registration.PluginInfo, error) {
+	versions := d.Versions
+	if versions == nil {
+		versions = []string{"1.0.0"}
+	}
+	return &registration.PluginInfo{Type: registration.CSIPlugin, Name: d.Name, Endpoint: d.Socket, SupportedVersions: versions}, nil
+}
+
+// NotifyRegistrationStatus implements the registration.
+func (d *Driver) NotifyRegistrationStatus(_ context.Context, s *registration.RegistrationStatus) (*registration.RegistrationStatusResponse, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.status = append(d.status, s)
+	return &registration.RegistrationStatusResponse{}, nil
+}
+
+// NodeGetInfo implements CSI.
+func (d *Driver) NodeGetInfo(context.Context, *pb.NodeGetInfoRequest) (*pb.NodeGetInfoResponse, error) {
+	return &pb.NodeGetInfoResponse{
+		NodeId: "id-of-" + d.Name, MaxVolumesPerNode: 7,
+		AccessibleTopology: &pb.Topology{Segments: map[string]string{"zone": "a"}},
+	}, nil
+}
+
+// NodeGetCapabilities implements CSI.
+func (d *Driver) NodeGetCapabilities(context.Context, *pb.NodeGetCapabilitiesRequest) (*pb.NodeGetCapabilitiesResponse, error) {
+	types := []pb.NodeServiceCapability_RPC_Type{
+		pb.NodeServiceCapability_RPC_GET_VOLUME_STATS, pb.NodeServiceCapability_RPC_EXPAND_VOLUME,
+	}
+	if d.Stages {
+		types = append(types, pb.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME)
+	}
+	out := &pb.NodeGetCapabilitiesResponse{}
+	for _, t := range types {
+		out.Capabilities = append(out.Capabilities, &pb.NodeServiceCapability{Type: &pb.NodeServiceCapability_Rpc{
+			Rpc: &pb.NodeServiceCapability_RPC{Type: t},
+		}})
+	}
+	return out, nil
+}
+
+// NodeStageVolume implements CSI: it mounts a tmpfs.
+func (d *Driver) NodeStageVolume(_ context.Context, r *pb.NodeStageVolumeRequest) (*pb.NodeStageVolumeResponse, error) {
+	if d.lies("NodeStageVolume") {
+		return &pb.NodeStageVolumeResponse{}, nil
+	}
+	return &pb.NodeStageVolumeResponse{}, mount("tmpfs", r.StagingTargetPath, "tmpfs", 0)
+}
+
+// NodeUnstageVolume implements CSI.
+func (d *Driver) NodeUnstageVolume(_ context.Context, r *pb.NodeUnstageVolumeRequest) (*pb.NodeUnstageVolumeResponse, error) {
+	if d.lies("NodeUnstageVolume") {
+		return &pb.NodeUnstageVolumeResponse{}, nil
+	}
+	return &pb.NodeUnstageVolumeResponse{}, unmount(r.StagingTargetPath)
+}
+
+// NodePublishVolume implements CSI: it mounts what is staged, or a tmpfs.
+func (d *Driver) NodePublishVolume(_ context.Context, r *pb.NodePublishVolumeRequest) (*pb.NodePublishVolumeResponse, error) {
+	if d.lies("NodePublishVolume") {
+		return &pb.NodePublishVolumeResponse{}, nil
+	}
+	if err := os.Mkdir(r.TargetPath, 0o750); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, err
+	}
+	if r.StagingTargetPath != "" {
+		return &pb.NodePublishVolumeResponse{}, mount(r.StagingTargetPath, r.TargetPath, "", unix.MS_BIND)
+	}
+	return &pb.NodePublishVolumeResponse{}, mount("tmpfs", r.TargetPath, "tmpfs", 0)
+}
+
+// NodeUnpublishVolume implements CSI.
+func (d *Driver) NodeUnpublishVolume(_ context.Context, r *pb.NodeUnpublishVolumeRequest) (*pb.NodeUnpublishVolumeResponse, error) {
+	if d.lies("NodeUnpublishVolume") {
+		return &pb.NodeUnpublishVolumeResponse{}, nil
+	}
+	if err := unmount(r.TargetPath); err != nil {
+		return nil, err
+	}
+	if err := os.Remove(r.TargetPath); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	return &pb.NodeUnpublishVolumeResponse{}, nil
+}
+
+// NodeExpandVolume implements CSI: a tmpfs is as large as it needs to be.
+func (d *Driver) NodeExpandVolume(_ context.Context, r *pb.NodeExpandVolumeRequest) (*pb.NodeExpandVolumeResponse, error) {
+	return &pb.NodeExpandVolumeResponse{CapacityBytes: r.CapacityRange.GetRequiredBytes()}, nil
+}
+
+// NodeGetVolumeStats implements CSI.
+func (d *Driver) NodeGetVolumeStats(_ context.Context, r *pb.NodeGetVolumeStatsRequest) (*pb.NodeGetVolumeStatsResponse, error) {
+	var s unix.Statfs_t
+	if err := unix.Statfs(r.VolumePath, &s); err != nil {
+		return nil, err
+	}
+	size, free := int64(s.Blocks)*s.Bsize, int64(s.Bavail)*s.Bsize
+	return &pb.NodeGetVolumeStatsResponse{Usage: []*pb.VolumeUsage{
+		{Unit: pb.VolumeUsage_BYTES, Total: size, Used: size - free, Available: free},
+		{Unit: pb.VolumeUsage_INODES, Total: int64(s.Files), Used: int64(s.Files - s.Ffree), Available: int64(s.Ffree)},
+	}}, nil
+}
+
+func mount(source, target, fsType string, flags uintptr) error {
+	if is, err := mounted(target); err != nil || is {
+		return err
+	}
+	return unix.Mount(source, target, fsType, flags, "")
+}
+
+// unmount unmounts all that is mounted at a path.
+func unmount(path string) error {
+	for {
+		is, err := mounted(path)
+		if errors.Is(err, fs.ErrNotExist) || err == nil && !is {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := unix.Unmount(path, unix.UMOUNT_NOFOLLOW); err != nil {
+			return err
+		}
+	}
+}
+
+// mounted tells whether a path is on another file system than the folder that it is in.
+func mounted(path string) (bool, error) {
+	var here, above unix.Stat_t
+	if err := unix.Lstat(path, &here); err != nil {
+		return false, err
+	}
+	err := unix.Lstat(filepath.Dir(path), &above)
+	return here.Dev != above.Dev, err
+}

@@ -1,0 +1,199 @@
+package csi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/connectivity"
+	"k8s.io/apimachinery/pkg/util/version"
+	registration "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
+
+	"github.com/podwright/podwright/internal/run"
+)
+
+// What a driver that registers has time for.
+const (
+	dialTimeout   = 10 * time.Second
+	infoTimeout   = time.Second
+	notifyTimeout = 5 * time.Second
+	nodeTimeout   = 2 * time.Minute
+)
+
+// entry is a driver that has registered, or is about to.
+type entry struct {
+	name, socket string
+	version      *version.Version
+	client       *Client
+	ready        bool
+	before       *entry // the one in use until this one is ready
+}
+
+// register asks the plugin behind a socket who it is, takes it, and tells it. That of
+// another kind is left to others.
+func (r *Registry) register(ctx context.Context, socket string) (*entry, error) {
+	conn, err := dial(socket)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	if err := connect(ctx, conn); err != nil {
+		return nil, err
+	}
+	plugin := registration.NewRegistrationClient(conn)
+	info, err := getInfo(ctx, plugin)
+	if err != nil {
+		return nil, err
+	}
+	if info.Type != registration.CSIPlugin {
+		r.cfg.Logger.Info("a plugin is no CSI driver", "socket", socket, "type", info.Type)
+		<-ctx.Done()
+		return nil, run.EndOf(ctx)
+	}
+	e, err := r.take(ctx, socket, info)
+	if told := notify(ctx, plugin, err); told != nil && err == nil {
+		r.forget(e, true)
+		return nil, told
+	}
+	if err == nil {
+		r.cfg.Logger.Info("a CSI driver has registered", "driver", e.name, "socket", socket)
+	}
+	return e, err
+}
+
+func connect(ctx context.Context, conn *grpc.ClientConn) error {
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	for conn.Connect(); ; {
+		state := conn.GetState()
+		if state == connectivity.Ready {
+			return nil
+		}
+		if !conn.WaitForStateChange(ctx, state) {
+			return fmt.Errorf("connect: %w", run.EndOf(ctx))
+		}
+	}
+}
+
+func getInfo(ctx context.Context, plugin registration.RegistrationClient) (*registration.PluginInfo, error) {
+	ctx, cancel := context.WithTimeout(ctx, infoTimeout)
+	defer cancel()
+	info, err := plugin.GetInfo(ctx, &registration.InfoRequest{})
+	if err != nil {
+		return nil, fmt.Errorf("GetInfo: %w", err)
+	}
+	return info, nil
+}
+
+// notify tells a plugin whether it was taken.
+func notify(ctx context.Context, plugin registration.RegistrationClient, refused error) error {
+	ctx, cancel := context.WithTimeout(ctx, notifyTimeout)
+	defer cancel()
+	status := &registration.RegistrationStatus{PluginRegistered: refused == nil}
+	if refused != nil {
+		status.Error = refused.Error()
+	}
+	if _, err := plugin.NotifyRegistrationStatus(ctx, status); err != nil {
+		return fmt.Errorf("NotifyRegistrationStatus: %w", err)
+	}
+	return nil
+}
+
+// take takes a driver that is not there yet, or in a higher version than it is there.
+func (r *Registry) take(ctx context.Context, socket string, info *registration.PluginInfo) (*entry, error) {
+	e, err := newEntry(socket, info)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.reserve(e); err != nil {
+		_ = e.client.Close()
+		return nil, err
+	}
+	if err := r.introduce(ctx, e); err != nil {
+		r.forget(e, false)
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	e.ready, e.before = true, nil
+	return e, nil
+}
+
+func newEntry(socket string, info *registration.PluginInfo) (*entry, error) {
+	if info.Name == "" || strings.ContainsAny(info.Name, "/^\x00") {
+		return nil, fmt.Errorf("%q is no name of a driver", info.Name)
+	}
+	e := &entry{name: info.Name, socket: socket}
+	for _, text := range info.SupportedVersions {
+		v, err := version.ParseGeneric(text)
+		if err != nil {
+			return nil, fmt.Errorf("driver %s: supported version %q: %w", info.Name, text, err)
+		}
+		if v.Major() == 1 && (e.version == nil || e.version.LessThan(v)) {
+			e.version = v
+		}
+	}
+	if e.version == nil {
+		return nil, fmt.Errorf("driver %s supports no version 1 of CSI: %q", info.Name, info.SupportedVersions)
+	}
+	endpoint := info.Endpoint
+	if endpoint == "" {
+		endpoint = socket
+	}
+	var err error
+	e.client, err = Dial(endpoint)
+	return e, err
+}
+
+// reserve gives a driver its name.
+func (r *Registry) reserve(e *entry) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	other := r.drivers[e.name]
+	if other != nil && !other.version.LessThan(e.version) {
+		return fmt.Errorf("driver %s is registered already, with version %v, by %s: another one needs a higher version than %v",
+			e.name, other.version, other.socket, e.version)
+	}
+	e.before, r.drivers[e.name] = other, e
+	return nil
+}
+
+// introduce tells whom it concerns of a driver.
+func (r *Registry) introduce(ctx context.Context, e *entry) error {
+	ctx, cancel := context.WithTimeout(ctx, nodeTimeout)
+	defer cancel()
+	node, err := e.client.NodeInfo(ctx)
+	if err != nil {
+		return fmt.Errorf("NodeGetInfo: %w", err)
+	}
+	if node.NodeID == "" {
+		return errors.New("NodeGetInfo: the node's ID is empty")
+	}
+	return run.Guard("OnRegistered", func() error { return r.cfg.OnRegistered(ctx, e.name, node) })
+}
+
+// forget ends the use of a driver. tell tells others, unless another one has its name.
+func (r *Registry) forget(e *entry, tell bool) {
+	r.mu.Lock()
+	last := false
+	if r.drivers[e.name] == e {
+		if r.drivers[e.name] = e.before; e.before == nil {
+			delete(r.drivers, e.name)
+			last = true
+		}
+	}
+	for other := r.drivers[e.name]; other != nil; other = other.before {
+		if other.before == e {
+			other.before = e.before
+		}
+	}
+	r.mu.Unlock()
+	_ = e.client.Close()
+	if last && tell {
+		r.cfg.Logger.Info("a CSI driver has gone", "driver", e.name, "socket", e.socket)
+		_ = run.Guard("OnDeregistered", func() error { r.cfg.OnDeregistered(e.name); return nil })
+	}
+}

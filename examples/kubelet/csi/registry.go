@@ -1,0 +1,231 @@
+package csi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/podwright/podwright/cri/logs"
+	"github.com/podwright/podwright/internal/run"
+	volumecsi "github.com/podwright/podwright/volume/csi"
+)
+
+// RegistryConfig configures a Registry. Folder is required.
+type RegistryConfig struct {
+	// Folder is where drivers put their sockets, in folders of their own too:
+	// "/var/lib/kubelet/plugins_registry". It is made if it is not there. What is no
+	// socket, and what begins with a dot, is not looked at.
+	Folder string
+	// OnRegistered is told of a driver before the driver hears that it was taken. Its error
+	// refuses the driver, which is tried again after a pause. It is called concurrently for
+	// different drivers, and holds up only its own. May be nil.
+	OnRegistered func(ctx context.Context, driver string, node NodeInfo) error
+	// OnDeregistered is told that the socket of a driver has gone; not at the end of Run:
+	// the driver stays. As OnRegistered otherwise. May be nil.
+	OnDeregistered func(driver string)
+	// Period is how often the folder is looked at without anything that tells of a change;
+	// zero means 10 s.
+	Period time.Duration
+	// ShutdownTimeout is how long Run waits for callbacks at its end; zero means 10 s.
+	ShutdownTimeout time.Duration
+	// Logger is told of drivers that come and go and are refused. Nil means none.
+	Logger *slog.Logger
+}
+
+// ErrAlreadyRun is returned by a second Run.
+var ErrAlreadyRun = errors.New("csi: Run was called before")
+
+// Registry knows the drivers that have registered. It implements the Drivers of
+// volume/csi. Use NewRegistry. It is safe for concurrent use.
+type Registry struct {
+	cfg   RegistryConfig
+	group run.Group
+
+	mu      sync.Mutex
+	ran     bool
+	drivers map[string]*entry
+}
+
+var _ volumecsi.Drivers = (*Registry)(nil)
+
+// NewRegistry checks the configuration.
+func NewRegistry(cfg RegistryConfig) (*Registry, error) {
+	switch {
+	case cfg.Folder == "":
+		return nil, errors.New("csi: RegistryConfig.Folder is required")
+	case cfg.Period < 0:
+		return nil, fmt.Errorf("csi: RegistryConfig.Period is negative: %v", cfg.Period)
+	case cfg.ShutdownTimeout < 0:
+		return nil, fmt.Errorf("csi: RegistryConfig.ShutdownTimeout is negative: %v", cfg.ShutdownTimeout)
+	}
+	if cfg.Period == 0 {
+		cfg.Period = 10 * time.Second
+	}
+	if cfg.ShutdownTimeout == 0 {
+		cfg.ShutdownTimeout = 10 * time.Second
+	}
+	if cfg.OnRegistered == nil {
+		cfg.OnRegistered = func(context.Context, string, NodeInfo) error { return nil }
+	}
+	if cfg.OnDeregistered == nil {
+		cfg.OnDeregistered = func(string) {}
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Registry{cfg: cfg, drivers: map[string]*entry{}}, nil
+}
+
+// Driver implements Drivers of volume/csi.
+func (r *Registry) Driver(name string) volumecsi.Driver {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for e := r.drivers[name]; e != nil; e = e.before {
+		if e.ready {
+			return e.client
+		}
+	}
+	return nil
+}
+
+// Run registers drivers until ctx ends.
+func (r *Registry) Run(ctx context.Context) error {
+	r.mu.Lock()
+	ran := r.ran
+	r.ran = true
+	r.mu.Unlock()
+	if ran {
+		return ErrAlreadyRun
+	}
+	if err := os.MkdirAll(r.cfg.Folder, 0o750); err != nil {
+		return fmt.Errorf("csi: %w", err)
+	}
+	notifier, err := logs.Inotify()
+	if err != nil {
+		return fmt.Errorf("csi: %w", err)
+	}
+	wake, told := run.NewSignal(), make(chan struct{})
+	go func() {
+		defer close(told)
+		for {
+			if _, err := notifier.Next(nil); err != nil {
+				return // without it there is the period
+			}
+			wake.Wake()
+		}
+	}()
+	r.watch(ctx, notifier, wake)
+	err = notifier.Close()
+	<-told
+	if running := r.group.Wait(r.cfg.ShutdownTimeout); len(running) > 0 {
+		err = errors.Join(err, fmt.Errorf("csi: still running after the shutdown timeout: %v", running))
+	}
+	return err
+}
+
+// errGone is why a socket is not followed any more.
+var errGone = errors.New("its socket has gone")
+
+// followed is a socket with a goroutine.
+type followed struct {
+	is   os.FileInfo
+	end  context.CancelCauseFunc
+	done chan struct{}
+}
+
+// watch holds what is in the folder against what is followed.
+func (r *Registry) watch(ctx context.Context, notifier logs.Notifier, wake run.Signal) {
+	sockets := map[string]followed{}
+	ticker := time.NewTicker(r.cfg.Period)
+	defer ticker.Stop()
+	for {
+		found := r.scan(notifier)
+		for path, f := range sockets {
+			if is := found[path]; is == nil || !same(is, f.is) {
+				f.end(errGone)
+				if is == nil {
+					delete(sockets, path)
+				}
+			}
+		}
+		for path, is := range found {
+			f, ok := sockets[path]
+			if !ok || !same(is, f.is) {
+				sockets[path] = r.follow(ctx, path, is, f.done)
+			}
+		}
+		select {
+		case <-wake:
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// same tells whether a socket is the one that it was: a driver that has started again
+// has made another, which may have got the old one's inode.
+func same(a, b os.FileInfo) bool { return os.SameFile(a, b) && a.ModTime().Equal(b.ModTime()) }
+
+// scan finds sockets, and has folders watched.
+func (r *Registry) scan(notifier logs.Notifier) map[string]os.FileInfo {
+	found := map[string]os.FileInfo{}
+	var walk func(dir string)
+	walk = func(dir string) {
+		if err := notifier.Add(dir); err != nil {
+			r.cfg.Logger.Warn("a folder for plugins is not watched", "folder", dir, "err", err)
+		}
+		entries, err := os.ReadDir(dir)
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			r.cfg.Logger.Warn("a folder for plugins cannot be read", "folder", dir, "err", err)
+		}
+		for _, e := range entries {
+			path := filepath.Join(dir, e.Name())
+			switch {
+			case e.Name()[0] == '.':
+			case e.IsDir():
+				walk(path)
+			case e.Type() == os.ModeSocket:
+				if info, err := e.Info(); err == nil {
+					found[path] = info
+				}
+			}
+		}
+	}
+	walk(r.cfg.Folder)
+	return found
+}
+
+const firstDelay, mostDelay = 500 * time.Millisecond, 2*time.Minute + 2*time.Second
+
+// follow registers the driver behind a socket, as often as it takes, and forgets it when
+// the socket goes. before ends with the one that had the path before; it may be nil.
+func (r *Registry) follow(parent context.Context, path string, is os.FileInfo, before <-chan struct{}) followed {
+	ctx, cancel := context.WithCancelCause(parent)
+	f := followed{is: is, end: cancel, done: make(chan struct{})}
+	r.group.Go("plugin at "+path, func() {
+		defer close(f.done)
+		defer cancel(nil)
+		if before != nil {
+			<-before
+		}
+		for delay := firstDelay; ctx.Err() == nil; delay = min(2*delay, mostDelay) {
+			e, err := r.register(ctx, path)
+			if err == nil {
+				<-ctx.Done()
+				r.forget(e, context.Cause(ctx) == errGone)
+				return
+			}
+			if ctx.Err() == nil {
+				r.cfg.Logger.Warn("a plugin was not registered", "socket", path, "again", delay, "err", err)
+			}
+			run.Sleep(ctx, delay)
+		}
+	})
+	return f
+}

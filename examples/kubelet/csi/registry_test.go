@@ -1,0 +1,228 @@
+package csi_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/podwright/podwright/examples/kubelet/csi"
+	"github.com/podwright/podwright/examples/kubelet/csi/csitest"
+	volumecsi "github.com/podwright/podwright/volume/csi"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// world is a registry that runs.
+type world struct {
+	*testing.T
+	*csi.Registry
+	folder string
+	mu     sync.Mutex
+	nodes  map[string]csi.NodeInfo
+}
+
+func newWorld(t *testing.T, change ...func(*csi.RegistryConfig)) *world {
+	root, err := os.MkdirTemp("", "csi") // a socket's path is short
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(root) })
+	w := &world{T: t, folder: filepath.Join(root, "reg"), nodes: map[string]csi.NodeInfo{}}
+	cfg := csi.RegistryConfig{
+		Folder: w.folder,
+		OnRegistered: func(_ context.Context, name string, node csi.NodeInfo) error {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.nodes[name] = node
+			return nil
+		},
+		OnDeregistered: func(name string) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			delete(w.nodes, name)
+		},
+	}
+	for _, c := range change {
+		c(&cfg)
+	}
+	w.Registry, err = csi.NewRegistry(cfg)
+	require.NoError(t, err)
+	require.NoError(t, os.MkdirAll(w.folder, 0o750))
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- w.Registry.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		require.NoError(t, <-ended)
+		require.ErrorIs(t, w.Registry.Run(ctx), csi.ErrAlreadyRun)
+	})
+	return w
+}
+
+func (w *world) node(name string) (csi.NodeInfo, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n, ok := w.nodes[name]
+	return n, ok
+}
+
+func (w *world) eventually(what string, f func() bool) {
+	w.Helper()
+	require.Eventually(w, f, 20*time.Second, 5*time.Millisecond, what)
+}
+
+// start starts a driver that ends with the test.
+func (w *world) start(d *csitest.Driver) *csitest.Driver {
+	if d.Registry == "" {
+		d.Registry = w.folder
+	}
+	if d.Socket == "" {
+		d.Socket = filepath.Join(filepath.Dir(w.folder), d.Name+d.RegistrySocket+".sock")
+	}
+	require.NoError(w, d.Start())
+	w.Cleanup(d.Stop)
+	return d
+}
+
+func TestRegistration(t *testing.T) {
+	w := newWorld(t)
+	below := filepath.Join(w.folder, "deep", "er")
+	require.NoError(t, os.MkdirAll(below, 0o750))
+	require.NoError(t, os.WriteFile(filepath.Join(w.folder, "file"), nil, 0o600))
+	hidden := w.start(&csitest.Driver{Name: "hidden", RegistrySocket: ".hidden"})
+	first := w.start(&csitest.Driver{Name: "first"})
+	deep := w.start(&csitest.Driver{Name: "deep", Registry: below})
+	for _, d := range []*csitest.Driver{first, deep} {
+		w.eventually("told", func() bool { return len(d.Told()) == 1 })
+		require.True(t, d.Told()[0].PluginRegistered)
+		require.NotNil(t, w.Driver(d.Name))
+		node, ok := w.node(d.Name)
+		require.True(t, ok)
+		require.Equal(t, csi.NodeInfo{NodeID: "id-of-" + d.Name, MaxVolumes: 7, Topology: map[string]string{"zone": "a"}}, node)
+	}
+	require.Empty(t, hidden.Calls())
+	require.Nil(t, w.Driver("hidden"))
+
+	first.Stop()
+	w.eventually("gone", func() bool { _, ok := w.node("first"); return !ok })
+	require.Nil(t, w.Driver("first"))
+	require.NotNil(t, w.Driver("deep"))
+	require.NoError(t, first.Start())
+	w.eventually("back", func() bool { return w.Driver("first") != nil })
+}
+
+// V23: of two with one name the one with the higher version is taken.
+func TestV23Versions(t *testing.T) {
+	w := newWorld(t)
+	w.start(&csitest.Driver{Name: "d", Versions: []string{"1.0.0", "1.2.0"}})
+	w.eventually("registered", func() bool { return w.Driver("d") != nil })
+	used := w.Driver("d")
+	for _, version := range []string{"1.1.0", "1.2.0", "0.3.0", "nonsense"} {
+		lower := w.start(&csitest.Driver{Name: "d", Versions: []string{version}, RegistrySocket: version + ".sock"})
+		w.eventually("told", func() bool { return len(lower.Told()) > 0 })
+		require.False(t, lower.Told()[0].PluginRegistered)
+		require.NotEmpty(t, lower.Told()[0].Error)
+		require.Same(t, used, w.Driver("d"))
+		lower.Stop()
+	}
+	higher := w.start(&csitest.Driver{Name: "d", Versions: []string{"1.3.0"}, RegistrySocket: "higher.sock"})
+	w.eventually("told", func() bool { return len(higher.Told()) > 0 })
+	require.True(t, higher.Told()[0].PluginRegistered)
+	require.NotSame(t, used, w.Driver("d"))
+}
+
+// A plugin that does not answer, and one behind whose socket nobody is, hold nobody up.
+func TestHangs(t *testing.T) {
+	w := newWorld(t)
+	hang := func(method string) func(context.Context, string) error {
+		return func(ctx context.Context, m string) error {
+			if m == method {
+				<-ctx.Done()
+				return ctx.Err()
+			}
+			return nil
+		}
+	}
+	silent, err := net.Listen("unix", filepath.Join(w.folder, "silent.sock"))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = silent.Close() })
+	for _, method := range []string{"GetInfo", "NodeGetInfo", "NotifyRegistrationStatus"} {
+		w.start(&csitest.Driver{Name: method, Fault: hang(method)})
+	}
+	begun := time.Now()
+	good := w.start(&csitest.Driver{Name: "good"})
+	w.eventually("told", func() bool { return len(good.Told()) == 1 })
+	require.Less(t, time.Since(begun), 5*time.Second)
+	require.Nil(t, w.Driver("NodeGetInfo"))
+}
+
+// Who is told of a driver may refuse it for now.
+func TestRefusedForNow(t *testing.T) {
+	var mu sync.Mutex
+	tries := 0
+	w := newWorld(t, func(c *csi.RegistryConfig) {
+		c.OnRegistered = func(context.Context, string, csi.NodeInfo) error {
+			mu.Lock()
+			defer mu.Unlock()
+			if tries++; tries == 1 {
+				return errors.New("not yet")
+			}
+			return nil
+		}
+	})
+	d := w.start(&csitest.Driver{Name: "d"})
+	w.eventually("told twice", func() bool { return len(d.Told()) == 2 })
+	require.False(t, d.Told()[0].PluginRegistered)
+	require.Contains(t, d.Told()[0].Error, "not yet")
+	require.True(t, d.Told()[1].PluginRegistered)
+}
+
+// Which calls had no effect.
+func TestCodes(t *testing.T) {
+	w := newWorld(t)
+	var mu sync.Mutex
+	code := codes.OK
+	d := w.start(&csitest.Driver{Name: "d", Fault: func(context.Context, string) error {
+		mu.Lock()
+		defer mu.Unlock()
+		return status.Error(code, "x")
+	}})
+	client, err := csi.Dial(d.Socket)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = client.Close() })
+	open := map[codes.Code]bool{
+		codes.Canceled: true, codes.DeadlineExceeded: true, codes.Unavailable: true,
+		codes.ResourceExhausted: true, codes.Aborted: true,
+	}
+	for c := codes.Canceled; c <= codes.Unauthenticated; c++ {
+		mu.Lock()
+		code = c
+		mu.Unlock()
+		err := client.Unpublish(t.Context(), "v", "/p")
+		require.Error(t, err)
+		require.Equal(t, !open[c], errors.Is(err, volumecsi.ErrFinal), c.String())
+	}
+	d.Stop()
+	err = client.Unpublish(t.Context(), "v", "/p")
+	require.Error(t, err)
+	require.NotErrorIs(t, err, volumecsi.ErrFinal)
+}
+
+func TestConfig(t *testing.T) {
+	for want, cfg := range map[string]csi.RegistryConfig{
+		"Folder is required":          {},
+		"Period is negative":          {Folder: "f", Period: -1},
+		"ShutdownTimeout is negative": {Folder: "f", ShutdownTimeout: -1},
+	} {
+		_, err := csi.NewRegistry(cfg)
+		require.ErrorContains(t, err, want)
+	}
+}

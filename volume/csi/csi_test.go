@@ -1,0 +1,379 @@
+package csi_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/podwright/podwright/volume"
+	"github.com/podwright/podwright/volume/csi"
+	"github.com/podwright/podwright/volume/mounts"
+	"github.com/podwright/podwright/volume/objects"
+)
+
+var files = v1.PersistentVolumeFilesystem
+
+// fail has one method of the driver fail.
+func (w *world) fail(method string, err error) {
+	w.fake.fault = func(_ context.Context, m string) error {
+		if m == method {
+			return err
+		}
+		return nil
+	}
+}
+
+func read(t testing.TB, path string) map[string]any {
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	out := map[string]any{}
+	require.NoError(t, json.Unmarshal(text, &out))
+	return out
+}
+
+// Another agent finds what it needs where it looks for it.
+func TestLayout(t *testing.T) {
+	w := newWorld(t)
+	m := w.args(persistent(files), "1")
+	got, err := w.mount(m)
+	require.NoError(t, err)
+	require.Equal(t, volume.Mounted{Path: m.Dir + "/mount"}, got)
+	stage := w.layout.Root + fmt.Sprintf("/plugins/kubernetes.io/csi/example.com/%x", sha256.Sum256([]byte("h/1")))
+	for _, file := range []string{m.Dir + "/vol_data.json", stage + "/vol_data.json"} {
+		said := read(t, file)
+		require.Len(t, said["attachmentID"], 4+64)
+		delete(said, "attachmentID")
+		require.Equal(t, map[string]any{
+			"specVolID": "pv", "volumeHandle": "h/1", "driverName": driver, "nodeName": "node",
+			"volumeLifecycleMode": "Persistent", "seLinuxMountContext": "",
+		}, said)
+	}
+	require.Equal(t, stage+"/globalmount", w.fake.publish.StagingPath)
+	require.Equal(t, "example.com^h/1", w.VolumeID(m.Spec))
+}
+
+func TestDevice(t *testing.T) {
+	w := newWorld(t)
+	m := w.args(persistent(v1.PersistentVolumeBlock), "1")
+	got, err := w.mount(m)
+	require.NoError(t, err)
+	require.Equal(t, volume.Mounted{Device: m.Dir}, got)
+	published := w.layout.Plugin(csi.Name) + "/volumeDevices/publish/pv/1"
+	for _, link := range []string{m.Dir, w.layout.Plugin(csi.Name) + "/volumeDevices/pv/dev/1"} {
+		to, err := os.Readlink(link)
+		require.NoError(t, err)
+		require.Equal(t, published, to)
+	}
+	require.Equal(t, w.layout.Plugin(csi.Name)+"/volumeDevices/staging/pv", w.fake.stage.StagingPath)
+	require.True(t, w.fake.publish.Capability.Block)
+	require.NoError(t, w.unmount(m))
+	require.NoError(t, w.Unstage(t.Context(), w.VolumeID(m.Spec)))
+	require.Empty(t, tree(t, w.layout.Root))
+}
+
+// V20: a call that may have had an effect leaves what Unmount has to know; the pod's end
+// asks the driver to take it away. An agent that knows no more than the disk does so, too.
+func TestV20Uncertain(t *testing.T) {
+	w := newWorld(t)
+	w.fail("Publish", context.DeadlineExceeded)
+	m := w.args(persistent(files), "1")
+	_, err := w.mount(m)
+	require.ErrorIs(t, err, volume.ErrUncertain)
+	require.FileExists(t, m.Dir+"/vol_data.json")
+	w.restart()
+	require.NoError(t, w.unmount(m))
+	require.Equal(t, 1, w.fake.count("Unpublish"))
+	require.NoDirExists(t, m.Dir)
+}
+
+// V21: a call that had no effect leaves nothing, unless something was there before.
+func TestV21Final(t *testing.T) {
+	w := newWorld(t)
+	w.fail("Publish", csi.Final(errors.New("bad")))
+	m := w.args(persistent(files), "1")
+	_, err := w.mount(m)
+	require.Error(t, err)
+	require.NotErrorIs(t, err, volume.ErrUncertain)
+	require.NotErrorIs(t, err, volume.ErrTransient)
+	require.NoDirExists(t, m.Dir)
+
+	w.fake.fault = nil
+	_, err = w.mount(m)
+	require.NoError(t, err)
+	w.fail("Publish", csi.Final(errors.New("bad")))
+	for _, before := range []func(*volume.Mount){
+		func(m *volume.Mount) { m.Again = true }, func(m *volume.Mount) { m.Found = true },
+	} {
+		m := m
+		before(&m)
+		_, err = w.mount(m)
+		require.Error(t, err)
+		require.FileExists(t, m.Dir+"/vol_data.json")
+		require.DirExists(t, m.Dir+"/mount")
+	}
+}
+
+// V22: what a driver cannot do it is not asked for.
+func TestV22NoStage(t *testing.T) {
+	w := newWorld(t)
+	w.fake.can = csi.Capabilities{}
+	m := w.args(persistent(files), "1")
+	_, err := w.mount(m)
+	require.NoError(t, err)
+	require.Empty(t, w.fake.publish.StagingPath)
+	require.NoError(t, w.unmount(m))
+	require.NoError(t, w.Unstage(t.Context(), w.VolumeID(m.Spec)))
+	require.Zero(t, w.fake.count("Stage")+w.fake.count("Unstage"))
+	require.Empty(t, tree(t, w.layout.Root))
+}
+
+// V24: who the pod is is told only to drivers that ask.
+func TestV24PodInfo(t *testing.T) {
+	yes, ask := true, both
+	ask.PodInfoOnMount = &yes
+	for _, c := range []struct {
+		spec *volume.Spec
+		eph  string
+	}{{persistent(files), "false"}, {inline(), "true"}} {
+		w := newWorld(t)
+		_, err := w.mount(w.args(c.spec, "1"))
+		require.NoError(t, err)
+		require.Equal(t, map[string]string{"a": "b"}, w.fake.publish.Attrs)
+		w = newWorld(t, func(cfg *csi.Config) { cfg.CSIDrivers = ask })
+		_, err = w.mount(w.args(c.spec, "1"))
+		require.NoError(t, err)
+		require.Equal(t, map[string]string{
+			"a": "b", "csi.storage.k8s.io/pod.name": "p", "csi.storage.k8s.io/pod.namespace": "ns",
+			"csi.storage.k8s.io/pod.uid": "1", "csi.storage.k8s.io/serviceAccount.name": "robot",
+			"csi.storage.k8s.io/ephemeral": c.eph,
+		}, w.fake.publish.Attrs)
+	}
+}
+
+type tokens struct{ at time.Time }
+
+func (k tokens) Token(_ context.Context, r objects.TokenRequest) (objects.Token, error) {
+	return objects.Token{Value: r.ServiceAccount + "@" + r.Audiences[0], Expires: k.at, RefreshAt: k.at}, nil
+}
+
+func TestTokens(t *testing.T) {
+	yes, ask, at := true, both, time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+	ask.TokenRequests = []storagev1.TokenRequest{{Audience: "vault"}}
+	const want = `{"vault":{"token":"robot@vault","expirationTimestamp":"2030-01-01T00:00:00Z"}}`
+	const key = "csi.storage.k8s.io/serviceAccount.tokens"
+	w := newWorld(t, func(cfg *csi.Config) { cfg.CSIDrivers, cfg.Tokens = ask, tokens{at} })
+	got, err := w.mount(w.args(inline(), "1"))
+	require.NoError(t, err)
+	require.Zero(t, got.RefreshAt)
+	require.False(t, w.Remounts(inline()))
+	require.JSONEq(t, want, w.fake.publish.Attrs[key])
+
+	ask.ServiceAccountTokenInSecrets, ask.RequiresRepublish = &yes, &yes
+	w = newWorld(t, func(cfg *csi.Config) { cfg.CSIDrivers, cfg.Tokens = ask, tokens{at} })
+	got, err = w.mount(w.args(inline(), "1"))
+	require.NoError(t, err)
+	require.Equal(t, at, got.RefreshAt)
+	require.True(t, w.Remounts(inline()))
+	require.JSONEq(t, want, w.fake.publish.Secrets[key])
+	require.NotContains(t, w.fake.publish.Attrs, key)
+
+	w = newWorld(t, func(cfg *csi.Config) { cfg.CSIDrivers = ask })
+	_, err = w.mount(w.args(inline(), "1"))
+	require.ErrorIs(t, err, volume.ErrTransient)
+}
+
+// What is not there yet changes nothing, and is named.
+func TestTransient(t *testing.T) {
+	ref := persistent(files)
+	ref.Persistent.Spec.CSI.NodePublishSecretRef = &v1.SecretReference{Namespace: "ns", Name: "key"}
+	for want, c := range map[string]struct {
+		spec   *volume.Spec
+		change func(*csi.Config)
+	}{
+		`driver "example.com" is not registered`: {inline(), func(c *csi.Config) { c.Drivers = drivers{} }},
+		"does not list the mode Ephemeral":       {inline(), func(c *csi.Config) { c.CSIDrivers = nil }},
+		"secret ns/key":                          {ref, func(*csi.Config) {}},
+	} {
+		w := newWorld(t, c.change)
+		m := w.args(c.spec, "1")
+		_, err := w.mount(m)
+		require.ErrorContains(t, err, want)
+		require.ErrorIs(t, err, volume.ErrTransient)
+		require.NoDirExists(t, m.Dir)
+	}
+}
+
+func TestAccessModes(t *testing.T) {
+	for _, c := range []struct {
+		mode v1.PersistentVolumeAccessMode
+		many bool
+		want string
+	}{
+		{v1.ReadWriteOnce, false, "SINGLE_NODE_WRITER"},
+		{v1.ReadWriteOnce, true, "SINGLE_NODE_MULTI_WRITER"},
+		{v1.ReadWriteOncePod, false, "SINGLE_NODE_WRITER"},
+		{v1.ReadWriteOncePod, true, "SINGLE_NODE_SINGLE_WRITER"},
+		{v1.ReadOnlyMany, true, "MULTI_NODE_READER_ONLY"},
+		{v1.ReadWriteMany, true, "MULTI_NODE_MULTI_WRITER"},
+	} {
+		w := newWorld(t)
+		w.fake.can.MultiWriter = c.many
+		spec := persistent(files)
+		spec.Persistent.Spec.AccessModes = []v1.PersistentVolumeAccessMode{c.mode}
+		_, err := w.mount(w.args(spec, "1"))
+		require.NoError(t, err)
+		require.Equal(t, c.want, w.fake.publish.Capability.AccessMode)
+		require.Equal(t, c.want, w.fake.stage.Capability.AccessMode)
+	}
+}
+
+// The files are given to the pod's group by the driver if it can do it, and otherwise by
+// the agent if the driver's policy lets it.
+func TestFSGroup(t *testing.T) {
+	none, file := storagev1.NoneFSGroupPolicy, storagev1.FileFSGroupPolicy
+	for name, c := range map[string]struct {
+		driver bool
+		policy *storagev1.FSGroupPolicy
+		fsType string
+		want   bool
+	}{
+		"by the driver":   {driver: true, policy: &file},
+		"no type":         {},
+		"a type":          {fsType: "ext4", want: true},
+		"never":           {fsType: "ext4", policy: &none},
+		"whatever it is ": {policy: &file, want: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			group, said := int64(os.Getgid()), both
+			said.FSGroupPolicy = c.policy
+			w := newWorld(t, func(cfg *csi.Config) { cfg.CSIDrivers = said })
+			w.fake.can.MountGroup = c.driver
+			m := w.args(persistent(files), "1")
+			m.Spec.Persistent.Spec.CSI.FSType = c.fsType
+			m.FSGroup = &group
+			got, err := w.mount(m)
+			require.NoError(t, err)
+			require.Equal(t, c.driver, w.fake.publish.Capability.MountGroup != "")
+			require.Equal(t, c.driver, w.fake.stage.Capability.MountGroup != "")
+			info, err := os.Stat(got.Path)
+			require.NoError(t, err)
+			require.Equal(t, c.want, info.Mode()&os.ModeSetgid != 0)
+		})
+	}
+}
+
+// V19: a vol_data.json that says nothing is named; what it was about is unmounted by its
+// path, and holds up nobody else.
+func TestV19Unreadable(t *testing.T) {
+	memory := &mounts.Memory{}
+	w := newWorld(t, func(cfg *csi.Config) { cfg.Mounts = memory })
+	m := w.args(persistent(files), "1")
+	got, err := w.mount(m)
+	require.NoError(t, err)
+	require.NoError(t, memory.Mount(t.Context(), mounts.Mount{Source: "tmpfs", FSType: "tmpfs", Target: got.Path}))
+	require.NoError(t, os.WriteFile(m.Dir+"/vol_data.json", []byte("{"), 0o600))
+	w.restart()
+	_, err = w.VolumeIDOf(m.Dir)
+	require.ErrorContains(t, err, m.Dir+"/vol_data.json")
+	ids, err := w.Staged(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []string{"example.com^h/1"}, ids)
+	require.NoError(t, w.unmount(m))
+	require.NoDirExists(t, m.Dir)
+	require.Zero(t, w.fake.count("Unpublish"))
+}
+
+// A driver that says OK and has done nothing, or not all, is found out. What is in its
+// folder is never deleted.
+func TestLies(t *testing.T) {
+	w := newWorld(t, func(cfg *csi.Config) { cfg.Drivers = liars{} })
+	m := w.args(inline(), "1")
+	_, err := w.mount(m)
+	require.ErrorIs(t, err, volume.ErrUncertain)
+	require.ErrorContains(t, err, m.Dir+"/mount does not exist")
+	require.NoError(t, os.MkdirAll(m.Dir+"/mount/precious", 0o750))
+	require.ErrorContains(t, w.unmount(m), "driver example.com says that the volume is unpublished")
+	require.DirExists(t, m.Dir+"/mount/precious")
+	require.FileExists(t, m.Dir+"/vol_data.json")
+}
+
+type liars struct{}
+
+func (liars) Driver(string) csi.Driver { return &liar{} }
+
+type liar struct{ fake }
+
+func (*liar) Publish(context.Context, csi.PublishRequest) error { return nil }
+func (*liar) Unpublish(context.Context, string, string) error   { return nil }
+
+func TestExpandAndStats(t *testing.T) {
+	w := newWorld(t)
+	w.fake.can.Expand, w.fake.can.Stats = true, true
+	m := w.args(persistent(files), "1")
+	m.Spec.Persistent.Spec.Capacity = v1.ResourceList{v1.ResourceStorage: resource.MustParse("1Gi")}
+	_, err := w.mount(m)
+	require.NoError(t, err)
+	size, err := w.Expand(t.Context(), m.Spec, w.fake.stage.StagingPath, m.Dir)
+	require.NoError(t, err)
+	require.EqualValues(t, 1<<30, size)
+	require.Equal(t, m.Dir+"/mount", w.fake.expand.VolumePath)
+	require.EqualValues(t, 1<<30, w.fake.expand.Size)
+	stats, ok, err := w.Stats(t.Context(), m.Dir)
+	require.NoError(t, err)
+	require.True(t, ok)
+	require.EqualValues(t, 100, stats.Capacity)
+}
+
+// No driver makes the plugin leave the agent's folder.
+func TestBadNames(t *testing.T) {
+	w := newWorld(t)
+	for _, name := range []string{"", "..", "../..", "a/b", "volumeDevices", "a^b"} {
+		spec := inline()
+		spec.Inline.CSI.Driver = name
+		_, err := w.mount(w.args(spec, "1"))
+		var field *volume.FieldError
+		require.ErrorAs(t, err, &field)
+		require.Equal(t, "csi.driver", field.Path)
+	}
+}
+
+func TestConfig(t *testing.T) {
+	good := csi.Config{Layout: volume.Layout{Root: "/r"}, NodeName: "n", Drivers: drivers{}}
+	_, err := csi.New(good)
+	require.NoError(t, err)
+	for want, change := range map[string]func(*csi.Config){
+		"Config.Layout.Root is required": func(c *csi.Config) { c.Layout.Root = "" },
+		"is not absolute":                func(c *csi.Config) { c.Layout.Root = "r" },
+		"Config.NodeName is required":    func(c *csi.Config) { c.NodeName = "" },
+		"Config.Drivers is required":     func(c *csi.Config) { c.Drivers = nil },
+		"CallTimeout is negative":        func(c *csi.Config) { c.CallTimeout = -1 },
+	} {
+		bad := good
+		change(&bad)
+		_, err := csi.New(bad)
+		require.ErrorContains(t, err, want)
+	}
+}
+
+func ExampleNew() {
+	plugin, err := csi.New(csi.Config{
+		Layout:   volume.Layout{Root: "/var/lib/kubelet"},
+		NodeName: "node-1",
+		Drivers:  drivers{}, // examples/kubelet/csi has those that register themselves
+	})
+	if err != nil {
+		panic(err)
+	}
+	_ = plugin // one of volume.Config.Plugins
+	// Output:
+}

@@ -1,0 +1,159 @@
+package csi
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/internal/atomicfile"
+	"github.com/podwright/podwright/volume"
+)
+
+// data is what vol_data.json says about a volume.
+type data struct {
+	SpecVolID           string `json:"specVolID"`
+	VolumeHandle        string `json:"volumeHandle"`
+	DriverName          string `json:"driverName"`
+	NodeName            string `json:"nodeName"`
+	AttachmentID        string `json:"attachmentID"`
+	VolumeLifecycleMode string `json:"volumeLifecycleMode"`
+	SELinuxMountContext string `json:"seLinuxMountContext"`
+}
+
+const (
+	dataFile   = "vol_data.json"
+	folderMode = 0o750
+
+	persistent = "Persistent"
+	ephemeral  = "Ephemeral"
+)
+
+// id is how the agent knows the volume: see VolumeID.
+func (d *data) id() string {
+	if d.VolumeLifecycleMode == ephemeral {
+		return ""
+	}
+	return d.DriverName + "^" + d.VolumeHandle
+}
+
+// write makes a folder with vol_data.json. One that says the same stays as it is.
+func (d *data) write(dir string) error {
+	if old, err := readData(dir); err == nil && *old == *d {
+		return nil
+	}
+	if err := os.MkdirAll(dir, folderMode); err != nil {
+		return err
+	}
+	text, err := json.Marshal(d)
+	if err != nil {
+		return err
+	}
+	return atomicfile.Write(filepath.Join(dir, dataFile), text, 0o600)
+}
+
+// errData is wrapped by the error of a vol_data.json that says nothing.
+var errData = errors.New("it does not describe a CSI volume")
+
+// readData reads a folder's vol_data.json. An error names the file.
+func readData(dir string) (*data, error) {
+	file := filepath.Join(dir, dataFile)
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	d := &data{}
+	if err := json.Unmarshal(text, d); err != nil {
+		return nil, fmt.Errorf("%s: %w: %w", file, errData, err)
+	}
+	if d.DriverName == "" || d.VolumeHandle == "" {
+		return nil, fmt.Errorf("%s: %w: driverName or volumeHandle is empty", file, errData)
+	}
+	return d, nil
+}
+
+// removeData removes a folder with nothing in it but vol_data.json, and what an agent
+// that was killed has left of one.
+func removeData(dir string) error {
+	parts, err := filepath.Glob(filepath.Join(escapeGlob(dir), "."+dataFile+".tmp-*"))
+	if err != nil {
+		return err
+	}
+	for _, path := range append(parts, filepath.Join(dir, dataFile), dir) {
+		if err := remove(path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func escapeGlob(path string) (out string) {
+	for _, c := range path {
+		switch c {
+		case '*', '?', '[', '\\':
+			out += "\\"
+		}
+		out += string(c)
+	}
+	return out
+}
+
+// remove removes a file or an empty folder, which need not be there.
+func remove(path string) error {
+	if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// dataOf is what vol_data.json says about a volume of a pod.
+func (p *Plugin) dataOf(spec *volume.Spec, pod types.UID) *data {
+	d := &data{SpecVolID: spec.Name, DriverName: driverOf(spec), NodeName: p.cfg.NodeName, VolumeLifecycleMode: persistent}
+	if spec.Persistent != nil {
+		d.VolumeHandle = spec.Persistent.Spec.CSI.VolumeHandle
+	} else {
+		d.VolumeHandle = sum("csi-", string(pod)+spec.Name)
+		d.VolumeLifecycleMode = ephemeral
+	}
+	d.AttachmentID = sum("csi-", d.VolumeHandle+d.DriverName+d.NodeName)
+	return d
+}
+
+func sum(prefix, text string) string { return fmt.Sprintf("%s%x", prefix, sha256.Sum256([]byte(text))) }
+
+// place is where a volume is on the disk.
+type place struct {
+	// data is the folder with vol_data.json; target is what the driver publishes.
+	data, target string
+	// link and global lead to the target, if that is a device.
+	link, global string
+}
+
+func (p *Plugin) placeOf(dir, name string, pod types.UID, block bool) place {
+	if !block {
+		return place{data: dir, target: filepath.Join(dir, "mount")}
+	}
+	return place{
+		data:   p.blockData(name),
+		target: p.devices("publish", name, string(pod)),
+		link:   dir,
+		global: p.devices(name, "dev", string(pod)),
+	}
+}
+
+// devices is a path below the folder of volumes that are devices.
+func (p *Plugin) devices(path ...string) string {
+	return filepath.Join(append([]string{p.cfg.Layout.Plugin(Name), "volumeDevices"}, path...)...)
+}
+
+func (p *Plugin) blockData(name string) string { return p.devices(name, "data") }
+
+// shared is the folder of a volume with files that pods share.
+func (p *Plugin) shared(driver, handle string) string {
+	return filepath.Join(p.cfg.Layout.Plugin(Name), driver, sum("", handle))
+}

@@ -1,0 +1,77 @@
+package csi
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/volume"
+)
+
+// Expand implements volume.Expander. A driver that cannot do it on the node has done it
+// elsewhere.
+func (p *Plugin) Expand(ctx context.Context, spec *volume.Spec, staged, dir string) (int64, error) {
+	if spec.Persistent == nil {
+		return 0, nil
+	}
+	l, err := p.lookUp(ctx, spec, nil)
+	if err != nil {
+		return 0, err
+	}
+	capacity := spec.Persistent.Spec.Capacity[v1.ResourceStorage]
+	size := capacity.Value()
+	if !l.can.Expand {
+		return size, nil
+	}
+	secrets, err := p.secrets(ctx, spec.Persistent.Spec.CSI.NodeExpandSecretRef)
+	if err != nil {
+		return 0, err
+	}
+	r := ExpandRequest{
+		VolumeID: l.data.VolumeHandle, VolumePath: filepath.Join(dir, "mount"), Size: size, Secrets: secrets,
+		Capability: l.capability(spec, nil, ""),
+	}
+	if l.can.Stage {
+		r.StagingPath = staged
+	}
+	if spec.Block() {
+		if r.VolumePath, err = os.Readlink(dir); err != nil {
+			return 0, fmt.Errorf("csi: %w", err)
+		}
+	}
+	var got int64
+	err = p.call(ctx, "NodeExpandVolume", func(ctx context.Context) (err error) {
+		got, err = l.driver.Expand(ctx, r)
+		return err
+	})
+	return max(got, size), err
+}
+
+// Stats tells how full a volume of a pod is: dir is its folder (volume.Mount.Dir). ok
+// tells whether its driver can say that.
+func (p *Plugin) Stats(ctx context.Context, dir string) (s Stats, ok bool, err error) {
+	d, err := readData(dir)
+	if err != nil {
+		return s, false, fmt.Errorf("csi: %w", err)
+	}
+	driver, err := p.driver(d.DriverName)
+	if err != nil {
+		return s, false, err
+	}
+	can, err := p.capabilities(ctx, driver)
+	if err != nil || !can.Stats {
+		return s, false, err
+	}
+	r := StatsRequest{VolumeID: d.VolumeHandle, VolumePath: filepath.Join(dir, "mount")}
+	if can.Stage && d.VolumeLifecycleMode != ephemeral {
+		r.StagingPath = p.stagedFiles(d.DriverName, d.VolumeHandle).path
+	}
+	err = p.call(ctx, "NodeGetVolumeStats", func(ctx context.Context) (err error) {
+		s, err = driver.Stats(ctx, r)
+		return err
+	})
+	return s, err == nil, err
+}

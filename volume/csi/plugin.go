@@ -1,0 +1,238 @@
+package csi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+
+	"github.com/podwright/podwright/internal/required"
+	"github.com/podwright/podwright/internal/run"
+	"github.com/podwright/podwright/volume"
+	"github.com/podwright/podwright/volume/mounts"
+	"github.com/podwright/podwright/volume/objects"
+)
+
+// Name is the plugin's name.
+const Name = "kubernetes.io/csi"
+
+// Config configures a Plugin. Layout, NodeName and Drivers are required.
+type Config struct {
+	// Layout says where things are. Its Root is an absolute path.
+	Layout volume.Layout
+	// NodeName is the name of the Node.
+	NodeName string
+	// Drivers are those of the node.
+	Drivers Drivers
+	// CSIDrivers gets the objects that describe drivers. Nil means that there are none:
+	// every driver is as one without an object.
+	CSIDrivers CSIDrivers
+	// Secrets gets the secrets that volumes name. Nil means that these volumes fail.
+	Secrets objects.Secrets
+	// Tokens gets the tokens that drivers ask for; an objects.TokenCache keeps them. Nil
+	// means that volumes of these drivers fail.
+	Tokens objects.Tokens
+	// Attachments gets what the controller's side of a driver has to say. Nil means that
+	// it says nothing.
+	Attachments Attachments
+	// Mounts unmounts a volume whose vol_data.json cannot be read; nil means those of
+	// this node's kernel.
+	Mounts mounts.Mounter
+	// CallTimeout bounds each call of a driver; zero means 2 min.
+	CallTimeout time.Duration
+	// Logger is told what could not be done and harms nobody; nil means that nobody is.
+	Logger *slog.Logger
+}
+
+// CSIDrivers gets the objects that describe drivers. Methods are called concurrently.
+type CSIDrivers interface {
+	// CSIDriver returns an object, which is not changed, or nil if there is none of that
+	// name. It answers from memory; an error says that it is not known yet.
+	CSIDriver(name string) (*storagev1.CSIDriver, error)
+}
+
+// Attachments gets the metadata of VolumeAttachments. Methods are called concurrently.
+type Attachments interface {
+	// PublishContext returns status.attachmentMetadata of a VolumeAttachment.
+	PublishContext(ctx context.Context, attachment string) (map[string]string, error)
+}
+
+// Plugin is the volume.Plugin for CSI volumes. Use New. It is safe for concurrent use.
+type Plugin struct {
+	cfg   Config
+	calls run.Calls
+}
+
+var (
+	_ volume.Plugin     = (*Plugin)(nil)
+	_ volume.Stager     = (*Plugin)(nil)
+	_ volume.Owner      = (*Plugin)(nil)
+	_ volume.Attachable = (*Plugin)(nil)
+	_ volume.Expander   = (*Plugin)(nil)
+	_ volume.Remounter  = (*Plugin)(nil)
+)
+
+// New checks the configuration.
+func New(cfg Config) (*Plugin, error) {
+	switch {
+	case cfg.Layout.Root == "":
+		return nil, errors.New("csi: Config.Layout.Root is required")
+	case !filepath.IsAbs(cfg.Layout.Root):
+		return nil, fmt.Errorf("csi: Config.Layout.Root: %q is not absolute", cfg.Layout.Root)
+	case cfg.NodeName == "":
+		return nil, errors.New("csi: Config.NodeName is required")
+	case cfg.CallTimeout < 0:
+		return nil, fmt.Errorf("csi: Config.CallTimeout is negative: %v", cfg.CallTimeout)
+	case cfg.CallTimeout == 0:
+		cfg.CallTimeout = 2 * time.Minute
+	}
+	if err := required.Field("csi: Config.Drivers", cfg.Drivers); err != nil {
+		return nil, err
+	}
+	if cfg.Mounts == nil {
+		cfg.Mounts = &mounts.Kernel{}
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Plugin{cfg: cfg}, nil
+}
+
+// Name implements volume.Plugin.
+func (p *Plugin) Name() string { return Name }
+
+// Supports implements volume.Plugin.
+func (p *Plugin) Supports(spec *volume.Spec) bool {
+	if spec.Persistent != nil {
+		return spec.Persistent.Spec.CSI != nil
+	}
+	return spec.Inline.CSI != nil
+}
+
+// Remounts implements volume.Remounter: the driver asks for it with requiresRepublish.
+func (p *Plugin) Remounts(spec *volume.Spec) bool {
+	o, err := p.object(driverOf(spec))
+	return err == nil && is(o.RequiresRepublish)
+}
+
+// Attaches implements volume.Attachable: it is so if the driver does not say otherwise
+// with attachRequired.
+func (p *Plugin) Attaches(_ context.Context, spec *volume.Spec) (bool, error) {
+	if spec.Persistent == nil {
+		return false, nil
+	}
+	o, err := p.object(driverOf(spec))
+	return err == nil && attaches(o), err
+}
+
+func attaches(o *storagev1.CSIDriverSpec) bool {
+	return o.AttachRequired == nil || *o.AttachRequired
+}
+
+func is(b *bool) bool { return b != nil && *b }
+
+// object is what is said about a driver. Nothing is no error.
+func (p *Plugin) object(driver string) (*storagev1.CSIDriverSpec, error) {
+	if p.cfg.CSIDrivers == nil {
+		return &storagev1.CSIDriverSpec{}, nil
+	}
+	o, err := p.cfg.CSIDrivers.CSIDriver(driver)
+	switch {
+	case err != nil && !objects.IsNotFound(err):
+		return nil, fmt.Errorf("CSIDriver %s: %w", driver, err)
+	case o == nil || err != nil:
+		return &storagev1.CSIDriverSpec{}, nil
+	}
+	return &o.Spec, nil
+}
+
+// driver finds a driver. That it is not there may change at any time.
+func (p *Plugin) driver(name string) (Driver, error) {
+	d := p.cfg.Drivers.Driver(name)
+	if d == nil {
+		return nil, volume.Transient(fmt.Errorf("csi: driver %q is not registered on this node", name))
+	}
+	return d, nil
+}
+
+// capabilities asks a driver what it can do.
+func (p *Plugin) capabilities(ctx context.Context, d Driver) (c Capabilities, err error) {
+	err = p.call(ctx, "NodeGetCapabilities", func(ctx context.Context) (err error) {
+		c, err = d.Capabilities(ctx)
+		return err
+	})
+	return c, volume.Transient(err)
+}
+
+// call bounds a call of a driver.
+func (p *Plugin) call(ctx context.Context, method string, f func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, p.cfg.CallTimeout)
+	defer cancel()
+	if err := run.Guard(method, func() error { return f(ctx) }); err != nil {
+		return fmt.Errorf("csi: %s: %w", method, err)
+	}
+	return nil
+}
+
+// driverOf is the name of a volume's driver.
+func driverOf(spec *volume.Spec) string {
+	if spec.Persistent != nil {
+		return spec.Persistent.Spec.CSI.Driver
+	}
+	return spec.Inline.CSI.Driver
+}
+
+// checkDriver refuses a name that is none of a folder, or has another meaning in it.
+func checkDriver(spec *volume.Spec) error {
+	name := driverOf(spec)
+	var err error
+	switch {
+	case name == "", name == ".", name == "volumeDevices", len(name) > 63,
+		!filepath.IsLocal(name), strings.ContainsAny(name, "/^\x00"):
+		err = fmt.Errorf("%q is no name of a driver", name)
+	case spec.Persistent != nil && spec.Persistent.Spec.CSI.VolumeHandle == "":
+		return errors.New("csi: volumeHandle is empty")
+	default:
+		return nil
+	}
+	if spec.Persistent != nil {
+		return fmt.Errorf("csi: driver: %w", err)
+	}
+	return volume.AtField("csi.driver", err)
+}
+
+// fsTypeOf is the type of the file system that the volume's object names.
+func fsTypeOf(spec *volume.Spec) string {
+	switch {
+	case spec.Persistent != nil:
+		return spec.Persistent.Spec.CSI.FSType
+	case spec.Inline.CSI.FSType != nil:
+		return *spec.Inline.CSI.FSType
+	}
+	return ""
+}
+
+// accessMode is CSI's word for how a volume is used.
+func accessMode(spec *volume.Spec, can Capabilities) string {
+	mode := v1.ReadWriteOnce
+	if spec.Persistent != nil && len(spec.Persistent.Spec.AccessModes) > 0 {
+		mode = spec.Persistent.Spec.AccessModes[0]
+	}
+	switch {
+	case mode == v1.ReadOnlyMany:
+		return "MULTI_NODE_READER_ONLY"
+	case mode == v1.ReadWriteMany:
+		return "MULTI_NODE_MULTI_WRITER"
+	case !can.MultiWriter:
+		return "SINGLE_NODE_WRITER"
+	case mode == v1.ReadWriteOncePod:
+		return "SINGLE_NODE_SINGLE_WRITER"
+	}
+	return "SINGLE_NODE_MULTI_WRITER"
+}

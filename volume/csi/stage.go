@@ -1,0 +1,240 @@
+package csi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/podwright/podwright/volume"
+)
+
+// VolumeID implements volume.Stager: it is the driver's name and the volume's handle,
+// with a "^" between them; empty for a volume that a pod describes itself.
+func (p *Plugin) VolumeID(spec *volume.Spec) string {
+	if spec.Persistent == nil {
+		return ""
+	}
+	return p.dataOf(spec, "").id()
+}
+
+// VolumeIDOf implements volume.Owner.
+func (p *Plugin) VolumeIDOf(dir string) (string, error) {
+	folder := dir
+	if filepath.Base(filepath.Dir(filepath.Dir(dir))) == "volumeDevices" {
+		folder = p.blockData(filepath.Base(dir))
+	}
+	d, err := readData(folder)
+	if err == nil {
+		return d.id(), nil
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		if _, mount := os.Lstat(filepath.Join(dir, "mount")); errors.Is(mount, fs.ErrNotExist) && folder == dir {
+			return "", nil // the agent was killed before the driver was asked for anything
+		}
+	}
+	return "", fmt.Errorf("csi: %w", err)
+}
+
+// staged is where a volume that pods share is on the disk.
+type staged struct{ data, path string }
+
+func (p *Plugin) stagedOf(spec *volume.Spec) staged {
+	if spec.Block() {
+		return p.stagedDevice(spec.Name)
+	}
+	return p.stagedFiles(spec.Persistent.Spec.CSI.Driver, spec.Persistent.Spec.CSI.VolumeHandle)
+}
+
+func (p *Plugin) stagedDevice(name string) staged {
+	return staged{p.blockData(name), p.devices("staging", name)}
+}
+
+func (p *Plugin) stagedFiles(driver, handle string) staged {
+	dir := p.shared(driver, handle)
+	return staged{dir, filepath.Join(dir, "globalmount")}
+}
+
+// Stage implements volume.Stager. Of a driver that does not stage it asks nothing.
+func (p *Plugin) Stage(ctx context.Context, s volume.Stage) (string, error) {
+	if err := checkSpec(s.Spec); err != nil {
+		return "", err
+	}
+	l, err := p.lookUp(ctx, s.Spec, nil)
+	if err != nil {
+		return "", volume.Transient(err)
+	}
+	at := p.stagedOf(s.Spec)
+	r, err := p.stageRequest(ctx, s, &l, at.path)
+	if err != nil {
+		return "", volume.Transient(err)
+	}
+	if err := l.data.write(at.data); err != nil {
+		return "", volume.Uncertain(fmt.Errorf("csi: %w", err))
+	}
+	// What is staged already may be on a server that does not answer: the path itself is
+	// not looked at.
+	if err := os.MkdirAll(filepath.Dir(at.path), folderMode); err != nil {
+		return "", volume.Uncertain(fmt.Errorf("csi: %w", err))
+	}
+	if err := os.Mkdir(at.path, folderMode); err != nil && !errors.Is(err, fs.ErrExist) {
+		return "", volume.Uncertain(fmt.Errorf("csi: %w", err))
+	}
+	if !l.can.Stage {
+		return at.path, nil
+	}
+	err = p.call(ctx, "NodeStageVolume", func(ctx context.Context) error { return l.driver.Stage(ctx, r) })
+	if err != nil {
+		return "", p.failed(ctx, err, at.path, s.Found, func() error { return p.removeStaged(at) })
+	}
+	return at.path, nil
+}
+
+// Unstage implements volume.Stager.
+func (p *Plugin) Unstage(ctx context.Context, id string) error {
+	name, handle, ok := strings.Cut(id, "^")
+	if !ok {
+		return fmt.Errorf("csi: %q is no ID of a CSI volume", id)
+	}
+	all := []staged{p.stagedFiles(name, handle)}
+	devices, err := p.stagedDevices()
+	if err != nil {
+		return fmt.Errorf("csi: %w", err)
+	}
+	for _, device := range devices {
+		if device.id == id {
+			all = append(all, p.stagedDevice(device.name))
+		}
+	}
+	for _, at := range all {
+		if err := p.unstage(ctx, at, name, handle); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *Plugin) unstage(ctx context.Context, at staged, name, handle string) error {
+	if _, err := os.Lstat(filepath.Join(at.data, dataFile)); errors.Is(err, fs.ErrNotExist) {
+		return p.removeUnstaged(ctx, at, name) // the driver was not asked for anything
+	}
+	driver, err := p.driver(name)
+	if err != nil {
+		return err
+	}
+	can, err := p.capabilities(ctx, driver)
+	if err != nil {
+		return err
+	}
+	if can.Stage {
+		err := p.call(ctx, "NodeUnstageVolume", func(ctx context.Context) error { return driver.Unstage(ctx, handle, at.path) })
+		if err != nil {
+			return err
+		}
+	}
+	return p.removeUnstaged(ctx, at, name)
+}
+
+func (p *Plugin) removeUnstaged(ctx context.Context, at staged, driver string) error {
+	err := p.calls.Do(ctx, "remove folders of", at.path, func() error { return p.removeStaged(at) })
+	if err != nil {
+		return fmt.Errorf("csi: driver %s says that the volume is unstaged: %w", driver, err)
+	}
+	return nil
+}
+
+// removeStaged removes the folders of a volume that is not staged any more.
+func (p *Plugin) removeStaged(at staged) error {
+	if err := removeTarget(at.path); err != nil {
+		return err
+	}
+	if filepath.Dir(at.path) == at.data {
+		return removeData(at.data)
+	}
+	name := filepath.Base(at.path)
+	for _, folder := range []string{p.devices("publish", name), p.devices(name, "dev")} {
+		if err := remove(folder); err != nil {
+			return err
+		}
+	}
+	if err := removeData(at.data); err != nil {
+		return err
+	}
+	return remove(filepath.Dir(at.data))
+}
+
+// stagedDevice is a device that is staged.
+type stagedDevice struct{ id, name string }
+
+func (p *Plugin) stagedDevices() (out []stagedDevice, err error) {
+	names, err := list(p.devices())
+	for _, name := range names {
+		if name == "staging" || name == "publish" {
+			continue
+		}
+		if d := p.read(p.blockData(name)); d != nil {
+			out = append(out, stagedDevice{d.id(), name})
+		}
+	}
+	return out, err
+}
+
+// read reads vol_data.json. One that says nothing holds nobody up: it is logged.
+func (p *Plugin) read(dir string) *data {
+	d, err := readData(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		p.cfg.Logger.Warn("a staged CSI volume is left as it is", "err", err)
+	}
+	return d
+}
+
+// list names what is in a folder, which need not be there.
+func list(dir string) (names []string, err error) {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names, err
+}
+
+// Staged implements volume.Stager. What cannot be read is not named: nobody could unstage
+// it.
+func (p *Plugin) Staged(context.Context) (ids []string, err error) {
+	devices, err := p.stagedDevices()
+	if err != nil {
+		return nil, fmt.Errorf("csi: %w", err)
+	}
+	for _, device := range devices {
+		ids = append(ids, device.id)
+	}
+	root := p.cfg.Layout.Plugin(Name)
+	drivers, err := list(root)
+	if err != nil {
+		return nil, fmt.Errorf("csi: %w", err)
+	}
+	for _, driver := range drivers {
+		if driver == "volumeDevices" {
+			continue
+		}
+		volumes, err := list(filepath.Join(root, driver))
+		if err != nil {
+			p.cfg.Logger.Warn("staged CSI volumes of a driver are left as they are", "driver", driver, "err", err)
+			continue
+		}
+		for _, name := range volumes {
+			dir := filepath.Join(root, driver, name)
+			if d := p.read(dir); d != nil && p.shared(d.DriverName, d.VolumeHandle) == dir {
+				ids = append(ids, d.id())
+			}
+		}
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids), nil
+}
