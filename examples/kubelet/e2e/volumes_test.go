@@ -94,7 +94,7 @@ func noMounts(dir string) error {
 	return err
 }
 
-// waiting is how the volume of a pod is explained.
+// volume is how the volume of a pod is explained.
 func (s *volumeScene) volume(pod, name string) (server.VolumeReport, error) {
 	report, err := s.statusz()
 	if err != nil {
@@ -340,7 +340,7 @@ func TestVolumesOfPodsThatHaveSucceeded(t *testing.T) {
 }
 
 // The kubelet is killed while volumes are mounted, when they are mounted and nothing has
-// started, while the pod runs, and at any moment of the take-down.
+// started, while the pod runs, and at moments of the start and of the take-down.
 func TestVolumesOfAKilledKubelet(t *testing.T) {
 	withObjects(t, func(t *testing.T, s *volumeScene) {
 		again := func() { s.kill(t); s.start(t) }
@@ -401,10 +401,14 @@ func TestVolumesOfAKilledKubelet(t *testing.T) {
 			s.put(t, "configmaps/default/late-"+name+".yaml", conf)
 			s.put(t, "secrets/default/late-"+name+".yaml", pass)
 			place(name)
+			time.Sleep(delay * time.Millisecond)
+			again() // while it starts
 			pod := s.running(t, name)
+			require.Zero(t, pod.Status.ContainerStatuses[0].RestartCount)
+			require.Len(t, s.see(t).of(name).running(), 1)
 			s.unplace(t, name+".yaml")
 			time.Sleep(delay * time.Millisecond)
-			again()
+			again() // while it goes
 			wait(t, 20*time.Second, name+" goes", func() error { return errors.Join(s.gone(name, string(pod.UID)), noMounts(s.root)) })
 		}
 	})
