@@ -291,7 +291,7 @@ func (n *node) newImageGC() (*gc.Manager, error) {
 
 func (n *node) newHandler() (*syncloop.DefaultHandler, error) {
 	return n.syncer.NewHandler(syncloop.HandlerConfig{
-		Workers: n.workers, Admit: syncloop.AdmitterFunc(n.admit), Cleaners: []syncloop.Cleaner{n.volumes.cleaner()},
+		Workers: n.workers, Admit: syncloop.AdmitterFunc(n.admit), Cleaners: []syncloop.Cleaner{n.volumes.cleaner(n.merger.Ready)},
 	})
 }
 

@@ -58,10 +58,12 @@ func (g *ground) newVolumes(from named) (v volumes, err error) {
 }
 
 // cleaner has what no pod uses taken back once all sources have been read.
-func (v volumes) cleaner() syncloop.Cleaner {
+func (v volumes) cleaner(complete func() bool) syncloop.Cleaner {
 	var once sync.Once
 	return syncloop.Cleaner{Name: "volumes", Clean: func(context.Context, *syncloop.Cleanup) error {
-		once.Do(v.manager.Wake)
+		if complete() {
+			once.Do(v.manager.Wake)
+		}
 		return nil
 	}}
 }
