@@ -404,7 +404,8 @@ func TestVolumesOfAKilledKubelet(t *testing.T) {
 			time.Sleep(delay * time.Millisecond)
 			again() // while it starts
 			pod := s.running(t, name)
-			require.Zero(t, pod.Status.ContainerStatuses[0].RestartCount)
+			// A start that was cut off, and failed for it, counts as a restart (cri/podsyncer).
+			require.LessOrEqual(t, pod.Status.ContainerStatuses[0].RestartCount, int32(1))
 			require.Len(t, s.see(t).of(name).running(), 1)
 			s.unplace(t, name+".yaml")
 			time.Sleep(delay * time.Millisecond)
