@@ -185,7 +185,7 @@ func (m *Manager) hasEnded(op *operation, out outcome) {
 	case out.err == nil && !op.first.IsZero():
 		m.cfg.Metrics.OnReady(op.plugin.Name(), now.Sub(op.first))
 	case out.err != nil:
-		m.cfg.Logger.Warn("cannot "+op.name, "err", out.err, "stack", run.StackOf(out.err))
+		m.cfg.Logger.Warn(op.name+" has failed", "err", out.err, "stack", run.StackOf(out.err))
 		if op.again && firstFailure && !out.ended {
 			m.warn(op.pod, fmt.Errorf("cannot bring volume %q up to date: %w", op.unmount.Name, out.err))
 		}

@@ -5,10 +5,12 @@
 //	go run ./examples/testbed -- go run ./examples/bench -pleg 100
 //	go run ./examples/testbed -- go run ./examples/bench -ready 50
 //	go run ./examples/testbed -- go run ./examples/bench -stop 50
+//	go run ./examples/testbed -- go run ./examples/bench -volumes
 //
 // With -pleg it measures instead how soon the death of a container is seen, with so
 // many pods: see pleg.go. With -ready it measures how soon it is seen that a server has
-// become ready: see ready.go. With -stop it measures how soon SIGTERM arrives: see stop.go.
+// become ready: see ready.go. With -stop it measures how soon SIGTERM arrives: see stop.go. With -volumes
+// it measures how soon a pod with volumes runs: see volumes.go.
 //
 // It takes the runtimes and the images from the testbed's environment. Every
 // figure is a median unless it says otherwise; the machine should be quiet.
@@ -33,6 +35,8 @@ type options struct {
 	pleg  int
 	ready int
 	stop  int
+
+	volumes bool
 }
 
 func main() {
@@ -43,6 +47,7 @@ func main() {
 	flag.IntVar(&o.pleg, "pleg", 0, "with how many pods to measure how soon a death is seen; 0: the other figures")
 	flag.IntVar(&o.ready, "ready", 0, "with how many pods to measure how soon they are ready; 0: the other figures")
 	flag.IntVar(&o.stop, "stop", 0, "how many pods to stop at once, to measure when SIGTERM arrives; 0: the other figures")
+	flag.BoolVar(&o.volumes, "volumes", false, "measure how soon pods with volumes run, instead of the other figures")
 	flag.Parse()
 	o.image = os.Getenv("PODWRIGHT_IMAGE_TESTPROG")
 
@@ -79,6 +84,9 @@ func run(ctx context.Context, o options) error {
 	}
 	if o.stop > 0 {
 		return stopFigures(ctx, endpoints, binary, dir, o)
+	}
+	if o.volumes {
+		return volumeFigures(ctx, endpoints, binary, dir, o)
 	}
 	for _, e := range endpoints {
 		if err := measure(ctx, e, binary, filepath.Join(dir, filepath.Base(filepath.Dir(e.path()))), o); err != nil {

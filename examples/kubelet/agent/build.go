@@ -36,7 +36,8 @@ type ground struct {
 	event   recorder
 	sources
 	checkpoint *checkpoint.Store
-	conn       *Connection // not before newNode
+	dirty      syncloop.Inbox // pods that the loop is to look at, as volumes and objects tell
+	conn       *Connection    // not before newNode
 }
 
 func newGround(cfg Config, f folders) (_ *ground, err error) {
@@ -56,6 +57,11 @@ func newNode(ctx context.Context, g *ground, conn *Connection) (_ *node, err err
 	g.conn = conn
 	n := &node{ground: g}
 
+	// What pods refer to by name.
+	if n.named, err = g.newNamed(n.objectsChanged); err != nil {
+		return nil, err
+	}
+
 	// What talks to the runtime.
 	if n.health, err = g.newHealth(); err != nil {
 		return nil, err
@@ -63,7 +69,7 @@ func newNode(ctx context.Context, g *ground, conn *Connection) (_ *node, err err
 	if n.records, err = g.newRecords(); err != nil {
 		return nil, err
 	}
-	if n.images, err = g.newImages(n.records); err != nil {
+	if n.images, err = g.newImages(n.records, n.named); err != nil {
 		return nil, err
 	}
 	if n.rotator, err = g.newRotator(); err != nil {
@@ -71,12 +77,12 @@ func newNode(ctx context.Context, g *ground, conn *Connection) (_ *node, err err
 	}
 
 	// What each pod holds on the node.
-	if n.held, err = g.newHeld(ctx); err != nil {
+	if n.held, err = g.newHeld(ctx, n.named); err != nil {
 		return nil, err
 	}
 
 	// What acts on pods.
-	if n.syncer, err = g.newSyncer(n.health, n.images, n.held); err != nil {
+	if n.syncer, err = g.newSyncer(n.health, n.images, n.held, n.named); err != nil {
 		return nil, err
 	}
 	n.statuses, n.probes = n.syncer.Statuses(), n.syncer.Probes()
@@ -109,8 +115,8 @@ func (g *ground) newRecords() (*records.Store, error) {
 	})
 }
 
-func (g *ground) newImages(store *records.Store) (*images.Manager, error) {
-	source, err := g.credentials()
+func (g *ground) newImages(store *records.Store, from named) (*images.Manager, error) {
+	source, err := g.credentials(from)
 	if err != nil {
 		return nil, err
 	}
@@ -154,7 +160,10 @@ func (g *ground) newSources() (s sources, err error) {
 	if s.merger, err = podsource.NewMerger(cfg); err != nil {
 		return s, err
 	}
-	decoder := podsource.Decoder{NodeName: g.cfg.Flags.NodeName, Check: g.unsupported, Volumes: []string{"hostPath", "image"}}
+	decoder := podsource.Decoder{NodeName: g.cfg.Flags.NodeName, Check: g.unsupported, Volumes: volumeKinds}
+	if g.cfg.Flags.ObjectsDir != "" {
+		decoder.Objects = objectKinds
+	}
 	if k.StaticPodPath != "" {
 		s.files, err = podsource.NewFileSource(podsource.FileConfig{
 			Path:     k.StaticPodPath,
@@ -184,16 +193,20 @@ func (g *ground) newSources() (s sources, err error) {
 // held is what pods hold on the node besides their containers. Their logs go with the
 // containers, and with the garbage collection; the syncer removes what was saved of them.
 type held struct {
-	users  *pods.UserNamespaces
-	stages *stages.List
+	users   *pods.UserNamespaces
+	volumes volumes
+	stages  *stages.List
 }
 
-func (g *ground) newHeld(ctx context.Context) (h held, err error) {
+func (g *ground) newHeld(ctx context.Context, from named) (h held, err error) {
 	folders, err := podfolder.New(podfolder.Config{Root: g.folders.pods()})
 	if err != nil {
 		return h, err
 	}
 	if h.users, err = g.newUsers(ctx, folders); err != nil {
+		return h, err
+	}
+	if h.volumes, err = g.newVolumes(from); err != nil {
 		return h, err
 	}
 	logs, err := pods.NewLogStage(pods.LogStageConfig{LogRoot: g.cfg.Kubelet.PodLogsDir, LinkDir: g.cfg.Flags.ContainerLogsDir})
@@ -203,12 +216,13 @@ func (g *ground) newHeld(ctx context.Context) (h held, err error) {
 	h.stages, err = stages.New(stages.Config{Stages: []stages.Entry{
 		{Name: "folder", Release: stages.Gone, Stage: folders},
 		{Name: "users", Release: stages.Stopped, Stage: h.users.Stage()},
+		{Name: "volumes", Release: stages.Stopped, Stage: h.volumes.manager},
 		{Name: "logs", Release: stages.Gone, Stage: logs},
 	}})
 	return h, err
 }
 
-func (g *ground) newSyncer(health health, images *images.Manager, held held) (*podsyncer.Syncer, error) {
+func (g *ground) newSyncer(health health, images *images.Manager, held held, from named) (*podsyncer.Syncer, error) {
 	observer, err := observe.New(observe.Config{Runtime: g.conn.Runtime, RuntimeName: g.conn.Name, NodeIPs: nodeIPs, Logger: g.cfg.Logger})
 	if err != nil {
 		return nil, err
@@ -234,11 +248,14 @@ func (g *ground) newSyncer(health health, images *images.Manager, held held) (*p
 			LinkDir:           g.cfg.Flags.ContainerLogsDir,
 			PodDir:            g.folders.pod,
 			MaxCrashLoopDelay: g.cfg.Kubelet.CrashLoopBackOff.MaxContainerRestartPeriod.Duration,
-			Inputs:            request.Inputs{Volumes: request.HostPaths{}, UserNamespace: held.users.Of, HandlerFeatures: health.handlerFeatures, NodeIPs: nodeIPs},
-			Hooks:             runner,
-			Actuated:          actuated,
-			Node:              describeNode(g.cfg.Config),
-			DNS:               dns(&g.cfg.Kubelet),
+			Inputs: request.Inputs{
+				ConfigMaps: from, Secrets: from, Volumes: held.volumes.manager, SubPaths: held.volumes.subPaths,
+				UserNamespace: held.users.Of, HandlerFeatures: health.handlerFeatures, NodeIPs: nodeIPs,
+			},
+			Hooks:    runner,
+			Actuated: actuated,
+			Node:     describeNode(g.cfg.Config),
+			DNS:      dns(&g.cfg.Kubelet),
 		},
 		Sources:         g.merger,
 		Checkpoint:      g.checkpoint,
@@ -273,14 +290,18 @@ func (n *node) newImageGC() (*gc.Manager, error) {
 }
 
 func (n *node) newHandler() (*syncloop.DefaultHandler, error) {
-	return n.syncer.NewHandler(syncloop.HandlerConfig{Workers: n.workers, Admit: syncloop.AdmitterFunc(n.admit)})
+	return n.syncer.NewHandler(syncloop.HandlerConfig{
+		Workers: n.workers, Admit: syncloop.AdmitterFunc(n.admit), Cleaners: []syncloop.Cleaner{n.volumes.cleaner(n.merger.Ready)},
+	})
 }
 
 func (n *node) newLoop() (*syncloop.Loop, error) {
+	sources := n.events()
+	sources["volumes"] = &n.dirty
 	return n.syncer.NewLoop(syncloop.Config{
 		Handler:    n.handler,
 		Pods:       n.merger,
-		Sources:    n.events(),
+		Sources:    sources,
 		Health:     n.runtimeHealth,
 		StallLimit: max(5*time.Minute, 2*n.cfg.Kubelet.SyncFrequency.Duration),
 	})

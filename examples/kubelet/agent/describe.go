@@ -23,7 +23,6 @@ const cgroups = "/sys/fs/cgroup"
 // the careful choice for each field.
 func describeNode(cfg config.Config) pods.Node {
 	k, root := &cfg.Kubelet, cfg.Flags.RootDir
-	_, err := os.Stat(filepath.Join(cgroups, "cgroup.controllers"))
 	memory := meminfo("/proc/meminfo", "MemTotal:")
 	return pods.Node{
 		Name:           cfg.Flags.NodeName,
@@ -35,18 +34,25 @@ func describeNode(cfg config.Config) pods.Node {
 
 			v1.ResourceEphemeralStorage: *resource.NewQuantity(diskSize(root), resource.BinarySI),
 		},
-		CgroupV2:       err == nil,
+		CgroupV2:       exists(filepath.Join(cgroups, "cgroup.controllers")),
 		SwapController: swapController(cgroups),
 		LimitedSwap:    k.MemorySwap.SwapBehavior == config.LimitedSwap,
 		SwapCapacity:   meminfo("/proc/meminfo", "SwapTotal:"),
 		HugePageSizes:  hugePageSizes("/sys/kernel/mm/hugepages"),
 		SeccompRoot:    filepath.Join(root, "seccomp"),
+		SELinux:        exists("/sys/fs/selinux/enforce"),
 
 		NoCPUQuota:           !*k.CPUCFSQuota,
 		CPUQuotaPeriod:       k.CPUCFSQuotaPeriod.Duration,
 		SeccompDefault:       *k.SeccompDefault,
 		SingleProcessOOMKill: *k.SingleProcessOOMKill,
 	}
+}
+
+// exists tells whether a file is there for sure.
+func exists(file string) bool {
+	_, err := os.Stat(file)
+	return err == nil
 }
 
 // diskSize is the size in bytes of the file system that a folder is on.

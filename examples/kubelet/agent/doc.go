@@ -11,7 +11,12 @@
 // newNode is the list of them, bottom-up: each is built from the Config and from the
 // parts above it in that list. What goes the other way the syncer emits into the loop.
 //
-// Beside them run cri.HealthMonitor, cri/logs.Rotator and cri/images/gc.Manager.
+// What pods hold on the node stands in newHeld: folder, users, volumes, logs. Volumes
+// are unmounted when the containers have stopped, and users given back after that. What
+// is in them comes from volume/objects (--objects-dir).
+//
+// Beside them run volume.Manager, volume/objects.Dir, cri.HealthMonitor,
+// cri/logs.Rotator and cri/images/gc.Manager.
 //
 // An Agent can be made any number of times in one process, each with a runtime
 // and a root folder of its own. Run blocks until its context ends and leaves the
@@ -40,6 +45,8 @@
 //	ROOT/pods/UID                        the pod's folder              that something of a pod may be left: made before
 //	                                                                   and removed after all the rest
 //	ROOT/pods/UID/userns                 the pod's users               which users are taken
+//	ROOT/pods/UID/volumes, plugins,      the pod's volumes, as other   what may be mounted: mounted once more for a pod
+//	volume-subpaths                      kubelets lay them out         that runs, unmounted for one that has stopped
 //	ROOT/pods/UID/                       the pod's status, results     who was ready and had started; exit codes and
 //	podwright-status.json                of its probes                 restart counts that the runtime has forgotten.
 //	                                                                   On the disk before a sync changes anything

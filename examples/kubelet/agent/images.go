@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 
@@ -16,8 +15,8 @@ import (
 
 // credentials are what registries are shown, in the order of a kubelet: pull
 // secrets, the node's own, plugins.
-func (g *ground) credentials() (credentials.Source, error) {
-	secrets, err := credentials.NewPullSecrets(credentials.PullSecretsConfig{Secrets: noSecrets{}, Event: g.event, Logger: g.cfg.Logger})
+func (g *ground) credentials(from named) (credentials.Source, error) {
+	secrets, err := credentials.NewPullSecrets(credentials.PullSecretsConfig{Secrets: from, Event: g.event, Logger: g.cfg.Logger})
 	if err != nil {
 		return nil, err
 	}
@@ -39,17 +38,6 @@ func (g *ground) credentials() (credentials.Source, error) {
 		return nil, err
 	}
 	return credentials.Chain(append(sources, plugins)...), nil
-}
-
-// errNoAPIServer says why there are no secrets.
-var errNoAPIServer = errors.New("standalone: there is no API server to read secrets from")
-
-// noSecrets are the secrets of an agent without an API server.
-type noSecrets struct{}
-
-// Secret implements credentials.Secrets.
-func (noSecrets) Secret(context.Context, string, string) (*v1.Secret, error) {
-	return nil, errNoAPIServer
 }
 
 // imagesInUse names images that no container tells of: those that are about to get

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	v1 "k8s.io/api/core/v1"
@@ -13,6 +14,7 @@ import (
 	"github.com/podwright/podwright/cri/logs"
 	"github.com/podwright/podwright/cri/pods/request"
 	"github.com/podwright/podwright/cri/podsyncer"
+	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/probe"
 	"github.com/podwright/podwright/status/writer"
@@ -24,6 +26,7 @@ import (
 type node struct {
 	*ground
 
+	named   named
 	health  health
 	records *records.Store
 	images  *images.Manager
@@ -39,9 +42,21 @@ type node struct {
 	loop     *syncloop.Loop
 }
 
-// run runs all parts until ctx ends. It leaves the pods running.
+// run runs all parts until ctx ends. It leaves the pods running. What the syncer asks
+// for volumes runs before it and for longer.
 func (n *node) run(ctx context.Context) error {
-	return n.syncer.RunWith(ctx, n.workers.Run, n.loop.Run, n.health.Run, n.rotator.Run, n.imageGC.Run)
+	acting, stop := context.WithCancel(ctx)
+	defer stop()
+	asked, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	ended := make(chan error, 1)
+	go func() {
+		defer stop()
+		ended <- run.All(asked, n.volumes.manager.Run, n.named.run)
+	}()
+	err := n.syncer.RunWith(acting, n.workers.Run, n.loop.Run, n.health.Run, n.rotator.Run, n.imageGC.Run)
+	end()
+	return errors.Join(err, <-ended)
 }
 
 // health is what the runtime says of itself.

@@ -171,11 +171,12 @@ func TestWrongFieldsOfPodsThatStart(t *testing.T) {
 	var log lockedBuffer
 	n.cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	n.during(t, func(a *Agent) {
-		pods, _ := eventually(t, a, func(pods []v1.Pod, _ []string) bool {
-			return len(pods) == 1 && len(pods[0].Status.ContainerStatuses) == 1 && pods[0].Status.ContainerStatuses[0].State.Waiting.Reason == "CreateContainerConfigError"
-		})
-		require.Equal(t, `spec.volumes[0].hostPath.type: hostPath /proc, type "File": path is not of the volume's type: it is d---------`,
-			pods[0].Status.ContainerStatuses[0].State.Waiting.Message)
+		require.Eventually(t, func() bool { return log.count("reason=FailedMount") > 0 }, 10*time.Second, time.Millisecond)
+		const want = `spec.volumes[0].hostPath.type: "File": /proc: path is not of the volume's type: it is d---------`
+		report := a.Report().Pods[0].Volumes
+		require.Len(t, report, 1)
+		require.Contains(t, report[0].LastError, want)
+		require.NotNil(t, report[0].NextTry)
 		require.Equal(t, file, a.Report().Pods[0].Manifest)
 		require.Positive(t, log.count("manifest="+file))
 	})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/podwright/podwright/examples/kubelet/server"
 	"github.com/podwright/podwright/podworkers"
+	"github.com/podwright/podwright/volume"
 )
 
 var _ server.Source = (*Agent)(nil)
@@ -27,6 +28,9 @@ func (a *Agent) Report() server.Report {
 	n := now.node
 	if n == nil {
 		return r
+	}
+	for _, p := range n.named.problems() {
+		r.Objects = append(r.Objects, server.ObjectProblem{Path: p.Path, Message: p.Message, KeptPrevious: p.KeptLastGood})
 	}
 	for _, s := range n.workers.Pods() {
 		r.Pods = append(r.Pods, n.podReport(s))
@@ -93,8 +97,25 @@ func (n *node) podReport(s podworkers.PodState) server.PodReport {
 	for _, w := range n.probes.Explain(s.UID) {
 		r.Probes = append(r.Probes, probeReport(w))
 	}
+	for _, v := range n.volumes.manager.Explain(s.UID) {
+		r.Volumes = append(r.Volumes, volumeReport(v))
+	}
 	if s.State == podworkers.StateSyncing {
 		r.Why = why(n.syncer.Explain(s.UID), n.images.Explain(s.UID))
+	}
+	return r
+}
+
+func volumeReport(v volume.VolumeState) server.VolumeReport {
+	r := server.VolumeReport{Name: v.Name, Plugin: v.Plugin, State: v.State.String(), Ready: v.Ready, WaitsFor: v.WaitsFor, Stuck: v.Stuck}
+	if !v.RunningSince.IsZero() {
+		r.Operation, r.RunningSince = v.Operation, &v.RunningSince
+	}
+	if v.LastError != nil {
+		r.LastError = v.LastError.Error()
+	}
+	if !v.NextTry.IsZero() {
+		r.NextTry = &v.NextTry
 	}
 	return r
 }
@@ -176,6 +197,7 @@ func (a *Agent) Health() []server.Check {
 		check("pleg", n.syncer.Healthy()),
 		check("syncloop", n.loop.CheckHealth()),
 		check("manifests", n.sources.health()),
+		check("objects", n.named.health()),
 		check("root", a.rootHealth()),
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/pods"
+	"github.com/podwright/podwright/examples/kubelet/config"
 	"github.com/podwright/podwright/probe"
 )
 
@@ -20,7 +22,38 @@ import (
 // before the runtime has answered.
 func (g *ground) unsupported(pod *v1.Pod) []error {
 	everything := cri.Features{SupplementalGroupsPolicy: true, UserNamespacesHostNetwork: true}
-	return append(unsupported(pod, everything), otherNode(pod, g.cfg.Flags.NodeName)...)
+	errs := append(unsupported(pod, everything), otherNode(pod, g.cfg.Flags.NodeName)...)
+	if g.cfg.Kubelet.ContainerRuntimeEndpoint == config.Embedded {
+		errs = append(errs, unseenMounts(pod)...)
+	}
+	return errs
+}
+
+// unseenMounts lists the mounts that containers which are processes of the host would
+// not see: all but paths of the host where they are.
+func unseenMounts(pod *v1.Pod) []error {
+	var errs []error
+	container := func(c *v1.Container, path string) {
+		for i := range c.VolumeMounts {
+			if m := &c.VolumeMounts[i]; !inPlace(pod, m) {
+				errs = append(errs, fmt.Errorf("%s.volumeMounts[%d]: the embedded runtime's containers see the host's files: only a hostPath can be mounted, at the same path", path, i))
+			}
+		}
+	}
+	for i := range pod.Spec.InitContainers {
+		container(&pod.Spec.InitContainers[i], fmt.Sprintf("spec.initContainers[%d]", i))
+	}
+	for i := range pod.Spec.Containers {
+		container(&pod.Spec.Containers[i], fmt.Sprintf("spec.containers[%d]", i))
+	}
+	return errs
+}
+
+// inPlace tells whether a mount is of a path of the host and at that path.
+func inPlace(pod *v1.Pod, m *v1.VolumeMount) bool {
+	return slices.ContainsFunc(pod.Spec.Volumes, func(v v1.Volume) bool {
+		return v.Name == m.Name && v.HostPath != nil && filepath.Join(v.HostPath.Path, m.SubPath) == filepath.Clean(m.MountPath) && m.SubPathExpr == ""
+	})
 }
 
 // otherNode lists what a pod asks of its node and this one does not have. Without
@@ -53,11 +86,6 @@ func unsupported(pod *v1.Pod, runtime cri.Features) []error {
 		for _, field := range noInputs(c) {
 			refuse(true, path+"."+field)
 		}
-		for j := range c.VolumeMounts {
-			m := &c.VolumeMounts[j]
-			refuse(m.SubPath != "", fmt.Sprintf("%s.volumeMounts[%d].subPath", path, j))
-			refuse(m.SubPathExpr != "", fmt.Sprintf("%s.volumeMounts[%d].subPathExpr", path, j))
-		}
 	}
 	for i := range pod.Spec.InitContainers {
 		container(&pod.Spec.InitContainers[i], fmt.Sprintf("spec.initContainers[%d]", i))
@@ -78,20 +106,10 @@ func unsupported(pod *v1.Pod, runtime cri.Features) []error {
 	return errs
 }
 
-// noInputs lists what a container needs of an API server, of block volumes or of
-// device plugins, which this agent does not have.
+// noInputs lists what a container needs of persistent volumes or of device plugins,
+// which this agent does not have.
 func noInputs(c *v1.Container) []string {
 	var fields []string
-	if len(c.EnvFrom) > 0 {
-		fields = append(fields, "envFrom")
-	}
-	for i := range c.Env {
-		from := c.Env[i].ValueFrom
-		if from == nil || c.Env[i].Value != "" || from.FieldRef != nil || from.ResourceFieldRef != nil {
-			continue
-		}
-		fields = append(fields, fmt.Sprintf("env[%d].valueFrom", i))
-	}
 	if len(c.VolumeDevices) > 0 {
 		fields = append(fields, "volumeDevices")
 	}

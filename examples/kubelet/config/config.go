@@ -44,6 +44,10 @@ type Flags struct {
 	// kept whatever their number (--minimum-container-ttl-duration).
 	MaxDeadContainers, MaxDeadPerContainer int
 	MinContainerTTL                        time.Duration
+	// ObjectsDir has the objects that static pods refer to (--objects-dir), laid out as
+	// package volume/objects says; "" for none: such pods are refused. A flag of this
+	// kubelet's own. Absolute.
+	ObjectsDir string
 	// AdaptiveRelist lets the pause between lists of the runtime's pods follow what
 	// happens (--adaptive-relist). A flag of this kubelet's own.
 	AdaptiveRelist bool

@@ -239,3 +239,12 @@ func fieldExists(t reflect.Type, path []string) bool {
 	}
 	return false
 }
+
+// The folder of objects may be named from where the kubelet is started.
+func TestObjectsDir(t *testing.T) {
+	c, err := FromArgs([]string{"--objects-dir=objects"}, io.Discard)
+	require.NoError(t, err)
+	here, err := os.Getwd()
+	require.NoError(t, err)
+	require.Equal(t, filepath.Join(here, "objects"), c.Flags.ObjectsDir)
+}

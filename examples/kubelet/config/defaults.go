@@ -128,6 +128,11 @@ func (c *Config) setFolders() (err error) {
 			return fmt.Errorf("--pod-manifest-path: %w", err)
 		}
 	}
+	if f.ObjectsDir != "" {
+		if f.ObjectsDir, err = filepath.Abs(f.ObjectsDir); err != nil {
+			return fmt.Errorf("--objects-dir: %w", err)
+		}
+	}
 	if embedded {
 		set(&k.PodLogsDir, filepath.Join(f.RootDir, "logs"))
 	} else {

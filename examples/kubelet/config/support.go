@@ -112,7 +112,7 @@ var defaults = map[string]string{
 var notBuilt = []string{
 	"kubelet API on port 10250 with authentication and authorization",
 	"pod and QoS cgroups (cgroupsPerQOS, enforceNodeAllocatable, failCgroupV1, podPidsLimit)",
-	"eviction",
+	"eviction, and with it limits of emptyDir volumes on the disk (localStorageCapacityIsolation)",
 	"admission by resources (maxPods)",
 	"failSwapOn",
 	"iptables chains",

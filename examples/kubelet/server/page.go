@@ -60,6 +60,7 @@ func writePage(w io.Writer, r Report) error {
 	p.put("\n</table>\n")
 	p.probers(r.Probers)
 	p.manifests(r.Manifests, r.Time)
+	p.objects(r.Objects)
 	p.put("</html>\n")
 	_, err := w.Write(p.Bytes())
 	return err
@@ -86,6 +87,9 @@ func (p *page) pod(r *PodReport, now time.Time) {
 	p.with(r.Why, " %s")
 	p.with(r.NotReady, ` <span class="dim">not ready: %s</span>`)
 	p.with(r.WaitsFor, ` <span class="dim">waits for %s</span>`)
+	for _, v := range r.Volumes {
+		p.volume(v, now)
+	}
 	p.put("\n<td>")
 	if r.NextRetry != nil {
 		p.put("in %s", span(r.NextRetry.Sub(now), *r.NextRetry))
@@ -110,6 +114,22 @@ func (p *page) container(c ContainerReport) {
 	}
 	p.with(c.LastEnd, `<br><span class="dim">ended before: %s</span>`)
 	p.put("<br>\n")
+}
+
+// volume shows one that is waited for, or that something is wrong with.
+func (p *page) volume(r VolumeReport, now time.Time) {
+	if r.WaitsFor == "" && r.LastError == "" {
+		return
+	}
+	p.put("<br>volume %s", r.Name)
+	p.with(r.WaitsFor, " waits for %s")
+	if r.RunningSince != nil {
+		p.put(" (%s, for %s)", r.Operation, span(now.Sub(*r.RunningSince), *r.RunningSince))
+	}
+	p.with(r.LastError, `: <span class="bad">%s</span>`)
+	if r.NextTry != nil {
+		p.put(", next try in %s", span(r.NextTry.Sub(now), *r.NextTry))
+	}
 }
 
 func (p *page) probe(r ProbeReport, now time.Time) {
@@ -157,6 +177,21 @@ func (p *page) manifests(problems []ManifestProblem, now time.Time) {
 			previous = "keeps running"
 		}
 		p.put("<tr><td>%s<td class=\"bad wrap\">%s<td>%s<td>%s</tr>\n", m.Path, m.Message, span(now.Sub(m.Since), m.Since), previous)
+	}
+	p.put("</table>\n")
+}
+
+func (p *page) objects(problems []ObjectProblem) {
+	if len(problems) == 0 {
+		return
+	}
+	p.put("<h2>Objects that are not used as they stand</h2>\n<table>\n<tr><th>File<th>Why<th>Previous version</tr>\n")
+	for _, o := range problems {
+		previous := "none"
+		if o.KeptPrevious {
+			previous = "is used"
+		}
+		p.put("<tr><td>%s<td class=\"bad wrap\">%s<td>%s</tr>\n", o.Path, o.Message, previous)
 	}
 	p.put("</table>\n")
 }

@@ -12,6 +12,8 @@ type Report struct {
 	Pods []PodReport `json:"pods"`
 	// Manifests are the files that are not used as they stand.
 	Manifests []ManifestProblem `json:"manifests,omitempty"`
+	// Objects are the files of --objects-dir that are not used as they stand.
+	Objects []ObjectProblem `json:"objects,omitempty"`
 	// Probers are the handlers of probes, and whether one holds up its probes.
 	Probers []ProberReport `json:"probers,omitempty"`
 }
@@ -71,8 +73,30 @@ type PodReport struct {
 	NotReady string `json:"notReady,omitempty"`
 	// Containers are the init containers, the containers and the ephemeral ones.
 	Containers []ContainerReport `json:"containers,omitempty"`
+	// Volumes are those that its containers use, and others of which something was found.
+	Volumes []VolumeReport `json:"volumes,omitempty"`
 	// Probes are sorted by container and type.
 	Probes []ProbeReport `json:"probes,omitempty"`
+}
+
+// VolumeReport is how a volume of a pod stands.
+type VolumeReport struct {
+	Name string `json:"name"`
+	// Plugin is such as "kubernetes.io/configmap", State "Mounted".
+	Plugin string `json:"plugin,omitempty"`
+	State  string `json:"state"`
+	// Ready tells that containers may use it.
+	Ready bool `json:"ready"`
+	// WaitsFor says what happens next, or has to; empty when nothing is to be done.
+	WaitsFor string `json:"waitsFor,omitempty"`
+	// Operation is what runs for it, since RunningSince. Stuck tells that it should have
+	// ended.
+	Operation    string     `json:"operation,omitempty"`
+	RunningSince *time.Time `json:"runningSince,omitempty"`
+	Stuck        bool       `json:"stuck,omitempty"`
+	// LastError is why it failed last, until it succeeds, and NextTry when it is tried again.
+	LastError string     `json:"lastError,omitempty"`
+	NextTry   *time.Time `json:"nextTry,omitempty"`
 }
 
 // ProbeReport is what one probe of a pod does, and what it last found.
@@ -116,6 +140,14 @@ type ContainerReport struct {
 	// LastEnd is how the run before the current state ended, such as
 	// "exit code 3 (Error)"; empty without one.
 	LastEnd string `json:"lastEnd,omitempty"`
+}
+
+// ObjectProblem is a file of the objects' folder that is not used as it stands.
+type ObjectProblem struct {
+	Path    string `json:"path"`
+	Message string `json:"message"`
+	// KeptPrevious tells that the previous good version is used.
+	KeptPrevious bool `json:"keptPrevious"`
 }
 
 // ManifestProblem is a file of the manifest folder that is not used, or of

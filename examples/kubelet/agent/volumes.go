@@ -1,0 +1,94 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/syncloop"
+	"github.com/podwright/podwright/volume"
+	"github.com/podwright/podwright/volume/configmap"
+	"github.com/podwright/podwright/volume/content"
+	"github.com/podwright/podwright/volume/downwardapi"
+	"github.com/podwright/podwright/volume/emptydir"
+	"github.com/podwright/podwright/volume/hostpath"
+	"github.com/podwright/podwright/volume/local"
+	"github.com/podwright/podwright/volume/mounts"
+	"github.com/podwright/podwright/volume/nfs"
+	"github.com/podwright/podwright/volume/projected"
+	"github.com/podwright/podwright/volume/secret"
+	"github.com/podwright/podwright/volume/subpath"
+)
+
+// volumeKinds are the volumes that a static pod may have here, those of objects if a
+// folder has these. Claims and CSI drivers need an API server.
+var volumeKinds = []string{"configMap", "downwardAPI", "emptyDir", "hostPath", "image", "nfs", "projected", "secret"}
+
+// volumes mounts the pods' volumes, and parts of them.
+type volumes struct {
+	manager  *volume.Manager
+	subPaths *subpath.SubPaths
+}
+
+func (g *ground) newVolumes(from named) (v volumes, err error) {
+	layout, kernel := volume.Layout{Root: g.folders.root}, &mounts.Kernel{}
+	if v.subPaths, err = subpath.New(subpath.Config{Layout: layout, Mounts: kernel}); err != nil {
+		return v, err
+	}
+	plugins, err := g.volumePlugins(layout, kernel, from)
+	if err != nil {
+		return v, err
+	}
+	v.manager, err = volume.New(volume.Config{
+		Plugins:  plugins,
+		Layout:   layout,
+		SubPaths: v.subPaths,
+		Complete: g.merger.Ready,
+		OnReady: func(uid types.UID) {
+			g.dirty.Emit(syncloop.Event{Kind: syncloop.PodDirty, UID: uid})
+		},
+		ShutdownTimeout: g.cfg.ShutdownTimeout,
+		Event:           g.event,
+		Logger:          g.cfg.Logger,
+	})
+	return v, err
+}
+
+// cleaner has what no pod uses taken back once all sources have been read.
+func (v volumes) cleaner(complete func() bool) syncloop.Cleaner {
+	var once sync.Once
+	return syncloop.Cleaner{Name: "volumes", Clean: func(context.Context, *syncloop.Cleanup) error {
+		if complete() {
+			once.Do(v.manager.Wake)
+		}
+		return nil
+	}}
+}
+
+// volumePlugins are all that there are, whether or not a static pod may have such a
+// volume: what an agent before this one has mounted must be known to be unmounted.
+func (g *ground) volumePlugins(layout volume.Layout, kernel mounts.Mounter, from named) ([]volume.Plugin, error) {
+	allocatable := describeNode(g.cfg.Config).Allocatable
+	onDisk := emptydir.New(emptydir.Config{Mounts: kernel, Allocatable: func() int64 { return allocatable.Memory().Value() }, Logger: g.cfg.Logger})
+	files, err := content.New(content.Config{Backing: onDisk, Logger: g.cfg.Logger})
+	if err != nil {
+		return nil, err
+	}
+	allocation := func() v1.ResourceList { return allocatable }
+	plugins, errs := []volume.Plugin{onDisk, &hostpath.Plugin{}}, []error(nil)
+	add := func(p volume.Plugin, err error) { plugins, errs = append(plugins, p), append(errs, err) }
+	add(plugin(configmap.New(configmap.Config{Volumes: files, ConfigMaps: from})))
+	add(plugin(secret.New(secret.Config{Volumes: files, Secrets: from})))
+	add(plugin(downwardapi.New(downwardapi.Config{Volumes: files, Allocatable: allocation})))
+	add(plugin(projected.New(projected.Config{
+		Volumes: files, ConfigMaps: from, Secrets: from, TrustBundles: from, Tokens: from, Allocatable: allocation,
+	})))
+	add(plugin(nfs.New(nfs.Config{Mounts: kernel})))
+	add(plugin(local.New(local.Config{Layout: layout, Mounts: kernel, Event: g.event, Logger: g.cfg.Logger})))
+	return plugins, errors.Join(errs...)
+}
+
+func plugin[P volume.Plugin](p P, err error) (volume.Plugin, error) { return p, err }

@@ -1,0 +1,146 @@
+package agent
+
+import (
+	"encoding/base64"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/cri/fake"
+	"github.com/podwright/podwright/examples/kubelet/config"
+	"github.com/podwright/podwright/volume/objects"
+)
+
+// configured is a manifest of a pod with a config map as files and in its environment.
+const configured = `{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {hostNetwork: true, volumes: [{name: v, configMap: {name: late}}],
+  containers: [{name: c, image: busybox, envFrom: [{configMapRef: {name: late}}], volumeMounts: [{name: v, mountPath: /v}]}]}}`
+
+// put writes an object.
+func put(t *testing.T, dir, file, text string) {
+	t.Helper()
+	path := filepath.Join(dir, file)
+	require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+}
+
+// A pod says which volume it waits for and why, and runs once the object is there. A
+// file that is no such object is named.
+func TestPodsWaitForObjects(t *testing.T) {
+	n := newPodsNode(t, fake.Config{})
+	n.cfg.Flags.ObjectsDir = filepath.Join(n.dir, "objects")
+	put(t, n.cfg.Kubelet.StaticPodPath, "p.yaml", configured)
+	put(t, n.cfg.Flags.ObjectsDir, "configmaps/default/bad.yaml", "kind: Secret")
+	n.during(t, func(a *Agent) {
+		require.Eventually(t, func() bool {
+			r := a.Report()
+			return len(r.Objects) == 1 && len(r.Pods) == 1 && len(r.Pods[0].Volumes) == 1 && r.Pods[0].Volumes[0].NextTry != nil
+		}, 10*time.Second, 5*time.Millisecond)
+		r := a.Report()
+		require.Contains(t, r.Objects[0].Path, "bad.yaml")
+		require.Contains(t, r.Pods[0].Volumes[0].LastError, `configmap "default/late" not found`)
+		require.False(t, r.Pods[0].Volumes[0].Ready)
+		for _, check := range a.Health() {
+			require.True(t, check.OK, check)
+		}
+		put(t, n.cfg.Flags.ObjectsDir, "configmaps/default/late.yaml", "{apiVersion: v1, kind: ConfigMap, data: {color: red}}")
+		require.Eventually(t, func() bool { return runs(a) }, 10*time.Second, 5*time.Millisecond)
+		r = a.Report()
+		require.True(t, r.Pods[0].Volumes[0].Ready)
+		require.Empty(t, r.Pods[0].Volumes[0].LastError)
+	})
+}
+
+// Without a folder of objects a pod that refers to one is refused, by the field.
+func TestNoFolderOfObjects(t *testing.T) {
+	n := newPodsNode(t, fake.Config{})
+	put(t, n.cfg.Kubelet.StaticPodPath, "p.yaml", configured)
+	n.during(t, func(a *Agent) {
+		require.Eventually(t, func() bool { return len(a.Report().Manifests) == 1 }, 10*time.Second, 5*time.Millisecond)
+		message := a.Report().Manifests[0].Message
+		require.Contains(t, message, "spec.volumes[0].configMap: Forbidden: a static pod must not refer to a ConfigMap")
+		require.Contains(t, message, "spec.containers[0].envFrom[0].configMapRef")
+	})
+}
+
+// What was mounted for an agent that had objects is unmounted by one that has none.
+func TestObjectsAreTakenAway(t *testing.T) {
+	n := newPodsNode(t, fake.Config{})
+	n.cfg.Flags.ObjectsDir = filepath.Join(n.dir, "objects")
+	put(t, n.cfg.Kubelet.StaticPodPath, "p.yaml", configured)
+	put(t, n.cfg.Flags.ObjectsDir, "configmaps/default/late.yaml", "{apiVersion: v1, kind: ConfigMap, data: {color: red}}")
+	n.during(t, func(a *Agent) {
+		require.Eventually(t, func() bool { return runs(a) }, 10*time.Second, 5*time.Millisecond)
+	})
+	volumes, err := filepath.Glob(filepath.Join(n.cfg.Flags.RootDir, "pods/*/volumes/kubernetes.io~configmap/v/color"))
+	require.NoError(t, err)
+	require.Len(t, volumes, 1)
+	n.cfg.Flags.ObjectsDir = ""
+	require.NoError(t, os.Remove(filepath.Join(n.cfg.Kubelet.StaticPodPath, "p.yaml")))
+	n.during(t, func(a *Agent) {
+		require.Eventually(t, func() bool {
+			left, err := os.ReadDir(filepath.Join(n.cfg.Flags.RootDir, "pods"))
+			return err == nil && len(left) == 0
+		}, 20*time.Second, 5*time.Millisecond)
+	})
+}
+
+// Registries are shown what the secrets of the folder say.
+func TestPullSecretsOfObjects(t *testing.T) {
+	g, err := newGround(configOf(t.TempDir(), nil), folders{root: t.TempDir()})
+	require.NoError(t, err)
+	secrets := &objects.Memory{}
+	auth := base64.StdEncoding.EncodeToString([]byte("me:secret"))
+	secrets.PutSecret(&v1.Secret{
+		ObjectMeta: podOf("1", "").ObjectMeta, Type: v1.SecretTypeDockerConfigJson,
+		Data: map[string][]byte{v1.DockerConfigJsonKey: []byte(`{"auths":{"registry.example":{"auth":"` + auth + `"}}}`)},
+	})
+	source, err := g.credentials(named{lookup: secrets})
+	require.NoError(t, err)
+	pod := podOf("1", v1.RestartPolicyAlways, "a")
+	pod.Spec.ImagePullSecrets = []v1.LocalObjectReference{{Name: pod.Name}}
+	found, err := source.Credentials(t.Context(), pod, "registry.example/team/app")
+	require.NoError(t, err)
+	require.NotEmpty(t, found)
+}
+
+// Containers that are processes of the host see its files and nothing else.
+func TestMountsOfTheEmbeddedRuntime(t *testing.T) {
+	empty := v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}
+	host := v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: "/etc/"}}
+	for _, test := range []struct {
+		name   string
+		source v1.VolumeSource
+		mount  v1.VolumeMount
+		seen   bool
+	}{
+		{"a path of the host", host, v1.VolumeMount{MountPath: "/etc"}, true},
+		{"a part of it", host, v1.VolumeMount{MountPath: "/etc/ssl", SubPath: "ssl"}, true},
+		{"elsewhere", host, v1.VolumeMount{MountPath: "/config"}, false},
+		{"a part of it elsewhere", host, v1.VolumeMount{MountPath: "/etc", SubPath: "ssl"}, false},
+		{"an unknown part of it", host, v1.VolumeMount{MountPath: "/etc", SubPathExpr: "$(A)"}, false},
+		{"a folder of the pod", empty, v1.VolumeMount{MountPath: "/etc"}, false},
+	} {
+		pod := podOf("1", v1.RestartPolicyAlways, "a", "b")
+		pod.Spec.Volumes = []v1.Volume{{Name: "v", VolumeSource: test.source}}
+		test.mount.Name = "v"
+		pod.Spec.InitContainers = []v1.Container{{Name: "i", VolumeMounts: []v1.VolumeMount{test.mount}}}
+		pod.Spec.Containers[1].VolumeMounts = []v1.VolumeMount{test.mount}
+		cfg := configOf(t.TempDir(), nil)
+		g := &ground{cfg: cfg}
+		require.Empty(t, g.unsupported(pod), "another runtime: %s", test.name)
+		g.cfg.Kubelet.ContainerRuntimeEndpoint = config.Embedded
+		errs := g.unsupported(pod)
+		if test.seen {
+			require.Empty(t, errs, test.name)
+			continue
+		}
+		require.Len(t, errs, 2, test.name)
+		require.True(t, strings.HasPrefix(errs[0].Error(), "spec.initContainers[0].volumeMounts[0]: "), errs[0])
+		require.True(t, strings.HasPrefix(errs[1].Error(), "spec.containers[1].volumeMounts[0]: "), errs[1])
+	}
+}

@@ -1,0 +1,416 @@
+package e2e_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/podwright/podwright/examples/kubelet/server"
+	"github.com/podwright/podwright/examples/testbed/tb"
+	"github.com/podwright/podwright/volume/mounts"
+)
+
+// volumeScene is a scene with a folder of objects.
+type volumeScene struct {
+	*scene
+	objects string
+}
+
+// withObjects is onRuntimes with kubelets that have a folder of objects.
+func withObjects(t *testing.T, test func(t *testing.T, s *volumeScene)) {
+	t.Helper()
+	images := tb.Images(t)
+	build.path(t)
+	for _, rt := range tb.Runtimes(t) {
+		t.Run(rt.Name, func(t *testing.T) {
+			t.Parallel()
+			s := &volumeScene{scene: newScene(t, rt, images, options{endpoint: rt.Endpoint})}
+			s.objects = filepath.Join(s.dir, "objects")
+			s.args = append(s.args, "--objects-dir="+s.objects)
+			s.start(t)
+			test(t, s)
+		})
+	}
+}
+
+// put writes an object as careful programs do: aside, then renamed.
+func (s *volumeScene) put(t *testing.T, file, text string) {
+	t.Helper()
+	path := filepath.Join(s.objects, file)
+	require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	aside := filepath.Join(s.dir, "object.new")
+	require.NoError(t, os.WriteFile(aside, []byte(text), 0o600))
+	require.NoError(t, os.Rename(aside, path))
+}
+
+// run runs a command in the pod's container main and returns what it writes.
+func (s *volumeScene) run(name, script string) (string, error) {
+	w, err := s.look()
+	if err != nil {
+		return "", err
+	}
+	for _, c := range w.of(name).running() {
+		if c.Metadata.Name != "main" {
+			continue
+		}
+		out, stderr, err := s.cri.ExecSync(context.Background(), c.Id, []string{"sh", "-c", script}, 10*time.Second)
+		if err != nil {
+			return "", fmt.Errorf("%w: %s", err, stderr)
+		}
+		return strings.TrimSpace(string(out)), nil
+	}
+	return "", fmt.Errorf("%s does not run: %s", name, w)
+}
+
+// shows waits until a script in the pod's container writes a text.
+func (s *volumeScene) shows(t *testing.T, name, script, want string) {
+	t.Helper()
+	wait(t, 5*time.Second, name+": "+script, func() error {
+		have, err := s.run(name, script)
+		if err == nil && have != want {
+			err = fmt.Errorf("have %q, want %q", have, want)
+		}
+		return err
+	})
+}
+
+// noMounts tells whether nothing is mounted below a folder.
+func noMounts(dir string) error {
+	points, err := mounts.TableBelow(dir)
+	if err == nil && len(points) > 0 {
+		err = fmt.Errorf("%d mounts below %s, one at %s", len(points), dir, points[0].Path)
+	}
+	return err
+}
+
+// volume is how the volume of a pod is explained.
+func (s *volumeScene) volume(pod, name string) (server.VolumeReport, error) {
+	report, err := s.statusz()
+	if err != nil {
+		return server.VolumeReport{}, err
+	}
+	for _, p := range report.Pods {
+		for _, v := range p.Volumes {
+			if p.Name == pod+"-"+s.node && v.Name == name {
+				return v, nil
+			}
+		}
+	}
+	return server.VolumeReport{}, fmt.Errorf("nothing about volume %s of %s", name, pod)
+}
+
+// fails waits until a volume has failed, and this says why.
+func (s *volumeScene) fails(t *testing.T, pod, name, why string) {
+	t.Helper()
+	wait(t, 10*time.Second, "volume "+name+" fails", func() error {
+		v, err := s.volume(pod, name)
+		if err == nil && (v.Ready || !strings.Contains(v.LastError, why)) {
+			err = fmt.Errorf("have %+v", v)
+		}
+		return err
+	})
+}
+
+// mounted adds a volume to a pod and mounts it in its first container.
+func mounted(pod *v1.Pod, name, at string, source v1.VolumeSource, change ...func(*v1.VolumeMount)) {
+	pod.Spec.Volumes = append(pod.Spec.Volumes, v1.Volume{Name: name, VolumeSource: source})
+	mountAt(pod, name, at, change...)
+}
+
+func mountAt(pod *v1.Pod, name, at string, change ...func(*v1.VolumeMount)) {
+	m := v1.VolumeMount{Name: name, MountPath: at}
+	for _, f := range change {
+		f(&m)
+	}
+	c := &pod.Spec.Containers[0]
+	c.VolumeMounts = append(c.VolumeMounts, m)
+}
+
+func configMap(name string) v1.VolumeSource {
+	return v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{LocalObjectReference: v1.LocalObjectReference{Name: name}}}
+}
+
+func secret(name string) v1.VolumeSource {
+	return v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: name}}
+}
+
+func memory(size string) v1.VolumeSource {
+	limit := resource.MustParse(size)
+	return v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{Medium: v1.StorageMediumMemory, SizeLimit: &limit}}
+}
+
+func object(name string) v1.LocalObjectReference { return v1.LocalObjectReference{Name: name} }
+
+const (
+	conf   = "apiVersion: v1\nkind: ConfigMap\ndata: {color: red, size: small}\n"
+	pass   = "apiVersion: v1\nkind: Secret\nstringData: {user: me, password: secret}\n"
+	bearer = "apiVersion: authentication.k8s.io/v1\nkind: TokenRequest\nspec: {audiences: [vault]}\nstatus: {token: abc}\n"
+)
+
+// kindsPod has a volume of every kind that a static pod may name, but images and nfs.
+func kindsPod(s *volumeScene) *v1.Pod {
+	pod := newPod("kinds", shell("main", s.images.Busybox, untilTerm))
+	pod.Labels = map[string]string{"app": "kinds"}
+	mounted(pod, "disk", "/disk", v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}})
+	mounted(pod, "memory", "/memory", memory("1Mi"))
+	mounted(pod, "conf", "/conf", configMap("conf"))
+	mode := int32(0o400)
+	pass := secret("pass")
+	pass.Secret.DefaultMode, pass.Secret.Items = &mode, []v1.KeyToPath{{Key: "password", Path: "deep/password"}}
+	mounted(pod, "pass", "/pass", pass)
+	optional := configMap("none")
+	optional.ConfigMap.Optional = new(true)
+	mounted(pod, "optional", "/optional", optional)
+	label := []v1.DownwardAPIVolumeFile{{Path: "app", FieldRef: &v1.ObjectFieldSelector{FieldPath: "metadata.labels['app']"}}}
+	mounted(pod, "downward", "/downward", v1.VolumeSource{DownwardAPI: &v1.DownwardAPIVolumeSource{Items: label}})
+	mounted(pod, "projected", "/projected", v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{Sources: []v1.VolumeProjection{
+		{ConfigMap: &v1.ConfigMapProjection{LocalObjectReference: object("conf")}},
+		{Secret: &v1.SecretProjection{LocalObjectReference: object("pass")}},
+		{DownwardAPI: &v1.DownwardAPIProjection{Items: label}},
+		{ServiceAccountToken: &v1.ServiceAccountTokenProjection{Audience: "vault", Path: "token"}},
+	}}})
+	for name, kind := range map[string]v1.HostPathType{
+		"made": v1.HostPathDirectoryOrCreate, "file": v1.HostPathFileOrCreate, "dir": v1.HostPathDirectory, "socket": v1.HostPathSocket,
+	} {
+		path := map[string]string{"dir": s.dir, "file": s.dir + "/host-file", "made": s.dir + "/host-made", "socket": s.dir + "/socket"}[name]
+		mounted(pod, name, "/host/"+name, v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: path, Type: &kind}})
+	}
+	device := v1.HostPathCharDev
+	mounted(pod, "null", "/host/null", v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: "/dev/null", Type: &device}})
+	mountAt(pod, "conf", "/color", func(m *v1.VolumeMount) { m.SubPath = "color" })
+	mountAt(pod, "disk", "/mine", func(m *v1.VolumeMount) { m.SubPathExpr = "of/$(POD)" })
+	mountAt(pod, "memory", "/look", func(m *v1.VolumeMount) { m.ReadOnly = true })
+	pod.Spec.Containers[0].Env = []v1.EnvVar{
+		{Name: "POD", ValueFrom: &v1.EnvVarSource{FieldRef: &v1.ObjectFieldSelector{FieldPath: "metadata.name"}}},
+		{Name: "SIZE", ValueFrom: &v1.EnvVarSource{ConfigMapKeyRef: &v1.ConfigMapKeySelector{LocalObjectReference: object("conf"), Key: "size"}}},
+		{Name: "PASSWORD", ValueFrom: &v1.EnvVarSource{SecretKeyRef: &v1.SecretKeySelector{LocalObjectReference: object("pass"), Key: "password"}}},
+	}
+	pod.Spec.Containers[0].EnvFrom = []v1.EnvFromSource{
+		{Prefix: "C_", ConfigMapRef: &v1.ConfigMapEnvSource{LocalObjectReference: object("conf")}},
+		{SecretRef: &v1.SecretEnvSource{LocalObjectReference: object("none"), Optional: new(true)}},
+	}
+	return pod
+}
+
+// Every kind of volume that a static pod may name, as its container sees it; a changed
+// config map reaches the container; and nothing of it is left when the pod has gone.
+func TestVolumes(t *testing.T) {
+	withObjects(t, func(t *testing.T, s *volumeScene) {
+		socket, err := net.Listen("unix", filepath.Join(s.dir, "socket"))
+		require.NoError(t, err)
+		defer socket.Close()
+		s.put(t, "configmaps/default/conf.yaml", conf)
+		s.put(t, "secrets/default/pass.yaml", pass)
+		s.put(t, "tokens/default/default.yaml", bearer)
+		kinds := kindsPod(s)
+		withImage := s.runtime.Name == "containerd-v2" // 1.6 mounts none
+		if withImage {
+			mounted(kinds, "image", "/image", v1.VolumeSource{Image: &v1.ImageVolumeSource{Reference: s.images.Testprog, PullPolicy: v1.PullIfNotPresent}})
+		}
+		s.place(t, "kinds.yaml", kinds)
+		pod := s.running(t, "kinds")
+		for script, want := range map[string]string{
+			"cat /conf/color /conf/size":                           "redsmall",
+			"stat -L -c %a /conf/color":                            "644",
+			"cat /pass/deep/password":                              "secret",
+			"stat -L -c %a /pass/deep/password":                    "400",
+			"ls /pass; ls /optional":                               "deep",
+			"cat /downward/app":                                    "kinds",
+			"cd /projected && echo $(ls) $(cat app color token)":   "app color password size token user kindsredabc",
+			"stat -c %a /disk":                                     "777",
+			"touch /host/made/x /disk/y /memory/z && ls /look":     "z",
+			"grep -c ' /memory tmpfs rw.*size=1024k' /proc/mounts": "1",
+			"cat /color":                        "red",
+			"touch /mine/m; ls -d /disk/of/*/m": "/disk/of/kinds-" + s.node + "/m",
+			"test -S /host/socket && test -c /host/null && echo yes": "yes",
+			"echo here > /host/file && cat /host/dir/host-file":      "here",
+			"echo $SIZE $PASSWORD $C_color":                          "small secret red",
+			"touch /conf/x /pass/x /look/x 2>/dev/null; echo $?":     "1",
+		} {
+			s.shows(t, "kinds", script, want)
+		}
+		if withImage {
+			s.shows(t, "kinds", "test -x /image/testprog && echo yes", "yes")
+		}
+		require.FileExists(t, filepath.Join(s.dir, "host-made", "x"))
+
+		s.put(t, "configmaps/default/conf.yaml", strings.Replace(conf, "red", "blue", 1))
+		s.shows(t, "kinds", "cat /conf/color /projected/color /color", "bluebluered") // a sub path stays as it was
+		require.Equal(t, pod.Status.ContainerStatuses, s.running(t, "kinds").Status.ContainerStatuses)
+
+		s.unplace(t, "kinds.yaml")
+		wait(t, 20*time.Second, "the pod goes", func() error { return errors.Join(s.gone("kinds", string(pod.UID)), noMounts(s.root)) })
+		require.FileExists(t, filepath.Join(s.dir, "host-made", "x"))
+	})
+}
+
+// A pod waits for an object that is missing, which an event and the page tell, and runs
+// as soon as it is there. So does one whose object is a file that blocks who opens it,
+// and nobody else waits for that.
+func TestVolumesOfMissingObjects(t *testing.T) {
+	withObjects(t, func(t *testing.T, s *volumeScene) {
+		fifo := filepath.Join(s.objects, "secrets/default/fifo.yaml")
+		require.NoError(t, os.MkdirAll(filepath.Dir(fifo), 0o755))
+		require.NoError(t, syscall.Mkfifo(fifo, 0o600))
+		with := func(name string, source v1.VolumeSource) *v1.Pod {
+			pod := newPod(name, shell("main", s.images.Busybox, untilTerm))
+			mounted(pod, "v", "/v", source)
+			return pod
+		}
+		s.place(t, "missing.yaml", with("missing", configMap("late")))
+		s.place(t, "fifo.yaml", with("fifo", secret("fifo")))
+		environ := newPod("environ", shell("main", s.images.Busybox, untilTerm))
+		environ.Spec.Containers[0].EnvFrom = []v1.EnvFromSource{{ConfigMapRef: &v1.ConfigMapEnvSource{LocalObjectReference: object("late")}}}
+		s.place(t, "environ.yaml", environ)
+		s.put(t, "configmaps/default/conf.yaml", conf)
+		s.place(t, "bystander.yaml", with("bystander", configMap("conf")))
+		s.running(t, "bystander")
+
+		s.fails(t, "missing", "v", `configmap "default/late" not found`)
+		s.fails(t, "fifo", "v", "fifo")
+		require.NotEmpty(t, s.logLines(t, "reason=FailedMount", "missing-"+s.node, "manifest="))
+		wait(t, 10*time.Second, "the environment is waited for", func() error {
+			p, c, err := s.container("environ", "main")
+			if err == nil && (c.State.Waiting == nil || c.State.Waiting.Reason != "CreateContainerConfigError") {
+				err = errors.New(brief(p))
+			}
+			return err
+		})
+		time.Sleep(5 * time.Second) // so that the next try by itself is far away
+		for file, text := range map[string]string{"configmaps/default/late.yaml": conf, "secrets/default/fifo.yaml": pass} {
+			s.put(t, file, text)
+		}
+		begin := time.Now()
+		for _, name := range []string{"missing", "fifo", "environ"} {
+			s.running(t, name)
+		}
+		require.Less(t, time.Since(begin), 4*time.Second, "all run at once")
+		require.NoError(t, s.healthy())
+		s.shows(t, "missing", "cat /v/color", "red")
+		s.shows(t, "fifo", "cat /v/user", "me")
+		s.shows(t, "environ", "echo $color", "red")
+	})
+}
+
+// A pod that has succeeded keeps its status and no volume, also when the kubelet is
+// killed, and does not run again.
+func TestVolumesOfPodsThatHaveSucceeded(t *testing.T) {
+	withObjects(t, func(t *testing.T, s *volumeScene) {
+		s.put(t, "secrets/default/pass.yaml", pass)
+		pod := newPod("once", shell("main", s.images.Busybox, "cat /pass/user && touch /memory/x"))
+		pod.Spec.RestartPolicy = v1.RestartPolicyNever
+		mounted(pod, "pass", "/pass", secret("pass"))
+		mounted(pod, "memory", "/memory", memory("1Mi"))
+		s.place(t, "once.yaml", pod)
+		over := func() error {
+			p, err := s.pod("once")
+			switch {
+			case err != nil:
+				return err
+			case p.Status.Phase != v1.PodSucceeded:
+				return errors.New(brief(p))
+			}
+			return errors.Join(noMounts(s.root), emptyFolder(filepath.Join(s.root, "pods", string(p.UID), "volumes")))
+		}
+		wait(t, 30*time.Second, "the pod succeeds and has no volume", over)
+		s.kill(t)
+		s.start(t)
+		wait(t, 20*time.Second, "nothing has changed", over)
+		hold(t, 3*time.Second, "it stays so", func() error {
+			if err := over(); err != nil {
+				return err
+			}
+			if n := len(s.see(t).of("once").containers); n != 1 {
+				return fmt.Errorf("%d containers", n)
+			}
+			return nil
+		})
+	})
+}
+
+// The kubelet is killed while volumes are mounted, when they are mounted and nothing has
+// started, while the pod runs, and at moments of the start and of the take-down.
+func TestVolumesOfAKilledKubelet(t *testing.T) {
+	withObjects(t, func(t *testing.T, s *volumeScene) {
+		again := func() { s.kill(t); s.start(t) }
+		s.put(t, "configmaps/default/conf.yaml", conf)
+		s.put(t, "secrets/default/pass.yaml", pass)
+		place := func(name string) {
+			pod := newPod(name, shell("main", s.images.Busybox, untilTerm))
+			mounted(pod, "conf", "/conf", configMap("conf"))
+			mounted(pod, "pass", "/pass", secret("pass"))
+			mounted(pod, "memory", "/memory", memory("1Mi"))
+			mounted(pod, "late", "/late", configMap("late-"+name))
+			mountAt(pod, "memory", "/sub", func(m *v1.VolumeMount) { m.SubPath = "sub" })
+			pod.Spec.Containers[0].EnvFrom = []v1.EnvFromSource{{SecretRef: &v1.SecretEnvSource{LocalObjectReference: object("late-" + name)}}}
+			s.place(t, name+".yaml", pod)
+		}
+		place("p")
+		s.fails(t, "p", "late", "not found")
+		again() // one is missing, the others are mounted or are about to be
+		s.fails(t, "p", "late", "not found")
+		again()
+		s.put(t, "configmaps/default/late-p.yaml", conf)
+		wait(t, 10*time.Second, "nothing but the environment is missing", func() error {
+			_, c, err := s.container("p", "main")
+			if err == nil && (c.State.Waiting == nil || c.State.Waiting.Reason != "CreateContainerConfigError") {
+				err = fmt.Errorf("have %+v", c.State)
+			}
+			return err
+		})
+		again() // all are mounted, and there is a sandbox
+		s.put(t, "secrets/default/late-p.yaml", pass)
+		pod := s.running(t, "p")
+		s.shows(t, "p", "touch /sub/x && ls /memory/sub && cat /late/color", "x\nred")
+		before := s.see(t).ids()
+		again() // all runs
+		s.put(t, "configmaps/default/late-p.yaml", strings.Replace(conf, "red", "green", 1))
+		s.shows(t, "p", "ls /memory/sub && cat /late/color", "x\ngreen")
+		require.Equal(t, before, s.see(t).ids(), "nothing was restarted")
+
+		// A file that is open keeps the volume from being unmounted.
+		path := filepath.Join(s.root, "pods", string(pod.UID), "volumes/kubernetes.io~empty-dir/memory/sub/x")
+		file, err := os.Open(path)
+		require.NoError(t, err)
+		s.unplace(t, "p.yaml")
+		s.fails(t, "p", "memory", "busy")
+		again()
+		wait(t, 20*time.Second, "the volume is in use still", func() error {
+			if err := s.see(t).of("p").empty(); err == nil {
+				return errors.New("the pod's containers were removed before its volumes") // they go after
+			}
+			_, err := os.Lstat(path)
+			return err
+		})
+		require.NoError(t, file.Close())
+		wait(t, 60*time.Second, "the pod goes", func() error { return errors.Join(s.gone("p", string(pod.UID)), noMounts(s.root)) })
+
+		for i, delay := range []time.Duration{0, 30, 60, 90, 130, 180, 250} {
+			name := fmt.Sprintf("q%d", i)
+			s.put(t, "configmaps/default/late-"+name+".yaml", conf)
+			s.put(t, "secrets/default/late-"+name+".yaml", pass)
+			place(name)
+			time.Sleep(delay * time.Millisecond)
+			again() // while it starts
+			pod := s.running(t, name)
+			// A start that was cut off, and failed for it, counts as a restart (cri/podsyncer).
+			require.LessOrEqual(t, pod.Status.ContainerStatuses[0].RestartCount, int32(1))
+			require.Len(t, s.see(t).of(name).running(), 1)
+			s.unplace(t, name+".yaml")
+			time.Sleep(delay * time.Millisecond)
+			again() // while it goes
+			wait(t, 20*time.Second, name+" goes", func() error { return errors.Join(s.gone(name, string(pod.UID)), noMounts(s.root)) })
+		}
+	})
+}
