@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/podwright/podwright/internal/orders"
 	"github.com/podwright/podwright/volume"
 )
 
@@ -136,50 +137,25 @@ func comesBack(t *trial) error {
 func killedBetween(t *trial) error {
 	cut, cancel := context.WithCancel(t.ctx)
 	cancel()
-	steps := []struct {
-		name string
-		play func(*vol) error
-	}{
-		{"mount", t.mount},
-		{"unmount", t.unmount},
-		{"kill", func(*vol) error { return t.open() }},
+	steps := []orders.Step[*vol]{
+		{Name: "mount", Play: t.mount},
+		{Name: "unmount", Play: t.unmount},
+		{Name: "kill", Play: func(*vol) error { return t.open() }, Kill: true},
 		// With a context that has ended a call does all of its work, a part, or none.
-		{"mount, cancelled", func(v *vol) error { _ = t.tryMount(cut, v, false); return nil }},
-		{"unmount, cancelled", func(v *vol) error {
+		{Name: "mount, cancelled", Play: func(v *vol) error { _ = t.tryMount(cut, v, false); return nil }},
+		{Name: "unmount, cancelled", Play: func(v *vol) error {
 			if t.tryUnmount(cut, v) == nil {
 				return t.nothing(v)
 			}
 			return nil
 		}},
 	}
-	const length = 4
-	var walk func(path []int) error
-	walk = func(path []int) error {
-		if len(path) < length {
-			for i := range steps {
-				if steps[i].name == "kill" && (len(path) == 0 || len(path) == length-1 || path[len(path)-1] == i) {
-					continue // it is killed there anyhow
-				}
-				if err := walk(append(path, i)); err != nil {
-					return err
-				}
-			}
-			return nil
-		}
-		v := t.volume()
-		var played []string
-		for _, i := range path {
-			played = append(played, steps[i].name)
-			if err := steps[i].play(v); err != nil {
-				return fmt.Errorf("%s: %w", strings.Join(played, "; "), err)
-			}
-		}
+	return orders.Each(steps, 4, t.volume, func(v *vol, played string) error {
 		if err := inTurn(t.open, t.unmounts(v)); err != nil {
-			return fmt.Errorf("%s; kill; unmount: %w", strings.Join(played, "; "), err)
+			return fmt.Errorf("%s; kill; unmount: %w", played, err)
 		}
 		return nil
-	}
-	return walk(nil)
+	})
 }
 
 func halfway(t *trial) error {

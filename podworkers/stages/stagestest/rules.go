@@ -6,11 +6,12 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/internal/orders"
 )
 
 var rules = []rule{
@@ -75,47 +76,20 @@ func comesBack(t *trial) error {
 func killedBetween(t *trial) error {
 	cut, cancel := context.WithCancel(t.ctx)
 	cancel()
-	steps := []struct {
-		name string
-		play func(*v1.Pod) error
-	}{
-		{"prepare", t.hold},
-		{"release", t.release},
-		{"kill", func(*v1.Pod) error { return t.open() }},
+	steps := []orders.Step[*v1.Pod]{
+		{Name: "prepare", Play: t.hold},
+		{Name: "release", Play: t.release},
+		{Name: "kill", Play: func(*v1.Pod) error { return t.open() }, Kill: true},
 		// With a context that has ended a step does all of its work, a part, or none.
-		{"prepare, cancelled", func(pod *v1.Pod) error { _ = t.stage.Prepare(cut, pod); return t.expectNamed(pod) }},
-		{"release, cancelled", func(pod *v1.Pod) error {
+		{Name: "prepare, cancelled", Play: func(pod *v1.Pod) error { _ = t.stage.Prepare(cut, pod); return t.expectNamed(pod) }},
+		{Name: "release, cancelled", Play: func(pod *v1.Pod) error {
 			if t.stage.Release(cut, pod.UID) == nil {
 				return t.expect(pod, false)
 			}
 			return t.expectNamed(pod)
 		}},
 	}
-	const length = 4
-	var walk func(path []int) error
-	walk = func(path []int) error {
-		if len(path) < length {
-			for i := range steps {
-				if steps[i].name == "kill" && (len(path) == 0 || len(path) == length-1 || path[len(path)-1] == i) {
-					continue // it is killed there anyhow
-				}
-				if err := walk(append(path, i)); err != nil {
-					return err
-				}
-			}
-			return nil
-		}
-		pod := t.pod()
-		var played []string
-		for _, i := range path {
-			played = append(played, steps[i].name)
-			if err := steps[i].play(pod); err != nil {
-				return fmt.Errorf("%s: %w", strings.Join(played, "; "), err)
-			}
-		}
-		return inTurn(t.open, t.releases(pod))
-	}
-	return walk(nil)
+	return orders.Each(steps, 4, t.pod, func(pod *v1.Pod, _ string) error { return inTurn(t.open, t.releases(pod)) })
 }
 
 func killedWithin(t *trial) error {
