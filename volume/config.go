@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"path/filepath"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -104,13 +103,11 @@ type Operation struct {
 }
 
 func (c Config) withDefaults() (Config, error) {
-	switch {
-	case len(c.Plugins) == 0:
+	if len(c.Plugins) == 0 {
 		return c, errors.New("volume: Config.Plugins is required")
-	case c.Layout.Root == "":
-		return c, errors.New("volume: Config.Layout.Root is required")
-	case !filepath.IsAbs(c.Layout.Root):
-		return c, fmt.Errorf("volume: Config.Layout.Root: %q is not absolute", c.Layout.Root)
+	}
+	if err := c.Layout.Check("volume: Config.Layout"); err != nil {
+		return c, err
 	}
 	names := map[string]bool{}
 	for i, p := range c.Plugins {

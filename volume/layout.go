@@ -1,6 +1,8 @@
 package volume
 
 import (
+	"errors"
+	"fmt"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -13,6 +15,18 @@ import (
 type Layout struct {
 	// Root is the agent's folder, "/var/lib/kubelet".
 	Root string
+}
+
+// Check refuses a Layout without a Root, or one whose Root is not absolute. field names
+// it with its package: "nfs: Config.Layout".
+func (l Layout) Check(field string) error {
+	switch {
+	case l.Root == "":
+		return errors.New(field + ".Root is required")
+	case !filepath.IsAbs(l.Root):
+		return fmt.Errorf("%s.Root: %q is not absolute", field, l.Root)
+	}
+	return nil
 }
 
 // Pod is a pod's folder.

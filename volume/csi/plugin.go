@@ -80,11 +80,10 @@ var (
 
 // New checks the configuration.
 func New(cfg Config) (*Plugin, error) {
+	if err := cfg.Layout.Check("csi: Config.Layout"); err != nil {
+		return nil, err
+	}
 	switch {
-	case cfg.Layout.Root == "":
-		return nil, errors.New("csi: Config.Layout.Root is required")
-	case !filepath.IsAbs(cfg.Layout.Root):
-		return nil, fmt.Errorf("csi: Config.Layout.Root: %q is not absolute", cfg.Layout.Root)
 	case cfg.NodeName == "":
 		return nil, errors.New("csi: Config.NodeName is required")
 	case cfg.CallTimeout < 0:

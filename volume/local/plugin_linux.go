@@ -52,11 +52,8 @@ var (
 
 // New checks the configuration.
 func New(cfg Config) (*Plugin, error) {
-	switch {
-	case cfg.Layout.Root == "":
-		return nil, errors.New("local: Config.Layout.Root is required")
-	case !filepath.IsAbs(cfg.Layout.Root):
-		return nil, fmt.Errorf("local: Config.Layout.Root: %q is not absolute", cfg.Layout.Root)
+	if err := cfg.Layout.Check("local: Config.Layout"); err != nil {
+		return nil, err
 	}
 	if cfg.Mounts == nil {
 		cfg.Mounts = &mounts.Kernel{}

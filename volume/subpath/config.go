@@ -1,10 +1,6 @@
 package subpath
 
 import (
-	"errors"
-	"fmt"
-	"path/filepath"
-
 	"github.com/podwright/podwright/volume"
 	"github.com/podwright/podwright/volume/mounts"
 )
@@ -18,11 +14,8 @@ type Config struct {
 }
 
 func (c *Config) complete() error {
-	switch {
-	case c.Layout.Root == "":
-		return errors.New("subpath: Config.Layout.Root is required")
-	case !filepath.IsAbs(c.Layout.Root):
-		return fmt.Errorf("subpath: Config.Layout.Root: %q is not absolute", c.Layout.Root)
+	if err := c.Layout.Check("subpath: Config.Layout"); err != nil {
+		return err
 	}
 	if c.Mounts == nil {
 		c.Mounts = &mounts.Kernel{}
