@@ -79,6 +79,7 @@ var floors = map[string]floor{
 	"pleg/plegtest":     {own: []string{"pleg"}, outside: 85, forbid: noGRPC},
 	"status":            {own: []string{"pleg", "probe"}, outside: 85, forbid: noGRPC},
 	"status/writer":     {own: []string{"status", "pleg", "probe"}, outside: 85, forbid: noGRPC},
+	"status/node":       {outside: 85, forbid: noGRPC},
 	"status/statustest": {own: []string{"status", "status/writer", "pleg", "probe"}, outside: 85, forbid: noGRPC},
 	"status/filesink":   {own: []string{"status", "pleg", "probe"}, outside: 85, forbid: noGRPC},
 	"status/checkpoint": {own: []string{"probe"}, outside: 85, forbid: noGRPC},

@@ -1,0 +1,173 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/internal/run"
+	nodestatus "github.com/podwright/podwright/status/node"
+)
+
+// ErrAlreadyRun is returned by every Run but the first.
+var ErrAlreadyRun = errors.New("node: Run was called before")
+
+// ErrTwin is wrapped by the error of Health while another agent seems to run under the
+// node's name.
+var ErrTwin = errors.New("another agent has this node's name")
+
+const (
+	backoffFirst   = 100 * time.Millisecond
+	backoffLongest = 7 * time.Second
+)
+
+// Node keeps one node of a cluster. Use New.
+type Node struct {
+	cfg    Config
+	timing nodestatus.Timing
+	wake   run.Signal
+
+	mu    sync.Mutex
+	ran   bool
+	state State
+	// faults are the texts of what is wrong by part, so that each is logged once.
+	faults map[string]string
+}
+
+// State is what is known of the node.
+type State struct {
+	// UID is the node's, "" before it was seen.
+	UID types.UID
+	// Ready tells whether the API was told that the node is ready.
+	Ready bool
+	// Written is when the status was written last, Renewed the Lease. Zero: never.
+	Written, Renewed time.Time
+	// Status and Lease are why the last try of each has failed, nil if it did not.
+	Status, Lease error
+	// Twin is why another agent seems to run under the name, TwinSeen when that showed
+	// last. "": none does.
+	Twin     string
+	TwinSeen time.Time
+
+	// moved is why the node was another machine before this agent wrote its status.
+	moved string
+}
+
+// New returns a Node. Nothing happens before Run.
+func New(cfg Config) (*Node, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	return &Node{
+		cfg:    cfg,
+		timing: nodestatus.Timing{Name: cfg.Name, Update: cfg.Update, Report: cfg.Report},
+		wake:   run.NewSignal(),
+		faults: map[string]string{},
+	}, nil
+}
+
+// Run registers the node and keeps its status and its Lease until ctx ends, then returns
+// nil. The node stays in the API: its Lease runs out. A second Run is ErrAlreadyRun.
+func (n *Node) Run(ctx context.Context) error {
+	n.mu.Lock()
+	again := n.ran
+	n.ran = true
+	n.mu.Unlock()
+	if again {
+		return ErrAlreadyRun
+	}
+	n.event(v1.EventTypeNormal, "Starting", "Starting kubelet.")
+	rounds := &rounds{Node: n, wanted: n.cfg.wanted()}
+	leases := &leases{Node: n, interval: n.timing.Spread(n.cfg.LeaseDuration/4, "lease")}
+	return run.All(ctx, rounds.run, leases.run)
+}
+
+// Wake tells that the facts may be others: a round follows soon, instead of at its time.
+// It never blocks.
+func (n *Node) Wake() { n.wake.Wake() }
+
+// State returns what is known of the node.
+func (n *Node) State() State {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	s := n.state
+	if time.Since(s.TwinSeen) >= 2*n.cfg.LeaseDuration {
+		s.Twin, s.TwinSeen = "", time.Time{}
+	}
+	return s
+}
+
+// Health is what is wrong, nil if nothing is. It wraps ErrTwin while another agent seems to
+// run under the name.
+func (n *Node) Health() error {
+	s := n.State()
+	var twin, unseen error
+	if s.Twin != "" {
+		twin = fmt.Errorf("%w: %s", ErrTwin, s.Twin)
+	}
+	if s.UID == "" && s.Status == nil {
+		unseen = errors.New("not registered yet")
+	}
+	return errors.Join(unseen, s.Status, s.Lease, twin)
+}
+
+// change changes the state.
+func (n *Node) change(f func(*State)) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	f(&n.state)
+}
+
+// report logs what is wrong with a part when it changes, and that it is well again.
+func (n *Node) report(part string, err error) {
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	n.mu.Lock()
+	before := n.faults[part]
+	n.faults[part] = text
+	n.mu.Unlock()
+	switch {
+	case text == before:
+	case text == "":
+		n.cfg.Logger.Info("well again", "node", n.cfg.Name, "part", part)
+	default:
+		n.cfg.Logger.Error("cannot tell the API of this node; trying again", "node", n.cfg.Name, "part", part, "err", err)
+	}
+}
+
+// twin notes that another agent seems to run under the name. It is logged once as long as
+// it goes on.
+func (n *Node) twin(why string) {
+	known := n.State().Twin != ""
+	n.change(func(s *State) { s.Twin, s.TwinSeen = why, time.Now() })
+	if !known {
+		n.cfg.Logger.Error("another agent seems to run under the name of this node; one of them must get another name (--hostname-override)",
+			"node", n.cfg.Name, "why", why)
+	}
+}
+
+func (n *Node) event(eventtype, reason, message string) {
+	n.cfg.Logger.Info(message, "node", n.cfg.Name, "reason", reason)
+	n.cfg.Event(v1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: n.cfg.Name}, eventtype, reason, message)
+}
+
+// call bounds a call of a client.
+func (n *Node) call(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, n.cfg.CallTimeout)
+}
+
+// backoff is the pause after so many failures in a row.
+func backoff(failures int) time.Duration {
+	if failures > 7 {
+		return backoffLongest
+	}
+	return min(backoffFirst<<max(0, failures-1), backoffLongest)
+}
