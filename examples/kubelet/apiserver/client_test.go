@@ -110,24 +110,35 @@ func TestNodeLeaseToken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, client := connect(t)
 		ctx := t.Context()
-		node, err := client.Nodes().Create(ctx, &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "worker"}}, metav1.CreateOptions{})
+		own := client.OwnNode()
+		node, err := own.CreateNode(ctx, &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "worker"}})
 		require.NoError(t, err)
-		patched, err := client.Nodes().Patch(ctx, "worker", types.StrategicMergePatchType,
-			[]byte(`{"metadata":{"labels":{"a":"b"}},"status":{"conditions":[{"type":"Ready","status":"True"}]}}`), metav1.PatchOptions{}, "status")
+		patched, err := own.PatchNodeStatus(ctx, "worker", []byte(`{"metadata":{"labels":{"a":"b"},"uid":"`+string(node.UID)+
+			`"},"spec":{"podCIDR":"10.0.0.0/24"},"status":{"conditions":[{"type":"Ready","status":"True"}]}}`))
 		require.NoError(t, err)
-		require.Equal(t, node.UID, patched.UID)
 		require.Len(t, patched.Status.Conditions, 1)
-		require.Empty(t, patched.Labels, "a status subresource takes nothing else")
+		require.Equal(t, "b", patched.Labels["a"])
+		require.Empty(t, patched.Spec.PodCIDR, "the status takes no spec")
+		_, err = own.PatchNodeStatus(ctx, "worker", []byte(`{"metadata":{"uid":"another"},"status":{"phase":"x"}}`))
+		require.True(t, apierrors.IsConflict(err), "%v", err)
+		node, err = own.GetNode(ctx, "worker")
+		require.NoError(t, err)
+		require.Equal(t, patched, node)
 
 		holder := "worker"
 		lease := &coordv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "worker"}, Spec: coordv1.LeaseSpec{HolderIdentity: &holder}}
-		lease, err = client.Leases("kube-node-lease").Create(ctx, lease, metav1.CreateOptions{})
+		lease, err = own.CreateLease(ctx, lease)
 		require.NoError(t, err)
 		now := metav1.NewMicroTime(time.Now())
 		lease.Spec.RenewTime = &now
-		lease, err = client.Leases("kube-node-lease").Update(ctx, lease, metav1.UpdateOptions{})
+		_, err = own.UpdateLease(ctx, lease.DeepCopy())
+		require.NoError(t, err)
+		_, err = own.UpdateLease(ctx, lease)
+		require.True(t, apierrors.IsConflict(err), "%v", err)
+		lease, err = own.GetLease(ctx, "worker")
 		require.NoError(t, err)
 		require.True(t, lease.Spec.RenewTime.Equal(&now))
+		require.Equal(t, "kube-node-lease", lease.Namespace)
 
 		seconds := int64(600)
 		request := &authv1.TokenRequest{Spec: authv1.TokenRequestSpec{ExpirationSeconds: &seconds}}

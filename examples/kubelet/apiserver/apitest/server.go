@@ -316,14 +316,13 @@ func (s *Server) store(c Call, gvk schema.GroupVersionKind) (runtime.Object, err
 	return s.table.replace(c.key(), obj)
 }
 
-// withStatus is an object with the status of another, whose identity it has to have.
+// withStatus is what a write to the status of an object makes of it: everything but the
+// spec.
 func withStatus(was, next Object) (Object, error) {
-	out := was.DeepCopyObject().(Object)
-	if err := copyField(out, next, "Status"); err != nil {
+	out := next.DeepCopyObject().(Object)
+	if err := copyField(out, was, "Spec"); err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
-	out.SetUID(next.GetUID())
-	out.SetResourceVersion(next.GetResourceVersion())
 	return out, nil
 }
 

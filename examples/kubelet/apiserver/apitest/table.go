@@ -42,7 +42,10 @@ type table struct {
 	changed chan struct{}
 }
 
-func newTable() table { return table{objects: map[key]Object{}, changed: make(chan struct{})} }
+// newTable begins with a version above 0, which means "any" to who watches.
+func newTable() table {
+	return table{objects: map[key]Object{}, version: 1000, changed: make(chan struct{})}
+}
 
 // put stores an object as the newest version, and returns what is stored.
 func (t *table) put(k key, obj Object) Object {
