@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"path/filepath"
 	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
+	"github.com/podwright/podwright/internal/foldername"
 	"github.com/podwright/podwright/internal/required"
 	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/volume"
@@ -187,23 +187,27 @@ func driverOf(spec *volume.Spec) string {
 	return spec.Inline.CSI.Driver
 }
 
-// checkDriver refuses a name that is none of a folder, or has another meaning in it.
+// CheckDriverName refuses a name that a driver cannot have: it names a folder, has at most
+// 63 bytes, and is part of IDs in which "^" separates.
+func CheckDriverName(name string) error {
+	if len(name) > 63 || name == "volumeDevices" || strings.Contains(name, "^") {
+		return fmt.Errorf("%.100q is no name of a driver", name)
+	}
+	return foldername.Check("a driver's name", name)
+}
+
+// checkDriver refuses a volume of which the driver, or the handle, cannot be.
 func checkDriver(spec *volume.Spec) error {
-	name := driverOf(spec)
-	var err error
+	err := CheckDriverName(driverOf(spec))
 	switch {
-	case name == "", name == ".", name == "volumeDevices", len(name) > 63,
-		!filepath.IsLocal(name), strings.ContainsAny(name, "/^\x00"):
-		err = fmt.Errorf("%q is no name of a driver", name)
+	case spec.Persistent == nil && err != nil:
+		return volume.AtField("csi.driver", err)
+	case err != nil:
+		return fmt.Errorf("csi: driver: %w", err)
 	case spec.Persistent != nil && spec.Persistent.Spec.CSI.VolumeHandle == "":
 		return errors.New("csi: volumeHandle is empty")
-	default:
-		return nil
 	}
-	if spec.Persistent != nil {
-		return fmt.Errorf("csi: driver: %w", err)
-	}
-	return volume.AtField("csi.driver", err)
+	return nil
 }
 
 // fsTypeOf is the type of the file system that the volume's object names.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"google.golang.org/grpc"
@@ -13,6 +12,7 @@ import (
 	registration "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 
 	"github.com/podwright/podwright/internal/run"
+	volumecsi "github.com/podwright/podwright/volume/csi"
 )
 
 // What a driver that registers has time for.
@@ -123,8 +123,8 @@ func (r *Registry) take(ctx context.Context, socket string, info *registration.P
 }
 
 func newEntry(socket string, info *registration.PluginInfo) (*entry, error) {
-	if info.Name == "" || strings.ContainsAny(info.Name, "/^\x00") {
-		return nil, fmt.Errorf("%q is no name of a driver", info.Name)
+	if err := volumecsi.CheckDriverName(info.Name); err != nil {
+		return nil, err
 	}
 	e := &entry{name: info.Name, socket: socket}
 	for _, text := range info.SupportedVersions {
