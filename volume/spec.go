@@ -72,9 +72,9 @@ func (id ID) String() string {
 
 // Object names an API object on which the content of volumes depends.
 type Object struct {
-	// Kind is "ConfigMap", "Secret", "ServiceAccount" or "ClusterTrustBundle".
+	// Kind is "ConfigMap", "Secret", "ServiceAccount", "ClusterTrustBundle" or "CSIDriver".
 	Kind string
-	// Namespace is empty for a ClusterTrustBundle, and Name for all objects of a kind.
+	// Namespace is empty for the last two, and Name for all objects of a kind.
 	Namespace, Name string
 }
 

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/podwright/podwright/volume"
 	"github.com/podwright/podwright/volume/blockdev"
@@ -18,11 +19,14 @@ func (p *Plugin) Mount(ctx context.Context, m volume.Mount) (volume.Mounted, err
 	if err := checkSpec(m.Spec); err != nil {
 		return volume.Mounted{}, err
 	}
+	at := p.placeOf(m.Dir, m.Spec.Name, m.Pod.UID, m.Spec.Block())
+	if m.Again && !p.Remounts(m.Spec) {
+		return mounted(m, at, time.Time{}), nil // an object has changed, and the driver has not asked
+	}
 	l, err := p.lookUp(ctx, m.Spec, m.Pod)
 	if err != nil {
 		return volume.Mounted{}, volume.Transient(err)
 	}
-	at := p.placeOf(m.Dir, m.Spec.Name, m.Pod.UID, m.Spec.Block())
 	r, refreshAt, err := p.publishRequest(ctx, m, &l, at.target)
 	if err != nil {
 		return volume.Mounted{}, volume.Transient(err)
@@ -30,19 +34,29 @@ func (p *Plugin) Mount(ctx context.Context, m volume.Mount) (volume.Mounted, err
 	if err := prepare(at, l.data); err != nil {
 		return volume.Mounted{}, volume.Uncertain(fmt.Errorf("csi: %w", err))
 	}
-	err = p.call(ctx, "NodePublishVolume", func(ctx context.Context) error { return l.driver.Publish(ctx, r) })
+	err = p.call(ctx, l.data.DriverName, "NodePublishVolume", func(ctx context.Context) error { return l.driver.Publish(ctx, r) })
 	if err != nil {
 		return volume.Mounted{}, p.failed(ctx, err, at.target, m.Again || m.Found, func() error { return p.clear(at, m.Spec.Block()) })
-	}
-	out := volume.Mounted{Path: at.target, ReadOnly: r.ReadOnly, RefreshAt: refreshAt}
-	if m.Spec.Block() {
-		out.Path, out.Device = "", m.Dir
 	}
 	err = p.calls.Do(ctx, "finish volume", m.Dir, func() error { return p.finish(ctx, m, &l, at) })
 	if err != nil {
 		return volume.Mounted{}, volume.Uncertain(fmt.Errorf("csi: %w", err))
 	}
-	return out, nil
+	return mounted(m, at, refreshAt), nil
+}
+
+// mounted is where containers find the volume.
+func mounted(m volume.Mount, at place, refreshAt time.Time) volume.Mounted {
+	out := volume.Mounted{Path: at.target, ReadOnly: readOnly(m.Spec), RefreshAt: refreshAt}
+	if m.Spec.Block() {
+		out.Path, out.Device = "", m.Dir
+	}
+	return out
+}
+
+// readOnly tells whether the volume is published for reading only.
+func readOnly(spec *volume.Spec) bool {
+	return spec.ReadOnly || spec.Inline != nil && is(spec.Inline.CSI.ReadOnly)
 }
 
 // checkSpec refuses what cannot be on the disk.
@@ -105,7 +119,7 @@ func (p *Plugin) finish(ctx context.Context, m volume.Mount, l *lookups, at plac
 		}
 		return blockdev.Link(at.target, at.link)
 	}
-	if m.FSGroup == nil || !l.owns(m.Spec) || m.Spec.Inline != nil && is(m.Spec.Inline.CSI.ReadOnly) {
+	if m.FSGroup == nil || !l.owns(m.Spec) {
 		return nil
 	}
 	_, err = ownership.Apply(ctx, at.target, ownership.Config{
@@ -140,7 +154,7 @@ func (p *Plugin) Unmount(ctx context.Context, u volume.Unmount) error {
 	if err != nil {
 		return err
 	}
-	err = p.call(ctx, "NodeUnpublishVolume", func(ctx context.Context) error {
+	err = p.call(ctx, d.DriverName, "NodeUnpublishVolume", func(ctx context.Context) error {
 		return driver.Unpublish(ctx, d.VolumeHandle, at.target)
 	})
 	if err != nil {
