@@ -82,6 +82,20 @@ func TestDevice(t *testing.T) {
 	require.Empty(t, tree(t, w.layout.Root))
 }
 
+// An upstream kubelet that is killed while it takes a device away has removed the pod's
+// link first: the device is unpublished before it is unstaged.
+func TestDeviceWithoutLink(t *testing.T) {
+	w := newWorld(t)
+	m := w.args(persistent(v1.PersistentVolumeBlock), "1")
+	_, err := w.mount(m)
+	require.NoError(t, err)
+	require.NoError(t, os.Remove(m.Dir))
+	w.restart()
+	require.NoError(t, w.Unstage(t.Context(), w.VolumeID(m.Spec)))
+	require.Equal(t, 1, w.fake.count("Unpublish"))
+	require.Empty(t, tree(t, w.layout.Root))
+}
+
 // V20: a call that may have had an effect leaves what Unmount has to know; the pod's end
 // asks the driver to take it away. An agent that knows no more than the disk does so, too.
 func TestV20Uncertain(t *testing.T) {

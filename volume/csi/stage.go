@@ -12,6 +12,7 @@ import (
 
 	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/volume"
+	"github.com/podwright/podwright/volume/blockdev"
 )
 
 // VolumeID implements volume.Stager: it is the driver's name and the volume's handle,
@@ -58,6 +59,9 @@ func (p *Plugin) VolumeIDOf(dir string) (string, error) {
 
 // staged is where a volume that pods share is on the disk.
 type staged struct{ data, path string }
+
+// files tells that it has files, and is no device.
+func (s staged) files() bool { return filepath.Dir(s.path) == s.data }
 
 func (p *Plugin) stagedOf(spec *volume.Spec) staged {
 	if spec.Block() {
@@ -146,6 +150,9 @@ func (p *Plugin) unstage(ctx context.Context, at staged, name, handle string) er
 	if err != nil {
 		return err
 	}
+	if err := p.unpublishLeft(ctx, at, driver, name, handle); err != nil {
+		return err
+	}
 	if can.Stage {
 		err := p.call(ctx, name, "NodeUnstageVolume", func(ctx context.Context) error { return driver.Unstage(ctx, handle, at.path) })
 		if err != nil {
@@ -153,6 +160,35 @@ func (p *Plugin) unstage(ctx context.Context, at staged, name, handle string) er
 		}
 	}
 	return p.removeUnstaged(ctx, at, name)
+}
+
+// unpublishLeft unpublishes a device from pods that have no link to it: nobody uses it,
+// and an upstream kubelet that was killed has left that.
+func (p *Plugin) unpublishLeft(ctx context.Context, at staged, driver Driver, name, handle string) error {
+	if at.files() {
+		return nil
+	}
+	device := filepath.Base(at.path)
+	pods, err := list(p.devices("publish", device))
+	if err != nil {
+		return fmt.Errorf("csi: %w", err)
+	}
+	for _, pod := range pods {
+		target := p.devices("publish", device, pod)
+		if err := p.letGo(ctx, target); err != nil {
+			return err
+		}
+		if err := p.call(ctx, name, "NodeUnpublishVolume", func(ctx context.Context) error { return driver.Unpublish(ctx, handle, target) }); err != nil {
+			return err
+		}
+		err := p.calls.Do(ctx, "remove folders of", target, func() error {
+			return errors.Join(removeTarget(target), blockdev.Unlink(p.devices(device, "dev", pod)))
+		})
+		if err != nil {
+			return fmt.Errorf("csi: driver %s says that the volume is unpublished: %w", name, err)
+		}
+	}
+	return nil
 }
 
 func (p *Plugin) removeUnstaged(ctx context.Context, at staged, driver string) error {
@@ -168,7 +204,7 @@ func (p *Plugin) removeStaged(at staged) error {
 	if err := removeTarget(at.path); err != nil {
 		return err
 	}
-	if filepath.Dir(at.path) == at.data {
+	if at.files() {
 		return removeData(at.data)
 	}
 	name := filepath.Base(at.path)
