@@ -58,10 +58,12 @@ func (r *Registry) register(ctx context.Context, socket string) (*entry, error) 
 		r.forget(e, true)
 		return nil, told
 	}
-	if err == nil {
-		r.cfg.Logger.Info("a CSI driver has registered", "driver", e.name, "socket", socket)
+	if err != nil {
+		return nil, err
 	}
-	return e, err
+	r.cfg.Logger.Info("a CSI driver has registered", "driver", e.name, "socket", socket)
+	r.cfg.OnReady(e.name)
+	return e, nil
 }
 
 func connect(ctx context.Context, conn *grpc.ClientConn) error {
@@ -165,7 +167,9 @@ func (r *Registry) reserve(e *entry) error {
 func (r *Registry) introduce(ctx context.Context, e *entry) error {
 	ctx, cancel := context.WithTimeout(ctx, nodeTimeout)
 	defer cancel()
+	begun := time.Now()
 	node, err := e.client.NodeInfo(ctx)
+	r.cfg.Metrics.OnCall(volumecsi.Call{Driver: e.name, Method: "NodeGetInfo", Took: time.Since(begun), Err: err})
 	if err != nil {
 		return fmt.Errorf("NodeGetInfo: %w", err)
 	}
