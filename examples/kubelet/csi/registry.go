@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -34,6 +35,10 @@ type RegistryConfig struct {
 	// OnDeregistered is told that the socket of a driver has gone; not at the end of Run:
 	// the driver stays. As OnRegistered otherwise. May be nil.
 	OnDeregistered func(driver string)
+	// Watch calls look at once and whenever something changes in the folders that look has
+	// returned last, until ctx ends or it cannot watch: errors.ErrUnsupported says that it
+	// never can. Nil means inotify; a synctest bubble needs NoWatch.
+	Watch func(ctx context.Context, look func() (folders []string)) error
 	// Period is how often the folder is looked at without anything that tells of a change;
 	// zero means 10 s.
 	Period time.Duration
@@ -76,6 +81,9 @@ func NewRegistry(cfg RegistryConfig) (*Registry, error) {
 	}
 	if cfg.ShutdownTimeout == 0 {
 		cfg.ShutdownTimeout = 10 * time.Second
+	}
+	if cfg.Watch == nil {
+		cfg.Watch = watch
 	}
 	if cfg.OnRegistered == nil {
 		cfg.OnRegistered = func(context.Context, string, NodeInfo) error { return nil }
@@ -132,35 +140,56 @@ type followed struct {
 	done chan struct{}
 }
 
-// watch looks at the folder whenever the kernel tells of a change. After each Period it
+// watch looks at the folder whenever something tells of a change. After each Period it
 // begins anew: the folder may have been replaced, or may not let itself be watched.
 func (r *Registry) watch(ctx context.Context) {
 	sockets := map[string]followed{}
+	look := func() []string { return r.look(ctx, sockets) }
 	for ctx.Err() == nil {
 		period, end := context.WithTimeout(ctx, r.cfg.Period)
-		add := func(string) {}
-		look := func([]inotify.Event) error { r.look(ctx, sockets, add); return nil }
-		err := inotify.Watch(period, func(q inotify.Queue) error {
-			add = func(dir string) {
-				if _, err := q.Add(dir, inotify.Changes|unix.IN_ONLYDIR); err != nil {
-					r.cfg.Logger.Warn("a folder for plugins is not watched", "folder", dir, "err", err)
-				}
-			}
-			return look(nil)
-		}, look)
+		err := r.cfg.Watch(period, look)
 		if period.Err() == nil {
-			r.cfg.Logger.Warn("the folder for plugins is not watched", "again", r.cfg.Period, "err", err)
-			add = func(string) {}
-			_ = look(nil)
+			if !errors.Is(err, errors.ErrUnsupported) {
+				r.cfg.Logger.Warn("the folder for plugins is not watched", "again", r.cfg.Period, "err", err)
+			}
+			look()
 			<-period.Done()
 		}
 		end()
 	}
 }
 
-// look holds what is in the folder against what is followed.
-func (r *Registry) look(ctx context.Context, sockets map[string]followed, add func(dir string)) {
-	found := r.scan(add)
+// NoWatch is a RegistryConfig.Watch that watches nothing: drivers are found after a
+// Period.
+func NoWatch(context.Context, func() []string) error { return errors.ErrUnsupported }
+
+// watch is RegistryConfig.Watch by inotify.
+func watch(ctx context.Context, look func() (folders []string)) error {
+	var queue inotify.Queue
+	all := func() error {
+		// What comes into a folder after it was listed and before it is watched is seen by
+		// the next look.
+		for seen := []string(nil); ; {
+			folders := look()
+			if slices.Equal(folders, seen) {
+				return nil
+			}
+			for _, folder := range folders {
+				if _, err := queue.Add(folder, inotify.Changes|unix.IN_ONLYDIR); err != nil && !errors.Is(err, unix.ENOENT) {
+					return fmt.Errorf("%s: %w", folder, err)
+				}
+			}
+			seen = folders
+		}
+	}
+	begin := func(q inotify.Queue) error { queue = q; return all() }
+	return inotify.Watch(ctx, begin, func([]inotify.Event) error { return all() })
+}
+
+// look holds what is in the folder against what is followed, and returns the folders that
+// it has looked into, sorted.
+func (r *Registry) look(ctx context.Context, sockets map[string]followed) []string {
+	folders, found := r.scan()
 	for path, f := range sockets {
 		if is := found[path]; is == nil || !same(is, f.is) {
 			f.end(errGone)
@@ -174,18 +203,19 @@ func (r *Registry) look(ctx context.Context, sockets map[string]followed, add fu
 			sockets[path] = r.follow(ctx, path, is, f.done)
 		}
 	}
+	return folders
 }
 
 // same tells whether a socket is the one that it was: a driver that has started again
 // has made another, which may have got the old one's inode.
 func same(a, b os.FileInfo) bool { return os.SameFile(a, b) && a.ModTime().Equal(b.ModTime()) }
 
-// scan finds sockets, and has folders watched.
-func (r *Registry) scan(add func(dir string)) map[string]os.FileInfo {
-	found := map[string]os.FileInfo{}
+// scan finds sockets in the folder and in those below it.
+func (r *Registry) scan() (folders []string, found map[string]os.FileInfo) {
+	found = map[string]os.FileInfo{}
 	var walk func(dir string)
 	walk = func(dir string) {
-		add(dir)
+		folders = append(folders, dir)
 		entries, err := os.ReadDir(dir)
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			r.cfg.Logger.Warn("a folder for plugins cannot be read", "folder", dir, "err", err)
@@ -204,7 +234,8 @@ func (r *Registry) scan(add func(dir string)) map[string]os.FileInfo {
 		}
 	}
 	walk(r.cfg.Folder)
-	return found
+	slices.Sort(folders)
+	return folders, found
 }
 
 const firstDelay, mostDelay = 500 * time.Millisecond, 2*time.Minute + 2*time.Second
