@@ -43,6 +43,7 @@ var floors = map[string]floor{
 	"internal/tree":       {outside: 1},
 	"internal/inotify":    {outside: 1},
 	"internal/required":   {outside: 0},
+	"internal/foldername": {outside: 0},
 	// Only the test and the recorder of golden requests import it.
 	"internal/golden": {own: []string{"cri", "cri/fake", "cri/logs"}, outside: 120, forbid: noCore},
 	// Only tests and examples/mutate import it.

@@ -10,6 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/foldername"
 	"github.com/podwright/podwright/internal/required"
 )
 
@@ -115,7 +116,7 @@ func (c Config) withDefaults() (Config, error) {
 		if err := required.Field(field, p); err != nil {
 			return c, err
 		}
-		if err := checkName("the plugin's name", Escape(p.Name())); err != nil {
+		if err := foldername.Check("the plugin's name", Escape(p.Name())); err != nil {
 			return c, fmt.Errorf("%s: %w", field, err)
 		}
 		if names[p.Name()] {

@@ -8,6 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/foldername"
 	"github.com/podwright/podwright/internal/podfacts"
 	"github.com/podwright/podwright/internal/run"
 )
@@ -27,7 +28,7 @@ func (m *Manager) Prepare(ctx context.Context, pod *v1.Pod) error {
 	if err := podfacts.CheckIdentity(pod); err != nil {
 		return fmt.Errorf("volume: prepare: %w", err)
 	}
-	if err := checkName("the pod's UID", string(pod.UID)); err != nil {
+	if err := foldername.Check("volume: the pod's UID", string(pod.UID)); err != nil {
 		return err
 	}
 	if err := m.awaitStart(ctx); err != nil {
@@ -123,7 +124,7 @@ func (m *Manager) notReady(p *podState, action string, cause error) error {
 // error is a NotReadyError, and the manager goes on meanwhile. A call that is cancelled
 // ends no unmount.
 func (m *Manager) Release(ctx context.Context, uid types.UID) error {
-	if err := checkName("the pod's UID", string(uid)); err != nil {
+	if err := foldername.Check("volume: the pod's UID", string(uid)); err != nil {
 		return err
 	}
 	if err := m.awaitStart(ctx); err != nil {

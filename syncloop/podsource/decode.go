@@ -27,8 +27,8 @@ type Decoder struct {
 	Volumes []string
 	// Objects are the kinds of API objects that a static pod may refer to
 	// because somebody resolves them without an API server: "Secret",
-	// "ConfigMap", "ServiceAccount", "PersistentVolumeClaim", "ResourceClaim".
-	// nil means none: a manifest that refers to one is refused.
+	// "ConfigMap", "ServiceAccount", "ClusterTrustBundle", "CSIDriver",
+	// "PersistentVolumeClaim", "ResourceClaim". nil means none: a manifest that refers to one is refused.
 	Objects []string
 	// EvictedByTaints leaves the pod without the toleration of every NoExecute
 	// taint that pods from files get.

@@ -144,7 +144,7 @@ func TestStrays(t *testing.T) {
 	require.Len(t, got, len(w.files))
 	all := strings.Join(got, "\n")
 	for _, want := range []string{
-		`README "README" is no folder of objects: they are configmaps, secrets, tokens, trustbundles`, "to be 2 folders deep",
+		`README "README" is no folder of objects: they are configmaps, csidrivers, secrets, tokens, trustbundles`, "to be 2 folders deep",
 		"does not end with .yaml", `"NS" is no namespace`, `"A" is no name of a ConfigMap`, "to be 1 folders deep", `"a:b" is no name of a Secret`,
 	} {
 		require.Contains(t, all, want)
@@ -210,6 +210,14 @@ func TestDecode(t *testing.T) {
 		_, _, err := kinds["trustbundles"].object([]byte("apiVersion: certificates.k8s.io/v1beta1\nkind: ClusterTrustBundle\nspec: {trustBundle: "+text+"}"), volume.Object{})
 		require.ErrorContains(t, err, want)
 	}
+	for want, text := range map[string]string{
+		`spec.volumeLifecycleModes[0]: "Often": must be`:            "{volumeLifecycleModes: [Often]}",
+		`spec.fsGroupPolicy: "Some": must be one of`:                "{fsGroupPolicy: Some}",
+		"spec.tokenRequests[0].expirationSeconds: 599: must be at ": "{tokenRequests: [{audience: a, expirationSeconds: 599}]}",
+	} {
+		_, _, err := kinds["csidrivers"].object([]byte("apiVersion: storage.k8s.io/v1\nkind: CSIDriver\nspec: "+text), volume.Object{})
+		require.ErrorContains(t, err, want)
+	}
 	_, _, err := kinds["tokens"].object([]byte("apiVersion: authentication.k8s.io/v1\nkind: TokenRequest\n"), volume.Object{})
 	require.ErrorContains(t, err, "status.token: required")
 }
@@ -219,6 +227,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add("secrets", "apiVersion: v1\nkind: Secret\nstringData: {a: b}\n")
 	f.Add("tokens", "apiVersion: authentication.k8s.io/v1\nkind: TokenRequest\nstatus: {token: "+jwt(`{"exp":1e99}`)+"}")
 	f.Add("trustbundles", "apiVersion: certificates.k8s.io/v1beta1\nkind: ClusterTrustBundle\nspec: {trustBundle: |\n  "+strings.ReplaceAll(pemText, "\n", "\n  ")+"}")
+	f.Add("csidrivers", "apiVersion: storage.k8s.io/v1\nkind: CSIDriver\nspec: {volumeLifecycleModes: [Ephemeral], fsGroupPolicy: File}\n")
 	f.Fuzz(func(t *testing.T, folder, text string) {
 		k, ok := kinds[folder]
 		if !ok {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podwright/podwright/internal/run"
@@ -45,10 +46,10 @@ type DirConfig struct {
 func NoWatch(context.Context, string, func(Hint)) error { return errors.ErrUnsupported }
 
 // Dir is the objects in a folder: see the package's documentation. It is a ConfigMaps,
-// Secrets, Tokens and TrustBundles. Use NewDir.
+// Secrets, Tokens, TrustBundles and CSIDrivers. Use NewDir.
 //
 // The getters answer from memory. Until Run has looked at the folder once, they wait for
-// that.
+// that; CSIDriver fails.
 type Dir struct {
 	cfg   DirConfig
 	ran   atomic.Bool
@@ -71,6 +72,7 @@ var (
 	_ Secrets      = (*Dir)(nil)
 	_ Tokens       = (*Dir)(nil)
 	_ TrustBundles = (*Dir)(nil)
+	_ CSIDrivers   = (*Dir)(nil)
 )
 
 // NewDir returns a Dir.
@@ -177,6 +179,20 @@ func (d *Dir) Token(ctx context.Context, r TokenRequest) (Token, error) {
 		return Token{}, fmt.Errorf("%s: tokens/%s/%s.yaml: the token expired at %s", o, r.Namespace, r.ServiceAccount, t.Expires.UTC().Format(time.RFC3339))
 	}
 	return t.Token, nil
+}
+
+// CSIDriver implements CSIDrivers.
+func (d *Dir) CSIDriver(name string) (*storagev1.CSIDriver, error) {
+	select {
+	case <-d.looked:
+	default:
+		return nil, fmt.Errorf("objects: Run has not read %s yet", d.cfg.Path)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	value, err := d.catalog.find(volume.Object{Kind: KindCSIDriver, Name: name})
+	driver, _ := value.(*storagev1.CSIDriver)
+	return driver, err
 }
 
 // TrustBundle implements TrustBundles.

@@ -38,6 +38,8 @@ type ground struct {
 	checkpoint *checkpoint.Store
 	dirty      syncloop.Inbox // pods that the loop is to look at, as volumes and objects tell
 	conn       *Connection    // not before newNode
+	// watchDrivers is csi.RegistryConfig.Watch: a bubble cannot have the kernel's.
+	watchDrivers func(ctx context.Context, look func() (folders []string)) error
 }
 
 func newGround(cfg Config, f folders) (_ *ground, err error) {

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podwright/podwright/syncloop"
@@ -14,7 +15,7 @@ import (
 )
 
 // objectKinds are what static pods may refer to where a folder has such objects.
-var objectKinds = []string{objects.KindConfigMap, objects.KindSecret, objects.KindServiceAccount, objects.KindTrustBundle}
+var objectKinds = []string{objects.KindConfigMap, objects.KindSecret, objects.KindServiceAccount, objects.KindTrustBundle, objects.KindCSIDriver}
 
 // lookup finds what pods refer to by name, for volumes, environment and image pulls.
 type lookup interface {
@@ -22,6 +23,7 @@ type lookup interface {
 	objects.Secrets
 	objects.Tokens
 	objects.TrustBundles
+	objects.CSIDrivers
 }
 
 // named is where this agent finds it: in a folder, or nowhere.
@@ -99,6 +101,8 @@ func (nothing) Secret(context.Context, string, string) (*v1.Secret, error) { ret
 func (nothing) Token(context.Context, objects.TokenRequest) (objects.Token, error) {
 	return objects.Token{}, errNoObjects
 }
+
+func (nothing) CSIDriver(string) (*storagev1.CSIDriver, error) { return nil, errNoObjects }
 
 func (nothing) TrustBundle(context.Context, string) (string, error) { return "", errNoObjects }
 

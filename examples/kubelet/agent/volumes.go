@@ -8,10 +8,13 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/examples/kubelet/csi"
+	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/syncloop"
 	"github.com/podwright/podwright/volume"
 	"github.com/podwright/podwright/volume/configmap"
 	"github.com/podwright/podwright/volume/content"
+	volumecsi "github.com/podwright/podwright/volume/csi"
 	"github.com/podwright/podwright/volume/downwardapi"
 	"github.com/podwright/podwright/volume/emptydir"
 	"github.com/podwright/podwright/volume/hostpath"
@@ -23,14 +26,15 @@ import (
 	"github.com/podwright/podwright/volume/subpath"
 )
 
-// volumeKinds are the volumes that a static pod may have here, those of objects if a
-// folder has these. Claims and CSI drivers need an API server.
-var volumeKinds = []string{"configMap", "downwardAPI", "emptyDir", "hostPath", "image", "nfs", "projected", "secret"}
+// volumeKinds are the volumes that a static pod may have here, those of objects and of CSI
+// drivers if a folder has what they refer to. Claims need an API server.
+var volumeKinds = []string{"configMap", "csi", "downwardAPI", "emptyDir", "hostPath", "image", "nfs", "projected", "secret"}
 
 // volumes mounts the pods' volumes, and parts of them.
 type volumes struct {
 	manager  *volume.Manager
 	subPaths *subpath.SubPaths
+	drivers  *csi.Registry
 }
 
 func (g *ground) newVolumes(from named) (v volumes, err error) {
@@ -38,7 +42,12 @@ func (g *ground) newVolumes(from named) (v volumes, err error) {
 	if v.subPaths, err = subpath.New(subpath.Config{Layout: layout, Mounts: kernel}); err != nil {
 		return v, err
 	}
-	plugins, err := g.volumePlugins(layout, kernel, from)
+	drivers, err := g.newDrivers(func(string) { v.manager.TryAgain(volumecsi.Name) })
+	if err != nil {
+		return v, err
+	}
+	v.drivers = drivers
+	plugins, err := g.volumePlugins(layout, kernel, drivers, from)
 	if err != nil {
 		return v, err
 	}
@@ -57,6 +66,9 @@ func (g *ground) newVolumes(from named) (v volumes, err error) {
 	return v, err
 }
 
+// run mounts, unmounts and lets drivers register until ctx ends.
+func (v volumes) run(ctx context.Context) error { return run.All(ctx, v.manager.Run, v.drivers.Run) }
+
 // cleaner has what no pod uses taken back once all sources have been read.
 func (v volumes) cleaner(complete func() bool) syncloop.Cleaner {
 	var once sync.Once
@@ -70,7 +82,7 @@ func (v volumes) cleaner(complete func() bool) syncloop.Cleaner {
 
 // volumePlugins are all that there are, whether or not a static pod may have such a
 // volume: what an agent before this one has mounted must be known to be unmounted.
-func (g *ground) volumePlugins(layout volume.Layout, kernel mounts.Mounter, from named) ([]volume.Plugin, error) {
+func (g *ground) volumePlugins(layout volume.Layout, kernel mounts.Mounter, drivers volumecsi.Drivers, from named) ([]volume.Plugin, error) {
 	allocatable := describeNode(g.cfg.Config).Allocatable
 	onDisk := emptydir.New(emptydir.Config{Mounts: kernel, Allocatable: func() int64 { return allocatable.Memory().Value() }, Logger: g.cfg.Logger})
 	files, err := content.New(content.Config{Backing: onDisk, Logger: g.cfg.Logger})
@@ -88,6 +100,7 @@ func (g *ground) volumePlugins(layout volume.Layout, kernel mounts.Mounter, from
 	})))
 	add(plugin(nfs.New(nfs.Config{Mounts: kernel})))
 	add(plugin(local.New(local.Config{Layout: layout, Mounts: kernel, Event: g.event, Logger: g.cfg.Logger})))
+	add(plugin(g.newCSI(layout, drivers, from)))
 	return plugins, errors.Join(errs...)
 }
 

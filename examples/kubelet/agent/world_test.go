@@ -20,6 +20,7 @@ import (
 
 	"github.com/podwright/podwright/cri/fake"
 	"github.com/podwright/podwright/examples/kubelet/config"
+	"github.com/podwright/podwright/examples/kubelet/csi"
 	"github.com/podwright/podwright/internal/testagent"
 )
 
@@ -84,6 +85,7 @@ func (w *world) start() {
 	require.NoError(w.t, cfg.complete())
 	g, err := newGround(cfg, f)
 	require.NoError(w.t, err)
+	g.watchDrivers = csi.NoWatch
 	n, err := newNode(w.t.Context(), g, &Connection{Runtime: w.calls, Images: w.runtime, Name: "fake"})
 	require.NoError(w.t, err)
 	w.agent = n
