@@ -94,12 +94,17 @@ func (a *Agent) Run(ctx context.Context) (err error) {
 	watch.Go(func() { a.watchRoot(watching, lock) })
 	defer watch.Wait()
 	defer stop()
-	g, err := newGround(a.cfg, a.folders)
+	g, err := newGround(a.cfg, a.folders, a.now)
 	if err != nil {
 		return fmt.Errorf("agent: %w", err)
 	}
 	a.set(state{ground: g, err: errors.New("not connected yet")})
 	defer a.set(state{err: errors.New("stopped")})
+	return g.runWith(ctx, func(ctx context.Context) error { return a.runPods(ctx, g) })
+}
+
+// runPods connects to the runtime and runs pods on it until ctx ends.
+func (a *Agent) runPods(ctx context.Context, g *ground) (err error) {
 	conn := a.connect(ctx, g)
 	if conn == nil {
 		return nil
