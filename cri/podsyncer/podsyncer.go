@@ -134,6 +134,18 @@ func (s *Syncer) buildStatuses() (err error) {
 		return err
 	}
 	cfg := s.cfg.Statuses
+	if cfg.Pod == nil {
+		cfg.Pod = s.desired.Get
+	}
+	if cfg.Mirror == nil {
+		cfg.Mirror = s.mirror
+	}
+	if cfg.TranslateUID == nil {
+		cfg.TranslateUID = s.desired.Translate
+	}
+	if cfg.MayStillRun == nil {
+		cfg.MayStillRun = func(uid types.UID) bool { return s.worker(uid).CouldHaveRunningContainers() }
+	}
 	cfg.Sinks = append(s.sinks.wrap(cfg.Sinks), writer.NamedSink{Name: checkpointSink, Sink: status.SinkFunc(s.records.Save)})
 	if s.statuses, err = writer.New(cfg); err != nil {
 		return err

@@ -22,9 +22,13 @@ func (g *ground) newDrivers(ready func(driver string)) (*csi.Registry, error) {
 // is said of drivers, and the secrets and tokens that they get, come from the folder of
 // objects.
 func (g *ground) newCSI(layout volume.Layout, drivers volumecsi.Drivers, from named) (*volumecsi.Plugin, error) {
-	return volumecsi.New(volumecsi.Config{
+	cfg := volumecsi.Config{
 		Layout: layout, NodeName: g.cfg.Flags.NodeName,
 		Drivers: drivers, CSIDrivers: from, Secrets: from, Tokens: from,
 		Logger: g.cfg.Logger,
-	})
+	}
+	if g.cluster != nil {
+		cfg.Attachments = g.cluster.objects
+	}
+	return volumecsi.New(cfg)
 }

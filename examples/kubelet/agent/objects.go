@@ -26,13 +26,16 @@ type lookup interface {
 	objects.CSIDrivers
 }
 
-// named is where this agent finds it: in a folder, or nowhere.
+// named is where this agent finds it: at an API server, in a folder, or nowhere.
 type named struct {
 	lookup
 	folder *objects.Dir // nil without --objects-dir
 }
 
 func (g *ground) newNamed(changed func([]volume.Object)) (named, error) {
+	if g.cluster != nil {
+		return named{lookup: g.cluster.objects}, nil
+	}
 	if g.cfg.Flags.ObjectsDir == "" {
 		return named{lookup: nothing{}}, nil
 	}

@@ -21,6 +21,9 @@ func (a *Agent) Report() server.Report {
 	now := a.now()
 	r := server.Report{Node: a.cfg.Flags.NodeName, Time: time.Now(), Checks: a.Health(), Pods: []server.PodReport{}}
 	if now.ground != nil {
+		if now.ground.cluster != nil { // no check of /healthz: pods run on without it
+			r.Checks = append(r.Checks, check("apiserver", now.ground.clusterHealth()))
+		}
 		for _, p := range now.ground.manifestProblems() {
 			r.Manifests = append(r.Manifests, server.ManifestProblem{Path: p.Path, Message: p.Message, Since: p.Since, KeptPrevious: p.KeptLastGood})
 		}

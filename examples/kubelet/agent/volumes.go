@@ -51,7 +51,7 @@ func (g *ground) newVolumes(from named) (v volumes, err error) {
 	if err != nil {
 		return v, err
 	}
-	v.manager, err = volume.New(volume.Config{
+	cfg, err := g.claimed(volume.Config{
 		Plugins:  plugins,
 		Layout:   layout,
 		SubPaths: v.subPaths,
@@ -63,6 +63,10 @@ func (g *ground) newVolumes(from named) (v volumes, err error) {
 		Event:           g.event,
 		Logger:          g.cfg.Logger,
 	})
+	if err != nil {
+		return v, err
+	}
+	v.manager, err = volume.New(cfg)
 	return v, err
 }
 

@@ -91,7 +91,7 @@ func TestObjectsAreTakenAway(t *testing.T) {
 
 // Registries are shown what the secrets of the folder say.
 func TestPullSecretsOfObjects(t *testing.T) {
-	g, err := newGround(configOf(t.TempDir(), nil), folders{root: t.TempDir()})
+	g, err := newGround(configOf(t.TempDir(), nil), folders{root: t.TempDir()}, noState)
 	require.NoError(t, err)
 	secrets := &objects.Memory{}
 	auth := base64.StdEncoding.EncodeToString([]byte("me:secret"))

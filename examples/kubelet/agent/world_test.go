@@ -83,7 +83,7 @@ func (w *world) start() {
 		cfg.Logger = slog.New(slog.NewTextHandler(w.t.Output(), nil))
 	}
 	require.NoError(w.t, cfg.complete())
-	g, err := newGround(cfg, f)
+	g, err := newGround(cfg, f, noState)
 	require.NoError(w.t, err)
 	g.watchDrivers = csi.NoWatch
 	n, err := newNode(w.t.Context(), g, &Connection{Runtime: w.calls, Images: w.runtime, Name: "fake"})
@@ -254,3 +254,6 @@ func TestCrashWhileRemoving(t *testing.T) {
 		}
 	}
 }
+
+// noState is that of an agent that has not come anywhere.
+func noState() state { return state{} }

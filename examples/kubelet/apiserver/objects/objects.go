@@ -57,7 +57,7 @@ var (
 	_ objects.TrustBundles = (*Objects)(nil)
 	_ request.Services     = (*Objects)(nil)
 	_ claims.Objects       = (*Objects)(nil)
-	_ csi.CSIDrivers       = (*Objects)(nil)
+	_ objects.CSIDrivers   = (*Objects)(nil)
 	_ csi.Attachments      = (*Objects)(nil)
 )
 

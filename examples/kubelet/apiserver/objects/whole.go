@@ -14,6 +14,7 @@ import (
 	"github.com/podwright/podwright/cri/pods/request"
 	"github.com/podwright/podwright/examples/kubelet/apiserver"
 	"github.com/podwright/podwright/volume"
+	"github.com/podwright/podwright/volume/objects"
 )
 
 // whole watches all objects of a kind, from when it is started.
@@ -104,7 +105,24 @@ func (o *Objects) RuntimeHandler(ctx context.Context, pod *v1.Pod) (string, erro
 	return class.Handler, nil
 }
 
-// CSIDriver implements csi.CSIDrivers.
+// KnownHandler is RuntimeHandler from memory: known is false while the class was not read.
+func (o *Objects) KnownHandler(pod *v1.Pod) (handler string, known bool) {
+	name := pod.Spec.RuntimeClassName
+	if name == nil || *name == "" {
+		return "", true
+	}
+	feed, err := o.classes.start()
+	if err != nil {
+		return "", false
+	}
+	class, ok := feed.Get("", *name)
+	if !ok {
+		return "", false
+	}
+	return class.Handler, true
+}
+
+// CSIDriver implements objects.CSIDrivers.
 func (o *Objects) CSIDriver(name string) (*storagev1.CSIDriver, error) {
 	feed, err := o.drivers.start()
 	if err != nil {
@@ -113,6 +131,8 @@ func (o *Objects) CSIDriver(name string) (*storagev1.CSIDriver, error) {
 	if !feed.HasSynced() {
 		return nil, fmt.Errorf("CSIDriver %s: not known yet: %w", name, feed.Err())
 	}
-	driver, _ := feed.Get("", name)
-	return driver, nil
+	if driver, ok := feed.Get("", name); ok {
+		return driver, nil
+	}
+	return nil, objects.NotFound(volume.Object{Kind: objects.KindCSIDriver, Name: name})
 }
