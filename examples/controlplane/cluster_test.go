@@ -12,7 +12,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -196,8 +195,7 @@ func TestControlPlane(t *testing.T) {
 	second := startProgram(t, "-controller-manager=false", "-scheduler=false")
 	require.NotEqual(t, r.described.URL, second.described.URL)
 	second.do("", "get", "namespaces")
-	pids := second.processes()
-	require.Less(t, len(pids), len(r.processes()))
+	require.Less(t, len(second.processes()), len(r.processes()))
 	require.NoError(t, second.cmd.Process.Kill())
 	second.requireNothingLeft()
 	r.do("", "-n", "test", "get", "pod", "p")
@@ -205,5 +203,4 @@ func TestControlPlane(t *testing.T) {
 	require.NoError(t, r.cmd.Process.Signal(syscall.SIGTERM))
 	require.NoError(t, r.cmd.Wait(), r.stderr.String())
 	r.requireNothingLeft()
-	require.False(t, slices.ContainsFunc(pids, func(pid int) bool { return slices.Contains(r.processes(), pid) }))
 }
