@@ -12,9 +12,9 @@ func (c *cluster) arguments() map[string][]string {
 	return map[string][]string{
 		etcd: {
 			"--data-dir=" + c.path("etcd"), "--log-level=warn",
-			"--listen-client-urls=" + etcdURL, "--advertise-client-urls=" + etcdURL,
-			// A socket in the folder that etcd works in.
-			"--listen-peer-urls=unix://peer.sock", "--initial-advertise-peer-urls=unix://peer.sock", "--initial-cluster=default=unix://peer.sock",
+			"--listen-client-urls=" + etcdURL, "--advertise-client-urls=unix://etcd.sock:0",
+			// A socket in the folder that etcd works in, which insists on a port.
+			"--listen-peer-urls=unix://peer.sock:0", "--initial-advertise-peer-urls=unix://peer.sock:0", "--initial-cluster=default=unix://peer.sock:0",
 			"--unsafe-no-fsync", // the data outlives etcd, but not the machine
 		},
 		apiServer: {

@@ -129,11 +129,11 @@ func runCluster(setup context.Context, o options, b *builder, signals <-chan os.
 	if err := c.start(setup); err != nil {
 		return exitSetup, err
 	}
-	for _, kv := range c.environ() {
-		fmt.Println("export " + kv)
-	}
 	if len(o.argv) > 0 {
 		return runCommand(o.argv, c.environ(), signals)
+	}
+	for _, kv := range c.environ() {
+		fmt.Println("export " + kv)
 	}
 	report.line("%s", c.instructions())
 	select {

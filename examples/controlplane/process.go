@@ -40,6 +40,7 @@ type component struct {
 type process struct {
 	cmd     *exec.Cmd
 	ended   chan struct{} // closed once it has been waited for
+	counted chan struct{} // closed when it has answered: from there on its end is news
 	ordered chan struct{} // closed before it is told to end
 	paused  bool
 }
@@ -80,12 +81,12 @@ func (c *component) launch(ctx context.Context) error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	p := &process{cmd: cmd, ended: make(chan struct{}), ordered: make(chan struct{})}
+	p := &process{cmd: cmd, ended: make(chan struct{}), counted: make(chan struct{}), ordered: make(chan struct{})}
 	c.process = p
 	go func() {
 		err := cmd.Wait()
 		close(p.ended)
-		if !isClosed(p.ordered) {
+		if isClosed(p.counted) && !isClosed(p.ordered) {
 			c.died(c.name, fmt.Errorf("%s has ended by itself: %w\n%s", c.name, errors.Join(err, errEnded), tail(c.log, 10)))
 		}
 	}()
@@ -100,6 +101,9 @@ func (c *component) waitReady(ctx context.Context) error {
 	defer tick.Stop()
 	for {
 		err := c.ready(ctx)
+		if err == nil && !isClosed(c.process.counted) {
+			close(c.process.counted)
+		}
 		if err == nil {
 			return nil
 		}
