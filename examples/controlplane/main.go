@@ -58,7 +58,7 @@ func parseArgs(args []string) (options, error) {
 	}
 	flags := flag.NewFlagSet("controlplane", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
-	flags.BoolVar(&o.controllerManager, controllerManager, true, "")
+	flags.BoolVar(&o.controllerManager, "controller-manager", true, "")
 	flags.BoolVar(&o.scheduler, "scheduler", true, "")
 	flags.StringVar(&o.node, "node", strings.ToLower(hostname), "")
 	flags.StringVar(&o.logs, "logs", "", "")

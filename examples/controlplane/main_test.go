@@ -21,9 +21,9 @@ func TestMain(m *testing.M) {
 }
 
 func TestParseArgs(t *testing.T) {
-	o, err := parseArgs([]string{"-scheduler=false", "-node", "n", "--", "go", "test", "-v"})
+	o, err := parseArgs([]string{"-controller-manager=false", "-node", "n", "--", "go", "test", "-v"})
 	require.NoError(t, err)
-	require.Equal(t, options{controllerManager: true, node: "n", argv: []string{"go", "test", "-v"}}, o)
+	require.Equal(t, options{scheduler: true, node: "n", argv: []string{"go", "test", "-v"}}, o)
 	o, err = parseArgs([]string{"-build", "kubectl,kubelet"})
 	require.NoError(t, err)
 	require.Equal(t, []string{"kubectl", "kubelet"}, o.build)
