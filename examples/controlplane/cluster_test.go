@@ -131,11 +131,13 @@ func (r *running) requireNothingLeft() {
 	eventually(r.t, "the folder is left", func() bool { return !exists(r.dir) })
 	at, err := url.Parse(r.described.URL)
 	require.NoError(r.t, err)
-	conn, err := net.Dial("tcp", at.Host)
-	if err == nil {
-		conn.Close()
-	}
-	require.Error(r.t, err, "the port still answers")
+	eventually(r.t, "the port still answers", func() bool {
+		conn, err := net.Dial("tcp", at.Host)
+		if err == nil {
+			conn.Close()
+		}
+		return err != nil
+	})
 }
 
 func exists(path string) bool {

@@ -42,6 +42,7 @@ func TestComponentStartsAndStops(t *testing.T) {
 		require.NoError(t, c.stop(t.Context()))
 		require.False(t, c.running())
 		require.NoError(t, c.stop(t.Context()))
+		require.NoError(t, os.Remove(filepath.Join(c.dir, "ready")))
 	}
 	text, err := os.ReadFile(filepath.Join(c.dir, "lives"))
 	require.NoError(t, err)
