@@ -29,6 +29,7 @@ func (c *cluster) arguments() map[string][]string {
 			"--service-account-signing-key-file=" + c.path("serviceaccounts.key"), "--service-account-key-file=" + c.path("serviceaccounts.pub"),
 			"--kubelet-client-certificate=" + c.path("kubelet-client.crt"), "--kubelet-client-key=" + c.path("kubelet-client.key"),
 			"--service-cluster-ip-range=" + serviceRange,
+			"--shutdown-watch-termination-grace-period=5s", // or it waits for its clients to end their watches
 			"--allow-privileged=true",
 			"--feature-gates=ClusterTrustBundle=true,ClusterTrustBundleProjection=true",
 			"--runtime-config=certificates.k8s.io/v1beta1/clustertrustbundles=true",
@@ -37,6 +38,7 @@ func (c *cluster) arguments() map[string][]string {
 		controllerManager: {
 			"--kubeconfig=" + c.path(controllerManager+".kubeconfig"),
 			"--secure-port=0", "--leader-elect=false",
+			"--kube-api-qps=200", "--kube-api-burst=400", // there is nobody to be fair to
 			"--use-service-account-credentials=true", "--service-account-private-key-file=" + c.path("serviceaccounts.key"),
 			"--root-ca-file=" + c.path("ca.crt"),
 			"--cluster-signing-cert-file=" + c.path("ca.crt"), "--cluster-signing-key-file=" + c.path("ca.key"),
@@ -45,6 +47,7 @@ func (c *cluster) arguments() map[string][]string {
 		scheduler: {
 			"--kubeconfig=" + c.path(scheduler+".kubeconfig"),
 			"--secure-port=0", "--leader-elect=false",
+			"--kube-api-qps=200", "--kube-api-burst=400",
 			"--profiling=false",
 		},
 	}

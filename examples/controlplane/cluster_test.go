@@ -50,7 +50,7 @@ func startProgram(t *testing.T, args ...string) *running {
 	tmp, err := os.MkdirTemp("", "cp") // sockets below it must have short names
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, os.Remove(tmp), "the program has left something there") })
-	r.cmd = exec.Command(self, args...)
+	r.cmd = exec.Command(self, append([]string{"-exports"}, args...)...)
 	r.cmd.Env = append(os.Environ(), asProgram+"=1", "TMPDIR="+tmp)
 	r.cmd.Stderr = r.stderr
 	r.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}

@@ -29,8 +29,8 @@
 //	KUBECONFIG              one of a user who may do everything
 //	PODWRIGHT_CONTROLPLANE  the folder
 //
-// Without a command both are printed as export lines on the standard output, once
-// everything answers. The exit code is the command's, or 128 and the signal that ended it; 2 for
+// With -exports and without a command both are printed as export lines on the standard
+// output, once everything answers. The exit code is the command's, or 128 and the signal that ended it; 2 for
 // bad usage, 125 when the control plane could not be started.
 //
 // # Control endpoint

@@ -38,6 +38,7 @@ or, without one, on Ctrl-C.
   -scheduler=false           without it
   -node NAME                 write a kubeconfig for this node, too (the host's name)
   -logs DIR                  write the logs there, to be kept
+  -exports                   print the environment of COMMAND, and no instructions
   -build NAMES               only build programs and print their paths: etcd,
                              kube-apiserver, kube-controller-manager,
                              kube-scheduler, kubectl, kubelet (the upstream one)
@@ -45,6 +46,7 @@ or, without one, on Ctrl-C.
 
 type options struct {
 	controllerManager, scheduler bool
+	exports                      bool
 	node, logs                   string
 	build                        []string
 	argv                         []string
@@ -60,6 +62,7 @@ func parseArgs(args []string) (options, error) {
 	flags.SetOutput(io.Discard)
 	flags.BoolVar(&o.controllerManager, "controller-manager", true, "")
 	flags.BoolVar(&o.scheduler, "scheduler", true, "")
+	flags.BoolVar(&o.exports, "exports", false, "")
 	flags.StringVar(&o.node, "node", strings.ToLower(hostname), "")
 	flags.StringVar(&o.logs, "logs", "", "")
 	build := flags.String("build", "", "")
@@ -132,10 +135,11 @@ func runCluster(setup context.Context, o options, b *builder, signals <-chan os.
 	if len(o.argv) > 0 {
 		return runCommand(o.argv, c.environ(), signals)
 	}
-	for _, kv := range c.environ() {
-		fmt.Println("export " + kv)
+	if o.exports {
+		fmt.Println("export " + strings.Join(c.environ(), "\nexport "))
+	} else {
+		report.line("%s", c.instructions())
 	}
-	report.line("%s", c.instructions())
 	select {
 	case <-signals:
 		return 0, nil

@@ -49,7 +49,7 @@ func (s *session) startControlPlane(ctx context.Context, logs string) error {
 	if err := runQuiet(build); err != nil {
 		return err
 	}
-	cmd := exec.Command(program, "-logs", logs)
+	cmd := exec.Command(program, "-exports", "-logs", logs)
 	cmd.Env = append(withoutOurs(os.Environ()), env.Run+"="+s.run.ID, "TMPDIR="+s.run.Dir)
 	cmd.Stderr = os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
