@@ -144,7 +144,7 @@ func (s *Syncer) buildStatuses() (err error) {
 		cfg.TranslateUID = s.desired.Translate
 	}
 	if cfg.MayStillRun == nil {
-		cfg.MayStillRun = func(uid types.UID) bool { return s.worker(uid).CouldHaveRunningContainers() }
+		cfg.MayStillRun = s.mayStillRun
 	}
 	cfg.Sinks = append(s.sinks.wrap(cfg.Sinks), writer.NamedSink{Name: checkpointSink, Sink: status.SinkFunc(s.records.Save)})
 	if s.statuses, err = writer.New(cfg); err != nil {

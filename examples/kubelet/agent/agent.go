@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"sync"
 	"time"
 
@@ -21,6 +22,9 @@ type Config struct {
 	config.Config
 	// Connect reaches the runtime.
 	Connect Connector
+	// DialAPI opens connections to the API server of Flags.Kubeconfig; nil means those of
+	// the node's network.
+	DialAPI func(ctx context.Context, network, address string) (net.Conn, error)
 	// ImageGCInterval is how often it is looked at whether images are to be removed;
 	// zero means 5 min.
 	ImageGCInterval time.Duration

@@ -45,6 +45,7 @@ func (g *ground) newCluster(now func() state) (c *cluster, err error) {
 		UserAgent:   "podwright-kubelet/" + kubelet.Version,
 		ContentType: k.ContentType,
 		Limits:      apiserver.Limits{QPS: float32(unlimited(int(*k.KubeAPIQPS))), Burst: int(k.KubeAPIBurst)},
+		Dial:        g.cfg.DialAPI,
 		Logger:      log,
 	})
 	if err != nil {

@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -87,12 +86,33 @@ func otherNode(pod *v1.Pod, n *v1.Node) []error {
 	return errs
 }
 
-// notSupported lists what a pod asks for and this agent does not do: less with an API
-// server, which has runtime classes.
+// notSupported lists what a pod asks for and this agent does not do.
 func (g *ground) notSupported(pod *v1.Pod, runtime cri.Features) []error {
 	errs := unsupported(pod, runtime)
-	if g.cluster == nil && pod.Spec.RuntimeClassName != nil && *pod.Spec.RuntimeClassName != "" {
-		errs = append(errs, errors.New("spec.runtimeClassName: not supported without an API server"))
+	if g.cluster == nil {
+		errs = append(errs, needsServer(pod)...)
+	}
+	return errs
+}
+
+// needsServer lists what only pods of an API server can have: runtime classes, block
+// devices, which are claimed, and resources that others count.
+func needsServer(pod *v1.Pod) []error {
+	var errs []error
+	refuse := func(field string) { errs = append(errs, fmt.Errorf("%s: not supported without an API server", field)) }
+	if pod.Spec.RuntimeClassName != nil && *pod.Spec.RuntimeClassName != "" {
+		refuse("spec.runtimeClassName")
+	}
+	container := func(c *v1.Container, path string) {
+		for _, field := range noInputs(c) {
+			refuse(path + "." + field)
+		}
+	}
+	for i := range pod.Spec.InitContainers {
+		container(&pod.Spec.InitContainers[i], fmt.Sprintf("spec.initContainers[%d]", i))
+	}
+	for i := range pod.Spec.Containers {
+		container(&pod.Spec.Containers[i], fmt.Sprintf("spec.containers[%d]", i))
 	}
 	return errs
 }
@@ -106,17 +126,6 @@ func unsupported(pod *v1.Pod, runtime cri.Features) []error {
 		if found {
 			errs = append(errs, fmt.Errorf("%s: not supported", field))
 		}
-	}
-	container := func(c *v1.Container, path string) {
-		for _, field := range noInputs(c) {
-			refuse(true, path+"."+field)
-		}
-	}
-	for i := range pod.Spec.InitContainers {
-		container(&pod.Spec.InitContainers[i], fmt.Sprintf("spec.initContainers[%d]", i))
-	}
-	for i := range pod.Spec.Containers {
-		container(&pod.Spec.Containers[i], fmt.Sprintf("spec.containers[%d]", i))
 	}
 	if pod.Spec.HostUsers != nil && !*pod.Spec.HostUsers { // users of its own have no rights in what is the node's
 		refuse(pod.Spec.HostPID, "spec.hostPID: with hostUsers: false")

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,6 +20,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/cri/fake"
+	"github.com/podwright/podwright/examples/kubelet/apiserver/apitest"
 	"github.com/podwright/podwright/examples/kubelet/config"
 	"github.com/podwright/podwright/examples/kubelet/csi"
 	"github.com/podwright/podwright/internal/testagent"
@@ -36,6 +38,8 @@ type world struct {
 	desired []*v1.Pod
 	// log, if not nil, takes what agents log.
 	log *slog.Logger
+	// api is the API server, nil for none.
+	api *apitest.Server
 	// silent: the source of pods does not report.
 	silent bool
 	agent  *node
@@ -82,16 +86,22 @@ func (w *world) start() {
 	if cfg.Logger = w.log; w.log == nil && testing.Verbose() {
 		cfg.Logger = slog.New(slog.NewTextHandler(w.t.Output(), nil))
 	}
+	if w.api != nil {
+		cfg.Flags.Kubeconfig, cfg.DialAPI = w.api.Kubeconfig, w.api.Dial
+	}
 	require.NoError(w.t, cfg.complete())
-	g, err := newGround(cfg, f, noState)
+	var come atomic.Pointer[state]
+	come.Store(&state{err: errors.New("not connected yet")})
+	g, err := newGround(cfg, f, func() state { return *come.Load() })
 	require.NoError(w.t, err)
 	g.watchDrivers = csi.NoWatch
-	n, err := newNode(w.t.Context(), g, &Connection{Runtime: w.calls, Images: w.runtime, Name: "fake"})
+	n, err := newNode(w.t.Context(), g, &Connection{Runtime: w.calls, Images: w.runtime, Name: "fake", Version: "1"})
 	require.NoError(w.t, err)
 	w.agent = n
+	come.Store(&state{ground: g, node: n})
 	ctx, cancel := context.WithCancel(w.t.Context())
 	done := make(chan error, 1)
-	go func() { done <- n.run(ctx) }()
+	go func() { done <- g.runWith(ctx, n.run) }()
 	if !w.silent {
 		require.NoError(w.t, n.merger.Set("file", w.desired))
 	}
