@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -25,6 +26,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/podwright/podwright/examples/kubelet/apiserver"
+	"github.com/podwright/podwright/examples/kubelet/apiserver/apitest"
 	"github.com/podwright/podwright/internal/required"
 )
 
@@ -185,3 +187,14 @@ func eventually(t testing.TB, what string, is func() bool) {
 	t.Helper()
 	require.Eventually(t, is, patience, 20*time.Millisecond, what)
 }
+
+// erase removes an object, as an administrator.
+func erase[T apiserver.Object, L runtime.Object](t testing.TB, r apiserver.Resource[T, L], name string) {
+	none := int64(0)
+	_ = r.Delete(context.WithoutCancel(t.Context()), name, metav1.DeleteOptions{GracePeriodSeconds: &none}) // it may be gone
+}
+
+func errorIs(err error, text string) bool { return strings.Contains(err.Error(), text) }
+
+// authorityPEM is the certificate of an authority.
+func authorityPEM(t testing.TB) string { return string(apitest.NewAuthority(t).PEM) }
