@@ -77,7 +77,7 @@ func (g *ground) newCluster(now func() state) (c *cluster, err error) {
 	if c.mirrors, err = mirrors.New(mirrors.Config{Client: c.client, Node: c.thisNode, Logger: log}); err != nil {
 		return nil, err
 	}
-	if c.sink, err = pods.NewSink(c.client); err != nil {
+	if c.sink, err = pods.NewSink(c.client, name); err != nil {
 		return nil, err
 	}
 	c.node, err = g.newSelf(c)

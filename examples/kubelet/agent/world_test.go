@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -88,6 +89,7 @@ func (w *world) start() {
 	}
 	if w.api != nil {
 		cfg.Flags.Kubeconfig, cfg.DialAPI = w.api.Kubeconfig, w.api.Dial
+		cfg.Flags.NodeIP = []netip.Addr{netip.MustParseAddr(nodeIPs()[0])} // nobody has to be asked for it
 	}
 	require.NoError(w.t, cfg.complete())
 	var come atomic.Pointer[state]

@@ -120,7 +120,7 @@ func TestNodeLeaseToken(t *testing.T) {
 		require.Equal(t, "b", patched.Labels["a"])
 		require.Empty(t, patched.Spec.PodCIDR, "the status takes no spec")
 		_, err = own.PatchNodeStatus(ctx, "worker", []byte(`{"metadata":{"uid":"another"},"status":{"phase":"x"}}`))
-		require.True(t, apierrors.IsConflict(err), "%v", err)
+		require.True(t, apierrors.IsInvalid(err), "%v", err)
 		node, err = own.GetNode(ctx, "worker")
 		require.NoError(t, err)
 		require.Equal(t, patched, node)

@@ -27,7 +27,7 @@ func (n OwnNode) CreateNode(ctx context.Context, node *v1.Node) (*v1.Node, error
 }
 
 // PatchNodeStatus applies a strategic merge patch to the status of a Node, to its labels
-// and to its annotations. A UID in the patch is a precondition.
+// and to its annotations. A patch that names another UID than the Node's is invalid.
 func (n OwnNode) PatchNodeStatus(ctx context.Context, name string, patch []byte) (*v1.Node, error) {
 	return n.client.Nodes().Patch(ctx, name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
 }

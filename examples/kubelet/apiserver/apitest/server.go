@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/podwright/podwright/examples/kubelet/apiserver"
 )
@@ -345,6 +346,10 @@ func (s *Server) patch(c Call) (runtime.Object, error) {
 	next := newLike(was)
 	if err := json.Unmarshal(after, next); err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	if next.GetUID() != was.GetUID() {
+		wrong := field.Invalid(field.NewPath("metadata", "uid"), next.GetUID(), "field is immutable")
+		return nil, apierrors.NewInvalid(s.kinds[c.gvr].GroupKind(), c.Name, field.ErrorList{wrong})
 	}
 	if c.Subresource == "status" {
 		if next, err = withStatus(was, next); err != nil {

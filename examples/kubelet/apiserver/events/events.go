@@ -59,6 +59,7 @@ type Recorder struct {
 	mu      sync.Mutex
 	waiting []*v1.Event
 	lost    int
+	last    int64 // what the name of the newest event was made of
 }
 
 // ErrAlreadyRun is returned by a second Run.
@@ -99,6 +100,7 @@ func New(cfg Config) (*Recorder, error) {
 func (r *Recorder) Event(ref v1.ObjectReference, eventtype, reason, message string) {
 	event := r.event(ref, eventtype, reason, message, time.Now())
 	r.mu.Lock()
+	event.Name = util.GenerateEventName(ref.Name, r.moment(event.FirstTimestamp.UnixNano()))
 	if len(r.waiting) >= r.cfg.Size {
 		r.waiting = r.waiting[1:]
 		r.lost++
@@ -115,7 +117,7 @@ func (r *Recorder) event(ref v1.ObjectReference, eventtype, reason, message stri
 	}
 	at := metav1.NewTime(now)
 	return &v1.Event{
-		ObjectMeta:          metav1.ObjectMeta{Namespace: namespace, Name: util.GenerateEventName(ref.Name, now.UnixNano())},
+		ObjectMeta:          metav1.ObjectMeta{Namespace: namespace},
 		InvolvedObject:      ref,
 		Type:                eventtype,
 		Reason:              reason,
@@ -127,6 +129,13 @@ func (r *Recorder) event(ref v1.ObjectReference, eventtype, reason, message stri
 		ReportingController: r.cfg.Component,
 		ReportingInstance:   r.cfg.Host,
 	}
+}
+
+// moment is a number for the name of an event, which is that of no other: two events of
+// one object may come in the same nanosecond. r.mu is held.
+func (r *Recorder) moment(now int64) int64 {
+	r.last = max(r.last+1, now)
+	return r.last
 }
 
 // Lost is how many events got lost because too many waited.

@@ -117,7 +117,7 @@ func TestOneWatchForAnObject(t *testing.T) {
 				require.Equal(t, []string{"metadata.name=a"}, c.Query["fieldSelector"], "a node may not read others")
 			}
 		}
-		r.toldOf("", "")
+		require.Empty(t, r.told, "who has asked for an object knows it")
 
 		r.server.Put(configMap("a", "2"))
 		r.server.Put(&v1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "none"}})
@@ -431,5 +431,31 @@ func TestConfig(t *testing.T) {
 	require.EqualError(t, err, "objects: Config.Client is required")
 	bubble(t, func(t *testing.T, r *rig) {
 		require.ErrorIs(t, r.Run(t.Context()), objects.ErrAlreadyRun)
+	})
+}
+
+// KEP-4412: a plug-in gets the account as it is now, and a token for its audience that is
+// bound to the pod.
+func TestAccounts(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		pod := user("a", "b")
+		accounts := r.Accounts()
+		_, err := accounts.ServiceAccount(t.Context(), "ns", "default")
+		require.ErrorIs(t, err, volume.ErrNotFound)
+		_, err = accounts.Token(t.Context(), pod, "registry")
+		require.Error(t, err)
+		r.server.Put(&v1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "default", Annotations: map[string]string{"a": "b"}}})
+		account, err := accounts.ServiceAccount(t.Context(), "ns", "default")
+		require.NoError(t, err)
+		require.Equal(t, "b", account.Annotations["a"])
+		token, err := accounts.Token(t.Context(), pod, "registry")
+		require.NoError(t, err)
+		require.Equal(t, "token-1", token)
+		again, err := accounts.Token(t.Context(), pod, "registry")
+		require.NoError(t, err)
+		require.Equal(t, token, again)
+		other, err := accounts.Token(t.Context(), pod, "another")
+		require.NoError(t, err)
+		require.NotEqual(t, token, other)
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -33,6 +34,9 @@ type pool[T apiserver.Object, L runtime.Object] struct {
 type item[T apiserver.Object, L runtime.Object] struct {
 	*apiserver.Feed[T, L]
 	stop func()
+	// missed tells that somebody has asked in vain, and is to hear of the first answer.
+	missed atomic.Bool
+	seen   bool // of changed alone: there was an answer
 }
 
 func newPool[T apiserver.Object, L runtime.Object](o *Objects, kind string, r apiserver.Resource[T, L], immutable func(T) *bool) *pool[T, L] {
@@ -45,13 +49,26 @@ func (p *pool[T, L]) get(ctx context.Context, namespace, name string) (none T, e
 	if err != nil {
 		return none, err
 	}
-	if err := await(ctx, i.Synced(), i.Err); err != nil {
+	if err := i.await(ctx); err != nil {
 		return none, fmt.Errorf("%s %s/%s: %w", p.kind, namespace, name, err)
 	}
 	if obj, ok := i.Get(namespace, name); ok {
 		return obj, nil
 	}
 	return none, objects.NotFound(volume.Object{Kind: p.kind, Namespace: namespace, Name: name})
+}
+
+// await waits for the first answer about an object.
+func (i *item[T, L]) await(ctx context.Context) error {
+	err := await(ctx, i.Synced(), i.Err)
+	if err == nil {
+		return nil
+	}
+	i.missed.Store(true)
+	if i.HasSynced() {
+		return nil // it came before anybody could know that it was missed
+	}
+	return err
 }
 
 // await waits for a first answer, and returns what stands in its way.
@@ -104,6 +121,11 @@ func (p *pool[T, L]) changed(i *item[T, L], name types.NamespacedName) {
 			i.stop()
 			p.mu.Unlock()
 		}
+	}
+	first := !i.seen
+	i.seen = true
+	if first && !i.missed.Load() {
+		return // whoever waits for it gets it
 	}
 	p.of.cfg.OnChange([]volume.Object{{Kind: p.kind, Namespace: name.Namespace, Name: name.Name}})
 }

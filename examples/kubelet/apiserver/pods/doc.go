@@ -2,7 +2,7 @@
 // source of them, and a status.Sink for their statuses.
 //
 //	source, err := pods.NewSource(pods.SourceConfig{Client: client, NodeName: name, Merger: merger})
-//	sink := pods.NewSink(client)
+//	sink, err := pods.NewSink(client, name)
 //
 // The source registers itself with the merger as "api", and is one of the loop's sources.
 // While the server has not answered it says nothing, so that nothing is taken away; later

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podwright/podwright/examples/kubelet/apiserver"
@@ -46,7 +47,7 @@ func TestSink(t *testing.T) {
 			statustest.Run(t, func(t testing.TB) statustest.Harness {
 				server, client := connect(t)
 				server.SendUnknownFields(newer)
-				sink, err := pods.NewSink(client)
+				sink, err := pods.NewSink(client, "worker")
 				require.NoError(t, err)
 				at := func(namespace, name string) *v1.Pod {
 					return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
@@ -77,7 +78,7 @@ func TestSinkSendsTheDifference(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, client := connect(t)
 		p := server.Put(pod("a", "worker"))
-		sink, err := pods.NewSink(client)
+		sink, err := pods.NewSink(client, "worker")
 		require.NoError(t, err)
 		ref := status.Ref{Namespace: "ns", Name: "a", UID: p.GetUID()}
 		old := &v1.PodStatus{Phase: v1.PodPending, Message: "m", Conditions: []v1.PodCondition{{Type: v1.PodReady, Status: v1.ConditionFalse}}}
@@ -89,6 +90,32 @@ func TestSinkSendsTheDifference(t *testing.T) {
 		last := calls[len(calls)-1]
 		require.Equal(t, "patch pods/status ns/a", last.String())
 		require.JSONEq(t, fmt.Sprintf(`{"metadata":{"uid":%q},"status":{"phase":"Running"}}`, p.GetUID()), string(last.Body))
+	})
+}
+
+// A node may not read a pod that is not there: that is no failure, unless it cannot list
+// its pods either.
+func TestSinkThatMayNotRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, client := connect(t)
+		server.SetFault(func(c apitest.Call) apitest.Fault {
+			if c.Verb == "get" {
+				return apitest.Fault{Status: 403}
+			}
+			return apitest.Fault{}
+		})
+		sink, err := pods.NewSink(client, "worker")
+		require.NoError(t, err)
+		own, other := server.Put(pod("a", "worker")), server.Put(pod("b", "another"))
+		got, err := sink.Get(t.Context(), status.Ref{Namespace: "ns", Name: "a", UID: own.GetUID()})
+		require.NoError(t, err)
+		require.Equal(t, own.GetUID(), got.UID)
+		_, err = sink.Get(t.Context(), status.Ref{Namespace: "ns", Name: "b", UID: other.GetUID()})
+		require.ErrorIs(t, err, status.ErrNotFound)
+		server.SetFault(func(apitest.Call) apitest.Fault { return apitest.Fault{Status: 403} })
+		_, err = sink.Get(t.Context(), status.Ref{Namespace: "ns", Name: "b", UID: other.GetUID()})
+		require.True(t, apierrors.IsForbidden(err), "%v", err)
+		require.NotErrorIs(t, err, status.ErrNotFound)
 	})
 }
 
@@ -224,6 +251,8 @@ func TestConfigIsChecked(t *testing.T) {
 		_, err := pods.NewSource(cfg)
 		require.EqualError(t, err, want)
 	}
-	_, err = pods.NewSink(nil)
+	_, err = pods.NewSink(nil, "worker")
 	require.EqualError(t, err, "pods: NewSink's client is required")
+	_, err = pods.NewSink(client, "")
+	require.EqualError(t, err, "pods: NewSink's nodeName is required")
 }
