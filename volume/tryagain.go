@@ -1,5 +1,12 @@
 package volume
 
+import (
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
 // TryAgain has everything tried again at once that a plugin has failed to do: what it
 // needs has come, as a driver that has registered. It never blocks.
 func (m *Manager) TryAgain(plugin string) {
@@ -31,4 +38,12 @@ func (w *world) tryAgain(plugin string) {
 	if l := w.lists[plugin]; l != nil {
 		now(l)
 	}
+}
+
+// Pods are those of which there is something, sorted: of pods that nobody knows any more,
+// too.
+func (m *Manager) Pods() []types.UID {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Sorted(maps.Keys(m.world.pods))
 }

@@ -263,9 +263,6 @@ func checkVolumes(volumes []v1.Volume, supported []string) field.ErrorList {
 	return errs
 }
 
-// maxDriver is how long the name of a CSI driver is at most.
-const maxDriver = 63
-
 func checkVolumeSource(vol *v1.VolumeSource, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if host := vol.HostPath; host != nil {
@@ -281,15 +278,8 @@ func checkVolumeSource(vol *v1.VolumeSource, at *field.Path) field.ErrorList {
 		errs = append(errs, oneOf(at.Child("type"), *host.Type, v1.HostPathUnset, v1.HostPathDirectoryOrCreate, v1.HostPathDirectory,
 			v1.HostPathFileOrCreate, v1.HostPathFile, v1.HostPathSocket, v1.HostPathCharDev, v1.HostPathBlockDev)...)
 	}
-	if csi := vol.CSI; csi != nil {
-		at := at.Child("csi")
-		if len(csi.Driver) > maxDriver {
-			errs = append(errs, field.TooLong(at.Child("driver"), csi.Driver, maxDriver))
-		}
-		errs = append(errs, invalid(at.Child("driver"), csi.Driver, validation.IsDNS1123Subdomain(strings.ToLower(csi.Driver)))...)
-		if ref := csi.NodePublishSecretRef; ref != nil && ref.Name == "" {
-			errs = append(errs, field.Required(at.Child("nodePublishSecretRef", "name"), ""))
-		}
+	if vol.CSI != nil {
+		errs = append(errs, checkCSI(vol.CSI, at.Child("csi"))...)
 	}
 	if empty := vol.EmptyDir; empty != nil && empty.SizeLimit != nil && empty.SizeLimit.Sign() < 0 {
 		errs = append(errs, field.Invalid(at.Child("emptyDir", "sizeLimit"), empty.SizeLimit.String(), "must not be negative"))

@@ -360,6 +360,8 @@ func (d *arriving) Driver(string) csi.Driver {
 	return d.is
 }
 
+func (*arriving) Absence(string) string { return "it is on its way" }
+
 func (d *arriving) set(is csi.Driver) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -376,7 +378,7 @@ func TestDriverComes(t *testing.T) {
 			says string
 			want []string
 		}{
-			{func() error { return a.prepare(uses("1", "pv")) }, `driver "example.com" is not registered`, []string{"NodeStageVolume", "NodePublishVolume", "ready 1"}},
+			{func() error { return a.prepare(uses("1", "pv")) }, `driver "example.com" is not registered on this node: it is on its way`, []string{"NodeStageVolume", "NodePublishVolume", "ready 1"}},
 			{func() error { return a.release("1") }, `driver "example.com" is not registered`, []string{"NodeUnpublishVolume", "NodeUnstageVolume"}},
 		} {
 			require.ErrorContains(t, step.do(), step.says)

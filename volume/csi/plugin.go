@@ -184,11 +184,16 @@ func (p *Plugin) object(driver string) (*storagev1.CSIDriverSpec, error) {
 
 // driver finds a driver. That it is not there may change at any time.
 func (p *Plugin) driver(name string) (Driver, error) {
-	d := p.cfg.Drivers.Driver(name)
-	if d == nil {
-		return nil, volume.Transient(fmt.Errorf("csi: driver %q is not registered on this node", name))
+	if d := p.cfg.Drivers.Driver(name); d != nil {
+		return d, nil
 	}
-	return d, nil
+	more := ""
+	if a, ok := p.cfg.Drivers.(Absences); ok {
+		if more = a.Absence(name); more != "" {
+			more = ": " + more
+		}
+	}
+	return nil, volume.Transient(fmt.Errorf("csi: driver %q is not registered on this node%s", name, more))
 }
 
 // capabilities asks a driver what it can do.

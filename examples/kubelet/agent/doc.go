@@ -13,9 +13,10 @@
 //
 // What pods hold on the node stands in newHeld: folder, users, volumes, logs. Volumes
 // are unmounted when the containers have stopped, and users given back after that. What
-// is in them comes from volume/objects (--objects-dir).
+// is in them comes from volume/objects (--objects-dir). CSI drivers register with
+// examples/kubelet/csi, which wakes what waits for them.
 //
-// Beside them run volume.Manager, volume/objects.Dir, cri.HealthMonitor,
+// Beside them run volume.Manager, csi.Registry, volume/objects.Dir, cri.HealthMonitor,
 // cri/logs.Rotator and cri/images/gc.Manager.
 //
 // An Agent can be made any number of times in one process, each with a runtime
@@ -47,6 +48,9 @@
 //	ROOT/pods/UID/userns                 the pod's users               which users are taken
 //	ROOT/pods/UID/volumes, plugins,      the pod's volumes, as other   what may be mounted: mounted once more for a pod
 //	volume-subpaths                      kubelets lay them out         that runs, unmounted for one that has stopped
+//	ROOT/plugins/kubernetes.io/csi       volumes that pods share, and  what a driver may have staged: unstaged when no
+//	                                     devices                       pod uses it
+//	ROOT/plugins_registry                the drivers' own sockets      which drivers there are: each is asked anew
 //	ROOT/pods/UID/                       the pod's status, results     who was ready and had started; exit codes and
 //	podwright-status.json                of its probes                 restart counts that the runtime has forgotten.
 //	                                                                   On the disk before a sync changes anything

@@ -39,6 +39,7 @@ func (a *Agent) Report() server.Report {
 		r.Pods = append(r.Pods, n.podReport(s))
 	}
 	r.Pods = append(r.Pods, n.rejected()...)
+	r.Pods = append(r.Pods, n.leftovers()...)
 	slices.SortFunc(r.Pods, func(a, b server.PodReport) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
 	})

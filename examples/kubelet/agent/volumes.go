@@ -9,7 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/examples/kubelet/csi"
+	"github.com/podwright/podwright/examples/kubelet/server"
 	"github.com/podwright/podwright/internal/run"
+	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/syncloop"
 	"github.com/podwright/podwright/volume"
 	"github.com/podwright/podwright/volume/configmap"
@@ -82,6 +84,24 @@ func (v volumes) cleaner(complete func() bool) syncloop.Cleaner {
 		}
 		return nil
 	}}
+}
+
+// leftovers are the pods of which nothing is known but that they have volumes: an agent
+// before this one has not got rid of these, or they are about to go.
+func (n *node) leftovers() (out []server.PodReport) {
+	for _, uid := range n.volumes.manager.Pods() {
+		if n.workers.State(uid).State != podworkers.StateUnknown || n.statuses.Get(uid) != nil {
+			continue
+		}
+		r := server.PodReport{UID: string(uid), Worker: "none", WaitsFor: "its volumes to be unmounted"}
+		for _, v := range n.volumes.manager.Explain(uid) {
+			r.Volumes = append(r.Volumes, volumeReport(v))
+		}
+		if len(r.Volumes) > 0 {
+			out = append(out, r)
+		}
+	}
+	return out
 }
 
 // volumePlugins are all that there are, whether or not a static pod may have such a

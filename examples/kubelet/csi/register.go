@@ -28,6 +28,7 @@ type entry struct {
 	name, socket string
 	version      *version.Version
 	client       *Client
+	begun        time.Time
 	ready        bool
 	before       *entry // the one in use until this one is ready
 }
@@ -128,7 +129,7 @@ func newEntry(socket string, info *registration.PluginInfo) (*entry, error) {
 	if err := volumecsi.CheckDriverName(info.Name); err != nil {
 		return nil, err
 	}
-	e := &entry{name: info.Name, socket: socket}
+	e := &entry{name: info.Name, socket: socket, begun: time.Now()}
 	for _, text := range info.SupportedVersions {
 		v, err := version.ParseGeneric(text)
 		if err != nil {

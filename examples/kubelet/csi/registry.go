@@ -64,7 +64,10 @@ type Registry struct {
 	drivers map[string]*entry
 }
 
-var _ volumecsi.Drivers = (*Registry)(nil)
+var (
+	_ volumecsi.Drivers  = (*Registry)(nil)
+	_ volumecsi.Absences = (*Registry)(nil)
+)
 
 // NewRegistry checks the configuration.
 func NewRegistry(cfg RegistryConfig) (*Registry, error) {
@@ -113,6 +116,17 @@ func (r *Registry) Driver(name string) volumecsi.Driver {
 		}
 	}
 	return nil
+}
+
+// Absence implements Absences of volume/csi.
+func (r *Registry) Absence(name string) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	e := r.drivers[name]
+	if e == nil || e.ready {
+		return ""
+	}
+	return fmt.Sprintf("it registers since %s at %s, and has not said yet what the node is for it", e.begun.Format(time.RFC3339), e.socket)
 }
 
 // Run registers drivers until ctx ends.

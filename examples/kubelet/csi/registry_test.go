@@ -224,6 +224,8 @@ func TestHangs(t *testing.T) {
 	w.eventually("told", func() bool { return len(good.Told()) == 1 })
 	require.Less(t, time.Since(begun), 5*time.Second)
 	require.Nil(t, w.Driver("NodeGetInfo"))
+	w.eventually("it is said since when", func() bool { return strings.Contains(w.Absence("NodeGetInfo"), "it registers since 20") })
+	require.Empty(t, w.Absence("good")+w.Absence("unknown"))
 }
 
 // Who is told of a driver may refuse it for now.

@@ -17,6 +17,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/examples/kubelet/csi/csitest"
+	"github.com/podwright/podwright/examples/kubelet/server"
 	"github.com/podwright/podwright/examples/testbed/tb"
 )
 
@@ -44,7 +45,8 @@ func withDrivers(t *testing.T, test func(t *testing.T, s *csiScene)) {
 }
 
 func newCSIScene(t *testing.T, rt tb.Runtime, images tb.ImageNames) *csiScene {
-	sockets, err := os.MkdirTemp("", "csi") // a socket's path is short
+	// The path of a socket has 107 bytes at most, and drivers register below the root.
+	sockets, err := os.MkdirTemp("", "csi")
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(sockets)) })
 	s := &csiScene{sockets: sockets}
@@ -60,8 +62,8 @@ func newCSIScene(t *testing.T, rt tb.Runtime, images tb.ImageNames) *csiScene {
 			d.up(t)
 		}
 	})
-	s.objects = filepath.Join(s.dir, "objects")
-	s.args = append(s.args, "--objects-dir="+s.objects)
+	s.root, s.objects = filepath.Join(sockets, "root"), filepath.Join(s.dir, "objects")
+	s.args = append(s.args, "--root-dir="+s.root, "--objects-dir="+s.objects)
 	return s
 }
 
@@ -159,6 +161,33 @@ func (s *csiScene) goes(t *testing.T, name string) {
 	})
 }
 
+// leftover is how the volume of a pod is explained that no kubelet knows any more but by
+// what is on its disk.
+func (s *csiScene) leftover(uid string) (server.VolumeReport, error) {
+	report, err := s.statusz()
+	if err != nil {
+		return server.VolumeReport{}, err
+	}
+	for _, p := range report.Pods {
+		if p.UID == uid && len(p.Volumes) == 1 {
+			return p.Volumes[0], nil
+		}
+	}
+	return server.VolumeReport{}, fmt.Errorf("nothing about pod %s", uid)
+}
+
+// explains waits until a volume is explained as it should be.
+func explains(t *testing.T, what string, look func() (server.VolumeReport, error), good func(server.VolumeReport) bool) {
+	t.Helper()
+	wait(t, 10*time.Second, what, func() error {
+		v, err := look()
+		if err == nil && !good(v) {
+			err = fmt.Errorf("have %+v", v)
+		}
+		return err
+	})
+}
+
 // bystander shows that pods with volumes of another driver, and of none, come and go.
 func (s *csiScene) bystander(t *testing.T, name string) {
 	t.Helper()
@@ -198,17 +227,17 @@ func TestCSI(t *testing.T) {
 		s.running(t, "p")
 		uid := string(s.running(t, "p").UID)
 		for script, want := range map[string]string{
-			"cat /v/color /v/password /color":                     "redsecretred",
-			"cat /v/pod.uid; echo; cat /v/pod.name /v/ephemeral":  uid + "\np-" + s.node + "true",
-			"cat /v/serviceAccount.tokens":                        `{"vault":{"token":"abc","expirationTimestamp":"0001-01-01T00:00:00Z"}}`,
-			"stat -c %g /v /v/color":                              "2000\n2000",
-			"stat -c %a /v/color":                                 "664",
-			"touch /v/x && echo yes":                              "yes",
-			"touch /ro/x 2>/dev/null; echo $?":                    "1",
-			"cat /fresh/password; ls /fresh":                      "secretpassword\nuser",
-			"grep -c ' /v tmpfs rw' /proc/mounts":                 "1",
-			"grep -c ' /ro tmpfs ro' /proc/mounts":                "1",
-			"ls /ro | grep -c . ; ls -d /v/password /fresh/color": "6\n/v/password",
+			"cat /v/color /v/password /color":                    "redsecretred",
+			"cat /v/pod.uid; echo; cat /v/pod.name /v/ephemeral": uid + "\np-" + s.node + "true",
+			"cat /v/serviceAccount.tokens":                       `{"vault":{"token":"abc","expirationTimestamp":"0001-01-01T00:00:00Z"}}`,
+			"stat -c %g /v /v/color":                             "2000\n2000",
+			"stat -c %a /v/color":                                "664",
+			"touch /v/x && echo yes":                             "yes",
+			"touch /ro/x 2>/dev/null; echo $?":                   "1",
+			"cat /fresh/password; ls /fresh":                     "secretpassword\nuser",
+			"grep -c ' /v tmpfs rw' /proc/mounts":                "1",
+			"grep -c ' /ro tmpfs ro' /proc/mounts":               "1",
+			"ls /ro | grep -c .":                                 "6",
 		} {
 			s.shows(t, "p", script+" 2>/dev/null", want)
 		}
@@ -238,7 +267,7 @@ func TestCSIDriverComesAndGoes(t *testing.T) {
 		s.place(t, "p.yaml", s.csiPod("p", "d"))
 		s.place(t, "nobody.yaml", s.csiPod("nobody", "unknown"))
 		s.fails(t, "p", "v", missing)
-		s.fails(t, "nobody", "v", "CSIDriver")
+		s.fails(t, "nobody", "v", `driver "unknown" is not registered`)
 		require.NotEmpty(t, s.logLines(t, "reason=FailedMount", "p-"+s.node, "manifest="))
 		s.bystander(t, "b")
 		time.Sleep(5 * time.Second) // so that the next try by itself is far away
@@ -263,7 +292,8 @@ func TestCSIDriverComesAndGoes(t *testing.T) {
 		s.fails(t, "p", "v", missing)
 		require.Zero(t, s.terminate(t, 10*time.Second))
 		s.start(t)
-		s.fails(t, "p", "v", missing)
+		explains(t, "p waits for the driver", func() (server.VolumeReport, error) { return s.leftover(string(pod.UID)) },
+			func(v server.VolumeReport) bool { return strings.Contains(v.LastError, missing) })
 		s.bystander(t, "c")
 		d.up(t)
 		wait(t, 20*time.Second, "p goes", func() error { return errors.Join(s.gone("p", string(pod.UID)), noMounts(s.root)) })
@@ -293,12 +323,18 @@ func TestCSIDriverMisbehaves(t *testing.T) {
 			}
 			return nil
 		}
+		deaf := func(ctx context.Context, method string) error {
+			if method == "NodeGetCapabilities" || strings.HasSuffix(method, "Volume") {
+				return hang(ctx)
+			}
+			return nil
+		}
 		behaviours := map[string]func(d *csiDriver, call string) func(){
 			"slow":  func(d *csiDriver, call string) func() { return func() { d.fault = at(call, slow) } },
 			"fails": func(d *csiDriver, call string) func() { return func() { d.fault = at(call, refuse) } },
 			"hangs": func(d *csiDriver, call string) func() { return func() { d.fault = at(call, hang) } },
 			"late":  func(d *csiDriver, call string) func() { return func() { d.done = at(call, hang) } }, // has done it, and does not say so
-			"deaf":  func(d *csiDriver, _ string) func() { return func() { d.fault = at("Node", hang) } },
+			"deaf":  func(d *csiDriver, _ string) func() { return func() { d.fault = deaf } },
 			"lies":  func(d *csiDriver, _ string) func() { return func() { d.lies = true } },
 		}
 		drivers := map[string]*csiDriver{}
@@ -314,30 +350,32 @@ func TestCSIDriverMisbehaves(t *testing.T) {
 			drivers[name] = d
 			s.place(t, name+".yaml", s.csiPod(name, name))
 		}
-		explained := func(action string) {
-			s.fails(t, "fails", "v", "no more disks")
-			s.fails(t, "lies", "v", map[string]string{"mount": "does not exist", "unmount": "driver lies says that the volume is unpublished"}[action])
+		explained := func(action string, look func(name string) (server.VolumeReport, error)) {
+			says := map[string]string{"fails": "no more disks", "lies": "does not exist"}
+			if action == "unmount" {
+				says["lies"] = "driver lies says that the volume is unpublished"
+			}
+			for name, text := range says {
+				explains(t, name+" says why", func() (server.VolumeReport, error) { return look(name) },
+					func(v server.VolumeReport) bool { return !v.Ready && strings.Contains(v.LastError, text) })
+			}
 			for _, name := range []string{"hangs", "late", "deaf"} {
-				wait(t, 10*time.Second, name+" is explained", func() error {
-					v, err := s.volume(name, "v")
-					if err == nil && (v.Ready || v.Operation != action || v.RunningSince == nil) {
-						err = fmt.Errorf("have %+v", v)
-					}
-					return err
-				})
+				explains(t, name+" says since when", func() (server.VolumeReport, error) { return look(name) },
+					func(v server.VolumeReport) bool { return !v.Ready && v.Operation == action && v.RunningSince != nil })
 			}
 		}
+		known := func(name string) (server.VolumeReport, error) { return s.volume(name, "v") }
 		stops := func() {
 			begin := time.Now()
 			require.Zero(t, s.terminate(t, 10*time.Second))
 			require.Less(t, time.Since(begin), 5*time.Second)
 			s.start(t)
 		}
-		explained("mount")
+		explained("mount", known)
 		s.bystander(t, "b")
 		stops()
 		s.bystander(t, "c")
-		explained("mount")
+		explained("mount", known)
 		for _, d := range drivers {
 			d.behave(nil)
 		}
@@ -356,10 +394,11 @@ func TestCSIDriverMisbehaves(t *testing.T) {
 			d.behave(behaviours[name](d, "NodeUnpublishVolume"))
 			s.unplace(t, name+".yaml")
 		}
-		explained("unmount")
+		left := func(name string) (server.VolumeReport, error) { return s.leftover(uids[name]) }
+		explained("unmount", known)
 		stops()
 		s.bystander(t, "d")
-		explained("unmount")
+		explained("unmount", left)
 		for _, d := range drivers {
 			d.behave(nil)
 			d.down()
