@@ -10,8 +10,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/podwright/podwright/internal/run"
 )
 
 // renewal is a Lease as it is to be.
@@ -50,8 +48,6 @@ type leases struct {
 	held                 bool
 	renewed              time.Time
 	unsureFrom, unsureTo time.Time
-	// fresh: when it was read first, somebody had just renewed it.
-	fresh bool
 }
 
 func (l *leases) run(ctx context.Context) error {
@@ -70,14 +66,24 @@ func (l *leases) run(ctx context.Context) error {
 		} else {
 			failures = 0
 		}
-		l.lookForMove()
 		l.change(func(s *State) { s.Lease = err })
 		if !errors.Is(err, errNoNode) {
 			l.report("lease", err)
 		}
-		run.Sleep(ctx, pause)
+		l.rest(ctx, pause)
 	}
 	return nil
+}
+
+// rest waits for the next renewal, or for a node that is to own the Lease.
+func (l *leases) rest(ctx context.Context, pause time.Duration) {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-l.named:
+	case <-timer.C:
+	}
 }
 
 // errNoNode: a Lease without its node is nobody's.
@@ -175,16 +181,10 @@ func (l *leases) lookForTwin(lease *coordinationv1.Lease) {
 	case holder != nil && *holder != "" && *holder != l.cfg.Name:
 		l.twin(fmt.Sprintf("the lease is held by %q", *holder))
 	case !l.held:
-		l.fresh = time.Since(renewed).Abs() < l.cfg.LeaseDuration
+		if time.Since(renewed).Abs() < l.cfg.LeaseDuration {
+			l.begin(func(s *start) { s.fresh = true })
+		}
 	case !renewed.Equal(l.renewed) && (renewed.Before(l.unsureFrom) || renewed.After(l.unsureTo)):
 		l.twin(fmt.Sprintf("the lease was renewed by somebody else, at %s", renewed.UTC().Format(time.RFC3339Nano)))
-	}
-}
-
-// lookForMove looks for an agent that was there a moment ago on another machine.
-func (l *leases) lookForMove() {
-	if why := l.State().moved; l.fresh && why != "" {
-		l.fresh = false
-		l.twin(why)
 	}
 }

@@ -30,11 +30,13 @@ const (
 type Node struct {
 	cfg    Config
 	timing nodestatus.Timing
-	wake   run.Signal
+	// wake asks for a round; named tells that the node's UID has become known.
+	wake, named run.Signal
 
 	mu    sync.Mutex
 	ran   bool
 	state State
+	start start
 	// faults are the texts of what is wrong by part, so that each is logged once.
 	faults map[string]string
 }
@@ -53,8 +55,14 @@ type State struct {
 	// last. "": none does.
 	Twin     string
 	TwinSeen time.Time
+}
 
-	// moved is why the node was another machine before this agent wrote its status.
+// start is what an agent has found at its start. Both together are a twin; either may be
+// found first.
+type start struct {
+	// fresh: somebody had just renewed the Lease.
+	fresh bool
+	// moved is which other machine the node was, "" if none.
 	moved string
 }
 
@@ -68,6 +76,7 @@ func New(cfg Config) (*Node, error) {
 		cfg:    cfg,
 		timing: nodestatus.Timing{Name: cfg.Name, Update: cfg.Update, Report: cfg.Report},
 		wake:   run.NewSignal(),
+		named:  run.NewSignal(),
 		faults: map[string]string{},
 	}, nil
 }
@@ -151,6 +160,17 @@ func (n *Node) twin(why string) {
 	if !known {
 		n.cfg.Logger.Error("another agent seems to run under the name of this node; one of them must get another name (--hostname-override)",
 			"node", n.cfg.Name, "why", why)
+	}
+}
+
+// begin notes what was found at the start.
+func (n *Node) begin(found func(*start)) {
+	n.mu.Lock()
+	found(&n.start)
+	s := n.start
+	n.mu.Unlock()
+	if s.fresh && s.moved != "" {
+		n.twin("the lease was renewed just before this agent began, and " + s.moved)
 	}
 }
 

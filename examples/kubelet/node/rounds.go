@@ -46,10 +46,11 @@ func (r *rounds) run(ctx context.Context) error {
 			return nil
 		}
 		r.change(func(s *State) { s.Status = err })
-		r.report("status", err)
-		if r.known != nil {
-			r.rest(ctx, begun)
+		if r.known == nil { // it is gone: it is made anew at once
+			continue
 		}
+		r.report("status", err)
+		r.rest(ctx, begun)
 	}
 	return nil
 }
@@ -151,7 +152,10 @@ func (r *rounds) seen(node *v1.Node) {
 		r.event(v1.EventTypeNormal, reason, fmt.Sprintf("Node %s status is now: %s", node.Name, reason))
 	}
 	r.known = node
-	r.change(func(s *State) { s.UID = node.UID })
+	if r.State().UID != node.UID {
+		r.change(func(s *State) { s.UID = node.UID })
+		r.named.Wake()
+	}
 }
 
 // round reads the node and writes what has changed of it, or what is due.
@@ -215,21 +219,21 @@ func (r *rounds) read(ctx context.Context, cached bool) error {
 	switch {
 	case apierrors.IsNotFound(err):
 		r.cfg.Logger.Warn("the node was deleted", "node", r.cfg.Name, "uid", r.known.UID)
-		r.begin()
+		r.forget()
 		return fmt.Errorf("the node was deleted: %w", err)
 	case err != nil:
 		return fmt.Errorf("reading the node: %w", err)
 	case node.UID != r.known.UID:
 		r.cfg.Logger.Warn("the node was deleted, and another one made", "node", r.cfg.Name, "uid", r.known.UID, "now", node.UID)
-		r.begin()
+		r.forget()
 		r.found(node)
 	}
 	r.seen(node)
 	return nil
 }
 
-// begin forgets the node.
-func (r *rounds) begin() {
+// forget forgets the node.
+func (r *rounds) forget() {
 	r.known, r.told, r.written, r.ours = nil, nil, nodestatus.Written{}, false
 	r.change(func(s *State) { s.UID, s.Ready = "", false })
 }
@@ -268,8 +272,8 @@ func (r *rounds) wrote(at time.Time, old *v1.NodeStatus, node *v1.Node, differs 
 // there, its Lease tells.
 func (r *rounds) lookForMove(was, is *v1.NodeSystemInfo) {
 	if r.told == nil && was.MachineID != "" && is.MachineID != was.MachineID {
-		why := fmt.Sprintf("the lease was renewed when this agent began, and the node's status had machine ID %s instead of %s", was.MachineID, is.MachineID)
-		r.change(func(s *State) { s.moved = why })
+		why := fmt.Sprintf("the node's status had machine ID %s instead of %s", was.MachineID, is.MachineID)
+		r.Node.begin(func(s *start) { s.moved = why })
 	}
 }
 
