@@ -34,7 +34,7 @@
 //
 // # Flags
 //
-// ParseLabels, ParseTaints, ParseNodeIPs and ParseCloudProvider read the flags of the
+// Configure makes the configuration of it: ParseLabels, ParseTaints, ParseNodeIPs and ParseCloudProvider read the flags of the
 // node, and refuse what is malformed by the flag's name; ParseReservations reads what the
 // configuration sets aside.
 //

@@ -86,7 +86,7 @@ func TestGathererThatKnowsLittle(t *testing.T) {
 	status := nodestatus.Compute(nil, f)
 	require.True(t, nodestatus.Ready(status), "no storage is counted")
 	require.NotContains(t, status.Capacity, v1.ResourceEphemeralStorage)
-	require.Equal(t, "0", status.Capacity.Pods().String())
+	require.Equal(t, "110", status.Capacity.Pods().String())
 	require.NotNil(t, f.Images, "none are to be shown")
 
 	g, err = NewGatherer(GathererConfig{Root: fstest.MapFS{}, Storage: func() (int64, error) { return 0, errors.New("no disk") }})

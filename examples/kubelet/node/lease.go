@@ -58,17 +58,17 @@ func (l *leases) run(ctx context.Context) error {
 			return nil
 		}
 		pause := l.interval
-		if err != nil {
-			if failures++; failures > 1 {
-				l.cfg.OnRepeatedFailure()
-			}
-			pause = backoff(failures)
-		} else {
+		if failures++; err == nil {
 			failures = 0
+		} else {
+			pause = backoff(failures)
 		}
 		l.change(func(s *State) { s.Lease = err })
 		if !errors.Is(err, errNoNode) {
 			l.report("lease", err)
+			if failures > 1 {
+				l.cfg.OnRepeatedFailure()
+			}
 		}
 		l.rest(ctx, pause)
 	}
@@ -113,9 +113,9 @@ func (l *leases) tryRenew(ctx context.Context) error {
 
 // read asks for the Lease; last is nil if there is none.
 func (l *leases) read(ctx context.Context) error {
-	call, cancel := l.call(ctx)
-	defer cancel()
-	lease, err := l.cfg.Leases.GetLease(call, l.cfg.Name)
+	lease, err := bounded(ctx, l.Node, getLease, func(ctx context.Context) (*coordinationv1.Lease, error) {
+		return l.cfg.Leases.GetLease(ctx, l.cfg.Name)
+	})
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
@@ -132,17 +132,17 @@ func (l *leases) create(ctx context.Context) error {
 	if len(next.OwnerReferences) == 0 {
 		return errNoNode
 	}
-	call, cancel := l.call(ctx)
-	defer cancel()
-	made, err := l.cfg.Leases.CreateLease(call, next)
+	made, err := bounded(ctx, l.Node, createLease, func(ctx context.Context) (*coordinationv1.Lease, error) {
+		return l.cfg.Leases.CreateLease(ctx, next)
+	})
 	return l.answered(next, made, err)
 }
 
 func (l *leases) update(ctx context.Context) error {
-	call, cancel := l.call(ctx)
-	defer cancel()
 	next := l.next(l.last)
-	updated, err := l.cfg.Leases.UpdateLease(call, next)
+	updated, err := bounded(ctx, l.Node, updateLease, func(ctx context.Context) (*coordinationv1.Lease, error) {
+		return l.cfg.Leases.UpdateLease(ctx, next)
+	})
 	return l.answered(next, updated, err)
 }
 

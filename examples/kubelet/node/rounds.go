@@ -31,8 +31,10 @@ type rounds struct {
 	// ours: the node was made, or put right, by this agent.
 	ours    bool
 	written nodestatus.Written
-	// told is the status that was written last, nil if none was.
-	told *v1.NodeStatus
+	// told is the status that was written last, nil if none was; tried what was last tried
+	// to be written of the machine.
+	told  *v1.NodeStatus
+	tried v1.NodeSystemInfo
 	// sawReady: when facts were found last, nothing spoke against the node's being ready.
 	sawReady bool
 }
@@ -197,6 +199,7 @@ func (r *rounds) try(ctx context.Context, cached bool) error {
 	if err != nil {
 		return err
 	}
+	r.tried = node.Status.NodeInfo
 	now, err := r.patch(ctx, patch)
 	if err != nil {
 		return fmt.Errorf("writing the status: %w", err)
@@ -277,16 +280,19 @@ func (r *rounds) lookForMove(was, is *v1.NodeSystemInfo) {
 	}
 }
 
-// lookForTwin compares the machine in the status with the one that was written there.
+// lookForTwin compares the machine in the status with the one that was written there, or
+// may have been.
 func (r *rounds) lookForTwin(is *v1.NodeSystemInfo) {
 	if r.told == nil {
 		return
 	}
 	was := &r.told.NodeInfo
-	for _, id := range []struct{ name, is, was string }{
-		{"machine ID", is.MachineID, was.MachineID}, {"system UUID", is.SystemUUID, was.SystemUUID}, {"boot ID", is.BootID, was.BootID},
+	for _, id := range []struct{ name, is, was, tried string }{
+		{"machine ID", is.MachineID, was.MachineID, r.tried.MachineID},
+		{"system UUID", is.SystemUUID, was.SystemUUID, r.tried.SystemUUID},
+		{"boot ID", is.BootID, was.BootID, r.tried.BootID},
 	} {
-		if id.is != id.was && id.is != "" && id.was != "" {
+		if id.is != id.was && id.is != id.tried && id.is != "" && id.was != "" {
 			r.twin(fmt.Sprintf("the node's status has %s %s instead of %s", id.name, id.is, id.was))
 			return
 		}
@@ -295,33 +301,37 @@ func (r *rounds) lookForTwin(is *v1.NodeSystemInfo) {
 
 // facts are what is known now. What cannot be found of the addresses stays as it is.
 func (r *rounds) facts(ctx context.Context, node *v1.Node) nodestatus.Facts {
-	call, cancel := r.call(ctx)
-	defer cancel()
-	facts := r.cfg.Facts(call)
+	facts, err := bounded(ctx, r.Node, findFacts, func(ctx context.Context) (nodestatus.Facts, error) {
+		return r.cfg.Facts(ctx), nil
+	})
+	if err != nil {
+		facts.NotReady = []string{err.Error()}
+	}
 	facts.Now = time.Now()
 	problems := r.cfg.NotReady()
 	r.sawReady = len(problems) == 0
 	facts.NotReady = slices.Concat(facts.NotReady, problems)
-	addresses, err := r.cfg.Addressing.Addresses(call, node.Status.Addresses)
+	facts.Addresses, err = bounded(ctx, r.Node, findAddresses, func(ctx context.Context) ([]v1.NodeAddress, error) {
+		return r.cfg.Addressing.Addresses(ctx, node.Status.Addresses)
+	})
 	r.report("addresses", err)
-	facts.Addresses = addresses
 	return facts
 }
 
 func (r *rounds) get(ctx context.Context) (*v1.Node, error) {
-	call, cancel := r.call(ctx)
-	defer cancel()
-	return r.cfg.Nodes.GetNode(call, r.cfg.Name)
+	return bounded(ctx, r.Node, getNode, func(ctx context.Context) (*v1.Node, error) {
+		return r.cfg.Nodes.GetNode(ctx, r.cfg.Name)
+	})
 }
 
 func (r *rounds) create(ctx context.Context, node *v1.Node) (*v1.Node, error) {
-	call, cancel := r.call(ctx)
-	defer cancel()
-	return r.cfg.Nodes.CreateNode(call, node)
+	return bounded(ctx, r.Node, createNode, func(ctx context.Context) (*v1.Node, error) {
+		return r.cfg.Nodes.CreateNode(ctx, node)
+	})
 }
 
 func (r *rounds) patch(ctx context.Context, patch []byte) (*v1.Node, error) {
-	call, cancel := r.call(ctx)
-	defer cancel()
-	return r.cfg.Nodes.PatchNodeStatus(call, r.cfg.Name, patch)
+	return bounded(ctx, r.Node, patchStatus, func(ctx context.Context) (*v1.Node, error) {
+		return r.cfg.Nodes.PatchNodeStatus(ctx, r.cfg.Name, patch)
+	})
 }

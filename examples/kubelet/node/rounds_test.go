@@ -3,7 +3,9 @@ package node_test
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"net/netip"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -145,9 +147,12 @@ func TestStatusThatOthersEdit(t *testing.T) {
 // The API answers with errors of all sorts.
 func TestErrorsOfTheAPI(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		var n atomic.Int64
+		var mu sync.Mutex
+		random := rand.New(rand.NewPCG(1, 2))
 		api := &nodetest.API{Before: func(context.Context, nodetest.Call) error {
-			switch n.Add(1) % 5 {
+			mu.Lock()
+			defer mu.Unlock()
+			switch random.IntN(5) {
 			case 0:
 				return apierrors.NewTooManyRequests("slow down", 1)
 			case 1:
@@ -290,4 +295,46 @@ func TestStopDuringAnOutage(t *testing.T) {
 			require.Zero(t, time.Since(stopped))
 		})
 	}
+}
+
+// What ignores its context holds up nothing but itself, and is named at the end.
+func TestCallsThatHang(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		api, hang := &nodetest.API{}, make(chan struct{})
+		var hangs atomic.Bool
+		r := newRig(t, api, func(r *rig) {
+			facts := r.cfg.Facts
+			r.cfg.Facts = func(ctx context.Context) nodestatus.Facts {
+				if hangs.Load() {
+					<-hang
+				}
+				return facts(ctx)
+			}
+		})
+		pass(time.Minute)
+		hangs.Store(true)
+		pass(time.Minute)
+		require.Equal(t, "False KubeletNotReady", ready(api.Node("n")))
+		require.Contains(t, nodestatus.Condition(&api.Node("n").Status, v1.NodeReady).Message, "finding out facts")
+		require.False(t, expired(api.Lease("n")))
+		hangs.Store(false)
+		close(hang)
+		pass(time.Minute)
+		require.Equal(t, "True KubeletReady", ready(api.Node("n")))
+
+		deaf := make(chan struct{})
+		api = &nodetest.API{Before: func(context.Context, nodetest.Call) error { <-deaf; return nil }}
+		n, err := node.New(node.Config{Name: "n", Nodes: api, Leases: api, Facts: r.facts})
+		require.NoError(t, err)
+		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+		defer stop()
+		begun := time.Now()
+		err = n.Run(ctx)
+		require.ErrorIs(t, err, node.ErrShutdownTimeout)
+		require.ErrorContains(t, err, "making the node")
+		require.ErrorContains(t, err, "reading the lease")
+		require.NotContains(t, err.Error(), "finding out facts")
+		require.Equal(t, time.Minute+10*time.Second, time.Since(begun))
+		close(deaf)
+	})
 }
