@@ -14,8 +14,7 @@ import (
 )
 
 // Config configures a Node. Name, Nodes, Leases and Facts are required. The functions are
-// called from Run's goroutines, one at a time each, and must not block for longer than
-// their context where they have one.
+// called from Run's goroutines, one at a time each; those without a context must not block.
 type Config struct {
 	// Name is the node's; see ParseName. Hostname is the value of its label of that name
 	// and of its address; "" means Name.
@@ -47,6 +46,9 @@ type Config struct {
 	// CallTimeout is the deadline of one call of a client. Zero means the smaller one of
 	// Update and LeaseDuration.
 	CallTimeout time.Duration
+	// ShutdownTimeout is how long Run waits at its end for calls that ignore their
+	// context. Zero means 10 s.
+	ShutdownTimeout time.Duration
 
 	// Nodes and Leases are the API. Required.
 	Nodes  NodeClient
@@ -89,6 +91,9 @@ func (c Config) withDefaults() (Config, error) {
 	if c.CallTimeout == 0 {
 		c.CallTimeout = min(c.Update, c.LeaseDuration)
 	}
+	if c.ShutdownTimeout == 0 {
+		c.ShutdownTimeout = 10 * time.Second
+	}
 	if c.Hostname == "" {
 		c.Hostname = c.Name
 	}
@@ -129,7 +134,7 @@ func (c *Config) check() error {
 	for _, d := range []struct {
 		name  string
 		value time.Duration
-	}{{"Update", c.Update}, {"Report", c.Report}, {"LeaseDuration", c.LeaseDuration}, {"CallTimeout", c.CallTimeout}} {
+	}{{"Update", c.Update}, {"Report", c.Report}, {"LeaseDuration", c.LeaseDuration}, {"CallTimeout", c.CallTimeout}, {"ShutdownTimeout", c.ShutdownTimeout}} {
 		if d.value < 0 {
 			return fmt.Errorf("node: Config.%s is negative: %v", d.name, d.value)
 		}

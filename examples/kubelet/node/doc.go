@@ -2,12 +2,13 @@
 // node, reports its status (package status/node), renews its Lease, and notices when
 // somebody else does so too.
 //
-//	n, err := node.New(node.Config{
-//		Name: "worker-1", Labels: labels, Taints: taints,
-//		Nodes: api, Leases: api,         // thin clients; see NodeClient and LeaseClient
-//		Facts: gatherer.Facts,           // of this machine and its runtime
-//	})
-//	err = n.Run(ctx)                     // until ctx ends; the pods run on
+//	cfg, facts, err := node.Configure(flags, &kubeletConfiguration)
+//	facts.Root = os.DirFS("/") // and what the runtime says
+//	gatherer, err := node.NewGatherer(facts)
+//	cfg.Name, cfg.Facts = "worker-1", gatherer.Facts
+//	cfg.Nodes, cfg.Leases = api, api // thin clients; see NodeClient and LeaseClient
+//	n, err := node.New(cfg)
+//	err = n.Run(ctx) // until ctx ends; the pods run on
 //
 // # Registration
 //
@@ -34,9 +35,9 @@
 //
 // # Flags
 //
-// ParseLabels, ParseTaints, ParseNodeIPs and ParseCloudProvider read the flags of the
-// node, and refuse what is malformed by the flag's name; ParseReservations reads what the
-// configuration sets aside.
+// Configure makes most of the configuration from flags and the configuration file, with
+// ParseLabels, ParseTaints, ParseNodeIPs, ParseCloudProvider and ParseReservations; what
+// is malformed is refused by the flag's or field's name. A Gatherer finds the facts.
 //
 // Examples that run: ExampleNew and ExampleParseTaints in example_test.go.
 package node

@@ -29,7 +29,7 @@ type GathererConfig struct {
 	Storage func() (int64, error)
 	// Reserved is what pods may not have.
 	Reserved Reservations
-	// MaxPods and PodsPerCore are the configuration's; a MaxPods of zero is none.
+	// MaxPods and PodsPerCore are the configuration's: zero is 110, and no such limit.
 	MaxPods, PodsPerCore int32
 	// MaxImages is nodeStatusMaxImages: negative for all, and zero is none.
 	MaxImages int32
@@ -80,7 +80,7 @@ func (g *Gatherer) Facts(ctx context.Context) nodestatus.Facts {
 	c := &g.cfg
 	f := nodestatus.Facts{
 		Port:           c.Port,
-		MaxPods:        zeroIsNone(c.MaxPods),
+		MaxPods:        int64(c.MaxPods),
 		PodsPerCore:    int64(c.PodsPerCore),
 		MaxImages:      int(c.MaxImages),
 		Pressure:       &nodestatus.Pressure{},
@@ -100,13 +100,6 @@ func (g *Gatherer) Facts(ctx context.Context) nodestatus.Facts {
 	g.runtime(&f)
 	g.rest(&f)
 	return f
-}
-
-func zeroIsNone(n int32) int64 {
-	if n == 0 {
-		return -1
-	}
-	return int64(n)
 }
 
 // reserved is what pods may not have: of the machine as it was known last, if it is not now.

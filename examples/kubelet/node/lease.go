@@ -10,8 +10,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/podwright/podwright/internal/run"
 )
 
 // renewal is a Lease as it is to be.
@@ -50,8 +48,6 @@ type leases struct {
 	held                 bool
 	renewed              time.Time
 	unsureFrom, unsureTo time.Time
-	// fresh: when it was read first, somebody had just renewed it.
-	fresh bool
 }
 
 func (l *leases) run(ctx context.Context) error {
@@ -62,22 +58,32 @@ func (l *leases) run(ctx context.Context) error {
 			return nil
 		}
 		pause := l.interval
-		if err != nil {
-			if failures++; failures > 1 {
-				l.cfg.OnRepeatedFailure()
-			}
-			pause = backoff(failures)
-		} else {
+		if failures++; err == nil {
 			failures = 0
+		} else {
+			pause = backoff(failures)
 		}
-		l.lookForMove()
 		l.change(func(s *State) { s.Lease = err })
 		if !errors.Is(err, errNoNode) {
 			l.report("lease", err)
+			if failures > 1 {
+				l.cfg.OnRepeatedFailure()
+			}
 		}
-		run.Sleep(ctx, pause)
+		l.rest(ctx, pause)
 	}
 	return nil
+}
+
+// rest waits for the next renewal, or for a node that is to own the Lease.
+func (l *leases) rest(ctx context.Context, pause time.Duration) {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-l.named:
+	case <-timer.C:
+	}
 }
 
 // errNoNode: a Lease without its node is nobody's.
@@ -107,9 +113,9 @@ func (l *leases) tryRenew(ctx context.Context) error {
 
 // read asks for the Lease; last is nil if there is none.
 func (l *leases) read(ctx context.Context) error {
-	call, cancel := l.call(ctx)
-	defer cancel()
-	lease, err := l.cfg.Leases.GetLease(call, l.cfg.Name)
+	lease, err := bounded(ctx, l.Node, getLease, func(ctx context.Context) (*coordinationv1.Lease, error) {
+		return l.cfg.Leases.GetLease(ctx, l.cfg.Name)
+	})
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
@@ -126,17 +132,17 @@ func (l *leases) create(ctx context.Context) error {
 	if len(next.OwnerReferences) == 0 {
 		return errNoNode
 	}
-	call, cancel := l.call(ctx)
-	defer cancel()
-	made, err := l.cfg.Leases.CreateLease(call, next)
+	made, err := bounded(ctx, l.Node, createLease, func(ctx context.Context) (*coordinationv1.Lease, error) {
+		return l.cfg.Leases.CreateLease(ctx, next)
+	})
 	return l.answered(next, made, err)
 }
 
 func (l *leases) update(ctx context.Context) error {
-	call, cancel := l.call(ctx)
-	defer cancel()
 	next := l.next(l.last)
-	updated, err := l.cfg.Leases.UpdateLease(call, next)
+	updated, err := bounded(ctx, l.Node, updateLease, func(ctx context.Context) (*coordinationv1.Lease, error) {
+		return l.cfg.Leases.UpdateLease(ctx, next)
+	})
 	return l.answered(next, updated, err)
 }
 
@@ -175,16 +181,10 @@ func (l *leases) lookForTwin(lease *coordinationv1.Lease) {
 	case holder != nil && *holder != "" && *holder != l.cfg.Name:
 		l.twin(fmt.Sprintf("the lease is held by %q", *holder))
 	case !l.held:
-		l.fresh = time.Since(renewed).Abs() < l.cfg.LeaseDuration
+		if time.Since(renewed).Abs() < l.cfg.LeaseDuration {
+			l.begin(func(s *start) { s.fresh = true })
+		}
 	case !renewed.Equal(l.renewed) && (renewed.Before(l.unsureFrom) || renewed.After(l.unsureTo)):
 		l.twin(fmt.Sprintf("the lease was renewed by somebody else, at %s", renewed.UTC().Format(time.RFC3339Nano)))
-	}
-}
-
-// lookForMove looks for an agent that was there a moment ago on another machine.
-func (l *leases) lookForMove() {
-	if why := l.State().moved; l.fresh && why != "" {
-		l.fresh = false
-		l.twin(why)
 	}
 }

@@ -17,6 +17,9 @@ import (
 // ErrAlreadyRun is returned by every Run but the first.
 var ErrAlreadyRun = errors.New("node: Run was called before")
 
+// ErrShutdownTimeout is wrapped by Run's error when calls ignore their context.
+var ErrShutdownTimeout = errors.New("still running after the shutdown timeout")
+
 // ErrTwin is wrapped by the error of Health while another agent seems to run under the
 // node's name.
 var ErrTwin = errors.New("another agent has this node's name")
@@ -30,13 +33,17 @@ const (
 type Node struct {
 	cfg    Config
 	timing nodestatus.Timing
-	wake   run.Signal
+	// wake asks for a round; named tells that the node's UID has become known.
+	wake, named run.Signal
+
+	calls run.Calls
 
 	mu    sync.Mutex
 	ran   bool
 	state State
-	// faults are the texts of what is wrong by part, so that each is logged once.
-	faults map[string]string
+	start start
+	// faults are what is wrong, by part.
+	faults map[string]fault
 }
 
 // State is what is known of the node.
@@ -53,8 +60,14 @@ type State struct {
 	// last. "": none does.
 	Twin     string
 	TwinSeen time.Time
+}
 
-	// moved is why the node was another machine before this agent wrote its status.
+// start is what an agent has found at its start. Both together are a twin; either may be
+// found first.
+type start struct {
+	// fresh: somebody had just renewed the Lease.
+	fresh bool
+	// moved is which other machine the node was, "" if none.
 	moved string
 }
 
@@ -68,12 +81,15 @@ func New(cfg Config) (*Node, error) {
 		cfg:    cfg,
 		timing: nodestatus.Timing{Name: cfg.Name, Update: cfg.Update, Report: cfg.Report},
 		wake:   run.NewSignal(),
-		faults: map[string]string{},
+		named:  run.NewSignal(),
+		faults: map[string]fault{},
 	}, nil
 }
 
 // Run registers the node and keeps its status and its Lease until ctx ends, then returns
-// nil. The node stays in the API: its Lease runs out. A second Run is ErrAlreadyRun.
+// nil. The node stays in the API: its Lease runs out. If calls do not return within
+// ShutdownTimeout the error wraps ErrShutdownTimeout and names them. A second Run is
+// ErrAlreadyRun.
 func (n *Node) Run(ctx context.Context) error {
 	n.mu.Lock()
 	again := n.ran
@@ -85,7 +101,7 @@ func (n *Node) Run(ctx context.Context) error {
 	n.event(v1.EventTypeNormal, "Starting", "Starting kubelet.")
 	rounds := &rounds{Node: n, wanted: n.cfg.wanted()}
 	leases := &leases{Node: n, interval: n.timing.Spread(n.cfg.LeaseDuration/4, "lease")}
-	return run.All(ctx, rounds.run, leases.run)
+	return errors.Join(run.All(ctx, rounds.run, leases.run), n.leave(ctx))
 }
 
 // Wake tells that the facts may be others: a round follows soon, instead of at its time.
@@ -124,21 +140,25 @@ func (n *Node) change(f func(*State)) {
 	f(&n.state)
 }
 
-// report logs what is wrong with a part when it changes, and that it is well again.
+// fault is what was logged last of a part that is not well.
+type fault struct {
+	text   string
+	logged time.Time
+}
+
+// report logs what is wrong with a part: at once when it was well, once a minute at most
+// when it is something else, since texts of the network differ each time; and that it is
+// well again.
 func (n *Node) report(part string, err error) {
-	text := ""
-	if err != nil {
-		text = err.Error()
-	}
 	n.mu.Lock()
-	before := n.faults[part]
-	n.faults[part] = text
-	n.mu.Unlock()
+	defer n.mu.Unlock()
+	was, ill := n.faults[part]
 	switch {
-	case text == before:
-	case text == "":
+	case err == nil && ill:
+		delete(n.faults, part)
 		n.cfg.Logger.Info("well again", "node", n.cfg.Name, "part", part)
-	default:
+	case err != nil && (!ill || was.text != err.Error() && time.Since(was.logged) >= time.Minute):
+		n.faults[part] = fault{err.Error(), time.Now()}
 		n.cfg.Logger.Error("cannot tell the API of this node; trying again", "node", n.cfg.Name, "part", part, "err", err)
 	}
 }
@@ -154,14 +174,67 @@ func (n *Node) twin(why string) {
 	}
 }
 
+// begin notes what was found at the start.
+func (n *Node) begin(found func(*start)) {
+	n.mu.Lock()
+	found(&n.start)
+	s := n.start
+	n.mu.Unlock()
+	if s.fresh && s.moved != "" {
+		n.twin("the lease was renewed just before this agent began, and " + s.moved)
+	}
+}
+
 func (n *Node) event(eventtype, reason, message string) {
 	n.cfg.Logger.Info(message, "node", n.cfg.Name, "reason", reason)
 	n.cfg.Event(v1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: n.cfg.Name}, eventtype, reason, message)
 }
 
-// call bounds a call of a client.
-func (n *Node) call(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, n.cfg.CallTimeout)
+// What the agent calls: one call of each at a time.
+const (
+	findFacts     = "finding out facts"
+	findAddresses = "finding addresses"
+	getNode       = "reading the node"
+	createNode    = "making the node"
+	patchStatus   = "writing the status"
+	getLease      = "reading the lease"
+	createLease   = "making the lease"
+	updateLease   = "renewing the lease"
+)
+
+// hurry is how long a call may take to end when its time is over.
+const hurry = time.Second
+
+// bounded calls f with a deadline. A call that ignores it is left behind; the next one of
+// its kind waits for it.
+func bounded[T any](ctx context.Context, n *Node, what string, f func(context.Context) (T, error)) (result T, err error) {
+	call, cancel := context.WithTimeout(ctx, n.cfg.CallTimeout)
+	defer cancel()
+	wait, done := context.WithTimeout(ctx, n.cfg.CallTimeout+hurry)
+	defer done()
+	answers := make(chan T, 1)
+	err = n.calls.Do(wait, "node "+n.cfg.Name+":", what, func() error {
+		answer, err := f(call)
+		answers <- answer
+		return err
+	})
+	if err != nil {
+		return result, err
+	}
+	return <-answers, nil
+}
+
+// leave waits for calls that were left behind, and names those that do not end.
+func (n *Node) leave(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), n.cfg.ShutdownTimeout)
+	defer cancel()
+	var errs []error
+	for _, what := range []string{findFacts, findAddresses, getNode, createNode, patchStatus, getLease, createLease, updateLease} {
+		if err := n.calls.Do(ctx, "node "+n.cfg.Name+":", what, func() error { return nil }); err != nil {
+			errs = append(errs, fmt.Errorf("node: %w: %w", ErrShutdownTimeout, err))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // backoff is the pause after so many failures in a row.

@@ -32,15 +32,31 @@ func StatusPatch(old, new *v1.Node) ([]byte, error) {
 	meta["uid"] = string(old.UID)
 
 	oldStatus, newStatus := was["status"].(map[string]any), is["status"].(map[string]any)
-	status, _ := patch["status"].(map[string]any)
-	for name, list := range map[string]func(old, new []any) []any{"conditions": mergeByType, "addresses": replace} {
-		if _, differs := status[name]; differs {
-			before, _ := oldStatus[name].([]any)
-			after, _ := newStatus[name].([]any)
-			status[name] = list(before, after)
-		}
+	if status, ok := patch["status"].(map[string]any); ok {
+		patchLists(status, oldStatus, newStatus)
 	}
 	return json.Marshal(patch)
+}
+
+// patchLists patches the lists that the API merges.
+func patchLists(patch, old, new map[string]any) {
+	if _, differs := patch["addresses"]; differs {
+		patch["addresses"] = replace(list(new, "addresses"))
+	}
+	if _, differs := patch["conditions"]; differs {
+		conditions := list(new, "conditions")
+		patch["conditions"] = mergeByType(list(old, "conditions"), conditions)
+		order := []any{}
+		for _, element := range conditions {
+			order = append(order, map[string]any{"type": element.(map[string]any)["type"]})
+		}
+		patch["$setElementOrder/conditions"] = order
+	}
+}
+
+func list(object map[string]any, name string) []any {
+	elements, _ := object[name].([]any)
+	return elements
 }
 
 // fields are what a patch of the status may change.
@@ -86,7 +102,7 @@ func merge(old, new map[string]any) map[string]any {
 
 // replace makes a list another one as a whole, although the API would merge it. The type
 // of an address is not its identity.
-func replace(_, new []any) []any {
+func replace(new []any) []any {
 	return append([]any{map[string]any{"$patch": "replace"}}, new...)
 }
 
@@ -96,7 +112,7 @@ func mergeByType(old, new []any) []any {
 	before, ok := byType(old)
 	after, _ := byType(new)
 	if !ok {
-		return replace(old, new)
+		return replace(new)
 	}
 	patch := []any{}
 	for _, element := range new {

@@ -31,8 +31,10 @@ type rounds struct {
 	// ours: the node was made, or put right, by this agent.
 	ours    bool
 	written nodestatus.Written
-	// told is the status that was written last, nil if none was.
-	told *v1.NodeStatus
+	// told is the status that was written last, nil if none was; tried what was last tried
+	// to be written of the machine.
+	told  *v1.NodeStatus
+	tried v1.NodeSystemInfo
 	// sawReady: when facts were found last, nothing spoke against the node's being ready.
 	sawReady bool
 }
@@ -46,10 +48,11 @@ func (r *rounds) run(ctx context.Context) error {
 			return nil
 		}
 		r.change(func(s *State) { s.Status = err })
-		r.report("status", err)
-		if r.known != nil {
-			r.rest(ctx, begun)
+		if r.known == nil { // it is gone: it is made anew at once
+			continue
 		}
+		r.report("status", err)
+		r.rest(ctx, begun)
 	}
 	return nil
 }
@@ -151,7 +154,10 @@ func (r *rounds) seen(node *v1.Node) {
 		r.event(v1.EventTypeNormal, reason, fmt.Sprintf("Node %s status is now: %s", node.Name, reason))
 	}
 	r.known = node
-	r.change(func(s *State) { s.UID = node.UID })
+	if r.State().UID != node.UID {
+		r.change(func(s *State) { s.UID = node.UID })
+		r.named.Wake()
+	}
 }
 
 // round reads the node and writes what has changed of it, or what is due.
@@ -193,6 +199,7 @@ func (r *rounds) try(ctx context.Context, cached bool) error {
 	if err != nil {
 		return err
 	}
+	r.tried = node.Status.NodeInfo
 	now, err := r.patch(ctx, patch)
 	if err != nil {
 		return fmt.Errorf("writing the status: %w", err)
@@ -215,21 +222,21 @@ func (r *rounds) read(ctx context.Context, cached bool) error {
 	switch {
 	case apierrors.IsNotFound(err):
 		r.cfg.Logger.Warn("the node was deleted", "node", r.cfg.Name, "uid", r.known.UID)
-		r.begin()
+		r.forget()
 		return fmt.Errorf("the node was deleted: %w", err)
 	case err != nil:
 		return fmt.Errorf("reading the node: %w", err)
 	case node.UID != r.known.UID:
 		r.cfg.Logger.Warn("the node was deleted, and another one made", "node", r.cfg.Name, "uid", r.known.UID, "now", node.UID)
-		r.begin()
+		r.forget()
 		r.found(node)
 	}
 	r.seen(node)
 	return nil
 }
 
-// begin forgets the node.
-func (r *rounds) begin() {
+// forget forgets the node.
+func (r *rounds) forget() {
 	r.known, r.told, r.written, r.ours = nil, nil, nodestatus.Written{}, false
 	r.change(func(s *State) { s.UID, s.Ready = "", false })
 }
@@ -268,21 +275,24 @@ func (r *rounds) wrote(at time.Time, old *v1.NodeStatus, node *v1.Node, differs 
 // there, its Lease tells.
 func (r *rounds) lookForMove(was, is *v1.NodeSystemInfo) {
 	if r.told == nil && was.MachineID != "" && is.MachineID != was.MachineID {
-		why := fmt.Sprintf("the lease was renewed when this agent began, and the node's status had machine ID %s instead of %s", was.MachineID, is.MachineID)
-		r.change(func(s *State) { s.moved = why })
+		why := fmt.Sprintf("the node's status had machine ID %s instead of %s", was.MachineID, is.MachineID)
+		r.Node.begin(func(s *start) { s.moved = why })
 	}
 }
 
-// lookForTwin compares the machine in the status with the one that was written there.
+// lookForTwin compares the machine in the status with the one that was written there, or
+// may have been.
 func (r *rounds) lookForTwin(is *v1.NodeSystemInfo) {
 	if r.told == nil {
 		return
 	}
 	was := &r.told.NodeInfo
-	for _, id := range []struct{ name, is, was string }{
-		{"machine ID", is.MachineID, was.MachineID}, {"system UUID", is.SystemUUID, was.SystemUUID}, {"boot ID", is.BootID, was.BootID},
+	for _, id := range []struct{ name, is, was, tried string }{
+		{"machine ID", is.MachineID, was.MachineID, r.tried.MachineID},
+		{"system UUID", is.SystemUUID, was.SystemUUID, r.tried.SystemUUID},
+		{"boot ID", is.BootID, was.BootID, r.tried.BootID},
 	} {
-		if id.is != id.was && id.is != "" && id.was != "" {
+		if id.is != id.was && id.is != id.tried && id.is != "" && id.was != "" {
 			r.twin(fmt.Sprintf("the node's status has %s %s instead of %s", id.name, id.is, id.was))
 			return
 		}
@@ -291,33 +301,37 @@ func (r *rounds) lookForTwin(is *v1.NodeSystemInfo) {
 
 // facts are what is known now. What cannot be found of the addresses stays as it is.
 func (r *rounds) facts(ctx context.Context, node *v1.Node) nodestatus.Facts {
-	call, cancel := r.call(ctx)
-	defer cancel()
-	facts := r.cfg.Facts(call)
+	facts, err := bounded(ctx, r.Node, findFacts, func(ctx context.Context) (nodestatus.Facts, error) {
+		return r.cfg.Facts(ctx), nil
+	})
+	if err != nil {
+		facts.NotReady = []string{err.Error()}
+	}
 	facts.Now = time.Now()
 	problems := r.cfg.NotReady()
 	r.sawReady = len(problems) == 0
 	facts.NotReady = slices.Concat(facts.NotReady, problems)
-	addresses, err := r.cfg.Addressing.Addresses(call, node.Status.Addresses)
+	facts.Addresses, err = bounded(ctx, r.Node, findAddresses, func(ctx context.Context) ([]v1.NodeAddress, error) {
+		return r.cfg.Addressing.Addresses(ctx, node.Status.Addresses)
+	})
 	r.report("addresses", err)
-	facts.Addresses = addresses
 	return facts
 }
 
 func (r *rounds) get(ctx context.Context) (*v1.Node, error) {
-	call, cancel := r.call(ctx)
-	defer cancel()
-	return r.cfg.Nodes.GetNode(call, r.cfg.Name)
+	return bounded(ctx, r.Node, getNode, func(ctx context.Context) (*v1.Node, error) {
+		return r.cfg.Nodes.GetNode(ctx, r.cfg.Name)
+	})
 }
 
 func (r *rounds) create(ctx context.Context, node *v1.Node) (*v1.Node, error) {
-	call, cancel := r.call(ctx)
-	defer cancel()
-	return r.cfg.Nodes.CreateNode(call, node)
+	return bounded(ctx, r.Node, createNode, func(ctx context.Context) (*v1.Node, error) {
+		return r.cfg.Nodes.CreateNode(ctx, node)
+	})
 }
 
 func (r *rounds) patch(ctx context.Context, patch []byte) (*v1.Node, error) {
-	call, cancel := r.call(ctx)
-	defer cancel()
-	return r.cfg.Nodes.PatchNodeStatus(call, r.cfg.Name, patch)
+	return bounded(ctx, r.Node, patchStatus, func(ctx context.Context) (*v1.Node, error) {
+		return r.cfg.Nodes.PatchNodeStatus(ctx, r.cfg.Name, patch)
+	})
 }
