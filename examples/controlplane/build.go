@@ -15,6 +15,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -142,6 +143,7 @@ func (b *builder) build(ctx context.Context, pkg, dir string) error {
 	cmd.Dir, cmd.Env = src, goEnv(os.Environ())
 	cmd.Cancel = func() error { return cmd.Process.Signal(unix.SIGINT) } // it ends its compilers then
 	cmd.WaitDelay = 10 * time.Second
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGINT}
 	if text, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("go build ./%s: %w\n%s", pkg, err, bytes.TrimSpace(text))
 	}
