@@ -28,6 +28,7 @@ func (c *cluster) arguments() map[string][]string {
 			"--service-account-issuer=https://kubernetes.default.svc",
 			"--service-account-signing-key-file=" + c.path("serviceaccounts.key"), "--service-account-key-file=" + c.path("serviceaccounts.pub"),
 			"--kubelet-client-certificate=" + c.path("kubelet-client.crt"), "--kubelet-client-key=" + c.path("kubelet-client.key"),
+			"--kubelet-preferred-address-types=InternalIP,Hostname", // names of nodes need not resolve
 			"--service-cluster-ip-range=" + serviceRange,
 			"--shutdown-watch-termination-grace-period=5s", // or it waits for its clients to end their watches
 			"--allow-privileged=true",

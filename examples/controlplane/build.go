@@ -15,6 +15,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -139,9 +140,10 @@ func (b *builder) build(ctx context.Context, pkg, dir string) error {
 		return err
 	}
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", b.linkerFlags(), "-o", filepath.Join(out, pkg), "./"+pkg)
-	cmd.Dir, cmd.Env = src, goEnv(os.Environ())
+	cmd.Dir, cmd.Env = src, append(goEnv(os.Environ()), "GOTMPDIR="+tmp)
 	cmd.Cancel = func() error { return cmd.Process.Signal(unix.SIGINT) } // it ends its compilers then
 	cmd.WaitDelay = 10 * time.Second
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGINT}
 	if text, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("go build ./%s: %w\n%s", pkg, err, bytes.TrimSpace(text))
 	}

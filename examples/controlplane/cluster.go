@@ -172,7 +172,7 @@ func (c *cluster) writeKubeconfigs() error {
 		"node.kubeconfig":                 {"system:node:" + c.options.node, "system:nodes"},
 	} {
 		var err error
-		if files[file], err = c.kubeconfigFor(user[0], user[1], lifetime); err != nil {
+		if files[file], err = c.kubeconfigFor(c.url(), user[0], user[1], lifetime); err != nil {
 			return err
 		}
 	}
@@ -193,12 +193,12 @@ func (c *cluster) writeKubeconfigs() error {
 	return writeFiles(c.dir, files)
 }
 
-func (c *cluster) kubeconfigFor(user, group string, valid time.Duration) ([]byte, error) {
+func (c *cluster) kubeconfigFor(url, user, group string, valid time.Duration) ([]byte, error) {
 	credentials, err := c.authority.client(user, group, time.Now(), valid)
 	if err != nil {
 		return nil, err
 	}
-	return kubeconfig(c.url(), c.authority.pem, user, credentials)
+	return kubeconfig(url, c.authority.pem, user, credentials)
 }
 
 func (c *cluster) componentDied(_ string, err error) {
@@ -256,7 +256,9 @@ func (c *cluster) close() error {
 
 func (c *cluster) description() description {
 	return description{
-		URL: c.url(), CA: c.path("ca.crt"), CAKey: c.path("ca.key"), Kubeconfig: c.path("admin.kubeconfig"), Logs: c.logs(),
+		URL: c.url(), CA: c.path("ca.crt"), CAKey: c.path("ca.key"),
+		Certificate: c.path("apiserver.crt"), Key: c.path("apiserver.key"),
+		Kubeconfig: c.path("admin.kubeconfig"), Logs: c.logs(),
 	}
 }
 

@@ -14,11 +14,11 @@ import (
 
 // description is what GET / of the control endpoint answers.
 type description struct {
-	URL        string // of the API server
-	CA         string // file with the certificate of the authority
-	CAKey      string // file with its key
-	Kubeconfig string // of a user who may do everything
-	Logs       string // folder
+	URL              string // of the API server
+	CA, CAKey        string // files with the certificate and the key of the authority
+	Certificate, Key string // files with those that the API server serves with
+	Kubeconfig       string // file of a user who may do everything
+	Logs             string // folder
 }
 
 // handler serves the control endpoint.
@@ -38,7 +38,11 @@ func (c *cluster) handler() http.Handler {
 		if r.FormValue("user") == "" {
 			return nil, errors.New("user is required")
 		}
-		return c.kubeconfigFor(r.FormValue("user"), r.FormValue("group"), valid)
+		url := r.FormValue("server")
+		if url == "" {
+			url = c.url()
+		}
+		return c.kubeconfigFor(url, r.FormValue("user"), r.FormValue("group"), valid)
 	}))
 	mux.HandleFunc("GET /programs/{name}", answer(func(r *http.Request) ([]byte, error) {
 		path, err := c.builder.program(r.Context(), r.PathValue("name"))

@@ -40,7 +40,8 @@
 //	GET /                       where everything is, as JSON
 //	GET /kubeconfig?user=U&group=G&valid=1h
 //	                            a kubeconfig with a new client certificate; for a node that
-//	                            is user=system:node:NAME&group=system:nodes
+//	                            is user=system:node:NAME&group=system:nodes; with server=URL
+//	                            it is for that, a proxy say
 //	GET /programs/NAME          path of a program, which is built if need be: kubectl, or
 //	                            kubelet, the upstream one
 //	POST /COMPONENT/VERB        stop (SIGTERM), kill (SIGKILL), pause (SIGSTOP), resume, or

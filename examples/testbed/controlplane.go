@@ -45,7 +45,7 @@ func (s *session) startControlPlane(ctx context.Context, logs string) error {
 	}
 	program := filepath.Join(s.run.Dir, "controlplane")
 	build := exec.CommandContext(ctx, "go", "build", "-C", dir, "-o", program, ".")
-	build.Env = append(goEnv(os.Environ(), ""), "GOFLAGS=")
+	build.Env = append(goEnv(os.Environ(), ""), "GOFLAGS=", "GOTMPDIR="+s.run.Dir)
 	if err := runQuiet(build); err != nil {
 		return err
 	}

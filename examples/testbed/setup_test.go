@@ -48,7 +48,7 @@ func TestParseArgs(t *testing.T) {
 }
 
 func TestWithoutOurs(t *testing.T) {
-	in := []string{"HOME=/root", env.RequireCRI + "=1", env.Run + "=a", env.CRIV1 + "=", "PODWRIGHT_OTHER=kept", env.ImageTestprog2 + "=x"}
+	in := []string{"HOME=/root", env.RequireCRI + "=1", env.Run + "=a", env.CRIV1 + "=", "PODWRIGHT_OTHER=kept", env.ImageTestprog2 + "=x", env.ControlPlane + "=/a"}
 	require.Equal(t, []string{"HOME=/root", "PODWRIGHT_OTHER=kept"}, withoutOurs(in))
 }
 

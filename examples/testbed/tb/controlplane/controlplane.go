@@ -47,11 +47,15 @@ const (
 // Handle is the running control plane.
 type Handle struct {
 	// URL of the API server, https://127.0.0.1:PORT. It stays when the server is
-	// started again.
+	// started again. Kubeconfigs that this handle makes are for this URL: that of a
+	// proxy, once it is set to it.
 	URL string
 	// CA is the file with the certificate that the API server's, and that of every
 	// client, is signed by, as PEM; CAKey is the one with its key.
 	CA, CAKey string
+	// Certificate and Key are the files with what the API server serves with, for
+	// 127.0.0.1 and localhost. A proxy may do so, too.
+	Certificate, Key string
 	// Kubeconfig is the file of a user who may do everything.
 	Kubeconfig string
 
@@ -99,7 +103,7 @@ func (h Handle) NodeKubeconfig(t testing.TB, node string, valid time.Duration) s
 // that is empty. Its certificate is valid for so long, a year for 0.
 func (h Handle) UserKubeconfig(t testing.TB, user, group string, valid time.Duration) string {
 	t.Helper()
-	query := url.Values{"user": {user}, "group": {group}}
+	query := url.Values{"user": {user}, "group": {group}, "server": {h.URL}}
 	if valid != 0 {
 		query.Set("valid", valid.String())
 	}

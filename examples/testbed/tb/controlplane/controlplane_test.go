@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"crypto/tls"
 	"net"
 	"net/http"
 	"os"
@@ -52,9 +53,10 @@ func TestHandle(t *testing.T) {
 	text, err := os.ReadFile(h.NodeKubeconfig(t, "n1", time.Minute))
 	require.NoError(t, err)
 	require.Equal(t, "a kubeconfig", string(text))
-	require.Equal(t, "GET /kubeconfig?group=system%3Anodes&user=system%3Anode%3An1&valid=1m0s", <-asked)
+	require.Equal(t, "GET /kubeconfig?group=system%3Anodes&server=https%3A%2F%2F127.0.0.1%3A1&user=system%3Anode%3An1&valid=1m0s", <-asked)
+	h.URL = "https://proxy"
 	h.UserKubeconfig(t, "me", "", 0)
-	require.Equal(t, "GET /kubeconfig?group=&user=me", <-asked)
+	require.Equal(t, "GET /kubeconfig?group=&server=https%3A%2F%2Fproxy&user=me", <-asked)
 	require.Equal(t, "/cache/kubectl", h.Program(t, "kubectl"))
 	require.Equal(t, "GET /programs/kubectl", <-asked)
 }
@@ -85,6 +87,8 @@ func TestTestbed(t *testing.T) {
 	require.Equal(t, h.Kubeconfig, os.Getenv("KUBECONFIG"))
 	require.FileExists(t, h.CA)
 	require.FileExists(t, h.CAKey)
+	_, err := tls.LoadX509KeyPair(h.Certificate, h.Key)
+	require.NoError(t, err)
 	require.FileExists(t, h.NodeKubeconfig(t, "n1", 0))
 	require.FileExists(t, h.Program(t, "kubectl"))
 	listens := func() bool {
