@@ -163,6 +163,15 @@ func TestKubeconfigChanges(t *testing.T) {
 	a.write("kubeconfig", []byte("a: [ "))
 	require.True(t, user("renewed")())
 
+	a.write("kubeconfig", []byte(strings.ReplaceAll(a.text(first), "node.pem", "late.pem\n    token: secret")))
+	require.True(t, user("renewed")())
+	time.Sleep(50 * time.Millisecond) // it is read, and lacks a file
+	late, lateKey := a.authority.Issue("late", time.Now().Add(time.Hour))
+	a.write("late.pem", append(late, lateKey...))
+	require.Eventually(t, user("late"), 20*time.Second, 5*time.Millisecond)
+	calls := server.Calls()
+	require.Equal(t, "Bearer secret", calls[len(calls)-1].Header.Get("Authorization"))
+
 	a.write("ca.crt", b.authority.PEM)
 	cert, key := b.authority.Issue("moved", time.Now().Add(time.Hour))
 	a.write("node.pem", append(cert, key...))
