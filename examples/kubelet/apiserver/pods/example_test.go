@@ -34,6 +34,8 @@ func Example() {
 		})
 		return merger, statuses, source, err
 	}
-	run := func(ctx context.Context, source syncloop.EventSource) error { return source.Run(ctx, func(syncloop.Event) {}) }
+	run := func(ctx context.Context, source syncloop.EventSource) error {
+		return source.Run(ctx, func(syncloop.Event) {})
+	}
 	_, _ = build, run
 }
