@@ -179,7 +179,7 @@ func (c *Client) Run(ctx context.Context) error {
 		c.CloseConnections()
 		<-retiring.Idle()
 	}()
-	last, failure := stamps(c.current.Load().kubeconfig.files), ""
+	var f follower
 	tick := time.NewTicker(c.cfg.Period)
 	defer tick.Stop()
 	for {
@@ -191,27 +191,45 @@ func (c *Client) Run(ctx context.Context) error {
 				return fmt.Errorf("apiserver: kubeconfig %s: %w: at %s", c.cfg.Kubeconfig, ErrExpired, expires.Format(time.RFC3339))
 			}
 		}
-		next := stamps(c.current.Load().kubeconfig.files)
-		if next == last {
-			continue
-		}
-		// The stamp is from before the reading: what changes meanwhile is found by the next.
-		last = next
-		old, err := c.reload()
-		switch {
-		case err != nil && err.Error() != failure:
-			failure = err.Error()
-			c.cfg.Logger.Error("the kubeconfig cannot be used: the one before stays in force", "err", err)
-		case err == nil && old != nil:
-			failure = ""
-			c.cfg.Logger.Info("the kubeconfig has changed", "server", c.Server())
-			last = stamps(c.current.Load().kubeconfig.files) // which may be others
+		if old := f.look(c.connection); old != nil {
 			retiring.Go("connections", func() {
 				run.Sleep(ctx, linger)
 				old.close()
 			})
 		}
 	}
+}
+
+// follower is what is known of the files of a kubeconfig.
+type follower struct {
+	// seen are their stamps before they were read last; empty: they are to be read.
+	seen string
+	// failure is what was wrong with them, as it was logged.
+	failure string
+}
+
+// look reads a kubeconfig that may have changed, and returns the generation that is in
+// force no more, if so. One that cannot be used is read each time: it may lack a file that
+// is not known yet.
+func (f *follower) look(c *connection) (old *generation) {
+	now := stamps(c.current.Load().kubeconfig.files)
+	if now == f.seen && f.failure == "" {
+		return nil
+	}
+	f.seen = now
+	old, err := c.reload()
+	switch {
+	case err == nil:
+		f.failure = ""
+	case err.Error() != f.failure:
+		f.failure = err.Error()
+		c.cfg.Logger.Error("the kubeconfig cannot be used: the one before stays in force", "err", err)
+	}
+	if old != nil {
+		f.seen = "" // its files may be others
+		c.cfg.Logger.Info("the kubeconfig has changed", "server", c.Server())
+	}
+	return old
 }
 
 // reload reads the kubeconfig. It returns the generation that is in force no more, nil if

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"net/url"
 	"sync"
 	"time"
 
@@ -103,7 +104,7 @@ func (f *Feed[T, L]) Run(ctx context.Context) error {
 		f.running = false
 		f.mu.Unlock()
 	}()
-	silent := logr.Discard() // list and watch note what fails
+	silent := logr.Discard()
 	r := cache.NewReflectorWithOptions(f.source(), f.cfg.Resource.kind.object(), store[T, L]{f}, cache.ReflectorOptions{
 		Name: f.cfg.Resource.kind.plural, Logger: &silent,
 		Backoff: &wait.Backoff{Duration: firstPause, Factor: 2, Jitter: jitter, Steps: math.MaxInt32, Cap: f.cfg.MaxPause},
@@ -111,10 +112,9 @@ func (f *Feed[T, L]) Run(ctx context.Context) error {
 	ctx = logr.NewContext(ctx, silent)
 	for pause := firstPause; ctx.Err() == nil; pause = min(2*pause, f.cfg.MaxPause) {
 		began := time.Now()
-		// Not the reflector's own loop, which hands errors to handlers of the process.
-		if err := r.ListAndWatchWithContext(ctx); err != nil {
-			f.answered(ctx, err)
-		}
+		// Not the reflector's own loop, which hands errors to handlers of the process. Those
+		// that count are noted by list and watch.
+		_ = r.ListAndWatchWithContext(ctx)
 		if time.Since(began) > wasWell {
 			pause = firstPause
 		}
@@ -156,6 +156,7 @@ func (f *Feed[T, L]) answered(ctx context.Context, err error) {
 	if ctx.Err() != nil {
 		return
 	}
+	err = withoutURL(err)
 	f.mu.Lock()
 	before := f.err
 	f.err = err
@@ -167,6 +168,16 @@ func (f *Feed[T, L]) answered(ctx context.Context, err error) {
 	case err == nil && before != nil && !errors.Is(before, errNotSynced):
 		f.cfg.Logger.Info("the API server answers again", what...)
 	}
+}
+
+// withoutURL drops the address of the call, which is another one each time, from an error
+// about a connection.
+func withoutURL(err error) error {
+	var about *url.Error
+	if errors.As(err, &about) {
+		return about.Err
+	}
+	return err
 }
 
 // Err says what keeps the Feed from being up to date, nil if nothing does that it knows of.

@@ -3,6 +3,8 @@ package apiserver_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -178,6 +180,43 @@ func TestFeedThroughOutages(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Whoever finds that nothing comes back closes the connections: the watch goes on by
+// another one, within a second.
+func TestCloseConnections(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, client := connect(t)
+		feed := follow(t, client)
+		time.Sleep(time.Minute)
+		client.CloseConnections()
+		time.Sleep(time.Second)
+		server.Put(configMap("a", "1"))
+		synctest.Wait()
+		require.True(t, feed.shows("a", "1")())
+		require.NoError(t, feed.Err())
+	})
+}
+
+// What fails is logged once, and that it is over.
+func TestFeedLogs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, client := connect(t)
+		var log lines
+		feed, err := apiserver.NewFeed(apiserver.FeedConfig[*v1.ConfigMap, *v1.ConfigMapList]{
+			Resource: client.ConfigMaps(""), Logger: slog.New(slog.NewTextHandler(&log, nil)),
+		})
+		require.NoError(t, err)
+		started(t, feed.Run)
+		time.Sleep(time.Minute)
+		require.Empty(t, log.String())
+		server.SetDown(true)
+		time.Sleep(4 * time.Minute)
+		server.SetDown(false)
+		time.Sleep(time.Minute)
+		require.Equal(t, 1, strings.Count(log.String(), "cannot read from the API server"), log.String())
+		require.Equal(t, 1, strings.Count(log.String(), "the API server answers again"), log.String())
+	})
 }
 
 // A feed of a server that has never answered says so, is not synced, and ends at once.

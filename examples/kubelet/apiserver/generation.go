@@ -29,6 +29,7 @@ func newGeneration(k *kubeconfig, dial dialFunc) (*generation, error) {
 	if dial == nil {
 		dial = (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}).DialContext
 	}
+	k.rest.Dial = dial
 	config, err := k.rest.TransportConfig()
 	if err != nil {
 		return nil, err
@@ -38,8 +39,9 @@ func newGeneration(k *kubeconfig, dial dialFunc) (*generation, error) {
 		return nil, err
 	}
 	g := &generation{kubeconfig: k, opened: connrotation.NewConnectionTracker()}
-	// A plug-in of the kubeconfig that gets new credentials closes what it knows of.
-	dialer := connrotation.NewDialerWithTracker(dial, g.opened)
+	// A plug-in that the kubeconfig names dials as well, to close the connections with its
+	// old credentials.
+	dialer := connrotation.NewDialerWithTracker(config.DialHolder.Dial, g.opened)
 	g.transport = utilnet.SetTransportDefaults(&http.Transport{
 		TLSClientConfig:     tls,
 		DialContext:         dialer.DialContext,

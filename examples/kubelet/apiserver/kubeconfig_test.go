@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -117,11 +118,11 @@ func TestWrongKubeconfig(t *testing.T) {
 	require.Equal(t, 1, strings.Count(err.Error(), c.dir), err)
 }
 
-// started runs a client until the test ends.
-func started(t *testing.T, client *apiserver.Client) {
+// started runs something until the test ends.
+func started(t *testing.T, run func(context.Context) error) {
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- client.Run(ctx) }()
+	go func() { done <- run(ctx) }()
 	t.Cleanup(func() {
 		stop()
 		require.NoError(t, <-done)
@@ -134,7 +135,7 @@ func TestKubeconfigChanges(t *testing.T) {
 	server := apitest.New()
 	a, b := newCredentials(t), newCredentials(t)
 	first, second := server.StartTLS(t, a.authority), server.StartTLS(t, b.authority)
-	var log bytes.Buffer
+	var log lines
 	a.point(first)
 	client, err := apiserver.New(a.config(slog.New(slog.NewTextHandler(&log, nil))))
 	require.NoError(t, err)
@@ -163,6 +164,15 @@ func TestKubeconfigChanges(t *testing.T) {
 	a.write("kubeconfig", []byte("a: [ "))
 	require.True(t, user("renewed")())
 
+	a.write("kubeconfig", []byte(strings.ReplaceAll(a.text(first), "node.pem", "late.pem\n    token: secret")))
+	require.True(t, user("renewed")())
+	require.Eventually(t, func() bool { return strings.Contains(log.String(), "late.pem") }, 20*time.Second, 5*time.Millisecond)
+	late, lateKey := a.authority.Issue("late", time.Now().Add(time.Hour))
+	a.write("late.pem", append(late, lateKey...))
+	require.Eventually(t, user("late"), 20*time.Second, 5*time.Millisecond)
+	calls := server.Calls()
+	require.Equal(t, "Bearer secret", calls[len(calls)-1].Header.Get("Authorization"))
+
 	a.write("ca.crt", b.authority.PEM)
 	cert, key := b.authority.Issue("moved", time.Now().Add(time.Hour))
 	a.write("node.pem", append(cert, key...))
@@ -174,7 +184,7 @@ func TestKubeconfigChanges(t *testing.T) {
 
 	stop()
 	require.NoError(t, <-done)
-	require.LessOrEqual(t, strings.Count(log.String(), "cannot be used"), 2+2, log.String())
+	require.Equal(t, 1, strings.Count(log.String(), "late.pem"), "what is wrong is logged once: %s", log.String())
 	require.ErrorIs(t, client.Run(t.Context()), apiserver.ErrAlreadyRun)
 }
 
@@ -183,7 +193,7 @@ func TestKubeconfigChanges(t *testing.T) {
 func TestWatchMovesSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, client := connect(t)
-		started(t, client)
+		started(t, client.Run)
 		feed := follow(t, client)
 		n := 0
 		put := func() {
@@ -235,4 +245,22 @@ func TestCertificateExpires(t *testing.T) {
 		require.ErrorIs(t, err, apiserver.ErrExpired)
 		require.ErrorContains(t, err, cfg.Kubeconfig)
 	})
+}
+
+// lines are a log that is read while it is written.
+type lines struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
 }

@@ -28,11 +28,10 @@ func (s step) String() string {
 // decide says what is to be done for a static pod. there is the pod of its name at the
 // server, nil for none. It is pure.
 func decide(pod, there *v1.Pod, node *v1.Node) step {
-	ready := node != nil && node.DeletionTimestamp == nil && node.UID != ""
 	switch {
 	case there != nil && (!podfacts.IsMirror(there) || there.Spec.NodeName != pod.Spec.NodeName):
 		return refuse
-	case !ready:
+	case !mayOwn(node):
 		return wait
 	case there == nil:
 		return create
@@ -40,6 +39,11 @@ func decide(pod, there *v1.Pod, node *v1.Node) step {
 		return nothing
 	}
 	return replace
+}
+
+// mayOwn tells whether mirrors can be made for a Node: it is there, and stays.
+func mayOwn(node *v1.Node) bool {
+	return node != nil && node.DeletionTimestamp == nil && node.UID != ""
 }
 
 // fits tells whether a mirror is that of a static pod, as both are now.

@@ -194,16 +194,23 @@ func (m *Manager) pause(ctx context.Context, until time.Time) bool {
 
 // next takes what is to be done now, or says when there will be something.
 func (m *Manager) next(now time.Time) (next *want, until time.Time) {
+	known := mayOwn(m.cfg.Node())
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, w := range m.wants {
+		if !w.due || w.busy {
+			continue
+		}
+		at := w.retryAt
+		if w.pod != nil && !known {
+			at = now.Add(nodeWait)
+		}
 		switch {
-		case !w.due || w.busy:
-		case !w.retryAt.After(now):
+		case !at.After(now):
 			w.busy, w.due = true, false
 			return w, time.Time{}
-		case until.IsZero() || w.retryAt.Before(until):
-			until = w.retryAt
+		case until.IsZero() || at.Before(until):
+			until = at
 		}
 	}
 	return nil, until

@@ -170,7 +170,9 @@ func TestLeftovers(t *testing.T) {
 		time.Sleep(time.Millisecond)
 		require.Nil(t, s.mirror("a"))
 		require.NotNil(t, s.mirror("b"))
+		s.mu.Lock()
 		require.Len(t, s.wants, 1)
+		s.mu.Unlock()
 		other := left.DeepCopy()
 		other.UID = ""
 		s.server.Put(other)
@@ -237,6 +239,41 @@ func TestPassedOver(t *testing.T) {
 		time.Sleep(time.Minute)
 		require.Empty(t, s.server.Calls())
 	})
+}
+
+// What is done depends on the pod, on what has its name, and on the Node.
+func TestDecide(t *testing.T) {
+	pod, node := static("web", "h1"), &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "worker", UID: "n"}}
+	fit := mirrorOf(pod, node)
+	change := func(f func(*v1.Pod)) *v1.Pod {
+		p := fit.DeepCopy()
+		f(p)
+		return p
+	}
+	now := metav1.Now()
+	leaving := node.DeepCopy()
+	leaving.DeletionTimestamp = &now
+	for name, x := range map[string]struct {
+		there *v1.Pod
+		node  *v1.Node
+		want  step
+	}{
+		"none":                {nil, node, create},
+		"it fits":             {fit, node, nothing},
+		"no node":             {nil, nil, wait},
+		"the node leaves":     {nil, leaving, wait},
+		"a node without UID":  {nil, &v1.Node{}, wait},
+		"another hash":        {change(func(p *v1.Pod) { p.Annotations["kubernetes.io/config.mirror"] = "h0" }), node, replace},
+		"is being deleted":    {change(func(p *v1.Pod) { p.DeletionTimestamp = &now }), node, replace},
+		"another node object": {change(func(p *v1.Pod) { p.OwnerReferences[0].UID = "before" }), node, replace},
+		"not controlled":      {change(func(p *v1.Pod) { p.OwnerReferences[0].Controller = nil }), node, replace},
+		"owned by nobody":     {change(func(p *v1.Pod) { p.OwnerReferences = nil }), node, replace},
+		"no mirror":           {change(func(p *v1.Pod) { delete(p.Annotations, "kubernetes.io/config.mirror") }), node, refuse},
+		"of another node":     {change(func(p *v1.Pod) { p.Spec.NodeName = "another" }), node, refuse},
+		"no mirror, no node":  {change(func(p *v1.Pod) { p.Annotations = nil }), nil, refuse},
+	} {
+		require.Equal(t, x.want.String(), decide(pod, x.there, x.node).String(), name)
+	}
 }
 
 func TestConfigIsChecked(t *testing.T) {
