@@ -124,6 +124,7 @@ func TestResources(t *testing.T) {
 		{"reserved of what is not there", reserve(v1.ResourceList{"example.com/x": resource.MustParse("1")}), "example.com/x", "", ""},
 		{"huge pages beyond the memory", func(f *Facts) { f.Machine.HugePages = map[int64]int64{2 << 20: 9 << 30} }, "memory", "8Gi", "0"},
 		{"pods per core", func(f *Facts) { f.PodsPerCore = 5 }, "pods", "20", "20"},
+		{"one pod per core", func(f *Facts) { f.PodsPerCore = 1 }, "pods", "4", "4"},
 		{"pods per core beyond the limit", func(f *Facts) { f.PodsPerCore, f.MaxPods = 50, 7 }, "pods", "7", "7"},
 		{"no pods", func(f *Facts) { f.MaxPods = -1 }, "pods", "0", "0"},
 		{"a device", plugins(map[v1.ResourceName]Amount{"example.com/gpu": {4, 3}}), "example.com/gpu", "4", "3"},
@@ -169,6 +170,8 @@ func TestResourcesOfBefore(t *testing.T) {
 	require.NotContains(t, got.Allocatable, v1.ResourceName("hugepages-2Mi"))
 	require.NotContains(t, got.Allocatable, v1.ResourceName("example.com/gone"))
 	require.Nil(t, got.NodeInfo.Swap)
+	f.Machine.Swap = 1
+	require.EqualValues(t, 1, *Compute(old, f).NodeInfo.Swap.Capacity)
 	require.Equal(t, "3", quantities(got.Capacity)["example.com/dongle"])
 
 	ZeroExtended(got)

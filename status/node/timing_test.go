@@ -44,6 +44,7 @@ func TestDue(t *testing.T) {
 	require.False(t, timing.Due(last, first.Add(4*time.Minute), false))
 	require.True(t, timing.Due(last, first.Add(5*time.Minute), false))
 	require.NotZero(t, timing.Wrote(last, first, true).Shift)
+	require.False(t, timing.Due(last, last.At, false))
 	require.True(t, timing.Due(last, first.Add(-time.Hour), false), "a clock was set back")
 }
 

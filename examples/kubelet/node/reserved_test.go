@@ -24,6 +24,7 @@ func TestReservations(t *testing.T) {
 			SystemReserved: map[string]string{"cpu": "100m", "ephemeral-storage": "1Gi"}, KubeReserved: map[string]string{"cpu": "1"}, EvictionHard: map[string]string{},
 		}, "1100m", "0", "1Gi"},
 		{"shares", kubeletv1beta1.KubeletConfiguration{EvictionHard: map[string]string{"memory.available": "25%", "nodefs.available": "5Gi"}}, "0", "2Gi", "5Gi"},
+		{"all of it", kubeletv1beta1.KubeletConfiguration{EvictionHard: map[string]string{"memory.available": "100%", "nodefs.available": "0%"}}, "0", "8Gi", "0"},
 		{"N32: merged", kubeletv1beta1.KubeletConfiguration{EvictionHard: map[string]string{"memory.available": "200Mi"}, MergeDefaultEvictionSettings: &yes}, "0", "200Mi", "10Gi"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
