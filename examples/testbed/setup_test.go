@@ -31,6 +31,7 @@ func TestParseArgs(t *testing.T) {
 		"dashes twice":   {[]string{"--", "sh", "--", "x"}, &options{argv: []string{"sh", "--", "x"}}},
 		"all":            {[]string{"-all"}, &options{all: true, argv: []string{}}},
 		"all and flags":  {[]string{"-all", "--", "-v"}, &options{all: true, argv: []string{"-v"}}},
+		"control plane":  {[]string{"-controlplane", "--", "env"}, &options{controlPlane: true, argv: []string{"env"}}},
 		"nothing":        {nil, nil},
 		"only dashes":    {[]string{"--"}, nil},
 		"empty command":  {[]string{"--", ""}, nil},

@@ -2,8 +2,8 @@
 // kube-controller-manager, kube-scheduler and kubectl. It is the one that it is
 // called as, by a link of that name, or else the one that its first argument names.
 //
-// They share most of their code, so that one program is a third of the size of
-// five and is linked in a fifth of the time. The kubelet is a program of its own:
+// They share most of their code: this program has 134 MB where five have 360, and is
+// linked in half of their CPU time. The kubelet is a program of its own:
 // it is measured, and must not carry what the others need.
 package main
 
