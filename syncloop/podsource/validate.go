@@ -265,6 +265,9 @@ func checkVolumes(volumes []v1.Volume, supported []string) field.ErrorList {
 
 func checkVolumeSource(vol *v1.VolumeSource, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
+	if vol.CSI != nil {
+		errs = checkCSI(vol.CSI, at.Child("csi"))
+	}
 	if host := vol.HostPath; host != nil {
 		at := at.Child("hostPath")
 		switch {
@@ -277,9 +280,6 @@ func checkVolumeSource(vol *v1.VolumeSource, at *field.Path) field.ErrorList {
 		}
 		errs = append(errs, oneOf(at.Child("type"), *host.Type, v1.HostPathUnset, v1.HostPathDirectoryOrCreate, v1.HostPathDirectory,
 			v1.HostPathFileOrCreate, v1.HostPathFile, v1.HostPathSocket, v1.HostPathCharDev, v1.HostPathBlockDev)...)
-	}
-	if vol.CSI != nil {
-		errs = append(errs, checkCSI(vol.CSI, at.Child("csi"))...)
 	}
 	if empty := vol.EmptyDir; empty != nil && empty.SizeLimit != nil && empty.SizeLimit.Sign() < 0 {
 		errs = append(errs, field.Invalid(at.Child("emptyDir", "sizeLimit"), empty.SizeLimit.String(), "must not be negative"))

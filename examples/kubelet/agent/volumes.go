@@ -39,6 +39,9 @@ type volumes struct {
 	drivers  *csi.Registry
 }
 
+// run mounts, unmounts and lets drivers register until ctx ends.
+func (v volumes) run(ctx context.Context) error { return run.All(ctx, v.manager.Run, v.drivers.Run) }
+
 func (g *ground) newVolumes(from named) (v volumes, err error) {
 	layout, kernel := volume.Layout{Root: g.folders.root}, &mounts.Kernel{}
 	if v.subPaths, err = subpath.New(subpath.Config{Layout: layout, Mounts: kernel}); err != nil {
@@ -71,9 +74,6 @@ func (g *ground) newVolumes(from named) (v volumes, err error) {
 	v.manager, err = volume.New(cfg)
 	return v, err
 }
-
-// run mounts, unmounts and lets drivers register until ctx ends.
-func (v volumes) run(ctx context.Context) error { return run.All(ctx, v.manager.Run, v.drivers.Run) }
 
 // cleaner has what no pod uses taken back once all sources have been read.
 func (v volumes) cleaner(complete func() bool) syncloop.Cleaner {

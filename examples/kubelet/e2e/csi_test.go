@@ -161,9 +161,9 @@ func (s *csiScene) goes(t *testing.T, name string) {
 	})
 }
 
-// leftover is how the volume of a pod is explained that no kubelet knows any more but by
-// what is on its disk.
-func (s *csiScene) leftover(uid string) (server.VolumeReport, error) {
+// volumeOf is how the only volume of a pod is explained, also of one that the kubelet knows
+// no more but by what is on its disk.
+func (s *csiScene) volumeOf(uid string) (server.VolumeReport, error) {
 	report, err := s.statusz()
 	if err != nil {
 		return server.VolumeReport{}, err
@@ -288,12 +288,15 @@ func TestCSIDriverComesAndGoes(t *testing.T) {
 		d.down()
 		require.Equal(t, before, s.see(t).ids())
 
+		waits := func() {
+			explains(t, "p waits for the driver", func() (server.VolumeReport, error) { return s.volumeOf(string(pod.UID)) },
+				func(v server.VolumeReport) bool { return strings.Contains(v.LastError, missing) })
+		}
 		s.unplace(t, "p.yaml")
-		s.fails(t, "p", "v", missing)
+		waits()
 		require.Zero(t, s.terminate(t, 10*time.Second))
 		s.start(t)
-		explains(t, "p waits for the driver", func() (server.VolumeReport, error) { return s.leftover(string(pod.UID)) },
-			func(v server.VolumeReport) bool { return strings.Contains(v.LastError, missing) })
+		waits()
 		s.bystander(t, "c")
 		d.up(t)
 		wait(t, 20*time.Second, "p goes", func() error { return errors.Join(s.gone("p", string(pod.UID)), noMounts(s.root)) })
@@ -350,9 +353,12 @@ func TestCSIDriverMisbehaves(t *testing.T) {
 			drivers[name] = d
 			s.place(t, name+".yaml", s.csiPod(name, name))
 		}
-		explained := func(action string, look func(name string) (server.VolumeReport, error)) {
+		uids := map[string]string{} // once they run
+		explained := func(action string) {
+			look := func(name string) (server.VolumeReport, error) { return s.volume(name, "v") }
 			says := map[string]string{"fails": "no more disks", "lies": "does not exist"}
 			if action == "unmount" {
+				look = func(name string) (server.VolumeReport, error) { return s.volumeOf(uids[name]) }
 				says["lies"] = "driver lies says that the volume is unpublished"
 			}
 			for name, text := range says {
@@ -364,18 +370,17 @@ func TestCSIDriverMisbehaves(t *testing.T) {
 					func(v server.VolumeReport) bool { return !v.Ready && v.Operation == action && v.RunningSince != nil })
 			}
 		}
-		known := func(name string) (server.VolumeReport, error) { return s.volume(name, "v") }
 		stops := func() {
 			begin := time.Now()
 			require.Zero(t, s.terminate(t, 10*time.Second))
 			require.Less(t, time.Since(begin), 5*time.Second)
 			s.start(t)
 		}
-		explained("mount", known)
+		explained("mount")
 		s.bystander(t, "b")
 		stops()
 		s.bystander(t, "c")
-		explained("mount", known)
+		explained("mount")
 		for _, d := range drivers {
 			d.behave(nil)
 		}
@@ -384,7 +389,6 @@ func TestCSIDriverMisbehaves(t *testing.T) {
 			d.down()
 			d.up(t)
 		}
-		uids := map[string]string{}
 		for name := range drivers {
 			uids[name] = string(s.running(t, name).UID)
 			s.shows(t, name, "cat /v/color", "red")
@@ -394,11 +398,10 @@ func TestCSIDriverMisbehaves(t *testing.T) {
 			d.behave(behaviours[name](d, "NodeUnpublishVolume"))
 			s.unplace(t, name+".yaml")
 		}
-		left := func(name string) (server.VolumeReport, error) { return s.leftover(uids[name]) }
-		explained("unmount", known)
+		explained("unmount")
 		stops()
 		s.bystander(t, "d")
-		explained("unmount", left)
+		explained("unmount")
 		for _, d := range drivers {
 			d.behave(nil)
 			d.down()
@@ -472,36 +475,35 @@ func TestCSIOfAKilledKubelet(t *testing.T) {
 	})
 }
 
-// Two kubelets on one host have drivers of the same name, each its own.
+// Two kubelets on one host, each with a runtime and a root of its own, have drivers of the
+// same name, each its own.
 func TestCSIOfTwoKubelets(t *testing.T) {
 	images := tb.Images(t)
 	build.path(t)
-	for _, rt := range tb.Runtimes(t) {
-		t.Run(rt.Name, func(t *testing.T) {
-			t.Parallel()
-			scenes := [2]*csiScene{newCSIScene(t, rt, images), newCSIScene(t, rt, images)}
-			for _, s := range scenes {
-				s.start(t)
-				s.driver(t, "d", "").up(t)
-				s.place(t, "p.yaml", s.csiPod("p", "d"))
-			}
-			for _, s := range scenes {
-				s.running(t, "p")
-				require.Equal(t, 1, s.drivers[0].count("NodePublishVolume"))
-			}
-			first, second := scenes[0], scenes[1]
-			second.drivers[0].down()
-			second.place(t, "q.yaml", second.csiPod("q", "d"))
-			second.fails(t, "q", "v", `driver "d" is not registered`)
-			first.place(t, "q.yaml", first.csiPod("q", "d"))
-			first.running(t, "q")
-			first.goes(t, "p")
-			second.drivers[0].up(t)
-			second.running(t, "q")
-			require.Equal(t, []int{2, 1, 2, 0}, []int{
-				first.drivers[0].count("NodePublishVolume"), first.drivers[0].count("NodeUnpublishVolume"),
-				second.drivers[0].count("NodePublishVolume"), second.drivers[0].count("NodeUnpublishVolume"),
-			})
-		})
+	runtimes := tb.Runtimes(t)
+	if len(runtimes) < 2 {
+		t.Skip("needs two runtimes")
 	}
+	first, second := newCSIScene(t, runtimes[0], images), newCSIScene(t, runtimes[1], images)
+	for _, s := range []*csiScene{first, second} {
+		s.start(t)
+		s.driver(t, "d", "").up(t)
+		s.place(t, "p.yaml", s.csiPod("p", "d"))
+	}
+	for _, s := range []*csiScene{first, second} {
+		s.running(t, "p")
+		require.Equal(t, 1, s.drivers[0].count("NodePublishVolume"))
+	}
+	second.drivers[0].down()
+	second.place(t, "q.yaml", second.csiPod("q", "d"))
+	second.fails(t, "q", "v", `driver "d" is not registered`)
+	first.place(t, "q.yaml", first.csiPod("q", "d"))
+	first.running(t, "q")
+	first.goes(t, "p")
+	second.drivers[0].up(t)
+	second.running(t, "q")
+	require.Equal(t, []int{2, 1, 2, 0}, []int{
+		first.drivers[0].count("NodePublishVolume"), first.drivers[0].count("NodeUnpublishVolume"),
+		second.drivers[0].count("NodePublishVolume"), second.drivers[0].count("NodeUnpublishVolume"),
+	})
 }
