@@ -10,7 +10,7 @@ import (
 )
 
 // world is what is desired and what is there: plain data. next.go says what is to be
-// done about the difference, change.go what becomes of it.
+// done about the difference.
 type world struct {
 	pods   map[types.UID]*podState
 	shared map[ID]*sharedState
