@@ -11,8 +11,11 @@ import (
 
 // resolved is a volume that a pod uses, as far as its plugin and its claim say.
 type resolved struct {
-	name     string
-	err      error // it could not be resolved; the rest is zero
+	name string
+	// claim tells that its claim has to be read yet, and err that it could not be
+	// resolved; the rest is zero.
+	claim    bool
+	err      error
 	plugin   Plugin
 	spec     *Spec
 	inside   []string
@@ -35,7 +38,7 @@ func (w *world) pod(uid types.UID) *podState {
 	return p
 }
 
-// want says what a pod needs. What could be resolved before and cannot be now stays.
+// want says what a pod needs. Claims that are not read yet follow.
 func (w *world) want(pod *v1.Pod, volumes []resolved, now time.Time) *podState {
 	p := w.pod(pod.UID)
 	p.pod, p.releasing, p.looked, p.awaited = pod, false, false, false
@@ -47,27 +50,54 @@ func (w *world) want(pod *v1.Pod, volumes []resolved, now time.Time) *podState {
 	for i := range volumes {
 		r := &volumes[i]
 		p.order = append(p.order, r.name)
-		n := before[r.name]
-		switch {
-		case r.err == nil:
-			n = w.wantVolume(p, r, now)
-		case n == nil:
-			n = &nameState{}
-			fallthrough
-		default:
-			n.err, n.errAt = r.err, now
-			n.retry.failed(doNothing, now)
-		}
-		p.names[r.name] = n
-		if n.volume != nil {
-			n.volume.wanted = true
-		}
-	}
-	for _, v := range p.volumes {
-		v.remount = v.remount || v.wanted && v.remounts && v.state == StateMounted
+		p.names[r.name] = before[r.name]
+		w.wantName(p, r, now)
 	}
 	w.touchPod(p)
 	return p
+}
+
+// wantClaims takes the claims of which want has said that they are not read yet. That
+// counts for nothing if the pod is another one by now.
+func (w *world) wantClaims(pod *v1.Pod, claims []resolved, now time.Time) {
+	p := w.pods[pod.UID]
+	if p == nil || p.pod != pod || p.releasing {
+		return
+	}
+	for i := range claims {
+		if v := p.names[claims[i].name].volume; v != nil {
+			v.wanted = false
+		}
+	}
+	for i := range claims {
+		w.wantName(p, &claims[i], now)
+	}
+	w.touchPod(p)
+	w.changes(p)
+}
+
+// wantName takes what is known of a volume. What could be resolved before and cannot be
+// now stays.
+func (w *world) wantName(p *podState, r *resolved, now time.Time) {
+	n := p.names[r.name]
+	switch {
+	case r.err == nil && !r.claim:
+		n = w.wantVolume(p, r, now)
+	case n == nil:
+		n = &nameState{}
+	}
+	p.names[r.name], n.reading = n, time.Time{}
+	if r.claim {
+		n.reading = now
+	}
+	if r.err != nil {
+		n.err, n.errAt = r.err, now
+		n.retry.failed(doNothing, now)
+	}
+	if v := n.volume; v != nil {
+		v.wanted = true
+		v.remount = v.remount || !r.claim && v.remounts && v.state == StateMounted
+	}
 }
 
 func (w *world) wantVolume(p *podState, r *resolved, now time.Time) *nameState {

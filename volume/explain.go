@@ -71,6 +71,9 @@ func (w *world) explain(p *podState, now time.Time) (out []VolumeState) {
 			s.LastError, s.LastErrorAt = n.err, n.errAt
 			s.WaitsFor, s.NextTry = "the next try to resolve it", n.retry.at
 		}
+		if !n.reading.IsZero() {
+			s.Operation, s.RunningSince, s.NextTry = "read its claim", n.reading, time.Time{}
+		}
 		out = append(out, s)
 	}
 	for _, v := range p.rest() {

@@ -26,6 +26,7 @@ type Manager struct {
 	called  atomic.Bool // Run
 	wake    run.Signal
 	ops     run.Group
+	claims  run.Calls     // of Config.Claims
 	started chan struct{} // closed when it is known which pods are on disk
 	ended   chan struct{} // closed when Run ends
 

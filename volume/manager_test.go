@@ -875,3 +875,79 @@ func TestMetrics(t *testing.T) {
 		}, names)
 	})
 }
+
+// A claim that is not answered holds up no volume but its own, which says since when. Of
+// a pod that has its volumes it holds up the sync for a second, and an event tells.
+func TestClaimThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var hangs, deaf atomic.Bool
+		answer := make(chan struct{})
+		var events []string
+		a := newAgent(t, func(a *agent) {
+			a.cfg.Claims = resolver(func(ctx context.Context, pod *v1.Pod, v v1.Volume) (*volume.Spec, error) {
+				switch {
+				case deaf.Load():
+					<-answer
+				case hangs.Load():
+					<-ctx.Done()
+					return nil, ctx.Err()
+				}
+				return claims{}.Resolve(ctx, pod, v)
+			})
+			a.cfg.Event = func(_ v1.ObjectReference, _, reason, message string) { events = append(events, reason+": "+message) }
+		})
+		pod := newPod("u1", "data", "disk=x", "other=y")
+		hangs.Store(true)
+		begun := time.Now()
+		done := make(chan error, 1)
+		go func() { done <- a.Prepare(t.Context(), pod) }()
+		synctest.Wait()
+		_, err := a.Volume(t.Context(), pod, "data")
+		require.NoError(t, err, "what has no claim is mounted")
+		_, err = a.Volume(t.Context(), pod, "disk")
+		require.ErrorContains(t, err, "disk: NotMounted, read its claim since")
+		err = <-done
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorContains(t, err, "next try")
+		require.Equal(t, 2*time.Minute, time.Since(begun))
+
+		hangs.Store(false)
+		require.NoError(t, a.Prepare(t.Context(), pod))
+		require.Empty(t, events)
+
+		hangs.Store(true)
+		begun = time.Now()
+		require.NoError(t, a.Prepare(t.Context(), pod))
+		require.Equal(t, time.Second, time.Since(begun))
+		require.Len(t, events, 2)
+		require.NoError(t, a.Prepare(t.Context(), pod))
+		require.Len(t, events, 2, "it is told once")
+
+		// One that does not even end with its context, and a pod that is released meanwhile.
+		hangs.Store(false)
+		deaf.Store(true)
+		begun = time.Now()
+		require.NoError(t, a.Prepare(t.Context(), pod))
+		require.Equal(t, time.Second, time.Since(begun))
+		require.NoError(t, a.Release(t.Context(), pod.UID))
+		a.requireGone(pod)
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		go func() { done <- a.Prepare(ctx, pod) }()
+		synctest.Wait()
+		require.NoError(t, a.Release(t.Context(), pod.UID))
+		require.ErrorIs(t, <-done, volume.ErrReleased)
+		require.Nil(t, a.Explain(pod.UID), "a claim that comes too late brings nothing back")
+		close(answer)
+		synctest.Wait()
+		deaf.Store(false)
+		require.NoError(t, a.Prepare(t.Context(), pod))
+		require.NoError(t, a.Release(t.Context(), pod.UID))
+	})
+}
+
+type resolver func(context.Context, *v1.Pod, v1.Volume) (*volume.Spec, error)
+
+func (r resolver) Resolve(ctx context.Context, pod *v1.Pod, v v1.Volume) (*volume.Spec, error) {
+	return r(ctx, pod, v)
+}
