@@ -98,6 +98,13 @@ func (a *Agent) Run(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("agent: %w", err)
 	}
+	reading, leave := context.WithCancel(ctx)
+	read := make(chan error, 1)
+	go func() { read <- g.named.run(reading) }()
+	defer func() {
+		leave()
+		err = errors.Join(err, <-read)
+	}()
 	a.set(state{ground: g, err: errors.New("not connected yet")})
 	defer a.set(state{err: errors.New("stopped")})
 	conn := a.connect(ctx, g)

@@ -29,12 +29,13 @@ import (
 )
 
 // ground is what every part may stand on, and what works before there is a connection:
-// which pods there should be, and what was saved of them.
+// which pods there should be, what they refer to, and what was saved of them.
 type ground struct {
 	cfg     Config
 	folders folders
 	event   recorder
 	sources
+	named      named // what pods refer to by name
 	checkpoint *checkpoint.Store
 	dirty      syncloop.Inbox // pods that the loop is to look at, as volumes and objects tell
 	conn       *Connection    // not before newNode
@@ -44,6 +45,9 @@ func newGround(cfg Config, f folders) (_ *ground, err error) {
 	g := &ground{cfg: cfg, folders: f}
 	g.event = logEvents(cfg.Logger, func(pod types.UID) string { return g.origin(pod) })
 	if g.sources, err = g.newSources(); err != nil {
+		return nil, err
+	}
+	if g.named, err = g.newNamed(); err != nil {
 		return nil, err
 	}
 	g.checkpoint, err = checkpoint.New(checkpoint.Config{File: f.status})
@@ -56,11 +60,6 @@ func newGround(cfg Config, f folders) (_ *ground, err error) {
 func newNode(ctx context.Context, g *ground, conn *Connection) (_ *node, err error) {
 	g.conn = conn
 	n := &node{ground: g}
-
-	// What pods refer to by name.
-	if n.named, err = g.newNamed(n.objectsChanged); err != nil {
-		return nil, err
-	}
 
 	// What talks to the runtime.
 	if n.health, err = g.newHealth(); err != nil {

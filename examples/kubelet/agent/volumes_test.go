@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"encoding/base64"
 	"os"
 	"path/filepath"
@@ -143,4 +144,24 @@ func TestMountsOfTheEmbeddedRuntime(t *testing.T) {
 		require.True(t, strings.HasPrefix(errs[0].Error(), "spec.initContainers[0].volumeMounts[0]: "), errs[0])
 		require.True(t, strings.HasPrefix(errs[1].Error(), "spec.containers[1].volumeMounts[0]: "), errs[1])
 	}
+}
+
+// Objects are read before a runtime is connected, and what is wrong with them is shown.
+func TestObjectsAreReadWithoutARuntime(t *testing.T) {
+	cfg := configOf(t.TempDir(), func(ctx context.Context) (*Connection, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	})
+	cfg.Flags.ObjectsDir = t.TempDir()
+	put(t, cfg.Flags.ObjectsDir, "configmaps/default/bad.yaml", "kind: Secret")
+	a, err := New(cfg)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- a.Run(ctx) }()
+	require.Eventually(t, func() bool { return len(a.Report().Objects) == 1 }, 10*time.Second, 5*time.Millisecond)
+	put(t, cfg.Flags.ObjectsDir, "configmaps/default/bad.yaml", "{apiVersion: v1, kind: ConfigMap}")
+	require.Eventually(t, func() bool { return len(a.Report().Objects) == 0 }, 10*time.Second, 5*time.Millisecond)
+	cancel()
+	require.NoError(t, <-done)
 }
