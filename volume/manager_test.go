@@ -951,3 +951,22 @@ type resolver func(context.Context, *v1.Pod, v1.Volume) (*volume.Spec, error)
 func (r resolver) Resolve(ctx context.Context, pod *v1.Pod, v v1.Volume) (*volume.Spec, error) {
 	return r(ctx, pod, v)
 }
+
+// The groups of persistent volumes reach the pod, each once, but not those that it has.
+func TestExtraGroups(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		group := func(gid string) func(*v1.PersistentVolume) {
+			return func(pv *v1.PersistentVolume) { pv.Annotations = map[string]string{"pv.beta.kubernetes.io/gid": gid} }
+		}
+		a := newAgent(t, func(a *agent) {
+			a.cfg.Claims = claims{"a": group("2000"), "b": group("1000"), "c": group("2000"), "own": group("7"), "bad": group("staff")}
+		})
+		pod := newPod("u1", "data", "a=a", "again=a", "b=b", "c=c", "own=own", "bad=bad", "none=x")
+		pod.Spec.SecurityContext = &v1.PodSecurityContext{SupplementalGroups: []int64{7}}
+		require.Nil(t, a.ExtraGroups(pod))
+		require.NoError(t, a.Prepare(t.Context(), pod))
+		require.Equal(t, []int64{1000, 2000}, a.ExtraGroups(pod))
+		require.NoError(t, a.Release(t.Context(), pod.UID))
+		require.Nil(t, a.ExtraGroups(pod))
+	})
+}

@@ -249,7 +249,7 @@ func (g *ground) newSyncer(health health, images *images.Manager, held held, fro
 			MaxCrashLoopDelay: g.cfg.Kubelet.CrashLoopBackOff.MaxContainerRestartPeriod.Duration,
 			Inputs: request.Inputs{
 				ConfigMaps: from, Secrets: from, Volumes: held.volumes.manager, SubPaths: held.volumes.subPaths,
-				UserNamespace: held.users.Of, HandlerFeatures: health.handlerFeatures, NodeIPs: nodeIPs,
+				ExtraGroups: held.volumes.manager.ExtraGroups, UserNamespace: held.users.Of, HandlerFeatures: health.handlerFeatures, NodeIPs: nodeIPs,
 			},
 			Hooks:    runner,
 			Actuated: actuated,
