@@ -804,7 +804,7 @@ func TestSubPathsFirst(t *testing.T) {
 	})
 }
 
-// What is not the manager's is never deleted, and named.
+// V29: what is not the manager's is never deleted, and named.
 func TestForeignFolders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAgent(t, nil)

@@ -3,6 +3,8 @@ package agent
 import (
 	"context"
 	"encoding/base64"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -164,4 +166,29 @@ func TestObjectsAreReadWithoutARuntime(t *testing.T) {
 	require.Eventually(t, func() bool { return len(a.Report().Objects) == 0 }, 10*time.Second, 5*time.Millisecond)
 	cancel()
 	require.NoError(t, <-done)
+}
+
+// V29: of a pod that nobody knows, what is in a folder that may be a volume stays, and
+// the log names it; what holds nothing goes.
+func TestOrphanedVolumesAreKept(t *testing.T) {
+	n := newPodsNode(t, fake.Config{})
+	volumes := filepath.Join(n.cfg.Flags.RootDir, "pods/orphan/volumes")
+	precious := filepath.Join(volumes, "example.com~gone/full/precious")
+	empty := filepath.Join(volumes, "example.com~gone/empty")
+	for _, dir := range []string{filepath.Dir(precious), empty, filepath.Join(n.cfg.Flags.RootDir, "pods/other/volumes/example.com~gone/v")} {
+		require.NoError(t, os.MkdirAll(dir, 0o750))
+	}
+	require.NoError(t, os.WriteFile(precious, nil, 0o600))
+	put(t, n.cfg.Kubelet.StaticPodPath, "p.yaml", manifest)
+	gone := func(path string) bool { _, err := os.Lstat(path); return errors.Is(err, fs.ErrNotExist) }
+	n.during(t, func(a *Agent) {
+		require.Eventually(t, func() bool {
+			return runs(a) && gone(empty) && gone(filepath.Join(n.cfg.Flags.RootDir, "pods/other"))
+		}, 20*time.Second, 5*time.Millisecond)
+		require.Never(t, func() bool { return gone(precious) }, 5*time.Second, 50*time.Millisecond) // two rounds of housekeeping
+	})
+	require.NoError(t, os.Remove(precious))
+	n.during(t, func(*Agent) {
+		require.Eventually(t, func() bool { return gone(filepath.Join(n.cfg.Flags.RootDir, "pods/orphan")) }, 20*time.Second, 5*time.Millisecond)
+	})
 }
