@@ -51,7 +51,7 @@ func (w *world) begin(a actor, k kind, now time.Time) *operation {
 		if user := a.user(k); user != nil {
 			op.pod, op.uid, op.size = user.pod.pod, user.pod.uid, user.toExpand()
 			op.stage.FSGroup = fsGroup(user.pod.pod)
-			op.mount.Pod, op.unmount = user.pod.pod, user.unmount()
+			op.mount.Pod, op.unmount, op.grown = user.pod.pod, user.unmount(), a.expandedTo
 		}
 	case *listState:
 		op.plugin, op.name = a.plugin, k.String()+" by "+a.plugin.Name()
@@ -76,7 +76,7 @@ func (s *sharedState) user(k kind) (user *volumeState) {
 func (w *world) beginVolume(v *volumeState, op *operation) {
 	op.plugin, op.block, op.uid, op.pod = v.plugin, v.key.block, v.pod.uid, v.pod.pod
 	op.name = op.kind.String() + " of volume " + v.key.name + " of pod " + v.pod.name()
-	op.spec, op.size, op.unmount = v.spec, v.toExpand(), v.unmount()
+	op.spec, op.size, op.grown, op.unmount = v.spec, v.toExpand(), v.expandedTo, v.unmount()
 	if v.shared != nil {
 		op.staged = v.shared.path
 	}

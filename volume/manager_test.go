@@ -715,8 +715,13 @@ func TestRefreshAt(t *testing.T) {
 func TestExpand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		size, fails := "1Gi", atomic.Bool{}
+		told := make(chan string, 100)
 		a := newAgent(t, func(a *agent) {
+			a.cfg.Event = func(ref v1.ObjectReference, eventtype, reason, _ string) {
+				told <- ref.Kind + " " + ref.Name + " " + eventtype + " " + reason
+			}
 			a.cfg.Claims = claims{"x": func(pv *v1.PersistentVolume) {
+				pv.Spec.ClaimRef = &v1.ObjectReference{Namespace: "ns", Name: "x"}
 				pv.Spec.Capacity = v1.ResourceList{v1.ResourceStorage: resource.MustParse(size)}
 			}}
 			a.shared.Fault = func(_ context.Context, c volumetest.Call) error {
@@ -744,8 +749,63 @@ func TestExpand(t *testing.T) {
 		require.Equal(t, 4, a.shared.Count("Expand"))
 		time.Sleep(time.Hour)
 		require.Equal(t, 4, a.shared.Count("Expand"))
+		for _, want := range []string{"Warning FileSystemResizeFailed", "Warning VolumeResizeFailed", "Normal FileSystemResizeSuccessful"} {
+			require.Equal(t, "Pod pod-u1 "+want, <-told)
+			require.Equal(t, "PersistentVolumeClaim x "+want, <-told)
+		}
+		require.Empty(t, told)
 	})
 }
+
+// A device has events of its own, and an error may name the reason of its.
+func TestEvents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var fails error
+		var told []string
+		block := v1.PersistentVolumeBlock
+		a := newAgent(t, func(a *agent) {
+			a.cfg.Claims = claims{"raw": func(pv *v1.PersistentVolume) { pv.Spec.VolumeMode = &block }}
+			a.shared.Plugin.Fault = func(_ context.Context, c volumetest.Call) error {
+				if c.Method == "Mount" {
+					return fails
+				}
+				return nil
+			}
+			a.plugin.Content = func(_ context.Context, m volume.Mount) (string, error) {
+				m.OnProgress(17)
+				return "", nil
+			}
+			a.cfg.Event = func(_ v1.ObjectReference, eventtype, reason, message string) {
+				told = append(told, eventtype+" "+reason+": "+message)
+			}
+		})
+		pod := newPod("u1", "raw=raw")
+		pod.Spec.Containers[0].VolumeMounts = nil
+		pod.Spec.Containers[0].VolumeDevices = []v1.VolumeDevice{{Name: "raw", DevicePath: "/dev/x"}}
+		reason := func(want string) {
+			var notReady *volume.NotReadyError
+			require.ErrorAs(t, a.Prepare(t.Context(), pod), &notReady)
+			require.Equal(t, want, notReady.EventReason())
+		}
+		fails = errBoom
+		reason("FailedMapVolume")
+		fails = reasoned{errBoom}
+		time.Sleep(3 * time.Minute)
+		reason("OwnReason")
+		require.Empty(t, told)
+		fails = nil
+		time.Sleep(3 * time.Minute)
+		require.NoError(t, a.Prepare(t.Context(), pod))
+		require.Equal(t, []string{`Normal SuccessfulMountVolume: volume "pv-raw" is mapped`}, told)
+		require.NoError(t, a.Prepare(t.Context(), newPod("u2", "data")))
+		require.Equal(t, `Warning VolumePermissionChangeInProgress: volume "data" is being given to the pod's group: 17 files so far`, told[1])
+		require.Len(t, told, 2)
+	})
+}
+
+type reasoned struct{ error }
+
+func (reasoned) EventReason() string { return "OwnReason" }
 
 // A claim that cannot be read any more fails no pod whose volume is mounted.
 func TestMountedClaimCannotBeRead(t *testing.T) {
