@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/podwright/podwright/examples/kubelet/config"
+	"github.com/podwright/podwright/volume/mounts"
 )
 
 // Config configures an Agent. Flags.NodeName, Flags.RootDir, Kubelet.PodLogsDir and
@@ -98,6 +99,7 @@ func (a *Agent) Run(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("agent: %w", err)
 	}
+	g.warnOfSwap(ctx, &mounts.Kernel{})
 	reading, leave := context.WithCancel(ctx)
 	read := make(chan error, 1)
 	go func() { read <- g.named.run(reading) }()
