@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -190,5 +191,62 @@ func TestVolumesOfHugePagesAndTrust(t *testing.T) {
 			_, err := s.run("huge", "grep CERTIFICATE /trust/ca.pem")
 			return err
 		})
+	})
+}
+
+// hang mounts a file system that never answers, until the function that is returned is
+// called.
+func hang(t *testing.T, dir string) (answer func()) {
+	require.NoError(t, os.Mkdir(dir, 0o755))
+	device, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
+	if err == nil {
+		err = unix.Mount("hung", dir, "fuse", 0, fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0", device.Fd()))
+	}
+	if err != nil {
+		t.Skip("this machine cannot make a file system that hangs:", err)
+	}
+	t.Cleanup(func() { require.NoError(t, unix.Unmount(dir, unix.MNT_DETACH)) })
+	answer = sync.OnceFunc(func() { _ = device.Close() }) // whoever waits gets an error
+	t.Cleanup(answer)
+	return answer
+}
+
+// A path of the host that never answers holds up its own pod, which says since when, and
+// neither others that begin and end nor the kubelet that is killed and started again.
+func TestHungHostPath(t *testing.T) {
+	withObjects(t, func(t *testing.T, s *volumeScene) {
+		path, folder := filepath.Join(s.dir, "hung"), v1.HostPathDirectory
+		answer := hang(t, path)
+		s.put(t, "configmaps/default/conf.yaml", conf)
+		s.put(t, "secrets/default/pass.yaml", pass)
+		hung := s.withVolume("hung", v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: path, Type: &folder}})
+		mounted(hung, "conf", "/conf", configMap("conf"))
+		s.place(t, "hung.yaml", hung)
+		s.place(t, "bystander.yaml", bystander(s))
+		steady := s.running(t, "bystander")
+		hangs := func() {
+			wait(t, 10*time.Second, "it is told what runs since when", func() error {
+				v, err := s.volume("hung", "v")
+				if err == nil && (v.Operation != "mount" || v.RunningSince == nil) {
+					err = fmt.Errorf("have %+v", v)
+				}
+				return err
+			})
+			conf, err := s.volume("hung", "conf")
+			require.NoError(t, err)
+			require.True(t, conf.Ready)
+		}
+		hangs()
+		s.kill(t)
+		s.start(t)
+		hangs()
+		s.unplace(t, "hung.yaml")
+		s.place(t, "later.yaml", s.withVolume("later", secret("pass")))
+		later := s.running(t, "later")
+		s.unplace(t, "later.yaml")
+		wait(t, 20*time.Second, "others go", func() error { return s.gone("later", string(later.UID)) })
+		require.NoError(t, s.untouched(steady, "bystander"))
+		require.NoError(t, s.healthy())
+		answer()
 	})
 }
