@@ -760,14 +760,15 @@ func TestExpand(t *testing.T) {
 // A device has events of its own, and an error may name the reason of its.
 func TestEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var fails error
-		var told []string
+		var fails atomic.Pointer[error]
+		fail := func(err error) { fails.Store(&err) }
+		told := make(chan string, 10)
 		block := v1.PersistentVolumeBlock
 		a := newAgent(t, func(a *agent) {
 			a.cfg.Claims = claims{"raw": func(pv *v1.PersistentVolume) { pv.Spec.VolumeMode = &block }}
 			a.shared.Plugin.Fault = func(_ context.Context, c volumetest.Call) error {
 				if c.Method == "Mount" {
-					return fails
+					return *fails.Load()
 				}
 				return nil
 			}
@@ -776,7 +777,7 @@ func TestEvents(t *testing.T) {
 				return "", nil
 			}
 			a.cfg.Event = func(_ v1.ObjectReference, eventtype, reason, message string) {
-				told = append(told, eventtype+" "+reason+": "+message)
+				told <- eventtype + " " + reason + ": " + message
 			}
 		})
 		pod := newPod("u1", "raw=raw")
@@ -787,19 +788,19 @@ func TestEvents(t *testing.T) {
 			require.ErrorAs(t, a.Prepare(t.Context(), pod), &notReady)
 			require.Equal(t, want, notReady.EventReason())
 		}
-		fails = errBoom
+		fail(errBoom)
 		reason("FailedMapVolume")
-		fails = reasoned{errBoom}
+		fail(reasoned{errBoom})
 		time.Sleep(3 * time.Minute)
 		reason("OwnReason")
 		require.Empty(t, told)
-		fails = nil
+		fail(nil)
 		time.Sleep(3 * time.Minute)
 		require.NoError(t, a.Prepare(t.Context(), pod))
-		require.Equal(t, []string{`Normal SuccessfulMountVolume: volume "pv-raw" is mapped`}, told)
+		require.Equal(t, `Normal SuccessfulMountVolume: volume "pv-raw" is mapped`, <-told)
 		require.NoError(t, a.Prepare(t.Context(), newPod("u2", "data")))
-		require.Equal(t, `Warning VolumePermissionChangeInProgress: volume "data" is being given to the pod's group: 17 files so far`, told[1])
-		require.Len(t, told, 2)
+		require.Equal(t, `Warning VolumePermissionChangeInProgress: volume "data" is being given to the pod's group: 17 files so far`, <-told)
+		require.Empty(t, told)
 	})
 }
 
