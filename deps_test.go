@@ -42,6 +42,7 @@ var floors = map[string]floor{
 	"internal/run":        {outside: 0},
 	"internal/tree":       {outside: 1},
 	"internal/inotify":    {outside: 1},
+	"internal/files":      {outside: 1},
 	"internal/required":   {outside: 0},
 	"internal/foldername": {outside: 0},
 	// Only the test and the recorder of golden requests import it.

@@ -292,7 +292,7 @@ func TestHistoryFolderVanishes(t *testing.T) {
 // not in it: something may have been mounted over them. They go on for the period; what
 // is there counts at once.
 func TestHistoryFolderReplaced(t *testing.T) {
-	first, second := folderID{1, 2}, folderID{1, 3}
+	first, second := folderID{Inode: 2}, folderID{Inode: 3}
 	look := func(l *history, at folderID, f folder, after time.Duration) ([]string, outcome) {
 		s := f.snapshot()
 		s.folder = at

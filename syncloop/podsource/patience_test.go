@@ -145,7 +145,7 @@ func TestSilentLinkIsReplaced(t *testing.T) {
 		require.Equal(t, both, look(), "nothing more is asked of them")
 		require.NoError(t, os.Remove(r.path("link")))
 		require.NoError(t, os.Symlink(target, r.path("link")))
-		r.source.hints.add(Hint{Path: r.path("file")})
+		r.source.hints.Add(Hint{Path: r.path("file")})
 		require.Equal(t, map[string]bool{"file": false, "link": false}, look())
 		err := r.source.join()
 		require.ErrorContains(t, err, r.path("link"))

@@ -249,7 +249,7 @@ func checkVolumes(volumes []v1.Volume, supported []string) field.ErrorList {
 			errs = append(errs, field.Duplicate(at.Child("name"), vol.Name))
 		}
 		names[vol.Name] = true
-		kinds := volumeKinds(&vol.VolumeSource)
+		kinds := setFields(&vol.VolumeSource)
 		if len(kinds) > 1 {
 			errs = append(errs, field.Forbidden(at.Child(kinds[1]), "the volume is a "+kinds[0]+" already"))
 		}
@@ -259,6 +259,7 @@ func checkVolumes(volumes []v1.Volume, supported []string) field.ErrorList {
 			}
 		}
 		errs = append(errs, checkVolumeSource(&vol.VolumeSource, at)...)
+		errs = append(errs, checkSources(&vol.VolumeSource, at)...)
 	}
 	return errs
 }
@@ -287,10 +288,10 @@ func checkVolumeSource(vol *v1.VolumeSource, at *field.Path) field.ErrorList {
 	return errs
 }
 
-// volumeKinds returns the JSON names of the fields that are set.
-func volumeKinds(vol *v1.VolumeSource) []string {
+// setFields returns the JSON names of the fields of a source that are set.
+func setFields[T any](source *T) []string {
 	var kinds []string
-	value := reflect.ValueOf(vol).Elem()
+	value := reflect.ValueOf(source).Elem()
 	for i := range value.NumField() {
 		if !value.Field(i).IsNil() {
 			name, _, _ := strings.Cut(value.Type().Field(i).Tag.Get("json"), ",")

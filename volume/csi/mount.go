@@ -127,7 +127,7 @@ func (p *Plugin) finish(ctx context.Context, m volume.Mount, l *lookups, at plac
 		return nil
 	}
 	_, err = ownership.Apply(ctx, at.target, ownership.Config{
-		Group: *m.FSGroup, Policy: m.FSGroupPolicy,
+		Group: *m.FSGroup, Policy: m.FSGroupPolicy, OnProgress: m.OnProgress,
 		OnError: func(path string, err error) {
 			p.cfg.Logger.Warn("fsGroup was not given to a file", "volume", at.target, "path", path, "err", err)
 		},

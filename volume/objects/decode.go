@@ -60,11 +60,12 @@ func (k kind) object(manifest []byte, o volume.Object) (value any, immutable boo
 	if !ok {
 		return nil, false, fmt.Errorf("is not an object with the fields of a %s", k.name)
 	}
-	if fields["kind"] != k.name {
-		return nil, false, fmt.Errorf("kind: %.80q: must be %q", fmt.Sprint(fields["kind"]), k.name)
+	// What is missing, or no text, is quoted as nothing.
+	if name, _ := fields["kind"].(string); name != k.name {
+		return nil, false, fmt.Errorf("kind: %.80q: must be %q", name, k.name)
 	}
 	if version, _ := fields["apiVersion"].(string); !slices.Contains(k.versions, version) {
-		return nil, false, fmt.Errorf("apiVersion: %.80q: must be %q", fmt.Sprint(fields["apiVersion"]), strings.Join(k.versions, `" or "`))
+		return nil, false, fmt.Errorf("apiVersion: %.80q: must be %q", version, strings.Join(k.versions, `" or "`))
 	}
 	return k.decode(manifest, o)
 }

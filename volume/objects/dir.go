@@ -16,6 +16,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/podwright/podwright/internal/files"
 	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/volume"
 )
@@ -42,6 +43,25 @@ type DirConfig struct {
 	Logger *slog.Logger
 }
 
+// Hint says that something may have changed: its Path, "" when it is unknown which file,
+// and what is known of its content, its State.
+type Hint = files.Hint
+
+// FileState says how far the writing of a file has come.
+type FileState = files.State
+
+// The states of a file.
+const (
+	// Changed: something about the file is different.
+	Changed = files.Changed
+	// Writing: somebody is writing to it; a Hint that it is Written follows.
+	Writing = files.Writing
+	// Written: it was closed after writing, or moved here. It is complete.
+	Written = files.Written
+	// Deleted: somebody deleted it.
+	Deleted = files.Deleted
+)
+
 // NoWatch is a DirConfig.Watch that watches nothing: changes are found after a Period.
 func NoWatch(context.Context, string, func(Hint)) error { return errors.ErrUnsupported }
 
@@ -53,7 +73,7 @@ func NoWatch(context.Context, string, func(Hint)) error { return errors.ErrUnsup
 type Dir struct {
 	cfg   DirConfig
 	ran   atomic.Bool
-	hints hints
+	hints *files.Hints
 	asker asker
 	// read is readFile, list is listFolder.
 	read func(path string, known stamp) reading
@@ -99,7 +119,7 @@ func NewDir(cfg DirConfig) (*Dir, error) {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	return &Dir{
-		cfg: cfg, hints: newHints(), read: readFile, list: listFolder,
+		cfg: cfg, hints: files.NewHints(), read: readFile, list: listFolder,
 		looked: make(chan struct{}), catalog: newCatalog(),
 	}, nil
 }

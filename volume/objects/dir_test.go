@@ -228,7 +228,7 @@ func TestDirHangsOnNothing(t *testing.T) {
 	d.changed("ConfigMap ns/web")
 	require.Eventually(t, func() bool { return len(d.dir.Problems()) == 5 }, 10*time.Second, time.Millisecond, d.dir.Problems())
 	all := fmt.Sprint(d.dir.Problems())
-	for _, want := range []string{"is not a file, but p", "is not a file, but D", "link to nothing", "over the limit of 2097152"} {
+	for _, want := range []string{"is a named pipe, not a file", "link to nothing", "is a device, not a file", "more than the limit of 2097152"} {
 		require.Contains(t, all, want)
 	}
 }

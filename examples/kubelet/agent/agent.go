@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/podwright/podwright/examples/kubelet/config"
+	"github.com/podwright/podwright/volume/mounts"
 )
 
 // Config configures an Agent. Flags.NodeName, Flags.RootDir, Kubelet.PodLogsDir and
@@ -102,6 +103,14 @@ func (a *Agent) Run(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("agent: %w", err)
 	}
+	g.warnOfSwap(ctx, &mounts.Kernel{})
+	reading, leave := context.WithCancel(ctx)
+	read := make(chan error, 1)
+	go func() { read <- g.named.run(reading) }()
+	defer func() {
+		leave()
+		err = errors.Join(err, <-read)
+	}()
 	a.set(state{ground: g, err: errors.New("not connected yet")})
 	defer a.set(state{err: errors.New("stopped")})
 	return g.runWith(ctx, func(ctx context.Context) error { return a.runPods(ctx, g) })

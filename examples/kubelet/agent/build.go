@@ -31,12 +31,13 @@ import (
 )
 
 // ground is what every part may stand on, and what works before there is a connection:
-// which pods there should be, and what was saved of them.
+// which pods there should be, what they refer to, and what was saved of them.
 type ground struct {
 	cfg     Config
 	folders folders
 	event   recorder
 	sources
+	named      named // what pods refer to by name
 	checkpoint *checkpoint.Store
 	cluster    *cluster       // nil without an API server
 	dirty      syncloop.Inbox // pods that the loop is to look at, as volumes and objects tell
@@ -56,6 +57,9 @@ func newGround(cfg Config, f folders, now func() state) (_ *ground, err error) {
 		g.event = both(g.event, g.cluster.recorder.Event)
 	}
 	if g.sources, err = g.newSources(); err != nil {
+		return nil, err
+	}
+	if g.named, err = g.newNamed(); err != nil {
 		return nil, err
 	}
 	g.checkpoint, err = checkpoint.New(checkpoint.Config{File: f.status})
@@ -88,11 +92,6 @@ func (g *ground) runWith(ctx context.Context, f func(context.Context) error) err
 func newNode(ctx context.Context, g *ground, conn *Connection) (_ *node, err error) {
 	g.conn = conn
 	n := &node{ground: g}
-
-	// What pods refer to by name.
-	if n.named, err = g.newNamed(n.objectsChanged); err != nil {
-		return nil, err
-	}
 
 	// What talks to the runtime.
 	if n.health, err = g.newHealth(); err != nil {
@@ -285,7 +284,8 @@ func (g *ground) newSyncer(health health, images *images.Manager, held held, fro
 			MaxCrashLoopDelay: g.cfg.Kubelet.CrashLoopBackOff.MaxContainerRestartPeriod.Duration,
 			Inputs: request.Inputs{
 				ConfigMaps: from, Secrets: from, Volumes: held.volumes.manager, SubPaths: held.volumes.subPaths,
-				Services: g.services(), UserNamespace: held.users.Of, HandlerFeatures: g.handlerFeatures(health), NodeIPs: nodeIPs,
+				Services: g.services(), ExtraGroups: held.volumes.manager.ExtraGroups,
+				UserNamespace: held.users.Of, HandlerFeatures: g.handlerFeatures(health), NodeIPs: nodeIPs,
 			},
 			RuntimeHandler: g.runtimeHandler(),
 			Hooks:          runner,

@@ -71,7 +71,7 @@ func (g *ground) newCluster(now func() state) (c *cluster, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.objects, err = objects.New(objects.Config{Client: c.client, OnChange: c.objectsChanged, Logger: log}); err != nil {
+	if c.objects, err = objects.New(objects.Config{Client: c.client, OnChange: func(changed []volume.Object) { g.named.keep(changed) }, Logger: log}); err != nil {
 		return nil, err
 	}
 	if c.mirrors, err = mirrors.New(mirrors.Config{Client: c.client, Node: c.thisNode, Logger: log}); err != nil {
@@ -101,12 +101,6 @@ func (c *cluster) run(ctx context.Context) error {
 func (c *cluster) podSeen(pod *v1.Pod) {
 	if n := c.now().node; n != nil {
 		n.statuses.Observe(apiSource, pod)
-	}
-}
-
-func (c *cluster) objectsChanged(changed []volume.Object) {
-	if n := c.now().node; n != nil {
-		n.objectsChanged(changed)
 	}
 }
 

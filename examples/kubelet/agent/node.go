@@ -24,7 +24,6 @@ import (
 type node struct {
 	*ground
 
-	named   named
 	health  health
 	records *records.Store
 	images  *images.Manager
@@ -50,7 +49,7 @@ func (n *node) run(ctx context.Context) error {
 	ended := make(chan error, 1)
 	go func() {
 		defer stop()
-		ended <- run.All(asked, n.volumes.run, n.named.run)
+		ended <- run.All(asked, n.volumes.run, n.followObjects)
 	}()
 	err := n.syncer.RunWith(acting, n.workers.Run, n.loop.Run, n.health.Run, n.rotator.Run, n.imageGC.Run)
 	end()

@@ -3,12 +3,15 @@ package agent
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
+	"sync"
 
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/syncloop"
 	"github.com/podwright/podwright/volume"
 	"github.com/podwright/podwright/volume/objects"
@@ -26,21 +29,55 @@ type lookup interface {
 	objects.CSIDrivers
 }
 
-// named is where this agent finds it: at an API server, in a folder, or nowhere.
+// named is where this agent finds it: at an API server, in a folder, or nowhere. It is read
+// before there is a connection, so that what changes is kept until somebody follows it.
 type named struct {
 	lookup
-	folder *objects.Dir // nil without --objects-dir
+	folder  *objects.Dir // nil without --objects-dir
+	changed run.Signal
+	mu      *sync.Mutex
+	changes map[volume.Object]bool
 }
 
-func (g *ground) newNamed(changed func([]volume.Object)) (named, error) {
+func (g *ground) newNamed() (named, error) {
+	n := named{lookup: nothing{}, changed: run.NewSignal(), mu: new(sync.Mutex), changes: map[volume.Object]bool{}}
 	if g.cluster != nil {
-		return named{lookup: g.cluster.objects}, nil
+		n.lookup = g.cluster.objects
+		return n, nil
 	}
 	if g.cfg.Flags.ObjectsDir == "" {
-		return named{lookup: nothing{}}, nil
+		return n, nil
 	}
-	folder, err := objects.NewDir(objects.DirConfig{Path: g.cfg.Flags.ObjectsDir, OnChange: changed, Logger: g.cfg.Logger})
-	return named{lookup: folder, folder: folder}, err
+	var err error
+	n.folder, err = objects.NewDir(objects.DirConfig{Path: g.cfg.Flags.ObjectsDir, OnChange: n.keep, Logger: g.cfg.Logger})
+	n.lookup = n.folder
+	return n, err
+}
+
+// keep notes which objects have changed.
+func (n named) keep(changed []volume.Object) {
+	n.mu.Lock()
+	for _, o := range changed {
+		n.changes[o] = true
+	}
+	n.mu.Unlock()
+	n.changed.Wake()
+}
+
+// follow tells of changes, those of before included, until ctx ends.
+func (n named) follow(ctx context.Context, tell func([]volume.Object)) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-n.changed:
+		}
+		n.mu.Lock()
+		changed := slices.Collect(maps.Keys(n.changes))
+		clear(n.changes)
+		n.mu.Unlock()
+		tell(changed)
+	}
 }
 
 // run keeps what is known of the folder up to date.
@@ -66,6 +103,12 @@ func (n named) problems() []objects.Problem {
 		return nil
 	}
 	return n.folder.Problems()
+}
+
+// followObjects has what objects are used for brought up to date until ctx ends.
+func (n *node) followObjects(ctx context.Context) error {
+	n.named.follow(ctx, n.objectsChanged)
+	return nil
 }
 
 // objectsChanged tells those whom it concerns that objects are different: volumes, and

@@ -75,6 +75,18 @@ func (g *ground) newVolumes(from named) (v volumes, err error) {
 	return v, err
 }
 
+// warnOfSwap tells that volumes in memory may end up on a disk.
+func (g *ground) warnOfSwap(ctx context.Context, kernel mounts.Mounter) {
+	onDisk, err := emptydir.MayBeOnDisk(ctx, kernel, g.folders.root)
+	switch {
+	case err != nil:
+		g.cfg.Logger.Warn("cannot tell whether volumes in memory stay there", "err", err)
+	case onDisk:
+		g.event(nodeReference(g.cfg.Flags.NodeName), v1.EventTypeWarning, emptydir.ReasonOnDisk,
+			"swap is on, and this kernel cannot keep volumes in memory out of it")
+	}
+}
+
 // cleaner has what no pod uses taken back once all sources have been read.
 func (v volumes) cleaner(complete func() bool) syncloop.Cleaner {
 	var once sync.Once
