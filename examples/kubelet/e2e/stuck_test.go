@@ -48,8 +48,11 @@ func (s *scene) unstick(t testing.TB) (restarted bool) {
 	lines := strings.Split(s.log(t)[s.stuck.read:], "\n")
 	for _, line := range lines[:len(lines)-1] {
 		s.stuck.read += len(line) + 1
-		_, rest, _ := strings.Cut(line, "RemoveContainer ")
-		id, _, _ := strings.Cut(rest, ":")
+		at := strings.LastIndex(line, removal) // of the call, which is logged, the error names the container
+		if at < 0 {
+			continue
+		}
+		id, _, _ := strings.Cut(line[at+len(removal):], ":")
 		if s.stuck.freed[id] || !s.stuck.isStuck(id, line) {
 			continue
 		}
@@ -61,6 +64,8 @@ func (s *scene) unstick(t testing.TB) (restarted bool) {
 	}
 	return restarted
 }
+
+const removal = "RemoveContainer "
 
 // isStuck tells whether what the kubelet says of a removal is for good. A start
 // that was cut off ends within 10 s, which is what containerd allows its clean-up.
