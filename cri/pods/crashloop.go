@@ -33,14 +33,13 @@ func (s *podSync) backOff(c podContainer, exit *pleg.ContainerStatus) *StartErro
 	}
 	s.m.cfg.Event(s.identity.kindRef(c.kind, c.Name), v1.EventTypeWarning, "BackOff",
 		fmt.Sprintf("Back-off restarting failed container %s in pod %s", c.Name, s.identity))
-	held := *exit
 	return &StartError{
 		Container: c.Name,
 		Reason:    ReasonCrashLoopBackOff,
 		Message:   fmt.Sprintf("back-off %s restarting failed container=%s pod=%s", s.m.crashLoop.Delay(key), c.Name, s.identity),
 		notBefore: until,
 		key:       key,
-		exit:      &held,
+		exit:      exit,
 	}
 }
 
@@ -68,6 +67,7 @@ func (m *Manager) HeldBack(uid types.UID) map[string]string {
 // until the same moment, also if the runtime has nothing of them any more. It comes
 // before the pod's first SyncPod.
 func (m *Manager) RestoreBackOff(pod *v1.Pod, saved *v1.PodStatus, held map[string]string) {
+	now := time.Now()
 	for _, list := range [][]v1.ContainerStatus{saved.InitContainerStatuses, saved.ContainerStatuses} {
 		for i := range list {
 			c, waiting, ended := containerSpec(pod, list[i].Name), list[i].State.Waiting, list[i].LastTerminationState.Terminated
@@ -80,7 +80,7 @@ func (m *Manager) RestoreBackOff(pod *v1.Pod, saved *v1.PodStatus, held map[stri
 				key: held[c.Name],
 				exit: &pleg.ContainerStatus{
 					ID: pleg.ContainerID{Runtime: m.cfg.RuntimeName, ID: id}, Name: c.Name, State: pleg.StateExited,
-					StartedAt: ended.StartedAt.Time, FinishedAt: ended.FinishedAt.Time, RestartCount: list[i].RestartCount,
+					StartedAt: earlier(ended.StartedAt.Time, now), FinishedAt: earlier(ended.FinishedAt.Time, now), RestartCount: list[i].RestartCount,
 				},
 			})
 		}
@@ -125,12 +125,27 @@ func crashLoopKey(pod *v1.Pod, c *v1.Container) string {
 func crashLoopPrefix(uid types.UID) string { return string(uid) + "/" }
 
 // lastExit is the end of a container's last instance: as the runtime has it, or else as
-// it was when the container began to be held back. It is nil if there is none.
+// it was when the container began to be held back. It is nil if there is none. An end
+// that is yet to come, by the runtime's clock or since the clock was set, was when it
+// was first seen.
 func (s *podSync) lastExit(c podContainer) *pleg.ContainerStatus {
-	if exit := lastExit(s.req.Status, c.Name); exit != nil {
-		return exit
+	seen, held := lastExit(s.req.Status, c.Name), s.m.heldBack(s.identity.UID, c.Name)
+	if seen == nil {
+		return held
 	}
-	return s.m.heldBack(s.identity.UID, c.Name)
+	exit := *seen
+	exit.FinishedAt = earlier(exit.FinishedAt, time.Now())
+	if held != nil && held.ID == exit.ID {
+		exit.FinishedAt = earlier(exit.FinishedAt, held.FinishedAt)
+	}
+	return &exit
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // lastExit returns the newest exited instance of a container, or nil.
