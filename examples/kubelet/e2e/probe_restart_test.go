@@ -152,7 +152,8 @@ func (s *scene) asBefore(p *v1.Pod) error {
 		if last == nil {
 			last = c.LastTerminationState.Terminated
 		}
-		ok = c.RestartCount >= 1 && last != nil && last.ExitCode == 3
+		// A kubelet that was killed in the middle of a start leaves one that was cut off.
+		ok = c.RestartCount >= 1 && last != nil && (last.ExitCode == 3 || last.Reason == "StartError")
 	case "ended":
 		ok = s.hasEndedAs(p)
 	default:
