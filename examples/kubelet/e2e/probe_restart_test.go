@@ -160,7 +160,7 @@ func (s *scene) asBefore(p *v1.Pod) error {
 		ok = true
 	}
 	if !ok {
-		return fmt.Errorf("not as before: %s", conditions(p))
+		return fmt.Errorf("not as before: %s; before: %+v", conditions(p), c.LastTerminationState.Terminated)
 	}
 	return nil
 }
