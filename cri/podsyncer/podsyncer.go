@@ -126,9 +126,10 @@ func (s *Syncer) buildPLEG() (err error) {
 
 func (s *Syncer) buildStatuses() (err error) {
 	s.records, err = checkpoint.NewKeeper(checkpoint.KeeperConfig{
-		Store:  s.cfg.Checkpoint,
-		Probes: func(uid types.UID) probe.Results { return s.probes.Results(uid) },
-		Logger: s.log,
+		Store:    s.cfg.Checkpoint,
+		Probes:   func(uid types.UID) probe.Results { return s.probes.Results(uid) },
+		HeldBack: s.pods.HeldBack,
+		Logger:   s.log,
 	})
 	if err != nil {
 		return err

@@ -57,6 +57,9 @@ func (d Decoder) Decode(manifest []byte, origin string) (*v1.Pod, error) {
 	if err := checkKind(manifest, "Pod"); err != nil {
 		return nil, err
 	}
+	if err := checkFit(manifest); err != nil {
+		return nil, err
+	}
 	pod, err := parse(manifest)
 	if err != nil {
 		return nil, err
@@ -107,9 +110,6 @@ func parse(manifest []byte) (*v1.Pod, error) {
 		serializer.SerializerOptions{Yaml: true, Strict: true})
 	pod := &v1.Pod{}
 	if _, _, err := s.Decode(manifest, nil, pod); err != nil {
-		if where := badQuantity(manifest); where != nil {
-			return nil, where
-		}
 		return nil, aboutMerge(manifest, cleanError(err))
 	}
 	pod.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
@@ -130,6 +130,9 @@ func aboutMerge(manifest []byte, err error) error {
 func checkKind(manifest []byte, want string) error {
 	var root any
 	if err := yaml.Unmarshal(manifest, &root); err != nil {
+		if where := notFinite(manifest); where != nil {
+			return where
+		}
 		return cleanError(err)
 	}
 	fields, ok := root.(map[string]any)

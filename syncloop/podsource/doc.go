@@ -126,7 +126,9 @@
 //   - probes and hooks: not exactly one action, an empty command, ports out of
 //     range, numbers below their minimum, successThreshold above 1 for liveness and
 //     startup, probes or hooks of init containers that are no sidecars;
-//   - resources: quantities that are malformed or negative, requests above limits;
+//   - values that do not fit their fields, each named by its path; quantities that are
+//     negative, or more than an int64 counts, in thousandths for cpu;
+//   - resources: requests above limits;
 //   - references to objects of the API server: service account, pull secrets,
 //     secrets, config maps, claims, tokens, trust bundles and certificates in
 //     volumes and environment, unless Decoder.Objects allows their kind.

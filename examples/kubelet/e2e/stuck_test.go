@@ -1,26 +1,36 @@
 package e2e_test
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 	"time"
 )
 
+// stuck is what is known of containers that the runtime cannot remove any more.
+type stuck struct {
+	// read is how much of the kubelet's log was searched for them.
+	read int
+	// freed are those for which the runtime was restarted, starting tells since when
+	// the runtime says that it is starting one.
+	freed    map[string]bool
+	starting map[string]time.Time
+}
+
 // waitUnstuck waits, from the last time at which the runtime had to be restarted on,
 // and then longer: containerd 2 does not know any more whether what was stuck runs,
 // and the kubelet looks at what has become unknown with the next resync, which is
 // due within 90 s.
-func (c *churn) waitUnstuck(t *testing.T, limit time.Duration, what string, cond func() error) {
+func (s *scene) waitUnstuck(t testing.TB, limit time.Duration, what string, cond func() error) {
 	t.Helper()
 	since, usual := time.Now(), limit
 	wait(t, 10*time.Minute, what, func() error {
-		if c.unstick(t) {
+		if s.unstick(t) {
 			since, limit = time.Now(), usual+90*time.Second
 		}
 		err := cond()
 		if err != nil && time.Since(since) > limit {
-			c.must(t, fmt.Errorf("%s: not within %s: %w", what, limit, err))
+			w, lookErr := s.look()
+			t.Fatalf("after %d starts of the kubelet: %s: not within %s: %v\n\nthe runtime has %s %v", s.launches, what, limit, err, w, lookErr)
 		}
 		return err
 	})
@@ -33,35 +43,40 @@ func (c *churn) waitUnstuck(t *testing.T, limit time.Duration, what string, cond
 // the kubelet says so in its log and goes on trying, which then succeeds. The same
 // goes for a start that does not come to its end although nobody waits for it any
 // longer ("container is in starting state").
-func (c *churn) unstick(t *testing.T) (restarted bool) {
+func (s *scene) unstick(t testing.TB) (restarted bool) {
 	t.Helper()
-	lines := strings.Split(c.log(t)[c.logRead:], "\n")
+	lines := strings.Split(s.log(t)[s.stuck.read:], "\n")
 	for _, line := range lines[:len(lines)-1] {
-		c.logRead += len(line) + 1
-		_, rest, _ := strings.Cut(line, "RemoveContainer ")
-		id, _, _ := strings.Cut(rest, ":")
-		if c.unstuck[id] || !c.isStuck(id, line) {
+		s.stuck.read += len(line) + 1
+		at := strings.LastIndex(line, removal) // of the call, which is logged, the error names the container
+		if at < 0 {
 			continue
 		}
-		c.unstuck[id], restarted = true, true
-		n, err := programs(c.node)
+		id, _, _ := strings.Cut(line[at+len(removal):], ":")
+		if s.stuck.freed[id] || !s.stuck.isStuck(id, line) {
+			continue
+		}
+		s.stuck.freed[id], restarted = true, true
+		n, err := programs(s.node)
 		t.Logf("the runtime is restarted: it cannot remove a container whose start was cut off: %s; programs: %v %v", line, n, err)
-		c.runtime.Stop(t)
-		c.runtime.Start(t)
+		s.runtime.Stop(t)
+		s.runtime.Start(t)
 	}
 	return restarted
 }
 
+const removal = "RemoveContainer "
+
 // isStuck tells whether what the kubelet says of a removal is for good. A start
 // that was cut off ends within 10 s, which is what containerd allows its clean-up.
-func (c *churn) isStuck(id, line string) bool {
+func (k *stuck) isStuck(id, line string) bool {
 	switch {
 	case strings.Contains(line, "cannot delete running task"):
 		return true
 	case !strings.Contains(line, "in starting state"):
 		return false
-	case c.starting[id].IsZero():
-		c.starting[id] = time.Now()
+	case k.starting[id].IsZero():
+		k.starting[id] = time.Now()
 	}
-	return time.Since(c.starting[id]) > 20*time.Second
+	return time.Since(k.starting[id]) > 20*time.Second
 }
