@@ -102,3 +102,13 @@ func TestBusyFilesAreReadAgain(t *testing.T) {
 	l.apply(snapshot{files: []reading{{path: "a", problem: "cannot be read"}}}, complete, time.Unix(3, 0))
 	require.Zero(t, l.stampOf("a"))
 }
+
+// Hidden files, and what lies between two #, are no manifests.
+func TestIgnoredName(t *testing.T) {
+	for name, want := range map[string]bool{
+		".a": true, "..data": true, "#a#": true, "##": true,
+		"a": false, "a.yaml": false, "#": false, "#a": false, "a#": false, "a.": false,
+	} {
+		require.Equal(t, want, ignoredName(name), name)
+	}
+}
