@@ -140,12 +140,36 @@ func (s *script) invariants() {
 			s.require(n.volume == nil || p.volumes[n.volume.key] == n.volume, "pod %s: %s is a volume that is gone", uid, name)
 		}
 	}
+	s.settled()
 	if s.now.Unix()%7 == 0 { // it is for people, and must not fail
 		for _, p := range s.w.pods {
 			for _, v := range s.w.explain(p, s.now) {
 				_ = v.String()
 			}
 		}
+	}
+}
+
+// settled checks that nothing was overlooked: whatever could be done has begun, and
+// whatever is a matter of time is looked at in time.
+func (s *script) settled() {
+	check := func(a actor, name string) {
+		u := a.base()
+		step := a.next(s.w, s.now)
+		s.require(step.do == doNothing && !step.drop, "%s: nobody looks at it, and there is to do: %v, drop: %v", name, step.do, step.drop)
+		s.require(step.at.IsZero() || u.place.In() && !u.due.After(step.at), "%s: it is not looked at by %v: %s", name, step.at, step.why)
+	}
+	for uid, p := range s.w.pods {
+		check(p, "pod "+string(uid))
+		for key, v := range p.volumes {
+			check(v, fmt.Sprintf("volume %s of pod %s", key.name, uid))
+		}
+	}
+	for id, shared := range s.w.shared {
+		check(shared, "volume "+id.String())
+	}
+	for name, l := range s.w.lists {
+		check(l, "list of "+name)
 	}
 }
 
