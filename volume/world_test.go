@@ -33,10 +33,16 @@ type nothingShared struct {
 
 func (nothingShared) Expand(context.Context, *Spec, string, string) (int64, error) { return 0, nil }
 
+// nothingGrows can expand, and shares nothing.
+type nothingGrows struct{ nothing }
+
+func (nothingGrows) Expand(context.Context, *Spec, string, string) (int64, error) { return 0, nil }
+
 var (
-	own    = nothing{name: "own"}
-	shared = nothingShared{nothing: nothing{name: "shared"}}
-	object = Object{Kind: "ConfigMap", Namespace: "ns", Name: "web"}
+	growing = nothingGrows{nothing{name: "growing"}}
+	own     = nothing{name: "own"}
+	shared  = nothingShared{nothing: nothing{name: "shared"}}
+	object  = Object{Kind: "ConfigMap", Namespace: "ns", Name: "web"}
 )
 
 // script plays commands on a world, and checks after each that it has not gone wrong.
@@ -418,10 +424,73 @@ func TestMountOf(t *testing.T) {
 		{"the pod's", id(1), []v1.Container{{}, {}}, id(1)},
 		{"all the same", nil, []v1.Container{user(id(2)), user(id(2))}, id(2)},
 		{"one does not say", nil, []v1.Container{user(id(2)), {}}, nil},
+		{"an init container differs", nil, []v1.Container{user(id(2)), user(id(3))}, nil},
 		{"they differ", id(1), []v1.Container{user(id(2)), {}}, nil},
 	} {
 		m := mountOf(&v1.Pod{Spec: v1.PodSpec{SecurityContext: &v1.PodSecurityContext{RunAsUser: test.pod, FSGroup: id(7)}, Containers: test.of}}, emptyDir("", nil))
 		require.Equal(t, test.want, m.RunAsUser, test.name)
 		require.Equal(t, id(7), m.FSGroup)
 	}
+	spec := v1.PodSpec{InitContainers: []v1.Container{user(id(2))}, Containers: []v1.Container{user(id(2))}, EphemeralContainers: []v1.EphemeralContainer{{}}}
+	common := &spec.EphemeralContainers[0].EphemeralContainerCommon
+	for _, test := range []struct{ init, ephemeral, want *int64 }{{id(2), id(2), id(2)}, {id(2), id(3), nil}, {id(3), id(2), nil}} {
+		spec.InitContainers[0].SecurityContext.RunAsUser = test.init
+		common.SecurityContext = &v1.SecurityContext{RunAsUser: test.ephemeral}
+		require.Equal(t, test.want, runAsUser(&v1.Pod{Spec: spec}))
+	}
+	require.Nil(t, fsGroup(nil))
+	require.Nil(t, fsGroup(&v1.Pod{}))
+}
+
+// What is looked at once more after it was dropped does not take with it what has its
+// place now.
+func TestDroppedBefore(t *testing.T) {
+	w := newScript(t).w
+	key := volumeKey{plugin: "own", name: "x"}
+	first := w.volume(w.pod("a"), key, own)
+	w.drop(first)
+	second := w.volume(w.pod("a"), key, own)
+	require.NotSame(t, first, second)
+	w.drop(first)
+	require.Same(t, second, w.pods["a"].volumes[key])
+	require.True(t, w.claimed[second.claim()].has(second))
+	w.drop(second)
+	require.Empty(t, w.pods["a"].volumes)
+	require.Empty(t, w.claimed)
+}
+
+// A volume that is no other pod's is expanded by itself, to the size that it has to
+// have, once; it is ready when that was done for the first time.
+func TestExpandOwn(t *testing.T) {
+	s := newScript(t)
+	want := func(size string) {
+		r := claimedVolume("disk", size)
+		r.plugin, r.shared = growing, ""
+		s.want("a", r)
+	}
+	end := func(k kind, size int64, out outcome) {
+		t.Helper()
+		i := slices.IndexFunc(s.running, func(op *operation) bool { return op.kind == k })
+		require.GreaterOrEqual(t, i, 0)
+		require.Equal(t, size, s.running[i].size)
+		s.end(i, out)
+	}
+	want("1Gi")
+	v := s.w.pods["a"].names["disk"].volume
+	end(doMount, 1<<30, outcome{})
+	require.False(t, v.ready())
+	end(doExpand, 1<<30, outcome{err: errFailed})
+	require.False(t, v.ready())
+	require.Zero(t, v.expandedTo)
+	s.pass(time.Minute)
+	end(doExpand, 1<<30, outcome{})
+	require.True(t, v.ready())
+	s.pass(time.Hour)
+	want("1Gi")
+	require.Len(t, s.running, 1, "the list of what is staged")
+	want("2Gi")
+	require.True(t, v.ready(), "it is mounted, and was expanded once")
+	end(doExpand, 2<<30, outcome{})
+	require.Equal(t, int64(2<<30), v.expandedTo)
+	s.finish()
 }

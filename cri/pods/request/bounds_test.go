@@ -56,6 +56,9 @@ func TestMultiplying(t *testing.T) {
 		"prefix": {set(nil, func(c *v1.Container) {
 			c.EnvFrom = []v1.EnvFromSource{{Prefix: most + "x", ConfigMapRef: &v1.ConfigMapEnvSource{LocalObjectReference: local("conf")}}}
 		}), "envFrom[0]: prefix: expands"},
+		"key": {set(nil, func(c *v1.Container) {
+			c.EnvFrom = []v1.EnvFromSource{{Prefix: most[:len(most)-2], ConfigMapRef: &v1.ConfigMapEnvSource{LocalObjectReference: local("conf")}}}
+		}), "envFrom[0]: key A of configMap shop/conf: expands"},
 		"prefix of nothing": {set(nil, func(c *v1.Container) {
 			c.EnvFrom = []v1.EnvFromSource{{Prefix: most, ConfigMapRef: &v1.ConfigMapEnvSource{LocalObjectReference: local("bare")}}}
 		}), ""},
