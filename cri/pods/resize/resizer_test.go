@@ -3,13 +3,18 @@ package resize
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/cri"
@@ -101,4 +106,110 @@ func TestUnknownUsage(t *testing.T) {
 		require.Equal(t, text == "no answer", errors.Is(err, failed))
 	}
 	require.ErrorContains(t, resizeOne(t.Context(), t, Config{Runtime: struct{ cri.ResourceUpdater }{}}, lower), "no statistics")
+}
+
+// A request that is not complete, or of two pods, is refused.
+func TestRequestRefused(t *testing.T) {
+	requests, err := request.New(request.Config{})
+	require.NoError(t, err)
+	r, err := New(Config{Runtime: slow{}, Requests: requests})
+	require.NoError(t, err)
+	pod := func(uid string) *v1.Pod { return &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: types.UID(uid)}} }
+	for text, broken := range map[string]func(*Request){
+		"":                              func(*Request) {},
+		"Request.Pod, ":                 func(r *Request) { r.Pod = nil },
+		"Status, ":                      func(r *Request) { r.Status = nil },
+		"Actions and ":                  func(r *Request) { r.Actions = nil },
+		"Record are required":           func(r *Request) { r.Record = nil },
+		`its UID is "1", not "2"`:       func(r *Request) { r.Pod = pod("2") },
+		`of another pod: its UID is ""`: func(r *Request) { r.Pod, r.Status = pod(""), &pleg.PodStatus{} },
+	} {
+		q := Request{Pod: pod("1"), Status: &pleg.PodStatus{UID: "1"}, Actions: &actions.Actions{}, Record: &Record{}}
+		broken(&q)
+		err := r.Resize(t.Context(), q)
+		if text == "" {
+			require.NoError(t, err)
+			continue
+		}
+		require.ErrorContains(t, err, text)
+	}
+}
+
+// tells is a runtime, a store and the cgroups of pods that write down what they are told.
+type tells struct {
+	cri.ResourceUpdater
+	Cgroups
+	did   []string
+	fails map[string]error
+}
+
+func (s *tells) note(what string) error {
+	s.did = append(s.did, what)
+	return s.fails[what]
+}
+
+func (s *tells) UpdatePodSandboxResources(_ context.Context, r *runtimeapi.UpdatePodSandboxResourcesRequest) error {
+	return s.note(fmt.Sprintf("sandbox %s shares=%d", r.PodSandboxId, r.Resources.CpuShares))
+}
+
+func (s *tells) SetPodCgroup(_ context.Context, _ *v1.Pod, values CgroupValues) error {
+	return s.note(fmt.Sprintf("cgroup %d", values.CPURequest))
+}
+
+func (s *tells) Load(types.UID) (actions.Actuated, error) { return actions.Actuated{}, s.note("load") }
+
+func (s *tells) Save(_ types.UID, a actions.Actuated) error {
+	return s.note(fmt.Sprintf("save %d", a.Pod.Requests.Cpu().MilliValue()))
+}
+
+// The resources of the pod as a whole: those of the sandbox, then the cgroup, then the
+// record; if the cgroup cannot be changed the sandbox is told what still holds.
+func TestResizeWhole(t *testing.T) {
+	failed := errors.New("failed")
+	for _, c := range []struct {
+		fails string
+		err   error
+		text  string
+		want  []string
+	}{
+		{"", nil, "", []string{"load", "sandbox s shares=102", "cgroup 100", "save 100"}},
+		{"load", failed, "resources told before: failed", []string{"load"}},
+		{"sandbox s shares=102", failed, "resize cpu: sandbox: failed", []string{"load", "sandbox s shares=102"}},
+		{"sandbox s shares=102", status.Error(codes.Unimplemented, "no"), "", []string{"load", "sandbox s shares=102", "cgroup 100", "save 100"}},
+		{"sandbox s shares=102", status.Error(codes.Unknown, "this is not implemented"), "", []string{"load", "sandbox s shares=102", "cgroup 100", "save 100"}},
+		{"cgroup 100", failed, "resize cpu: pod cgroup: failed", []string{"load", "sandbox s shares=102", "cgroup 100", "sandbox s shares=51"}},
+		{"save 100", failed, "checkpoint of resources: failed", []string{"load", "sandbox s shares=102", "cgroup 100", "save 100"}},
+	} {
+		s := &tells{fails: map[string]error{c.fails: c.err}}
+		err := resizeWhole(t, s)
+		require.Equal(t, c.want, s.did, c.fails)
+		if c.text == "" {
+			require.NoError(t, err)
+			continue
+		}
+		require.EqualError(t, err, c.text)
+		require.ErrorIs(t, err, failed)
+	}
+}
+
+// resizeWhole raises what a pod requests as a whole from 50 to 100 thousandths of a CPU.
+func resizeWhole(t *testing.T, s *tells) error {
+	t.Helper()
+	cpu := func(milli int64) *v1.ResourceRequirements {
+		return &v1.ResourceRequirements{Requests: v1.ResourceList{v1.ResourceCPU: *resource.NewMilliQuantity(milli, resource.DecimalSI)}}
+	}
+	requests, err := request.New(request.Config{})
+	require.NoError(t, err)
+	r, err := New(Config{Runtime: s, Requests: requests, Cgroups: s})
+	require.NoError(t, err)
+	record, err := Load(s, "1")
+	if err != nil {
+		return err
+	}
+	record.actuated.Pod = cpu(50)
+	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "1"}, Spec: v1.PodSpec{Resources: cpu(100), Containers: []v1.Container{{Name: "c"}}}}
+	return r.Resize(t.Context(), Request{
+		Pod: pod, Status: &pleg.PodStatus{UID: "1"}, Record: record,
+		Actions: &actions.Actions{SandboxID: "s", UpdatePodLevelResources: true},
+	})
 }
