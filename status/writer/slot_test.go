@@ -423,44 +423,6 @@ func TestSlotObservesItsOwnPodOnly(t *testing.T) {
 	require.Equal(t, before, w.slot)
 }
 
-// What was observed counts if it is newer, as far as that can be told; then what differs
-// from what was written is written anew, unless the sink is known to keep it.
-func TestSlotObservedVersions(t *testing.T) {
-	pod := podOf(v1.RestartPolicyAlways, "app")
-	was, is := &v1.PodStatus{Phase: v1.PodPending}, v1.PodStatus{Phase: v1.PodRunning}
-	for name, c := range map[string]struct {
-		version string
-		status  v1.PodStatus
-		settled bool
-		takes   string // the version of base afterwards
-		differs bool
-	}{
-		"older":                  {"4", is, false, "5", false},
-		"the same":               {"5", is, false, "5", false},
-		"newer":                  {"6", is, false, "6", true},
-		"newer and alike":        {"6", *was, false, "6", false},
-		"newer and kept":         {"6", is, true, "6", false},
-		"who knows":              {"x", is, false, "", true},
-		"who knows, and alike":   {"x", *was, false, "x", false},
-		"who knows, and is kept": {"x", is, true, "x", false},
-	} {
-		s := slot{pod: pod, ref: status.Ref{UID: pod.UID}, base: &known{version: "5", status: was}, absent: true, retryAt: now}
-		if c.settled {
-			settled := status.Normalize(pod, is)
-			s.settled = &settled
-		}
-		*was = status.Normalize(pod, *was)
-		s.observed(&v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: pod.Name, Namespace: pod.Namespace, UID: pod.UID, ResourceVersion: c.version}, Status: c.status})
-		require.Equal(t, c.differs, s.differs, name)
-		require.Equal(t, c.takes == "", s.base == nil, name)
-		require.True(t, s.ready && !s.absent && s.retryAt.IsZero(), name)
-		if s.base != nil {
-			require.Equal(t, c.takes, s.base.version, name)
-			require.Equal(t, c.takes == "5" || c.status.Phase == v1.PodPending, s.base.status == was, name)
-		}
-	}
-}
-
 // A mirror is that of a static pod of its name, and of its version if that is known.
 func TestMirrorOf(t *testing.T) {
 	static := func(hash string) *v1.Pod {

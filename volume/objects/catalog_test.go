@@ -108,11 +108,20 @@ func TestGone(t *testing.T) {
 		require.ErrorContains(t, err, "it is not known whether configmaps/ns/other.yaml exists")
 		require.False(t, IsNotFound(err))
 	}
+	w.files[webFile] = reading{vanished: true}
 	require.Empty(t, w.apply(nil))
-	w.now = w.now.Add(settle)
+	w.now = w.now.Add(settle - 1)
+	require.Empty(t, w.apply(nil))
+	w.now = w.now.Add(1)
 	require.Equal(t, []volume.Object{webObject}, w.apply(nil))
 	require.Equal(t, `configmap "ns/web" not found`, w.colour())
 	require.Empty(t, w.c.files)
+
+	w.put(webFile, web)
+	w.hold = time.Second
+	require.Empty(t, w.apply(nil))
+	require.Equal(t, w.hold, w.again)
+	require.Equal(t, "ConfigMap ns/web: configmaps/ns/web.yaml: is still being written", w.colour())
 }
 
 func TestImmutableIsKnown(t *testing.T) {
