@@ -1,6 +1,7 @@
 package volume
 
 import (
+	"context"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -62,4 +63,32 @@ func TestExplainBeforeTheBegin(t *testing.T) {
 	got := s.w.explain(p, s.now)
 	require.Len(t, got, 1)
 	require.Equal(t, "x: NotMounted, waits for the begin of mount", got[0].String())
+}
+
+// oneSpec is the answer for every claim.
+type oneSpec struct {
+	Claims
+	spec *Spec
+}
+
+func (c oneSpec) Resolve(context.Context, *v1.Pod, v1.Volume) (*Spec, error) { return c.spec, nil }
+
+// A claim that was resolved to something impossible is refused by its field.
+func TestResolveChecks(t *testing.T) {
+	pod := &v1.Pod{Spec: v1.PodSpec{Volumes: []v1.Volume{{Name: "other"}, {Name: "v"}}}}
+	pod.Spec.Volumes[1].PersistentVolumeClaim = &v1.PersistentVolumeClaimVolumeSource{}
+	m := &Manager{cfg: Config{Plugins: []Plugin{picky{nothing{name: "v"}}}, Claims: oneSpec{spec: &Spec{Name: "v"}}}}
+	r := resolved{name: "v"}
+	err := m.resolveOne(t.Context(), pod, &Used{Name: "v"}, &r)
+	require.ErrorContains(t, err, "spec.volumes[1].persistentVolumeClaim: ")
+	pv := &v1.PersistentVolume{}
+	pv.Spec.CSI = &v1.CSIPersistentVolumeSource{}
+	m.cfg.Claims = oneSpec{spec: &Spec{Name: "v", Persistent: pv}}
+	require.NoError(t, m.resolveOne(t.Context(), pod, &Used{Name: "v", Mounts: true, Inside: []string{"a"}}, &r))
+	require.Equal(t, []string{"a"}, r.inside)
+	require.ErrorContains(t, m.resolveOne(t.Context(), pod, &Used{Name: "v", Devices: true}, &r), "has volumeMode Filesystem and is named in volumeDevices")
+	block := v1.PersistentVolumeBlock
+	pv.Spec.VolumeMode = &block
+	require.ErrorContains(t, m.resolveOne(t.Context(), pod, &Used{Name: "v", Mounts: true}, &r), "has volumeMode Block and is named in volumeMounts")
+	require.NoError(t, m.resolveOne(t.Context(), pod, &Used{Name: "v", Devices: true}, &r))
 }

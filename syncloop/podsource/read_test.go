@@ -1,10 +1,12 @@
 package podsource
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -110,5 +112,41 @@ func TestIgnoredName(t *testing.T) {
 		"a": false, "a.yaml": false, "#": false, "#a": false, "a#": false, "a.": false,
 	} {
 		require.Equal(t, want, ignoredName(name), name)
+	}
+}
+
+// What is neither a folder nor a file says nothing of which files there are, and what has
+// become something else since it was looked at is not read.
+func TestListOddPaths(t *testing.T) {
+	dir := t.TempDir()
+	file, pipe := filepath.Join(dir, "file"), filepath.Join(dir, "pipe")
+	require.NoError(t, os.WriteFile(file, []byte("12345"), 0o600))
+	require.NoError(t, syscall.Mkfifo(pipe, 0o600))
+	rd := reader{maxSize: 4}
+	for path, want := range map[string]snapshot{
+		filepath.Join(dir, "none"):   {problem: "does not exist", missing: true},
+		filepath.Join(file, "below"): {problem: "cannot be read: not a directory", unknown: true},
+		pipe:                         {problem: "is a named pipe, neither a folder nor a file", unknown: true},
+	} {
+		require.Equal(t, listing{snapshot: want}, rd.list(path))
+	}
+	for path, want := range map[string]string{
+		filepath.Join(dir, "none"): "cannot be read: no such file or directory",
+		pipe:                       "is a named pipe, not a file",
+		file:                       "has 5 bytes, more than the limit of 4",
+	} {
+		r := reading{path: path}
+		rd.regular(&r, time.Now())
+		require.Equal(t, reading{path: path, problem: want}, r)
+	}
+	rd.maxSize = 5
+	r := reading{path: file}
+	rd.regular(&r, time.Now())
+	require.Equal(t, "12345", string(r.data))
+	require.Empty(t, r.problem)
+	for mode, want := range map[fs.FileMode]string{
+		fs.ModeDir: "a folder", fs.ModeNamedPipe: "a named pipe", fs.ModeSocket: "a socket", fs.ModeDevice: "a device", fs.ModeIrregular: "something else",
+	} {
+		require.Equal(t, want, describe(mode|0o600))
 	}
 }
