@@ -221,6 +221,9 @@ func (w *world) isStuck(op *operation) {
 	op.stuck = true
 	w.refreshed(op)
 	w.touchNear(op.on)
+	if p, ok := op.on.(*podState); ok && w.unread.has(p.uid) {
+		w.touchHeld()
+	}
 }
 
 // refreshed makes room for another refresh.
@@ -445,13 +448,11 @@ func (w *world) end(op *operation, out outcome, now time.Time) {
 func (w *world) endPod(p *podState, op *operation, out *outcome, now time.Time) {
 	w.changes(p)
 	w.isOnDisk(p, out.found, now)
+	unread := w.unread.has(p.uid)
 	switch {
 	case out.err != nil:
 		// What is mounted from a volume goes before it: an error of the sub paths holds up
 		// everything.
-		if op.kind == doRead {
-			w.touchClaimed()
-		}
 	case op.kind == doLook, op.kind == doRead:
 		p.looked = p.releasing && op.kind == doLook
 		w.isRead(p.uid)
@@ -459,6 +460,9 @@ func (w *world) endPod(p *podState, op *operation, out *outcome, now time.Time) 
 	case p.releasing && len(p.volumes) == 0:
 		p.releasing = false
 		delete(w.pods, p.uid)
+	}
+	if unread {
+		w.touchHeld()
 	}
 }
 
@@ -477,12 +481,15 @@ func (w *world) isRead(uid types.UID) {
 	if len(w.unread) == 0 && !w.read {
 		w.read = true
 		w.touchUnused()
-		w.touchClaimed()
 	}
 }
 
-// touchClaimed has all volumes looked at that may be of claims.
-func (w *world) touchClaimed() {
+// touchHeld has all volumes looked at that may be of claims, once nothing is being read:
+// they may have waited for that.
+func (w *world) touchHeld() {
+	if w.reading() {
+		return
+	}
 	for _, volumes := range w.claimed {
 		for v := range volumes {
 			w.touch(v)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -52,13 +53,15 @@ type script struct {
 	now     time.Time
 	running []*operation
 	wanted  map[types.UID]bool // given to Prepare, and not to Release since
+	told    map[types.UID]over
+	heard   set[types.UID] // nil: nobody listens
 	log     []string
 }
 
 func newScript(t testing.TB) *script {
 	s := &script{
 		t: t, w: newWorld([]Plugin{own, shared}, time.Minute),
-		now: time.Unix(1000, 0), wanted: map[types.UID]bool{},
+		now: time.Unix(1000, 0), wanted: map[types.UID]bool{}, told: map[types.UID]over{},
 	}
 	return s
 }
@@ -147,6 +150,7 @@ func (s *script) invariants() {
 		}
 	}
 	s.settled()
+	s.announced()
 	if s.now.Unix()%7 == 0 { // it is for people, and must not fail
 		for _, p := range s.w.pods {
 			for _, v := range s.w.explain(p, s.now) {
@@ -177,6 +181,35 @@ func (s *script) settled() {
 	for name, l := range s.w.lists {
 		check(l, "list of "+name)
 	}
+}
+
+// over is what callers wait for: that the release of a pod is over, and that it is ready.
+type over struct{ release, ready bool }
+
+func (s *script) over(p *podState) over {
+	moving := s.w.moves(p, s.now)
+	for _, v := range p.volumes {
+		moving = moving || s.w.moves(v, s.now)
+	}
+	return over{!p.releasing || !moving, !p.releasing && p.ready()}
+}
+
+// announced checks that whoever waits for a pod is told when the wait is over.
+func (s *script) announced() {
+	now := map[types.UID]over{}
+	for uid, p := range s.w.pods {
+		now[uid] = s.over(p)
+	}
+	for uid, before := range s.told {
+		after, there := now[uid]
+		news := !there || after.release && !before.release || after.ready && !before.ready
+		s.require(!news || s.w.changed.has(uid), "pod %s: nobody is told that %v has become %v", uid, before, after)
+	}
+	s.told = now
+	if s.heard != nil {
+		maps.Copy(s.heard, s.w.changed)
+	}
+	clear(s.w.changed)
 }
 
 func (s *script) want(uid types.UID, volumes ...resolved) {
@@ -493,4 +526,36 @@ func TestExpandOwn(t *testing.T) {
 	end(doExpand, 2<<30, outcome{})
 	require.Equal(t, int64(2<<30), v.expandedTo)
 	s.finish()
+}
+
+// A volume for one pod waits for the disk to be read. Once nothing is being read any more
+// whoever waits for the volume is told: it goes on when a pause is over, not before.
+func TestNothingIsBeingRead(t *testing.T) {
+	for name, end := range map[string]func(s *script){
+		"the read fails":      func(s *script) { s.end(0, outcome{err: errFailed}) },
+		"the read hangs":      func(s *script) { s.pass(s.w.limit + patience) },
+		"its pod is released": func(s *script) { s.release("a"); s.end(0, outcome{}); s.end(0, outcome{err: errFailed}) },
+		"that of another is done": func(s *script) {
+			s.end(0, outcome{err: errFailed})
+			s.w.toRead([]types.UID{"b"})
+			s.next()
+			require.True(t, s.w.reading())
+			s.end(len(s.running)-1, outcome{})
+		},
+	} {
+		s := newScript(t)
+		s.w.lists = map[string]*listState{}
+		s.w.dirty = nil
+		s.w.toRead([]types.UID{"a"})
+		s.next()
+		r := claimedVolume("once", "1Gi")
+		r.plugin, r.shared = own, ""
+		s.want("d", r)
+		v := s.w.pods["d"].names["once"].volume
+		require.True(t, s.w.moves(v, s.now), name)
+		s.heard = set[types.UID]{}
+		end(s)
+		require.False(t, s.w.moves(v, s.now), name)
+		require.True(t, s.heard.has("d"), name)
+	}
 }
