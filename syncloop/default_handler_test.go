@@ -455,6 +455,13 @@ func TestHandlerRestartsPerSource(t *testing.T) {
 	require.NoError(t, h.HandlePodCleanups(t.Context()))
 	require.Equal(t, []string{"create 1"}, w.take())
 	require.Equal(t, []types.UID{"1"}, w.forget)
+
+	h, w = newTestHandler(t, func(cfg *HandlerConfig) { cfg.PerSource = true })
+	w.states = map[types.UID]podworkers.PodState{"1": restarting}
+	h.HandlePodAdditions(t.Context(), []*v1.Pod{testPod("a", "1", from("file"))})
+	w.take()
+	require.NoError(t, h.HandlePodCleanups(t.Context()))
+	require.Equal(t, []string{"known a", "create 1"}, w.take(), "without Sources all are ready")
 }
 
 func TestNewHandlerRefuses(t *testing.T) {
