@@ -39,3 +39,23 @@ func TestAdopt(t *testing.T) {
 		require.Equal(t, []string{first, later, later}, []string{seen(pods[0]), seen(pods[1]), seen(pods[2])})
 	})
 }
+
+// A pod that nobody changes is copied once; what may have been changed is copied anew.
+func TestAdoptConstant(t *testing.T) {
+	m := newMerger(t, MergerConfig{})
+	read := func() *v1.Pod {
+		pods, _ := m.Pods("s")
+		require.Len(t, pods, 1)
+		return pods[0]
+	}
+	given := newPod("a", "1", image("x"))
+	require.NoError(t, m.setConstant("s", []*v1.Pod{given}))
+	first := read()
+	require.NotSame(t, given, first)
+	require.NoError(t, m.setConstant("s", []*v1.Pod{given}))
+	require.Same(t, first, read())
+	given.Spec.Containers[0].Image = "y"
+	require.NoError(t, m.Set("s", []*v1.Pod{given}))
+	require.Equal(t, "y", read().Spec.Containers[0].Image)
+	require.Equal(t, "x", first.Spec.Containers[0].Image)
+}
