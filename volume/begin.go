@@ -17,6 +17,9 @@ func (w *world) isStuck(op *operation) {
 	op.stuck = true
 	w.refreshed(op)
 	w.touchNear(op.on)
+	if p, ok := op.on.(*podState); ok && w.unread.has(p.uid) {
+		w.touchHeld()
+	}
 }
 
 // refreshed makes room for another refresh.

@@ -37,13 +37,11 @@ func (w *world) end(op *operation, out outcome, now time.Time) {
 func (w *world) endPod(p *podState, op *operation, out *outcome, now time.Time) {
 	w.changes(p)
 	w.isOnDisk(p, out.found, now)
+	unread := w.unread.has(p.uid)
 	switch {
 	case out.err != nil:
 		// What is mounted from a volume goes before it: an error of the sub paths holds up
 		// everything.
-		if op.kind == doRead {
-			w.touchClaimed()
-		}
 	case op.kind == doLook, op.kind == doRead:
 		p.looked = p.releasing && op.kind == doLook
 		w.isRead(p.uid)
@@ -51,6 +49,9 @@ func (w *world) endPod(p *podState, op *operation, out *outcome, now time.Time) 
 	case p.releasing && len(p.volumes) == 0:
 		p.releasing = false
 		delete(w.pods, p.uid)
+	}
+	if unread {
+		w.touchHeld()
 	}
 }
 

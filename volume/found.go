@@ -41,7 +41,6 @@ func (w *world) isRead(uid types.UID) {
 	if len(w.unread) == 0 && !w.read {
 		w.read = true
 		w.touchUnused()
-		w.touchClaimed()
 	}
 }
 

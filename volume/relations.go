@@ -132,8 +132,12 @@ func (w *world) touchNear(a actor) {
 	}
 }
 
-// touchClaimed has all volumes looked at that may be of claims.
-func (w *world) touchClaimed() {
+// touchHeld has all volumes looked at that may be of claims, once nothing is being read:
+// they may have waited for that.
+func (w *world) touchHeld() {
+	if w.reading() {
+		return
+	}
 	for _, volumes := range w.claimed {
 		for v := range volumes {
 			w.touch(v)

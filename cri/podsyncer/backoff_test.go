@@ -32,6 +32,19 @@ func (b *begun) starts() []time.Time {
 	return b.at
 }
 
+// await lets time pass until the program was started so often: each pause may be longer
+// by half.
+func (b *begun) await(w *world, n int) {
+	for range 200 {
+		if len(b.starts()) >= n {
+			break
+		}
+		w.sleep(time.Second)
+	}
+	require.Len(w.t, b.starts(), n)
+	w.sleep(time.Second) // its end is known and saved
+}
+
 // losses are what a runtime may lose of a pod while a container of it is held back.
 var losses = map[string]func(w *world){
 	"dead containers": func(w *world) {
@@ -63,8 +76,7 @@ func TestABackOffOutlivesAgentAndRuntime(t *testing.T) {
 			inWorld(t, fake.Config{Programs: fake.Always(b.program)}, func(w *world) {
 				w.set(newPod("1", v1.RestartPolicyAlways, "a"))
 				w.start()
-				w.sleep(100 * time.Second) // 0, 0, 10, 30 and 70 s after the beginning, or somewhat later
-				require.Len(t, b.starts(), 5)
+				b.await(w, 5) // 0, 0, 10, 30 and 70 s after the beginning, or somewhat later
 				for range 3 {
 					w.crash()
 					lose(w)
@@ -95,11 +107,11 @@ func TestABackOffOutlivesTheRuntime(t *testing.T) {
 			inWorld(t, fake.Config{Programs: fake.Always(b.program)}, func(w *world) {
 				w.set(newPod("1", v1.RestartPolicyAlways, "a"))
 				w.start()
-				w.sleep(100 * time.Second)
+				b.await(w, 5)
 				lose(w)
 				w.sleep(30 * time.Second)
 				require.Len(t, b.starts(), 5, "it is held back")
-				w.sleep(80 * time.Second)
+				w.sleep(95 * time.Second) // 80 to 120 s after the last one
 				require.Len(t, b.starts(), 6)
 			})
 		})
@@ -115,7 +127,7 @@ func TestASavedBackOffIsOfOneContainer(t *testing.T) {
 			pod := newPod("1", v1.RestartPolicyAlways, "a")
 			w.set(pod)
 			w.start()
-			w.sleep(100 * time.Second)
+			b.await(w, 5)
 			w.crash()
 			losses["dead containers"](w)
 			next := pod.DeepCopy()
@@ -133,7 +145,7 @@ func TestASavedBackOffIsOfOneContainer(t *testing.T) {
 				pod := newPod("1", v1.RestartPolicyAlways, "a")
 				w.set(pod)
 				w.start()
-				w.sleep(100 * time.Second)
+				b.await(w, 5)
 				w.set()
 				w.sleep(time.Second)
 				if killed {

@@ -1,6 +1,7 @@
 package files
 
 import (
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -70,4 +71,33 @@ func TestReadAgain(t *testing.T) {
 	require.Equal(t, "bc", string(rd.Read(path, first.Stamp).Data))
 	rd.Youngest = time.Minute // it was changed just now, whatever its time says
 	require.Zero(t, rd.Read(path, Stamp{}).Stamp)
+}
+
+// What has become something else since it was looked at is not read.
+func TestWhatIsNotRegularAnyMore(t *testing.T) {
+	dir := t.TempDir()
+	file, pipe := filepath.Join(dir, "file"), filepath.Join(dir, "pipe")
+	require.NoError(t, os.WriteFile(file, []byte("12345"), 0o600))
+	require.NoError(t, syscall.Mkfifo(pipe, 0o600))
+	rd := Reader{MaxSize: 4}
+	_, err := rd.regular(filepath.Join(dir, "none"), time.Now())
+	require.Equal(t, "cannot be read: no such file or directory", Bare(err))
+	for path, want := range map[string]string{
+		pipe: "is a named pipe, not a file",
+		file: "has 5 bytes, more than the limit of 4",
+	} {
+		r, err := rd.regular(path, time.Now())
+		require.NoError(t, err)
+		require.Equal(t, Reading{Problem: want}, r)
+	}
+	rd.MaxSize = 5
+	r, err := rd.regular(file, time.Now())
+	require.NoError(t, err)
+	require.Equal(t, "12345", string(r.Data))
+	require.Empty(t, r.Problem)
+	for mode, want := range map[fs.FileMode]string{
+		fs.ModeDir: "a folder", fs.ModeNamedPipe: "a named pipe", fs.ModeSocket: "a socket", fs.ModeDevice: "a device", fs.ModeIrregular: "something else",
+	} {
+		require.Equal(t, want, Describe(mode|0o600))
+	}
 }

@@ -107,8 +107,10 @@ func TestHistoryBadFromTheStart(t *testing.T) {
 	_, problems, v := l.see(folder{"a": "!bad", "b": "b 1"}, time.Second)
 	require.Equal(t, []string{"a: bad"}, problems)
 	require.False(t, v.problems[0].KeptLastGood)
-	_, problems, _ = l.see(folder{"b": "b 1"}, 2*time.Second)
+	_, problems, v = l.see(folder{"b": "b 1"}, 2*time.Second)
 	require.Empty(t, problems)
+	require.True(t, v.lost, "there is no pod for which to wait")
+	require.Zero(t, v.recheck)
 
 	l = newHistory()
 	l.see(folder{"a": "a 1"}, 0)

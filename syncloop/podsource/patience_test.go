@@ -206,3 +206,22 @@ func TestForgetLate(t *testing.T) {
 	require.Contains(t, s.late, "b")
 	require.Equal(t, 1, s.unanswered())
 }
+
+// What has answered after all does not count any more, and a file whose reads have not is
+// not asked anew for ever.
+func TestUnanswered(t *testing.T) {
+	answered := make(chan reading, 1)
+	answered <- reading{}
+	silentOne := lateRead{answers: make(chan reading, 1), asked: request{path: "a"}}
+	s := &survey{late: map[string]lateRead{"a": silentOne}, replaced: []lateRead{{answers: answered}, silentOne}}
+	require.Equal(t, 1, s.unanswered())
+	for range maxReplaced - 1 {
+		s.replaced = append(s.replaced, silentOne)
+	}
+	r, waiting := s.belated(request{path: "a"}, true)
+	require.True(t, waiting && r.silent)
+	s.replaced = s.replaced[1:]
+	_, waiting = s.belated(request{path: "a"}, true)
+	require.False(t, waiting)
+	require.Len(t, s.replaced, maxReplaced)
+}

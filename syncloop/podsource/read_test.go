@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -103,4 +104,30 @@ func TestBusyFilesAreReadAgain(t *testing.T) {
 	require.NotEqual(t, r.stamp, l.stampOf("a"))
 	l.apply(snapshot{files: []reading{{path: "a", problem: "cannot be read"}}}, complete, time.Unix(3, 0))
 	require.Zero(t, l.stampOf("a"))
+}
+
+// Hidden files, and what lies between two #, are no manifests.
+func TestIgnoredName(t *testing.T) {
+	for name, want := range map[string]bool{
+		".a": true, "..data": true, "#a#": true, "##": true,
+		"a": false, "a.yaml": false, "#": false, "#a": false, "a#": false, "a.": false,
+	} {
+		require.Equal(t, want, ignoredName(name), name)
+	}
+}
+
+// What is neither a folder nor a file says nothing of which files there are.
+func TestListOddPaths(t *testing.T) {
+	dir := t.TempDir()
+	file, pipe := filepath.Join(dir, "file"), filepath.Join(dir, "pipe")
+	require.NoError(t, os.WriteFile(file, []byte("12345"), 0o600))
+	require.NoError(t, syscall.Mkfifo(pipe, 0o600))
+	rd := reader{files.Reader{MaxSize: 4}}
+	for path, want := range map[string]snapshot{
+		filepath.Join(dir, "none"):   {problem: "does not exist", missing: true},
+		filepath.Join(file, "below"): {problem: "cannot be read: not a directory", unknown: true},
+		pipe:                         {problem: "is a named pipe, neither a folder nor a file", unknown: true},
+	} {
+		require.Equal(t, listing{snapshot: want}, rd.list(path))
+	}
 }
