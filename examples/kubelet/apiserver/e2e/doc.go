@@ -1,8 +1,5 @@
 // Package e2e tests the adapters below examples/kubelet/apiserver against a real API
 // server, with the credentials of a node under the Node authorizer and NodeRestriction:
 //
-//	cmd='go test ./kubelet/apiserver/e2e'
-//	GOWORK=off go run -C examples/controlplane . -- sh -c "cd $PWD/examples && $cmd"
-//
-// Without examples/controlplane around it, its tests are skipped.
+//	go run ./examples/testbed -controlplane -- go test -race ./examples/kubelet/apiserver/e2e
 package e2e

@@ -4,10 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
-	"net"
-	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -27,6 +23,7 @@ import (
 
 	"github.com/podwright/podwright/examples/kubelet/apiserver"
 	"github.com/podwright/podwright/examples/kubelet/apiserver/apitest"
+	"github.com/podwright/podwright/examples/testbed/tb/controlplane"
 	"github.com/podwright/podwright/internal/required"
 )
 
@@ -37,24 +34,20 @@ const patience = 60 * time.Second
 
 // plane is the control plane around the tests.
 type plane struct {
-	folder string
-	admin  *apiserver.Client
+	controlplane.Handle
+	admin *apiserver.Client
 }
 
 func newPlane(t testing.TB) plane {
-	folder := os.Getenv("PODWRIGHT_CONTROLPLANE")
-	if folder == "" {
-		t.Skip("needs examples/controlplane around it (PODWRIGHT_CONTROLPLANE)")
-	}
-	p := plane{folder: folder}
-	p.admin = p.client(t, os.Getenv("KUBECONFIG"))
+	p := plane{Handle: controlplane.Of(t)}
+	p.admin = p.client(t, p.Kubeconfig)
 	p.namespace(t, "default")
 	return p
 }
 
 // namespace makes a namespace, and waits for the service account that pods take there.
 func (p plane) namespace(t testing.TB, name string) {
-	cfg, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
+	cfg, err := clientcmd.BuildConfigFromFlags("", p.Kubeconfig)
 	require.NoError(t, err)
 	cfg.NegotiatedSerializer = serializer.NewCodecFactory(apiserver.Scheme())
 	c, err := rest.UnversionedRESTClientFor(cfg)
@@ -77,31 +70,9 @@ func (p plane) client(t testing.TB, kubeconfig string) *apiserver.Client {
 	return c
 }
 
-// control calls the control endpoint.
-func (p plane) control(t testing.TB, method, path string) string {
-	client := &http.Client{Transport: &http.Transport{
-		DisableKeepAlives: true,
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return (&net.Dialer{}).DialContext(ctx, "unix", filepath.Join(p.folder, "ctl.sock"))
-		},
-	}}
-	req, err := http.NewRequestWithContext(t.Context(), method, "http://control"+path, nil)
-	require.NoError(t, err)
-	resp, err := client.Do(req)
-	require.NoError(t, err)
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	require.NoError(t, err)
-	require.Less(t, resp.StatusCode, 300, "%s", body)
-	return string(body)
-}
-
 // credentials writes a kubeconfig with a new certificate of a node.
 func (p plane) credentials(t testing.TB, node, file string) {
-	q := url.Values{"user": {"system:node:" + node}, "group": {"system:nodes"}, "valid": {"1h"}}
-	text := p.control(t, "GET", "/kubeconfig?"+q.Encode())
-	require.NoError(t, os.WriteFile(file+".new", []byte(text), 0o600))
-	require.NoError(t, os.Rename(file+".new", file))
+	require.NoError(t, os.Rename(p.NodeKubeconfig(t, node, time.Hour), file))
 }
 
 // node is a node that has registered, and its credentials.

@@ -100,9 +100,9 @@ func TestReferencedObjects(t *testing.T) {
 
 	patch(t, maps, name, map[string]any{"data": map[string]string{"key": "2"}})
 	eventually(t, "the change", func() bool { return r.value(t, name) == "2" })
-	p.control(t, "POST", "/kube-apiserver/kill")
+	p.APIServer.Kill(t)
 	require.Equal(t, "2", r.value(t, name))
-	p.control(t, "POST", "/kube-apiserver/start")
+	p.APIServer.Start(t)
 	patch(t, maps, name, map[string]any{"data": map[string]string{"key": "3"}, "immutable": true})
 	eventually(t, "the last change", func() bool { return r.value(t, name) == "3" })
 	r.Keep(nil)

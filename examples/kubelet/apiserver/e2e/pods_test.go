@@ -112,10 +112,10 @@ func TestSourceThroughRestarts(t *testing.T) {
 	n.create(t, other.pod(other.name+"-x"))
 	eventually(t, "the first pod", has(merger, n.name+"-a"))
 
-	p.control(t, "POST", "/kube-apiserver/kill")
+	p.APIServer.Kill(t)
 	eventually(t, "the server is away", func() bool { return s.Err() != nil })
 	require.True(t, has(merger, n.name+"-a")())
-	p.control(t, "POST", "/kube-apiserver/start")
+	p.APIServer.Start(t)
 	n.create(t, n.pod(n.name+"-b"))
 	eventually(t, "the second pod", has(merger, n.name+"-a", n.name+"-b"))
 	eventually(t, "the server answers", func() bool { return s.Err() == nil })

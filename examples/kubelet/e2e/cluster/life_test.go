@@ -281,7 +281,7 @@ kind: Pod
 metadata: {name: cloud}
 spec:
   nodeName: NODE
-  containers: [`+running+`}]
+  containers: [`+running+`, volumeMounts: [{name: v, mountPath: /v}]}]
   volumes: [{name: v, awsElasticBlockStore: {volumeID: x}}]
 ---
 apiVersion: v1
