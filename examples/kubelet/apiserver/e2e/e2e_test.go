@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/types"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -52,7 +53,7 @@ func (p plane) namespace(t testing.TB, name string) {
 	cfg.NegotiatedSerializer = serializer.NewCodecFactory(apiserver.Scheme())
 	c, err := rest.UnversionedRESTClientFor(cfg)
 	require.NoError(t, err)
-	defer c.Client.CloseIdleConnections()
+	defer utilnet.CloseIdleConnectionsFor(c.Client.Transport)
 	body := fmt.Sprintf(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":%q}}`, name)
 	err = c.Post().AbsPath("/api/v1/namespaces").SetHeader("Content-Type", "application/json").Body([]byte(body)).Do(t.Context()).Error()
 	require.True(t, err == nil || apierrors.IsAlreadyExists(err), "%v", err)
