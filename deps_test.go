@@ -42,7 +42,9 @@ var floors = map[string]floor{
 	"internal/run":        {outside: 0},
 	"internal/tree":       {outside: 1},
 	"internal/inotify":    {outside: 1},
+	"internal/files":      {outside: 1},
 	"internal/required":   {outside: 0},
+	"internal/foldername": {outside: 0},
 	// Only the test and the recorder of golden requests import it.
 	"internal/golden": {own: []string{"cri", "cri/fake", "cri/logs"}, outside: 120, forbid: noCore},
 	// Only tests and examples/mutate import it.
@@ -79,6 +81,7 @@ var floors = map[string]floor{
 	"pleg/plegtest":     {own: []string{"pleg"}, outside: 85, forbid: noGRPC},
 	"status":            {own: []string{"pleg", "probe"}, outside: 85, forbid: noGRPC},
 	"status/writer":     {own: []string{"status", "pleg", "probe"}, outside: 85, forbid: noGRPC},
+	"status/node":       {outside: 85, forbid: noGRPC},
 	"status/statustest": {own: []string{"status", "status/writer", "pleg", "probe"}, outside: 85, forbid: noGRPC},
 	"status/filesink":   {own: []string{"status", "pleg", "probe"}, outside: 85, forbid: noGRPC},
 	"status/checkpoint": {own: []string{"probe"}, outside: 85, forbid: noGRPC},

@@ -298,6 +298,7 @@ func TestScheduleOrder(t *testing.T) {
 	require.Equal(t, []types.UID{"urgent", "first", "second", "third", "late"}, order)
 	s.idle()
 	require.NotContains(t, s.c.pods, types.UID("abandoned"))
+	s.c.abandon("abandoned", gone) // the answer and the end of the wait may cross
 	require.Empty(t, w.answer)
 }
 

@@ -93,9 +93,7 @@ func (a ask) flagged() bool { return a.retry || a.reinspect }
 // wants merges a wish into what is already wished: the earliest due time and
 // the latest ticket count.
 func (p *pod) wants(a ask) {
-	if !a.set {
-		return
-	}
+	a.set = true
 	if p.ask.set {
 		a.due = earliestDue(a.due, p.ask.due)
 		a.ticket = max(a.ticket, p.ask.ticket)
@@ -117,7 +115,7 @@ func earliestDue(a, b time.Time) time.Time {
 
 // want records a wish for an inspection.
 func (c *core) want(p *pod, a ask) {
-	a.set, a.ticket = true, c.seq
+	a.ticket = c.seq
 	p.wants(a)
 	c.schedule(p)
 }
@@ -282,7 +280,7 @@ func (c *core) failed(p *pod, q *query, err error, now time.Time) {
 	p.notBefore = now.Add(doubling(retryMin, retryMax, p.failures))
 	c.markStale(p, q.started)
 	again := q.ask
-	again.set, again.retry, again.due, again.ticket = true, true, p.notBefore, c.seq
+	again.retry, again.due, again.ticket = true, p.notBefore, c.seq
 	p.wants(again)
 }
 

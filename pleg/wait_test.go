@@ -1,9 +1,11 @@
 package pleg
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // Nothing is left of those who wait no longer, and they cost one look at most.
@@ -77,12 +79,14 @@ func TestHintsAboutNobody(t *testing.T) {
 // Nothing is left of pods that are gone.
 func TestForgetsEverything(t *testing.T) {
 	s := newScript(t)
-	for range 1000 {
+	for i := range 1000 {
 		p := onePod("u", StateRunning)
 		s.know(p)
 		s.relist()
-		s.c.hint("unknown", s.now)
-		s.inspected(s.start(inspectOne), &PodStatus{UID: "unknown"})
+		unknown := types.UID(fmt.Sprint("unknown", i))
+		s.c.hint(unknown, s.now)
+		s.inspected(s.start(inspectOne), &PodStatus{UID: unknown})
+		require.Contains(t, s.c.recent, unknown)
 	}
 	require.Empty(t, s.c.pods)
 	require.Empty(t, s.c.stale)

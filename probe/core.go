@@ -38,6 +38,8 @@ type progress struct {
 	onHold bool
 	// tried: this instance was probed by this agent.
 	tried bool
+	// seen is when this instance was first seen running.
+	seen time.Time
 }
 
 // look is what a round sees.
@@ -170,7 +172,13 @@ func runsAgain(in look, ended *v1.ContainerStateTerminated) bool {
 // running is a round of a container that runs.
 func (p *progress) running(r rules, c *v1.ContainerStatus, in look) step {
 	started := c.Started != nil && *c.Started
-	begins := c.State.Running.StartedAt.Add(r.delay)
+	if p.seen.IsZero() {
+		p.seen = in.now
+	}
+	begins := p.seen.Add(r.delay)
+	if at := c.State.Running.StartedAt.Add(r.delay); at.Before(begins) {
+		begins = at
+	}
 	switch {
 	case p.onHold && p.stored == Success:
 		return step{why: whyPassed}

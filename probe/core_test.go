@@ -153,6 +153,22 @@ func TestRoundInitialDelay(t *testing.T) {
 	}
 }
 
+// A container that has not started yet, by the runtime's clock or since the clock was set,
+// started when it was first seen running.
+func TestRoundInitialDelayByAnotherClock(t *testing.T) {
+	r := withType(plainRules, Readiness)
+	in := scene(func(c *v1.ContainerStatus) { c.State.Running.StartedAt = metav1.NewTime(epoch.Add(25 * time.Hour)) })
+	in.now = epoch.Add(24 * time.Hour)
+	require.Equal(t, execute, (&progress{}).round(r, in).verb, "without a delay")
+	r.delay = 5 * time.Second
+	p, seen := progress{}, in.now
+	require.Equal(t, step{why: whyDelay, until: seen.Add(r.delay), changed: true}, p.round(r, in))
+	in.now = seen.Add(4 * time.Second)
+	require.Equal(t, step{why: whyDelay, until: seen.Add(r.delay)}, p.round(r, in))
+	in.now = seen.Add(r.delay)
+	require.Equal(t, execute, p.round(r, in).verb)
+}
+
 // Sections 7.1 and 7.5: the first result of an instance, and none for those that
 // ran before the agent.
 func TestAdopt(t *testing.T) {
@@ -178,7 +194,7 @@ func TestAdopt(t *testing.T) {
 				if tc.inherit {
 					want = Unknown
 				}
-				require.Equal(t, progress{id: "fake://1", stored: want}, p)
+				require.Equal(t, progress{id: "fake://1", stored: want, seen: p.seen}, p)
 				require.Equal(t, want != Unknown, s.changed)
 				require.Equal(t, tc.started < 0, s.older)
 			})

@@ -145,7 +145,7 @@ func identified(spec *v1.Pod) error {
 // wanted are the probes of a pod. It is called without the lock, since it asks
 // Config.Timing.
 func (m *Manager) wanted(spec *v1.Pod) []declaration {
-	wanted := slices.Collect(declarations(spec))
+	wanted := declarations(spec)
 	if m.cfg.Timing == nil {
 		return wanted
 	}

@@ -2,7 +2,6 @@ package probe
 
 import (
 	"fmt"
-	"iter"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -34,41 +33,31 @@ type declaration struct {
 
 var probeFields = [...]string{Liveness: "livenessProbe", Readiness: "readinessProbe", Startup: "startupProbe"}
 
-// declarations yields every probe of a pod, also those that must not be there.
-func declarations(pod *v1.Pod) iter.Seq[declaration] {
-	return func(yield func(declaration) bool) {
-		spec := &pod.Spec
-		for i := range spec.InitContainers {
-			c := &spec.InitContainers[i]
-			if !declarationsOf(c, podfacts.IsSidecar(c), "initContainers", i, yield) {
-				return
-			}
-		}
-		for i := range spec.Containers {
-			if !declarationsOf(&spec.Containers[i], true, "containers", i, yield) {
-				return
-			}
-		}
-		for i := range spec.EphemeralContainers {
-			c := (*v1.Container)(&spec.EphemeralContainers[i].EphemeralContainerCommon)
-			if !declarationsOf(c, false, "ephemeralContainers", i, yield) {
-				return
-			}
-		}
+// declarations are all probes of a pod, also those that must not be there.
+func declarations(pod *v1.Pod) (out []declaration) {
+	spec := &pod.Spec
+	for i := range spec.InitContainers {
+		c := &spec.InitContainers[i]
+		out = append(out, declarationsOf(c, podfacts.IsSidecar(c), "initContainers", i)...)
 	}
+	for i := range spec.Containers {
+		out = append(out, declarationsOf(&spec.Containers[i], true, "containers", i)...)
+	}
+	for i := range spec.EphemeralContainers {
+		c := (*v1.Container)(&spec.EphemeralContainers[i].EphemeralContainerCommon)
+		out = append(out, declarationsOf(c, false, "ephemeralContainers", i)...)
+	}
+	return out
 }
 
-func declarationsOf(c *v1.Container, allowed bool, list string, i int, yield func(declaration) bool) bool {
+func declarationsOf(c *v1.Container, allowed bool, list string, i int) (out []declaration) {
 	for typ, probe := range [...]*v1.Probe{Liveness: c.LivenessProbe, Readiness: c.ReadinessProbe, Startup: c.StartupProbe} {
-		if probe == nil {
-			continue
-		}
-		path := fmt.Sprintf("spec.%s[%d].%s", list, i, probeFields[typ])
-		if !yield(declaration{path: path, container: c, allowed: allowed, typ: Type(typ), probe: probe}) {
-			return false
+		if probe != nil {
+			path := fmt.Sprintf("spec.%s[%d].%s", list, i, probeFields[typ])
+			out = append(out, declaration{path: path, container: c, allowed: allowed, typ: Type(typ), probe: probe})
 		}
 	}
-	return true
+	return out
 }
 
 // withDefaults returns the probe with its zero numbers filled in: p itself if

@@ -16,7 +16,7 @@ import (
 // then cannot be carried out.
 func Validate(pod *v1.Pod) []error {
 	var faults []error
-	for at := range declarations(pod) {
+	for _, at := range declarations(pod) {
 		faults = append(faults, at.faults()...)
 	}
 	return faults

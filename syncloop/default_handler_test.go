@@ -455,6 +455,13 @@ func TestHandlerRestartsPerSource(t *testing.T) {
 	require.NoError(t, h.HandlePodCleanups(t.Context()))
 	require.Equal(t, []string{"create 1"}, w.take())
 	require.Equal(t, []types.UID{"1"}, w.forget)
+
+	h, w = newTestHandler(t, func(cfg *HandlerConfig) { cfg.PerSource = true })
+	pod := testPod("a", "1", from("file"))
+	h.HandlePodAdditions(t.Context(), []*v1.Pod{pod})
+	w.take()
+	h.HandlePodRemoves(t.Context(), []*v1.Pod{pod})
+	require.NotEmpty(t, w.take(), "without Sources all are ready")
 }
 
 func TestNewHandlerRefuses(t *testing.T) {

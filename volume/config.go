@@ -10,6 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/foldername"
 	"github.com/podwright/podwright/internal/required"
 )
 
@@ -48,8 +49,9 @@ type Config struct {
 	// Metrics are told what happens. All of them may be nil.
 	Metrics Metrics
 	// Event records Kubernetes events: that the content of a mounted volume cannot be
-	// brought up to date (FailedMount). What fails before a pod starts is the error of
-	// Prepare. May be nil.
+	// brought up to date (FailedMount), that a device is there (SuccessfulMountVolume),
+	// how an expansion ended, on pod and claim, that it takes long to give a volume to a
+	// group. What fails before a pod starts is the error of Prepare. May be nil.
 	Event func(ref v1.ObjectReference, eventtype, reason, message string)
 	// Logger receives failures. Nil means none.
 	Logger *slog.Logger
@@ -115,7 +117,7 @@ func (c Config) withDefaults() (Config, error) {
 		if err := required.Field(field, p); err != nil {
 			return c, err
 		}
-		if err := checkName("the plugin's name", Escape(p.Name())); err != nil {
+		if err := foldername.Check("the plugin's name", Escape(p.Name())); err != nil {
 			return c, fmt.Errorf("%s: %w", field, err)
 		}
 		if names[p.Name()] {

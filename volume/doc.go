@@ -22,6 +22,7 @@
 //	request.Config{Volumes: m}                                     // what containers mount
 //	m.Changed(volume.Object{Kind: "ConfigMap", Namespace: ns, Name: name}) // from whoever watches
 //	m.Wake() // when all sources are read, and when volumes were attached
+//	m.TryAgain(plugin) // when what a plugin has missed is there, as a driver
 //
 // # What it holds to
 //
@@ -57,8 +58,10 @@
 // # How it is made
 //
 // world.go holds what is desired and what is there as plain data, next.go says what is
-// to be done about the difference, change.go what becomes of it: no goroutine, clock or
-// I/O. manager.go owns the goroutines, perform.go and disk.go do the work.
+// to be done about the difference; what pods ask for (desire.go), what the disk has
+// (found.go) and operations that begin and end (begin.go, end.go) change it, with who
+// has to do with whom in relations.go: no goroutine, clock or I/O. manager.go owns the
+// goroutines, perform.go and disk.go do the work.
 //
 // Examples that run: Example mounts a volume and takes it away, ExampleNotReadyError
 // shows what is said of one that cannot be mounted, both in example_test.go.

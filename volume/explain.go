@@ -18,6 +18,8 @@ type VolumeState struct {
 	State  State
 	// Since is when it entered State; zero before it was first mounted.
 	Since time.Time
+	// Block tells that it is a device and not a file system.
+	Block bool
 	// Ready tells that containers may use it.
 	Ready bool
 	// WaitsFor says what happens next, or has to, in words. Empty means that nothing is
@@ -71,6 +73,9 @@ func (w *world) explain(p *podState, now time.Time) (out []VolumeState) {
 			s.LastError, s.LastErrorAt = n.err, n.errAt
 			s.WaitsFor, s.NextTry = "the next try to resolve it", n.retry.at
 		}
+		if !n.reading.IsZero() {
+			s.Operation, s.RunningSince, s.NextTry = "read its claim", n.reading, time.Time{}
+		}
 		out = append(out, s)
 	}
 	for _, v := range p.rest() {
@@ -85,7 +90,7 @@ func (w *world) explain(p *podState, now time.Time) (out []VolumeState) {
 }
 
 func (w *world) stateOf(v *volumeState, now time.Time) VolumeState {
-	s := VolumeState{Name: v.key.name, Plugin: v.key.plugin, State: v.state, Since: v.since, Ready: v.ready()}
+	s := VolumeState{Name: v.key.name, Plugin: v.key.plugin, State: v.state, Since: v.since, Block: v.key.block, Ready: v.ready()}
 	w.explainUnit(&s, v, now)
 	return s
 }
@@ -164,17 +169,3 @@ func (e *NotReadyError) NotBefore() (first time.Time) {
 	}
 	return first
 }
-
-// EventReason is the reason of the Kubernetes event that tells of the error.
-func (e *NotReadyError) EventReason() string {
-	if e.Action == "unmount" {
-		return ReasonFailedUnmount
-	}
-	return ReasonFailedMount
-}
-
-// The reasons of events of volumes.
-const (
-	ReasonFailedMount   = "FailedMount"
-	ReasonFailedUnmount = "FailedUnMount"
-)

@@ -12,7 +12,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/internal/run"
@@ -26,6 +25,7 @@ type Manager struct {
 	called  atomic.Bool // Run
 	wake    run.Signal
 	ops     run.Group
+	claims  run.Calls     // of Config.Claims
 	started chan struct{} // closed when it is known which pods are on disk
 	ended   chan struct{} // closed when Run ends
 
@@ -186,18 +186,8 @@ func (m *Manager) hasEnded(op *operation, out outcome) {
 		m.cfg.Metrics.OnReady(op.plugin.Name(), now.Sub(op.first))
 	case out.err != nil:
 		m.cfg.Logger.Warn(op.name+" has failed", "err", out.err, "stack", run.StackOf(out.err))
-		if op.again && firstFailure && !out.ended {
-			m.warn(op.pod, fmt.Errorf("cannot bring volume %q up to date: %w", op.unmount.Name, out.err))
-		}
 	}
-}
-
-func (m *Manager) warn(pod *v1.Pod, err error) {
-	ref := v1.ObjectReference{
-		Kind: "Pod", APIVersion: "v1",
-		Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion,
-	}
-	m.cfg.Event(ref, v1.EventTypeWarning, ReasonFailedMount, err.Error())
+	m.tell(op, &out, firstFailure)
 }
 
 // Changed tells that an API object has changed: volumes with its content are mounted

@@ -715,8 +715,13 @@ func TestRefreshAt(t *testing.T) {
 func TestExpand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		size, fails := "1Gi", atomic.Bool{}
+		told := make(chan string, 100)
 		a := newAgent(t, func(a *agent) {
+			a.cfg.Event = func(ref v1.ObjectReference, eventtype, reason, _ string) {
+				told <- ref.Kind + " " + ref.Name + " " + eventtype + " " + reason
+			}
 			a.cfg.Claims = claims{"x": func(pv *v1.PersistentVolume) {
+				pv.Spec.ClaimRef = &v1.ObjectReference{Namespace: "ns", Name: "x"}
 				pv.Spec.Capacity = v1.ResourceList{v1.ResourceStorage: resource.MustParse(size)}
 			}}
 			a.shared.Fault = func(_ context.Context, c volumetest.Call) error {
@@ -744,8 +749,64 @@ func TestExpand(t *testing.T) {
 		require.Equal(t, 4, a.shared.Count("Expand"))
 		time.Sleep(time.Hour)
 		require.Equal(t, 4, a.shared.Count("Expand"))
+		for _, want := range []string{"Warning FileSystemResizeFailed", "Warning VolumeResizeFailed", "Normal FileSystemResizeSuccessful"} {
+			require.Equal(t, "Pod pod-u1 "+want, <-told)
+			require.Equal(t, "PersistentVolumeClaim x "+want, <-told)
+		}
+		require.Empty(t, told)
 	})
 }
+
+// A device has events of its own, and an error may name the reason of its.
+func TestEvents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var fails atomic.Pointer[error]
+		fail := func(err error) { fails.Store(&err) }
+		told := make(chan string, 10)
+		block := v1.PersistentVolumeBlock
+		a := newAgent(t, func(a *agent) {
+			a.cfg.Claims = claims{"raw": func(pv *v1.PersistentVolume) { pv.Spec.VolumeMode = &block }}
+			a.shared.Plugin.Fault = func(_ context.Context, c volumetest.Call) error {
+				if c.Method == "Mount" {
+					return *fails.Load()
+				}
+				return nil
+			}
+			a.plugin.Content = func(_ context.Context, m volume.Mount) (string, error) {
+				m.OnProgress(17)
+				return "", nil
+			}
+			a.cfg.Event = func(_ v1.ObjectReference, eventtype, reason, message string) {
+				told <- eventtype + " " + reason + ": " + message
+			}
+		})
+		pod := newPod("u1", "raw=raw")
+		pod.Spec.Containers[0].VolumeMounts = nil
+		pod.Spec.Containers[0].VolumeDevices = []v1.VolumeDevice{{Name: "raw", DevicePath: "/dev/x"}}
+		reason := func(want string) {
+			var notReady *volume.NotReadyError
+			require.ErrorAs(t, a.Prepare(t.Context(), pod), &notReady)
+			require.Equal(t, want, notReady.EventReason())
+		}
+		fail(errBoom)
+		reason("FailedMapVolume")
+		fail(reasoned{errBoom})
+		time.Sleep(3 * time.Minute)
+		reason("OwnReason")
+		require.Empty(t, told)
+		fail(nil)
+		time.Sleep(3 * time.Minute)
+		require.NoError(t, a.Prepare(t.Context(), pod))
+		require.Equal(t, `Normal SuccessfulMountVolume: volume "pv-raw" is mapped`, <-told)
+		require.NoError(t, a.Prepare(t.Context(), newPod("u2", "data")))
+		require.Equal(t, `Warning VolumePermissionChangeInProgress: volume "data" is being given to the pod's group: 17 files so far`, <-told)
+		require.Empty(t, told)
+	})
+}
+
+type reasoned struct{ error }
+
+func (reasoned) EventReason() string { return "OwnReason" }
 
 // A claim that cannot be read any more fails no pod whose volume is mounted.
 func TestMountedClaimCannotBeRead(t *testing.T) {
@@ -804,7 +865,7 @@ func TestSubPathsFirst(t *testing.T) {
 	})
 }
 
-// What is not the manager's is never deleted, and named.
+// V29: what is not the manager's is never deleted, and named.
 func TestForeignFolders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAgent(t, nil)
@@ -873,5 +934,100 @@ func TestMetrics(t *testing.T) {
 			"list_staged example.com/shared 0s <nil>",
 			"volume_mount example.com/memory 1s <nil>", "volume_unmount example.com/memory 1s <nil>",
 		}, names)
+	})
+}
+
+// A claim that is not answered holds up no volume but its own, which says since when. Of
+// a pod that has its volumes it holds up the sync for a second, and an event tells.
+func TestClaimThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var hangs, deaf atomic.Bool
+		answer := make(chan struct{})
+		var events []string
+		a := newAgent(t, func(a *agent) {
+			a.cfg.Claims = resolver(func(ctx context.Context, pod *v1.Pod, v v1.Volume) (*volume.Spec, error) {
+				switch {
+				case deaf.Load():
+					<-answer
+				case hangs.Load():
+					<-ctx.Done()
+					return nil, ctx.Err()
+				}
+				return claims{}.Resolve(ctx, pod, v)
+			})
+			a.cfg.Event = func(_ v1.ObjectReference, _, reason, message string) { events = append(events, reason+": "+message) }
+		})
+		pod := newPod("u1", "data", "disk=x", "other=y")
+		hangs.Store(true)
+		begun := time.Now()
+		done := make(chan error, 1)
+		go func() { done <- a.Prepare(t.Context(), pod) }()
+		synctest.Wait()
+		_, err := a.Volume(t.Context(), pod, "data")
+		require.NoError(t, err, "what has no claim is mounted")
+		_, err = a.Volume(t.Context(), pod, "disk")
+		require.ErrorContains(t, err, "disk: NotMounted, read its claim since")
+		err = <-done
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorContains(t, err, "next try")
+		require.Equal(t, 2*time.Minute, time.Since(begun))
+
+		hangs.Store(false)
+		require.NoError(t, a.Prepare(t.Context(), pod))
+		require.Empty(t, events)
+
+		hangs.Store(true)
+		begun = time.Now()
+		require.NoError(t, a.Prepare(t.Context(), pod))
+		require.Equal(t, time.Second, time.Since(begun))
+		require.Len(t, events, 2)
+		require.NoError(t, a.Prepare(t.Context(), pod))
+		require.Len(t, events, 2, "it is told once")
+
+		// One that does not even end with its context, and a pod that is released meanwhile.
+		hangs.Store(false)
+		deaf.Store(true)
+		begun = time.Now()
+		require.NoError(t, a.Prepare(t.Context(), pod))
+		require.Equal(t, time.Second, time.Since(begun))
+		require.NoError(t, a.Release(t.Context(), pod.UID))
+		a.requireGone(pod)
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		go func() { done <- a.Prepare(ctx, pod) }()
+		synctest.Wait()
+		require.NoError(t, a.Release(t.Context(), pod.UID))
+		require.ErrorIs(t, <-done, volume.ErrReleased)
+		require.Nil(t, a.Explain(pod.UID), "a claim that comes too late brings nothing back")
+		close(answer)
+		synctest.Wait()
+		deaf.Store(false)
+		require.NoError(t, a.Prepare(t.Context(), pod))
+		require.NoError(t, a.Release(t.Context(), pod.UID))
+	})
+}
+
+type resolver func(context.Context, *v1.Pod, v1.Volume) (*volume.Spec, error)
+
+func (r resolver) Resolve(ctx context.Context, pod *v1.Pod, v v1.Volume) (*volume.Spec, error) {
+	return r(ctx, pod, v)
+}
+
+// The groups of persistent volumes reach the pod, each once, but not those that it has.
+func TestExtraGroups(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		group := func(gid string) func(*v1.PersistentVolume) {
+			return func(pv *v1.PersistentVolume) { pv.Annotations = map[string]string{"pv.beta.kubernetes.io/gid": gid} }
+		}
+		a := newAgent(t, func(a *agent) {
+			a.cfg.Claims = claims{"a": group("2000"), "b": group("1000"), "c": group("2000"), "own": group("7"), "bad": group("staff")}
+		})
+		pod := newPod("u1", "data", "a=a", "again=a", "b=b", "c=c", "own=own", "bad=bad", "none=x")
+		pod.Spec.SecurityContext = &v1.PodSecurityContext{SupplementalGroups: []int64{7}}
+		require.Nil(t, a.ExtraGroups(pod))
+		require.NoError(t, a.Prepare(t.Context(), pod))
+		require.Equal(t, []int64{1000, 2000}, a.ExtraGroups(pod))
+		require.NoError(t, a.Release(t.Context(), pod.UID))
+		require.Nil(t, a.ExtraGroups(pod))
 	})
 }

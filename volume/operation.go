@@ -35,6 +35,7 @@ type operation struct {
 	spec    *Spec
 	staged  string
 	size    int64
+	grown   int64 // what it was expanded to before
 
 	// ctx is its context, and cancel ends that. They are the shell's.
 	ctx    context.Context

@@ -72,7 +72,7 @@ const folderMode = 0o750
 
 func (m *Manager) mount(ctx context.Context, op *operation) (Mounted, error) {
 	args := op.mount
-	args.Dir = m.dir(op)
+	args.Dir, args.OnProgress = m.dir(op), m.ownersChanging(args.Pod, args.Spec.Name)
 	args.StateDir = m.cfg.Layout.State(op.uid, op.pluginName(), op.unmount.Name)
 	if err := os.MkdirAll(filepath.Dir(args.Dir), folderMode); err != nil {
 		return Mounted{}, Transient(err)

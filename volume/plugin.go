@@ -49,6 +49,9 @@ type Mount struct {
 	FSGroup *int64
 	// FSGroupPolicy says when ownership is changed; nil means always.
 	FSGroupPolicy *v1.PodFSGroupChangePolicy
+	// OnProgress is for ownership.Config: it tells the pod's owner that FSGroup is still
+	// being given to files. May be nil.
+	OnProgress func(entries int)
 	// RunAsUser is the user of all containers of the pod, nil if they differ or none is
 	// said.
 	RunAsUser *int64

@@ -3,11 +3,13 @@ package volume
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/foldername"
 	"github.com/podwright/podwright/internal/podfacts"
 	"github.com/podwright/podwright/internal/run"
 )
@@ -27,22 +29,16 @@ func (m *Manager) Prepare(ctx context.Context, pod *v1.Pod) error {
 	if err := podfacts.CheckIdentity(pod); err != nil {
 		return fmt.Errorf("volume: prepare: %w", err)
 	}
-	if err := checkName("the pod's UID", string(pod.UID)); err != nil {
+	if err := foldername.Check("volume: the pod's UID", string(pod.UID)); err != nil {
 		return err
 	}
 	if err := m.awaitStart(ctx); err != nil {
 		return err
 	}
 	volumes := m.resolve(ctx, pod)
-	if ctx.Err() != nil {
-		return fmt.Errorf("volume: pod %s: resolving volumes: %w", pod.UID, run.EndOf(ctx))
-	}
 	changed, end := m.watch(pod.UID)
 	defer end()
-	for _, err := range m.want(pod, volumes) {
-		m.warn(pod, err)
-	}
-	m.wake.Wake()
+	m.want(ctx, pod, volumes)
 	refreshes := time.NewTimer(patience)
 	defer refreshes.Stop()
 	patient := true
@@ -64,18 +60,51 @@ func (m *Manager) Prepare(ctx context.Context, pod *v1.Pod) error {
 	}
 }
 
-// want takes what a pod needs. It returns what a person should know about volumes that
-// are mounted and can be resolved no more.
-func (m *Manager) want(pod *v1.Pod, volumes []resolved) (warnings []error) {
+// want takes what a pod needs. What has no claim begins at once, whatever becomes of
+// the claims. Of a pod that has all its volumes the claims are not waited for long.
+func (m *Manager) want(ctx context.Context, pod *v1.Pod, volumes []resolved) {
+	limit := m.cfg.OperationTimeout
+	m.change(pod, func(w *world, now time.Time) {
+		if w.want(pod, volumes, now).ready() {
+			limit = min(limit, patience)
+		}
+	})
+	if slices.ContainsFunc(volumes, func(r resolved) bool { return r.claim }) {
+		bounded, cancel := context.WithTimeout(ctx, limit)
+		defer cancel()
+		read := m.readClaims(bounded, pod, volumes)
+		take := func(w *world, now time.Time) { w.wantClaims(pod, read, now) }
+		if ctx.Err() != nil {
+			m.changed(pod.UID, take) // nothing is wrong with the claims
+			return
+		}
+		m.change(pod, take)
+	}
+}
+
+// change changes what is desired of a pod, and tells of volumes that are mounted and can
+// be resolved no more.
+func (m *Manager) change(pod *v1.Pod, f func(*world, time.Time)) {
+	for _, err := range m.changed(pod.UID, f) {
+		m.warn(pod, err)
+	}
+	m.wake.Wake()
+}
+
+func (m *Manager) changed(uid types.UID, f func(*world, time.Time)) (warnings []error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	before := map[string]bool{}
-	if p := m.world.pods[pod.UID]; p != nil {
+	if p := m.world.pods[uid]; p != nil {
 		for name, n := range p.names {
 			before[name] = n.err != nil
 		}
 	}
-	p := m.world.want(pod, volumes, time.Now())
+	f(m.world, time.Now())
+	p := m.world.pods[uid]
+	if p == nil {
+		return nil
+	}
 	for name, n := range p.names {
 		if n.err != nil && n.volume != nil && n.volume.ready() && !before[name] {
 			warnings = append(warnings, n.err)
@@ -123,7 +152,7 @@ func (m *Manager) notReady(p *podState, action string, cause error) error {
 // error is a NotReadyError, and the manager goes on meanwhile. A call that is cancelled
 // ends no unmount.
 func (m *Manager) Release(ctx context.Context, uid types.UID) error {
-	if err := checkName("the pod's UID", string(uid)); err != nil {
+	if err := foldername.Check("volume: the pod's UID", string(uid)); err != nil {
 		return err
 	}
 	if err := m.awaitStart(ctx); err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -12,28 +13,55 @@ import (
 	"github.com/podwright/podwright/internal/run"
 )
 
-// resolve finds out what the volumes are that a pod uses. Image volumes are the
-// runtime's. Those with claims are asked for at the same time.
-func (m *Manager) resolve(ctx context.Context, pod *v1.Pod) []resolved {
-	ctx, cancel := context.WithTimeout(ctx, m.cfg.OperationTimeout)
-	defer cancel()
-	var out []resolved
-	var used []Used
+// resolve finds out what the volumes are that a pod uses, but for what claims say: that
+// has to be read. Image volumes are the runtime's.
+func (m *Manager) resolve(ctx context.Context, pod *v1.Pod) (out []resolved) {
 	for _, u := range UsedBy(pod) {
-		if _, v := find(pod, u.Name); v.Image == nil {
-			used = append(used, u)
-			out = append(out, resolved{name: u.Name})
+		_, v := find(pod, u.Name)
+		switch {
+		case v.Image != nil:
+		case m.cfg.Claims != nil && claims(v):
+			out = append(out, resolved{name: u.Name, claim: true})
+		default:
+			out = append(out, m.resolveOne(ctx, pod, u))
 		}
 	}
-	run.Each(len(used), func(i int) error {
-		r := &out[i]
-		err := run.Guard("resolving volume "+r.name, func() error { return m.resolveOne(ctx, pod, &used[i], r) })
-		if err != nil {
-			*r = resolved{name: r.name, err: err}
+	return out
+}
+
+func claims(v *v1.Volume) bool { return v.PersistentVolumeClaim != nil || v.Ephemeral != nil }
+
+// readClaims reads the claims of a pod that resolve has left out, at the same time.
+func (m *Manager) readClaims(ctx context.Context, pod *v1.Pod, volumes []resolved) (out []resolved) {
+	for _, r := range volumes {
+		if r.claim {
+			out = append(out, r)
+		}
+	}
+	used := UsedBy(pod)
+	run.Each(len(out), func(i int) error {
+		name := out[i].name
+		u := used[slices.IndexFunc(used, func(u Used) bool { return u.Name == name })]
+		answer := make(chan resolved, 1)
+		err := m.claims.Do(ctx, "reading the claim of volume", string(pod.UID)+"/"+name, func() error {
+			answer <- m.resolveOne(ctx, pod, u)
+			return nil
+		})
+		if out[i] = (resolved{name: name, err: err}); err == nil {
+			out[i] = <-answer
 		}
 		return nil
 	})
 	return out
+}
+
+// resolveOne resolves a volume. It does not fail but in what it returns.
+func (m *Manager) resolveOne(ctx context.Context, pod *v1.Pod, u Used) (r resolved) {
+	r.name = u.Name
+	if err := run.Guard("resolving volume "+u.Name, func() error { return m.resolveInto(ctx, pod, &u, &r) }); err != nil {
+		return resolved{name: u.Name, err: err}
+	}
+	return r
 }
 
 func find(pod *v1.Pod, name string) (index int, v *v1.Volume) {
@@ -45,7 +73,7 @@ func find(pod *v1.Pod, name string) (index int, v *v1.Volume) {
 	return -1, nil
 }
 
-func (m *Manager) resolveOne(ctx context.Context, pod *v1.Pod, u *Used, r *resolved) (err error) {
+func (m *Manager) resolveInto(ctx context.Context, pod *v1.Pod, u *Used, r *resolved) (err error) {
 	i, v := find(pod, u.Name)
 	field := fmt.Sprintf("spec.volumes[%d].%s", i, sourceName(&v.VolumeSource))
 	if r.spec, err = m.spec(ctx, pod, v); err != nil {
@@ -78,7 +106,7 @@ func (m *Manager) resolveOne(ctx context.Context, pod *v1.Pod, u *Used, r *resol
 
 // spec is that of a volume of a pod, its claim resolved.
 func (m *Manager) spec(ctx context.Context, pod *v1.Pod, v *v1.Volume) (*Spec, error) {
-	if v.PersistentVolumeClaim == nil && v.Ephemeral == nil {
+	if !claims(v) {
 		return &Spec{Name: v.Name, Inline: &v.VolumeSource}, nil
 	}
 	if m.cfg.Claims == nil {

@@ -3,11 +3,12 @@ package volume
 import (
 	"errors"
 	"fmt"
-	"path/filepath"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/internal/foldername"
 )
 
 // Spec is a volume of a pod as plugins see it: one that the pod's spec describes, or a
@@ -47,15 +48,7 @@ func (s *Spec) Check() error {
 	case (s.Inline == nil) == (s.Persistent == nil):
 		return fmt.Errorf("volume %q: the spec has not exactly one of Inline and Persistent", s.Name)
 	}
-	return checkName("volume", s.Name)
-}
-
-// checkName refuses what is no name of a folder.
-func checkName(what, name string) error {
-	if name == "" || name == "." || !filepath.IsLocal(name) || strings.ContainsAny(name, "/\x00") || len(name) > 255 {
-		return fmt.Errorf("volume: %s: %q is no name of a folder", what, name)
-	}
-	return nil
+	return foldername.Check("volume", s.Name)
 }
 
 // ID is how the agent knows a volume: one of a pod by the pod's UID, one that pods
@@ -79,9 +72,9 @@ func (id ID) String() string {
 
 // Object names an API object on which the content of volumes depends.
 type Object struct {
-	// Kind is "ConfigMap", "Secret", "ServiceAccount" or "ClusterTrustBundle".
+	// Kind is "ConfigMap", "Secret", "ServiceAccount", "ClusterTrustBundle" or "CSIDriver".
 	Kind string
-	// Namespace is empty for a ClusterTrustBundle, and Name for all objects of a kind.
+	// Namespace is empty for the last two, and Name for all objects of a kind.
 	Namespace, Name string
 }
 

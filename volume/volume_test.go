@@ -2,6 +2,7 @@ package volume_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -27,7 +28,8 @@ func TestUsedBy(t *testing.T) {
 			},
 			VolumeDevices: []v1.VolumeDevice{{Name: "disk", DevicePath: "/dev/x"}, {Name: "both", DevicePath: "/dev/y"}},
 		}, {
-			VolumeMounts: []v1.VolumeMount{{Name: "keys", MountPath: "/k", SubPath: "one"}, {Name: "both", MountPath: "/k/inside"}, {Name: "gone", MountPath: "/gone"}},
+			VolumeMounts: []v1.VolumeMount{{Name: "keys", MountPath: "/k", SubPath: "one"}, {Name: "both", MountPath: "/k/inside"}, {Name: "gone", MountPath: "/gone"},
+				{Name: "keys", MountPath: "/expr", SubPathExpr: "$(X)"}, {Name: "both", MountPath: "/expr/inside"}},
 		}},
 		EphemeralContainers: []v1.EphemeralContainer{{EphemeralContainerCommon: v1.EphemeralContainerCommon{
 			VolumeMounts: []v1.VolumeMount{{Name: "debug", MountPath: "/d"}},
@@ -50,10 +52,14 @@ func TestSpec(t *testing.T) {
 		"a/b":                      {Name: "a/b", Inline: inline},
 		`".." is no name`:          {Name: "..", Inline: inline},
 		`"" is no name`:            {Inline: inline},
+		`"." is no name`:           {Name: ".", Inline: inline},
+		`"a\x00" is no name`:       {Name: "a\x00", Inline: inline},
+		"xxx\" is no name":         {Name: strings.Repeat("x", 256), Inline: inline},
 		"of Inline and Persistent": {Name: "a", Inline: inline, Persistent: persistent},
 	} {
 		require.ErrorContains(t, s.Check(), want)
 	}
+	require.NoError(t, (&volume.Spec{Name: strings.Repeat("x", 255), Inline: inline}).Check())
 	s := &volume.Spec{Name: "a", Persistent: persistent}
 	require.NoError(t, s.Check())
 	require.False(t, s.Block())

@@ -10,7 +10,7 @@ import (
 )
 
 // world is what is desired and what is there: plain data. next.go says what is to be
-// done about the difference, change.go what becomes of it.
+// done about the difference.
 type world struct {
 	pods   map[types.UID]*podState
 	shared map[ID]*sharedState
@@ -128,7 +128,8 @@ type podState struct {
 type nameState struct {
 	volume   *volumeState // nil as long as it could not be resolved
 	readOnly bool
-	err      error // of the last attempt to resolve it
+	reading  time.Time // since when its claim is being read; zero if it is not
+	err      error     // of the last attempt to resolve it
 	errAt    time.Time
 	retry    retry
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -33,10 +34,16 @@ type nothingShared struct {
 
 func (nothingShared) Expand(context.Context, *Spec, string, string) (int64, error) { return 0, nil }
 
+// nothingGrows can expand, and shares nothing.
+type nothingGrows struct{ nothing }
+
+func (nothingGrows) Expand(context.Context, *Spec, string, string) (int64, error) { return 0, nil }
+
 var (
-	own    = nothing{name: "own"}
-	shared = nothingShared{nothing: nothing{name: "shared"}}
-	object = Object{Kind: "ConfigMap", Namespace: "ns", Name: "web"}
+	growing = nothingGrows{nothing{name: "growing"}}
+	own     = nothing{name: "own"}
+	shared  = nothingShared{nothing: nothing{name: "shared"}}
+	object  = Object{Kind: "ConfigMap", Namespace: "ns", Name: "web"}
 )
 
 // script plays commands on a world, and checks after each that it has not gone wrong.
@@ -46,13 +53,15 @@ type script struct {
 	now     time.Time
 	running []*operation
 	wanted  map[types.UID]bool // given to Prepare, and not to Release since
+	told    map[types.UID]over
+	heard   set[types.UID] // nil: nobody listens
 	log     []string
 }
 
 func newScript(t testing.TB) *script {
 	s := &script{
 		t: t, w: newWorld([]Plugin{own, shared}, time.Minute),
-		now: time.Unix(1000, 0), wanted: map[types.UID]bool{},
+		now: time.Unix(1000, 0), wanted: map[types.UID]bool{}, told: map[types.UID]over{},
 	}
 	return s
 }
@@ -140,6 +149,8 @@ func (s *script) invariants() {
 			s.require(n.volume == nil || p.volumes[n.volume.key] == n.volume, "pod %s: %s is a volume that is gone", uid, name)
 		}
 	}
+	s.settled()
+	s.announced()
 	if s.now.Unix()%7 == 0 { // it is for people, and must not fail
 		for _, p := range s.w.pods {
 			for _, v := range s.w.explain(p, s.now) {
@@ -147,6 +158,58 @@ func (s *script) invariants() {
 			}
 		}
 	}
+}
+
+// settled checks that nothing was overlooked: whatever could be done has begun, and
+// whatever is a matter of time is looked at in time.
+func (s *script) settled() {
+	check := func(a actor, name string) {
+		u := a.base()
+		step := a.next(s.w, s.now)
+		s.require(step.do == doNothing && !step.drop, "%s: nobody looks at it, and there is to do: %v, drop: %v", name, step.do, step.drop)
+		s.require(step.at.IsZero() || u.place.In() && !u.due.After(step.at), "%s: it is not looked at by %v: %s", name, step.at, step.why)
+	}
+	for uid, p := range s.w.pods {
+		check(p, "pod "+string(uid))
+		for key, v := range p.volumes {
+			check(v, fmt.Sprintf("volume %s of pod %s", key.name, uid))
+		}
+	}
+	for id, shared := range s.w.shared {
+		check(shared, "volume "+id.String())
+	}
+	for name, l := range s.w.lists {
+		check(l, "list of "+name)
+	}
+}
+
+// over is what callers wait for: that the release of a pod is over, and that it is ready.
+type over struct{ release, ready bool }
+
+func (s *script) over(p *podState) over {
+	moving := s.w.moves(p, s.now)
+	for _, v := range p.volumes {
+		moving = moving || s.w.moves(v, s.now)
+	}
+	return over{!p.releasing || !moving, !p.releasing && p.ready()}
+}
+
+// announced checks that whoever waits for a pod is told when the wait is over.
+func (s *script) announced() {
+	now := map[types.UID]over{}
+	for uid, p := range s.w.pods {
+		now[uid] = s.over(p)
+	}
+	for uid, before := range s.told {
+		after, there := now[uid]
+		news := !there || after.release && !before.release || after.ready && !before.ready
+		s.require(!news || s.w.changed.has(uid), "pod %s: nobody is told that %v has become %v", uid, before, after)
+	}
+	s.told = now
+	if s.heard != nil {
+		maps.Copy(s.heard, s.w.changed)
+	}
+	clear(s.w.changed)
 }
 
 func (s *script) want(uid types.UID, volumes ...resolved) {
@@ -394,10 +457,105 @@ func TestMountOf(t *testing.T) {
 		{"the pod's", id(1), []v1.Container{{}, {}}, id(1)},
 		{"all the same", nil, []v1.Container{user(id(2)), user(id(2))}, id(2)},
 		{"one does not say", nil, []v1.Container{user(id(2)), {}}, nil},
+		{"an init container differs", nil, []v1.Container{user(id(2)), user(id(3))}, nil},
 		{"they differ", id(1), []v1.Container{user(id(2)), {}}, nil},
 	} {
 		m := mountOf(&v1.Pod{Spec: v1.PodSpec{SecurityContext: &v1.PodSecurityContext{RunAsUser: test.pod, FSGroup: id(7)}, Containers: test.of}}, emptyDir("", nil))
 		require.Equal(t, test.want, m.RunAsUser, test.name)
 		require.Equal(t, id(7), m.FSGroup)
+	}
+	spec := v1.PodSpec{InitContainers: []v1.Container{user(id(2))}, Containers: []v1.Container{user(id(2))}, EphemeralContainers: []v1.EphemeralContainer{{}}}
+	common := &spec.EphemeralContainers[0].EphemeralContainerCommon
+	for _, test := range []struct{ init, ephemeral, want *int64 }{{id(2), id(2), id(2)}, {id(2), id(3), nil}, {id(3), id(2), nil}} {
+		spec.InitContainers[0].SecurityContext.RunAsUser = test.init
+		common.SecurityContext = &v1.SecurityContext{RunAsUser: test.ephemeral}
+		require.Equal(t, test.want, runAsUser(&v1.Pod{Spec: spec}))
+	}
+	require.Nil(t, fsGroup(nil))
+	require.Nil(t, fsGroup(&v1.Pod{}))
+}
+
+// What is looked at once more after it was dropped does not take with it what has its
+// place now.
+func TestDroppedBefore(t *testing.T) {
+	w := newScript(t).w
+	key := volumeKey{plugin: "own", name: "x"}
+	first := w.volume(w.pod("a"), key, own)
+	w.drop(first)
+	second := w.volume(w.pod("a"), key, own)
+	require.NotSame(t, first, second)
+	w.drop(first)
+	require.Same(t, second, w.pods["a"].volumes[key])
+	require.True(t, w.claimed[second.claim()].has(second))
+	w.drop(second)
+	require.Empty(t, w.pods["a"].volumes)
+	require.Empty(t, w.claimed)
+}
+
+// A volume that is no other pod's is expanded by itself, to the size that it has to
+// have, once; it is ready when that was done for the first time.
+func TestExpandOwn(t *testing.T) {
+	s := newScript(t)
+	want := func(size string) {
+		r := claimedVolume("disk", size)
+		r.plugin, r.shared = growing, ""
+		s.want("a", r)
+	}
+	end := func(k kind, size int64, out outcome) {
+		t.Helper()
+		i := slices.IndexFunc(s.running, func(op *operation) bool { return op.kind == k })
+		require.GreaterOrEqual(t, i, 0)
+		require.Equal(t, size, s.running[i].size)
+		s.end(i, out)
+	}
+	want("1Gi")
+	v := s.w.pods["a"].names["disk"].volume
+	end(doMount, 1<<30, outcome{})
+	require.False(t, v.ready())
+	end(doExpand, 1<<30, outcome{err: errFailed})
+	require.False(t, v.ready())
+	require.Zero(t, v.expandedTo)
+	s.pass(time.Minute)
+	end(doExpand, 1<<30, outcome{})
+	require.True(t, v.ready())
+	s.pass(time.Hour)
+	want("1Gi")
+	require.Len(t, s.running, 1, "the list of what is staged")
+	want("2Gi")
+	require.True(t, v.ready(), "it is mounted, and was expanded once")
+	end(doExpand, 2<<30, outcome{})
+	require.Equal(t, int64(2<<30), v.expandedTo)
+	s.finish()
+}
+
+// A volume for one pod waits for the disk to be read. Once nothing is being read any more
+// whoever waits for the volume is told: it goes on when a pause is over, not before.
+func TestNothingIsBeingRead(t *testing.T) {
+	for name, end := range map[string]func(s *script){
+		"the read fails":      func(s *script) { s.end(0, outcome{err: errFailed}) },
+		"the read hangs":      func(s *script) { s.pass(s.w.limit + patience) },
+		"its pod is released": func(s *script) { s.release("a"); s.end(0, outcome{}); s.end(0, outcome{err: errFailed}) },
+		"that of another is done": func(s *script) {
+			s.end(0, outcome{err: errFailed})
+			s.w.toRead([]types.UID{"b"})
+			s.next()
+			require.True(t, s.w.reading())
+			s.end(len(s.running)-1, outcome{})
+		},
+	} {
+		s := newScript(t)
+		s.w.lists = map[string]*listState{}
+		s.w.dirty = nil
+		s.w.toRead([]types.UID{"a"})
+		s.next()
+		r := claimedVolume("once", "1Gi")
+		r.plugin, r.shared = own, ""
+		s.want("d", r)
+		v := s.w.pods["d"].names["once"].volume
+		require.True(t, s.w.moves(v, s.now), name)
+		s.heard = set[types.UID]{}
+		end(s)
+		require.False(t, s.w.moves(v, s.now), name)
+		require.True(t, s.heard.has("d"), name)
 	}
 }

@@ -153,9 +153,9 @@ type DNS = request.DNS
 
 // Manager runs pods on a CRI runtime. It starts no goroutine that outlives a
 // call, except for a Hooks that ignores its context (see Overdue), and keeps in memory
-// only what it may forget: back-off delays, which it finds again in the runtime, the reasons of failed starts, which
-// sandboxes it has stopped, and which preStop handlers have ended. All methods are
-// safe for concurrent use, but for one pod SyncPod, KillPod and the removal of its
+// only what it may forget: back-off delays, which it finds again in the runtime or is
+// told (RestoreBackOff), the reasons of failed starts, which sandboxes it has stopped,
+// and which preStop handlers have ended. All methods are safe for concurrent use, but for one pod SyncPod, KillPod and the removal of its
 // containers never go on at the same time.
 type Manager struct {
 	cfg       Config
@@ -172,7 +172,7 @@ type Manager struct {
 	began time.Time
 
 	mu       sync.Mutex
-	failures map[types.UID]map[string]StartFailure
+	failures map[types.UID]map[string]*StartError
 	// restored are the containers, by pod and name, whose crash loop was taken over
 	// from an earlier Manager, as far as there was one.
 	restored map[types.UID]map[string]bool
@@ -231,7 +231,7 @@ func New(cfg Config) (*Manager, error) {
 		stops:     newGate(cfg.MaxConcurrentStops, stopPlaceLimit),
 		crashLoop: backoff.New(backoff.Config{Max: cfg.MaxCrashLoopDelay}),
 		began:     time.Now(),
-		failures:  map[types.UID]map[string]StartFailure{},
+		failures:  map[types.UID]map[string]*StartError{},
 		restored:  map[types.UID]map[string]bool{},
 		stopped:   map[string]bool{},
 	}, nil

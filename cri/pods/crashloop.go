@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -21,7 +22,9 @@ func (s *podSync) backOff(c podContainer, exit *pleg.ContainerStatus) *StartErro
 		return nil
 	}
 	key := crashLoopKey(s.req.Pod, c.Container)
-	if exit.SandboxID == s.sandbox.id { // what ended with its sandbox, as at a reboot, did not crash
+	// What ended with its sandbox, as at a reboot, did not crash, but for what was held
+	// back before that.
+	if held := s.m.heldBack(s.identity.UID, c.Name); exit.SandboxID == s.sandbox.id || held != nil && held.ID == exit.ID {
 		s.m.restoreBackOff(s.identity.UID, key, c.Container, exit)
 	}
 	until := s.m.crashLoop.Until(key, exit.FinishedAt)
@@ -35,10 +38,56 @@ func (s *podSync) backOff(c podContainer, exit *pleg.ContainerStatus) *StartErro
 		Reason:    ReasonCrashLoopBackOff,
 		Message:   fmt.Sprintf("back-off %s restarting failed container=%s pod=%s", s.m.crashLoop.Delay(key), c.Name, s.identity),
 		notBefore: until,
+		key:       key,
+		exit:      exit,
 	}
 }
 
-// restoreBackOff takes from the runtime what an earlier agent knew: how often a container
+// HeldBack returns the containers of a pod that are held back after crashes, by name,
+// each with what its back-off belongs to: it changes with whatever gives the container a
+// new chance. It is nil if there are none. The map belongs to the caller.
+func (m *Manager) HeldBack(uid types.UID) map[string]string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var out map[string]string
+	for name, f := range m.failures[uid] {
+		if f.exit == nil {
+			continue
+		}
+		if out == nil {
+			out = map[string]string{}
+		}
+		out[name] = f.key
+	}
+	return out
+}
+
+// RestoreBackOff takes over from an earlier agent which containers of a pod it held back:
+// what its HeldBack and the pod's status were when they were saved. They are held back
+// until the same moment, also if the runtime has nothing of them any more. It comes
+// before the pod's first SyncPod.
+func (m *Manager) RestoreBackOff(pod *v1.Pod, saved *v1.PodStatus, held map[string]string) {
+	now := time.Now()
+	for _, list := range [][]v1.ContainerStatus{saved.InitContainerStatuses, saved.ContainerStatuses} {
+		for i := range list {
+			c, waiting, ended := containerSpec(pod, list[i].Name), list[i].State.Waiting, list[i].LastTerminationState.Terminated
+			if c == nil || waiting == nil || ended == nil || held[c.Name] != crashLoopKey(pod, c) {
+				continue
+			}
+			_, id, _ := strings.Cut(ended.ContainerID, "://")
+			m.recordFailure(pod.UID, &StartError{
+				Container: c.Name, Reason: ReasonCrashLoopBackOff, Message: waiting.Message,
+				key: held[c.Name],
+				exit: &pleg.ContainerStatus{
+					ID: pleg.ContainerID{Runtime: m.cfg.RuntimeName, ID: id}, Name: c.Name, State: pleg.StateExited,
+					StartedAt: earlier(ended.StartedAt.Time, now), FinishedAt: earlier(ended.FinishedAt.Time, now), RestartCount: list[i].RestartCount,
+				},
+			})
+		}
+	}
+}
+
+// restoreBackOff takes from an end what an earlier agent knew: how often a container
 // was started again, and when last. Instances of this Manager are in its own records,
 // and what has another image is another matter. It does so once for a container:
 // what has changed since, such as resources, gives it a new chance.
@@ -68,8 +117,35 @@ func (m *Manager) restoreBackOff(uid types.UID, key string, c *v1.Container, exi
 func crashLoopKey(pod *v1.Pod, c *v1.Container) string {
 	h := fnv.New128a()
 	// Encoding these types cannot fail, and nothing but the key would suffer.
-	_ = json.NewEncoder(h).Encode([]any{pod.Name, pod.Namespace, pod.UID, c.Name, c.Image, c.Resources})
-	return fmt.Sprintf("%x", h.Sum(nil))
+	_ = json.NewEncoder(h).Encode([]any{pod.Name, pod.Namespace, c.Name, c.Image, c.Resources})
+	return fmt.Sprintf("%s%x", crashLoopPrefix(pod.UID), h.Sum(nil))
+}
+
+// crashLoopPrefix is what the keys of a pod begin with.
+func crashLoopPrefix(uid types.UID) string { return string(uid) + "/" }
+
+// lastExit is the end of a container's last instance: as the runtime has it, or else as
+// it was when the container began to be held back. It is nil if there is none. An end
+// that is yet to come, by the runtime's clock or since the clock was set, was when it
+// was first seen.
+func (s *podSync) lastExit(c podContainer) *pleg.ContainerStatus {
+	seen, held := lastExit(s.req.Status, c.Name), s.m.heldBack(s.identity.UID, c.Name)
+	if seen == nil {
+		return held
+	}
+	exit := *seen
+	exit.FinishedAt = earlier(exit.FinishedAt, time.Now())
+	if held != nil && held.ID == exit.ID {
+		exit.FinishedAt = earlier(exit.FinishedAt, held.FinishedAt)
+	}
+	return &exit
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // lastExit returns the newest exited instance of a container, or nil.

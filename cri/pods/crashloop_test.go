@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podwright/podwright/cri/fake"
 )
@@ -59,7 +60,7 @@ func crashOf(t *testing.T, h *harness, pod *v1.Pod, name string, n int) []time.D
 		require.NoError(t, result.Err())
 		require.Empty(t, h.m.StartFailures(pod.UID))
 		if last := lastExit(before, name); last != nil {
-			delays = append(delays, time.Since(last.FinishedAt))
+			delays = append(delays, time.Since(last.FinishedAt)+h.ahead)
 		} else {
 			delays = append(delays, -1)
 		}
@@ -103,6 +104,44 @@ func TestCrashLoopOutlivesTheAgent(t *testing.T) {
 		time.Sleep(s)
 		h.restart()
 		pod.Spec.Containers[0].Image = "busybox:next"
+		require.NoError(t, h.sync(pod).Err())
+	})
+}
+
+// A runtime whose clock is another one, or a clock that was set, neither takes the delays
+// away nor makes them longer.
+func TestCrashLoopByAnotherClock(t *testing.T) {
+	for _, ahead := range []time.Duration{-time.Hour, time.Hour} {
+		synctest.Test(t, func(t *testing.T) {
+			h := newHarness(t, fake.Config{Programs: fake.Always(fake.Exit(1))})
+			h.ahead = ahead
+			require.Equal(t, []time.Duration{-1, 0, 10 * s, 20 * s, 40 * s, 80 * s, 160 * s, 300 * s, 300 * s}, crash(t, h, testPod("a"), 9), ahead)
+		})
+	}
+}
+
+// What was saved by a clock that has been set back since holds a container back for its
+// delay, and no longer.
+func TestSavedBackOffByAnotherClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness(t, fake.Config{Programs: fake.Always(fake.Exit(1))})
+		pod := testPod("a")
+		crash(t, h, pod, 3)
+		synctest.Wait()
+		require.Error(t, h.sync(pod).Err())
+		held, later := h.m.HeldBack(pod.UID), metav1.NewTime(time.Now().Add(time.Hour))
+		require.Len(t, held, 1)
+		saved := &v1.PodStatus{ContainerStatuses: []v1.ContainerStatus{{
+			Name: "a", RestartCount: 2, State: v1.ContainerState{Waiting: &v1.ContainerStateWaiting{}},
+			LastTerminationState: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{StartedAt: later, FinishedAt: later}},
+		}}}
+		for _, c := range h.status(pod).Containers {
+			require.NoError(t, h.runtime.RemoveContainer(t.Context(), c.ID.ID))
+		}
+		h.restart()
+		h.m.RestoreBackOff(pod, saved, held)
+		require.Equal(t, time.Now().Add(20*s), notBefore(h.sync(pod).Err()))
+		time.Sleep(20 * s)
 		require.NoError(t, h.sync(pod).Err())
 	})
 }

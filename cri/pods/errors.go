@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"google.golang.org/grpc/status"
+
+	"github.com/podwright/podwright/pleg"
 )
 
 // The reasons of a StartError that this package finds itself. Those of package
@@ -32,6 +34,10 @@ type StartError struct {
 	Err error
 
 	notBefore time.Time
+	// key is that of the back-off, exit the end after which the container is held back;
+	// "" and nil if it is not.
+	key  string
+	exit *pleg.ContainerStatus
 }
 
 // Error names container, reason and message.

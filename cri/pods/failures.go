@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/cri/pods/actions"
+	"github.com/podwright/podwright/pleg"
 )
 
 // StartFailure is why the last start of a container failed: its waiting reason.
@@ -20,7 +21,11 @@ type StartFailure struct {
 func (m *Manager) StartFailures(uid types.UID) map[string]StartFailure {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return maps.Clone(m.failures[uid])
+	out := make(map[string]StartFailure, len(m.failures[uid]))
+	for name, f := range m.failures[uid] {
+		out[name] = StartFailure{Reason: f.Reason, Message: f.Message}
+	}
+	return out
 }
 
 // Forget drops what is remembered of a pod, once it is gone for good.
@@ -29,6 +34,7 @@ func (m *Manager) Forget(uid types.UID) {
 	delete(m.failures, uid)
 	delete(m.restored, uid)
 	m.mu.Unlock()
+	m.crashLoop.Forget(crashLoopPrefix(uid))
 	m.trimBackoff(time.Now())
 	if images, ok := m.cfg.Images.(ImagesForgetter); ok {
 		images.Forget(uid)
@@ -56,13 +62,24 @@ func (m *Manager) Retain(exists map[string]bool) {
 // an exit that is as old as the longest delay.
 func (m *Manager) trimBackoff(now time.Time) { m.crashLoop.Trim(now.Add(-m.cfg.MaxCrashLoopDelay)) }
 
-func (m *Manager) recordFailure(uid types.UID, container string, f StartFailure) {
+func (m *Manager) recordFailure(uid types.UID, f *StartError) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.failures[uid] == nil {
-		m.failures[uid] = map[string]StartFailure{}
+		m.failures[uid] = map[string]*StartError{}
 	}
-	m.failures[uid][container] = f
+	m.failures[uid][f.Container] = f
+}
+
+// heldBack is the end of the last instance of a container that is held back, nil if it
+// is not.
+func (m *Manager) heldBack(uid types.UID, container string) *pleg.ContainerStatus {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if f := m.failures[uid][container]; f != nil {
+		return f.exit
+	}
+	return nil
 }
 
 func (m *Manager) clearFailure(uid types.UID, container string) {

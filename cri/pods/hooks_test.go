@@ -193,7 +193,7 @@ func TestSandboxHooks(t *testing.T) {
 	require.Equal(t, []string{"0d1e", "0d1e"}, relisted)
 }
 
-// KEP-4639: the image of a volume is made present once, before the container that
+// V34, KEP-4639: the image of a volume is made present once, before the container that
 // mounts it; its failure is that container's. Nothing is asked for while nothing is
 // to be started.
 func TestImageVolumes(t *testing.T) {

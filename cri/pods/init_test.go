@@ -311,6 +311,35 @@ func TestRestartAllContainers(t *testing.T) {
 	})
 }
 
+// What was held back after crashes is not any more when all containers are restarted.
+func TestRestartAllEndsBackOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		exit := make(chan int, 1)
+		trigger := func(ctx context.Context, _ *fake.Process) int {
+			select {
+			case code := <-exit:
+				return code
+			case <-ctx.Done():
+				return 0
+			}
+		}
+		h := newHarness(t, fake.Config{Programs: programs(map[string]fake.Program{"a": trigger, "b": fake.Exit(1)})})
+		pod := testPod("a", "b")
+		restartsAllOn(&pod.Spec.Containers[0], 42)
+		for range 3 {
+			h.sync(pod)
+			synctest.Wait()
+		}
+		require.Equal(t, ReasonCrashLoopBackOff, h.m.StartFailures(pod.UID)["b"].Reason)
+		exit <- 42
+		synctest.Wait()
+		require.True(t, h.sync(pod).Again())
+		require.Empty(t, h.m.HeldBack(pod.UID))
+		require.NoError(t, h.sync(pod).Err())
+		require.EqualValues(t, 2, h.status(pod).Newest("b").RestartCount)
+	})
+}
+
 // A reset that is interrupted at any call is taken up again.
 func TestRestartAllIsTakenUp(t *testing.T) {
 	for n := range 4 {

@@ -164,6 +164,8 @@ type harness struct {
 	m       *Manager
 	seen    *observe.Observer
 	garbage *garbage.Collector
+	// ahead is how far the runtime's clock is.
+	ahead time.Duration
 
 	mu     sync.Mutex
 	events []string
@@ -227,6 +229,14 @@ func (h *harness) status(pod *v1.Pod) *pleg.PodStatus {
 	h.t.Helper()
 	status, err := h.seen.PodStatus(h.t.Context(), pod.UID)
 	require.NoError(h.t, err)
+	for i := range status.Containers {
+		c := &status.Containers[i]
+		for _, at := range []*time.Time{&c.CreatedAt, &c.StartedAt, &c.FinishedAt} {
+			if !at.IsZero() {
+				*at = at.Add(h.ahead)
+			}
+		}
+	}
 	return status
 }
 

@@ -17,6 +17,7 @@ func (s *podSync) reset(ctx context.Context) bool {
 		if s.ended(ctx) || c.State != pleg.StateExited && !s.resetStop(ctx, c) || !s.removeOne(ctx, c, true) {
 			return false
 		}
+		s.m.clearFailure(s.identity.UID, c.Name) // nothing holds it back any more
 	}
 	s.result.again = len(s.actions.Reset) > 0
 	return !s.result.again

@@ -36,7 +36,7 @@ func (s *podSync) startContainer(ctx context.Context, c podContainer) bool {
 		s.m.cfg.Metrics.ContainerStarted(c.kind, "")
 	case s.ended(ctx):
 	default:
-		s.m.recordFailure(s.identity.UID, c.Name, StartFailure{Reason: failure.Reason, Message: failure.Message})
+		s.m.recordFailure(s.identity.UID, failure)
 		s.result.add(action, c.Name, failure)
 		if failure.Reason != ReasonCrashLoopBackOff {
 			s.m.cfg.Metrics.ContainerStarted(c.kind, failure.Reason)
@@ -46,7 +46,7 @@ func (s *podSync) startContainer(ctx context.Context, c podContainer) bool {
 }
 
 func (s *podSync) start(ctx context.Context, c podContainer) *StartError {
-	exit := lastExit(s.req.Status, c.Name)
+	exit := s.lastExit(c)
 	if failure := s.backOff(c, exit); failure != nil {
 		return failure
 	}

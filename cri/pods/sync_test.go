@@ -131,7 +131,7 @@ func TestImageFailure(t *testing.T) {
 	h.images.fail = nil
 	h.mustSync(pod)
 	require.Empty(t, h.m.StartFailures(pod.UID))
-	h.m.recordFailure(pod.UID, "a", StartFailure{Reason: "x"})
+	h.m.recordFailure(pod.UID, &StartError{Container: "a", Reason: "x"})
 	h.m.Forget(pod.UID)
 	require.Empty(t, h.m.StartFailures(pod.UID))
 }

@@ -33,7 +33,8 @@ type Config struct {
 	// for the agent that comes after a crash. Required.
 	Checkpoint *checkpoint.Store
 	// Statuses configures the writer of statuses. The Syncer adds a sink "checkpoint",
-	// and tells those that are a PodSink which pods there are.
+	// tells those that are a PodSink which pods there are, and fills in what it knows and
+	// this does not say: Pod, Mirror, TranslateUID and MayStillRun.
 	Statuses writer.Config
 	// PLEG configures the observer of the runtime. Its Runtime may be nil, which means
 	// that of Pods. OnEvent is told after the Syncer.

@@ -126,14 +126,27 @@ func (s *Syncer) buildPLEG() (err error) {
 
 func (s *Syncer) buildStatuses() (err error) {
 	s.records, err = checkpoint.NewKeeper(checkpoint.KeeperConfig{
-		Store:  s.cfg.Checkpoint,
-		Probes: func(uid types.UID) probe.Results { return s.probes.Results(uid) },
-		Logger: s.log,
+		Store:    s.cfg.Checkpoint,
+		Probes:   func(uid types.UID) probe.Results { return s.probes.Results(uid) },
+		HeldBack: s.pods.HeldBack,
+		Logger:   s.log,
 	})
 	if err != nil {
 		return err
 	}
 	cfg := s.cfg.Statuses
+	if cfg.Pod == nil {
+		cfg.Pod = s.desired.Get
+	}
+	if cfg.Mirror == nil {
+		cfg.Mirror = s.mirror
+	}
+	if cfg.TranslateUID == nil {
+		cfg.TranslateUID = s.desired.Translate
+	}
+	if cfg.MayStillRun == nil {
+		cfg.MayStillRun = s.mayStillRun
+	}
 	cfg.Sinks = append(s.sinks.wrap(cfg.Sinks), writer.NamedSink{Name: checkpointSink, Sink: status.SinkFunc(s.records.Save)})
 	if s.statuses, err = writer.New(cfg); err != nil {
 		return err

@@ -54,16 +54,20 @@ func (s *Syncer) refused(pod *v1.Pod, err error) {
 	}
 }
 
-// publishResult shows what a sync has brought about. What it cannot see now the next
-// sync will.
-func (s *Syncer) publishResult(ctx context.Context, w podworkers.Work, observed *pleg.PodStatus, result *pods.Result) (*pleg.PodStatus, status.Result) {
-	if result.Acted() && ctx.Err() == nil {
+// publishResult shows what a sync has brought about. What was seen before the sync says
+// nothing of that: without a newer look, which is nil and an error, what was published
+// last is still all that is known.
+func (s *Syncer) publishResult(ctx context.Context, w podworkers.Work, observed *pleg.PodStatus, result *pods.Result) (*pleg.PodStatus, status.Result, error) {
+	var err error
+	switch {
+	case !result.Acted():
+	case ctx.Err() != nil:
+		observed, err = nil, ctx.Err()
+	default:
 		podworkers.SetStep(ctx, "observing the result")
-		if newer, err := s.observer.Observe(ctx, w.Pod.UID, time.Now()); err == nil {
-			observed = newer
-		}
+		observed, err = s.observer.Observe(ctx, w.Pod.UID, time.Now())
 	}
-	return observed, s.publish(w, observed, false)
+	return observed, s.publish(w, observed, false), err
 }
 
 // publishReadyToStart says that the sandbox is there, without waiting for what is

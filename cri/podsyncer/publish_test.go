@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/podwright/podwright/cri/fake"
+	"github.com/podwright/podwright/internal/run"
 )
 
 // C35: a resize that fails shows in the status of the pod, with reason Error, and
@@ -81,5 +82,42 @@ func TestStatusTellsOfTheNode(t *testing.T) {
 		got := w.agent.statuses.Get("1")
 		require.Equal(t, "192.0.2.1", got.HostIP)
 		require.Equal(t, []v1.PodIP{{IP: "192.0.2.1"}, {IP: "2001:db8::1"}}, got.PodIPs)
+	})
+}
+
+// A runtime that goes away in the middle of a sync tells nothing about what the sync has
+// started: what was seen running before does not count as lost, nor as restarted.
+func TestWhatWasStartedIsNotLostWithTheRuntime(t *testing.T) {
+	var away atomic.Bool
+	gone := func(context.Context, string, any) error {
+		if away.Load() {
+			return status.Error(codes.Unavailable, "gone away")
+		}
+		return nil
+	}
+	inWorld(t, fake.Config{Intercept: gone}, func(w *world) {
+		var created atomic.Int32
+		w.calls.Intercept(func(ctx context.Context, call string, do func() error) error {
+			if call == "CreateContainer" && created.Add(1) == 2 {
+				run.Sleep(ctx, 5*time.Second)
+				away.Store(true)
+			}
+			return do()
+		})
+		w.start()
+		w.set(newPod("1", v1.RestartPolicyAlways, "a", "b"))
+		w.sleep(4 * time.Second)
+		for range 300 {
+			a := w.container("1", "a")
+			require.NotNil(t, a.State.Running, "%+v", a.State)
+			require.Nil(t, a.LastTerminationState.Terminated)
+			require.Zero(t, a.RestartCount)
+			w.sleep(100 * time.Millisecond)
+		}
+		require.True(t, away.Load())
+		away.Store(false)
+		w.sleep(time.Minute)
+		require.Equal(t, map[string][]uint32{"a": {0}, "b": {0}}, w.running())
+		require.Zero(t, w.container("1", "a").RestartCount)
 	})
 }

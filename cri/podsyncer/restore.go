@@ -24,6 +24,7 @@ func (s *Syncer) restore(pod *v1.Pod) {
 	if record := s.records.Recall(pod.UID); record != nil {
 		s.refused(pod, s.statuses.Restore(pod, record.Status))
 		s.probes.Restore(pod.UID, record.Probes)
+		s.pods.RestoreBackOff(pod, &record.Status, record.HeldBack)
 	}
 }
 

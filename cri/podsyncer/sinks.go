@@ -92,6 +92,14 @@ func (p *podSinks) Run(ctx context.Context) error {
 	}
 }
 
+// mirror is the mirror of a static pod, nil while there is none.
+func (s *Syncer) mirror(uid types.UID) *v1.Pod {
+	if pod := s.desired.Get(uid); pod != nil {
+		return s.desired.MirrorOf(pod)
+	}
+	return nil
+}
+
 // toldSink is a sink that is told of a pod before each call for it. The pod is looked
 // up by its own UID: mirrors have been put by whoever made them.
 type toldSink struct {

@@ -41,8 +41,8 @@ func (s *Syncer) SyncPod(ctx context.Context, w podworkers.Work) (terminal bool,
 	if err := s.prepare(ctx, w.Pod); err != nil {
 		return false, err
 	}
-	observed, result := s.syncUntilStarted(ctx, w, observed, published.RestartAll)
-	if err := errors.Join(result.Err(), s.probes.AddPod(w.Pod)); err != nil || !result.Over() {
+	observed, result, err := s.syncUntilStarted(ctx, w, observed, published.RestartAll)
+	if err := errors.Join(result.Err(), err, s.probes.AddPod(w.Pod)); err != nil || !result.Over() {
 		return false, soon(&result, err)
 	}
 	// Most pods that are over have succeeded or failed by now. The others lost
@@ -100,23 +100,25 @@ func reasonOf(err error, otherwise string) string {
 }
 
 // syncUntilStarted does what there is to do. A sync that has only cleared the way is
-// followed by one that starts what it cleared the way for.
-func (s *Syncer) syncUntilStarted(ctx context.Context, w podworkers.Work, observed *pleg.PodStatus, restartAll bool) (*pleg.PodStatus, pods.Result) {
+// followed by one that starts what it cleared the way for. It is an error if nobody
+// could see what the last one has done.
+func (s *Syncer) syncUntilStarted(ctx context.Context, w podworkers.Work, observed *pleg.PodStatus, restartAll bool) (*pleg.PodStatus, pods.Result, error) {
 	const rounds = 2
 	var result pods.Result
+	var err error
 	for range rounds {
 		s.probeAndSave(ctx, w.Pod)
 		result = s.syncOnce(ctx, w, observed, restartAll)
 		s.explanations.set(w.Pod.UID, result.Explanation())
 		s.publishResize(w.Pod, &result)
 		var published status.Result
-		observed, published = s.publishResult(ctx, w, observed, &result)
+		observed, published, err = s.publishResult(ctx, w, observed, &result)
 		restartAll = published.RestartAll
-		if !result.Again() || result.Err() != nil || ctx.Err() != nil {
+		if !result.Again() || result.Err() != nil || err != nil || ctx.Err() != nil {
 			break
 		}
 	}
-	return observed, result
+	return observed, result, err
 }
 
 func (s *Syncer) syncOnce(ctx context.Context, w podworkers.Work, observed *pleg.PodStatus, restartAll bool) (result pods.Result) {

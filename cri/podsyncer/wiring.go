@@ -171,6 +171,15 @@ func (s *Syncer) stopped(uid types.UID) bool {
 	return err == nil && !observed.ObservedAt.IsZero() && observed.Stopped()
 }
 
+// mayStillRun tells from memory whether containers of a pod may run. One without a worker,
+// such as one that was refused, may have been started by an earlier agent.
+func (s *Syncer) mayStillRun(uid types.UID) bool {
+	if state := s.worker(uid); state.State != podworkers.StateUnknown {
+		return state.CouldHaveRunningContainers()
+	}
+	return !s.stopped(uid)
+}
+
 // started returns when a pod began, nil if it has not.
 func (s *Syncer) started(pod *v1.Pod) *metav1.Time {
 	if now := s.statuses.Get(pod.UID); now != nil {

@@ -19,9 +19,6 @@ import (
 	"github.com/podwright/podwright/internal/golden"
 )
 
-// kubeletVersion is the version in examples/controlplane/go.mod.
-const kubeletVersion = "v1.36.3"
-
 const (
 	staticPods   = scratch + "/manifests"
 	socket       = scratch + "/runtime.sock"

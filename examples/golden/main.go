@@ -52,6 +52,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	"github.com/podwright/podwright/internal/golden"
@@ -115,9 +116,7 @@ func outside(ctx context.Context, o options) error {
 	}
 	defer os.RemoveAll(dir)
 	if o.kubelet == "" {
-		o.kubelet = filepath.Join(dir, "kubelet")
-		fmt.Println("building the upstream kubelet")
-		if err := build(ctx, o.kubelet); err != nil {
+		if o.kubelet, err = build(ctx); err != nil {
 			return fmt.Errorf("build the upstream kubelet: %w", err)
 		}
 	}
@@ -152,12 +151,14 @@ func recordSet(ctx context.Context, o options, cgroup string) error {
 	return again(ctx, o, cgroup)
 }
 
-func build(ctx context.Context, into string) error {
-	cmd := exec.CommandContext(ctx, "go", "build", "-o", into, "-ldflags", "-s -w -X k8s.io/component-base/version.gitVersion="+kubeletVersion, "./kubelet")
-	cmd.Dir = "examples/controlplane"
+// build returns the path of the upstream kubelet, which stays in the cache of
+// examples/controlplane.
+func build(ctx context.Context) (string, error) {
+	cmd := exec.CommandContext(ctx, "go", "run", "-C", "examples/controlplane", ".", "-build", "kubelet")
 	cmd.Env = append(os.Environ(), "GOWORK=off")
-	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-	return cmd.Run()
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	return strings.TrimSpace(string(out)), err
 }
 
 // again runs this program once more, inside of new namespaces that end with it.

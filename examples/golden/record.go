@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -215,7 +216,10 @@ func (r *recorder) write(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	recorded := r.facts()
+	recorded, err := r.facts(ctx)
+	if err != nil {
+		return err
+	}
 	for _, name := range r.names {
 		path := filepath.Join(dir, name+".json")
 		requests, _ := r.runtime.Requests(uid(name))
@@ -271,9 +275,14 @@ func asSeen(text json.RawMessage) (json.RawMessage, error) {
 }
 
 // facts are what the machine has added.
-func (r *recorder) facts() golden.Recorded {
-	facts := golden.Recorded{Kubelet: kubeletVersion, Refused: map[string]string{}}
-	_, err := os.Stat(cgroupMount + "/cgroup.controllers")
+func (r *recorder) facts(ctx context.Context) (golden.Recorded, error) {
+	version, err := exec.CommandContext(ctx, r.options.kubelet, "--version").Output()
+	if err != nil {
+		return golden.Recorded{}, fmt.Errorf("version of the kubelet: %w", err)
+	}
+	facts := golden.Recorded{Refused: map[string]string{}}
+	facts.Kubelet = strings.TrimSpace(strings.TrimPrefix(string(version), "Kubernetes "))
+	_, err = os.Stat(cgroupMount + "/cgroup.controllers")
 	facts.CgroupV2 = err == nil
 	_, err = os.Stat(cgroupMount + "/memory/memory.memsw.limit_in_bytes")
 	facts.SwapController = err == nil
@@ -282,7 +291,7 @@ func (r *recorder) facts() golden.Recorded {
 	facts.APIServer = r.set == golden.Cluster
 	facts.AllocatableCPU = 1000 * int64(runtime.NumCPU())
 	facts.AllocatableMemory = r.environment.MemoryBytes - r.hugePageBytes()
-	return facts
+	return facts, nil
 }
 
 func (r *recorder) hugePageBytes() int64 {

@@ -1,7 +1,9 @@
-// Command kubelet is the reference assembly of podwright's rooms: a kubelet in
-// standalone mode, which runs the static pods of a folder on a CRI runtime.
+// Command kubelet is the reference assembly of podwright's rooms: a kubelet on a CRI
+// runtime, which runs the static pods of a folder, and as a node of a cluster those that
+// are bound to it.
 //
 //	kubelet --container-runtime-endpoint=embedded --pod-manifest-path=examples/manifests --read-only-port=10255
+//	kubelet --container-runtime-endpoint=unix:///run/containerd/containerd.sock --kubeconfig=/etc/kubernetes/kubelet.conf
 //
 // It takes the names of the upstream kubelet's flags and configuration file. On
 // SIGTERM or SIGINT it stops and leaves the pods running (those of the embedded

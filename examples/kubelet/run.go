@@ -23,10 +23,14 @@ import (
 // run runs the agent and its servers until ctx ends or one of them fails.
 func run(ctx context.Context, cfg *config.Config, log *slog.Logger) error {
 	k, flags := &cfg.Kubelet, &cfg.Flags
-	log.Info("kubelet, standalone", "node", flags.NodeName, "runtime", k.ContainerRuntimeEndpoint, "manifests", k.StaticPodPath,
+	mode := "kubelet, standalone"
+	if flags.Kubeconfig != "" {
+		mode = "kubelet, node of a cluster"
+	}
+	log.Info(mode, "kubeconfig", flags.Kubeconfig, "node", flags.NodeName, "runtime", k.ContainerRuntimeEndpoint, "manifests", k.StaticPodPath,
 		"root", flags.RootDir, "logs", k.PodLogsDir, "healthz", cfg.HealthzAddress(), "read-only", cfg.ReadOnlyAddress())
 	log.Info("kubelet defaults that are not built yet", "missing", strings.Join(config.NotBuilt(), "; "))
-	if k.StaticPodPath == "" && k.StaticPodURL == "" {
+	if k.StaticPodPath == "" && k.StaticPodURL == "" && flags.Kubeconfig == "" {
 		log.Warn("no --pod-manifest-path and no --manifest-url: there is nothing to run, and what runs is left alone")
 	}
 	a, err := agent.New(agent.Config{Config: *cfg, Connect: connector(cfg, log), Logger: log})

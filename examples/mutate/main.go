@@ -6,7 +6,8 @@
 // sources always the same ones, and runs the tests of the package on each, without
 // the race detector and with -short. One that does not compile is drawn anew. What
 // survives is printed as it is found: either a test is missing, or a line that
-// changes nothing can go, or the mutant does the same by another way. The
+// changes nothing can go, or the mutant does the same by another way. What ran into
+// a limit of time is printed, too: it may be the mutant, or a busy machine. The
 // repository is not written to. Folders and sources as arguments are drawn from
 // instead:
 //
@@ -17,9 +18,10 @@
 //	-n N          how many mutants to try; 0 is all of them (100)
 //	-seed N       which ones (1)
 //	-parallel N   how many at a time (2)
-//	-timeout D    how long the tests of a package may take; a mutant that takes longer counts as noticed (3m)
+//	-timeout D    how long the tests of a package may take (3m)
 //	-run REGEXP   only these tests
-//	-again FILE   try those that FILE, the output of an earlier run, names as survivors
+//	-again FILE   try those that FILE names: the output of an earlier run, which names what survived and what took too long,
+//	              or lines like status/phase.go:31 and status/phase.go:31:negate
 //	-v            print also what was noticed
 //	-list         print the mutants, try none
 package main
@@ -51,7 +53,7 @@ func main() {
 	flag.IntVar(&o.parallel, "parallel", 2, "how many at a time")
 	flag.DurationVar(&o.timeout, "timeout", 3*time.Minute, "how long the tests of a package may take")
 	flag.StringVar(&o.run, "run", "", "only these tests")
-	flag.StringVar(&o.again, "again", "", "try what survived in this output")
+	flag.StringVar(&o.again, "again", "", "try what this file names")
 	flag.BoolVar(&o.verbose, "v", false, "print also what was noticed")
 	flag.BoolVar(&o.list, "list", false, "print the mutants, try none")
 	flag.Parse()

@@ -29,16 +29,42 @@ func (c candidate) String() string {
 	return fmt.Sprintf("%s:%d: %s", c.file, c.Line, c.Mutant)
 }
 
-// survivedIn tells whether an earlier run printed c as a survivor. It may stand in
-// another line now.
-func (c candidate) survivedIn(earlier string) bool {
-	for line := range strings.Lines(earlier) {
-		if strings.HasPrefix(line, "SURVIVED "+c.file+":") && strings.HasSuffix(line, ": "+c.Mutant.String()+"\n") {
-			return true
+// named returns the candidates that a list names, each on a line of its own: as
+// this program prints those that survived or took too long, or as file:line or
+// file:line:operator. What is printed in full may stand in another line now; then all
+// that look the same are meant.
+func named(all []candidate, list string) []candidate {
+	var out []candidate
+	for line := range strings.Lines(list) {
+		line = strings.TrimSpace(line)
+		for _, word := range []string{survived, expired} {
+			line = strings.TrimSpace(strings.TrimPrefix(line, word))
+		}
+		found := having(all, func(c candidate) bool {
+			place := fmt.Sprintf("%s:%d", c.file, c.Line)
+			return line == c.String() || line == place || line == place+":"+c.Operator
+		})
+		if len(found) == 0 {
+			found = having(all, func(c candidate) bool {
+				return strings.HasPrefix(line, c.file+":") && strings.HasSuffix(line, ": "+c.Mutant.String())
+			})
+		}
+		out = append(out, having(found, func(c candidate) bool { return !slices.ContainsFunc(out, c.is) })...)
+	}
+	return out
+}
+
+func having(all []candidate, is func(candidate) bool) []candidate {
+	var out []candidate
+	for _, c := range all {
+		if is(c) {
+			out = append(out, c)
 		}
 	}
-	return false
+	return out
 }
+
+func (c candidate) is(d candidate) bool { return c.file == d.file && c.Mutant == d.Mutant }
 
 // mutate draws from all mutants and tries them.
 func mutate(ctx context.Context, o options, names []string) error {
@@ -55,7 +81,9 @@ func mutate(ctx context.Context, o options, names []string) error {
 		if err != nil {
 			return err
 		}
-		all = slices.DeleteFunc(all, func(c candidate) bool { return !c.survivedIn(string(earlier)) })
+		if all = named(all, string(earlier)); len(all) == 0 {
+			return fmt.Errorf("%s names no mutant of these sources", o.again)
+		}
 		o.n = len(all)
 	}
 	fmt.Printf("%d mutants, seed %d\n", len(all), o.seed)
@@ -96,8 +124,16 @@ func candidates(names []string) ([]candidate, error) {
 	return all, nil
 }
 
-// figure counts the mutants of a package.
-type figure struct{ tried, survived int }
+// The words before a mutant that nothing noticed, or only a limit of time.
+const survived, expired = "SURVIVED", "EXPIRED"
+
+// figure counts the mutants of a package by what came of them.
+type figure [mutants.Expired + 1]int
+
+func (f *figure) String() string {
+	return fmt.Sprintf("%d survived of %d; %d noticed by tests, %d by a limit of time",
+		f[mutants.Survived], f[mutants.Survived]+f[mutants.Failed]+f[mutants.Expired], f[mutants.Failed], f[mutants.Expired])
+}
 
 // trials is the work that several goroutines share. Under the mutex: what is still
 // to be tried, how many are or were, and what came of them.
@@ -149,9 +185,9 @@ func (t *trials) work(ctx context.Context) error {
 // try runs the tests of the folder of c on it, and then those that show the same.
 func (t *trials) try(ctx context.Context, dir string, c candidate) error {
 	folder, begun := filepath.Dir(c.file), time.Now()
-	survives, out := true, ""
+	outcome, out := mutants.Survived, ""
 	for _, tested := range append([]string{folder}, alsoTestedBy[folder]...) {
-		if !survives {
+		if outcome != mutants.Survived {
 			break
 		}
 		trial := mutants.Trial{Package: tested, Dir: dir, Run: t.run, Timeout: t.timeout}
@@ -160,7 +196,7 @@ func (t *trials) try(ctx context.Context, dir string, c candidate) error {
 		}
 		trial.File, trial.Source = c.file, c.Apply(c.source)
 		var err error
-		survives, out, err = trial.Survives(ctx)
+		outcome, out, err = trial.Test(ctx)
 		if errors.Is(err, mutants.ErrBuild) {
 			t.drawAnew()
 			return nil
@@ -169,10 +205,12 @@ func (t *trials) try(ctx context.Context, dir string, c candidate) error {
 			return err
 		}
 	}
-	t.count(folder, survives)
+	t.count(folder, outcome)
 	switch {
-	case survives:
-		fmt.Printf("SURVIVED %s\n", c)
+	case outcome == mutants.Survived:
+		fmt.Println(survived, c)
+	case outcome == mutants.Expired:
+		fmt.Println(expired, c)
 	case t.verbose:
 		fmt.Printf("noticed  %s (%.1fs)\n%.300s\n", c, time.Since(begun).Seconds(), out)
 	}
@@ -182,8 +220,8 @@ func (t *trials) try(ctx context.Context, dir string, c candidate) error {
 // healthy runs the tests without a mutant, once.
 func (t *trials) healthy(ctx context.Context, trial mutants.Trial) error {
 	once, _ := t.unbroken.LoadOrStore(trial.Package, sync.OnceValue(func() error {
-		ok, out, err := trial.Survives(ctx)
-		if err == nil && !ok {
+		outcome, out, err := trial.Test(ctx)
+		if err == nil && outcome != mutants.Survived {
 			err = fmt.Errorf("the tests of %s fail without a mutant:\n%s", trial.Package, out)
 		}
 		return err
@@ -198,25 +236,23 @@ func (t *trials) drawAnew() {
 	t.begun--
 }
 
-func (t *trials) count(folder string, survived bool) {
+func (t *trials) count(folder string, outcome mutants.Outcome) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.figures[folder] == nil {
 		t.figures[folder] = &figure{}
 	}
-	t.figures[folder].tried++
-	if survived {
-		t.figures[folder].survived++
-	}
+	t.figures[folder][outcome]++
 }
 
 func (t *trials) print() {
 	var sum figure
 	for _, folder := range slices.Sorted(maps.Keys(t.figures)) {
 		f := t.figures[folder]
-		fmt.Printf("%-24s %d of %d survived\n", folder, f.survived, f.tried)
-		sum.tried += f.tried
-		sum.survived += f.survived
+		fmt.Printf("%-24s %v\n", folder, f)
+		for outcome, n := range f {
+			sum[outcome] += n
+		}
 	}
-	fmt.Printf("%-24s %d of %d survived\n", "all", sum.survived, sum.tried)
+	fmt.Printf("%-24s %v\n", "all", &sum)
 }

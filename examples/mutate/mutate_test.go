@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -29,17 +30,24 @@ func TestScope(t *testing.T) {
 	}
 }
 
-// A survivor of an earlier run is found again, also in another line.
-func TestSurvivedIn(t *testing.T) {
+// What a list names is found: by a line of an earlier run, also if it stands in
+// another line now, and by its place.
+func TestNamed(t *testing.T) {
 	t.Chdir("../..")
 	all, err := candidates([]string{"internal/backoff"})
 	require.NoError(t, err)
 	c := all[0]
-	earlier := "noticed  a\nSURVIVED " + c.String() + "\n"
-	c.Line += 10
-	require.True(t, c.survivedIn(earlier))
-	c.To += "x"
-	require.False(t, c.survivedIn(earlier))
+	place := fmt.Sprintf("%s:%d", c.file, c.Line)
+	for _, list := range []string{
+		"noticed  a\nSURVIVED " + c.String() + "\nall 1 survived\n", "EXPIRED " + c.String(), c.String(), place + ":" + c.Operator + "\n",
+		c.file + ":1000: " + c.Mutant.String(), c.String() + "\n" + c.String(),
+	} {
+		require.Equal(t, []candidate{c}, named(all, list), list)
+	}
+	require.Contains(t, named(all, place), c)
+	for _, list := range []string{"", place + "0", place + ":x", c.String() + "x"} {
+		require.Empty(t, named(all, list), list)
+	}
 }
 
 func TestNoSources(t *testing.T) {

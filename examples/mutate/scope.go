@@ -20,6 +20,12 @@ var decisionCode = []string{
 	"status/writer/answer.go", "status/writer/change.go", "status/writer/queue.go", "status/writer/set.go",
 	"status/writer/slot.go", "status/writer/target.go", "status/writer/turn.go",
 	"cri/pods/actions", "cri/pods/garbage", "cri/pods/observe", "cri/pods/request", "cri/pods/resize",
+	"status/node",
+	"volume/begin.go", "volume/desire.go", "volume/end.go", "volume/explain.go", "volume/found.go", "volume/groups.go", "volume/kinds.go",
+	"volume/layout.go", "volume/mountof.go", "volume/next.go", "volume/operation.go", "volume/outofscope.go", "volume/relations.go",
+	"volume/resolve.go", "volume/spec.go", "volume/used.go", "volume/world.go",
+	"volume/claims", "volume/content/payload.go", "volume/sources",
+	"volume/objects/catalog.go", "volume/objects/decode.go", "volume/objects/hints.go", "volume/objects/references.go", "volume/objects/tokenlife.go",
 	"internal/backoff", "internal/podfacts", "internal/run",
 }
 
@@ -39,6 +45,9 @@ var alsoTestedBy = map[string][]string{
 	"cri/pods/observe":   {"cri/pods"},
 	"cri/pods/request":   {"cri/pods"},
 	"cri/pods/resize":    {"cri/pods"},
+	"volume":             {"volume/volumetest", "volume/csi"},
+	"volume/content":     {"volume/volumetest", "volume/projected"},
+	"volume/sources":     {"volume/volumetest", "volume/projected"},
 }
 
 // sources lists the Go sources among names, and in those of them that are folders,

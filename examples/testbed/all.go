@@ -19,46 +19,77 @@ import (
 const (
 	tbPackage      = "github.com/podwright/podwright/examples/testbed/tb"
 	testcriPackage = "github.com/podwright/podwright/internal/testcri"
+	// What imports this one needs a control plane besides.
+	controlPlanePackage = tbPackage + "/controlplane"
 )
 
-// runAll tests every module of the workspace. What needs no runtime comes first
-// and several packages at a time; what needs one follows in a testbed, one by one,
-// since the packages share the runtimes. Of the first, too, a test that looks for a
-// runtime fails.
+// packages are those of the workspace, by what their tests need.
+type packages struct {
+	nothing, runtime, controlPlane []string
+}
+
+// runAll tests every module of the workspace, and that of the control plane, which
+// is outside of it. What needs no runtime comes first and several packages at a time;
+// what needs one follows in a testbed, one by one, since the packages share the
+// runtimes, and then what needs a control plane, too. Of the first, too, a test that
+// looks for a runtime fails.
 func runAll(ctx context.Context, opts options, signals <-chan os.Signal, report *reporter) int {
 	ctx, stop := signal.NotifyContext(ctx, unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT)
 	defer stop()
-	without, with, err := splitPackages(ctx)
+	pkgs, err := splitPackages(ctx)
 	if err != nil {
 		report.line("%v", err)
 		return exitSetup
 	}
-	test := append([]string{"go", "test", "-race", "-timeout=45m"}, opts.argv...)
-	report.line("testing %d packages that need no runtime, then %d that do", len(without), len(with))
+	outside, err := controlPlaneDir(ctx)
+	if err != nil {
+		report.line("%v", err)
+		return exitSetup
+	}
+	flags := append([]string{"-race", "-timeout=45m"}, opts.argv...)
+	report.line("testing %d packages that need no runtime, then %d that do, then %d that need a control plane",
+		len(pkgs.nothing)+1, len(pkgs.runtime), len(pkgs.controlPlane))
 
 	environ := withoutOurs(os.Environ())
 	if os.Geteuid() == 0 {
 		environ = append(environ, env.RequireCRI+"=1")
 	}
-	first := 0
-	if len(without) > 0 { // without packages go test takes the folder it is in
-		first = runPlain(slices.Concat(test, without), environ, signals, report)
+	worst := 0
+	do := func(run func() int) {
+		if ctx.Err() == nil {
+			worst = max(worst, run())
+		}
 	}
-	if ctx.Err() != nil || len(with) == 0 {
-		return first
+	inTestbed := func(pkgs []string, controlPlane bool) {
+		if len(pkgs) == 0 { // without packages go test takes the folder it is in
+			return
+		}
+		o := opts
+		o.argv, o.controlPlane = slices.Concat([]string{"go", "test"}, flags, []string{"-p=1"}, pkgs), controlPlane
+		do(func() int { return runCommand(context.WithoutCancel(ctx), o, signals, report) })
 	}
-	opts.argv = slices.Concat(test, []string{"-p=1"}, with)
-	return max(first, runCommand(context.WithoutCancel(ctx), opts, signals, report))
+	if len(pkgs.nothing) > 0 {
+		do(func() int {
+			return runPlain(slices.Concat([]string{"go", "test"}, flags, pkgs.nothing), environ, signals, report)
+		})
+	}
+	do(func() int {
+		argv := slices.Concat([]string{"go", "test", "-C", outside}, flags, []string{"."})
+		return runPlain(argv, append(environ, "GOWORK=off"), signals, report)
+	})
+	inTestbed(pkgs.runtime, false)
+	inTestbed(pkgs.controlPlane, true)
+	return worst
 }
 
-// splitPackages returns the packages of the workspace without those whose tests
-// need a runtime, and these.
-func splitPackages(ctx context.Context) (without, with []string, err error) {
+// splitPackages returns the packages of the workspace, each of them once.
+func splitPackages(ctx context.Context) (packages, error) {
+	var pkgs packages
 	list := exec.CommandContext(ctx, "go", "list", "-e", "-test", "-f", `{{.ImportPath}}{{"\t"}}{{join .Deps "\t"}}`, "work")
 	list.Stderr = os.Stderr
 	out, err := list.Output()
 	if err != nil {
-		return nil, nil, fmt.Errorf("go list: %w", err)
+		return packages{}, fmt.Errorf("go list: %w", err)
 	}
 	for line := range strings.Lines(string(out)) {
 		// What is built for the tests of x is listed as "y [x.test]", and those as x.test.
@@ -69,11 +100,15 @@ func splitPackages(ctx context.Context) (without, with []string, err error) {
 		switch pkg, tests := strings.CutSuffix(names[0], ".test"); {
 		case strings.Contains(pkg, " "):
 		case !tests:
-			without = append(without, pkg)
+			pkgs.nothing = append(pkgs.nothing, pkg)
+		case slices.Contains(names, controlPlanePackage):
+			pkgs.controlPlane = append(pkgs.controlPlane, pkg)
 		case slices.Contains(names, tbPackage) || slices.Contains(names, testcriPackage):
-			with = append(with, pkg)
+			pkgs.runtime = append(pkgs.runtime, pkg)
 		}
 	}
-	without = slices.DeleteFunc(without, func(pkg string) bool { return slices.Contains(with, pkg) })
-	return without, with, nil
+	pkgs.nothing = slices.DeleteFunc(pkgs.nothing, func(pkg string) bool {
+		return slices.Contains(pkgs.runtime, pkg) || slices.Contains(pkgs.controlPlane, pkg)
+	})
+	return pkgs, nil
 }

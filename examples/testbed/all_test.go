@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 
@@ -11,30 +12,31 @@ import (
 
 func TestSplitPackages(t *testing.T) {
 	const module = "github.com/podwright/podwright/"
-	without, with, err := splitPackages(t.Context())
+	pkgs, err := splitPackages(t.Context())
 	require.NoError(t, err)
 	for _, pkg := range []string{"cri/pods", "cri/streams", "probe/internal/containerd", "examples/edge", "examples/kubelet/e2e", "examples/testbed"} {
-		require.Contains(t, with, module+pkg)
+		require.Contains(t, pkgs.runtime, module+pkg)
 	}
 	// cri/fake has tests, internal/testcri has none.
 	for _, pkg := range []string{"podworkers", "cri/fake", "internal/testcri", "examples/kubelet/agent"} {
-		require.Contains(t, without, module+pkg)
+		require.Contains(t, pkgs.nothing, module+pkg)
 	}
+	require.Contains(t, pkgs.controlPlane, controlPlanePackage)
 	all, err := exec.CommandContext(t.Context(), "go", "list", "work").Output()
 	require.NoError(t, err)
-	require.ElementsMatch(t, strings.Fields(string(all)), append(without, with...))
+	require.ElementsMatch(t, strings.Fields(string(all)), slices.Concat(pkgs.nothing, pkgs.runtime, pkgs.controlPlane))
 }
 
 // What needs a runtime is found by its imports. So a test that looks for one by
 // itself, past the packages that are looked for, must not be.
 func TestRuntimesAreFoundByImports(t *testing.T) {
-	without, _, err := splitPackages(t.Context())
+	pkgs, err := splitPackages(t.Context())
 	require.NoError(t, err)
 	const files = `{{$p := .}}{{range .GoFiles}}{{if ne $p.Name "main"}}{{$p.Dir}}/{{.}}
 {{end}}{{end}}{{range .TestGoFiles}}{{$p.Dir}}/{{.}}
 {{end}}{{range .XTestGoFiles}}{{$p.Dir}}/{{.}}
 {{end}}`
-	out, err := exec.CommandContext(t.Context(), "go", append([]string{"list", "-f", files}, without...)...).Output()
+	out, err := exec.CommandContext(t.Context(), "go", append([]string{"list", "-f", files}, pkgs.nothing...)...).Output()
 	require.NoError(t, err)
 	require.NotEmpty(t, out)
 	for _, file := range strings.Fields(string(out)) {
@@ -43,7 +45,7 @@ func TestRuntimesAreFoundByImports(t *testing.T) {
 		}
 		text, err := os.ReadFile(file)
 		require.NoError(t, err)
-		for _, variable := range []string{"PODWRIGHT_CRI_V", "PODWRIGHT_IMAGE_", "PODWRIGHT_REGISTRY", "PODWRIGHT_CTL"} {
+		for _, variable := range []string{"PODWRIGHT_CRI_V", "PODWRIGHT_IMAGE_", "PODWRIGHT_REGISTRY", "PODWRIGHT_CTL", "PODWRIGHT_CONTROLPLANE"} {
 			require.False(t, strings.Contains(string(text), `"`+variable), "%s: take the runtimes from %s or %s", file, tbPackage, testcriPackage)
 		}
 	}

@@ -25,19 +25,29 @@
 //	PODWRIGHT_IMAGE_TESTPROG2  testprog:v2, the same program as another image
 //	PODWRIGHT_CTL              unix socket of the control endpoint
 //	PODWRIGHT_TESTBED          id of this run; processes that carry it end with the run
+//	PODWRIGHT_CONTROLPLANE     folder of the control plane, where there is one, and
+//	KUBECONFIG                 its administrator's; see examples/controlplane
 //	TMPDIR                     a folder of the run, deleted with it, mounts included
 //
 // Go tests read them through package tb, which also sees to it that the test
 // binaries of go test ./... use the runtimes one after the other.
+//
+// # Control plane
+//
+// With -controlplane there are a Kubernetes API server, controller manager and
+// scheduler, too, which examples/controlplane builds (some minutes, the first time),
+// starts and ends. Go tests use them through package tb/controlplane.
 //
 // # All tests
 //
 // With -all the command is go test, with the race detector, for every package of
 // every module of the workspace; what follows goes to go test, too: -all -- -v.
 // What needs no runtime comes first and without a testbed, as many packages at a
-// time as go test likes; then what needs one, in a testbed, one package after the
-// other. A package needs a runtime when its tests import tb or internal/testcri,
-// with all that they import.
+// time as go test likes, and examples/controlplane, which is in no workspace; then
+// what needs one, in a testbed, one package after the other; then, in another one, what
+// needs a control plane. A package needs a runtime when its tests import tb or
+// internal/testcri, and a control plane when they import tb/controlplane, with all that
+// they import.
 //
 // # Control endpoint
 //
@@ -62,7 +72,7 @@
 //
 // # Exit code
 //
-// The command's, with -all the greater of both; or 128 and the signal that ended it; 2 for bad usage, 125 when
+// The command's, with -all the greatest of all; or 128 and the signal that ended it; 2 for bad usage, 125 when
 // the testbed could not be set up, 127 when the command could not be started.
 // (go run itself reports 1 for each of these and prints the code.)
 //

@@ -21,7 +21,7 @@ func isOurs(kv string) bool {
 	name, _, _ := strings.Cut(kv, "=")
 	switch name {
 	case env.Run, env.RequireCRI, env.CRIV1, env.CRIV2, env.Ctl, env.Registry,
-		env.ImageBusybox, env.ImagePause, env.ImageTestprog, env.ImageTestprog2:
+		env.ImageBusybox, env.ImagePause, env.ImageTestprog, env.ImageTestprog2, env.ControlPlane:
 		return true
 	}
 	return false

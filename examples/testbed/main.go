@@ -58,20 +58,22 @@ func runCommand(ctx context.Context, opts options, signals <-chan os.Signal, rep
 	return code
 }
 
-const usage = `usage: go run ./examples/testbed [-logs DIR] -- COMMAND [ARGS...]
+const usage = `usage: go run ./examples/testbed [-logs DIR] [-controlplane] -- COMMAND [ARGS...]
        go run ./examples/testbed [-logs DIR] -all [-- FLAGS OF GO TEST...]
 
 Starts two containerd versions, an image registry and test images, runs the
 command with their addresses in its environment, and takes everything down.
-  -logs DIR  write the runtimes' logs there, to be kept
-  -all       test the whole workspace with the race detector: what needs no
-             runtime first, several packages at a time, the rest one by one
+  -logs DIR      write the runtimes' logs there, to be kept
+  -controlplane  also start a Kubernetes control plane (examples/controlplane)
+  -all           test the whole workspace with the race detector: what needs no
+                 runtime first, several packages at a time, the rest one by one
 `
 
 type options struct {
-	logs string
-	all  bool
-	argv []string // the command, or what go test gets besides
+	logs         string
+	controlPlane bool
+	all          bool
+	argv         []string // the command, or what go test gets besides
 }
 
 func parseArgs(args []string) (options, error) {
@@ -79,6 +81,7 @@ func parseArgs(args []string) (options, error) {
 	flags := flag.NewFlagSet("testbed", flag.ContinueOnError)
 	flags.SetOutput(new(strings.Builder))
 	flags.StringVar(&opts.logs, "logs", "", "")
+	flags.BoolVar(&opts.controlPlane, "controlplane", false, "")
 	flags.BoolVar(&opts.all, "all", false, "")
 	if err := flags.Parse(args); err != nil {
 		return opts, err

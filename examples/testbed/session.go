@@ -25,6 +25,8 @@ type session struct {
 	registry *imageRegistry
 	control  *httpServer
 	runtimes []*containerd
+
+	controlPlane *controlPlane // nil unless it is asked for
 }
 
 // runWithRuntimes sets up, runs the command and tears down, in that order
@@ -80,7 +82,10 @@ func (s *session) setUp(ctx context.Context, opts options) error {
 	if err := s.report.step("start containerd 1 and 2", func() error { return s.startRuntimes(ctx, t, logs) }); err != nil {
 		return err
 	}
-	return s.report.step("pull images", func() error { return s.pull(ctx) })
+	if err := s.report.step("pull images", func() error { return s.pull(ctx) }); err != nil || !opts.controlPlane {
+		return err
+	}
+	return s.report.step("start the control plane", func() error { return s.startControlPlane(ctx, logs) })
 }
 
 // begin cleans up after dead runs, and puts this one on record.
@@ -192,6 +197,9 @@ func (s *session) environ(base []string) []string {
 	for _, rt := range s.runtimes {
 		out = append(out, map[string]string{"v1": env.CRIV1, "v2": env.CRIV2}[rt.Key]+"=unix://"+rt.Socket())
 	}
+	if s.controlPlane != nil {
+		out = append(out, s.controlPlane.environ...)
+	}
 	return append(out,
 		env.Run+"="+s.run.ID,
 		env.RequireCRI+"=1",
@@ -222,6 +230,9 @@ func (s *session) tearDown(ctx context.Context) error {
 		return nil
 	}
 	var errs []error
+	if s.controlPlane != nil {
+		errs = append(errs, s.controlPlane.close())
+	}
 	if s.control != nil {
 		errs = append(errs, s.control.close())
 	}

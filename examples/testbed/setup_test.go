@@ -31,6 +31,7 @@ func TestParseArgs(t *testing.T) {
 		"dashes twice":   {[]string{"--", "sh", "--", "x"}, &options{argv: []string{"sh", "--", "x"}}},
 		"all":            {[]string{"-all"}, &options{all: true, argv: []string{}}},
 		"all and flags":  {[]string{"-all", "--", "-v"}, &options{all: true, argv: []string{"-v"}}},
+		"control plane":  {[]string{"-controlplane", "--", "env"}, &options{controlPlane: true, argv: []string{"env"}}},
 		"nothing":        {nil, nil},
 		"only dashes":    {[]string{"--"}, nil},
 		"empty command":  {[]string{"--", ""}, nil},
@@ -48,7 +49,7 @@ func TestParseArgs(t *testing.T) {
 }
 
 func TestWithoutOurs(t *testing.T) {
-	in := []string{"HOME=/root", env.RequireCRI + "=1", env.Run + "=a", env.CRIV1 + "=", "PODWRIGHT_OTHER=kept", env.ImageTestprog2 + "=x"}
+	in := []string{"HOME=/root", env.RequireCRI + "=1", env.Run + "=a", env.CRIV1 + "=", "PODWRIGHT_OTHER=kept", env.ImageTestprog2 + "=x", env.ControlPlane + "=/a"}
 	require.Equal(t, []string{"HOME=/root", "PODWRIGHT_OTHER=kept"}, withoutOurs(in))
 }
 

@@ -53,13 +53,17 @@ func New(cfg Config) *Table {
 
 // Until returns the moment until which the key is held back, counted from
 // since, the end of the last attempt; the zero time when nothing is stored or
-// it was forgotten by then.
+// it was forgotten by then. An attempt that ended before it was stored, which another
+// clock may say, ended then.
 func (t *Table) Until(key string, since time.Time) time.Time {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	e, ok := t.m[key]
 	if !ok || t.expired(e, since) {
 		return time.Time{}
+	}
+	if since.Before(e.updated) {
+		since = e.updated
 	}
 	return since.Add(e.delay)
 }

@@ -52,6 +52,15 @@ func TestSmallMaximum(t *testing.T) {
 	require.Equal(t, 5*time.Second, table.Next("a", now.Add(5*time.Second), now.Add(5*time.Second)))
 }
 
+// What ended before it began ended when it began.
+func TestEndBeforeTheBeginning(t *testing.T) {
+	table := New(Config{})
+	began := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	table.Next("a", began, began)
+	require.Equal(t, began.Add(10*time.Second), table.Until("a", began.Add(-time.Hour)))
+	require.Equal(t, 20*time.Second, table.Next("a", began.Add(-time.Hour), began.Add(time.Minute)))
+}
+
 func TestTrim(t *testing.T) {
 	now := time.Now()
 	table := New(Config{})

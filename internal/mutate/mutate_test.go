@@ -58,7 +58,7 @@ func TestOfNoSource(t *testing.T) {
 
 // A trial says whether the tests notice, also when they would not end or would
 // take all memory, and tells apart what does not compile.
-func TestSurvives(t *testing.T) {
+func TestTrial(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiles")
 	}
@@ -67,29 +67,29 @@ func TestSurvives(t *testing.T) {
 	require.NoError(t, err)
 	for name, c := range map[string]struct {
 		from, to string
-		survives bool
+		want     Outcome
 		out      string
 		cpu      int
 		timeout  time.Duration
 	}{
-		"as it is": {"n > 0", "n > 0", true, "", 0, 0},
-		"the same": {"n > 0", "n != 0", true, "", 0, 0},
-		"noticed":  {"n > 0", "n > 1", false, "2 steps", 0, 0},
-		"endless":  {"n--", "", false, "timed out", 0, time.Second},
-		"busy":     {"n--", "", false, "signal: killed", 1, 0},
-		"memory":   {"n--", "a := make([]byte, 1<<34); n -= len(a)", false, "out of memory", 0, 0},
+		"as it is": {"n > 0", "n > 0", Survived, "", 0, 0},
+		"the same": {"n > 0", "n != 0", Survived, "", 0, 0},
+		"noticed":  {"n > 0", "n > 1", Failed, "2 steps", 0, 0},
+		"endless":  {"n--", "", Expired, "timed out", 0, time.Second},
+		"busy":     {"n--", "", Expired, "signal: killed", 1, 0},
+		"memory":   {"n--", "a := make([]byte, 1<<34); n -= len(a)", Failed, "out of memory", 0, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			broken := strings.Replace(string(source), c.from, c.to, 1)
 			trial := Trial{Package: "testdata/tiny", File: file, Source: []byte(broken), Dir: t.TempDir(), CPU: c.cpu, Timeout: c.timeout}
-			survives, out, err := trial.Survives(t.Context())
+			got, out, err := trial.Test(t.Context())
 			require.NoError(t, err)
-			require.Equal(t, c.survives, survives, out)
+			require.Equal(t, c.want, got, out)
 			require.Contains(t, out, c.out)
 		})
 	}
-	_, _, err = Trial{Package: "testdata/tiny", File: file, Source: []byte("package"), Dir: t.TempDir()}.Survives(t.Context())
+	_, _, err = Trial{Package: "testdata/tiny", File: file, Source: []byte("package"), Dir: t.TempDir()}.Test(t.Context())
 	require.ErrorIs(t, err, ErrBuild)
-	_, _, err = Trial{Package: "testdata", Dir: t.TempDir()}.Survives(t.Context())
+	_, _, err = Trial{Package: "testdata", Dir: t.TempDir()}.Test(t.Context())
 	require.Error(t, err)
 }

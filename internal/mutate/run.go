@@ -1,6 +1,7 @@
 package mutate
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -37,30 +38,42 @@ type Trial struct {
 	Memory int
 }
 
-// Survives compiles and runs the tests with -short, and tells whether they
-// succeed, and what they wrote. The error wraps ErrBuild when the source does not
-// compile.
-func (t Trial) Survives(ctx context.Context) (bool, string, error) {
+// Outcome is what the tests say of a mutant.
+type Outcome uint8
+
+const (
+	// Survived: they all succeed.
+	Survived Outcome = iota
+	// Failed: one of them fails, or the process dies.
+	Failed
+	// Expired: they ran longer than CPU or Timeout allow. That may as well be the
+	// machine's load, or a limit that is too narrow.
+	Expired
+)
+
+// Test compiles and runs the tests with -short, and tells what came of it, and what
+// they wrote. The error wraps ErrBuild when the source does not compile.
+func (t Trial) Test(ctx context.Context) (Outcome, string, error) {
 	overlay, err := t.overlay()
 	if err != nil {
-		return false, "", err
+		return 0, "", err
 	}
 	binary := filepath.Join(t.Dir, "mutate.test")
 	build := exec.CommandContext(ctx, "go", "test", "-c", "-o", binary, "-overlay="+overlay, "-ldflags=-s -w", ".")
 	build.Dir = t.Package
 	if out, err := build.CombinedOutput(); err != nil {
 		if ctx.Err() != nil {
-			return false, "", ctx.Err()
+			return 0, "", ctx.Err()
 		}
-		return false, string(out), fmt.Errorf("%w: %s", ErrBuild, out)
+		return 0, string(out), fmt.Errorf("%w: %s", ErrBuild, out)
 	}
 	if _, err := os.Stat(binary); err != nil {
-		return false, "", fmt.Errorf("mutate: no tests in %s", t.Package)
+		return 0, "", fmt.Errorf("mutate: no tests in %s", t.Package)
 	}
 	return t.test(ctx, binary)
 }
 
-func (t Trial) test(ctx context.Context, binary string) (bool, string, error) {
+func (t Trial) test(ctx context.Context, binary string) (Outcome, string, error) {
 	timeout := cmp.Or(t.Timeout, 3*time.Minute)
 	hung, cancel := context.WithTimeout(ctx, timeout+timeout/2)
 	defer cancel()
@@ -72,13 +85,21 @@ func (t Trial) test(ctx context.Context, binary string) (bool, string, error) {
 	tests.Cancel = func() error { return syscall.Kill(-tests.Process.Pid, syscall.SIGKILL) }
 	tests.WaitDelay = time.Second
 	out, err := tests.CombinedOutput()
-	if ctx.Err() != nil {
-		return false, "", ctx.Err()
+	switch {
+	case ctx.Err() != nil:
+		return 0, "", ctx.Err()
+	case err == nil:
+		return Survived, string(out), nil
+	case hung.Err() != nil || killed(tests.ProcessState) || bytes.Contains(out, []byte("panic: test timed out after")):
+		return Expired, fmt.Sprintf("%s\n%v", out, err), nil
 	}
-	if err != nil {
-		return false, fmt.Sprintf("%s\n%v", out, err), nil
-	}
-	return true, string(out), nil
+	return Failed, fmt.Sprintf("%s\n%v", out, err), nil
+}
+
+// killed tells whether the kernel ended a process, as it does at a limit.
+func killed(p *os.ProcessState) bool {
+	status, ok := p.Sys().(syscall.WaitStatus)
+	return ok && status.Signaled() && (status.Signal() == syscall.SIGKILL || status.Signal() == syscall.SIGXCPU)
 }
 
 // overlay writes the broken source and the file that puts it into its place.

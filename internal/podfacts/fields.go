@@ -171,12 +171,18 @@ func ResourceValue(pod *v1.Pod, own *v1.Container, ref *v1.ResourceFieldSelector
 	if divisor.Sign() < 0 {
 		return "", fmt.Errorf("resourceFieldRef: divisor %s is negative", divisor.String())
 	}
+	if divisor.AsApproximateFloat64() > maxDivisor {
+		return "", fmt.Errorf("resourceFieldRef: divisor %s is too large", divisor.String())
+	}
 	value, by := amount.Value(), divisor.Value()
 	if strings.HasSuffix(ref.Resource, ".cpu") {
 		value, by = amount.MilliValue(), divisor.MilliValue()
 	}
 	return strconv.FormatInt(ceilDiv(value, by), 10), nil
 }
+
+// maxDivisor is a divisor of which there are thousandths in an int64.
+const maxDivisor = 1e15
 
 // ceilDiv divides by something positive and rounds up.
 func ceilDiv(a, b int64) int64 {

@@ -102,6 +102,10 @@ func TestResourceValue(t *testing.T) {
 	for _, ref := range []v1.ResourceFieldSelector{
 		{ContainerName: "none", Resource: "limits.cpu"}, {Resource: "limits.gpu"}, {Resource: "cpu"}, {Resource: "other.cpu"},
 		{Resource: "limits.cpu", Divisor: resource.MustParse("-1")},
+		{Resource: "limits.cpu", Divisor: resource.MustParse("1e400")},
+		{Resource: "limits.cpu", Divisor: resource.MustParse("1Ei")},
+		{Resource: "limits.memory", Divisor: resource.MustParse("9223372036854775808")},
+		{Resource: "limits.memory", Divisor: resource.MustParse("1e2000000000")},
 	} {
 		_, err := ResourceValue(pod, &pod.Spec.Containers[1], &ref, allocatable)
 		require.ErrorContains(t, err, "resourceFieldRef")

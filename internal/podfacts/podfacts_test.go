@@ -20,6 +20,12 @@ func TestIdentity(t *testing.T) {
 	require.False(t, IsStatic(&v1.Pod{}), "a pod without the annotation is nobody's static pod")
 }
 
+func TestIsSidecar(t *testing.T) {
+	require.True(t, IsSidecar(&v1.Container{RestartPolicy: policy(v1.ContainerRestartPolicyAlways)}))
+	require.False(t, IsSidecar(&v1.Container{RestartPolicy: policy(v1.ContainerRestartPolicyNever)}))
+	require.False(t, IsSidecar(&v1.Container{}))
+}
+
 func policy(p v1.ContainerRestartPolicy) *v1.ContainerRestartPolicy { return &p }
 
 // C18 and spec section 4.5.
@@ -48,6 +54,7 @@ func TestMayRestart(t *testing.T) {
 		{"rule misses", v1.RestartPolicyNever, v1.Container{RestartPolicy: policy(v1.ContainerRestartPolicyNever), RestartPolicyRules: []v1.ContainerRestartRule{rule}}, 1, false},
 		{"not-in matches", v1.RestartPolicyNever, v1.Container{RestartPolicy: policy(v1.ContainerRestartPolicyNever), RestartPolicyRules: []v1.ContainerRestartRule{not}}, 7, true},
 		{"not-in misses", v1.RestartPolicyNever, v1.Container{RestartPolicy: policy(v1.ContainerRestartPolicyNever), RestartPolicyRules: []v1.ContainerRestartRule{not}}, 42, false},
+		{"a rule of nothing is passed over", v1.RestartPolicyNever, v1.Container{RestartPolicy: policy(v1.ContainerRestartPolicyNever), RestartPolicyRules: []v1.ContainerRestartRule{{}, rule}}, 42, true},
 		{"rule without policy is ignored", v1.RestartPolicyNever, v1.Container{RestartPolicyRules: []v1.ContainerRestartRule{rule}}, 42, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -81,6 +88,9 @@ func TestQOSClass(t *testing.T) {
 		{"one unlimited", v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{{Resources: full}, {}}}}, v1.PodQOSBurstable},
 		{"an init container counts", v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{{Resources: full}}, InitContainers: []v1.Container{{}}}}, v1.PodQOSBurstable},
 		{"request only", v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{{Resources: v1.ResourceRequirements{Requests: list("1", "")}}}}}, v1.PodQOSBurstable},
+		{"limits without a request", v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{{Resources: v1.ResourceRequirements{Requests: list("1", ""), Limits: full.Limits}}}}}, v1.PodQOSBurstable},
+		{"requests below limits", v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{{Resources: v1.ResourceRequirements{Requests: list("1", "1Mi"), Limits: full.Limits}}}}}, v1.PodQOSBurstable},
+		{"one limit", v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{{Resources: v1.ResourceRequirements{Requests: list("1", ""), Limits: list("1", "")}}}}}, v1.PodQOSBurstable},
 		{"pod level wins", v1.Pod{Spec: v1.PodSpec{Resources: &full, Containers: []v1.Container{{}}}}, v1.PodQOSGuaranteed},
 		{"set in status", v1.Pod{Status: v1.PodStatus{QOSClass: v1.PodQOSBurstable}}, v1.PodQOSBurstable},
 	} {

@@ -21,7 +21,7 @@ func QOSClass(pod *v1.Pod) v1.PodQOSClass {
 	switch {
 	case len(requests) == 0 && len(limits) == 0:
 		return v1.PodQOSBestEffort
-	case limited && equalLists(requests, limits):
+	case limited && areRequested(limits, requests):
 		return v1.PodQOSGuaranteed
 	default:
 		return v1.PodQOSBurstable
@@ -59,13 +59,10 @@ func addPositive(sum, from v1.ResourceList) int {
 	return n
 }
 
-func equalLists(a, b v1.ResourceList) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for name, q := range a {
-		other, ok := b[name]
-		if !ok || q.Cmp(other) != 0 {
+// areRequested tells whether as much is requested as the limits say.
+func areRequested(limits, requests v1.ResourceList) bool {
+	for name, q := range limits {
+		if q.Cmp(requests[name]) != 0 {
 			return false
 		}
 	}

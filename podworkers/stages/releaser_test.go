@@ -308,3 +308,40 @@ func TestPanicsOfTheOwner(t *testing.T) {
 		require.Contains(t, n.logged(), "who?")
 	})
 }
+
+// There is one listing at a time. Who asks for one meanwhile gets another one after it,
+// however often; one that ends with the agent is no failure.
+func TestWokenWhileListing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		looks, stops := 0, make(chan struct{})
+		n := newNode(t, func(c *ReleaserConfig) {
+			c.List = only(t, &funcs{leftovers: func(ctx context.Context) ([]types.UID, error) {
+				looks++
+				select {
+				case <-stops:
+				case <-ctx.Done():
+				}
+				return nil, ctx.Err()
+			}})
+			c.Others = func() []types.UID { return []types.UID{""} }
+		})
+		n.run(t)
+		for range 3 {
+			n.Wake()
+			synctest.Wait()
+			require.Equal(t, 1, looks)
+		}
+		stops <- struct{}{}
+		synctest.Wait()
+		require.Equal(t, 2, looks)
+		stops <- struct{}{}
+		synctest.Wait()
+		require.Equal(t, 2, looks)
+		require.Empty(t, n.Leftovers(), "a pod without a UID is none")
+		n.Wake()
+		synctest.Wait()
+		require.Equal(t, 3, looks)
+		require.NoError(t, n.stop())
+		require.Empty(t, n.logged())
+	})
+}

@@ -71,11 +71,20 @@ func (p *Prober) Probe(ctx context.Context, t probe.Target) (probe.Result, error
 	}
 	defer response.Body.Close()
 	_, err = io.Copy(io.Discard, io.LimitReader(response.Body, maxBody))
-	if status := response.StatusCode; err == nil || status >= http.StatusBadRequest {
+	return e.verdict(ctx, own, t, response.StatusCode, err)
+}
+
+// verdict says what came of a response of which err kept the rest from coming. A good one
+// that overtakes the end of own, the context of this execution, comes too late: it may be
+// what the server says to a client that has gone.
+func (e *exchange) verdict(caller, own context.Context, t probe.Target, status int, err error) (probe.Result, error) {
+	if err == nil {
+		err = own.Err()
+	}
+	if err == nil || status >= http.StatusBadRequest {
 		return e.judge(status), nil
 	}
-	text := fmt.Sprintf("HTTP status %d, but the response broke off", response.StatusCode)
-	return network.Failure(ctx, own, t, err, text)
+	return network.Failure(caller, own, t, err, fmt.Sprintf("HTTP status %d, but the response broke off", status))
 }
 
 // exchange is one execution.

@@ -242,6 +242,20 @@ func TestTimeout(t *testing.T) {
 	networktest.Eventually(t, func() bool { return networktest.Open(t) <= before+1 })
 }
 
+// A server over TLS learns that nobody waits any longer a moment before the connection
+// ends. What it says then, which for many a handler that gives up is 200, comes too late,
+// also where it overtakes the end of the request.
+func TestLateAnswer(t *testing.T) {
+	own, cancel := context.WithTimeout(t.Context(), 0)
+	defer cancel()
+	to, e := target(&net.TCPAddr{Port: 80}, "/"), &exchange{}
+	for status, want := range map[int]string{200: "no answer within 1m0s", 302: "no answer within 1m0s", 500: "HTTP status 500"} {
+		got, err := e.verdict(t.Context(), own, to, status, nil)
+		require.NoError(t, err)
+		require.Equal(t, probe.Result{Verdict: probe.Failure, Output: want}, got)
+	}
+}
+
 // An error is told as it is, also when its body does not come to an end in time.
 func TestErrorTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

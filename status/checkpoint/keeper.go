@@ -36,6 +36,9 @@ type KeeperConfig struct {
 	// probe.Manager.Results. It must not call the Keeper. nil means
 	// that a record has none.
 	Probes func(types.UID) probe.Results
+	// HeldBack returns what belongs into its record under this name. It must not call
+	// the Keeper. nil means that a record has nothing there.
+	HeldBack func(types.UID) map[string]string
 	// Logger receives which records cannot be used. nil means none.
 	Logger *slog.Logger
 }
@@ -61,6 +64,9 @@ func NewKeeper(cfg KeeperConfig) (*Keeper, error) {
 	}
 	if cfg.Probes == nil {
 		cfg.Probes = func(types.UID) probe.Results { return nil }
+	}
+	if cfg.HeldBack == nil {
+		cfg.HeldBack = func(types.UID) map[string]string { return nil }
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
@@ -103,11 +109,11 @@ func (k *Keeper) Recall(uid types.UID) *Record {
 }
 
 // Save saves the record of a pod that is Kept: this status, with the results of its
-// probes. It is a status.SinkFunc. A pod without a folder has nothing that could be
+// probes and what is held back. It is a status.SinkFunc. A pod without a folder has nothing that could be
 // lost. ctx is not heeded.
 func (k *Keeper) Save(_ context.Context, pod *v1.Pod, s *v1.PodStatus) error {
 	err := k.cfg.Store.SaveNewest(pod.UID, func() (Record, bool) {
-		return Record{Status: *s, Probes: k.cfg.Probes(pod.UID)}, k.State(pod.UID) == Kept
+		return Record{Status: *s, Probes: k.cfg.Probes(pod.UID), HeldBack: k.cfg.HeldBack(pod.UID)}, k.State(pod.UID) == Kept
 	})
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

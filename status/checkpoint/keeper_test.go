@@ -26,6 +26,7 @@ func TestKeeper(t *testing.T) {
 	results := probe.Results{{Container: "app", ContainerID: "fake://1", Type: probe.Liveness, Result: probe.Failure}}
 	k, err := checkpoint.NewKeeper(checkpoint.KeeperConfig{
 		Store: store, Probes: func(types.UID) probe.Results { return results }, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+		HeldBack: func(uid types.UID) map[string]string { return map[string]string{"app": string(uid) + "/key"} },
 	})
 	require.NoError(t, err)
 	pod, file := &v1.Pod{}, filepath.Join(dir, "u1", "status.json")
@@ -40,7 +41,7 @@ func TestKeeper(t *testing.T) {
 	require.NoError(t, save(), "without a folder there is nothing to lose")
 	require.NoError(t, os.Mkdir(filepath.Dir(file), 0o750))
 	require.NoError(t, save())
-	require.Equal(t, &checkpoint.Record{Status: v1.PodStatus{Phase: v1.PodRunning}, Probes: results}, k.Recall("u1"))
+	require.Equal(t, &checkpoint.Record{Status: v1.PodStatus{Phase: v1.PodRunning}, Probes: results, HeldBack: map[string]string{"app": "u1/key"}}, k.Recall("u1"))
 
 	require.NoError(t, k.Forget("u1"))
 	require.Equal(t, checkpoint.Forgotten, k.State("u1"))

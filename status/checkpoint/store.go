@@ -24,6 +24,10 @@ type Record struct {
 	// Probes are the results of its probes that were known, in any order:
 	// probe.Manager.Results.
 	Probes probe.Results `json:"probes,omitempty"`
+	// HeldBack are its containers that were held back after crashes, by name, each with
+	// what its back-off belongs to: pods.Manager.HeldBack of package cri/pods. When they
+	// ended, and how often, is in Status.
+	HeldBack map[string]string `json:"heldBack,omitempty"`
 }
 
 // Errors to test for. Those of the file system are wrapped as they are:

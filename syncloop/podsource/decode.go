@@ -27,8 +27,8 @@ type Decoder struct {
 	Volumes []string
 	// Objects are the kinds of API objects that a static pod may refer to
 	// because somebody resolves them without an API server: "Secret",
-	// "ConfigMap", "ServiceAccount", "PersistentVolumeClaim", "ResourceClaim".
-	// nil means none: a manifest that refers to one is refused.
+	// "ConfigMap", "ServiceAccount", "ClusterTrustBundle", "CSIDriver",
+	// "PersistentVolumeClaim", "ResourceClaim". nil means none: a manifest that refers to one is refused.
 	Objects []string
 	// EvictedByTaints leaves the pod without the toleration of every NoExecute
 	// taint that pods from files get.
@@ -55,6 +55,9 @@ func (d Decoder) Decode(manifest []byte, origin string) (*v1.Pod, error) {
 		return nil, err
 	}
 	if err := checkKind(manifest, "Pod"); err != nil {
+		return nil, err
+	}
+	if err := checkFit(manifest); err != nil {
 		return nil, err
 	}
 	pod, err := parse(manifest)
@@ -107,9 +110,6 @@ func parse(manifest []byte) (*v1.Pod, error) {
 		serializer.SerializerOptions{Yaml: true, Strict: true})
 	pod := &v1.Pod{}
 	if _, _, err := s.Decode(manifest, nil, pod); err != nil {
-		if where := badQuantity(manifest); where != nil {
-			return nil, where
-		}
 		return nil, aboutMerge(manifest, cleanError(err))
 	}
 	pod.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
@@ -130,6 +130,9 @@ func aboutMerge(manifest []byte, err error) error {
 func checkKind(manifest []byte, want string) error {
 	var root any
 	if err := yaml.Unmarshal(manifest, &root); err != nil {
+		if where := notFinite(manifest); where != nil {
+			return where
+		}
 		return cleanError(err)
 	}
 	fields, ok := root.(map[string]any)

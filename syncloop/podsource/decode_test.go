@@ -3,6 +3,7 @@ package podsource
 import (
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 
@@ -152,6 +153,34 @@ func TestDecodeRefuses(t *testing.T) {
 		"wrong type":          {container("ports: none"), "ports"},
 		"bad quantity":        {container("resources: {limits: {cpu: fast}}"), "spec.containers[0].resources.limits[cpu]"},
 		"negative quantity":   {container("resources: {limits: {cpu: -1}}"), "spec.containers[0].resources.limits[cpu]"},
+		"infinite quantity":   {container("resources: {limits: {cpu: .inf}}"), "spec.containers[0].resources.limits.cpu: a number that is not finite"},
+		"quantity of truth":   {container("resources: {limits: {cpu: true}}"), "spec.containers[0].resources.limits[cpu]"},
+		"endless quantity":    {container("resources: {limits: {cpu: 1e2000000000}, requests: {cpu: 1}}"), "spec.containers[0].resources.limits[cpu]: Invalid value: \"1e2000000000\": must be at most 9223372036854775"},
+		"long way to parse":   {container("resources: {limits: {cpu: 10000000000000000000e2000000000}}"), "spec.containers[0].resources.limits[cpu]"},
+		"tiny quantity":       {container("resources: {limits: {cpu: '1e-400'}}"), "spec.containers[0].resources.limits[cpu]"},
+		"digits":              {container("resources: {limits: {cpu: " + strings.Repeat("9", 1<<20) + "}}"), "spec.containers[0].resources.limits[cpu]"},
+		"too much memory":     {container("resources: {limits: {memory: 1e19}}"), "spec.containers[0].resources.limits[memory]: Invalid value: 10000000000000000000: must be at most 9223372036854775807"},
+		"too much cpu":        {container("resources: {limits: {cpu: 1Ei}}"), "spec.containers[0].resources.limits[cpu]: Invalid value: \"1Ei\": must be at most 9223372036854775"},
+		"pod resources":       {spec("resources: {limits: {memory: fast}}"), "spec.resources.limits[memory]: Invalid value"},
+		"overhead":            {spec("overhead: {memory: -1}"), "spec.overhead[memory]: Invalid value: -1: must not be negative"},
+		"size limit":          {spec("volumes: [{name: v, emptyDir: {sizeLimit: 1Zi}}]"), "spec.volumes[0].emptyDir.sizeLimit: Invalid value: \"1Zi\""},
+		"large size limit":    {spec("volumes: [{name: v, emptyDir: {sizeLimit: 9223372036854775808}}]"), "spec.volumes[0].emptyDir.sizeLimit: Invalid value"},
+		"negative size limit": {spec("volumes: [{name: v, emptyDir: {sizeLimit: -1}}]"), "spec.volumes[0].emptyDir.sizeLimit: Invalid value: -1: must not be negative"},
+		"divisor": {container("env: [{name: A, valueFrom: {resourceFieldRef: {resource: limits.cpu, divisor: 1e400}}}]"),
+			"spec.containers[0].env[0].valueFrom.resourceFieldRef.divisor: Invalid value"},
+		"time":                {meta("name: a\ncreationTimestamp: yesterday"), "metadata.creationTimestamp: Invalid value: \"yesterday\""},
+		"late time":           {meta("name: a\ncreationTimestamp: \"10000-01-01T00:00:00Z\""), "metadata.creationTimestamp: Invalid value"},
+		"time of a status":    {web + "status: {conditions: [{type: Ready, status: x, lastTransitionTime: 5}]}", "status.conditions[0].lastTransitionTime: Invalid value"},
+		"generation":          {meta("name: a\ngeneration: -1"), "metadata.generation: Invalid value"},
+		"large generation":    {meta("name: a\ngeneration: 9223372036854775808"), "metadata.generation: Invalid value: 9223372036854775808"},
+		"deletion grace":      {meta("name: a\ndeletionGracePeriodSeconds: -5"), "metadata.deletionGracePeriodSeconds: Invalid value"},
+		"text for a port":     {container("ports: [{containerPort: 1}, {containerPort: 2, hostPort: \"80\"}]"), "spec.containers[0].ports[1].hostPort: Invalid value: \"80\""},
+		"large port":          {container("ports: [{containerPort: 4294967376}]"), "spec.containers[0].ports[0].containerPort: Invalid value: 4294967376"},
+		"half a port":         {container("ports: [{containerPort: 80.5}]"), "spec.containers[0].ports[0].containerPort: Invalid value: 80.5"},
+		"list for a map":      {web + "status: [1]", "status: Invalid value"},
+		"map for a list":      {spec("volumes: {name: v}"), "spec.volumes: Invalid value"},
+		"map for a text":      {spec("hostname: {name: v}"), "spec.hostname: Invalid value"},
+		"yes as a text":       {meta("name: a\nlabels: {b: y}"), "metadata.labels[b]: Invalid value: true"},
 		"limit below request": {container("resources: {limits: {cpu: 1}, requests: {cpu: 2}}"), "spec.containers[0].resources.requests[cpu]"},
 		"no name":             {meta("labels: {a: b}"), "metadata.name: Required"},
 		"bad name":            {meta("name: Web_1"), "metadata.name: Invalid"},
@@ -209,6 +238,11 @@ func TestDecodeRefuses(t *testing.T) {
 		"hook":                {container("lifecycle: {preStop: {}}"), "lifecycle.preStop"},
 		"user":                {container("securityContext: {runAsUser: -5}"), "spec.containers[0].securityContext.runAsUser"},
 		"secret volume":       {spec("volumes: [{name: v, secret: {secretName: s}}]"), "spec.volumes[0].secret: Forbidden: a static pod must not refer to a Secret"},
+		"CSI volume":          {spec("volumes: [{name: v, csi: {driver: d}}]"), "spec.volumes[0].csi: Forbidden: a static pod must not refer to a CSIDriver"},
+		"CSI secret":          {spec("volumes: [{name: v, csi: {driver: d, nodePublishSecretRef: {name: s}}}]"), "spec.volumes[0].csi.nodePublishSecretRef: Forbidden: a static pod must not refer to a Secret"},
+		"CSI driver":          {spec("volumes: [{name: v, csi: {driver: ../d}}]"), "spec.volumes[0].csi.driver: Invalid value"},
+		"CSI driver, long":    {spec("volumes: [{name: v, csi: {driver: " + strings.Repeat("d", 64) + "}}]"), "spec.volumes[0].csi.driver: Too long"},
+		"CSI secret, no name": {spec("volumes: [{name: v, csi: {driver: d, nodePublishSecretRef: {}}}]"), "spec.volumes[0].csi.nodePublishSecretRef.name: Required"},
 		"projected token":     {spec("volumes: [{name: v, projected: {sources: [{serviceAccountToken: {path: t}}]}}]"), "spec.volumes[0].projected.sources[0].serviceAccountToken: Forbidden"},
 		"claim":               {spec("volumes: [{name: v, persistentVolumeClaim: {claimName: c}}]"), "spec.volumes[0].persistentVolumeClaim: Forbidden"},
 		"service account":     {spec("serviceAccountName: sa"), "spec.serviceAccountName: Forbidden"},
@@ -224,6 +258,18 @@ func TestDecodeRefuses(t *testing.T) {
 			require.Nil(t, pod)
 		})
 	}
+}
+
+// Numbers that are as large as they may be, and what is of no type, are taken as they are.
+func TestDecodeTakes(t *testing.T) {
+	manifest := strings.Replace(web, "metadata:\n", "metadata:\n  generation: 9223372036854775807\n  creationTimestamp: \"9999-12-31T23:59:59Z\"\n"+
+		"  managedFields: [{time: null, fieldsV1: {a: {b: 1}}}]\n", 1)
+	pod, err := testDecoder().Decode([]byte(manifest+indent("resources: {limits: {memory: 9223372036854775807, cpu: 0.0000001, x/y: 0e9}}\n"+
+		"livenessProbe: {httpGet: {port: web}, periodSeconds: 2147483647}\nstdin: null", 4)), "")
+	require.NoError(t, err)
+	require.EqualValues(t, math.MaxInt64, pod.Generation)
+	require.EqualValues(t, math.MaxInt64, pod.Spec.Containers[0].Resources.Limits.Memory().Value())
+	require.EqualValues(t, math.MaxInt32, pod.Spec.Containers[0].LivenessProbe.PeriodSeconds)
 }
 
 // A merge key gives a map the fields of another one, as in YAML 1.1; a field that is

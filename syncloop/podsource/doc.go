@@ -115,7 +115,9 @@
 //     from the container port with hostNetwork;
 //   - volumes: names that are no DNS-1123 labels or occur twice, two kinds in one,
 //     kinds that are not in Decoder.Volumes, a hostPath that is not absolute or
-//     contains "..", an unknown hostPath type, a negative size limit;
+//     contains "..", an unknown hostPath type or medium, a negative size limit; names of
+//     objects, servers, paths and images that are missing or can be none, items that lead
+//     out of the volume, modes above 0777, projected sources of no or of two kinds;
 //   - mounts: of volumes that do not exist, at paths that are not absolute, contain ":" or
 //     occur twice, sub-paths that are absolute or contain "..", Bidirectional propagation
 //     without a privileged container;
@@ -124,7 +126,9 @@
 //   - probes and hooks: not exactly one action, an empty command, ports out of
 //     range, numbers below their minimum, successThreshold above 1 for liveness and
 //     startup, probes or hooks of init containers that are no sidecars;
-//   - resources: quantities that are malformed or negative, requests above limits;
+//   - values that do not fit their fields, each named by its path; quantities that are
+//     negative, or more than an int64 counts, in thousandths for cpu;
+//   - resources: requests above limits;
 //   - references to objects of the API server: service account, pull secrets,
 //     secrets, config maps, claims, tokens, trust bundles and certificates in
 //     volumes and environment, unless Decoder.Objects allows their kind.

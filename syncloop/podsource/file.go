@@ -15,6 +15,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/files"
 	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/syncloop"
 )
@@ -68,28 +69,24 @@ type FileConfig struct {
 // Unlike inotify it lets the clock of a synctest bubble go on.
 func NoWatch(context.Context, string, func(Hint)) error { return errors.ErrUnsupported }
 
-// Hint says that something may have changed.
-type Hint struct {
-	// Path is the file, "" when it is unknown which.
-	Path string
-	// State is what is known of its content.
-	State FileState
-}
+// Hint says that something may have changed: its Path, "" when it is unknown which file,
+// and what is known of its content, its State.
+type Hint = files.Hint
 
 // FileState says how far the writing of a file has come.
-type FileState uint8
+type FileState = files.State
 
 // The states of a file.
 const (
 	// Changed: something about the file is different.
-	Changed FileState = iota
+	Changed = files.Changed
 	// Writing: somebody is writing to it; a Hint that it is Written follows.
-	Writing
+	Writing = files.Writing
 	// Written: it was closed after writing, or moved here. It is complete.
-	Written
+	Written = files.Written
 	// Deleted: somebody deleted it. A file that was moved away is not: editors
 	// do that to keep the old version while they write the new one.
-	Deleted
+	Deleted = files.Deleted
 )
 
 // The times of a FileSource that nobody needs to set.
@@ -100,12 +97,6 @@ const (
 	// git and tar, delete a file and write it anew at once. A pod is stopped as much
 	// later.
 	anew = 2 * time.Millisecond
-	// quiet is how long ago a file must have been written, when no Hint says
-	// that it is complete.
-	quiet = 50 * time.Millisecond
-	// longestWrite is how long a file that is being written is left alone after
-	// the last sign of it.
-	longestWrite = 10 * time.Second
 	// youngest is how old a file must be before its times tell whether it has
 	// changed: some file systems count in steps of 2 s.
 	youngest = 3 * time.Second
@@ -127,7 +118,7 @@ type FileSource struct {
 	cfg     FileConfig
 	history *history
 	store   store
-	hints   hints
+	hints   *files.Hints
 	// delivered tells that a set has been handed over, looked when the files were
 	// looked at last, readAll when each of them was read, whether it seemed to have
 	// changed or not; only Run uses them.
@@ -182,10 +173,10 @@ func NewFileSource(cfg FileConfig) (*FileSource, error) {
 		return nil, err
 	}
 	f := &FileSource{cfg: cfg}
-	f.hints.init()
+	f.hints = files.NewHints()
 	f.store = store{dir: cfg.StateDir, decode: f.decode}
-	f.history = &history{root: cfg.Path, hold: cfg.Period, settle: cfg.Settle, deleted: f.hints.wasDeleted, earlier: f.store.load, kept: f.store.has, dropBroken: cfg.DropBroken, files: map[string]*manifest{}, decode: f.decode}
-	f.reader = newSurvey(reader{maxSize: cfg.MaxSize, youngest: youngest})
+	f.history = &history{root: cfg.Path, hold: cfg.Period, settle: cfg.Settle, deleted: f.hints.WasDeleted, earlier: f.store.load, kept: f.store.has, dropBroken: cfg.DropBroken, files: map[string]*manifest{}, decode: f.decode}
+	f.reader = newSurvey(reader{files.Reader{MaxSize: cfg.MaxSize, Youngest: youngest}})
 	return f, nil
 }
 
@@ -261,10 +252,10 @@ func (f *FileSource) wait(ctx context.Context, recheck time.Duration) bool {
 		return false
 	case <-timer.C:
 		return true
-	case <-f.hints.prompt:
+	case <-f.hints.Prompt:
 	}
 	pause = coalesce - time.Since(f.looked)
-	if f.hints.deletions() {
+	if f.hints.Deletions() {
 		pause = anew
 	}
 	return run.Sleep(ctx, max(pause, 0))
@@ -275,9 +266,9 @@ func (f *FileSource) look(started time.Time) (recheck time.Duration, err error) 
 	s := f.read()
 	now := time.Now()
 	v := f.history.apply(s, func(path string, modTime time.Time) time.Duration {
-		return f.hints.busy(path, modTime, now)
+		return f.hints.Busy(path, modTime, now)
 	}, now)
-	f.hints.forget(now)
+	f.hints.Forget(now)
 	f.looked = now
 	f.report(v.problems)
 	f.remember(v)
@@ -301,7 +292,7 @@ func (f *FileSource) look(started time.Time) (recheck time.Duration, err error) 
 // read takes one snapshot. Files that a hint names are read; the others only if
 // they seem to have changed, and now and then all of them.
 func (f *FileSource) read() snapshot {
-	named, all := f.hints.suspects()
+	named, all := f.hints.Suspects()
 	now := time.Now()
 	if all || now.Sub(f.readAll) >= trust {
 		all, f.readAll = true, now
@@ -379,11 +370,11 @@ func (f *FileSource) watch(ctx context.Context) {
 	pause := watchPauseMin
 	for {
 		started := time.Now()
-		err := f.cfg.Watch(ctx, f.cfg.Path, f.hints.add)
+		err := f.cfg.Watch(ctx, f.cfg.Path, f.hints.Add)
 		if ctx.Err() != nil {
 			return
 		}
-		f.hints.reset()
+		f.hints.Reset()
 		if errors.Is(err, errors.ErrUnsupported) {
 			f.cfg.Logger.Info("manifests are not watched, only read periodically", "path", f.cfg.Path, "period", f.cfg.Period)
 			return

@@ -107,8 +107,10 @@ func TestHistoryBadFromTheStart(t *testing.T) {
 	_, problems, v := l.see(folder{"a": "!bad", "b": "b 1"}, time.Second)
 	require.Equal(t, []string{"a: bad"}, problems)
 	require.False(t, v.problems[0].KeptLastGood)
-	_, problems, _ = l.see(folder{"b": "b 1"}, 2*time.Second)
+	_, problems, v = l.see(folder{"b": "b 1"}, 2*time.Second)
 	require.Empty(t, problems)
+	require.True(t, v.lost, "there is no pod for which to wait")
+	require.Zero(t, v.recheck)
 
 	l = newHistory()
 	l.see(folder{"a": "a 1"}, 0)
@@ -292,7 +294,7 @@ func TestHistoryFolderVanishes(t *testing.T) {
 // not in it: something may have been mounted over them. They go on for the period; what
 // is there counts at once.
 func TestHistoryFolderReplaced(t *testing.T) {
-	first, second := folderID{1, 2}, folderID{1, 3}
+	first, second := folderID{Inode: 2}, folderID{Inode: 3}
 	look := func(l *history, at folderID, f folder, after time.Duration) ([]string, outcome) {
 		s := f.snapshot()
 		s.folder = at

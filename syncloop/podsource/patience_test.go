@@ -145,7 +145,7 @@ func TestSilentLinkIsReplaced(t *testing.T) {
 		require.Equal(t, both, look(), "nothing more is asked of them")
 		require.NoError(t, os.Remove(r.path("link")))
 		require.NoError(t, os.Symlink(target, r.path("link")))
-		r.source.hints.add(Hint{Path: r.path("file")})
+		r.source.hints.Add(Hint{Path: r.path("file")})
 		require.Equal(t, map[string]bool{"file": false, "link": false}, look())
 		err := r.source.join()
 		require.ErrorContains(t, err, r.path("link"))
@@ -205,4 +205,23 @@ func TestForgetLate(t *testing.T) {
 	require.Len(t, s.late, 1)
 	require.Contains(t, s.late, "b")
 	require.Equal(t, 1, s.unanswered())
+}
+
+// What has answered after all does not count any more, and a file whose reads have not is
+// not asked anew for ever.
+func TestUnanswered(t *testing.T) {
+	answered := make(chan reading, 1)
+	answered <- reading{}
+	silentOne := lateRead{answers: make(chan reading, 1), asked: request{path: "a"}}
+	s := &survey{late: map[string]lateRead{"a": silentOne}, replaced: []lateRead{{answers: answered}, silentOne}}
+	require.Equal(t, 1, s.unanswered())
+	for range maxReplaced - 1 {
+		s.replaced = append(s.replaced, silentOne)
+	}
+	r, waiting := s.belated(request{path: "a"}, true)
+	require.True(t, waiting && r.silent)
+	s.replaced = s.replaced[1:]
+	_, waiting = s.belated(request{path: "a"}, true)
+	require.False(t, waiting)
+	require.Len(t, s.replaced, maxReplaced)
 }

@@ -2,14 +2,13 @@ package podsource
 
 import (
 	"errors"
-	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
+
+	"github.com/podwright/podwright/internal/files"
 )
 
 // snapshot is what a folder of manifests, or one manifest, looked like at one
@@ -28,7 +27,7 @@ type snapshot struct {
 }
 
 // folderID tells what is at a path from something else there; zero when it is not known.
-type folderID struct{ device, inode uint64 }
+type folderID = files.ID
 
 // reading is one file: its content, or why there is none.
 type reading struct {
@@ -46,19 +45,10 @@ type reading struct {
 }
 
 // stamp is what a file system says about one version of a file.
-type stamp struct {
-	device, inode     uint64
-	size              int64
-	modified, changed int64 // in ns since 1970
-}
+type stamp = files.Stamp
 
 // reader reads manifests.
-type reader struct {
-	// maxSize is the most bytes of a manifest.
-	maxSize int64
-	// youngest is how old a file must be to be known by its stamp.
-	youngest time.Duration
-}
+type reader struct{ files.Reader }
 
 // request asks for one file.
 type request struct {
@@ -83,17 +73,17 @@ func (r reader) list(path string) listing {
 	case errors.Is(err, fs.ErrNotExist):
 		return listing{snapshot: snapshot{problem: "does not exist", missing: true}}
 	case err != nil:
-		return listing{snapshot: snapshot{problem: bare(err), unknown: true}}
+		return listing{snapshot: snapshot{problem: files.Bare(err), unknown: true}}
 	case info.Mode().IsRegular():
-		return listing{snapshot: snapshot{folder: folderOf(info)}, requests: []request{{path: path}}}
+		return listing{snapshot: snapshot{folder: files.IDOf(info)}, requests: []request{{path: path}}}
 	case !info.IsDir():
-		return listing{snapshot: snapshot{problem: "is " + describe(info.Mode()) + ", neither a folder nor a file", unknown: true}}
+		return listing{snapshot: snapshot{problem: "is " + files.Describe(info.Mode()) + ", neither a folder nor a file", unknown: true}}
 	}
 	entries, err := os.ReadDir(path)
 	if err != nil {
-		return listing{snapshot: snapshot{problem: bare(err), unknown: true}}
+		return listing{snapshot: snapshot{problem: files.Bare(err), unknown: true}}
 	}
-	l := listing{snapshot: snapshot{folder: folderOf(info)}, requests: make([]request, 0, len(entries))}
+	l := listing{snapshot: snapshot{folder: files.IDOf(info)}, requests: make([]request, 0, len(entries))}
 	for _, entry := range entries {
 		if ignoredName(entry.Name()) {
 			continue
@@ -114,105 +104,10 @@ func ignoredName(name string) bool {
 }
 
 // one reads one file.
-func (rd reader) one(q request) (r reading) {
-	r.path = q.path
-	now := time.Now()
-	info, err := os.Stat(q.path)
-	if errors.Is(err, fs.ErrNotExist) {
-		if _, err := os.Lstat(q.path); err != nil {
-			r.vanished = true
-			return r
-		}
-		r.problem = "is a symbolic link to nothing"
-		return r
-	}
-	if err != nil {
-		r.problem = bare(err)
-		return r
-	}
-	if r.problem = unreadable(info, rd.maxSize); r.problem != "" {
-		return r
-	}
-	if s := stampOf(info, rd.youngest, now); s != (stamp{}) && s == q.known {
-		r.same, r.stamp, r.modTime = true, s, info.ModTime()
-		return r
-	}
-	rd.regular(&r, now)
-	return r
-}
-
-// unreadable says why a file is not even opened.
-func unreadable(info fs.FileInfo, maxSize int64) string {
-	switch {
-	case !info.Mode().IsRegular():
-		return "is " + describe(info.Mode()) + ", not a file"
-	case info.Size() > maxSize:
-		return fmt.Sprintf("has %d bytes, more than the limit of %d", info.Size(), maxSize)
-	}
-	return ""
-}
-
-// regular reads a file that was regular a moment ago. It looks again once the
-// file is open, and opens it in a way that does not wait for the other end of a
-// pipe. The stamp is taken before the content: a file that changes meanwhile has
-// another one afterwards.
-func (rd reader) regular(r *reading, now time.Time) {
-	f, err := os.OpenFile(r.path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		r.problem = bare(err)
-		return
-	}
-	defer func() { _ = f.Close() }() // only read from
-	info, err := f.Stat()
-	if err != nil {
-		r.problem = bare(err)
-		return
-	}
-	if r.problem = unreadable(info, rd.maxSize); r.problem != "" {
-		return
-	}
-	data, err := rd.content(f, info)
-	switch {
-	case err != nil:
-		r.problem = bare(err)
-	case int64(len(data)) > rd.maxSize:
-		r.problem = fmt.Sprintf("has more bytes than the limit of %d", rd.maxSize)
-	default:
-		r.data, r.modTime, r.stamp = data, info.ModTime(), stampOf(info, rd.youngest, now)
-	}
-}
-
-// content reads an open file. One that says that it has no bytes is not read:
-// the files of the kernel do, and reading some of them waits, or takes away what
-// others wait for.
-func (rd reader) content(f *os.File, info fs.FileInfo) ([]byte, error) {
-	if info.Size() == 0 {
-		return nil, nil
-	}
-	return io.ReadAll(io.LimitReader(f, rd.maxSize+1))
-}
-
-// bare is an error's text without the operation and the path.
-func bare(err error) string {
-	var pathErr *fs.PathError
-	if errors.As(err, &pathErr) {
-		err = pathErr.Err
-	}
-	return "cannot be read: " + err.Error()
-}
-
-// describe names what is not a regular file.
-func describe(mode fs.FileMode) string {
-	switch {
-	case mode.IsDir():
-		return "a folder"
-	case mode&fs.ModeNamedPipe != 0:
-		return "a named pipe"
-	case mode&fs.ModeSocket != 0:
-		return "a socket"
-	case mode&fs.ModeDevice != 0:
-		return "a device"
-	default:
-		return "something else"
+func (rd reader) one(q request) reading {
+	r := rd.Read(q.path, q.known)
+	return reading{
+		path: q.path, data: r.Data, modTime: r.ModTime, problem: r.Problem,
+		stamp: r.Stamp, same: r.Same, vanished: r.Vanished,
 	}
 }

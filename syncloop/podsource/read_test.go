@@ -5,10 +5,13 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/podwright/podwright/internal/files"
 )
 
 // A file that seems unchanged is not read again, and no way of changing one goes
@@ -22,7 +25,7 @@ func TestUnchangedFilesAreNotRead(t *testing.T) {
 	m := newMerger(t, MergerConfig{})
 	f, err := NewFileSource(FileConfig{Path: dir, Merger: m.Merger, Decoder: testDecoder()})
 	require.NoError(t, err)
-	f.reader.youngest = 0
+	f.reader.Youngest = 0
 	image := func() string {
 		_, err := f.look(time.Time{})
 		require.NoError(t, err)
@@ -44,7 +47,7 @@ func TestUnchangedFilesAreNotRead(t *testing.T) {
 			require.NoError(t, os.Chtimes(at, old, old))
 			info, err := os.Stat(at)
 			require.NoError(t, err)
-			last = stampOf(info, 0, time.Now())
+			last = files.StampOf(info, 0, time.Now())
 		}
 	}
 	for name, change := range map[string]func(){
@@ -62,22 +65,22 @@ func TestUnchangedFilesAreNotRead(t *testing.T) {
 		require.Equal(t, "y", image(), name)
 	}
 
-	f.hints.add(Hint{Path: path})
+	f.hints.Add(Hint{Path: path})
 	require.True(t, reads(), "something was said about it")
 	require.False(t, reads())
-	f.hints.add(Hint{})
+	f.hints.Add(Hint{})
 	require.True(t, reads(), "something was said, perhaps about it")
 	require.False(t, reads())
 	f.readAll = time.Now().Add(-trust)
 	require.True(t, reads(), "times are not believed for ever")
 	require.False(t, reads())
-	f.reader.youngest = time.Hour
+	f.reader.Youngest = time.Hour
 	require.True(t, reads(), "two versions of a young file may have the same times")
 
-	f.reader.youngest = 0
+	f.reader.Youngest = 0
 	put(t, path, strings.Repeat("bad: [", 3))
 	require.NoError(t, os.Chtimes(path, old, old))
-	f.hints.add(Hint{Path: path, State: Written})
+	f.hints.Add(Hint{Path: path, State: Written})
 	image()
 	require.False(t, reads(), "what is bad and unchanged stays bad")
 	_, err = f.look(time.Time{})
@@ -89,16 +92,42 @@ func TestUnchangedFilesAreNotRead(t *testing.T) {
 // read again although it has not changed since.
 func TestBusyFilesAreReadAgain(t *testing.T) {
 	l := newHistory()
-	s := stamp{inode: 1, size: 3}
+	s := stamp{Inode: 1, Size: 3}
 	r := reading{path: "a", data: []byte("a 1"), stamp: s}
 	busy := func(string, time.Time) time.Duration { return time.Second }
 	l.apply(snapshot{files: []reading{r}}, busy, time.Unix(0, 0))
 	require.Zero(t, l.stampOf("a"))
 	l.apply(snapshot{files: []reading{r}}, complete, time.Unix(1, 0))
 	require.Equal(t, s, l.stampOf("a"))
-	r.data, r.stamp = []byte("a 2"), stamp{inode: 2, size: 3}
+	r.data, r.stamp = []byte("a 2"), stamp{Inode: 2, Size: 3}
 	l.apply(snapshot{files: []reading{r}}, busy, time.Unix(2, 0))
 	require.NotEqual(t, r.stamp, l.stampOf("a"))
 	l.apply(snapshot{files: []reading{{path: "a", problem: "cannot be read"}}}, complete, time.Unix(3, 0))
 	require.Zero(t, l.stampOf("a"))
+}
+
+// Hidden files, and what lies between two #, are no manifests.
+func TestIgnoredName(t *testing.T) {
+	for name, want := range map[string]bool{
+		".a": true, "..data": true, "#a#": true, "##": true,
+		"a": false, "a.yaml": false, "#": false, "#a": false, "a#": false, "a.": false,
+	} {
+		require.Equal(t, want, ignoredName(name), name)
+	}
+}
+
+// What is neither a folder nor a file says nothing of which files there are.
+func TestListOddPaths(t *testing.T) {
+	dir := t.TempDir()
+	file, pipe := filepath.Join(dir, "file"), filepath.Join(dir, "pipe")
+	require.NoError(t, os.WriteFile(file, []byte("12345"), 0o600))
+	require.NoError(t, syscall.Mkfifo(pipe, 0o600))
+	rd := reader{files.Reader{MaxSize: 4}}
+	for path, want := range map[string]snapshot{
+		filepath.Join(dir, "none"):   {problem: "does not exist", missing: true},
+		filepath.Join(file, "below"): {problem: "cannot be read: not a directory", unknown: true},
+		pipe:                         {problem: "is a named pipe, neither a folder nor a file", unknown: true},
+	} {
+		require.Equal(t, listing{snapshot: want}, rd.list(path))
+	}
 }

@@ -64,6 +64,9 @@ func (r *references) volume(vol *v1.VolumeSource, path *field.Path) {
 	}
 	if vol.CSI != nil {
 		r.refuse(path.Child("csi"), "CSIDriver")
+		if vol.CSI.NodePublishSecretRef != nil {
+			r.refuse(path.Child("csi", "nodePublishSecretRef"), "Secret")
+		}
 	}
 	if vol.AzureFile != nil {
 		r.refuse(path.Child("azureFile"), "Secret")

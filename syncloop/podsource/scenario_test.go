@@ -331,9 +331,9 @@ func (s *scenario) watch(none bool) func(context.Context, string, func(Hint)) er
 func (s *scenario) hintAll(hints []Hint) {
 	last := len(hints) - 1
 	for _, h := range hints[:last] {
-		s.file.hints.note(h)
+		s.file.hints.Note(h)
 	}
-	s.file.hints.add(hints[last])
+	s.file.hints.Add(hints[last])
 }
 
 func (s *scenario) write(name, text string, how FileState) {

@@ -99,6 +99,8 @@ func (d Decoder) checkMeta(pod *v1.Pod) field.ErrorList {
 	if pod.DeletionTimestamp != nil {
 		errs = append(errs, field.Forbidden(meta.Child("deletionTimestamp"), "delete the manifest to delete the pod"))
 	}
+	errs = append(errs, atLeast(meta.Child("deletionGracePeriodSeconds"), pod.DeletionGracePeriodSeconds, 0)...)
+	errs = append(errs, atLeast(meta.Child("generation"), &pod.Generation, 0)...)
 	if podfacts.IsMirror(pod) {
 		errs = append(errs, field.Forbidden(meta.Child("annotations").Key(podfacts.ConfigMirror), "a mirror pod cannot be a manifest"))
 	}
@@ -161,7 +163,7 @@ func checkSpec(spec *v1.PodSpec) field.ErrorList {
 	}
 	errs = append(errs, checkResources(spec.Resources, root.Child("resources"))...)
 	errs = append(errs, checkPodSecurity(spec.SecurityContext, root.Child("securityContext"))...)
-	return append(errs, checkQuantities(spec.Overhead, root.Child("overhead"))...)
+	return append(errs, checkResourceNames(spec.Overhead, root.Child("overhead"))...)
 }
 
 func checkHostAliases(aliases []v1.HostAlias, at *field.Path) field.ErrorList {
@@ -249,7 +251,7 @@ func checkVolumes(volumes []v1.Volume, supported []string) field.ErrorList {
 			errs = append(errs, field.Duplicate(at.Child("name"), vol.Name))
 		}
 		names[vol.Name] = true
-		kinds := volumeKinds(&vol.VolumeSource)
+		kinds := setFields(&vol.VolumeSource)
 		if len(kinds) > 1 {
 			errs = append(errs, field.Forbidden(at.Child(kinds[1]), "the volume is a "+kinds[0]+" already"))
 		}
@@ -259,12 +261,16 @@ func checkVolumes(volumes []v1.Volume, supported []string) field.ErrorList {
 			}
 		}
 		errs = append(errs, checkVolumeSource(&vol.VolumeSource, at)...)
+		errs = append(errs, checkSources(&vol.VolumeSource, at)...)
 	}
 	return errs
 }
 
 func checkVolumeSource(vol *v1.VolumeSource, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
+	if vol.CSI != nil {
+		errs = checkCSI(vol.CSI, at.Child("csi"))
+	}
 	if host := vol.HostPath; host != nil {
 		at := at.Child("hostPath")
 		switch {
@@ -278,16 +284,13 @@ func checkVolumeSource(vol *v1.VolumeSource, at *field.Path) field.ErrorList {
 		errs = append(errs, oneOf(at.Child("type"), *host.Type, v1.HostPathUnset, v1.HostPathDirectoryOrCreate, v1.HostPathDirectory,
 			v1.HostPathFileOrCreate, v1.HostPathFile, v1.HostPathSocket, v1.HostPathCharDev, v1.HostPathBlockDev)...)
 	}
-	if empty := vol.EmptyDir; empty != nil && empty.SizeLimit != nil && empty.SizeLimit.Sign() < 0 {
-		errs = append(errs, field.Invalid(at.Child("emptyDir", "sizeLimit"), empty.SizeLimit.String(), "must not be negative"))
-	}
 	return errs
 }
 
-// volumeKinds returns the JSON names of the fields that are set.
-func volumeKinds(vol *v1.VolumeSource) []string {
+// setFields returns the JSON names of the fields of a source that are set.
+func setFields[T any](source *T) []string {
 	var kinds []string
-	value := reflect.ValueOf(vol).Elem()
+	value := reflect.ValueOf(source).Elem()
 	for i := range value.NumField() {
 		if !value.Field(i).IsNil() {
 			name, _, _ := strings.Cut(value.Type().Field(i).Tag.Get("json"), ",")

@@ -6,11 +6,9 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"sigs.k8s.io/yaml"
 )
 
 // containerChecker carries what the containers of one pod must not share.
@@ -289,12 +287,12 @@ func count(conditions ...bool) int {
 	return n
 }
 
-// checkResources refuses negative quantities and limits below requests.
+// checkResources refuses limits below requests.
 func checkResources(r *v1.ResourceRequirements, at *field.Path) field.ErrorList {
 	if r == nil {
 		return nil
 	}
-	errs := append(checkQuantities(r.Limits, at.Child("limits")), checkQuantities(r.Requests, at.Child("requests"))...)
+	errs := append(checkResourceNames(r.Limits, at.Child("limits")), checkResourceNames(r.Requests, at.Child("requests"))...)
 	for _, name := range sortedNames(r.Requests) {
 		request := r.Requests[name]
 		if limit, ok := r.Limits[name]; ok && request.Cmp(limit) > 0 {
@@ -304,14 +302,10 @@ func checkResources(r *v1.ResourceRequirements, at *field.Path) field.ErrorList 
 	return errs
 }
 
-func checkQuantities(list v1.ResourceList, at *field.Path) field.ErrorList {
+func checkResourceNames(list v1.ResourceList, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for _, name := range sortedNames(list) {
-		quantity := list[name]
 		errs = append(errs, invalid(at.Key(string(name)), string(name), validation.IsQualifiedName(string(name)))...)
-		if quantity.Sign() < 0 {
-			errs = append(errs, field.Invalid(at.Key(string(name)), quantity.String(), "must not be negative"))
-		}
 	}
 	return errs
 }
@@ -323,45 +317,4 @@ func sortedNames(list v1.ResourceList) []v1.ResourceName {
 	}
 	slices.Sort(names)
 	return names
-}
-
-// badQuantity finds the quantity that a decoder refused: its own error does not
-// say where it was. It returns nil when all that it looks at are well formed.
-func badQuantity(manifest []byte) error {
-	type amounts map[string]any
-	type container struct {
-		Resources struct{ Limits, Requests amounts } `json:"resources"`
-	}
-	var root struct {
-		Spec struct {
-			InitContainers []container `json:"initContainers"`
-			Containers     []container `json:"containers"`
-			Overhead       amounts     `json:"overhead"`
-		} `json:"spec"`
-	}
-	if yaml.Unmarshal(manifest, &root) != nil {
-		return nil
-	}
-	var errs field.ErrorList
-	check := func(list amounts, at *field.Path) {
-		for name, value := range list {
-			text, ok := value.(string)
-			if !ok {
-				continue
-			}
-			if _, err := resource.ParseQuantity(text); err != nil {
-				errs = append(errs, field.Invalid(at.Key(name), text, "is not a quantity such as 100m or 64Mi"))
-			}
-		}
-	}
-	spec := field.NewPath("spec")
-	for list, containers := range map[string][]container{"initContainers": root.Spec.InitContainers, "containers": root.Spec.Containers} {
-		for i, c := range containers {
-			at := spec.Child(list).Index(i).Child("resources")
-			check(c.Resources.Limits, at.Child("limits"))
-			check(c.Resources.Requests, at.Child("requests"))
-		}
-	}
-	check(root.Spec.Overhead, spec.Child("overhead"))
-	return joinErrors(errs)
 }

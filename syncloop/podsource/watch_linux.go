@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/podwright/podwright/internal/files"
 	"github.com/podwright/podwright/internal/inotify"
 )
 
@@ -77,7 +78,7 @@ func (w *pathWatch) event(e inotify.Event) error {
 	case e.Watch == w.inside && e.Name != "":
 		// "..data" is the link that a ConfigMap volume swaps.
 		if !ignoredName(e.Name) || strings.HasPrefix(e.Name, "..") {
-			w.changed(Hint{Path: filepath.Join(w.path, e.Name), State: fileState(filepath.Join(w.path, e.Name), e)})
+			w.changed(Hint{Path: filepath.Join(w.path, e.Name), State: files.StateOf(filepath.Join(w.path, e.Name), e)})
 		}
 	case e.Watch == w.above && e.Name == filepath.Base(w.path):
 		if e.Mask&unix.IN_MOVED_FROM != 0 && w.inside != -1 {
@@ -89,7 +90,7 @@ func (w *pathWatch) event(e inotify.Event) error {
 			// A folder that cannot be entered is found by the period.
 			_ = w.enter()
 		}
-		w.changed(Hint{Path: w.path, State: fileState(w.path, e)})
+		w.changed(Hint{Path: w.path, State: files.StateOf(w.path, e)})
 	}
 	return nil
 }
@@ -107,17 +108,4 @@ func (w *pathWatch) lost(wd int) error {
 		return fmt.Errorf("watching %s: the folder above it is gone", w.path)
 	}
 	return nil
-}
-
-// fileState says what an event tells about a file's content.
-func fileState(path string, e inotify.Event) FileState {
-	switch {
-	case e.Written():
-		return Written
-	case e.Mask&unix.IN_DELETE != 0:
-		return Deleted
-	case e.Writing(path):
-		return Writing
-	}
-	return Changed
 }

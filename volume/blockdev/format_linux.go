@@ -27,11 +27,24 @@ func FormatAndMount(ctx context.Context, m mounts.Mounter, device, dir, fsType s
 		return err
 	}
 	f := mount.SafeFormatAndMount{Interface: mounter{ctx: ctx, m: m}, Exec: programs{exec.New(), ctx}}
-	if err := f.FormatAndMount(device, dir, fsType, options); err != nil {
-		return fmt.Errorf("%s at %s: %w", device, dir, err)
+	err := f.FormatAndMount(device, dir, fsType, options)
+	var failed mount.MountError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &failed) && failed.Type == mount.FilesystemMismatch:
+		err = mismatch{err}
 	}
-	return nil
+	return fmt.Errorf("%s at %s: %w", device, dir, err)
 }
+
+// mismatch is the error of a device that has another file system than asked for.
+type mismatch struct{ error }
+
+func (m mismatch) Unwrap() error { return m.error }
+
+// EventReason is for the event that tells of it.
+func (mismatch) EventReason() string { return "FailedMountOnFilesystemMismatch" }
 
 // programs ends programs with a context.
 type programs struct {

@@ -19,6 +19,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
 	"github.com/podwright/podwright/internal/required"
 	"github.com/podwright/podwright/volume"
@@ -38,6 +39,10 @@ type Config struct {
 	// Translate makes of a PersistentVolume of a kind that is served by a CSI driver now
 	// one of that driver. It gets a copy. Nil means that none is.
 	Translate func(*v1.PersistentVolume) (*v1.PersistentVolume, error)
+	// Node is this node with its labels: volumes whose node affinity excludes it are
+	// refused. It answers from memory, and nil while that is not known, which is an error
+	// of volumes with an affinity. Nil means that affinities are not looked at.
+	Node func() *v1.Node
 }
 
 // Resolver is a volume.Claims. Use New. It is safe for concurrent use.
@@ -64,6 +69,8 @@ var (
 	// ErrOtherClaim: the volume is bound to another claim, maybe one of the same name
 	// before this one.
 	ErrOtherClaim = errors.New("bound to another claim")
+	// ErrOtherNode: the volume cannot be used on this node.
+	ErrOtherNode = errors.New("its node affinity excludes this node")
 )
 
 // pvcProtection keeps a claim from being deleted while pods use it.
@@ -132,8 +139,31 @@ func (r *Resolver) persistent(ctx context.Context, claim *v1.PersistentVolumeCla
 		return nil, fmt.Errorf("%w: spec.claimRef is empty", ErrNotBound)
 	case pv.Spec.ClaimRef.UID != claim.UID:
 		return nil, fmt.Errorf("%w: that with the UID %s", ErrOtherClaim, pv.Spec.ClaimRef.UID)
-	case r.cfg.Translate == nil:
+	}
+	if err := r.mayBeHere(pv); err != nil {
+		return nil, err
+	}
+	if r.cfg.Translate == nil {
 		return pv, nil
 	}
 	return r.cfg.Translate(pv.DeepCopy())
+}
+
+// mayBeHere refuses a volume that is of other nodes only.
+func (r *Resolver) mayBeHere(pv *v1.PersistentVolume) error {
+	if r.cfg.Node == nil || pv.Spec.NodeAffinity == nil || pv.Spec.NodeAffinity.Required == nil {
+		return nil
+	}
+	node := r.cfg.Node()
+	if node == nil {
+		return errors.New("spec.nodeAffinity: the labels of this node are not known yet")
+	}
+	terms, err := nodeaffinity.NewNodeSelector(pv.Spec.NodeAffinity.Required)
+	switch {
+	case err != nil:
+		return fmt.Errorf("spec.nodeAffinity.required: %w", err)
+	case !terms.Match(node):
+		return fmt.Errorf("%w, %s", ErrOtherNode, node.Name)
+	}
+	return nil
 }

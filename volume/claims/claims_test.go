@@ -142,3 +142,31 @@ func TestTranslate(t *testing.T) {
 	_, err = claims.New(claims.Config{})
 	require.EqualError(t, err, "claims: Config.Objects is required")
 }
+
+// A volume of other nodes is refused before anything is done with it.
+func TestNodeAffinity(t *testing.T) {
+	o := bound()
+	o.pv.Spec.NodeAffinity = &v1.VolumeNodeAffinity{Required: &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{{
+		MatchExpressions: []v1.NodeSelectorRequirement{{Key: "zone", Operator: v1.NodeSelectorOpIn, Values: []string{"a"}}},
+	}}}}
+	var node *v1.Node
+	r, err := claims.New(claims.Config{Objects: o, Node: func() *v1.Node { return node }})
+	require.NoError(t, err)
+	_, err = r.Resolve(t.Context(), pod(), claimed())
+	require.EqualError(t, err, "claim ns/web-disk: volume pv: spec.nodeAffinity: the labels of this node are not known yet")
+	node = &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", Labels: map[string]string{"zone": "b"}}}
+	_, err = r.Resolve(t.Context(), pod(), claimed())
+	require.ErrorIs(t, err, claims.ErrOtherNode)
+	require.EqualError(t, err, "claim ns/web-disk: volume pv: its node affinity excludes this node, n1")
+	node.Labels["zone"] = "a"
+	_, err = r.Resolve(t.Context(), pod(), claimed())
+	require.NoError(t, err)
+	o.pv.Spec.NodeAffinity.Required.NodeSelectorTerms[0].MatchExpressions[0].Operator = "Near"
+	_, err = r.Resolve(t.Context(), pod(), claimed())
+	require.ErrorContains(t, err, "spec.nodeAffinity.required")
+	_, err = resolve(t, o, claimed())
+	require.NoError(t, err, "without a node nothing is compared")
+	o.pv.Spec.NodeAffinity.Required, node = nil, nil
+	_, err = r.Resolve(t.Context(), pod(), claimed())
+	require.NoError(t, err)
+}

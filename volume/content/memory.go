@@ -2,11 +2,8 @@ package content
 
 import (
 	"hash/maphash"
-	"path/filepath"
 	"sync"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // memory knows what was written where, so that a payload that has not changed costs no
@@ -91,21 +88,4 @@ func (m *memory) forget(dir string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.known, dir)
-}
-
-func look(dir string) (f folderStamp, ok bool) {
-	var err error
-	if f.root, err = stampOf(dir); err != nil {
-		return f, false
-	}
-	f.version, err = stampOf(filepath.Join(dir, dataLink))
-	return f, err == nil
-}
-
-func stampOf(path string) (stamp, error) {
-	var st unix.Stat_t
-	if err := unix.Stat(path, &st); err != nil {
-		return stamp{}, err
-	}
-	return stamp{st.Dev, st.Ino, st.Mtim.Nano(), st.Ctim.Nano()}, nil
 }

@@ -7,10 +7,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/volume/blockdev"
 	"github.com/podwright/podwright/volume/csi"
@@ -38,9 +40,8 @@ func (d *disks) Unpublish(_ context.Context, _, path string) error {
 	return os.Remove(path)
 }
 
-// A real device is held while a pod has it, and let go before the driver is asked to take
-// it away.
-func TestDeviceIsHeld(t *testing.T) {
+// loopDevice makes a device that goes with the test.
+func loopDevice(t *testing.T) string {
 	if _, err := exec.LookPath("losetup"); os.Getuid() != 0 || err != nil {
 		if os.Getenv("PODWRIGHT_REQUIRE_CRI") == "1" {
 			t.Fatal("needs root and losetup")
@@ -54,24 +55,74 @@ func TestDeviceIsHeld(t *testing.T) {
 	require.NoError(t, err, "%s", out)
 	device := strings.TrimSpace(string(out))
 	t.Cleanup(func() { _ = exec.Command("losetup", "-d", device).Run() })
+	return device
+}
 
-	d := &disks{device: device}
-	w := newWorld(t, func(cfg *csi.Config) { cfg.Drivers = d })
-	m := w.args(persistent(v1.PersistentVolumeBlock), "1")
-	target := w.layout.Plugin(csi.Name) + "/volumeDevices/publish/pv/1"
+// letGo takes a device away that a test has left.
+func letGo(t *testing.T, target string) {
 	t.Cleanup(func() {
 		_ = blockdev.Release(target)
 		_ = unix.Unmount(target, unix.MNT_DETACH)
 	})
-	_, err = w.mount(m)
-	require.NoError(t, err)
+}
+
+func holder(t *testing.T, target string) string {
 	loop, err := blockdev.Holder(target)
 	require.NoError(t, err)
-	require.NotEmpty(t, loop)
-	require.NoError(t, w.unmount(m))
-	loop, err = blockdev.Holder(target)
+	return loop
+}
+
+// A real device is held while a pod has it, and let go before the driver is asked to take
+// it away.
+func TestDeviceIsHeld(t *testing.T) {
+	d := &disks{device: loopDevice(t)}
+	w := newWorld(t, func(cfg *csi.Config) { cfg.Drivers = d })
+	m := w.args(persistent(v1.PersistentVolumeBlock), "1")
+	target := w.layout.Plugin(csi.Name) + "/volumeDevices/publish/pv/1"
+	letGo(t, target)
+	_, err := w.mount(m)
 	require.NoError(t, err)
-	require.Empty(t, loop)
+	require.NotEmpty(t, holder(t, target))
+	require.NoError(t, w.unmount(m))
+	require.Empty(t, holder(t, target))
 	require.NoError(t, w.Unstage(t.Context(), w.VolumeID(m.Spec)))
 	require.Empty(t, tree(t, w.layout.Root))
+}
+
+// Two pods have a real device through the manager, by links of their own. An agent that is
+// killed leaves it held, and the next one takes it away.
+func TestDeviceOfTwoPods(t *testing.T) {
+	d := &disks{device: loopDevice(t)}
+	inAgent(t, func(a *agent) {
+		var targets []string
+		for _, uid := range []types.UID{"1", "2"} {
+			target := a.layout.Plugin(csi.Name) + "/volumeDevices/publish/device/" + string(uid)
+			letGo(t, target)
+			targets = append(targets, target)
+			require.NoError(t, a.prepare(uses(uid, "device")))
+			at, err := a.Volume(t.Context(), uses(uid, "device"), "v")
+			require.NoError(t, err)
+			require.Empty(t, at.Path)
+			info, err := os.Stat(at.Device)
+			require.NoError(t, err)
+			require.Equal(t, os.ModeDevice, info.Mode().Type(), "what a container gets is the device")
+			require.NotEmpty(t, holder(t, target))
+		}
+		require.Equal(t, 1, d.count("Stage"))
+		a.again()
+		for _, target := range targets {
+			require.NotEmpty(t, holder(t, target))
+		}
+		require.NoError(t, a.release("1"))
+		require.NotEmpty(t, holder(t, targets[1]))
+		require.Zero(t, d.count("Unstage"))
+		require.NoError(t, a.release("2"))
+		require.Empty(t, holder(t, targets[1]))
+		synctest.Wait()
+		require.Equal(t, 1, d.count("Unstage"))
+		require.Empty(t, tree(t, a.layout.Root))
+	}, withSecrets, func(a *agent) {
+		d.can = csi.Capabilities{Stage: true}
+		a.world.cfg.Drivers = d
+	})
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync"
 	"testing"
 	"time"
 
@@ -81,6 +82,20 @@ func TestDevice(t *testing.T) {
 	require.Empty(t, tree(t, w.layout.Root))
 }
 
+// An upstream kubelet that is killed while it takes a device away has removed the pod's
+// link first: the device is unpublished before it is unstaged.
+func TestDeviceWithoutLink(t *testing.T) {
+	w := newWorld(t)
+	m := w.args(persistent(v1.PersistentVolumeBlock), "1")
+	_, err := w.mount(m)
+	require.NoError(t, err)
+	require.NoError(t, os.Remove(m.Dir))
+	w.restart()
+	require.NoError(t, w.Unstage(t.Context(), w.VolumeID(m.Spec)))
+	require.Equal(t, 1, w.fake.count("Unpublish"))
+	require.Empty(t, tree(t, w.layout.Root))
+}
+
 // V20: a call that may have had an effect leaves what Unmount has to know; the pod's end
 // asks the driver to take it away. An agent that knows no more than the disk does so, too.
 func TestV20Uncertain(t *testing.T) {
@@ -107,7 +122,10 @@ func TestV21Final(t *testing.T) {
 	require.NotErrorIs(t, err, volume.ErrTransient)
 	require.NoDirExists(t, m.Dir)
 
-	w.fake.fault = nil
+	yes, ask := true, both
+	ask.RequiresRepublish = &yes
+	w.cfg.CSIDrivers, w.fake.fault = ask, nil
+	w.restart()
 	_, err = w.mount(m)
 	require.NoError(t, err)
 	w.fail("Publish", csi.Final(errors.New("bad")))
@@ -283,14 +301,68 @@ func TestV19Unreadable(t *testing.T) {
 	require.NoError(t, memory.Mount(t.Context(), mounts.Mount{Source: "tmpfs", FSType: "tmpfs", Target: got.Path}))
 	require.NoError(t, os.WriteFile(m.Dir+"/vol_data.json", []byte("{"), 0o600))
 	w.restart()
-	_, err = w.VolumeIDOf(m.Dir)
-	require.ErrorContains(t, err, m.Dir+"/vol_data.json")
+	id, err := w.VolumeIDOf(m.Dir)
+	require.NoError(t, err)
+	require.Equal(t, "example.com^h/1", id, "it is staged for this PersistentVolume")
+	id, err = w.VolumeIDOf(parent(m.Dir) + "/" + "other")
+	require.NoError(t, err)
+	require.Empty(t, id, "and for no other")
 	ids, err := w.Staged(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, []string{"example.com^h/1"}, ids)
 	require.NoError(t, w.unmount(m))
 	require.NoDirExists(t, m.Dir)
 	require.Zero(t, w.fake.count("Unpublish"))
+}
+
+// What other kubelets have staged does not say for which PersistentVolume.
+func TestV19StagedByOthers(t *testing.T) {
+	w := newWorld(t)
+	m := w.args(persistent(files), "1")
+	_, err := w.mount(m)
+	require.NoError(t, err)
+	staged := parent(w.fake.stage.StagingPath) + "/vol_data.json"
+	require.NoError(t, os.WriteFile(staged, []byte(`{"driverName": "example.com", "volumeHandle": "h/1"}`), 0o600))
+	require.NoError(t, os.WriteFile(m.Dir+"/vol_data.json", []byte("{"), 0o600))
+	_, err = w.VolumeIDOf(m.Dir)
+	require.ErrorContains(t, err, m.Dir+"/vol_data.json")
+	ids, err := w.Staged(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []string{"example.com^h/1"}, ids)
+}
+
+// A folder that cannot be listed is an error, and what can be is named.
+func TestStagedInPart(t *testing.T) {
+	w := newWorld(t)
+	_, err := w.mount(w.args(persistent(files), "1"))
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(w.layout.Plugin(csi.Name)+"/a.file", nil, 0o600))
+	ids, err := w.Staged(t.Context())
+	require.ErrorContains(t, err, "a.file")
+	require.Equal(t, []string{"example.com^h/1"}, ids)
+}
+
+// Calls are told of, also those that fail.
+func TestMetrics(t *testing.T) {
+	var mu sync.Mutex
+	var calls []csi.Call
+	w := newWorld(t, func(cfg *csi.Config) {
+		cfg.Metrics.OnCall = func(c csi.Call) {
+			mu.Lock()
+			defer mu.Unlock()
+			require.GreaterOrEqual(t, c.Took, time.Duration(0))
+			c.Took = 0
+			calls = append(calls, c)
+		}
+	})
+	bad := csi.Final(errors.New("bad"))
+	w.fail("Publish", bad)
+	_, err := w.mount(w.args(persistent(files), "1"))
+	require.Error(t, err)
+	require.Equal(t, []csi.Call{
+		{Driver: driver, Method: "NodeGetCapabilities"}, {Driver: driver, Method: "NodeStageVolume"},
+		{Driver: driver, Method: "NodeGetCapabilities"}, {Driver: driver, Method: "NodePublishVolume", Err: bad},
+	}, calls)
 }
 
 // A driver that says OK and has done nothing, or not all, is found out. What is in its

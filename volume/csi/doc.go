@@ -5,8 +5,9 @@
 // by gRPC over its socket, is the business of who implements it. A driver that is not
 // there, or does not answer, fails the volumes that need it and nothing else.
 //
-// What is known about a volume is on the disk before its driver is asked for anything, so
-// that an agent which knows neither the pod nor the PersistentVolume can take it away:
+// What is known about a volume is on the disk before its driver is asked for anything, and
+// until the driver has taken it away, so that an agent which knows neither the pod nor the
+// PersistentVolume can do that:
 //
 //	pods/UID/volumes/kubernetes.io~csi/NAME/vol_data.json            NAME: the PersistentVolume's, or that in the pod
 //	pods/UID/volumes/kubernetes.io~csi/NAME/mount                    made and mounted by the driver
@@ -20,6 +21,10 @@
 //	plugins/kubernetes.io/csi/volumeDevices/staging/NAME             what the driver has staged
 //	plugins/kubernetes.io/csi/volumeDevices/publish/NAME/UID         the device, made by the driver
 //	pods/UID/volumeDevices/kubernetes.io~csi/NAME                    a link to what is published
+//
+// A volume that could not be mounted is tried again when an object that it names comes
+// (volume.Dependent), and when volume.Manager.TryAgain says that a driver has come. One that
+// is mounted is published again only for drivers with requiresRepublish.
 //
 // Nothing below a path that was given to a driver is ever deleted: what a driver says it
 // has taken away and has not is an error that names it.

@@ -35,6 +35,13 @@ type Drivers interface {
 	Driver(name string) Driver
 }
 
+// Absences is a Drivers that knows more of a driver than that it is not there.
+type Absences interface {
+	// Absence says why Driver returns nil, as that the driver is being asked since when
+	// who it is; empty if nothing is known.
+	Absence(name string) string
+}
+
 // Capabilities are what a driver can do on the node.
 type Capabilities struct {
 	// Stage is STAGE_UNSTAGE_VOLUME, Stats GET_VOLUME_STATS, Expand EXPAND_VOLUME,

@@ -43,7 +43,7 @@ func (p *Plugin) Expand(ctx context.Context, spec *volume.Spec, staged, dir stri
 		}
 	}
 	var got int64
-	err = p.call(ctx, "NodeExpandVolume", func(ctx context.Context) (err error) {
+	err = p.call(ctx, l.data.DriverName, "NodeExpandVolume", func(ctx context.Context) (err error) {
 		got, err = l.driver.Expand(ctx, r)
 		return err
 	})
@@ -61,7 +61,7 @@ func (p *Plugin) Stats(ctx context.Context, dir string) (s Stats, ok bool, err e
 	if err != nil {
 		return s, false, err
 	}
-	can, err := p.capabilities(ctx, driver)
+	can, err := p.capabilities(ctx, d.DriverName, driver)
 	if err != nil || !can.Stats {
 		return s, false, err
 	}
@@ -69,7 +69,7 @@ func (p *Plugin) Stats(ctx context.Context, dir string) (s Stats, ok bool, err e
 	if can.Stage && d.VolumeLifecycleMode != ephemeral {
 		r.StagingPath = p.stagedFiles(d.DriverName, d.VolumeHandle).path
 	}
-	err = p.call(ctx, "NodeGetVolumeStats", func(ctx context.Context) (err error) {
+	err = p.call(ctx, d.DriverName, "NodeGetVolumeStats", func(ctx context.Context) (err error) {
 		s, err = driver.Stats(ctx, r)
 		return err
 	})

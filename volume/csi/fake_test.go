@@ -27,6 +27,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type fake struct {
 	can   csi.Capabilities
 	fault func(ctx context.Context, method string) error
+	// after is called when a call has had its effect.
+	after func(ctx context.Context, method string) error
 
 	mu      sync.Mutex
 	calls   []string
@@ -45,6 +47,13 @@ func (f *fake) call(ctx context.Context, method string) error {
 		}
 	}
 	return ctx.Err()
+}
+
+func (f *fake) done(ctx context.Context, method string) error {
+	if f.after == nil {
+		return nil
+	}
+	return f.after(ctx, method)
 }
 
 func (f *fake) count(method string) (n int) {
@@ -69,14 +78,20 @@ func (f *fake) Stage(ctx context.Context, r csi.StageRequest) error {
 	if err := f.call(ctx, "Stage"); err != nil {
 		return err
 	}
-	return make1(r.StagingPath+"/staged", false)
+	if err := make1(r.StagingPath+"/staged", false); err != nil {
+		return err
+	}
+	return f.done(ctx, "Stage")
 }
 
 func (f *fake) Unstage(ctx context.Context, _, path string) error {
 	if err := f.call(ctx, "Unstage"); err != nil {
 		return err
 	}
-	return gone(path + "/staged")
+	if err := gone(path + "/staged"); err != nil {
+		return err
+	}
+	return f.done(ctx, "Unstage")
 }
 
 func (f *fake) Publish(ctx context.Context, r csi.PublishRequest) error {
@@ -86,14 +101,20 @@ func (f *fake) Publish(ctx context.Context, r csi.PublishRequest) error {
 	if err := f.call(ctx, "Publish"); err != nil {
 		return err
 	}
-	return make1(r.TargetPath, !r.Capability.Block)
+	if err := make1(r.TargetPath, !r.Capability.Block); err != nil {
+		return err
+	}
+	return f.done(ctx, "Publish")
 }
 
 func (f *fake) Unpublish(ctx context.Context, _, path string) error {
 	if err := f.call(ctx, "Unpublish"); err != nil {
 		return err
 	}
-	return gone(path)
+	if err := gone(path); err != nil {
+		return err
+	}
+	return f.done(ctx, "Unpublish")
 }
 
 func (f *fake) Expand(ctx context.Context, r csi.ExpandRequest) (int64, error) {

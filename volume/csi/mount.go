@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/podwright/podwright/volume"
 	"github.com/podwright/podwright/volume/blockdev"
@@ -18,11 +19,14 @@ func (p *Plugin) Mount(ctx context.Context, m volume.Mount) (volume.Mounted, err
 	if err := checkSpec(m.Spec); err != nil {
 		return volume.Mounted{}, err
 	}
+	at := p.placeOf(m.Dir, m.Spec.Name, m.Pod.UID, m.Spec.Block())
+	if m.Again && !p.Remounts(m.Spec) {
+		return mounted(m, at, time.Time{}), nil // an object has changed, and the driver has not asked
+	}
 	l, err := p.lookUp(ctx, m.Spec, m.Pod)
 	if err != nil {
 		return volume.Mounted{}, volume.Transient(err)
 	}
-	at := p.placeOf(m.Dir, m.Spec.Name, m.Pod.UID, m.Spec.Block())
 	r, refreshAt, err := p.publishRequest(ctx, m, &l, at.target)
 	if err != nil {
 		return volume.Mounted{}, volume.Transient(err)
@@ -30,19 +34,29 @@ func (p *Plugin) Mount(ctx context.Context, m volume.Mount) (volume.Mounted, err
 	if err := prepare(at, l.data); err != nil {
 		return volume.Mounted{}, volume.Uncertain(fmt.Errorf("csi: %w", err))
 	}
-	err = p.call(ctx, "NodePublishVolume", func(ctx context.Context) error { return l.driver.Publish(ctx, r) })
+	err = p.call(ctx, l.data.DriverName, "NodePublishVolume", func(ctx context.Context) error { return l.driver.Publish(ctx, r) })
 	if err != nil {
 		return volume.Mounted{}, p.failed(ctx, err, at.target, m.Again || m.Found, func() error { return p.clear(at, m.Spec.Block()) })
-	}
-	out := volume.Mounted{Path: at.target, ReadOnly: r.ReadOnly, RefreshAt: refreshAt}
-	if m.Spec.Block() {
-		out.Path, out.Device = "", m.Dir
 	}
 	err = p.calls.Do(ctx, "finish volume", m.Dir, func() error { return p.finish(ctx, m, &l, at) })
 	if err != nil {
 		return volume.Mounted{}, volume.Uncertain(fmt.Errorf("csi: %w", err))
 	}
-	return out, nil
+	return mounted(m, at, refreshAt), nil
+}
+
+// mounted is where containers find the volume.
+func mounted(m volume.Mount, at place, refreshAt time.Time) volume.Mounted {
+	out := volume.Mounted{Path: at.target, ReadOnly: readOnly(m.Spec), RefreshAt: refreshAt}
+	if m.Spec.Block() {
+		out.Path, out.Device = "", m.Dir
+	}
+	return out
+}
+
+// readOnly tells whether the volume is published for reading only.
+func readOnly(spec *volume.Spec) bool {
+	return spec.ReadOnly || spec.Inline != nil && is(spec.Inline.CSI.ReadOnly)
 }
 
 // checkSpec refuses what cannot be on the disk.
@@ -53,7 +67,8 @@ func checkSpec(spec *volume.Spec) error {
 	return checkDriver(spec)
 }
 
-// prepare makes what has to be there before the driver publishes a volume.
+// prepare makes what has to be there before the driver publishes a volume: also the links
+// to a device, by which an agent that comes later knows that it may be published.
 func prepare(at place, d *data) error {
 	if err := d.write(at.data); err != nil {
 		return err
@@ -63,6 +78,14 @@ func prepare(at place, d *data) error {
 			continue
 		}
 		if err := os.MkdirAll(filepath.Dir(path), folderMode); err != nil {
+			return err
+		}
+	}
+	for _, link := range []string{at.global, at.link} {
+		if link == "" {
+			continue
+		}
+		if err := blockdev.Link(at.target, link); err != nil {
 			return err
 		}
 	}
@@ -96,20 +119,15 @@ func (p *Plugin) finish(ctx context.Context, m volume.Mount, l *lookups, at plac
 	}
 	if m.Spec.Block() {
 		if isDevice(info) {
-			if _, err := blockdev.Hold(at.target); err != nil {
-				return err
-			}
+			_, err = blockdev.Hold(at.target)
 		}
-		if err := blockdev.Link(at.target, at.global); err != nil {
-			return err
-		}
-		return blockdev.Link(at.target, at.link)
+		return err
 	}
-	if m.FSGroup == nil || !l.owns(m.Spec) || m.Spec.Inline != nil && is(m.Spec.Inline.CSI.ReadOnly) {
+	if m.FSGroup == nil || !l.owns(m.Spec) {
 		return nil
 	}
 	_, err = ownership.Apply(ctx, at.target, ownership.Config{
-		Group: *m.FSGroup, Policy: m.FSGroupPolicy,
+		Group: *m.FSGroup, Policy: m.FSGroupPolicy, OnProgress: m.OnProgress,
 		OnError: func(path string, err error) {
 			p.cfg.Logger.Warn("fsGroup was not given to a file", "volume", at.target, "path", path, "err", err)
 		},
@@ -132,7 +150,7 @@ func (p *Plugin) Unmount(ctx context.Context, u volume.Unmount) error {
 		return fmt.Errorf("csi: %w", err)
 	}
 	if u.Block {
-		if err := p.letGo(ctx, at); err != nil {
+		if err := p.letGo(ctx, at.target); err != nil {
 			return err
 		}
 	}
@@ -140,7 +158,7 @@ func (p *Plugin) Unmount(ctx context.Context, u volume.Unmount) error {
 	if err != nil {
 		return err
 	}
-	err = p.call(ctx, "NodeUnpublishVolume", func(ctx context.Context) error {
+	err = p.call(ctx, d.DriverName, "NodeUnpublishVolume", func(ctx context.Context) error {
 		return driver.Unpublish(ctx, d.VolumeHandle, at.target)
 	})
 	if err != nil {
@@ -168,7 +186,7 @@ func (p *Plugin) unmountByPath(ctx context.Context, u volume.Unmount, at place, 
 
 func (p *Plugin) cutOff(ctx context.Context, u volume.Unmount, at place) error {
 	if u.Block {
-		if err := p.letGo(ctx, at); err != nil {
+		if err := p.letGo(ctx, at.target); err != nil {
 			return err
 		}
 	}
@@ -187,29 +205,28 @@ func (p *Plugin) cutOff(ctx context.Context, u volume.Unmount, at place) error {
 	return p.calls.Do(ctx, "remove folders of", at.target, func() error { return p.clear(at, u.Block) })
 }
 
-// letGo takes away what leads to a device, and what keeps it from going away.
-func (p *Plugin) letGo(ctx context.Context, at place) error {
-	return p.calls.Do(ctx, "release", at.target, func() error {
-		for _, link := range []string{at.link, at.global} {
-			if err := blockdev.Unlink(link); err != nil {
-				return fmt.Errorf("csi: %w", err)
-			}
-		}
-		info, err := os.Stat(at.target)
+// letGo takes away what keeps a device from going away.
+func (p *Plugin) letGo(ctx context.Context, target string) error {
+	return p.calls.Do(ctx, "release", target, func() error {
+		info, err := os.Stat(target)
 		if err != nil || !isDevice(info) {
 			return nil
 		}
-		return blockdev.Release(at.target)
+		return blockdev.Release(target)
 	})
 }
 
 // clear removes the folders of a volume that is not published any more. What is known
-// about a device stays until it is unstaged: other pods may use it.
+// about a device stays until it is unstaged, since other pods may use it, but the links to
+// it go, the pod's own last.
 func (p *Plugin) clear(at place, block bool) error {
-	if err := removeTarget(at.target); err != nil || block {
+	if err := removeTarget(at.target); err != nil {
 		return err
 	}
-	return removeData(at.data)
+	if !block {
+		return removeData(at.data)
+	}
+	return errors.Join(blockdev.Unlink(at.global), blockdev.Unlink(at.link))
 }
 
 // removeTarget removes a path that was given to a driver, but nothing that has content.

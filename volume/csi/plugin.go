@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"path/filepath"
 	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
+	"github.com/podwright/podwright/internal/foldername"
 	"github.com/podwright/podwright/internal/required"
 	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/volume"
@@ -32,7 +32,7 @@ type Config struct {
 	Drivers Drivers
 	// CSIDrivers gets the objects that describe drivers. Nil means that there are none:
 	// every driver is as one without an object.
-	CSIDrivers CSIDrivers
+	CSIDrivers objects.CSIDrivers
 	// Secrets gets the secrets that volumes name. Nil means that these volumes fail.
 	Secrets objects.Secrets
 	// Tokens gets the tokens that drivers ask for; an objects.TokenCache keeps them. Nil
@@ -46,15 +46,28 @@ type Config struct {
 	Mounts mounts.Mounter
 	// CallTimeout bounds each call of a driver; zero means 2 min.
 	CallTimeout time.Duration
+	// Metrics are told what happens.
+	Metrics Metrics
 	// Logger is told what could not be done and harms nobody; nil means that nobody is.
 	Logger *slog.Logger
 }
 
-// CSIDrivers gets the objects that describe drivers. Methods are called concurrently.
-type CSIDrivers interface {
-	// CSIDriver returns an object, which is not changed, or nil if there is none of that
-	// name. It answers from memory; an error says that it is not known yet.
-	CSIDriver(name string) (*storagev1.CSIDriver, error)
+// Metrics is told of calls. Callbacks are called concurrently, and must not block. All
+// may be nil.
+type Metrics struct {
+	// OnCall is told of the end of each call of a driver. It is upstream's
+	// csi_operations_seconds.
+	OnCall func(Call)
+}
+
+// Call is a call of a driver that has ended.
+type Call struct {
+	// Driver is the driver's name, Method that of CSI, as "NodePublishVolume".
+	Driver, Method string
+	// Took is how long the call took.
+	Took time.Duration
+	// Err is how it failed; nil means that it did not.
+	Err error
 }
 
 // Attachments gets the metadata of VolumeAttachments. Methods are called concurrently.
@@ -76,6 +89,7 @@ var (
 	_ volume.Attachable = (*Plugin)(nil)
 	_ volume.Expander   = (*Plugin)(nil)
 	_ volume.Remounter  = (*Plugin)(nil)
+	_ volume.Dependent  = (*Plugin)(nil)
 )
 
 // New checks the configuration.
@@ -96,6 +110,9 @@ func New(cfg Config) (*Plugin, error) {
 	}
 	if cfg.Mounts == nil {
 		cfg.Mounts = &mounts.Kernel{}
+	}
+	if cfg.Metrics.OnCall == nil {
+		cfg.Metrics.OnCall = func(Call) {}
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
@@ -118,6 +135,20 @@ func (p *Plugin) Supports(spec *volume.Spec) bool {
 func (p *Plugin) Remounts(spec *volume.Spec) bool {
 	o, err := p.object(driverOf(spec))
 	return err == nil && is(o.RequiresRepublish)
+}
+
+// Objects implements volume.Dependent: a volume that could not be mounted is tried again
+// when one of them comes. One that is mounted is published again if its driver asks for
+// that, and otherwise stays as it is: see Remounts.
+func (p *Plugin) Objects(pod *v1.Pod, spec *volume.Spec) []volume.Object {
+	out := []volume.Object{
+		{Kind: objects.KindCSIDriver, Name: driverOf(spec)},
+		{Kind: objects.KindServiceAccount, Namespace: pod.Namespace, Name: objects.Account(pod.Spec.ServiceAccountName)},
+	}
+	if ref := publishSecret(pod, spec); ref != nil {
+		out = append(out, volume.Object{Kind: objects.KindSecret, Namespace: ref.Namespace, Name: ref.Name})
+	}
+	return out
 }
 
 // Attaches implements volume.Attachable: it is so if the driver does not say otherwise
@@ -153,27 +184,35 @@ func (p *Plugin) object(driver string) (*storagev1.CSIDriverSpec, error) {
 
 // driver finds a driver. That it is not there may change at any time.
 func (p *Plugin) driver(name string) (Driver, error) {
-	d := p.cfg.Drivers.Driver(name)
-	if d == nil {
-		return nil, volume.Transient(fmt.Errorf("csi: driver %q is not registered on this node", name))
+	if d := p.cfg.Drivers.Driver(name); d != nil {
+		return d, nil
 	}
-	return d, nil
+	more := ""
+	if a, ok := p.cfg.Drivers.(Absences); ok {
+		if more = a.Absence(name); more != "" {
+			more = ": " + more
+		}
+	}
+	return nil, volume.Transient(fmt.Errorf("csi: driver %q is not registered on this node%s", name, more))
 }
 
 // capabilities asks a driver what it can do.
-func (p *Plugin) capabilities(ctx context.Context, d Driver) (c Capabilities, err error) {
-	err = p.call(ctx, "NodeGetCapabilities", func(ctx context.Context) (err error) {
+func (p *Plugin) capabilities(ctx context.Context, name string, d Driver) (c Capabilities, err error) {
+	err = p.call(ctx, name, "NodeGetCapabilities", func(ctx context.Context) (err error) {
 		c, err = d.Capabilities(ctx)
 		return err
 	})
 	return c, volume.Transient(err)
 }
 
-// call bounds a call of a driver.
-func (p *Plugin) call(ctx context.Context, method string, f func(context.Context) error) error {
+// call bounds a call of a driver, and tells of it.
+func (p *Plugin) call(ctx context.Context, driver, method string, f func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, p.cfg.CallTimeout)
 	defer cancel()
-	if err := run.Guard(method, func() error { return f(ctx) }); err != nil {
+	begun := time.Now()
+	err := run.Guard(method, func() error { return f(ctx) })
+	p.cfg.Metrics.OnCall(Call{Driver: driver, Method: method, Took: time.Since(begun), Err: err})
+	if err != nil {
 		return fmt.Errorf("csi: %s: %w", method, err)
 	}
 	return nil
@@ -187,23 +226,27 @@ func driverOf(spec *volume.Spec) string {
 	return spec.Inline.CSI.Driver
 }
 
-// checkDriver refuses a name that is none of a folder, or has another meaning in it.
+// CheckDriverName refuses a name that a driver cannot have: it names a folder, has at most
+// 63 bytes, and is part of IDs in which "^" separates.
+func CheckDriverName(name string) error {
+	if len(name) > 63 || name == "volumeDevices" || strings.Contains(name, "^") {
+		return fmt.Errorf("%.100q is no name of a driver", name)
+	}
+	return foldername.Check("a driver's name", name)
+}
+
+// checkDriver refuses a volume of which the driver, or the handle, cannot be.
 func checkDriver(spec *volume.Spec) error {
-	name := driverOf(spec)
-	var err error
+	err := CheckDriverName(driverOf(spec))
 	switch {
-	case name == "", name == ".", name == "volumeDevices", len(name) > 63,
-		!filepath.IsLocal(name), strings.ContainsAny(name, "/^\x00"):
-		err = fmt.Errorf("%q is no name of a driver", name)
+	case spec.Persistent == nil && err != nil:
+		return volume.AtField("csi.driver", err)
+	case err != nil:
+		return fmt.Errorf("csi: driver: %w", err)
 	case spec.Persistent != nil && spec.Persistent.Spec.CSI.VolumeHandle == "":
 		return errors.New("csi: volumeHandle is empty")
-	default:
-		return nil
 	}
-	if spec.Persistent != nil {
-		return fmt.Errorf("csi: driver: %w", err)
-	}
-	return volume.AtField("csi.driver", err)
+	return nil
 }
 
 // fsTypeOf is the type of the file system that the volume's object names.

@@ -46,7 +46,7 @@ func (p *Plugin) lookUp(ctx context.Context, spec *volume.Spec, pod *v1.Pod) (l 
 	if err := checkMode(spec, l.object); err != nil {
 		return l, err
 	}
-	l.can, err = p.capabilities(ctx, l.driver)
+	l.can, err = p.capabilities(ctx, driverOf(spec), l.driver)
 	if pod != nil {
 		l.data = p.dataOf(spec, pod.UID)
 	} else {
@@ -91,7 +91,7 @@ func (l *lookups) capability(spec *volume.Spec, group *int64, label string) Capa
 
 // owns tells whether the agent gives the volume's files to the pod's fsGroup.
 func (l *lookups) owns(spec *volume.Spec) bool {
-	if l.can.MountGroup || spec.Block() || spec.ReadOnly {
+	if l.can.MountGroup || spec.Block() || readOnly(spec) {
 		return false
 	}
 	policy := storagev1.ReadWriteOnceWithFSTypeFSGroupPolicy
@@ -159,27 +159,32 @@ func (p *Plugin) stageRequest(ctx context.Context, s volume.Stage, l *lookups, p
 	return r, err
 }
 
+// publishSecret names the secret with which a volume is published, nil if there is none.
+func publishSecret(pod *v1.Pod, spec *volume.Spec) *v1.SecretReference {
+	if spec.Persistent != nil {
+		return spec.Persistent.Spec.CSI.NodePublishSecretRef
+	}
+	if ref := spec.Inline.CSI.NodePublishSecretRef; ref != nil {
+		return &v1.SecretReference{Namespace: pod.Namespace, Name: ref.Name}
+	}
+	return nil
+}
+
 // publishRequest also says when the tokens in it have to be replaced.
 func (p *Plugin) publishRequest(ctx context.Context, m volume.Mount, l *lookups, target string) (r PublishRequest, refreshAt time.Time, err error) {
 	r = PublishRequest{
-		VolumeID: l.data.VolumeHandle, TargetPath: target, ReadOnly: m.Spec.ReadOnly,
+		VolumeID: l.data.VolumeHandle, TargetPath: target, ReadOnly: readOnly(m.Spec),
 		Capability: l.capability(m.Spec, m.FSGroup, m.SELinuxLabel),
 	}
 	if l.can.Stage {
 		r.StagingPath = m.Staged
 	}
-	var ref *v1.SecretReference
 	if m.Spec.Persistent != nil {
-		source := m.Spec.Persistent.Spec.CSI
-		r.Attrs, ref = maps.Clone(source.VolumeAttributes), source.NodePublishSecretRef
+		r.Attrs = maps.Clone(m.Spec.Persistent.Spec.CSI.VolumeAttributes)
 	} else {
-		source := m.Spec.Inline.CSI
-		r.Attrs, r.ReadOnly = maps.Clone(source.VolumeAttributes), is(source.ReadOnly)
-		if s := source.NodePublishSecretRef; s != nil {
-			ref = &v1.SecretReference{Namespace: m.Pod.Namespace, Name: s.Name}
-		}
+		r.Attrs = maps.Clone(m.Spec.Inline.CSI.VolumeAttributes)
 	}
-	if r.Secrets, err = p.secrets(ctx, ref); err != nil {
+	if r.Secrets, err = p.secrets(ctx, publishSecret(m.Pod, m.Spec)); err != nil {
 		return r, refreshAt, err
 	}
 	if r.PublishContext, err = p.publishContext(ctx, l); err != nil {
@@ -230,7 +235,7 @@ func (p *Plugin) tokens(ctx context.Context, pod *v1.Pod, o *storagev1.CSIDriver
 	out := map[string]token{}
 	for _, asked := range o.TokenRequests {
 		r := objects.TokenRequest{
-			Namespace: pod.Namespace, ServiceAccount: pod.Spec.ServiceAccountName, ExpirationSeconds: defaultExpiration,
+			Namespace: pod.Namespace, ServiceAccount: objects.Account(pod.Spec.ServiceAccountName), ExpirationSeconds: defaultExpiration,
 			PodName: pod.Name, PodUID: pod.UID,
 		}
 		if asked.Audience != "" {

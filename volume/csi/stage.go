@@ -10,7 +10,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/volume"
+	"github.com/podwright/podwright/volume/blockdev"
 )
 
 // VolumeID implements volume.Stager: it is the driver's name and the volume's handle,
@@ -22,26 +24,44 @@ func (p *Plugin) VolumeID(spec *volume.Spec) string {
 	return p.dataOf(spec, "").id()
 }
 
-// VolumeIDOf implements volume.Owner.
+// VolumeIDOf implements volume.Owner. Where vol_data.json says nothing, the volume is the
+// one that is staged for the PersistentVolume of the folder's name, if any is: one that
+// cannot be read keeps no other from being unstaged. It is an error only if what is staged
+// does not say for which PersistentVolume, as that of other kubelets.
 func (p *Plugin) VolumeIDOf(dir string) (string, error) {
-	folder := dir
+	name := filepath.Base(dir)
 	if filepath.Base(filepath.Dir(filepath.Dir(dir))) == "volumeDevices" {
-		folder = p.blockData(filepath.Base(dir))
+		if d := p.read(p.blockData(name)); d != nil {
+			return d.id(), nil
+		}
+		return "", nil // what is staged has the same file: nobody can unstage that either
 	}
-	d, err := readData(folder)
+	d, err := readData(dir)
 	if err == nil {
 		return d.id(), nil
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		if _, mount := os.Lstat(filepath.Join(dir, "mount")); errors.Is(mount, fs.ErrNotExist) && folder == dir {
+		if _, mount := os.Lstat(filepath.Join(dir, "mount")); errors.Is(mount, fs.ErrNotExist) {
 			return "", nil // the agent was killed before the driver was asked for anything
 		}
 	}
-	return "", fmt.Errorf("csi: %w", err)
+	all, listed := p.stagedVolumes()
+	unnamed := slices.ContainsFunc(all, func(d *data) bool { return d.SpecVolID == "" })
+	i := slices.IndexFunc(all, func(d *data) bool { return d.SpecVolID == name })
+	switch {
+	case i >= 0:
+		return all[i].id(), nil
+	case listed != nil || unnamed:
+		return "", fmt.Errorf("csi: %w", run.Join(err, listed))
+	}
+	return "", nil
 }
 
 // staged is where a volume that pods share is on the disk.
 type staged struct{ data, path string }
+
+// files tells that it has files, and is no device.
+func (s staged) files() bool { return filepath.Dir(s.path) == s.data }
 
 func (p *Plugin) stagedOf(spec *volume.Spec) staged {
 	if spec.Block() {
@@ -87,7 +107,7 @@ func (p *Plugin) Stage(ctx context.Context, s volume.Stage) (string, error) {
 	if !l.can.Stage {
 		return at.path, nil
 	}
-	err = p.call(ctx, "NodeStageVolume", func(ctx context.Context) error { return l.driver.Stage(ctx, r) })
+	err = p.call(ctx, l.data.DriverName, "NodeStageVolume", func(ctx context.Context) error { return l.driver.Stage(ctx, r) })
 	if err != nil {
 		return "", p.failed(ctx, err, at.path, s.Found, func() error { return p.removeStaged(at) })
 	}
@@ -126,17 +146,49 @@ func (p *Plugin) unstage(ctx context.Context, at staged, name, handle string) er
 	if err != nil {
 		return err
 	}
-	can, err := p.capabilities(ctx, driver)
+	can, err := p.capabilities(ctx, name, driver)
 	if err != nil {
 		return err
 	}
+	if err := p.unpublishLeft(ctx, at, driver, name, handle); err != nil {
+		return err
+	}
 	if can.Stage {
-		err := p.call(ctx, "NodeUnstageVolume", func(ctx context.Context) error { return driver.Unstage(ctx, handle, at.path) })
+		err := p.call(ctx, name, "NodeUnstageVolume", func(ctx context.Context) error { return driver.Unstage(ctx, handle, at.path) })
 		if err != nil {
 			return err
 		}
 	}
 	return p.removeUnstaged(ctx, at, name)
+}
+
+// unpublishLeft unpublishes a device from pods that have no link to it: nobody uses it,
+// and an upstream kubelet that was killed has left that.
+func (p *Plugin) unpublishLeft(ctx context.Context, at staged, driver Driver, name, handle string) error {
+	if at.files() {
+		return nil
+	}
+	device := filepath.Base(at.path)
+	pods, err := list(p.devices("publish", device))
+	if err != nil {
+		return fmt.Errorf("csi: %w", err)
+	}
+	for _, pod := range pods {
+		target := p.devices("publish", device, pod)
+		if err := p.letGo(ctx, target); err != nil {
+			return err
+		}
+		if err := p.call(ctx, name, "NodeUnpublishVolume", func(ctx context.Context) error { return driver.Unpublish(ctx, handle, target) }); err != nil {
+			return err
+		}
+		err := p.calls.Do(ctx, "remove folders of", target, func() error {
+			return errors.Join(removeTarget(target), blockdev.Unlink(p.devices(device, "dev", pod)))
+		})
+		if err != nil {
+			return fmt.Errorf("csi: driver %s says that the volume is unpublished: %w", name, err)
+		}
+	}
+	return nil
 }
 
 func (p *Plugin) removeUnstaged(ctx context.Context, at staged, driver string) error {
@@ -152,7 +204,7 @@ func (p *Plugin) removeStaged(at staged) error {
 	if err := removeTarget(at.path); err != nil {
 		return err
 	}
-	if filepath.Dir(at.path) == at.data {
+	if at.files() {
 		return removeData(at.data)
 	}
 	name := filepath.Base(at.path)
@@ -205,7 +257,7 @@ func list(dir string) (names []string, err error) {
 }
 
 // Staged implements volume.Stager. What cannot be read is not named: nobody could unstage
-// it.
+// it. What can be read is named beside an error.
 func (p *Plugin) Staged(context.Context) (ids []string, err error) {
 	devices, err := p.stagedDevices()
 	if err != nil {
@@ -214,27 +266,33 @@ func (p *Plugin) Staged(context.Context) (ids []string, err error) {
 	for _, device := range devices {
 		ids = append(ids, device.id)
 	}
+	volumes, err := p.stagedVolumes()
+	for _, d := range volumes {
+		ids = append(ids, d.id())
+	}
+	if err != nil {
+		err = fmt.Errorf("csi: %w", err)
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids), err
+}
+
+// stagedVolumes are the volumes with files that are staged, as far as they can be read.
+func (p *Plugin) stagedVolumes() (out []*data, err error) {
 	root := p.cfg.Layout.Plugin(Name)
 	drivers, err := list(root)
-	if err != nil {
-		return nil, fmt.Errorf("csi: %w", err)
-	}
 	for _, driver := range drivers {
 		if driver == "volumeDevices" {
 			continue
 		}
-		volumes, err := list(filepath.Join(root, driver))
-		if err != nil {
-			p.cfg.Logger.Warn("staged CSI volumes of a driver are left as they are", "driver", driver, "err", err)
-			continue
-		}
-		for _, name := range volumes {
+		names, failed := list(filepath.Join(root, driver))
+		err = run.Join(err, failed)
+		for _, name := range names {
 			dir := filepath.Join(root, driver, name)
 			if d := p.read(dir); d != nil && p.shared(d.DriverName, d.VolumeHandle) == dir {
-				ids = append(ids, d.id())
+				out = append(out, d)
 			}
 		}
 	}
-	slices.Sort(ids)
-	return slices.Compact(ids), nil
+	return out, err
 }

@@ -68,7 +68,7 @@ func (p *Plugin) Mount(ctx context.Context, m volume.Mount) (volume.Mounted, err
 		return volume.Mounted{}, volume.Uncertain(fmt.Errorf("emptyDir: %w", err))
 	}
 	if m.FSGroup != nil {
-		result, err := ownership.Apply(ctx, m.Dir, ownership.Config{Group: *m.FSGroup, Policy: m.FSGroupPolicy})
+		result, err := ownership.Apply(ctx, m.Dir, ownership.Config{Group: *m.FSGroup, Policy: m.FSGroupPolicy, OnProgress: m.OnProgress})
 		if ctx.Err() != nil {
 			return volume.Mounted{}, volume.Uncertain(fmt.Errorf("emptyDir: fsGroup: %w", err))
 		}

@@ -156,7 +156,7 @@ func (p *Plugin) setGroup(ctx context.Context, m volume.Mount) error {
 		}
 		return nil
 	}
-	result, err := ownership.Apply(ctx, m.Dir, ownership.Config{Group: *m.FSGroup, Policy: m.FSGroupPolicy})
+	result, err := ownership.Apply(ctx, m.Dir, ownership.Config{Group: *m.FSGroup, Policy: m.FSGroupPolicy, OnProgress: m.OnProgress})
 	if ctx.Err() != nil {
 		return err
 	}

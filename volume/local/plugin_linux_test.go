@@ -215,6 +215,9 @@ func TestDeviceWithFiles(t *testing.T) {
 	_, err = w.mount("3", 0)
 	require.Error(t, err, "another file system is not overwritten")
 	require.ErrorIs(t, err, volume.ErrUncertain)
+	var own interface{ EventReason() string }
+	require.ErrorAs(t, err, &own)
+	require.Equal(t, "FailedMountOnFilesystemMismatch", own.EventReason())
 	w.spec.Persistent.Spec.Local.FSType = nil
 	_, err = w.mount("3", 0)
 	require.NoError(t, err)

@@ -8,8 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
+	"github.com/podwright/podwright/internal/foldername"
 	"github.com/podwright/podwright/volume"
 	"github.com/podwright/podwright/volume/blockdev"
 )
@@ -128,9 +128,4 @@ func (p *Plugin) Staged(context.Context) (ids []string, err error) {
 }
 
 // check refuses what is no name of a folder.
-func check(id string) error {
-	if id == "." || !filepath.IsLocal(id) || strings.Contains(id, "/") {
-		return fmt.Errorf("local: the volume's name: %q is no name of a folder", id)
-	}
-	return nil
-}
+func check(id string) error { return foldername.Check("local: the volume's name", id) }

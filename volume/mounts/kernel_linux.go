@@ -186,7 +186,7 @@ func pointAt(path string) (Point, error) {
 	}
 	return Point{
 		Path: path, FSType: types[uint32(is.Type)], ReadOnly: is.Flags&unix.ST_RDONLY != 0,
-		Size: int64(is.Blocks) * is.Bsize, PageSize: is.Bsize,
+		Size: int64(is.Blocks) * int64(is.Bsize), PageSize: int64(is.Bsize),
 	}, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
@@ -107,11 +108,20 @@ func TestGone(t *testing.T) {
 		require.ErrorContains(t, err, "it is not known whether configmaps/ns/other.yaml exists")
 		require.False(t, IsNotFound(err))
 	}
+	w.files[webFile] = reading{vanished: true}
 	require.Empty(t, w.apply(nil))
-	w.now = w.now.Add(settle)
+	w.now = w.now.Add(settle - 1)
+	require.Empty(t, w.apply(nil))
+	w.now = w.now.Add(1)
 	require.Equal(t, []volume.Object{webObject}, w.apply(nil))
 	require.Equal(t, `configmap "ns/web" not found`, w.colour())
 	require.Empty(t, w.c.files)
+
+	w.put(webFile, web)
+	w.hold = time.Second
+	require.Empty(t, w.apply(nil))
+	require.Equal(t, w.hold, w.again)
+	require.Equal(t, "ConfigMap ns/web: configmaps/ns/web.yaml: is still being written", w.colour())
 }
 
 func TestImmutableIsKnown(t *testing.T) {
@@ -144,7 +154,7 @@ func TestStrays(t *testing.T) {
 	require.Len(t, got, len(w.files))
 	all := strings.Join(got, "\n")
 	for _, want := range []string{
-		`README "README" is no folder of objects: they are configmaps, secrets, tokens, trustbundles`, "to be 2 folders deep",
+		`README "README" is no folder of objects: they are configmaps, csidrivers, secrets, tokens, trustbundles`, "to be 2 folders deep",
 		"does not end with .yaml", `"NS" is no namespace`, `"A" is no name of a ConfigMap`, "to be 1 folders deep", `"a:b" is no name of a Secret`,
 	} {
 		require.Contains(t, all, want)
@@ -210,7 +220,61 @@ func TestDecode(t *testing.T) {
 		_, _, err := kinds["trustbundles"].object([]byte("apiVersion: certificates.k8s.io/v1beta1\nkind: ClusterTrustBundle\nspec: {trustBundle: "+text+"}"), volume.Object{})
 		require.ErrorContains(t, err, want)
 	}
-	_, _, err := kinds["tokens"].object([]byte("apiVersion: authentication.k8s.io/v1\nkind: TokenRequest\n"), volume.Object{})
+	for want, text := range map[string]string{
+		`spec.volumeLifecycleModes[0]: "Often": must be`:            "{volumeLifecycleModes: [Often]}",
+		`spec.fsGroupPolicy: "Some": must be one of`:                "{fsGroupPolicy: Some}",
+		"spec.tokenRequests[0].expirationSeconds: 599: must be at ": "{tokenRequests: [{audience: a, expirationSeconds: 599}]}",
+	} {
+		_, _, err := kinds["csidrivers"].object([]byte("apiVersion: storage.k8s.io/v1\nkind: CSIDriver\nspec: "+text), volume.Object{})
+		require.ErrorContains(t, err, want)
+	}
+	mib := strings.Repeat("x", 1<<20)
+	for want, text := range map[string]string{
+		"binaryData: \"a/b\" is no valid key":      head + "binaryData: {a/b: YQ==}\n",
+		"data: 1048577 bytes, more than the limit": head + "data: {a: b}\nbinaryData: {b: " + base64.StdEncoding.EncodeToString([]byte(mib)) + "}\n",
+	} {
+		_, _, err := kinds["configmaps"].object([]byte(text), webObject)
+		require.ErrorContains(t, err, want)
+	}
+	_, immutable, err := kinds["configmaps"].object([]byte(head+"immutable: true\ndata: {a: "+mib+"}\n"), webObject)
+	require.NoError(t, err, "the most that there may be")
+	require.True(t, immutable)
+	_, immutable, err = kinds["configmaps"].object([]byte(head+"immutable: false\n"), webObject)
+	require.NoError(t, err)
+	require.False(t, immutable)
+	head = "apiVersion: v1\nkind: Secret\n"
+	for want, text := range map[string]string{
+		`unknown field "Data"`:                     head + "Data: {a: b}\n",
+		"data: \"a/b\" is no valid key":            head + "stringData: {a/b: c}\n",
+		"data: 1048577 bytes, more than the limit": head + "stringData: {a: b, b: " + mib + "}\n",
+	} {
+		_, _, err := kinds["secrets"].object([]byte(text), webObject)
+		require.ErrorContains(t, err, want)
+	}
+	value, immutable, err := kinds["secrets"].object([]byte(head+"immutable: true\ntype: kubernetes.io/tls\n"), webObject)
+	require.NoError(t, err)
+	require.True(t, immutable)
+	require.Equal(t, v1.SecretTypeTLS, value.(*v1.Secret).Type)
+	for kind, text := range map[string]string{
+		"trustbundles": "apiVersion: certificates.k8s.io/v1beta1\nkind: ClusterTrustBundle\nx: y\n",
+		"tokens":       "apiVersion: authentication.k8s.io/v1\nkind: TokenRequest\nx: y\n",
+	} {
+		_, _, err := kinds[kind].object([]byte(text), volume.Object{})
+		require.ErrorContains(t, err, `unknown field "x"`)
+	}
+	large := "'" + strings.ReplaceAll(strings.Repeat(pemText, (1<<20)/len(pemText)+1), "\n", "\n\n") + "'"
+	_, _, err = kinds["trustbundles"].object([]byte("apiVersion: certificates.k8s.io/v1beta1\nkind: ClusterTrustBundle\nspec: {trustBundle: "+large+"}"), volume.Object{})
+	require.ErrorContains(t, err, "spec.trustBundle: ")
+	require.ErrorContains(t, err, "more than the limit of 1048576")
+	_, _, err = kinds["configmaps"].object([]byte("apiVersion: v1\nkind: ConfigMap\n"+strings.Repeat("é", 600)+": 1\n"), webObject)
+	require.ErrorContains(t, err, "...")
+	require.LessOrEqual(t, len(err.Error()), 503)
+	require.True(t, utf8.ValidString(err.Error()))
+	for _, token := range []string{"a.b", "a.?.c", "a.e30.c", jwt("[]"), jwt("{}")} {
+		issued, expires := times(token)
+		require.True(t, issued.IsZero() && expires.IsZero(), token)
+	}
+	_, _, err = kinds["tokens"].object([]byte("apiVersion: authentication.k8s.io/v1\nkind: TokenRequest\n"), volume.Object{})
 	require.ErrorContains(t, err, "status.token: required")
 }
 
@@ -219,6 +283,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add("secrets", "apiVersion: v1\nkind: Secret\nstringData: {a: b}\n")
 	f.Add("tokens", "apiVersion: authentication.k8s.io/v1\nkind: TokenRequest\nstatus: {token: "+jwt(`{"exp":1e99}`)+"}")
 	f.Add("trustbundles", "apiVersion: certificates.k8s.io/v1beta1\nkind: ClusterTrustBundle\nspec: {trustBundle: |\n  "+strings.ReplaceAll(pemText, "\n", "\n  ")+"}")
+	f.Add("csidrivers", "apiVersion: storage.k8s.io/v1\nkind: CSIDriver\nspec: {volumeLifecycleModes: [Ephemeral], fsGroupPolicy: File}\n")
 	f.Fuzz(func(t *testing.T, folder, text string) {
 		k, ok := kinds[folder]
 		if !ok {

@@ -14,6 +14,7 @@ import (
 	authv1 "k8s.io/api/authentication/v1"
 	certv1beta1 "k8s.io/api/certificates/v1beta1"
 	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	serializer "k8s.io/apimachinery/pkg/runtime/serializer/json"
@@ -39,6 +40,7 @@ type kind struct {
 
 // kinds are those by the name of their folder.
 var kinds = map[string]kind{
+	"csidrivers":   {name: "CSIDriver", reported: KindCSIDriver, versions: []string{"storage.k8s.io/v1"}, cluster: true, decode: decodeCSIDriver},
 	"configmaps":   {name: "ConfigMap", reported: KindConfigMap, versions: []string{"v1"}, decode: decodeConfigMap},
 	"secrets":      {name: "Secret", reported: KindSecret, versions: []string{"v1"}, decode: decodeSecret},
 	"tokens":       {name: "TokenRequest", reported: KindServiceAccount, versions: []string{"authentication.k8s.io/v1"}, decode: decodeToken},
@@ -58,11 +60,12 @@ func (k kind) object(manifest []byte, o volume.Object) (value any, immutable boo
 	if !ok {
 		return nil, false, fmt.Errorf("is not an object with the fields of a %s", k.name)
 	}
-	if fields["kind"] != k.name {
-		return nil, false, fmt.Errorf("kind: %.80q: must be %q", fmt.Sprint(fields["kind"]), k.name)
+	// What is missing, or no text, is quoted as nothing.
+	if name, _ := fields["kind"].(string); name != k.name {
+		return nil, false, fmt.Errorf("kind: %.80q: must be %q", name, k.name)
 	}
 	if version, _ := fields["apiVersion"].(string); !slices.Contains(k.versions, version) {
-		return nil, false, fmt.Errorf("apiVersion: %.80q: must be %q", fmt.Sprint(fields["apiVersion"]), strings.Join(k.versions, `" or "`))
+		return nil, false, fmt.Errorf("apiVersion: %.80q: must be %q", version, strings.Join(k.versions, `" or "`))
 	}
 	return k.decode(manifest, o)
 }
@@ -181,6 +184,32 @@ func decodeTrustBundle(manifest []byte, o volume.Object) (any, bool, error) {
 	}
 	return heldBundle{bundle{b.Spec.SignerName, b.Labels, b.Spec.TrustBundle}, o.Name}, false, nil
 }
+
+// decodeCSIDriver refuses a value that no agent knows: it could not do what is meant.
+func decodeCSIDriver(manifest []byte, o volume.Object) (any, bool, error) {
+	d := &storagev1.CSIDriver{}
+	if err := strictly(manifest, d, o); err != nil {
+		return nil, false, err
+	}
+	for i, mode := range d.Spec.VolumeLifecycleModes {
+		if mode != storagev1.VolumeLifecyclePersistent && mode != storagev1.VolumeLifecycleEphemeral {
+			return nil, false, fmt.Errorf("spec.volumeLifecycleModes[%d]: %.80q: must be %q or %q", i, mode, storagev1.VolumeLifecyclePersistent, storagev1.VolumeLifecycleEphemeral)
+		}
+	}
+	policies := []storagev1.FSGroupPolicy{storagev1.ReadWriteOnceWithFSTypeFSGroupPolicy, storagev1.FileFSGroupPolicy, storagev1.NoneFSGroupPolicy}
+	if p := d.Spec.FSGroupPolicy; p != nil && !slices.Contains(policies, *p) {
+		return nil, false, fmt.Errorf("spec.fsGroupPolicy: %.80q: must be one of %q", *p, policies)
+	}
+	for i, r := range d.Spec.TokenRequests {
+		if s := r.ExpirationSeconds; s != nil && *s < minExpiration {
+			return nil, false, fmt.Errorf("spec.tokenRequests[%d].expirationSeconds: %d: must be at least %d", i, *s, minExpiration)
+		}
+	}
+	return d, false, nil
+}
+
+// minExpiration is how many seconds a token is valid at least, as for an API server.
+const minExpiration = 600
 
 // Certificates returns the DER content of the certificates in a PEM text, and refuses a
 // text with anything else, or with none.

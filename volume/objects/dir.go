@@ -13,8 +13,10 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/podwright/podwright/internal/files"
 	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/volume"
 )
@@ -41,18 +43,37 @@ type DirConfig struct {
 	Logger *slog.Logger
 }
 
+// Hint says that something may have changed: its Path, "" when it is unknown which file,
+// and what is known of its content, its State.
+type Hint = files.Hint
+
+// FileState says how far the writing of a file has come.
+type FileState = files.State
+
+// The states of a file.
+const (
+	// Changed: something about the file is different.
+	Changed = files.Changed
+	// Writing: somebody is writing to it; a Hint that it is Written follows.
+	Writing = files.Writing
+	// Written: it was closed after writing, or moved here. It is complete.
+	Written = files.Written
+	// Deleted: somebody deleted it.
+	Deleted = files.Deleted
+)
+
 // NoWatch is a DirConfig.Watch that watches nothing: changes are found after a Period.
 func NoWatch(context.Context, string, func(Hint)) error { return errors.ErrUnsupported }
 
 // Dir is the objects in a folder: see the package's documentation. It is a ConfigMaps,
-// Secrets, Tokens and TrustBundles. Use NewDir.
+// Secrets, Tokens, TrustBundles and CSIDrivers. Use NewDir.
 //
 // The getters answer from memory. Until Run has looked at the folder once, they wait for
-// that.
+// that; CSIDriver fails.
 type Dir struct {
 	cfg   DirConfig
 	ran   atomic.Bool
-	hints hints
+	hints *files.Hints
 	asker asker
 	// read is readFile, list is listFolder.
 	read func(path string, known stamp) reading
@@ -71,6 +92,7 @@ var (
 	_ Secrets      = (*Dir)(nil)
 	_ Tokens       = (*Dir)(nil)
 	_ TrustBundles = (*Dir)(nil)
+	_ CSIDrivers   = (*Dir)(nil)
 )
 
 // NewDir returns a Dir.
@@ -97,7 +119,7 @@ func NewDir(cfg DirConfig) (*Dir, error) {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	return &Dir{
-		cfg: cfg, hints: newHints(), read: readFile, list: listFolder,
+		cfg: cfg, hints: files.NewHints(), read: readFile, list: listFolder,
 		looked: make(chan struct{}), catalog: newCatalog(),
 	}, nil
 }
@@ -177,6 +199,20 @@ func (d *Dir) Token(ctx context.Context, r TokenRequest) (Token, error) {
 		return Token{}, fmt.Errorf("%s: tokens/%s/%s.yaml: the token expired at %s", o, r.Namespace, r.ServiceAccount, t.Expires.UTC().Format(time.RFC3339))
 	}
 	return t.Token, nil
+}
+
+// CSIDriver implements CSIDrivers.
+func (d *Dir) CSIDriver(name string) (*storagev1.CSIDriver, error) {
+	select {
+	case <-d.looked:
+	default:
+		return nil, fmt.Errorf("objects: Run has not read %s yet", d.cfg.Path)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	value, err := d.catalog.find(volume.Object{Kind: KindCSIDriver, Name: name})
+	driver, _ := value.(*storagev1.CSIDriver)
+	return driver, err
 }
 
 // TrustBundle implements TrustBundles.

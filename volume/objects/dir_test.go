@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podwright/podwright/volume"
@@ -149,7 +150,13 @@ func TestDirFollows(t *testing.T) {
 	d.put("secrets/ns/s.yaml", "apiVersion: v1\nkind: Secret\nstringData: {a: b}\n")
 	d.put("trustbundles/b.yaml", "apiVersion: certificates.k8s.io/v1beta1\nkind: ClusterTrustBundle\nspec:\n  signerName: s/s\n  trustBundle: |\n    "+strings.ReplaceAll(pemText, "\n", "\n    ")+"\n")
 	d.put("tokens/ns/sa.yaml", "apiVersion: authentication.k8s.io/v1\nkind: TokenRequest\nspec: {audiences: [a]}\nstatus: {token: t}\n")
-	d.changed("Secret ns/s", "ClusterTrustBundle b", "ServiceAccount ns/sa")
+	d.put("csidrivers/d.yaml", "apiVersion: storage.k8s.io/v1\nkind: CSIDriver\nspec: {volumeLifecycleModes: [Ephemeral]}\n")
+	d.changed("Secret ns/s", "ClusterTrustBundle b", "ServiceAccount ns/sa", "CSIDriver d")
+	driver, err := d.dir.CSIDriver("d")
+	require.NoError(t, err)
+	require.Equal(t, []storagev1.VolumeLifecycleMode{"Ephemeral"}, driver.Spec.VolumeLifecycleModes)
+	_, err = d.dir.CSIDriver("e")
+	require.True(t, IsNotFound(err))
 	s, err := d.dir.Secret(t.Context(), "ns", "s")
 	require.NoError(t, err)
 	require.Equal(t, "b", string(s.Data["a"]))
@@ -221,7 +228,7 @@ func TestDirHangsOnNothing(t *testing.T) {
 	d.changed("ConfigMap ns/web")
 	require.Eventually(t, func() bool { return len(d.dir.Problems()) == 5 }, 10*time.Second, time.Millisecond, d.dir.Problems())
 	all := fmt.Sprint(d.dir.Problems())
-	for _, want := range []string{"is not a file, but p", "is not a file, but D", "link to nothing", "over the limit of 2097152"} {
+	for _, want := range []string{"is a named pipe, not a file", "link to nothing", "is a device, not a file", "more than the limit of 2097152"} {
 		require.Contains(t, all, want)
 	}
 }

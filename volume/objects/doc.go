@@ -1,14 +1,15 @@
 // Package objects is where pods get what they refer to by name: config maps, secrets,
-// tokens of service accounts, trust bundles. Volumes, environment variables and image
-// pulls are served by the same object.
+// tokens of service accounts, trust bundles, what is said of CSI drivers. Volumes,
+// environment variables and image pulls are served by the same object.
 //
-// ConfigMaps, Secrets, Tokens and TrustBundles are what an agent implements on its API
+// ConfigMaps, Secrets, Tokens, TrustBundles and CSIDrivers are what an agent implements on its API
 // server. Two implementations are here: Memory, for tests, and Dir, for agents without
 // an API server, which serves the files of a folder:
 //
 //	configmaps/NAMESPACE/NAME.yaml   a ConfigMap, v1
 //	secrets/NAMESPACE/NAME.yaml      a Secret, v1; stringData counts
 //	trustbundles/NAME.yaml           a ClusterTrustBundle, certificates.k8s.io
+//	csidrivers/NAME.yaml             a CSIDriver, storage.k8s.io/v1
 //	tokens/NAMESPACE/NAME.yaml       the token of service account NAME: a TokenRequest,
 //	                                 authentication.k8s.io/v1, with its status
 //

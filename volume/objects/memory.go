@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -31,6 +32,7 @@ var (
 	_ Secrets      = (*Memory)(nil)
 	_ Tokens       = (*Memory)(nil)
 	_ TrustBundles = (*Memory)(nil)
+	_ CSIDrivers   = (*Memory)(nil)
 )
 
 // OnChange has f called with each object that is put or removed, by who does that.
@@ -82,6 +84,11 @@ type bundle struct {
 // empty.
 func (m *Memory) PutTrustBundle(name, signer string, labels map[string]string, pem string) {
 	m.put(volume.Object{Kind: KindTrustBundle, Name: name}, bundle{signer, labels, pem})
+}
+
+// PutCSIDriver adds the object of a driver, or replaces the one of that name.
+func (m *Memory) PutCSIDriver(d *storagev1.CSIDriver) {
+	m.put(volume.Object{Kind: KindCSIDriver, Name: d.Name}, d)
 }
 
 // Remove removes an object.
@@ -153,6 +160,11 @@ func (m *Memory) Token(_ context.Context, r TokenRequest) (Token, error) {
 		}
 	}
 	return m.IssueToken(r)
+}
+
+// CSIDriver implements CSIDrivers.
+func (m *Memory) CSIDriver(name string) (*storagev1.CSIDriver, error) {
+	return get[*storagev1.CSIDriver](m, volume.Object{Kind: KindCSIDriver, Name: name})
 }
 
 // TrustBundle implements TrustBundles.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -20,6 +21,7 @@ const (
 	KindSecret         = "Secret"
 	KindServiceAccount = "ServiceAccount"
 	KindTrustBundle    = "ClusterTrustBundle"
+	KindCSIDriver      = "CSIDriver"
 )
 
 // ConfigMaps gets config maps. It is asked at each sync of a pod that refers to one, so
@@ -71,6 +73,14 @@ type TrustBundles interface {
 	// TrustBundlesOf returns those of a signer with labels that the selector matches,
 	// in any order. A nil selector matches nothing, an empty one everything.
 	TrustBundlesOf(ctx context.Context, signer string, selector *metav1.LabelSelector) ([]string, error)
+}
+
+// CSIDrivers gets the objects that describe CSI drivers. Methods are called
+// concurrently; what they return is not changed.
+type CSIDrivers interface {
+	// CSIDriver returns an object, or an error for which IsNotFound is true. It answers
+	// from memory; any other error says that it is not known yet.
+	CSIDriver(name string) (*storagev1.CSIDriver, error)
 }
 
 // NotFound is the error of an object that does not exist. It wraps volume.ErrNotFound,

@@ -1,17 +1,13 @@
 package objects
 
 import (
-	"errors"
-	"fmt"
-	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"time"
 
+	"github.com/podwright/podwright/internal/files"
 	"github.com/podwright/podwright/internal/run"
 )
 
@@ -26,86 +22,12 @@ const (
 )
 
 // stamp is what a file system says about one version of a file.
-type stamp struct {
-	device, inode     uint64
-	size              int64
-	modified, changed int64 // in ns since 1970
-}
-
-// stampOf is the zero stamp for a file that is too young to be known by it.
-func stampOf(info fs.FileInfo, now time.Time) stamp {
-	st, ok := info.Sys().(*syscall.Stat_t)
-	if !ok {
-		return stamp{}
-	}
-	changed := time.Unix(st.Ctim.Unix())
-	if now.Sub(changed) < youngest || now.Sub(info.ModTime()) < youngest {
-		return stamp{}
-	}
-	return stamp{uint64(st.Dev), st.Ino, st.Size, info.ModTime().UnixNano(), changed.UnixNano()}
-}
+type stamp = files.Stamp
 
 // readFile reads a file, unless it has the stamp that is known.
-func readFile(path string, known stamp) (r reading) {
-	now := time.Now()
-	info, err := os.Stat(path) // opening a device may do things; looking at it does not
-	if errors.Is(err, fs.ErrNotExist) {
-		if _, err := os.Lstat(path); err != nil {
-			return reading{vanished: true}
-		}
-		return reading{problem: "is a symbolic link to nothing"}
-	}
-	if err != nil {
-		return reading{problem: bare(err)}
-	}
-	if r.problem = unreadable(info); r.problem != "" {
-		return r
-	}
-	if s := stampOf(info, now); s != (stamp{}) && s == known {
-		return reading{same: true}
-	}
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // it may be a pipe by now
-	if err != nil {
-		return reading{problem: bare(err)}
-	}
-	defer f.Close()
-	if info, err = f.Stat(); err != nil {
-		return reading{problem: bare(err)}
-	}
-	if r.problem = unreadable(info); r.problem != "" {
-		return r
-	}
-	// The stamp is older than the content: what changes meanwhile has another one.
-	r.stamp, r.modTime = stampOf(info, now), info.ModTime()
-	if r.data, err = io.ReadAll(io.LimitReader(f, maxFile+1)); err != nil {
-		return reading{problem: bare(err)}
-	}
-	if len(r.data) > maxFile {
-		return reading{problem: tooLarge(int64(len(r.data)))}
-	}
-	return r
-}
-
-func unreadable(info fs.FileInfo) string {
-	switch {
-	case !info.Mode().IsRegular():
-		return "is not a file, but " + info.Mode().Type().String()
-	case info.Size() > maxFile:
-		return tooLarge(info.Size())
-	}
-	return ""
-}
-
-func tooLarge(n int64) string {
-	return fmt.Sprintf("has %d bytes or more, over the limit of %d", n, maxFile)
-}
-
-func bare(err error) string {
-	var at *fs.PathError
-	if errors.As(err, &at) {
-		err = at.Err
-	}
-	return "cannot be read: " + err.Error()
+func readFile(path string, known stamp) reading {
+	r := files.Reader{MaxSize: maxFile, Youngest: youngest}.Read(path, known)
+	return reading{data: r.Data, stamp: r.Stamp, modTime: r.ModTime, problem: r.Problem, same: r.Same, vanished: r.Vanished}
 }
 
 // found is something in a folder.
@@ -131,9 +53,7 @@ func listFolder(path string) ([]found, error) {
 		}
 		f := found{name: name, folder: e.IsDir()}
 		if info, err := e.Info(); err == nil {
-			if st, ok := info.Sys().(*syscall.Stat_t); ok {
-				f.id = st.Ino
-			}
+			f.id = files.IDOf(info).Inode
 		}
 		out = append(out, f)
 	}

@@ -85,8 +85,11 @@ func (r *references) volume(v *v1.VolumeSource) {
 	if v.Secret != nil {
 		r.add(KindSecret, v.Secret.SecretName)
 	}
-	if v.CSI != nil && v.CSI.NodePublishSecretRef != nil {
-		r.add(KindSecret, v.CSI.NodePublishSecretRef.Name)
+	if v.CSI != nil {
+		r.found = append(r.found, volume.Object{Kind: KindCSIDriver, Name: v.CSI.Driver})
+		if ref := v.CSI.NodePublishSecretRef; ref != nil {
+			r.add(KindSecret, ref.Name)
+		}
 	}
 	if v.Projected == nil {
 		return

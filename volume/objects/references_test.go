@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podwright/podwright/cri/images/credentials"
@@ -44,7 +45,7 @@ func TestReferences(t *testing.T) {
 		Volumes: []v1.Volume{
 			{VolumeSource: v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{LocalObjectReference: ref("from")}}},
 			{VolumeSource: v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: "volume"}}},
-			{VolumeSource: v1.VolumeSource{CSI: &v1.CSIVolumeSource{NodePublishSecretRef: &v1.LocalObjectReference{Name: "csi"}}}},
+			{VolumeSource: v1.VolumeSource{CSI: &v1.CSIVolumeSource{Driver: "example.com", NodePublishSecretRef: &v1.LocalObjectReference{Name: "csi"}}}},
 			{VolumeSource: v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{Sources: []v1.VolumeProjection{
 				{ConfigMap: &v1.ConfigMapProjection{LocalObjectReference: ref("projected")}},
 				{Secret: &v1.SecretProjection{LocalObjectReference: ref("projected")}},
@@ -60,7 +61,7 @@ func TestReferences(t *testing.T) {
 		got = append(got, o.String())
 	}
 	require.Equal(t, []string{
-		"ClusterTrustBundle ", "ClusterTrustBundle roots",
+		"CSIDriver example.com", "ClusterTrustBundle ", "ClusterTrustBundle roots",
 		"ConfigMap ns/debug", "ConfigMap ns/from", "ConfigMap ns/key", "ConfigMap ns/projected",
 		"Secret ns/csi", "Secret ns/from", "Secret ns/key", "Secret ns/projected", "Secret ns/pull", "Secret ns/volume",
 		"ServiceAccount ns/default",
@@ -90,6 +91,12 @@ func TestMemory(t *testing.T) {
 	m.PutToken("ns", "n", objects.Token{Value: "t"})
 	m.PutTrustBundle("b1", "signer", map[string]string{"x": "y"}, "pem1")
 	m.PutTrustBundle("b2", "", nil, "pem2")
+	m.PutCSIDriver(&storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: "d"}})
+	driver, err := m.CSIDriver("d")
+	require.NoError(t, err)
+	require.Equal(t, "d", driver.Name)
+	_, err = m.CSIDriver("e")
+	require.True(t, objects.IsNotFound(err))
 	secret, err := m.Secret(t.Context(), "ns", "n")
 	require.NoError(t, err)
 	require.Equal(t, map[string][]byte{"a": []byte("b")}, secret.Data)
@@ -109,5 +116,5 @@ func TestMemory(t *testing.T) {
 	m.Remove(o)
 	_, err = m.Secret(t.Context(), "ns", "n")
 	require.True(t, objects.IsNotFound(err))
-	require.Len(t, changed, 6)
+	require.Len(t, changed, 7)
 }

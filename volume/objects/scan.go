@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/podwright/podwright/internal/files"
 	"github.com/podwright/podwright/internal/run"
 )
 
@@ -62,7 +63,7 @@ func (d *Dir) pause(ctx context.Context, limit, more time.Duration) bool {
 		return false
 	case <-timer.C:
 		return true
-	case <-d.hints.prompt:
+	case <-d.hints.Prompt:
 		return run.Sleep(ctx, more)
 	}
 }
@@ -73,13 +74,14 @@ func (d *Dir) look() time.Duration {
 	now := time.Now()
 	d.mu.Lock()
 	changed, recheck := d.catalog.apply(s, func(file string, modTime time.Time) time.Duration {
-		return d.hints.busy(join(d.cfg.Path, file), modTime, now)
+		return d.hints.Busy(join(d.cfg.Path, file), modTime, now)
 	}, now)
 	before := d.problems
 	d.problems = d.catalog.problems()
 	problems := d.problems
 	d.mu.Unlock()
-	d.hints.forget(func(file string) bool { _, ok := s.files[file]; return ok }, d.cfg.Path)
+	d.hints.Suspects() // every file is looked at, whatever was said
+	d.hints.Forget(now)
 	select {
 	case <-d.looked:
 	default:
@@ -167,7 +169,7 @@ func (d *Dir) listed(s *snapshot, folder string, err error) bool {
 	case errors.Is(err, fs.ErrNotExist) && !(top && d.seen):
 		return false
 	}
-	s.folders[folder] = Problem{Path: folder, Message: bare(err), NoAnswer: true}
+	s.folders[folder] = Problem{Path: folder, Message: files.Bare(err), NoAnswer: true}
 	return false
 }
 
@@ -199,11 +201,11 @@ func (d *Dir) watch(ctx context.Context) error {
 	pause := watchPauseMin
 	for {
 		started := time.Now()
-		err := d.cfg.Watch(ctx, d.cfg.Path, d.hints.add)
+		err := d.cfg.Watch(ctx, d.cfg.Path, d.hints.Add)
 		if ctx.Err() != nil {
 			return nil
 		}
-		d.hints.reset()
+		d.hints.Reset()
 		if errors.Is(err, errors.ErrUnsupported) {
 			d.cfg.Logger.Info("objects are not watched, only read periodically", "path", d.cfg.Path, "period", d.cfg.Period)
 			<-ctx.Done()

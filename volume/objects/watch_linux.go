@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/podwright/podwright/internal/files"
 	"github.com/podwright/podwright/internal/inotify"
 )
 
@@ -114,17 +115,6 @@ func (w *tree) event(e inotify.Event) bool {
 		return false
 	}
 	path := filepath.Join(folder, e.Name)
-	w.changed(Hint{Path: path, State: fileState(path, e)})
+	w.changed(Hint{Path: path, State: files.StateOf(path, e)})
 	return e.Mask&unix.IN_ISDIR != 0 && e.Mask&(unix.IN_CREATE|unix.IN_MOVED_TO|unix.IN_MOVED_FROM|unix.IN_ATTRIB) != 0
-}
-
-// fileState says what an event tells about a file's content.
-func fileState(path string, e inotify.Event) FileState {
-	switch {
-	case e.Written():
-		return Written
-	case e.Writing(path):
-		return Writing
-	}
-	return Changed
 }

@@ -3,6 +3,7 @@ package sources_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -50,6 +51,11 @@ func TestKeys(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, content.Payload{"c": {Data: []byte("2"), Mode: 0o400}}, secret)
 
+	for _, mode := range []int32{0, 0o777} {
+		got, err = configMap(memory(), "n", &mode, false)
+		require.NoError(t, err)
+		require.Equal(t, mode, got["a"].Mode)
+	}
 	got, err = configMap(memory(), "none", mode, true)
 	require.NoError(t, err)
 	require.Empty(t, got)
@@ -68,6 +74,14 @@ func TestKeysRefused(t *testing.T) {
 		"name: required":                func() (content.Payload, error) { return configMap(memory(), "", mode, true) },
 		"defaultMode: required":         func() (content.Payload, error) { return configMap(memory(), "n", nil, false) },
 		"defaultMode: 01000 is not":     func() (content.Payload, error) { return configMap(memory(), "n", p(int32(0o1000)), false) },
+		"defaultMode: -01 is not":       func() (content.Payload, error) { return configMap(memory(), "n", p(int32(-1)), false) },
+		`secret "ns/none" not found`: func() (content.Payload, error) {
+			return sources.Secret(context.Background(), memory(), "ns", &v1.SecretProjection{LocalObjectReference: v1.LocalObjectReference{Name: "none"}}, mode)
+		},
+		"name: required ": func() (content.Payload, error) {
+			files, err := sources.Secret(context.Background(), memory(), "ns", &v1.SecretProjection{Optional: p(true)}, mode)
+			return files, fmt.Errorf("%w of a secret", err)
+		},
 		"items[0].mode: -01 is not": func() (content.Payload, error) {
 			return configMap(memory(), "n", mode, false, v1.KeyToPath{Key: "a", Path: "a", Mode: p(int32(-1))})
 		},
@@ -174,6 +188,12 @@ func TestToken(t *testing.T) {
 		_, _, err = sources.Token(t.Context(), m, mount(nil, nil), s, mode)
 		require.ErrorContains(t, err, want)
 	}
+	_, _, err = sources.Token(t.Context(), m, mount(nil, nil), &v1.ServiceAccountTokenProjection{Path: "x"}, nil)
+	require.ErrorContains(t, err, "defaultMode: required")
+	gone := errors.New("the server is gone")
+	m.IssueToken = func(objects.TokenRequest) (objects.Token, error) { return objects.Token{}, gone }
+	_, _, err = sources.Token(t.Context(), m, mount(nil, nil), &v1.ServiceAccountTokenProjection{Path: "x"}, mode)
+	require.ErrorIs(t, err, gone)
 	_, _, err = sources.Token(t.Context(), nil, mount(nil, nil), &v1.ServiceAccountTokenProjection{Path: "x"}, mode)
 	require.ErrorContains(t, err, "no tokens")
 }
@@ -219,6 +239,19 @@ func TestTrustBundle(t *testing.T) {
 		_, err := get(b)
 		require.ErrorContains(t, err, want)
 	}
+	for want, b := range map[string]*v1.ClusterTrustBundleProjection{
+		`path: path "" is empty`: {Name: p("n")}, "not exactly one of name": {Path: "x", Name: p("n"), SignerName: p("s")},
+	} {
+		_, err := sources.TrustBundle(t.Context(), m, mount(nil, nil), b, mode)
+		require.ErrorContains(t, err, want)
+	}
+	gone := errors.New("the server is gone")
+	m.Fail = func(volume.Object) error { return gone }
+	for _, b := range []v1.ClusterTrustBundleProjection{{Name: p("n"), Optional: p(true)}, {SignerName: p("s"), LabelSelector: &metav1.LabelSelector{}, Optional: p(true)}} {
+		_, err := get(b)
+		require.ErrorIs(t, err, gone, "what cannot be read is not missing")
+	}
+	m.Fail = nil
 	_, err = sources.TrustBundle(t.Context(), nil, mount(nil, nil), &v1.ClusterTrustBundleProjection{Path: "x"}, mode)
 	require.ErrorContains(t, err, "no trust bundles")
 	files, err := sources.TrustBundle(t.Context(), m, mount(nil, p(int64(7))), &v1.ClusterTrustBundleProjection{Path: "x", Name: p("n")}, mode)

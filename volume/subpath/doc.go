@@ -20,6 +20,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/podwright/podwright/internal/foldername"
 	"github.com/podwright/podwright/volume"
 )
 
@@ -40,7 +41,7 @@ const (
 
 func check(s SubPath) error {
 	for what, name := range map[string]string{"pod UID": string(s.PodUID), "container": s.Container, "volume": s.Volume} {
-		if err := checkName(what, name); err != nil {
+		if err := foldername.Check(what, name); err != nil {
 			return err
 		}
 	}
@@ -54,14 +55,6 @@ func check(s SubPath) error {
 		return fmt.Errorf("path: %q is not relative, or has \"..\" or a NUL byte in it", s.Path)
 	case len(s.Path) > maxPath, len(parts) > maxDepth:
 		return fmt.Errorf("path: more than %d bytes or %d folders", maxPath, maxDepth)
-	}
-	return nil
-}
-
-// checkName refuses what is no name of a folder.
-func checkName(what, name string) error {
-	if name == "." || !filepath.IsLocal(name) || strings.ContainsAny(name, "/\x00") {
-		return fmt.Errorf("%s: %q is no name of a folder", what, name)
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/foldername"
 	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/volume/mounts"
 )
@@ -171,7 +172,7 @@ func (p *SubPaths) release(ctx context.Context, target string) error {
 // ReleaseVolume unmounts all sub paths of a volume of a pod, also those that another
 // agent has left, and removes where they were. Nothing is removed that is in a volume.
 func (p *SubPaths) ReleaseVolume(ctx context.Context, pod types.UID, name string) error {
-	if err := errors.Join(checkName("pod UID", string(pod)), checkName("volume", name)); err != nil {
+	if err := errors.Join(foldername.Check("pod UID", string(pod)), foldername.Check("volume", name)); err != nil {
 		return fmt.Errorf("sub path: %w", err)
 	}
 	return p.clear(ctx, filepath.Join(p.cfg.Layout.SubPaths(pod), name), 2)
@@ -179,7 +180,7 @@ func (p *SubPaths) ReleaseVolume(ctx context.Context, pod types.UID, name string
 
 // ReleasePod is ReleaseVolume for all volumes of a pod.
 func (p *SubPaths) ReleasePod(ctx context.Context, pod types.UID) error {
-	if err := checkName("pod UID", string(pod)); err != nil {
+	if err := foldername.Check("pod UID", string(pod)); err != nil {
 		return fmt.Errorf("sub path: %w", err)
 	}
 	return p.clear(ctx, p.cfg.Layout.SubPaths(pod), 3)

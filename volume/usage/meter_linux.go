@@ -89,10 +89,10 @@ func (m *Meter) measure(ctx context.Context, dir string) (Usage, error) {
 	if err := unix.Statfs(dir, &is); err != nil {
 		return u, &fs.PathError{Op: "measure", Path: dir, Err: err}
 	}
-	u.Capacity, u.Available = int64(is.Blocks)*is.Bsize, int64(is.Bavail)*is.Bsize
+	u.Capacity, u.Available = int64(is.Blocks)*int64(is.Bsize), int64(is.Bavail)*int64(is.Bsize)
 	u.TotalFiles, u.FreeFiles = int64(is.Files), int64(is.Ffree)
 	if root.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0 {
-		u.Bytes, u.Files = int64(is.Blocks-is.Bfree)*is.Bsize, int64(is.Files-is.Ffree)
+		u.Bytes, u.Files = int64(is.Blocks-is.Bfree)*int64(is.Bsize), int64(is.Files-is.Ffree)
 		return u, nil
 	}
 	for range tries {

@@ -70,7 +70,7 @@ func TestContainerdKeepsSandboxImage(t *testing.T) {
 	})
 }
 
-// C43: the image of an image volume is in use by the container that has it mounted.
+// C43, V34: the image of an image volume is in use by the container that has it mounted.
 func TestContainerdKeepsMountedImages(t *testing.T) {
 	testcri.Each(t, func(t *testing.T, node testcri.Node) {
 		runtime, images := node.Runtime(t), node.Images(t)

@@ -52,7 +52,7 @@ func newTold(t *testing.T, images ...*runtimeapi.Image) (*told, *Manager) {
 	return n, m
 }
 
-// C43: what a container has mounted is in use as long as the container is there,
+// C43, V34: what a container has mounted is in use as long as the container is there,
 // although its tag is another image's by now. No container is asked about twice.
 func TestMountedImages(t *testing.T) {
 	n, m := newTold(t, sized("id-old", 1, "r.io/models@sha256:1"), sized("id-new", 1, "r.io/models:v1"))

@@ -15,7 +15,8 @@ import (
 // A few hundred bytes of a spec do not become gigabytes: what multiplies is refused
 // by its field, and not made first.
 func TestMultiplying(t *testing.T) {
-	h, _ := withObjects(t)
+	h, objects := withObjects(t)
+	objects.AddConfigMap(&v1.ConfigMap{ObjectMeta: object("bare")})
 	doubled := func(name, value string, times, levels int) []v1.EnvVar {
 		out := []v1.EnvVar{{Name: name + "0", Value: value}}
 		for i := range levels {
@@ -55,6 +56,12 @@ func TestMultiplying(t *testing.T) {
 		"prefix": {set(nil, func(c *v1.Container) {
 			c.EnvFrom = []v1.EnvFromSource{{Prefix: most + "x", ConfigMapRef: &v1.ConfigMapEnvSource{LocalObjectReference: local("conf")}}}
 		}), "envFrom[0]: prefix: expands"},
+		"key": {set(nil, func(c *v1.Container) {
+			c.EnvFrom = []v1.EnvFromSource{{Prefix: most[:len(most)-2], ConfigMapRef: &v1.ConfigMapEnvSource{LocalObjectReference: local("conf")}}}
+		}), "envFrom[0]: key A of configMap shop/conf: expands"},
+		"prefix of nothing": {set(nil, func(c *v1.Container) {
+			c.EnvFrom = []v1.EnvFromSource{{Prefix: most, ConfigMapRef: &v1.ConfigMapEnvSource{LocalObjectReference: local("bare")}}}
+		}), ""},
 		"missing names": {set(nil, func(c *v1.Container) {
 			expr := ""
 			for i := range 1000 {

@@ -111,12 +111,11 @@ func memoryRequest(c *v1.Container) int64 {
 
 // leastRequest is the smallest memory request of a regular container.
 func leastRequest(pod *v1.Pod) int64 {
-	if len(pod.Spec.Containers) == 0 {
-		return 0
-	}
-	least := memoryRequest(&pod.Spec.Containers[0])
+	var least int64
 	for i := range pod.Spec.Containers {
-		least = min(least, memoryRequest(&pod.Spec.Containers[i]))
+		if request := memoryRequest(&pod.Spec.Containers[i]); i == 0 || request < least {
+			least = request
+		}
 	}
 	return least
 }

@@ -175,7 +175,7 @@ func aggregate(pod *v1.Pod, name v1.ResourceName, of func(*v1.ResourceRequiremen
 		n := need(&c.Resources)
 		if podfacts.IsSidecar(c) {
 			sidecars += n
-			n = 0
+			continue
 		}
 		most = max(most, sidecars+n)
 	}

@@ -1,6 +1,7 @@
 package request
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -57,6 +58,9 @@ func TestHostname(t *testing.T) {
 		{"bad override", v1.PodSpec{HostnameOverride: ptr("No")}, ""},
 		{"bad hostname", v1.PodSpec{Hostname: "a.b"}, ""},
 		{"bad subdomain", v1.PodSpec{Hostname: "a", Subdomain: "b.c"}, ""},
+		{"as long as can be", v1.PodSpec{Hostname: strings.Repeat("h", 63)}, strings.Repeat("h", 63)},
+		{"full name as long as can be", v1.PodSpec{Hostname: strings.Repeat("h", 64-len(".s.shop.svc.cluster.local")), Subdomain: "s", SetHostnameAsFQDN: ptr(true)},
+			strings.Repeat("h", 64-len(".s.shop.svc.cluster.local")) + ".s.shop.svc.cluster.local"},
 		{"too long", v1.PodSpec{Subdomain: "s", SetHostnameAsFQDN: ptr(true)}, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -67,6 +71,38 @@ func TestHostname(t *testing.T) {
 			require.Equal(t, tc.want == "", err != nil)
 		})
 	}
+}
+
+// What makes no hostname is an error of the sandbox and of its file of hosts.
+func TestNoHostname(t *testing.T) {
+	h := newHarness(t)
+	pod := testPod()
+	pod.Name = strings.Repeat("-", 64)
+	_, err := h.b.Sandbox(pod, 0)
+	require.ErrorContains(t, err, "makes no hostname")
+	_, err = h.b.Hosts(pod, nil)
+	require.ErrorContains(t, err, "makes no hostname")
+	failed := errors.New("no such file")
+	h.cfg.ReadFile = func(string) ([]byte, error) { return nil, failed }
+	h.restart()
+	pod.Spec.HostNetwork = true
+	_, err = h.b.Hosts(pod, nil)
+	require.ErrorIs(t, err, failed)
+}
+
+// A sandbox is configured again as it was, and nobody is told of it again.
+func TestSandboxAgain(t *testing.T) {
+	h := newHarness(t)
+	pod := testPod("a")
+	pod.Spec.DNSPolicy = v1.DNSClusterFirst // without a cluster's DNS
+	want, err := h.b.Sandbox(pod, 3)
+	require.NoError(t, err)
+	require.NotEmpty(t, h.events)
+	h.events = nil
+	got, err := h.b.SandboxAgain(pod, 3)
+	require.NoError(t, err)
+	require.Equal(t, want.String(), got.String())
+	require.Empty(t, h.events)
 }
 
 // 13, ports: of regular containers, then of sidecars; what has the name or the key

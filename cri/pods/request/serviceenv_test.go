@@ -1,6 +1,8 @@
 package request
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"testing"
 
@@ -65,4 +67,25 @@ func TestVisibleServices(t *testing.T) {
 	static := testPod("a")
 	static.Annotations = map[string]string{"kubernetes.io/config.source": "file"}
 	require.Empty(t, hosts(static), "a static pod does not wait")
+}
+
+// lists answers for one namespace only.
+type lists struct{ namespace string }
+
+func (l lists) Services(_ context.Context, namespace string) ([]*v1.Service, error) {
+	if namespace != l.namespace {
+		return nil, errors.New("not " + namespace)
+	}
+	return nil, nil
+}
+
+// Both namespaces have to be known.
+func TestServicesOfOneNamespace(t *testing.T) {
+	h, _ := withObjects(t)
+	for _, namespace := range []string{"shop", "default"} {
+		h.cfg.Services = lists{namespace}
+		h.restart()
+		_, err := h.envOf(testPod("a"), &v1.Container{})
+		require.ErrorContains(t, err, "cannot construct envvars: not ")
+	}
 }

@@ -1,13 +1,26 @@
 package resize
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/cri"
+	"github.com/podwright/podwright/cri/pods/actions"
 	"github.com/podwright/podwright/cri/pods/request"
+	"github.com/podwright/podwright/pleg"
 )
 
 func TestNewRefuses(t *testing.T) {
@@ -29,4 +42,174 @@ func TestRecordWithoutStore(t *testing.T) {
 	require.Nil(t, r.Actuated())
 	require.NoError(t, r.NoteContainer(nil, nil))
 	require.NoError(t, r.NotePod(nil))
+}
+
+// slow is a runtime whose calls last until their contexts end.
+type slow struct {
+	cri.ResourceUpdater
+	began func()
+	stats func() (*runtimeapi.ContainerStats, error)
+}
+
+func (s slow) UpdateContainerResources(ctx context.Context, _ *runtimeapi.UpdateContainerResourcesRequest) error {
+	s.began()
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func (s slow) ContainerStats(context.Context, string) (*runtimeapi.ContainerStats, error) {
+	return s.stats()
+}
+
+// resizeOne has one container of a pod resized.
+func resizeOne(ctx context.Context, t *testing.T, cfg Config, todo actions.Actions) error {
+	t.Helper()
+	requests, err := request.New(request.Config{})
+	require.NoError(t, err)
+	cfg.Requests = requests
+	r, err := New(cfg)
+	require.NoError(t, err)
+	record, err := Load(nil, "1")
+	require.NoError(t, err)
+	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "1"}, Spec: v1.PodSpec{Containers: []v1.Container{{Name: "c"}}}}
+	return r.Resize(ctx, Request{Pod: pod, Status: &pleg.PodStatus{UID: "1"}, Actions: &todo, Record: record})
+}
+
+// A call goes on after its context for StepGrace, by default for 5 s.
+func TestStepGrace(t *testing.T) {
+	for grace, want := range map[time.Duration]time.Duration{0: 5 * time.Second, time.Minute: time.Minute} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			began := time.Now()
+			err := resizeOne(ctx, t, Config{Runtime: slow{began: cancel}, StepGrace: grace}, actions.Actions{UpdateCPU: []actions.Update{{Name: "c"}}})
+			require.ErrorIs(t, err, context.Canceled)
+			require.Equal(t, want, time.Since(began))
+		})
+	}
+}
+
+// What a container uses is needed to lower its limit of memory. A runtime that fails to
+// tell, or tells nothing, is not a container that uses none.
+func TestUnknownUsage(t *testing.T) {
+	failed := errors.New("no answer")
+	lower := actions.Actions{UpdateMemory: []actions.Update{{Name: "c", Want: actions.Amounts{MemoryLimit: 5}, Have: actions.Amounts{MemoryLimit: 9}}}}
+	for text, stats := range map[string]func() (*runtimeapi.ContainerStats, error){
+		"no answer":                 func() (*runtimeapi.ContainerStats, error) { return nil, failed },
+		"the runtime does not tell": func() (*runtimeapi.ContainerStats, error) { return &runtimeapi.ContainerStats{}, nil },
+		"it uses 5 bytes": func() (*runtimeapi.ContainerStats, error) {
+			return &runtimeapi.ContainerStats{Memory: &runtimeapi.MemoryUsage{WorkingSetBytes: &runtimeapi.UInt64Value{Value: 5}}}, nil
+		},
+	} {
+		err := resizeOne(t.Context(), t, Config{Runtime: slow{stats: stats}}, lower)
+		require.ErrorIs(t, err, ErrMemoryInUse, text)
+		require.ErrorContains(t, err, text)
+		require.Equal(t, text == "no answer", errors.Is(err, failed))
+	}
+	require.ErrorContains(t, resizeOne(t.Context(), t, Config{Runtime: struct{ cri.ResourceUpdater }{}}, lower), "no statistics")
+}
+
+// A request that is not complete, or of two pods, is refused.
+func TestRequestRefused(t *testing.T) {
+	requests, err := request.New(request.Config{})
+	require.NoError(t, err)
+	r, err := New(Config{Runtime: slow{}, Requests: requests})
+	require.NoError(t, err)
+	pod := func(uid string) *v1.Pod { return &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: types.UID(uid)}} }
+	for text, broken := range map[string]func(*Request){
+		"":                              func(*Request) {},
+		"Request.Pod, ":                 func(r *Request) { r.Pod = nil },
+		"Status, ":                      func(r *Request) { r.Status = nil },
+		"Actions and ":                  func(r *Request) { r.Actions = nil },
+		"Record are required":           func(r *Request) { r.Record = nil },
+		`its UID is "1", not "2"`:       func(r *Request) { r.Pod = pod("2") },
+		`of another pod: its UID is ""`: func(r *Request) { r.Pod, r.Status = pod(""), &pleg.PodStatus{} },
+	} {
+		q := Request{Pod: pod("1"), Status: &pleg.PodStatus{UID: "1"}, Actions: &actions.Actions{}, Record: &Record{}}
+		broken(&q)
+		err := r.Resize(t.Context(), q)
+		if text == "" {
+			require.NoError(t, err)
+			continue
+		}
+		require.ErrorContains(t, err, text)
+	}
+}
+
+// tells is a runtime, a store and the cgroups of pods that write down what they are told.
+type tells struct {
+	cri.ResourceUpdater
+	Cgroups
+	did   []string
+	fails map[string]error
+}
+
+func (s *tells) note(what string) error {
+	s.did = append(s.did, what)
+	return s.fails[what]
+}
+
+func (s *tells) UpdatePodSandboxResources(_ context.Context, r *runtimeapi.UpdatePodSandboxResourcesRequest) error {
+	return s.note(fmt.Sprintf("sandbox %s shares=%d", r.PodSandboxId, r.Resources.CpuShares))
+}
+
+func (s *tells) SetPodCgroup(_ context.Context, _ *v1.Pod, values CgroupValues) error {
+	return s.note(fmt.Sprintf("cgroup %d", values.CPURequest))
+}
+
+func (s *tells) Load(types.UID) (actions.Actuated, error) { return actions.Actuated{}, s.note("load") }
+
+func (s *tells) Save(_ types.UID, a actions.Actuated) error {
+	return s.note(fmt.Sprintf("save %d", a.Pod.Requests.Cpu().MilliValue()))
+}
+
+// The resources of the pod as a whole: those of the sandbox, then the cgroup, then the
+// record; if the cgroup cannot be changed the sandbox is told what still holds.
+func TestResizeWhole(t *testing.T) {
+	failed := errors.New("failed")
+	for _, c := range []struct {
+		fails string
+		err   error
+		text  string
+		want  []string
+	}{
+		{"", nil, "", []string{"load", "sandbox s shares=102", "cgroup 100", "save 100"}},
+		{"load", failed, "resources told before: failed", []string{"load"}},
+		{"sandbox s shares=102", failed, "resize cpu: sandbox: failed", []string{"load", "sandbox s shares=102"}},
+		{"sandbox s shares=102", status.Error(codes.Unimplemented, "no"), "", []string{"load", "sandbox s shares=102", "cgroup 100", "save 100"}},
+		{"sandbox s shares=102", status.Error(codes.Unknown, "this is not implemented"), "", []string{"load", "sandbox s shares=102", "cgroup 100", "save 100"}},
+		{"cgroup 100", failed, "resize cpu: pod cgroup: failed", []string{"load", "sandbox s shares=102", "cgroup 100", "sandbox s shares=51"}},
+		{"save 100", failed, "checkpoint of resources: failed", []string{"load", "sandbox s shares=102", "cgroup 100", "save 100"}},
+	} {
+		s := &tells{fails: map[string]error{c.fails: c.err}}
+		err := resizeWhole(t, s)
+		require.Equal(t, c.want, s.did, c.fails)
+		if c.text == "" {
+			require.NoError(t, err)
+			continue
+		}
+		require.EqualError(t, err, c.text)
+		require.ErrorIs(t, err, failed)
+	}
+}
+
+// resizeWhole raises what a pod requests as a whole from 50 to 100 thousandths of a CPU.
+func resizeWhole(t *testing.T, s *tells) error {
+	t.Helper()
+	cpu := func(milli int64) *v1.ResourceRequirements {
+		return &v1.ResourceRequirements{Requests: v1.ResourceList{v1.ResourceCPU: *resource.NewMilliQuantity(milli, resource.DecimalSI)}}
+	}
+	requests, err := request.New(request.Config{})
+	require.NoError(t, err)
+	r, err := New(Config{Runtime: s, Requests: requests, Cgroups: s})
+	require.NoError(t, err)
+	record, err := Load(s, "1")
+	if err != nil {
+		return err
+	}
+	record.actuated.Pod = cpu(50)
+	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "1"}, Spec: v1.PodSpec{Resources: cpu(100), Containers: []v1.Container{{Name: "c"}}}}
+	return r.Resize(t.Context(), Request{
+		Pod: pod, Status: &pleg.PodStatus{UID: "1"}, Record: record,
+		Actions: &actions.Actions{SandboxID: "s", UpdatePodLevelResources: true},
+	})
 }

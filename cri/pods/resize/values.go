@@ -187,16 +187,11 @@ func withOwnContainers(pod *v1.Pod) *v1.Pod {
 var resizable = []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory}
 
 func keepLimits(want *v1.ResourceRequirements, now v1.ResourceRequirements) {
-	kept := false
 	for _, name := range resizable {
-		have, ok := now.Limits[name]
-		if !ok || amount(want.Limits, name) != 0 {
-			continue
+		if have, ok := now.Limits[name]; ok && amount(want.Limits, name) == 0 {
+			want.Limits = cloned(want.Limits)
+			want.Limits[name] = have
 		}
-		if !kept {
-			want.Limits, kept = cloned(want.Limits), true
-		}
-		want.Limits[name] = have
 	}
 }
 

@@ -58,6 +58,32 @@ func TestGrows(t *testing.T) {
 	}
 }
 
+// A limit that is wanted no more stays; the pod that was given does not change.
+func TestWantedPod(t *testing.T) {
+	now := &v1.Pod{Spec: v1.PodSpec{
+		Resources:      new(needs(7, 7)),
+		InitContainers: []v1.Container{{Resources: needs(3, 3)}},
+		Containers:     []v1.Container{{Resources: needs(5, 5)}, {Resources: needs(6, 6)}},
+	}}
+	cpuOnly := needs(4, 4)
+	delete(cpuOnly.Limits, v1.ResourceMemory)
+	pod := &v1.Pod{Spec: v1.PodSpec{
+		Resources:      new(cpuOnly),
+		InitContainers: []v1.Container{{Resources: cpuOnly}},
+		Containers:     []v1.Container{{Resources: cpuOnly}, {}},
+	}}
+	given := pod.DeepCopy()
+	out := wantedPod(pod, now)
+	require.Equal(t, given, pod)
+	limits := func(cpu, memory int64) CgroupValues { return CgroupValues{CPULimit: cpu, MemoryLimit: memory << 20} }
+	for want, got := range map[CgroupValues]v1.ResourceRequirements{
+		limits(4, 7): *out.Spec.Resources, limits(4, 3): out.Spec.InitContainers[0].Resources,
+		limits(4, 5): out.Spec.Containers[0].Resources, limits(6, 6): out.Spec.Containers[1].Resources,
+	} {
+		require.Equal(t, want, CgroupValues{CPULimit: got.Limits.Cpu().MilliValue(), MemoryLimit: got.Limits.Memory().Value()})
+	}
+}
+
 // needs are requests and limits alike: milli-CPUs and MiB.
 func needs(cpu, memory int64) v1.ResourceRequirements {
 	list := v1.ResourceList{

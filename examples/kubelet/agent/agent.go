@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"sync"
 	"time"
 
 	"github.com/podwright/podwright/examples/kubelet/config"
+	"github.com/podwright/podwright/volume/mounts"
 )
 
 // Config configures an Agent. Flags.NodeName, Flags.RootDir, Kubelet.PodLogsDir and
@@ -21,6 +23,9 @@ type Config struct {
 	config.Config
 	// Connect reaches the runtime.
 	Connect Connector
+	// DialAPI opens connections to the API server of Flags.Kubeconfig; nil means those of
+	// the node's network.
+	DialAPI func(ctx context.Context, network, address string) (net.Conn, error)
 	// ImageGCInterval is how often it is looked at whether images are to be removed;
 	// zero means 5 min.
 	ImageGCInterval time.Duration
@@ -94,12 +99,25 @@ func (a *Agent) Run(ctx context.Context) (err error) {
 	watch.Go(func() { a.watchRoot(watching, lock) })
 	defer watch.Wait()
 	defer stop()
-	g, err := newGround(a.cfg, a.folders)
+	g, err := newGround(a.cfg, a.folders, a.now)
 	if err != nil {
 		return fmt.Errorf("agent: %w", err)
 	}
+	g.warnOfSwap(ctx, &mounts.Kernel{})
+	reading, leave := context.WithCancel(ctx)
+	read := make(chan error, 1)
+	go func() { read <- g.named.run(reading) }()
+	defer func() {
+		leave()
+		err = errors.Join(err, <-read)
+	}()
 	a.set(state{ground: g, err: errors.New("not connected yet")})
 	defer a.set(state{err: errors.New("stopped")})
+	return g.runWith(ctx, func(ctx context.Context) error { return a.runPods(ctx, g) })
+}
+
+// runPods connects to the runtime and runs pods on it until ctx ends.
+func (a *Agent) runPods(ctx context.Context, g *ground) (err error) {
 	conn := a.connect(ctx, g)
 	if conn == nil {
 		return nil

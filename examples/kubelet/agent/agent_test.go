@@ -119,7 +119,8 @@ func TestUnsupportedNamesTheField(t *testing.T) {
 			Resources: v1.ResourceRequirements{Limits: v1.ResourceList{"example.com/gpu": resource.MustParse("1")}},
 		}},
 	}}
-	text := errors.Join(unsupported(pod, cri.Features{})...).Error()
+	text := errors.Join((&ground{}).notSupported(pod, cri.Features{})...).Error()
+	require.NotContains(t, errors.Join(unsupported(pod, cri.Features{})...).Error(), "example.com/gpu", "others count them")
 	for _, field := range []string{
 		"spec.initContainers[0].startupProbe", "spec.containers[1].livenessProbe: a handler is required", "spec.containers[1].startupProbe.periodSeconds: -1",
 		"spec.containers[1].volumeDevices",

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"path/filepath"
 	"time"
 
@@ -24,30 +25,65 @@ import (
 	"github.com/podwright/podwright/podworkers/stages/podfolder"
 	"github.com/podwright/podwright/probe"
 	"github.com/podwright/podwright/status/checkpoint"
+	"github.com/podwright/podwright/status/writer"
 	"github.com/podwright/podwright/syncloop"
 	"github.com/podwright/podwright/syncloop/podsource"
 )
 
 // ground is what every part may stand on, and what works before there is a connection:
-// which pods there should be, and what was saved of them.
+// which pods there should be, what they refer to, and what was saved of them.
 type ground struct {
 	cfg     Config
 	folders folders
 	event   recorder
 	sources
+	named      named // what pods refer to by name
 	checkpoint *checkpoint.Store
+	cluster    *cluster       // nil without an API server
 	dirty      syncloop.Inbox // pods that the loop is to look at, as volumes and objects tell
 	conn       *Connection    // not before newNode
+	// watchDrivers is csi.RegistryConfig.Watch: a bubble cannot have the kernel's.
+	watchDrivers func(ctx context.Context, look func() (folders []string)) error
 }
 
-func newGround(cfg Config, f folders) (_ *ground, err error) {
+// newGround builds it. now is how far the agent has come, for what the API server tells.
+func newGround(cfg Config, f folders, now func() state) (_ *ground, err error) {
 	g := &ground{cfg: cfg, folders: f}
 	g.event = logEvents(cfg.Logger, func(pod types.UID) string { return g.origin(pod) })
+	if cfg.Flags.Kubeconfig != "" {
+		if g.cluster, err = g.newCluster(now); err != nil {
+			return nil, err
+		}
+		g.event = both(g.event, g.cluster.recorder.Event)
+	}
 	if g.sources, err = g.newSources(); err != nil {
+		return nil, err
+	}
+	if g.named, err = g.newNamed(); err != nil {
 		return nil, err
 	}
 	g.checkpoint, err = checkpoint.New(checkpoint.Config{File: f.status})
 	return g, err
+}
+
+// runWith keeps up with the API server while f runs, and a moment longer, so that what f
+// tells at its end gets there. Each ends the other.
+func (g *ground) runWith(ctx context.Context, f func(context.Context) error) error {
+	if g.cluster == nil {
+		return f(ctx)
+	}
+	acting, stop := context.WithCancel(ctx)
+	defer stop()
+	asked, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	ended := make(chan error, 1)
+	go func() {
+		defer stop()
+		ended <- g.cluster.run(asked)
+	}()
+	err := f(acting)
+	end()
+	return errors.Join(err, <-ended)
 }
 
 // newNode builds the parts bottom-up, each from the ground and from parts above it in
@@ -56,11 +92,6 @@ func newGround(cfg Config, f folders) (_ *ground, err error) {
 func newNode(ctx context.Context, g *ground, conn *Connection) (_ *node, err error) {
 	g.conn = conn
 	n := &node{ground: g}
-
-	// What pods refer to by name.
-	if n.named, err = g.newNamed(n.objectsChanged); err != nil {
-		return nil, err
-	}
 
 	// What talks to the runtime.
 	if n.health, err = g.newHealth(); err != nil {
@@ -152,7 +183,7 @@ func (g *ground) newRotator() (*logs.Rotator, error) {
 func (g *ground) newSources() (s sources, err error) {
 	k := &g.cfg.Kubelet
 	cfg := podsource.MergerConfig{Event: g.event, Logger: g.cfg.Logger}
-	if k.StaticPodPath == "" && k.StaticPodURL == "" {
+	if k.StaticPodPath == "" && k.StaticPodURL == "" && g.cluster == nil {
 		// Nobody says which pods should be there. A source that never reports
 		// leaves alone what runs.
 		cfg.Sources = []string{fileSource}
@@ -174,6 +205,9 @@ func (g *ground) newSources() (s sources, err error) {
 			StateDir: g.folders.manifests(),
 			Logger:   g.cfg.Logger,
 		})
+	}
+	if err == nil && g.cluster != nil {
+		s.api, err = g.cluster.newPods(g.cfg, s.merger)
 	}
 	if err != nil || k.StaticPodURL == "" {
 		return s, err
@@ -250,15 +284,18 @@ func (g *ground) newSyncer(health health, images *images.Manager, held held, fro
 			MaxCrashLoopDelay: g.cfg.Kubelet.CrashLoopBackOff.MaxContainerRestartPeriod.Duration,
 			Inputs: request.Inputs{
 				ConfigMaps: from, Secrets: from, Volumes: held.volumes.manager, SubPaths: held.volumes.subPaths,
-				UserNamespace: held.users.Of, HandlerFeatures: health.handlerFeatures, NodeIPs: nodeIPs,
+				Services: g.services(), ExtraGroups: held.volumes.manager.ExtraGroups,
+				UserNamespace: held.users.Of, HandlerFeatures: g.handlerFeatures(health), NodeIPs: nodeIPs,
 			},
-			Hooks:    runner,
-			Actuated: actuated,
-			Node:     describeNode(g.cfg.Config),
-			DNS:      dns(&g.cfg.Kubelet),
+			RuntimeHandler: g.runtimeHandler(),
+			Hooks:          runner,
+			Actuated:       actuated,
+			Node:           describeNode(g.cfg.Config),
+			DNS:            dns(&g.cfg.Kubelet),
 		},
 		Sources:         g.merger,
 		Checkpoint:      g.checkpoint,
+		Statuses:        writer.Config{Sinks: g.sinks()},
 		PLEG:            pleg.Config{Runtime: observer, AdaptiveRelist: g.cfg.Flags.AdaptiveRelist},
 		Probes:          probe.Config{Probers: probers},
 		Stages:          held.stages,
@@ -272,7 +309,11 @@ func (g *ground) newSyncer(health health, images *images.Manager, held held, fro
 }
 
 func (n *node) newWorkers() (*podworkers.Workers, error) {
-	return n.syncer.NewWorkers(podworkers.Config{ResyncInterval: n.cfg.Kubelet.SyncFrequency.Duration})
+	cfg := podworkers.Config{ResyncInterval: n.cfg.Kubelet.SyncFrequency.Duration}
+	if n.cluster != nil {
+		cfg.Syncer = mirrored{n.syncer, n.cluster.mirrors}
+	}
+	return n.syncer.NewWorkers(cfg)
 }
 
 func (n *node) newImageGC() (*gc.Manager, error) {
@@ -290,9 +331,11 @@ func (n *node) newImageGC() (*gc.Manager, error) {
 }
 
 func (n *node) newHandler() (*syncloop.DefaultHandler, error) {
-	return n.syncer.NewHandler(syncloop.HandlerConfig{
-		Workers: n.workers, Admit: syncloop.AdmitterFunc(n.admit), Cleaners: []syncloop.Cleaner{n.volumes.cleaner(n.merger.Ready)},
-	})
+	cleaners := []syncloop.Cleaner{n.volumes.cleaner(n.merger.Ready)}
+	if n.cluster != nil {
+		cleaners = append(cleaners, n.cluster.mirrors.Cleaner(), n.cluster.objectsCleaner())
+	}
+	return n.syncer.NewHandler(syncloop.HandlerConfig{Workers: n.workers, Admit: syncloop.AdmitterFunc(n.admit), Cleaners: cleaners})
 }
 
 func (n *node) newLoop() (*syncloop.Loop, error) {

@@ -13,8 +13,9 @@ import (
 type Connection struct {
 	Runtime cri.RuntimeService
 	Images  cri.ImageService
-	// Name is the runtime's name, the prefix of container IDs.
-	Name string
+	// Name is the runtime's name, the prefix of container IDs; Version is that of its
+	// release, as nodes show it.
+	Name, Version string
 	// Close ends the connection and joins what belongs to it. Required.
 	Close func() error
 }
@@ -30,6 +31,10 @@ func Dial(runtime, images cri.ClientConfig) Connector {
 		if err != nil {
 			return nil, err
 		}
+		version, err := r.Version(ctx)
+		if err != nil {
+			return nil, errors.Join(err, r.Close())
+		}
 		i, err := cri.DialImages(ctx, images)
 		if err != nil {
 			return nil, errors.Join(err, r.Close())
@@ -38,6 +43,7 @@ func Dial(runtime, images cri.ClientConfig) Connector {
 			Runtime: r,
 			Images:  i,
 			Name:    r.Name(),
+			Version: version.GetRuntimeVersion(),
 			Close:   func() error { return errors.Join(i.Close(), r.Close()) },
 		}, nil
 	}

@@ -1,6 +1,6 @@
 // Package agent wires podwright's rooms together into the node agent: it reads
-// manifests from a folder, runs them as pods on a CRI runtime, and tells what it
-// does. What is done with a pod is cri/podsyncer's; here is what a kubelet adds to it.
+// manifests from a folder and pods from an API server, runs them on a CRI runtime, and
+// tells what it does. What is done with a pod is cri/podsyncer's; here is what a kubelet adds to it.
 //
 // The parts and what flows between them:
 //
@@ -13,10 +13,28 @@
 //
 // What pods hold on the node stands in newHeld: folder, users, volumes, logs. Volumes
 // are unmounted when the containers have stopped, and users given back after that. What
-// is in them comes from volume/objects (--objects-dir).
+// is in them comes from volume/objects (--objects-dir). CSI drivers register with
+// examples/kubelet/csi, which wakes what waits for them.
 //
-// Beside them run volume.Manager, volume/objects.Dir, cri.HealthMonitor,
+// Beside them run volume.Manager, csi.Registry, volume/objects.Dir, cri.HealthMonitor,
 // cri/logs.Rotator and cri/images/gc.Manager.
+//
+// # As a node of a cluster
+//
+// With a kubeconfig, newCluster builds the agent's side of the API server: package
+// apiserver's client and what stands on it (pods, mirrors, objects, events), and package
+// node. All of that needs no runtime, and runs before there is a connection and for longer
+// than what acts on pods: a node whose runtime is away says so, and what is told at the
+// end gets there. What flows:
+//
+//	pods bound to the node -> pods.Source -> podsource.Merger (as "api", beside the folder)
+//	podsyncer's statuses   -> status/writer -> pods.Sink; a static pod's to its mirror
+//	each sync of a static pod -> mirrors.Manager
+//	objects that changed   -> volumes, and the loop for pods that wait for one
+//	the Node               -> node.Node, Lease; its labels to admission, attached volumes to volume.Manager
+//
+// A source that was never read is not empty: until the API server has answered, pods of
+// the last agent run on untouched.
 //
 // An Agent can be made any number of times in one process, each with a runtime
 // and a root folder of its own. Run blocks until its context ends and leaves the
@@ -47,6 +65,9 @@
 //	ROOT/pods/UID/userns                 the pod's users               which users are taken
 //	ROOT/pods/UID/volumes, plugins,      the pod's volumes, as other   what may be mounted: mounted once more for a pod
 //	volume-subpaths                      kubelets lay them out         that runs, unmounted for one that has stopped
+//	ROOT/plugins/kubernetes.io/csi       volumes that pods share, and  what a driver may have staged: unstaged when no
+//	                                     devices                       pod uses it
+//	ROOT/plugins_registry                the drivers' own sockets      which drivers there are: each is asked anew
 //	ROOT/pods/UID/                       the pod's status, results     who was ready and had started; exit codes and
 //	podwright-status.json                of its probes                 restart counts that the runtime has forgotten.
 //	                                                                   On the disk before a sync changes anything

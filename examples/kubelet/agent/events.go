@@ -13,8 +13,16 @@ import (
 // recorder takes Kubernetes events.
 type recorder func(ref v1.ObjectReference, eventtype, reason, message string)
 
+// both tells two recorders.
+func both(a, b recorder) recorder {
+	return func(ref v1.ObjectReference, eventtype, reason, message string) {
+		a(ref, eventtype, reason, message)
+		b(ref, eventtype, reason, message)
+	}
+}
+
 // logEvents writes Kubernetes events to the log: standalone there is no API
-// server to keep them. A warning that repeats itself is written once a minute. origin
+// server to keep them, and with one it may be away. A warning that repeats itself is written once a minute. origin
 // says which manifest a pod has, if any.
 func logEvents(log *slog.Logger, origin func(types.UID) string) recorder {
 	limiter := cri.NewLogLimiter(time.Minute)

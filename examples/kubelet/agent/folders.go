@@ -17,6 +17,9 @@ func (f folders) pods() string             { return filepath.Join(f.root, "pods"
 func (f folders) manifests() string        { return filepath.Join(f.root, "static_manifests") }
 func (f folders) pod(uid types.UID) string { return filepath.Join(f.pods(), string(uid)) }
 
+// plugins is where CSI drivers register.
+func (f folders) plugins() string { return filepath.Join(f.root, "plugins_registry") }
+
 // status is the file with what was last said of a pod. No other kubelet has one of
 // this name.
 func (f folders) status(uid types.UID) string {

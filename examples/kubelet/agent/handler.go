@@ -12,13 +12,26 @@ import (
 
 // admit refuses a pod that asks for what is not there.
 func (n *node) admit(pod *v1.Pod, _ []*v1.Pod) error {
-	if errs := append(unsupported(pod, n.health.Health().Features), otherNode(pod, n.cfg.Flags.NodeName)...); len(errs) > 0 {
+	if errs := n.notSupported(pod, n.health.Health().Features); len(errs) > 0 {
 		return syncloop.Reject("UnsupportedPodSpec", "%v", errors.Join(errs...))
+	}
+	if errs := otherNode(pod, n.thisNode()); len(errs) > 0 {
+		return syncloop.Reject("NodeAffinity", "%v", errors.Join(errs...))
 	}
 	if errs := pods.ForbiddenSysctls(pod); len(errs) > 0 {
 		return syncloop.Reject("SysctlForbidden", "%v", errors.Join(errs...))
 	}
 	return nil
+}
+
+// thisNode is the Node with its labels, as the API server has it if it is known.
+func (n *node) thisNode() *v1.Node {
+	if n.cluster != nil {
+		if seen := n.cluster.thisNode(); seen != nil {
+			return seen
+		}
+	}
+	return n.localNode()
 }
 
 // current are the pods that a source names or that are not gone yet.

@@ -45,7 +45,8 @@ func (f folders) lock() (_ *lock, err error) {
 	return &lock{file}, nil
 }
 
-// check tells whether the lock is still where others look for it.
+// check tells whether the lock is still where others look for it, and something can be
+// written beside it.
 func (l *lock) check() error {
 	mine, err := l.Stat()
 	if err != nil {
@@ -57,6 +58,10 @@ func (l *lock) check() error {
 		return fmt.Errorf("%s: %w", filepath.Dir(l.Name()), errLockLost)
 	case err != nil:
 		return fmt.Errorf("root folder: lock: %w", err)
+	}
+	root := filepath.Dir(l.Name())
+	if err := unix.Access(root, unix.W_OK); err != nil {
+		return fmt.Errorf("root folder %s: nothing can be written: no pod can start or be forgotten: %w", root, err)
 	}
 	return nil
 }

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	v1 "k8s.io/api/core/v1"
-
 	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/images"
 	"github.com/podwright/podwright/cri/images/gc"
@@ -26,7 +24,6 @@ import (
 type node struct {
 	*ground
 
-	named   named
 	health  health
 	records *records.Store
 	images  *images.Manager
@@ -52,7 +49,7 @@ func (n *node) run(ctx context.Context) error {
 	ended := make(chan error, 1)
 	go func() {
 		defer stop()
-		ended <- run.All(asked, n.volumes.manager.Run, n.named.run)
+		ended <- run.All(asked, n.volumes.run, n.followObjects)
 	}()
 	err := n.syncer.RunWith(acting, n.workers.Run, n.loop.Run, n.health.Run, n.rotator.Run, n.imageGC.Run)
 	end()
@@ -62,10 +59,9 @@ func (n *node) run(ctx context.Context) error {
 // health is what the runtime says of itself.
 type health struct{ *cri.HealthMonitor }
 
-// handlerFeatures are what the handler of a pod can do; the default one is the only
-// one so far.
-func (h health) handlerFeatures(*v1.Pod) request.HandlerFeatures {
-	handler, _ := h.Health().Handler("")
+// handlerFeatures are what a handler can do.
+func (h health) handlerFeatures(name string) request.HandlerFeatures {
+	handler, _ := h.Health().Handler(name)
 	return request.HandlerFeatures{RecursiveReadOnlyMounts: handler.RecursiveReadOnlyMounts, UserNamespaces: handler.UserNamespaces}
 }
 

@@ -3,18 +3,22 @@ package agent
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
+	"sync"
 
 	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/syncloop"
 	"github.com/podwright/podwright/volume"
 	"github.com/podwright/podwright/volume/objects"
 )
 
 // objectKinds are what static pods may refer to where a folder has such objects.
-var objectKinds = []string{objects.KindConfigMap, objects.KindSecret, objects.KindServiceAccount, objects.KindTrustBundle}
+var objectKinds = []string{objects.KindConfigMap, objects.KindSecret, objects.KindServiceAccount, objects.KindTrustBundle, objects.KindCSIDriver}
 
 // lookup finds what pods refer to by name, for volumes, environment and image pulls.
 type lookup interface {
@@ -22,20 +26,58 @@ type lookup interface {
 	objects.Secrets
 	objects.Tokens
 	objects.TrustBundles
+	objects.CSIDrivers
 }
 
-// named is where this agent finds it: in a folder, or nowhere.
+// named is where this agent finds it: at an API server, in a folder, or nowhere. It is read
+// before there is a connection, so that what changes is kept until somebody follows it.
 type named struct {
 	lookup
-	folder *objects.Dir // nil without --objects-dir
+	folder  *objects.Dir // nil without --objects-dir
+	changed run.Signal
+	mu      *sync.Mutex
+	changes map[volume.Object]bool
 }
 
-func (g *ground) newNamed(changed func([]volume.Object)) (named, error) {
-	if g.cfg.Flags.ObjectsDir == "" {
-		return named{lookup: nothing{}}, nil
+func (g *ground) newNamed() (named, error) {
+	n := named{lookup: nothing{}, changed: run.NewSignal(), mu: new(sync.Mutex), changes: map[volume.Object]bool{}}
+	if g.cluster != nil {
+		n.lookup = g.cluster.objects
+		return n, nil
 	}
-	folder, err := objects.NewDir(objects.DirConfig{Path: g.cfg.Flags.ObjectsDir, OnChange: changed, Logger: g.cfg.Logger})
-	return named{lookup: folder, folder: folder}, err
+	if g.cfg.Flags.ObjectsDir == "" {
+		return n, nil
+	}
+	var err error
+	n.folder, err = objects.NewDir(objects.DirConfig{Path: g.cfg.Flags.ObjectsDir, OnChange: n.keep, Logger: g.cfg.Logger})
+	n.lookup = n.folder
+	return n, err
+}
+
+// keep notes which objects have changed.
+func (n named) keep(changed []volume.Object) {
+	n.mu.Lock()
+	for _, o := range changed {
+		n.changes[o] = true
+	}
+	n.mu.Unlock()
+	n.changed.Wake()
+}
+
+// follow tells of changes, those of before included, until ctx ends.
+func (n named) follow(ctx context.Context, tell func([]volume.Object)) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-n.changed:
+		}
+		n.mu.Lock()
+		changed := slices.Collect(maps.Keys(n.changes))
+		clear(n.changes)
+		n.mu.Unlock()
+		tell(changed)
+	}
 }
 
 // run keeps what is known of the folder up to date.
@@ -61,6 +103,12 @@ func (n named) problems() []objects.Problem {
 		return nil
 	}
 	return n.folder.Problems()
+}
+
+// followObjects has what objects are used for brought up to date until ctx ends.
+func (n *node) followObjects(ctx context.Context) error {
+	n.named.follow(ctx, n.objectsChanged)
+	return nil
 }
 
 // objectsChanged tells those whom it concerns that objects are different: volumes, and
@@ -99,6 +147,8 @@ func (nothing) Secret(context.Context, string, string) (*v1.Secret, error) { ret
 func (nothing) Token(context.Context, objects.TokenRequest) (objects.Token, error) {
 	return objects.Token{}, errNoObjects
 }
+
+func (nothing) CSIDriver(string) (*storagev1.CSIDriver, error) { return nil, errNoObjects }
 
 func (nothing) TrustBundle(context.Context, string) (string, error) { return "", errNoObjects }
 

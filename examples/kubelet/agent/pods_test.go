@@ -96,7 +96,7 @@ func (n *podsNode) ranOnce(t *testing.T) v1.PodStatus {
 	files, err := filepath.Glob(filepath.Join(n.cfg.Flags.RootDir, "pods", "*", "podwright-status.json"))
 	require.NoError(t, err)
 	require.Len(t, files, 1)
-	g, err := newGround(n.cfg, folders{root: n.cfg.Flags.RootDir})
+	g, err := newGround(n.cfg, folders{root: n.cfg.Flags.RootDir}, noState)
 	require.NoError(t, err)
 	record, err := g.checkpoint.Load(types.UID(filepath.Base(filepath.Dir(files[0]))))
 	require.NoError(t, err)
@@ -207,7 +207,7 @@ func TestOneOfTwoSourcesIsSilent(t *testing.T) {
 				_, notes := eventually(t, a, func(pods []v1.Pod, notes []string) bool {
 					return len(pods) == 1 && pods[0].Status.Phase == v1.PodRunning && len(notes) == 1
 				})
-				require.Equal(t, []string{`the manifests of source "` + silent + `" have not been read: pods that only they name are missing`}, notes)
+				require.Equal(t, []string{`the pods of source "` + silent + `" have not been read: pods that only they name are missing`}, notes)
 				require.Eventually(t, func() bool { return len(a.Report().Manifests) == 1 }, 10*time.Second, 5*time.Millisecond)
 			})
 		})

@@ -21,21 +21,25 @@ func (a *Agent) Report() server.Report {
 	now := a.now()
 	r := server.Report{Node: a.cfg.Flags.NodeName, Time: time.Now(), Checks: a.Health(), Pods: []server.PodReport{}}
 	if now.ground != nil {
+		if now.ground.cluster != nil { // no check of /healthz: pods run on without it
+			r.Checks = append(r.Checks, check("apiserver", now.ground.clusterHealth()))
+		}
 		for _, p := range now.ground.manifestProblems() {
 			r.Manifests = append(r.Manifests, server.ManifestProblem{Path: p.Path, Message: p.Message, Since: p.Since, KeptPrevious: p.KeptLastGood})
+		}
+		for _, p := range now.ground.named.problems() {
+			r.Objects = append(r.Objects, server.ObjectProblem{Path: p.Path, Message: p.Message, KeptPrevious: p.KeptLastGood})
 		}
 	}
 	n := now.node
 	if n == nil {
 		return r
 	}
-	for _, p := range n.named.problems() {
-		r.Objects = append(r.Objects, server.ObjectProblem{Path: p.Path, Message: p.Message, KeptPrevious: p.KeptLastGood})
-	}
 	for _, s := range n.workers.Pods() {
 		r.Pods = append(r.Pods, n.podReport(s))
 	}
 	r.Pods = append(r.Pods, n.rejected()...)
+	r.Pods = append(r.Pods, n.leftovers()...)
 	slices.SortFunc(r.Pods, func(a, b server.PodReport) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
 	})
@@ -189,7 +193,7 @@ func (a *Agent) Health() []server.Check {
 	case now.ground == nil:
 		return []server.Check{check("runtime", now.err)}
 	case n == nil:
-		return []server.Check{check("runtime", now.err), check("manifests", now.ground.sources.health()), check("root", a.rootHealth())}
+		return []server.Check{check("runtime", now.err), check("manifests", now.ground.sources.health()), check("objects", now.ground.named.health()), check("root", a.rootHealth())}
 	}
 	return []server.Check{
 		check("ping", nil),

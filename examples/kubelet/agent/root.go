@@ -7,12 +7,12 @@ import (
 	"github.com/podwright/podwright/internal/run"
 )
 
-// rootPeriod is how often it is looked at whether the root folder is still there: as
+// rootPeriod is how often it is looked at whether the root folder is as it should be: as
 // often as the loop does its housekeeping.
 const rootPeriod = 2 * time.Second
 
-// watchRoot sees to it that the loss of the root folder is in the log, once, and in the
-// health, until ctx ends.
+// watchRoot sees to it that what happens to the root folder is in the log, once, and in
+// the health, until ctx ends.
 func (a *Agent) watchRoot(ctx context.Context, l *lock) {
 	last := ""
 	for run.Sleep(ctx, rootPeriod) {

@@ -62,7 +62,7 @@ func TestPodsAreNotKnownYet(t *testing.T) {
 	close(connected)
 	<-asked
 	_, _, err = a.Pods()
-	require.EqualError(t, err, `the pods are not known: the manifests of source "http" have not been read`)
+	require.EqualError(t, err, `the pods are not known: the pods of source "http" have not been read`)
 	manifests.Store(true)
 	require.Eventually(t, func() bool { return runs(a) }, time.Minute, 10*time.Millisecond)
 	cancel()

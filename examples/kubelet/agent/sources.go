@@ -12,6 +12,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/examples/kubelet/apiserver/pods"
 	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/syncloop"
 	"github.com/podwright/podwright/syncloop/podsource"
@@ -21,6 +22,7 @@ import (
 const (
 	fileSource = "file"
 	httpSource = "http"
+	apiSource  = pods.SourceName
 )
 
 // sources say which pods should be there.
@@ -28,6 +30,7 @@ type sources struct {
 	merger *podsource.Merger
 	files  *podsource.FileSource // nil without a manifest path
 	web    *podsource.HTTPSource // nil without a manifest URL
+	api    *pods.Source          // nil without an API server
 }
 
 // events are the sources that there are, by their names.
@@ -39,6 +42,9 @@ func (s sources) events() map[string]syncloop.EventSource {
 	if s.web != nil {
 		out[httpSource] = s.web
 	}
+	if s.api != nil {
+		out[apiSource] = s.api
+	}
 	return out
 }
 
@@ -46,7 +52,7 @@ func (s sources) events() map[string]syncloop.EventSource {
 // when another one fails.
 func (s sources) run(ctx context.Context) error {
 	var reading run.Group
-	errs := make(chan error, 2)
+	errs := make(chan error, 3)
 	for name, source := range s.events() {
 		reading.Go(name, func() {
 			errs <- run.Guard("the source "+name, func() error { return source.Run(ctx, func(syncloop.Event) {}) })
@@ -87,7 +93,7 @@ func unread(silent []string) string {
 	for i, name := range silent {
 		quoted[i] = strconv.Quote(name)
 	}
-	return fmt.Sprintf("the manifests of source %s have not been read", strings.Join(quoted, " and "))
+	return fmt.Sprintf("the pods of source %s have not been read", strings.Join(quoted, " and "))
 }
 
 // origin is the file or the URL that a pod comes from, "" if none has it any more.

@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -10,6 +9,8 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
 	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/pods"
@@ -22,7 +23,7 @@ import (
 // before the runtime has answered.
 func (g *ground) unsupported(pod *v1.Pod) []error {
 	everything := cri.Features{SupplementalGroupsPolicy: true, UserNamespacesHostNetwork: true}
-	errs := append(unsupported(pod, everything), otherNode(pod, g.cfg.Flags.NodeName)...)
+	errs := append(g.notSupported(pod, everything), otherNode(pod, g.localNode())...)
 	if g.cfg.Kubelet.ContainerRuntimeEndpoint == config.Embedded {
 		errs = append(errs, unseenMounts(pod)...)
 	}
@@ -56,18 +57,62 @@ func inPlace(pod *v1.Pod, m *v1.VolumeMount) bool {
 	})
 }
 
-// otherNode lists what a pod asks of its node and this one does not have. Without
-// an API server the labels of a node are those that say what it is.
-func otherNode(pod *v1.Pod, name string) []error {
-	labels := map[string]string{v1.LabelOSStable: runtime.GOOS, v1.LabelArchStable: runtime.GOARCH, v1.LabelHostname: name}
+// localNode is this node as far as it can be told here: without an API server the labels of
+// a node are those that say what it is, and those of the command line.
+func (g *ground) localNode() *v1.Node {
+	labels := map[string]string{v1.LabelOSStable: runtime.GOOS, v1.LabelArchStable: runtime.GOARCH, v1.LabelHostname: g.cfg.Flags.NodeName}
+	maps.Copy(labels, g.cfg.Flags.NodeLabels)
+	return &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: g.cfg.Flags.NodeName, Labels: labels}}
+}
+
+// otherNode lists what a pod asks of its node and this one does not have.
+func otherNode(pod *v1.Pod, n *v1.Node) []error {
 	var errs []error
 	for _, key := range slices.Sorted(maps.Keys(pod.Spec.NodeSelector)) {
-		if want, ok := labels[key]; !ok || want != pod.Spec.NodeSelector[key] {
+		if want, ok := n.Labels[key]; !ok || want != pod.Spec.NodeSelector[key] {
 			errs = append(errs, fmt.Errorf("spec.nodeSelector[%s]: this node is not labelled %q", key, pod.Spec.NodeSelector[key]))
 		}
 	}
+	const field = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution"
 	if a := pod.Spec.Affinity; a != nil && a.NodeAffinity != nil && a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil {
-		errs = append(errs, errors.New("spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution: not supported"))
+		selector, err := nodeaffinity.NewNodeSelector(a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution)
+		switch {
+		case err != nil:
+			errs = append(errs, fmt.Errorf("%s: %w", field, err))
+		case !selector.Match(n):
+			errs = append(errs, fmt.Errorf("%s: does not match this node", field))
+		}
+	}
+	return errs
+}
+
+// notSupported lists what a pod asks for and this agent does not do.
+func (g *ground) notSupported(pod *v1.Pod, runtime cri.Features) []error {
+	errs := unsupported(pod, runtime)
+	if g.cluster == nil {
+		errs = append(errs, needsServer(pod)...)
+	}
+	return errs
+}
+
+// needsServer lists what only pods of an API server can have: runtime classes, block
+// devices, which are claimed, and resources that others count.
+func needsServer(pod *v1.Pod) []error {
+	var errs []error
+	refuse := func(field string) { errs = append(errs, fmt.Errorf("%s: not supported without an API server", field)) }
+	if pod.Spec.RuntimeClassName != nil && *pod.Spec.RuntimeClassName != "" {
+		refuse("spec.runtimeClassName")
+	}
+	container := func(c *v1.Container, path string) {
+		for _, field := range noInputs(c) {
+			refuse(path + "." + field)
+		}
+	}
+	for i := range pod.Spec.InitContainers {
+		container(&pod.Spec.InitContainers[i], fmt.Sprintf("spec.initContainers[%d]", i))
+	}
+	for i := range pod.Spec.Containers {
+		container(&pod.Spec.Containers[i], fmt.Sprintf("spec.containers[%d]", i))
 	}
 	return errs
 }
@@ -82,18 +127,6 @@ func unsupported(pod *v1.Pod, runtime cri.Features) []error {
 			errs = append(errs, fmt.Errorf("%s: not supported", field))
 		}
 	}
-	container := func(c *v1.Container, path string) {
-		for _, field := range noInputs(c) {
-			refuse(true, path+"."+field)
-		}
-	}
-	for i := range pod.Spec.InitContainers {
-		container(&pod.Spec.InitContainers[i], fmt.Sprintf("spec.initContainers[%d]", i))
-	}
-	for i := range pod.Spec.Containers {
-		container(&pod.Spec.Containers[i], fmt.Sprintf("spec.containers[%d]", i))
-	}
-	refuse(pod.Spec.RuntimeClassName != nil && *pod.Spec.RuntimeClassName != "", "spec.runtimeClassName")
 	if pod.Spec.HostUsers != nil && !*pod.Spec.HostUsers { // users of its own have no rights in what is the node's
 		refuse(pod.Spec.HostPID, "spec.hostPID: with hostUsers: false")
 		refuse(pod.Spec.HostIPC, "spec.hostIPC: with hostUsers: false")

@@ -18,11 +18,14 @@ import (
 
 // A pod that is meant for another node is refused.
 func TestOtherNode(t *testing.T) {
+	g := &ground{}
+	g.cfg.Flags.NodeName, g.cfg.Flags.NodeLabels = "n", map[string]string{"room": "3"}
 	for _, test := range []struct {
 		selector map[string]string
 		want     string
 	}{
 		{nil, ""},
+		{map[string]string{"room": "3"}, ""},
 		{map[string]string{v1.LabelOSStable: runtime.GOOS, v1.LabelArchStable: runtime.GOARCH, v1.LabelHostname: "n"}, ""},
 		{map[string]string{v1.LabelOSStable: "windows"}, `spec.nodeSelector[kubernetes.io/os]: this node is not labelled "windows"`},
 		{map[string]string{v1.LabelHostname: "m"}, `spec.nodeSelector[kubernetes.io/hostname]: this node is not labelled "m"`},
@@ -30,7 +33,7 @@ func TestOtherNode(t *testing.T) {
 	} {
 		pod := podOf("1", v1.RestartPolicyAlways, "a")
 		pod.Spec.NodeSelector = test.selector
-		errs := otherNode(pod, "n")
+		errs := otherNode(pod, g.localNode())
 		if test.want == "" {
 			require.Empty(t, errs)
 			continue
@@ -39,8 +42,15 @@ func TestOtherNode(t *testing.T) {
 		require.EqualError(t, errs[0], test.want)
 	}
 	pod := podOf("1", v1.RestartPolicyAlways, "a")
-	pod.Spec.Affinity = &v1.Affinity{NodeAffinity: &v1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &v1.NodeSelector{}}}
-	require.Len(t, otherNode(pod, "n"), 1)
+	affinity := func(room string) *v1.Affinity {
+		return &v1.Affinity{NodeAffinity: &v1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &v1.NodeSelector{
+			NodeSelectorTerms: []v1.NodeSelectorTerm{{MatchExpressions: []v1.NodeSelectorRequirement{{Key: "room", Operator: v1.NodeSelectorOpIn, Values: []string{room}}}}},
+		}}}
+	}
+	pod.Spec.Affinity = affinity("3")
+	require.Empty(t, otherNode(pod, g.localNode()))
+	pod.Spec.Affinity = affinity("4")
+	require.EqualError(t, errors.Join(otherNode(pod, g.localNode())...), "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution: does not match this node")
 }
 
 // A pod with users of its own shares none of what only the node's may use.

@@ -8,10 +8,15 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/examples/kubelet/csi"
+	"github.com/podwright/podwright/examples/kubelet/server"
+	"github.com/podwright/podwright/internal/run"
+	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/syncloop"
 	"github.com/podwright/podwright/volume"
 	"github.com/podwright/podwright/volume/configmap"
 	"github.com/podwright/podwright/volume/content"
+	volumecsi "github.com/podwright/podwright/volume/csi"
 	"github.com/podwright/podwright/volume/downwardapi"
 	"github.com/podwright/podwright/volume/emptydir"
 	"github.com/podwright/podwright/volume/hostpath"
@@ -23,26 +28,35 @@ import (
 	"github.com/podwright/podwright/volume/subpath"
 )
 
-// volumeKinds are the volumes that a static pod may have here, those of objects if a
-// folder has these. Claims and CSI drivers need an API server.
-var volumeKinds = []string{"configMap", "downwardAPI", "emptyDir", "hostPath", "image", "nfs", "projected", "secret"}
+// volumeKinds are the volumes that a static pod may have here, those of objects and of CSI
+// drivers if a folder has what they refer to. Claims need an API server.
+var volumeKinds = []string{"configMap", "csi", "downwardAPI", "emptyDir", "hostPath", "image", "nfs", "projected", "secret"}
 
 // volumes mounts the pods' volumes, and parts of them.
 type volumes struct {
 	manager  *volume.Manager
 	subPaths *subpath.SubPaths
+	drivers  *csi.Registry
 }
+
+// run mounts, unmounts and lets drivers register until ctx ends.
+func (v volumes) run(ctx context.Context) error { return run.All(ctx, v.manager.Run, v.drivers.Run) }
 
 func (g *ground) newVolumes(from named) (v volumes, err error) {
 	layout, kernel := volume.Layout{Root: g.folders.root}, &mounts.Kernel{}
 	if v.subPaths, err = subpath.New(subpath.Config{Layout: layout, Mounts: kernel}); err != nil {
 		return v, err
 	}
-	plugins, err := g.volumePlugins(layout, kernel, from)
+	drivers, err := g.newDrivers(func(string) { v.manager.TryAgain(volumecsi.Name) })
 	if err != nil {
 		return v, err
 	}
-	v.manager, err = volume.New(volume.Config{
+	v.drivers = drivers
+	plugins, err := g.volumePlugins(layout, kernel, drivers, from)
+	if err != nil {
+		return v, err
+	}
+	cfg, err := g.claimed(volume.Config{
 		Plugins:  plugins,
 		Layout:   layout,
 		SubPaths: v.subPaths,
@@ -54,7 +68,23 @@ func (g *ground) newVolumes(from named) (v volumes, err error) {
 		Event:           g.event,
 		Logger:          g.cfg.Logger,
 	})
+	if err != nil {
+		return v, err
+	}
+	v.manager, err = volume.New(cfg)
 	return v, err
+}
+
+// warnOfSwap tells that volumes in memory may end up on a disk.
+func (g *ground) warnOfSwap(ctx context.Context, kernel mounts.Mounter) {
+	onDisk, err := emptydir.MayBeOnDisk(ctx, kernel, g.folders.root)
+	switch {
+	case err != nil:
+		g.cfg.Logger.Warn("cannot tell whether volumes in memory stay there", "err", err)
+	case onDisk:
+		g.event(nodeReference(g.cfg.Flags.NodeName), v1.EventTypeWarning, emptydir.ReasonOnDisk,
+			"swap is on, and this kernel cannot keep volumes in memory out of it")
+	}
 }
 
 // cleaner has what no pod uses taken back once all sources have been read.
@@ -68,9 +98,27 @@ func (v volumes) cleaner(complete func() bool) syncloop.Cleaner {
 	}}
 }
 
+// leftovers are the pods of which nothing is known but that they have volumes: an agent
+// before this one has not got rid of these, or they are about to go.
+func (n *node) leftovers() (out []server.PodReport) {
+	for _, uid := range n.volumes.manager.Pods() {
+		if n.workers.State(uid).State != podworkers.StateUnknown || n.statuses.Get(uid) != nil {
+			continue
+		}
+		r := server.PodReport{UID: string(uid), Worker: "none", WaitsFor: "its volumes to be unmounted"}
+		for _, v := range n.volumes.manager.Explain(uid) {
+			r.Volumes = append(r.Volumes, volumeReport(v))
+		}
+		if len(r.Volumes) > 0 {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
 // volumePlugins are all that there are, whether or not a static pod may have such a
 // volume: what an agent before this one has mounted must be known to be unmounted.
-func (g *ground) volumePlugins(layout volume.Layout, kernel mounts.Mounter, from named) ([]volume.Plugin, error) {
+func (g *ground) volumePlugins(layout volume.Layout, kernel mounts.Mounter, drivers volumecsi.Drivers, from named) ([]volume.Plugin, error) {
 	allocatable := describeNode(g.cfg.Config).Allocatable
 	onDisk := emptydir.New(emptydir.Config{Mounts: kernel, Allocatable: func() int64 { return allocatable.Memory().Value() }, Logger: g.cfg.Logger})
 	files, err := content.New(content.Config{Backing: onDisk, Logger: g.cfg.Logger})
@@ -88,6 +136,7 @@ func (g *ground) volumePlugins(layout volume.Layout, kernel mounts.Mounter, from
 	})))
 	add(plugin(nfs.New(nfs.Config{Mounts: kernel})))
 	add(plugin(local.New(local.Config{Layout: layout, Mounts: kernel, Event: g.event, Logger: g.cfg.Logger})))
+	add(plugin(g.newCSI(layout, drivers, from)))
 	return plugins, errors.Join(errs...)
 }
 

@@ -1,7 +1,10 @@
 package agent
 
 import (
+	"context"
 	"encoding/base64"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -91,7 +94,7 @@ func TestObjectsAreTakenAway(t *testing.T) {
 
 // Registries are shown what the secrets of the folder say.
 func TestPullSecretsOfObjects(t *testing.T) {
-	g, err := newGround(configOf(t.TempDir(), nil), folders{root: t.TempDir()})
+	g, err := newGround(configOf(t.TempDir(), nil), folders{root: t.TempDir()}, noState)
 	require.NoError(t, err)
 	secrets := &objects.Memory{}
 	auth := base64.StdEncoding.EncodeToString([]byte("me:secret"))
@@ -143,4 +146,49 @@ func TestMountsOfTheEmbeddedRuntime(t *testing.T) {
 		require.True(t, strings.HasPrefix(errs[0].Error(), "spec.initContainers[0].volumeMounts[0]: "), errs[0])
 		require.True(t, strings.HasPrefix(errs[1].Error(), "spec.containers[1].volumeMounts[0]: "), errs[1])
 	}
+}
+
+// Objects are read before a runtime is connected, and what is wrong with them is shown.
+func TestObjectsAreReadWithoutARuntime(t *testing.T) {
+	cfg := configOf(t.TempDir(), func(ctx context.Context) (*Connection, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	})
+	cfg.Flags.ObjectsDir = t.TempDir()
+	put(t, cfg.Flags.ObjectsDir, "configmaps/default/bad.yaml", "kind: Secret")
+	a, err := New(cfg)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- a.Run(ctx) }()
+	require.Eventually(t, func() bool { return len(a.Report().Objects) == 1 }, 10*time.Second, 5*time.Millisecond)
+	put(t, cfg.Flags.ObjectsDir, "configmaps/default/bad.yaml", "{apiVersion: v1, kind: ConfigMap}")
+	require.Eventually(t, func() bool { return len(a.Report().Objects) == 0 }, 10*time.Second, 5*time.Millisecond)
+	cancel()
+	require.NoError(t, <-done)
+}
+
+// V29: of a pod that nobody knows, what is in a folder that may be a volume stays, and
+// the log names it; what holds nothing goes.
+func TestOrphanedVolumesAreKept(t *testing.T) {
+	n := newPodsNode(t, fake.Config{})
+	volumes := filepath.Join(n.cfg.Flags.RootDir, "pods/orphan/volumes")
+	precious := filepath.Join(volumes, "example.com~gone/full/precious")
+	empty := filepath.Join(volumes, "example.com~gone/empty")
+	for _, dir := range []string{filepath.Dir(precious), empty, filepath.Join(n.cfg.Flags.RootDir, "pods/other/volumes/example.com~gone/v")} {
+		require.NoError(t, os.MkdirAll(dir, 0o750))
+	}
+	require.NoError(t, os.WriteFile(precious, nil, 0o600))
+	put(t, n.cfg.Kubelet.StaticPodPath, "p.yaml", manifest)
+	gone := func(path string) bool { _, err := os.Lstat(path); return errors.Is(err, fs.ErrNotExist) }
+	n.during(t, func(a *Agent) {
+		require.Eventually(t, func() bool {
+			return runs(a) && gone(empty) && gone(filepath.Join(n.cfg.Flags.RootDir, "pods/other"))
+		}, 20*time.Second, 5*time.Millisecond)
+		require.Never(t, func() bool { return gone(precious) }, 5*time.Second, 50*time.Millisecond) // two rounds of housekeeping
+	})
+	require.NoError(t, os.Remove(precious))
+	n.during(t, func(*Agent) {
+		require.Eventually(t, func() bool { return gone(filepath.Join(n.cfg.Flags.RootDir, "pods/orphan")) }, 20*time.Second, 5*time.Millisecond)
+	})
 }

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,7 +21,9 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/cri/fake"
+	"github.com/podwright/podwright/examples/kubelet/apiserver/apitest"
 	"github.com/podwright/podwright/examples/kubelet/config"
+	"github.com/podwright/podwright/examples/kubelet/csi"
 	"github.com/podwright/podwright/internal/testagent"
 )
 
@@ -35,6 +39,8 @@ type world struct {
 	desired []*v1.Pod
 	// log, if not nil, takes what agents log.
 	log *slog.Logger
+	// api is the API server, nil for none.
+	api *apitest.Server
 	// silent: the source of pods does not report.
 	silent bool
 	agent  *node
@@ -81,15 +87,23 @@ func (w *world) start() {
 	if cfg.Logger = w.log; w.log == nil && testing.Verbose() {
 		cfg.Logger = slog.New(slog.NewTextHandler(w.t.Output(), nil))
 	}
+	if w.api != nil {
+		cfg.Flags.Kubeconfig, cfg.DialAPI = w.api.Kubeconfig, w.api.Dial
+		cfg.Flags.NodeIP = []netip.Addr{netip.MustParseAddr(nodeIPs()[0])} // nobody has to be asked for it
+	}
 	require.NoError(w.t, cfg.complete())
-	g, err := newGround(cfg, f)
+	var come atomic.Pointer[state]
+	come.Store(&state{err: errors.New("not connected yet")})
+	g, err := newGround(cfg, f, func() state { return *come.Load() })
 	require.NoError(w.t, err)
-	n, err := newNode(w.t.Context(), g, &Connection{Runtime: w.calls, Images: w.runtime, Name: "fake"})
+	g.watchDrivers = csi.NoWatch
+	n, err := newNode(w.t.Context(), g, &Connection{Runtime: w.calls, Images: w.runtime, Name: "fake", Version: "1"})
 	require.NoError(w.t, err)
 	w.agent = n
+	come.Store(&state{ground: g, node: n})
 	ctx, cancel := context.WithCancel(w.t.Context())
 	done := make(chan error, 1)
-	go func() { done <- n.run(ctx) }()
+	go func() { done <- g.runWith(ctx, n.run) }()
 	if !w.silent {
 		require.NoError(w.t, n.merger.Set("file", w.desired))
 	}
@@ -252,3 +266,6 @@ func TestCrashWhileRemoving(t *testing.T) {
 		}
 	}
 }
+
+// noState is that of an agent that has not come anywhere.
+func noState() state { return state{} }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/netip"
 	"strconv"
 	"time"
 
@@ -44,6 +45,16 @@ type Flags struct {
 	// kept whatever their number (--minimum-container-ttl-duration).
 	MaxDeadContainers, MaxDeadPerContainer int
 	MinContainerTTL                        time.Duration
+	// Kubeconfig says how the API server is reached (--kubeconfig); "" for a node without
+	// one, which runs static pods only. Absolute.
+	Kubeconfig string
+	// NodeIP are the addresses of the node, at most one of each family (--node-ip); empty
+	// to find one. An unspecified one only says which family is preferred.
+	NodeIP []netip.Addr
+	// NodeLabels are added to the Node at its registration (--node-labels).
+	NodeLabels map[string]string
+	// ExternalCloud: somebody else completes the Node (--cloud-provider=external).
+	ExternalCloud bool
 	// ObjectsDir has the objects that static pods refer to (--objects-dir), laid out as
 	// package volume/objects says; "" for none: such pods are refused. A flag of this
 	// kubelet's own. Absolute.

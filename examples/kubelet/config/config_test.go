@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"flag"
 	"io"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
 )
@@ -32,6 +34,16 @@ func TestDefaults(t *testing.T) {
 			HealthzPort:                            new(int32(10248)),
 			SyncFrequency:                          metav1.Duration{Duration: time.Minute},
 			FileCheckFrequency:                     metav1.Duration{Duration: 20 * time.Second},
+			NodeStatusUpdateFrequency:              metav1.Duration{Duration: 10 * time.Second},
+			NodeStatusReportFrequency:              metav1.Duration{Duration: 5 * time.Minute},
+			NodeLeaseDurationSeconds:               40,
+			NodeStatusMaxImages:                    new(int32(50)),
+			RegisterNode:                           new(true),
+			KubeAPIQPS:                             new(int32(50)),
+			KubeAPIBurst:                           100,
+			ContentType:                            "application/vnd.kubernetes.protobuf",
+			EventRecordQPS:                         new(int32(50)),
+			EventBurst:                             100,
 			HTTPCheckFrequency:                     metav1.Duration{Duration: 20 * time.Second},
 			CrashLoopBackOff:                       kubeletv1beta1.CrashLoopBackOffConfig{MaxContainerRestartPeriod: &metav1.Duration{Duration: 5 * time.Minute}},
 			SerializeImagePulls:                    new(true),
@@ -247,4 +259,52 @@ func TestObjectsDir(t *testing.T) {
 	here, err := os.Getwd()
 	require.NoError(t, err)
 	require.Equal(t, filepath.Join(here, "objects"), c.Flags.ObjectsDir)
+}
+
+// What concerns the API server, on the command line and in the file.
+func TestNodeOfACluster(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "kubelet.yaml")
+	require.NoError(t, os.WriteFile(path, []byte(head+"nodeStatusUpdateFrequency: 20s\nproviderID: a\nregisterWithTaints: [{key: a, effect: NoSchedule}]\n"), 0o600))
+	c, err := FromArgs([]string{"--config", path, "--kubeconfig=/k", "--node-ip=10.0.0.1,fd00::1", "--node-labels=room=3,example.com/a=b",
+		"--provider-id=b", "--cloud-provider=external", "--register-node=false"}, io.Discard)
+	require.NoError(t, err)
+	require.Equal(t, "/k", c.Flags.Kubeconfig)
+	require.Equal(t, []netip.Addr{netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("fd00::1")}, c.Flags.NodeIP)
+	require.Equal(t, map[string]string{"room": "3", "example.com/a": "b"}, c.Flags.NodeLabels)
+	require.True(t, c.Flags.ExternalCloud)
+	require.Equal(t, "b", c.Kubelet.ProviderID, "a flag wins over the file")
+	require.False(t, *c.Kubelet.RegisterNode)
+	require.Len(t, c.Kubelet.RegisterWithTaints, 1)
+	require.Equal(t, 20*time.Second, c.Kubelet.NodeStatusUpdateFrequency.Duration)
+	require.Equal(t, 20*time.Second, c.Kubelet.NodeStatusReportFrequency.Duration, "as often as it is made, if only that is said")
+
+	c, err = FromArgs([]string{"--config", path, "--register-with-taints=x=y:NoExecute,z:NoSchedule"}, io.Discard)
+	require.NoError(t, err)
+	require.Equal(t, []v1.Taint{{Key: "x", Value: "y", Effect: v1.TaintEffectNoExecute}, {Key: "z", Effect: v1.TaintEffectNoSchedule}}, c.Kubelet.RegisterWithTaints)
+
+	for arg, want := range map[string]string{
+		"--node-ip=127.0.0.1":           "--node-ip",
+		"--node-labels=kubernetes.io/x": "--node-labels",
+		"--register-with-taints=a":      "--register-with-taints",
+		"--cloud-provider=aws":          "--cloud-provider",
+	} {
+		_, err := FromArgs([]string{arg}, io.Discard)
+		require.ErrorContains(t, err, want, arg)
+	}
+	_, err = FromArgs([]string{"--kubeconfig=/k", "--objects-dir=/o"}, io.Discard)
+	require.ErrorContains(t, err, "--objects-dir: objects come from the API server of --kubeconfig")
+	for text, want := range map[string]string{
+		"nodeLeaseDurationSeconds: -1":                      "nodeLeaseDurationSeconds",
+		"nodeStatusUpdateFrequency: -1s":                    "nodeStatusUpdateFrequency",
+		"nodeStatusMaxImages: -2":                           "nodeStatusMaxImages",
+		"kubeAPIQPS: -1":                                    "kubeAPIQPS",
+		"eventBurst: -1":                                    "eventBurst",
+		"contentType: text/plain":                           "contentType",
+		"registerWithTaints: [{key: a, effect: Sometimes}]": "registerWithTaints",
+	} {
+		require.NoError(t, os.WriteFile(path, []byte(head+text), 0o600))
+		_, err := FromArgs([]string{"--config", path}, io.Discard)
+		require.ErrorContains(t, err, want)
+	}
 }

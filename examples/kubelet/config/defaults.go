@@ -51,6 +51,8 @@ func SetDefaults(k *kubeletv1beta1.KubeletConfiguration) {
 	setNil(&k.ContainerLogMaxWorkers, 1)
 	setNil(&k.ContainerLogMonitorInterval, metav1.Duration{Duration: 10 * time.Second})
 
+	setNode(k)
+
 	setNil(&k.ResolverConfig, "/etc/resolv.conf")
 	setNil(&k.CPUCFSQuota, true)
 	setNil(&k.CPUCFSQuotaPeriod, metav1.Duration{Duration: 100 * time.Millisecond})
@@ -59,6 +61,25 @@ func SetDefaults(k *kubeletv1beta1.KubeletConfiguration) {
 	set(&k.MemorySwap.SwapBehavior, NoSwap)
 	setNil(&k.UserNamespaces, kubeletv1beta1.UserNamespaces{})
 	setNil(&k.UserNamespaces.IDsPerPod, idUnit)
+}
+
+// setNode fills in what concerns the API server. A report of a status that has not
+// changed is due as often as a status is made if only the latter is set.
+func setNode(k *kubeletv1beta1.KubeletConfiguration) {
+	report := k.NodeStatusUpdateFrequency.Duration
+	if report == 0 {
+		report = 5 * time.Minute
+	}
+	set(&k.NodeStatusReportFrequency.Duration, report)
+	set(&k.NodeStatusUpdateFrequency.Duration, 10*time.Second)
+	set(&k.NodeLeaseDurationSeconds, 40)
+	setNil(&k.NodeStatusMaxImages, 50)
+	setNil(&k.RegisterNode, true)
+	setNil(&k.KubeAPIQPS, 50)
+	set(&k.KubeAPIBurst, 100)
+	set(&k.ContentType, "application/vnd.kubernetes.protobuf")
+	setNil(&k.EventRecordQPS, 50)
+	set(&k.EventBurst, 100)
 }
 
 func set[T comparable](field *T, value T) {
@@ -131,6 +152,11 @@ func (c *Config) setFolders() (err error) {
 	if f.ObjectsDir != "" {
 		if f.ObjectsDir, err = filepath.Abs(f.ObjectsDir); err != nil {
 			return fmt.Errorf("--objects-dir: %w", err)
+		}
+	}
+	if f.Kubeconfig != "" {
+		if f.Kubeconfig, err = filepath.Abs(f.Kubeconfig); err != nil {
+			return fmt.Errorf("--kubeconfig: %w", err)
 		}
 	}
 	if embedded {

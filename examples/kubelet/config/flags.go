@@ -8,7 +8,10 @@ import (
 	"slices"
 	"strings"
 
+	v1 "k8s.io/api/core/v1"
 	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
+
+	"github.com/podwright/podwright/examples/kubelet/node"
 )
 
 // commandLine is what was given on the command line.
@@ -20,6 +23,9 @@ type commandLine struct {
 	endpoint, manifests, url  string
 	header                    headerFlag
 	readOnlyPort, healthzPort int
+	registerNode              bool
+	taints                    []v1.Taint
+	providerID                string
 }
 
 func parse(args []string, out io.Writer) (*commandLine, error) {
@@ -37,6 +43,7 @@ func parse(args []string, out io.Writer) (*commandLine, error) {
 	fs.StringVar(&f.RootDir, "root-dir", "", "folder for the kubelet's files (default /var/lib/kubelet; with the embedded runtime, the user's state folder)")
 	fs.StringVar(&f.NodeName, "hostname-override", "", "node name (default: the host's name)")
 	fs.StringVar(&f.ObjectsDir, "objects-dir", "", "folder with the ConfigMaps, Secrets, tokens and trust bundles that static pods refer to: configmaps/NAMESPACE/NAME.yaml, secrets/NAMESPACE/NAME.yaml, tokens/NAMESPACE/NAME.yaml, trustbundles/NAME.yaml")
+	l.nodeFlags(fs)
 	fs.BoolVar(&f.AdaptiveRelist, "adaptive-relist", false, "list the pods of a runtime without events every 100 ms after activity, every 5 s at rest, instead of every second")
 	fs.StringVar(&f.CredentialProviderConfig, "image-credential-provider-config", "", "file, or folder of files, kubelet.config.k8s.io CredentialProviderConfig: plugins that know credentials for registries")
 	fs.StringVar(&f.CredentialProviderBinDir, "image-credential-provider-bin-dir", "", "folder of the programs that --image-credential-provider-config names")
@@ -70,7 +77,37 @@ func (l *commandLine) override(k *kubeletv1beta1.KubeletConfiguration) {
 		case "healthz-port":
 			port := int32(l.healthzPort)
 			k.HealthzPort = &port
+		case "register-node":
+			k.RegisterNode = &l.registerNode
+		case "register-with-taints":
+			k.RegisterWithTaints = l.taints
+		case "provider-id":
+			k.ProviderID = l.providerID
 		}
+	})
+}
+
+// nodeFlags are those that concern the API server.
+func (l *commandLine) nodeFlags(fs *flag.FlagSet) {
+	f := &l.flags
+	fs.StringVar(&f.Kubeconfig, "kubeconfig", "", "file that says how to reach the API server; without it the kubelet stands alone and runs static pods only")
+	fs.Func("node-ip", "address of the node, or two of different families as IPV4,IPV6; 0.0.0.0 or :: only says which family is preferred (default: found)", func(text string) (err error) {
+		f.NodeIP, err = node.ParseNodeIPs(text)
+		return err
+	})
+	fs.Func("node-labels", "labels of the Node at its registration, as key=value,key=value", func(text string) (err error) {
+		f.NodeLabels, err = node.ParseLabels(text)
+		return err
+	})
+	fs.Func("register-with-taints", "taints of the Node at its registration, as key=value:effect,key:effect", func(text string) (err error) {
+		l.taints, err = node.ParseTaints(text)
+		return err
+	})
+	fs.BoolVar(&l.registerNode, "register-node", true, "make the Node; otherwise somebody else has to")
+	fs.StringVar(&l.providerID, "provider-id", "", "what a cloud provider calls this machine")
+	fs.Func("cloud-provider", "\"external\": a cloud provider completes the Node before pods come to it", func(text string) (err error) {
+		f.ExternalCloud, err = node.ParseCloudProvider(text)
+		return err
 	})
 }
 

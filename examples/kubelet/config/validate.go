@@ -15,6 +15,7 @@ import (
 
 	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/images/records"
+	"github.com/podwright/podwright/examples/kubelet/node"
 )
 
 // problems collects what is wrong, each with the name of its field.
@@ -32,6 +33,7 @@ func (c *Config) validate() error {
 	var p problems
 	p.refuse(c.Flags.MinContainerTTL < 0, "--minimum-container-ttl-duration: %s is negative", c.Flags.MinContainerTTL)
 	k := &c.Kubelet
+	p.node(&c.Flags, k)
 	p.sources(k)
 	p.servers(k)
 	p.runtime(k)
@@ -61,6 +63,21 @@ func (p *problems) sources(k *kubeletv1beta1.KubeletConfiguration) {
 
 func (p *problems) positive(field string, d time.Duration) {
 	p.refuse(d <= 0, "%s: %s is not positive", field, d)
+}
+
+// node checks what concerns the API server.
+func (p *problems) node(f *Flags, k *kubeletv1beta1.KubeletConfiguration) {
+	p.refuse(f.Kubeconfig != "" && f.ObjectsDir != "", "--objects-dir: objects come from the API server of --kubeconfig: give one of the two")
+	if err := node.CheckTaints("registerWithTaints", k.RegisterWithTaints); err != nil {
+		*p = append(*p, err)
+	}
+	p.positive("nodeStatusUpdateFrequency", k.NodeStatusUpdateFrequency.Duration)
+	p.positive("nodeStatusReportFrequency", k.NodeStatusReportFrequency.Duration)
+	p.refuse(k.NodeLeaseDurationSeconds < 1, "nodeLeaseDurationSeconds: %d is not positive", k.NodeLeaseDurationSeconds)
+	p.refuse(*k.NodeStatusMaxImages < -1, "nodeStatusMaxImages: %d is less than -1", *k.NodeStatusMaxImages)
+	p.refuse(*k.KubeAPIQPS < 0 || k.KubeAPIBurst < 0, "kubeAPIQPS, kubeAPIBurst: %d, %d: negative", *k.KubeAPIQPS, k.KubeAPIBurst)
+	p.refuse(*k.EventRecordQPS < 0 || k.EventBurst < 0, "eventRecordQPS, eventBurst: %d, %d: negative", *k.EventRecordQPS, k.EventBurst)
+	p.refuse(k.ContentType != "application/json" && k.ContentType != "application/vnd.kubernetes.protobuf", "contentType: %q is neither application/json nor application/vnd.kubernetes.protobuf", k.ContentType)
 }
 
 func (p *problems) servers(k *kubeletv1beta1.KubeletConfiguration) {

@@ -3,6 +3,7 @@ package csi
 import (
 	"context"
 	"errors"
+	"net"
 	"slices"
 	"time"
 
@@ -36,7 +37,10 @@ func Dial(socket string) (*Client, error) {
 
 // dial connects, and does so again soon after the socket has gone.
 func dial(socket string) (*grpc.ClientConn, error) {
-	return grpc.NewClient("unix:"+socket,
+	return grpc.NewClient("passthrough:///", // a path need not be a URL
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", socket)
+		}),
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithAuthority("localhost"),
 		grpc.WithNoProxy(),

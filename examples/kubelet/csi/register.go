@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"google.golang.org/grpc"
@@ -13,6 +12,7 @@ import (
 	registration "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 
 	"github.com/podwright/podwright/internal/run"
+	volumecsi "github.com/podwright/podwright/volume/csi"
 )
 
 // What a driver that registers has time for.
@@ -28,6 +28,7 @@ type entry struct {
 	name, socket string
 	version      *version.Version
 	client       *Client
+	begun        time.Time
 	ready        bool
 	before       *entry // the one in use until this one is ready
 }
@@ -58,10 +59,12 @@ func (r *Registry) register(ctx context.Context, socket string) (*entry, error) 
 		r.forget(e, true)
 		return nil, told
 	}
-	if err == nil {
-		r.cfg.Logger.Info("a CSI driver has registered", "driver", e.name, "socket", socket)
+	if err != nil {
+		return nil, err
 	}
-	return e, err
+	r.cfg.Logger.Info("a CSI driver has registered", "driver", e.name, "socket", socket)
+	r.cfg.OnReady(e.name)
+	return e, nil
 }
 
 func connect(ctx context.Context, conn *grpc.ClientConn) error {
@@ -123,10 +126,10 @@ func (r *Registry) take(ctx context.Context, socket string, info *registration.P
 }
 
 func newEntry(socket string, info *registration.PluginInfo) (*entry, error) {
-	if info.Name == "" || strings.ContainsAny(info.Name, "/^\x00") {
-		return nil, fmt.Errorf("%q is no name of a driver", info.Name)
+	if err := volumecsi.CheckDriverName(info.Name); err != nil {
+		return nil, err
 	}
-	e := &entry{name: info.Name, socket: socket}
+	e := &entry{name: info.Name, socket: socket, begun: time.Now()}
 	for _, text := range info.SupportedVersions {
 		v, err := version.ParseGeneric(text)
 		if err != nil {
@@ -165,7 +168,9 @@ func (r *Registry) reserve(e *entry) error {
 func (r *Registry) introduce(ctx context.Context, e *entry) error {
 	ctx, cancel := context.WithTimeout(ctx, nodeTimeout)
 	defer cancel()
+	begun := time.Now()
 	node, err := e.client.NodeInfo(ctx)
+	r.cfg.Metrics.OnCall(volumecsi.Call{Driver: e.name, Method: "NodeGetInfo", Took: time.Since(begun), Err: err})
 	if err != nil {
 		return fmt.Errorf("NodeGetInfo: %w", err)
 	}

@@ -7,10 +7,14 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
-	"github.com/podwright/podwright/cri/logs"
+	"golang.org/x/sys/unix"
+
+	"github.com/podwright/podwright/internal/inotify"
 	"github.com/podwright/podwright/internal/run"
 	volumecsi "github.com/podwright/podwright/volume/csi"
 )
@@ -25,14 +29,23 @@ type RegistryConfig struct {
 	// refuses the driver, which is tried again after a pause. It is called concurrently for
 	// different drivers, and holds up only its own. May be nil.
 	OnRegistered func(ctx context.Context, driver string, node NodeInfo) error
+	// OnReady is told that a driver has registered, and can be asked: volumes that wait for
+	// it can be mounted now. It must not block. May be nil.
+	OnReady func(driver string)
 	// OnDeregistered is told that the socket of a driver has gone; not at the end of Run:
 	// the driver stays. As OnRegistered otherwise. May be nil.
 	OnDeregistered func(driver string)
+	// Watch calls look at once and whenever something changes in the folders that look has
+	// returned last, until ctx ends or it cannot watch: errors.ErrUnsupported says that it
+	// never can. Nil means inotify; a synctest bubble needs NoWatch.
+	Watch func(ctx context.Context, look func() (folders []string)) error
 	// Period is how often the folder is looked at without anything that tells of a change;
 	// zero means 10 s.
 	Period time.Duration
 	// ShutdownTimeout is how long Run waits for callbacks at its end; zero means 10 s.
 	ShutdownTimeout time.Duration
+	// Metrics are told of NodeGetInfo, which is called here and not by volume/csi.
+	Metrics volumecsi.Metrics
 	// Logger is told of drivers that come and go and are refused. Nil means none.
 	Logger *slog.Logger
 }
@@ -46,12 +59,15 @@ type Registry struct {
 	cfg   RegistryConfig
 	group run.Group
 
+	ran     atomic.Bool
 	mu      sync.Mutex
-	ran     bool
 	drivers map[string]*entry
 }
 
-var _ volumecsi.Drivers = (*Registry)(nil)
+var (
+	_ volumecsi.Drivers  = (*Registry)(nil)
+	_ volumecsi.Absences = (*Registry)(nil)
+)
 
 // NewRegistry checks the configuration.
 func NewRegistry(cfg RegistryConfig) (*Registry, error) {
@@ -69,8 +85,17 @@ func NewRegistry(cfg RegistryConfig) (*Registry, error) {
 	if cfg.ShutdownTimeout == 0 {
 		cfg.ShutdownTimeout = 10 * time.Second
 	}
+	if cfg.Watch == nil {
+		cfg.Watch = watch
+	}
 	if cfg.OnRegistered == nil {
 		cfg.OnRegistered = func(context.Context, string, NodeInfo) error { return nil }
+	}
+	if cfg.OnReady == nil {
+		cfg.OnReady = func(string) {}
+	}
+	if cfg.Metrics.OnCall == nil {
+		cfg.Metrics.OnCall = func(volumecsi.Call) {}
 	}
 	if cfg.OnDeregistered == nil {
 		cfg.OnDeregistered = func(string) {}
@@ -93,39 +118,30 @@ func (r *Registry) Driver(name string) volumecsi.Driver {
 	return nil
 }
 
+// Absence implements Absences of volume/csi.
+func (r *Registry) Absence(name string) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	e := r.drivers[name]
+	if e == nil || e.ready {
+		return ""
+	}
+	return fmt.Sprintf("it registers since %s at %s, and has not said yet what the node is for it", e.begun.Format(time.RFC3339), e.socket)
+}
+
 // Run registers drivers until ctx ends.
 func (r *Registry) Run(ctx context.Context) error {
-	r.mu.Lock()
-	ran := r.ran
-	r.ran = true
-	r.mu.Unlock()
-	if ran {
+	if r.ran.Swap(true) {
 		return ErrAlreadyRun
 	}
 	if err := os.MkdirAll(r.cfg.Folder, 0o750); err != nil {
 		return fmt.Errorf("csi: %w", err)
 	}
-	notifier, err := logs.Inotify()
-	if err != nil {
-		return fmt.Errorf("csi: %w", err)
-	}
-	wake, told := run.NewSignal(), make(chan struct{})
-	go func() {
-		defer close(told)
-		for {
-			if _, err := notifier.Next(nil); err != nil {
-				return // without it there is the period
-			}
-			wake.Wake()
-		}
-	}()
-	r.watch(ctx, notifier, wake)
-	err = notifier.Close()
-	<-told
+	r.watch(ctx)
 	if running := r.group.Wait(r.cfg.ShutdownTimeout); len(running) > 0 {
-		err = errors.Join(err, fmt.Errorf("csi: still running after the shutdown timeout: %v", running))
+		return fmt.Errorf("csi: still running after the shutdown timeout: %v", running)
 	}
-	return err
+	return nil
 }
 
 // errGone is why a socket is not followed any more.
@@ -138,48 +154,82 @@ type followed struct {
 	done chan struct{}
 }
 
-// watch holds what is in the folder against what is followed.
-func (r *Registry) watch(ctx context.Context, notifier logs.Notifier, wake run.Signal) {
+// watch looks at the folder whenever something tells of a change. After each Period it
+// begins anew: the folder may have been replaced, or may not let itself be watched.
+func (r *Registry) watch(ctx context.Context) {
 	sockets := map[string]followed{}
-	ticker := time.NewTicker(r.cfg.Period)
-	defer ticker.Stop()
-	for {
-		found := r.scan(notifier)
-		for path, f := range sockets {
-			if is := found[path]; is == nil || !same(is, f.is) {
-				f.end(errGone)
-				if is == nil {
-					delete(sockets, path)
+	look := func() []string { return r.look(ctx, sockets) }
+	for ctx.Err() == nil {
+		period, end := context.WithTimeout(ctx, r.cfg.Period)
+		err := r.cfg.Watch(period, look)
+		if period.Err() == nil {
+			if !errors.Is(err, errors.ErrUnsupported) {
+				r.cfg.Logger.Warn("the folder for plugins is not watched", "again", r.cfg.Period, "err", err)
+			}
+			look()
+			<-period.Done()
+		}
+		end()
+	}
+}
+
+// NoWatch is a RegistryConfig.Watch that watches nothing: drivers are found after a
+// Period.
+func NoWatch(context.Context, func() []string) error { return errors.ErrUnsupported }
+
+// watch is RegistryConfig.Watch by inotify.
+func watch(ctx context.Context, look func() (folders []string)) error {
+	var queue inotify.Queue
+	all := func() error {
+		// What comes into a folder after it was listed and before it is watched is seen by
+		// the next look.
+		for seen := []string(nil); ; {
+			folders := look()
+			if slices.Equal(folders, seen) {
+				return nil
+			}
+			for _, folder := range folders {
+				if _, err := queue.Add(folder, inotify.Changes|unix.IN_ONLYDIR); err != nil && !errors.Is(err, unix.ENOENT) {
+					return fmt.Errorf("%s: %w", folder, err)
 				}
 			}
-		}
-		for path, is := range found {
-			f, ok := sockets[path]
-			if !ok || !same(is, f.is) {
-				sockets[path] = r.follow(ctx, path, is, f.done)
-			}
-		}
-		select {
-		case <-wake:
-		case <-ticker.C:
-		case <-ctx.Done():
-			return
+			seen = folders
 		}
 	}
+	begin := func(q inotify.Queue) error { queue = q; return all() }
+	return inotify.Watch(ctx, begin, func([]inotify.Event) error { return all() })
+}
+
+// look holds what is in the folder against what is followed, and returns the folders that
+// it has looked into, sorted.
+func (r *Registry) look(ctx context.Context, sockets map[string]followed) []string {
+	folders, found := r.scan()
+	for path, f := range sockets {
+		if is := found[path]; is == nil || !same(is, f.is) {
+			f.end(errGone)
+			if is == nil {
+				delete(sockets, path)
+			}
+		}
+	}
+	for path, is := range found {
+		if f, ok := sockets[path]; !ok || !same(is, f.is) {
+			sockets[path] = r.follow(ctx, path, is, f.done)
+		}
+	}
+	return folders
 }
 
 // same tells whether a socket is the one that it was: a driver that has started again
 // has made another, which may have got the old one's inode.
 func same(a, b os.FileInfo) bool { return os.SameFile(a, b) && a.ModTime().Equal(b.ModTime()) }
 
-// scan finds sockets, and has folders watched.
-func (r *Registry) scan(notifier logs.Notifier) map[string]os.FileInfo {
-	found := map[string]os.FileInfo{}
+// scan finds sockets in the folder and in those below it.
+func (r *Registry) scan() (folders []string, found map[string]os.FileInfo) {
+	found = map[string]os.FileInfo{}
 	var walk func(dir string)
 	walk = func(dir string) {
-		if err := notifier.Add(dir); err != nil {
-			r.cfg.Logger.Warn("a folder for plugins is not watched", "folder", dir, "err", err)
-		}
+		folders = append(folders, dir)
 		entries, err := os.ReadDir(dir)
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			r.cfg.Logger.Warn("a folder for plugins cannot be read", "folder", dir, "err", err)
@@ -198,7 +248,8 @@ func (r *Registry) scan(notifier logs.Notifier) map[string]os.FileInfo {
 		}
 	}
 	walk(r.cfg.Folder)
-	return found
+	slices.Sort(folders)
+	return folders, found
 }
 
 const firstDelay, mostDelay = 500 * time.Millisecond, 2*time.Minute + 2*time.Second

@@ -6,6 +6,8 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -119,6 +121,66 @@ func TestRegistration(t *testing.T) {
 	w.eventually("back", func() bool { return w.Driver("first") != nil })
 }
 
+// Who waits for a driver is told that it can be asked, and whoever measures of the call.
+func TestReady(t *testing.T) {
+	ready, calls := make(chan string, 9), make(chan volumecsi.Call, 9)
+	w := newWorld(t, func(c *csi.RegistryConfig) {
+		c.OnReady = func(name string) { ready <- name }
+		c.Metrics.OnCall = func(c volumecsi.Call) { calls <- c }
+	})
+	d := w.start(&csitest.Driver{Name: "d"})
+	require.Equal(t, "d", <-ready)
+	require.NotNil(t, w.Driver("d"))
+	require.True(t, d.Told()[0].PluginRegistered)
+	c := <-calls
+	require.Equal(t, "d NodeGetInfo", c.Driver+" "+c.Method)
+	require.NoError(t, c.Err)
+}
+
+// The path of a socket may be any.
+func TestOddPaths(t *testing.T) {
+	w := newWorld(t)
+	w.start(&csitest.Driver{Name: "d", RegistrySocket: "100%?a b#.sock", Socket: filepath.Join(filepath.Dir(w.folder), "%zz?:.sock")})
+	w.eventually("registered", func() bool { return w.Driver("d") != nil })
+	_, err := w.Driver("d").Capabilities(t.Context())
+	require.NoError(t, err)
+}
+
+// A folder that was replaced is looked at, too.
+func TestFolderIsReplaced(t *testing.T) {
+	w := newWorld(t, func(c *csi.RegistryConfig) { c.Period = 50 * time.Millisecond })
+	w.start(&csitest.Driver{Name: "old"})
+	w.eventually("registered", func() bool { return w.Driver("old") != nil })
+	require.NoError(t, os.Rename(w.folder, w.folder+".away"))
+	w.eventually("gone", func() bool { return w.Driver("old") == nil })
+	require.NoError(t, os.Mkdir(w.folder, 0o750))
+	w.start(&csitest.Driver{Name: "new"})
+	w.eventually("registered", func() bool { return w.Driver("new") != nil })
+}
+
+// Without drivers a registry is one goroutine and one watch of the kernel.
+func TestIdle(t *testing.T) {
+	before := runtime.NumGoroutine()
+	w := newWorld(t)
+	watches := func() (n int) {
+		infos, err := filepath.Glob("/proc/self/fdinfo/*")
+		require.NoError(t, err)
+		for _, info := range infos {
+			text, _ := os.ReadFile(info) // it may be closed by now
+			n += strings.Count(string(text), "inotify wd:")
+		}
+		return n
+	}
+	w.eventually("it watches", func() bool { return watches() == 1 })
+	for range 1000 { // what looks for the watch ends
+		if runtime.NumGoroutine() <= before+1 {
+			return
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	t.Fatalf("%d goroutines, before %d", runtime.NumGoroutine(), before)
+}
+
 // V23: of two with one name the one with the higher version is taken.
 func TestV23Versions(t *testing.T) {
 	w := newWorld(t)
@@ -162,6 +224,8 @@ func TestHangs(t *testing.T) {
 	w.eventually("told", func() bool { return len(good.Told()) == 1 })
 	require.Less(t, time.Since(begun), 5*time.Second)
 	require.Nil(t, w.Driver("NodeGetInfo"))
+	w.eventually("it is said since when", func() bool { return strings.Contains(w.Absence("NodeGetInfo"), "it registers since 20") })
+	require.Empty(t, w.Absence("good")+w.Absence("unknown"))
 }
 
 // Who is told of a driver may refuse it for now.

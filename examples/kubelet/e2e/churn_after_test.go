@@ -79,20 +79,12 @@ func (c *churn) isThisOne(running []*runtimeapi.Container, pod *v1.Pod, status v
 		switch most := d.most(); {
 		case status.State.Running == nil || r.Labels[labels.PodUID] != string(pod.UID) || r.Metadata.Name != status.Name:
 			return fmt.Errorf("%s runs: %s", r.Id, brief(pod))
-		case status.RestartCount > int32(most) || !c.isCount(d, status.RestartCount, int32(r.Metadata.Attempt)):
+		case status.RestartCount > int32(most) || status.RestartCount != int32(r.Metadata.Attempt):
 			return fmt.Errorf("#%d of at most #%d runs: %s", r.Metadata.Attempt, most, brief(pod))
 		}
 		return nil
 	}
 	return fmt.Errorf("%s does not run: %s", status.Name, brief(pod))
-}
-
-// isCount tells whether a restart count goes with the attempt of the runtime. A pod
-// that comes back under its UID before the kubelet has forgotten it keeps its count,
-// which never shrinks; the runtime, which has nothing of it any more, begins anew.
-func (c *churn) isCount(d *desiredPod, count, attempt int32) bool {
-	name := strings.TrimSuffix(d.pod.Name, "-"+c.node)
-	return count == attempt || count > attempt && c.inPlace[name] != nil && c.removals[name] > 0
 }
 
 // noLeftovers returns nil when the runtime has nothing but the pods that are there,

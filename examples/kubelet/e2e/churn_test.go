@@ -81,7 +81,7 @@ func TestKilledDuringChurn(t *testing.T) {
 		c.exitWithoutAgent(t)
 		steadyIsUntouched(t)
 		c.leave(t)
-		t.Logf("%s; %d cut-off starts were seen, %d containers were stuck", c.history, len(c.cutStarts), len(c.unstuck))
+		t.Logf("%s; %d cut-off starts were seen, %d containers were stuck", c.history, len(c.cutStarts), len(c.stuck.freed))
 	})
 }
 
@@ -111,12 +111,6 @@ type churn struct {
 	// inPlace are the last tallies of pods that keep their UID.
 	inPlace map[string]*tally
 	version int
-	// logRead is how much of the kubelet's log was searched for containers that the
-	// runtime cannot remove, and unstuck are those that were found. starting tells
-	// since when the runtime says that it is starting one.
-	logRead  int
-	unstuck  map[string]bool
-	starting map[string]time.Time
 	// collected tells that garbage was collected when nothing changed any more.
 	collected bool
 	// cutKills counts the kills at which not everything ran.
@@ -150,9 +144,8 @@ func (t *tally) most() int { return t.edits + t.exits + t.cuts + t.earlier }
 func newChurn(t *testing.T, s *scene, seed uint64) *churn {
 	c := &churn{
 		scene: s, rand: rand.New(rand.NewPCG(seed, 0)), orders: s.dir + "/orders",
-		desired: map[string]*desiredPod{}, tallies: map[string]*tally{}, inPlace: map[string]*tally{}, unstuck: map[string]bool{},
-		starting: map[string]time.Time{},
-		puts:     map[string]int{}, removals: map[string]int{},
+		desired: map[string]*desiredPod{}, tallies: map[string]*tally{}, inPlace: map[string]*tally{},
+		puts: map[string]int{}, removals: map[string]int{},
 	}
 	c.history = newHistory(s)
 	c.history.maxRestarts = c.maxRestarts
@@ -329,7 +322,7 @@ func (c *churn) step(t *testing.T) {
 // settle waits until what the manifests say runs.
 func (c *churn) settle(t *testing.T) {
 	t.Helper()
-	c.logRead = len(c.log(t))
+	c.stuck.read = len(c.log(t))
 	converged := c.watched(c.converged)
 	// Less than a minute: the pods that are gone are not left to the periodic
 	// collection.

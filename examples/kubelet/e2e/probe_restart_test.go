@@ -152,14 +152,15 @@ func (s *scene) asBefore(p *v1.Pod) error {
 		if last == nil {
 			last = c.LastTerminationState.Terminated
 		}
-		ok = c.RestartCount >= 1 && last != nil && last.ExitCode == 3
+		// A kubelet that was killed in the middle of a start leaves one that was cut off.
+		ok = c.RestartCount >= 1 && last != nil && (last.ExitCode == 3 || last.Reason == "StartError")
 	case "ended":
 		ok = s.hasEndedAs(p)
 	default:
 		ok = true
 	}
 	if !ok {
-		return fmt.Errorf("not as before: %s", conditions(p))
+		return fmt.Errorf("not as before: %s; before: %+v", conditions(p), c.LastTerminationState.Terminated)
 	}
 	return nil
 }

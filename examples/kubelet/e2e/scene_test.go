@@ -29,6 +29,7 @@ type scene struct {
 	runtime tb.Runtime
 	images  tb.ImageNames
 	cri     *cri.RuntimeClient
+	stuck   stuck
 }
 
 // onRuntimes runs a test on both runtimes at the same time, each with a kubelet
@@ -55,7 +56,7 @@ func newScene(t *testing.T, rt tb.Runtime, images tb.ImageNames, o options) *sce
 	client, err := cri.DialRuntime(t.Context(), cri.ClientConfig{Endpoint: rt.Endpoint})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, client.Close()) })
-	s := &scene{runtime: rt, images: images, cri: client}
+	s := &scene{runtime: rt, images: images, cri: client, stuck: stuck{freed: map[string]bool{}, starting: map[string]time.Time{}}}
 	s.kubelet = newKubelet(t, o)
 	t.Cleanup(func() { s.leaveNothing(t) })
 	t.Cleanup(func() { s.tellLog(t) }) // before the clean-up adds to it
@@ -63,7 +64,7 @@ func newScene(t *testing.T, rt tb.Runtime, images tb.ImageNames, o options) *sce
 }
 
 // leaveNothing removes all manifests and waits until every trace of their pods
-// has gone.
+// has gone. Where kubelets were killed the runtime may have to be restarted for that.
 func (s *scene) leaveNothing(t testing.TB) {
 	entries, err := os.ReadDir(s.manifests)
 	require.NoError(t, err)
@@ -73,7 +74,8 @@ func (s *scene) leaveNothing(t testing.TB) {
 	if !s.alive() {
 		s.start(t)
 	}
-	wait(t, time.Minute, "everything of the pods goes", func() error {
+	s.stuck.read = len(s.log(t))
+	s.waitUnstuck(t, time.Minute, "everything of the pods goes", func() error {
 		w, err := s.look()
 		if err != nil {
 			return err

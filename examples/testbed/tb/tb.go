@@ -29,10 +29,6 @@
 package tb
 
 import (
-	"context"
-	"fmt"
-	"io"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -42,6 +38,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/podwright/podwright/examples/testbed/internal/control"
 	"github.com/podwright/podwright/examples/testbed/internal/env"
 )
 
@@ -173,30 +170,7 @@ func (rt Runtime) disturb(t testing.TB, verb string) {
 func (rt Runtime) control(t testing.TB, verb string) {
 	t.Helper()
 	socket := need(t, env.Ctl)[0]
-	if err := post(socket, "/"+rt.key+"/"+verb); err != nil {
+	if _, err := control.Do(http.MethodPost, socket, "/"+rt.key+"/"+verb, controlTimeout); err != nil {
 		t.Fatalf("%s: %s: %v", rt.Name, verb, err)
 	}
-}
-
-// post makes one request. It may run in a cleanup, where the test's own
-// context has ended.
-func post(socket, path string) error {
-	transport := &http.Transport{
-		DisableKeepAlives: true,
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			var d net.Dialer
-			return d.DialContext(ctx, "unix", socket)
-		},
-	}
-	client := http.Client{Transport: transport, Timeout: controlTimeout}
-	resp, err := client.Post("http://testbed"+path, "", nil)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	if err == nil && resp.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s: %s", resp.Status, strings.TrimSpace(string(body)))
-	}
-	return err
 }

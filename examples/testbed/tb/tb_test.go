@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/podwright/podwright/examples/testbed/internal/control"
 	"github.com/podwright/podwright/examples/testbed/internal/env"
 )
 
@@ -80,8 +81,10 @@ func TestDisturbedRuntimeIsStarted(t *testing.T) {
 	require.Equal(t, "POST /v1/start", <-asked)
 	require.Equal(t, "POST /v2/start", <-asked)
 	require.Empty(t, asked)
-	require.ErrorContains(t, post(socket, "/v2/resume"), "it does not run")
-	require.Error(t, post(socket+"x", "/v2/resume"))
+	_, err := control.Do(http.MethodPost, socket, "/v2/resume", time.Minute)
+	require.ErrorContains(t, err, "it does not run")
+	_, err = control.Do(http.MethodPost, socket+"x", "/v2/resume", time.Minute)
+	require.Error(t, err)
 }
 
 const claimVar = "PODWRIGHT_TB_TEST_CLAIM"

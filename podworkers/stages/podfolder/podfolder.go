@@ -27,6 +27,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/foldername"
 	"github.com/podwright/podwright/internal/tree"
 	"github.com/podwright/podwright/volume/mounts"
 )
@@ -75,12 +76,7 @@ func (f *Folders) Volumes(uid types.UID) string { return filepath.Join(f.Pod(uid
 func (f *Folders) Plugins(uid types.UID) string { return filepath.Join(f.Pod(uid), "plugins") }
 
 // check refuses what is no name of a folder below Root.
-func check(uid types.UID) error {
-	if name := string(uid); name == "." || !filepath.IsLocal(name) || filepath.Base(name) != name {
-		return fmt.Errorf("podfolder: the UID %q is no name of a folder", uid)
-	}
-	return nil
-}
+func check(uid types.UID) error { return foldername.Check("podfolder: the UID", string(uid)) }
 
 // Prepare implements stages.Stage.
 func (f *Folders) Prepare(ctx context.Context, pod *v1.Pod) error {

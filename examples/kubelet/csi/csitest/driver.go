@@ -1,7 +1,9 @@
 // Package csitest is a small CSI driver for tests, over real sockets. Its volumes are
 // tmpfs: mounting them needs root.
 //
-// It can be slow, fail and hang (Fault), lie (Lie), and be restarted (Stop and Start).
+// It can be slow, fail and hang (Fault, Done), lie (Lie), and be restarted (Stop and
+// Start). What it is told at a publish it writes into the volume: a file for each entry of
+// the volume's context and of the secrets, with the last part of the key as its name.
 package csitest
 
 import (
@@ -34,6 +36,8 @@ type Driver struct {
 	// Fault is asked at the beginning of each call, by the name of its method. Its error,
 	// a gRPC status, is the call's; while it does not return, the call hangs.
 	Fault func(ctx context.Context, method string) error
+	// Done is asked when a call has had its effect, otherwise as Fault.
+	Done func(ctx context.Context, method string) error
 	// Lie tells whether a method says OK and does nothing.
 	Lie func(method string) bool
 
@@ -107,7 +111,11 @@ func (d *Driver) intercept(ctx context.Context, r any, info *grpc.UnaryServerInf
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	return next(ctx, r)
+	answer, err := next(ctx, r)
+	if err == nil && d.Done != nil {
+		err = d.Done(ctx, method)
+	}
+	return answer, err
 }
 
 func (d *Driver) lies(method string) bool { return d.Lie != nil && d.Lie(method) }
@@ -178,10 +186,33 @@ func (d *Driver) NodePublishVolume(_ context.Context, r *pb.NodePublishVolumeReq
 	if err := os.Mkdir(r.TargetPath, 0o750); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
 	}
+	source, fsType, flags := "tmpfs", "tmpfs", uintptr(0)
 	if r.StagingTargetPath != "" {
-		return &pb.NodePublishVolumeResponse{}, mount(r.StagingTargetPath, r.TargetPath, "", unix.MS_BIND)
+		source, fsType, flags = r.StagingTargetPath, "", unix.MS_BIND
 	}
-	return &pb.NodePublishVolumeResponse{}, mount("tmpfs", r.TargetPath, "tmpfs", 0)
+	if err := mount(source, r.TargetPath, fsType, flags); err != nil {
+		return nil, err
+	}
+	return &pb.NodePublishVolumeResponse{}, fill(r)
+}
+
+// fill writes into a volume what was said about it, unless it is read-only already.
+func fill(r *pb.NodePublishVolumeRequest) error {
+	for _, texts := range []map[string]string{r.VolumeContext, r.Secrets} {
+		for key, text := range texts {
+			err := os.WriteFile(filepath.Join(r.TargetPath, filepath.Base(key)), []byte(text), 0o644)
+			if errors.Is(err, unix.EROFS) {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	if !r.Readonly {
+		return nil
+	}
+	return unix.Mount("", r.TargetPath, "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY, "")
 }
 
 // NodeUnpublishVolume implements CSI.

@@ -24,4 +24,6 @@ const (
 	ImageTestprog = "PODWRIGHT_IMAGE_TESTPROG"
 	// ImageTestprog2 is the full name of testprog:v2.
 	ImageTestprog2 = "PODWRIGHT_IMAGE_TESTPROG2"
+	// ControlPlane is the folder of the control plane, with its control endpoint.
+	ControlPlane = "PODWRIGHT_CONTROLPLANE"
 )

@@ -1,0 +1,164 @@
+package podsyncer
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/cri/fake"
+)
+
+// begun are the moments at which a program was started that fails at once.
+type begun struct {
+	mu sync.Mutex
+	at []time.Time
+}
+
+func (b *begun) program(context.Context, *fake.Process) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.at = append(b.at, time.Now())
+	return 1
+}
+
+func (b *begun) starts() []time.Time {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.at
+}
+
+// await lets time pass until the program was started so often: each pause may be longer
+// by half.
+func (b *begun) await(w *world, n int) {
+	for range 200 {
+		if len(b.starts()) >= n {
+			break
+		}
+		w.sleep(time.Second)
+	}
+	require.Len(w.t, b.starts(), n)
+	w.sleep(time.Second) // its end is known and saved
+}
+
+// losses are what a runtime may lose of a pod while a container of it is held back.
+var losses = map[string]func(w *world){
+	"dead containers": func(w *world) {
+		for _, c := range w.containers() {
+			if c.State == runtimeapi.ContainerState_CONTAINER_EXITED {
+				require.NoError(w.t, w.runtime.RemoveContainer(w.t.Context(), c.Id))
+			}
+		}
+	},
+	"sandboxes": func(w *world) {
+		for _, sb := range w.sandboxes() {
+			require.NoError(w.t, w.runtime.StopPodSandbox(w.t.Context(), sb.Id))
+		}
+	},
+	"everything": func(w *world) {
+		for _, sb := range w.sandboxes() {
+			require.NoError(w.t, w.runtime.RemovePodSandbox(w.t.Context(), sb.Id))
+		}
+	},
+}
+
+// A container that is held back stays so, whatever the runtime loses of its pod and
+// however often the agent is killed meanwhile: its saved status knows when it ended, and
+// how often.
+func TestABackOffOutlivesAgentAndRuntime(t *testing.T) {
+	for what, lose := range losses {
+		t.Run(what, func(t *testing.T) {
+			var b begun
+			inWorld(t, fake.Config{Programs: fake.Always(b.program)}, func(w *world) {
+				w.set(newPod("1", v1.RestartPolicyAlways, "a"))
+				w.start()
+				b.await(w, 5) // 0, 0, 10, 30 and 70 s after the beginning, or somewhat later
+				for range 3 {
+					w.crash()
+					lose(w)
+					w.start()
+					w.sleep(20 * time.Millisecond) // what was saved is not yet what was found
+				}
+				w.sleep(time.Second)
+				require.Len(t, b.starts(), 5, "it is held back")
+				c := w.container("1", "a")
+				require.Equal(t, "CrashLoopBackOff", c.State.Waiting.Reason)
+				require.EqualValues(t, 4, c.RestartCount)
+				w.sleep(20 * time.Minute)
+				starts := b.starts()
+				for i, want := range []time.Duration{80 * time.Second, 160 * time.Second, 300 * time.Second} {
+					after := starts[5+i].Sub(starts[4+i])
+					// Times are saved in whole seconds.
+					require.True(t, after >= want-time.Second && after <= want*3/2+time.Second, "restart %d after %s, not %s", 5+i, after, want)
+				}
+			})
+		})
+	}
+}
+
+// An agent that lives through the loss does the same.
+func TestABackOffOutlivesTheRuntime(t *testing.T) {
+	for what, lose := range losses {
+		t.Run(what, func(t *testing.T) {
+			var b begun
+			inWorld(t, fake.Config{Programs: fake.Always(b.program)}, func(w *world) {
+				w.set(newPod("1", v1.RestartPolicyAlways, "a"))
+				w.start()
+				b.await(w, 5)
+				lose(w)
+				w.sleep(30 * time.Second)
+				require.Len(t, b.starts(), 5, "it is held back")
+				w.sleep(95 * time.Second) // 80 to 120 s after the last one
+				require.Len(t, b.starts(), 6)
+			})
+		})
+	}
+}
+
+// What is saved holds back the container that it is about: no other image of it, and no
+// pod that has come back after a removal.
+func TestASavedBackOffIsOfOneContainer(t *testing.T) {
+	t.Run("another image", func(t *testing.T) {
+		var b begun
+		inWorld(t, fake.Config{Programs: fake.Always(b.program)}, func(w *world) {
+			pod := newPod("1", v1.RestartPolicyAlways, "a")
+			w.set(pod)
+			w.start()
+			b.await(w, 5)
+			w.crash()
+			losses["dead containers"](w)
+			next := pod.DeepCopy()
+			next.Spec.Containers[0].Image = "busybox:2"
+			w.set(next)
+			w.start()
+			w.sleep(time.Second)
+			require.Greater(t, len(b.starts()), 5)
+		})
+	})
+	for _, killed := range []bool{false, true} {
+		t.Run("another pod", func(t *testing.T) {
+			var b begun
+			inWorld(t, fake.Config{Programs: fake.Always(b.program)}, func(w *world) {
+				pod := newPod("1", v1.RestartPolicyAlways, "a")
+				w.set(pod)
+				w.start()
+				b.await(w, 5)
+				w.set()
+				w.sleep(time.Second)
+				if killed {
+					w.crash()
+				}
+				w.set(pod)
+				if killed {
+					w.start()
+				}
+				w.sleep(5 * time.Second)
+				require.Len(t, b.starts(), 7, "it begins with two starts at once")
+			})
+		})
+	}
+}

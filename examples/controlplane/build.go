@@ -1,0 +1,217 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// sources is what the programs are built from. They are carried along, so that
+// they are built wherever this program is started.
+//
+//go:embed go.mod go.sum components/main.go kubelet/main.go
+var sources embed.FS
+
+const (
+	etcd              = "etcd"
+	apiServer         = "kube-apiserver"
+	controllerManager = "kube-controller-manager"
+	scheduler         = "kube-scheduler"
+	kubectl           = "kubectl"
+	kubelet           = "kubelet"
+)
+
+// keepBuilds is how long a build that is not used stays in the cache.
+const keepBuilds = 7 * 24 * time.Hour
+
+// packageOf is the folder of the main package that has the program; "" if none has.
+func packageOf(program string) string {
+	switch program {
+	case etcd, apiServer, controllerManager, scheduler, kubectl:
+		return "components"
+	case kubelet:
+		return "kubelet"
+	}
+	return ""
+}
+
+// builder builds programs once for each content of their sources, and keeps them in
+// the user's cache folder.
+type builder struct {
+	dir     string
+	sources fs.FS
+	report  *reporter
+}
+
+func newBuilder(report *reporter) (*builder, error) {
+	base, err := os.UserCacheDir()
+	if err != nil {
+		base = "/var/cache" // no home is known
+	}
+	b := &builder{dir: filepath.Join(base, "podwright-controlplane"), sources: sources, report: report}
+	if err := os.MkdirAll(b.dir, 0o755); err != nil {
+		return nil, fmt.Errorf("cache folder: %w", err)
+	}
+	return b, nil
+}
+
+// program returns the path of a program, built if it is not yet.
+func (b *builder) program(ctx context.Context, name string) (string, error) {
+	pkg := packageOf(name)
+	if pkg == "" {
+		return "", fmt.Errorf("unknown program %q", name)
+	}
+	key, err := b.key(pkg)
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Join(b.dir, pkg+"-"+key)
+	path := filepath.Join(dir, name)
+	if isFile(path) {
+		now := time.Now()
+		return path, os.Chtimes(dir, now, now) // it is in use
+	}
+	return path, b.locked(ctx, func() error {
+		if isFile(path) { // somebody else has built it meanwhile
+			return nil
+		}
+		return b.report.step("build "+pkg+" of Kubernetes "+b.version()+" (some minutes)", func() error {
+			return b.build(ctx, pkg, dir)
+		})
+	})
+}
+
+func isFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
+}
+
+// key changes with everything that the programs of a package are made of.
+func (b *builder) key(pkg string) (string, error) {
+	sum := sha256.New()
+	fmt.Fprintln(sum, runtime.Version(), runtime.GOARCH, b.linkerFlags())
+	for _, file := range []string{"go.mod", "go.sum", pkg + "/main.go"} {
+		text, err := fs.ReadFile(b.sources, file)
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintln(sum, file, len(text))
+		sum.Write(text)
+	}
+	return hex.EncodeToString(sum.Sum(nil))[:16], nil
+}
+
+// version is that of k8s.io/kubernetes in go.mod.
+func (b *builder) version() string {
+	text, _ := fs.ReadFile(b.sources, "go.mod")
+	_, rest, _ := strings.Cut(string(text), "k8s.io/kubernetes ")
+	version, _, _ := strings.Cut(rest, "\n")
+	return strings.TrimSpace(version)
+}
+
+func (b *builder) linkerFlags() string {
+	return "-s -w -X k8s.io/component-base/version.gitVersion=" + b.version()
+}
+
+// build compiles a package into a folder that appears when it is complete.
+func (b *builder) build(ctx context.Context, pkg, dir string) error {
+	tmp, err := os.MkdirTemp(b.dir, "build-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(tmp)
+	src, out := filepath.Join(tmp, "src"), filepath.Join(tmp, "out")
+	if err := os.CopyFS(src, b.sources); err != nil {
+		return err
+	}
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", b.linkerFlags(), "-o", filepath.Join(out, pkg), "./"+pkg)
+	cmd.Dir, cmd.Env = src, append(goEnv(os.Environ()), "GOTMPDIR="+tmp)
+	cmd.Cancel = func() error { return cmd.Process.Signal(unix.SIGINT) } // it ends its compilers then
+	cmd.WaitDelay = 10 * time.Second
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGINT}
+	if text, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("go build ./%s: %w\n%s", pkg, err, bytes.TrimSpace(text))
+	}
+	for _, name := range []string{etcd, apiServer, controllerManager, scheduler, kubectl} {
+		if packageOf(name) != pkg {
+			continue
+		}
+		if err := os.Symlink(pkg, filepath.Join(out, name)); err != nil {
+			return err
+		}
+	}
+	if err := os.Rename(out, dir); err != nil {
+		return err
+	}
+	return b.removeUnused(dir)
+}
+
+// removeUnused takes away what builds that were killed have left, and what nobody
+// has asked for in a long time.
+func (b *builder) removeUnused(but string) error {
+	entries, err := os.ReadDir(b.dir)
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		path := filepath.Join(b.dir, entry.Name())
+		info, err := entry.Info()
+		if err != nil || !entry.IsDir() || path == but || time.Since(info.ModTime()) < keepBuilds {
+			continue
+		}
+		if err := os.RemoveAll(path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// goEnv is environ for a go command that builds for this machine, whatever
+// workspace, flags or target the caller's environment asks for.
+func goEnv(environ []string) []string {
+	ours := slices.DeleteFunc(slices.Clone(environ), func(kv string) bool {
+		name, _, _ := strings.Cut(kv, "=")
+		return slices.Contains([]string{"GOWORK", "GOFLAGS", "GOOS", "GOARCH", "GO111MODULE", "CGO_ENABLED"}, name)
+	})
+	return append(ours, "GOWORK=off", "GOFLAGS=", "CGO_ENABLED=0")
+}
+
+// locked runs f while nobody else builds. The lock dies with its holder.
+func (b *builder) locked(ctx context.Context, f func() error) error {
+	lock, err := os.OpenFile(filepath.Join(b.dir, "build.lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil {
+			return f()
+		}
+		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
+			return fmt.Errorf("lock %s: %w", lock.Name(), err)
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-tick.C:
+		}
+	}
+}

@@ -1,0 +1,18 @@
+package main
+
+import "encoding/json"
+
+// kubeconfig is one for a user of the API server at the URL, with all that it needs
+// inside. JSON is YAML, too.
+func kubeconfig(url string, ca []byte, user string, credentials pair) ([]byte, error) {
+	type object = map[string]any
+	const name = "podwright"
+	return json.MarshalIndent(object{
+		"apiVersion": "v1", "kind": "Config", "current-context": name,
+		"clusters": []object{{"name": name, "cluster": object{"server": url, "certificate-authority-data": ca}}},
+		"users": []object{{"name": user, "user": object{
+			"client-certificate-data": credentials.certificate, "client-key-data": credentials.key,
+		}}},
+		"contexts": []object{{"name": name, "context": object{"cluster": name, "user": user}}},
+	}, "", "  ")
+}

@@ -1,0 +1,224 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	readyTimeout = 2 * time.Minute
+	// stopTimeout is how long a component has after SIGTERM.
+	stopTimeout = 15 * time.Second
+)
+
+// component is one program of the control plane. It is started, stopped and started
+// again with the same arguments, and so with the same port and data.
+type component struct {
+	name    string
+	args    []string
+	program func(context.Context) (string, error)
+	dir     string // it works in
+	log     string // file that its output is added to
+	ready   func(context.Context) error
+	died    func(name string, err error) // when it ends without being told to
+
+	mu      sync.Mutex // one order at a time
+	process *process
+}
+
+// process is one life of a component.
+type process struct {
+	cmd     *exec.Cmd
+	ended   chan struct{} // closed once it has been waited for
+	counted chan struct{} // closed when it has answered: from there on its end is news
+	ordered chan struct{} // closed before it is told to end
+	paused  bool
+}
+
+// start returns once the component answers. One that is paused goes on, one that
+// runs is only waited for.
+func (c *component) start(ctx context.Context) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	ctx, cancel := context.WithTimeoutCause(ctx, readyTimeout, fmt.Errorf("not ready within %v", readyTimeout))
+	defer cancel()
+	if c.running() {
+		c.process.paused = false
+		if err := c.process.signal(unix.SIGCONT); err != nil {
+			return err
+		}
+	} else if err := c.launch(ctx); err != nil {
+		return fmt.Errorf("%s: %w", c.name, err)
+	}
+	return c.waitReady(ctx)
+}
+
+func (c *component) launch(ctx context.Context) error {
+	program, err := c.program(ctx)
+	if err != nil {
+		return err
+	}
+	log, err := os.OpenFile(c.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	cmd := exec.Command(program, c.args...)
+	cmd.Dir = c.dir
+	cmd.Stdout, cmd.Stderr = log, log
+	// A group of its own keeps the terminal's Ctrl-C away: who stops it is us.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	p := &process{cmd: cmd, ended: make(chan struct{}), counted: make(chan struct{}), ordered: make(chan struct{})}
+	c.process = p
+	go func() {
+		err := cmd.Wait()
+		close(p.ended)
+		if isClosed(p.counted) && !isClosed(p.ordered) {
+			c.died(c.name, fmt.Errorf("%s has ended by itself: %w\n%s", c.name, errors.Join(err, errEnded), tail(c.log, 10)))
+		}
+	}()
+	return nil
+}
+
+var errEnded = errors.New("it was to run on")
+
+// waitReady asks again and again. The end of the process ends that.
+func (c *component) waitReady(ctx context.Context) error {
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := c.ready(ctx)
+		if err == nil && !isClosed(c.process.counted) {
+			close(c.process.counted)
+		}
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-c.process.ended:
+			return fmt.Errorf("%s has ended before it was ready: %w\n%s", c.name, err, tail(c.log, 10))
+		case <-ctx.Done():
+			return fmt.Errorf("%s: %w; last answer: %w", c.name, context.Cause(ctx), err)
+		case <-tick.C:
+		}
+	}
+}
+
+func (c *component) running() bool { return c.process != nil && !isClosed(c.process.ended) }
+
+func (c *component) stop(ctx context.Context) error { return c.end(ctx, unix.SIGTERM) }
+func (c *component) kill(ctx context.Context) error { return c.end(ctx, unix.SIGKILL) }
+
+// end returns once the process has ended.
+func (c *component) end(ctx context.Context, sig syscall.Signal) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.running() {
+		return nil
+	}
+	p := c.process
+	if !isClosed(p.ordered) {
+		close(p.ordered)
+	}
+	if err := errors.Join(p.signal(sig), p.signal(unix.SIGCONT)); err != nil {
+		return err
+	}
+	patience := time.NewTimer(stopTimeout)
+	defer patience.Stop()
+	select {
+	case <-p.ended:
+		return nil
+	case <-ctx.Done():
+	case <-patience.C:
+	}
+	err := p.signal(unix.SIGKILL)
+	<-p.ended
+	return err
+}
+
+// pause lets nothing of the process run, while its connections stay.
+func (c *component) pause(context.Context) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.running() {
+		return fmt.Errorf("%s does not run", c.name)
+	}
+	if c.process.paused {
+		return nil
+	}
+	c.process.paused = true
+	if err := c.process.signal(unix.SIGSTOP); err != nil {
+		return err
+	}
+	return c.process.waitStopped()
+}
+
+// waitStopped waits for the kernel's word that all threads have stopped: one that
+// still runs could answer.
+func (p *process) waitStopped() error {
+	for {
+		var info unix.Siginfo
+		err := unix.Waitid(unix.P_PID, p.cmd.Process.Pid, &info, unix.WSTOPPED|unix.WEXITED|unix.WNOWAIT, nil)
+		if !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
+}
+
+func (p *process) signal(sig syscall.Signal) error {
+	if err := p.cmd.Process.Signal(sig); !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	return nil
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// answers tells whether GET is answered with 200.
+func answers(ctx context.Context, client *http.Client, url string) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("GET %s: %s", url, response.Status)
+	}
+	return nil
+}
+
+// tail is the last lines of a log file, for an error.
+func tail(path string, n int) string {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err.Error()
+	}
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
+}

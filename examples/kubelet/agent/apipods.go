@@ -1,0 +1,80 @@
+package agent
+
+import (
+	"context"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/cri/pods/request"
+	"github.com/podwright/podwright/cri/podsyncer"
+	"github.com/podwright/podwright/examples/kubelet/apiserver/mirrors"
+	"github.com/podwright/podwright/podworkers"
+	"github.com/podwright/podwright/status/writer"
+	"github.com/podwright/podwright/syncloop"
+)
+
+// sinks are where statuses are written to besides the disk.
+func (g *ground) sinks() []writer.NamedSink {
+	if g.cluster == nil {
+		return nil
+	}
+	return []writer.NamedSink{{Name: apiSource, Sink: g.cluster.sink, Mirrors: true}}
+}
+
+// services are those that containers find in their environment, nil without any.
+func (g *ground) services() request.Services {
+	if g.cluster == nil {
+		return nil
+	}
+	return g.cluster.objects
+}
+
+// runtimeHandler finds the handlers of runtime classes, nil where there are none.
+func (g *ground) runtimeHandler() func(context.Context, *v1.Pod) (string, error) {
+	if g.cluster == nil {
+		return nil
+	}
+	return g.cluster.objects.RuntimeHandler
+}
+
+// handlerFeatures are what the handler of a pod can do; of one that is not known, nothing.
+func (g *ground) handlerFeatures(h health) func(*v1.Pod) request.HandlerFeatures {
+	if g.cluster == nil {
+		return func(*v1.Pod) request.HandlerFeatures { return h.handlerFeatures("") }
+	}
+	return func(pod *v1.Pod) request.HandlerFeatures {
+		name, known := g.cluster.objects.KnownHandler(pod)
+		if !known {
+			return request.HandlerFeatures{}
+		}
+		return h.handlerFeatures(name)
+	}
+}
+
+// mirrored is a syncer of which static pods have mirrors.
+type mirrored struct {
+	*podsyncer.Syncer
+	mirrors *mirrors.Manager
+}
+
+// SyncPod implements podworkers.PodSyncer. The mirror holds up nothing.
+func (m mirrored) SyncPod(ctx context.Context, w podworkers.Work) (terminal bool, err error) {
+	m.mirrors.Sync(w.Pod, w.MirrorPod)
+	return m.Syncer.SyncPod(ctx, w)
+}
+
+// keepObjectsFor is how long an object is watched at most to which no pod refers.
+const keepObjectsFor = time.Minute
+
+// objectsCleaner ends the watches of objects that no pod needs any more.
+func (c *cluster) objectsCleaner() syncloop.Cleaner {
+	var last time.Time
+	return syncloop.Cleaner{Name: "objects", Clean: func(_ context.Context, cleanup *syncloop.Cleanup) error {
+		if now := time.Now(); now.Sub(last) >= keepObjectsFor {
+			last = now
+			c.objects.Keep(cleanup.Pods)
+		}
+		return nil
+	}}
+}

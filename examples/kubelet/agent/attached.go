@@ -1,0 +1,59 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podwright/podwright/volume"
+	"github.com/podwright/podwright/volume/claims"
+)
+
+// errNotAttached: the Node does not say that a volume is attached to it.
+var errNotAttached = errors.New("not attached to this node yet, as its status says")
+
+// attachments tells what a controller has attached to this node.
+type attachments struct{ *cluster }
+
+// Attached implements volume.Attachments. What a copy of the Node has is made sure of: the
+// volume may have been detached a moment ago.
+func (a attachments) Attached(ctx context.Context, id volume.ID, _ *volume.Spec) (devicePath string, err error) {
+	seen := a.thisNode()
+	if seen == nil {
+		return "", errors.New("the Node is not known yet")
+	}
+	if _, ok := attachedTo(seen, id); !ok {
+		return "", errNotAttached
+	}
+	now, err := a.client.Nodes().Get(ctx, seen.Name, metav1.GetOptions{})
+	if err != nil {
+		return "", fmt.Errorf("is it attached? %w", err)
+	}
+	path, ok := attachedTo(now, id)
+	if !ok {
+		return "", errNotAttached
+	}
+	return path, nil
+}
+
+func attachedTo(n *v1.Node, id volume.ID) (devicePath string, ok bool) {
+	for _, v := range n.Status.VolumesAttached {
+		if string(v.Name) == id.String() {
+			return v.DevicePath, true
+		}
+	}
+	return "", false
+}
+
+// claimed adds to a configuration what only an API server knows: claims and attachments.
+func (g *ground) claimed(cfg volume.Config) (volume.Config, error) {
+	if g.cluster == nil {
+		return cfg, nil
+	}
+	resolver, err := claims.New(claims.Config{Objects: g.cluster.objects})
+	cfg.Claims, cfg.Attachments = resolver, attachments{g.cluster}
+	return cfg, err
+}

@@ -1,0 +1,129 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/examples/kubelet/apiserver"
+	"github.com/podwright/podwright/examples/kubelet/apiserver/events"
+	"github.com/podwright/podwright/examples/kubelet/apiserver/mirrors"
+	"github.com/podwright/podwright/examples/kubelet/apiserver/objects"
+	"github.com/podwright/podwright/examples/kubelet/apiserver/pods"
+	kubelet "github.com/podwright/podwright/examples/kubelet/node"
+	"github.com/podwright/podwright/internal/run"
+	"github.com/podwright/podwright/syncloop/podsource"
+	"github.com/podwright/podwright/volume"
+)
+
+// cluster is what an agent has of an API server. It needs no runtime: a node whose runtime
+// is away says so.
+type cluster struct {
+	now                func() state
+	client, heartbeats *apiserver.Client
+	// self is the Node as others see it.
+	self     *apiserver.Feed[*v1.Node, *v1.NodeList]
+	recorder *events.Recorder
+	objects  *objects.Objects
+	mirrors  *mirrors.Manager
+	pods     *pods.Source // read by whoever runs the sources
+	sink     pods.Sink
+	node     *kubelet.Node
+}
+
+// newCluster reaches the API server: for all, for events, and for heartbeats, which wait
+// for nobody. now is how far the agent has come: what is seen at the server is told to it.
+func (g *ground) newCluster(now func() state) (c *cluster, err error) {
+	k, name, log := &g.cfg.Kubelet, g.cfg.Flags.NodeName, g.cfg.Logger
+	c = &cluster{now: now}
+	c.client, err = apiserver.New(apiserver.Config{
+		Kubeconfig:  g.cfg.Flags.Kubeconfig,
+		UserAgent:   "podwright-kubelet/" + kubelet.Version,
+		ContentType: k.ContentType,
+		Limits:      apiserver.Limits{QPS: float32(unlimited(int(*k.KubeAPIQPS))), Burst: int(k.KubeAPIBurst)},
+		Dial:        g.cfg.DialAPI,
+		Logger:      log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	timeout := min(k.NodeStatusUpdateFrequency.Duration, time.Duration(k.NodeLeaseDurationSeconds)*time.Second)
+	if c.heartbeats, err = c.client.With(apiserver.Limits{QPS: -1, Timeout: timeout}); err != nil {
+		return nil, err
+	}
+	forEvents, err := c.client.With(apiserver.Limits{QPS: float32(unlimited(int(*k.EventRecordQPS))), Burst: int(k.EventBurst)})
+	if err != nil {
+		return nil, err
+	}
+	if c.recorder, err = events.New(events.Config{Client: forEvents, Component: "kubelet", Host: name, Logger: log}); err != nil {
+		return nil, err
+	}
+	c.self, err = apiserver.NewFeed(apiserver.FeedConfig[*v1.Node, *v1.NodeList]{
+		Resource:      c.client.Nodes(),
+		FieldSelector: fields.OneTermEqualSelector("metadata.name", name).String(),
+		OnChange:      func([]types.NamespacedName) { c.nodeChanged() },
+		Logger:        log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if c.objects, err = objects.New(objects.Config{Client: c.client, OnChange: func(changed []volume.Object) { g.named.keep(changed) }, Logger: log}); err != nil {
+		return nil, err
+	}
+	if c.mirrors, err = mirrors.New(mirrors.Config{Client: c.client, Node: c.thisNode, Logger: log}); err != nil {
+		return nil, err
+	}
+	if c.sink, err = pods.NewSink(c.client, name); err != nil {
+		return nil, err
+	}
+	c.node, err = g.newSelf(c)
+	return c, err
+}
+
+// newPods is the source of the pods that are bound to this node.
+func (c *cluster) newPods(cfg Config, merger *podsource.Merger) (source *pods.Source, err error) {
+	c.pods, err = pods.NewSource(pods.SourceConfig{
+		Client: c.client, NodeName: cfg.Flags.NodeName, Merger: merger, OnPod: c.podSeen, Logger: cfg.Logger,
+	})
+	return c.pods, err
+}
+
+// run keeps up with the API server until ctx ends. An error is one that ends the agent.
+func (c *cluster) run(ctx context.Context) error {
+	return run.All(ctx, c.client.Run, c.self.Run, c.recorder.Run, c.objects.Run, c.mirrors.Run, c.node.Run)
+}
+
+// podSeen takes in a pod as it is at the server.
+func (c *cluster) podSeen(pod *v1.Pod) {
+	if n := c.now().node; n != nil {
+		n.statuses.Observe(apiSource, pod)
+	}
+}
+
+// nodeChanged lets go on who waits for the Node, or for what it says of attached volumes.
+func (c *cluster) nodeChanged() {
+	c.mirrors.Wake()
+	if n := c.now().node; n != nil {
+		n.volumes.manager.Wake()
+	}
+}
+
+// thisNode is the Node as it was seen last, nil if it was not seen yet.
+func (c *cluster) thisNode() *v1.Node {
+	for _, n := range c.self.All() {
+		return n
+	}
+	return nil
+}
+
+// clusterHealth is what is wrong with the API server, or with what it has of this node.
+func (g *ground) clusterHealth() error {
+	if err := g.cluster.pods.Err(); err != nil {
+		return fmt.Errorf("pods of this node: %w", err)
+	}
+	return g.cluster.node.Health()
+}

@@ -1,0 +1,34 @@
+package agent
+
+import (
+	"github.com/podwright/podwright/examples/kubelet/csi"
+	"github.com/podwright/podwright/volume"
+	volumecsi "github.com/podwright/podwright/volume/csi"
+)
+
+// newDrivers knows the CSI drivers that register themselves in the folder of plugins.
+// ready is told of each that can be asked.
+func (g *ground) newDrivers(ready func(driver string)) (*csi.Registry, error) {
+	return csi.NewRegistry(csi.RegistryConfig{
+		Folder:          g.folders.plugins(),
+		Watch:           g.watchDrivers,
+		OnReady:         ready,
+		ShutdownTimeout: g.cfg.ShutdownTimeout,
+		Logger:          g.cfg.Logger,
+	})
+}
+
+// newCSI mounts volumes of these drivers. Without an API server nobody attaches any: what
+// is said of drivers, and the secrets and tokens that they get, come from the folder of
+// objects.
+func (g *ground) newCSI(layout volume.Layout, drivers volumecsi.Drivers, from named) (*volumecsi.Plugin, error) {
+	cfg := volumecsi.Config{
+		Layout: layout, NodeName: g.cfg.Flags.NodeName,
+		Drivers: drivers, CSIDrivers: from, Secrets: from, Tokens: from,
+		Logger: g.cfg.Logger,
+	}
+	if g.cluster != nil {
+		cfg.Attachments = g.cluster.objects
+	}
+	return volumecsi.New(cfg)
+}

@@ -1,0 +1,108 @@
+package agent
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/podwright/podwright/cri/fake"
+	"github.com/podwright/podwright/examples/kubelet/csi/csitest"
+	"github.com/podwright/podwright/examples/kubelet/server"
+	volumecsi "github.com/podwright/podwright/volume/csi"
+)
+
+// withCSI is a manifest of a pod with a volume of a driver, and a secret for it.
+const withCSI = `{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {hostNetwork: true,
+  volumes: [{name: v, csi: {driver: d, nodePublishSecretRef: {name: key}}}],
+  containers: [{name: c, image: busybox, volumeMounts: [{name: v, mountPath: /v}]}]}}`
+
+const described = "{apiVersion: storage.k8s.io/v1, kind: CSIDriver, spec: {volumeLifecycleModes: [Ephemeral]}}"
+
+// Without a folder that describes drivers a volume of one is refused, by the field.
+func TestCSIWithoutFolderOfObjects(t *testing.T) {
+	n := newPodsNode(t, fake.Config{})
+	put(t, n.cfg.Kubelet.StaticPodPath, "p.yaml", withCSI)
+	n.during(t, func(a *Agent) {
+		require.Eventually(t, func() bool { return len(a.Report().Manifests) == 1 }, 10*time.Second, 5*time.Millisecond)
+		message := a.Report().Manifests[0].Message
+		require.Contains(t, message, "spec.volumes[0].csi: Forbidden: a static pod must not refer to a CSIDriver")
+		require.Contains(t, message, "spec.volumes[0].csi.nodePublishSecretRef: Forbidden: a static pod must not refer to a Secret")
+	})
+}
+
+// A pod waits for a driver, for what is said of it, and for its secret, and runs when the
+// last of them has come. The next agent, which has neither the pod nor objects, says what
+// is left of it until the driver is back, and then nothing is.
+func TestCSI(t *testing.T) {
+	if os.Getuid() != 0 {
+		require.NotEqual(t, "1", os.Getenv("PODWRIGHT_REQUIRE_CRI"), "needs root")
+		t.Skip("the driver mounts: needs root")
+	}
+	n := newPodsNode(t, fake.Config{})
+	short, err := os.MkdirTemp("", "csi") // a socket's path is short
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(short)) })
+	n.cfg.Flags.RootDir, n.cfg.Flags.ObjectsDir = filepath.Join(short, "root"), filepath.Join(n.dir, "objects")
+	registry := filepath.Join(n.cfg.Flags.RootDir, "plugins_registry")
+	require.NoError(t, os.MkdirAll(registry, 0o750))
+	d := &csitest.Driver{Name: "d", Registry: registry, Socket: filepath.Join(short, "d.sock")}
+	t.Cleanup(d.Stop)
+
+	put(t, n.cfg.Kubelet.StaticPodPath, "p.yaml", withCSI)
+	var uid string
+	n.during(t, func(a *Agent) {
+		waits := func(why string) {
+			t.Helper()
+			require.Eventually(t, func() bool {
+				v, ok := only(a.Report())
+				uid = v.pod.UID
+				return ok && !v.Ready && v.Plugin == volumecsi.Name && strings.Contains(v.LastError, why)
+			}, 10*time.Second, 5*time.Millisecond, why)
+		}
+		waits(`driver "d" is not registered on this node`)
+		require.NoError(t, d.Start())
+		waits("the CSIDriver object of d does not list the mode Ephemeral")
+		put(t, n.cfg.Flags.ObjectsDir, "csidrivers/d.yaml", described)
+		waits(`secret "default/key" not found`)
+		put(t, n.cfg.Flags.ObjectsDir, "secrets/default/key.yaml", "{apiVersion: v1, kind: Secret, stringData: {k: open sesame}}")
+		require.Eventually(t, func() bool { return runs(a) }, 10*time.Second, 5*time.Millisecond)
+	})
+	volume := filepath.Join(n.cfg.Flags.RootDir, "pods", uid, "volumes/kubernetes.io~csi/v")
+	text, err := os.ReadFile(filepath.Join(volume, "mount/k"))
+	require.NoError(t, err)
+	require.Equal(t, "open sesame", string(text))
+
+	n.cfg.Flags.ObjectsDir = ""
+	require.NoError(t, os.Remove(filepath.Join(n.cfg.Kubelet.StaticPodPath, "p.yaml")))
+	d.Stop()
+	n.during(t, func(a *Agent) {
+		require.Eventually(t, func() bool {
+			v, ok := only(a.Report())
+			return ok && v.pod.UID == uid && strings.Contains(v.LastError, `driver "d" is not registered on this node`)
+		}, 20*time.Second, 5*time.Millisecond)
+		require.DirExists(t, volume)
+		require.NoError(t, d.Start())
+		require.Eventually(t, func() bool {
+			left, err := os.ReadDir(filepath.Join(n.cfg.Flags.RootDir, "pods"))
+			return err == nil && len(left) == 0
+		}, 20*time.Second, 5*time.Millisecond)
+		require.Eventually(t, func() bool { return len(a.Report().Pods) == 0 }, 10*time.Second, 5*time.Millisecond)
+	})
+}
+
+type reported struct {
+	server.VolumeReport
+	pod server.PodReport
+}
+
+// only is the one volume of the one pod.
+func only(r server.Report) (v reported, ok bool) {
+	if len(r.Pods) != 1 || len(r.Pods[0].Volumes) != 1 {
+		return v, false
+	}
+	return reported{r.Pods[0].Volumes[0], r.Pods[0]}, true
+}

@@ -1,0 +1,105 @@
+package agent
+
+import (
+	"context"
+	"os"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/cri"
+	kubelet "github.com/podwright/podwright/examples/kubelet/node"
+)
+
+// defaultMaxPods is maxPods: another one is refused as long as nobody holds pods to it.
+const defaultMaxPods = 110
+
+// newSelf registers this machine and says how it is. What is known of the runtime and of
+// volumes is asked of the part that has a connection, while there is one.
+func (g *ground) newSelf(c *cluster) (*kubelet.Node, error) {
+	k, flags := &g.cfg.Kubelet, &g.cfg.Flags
+	reserved, err := kubelet.ParseReservations(k)
+	if err != nil {
+		return nil, err
+	}
+	facts, err := kubelet.NewGatherer(kubelet.GathererConfig{
+		Root:     os.DirFS("/"),
+		Storage:  kubelet.StorageOf(flags.RootDir),
+		Reserved: reserved,
+		MaxPods:  defaultMaxPods, MaxImages: *k.NodeStatusMaxImages,
+		Runtime:      func() (name, version string) { return c.now().runtimeVersion() },
+		Health:       func() cri.Health { return c.now().runtime() },
+		Images:       func(ctx context.Context) ([]*runtimeapi.Image, error) { return c.now().images(ctx) },
+		VolumesInUse: func() []v1.UniqueVolumeName { return c.now().volumesInUse() },
+		Declared:     func() []string { return kubelet.Declared(c.now().runtime().Features) },
+		Logger:       g.cfg.Logger,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return kubelet.New(kubelet.Config{
+		Name: flags.NodeName, Labels: flags.NodeLabels, Taints: k.RegisterWithTaints, ProviderID: k.ProviderID,
+		Addressing:       kubelet.Addressing{IPs: flags.NodeIP, External: flags.ExternalCloud},
+		NoRegister:       !*k.RegisterNode,
+		ControllerAttach: true,
+		Update:           k.NodeStatusUpdateFrequency.Duration, Report: k.NodeStatusReportFrequency.Duration,
+		LeaseDuration: time.Duration(k.NodeLeaseDurationSeconds) * time.Second,
+		Nodes:         c.heartbeats.OwnNode(), Leases: c.heartbeats.OwnNode(),
+		Cached:            c.thisNode,
+		Facts:             facts.Facts,
+		NotReady:          func() []string { return c.now().notReady() },
+		OnRepeatedFailure: c.heartbeats.CloseConnections,
+		Event:             c.recorder.Event,
+		Logger:            g.cfg.Logger,
+	})
+}
+
+// runtime is what the runtime says of itself: nothing while there is no connection.
+func (s state) runtime() cri.Health {
+	if s.node == nil {
+		return cri.Health{}
+	}
+	return s.node.health.Health()
+}
+
+func (s state) runtimeVersion() (name, version string) {
+	if s.node == nil {
+		return "", ""
+	}
+	return s.node.conn.Name, s.node.conn.Version
+}
+
+func (s state) images(ctx context.Context) ([]*runtimeapi.Image, error) {
+	if s.node == nil {
+		return nil, nil // not known
+	}
+	return s.node.conn.Images.ListImages(ctx, nil)
+}
+
+func (s state) volumesInUse() []v1.UniqueVolumeName {
+	if s.node == nil {
+		return nil
+	}
+	names, known := s.node.volumes.manager.InUse()
+	if !known {
+		return nil
+	}
+	out := make([]v1.UniqueVolumeName, 0, len(names))
+	for _, name := range names {
+		out = append(out, v1.UniqueVolumeName(name))
+	}
+	return out
+}
+
+// notReady are the reasons why pods should not come here.
+func (s state) notReady() (why []string) {
+	if s.node == nil {
+		return []string{"container runtime: " + s.err.Error()}
+	}
+	why = kubelet.NotReady(s.runtime())
+	if err := s.node.syncer.Healthy(); err != nil {
+		why = append(why, err.Error())
+	}
+	return why
+}

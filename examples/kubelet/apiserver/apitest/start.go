@@ -1,0 +1,99 @@
+package apitest
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"k8s.io/client-go/util/connrotation"
+
+	"github.com/podwright/podwright/internal/memnet"
+)
+
+// endpoint is where a Server is reached.
+type endpoint struct {
+	listener *memnet.Listener
+	opened   *connrotation.ConnectionTracker
+	down     atomic.Bool
+	// closing is closed when the test ends.
+	closing   chan struct{}
+	closeOnce sync.Once
+}
+
+// Start serves a new Server in memory until the test ends: in the bubble, if there is one.
+func Start(t testing.TB) *Server {
+	s := New()
+	s.listener, s.opened = memnet.Listen(0), connrotation.NewConnectionTracker()
+	s.Kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
+	if err := os.WriteFile(s.Kubeconfig, []byte(Kubeconfig("http://server.test", "token: secret")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	serve(t, s, s.listener, func(srv *http.Server) error { return srv.Serve(s.listener) })
+	return s
+}
+
+// serve runs an HTTP server until the test ends.
+func serve(t testing.TB, s *Server, l net.Listener, run func(*http.Server) error) {
+	server := &http.Server{Handler: s, ErrorLog: log.New(io.Discard, "", 0)}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = run(server) // always an error: it was closed
+	}()
+	t.Cleanup(func() {
+		s.closeOnce.Do(func() { close(s.closing) })
+		s.CloseWatches()
+		_ = server.Close() // what it cannot close is found by the leak check
+		_ = l.Close()
+		<-ended
+	})
+}
+
+// Dial connects to a Server that was started with Start.
+func (s *Server) Dial(ctx context.Context, network, address string) (net.Conn, error) {
+	if s.down.Load() {
+		return nil, &net.OpError{Op: "dial", Net: network, Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
+	}
+	conn, err := s.listener.DialContext(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return s.opened.Track(conn), nil
+}
+
+// SetDown makes the server go away, with all its connections, or come back. It keeps what
+// it has.
+func (s *Server) SetDown(down bool) {
+	s.down.Store(down)
+	if down {
+		s.opened.CloseAll()
+	}
+}
+
+// Kubeconfig is the text of one for a server. user has the fields of the user, one a line.
+func Kubeconfig(server, user string) string {
+	return fmt.Sprintf(`apiVersion: v1
+kind: Config
+current-context: test
+contexts:
+- name: test
+  context: {cluster: test, user: test}
+clusters:
+- name: test
+  cluster:
+    server: %s
+users:
+- name: test
+  user:
+    %s
+`, server, user)
+}

@@ -1,0 +1,225 @@
+package apiserver_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	authv1 "k8s.io/api/authentication/v1"
+	coordv1 "k8s.io/api/coordination/v1"
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/examples/kubelet/apiserver"
+	"github.com/podwright/podwright/examples/kubelet/apiserver/apitest"
+)
+
+// connect returns a client of a server in memory.
+func connect(t *testing.T, change ...func(*apiserver.Config)) (*apitest.Server, *apiserver.Client) {
+	server := apitest.Start(t)
+	cfg := apiserver.Config{Kubeconfig: server.Kubeconfig, Dial: server.Dial, UserAgent: "test/1"}
+	for _, f := range change {
+		f(&cfg)
+	}
+	client, err := apiserver.New(cfg)
+	require.NoError(t, err)
+	t.Cleanup(client.CloseConnections)
+	return server, client
+}
+
+func configMap(name, value string) *v1.ConfigMap {
+	return &v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}, Data: map[string]string{"key": value}}
+}
+
+// Every verb, with both encodings, and against a server that knows more fields.
+func TestVerbs(t *testing.T) {
+	for name, contentType := range map[string]string{"protobuf": "", "JSON": "application/json"} {
+		for _, newer := range []bool{false, true} {
+			t.Run(name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					server, client := connect(t, func(c *apiserver.Config) { c.ContentType = contentType })
+					server.SendUnknownFields(newer)
+					ctx, maps := t.Context(), client.ConfigMaps("ns")
+
+					created, err := maps.Create(ctx, configMap("a", "1"), metav1.CreateOptions{})
+					require.NoError(t, err)
+					require.NotEmpty(t, created.UID)
+					_, err = maps.Create(ctx, configMap("a", "1"), metav1.CreateOptions{})
+					require.True(t, apierrors.IsAlreadyExists(err), "%v", err)
+
+					w, err := client.ConfigMaps("").Watch(ctx, metav1.ListOptions{ResourceVersion: created.ResourceVersion})
+					require.NoError(t, err)
+					defer w.Stop()
+
+					created.Data["key"] = "2"
+					updated, err := maps.Update(ctx, created, metav1.UpdateOptions{})
+					require.NoError(t, err)
+					require.Equal(t, "2", updated.Data["key"])
+					_, err = maps.Update(ctx, created, metav1.UpdateOptions{})
+					require.True(t, apierrors.IsConflict(err), "%v", err)
+
+					patched, err := maps.Patch(ctx, "a", types.StrategicMergePatchType, []byte(`{"data":{"more":"3"}}`), metav1.PatchOptions{})
+					require.NoError(t, err)
+					require.Equal(t, map[string]string{"key": "2", "more": "3"}, patched.Data)
+
+					got, err := maps.Get(ctx, "a", metav1.GetOptions{})
+					require.NoError(t, err)
+					require.Equal(t, patched, got)
+					list, err := maps.List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=a"})
+					require.NoError(t, err)
+					require.Len(t, list.Items, 1)
+					require.Equal(t, patched.Data, list.Items[0].Data)
+
+					other := types.UID("other")
+					err = maps.Delete(ctx, "a", metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &other}})
+					require.True(t, apierrors.IsConflict(err), "%v", err)
+					require.NoError(t, maps.Delete(ctx, "a", metav1.DeleteOptions{}))
+					_, err = maps.Get(ctx, "a", metav1.GetOptions{})
+					require.True(t, apierrors.IsNotFound(err), "%v", err)
+
+					for _, want := range []string{"MODIFIED 2", "MODIFIED 2", "DELETED 2"} {
+						e := <-w.ResultChan()
+						m, ok := e.Object.(*v1.ConfigMap)
+						require.True(t, ok, "%T", e.Object)
+						require.Equal(t, want, string(e.Type)+" "+m.Data["key"])
+					}
+					wanted := "application/vnd.kubernetes.protobuf"
+					if contentType != "" {
+						wanted = contentType
+					}
+					for _, c := range server.Calls() {
+						require.Equal(t, "test/1", c.Header.Get("User-Agent"))
+						require.Empty(t, c.Header.Get("Authorization"), "no token over a connection that anybody can read")
+						require.Contains(t, c.Header.Get("Accept"), wanted)
+						if c.Verb == "create" || c.Verb == "update" {
+							require.Equal(t, wanted, c.Header.Get("Content-Type"))
+						}
+					}
+				})
+			})
+		}
+	}
+}
+
+// The calls that a node makes about itself.
+func TestNodeLeaseToken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, client := connect(t)
+		ctx := t.Context()
+		own := client.OwnNode()
+		node, err := own.CreateNode(ctx, &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "worker"}})
+		require.NoError(t, err)
+		patched, err := own.PatchNodeStatus(ctx, "worker", []byte(`{"metadata":{"labels":{"a":"b"},"uid":"`+string(node.UID)+
+			`"},"spec":{"podCIDR":"10.0.0.0/24"},"status":{"conditions":[{"type":"Ready","status":"True"}]}}`))
+		require.NoError(t, err)
+		require.Len(t, patched.Status.Conditions, 1)
+		require.Equal(t, "b", patched.Labels["a"])
+		require.Empty(t, patched.Spec.PodCIDR, "the status takes no spec")
+		_, err = own.PatchNodeStatus(ctx, "worker", []byte(`{"metadata":{"uid":"another"},"status":{"phase":"x"}}`))
+		require.True(t, apierrors.IsInvalid(err), "%v", err)
+		node, err = own.GetNode(ctx, "worker")
+		require.NoError(t, err)
+		require.Equal(t, patched, node)
+
+		holder := "worker"
+		lease := &coordv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "worker"}, Spec: coordv1.LeaseSpec{HolderIdentity: &holder}}
+		lease, err = own.CreateLease(ctx, lease)
+		require.NoError(t, err)
+		now := metav1.NewMicroTime(time.Now())
+		lease.Spec.RenewTime = &now
+		_, err = own.UpdateLease(ctx, lease.DeepCopy())
+		require.NoError(t, err)
+		_, err = own.UpdateLease(ctx, lease)
+		require.True(t, apierrors.IsConflict(err), "%v", err)
+		lease, err = own.GetLease(ctx, "worker")
+		require.NoError(t, err)
+		require.True(t, lease.Spec.RenewTime.Equal(&now))
+		require.Equal(t, "kube-node-lease", lease.Namespace)
+
+		seconds := int64(600)
+		request := &authv1.TokenRequest{Spec: authv1.TokenRequestSpec{ExpirationSeconds: &seconds}}
+		_, err = client.RequestToken(ctx, "ns", "robot", request)
+		require.True(t, apierrors.IsNotFound(err), "%v", err)
+		server.Put(&v1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "robot"}})
+		token, err := client.RequestToken(ctx, "ns", "robot", request)
+		require.NoError(t, err)
+		require.Equal(t, "token-1", token.Status.Token)
+	})
+}
+
+// A server that is busy says when to come back; one that fails is not asked again by the
+// client itself.
+func TestBusyAndFailing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, client := connect(t)
+		server.Put(configMap("a", "1"))
+		left := 3
+		server.SetFault(func(apitest.Call) apitest.Fault {
+			if left--; left < 0 {
+				return apitest.Fault{}
+			}
+			return apitest.Fault{Status: 429, RetryAfter: 2}
+		})
+		began := time.Now()
+		_, err := client.ConfigMaps("ns").Get(t.Context(), "a", metav1.GetOptions{})
+		require.NoError(t, err)
+		require.GreaterOrEqual(t, time.Since(began), 6*time.Second)
+
+		server.SetFault(func(apitest.Call) apitest.Fault { return apitest.Fault{Status: 500} })
+		n := len(server.Calls())
+		_, err = client.ConfigMaps("ns").Get(t.Context(), "a", metav1.GetOptions{})
+		require.True(t, apierrors.IsInternalError(err), "%v", err)
+		require.Len(t, server.Calls(), n+1)
+	})
+}
+
+// Calls end with their limit, also those that the server never answers; a heartbeat's
+// limit is its own.
+func TestLimits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, client := connect(t, func(c *apiserver.Config) { c.Limits = apiserver.Limits{QPS: 10, Burst: 5} })
+		heartbeat, err := client.With(apiserver.Limits{QPS: -1, Timeout: 10 * time.Second})
+		require.NoError(t, err)
+		server.Put(configMap("a", "1"))
+		get := func(c *apiserver.Client) error {
+			_, err := c.ConfigMaps("ns").Get(t.Context(), "a", metav1.GetOptions{})
+			return err
+		}
+		began := time.Now()
+		for range 25 {
+			require.NoError(t, get(client))
+		}
+		require.InDelta(t, 2, time.Since(began).Seconds(), 0.2, "5 at once, 20 more at 10 a second")
+		began = time.Now()
+		for range 100 {
+			require.NoError(t, get(heartbeat))
+		}
+		require.Zero(t, time.Since(began))
+
+		server.SetFault(func(apitest.Call) apitest.Fault { return apitest.Fault{Delay: time.Hour} })
+		for c, limit := range map[*apiserver.Client]time.Duration{heartbeat: 10 * time.Second, client: 30 * time.Second} {
+			began = time.Now()
+			require.ErrorIs(t, get(c), context.DeadlineExceeded)
+			require.InDelta(t, limit.Seconds(), time.Since(began).Seconds(), 0.2)
+		}
+	})
+}
+
+func TestConfigIsChecked(t *testing.T) {
+	server := apitest.Start(t)
+	for want, cfg := range map[string]apiserver.Config{
+		"apiserver: Config.Kubeconfig is required":   {UserAgent: "x"},
+		"apiserver: Config.UserAgent is required":    {Kubeconfig: server.Kubeconfig},
+		"apiserver: Config.Period is negative: -1ns": {Kubeconfig: server.Kubeconfig, UserAgent: "x", Period: -1},
+		"apiserver: Limits.Burst is negative: -1":    {Kubeconfig: server.Kubeconfig, UserAgent: "x", Limits: apiserver.Limits{Burst: -1}},
+	} {
+		_, err := apiserver.New(cfg)
+		require.EqualError(t, err, want)
+	}
+	_, err := apiserver.NewFeed(apiserver.FeedConfig[*v1.Pod, *v1.PodList]{})
+	require.EqualError(t, err, "apiserver: FeedConfig.Resource is required")
+}

@@ -1,0 +1,217 @@
+package e2e
+
+import (
+	"errors"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	certv1beta1 "k8s.io/api/certificates/v1beta1"
+	v1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/podwright/podwright/examples/kubelet/apiserver"
+	"github.com/podwright/podwright/examples/kubelet/apiserver/objects"
+	"github.com/podwright/podwright/volume"
+	volumeobjects "github.com/podwright/podwright/volume/objects"
+)
+
+// made creates an object as an administrator, and removes it in the end.
+func made[T apiserver.Object, L runtime.Object](t testing.TB, r apiserver.Resource[T, L], obj T) T {
+	created, err := r.Create(t.Context(), obj, metav1.CreateOptions{})
+	require.NoError(t, err)
+	t.Cleanup(func() { erase(t, r, obj.GetName()) })
+	return created
+}
+
+// reader is Objects with the credentials of a node, and what it was told.
+type reader struct {
+	*objects.Objects
+	mu   sync.Mutex
+	told map[volume.Object]bool
+}
+
+func (n *node) reader(t testing.TB) *reader {
+	r := &reader{told: map[volume.Object]bool{}}
+	var err error
+	r.Objects, err = objects.New(objects.Config{Client: n.Client, OnChange: func(changed []volume.Object) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		for _, o := range changed {
+			r.told[o] = true
+		}
+	}})
+	require.NoError(t, err)
+	started(t, r.Run)
+	return r
+}
+
+// value is the key of a config map that the reader sees, "" for none.
+func (r *reader) value(t testing.TB, name string) string {
+	m, err := r.ConfigMap(t.Context(), "default", name)
+	if err != nil {
+		return ""
+	}
+	return m.Data["key"]
+}
+
+func (r *reader) wasTold(kind, name string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.told[volume.Object{Kind: kind, Namespace: "default", Name: name}]
+}
+
+// N40-N42: a node reads what its pods refer to, and nothing else; changes arrive.
+func TestReferencedObjects(t *testing.T) {
+	p := newPlane(t)
+	n := p.node(t)
+	r := n.reader(t)
+	name := n.name
+	meta := metav1.ObjectMeta{Namespace: "default", Name: name}
+	maps, secrets := n.admin.ConfigMaps("default"), n.admin.Secrets("default")
+	made(t, maps, &v1.ConfigMap{ObjectMeta: meta, Data: map[string]string{"key": "1"}})
+	made(t, secrets, &v1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name + "-strange"}})
+
+	_, err := r.ConfigMap(t.Context(), "default", name)
+	require.ErrorContains(t, err, "forbidden", "no pod refers to it yet")
+	require.False(t, volumeobjects.IsNotFound(err))
+
+	pod := n.pod(name)
+	pod.Spec.Volumes = []v1.Volume{
+		{Name: "map", VolumeSource: v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{LocalObjectReference: v1.LocalObjectReference{Name: name}}}},
+		{Name: "secret", VolumeSource: v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: name}}},
+	}
+	n.create(t, pod)
+	eventually(t, "the config map", func() bool { return r.value(t, name) == "1" })
+	require.True(t, r.wasTold("ConfigMap", name), "whoever asked in vain hears of it")
+	_, err = r.Secret(t.Context(), "default", name)
+	require.True(t, volumeobjects.IsNotFound(err), "%v", err)
+	made(t, secrets, &v1.Secret{ObjectMeta: meta, Data: map[string][]byte{"password": []byte("x")}})
+	eventually(t, "news of the secret", func() bool { return r.wasTold("Secret", name) })
+	secret, err := r.Secret(t.Context(), "default", name)
+	require.NoError(t, err)
+	require.Equal(t, "x", string(secret.Data["password"]))
+	_, err = r.Secret(t.Context(), "default", name+"-strange")
+	require.ErrorContains(t, err, "forbidden")
+
+	patch(t, maps, name, map[string]any{"data": map[string]string{"key": "2"}})
+	eventually(t, "the change", func() bool { return r.value(t, name) == "2" })
+	p.APIServer.Kill(t)
+	require.Equal(t, "2", r.value(t, name))
+	p.APIServer.Start(t)
+	patch(t, maps, name, map[string]any{"data": map[string]string{"key": "3"}, "immutable": true})
+	eventually(t, "the last change", func() bool { return r.value(t, name) == "3" })
+	r.Keep(nil)
+	require.Equal(t, "3", r.value(t, name))
+}
+
+// Tokens are those of the accounts of the node's pods, for audiences that they ask for.
+func TestTokens(t *testing.T) {
+	n := newPlane(t).node(t)
+	r := n.reader(t)
+	pod := n.pod(n.name)
+	seconds := int64(700)
+	pod.Spec.Volumes = []v1.Volume{{Name: "token", VolumeSource: v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{Sources: []v1.VolumeProjection{
+		{ServiceAccountToken: &v1.ServiceAccountTokenProjection{Audience: "vault", ExpirationSeconds: &seconds, Path: "token"}},
+	}}}}}
+	pod = n.create(t, pod)
+	request := volumeobjects.TokenRequest{
+		Namespace: "default", ServiceAccount: "default", Audiences: []string{"vault"}, ExpirationSeconds: seconds, PodName: pod.Name, PodUID: pod.UID,
+	}
+	var token volumeobjects.Token
+	eventually(t, "a token", func() (ok bool) {
+		var err error
+		token, err = r.Token(t.Context(), request)
+		return err == nil
+	})
+	require.NotEmpty(t, token.Value)
+	require.InDelta(t, 700, token.Expires.Sub(token.Issued).Seconds(), 30)
+	request.Audiences = []string{"somebody-else"}
+	_, err := r.Token(t.Context(), request)
+	require.ErrorContains(t, err, "somebody-else")
+	account, err := r.Accounts().ServiceAccount(t.Context(), "default", "default")
+	require.NoError(t, err)
+	require.NotEmpty(t, account.UID)
+}
+
+// What belongs to the cluster, or to claims: each is read with the rights of a node.
+func TestClusterObjects(t *testing.T) {
+	n := newPlane(t).node(t)
+	r := n.reader(t)
+	ctx, name := t.Context(), n.name
+	meta := metav1.ObjectMeta{Name: name}
+
+	services, err := r.Services(ctx, "default")
+	require.NoError(t, err)
+	require.Len(t, services, 1)
+	require.Equal(t, "kubernetes", services[0].Name)
+	require.NotEmpty(t, services[0].Spec.Ports)
+
+	made(t, n.admin.RuntimeClasses(), &nodev1.RuntimeClass{ObjectMeta: meta, Handler: "runsc"})
+	eventually(t, "the runtime class", func() bool {
+		handler, err := r.RuntimeHandler(ctx, &v1.Pod{Spec: v1.PodSpec{RuntimeClassName: &name}})
+		return err == nil && handler == "runsc"
+	})
+	made(t, n.admin.CSIDrivers(), &storagev1.CSIDriver{ObjectMeta: meta})
+	eventually(t, "the driver", func() bool {
+		driver, err := r.CSIDriver(name)
+		return err == nil && driver != nil
+	})
+	made(t, n.admin.TrustBundlesV1beta1(), &certv1beta1.ClusterTrustBundle{
+		ObjectMeta: meta, Spec: certv1beta1.ClusterTrustBundleSpec{TrustBundle: authorityPEM(t)},
+	})
+	eventually(t, "the trust bundle", func() bool {
+		text, err := r.TrustBundle(ctx, name)
+		return err == nil && text != ""
+	})
+	n.claim(t, r)
+}
+
+// claim plays a claim that is bound, and a volume that is attached.
+func (n *node) claim(t testing.TB, r *reader) {
+	ctx, name := t.Context(), n.name
+	size := v1.ResourceList{v1.ResourceStorage: resource.MustParse("1Gi")}
+	none := ""
+	pv := made(t, n.admin.PersistentVolumes(), &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1.PersistentVolumeSpec{
+		Capacity: size, AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce},
+		ClaimRef:               &v1.ObjectReference{Namespace: "default", Name: name},
+		PersistentVolumeSource: v1.PersistentVolumeSource{CSI: &v1.CSIPersistentVolumeSource{Driver: name, VolumeHandle: "h"}},
+	}})
+	claims := n.admin.PersistentVolumeClaims("default")
+	made(t, claims, &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Spec: v1.PersistentVolumeClaimSpec{
+		AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce}, Resources: v1.VolumeResourceRequirements{Requests: size},
+		VolumeName: pv.Name, StorageClassName: &none,
+	}})
+	pod := n.pod(name)
+	pod.Spec.Volumes = []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: name}}}}
+	n.create(t, pod)
+	eventually(t, "the claim is bound", func() bool {
+		claim, err := r.PersistentVolumeClaim(ctx, "default", name)
+		return err == nil && claim.Status.Phase == v1.ClaimBound
+	})
+	eventually(t, "the volume", func() bool {
+		volume, err := r.PersistentVolume(ctx, name)
+		return err == nil && volume.Spec.ClaimRef != nil && volume.Spec.ClaimRef.UID != ""
+	})
+	// The attacher of the controller manager makes one for the pod as well.
+	attachments := n.admin.VolumeAttachments()
+	made(t, attachments, &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: storagev1.VolumeAttachmentSpec{
+		Attacher: name, NodeName: n.name, Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &pv.Name},
+	}})
+	eventually(t, "the attachment is seen", func() bool {
+		_, err := r.PublishContext(ctx, name)
+		return err != nil && !errors.Is(err, volume.ErrNotFound) && errorIs(err, "is not attached yet")
+	})
+	attachment, err := attachments.Get(ctx, name, metav1.GetOptions{})
+	require.NoError(t, err)
+	attachment.Status = storagev1.VolumeAttachmentStatus{Attached: true, AttachmentMetadata: map[string]string{"device": "sdx"}}
+	_, err = attachments.Update(ctx, attachment, metav1.UpdateOptions{}, "status")
+	require.NoError(t, err)
+	device, err := r.PublishContext(ctx, name)
+	require.NoError(t, err)
+	require.Equal(t, map[string]string{"device": "sdx"}, device)
+}

@@ -1,0 +1,248 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	coordv1 "k8s.io/api/coordination/v1"
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podwright/podwright/examples/kubelet/apiserver/events"
+	"github.com/podwright/podwright/examples/kubelet/apiserver/mirrors"
+	"github.com/podwright/podwright/examples/kubelet/apiserver/pods"
+	"github.com/podwright/podwright/status"
+	"github.com/podwright/podwright/status/statustest"
+	"github.com/podwright/podwright/syncloop"
+	"github.com/podwright/podwright/syncloop/podsource"
+)
+
+// T22, T27: the suite of sinks, with the credentials of the pods' node. A scheduler's word
+// on a pod that is bound is the one thing that the server refuses; so an administrator
+// plays the suite once more with pods that are not.
+func TestSink(t *testing.T) {
+	p := newPlane(t)
+	p.namespace(t, "statustest")
+	n := p.node(t)
+	for name, bound := range map[string]bool{"node": true, "administrator": false} {
+		client := n.admin
+		if bound {
+			client = n.Client
+		}
+		sink, err := pods.NewSink(client, n.name)
+		require.NoError(t, err)
+		t.Run(name, func(t *testing.T) {
+			statustest.Run(t, func(t testing.TB) statustest.Harness { return n.harness(t, sink, bound) })
+		})
+	}
+}
+
+func (n *node) harness(t testing.TB, sink status.Sink, bound bool) statustest.Harness {
+	return statustest.Harness{
+		Sink: sink,
+		Create: func(pod *v1.Pod) *v1.Pod {
+			like := n.pod(pod.Name)
+			like.Namespace = pod.Namespace
+			// The class that the statuses of the suite have; it never changes.
+			like.Spec.Containers[0].Resources.Requests = v1.ResourceList{v1.ResourceCPU: resource.MustParse("1m")}
+			if !bound {
+				like.Spec.NodeName, like.Spec.SchedulerName = "", "nobody"
+			}
+			created := n.create(t, like)
+			created.Status = pod.Status
+			return n.setStatus(t, created)
+		},
+		Pod: func(namespace, name string) *v1.Pod { return n.find(t, namespace, name) },
+		Change: func(namespace, name string, change func(*v1.PodStatus)) {
+			pod := n.find(t, namespace, name)
+			change(&pod.Status)
+			if bound && pod.Status.NominatedNodeName != "" {
+				t.Skip("the server nominates no node for a pod that is bound")
+			}
+			n.setStatus(t, pod)
+		},
+		Remove: func(namespace, name string) { n.remove(t, namespace, name) },
+	}
+}
+
+// source is a source with its merger.
+func source(t testing.TB, n *node) (*pods.Source, *podsource.Merger) {
+	merger, err := podsource.NewMerger(podsource.MergerConfig{})
+	require.NoError(t, err)
+	s, err := pods.NewSource(pods.SourceConfig{Client: n.Client, NodeName: n.name, Merger: merger})
+	require.NoError(t, err)
+	started(t, func(ctx context.Context) error { return s.Run(ctx, func(syncloop.Event) {}) })
+	return s, merger
+}
+
+// has tells whether the merger has these pods, and no others.
+func has(m *podsource.Merger, names ...string) func() bool {
+	return func() bool {
+		set, delivered := m.Pods(pods.SourceName)
+		if !delivered || len(set) != len(names) {
+			return false
+		}
+		there := map[string]bool{}
+		for _, pod := range set {
+			there[pod.Name] = len(pod.ManagedFields) == 0
+		}
+		for _, name := range names {
+			if !there[name] {
+				return false
+			}
+		}
+		return true
+	}
+}
+
+// The pods of the node arrive, also those that came while the server was away, and those
+// that are deleted stay until then.
+func TestSourceThroughRestarts(t *testing.T) {
+	p := newPlane(t)
+	n, other := p.node(t), p.node(t)
+	s, merger := source(t, n)
+	eventually(t, "an empty set", has(merger))
+	n.create(t, n.pod(n.name+"-a"))
+	n.create(t, other.pod(other.name+"-x"))
+	eventually(t, "the first pod", has(merger, n.name+"-a"))
+
+	p.APIServer.Kill(t)
+	eventually(t, "the server is away", func() bool { return s.Err() != nil })
+	require.True(t, has(merger, n.name+"-a")())
+	p.APIServer.Start(t)
+	n.create(t, n.pod(n.name+"-b"))
+	eventually(t, "the second pod", has(merger, n.name+"-a", n.name+"-b"))
+	eventually(t, "the server answers", func() bool { return s.Err() == nil })
+
+	sink, err := pods.NewSink(n.Client, n.name)
+	require.NoError(t, err)
+	require.NoError(t, n.admin.Pods("default").Delete(t.Context(), n.name+"-a", metav1.DeleteOptions{}))
+	eventually(t, "the pod is to be deleted", func() bool {
+		set, _ := merger.Pods(pods.SourceName)
+		for _, pod := range set {
+			if pod.DeletionTimestamp != nil {
+				require.NoError(t, sink.Delete(t.Context(), status.Ref{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}))
+				return true
+			}
+		}
+		return false
+	})
+	eventually(t, "it is gone", has(merger, n.name+"-b"))
+}
+
+// New credentials come into force under a watch, without a restart.
+func TestCredentialsChange(t *testing.T) {
+	p := newPlane(t)
+	n := p.node(t)
+	started(t, n.Run)
+	_, merger := source(t, n)
+	eventually(t, "an empty set", has(merger))
+	before := n.Expires()
+	time.Sleep(time.Second) // certificates have whole seconds
+	p.credentials(t, n.name, n.kubeconfig)
+	eventually(t, "the new certificate", func() bool { return n.Expires().After(before) })
+	n.create(t, n.pod(n.name+"-a"))
+	eventually(t, "the pod", has(merger, n.name+"-a"))
+}
+
+// A node may do what an agent does about itself, and nothing to others.
+func TestNodeAndLease(t *testing.T) {
+	p := newPlane(t)
+	n, other := p.node(t), p.node(t)
+	own, ctx := n.OwnNode(), t.Context()
+	patched, err := own.PatchNodeStatus(ctx, n.name, []byte(fmt.Sprintf(
+		`{"metadata":{"uid":%q,"annotations":{"example.com/a":"b"}},"status":{"conditions":[{"type":"Ready","status":"True","reason":"KubeletReady","lastHeartbeatTime":"2026-01-02T03:04:05Z","lastTransitionTime":"2026-01-02T03:04:05Z"}]}}`, n.object.UID)))
+	require.NoError(t, err)
+	require.Len(t, patched.Status.Conditions, 1)
+	require.Equal(t, "b", patched.Annotations["example.com/a"])
+	_, err = own.PatchNodeStatus(ctx, n.name, []byte(`{"metadata":{"uid":"another"},"status":{"phase":"Running"}}`))
+	require.True(t, apierrors.IsInvalid(err), "%v", err)
+	require.ErrorContains(t, err, "metadata.uid")
+	_, err = own.PatchNodeStatus(ctx, other.name, []byte(`{"status":{"phase":"Running"}}`))
+	require.True(t, apierrors.IsForbidden(err), "%v", err)
+
+	lease := &coordv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: v1.NamespaceNodeLease, Name: n.name}, Spec: coordv1.LeaseSpec{HolderIdentity: &n.name}}
+	lease, err = own.CreateLease(ctx, lease)
+	require.NoError(t, err)
+	now := metav1.NewMicroTime(time.Now())
+	lease.Spec.RenewTime = &now
+	_, err = own.UpdateLease(ctx, lease.DeepCopy())
+	require.NoError(t, err)
+	_, err = own.UpdateLease(ctx, lease)
+	require.True(t, apierrors.IsConflict(err), "%v", err)
+}
+
+// An event is written, and counted when it is repeated.
+func TestEvents(t *testing.T) {
+	n := newPlane(t).node(t)
+	r, err := events.New(events.Config{Client: n.Client, Component: "kubelet", Host: n.name})
+	require.NoError(t, err)
+	started(t, r.Run)
+	pod := n.create(t, n.pod(n.name+"-a"))
+	ref := v1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, FieldPath: "spec.containers{app}"}
+	for range 3 {
+		r.Event(ref, v1.EventTypeWarning, "BackOff", "Back-off restarting failed container")
+	}
+	r.Event(v1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: n.name}, v1.EventTypeNormal, "Starting", "Starting kubelet.")
+	find := func(name string) *v1.Event {
+		list, err := n.admin.Events("default").List(t.Context(), metav1.ListOptions{FieldSelector: "involvedObject.name=" + name})
+		require.NoError(t, err)
+		for _, e := range list.Items {
+			if e.Source.Component == "kubelet" {
+				return &e
+			}
+		}
+		return nil
+	}
+	eventually(t, "three times one event", func() bool {
+		e := find(pod.Name)
+		return e != nil && e.Count == 3 && e.Source.Host == n.name && e.Reason == "BackOff"
+	})
+	eventually(t, "the node's", func() bool { return find(n.name) != nil })
+}
+
+// N: a mirror is what NodeRestriction lets a node make, comes again after it was deleted,
+// and goes with its static pod.
+func TestMirrors(t *testing.T) {
+	n := newPlane(t).node(t)
+	var known atomic.Pointer[v1.Node]
+	m, err := mirrors.New(mirrors.Config{Client: n.Client, Node: known.Load})
+	require.NoError(t, err)
+	started(t, m.Run)
+	static := n.pod("web-" + n.name)
+	static.UID = "hash-1"
+	static.Annotations = map[string]string{"kubernetes.io/config.source": "file", "kubernetes.io/config.hash": "hash-1", "kubernetes.io/config.seen": "2026-01-02T03:04:05Z"}
+	t.Cleanup(func() { n.remove(t, "default", static.Name) })
+	hash := func() string {
+		if pod := n.find(t, "default", static.Name); pod != nil {
+			return pod.Annotations["kubernetes.io/config.mirror"]
+		}
+		return ""
+	}
+	m.Sync(static, nil)
+	known.Store(n.object)
+	m.Wake()
+	eventually(t, "the mirror", func() bool { return hash() == "hash-1" })
+	_, merger := source(t, n)
+	eventually(t, "the source shows it", has(merger, static.Name))
+
+	require.NoError(t, n.admin.Pods("default").Delete(t.Context(), static.Name, metav1.DeleteOptions{}))
+	eventually(t, "it is made again", func() bool {
+		m.Sync(static, n.find(t, "default", static.Name))
+		pod := n.find(t, "default", static.Name)
+		return pod != nil && pod.DeletionTimestamp == nil
+	})
+	changed := static.DeepCopy()
+	changed.UID, changed.Annotations["kubernetes.io/config.hash"] = "hash-2", "hash-2"
+	m.Sync(changed, n.find(t, "default", static.Name))
+	eventually(t, "another one", func() bool { return hash() == "hash-2" })
+	cleanup := &syncloop.Cleanup{LeftoverMirrors: []*v1.Pod{n.find(t, "default", static.Name)}}
+	require.NoError(t, m.Cleaner().Clean(t.Context(), cleanup))
+	eventually(t, "it is gone", func() bool { return n.find(t, "default", static.Name) == nil })
+}

@@ -1,0 +1,187 @@
+package events_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/examples/kubelet/apiserver"
+	"github.com/podwright/podwright/examples/kubelet/apiserver/apitest"
+	"github.com/podwright/podwright/examples/kubelet/apiserver/events"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func start(t testing.TB, cfg events.Config) (*apitest.Server, *events.Recorder) {
+	server := apitest.Start(t)
+	client, err := apiserver.New(apiserver.Config{Kubeconfig: server.Kubeconfig, Dial: server.Dial, UserAgent: "test/1", Limits: apiserver.Limits{QPS: -1}})
+	require.NoError(t, err)
+	t.Cleanup(client.CloseConnections)
+	cfg.Client, cfg.Component, cfg.Host = client, "kubelet", "worker"
+	r, err := events.New(cfg)
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- r.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		require.NoError(t, <-done)
+		require.ErrorIs(t, r.Run(ctx), events.ErrAlreadyRun)
+	})
+	return server, r
+}
+
+func pod(name string) v1.ObjectReference {
+	return v1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: "ns", Name: name, UID: "uid-" + "1", FieldPath: "spec.containers{app}"}
+}
+
+// An event is what kubectl describe shows; what is repeated is counted.
+func TestEvent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, r := start(t, events.Config{})
+		began := time.Now()
+		for range 5 {
+			r.Event(pod("web"), v1.EventTypeWarning, "BackOff", "again")
+			time.Sleep(time.Minute)
+		}
+		r.Event(v1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: "worker"}, v1.EventTypeNormal, "Starting", "here we go")
+		synctest.Wait()
+		all := apitest.All[*v1.Event](server)
+		require.Len(t, all, 2)
+		for _, e := range all {
+			require.Equal(t, v1.EventSource{Component: "kubelet", Host: "worker"}, e.Source)
+			require.Equal(t, "kubelet", e.ReportingController)
+			require.Equal(t, "worker", e.ReportingInstance)
+			if e.InvolvedObject.Kind == "Node" {
+				require.Equal(t, "default", e.Namespace)
+				continue
+			}
+			require.Equal(t, pod("web"), e.InvolvedObject)
+			require.Equal(t, "ns", e.Namespace)
+			require.Equal(t, "Warning BackOff again", e.Type+" "+e.Reason+" "+e.Message)
+			require.EqualValues(t, 5, e.Count)
+			require.Equal(t, began.Unix(), e.FirstTimestamp.Unix())
+			require.Equal(t, began.Add(4*time.Minute).Unix(), e.LastTimestamp.Unix())
+		}
+		require.Equal(t, 2, server.CountCalls("create", "events"))
+		require.Equal(t, 4, server.CountCalls("patch", "events"))
+	})
+}
+
+// Many events of one kind become one; many of one object become few.
+func TestCorrelation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, r := start(t, events.Config{})
+		for i := range 200 {
+			r.Event(pod("web"), v1.EventTypeWarning, "Failed", fmt.Sprint("error ", i))
+			r.Event(pod("web"), v1.EventTypeNormal, fmt.Sprint("Reason", i), "text")
+		}
+		synctest.Wait()
+		require.Equal(t, 50, server.CountCalls("create", "events")+server.CountCalls("patch", "events"), "25 of each type")
+		combined := 0
+		for _, e := range apitest.All[*v1.Event](server) {
+			if strings.HasPrefix(e.Message, "(combined from similar events)") {
+				combined++
+			}
+		}
+		require.Equal(t, 1, combined)
+	})
+}
+
+// Whoever tells of events waits for nobody, and after hours without a server the newest
+// ones are written, each once.
+func TestOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, r := start(t, events.Config{Size: 100})
+		server.SetDown(true)
+		began := time.Now()
+		for i := range 300 {
+			r.Event(pod(fmt.Sprint("web-", i)), v1.EventTypeNormal, "Started", "it runs")
+		}
+		require.Zero(t, time.Since(began))
+		time.Sleep(30 * time.Minute)
+		server.SetDown(false)
+		time.Sleep(time.Minute)
+		require.Len(t, apitest.All[*v1.Event](server), 100+1, "those that wait and the one that is being written")
+		require.Equal(t, 300-101, r.Lost())
+
+		server.SetFault(func(c apitest.Call) apitest.Fault { return apitest.Fault{Status: 503} })
+		r.Event(pod("late"), v1.EventTypeNormal, "Started", "it runs")
+		time.Sleep(5 * time.Hour)
+		n := len(server.Calls())
+		server.SetFault(nil)
+		r.Event(pod("new"), v1.EventTypeNormal, "Started", "it runs")
+		time.Sleep(time.Minute)
+		require.Len(t, server.Calls(), n+1, "the old one is news no more")
+	})
+}
+
+// What the server refuses is dropped and logged; what it heard without an answer is
+// written once; what it has forgotten is written anew.
+func TestRefusals(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log lines
+		server, r := start(t, events.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		server.SetFault(func(apitest.Call) apitest.Fault { return apitest.Fault{Status: 403} })
+		r.Event(pod("a"), v1.EventTypeNormal, "Started", "it runs")
+		time.Sleep(time.Hour)
+		require.Len(t, server.Calls(), 1)
+		require.Contains(t, log.String(), "an event was not written")
+
+		cut := true
+		server.SetFault(func(apitest.Call) apitest.Fault {
+			defer func() { cut = false }()
+			return apitest.Fault{Cut: cut}
+		})
+		r.Event(pod("b"), v1.EventTypeNormal, "Started", "it runs")
+		time.Sleep(time.Minute)
+		require.Len(t, apitest.All[*v1.Event](server), 1)
+		for _, e := range apitest.All[*v1.Event](server) {
+			server.Remove(e)
+		}
+		r.Event(pod("b"), v1.EventTypeNormal, "Started", "it runs")
+		time.Sleep(time.Minute)
+		all := apitest.All[*v1.Event](server)
+		require.Len(t, all, 1)
+		require.EqualValues(t, 2, all[0].Count)
+	})
+}
+
+type lines struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+func TestConfigIsChecked(t *testing.T) {
+	for want, cfg := range map[string]events.Config{
+		"events: Config.Client is required":    {},
+		"events: Config.Component is required": {Client: &apiserver.Client{}},
+		"events: Config.Host is required":      {Client: &apiserver.Client{}, Component: "x"},
+		"events: Config.Size is negative: -1":  {Client: &apiserver.Client{}, Component: "x", Host: "y", Size: -1},
+	} {
+		_, err := events.New(cfg)
+		require.EqualError(t, err, want)
+	}
+}

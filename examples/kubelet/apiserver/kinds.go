@@ -1,0 +1,141 @@
+package apiserver
+
+import (
+	"context"
+
+	authv1 "k8s.io/api/authentication/v1"
+	certv1 "k8s.io/api/certificates/v1"
+	certv1beta1 "k8s.io/api/certificates/v1beta1"
+	coordv1 "k8s.io/api/coordination/v1"
+	v1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// resource makes a Resource of a type and that of its lists.
+func resource[T, L any, PT interface {
+	*T
+	Object
+}, PL interface {
+	*L
+	runtime.Object
+}](c *Client, version schema.GroupVersion, plural, namespace string) Resource[PT, PL] {
+	return Resource[PT, PL]{
+		client: c, namespace: namespace,
+		kind: kind[PT, PL]{version: version, plural: plural, object: func() PT { return new(T) }, list: func() PL { return new(L) }},
+	}
+}
+
+// The kinds of objects by the names that an agent has for them. A namespace may be empty
+// for List and Watch: those of all namespaces.
+type (
+	Pods                   = Resource[*v1.Pod, *v1.PodList]
+	Nodes                  = Resource[*v1.Node, *v1.NodeList]
+	Events                 = Resource[*v1.Event, *v1.EventList]
+	Secrets                = Resource[*v1.Secret, *v1.SecretList]
+	ConfigMaps             = Resource[*v1.ConfigMap, *v1.ConfigMapList]
+	Services               = Resource[*v1.Service, *v1.ServiceList]
+	ServiceAccounts        = Resource[*v1.ServiceAccount, *v1.ServiceAccountList]
+	PersistentVolumes      = Resource[*v1.PersistentVolume, *v1.PersistentVolumeList]
+	PersistentVolumeClaims = Resource[*v1.PersistentVolumeClaim, *v1.PersistentVolumeClaimList]
+	Leases                 = Resource[*coordv1.Lease, *coordv1.LeaseList]
+	CSIDrivers             = Resource[*storagev1.CSIDriver, *storagev1.CSIDriverList]
+	CSINodes               = Resource[*storagev1.CSINode, *storagev1.CSINodeList]
+	VolumeAttachments      = Resource[*storagev1.VolumeAttachment, *storagev1.VolumeAttachmentList]
+	RuntimeClasses         = Resource[*nodev1.RuntimeClass, *nodev1.RuntimeClassList]
+	TrustBundles           = Resource[*certv1.ClusterTrustBundle, *certv1.ClusterTrustBundleList]
+	TrustBundlesV1beta1    = Resource[*certv1beta1.ClusterTrustBundle, *certv1beta1.ClusterTrustBundleList]
+)
+
+// Pods of a namespace.
+func (c *Client) Pods(namespace string) Pods {
+	return resource[v1.Pod, v1.PodList](c, v1.SchemeGroupVersion, "pods", namespace)
+}
+
+// Nodes of the cluster.
+func (c *Client) Nodes() Nodes {
+	return resource[v1.Node, v1.NodeList](c, v1.SchemeGroupVersion, "nodes", "")
+}
+
+// Events of a namespace.
+func (c *Client) Events(namespace string) Events {
+	return resource[v1.Event, v1.EventList](c, v1.SchemeGroupVersion, "events", namespace)
+}
+
+// Secrets of a namespace.
+func (c *Client) Secrets(namespace string) Secrets {
+	return resource[v1.Secret, v1.SecretList](c, v1.SchemeGroupVersion, "secrets", namespace)
+}
+
+// ConfigMaps of a namespace.
+func (c *Client) ConfigMaps(namespace string) ConfigMaps {
+	return resource[v1.ConfigMap, v1.ConfigMapList](c, v1.SchemeGroupVersion, "configmaps", namespace)
+}
+
+// Services of a namespace.
+func (c *Client) Services(namespace string) Services {
+	return resource[v1.Service, v1.ServiceList](c, v1.SchemeGroupVersion, "services", namespace)
+}
+
+// ServiceAccounts of a namespace.
+func (c *Client) ServiceAccounts(namespace string) ServiceAccounts {
+	return resource[v1.ServiceAccount, v1.ServiceAccountList](c, v1.SchemeGroupVersion, "serviceaccounts", namespace)
+}
+
+// PersistentVolumes of the cluster.
+func (c *Client) PersistentVolumes() PersistentVolumes {
+	return resource[v1.PersistentVolume, v1.PersistentVolumeList](c, v1.SchemeGroupVersion, "persistentvolumes", "")
+}
+
+// PersistentVolumeClaims of a namespace.
+func (c *Client) PersistentVolumeClaims(namespace string) PersistentVolumeClaims {
+	return resource[v1.PersistentVolumeClaim, v1.PersistentVolumeClaimList](c, v1.SchemeGroupVersion, "persistentvolumeclaims", namespace)
+}
+
+// Leases of a namespace.
+func (c *Client) Leases(namespace string) Leases {
+	return resource[coordv1.Lease, coordv1.LeaseList](c, coordv1.SchemeGroupVersion, "leases", namespace)
+}
+
+// CSIDrivers of the cluster.
+func (c *Client) CSIDrivers() CSIDrivers {
+	return resource[storagev1.CSIDriver, storagev1.CSIDriverList](c, storagev1.SchemeGroupVersion, "csidrivers", "")
+}
+
+// CSINodes of the cluster.
+func (c *Client) CSINodes() CSINodes {
+	return resource[storagev1.CSINode, storagev1.CSINodeList](c, storagev1.SchemeGroupVersion, "csinodes", "")
+}
+
+// VolumeAttachments of the cluster.
+func (c *Client) VolumeAttachments() VolumeAttachments {
+	return resource[storagev1.VolumeAttachment, storagev1.VolumeAttachmentList](c, storagev1.SchemeGroupVersion, "volumeattachments", "")
+}
+
+// RuntimeClasses of the cluster.
+func (c *Client) RuntimeClasses() RuntimeClasses {
+	return resource[nodev1.RuntimeClass, nodev1.RuntimeClassList](c, nodev1.SchemeGroupVersion, "runtimeclasses", "")
+}
+
+// TrustBundles of the cluster, in their final version.
+func (c *Client) TrustBundles() TrustBundles {
+	return resource[certv1.ClusterTrustBundle, certv1.ClusterTrustBundleList](c, certv1.SchemeGroupVersion, "clustertrustbundles", "")
+}
+
+// TrustBundlesV1beta1 are those of servers before Kubernetes 1.37.
+func (c *Client) TrustBundlesV1beta1() TrustBundlesV1beta1 {
+	return resource[certv1beta1.ClusterTrustBundle, certv1beta1.ClusterTrustBundleList](c, certv1beta1.SchemeGroupVersion, "clustertrustbundles", "")
+}
+
+// RequestToken has the server issue a token of a service account.
+func (c *Client) RequestToken(ctx context.Context, namespace, account string, r *authv1.TokenRequest) (*authv1.TokenRequest, error) {
+	req, err := c.ServiceAccounts(namespace).request("POST")
+	if err != nil {
+		return nil, err
+	}
+	req = req.Name(account).SubResource("token").VersionedParams(&metav1.CreateOptions{}, c.codecs.parameters)
+	return do(ctx, c, req.Body(r), &authv1.TokenRequest{})
+}

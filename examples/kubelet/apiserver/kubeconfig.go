@@ -1,0 +1,263 @@
+package apiserver
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/client-go/util/cert"
+)
+
+// ErrExpired is wrapped by the error about a client certificate whose time is over.
+var ErrExpired = errors.New("the client certificate has expired")
+
+// ConfigError says what is wrong with a kubeconfig.
+type ConfigError struct {
+	// File is the kubeconfig, Part the field in it; Part is empty where it is the whole file.
+	File, Part string
+	Err        error
+}
+
+// Error is one line.
+func (e *ConfigError) Error() string {
+	text := strings.Join(strings.Fields(e.Err.Error()), " ")
+	if e.Part == "" {
+		return fmt.Sprintf("kubeconfig %s: %s", e.File, text)
+	}
+	return fmt.Sprintf("kubeconfig %s: %s: %s", e.File, e.Part, text)
+}
+
+func (e *ConfigError) Unwrap() error { return e.Err }
+
+// kubeconfig is what a file says.
+type kubeconfig struct {
+	rest *rest.Config
+	// digest tells one content from another; files are all that it was read from.
+	digest [sha256.Size]byte
+	files  []string
+	// expires is when the client certificate does, zero without one.
+	expires time.Time
+}
+
+// reading is one attempt to read a kubeconfig.
+type reading struct {
+	file    string
+	context *api.Context
+	cluster *api.Cluster
+	user    *api.AuthInfo
+	content map[string][]byte
+}
+
+// readKubeconfig reads a file and what it refers to. All errors are ConfigErrors.
+func readKubeconfig(file string, now time.Time) (*kubeconfig, error) {
+	r := &reading{file: file, content: map[string][]byte{}}
+	config, err := r.load()
+	if err != nil {
+		return nil, err
+	}
+	if err := r.choose(config); err != nil {
+		return nil, err
+	}
+	if err := r.checkServer(); err != nil {
+		return nil, err
+	}
+	expires, err := r.checkUser(now)
+	if err != nil {
+		return nil, err
+	}
+	// From here on nothing is read again but by this package.
+	r.cluster.CertificateAuthority, r.user.ClientCertificate, r.user.ClientKey = "", "", ""
+	out := &kubeconfig{expires: expires, files: slices.Sorted(maps.Keys(r.content)), digest: r.digest()}
+	out.rest, err = clientcmd.NewNonInteractiveClientConfig(*config, config.CurrentContext, nil, nil).ClientConfig()
+	if err != nil {
+		return nil, r.wrong("", err)
+	}
+	return out, nil
+}
+
+func (r *reading) wrong(part string, err error) error {
+	var path *fs.PathError
+	if part == "" && errors.As(err, &path) && path.Path == r.file {
+		err = path.Err // the file is named already
+	}
+	return &ConfigError{File: r.file, Part: part, Err: err}
+}
+
+func (r *reading) wrongf(part, format string, args ...any) error {
+	return r.wrong(part, fmt.Errorf(format, args...))
+}
+
+func (r *reading) load() (*api.Config, error) {
+	data, err := os.ReadFile(r.file)
+	if err != nil {
+		return nil, r.wrong("", err)
+	}
+	r.content[r.file] = data
+	if len(strings.TrimSpace(string(data))) == 0 {
+		return nil, r.wrong("", errors.New("the file is empty"))
+	}
+	config, err := clientcmd.Load(data)
+	if err != nil {
+		return nil, r.wrong("", err)
+	}
+	for _, c := range config.Clusters {
+		c.LocationOfOrigin = r.file
+	}
+	for _, u := range config.AuthInfos {
+		u.LocationOfOrigin = r.file
+	}
+	return config, r.asConfigError(clientcmd.ResolveLocalPaths(config))
+}
+
+func (r *reading) asConfigError(err error) error {
+	if err == nil {
+		return nil
+	}
+	return r.wrong("", err)
+}
+
+// choose follows current-context.
+func (r *reading) choose(config *api.Config) error {
+	name := config.CurrentContext
+	if name == "" {
+		return r.wrongf("current-context", "is required")
+	}
+	if r.context = config.Contexts[name]; r.context == nil {
+		return r.wrongf("current-context", "there is no context %q", name)
+	}
+	part := fmt.Sprintf("contexts[%s]", name)
+	if r.context.Cluster == "" {
+		return r.wrongf(part+".cluster", "is required")
+	}
+	if r.cluster = config.Clusters[r.context.Cluster]; r.cluster == nil {
+		return r.wrongf(part+".cluster", "there is no cluster %q", r.context.Cluster)
+	}
+	if r.context.AuthInfo == "" {
+		return r.wrongf(part+".user", "is required")
+	}
+	if r.user = config.AuthInfos[r.context.AuthInfo]; r.user == nil {
+		return r.wrongf(part+".user", "there is no user %q", r.context.AuthInfo)
+	}
+	return nil
+}
+
+func (r *reading) checkServer() error {
+	part := fmt.Sprintf("clusters[%s].", r.context.Cluster)
+	server, err := url.Parse(r.cluster.Server)
+	switch {
+	case r.cluster.Server == "":
+		return r.wrongf(part+"server", "is required")
+	case err != nil:
+		return r.wrong(part+"server", err)
+	case server.Scheme != "https" && server.Scheme != "http" || server.Host == "":
+		return r.wrongf(part+"server", "%q is no address of a server: it begins with https:// and names a host", r.cluster.Server)
+	}
+	field, err := r.data(part+"certificate-authority", &r.cluster.CertificateAuthorityData, r.cluster.CertificateAuthority)
+	if err != nil {
+		return err
+	}
+	if len(r.cluster.CertificateAuthorityData) > 0 {
+		if _, err := cert.ParseCertsPEM(r.cluster.CertificateAuthorityData); err != nil {
+			return r.wrong(field, err)
+		}
+	}
+	return nil
+}
+
+// checkUser returns when the client certificate expires.
+func (r *reading) checkUser(now time.Time) (expires time.Time, err error) {
+	part := fmt.Sprintf("users[%s].", r.context.AuthInfo)
+	if r.user.TokenFile != "" {
+		token, err := os.ReadFile(r.user.TokenFile) // read again by client-go, within a minute
+		if err != nil {
+			return expires, r.wrong(part+"tokenFile", err)
+		}
+		if len(strings.TrimSpace(string(token))) == 0 {
+			return expires, r.wrongf(part+"tokenFile", "%s is empty", r.user.TokenFile)
+		}
+	}
+	certField, err := r.data(part+"client-certificate", &r.user.ClientCertificateData, r.user.ClientCertificate)
+	if err != nil {
+		return expires, err
+	}
+	keyField, err := r.data(part+"client-key", &r.user.ClientKeyData, r.user.ClientKey)
+	if err != nil {
+		return expires, err
+	}
+	switch certs, keys := len(r.user.ClientCertificateData), len(r.user.ClientKeyData); {
+	case certs == 0 && keys == 0:
+		return expires, nil
+	case certs == 0:
+		return expires, r.wrongf(certField, "is required with a client key")
+	case keys == 0:
+		return expires, r.wrongf(keyField, "is required with a client certificate")
+	}
+	return r.checkPair(certField, keyField, now)
+}
+
+func (r *reading) checkPair(certField, keyField string, now time.Time) (expires time.Time, err error) {
+	certs, err := cert.ParseCertsPEM(r.user.ClientCertificateData)
+	if err != nil {
+		return expires, r.wrong(certField, err)
+	}
+	if _, err := tls.X509KeyPair(r.user.ClientCertificateData, r.user.ClientKeyData); err != nil {
+		return expires, r.wrong(keyField, err)
+	}
+	expires = certs[0].NotAfter
+	if !now.Before(expires) {
+		return expires, r.wrong(certField, fmt.Errorf("%w: at %s", ErrExpired, expires.Format(time.RFC3339)))
+	}
+	return expires, nil
+}
+
+// data reads the file of a field, unless there is the data itself. It returns the name of
+// the one that counts.
+func (r *reading) data(field string, data *[]byte, file string) (string, error) {
+	if len(*data) > 0 || file == "" {
+		return cmp.Or(map[bool]string{true: field + "-data"}[len(*data) > 0], field), nil
+	}
+	content, err := os.ReadFile(file)
+	if err != nil {
+		return field, r.wrong(field, err)
+	}
+	if len(content) == 0 {
+		return field, r.wrongf(field, "%s is empty", file)
+	}
+	*data, r.content[file] = content, content
+	return field, nil
+}
+
+func (r *reading) digest() [sha256.Size]byte {
+	h := sha256.New()
+	for _, file := range slices.Sorted(maps.Keys(r.content)) {
+		fmt.Fprintf(h, "%q %d ", file, len(r.content[file]))
+		h.Write(r.content[file])
+	}
+	return [sha256.Size]byte(h.Sum(nil))
+}
+
+// stamps tells whether files may have changed, without reading them.
+func stamps(files []string) string {
+	var all strings.Builder
+	for _, file := range files {
+		info, err := os.Stat(file)
+		if err != nil {
+			fmt.Fprintf(&all, "%s: %v\n", file, err)
+			continue
+		}
+		fmt.Fprintln(&all, file, info.Size(), info.ModTime().UnixNano(), inode(info))
+	}
+	return all.String()
+}

@@ -1,0 +1,266 @@
+package apiserver_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podwright/podwright/examples/kubelet/apiserver"
+	"github.com/podwright/podwright/examples/kubelet/apiserver/apitest"
+)
+
+// credentials are files of a kubeconfig in a folder of their own.
+type credentials struct {
+	t         *testing.T
+	dir       string
+	authority *apitest.Authority
+}
+
+func newCredentials(t *testing.T) credentials {
+	c := credentials{t: t, dir: t.TempDir(), authority: apitest.NewAuthority(t)}
+	c.write("ca.crt", c.authority.PEM)
+	c.issue("node", time.Now().Add(time.Hour))
+	return c
+}
+
+func (c credentials) write(name string, data []byte) {
+	path := filepath.Join(c.dir, name)
+	require.NoError(c.t, os.WriteFile(path+".new", data, 0o600))
+	require.NoError(c.t, os.Rename(path+".new", path))
+}
+
+func (c credentials) issue(name string, notAfter time.Time) {
+	cert, key := c.authority.Issue(name, notAfter)
+	c.write("node.pem", append(cert, key...))
+}
+
+// text is a kubeconfig with relative paths.
+func (c credentials) text(server string) string {
+	return strings.Replace(apitest.Kubeconfig(server, "client-certificate: node.pem\n    client-key: node.pem"),
+		"server:", "certificate-authority: ca.crt\n    server:", 1)
+}
+
+func (c credentials) point(server string) { c.write("kubeconfig", []byte(c.text(server))) }
+
+func (c credentials) config(log *slog.Logger) apiserver.Config {
+	return apiserver.Config{Kubeconfig: filepath.Join(c.dir, "kubeconfig"), UserAgent: "test/1", Period: 10 * time.Millisecond, Logger: log}
+}
+
+// Each part of a kubeconfig that is wrong is named, in one line, with the file.
+func TestWrongKubeconfig(t *testing.T) {
+	c := newCredentials(t)
+	good := c.text("https://127.0.0.1:6443")
+	other, _ := c.authority.Issue("other", time.Now().Add(time.Hour))
+	c.write("other.crt", other)
+	c.write("empty", nil)
+	expired, key := c.authority.Issue("old", time.Now().Add(-time.Minute))
+	c.write("expired.pem", append(expired, key...))
+	for name, x := range map[string]struct{ text, part, says string }{
+		"empty":               {" \n", "", "the file is empty"},
+		"no YAML":             {"a: [", "", "did not find"},
+		"another object":      {"apiVersion: v1\nkind: Pod\n", "", `"Pod"`},
+		"no context chosen":   {strings.Replace(good, "current-context: test", "", 1), "current-context", "is required"},
+		"no such context":     {strings.Replace(good, "current-context: test", "current-context: else", 1), "current-context", `there is no context "else"`},
+		"no such cluster":     {strings.Replace(good, "{cluster: test", "{cluster: else", 1), "contexts[test].cluster", `there is no cluster "else"`},
+		"no cluster":          {strings.Replace(good, "{cluster: test, ", "{", 1), "contexts[test].cluster", "is required"},
+		"no such user":        {strings.Replace(good, "user: test}", "user: else}", 1), "contexts[test].user", `there is no user "else"`},
+		"no user":             {strings.Replace(good, ", user: test}", "}", 1), "contexts[test].user", "is required"},
+		"no server":           {c.text(""), "clusters[test].server", "is required"},
+		"no address":          {c.text("apiserver:6443"), "clusters[test].server", "is no address of a server"},
+		"no host":             {c.text("https://"), "clusters[test].server", "is no address of a server"},
+		"bad address":         {c.text("https://a:b:c"), "clusters[test].server", "invalid"},
+		"no CA file":          {strings.Replace(good, "ca.crt", "none.crt", 1), "clusters[test].certificate-authority", "no such file"},
+		"empty CA file":       {strings.Replace(good, "ca.crt", "empty", 1), "clusters[test].certificate-authority", "is empty"},
+		"CA is none":          {strings.Replace(good, "ca.crt", "kubeconfig", 1), "clusters[test].certificate-authority", "certificates"},
+		"CA data is none":     {strings.Replace(good, "certificate-authority: ca.crt", "certificate-authority-data: "+base64.StdEncoding.EncodeToString([]byte("x")), 1), "clusters[test].certificate-authority-data", "certificates"},
+		"data is not base64":  {strings.Replace(good, "certificate-authority: ca.crt", "certificate-authority-data: '%%'", 1), "", "base64"},
+		"no certificate file": {strings.Replace(good, "certificate: node.pem", "certificate: none.pem", 1), "users[test].client-certificate", "no such file"},
+		"no key":              {strings.Replace(good, "client-key: node.pem", "", 1), "users[test].client-key", "is required"},
+		"no certificate":      {strings.Replace(good, "client-certificate: node.pem", "", 1), "users[test].client-certificate", "is required"},
+		"certificate is none": {strings.Replace(good, "certificate: node.pem", "certificate: kubeconfig", 1), "users[test].client-certificate", "certificates"},
+		"key of another":      {strings.Replace(good, "certificate: node.pem", "certificate: other.crt", 1), "users[test].client-key", "match"},
+		"expired":             {strings.ReplaceAll(good, "node.pem", "expired.pem"), "users[test].client-certificate", "expired"},
+		"no token file":       {strings.Replace(good, "client-key: node.pem", "client-key: node.pem\n    tokenFile: none", 1), "users[test].tokenFile", "no such file"},
+		"empty token file":    {strings.Replace(good, "client-key: node.pem", "client-key: node.pem\n    tokenFile: empty", 1), "users[test].tokenFile", "is empty"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.write("kubeconfig", []byte(x.text))
+			_, err := apiserver.New(c.config(nil))
+			var wrong *apiserver.ConfigError
+			require.ErrorAs(t, err, &wrong)
+			file := filepath.Join(c.dir, "kubeconfig")
+			require.Equal(t, file, wrong.File)
+			require.Equal(t, x.part, wrong.Part)
+			require.ErrorContains(t, err, x.says)
+			require.True(t, strings.HasPrefix(err.Error(), "kubeconfig "+file+": "), err)
+			require.NotContains(t, err.Error(), "\n")
+			require.Equal(t, 1, strings.Count(err.Error(), file), err)
+			if name == "expired" {
+				require.ErrorIs(t, err, apiserver.ErrExpired)
+			}
+		})
+	}
+	require.NoError(t, os.Remove(filepath.Join(c.dir, "kubeconfig")))
+	_, err := apiserver.New(c.config(nil))
+	require.ErrorIs(t, err, os.ErrNotExist)
+	require.Equal(t, 1, strings.Count(err.Error(), c.dir), err)
+}
+
+// started runs something until the test ends.
+func started(t *testing.T, run func(context.Context) error) {
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		require.NoError(t, <-done)
+	})
+}
+
+// Address, authority and certificate become others under a watch; what is broken leaves
+// the last good ones in force, and is logged once.
+func TestKubeconfigChanges(t *testing.T) {
+	server := apitest.New()
+	a, b := newCredentials(t), newCredentials(t)
+	first, second := server.StartTLS(t, a.authority), server.StartTLS(t, b.authority)
+	var log lines
+	a.point(first)
+	client, err := apiserver.New(a.config(slog.New(slog.NewTextHandler(&log, nil))))
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- client.Run(ctx) }()
+	feed := follow(t, client)
+	user := func(name string) func() bool { // who calls now
+		return func() bool {
+			_, err := client.ConfigMaps("ns").Get(t.Context(), "a", metav1.GetOptions{})
+			calls := server.Calls()
+			return err == nil && calls[len(calls)-1].User == name
+		}
+	}
+	server.Put(configMap("a", "1"))
+	require.Eventually(t, feed.shows("a", "1"), 20*time.Second, 5*time.Millisecond)
+	require.True(t, user("node")())
+	require.Equal(t, first, client.Server())
+
+	a.issue("renewed", time.Now().Add(2*time.Hour))
+	require.Eventually(t, user("renewed"), 20*time.Second, 5*time.Millisecond)
+	server.Put(configMap("a", "2"))
+	require.Eventually(t, feed.shows("a", "2"), 20*time.Second, 5*time.Millisecond)
+
+	a.write("kubeconfig", []byte("a: ["))
+	a.write("kubeconfig", []byte("a: [ "))
+	require.True(t, user("renewed")())
+
+	a.write("kubeconfig", []byte(strings.ReplaceAll(a.text(first), "node.pem", "late.pem\n    token: secret")))
+	require.True(t, user("renewed")())
+	require.Eventually(t, func() bool { return strings.Contains(log.String(), "late.pem") }, 20*time.Second, 5*time.Millisecond)
+	late, lateKey := a.authority.Issue("late", time.Now().Add(time.Hour))
+	a.write("late.pem", append(late, lateKey...))
+	require.Eventually(t, user("late"), 20*time.Second, 5*time.Millisecond)
+	calls := server.Calls()
+	require.Equal(t, "Bearer secret", calls[len(calls)-1].Header.Get("Authorization"))
+
+	a.write("ca.crt", b.authority.PEM)
+	cert, key := b.authority.Issue("moved", time.Now().Add(time.Hour))
+	a.write("node.pem", append(cert, key...))
+	a.point(second)
+	require.Eventually(t, user("moved"), 20*time.Second, 5*time.Millisecond)
+	require.Equal(t, second, client.Server())
+	server.Put(configMap("a", "3"))
+	require.Eventually(t, feed.shows("a", "3"), 20*time.Second, 5*time.Millisecond)
+
+	stop()
+	require.NoError(t, <-done)
+	require.Equal(t, 1, strings.Count(log.String(), "late.pem"), "what is wrong is logged once: %s", log.String())
+	require.ErrorIs(t, client.Run(t.Context()), apiserver.ErrAlreadyRun)
+}
+
+// While the address becomes another one, a watch is away for less than a second, counted
+// from the change of the file, and no other call fails.
+func TestWatchMovesSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, client := connect(t)
+		started(t, client.Run)
+		feed := follow(t, client)
+		n := 0
+		put := func() {
+			n++
+			server.Put(configMap("a", fmt.Sprint(n)))
+		}
+		put()
+		time.Sleep(time.Minute)
+		require.True(t, feed.shows("a", "1")())
+		lists := server.CountCalls("list", "configmaps")
+
+		text, err := os.ReadFile(server.Kubeconfig)
+		require.NoError(t, err)
+		text = bytes.Replace(text, []byte("server.test"), []byte("moved.test:8080"), 1)
+		require.NoError(t, os.WriteFile(server.Kubeconfig, text, 0o600))
+		for range 300 {
+			put()
+			_, err := client.ConfigMaps("ns").Get(t.Context(), "a", metav1.GetOptions{})
+			require.NoError(t, err)
+			time.Sleep(10 * time.Millisecond)
+		}
+		require.Equal(t, "http://moved.test:8080", client.Server())
+		require.Less(t, feed.gap(), time.Second)
+		require.LessOrEqual(t, server.CountCalls("list", "configmaps"), lists+1)
+		require.True(t, feed.shows("a", fmt.Sprint(n))())
+	})
+}
+
+// A certificate that expires ends Run, unless another one has come.
+func TestCertificateExpires(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCredentials(t)
+		c.issue("node", time.Now().Add(time.Hour))
+		c.point("https://127.0.0.1:1")
+		cfg := c.config(nil)
+		cfg.Period = time.Second
+		client, err := apiserver.New(cfg)
+		require.NoError(t, err)
+		done := make(chan error, 1)
+		go func() { done <- client.Run(t.Context()) }()
+		time.Sleep(59 * time.Minute)
+		c.issue("node", time.Now().Add(2*time.Hour))
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		require.Empty(t, done)
+		require.Equal(t, time.Now().Add(time.Hour).Unix(), client.Expires().Unix())
+		time.Sleep(time.Hour + 2*time.Second)
+		err = <-done
+		require.ErrorIs(t, err, apiserver.ErrExpired)
+		require.ErrorContains(t, err, cfg.Kubeconfig)
+	})
+}
+
+// lines are a log that is read while it is written.
+type lines struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}

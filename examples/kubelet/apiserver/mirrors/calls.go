@@ -1,0 +1,47 @@
+package mirrors
+
+import (
+	"context"
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// remove deletes a mirror at once, and nothing else that may have its name.
+func (m *Manager) remove(ctx context.Context, mirror *v1.Pod) error {
+	none := int64(0)
+	err := m.cfg.Client.Pods(mirror.Namespace).Delete(ctx, mirror.Name, metav1.DeleteOptions{
+		GracePeriodSeconds: &none, Preconditions: &metav1.Preconditions{UID: &mirror.UID},
+	})
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil // it is gone; what has the name now is another
+	}
+	return err
+}
+
+// create makes a mirror. One that is there already, and that the source has not shown yet,
+// is as good if it fits, and is replaced if not.
+func (m *Manager) create(ctx context.Context, pod *v1.Pod, node *v1.Node) error {
+	pods := m.cfg.Client.Pods(pod.Namespace)
+	_, err := pods.Create(ctx, mirrorOf(pod, node), metav1.CreateOptions{})
+	if !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	there, err := pods.Get(ctx, pod.Name, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	switch decide(pod, there, node) {
+	case nothing:
+		return nil
+	case refuse:
+		return fmt.Errorf("%w: %s", errStranger, there.UID)
+	}
+	if err := m.remove(ctx, there); err != nil {
+		return err
+	}
+	_, err = pods.Create(ctx, mirrorOf(pod, node), metav1.CreateOptions{})
+	return err
+}

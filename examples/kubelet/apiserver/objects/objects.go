@@ -1,0 +1,127 @@
+package objects
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+
+	v1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
+	storagev1 "k8s.io/api/storage/v1"
+
+	"github.com/podwright/podwright/cri/pods/request"
+	"github.com/podwright/podwright/examples/kubelet/apiserver"
+	"github.com/podwright/podwright/volume"
+	"github.com/podwright/podwright/volume/claims"
+	"github.com/podwright/podwright/volume/csi"
+	"github.com/podwright/podwright/volume/objects"
+)
+
+// ErrAlreadyRun is returned by a second Run.
+var ErrAlreadyRun = errors.New("objects: Run was called before")
+
+// Config configures Objects. Client is required.
+type Config struct {
+	// Client reaches the API server.
+	Client *apiserver.Client
+	// OnChange is told of config maps, secrets and trust bundles that have come, gone or
+	// changed since they were asked for. It must not block. May be nil.
+	OnChange func([]volume.Object)
+	// Logger is told when the server cannot be read from, and when it can again; nil
+	// discards.
+	Logger *slog.Logger
+}
+
+// Objects reads from an API server what pods refer to. Use New. Methods are safe for
+// concurrent use; what they return is not to be changed.
+type Objects struct {
+	cfg     Config
+	watches watches
+	ran     atomic.Bool
+
+	configMaps *pool[*v1.ConfigMap, *v1.ConfigMapList]
+	secrets    *pool[*v1.Secret, *v1.SecretList]
+	services   *whole[*v1.Service, *v1.ServiceList]
+	classes    *whole[*nodev1.RuntimeClass, *nodev1.RuntimeClassList]
+	drivers    *whole[*storagev1.CSIDriver, *storagev1.CSIDriverList]
+	bundles    bundles
+	tokens     *objects.TokenCache
+}
+
+var (
+	_ objects.ConfigMaps   = (*Objects)(nil)
+	_ objects.Secrets      = (*Objects)(nil)
+	_ objects.Tokens       = (*Objects)(nil)
+	_ objects.TrustBundles = (*Objects)(nil)
+	_ request.Services     = (*Objects)(nil)
+	_ claims.Objects       = (*Objects)(nil)
+	_ objects.CSIDrivers   = (*Objects)(nil)
+	_ csi.Attachments      = (*Objects)(nil)
+)
+
+// New checks the configuration. Nothing is read before Run.
+func New(cfg Config) (_ *Objects, err error) {
+	if cfg.Client == nil {
+		return nil, errors.New("objects: Config.Client is required")
+	}
+	if cfg.OnChange == nil {
+		cfg.OnChange = func([]volume.Object) {}
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	o := &Objects{cfg: cfg}
+	c := cfg.Client
+	o.configMaps = newPool(o, objects.KindConfigMap, c.ConfigMaps(""), func(m *v1.ConfigMap) *bool { return m.Immutable })
+	o.secrets = newPool(o, objects.KindSecret, c.Secrets(""), func(s *v1.Secret) *bool { return s.Immutable })
+	o.services = newWhole(o, c.Services(""), trimService, nil)
+	o.classes = newWhole(o, c.RuntimeClasses(), nil, nil)
+	o.drivers = newWhole(o, c.CSIDrivers(), nil, nil)
+	o.bundles = newBundles(o)
+	if o.tokens, err = objects.NewTokenCache(objects.TokenCacheConfig{Tokens: issuer{c}, Logger: cfg.Logger}); err != nil {
+		return nil, fmt.Errorf("objects: %w", err)
+	}
+	return o, nil
+}
+
+// Run reads until ctx ends, and returns nil then. A second Run is ErrAlreadyRun.
+func (o *Objects) Run(ctx context.Context) error {
+	if o.ran.Swap(true) {
+		return ErrAlreadyRun
+	}
+	o.watches.begin(ctx)
+	if _, err := o.services.start(); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	o.watches.join()
+	return nil
+}
+
+// ConfigMap implements objects.ConfigMaps.
+func (o *Objects) ConfigMap(ctx context.Context, namespace, name string) (*v1.ConfigMap, error) {
+	return o.configMaps.get(ctx, namespace, name)
+}
+
+// Secret implements objects.Secrets.
+func (o *Objects) Secret(ctx context.Context, namespace, name string) (*v1.Secret, error) {
+	return o.secrets.get(ctx, namespace, name)
+}
+
+// Keep ends the watches of config maps and secrets to which none of these pods refers. One
+// that is asked for afterwards is watched again.
+func (o *Objects) Keep(pods []*v1.Pod) {
+	if o.configMaps.empty() && o.secrets.empty() {
+		return
+	}
+	wanted := map[volume.Object]bool{}
+	for _, pod := range pods {
+		for _, ref := range objects.References(pod) {
+			wanted[ref] = true
+		}
+	}
+	o.configMaps.keep(wanted)
+	o.secrets.keep(wanted)
+}

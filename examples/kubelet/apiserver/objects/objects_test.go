@@ -1,0 +1,461 @@
+package objects_test
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	certv1 "k8s.io/api/certificates/v1"
+	certv1beta1 "k8s.io/api/certificates/v1beta1"
+	v1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podwright/podwright/cri/pods/request"
+	"github.com/podwright/podwright/examples/kubelet/apiserver"
+	"github.com/podwright/podwright/examples/kubelet/apiserver/apitest"
+	"github.com/podwright/podwright/examples/kubelet/apiserver/objects"
+	"github.com/podwright/podwright/volume"
+	volumeobjects "github.com/podwright/podwright/volume/objects"
+)
+
+// rig is Objects that run until the test ends.
+type rig struct {
+	*objects.Objects
+	server *apitest.Server
+
+	mu   sync.Mutex
+	told []volume.Object
+}
+
+// bubble runs a test in virtual time.
+func bubble(t *testing.T, test func(t *testing.T, r *rig)) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &rig{server: apitest.Start(t)}
+		client, err := apiserver.New(apiserver.Config{
+			Kubeconfig: r.server.Kubeconfig, Dial: r.server.Dial, UserAgent: "test/1", Limits: apiserver.Limits{QPS: -1},
+		})
+		require.NoError(t, err)
+		t.Cleanup(client.CloseConnections)
+		r.Objects, err = objects.New(objects.Config{Client: client, OnChange: r.changed})
+		require.NoError(t, err)
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- r.Run(ctx) }()
+		t.Cleanup(func() {
+			stop()
+			require.NoError(t, <-done)
+		})
+		synctest.Wait()
+		test(t, r)
+	})
+}
+
+func (r *rig) changed(objects []volume.Object) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.told = append(r.told, objects...)
+}
+
+// toldOf returns how often a change of an object was told since the last call.
+func (r *rig) toldOf(kind, name string) (n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, o := range r.told {
+		if o.Kind == kind && o.Name == name {
+			n++
+		}
+	}
+	r.told = nil
+	return n
+}
+
+func configMap(name, value string) *v1.ConfigMap {
+	return &v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}, Data: map[string]string{"key": value}}
+}
+
+// user is a pod that refers to a config map and to a secret.
+func user(configMap, secret string) *v1.Pod {
+	source := func(v v1.VolumeSource) v1.Volume { return v1.Volume{Name: "v", VolumeSource: v} }
+	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "1"}, Spec: v1.PodSpec{Volumes: []v1.Volume{
+		source(v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{LocalObjectReference: v1.LocalObjectReference{Name: configMap}}}),
+		source(v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: secret}}),
+	}}}
+}
+
+// node.md 12: one watch for each object, whoever asks and however often; changes are told
+// and seen at once; it ends when no pod refers to the object, and begins again on use.
+func TestOneWatchForAnObject(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		services := r.server.Watches()
+		r.server.Put(configMap("a", "1"))
+		r.server.Put(configMap("other", "1"))
+		var wg sync.WaitGroup
+		for range 20 {
+			wg.Go(func() {
+				m, err := r.ConfigMap(t.Context(), "ns", "a")
+				require.NoError(t, err)
+				require.Equal(t, "1", m.Data["key"])
+			})
+		}
+		wg.Wait()
+		_, err := r.Secret(t.Context(), "ns", "none")
+		require.True(t, volumeobjects.IsNotFound(err), "%v", err)
+		require.ErrorContains(t, err, `secret "ns/none" not found`)
+		synctest.Wait()
+		require.Equal(t, services+2, r.server.Watches())
+		require.Equal(t, 1, r.server.CountCalls("list", "configmaps"))
+		require.Zero(t, r.server.CountCalls("get", "configmaps"))
+		for _, c := range r.server.Calls() {
+			if c.Resource == "configmaps" {
+				require.Equal(t, []string{"metadata.name=a"}, c.Query["fieldSelector"], "a node may not read others")
+			}
+		}
+		require.Empty(t, r.told, "who has asked for an object knows it")
+
+		r.server.Put(configMap("a", "2"))
+		r.server.Put(&v1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "none"}})
+		r.server.Put(configMap("other", "2"))
+		synctest.Wait()
+		require.ElementsMatch(t, []volume.Object{{Kind: "ConfigMap", Namespace: "ns", Name: "a"}, {Kind: "Secret", Namespace: "ns", Name: "none"}}, r.told)
+		m, err := r.ConfigMap(t.Context(), "ns", "a")
+		require.NoError(t, err)
+		require.Equal(t, "2", m.Data["key"])
+		_, err = r.Secret(t.Context(), "ns", "none")
+		require.NoError(t, err)
+
+		r.Keep([]*v1.Pod{user("a", "none")})
+		synctest.Wait()
+		require.Equal(t, services+2, r.server.Watches())
+		r.Keep([]*v1.Pod{user("a", "another")})
+		synctest.Wait()
+		require.Equal(t, services+1, r.server.Watches())
+		r.Keep(nil)
+		synctest.Wait()
+		require.Equal(t, services, r.server.Watches())
+
+		r.server.Put(configMap("a", "3"))
+		m, err = r.ConfigMap(t.Context(), "ns", "a")
+		require.NoError(t, err)
+		require.Equal(t, "3", m.Data["key"])
+		synctest.Wait()
+		require.Equal(t, services+1, r.server.Watches())
+	})
+}
+
+// An immutable object is read once; one that becomes immutable is watched until then.
+func TestImmutable(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		services := r.server.Watches()
+		fixed := configMap("a", "1")
+		fixed.Immutable = new(true)
+		r.server.Put(fixed)
+		r.server.Put(configMap("b", "1"))
+		for _, name := range []string{"a", "b"} {
+			_, err := r.ConfigMap(t.Context(), "ns", name)
+			require.NoError(t, err)
+		}
+		synctest.Wait()
+		require.Equal(t, services+1, r.server.Watches())
+		later := configMap("b", "2")
+		later.Immutable = new(true)
+		r.server.Put(later)
+		synctest.Wait()
+		require.Equal(t, services, r.server.Watches())
+		calls := r.server.CountCalls("list", "configmaps") + r.server.CountCalls("watch", "configmaps")
+		for range 3 {
+			m, err := r.ConfigMap(t.Context(), "ns", "b")
+			require.NoError(t, err)
+			require.Equal(t, "2", m.Data["key"])
+			_, err = r.ConfigMap(t.Context(), "ns", "a")
+			require.NoError(t, err)
+		}
+		time.Sleep(time.Hour)
+		require.Equal(t, calls, r.server.CountCalls("list", "configmaps")+r.server.CountCalls("watch", "configmaps"))
+	})
+}
+
+// A server that is away holds nobody up for longer than a second, what was known stays,
+// and what has changed meanwhile is told when it is back.
+func TestServerAway(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.server.Put(configMap("a", "1"))
+		_, err := r.ConfigMap(t.Context(), "ns", "a")
+		require.NoError(t, err)
+		r.server.SetDown(true)
+		begun := time.Now()
+		_, err = r.ConfigMap(t.Context(), "ns", "new")
+		require.ErrorContains(t, err, "ConfigMap ns/new: not known yet")
+		require.False(t, volumeobjects.IsNotFound(err), "nobody knows that")
+		require.LessOrEqual(t, time.Since(begun), time.Second)
+		r.server.Put(configMap("a", "2"))
+		r.server.Put(configMap("new", "1"))
+		time.Sleep(3 * time.Hour)
+		m, err := r.ConfigMap(t.Context(), "ns", "a")
+		require.NoError(t, err)
+		require.Equal(t, "1", m.Data["key"])
+		r.toldOf("", "")
+
+		r.server.SetDown(false)
+		time.Sleep(time.Minute)
+		require.Equal(t, 1, r.toldOf("ConfigMap", "new"))
+		m, err = r.ConfigMap(t.Context(), "ns", "a")
+		require.NoError(t, err)
+		require.Equal(t, "2", m.Data["key"])
+	})
+}
+
+// A caller that gives up is not held.
+func TestCancelled(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.server.SetDown(true)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		_, err := r.Secret(ctx, "ns", "a")
+		require.ErrorIs(t, err, context.Canceled)
+	})
+}
+
+// A node is refused what it may not read yet, and gets it as soon as it may.
+func TestForbiddenFirst(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.server.Put(configMap("a", "1"))
+		refuse := true
+		var mu sync.Mutex
+		r.server.SetFault(func(c apitest.Call) apitest.Fault {
+			mu.Lock()
+			defer mu.Unlock()
+			if refuse && c.Resource == "configmaps" {
+				return apitest.Fault{Status: 403}
+			}
+			return apitest.Fault{}
+		})
+		go func() {
+			time.Sleep(500 * time.Millisecond)
+			mu.Lock()
+			defer mu.Unlock()
+			refuse = false
+		}()
+		_, err := r.ConfigMap(t.Context(), "ns", "a")
+		require.NoError(t, err)
+	})
+}
+
+// V10: a token is asked for once, and again when a fifth of its life is left.
+func TestTokens(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.server.Put(&v1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "sa"}})
+		ask := volumeobjects.TokenRequest{Namespace: "ns", ServiceAccount: "sa", Audiences: []string{"vault"}, ExpirationSeconds: 3600, PodName: "p", PodUID: "1"}
+		first, err := r.Token(t.Context(), ask)
+		require.NoError(t, err)
+		time.Sleep(2870 * time.Second)
+		again, err := r.Token(t.Context(), ask)
+		require.NoError(t, err)
+		require.Equal(t, first.Value, again.Value)
+		time.Sleep(11 * time.Second)
+		fresh, err := r.Token(t.Context(), ask)
+		require.NoError(t, err)
+		require.NotEqual(t, first.Value, fresh.Value)
+		require.Equal(t, 2, r.server.CountCalls("create", "serviceaccounts"))
+		for _, c := range r.server.Calls() {
+			if c.Resource == "serviceaccounts" {
+				require.Equal(t, "token", c.Subresource)
+			}
+		}
+		r.ForgetTokens("1")
+		_, err = r.Token(t.Context(), ask)
+		require.NoError(t, err)
+		require.Equal(t, 3, r.server.CountCalls("create", "serviceaccounts"))
+		ask.ServiceAccount = "none"
+		_, err = r.Token(t.Context(), ask)
+		require.ErrorContains(t, err, "token of service account ns/none")
+	})
+}
+
+// Environments get the services of their namespace, once these have been read.
+func TestServices(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		service := func(namespace, name string) *v1.Service {
+			return &v1.Service{
+				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Annotations: map[string]string{"large": strings.Repeat("x", 1000)}},
+				Spec:       v1.ServiceSpec{ClusterIP: "10.0.0.1", Ports: []v1.ServicePort{{Port: 80}}, Selector: map[string]string{"a": "b"}},
+			}
+		}
+		r.server.Put(service("ns", "a"))
+		r.server.Put(service("other", "b"))
+		synctest.Wait()
+		all, err := r.Services(t.Context(), "ns")
+		require.NoError(t, err)
+		require.Len(t, all, 1)
+		require.Equal(t, "10.0.0.1", all[0].Spec.ClusterIP)
+		require.Len(t, all[0].Spec.Ports, 1)
+		require.Empty(t, all[0].Annotations, "nobody reads them")
+		require.Empty(t, all[0].Spec.Selector)
+	})
+	synctest.Test(t, func(t *testing.T) {
+		server := apitest.Start(t)
+		client, err := apiserver.New(apiserver.Config{Kubeconfig: server.Kubeconfig, Dial: server.Dial, UserAgent: "test/1"})
+		require.NoError(t, err)
+		o, err := objects.New(objects.Config{Client: client})
+		require.NoError(t, err)
+		_, err = o.Services(t.Context(), "ns")
+		require.ErrorIs(t, err, request.ErrNotSynced, "before Run")
+	})
+}
+
+func TestRuntimeClasses(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		pod := &v1.Pod{}
+		handler, err := r.RuntimeHandler(t.Context(), pod)
+		require.NoError(t, err)
+		require.Empty(t, handler)
+		require.Zero(t, r.server.CountCalls("list", "runtimeclasses"), "nobody names one")
+		r.server.Put(&nodev1.RuntimeClass{ObjectMeta: metav1.ObjectMeta{Name: "sandboxed"}, Handler: "runsc"})
+		pod.Spec.RuntimeClassName = new("sandboxed")
+		handler, err = r.RuntimeHandler(t.Context(), pod)
+		require.NoError(t, err)
+		require.Equal(t, "runsc", handler)
+		pod.Spec.RuntimeClassName = new("none")
+		_, err = r.RuntimeHandler(t.Context(), pod)
+		require.EqualError(t, err, `RuntimeClass "none": not found`)
+	})
+}
+
+// Claims and what belongs to them are never from a cache, but for the drivers.
+func TestForVolumes(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		_, err := r.PersistentVolumeClaim(t.Context(), "ns", "c")
+		require.ErrorIs(t, err, volume.ErrNotFound)
+		_, err = r.PersistentVolume(t.Context(), "v")
+		require.ErrorIs(t, err, volume.ErrNotFound)
+		r.server.Put(&v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c"}})
+		r.server.Put(&v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "v"}})
+		claim, err := r.PersistentVolumeClaim(t.Context(), "ns", "c")
+		require.NoError(t, err)
+		require.Equal(t, "c", claim.Name)
+		pv, err := r.PersistentVolume(t.Context(), "v")
+		require.NoError(t, err)
+		require.Equal(t, "v", pv.Name)
+
+		_, err = r.CSIDriver("d")
+		require.ErrorContains(t, err, "not known yet")
+		synctest.Wait()
+		_, err = r.CSIDriver("d")
+		require.True(t, volumeobjects.IsNotFound(err), "%v", err)
+		r.server.Put(&storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: "d"}})
+		synctest.Wait()
+		driver, err := r.CSIDriver("d")
+		require.NoError(t, err)
+		require.Equal(t, "d", driver.Name)
+	})
+}
+
+// What an attacher has to say is taken once the volume is attached.
+func TestPublishContext(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		a := &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: "csi-1"}}
+		ask := func() (map[string]string, error) { return r.PublishContext(t.Context(), "csi-1") }
+		_, err := ask()
+		require.ErrorIs(t, err, volume.ErrNotFound)
+		r.server.Put(a)
+		_, err = ask()
+		require.EqualError(t, err, "VolumeAttachment csi-1: is not attached yet")
+		a.Status.AttachError = &storagev1.VolumeError{Message: "no such disk"}
+		r.server.Put(a)
+		_, err = ask()
+		require.ErrorContains(t, err, "no such disk")
+		a.Status = storagev1.VolumeAttachmentStatus{Attached: true, AttachmentMetadata: map[string]string{"device": "/dev/x"}}
+		r.server.Put(a)
+		got, err := ask()
+		require.NoError(t, err)
+		require.Equal(t, "/dev/x", got["device"])
+	})
+}
+
+// Trust bundles come in the version that the server has.
+func TestTrustBundles(t *testing.T) {
+	for _, version := range []string{"v1", "v1beta1"} {
+		t.Run(version, func(t *testing.T) {
+			bubble(t, func(t *testing.T, r *rig) {
+				put := func(name, signer, pem string) {
+					meta := metav1.ObjectMeta{Name: name, Labels: map[string]string{"name": name}}
+					if version == "v1" {
+						r.server.Put(&certv1.ClusterTrustBundle{ObjectMeta: meta, Spec: certv1.ClusterTrustBundleSpec{SignerName: signer, TrustBundle: pem}})
+						return
+					}
+					r.server.Put(&certv1beta1.ClusterTrustBundle{ObjectMeta: meta, Spec: certv1beta1.ClusterTrustBundleSpec{SignerName: signer, TrustBundle: pem}})
+				}
+				if version != "v1" {
+					var asked atomic.Bool
+					r.server.SetFault(func(c apitest.Call) apitest.Fault {
+						if c.Resource == "clustertrustbundles" && !asked.Swap(true) {
+							return apitest.Fault{Status: 404} // the final version is asked for first
+						}
+						return apitest.Fault{}
+					})
+				}
+				put("a", "example.com/s", "A")
+				put("b", "example.com/s", "B")
+				put("c", "", "C")
+				pem, err := r.TrustBundle(t.Context(), "c")
+				require.NoError(t, err)
+				require.Equal(t, "C", pem)
+				_, err = r.TrustBundle(t.Context(), "d")
+				require.True(t, volumeobjects.IsNotFound(err))
+				of := func(s *metav1.LabelSelector) []string {
+					out, err := r.TrustBundlesOf(t.Context(), "example.com/s", s)
+					require.NoError(t, err)
+					return out
+				}
+				require.ElementsMatch(t, []string{"A", "B"}, of(&metav1.LabelSelector{}), "an empty selector is everything")
+				require.Empty(t, of(nil), "none is nothing")
+				require.Equal(t, []string{"B"}, of(&metav1.LabelSelector{MatchLabels: map[string]string{"name": "b"}}))
+				r.toldOf("", "")
+				put("b", "example.com/s", "B2")
+				synctest.Wait()
+				require.Equal(t, 1, r.toldOf("ClusterTrustBundle", "b"))
+				require.ElementsMatch(t, []string{"A", "B2"}, of(&metav1.LabelSelector{}))
+			})
+		})
+	}
+}
+
+func TestConfig(t *testing.T) {
+	_, err := objects.New(objects.Config{})
+	require.EqualError(t, err, "objects: Config.Client is required")
+	bubble(t, func(t *testing.T, r *rig) {
+		require.ErrorIs(t, r.Run(t.Context()), objects.ErrAlreadyRun)
+	})
+}
+
+// KEP-4412: a plug-in gets the account as it is now, and a token for its audience that is
+// bound to the pod.
+func TestAccounts(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		pod := user("a", "b")
+		accounts := r.Accounts()
+		_, err := accounts.ServiceAccount(t.Context(), "ns", "default")
+		require.ErrorIs(t, err, volume.ErrNotFound)
+		_, err = accounts.Token(t.Context(), pod, "registry")
+		require.Error(t, err)
+		r.server.Put(&v1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "default", Annotations: map[string]string{"a": "b"}}})
+		account, err := accounts.ServiceAccount(t.Context(), "ns", "default")
+		require.NoError(t, err)
+		require.Equal(t, "b", account.Annotations["a"])
+		token, err := accounts.Token(t.Context(), pod, "registry")
+		require.NoError(t, err)
+		require.Equal(t, "token-1", token)
+		again, err := accounts.Token(t.Context(), pod, "registry")
+		require.NoError(t, err)
+		require.Equal(t, token, again)
+		other, err := accounts.Token(t.Context(), pod, "another")
+		require.NoError(t, err)
+		require.NotEqual(t, token, other)
+	})
+}

@@ -1,0 +1,258 @@
+package pods_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podwright/podwright/examples/kubelet/apiserver"
+	"github.com/podwright/podwright/examples/kubelet/apiserver/apitest"
+	"github.com/podwright/podwright/examples/kubelet/apiserver/pods"
+	"github.com/podwright/podwright/status"
+	"github.com/podwright/podwright/status/statustest"
+	"github.com/podwright/podwright/syncloop"
+	"github.com/podwright/podwright/syncloop/eventsourcetest"
+	"github.com/podwright/podwright/syncloop/podsource"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func connect(t testing.TB) (*apitest.Server, *apiserver.Client) {
+	server := apitest.Start(t)
+	client, err := apiserver.New(apiserver.Config{Kubeconfig: server.Kubeconfig, Dial: server.Dial, UserAgent: "test/1", Limits: apiserver.Limits{QPS: -1}})
+	require.NoError(t, err)
+	t.Cleanup(client.CloseConnections)
+	return server, client
+}
+
+func pod(name, node string) *v1.Pod {
+	return &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubectl"}}},
+		Spec:       v1.PodSpec{NodeName: node, Containers: []v1.Container{{Name: "app", Image: "image"}}},
+	}
+}
+
+// T22, T27: the suite of sinks, over the wire.
+func TestSink(t *testing.T) {
+	for name, newer := range map[string]bool{"as it is": false, "newer server": true} {
+		t.Run(name, func(t *testing.T) {
+			statustest.Run(t, func(t testing.TB) statustest.Harness {
+				server, client := connect(t)
+				server.SendUnknownFields(newer)
+				sink, err := pods.NewSink(client, "worker")
+				require.NoError(t, err)
+				at := func(namespace, name string) *v1.Pod {
+					return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+				}
+				return statustest.Harness{
+					Sink:   sink,
+					Create: func(pod *v1.Pod) *v1.Pod { return server.Put(pod).(*v1.Pod) },
+					Pod: func(namespace, name string) *v1.Pod {
+						if pod, ok := apitest.Find(server, at(namespace, name)); ok {
+							return pod
+						}
+						return nil
+					},
+					Change: func(namespace, name string, change func(*v1.PodStatus)) {
+						pod, _ := apitest.Find(server, at(namespace, name))
+						change(&pod.Status)
+						server.Put(pod)
+					},
+					Remove: func(namespace, name string) { server.Remove(at(namespace, name)) },
+				}
+			})
+		})
+	}
+}
+
+// The patch names the UID and what differs, and nothing else.
+func TestSinkSendsTheDifference(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, client := connect(t)
+		p := server.Put(pod("a", "worker"))
+		sink, err := pods.NewSink(client, "worker")
+		require.NoError(t, err)
+		ref := status.Ref{Namespace: "ns", Name: "a", UID: p.GetUID()}
+		old := &v1.PodStatus{Phase: v1.PodPending, Message: "m", Conditions: []v1.PodCondition{{Type: v1.PodReady, Status: v1.ConditionFalse}}}
+		next := old.DeepCopy()
+		next.Phase = v1.PodRunning
+		_, err = sink.Patch(t.Context(), ref, old, next)
+		require.NoError(t, err)
+		calls := server.Calls()
+		last := calls[len(calls)-1]
+		require.Equal(t, "patch pods/status ns/a", last.String())
+		require.JSONEq(t, fmt.Sprintf(`{"metadata":{"uid":%q},"status":{"phase":"Running"}}`, p.GetUID()), string(last.Body))
+	})
+}
+
+// A node may not read a pod that is not there: that is no failure, unless it cannot list
+// its pods either.
+func TestSinkThatMayNotRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, client := connect(t)
+		server.SetFault(func(c apitest.Call) apitest.Fault {
+			if c.Verb == "get" {
+				return apitest.Fault{Status: 403}
+			}
+			return apitest.Fault{}
+		})
+		sink, err := pods.NewSink(client, "worker")
+		require.NoError(t, err)
+		own, other := server.Put(pod("a", "worker")), server.Put(pod("b", "another"))
+		got, err := sink.Get(t.Context(), status.Ref{Namespace: "ns", Name: "a", UID: own.GetUID()})
+		require.NoError(t, err)
+		require.Equal(t, own.GetUID(), got.UID)
+		_, err = sink.Get(t.Context(), status.Ref{Namespace: "ns", Name: "b", UID: other.GetUID()})
+		require.ErrorIs(t, err, status.ErrNotFound)
+		server.SetFault(func(apitest.Call) apitest.Fault { return apitest.Fault{Status: 403} })
+		_, err = sink.Get(t.Context(), status.Ref{Namespace: "ns", Name: "b", UID: other.GetUID()})
+		require.True(t, apierrors.IsForbidden(err), "%v", err)
+		require.NotErrorIs(t, err, status.ErrNotFound)
+	})
+}
+
+// source is one with its merger.
+type source struct {
+	*pods.Source
+	merger *podsource.Merger
+	seen   []string
+}
+
+func newSource(t testing.TB, client *apiserver.Client) *source {
+	s := &source{}
+	var err error
+	s.merger, err = podsource.NewMerger(podsource.MergerConfig{})
+	require.NoError(t, err)
+	s.Source, err = pods.NewSource(pods.SourceConfig{Client: client, NodeName: "worker", Merger: s.merger, OnPod: func(p *v1.Pod) { s.seen = append(s.seen, p.Name) }})
+	require.NoError(t, err)
+	return s
+}
+
+func (s *source) start(t testing.TB) {
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx, func(syncloop.Event) {}) }()
+	t.Cleanup(func() {
+		stop()
+		require.NoError(t, <-done)
+	})
+}
+
+// names are the pods that the merger has by name, nil before there was a set.
+func (s *source) names(t testing.TB) map[string]*v1.Pod {
+	set, delivered := s.merger.Pods(pods.SourceName)
+	if !delivered {
+		return nil
+	}
+	out := map[string]*v1.Pod{}
+	for _, p := range set {
+		require.Equal(t, "api", p.Annotations["kubernetes.io/config.source"])
+		require.Empty(t, p.ManagedFields)
+		out[p.Name] = p
+	}
+	return out
+}
+
+func TestSourceKeepsTheContract(t *testing.T) {
+	eventsourcetest.Run(t, eventsourcetest.Config{New: func(t testing.TB) eventsourcetest.Subject {
+		_, client := connect(t)
+		return eventsourcetest.Subject{Source: newSource(t, client)}
+	}})
+}
+
+// The pods of this node, complete at each time, by one watch.
+func TestSource(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, client := connect(t)
+		server.Put(pod("a", "worker"))
+		server.Put(pod("elsewhere", "another"))
+		server.Put(pod("unbound", ""))
+		s := newSource(t, client)
+		require.Equal(t, []string{pods.SourceName}, s.merger.Waiting())
+		s.start(t)
+		synctest.Wait()
+		require.Len(t, s.names(t), 1)
+		require.Contains(t, s.names(t), "a")
+
+		server.Put(pod("unbound", "worker")) // the scheduler binds it
+		server.Put(pod("b", "worker"))
+		synctest.Wait()
+		require.Len(t, s.names(t), 3)
+		server.Remove(pod("a", ""))
+		changed := pod("b", "worker")
+		changed.Status.Phase = v1.PodRunning
+		server.Put(changed)
+		synctest.Wait()
+		require.Len(t, s.names(t), 2)
+		require.Equal(t, v1.PodRunning, s.names(t)["b"].Status.Phase)
+		require.Equal(t, 1, server.Watches())
+		require.Equal(t, 1, server.CountCalls("list", "pods"))
+		require.Equal(t, []string{"a", "unbound", "b", "b"}, s.seen)
+		for _, c := range server.Calls() {
+			require.Equal(t, []string{"spec.nodeName=worker"}, c.Query["fieldSelector"])
+		}
+		require.NoError(t, s.Err())
+	})
+}
+
+// A server that was never reached is no empty set; one that goes away leaves what was
+// there; a node without pods is an empty set.
+func TestSourceAndOutages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, client := connect(t)
+		server.SetDown(true)
+		s := newSource(t, client)
+		s.start(t)
+		time.Sleep(3 * time.Hour)
+		require.Nil(t, s.names(t))
+		require.ErrorContains(t, s.Err(), "refused")
+		server.SetFault(func(apitest.Call) apitest.Fault { return apitest.Fault{Status: 403} })
+		server.SetDown(false)
+		time.Sleep(3 * time.Hour)
+		require.Nil(t, s.names(t), "a node that may not read its pods does not know them")
+		server.SetFault(nil)
+		time.Sleep(8 * time.Second)
+		require.NotNil(t, s.names(t))
+		require.Empty(t, s.names(t))
+
+		server.Put(pod("a", "worker"))
+		synctest.Wait()
+		server.SetDown(true)
+		server.Put(pod("b", "worker"))
+		time.Sleep(3 * time.Hour)
+		require.Len(t, s.names(t), 1)
+		server.Remove(pod("a", ""))
+		server.Forget()
+		server.SetDown(false)
+		time.Sleep(8 * time.Second)
+		require.Len(t, s.names(t), 1)
+		require.Contains(t, s.names(t), "b")
+	})
+}
+
+func TestConfigIsChecked(t *testing.T) {
+	_, client := connect(t)
+	merger, err := podsource.NewMerger(podsource.MergerConfig{})
+	require.NoError(t, err)
+	for want, cfg := range map[string]pods.SourceConfig{
+		"pods: SourceConfig.Client is required":         {NodeName: "x", Merger: merger},
+		"pods: SourceConfig.NodeName is required":       {Client: client, Merger: merger},
+		"pods: SourceConfig.Merger is required":         {Client: client, NodeName: "x"},
+		"pods: SourceConfig.MaxPause is negative: -1ns": {Client: client, NodeName: "x", Merger: merger, MaxPause: -1},
+	} {
+		_, err := pods.NewSource(cfg)
+		require.EqualError(t, err, want)
+	}
+	_, err = pods.NewSink(nil, "worker")
+	require.EqualError(t, err, "pods: NewSink's client is required")
+	_, err = pods.NewSink(client, "")
+	require.EqualError(t, err, "pods: NewSink's nodeName is required")
+}

@@ -1,0 +1,118 @@
+package pods
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+
+	"github.com/podwright/podwright/examples/kubelet/apiserver"
+	"github.com/podwright/podwright/internal/required"
+	"github.com/podwright/podwright/status"
+)
+
+// Sink writes statuses to an API server. Use NewSink. It is safe for concurrent use.
+type Sink struct {
+	client *apiserver.Client
+	node   string
+}
+
+var _ status.Sink = Sink{}
+
+// NewSink returns a Sink for the pods of a node.
+func NewSink(client *apiserver.Client, nodeName string) (Sink, error) {
+	if err := required.Field("pods: NewSink's client", client); err != nil {
+		return Sink{}, err
+	}
+	if nodeName == "" {
+		return Sink{}, errors.New("pods: NewSink's nodeName is required")
+	}
+	return Sink{client, nodeName}, nil
+}
+
+// Get implements status.Sink. A server refuses a node to read a pod that is not bound to
+// it, also one that does not exist: then the list of the node's pods tells.
+func (s Sink) Get(ctx context.Context, ref status.Ref) (*v1.Pod, error) {
+	pod, err := s.client.Pods(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
+	if apierrors.IsForbidden(err) {
+		return s.find(ctx, ref, err)
+	}
+	return pod, classed(err)
+}
+
+// find looks for a pod among those of the node, which it may always list.
+func (s Sink) find(ctx context.Context, ref status.Ref, refusal error) (*v1.Pod, error) {
+	own := fields.Set{"spec.nodeName": s.node, "metadata.name": ref.Name}.AsSelector().String()
+	list, err := s.client.Pods(ref.Namespace).List(ctx, metav1.ListOptions{FieldSelector: own})
+	switch {
+	case err != nil:
+		return nil, errors.Join(refusal, err)
+	case len(list.Items) == 0:
+		return nil, fmt.Errorf("%w on this node: %w", status.ErrNotFound, refusal)
+	}
+	return &list.Items[0], nil
+}
+
+// Patch implements status.Sink: a strategic merge patch of the subresource, which names
+// the UID and no resource version.
+func (s Sink) Patch(ctx context.Context, ref status.Ref, old, new *v1.PodStatus) (*v1.Pod, error) {
+	patch, err := statusPatch(ref.UID, old, new)
+	if err != nil {
+		return nil, err
+	}
+	pod, err := s.client.Pods(ref.Namespace).Patch(ctx, ref.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	return pod, classed(err)
+}
+
+// Delete implements status.Sink.
+func (s Sink) Delete(ctx context.Context, ref status.Ref) error {
+	return classed(s.client.Pods(ref.Namespace).Delete(ctx, ref.Name, atOnce(ref.UID)))
+}
+
+// classed wraps what the errors of a server say in the words of a Sink.
+func classed(err error) error {
+	switch {
+	case apierrors.IsNotFound(err):
+		return fmt.Errorf("%w: %w", status.ErrNotFound, err)
+	case apierrors.IsConflict(err), isOfOtherUID(err):
+		return fmt.Errorf("%w: %w", status.ErrConflict, err)
+	}
+	return err
+}
+
+// isOfOtherUID tells whether a patch was refused since the object has another UID: then it
+// is one that would change the UID.
+func isOfOtherUID(err error) bool {
+	cause, ok := apierrors.StatusCause(err, metav1.CauseTypeFieldValueInvalid)
+	return ok && cause.Field == "metadata.uid"
+}
+
+// statusPatch is what leads from old to new, for a pod of that UID only.
+func statusPatch(uid types.UID, old, new *v1.PodStatus) ([]byte, error) {
+	before, err := json.Marshal(v1.Pod{Status: *old})
+	if err != nil {
+		return nil, err
+	}
+	after, err := json.Marshal(v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: uid}, Status: *new})
+	if err != nil {
+		return nil, err
+	}
+	patch, err := strategicpatch.CreateTwoWayMergePatch(before, after, v1.Pod{})
+	if err != nil {
+		return nil, fmt.Errorf("the difference of two statuses: %w", err)
+	}
+	return patch, nil
+}
+
+// atOnce removes an object without grace, if it has a UID.
+func atOnce(uid types.UID) metav1.DeleteOptions {
+	none := int64(0)
+	return metav1.DeleteOptions{GracePeriodSeconds: &none, Preconditions: &metav1.Preconditions{UID: &uid}}
+}

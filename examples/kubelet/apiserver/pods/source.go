@@ -1,0 +1,129 @@
+package pods
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/examples/kubelet/apiserver"
+	"github.com/podwright/podwright/internal/podfacts"
+	"github.com/podwright/podwright/internal/required"
+	"github.com/podwright/podwright/internal/run"
+	"github.com/podwright/podwright/syncloop"
+	"github.com/podwright/podwright/syncloop/podsource"
+)
+
+// SourceName is how the source calls itself at the merger.
+const SourceName = podfacts.SourceAPI
+
+// SourceConfig configures a Source. Client, NodeName and Merger are required.
+type SourceConfig struct {
+	Client *apiserver.Client
+	// NodeName is the node whose pods are meant.
+	NodeName string
+	// Merger takes the pods.
+	Merger *podsource.Merger
+	// OnPod is told of each pod as it was seen at the server, before the merger has it,
+	// such as a writer.Writer's Observe. It must not block, nor change the pod. May be nil.
+	OnPod func(*v1.Pod)
+	// MaxPause is the longest pause between two attempts to reach the server; zero means
+	// 5 s.
+	MaxPause time.Duration
+	// Logger is told when the server does not answer; nil discards.
+	Logger *slog.Logger
+}
+
+// Source is a syncloop.EventSource that feeds a podsource.Merger with the pods of one
+// node. It emits nothing itself. Use NewSource.
+type Source struct {
+	cfg     SourceConfig
+	feed    *apiserver.Feed[*v1.Pod, *v1.PodList]
+	changed run.Signal
+}
+
+var _ syncloop.EventSource = (*Source)(nil)
+
+// NewSource registers the source with the merger, which is not ready from then on until
+// the server has answered.
+func NewSource(cfg SourceConfig) (*Source, error) {
+	if err := required.Field("pods: SourceConfig.Client", cfg.Client); err != nil {
+		return nil, err
+	}
+	if err := required.Field("pods: SourceConfig.Merger", cfg.Merger); err != nil {
+		return nil, err
+	}
+	switch {
+	case cfg.NodeName == "":
+		return nil, errors.New("pods: SourceConfig.NodeName is required")
+	case cfg.MaxPause < 0:
+		return nil, fmt.Errorf("pods: SourceConfig.MaxPause is negative: %v", cfg.MaxPause)
+	case cfg.MaxPause == 0:
+		cfg.MaxPause = 5 * time.Second
+	}
+	s := &Source{cfg: cfg, changed: run.NewSignal()}
+	var err error
+	s.feed, err = apiserver.NewFeed(apiserver.FeedConfig[*v1.Pod, *v1.PodList]{
+		Resource:      cfg.Client.Pods(""),
+		FieldSelector: fields.OneTermEqualSelector("spec.nodeName", cfg.NodeName).String(),
+		OnChange:      s.news, MaxPause: cfg.MaxPause, Logger: cfg.Logger,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return s, cfg.Merger.Register(SourceName)
+}
+
+// Run follows the pods until ctx ends.
+func (s *Source) Run(ctx context.Context, _ func(syncloop.Event)) error {
+	s.changed.Wake() // what came while nobody ran
+	return run.All(ctx, s.feed.Run, s.deliver)
+}
+
+// Err says why the pods may not be those that the server has, nil if they are.
+func (s *Source) Err() error { return s.feed.Err() }
+
+func (s *Source) news(names []types.NamespacedName) {
+	if s.cfg.OnPod != nil {
+		for _, name := range names {
+			if pod, ok := s.feed.Get(name.Namespace, name.Name); ok {
+				s.cfg.OnPod(pod)
+			}
+		}
+	}
+	s.changed.Wake()
+}
+
+const (
+	// rest is how much longer than handing over a set the pause after it is: the merger
+	// copies each pod, and a burst is not to cost a copy of all pods per change.
+	rest = 4
+	// maxRest bounds that pause, and so how long a change waits that follows another one.
+	maxRest = 20 * time.Millisecond
+)
+
+// deliver hands complete sets to the merger, several changes as one where they come fast.
+// The first change after a rest is handed over at once.
+func (s *Source) deliver(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-s.changed:
+		}
+		if !s.feed.HasSynced() {
+			continue
+		}
+		began := time.Now()
+		// A pod that is left out was logged, and is an event.
+		if err := s.cfg.Merger.Set(SourceName, s.feed.All()); err != nil && !errors.Is(err, podsource.ErrNoIdentity) {
+			return fmt.Errorf("source %q: %w", SourceName, err)
+		}
+		run.Sleep(ctx, min(rest*time.Since(began), maxRest))
+	}
+}

@@ -1,0 +1,139 @@
+package apiserver
+
+import (
+	"context"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
+)
+
+// Object is a pointer to an object of an API.
+type Object interface {
+	runtime.Object
+	metav1.Object
+}
+
+// Resource makes calls about one kind of objects: T is a pointer to one, L to a list of
+// them. It follows the kubeconfig, and may be kept. What is created or updated is not to be
+// read by others during the call: encoding sets its kind for a moment.
+type Resource[T Object, L runtime.Object] struct {
+	client    *Client
+	kind      kind[T, L]
+	namespace string
+}
+
+// kind is what the server has to know of a kind, and how to make one.
+type kind[T Object, L runtime.Object] struct {
+	version schema.GroupVersion
+	plural  string
+	object  func() T
+	list    func() L
+}
+
+// In is the same in one namespace. List and Watch work without one, for all namespaces.
+func (r Resource[T, L]) In(namespace string) Resource[T, L] {
+	r.namespace = namespace
+	return r
+}
+
+func (r Resource[T, L]) request(verb string) (*rest.Request, error) {
+	c, err := r.client.restFor(r.kind.version)
+	if err != nil {
+		return nil, err
+	}
+	return c.Verb(verb).NamespaceIfScoped(r.namespace, r.namespace != "").Resource(r.kind.plural), nil
+}
+
+// do makes a call that is no watch, and decodes the answer.
+func do[O runtime.Object](ctx context.Context, c *Client, req *rest.Request, into O) (none O, err error) {
+	ctx, cancel := c.bounded(ctx)
+	defer cancel()
+	if err := req.Do(ctx).Into(into); err != nil {
+		return none, err
+	}
+	return into, nil
+}
+
+func (c *Client) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	if c.limits.Timeout <= 0 {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, c.limits.Timeout)
+}
+
+// Get returns an object as it is at the server.
+func (r Resource[T, L]) Get(ctx context.Context, name string, o metav1.GetOptions) (none T, err error) {
+	req, err := r.request("GET")
+	if err != nil {
+		return none, err
+	}
+	return do(ctx, r.client, req.Name(name).VersionedParams(&o, r.client.codecs.parameters), r.kind.object())
+}
+
+// List returns objects, in one answer unless the options limit it.
+func (r Resource[T, L]) List(ctx context.Context, o metav1.ListOptions) (none L, err error) {
+	req, err := r.request("GET")
+	if err != nil {
+		return none, err
+	}
+	return do(ctx, r.client, req.VersionedParams(&o, r.client.codecs.parameters), r.kind.list())
+}
+
+// Watch returns what happens to objects until it is stopped, or ctx ends, or the server
+// has enough of it. Limits.Timeout does not bound it. One that cannot begin fails at once.
+func (r Resource[T, L]) Watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+	req, err := r.request("GET")
+	if err != nil {
+		return nil, err
+	}
+	o.Watch = true
+	if o.TimeoutSeconds != nil {
+		req = req.Timeout(time.Duration(*o.TimeoutSeconds) * time.Second)
+	}
+	return req.VersionedParams(&o, r.client.codecs.parameters).MaxRetries(0).Watch(ctx)
+}
+
+// Create makes an object and returns it as it is then.
+func (r Resource[T, L]) Create(ctx context.Context, obj T, o metav1.CreateOptions) (none T, err error) {
+	req, err := r.request("POST")
+	if err != nil {
+		return none, err
+	}
+	return do(ctx, r.client, req.VersionedParams(&o, r.client.codecs.parameters).Body(obj), r.kind.object())
+}
+
+// Update replaces an object, or a subresource of it such as "status".
+func (r Resource[T, L]) Update(ctx context.Context, obj T, o metav1.UpdateOptions, subresources ...string) (none T, err error) {
+	req, err := r.request("PUT")
+	if err != nil {
+		return none, err
+	}
+	req = req.Name(obj.GetName()).SubResource(subresources...).VersionedParams(&o, r.client.codecs.parameters)
+	return do(ctx, r.client, req.Body(obj), r.kind.object())
+}
+
+// Patch changes an object, or a subresource of it such as "status".
+func (r Resource[T, L]) Patch(ctx context.Context, name string, t types.PatchType, patch []byte, o metav1.PatchOptions, subresources ...string) (none T, err error) {
+	req, err := r.request("PATCH")
+	if err != nil {
+		return none, err
+	}
+	req = req.Name(name).SubResource(subresources...).VersionedParams(&o, r.client.codecs.parameters)
+	return do(ctx, r.client, req.SetHeader("Content-Type", string(t)).Body(patch), r.kind.object())
+}
+
+// Delete removes an object, or asks for that.
+func (r Resource[T, L]) Delete(ctx context.Context, name string, o metav1.DeleteOptions) error {
+	req, err := r.request("DELETE")
+	if err != nil {
+		return err
+	}
+	ctx, cancel := r.client.bounded(ctx)
+	defer cancel()
+	return req.Name(name).Body(&o).Do(ctx).Error()
+}

@@ -1,0 +1,260 @@
+package cluster_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/cri"
+	"github.com/podwright/podwright/cri/pods/labels"
+	"github.com/podwright/podwright/examples/testbed/tb"
+	"github.com/podwright/podwright/examples/testbed/tb/controlplane"
+)
+
+// node is a kubelet of a real cluster on a real runtime, and a namespace of its own whose
+// pods come to it.
+type node struct {
+	controlplane.Handle
+	name, kubectl, namespace string
+	images                   tb.ImageNames
+	cri                      *cri.RuntimeClient
+
+	dir, root, manifests, output string
+	args                         []string
+	cmd                          *exec.Cmd
+}
+
+// patience is how long anything may take on a busy machine.
+const patience = 2 * time.Minute
+
+// onNodes runs a test on a node with each runtime, at the same time.
+func onNodes(t *testing.T, test func(t *testing.T, n *node), flags ...string) {
+	t.Helper()
+	plane := controlplane.Of(t)
+	kubeletPath(t)
+	for _, rt := range tb.Runtimes(t) {
+		t.Run(rt.Name, func(t *testing.T) {
+			t.Parallel()
+			test(t, newNode(t, plane, rt, flags...))
+		})
+	}
+}
+
+// newNode starts a kubelet and waits until the cluster has a node that is ready.
+func newNode(t *testing.T, plane controlplane.Handle, rt tb.Runtime, flags ...string) *node {
+	t.Helper()
+	n := &node{Handle: plane, name: fmt.Sprintf("n%08x", rand.Uint32()), kubectl: plane.Program(t, "kubectl"), images: tb.Images(t), dir: t.TempDir()}
+	n.prepare(t, rt, flags)
+	n.start(t)
+	n.until(t, "the node is ready", func() error {
+		if out := n.get(t, "node", n.name, `{.status.conditions[?(@.type=="Ready")].status}`); out != "True" {
+			return fmt.Errorf("ready: %q", out)
+		}
+		return nil
+	})
+	return n
+}
+
+func (n *node) prepare(t *testing.T, rt tb.Runtime, flags []string) {
+	var err error
+	n.cri, err = cri.DialRuntime(t.Context(), cri.ClientConfig{Endpoint: rt.Endpoint})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, n.cri.Close()) })
+	n.root, n.manifests, n.output = filepath.Join(n.dir, "root"), filepath.Join(n.dir, "manifests"), filepath.Join(n.dir, "kubelet.log")
+	require.NoError(t, os.Mkdir(n.manifests, 0o755))
+	config := filepath.Join(n.dir, "config.yaml")
+	require.NoError(t, os.WriteFile(config, []byte("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\npodLogsDir: "+n.dir+"/logs\n"), 0o600))
+	n.args = append([]string{
+		"--config=" + config, "--root-dir=" + n.root, "--container-runtime-endpoint=" + rt.Endpoint, "--pod-manifest-path=" + n.manifests,
+		"--hostname-override=" + n.name, "--healthz-port=0", "--v=4", "--kubeconfig=" + n.NodeKubeconfig(t, n.name, 0),
+	}, flags...)
+	n.namespace = n.name
+	n.do(t, "create", "namespace", n.namespace)
+	n.until(t, "pods have a service account", func() error {
+		return n.try("get", "serviceaccount", "default")
+	})
+	t.Cleanup(func() { n.leave(t) })
+}
+
+// leave takes everything away, and looks for what is left of it.
+func (n *node) leave(t *testing.T) {
+	if n.cmd == nil {
+		n.start(t)
+	}
+	if files, err := filepath.Glob(n.manifests + "/*"); err == nil {
+		for _, file := range files {
+			require.NoError(t, os.Remove(file))
+		}
+	}
+	n.do(t, "delete", "namespace", n.namespace, "--wait=false")
+	n.until(t, "nothing of the pods is left", func() error {
+		left, err := filepath.Glob(n.root + "/pods/*")
+		return errors.Join(err, n.empty(), some("folders", left))
+	})
+	n.kill(t)
+	n.do(t, "delete", "node", n.name)
+	if t.Failed() {
+		data, _ := os.ReadFile(n.output)
+		t.Logf("the end of the kubelet's log:\n%s", data[max(0, len(data)-15_000):])
+	}
+}
+
+func some(what string, list []string) error {
+	if len(list) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s: %s", what, strings.Join(list, " "))
+}
+
+func (n *node) start(t *testing.T) {
+	t.Helper()
+	out, err := os.OpenFile(n.output, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	require.NoError(t, err)
+	defer out.Close()
+	n.cmd = exec.Command(kubeletPath(t), n.args...)
+	n.cmd.Stdout, n.cmd.Stderr = out, out
+	require.NoError(t, n.cmd.Start())
+}
+
+// kill is kill -9.
+func (n *node) kill(t *testing.T) {
+	t.Helper()
+	require.NoError(t, n.cmd.Process.Signal(syscall.SIGKILL))
+	_ = n.cmd.Wait() // killed
+	n.cmd = nil
+}
+
+// try runs kubectl in the namespace.
+func (n *node) try(args ...string) error {
+	_, err := n.run(nil, args...)
+	return err
+}
+
+func (n *node) run(stdin []byte, args ...string) (string, error) {
+	cmd := exec.Command(n.kubectl, append([]string{"--kubeconfig", n.Kubeconfig, "--namespace", n.namespace}, args...)...)
+	cmd.Stdin = bytes.NewReader(stdin)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("kubectl %s: %w: %s", strings.Join(args, " "), err, stderr.String())
+	}
+	return stdout.String(), nil
+}
+
+// do runs kubectl, which must succeed.
+func (n *node) do(t testing.TB, args ...string) string {
+	t.Helper()
+	out, err := n.run(nil, args...)
+	require.NoError(t, err)
+	return out
+}
+
+// apply hands objects to kubectl apply. NODE, NS, BUSYBOX and TESTPROG are replaced.
+func (n *node) apply(t testing.TB, yaml string) {
+	t.Helper()
+	yaml = strings.NewReplacer("NODE", n.name, "NS", n.namespace, "BUSYBOX", n.images.Busybox, "TESTPROG", n.images.Testprog).Replace(yaml)
+	_, err := n.run([]byte(yaml), "apply", "-f", "-")
+	require.NoError(t, err)
+}
+
+// get is a field of an object, "" if there is no such object.
+func (n *node) get(t testing.TB, kind, name, jsonpath string) string {
+	t.Helper()
+	return n.do(t, "get", kind, name, "--ignore-not-found", "-o", "jsonpath="+jsonpath)
+}
+
+// pods are those of the namespace.
+func (n *node) pods(t testing.TB) []v1.Pod {
+	t.Helper()
+	var list v1.PodList
+	require.NoError(t, json.Unmarshal([]byte(n.do(t, "get", "pods", "-o", "json")), &list))
+	return list.Items
+}
+
+// until waits for something to be so.
+func (n *node) until(t testing.TB, what string, cond func() error) {
+	t.Helper()
+	var err error
+	for begun := time.Now(); time.Since(begun) < patience; time.Sleep(200 * time.Millisecond) {
+		if err = cond(); err == nil {
+			return
+		}
+	}
+	t.Fatalf("%s: not within %s: %v", what, patience, err)
+}
+
+// ready waits until a pod is.
+func (n *node) ready(t testing.TB, pod string) {
+	t.Helper()
+	n.until(t, pod+" is ready", func() error {
+		if out := n.get(t, "pod", pod, `{.status.conditions[?(@.type=="Ready")].status}`); out != "True" {
+			return errors.New(n.get(t, "pod", pod, "{.status}"))
+		}
+		return nil
+	})
+}
+
+// gone waits until there is no such object.
+func (n *node) gone(t testing.TB, kind, name string) {
+	t.Helper()
+	n.until(t, kind+" "+name+" is gone", func() error {
+		if out := n.get(t, kind, name, "{.metadata.name}{.status.phase}"); out != "" {
+			return errors.New(out)
+		}
+		return nil
+	})
+}
+
+// containers are those of the namespace, by the runtime.
+func (n *node) containers() ([]*runtimeapi.Container, error) {
+	return n.cri.ListContainers(context.Background(), &runtimeapi.ContainerFilter{LabelSelector: map[string]string{labels.PodNamespace: n.namespace}})
+}
+
+// ids are the IDs of those that run, by pod and name.
+func (n *node) ids(t testing.TB) map[string]string {
+	t.Helper()
+	list, err := n.containers()
+	require.NoError(t, err)
+	out := map[string]string{}
+	for _, c := range list {
+		if c.State == runtimeapi.ContainerState_CONTAINER_RUNNING {
+			out[c.Labels[labels.PodName]+"/"+c.Metadata.Name] = c.Id
+		}
+	}
+	return out
+}
+
+// empty tells whether the runtime has nothing of the namespace.
+func (n *node) empty() error {
+	list, err := n.containers()
+	if err != nil {
+		return err
+	}
+	sandboxes, err := n.cri.ListPodSandbox(context.Background(), &runtimeapi.PodSandboxFilter{LabelSelector: map[string]string{labels.PodNamespace: n.namespace}})
+	if err != nil || len(list)+len(sandboxes) == 0 {
+		return err
+	}
+	return fmt.Errorf("%d containers, %d sandboxes", len(list), len(sandboxes))
+}
+
+// exec runs a command in a container that runs.
+func (n *node) exec(t testing.TB, container string, cmd ...string) string {
+	t.Helper()
+	stdout, stderr, err := n.cri.ExecSync(t.Context(), n.ids(t)[container], cmd, 30*time.Second)
+	require.NoError(t, err, "%s", stderr)
+	return string(stdout)
+}

@@ -1,0 +1,509 @@
+package e2e_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/examples/kubelet/csi/csitest"
+	"github.com/podwright/podwright/examples/kubelet/server"
+	"github.com/podwright/podwright/examples/testbed/tb"
+)
+
+// csiScene is a scene in which CSI drivers register: real ones, over their sockets, which
+// outlive the pods.
+type csiScene struct {
+	*volumeScene
+	sockets string
+	drivers []*csiDriver
+}
+
+// withDrivers is withObjects with CSI drivers.
+func withDrivers(t *testing.T, test func(t *testing.T, s *csiScene)) {
+	t.Helper()
+	images := tb.Images(t)
+	build.path(t)
+	for _, rt := range tb.Runtimes(t) {
+		t.Run(rt.Name, func(t *testing.T) {
+			t.Parallel()
+			s := newCSIScene(t, rt, images)
+			s.start(t)
+			test(t, s)
+		})
+	}
+}
+
+func newCSIScene(t *testing.T, rt tb.Runtime, images tb.ImageNames) *csiScene {
+	// The path of a socket has 107 bytes at most, and drivers register below the root.
+	sockets, err := os.MkdirTemp("", "csi")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(sockets)) })
+	s := &csiScene{sockets: sockets}
+	t.Cleanup(func() {
+		for _, d := range s.drivers {
+			d.Stop()
+		}
+	})
+	s.volumeScene = &volumeScene{scene: newScene(t, rt, images, options{endpoint: rt.Endpoint})}
+	t.Cleanup(func() { // or the pods would never go
+		for _, d := range s.drivers {
+			d.behave(nil)
+			d.up(t)
+		}
+	})
+	s.root, s.objects = filepath.Join(sockets, "root"), filepath.Join(s.dir, "objects")
+	s.args = append(s.args, "--root-dir="+s.root, "--objects-dir="+s.objects)
+	return s
+}
+
+// csiDriver is a driver that behaves as it is told.
+type csiDriver struct {
+	*csitest.Driver
+	runs bool
+
+	mu    sync.Mutex
+	fault func(ctx context.Context, method string) error
+	done  func(ctx context.Context, method string) error
+	lies  bool
+}
+
+// driver adds a driver with inline volumes, which is not started. spec is what its object
+// says beside that.
+func (s *csiScene) driver(t *testing.T, name, spec string) *csiDriver {
+	t.Helper()
+	s.put(t, "csidrivers/"+name+".yaml", "apiVersion: storage.k8s.io/v1\nkind: CSIDriver\nspec: {volumeLifecycleModes: [Ephemeral]"+spec+"}\n")
+	d := &csiDriver{}
+	ask := func(f *func(context.Context, string) error) func(context.Context, string) error {
+		return func(ctx context.Context, method string) error {
+			d.mu.Lock()
+			g := *f
+			d.mu.Unlock()
+			if g == nil {
+				return nil
+			}
+			return g(ctx, method)
+		}
+	}
+	d.Driver = &csitest.Driver{
+		Name: name, Registry: filepath.Join(s.root, "plugins_registry"), Socket: filepath.Join(s.sockets, name+".sock"), Stages: true,
+		Fault: ask(&d.fault), Done: ask(&d.done),
+		Lie: func(string) bool { d.mu.Lock(); defer d.mu.Unlock(); return d.lies },
+	}
+	require.NoError(t, os.MkdirAll(d.Registry, 0o750))
+	s.drivers = append(s.drivers, d)
+	return d
+}
+
+// up starts the driver, unless it runs.
+func (d *csiDriver) up(t testing.TB) *csiDriver {
+	t.Helper()
+	if !d.runs {
+		require.NoError(t, d.Start())
+		d.runs = true
+	}
+	return d
+}
+
+func (d *csiDriver) down() {
+	d.Stop()
+	d.runs = false
+}
+
+// behave makes change the way that the driver behaves; nil is well.
+func (d *csiDriver) behave(change func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.fault, d.done, d.lies = nil, nil, false
+	if change != nil {
+		change()
+	}
+}
+
+func (d *csiDriver) count(method string) (n int) {
+	for _, call := range d.Calls() {
+		if call == method {
+			n++
+		}
+	}
+	return n
+}
+
+// csiPod has a volume of a driver at /v.
+func (s *csiScene) csiPod(name, driver string, change ...func(*v1.CSIVolumeSource)) *v1.Pod {
+	pod := newPod(name, shell("main", s.images.Busybox, untilTerm))
+	source := &v1.CSIVolumeSource{Driver: driver, VolumeAttributes: map[string]string{"color": "red"}}
+	for _, f := range change {
+		f(source)
+	}
+	mounted(pod, "v", "/v", v1.VolumeSource{CSI: source})
+	return pod
+}
+
+// goes takes a pod away and waits until nothing of it is left.
+func (s *csiScene) goes(t *testing.T, name string) {
+	t.Helper()
+	pod, err := s.pod(name)
+	require.NoError(t, err)
+	s.unplace(t, name+".yaml")
+	wait(t, 20*time.Second, name+" goes", func() error {
+		return errors.Join(s.gone(name, string(pod.UID)), noMounts(filepath.Join(s.root, "pods", string(pod.UID))))
+	})
+}
+
+// volumeOf is how the only volume of a pod is explained, also of one that the kubelet knows
+// no more but by what is on its disk.
+func (s *csiScene) volumeOf(uid string) (server.VolumeReport, error) {
+	report, err := s.statusz()
+	if err != nil {
+		return server.VolumeReport{}, err
+	}
+	for _, p := range report.Pods {
+		if p.UID == uid && len(p.Volumes) == 1 {
+			return p.Volumes[0], nil
+		}
+	}
+	return server.VolumeReport{}, fmt.Errorf("nothing about pod %s", uid)
+}
+
+// explains waits until a volume is explained as it should be.
+func explains(t *testing.T, what string, look func() (server.VolumeReport, error), good func(server.VolumeReport) bool) {
+	t.Helper()
+	wait(t, 10*time.Second, what, func() error {
+		v, err := look()
+		if err == nil && !good(v) {
+			err = fmt.Errorf("have %+v", v)
+		}
+		return err
+	})
+}
+
+// bystander shows that pods with volumes of another driver, and of none, come and go.
+func (s *csiScene) bystander(t *testing.T, name string) {
+	t.Helper()
+	begin := time.Now()
+	s.place(t, name+"-csi.yaml", s.csiPod(name+"-csi", "good"))
+	pod := newPod(name, shell("main", s.images.Busybox, untilTerm))
+	mounted(pod, "memory", "/memory", memory("1Mi"))
+	s.place(t, name+".yaml", pod)
+	s.running(t, name)
+	s.running(t, name+"-csi")
+	s.shows(t, name+"-csi", "cat /v/color", "red")
+	s.goes(t, name)
+	s.goes(t, name+"-csi")
+	require.NoError(t, s.healthy())
+	t.Logf("bystanders came and went in %s", time.Since(begin).Round(time.Millisecond))
+}
+
+// A static pod has volumes of a driver: with what the driver is told about it, a secret,
+// a token, its group's files, one read-only, and a part of one; all of it goes with it.
+func TestCSI(t *testing.T) {
+	withDrivers(t, func(t *testing.T, s *csiScene) {
+		d := s.driver(t, "d", ", podInfoOnMount: true, fsGroupPolicy: File, tokenRequests: [{audience: vault}]").up(t)
+		fresh := s.driver(t, "fresh", ", requiresRepublish: true").up(t)
+		key := func(source *v1.CSIVolumeSource) { source.NodePublishSecretRef = &v1.LocalObjectReference{Name: "pass"} }
+		pod := s.csiPod("p", "d", key)
+		pod.Spec.SecurityContext = &v1.PodSecurityContext{FSGroup: new(int64(2000))}
+		mounted(pod, "ro", "/ro", v1.VolumeSource{CSI: &v1.CSIVolumeSource{Driver: "d", ReadOnly: new(true)}})
+		republished := v1.VolumeSource{CSI: &v1.CSIVolumeSource{Driver: "fresh"}}
+		key(republished.CSI)
+		mounted(pod, "fresh", "/fresh", republished)
+		mountAt(pod, "v", "/color", func(m *v1.VolumeMount) { m.SubPath = "color" })
+		s.place(t, "p.yaml", pod)
+		s.fails(t, "p", "v", `secret "default/pass" not found`)
+		s.put(t, "secrets/default/pass.yaml", pass)
+		s.fails(t, "p", "v", `serviceaccount "default/default" not found`)
+		s.put(t, "tokens/default/default.yaml", bearer)
+		s.running(t, "p")
+		uid := string(s.running(t, "p").UID)
+		for script, want := range map[string]string{
+			"cat /v/color /v/password /color":                    "redsecretred",
+			"cat /v/pod.uid; echo; cat /v/pod.name /v/ephemeral": uid + "\np-" + s.node + "true",
+			"cat /v/serviceAccount.tokens":                       `{"vault":{"token":"abc","expirationTimestamp":"0001-01-01T00:00:00Z"}}`,
+			"stat -c %g /v /v/color":                             "2000\n2000",
+			"stat -c %a /v/color":                                "664",
+			"touch /v/x && echo yes":                             "yes",
+			"touch /ro/x 2>/dev/null; echo $?":                   "1",
+			"cat /fresh/password; ls /fresh":                     "secretpassword\nuser",
+			"grep -c ' /v tmpfs rw' /proc/mounts":                "1",
+			"grep -c ' /ro tmpfs ro' /proc/mounts":               "1",
+			"ls /ro | grep -c .":                                 "6",
+		} {
+			s.shows(t, "p", script+" 2>/dev/null", want)
+		}
+		before := s.see(t).ids()
+		s.put(t, "secrets/default/pass.yaml", strings.Replace(pass, "secret}", "better}", 1))
+		s.shows(t, "p", "cat /fresh/password /v/password", "bettersecret") // only drivers that ask hear of it
+		require.Equal(t, 2, d.count("NodePublishVolume"))
+		require.Equal(t, before, s.see(t).ids())
+		require.NoError(t, s.healthy())
+
+		s.goes(t, "p")
+		require.NoError(t, noMounts(s.root))
+		require.Equal(t, 2, d.count("NodeUnpublishVolume"))
+		require.Equal(t, 1, fresh.count("NodeUnpublishVolume"))
+		require.Zero(t, d.count("NodeStageVolume")+d.count("NodeUnstageVolume"), "a pod's own volume is not staged")
+	})
+}
+
+// A pod waits for a driver that is not there, and runs as soon as it comes. A driver that
+// goes away takes nothing from a pod that runs; what it has published waits for it to
+// come back, also in the next kubelet.
+func TestCSIDriverComesAndGoes(t *testing.T) {
+	withDrivers(t, func(t *testing.T, s *csiScene) {
+		s.driver(t, "good", "").up(t)
+		d := s.driver(t, "d", "")
+		const missing = `driver "d" is not registered on this node`
+		s.place(t, "p.yaml", s.csiPod("p", "d"))
+		s.place(t, "nobody.yaml", s.csiPod("nobody", "unknown"))
+		s.fails(t, "p", "v", missing)
+		s.fails(t, "nobody", "v", `driver "unknown" is not registered`)
+		require.NotEmpty(t, s.logLines(t, "reason=FailedMount", "p-"+s.node, "manifest="))
+		s.bystander(t, "b")
+		time.Sleep(5 * time.Second) // so that the next try by itself is far away
+		begin := time.Now()
+		d.up(t)
+		pod := s.running(t, "p")
+		require.Less(t, time.Since(begin), 4*time.Second, "it runs at once")
+		s.goes(t, "nobody")
+
+		before := s.see(t).ids()
+		d.down()
+		s.kill(t)
+		s.start(t)
+		s.running(t, "p")
+		s.shows(t, "p", "cat /v/color", "red")
+		d.up(t)
+		s.shows(t, "p", "cat /v/color", "red")
+		d.down()
+		require.Equal(t, before, s.see(t).ids())
+
+		waits := func() {
+			explains(t, "p waits for the driver", func() (server.VolumeReport, error) { return s.volumeOf(string(pod.UID)) },
+				func(v server.VolumeReport) bool { return strings.Contains(v.LastError, missing) })
+		}
+		s.unplace(t, "p.yaml")
+		waits()
+		require.Zero(t, s.terminate(t, 10*time.Second))
+		s.start(t)
+		waits()
+		s.bystander(t, "c")
+		d.up(t)
+		wait(t, 20*time.Second, "p goes", func() error { return errors.Join(s.gone("p", string(pod.UID)), noMounts(s.root)) })
+	})
+}
+
+// Drivers are slow, fail, lie and hang, when volumes are published and when they are
+// taken away. Each holds up its own pod, which says why and since when, and no other; nor
+// does it hold up the end of the kubelet, nor its start.
+func TestCSIDriverMisbehaves(t *testing.T) {
+	withDrivers(t, func(t *testing.T, s *csiScene) {
+		s.driver(t, "good", "").up(t)
+		at := func(want string, f func(ctx context.Context) error) func(context.Context, string) error {
+			return func(ctx context.Context, method string) error {
+				if !strings.HasPrefix(method, want) {
+					return nil
+				}
+				return f(ctx)
+			}
+		}
+		refuse := func(context.Context) error { return status.Error(codes.Internal, "no more disks") }
+		hang := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
+		slow := func(ctx context.Context) error {
+			select {
+			case <-time.After(2 * time.Second):
+			case <-ctx.Done():
+			}
+			return nil
+		}
+		deaf := func(ctx context.Context, method string) error {
+			if method == "NodeGetCapabilities" || strings.HasSuffix(method, "Volume") {
+				return hang(ctx)
+			}
+			return nil
+		}
+		behaviours := map[string]func(d *csiDriver, call string) func(){
+			"slow":  func(d *csiDriver, call string) func() { return func() { d.fault = at(call, slow) } },
+			"fails": func(d *csiDriver, call string) func() { return func() { d.fault = at(call, refuse) } },
+			"hangs": func(d *csiDriver, call string) func() { return func() { d.fault = at(call, hang) } },
+			"late":  func(d *csiDriver, call string) func() { return func() { d.done = at(call, hang) } }, // has done it, and does not say so
+			"deaf":  func(d *csiDriver, _ string) func() { return func() { d.fault = deaf } },
+			"lies":  func(d *csiDriver, _ string) func() { return func() { d.lies = true } },
+		}
+		drivers := map[string]*csiDriver{}
+		for name, behaves := range behaviours {
+			d := s.driver(t, name, "").up(t)
+			wait(t, 10*time.Second, name+" registers", func() error {
+				if len(d.Told()) == 0 || !d.Told()[0].PluginRegistered {
+					return errors.New("it is not told so")
+				}
+				return nil
+			})
+			d.behave(behaves(d, "NodePublishVolume"))
+			drivers[name] = d
+			s.place(t, name+".yaml", s.csiPod(name, name))
+		}
+		uids := map[string]string{} // once they run
+		explained := func(action string) {
+			look := func(name string) (server.VolumeReport, error) { return s.volume(name, "v") }
+			says := map[string]string{"fails": "no more disks", "lies": "does not exist"}
+			if action == "unmount" {
+				look = func(name string) (server.VolumeReport, error) { return s.volumeOf(uids[name]) }
+				says["lies"] = "driver lies says that the volume is unpublished"
+			}
+			for name, text := range says {
+				explains(t, name+" says why", func() (server.VolumeReport, error) { return look(name) },
+					func(v server.VolumeReport) bool { return !v.Ready && strings.Contains(v.LastError, text) })
+			}
+			for _, name := range []string{"hangs", "late", "deaf"} {
+				explains(t, name+" says since when", func() (server.VolumeReport, error) { return look(name) },
+					func(v server.VolumeReport) bool { return !v.Ready && v.Operation == action && v.RunningSince != nil })
+			}
+		}
+		stops := func() {
+			begin := time.Now()
+			require.Zero(t, s.terminate(t, 10*time.Second))
+			require.Less(t, time.Since(begin), 5*time.Second)
+			s.start(t)
+		}
+		explained("mount")
+		s.bystander(t, "b")
+		stops()
+		s.bystander(t, "c")
+		explained("mount")
+		for _, d := range drivers {
+			d.behave(nil)
+		}
+		// What hangs would take its two minutes; the driver ends it when it is started again.
+		for _, d := range drivers {
+			d.down()
+			d.up(t)
+		}
+		for name := range drivers {
+			uids[name] = string(s.running(t, name).UID)
+			s.shows(t, name, "cat /v/color", "red")
+		}
+
+		for name, d := range drivers {
+			d.behave(behaviours[name](d, "NodeUnpublishVolume"))
+			s.unplace(t, name+".yaml")
+		}
+		explained("unmount")
+		stops()
+		s.bystander(t, "d")
+		explained("unmount")
+		for _, d := range drivers {
+			d.behave(nil)
+			d.down()
+			d.up(t)
+		}
+		for name, uid := range uids {
+			wait(t, 30*time.Second, name+" goes", func() error { return s.gone(name, uid) })
+		}
+		require.NoError(t, noMounts(s.root))
+	})
+}
+
+// The kubelet is killed in every call of a driver, before and after the call has had its
+// effect. The next one goes on where it was.
+func TestCSIOfAKilledKubelet(t *testing.T) {
+	withDrivers(t, func(t *testing.T, s *csiScene) {
+		d := s.driver(t, "d", "").up(t)
+		// during kills the kubelet in a call that something leads to.
+		during := func(method string, after bool, lead func()) {
+			reached := make(chan struct{}, 1)
+			hang := func(ctx context.Context, m string) error {
+				if m != method {
+					return nil
+				}
+				select {
+				case reached <- struct{}{}:
+				default:
+				}
+				<-ctx.Done()
+				return ctx.Err()
+			}
+			d.behave(func() {
+				if d.fault = hang; after {
+					d.fault, d.done = nil, hang
+				}
+			})
+			lead()
+			select {
+			case <-reached:
+			case <-time.After(shortestWait):
+				t.Fatalf("%s was not called", method)
+			}
+			s.kill(t)
+			d.behave(nil)
+			s.start(t)
+		}
+		for i, method := range []string{"NodeGetCapabilities", "NodePublishVolume", "NodePublishVolume"} {
+			name := fmt.Sprintf("p%d", i)
+			during(method, i == 2, func() { s.place(t, name+".yaml", s.csiPod(name, "d")) })
+			pod := s.running(t, name)
+			s.shows(t, name, "cat /v/color && grep -c ' /v ' /proc/mounts", "red1")
+			require.Zero(t, pod.Status.ContainerStatuses[0].RestartCount)
+			before := s.see(t).ids()
+			s.kill(t)
+			s.start(t)
+			s.running(t, name)
+			require.Equal(t, before, s.see(t).ids(), "nothing was restarted")
+			if i == 0 {
+				s.goes(t, name)
+				continue
+			}
+			during("NodeUnpublishVolume", i == 2, func() { s.unplace(t, name+".yaml") })
+			wait(t, 20*time.Second, name+" goes", func() error { return errors.Join(s.gone(name, string(pod.UID)), noMounts(s.root)) })
+		}
+		// The pod goes while no kubelet runs.
+		during("NodePublishVolume", true, func() { s.place(t, "q.yaml", s.csiPod("q", "d")) })
+		s.kill(t)
+		s.unplace(t, "q.yaml")
+		s.start(t)
+		wait(t, 20*time.Second, "q goes", func() error { return errors.Join(s.gone("q"), noMounts(s.root)) })
+	})
+}
+
+// Two kubelets on one host, each with a runtime and a root of its own, have drivers of the
+// same name, each its own.
+func TestCSIOfTwoKubelets(t *testing.T) {
+	images := tb.Images(t)
+	build.path(t)
+	runtimes := tb.Runtimes(t)
+	if len(runtimes) < 2 {
+		t.Skip("needs two runtimes")
+	}
+	first, second := newCSIScene(t, runtimes[0], images), newCSIScene(t, runtimes[1], images)
+	for _, s := range []*csiScene{first, second} {
+		s.start(t)
+		s.driver(t, "d", "").up(t)
+		s.place(t, "p.yaml", s.csiPod("p", "d"))
+	}
+	for _, s := range []*csiScene{first, second} {
+		s.running(t, "p")
+		require.Equal(t, 1, s.drivers[0].count("NodePublishVolume"))
+	}
+	second.drivers[0].down()
+	second.place(t, "q.yaml", second.csiPod("q", "d"))
+	second.fails(t, "q", "v", `driver "d" is not registered`)
+	first.place(t, "q.yaml", first.csiPod("q", "d"))
+	first.running(t, "q")
+	first.goes(t, "p")
+	second.drivers[0].up(t)
+	second.running(t, "q")
+	require.Equal(t, []int{2, 1, 2, 0}, []int{
+		first.drivers[0].count("NodePublishVolume"), first.drivers[0].count("NodeUnpublishVolume"),
+		second.drivers[0].count("NodePublishVolume"), second.drivers[0].count("NodeUnpublishVolume"),
+	})
+}

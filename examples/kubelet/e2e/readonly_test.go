@@ -1,0 +1,98 @@
+package e2e_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+	v1 "k8s.io/api/core/v1"
+)
+
+// bystander is a pod beside others, probed by commands. The function that is returned
+// checks that it has noticed nothing.
+func (s *scene) bystander(t *testing.T) (untouched func()) {
+	t.Helper()
+	c := shell("main", s.images.Busybox, untilTerm)
+	c.LivenessProbe, c.ReadinessProbe = execProbe("true"), execProbe("true")
+	s.place(t, "bystander.yaml", newPod("bystander", c))
+	before := s.becomesReady(t, "bystander")
+	return func() {
+		t.Helper()
+		require.NoError(t, s.untouched(before, "bystander"))
+		require.Empty(t, s.events(t, "bystander", "Unhealthy"))
+	}
+}
+
+// makeReadOnly lets nobody write below the root folder until the returned function is
+// called.
+func (s *scene) makeReadOnly(t *testing.T) (end func()) {
+	t.Helper()
+	require.NoError(t, os.MkdirAll(s.root, 0o755))
+	require.NoError(t, unix.Mount(s.root, s.root, "", unix.MS_BIND|unix.MS_REC, ""))
+	mounted := true
+	end = func() {
+		if mounted {
+			require.NoError(t, unix.Unmount(s.root, unix.MNT_DETACH))
+		}
+		mounted = false
+	}
+	t.Cleanup(end)
+	require.NoError(t, unix.Mount("", s.root, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, ""))
+	return end
+}
+
+// A disk that has become read-only stops no pod and keeps none from being stopped. The
+// kubelet says so, also when it cannot start any more, and goes on by itself afterwards.
+func TestReadOnlyRoot(t *testing.T) {
+	onRuntimes(t, "", func(t *testing.T, s *scene) {
+		untouched := s.bystander(t)
+		volume := newPod("volume", shell("main", s.images.Busybox, untilTerm))
+		volume.Spec.Volumes = []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{Medium: v1.StorageMediumMemory}}}}
+		volume.Spec.Containers[0].VolumeMounts = []v1.VolumeMount{{Name: "v", MountPath: "/v"}}
+		s.place(t, "volume.yaml", volume)
+		s.place(t, "removed.yaml", newPod("removed", testprog(s.images.Testprog, "run")))
+		mounted, removed := s.running(t, "volume"), s.running(t, "removed")
+		require.NoError(t, s.healthy())
+
+		end := s.makeReadOnly(t)
+		s.unplace(t, "removed.yaml")
+		s.place(t, "added.yaml", newPod("added", testprog(s.images.Testprog, "run")))
+		wait(t, soonEnough, "healthz says so", func() error { return s.unhealthy("root folder "+s.root, "read-only") })
+		wait(t, soonEnough, "removed stops", func() error {
+			if w := s.see(t).of("removed"); len(w.running()) > 0 {
+				return fmt.Errorf("%s", w)
+			}
+			return nil
+		})
+		wait(t, soonEnough, "added says why it does not run", func() error {
+			r, err := s.statusz()
+			for _, p := range r.Pods {
+				if strings.HasPrefix(p.Name, "added-") && strings.Contains(p.LastError, "read-only") {
+					return err
+				}
+			}
+			return errors.Join(err, fmt.Errorf("%+v", r.Pods))
+		})
+
+		s.kill(t)
+		s.start(t)
+		select {
+		case <-s.proc.done:
+		case <-time.After(soonEnough):
+			t.Fatal("it runs on a root folder that it cannot lock")
+		}
+		require.NotEmpty(t, s.logLines(t, "level=ERROR", "root folder", "read-only"))
+		end()
+		s.start(t)
+		s.running(t, "added")
+		wait(t, soonEnough, "removed goes", func() error { return s.gone("removed", string(removed.UID)) })
+		wait(t, soonEnough, "healthz recovers", s.healthy)
+		untouched()
+		require.NoError(t, s.untouched(mounted, "volume"))
+	})
+}

@@ -1,0 +1,190 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// renewal is a Lease as it is to be.
+type renewal struct {
+	name     string
+	duration time.Duration
+	owner    types.UID // of the node, "" if it was not seen
+	now      time.Time
+}
+
+// of returns the Lease that follows a Lease, nil for none.
+func (r renewal) of(base *coordinationv1.Lease) *coordinationv1.Lease {
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: r.name, Namespace: LeaseNamespace}}
+	if base != nil {
+		lease = base.DeepCopy()
+	}
+	seconds, now := int32(r.duration/time.Second), metav1.NewMicroTime(r.now.Truncate(time.Microsecond))
+	lease.Spec.HolderIdentity = &r.name
+	lease.Spec.LeaseDurationSeconds = &seconds
+	lease.Spec.RenewTime = &now
+	if r.owner != "" {
+		lease.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: r.name, UID: r.owner}}
+	}
+	return lease
+}
+
+// leases renews the Lease. One goroutine owns it.
+type leases struct {
+	*Node
+	interval time.Duration
+
+	// last is the Lease as the API answered last, nil if it is to be asked.
+	last *coordinationv1.Lease
+	// held: this agent has renewed it, for the last time at renewed. Attempts from the one
+	// at unsureFrom to the one at unsureTo may have been accepted too: nobody answered.
+	held                 bool
+	renewed              time.Time
+	unsureFrom, unsureTo time.Time
+}
+
+func (l *leases) run(ctx context.Context) error {
+	failures := 0
+	for ctx.Err() == nil {
+		err := l.renew(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		pause := l.interval
+		if failures++; err == nil {
+			failures = 0
+		} else {
+			pause = backoff(failures)
+		}
+		l.change(func(s *State) { s.Lease = err })
+		if !errors.Is(err, errNoNode) {
+			l.report("lease", err)
+			if failures > 1 {
+				l.cfg.OnRepeatedFailure()
+			}
+		}
+		l.rest(ctx, pause)
+	}
+	return nil
+}
+
+// rest waits for the next renewal, or for a node that is to own the Lease.
+func (l *leases) rest(ctx context.Context, pause time.Duration) {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-l.named:
+	case <-timer.C:
+	}
+}
+
+// errNoNode: a Lease without its node is nobody's.
+var errNoNode = errors.New("the lease waits for the node")
+
+// renew renews the Lease. A conflict means that somebody has written, or that an answer was
+// lost: then it is read, and tried once more.
+func (l *leases) renew(ctx context.Context) error {
+	err := l.tryRenew(ctx)
+	if apierrors.IsConflict(err) {
+		err = l.tryRenew(ctx)
+	}
+	return err
+}
+
+func (l *leases) tryRenew(ctx context.Context) error {
+	if l.last == nil {
+		if err := l.read(ctx); err != nil {
+			return err
+		}
+	}
+	if l.last == nil {
+		return l.create(ctx)
+	}
+	return l.update(ctx)
+}
+
+// read asks for the Lease; last is nil if there is none.
+func (l *leases) read(ctx context.Context) error {
+	lease, err := bounded(ctx, l.Node, getLease, func(ctx context.Context) (*coordinationv1.Lease, error) {
+		return l.cfg.Leases.GetLease(ctx, l.cfg.Name)
+	})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("reading the lease: %w", err)
+	}
+	l.lookForTwin(lease)
+	l.last = lease
+	return nil
+}
+
+func (l *leases) create(ctx context.Context) error {
+	next := l.next(nil)
+	if len(next.OwnerReferences) == 0 {
+		return errNoNode
+	}
+	made, err := bounded(ctx, l.Node, createLease, func(ctx context.Context) (*coordinationv1.Lease, error) {
+		return l.cfg.Leases.CreateLease(ctx, next)
+	})
+	return l.answered(next, made, err)
+}
+
+func (l *leases) update(ctx context.Context) error {
+	next := l.next(l.last)
+	updated, err := bounded(ctx, l.Node, updateLease, func(ctx context.Context) (*coordinationv1.Lease, error) {
+		return l.cfg.Leases.UpdateLease(ctx, next)
+	})
+	return l.answered(next, updated, err)
+}
+
+func (l *leases) next(base *coordinationv1.Lease) *coordinationv1.Lease {
+	return renewal{name: l.cfg.Name, duration: l.cfg.LeaseDuration, owner: l.State().UID, now: time.Now()}.of(base)
+}
+
+// answered takes in what became of an attempt.
+func (l *leases) answered(sent, got *coordinationv1.Lease, err error) error {
+	at := sent.Spec.RenewTime.Time
+	switch {
+	case err == nil:
+		l.last, l.held, l.renewed = got, true, at
+		l.unsureFrom, l.unsureTo = time.Time{}, time.Time{}
+		l.change(func(s *State) { s.Renewed = at })
+		return nil
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err), apierrors.IsAlreadyExists(err):
+		l.last = nil // it is not as it was thought to be
+	default:
+		if l.unsureTo = at; l.unsureFrom.IsZero() {
+			l.unsureFrom = at
+		}
+	}
+	return fmt.Errorf("renewing the lease: %w", err)
+}
+
+// lookForTwin looks for renewals that cannot be this agent's. Before it has any of its own
+// they are those of the agent before it.
+func (l *leases) lookForTwin(lease *coordinationv1.Lease) {
+	var renewed time.Time
+	if lease.Spec.RenewTime != nil {
+		renewed = lease.Spec.RenewTime.Time
+	}
+	holder := lease.Spec.HolderIdentity
+	switch {
+	case holder != nil && *holder != "" && *holder != l.cfg.Name:
+		l.twin(fmt.Sprintf("the lease is held by %q", *holder))
+	case !l.held:
+		if time.Since(renewed).Abs() < l.cfg.LeaseDuration {
+			l.begin(func(s *start) { s.fresh = true })
+		}
+	case !renewed.Equal(l.renewed) && (renewed.Before(l.unsureFrom) || renewed.After(l.unsureTo)):
+		l.twin(fmt.Sprintf("the lease was renewed by somebody else, at %s", renewed.UTC().Format(time.RFC3339Nano)))
+	}
+}

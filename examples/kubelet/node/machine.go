@@ -1,0 +1,134 @@
+package node
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"runtime"
+	"strconv"
+	"strings"
+
+	nodestatus "github.com/podwright/podwright/status/node"
+)
+
+// ReadMachine reads what a machine is and has, below the root of its file system: /proc,
+// /sys and /etc. Storage is for the caller to say. What a machine need not have (swap, huge
+// pages, a name by its firmware) is left out without an error.
+func ReadMachine(root fs.FS) (m nodestatus.Machine, err error) {
+	m.ID = firstLine(root, "etc/machine-id", "var/lib/dbus/machine-id")
+	m.SystemUUID = firstLine(root, "sys/class/dmi/id/product_uuid", "proc/device-tree/system-id", "proc/device-tree/vm,uuid", "etc/machine-id")
+	if m.BootID = firstLine(root, "proc/sys/kernel/random/boot_id"); m.BootID == "" {
+		err = errors.New("proc/sys/kernel/random/boot_id: cannot be read")
+	}
+	var cores, memory error
+	m.Cores, cores = readCores(root)
+	m.Memory, m.Swap, memory = readMemory(root)
+	m.HugePages = readHugePages(root)
+	return m, errors.Join(err, cores, memory)
+}
+
+// firstLine is the first line of the first of the files that has one.
+func firstLine(root fs.FS, names ...string) string {
+	for _, name := range names {
+		data, err := fs.ReadFile(root, name)
+		if err != nil {
+			continue
+		}
+		line, _, _ := strings.Cut(string(data), "\n")
+		if line = strings.Trim(line, " \t\r\x00"); line != "" {
+			return line
+		}
+	}
+	return ""
+}
+
+// readCores counts the processors that are online, such as "0-3,8".
+func readCores(root fs.FS) (n int64, err error) {
+	const name = "sys/devices/system/cpu/online"
+	text := firstLine(root, name)
+	for part := range strings.SplitSeq(text, ",") {
+		low, high, isRange := strings.Cut(part, "-")
+		if !isRange {
+			high = low
+		}
+		first, err1 := strconv.ParseUint(low, 10, 32)
+		last, err2 := strconv.ParseUint(high, 10, 32)
+		if err1 != nil || err2 != nil || last < first {
+			return 0, fmt.Errorf("%s: %q is not a list of processors", name, text)
+		}
+		n += int64(last - first + 1)
+	}
+	return n, nil
+}
+
+func readMemory(root fs.FS) (memory, swap int64, err error) {
+	const name = "proc/meminfo"
+	data, err := fs.ReadFile(root, name)
+	if err != nil {
+		return 0, 0, err
+	}
+	for lines := bufio.NewScanner(bytes.NewReader(data)); lines.Scan(); {
+		fields := strings.Fields(lines.Text())
+		if len(fields) < 2 {
+			continue
+		}
+		kib, err := strconv.ParseInt(fields[1], 10, 53)
+		switch {
+		case err != nil:
+		case fields[0] == "MemTotal:":
+			memory = kib << 10
+		case fields[0] == "SwapTotal:":
+			swap = kib << 10
+		}
+	}
+	if memory <= 0 {
+		return 0, 0, fmt.Errorf("%s: has no MemTotal", name)
+	}
+	return memory, swap, nil
+}
+
+func readHugePages(root fs.FS) map[int64]int64 {
+	const dir = "sys/kernel/mm/hugepages"
+	entries, _ := fs.ReadDir(root, dir) // not there: the kernel has none
+	pages := map[int64]int64{}
+	for _, e := range entries {
+		kib, isSize := strings.CutPrefix(e.Name(), "hugepages-")
+		kib, isKiB := strings.CutSuffix(kib, "kB")
+		size, err := strconv.ParseInt(kib, 10, 27)
+		if !isSize || !isKiB || err != nil || size <= 0 {
+			continue
+		}
+		if n, err := strconv.ParseInt(firstLine(root, dir+"/"+e.Name()+"/nr_hugepages"), 10, 26); err == nil {
+			pages[size<<10] = n * size << 10
+		}
+	}
+	return pages
+}
+
+// ReadVersions reads the versions of the kernel and of the distribution. Runtime and agent
+// are for the caller to say.
+func ReadVersions(root fs.FS) nodestatus.Versions {
+	return nodestatus.Versions{
+		Kernel:       firstLine(root, "proc/sys/kernel/osrelease"),
+		OSImage:      osImage(root),
+		OS:           runtime.GOOS,
+		Architecture: runtime.GOARCH,
+	}
+}
+
+func osImage(root fs.FS) string {
+	for _, name := range []string{"etc/os-release", "usr/lib/os-release"} {
+		data, err := fs.ReadFile(root, name)
+		if err != nil {
+			continue
+		}
+		for line := range strings.Lines(string(data)) {
+			if value, ok := strings.CutPrefix(strings.TrimSpace(line), "PRETTY_NAME="); ok {
+				return strings.Trim(value, `"'`)
+			}
+		}
+	}
+	return "Unknown"
+}

@@ -1,0 +1,59 @@
+package node
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
+
+	nodestatus "github.com/podwright/podwright/status/node"
+)
+
+func TestReservations(t *testing.T) {
+	m := &nodestatus.Machine{Cores: 4, Memory: 8 << 30, Storage: 100 << 30}
+	yes := true
+	for _, c := range []struct {
+		name            string
+		k               kubeletv1beta1.KubeletConfiguration
+		cpu, mem, store string
+	}{
+		{"defaults", kubeletv1beta1.KubeletConfiguration{}, "0", "100Mi", "10Gi"},
+		{"N22", kubeletv1beta1.KubeletConfiguration{SystemReserved: map[string]string{"memory": "1Gi"}, EvictionHard: map[string]string{"memory.available": "100Mi"}}, "0", "1124Mi", "0"},
+		{"both reserved", kubeletv1beta1.KubeletConfiguration{
+			SystemReserved: map[string]string{"cpu": "100m", "ephemeral-storage": "1Gi"}, KubeReserved: map[string]string{"cpu": "1"}, EvictionHard: map[string]string{},
+		}, "1100m", "0", "1Gi"},
+		{"shares", kubeletv1beta1.KubeletConfiguration{EvictionHard: map[string]string{"memory.available": "25%", "nodefs.available": "5Gi"}}, "0", "2Gi", "5Gi"},
+		{"all of it", kubeletv1beta1.KubeletConfiguration{EvictionHard: map[string]string{"memory.available": "100%", "nodefs.available": "0%"}}, "0", "8Gi", "0"},
+		{"N32: merged", kubeletv1beta1.KubeletConfiguration{EvictionHard: map[string]string{"memory.available": "200Mi"}, MergeDefaultEvictionSettings: &yes}, "0", "200Mi", "10Gi"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r, err := ParseReservations(&c.k)
+			require.NoError(t, err)
+			got := r.Of(m)
+			for name, want := range map[v1.ResourceName]string{"cpu": c.cpu, "memory": c.mem, "ephemeral-storage": c.store} {
+				q := got[name]
+				require.Equal(t, want, q.String(), name)
+			}
+			require.NoError(t, r.Check(m))
+			require.Equal(t, got, r.Of(m), "asking changes nothing")
+		})
+	}
+	require.NotNil(t, Reservations{}.Of(m))
+}
+
+func TestReservationsThatAreWrong(t *testing.T) {
+	for want, k := range map[string]kubeletv1beta1.KubeletConfiguration{
+		"kubeReserved[cpu]":               {KubeReserved: map[string]string{"cpu": "many"}},
+		"systemReserved[memory]":          {SystemReserved: map[string]string{"memory": "-1"}},
+		"evictionHard[memory.available]":  {EvictionHard: map[string]string{"memory.available": "x"}},
+		"evictionHard[nodefs.available]":  {EvictionHard: map[string]string{"nodefs.available": "101%"}},
+		"evictionHard[memory.available]:": {EvictionHard: map[string]string{"memory.available": "-5%"}},
+	} {
+		_, err := ParseReservations(&k)
+		require.ErrorContains(t, err, want)
+	}
+	r, err := ParseReservations(&kubeletv1beta1.KubeletConfiguration{KubeReserved: map[string]string{"memory": "9Gi", "example.com/x": "1"}})
+	require.NoError(t, err)
+	require.ErrorContains(t, r.Check(&nodestatus.Machine{Cores: 1, Memory: 8 << 30}), "9316Mi of memory are more than the 8Gi that the machine has")
+}

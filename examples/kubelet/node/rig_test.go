@@ -1,0 +1,136 @@
+package node_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/examples/kubelet/node"
+	"github.com/podwright/podwright/examples/kubelet/node/nodetest"
+	nodestatus "github.com/podwright/podwright/status/node"
+)
+
+// rig is an agent on an API in memory, in a bubble.
+type rig struct {
+	*node.Node
+	api *nodetest.API
+	cfg node.Config
+
+	mu       sync.Mutex
+	machine  nodestatus.Machine
+	notReady []string
+	pressure nodestatus.Pressure
+	events   []string
+	failures int
+	log      bytes.Buffer
+	stop     func()
+}
+
+// Write takes a line of the log.
+func (r *rig) Write(line []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.log.Write(line)
+}
+
+func (r *rig) said(text string) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return strings.Count(r.log.String(), text)
+}
+
+func (r *rig) happened() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return append([]string(nil), r.events...)
+}
+
+// set changes what the facts say.
+func (r *rig) set(f func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	f()
+}
+
+func (r *rig) facts(context.Context) nodestatus.Facts {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	machine, pressure := r.machine, r.pressure
+	return nodestatus.Facts{Machine: &machine, Pressure: &pressure}
+}
+
+func (r *rig) problems() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.notReady
+}
+
+// newRig starts an agent of the node n; change may be nil.
+func newRig(t *testing.T, api *nodetest.API, change func(*rig)) *rig {
+	t.Helper()
+	r := &rig{api: api, machine: nodestatus.Machine{ID: "machine", SystemUUID: "system", BootID: "boot", Cores: 2, Memory: 1 << 30, Storage: 1 << 30}}
+	r.cfg = node.Config{
+		Name:             "n",
+		ControllerAttach: true,
+		Addressing: node.Addressing{Network: node.Network{
+			Lookup:       func(context.Context, string) ([]netip.Addr, error) { return nil, nil },
+			Local:        func() ([]netip.Addr, error) { return []netip.Addr{netip.MustParseAddr("10.0.0.1")}, nil },
+			DefaultRoute: func(netip.Addr) (netip.Addr, error) { return netip.MustParseAddr("10.0.0.1"), nil },
+		}},
+		Nodes: api, Leases: api,
+		Facts:             r.facts,
+		NotReady:          r.problems,
+		OnRepeatedFailure: func() { r.set(func() { r.failures++ }) },
+		Event: func(ref v1.ObjectReference, _, reason, _ string) {
+			if ref.Kind == "Node" && ref.Name == "n" && ref.UID == "" {
+				r.set(func() { r.events = append(r.events, reason) })
+			}
+		},
+		Logger: slog.New(slog.NewTextHandler(r, nil)),
+	}
+	if change != nil {
+		change(r)
+	}
+	var err error
+	r.Node, err = node.New(r.cfg)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- r.Run(ctx) }()
+	r.stop = sync.OnceFunc(func() {
+		cancel()
+		require.NoError(t, <-ended)
+	})
+	t.Cleanup(r.stop)
+	return r
+}
+
+// bubble runs a test in a bubble, in which the agents are stopped.
+func bubble(t *testing.T, f func(t *testing.T)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { f(t) })
+}
+
+// pass lets time go by, and what is due be done.
+func pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+func ready(n *v1.Node) string {
+	c := nodestatus.Condition(&n.Status, v1.NodeReady)
+	if c == nil {
+		return "none"
+	}
+	return fmt.Sprintf("%s %s", c.Status, c.Reason)
+}

@@ -1,0 +1,337 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/podwright/podwright/internal/run"
+	nodestatus "github.com/podwright/podwright/status/node"
+)
+
+const (
+	// maxTries is how often a round is tried before the next one.
+	maxTries = 5
+	// wakeGap is the shortest time from a round to one that was asked for.
+	wakeGap = time.Second
+)
+
+// rounds registers the node and keeps its status. One goroutine owns it.
+type rounds struct {
+	*Node
+	wanted *v1.Node
+
+	// known is the node as the API answered last, nil if it has none.
+	known *v1.Node
+	// ours: the node was made, or put right, by this agent.
+	ours    bool
+	written nodestatus.Written
+	// told is the status that was written last, nil if none was; tried what was last tried
+	// to be written of the machine.
+	told  *v1.NodeStatus
+	tried v1.NodeSystemInfo
+	// sawReady: when facts were found last, nothing spoke against the node's being ready.
+	sawReady bool
+}
+
+func (r *rounds) run(ctx context.Context) error {
+	begun := time.Now()
+	for ctx.Err() == nil {
+		r.register(ctx)
+		err := r.round(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		r.change(func(s *State) { s.Status = err })
+		if r.known == nil { // it is gone: it is made anew at once
+			continue
+		}
+		r.report("status", err)
+		r.rest(ctx, begun)
+	}
+	return nil
+}
+
+// rest waits for the time of the next round. While the node is new to the cluster that is
+// when it has become ready.
+func (r *rounds) rest(ctx context.Context, begun time.Time) {
+	next := time.NewTimer(r.timing.Pause())
+	defer next.Stop()
+	gap := time.NewTimer(wakeGap)
+	defer gap.Stop()
+	var wake <-chan struct{}
+	for {
+		var look <-chan time.Time
+		if pause, again := r.timing.Starting(begun, time.Now(), r.told); again {
+			look = time.After(pause)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-next.C:
+			return
+		case <-gap.C:
+			wake = r.wake
+		case <-wake:
+			return
+		case <-look:
+			if isReady := len(r.cfg.NotReady()) == 0; isReady != r.sawReady {
+				return
+			}
+		}
+	}
+}
+
+// register makes the node, or finds that it is there, and returns when that has succeeded
+// or ctx has ended.
+func (r *rounds) register(ctx context.Context) {
+	for failures := 0; r.known == nil && ctx.Err() == nil; {
+		err := r.tryRegister(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		r.change(func(s *State) { s.Status = err })
+		r.report("registration", err)
+		if err != nil {
+			if failures++; failures > 1 {
+				r.cfg.OnRepeatedFailure()
+			}
+			run.Sleep(ctx, backoff(failures))
+		}
+	}
+}
+
+func (r *rounds) tryRegister(ctx context.Context) error {
+	if r.cfg.NoRegister {
+		node, err := r.get(ctx)
+		if err != nil {
+			return fmt.Errorf("waiting for somebody to make the node: %w", err)
+		}
+		r.found(node)
+		return nil
+	}
+	node := r.wanted.DeepCopy()
+	facts := r.facts(ctx, node)
+	node.Status = *nodestatus.Compute(nil, facts)
+	made, err := r.create(ctx, node)
+	switch {
+	case err == nil:
+		r.cfg.Logger.Info("registered the node", "node", made.Name, "uid", made.UID)
+		r.ours = true
+		r.wrote(facts.Now, &v1.NodeStatus{}, made, true)
+		return nil
+	case apierrors.IsAlreadyExists(err), apierrors.IsForbidden(err): // that it may not be made says nothing of whether it is there
+		existing, getErr := r.get(ctx)
+		if getErr != nil {
+			return fmt.Errorf("registering the node: %w; reading it: %w", err, getErr)
+		}
+		r.found(existing)
+		return nil
+	default:
+		return fmt.Errorf("registering the node: %w", err)
+	}
+}
+
+// found takes a node over that is there already.
+func (r *rounds) found(node *v1.Node) {
+	r.cfg.Logger.Info("the node is registered already", "node", node.Name, "uid", node.UID)
+	r.ours = false
+	r.seen(node)
+}
+
+// seen takes in what the API has.
+func (r *rounds) seen(node *v1.Node) {
+	if was := r.known; was != nil && was.UID == node.UID && was.Spec.Unschedulable != node.Spec.Unschedulable {
+		reason := "NodeSchedulable"
+		if node.Spec.Unschedulable {
+			reason = "NodeNotSchedulable"
+		}
+		r.event(v1.EventTypeNormal, reason, fmt.Sprintf("Node %s status is now: %s", node.Name, reason))
+	}
+	r.known = node
+	if r.State().UID != node.UID {
+		r.change(func(s *State) { s.UID = node.UID })
+		r.named.Wake()
+	}
+}
+
+// round reads the node and writes what has changed of it, or what is due.
+func (r *rounds) round(ctx context.Context) (err error) {
+	for try := range maxTries {
+		if try > 0 && !run.Sleep(ctx, backoff(try)) {
+			return err
+		}
+		if err = r.try(ctx, try == 0); err == nil || r.known == nil {
+			return err
+		}
+		if ctx.Err() == nil && try > 0 {
+			r.cfg.OnRepeatedFailure()
+		}
+	}
+	return err
+}
+
+func (r *rounds) try(ctx context.Context, cached bool) error {
+	if err := r.read(ctx, cached); err != nil {
+		return err
+	}
+	old := r.known
+	r.lookForTwin(&old.Status.NodeInfo)
+	node := old.DeepCopy()
+	if !r.ours && !r.cfg.NoRegister {
+		reconcile(node, r.wanted, r.cfg.ResetExtended)
+	}
+	refresh(node, r.wanted)
+	facts := r.facts(ctx, node)
+	node.Status = *nodestatus.Compute(&node.Status, facts)
+	r.lookForMove(&old.Status.NodeInfo, &node.Status.NodeInfo)
+	differs := changed(old, node)
+	if !r.timing.Due(r.written, facts.Now, differs) {
+		r.cfg.OnNode(old)
+		return nil
+	}
+	patch, err := StatusPatch(old, node)
+	if err != nil {
+		return err
+	}
+	r.tried = node.Status.NodeInfo
+	now, err := r.patch(ctx, patch)
+	if err != nil {
+		return fmt.Errorf("writing the status: %w", err)
+	}
+	r.ours = true
+	r.wrote(facts.Now, &old.Status, now, differs)
+	return nil
+}
+
+// read reads the node. If it is gone, or another one has its name, everything begins anew.
+func (r *rounds) read(ctx context.Context, cached bool) error {
+	node := (*v1.Node)(nil)
+	if cached {
+		node = newer(r.cfg.Cached(), r.known)
+	}
+	var err error
+	if node == nil {
+		node, err = r.get(ctx)
+	}
+	switch {
+	case apierrors.IsNotFound(err):
+		r.cfg.Logger.Warn("the node was deleted", "node", r.cfg.Name, "uid", r.known.UID)
+		r.forget()
+		return fmt.Errorf("the node was deleted: %w", err)
+	case err != nil:
+		return fmt.Errorf("reading the node: %w", err)
+	case node.UID != r.known.UID:
+		r.cfg.Logger.Warn("the node was deleted, and another one made", "node", r.cfg.Name, "uid", r.known.UID, "now", node.UID)
+		r.forget()
+		r.found(node)
+	}
+	r.seen(node)
+	return nil
+}
+
+// forget forgets the node.
+func (r *rounds) forget() {
+	r.known, r.told, r.written, r.ours = nil, nil, nodestatus.Written{}, false
+	r.change(func(s *State) { s.UID, s.Ready = "", false })
+}
+
+// newer is what a watch has seen, unless the API has answered with something newer since.
+func newer(cached, known *v1.Node) *v1.Node {
+	if cached == nil || known == nil || cached.UID != known.UID {
+		return nil // a watch may be late, and a read tells
+	}
+	seen, err1 := strconv.ParseUint(cached.ResourceVersion, 10, 64)
+	answered, err2 := strconv.ParseUint(known.ResourceVersion, 10, 64)
+	if err1 == nil && err2 == nil && seen < answered {
+		return known
+	}
+	return cached
+}
+
+// wrote remembers a write that has succeeded, and tells what it has changed.
+func (r *rounds) wrote(at time.Time, old *v1.NodeStatus, node *v1.Node, differs bool) {
+	first := r.told == nil
+	r.written = r.timing.Wrote(r.written, at, differs)
+	r.told = &node.Status
+	r.seen(node)
+	ready := nodestatus.Ready(&node.Status)
+	r.change(func(s *State) { s.Written, s.Ready = at, ready })
+	for _, e := range nodestatus.Events(r.cfg.Name, old, &node.Status) {
+		// The machine does not boot under a running agent: a twin's boot stood there.
+		if e.Reason != "Rebooted" || first {
+			r.event(e.Type, e.Reason, e.Message)
+		}
+	}
+	r.cfg.OnNode(node)
+}
+
+// lookForMove notes that the node was another machine before. Whether an agent still runs
+// there, its Lease tells.
+func (r *rounds) lookForMove(was, is *v1.NodeSystemInfo) {
+	if r.told == nil && was.MachineID != "" && is.MachineID != was.MachineID {
+		why := fmt.Sprintf("the node's status had machine ID %s instead of %s", was.MachineID, is.MachineID)
+		r.Node.begin(func(s *start) { s.moved = why })
+	}
+}
+
+// lookForTwin compares the machine in the status with the one that was written there, or
+// may have been.
+func (r *rounds) lookForTwin(is *v1.NodeSystemInfo) {
+	if r.told == nil {
+		return
+	}
+	was := &r.told.NodeInfo
+	for _, id := range []struct{ name, is, was, tried string }{
+		{"machine ID", is.MachineID, was.MachineID, r.tried.MachineID},
+		{"system UUID", is.SystemUUID, was.SystemUUID, r.tried.SystemUUID},
+		{"boot ID", is.BootID, was.BootID, r.tried.BootID},
+	} {
+		if id.is != id.was && id.is != id.tried && id.is != "" && id.was != "" {
+			r.twin(fmt.Sprintf("the node's status has %s %s instead of %s", id.name, id.is, id.was))
+			return
+		}
+	}
+}
+
+// facts are what is known now. What cannot be found of the addresses stays as it is.
+func (r *rounds) facts(ctx context.Context, node *v1.Node) nodestatus.Facts {
+	facts, err := bounded(ctx, r.Node, findFacts, func(ctx context.Context) (nodestatus.Facts, error) {
+		return r.cfg.Facts(ctx), nil
+	})
+	if err != nil {
+		facts.NotReady = []string{err.Error()}
+	}
+	facts.Now = time.Now()
+	problems := r.cfg.NotReady()
+	r.sawReady = len(problems) == 0
+	facts.NotReady = slices.Concat(facts.NotReady, problems)
+	facts.Addresses, err = bounded(ctx, r.Node, findAddresses, func(ctx context.Context) ([]v1.NodeAddress, error) {
+		return r.cfg.Addressing.Addresses(ctx, node.Status.Addresses)
+	})
+	r.report("addresses", err)
+	return facts
+}
+
+func (r *rounds) get(ctx context.Context) (*v1.Node, error) {
+	return bounded(ctx, r.Node, getNode, func(ctx context.Context) (*v1.Node, error) {
+		return r.cfg.Nodes.GetNode(ctx, r.cfg.Name)
+	})
+}
+
+func (r *rounds) create(ctx context.Context, node *v1.Node) (*v1.Node, error) {
+	return bounded(ctx, r.Node, createNode, func(ctx context.Context) (*v1.Node, error) {
+		return r.cfg.Nodes.CreateNode(ctx, node)
+	})
+}
+
+func (r *rounds) patch(ctx context.Context, patch []byte) (*v1.Node, error) {
+	return bounded(ctx, r.Node, patchStatus, func(ctx context.Context) (*v1.Node, error) {
+		return r.cfg.Nodes.PatchNodeStatus(ctx, r.cfg.Name, patch)
+	})
+}

@@ -1,0 +1,340 @@
+package node_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/podwright/podwright/examples/kubelet/node"
+	"github.com/podwright/podwright/examples/kubelet/node/nodetest"
+	nodestatus "github.com/podwright/podwright/status/node"
+)
+
+// N3.
+func TestUnchangedStatusIsReportedRarely(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		api := &nodetest.API{}
+		newRig(t, api, nil)
+		pass(10 * time.Minute) // with the first report, which comes at a time of the node's own
+		patches := api.Calls(nodetest.PatchNode)
+		require.NotEmpty(t, patches)
+		last := patches[len(patches)-1].At
+		pass(time.Until(last.Add(4 * time.Minute)))
+		require.Len(t, api.Calls(nodetest.PatchNode), len(patches))
+		pass(70 * time.Second)
+		require.Len(t, api.Calls(nodetest.PatchNode), len(patches)+1)
+		c := nodestatus.Condition(&api.Node("n").Status, v1.NodeReady)
+		require.True(t, c.LastHeartbeatTime.After(last), "it refreshes the heartbeat")
+		require.True(t, c.LastTransitionTime.Time.Before(last))
+		pass(time.Hour)
+		require.InDelta(t, 12, len(api.Calls(nodetest.PatchNode))-len(patches)-1, 1)
+	})
+}
+
+// N4.
+func TestRuntimeThatGoesDown(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		api := &nodetest.API{}
+		r := newRig(t, api, nil)
+		pass(5 * time.Minute)
+		r.set(func() { r.notReady = []string{"container runtime is down"} })
+		pass(11 * time.Second)
+		n := api.Node("n")
+		require.Equal(t, "False KubeletNotReady", ready(n))
+		down := nodestatus.Condition(&n.Status, v1.NodeReady).LastTransitionTime
+		pass(10 * time.Minute)
+		n = api.Node("n")
+		require.Equal(t, down, nodestatus.Condition(&n.Status, v1.NodeReady).LastTransitionTime)
+		require.False(t, r.State().Ready)
+		r.set(func() { r.notReady = nil })
+		r.Wake()
+		pass(0)
+		require.Equal(t, "True KubeletReady", ready(api.Node("n")), "who is woken does not wait for its time")
+		require.Equal(t, []string{"NodeNotReady", "NodeReady"}, r.happened()[4:])
+
+		// Whoever wakes it all the time gets one look a second.
+		api.Forget()
+		for range 1000 {
+			r.set(func() { r.pressure.Disk = !r.pressure.Disk })
+			r.Wake()
+			pass(10 * time.Millisecond)
+		}
+		require.LessOrEqual(t, len(api.Calls(nodetest.PatchNode)), 11)
+	})
+}
+
+// The first ready status is written when the node has become ready, not at its time.
+func TestFirstReadyStatus(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		api := &nodetest.API{}
+		r := newRig(t, api, func(r *rig) { r.notReady = []string{"container runtime is unknown"} })
+		pass(3*time.Second + 50*time.Millisecond)
+		require.Equal(t, "False KubeletNotReady", ready(api.Node("n")))
+		r.set(func() { r.notReady = nil })
+		pass(100 * time.Millisecond)
+		require.Equal(t, "True KubeletReady", ready(api.Node("n")))
+		require.Less(t, len(api.Calls()), 10, "it is looked for without the API")
+	})
+}
+
+// N6.
+func TestStatusIsTriedFiveTimes(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var down atomic.Bool
+		api := &nodetest.API{}
+		api.Before = func(ctx context.Context, c nodetest.Call) error {
+			if down.Load() && c.Verb == nodetest.PatchNode {
+				<-ctx.Done()
+				return ctx.Err()
+			}
+			return nil
+		}
+		r := newRig(t, api, nil)
+		pass(time.Minute)
+		down.Store(true)
+		api.Forget()
+		r.set(func() { r.pressure.Memory, r.failures = true, 0 })
+		pass(time.Minute)
+		require.Len(t, api.Calls(nodetest.PatchNode), 5)
+		require.Equal(t, 4, r.failures, "for all but the first")
+		require.ErrorContains(t, r.Health(), "writing the status")
+		require.ErrorIs(t, r.Health(), context.DeadlineExceeded)
+		require.False(t, expired(api.Lease("n")), "the lease does not wait for the status")
+		require.NotContains(t, r.happened(), "NodeHasInsufficientMemory", "what was not written has not happened")
+		down.Store(false)
+		pass(time.Minute)
+		require.NoError(t, r.Health())
+		require.Equal(t, "NodeHasInsufficientMemory", r.happened()[4])
+		require.Len(t, r.happened(), 5)
+	})
+}
+
+// Somebody else edits the status all the time: it is put right once a round.
+func TestStatusThatOthersEdit(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		api := &nodetest.API{}
+		r := newRig(t, api, nil)
+		pass(time.Second)
+		for i := range 600 {
+			api.Edit("n", func(n *v1.Node) {
+				n.Status.NodeInfo.KubeletVersion = "v0"
+				n.Status.Conditions = n.Status.Conditions[:min(len(n.Status.Conditions), 1+i%3)]
+				n.Labels["kubernetes.io/os"] = "plan9"
+				n.Status.Allocatable = nil
+			})
+			pass(time.Second)
+		}
+		pass(11 * time.Second)
+		require.LessOrEqual(t, len(api.Calls(nodetest.PatchNode)), 62)
+		n := api.Node("n")
+		require.Equal(t, "True KubeletReady", ready(n))
+		require.Len(t, n.Status.Conditions, 4)
+		require.Equal(t, "linux", n.Labels["kubernetes.io/os"])
+		require.NotEmpty(t, n.Status.Allocatable)
+		require.NoError(t, r.Health())
+	})
+}
+
+// The API answers with errors of all sorts.
+func TestErrorsOfTheAPI(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var mu sync.Mutex
+		random := rand.New(rand.NewPCG(1, 2))
+		api := &nodetest.API{Before: func(context.Context, nodetest.Call) error {
+			mu.Lock()
+			defer mu.Unlock()
+			switch random.IntN(5) {
+			case 0:
+				return apierrors.NewTooManyRequests("slow down", 1)
+			case 1:
+				return apierrors.NewInternalError(errors.New("etcd"))
+			case 2:
+				return apierrors.NewConflict(v1.Resource("nodes"), "n", errors.New("somebody was faster"))
+			}
+			return nil
+		}}
+		r := newRig(t, api, nil)
+		pass(10 * time.Minute)
+		require.Equal(t, "True KubeletReady", ready(api.Node("n")))
+		require.False(t, expired(api.Lease("n")))
+		require.Empty(t, r.State().Twin)
+	})
+}
+
+// N41.
+func TestReboot(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		api := &nodetest.API{}
+		before := newRig(t, api, nil)
+		pass(time.Second)
+		before.stop()
+		for i, want := range [][]string{{"Starting", "Rebooted"}, {"Starting"}} {
+			r := newRig(t, api, func(r *rig) { r.machine.BootID = "next" })
+			pass(10 * time.Minute)
+			require.Equal(t, want, r.happened(), i)
+			r.stop()
+		}
+		require.Equal(t, "next", api.Node("n").Status.NodeInfo.BootID)
+	})
+}
+
+func TestSchedulable(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		api := &nodetest.API{}
+		api.Edit("n", func(n *v1.Node) { n.Spec.Unschedulable = true })
+		r := newRig(t, api, nil)
+		pass(time.Minute)
+		require.NotContains(t, r.happened(), "NodeNotSchedulable", "it was before")
+		for _, want := range []string{"NodeSchedulable", "NodeNotSchedulable"} {
+			api.Edit("n", func(n *v1.Node) { n.Spec.Unschedulable = !n.Spec.Unschedulable })
+			pass(time.Minute)
+			require.Equal(t, want, r.happened()[len(r.happened())-1])
+		}
+	})
+}
+
+// A watch saves reads, may be late, and may know nothing.
+func TestCachedNode(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		api := &nodetest.API{}
+		var cached, told atomic.Pointer[v1.Node]
+		r := newRig(t, api, func(r *rig) {
+			r.cfg.Cached = func() *v1.Node { return cached.Load() }
+			r.cfg.OnNode = func(n *v1.Node) { told.Store(n) }
+		})
+		pass(time.Minute)
+		cached.Store(api.Node("n"))
+		pass(20 * time.Second)
+		api.Forget()
+		pass(time.Minute)
+		require.Empty(t, api.Calls(nodetest.GetNode))
+
+		// It lags behind from now on.
+		r.set(func() { r.pressure.PID = true })
+		pass(time.Minute)
+		require.Len(t, api.Calls(nodetest.PatchNode), 1)
+		require.Equal(t, "NodeHasInsufficientPID", r.happened()[len(r.happened())-1])
+		require.Equal(t, api.Node("n").ResourceVersion, told.Load().ResourceVersion)
+
+		// The node is deleted: the watch sees it sooner or later.
+		api.Delete("n")
+		pass(time.Minute)
+		require.Nil(t, api.Node("n"))
+		cached.Store(nil)
+		pass(20 * time.Second)
+		require.NotNil(t, api.Node("n"))
+		require.NoError(t, r.Health())
+
+		// One that was made by somebody else.
+		api.Delete("n")
+		api.Edit("n", func(*v1.Node) {})
+		cached.Store(api.Node("n"))
+		pass(20 * time.Second)
+		require.Equal(t, "True KubeletReady", ready(api.Node("n")))
+		require.Equal(t, api.Node("n").UID, r.State().UID)
+	})
+}
+
+// Addresses that cannot be found stay as they were.
+func TestAddressesThatCannotBeFound(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		api := &nodetest.API{}
+		var gone atomic.Bool
+		r := newRig(t, api, func(r *rig) {
+			route := r.cfg.Addressing.Network.DefaultRoute
+			r.cfg.Addressing.Network.DefaultRoute = func(family netip.Addr) (netip.Addr, error) {
+				if gone.Load() {
+					return netip.Addr{}, errors.New("no route")
+				}
+				return route(family)
+			}
+		})
+		pass(time.Second)
+		before := api.Node("n").Status.Addresses
+		require.Len(t, before, 2)
+		gone.Store(true)
+		pass(time.Minute)
+		require.Equal(t, before, api.Node("n").Status.Addresses)
+		require.Equal(t, 1, r.said("no route"))
+	})
+}
+
+func TestRunOnce(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t, &nodetest.API{}, nil)
+		pass(time.Second)
+		require.ErrorIs(t, r.Run(t.Context()), node.ErrAlreadyRun)
+	})
+}
+
+// An agent that is stopped while nobody answers ends at once.
+func TestStopDuringAnOutage(t *testing.T) {
+	for _, after := range []time.Duration{0, time.Minute} {
+		bubble(t, func(t *testing.T) {
+			begun := time.Now()
+			api := &nodetest.API{Before: func(ctx context.Context, _ nodetest.Call) error {
+				if time.Since(begun) < after {
+					return nil
+				}
+				<-ctx.Done()
+				return ctx.Err()
+			}}
+			r := newRig(t, api, nil)
+			pass(after + 25*time.Second)
+			stopped := time.Now()
+			r.stop()
+			require.Zero(t, time.Since(stopped))
+		})
+	}
+}
+
+// What ignores its context holds up nothing but itself, and is named at the end.
+func TestCallsThatHang(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		api, hang := &nodetest.API{}, make(chan struct{})
+		var hangs atomic.Bool
+		r := newRig(t, api, func(r *rig) {
+			facts := r.cfg.Facts
+			r.cfg.Facts = func(ctx context.Context) nodestatus.Facts {
+				if hangs.Load() {
+					<-hang
+				}
+				return facts(ctx)
+			}
+		})
+		pass(time.Minute)
+		hangs.Store(true)
+		pass(time.Minute)
+		require.Equal(t, "False KubeletNotReady", ready(api.Node("n")))
+		require.Contains(t, nodestatus.Condition(&api.Node("n").Status, v1.NodeReady).Message, "finding out facts")
+		require.False(t, expired(api.Lease("n")))
+		hangs.Store(false)
+		close(hang)
+		pass(time.Minute)
+		require.Equal(t, "True KubeletReady", ready(api.Node("n")))
+
+		deaf := make(chan struct{})
+		api = &nodetest.API{Before: func(context.Context, nodetest.Call) error { <-deaf; return nil }}
+		n, err := node.New(node.Config{Name: "n", Nodes: api, Leases: api, Facts: r.facts})
+		require.NoError(t, err)
+		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+		defer stop()
+		begun := time.Now()
+		err = n.Run(ctx)
+		require.ErrorIs(t, err, node.ErrShutdownTimeout)
+		require.ErrorContains(t, err, "making the node")
+		require.ErrorContains(t, err, "reading the lease")
+		require.NotContains(t, err.Error(), "finding out facts")
+		require.Equal(t, time.Minute+10*time.Second, time.Since(begun))
+		close(deaf)
+	})
+}

@@ -1,0 +1,38 @@
+// Package control makes requests of control endpoints: HTTP over a unix socket.
+package control
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// Do makes one request and returns the body of the answer, which must be 200. It may
+// be made in a cleanup of a test, where the test's own context has ended.
+func Do(method, socket, path string, timeout time.Duration) ([]byte, error) {
+	transport := &http.Transport{
+		DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", socket)
+		},
+	}
+	request, err := http.NewRequest(method, "http://control"+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	client := http.Client{Transport: transport, Timeout: timeout}
+	response, err := client.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err == nil && response.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %s", response.Status, strings.TrimSpace(string(body)))
+	}
+	return body, err
+}

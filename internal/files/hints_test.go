@@ -1,0 +1,57 @@
+package files
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestHints(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := NewHints()
+		start := time.Now()
+		h.Add(Hint{Path: "a", State: Writing})
+		require.Empty(t, h.Prompt, "a file being written prompts no look")
+		require.Equal(t, longestWrite, h.Busy("a", start, start))
+		require.Equal(t, quiet, h.Busy("b", start, start), "just written, by whom nobody knows")
+		require.Zero(t, h.Busy("b", start.Add(-time.Minute), start))
+		require.Zero(t, h.Busy("b", start.Add(time.Hour), start), "a clock that is wrong")
+		h.Add(Hint{Path: "a", State: Written})
+		require.Len(t, h.Prompt, 1)
+		require.Zero(t, h.Busy("a", start, start))
+		require.NotZero(t, h.Busy("a", start.Add(time.Millisecond), start.Add(time.Millisecond)), "written to after it was closed")
+
+		h.Add(Hint{Path: "a", State: Writing})
+		h.Add(Hint{})
+		require.Zero(t, h.Busy("a", start, start), "an overflow forgets what was being written")
+		h.Add(Hint{Path: "a", State: Writing})
+		time.Sleep(longestWrite)
+		require.Zero(t, h.Busy("a", start, time.Now()), "a writer that never closes does not hold for ever")
+		h.Forget(time.Now())
+		require.Empty(t, h.writing)
+		require.Empty(t, h.written)
+		h.Add(Hint{Path: "a", State: Writing})
+		h.Reset()
+		require.Empty(t, h.writing)
+	})
+}
+
+// A deletion is looked at sooner than anything else; one that was looked at, or that
+// was followed by a new file, hurries nothing.
+func TestDeletions(t *testing.T) {
+	h := NewHints()
+	h.Add(Hint{Path: "a", State: Changed})
+	require.False(t, h.Deletions())
+	h.Add(Hint{Path: "a", State: Deleted})
+	require.True(t, h.Deletions())
+	h.Suspects()
+	require.False(t, h.Deletions(), "it was looked at")
+	h.Add(Hint{Path: "b", State: Changed})
+	require.False(t, h.Deletions())
+	require.True(t, h.WasDeleted("a"))
+	h.Add(Hint{Path: "b", State: Deleted})
+	h.Add(Hint{Path: "b", State: Written})
+	require.False(t, h.Deletions(), "it is back")
+}

@@ -1,0 +1,96 @@
+package node
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+const (
+	defaultMaxImages = 50
+	// maxNames is how many names of an image are shown.
+	maxNames = 5
+)
+
+// SetAddresses sets how the node is reached.
+func SetAddresses(status *v1.NodeStatus, facts *Facts) {
+	if facts.Addresses != nil {
+		status.Addresses = slices.Clone(facts.Addresses)
+	}
+}
+
+// SetVersions sets what runs on the machine. The version of kube-proxy is emptied: nobody
+// on the node knows it.
+func SetVersions(status *v1.NodeStatus, facts *Facts) {
+	v := facts.Versions
+	if v == nil {
+		return
+	}
+	info := &status.NodeInfo
+	info.KernelVersion, info.OSImage = v.Kernel, v.OSImage
+	info.OperatingSystem, info.Architecture = v.OS, v.Architecture
+	info.KubeletVersion = v.Agent
+	info.KubeProxyVersion = "" //lint:ignore SA1019 what an older agent has left is to go
+	if v.Runtime != "" {
+		info.ContainerRuntimeVersion = v.Runtime
+	}
+}
+
+// SetEndpoints sets where the agent serves.
+func SetEndpoints(status *v1.NodeStatus, facts *Facts) {
+	status.DaemonEndpoints.KubeletEndpoint.Port = facts.Port
+}
+
+// SetImages sets the largest images, the largest first, with five names each, digests
+// before tags.
+func SetImages(status *v1.NodeStatus, facts *Facts) {
+	if facts.Images == nil {
+		return
+	}
+	images := make([]v1.ContainerImage, 0, len(facts.Images))
+	for _, image := range facts.Images {
+		names := slices.Concat(image.Digests, image.Tags)
+		images = append(images, v1.ContainerImage{Names: names[:min(len(names), maxNames)], SizeBytes: image.Bytes})
+	}
+	slices.SortFunc(images, func(a, b v1.ContainerImage) int {
+		return cmp.Or(cmp.Compare(b.SizeBytes, a.SizeBytes), slices.Compare(a.Names, b.Names))
+	})
+	limit := cmp.Or(facts.MaxImages, defaultMaxImages)
+	if limit >= 0 && limit < len(images) {
+		images = images[:limit]
+	}
+	status.Images = images
+}
+
+// SetHandlers sets the runtime's handlers, sorted by name.
+func SetHandlers(status *v1.NodeStatus, facts *Facts) {
+	if facts.Handlers == nil {
+		return
+	}
+	handlers := make([]v1.NodeRuntimeHandler, 0, len(facts.Handlers))
+	for _, h := range facts.Handlers {
+		handlers = append(handlers, v1.NodeRuntimeHandler{Name: h.Name, Features: &v1.NodeRuntimeHandlerFeatures{
+			RecursiveReadOnlyMounts: &h.RecursiveReadOnlyMounts, UserNamespaces: &h.UserNamespaces,
+		}})
+	}
+	slices.SortFunc(handlers, func(a, b v1.NodeRuntimeHandler) int { return strings.Compare(a.Name, b.Name) })
+	status.RuntimeHandlers = handlers
+}
+
+// SetFeatures sets what the runtime can do, and what the agent declares, sorted.
+func SetFeatures(status *v1.NodeStatus, facts *Facts) {
+	if facts.Features != nil {
+		supported := facts.Features.SupplementalGroupsPolicy
+		status.Features = &v1.NodeFeatures{SupplementalGroupsPolicy: &supported}
+	}
+	status.DeclaredFeatures = slices.Sorted(slices.Values(facts.Declared))
+}
+
+// SetVolumesInUse sets the volumes that must not be detached, sorted.
+func SetVolumesInUse(status *v1.NodeStatus, facts *Facts) {
+	if facts.VolumesInUse != nil {
+		status.VolumesInUse = slices.Sorted(slices.Values(facts.VolumesInUse))
+	}
+}

@@ -1,0 +1,213 @@
+//lint:file-ignore SA1019 The module behind this package is no direct requirement of ours.
+
+package podsource
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/yaml"
+	yamlv3 "sigs.k8s.io/yaml/goyaml.v3"
+)
+
+// checkFit refuses values that do not fit the fields of a pod, each named by its path: a
+// decoder often does not say where it met one, and it takes minutes to read or to compare
+// some quantities. Fields that a pod does not have are the decoder's to name.
+func checkFit(manifest []byte) error {
+	text, err := yaml.YAMLToJSON(manifest)
+	if err != nil {
+		return cleanError(err)
+	}
+	var root any
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber() // a float64 does not have all numbers
+	if err := d.Decode(&root); err != nil {
+		return cleanError(err)
+	}
+	var f fitting
+	f.value(root, reflect.TypeFor[v1.Pod](), nil)
+	return joinErrors(f.errs)
+}
+
+// fitting collects what does not fit.
+type fitting struct{ errs field.ErrorList }
+
+var (
+	quantityType = reflect.TypeFor[resource.Quantity]()
+	unmarshaler  = reflect.TypeFor[json.Unmarshaler]()
+)
+
+// value compares what a manifest has at a path with the type that belongs there.
+func (f *fitting) value(value any, t reflect.Type, at *field.Path) {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	object, isObject := value.(map[string]any)
+	list, isList := value.([]any)
+	switch {
+	case value == nil:
+	case t == quantityType:
+		f.quantity(value, at)
+	case reflect.PointerTo(t).Implements(unmarshaler): // times, names or numbers of ports
+		f.leaf(value, t, at)
+	case t.Kind() == reflect.Struct && isObject:
+		f.fields(object, t, at)
+	case t.Kind() == reflect.Map && isObject:
+		for _, key := range slices.Sorted(maps.Keys(object)) {
+			f.value(object[key], t.Elem(), at.Key(key))
+		}
+	case t.Kind() == reflect.Slice && isList:
+		for i, item := range list {
+			f.value(item, t.Elem(), at.Index(i))
+		}
+	default:
+		f.leaf(value, t, at)
+	}
+}
+
+// fields compares the fields of an object.
+func (f *fitting) fields(object map[string]any, t reflect.Type, at *field.Path) {
+	for i := range t.NumField() {
+		known := t.Field(i)
+		name, _, _ := strings.Cut(known.Tag.Get("json"), ",")
+		if name == "" && known.Anonymous {
+			f.fields(object, known.Type, at)
+			continue
+		}
+		if value, ok := object[name]; ok {
+			f.value(value, known.Type, at.Child(name))
+		}
+	}
+}
+
+// leaf has a value decoded by itself.
+func (f *fitting) leaf(value any, t reflect.Type, at *field.Path) {
+	text, err := json.Marshal(value)
+	if err == nil {
+		err = json.Unmarshal(text, reflect.New(t).Interface())
+	}
+	if err != nil {
+		f.errs = append(f.errs, field.Invalid(at, shortened(value), why(err, t)))
+	}
+}
+
+// why is why a value does not fit, without the names of a decoder's types.
+func why(err error, t reflect.Type) string {
+	if _, ok := err.(*json.UnmarshalTypeError); ok {
+		return "must be " + kindName(t)
+	}
+	return err.Error()
+}
+
+func kindName(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Struct:
+		if reflect.PointerTo(t).Implements(unmarshaler) {
+			return "text"
+		}
+		return "an object"
+	case reflect.Map:
+		return "an object"
+	case reflect.Slice:
+		return "a list"
+	case reflect.String:
+		return "text"
+	case reflect.Bool:
+		return "true or false"
+	default:
+		return fmt.Sprintf("a whole number of %d bits", t.Bits())
+	}
+}
+
+// shortened is a value as a message shows it.
+func shortened(value any) any {
+	switch v := value.(type) {
+	case map[string]any, []any:
+		return field.OmitValueType{}
+	case string:
+		return v[:min(len(v), 64)]
+	default:
+		return value
+	}
+}
+
+// briefQuantity is a quantity that does not take long to read: without hundreds of
+// digits, or an exponent that stands for as many.
+var briefQuantity = regexp.MustCompile(`^[+-]?[0-9.]{1,40}([eE][+-]?[0-9]{1,2}|[A-Za-z]{0,2})$`)
+
+// quantity refuses what no quantity is, and those that are less than nothing or more than
+// those who calculate with it can count: units, or thousandths of a cpu.
+func (f *fitting) quantity(value any, at *field.Path) {
+	refuse := func(why string) { f.errs = append(f.errs, field.Invalid(at, shortened(value), why)) }
+	text, ok := value.(string)
+	if number, isNumber := value.(json.Number); isNumber {
+		text, ok = number.String(), true
+	}
+	most := resource.NewQuantity(math.MaxInt64, resource.DecimalSI)
+	if strings.HasSuffix(at.String(), "["+string(v1.ResourceCPU)+"]") {
+		most = resource.NewQuantity(math.MaxInt64/1000, resource.DecimalSI)
+	}
+	text = strings.TrimSpace(text)
+	if ok && huge.MatchString(text) {
+		refuse("must be at most " + most.String())
+		return
+	}
+	q, err := resource.Quantity{}, error(nil)
+	if ok = ok && briefQuantity.MatchString(text); ok {
+		q, err = resource.ParseQuantity(text)
+	}
+	switch {
+	case !ok || err != nil:
+		refuse("is not a quantity such as 100m or 64Mi")
+	case q.Sign() < 0:
+		refuse("must not be negative")
+	case q.Cmp(*most) > 0:
+		refuse("must be at most " + most.String())
+	}
+}
+
+// huge is a quantity whose exponent says that it is too large.
+var huge = regexp.MustCompile(`^\+?[0-9.]*[1-9][0-9.]*[eE]\+?0*[1-9][0-9]{2,}$`)
+
+// notFinite says where a number of YAML is that JSON has not.
+func notFinite(manifest []byte) error {
+	var root yamlv3.Node
+	if yamlv3.Unmarshal(manifest, &root) != nil {
+		return nil
+	}
+	if at := findNotFinite(&root, nil); at != nil {
+		return fmt.Errorf("%s: a number that is not finite", at)
+	}
+	return nil
+}
+
+func findNotFinite(n *yamlv3.Node, at *field.Path) *field.Path {
+	if text := strings.ToLower(strings.TrimLeft(n.Value, "+-")); n.ShortTag() == "!!float" && (text == ".inf" || text == ".nan") {
+		return at
+	}
+	for i, child := range n.Content {
+		below := at
+		switch {
+		case n.Kind == yamlv3.MappingNode && i%2 == 0:
+			continue
+		case n.Kind == yamlv3.MappingNode:
+			below = at.Child(n.Content[i-1].Value)
+		case n.Kind == yamlv3.SequenceNode:
+			below = at.Index(i)
+		}
+		if found := findNotFinite(child, below); found != nil {
+			return found
+		}
+	}
+	return nil
+}

@@ -1,0 +1,439 @@
+package csi_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/volume"
+	"github.com/podwright/podwright/volume/csi"
+	"github.com/podwright/podwright/volume/mounts"
+	"github.com/podwright/podwright/volume/objects"
+)
+
+// agent is a volume.Manager with the plugin, on a disk that outlives it.
+type agent struct {
+	*world
+	*volume.Manager
+	cfg  volume.Config
+	log  *record
+	stop func()
+}
+
+// record is what happened, in order.
+type record struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (r *record) add(format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.lines = append(r.lines, fmt.Sprintf(format, args...))
+}
+
+// take returns what has happened since the last time.
+func (r *record) take() (out []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	out, r.lines = r.lines, nil
+	return out
+}
+
+// inAgent runs a test in a bubble.
+func inAgent(t *testing.T, test func(*agent), change ...func(*agent)) {
+	root := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		a := &agent{log: &record{}}
+		a.world = newWorld(t, func(cfg *csi.Config) {
+			cfg.Layout = volume.Layout{Root: root}
+			cfg.Metrics.OnCall = func(c csi.Call) {
+				if c.Method != "NodeGetCapabilities" {
+					a.log.add("%s", c.Method)
+				}
+			}
+		})
+		a.layout = a.world.cfg.Layout
+		a.cfg = volume.Config{
+			Layout: a.layout, Claims: claims{}, SubPaths: a.log, Complete: func() bool { return true },
+			OnReady: func(uid types.UID) { a.log.add("ready %s", uid) },
+		}
+		for _, f := range change {
+			f(a)
+		}
+		a.start()
+		defer func() { a.stop() }()
+		test(a)
+	})
+}
+
+// ReleasePod makes a record one of sub paths.
+func (r *record) ReleasePod(_ context.Context, uid types.UID) error {
+	r.add("sub paths of %s", uid)
+	return nil
+}
+
+func (a *agent) start() {
+	a.world.restart()
+	a.cfg.Plugins = []volume.Plugin{a.Plugin}
+	m, err := volume.New(a.cfg)
+	require.NoError(a, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- m.Run(ctx) }()
+	a.Manager = m
+	a.stop = sync.OnceFunc(func() {
+		cancel()
+		require.NoError(a, <-ended)
+	})
+}
+
+// again is a kill -9: the next agent knows no more than the disk.
+func (a *agent) again() {
+	a.stop()
+	a.start()
+}
+
+func (a *agent) prepare(pod *v1.Pod) error      { return a.Manager.Prepare(a.Context(), pod) }
+func (a *agent) release(uid types.UID) error    { return a.Manager.Release(a.Context(), uid) }
+func (a *agent) explain(uid types.UID) []string { return texts(a.Explain(uid)) }
+
+func texts(states []volume.VolumeState) (out []string) {
+	for _, s := range states {
+		out = append(out, s.String())
+	}
+	return out
+}
+
+// claims are PersistentVolumes: "pv" has files, "device" is one, "other" is another
+// driver's.
+type claims struct{}
+
+func (claims) Resolve(_ context.Context, _ *v1.Pod, v v1.Volume) (*volume.Spec, error) {
+	name := v.PersistentVolumeClaim.ClaimName
+	spec := persistent(v1.PersistentVolumeFilesystem)
+	if name == "device" {
+		spec = persistent(v1.PersistentVolumeBlock)
+	}
+	spec.Name, spec.Persistent.Name = name, name
+	source := spec.Persistent.Spec.CSI
+	source.VolumeHandle = "h/" + name
+	source.NodeStageSecretRef = &v1.SecretReference{Namespace: "storage", Name: "stage"}
+	source.NodePublishSecretRef = &v1.SecretReference{Namespace: "storage", Name: "publish"}
+	return spec, nil
+}
+
+// uses is a pod with a volume: a claim, or one of its own if that is empty.
+func uses(uid types.UID, claim string) *v1.Pod {
+	p := pod(uid)
+	p.ObjectMeta = metav1.ObjectMeta{Namespace: "ns", Name: "p" + string(uid), UID: uid}
+	source := v1.VolumeSource{CSI: &v1.CSIVolumeSource{Driver: driver}}
+	if claim != "" {
+		source = v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: claim}}
+	}
+	p.Spec.Volumes = []v1.Volume{{Name: "v", VolumeSource: source}}
+	c := v1.Container{Name: "c", VolumeMounts: []v1.VolumeMount{{Name: "v", MountPath: "/v"}}}
+	if claim == "device" {
+		c = v1.Container{Name: "c", VolumeDevices: []v1.VolumeDevice{{Name: "v", DevicePath: "/dev/v"}}}
+	}
+	p.Spec.Containers = []v1.Container{c}
+	return p
+}
+
+func withSecrets(a *agent) {
+	secrets := &objects.Memory{}
+	for _, name := range []string{"stage", "publish"} {
+		secrets.PutSecret(&v1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "storage", Name: name}, Data: map[string][]byte{"key": []byte(name)},
+		})
+	}
+	a.world.cfg.Secrets = secrets
+}
+
+// controller attaches volumes, or has not yet.
+type controller struct {
+	log *record
+	err error
+}
+
+func (c *controller) Attached(_ context.Context, id volume.ID, _ *volume.Spec) (string, error) {
+	c.log.add("attached? %s", id)
+	return "", c.err
+}
+
+func (c *controller) PublishContext(context.Context, string) (map[string]string, error) {
+	return map[string]string{"disk": "7"}, nil
+}
+
+func attached(a *agent) *controller {
+	c := &controller{log: a.log}
+	a.cfg.Attachments, a.world.cfg.Attachments = c, c
+	return c
+}
+
+// A claimed volume is attached, staged once for two pods, published for each; and taken
+// away in the reverse order when the last of them goes.
+func TestLifeOfAClaim(t *testing.T) {
+	inAgent(t, func(a *agent) {
+		require.NoError(t, a.prepare(uses("1", "pv")))
+		require.Equal(t, []string{"attached? kubernetes.io/csi/example.com^h/pv", "NodeStageVolume", "NodePublishVolume"}, a.log.take())
+		disk := map[string]string{"disk": "7"}
+		require.Equal(t, disk, a.fake.stage.PublishContext)
+		require.Equal(t, disk, a.fake.publish.PublishContext)
+		require.Equal(t, map[string]string{"key": "stage"}, a.fake.stage.Secrets)
+		require.Equal(t, map[string]string{"key": "publish"}, a.fake.publish.Secrets)
+		require.Equal(t, a.fake.stage.StagingPath, a.fake.publish.StagingPath)
+		require.NoError(t, a.prepare(uses("2", "pv")))
+		require.NoError(t, a.prepare(uses("2", "pv")), "and again, as at each sync")
+		require.Equal(t, []string{"NodePublishVolume"}, a.log.take())
+		names, _ := a.InUse()
+		require.Equal(t, []string{"kubernetes.io/csi/example.com^h/pv"}, names)
+		at, err := a.Volume(t.Context(), uses("2", "pv"), "v")
+		require.NoError(t, err)
+		require.Equal(t, a.layout.Volume("2", csi.Name, "pv")+"/mount", at.Path)
+
+		require.NoError(t, a.release("1"))
+		synctest.Wait()
+		require.Equal(t, []string{"sub paths of 1", "NodeUnpublishVolume"}, a.log.take())
+		require.NoDirExists(t, a.layout.Volumes("1"))
+		require.NoError(t, a.release("2"))
+		synctest.Wait()
+		require.Equal(t, []string{"sub paths of 2", "NodeUnpublishVolume", "NodeUnstageVolume"}, a.log.take())
+		require.Empty(t, tree(t, a.layout.Root))
+		names, known := a.InUse()
+		require.True(t, known)
+		require.Empty(t, names)
+	}, withSecrets, func(a *agent) { attached(a) })
+}
+
+// V25: a volume that is not attached is not staged; it is asked about with growing pauses,
+// and at once when somebody says that something was attached.
+func TestV25NotAttached(t *testing.T) {
+	var c *controller
+	inAgent(t, func(a *agent) {
+		c.err = errors.New("no such disk")
+		begun := time.Now()
+		require.ErrorIs(t, a.prepare(uses("1", "pv")), c.err)
+		require.Contains(t, a.explain("1")[0], "not attached to the node: no such disk")
+		for time.Since(begun) < 10*time.Minute {
+			time.Sleep(time.Second)
+		}
+		tries := a.log.take()
+		require.NotContains(t, tries, "NodeStageVolume")
+		require.Len(t, tries, 12, "1 + 0.5, 1, 2 ... 64, 122 s apart")
+		names, _ := a.InUse()
+		require.Len(t, names, 1, "it has to be reported to become attached")
+		c.err = nil
+		a.Wake()
+		synctest.Wait()
+		require.Equal(t, []string{tries[0], "NodeStageVolume", "NodePublishVolume", "ready 1"}, a.log.take())
+	}, withSecrets, func(a *agent) { c = attached(a) })
+}
+
+// The agent is killed in every call of a driver, before and after the call has had its
+// effect. The next one finishes what has begun, whether the pod is there still or not, and
+// leaves nothing.
+func TestKilledInEveryCall(t *testing.T) {
+	for _, claim := range []string{"pv", "device", ""} {
+		for _, method := range []string{"Stage", "Publish", "Unpublish", "Unstage"} {
+			for _, before := range []bool{true, false} {
+				for _, there := range []bool{true, false} {
+					if claim == "" && (method == "Stage" || method == "Unstage") {
+						continue
+					}
+					t.Run(fmt.Sprintf("%s %s before=%v there=%v", claim, method, before, there), func(t *testing.T) {
+						inAgent(t, func(a *agent) { a.killedIn(uses("1", claim), method, before, there) }, withSecrets)
+					})
+				}
+			}
+		}
+	}
+}
+
+func (a *agent) killedIn(pod *v1.Pod, method string, before, there bool) {
+	reached := make(chan struct{}, 1)
+	hang := func(ctx context.Context, m string) error {
+		if m == method {
+			reached <- struct{}{}
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		return nil
+	}
+	if before {
+		a.fake.fault = hang
+	} else {
+		a.fake.after = hang
+	}
+	ctx, cancel := context.WithCancel(a.Context())
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		if a.Manager.Prepare(ctx, pod) == nil {
+			_ = a.Manager.Release(ctx, pod.UID)
+		}
+	}()
+	<-reached
+	cancel()
+	a.stop()
+	<-over
+	a.fake.fault, a.fake.after = nil, nil
+	a.start()
+	if there {
+		require.NoError(a, a.prepare(pod))
+		at, err := a.Volume(a.Context(), pod, "v")
+		require.NoError(a, err)
+		_, err = os.Stat(at.Path + at.Device)
+		require.NoError(a, err)
+	}
+	require.NoError(a, a.release(pod.UID))
+	time.Sleep(5 * time.Second)
+	require.Empty(a, tree(a, a.layout.Root))
+	require.NoDirExists(a, a.layout.Volumes(pod.UID))
+	require.NoDirExists(a, a.layout.Devices(pod.UID))
+}
+
+// A volume that a killed agent has mounted is taken away by what vol_data.json says: its
+// claim cannot be read any more.
+func TestReconstruction(t *testing.T) {
+	inAgent(t, func(a *agent) {
+		require.NoError(t, a.prepare(uses("1", "pv")))
+		a.cfg.Claims = nil
+		a.world.cfg.Secrets = nil
+		a.log.take()
+		a.again()
+		time.Sleep(time.Hour)
+		require.Empty(t, a.log.take(), "nothing happens before somebody says that the pod has gone")
+		require.NoError(t, a.release("1"))
+		synctest.Wait()
+		require.Equal(t, []string{"sub paths of 1", "NodeUnpublishVolume", "NodeUnstageVolume"}, a.log.take())
+		require.Empty(t, tree(t, a.layout.Root))
+	}, withSecrets)
+}
+
+// V19: a vol_data.json that says nothing is no reason to ask a driver for something. When
+// its pod has gone what is mounted is unmounted once, by its path. Meanwhile volumes of
+// others are unstaged as soon as their pods have gone.
+func TestV19Once(t *testing.T) {
+	memory := &mounts.Memory{}
+	inAgent(t, func(a *agent) {
+		require.NoError(t, a.prepare(uses("1", "pv")))
+		require.NoError(t, a.prepare(uses("2", "other")))
+		at := a.layout.Volume("1", csi.Name, "pv")
+		require.NoError(t, memory.Mount(t.Context(), mounts.Mount{Source: "tmpfs", FSType: "tmpfs", Target: at + "/mount"}))
+		require.NoError(t, os.WriteFile(at+"/vol_data.json", []byte("{"), 0o600))
+		a.log.take()
+		a.again()
+		require.NoError(t, a.release("2"))
+		synctest.Wait()
+		require.Equal(t, []string{"sub paths of 2", "NodeUnpublishVolume", "NodeUnstageVolume"}, a.log.take())
+		require.NotContains(t, memory.Calls(), "Unmount "+at+"/mount")
+		require.NoError(t, a.release("1"))
+		synctest.Wait()
+		require.Equal(t, []string{"sub paths of 1", "NodeUnstageVolume"}, a.log.take())
+		calls := memory.Calls()
+		require.Equal(t, 1, len(calls)-len(slices.DeleteFunc(calls, func(c string) bool { return c == "Unmount "+at+"/mount" })))
+		require.Empty(t, tree(t, a.layout.Root))
+	}, withSecrets, func(a *agent) { a.world.cfg.Mounts = memory })
+}
+
+// arriving finds a driver that registers and goes away.
+type arriving struct {
+	mu sync.Mutex
+	is csi.Driver
+}
+
+func (d *arriving) Driver(string) csi.Driver {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.is
+}
+
+func (*arriving) Absence(string) string { return "it is on its way" }
+
+func (d *arriving) set(is csi.Driver) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.is = is
+}
+
+// A driver that has come is asked at once for all that waits for it, however long the
+// pause after the last failure is.
+func TestDriverComes(t *testing.T) {
+	var drivers arriving
+	inAgent(t, func(a *agent) {
+		for _, step := range []struct {
+			do   func() error
+			says string
+			want []string
+		}{
+			{func() error { return a.prepare(uses("1", "pv")) }, `driver "example.com" is not registered on this node: it is on its way`, []string{"NodeStageVolume", "NodePublishVolume", "ready 1"}},
+			{func() error { return a.release("1") }, `driver "example.com" is not registered`, []string{"NodeUnpublishVolume", "NodeUnstageVolume"}},
+		} {
+			require.ErrorContains(t, step.do(), step.says)
+			time.Sleep(10 * time.Minute)
+			require.Contains(t, a.explain("1")[0], step.says)
+			a.log.take()
+			drivers.set(a.fake)
+			a.TryAgain(csi.Name)
+			synctest.Wait()
+			require.Equal(t, step.want, a.log.take())
+			drivers.set(nil)
+		}
+		require.Empty(t, tree(t, a.layout.Root))
+	}, withSecrets, func(a *agent) { a.world.cfg.Drivers = &drivers })
+}
+
+// A volume waits for the objects that it names, and is mounted as soon as they come. A
+// later change reaches only drivers that ask for that.
+func TestObjectsCome(t *testing.T) {
+	for _, republish := range []bool{false, true} {
+		memory := &objects.Memory{}
+		inAgent(t, func(a *agent) {
+			memory.OnChange(func(changed []volume.Object) {
+				for _, o := range changed {
+					a.Changed(o)
+				}
+			})
+			p := uses("1", "")
+			p.Spec.Volumes[0].CSI.NodePublishSecretRef = &v1.LocalObjectReference{Name: "key"}
+			require.ErrorContains(t, a.prepare(p), "does not list the mode Ephemeral")
+			time.Sleep(10 * time.Minute)
+			spec := both
+			spec.RequiresRepublish = &republish
+			described, err := spec.CSIDriver(driver)
+			require.NoError(t, err)
+			described.Name = driver
+			memory.PutCSIDriver(described)
+			synctest.Wait()
+			require.Contains(t, a.explain("1")[0], `secret "ns/key" not found`)
+			require.Empty(t, a.log.take())
+			time.Sleep(10 * time.Minute)
+			secret := func(value string) {
+				memory.PutSecret(&v1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "key"}, Data: map[string][]byte{"k": []byte(value)}})
+				synctest.Wait()
+			}
+			secret("one")
+			require.Equal(t, []string{"NodePublishVolume", "ready 1"}, a.log.take())
+			secret("two")
+			require.NoError(t, a.prepare(p))
+			if republish {
+				require.Equal(t, "two", a.fake.publish.Secrets["k"])
+			} else {
+				require.Equal(t, "one", a.fake.publish.Secrets["k"])
+				require.Empty(t, a.log.take())
+			}
+		}, func(a *agent) { a.world.cfg.CSIDrivers, a.world.cfg.Secrets = memory, memory })
+	}
+}

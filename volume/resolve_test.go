@@ -1,0 +1,94 @@
+package volume
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// picky supports a volume by its name.
+type picky struct{ nothing }
+
+func (p picky) Supports(s *Spec) bool { return s.Name == p.name || s.Name == "all" }
+
+func TestPluginFor(t *testing.T) {
+	m := &Manager{cfg: Config{Plugins: []Plugin{picky{nothing{name: "a"}}, picky{nothing{name: "b"}}}}}
+	for _, name := range []string{"a", "b"} {
+		p, err := m.pluginFor(&Spec{Name: name})
+		require.NoError(t, err)
+		require.Equal(t, name, p.Name())
+	}
+	_, err := m.pluginFor(&Spec{Name: "all"})
+	require.EqualError(t, err, "both a and b support the volume")
+	_, err = m.pluginFor(&Spec{Name: "c"})
+	require.EqualError(t, err, "this agent has no plugin for volumes of this kind")
+	_, err = m.pluginFor(&Spec{Name: "c", Persistent: &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv"}}})
+	require.EqualError(t, err, "this agent has no plugin for the PersistentVolume pv")
+}
+
+func TestSourceName(t *testing.T) {
+	require.Equal(t, "emptyDir", sourceName(&v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}))
+	require.Equal(t, "source", sourceName(&v1.VolumeSource{}))
+	pod := &v1.Pod{Spec: v1.PodSpec{Volumes: []v1.Volume{{Name: "a"}, {Name: "b"}}}}
+	i, v := find(pod, "b")
+	require.Equal(t, 1, i)
+	require.Same(t, &pod.Spec.Volumes[1], v)
+	i, v = find(pod, "c")
+	require.Equal(t, -1, i)
+	require.Nil(t, v)
+}
+
+func TestKinds(t *testing.T) {
+	for s, want := range map[State]string{StateNotMounted: "NotMounted", StateMounted: "Mounted", StateUncertain: "Uncertain", 3: "State(3)"} {
+		require.Equal(t, want, s.String())
+	}
+	for k, want := range map[kind][2]string{
+		doMount: {"volume_mount", "map_volume"}, doUnmount: {"volume_unmount", "unmap_volume"},
+		doUnstage: {"unmount_device", "unmap_device"}, doStage: {"mount_device", "mount_device"}, doExpand: {"volume_fs_resize", "volume_fs_resize"},
+	} {
+		require.Equal(t, want, [2]string{k.metric(false), k.metric(true)})
+	}
+	require.Equal(t, ReasonFailedMount, (&NotReadyError{Action: "mount"}).EventReason())
+	require.Equal(t, ReasonFailedUnmount, (&NotReadyError{Action: "unmount"}).EventReason())
+}
+
+// Who asks for the reason before the operation has begun is told what will begin.
+func TestExplainBeforeTheBegin(t *testing.T) {
+	s := newScript(t)
+	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "a"}}
+	p := s.w.want(pod, []resolved{inlineVolume("x")}, s.now)
+	got := s.w.explain(p, s.now)
+	require.Len(t, got, 1)
+	require.Equal(t, "x: NotMounted, waits for the begin of mount", got[0].String())
+}
+
+// oneSpec is the answer for every claim.
+type oneSpec struct {
+	Claims
+	spec *Spec
+}
+
+func (c oneSpec) Resolve(context.Context, *v1.Pod, v1.Volume) (*Spec, error) { return c.spec, nil }
+
+// A claim that was resolved to something impossible is refused by its field.
+func TestResolveChecks(t *testing.T) {
+	pod := &v1.Pod{Spec: v1.PodSpec{Volumes: []v1.Volume{{Name: "other"}, {Name: "v"}}}}
+	pod.Spec.Volumes[1].PersistentVolumeClaim = &v1.PersistentVolumeClaimVolumeSource{}
+	m := &Manager{cfg: Config{Plugins: []Plugin{picky{nothing{name: "v"}}}, Claims: oneSpec{spec: &Spec{Name: "v"}}}}
+	r := resolved{name: "v"}
+	err := m.resolveInto(t.Context(), pod, &Used{Name: "v"}, &r)
+	require.ErrorContains(t, err, "spec.volumes[1].persistentVolumeClaim: ")
+	pv := &v1.PersistentVolume{}
+	pv.Spec.CSI = &v1.CSIPersistentVolumeSource{}
+	m.cfg.Claims = oneSpec{spec: &Spec{Name: "v", Persistent: pv}}
+	require.NoError(t, m.resolveInto(t.Context(), pod, &Used{Name: "v", Mounts: true, Inside: []string{"a"}}, &r))
+	require.Equal(t, []string{"a"}, r.inside)
+	require.ErrorContains(t, m.resolveInto(t.Context(), pod, &Used{Name: "v", Devices: true}, &r), "has volumeMode Filesystem and is named in volumeDevices")
+	block := v1.PersistentVolumeBlock
+	pv.Spec.VolumeMode = &block
+	require.ErrorContains(t, m.resolveInto(t.Context(), pod, &Used{Name: "v", Mounts: true}, &r), "has volumeMode Block and is named in volumeMounts")
+	require.NoError(t, m.resolveInto(t.Context(), pod, &Used{Name: "v", Devices: true}, &r))
+}
