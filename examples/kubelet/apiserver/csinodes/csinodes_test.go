@@ -148,9 +148,12 @@ func TestDriversComeAndGo(t *testing.T) {
 		s.register("e", csi.NodeInfo{NodeID: "e1"})
 		s.show()
 		require.Equal(t, `{"d":"id","e":"e1"}`, s.entries())
-		version := s.csiNode().ResourceVersion
+		version, calls := s.csiNode().ResourceVersion, len(s.server.Calls())
 		for range 10 {
 			s.show()
+		}
+		require.Len(t, s.server.Calls(), calls, "the Node has everything")
+		for range 10 {
 			s.register("e", csi.NodeInfo{NodeID: "e1"})
 		}
 		time.Sleep(time.Hour)
@@ -298,9 +301,12 @@ func TestOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t)
 		s.put(nil)
-		s.register("d", in("a"))
+		info := in("a")
+		s.register("d", info)
+		info.Topology["topology.d/zone"] = "b" // the caller's to change
 		s.register("e", csi.NodeInfo{NodeID: "e1"})
 		s.show()
+		require.NoError(t, s.Err())
 		s.server.SetDown(true)
 		began := time.Now()
 		for _, name := range []string{"d", "e", "f"} {
@@ -320,6 +326,51 @@ func TestOutage(t *testing.T) {
 		time.Sleep(time.Minute)
 		require.Equal(t, `{"e":"e2","g":"g1"}`, s.entries())
 		require.NoError(t, s.Err())
+
+		s.server.SetFault(func(apitest.Call) apitest.Fault { return apitest.Fault{Status: http.StatusInternalServerError} })
+		s.register("e", csi.NodeInfo{NodeID: "e3"})
+		s.server.SetFault(nil)
+		time.Sleep(time.Second)
+		require.Equal(t, `{"e":"e3","g":"g1"}`, s.entries(), "the pauses are short again")
+	})
+}
+
+// A server that fails is asked about one driver, not about each.
+func TestFailures(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t)
+		for _, name := range []string{"d", "e", "f"} {
+			s.register(name, csi.NodeInfo{NodeID: name})
+		}
+		s.server.SetFault(func(c apitest.Call) apitest.Fault {
+			if c.Verb == "patch" {
+				return apitest.Fault{Status: http.StatusInternalServerError}
+			}
+			return apitest.Fault{}
+		})
+		s.put(nil)
+		require.Equal(t, 1, s.server.CountCalls("patch", "nodes"))
+		require.ErrorContains(t, s.Err(), "CSI driver d: ")
+	})
+}
+
+// A driver that comes back while its entries are removed has them again.
+func TestComesBackMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t)
+		s.put(nil)
+		s.register("d", in("a"))
+		back := registry{"d": in("a")}
+		var once sync.Once
+		s.server.SetFault(func(c apitest.Call) apitest.Fault {
+			if c.Verb == "update" {
+				once.Do(func() { s.Look("d", back) })
+			}
+			return apitest.Fault{}
+		})
+		s.register("d")
+		require.Equal(t, `{"d":"id"}`, s.entries())
+		require.Equal(t, 3, s.server.CountCalls("update", "csinodes"))
 	})
 }
 
@@ -353,17 +404,27 @@ func TestLostAnswers(t *testing.T) {
 func TestAnotherNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t)
+		again := func() *storagev1.CSINode {
+			first := s.csiNode()
+			s.server.Remove(s.node())
+			s.seen.Store(nil)
+			s.Wake()
+			s.put(nil)
+			second := s.csiNode()
+			require.NotEqual(t, first.UID, second.UID)
+			require.Equal(t, s.node().UID, second.OwnerReferences[0].UID)
+			calls := s.server.Calls()
+			deleted := slices.IndexFunc(calls, func(c apitest.Call) bool {
+				return c.Verb == "delete" && strings.Contains(string(c.Body), string(first.UID))
+			})
+			require.GreaterOrEqual(t, deleted, 0, "by its UID")
+			return second
+		}
 		s.put(nil)
+		again()
 		s.register("d", in("a"))
 		s.show()
-		first := s.csiNode()
-		s.server.Remove(s.node())
-		s.seen.Store(nil)
-		s.Wake()
-		s.put(nil)
-		second := s.csiNode()
-		require.NotEqual(t, first.UID, second.UID)
-		require.Equal(t, s.node().UID, second.OwnerReferences[0].UID)
+		second := again()
 		require.Equal(t, `{"d":"id"}`, s.entries())
 		require.Equal(t, map[string]string{"topology.d/zone": "a"}, s.node().Labels)
 
@@ -371,8 +432,13 @@ func TestAnotherNode(t *testing.T) {
 		time.Sleep(s.cfg.Period)
 		require.Equal(t, `{"d":"id"}`, s.entries())
 
-		now := metav1.Now()
-		s.put(func(n *v1.Node) { n.DeletionTimestamp = &now })
+		now, leaving := metav1.Now(), s.node()
+		leaving.DeletionTimestamp = &now
+		s.server.Put(leaving)
+		s.register("e", csi.NodeInfo{NodeID: "e1"}) // the Node as it was seen is not leaving
+		require.ErrorIs(t, s.Err(), ErrNoNode)
+		require.Equal(t, `{"d":"id"}`, s.entries())
+		s.show()
 		calls := len(s.server.Calls())
 		s.register("e", csi.NodeInfo{NodeID: "e1"})
 		require.ErrorIs(t, s.Err(), ErrNoNode)

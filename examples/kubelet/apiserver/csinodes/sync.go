@@ -25,7 +25,7 @@ func (m *Manager) sync(ctx context.Context) error {
 		node, err := m.cfg.Client.OwnNode().GetNode(ctx, m.cfg.NodeName)
 		switch {
 		case err != nil:
-			return fmt.Errorf("Node %s: %w", m.cfg.NodeName, err)
+			return fmt.Errorf("node %s: %w", m.cfg.NodeName, err)
 		case !mayOwn(node):
 			return ErrNoNode
 		}
