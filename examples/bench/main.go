@@ -6,11 +6,13 @@
 //	go run ./examples/testbed -- go run ./examples/bench -ready 50
 //	go run ./examples/testbed -- go run ./examples/bench -stop 50
 //	go run ./examples/testbed -- go run ./examples/bench -volumes
+//	go run ./examples/testbed -controlplane -- go run ./examples/bench -cluster -upstream
 //
 // With -pleg it measures instead how soon the death of a container is seen, with so
 // many pods: see pleg.go. With -ready it measures how soon it is seen that a server has
 // become ready: see ready.go. With -stop it measures how soon SIGTERM arrives: see stop.go. With -volumes
-// it measures how soon a pod with volumes runs: see volumes.go.
+// it measures how soon a pod with volumes runs: see volumes.go. With -cluster it measures
+// pods of a real API server, with -upstream beside the upstream kubelet: see cluster.go.
 //
 // It takes the runtimes and the images from the testbed's environment. Every
 // figure is a median unless it says otherwise; the machine should be quiet.
@@ -36,7 +38,7 @@ type options struct {
 	ready int
 	stop  int
 
-	volumes bool
+	volumes, cluster, upstream bool
 }
 
 func main() {
@@ -48,6 +50,8 @@ func main() {
 	flag.IntVar(&o.ready, "ready", 0, "with how many pods to measure how soon they are ready; 0: the other figures")
 	flag.IntVar(&o.stop, "stop", 0, "how many pods to stop at once, to measure when SIGTERM arrives; 0: the other figures")
 	flag.BoolVar(&o.volumes, "volumes", false, "measure how soon pods with volumes run, instead of the other figures")
+	flag.BoolVar(&o.cluster, "cluster", false, "measure pods of a real API server, instead of the other figures")
+	flag.BoolVar(&o.upstream, "upstream", false, "with -cluster: measure the upstream kubelet, too")
 	flag.Parse()
 	o.image = os.Getenv("PODWRIGHT_IMAGE_TESTPROG")
 
@@ -87,6 +91,9 @@ func run(ctx context.Context, o options) error {
 	}
 	if o.volumes {
 		return volumeFigures(ctx, endpoints, binary, dir, o)
+	}
+	if o.cluster {
+		return clusterFigures(ctx, endpoints, binary, dir, o)
 	}
 	for _, e := range endpoints {
 		if err := measure(ctx, e, binary, filepath.Join(dir, filepath.Base(filepath.Dir(e.path()))), o); err != nil {

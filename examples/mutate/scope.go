@@ -25,8 +25,8 @@ var decisionCode = []string{
 	"volume/layout.go", "volume/mountof.go", "volume/next.go", "volume/operation.go", "volume/outofscope.go", "volume/relations.go",
 	"volume/resolve.go", "volume/spec.go", "volume/used.go", "volume/world.go",
 	"volume/claims", "volume/content/payload.go", "volume/sources",
-	"volume/objects/catalog.go", "volume/objects/decode.go", "volume/objects/hints.go", "volume/objects/references.go", "volume/objects/tokenlife.go",
-	"internal/backoff", "internal/podfacts", "internal/run",
+	"volume/objects/catalog.go", "volume/objects/decode.go", "volume/objects/references.go", "volume/objects/tokenlife.go",
+	"internal/backoff", "internal/files/hints.go", "internal/podfacts", "internal/run",
 }
 
 // alsoTestedBy names folders whose tests show what a folder does, too. They run on

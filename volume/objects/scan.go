@@ -16,9 +16,12 @@ import (
 
 // Times of a Dir that nobody needs to set.
 const (
-	// coalesce is how long after a prompt more of them are waited for, at least: of a
-	// folder in which somebody writes all the time, looks take a fifth of the time.
+	// coalesce is how long after a prompt more of them are waited for, at least. Of a
+	// folder in which somebody writes all the time, looks take a fifth of the time, unless
+	// the rest between two would be longer than longestRest: what is slow to read holds up
+	// what has changed beside it.
 	coalesce, coalesceLooks = 5 * time.Millisecond, 4
+	longestRest             = time.Second
 	// retry is the pause after something did not answer.
 	retry = time.Second
 	// joinTime is how long Run waits, when it ends, for calls that block.
@@ -42,8 +45,8 @@ func (d *Dir) follow(ctx context.Context) error {
 		if pause == 0 {
 			pause = d.cfg.Period
 		}
-		took := min(time.Since(began), retry)
-		if !d.pause(ctx, min(pause, d.cfg.Period), max(coalesce, coalesceLooks*took)) {
+		rested := time.Now().Add(min(coalesceLooks*time.Since(began), longestRest))
+		if !d.pause(ctx, min(pause, d.cfg.Period), rested) {
 			break
 		}
 	}
@@ -53,9 +56,9 @@ func (d *Dir) follow(ctx context.Context) error {
 	return nil
 }
 
-// pause waits for a prompt and some time more, or for the limit. It returns false when
-// ctx is done.
-func (d *Dir) pause(ctx context.Context, limit, more time.Duration) bool {
+// pause waits for a prompt, and then for others until all have rested, or for the limit.
+// It returns false when ctx is done.
+func (d *Dir) pause(ctx context.Context, limit time.Duration, rested time.Time) bool {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	select {
@@ -64,7 +67,7 @@ func (d *Dir) pause(ctx context.Context, limit, more time.Duration) bool {
 	case <-timer.C:
 		return true
 	case <-d.hints.Prompt:
-		return run.Sleep(ctx, more)
+		return run.Sleep(ctx, max(coalesce, time.Until(rested)))
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,8 +13,12 @@ import (
 	"github.com/podwright/podwright/volume/claims"
 )
 
-// errNotAttached: the Node does not say that a volume is attached to it.
-var errNotAttached = errors.New("not attached to this node yet, as its status says")
+// Why a volume may not be used yet. Both are looked at again when the Node has changed.
+var (
+	errNotAttached = errors.New("not attached to this node yet, as its status says")
+	// A controller detaches what no Node says to be in use.
+	errNotReported = errors.New("not reported yet as in use by this node")
+)
 
 // attachments tells what a controller has attached to this node.
 type attachments struct{ *cluster }
@@ -24,6 +29,10 @@ func (a attachments) Attached(ctx context.Context, id volume.ID, _ *volume.Spec)
 	seen := a.thisNode()
 	if seen == nil {
 		return "", errors.New("the Node is not known yet")
+	}
+	if !slices.Contains(seen.Status.VolumesInUse, v1.UniqueVolumeName(id.String())) {
+		a.node.Wake()
+		return "", errNotReported
 	}
 	if _, ok := attachedTo(seen, id); !ok {
 		return "", errNotAttached

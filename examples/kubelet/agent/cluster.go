@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/examples/kubelet/apiserver"
+	"github.com/podwright/podwright/examples/kubelet/apiserver/csinodes"
 	"github.com/podwright/podwright/examples/kubelet/apiserver/events"
 	"github.com/podwright/podwright/examples/kubelet/apiserver/mirrors"
 	"github.com/podwright/podwright/examples/kubelet/apiserver/objects"
@@ -30,6 +31,7 @@ type cluster struct {
 	recorder *events.Recorder
 	objects  *objects.Objects
 	mirrors  *mirrors.Manager
+	csiNode  *csinodes.Manager
 	pods     *pods.Source // read by whoever runs the sources
 	sink     pods.Sink
 	node     *kubelet.Node
@@ -77,6 +79,9 @@ func (g *ground) newCluster(now func() state) (c *cluster, err error) {
 	if c.mirrors, err = mirrors.New(mirrors.Config{Client: c.client, Node: c.thisNode, Logger: log}); err != nil {
 		return nil, err
 	}
+	if c.csiNode, err = csinodes.New(csinodes.Config{Client: c.client, NodeName: name, Node: c.thisNode, Logger: log}); err != nil {
+		return nil, err
+	}
 	if c.sink, err = pods.NewSink(c.client, name); err != nil {
 		return nil, err
 	}
@@ -94,7 +99,7 @@ func (c *cluster) newPods(cfg Config, merger *podsource.Merger) (source *pods.So
 
 // run keeps up with the API server until ctx ends. An error is one that ends the agent.
 func (c *cluster) run(ctx context.Context) error {
-	return run.All(ctx, c.client.Run, c.self.Run, c.recorder.Run, c.objects.Run, c.mirrors.Run, c.node.Run)
+	return run.All(ctx, c.client.Run, c.self.Run, c.recorder.Run, c.objects.Run, c.mirrors.Run, c.csiNode.Run, c.node.Run)
 }
 
 // podSeen takes in a pod as it is at the server.
@@ -107,9 +112,19 @@ func (c *cluster) podSeen(pod *v1.Pod) {
 // nodeChanged lets go on who waits for the Node, or for what it says of attached volumes.
 func (c *cluster) nodeChanged() {
 	c.mirrors.Wake()
+	c.csiNode.Wake()
 	if n := c.now().node; n != nil {
 		n.volumes.manager.Wake()
 	}
+}
+
+// notReady are the reasons why pods should not come here.
+func (c *cluster) notReady() []string {
+	why := c.now().notReady()
+	if !c.csiNode.Initialised() {
+		why = append(why, "the CSINode of this node is not there yet")
+	}
+	return why
 }
 
 // thisNode is the Node as it was seen last, nil if it was not seen yet.
@@ -125,5 +140,8 @@ func (g *ground) clusterHealth() error {
 	if err := g.cluster.pods.Err(); err != nil {
 		return fmt.Errorf("pods of this node: %w", err)
 	}
-	return g.cluster.node.Health()
+	if err := g.cluster.node.Health(); err != nil {
+		return err
+	}
+	return g.cluster.csiNode.Err()
 }

@@ -7,15 +7,22 @@ import (
 )
 
 // newDrivers knows the CSI drivers that register themselves in the folder of plugins.
-// ready is told of each that can be asked.
-func (g *ground) newDrivers(ready func(driver string)) (*csi.Registry, error) {
-	return csi.NewRegistry(csi.RegistryConfig{
+// ready is told of each that can be asked, and the API server of what it says of the node.
+func (g *ground) newDrivers(ready func(driver string)) (drivers *csi.Registry, err error) {
+	look := func(driver string) {
+		if g.cluster != nil {
+			g.cluster.csiNode.Look(driver, drivers)
+		}
+	}
+	drivers, err = csi.NewRegistry(csi.RegistryConfig{
 		Folder:          g.folders.plugins(),
 		Watch:           g.watchDrivers,
-		OnReady:         ready,
+		OnReady:         func(driver string) { look(driver); ready(driver) },
+		OnDeregistered:  look,
 		ShutdownTimeout: g.cfg.ShutdownTimeout,
 		Logger:          g.cfg.Logger,
 	})
+	return drivers, err
 }
 
 // newCSI mounts volumes of these drivers. Without an API server nobody attaches any: what

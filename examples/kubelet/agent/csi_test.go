@@ -1,15 +1,22 @@
 package agent
 
 import (
+	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podwright/podwright/cri/fake"
+	"github.com/podwright/podwright/examples/kubelet/apiserver/apitest"
+	"github.com/podwright/podwright/examples/kubelet/apiserver/csinodes"
 	"github.com/podwright/podwright/examples/kubelet/csi/csitest"
 	"github.com/podwright/podwright/examples/kubelet/server"
 	volumecsi "github.com/podwright/podwright/volume/csi"
@@ -105,4 +112,44 @@ func only(r server.Report) (v reported, ok bool) {
 		return v, false
 	}
 	return reported{r.Pods[0].Volumes[0], r.Pods[0]}, true
+}
+
+// What a driver says of the node is at the API server while the driver is registered, and
+// its entry stays over the end of the agent.
+func TestCSIDriversAtTheAPIServer(t *testing.T) {
+	n := newPodsNode(t, fake.Config{})
+	short, err := os.MkdirTemp("", "csi") // a socket's path is short
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(short)) })
+	api := apitest.Start(t)
+	n.cfg.Flags.RootDir, n.cfg.Flags.Kubeconfig, n.cfg.DialAPI = filepath.Join(short, "root"), api.Kubeconfig, api.Dial
+	n.cfg.Flags.NodeIP = []netip.Addr{netip.MustParseAddr(nodeIPs()[0])} // nobody has to be asked for it
+	registry := filepath.Join(n.cfg.Flags.RootDir, "plugins_registry")
+	require.NoError(t, os.MkdirAll(registry, 0o750))
+	d := &csitest.Driver{Name: "d", Registry: registry, Socket: filepath.Join(short, "d.sock")}
+	t.Cleanup(d.Stop)
+
+	name := n.cfg.Flags.NodeName
+	drivers := func() (names []string) {
+		at, _ := apitest.Find(api, &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: name}})
+		for _, d := range at.Spec.Drivers {
+			names = append(names, d.Name+" "+d.NodeID+" "+strings.Join(d.TopologyKeys, ","))
+		}
+		return names
+	}
+	there := func() bool { return slices.Equal(drivers(), []string{"d id-of-d zone"}) }
+	n.during(t, func(a *Agent) {
+		require.Eventually(t, func() bool { return len(apitest.All[*storagev1.CSINode](api)) == 1 }, 20*time.Second, 5*time.Millisecond)
+		require.NoError(t, d.Start())
+		require.Eventually(t, there, 20*time.Second, 5*time.Millisecond)
+		node, ok := apitest.Find(api, &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})
+		require.True(t, ok)
+		require.Equal(t, `{"d":"id-of-d"}`, node.Annotations[csinodes.Annotation])
+		require.Equal(t, "a", node.Labels["zone"])
+		d.Stop()
+		require.Eventually(t, func() bool { return len(drivers()) == 0 }, 20*time.Second, 5*time.Millisecond)
+		require.NoError(t, d.Start())
+		require.Eventually(t, there, 20*time.Second, 5*time.Millisecond)
+	})
+	require.True(t, there(), "the driver stays")
 }

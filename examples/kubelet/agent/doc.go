@@ -22,14 +22,15 @@
 // # As a node of a cluster
 //
 // With a kubeconfig, newCluster builds the agent's side of the API server: package
-// apiserver's client and what stands on it (pods, mirrors, objects, events), and package
-// node. All of that needs no runtime, and runs before there is a connection and for longer
-// than what acts on pods: a node whose runtime is away says so, and what is told at the
-// end gets there. What flows:
+// apiserver's client and what stands on it (pods, mirrors, objects, csinodes, events), and
+// package node. All of that needs no runtime, and runs before there is a connection and for
+// longer than what acts on pods: a node whose runtime is away says so, and what is told at
+// the end gets there. What flows:
 //
 //	pods bound to the node -> pods.Source -> podsource.Merger (as "api", beside the folder)
 //	podsyncer's statuses   -> status/writer -> pods.Sink; a static pod's to its mirror
 //	each sync of a static pod -> mirrors.Manager
+//	a CSI driver that registers or goes -> csinodes.Manager; without a CSINode the node is not ready
 //	objects that changed   -> volumes, and the loop for pods that wait for one
 //	the Node               -> node.Node, Lease; its labels to admission, attached volumes to volume.Manager
 //

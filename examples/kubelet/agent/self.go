@@ -48,7 +48,7 @@ func (g *ground) newSelf(c *cluster) (*kubelet.Node, error) {
 		Nodes:         c.heartbeats.OwnNode(), Leases: c.heartbeats.OwnNode(),
 		Cached:            c.thisNode,
 		Facts:             facts.Facts,
-		NotReady:          func() []string { return c.now().notReady() },
+		NotReady:          c.notReady,
 		OnRepeatedFailure: c.heartbeats.CloseConnections,
 		Event:             c.recorder.Event,
 		Logger:            g.cfg.Logger,
@@ -92,7 +92,7 @@ func (s state) volumesInUse() []v1.UniqueVolumeName {
 	return out
 }
 
-// notReady are the reasons why pods should not come here.
+// notReady are the runtime's reasons, and those of this agent.
 func (s state) notReady() (why []string) {
 	if s.node == nil {
 		return []string{"container runtime: " + s.err.Error()}

@@ -23,11 +23,7 @@ import (
 // before the runtime has answered.
 func (g *ground) unsupported(pod *v1.Pod) []error {
 	everything := cri.Features{SupplementalGroupsPolicy: true, UserNamespacesHostNetwork: true}
-	errs := append(g.notSupported(pod, everything), otherNode(pod, g.localNode())...)
-	if g.cfg.Kubelet.ContainerRuntimeEndpoint == config.Embedded {
-		errs = append(errs, unseenMounts(pod)...)
-	}
-	return errs
+	return append(g.notSupported(pod, everything), otherNode(pod, g.localNode())...)
 }
 
 // unseenMounts lists the mounts that containers which are processes of the host would
@@ -91,6 +87,9 @@ func (g *ground) notSupported(pod *v1.Pod, runtime cri.Features) []error {
 	errs := unsupported(pod, runtime)
 	if g.cluster == nil {
 		errs = append(errs, needsServer(pod)...)
+	}
+	if g.cfg.Kubelet.ContainerRuntimeEndpoint == config.Embedded {
+		errs = append(errs, unseenMounts(pod)...)
 	}
 	return errs
 }

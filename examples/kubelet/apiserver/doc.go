@@ -2,11 +2,12 @@
 // layer over it for the few kinds of objects that an agent deals with. The packages below
 // it make of that what the rooms of podwright ask for:
 //
-//	pods     the pods of this node as a source, and their statuses as a status.Sink
-//	mirrors  the copies of static pods at the server
-//	objects  config maps, secrets, tokens and the like, for volumes and environments
-//	events   Kubernetes events, correlated and written
-//	apitest  an API server in memory, for tests
+//	pods      the pods of this node as a source, and their statuses as a status.Sink
+//	mirrors   the copies of static pods at the server
+//	csinodes  what the node is for its CSI drivers
+//	objects   config maps, secrets, tokens and the like, for volumes and environments
+//	events    Kubernetes events, correlated and written
+//	apitest   an API server in memory, for tests
 //
 // It stands on client-go/rest and client-go/tools/cache. The clientset and its informers,
 // which link every group that Kubernetes has, are not used; a test holds that.

@@ -30,7 +30,8 @@ type entry struct {
 	client       *Client
 	begun        time.Time
 	ready        bool
-	before       *entry // the one in use until this one is ready
+	node         NodeInfo // when it is ready
+	before       *entry   // the one in use until this one is ready
 }
 
 // register asks the plugin behind a socket who it is, takes it, and tells it. That of
@@ -177,6 +178,7 @@ func (r *Registry) introduce(ctx context.Context, e *entry) error {
 	if node.NodeID == "" {
 		return errors.New("NodeGetInfo: the node's ID is empty")
 	}
+	e.node = node
 	return run.Guard("OnRegistered", func() error { return r.cfg.OnRegistered(ctx, e.name, node) })
 }
 

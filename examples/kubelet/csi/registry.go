@@ -110,9 +110,27 @@ func NewRegistry(cfg RegistryConfig) (*Registry, error) {
 func (r *Registry) Driver(name string) volumecsi.Driver {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if e := r.ready(name); e != nil {
+		return e.client
+	}
+	return nil
+}
+
+// Node is what a driver that is ready says of the node.
+func (r *Registry) Node(name string) (node NodeInfo, registered bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if e := r.ready(name); e != nil {
+		return e.node, true
+	}
+	return NodeInfo{}, false
+}
+
+// ready is the driver in use. r.mu is held.
+func (r *Registry) ready(name string) *entry {
 	for e := r.drivers[name]; e != nil; e = e.before {
 		if e.ready {
-			return e.client
+			return e
 		}
 	}
 	return nil

@@ -109,9 +109,14 @@ func TestRegistration(t *testing.T) {
 		node, ok := w.node(d.Name)
 		require.True(t, ok)
 		require.Equal(t, csi.NodeInfo{NodeID: "id-of-" + d.Name, MaxVolumes: 7, Topology: map[string]string{"zone": "a"}}, node)
+		said, registered := w.Node(d.Name)
+		require.True(t, registered)
+		require.Equal(t, node, said)
 	}
 	require.Empty(t, hidden.Calls())
 	require.Nil(t, w.Driver("hidden"))
+	_, registered := w.Node("hidden")
+	require.False(t, registered)
 
 	first.Stop()
 	w.eventually("gone", func() bool { _, ok := w.node("first"); return !ok })

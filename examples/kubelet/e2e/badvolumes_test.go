@@ -232,9 +232,13 @@ func TestHungHostPath(t *testing.T) {
 				}
 				return err
 			})
-			conf, err := s.volume("hung", "conf")
-			require.NoError(t, err)
-			require.True(t, conf.Ready)
+			wait(t, 10*time.Second, "its other volume is ready", func() error {
+				conf, err := s.volume("hung", "conf")
+				if err == nil && !conf.Ready {
+					err = fmt.Errorf("have %+v", conf)
+				}
+				return err
+			})
 		}
 		hangs()
 		s.kill(t)

@@ -135,7 +135,7 @@ spec:
 			return nil
 		})
 		for _, pod := range n.pods(t) {
-			if pod.Labels["app"] == "d" {
+			if pod.Labels["app"] == "d" && pod.DeletionTimestamp == nil {
 				n.do(t, "delete", "pod", pod.Name, "--force", "--grace-period=0")
 				break
 			}

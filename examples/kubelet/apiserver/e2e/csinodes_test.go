@@ -1,0 +1,121 @@
+package e2e
+
+import (
+	"encoding/json"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podwright/podwright/examples/kubelet/apiserver/csinodes"
+	"github.com/podwright/podwright/examples/kubelet/csi"
+)
+
+// drivers are those that are registered.
+type drivers struct {
+	mu  sync.Mutex
+	has map[string]csi.NodeInfo
+}
+
+func (d *drivers) Node(driver string) (csi.NodeInfo, bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	info, ok := d.has[driver]
+	return info, ok
+}
+
+func (d *drivers) set(m *csinodes.Manager, driver string, info *csi.NodeInfo) {
+	d.mu.Lock()
+	delete(d.has, driver)
+	if info != nil {
+		d.has[driver] = *info
+	}
+	d.mu.Unlock()
+	m.Look(driver, d)
+}
+
+// CSINodes: a node may write all of it about itself: the CSINode, an annotation and labels
+// of topology. The server lets no entry be changed but for its count, and refuses labels
+// that are not a node's to set; what it refuses of one driver harms no other.
+func TestCSINodes(t *testing.T) {
+	p := newPlane(t)
+	n := p.node(t)
+	manager, err := csinodes.New(csinodes.Config{Client: n.Client, NodeName: n.name, Node: func() *v1.Node { return n.object }})
+	require.NoError(t, err)
+	registered := &drivers{has: map[string]csi.NodeInfo{}}
+	started(t, manager.Run)
+	t.Cleanup(func() { erase(t, p.admin.CSINodes(), n.name) })
+	shown := func() *storagev1.CSINode {
+		at, err := p.admin.CSINodes().Get(t.Context(), n.name, metav1.GetOptions{})
+		if err != nil {
+			return &storagev1.CSINode{}
+		}
+		return at
+	}
+	// has waits for these drivers, and for the annotation to say the same.
+	has := func(want ...storagev1.CSINodeDriver) {
+		t.Helper()
+		eventually(t, "entries", func() bool {
+			node, err := p.admin.Nodes().Get(t.Context(), n.name, metav1.GetOptions{})
+			if err != nil {
+				return false
+			}
+			ids := map[string]string{}
+			if text := node.Annotations[csinodes.Annotation]; text != "" {
+				require.NoError(t, json.Unmarshal([]byte(text), &ids))
+			}
+			same := len(ids) == len(want)
+			for _, d := range want {
+				same = same && ids[d.Name] == d.NodeID
+			}
+			return same && equality.Semantic.DeepEqual(shown().Spec.Drivers, want)
+		})
+	}
+	eventually(t, "made", func() bool { return shown().UID != "" })
+	require.Equal(t, n.object.UID, shown().OwnerReferences[0].UID)
+
+	info := csi.NodeInfo{NodeID: "id-1", MaxVolumes: 7, Topology: map[string]string{"topology.d.example/zone": "a"}}
+	entry := storagev1.CSINodeDriver{Name: "d.example", NodeID: "id-1", TopologyKeys: []string{"topology.d.example/zone"},
+		Allocatable: &storagev1.VolumeNodeResources{Count: new(int32(7))}}
+	registered.set(manager, "d.example", &info)
+	has(entry)
+	eventually(t, "in step", func() bool { return manager.Err() == nil })
+	node, err := p.admin.Nodes().Get(t.Context(), n.name, metav1.GetOptions{})
+	require.NoError(t, err)
+	require.Equal(t, "a", node.Labels["topology.d.example/zone"])
+
+	// A count is changed in place; for another ID the entry goes first.
+	uid := shown().UID
+	info.MaxVolumes, entry.Allocatable = 8, &storagev1.VolumeNodeResources{Count: new(int32(8))}
+	registered.set(manager, "d.example", &info)
+	has(entry)
+	info.NodeID, entry.NodeID = "id-2", "id-2"
+	registered.set(manager, "d.example", &info)
+	has(entry)
+	require.Equal(t, uid, shown().UID)
+
+	registered.set(manager, "bad.example", &csi.NodeInfo{NodeID: "b", Topology: map[string]string{"node-restriction.kubernetes.io/zone": "a"}})
+	registered.set(manager, "e.example", &csi.NodeInfo{NodeID: "e"})
+	other := storagev1.CSINodeDriver{Name: "e.example", NodeID: "e"}
+	has(entry, other)
+	eventually(t, "refused", func() bool { return apierrors.IsForbidden(manager.Err()) })
+	require.ErrorContains(t, manager.Err(), "CSI driver bad.example")
+	registered.set(manager, "bad.example", nil)
+	registered.set(manager, "d.example", nil)
+	has(other)
+	eventually(t, "in step", func() bool { return manager.Err() == nil })
+
+	// What somebody deletes comes back with the next change; nothing of another node is ours.
+	erase(t, p.admin.CSINodes(), n.name)
+	manager.Look("e.example", registered)
+	has(other)
+	_, err = n.CSINodes().Create(t.Context(), &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: n.name + "-2"}}, metav1.CreateOptions{})
+	require.True(t, apierrors.IsForbidden(err), "%v", err)
+	registered.set(manager, "e.example", nil)
+	has()
+}
