@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"net/netip"
+	"os"
 	"slices"
 	"testing"
 	"time"
@@ -167,6 +169,32 @@ func TestPodsThatCannotRunYet(t *testing.T) {
 		w.api.Put(&v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "late"}, Data: map[string]string{"A": "1"}})
 		w.sleep(5 * time.Second)
 		require.Equal(t, map[string][]uint32{"c": {0}}, w.running())
+	})
+}
+
+// A node whose runtime does not answer is there all the same, and says why it is not ready.
+func TestNodeWithoutARuntime(t *testing.T) {
+	inCluster(t, func(w *world) {
+		cfg := configOf(w.dir, func(context.Context) (*Connection, error) { return nil, errors.New("unused") })
+		cfg.Flags.Kubeconfig, cfg.DialAPI = w.api.Kubeconfig, w.api.Dial
+		cfg.Flags.NodeIP = []netip.Addr{netip.MustParseAddr(nodeIPs()[0])}
+		require.NoError(t, cfg.complete())
+		g, err := newGround(cfg, folders{root: cfg.Flags.RootDir}, func() state { return state{err: errors.New("no such socket")} })
+		require.NoError(t, err)
+		require.NoError(t, os.MkdirAll(cfg.Flags.RootDir, 0o700))
+		ctx, cancel := context.WithCancel(w.t.Context())
+		done := make(chan error, 1)
+		go func() {
+			done <- g.runWith(ctx, func(ctx context.Context) error { <-ctx.Done(); return nil })
+		}()
+		w.sleep(5 * time.Second)
+		n, ok := apitest.Find(w.api, &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}})
+		require.True(t, ok)
+		i := slices.IndexFunc(n.Status.Conditions, func(c v1.NodeCondition) bool { return c.Type == v1.NodeReady })
+		require.Equal(t, v1.ConditionFalse, n.Status.Conditions[i].Status)
+		require.Contains(t, n.Status.Conditions[i].Message, "container runtime: no such socket")
+		cancel()
+		require.NoError(t, <-done)
 	})
 }
 
