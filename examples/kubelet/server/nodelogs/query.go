@@ -202,6 +202,9 @@ type counted struct {
 }
 
 func (c *counted) Write(b []byte) (int, error) {
+	if len(b) == 0 {
+		return 0, nil // which would begin the answer
+	}
 	n, err := c.w.Write(b)
 	c.n += int64(n)
 	return n, err
