@@ -106,6 +106,9 @@ func newNode(ctx context.Context, g *ground, conn *Connection) (_ *node, err err
 	if n.rotator, err = g.newRotator(); err != nil {
 		return nil, err
 	}
+	if n.logs, err = logs.NewReader(logs.ReaderConfig{States: logs.RuntimeStates(conn.Runtime), Logger: g.cfg.Logger}); err != nil {
+		return nil, err
+	}
 
 	// What each pod holds on the node.
 	if n.held, err = g.newHeld(ctx, n.named); err != nil {
