@@ -45,10 +45,12 @@ func realMain(args []string, out io.Writer) int {
 		fmt.Fprintln(out, "kubelet:", strings.ReplaceAll(err.Error(), "\n", "\nkubelet: "))
 		return 1
 	}
-	log := slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: level(cfg.Flags.Verbosity)}))
+	var verbosity slog.LevelVar
+	verbosity.Set(level(cfg.Flags.Verbosity))
+	log := slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: &verbosity}))
 	ctx, stop := signalContext()
 	defer stop()
-	if err := run(ctx, cfg, log); err != nil {
+	if err := run(ctx, cfg, log, func(v int) { verbosity.Set(level(v)) }); err != nil {
 		log.Error("ended", "err", err)
 		return 1
 	}

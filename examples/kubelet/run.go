@@ -16,31 +16,43 @@ import (
 	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/embedded"
 	"github.com/podwright/podwright/examples/kubelet/agent"
+	"github.com/podwright/podwright/examples/kubelet/certificates"
 	"github.com/podwright/podwright/examples/kubelet/config"
+	"github.com/podwright/podwright/examples/kubelet/node"
 	"github.com/podwright/podwright/examples/kubelet/server"
 )
 
 // run runs the agent and its servers until ctx ends or one of them fails.
-func run(ctx context.Context, cfg *config.Config, log *slog.Logger) error {
+func run(ctx context.Context, cfg *config.Config, log *slog.Logger, setVerbosity func(int)) error {
 	k, flags := &cfg.Kubelet, &cfg.Flags
 	mode := "kubelet, standalone"
 	if flags.Kubeconfig != "" {
 		mode = "kubelet, node of a cluster"
 	}
 	log.Info(mode, "kubeconfig", flags.Kubeconfig, "node", flags.NodeName, "runtime", k.ContainerRuntimeEndpoint, "manifests", k.StaticPodPath,
-		"root", flags.RootDir, "logs", k.PodLogsDir, "healthz", cfg.HealthzAddress(), "read-only", cfg.ReadOnlyAddress())
+		"root", flags.RootDir, "logs", k.PodLogsDir, "API", cfg.APIAddress(), "healthz", cfg.HealthzAddress(), "read-only", cfg.ReadOnlyAddress())
 	log.Info("kubelet defaults that are not built yet", "missing", strings.Join(config.NotBuilt(), "; "))
 	if k.StaticPodPath == "" && k.StaticPodURL == "" && flags.Kubeconfig == "" {
 		log.Warn("no --pod-manifest-path and no --manifest-url: there is nothing to run, and what runs is left alone")
 	}
-	a, err := agent.New(agent.Config{Config: *cfg, Connect: connector(cfg, log), Logger: log})
-	if err != nil {
-		return err
+	if cfg.APIAddress() == "" {
+		log.Warn("the kubelet API is not served (enableServer): no logs, exec, attach, port-forward; without --kubeconfig it takes settings of authentication and authorization")
 	}
 	// A port that is taken is found before anything else begins.
 	readOnly, err := listen(ctx, "--read-only-port", cfg.ReadOnlyAddress())
 	if err != nil {
 		return err
+	}
+	api, err := listen(ctx, "--port", cfg.APIAddress())
+	if err != nil {
+		return errors.Join(err, closed(readOnly))
+	}
+	a, err := agent.New(agent.Config{Config: *cfg, Connect: connector(cfg, log), API: api, SetVerbosity: setVerbosity, Logger: log})
+	if err != nil {
+		return errors.Join(err, closed(readOnly), closed(api))
+	}
+	if err := bootstrap(ctx, cfg, log); err != nil {
+		return errors.Join(err, closed(readOnly), closed(api))
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	if readOnly != nil {
@@ -95,6 +107,26 @@ func listen(ctx context.Context, what, address string) (net.Listener, error) {
 		return nil, fmt.Errorf("%s: %w", what, err)
 	}
 	return l, nil
+}
+
+func closed(l net.Listener) error {
+	if l == nil {
+		return nil
+	}
+	return l.Close()
+}
+
+// bootstrap makes the kubeconfig if there is none, which takes somebody's approval.
+func bootstrap(ctx context.Context, cfg *config.Config, log *slog.Logger) error {
+	flags := &cfg.Flags
+	if flags.BootstrapKubeconfig == "" {
+		return nil
+	}
+	return certificates.Bootstrap(ctx, certificates.BootstrapConfig{
+		Kubeconfig: flags.Kubeconfig, From: flags.BootstrapKubeconfig,
+		Store:    certificates.Store{Dir: flags.CertDir, Name: "kubelet-client"},
+		NodeName: flags.NodeName, UserAgent: "podwright-kubelet/" + node.Version, Logger: log,
+	})
 }
 
 const healthzRetry = 5 * time.Second

@@ -55,6 +55,9 @@ func newGround(cfg Config, f folders, now func() state) (_ *ground, err error) {
 			return nil, err
 		}
 		g.event = both(g.event, g.cluster.recorder.Event)
+		if g.cluster.rotation, err = g.newClientRotation(); err != nil {
+			return nil, err
+		}
 	}
 	if g.sources, err = g.newSources(); err != nil {
 		return nil, err

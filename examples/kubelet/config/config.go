@@ -48,6 +48,12 @@ type Flags struct {
 	// Kubeconfig says how the API server is reached (--kubeconfig); "" for a node without
 	// one, which runs static pods only. Absolute.
 	Kubeconfig string
+	// BootstrapKubeconfig is somebody's who may ask for the certificate of a node, with which
+	// Kubeconfig is made if it is not there (--bootstrap-kubeconfig). Absolute.
+	BootstrapKubeconfig string
+	// CertDir has the certificates that the kubelet makes or is given by the API server
+	// (--cert-dir). Absolute.
+	CertDir string
 	// NodeIP are the addresses of the node, at most one of each family (--node-ip); empty
 	// to find one. An unspecified one only says which family is preferred.
 	NodeIP []netip.Addr
@@ -83,6 +89,7 @@ func FromArgs(args []string, out io.Writer) (*Config, error) {
 	}
 	line.override(&c.Kubelet)
 	err = errors.Join(c.setNodeName(), c.setFolders(), c.setCredentialProviders())
+	c.setStandalone()
 	SetDefaults(&c.Kubelet)
 	return c, errors.Join(err, c.validate())
 }

@@ -33,6 +33,9 @@ func ReadFile(path string) (*kubeletv1beta1.KubeletConfiguration, error) {
 	}
 	absolute(&cfg.StaticPodPath, filepath.Dir(path))
 	absolute(&cfg.PodLogsDir, filepath.Dir(path))
+	for _, file := range []*string{&cfg.Authentication.X509.ClientCAFile, &cfg.TLSCertFile, &cfg.TLSPrivateKeyFile} {
+		absolute(file, filepath.Dir(path))
+	}
 	if cfg.ResolverConfig != nil {
 		absolute(cfg.ResolverConfig, filepath.Dir(path))
 	}

@@ -26,6 +26,8 @@ type commandLine struct {
 	registerNode              bool
 	taints                    []v1.Taint
 	providerID                string
+	// twins put flags of fields over the file's values.
+	twins []func(*kubeletv1beta1.KubeletConfiguration)
 }
 
 func parse(args []string, out io.Writer) (*commandLine, error) {
@@ -44,6 +46,7 @@ func parse(args []string, out io.Writer) (*commandLine, error) {
 	fs.StringVar(&f.NodeName, "hostname-override", "", "node name (default: the host's name)")
 	fs.StringVar(&f.ObjectsDir, "objects-dir", "", "folder with the ConfigMaps, Secrets, tokens and trust bundles that static pods refer to: configmaps/NAMESPACE/NAME.yaml, secrets/NAMESPACE/NAME.yaml, tokens/NAMESPACE/NAME.yaml, trustbundles/NAME.yaml")
 	l.nodeFlags(fs)
+	l.addTwins(fs, serverTwins)
 	fs.BoolVar(&f.AdaptiveRelist, "adaptive-relist", false, "list the pods of a runtime without events every 100 ms after activity, every 5 s at rest, instead of every second")
 	fs.StringVar(&f.CredentialProviderConfig, "image-credential-provider-config", "", "file, or folder of files, kubelet.config.k8s.io CredentialProviderConfig: plugins that know credentials for registries")
 	fs.StringVar(&f.CredentialProviderBinDir, "image-credential-provider-bin-dir", "", "folder of the programs that --image-credential-provider-config names")
@@ -62,6 +65,9 @@ func parse(args []string, out io.Writer) (*commandLine, error) {
 
 // override puts the flags that were given over the file's values.
 func (l *commandLine) override(k *kubeletv1beta1.KubeletConfiguration) {
+	for _, put := range l.twins {
+		put(k)
+	}
 	l.set.Visit(func(f *flag.Flag) {
 		switch f.Name {
 		case "container-runtime-endpoint":
@@ -91,6 +97,8 @@ func (l *commandLine) override(k *kubeletv1beta1.KubeletConfiguration) {
 func (l *commandLine) nodeFlags(fs *flag.FlagSet) {
 	f := &l.flags
 	fs.StringVar(&f.Kubeconfig, "kubeconfig", "", "file that says how to reach the API server; without it the kubelet stands alone and runs static pods only")
+	fs.StringVar(&f.BootstrapKubeconfig, "bootstrap-kubeconfig", "", "file that says how to ask for a client certificate, with which --kubeconfig is made if it is not there")
+	fs.StringVar(&f.CertDir, "cert-dir", "", "folder of the certificates that the kubelet makes or is given (default: pki below --root-dir)")
 	fs.Func("node-ip", "address of the node, or two of different families as IPV4,IPV6; 0.0.0.0 or :: only says which family is preferred (default: found)", func(text string) (err error) {
 		f.NodeIP, err = node.ParseNodeIPs(text)
 		return err

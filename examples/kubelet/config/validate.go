@@ -36,6 +36,7 @@ func (c *Config) validate() error {
 	p.node(&c.Flags, k)
 	p.sources(k)
 	p.servers(k)
+	p.api(&c.Flags, k)
 	p.runtime(k)
 	p.pulls(k)
 	p.images(k)
