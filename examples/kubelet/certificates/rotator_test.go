@@ -113,7 +113,7 @@ func TestRotation(t *testing.T) {
 		for range 8 {
 			began, before := time.Now(), serial(r.Current())
 			for len(r.pending()) == 0 {
-				time.Sleep(time.Minute)
+				time.Sleep(time.Hour)
 				synctest.Wait()
 			}
 			share := time.Since(began).Hours() / 1000
