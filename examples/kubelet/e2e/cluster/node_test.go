@@ -3,7 +3,6 @@ package cluster_test
 import (
 	"bytes"
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -82,7 +81,7 @@ func (n *node) prepare(t *testing.T, rt tb.Runtime, flags []string) {
 	require.NoError(t, os.WriteFile(config, []byte("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\npodLogsDir: "+n.dir+"/logs\n"), 0o600))
 	n.args = append([]string{
 		"--config=" + config, "--root-dir=" + n.root, "--container-runtime-endpoint=" + rt.Endpoint, "--pod-manifest-path=" + n.manifests,
-		"--hostname-override=" + n.name, "--healthz-port=0", "--v=4", "--port=" + freePort(t), "--client-ca-file=" + n.authority(t), "--kubeconfig=" + n.NodeKubeconfig(t, n.name, 0),
+		"--hostname-override=" + n.name, "--healthz-port=0", "--v=4", "--port=" + freePort(t), "--client-ca-file=" + n.CA, "--kubeconfig=" + n.NodeKubeconfig(t, n.name, 0),
 	}, flags...)
 	n.namespace = n.name
 	n.do(t, "create", "namespace", n.namespace)
@@ -101,18 +100,6 @@ func freePort(t testing.TB) string {
 	_, port, err := net.SplitHostPort(l.Addr().String())
 	require.NoError(t, err)
 	return port
-}
-
-// authority is the file of the cluster's authority, which also signs what the API server
-// shows to kubelets.
-func (n *node) authority(t testing.TB) string {
-	t.Helper()
-	text := n.do(t, "config", "view", "--raw", "-o", "jsonpath={.clusters[0].cluster.certificate-authority-data}")
-	data, err := base64.StdEncoding.DecodeString(text)
-	require.NoError(t, err)
-	file := filepath.Join(n.dir, "ca.crt")
-	require.NoError(t, os.WriteFile(file, data, 0o600))
-	return file
 }
 
 // leave takes everything away, and looks for what is left of it.
