@@ -80,13 +80,11 @@ func FromArgs(args []string, out io.Writer) (*Config, error) {
 		return nil, err
 	}
 	c := &Config{Flags: line.flags}
-	if line.config != "" {
-		file, err := ReadFile(line.config)
-		if err != nil {
-			return nil, err
-		}
-		c.Kubelet = *file
+	file, err := ReadFiles(line.config, line.configDir)
+	if err != nil {
+		return nil, err
 	}
+	c.Kubelet = *file
 	line.override(&c.Kubelet)
 	err = errors.Join(c.setNodeName(), c.setFolders(), c.setCredentialProviders())
 	c.setStandalone()

@@ -16,9 +16,9 @@ import (
 
 // commandLine is what was given on the command line.
 type commandLine struct {
-	set    *flag.FlagSet
-	flags  Flags
-	config string
+	set               *flag.FlagSet
+	flags             Flags
+	config, configDir string
 	// The others are values of fields of the configuration file.
 	endpoint, manifests, url  string
 	header                    headerFlag
@@ -35,6 +35,7 @@ func parse(args []string, out io.Writer) (*commandLine, error) {
 	l := &commandLine{set: fs, flags: Default().Flags, header: headerFlag{}}
 	fs.SetOutput(out)
 	fs.StringVar(&l.config, "config", "", "configuration file, kubelet.config.k8s.io/v1beta1 KubeletConfiguration")
+	fs.StringVar(&l.configDir, "config-dir", "", "folder of files NAME.conf that are put over --config, in the order of their paths")
 	fs.StringVar(&l.endpoint, "container-runtime-endpoint", "", "CRI socket, or \"embedded\" for containers as host processes (default unix:///run/containerd/containerd.sock)")
 	fs.StringVar(&l.manifests, "pod-manifest-path", "", "folder, or file, with the manifests of static pods")
 	fs.StringVar(&l.url, "manifest-url", "", "URL of static pods: a Pod or a PodList")
