@@ -257,6 +257,7 @@ func TestPatience(t *testing.T) {
 		time.Sleep(50 * time.Minute)
 		require.Len(t, apitest.All[*certv1.CertificateSigningRequest](r.Server), 1)
 		time.Sleep(20 * time.Minute)
+		synctest.Wait()
 		require.ErrorContains(t, r.errs[0], "nobody has approved it within 1h0m0s")
 		require.ErrorIs(t, r.errs[0], context.DeadlineExceeded)
 		r.issue(r.only(), time.Hour)
@@ -271,6 +272,7 @@ func TestServerTrouble(t *testing.T) {
 		r.SetDown(true)
 		r.start()
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		require.NotEmpty(t, r.errs)
 		cut := true
 		r.SetFault(func(c apitest.Call) apitest.Fault {
