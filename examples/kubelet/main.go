@@ -50,7 +50,10 @@ func realMain(args []string, out io.Writer) int {
 	log := slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: &verbosity}))
 	ctx, stop := signalContext()
 	defer stop()
-	if err := run(ctx, cfg, log, func(v int) { verbosity.Set(level(v)) }); err != nil {
+	serve := func(ctx context.Context) error {
+		return runNode(ctx, cfg, log, func(v int) { verbosity.Set(level(v)) })
+	}
+	if err := locked(ctx, &cfg.Flags, log, serve); err != nil {
 		log.Error("ended", "err", err)
 		return 1
 	}

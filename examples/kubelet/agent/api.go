@@ -29,7 +29,6 @@ type api struct {
 	handler http.Handler
 	secure  *tls.Config
 	parts   []func(context.Context) error // what runs beside it
-	serving *certificates.Rotator         // nil if it is not the API server that signs
 }
 
 // newAPI is nil without a listener.

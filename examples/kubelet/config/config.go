@@ -54,6 +54,11 @@ type Flags struct {
 	// CertDir has the certificates that the kubelet makes or is given by the API server
 	// (--cert-dir). Absolute.
 	CertDir string
+	// LockFile is locked while the kubelet runs, "" for none (--lock-file). Whoever has it is
+	// waited for; with ExitOnLockContention the kubelet makes room for whoever wants it
+	// (--exit-on-lock-contention). Absolute.
+	LockFile             string
+	ExitOnLockContention bool
 	// NodeIP are the addresses of the node, at most one of each family (--node-ip); empty
 	// to find one. An unspecified one only says which family is preferred.
 	NodeIP []netip.Addr

@@ -144,7 +144,7 @@ func (c *Config) setFolders() (err error) {
 	}
 	for flag, path := range map[string]*string{
 		"--root-dir": &f.RootDir, "--pod-manifest-path": &k.StaticPodPath, "--objects-dir": &f.ObjectsDir, "--kubeconfig": &f.Kubeconfig,
-		"--bootstrap-kubeconfig": &f.BootstrapKubeconfig, "--cert-dir": &f.CertDir, "--client-ca-file": &k.Authentication.X509.ClientCAFile,
+		"--bootstrap-kubeconfig": &f.BootstrapKubeconfig, "--cert-dir": &f.CertDir, "--lock-file": &f.LockFile, "--client-ca-file": &k.Authentication.X509.ClientCAFile,
 		"--tls-cert-file": &k.TLSCertFile, "--tls-private-key-file": &k.TLSPrivateKeyFile,
 	} {
 		if *path == "" {

@@ -44,6 +44,8 @@ func parse(args []string, out io.Writer) (*commandLine, error) {
 	fs.IntVar(&l.healthzPort, "healthz-port", 10248, "port of /healthz on localhost (0: none)")
 	f := &l.flags
 	fs.StringVar(&f.RootDir, "root-dir", "", "folder for the kubelet's files (default /var/lib/kubelet; with the embedded runtime, the user's state folder)")
+	fs.StringVar(&f.LockFile, "lock-file", "", "file that is locked while the kubelet runs; it waits for whoever has it")
+	fs.BoolVar(&f.ExitOnLockContention, "exit-on-lock-contention", false, "end when somebody else wants --lock-file")
 	fs.StringVar(&f.NodeName, "hostname-override", "", "node name (default: the host's name)")
 	fs.StringVar(&f.ObjectsDir, "objects-dir", "", "folder with the ConfigMaps, Secrets, tokens and trust bundles that static pods refer to: configmaps/NAMESPACE/NAME.yaml, secrets/NAMESPACE/NAME.yaml, tokens/NAMESPACE/NAME.yaml, trustbundles/NAME.yaml")
 	l.nodeFlags(fs)

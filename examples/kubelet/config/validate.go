@@ -32,6 +32,7 @@ func (p *problems) refuse(bad bool, format string, args ...any) {
 func (c *Config) validate() error {
 	var p problems
 	p.refuse(c.Flags.MinContainerTTL < 0, "--minimum-container-ttl-duration: %s is negative", c.Flags.MinContainerTTL)
+	p.refuse(c.Flags.ExitOnLockContention && c.Flags.LockFile == "", "--exit-on-lock-contention: needs --lock-file")
 	k := &c.Kubelet
 	p.node(&c.Flags, k)
 	p.sources(k)
