@@ -45,10 +45,15 @@ func realMain(args []string, out io.Writer) int {
 		fmt.Fprintln(out, "kubelet:", strings.ReplaceAll(err.Error(), "\n", "\nkubelet: "))
 		return 1
 	}
-	log := slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: level(cfg.Flags.Verbosity)}))
+	var verbosity slog.LevelVar
+	verbosity.Set(level(cfg.Flags.Verbosity))
+	log := slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: &verbosity}))
 	ctx, stop := signalContext()
 	defer stop()
-	if err := run(ctx, cfg, log); err != nil {
+	serve := func(ctx context.Context) error {
+		return runNode(ctx, cfg, log, func(v int) { verbosity.Set(level(v)) })
+	}
+	if err := locked(ctx, &cfg.Flags, log, serve); err != nil {
 		log.Error("ended", "err", err)
 		return 1
 	}

@@ -16,41 +16,97 @@ import (
 	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/embedded"
 	"github.com/podwright/podwright/examples/kubelet/agent"
+	"github.com/podwright/podwright/examples/kubelet/certificates"
 	"github.com/podwright/podwright/examples/kubelet/config"
+	"github.com/podwright/podwright/examples/kubelet/node"
 	"github.com/podwright/podwright/examples/kubelet/server"
+	"github.com/podwright/podwright/examples/kubelet/systemd"
 )
 
-// run runs the agent and its servers until ctx ends or one of them fails.
-func run(ctx context.Context, cfg *config.Config, log *slog.Logger) error {
+// runNode runs the agent and its servers until ctx ends or one of them fails.
+func runNode(ctx context.Context, cfg *config.Config, log *slog.Logger, setVerbosity func(int)) error {
+	announce(cfg, log)
+	l, err := listenAll(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer l.close()
+	a, err := agent.New(agent.Config{Config: *cfg, Connect: connector(cfg, log), API: l.api, SetVerbosity: setVerbosity, Logger: log})
+	if err != nil {
+		return err
+	}
+	manager, err := systemd.New(systemd.Config{Check: func() error { return stuck(a.Health()) }, Logger: log})
+	if err != nil {
+		return err
+	}
+	if err := bootstrap(ctx, cfg, log); err != nil {
+		return err
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	if l.readOnly != nil {
+		g.Go(func() error { return server.Serve(ctx, l.readOnly, server.ReadOnly(a), log) })
+	}
+	if address := cfg.HealthzAddress(); address != "" {
+		g.Go(func() error { serveHealthz(ctx, address, server.Healthz(a), log); return nil })
+	}
+	g.Go(func() error { return a.Run(ctx) })
+	g.Go(func() error { return manager.Run(ctx) })
+	if err := manager.Ready(); err != nil {
+		log.Error("systemd is not told that the kubelet is ready", "err", err)
+	}
+	return g.Wait()
+}
+
+// announce says what will be done, and what not.
+func announce(cfg *config.Config, log *slog.Logger) {
 	k, flags := &cfg.Kubelet, &cfg.Flags
 	mode := "kubelet, standalone"
 	if flags.Kubeconfig != "" {
 		mode = "kubelet, node of a cluster"
 	}
 	log.Info(mode, "kubeconfig", flags.Kubeconfig, "node", flags.NodeName, "runtime", k.ContainerRuntimeEndpoint, "manifests", k.StaticPodPath,
-		"root", flags.RootDir, "logs", k.PodLogsDir, "healthz", cfg.HealthzAddress(), "read-only", cfg.ReadOnlyAddress())
+		"root", flags.RootDir, "logs", k.PodLogsDir, "API", cfg.APIAddress(), "healthz", cfg.HealthzAddress(), "read-only", cfg.ReadOnlyAddress())
 	log.Info("kubelet defaults that are not built yet", "missing", strings.Join(config.NotBuilt(), "; "))
 	if k.StaticPodPath == "" && k.StaticPodURL == "" && flags.Kubeconfig == "" {
 		log.Warn("no --pod-manifest-path and no --manifest-url: there is nothing to run, and what runs is left alone")
 	}
-	a, err := agent.New(agent.Config{Config: *cfg, Connect: connector(cfg, log), Logger: log})
-	if err != nil {
-		return err
+	if cfg.APIAddress() == "" {
+		log.Warn("the kubelet API is not served (enableServer): no logs, exec, attach, port-forward; without --kubeconfig it takes settings of authentication and authorization")
 	}
-	// A port that is taken is found before anything else begins.
-	readOnly, err := listen(ctx, "--read-only-port", cfg.ReadOnlyAddress())
-	if err != nil {
-		return err
+}
+
+// stuck is what only a restart helps against; nil if there is nothing. A runtime that is
+// away is not.
+func stuck(checks []server.Check) error {
+	for _, c := range checks {
+		if c.Name == "syncloop" && !c.OK {
+			return fmt.Errorf("%s: %s", c.Name, c.Message)
+		}
 	}
-	g, ctx := errgroup.WithContext(ctx)
-	if readOnly != nil {
-		g.Go(func() error { return server.Serve(ctx, readOnly, server.ReadOnly(a), log) })
+	return nil
+}
+
+// listeners are the ports of the kubelet that must be free: one that is taken is found
+// before anything else begins. nil: not served.
+type listeners struct{ readOnly, api net.Listener }
+
+func listenAll(ctx context.Context, cfg *config.Config) (l listeners, err error) {
+	if l.readOnly, err = listen(ctx, "--read-only-port", cfg.ReadOnlyAddress()); err != nil {
+		return l, err
 	}
-	if address := cfg.HealthzAddress(); address != "" {
-		g.Go(func() error { serveHealthz(ctx, address, server.Healthz(a), log); return nil })
+	if l.api, err = listen(ctx, "--port", cfg.APIAddress()); err != nil {
+		l.close()
 	}
-	g.Go(func() error { return a.Run(ctx) })
-	return g.Wait()
+	return l, err
+}
+
+// close closes those that nobody has served.
+func (l listeners) close() {
+	for _, one := range []net.Listener{l.readOnly, l.api} {
+		if one != nil {
+			_ = one.Close() // it may have been
+		}
+	}
 }
 
 func connector(cfg *config.Config, log *slog.Logger) agent.Connector {
@@ -95,6 +151,19 @@ func listen(ctx context.Context, what, address string) (net.Listener, error) {
 		return nil, fmt.Errorf("%s: %w", what, err)
 	}
 	return l, nil
+}
+
+// bootstrap makes the kubeconfig if there is none, which takes somebody's approval.
+func bootstrap(ctx context.Context, cfg *config.Config, log *slog.Logger) error {
+	flags := &cfg.Flags
+	if flags.BootstrapKubeconfig == "" {
+		return nil
+	}
+	return certificates.Bootstrap(ctx, certificates.BootstrapConfig{
+		Kubeconfig: flags.Kubeconfig, From: flags.BootstrapKubeconfig,
+		Store:    certificates.Store{Dir: flags.CertDir, Name: "kubelet-client"},
+		NodeName: flags.NodeName, UserAgent: "podwright-kubelet/" + node.Version, Logger: log,
+	})
 }
 
 const healthzRetry = 5 * time.Second

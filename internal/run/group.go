@@ -20,17 +20,23 @@ type Group struct {
 
 // Go runs f in a goroutine. It may be called while others wait.
 func (g *Group) Go(name string, f func()) {
+	end := g.Begin(name)
+	go func() {
+		defer end()
+		f()
+	}()
+}
+
+// Begin counts a goroutine that somebody else has started, until end is called.
+func (g *Group) Begin(name string) (end func()) {
 	g.mu.Lock()
+	defer g.mu.Unlock()
 	if g.names == nil {
 		g.names = map[string]int{}
 	}
 	g.names[name]++
 	g.total++
-	g.mu.Unlock()
-	go func() {
-		defer g.ended(name)
-		f()
-	}()
+	return func() { g.ended(name) }
 }
 
 func (g *Group) ended(name string) {

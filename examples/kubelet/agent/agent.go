@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/podwright/podwright/examples/kubelet/config"
+	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/volume/mounts"
 )
 
@@ -26,6 +27,10 @@ type Config struct {
 	// DialAPI opens connections to the API server of Flags.Kubeconfig; nil means those of
 	// the node's network.
 	DialAPI func(ctx context.Context, network, address string) (net.Conn, error)
+	// API is where the kubelet API is served; nil: nowhere. Run closes it.
+	API net.Listener
+	// SetVerbosity changes how much Logger logs; nil: that cannot be changed.
+	SetVerbosity func(verbosity int)
 	// ImageGCInterval is how often it is looked at whether images are to be removed;
 	// zero means 5 min.
 	ImageGCInterval time.Duration
@@ -85,6 +90,9 @@ func New(cfg Config) (*Agent, error) {
 // reason to return. It may be called again after it has returned; a root folder
 // that another agent has is ErrInUse.
 func (a *Agent) Run(ctx context.Context) (err error) {
+	if a.cfg.API != nil {
+		defer a.cfg.API.Close() // it is closed already if it was served
+	}
 	if err := a.folders.prepare(); err != nil {
 		return err
 	}
@@ -113,7 +121,16 @@ func (a *Agent) Run(ctx context.Context) (err error) {
 	}()
 	a.set(state{ground: g, err: errors.New("not connected yet")})
 	defer a.set(state{err: errors.New("stopped")})
-	return g.runWith(ctx, func(ctx context.Context) error { return a.runPods(ctx, g) })
+	served, err := a.newAPI(g)
+	if err != nil {
+		return fmt.Errorf("kubelet API: %w", err)
+	}
+	return g.runWith(ctx, func(ctx context.Context) error {
+		if served == nil {
+			return a.runPods(ctx, g)
+		}
+		return run.All(ctx, func(ctx context.Context) error { return served.run(ctx, &a.cfg) }, func(ctx context.Context) error { return a.runPods(ctx, g) })
+	})
 }
 
 // runPods connects to the runtime and runs pods on it until ctx ends.

@@ -55,6 +55,9 @@ func newGround(cfg Config, f folders, now func() state) (_ *ground, err error) {
 			return nil, err
 		}
 		g.event = both(g.event, g.cluster.recorder.Event)
+		if g.cluster.rotation, err = g.newClientRotation(); err != nil {
+			return nil, err
+		}
 	}
 	if g.sources, err = g.newSources(); err != nil {
 		return nil, err
@@ -104,6 +107,9 @@ func newNode(ctx context.Context, g *ground, conn *Connection) (_ *node, err err
 		return nil, err
 	}
 	if n.rotator, err = g.newRotator(); err != nil {
+		return nil, err
+	}
+	if n.logs, err = logs.NewReader(logs.ReaderConfig{States: logs.RuntimeStates(conn.Runtime), Logger: g.cfg.Logger}); err != nil {
 		return nil, err
 	}
 

@@ -3,6 +3,8 @@ package agent
 import (
 	"context"
 	"fmt"
+	"slices"
+	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -15,6 +17,7 @@ import (
 	"github.com/podwright/podwright/examples/kubelet/apiserver/mirrors"
 	"github.com/podwright/podwright/examples/kubelet/apiserver/objects"
 	"github.com/podwright/podwright/examples/kubelet/apiserver/pods"
+	"github.com/podwright/podwright/examples/kubelet/certificates"
 	kubelet "github.com/podwright/podwright/examples/kubelet/node"
 	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/syncloop/podsource"
@@ -35,6 +38,18 @@ type cluster struct {
 	pods     *pods.Source // read by whoever runs the sources
 	sink     pods.Sink
 	node     *kubelet.Node
+	// rotation is that of the client's certificate, nil for none.
+	rotation *certificates.Rotator
+
+	mu      sync.Mutex
+	waiting []func() // for a change of the Node
+}
+
+// onNode has somebody told that the Node has changed.
+func (c *cluster) onNode(wake func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.waiting = append(c.waiting, wake)
 }
 
 // newCluster reaches the API server: for all, for events, and for heartbeats, which wait
@@ -99,7 +114,11 @@ func (c *cluster) newPods(cfg Config, merger *podsource.Merger) (source *pods.So
 
 // run keeps up with the API server until ctx ends. An error is one that ends the agent.
 func (c *cluster) run(ctx context.Context) error {
-	return run.All(ctx, c.client.Run, c.self.Run, c.recorder.Run, c.objects.Run, c.mirrors.Run, c.csiNode.Run, c.node.Run)
+	parts := []func(context.Context) error{c.client.Run, c.self.Run, c.recorder.Run, c.objects.Run, c.mirrors.Run, c.csiNode.Run, c.node.Run}
+	if c.rotation != nil {
+		parts = append(parts, c.rotation.Run)
+	}
+	return run.All(ctx, parts...)
 }
 
 // podSeen takes in a pod as it is at the server.
@@ -113,6 +132,12 @@ func (c *cluster) podSeen(pod *v1.Pod) {
 func (c *cluster) nodeChanged() {
 	c.mirrors.Wake()
 	c.csiNode.Wake()
+	c.mu.Lock()
+	waiting := slices.Clone(c.waiting)
+	c.mu.Unlock()
+	for _, wake := range waiting {
+		wake()
+	}
 	if n := c.now().node; n != nil {
 		n.volumes.manager.Wake()
 	}

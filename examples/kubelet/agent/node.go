@@ -28,6 +28,7 @@ type node struct {
 	records *records.Store
 	images  *images.Manager
 	rotator *logs.Rotator
+	logs    *logs.Reader
 	held
 
 	syncer   *podsyncer.Syncer

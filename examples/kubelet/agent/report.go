@@ -197,6 +197,7 @@ func (a *Agent) Health() []server.Check {
 	}
 	return []server.Check{
 		check("ping", nil),
+		check("log", nil), // it is written where the caller writes it
 		check("runtime", n.runtimeCheck()),
 		check("pleg", n.syncer.Healthy()),
 		check("syncloop", n.loop.CheckHealth()),

@@ -27,6 +27,7 @@ func (g *ground) newSelf(c *cluster) (*kubelet.Node, error) {
 		Root:     os.DirFS("/"),
 		Storage:  kubelet.StorageOf(flags.RootDir),
 		Reserved: reserved,
+		Port:     g.port(),
 		MaxPods:  defaultMaxPods, MaxImages: *k.NodeStatusMaxImages,
 		Runtime:      func() (name, version string) { return c.now().runtimeVersion() },
 		Health:       func() cri.Health { return c.now().runtime() },
@@ -53,6 +54,14 @@ func (g *ground) newSelf(c *cluster) (*kubelet.Node, error) {
 		Event:             c.recorder.Event,
 		Logger:            g.cfg.Logger,
 	})
+}
+
+// port is where the kubelet API is served, zero for nowhere.
+func (g *ground) port() int32 {
+	if g.cfg.API == nil {
+		return 0
+	}
+	return g.cfg.Kubelet.Port
 }
 
 // runtime is what the runtime says of itself: nothing while there is no connection.

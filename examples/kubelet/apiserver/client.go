@@ -22,6 +22,10 @@ type Config struct {
 	// Kubeconfig is the path of the file that says where the server is and who the agent
 	// is. What it names by relative paths is beside it.
 	Kubeconfig string
+	// CertificateFile has a client certificate and its key, such as
+	// kubelet-client-current.pem. As long as it is there and has not expired, it counts
+	// instead of the certificate of the kubeconfig; empty means none.
+	CertificateFile string
 	// UserAgent is how the agent calls itself at the server.
 	UserAgent string
 	// ContentType is that of requests; empty means application/vnd.kubernetes.protobuf.
@@ -151,7 +155,7 @@ func (c *connection) CloseConnections() { c.current.Load().close() }
 
 // read makes a generation of the kubeconfig.
 func (c *connection) read() (*generation, error) {
-	k, err := readKubeconfig(c.cfg.Kubeconfig, time.Now())
+	k, err := readKubeconfig(c.cfg.Kubeconfig, c.cfg.CertificateFile, time.Now())
 	if err != nil {
 		return nil, err
 	}

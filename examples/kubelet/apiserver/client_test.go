@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	authv1 "k8s.io/api/authentication/v1"
+	authzv1 "k8s.io/api/authorization/v1"
 	coordv1 "k8s.io/api/coordination/v1"
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -149,6 +150,41 @@ func TestNodeLeaseToken(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "token-1", token.Status.Token)
 	})
+}
+
+// The questions about tokens and rights are answered, and stored nowhere.
+func TestReviews(t *testing.T) {
+	for _, contentType := range []string{"", "application/json"} {
+		synctest.Test(t, func(t *testing.T) {
+			server, client := connect(t, func(c *apiserver.Config) { c.ContentType = contentType })
+			ctx, token := t.Context(), &authv1.TokenReview{Spec: authv1.TokenReviewSpec{Token: "jane's"}}
+			access := &authzv1.SubjectAccessReview{Spec: authzv1.SubjectAccessReviewSpec{
+				User: "jane", ResourceAttributes: &authzv1.ResourceAttributes{Verb: "get", Resource: "nodes", Subresource: "metrics", Name: "worker"},
+			}}
+			who, err := client.ReviewToken(ctx, token)
+			require.NoError(t, err)
+			require.False(t, who.Status.Authenticated)
+			may, err := client.ReviewAccess(ctx, access)
+			require.NoError(t, err)
+			require.False(t, may.Status.Allowed)
+
+			server.SetReviews(func(s authv1.TokenReviewSpec) authv1.TokenReviewStatus {
+				return authv1.TokenReviewStatus{Authenticated: s.Token == "jane's", User: authv1.UserInfo{Username: "jane"}}
+			}, func(s authzv1.SubjectAccessReviewSpec) authzv1.SubjectAccessReviewStatus {
+				return authzv1.SubjectAccessReviewStatus{Allowed: s.User == "jane" && *s.ResourceAttributes == *access.Spec.ResourceAttributes}
+			})
+			who, err = client.ReviewToken(ctx, token)
+			require.NoError(t, err)
+			require.Equal(t, "jane", who.Status.User.Username)
+			may, err = client.ReviewAccess(ctx, access)
+			require.NoError(t, err)
+			require.True(t, may.Status.Allowed)
+			server.SetDown(true)
+			_, err = client.ReviewAccess(ctx, access)
+			require.Error(t, err)
+			require.Len(t, server.Calls(), 4)
+		})
+	}
 }
 
 // A server that is busy says when to come back; one that fails is not asked again by the

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	authv1 "k8s.io/api/authentication/v1"
+	authzv1 "k8s.io/api/authorization/v1"
 	certv1 "k8s.io/api/certificates/v1"
 	certv1beta1 "k8s.io/api/certificates/v1beta1"
 	coordv1 "k8s.io/api/coordination/v1"
@@ -48,6 +49,7 @@ type (
 	RuntimeClasses         = Resource[*nodev1.RuntimeClass, *nodev1.RuntimeClassList]
 	TrustBundles           = Resource[*certv1.ClusterTrustBundle, *certv1.ClusterTrustBundleList]
 	TrustBundlesV1beta1    = Resource[*certv1beta1.ClusterTrustBundle, *certv1beta1.ClusterTrustBundleList]
+	SigningRequests        = Resource[*certv1.CertificateSigningRequest, *certv1.CertificateSigningRequestList]
 )
 
 // Pods of a namespace.
@@ -128,6 +130,31 @@ func (c *Client) TrustBundles() TrustBundles {
 // TrustBundlesV1beta1 are those of servers before Kubernetes 1.37.
 func (c *Client) TrustBundlesV1beta1() TrustBundlesV1beta1 {
 	return resource[certv1beta1.ClusterTrustBundle, certv1beta1.ClusterTrustBundleList](c, certv1beta1.SchemeGroupVersion, "clustertrustbundles", "")
+}
+
+// SigningRequests of the cluster: those for certificates.
+func (c *Client) SigningRequests() SigningRequests {
+	return resource[certv1.CertificateSigningRequest, certv1.CertificateSigningRequestList](c, certv1.SchemeGroupVersion, "certificatesigningrequests", "")
+}
+
+// ReviewToken has the server say whose a token is. Nothing is stored.
+func (c *Client) ReviewToken(ctx context.Context, r *authv1.TokenReview) (*authv1.TokenReview, error) {
+	return review(ctx, c, authv1.SchemeGroupVersion, "tokenreviews", r, &authv1.TokenReview{})
+}
+
+// ReviewAccess has the server say whether somebody may do something. Nothing is stored.
+func (c *Client) ReviewAccess(ctx context.Context, r *authzv1.SubjectAccessReview) (*authzv1.SubjectAccessReview, error) {
+	return review(ctx, c, authzv1.SchemeGroupVersion, "subjectaccessreviews", r, &authzv1.SubjectAccessReview{})
+}
+
+// review posts a question, and decodes the answer.
+func review[O runtime.Object](ctx context.Context, c *Client, version schema.GroupVersion, plural string, question, into O) (none O, err error) {
+	r, err := c.restFor(version)
+	if err != nil {
+		return none, err
+	}
+	req := r.Post().Resource(plural).VersionedParams(&metav1.CreateOptions{}, c.codecs.parameters)
+	return do(ctx, c, req.Body(question), into)
 }
 
 // RequestToken has the server issue a token of a service account.

@@ -60,8 +60,9 @@ type reading struct {
 	content map[string][]byte
 }
 
-// readKubeconfig reads a file and what it refers to. All errors are ConfigErrors.
-func readKubeconfig(file string, now time.Time) (*kubeconfig, error) {
+// readKubeconfig reads a file and what it refers to. The certificate of another file, if
+// that is not empty and has one, counts instead of its own. All errors are ConfigErrors.
+func readKubeconfig(file, certificate string, now time.Time) (*kubeconfig, error) {
 	r := &reading{file: file, content: map[string][]byte{}}
 	config, err := r.load()
 	if err != nil {
@@ -73,6 +74,7 @@ func readKubeconfig(file string, now time.Time) (*kubeconfig, error) {
 	if err := r.checkServer(); err != nil {
 		return nil, err
 	}
+	r.prefer(certificate, now)
 	expires, err := r.checkUser(now)
 	if err != nil {
 		return nil, err
@@ -80,6 +82,9 @@ func readKubeconfig(file string, now time.Time) (*kubeconfig, error) {
 	// From here on nothing is read again but by this package.
 	r.cluster.CertificateAuthority, r.user.ClientCertificate, r.user.ClientKey = "", "", ""
 	out := &kubeconfig{expires: expires, files: slices.Sorted(maps.Keys(r.content)), digest: r.digest()}
+	if certificate != "" && r.content[certificate] == nil {
+		out.files = append(out.files, certificate) // it may come
+	}
 	out.rest, err = clientcmd.NewNonInteractiveClientConfig(*config, config.CurrentContext, nil, nil).ClientConfig()
 	if err != nil {
 		return nil, r.wrong("", err)
@@ -174,6 +179,19 @@ func (r *reading) checkServer() error {
 		}
 	}
 	return nil
+}
+
+// prefer has the user take the certificate of a file, if there is one that can be used.
+func (r *reading) prefer(certificate string, now time.Time) {
+	if certificate == "" {
+		return
+	}
+	pair, err := tls.LoadX509KeyPair(certificate, certificate)
+	if err != nil || !now.Before(pair.Leaf.NotAfter) {
+		return
+	}
+	r.user.ClientCertificate, r.user.ClientKey = certificate, certificate
+	r.user.ClientCertificateData, r.user.ClientKeyData = nil, nil
 }
 
 // checkUser returns when the client certificate expires.

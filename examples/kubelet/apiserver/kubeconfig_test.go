@@ -222,6 +222,39 @@ func TestWatchMovesSoon(t *testing.T) {
 	})
 }
 
+// The certificate of another file counts as soon as it is there, and as long as it can be
+// used.
+func TestCertificateFile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCredentials(t)
+		c.issue("node", time.Now().Add(100*time.Hour))
+		c.point("https://127.0.0.1:1")
+		cfg := c.config(nil)
+		cfg.Period, cfg.CertificateFile = time.Second, filepath.Join(c.dir, "current.pem")
+		client, err := apiserver.New(cfg)
+		require.NoError(t, err)
+		go func() { _ = client.Run(t.Context()) }()
+		expires := func() float64 {
+			time.Sleep(3 * time.Second)
+			synctest.Wait()
+			return time.Until(client.Expires()).Round(time.Hour).Hours()
+		}
+		put := func(notAfter time.Time) {
+			cert, key := c.authority.Issue("node", notAfter)
+			c.write("current.pem", append(cert, key...))
+		}
+		require.Equal(t, 100.0, expires())
+		put(time.Now().Add(20 * time.Hour))
+		require.Equal(t, 20.0, expires())
+		c.write("current.pem", []byte("half"))
+		require.Equal(t, 100.0, expires())
+		put(time.Now().Add(-time.Hour))
+		require.Equal(t, 100.0, expires())
+		put(time.Now().Add(30 * time.Hour))
+		require.Equal(t, 30.0, expires())
+	})
+}
+
 // A certificate that expires ends Run, unless another one has come.
 func TestCertificateExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

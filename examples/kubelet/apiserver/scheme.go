@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	authv1 "k8s.io/api/authentication/v1"
+	authzv1 "k8s.io/api/authorization/v1"
 	certv1 "k8s.io/api/certificates/v1"
 	certv1beta1 "k8s.io/api/certificates/v1beta1"
 	coordv1 "k8s.io/api/coordination/v1"
@@ -18,7 +19,7 @@ func Scheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
 		v1.AddToScheme, coordv1.AddToScheme, storagev1.AddToScheme, nodev1.AddToScheme,
-		authv1.AddToScheme, certv1.AddToScheme, certv1beta1.AddToScheme,
+		authv1.AddToScheme, authzv1.AddToScheme, certv1.AddToScheme, certv1beta1.AddToScheme,
 	} {
 		utilruntime.Must(add(scheme)) // fails for types that collide, at the first use ever
 	}

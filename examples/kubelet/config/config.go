@@ -48,6 +48,17 @@ type Flags struct {
 	// Kubeconfig says how the API server is reached (--kubeconfig); "" for a node without
 	// one, which runs static pods only. Absolute.
 	Kubeconfig string
+	// BootstrapKubeconfig is somebody's who may ask for the certificate of a node, with which
+	// Kubeconfig is made if it is not there (--bootstrap-kubeconfig). Absolute.
+	BootstrapKubeconfig string
+	// CertDir has the certificates that the kubelet makes or is given by the API server
+	// (--cert-dir). Absolute.
+	CertDir string
+	// LockFile is locked while the kubelet runs, "" for none (--lock-file). Whoever has it is
+	// waited for; with ExitOnLockContention the kubelet makes room for whoever wants it
+	// (--exit-on-lock-contention). Absolute.
+	LockFile             string
+	ExitOnLockContention bool
 	// NodeIP are the addresses of the node, at most one of each family (--node-ip); empty
 	// to find one. An unspecified one only says which family is preferred.
 	NodeIP []netip.Addr
@@ -74,15 +85,14 @@ func FromArgs(args []string, out io.Writer) (*Config, error) {
 		return nil, err
 	}
 	c := &Config{Flags: line.flags}
-	if line.config != "" {
-		file, err := ReadFile(line.config)
-		if err != nil {
-			return nil, err
-		}
-		c.Kubelet = *file
+	file, err := ReadFiles(line.config, line.configDir)
+	if err != nil {
+		return nil, err
 	}
+	c.Kubelet = *file
 	line.override(&c.Kubelet)
 	err = errors.Join(c.setNodeName(), c.setFolders(), c.setCredentialProviders())
+	c.setStandalone()
 	SetDefaults(&c.Kubelet)
 	return c, errors.Join(err, c.validate())
 }

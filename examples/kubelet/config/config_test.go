@@ -21,7 +21,7 @@ import (
 const head = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
 
 func TestDefaults(t *testing.T) {
-	c, err := FromArgs([]string{"--hostname-override=Node-1"}, io.Discard)
+	c, err := FromArgs([]string{"--hostname-override=Node-1", "--kubeconfig=/k"}, io.Discard)
 	require.NoError(t, err)
 	require.Equal(t, &Config{
 		Kubelet: kubeletv1beta1.KubeletConfiguration{
@@ -30,6 +30,15 @@ func TestDefaults(t *testing.T) {
 			ImageServiceEndpoint:                   "unix:///run/containerd/containerd.sock",
 			RuntimeRequestTimeout:                  metav1.Duration{Duration: 2 * time.Minute},
 			Address:                                "0.0.0.0",
+			EnableServer:                           new(true),
+			Port:                                   10250,
+			Authentication:                         kubeletv1beta1.KubeletAuthentication{Anonymous: kubeletv1beta1.KubeletAnonymousAuthentication{Enabled: new(false)}, Webhook: kubeletv1beta1.KubeletWebhookAuthentication{Enabled: new(true)}},
+			Authorization:                          kubeletv1beta1.KubeletAuthorization{Mode: kubeletv1beta1.KubeletAuthorizationModeWebhook},
+			EnableDebuggingHandlers:                new(true),
+			EnableProfilingHandler:                 new(true),
+			EnableDebugFlagsHandler:                new(true),
+			EnableSystemLogHandler:                 new(true),
+			EnableSystemLogQuery:                   new(false),
 			HealthzBindAddress:                     "127.0.0.1",
 			HealthzPort:                            new(int32(10248)),
 			SyncFrequency:                          metav1.Duration{Duration: time.Minute},
@@ -68,12 +77,15 @@ func TestDefaults(t *testing.T) {
 		Flags: Flags{
 			NodeName:            "node-1",
 			RootDir:             "/var/lib/kubelet",
+			CertDir:             "/var/lib/kubelet/pki",
+			Kubeconfig:          "/k",
 			ContainerLogsDir:    "/var/log/containers",
 			MaxDeadContainers:   -1,
 			MaxDeadPerContainer: 1,
 		},
 	}, c)
 	require.Equal(t, "127.0.0.1:10248", c.HealthzAddress())
+	require.Equal(t, "0.0.0.0:10250", c.APIAddress())
 	require.Empty(t, c.ReadOnlyAddress())
 
 	again := *c.Kubelet.DeepCopy()
@@ -170,7 +182,7 @@ func TestRefusedByName(t *testing.T) {
 		"not a duration":      {"syncFrequency: 1x\nbogus: 1", []string{"syncFrequency: time: unknown unit", "bogus: json: unknown field"}},
 		"not YAML":            {"address: [", []string{"yaml: line"}},
 		"two missing things":  {"runOnce: true\nmaxPods: 7", []string{"runOnce: true", "maxPods: 7"}},
-		"nested":              {"authentication: {anonymous: {enabled: true}}", []string{"authentication.anonymous.enabled: true"}},
+		"nested":              {"logging: {verbosity: 7}", []string{"logging.verbosity: 7"}},
 		"free-form map":       {"evictionHard: {memory.available: 100Mi}", []string{"evictionHard"}},
 		"feature gates":       {"featureGates: {EventedPLEG: true}", []string{"featureGates"}},
 		"zero values":         {"runOnce: false\nevictionHard: {}\ncgroupsPerQOS: false\nimageMaximumGCAge: 0s", nil},

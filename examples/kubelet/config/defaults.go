@@ -52,6 +52,7 @@ func SetDefaults(k *kubeletv1beta1.KubeletConfiguration) {
 	setNil(&k.ContainerLogMonitorInterval, metav1.Duration{Duration: 10 * time.Second})
 
 	setNode(k)
+	setServer(k)
 
 	setNil(&k.ResolverConfig, "/etc/resolv.conf")
 	setNil(&k.CPUCFSQuota, true)
@@ -141,24 +142,19 @@ func (c *Config) setFolders() (err error) {
 	default:
 		f.RootDir = "/var/lib/kubelet"
 	}
-	if f.RootDir, err = filepath.Abs(f.RootDir); err != nil {
-		return fmt.Errorf("--root-dir: %w", err)
-	}
-	if k.StaticPodPath != "" {
-		if k.StaticPodPath, err = filepath.Abs(k.StaticPodPath); err != nil {
-			return fmt.Errorf("--pod-manifest-path: %w", err)
+	for flag, path := range map[string]*string{
+		"--root-dir": &f.RootDir, "--pod-manifest-path": &k.StaticPodPath, "--objects-dir": &f.ObjectsDir, "--kubeconfig": &f.Kubeconfig,
+		"--bootstrap-kubeconfig": &f.BootstrapKubeconfig, "--cert-dir": &f.CertDir, "--lock-file": &f.LockFile, "--client-ca-file": &k.Authentication.X509.ClientCAFile,
+		"--tls-cert-file": &k.TLSCertFile, "--tls-private-key-file": &k.TLSPrivateKeyFile,
+	} {
+		if *path == "" {
+			continue
+		}
+		if *path, err = filepath.Abs(*path); err != nil {
+			return fmt.Errorf("%s: %w", flag, err)
 		}
 	}
-	if f.ObjectsDir != "" {
-		if f.ObjectsDir, err = filepath.Abs(f.ObjectsDir); err != nil {
-			return fmt.Errorf("--objects-dir: %w", err)
-		}
-	}
-	if f.Kubeconfig != "" {
-		if f.Kubeconfig, err = filepath.Abs(f.Kubeconfig); err != nil {
-			return fmt.Errorf("--kubeconfig: %w", err)
-		}
-	}
+	set(&f.CertDir, filepath.Join(f.RootDir, "pki"))
 	if embedded {
 		set(&k.PodLogsDir, filepath.Join(f.RootDir, "logs"))
 	} else {

@@ -20,23 +20,51 @@ const (
 	kind       = "KubeletConfiguration"
 )
 
-// ReadFile reads a configuration file and refuses what it cannot honour. Paths
-// in it that are relative count from the file's folder.
-func ReadFile(path string) (*kubeletv1beta1.KubeletConfiguration, error) {
+// readFields reads one file as it is, with absolute paths.
+func readFields(path string) (map[string]any, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("--config: %w", err)
+		return nil, err
 	}
-	cfg, err := Parse(data)
+	if _, err := Parse(data); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	var fields map[string]any
+	if err := yaml.Unmarshal(data, &fields); err != nil {
+		return nil, err
+	}
+	for _, field := range pathFields {
+		absolute(fields, field, filepath.Dir(path))
+	}
+	return fields, nil
+}
+
+// decode takes fields that Parse has accepted.
+func decode(fields map[string]any) (*kubeletv1beta1.KubeletConfiguration, error) {
+	data, err := json.Marshal(fields)
 	if err != nil {
-		return nil, fmt.Errorf("--config %s: %w", path, err)
+		return nil, err
 	}
-	absolute(&cfg.StaticPodPath, filepath.Dir(path))
-	absolute(&cfg.PodLogsDir, filepath.Dir(path))
-	if cfg.ResolverConfig != nil {
-		absolute(cfg.ResolverConfig, filepath.Dir(path))
+	cfg := &kubeletv1beta1.KubeletConfiguration{}
+	return cfg, json.Unmarshal(data, cfg)
+}
+
+// pathFields are those whose values are paths, below the fields before them.
+var pathFields = [][]string{
+	{"staticPodPath"}, {"podLogsDir"}, {"resolvConf"}, {"tlsCertFile"}, {"tlsPrivateKeyFile"}, {"authentication", "x509", "clientCAFile"},
+}
+
+func absolute(fields map[string]any, field []string, dir string) {
+	name := field[0]
+	if len(field) > 1 {
+		if below, ok := fields[name].(map[string]any); ok {
+			absolute(below, field[1:], dir)
+		}
+		return
 	}
-	return cfg, nil
+	if path, ok := fields[name].(string); ok && path != "" && !filepath.IsAbs(path) {
+		fields[name] = filepath.Join(dir, path)
+	}
 }
 
 // Parse decodes a configuration file strictly: an unknown or doubled field is an
@@ -183,10 +211,4 @@ func sortedKeys(m map[string]any) []string {
 	}
 	slices.Sort(keys)
 	return keys
-}
-
-func absolute(path *string, dir string) {
-	if *path != "" && !filepath.IsAbs(*path) {
-		*path = filepath.Join(dir, *path)
-	}
 }

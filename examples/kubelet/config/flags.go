@@ -16,9 +16,9 @@ import (
 
 // commandLine is what was given on the command line.
 type commandLine struct {
-	set    *flag.FlagSet
-	flags  Flags
-	config string
+	set               *flag.FlagSet
+	flags             Flags
+	config, configDir string
 	// The others are values of fields of the configuration file.
 	endpoint, manifests, url  string
 	header                    headerFlag
@@ -26,6 +26,8 @@ type commandLine struct {
 	registerNode              bool
 	taints                    []v1.Taint
 	providerID                string
+	// twins put flags of fields over the file's values.
+	twins []func(*kubeletv1beta1.KubeletConfiguration)
 }
 
 func parse(args []string, out io.Writer) (*commandLine, error) {
@@ -33,6 +35,7 @@ func parse(args []string, out io.Writer) (*commandLine, error) {
 	l := &commandLine{set: fs, flags: Default().Flags, header: headerFlag{}}
 	fs.SetOutput(out)
 	fs.StringVar(&l.config, "config", "", "configuration file, kubelet.config.k8s.io/v1beta1 KubeletConfiguration")
+	fs.StringVar(&l.configDir, "config-dir", "", "folder of files NAME.conf that are put over --config, in the order of their paths")
 	fs.StringVar(&l.endpoint, "container-runtime-endpoint", "", "CRI socket, or \"embedded\" for containers as host processes (default unix:///run/containerd/containerd.sock)")
 	fs.StringVar(&l.manifests, "pod-manifest-path", "", "folder, or file, with the manifests of static pods")
 	fs.StringVar(&l.url, "manifest-url", "", "URL of static pods: a Pod or a PodList")
@@ -41,9 +44,12 @@ func parse(args []string, out io.Writer) (*commandLine, error) {
 	fs.IntVar(&l.healthzPort, "healthz-port", 10248, "port of /healthz on localhost (0: none)")
 	f := &l.flags
 	fs.StringVar(&f.RootDir, "root-dir", "", "folder for the kubelet's files (default /var/lib/kubelet; with the embedded runtime, the user's state folder)")
+	fs.StringVar(&f.LockFile, "lock-file", "", "file that is locked while the kubelet runs; it waits for whoever has it")
+	fs.BoolVar(&f.ExitOnLockContention, "exit-on-lock-contention", false, "end when somebody else wants --lock-file")
 	fs.StringVar(&f.NodeName, "hostname-override", "", "node name (default: the host's name)")
 	fs.StringVar(&f.ObjectsDir, "objects-dir", "", "folder with the ConfigMaps, Secrets, tokens and trust bundles that static pods refer to: configmaps/NAMESPACE/NAME.yaml, secrets/NAMESPACE/NAME.yaml, tokens/NAMESPACE/NAME.yaml, trustbundles/NAME.yaml")
 	l.nodeFlags(fs)
+	l.addTwins(fs, serverTwins)
 	fs.BoolVar(&f.AdaptiveRelist, "adaptive-relist", false, "list the pods of a runtime without events every 100 ms after activity, every 5 s at rest, instead of every second")
 	fs.StringVar(&f.CredentialProviderConfig, "image-credential-provider-config", "", "file, or folder of files, kubelet.config.k8s.io CredentialProviderConfig: plugins that know credentials for registries")
 	fs.StringVar(&f.CredentialProviderBinDir, "image-credential-provider-bin-dir", "", "folder of the programs that --image-credential-provider-config names")
@@ -62,6 +68,9 @@ func parse(args []string, out io.Writer) (*commandLine, error) {
 
 // override puts the flags that were given over the file's values.
 func (l *commandLine) override(k *kubeletv1beta1.KubeletConfiguration) {
+	for _, put := range l.twins {
+		put(k)
+	}
 	l.set.Visit(func(f *flag.Flag) {
 		switch f.Name {
 		case "container-runtime-endpoint":
@@ -91,6 +100,8 @@ func (l *commandLine) override(k *kubeletv1beta1.KubeletConfiguration) {
 func (l *commandLine) nodeFlags(fs *flag.FlagSet) {
 	f := &l.flags
 	fs.StringVar(&f.Kubeconfig, "kubeconfig", "", "file that says how to reach the API server; without it the kubelet stands alone and runs static pods only")
+	fs.StringVar(&f.BootstrapKubeconfig, "bootstrap-kubeconfig", "", "file that says how to ask for a client certificate, with which --kubeconfig is made if it is not there")
+	fs.StringVar(&f.CertDir, "cert-dir", "", "folder of the certificates that the kubelet makes or is given (default: pki below --root-dir)")
 	fs.Func("node-ip", "address of the node, or two of different families as IPV4,IPV6; 0.0.0.0 or :: only says which family is preferred (default: found)", func(text string) (err error) {
 		f.NodeIP, err = node.ParseNodeIPs(text)
 		return err

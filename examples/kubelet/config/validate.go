@@ -32,10 +32,12 @@ func (p *problems) refuse(bad bool, format string, args ...any) {
 func (c *Config) validate() error {
 	var p problems
 	p.refuse(c.Flags.MinContainerTTL < 0, "--minimum-container-ttl-duration: %s is negative", c.Flags.MinContainerTTL)
+	p.refuse(c.Flags.ExitOnLockContention && c.Flags.LockFile == "", "--exit-on-lock-contention: needs --lock-file")
 	k := &c.Kubelet
 	p.node(&c.Flags, k)
 	p.sources(k)
 	p.servers(k)
+	p.api(&c.Flags, k)
 	p.runtime(k)
 	p.pulls(k)
 	p.images(k)

@@ -2,23 +2,41 @@ package server
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
+
+	"github.com/podwright/podwright/internal/run"
 )
 
+// limits are what a server's clients have to keep to.
+type limits struct {
+	// read and write bound a whole request and a whole answer, idle a connection between
+	// two requests.
+	read, write, idle time.Duration
+	connections       int
+	// keepBusy closes the newest connection instead of one with a request when there are
+	// too many.
+	keepBusy bool
+}
+
 const (
-	maxHeader    = 1 << 20
-	readTimeout  = 30 * time.Second
-	writeTimeout = 30 * time.Second // of a whole answer
-	idleTimeout  = 30 * time.Second
-	drain        = time.Second
-	// maxConnections is how many clients there are at most; see connections.
-	maxConnections = 128
+	maxHeader     = 1 << 20
+	headerTimeout = 30 * time.Second
+	drain         = time.Second
+	// join is how long requests may take to end once their contexts have.
+	join = 10 * time.Second
+	// quick is how long a client may take to read an answer that is made from memory.
+	quick = 30 * time.Second
+	// maxConnections is how many clients Serve has at most, maxAPIConnections how many
+	// ServeAPI; see connections.
+	maxConnections, maxAPIConnections = 128, 2048
 )
 
 // Serve serves handler on the listener until ctx is done, and joins. An answer that is
@@ -27,20 +45,45 @@ const (
 // closed, or the one whose request has taken longest if none is idle. So the handler's
 // answers have to be short ones.
 func Serve(ctx context.Context, l net.Listener, handler http.Handler, log *slog.Logger) error {
-	conns := &connections{open: map[net.Conn]connection{}}
+	return serve(ctx, l, nil, handler, log, limits{read: quick, write: quick, idle: quick, connections: maxConnections})
+}
+
+// ServeAPI serves the kubelet API over TLS until ctx is done, and joins what it serves,
+// also sessions. A request may take 4 h, as with upstream kubelets, and a connection may be
+// idle for 90 s. At most 2048 are open besides those of sessions: for one more, the one that
+// has been idle longest is closed, or the new one if all have requests.
+func ServeAPI(ctx context.Context, l net.Listener, secure *tls.Config, handler http.Handler, log *slog.Logger) error {
+	const long = 4 * time.Hour
+	return serve(ctx, l, secure, handler, log, limits{read: long, write: long, idle: 90 * time.Second, connections: maxAPIConnections, keepBusy: true})
+}
+
+func serve(ctx context.Context, l net.Listener, secure *tls.Config, handler http.Handler, log *slog.Logger, limits limits) error {
+	conns := &connections{limits: limits, open: map[net.Conn]connection{}}
+	var requests run.Group
 	srv := &http.Server{
-		Handler:           handler,
-		ReadHeaderTimeout: readTimeout,
-		ReadTimeout:       readTimeout,
-		WriteTimeout:      writeTimeout,
-		IdleTimeout:       idleTimeout,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			defer requests.Begin(r.Method + " " + r.URL.Path)()
+			handler.ServeHTTP(w, r)
+		}),
+		TLSConfig:         secure,
+		BaseContext:       func(net.Listener) context.Context { return ctx },
+		ReadHeaderTimeout: headerTimeout,
+		ReadTimeout:       limits.read,
+		WriteTimeout:      limits.write,
+		IdleTimeout:       limits.idle,
 		MaxHeaderBytes:    maxHeader,
 		ConnState:         conns.changed,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 	defer srv.Close()
 	served := make(chan error, 1)
-	go func() { served <- srv.Serve(l) }()
+	go func() {
+		if secure == nil {
+			served <- srv.Serve(l)
+		} else {
+			served <- srv.ServeTLS(l, "", "")
+		}
+	}()
 	select {
 	case err := <-served:
 		return fmt.Errorf("serve %s: %w", l.Addr(), err)
@@ -48,22 +91,25 @@ func Serve(ctx context.Context, l net.Listener, handler http.Handler, log *slog.
 	}
 	deadline, cancel := context.WithTimeout(context.WithoutCancel(ctx), drain)
 	defer cancel()
-	if err := srv.Shutdown(deadline); err != nil {
+	err := srv.Shutdown(deadline)
+	if err != nil {
 		err = srv.Close()
-		<-served
-		return err
 	}
-	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
-		return err
+	if ended := <-served; err == nil && !errors.Is(ended, http.ErrServerClosed) {
+		err = ended
 	}
-	return nil
+	if running := requests.Wait(join); len(running) > 0 {
+		err = errors.Join(err, fmt.Errorf("requests that have not ended %s after their contexts: %s", join, strings.Join(running, ", ")))
+	}
+	return err
 }
 
 // connections closes one when there are too many. A listener that does not accept while
 // there are would let clients that do nothing shut out all others.
 type connections struct {
-	mu   sync.Mutex
-	open map[net.Conn]connection
+	limits limits
+	mu     sync.Mutex
+	open   map[net.Conn]connection
 }
 
 // connection is since when one has been idle, or at its request.
@@ -82,21 +128,24 @@ func (c *connections) changed(conn net.Conn, state http.ConnState) {
 	case state == http.StateClosed || state == http.StateHijacked:
 		delete(c.open, conn)
 	case state == http.StateNew:
-		if len(c.open) >= maxConnections {
-			c.closeOne()
-		}
 		c.open[conn] = now
+		if len(c.open) > c.limits.connections {
+			c.closeOne(conn)
+		}
 	case known: // and not closed to make room
 		c.open[conn] = now
 	}
 }
 
-func (c *connections) closeOne() {
-	var worst net.Conn
+func (c *connections) closeOne(newest net.Conn) {
+	worst := newest
 	for conn, is := range c.open {
-		if worst == nil || is.before(c.open[worst]) {
+		if conn != newest && (worst == newest || is.before(c.open[worst])) {
 			worst = conn
 		}
+	}
+	if c.limits.keepBusy && c.open[worst].active {
+		worst = newest
 	}
 	delete(c.open, worst)
 	_ = worst.Close()

@@ -76,7 +76,7 @@ func TestClientThatNeverReads(t *testing.T) {
 	served(t, large(), func(t *testing.T, dial func() net.Conn) {
 		deaf := dial()
 		ask(t, deaf, "/pods")
-		time.Sleep(writeTimeout - time.Second)
+		time.Sleep(quick - time.Second)
 		answered(t, dial())
 		time.Sleep(time.Second)
 		synctest.Wait()
@@ -88,7 +88,7 @@ func TestIdleConnectionsEnd(t *testing.T) {
 	served(t, fixed{}, func(t *testing.T, dial func() net.Conn) {
 		silent, once := dial(), dial()
 		answered(t, once)
-		time.Sleep(idleTimeout + time.Second)
+		time.Sleep(quick + time.Second)
 		synctest.Wait()
 		require.True(t, cut(t, silent))
 		require.True(t, cut(t, once))

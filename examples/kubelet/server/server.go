@@ -30,27 +30,38 @@ type Source interface {
 func Healthz(s Source) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", healthz(s))
+	mux.HandleFunc("GET /healthz/{check}", healthz(s))
 	return mux
 }
 
-// ReadOnly is the handler of the read-only port.
+// ReadOnly is the handler of the read-only port: what needs no authentication. The rest of
+// the kubelet API answers 405 or 404.
 func ReadOnly(s Source) http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", healthz(s))
-	mux.HandleFunc("GET /pods", pods(s))
-	mux.HandleFunc("GET /pods/{$}", pods(s))
-	mux.HandleFunc("GET /statusz/pods", statusz(s))
-	mux.Handle("GET /{$}", http.RedirectHandler("/statusz/pods", http.StatusFound))
-	return mux
+	always(mux, s)
+	for _, r := range (&APIConfig{}).debugging() {
+		r.handler = nil
+		r.add(mux)
+	}
+	return asWritten(mux)
 }
 
 func healthz(s Source) http.HandlerFunc {
-	return func(w http.ResponseWriter, _ *http.Request) {
+	return func(w http.ResponseWriter, r *http.Request) {
+		only, known := r.PathValue("check"), false
 		var failed []string
 		for _, c := range s.Health() {
+			if only != "" && only != c.Name {
+				continue
+			}
+			known = true
 			if !c.OK {
 				failed = append(failed, fmt.Sprintf("[-]%s failed: %s", c.Name, c.Message))
 			}
+		}
+		if only != "" && !known {
+			http.NotFound(w, r)
+			return
 		}
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		if len(failed) > 0 {

@@ -3,6 +3,8 @@ package apitest
 import (
 	"strings"
 
+	authv1 "k8s.io/api/authentication/v1"
+	authzv1 "k8s.io/api/authorization/v1"
 	certv1 "k8s.io/api/certificates/v1"
 	certv1beta1 "k8s.io/api/certificates/v1beta1"
 	coordv1 "k8s.io/api/coordination/v1"
@@ -30,7 +32,7 @@ func kinds(scheme *runtime.Scheme) map[schema.GroupVersionResource]schema.GroupV
 		coordv1.SchemeGroupVersion:     {"Lease"},
 		storagev1.SchemeGroupVersion:   {"CSIDriver", "CSINode", "VolumeAttachment"},
 		nodev1.SchemeGroupVersion:      {"RuntimeClass"},
-		certv1.SchemeGroupVersion:      {"ClusterTrustBundle"},
+		certv1.SchemeGroupVersion:      {"ClusterTrustBundle", "CertificateSigningRequest"},
 		certv1beta1.SchemeGroupVersion: {"ClusterTrustBundle"},
 	} {
 		for _, name := range names {
@@ -43,5 +45,7 @@ func kinds(scheme *runtime.Scheme) map[schema.GroupVersionResource]schema.GroupV
 			}
 		}
 	}
+	out[authv1.SchemeGroupVersion.WithResource("tokenreviews")] = authv1.SchemeGroupVersion.WithKind("TokenReview")
+	out[authzv1.SchemeGroupVersion.WithResource("subjectaccessreviews")] = authzv1.SchemeGroupVersion.WithKind("SubjectAccessReview")
 	return out
 }

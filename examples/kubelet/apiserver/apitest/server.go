@@ -36,6 +36,7 @@ type Server struct {
 	mu     sync.Mutex
 	table  table
 	tokens int
+	reviewers
 	endpoint
 }
 
@@ -221,6 +222,9 @@ func (s *Server) write(w http.ResponseWriter, r *http.Request, status int, obj r
 func (s *Server) answer(c Call, gvk schema.GroupVersionKind) (runtime.Object, error) {
 	if c.Resource == "serviceaccounts" && c.Subresource == "token" {
 		return s.issue(c)
+	}
+	if c.Resource == "tokenreviews" || c.Resource == "subjectaccessreviews" {
+		return s.review(c, gvk)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

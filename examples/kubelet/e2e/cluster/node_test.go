@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -80,7 +81,7 @@ func (n *node) prepare(t *testing.T, rt tb.Runtime, flags []string) {
 	require.NoError(t, os.WriteFile(config, []byte("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\npodLogsDir: "+n.dir+"/logs\n"), 0o600))
 	n.args = append([]string{
 		"--config=" + config, "--root-dir=" + n.root, "--container-runtime-endpoint=" + rt.Endpoint, "--pod-manifest-path=" + n.manifests,
-		"--hostname-override=" + n.name, "--healthz-port=0", "--v=4", "--kubeconfig=" + n.NodeKubeconfig(t, n.name, 0),
+		"--hostname-override=" + n.name, "--healthz-port=0", "--v=4", "--port=" + freePort(t), "--client-ca-file=" + n.CA, "--kubeconfig=" + n.NodeKubeconfig(t, n.name, 0),
 	}, flags...)
 	n.namespace = n.name
 	n.do(t, "create", "namespace", n.namespace)
@@ -88,6 +89,17 @@ func (n *node) prepare(t *testing.T, rt tb.Runtime, flags []string) {
 		return n.try("get", "serviceaccount", "default")
 	})
 	t.Cleanup(func() { n.leave(t) })
+}
+
+// freePort is one that nobody else listens on.
+func freePort(t testing.TB) string {
+	t.Helper()
+	l, err := net.Listen("tcp", ":0")
+	require.NoError(t, err)
+	defer l.Close()
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	require.NoError(t, err)
+	return port
 }
 
 // leave takes everything away, and looks for what is left of it.

@@ -1,0 +1,205 @@
+package agent
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+
+	certv1 "k8s.io/api/certificates/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
+
+	"github.com/podwright/podwright/examples/kubelet/apiserver"
+	"github.com/podwright/podwright/examples/kubelet/certificates"
+	"github.com/podwright/podwright/examples/kubelet/config"
+	"github.com/podwright/podwright/examples/kubelet/server"
+	"github.com/podwright/podwright/examples/kubelet/server/auth"
+	"github.com/podwright/podwright/examples/kubelet/server/nodelogs"
+	"github.com/podwright/podwright/internal/run"
+)
+
+// api is the kubelet API with all that it needs. It needs no runtime: what reaches into
+// pods says so while there is none.
+type api struct {
+	handler http.Handler
+	secure  *tls.Config
+	parts   []func(context.Context) error // what runs beside it
+}
+
+// newAPI is nil without a listener.
+func (a *Agent) newAPI(g *ground) (_ *api, err error) {
+	if a.cfg.API == nil {
+		return nil, nil
+	}
+	served := &api{}
+	endpoints, err := a.newEndpoints()
+	if err != nil {
+		return nil, err
+	}
+	authorities, err := served.newAuthorities(g)
+	if err != nil {
+		return nil, err
+	}
+	door, err := g.newAuth(authorities)
+	if err != nil {
+		return nil, err
+	}
+	served.handler = door.Handler(endpoints)
+	current, err := served.newCertificate(g)
+	if err != nil {
+		return nil, err
+	}
+	settings, err := config.TLS(&g.cfg.Kubelet)
+	if err != nil {
+		return nil, err
+	}
+	served.secure = settings.Server(current, authorities)
+	return served, nil
+}
+
+// run serves until ctx ends; an error of the listener is one that ends the agent.
+func (s *api) run(ctx context.Context, cfg *Config) error {
+	serve := func(ctx context.Context) error { return server.ServeAPI(ctx, cfg.API, s.secure, s.handler, cfg.Logger) }
+	return run.All(ctx, append(s.parts, serve)...)
+}
+
+func (a *Agent) newEndpoints() (http.Handler, error) {
+	k := &a.cfg.Kubelet
+	cfg := server.APIConfig{
+		Source: a, Pods: a.Reach(),
+		Debugging: *k.EnableDebuggingHandlers, Profiling: *k.EnableProfilingHandler,
+		IdleTimeout: k.StreamingConnectionIdleTimeout.Duration,
+		Config:      func() map[string]any { return map[string]any{"kubeletconfig": shown(k)} },
+	}
+	if *k.EnableDebugFlagsHandler {
+		cfg.SetVerbosity = a.cfg.SetVerbosity
+	}
+	if *k.EnableSystemLogHandler {
+		logs, err := nodelogs.New(nodelogs.Config{Root: "/var/log", Query: *k.EnableSystemLogQuery})
+		if err != nil {
+			return nil, err
+		}
+		cfg.NodeLogs = logs
+	}
+	return server.NewAPI(cfg)
+}
+
+// shown is the configuration without what is often secret.
+func shown(k *kubeletv1beta1.KubeletConfiguration) *kubeletv1beta1.KubeletConfiguration {
+	out := k.DeepCopy()
+	out.TypeMeta = metav1.TypeMeta{}
+	for name := range out.StaticPodURLHeader {
+		out.StaticPodURLHeader[name] = []string{"<masked>"}
+	}
+	return out
+}
+
+func (s *api) newAuthorities(g *ground) (func() *x509.CertPool, error) {
+	file := g.cfg.Kubelet.Authentication.X509.ClientCAFile
+	if file == "" {
+		return nil, nil
+	}
+	files, err := certificates.NewAuthorities(file, g.cfg.Logger)
+	if err != nil {
+		return nil, fmt.Errorf("authentication.x509.clientCAFile: %w", err)
+	}
+	s.parts = append(s.parts, files.Run)
+	return files.Current, nil
+}
+
+// newAuth asks the API server with limits of its own: anybody on the network can cause
+// these calls.
+func (g *ground) newAuth(authorities func() *x509.CertPool) (*auth.Auth, error) {
+	k := &g.cfg.Kubelet
+	cfg := auth.Config{
+		NodeName:   g.cfg.Flags.NodeName,
+		ClientCAs:  authorities,
+		Anonymous:  *k.Authentication.Anonymous.Enabled,
+		Tokens:     auth.Tokens{Enabled: *k.Authentication.Webhook.Enabled, TTL: k.Authentication.Webhook.CacheTTL.Duration},
+		Mode:       auth.Mode(k.Authorization.Mode),
+		AllowedTTL: k.Authorization.Webhook.CacheAuthorizedTTL.Duration, DeniedTTL: k.Authorization.Webhook.CacheUnauthorizedTTL.Duration,
+		Logger: g.cfg.Logger,
+	}
+	if g.cluster != nil {
+		reviews, err := g.cluster.client.With(apiserver.Limits{QPS: float32(unlimited(int(*k.KubeAPIQPS))), Burst: int(k.KubeAPIBurst)})
+		if err != nil {
+			return nil, err
+		}
+		cfg.Reviews = reviews
+	}
+	return auth.New(cfg)
+}
+
+// newCertificate is the certificate that is shown: one of files, of the API server, or of
+// the agent's own making.
+func (s *api) newCertificate(g *ground) (func() *tls.Certificate, error) {
+	k, flags := &g.cfg.Kubelet, &g.cfg.Flags
+	if k.ServerTLSBootstrap {
+		if g.cluster == nil {
+			return nil, errors.New("serverTLSBootstrap: needs an API server")
+		}
+		rotator, err := certificates.NewRotator(certificates.RotatorConfig{
+			Client: g.cluster.client, Signer: certv1.KubeletServingSignerName,
+			Store:    certificates.Store{Dir: flags.CertDir, Name: "kubelet-server"},
+			Template: func() *x509.CertificateRequest { return g.cluster.servingRequest(flags.NodeName) },
+			Logger:   g.cfg.Logger,
+		})
+		if err != nil {
+			return nil, err
+		}
+		g.cluster.onNode(rotator.Wake)
+		s.parts = append(s.parts, rotator.Run)
+		return rotator.Current, nil
+	}
+	certFile, keyFile := k.TLSCertFile, k.TLSPrivateKeyFile
+	if certFile == "" {
+		var err error
+		if certFile, keyFile, err = certificates.SelfSigned(flags.CertDir, flags.NodeName); err != nil {
+			return nil, err
+		}
+	}
+	files, err := certificates.NewServing(certFile, keyFile, g.cfg.Logger)
+	if err != nil {
+		return nil, err
+	}
+	s.parts = append(s.parts, files.Run)
+	return files.Current, nil
+}
+
+// servingRequest is what the certificate of the kubelet API has to say, nil as long as the
+// Node has no addresses.
+func (c *cluster) servingRequest(name string) *x509.CertificateRequest {
+	node := c.thisNode()
+	if node == nil {
+		return nil
+	}
+	return certificates.ServingRequest(name, node.Status.Addresses)
+}
+
+// newClientRotation keeps the certificate by which the node is known fresh: nil if that is
+// not wanted, or the kubeconfig does not name it.
+func (g *ground) newClientRotation() (*certificates.Rotator, error) {
+	flags := &g.cfg.Flags
+	if g.cluster == nil || !g.cfg.Kubelet.RotateCertificates {
+		return nil, nil
+	}
+	store := certificates.Store{Dir: flags.CertDir, Name: "kubelet-client"}
+	kubeconfig, err := os.ReadFile(flags.Kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	if !strings.Contains(string(kubeconfig), store.CurrentPath()) {
+		g.cfg.Logger.Warn("rotateCertificates: the kubeconfig does not name the certificate that is rotated; its own is used as it is", "kubeconfig", flags.Kubeconfig, "certificate", store.CurrentPath())
+		return nil, nil
+	}
+	return certificates.NewRotator(certificates.RotatorConfig{
+		Client: g.cluster.client, Signer: certv1.KubeAPIServerClientKubeletSignerName, Store: store,
+		Template: func() *x509.CertificateRequest { return certificates.ClientRequest(flags.NodeName) },
+		Logger:   g.cfg.Logger,
+	})
+}

@@ -1,0 +1,123 @@
+package e2e
+
+import (
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	certv1 "k8s.io/api/certificates/v1"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podwright/podwright/examples/kubelet/certificates"
+)
+
+// decide approves or denies the requests of a node for a signer that are pending, as an
+// administrator does, and returns how many there were.
+func (p plane) decide(t testing.TB, node, signer string, as certv1.RequestConditionType) (n int) {
+	all, err := p.admin.SigningRequests().List(t.Context(), metav1.ListOptions{FieldSelector: "spec.signerName=" + signer})
+	require.NoError(t, err)
+	for _, r := range all.Items {
+		if r.Spec.Username != "system:node:"+node || len(r.Status.Conditions) > 0 {
+			continue
+		}
+		r.Status.Conditions = []certv1.CertificateSigningRequestCondition{{Type: as, Status: v1.ConditionTrue, Reason: "Test", Message: "by an administrator"}}
+		_, err := p.admin.SigningRequests().Update(t.Context(), &r, metav1.UpdateOptions{}, "approval")
+		require.NoError(t, err)
+		t.Cleanup(func() { erase(t, p.admin.SigningRequests(), r.Name) })
+		n++
+	}
+	return n
+}
+
+// roots is the cluster's authority.
+func (p plane) roots(t testing.TB) *x509.CertPool {
+	text, err := os.ReadFile(p.CA)
+	require.NoError(t, err)
+	block, _ := pem.Decode(text)
+	ca, err := x509.ParseCertificate(block.Bytes)
+	require.NoError(t, err)
+	pool := x509.NewCertPool()
+	pool.AddCert(ca)
+	return pool
+}
+
+// A17: a serving certificate is requested under the node's own credentials, denied,
+// requested again, approved by an administrator and signed by the cluster; then for
+// another address.
+func TestServingCertificate(t *testing.T) {
+	n := newPlane(t).node(t)
+	var addresses atomic.Pointer[[]v1.NodeAddress]
+	addresses.Store(&[]v1.NodeAddress{{Type: v1.NodeHostName, Address: n.name}, {Type: v1.NodeInternalIP, Address: "127.0.0.1"}})
+	r, err := certificates.NewRotator(certificates.RotatorConfig{
+		Client: n.Client, Signer: certv1.KubeletServingSignerName, Store: certificates.Store{Dir: t.TempDir(), Name: "kubelet-server"},
+		Template: func() *x509.CertificateRequest { return certificates.ServingRequest(n.name, *addresses.Load()) },
+	})
+	require.NoError(t, err)
+	started(t, r.Run)
+	decided := func(as certv1.RequestConditionType) func() bool {
+		return func() bool { return n.decide(t, n.name, certv1.KubeletServingSignerName, as) == 1 }
+	}
+	eventually(t, "a request", decided(certv1.CertificateDenied))
+	eventually(t, "the refusal", func() bool { return r.Err() != nil })
+	require.ErrorIs(t, r.Err(), certificates.ErrDenied)
+	eventually(t, "another request", decided(certv1.CertificateApproved))
+	eventually(t, "a certificate", func() bool { return r.Current() != nil })
+	for _, name := range []string{n.name, "127.0.0.1"} {
+		_, err = r.Current().Leaf.Verify(x509.VerifyOptions{Roots: n.roots(t), DNSName: name})
+		require.NoError(t, err)
+	}
+	addresses.Store(&[]v1.NodeAddress{{Type: v1.NodeInternalIP, Address: "127.0.0.2"}})
+	r.Wake()
+	eventually(t, "a request for the new address", decided(certv1.CertificateApproved))
+	eventually(t, "its certificate", func() bool { return r.Current().Leaf.VerifyHostname("127.0.0.2") == nil })
+}
+
+// A14: who has bootstrap credentials becomes a node, since the controller manager approves
+// that; the node gets its next client certificate the same way, and is known by it.
+func TestBootstrapOfNode(t *testing.T) {
+	p := newPlane(t)
+	name, dir := fmt.Sprintf("joining-%d", time.Now().UnixNano()), t.TempDir()
+	const approver = "system:certificates.k8s.io:certificatesigningrequests:"
+	p.grant(t, "system:node-bootstrapper", `{"kind":"Group","name":"system:bootstrappers"}`)
+	p.grant(t, approver+"nodeclient", `{"kind":"Group","name":"system:bootstrappers"}`)
+	p.grant(t, approver+"selfnodeclient", `{"kind":"Group","name":"system:nodes"}`)
+	config := certificates.BootstrapConfig{
+		Kubeconfig: filepath.Join(dir, "kubeconfig"), From: p.UserKubeconfig(t, "system:bootstrap:"+name, "system:bootstrappers", time.Hour),
+		Store: certificates.Store{Dir: filepath.Join(dir, "pki"), Name: "kubelet-client"}, NodeName: name, UserAgent: "podwright-test",
+	}
+	require.NoError(t, certificates.Bootstrap(t.Context(), config))
+	client := p.client(t, config.Kubeconfig)
+	started(t, client.Run)
+	_, err := client.OwnNode().CreateNode(t.Context(), &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	require.NoError(t, err)
+	t.Cleanup(func() { erase(t, p.admin.Nodes(), name) })
+
+	next := config.Store
+	next.Dir = filepath.Join(dir, "next")
+	r, err := certificates.NewRotator(certificates.RotatorConfig{
+		Client: client, Signer: certv1.KubeAPIServerClientKubeletSignerName, Store: next,
+		Template: func() *x509.CertificateRequest { return certificates.ClientRequest(name) },
+	})
+	require.NoError(t, err)
+	started(t, r.Run)
+	eventually(t, "the next certificate", func() bool { return r.Current() != nil })
+	text, err := os.ReadFile(next.CurrentPath())
+	require.NoError(t, err)
+	block, rest := pem.Decode(text)
+	_, err = config.Store.Update(pem.EncodeToMemory(block), rest)
+	require.NoError(t, err)
+	_, err = p.client(t, config.Kubeconfig).OwnNode().GetNode(t.Context(), name)
+	require.NoError(t, err)
+	requests, err := p.admin.SigningRequests().List(t.Context(), metav1.ListOptions{FieldSelector: "spec.signerName=" + certv1.KubeAPIServerClientKubeletSignerName})
+	require.NoError(t, err)
+	for _, r := range requests.Items {
+		erase(t, p.admin.SigningRequests(), r.Name)
+	}
+}

@@ -1,0 +1,128 @@
+package certificates
+
+import (
+	"context"
+	"crypto"
+	"crypto/x509"
+	"fmt"
+	"log/slog"
+	"time"
+
+	certv1 "k8s.io/api/certificates/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/util/cert"
+
+	"github.com/podwright/podwright/examples/kubelet/apiserver"
+	"github.com/podwright/podwright/internal/run"
+)
+
+// asker asks an API server for certificates of one signer.
+type asker struct {
+	requests apiserver.SigningRequests
+	signer   string
+	log      *slog.Logger
+}
+
+// watchSeconds is how long one watch of a request goes on.
+const watchSeconds = 300
+
+// ask posts a request for a key, unless it is there already, and waits for the certificate
+// until ctx ends.
+func (a asker) ask(ctx context.Context, key crypto.Signer, template *x509.CertificateRequest) (certPEM []byte, err error) {
+	own, err := a.request(key, template)
+	if err != nil {
+		return nil, err
+	}
+	there, err := a.requests.Create(ctx, own, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) { // or its answer got lost
+		if there, err = a.requests.Get(ctx, own.Name, metav1.GetOptions{}); err == nil {
+			err = sameRequest(there, own)
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("certificate signing request %s: %w", own.Name, err)
+	}
+	a.log.Info("waiting for a certificate", "request", own.Name, "signer", a.signer)
+	if certPEM, err = a.wait(ctx, own.Name, there.UID); err != nil {
+		return nil, fmt.Errorf("certificate signing request %s: %w", own.Name, err)
+	}
+	return certPEM, nil
+}
+
+func (a asker) request(key crypto.Signer, template *x509.CertificateRequest) (*certv1.CertificateSigningRequest, error) {
+	text, err := cert.MakeCSRFromTemplate(key, template)
+	if err != nil {
+		return nil, fmt.Errorf("certificate signing request: %w", err)
+	}
+	uses := usages(a.signer, key.Public())
+	name, err := requestName(key.Public(), template.Subject, uses)
+	if err != nil {
+		return nil, fmt.Errorf("certificate signing request: %w", err)
+	}
+	return &certv1.CertificateSigningRequest{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec:       certv1.CertificateSigningRequestSpec{Request: text, SignerName: a.signer, Usages: uses},
+	}, nil
+}
+
+// wait waits for what becomes of a request. A server that is away does not end it.
+func (a asker) wait(ctx context.Context, name string, uid types.UID) ([]byte, error) {
+	for last := ""; ; {
+		now, err := a.requests.Get(ctx, name, metav1.GetOptions{})
+		var pem []byte
+		switch {
+		case apierrors.IsNotFound(err):
+			return nil, ErrGone
+		case err == nil:
+			if pem, err = outcome(now, uid); err != nil {
+				return nil, err
+			}
+			if pem == nil {
+				pem, err = a.watch(ctx, now)
+			}
+		case ctx.Err() == nil:
+			if text := err.Error(); text != last {
+				last = text
+				a.log.Warn("a certificate signing request cannot be read; trying again", "request", name, "err", err)
+			}
+			err = nil
+		}
+		if pem != nil || err != nil {
+			return pem, err
+		}
+		if !run.Sleep(ctx, wait.Jitter(2*time.Second, 0.5)) {
+			return nil, run.EndOf(ctx)
+		}
+	}
+}
+
+// watch waits for what becomes of a request, or for the end of the watch.
+func (a asker) watch(ctx context.Context, now *certv1.CertificateSigningRequest) ([]byte, error) {
+	seconds := int64(watchSeconds)
+	w, err := a.requests.Watch(ctx, metav1.ListOptions{
+		FieldSelector:   fields.OneTermEqualSelector("metadata.name", now.Name).String(),
+		ResourceVersion: now.ResourceVersion, TimeoutSeconds: &seconds,
+	})
+	if err != nil {
+		return nil, nil // it is read again
+	}
+	defer w.Stop()
+	for event := range w.ResultChan() {
+		r, ok := event.Object.(*certv1.CertificateSigningRequest)
+		switch {
+		case !ok:
+			return nil, nil
+		case event.Type == watch.Deleted:
+			return nil, ErrGone
+		}
+		if pem, err := outcome(r, now.UID); pem != nil || err != nil {
+			return pem, err
+		}
+	}
+	return nil, nil
+}

@@ -1,0 +1,251 @@
+package certificates
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	certv1 "k8s.io/api/certificates/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/podwright/podwright/examples/kubelet/apiserver"
+	"github.com/podwright/podwright/examples/kubelet/apiserver/apitest"
+)
+
+// joining is a node that has a bootstrap kubeconfig only.
+type joining struct {
+	*cluster
+	t      *testing.T
+	dir    string
+	config BootstrapConfig
+	result error
+}
+
+func newJoining(t *testing.T) *joining {
+	j := &joining{cluster: newCluster(t), t: t, dir: t.TempDir()}
+	j.config = BootstrapConfig{
+		Kubeconfig: at(j.dir, "etc/kubeconfig"), From: j.Kubeconfig, Store: Store{Dir: at(j.dir, "pki"), Name: "kubelet-client"},
+		NodeName: "worker", UserAgent: "test/1", Dial: j.Dial,
+	}
+	return j
+}
+
+// start begins; what is returned says whether it has ended, and stop ends it.
+func (j *joining) start() (ended func() bool, stop func()) {
+	ctx, stop := context.WithCancel(j.t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); j.result = Bootstrap(ctx, j.config) }()
+	j.t.Cleanup(func() { stop(); <-done })
+	ended = func() bool {
+		synctest.Wait()
+		select {
+		case <-done:
+			return true
+		default:
+			return false
+		}
+	}
+	return ended, stop
+}
+
+// A14: a request appears; with its approval there is a kubeconfig that leads to the
+// certificate, and that is all that is needed from then on.
+func TestBootstrap(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := newJoining(t)
+		ended, _ := j.start()
+		require.False(t, ended())
+		request := j.only()
+		require.Regexp(t, "^node-csr-[-_A-Za-z0-9]{43}$", request.Name)
+		require.Equal(t, certv1.KubeAPIServerClientKubeletSignerName, request.Spec.SignerName)
+		require.Equal(t, []certv1.KeyUsage{certv1.UsageDigitalSignature, certv1.UsageClientAuth}, request.Spec.Usages)
+		require.NoFileExists(t, j.config.Kubeconfig)
+		asked := j.issue(request, 100*time.Hour)
+		require.Equal(t, "CN=system:node:worker,O=system:nodes", asked.Subject.String())
+		require.True(t, ended())
+		require.NoError(t, j.result)
+		require.Len(t, names(t, j.config.Store.Dir), 2, "the key has gone")
+
+		config, err := clientcmd.LoadFromFile(j.config.Kubeconfig)
+		require.NoError(t, err)
+		require.Equal(t, "http://server.test", config.Clusters["default-cluster"].Server)
+		user := config.AuthInfos["default-auth"]
+		require.Equal(t, j.config.Store.CurrentPath(), user.ClientCertificate)
+		require.Equal(t, j.config.Store.CurrentPath(), user.ClientKey)
+		require.Empty(t, user.Token, "the bootstrap credentials stay behind")
+		info, err := os.Stat(j.config.Kubeconfig)
+		require.NoError(t, err)
+		require.Equal(t, fs.FileMode(0o600), info.Mode())
+		client, err := apiserver.New(apiserver.Config{Kubeconfig: j.config.Kubeconfig, UserAgent: "test/1"})
+		require.NoError(t, err)
+		require.Equal(t, time.Now().Add(100*time.Hour).Unix(), client.Expires().Unix())
+
+		require.NoError(t, os.Remove(j.config.From))
+		again, _ := j.start()
+		require.True(t, again())
+		require.NoError(t, j.result, "the bootstrap kubeconfig is not looked at")
+		require.Len(t, apitest.All[*certv1.CertificateSigningRequest](j.Server), 1)
+	})
+}
+
+// Who is killed at any point goes on there.
+func TestBootstrapAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := newJoining(t)
+		ended, stop := j.start()
+		require.False(t, ended())
+		stop()
+		require.True(t, ended())
+		require.ErrorIs(t, j.result, context.Canceled)
+		require.FileExists(t, at(j.config.Store.Dir, keyFile))
+
+		ended, stop = j.start() // the key is there, and so is the request
+		require.False(t, ended())
+		request := j.only()
+		stop()
+		require.True(t, ended())
+		j.issue(request, time.Hour)
+		ended, _ = j.start() // the certificate is at the server
+		require.True(t, ended())
+		require.NoError(t, j.result)
+
+		require.NoError(t, os.Remove(j.config.Kubeconfig)) // the certificate is in the store
+		ended, _ = j.start()
+		require.True(t, ended())
+		require.NoError(t, j.result)
+		require.FileExists(t, j.config.Kubeconfig)
+		require.Len(t, apitest.All[*certv1.CertificateSigningRequest](j.Server), 1)
+
+		time.Sleep(2 * time.Hour) // it has expired
+		ended, _ = j.start()
+		require.False(t, ended())
+		j.issue(j.only(), time.Hour)
+		require.True(t, ended())
+		require.NoError(t, j.result)
+
+		j.config.NodeName = "other"
+		require.NoError(t, os.Remove(j.config.Kubeconfig))
+		write(t, at(j.config.Store.Dir, keyFile), []byte("half a key"))
+		ended, _ = j.start()
+		require.False(t, ended(), "the certificate is another node's")
+		j.issue(j.only(), time.Hour)
+		require.True(t, ended())
+		require.NoError(t, j.result)
+	})
+}
+
+func TestBootstrapRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for condition, want := range map[certv1.RequestConditionType]error{certv1.CertificateDenied: ErrDenied, certv1.CertificateFailed: ErrFailed} {
+			j := newJoining(t)
+			ended, _ := j.start()
+			require.False(t, ended())
+			j.decide(j.only(), condition)
+			require.True(t, ended())
+			require.ErrorIs(t, j.result, want)
+			require.NoFileExists(t, j.config.Kubeconfig)
+		}
+	})
+}
+
+// A server that is away is waited for, for an hour; a certificate of no use is asked for
+// anew by the next start.
+func TestBootstrapTrouble(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := newJoining(t)
+		j.SetDown(true)
+		ended, _ := j.start()
+		time.Sleep(50 * time.Minute)
+		require.False(t, ended())
+		j.SetDown(false)
+		time.Sleep(2 * pauseMax)
+		require.False(t, ended())
+		j.issue(j.only(), -time.Minute)
+		require.True(t, ended())
+		require.ErrorContains(t, j.result, "has expired")
+		require.NoFileExists(t, at(j.config.Store.Dir, keyFile))
+
+		ended, _ = j.start()
+		require.False(t, ended())
+		time.Sleep(61 * time.Minute)
+		require.True(t, ended())
+		require.ErrorIs(t, j.result, context.DeadlineExceeded)
+		require.ErrorContains(t, j.result, "nobody has approved it within 1h0m0s")
+
+		require.NoError(t, os.WriteFile(j.config.From, []byte("a: ["), 0o600))
+		ended, _ = j.start()
+		require.True(t, ended())
+		var wrong *apiserver.ConfigError
+		require.True(t, errors.As(j.result, &wrong), "%v", j.result)
+		require.Equal(t, j.config.From, wrong.File)
+	})
+}
+
+func TestBootstrapConfigIsChecked(t *testing.T) {
+	whole := BootstrapConfig{Kubeconfig: "a", From: "b", Store: Store{Dir: "c", Name: "d"}, NodeName: "e", UserAgent: "f"}
+	for field, change := range map[string]func(*BootstrapConfig){
+		"Kubeconfig": func(c *BootstrapConfig) { c.Kubeconfig = "" }, "From": func(c *BootstrapConfig) { c.From = "" },
+		"Store.Dir": func(c *BootstrapConfig) { c.Store.Dir = "" }, "Store.Name": func(c *BootstrapConfig) { c.Store.Name = "" },
+		"NodeName": func(c *BootstrapConfig) { c.NodeName = "" }, "UserAgent": func(c *BootstrapConfig) { c.UserAgent = "" },
+	} {
+		cfg := whole
+		change(&cfg)
+		require.EqualError(t, Bootstrap(t.Context(), cfg), "certificates: BootstrapConfig."+field+" is required")
+	}
+}
+
+// A15: a client whose kubeconfig was bootstrapped uses the next certificate without a
+// restart, and the one before for nothing any more.
+func TestClientCertificateRotates(t *testing.T) {
+	server, ca := apitest.New(), apitest.NewAuthority(t)
+	address := server.StartTLS(t, ca)
+	dir := t.TempDir()
+	store := Store{Dir: dir, Name: "kubelet-client"}
+	update := func(name string) {
+		cert, key := ca.Issue(name, time.Now().Add(time.Hour))
+		_, err := store.Update(cert, key)
+		require.NoError(t, err)
+	}
+	write(t, at(dir, "ca.crt"), ca.PEM)
+	for name, user := range map[string]string{
+		"by the kubeconfig":         "client-certificate: kubelet-client-current.pem\n    client-key: kubelet-client-current.pem",
+		"instead of a kubeconfig's": "client-certificate: own.pem\n    client-key: own.pem",
+	} {
+		t.Run(name, func(t *testing.T) {
+			cert, key := ca.Issue("own", time.Now().Add(time.Hour))
+			write(t, at(dir, "own.pem"), append(cert, key...))
+			text := apitest.Kubeconfig(address, user)
+			write(t, at(dir, "kubeconfig"), []byte(strings.Replace(text, "server:", "certificate-authority: ca.crt\n    server:", 1)))
+			require.NoError(t, os.RemoveAll(store.CurrentPath()))
+			config := apiserver.Config{Kubeconfig: at(dir, "kubeconfig"), UserAgent: "test/1", Period: 10 * time.Millisecond}
+			if name == "by the kubeconfig" {
+				update("first")
+			} else {
+				config.CertificateFile = store.CurrentPath()
+			}
+			client, err := apiserver.New(config)
+			require.NoError(t, err)
+			started(t, client.Run)
+			seenAs := func(user string) func() bool {
+				return func() bool {
+					_, _ = client.ConfigMaps("ns").Get(t.Context(), "a", metav1.GetOptions{}) // there is none
+					calls := server.Calls()
+					return calls[len(calls)-1].User == user
+				}
+			}
+			require.True(t, seenAs(map[string]string{"by the kubeconfig": "first"}[name])() || seenAs("own")())
+			for _, user := range []string{"second", "third"} {
+				update(user)
+				require.Eventually(t, seenAs(user), 10*time.Second, 20*time.Millisecond)
+			}
+			require.True(t, seenAs("third")())
+		})
+	}
+}

@@ -1,0 +1,109 @@
+package certificates
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/podwright/podwright/internal/files"
+)
+
+// ErrAlreadyRun is returned by a second Run.
+var ErrAlreadyRun = errors.New("certificates: Run was called before")
+
+const (
+	// look is how often files are looked at.
+	look = time.Second
+	// largest is how many bytes a file may have.
+	largest = 1 << 20
+)
+
+// Files are files that others write, and what was made of them. Use NewServing or
+// NewAuthorities. Current may be called at any time.
+type Files[T any] struct {
+	paths []string
+	build func(contents [][]byte) (*T, error)
+	log   *slog.Logger
+
+	current atomic.Pointer[T]
+	ran     atomic.Bool
+
+	// Of Run alone.
+	contents [][]byte
+	stamps   []files.Stamp
+	failure  string
+}
+
+// newFiles reads the files. It fails if nothing can be made of them.
+func newFiles[T any](log *slog.Logger, build func([][]byte) (*T, error), paths ...string) (*Files[T], error) {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	f := &Files[T]{paths: paths, build: build, log: log, contents: make([][]byte, len(paths)), stamps: make([]files.Stamp, len(paths))}
+	return f, f.load()
+}
+
+// Current is what was made of the files when that was possible last.
+func (f *Files[T]) Current() *T { return f.current.Load() }
+
+// Run follows the files until ctx ends.
+func (f *Files[T]) Run(ctx context.Context) error {
+	if f.ran.Swap(true) {
+		return ErrAlreadyRun
+	}
+	tick := time.NewTicker(look)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		before := f.Current()
+		switch err := f.load(); {
+		case err != nil && err.Error() != f.failure:
+			f.failure = err.Error()
+			f.log.Error("a certificate cannot be used: the one before stays in force", "err", err)
+		case err == nil:
+			f.failure = ""
+			if f.Current() != before {
+				f.log.Info("a certificate has changed", "files", f.paths)
+			}
+		}
+	}
+}
+
+// load reads what has changed. What nothing can be made of is read each time: two files
+// that belong together change one after the other.
+func (f *Files[T]) load() error {
+	reader := files.Reader{MaxSize: largest, Youngest: 2 * look}
+	contents, stamps := make([][]byte, len(f.paths)), make([]files.Stamp, len(f.paths))
+	changed := f.Current() == nil
+	for i, path := range f.paths {
+		r := reader.Read(path, f.stamps[i])
+		switch {
+		case r.Vanished:
+			return fmt.Errorf("%s: %w", path, fs.ErrNotExist)
+		case r.Problem != "":
+			return fmt.Errorf("%s: %s", path, r.Problem)
+		case r.Same:
+			r.Data = f.contents[i]
+		}
+		contents[i], stamps[i] = r.Data, r.Stamp
+		changed = changed || !bytes.Equal(r.Data, f.contents[i])
+	}
+	if changed {
+		made, err := f.build(contents)
+		if err != nil {
+			return err
+		}
+		f.current.Store(made)
+	}
+	f.contents, f.stamps = contents, stamps
+	return nil
+}

@@ -1,0 +1,173 @@
+package certificates
+
+import (
+	"crypto"
+	"crypto/rsa"
+	"crypto/sha512"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/base64"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"time"
+
+	certv1 "k8s.io/api/certificates/v1"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// ClientRequest is what a node asks for to be known by.
+func ClientRequest(node string) *x509.CertificateRequest {
+	return &x509.CertificateRequest{Subject: pkix.Name{CommonName: "system:node:" + node, Organization: []string{"system:nodes"}}}
+}
+
+// ServingRequest is what a node asks for to serve at its addresses, nil as long as none of
+// them is an IP: approvers want one.
+func ServingRequest(node string, addresses []v1.NodeAddress) *x509.CertificateRequest {
+	r := ClientRequest(node)
+	for _, a := range addresses {
+		ip := net.ParseIP(a.Address)
+		switch a.Type {
+		case v1.NodeInternalIP, v1.NodeExternalIP:
+		case v1.NodeHostName, v1.NodeInternalDNS, v1.NodeExternalDNS:
+			if a.Address != "" && (ip == nil || a.Type != v1.NodeHostName) {
+				r.DNSNames, ip = append(r.DNSNames, a.Address), nil
+			}
+		default:
+			continue
+		}
+		if ip != nil {
+			r.IPAddresses = append(r.IPAddresses, ip)
+		}
+	}
+	if len(r.IPAddresses) == 0 {
+		return nil
+	}
+	slices.Sort(r.DNSNames)
+	r.DNSNames = slices.Compact(r.DNSNames)
+	slices.SortFunc(r.IPAddresses, func(a, b net.IP) int { return slices.Compare(a, b) })
+	r.IPAddresses = slices.CompactFunc(r.IPAddresses, net.IP.Equal)
+	return r
+}
+
+// lacks says what a certificate does not have of what is asked for, empty if it has all.
+func lacks(has *x509.Certificate, want *x509.CertificateRequest) string {
+	if has.Subject.CommonName != want.Subject.CommonName {
+		return "the name " + want.Subject.CommonName
+	}
+	for _, o := range want.Subject.Organization {
+		if !slices.Contains(has.Subject.Organization, o) {
+			return "the organization " + o
+		}
+	}
+	for _, name := range want.DNSNames {
+		if !slices.Contains(has.DNSNames, name) {
+			return "the DNS name " + name
+		}
+	}
+	for _, ip := range want.IPAddresses {
+		if !slices.ContainsFunc(has.IPAddresses, ip.Equal) {
+			return "the address " + ip.String()
+		}
+	}
+	return ""
+}
+
+// rotateAt is when the next certificate is asked for: after 70 to 90 % of this one's life,
+// as share, from 0 to 1, says.
+func rotateAt(c *x509.Certificate, share float64) time.Time {
+	life := c.NotAfter.Sub(c.NotBefore)
+	return c.NotBefore.Add(time.Duration(float64(life) * (0.7 + 0.2*share)))
+}
+
+// usages are those that the signer of a kubelet's certificates takes. Keys of RSA may
+// encipher others.
+func usages(signer string, key crypto.PublicKey) []certv1.KeyUsage {
+	out := []certv1.KeyUsage{certv1.UsageDigitalSignature, certv1.UsageClientAuth}
+	if signer == certv1.KubeletServingSignerName {
+		out[1] = certv1.UsageServerAuth
+	}
+	if _, ok := key.(*rsa.PublicKey); ok {
+		out = append(out, certv1.UsageKeyEncipherment)
+	}
+	return out
+}
+
+// requestName is that of the request for a key: one that was posted before is found again,
+// also by a reference kubelet.
+func requestName(key crypto.PublicKey, subject pkix.Name, usages []certv1.KeyUsage) (string, error) {
+	public, err := x509.MarshalPKIXPublicKey(key)
+	if err != nil {
+		return "", err
+	}
+	parts := [][]byte{public, []byte(subject.CommonName)}
+	for _, o := range subject.Organization {
+		parts = append(parts, []byte(o))
+	}
+	for _, u := range usages {
+		parts = append(parts, []byte(u))
+	}
+	digest, encode := sha512.New512_256(), base64.RawURLEncoding.EncodeToString
+	for _, part := range parts {
+		fmt.Fprintf(digest, "%s|", encode(part))
+	}
+	return "node-csr-" + encode(digest.Sum(nil)), nil
+}
+
+var (
+	// ErrDenied says that somebody has denied a request.
+	ErrDenied = errors.New("the certificate signing request was denied")
+	// ErrFailed says that the signer cannot sign a request.
+	ErrFailed = errors.New("the certificate signing request has failed")
+	// ErrGone says that a request was deleted before there was a certificate.
+	ErrGone = errors.New("the certificate signing request was deleted")
+)
+
+// outcome is the certificate that was issued for a request; nil as long as there is none.
+func outcome(r *certv1.CertificateSigningRequest, uid types.UID) ([]byte, error) {
+	if r.UID != uid {
+		return nil, fmt.Errorf("%w: another one has its name", ErrGone)
+	}
+	approved := false
+	for _, c := range r.Status.Conditions {
+		switch c.Type {
+		case certv1.CertificateDenied:
+			return nil, fmt.Errorf("%w: %s: %s", ErrDenied, c.Reason, c.Message)
+		case certv1.CertificateFailed:
+			return nil, fmt.Errorf("%w: %s: %s", ErrFailed, c.Reason, c.Message)
+		case certv1.CertificateApproved:
+			approved = true
+		}
+	}
+	if !approved || len(r.Status.Certificate) == 0 {
+		return nil, nil
+	}
+	return r.Status.Certificate, nil
+}
+
+// sameRequest refuses a request of the same name that asks for something else.
+func sameRequest(there, own *certv1.CertificateSigningRequest) error {
+	theirs, err := parseRequest(there.Spec.Request)
+	if err != nil {
+		return err
+	}
+	ours, err := parseRequest(own.Spec.Request)
+	if err != nil {
+		return err
+	}
+	if there.Spec.SignerName != own.Spec.SignerName || theirs.Subject.String() != ours.Subject.String() || string(theirs.RawSubjectPublicKeyInfo) != string(ours.RawSubjectPublicKeyInfo) {
+		return errors.New("another request has its name")
+	}
+	return nil
+}
+
+func parseRequest(data []byte) (*x509.CertificateRequest, error) {
+	block, _ := pem.Decode(data)
+	if block == nil {
+		return nil, errors.New("the request is no PEM")
+	}
+	return x509.ParseCertificateRequest(block.Bytes)
+}

@@ -1,0 +1,282 @@
+package certificates
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	cryptorand "crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"math/rand/v2"
+	"reflect"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	certv1 "k8s.io/api/certificates/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/util/keyutil"
+
+	"github.com/podwright/podwright/examples/kubelet/apiserver"
+	"github.com/podwright/podwright/internal/required"
+)
+
+// RotatorConfig configures a Rotator. Client, Signer, Store and Template are required.
+type RotatorConfig struct {
+	// Client posts the requests.
+	Client *apiserver.Client
+	// Signer is certv1.KubeAPIServerClientKubeletSignerName or
+	// certv1.KubeletServingSignerName.
+	Signer string
+	// Store keeps certificate and key.
+	Store Store
+	// Template returns what the certificate shall say, nil as long as that is not known. It
+	// answers from memory and is called concurrently. When it changes, call Wake.
+	Template func() *x509.CertificateRequest
+	// OnRotated is told how old a certificate was that has been replaced.
+	OnRotated func(age time.Duration)
+	// OnError is told each time that there was no certificate for a request.
+	OnError func(error)
+	// Logger is told what happens; nil discards.
+	Logger *slog.Logger
+}
+
+// Rotator has a certificate of the API server's, and sees to the next one. Use NewRotator.
+// It is safe for concurrent use.
+type Rotator struct {
+	cfg     RotatorConfig
+	asker   asker
+	current atomic.Pointer[tls.Certificate]
+	wake    chan struct{}
+	ran     atomic.Bool
+
+	mu sync.Mutex
+	// asked is the template of the newest request, and cancel ends the wait for it.
+	asked  *x509.CertificateRequest
+	cancel context.CancelCauseFunc
+	err    error
+}
+
+// errChanged ends the wait for a certificate that nobody wants any more.
+var errChanged = errors.New("something else is to be certified by now")
+
+const (
+	// patience is how long a request is waited for.
+	patience = time.Hour
+	// A request is repeated after pauses that grow: up to a minute if it could not be made,
+	// up to ten if somebody has refused it.
+	pauseMin, pauseMax, pauseRefused = 2 * time.Second, time.Minute, 10 * time.Minute
+	// never is further away than any certificate's end.
+	never = 100 * 365 * 24 * time.Hour
+)
+
+// NewRotator checks the configuration and reads the store. A file in it that cannot be
+// used is logged, and counts for none.
+func NewRotator(cfg RotatorConfig) (*Rotator, error) {
+	if err := required.Field("certificates: RotatorConfig.Client", cfg.Client); err != nil {
+		return nil, err
+	}
+	switch {
+	case cfg.Signer != certv1.KubeAPIServerClientKubeletSignerName && cfg.Signer != certv1.KubeletServingSignerName:
+		return nil, fmt.Errorf("certificates: RotatorConfig.Signer %q is none of a kubelet's", cfg.Signer)
+	case cfg.Store.Dir == "" || cfg.Store.Name == "":
+		return nil, errors.New("certificates: RotatorConfig.Store is required: its Dir and its Name")
+	case cfg.Template == nil:
+		return nil, errors.New("certificates: RotatorConfig.Template is required")
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	r := &Rotator{cfg: cfg, wake: make(chan struct{}, 1), asker: asker{cfg.Client.SigningRequests(), cfg.Signer, cfg.Logger}}
+	stored, err := cfg.Store.Current()
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		cfg.Logger.Warn("a stored certificate cannot be used: another one is asked for", "err", err)
+	}
+	r.current.Store(stored)
+	return r, nil
+}
+
+// Current is the certificate in force; nil without one, or when its time is over.
+func (r *Rotator) Current() *tls.Certificate {
+	c := r.current.Load()
+	if c == nil || expired(c, time.Now()) {
+		return nil
+	}
+	return c
+}
+
+// Err is why there is no certificate, or no new one, though one was asked for; nil if all
+// is well.
+func (r *Rotator) Err() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.err
+}
+
+// Wake has a look at the template: call it when that may have changed. It never blocks.
+func (r *Rotator) Wake() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if reflect.DeepEqual(r.asked, r.cfg.Template()) {
+		return
+	}
+	if r.cancel != nil {
+		r.cancel(errChanged)
+	}
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Run asks for certificates until ctx ends.
+func (r *Rotator) Run(ctx context.Context) error {
+	if r.ran.Swap(true) {
+		return ErrAlreadyRun
+	}
+	share := rand.Float64()
+	for failures := 0; ; {
+		why, at := r.due(share)
+		if pause := time.Until(at); pause > 0 {
+			if !r.sleep(ctx, pause) {
+				return nil
+			}
+			continue
+		}
+		r.cfg.Logger.Info("asking for a certificate", "signer", r.cfg.Signer, "because", why)
+		err := r.renew(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case errors.Is(err, errChanged):
+			continue
+		}
+		r.note(err)
+		if err == nil {
+			failures, share = 0, rand.Float64()
+			continue
+		}
+		pause := pauseAfter(failures, err)
+		failures++
+		if !r.sleep(ctx, wait.Jitter(pause, 0.1)) {
+			return nil
+		}
+	}
+}
+
+// due says why, and when, the next certificate is to be asked for.
+func (r *Rotator) due(share float64) (why string, at time.Time) {
+	template, c, now := r.cfg.Template(), r.Current(), time.Now()
+	switch {
+	case template == nil:
+		return "", now.Add(never)
+	case c == nil:
+		return "there is none", now
+	}
+	if missing := lacks(c.Leaf, template); missing != "" {
+		return "it lacks " + missing, now
+	}
+	return "its life ends", rotateAt(c.Leaf, share)
+}
+
+// sleep waits until it is time, or somebody wakes; false if ctx has ended.
+func (r *Rotator) sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-r.wake:
+	case <-ctx.Done():
+		return false
+	}
+	return ctx.Err() == nil
+}
+
+func pauseAfter(failures int, err error) time.Duration {
+	most := pauseMax
+	if errors.Is(err, ErrDenied) || errors.Is(err, ErrFailed) {
+		most = pauseRefused
+	}
+	return min(pauseMin<<min(failures, 20), most)
+}
+
+// renew asks for a certificate and puts it in force.
+func (r *Rotator) renew(ctx context.Context) error {
+	ctx, stop := context.WithTimeoutCause(ctx, patience, fmt.Errorf("nobody has approved it within %s", patience))
+	defer stop()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	template := r.cfg.Template()
+	if template == nil {
+		return errChanged
+	}
+	r.mu.Lock()
+	r.asked, r.cancel = template, cancel
+	r.mu.Unlock()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), cryptorand.Reader)
+	if err != nil {
+		return err
+	}
+	certPEM, err := r.asker.ask(ctx, key, template)
+	if errors.Is(context.Cause(ctx), errChanged) {
+		return errChanged
+	}
+	if err != nil {
+		return err
+	}
+	keyPEM, err := keyutil.MarshalPrivateKeyToPEM(key)
+	if err != nil {
+		return err
+	}
+	return r.replace(certPEM, keyPEM, template)
+}
+
+// replace puts a certificate in force that says what it shall.
+func (r *Rotator) replace(certPEM, keyPEM []byte, template *x509.CertificateRequest) error {
+	if err := check(certPEM, keyPEM, template); err != nil {
+		return err
+	}
+	c, err := r.cfg.Store.Update(certPEM, keyPEM)
+	if err != nil {
+		return err
+	}
+	old := r.current.Swap(c)
+	r.cfg.Logger.Info("there is a new certificate", "signer", r.cfg.Signer, "expires", c.Leaf.NotAfter)
+	if old != nil && r.cfg.OnRotated != nil {
+		r.cfg.OnRotated(time.Since(old.Leaf.NotBefore))
+	}
+	return nil
+}
+
+// check refuses a certificate that would be of no use: it would be asked for again and
+// again.
+func check(certPEM, keyPEM []byte, template *x509.CertificateRequest) error {
+	c, err := tls.X509KeyPair(certPEM, keyPEM)
+	if err != nil {
+		return fmt.Errorf("the issued certificate: %w", err)
+	}
+	if missing := lacks(c.Leaf, template); missing != "" {
+		return fmt.Errorf("the issued certificate lacks %s", missing)
+	}
+	if expired(&c, time.Now()) {
+		return fmt.Errorf("the issued certificate has expired at %s", c.Leaf.NotAfter.Format(time.RFC3339))
+	}
+	return nil
+}
+
+func (r *Rotator) note(err error) {
+	r.mu.Lock()
+	r.err = err
+	r.mu.Unlock()
+	if err == nil {
+		return
+	}
+	r.cfg.Logger.Error("there is no new certificate; trying again", "signer", r.cfg.Signer, "err", err)
+	if r.cfg.OnError != nil {
+		r.cfg.OnError(err)
+	}
+}

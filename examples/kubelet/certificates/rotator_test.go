@@ -1,0 +1,386 @@
+package certificates
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"os"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	certv1 "k8s.io/api/certificates/v1"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/examples/kubelet/apiserver/apitest"
+)
+
+// rotation is a Rotator of a serving certificate with all that it needs.
+type rotation struct {
+	*Rotator
+	*cluster
+	t      *testing.T
+	config RotatorConfig
+
+	mu        sync.Mutex
+	addresses []v1.NodeAddress
+	ages      []time.Duration
+	errs      []error
+}
+
+func newRotation(t *testing.T, addresses ...string) *rotation {
+	r := &rotation{t: t, cluster: newCluster(t), addresses: addressesOf(addresses...)}
+	r.config = RotatorConfig{
+		Client: r.client(), Signer: certv1.KubeletServingSignerName, Store: Store{Dir: at(t.TempDir(), "pki"), Name: "kubelet-server"},
+		Template: func() *x509.CertificateRequest {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			return ServingRequest("worker", r.addresses)
+		},
+		OnRotated: func(age time.Duration) { r.ages = append(r.ages, age) },
+		OnError:   func(err error) { r.errs = append(r.errs, err) },
+	}
+	return r
+}
+
+// start starts a Rotator, as after a restart of the agent.
+func (r *rotation) start() (stop func()) {
+	var err error
+	r.Rotator, err = NewRotator(r.config)
+	require.NoError(r.t, err)
+	stop = started(r.t, r.Rotator.Run)
+	synctest.Wait()
+	return stop
+}
+
+func (r *rotation) move(addresses ...string) {
+	r.mu.Lock()
+	r.addresses = addressesOf(addresses...)
+	r.mu.Unlock()
+	r.Wake()
+	synctest.Wait()
+}
+
+// serial tells certificates apart.
+func serial(c *tls.Certificate) string {
+	if c == nil {
+		return ""
+	}
+	return c.Leaf.SerialNumber.String()
+}
+
+// A17: without an approval there is no certificate, and nobody minds; with it there is one
+// at once, which the next start finds.
+func TestServingCertificateIsAskedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRotation(t, "10.0.0.1", "fd00::1")
+		stop := r.start()
+		require.Nil(t, r.Current())
+		request := r.only()
+		require.Equal(t, certv1.KubeletServingSignerName, request.Spec.SignerName)
+		require.Equal(t, []certv1.KeyUsage{certv1.UsageDigitalSignature, certv1.UsageServerAuth}, request.Spec.Usages)
+		time.Sleep(30 * time.Minute)
+		require.Nil(t, r.Current())
+		require.NoError(t, r.Err())
+		began := time.Now()
+		asked := r.issue(request, 10*time.Hour)
+		require.Zero(t, time.Since(began))
+		require.Equal(t, "CN=system:node:worker,O=system:nodes", asked.Subject.String())
+		require.Len(t, asked.IPAddresses, 2)
+		require.Equal(t, request.Status.Certificate, certPEM(r.Current().Leaf.Raw))
+		require.Empty(t, r.ages, "nothing was replaced")
+
+		stop()
+		before := serial(r.Current())
+		require.ErrorIs(t, r.Run(t.Context()), ErrAlreadyRun)
+		r.start()
+		require.Equal(t, before, serial(r.Current()))
+		require.Empty(t, r.pending())
+	})
+}
+
+// The next certificate is asked for when 70 to 90 % of the life are over, and each time
+// at another point.
+func TestRotation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRotation(t, "10.0.0.1")
+		r.start()
+		shares := map[int]bool{}
+		r.issue(r.only(), 1000*time.Hour)
+		for range 8 {
+			began, before := time.Now(), serial(r.Current())
+			for len(r.pending()) == 0 {
+				time.Sleep(time.Hour)
+				synctest.Wait()
+			}
+			share := time.Since(began).Hours() / 1000
+			require.InDelta(t, 0.8, share, 0.101)
+			shares[int(share*200)] = true
+			require.Equal(t, before, serial(r.Current()), "the old one counts meanwhile")
+			r.issue(r.only(), 1000*time.Hour)
+			require.NotEqual(t, before, serial(r.Current()))
+			require.InDelta(t, time.Since(began).Hours(), r.ages[len(r.ages)-1].Hours(), 0.1)
+		}
+		require.Greater(t, len(shares), 2)
+		require.Empty(t, r.errs)
+	})
+}
+
+// A certificate whose time is over is none.
+func TestExpired(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRotation(t, "10.0.0.1")
+		r.start()
+		r.issue(r.only(), time.Hour)
+		time.Sleep(59 * time.Minute)
+		require.NotNil(t, r.Current())
+		time.Sleep(2 * time.Minute)
+		require.Nil(t, r.Current())
+		synctest.Wait()
+		r.issue(r.only(), time.Hour)
+		require.NotNil(t, r.Current())
+	})
+}
+
+// A new address is certified at once; a request that is of the past is not waited for.
+func TestAddressesChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRotation(t)
+		r.start()
+		time.Sleep(time.Hour)
+		require.Empty(t, r.pending(), "there is nothing to ask for yet")
+		r.move("10.0.0.1")
+		old := r.only()
+		r.Wake()
+		synctest.Wait()
+		require.Equal(t, old.Name, r.only().Name, "nothing has changed")
+		r.move("10.0.0.2")
+		require.Len(t, r.pending(), 2)
+		r.issue(old, 10*time.Hour)
+		require.Nil(t, r.Current(), "it is for an address of the past")
+		r.issue(r.only(), 10*time.Hour)
+		require.Equal(t, "10.0.0.2", r.Current().Leaf.IPAddresses[0].String())
+		r.move("10.0.0.2", "10.0.0.3")
+		require.NotNil(t, r.Current(), "the old one is better than none")
+		r.issue(r.only(), 10*time.Hour)
+		require.Len(t, r.Current().Leaf.IPAddresses, 2)
+		r.move("10.0.0.3")
+		require.Empty(t, r.pending(), "it has more than it needs")
+		r.move()
+		require.Empty(t, r.pending())
+		require.NotNil(t, r.Current())
+		require.Empty(t, r.errs)
+	})
+}
+
+// What was refused is asked for again, ever more rarely.
+func TestRefusedRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRotation(t, "10.0.0.1")
+		r.start()
+		for i, want := range []error{ErrDenied, ErrFailed, ErrGone, ErrDenied, ErrFailed} {
+			request := r.only()
+			switch want {
+			case ErrDenied:
+				r.decide(request, certv1.CertificateDenied)
+			case ErrFailed:
+				r.decide(request, certv1.CertificateFailed)
+			case ErrGone:
+				r.Remove(request)
+				synctest.Wait()
+			}
+			require.ErrorIs(t, r.Err(), want)
+			require.ErrorContains(t, r.Err(), request.Name)
+			require.Empty(t, r.pending(), "not at once")
+			time.Sleep(pauseMin<<i*5/4 + time.Second)
+			synctest.Wait()
+			require.NotEqual(t, request.Name, r.only().Name, "each has its own key")
+		}
+		began := time.Now()
+		for range 20 {
+			r.decide(r.only(), certv1.CertificateDenied)
+			for len(r.pending()) == 0 {
+				time.Sleep(time.Second)
+				synctest.Wait()
+			}
+		}
+		require.Greater(t, time.Since(began), 2*time.Hour)
+		r.issue(r.only(), time.Hour)
+		require.NoError(t, r.Err())
+		require.Len(t, r.errs, 25)
+	})
+}
+
+// What is issued and of no use is not taken.
+func TestUselessCertificates(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRotation(t, "10.0.0.1")
+		r.start()
+		next := func() *certv1.CertificateSigningRequest {
+			time.Sleep(2 * pauseMax)
+			synctest.Wait()
+			return r.only()
+		}
+		r.issue(next(), -time.Minute)
+		require.ErrorContains(t, r.Err(), "has expired")
+		r.issue(next(), time.Hour, func(c *x509.CertificateRequest) { c.IPAddresses = nil })
+		require.ErrorContains(t, r.Err(), "lacks the address 10.0.0.1")
+		r.issue(next(), time.Hour, func(c *x509.CertificateRequest) { c.PublicKey = newKey(t).Public() })
+		require.ErrorContains(t, r.Err(), "private key does not match")
+		request := next()
+		request.Status.Certificate = []byte("none")
+		r.decide(request, certv1.CertificateApproved)
+		require.ErrorContains(t, r.Err(), "the issued certificate: ")
+		require.Nil(t, r.Current())
+		require.NoFileExists(t, r.config.Store.CurrentPath())
+
+		require.NoError(t, os.MkdirAll(r.config.Store.Dir, 0o700))
+		write(t, r.config.Store.CurrentPath(), nil)
+		r.issue(next(), time.Hour)
+		require.ErrorContains(t, r.Err(), "is no link", "one that cannot be stored")
+		require.Nil(t, r.Current())
+	})
+}
+
+// An approved request is waited for until it is signed; nobody's approval for an hour ends
+// the wait.
+func TestPatience(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRotation(t, "10.0.0.1")
+		r.start()
+		request := r.only()
+		r.decide(request, certv1.CertificateApproved)
+		require.Nil(t, r.Current())
+		time.Sleep(50 * time.Minute)
+		require.Len(t, apitest.All[*certv1.CertificateSigningRequest](r.Server), 1)
+		time.Sleep(20 * time.Minute)
+		synctest.Wait()
+		require.ErrorContains(t, r.errs[0], "nobody has approved it within 1h0m0s")
+		require.ErrorIs(t, r.errs[0], context.DeadlineExceeded)
+		r.issue(r.only(), time.Hour)
+		require.NotNil(t, r.Current())
+	})
+}
+
+// A server that fails, is away, loses answers or ends watches makes it late, not wrong.
+func TestServerTrouble(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRotation(t, "10.0.0.1")
+		r.SetDown(true)
+		r.start()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.NotEmpty(t, r.errs)
+		cut := true
+		r.SetFault(func(c apitest.Call) apitest.Fault {
+			f := apitest.Fault{Cut: cut && c.Verb == "create"}
+			cut = false
+			return f
+		})
+		r.SetDown(false)
+		time.Sleep(2 * pauseMax)
+		synctest.Wait()
+		request := r.pending()[len(r.pending())-1]
+		r.SetDown(true)
+		time.Sleep(10 * time.Minute)
+		r.SetDown(false)
+		r.Forget()
+		time.Sleep(10 * time.Second)
+		r.issue(request, time.Hour)
+		time.Sleep(10 * time.Second)
+		require.Equal(t, certPEM(r.Current().Leaf.Raw), request.Status.Certificate)
+	})
+}
+
+// A request whose answer got lost is found by its name; that of somebody else is not
+// taken for one's own.
+func TestRequestIsThere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		a := asker{requests: c.client().SigningRequests(), signer: certv1.KubeletServingSignerName, log: discard()}
+		key, template := newKey(t), ServingRequest("worker", addressesOf("10.0.0.1"))
+		own, err := a.request(key, template)
+		require.NoError(t, err)
+		c.Put(own)
+		done := make(chan error, 1)
+		ask := func() {
+			go func() { _, err := a.ask(t.Context(), key, template); done <- err }()
+			synctest.Wait()
+		}
+		ask()
+		c.issue(c.only(), time.Hour)
+		require.NoError(t, <-done)
+
+		for _, change := range []func(*certv1.CertificateSigningRequest){
+			func(r *certv1.CertificateSigningRequest) { r.Spec.SignerName = "other" },
+			func(r *certv1.CertificateSigningRequest) { r.Spec.Request = []byte("none") },
+			func(r *certv1.CertificateSigningRequest) {
+				other, err := a.request(newKey(t), template)
+				require.NoError(t, err)
+				r.Spec.Request = other.Spec.Request
+			},
+		} {
+			theirs := own.DeepCopy()
+			change(theirs)
+			c.Put(theirs)
+			ask()
+			require.ErrorContains(t, <-done, own.Name)
+		}
+
+		c.Remove(own)
+		ask()
+		mine := c.only()
+		c.Remove(mine)
+		synctest.Wait()
+		require.ErrorIs(t, <-done, ErrGone)
+		_, err = outcome(&certv1.CertificateSigningRequest{}, "u-1")
+		require.ErrorIs(t, err, ErrGone, "another object")
+	})
+}
+
+// A store that cannot be read is replaced; one of another node is not used.
+func TestStoreAtStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRotation(t, "10.0.0.1")
+		cert, key := r.ca.pair(ServingRequest("other", addressesOf("10.0.0.1")), time.Hour)
+		_, err := r.config.Store.Update(cert, key)
+		require.NoError(t, err)
+		stop := r.start()
+		r.issue(r.only(), time.Hour)
+		require.Equal(t, "system:node:worker", r.Current().Leaf.Subject.CommonName)
+		stop()
+		target, err := os.Readlink(r.config.Store.CurrentPath())
+		require.NoError(t, err)
+		write(t, at(r.config.Store.Dir, target), []byte("half"))
+		r.start()
+		require.Nil(t, r.Current())
+		r.issue(r.only(), time.Hour)
+		require.NotNil(t, r.Current())
+	})
+}
+
+func TestRotatorConfigIsChecked(t *testing.T) {
+	r := newRotation(t)
+	for want, change := range map[string]func(*RotatorConfig){
+		"certificates: RotatorConfig.Client is required":                      func(c *RotatorConfig) { c.Client = nil },
+		`certificates: RotatorConfig.Signer "x" is none of a kubelet's`:       func(c *RotatorConfig) { c.Signer = "x" },
+		"certificates: RotatorConfig.Store is required: its Dir and its Name": func(c *RotatorConfig) { c.Store.Name = "" },
+		"certificates: RotatorConfig.Template is required":                    func(c *RotatorConfig) { c.Template = nil },
+	} {
+		cfg := r.config
+		change(&cfg)
+		_, err := NewRotator(cfg)
+		require.EqualError(t, err, want)
+	}
+}
+
+func TestPauseAfter(t *testing.T) {
+	other := errors.New("down")
+	require.Equal(t, 2*time.Second, pauseAfter(0, other))
+	require.Equal(t, 16*time.Second, pauseAfter(3, other))
+	require.Equal(t, time.Minute, pauseAfter(100, other))
+	require.Equal(t, 10*time.Minute, pauseAfter(100, ErrDenied))
+}

@@ -1,0 +1,96 @@
+package certificates
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	cliflag "k8s.io/component-base/cli/flag"
+)
+
+// TLS is what a server agrees to. The zero value is what Go does by itself.
+type TLS struct {
+	MinVersion   uint16
+	CipherSuites []uint16
+	Curves       []tls.CurveID
+}
+
+// ErrNoCertificate is why a handshake fails while there is no certificate yet, or none
+// any more.
+var ErrNoCertificate = errors.New("there is no serving certificate yet, or it has expired")
+
+// ParseTLS reads the names of tlsMinVersion, tlsCipherSuites and tlsCurvePreferences.
+// Without them the version is 1.2 at least, and suites and curves are Go's own. It reports
+// all faults at once, by field.
+func ParseTLS(minVersion string, cipherSuites []string, curves []int32) (t TLS, err error) {
+	var errs [3]error
+	if t.MinVersion, errs[0] = cliflag.TLSVersion(minVersion); errs[0] != nil {
+		errs[0] = fmt.Errorf("tlsMinVersion: %w", errs[0])
+	}
+	if t.CipherSuites, errs[1] = cliflag.TLSCipherSuites(cipherSuites); errs[1] != nil {
+		errs[1] = fmt.Errorf("tlsCipherSuites: %w", errs[1])
+	}
+	if t.Curves, errs[2] = cliflag.TLSCurvePreferences(curves); errs[2] != nil {
+		errs[2] = fmt.Errorf("tlsCurvePreferences: %w", errs[2])
+	}
+	return t, errors.Join(errs[:]...)
+}
+
+// Warnings are sentences about what was asked for and is unwise, or without effect.
+func (t TLS) Warnings() (out []string) {
+	var insecure []string
+	for name, id := range cliflag.InsecureTLSCiphers() {
+		if slices.Contains(t.CipherSuites, id) {
+			insecure = append(insecure, name)
+		}
+	}
+	if len(insecure) > 0 {
+		slices.Sort(insecure)
+		out = append(out, "tlsCipherSuites: insecure: "+strings.Join(insecure, ", "))
+	}
+	if t.MinVersion == tls.VersionTLS13 && len(t.CipherSuites) > 0 {
+		out = append(out, "tlsCipherSuites: without effect: those of TLS 1.3 cannot be chosen")
+	}
+	return out
+}
+
+// Server is the configuration of a server that shows the certificate of now. With
+// clientCAs it asks clients for a certificate of one of these authorities, and takes what
+// it gets: who verifies it is package auth, at each request.
+func (t TLS) Server(current func() *tls.Certificate, clientCAs func() *x509.CertPool) *tls.Config {
+	c := &tls.Config{
+		MinVersion: t.MinVersion, CipherSuites: t.CipherSuites, CurvePreferences: t.Curves,
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+			if own := current(); own != nil {
+				return own, nil
+			}
+			return nil, ErrNoCertificate
+		},
+	}
+	if clientCAs == nil {
+		return c
+	}
+	c.ClientAuth = tls.RequestClientCert
+	c.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		own := c.Clone()
+		own.ClientCAs = clientCAs()
+		return own, nil
+	}
+	return c
+}
+
+func expired(c *tls.Certificate, now time.Time) bool { return now.After(c.Leaf.NotAfter) }
+
+// TTL is how many whole seconds are left to a certificate, as metrics tell it: negative if
+// it has expired, infinite without one.
+func TTL(c *tls.Certificate, now time.Time) float64 {
+	if c == nil {
+		return math.Inf(1)
+	}
+	return math.Trunc(c.Leaf.NotAfter.Sub(now).Seconds())
+}

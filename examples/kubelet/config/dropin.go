@@ -1,0 +1,65 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+
+	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
+)
+
+// ReadFiles reads the configuration file, if there is one, and puts over it every
+// *.conf below a folder, in the order of their paths: fields that are given replace, lists
+// as a whole, and null takes a field away (JSON merge patch, RFC 7386). Each file is a
+// KubeletConfiguration by itself. Paths that are relative count from the file they stand in.
+// All files at fault are named at once.
+func ReadFiles(file, dir string) (*kubeletv1beta1.KubeletConfiguration, error) {
+	all := map[string]any{}
+	var errs []error
+	add := func(flag, path string) {
+		fields, err := readFields(path)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", flag, err))
+		}
+		merge(all, fields)
+	}
+	if file != "" {
+		add("--config", file)
+	}
+	if dir != "" {
+		err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+			if err == nil && !entry.IsDir() && filepath.Ext(path) == ".conf" {
+				add("--config-dir", path)
+			}
+			return err
+		})
+		if err != nil {
+			errs = append(errs, fmt.Errorf("--config-dir: %w", err))
+		}
+	}
+	if len(errs) > 0 {
+		return nil, errors.Join(errs...)
+	}
+	return decode(all)
+}
+
+// merge puts a patch over fields.
+func merge(fields, patch map[string]any) {
+	for name, value := range patch {
+		below, isMap := value.(map[string]any)
+		switch {
+		case value == nil:
+			delete(fields, name)
+		case isMap:
+			to, ok := fields[name].(map[string]any)
+			if !ok {
+				to = map[string]any{}
+				fields[name] = to
+			}
+			merge(to, below)
+		default:
+			fields[name] = value
+		}
+	}
+}

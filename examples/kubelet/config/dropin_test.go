@@ -1,0 +1,63 @@
+package config
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// write makes the files of a folder.
+func write(t *testing.T, files map[string]string) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	for name, text := range files {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	}
+	return dir
+}
+
+// A2: the later file wins, lists are replaced, and what is no *.conf is nobody's.
+func TestDropIns(t *testing.T) {
+	dir := write(t, map[string]string{
+		"kubelet.yaml":    head + "syncFrequency: 1s\nclusterDNS: [10.0.0.1]\nstaticPodPath: pods\nclusterDomain: a\nauthentication: {webhook: {cacheTTL: 1s}}",
+		"d/10-a.conf":     head + "clusterDNS: [10.0.0.2, 10.0.0.3]\nregistryBurst: 3\nclusterDomain: b\nauthentication: {webhook: {cacheTTL: 2s}, anonymous: {enabled: false}}",
+		"d/20-b.conf":     head + "clusterDNS: [10.0.0.4]\nregistryBurst: 4\nclusterDomain: null",
+		"d/30/10-c.conf":  head + "staticPodPath: pods",
+		"d/40-d.yaml":     head + "registryBurst: 5",
+		"d/50-e.conf.bak": "nonsense",
+	})
+	c, err := FromArgs([]string{"--hostname-override=n", "--kubeconfig=/k", "--config=" + dir + "/kubelet.yaml", "--config-dir=" + dir + "/d", "--port=7"}, io.Discard)
+	require.NoError(t, err)
+	k := c.Kubelet
+	require.Equal(t, []string{"10.0.0.4"}, k.ClusterDNS)
+	require.EqualValues(t, 4, k.RegistryBurst)
+	require.Equal(t, time.Second, k.SyncFrequency.Duration)
+	require.Equal(t, 2*time.Second, k.Authentication.Webhook.CacheTTL.Duration)
+	require.Empty(t, k.ClusterDomain)
+	require.Equal(t, dir+"/d/30/pods", k.StaticPodPath, "relative to its own file")
+	require.EqualValues(t, 7, k.Port)
+
+	alone, err := FromArgs([]string{"--hostname-override=n", "--config-dir=" + dir + "/d", "--enable-server=false"}, io.Discard)
+	require.NoError(t, err)
+	require.Equal(t, []string{"10.0.0.4"}, alone.Kubelet.ClusterDNS)
+}
+
+// Every file that is wrong is named, with its fields.
+func TestBadDropIns(t *testing.T) {
+	dir := write(t, map[string]string{
+		"a.conf": "registryBurst: 3", "b.conf": head + "maxPods: 7", "c.conf": head + "readOnlyPort: many", "d.conf": head + "registryBurst: 3",
+	})
+	_, err := FromArgs([]string{"--hostname-override=n", "--config-dir=" + dir}, io.Discard)
+	for _, text := range []string{dir + "/a.conf: apiVersion", dir + "/b.conf: maxPods: 7", dir + "/c.conf: readOnlyPort"} {
+		require.ErrorContains(t, err, text)
+	}
+	require.NotContains(t, err.Error(), "d.conf")
+	_, err = FromArgs([]string{"--hostname-override=n", "--config-dir=" + dir + "/none"}, io.Discard)
+	require.ErrorContains(t, err, "--config-dir")
+}

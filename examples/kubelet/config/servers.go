@@ -1,0 +1,78 @@
+package config
+
+import (
+	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
+
+	"github.com/podwright/podwright/examples/kubelet/certificates"
+)
+
+// setStandalone decides about the kubelet API of a node without an API server that could
+// tell who somebody is: before defaults are filled in. Without a word about authentication
+// there is none.
+func (c *Config) setStandalone() {
+	k := &c.Kubelet
+	if c.Flags.Kubeconfig != "" {
+		return
+	}
+	a := &k.Authentication
+	if a.Anonymous.Enabled == nil && a.Webhook.Enabled == nil && a.X509.ClientCAFile == "" && k.Authorization.Mode == "" {
+		setNil(&k.EnableServer, false)
+	}
+	setNil(&a.Webhook.Enabled, false)
+}
+
+// setServer fills in what concerns the kubelet API.
+func setServer(k *kubeletv1beta1.KubeletConfiguration) {
+	setNil(&k.EnableServer, true)
+	set(&k.Port, 10250)
+	setNil(&k.Authentication.Anonymous.Enabled, false)
+	setNil(&k.Authentication.Webhook.Enabled, true)
+	set(&k.Authorization.Mode, kubeletv1beta1.KubeletAuthorizationModeWebhook)
+	setNil(&k.EnableDebuggingHandlers, true)
+	setNil(&k.EnableProfilingHandler, true)
+	setNil(&k.EnableDebugFlagsHandler, true)
+	setNil(&k.EnableSystemLogHandler, true)
+	setNil(&k.EnableSystemLogQuery, false)
+}
+
+// api checks what concerns the kubelet API.
+func (p *problems) api(f *Flags, k *kubeletv1beta1.KubeletConfiguration) {
+	standalone := f.Kubeconfig == ""
+	p.refuse(k.RotateCertificates && standalone, "rotateCertificates: needs the API server of --kubeconfig")
+	p.refuse(f.BootstrapKubeconfig != "" && standalone, "--bootstrap-kubeconfig: needs --kubeconfig, which it makes")
+	if !*k.EnableServer {
+		return
+	}
+	p.refuse(k.Port < 1 || k.Port > 65535, "port: %d is not a port (1 to 65535)", k.Port)
+	for field, d := range map[string]int64{
+		"authentication.webhook.cacheTTL":            int64(k.Authentication.Webhook.CacheTTL.Duration),
+		"authorization.webhook.cacheAuthorizedTTL":   int64(k.Authorization.Webhook.CacheAuthorizedTTL.Duration),
+		"authorization.webhook.cacheUnauthorizedTTL": int64(k.Authorization.Webhook.CacheUnauthorizedTTL.Duration),
+		"streamingConnectionIdleTimeout":             int64(k.StreamingConnectionIdleTimeout.Duration),
+	} {
+		p.refuse(d < 0, "%s: is negative", field)
+	}
+	webhook := k.Authorization.Mode == kubeletv1beta1.KubeletAuthorizationModeWebhook
+	p.refuse(!webhook && k.Authorization.Mode != kubeletv1beta1.KubeletAuthorizationModeAlwaysAllow, "authorization.mode: %q is neither Webhook nor AlwaysAllow", k.Authorization.Mode)
+	p.refuse(webhook && standalone, "authorization.mode: Webhook needs the API server of --kubeconfig; without one it can be AlwaysAllow, or enableServer false")
+	p.refuse(*k.Authentication.Webhook.Enabled && standalone, "authentication.webhook.enabled: needs the API server of --kubeconfig")
+	p.refuse(k.ServerTLSBootstrap && standalone, "serverTLSBootstrap: needs the API server of --kubeconfig")
+	p.refuse((k.TLSCertFile == "") != (k.TLSPrivateKeyFile == ""), "tlsCertFile, tlsPrivateKeyFile: one is given without the other")
+	p.refuse(k.TLSCertFile != "" && k.ServerTLSBootstrap, "serverTLSBootstrap: contradicts tlsCertFile")
+	if _, err := TLS(k); err != nil {
+		*p = append(*p, err)
+	}
+}
+
+// TLS is what the kubelet API agrees to.
+func TLS(k *kubeletv1beta1.KubeletConfiguration) (certificates.TLS, error) {
+	return certificates.ParseTLS(k.TLSMinVersion, k.TLSCipherSuites, k.TLSCurvePreferences)
+}
+
+// APIAddress is the host:port of the kubelet API, "" for no server.
+func (c *Config) APIAddress() string {
+	if !*c.Kubelet.EnableServer {
+		return ""
+	}
+	return address(c.Kubelet.Address, c.Kubelet.Port)
+}

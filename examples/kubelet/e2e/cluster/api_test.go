@@ -1,0 +1,234 @@
+package cluster_test
+
+import (
+	"bufio"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// What kubectl does by way of the kubelet API: logs, exec, cp, attach, port-forward, debug
+// and the node's proxy (A19, A20, A31, A32).
+func TestKubeletAPI(t *testing.T) {
+	onNodes(t, func(t *testing.T, n *node) {
+		n.apply(t, `
+apiVersion: v1
+kind: Pod
+metadata: {name: a}
+spec:
+  nodeName: NODE
+  terminationGracePeriodSeconds: 1
+  containers:
+  - {name: c, image: BUSYBOX, command: [sh, -c, 'echo first; echo second; mkdir -p /www; echo served > /www/index.html; httpd -p 8080 -h /www; i=0; while :; do i=$((i+1)); echo line $i; sleep 0.2; done']}
+  - {name: reader, image: BUSYBOX, stdin: true, command: [sh, -c, 'while read line; do echo "got $line"; done; sleep 3600']}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: crash}
+spec:
+  nodeName: NODE
+  terminationGracePeriodSeconds: 1
+  containers:
+  - {name: c, image: BUSYBOX, command: [sh, -c, 'echo it failed; exit 7']}
+`)
+		n.ready(t, "a")
+		before := n.ids(t)
+		t.Run("logs", n.logs)
+		t.Run("exec", n.execs)
+		t.Run("cp", n.copies)
+		t.Run("attach", n.attaches)
+		t.Run("port-forward", n.forwards)
+		t.Run("proxy", n.proxied)
+		t.Run("rights", n.rights)
+		t.Run("debug", n.debugs)
+		after := n.ids(t)
+		for name, id := range before {
+			if strings.HasPrefix(name, "a/") {
+				require.Equal(t, id, after[name], "%s runs on", name)
+			}
+		}
+	})
+}
+
+func (n *node) logs(t *testing.T) {
+	require.Equal(t, "first\nsecond\n", firstLines(n.do(t, "logs", "a", "-c", "c"), 2))
+	require.Len(t, strings.Split(strings.TrimSpace(n.do(t, "logs", "a", "-c", "c", "--tail=3")), "\n"), 3)
+	require.Regexp(t, `^\d{4}-\d\d-\d\dT\S+ line \d+`, n.do(t, "logs", "a", "-c", "c", "--tail=1", "--timestamps"))
+	require.Len(t, n.do(t, "logs", "a", "-c", "c", "--limit-bytes=5"), 5)
+	n.until(t, "the log of the instance before", func() error {
+		out, err := n.run(nil, "logs", "crash", "--previous")
+		if err == nil && out != "it failed\n" {
+			err = errors.New(out)
+		}
+		return err
+	})
+	require.ErrorContains(t, n.try("logs", "a", "-c", "c", "--previous"), "no previous instance")
+	require.Error(t, n.try("logs", "a", "-c", "none"))
+
+	follow := n.command("logs", "a", "-c", "c", "-f", "--tail=0")
+	out, err := follow.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, follow.Start())
+	lines := bufio.NewScanner(out)
+	for range 3 {
+		require.True(t, lines.Scan())
+		require.Contains(t, lines.Text(), "line ")
+	}
+	require.NoError(t, follow.Process.Kill())
+	_ = follow.Wait() // killed
+}
+
+func firstLines(text string, n int) string {
+	return strings.Join(strings.SplitAfterN(text, "\n", n+1)[:n], "")
+}
+
+// command is a kubectl that goes on.
+func (n *node) command(args ...string) *exec.Cmd {
+	return exec.Command(n.kubectl, append([]string{"--kubeconfig", n.Kubeconfig, "--namespace", n.namespace}, args...)...)
+}
+
+func (n *node) execs(t *testing.T) {
+	require.Equal(t, "hello\n", n.do(t, "exec", "a", "-c", "c", "--", "echo", "hello"))
+	out, err := n.run([]byte("to upper"), "exec", "-i", "a", "-c", "c", "--", "tr", "a-z", "A-Z")
+	require.NoError(t, err)
+	require.Equal(t, "TO UPPER", out)
+	cmd := n.command("exec", "a", "-c", "c", "--", "sh", "-c", "echo wrong >&2; exit 7")
+	text, err := cmd.CombinedOutput()
+	require.Error(t, err)
+	require.Equal(t, 7, cmd.ProcessState.ExitCode())
+	require.Contains(t, string(text), "wrong")
+	require.ErrorContains(t, n.try("exec", "a", "-c", "c", "--", "/no/such/program"), "no such file")
+	require.ErrorContains(t, n.try("exec", "crash", "--", "ls"), "not")
+}
+
+func (n *node) copies(t *testing.T) {
+	file := filepath.Join(n.dir, "large")
+	data := strings.Repeat("0123456789abcdef", 1<<16) // 1 MiB
+	require.NoError(t, os.WriteFile(file, []byte(data), 0o600))
+	n.do(t, "cp", file, "a:/tmp/large", "-c", "c")
+	n.do(t, "cp", "a:/tmp/large", file+"-back", "-c", "c")
+	back, err := os.ReadFile(file + "-back")
+	require.NoError(t, err)
+	require.Equal(t, data, string(back))
+}
+
+func (n *node) attaches(t *testing.T) {
+	cmd := n.command("attach", "-i", "a", "-c", "reader")
+	in, err := cmd.StdinPipe()
+	require.NoError(t, err)
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	_, err = io.WriteString(in, "one\n")
+	require.NoError(t, err)
+	lines := bufio.NewScanner(out)
+	for lines.Scan() && !strings.Contains(lines.Text(), "got one") { // what kubectl says before
+		t.Log(lines.Text())
+	}
+	require.Contains(t, lines.Text(), "got one")
+	require.NoError(t, cmd.Process.Kill())
+	_ = cmd.Wait() // killed
+}
+
+func (n *node) forwards(t *testing.T) {
+	cmd := n.command("port-forward", "pod/a", ":8080")
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	defer func() { _ = cmd.Wait() }() // killed
+	defer func() { _ = cmd.Process.Kill() }()
+	lines := bufio.NewScanner(out)
+	require.True(t, lines.Scan())
+	var port int
+	_, err = fmt.Sscanf(lines.Text(), "Forwarding from 127.0.0.1:%d", &port)
+	require.NoError(t, err, lines.Text())
+	client := &http.Client{Timeout: time.Minute, Transport: &http.Transport{DisableKeepAlives: true}}
+	for range 3 {
+		response, err := client.Get(fmt.Sprintf("http://127.0.0.1:%d/", port))
+		require.NoError(t, err)
+		body, err := io.ReadAll(response.Body)
+		require.NoError(t, err)
+		require.NoError(t, response.Body.Close())
+		require.Equal(t, "served\n", string(body))
+	}
+}
+
+// proxied is what the API server gets from the node itself.
+func (n *node) proxied(t *testing.T) {
+	raw := func(path string) string { return n.do(t, "get", "--raw", "/api/v1/nodes/"+n.name+"/proxy/"+path) }
+	require.Equal(t, "ok", raw("healthz"))
+	require.Contains(t, raw("pods"), `"name":"a"`)
+	require.Contains(t, raw("runningpods/"), `"name":"a"`)
+	require.Contains(t, raw("configz"), `"kubeletconfig"`)
+	require.Contains(t, raw("statusz/pods"), `"worker":"Syncing"`)
+	require.Contains(t, raw("debug/pprof/cmdline"), n.name)
+	require.Contains(t, raw("logs/"), "<pre>")
+	for path, want := range map[string]string{"metrics": "NotFound", "logs/../../etc/shadow": "", "logs/%2e%2e/%2e%2e/etc/shadow": "", "checkpoint/x/y/z": ""} {
+		require.ErrorContains(t, n.try("get", "--raw", "/api/v1/nodes/"+n.name+"/proxy/"+path), want, path)
+	}
+}
+
+// rights: who shows nothing, and who may not, gets nothing; some rights open some paths.
+func (n *node) rights(t *testing.T) {
+	n.apply(t, `
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: scraper}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: NS-scraper}
+rules: [{apiGroups: [""], resources: [nodes/metrics, nodes/pods], verbs: [get]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: NS-scraper}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: NS-scraper}
+subjects: [{kind: ServiceAccount, name: scraper, namespace: NS}]
+`)
+	defer n.do(t, "delete", "clusterrole,clusterrolebinding", n.namespace+"-scraper")
+	tokens := map[string]string{"": "", "wrong": "x.y.z", "default": n.do(t, "create", "token", "default"), "scraper": n.do(t, "create", "token", "scraper")}
+	address := n.get(t, "node", n.name, `{.status.addresses[?(@.type=="InternalIP")].address}:{.status.daemonEndpoints.kubeletEndpoint.Port}`)
+	client := &http.Client{Timeout: time.Minute, Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	for _, c := range []struct {
+		who, path string
+		code      int
+	}{
+		{"", "/pods", 401}, {"wrong", "/pods", 401}, {"default", "/pods", 403}, {"scraper", "/pods", 200},
+		{"", "/healthz", 401}, {"", "/nothing", 401}, {"default", "/nothing", 403},
+		{"scraper", "/metrics", 404}, {"scraper", "/configz", 403}, {"scraper", "/exec/" + n.namespace + "/a/c?command=id&output=1", 403},
+		{"scraper", "/containerLogs/" + n.namespace + "/a/c", 403}, {"scraper", "/metrics/%2e%2e/configz", 400}, {"scraper", "/logs/", 403},
+	} {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+address+c.path, nil)
+		require.NoError(t, err)
+		if token := strings.TrimSpace(tokens[c.who]); token != "" {
+			request.Header.Set("Authorization", "Bearer "+token)
+		}
+		response, err := client.Do(request)
+		require.NoError(t, err)
+		require.NoError(t, response.Body.Close())
+		require.Equal(t, c.code, response.StatusCode, "%q asks for %s", c.who, c.path)
+	}
+}
+
+// debugs adds an ephemeral container that sees the pod's network.
+func (n *node) debugs(t *testing.T) {
+	n.do(t, "debug", "a", "--image="+n.images.Busybox, "--container=look", "--image-pull-policy=IfNotPresent", "--profile=general", "--", "wget", "-q", "-O", "-", "http://127.0.0.1:8080/")
+	n.until(t, "the ephemeral container has ended", func() error {
+		if code := n.get(t, "pod", "a", `{.status.ephemeralContainerStatuses[0].state.terminated.exitCode}`); code != "0" {
+			return fmt.Errorf("exit code %q", code)
+		}
+		return nil
+	})
+	require.Equal(t, "served\n", n.do(t, "logs", "a", "-c", "look"))
+}

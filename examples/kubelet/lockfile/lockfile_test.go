@@ -1,0 +1,125 @@
+package lockfile
+
+import (
+	"bufio"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// watched tells what Contended returns.
+func watched(t *testing.T, ctx context.Context, l *Lock) <-chan error {
+	contended := make(chan error, 1)
+	go func() { contended <- l.Contended(ctx) }()
+	t.Cleanup(func() { require.NoError(t, l.Close()) })
+	return contended
+}
+
+func acquire(t *testing.T, path string) *Lock {
+	l, err := Acquire(t.Context(), path)
+	require.NoError(t, err)
+	return l
+}
+
+// A6: who comes second is noticed, and gets the lock when the first one ends, also when
+// it came before the first one was watching.
+func TestNewcomer(t *testing.T) {
+	for _, early := range []bool{false, true} {
+		path := filepath.Join(t.TempDir(), "lock")
+		first, err := Acquire(t.Context(), path)
+		require.NoError(t, err)
+		second := make(chan *Lock)
+		come := func() {
+			go func() {
+				l, err := Acquire(t.Context(), path)
+				if err != nil {
+					t.Error(err)
+				}
+				second <- l
+			}()
+		}
+		if early {
+			come()
+		}
+		contended := make(chan error, 1)
+		go func() { contended <- first.Contended(t.Context()) }()
+		if !early {
+			come()
+		}
+		require.NoError(t, <-contended)
+		select {
+		case <-second:
+			t.Fatal("two have the lock")
+		default:
+		}
+		require.NoError(t, first.Close())
+		require.NoError(t, (<-second).Close())
+	}
+}
+
+// A file that is removed, or replaced, is not what the next one locks.
+func TestFileIsRemoved(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lock")
+	first := acquire(t, path)
+	contended := watched(t, t.Context(), first)
+	require.NoError(t, os.Chmod(path, 0o640))
+	require.NoError(t, os.Remove(path))
+	require.NoError(t, <-contended)
+	require.NoError(t, first.Contended(t.Context()), "it has gone already")
+
+	second := acquire(t, path)
+	contended = watched(t, t.Context(), second)
+	other := path + ".other"
+	require.NoError(t, os.WriteFile(other, nil, 0o600))
+	require.NoError(t, os.Rename(other, path))
+	require.NoError(t, <-contended)
+}
+
+// Nobody waits longer than he wants.
+func TestContextEnds(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lock")
+	first := acquire(t, path)
+	ctx, stop := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer stop()
+	require.ErrorIs(t, <-watched(t, ctx, first), context.DeadlineExceeded)
+	_, err := Acquire(ctx, path)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.ErrorContains(t, err, path)
+	_, err = Acquire(t.Context(), filepath.Join(path, "lock"))
+	require.ErrorContains(t, err, "not a directory")
+}
+
+// lockPath tells the process that TestKilled kills what to lock.
+const lockPath = "PODWRIGHT_TEST_LOCK"
+
+// The lock of a process that is killed is free.
+func TestKilled(t *testing.T) {
+	if path := os.Getenv(lockPath); path != "" {
+		acquire(t, path)
+		_, _ = os.Stdout.WriteString("locked\n")
+		time.Sleep(time.Hour)
+	}
+	path := filepath.Join(t.TempDir(), "lock")
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestKilled$")
+	cmd.Env = append(os.Environ(), lockPath+"="+path)
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	_, err = bufio.NewReader(out).ReadString('\n')
+	require.NoError(t, err)
+	short, stop := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer stop()
+	_, err = Acquire(short, path)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.NoError(t, cmd.Process.Kill())
+	_ = cmd.Wait() // always an error: it was killed
+	require.NoError(t, acquire(t, path).Close())
+}

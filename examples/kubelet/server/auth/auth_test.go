@@ -1,0 +1,311 @@
+package auth
+
+import (
+	"context"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/asn1"
+	"errors"
+	"net/http"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	authv1 "k8s.io/api/authentication/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+func TestConfigIsChecked(t *testing.T) {
+	var none *server
+	for want, cfg := range map[string]Config{
+		"auth: Config.NodeName is required":                           {Mode: AlwaysAllow},
+		`auth: Config.Mode "" is neither AlwaysAllow nor Webhook`:     {NodeName: "n"},
+		`auth: Config.Mode "RBAC" is neither AlwaysAllow nor Webhook`: {NodeName: "n", Mode: "RBAC"},
+		"auth: Config.Tokens.TTL is negative: -1ns":                   {NodeName: "n", Mode: AlwaysAllow, Tokens: Tokens{TTL: -1}},
+		"auth: Config.AllowedTTL is negative: -1ns":                   {NodeName: "n", Mode: AlwaysAllow, AllowedTTL: -1},
+		"auth: Config.DeniedTTL is negative: -1ns":                    {NodeName: "n", Mode: AlwaysAllow, DeniedTTL: -1},
+		// A8: file defaults without an API server.
+		"auth: Config.Reviews is required where the API server is asked: authentication.webhook.enabled is true, authorization.mode Webhook":     {NodeName: "n", Mode: Webhook, Tokens: Tokens{Enabled: true}, Reviews: none},
+		"auth: Config.Reviews is required where the API server is asked: authentication.webhook.enabled is true, authorization.mode AlwaysAllow": {NodeName: "n", Mode: AlwaysAllow, Tokens: Tokens{Enabled: true}},
+	} {
+		_, err := New(cfg)
+		require.EqualError(t, err, want)
+	}
+	_, err := New(Config{NodeName: "n", Mode: AlwaysAllow})
+	require.NoError(t, err, "a node without an API server")
+}
+
+// world is an Auth with all that it may ask.
+type world struct {
+	*Auth
+	server *server
+	ca     *authority
+}
+
+func newWorld(t testing.TB, change ...func(*Config)) *world {
+	w := &world{server: newServer(), ca: newAuthority(t)}
+	cfg := Config{
+		NodeName: "worker", ClientCAs: func() *x509.CertPool { return w.ca.pool }, Tokens: Tokens{Enabled: true}, Mode: Webhook, Reviews: w.server,
+	}
+	for _, f := range change {
+		f(&cfg)
+	}
+	var err error
+	w.Auth, err = New(cfg)
+	require.NoError(t, err)
+	return w
+}
+
+// Every kind of client against a few endpoints (A18, A19).
+func TestWhoGetsIn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.server.users["jane's"] = authv1.TokenReviewStatus{Authenticated: true, User: authv1.UserInfo{Username: "jane", Groups: []string{"staff", "system:authenticated"}}}
+		w.server.users["bad"] = authv1.TokenReviewStatus{Error: "expired"}
+		w.server.may = map[string][]string{
+			"jane": {"get pods"}, "proxy": {"get proxy", "create proxy"}, "metrics": {"get metrics"}, "both": {"get stats", "not get stats"}, "denied": {"not get pods", "get proxy"},
+		}
+		name := func(n string, orgs ...string) *x509.Certificate {
+			return w.ca.client(pkix.Name{CommonName: n, Organization: orgs})
+		}
+		other := newAuthority(t).client(pkix.Name{CommonName: "proxy"})
+		old := w.ca.client(pkix.Name{CommonName: "proxy"}, func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Second) })
+		early := w.ca.client(pkix.Name{CommonName: "proxy"})
+		early.NotBefore = time.Now().Add(time.Minute)
+		serving := w.ca.client(pkix.Name{CommonName: "proxy"}, func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth} })
+		for _, x := range []struct {
+			name string
+			r    *http.Request
+			want string
+		}{
+			{"no credentials", request("GET", "/pods", nil, ""), "401 Unauthorized"},
+			{"no credentials, unknown path", request("GET", "/unknown", nil, ""), "401 Unauthorized"},
+			{"no credentials, odd path", request("GET", "//pods", nil, ""), "401 Unauthorized"},
+			{"an authority of others", request("GET", "/pods", other, ""), "401 Unauthorized"},
+			{"expired", request("GET", "/pods", old, ""), "401 Unauthorized"},
+			{"not valid yet", request("GET", "/pods", early, ""), "401 Unauthorized"},
+			{"a server's", request("GET", "/pods", serving, ""), "401 Unauthorized"},
+			{"no name", request("GET", "/pods", w.ca.client(pkix.Name{Organization: []string{"system:masters"}}), ""), "401 Unauthorized"},
+			{"bad token", request("GET", "/pods", nil, "bad"), "401 Unauthorized"},
+			{"unknown token", request("GET", "/pods", nil, "unknown"), "401 Unauthorized"},
+			{"wrong certificate, good token", request("GET", "/pods", other, "jane's"), "200 jane [staff system:authenticated]"},
+			{"nodes/pods", request("GET", "/pods", nil, "jane's"), "200 jane [staff system:authenticated]"},
+			{"nodes/pods, other path", request("GET", "/runningpods/", nil, "jane's"), "200 jane [staff system:authenticated]"},
+			{"nodes/pods, exec", request("GET", "/exec/ns/pod/c", nil, "jane's"), "403 Forbidden (user=jane, verb=get, resource=nodes, subresource(s)=[proxy])"},
+			{"nodes/pods, write", request("POST", "/pods", nil, "jane's"), "403 Forbidden (user=jane, verb=create, resource=nodes, subresource(s)=[pods proxy])"},
+			{"nodes/proxy", request("GET", "/pods", name("proxy", "admins"), ""), "200 proxy [admins system:authenticated]"},
+			{"nodes/proxy, exec", request("POST", "/exec/ns/pod/c", name("proxy"), ""), "200 proxy [system:authenticated]"},
+			{"nodes/proxy, metrics", request("GET", "/metrics", name("proxy"), ""), "403 Forbidden (user=proxy, verb=get, resource=nodes, subresource(s)=[metrics])"},
+			{"nodes/proxy, HEAD", request("HEAD", "/pods", name("proxy"), ""), "403 Forbidden (user=proxy, verb=, resource=nodes, subresource(s)=[pods proxy])"},
+			{"nodes/metrics", request("GET", "/metrics", name("metrics"), ""), "200 metrics [system:authenticated]"},
+			{"nodes/metrics, exec", request("GET", "/exec/ns/pod/c", name("metrics"), ""), "403 Forbidden (user=metrics, verb=get, resource=nodes, subresource(s)=[proxy])"},
+			{"nodes/metrics, odd path", request("GET", "/metrics/%2e%2e/exec", name("metrics"), ""), "400 the path is not in its plain form"},
+			{"no rights", request("GET", "/pods", name("nobody"), ""), "403 Forbidden (user=nobody, verb=get, resource=nodes, subresource(s)=[pods proxy])"},
+			{"no rights, unknown path", request("GET", "/unknown", name("nobody"), ""), "403 Forbidden (user=nobody, verb=get, resource=nodes, subresource(s)=[proxy])"},
+			{"a contradiction", request("GET", "/stats/summary", name("both"), ""), "500 Authorization error (user=both, verb=get, resource=nodes, subresource(s)=[stats])"},
+			{"denied, the other way round", request("GET", "/pods", name("denied"), ""), "200 denied [system:authenticated]"},
+		} {
+			require.Equal(t, x.want, answer(w.Auth, x.r), x.name)
+		}
+	})
+}
+
+// What the API server is asked about somebody is all that his credentials say.
+func TestWhatIsAsked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		cert := w.ca.client(pkix.Name{CommonName: "jane", Organization: []string{"staff"}, ExtraNames: []pkix.AttributeTypeAndValue{{Type: uidOID, Value: "u-1"}}})
+		answer(w.Auth, request("PUT", "/debug/flags/v", cert, ""))
+		require.Len(t, w.server.specs, 1)
+		spec := w.server.specs[0]
+		require.Equal(t, "jane", spec.User)
+		require.Equal(t, "u-1", spec.UID)
+		require.Equal(t, []string{"staff", "system:authenticated"}, spec.Groups)
+		require.Regexp(t, "^X509SHA256=[0-9a-f]{64}$", spec.Extra["authentication.kubernetes.io/credential-id"][0])
+		require.Nil(t, spec.NonResourceAttributes)
+		a := *spec.ResourceAttributes
+		require.Equal(t, []string{"update", "", "v1", "nodes", "proxy", "worker", ""}, []string{a.Verb, a.Group, a.Version, a.Resource, a.Subresource, a.Name, a.Namespace})
+
+		w.server.users["t"] = authv1.TokenReviewStatus{Authenticated: true, User: authv1.UserInfo{Username: "robot", UID: "u-2", Extra: map[string]authv1.ExtraValue{"pod": {"p"}}}}
+		answer(w.Auth, request("GET", "/metrics", nil, "t"))
+		spec = w.server.specs[1]
+		require.Equal(t, "u-2", spec.UID)
+		require.Equal(t, "p", spec.Extra["pod"][0])
+	})
+}
+
+func TestUIDOfCertificates(t *testing.T) {
+	ca := newAuthority(t)
+	for name, x := range map[string]struct {
+		names []pkix.AttributeTypeAndValue
+		ok    bool
+	}{
+		"none":    {nil, true},
+		"one":     {[]pkix.AttributeTypeAndValue{{Type: uidOID, Value: "a"}}, true},
+		"two":     {[]pkix.AttributeTypeAndValue{{Type: uidOID, Value: "a"}, {Type: uidOID, Value: "b"}}, false},
+		"empty":   {[]pkix.AttributeTypeAndValue{{Type: uidOID, Value: ""}}, false},
+		"another": {[]pkix.AttributeTypeAndValue{{Type: asn1.ObjectIdentifier{1, 2, 3}, Value: "a"}}, true},
+	} {
+		_, err := userOf([]*x509.Certificate{ca.client(pkix.Name{CommonName: "jane", ExtraNames: x.names})}, ca.pool)
+		require.Equal(t, x.ok, err == nil, "%s: %v", name, err)
+	}
+}
+
+// An authority that is no root, between the client's certificate and one that is.
+func TestIntermediateAuthority(t *testing.T) {
+	root := newAuthority(t)
+	between := &authority{t: t}
+	between.cert, between.key = root.issue(&x509.Certificate{Subject: pkix.Name{CommonName: "between"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign})
+	own := between.client(pkix.Name{CommonName: "jane"})
+	u, err := userOf([]*x509.Certificate{own, between.cert}, root.pool)
+	require.NoError(t, err)
+	require.Equal(t, "jane", u.Username)
+	_, err = userOf([]*x509.Certificate{own}, root.pool)
+	require.ErrorAs(t, err, new(x509.UnknownAuthorityError))
+}
+
+// Another authority counts at the next request, on a connection that is open.
+func TestAuthoritiesChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, func(c *Config) { c.Mode = AlwaysAllow })
+		r := request("GET", "/pods", w.ca.client(pkix.Name{CommonName: "jane"}), "")
+		require.Equal(t, "200 jane [system:authenticated]", answer(w.Auth, r))
+		w.ca = newAuthority(t)
+		require.Equal(t, "401 Unauthorized", answer(w.Auth, r))
+		w.ca.pool = nil
+		require.Equal(t, "401 Unauthorized", answer(w.Auth, r))
+	})
+}
+
+func TestAnonymous(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, func(c *Config) { c.Anonymous = true })
+		w.server.may["system:anonymous"] = []string{"get healthz"}
+		require.Equal(t, "200 system:anonymous [system:unauthenticated]", answer(w.Auth, request("GET", "/healthz", nil, "")))
+		require.Equal(t, "403 Forbidden (user=system:anonymous, verb=get, resource=nodes, subresource(s)=[pods proxy])", answer(w.Auth, request("GET", "/pods", nil, "")))
+		require.Equal(t, "401 Unauthorized", answer(w.Auth, request("GET", "/healthz", nil, "wrong")), "wrong credentials are not none")
+		require.Equal(t, "401 Unauthorized", answer(w.Auth, request("GET", "/healthz", newAuthority(t).client(pkix.Name{CommonName: "x"}), "")))
+		w.server.set(func() { w.server.fail = errors.New("down") })
+		require.Equal(t, "401 Unauthorized", answer(w.Auth, request("GET", "/healthz", nil, "unknown")))
+
+		// A7: no API server at all.
+		alone, err := New(Config{NodeName: "n", Mode: AlwaysAllow, Anonymous: true})
+		require.NoError(t, err)
+		require.Equal(t, "200 system:anonymous [system:unauthenticated]", answer(alone, request("POST", "/exec/ns/pod/c", nil, "ignored")))
+		require.Equal(t, "400 the path is not in its plain form", answer(alone, request("GET", "/pods/../exec", nil, "")))
+	})
+}
+
+// Answers count for as long as is configured, errors not at all.
+func TestAnswersAreKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.server.users["t"] = authv1.TokenReviewStatus{Authenticated: true, User: authv1.UserInfo{Username: "jane"}}
+		w.server.may["jane"] = []string{"get metrics"}
+		ask := func(path, token string, want ...string) {
+			t.Helper()
+			answer(w.Auth, request("GET", path, nil, token))
+			require.Equal(t, want, w.server.takeAsked())
+		}
+		ask("/metrics", "t", "token t", "jane get metrics")
+		ask("/metrics", "t")
+		ask("/logs/", "t", "jane get log")
+		ask("/logs/", "t")
+		time.Sleep(29 * time.Second)
+		ask("/logs/", "t")
+		time.Sleep(2 * time.Second)
+		ask("/logs/", "t", "jane get log")
+		time.Sleep(87 * time.Second)
+		ask("/metrics", "t")
+		time.Sleep(3 * time.Second)
+		ask("/metrics", "t", "token t")
+		time.Sleep(118 * time.Second)
+		ask("/metrics", "t")
+		time.Sleep(62 * time.Second)
+		ask("/metrics", "t", "token t", "jane get metrics")
+
+		ask("/metrics", "nobody's", "token nobody's")
+		ask("/metrics", "nobody's")
+		w.server.users["late"] = authv1.TokenReviewStatus{Error: "not seen yet"}
+		ask("/metrics", "late", "token late")
+		w.server.users["late"] = w.server.users["t"]
+		ask("/metrics", "late", "token late")
+		ask("/metrics", "late")
+	})
+}
+
+// Nobody gets in because of an error. One that passes is waited for, but not for ever; a
+// client that goes away does not take the answer from others.
+func TestFailClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.server.may["jane"] = []string{"get metrics"}
+		r := func() *http.Request {
+			return request("GET", "/metrics", w.ca.client(pkix.Name{CommonName: "jane"}), "")
+		}
+		w.server.fail = errors.New("down")
+		began := time.Now()
+		require.Equal(t, "500 Authorization error (user=jane, verb=get, resource=nodes, subresource(s)=[metrics])", answer(w.Auth, r()))
+		require.Zero(t, time.Since(began), "it does not pass")
+		require.Len(t, w.server.takeAsked(), 1)
+
+		w.server.set(func() { w.server.fail = apierrors.NewInternalError(errors.New("etcd")) })
+		require.Contains(t, answer(w.Auth, r()), "500 ")
+		require.Len(t, w.server.takeAsked(), 5)
+		time.AfterFunc(time.Second, func() { w.server.set(func() { w.server.fail = nil }) })
+		require.Equal(t, "200 jane [system:authenticated]", answer(w.Auth, r()))
+
+		time.Sleep(6 * time.Minute)
+		w.server.set(func() { w.server.hold = make(chan struct{}) })
+		began = time.Now()
+		require.Contains(t, answer(w.Auth, r()), "500 ")
+		require.Equal(t, reviewTimeout, time.Since(began))
+		began = time.Now()
+		require.Equal(t, "401 Unauthorized", answer(w.Auth, request("GET", "/metrics", nil, "t")))
+		require.Equal(t, reviewTimeout, time.Since(began))
+	})
+}
+
+// Many who ask the same at once cost one review, also when the first of them goes away.
+func TestOneReviewForMany(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.server.users["t"] = authv1.TokenReviewStatus{Authenticated: true, User: authv1.UserInfo{Username: "jane"}}
+		w.server.may["jane"] = []string{"get proxy"}
+		release := make(chan struct{})
+		w.server.hold = release
+		var wg sync.WaitGroup
+		gone, leave := context.WithCancel(t.Context())
+		answers := make([]string, 100)
+		for i := range answers {
+			r := request("GET", "/containerLogs/ns/pod/c", nil, "t")
+			if i == 0 {
+				r = r.WithContext(gone)
+			}
+			wg.Go(func() { answers[i] = answer(w.Auth, r) })
+			synctest.Wait()
+		}
+		leave()
+		synctest.Wait()
+		close(release)
+		wg.Wait()
+		for _, got := range answers {
+			require.Equal(t, "200 jane [system:authenticated]", got)
+		}
+		require.Equal(t, []string{"token t", "jane get proxy"}, w.server.takeAsked())
+	})
+}
+
+// The memory that answers take has a bound, whatever strangers send.
+func TestKeptIsBounded(t *testing.T) {
+	w := newWorld(t)
+	for i := range kept + 100 {
+		_, err := w.tokens.get(t.Context(), i, func(context.Context) (authv1.TokenReviewStatus, time.Duration, error) {
+			return authv1.TokenReviewStatus{}, time.Hour, nil
+		})
+		require.NoError(t, err)
+	}
+	require.Len(t, w.tokens.kept.Keys(), kept)
+}

@@ -1,0 +1,150 @@
+package auth
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+	authv1 "k8s.io/api/authentication/v1"
+	authzv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/cache"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/apimachinery/pkg/util/wait"
+)
+
+// Reviews is who knows tokens and rights, such as an apiserver.Client. Calls may come
+// concurrently and end with their context. An answer whose status says no is no error.
+type Reviews interface {
+	ReviewToken(ctx context.Context, r *authv1.TokenReview) (*authv1.TokenReview, error)
+	ReviewAccess(ctx context.Context, r *authzv1.SubjectAccessReview) (*authzv1.SubjectAccessReview, error)
+}
+
+const (
+	// kept is how many answers of each kind are kept at most: those used least lately go.
+	kept = 8192
+	// reviewTimeout bounds a review with its repetitions.
+	reviewTimeout = 10 * time.Second
+)
+
+// answers are those of a server, kept for a while. Who asks the same at the same time
+// waits for one answer.
+type answers[T any] struct {
+	kept   *cache.LRUExpireCache
+	flight singleflight.Group
+}
+
+func newAnswers[T any]() *answers[T] {
+	return &answers[T]{kept: cache.NewLRUExpireCache(kept)}
+}
+
+// get returns the answer to a question, and asks if there is none. ask says how long its
+// answer holds; errors do not. The call is not the first asker's alone, so it does not end
+// with his context, but after reviewTimeout.
+func (a *answers[T]) get(ctx context.Context, question any, ask func(context.Context) (T, time.Duration, error)) (none T, err error) {
+	text, err := json.Marshal(question)
+	if err != nil {
+		return none, err
+	}
+	key := sha256.Sum256(text) // tokens are not kept in memory
+	if answer, ok := a.kept.Get(key); ok {
+		return answer.(T), nil
+	}
+	answer, err, _ := a.flight.Do(string(key[:]), func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reviewTimeout)
+		defer cancel()
+		answer, ttl, err := ask(ctx)
+		if err == nil && ttl > 0 {
+			a.kept.Add(key, answer, ttl)
+		}
+		return answer, err
+	})
+	if err != nil {
+		return none, err
+	}
+	return answer.(T), nil
+}
+
+// repeated makes a call again that failed in a way that passes.
+func repeated[T any](ctx context.Context, call func(context.Context) (T, error)) (out T, err error) {
+	pauses := wait.Backoff{Duration: 500 * time.Millisecond, Factor: 1.5, Jitter: 0.2, Steps: 5}
+	ended := wait.ExponentialBackoffWithContext(ctx, pauses, func(ctx context.Context) (bool, error) {
+		out, err = call(ctx)
+		return err == nil || !passes(err), nil
+	})
+	if err == nil {
+		err = ended // before the first call
+	}
+	return out, err
+}
+
+func passes(err error) bool {
+	_, later := apierrors.SuggestsClientDelay(err)
+	return later || utilnet.IsConnectionReset(err) || utilnet.IsHTTP2ConnectionLost(err) ||
+		apierrors.IsInternalError(err) || apierrors.IsTimeout(err) || apierrors.IsTooManyRequests(err)
+}
+
+// tokenUser has the API server say whose a token is.
+func (a *Auth) tokenUser(ctx context.Context, token string) (User, error) {
+	spec := authv1.TokenReviewSpec{Token: token}
+	status, err := a.tokens.get(ctx, spec, func(ctx context.Context) (s authv1.TokenReviewStatus, ttl time.Duration, err error) {
+		r, err := repeated(ctx, func(ctx context.Context) (*authv1.TokenReview, error) {
+			return a.cfg.Reviews.ReviewToken(ctx, &authv1.TokenReview{Spec: spec})
+		})
+		if err != nil {
+			return s, 0, err
+		}
+		if !r.Status.Authenticated && r.Status.Error != "" {
+			return r.Status, 0, nil // it may be about the server
+		}
+		return r.Status, a.cfg.Tokens.TTL, nil
+	})
+	switch {
+	case err != nil:
+		return User{}, fmt.Errorf("bearer token: review: %w", err)
+	case !status.Authenticated && status.Error != "":
+		return User{}, fmt.Errorf("bearer token: %s", status.Error)
+	case !status.Authenticated:
+		return User{}, errors.New("bearer token: it is nobody's")
+	}
+	return status.User, nil
+}
+
+// allowed has the API server say whether a user may do something with this node.
+func (a *Auth) allowed(ctx context.Context, u User, verb, subresource string) (bool, error) {
+	spec := authzv1.SubjectAccessReviewSpec{
+		User: u.Username, UID: u.UID, Groups: u.Groups, Extra: extraOf(u),
+		ResourceAttributes: &authzv1.ResourceAttributes{
+			Verb: verb, Version: "v1", Resource: "nodes", Subresource: subresource, Name: a.cfg.NodeName,
+		},
+	}
+	return a.accesses.get(ctx, spec, func(ctx context.Context) (bool, time.Duration, error) {
+		r, err := repeated(ctx, func(ctx context.Context) (*authzv1.SubjectAccessReview, error) {
+			return a.cfg.Reviews.ReviewAccess(ctx, &authzv1.SubjectAccessReview{Spec: spec})
+		})
+		switch {
+		case err != nil:
+			return false, 0, err
+		case r.Status.Allowed && r.Status.Denied:
+			return false, 0, errors.New("the API server both allows and denies it")
+		case r.Status.Allowed:
+			return true, a.cfg.AllowedTTL, nil
+		}
+		return false, a.cfg.DeniedTTL, nil
+	})
+}
+
+func extraOf(u User) map[string]authzv1.ExtraValue {
+	if u.Extra == nil {
+		return nil
+	}
+	out := make(map[string]authzv1.ExtraValue, len(u.Extra))
+	for key, values := range u.Extra {
+		out[key] = authzv1.ExtraValue(values)
+	}
+	return out
+}

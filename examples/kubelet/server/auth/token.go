@@ -1,0 +1,62 @@
+package auth
+
+import (
+	"encoding/base64"
+	"errors"
+	"net/http"
+	"strings"
+	"unicode/utf8"
+)
+
+const (
+	protocolHeader = "Sec-Websocket-Protocol"
+	protocolPrefix = "base64url.bearer.authorization.k8s.io."
+)
+
+// takeToken returns the bearer token of a request, empty without one, and takes it out of
+// the headers: nobody behind this package is meant to see it.
+func takeToken(r *http.Request) (string, error) {
+	scheme, rest, _ := strings.Cut(strings.TrimSpace(r.Header.Get("Authorization")), " ")
+	if strings.EqualFold(scheme, "bearer") {
+		r.Header.Del("Authorization")
+		token, _, _ := strings.Cut(rest, " ")
+		if token != "" {
+			return token, nil
+		}
+	}
+	if !isWebsocket(r.Header) {
+		return "", nil
+	}
+	token, others, err := protocolToken(r.Header[protocolHeader])
+	if token != "" {
+		r.Header.Set(protocolHeader, strings.Join(others, ","))
+	}
+	return token, err
+}
+
+func isWebsocket(h http.Header) bool {
+	return strings.EqualFold(h.Get("Upgrade"), "websocket") && strings.Contains(strings.ToLower(strings.Join(h.Values("Connection"), ",")), "upgrade")
+}
+
+// protocolToken returns the token that is among the subprotocols of a websocket, as
+// browsers send it that cannot set headers, and the others. One of these has to be there:
+// the server must name a subprotocol in its answer, and cannot name the token.
+func protocolToken(values []string) (token string, others []string, err error) {
+	seen := false
+	for protocol := range strings.SplitSeq(strings.Join(values, ","), ",") {
+		encoded, is := strings.CutPrefix(strings.TrimSpace(protocol), protocolPrefix)
+		if !is {
+			others = append(others, encoded)
+			continue
+		}
+		decoded, err := base64.RawURLEncoding.DecodeString(encoded)
+		if err != nil || seen || !utf8.Valid(decoded) {
+			return "", nil, errors.New(protocolHeader + ": no single token in base64url")
+		}
+		seen, token = true, string(decoded)
+	}
+	if token != "" && len(others) == 0 {
+		return "", nil, errors.New(protocolHeader + ": the token's is the only subprotocol")
+	}
+	return token, others, nil
+}

@@ -1,0 +1,60 @@
+package server
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/pprof"
+	"strconv"
+	"strings"
+)
+
+// profiles serves what net/http/pprof has; nil without Profiling.
+func (c *APIConfig) profiles() http.Handler {
+	if !c.Profiling {
+		return nil
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch strings.TrimPrefix(r.URL.Path, "/debug/pprof/") {
+		case "profile":
+			pprof.Profile(w, r)
+		case "symbol":
+			pprof.Symbol(w, r)
+		case "cmdline":
+			pprof.Cmdline(w, r)
+		case "trace":
+			pprof.Trace(w, r)
+		default:
+			pprof.Index(w, r)
+		}
+	})
+}
+
+// verbosity serves /debug/flags/v: the body is the new number. nil without SetVerbosity.
+func (c *APIConfig) verbosity() http.Handler {
+	if c.SetVerbosity == nil {
+		return nil
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 64))
+		if err != nil {
+			http.Error(w, "the body is not a number", http.StatusBadRequest)
+			return
+		}
+		v, err := strconv.ParseInt(strings.TrimSpace(string(body)), 10, 32)
+		if err != nil || v < 0 {
+			http.Error(w, fmt.Sprintf("%q is not a verbosity: a whole number from 0", body), http.StatusBadRequest)
+			return
+		}
+		c.SetVerbosity(int(v))
+		fmt.Fprintf(w, "the verbosity of the log is %d now\n", v)
+	})
+}
+
+// configz serves the effective configuration; nil without Config.
+func (c *APIConfig) configz() http.Handler {
+	if c.Config == nil {
+		return nil
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, c.Config()) })
+}

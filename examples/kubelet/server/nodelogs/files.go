@@ -1,0 +1,130 @@
+package nodelogs
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"html"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"syscall"
+)
+
+// Config configures a Handler.
+type Config struct {
+	// Root is the folder of the logs, such as /var/log. Required.
+	Root string
+	// Prefix is the path below which it is served. Default "/logs/".
+	Prefix string
+	// Query answers queries too (enableSystemLogQuery); otherwise they are refused.
+	Query bool
+	// Journal writes what journalctl says with these arguments. Default: the program.
+	Journal Journal
+}
+
+// Handler serves logs. Use New.
+type Handler struct{ cfg Config }
+
+// New returns a handler. The folder is opened at each request, and need not be there yet.
+func New(cfg Config) (*Handler, error) {
+	if cfg.Root == "" {
+		return nil, errors.New("nodelogs: Config.Root is required")
+	}
+	if cfg.Prefix == "" {
+		cfg.Prefix = "/logs/"
+	}
+	if cfg.Journal == nil {
+		cfg.Journal = journalctl
+	}
+	return &Handler{cfg}, nil
+}
+
+// ServeHTTP answers with a file, the list of a folder, or what a query finds.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	name, ok := strings.CutPrefix(r.URL.Path, h.cfg.Prefix)
+	if !ok && r.URL.Path+"/" != h.cfg.Prefix {
+		http.NotFound(w, r)
+		return
+	}
+	if name == "" && r.URL.Query().Has("query") {
+		h.query(w, r)
+		return
+	}
+	log, info, err := h.open(strings.TrimSuffix(name, "/"))
+	if err != nil {
+		refuse(w, err)
+		return
+	}
+	defer log.Close()
+	if !info.IsDir() {
+		serve(w, r, log, info)
+		return
+	}
+	if !strings.HasSuffix(r.URL.Path, "/") { // so that the links of the list lead below it
+		http.Redirect(w, r, r.URL.Path+"/", http.StatusMovedPermanently)
+		return
+	}
+	list(w, log)
+}
+
+var errKind = errors.New("is neither a file nor a folder")
+
+// open opens a file or folder that is not outside of the root.
+func (h *Handler) open(name string) (*os.File, os.FileInfo, error) {
+	root, err := os.OpenRoot(h.cfg.Root)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer root.Close()
+	log, err := root.OpenFile(cmp.Or(name, "."), os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	info, err := log.Stat()
+	if err == nil && !info.IsDir() && !info.Mode().IsRegular() {
+		err = errKind
+	}
+	if err != nil {
+		_ = log.Close()
+		return nil, nil, err
+	}
+	return log, info, nil
+}
+
+func serve(w http.ResponseWriter, r *http.Request, log *os.File, info os.FileInfo) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	http.ServeContent(w, r, "", info.ModTime(), log)
+}
+
+func refuse(w http.ResponseWriter, err error) {
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ENAMETOOLONG):
+		http.Error(w, "there is no such log", http.StatusNotFound)
+	default: // that a link leads out says what is outside
+		http.Error(w, "this log cannot be read", http.StatusForbidden)
+	}
+}
+
+// list is the page of a folder, as file servers show it.
+func list(w http.ResponseWriter, folder *os.File) {
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	io.WriteString(w, "<!doctype html>\n<pre>\n")
+	for {
+		entries, err := folder.ReadDir(256)
+		for _, e := range entries {
+			name := e.Name()
+			if e.IsDir() {
+				name += "/"
+			}
+			fmt.Fprintf(w, "<a href=\"./%s\">%s</a>\n", (&url.URL{Path: name}).EscapedPath(), html.EscapeString(name))
+		}
+		if err != nil {
+			break
+		}
+	}
+	io.WriteString(w, "</pre>\n")
+}

@@ -1,0 +1,172 @@
+package server
+
+import (
+	"cmp"
+	"errors"
+	"net/http"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/podwright/podwright/internal/required"
+)
+
+// APIConfig configures the kubelet API. What is nil is not served.
+type APIConfig struct {
+	// Source answers from memory. Required.
+	Source Source
+	// Debugging serves what reaches into pods and what shows the process
+	// (enableDebuggingHandlers). Without it those paths answer 405 or 404.
+	Debugging bool
+	// Pods reaches into pods: logs, sessions, checkpoints. Required with Debugging.
+	Pods Pods
+	// Profiling serves /debug/pprof (enableProfilingHandler).
+	Profiling bool
+	// SetVerbosity changes how much is logged (enableDebugFlagsHandler).
+	SetVerbosity func(verbosity int)
+	// Config returns the effective configuration for /configz, by its name.
+	Config func() map[string]any
+	// NodeLogs serves what is below /logs/ (enableSystemLogHandler).
+	NodeLogs http.Handler
+	// Pages are further pages by their paths, such as "/flagz".
+	Pages map[string]http.Handler
+	// IdleTimeout ends a session over which nothing has gone for so long
+	// (streamingConnectionIdleTimeout). Zero means 4 h.
+	IdleTimeout time.Duration
+	// MaxStreams is how many sessions and readers of logs there are at a time; one more
+	// is answered with 429. Zero means 1000.
+	MaxStreams int
+}
+
+func (c *APIConfig) complete() error {
+	if err := required.Field("server: APIConfig.Source", c.Source); err != nil {
+		return err
+	}
+	if c.Debugging {
+		if err := required.Field("server: APIConfig.Pods", c.Pods); err != nil {
+			return err
+		}
+	}
+	if c.IdleTimeout < 0 || c.MaxStreams < 0 {
+		return errors.New("server: APIConfig.IdleTimeout and APIConfig.MaxStreams must not be negative")
+	}
+	c.IdleTimeout = cmp.Or(c.IdleTimeout, 4*time.Hour)
+	c.MaxStreams = cmp.Or(c.MaxStreams, 1000)
+	return nil
+}
+
+// NewAPI returns the handler of the kubelet API, without authentication, which the caller
+// puts around it. It wants the end of a request's context to end the request, also one
+// whose connection was taken over: ServeAPI sees to that.
+func NewAPI(cfg APIConfig) (http.Handler, error) {
+	if err := cfg.complete(); err != nil {
+		return nil, err
+	}
+	mux := http.NewServeMux()
+	always(mux, cfg.Source)
+	for _, route := range cfg.debugging() {
+		if !cfg.Debugging {
+			route.handler = nil
+		}
+		route.add(mux)
+	}
+	return asWritten(mux), nil
+}
+
+// always adds what every server of the kubelet has.
+func always(mux *http.ServeMux, s Source) {
+	for pattern, handler := range map[string]http.HandlerFunc{
+		"GET /healthz": healthz(s), "GET /healthz/{check}": healthz(s), "GET /pods": pods(s), "GET /pods/{$}": pods(s), "GET /statusz/pods": statusz(s),
+	} {
+		mux.Handle(pattern, soon(handler))
+	}
+	mux.Handle("GET /{$}", http.RedirectHandler("/statusz/pods", http.StatusFound))
+	for _, path := range []string{"/stats/", "/metrics", "/metrics/"} {
+		mux.Handle(path, answer(http.StatusNotFound, "this kubelet does not measure what its node and pods use yet"))
+	}
+}
+
+// route is a path of the API that can be switched off.
+type route struct {
+	methods string // with spaces between
+	// paths are those of handler; whatever lies below root and is none of them is refused.
+	root    string
+	paths   []string
+	handler http.Handler // nil: switched off
+	// off is what a path answers that is switched off: StatusMethodNotAllowed or StatusNotFound.
+	off int
+}
+
+func (r route) add(mux *http.ServeMux) {
+	if r.handler == nil {
+		off := answer(r.off, "this is switched off on this server")
+		mux.Handle(r.root, off)
+		if below := r.root + "/"; !strings.HasSuffix(r.root, "/") {
+			mux.Handle(below, off)
+		}
+		return
+	}
+	for _, method := range strings.Fields(r.methods) {
+		for _, path := range r.paths {
+			mux.Handle(method+" "+r.root+path, r.handler)
+		}
+	}
+}
+
+// container are the paths of a container, with and without the pod's UID.
+var container = []string{"{namespace}/{pod}/{container}", "{namespace}/{pod}/{uid}/{container}"}
+
+func (c *APIConfig) debugging() []route {
+	limit := make(limiter, c.MaxStreams)
+	session := func(open opener) http.Handler { return limit.around(sessions{open: open, idle: c.IdleTimeout}) }
+	p := c.Pods
+	routes := []route{
+		{methods: "GET", root: "/containerLogs/", paths: container[:1], handler: limit.around(containerLogs(p))},
+		{methods: "GET POST", root: "/exec/", paths: container, handler: session(openExec(p))},
+		{methods: "GET POST", root: "/attach/", paths: container, handler: session(openAttach(p))},
+		{methods: "GET POST", root: "/portForward/", paths: []string{"{namespace}/{pod}", "{namespace}/{pod}/{uid}"}, handler: session(openPortForward(p))},
+		{methods: "POST", root: "/run/", paths: container, handler: runCommand(p)},
+		{methods: "GET", root: "/runningpods", paths: []string{"", "/{$}"}, handler: runningPods(p)},
+		{methods: "POST", root: "/checkpoint/", paths: container[:1], handler: checkpoint(p), off: http.StatusNotFound},
+		{methods: "GET", root: "/logs", paths: []string{"", "/"}, handler: c.NodeLogs},
+		{methods: "GET", root: "/debug/pprof", paths: []string{"", "/"}, handler: c.profiles()},
+		{methods: "PUT", root: "/debug/flags/v", paths: []string{""}, handler: c.verbosity(), off: http.StatusNotFound},
+		{methods: "GET", root: "/configz", paths: []string{""}, handler: c.configz(), off: http.StatusNotFound},
+	}
+	for path, handler := range c.Pages {
+		routes = append(routes, route{methods: "GET", root: path, paths: []string{""}, handler: handler, off: http.StatusNotFound})
+	}
+	for i := range routes {
+		routes[i].off = cmp.Or(routes[i].off, http.StatusMethodNotAllowed)
+	}
+	return routes
+}
+
+// soon gives up an answer that its client does not read.
+func soon(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(quick)) // what cannot have one is no connection
+		next.ServeHTTP(w, r)
+	})
+}
+
+func answer(code int, message string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, message, code) })
+}
+
+// asWritten refuses paths that mean another one than they say: with dot segments, empty
+// ones, or encoded slashes. What was decided about a path before it was routed holds then.
+func asWritten(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		clean := path.Clean(r.URL.Path)
+		if strings.HasSuffix(r.URL.Path, "/") && clean != "/" {
+			clean += "/"
+		}
+		escaped := strings.ToLower(r.URL.EscapedPath())
+		if clean != r.URL.Path || strings.Contains(escaped, "%2f") || strings.Contains(escaped, "%5c") || strings.Contains(escaped, "%00") {
+			http.Error(w, "the path has empty or dot segments, or encoded slashes", http.StatusBadRequest)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
