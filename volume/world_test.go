@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"os"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -54,14 +56,18 @@ type script struct {
 	running []*operation
 	wanted  map[types.UID]bool // given to Prepare, and not to Release since
 	told    map[types.UID]over
-	heard   set[types.UID] // nil: nobody listens
-	log     []string
+	// asked are the refreshes that a Prepare wants done, with the operation once it has
+	// begun: nil as long as only others run, which may have begun with what was before.
+	asked map[*volumeState]*operation
+	heard set[types.UID] // nil: nobody listens
+	log   []string
 }
 
 func newScript(t testing.TB) *script {
 	s := &script{
 		t: t, w: newWorld([]Plugin{own, shared}, time.Minute),
 		now: time.Unix(1000, 0), wanted: map[types.UID]bool{}, told: map[types.UID]over{},
+		asked: map[*volumeState]*operation{},
 	}
 	return s
 }
@@ -111,6 +117,9 @@ func (s *script) begun(op *operation) {
 func (s *script) begunVolume(v *volumeState, op *operation) {
 	uid := v.pod.uid
 	s.require(v.pod.op == nil || v.pod.op.began.Equal(s.now), "%s while something is done to the pod", op.name)
+	if _, asked := s.asked[v]; asked && op.kind == doMount {
+		s.asked[v] = op
+	}
 	switch op.kind {
 	case doUnmount:
 		s.require(v.pod.releasing && !s.wanted[uid], "%s of a pod that was not released", op.name)
@@ -151,6 +160,7 @@ func (s *script) invariants() {
 	}
 	s.settled()
 	s.announced()
+	s.promised()
 	if s.now.Unix()%7 == 0 { // it is for people, and must not fail
 		for _, p := range s.w.pods {
 			for _, v := range s.w.explain(p, s.now) {
@@ -183,15 +193,65 @@ func (s *script) settled() {
 	}
 }
 
-// over is what callers wait for: that the release of a pod is over, and that it is ready.
-type over struct{ release, ready bool }
+// over is what callers wait for: that the release of a pod is over, or its preparation,
+// for the patient and for others.
+type over struct{ release, prepared, ready bool }
 
 func (s *script) over(p *podState) over {
 	moving := s.w.moves(p, s.now)
 	for _, v := range p.volumes {
 		moving = moving || s.w.moves(v, s.now)
 	}
-	return over{!p.releasing || !moving, !p.releasing && p.ready()}
+	return over{!p.releasing || !moving, !p.releasing && s.w.prepared(p, true, s.now), !p.releasing && p.ready()}
+}
+
+// promised checks what Prepare promises. When it is over and nothing is missing, each
+// volume that was mounted before was brought up to date, by an operation that began
+// after Prepare was called; or that cannot be now: an operation on the volume, or one
+// that comes before, is stuck, the last try has failed and the pause after it is not
+// over, or another pod has the volume. When it is over and something is missing, nothing
+// goes on for that.
+func (s *script) promised() {
+	for _, p := range s.w.pods {
+		if p.releasing || !s.w.prepared(p, true, s.now) {
+			continue
+		}
+		for _, v := range p.wanted() {
+			op, asked := s.asked[v]
+			if v.ready() && !(asked && p.ready()) {
+				continue
+			}
+			waits, why := s.waits(v)
+			s.require(waits, "pod %s: over, and %s is not as it should be: %s, %v", p.uid, v.key.name, why, op)
+		}
+	}
+}
+
+// waits tells that nothing can be done for a volume before a pause is over, or others
+// have done something: an operation is stuck, or a pod has the volume. What is waited for
+// first is looked at first; of a volume that is mounted that is not whether it is attached.
+func (s *script) waits(v *volumeState) (waits bool, why string) {
+	paused := s.now.Before(v.retry.at) || s.now.Before(v.pod.retry.at)
+	for _, op := range []*operation{v.op, v.pod.op} {
+		if op != nil {
+			return op.stuck, op.String()
+		}
+	}
+	if step, held := s.w.heldBy(v); held {
+		return !step.soon, step.why
+	}
+	if of := v.shared; of != nil {
+		paused = paused || s.now.Before(of.retry.at)
+		if of.op != nil && (of.op.kind != doVerify || v.state != StateMounted) {
+			return of.op.stuck, of.op.String()
+		}
+		if v.state != StateMounted || !v.ready() {
+			for user := range of.users {
+				paused = paused || user.op != nil && user.op.stuck
+			}
+		}
+	}
+	return paused, "no operation"
 }
 
 // announced checks that whoever waits for a pod is told when the wait is over.
@@ -202,7 +262,7 @@ func (s *script) announced() {
 	}
 	for uid, before := range s.told {
 		after, there := now[uid]
-		news := !there || after.release && !before.release || after.ready && !before.ready
+		news := !there || after.release && !before.release || after.prepared && !before.prepared || after.ready && !before.ready
 		s.require(!news || s.w.changed.has(uid), "pod %s: nobody is told that %v has become %v", uid, before, after)
 	}
 	s.told = now
@@ -216,7 +276,13 @@ func (s *script) want(uid types.UID, volumes ...resolved) {
 	s.logf("want %s %d", uid, len(volumes))
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "pod", UID: uid}}
 	s.wanted[uid] = true
-	s.w.want(pod, volumes, s.now)
+	for _, v := range s.w.want(pod, volumes, s.now).wanted() {
+		if v.remounts && v.state == StateMounted {
+			s.asked[v] = nil
+		} else {
+			delete(s.asked, v)
+		}
+	}
 	s.next()
 }
 
@@ -234,6 +300,9 @@ func (s *script) end(i int, out outcome) {
 	op := s.running[i]
 	s.logf("end %s: %v", op.name, out.err)
 	s.running = slices.Delete(s.running, i, i+1)
+	if v, ok := op.on.(*volumeState); ok && s.asked[v] == op {
+		delete(s.asked, v)
+	}
 	if op.kind == doVerify {
 		out.attach = true
 	}
@@ -257,6 +326,13 @@ func claimedVolume(name, size string) resolved {
 		pv.Spec.AccessModes = []v1.PersistentVolumeAccessMode{v1.ReadWriteOncePod}
 	}
 	return resolved{name: name, plugin: shared, spec: &Spec{Name: name, Persistent: pv}, shared: "h-" + name}
+}
+
+// grownVolume is no other pod's, can be expanded and is brought up to date.
+func grownVolume(name, size string) resolved {
+	r := claimedVolume(name, size)
+	r.plugin, r.shared, r.remounts, r.objects = growing, "", true, []Object{object}
+	return r
 }
 
 // finish releases everything and lets everything succeed: nothing is left.
@@ -300,6 +376,9 @@ func play(t testing.TB, data []byte) {
 				if how>>j&1 == 1 {
 					volumes = append(volumes, r)
 				}
+			}
+			if how&16 != 0 {
+				volumes = append(volumes, grownVolume("grown", []string{"1Gi", "2Gi"}[how>>5&1]))
 			}
 			if how&64 != 0 {
 				volumes = append(volumes, claimedVolume("disk", "2Gi"))
@@ -359,7 +438,11 @@ func FuzzWorld(f *testing.F) {
 }
 
 func TestRandomWorlds(t *testing.T) {
-	for seed := range uint64(200) {
+	seeds := uint64(200)
+	if n, err := strconv.ParseUint(os.Getenv("WORLD_SEEDS"), 10, 64); err == nil {
+		seeds = n
+	}
+	for seed := range seeds {
 		r := rand.New(rand.NewPCG(seed, 1))
 		data := make([]byte, 3*r.IntN(200))
 		for i := range data {
@@ -558,4 +641,34 @@ func TestNothingIsBeingRead(t *testing.T) {
 		require.False(t, s.w.moves(v, s.now), name)
 		require.True(t, s.heard.has("d"), name)
 	}
+}
+
+// A refresh that was asked for while the volume is expanded is waited for, like one that
+// was asked for while another runs.
+func TestRefreshDuringExpansion(t *testing.T) {
+	s := newScript(t)
+	end := func(k kind) {
+		t.Helper()
+		i := slices.IndexFunc(s.running, func(op *operation) bool { return op.kind == k })
+		require.GreaterOrEqual(t, i, 0)
+		s.end(i, outcome{})
+	}
+	prepared := func() bool { return s.w.prepared(s.w.pods["a"], true, s.now) }
+	s.want("a", grownVolume("grown", "1Gi"))
+	end(doMount)
+	end(doExpand)
+	require.True(t, prepared())
+	s.want("a", grownVolume("grown", "2Gi"))
+	end(doMount)
+	require.True(t, prepared(), "nobody waits for it to grow")
+	s.want("a", grownVolume("grown", "2Gi"))
+	require.False(t, prepared())
+	end(doExpand)
+	require.False(t, prepared())
+	s.want("a", grownVolume("grown", "2Gi"))
+	end(doMount)
+	require.False(t, prepared(), "it began before")
+	end(doMount)
+	require.True(t, prepared())
+	s.finish()
 }
