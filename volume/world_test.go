@@ -277,7 +277,7 @@ func (s *script) want(uid types.UID, volumes ...resolved) {
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "pod", UID: uid}}
 	s.wanted[uid] = true
 	for _, v := range s.w.want(pod, volumes, s.now).wanted() {
-		if v.remounts && v.state == StateMounted {
+		if v.remount && v.state == StateMounted { // not before its claim is read
 			s.asked[v] = nil
 		} else {
 			delete(s.asked, v)
@@ -670,5 +670,80 @@ func TestRefreshDuringExpansion(t *testing.T) {
 	require.False(t, prepared(), "it began before")
 	end(doMount)
 	require.True(t, prepared())
+	s.finish()
+}
+
+// What is mounted is known better than from the disk, on which it is found, too.
+func TestMountedIsFound(t *testing.T) {
+	s := newScript(t)
+	s.w.toRead([]types.UID{"a"})
+	s.next()
+	s.want("a", inlineVolume("x"))
+	end := func(k kind, out outcome) {
+		t.Helper()
+		i := slices.IndexFunc(s.running, func(op *operation) bool { return op.kind == k })
+		require.GreaterOrEqual(t, i, 0)
+		s.end(i, out)
+	}
+	end(doRead, outcome{err: errFailed})
+	end(doMount, outcome{mounted: Mounted{Path: "/x"}})
+	s.pass(time.Second)
+	end(doRead, outcome{found: []found{{key: volumeKey{plugin: "own", name: "x"}, plugin: own}}})
+	v := s.w.pods["a"].names["x"].volume
+	require.Equal(t, StateMounted, v.state)
+	require.False(t, v.found)
+	s.finish()
+}
+
+// A mount that goes on after its pod was released has a second to end. Release does not
+// wait for longer.
+func TestCancelledIsStuckSoon(t *testing.T) {
+	s := newScript(t)
+	s.want("a", inlineVolume("x"))
+	v := s.w.pods["a"].names["x"].volume
+	s.release("a")
+	s.end(slices.IndexFunc(s.running, func(op *operation) bool { return op.kind == doLook }), outcome{})
+	s.pass(patience - 1)
+	require.False(t, v.op.stuck)
+	s.pass(1)
+	require.True(t, v.op.stuck)
+	require.True(t, s.over(s.w.pods["a"]).release)
+	s.finish()
+}
+
+// A volume that is wanted once more is what is said of it now. Names that are meant
+// together get what they all need.
+func TestWantedAnew(t *testing.T) {
+	s := newScript(t)
+	of := func(name string, readOnly bool, inside string) resolved {
+		r := claimedVolume("disk", "1Gi")
+		r.name, r.spec.ReadOnly, r.inside = name, readOnly, []string{inside}
+		return r
+	}
+	s.want("a", of("x", false, "old"))
+	s.want("a", of("x", true, "new"))
+	v := s.w.pods["a"].names["x"].volume
+	require.Equal(t, []string{"new"}, v.inside)
+	require.True(t, v.spec.ReadOnly)
+	s.want("a", of("x", true, "b"), of("y", false, "a"), of("z", true, "b"))
+	require.Equal(t, []string{"a", "b"}, v.inside)
+	require.False(t, v.spec.ReadOnly)
+	s.finish()
+}
+
+// A volume whose claim is being read is brought up to date once that is read, not before.
+func TestClaimIsReadBeforeRefresh(t *testing.T) {
+	s := newScript(t)
+	grown := grownVolume("grown", "1Gi")
+	s.want("a", grown)
+	for _, k := range []kind{doMount, doExpand} {
+		s.end(slices.IndexFunc(s.running, func(op *operation) bool { return op.kind == k }), outcome{})
+	}
+	s.want("a", resolved{name: "grown", claim: true})
+	p := s.w.pods["a"]
+	require.Nil(t, p.names["grown"].volume.op)
+	s.w.wantClaims(p.pod, []resolved{grown}, s.now)
+	s.next()
+	require.Equal(t, doMount, p.names["grown"].volume.op.kind)
 	s.finish()
 }

@@ -199,6 +199,9 @@ func TestHistoryEditedIntoAnother(t *testing.T) {
 		l.see(folder{"a": "x 1", "m": "y 2"}, 0)
 		pods, _, _ := l.see(folder{"a": edited, "m": "y 2"}, time.Minute)
 		require.Equal(t, want, pods, edited)
+		_, problems, v := l.see(folder{"a": edited, "m": "y 2"}, 2*time.Minute)
+		require.Len(t, problems, 1)
+		require.False(t, v.problems[0].KeptLastGood, "its pod is another manifest's")
 	}
 }
 
