@@ -747,3 +747,49 @@ func TestClaimIsReadBeforeRefresh(t *testing.T) {
 	require.Equal(t, doMount, p.names["grown"].volume.op.kind)
 	s.finish()
 }
+
+// Claims that were read for what a pod was before, or while it was released, change nothing.
+func TestClaimsOfAnEarlierPod(t *testing.T) {
+	s := newScript(t)
+	claim := resolved{name: "grown", claim: true}
+	taken := func(pod *v1.Pod) bool {
+		s.w.wantClaims(pod, []resolved{grownVolume("grown", "1Gi")}, s.now)
+		p := s.w.pods["a"]
+		return p != nil && len(p.volumes) > 0
+	}
+	require.False(t, taken(&v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "a"}}), "nobody asked for it")
+	s.want("a", claim)
+	before := s.w.pods["a"].pod
+	s.want("a", claim)
+	require.False(t, taken(before))
+	now := s.w.pods["a"].pod
+	s.release("a")
+	s.w.pods["a"].names["grown"] = &nameState{}
+	require.False(t, taken(now))
+	delete(s.w.pods["a"].names, "grown")
+	s.want("a", claim)
+	require.True(t, taken(s.w.pods["a"].pod))
+	s.next()
+	s.finish()
+}
+
+// An object without a name stands for all of its namespace, without that for all of its kind.
+func TestChangesOfManyObjects(t *testing.T) {
+	s := newScript(t)
+	s.want("a", inlineVolume("x"))
+	s.end(slices.IndexFunc(s.running, func(op *operation) bool { return op.kind == doMount }), outcome{})
+	for o, want := range map[Object]bool{
+		{Kind: "ConfigMap", Namespace: "ns", Name: "web"}: true, {Kind: "ConfigMap", Namespace: "ns"}: true, {Kind: "ConfigMap"}: true,
+		{Kind: "ConfigMap", Namespace: "other"}: false, {Kind: "Secret"}: false, {Kind: "Secret", Namespace: "ns"}: false,
+		{Kind: "ConfigMap", Namespace: "ns", Name: "other"}: false,
+	} {
+		s.w.objectChanged(o)
+		s.next()
+		i := slices.IndexFunc(s.running, func(op *operation) bool { return op.kind == doMount && op.again })
+		require.Equal(t, want, i >= 0, o)
+		if i >= 0 {
+			s.end(i, outcome{})
+		}
+	}
+	s.finish()
+}

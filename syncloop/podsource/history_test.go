@@ -447,6 +447,13 @@ func TestEarlierVersion(t *testing.T) {
 	require.Equal(t, []string{"a 2", "b 1"}, pods)
 
 	l = newHistory()
+	asked := 0
+	l.earlier = func(string) *v1.Pod { asked++; return nil }
+	l.see(folder{"a": "!no"}, 0)
+	l.see(folder{"a": "!never"}, time.Second)
+	require.Equal(t, 1, asked, "there is none, whatever is wrong now")
+
+	l = newHistory()
 	l.earlier = func(string) *v1.Pod { t.Error("not asked"); return nil }
 	l.dropBroken = true
 	pods, _, _ = l.see(folder{"a": "!no"}, 0)
