@@ -154,7 +154,7 @@ func (v *volumeState) nextMount(w *world, now time.Time) step {
 	}
 	again := v.state == StateMounted
 	if again && !v.remountDue(now) {
-		if v.toExpand() > 0 {
+		if v.toExpand() != 0 {
 			if v.shared != nil {
 				return step{why: "expansion", on: v.shared, at: v.refreshAt}
 			}
@@ -213,7 +213,7 @@ func (v *volumeState) ready() bool {
 	if v.shared != nil {
 		expanded = v.shared.expandedTo
 	}
-	return v.wanted && v.state == StateMounted && (v.toExpand() == 0 || expanded > 0)
+	return v.wanted && v.state == StateMounted && (v.toExpand() == 0 || expanded != 0)
 }
 
 // heldBy says what keeps a claim that only one pod may have, if something does.
@@ -245,7 +245,7 @@ func (s *sharedState) next(w *world, now time.Time) step {
 		}
 		if v.wanted && !v.pod.releasing {
 			wanted = v
-			if v.state == StateMounted && v.toExpand() > 0 {
+			if v.state == StateMounted && v.toExpand() != 0 {
 				expand = v
 			}
 		}
