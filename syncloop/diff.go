@@ -7,7 +7,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/internal/podfacts"
@@ -96,18 +95,11 @@ func compare(old, pod *v1.Pod) Op {
 // semanticallyEqual compares what a pod is meant to be. Its status, and what
 // this side wrote into it, do not count.
 func semanticallyEqual(a, b *v1.Pod) bool {
-	return equalTime(a.DeletionTimestamp, b.DeletionTimestamp) &&
+	return a.DeletionTimestamp.Equal(b.DeletionTimestamp) &&
 		equality.Semantic.DeepEqual(a.DeletionGracePeriodSeconds, b.DeletionGracePeriodSeconds) &&
 		maps.Equal(a.Labels, b.Labels) &&
 		maps.Equal(foreignAnnotations(a), foreignAnnotations(b)) &&
 		equality.Semantic.DeepEqual(a.Spec, b.Spec)
-}
-
-func equalTime(a, b *metav1.Time) bool {
-	if a == nil || b == nil {
-		return a == b
-	}
-	return a.Equal(b)
 }
 
 // foreignAnnotations are the annotations without those a kubelet adds itself.

@@ -72,7 +72,7 @@ func (l *Loop) handleSource(ctx context.Context, source string, retry bool) {
 		newest, delivered = l.cfg.Pods.Pods(source)
 		return nil
 	})
-	if err == nil && delivered {
+	if delivered {
 		err = l.handlePods(ctx, source, newest, retry)
 	}
 	if err == nil {

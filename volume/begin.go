@@ -69,7 +69,7 @@ func (s *sharedState) user(k kind) (user *volumeState) {
 	for v := range s.users {
 		switch {
 		case !v.wanted || v.pod.releasing:
-		case k != doExpand || v.state == StateMounted && v.toExpand() > 0:
+		case k != doExpand || v.state == StateMounted && v.toExpand() != 0:
 			user = v
 		}
 	}

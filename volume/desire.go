@@ -102,13 +102,12 @@ func (w *world) wantName(p *podState, r *resolved, now time.Time) {
 
 func (w *world) wantVolume(p *podState, r *resolved, now time.Time) *nameState {
 	v := w.volume(p, r.key(), r.plugin)
-	switch {
-	case !v.wanted || v.spec == nil:
+	if !v.wanted {
 		v.spec, v.inside = r.spec, r.inside
 		if v.requestedAt.IsZero() {
 			v.requestedAt = now
 		}
-	default: // another name of the same
+	} else { // another name of the same
 		v.inside = slices.Compact(slices.Sorted(slices.Values(slices.Concat(v.inside, r.inside))))
 		if !r.spec.ReadOnly {
 			v.spec = r.spec

@@ -3,6 +3,8 @@ package volume
 import (
 	"errors"
 	"fmt"
+
+	"github.com/podwright/podwright/internal/run"
 )
 
 // Errors to test for.
@@ -69,10 +71,16 @@ func (e *FieldError) Error() string { return fmt.Sprintf("%s: %v", e.Path, e.Err
 func (e *FieldError) Unwrap() error { return e.Err }
 
 // AtField says in which field an error is. The path of a FieldError is taken to begin
-// there.
+// there. Of errors joined by this library it says so of each; marks (Transient,
+// Uncertain) stay.
 func AtField(path string, err error) error {
-	if f, ok := err.(*FieldError); ok {
-		return &FieldError{Path: path + "." + f.Path, Err: f.Err}
-	}
-	return &FieldError{Path: path, Err: err}
+	return run.EachOf(err, func(err error) error {
+		switch e := err.(type) {
+		case *FieldError:
+			return &FieldError{Path: path + "." + e.Path, Err: e.Err}
+		case *marked:
+			return &marked{AtField(path, e.err), e.as}
+		}
+		return &FieldError{Path: path, Err: err}
+	})
 }

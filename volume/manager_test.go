@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/volume"
 	"github.com/podwright/podwright/volume/volumetest"
 )
@@ -279,6 +280,25 @@ func TestV20Uncertain(t *testing.T) {
 			})
 		})
 	}
+}
+
+// What a plugin finds wrong is named by its whole path in the pod's spec, all of it.
+func TestFaultsAreNamedByField(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAgent(t, func(a *agent) {
+			at := func(i int) error { return volume.AtField(fmt.Sprintf("sources[%d].path", i), errBoom) }
+			a.plugin.Fault = func(_ context.Context, c volumetest.Call) error {
+				if c.Method != "Mount" || c.Volume != "bad" {
+					return nil
+				}
+				return volume.Transient(volume.AtField("projected", run.Join(at(0), at(2))))
+			}
+		})
+		err := a.Prepare(t.Context(), newPod("u1", "good", "bad"))
+		require.ErrorIs(t, err, errBoom)
+		require.ErrorContains(t, err, "last error: spec.volumes[1].projected.sources[0].path: boom\nspec.volumes[1].projected.sources[2].path: boom")
+		require.Equal(t, volume.StateNotMounted, a.Explain("u1")[1].State, "it is transient yet")
+	})
 }
 
 // attachments knows what is attached.
@@ -927,6 +947,7 @@ func TestMetrics(t *testing.T) {
 		require.NoError(t, a.Prepare(t.Context(), pod))
 		require.Equal(t, map[volume.Count]int{{Plugin: "example.com/memory", State: volume.StateMounted}: 1}, a.Counts())
 		require.NoError(t, a.Release(t.Context(), pod.UID))
+		synctest.Wait() // callers go on at the end of an operation, before the metrics are told
 		mu.Lock()
 		defer mu.Unlock()
 		require.Equal(t, time.Second, took)

@@ -154,7 +154,7 @@ func (v *volumeState) nextMount(w *world, now time.Time) step {
 	}
 	again := v.state == StateMounted
 	if again && !v.remountDue(now) {
-		if v.toExpand() > 0 {
+		if v.toExpand() != 0 {
 			if v.shared != nil {
 				return step{why: "expansion", on: v.shared, at: v.refreshAt}
 			}
@@ -213,7 +213,7 @@ func (v *volumeState) ready() bool {
 	if v.shared != nil {
 		expanded = v.shared.expandedTo
 	}
-	return v.wanted && v.state == StateMounted && (v.toExpand() == 0 || expanded > 0)
+	return v.wanted && v.state == StateMounted && (v.toExpand() == 0 || expanded != 0)
 }
 
 // heldBy says what keeps a claim that only one pod may have, if something does.
@@ -240,12 +240,12 @@ func (s *sharedState) next(w *world, now time.Time) step {
 	}
 	var wanted, busy, expand *volumeState
 	for v := range s.users {
-		if v.op != nil {
-			busy = v
+		if v.op != nil && (busy == nil || v.op.stuck) {
+			busy = v // all are waited for; one that is stuck says that this takes a while
 		}
 		if v.wanted && !v.pod.releasing {
 			wanted = v
-			if v.state == StateMounted && v.toExpand() > 0 {
+			if v.state == StateMounted && v.toExpand() != 0 {
 				expand = v
 			}
 		}
@@ -318,11 +318,21 @@ func (p *podState) ready() bool {
 	return true
 }
 
+// prepared tells that there is nothing more to wait for before containers start, or are
+// told why they cannot: all volumes are ready, and for the patient those brought up to
+// date that can be; or none that is missing moves.
+func (w *world) prepared(p *podState, patient bool, now time.Time) bool {
+	if p.ready() {
+		return !patient || !w.refreshes(p, now)
+	}
+	return !slices.ContainsFunc(p.wanted(), func(v *volumeState) bool { return !v.ready() && w.moves(v, now) })
+}
+
 // refreshes tells whether a volume of a pod is being brought up to date.
 func (w *world) refreshes(p *podState, now time.Time) bool {
 	for _, v := range p.wanted() {
 		running := v.op != nil && v.op.again
-		if (running || v.op == nil && v.remountDue(now)) && w.moves(v, now) {
+		if (running || v.remountDue(now)) && w.moves(v, now) {
 			return true
 		}
 	}

@@ -81,9 +81,9 @@ func (m *Manager) mount(ctx context.Context, op *operation) (Mounted, error) {
 	return mounted, inPod(args.Pod, args.Spec, err)
 }
 
-// inPod completes the path of a field of a volume's source.
+// inPod completes the paths of fields of a volume's source.
 func inPod(pod *v1.Pod, spec *Spec, err error) error {
-	if _, ok := err.(*FieldError); !ok || spec.Inline == nil {
+	if spec.Inline == nil || !errors.As(err, new(*FieldError)) {
 		return err
 	}
 	i := slices.IndexFunc(pod.Spec.Volumes, func(v v1.Volume) bool { return v.Name == spec.Name })

@@ -121,13 +121,9 @@ func (m *Manager) prepared(uid types.UID, patient bool, cause error) (over bool,
 	if p == nil || p.releasing {
 		return true, fmt.Errorf("volume: pod %s: %w", uid, ErrReleased)
 	}
-	if p.ready() {
-		return cause != nil || !patient || !m.world.refreshes(p, now), nil
-	}
-	for _, v := range p.wanted() {
-		if cause == nil && !v.ready() && m.world.moves(v, now) {
-			return false, nil
-		}
+	over = cause != nil || m.world.prepared(p, patient, now)
+	if !over || p.ready() {
+		return over, nil
 	}
 	p.awaited = true
 	return true, m.notReady(p, "mount", cause)

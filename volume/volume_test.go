@@ -10,6 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/volume"
 )
 
@@ -95,6 +96,10 @@ func TestAtField(t *testing.T) {
 	odd := errors.New("odd")
 	err := volume.AtField("spec.volumes[2]", volume.AtField("hostPath", volume.AtField("type", odd)))
 	require.EqualError(t, err, "spec.volumes[2].hostPath.type: odd")
+	require.ErrorIs(t, err, odd)
+	err = volume.AtField("a", volume.Transient(run.Join(volume.AtField("b", odd), odd)))
+	require.EqualError(t, err, "a.b: odd\na: odd")
+	require.ErrorIs(t, err, volume.ErrTransient)
 	require.ErrorIs(t, err, odd)
 }
 

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"os"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -54,14 +56,18 @@ type script struct {
 	running []*operation
 	wanted  map[types.UID]bool // given to Prepare, and not to Release since
 	told    map[types.UID]over
-	heard   set[types.UID] // nil: nobody listens
-	log     []string
+	// asked are the refreshes that a Prepare wants done, with the operation once it has
+	// begun: nil as long as only others run, which may have begun with what was before.
+	asked map[*volumeState]*operation
+	heard set[types.UID] // nil: nobody listens
+	log   []string
 }
 
 func newScript(t testing.TB) *script {
 	s := &script{
 		t: t, w: newWorld([]Plugin{own, shared}, time.Minute),
 		now: time.Unix(1000, 0), wanted: map[types.UID]bool{}, told: map[types.UID]over{},
+		asked: map[*volumeState]*operation{},
 	}
 	return s
 }
@@ -111,6 +117,9 @@ func (s *script) begun(op *operation) {
 func (s *script) begunVolume(v *volumeState, op *operation) {
 	uid := v.pod.uid
 	s.require(v.pod.op == nil || v.pod.op.began.Equal(s.now), "%s while something is done to the pod", op.name)
+	if _, asked := s.asked[v]; asked && op.kind == doMount {
+		s.asked[v] = op
+	}
 	switch op.kind {
 	case doUnmount:
 		s.require(v.pod.releasing && !s.wanted[uid], "%s of a pod that was not released", op.name)
@@ -151,6 +160,7 @@ func (s *script) invariants() {
 	}
 	s.settled()
 	s.announced()
+	s.promised()
 	if s.now.Unix()%7 == 0 { // it is for people, and must not fail
 		for _, p := range s.w.pods {
 			for _, v := range s.w.explain(p, s.now) {
@@ -183,15 +193,65 @@ func (s *script) settled() {
 	}
 }
 
-// over is what callers wait for: that the release of a pod is over, and that it is ready.
-type over struct{ release, ready bool }
+// over is what callers wait for: that the release of a pod is over, or its preparation,
+// for the patient and for others.
+type over struct{ release, prepared, ready bool }
 
 func (s *script) over(p *podState) over {
 	moving := s.w.moves(p, s.now)
 	for _, v := range p.volumes {
 		moving = moving || s.w.moves(v, s.now)
 	}
-	return over{!p.releasing || !moving, !p.releasing && p.ready()}
+	return over{!p.releasing || !moving, !p.releasing && s.w.prepared(p, true, s.now), !p.releasing && p.ready()}
+}
+
+// promised checks what Prepare promises. When it is over and nothing is missing, each
+// volume that was mounted before was brought up to date, by an operation that began
+// after Prepare was called; or that cannot be now: an operation on the volume, or one
+// that comes before, is stuck, the last try has failed and the pause after it is not
+// over, or another pod has the volume. When it is over and something is missing, nothing
+// goes on for that.
+func (s *script) promised() {
+	for _, p := range s.w.pods {
+		if p.releasing || !s.w.prepared(p, true, s.now) {
+			continue
+		}
+		for _, v := range p.wanted() {
+			op, asked := s.asked[v]
+			if v.ready() && !(asked && p.ready()) {
+				continue
+			}
+			waits, why := s.waits(v)
+			s.require(waits, "pod %s: over, and %s is not as it should be: %s, %v", p.uid, v.key.name, why, op)
+		}
+	}
+}
+
+// waits tells that nothing can be done for a volume before a pause is over, or others
+// have done something: an operation is stuck, or a pod has the volume. What is waited for
+// first is looked at first; of a volume that is mounted that is not whether it is attached.
+func (s *script) waits(v *volumeState) (waits bool, why string) {
+	paused := s.now.Before(v.retry.at) || s.now.Before(v.pod.retry.at)
+	for _, op := range []*operation{v.op, v.pod.op} {
+		if op != nil {
+			return op.stuck, op.String()
+		}
+	}
+	if step, held := s.w.heldBy(v); held {
+		return !step.soon, step.why
+	}
+	if of := v.shared; of != nil {
+		paused = paused || s.now.Before(of.retry.at)
+		if of.op != nil && (of.op.kind != doVerify || v.state != StateMounted) {
+			return of.op.stuck, of.op.String()
+		}
+		if v.state != StateMounted || !v.ready() {
+			for user := range of.users {
+				paused = paused || user.op != nil && user.op.stuck
+			}
+		}
+	}
+	return paused, "no operation"
 }
 
 // announced checks that whoever waits for a pod is told when the wait is over.
@@ -202,7 +262,7 @@ func (s *script) announced() {
 	}
 	for uid, before := range s.told {
 		after, there := now[uid]
-		news := !there || after.release && !before.release || after.ready && !before.ready
+		news := !there || after.release && !before.release || after.prepared && !before.prepared || after.ready && !before.ready
 		s.require(!news || s.w.changed.has(uid), "pod %s: nobody is told that %v has become %v", uid, before, after)
 	}
 	s.told = now
@@ -216,7 +276,13 @@ func (s *script) want(uid types.UID, volumes ...resolved) {
 	s.logf("want %s %d", uid, len(volumes))
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "pod", UID: uid}}
 	s.wanted[uid] = true
-	s.w.want(pod, volumes, s.now)
+	for _, v := range s.w.want(pod, volumes, s.now).wanted() {
+		if v.remount && v.state == StateMounted { // not before its claim is read
+			s.asked[v] = nil
+		} else {
+			delete(s.asked, v)
+		}
+	}
 	s.next()
 }
 
@@ -234,6 +300,9 @@ func (s *script) end(i int, out outcome) {
 	op := s.running[i]
 	s.logf("end %s: %v", op.name, out.err)
 	s.running = slices.Delete(s.running, i, i+1)
+	if v, ok := op.on.(*volumeState); ok && s.asked[v] == op {
+		delete(s.asked, v)
+	}
 	if op.kind == doVerify {
 		out.attach = true
 	}
@@ -257,6 +326,13 @@ func claimedVolume(name, size string) resolved {
 		pv.Spec.AccessModes = []v1.PersistentVolumeAccessMode{v1.ReadWriteOncePod}
 	}
 	return resolved{name: name, plugin: shared, spec: &Spec{Name: name, Persistent: pv}, shared: "h-" + name}
+}
+
+// grownVolume is no other pod's, can be expanded and is brought up to date.
+func grownVolume(name, size string) resolved {
+	r := claimedVolume(name, size)
+	r.plugin, r.shared, r.remounts, r.objects = growing, "", true, []Object{object}
+	return r
 }
 
 // finish releases everything and lets everything succeed: nothing is left.
@@ -300,6 +376,9 @@ func play(t testing.TB, data []byte) {
 				if how>>j&1 == 1 {
 					volumes = append(volumes, r)
 				}
+			}
+			if how&16 != 0 {
+				volumes = append(volumes, grownVolume("grown", []string{"1Gi", "2Gi"}[how>>5&1]))
 			}
 			if how&64 != 0 {
 				volumes = append(volumes, claimedVolume("disk", "2Gi"))
@@ -359,7 +438,11 @@ func FuzzWorld(f *testing.F) {
 }
 
 func TestRandomWorlds(t *testing.T) {
-	for seed := range uint64(200) {
+	seeds := uint64(200)
+	if n, err := strconv.ParseUint(os.Getenv("WORLD_SEEDS"), 10, 64); err == nil {
+		seeds = n
+	}
+	for seed := range seeds {
 		r := rand.New(rand.NewPCG(seed, 1))
 		data := make([]byte, 3*r.IntN(200))
 		for i := range data {
@@ -558,4 +641,155 @@ func TestNothingIsBeingRead(t *testing.T) {
 		require.False(t, s.w.moves(v, s.now), name)
 		require.True(t, s.heard.has("d"), name)
 	}
+}
+
+// A refresh that was asked for while the volume is expanded is waited for, like one that
+// was asked for while another runs.
+func TestRefreshDuringExpansion(t *testing.T) {
+	s := newScript(t)
+	end := func(k kind) {
+		t.Helper()
+		i := slices.IndexFunc(s.running, func(op *operation) bool { return op.kind == k })
+		require.GreaterOrEqual(t, i, 0)
+		s.end(i, outcome{})
+	}
+	prepared := func() bool { return s.w.prepared(s.w.pods["a"], true, s.now) }
+	s.want("a", grownVolume("grown", "1Gi"))
+	end(doMount)
+	end(doExpand)
+	require.True(t, prepared())
+	s.want("a", grownVolume("grown", "2Gi"))
+	end(doMount)
+	require.True(t, prepared(), "nobody waits for it to grow")
+	s.want("a", grownVolume("grown", "2Gi"))
+	require.False(t, prepared())
+	end(doExpand)
+	require.False(t, prepared())
+	s.want("a", grownVolume("grown", "2Gi"))
+	end(doMount)
+	require.False(t, prepared(), "it began before")
+	end(doMount)
+	require.True(t, prepared())
+	s.finish()
+}
+
+// What is mounted is known better than from the disk, on which it is found, too.
+func TestMountedIsFound(t *testing.T) {
+	s := newScript(t)
+	s.w.toRead([]types.UID{"a"})
+	s.next()
+	s.want("a", inlineVolume("x"))
+	end := func(k kind, out outcome) {
+		t.Helper()
+		i := slices.IndexFunc(s.running, func(op *operation) bool { return op.kind == k })
+		require.GreaterOrEqual(t, i, 0)
+		s.end(i, out)
+	}
+	end(doRead, outcome{err: errFailed})
+	end(doMount, outcome{mounted: Mounted{Path: "/x"}})
+	s.pass(time.Second)
+	end(doRead, outcome{found: []found{{key: volumeKey{plugin: "own", name: "x"}, plugin: own}}})
+	v := s.w.pods["a"].names["x"].volume
+	require.Equal(t, StateMounted, v.state)
+	require.False(t, v.found)
+	s.finish()
+}
+
+// A mount that goes on after its pod was released has a second to end. Release does not
+// wait for longer.
+func TestCancelledIsStuckSoon(t *testing.T) {
+	s := newScript(t)
+	s.want("a", inlineVolume("x"))
+	v := s.w.pods["a"].names["x"].volume
+	s.release("a")
+	s.end(slices.IndexFunc(s.running, func(op *operation) bool { return op.kind == doLook }), outcome{})
+	s.pass(patience - 1)
+	require.False(t, v.op.stuck)
+	s.pass(1)
+	require.True(t, v.op.stuck)
+	require.True(t, s.over(s.w.pods["a"]).release)
+	s.finish()
+}
+
+// A volume that is wanted once more is what is said of it now. Names that are meant
+// together get what they all need.
+func TestWantedAnew(t *testing.T) {
+	s := newScript(t)
+	of := func(name string, readOnly bool, inside string) resolved {
+		r := claimedVolume("disk", "1Gi")
+		r.name, r.spec.ReadOnly, r.inside = name, readOnly, []string{inside}
+		return r
+	}
+	s.want("a", of("x", false, "old"))
+	s.want("a", of("x", true, "new"))
+	v := s.w.pods["a"].names["x"].volume
+	require.Equal(t, []string{"new"}, v.inside)
+	require.True(t, v.spec.ReadOnly)
+	s.want("a", of("x", true, "b"), of("y", false, "a"), of("z", true, "b"))
+	require.Equal(t, []string{"a", "b"}, v.inside)
+	require.False(t, v.spec.ReadOnly)
+	s.finish()
+}
+
+// A volume whose claim is being read is brought up to date once that is read, not before.
+func TestClaimIsReadBeforeRefresh(t *testing.T) {
+	s := newScript(t)
+	grown := grownVolume("grown", "1Gi")
+	s.want("a", grown)
+	for _, k := range []kind{doMount, doExpand} {
+		s.end(slices.IndexFunc(s.running, func(op *operation) bool { return op.kind == k }), outcome{})
+	}
+	s.want("a", resolved{name: "grown", claim: true})
+	p := s.w.pods["a"]
+	require.Nil(t, p.names["grown"].volume.op)
+	s.w.wantClaims(p.pod, []resolved{grown}, s.now)
+	s.next()
+	require.Equal(t, doMount, p.names["grown"].volume.op.kind)
+	s.finish()
+}
+
+// Claims that were read for what a pod was before, or while it was released, change nothing.
+func TestClaimsOfAnEarlierPod(t *testing.T) {
+	s := newScript(t)
+	claim := resolved{name: "grown", claim: true}
+	taken := func(pod *v1.Pod) bool {
+		s.w.wantClaims(pod, []resolved{grownVolume("grown", "1Gi")}, s.now)
+		p := s.w.pods["a"]
+		return p != nil && len(p.volumes) > 0
+	}
+	require.False(t, taken(&v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "a"}}), "nobody asked for it")
+	s.want("a", claim)
+	before := s.w.pods["a"].pod
+	s.want("a", claim)
+	require.False(t, taken(before))
+	now := s.w.pods["a"].pod
+	s.release("a")
+	s.w.pods["a"].names["grown"] = &nameState{}
+	require.False(t, taken(now))
+	delete(s.w.pods["a"].names, "grown")
+	s.want("a", claim)
+	require.True(t, taken(s.w.pods["a"].pod))
+	s.next()
+	s.finish()
+}
+
+// An object without a name stands for all of its namespace, without that for all of its kind.
+func TestChangesOfManyObjects(t *testing.T) {
+	s := newScript(t)
+	s.want("a", inlineVolume("x"))
+	s.end(slices.IndexFunc(s.running, func(op *operation) bool { return op.kind == doMount }), outcome{})
+	for o, want := range map[Object]bool{
+		{Kind: "ConfigMap", Namespace: "ns", Name: "web"}: true, {Kind: "ConfigMap", Namespace: "ns"}: true, {Kind: "ConfigMap"}: true,
+		{Kind: "ConfigMap", Namespace: "other"}: false, {Kind: "Secret"}: false, {Kind: "Secret", Namespace: "ns"}: false,
+		{Kind: "ConfigMap", Namespace: "ns", Name: "other"}: false,
+	} {
+		s.w.objectChanged(o)
+		s.next()
+		i := slices.IndexFunc(s.running, func(op *operation) bool { return op.kind == doMount && op.again })
+		require.Equal(t, want, i >= 0, o)
+		if i >= 0 {
+			s.end(i, outcome{})
+		}
+	}
+	s.finish()
 }

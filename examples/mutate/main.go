@@ -7,8 +7,9 @@
 // the race detector and with -short. One that does not compile is drawn anew. What
 // survives is printed as it is found: either a test is missing, or a line that
 // changes nothing can go, or the mutant does the same by another way. What ran into
-// a limit of time is printed, too: it may be the mutant, or a busy machine. The
-// repository is not written to. Folders and sources as arguments are drawn from
+// a limit of time is printed, too: it may be the mutant, or a busy machine. A folder
+// that does not build, or whose tests fail without a mutant, is named and passed over.
+// The repository is not written to. Folders and sources as arguments are drawn from
 // instead:
 //
 //	go run ./examples/mutate -n 20 ./status ./syncloop/order.go

@@ -96,10 +96,10 @@ func mutate(ctx context.Context, o options, names []string) error {
 		}
 		return nil
 	}
-	t := trials{options: o, queue: all, figures: map[string]*figure{}}
+	t := trials{options: o, queue: all, figures: map[string]*figure{}, unhealthy: map[string]error{}}
 	err = t.work(ctx)
 	t.print()
-	return err
+	return errors.Join(err, t.sick())
 }
 
 func candidates(names []string) ([]candidate, error) {
@@ -139,11 +139,12 @@ func (f *figure) String() string {
 // to be tried, how many are or were, and what came of them.
 type trials struct {
 	options
-	mu       sync.Mutex
-	queue    []candidate
-	begun    int
-	figures  map[string]*figure
-	unbroken sync.Map // folder to a func that runs its tests without a mutant, once
+	mu        sync.Mutex
+	queue     []candidate
+	begun     int
+	figures   map[string]*figure
+	unhealthy map[string]error // what the tests of folders say without a mutant
+	unbroken  sync.Map         // folder to a func that runs its tests without a mutant, once
 }
 
 // next takes one from the queue, unless enough were taken.
@@ -192,7 +193,11 @@ func (t *trials) try(ctx context.Context, dir string, c candidate) error {
 		}
 		trial := mutants.Trial{Package: tested, Dir: dir, Run: t.run, Timeout: t.timeout}
 		if err := t.healthy(ctx, trial); err != nil {
-			return err
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			t.untested(tested, err)
+			return nil
 		}
 		trial.File, trial.Source = c.file, c.Apply(c.source)
 		var err error
@@ -227,6 +232,25 @@ func (t *trials) healthy(ctx context.Context, trial mutants.Trial) error {
 		return err
 	}))
 	return once.(func() error)()
+}
+
+// untested notes a folder whose tests cannot say anything, and draws another mutant.
+func (t *trials) untested(folder string, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.unhealthy[folder] == nil {
+		fmt.Printf("UNTESTED %s: %v\n", folder, err)
+	}
+	t.unhealthy[folder] = err
+	t.begun--
+}
+
+// sick names the folders of which nothing was tried.
+func (t *trials) sick() error {
+	if len(t.unhealthy) == 0 {
+		return nil
+	}
+	return fmt.Errorf("not tried, since they do not build or fail without a mutant: %s", strings.Join(slices.Sorted(maps.Keys(t.unhealthy)), ", "))
 }
 
 // drawAnew makes room for another one.

@@ -5,9 +5,12 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+
+	mutants "github.com/podwright/podwright/internal/mutate"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -53,4 +56,33 @@ func TestNamed(t *testing.T) {
 func TestNoSources(t *testing.T) {
 	_, err := candidates([]string{"nowhere"})
 	require.ErrorIs(t, err, os.ErrNotExist)
+}
+
+// A folder that does not build is named, and the others are tried.
+func TestFolderThatDoesNotBuild(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for name, text := range map[string]string{
+		"go.mod":         "module m\n\ngo 1.26\n",
+		"bad/a.go":       "package bad\n\nfunc A(n int) bool { return n > 1 }\n\nvar b undefined\n",
+		"bad/a_test.go":  "package bad\n\nimport \"testing\"\n\nfunc Test(*testing.T) {}\n",
+		"sick/a.go":      "package sick\n\nfunc A(n int) bool { return n > 1 }\n",
+		"sick/a_test.go": "package sick\n\nimport \"testing\"\n\nfunc Test(t *testing.T) { t.Fatal(\"always\") }\n",
+		"good/a.go":      "package good\n\nfunc A(n int) bool { return n > 1 }\n",
+		"good/a_test.go": "package good\n\nimport \"testing\"\n\nfunc Test(*testing.T) {}\n",
+	} {
+		require.NoError(t, os.MkdirAll(filepath.Dir(name), 0o755))
+		require.NoError(t, os.WriteFile(name, []byte(text), 0o644))
+	}
+	t.Setenv("GOWORK", "off")
+	tried := &trials{options: options{n: 2, parallel: 1, timeout: time.Minute}, figures: map[string]*figure{}, unhealthy: map[string]error{}}
+	for _, folder := range []string{"bad", "sick", "good"} {
+		found, err := candidates([]string{folder})
+		require.NoError(t, err)
+		tried.queue = append(tried.queue, found...)
+	}
+	require.NoError(t, tried.work(t.Context()))
+	require.EqualError(t, tried.sick(), "not tried, since they do not build or fail without a mutant: bad, sick")
+	require.ErrorIs(t, tried.unhealthy["bad"], mutants.ErrBuild)
+	require.Equal(t, 2, tried.figures["good"][mutants.Survived])
+	require.Len(t, tried.figures, 1)
 }

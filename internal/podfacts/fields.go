@@ -55,7 +55,7 @@ func FieldValue(pod *v1.Pod, path string, s Surroundings) (string, error) {
 	case "status.hostIP", "status.hostIPs":
 		return hostAddress(path, s.HostIPs)
 	}
-	return "", fmt.Errorf("fieldRef: unsupported fieldPath: %q", path)
+	return "", fmt.Errorf("unsupported fieldPath: %q", path)
 }
 
 // hostAddress is an error while no address is known: an empty one would stay
@@ -63,7 +63,7 @@ func FieldValue(pod *v1.Pod, path string, s Surroundings) (string, error) {
 func hostAddress(path string, ips []string) (string, error) {
 	switch {
 	case len(ips) == 0:
-		return "", fmt.Errorf("fieldRef: %s: the node's addresses are not known", path)
+		return "", fmt.Errorf("%s: the node's addresses are not known", path)
 	case path == "status.hostIP":
 		return ips[0], nil
 	}
@@ -96,10 +96,10 @@ func subscripted(pod *v1.Pod, name, key string) (string, error) {
 	case "metadata.annotations":
 		from, valid = pod.Annotations, strings.ToLower(key)
 	default:
-		return "", fmt.Errorf("fieldRef: %q has no keys", name)
+		return "", fmt.Errorf("%q has no keys", name)
 	}
 	if faults := validation.IsQualifiedName(valid); len(faults) > 0 {
-		return "", fmt.Errorf("fieldRef: invalid key %q of %s: %s", key, name, strings.Join(faults, "; "))
+		return "", fmt.Errorf("invalid key %q of %s: %s", key, name, strings.Join(faults, "; "))
 	}
 	return from[key], nil
 }
@@ -158,7 +158,7 @@ func ResourceValue(pod *v1.Pod, own *v1.Container, ref *v1.ResourceFieldSelector
 		c = findContainer(pod, ref.ContainerName)
 	}
 	if c == nil {
-		return "", fmt.Errorf("resourceFieldRef: container %q not found", ref.ContainerName)
+		return "", fmt.Errorf("container %q not found", ref.ContainerName)
 	}
 	amount, err := resourceAmount(pod, c, ref.Resource, allocatable)
 	if err != nil {
@@ -169,10 +169,10 @@ func ResourceValue(pod *v1.Pod, own *v1.Container, ref *v1.ResourceFieldSelector
 		divisor = resource.MustParse("1")
 	}
 	if divisor.Sign() < 0 {
-		return "", fmt.Errorf("resourceFieldRef: divisor %s is negative", divisor.String())
+		return "", fmt.Errorf("divisor %s is negative", divisor.String())
 	}
 	if divisor.AsApproximateFloat64() > maxDivisor {
-		return "", fmt.Errorf("resourceFieldRef: divisor %s is too large", divisor.String())
+		return "", fmt.Errorf("divisor %s is too large", divisor.String())
 	}
 	value, by := amount.Value(), divisor.Value()
 	if strings.HasSuffix(ref.Resource, ".cpu") {
@@ -198,7 +198,7 @@ func resourceAmount(pod *v1.Pod, c *v1.Container, field string, allocatable v1.R
 	name := v1.ResourceName(text)
 	plain := name == v1.ResourceCPU || name == v1.ResourceMemory || name == v1.ResourceEphemeralStorage
 	if !plain && !strings.HasPrefix(text, v1.ResourceHugePagesPrefix) {
-		return resource.Quantity{}, fmt.Errorf("resourceFieldRef: unsupported container resource: %q", field)
+		return resource.Quantity{}, fmt.Errorf("unsupported container resource: %q", field)
 	}
 	switch kind {
 	case "requests":
@@ -214,7 +214,7 @@ func resourceAmount(pod *v1.Pod, c *v1.Container, field string, allocatable v1.R
 		}
 		return allocatable[name], nil
 	}
-	return resource.Quantity{}, errors.New("resourceFieldRef: resource is neither of requests nor of limits")
+	return resource.Quantity{}, errors.New("resource is neither of requests nor of limits")
 }
 
 func findContainer(pod *v1.Pod, name string) *v1.Container {

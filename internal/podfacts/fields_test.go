@@ -99,16 +99,22 @@ func TestResourceValue(t *testing.T) {
 	got, err := ResourceValue(pod, &pod.Spec.Containers[1], &v1.ResourceFieldSelector{Resource: "limits.cpu"}, allocatable)
 	require.NoError(t, err)
 	require.Equal(t, "3", got, "the pod's limit comes before the node's")
-	for _, ref := range []v1.ResourceFieldSelector{
-		{ContainerName: "none", Resource: "limits.cpu"}, {Resource: "limits.gpu"}, {Resource: "cpu"}, {Resource: "other.cpu"},
-		{Resource: "limits.cpu", Divisor: resource.MustParse("-1")},
-		{Resource: "limits.cpu", Divisor: resource.MustParse("1e400")},
-		{Resource: "limits.cpu", Divisor: resource.MustParse("1Ei")},
-		{Resource: "limits.memory", Divisor: resource.MustParse("9223372036854775808")},
-		{Resource: "limits.memory", Divisor: resource.MustParse("1e2000000000")},
+	for _, test := range []struct {
+		ref  v1.ResourceFieldSelector
+		want string
+	}{
+		{v1.ResourceFieldSelector{ContainerName: "none", Resource: "limits.cpu"}, `container "none" not found`},
+		{v1.ResourceFieldSelector{Resource: "limits.gpu"}, `unsupported container resource: "limits.gpu"`},
+		{v1.ResourceFieldSelector{Resource: "cpu"}, `unsupported container resource: "cpu"`},
+		{v1.ResourceFieldSelector{Resource: "other.cpu"}, "neither of requests nor of limits"},
+		{v1.ResourceFieldSelector{Resource: "limits.cpu", Divisor: resource.MustParse("-1")}, "is negative"},
+		{v1.ResourceFieldSelector{Resource: "limits.cpu", Divisor: resource.MustParse("1e400")}, "is too large"},
+		{v1.ResourceFieldSelector{Resource: "limits.cpu", Divisor: resource.MustParse("1Ei")}, "is too large"},
+		{v1.ResourceFieldSelector{Resource: "limits.memory", Divisor: resource.MustParse("9223372036854775808")}, "is too large"},
+		{v1.ResourceFieldSelector{Resource: "limits.memory", Divisor: resource.MustParse("1e2000000000")}, "is too large"},
 	} {
-		_, err := ResourceValue(pod, &pod.Spec.Containers[1], &ref, allocatable)
-		require.ErrorContains(t, err, "resourceFieldRef")
+		_, err := ResourceValue(pod, &pod.Spec.Containers[1], &test.ref, allocatable)
+		require.ErrorContains(t, err, test.want)
 	}
 }
 

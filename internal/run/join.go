@@ -27,6 +27,19 @@ func Join(errs ...error) error {
 	return joined
 }
 
+// EachOf returns what f makes of an error, and of what Join made: of each in it, however deep.
+func EachOf(err error, f func(error) error) error {
+	joined, ok := err.(joinedError)
+	if !ok {
+		return f(err)
+	}
+	out := make([]error, len(joined))
+	for i, err := range joined {
+		out[i] = EachOf(err, f)
+	}
+	return Join(out...)
+}
+
 // joinedError is at least one error.
 type joinedError []error
 

@@ -28,3 +28,12 @@ func TestJoin(t *testing.T) {
 	nested := Join(fmt.Errorf("pod a: %w", err), io.EOF)
 	require.True(t, strings.HasSuffix(nested.Error(), "and 996 more\nEOF"), "what is bounded is not cut")
 }
+
+func TestEachOf(t *testing.T) {
+	in := func(err error) error { return fmt.Errorf("x: %w", err) }
+	require.EqualError(t, EachOf(io.EOF, in), "x: EOF")
+	joined := EachOf(Join(io.EOF, Join(io.ErrNoProgress, io.ErrShortWrite)), in)
+	require.EqualError(t, joined, "x: EOF\nx: "+io.ErrNoProgress.Error()+"\nx: "+io.ErrShortWrite.Error())
+	require.ErrorIs(t, joined, io.ErrShortWrite)
+	require.NoError(t, EachOf(Join(io.EOF), func(error) error { return nil }))
+}

@@ -271,7 +271,7 @@ func TestListingThatFails(t *testing.T) {
 // A caller may have more to release than stages.
 func TestOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		containers := map[types.UID]bool{"1": true}
+		containers := map[types.UID]bool{"1": true, "2": true}
 		n := newNode(t, func(c *ReleaserConfig) {
 			list := c.List
 			c.Others = func() []types.UID { return slices.Collect(maps.Keys(containers)) }

@@ -87,6 +87,19 @@ func TestTerminateIsJudgedByTheSink(t *testing.T) {
 		r.Terminate(pod)
 		require.Equal(t, int32(137), r.Get(pod.UID).ContainerStatuses[0].State.Terminated.ExitCode)
 	})
+	// What the sink has not taken yet does not count.
+	bubble(t, nil, func(r *rig) {
+		made := newPod("a")
+		made.Spec.InitContainers = []v1.Container{{Name: "init"}}
+		pod := r.sink.Put(made)
+		waiting := running(pod, false)
+		waiting.ContainerStatuses[0].State = v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: "PodInitializing"}}
+		r.Set(pod, waiting)
+		r.pass(0)
+		r.Set(pod, running(pod, true))
+		r.Terminate(pod)
+		require.Nil(t, r.Get(pod.UID).ContainerStatuses[0].State.Terminated)
+	})
 }
 
 // That a pod is to be deleted may be known from its next status alone.

@@ -117,7 +117,8 @@
 //     kinds that are not in Decoder.Volumes, a hostPath that is not absolute or
 //     contains "..", an unknown hostPath type or medium, a negative size limit; names of
 //     objects, servers, paths and images that are missing or can be none, items that lead
-//     out of the volume, modes above 0777, projected sources of no or of two kinds;
+//     out of the volume or name fields that no volume can have, paths that sources of one
+//     projected volume name twice, modes above 0777, projected sources of no or of two kinds;
 //   - mounts: of volumes that do not exist, at paths that are not absolute, contain ":" or
 //     occur twice, sub-paths that are absolute or contain "..", Bidirectional propagation
 //     without a privileged container;

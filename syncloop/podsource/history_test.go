@@ -199,6 +199,9 @@ func TestHistoryEditedIntoAnother(t *testing.T) {
 		l.see(folder{"a": "x 1", "m": "y 2"}, 0)
 		pods, _, _ := l.see(folder{"a": edited, "m": "y 2"}, time.Minute)
 		require.Equal(t, want, pods, edited)
+		_, problems, v := l.see(folder{"a": edited, "m": "y 2"}, 2*time.Minute)
+		require.Len(t, problems, 1)
+		require.False(t, v.problems[0].KeptLastGood, "its pod is another manifest's")
 	}
 }
 
@@ -442,6 +445,13 @@ func TestEarlierVersion(t *testing.T) {
 	require.Empty(t, v.learned, "nothing is new")
 	pods, _, _ = l.see(folder{"a": "a 2", "b": "b 1"}, 2*time.Second)
 	require.Equal(t, []string{"a 2", "b 1"}, pods)
+
+	l = newHistory()
+	asked := 0
+	l.earlier = func(string) *v1.Pod { asked++; return nil }
+	l.see(folder{"a": "!no"}, 0)
+	l.see(folder{"a": "!never"}, time.Second)
+	require.Equal(t, 1, asked, "there is none, whatever is wrong now")
 
 	l = newHistory()
 	l.earlier = func(string) *v1.Pod { t.Error("not asked"); return nil }

@@ -32,7 +32,7 @@ func (d Decoder) validate(pod *v1.Pod) error {
 	if supported == nil {
 		supported = []string{"hostPath"}
 	}
-	errs = append(errs, checkVolumes(pod.Spec.Volumes, supported)...)
+	errs = append(errs, checkVolumes(pod, supported)...)
 	errs = append(errs, checkContainers(pod)...)
 	return joinErrors(errs)
 }
@@ -240,11 +240,11 @@ func atLeast(at *field.Path, value *int64, least int64) field.ErrorList {
 
 // checkVolumes checks names, that each volume has one kind which is supported,
 // and the paths of hostPath volumes.
-func checkVolumes(volumes []v1.Volume, supported []string) field.ErrorList {
+func checkVolumes(pod *v1.Pod, supported []string) field.ErrorList {
 	var errs field.ErrorList
 	names := map[string]bool{}
-	for i := range volumes {
-		vol := &volumes[i]
+	for i := range pod.Spec.Volumes {
+		vol := &pod.Spec.Volumes[i]
 		at := field.NewPath("spec", "volumes").Index(i)
 		errs = append(errs, invalid(at.Child("name"), vol.Name, validation.IsDNS1123Label(vol.Name))...)
 		if names[vol.Name] {
@@ -261,7 +261,7 @@ func checkVolumes(volumes []v1.Volume, supported []string) field.ErrorList {
 			}
 		}
 		errs = append(errs, checkVolumeSource(&vol.VolumeSource, at)...)
-		errs = append(errs, checkSources(&vol.VolumeSource, at)...)
+		errs = append(errs, checkSources(pod, &vol.VolumeSource, at)...)
 	}
 	return errs
 }

@@ -1,6 +1,7 @@
 package podsource
 
 import (
+	"errors"
 	"fmt"
 	"path"
 	"strings"
@@ -8,15 +9,21 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/podwright/podwright/internal/podfacts"
 )
 
 // sourceCheck collects what is wrong with what volumes say of where their content comes from.
-type sourceCheck struct{ errs field.ErrorList }
+type sourceCheck struct {
+	pod  *v1.Pod
+	errs field.ErrorList
+}
 
 // checkSources refuses names that are missing or can be those of no object, paths that
-// lead out of a volume, and modes that are none: nothing of it would ever work.
-func checkSources(vol *v1.VolumeSource, at *field.Path) field.ErrorList {
-	c := &sourceCheck{}
+// lead out of a volume or are another file's, fields that a pod does not have, and modes
+// that are none: nothing of it would ever work.
+func checkSources(pod *v1.Pod, vol *v1.VolumeSource, at *field.Path) field.ErrorList {
+	c := &sourceCheck{pod: pod}
 	if s := vol.ConfigMap; s != nil {
 		at := at.Child("configMap")
 		c.name(at.Child("name"), s.Name)
@@ -39,6 +46,9 @@ func checkSources(vol *v1.VolumeSource, at *field.Path) field.ErrorList {
 		c.mode(at.Child("defaultMode"), s.DefaultMode)
 		for i := range s.Sources {
 			c.projection(at.Child("sources").Index(i), &s.Sources[i])
+		}
+		for _, clash := range podfacts.Clashes(s.Sources) {
+			c.errs = append(c.errs, field.Invalid(at.Child(clash.Field), clash.Path, "must not be that of "+at.Child(clash.First).String()+", too"))
 		}
 	}
 	if s := vol.NFS; s != nil {
@@ -105,7 +115,7 @@ func (c *sourceCheck) bundle(at *field.Path, s *v1.ClusterTrustBundleProjection)
 	}
 }
 
-// downward checks where files go. What they hold is checked when it is known.
+// downward checks where files go, and that what they shall hold can be had.
 func (c *sourceCheck) downward(at *field.Path, items []v1.DownwardAPIVolumeFile) {
 	for i := range items {
 		at, item := at.Index(i), &items[i]
@@ -113,7 +123,24 @@ func (c *sourceCheck) downward(at *field.Path, items []v1.DownwardAPIVolumeFile)
 		c.mode(at.Child("mode"), item.Mode)
 		if (item.FieldRef == nil) == (item.ResourceFieldRef == nil) {
 			c.errs = append(c.errs, field.Required(at.Child("fieldRef"), "or resourceFieldRef, and not both"))
+			continue
 		}
+		if ref := item.FieldRef; ref != nil {
+			c.fieldPath(at.Child("fieldRef", "fieldPath"), ref.FieldPath)
+		} else if _, err := podfacts.ResourceValue(c.pod, nil, item.ResourceFieldRef, nil); err != nil {
+			c.errs = append(c.errs, field.Invalid(at.Child("resourceFieldRef"), item.ResourceFieldRef.Resource, err.Error()))
+		}
+	}
+}
+
+// fieldPath takes what is the same for all of a pod's life.
+func (c *sourceCheck) fieldPath(at *field.Path, value string) {
+	err := errors.New("must be a field of the metadata")
+	if strings.HasPrefix(value, "metadata.") {
+		_, err = podfacts.FieldValue(c.pod, value, podfacts.Surroundings{})
+	}
+	if err != nil {
+		c.errs = append(c.errs, field.Invalid(at, value, err.Error()))
 	}
 }
 

@@ -6,7 +6,6 @@ package configmap
 
 import (
 	"context"
-	"fmt"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -46,7 +45,7 @@ func (cfg *Config) collect(ctx context.Context, m volume.Mount) (c content.Conte
 	s := m.Spec.Inline.ConfigMap
 	p := &v1.ConfigMapProjection{LocalObjectReference: s.LocalObjectReference, Items: s.Items, Optional: s.Optional}
 	if c.Payload, err = sources.ConfigMap(ctx, cfg.ConfigMaps, m.Pod.Namespace, p, s.DefaultMode); err != nil {
-		return c, fmt.Errorf("configMap: %w", err)
+		return c, volume.AtField("configMap", err)
 	}
 	return c, nil
 }

@@ -100,7 +100,7 @@ func TestLife(t *testing.T) {
 
 	r.objects.Fail = func(volume.Object) error { return errors.New("the server is gone") }
 	_, err = r.plugin.Mount(t.Context(), m)
-	require.EqualError(t, err, "volume v: configMap: the server is gone")
+	require.EqualError(t, err, "configMap: the server is gone")
 	require.ErrorIs(t, err, volume.ErrTransient)
 	require.Equal(t, map[string]string{"colour": "0644 red"}, testbacking.Files(t, m.Dir), "V8")
 

@@ -3,7 +3,6 @@ package content
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -76,7 +75,7 @@ func (p *Plugin) Objects(pod *v1.Pod, spec *volume.Spec) []volume.Object {
 func (p *Plugin) Mount(ctx context.Context, m volume.Mount) (volume.Mounted, error) {
 	c, err := p.kind.Collect(ctx, m)
 	if err != nil {
-		return volume.Mounted{}, volume.Transient(fmt.Errorf("volume %s: %w", m.Spec.Name, err))
+		return volume.Mounted{}, volume.Transient(err)
 	}
 	return p.volumes.Mount(ctx, m, c)
 }

@@ -7,7 +7,6 @@ package downwardapi
 
 import (
 	"context"
-	"fmt"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -47,7 +46,7 @@ func (cfg *Config) collect(_ context.Context, m volume.Mount) (c content.Content
 	s := m.Spec.Inline.DownwardAPI
 	c.Medium = v1.StorageMediumMemory
 	if c.Payload, err = sources.DownwardAPI(m.Pod, s.Items, s.DefaultMode, cfg.Allocatable()); err != nil {
-		return c, fmt.Errorf("downwardAPI: %w", err)
+		return c, volume.AtField("downwardAPI", err)
 	}
 	return c, nil
 }

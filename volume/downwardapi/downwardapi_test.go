@@ -74,7 +74,7 @@ func TestDownwardAPI(t *testing.T) {
 	require.Equal(t, v1.StorageMediumMemory, backing.MediumOfLast())
 	m.Spec.Inline.DownwardAPI.Items[0].FieldRef.FieldPath = "spec.nodeName"
 	_, err = plugin.Mount(t.Context(), m)
-	require.EqualError(t, err, `volume v: downwardAPI: items[0]: fieldRef.fieldPath: "spec.nodeName" cannot be had in a volume`)
+	require.EqualError(t, err, `downwardAPI.items[0].fieldRef.fieldPath: "spec.nodeName" cannot be had in a volume`)
 
 	_, err = downwardapi.New(downwardapi.Config{})
 	require.EqualError(t, err, "downwardapi: Config.Volumes is required")

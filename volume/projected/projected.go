@@ -2,7 +2,8 @@
 // one folder, in memory, brought up to date when one of the sources changes and before a
 // token gets too old.
 //
-// Of two sources with a file of the same path the later one wins. If any source fails,
+// Paths that are named twice, but for those of tokens, are refused, as an API server does.
+// Of files that get the same path otherwise the later source's wins. If any source fails,
 // nothing is written. podCertificate is refused.
 //
 // An example that runs: Example in projected_test.go.
@@ -17,6 +18,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/podfacts"
 	"github.com/podwright/podwright/internal/required"
 	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/volume"
@@ -81,11 +83,14 @@ func (p *Plugin) Unmount(ctx context.Context, u volume.Unmount) error {
 func (cfg *Config) collect(ctx context.Context, m volume.Mount) (content.Content, error) {
 	s := m.Spec.Inline.Projected
 	c := content.Content{Medium: v1.StorageMediumMemory, Payload: content.Payload{}}
+	if err := clashes(s); err != nil {
+		return c, err
+	}
 	var errs []error
 	for i := range s.Sources {
 		files, refresh, err := cfg.source(ctx, m, &s.Sources[i], s.DefaultMode)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("projected.sources[%d].%w", i, err))
+			errs = append(errs, volume.AtField(fmt.Sprintf("projected.sources[%d]", i), err))
 			continue
 		}
 		c.Payload.Add(files)
@@ -94,6 +99,15 @@ func (cfg *Config) collect(ctx context.Context, m volume.Mount) (content.Content
 		}
 	}
 	return c, run.Join(errs...)
+}
+
+// clashes refuses the paths that sources name twice.
+func clashes(s *v1.ProjectedVolumeSource) error {
+	var errs []error
+	for _, c := range podfacts.Clashes(s.Sources) {
+		errs = append(errs, volume.AtField("projected."+c.Field, fmt.Errorf("%.80q is the path of projected.%s, too", c.Path, c.First)))
+	}
+	return run.Join(errs...)
 }
 
 func (cfg *Config) source(ctx context.Context, m volume.Mount, s *v1.VolumeProjection, mode *int32) (files content.Payload, refresh time.Time, err error) {
@@ -120,7 +134,7 @@ func (cfg *Config) source(ctx context.Context, m volume.Mount, s *v1.VolumeProje
 		field, err = "source", errors.New("none is named that this agent knows")
 	}
 	if err != nil {
-		return nil, refresh, fmt.Errorf("%s: %w", field, err)
+		return nil, refresh, volume.AtField(field, err)
 	}
 	return files, refresh, nil
 }

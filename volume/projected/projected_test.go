@@ -162,7 +162,7 @@ func TestFaults(t *testing.T) {
 	m := testbacking.MountOf(t, projected.Name, pod, "v", projection(fromConfigMap, missing, v1.VolumeProjection{PodCertificate: &v1.PodCertificateProjection{}}, v1.VolumeProjection{}))
 	_, err := r.plugin.Mount(t.Context(), m)
 	for _, want := range []string{
-		`volume v: projected.sources[1].secret: secret "ns/none" not found`,
+		`projected.sources[1].secret: secret "ns/none" not found`,
 		"projected.sources[2].podCertificate: this agent has no pod certificates", "projected.sources[3].source: none is named",
 	} {
 		require.ErrorContains(t, err, want)
@@ -174,6 +174,12 @@ func TestFaults(t *testing.T) {
 	m = testbacking.MountOf(t, projected.Name, pod, "v", projection(fromConfigMap, v1.VolumeProjection{ServiceAccountToken: &v1.ServiceAccountTokenProjection{Path: "a/b"}}))
 	_, err = r.plugin.Mount(t.Context(), m)
 	require.ErrorContains(t, err, `path "a" is a file, and the folder of "a/b"`)
+	require.NoDirExists(t, m.Dir)
+
+	twice := v1.VolumeProjection{Secret: &v1.SecretProjection{LocalObjectReference: ref("none"), Items: []v1.KeyToPath{{Key: "k", Path: "p"}, {Key: "l", Path: "p"}}}}
+	m = testbacking.MountOf(t, projected.Name, pod, "v", projection(fromConfigMap, twice))
+	_, err = r.plugin.Mount(t.Context(), m)
+	require.EqualError(t, err, `projected.sources[1].secret.items[1].path: "p" is the path of projected.sources[1].secret.items[0].path, too`, "before anything is read")
 	require.NoDirExists(t, m.Dir)
 
 	bare, err := projected.New(projected.Config{Volumes: func() *content.Volumes { v, _ := content.New(content.Config{Backing: &testbacking.Plugin{}}); return v }()})

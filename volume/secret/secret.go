@@ -6,7 +6,6 @@ package secret
 
 import (
 	"context"
-	"fmt"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -47,7 +46,7 @@ func (cfg *Config) collect(ctx context.Context, m volume.Mount) (c content.Conte
 	p := &v1.SecretProjection{LocalObjectReference: v1.LocalObjectReference{Name: s.SecretName}, Items: s.Items, Optional: s.Optional}
 	c.Medium = v1.StorageMediumMemory
 	if c.Payload, err = sources.Secret(ctx, cfg.Secrets, m.Pod.Namespace, p, s.DefaultMode); err != nil {
-		return c, fmt.Errorf("secret: %w", err)
+		return c, volume.AtField("secret", err)
 	}
 	return c, nil
 }

@@ -65,7 +65,7 @@ func TestSecret(t *testing.T) {
 	require.True(t, plugin.Supports(m.Spec))
 	require.False(t, plugin.Supports(&volume.Spec{Inline: &v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{}}}))
 	_, err = plugin.Mount(t.Context(), m)
-	require.EqualError(t, err, `volume v: secret: secret "shop/tls" not found`)
+	require.EqualError(t, err, `secret: secret "shop/tls" not found`)
 	require.Zero(t, backing.Mounts.Load(), "no tmpfs is left, since there was none")
 
 	secrets.PutSecret(tls())

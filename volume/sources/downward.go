@@ -8,6 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/internal/podfacts"
+	"github.com/podwright/podwright/volume"
 	"github.com/podwright/podwright/volume/content"
 )
 
@@ -27,11 +28,11 @@ func DownwardAPI(pod *v1.Pod, items []v1.DownwardAPIVolumeFile, defaultMode *int
 			}
 		}
 		if err := content.CheckPath(items[i].Path); err != nil {
-			return nil, fmt.Errorf("items[%d].path: %w", i, err)
+			return nil, volume.AtField(fmt.Sprintf("items[%d].path", i), err)
 		}
-		text, err := value(pod, &items[i], allocatable)
+		field, text, err := value(pod, &items[i], allocatable)
 		if err != nil {
-			return nil, fmt.Errorf("items[%d]: %w", i, err)
+			return nil, volume.AtField(fmt.Sprintf("items[%d].%s", i, field), err)
 		}
 		f.Data = []byte(text)
 		out.Add(content.Payload{items[i].Path: f})
@@ -39,16 +40,21 @@ func DownwardAPI(pod *v1.Pod, items []v1.DownwardAPIVolumeFile, defaultMode *int
 	return out, nil
 }
 
-func value(pod *v1.Pod, item *v1.DownwardAPIVolumeFile, allocatable v1.ResourceList) (string, error) {
+// value returns what a file shall hold, and the field that says so.
+func value(pod *v1.Pod, item *v1.DownwardAPIVolumeFile, allocatable v1.ResourceList) (field, text string, err error) {
 	switch {
 	case item.FieldRef != nil:
+		field = "fieldRef.fieldPath"
 		// What else variables can have changes, or is not known yet.
 		if !strings.HasPrefix(item.FieldRef.FieldPath, "metadata.") {
-			return "", fmt.Errorf("fieldRef.fieldPath: %.80q cannot be had in a volume", item.FieldRef.FieldPath)
+			return field, "", fmt.Errorf("%.80q cannot be had in a volume", item.FieldRef.FieldPath)
 		}
-		return podfacts.FieldValue(pod, item.FieldRef.FieldPath, podfacts.Surroundings{})
+		text, err = podfacts.FieldValue(pod, item.FieldRef.FieldPath, podfacts.Surroundings{})
 	case item.ResourceFieldRef != nil:
-		return podfacts.ResourceValue(pod, nil, item.ResourceFieldRef, allocatable)
+		field = "resourceFieldRef"
+		text, err = podfacts.ResourceValue(pod, nil, item.ResourceFieldRef, allocatable)
+	default:
+		field, err = "fieldRef", errors.New("neither this nor resourceFieldRef is set")
 	}
-	return "", errors.New("neither fieldRef nor resourceFieldRef is set")
+	return field, text, err
 }

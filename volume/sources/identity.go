@@ -39,7 +39,7 @@ func Token(ctx context.Context, from objects.Tokens, m volume.Mount, p *v1.Servi
 		r.ExpirationSeconds = *p.ExpirationSeconds
 	}
 	if r.ExpirationSeconds < leastExpiration {
-		return nil, time.Time{}, fmt.Errorf("expirationSeconds: %d is less than %d", r.ExpirationSeconds, leastExpiration)
+		return nil, time.Time{}, volume.AtField("expirationSeconds", fmt.Errorf("%d is less than %d", r.ExpirationSeconds, leastExpiration))
 	}
 	if p.Audience != "" {
 		r.Audiences = []string{p.Audience}
@@ -95,7 +95,7 @@ func bundles(ctx context.Context, from objects.TrustBundles, p *v1.ClusterTrustB
 	}
 	texts, err := from.TrustBundlesOf(ctx, *p.SignerName, p.LabelSelector)
 	if err == nil && len(texts) == 0 && !isTrue(p.Optional) {
-		err = fmt.Errorf("signerName: no trust bundle of signer %.80q matches: %w", *p.SignerName, volume.ErrNotFound)
+		err = volume.AtField("signerName", fmt.Errorf("no trust bundle of signer %.80q matches: %w", *p.SignerName, volume.ErrNotFound))
 	}
 	return texts, err
 }
@@ -104,7 +104,7 @@ func bundles(ctx context.Context, from objects.TrustBundles, p *v1.ClusterTrustB
 // pod's group. If the pod has neither, the volume's mode counts.
 func private(m volume.Mount, path string, defaultMode *int32) (f content.File, err error) {
 	if err := content.CheckPath(path); err != nil {
-		return f, fmt.Errorf("path: %w", err)
+		return f, volume.AtField("path", err)
 	}
 	if f.Mode, err = modeOf("defaultMode", defaultMode); err != nil {
 		return f, err

@@ -20,7 +20,7 @@ func ConfigMap(ctx context.Context, from objects.ConfigMaps, namespace string, p
 		return s.files(nil, errors.New("this agent has no config maps"))
 	}
 	if p.Name == "" {
-		return nil, errors.New("name: required")
+		return nil, volume.AtField("name", errors.New("required"))
 	}
 	c, err := from.ConfigMap(ctx, namespace, p.Name)
 	if err != nil {
@@ -43,7 +43,7 @@ func Secret(ctx context.Context, from objects.Secrets, namespace string, p *v1.S
 		return s.files(nil, errors.New("this agent has no secrets"))
 	}
 	if p.Name == "" {
-		return nil, errors.New("name: required")
+		return nil, volume.AtField("name", errors.New("required"))
 	}
 	o, err := from.Secret(ctx, namespace, p.Name)
 	if err != nil {
@@ -78,14 +78,14 @@ func (s selection) files(data map[string][]byte, err error) (content.Payload, er
 	}
 	for i, item := range s.items {
 		if err := content.CheckPath(item.Path); err != nil {
-			return nil, fmt.Errorf("items[%d].path: %w", i, err)
+			return nil, volume.AtField(fmt.Sprintf("items[%d].path", i), err)
 		}
 		value, ok := data[item.Key]
 		if !ok {
 			if s.optional {
 				continue
 			}
-			return nil, fmt.Errorf("items[%d].key: %s has no key %.80q", i, s.object, item.Key)
+			return nil, volume.AtField(fmt.Sprintf("items[%d].key", i), fmt.Errorf("%s has no key %.80q", s.object, item.Key))
 		}
 		mode := mode
 		if item.Mode != nil {
@@ -101,9 +101,9 @@ func (s selection) files(data map[string][]byte, err error) (content.Payload, er
 func modeOf(field string, mode *int32) (int32, error) {
 	switch {
 	case mode == nil:
-		return 0, fmt.Errorf("%s: required", field)
+		return 0, volume.AtField(field, errors.New("required"))
 	case *mode < 0 || *mode > 0o777:
-		return 0, fmt.Errorf("%s: %#o is not one from 0 to 0777", field, *mode)
+		return 0, volume.AtField(field, fmt.Errorf("%#o is not one from 0 to 0777", *mode))
 	}
 	return *mode, nil
 }

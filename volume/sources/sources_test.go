@@ -139,12 +139,12 @@ func TestDownwardAPI(t *testing.T) {
 	require.EqualValues(t, 0o400, got["k"].Mode)
 
 	for want, item := range map[string]v1.DownwardAPIVolumeFile{
-		`items[0]: fieldRef.fieldPath: "status.podIP"`:       {Path: "x", FieldRef: field("status.podIP")},
-		`items[0]: fieldRef: unsupported`:                    {Path: "x", FieldRef: field("metadata.finalizers")},
-		`items[0]: resourceFieldRef: container "" not found`: {Path: "x", ResourceFieldRef: limit("", "")},
-		`items[0]: neither fieldRef nor resourceFieldRef`:    {Path: "x"},
-		`items[0].path: path "../x"`:                         {Path: "../x", FieldRef: field("metadata.name")},
-		`items[0].mode: 010000 is not`:                       {Path: "x", FieldRef: field("metadata.name"), Mode: p(int32(0o10000))},
+		`items[0].fieldRef.fieldPath: "status.podIP"`:          {Path: "x", FieldRef: field("status.podIP")},
+		`items[0].fieldRef.fieldPath: unsupported`:             {Path: "x", FieldRef: field("metadata.finalizers")},
+		`items[0].resourceFieldRef: container "" not found`:    {Path: "x", ResourceFieldRef: limit("", "")},
+		`items[0].fieldRef: neither this nor resourceFieldRef`: {Path: "x"},
+		`items[0].path: path "../x"`:                           {Path: "../x", FieldRef: field("metadata.name")},
+		`items[0].mode: 010000 is not`:                         {Path: "x", FieldRef: field("metadata.name"), Mode: p(int32(0o10000))},
 	} {
 		_, err := sources.DownwardAPI(pod, []v1.DownwardAPIVolumeFile{item}, p(int32(0o644)), nil)
 		require.ErrorContains(t, err, want)

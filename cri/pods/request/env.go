@@ -218,6 +218,13 @@ func fieldOf(in Instance) string {
 	return "container"
 }
 
+func inField(name string, err error) error {
+	if err != nil {
+		err = fmt.Errorf("%s: %w", name, err)
+	}
+	return err
+}
+
 // source returns the value that a source has, and whether it has one.
 func (e *envBuild) source(ctx context.Context, from *v1.EnvVarSource) (value string, found bool, err error) {
 	pod := e.in.Pod
@@ -226,10 +233,10 @@ func (e *envBuild) source(ctx context.Context, from *v1.EnvVarSource) (value str
 		value, err = podfacts.FieldValue(pod, from.FieldRef.FieldPath, podfacts.Surroundings{
 			NodeName: e.cfg.Node.Name, HostIPs: e.nodeIPs(), PodIPs: e.in.PodIPs,
 		})
-		return value, true, err
+		return value, true, inField("fieldRef", err)
 	case from.ResourceFieldRef != nil:
 		value, err = podfacts.ResourceValue(pod, e.in.Container, from.ResourceFieldRef, e.cfg.Node.Allocatable)
-		return value, true, err
+		return value, true, inField("resourceFieldRef", err)
 	case from.ConfigMapKeyRef != nil:
 		return e.configMapKey(ctx, from.ConfigMapKeyRef)
 	case from.SecretKeyRef != nil:

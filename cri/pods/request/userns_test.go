@@ -108,6 +108,7 @@ func TestIDsOfAnotherSize(t *testing.T) {
 		"below":  {HostID: 65536, Length: 65536},
 		"second": {HostID: 5 * 65536, Length: 65536},
 		"across": {HostID: 7 * 65536, Length: 2 * 65536},
+		"out":    {HostID: 9 * 65536, Length: 2 * 65536},
 		"beyond": {HostID: 20 * 65536, Length: 65536},
 		"empty":  {HostID: 2 * 65536},
 	} {

@@ -1,0 +1,90 @@
+package syncloop
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/internal/podfacts"
+)
+
+// FreeHostPorts returns an Admitter for host ports, of which only one pod can have each:
+// a pod that asks for one that an active pod holds is rejected (NodePorts), and told which
+// field asks for it and who holds it. While all that hold it are leaving, it is held back
+// instead. A pod is leaving if it is being deleted, or if it is not one of desired, unless
+// that is nil. A static pod is not in the way of the one of its name that replaces it: the
+// worker of that waits for its end.
+func FreeHostPorts(desired *Desired) Admitter {
+	leaving := func(pod *v1.Pod) bool {
+		return pod.DeletionTimestamp != nil || desired != nil && desired.Get(pod.UID) == nil
+	}
+	return AdmitterFunc(func(pod *v1.Pod, active []*v1.Pod) error {
+		var holds, waits []error
+		wanted := hostPorts(pod)
+		for _, other := range active {
+			if other.UID == pod.UID || podfacts.IsStatic(pod) && podfacts.FullName(other) == podfacts.FullName(pod) {
+				continue
+			}
+			err := clash(wanted, other)
+			switch {
+			case err == nil:
+			case leaving(other):
+				waits = append(waits, err)
+			default:
+				holds = append(holds, err)
+			}
+		}
+		if len(holds) > 0 {
+			return Reject("NodePorts", "%v", errors.Join(holds...))
+		}
+		return errors.Join(waits...)
+	})
+}
+
+// hostPort is a port of the node, and the field of the pod's spec that asks for it.
+type hostPort struct {
+	field    string
+	protocol v1.Protocol
+	ip       netip.Addr // unspecified, or not valid: all
+	port     int32
+}
+
+// hostPorts are those of the containers that run as long as the pod does.
+func hostPorts(pod *v1.Pod) (ports []hostPort) {
+	add := func(list string, containers []v1.Container, counts func(*v1.Container) bool) {
+		for i := range containers {
+			for j, p := range containers[i].Ports {
+				if p.HostPort <= 0 || !counts(&containers[i]) {
+					continue
+				}
+				ip, _ := netip.ParseAddr(p.HostIP)
+				if p.Protocol == "" {
+					p.Protocol = v1.ProtocolTCP
+				}
+				ports = append(ports, hostPort{fmt.Sprintf("spec.%s[%d].ports[%d].hostPort", list, i, j), p.Protocol, ip, p.HostPort})
+			}
+		}
+	}
+	add("initContainers", pod.Spec.InitContainers, podfacts.IsSidecar)
+	add("containers", pod.Spec.Containers, func(*v1.Container) bool { return true })
+	return ports
+}
+
+func (p hostPort) clashes(q hostPort) bool {
+	all := func(ip netip.Addr) bool { return !ip.IsValid() || ip.IsUnspecified() }
+	return p.port == q.port && p.protocol == q.protocol && (p.ip == q.ip || all(p.ip) || all(q.ip))
+}
+
+// clash names the first port that another pod holds.
+func clash(wanted []hostPort, other *v1.Pod) error {
+	held := hostPorts(other)
+	for _, p := range wanted {
+		if i := slices.IndexFunc(held, p.clashes); i >= 0 {
+			return fmt.Errorf("%s: port %d/%s of the node is held by pod %s/%s (%s)", p.field, p.port, p.protocol, other.Namespace, other.Name, other.UID)
+		}
+	}
+	return nil
+}
