@@ -206,3 +206,36 @@ func TestBadKubeconfig(t *testing.T) {
 	_, err := newGround(cfg, folders{root: t.TempDir()}, noState)
 	require.ErrorContains(t, err, "kubeconfig /does/not/exist")
 }
+
+// Labels that others gave to the Node count from the start: pods that came here because of
+// them are not looked at before the Node was seen.
+func TestPodsWaitForTheNode(t *testing.T) {
+	inCluster(t, func(w *world) {
+		w.start()
+		w.sleep(3 * time.Second)
+		n, ok := apitest.Find(w.api, &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}})
+		require.True(t, ok)
+		n.Labels["room"] = "3"
+		w.api.Put(n)
+		w.sleep(3 * time.Second)
+		pod := bound("a", "c")
+		pod.Spec.NodeSelector = map[string]string{"room": "3"}
+		w.api.Put(pod)
+		w.sleep(3 * time.Second)
+		require.Equal(t, map[string][]uint32{"c": {0}}, w.running())
+		w.stop()
+		w.api.SetFault(func(c apitest.Call) (f apitest.Fault) {
+			if c.Resource == "nodes" {
+				f.Delay = 10 * time.Second
+			}
+			return f
+		})
+		another := bound("b", "d")
+		another.Spec.NodeSelector = pod.Spec.NodeSelector
+		w.api.Put(another)
+		w.start()
+		w.sleep(time.Minute)
+		require.Equal(t, v1.PodRunning, w.at("a").Status.Phase)
+		require.Equal(t, map[string][]uint32{"c": {0}, "d": {0}}, w.running())
+	})
+}

@@ -19,7 +19,6 @@ func TestWorkloads(t *testing.T) {
 	onNodes(t, func(t *testing.T, n *node) {
 		b := n.standBy(t)
 		n.atOnce(t, scenes{
-			"scale":         scaleToThirty,
 			"rollout":       rollOut,
 			"set image":     setImage,
 			"daemon set":    daemonSet,
@@ -30,6 +29,7 @@ func TestWorkloads(t *testing.T) {
 			"events":        events,
 			"runtime class": unknownClass,
 		})
+		scaleToThirty(t, n)
 		b.noticedNothing(t)
 		drain(t, n)
 		taint(t, n)
@@ -245,7 +245,7 @@ spec:
 func drain(t *testing.T, n *node) {
 	n.deployment(t, "moves", 3)
 	n.runs(t, "moves", 3)
-	n.do(t, "drain", n.name, "--ignore-daemonsets", "--force", "--timeout", patience.String())
+	n.do(t, "drain", n.name, "--ignore-daemonsets", "--delete-emptydir-data", "--force", "--timeout", patience.String())
 	require.Empty(t, n.here(t, "app!=bystander"))
 	n.until(t, "the node says so", func() error {
 		return same("[NodeNotSchedulable]", fmt.Sprint(only(n.nodeEvents(t), "NodeNotSchedulable")))
