@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	coordv1 "k8s.io/api/coordination/v1"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podwright/podwright/cri/fake"
@@ -237,5 +238,43 @@ func TestPodsWaitForTheNode(t *testing.T) {
 		w.sleep(time.Minute)
 		require.Equal(t, v1.PodRunning, w.at("a").Status.Phase)
 		require.Equal(t, map[string][]uint32{"c": {0}, "d": {0}}, w.running())
+	})
+}
+
+// A pod that asks for more of an extended resource than the Node has left fails by its
+// name, also beside pods of an agent before; others wait, by its name, for who gives it out.
+func TestExtendedResources(t *testing.T) {
+	inCluster(t, func(w *world) {
+		w.start()
+		w.sleep(3 * time.Second)
+		n, ok := apitest.Find(w.api, &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}})
+		require.True(t, ok)
+		n.Status.Capacity["example.com/dongle"] = resource.MustParse("2")
+		w.api.Put(n)
+		w.sleep(20 * time.Second)
+		n, _ = apitest.Find(w.api, n)
+		require.Contains(t, n.Status.Allocatable, v1.ResourceName("example.com/dongle"))
+		ask := func(pod string, name v1.ResourceName, count string) {
+			p := bound(pod, "of-"+pod)
+			p.Spec.Containers[0].Resources.Limits = v1.ResourceList{name: resource.MustParse(count)}
+			p.Spec.Containers[0].Resources.Requests = p.Spec.Containers[0].Resources.Limits
+			w.api.Put(p)
+			w.sleep(3 * time.Second)
+		}
+		ask("a", "example.com/dongle", "1")
+		w.stop()
+		w.start()
+		w.sleep(3 * time.Second)
+		ask("b", "example.com/dongle", "2")
+		ask("c", "example.com/dongle", "1")
+		ask("d", "example.com/unknown", "1")
+		require.Equal(t, "OutOfexample.com/dongle", w.at("b").Status.Reason)
+		require.Equal(t, v1.PodFailed, w.at("b").Status.Phase)
+		require.Contains(t, w.events("b"), "OutOfexample.com/dongle")
+		require.Empty(t, w.running(), "nobody gives them out")
+		for _, pod := range []string{"a", "c", "d"} {
+			require.Equal(t, "CreateContainerConfigError", w.at(pod).Status.ContainerStatuses[0].State.Waiting.Reason)
+			require.Contains(t, w.at(pod).Status.ContainerStatuses[0].State.Waiting.Message, `nothing that gives out "example.com/`)
+		}
 	})
 }

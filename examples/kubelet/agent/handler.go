@@ -12,7 +12,7 @@ import (
 )
 
 // admit refuses a pod that asks for what is not there.
-func (n *node) admit(pod *v1.Pod, _ []*v1.Pod) error {
+func (n *node) admit(pod *v1.Pod, active []*v1.Pod) error {
 	if errs := n.notSupported(pod, n.health.Health().Features); len(errs) > 0 {
 		return syncloop.Reject("UnsupportedPodSpec", "%v", errors.Join(errs...))
 	}
@@ -25,7 +25,7 @@ func (n *node) admit(pod *v1.Pod, _ []*v1.Pod) error {
 	if errs := pods.ForbiddenSysctls(pod); len(errs) > 0 {
 		return syncloop.Reject("SysctlForbidden", "%v", errors.Join(errs...))
 	}
-	return nil
+	return enoughExtended(pod, active, n.thisNode())
 }
 
 // thisNode is the Node with its labels, as the API server has it if it is known.
