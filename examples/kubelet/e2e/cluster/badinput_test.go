@@ -105,8 +105,8 @@ spec:
 `)
 	}
 	much := func(size int) string { return strings.Repeat("x", size) }
-	n.refused(t, pod("refused", much(1<<20), ""), "must have at most 262144 bytes")
-	n.refused(t, "{apiVersion: v1, kind: ConfigMap, metadata: {name: refused}, data: {a: "+much(1<<20+1)+"}}", "must have at most 1048576 bytes")
+	n.refused(t, pod("refused", much(1<<20), ""), "may not be more than 262144 bytes")
+	n.refused(t, "{apiVersion: v1, kind: ConfigMap, metadata: {name: refused}, data: {a: "+much(1<<20+1)+"}}", "may not be more than 1048576 bytes")
 	for _, yaml := range []string{
 		"{apiVersion: v1, kind: ConfigMap, metadata: {name: big}, data: {a: " + much(1<<20-1) + "}}",
 		pod("big", much(1<<18-1), much(100<<10)),
