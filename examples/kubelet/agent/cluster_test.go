@@ -278,3 +278,32 @@ func TestExtendedResources(t *testing.T) {
 		}
 	})
 }
+
+// What others write into a status is put right, and nothing is done to the pod for it;
+// but who writes that a pod has ended, ends it.
+func TestStatusFromOutside(t *testing.T) {
+	inCluster(t, func(w *world) {
+		w.start()
+		w.api.Put(bound("a", "c"))
+		w.sleep(10 * time.Second)
+		was := w.at("a").Status
+		for _, phase := range []v1.PodPhase{v1.PodPending, v1.PodUnknown, ""} {
+			wrong := w.at("a")
+			wrong.Status.Phase, wrong.Status.PodIP, wrong.Status.StartTime = phase, "192.0.2.1", &metav1.Time{Time: time.Now().Add(-time.Hour)}
+			wrong.Status.ContainerStatuses, wrong.Status.Conditions = nil, nil
+			w.api.Put(wrong)
+			w.sleep(15 * time.Second)
+			is := w.at("a").Status
+			require.Equal(t, []any{was.Phase, was.PodIP, was.StartTime.UTC(), was.ContainerStatuses}, []any{is.Phase, is.PodIP, is.StartTime.UTC(), is.ContainerStatuses})
+			require.Len(t, is.Conditions, len(was.Conditions))
+			require.Equal(t, map[string][]uint32{"c": {0}}, w.running())
+		}
+		ended := w.at("a")
+		ended.Status.Phase, ended.Status.Reason = v1.PodFailed, "ByHand"
+		w.api.Put(ended)
+		w.sleep(5 * time.Second)
+		require.Empty(t, w.running())
+		require.Equal(t, v1.PodFailed, w.at("a").Status.Phase)
+		require.NotNil(t, w.at("a").Status.ContainerStatuses[0].State.Terminated)
+	})
+}

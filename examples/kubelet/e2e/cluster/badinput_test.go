@@ -116,7 +116,7 @@ spec:
 		require.NoError(t, err)
 	}
 	n.ready(t, "big")
-	require.Equal(t, fmt.Sprintln(100<<10, 1<<20-1), n.exec(t, "big/c", "sh", "-c", `echo $(printenv BIG | tr -d '\n' | wc -c) $(cat /v/a | wc -c)`))
+	require.Equal(t, fmt.Sprintln(100<<10, 1<<20-1), n.exec(t, "big/c", "sh", "-c", `echo ${#BIG} $(cat /v/a | wc -c)`))
 	n.until(t, "what is too big says so", func() error {
 		got := n.get(t, "pod", "too-big", "{.status.containerStatuses[0].state} {.status.containerStatuses[0].lastState}")
 		if !strings.Contains(got, "argument list too long") {

@@ -106,16 +106,17 @@ func events(t *testing.T, n *node) {
 	volumes := filepath.Join(n.dir, "events")
 	require.NoError(t, os.Mkdir(volumes, 0o755))
 	require.NoError(t, os.Symlink("/etc", filepath.Join(volumes, "out")))
+	const mounts = `{name: c, image: TESTPROG, volumeMounts: [{name: v, mountPath: /v}]}`
 	for _, pod := range []struct{ name, container, volume string }{
-		{"fine", quiet, "emptyDir: {}"},
+		{"fine", mounts, "emptyDir: {}"},
 		{"no-image", `{name: c, image: "` + n.images.Registry + `/no/such:v1"}`, "emptyDir: {}"},
 		{"crashes", `{name: c, image: TESTPROG, args: [exit, "3"]}`, "emptyDir: {}"},
-		{"no-folder", quiet, "hostPath: {path: " + volumes + "/missing, type: Directory}"},
-		{"no-config-map", quiet, "configMap: {name: missing}"},
+		{"no-folder", mounts, "hostPath: {path: " + volumes + "/missing, type: Directory}"},
+		{"no-config-map", mounts, "configMap: {name: missing}"},
 		{"leaves-volume", `{name: c, image: TESTPROG, volumeMounts: [{name: v, mountPath: /v, subPath: out/passwd}]}`, "hostPath: {path: " + volumes + "}"},
 		{"below-a-file", `{name: c, image: TESTPROG, volumeMounts: [{name: v, mountPath: /testprog/v}]}`, "emptyDir: {}"},
-		{"git", quiet, "gitRepo: {repository: 'https://example.com/x.git'}"},
-		{"flex", quiet, "flexVolume: {driver: example.com/x}"},
+		{"git", mounts, "gitRepo: {repository: 'https://example.com/x.git'}"},
+		{"flex", mounts, "flexVolume: {driver: example.com/x}"},
 		{"elsewhere", `{name: c, image: TESTPROG, ports: [{containerPort: 80}]}`, "emptyDir: {}\n  nodeSelector: {example.com/room: '3'}"},
 	} {
 		n.apply(t, `
