@@ -13,8 +13,8 @@ import (
 // quiet is a container that does nothing, and ends at once on SIGTERM.
 const quiet = `{image: TESTPROG, name: c}`
 
-// What controllers do with the pods of a node, side by side; then the node is drained and
-// tainted. A pod that is not meant notices nothing of all that.
+// What controllers do with the pods of a node, side by side. A pod that is not meant
+// notices nothing of it.
 func TestWorkloads(t *testing.T) {
 	onNodes(t, func(t *testing.T, n *node) {
 		b := n.standBy(t)
@@ -29,11 +29,19 @@ func TestWorkloads(t *testing.T) {
 			"events":        events,
 			"runtime class": unknownClass,
 		})
-		scaleToThirty(t, n)
 		b.noticedNothing(t)
-		drain(t, n)
-		taint(t, n)
-		b.noticedNothing(t)
+	})
+}
+
+// A Deployment grows to thirty pods and shrinks again, the node is drained, and it is
+// tainted, in any order.
+func TestComeAndGo(t *testing.T) {
+	onNodes(t, func(t *testing.T, n *node) {
+		b := n.standBy(t)
+		for name, play := range map[string]func(*testing.T, *node){"drain": drain, "taint": taint, "scale": scaleToThirty} {
+			t.Run(name, func(t *testing.T) { play(t, n) })
+			b.noticedNothing(t)
+		}
 	})
 }
 
@@ -257,10 +265,12 @@ func drain(t *testing.T, n *node) {
 
 // taint drives away who does not tolerate it.
 func taint(t *testing.T, n *node) {
+	n.deployment(t, "stays", 3)
+	n.runs(t, "stays", 3)
 	n.do(t, "taint", "node", n.name, "room=3:NoExecute")
 	n.until(t, "the pods are gone", func() error { return some("pods", n.here(t, "app!=bystander")) })
 	n.do(t, "taint", "node", n.name, "room-")
-	n.runs(t, "moves", 3)
+	n.runs(t, "stays", 3)
 }
 
 // here are the pods of the namespace on the node with a label.
