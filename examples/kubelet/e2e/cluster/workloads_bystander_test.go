@@ -1,9 +1,7 @@
 package cluster_test
 
 import (
-	"context"
 	"fmt"
-	"os/exec"
 	"sync"
 	"testing"
 
@@ -99,9 +97,4 @@ func same(want, got string) error {
 		return fmt.Errorf("%q instead of %q", got, want)
 	}
 	return nil
-}
-
-// command is kubectl in the namespace, until ctx ends.
-func (n *node) command(ctx context.Context, args ...string) *exec.Cmd {
-	return exec.CommandContext(ctx, n.kubectl, append([]string{"--kubeconfig", n.Kubeconfig, "--namespace", n.namespace}, args...)...)
 }

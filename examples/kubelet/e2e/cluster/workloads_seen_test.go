@@ -1,7 +1,6 @@
 package cluster_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -80,14 +79,16 @@ func stateOf(statuses []v1.ContainerStatus) string {
 // watch tells what kubectl get -w shows of the pod with a label app, until it is gone.
 func (n *node) watch(t *testing.T, app string, tell func(*v1.Pod)) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	cmd := n.command(ctx, "get", "pods", "-l", "app="+app, "-w", "--output-watch-events", "-o", "json")
+	cmd := n.command("get", "pods", "-l", "app="+app, "-w", "--output-watch-events", "-o", "json")
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
-	defer func() { _ = cmd.Wait() }() // killed
-	defer cancel()
+	end := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
+	defer func() {
+		end.Stop()
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait() // killed
+	}()
 	for stream := json.NewDecoder(out); ; {
 		var event struct {
 			Type   string
