@@ -119,7 +119,7 @@ spec:
 	require.Equal(t, fmt.Sprintln(100<<10, 1<<20-1), n.exec(t, "big/c", "sh", "-c", `echo ${#BIG} $(cat /v/a | wc -c)`))
 	n.until(t, "what is too big says so", func() error {
 		got := n.get(t, "pod", "too-big", "{.status.containerStatuses[0].state} {.status.containerStatuses[0].lastState}")
-		if !strings.Contains(got, "argument list too long") {
+		if !strings.Contains(got, "CreateContainerConfigError") || !strings.Contains(got, "more than the 131070 bytes") {
 			return errors.New(got)
 		}
 		return nil
@@ -218,5 +218,5 @@ func nodeDeleted(t *testing.T, n *node) {
 			require.Equal(t, id, now[container], container)
 		}
 	}
-	require.NotEmpty(t, now["edited/c"])
+	require.NotEmpty(t, before)
 }
