@@ -218,21 +218,27 @@ func (h *DefaultHandler) HandlePodRemoves(_ context.Context, pods []*v1.Pod) {
 }
 
 // HandlePodReconcile stores pods of which only the status changed. A pod whose
-// Ready condition does not follow its readiness gates is synced, and the dead
-// containers of an evicted pod are pruned.
+// Ready condition does not follow its readiness gates is synced, and so is one that
+// was ended by others, while it runs; the dead containers of an evicted pod are pruned.
 func (h *DefaultHandler) HandlePodReconcile(ctx context.Context, pods []*v1.Pod) {
 	for _, pod := range pods {
 		h.desired.Set(pod)
 		if podfacts.IsMirror(pod) || h.outside(pod.UID) {
 			continue
 		}
-		if podfacts.ReadyIsStale(pod) {
+		if podfacts.ReadyIsStale(pod) || h.endedByOthers(pod) {
 			h.update(podworkers.Update{Type: podworkers.UpdateSync, Pod: pod})
 		}
 		if pod.Status.Phase == v1.PodFailed && pod.Status.Reason == "Evicted" {
 			h.prune(ctx, pod.UID)
 		}
 	}
+}
+
+// endedByOthers tells whether a pod that is said to have ended still runs: what this agent
+// says itself comes when it does no more.
+func (h *DefaultHandler) endedByOthers(pod *v1.Pod) bool {
+	return podfacts.IsTerminalPhase(pod.Status.Phase) && h.cfg.Workers.State(pod.UID).State == podworkers.StateSyncing
 }
 
 // HandlePodSyncs makes workers look at their pods again.

@@ -207,6 +207,11 @@ func TestHandlerReconcile(t *testing.T) {
 	})
 	require.Equal(t, []string{"sync 3", "sync 5"}, w.take())
 
+	w.states["8"] = podworkers.PodState{State: podworkers.StateSyncing}
+	w.states["9"] = podworkers.PodState{State: podworkers.StateTerminating}
+	h.HandlePodReconcile(t.Context(), []*v1.Pod{testPod("ended by others", "8", inPhase(v1.PodFailed)), testPod("on its way", "9", inPhase(v1.PodFailed))})
+	require.Equal(t, []string{"sync 8"}, w.take())
+
 	evicted := testPod("evicted", "6", inPhase(v1.PodFailed), func(pod *v1.Pod) { pod.Status.Reason = "Evicted" })
 	h.HandlePodReconcile(t.Context(), []*v1.Pod{evicted})
 	w.states["6"] = podworkers.PodState{State: podworkers.StateTerminated, Evicted: true}

@@ -81,7 +81,9 @@ func (s *podSync) ensureImage(ctx context.Context, c podContainer) (images.Image
 	request.Container = c.Container
 	image, err := s.m.cfg.Images.Ensure(ctx, request)
 	if err != nil {
-		return images.Image{}, imageFailure(c.Name, err)
+		failure := imageFailure(c.Name, err)
+		s.cannotStart(ctx, c, failure.Reason)
+		return images.Image{}, failure
 	}
 	return image, nil
 }
@@ -211,14 +213,19 @@ func (s *podSync) launch(ctx context.Context, c podContainer, id string) *StartE
 // the container any longer.
 func (s *podSync) fail(ctx context.Context, c podContainer, reason, id string, err error) *StartError {
 	message := withoutID(runtimeText(err), id, c.Name)
-	if ctx.Err() == nil {
-		s.m.cfg.Event(s.identity.kindRef(c.kind, c.Name), v1.EventTypeWarning, "Failed", "Error: "+message)
-	}
+	s.cannotStart(ctx, c, message)
 	return &StartError{Container: c.Name, Reason: reason, Message: message, Err: err}
 }
 
+// cannotStart is the event of a container that is still wanted.
+func (s *podSync) cannotStart(ctx context.Context, c podContainer, why string) {
+	if ctx.Err() == nil {
+		s.m.cfg.Event(s.identity.kindRef(c.kind, c.Name), v1.EventTypeWarning, "Failed", "Error: "+why)
+	}
+}
+
 // imageFailure takes over what package images says of a failed pull; it has
-// recorded the events, too.
+// told of the image, too.
 func imageFailure(container string, err error) *StartError {
 	out := &StartError{Container: container, Reason: images.ReasonErrImagePull, Message: err.Error(), Err: err}
 	var detail *images.Error

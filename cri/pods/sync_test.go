@@ -126,6 +126,7 @@ func TestImageFailure(t *testing.T) {
 	var failure *StartError
 	require.ErrorAs(t, result.Err(), &failure)
 	require.Equal(t, "a", failure.Container)
+	require.Contains(t, h.takeEvents(), "Failed spec.containers{a}", "beside what is told of the pull")
 	require.Equal(t, map[string]StartFailure{"a": {Reason: "ErrImagePull", Message: "no such image"}}, h.m.StartFailures(pod.UID))
 	require.Len(t, h.status(pod).Running(), 1)
 	h.images.fail = nil

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	coordv1 "k8s.io/api/coordination/v1"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podwright/podwright/cri/fake"
@@ -205,4 +206,104 @@ func TestBadKubeconfig(t *testing.T) {
 	require.NoError(t, cfg.complete())
 	_, err := newGround(cfg, folders{root: t.TempDir()}, noState)
 	require.ErrorContains(t, err, "kubeconfig /does/not/exist")
+}
+
+// Labels that others gave to the Node count from the start: pods that came here because of
+// them are not looked at before the Node was seen.
+func TestPodsWaitForTheNode(t *testing.T) {
+	inCluster(t, func(w *world) {
+		w.start()
+		w.sleep(3 * time.Second)
+		n, ok := apitest.Find(w.api, &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}})
+		require.True(t, ok)
+		n.Labels["room"] = "3"
+		w.api.Put(n)
+		w.sleep(3 * time.Second)
+		pod := bound("a", "c")
+		pod.Spec.NodeSelector = map[string]string{"room": "3"}
+		w.api.Put(pod)
+		w.sleep(3 * time.Second)
+		require.Equal(t, map[string][]uint32{"c": {0}}, w.running())
+		w.stop()
+		w.api.SetFault(func(c apitest.Call) (f apitest.Fault) {
+			if c.Resource == "nodes" {
+				f.Delay = 10 * time.Second
+			}
+			return f
+		})
+		another := bound("b", "d")
+		another.Spec.NodeSelector = pod.Spec.NodeSelector
+		w.api.Put(another)
+		w.start()
+		w.sleep(time.Minute)
+		require.Equal(t, v1.PodRunning, w.at("a").Status.Phase)
+		require.Equal(t, map[string][]uint32{"c": {0}, "d": {0}}, w.running())
+	})
+}
+
+// A pod that asks for more of an extended resource than the Node has left fails by its
+// name, also beside pods of an agent before; others wait, by its name, for who gives it out.
+func TestExtendedResources(t *testing.T) {
+	inCluster(t, func(w *world) {
+		w.start()
+		w.sleep(3 * time.Second)
+		n, ok := apitest.Find(w.api, &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}})
+		require.True(t, ok)
+		n.Status.Capacity["example.com/dongle"] = resource.MustParse("2")
+		w.api.Put(n)
+		w.sleep(20 * time.Second)
+		n, _ = apitest.Find(w.api, n)
+		require.Contains(t, n.Status.Allocatable, v1.ResourceName("example.com/dongle"))
+		ask := func(pod string, name v1.ResourceName, count string) {
+			p := bound(pod, "of-"+pod)
+			p.Spec.Containers[0].Resources.Limits = v1.ResourceList{name: resource.MustParse(count)}
+			p.Spec.Containers[0].Resources.Requests = p.Spec.Containers[0].Resources.Limits
+			w.api.Put(p)
+			w.sleep(3 * time.Second)
+		}
+		ask("a", "example.com/dongle", "1")
+		w.stop()
+		w.start()
+		w.sleep(3 * time.Second)
+		ask("b", "example.com/dongle", "2")
+		ask("c", "example.com/dongle", "1")
+		ask("d", "example.com/unknown", "1")
+		require.Equal(t, "OutOfexample.com/dongle", w.at("b").Status.Reason)
+		require.Equal(t, v1.PodFailed, w.at("b").Status.Phase)
+		require.Contains(t, w.events("b"), "OutOfexample.com/dongle")
+		require.Empty(t, w.running(), "nobody gives them out")
+		for _, pod := range []string{"a", "c", "d"} {
+			require.Equal(t, "CreateContainerConfigError", w.at(pod).Status.ContainerStatuses[0].State.Waiting.Reason)
+			require.Contains(t, w.at(pod).Status.ContainerStatuses[0].State.Waiting.Message, `nothing that gives out "example.com/`)
+		}
+	})
+}
+
+// What others write into a status is put right, and nothing is done to the pod for it;
+// but who writes that a pod has ended, ends it.
+func TestStatusFromOutside(t *testing.T) {
+	inCluster(t, func(w *world) {
+		w.start()
+		w.api.Put(bound("a", "c"))
+		w.sleep(10 * time.Second)
+		was := w.at("a").Status
+		for _, phase := range []v1.PodPhase{v1.PodPending, v1.PodUnknown, ""} {
+			wrong := w.at("a")
+			wrong.Status.Phase, wrong.Status.PodIP, wrong.Status.StartTime = phase, "192.0.2.1", &metav1.Time{Time: time.Now().Add(-time.Hour)}
+			wrong.Status.ContainerStatuses, wrong.Status.Conditions = nil, nil
+			w.api.Put(wrong)
+			w.sleep(15 * time.Second)
+			is := w.at("a").Status
+			require.Equal(t, []any{was.Phase, was.PodIP, was.StartTime.UTC(), was.ContainerStatuses}, []any{is.Phase, is.PodIP, is.StartTime.UTC(), is.ContainerStatuses})
+			require.Len(t, is.Conditions, len(was.Conditions))
+			require.Equal(t, map[string][]uint32{"c": {0}}, w.running())
+		}
+		ended := w.at("a")
+		ended.Status.Phase, ended.Status.Reason = v1.PodFailed, "ByHand"
+		w.api.Put(ended)
+		w.sleep(5 * time.Second)
+		require.Empty(t, w.running())
+		require.Equal(t, v1.PodFailed, w.at("a").Status.Phase)
+		require.NotNil(t, w.at("a").Status.ContainerStatuses[0].State.Terminated)
+	})
 }

@@ -3,7 +3,6 @@ package cluster_test
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -32,6 +31,7 @@ type node struct {
 	controlplane.Handle
 	name, kubectl, namespace string
 	images                   tb.ImageNames
+	reader                   reader
 	cri                      *cri.RuntimeClient
 
 	dir, root, manifests, output string
@@ -75,6 +75,9 @@ func (n *node) prepare(t *testing.T, rt tb.Runtime, flags []string) {
 	n.cri, err = cri.DialRuntime(t.Context(), cri.ClientConfig{Endpoint: rt.Endpoint})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, n.cri.Close()) })
+	n.reader, err = newReader(n.Kubeconfig)
+	require.NoError(t, err)
+	t.Cleanup(n.reader.http.CloseIdleConnections)
 	n.root, n.manifests, n.output = filepath.Join(n.dir, "root"), filepath.Join(n.dir, "manifests"), filepath.Join(n.dir, "kubelet.log")
 	require.NoError(t, os.Mkdir(n.manifests, 0o755))
 	config := filepath.Join(n.dir, "config.yaml")
@@ -186,14 +189,20 @@ func (n *node) apply(t testing.TB, yaml string) {
 // get is a field of an object, "" if there is no such object.
 func (n *node) get(t testing.TB, kind, name, jsonpath string) string {
 	t.Helper()
-	return n.do(t, "get", kind, name, "--ignore-not-found", "-o", "jsonpath="+jsonpath)
+	out, err := n.field(kind, name, jsonpath)
+	if errors.Is(err, errors.ErrUnsupported) {
+		return n.do(t, "get", kind, name, "--ignore-not-found", "-o", "jsonpath="+jsonpath)
+	}
+	require.NoError(t, err)
+	return out
 }
 
 // pods are those of the namespace.
 func (n *node) pods(t testing.TB) []v1.Pod {
 	t.Helper()
 	var list v1.PodList
-	require.NoError(t, json.Unmarshal([]byte(n.do(t, "get", "pods", "-o", "json")), &list))
+	_, err := n.reader.read("/api/v1/namespaces/"+n.namespace+"/pods", &list)
+	require.NoError(t, err)
 	return list.Items
 }
 

@@ -1,0 +1,222 @@
+package cluster_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Input that is odd, too big or meant to harm: each pod that cannot run says why, and no
+// other one notices. Then the Node is deleted under the running agent.
+func TestBadInput(t *testing.T) {
+	onNodes(t, func(t *testing.T, n *node) {
+		b := n.standBy(t)
+		n.atOnce(t, scenes{
+			"no containers": noContainers,
+			"long names":    longNames,
+			"big":           bigObjects,
+			"status":        statusFromOutside,
+			"resources":     extendedResources,
+			"claims":        resourceClaims,
+		})
+		b.noticedNothing(t)
+		nodeDeleted(t, n)
+		b.noticedNothing(t)
+	}, "--register-with-taints=example.com/new:NoSchedule", "--node-labels=example.com/room=3")
+}
+
+// refused hands an object to kubectl, which the server does not take.
+func (n *node) refused(t *testing.T, yaml, why string) {
+	t.Helper()
+	_, err := n.run([]byte(yaml), "create", "-f", "-")
+	require.ErrorContains(t, err, why)
+}
+
+// The server refuses a pod without containers, and the agent such a manifest, by the field.
+func noContainers(t *testing.T, n *node) {
+	const empty = "{apiVersion: v1, kind: Pod, metadata: {name: empty}, spec: {containers: []}}"
+	n.refused(t, empty, "spec.containers: Required value")
+	file := filepath.Join(n.manifests, "empty.yaml")
+	require.NoError(t, os.WriteFile(file, []byte(empty), 0o600))
+	n.until(t, "the agent says so", func() error {
+		for line := range strings.Lines(read(t, n.output)) {
+			if strings.Contains(line, "empty.yaml") && strings.Contains(line, "spec.containers") {
+				return nil
+			}
+		}
+		return errors.New("it does not")
+	})
+	require.NoError(t, os.Remove(file))
+}
+
+func read(t *testing.T, file string) string {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	require.NoError(t, err)
+	return string(data)
+}
+
+// A name may have 253 characters, and a folder of logs, which has namespace, name and UID in
+// its name, 255: one that just fits runs, with the first 63 as its host name; one that does
+// not says so, and can be deleted.
+func longNames(t *testing.T, n *node) {
+	const uid = 36
+	fits := strings.Repeat("n", 255-len(n.namespace)-uid-len("__"))
+	tooLong := strings.Repeat("m", 253)
+	for _, name := range []string{fits, tooLong} {
+		n.apply(t, `
+apiVersion: v1
+kind: Pod
+metadata: {name: `+name+`, labels: {app: `+name[:63]+`}}
+spec:
+  nodeName: NODE
+  containers: [{image: BUSYBOX, name: `+strings.Repeat("c", 63)+`, command: [sleep, "3600"]}]
+  terminationGracePeriodSeconds: 1
+`)
+	}
+	n.ready(t, fits)
+	require.Equal(t, fits[:63]+"\n", n.exec(t, fits+"/"+strings.Repeat("c", 63), "hostname"))
+	n.until(t, "the other one says why not", func() error {
+		if got := n.do(t, "describe", "pod", tooLong); !strings.Contains(got, "FailedCreatePodSandBox") || !strings.Contains(got, "file name too long") {
+			return errors.New(got)
+		}
+		return nil
+	})
+	n.do(t, "delete", "pod", fits, tooLong)
+}
+
+// What is as big as the server lets it be.
+func bigObjects(t *testing.T, n *node) {
+	pod := func(name, annotation, env string) string {
+		return strings.NewReplacer("NODE", n.name, "BUSYBOX", n.images.Busybox).Replace(`
+apiVersion: v1
+kind: Pod
+metadata: {name: ` + name + `, annotations: {a: "` + annotation + `"}}
+spec:
+  nodeName: NODE
+  containers: [{image: BUSYBOX, name: c, command: [sleep, "3600"], env: [{name: BIG, value: "` + env + `"}], volumeMounts: [{name: v, mountPath: /v}]}]
+  volumes: [{name: v, configMap: {name: big, optional: true}}]
+  terminationGracePeriodSeconds: 1
+`)
+	}
+	much := func(size int) string { return strings.Repeat("x", size) }
+	n.refused(t, pod("refused", much(1<<20), ""), "may not be more than 262144 bytes")
+	n.refused(t, "{apiVersion: v1, kind: ConfigMap, metadata: {name: refused}, data: {a: "+much(1<<20+1)+"}}", "may not be more than 1048576 bytes")
+	for _, yaml := range []string{
+		"{apiVersion: v1, kind: ConfigMap, metadata: {name: big}, data: {a: " + much(1<<20-1) + "}}",
+		pod("big", much(1<<18-1), much(100<<10)),
+		pod("too-big", much(1<<18-1), much(200<<10)), // one variable holds 128 KiB
+	} {
+		_, err := n.run([]byte(yaml), "create", "-f", "-")
+		require.NoError(t, err)
+	}
+	n.ready(t, "big")
+	require.Equal(t, fmt.Sprintln(100<<10, 1<<20-1), n.exec(t, "big/c", "sh", "-c", `echo ${#BIG} $(cat /v/a | wc -c)`))
+	n.until(t, "what is too big says so", func() error {
+		got := n.get(t, "pod", "too-big", "{.status.containerStatuses[0].state} {.status.containerStatuses[0].lastState}")
+		if !strings.Contains(got, "CreateContainerConfigError") || !strings.Contains(got, "more than the 131070 bytes") {
+			return errors.New(got)
+		}
+		return nil
+	})
+}
+
+// The status is the agent's: what others write there it puts right.
+func statusFromOutside(t *testing.T, n *node) {
+	n.apply(t, `
+apiVersion: v1
+kind: Pod
+metadata: {name: edited}
+spec:
+  nodeName: NODE
+  containers: [`+quiet+`]
+`)
+	n.ready(t, "edited")
+	const fields = `{.status.phase} {.status.podIP} {.status.startTime} {.status.message} {range .status.containerStatuses[*]}{.containerID} {.restartCount} {.ready}{end}`
+	before, ids := n.get(t, "pod", "edited", fields), n.ids(t)["edited/c"]
+	n.do(t, "patch", "pod", "edited", "--subresource=status", "--type=merge", "-p",
+		`{"status":{"phase":"Pending","message":"edited","podIP":"192.0.2.1","podIPs":[{"ip":"192.0.2.1"}],"startTime":"2001-01-01T00:00:00Z","containerStatuses":[]}}`)
+	require.NotEqual(t, before, n.get(t, "pod", "edited", fields))
+	n.becomes(t, "pod", "edited", fields, before)
+	n.do(t, "patch", "pod", "edited", "--subresource=status", "-p", `{"status":{"conditions":[{"type":"Ready","status":"False"},{"type":"example.com/theirs","status":"True"}]}}`)
+	n.ready(t, "edited")
+	require.Equal(t, "True", n.get(t, "pod", "edited", `{.status.conditions[?(@.type=="example.com/theirs")].status}`))
+	require.Equal(t, ids, n.ids(t)["edited/c"])
+}
+
+// A resource that others count at the Node: the Node keeps it, and who asks for more than
+// there is fails by its name, or waits at the scheduler; one that gets it waits for somebody
+// who gives it out.
+func extendedResources(t *testing.T, n *node) {
+	n.do(t, "patch", "node", n.name, "--subresource=status", "-p", `{"status":{"capacity":{"example.com/dongle":"1"}}}`)
+	n.becomes(t, "node", n.name, `{.status.allocatable.example\.com/dongle}`, "1")
+	for _, pod := range []struct{ name, where string }{
+		{"first", "nodeName: NODE"}, {"too-late", "nodeName: NODE"},
+		{"waits", "nodeSelector: {kubernetes.io/hostname: NODE}\n  tolerations: [{operator: Exists}]"},
+	} {
+		n.apply(t, `
+apiVersion: v1
+kind: Pod
+metadata: {name: `+pod.name+`}
+spec:
+  `+pod.where+`
+  containers: [{image: TESTPROG, name: c, resources: {limits: {example.com/dongle: 1}}}]
+`)
+		if pod.name == "first" {
+			n.until(t, "it waits by name", func() error {
+				return same(`CreateContainerConfigError spec.containers[0].resources: this agent has nothing that gives out "example.com/dongle"`,
+					n.get(t, "pod", "first", "{.status.containerStatuses[0].state.waiting.reason} {.status.containerStatuses[0].state.waiting.message}"))
+			})
+		}
+	}
+	n.becomes(t, "pod", "too-late", "{.status.phase} {.status.reason}", "Failed OutOfexample.com/dongle")
+	n.until(t, "why is told", func() error { return same("[OutOfexample.com/dongle]", fmt.Sprint(n.reasons(t, "too-late"))) })
+	n.becomes(t, "pod", "waits", "{.status.phase} {.status.conditions[0].reason}", "Pending Unschedulable")
+}
+
+// Claims of devices are not known here: a pod with one fails by the field.
+func resourceClaims(t *testing.T, n *node) {
+	n.apply(t, `
+apiVersion: v1
+kind: Pod
+metadata: {name: claims}
+spec:
+  nodeName: NODE
+  resourceClaims: [{name: r, resourceClaimName: none}]
+  containers: [{image: TESTPROG, name: c, resources: {claims: [{name: r}]}}]
+`)
+	n.becomes(t, "pod", "claims", "{.status.phase}", "Failed")
+	require.Contains(t, n.get(t, "pod", "claims", "{.status.message}"), "spec.resourceClaims: not supported")
+}
+
+// A Node that is deleted is made anew, with its labels and taints, and its pods go on.
+func nodeDeleted(t *testing.T, n *node) {
+	const given = `{.metadata.labels.example\.com/room} {.spec.taints[?(@.key=="example.com/new")].effect}`
+	require.Equal(t, "3 NoSchedule", n.get(t, "node", n.name, given))
+	before, was := n.ids(t), n.get(t, "node", n.name, "{.metadata.uid}")
+	n.do(t, "delete", "node", n.name)
+	n.until(t, "there is another Node", func() error {
+		uid := n.get(t, "node", n.name, "{.metadata.uid}")
+		if uid == "" || uid == was {
+			return fmt.Errorf("%q", uid)
+		}
+		return same("True", n.get(t, "node", n.name, `{.status.conditions[?(@.type=="Ready")].status}`))
+	})
+	require.Equal(t, "3 NoSchedule", n.get(t, "node", n.name, given))
+	n.until(t, "the lease is the new Node's", func() error {
+		return same(n.get(t, "node", n.name, "{.metadata.uid}"),
+			n.do(t, "get", "lease", n.name, "--namespace=kube-node-lease", "-o", "jsonpath={.metadata.ownerReferences[0].uid}"))
+	})
+	now := n.ids(t)
+	for container, id := range before {
+		if !strings.HasPrefix(container, "too-big/") {
+			require.Equal(t, id, now[container], container)
+		}
+	}
+	require.NotEmpty(t, before)
+}

@@ -1,0 +1,100 @@
+package cluster_test
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+)
+
+// bystander is a pod that has nothing to do with what happens around it, and says later
+// that nothing of it was noticed.
+type bystander struct {
+	node *node
+	pod  string
+	was  v1.Pod
+	told []string
+}
+
+// standBy starts one. It is a DaemonSet's that tolerates everything, so that neither a
+// drain nor a taint is meant for it, and its probes look each second.
+func (n *node) standBy(t *testing.T) *bystander {
+	t.Helper()
+	n.apply(t, `
+apiVersion: apps/v1
+kind: DaemonSet
+metadata: {name: bystander}
+spec:
+  selector: {matchLabels: {app: bystander}}
+  template:
+    metadata: {labels: {app: bystander}}
+    spec:
+      nodeSelector: {kubernetes.io/hostname: NODE}
+      dnsPolicy: Default # that there is no DNS for services would be an event
+      tolerations: [{operator: Exists}]
+      containers:
+      - name: c
+        image: TESTPROG
+        args: [http, ":8080"]
+        readinessProbe: {httpGet: {port: 8080, path: /healthz}, periodSeconds: 1, failureThreshold: 1, timeoutSeconds: 5}
+        livenessProbe: {httpGet: {port: 8080, path: /healthz}, periodSeconds: 1, timeoutSeconds: 5}
+`)
+	b := &bystander{node: n}
+	n.until(t, "the bystander is there", func() error {
+		pods := n.of(t, "bystander")
+		if len(pods) != 1 {
+			return fmt.Errorf("%d pods", len(pods))
+		}
+		b.pod = pods[0].Name
+		return nil
+	})
+	n.ready(t, b.pod)
+	b.was, b.told = b.now(t), n.reasons(t, b.pod)
+	return b
+}
+
+func (b *bystander) now(t *testing.T) (pod v1.Pod) {
+	t.Helper()
+	_, err := b.node.reader.read("/api/v1/namespaces/"+b.node.namespace+"/pods/"+b.pod, &pod)
+	require.NoError(t, err)
+	return pod
+}
+
+// noticedNothing looks at what others see of it: the container is the same one, and no
+// condition has changed even once, and nothing is told of it.
+func (b *bystander) noticedNothing(t *testing.T) {
+	t.Helper()
+	now := b.now(t)
+	require.Equal(t, b.was.UID, now.UID)
+	require.Nil(t, now.DeletionTimestamp)
+	require.Equal(t, b.was.Status, now.Status)
+	require.Equal(t, b.told, b.node.reasons(t, b.pod))
+}
+
+// scenes are what happens on one node.
+type scenes map[string]func(*testing.T, *node)
+
+// atOnce plays them side by side: they wait far more than they compute.
+func (n *node) atOnce(t *testing.T, all scenes) {
+	t.Helper()
+	var playing sync.WaitGroup
+	for name, play := range all {
+		playing.Go(func() { t.Run(name, func(t *testing.T) { play(t, n) }) })
+	}
+	playing.Wait()
+}
+
+// becomes waits for a field of an object.
+func (n *node) becomes(t testing.TB, kind, name, jsonpath, want string) {
+	t.Helper()
+	n.until(t, kind+" "+name+" "+jsonpath+" is "+want, func() error { return same(want, n.get(t, kind, name, jsonpath)) })
+}
+
+func same(want, got string) error {
+	if got != want {
+		return fmt.Errorf("%q instead of %q", got, want)
+	}
+	return nil
+}

@@ -1,0 +1,230 @@
+package cluster_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+)
+
+// What kubectl get -w shows of a pod: each phase, condition and state in its order, and
+// none of them twice.
+func watched(t *testing.T, n *node) {
+	n.apply(t, `
+apiVersion: v1
+kind: Pod
+metadata: {name: watched, labels: {app: watched}}
+spec:
+  restartPolicy: Never
+  schedulingGates: [{name: example.com/wait}]
+  nodeSelector: {kubernetes.io/hostname: NODE}
+  initContainers: [{name: i, image: BUSYBOX, command: [sleep, "1"]}]
+  containers: [{name: c, image: TESTPROG, args: [exit, "0", 2s]}]
+`)
+	asked, deleted := false, false
+	var phases, scheduled, ready, inits, containers []string
+	n.watch(t, "watched", func(pod *v1.Pod) {
+		phases = append(phases, string(pod.Status.Phase))
+		scheduled = append(scheduled, condition(pod, v1.PodScheduled))
+		ready = append(ready, condition(pod, v1.PodReady))
+		inits = append(inits, stateOf(pod.Status.InitContainerStatuses))
+		containers = append(containers, stateOf(pod.Status.ContainerStatuses))
+		if !asked {
+			asked = true
+			n.do(t, "patch", "pod", "watched", "--type=json", "-p", `[{"op":"remove","path":"/spec/schedulingGates"}]`)
+		}
+		if !deleted && pod.Status.Phase == v1.PodSucceeded {
+			deleted = true
+			n.do(t, "delete", "pod", "watched", "--wait=false")
+		}
+	})
+	require.Equal(t, []string{"Pending", "Running", "Succeeded"}, slices.Compact(phases))
+	require.Equal(t, []string{"False", "True"}, slices.Compact(scheduled))
+	require.Equal(t, []string{"", "False", "True", "False"}, slices.Compact(ready))
+	require.Equal(t, []string{"", "waiting", "running", "terminated"}, slices.Compact(containers))
+	order := []string{"", "waiting", "running", "terminated"}
+	require.Equal(t, only(order, inits...), slices.Compact(inits), "they may be too fast to be seen, but do not go back")
+	require.Contains(t, inits, "terminated")
+}
+
+func condition(pod *v1.Pod, kind v1.PodConditionType) string {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == kind {
+			return string(c.Status)
+		}
+	}
+	return ""
+}
+
+func stateOf(statuses []v1.ContainerStatus) string {
+	if len(statuses) == 0 {
+		return ""
+	}
+	switch s := statuses[0].State; {
+	case s.Running != nil:
+		return "running"
+	case s.Terminated != nil:
+		return "terminated"
+	}
+	return "waiting"
+}
+
+// watch tells what kubectl get -w shows of the pod with a label app, until it is gone.
+func (n *node) watch(t *testing.T, app string, tell func(*v1.Pod)) {
+	t.Helper()
+	cmd := n.command("get", "pods", "-l", "app="+app, "-w", "--output-watch-events", "-o", "json")
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	end := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
+	defer func() {
+		end.Stop()
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait() // killed
+	}()
+	for stream := json.NewDecoder(out); ; {
+		var event struct {
+			Type   string
+			Object v1.Pod
+		}
+		require.NoError(t, stream.Decode(&event))
+		if event.Type == "DELETED" {
+			return
+		}
+		tell(&event.Object)
+	}
+}
+
+// What kubectl describe tells of pods that run, that cannot, and that do not stay.
+func events(t *testing.T, n *node) {
+	volumes := filepath.Join(n.dir, "events")
+	require.NoError(t, os.Mkdir(volumes, 0o755))
+	require.NoError(t, os.Symlink("/etc", filepath.Join(volumes, "out")))
+	const mounts = `{name: c, image: TESTPROG, volumeMounts: [{name: v, mountPath: /v}]}`
+	for _, pod := range []struct{ name, container, volume string }{
+		{"fine", mounts, "emptyDir: {}"},
+		{"no-image", `{name: c, image: "` + n.images.Registry + `/no/such:v1"}`, "emptyDir: {}"},
+		{"crashes", `{name: c, image: TESTPROG, args: [exit, "3"]}`, "emptyDir: {}"},
+		{"no-folder", mounts, "hostPath: {path: " + volumes + "/missing, type: Directory}"},
+		{"no-config-map", mounts, "configMap: {name: missing}"},
+		{"leaves-volume", `{name: c, image: TESTPROG, volumeMounts: [{name: v, mountPath: /v, subPath: out/passwd}]}`, "hostPath: {path: " + volumes + "}"},
+		{"below-a-file", `{name: c, image: TESTPROG, volumeMounts: [{name: v, mountPath: /testprog/v}]}`, "emptyDir: {}"},
+		{"git", mounts, "gitRepo: {repository: 'https://example.com/x.git'}"},
+		{"flex", mounts, "flexVolume: {driver: example.com/x}"},
+		{"elsewhere", `{name: c, image: TESTPROG, ports: [{containerPort: 80}]}`, "emptyDir: {}\n  nodeSelector: {example.com/room: '3'}"},
+	} {
+		n.apply(t, `
+apiVersion: v1
+kind: Pod
+metadata: {name: `+pod.name+`}
+spec:
+  nodeName: NODE
+  dnsPolicy: Default
+  automountServiceAccountToken: false # what takes its time at the server would be an event
+  containers: [`+pod.container+`]
+  volumes:
+  - name: v
+    `+pod.volume+`
+`)
+	}
+	n.told(t, "fine", "Pulled", "Created", "Started")
+	n.told(t, "no-image", "Pulling", "Failed", "Failed", "BackOff", "Failed")
+	n.told(t, "crashes", "Pulled", "Created", "Started", "BackOff")
+	n.told(t, "no-folder", "FailedMount")
+	n.told(t, "no-config-map", "FailedMount")
+	n.told(t, "leaves-volume", "Pulled", "Failed")
+	n.told(t, "below-a-file", "Pulled", "Created", "Failed", "BackOff")
+	n.told(t, "git", "FailedMount")
+	n.told(t, "flex", "FailedMount")
+	n.told(t, "elsewhere", "NodeAffinity")
+	for pod, want := range map[string]string{
+		"no-image":      "Pending ImagePullBackOff",
+		"no-folder":     "Pending ContainerCreating",
+		"no-config-map": "Pending ContainerCreating",
+		"leaves-volume": "Pending CreateContainerConfigError",
+		"git":           "Pending ContainerCreating",
+		"flex":          "Pending ContainerCreating",
+		"elsewhere":     "Failed NodeAffinity ",
+	} {
+		n.becomes(t, "pod", pod, "{.status.phase} {.status.reason}{.status.containerStatuses[0].state.waiting.reason}", strings.TrimSpace(want))
+	}
+	n.becomes(t, "pod", "crashes", "{.status.phase} {.status.containerStatuses[0].lastState.terminated.exitCode}", "Running 3")
+	require.Contains(t, n.do(t, "describe", "pod", "no-image"), "Back-off pulling image")
+	require.Contains(t, n.do(t, "describe", "pod", "no-config-map"), `configmap "missing" not found`)
+
+	n.do(t, "delete", "pod", "fine")
+	n.told(t, "fine", "Pulled", "Created", "Started", "Killing")
+}
+
+// told waits until these are the reasons of the events about a pod, in this order.
+func (n *node) told(t *testing.T, pod string, reasons ...string) {
+	t.Helper()
+	n.until(t, "what is told of "+pod, func() error { return same(fmt.Sprint(reasons), fmt.Sprint(n.reasons(t, pod))) })
+}
+
+// reasons are those of the events about a pod, in the order in which each was told first:
+// their names have that moment in them.
+func (n *node) reasons(t *testing.T, pod string) (reasons []string) {
+	t.Helper()
+	var list v1.EventList
+	_, err := n.reader.read("/api/v1/namespaces/"+n.namespace+"/events?fieldSelector=involvedObject.name%3D"+pod, &list)
+	require.NoError(t, err)
+	slices.SortFunc(list.Items, func(a, b v1.Event) int { return strings.Compare(a.Name, b.Name) })
+	for _, e := range list.Items {
+		reasons = append(reasons, e.Reason)
+	}
+	return reasons
+}
+
+// only are those of a list that are among some.
+func only(list []string, some ...string) []string {
+	return slices.DeleteFunc(slices.Clone(list), func(s string) bool { return !slices.Contains(some, s) })
+}
+
+// Pods that are deleted in all ways that there are.
+func deletions(t *testing.T, n *node) {
+	ended := filepath.Join(n.dir, "ended")
+	const ignores = `{name: c, image: TESTPROG, args: [ignore]}`
+	for name, container := range map[string]string{
+		"short": ignores, "none": ignores, "forced": ignores, "shortened": ignores,
+		"long": `{name: c, image: BUSYBOX, command: [sh, -c, 'trap "sleep 3; touch /h/ended; exit 0" TERM; while :; do sleep 0.1; done'], volumeMounts: [{name: h, mountPath: /h}]}`,
+	} {
+		n.apply(t, `
+apiVersion: v1
+kind: Pod
+metadata: {name: `+name+`}
+spec:
+  nodeName: NODE
+  terminationGracePeriodSeconds: `+map[bool]string{true: "2", false: "3600"}[name == "forced"]+`
+  containers: [`+container+`]
+  volumes: [{name: h, hostPath: {path: `+n.dir+`}}]
+`)
+	}
+	for _, name := range []string{"short", "none", "forced", "shortened", "long"} {
+		n.ready(t, name)
+	}
+	n.do(t, "delete", "pod", "shortened", "--grace-period=3000", "--wait=false")
+	begun := time.Now()
+	n.do(t, "delete", "pod", "long", "--grace-period=3000", "--wait=false")
+	n.do(t, "delete", "pod", "short", "--grace-period=2", "--wait=false")
+	n.do(t, "delete", "pod", "none", "--grace-period=0", "--wait=false")
+	n.do(t, "delete", "pod", "forced", "--grace-period=0", "--force")
+	require.Empty(t, n.get(t, "pod", "forced", "{.metadata.name}"), "it is gone from the API at once")
+	n.gone(t, "pod", "none")
+	n.gone(t, "pod", "short")
+	require.GreaterOrEqual(t, time.Since(begun), 2*time.Second, "its grace was kept")
+	n.gone(t, "pod", "long")
+	require.FileExists(t, ended, "it could do what it does at its end")
+	require.NotEmpty(t, n.ids(t)["shortened/c"])
+	n.do(t, "delete", "pod", "shortened", "--grace-period=1")
+	for _, name := range []string{"short", "none", "forced", "shortened", "long"} {
+		n.until(t, "its containers are gone: "+name, func() error { return same("", n.ids(t)[name+"/c"]) })
+	}
+}

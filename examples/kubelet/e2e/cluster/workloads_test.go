@@ -1,0 +1,311 @@
+package cluster_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+)
+
+// quiet is a container that does nothing, and ends at once on SIGTERM.
+const quiet = `{image: TESTPROG, name: c}`
+
+// What controllers do with the pods of a node, side by side. A pod that is not meant
+// notices nothing of it.
+func TestWorkloads(t *testing.T) {
+	onNodes(t, func(t *testing.T, n *node) {
+		b := n.standBy(t)
+		n.atOnce(t, scenes{
+			"rollout":       rollOut,
+			"set image":     setImage,
+			"daemon set":    daemonSet,
+			"cron job":      cronJob,
+			"readiness":     readinessGate,
+			"delete":        deletions,
+			"watch":         watched,
+			"events":        events,
+			"runtime class": unknownClass,
+		})
+		b.noticedNothing(t)
+	})
+}
+
+// A Deployment grows to thirty pods and shrinks again, the node is drained, and it is
+// tainted, in any order.
+func TestComeAndGo(t *testing.T) {
+	onNodes(t, func(t *testing.T, n *node) {
+		b := n.standBy(t)
+		for name, play := range map[string]func(*testing.T, *node){"drain": drain, "taint": taint, "scale": scaleToThirty} {
+			t.Run(name, func(t *testing.T) { play(t, n) })
+			b.noticedNothing(t)
+		}
+	})
+}
+
+// deployment applies one of so many pods for this node.
+func (n *node) deployment(t *testing.T, name string, replicas int) {
+	t.Helper()
+	n.apply(t, fmt.Sprintf(`
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: %[1]s}
+spec:
+  replicas: %[2]d
+  selector: {matchLabels: {app: %[1]s}}
+  template:
+    metadata: {labels: {app: %[1]s}}
+    spec:
+      nodeSelector: {kubernetes.io/hostname: NODE}
+      containers: [%[3]s]
+`, name, replicas, quiet))
+}
+
+// of are the pods with a label app.
+func (n *node) of(t *testing.T, app string) (pods []v1.Pod) {
+	t.Helper()
+	for _, pod := range n.pods(t) {
+		if pod.Labels["app"] == app {
+			pods = append(pods, pod)
+		}
+	}
+	return pods
+}
+
+// runs waits until a Deployment has so many pods, each of them ready and running, and the
+// node and the cluster have no others of it.
+func (n *node) runs(t *testing.T, app string, want int) {
+	t.Helper()
+	n.until(t, fmt.Sprintf("%s has %d pods", app, want), func() error {
+		ids, pods := n.ids(t), n.of(t, app)
+		if len(pods) != want {
+			return fmt.Errorf("%d pods", len(pods))
+		}
+		for _, pod := range pods {
+			if condition(&pod, v1.PodReady) != "True" || len(pod.Status.ContainerStatuses) != 1 {
+				return fmt.Errorf("%s is not ready", pod.Name)
+			}
+			if err := same(pod.Status.ContainerStatuses[0].ContainerID, "containerd://"+ids[pod.Name+"/c"]); err != nil {
+				return fmt.Errorf("%s: %w", pod.Name, err)
+			}
+		}
+		left := want
+		for id := range ids {
+			if strings.HasPrefix(id, app+"-") {
+				left--
+			}
+		}
+		if left != 0 {
+			return fmt.Errorf("%d of them do not run: %v", left, ids)
+		}
+		return nil
+	})
+}
+
+func scaleToThirty(t *testing.T, n *node) {
+	n.deployment(t, "many", 1)
+	for _, replicas := range []int{30, 1, 0} {
+		n.do(t, "scale", "deployment", "many", fmt.Sprintf("--replicas=%d", replicas))
+		n.runs(t, "many", replicas)
+	}
+}
+
+// A Deployment with another image gets other pods.
+func rollOut(t *testing.T, n *node) {
+	n.deployment(t, "rolls", 3)
+	n.runs(t, "rolls", 3)
+	before := n.of(t, "rolls")
+	n.do(t, "set", "image", "deployment/rolls", "c="+n.images.Testprog2)
+	n.do(t, "rollout", "status", "deployment/rolls", "--timeout", patience.String())
+	n.runs(t, "rolls", 3)
+	for _, pod := range n.of(t, "rolls") {
+		require.Equal(t, "v2\n", n.exec(t, pod.Name+"/c", "/testprog", "version"))
+		for _, was := range before {
+			require.NotEqual(t, was.UID, pod.UID)
+		}
+	}
+	n.do(t, "rollout", "undo", "deployment/rolls")
+	n.do(t, "rollout", "status", "deployment/rolls", "--timeout", patience.String())
+	n.runs(t, "rolls", 3)
+	require.Equal(t, "v1\n", n.exec(t, n.of(t, "rolls")[0].Name+"/c", "/testprog", "version"))
+}
+
+// A pod with another image of one container stays what it is: that container is replaced
+// in place.
+func setImage(t *testing.T, n *node) {
+	n.apply(t, `
+apiVersion: v1
+kind: Pod
+metadata: {name: bare}
+spec:
+  nodeName: NODE
+  containers: [`+quiet+`, {image: TESTPROG, name: other}]
+`)
+	n.ready(t, "bare")
+	const identity = "{.metadata.uid} {.status.podIP}"
+	before, was := n.ids(t), n.get(t, "pod", "bare", identity)
+	n.do(t, "set", "image", "pod/bare", "c="+n.images.Testprog2)
+	n.becomes(t, "pod", "bare", `{range .status.containerStatuses[*]}{.name} {.image} {.restartCount} {.ready} {end}`,
+		fmt.Sprintf("c %s 1 true other %s 0 true ", n.images.Testprog2, n.images.Testprog))
+	require.Equal(t, "v2\n", n.exec(t, "bare/c", "/testprog", "version"))
+	require.Equal(t, was, n.get(t, "pod", "bare", identity))
+	now := n.ids(t)
+	require.Equal(t, before["bare/other"], now["bare/other"])
+	require.NotEqual(t, before["bare/c"], now["bare/c"])
+	n.until(t, "why is told", func() error { return same("[Killing]", fmt.Sprint(only(n.reasons(t, "bare"), "Killing"))) })
+}
+
+// A DaemonSet's pod comes back when it is deleted, and is replaced when its template is
+// another one.
+func daemonSet(t *testing.T, n *node) {
+	n.apply(t, `
+apiVersion: apps/v1
+kind: DaemonSet
+metadata: {name: daemon}
+spec:
+  selector: {matchLabels: {app: daemon}}
+  template:
+    metadata: {labels: {app: daemon}}
+    spec:
+      nodeSelector: {kubernetes.io/hostname: NODE}
+      containers: [`+quiet+`]
+`)
+	one := func() v1.Pod {
+		n.until(t, "the daemon set is complete", func() error {
+			return same("1/1/1", n.get(t, "daemonset", "daemon", "{.status.desiredNumberScheduled}/{.status.numberAvailable}/{.status.updatedNumberScheduled}"))
+		})
+		n.runs(t, "daemon", 1)
+		return n.of(t, "daemon")[0]
+	}
+	first := one()
+	n.do(t, "delete", "pod", first.Name)
+	second := one()
+	require.NotEqual(t, first.UID, second.UID)
+	n.do(t, "set", "image", "daemonset/daemon", "c="+n.images.Testprog2)
+	n.do(t, "rollout", "status", "daemonset/daemon", "--timeout", patience.String())
+	third := one()
+	require.NotEqual(t, second.UID, third.UID)
+	require.Equal(t, "v2\n", n.exec(t, third.Name+"/c", "/testprog", "version"))
+}
+
+// A CronJob runs at its time, and when it is told to.
+func cronJob(t *testing.T, n *node) {
+	n.apply(t, `
+apiVersion: batch/v1
+kind: CronJob
+metadata: {name: cron}
+spec:
+  schedule: "* * * * *"
+  jobTemplate:
+    spec:
+      template:
+        spec:
+          nodeSelector: {kubernetes.io/hostname: NODE}
+          restartPolicy: Never
+          containers: [{name: c, image: BUSYBOX, command: [sh, -c, 'echo done > /dev/termination-log']}]
+`)
+	n.do(t, "create", "job", "by-hand", "--from=cronjob/cron")
+	n.becomes(t, "job", "by-hand", "{.status.succeeded}", "1")
+	n.until(t, "the cron job has run", func() error {
+		for _, pod := range n.pods(t) {
+			if strings.HasPrefix(pod.Labels["job-name"], "cron-") && pod.Status.Phase == v1.PodSucceeded {
+				return same("done\n", pod.Status.ContainerStatuses[0].State.Terminated.Message)
+			}
+		}
+		return errors.New(n.do(t, "get", "jobs,pods"))
+	})
+	n.do(t, "delete", "cronjob", "cron")
+}
+
+// A condition that others set decides on Ready, and is theirs: what the agent writes leaves
+// it as it is.
+func readinessGate(t *testing.T, n *node) {
+	n.apply(t, `
+apiVersion: v1
+kind: Pod
+metadata: {name: gated}
+spec:
+  nodeName: NODE
+  readinessGates: [{conditionType: example.com/open}]
+  containers: [`+quiet+`]
+`)
+	const ready = `{range .status.conditions[?(@.type=="Ready")]}{.status} {.reason}{end}`
+	open := func(status string) {
+		n.do(t, "patch", "pod", "gated", "--subresource=status", "-p",
+			`{"status":{"conditions":[{"type":"example.com/open","status":"`+status+`","reason":"ByHand"}]}}`)
+	}
+	n.becomes(t, "pod", "gated", "{.status.containerStatuses[0].ready}", "true")
+	n.becomes(t, "pod", "gated", ready, "False ReadinessGatesNotReady")
+	open("True")
+	n.becomes(t, "pod", "gated", ready, "True ")
+	require.NoError(t, n.cri.StopContainer(t.Context(), n.ids(t)["gated/c"], 0))
+	n.becomes(t, "pod", "gated", "{.status.containerStatuses[0].restartCount}", "1")
+	n.becomes(t, "pod", "gated", ready, "True ")
+	require.Equal(t, "True ByHand", n.get(t, "pod", "gated", `{range .status.conditions[?(@.type=="example.com/open")]}{.status} {.reason}{end}`))
+	open("False")
+	n.becomes(t, "pod", "gated", ready, "False ReadinessGatesNotReady")
+	require.Equal(t, "true", n.get(t, "pod", "gated", "{.status.containerStatuses[0].ready}"))
+}
+
+// drain moves everything away but what belongs to the node, and uncordon lets it back.
+func drain(t *testing.T, n *node) {
+	n.deployment(t, "moves", 3)
+	n.runs(t, "moves", 3)
+	n.do(t, "drain", n.name, "--ignore-daemonsets", "--delete-emptydir-data", "--force", "--timeout", patience.String())
+	require.Empty(t, n.here(t, "app!=bystander"))
+	n.until(t, "the node says so", func() error {
+		return same("[NodeNotSchedulable]", fmt.Sprint(only(n.nodeEvents(t), "NodeNotSchedulable")))
+	})
+	n.do(t, "uncordon", n.name)
+	n.runs(t, "moves", 3)
+	n.until(t, "the node says so", func() error { return same("[NodeSchedulable]", fmt.Sprint(only(n.nodeEvents(t), "NodeSchedulable"))) })
+}
+
+// taint drives away who does not tolerate it.
+func taint(t *testing.T, n *node) {
+	n.deployment(t, "stays", 3)
+	n.runs(t, "stays", 3)
+	n.do(t, "taint", "node", n.name, "room=3:NoExecute")
+	n.until(t, "the pods are gone", func() error { return some("pods", n.here(t, "app!=bystander")) })
+	n.do(t, "taint", "node", n.name, "room-")
+	n.runs(t, "stays", 3)
+}
+
+// here are the pods of the namespace on the node with a label.
+func (n *node) here(t *testing.T, label string) []string {
+	t.Helper()
+	return strings.Fields(n.do(t, "get", "pods", "--field-selector=spec.nodeName="+n.name, "-l", label, "-o", "name"))
+}
+
+// nodeEvents are the reasons of what was told of the node.
+func (n *node) nodeEvents(t *testing.T) []string {
+	t.Helper()
+	return strings.Fields(n.do(t, "get", "events", "--namespace=default", "--field-selector=involvedObject.kind=Node,involvedObject.name="+n.name, "-o", "jsonpath={.items[*].reason}"))
+}
+
+// unknownClass is a pod whose RuntimeClass has gone, and has come back.
+func unknownClass(t *testing.T, n *node) {
+	class := `{apiVersion: node.k8s.io/v1, kind: RuntimeClass, metadata: {name: NODE}, handler: runc}`
+	n.apply(t, class)
+	defer n.do(t, "delete", "runtimeclass", n.name, "--ignore-not-found")
+	n.apply(t, `
+apiVersion: v1
+kind: Pod
+metadata: {name: class}
+spec:
+  runtimeClassName: NODE
+  dnsPolicy: Default
+  automountServiceAccountToken: false
+  schedulingGates: [{name: example.com/wait}]
+  nodeSelector: {kubernetes.io/hostname: NODE}
+  containers: [`+quiet+`]
+`)
+	n.do(t, "delete", "runtimeclass", n.name)
+	n.do(t, "patch", "pod", "class", "--type=json", "-p", `[{"op":"remove","path":"/spec/schedulingGates"}]`)
+	n.told(t, "class", "Scheduled", "FailedCreatePodSandBox")
+	require.Equal(t, "Pending ContainerCreating", n.get(t, "pod", "class", "{.status.phase} {.status.containerStatuses[0].state.waiting.reason}"))
+	n.apply(t, class)
+	n.ready(t, "class")
+}
