@@ -57,12 +57,13 @@ func attachedTo(n *v1.Node, id volume.ID) (devicePath string, ok bool) {
 	return "", false
 }
 
-// claimed adds to a configuration what only an API server knows: claims and attachments.
+// claimed adds to a configuration what only an API server knows: claims, with their
+// expansions, and attachments.
 func (g *ground) claimed(cfg volume.Config) (volume.Config, error) {
 	if g.cluster == nil {
 		return cfg, nil
 	}
-	resolver, err := claims.New(claims.Config{Objects: g.cluster.objects})
-	cfg.Claims, cfg.Attachments = resolver, attachments{g.cluster}
+	resolver, err := claims.New(claims.Config{Objects: g.cluster.objects, Node: g.cluster.thisNode})
+	cfg.Claims, cfg.Attachments, cfg.Resizes = resolver, attachments{g.cluster}, g.cluster.objects
 	return cfg, err
 }
