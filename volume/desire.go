@@ -197,7 +197,7 @@ func (w *world) objectChanged(o Object) {
 // inUse are the names of the volumes that have to stay attached.
 func (w *world) inUse() (names []string) {
 	for id, s := range w.shared {
-		if s.attachable {
+		if _, may := s.plugin.(Attachable); s.attachable || may && !s.verified {
 			names = append(names, id.String())
 		}
 	}

@@ -86,6 +86,7 @@ func (s *sharedState) end(op *operation, out *outcome) {
 	switch op.kind {
 	case doVerify:
 		s.attachable = out.attach || s.attachable && out.err != nil
+		s.verified = s.verified || out.attach || out.err == nil
 		s.attached, s.devicePath = out.err == nil, out.device
 	case doStage:
 		s.stage = out.after(s.stage, op.stage.Found)

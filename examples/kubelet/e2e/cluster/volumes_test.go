@@ -34,7 +34,7 @@ func TestVolumes(t *testing.T) {
 				name string
 				test func(*testing.T, *storage)
 			}{
-				{"StatefulSet", testStatefulSet},
+				{"claims that cannot be used", testClaimFaults},
 				{"ephemeral", testEphemeral},
 				{"device", testDevice},
 				{"one pod only", testOnePodOnly},
@@ -44,7 +44,7 @@ func TestVolumes(t *testing.T) {
 				{"trust bundles", testTrustBundles},
 				{"fsGroup", testFSGroup},
 				{"two names", testTwoNames},
-				{"claims that cannot be used", testClaimFaults},
+				{"StatefulSet", testStatefulSet},
 				{"not attached", testNotAttached},
 				{"slow unmount", testSlowUnmount},
 				{"restarts", testRestarts},
@@ -76,6 +76,12 @@ func claim(name, mode, more string) string {
 	return "\n---\napiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: " + name + "}\nspec: {" + more + "accessModes: [" + mode + "], resources: {requests: {storage: 4Mi}}}\n"
 }
 
+// ephemeral is one with an ephemeral volume.
+func ephemeral(name string) string {
+	return pod(name, "volumeMounts: [{name: v, mountPath: /v}]",
+		"{name: v, ephemeral: {volumeClaimTemplate: {spec: {"+now+"accessModes: [ReadWriteOnce], resources: {requests: {storage: 4Mi}}}}}}")
+}
+
 const now = "storageClassName: NODE-now, "
 
 // everything is what is applied at once.
@@ -102,9 +108,7 @@ spec:
       containers: [` + running + `, volumeMounts: [{name: data, mountPath: /v}]}]
   volumeClaimTemplates: [{metadata: {name: data}, spec: {storageClassName: NODE-later, accessModes: [ReadWriteOnce], resources: {requests: {storage: 4Mi}}}}]
 ` +
-		pod("eph", "volumeMounts: [{name: v, mountPath: /v}]", "{name: v, ephemeral: {volumeClaimTemplate: {spec: {"+now+"accessModes: [ReadWriteOnce], resources: {requests: {storage: 4Mi}}}}}}") +
-		claim("thief-v", "ReadWriteOnce", now) +
-		pod("thief", "volumeMounts: [{name: v, mountPath: /v}]", "{name: v, ephemeral: {volumeClaimTemplate: {spec: {"+now+"accessModes: [ReadWriteOnce], resources: {requests: {storage: 4Mi}}}}}}") +
+		ephemeral("eph") +
 		claim("raw", "ReadWriteOnce", now+"volumeMode: Block, ") +
 		pod("raw", "volumeDevices: [{name: v, devicePath: /dev/xvda}]", "{name: v, persistentVolumeClaim: {claimName: raw}}") +
 		claim("wrong", "ReadWriteOnce", now+"volumeMode: Block, ") + claiming("wrong") +
@@ -225,9 +229,12 @@ func testEphemeral(t *testing.T, s *storage) {
 	s.ready(t, "eph")
 	require.Equal(t, "eph", s.get(t, "pvc", "eph-v", "{.metadata.ownerReferences[0].name}"))
 	s.exec(t, "eph/c", "touch", "/v/f")
+	s.apply(t, claim("thief-v", "ReadWriteOnce", now)+ephemeral("thief"))
 	s.says(t, "Pod", "thief", "FailedMount", "not owned by the pod")
 	s.waiting(t, "thief")
-	s.do(t, "delete", "pod", "eph", "--wait=false")
+	// The scheduler cannot place anything on a node with such a pod.
+	s.do(t, "delete", "pod", "thief", "eph", "--wait=false")
+	s.gone(t, "pod", "thief")
 	s.gone(t, "pod", "eph")
 	s.gone(t, "pvc", "eph-v")
 }
