@@ -65,5 +65,11 @@ func (g *ground) claimed(cfg volume.Config) (volume.Config, error) {
 	}
 	resolver, err := claims.New(claims.Config{Objects: g.cluster.objects, Node: g.cluster.thisNode})
 	cfg.Claims, cfg.Attachments, cfg.Resizes = resolver, attachments{g.cluster}, g.cluster.objects
+	// A controller detaches a volume when the Node says that it is not in use.
+	cfg.Metrics.OnOperation = func(op volume.Operation) {
+		if op.Err == nil && (op.Name == "unmount_device" || op.Name == "unmap_device") {
+			g.cluster.node.Wake()
+		}
+	}
 	return cfg, err
 }
