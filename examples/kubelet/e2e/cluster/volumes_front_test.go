@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -48,6 +49,7 @@ func newFront(t *testing.T, plane controlplane.Handle) *front {
 	require.True(t, clients.AppendCertsFromPEM(ca))
 	f.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: clients}
 	f.EnableHTTP2 = true
+	f.Config.ErrorLog = log.New(io.Discard, "", 0) // of clients that are killed
 	f.StartTLS()
 	t.Cleanup(func() {
 		f.CloseClientConnections()
@@ -60,9 +62,10 @@ func newFront(t *testing.T, plane controlplane.Handle) *front {
 func (f *front) handler(t *testing.T, plane controlplane.Handle) http.Handler {
 	admin, err := clientcmd.BuildConfigFromFlags("", plane.Kubeconfig)
 	require.NoError(t, err)
-	admin.NextProtos = []string{"http/1.1"} // each watch a connection that can be closed
-	transport, err := rest.TransportFor(admin)
+	credentials, err := rest.TLSConfigFor(admin)
 	require.NoError(t, err)
+	transport := &http.Transport{TLSClientConfig: credentials}
+	t.Cleanup(transport.CloseIdleConnections)
 	server, err := url.Parse(plane.URL)
 	require.NoError(t, err)
 	proxy := &httputil.ReverseProxy{

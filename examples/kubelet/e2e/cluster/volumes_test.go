@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -443,6 +444,11 @@ func testEndOfVolumes(t *testing.T, s *storage) {
 	require.NoError(t, err)
 	require.Empty(t, n.Status.VolumesInUse)
 	require.Empty(t, n.Status.VolumesAttached)
+	require.Empty(t, s.mountsOf(t, ""))
+	devices, err := exec.Command("losetup", "--noheadings", "--output", "BACK-FILE").Output()
+	require.NoError(t, err)
+	require.NotContains(t, string(devices), s.driver.Data)
+	require.NotContains(t, string(devices), s.root)
 	s.do(t, "delete", "csidriver", s.driver.Name, s.inline.Name)
 	s.do(t, "delete", "storageclass", s.name+"-now", s.name+"-later", s.name+"-missing")
 }
