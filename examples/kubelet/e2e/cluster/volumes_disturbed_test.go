@@ -2,6 +2,7 @@ package cluster_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"os"
@@ -14,13 +15,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// mountsOf are the lines of the machine's mount table about a volume of a pod.
-func (s *storage) mountsOf(t *testing.T, handle string) (out []string) {
+// mounts are the lines of the machine's mount table about paths of the agent with one of
+// these parts.
+func (s *storage) mounts(t *testing.T, parts ...string) (out []string) {
 	t.Helper()
 	text, err := os.ReadFile("/proc/self/mountinfo")
 	require.NoError(t, err)
 	for line := range strings.Lines(string(text)) {
-		if strings.Contains(line, s.root) && strings.Contains(line, "pvc-"+handle) {
+		if strings.Contains(line, s.root) && slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(line, part) }) {
 			out = append(out, line)
 		}
 	}
@@ -34,7 +36,8 @@ func testRestarts(t *testing.T, s *storage) {
 	s.ready(t, "stays")
 	s.exec(t, "stays/c", "sh", "-c", "echo of stays > /v/f")
 	handle := s.handle(t, "stays")
-	ids, mounts, begun := s.ids(t), s.mountsOf(t, handle), len(s.driver.Log())
+	mounted := func() []string { return s.mounts(t, "pvc-"+handle, fmt.Sprintf("%x", sha256.Sum256([]byte(handle)))) }
+	ids, mounts, begun := s.ids(t), mounted(), len(s.driver.Log())
 	require.Len(t, mounts, 2, "it is staged and published")
 	unharmed := func() {
 		t.Helper()
@@ -42,7 +45,7 @@ func testRestarts(t *testing.T, s *storage) {
 		for name, id := range ids {
 			require.Equal(t, id, now[name], name)
 		}
-		require.Equal(t, mounts, s.mountsOf(t, handle))
+		require.Equal(t, mounts, mounted())
 		for _, call := range s.driver.Log()[begun:] {
 			require.False(t, strings.HasSuffix(call, handle) && (strings.Contains(call, "NodeUn") || strings.Contains(call, "ControllerUn")), call)
 		}

@@ -444,7 +444,7 @@ func testEndOfVolumes(t *testing.T, s *storage) {
 	require.NoError(t, err)
 	require.Empty(t, n.Status.VolumesInUse)
 	require.Empty(t, n.Status.VolumesAttached)
-	require.Empty(t, s.mountsOf(t, ""))
+	require.Empty(t, s.mounts(t, "kubernetes.io~csi", "kubernetes.io/csi"))
 	devices, err := exec.Command("losetup", "--noheadings", "--output", "BACK-FILE").Output()
 	require.NoError(t, err)
 	require.NotContains(t, string(devices), s.driver.Data)
