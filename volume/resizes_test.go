@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -49,7 +50,7 @@ func (r *resizes) set(size int64, expand bool, err error) {
 func TestResizes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &resizes{size: 4}
-		fails := false
+		var fails atomic.Bool
 		told := make(chan string, 10)
 		a := newAgent(t, func(a *agent) {
 			a.cfg.Resizes = r
@@ -59,7 +60,7 @@ func TestResizes(t *testing.T) {
 				pv.Spec.Capacity = v1.ResourceList{v1.ResourceStorage: resource.MustParse("8")}
 			}}
 			a.shared.Fault = func(_ context.Context, c volumetest.Call) error {
-				if c.Method == "Expand" && fails {
+				if c.Method == "Expand" && fails.Load() {
 					return errBoom
 				}
 				return nil
@@ -75,10 +76,10 @@ func TestResizes(t *testing.T) {
 		require.Zero(t, a.shared.Count("Expand"))
 		require.Empty(t, told)
 
-		fails = true
+		fails.Store(true)
 		r.set(4, true, nil)
 		time.Sleep(3 * time.Minute)
-		fails = false
+		fails.Store(false)
 		time.Sleep(3 * time.Minute)
 		require.Equal(t, 2, a.shared.Count("Expand"))
 		require.Equal(t, []error{errBoom, nil}, r.ended)
