@@ -3,6 +3,7 @@ package volume_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -45,6 +46,12 @@ func (r *resizes) set(size int64, expand bool, err error) {
 	r.size, r.expand, r.err = size, expand, err
 }
 
+func (r *resizes) heard() []error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.ended)
+}
+
 // A volume is expanded when its claim allows that: one that is too small meanwhile is used
 // as it is, and what was not tried is not told.
 func TestResizes(t *testing.T) {
@@ -82,14 +89,14 @@ func TestResizes(t *testing.T) {
 		fails.Store(false)
 		time.Sleep(3 * time.Minute)
 		require.Equal(t, 2, a.shared.Count("Expand"))
-		require.Equal(t, []error{errBoom, nil}, r.ended)
+		require.Equal(t, []error{errBoom, nil}, r.heard())
 		for _, want := range []string{"VolumeResizeFailed", "FileSystemResizeSuccessful"} {
 			for _, kind := range []string{"Pod", "PersistentVolumeClaim"} {
 				require.Equal(t, kind+" "+want, <-told)
 			}
 		}
 		time.Sleep(time.Hour)
-		require.Equal(t, 2, a.shared.Count("Expand"), fmt.Sprint(r.ended))
+		require.Equal(t, 2, a.shared.Count("Expand"), fmt.Sprint(r.heard()))
 		require.NoError(t, a.Prepare(t.Context(), pod))
 	})
 }
