@@ -29,8 +29,9 @@ func TestVolumes(t *testing.T) {
 			t.Parallel()
 			s := newStorage(t, plane, rt)
 			s.prepareLost(t)
+			s.prepareBundles(t)
 			s.hold("held", true)
-			s.applyStorage(t, s.everything(t))
+			s.applyStorage(t, everything())
 			for _, scenario := range []struct {
 				name string
 				test func(*testing.T, *storage)
@@ -86,7 +87,7 @@ func ephemeral(name string) string {
 const now = "storageClassName: NODE-now, "
 
 // everything is what is applied at once.
-func (s *storage) everything(t *testing.T) string {
+func everything() string {
 	inline := "csi: {driver: INLINE, volumeAttributes: {colour: red}}"
 	return `
 apiVersion: v1
@@ -118,7 +119,7 @@ spec:
 		claim("toolarge", "ReadWriteOnce", now) + claiming("toolarge") +
 		pod("inline", "volumeMounts: [{name: v, mountPath: /v}]", "{name: v, "+inline+"}") +
 		pod("tokens", "volumeMounts: [{name: v, mountPath: /v}]", "{name: v, projected: {sources: [{serviceAccountToken: {path: token, audience: vault, expirationSeconds: 600}}]}}") +
-		s.bundles(t) +
+		bundlePods() +
 		claim("grouped", "ReadWriteOnce", now) +
 		pod("grouped", "volumeMounts: [{name: v, mountPath: /v}, {name: i, mountPath: /i}]", "{name: v, persistentVolumeClaim: {claimName: grouped}}, {name: i, "+inline+"}") +
 		"  securityContext: {fsGroup: 3000}\n" +
@@ -127,7 +128,7 @@ spec:
 		claiming("nowhere") +
 		claim("classless", "ReadWriteOnce", "storageClassName: NODE-missing, ") + claiming("classless") +
 		claiming("lost") +
-		s.elsewhere() + claiming("elsewhere") +
+		elsewhere() + claiming("elsewhere") +
 		claim("held", "ReadWriteOnce", now) + claiming("held") +
 		claim("slow", "ReadWriteOnce", now) + claiming("slow") +
 		claim("stays", "ReadWriteOnce", now) + claiming("stays")
@@ -353,7 +354,7 @@ func (s *storage) phase(t *testing.T, claim, want string) error {
 }
 
 // elsewhere is a claim, bound by hand to a volume of another node.
-func (s *storage) elsewhere() string {
+func elsewhere() string {
 	return claim("elsewhere", "ReadWriteOnce", `storageClassName: "", volumeName: NODE-pv, `) + `
 ---
 apiVersion: v1

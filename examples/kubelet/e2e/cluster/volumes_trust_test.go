@@ -20,29 +20,37 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// bundles are trust bundles, of a name and of a signer, and the pods that have them.
-func (s *storage) bundles(t *testing.T) string {
+// prepareBundles makes trust bundles, of a name and of signers.
+func (s *storage) prepareBundles(t *testing.T) {
 	s.other = filepath.Join(s.dir, "other.crt")
 	require.NoError(t, os.WriteFile(s.other, authority(t), 0o600))
-	return s.bundle(t, "NODE-named", "", s.CA) + s.bundle(t, "example.com:NODE-s:one", "example.com/NODE-s", s.other) +
-		s.bundle(t, "example.com:NODE-other:one", "example.com/NODE-other", s.CA) +
-		pod("bundles", "volumeMounts: [{name: v, mountPath: /v}]", "{name: v, projected: {sources: ["+
-			"{clusterTrustBundle: {name: NODE-named, path: named.pem}}, "+
-			"{clusterTrustBundle: {signerName: example.com/NODE-s, labelSelector: {matchLabels: {use: test}}, path: signed.pem}}, "+
-			"{clusterTrustBundle: {name: NODE-none, optional: true, path: none.pem}}]}}") +
+	s.bundle(t, s.name+"-named", "", s.CA)
+	s.bundle(t, "example.com:"+s.name+"-s:one", "example.com/"+s.name+"-s", s.other)
+	s.bundle(t, "example.com:"+s.name+"-other:one", "example.com/"+s.name+"-other", s.CA)
+}
+
+// bundlePods are the pods that have them.
+func bundlePods() string {
+	return pod("bundles", "volumeMounts: [{name: v, mountPath: /v}]", "{name: v, projected: {sources: ["+
+		"{clusterTrustBundle: {name: NODE-named, path: named.pem}}, "+
+		"{clusterTrustBundle: {signerName: example.com/NODE-s, labelSelector: {matchLabels: {use: test}}, path: signed.pem}}, "+
+		"{clusterTrustBundle: {name: NODE-none, optional: true, path: none.pem}}]}}") +
 		pod("bundleless", "volumeMounts: [{name: v, mountPath: /v}]", "{name: v, projected: {sources: [{clusterTrustBundle: {name: NODE-none, path: none.pem}}]}}")
 }
 
-func (s *storage) bundle(t *testing.T, name, signer, file string) string {
+// bundle makes a trust bundle, or changes it to what a file has. Nothing in it is replaced.
+func (s *storage) bundle(t *testing.T, name, signer, file string) {
 	t.Helper()
 	certificate, err := os.ReadFile(file)
 	require.NoError(t, err)
-	text, err := json.Marshal(string(certificate))
+	text, err := json.Marshal(map[string]any{
+		"apiVersion": "certificates.k8s.io/v1beta1", "kind": "ClusterTrustBundle",
+		"metadata": map[string]any{"name": name, "labels": map[string]string{"use": "test"}},
+		"spec":     map[string]string{"signerName": signer, "trustBundle": string(certificate)},
+	})
 	require.NoError(t, err)
-	if signer != "" {
-		signer = "signerName: " + signer + ", "
-	}
-	return "\n---\napiVersion: certificates.k8s.io/v1beta1\nkind: ClusterTrustBundle\nmetadata: {name: \"" + name + "\", labels: {use: test}}\nspec: {" + signer + "trustBundle: " + string(text) + "}\n"
+	_, err = s.run(text, "apply", "-f", "-")
+	require.NoError(t, err)
 }
 
 // Trust bundles by name and by signer, of which a pod sees what changes; one that is not
@@ -60,7 +68,9 @@ func testTrustBundles(t *testing.T, s *storage) {
 	require.NoError(t, shows("signed.pem", s.other))
 	s.waiting(t, "bundleless")
 	s.says(t, "Pod", "bundleless", "FailedMount", s.name+"-none")
-	s.apply(t, s.bundle(t, "NODE-named", "", s.other)+s.bundle(t, "example.com:NODE-s:one", "example.com/NODE-s", s.CA)+s.bundle(t, "NODE-none", "", s.CA))
+	s.bundle(t, s.name+"-named", "", s.other)
+	s.bundle(t, "example.com:"+s.name+"-s:one", "example.com/"+s.name+"-s", s.CA)
+	s.bundle(t, s.name+"-none", "", s.CA)
 	s.until(t, "the changes are seen", func() error { return errors.Join(shows("named.pem", s.other), shows("signed.pem", s.CA)) })
 	s.until(t, "an optional one has come", func() error { return shows("none.pem", s.CA) })
 	s.ready(t, "bundleless")
