@@ -305,6 +305,7 @@ func TestV25NotAttached(t *testing.T) {
 		require.ErrorContains(t, err, "disk: NotMounted, waits for its attachment to the node, last error: not attached to the node: example.com/shared/handle-pv-x is not in volumesAttached")
 		require.Equal(t, time.Now().Add(500*time.Millisecond), notReady.NotBefore())
 		require.Equal(t, "FailedMount", notReady.EventReason())
+		synctest.Wait() // what is staged is listed meanwhile
 		names, known := a.InUse()
 		require.True(t, known)
 		require.Equal(t, []string{"example.com/shared/handle-pv-x"}, names)
@@ -330,6 +331,7 @@ func TestFoundIsInUse(t *testing.T) {
 		complete.Store(true)
 		a := newAgent(t, func(a *agent) { a.cfg.Complete = complete.Load })
 		require.NoError(t, a.Prepare(t.Context(), newPod("u1", "disk=x")))
+		synctest.Wait()
 		names, known := a.InUse()
 		require.True(t, known)
 		require.Empty(t, names, "nobody attaches it")
