@@ -38,7 +38,7 @@ func TestEndOfOperations(t *testing.T) {
 	require.Equal(t, want, end(operation{kind: doMount, again: true}, failed))
 	want = mounted()
 	want.expandedTo = 2
-	require.Equal(t, want, end(operation{kind: doExpand, size: 2}, &outcome{}))
+	require.Equal(t, want, end(operation{kind: doExpand, size: 2}, &outcome{size: 2}))
 	require.Equal(t, &volumeState{since: later}, end(operation{kind: doUnmount}, &outcome{}))
 	want = mounted()
 	want.mounted, want.refreshAt = there, later.Add(time.Second)

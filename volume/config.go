@@ -27,6 +27,9 @@ type Config struct {
 	// Attachments tells which volumes are attached to the node by somebody else. Nil
 	// means that nobody does: volumes are staged at once.
 	Attachments Attachments
+	// Resizes says which volumes are to be expanded, and keeps the record of it that claims
+	// have. Nil means that nobody does: what is larger than before is expanded.
+	Resizes Resizes
 	// SubPaths takes away what containers had of volumes before these are unmounted. Nil
 	// means that nothing mounts sub paths.
 	SubPaths SubPaths
@@ -71,6 +74,19 @@ type Attachments interface {
 	// not attached, or not yet, is an error; it is asked again with growing pauses, and
 	// at once at Manager.Wake.
 	Attached(ctx context.Context, id ID, spec *Spec) (devicePath string, err error)
+}
+
+// Resizes is asked before a node expands a volume, and told afterwards. Methods are called
+// concurrently, for one volume one at a time.
+type Resizes interface {
+	// BeginResize tells whether a volume is to be expanded to its PersistentVolume's
+	// capacity now, and how large it is as far as is known, in bytes. One that is too small
+	// and is not to be expanded may be used as it is; it is asked about again after a pause.
+	// Without an error and with expand, EndResize follows, unless the agent is killed.
+	BeginResize(ctx context.Context, spec *Spec) (size int64, expand bool, err error)
+	// EndResize is told how the expansion has ended. Its error is that of the expansion,
+	// which is tried again then.
+	EndResize(ctx context.Context, spec *Spec, err error) error
 }
 
 // SubPaths are the parts of volumes that were mounted for containers.

@@ -196,7 +196,10 @@ func (w *world) objectChanged(o Object) {
 // inUse are the names of the volumes that have to stay attached.
 func (w *world) inUse() (names []string) {
 	for id, s := range w.shared {
-		if s.attachable {
+		if len(s.users) == 0 && s.stage == StateNotMounted {
+			continue // about to be dropped
+		}
+		if _, may := s.plugin.(Attachable); s.attachable || may && !s.verified {
 			names = append(names, id.String())
 		}
 	}

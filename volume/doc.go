@@ -10,7 +10,7 @@
 //	                     │
 //	                     ├ Attachments ▶ Stager.Stage   once for all pods that share it
 //	                     ├ Plugin.Mount ──▶ Mounted ──▶ the containers' mounts (Volume)
-//	                     └ Expander.Expand
+//	                     └ Resizes ▶ Expander.Expand ▶ Resizes
 //	uid ── Release ──▶ SubPaths ▶ Plugin.Unmount ▶ folders      ... Stager.Unstage
 //
 // # To use it
@@ -33,8 +33,8 @@
 // Every operation runs by itself. One that hangs holds its own volume and what has to
 // come after it; Explain says since when. Prepare and Release wait for as long as
 // something goes on, and then say what is missing, why, and when it is tried next
-// (NotReadyError): tries are 0.5 s, 1 s, 2 s and at last 122 s apart. Meanwhile the
-// manager goes on, and Config.OnReady tells when a pod can start.
+// (NotReadyError): tries are 0.5 s, 1 s, 2 s and at last 122 s apart, those of reading a
+// claim 15 s. Meanwhile the manager goes on, and Config.OnReady tells when a pod can start.
 //
 // A volume that is mounted is never a reason not to start a pod. It is brought up to
 // date at each Prepare (Remounter), when an object changes (Dependent), and when it says

@@ -58,9 +58,7 @@ func (w *world) endPod(p *podState, op *operation, out *outcome, now time.Time) 
 func (v *volumeState) end(op *operation, out *outcome, now time.Time) {
 	switch {
 	case op.kind == doExpand:
-		if out.err == nil {
-			v.expandedTo = op.size
-		}
+		v.expandedTo = max(v.expandedTo, out.size)
 	case op.kind == doUnmount && out.err == nil:
 		v.set(StateNotMounted, now)
 		v.found, v.mounted, v.expandedTo, v.refreshAt = false, Mounted{}, 0, time.Time{}
@@ -88,6 +86,7 @@ func (s *sharedState) end(op *operation, out *outcome) {
 	switch op.kind {
 	case doVerify:
 		s.attachable = out.attach || s.attachable && out.err != nil
+		s.verified = s.verified || out.attach || out.err == nil
 		s.attached, s.devicePath = out.err == nil, out.device
 	case doStage:
 		s.stage = out.after(s.stage, op.stage.Found)
@@ -95,9 +94,7 @@ func (s *sharedState) end(op *operation, out *outcome) {
 			s.path, s.found = out.path, false
 		}
 	case doExpand:
-		if out.err == nil {
-			s.expandedTo = op.size
-		}
+		s.expandedTo = max(s.expandedTo, out.size)
 	case doUnstage:
 		if s.stage = StateUncertain; out.err == nil {
 			s.stage = StateNotMounted

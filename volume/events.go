@@ -44,7 +44,7 @@ func (e *NotReadyError) EventReason() string {
 func (m *Manager) tell(op *operation, out *outcome, firstFailure bool) {
 	switch {
 	case op.kind == doExpand:
-		m.tellExpanded(op, out.err, firstFailure && !out.ended)
+		m.tellExpanded(op, out, firstFailure)
 	case op.kind != doMount:
 	case out.err == nil && op.block && !op.again:
 		m.event(op.pod, v1.EventTypeNormal, ReasonMapped, fmt.Sprintf("volume %q is mapped", op.unmount.Name))
@@ -54,11 +54,12 @@ func (m *Manager) tell(op *operation, out *outcome, firstFailure bool) {
 }
 
 // tellExpanded tells the pod and the claim of an expansion. The first one after a mount
-// is a part of that, and mostly finds nothing to do.
-func (m *Manager) tellExpanded(op *operation, err error, firstFailure bool) {
+// is a part of that, and mostly finds nothing to do. What was not tried is not told.
+func (m *Manager) tellExpanded(op *operation, out *outcome, firstFailure bool) {
+	err := out.err
 	reason, kind, text := ReasonFSResized, v1.EventTypeNormal, fmt.Sprintf("volume %q has %d bytes", op.unmount.Name, op.size)
 	switch {
-	case op.pod == nil, err == nil && op.grown == 0, err != nil && !firstFailure:
+	case op.pod == nil, err == nil && !out.grown, err != nil && (!firstFailure || out.ended || out.transient()):
 		return
 	case err != nil && op.grown == 0:
 		reason, kind, text = ReasonFSResizeFailed, v1.EventTypeWarning, err.Error()

@@ -44,6 +44,16 @@ func (w *world) isRead(uid types.UID) {
 	}
 }
 
+// listed tells that it is known what is staged, as far as that can be found out.
+func (w *world) listed() bool {
+	for _, l := range w.lists {
+		if !l.done && l.err == nil {
+			return false
+		}
+	}
+	return true
+}
+
 // reading tells that some pod on disk is being read.
 func (w *world) reading() bool {
 	for uid := range w.unread {

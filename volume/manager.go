@@ -174,7 +174,8 @@ func (m *Manager) operate(op *operation) {
 func (m *Manager) hasEnded(op *operation, out outcome) {
 	now := time.Now()
 	m.mu.Lock()
-	firstFailure := op.on.base().err == nil
+	before := op.on.base().err
+	firstFailure := before == nil || errors.Is(before, errNotExpanded)
 	m.world.end(op, out, now)
 	m.mu.Unlock()
 	m.wake.Wake()

@@ -325,6 +325,7 @@ func TestV25NotAttached(t *testing.T) {
 		require.ErrorContains(t, err, "disk: NotMounted, waits for its attachment to the node, last error: not attached to the node: example.com/shared/handle-pv-x is not in volumesAttached")
 		require.Equal(t, time.Now().Add(500*time.Millisecond), notReady.NotBefore())
 		require.Equal(t, "FailedMount", notReady.EventReason())
+		synctest.Wait() // what is staged is listed meanwhile
 		names, known := a.InUse()
 		require.True(t, known)
 		require.Equal(t, []string{"example.com/shared/handle-pv-x"}, names)
@@ -339,6 +340,38 @@ func TestV25NotAttached(t *testing.T) {
 		begun := time.Now()
 		require.NoError(t, a.Prepare(t.Context(), pod))
 		require.Zero(t, time.Since(begun))
+	})
+}
+
+// What an agent before this one has left counts as in use until it is known that it need
+// not be attached, or is gone: a controller detaches everything else.
+func TestFoundIsInUse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		complete := atomic.Bool{}
+		complete.Store(true)
+		a := newAgent(t, func(a *agent) { a.cfg.Complete = complete.Load })
+		require.NoError(t, a.Prepare(t.Context(), newPod("u1", "disk=x")))
+		synctest.Wait()
+		names, known := a.InUse()
+		require.True(t, known)
+		require.Empty(t, names, "nobody attaches it")
+		_ = a.end()
+		complete.Store(false)
+		a.cfg.Attachments, a.shared.Attach = &attachments{}, true
+		a.start()
+		synctest.Wait()
+		names, known = a.InUse()
+		require.True(t, known)
+		require.Equal(t, []string{"example.com/shared/handle-pv-x"}, names)
+		require.NoError(t, a.Release(t.Context(), "u1"))
+		names, _ = a.InUse()
+		require.Len(t, names, 1, "it is staged")
+		complete.Store(true)
+		a.Wake()
+		synctest.Wait()
+		names, known = a.InUse()
+		require.True(t, known)
+		require.Empty(t, names)
 	})
 }
 

@@ -57,6 +57,8 @@ type outcome struct {
 	path    string  // stage
 	device  string  // verify
 	attach  bool    // verify: it has to be attached
+	size    int64   // expand: how large the volume is, if that is known
+	grown   bool    // expand: it has become larger
 	found   []found // look
 	ids     []string
 }

@@ -21,7 +21,7 @@ func (m *Manager) perform(ctx context.Context, op *operation) (out outcome) {
 	case doUnmount:
 		out.err = m.unmount(ctx, op)
 	case doExpand:
-		_, out.err = op.plugin.(Expander).Expand(ctx, op.spec, op.staged, m.dir(op))
+		out.size, out.grown, out.err = m.expand(ctx, op)
 	case doVerify:
 		out.attach, out.device, out.err = m.verify(ctx, op)
 	case doStage:
@@ -118,6 +118,38 @@ func (m *Manager) verify(ctx context.Context, op *operation) (attach bool, devic
 		err = fmt.Errorf("not attached to the node: %w", err)
 	}
 	return true, device, err
+}
+
+// errNotExpanded is of a volume whose controller has not come so far, or has given up.
+var errNotExpanded = errors.New("its claim does not say that this node is to expand it")
+
+// expand returns how large a volume is, zero if that is not known.
+func (m *Manager) expand(ctx context.Context, op *operation) (size int64, grown bool, err error) {
+	do := func() error {
+		_, err := op.plugin.(Expander).Expand(ctx, op.spec, op.staged, m.dir(op))
+		return err
+	}
+	resizes := m.cfg.Resizes
+	if resizes == nil {
+		if err := do(); err != nil {
+			return 0, false, err
+		}
+		return op.size, op.grown != 0, nil
+	}
+	size, wanted, err := resizes.BeginResize(ctx, op.spec)
+	switch {
+	case err != nil:
+		return 0, false, Transient(err)
+	case !wanted && size < op.size:
+		return size, false, Transient(errNotExpanded)
+	case !wanted:
+		return size, false, nil
+	}
+	err = do()
+	if err = run.Join(err, resizes.EndResize(ctx, op.spec, err)); err != nil {
+		return 0, false, err
+	}
+	return op.size, true, nil
 }
 
 var errLeft = errors.New("it is not empty")

@@ -241,13 +241,14 @@ func (m *Manager) Explain(uid types.UID) []VolumeState {
 }
 
 // InUse are the names of the volumes that have to stay attached to the node, sorted, as
-// nodes report them. It is not known before the disk was read.
+// nodes report them, those included of which it is not known whether they are attached at
+// all. It is not known before the disk was read.
 func (m *Manager) InUse() (names []string, known bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	select {
 	case <-m.started:
-		return m.world.inUse(), len(m.world.unread) == 0
+		return m.world.inUse(), len(m.world.unread) == 0 && m.world.listed()
 	default:
 		return nil, false
 	}

@@ -86,6 +86,9 @@ type retry struct {
 const (
 	firstDelay = 500 * time.Millisecond
 	mostDelay  = 2*time.Minute + 2*time.Second
+	// mostClaimDelay is that of reading a claim: upstream reads it whenever it tries to
+	// start the pod.
+	mostClaimDelay = 15 * time.Second
 )
 
 // failed counts a failure. Another operation than before starts afresh.
@@ -93,7 +96,11 @@ func (r *retry) failed(k kind, now time.Time) {
 	if r.kind != k {
 		*r = retry{kind: k}
 	}
-	r.delay = min(max(2*r.delay, firstDelay), mostDelay)
+	most := mostDelay
+	if k == doNothing {
+		most = mostClaimDelay
+	}
+	r.delay = min(max(2*r.delay, firstDelay), most)
 	r.at = now.Add(r.delay)
 }
 
@@ -172,6 +179,7 @@ type sharedState struct {
 	spec   *Spec
 	users  set[*volumeState]
 
+	verified   bool // it is known whether it has to be attached
 	attachable bool // it has to be attached
 	attached   bool // or need not be
 	devicePath string

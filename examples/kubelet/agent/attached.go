@@ -57,12 +57,19 @@ func attachedTo(n *v1.Node, id volume.ID) (devicePath string, ok bool) {
 	return "", false
 }
 
-// claimed adds to a configuration what only an API server knows: claims and attachments.
+// claimed adds to a configuration what only an API server knows: claims, with their
+// expansions, and attachments.
 func (g *ground) claimed(cfg volume.Config) (volume.Config, error) {
 	if g.cluster == nil {
 		return cfg, nil
 	}
-	resolver, err := claims.New(claims.Config{Objects: g.cluster.objects})
-	cfg.Claims, cfg.Attachments = resolver, attachments{g.cluster}
+	resolver, err := claims.New(claims.Config{Objects: g.cluster.objects, Node: g.cluster.thisNode})
+	cfg.Claims, cfg.Attachments, cfg.Resizes = resolver, attachments{g.cluster}, g.cluster.objects
+	// A controller detaches a volume when the Node says that it is not in use.
+	cfg.Metrics.OnOperation = func(op volume.Operation) {
+		if op.Err == nil && (op.Name == "unmount_device" || op.Name == "unmap_device") {
+			g.cluster.node.Wake()
+		}
+	}
 	return cfg, err
 }

@@ -1,5 +1,7 @@
 // Package csitest is a small CSI driver for tests, over real sockets. Its volumes are
-// tmpfs: mounting them needs root.
+// tmpfs: mounting them needs root. Without Data they begin empty at each staging; with it
+// there is a controller's side, too: Create makes volumes that keep their content until
+// Delete, as large as they are said to be, some of them devices.
 //
 // It can be slow, fail and hang (Fault, Done), lie (Lie), and be restarted (Stop and
 // Start). What it is told at a publish it writes into the volume: a file for each entry of
@@ -7,6 +9,7 @@
 package csitest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -33,6 +36,10 @@ type Driver struct {
 	Registry, Socket, RegistrySocket string
 	// Stages is whether it stages volumes.
 	Stages bool
+	// Data is the folder of the volumes of Create. Empty means that there are none.
+	Data string
+	// MaxVolumes is how many fit on the node, 7 for zero.
+	MaxVolumes int64
 	// Fault is asked at the beginning of each call, by the name of its method. Its error,
 	// a gRPC status, is the call's; while it does not return, the call hangs.
 	Fault func(ctx context.Context, method string) error
@@ -46,6 +53,7 @@ type Driver struct {
 
 	mu      sync.Mutex
 	calls   []string
+	log     []string
 	status  []*registration.RegistrationStatus
 	servers []*grpc.Server
 	serving sync.WaitGroup
@@ -56,6 +64,20 @@ func (d *Driver) Calls() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return slices.Clone(d.calls)
+}
+
+// Log are the calls about volumes, as "NodeStageVolume handle" each: "begin " stands before
+// one that has begun, and one without it has succeeded.
+func (d *Driver) Log() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Clone(d.log)
+}
+
+func (d *Driver) note(text string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.log = append(d.log, text)
 }
 
 // Told are the answers to its registrations.
@@ -103,6 +125,11 @@ func (d *Driver) intercept(ctx context.Context, r any, info *grpc.UnaryServerInf
 	d.mu.Lock()
 	d.calls = append(d.calls, method)
 	d.mu.Unlock()
+	about, of := r.(interface{ GetVolumeId() string })
+	if of {
+		d.note("begin " + method + " " + about.GetVolumeId())
+		ctx = context.WithValue(ctx, handle{}, about.GetVolumeId())
+	}
 	if d.Fault != nil {
 		if err := d.Fault(ctx, method); err != nil {
 			return nil, err
@@ -115,7 +142,19 @@ func (d *Driver) intercept(ctx context.Context, r any, info *grpc.UnaryServerInf
 	if err == nil && d.Done != nil {
 		err = d.Done(ctx, method)
 	}
+	if of && err == nil {
+		d.note(method + " " + about.GetVolumeId())
+	}
 	return answer, err
+}
+
+// handle is the key of VolumeOf.
+type handle struct{}
+
+// VolumeOf is the handle of the volume that a call is about, for Fault and Done.
+func VolumeOf(ctx context.Context) string {
+	id, _ := ctx.Value(handle{}).(string)
+	return id
 }
 
 func (d *Driver) lies(method string) bool { return d.Lie != nil && d.Lie(method) }
@@ -140,7 +179,7 @@ func (d *Driver) NotifyRegistrationStatus(_ context.Context, s *registration.Reg
 // NodeGetInfo implements CSI.
 func (d *Driver) NodeGetInfo(context.Context, *pb.NodeGetInfoRequest) (*pb.NodeGetInfoResponse, error) {
 	return &pb.NodeGetInfoResponse{
-		NodeId: "id-of-" + d.Name, MaxVolumesPerNode: 7,
+		NodeId: "id-of-" + d.Name, MaxVolumesPerNode: cmp.Or(d.MaxVolumes, 7),
 		AccessibleTopology: &pb.Topology{Segments: map[string]string{"zone": "a"}},
 	}, nil
 }
@@ -162,12 +201,19 @@ func (d *Driver) NodeGetCapabilities(context.Context, *pb.NodeGetCapabilitiesReq
 	return out, nil
 }
 
-// NodeStageVolume implements CSI: it mounts a tmpfs.
+// NodeStageVolume implements CSI: it mounts a tmpfs, or what Create has made.
 func (d *Driver) NodeStageVolume(_ context.Context, r *pb.NodeStageVolumeRequest) (*pb.NodeStageVolumeResponse, error) {
 	if d.lies("NodeStageVolume") {
 		return &pb.NodeStageVolumeResponse{}, nil
 	}
-	return &pb.NodeStageVolumeResponse{}, mount("tmpfs", r.StagingTargetPath, "tmpfs", 0)
+	if d.Data == "" {
+		return &pb.NodeStageVolumeResponse{}, mount("tmpfs", r.StagingTargetPath, "tmpfs", 0)
+	}
+	if r.VolumeCapability.GetBlock() != nil {
+		_, err := attach(d.path(r.VolumeId))
+		return &pb.NodeStageVolumeResponse{}, err
+	}
+	return &pb.NodeStageVolumeResponse{}, mount(d.path(r.VolumeId), r.StagingTargetPath, "", unix.MS_BIND)
 }
 
 // NodeUnstageVolume implements CSI.
@@ -175,13 +221,19 @@ func (d *Driver) NodeUnstageVolume(_ context.Context, r *pb.NodeUnstageVolumeReq
 	if d.lies("NodeUnstageVolume") {
 		return &pb.NodeUnstageVolumeResponse{}, nil
 	}
-	return &pb.NodeUnstageVolumeResponse{}, unmount(r.StagingTargetPath)
+	if err := unmount(r.StagingTargetPath); err != nil || d.Data == "" {
+		return &pb.NodeUnstageVolumeResponse{}, err
+	}
+	return &pb.NodeUnstageVolumeResponse{}, detach(d.path(r.VolumeId))
 }
 
 // NodePublishVolume implements CSI: it mounts what is staged, or a tmpfs.
 func (d *Driver) NodePublishVolume(_ context.Context, r *pb.NodePublishVolumeRequest) (*pb.NodePublishVolumeResponse, error) {
 	if d.lies("NodePublishVolume") {
 		return &pb.NodePublishVolumeResponse{}, nil
+	}
+	if r.VolumeCapability.GetBlock() != nil {
+		return &pb.NodePublishVolumeResponse{}, publishDevice(d.path(r.VolumeId), r.TargetPath)
 	}
 	if err := os.Mkdir(r.TargetPath, 0o750); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
@@ -229,8 +281,14 @@ func (d *Driver) NodeUnpublishVolume(_ context.Context, r *pb.NodeUnpublishVolum
 	return &pb.NodeUnpublishVolumeResponse{}, nil
 }
 
-// NodeExpandVolume implements CSI: a tmpfs is as large as it needs to be.
+// NodeExpandVolume implements CSI: a tmpfs is as large as it needs to be, or what Create
+// has made becomes so.
 func (d *Driver) NodeExpandVolume(_ context.Context, r *pb.NodeExpandVolumeRequest) (*pb.NodeExpandVolumeResponse, error) {
+	if d.Data != "" {
+		if err := grow(d.path(r.VolumeId), r.CapacityRange.GetRequiredBytes()); err != nil {
+			return nil, err
+		}
+	}
 	return &pb.NodeExpandVolumeResponse{CapacityBytes: r.CapacityRange.GetRequiredBytes()}, nil
 }
 

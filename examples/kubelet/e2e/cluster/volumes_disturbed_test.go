@@ -1,0 +1,118 @@
+package cluster_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// mounts are the lines of the machine's mount table about paths of the agent with one of
+// these parts.
+func (s *storage) mounts(t *testing.T, parts ...string) (out []string) {
+	t.Helper()
+	text, err := os.ReadFile("/proc/self/mountinfo")
+	require.NoError(t, err)
+	for line := range strings.Lines(string(text)) {
+		if strings.Contains(line, s.root) && slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(line, part) }) {
+			out = append(out, line)
+		}
+	}
+	return out
+}
+
+// The agent is killed while a mount hangs, its driver is started again, and the API server
+// is away at its start: what a pod that runs has mounted stays as it is (V17), the mount
+// that hung is done in the end, and what nobody wants any more goes (V18).
+func testRestarts(t *testing.T, s *storage) {
+	s.ready(t, "stays")
+	s.exec(t, "stays/c", "sh", "-c", "echo of stays > /v/f")
+	handle := s.handle(t, "stays")
+	mounted := func() []string { return s.mounts(t, "pvc-"+handle, fmt.Sprintf("%x", sha256.Sum256([]byte(handle)))) }
+	ids, mounts, begun := s.ids(t), mounted(), len(s.driver.Log())
+	require.Len(t, mounts, 2, "it is staged and published")
+	unharmed := func() {
+		t.Helper()
+		now := s.ids(t)
+		for name, id := range ids {
+			require.Equal(t, id, now[name], name)
+		}
+		require.Equal(t, mounts, mounted())
+		for _, call := range s.driver.Log()[begun:] {
+			require.False(t, strings.HasSuffix(call, handle) && (strings.Contains(call, "NodeUn") || strings.Contains(call, "ControllerUn")), call)
+		}
+		require.Equal(t, "of stays\n", s.exec(t, "stays/c", "cat", "/v/f"))
+	}
+
+	s.apply(t, claim("hangs", "ReadWriteOnce", now)+claiming("hangs"))
+	hung := s.handle(t, "hangs")
+	var mended atomic.Bool
+	s.setFault(func(ctx context.Context, method, about string) error {
+		if method == "NodePublishVolume" && about == hung && !mended.Load() {
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		return nil
+	})
+	tries := func() (n int) {
+		for _, call := range s.driver.Log() {
+			if call == "begin NodePublishVolume "+hung {
+				n++
+			}
+		}
+		return n
+	}
+	hangs := func(n int) {
+		t.Helper()
+		s.until(t, fmt.Sprintf("mount %d hangs", n), func() error {
+			if got := tries(); got < n {
+				return fmt.Errorf("%d so far", got)
+			}
+			return nil
+		})
+	}
+	hangs(1)
+	s.kill(t)
+	s.start(t)
+	hangs(2)
+	unharmed()
+
+	s.driver.Stop()
+	s.until(t, "the driver has gone", func() error {
+		if got := s.get(t, "csinode", s.name, "{.spec.drivers[*].name}"); strings.Contains(got, s.driver.Name) {
+			return errors.New(got)
+		}
+		return nil
+	})
+	unharmed()
+	s.says(t, "Pod", "hangs", "FailedMount", s.driver.Name)
+	require.NoError(t, s.driver.Start())
+	hangs(3)
+
+	s.front.leave(true)
+	s.kill(t)
+	s.start(t)
+	time.Sleep(5 * time.Second)
+	unharmed()
+	s.front.leave(false)
+	mended.Store(true)
+	s.ready(t, "hangs")
+	unharmed()
+
+	s.kill(t)
+	s.do(t, "delete", "pod", "hangs", "--force", "--grace-period=0")
+	s.start(t)
+	s.until(t, "its volume is taken away", func() error {
+		return s.after(begun, hung, "NodePublishVolume", "NodeUnpublishVolume", "NodeUnstageVolume", "ControllerUnpublishVolume")
+	})
+	require.False(t, slices.ContainsFunc(s.driver.Log(), func(l string) bool { return l == "begin NodeUnpublishVolume "+handle }))
+	unharmed()
+}

@@ -1,0 +1,455 @@
+package cluster_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podwright/podwright/examples/testbed/tb"
+	"github.com/podwright/podwright/examples/testbed/tb/controlplane"
+)
+
+// Volumes with the controllers of a real cluster and real drivers. What does not depend on
+// each other is applied at once; disturbances come last.
+func TestVolumes(t *testing.T) {
+	plane := controlplane.Of(t)
+	kubeletPath(t)
+	for _, rt := range tb.Runtimes(t) {
+		t.Run(rt.Name, func(t *testing.T) {
+			t.Parallel()
+			s := newStorage(t, plane, rt)
+			s.prepareLost(t)
+			s.prepareBundles(t)
+			s.hold("held", true)
+			s.applyStorage(t, everything())
+			for _, scenario := range []struct {
+				name string
+				test func(*testing.T, *storage)
+			}{
+				{"claims that cannot be used", testClaimFaults},
+				{"ephemeral", testEphemeral},
+				{"device", testDevice},
+				{"one pod only", testOnePodOnly},
+				{"expansion", testExpansion},
+				{"inline", testInline},
+				{"tokens", testTokens},
+				{"trust bundles", testTrustBundles},
+				{"fsGroup", testFSGroup},
+				{"two names", testTwoNames},
+				{"StatefulSet", testStatefulSet},
+				{"not attached", testNotAttached},
+				{"slow unmount", testSlowUnmount},
+				{"restarts", testRestarts},
+				{"the end", testEndOfVolumes},
+			} {
+				t.Run(scenario.name, func(t *testing.T) {
+					begun := time.Now()
+					scenario.test(t, s)
+					t.Logf("took %v", time.Since(begun).Round(100*time.Millisecond))
+				})
+			}
+			require.NoError(t, s.inOrder())
+		})
+	}
+}
+
+// pod is one that runs, in the node's hands from the beginning.
+func pod(name, mounts, volumes string) string {
+	return "\n---\napiVersion: v1\nkind: Pod\nmetadata: {name: " + name + "}\nspec:\n  nodeName: NODE\n  containers: [" + running + ", " + mounts + "}]\n  volumes: [" + volumes + "]\n"
+}
+
+// claiming is one with the claim of its own name, at /v.
+func claiming(name string) string {
+	return pod(name, "volumeMounts: [{name: v, mountPath: /v}]", "{name: v, persistentVolumeClaim: {claimName: "+name+"}}")
+}
+
+// claim is one of 4 MiB whose volume is made at once, unless more says otherwise.
+func claim(name, mode, more string) string {
+	return "\n---\napiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: " + name + "}\nspec: {" + more + "accessModes: [" + mode + "], resources: {requests: {storage: 4Mi}}}\n"
+}
+
+// ephemeral is one with an ephemeral volume.
+func ephemeral(name string) string {
+	return pod(name, "volumeMounts: [{name: v, mountPath: /v}]",
+		"{name: v, ephemeral: {volumeClaimTemplate: {spec: {"+now+"accessModes: [ReadWriteOnce], resources: {requests: {storage: 4Mi}}}}}}")
+}
+
+const now = "storageClassName: NODE-now, "
+
+// everything is what is applied at once.
+func everything() string {
+	inline := "csi: {driver: INLINE, volumeAttributes: {colour: red}}"
+	return `
+apiVersion: v1
+kind: Service
+metadata: {name: web}
+spec: {clusterIP: None, selector: {app: web}}
+---
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: web}
+spec:
+  serviceName: web
+  replicas: 2
+  podManagementPolicy: Parallel
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      nodeSelector: {kubernetes.io/hostname: NODE}
+      containers: [` + running + `, volumeMounts: [{name: data, mountPath: /v}]}]
+  volumeClaimTemplates: [{metadata: {name: data}, spec: {storageClassName: NODE-later, accessModes: [ReadWriteOnce], resources: {requests: {storage: 4Mi}}}}]
+` +
+		ephemeral("eph") +
+		claim("raw", "ReadWriteOnce", now+"volumeMode: Block, ") +
+		pod("raw", "volumeDevices: [{name: v, devicePath: /dev/xvda}]", "{name: v, persistentVolumeClaim: {claimName: raw}}") +
+		claim("wrong", "ReadWriteOnce", now+"volumeMode: Block, ") + claiming("wrong") +
+		claim("single", "ReadWriteOncePod", now) + claiming("single") +
+		claim("grows", "ReadWriteOnce", now) + claiming("grows") +
+		claim("toolarge", "ReadWriteOnce", now) + claiming("toolarge") +
+		pod("inline", "volumeMounts: [{name: v, mountPath: /v}]", "{name: v, "+inline+"}") +
+		pod("tokens", "volumeMounts: [{name: v, mountPath: /v}]", "{name: v, projected: {sources: [{serviceAccountToken: {path: token, audience: vault, expirationSeconds: 600}}]}}") +
+		bundlePods() +
+		claim("grouped", "ReadWriteOnce", now) +
+		pod("grouped", "volumeMounts: [{name: v, mountPath: /v}, {name: i, mountPath: /i}]", "{name: v, persistentVolumeClaim: {claimName: grouped}}, {name: i, "+inline+"}") +
+		"  securityContext: {fsGroup: 3000}\n" +
+		claim("twice", "ReadWriteOnce", now) +
+		pod("twice", "volumeMounts: [{name: a, mountPath: /a}, {name: b, mountPath: /b}]", "{name: a, persistentVolumeClaim: {claimName: twice}}, {name: b, persistentVolumeClaim: {claimName: twice}}") +
+		claiming("nowhere") +
+		claim("classless", "ReadWriteOnce", "storageClassName: NODE-missing, ") + claiming("classless") +
+		claiming("lost") +
+		elsewhere() + claiming("elsewhere") +
+		claim("held", "ReadWriteOnce", now) + claiming("held") +
+		claim("slow", "ReadWriteOnce", now) + claiming("slow") +
+		claim("stays", "ReadWriteOnce", now) + claiming("stays")
+}
+
+// handle is that of the volume of a claim.
+func (s *storage) handle(t testing.TB, claim string) string {
+	t.Helper()
+	uid := s.get(t, "pvc", claim, "{.metadata.uid}")
+	require.NotEmpty(t, uid)
+	return uid
+}
+
+// says waits until the events of a pod say something, of a reason.
+func (s *storage) says(t *testing.T, kind, name, reason, message string) {
+	t.Helper()
+	s.until(t, name+" says "+reason+": "+message, func() error {
+		out := s.do(t, "get", "events", "--field-selector", "involvedObject.kind="+kind+",involvedObject.name="+name,
+			"-o", `jsonpath={range .items[*]}{.reason}: {.message}{"\n"}{end}`)
+		for line := range strings.Lines(out) {
+			if strings.HasPrefix(line, reason+": ") && strings.Contains(line, message) {
+				return nil
+			}
+		}
+		return errors.New(out)
+	})
+}
+
+// waiting makes sure that a pod has not started.
+func (s *storage) waiting(t *testing.T, pod string) {
+	t.Helper()
+	require.Equal(t, "Pending ContainerCreating", s.get(t, "pod", pod, "{.status.phase} {.status.containerStatuses[0].state.waiting.reason}"), pod)
+	require.NotContains(t, s.ids(t), pod+"/c")
+}
+
+// after tells whether these calls about a volume stand in the driver's log in this order,
+// after a number of lines.
+func (s *storage) after(lines int, handle string, methods ...string) error {
+	log := s.driver.Log()[lines:]
+	rest := log
+	for _, method := range methods {
+		i := slices.Index(rest, method+" "+handle)
+		if i < 0 {
+			return fmt.Errorf("no %s of %s in order in %q", method, handle, slices.DeleteFunc(slices.Clone(log), func(l string) bool { return !strings.HasSuffix(l, handle) }))
+		}
+		rest = rest[i+1:]
+	}
+	return nil
+}
+
+// A claim of each pod of a set: bound, attached, staged and published; what is in it comes
+// back with a pod of the same name, also after the volume was away from the node.
+func testStatefulSet(t *testing.T, s *storage) {
+	pods := []string{"web-0", "web-1"}
+	handles := map[string]string{}
+	for _, pod := range pods {
+		s.ready(t, pod)
+		handles[pod] = s.handle(t, "data-"+pod)
+		require.Equal(t, "Bound", s.get(t, "pvc", "data-"+pod, "{.status.phase}"))
+		require.NoError(t, s.after(0, handles[pod], "ControllerPublishVolume", "NodeStageVolume", "NodePublishVolume"))
+		inUse, attached, err := s.atNode(t.Context(), handles[pod])
+		require.NoError(t, err)
+		require.True(t, inUse && attached)
+		s.exec(t, pod+"/c", "sh", "-c", "echo of "+pod+" > /v/f")
+	}
+	uid := s.get(t, "pod", "web-0", "{.metadata.uid}")
+	s.do(t, "delete", "pod", "web-0", "--wait=false")
+	s.until(t, "there is another web-0", func() error {
+		if now := s.get(t, "pod", "web-0", "{.metadata.uid}"); now == "" || now == uid {
+			return errors.New(now)
+		}
+		return nil
+	})
+	s.ready(t, "web-0")
+	require.Equal(t, "of web-0\n", s.exec(t, "web-0/c", "cat", "/v/f"))
+
+	before := len(s.driver.Log())
+	s.do(t, "scale", "statefulset", "web", "--replicas=0")
+	s.until(t, "both are detached", func() error {
+		var errs []error
+		for _, pod := range pods {
+			errs = append(errs, s.after(before, handles[pod], "NodeUnpublishVolume", "NodeUnstageVolume", "ControllerUnpublishVolume"))
+		}
+		return errors.Join(errs...)
+	})
+	before = len(s.driver.Log())
+	s.do(t, "scale", "statefulset", "web", "--replicas=2")
+	for _, pod := range pods {
+		s.until(t, pod+" is back", func() error {
+			return s.after(before, handles[pod], "ControllerPublishVolume", "NodeStageVolume", "NodePublishVolume")
+		})
+		s.ready(t, pod)
+		require.Equal(t, "of "+pod+"\n", s.exec(t, pod+"/c", "cat", "/v/f"))
+	}
+}
+
+// The claim of an ephemeral volume is made, and goes with its pod. V31: one of that name
+// that is not the pod's is not used.
+func testEphemeral(t *testing.T, s *storage) {
+	s.ready(t, "eph")
+	require.Equal(t, "eph", s.get(t, "pvc", "eph-v", "{.metadata.ownerReferences[0].name}"))
+	s.exec(t, "eph/c", "touch", "/v/f")
+	s.apply(t, claim("thief-v", "ReadWriteOnce", now)+ephemeral("thief"))
+	s.says(t, "Pod", "thief", "FailedMount", "not owned by the pod")
+	s.waiting(t, "thief")
+	// The scheduler cannot place anything on a node with such a pod.
+	s.do(t, "delete", "pod", "thief", "eph", "--wait=false")
+	s.gone(t, "pod", "thief")
+	s.gone(t, "pod", "eph")
+	s.gone(t, "pvc", "eph-v")
+}
+
+// A device is one in the container. V33: it is no folder.
+func testDevice(t *testing.T, s *storage) {
+	s.ready(t, "raw")
+	require.Equal(t, "block special file\n", s.exec(t, "raw/c", "stat", "-c", "%F", "/dev/xvda"))
+	s.exec(t, "raw/c", "sh", "-c", "echo of raw > /tmp/f && dd if=/tmp/f of=/dev/xvda bs=512 count=1 conv=sync,fsync")
+	data, err := os.ReadFile(s.driver.Data + "/" + s.handle(t, "raw"))
+	require.NoError(t, err)
+	require.True(t, strings.HasPrefix(string(data), "of raw\n"), "it is in the volume")
+	s.says(t, "Pod", "raw", "SuccessfulMountVolume", "pvc-")
+	s.says(t, "Pod", "wrong", "FailedMount", "volumeMode Block")
+	s.waiting(t, "wrong")
+	require.Error(t, s.after(0, s.handle(t, "wrong"), "begin NodeStageVolume"))
+}
+
+// V27: a claim for one pod keeps another one waiting, which names it.
+func testOnePodOnly(t *testing.T, s *storage) {
+	s.ready(t, "single")
+	s.apply(t, strings.ReplaceAll(claiming("single"), "metadata: {name: single}", "metadata: {name: second}"))
+	s.says(t, "Pod", "second", "FailedMount", s.namespace+"/single")
+	s.waiting(t, "second")
+	s.do(t, "delete", "pod", "single", "--wait=false")
+	s.ready(t, "second")
+	require.Empty(t, s.get(t, "pod", "single", "{.metadata.name}"))
+}
+
+// What a driver is told of pods with inline volumes (V24), with tokens that are new before
+// the old ones end.
+func testInline(t *testing.T, s *storage) {
+	s.ready(t, "inline")
+	uid := s.get(t, "pod", "inline", "{.metadata.uid}")
+	require.Equal(t, "inline "+s.namespace+" "+uid+" default true red", s.exec(t, "inline/c", "sh", "-c",
+		"cd /v; echo -n $(cat pod.name) $(cat pod.namespace) $(cat pod.uid) $(cat serviceAccount.name) $(cat ephemeral) $(cat colour)"))
+	token := func() string {
+		var tokens map[string]struct{ Token string }
+		text := s.exec(t, "inline/c", "cat", "/v/serviceAccount.tokens")
+		if err := json.Unmarshal([]byte(text), &tokens); err != nil {
+			return "" // while it is being written
+		}
+		return tokens["bank"].Token
+	}
+	first := token()
+	s.authenticates(t, first, "bank")
+	s.until(t, "the driver gets another token", func() error {
+		if now := token(); now == "" || now == first {
+			return errors.New("it has the first one")
+		}
+		return nil
+	})
+	s.authenticates(t, token(), "bank")
+}
+
+// authenticates asks the API server who comes with a token.
+func (s *storage) authenticates(t *testing.T, token, audience string) {
+	t.Helper()
+	out, err := s.run([]byte(`{"apiVersion":"authentication.k8s.io/v1","kind":"TokenReview","spec":{"token":"`+token+`","audiences":["`+audience+`"]}}`),
+		"create", "-f", "-", "-o", "jsonpath={.status.authenticated} {.status.user.username}")
+	require.NoError(t, err)
+	require.Equal(t, "true system:serviceaccount:"+s.namespace+":default", out)
+}
+
+// A token is replaced before it ends, in the running container.
+func testTokens(t *testing.T, s *storage) {
+	s.ready(t, "tokens")
+	id, first := s.ids(t)["tokens/c"], s.exec(t, "tokens/c", "cat", "/v/token")
+	s.authenticates(t, first, "vault")
+	var second string
+	s.until(t, "there is another token", func() error {
+		if second = s.exec(t, "tokens/c", "cat", "/v/token"); second == first {
+			return errors.New("it is the first one")
+		}
+		return nil
+	})
+	s.authenticates(t, second, "vault")
+	require.Equal(t, id, s.ids(t)["tokens/c"])
+}
+
+// The agent gives a volume to the pod's group unless the driver's object says that it must
+// not.
+func testFSGroup(t *testing.T, s *storage) {
+	s.ready(t, "grouped")
+	require.Equal(t, "3000 0", s.exec(t, "grouped/c", "sh", "-c", "echo -n $(stat -c %g /v) $(stat -c %g /i)"))
+	require.Equal(t, "0", s.exec(t, "stays/c", "sh", "-c", "echo -n $(stat -c %g /v)"))
+}
+
+// V26: one claim under two names is one volume.
+func testTwoNames(t *testing.T, s *storage) {
+	s.ready(t, "twice")
+	s.exec(t, "twice/c", "touch", "/a/f")
+	s.exec(t, "twice/c", "ls", "/b/f")
+	handle := s.handle(t, "twice")
+	require.NoError(t, s.after(0, handle, "NodePublishVolume"))
+	require.Error(t, s.after(0, handle, "begin NodePublishVolume", "begin NodePublishVolume"))
+}
+
+// prepareLost makes a claim whose volume is deleted by somebody.
+func (s *storage) prepareLost(t *testing.T) {
+	s.apply(t, claim("lost", "ReadWriteOnce", now))
+	s.until(t, "the claim is bound", func() error { return s.phase(t, "lost", "Bound") })
+	s.lost = s.handle(t, "lost")
+	pv := "pvc-" + s.lost
+	s.do(t, "delete", "pv", pv, "--wait=false")
+	s.do(t, "patch", "pv", pv, "-p", `{"metadata":{"finalizers":null}}`)
+	s.until(t, "the claim is lost", func() error { return s.phase(t, "lost", "Lost") })
+}
+
+func (s *storage) phase(t *testing.T, claim, want string) error {
+	if got := s.get(t, "pvc", claim, "{.status.phase}"); got != want {
+		return errors.New(got)
+	}
+	return nil
+}
+
+// elsewhere is a claim, bound by hand to a volume of another node.
+func elsewhere() string {
+	return claim("elsewhere", "ReadWriteOnce", `storageClassName: "", volumeName: NODE-pv, `) + `
+---
+apiVersion: v1
+kind: PersistentVolume
+metadata: {name: NODE-pv}
+spec:
+  capacity: {storage: 4Mi}
+  accessModes: [ReadWriteOnce]
+  claimRef: {namespace: NS, name: elsewhere}
+  csi: {driver: DRIVER, volumeHandle: elsewhere}
+  nodeAffinity: {required: {nodeSelectorTerms: [{matchExpressions: [{key: kubernetes.io/hostname, operator: In, values: [another]}]}]}}
+`
+}
+
+// Claims that cannot be used keep their pods waiting, with the reason; what can be mended
+// lets them go on.
+func testClaimFaults(t *testing.T, s *storage) {
+	for pod, why := range map[string]string{
+		"nowhere":   `persistentvolumeclaims "nowhere" not found`,
+		"classless": "not bound",
+		"lost":      "Lost",
+		"elsewhere": "node affinity",
+	} {
+		s.says(t, "Pod", pod, "FailedMount", why)
+		s.waiting(t, pod)
+	}
+	s.says(t, "PersistentVolumeClaim", "classless", "ProvisioningFailed", s.name+"-missing")
+	require.Error(t, s.after(0, "elsewhere", "begin NodeStageVolume"))
+	s.applyStorage(t, claim("nowhere", "ReadWriteOnce", now)+"\n---\napiVersion: storage.k8s.io/v1\nkind: StorageClass\nmetadata: {name: NODE-missing}\nprovisioner: DRIVER\n")
+	s.ready(t, "nowhere")
+	s.ready(t, "classless")
+}
+
+// V25: a volume that is not attached is not staged, and the pod says so.
+func testNotAttached(t *testing.T, s *storage) {
+	s.says(t, "Pod", "held", "FailedMount", "not attached to this node yet")
+	s.waiting(t, "held")
+	handle := s.handle(t, "held")
+	inUse, attached, err := s.atNode(t.Context(), handle)
+	require.NoError(t, err)
+	require.True(t, inUse && !attached, "it is said to be in use before it is attached")
+	require.Error(t, s.after(0, handle, "begin NodeStageVolume"))
+	s.hold("held", false)
+	s.ready(t, "held")
+}
+
+// V30: a pod is not gone before its volume is.
+func testSlowUnmount(t *testing.T, s *storage) {
+	s.ready(t, "slow")
+	handle, release := s.handle(t, "slow"), make(chan struct{})
+	s.setFault(func(ctx context.Context, method, about string) error {
+		if method == "NodeUnpublishVolume" && about == handle {
+			select {
+			case <-release:
+			case <-ctx.Done():
+			}
+		}
+		return nil
+	})
+	s.do(t, "delete", "pod", "slow", "--wait=false")
+	s.until(t, "it is unpublished", func() error { return s.after(0, handle, "begin NodeUnpublishVolume") })
+	time.Sleep(2 * time.Second)
+	require.NotEmpty(t, s.get(t, "pod", "slow", "{.metadata.name}"))
+	require.NotContains(t, s.ids(t), "slow/c")
+	close(release)
+	s.gone(t, "pod", "slow")
+	require.NoError(t, s.after(0, handle, "NodeUnpublishVolume"))
+}
+
+// testEndOfVolumes: nothing is left of any volume when pods and claims are deleted.
+func testEndOfVolumes(t *testing.T, s *storage) {
+	s.do(t, "delete", "statefulset,pod,pvc", "--all", "--wait=false")
+	s.do(t, "delete", "pv", s.name+"-pv", "--wait=false")
+	s.until(t, "all volumes have gone", func() error {
+		volumes, err := s.volumes(t.Context())
+		attachments, other := s.attachments(t.Context())
+		if err = errors.Join(err, other); err != nil || len(volumes)+len(attachments) > 0 {
+			return fmt.Errorf("%d volumes, %d attachments: %w", len(volumes), len(attachments), err)
+		}
+		return nil
+	})
+	left, err := os.ReadDir(s.driver.Data)
+	require.NoError(t, err)
+	for _, file := range left {
+		require.Equal(t, s.lost, file.Name(), "but for that of which nobody knows")
+	}
+	n, err := s.api.Nodes().Get(t.Context(), s.name, metav1.GetOptions{})
+	require.NoError(t, err)
+	require.Empty(t, n.Status.VolumesInUse)
+	require.Empty(t, n.Status.VolumesAttached)
+	require.Empty(t, s.mounts(t, "kubernetes.io~csi", "kubernetes.io/csi"))
+	devices, err := exec.Command("losetup", "--noheadings", "--output", "BACK-FILE").Output()
+	require.NoError(t, err)
+	require.NotContains(t, string(devices), s.driver.Data)
+	require.NotContains(t, string(devices), s.root)
+	s.do(t, "delete", "csidriver", s.driver.Name, s.inline.Name)
+	s.do(t, "delete", "storageclass", s.name+"-now", s.name+"-later", s.name+"-missing")
+}
