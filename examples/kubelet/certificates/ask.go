@@ -73,6 +73,7 @@ func (a asker) request(key crypto.Signer, template *x509.CertificateRequest) (*c
 // wait waits for what becomes of a request. A server that is away does not end it.
 func (a asker) wait(ctx context.Context, name string, uid types.UID) ([]byte, error) {
 	for last := ""; ; {
+		began := time.Now()
 		now, err := a.requests.Get(ctx, name, metav1.GetOptions{})
 		var pem []byte
 		switch {
@@ -95,7 +96,8 @@ func (a asker) wait(ctx context.Context, name string, uid types.UID) ([]byte, er
 		if pem != nil || err != nil {
 			return pem, err
 		}
-		if !run.Sleep(ctx, wait.Jitter(2*time.Second, 0.5)) {
+		// After a watch that went on for long there is no pause to be made.
+		if !run.Sleep(ctx, wait.Jitter(2*time.Second, 0.5)-time.Since(began)) {
 			return nil, run.EndOf(ctx)
 		}
 	}

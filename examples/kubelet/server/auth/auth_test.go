@@ -8,6 +8,7 @@ import (
 	"errors"
 	"net/http"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -187,6 +188,9 @@ func TestAnonymous(t *testing.T) {
 		require.Equal(t, "403 Forbidden (user=system:anonymous, verb=get, resource=nodes, subresource(s)=[pods proxy])", answer(w.Auth, request("GET", "/pods", nil, "")))
 		require.Equal(t, "401 Unauthorized", answer(w.Auth, request("GET", "/healthz", nil, "wrong")), "wrong credentials are not none")
 		require.Equal(t, "401 Unauthorized", answer(w.Auth, request("GET", "/healthz", newAuthority(t).client(pkix.Name{CommonName: "x"}), "")))
+		broken := request("GET", "/healthz", nil, "")
+		broken.Header = http.Header{"Upgrade": {"websocket"}, "Connection": {"Upgrade"}, "Sec-Websocket-Protocol": {"v4," + protocolPrefix + "%"}}
+		require.Equal(t, "401 Unauthorized", answer(w.Auth, broken), "nor are those that cannot be read")
 		w.server.set(func() { w.server.fail = errors.New("down") })
 		require.Equal(t, "401 Unauthorized", answer(w.Auth, request("GET", "/healthz", nil, "unknown")))
 
@@ -251,9 +255,11 @@ func TestFailClosed(t *testing.T) {
 		require.Zero(t, time.Since(began), "it does not pass")
 		require.Len(t, w.server.takeAsked(), 1)
 
-		w.server.set(func() { w.server.fail = apierrors.NewInternalError(errors.New("etcd")) })
-		require.Contains(t, answer(w.Auth, r()), "500 ")
-		require.Len(t, w.server.takeAsked(), 5)
+		for _, passing := range []error{syscall.ECONNRESET, apierrors.NewTooManyRequests("busy", 0), apierrors.NewInternalError(errors.New("etcd"))} {
+			w.server.set(func() { w.server.fail = passing })
+			require.Contains(t, answer(w.Auth, r()), "500 ")
+			require.Len(t, w.server.takeAsked(), 5)
+		}
 		time.AfterFunc(time.Second, func() { w.server.set(func() { w.server.fail = nil }) })
 		require.Equal(t, "200 jane [system:authenticated]", answer(w.Auth, r()))
 
