@@ -175,6 +175,10 @@ func (w *world) objectChanged(o Object) {
 			v.remount = v.state == StateMounted || v.op != nil
 			v.retry = retry{}
 			w.touch(v)
+			if v.shared != nil {
+				v.shared.retry = retry{} // it may have been missed for staging
+				w.touch(v.shared)
+			}
 		}
 	}
 	if o.Name == "" {

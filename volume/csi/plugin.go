@@ -145,8 +145,10 @@ func (p *Plugin) Objects(pod *v1.Pod, spec *volume.Spec) []volume.Object {
 		{Kind: objects.KindCSIDriver, Name: driverOf(spec)},
 		{Kind: objects.KindServiceAccount, Namespace: pod.Namespace, Name: objects.Account(pod.Spec.ServiceAccountName)},
 	}
-	if ref := publishSecret(pod, spec); ref != nil {
-		out = append(out, volume.Object{Kind: objects.KindSecret, Namespace: ref.Namespace, Name: ref.Name})
+	for _, ref := range []*v1.SecretReference{publishSecret(pod, spec), stageSecret(spec)} {
+		if ref != nil {
+			out = append(out, volume.Object{Kind: objects.KindSecret, Namespace: ref.Namespace, Name: ref.Name})
+		}
 	}
 	return out
 }
