@@ -27,6 +27,8 @@ type Config struct {
 	// Attachments tells which volumes are attached to the node by somebody else. Nil
 	// means that nobody does: volumes are staged at once.
 	Attachments Attachments
+	// SELinux is how the node labels files. Nil means that it has no SELinux.
+	SELinux SELinux
 	// SubPaths takes away what containers had of volumes before these are unmounted. Nil
 	// means that nothing mounts sub paths.
 	SubPaths SubPaths

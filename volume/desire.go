@@ -22,6 +22,7 @@ type resolved struct {
 	shared   string
 	remounts bool
 	objects  []Object
+	label    string
 }
 
 func (r *resolved) key() volumeKey {
@@ -115,7 +116,7 @@ func (w *world) wantVolume(p *podState, r *resolved, now time.Time) *nameState {
 		}
 	}
 	_, v.expands = r.plugin.(Expander)
-	v.wanted, v.remounts = true, r.remounts
+	v.wanted, v.remounts, v.label = true, r.remounts, r.label
 	w.setClaim(v)
 	w.setObjects(v, r.objects)
 	w.setShared(v, r.shared, false)

@@ -148,6 +148,8 @@ type volumeState struct {
 	shared   *sharedState
 	// expands tells that the plugin can make it larger.
 	expands bool
+	// label is the SELinux label to mount it with.
+	label string
 	// unknown tells that it may be shared, and of what is not known.
 	unknown bool
 
@@ -179,6 +181,7 @@ type sharedState struct {
 	stage State // as that of a mount
 	path  string
 	found bool
+	label string // the SELinux label that it was last staged with
 	// expandedTo is the size to which it was expanded.
 	expandedTo int64
 }

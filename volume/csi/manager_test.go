@@ -117,7 +117,7 @@ func texts(states []volume.VolumeState) (out []string) {
 }
 
 // claims are PersistentVolumes: "pv" has files, "device" is one, "other" is another
-// driver's.
+// driver's, "own" is of one pod at a time.
 type claims struct{}
 
 func (claims) Resolve(_ context.Context, _ *v1.Pod, v v1.Volume) (*volume.Spec, error) {
@@ -125,6 +125,9 @@ func (claims) Resolve(_ context.Context, _ *v1.Pod, v v1.Volume) (*volume.Spec, 
 	spec := persistent(v1.PersistentVolumeFilesystem)
 	if name == "device" {
 		spec = persistent(v1.PersistentVolumeBlock)
+	}
+	if name == "own" {
+		spec.Persistent.Spec.AccessModes = []v1.PersistentVolumeAccessMode{v1.ReadWriteOncePod}
 	}
 	spec.Name, spec.Persistent.Name = name, name
 	source := spec.Persistent.Spec.CSI
