@@ -89,6 +89,7 @@ func (w *world) beginVolume(v *volumeState, op *operation) {
 	}
 	if op.kind == doUnmount {
 		v.set(StateUncertain, op.began) // from now on
+		op.forced = v.found && v.unknown
 	}
 	if op.kind != doMount {
 		return

@@ -90,6 +90,9 @@ type Metrics struct {
 	// OnReady is told how long it took until a volume was mounted, from the moment it
 	// was asked for, with all that failed before.
 	OnReady func(plugin string, took time.Duration)
+	// OnFound is told of each volume that the disk has of an agent before this one. known
+	// tells that there is a plugin for it that can say which volume it is.
+	OnFound func(plugin string, known bool)
 }
 
 // Operation is one that has ended.
@@ -102,6 +105,9 @@ type Operation struct {
 	Plugin string
 	// Took is how long it ran.
 	Took time.Duration
+	// Forced tells that it unmounts what was found on disk and of which the plugin cannot
+	// tell which volume it is.
+	Forced bool
 	// Err is how it failed; nil means that it did not.
 	Err error
 }
@@ -156,6 +162,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.Metrics.OnReady == nil {
 		c.Metrics.OnReady = func(string, time.Duration) {}
+	}
+	if c.Metrics.OnFound == nil {
+		c.Metrics.OnFound = func(string, bool) {}
 	}
 	if c.Event == nil {
 		c.Event = func(v1.ObjectReference, string, string, string) {}

@@ -47,6 +47,9 @@ func (w *world) want(pod *v1.Pod, volumes []resolved, now time.Time) *podState {
 	p.names, p.order = map[string]*nameState{}, nil
 	for _, v := range p.volumes {
 		v.wanted = false
+		if v.shared != nil {
+			w.touch(v.shared) // another pod may be the next to have it
+		}
 	}
 	for i := range volumes {
 		r := &volumes[i]

@@ -241,12 +241,11 @@ func (w *world) touchShared(s *sharedState) {
 	}
 }
 
-// touchUnused has the shared volumes looked at that nobody uses.
-func (w *world) touchUnused() {
+// touchAllShared has all shared volumes looked at: it is known of all that are on the disk,
+// or is not any more, who uses them.
+func (w *world) touchAllShared() {
 	for _, s := range w.shared {
-		if len(s.users) == 0 {
-			w.touch(s)
-		}
+		w.touch(s)
 	}
 }
 
