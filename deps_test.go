@@ -128,7 +128,7 @@ var floors = map[string]floor{
 	"volume/local":                {own: []string{"volume", "volume/blockdev", "volume/mounts", "volume/ownership"}, outside: 85, forbid: noGRPC},
 	"volume/emptydir":             {own: []string{"volume", "volume/mounts", "volume/ownership"}, outside: 85, forbid: noGRPC},
 	"volume/fsgroup":              {outside: 85, forbid: noGRPC},
-	"volume/csi":                  {own: []string{"volume", "volume/blockdev", "volume/mounts", "volume/objects", "volume/ownership"}, outside: 85, forbid: noGRPC},
+	"volume/csi":                  {own: []string{"volume", "volume/blockdev", "volume/mounts", "volume/objects", "volume/ownership", "volume/usage"}, outside: 85, forbid: noGRPC},
 
 	"syncloop":                 {own: []string{"podworkers"}, outside: 85, forbid: noGRPC},
 	"syncloop/eventsourcetest": {own: []string{"syncloop", "podworkers"}, outside: 85, forbid: noGRPC},

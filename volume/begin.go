@@ -53,7 +53,10 @@ func (w *world) begin(a actor, k kind, now time.Time) *operation {
 		op.stage = Stage{ID: a.id.Volume, Spec: a.spec, DevicePath: a.devicePath, Found: a.found || !w.lists[a.id.Plugin].done}
 		if user := a.user(k); user != nil {
 			op.pod, op.uid, op.size = user.pod.pod, user.pod.uid, user.toExpand()
-			op.stage.FSGroup = fsGroup(user.pod.pod)
+			op.stage.FSGroup, op.stage.SELinuxLabel = fsGroup(user.pod.pod), user.label
+			if k == doStage {
+				a.label = user.label
+			}
 			op.mount.Pod, op.unmount, op.grown = user.pod.pod, user.unmount(), a.expandedTo
 		}
 	case *listState:
@@ -63,17 +66,18 @@ func (w *world) begin(a actor, k kind, now time.Time) *operation {
 	return op
 }
 
-// user is a pod's volume for which something is done to a shared one: the one to be
-// expanded for, or any that is wanted.
-func (s *sharedState) user(k kind) (user *volumeState) {
+// user is a pod's volume for which something is done to a shared one: one to be expanded
+// for, or the first that is wanted.
+func (s *sharedState) user(k kind) *volumeState {
+	if k != doExpand {
+		return s.first()
+	}
 	for v := range s.users {
-		switch {
-		case !v.wanted || v.pod.releasing:
-		case k != doExpand || v.state == StateMounted && v.toExpand() != 0:
-			user = v
+		if v.wanted && !v.pod.releasing && v.state == StateMounted && v.toExpand() != 0 {
+			return v
 		}
 	}
-	return user
+	return nil
 }
 
 func (w *world) beginVolume(v *volumeState, op *operation) {
@@ -85,12 +89,14 @@ func (w *world) beginVolume(v *volumeState, op *operation) {
 	}
 	if op.kind == doUnmount {
 		v.set(StateUncertain, op.began) // from now on
+		op.forced = v.found && v.unknown
 	}
 	if op.kind != doMount {
 		return
 	}
 	op.mount = mountOf(v.pod.pod, v.spec)
 	op.mount.Inside, op.mount.Staged = v.inside, op.staged
+	op.mount.SELinuxLabel = v.label
 	op.mount.Again, op.mount.Found = v.state == StateMounted, v.found || w.unread.has(v.pod.uid)
 	v.remount, v.refreshAt = false, time.Time{}
 	if op.again = op.mount.Again; op.again {

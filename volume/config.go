@@ -30,6 +30,8 @@ type Config struct {
 	// Resizes says which volumes are to be expanded, and keeps the record of it that claims
 	// have. Nil means that nobody does: what is larger than before is expanded.
 	Resizes Resizes
+	// SELinux is how the node labels files. Nil means that it has no SELinux.
+	SELinux SELinux
 	// SubPaths takes away what containers had of volumes before these are unmounted. Nil
 	// means that nothing mounts sub paths.
 	SubPaths SubPaths
@@ -104,6 +106,9 @@ type Metrics struct {
 	// OnReady is told how long it took until a volume was mounted, from the moment it
 	// was asked for, with all that failed before.
 	OnReady func(plugin string, took time.Duration)
+	// OnFound is told of each volume that the disk has of an agent before this one. known
+	// tells that there is a plugin for it that can say which volume it is.
+	OnFound func(plugin string, known bool)
 }
 
 // Operation is one that has ended.
@@ -116,6 +121,9 @@ type Operation struct {
 	Plugin string
 	// Took is how long it ran.
 	Took time.Duration
+	// Forced tells that it unmounts what was found on disk and of which the plugin cannot
+	// tell which volume it is.
+	Forced bool
 	// Err is how it failed; nil means that it did not.
 	Err error
 }
@@ -170,6 +178,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.Metrics.OnReady == nil {
 		c.Metrics.OnReady = func(string, time.Duration) {}
+	}
+	if c.Metrics.OnFound == nil {
+		c.Metrics.OnFound = func(string, bool) {}
 	}
 	if c.Event == nil {
 		c.Event = func(v1.ObjectReference, string, string, string) {}

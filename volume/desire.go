@@ -22,6 +22,7 @@ type resolved struct {
 	shared   string
 	remounts bool
 	objects  []Object
+	label    string
 }
 
 func (r *resolved) key() volumeKey {
@@ -46,6 +47,9 @@ func (w *world) want(pod *v1.Pod, volumes []resolved, now time.Time) *podState {
 	p.names, p.order = map[string]*nameState{}, nil
 	for _, v := range p.volumes {
 		v.wanted = false
+		if v.shared != nil {
+			w.touch(v.shared) // another pod may be the next to have it
+		}
 	}
 	for i := range volumes {
 		r := &volumes[i]
@@ -114,7 +118,7 @@ func (w *world) wantVolume(p *podState, r *resolved, now time.Time) *nameState {
 		}
 	}
 	_, v.expands = r.plugin.(Expander)
-	v.wanted, v.remounts = true, r.remounts
+	v.wanted, v.remounts, v.label = true, r.remounts, r.label
 	w.setClaim(v)
 	w.setObjects(v, r.objects)
 	w.setShared(v, r.shared, false)
@@ -174,6 +178,10 @@ func (w *world) objectChanged(o Object) {
 			v.remount = v.state == StateMounted || v.op != nil
 			v.retry = retry{}
 			w.touch(v)
+			if v.shared != nil {
+				v.shared.retry = retry{} // it may have been missed for staging
+				w.touch(v.shared)
+			}
 		}
 	}
 	if o.Name == "" {

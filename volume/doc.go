@@ -52,8 +52,8 @@
 // again and again and makes what is missing; Unmount gets no more than the names of
 // things, since the agent that unmounts may not be the one that mounted, and may have
 // no Spec any more. What more a plugin can do is an interface of its own that it
-// implements too: Stager, Remounter, Dependent, Attachable, Expander, Owner. Package
-// volumetest tests a plugin against all that is said here.
+// implements too: Stager, Remounter, Dependent, Attachable, Expander, Owner,
+// LabelMounter. Package volumetest tests a plugin against all that is said here.
 //
 // # How it is made
 //

@@ -23,6 +23,7 @@ func (w *world) isOnDisk(p *podState, volumes []found, now time.Time) {
 		}
 		w.touch(v)
 		w.touchPeers(v)
+		w.touchShared(v.shared)
 	}
 }
 
@@ -40,7 +41,7 @@ func (w *world) isRead(uid types.UID) {
 	delete(w.unread, uid)
 	if len(w.unread) == 0 && !w.read {
 		w.read = true
-		w.touchUnused()
+		w.touchAllShared()
 	}
 }
 

@@ -136,7 +136,7 @@ func (m *Manager) step(ctx context.Context) (begun []*operation, ready []types.U
 	defer m.mu.Unlock()
 	if w := m.world; complete != w.complete {
 		w.complete = complete
-		w.touchUnused()
+		w.touchAllShared()
 	}
 	now := time.Now()
 	begun = m.world.next(now)
@@ -180,7 +180,12 @@ func (m *Manager) hasEnded(op *operation, out outcome) {
 	m.mu.Unlock()
 	m.wake.Wake()
 	if op.plugin != nil {
-		m.cfg.Metrics.OnOperation(Operation{Name: op.kind.metric(op.block), Plugin: op.plugin.Name(), Took: now.Sub(op.began), Err: out.err})
+		m.cfg.Metrics.OnOperation(Operation{Name: op.kind.metric(op.block), Plugin: op.plugin.Name(), Took: now.Sub(op.began), Forced: op.forced, Err: out.err})
+	}
+	if op.kind == doRead && out.err == nil {
+		for _, f := range out.found {
+			m.cfg.Metrics.OnFound(f.key.plugin, f.plugin != nil && !f.unknown)
+		}
 	}
 	switch {
 	case out.err == nil && !op.first.IsZero():

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -978,7 +979,7 @@ func TestMetrics(t *testing.T) {
 		})
 		pod := newPod("u1", "data")
 		require.NoError(t, a.Prepare(t.Context(), pod))
-		require.Equal(t, map[volume.Count]int{{Plugin: "example.com/memory", State: volume.StateMounted}: 1}, a.Counts())
+		require.Equal(t, map[volume.Count]int{{Plugin: "example.com/memory", State: volume.StateMounted, Wanted: true}: 1}, a.Counts())
 		require.NoError(t, a.Release(t.Context(), pod.UID))
 		synctest.Wait() // callers go on at the end of an operation, before the metrics are told
 		mu.Lock()
@@ -988,6 +989,36 @@ func TestMetrics(t *testing.T) {
 			"list_staged example.com/shared 0s <nil>",
 			"volume_mount example.com/memory 1s <nil>", "volume_unmount example.com/memory 1s <nil>",
 		}, names)
+	})
+}
+
+// What an agent before this one has left is told of: what is known of it, and how it ends.
+func TestMetricsOfWhatIsFound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var lines []string
+		add := func(text string) { mu.Lock(); defer mu.Unlock(); lines = append(lines, text) }
+		a := newAgent(t, nil)
+		pod := newPod("u1", "data", "disk=x")
+		require.NoError(t, a.Prepare(t.Context(), pod))
+		require.NoError(t, a.end())
+		require.NoError(t, os.MkdirAll(a.cfg.Layout.Volume(pod.UID, "example.com/other", "v"), 0o750))
+		require.NoError(t, os.WriteFile(filepath.Join(a.dir(pod, a.shared, "pv-x"), "id"), []byte("{"), 0o600))
+		a.cfg.Metrics = volume.Metrics{
+			OnFound: func(plugin string, known bool) { add(fmt.Sprint("found ", plugin, " ", known)) },
+			OnOperation: func(o volume.Operation) {
+				if o.Name == "volume_unmount" {
+					add(fmt.Sprint("unmount ", o.Plugin, " forced ", o.Forced))
+				}
+			},
+		}
+		a.restart()
+		require.NoError(t, a.Release(t.Context(), pod.UID))
+		slices.Sort(lines)
+		require.Equal(t, []string{
+			"found example.com/memory true", "found example.com/other false", "found example.com/shared false",
+			"unmount example.com/memory forced false", "unmount example.com/shared forced true",
+		}, lines)
 	})
 }
 

@@ -27,20 +27,11 @@ func fsGroup(pod *v1.Pod) *int64 {
 // runAsUser is the user of all containers of a pod, nil if they differ or one does not
 // say.
 func runAsUser(pod *v1.Pod) (user *int64) {
-	var of []*v1.SecurityContext
-	for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for i := range list {
-			of = append(of, list[i].SecurityContext)
-		}
-	}
-	for i := range pod.Spec.EphemeralContainers {
-		of = append(of, pod.Spec.EphemeralContainers[i].SecurityContext)
-	}
-	for _, c := range of {
+	for _, c := range containers(pod) {
 		var own *int64
 		switch {
-		case c != nil && c.RunAsUser != nil:
-			own = c.RunAsUser
+		case c.Security != nil && c.Security.RunAsUser != nil:
+			own = c.Security.RunAsUser
 		case pod.Spec.SecurityContext != nil:
 			own = pod.Spec.SecurityContext.RunAsUser
 		}

@@ -171,7 +171,7 @@ func (v *volumeState) nextMount(w *world, now time.Time) step {
 			return step{why: s.op.String(), on: s}
 		case !again && !s.attached:
 			return step{why: "its attachment to the node", on: s}
-		case !again && s.stage != StateMounted:
+		case !again && (s.stage != StateMounted || s.mislabelled(v)):
 			return step{why: "its staging", on: s}
 		}
 	}
@@ -218,8 +218,7 @@ func (v *volumeState) ready() bool {
 
 // heldBy says what keeps a claim that only one pod may have, if something does.
 func (w *world) heldBy(v *volumeState) (step, bool) {
-	p := v.spec.Persistent
-	if p == nil || !slices.Equal(p.Spec.AccessModes, []v1.PersistentVolumeAccessMode{v1.ReadWriteOncePod}) {
+	if !v.spec.ofOnePod() {
 		return step{}, false
 	}
 	for other := range w.claimed[v.claim()] {
@@ -238,19 +237,19 @@ func (s *sharedState) next(w *world, now time.Time) step {
 	if next, running := s.running(); running {
 		return next
 	}
-	var wanted, busy, expand *volumeState
+	var busy, expand *volumeState
 	for v := range s.users {
 		if v.op != nil && (busy == nil || v.op.stuck) {
 			busy = v // all are waited for; one that is stuck says that this takes a while
 		}
-		if v.wanted && !v.pod.releasing {
-			wanted = v
-			if v.state == StateMounted && v.toExpand() != 0 {
-				expand = v
-			}
+		if v.wanted && !v.pod.releasing && v.state == StateMounted && v.toExpand() != 0 {
+			expand = v
 		}
 	}
+	wanted := s.first()
 	switch {
+	case wanted != nil && s.mislabelled(wanted):
+		return s.nextRelabel(w, wanted, now)
 	case wanted != nil && !s.attached:
 		return s.after(doVerify, now)
 	case wanted != nil && s.stage != StateMounted && busy != nil:

@@ -22,6 +22,7 @@ type operation struct {
 	stuck   bool
 	// again tells that it is the mount of a mounted volume.
 	again     bool
+	forced    bool // see Operation.Forced
 	refreshes bool // it counts in world.refreshing
 	// first is when the volume was asked for, if it is a first mount.
 	first time.Time

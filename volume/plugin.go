@@ -58,7 +58,7 @@ type Mount struct {
 	// SizeLimit is how many bytes the pod may put here: the smaller of what the volume
 	// says and of the pod's own limit of that medium. Zero means no limit.
 	SizeLimit int64
-	// SELinuxLabel is the label to mount with; empty means none.
+	// SELinuxLabel is the label to mount with; empty means none. See LabelMounter.
 	SELinuxLabel string
 	// Inside are the paths, relative to the volume, at which containers mount other
 	// volumes: in a volume that containers cannot write to, the plugin makes folders there.

@@ -258,6 +258,8 @@ func (m *Manager) InUse() (names []string, known bool) {
 type Count struct {
 	Plugin string
 	State  State
+	// Wanted tells that the pods use it, and do not end.
+	Wanted bool
 }
 
 // Counts counts the volumes of pods. It looks at all of them.
@@ -267,7 +269,7 @@ func (m *Manager) Counts() map[Count]int {
 	out := map[Count]int{}
 	for _, p := range m.world.pods {
 		for key, v := range p.volumes {
-			out[Count{key.plugin, v.state}]++
+			out[Count{key.plugin, v.state, v.wanted && !p.releasing}]++
 		}
 	}
 	return out

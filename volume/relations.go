@@ -58,7 +58,7 @@ func (w *world) setShared(v *volumeState, id string, unknown bool) {
 			w.unknown[v.key.plugin]++
 		} else if w.unknown[v.key.plugin]--; w.unknown[v.key.plugin] == 0 {
 			delete(w.unknown, v.key.plugin)
-			w.touchUnused()
+			w.touchAllShared()
 		}
 	}
 	if s := v.shared; s != nil && s.id.Volume != id {

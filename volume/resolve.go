@@ -101,6 +101,9 @@ func (m *Manager) resolveInto(ctx context.Context, pod *v1.Pod, u *Used, r *reso
 	if p, ok := r.plugin.(Dependent); ok {
 		r.objects = p.Objects(pod, r.spec)
 	}
+	if r.label, err = m.label(pod, r); err != nil {
+		return fmt.Errorf("%s: %w", field, err)
+	}
 	return nil
 }
 

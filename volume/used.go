@@ -64,21 +64,22 @@ func inside(m v1.VolumeMount, all []v1.VolumeMount) (out []string) {
 	return out
 }
 
-// use is what a container does with volumes.
+// use is what a container does with volumes, and as whom.
 type use struct {
 	VolumeMounts  []v1.VolumeMount
 	VolumeDevices []v1.VolumeDevice
+	Security      *v1.SecurityContext
 }
 
 func containers(pod *v1.Pod) (out []use) {
 	for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range list {
-			out = append(out, use{list[i].VolumeMounts, list[i].VolumeDevices})
+			out = append(out, use{list[i].VolumeMounts, list[i].VolumeDevices, list[i].SecurityContext})
 		}
 	}
 	for i := range pod.Spec.EphemeralContainers {
 		c := &pod.Spec.EphemeralContainers[i]
-		out = append(out, use{c.VolumeMounts, c.VolumeDevices})
+		out = append(out, use{c.VolumeMounts, c.VolumeDevices, c.SecurityContext})
 	}
 	return out
 }

@@ -155,6 +155,8 @@ type volumeState struct {
 	shared   *sharedState
 	// expands tells that the plugin can make it larger.
 	expands bool
+	// label is the SELinux label to mount it with.
+	label string
 	// unknown tells that it may be shared, and of what is not known.
 	unknown bool
 
@@ -187,6 +189,7 @@ type sharedState struct {
 	stage State // as that of a mount
 	path  string
 	found bool
+	label string // the SELinux label that it was last staged with
 	// expandedTo is the size to which it was expanded.
 	expandedTo int64
 }
@@ -246,12 +249,11 @@ func (w *world) touchShared(s *sharedState) {
 	}
 }
 
-// touchUnused has the shared volumes looked at that nobody uses.
-func (w *world) touchUnused() {
+// touchAllShared has all shared volumes looked at: it is known of all that are on the disk,
+// or is not any more, who uses them.
+func (w *world) touchAllShared() {
 	for _, s := range w.shared {
-		if len(s.users) == 0 {
-			w.touch(s)
-		}
+		w.touch(s)
 	}
 }
 

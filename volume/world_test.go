@@ -106,7 +106,11 @@ func (s *script) begun(op *operation) {
 			s.require(v.op == nil || op.kind == doVerify, "%s begins while a pod does something", op.name)
 		}
 		if op.kind == doUnstage {
-			s.require(len(a.users) == 0, "%s with users", op.name)
+			for v := range a.users {
+				s.require(v.state == StateNotMounted, "%s with users", op.name)
+			}
+			first := a.first()
+			s.require(len(a.users) == 0 || first != nil && a.label != first.label, "%s that the next user can have", op.name)
 			s.require(s.w.complete && len(s.w.unread) == 0 && len(s.w.unknown) == 0, "%s before all is known", op.name)
 		} else {
 			s.require(len(a.users) > 0, "%s without users", op.name)
@@ -129,6 +133,7 @@ func (s *script) begunVolume(v *volumeState, op *operation) {
 		s.require(op.again == (v.state == StateMounted), "%s: again is %v", op.name, op.again)
 		if v.shared != nil {
 			s.require(v.shared.busy() == nil && (op.again || v.shared.stage == StateMounted && v.shared.attached), "%s before it is staged", op.name)
+			s.require(v.state != StateNotMounted || v.shared.label == v.label, "%s with another label than it is staged with", op.name)
 		}
 	}
 	if v.shared != nil && op.kind != doExpand {
@@ -338,7 +343,7 @@ func grownVolume(name, size string) resolved {
 // finish releases everything and lets everything succeed: nothing is left.
 func (s *script) finish() {
 	s.w.complete = true
-	s.w.touchUnused()
+	s.w.touchAllShared()
 	s.next()
 	for uid := range s.w.pods {
 		s.release(uid)
@@ -374,6 +379,9 @@ func play(t testing.TB, data []byte) {
 			var volumes []resolved
 			for j, r := range all {
 				if how>>j&1 == 1 {
+					if r.name == "once" && how&32 != 0 {
+						r.label = string(uid)
+					}
 					volumes = append(volumes, r)
 				}
 			}
@@ -404,9 +412,10 @@ func play(t testing.TB, data []byte) {
 					{key: volumeKey{plugin: "own", name: "x"}, plugin: own},
 					{key: volumeKey{plugin: "shared", name: "disk"}, plugin: shared, shared: "h-disk"},
 					{key: volumeKey{plugin: "shared", name: "odd"}, plugin: shared, unknown: true},
-				}[:how%4]
+					{key: volumeKey{plugin: "shared", name: "once"}, plugin: shared, shared: "h-once"},
+				}[:how%5]
 			case op.kind == doList:
-				out.ids = []string{"h-disk", "h-left"}[:how%3]
+				out.ids = []string{"h-disk", "h-left", "h-once"}[:how%4]
 			}
 			s.end(n, out)
 		case 5:
@@ -416,7 +425,7 @@ func play(t testing.TB, data []byte) {
 			s.next()
 		case 7:
 			s.w.complete = how%2 == 0
-			s.w.touchUnused()
+			s.w.touchAllShared()
 			s.w.lookAgain()
 			s.next()
 		}

@@ -3,6 +3,7 @@ package podsyncer
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"sync"
@@ -17,6 +18,7 @@ import (
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/podworkers/stages"
 	"github.com/podwright/podwright/podworkers/stages/stagestest"
+	"github.com/podwright/podwright/syncloop"
 )
 
 // A runtime that cannot be looked at while a pod ends is an event on the pod.
@@ -145,6 +147,41 @@ func (refused) Prepare(context.Context, *v1.Pod) error {
 type failedMount struct{ error }
 
 func (failedMount) EventReason() string { return "FailedMount" }
+
+// full is a stage that finds out that the node has no room for a pod.
+type full struct{ stages.Stage }
+
+func (full) Prepare(context.Context, *v1.Pod) error {
+	return fmt.Errorf("volume: %w", syncloop.Reject("TooMany", "there are %d", 3))
+}
+
+// A stage may reject a pod, which has failed then, once and for all; but not one that runs.
+func TestStageRejects(t *testing.T) {
+	inWorld(t, fake.Config{}, func(w *world) {
+		var reasons []string
+		w.event = func(_ v1.ObjectReference, _, reason, _ string) {
+			if reason == "TooMany" {
+				reasons = append(reasons, reason)
+			}
+		}
+		runs := newPod("1", v1.RestartPolicyAlways, "a")
+		w.start()
+		w.set(runs)
+		w.sleep(time.Second)
+		w.stop()
+		w.stages = []stages.Entry{{Name: "volumes", Release: stages.Stopped, Stage: full{stagestest.NewMemory()}}}
+		w.start()
+		rejected := newPod("2", v1.RestartPolicyAlways, "a")
+		w.set(runs, rejected)
+		w.sleep(time.Minute)
+		status := w.agent.statuses.Get("2")
+		require.Equal(t, v1.PodFailed, status.Phase)
+		require.Equal(t, "TooMany", status.Reason)
+		require.Equal(t, "Pod was rejected: there are 3", status.Message)
+		require.Equal(t, v1.PodRunning, w.agent.statuses.Get("1").Phase)
+		require.Equal(t, []string{"TooMany"}, reasons)
+	})
+}
 
 // An error may name the reason of its event, and the time of the next try.
 func TestStageNamesItsEvent(t *testing.T) {

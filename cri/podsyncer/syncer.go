@@ -12,6 +12,7 @@ import (
 	"github.com/podwright/podwright/pleg"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/status"
+	"github.com/podwright/podwright/syncloop"
 )
 
 // SyncPod implements podworkers.PodSyncer: it brings a pod closer to its spec.
@@ -39,6 +40,9 @@ func (s *Syncer) SyncPod(ctx context.Context, w podworkers.Work) (terminal bool,
 		return true, nil
 	}
 	if err := s.prepare(ctx, w.Pod); err != nil {
+		if s.rejects(w.Pod, observed, err) {
+			return true, nil
+		}
 		return false, err
 	}
 	observed, result, err := s.syncUntilStarted(ctx, w, observed, published.RestartAll)
@@ -87,6 +91,17 @@ func (s *Syncer) prepare(ctx context.Context, pod *v1.Pod) error {
 		return s.warn(ctx, pod, reasonOf(err, ReasonFailedPrepare), err)
 	}
 	return nil
+}
+
+// rejects tells whether a stage has found out that a pod cannot run on this node, which has
+// not begun to (the error wraps a syncloop.Rejection): the pod has failed.
+func (s *Syncer) rejects(pod *v1.Pod, observed *pleg.PodStatus, err error) bool {
+	var why *syncloop.Rejection
+	if !errors.As(err, &why) || len(observed.Containers) > 0 {
+		return false
+	}
+	s.reject(pod, *why)
+	return true
 }
 
 // reasonOf is the reason of the event that tells of an error: the error's own, if it

@@ -6,12 +6,14 @@
 //	go run ./examples/testbed -- go run ./examples/bench -ready 50
 //	go run ./examples/testbed -- go run ./examples/bench -stop 50
 //	go run ./examples/testbed -- go run ./examples/bench -volumes
+//	go run ./examples/bench -volumepods 1000
 //	go run ./examples/testbed -controlplane -- go run ./examples/bench -cluster -upstream
 //
 // With -pleg it measures instead how soon the death of a container is seen, with so
 // many pods: see pleg.go. With -ready it measures how soon it is seen that a server has
 // become ready: see ready.go. With -stop it measures how soon SIGTERM arrives: see stop.go. With -volumes
-// it measures how soon a pod with volumes runs: see volumes.go. With -cluster it measures
+// it measures how soon a pod with volumes runs: see volumes.go. With -volumepods it measures
+// what so many pods with volumes cost, on no real runtime: see manyvolumes.go. With -cluster it measures
 // pods of a real API server, with -upstream beside the upstream kubelet: see cluster.go.
 //
 // It takes the runtimes and the images from the testbed's environment. Every
@@ -38,6 +40,8 @@ type options struct {
 	ready int
 	stop  int
 
+	volumePods int
+
 	volumes, cluster, upstream bool
 }
 
@@ -50,6 +54,7 @@ func main() {
 	flag.IntVar(&o.ready, "ready", 0, "with how many pods to measure how soon they are ready; 0: the other figures")
 	flag.IntVar(&o.stop, "stop", 0, "how many pods to stop at once, to measure when SIGTERM arrives; 0: the other figures")
 	flag.BoolVar(&o.volumes, "volumes", false, "measure how soon pods with volumes run, instead of the other figures")
+	flag.IntVar(&o.volumePods, "volumepods", 0, "with how many pods to measure what volumes cost, on a runtime in memory; 0: the other figures")
 	flag.BoolVar(&o.cluster, "cluster", false, "measure pods of a real API server, instead of the other figures")
 	flag.BoolVar(&o.upstream, "upstream", false, "with -cluster: measure the upstream kubelet, too")
 	flag.Parse()
@@ -68,7 +73,7 @@ func run(ctx context.Context, o options) error {
 		{"containerd 1.6 (polling)", os.Getenv("PODWRIGHT_CRI_V1")},
 		{"containerd 2.2 (events)", os.Getenv("PODWRIGHT_CRI_V2")},
 	}
-	if o.image == "" || endpoints[0].address == "" || endpoints[1].address == "" {
+	if o.volumePods == 0 && (o.image == "" || endpoints[0].address == "" || endpoints[1].address == "") {
 		return fmt.Errorf("no runtimes: run it as go run ./examples/testbed -- go run ./examples/bench")
 	}
 	dir, err := os.MkdirTemp("", "podwright-bench-")
@@ -79,6 +84,9 @@ func run(ctx context.Context, o options) error {
 	binary := filepath.Join(dir, "kubelet")
 	if err := build(ctx, binary); err != nil {
 		return err
+	}
+	if o.volumePods > 0 {
+		return manyFigures(ctx, binary, dir, o)
 	}
 	if o.pleg > 0 {
 		return plegFigures(ctx, endpoints, binary, dir, o)

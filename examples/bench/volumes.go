@@ -80,12 +80,17 @@ func volumesOn(ctx context.Context, e endpoint, binary, dir, objects string, o o
 const volumePod = `containers: [{%s, volumeMounts: [{name: conf, mountPath: /conf}, {name: pass, mountPath: /pass}]}]
   volumes: [{name: conf, configMap: {name: conf}}, {name: pass, secret: {secretName: pass}}]`
 
-// startAndRemove returns how long a pod took to run, once it is gone again.
-func (a *agent) startAndRemove(ctx context.Context, name, spec string) (took time.Duration, err error) {
+// manifest is that of a pod with a spec in which the fields of its container are left open.
+func (a *agent) manifest(name, spec string) string {
 	container := fmt.Sprintf(`name: main, image: "%s", imagePullPolicy: IfNotPresent, command: [/testprog, run]`, a.image)
 	manifest := fmt.Sprintf("apiVersion: v1\nkind: Pod\nmetadata: {name: %s, namespace: bench, uid: %s}\nspec:\n  terminationGracePeriodSeconds: 10\n  ", name, name)
+	return manifest + fmt.Sprintf(spec, container) + "\n"
+}
+
+// startAndRemove returns how long a pod took to run, once it is gone again.
+func (a *agent) startAndRemove(ctx context.Context, name, spec string) (took time.Duration, err error) {
 	begin := time.Now()
-	if err := a.write(name, manifest+fmt.Sprintf(spec, container)+"\n"); err != nil {
+	if err := a.write(name, a.manifest(name, spec)); err != nil {
 		return 0, err
 	}
 	err = a.awaitPods(ctx, pollOne, name+" runs", func(pods map[string]v1.Pod) bool { return isRunning(pods[name]) })

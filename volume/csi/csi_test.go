@@ -20,6 +20,7 @@ import (
 	"github.com/podwright/podwright/volume/csi"
 	"github.com/podwright/podwright/volume/mounts"
 	"github.com/podwright/podwright/volume/objects"
+	"github.com/podwright/podwright/volume/usage"
 )
 
 var files = v1.PersistentVolumeFilesystem
@@ -388,9 +389,9 @@ type liar struct{ fake }
 func (*liar) Publish(context.Context, csi.PublishRequest) error { return nil }
 func (*liar) Unpublish(context.Context, string, string) error   { return nil }
 
-func TestExpandAndStats(t *testing.T) {
+func TestExpand(t *testing.T) {
 	w := newWorld(t)
-	w.fake.can.Expand, w.fake.can.Stats = true, true
+	w.fake.can.Expand = true
 	m := w.args(persistent(files), "1")
 	m.Spec.Persistent.Spec.Capacity = v1.ResourceList{v1.ResourceStorage: resource.MustParse("1Gi")}
 	_, err := w.mount(m)
@@ -400,10 +401,34 @@ func TestExpandAndStats(t *testing.T) {
 	require.EqualValues(t, 1<<30, size)
 	require.Equal(t, m.Dir+"/mount", w.fake.expand.VolumePath)
 	require.EqualValues(t, 1<<30, w.fake.expand.Size)
-	stats, ok, err := w.Stats(t.Context(), m.Dir)
+}
+
+// A Meter knows of a volume what its driver says of it, and walks through others only.
+func TestUsage(t *testing.T) {
+	w := newWorld(t)
+	m := w.args(persistent(files), "1")
+	_, err := w.mount(m)
 	require.NoError(t, err)
-	require.True(t, ok)
-	require.EqualValues(t, 100, stats.Capacity)
+	meter, err := usage.New(usage.Config{Ask: w.Usage})
+	require.NoError(t, err)
+	_, err = meter.Measure(t.Context(), m.Dir, 0)
+	require.ErrorIs(t, err, csi.ErrNoUsage)
+	w.fake.can.Stats = true
+	u, err := meter.Measure(t.Context(), m.Dir, 0)
+	require.NoError(t, err)
+	require.WithinDuration(t, time.Now(), u.Measured, time.Minute)
+	u.Measured = time.Time{}
+	require.Equal(t, usage.Usage{Capacity: 100, Bytes: 1}, u)
+	errUsage := errors.New("asleep")
+	w.fail("Stats", errUsage)
+	_, err = meter.Measure(t.Context(), m.Dir, 0)
+	require.ErrorIs(t, err, errUsage)
+	_, known := meter.Known(m.Dir)
+	require.True(t, known)
+	other := t.TempDir()
+	u, err = meter.Measure(t.Context(), other, 0)
+	require.NoError(t, err)
+	require.EqualValues(t, 1, u.Files)
 }
 
 // No driver makes the plugin leave the agent's folder.

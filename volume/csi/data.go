@@ -42,6 +42,9 @@ func (d *data) id() string {
 	return d.DriverName + "^" + d.VolumeHandle
 }
 
+// AttachmentName is the name of the VolumeAttachment of a volume and a node.
+func AttachmentName(driver, handle, node string) string { return sum("csi-", handle+driver+node) }
+
 // write makes a folder with vol_data.json. One that says the same stays as it is.
 func (d *data) write(dir string) error {
 	if old, err := readData(dir); err == nil && *old == *d {
@@ -120,7 +123,7 @@ func (p *Plugin) dataOf(spec *volume.Spec, pod types.UID) *data {
 		d.VolumeHandle = sum("csi-", string(pod)+spec.Name)
 		d.VolumeLifecycleMode = ephemeral
 	}
-	d.AttachmentID = sum("csi-", d.VolumeHandle+d.DriverName+d.NodeName)
+	d.AttachmentID = AttachmentName(d.DriverName, d.VolumeHandle, d.NodeName)
 	return d
 }
 

@@ -26,6 +26,9 @@
 // (volume.Dependent), and when volume.Manager.TryAgain says that a driver has come. One that
 // is mounted is published again only for drivers with requiresRepublish.
 //
+// On a node with SELinux a volume of one pod at a time is mounted with the pod's label if
+// the driver's object says seLinuxMount; of others the runtime labels the files.
+//
 // Nothing below a path that was given to a driver is ever deleted: what a driver says it
 // has taken away and has not is an error that names it.
 //

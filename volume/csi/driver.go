@@ -3,6 +3,8 @@ package csi
 import (
 	"context"
 	"errors"
+
+	"github.com/podwright/podwright/volume/usage"
 )
 
 // Driver is the node's side of a CSI driver. Methods are called concurrently, for one
@@ -25,8 +27,8 @@ type Driver interface {
 	// Expand makes a volume larger while it is in use, and returns its size in bytes; zero
 	// means that the driver does not say. It is called only with Capabilities.Expand.
 	Expand(ctx context.Context, r ExpandRequest) (size int64, err error)
-	// Stats tells how full a volume is. It is called only with Capabilities.Stats.
-	Stats(ctx context.Context, r StatsRequest) (Stats, error)
+	// Stats tells how full a volume is; what the driver does not say is zero. It is called only with Capabilities.Stats.
+	Stats(ctx context.Context, r StatsRequest) (usage.Usage, error)
 }
 
 // Drivers finds drivers. Methods are called concurrently.
@@ -91,14 +93,6 @@ type ExpandRequest struct {
 
 // StatsRequest is that of NodeGetVolumeStats.
 type StatsRequest struct{ VolumeID, VolumePath, StagingPath string }
-
-// Stats tells how full a volume is. What the driver does not say is zero.
-type Stats struct {
-	// Capacity, Used and Available are bytes.
-	Capacity, Used, Available int64
-	Inodes, InodesUsed        int64
-	InodesFree                int64
-}
 
 // ErrFinal is wrapped by an error of a Driver whose call had no effect.
 var ErrFinal = errors.New("nothing was done")

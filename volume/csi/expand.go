@@ -49,29 +49,3 @@ func (p *Plugin) Expand(ctx context.Context, spec *volume.Spec, staged, dir stri
 	})
 	return max(got, size), err
 }
-
-// Stats tells how full a volume of a pod is: dir is its folder (volume.Mount.Dir). ok
-// tells whether its driver can say that.
-func (p *Plugin) Stats(ctx context.Context, dir string) (s Stats, ok bool, err error) {
-	d, err := readData(dir)
-	if err != nil {
-		return s, false, fmt.Errorf("csi: %w", err)
-	}
-	driver, err := p.driver(d.DriverName)
-	if err != nil {
-		return s, false, err
-	}
-	can, err := p.capabilities(ctx, d.DriverName, driver)
-	if err != nil || !can.Stats {
-		return s, false, err
-	}
-	r := StatsRequest{VolumeID: d.VolumeHandle, VolumePath: filepath.Join(dir, "mount")}
-	if can.Stage && d.VolumeLifecycleMode != ephemeral {
-		r.StagingPath = p.stagedFiles(d.DriverName, d.VolumeHandle).path
-	}
-	err = p.call(ctx, d.DriverName, "NodeGetVolumeStats", func(ctx context.Context) (err error) {
-		s, err = driver.Stats(ctx, r)
-		return err
-	})
-	return s, err == nil, err
-}

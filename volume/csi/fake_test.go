@@ -19,6 +19,7 @@ import (
 	"github.com/podwright/podwright/volume"
 	"github.com/podwright/podwright/volume/csi"
 	"github.com/podwright/podwright/volume/mounts"
+	"github.com/podwright/podwright/volume/usage"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -122,8 +123,8 @@ func (f *fake) Expand(ctx context.Context, r csi.ExpandRequest) (int64, error) {
 	return 0, f.call(ctx, "Expand")
 }
 
-func (f *fake) Stats(ctx context.Context, _ csi.StatsRequest) (csi.Stats, error) {
-	return csi.Stats{Capacity: 100, Used: 1}, f.call(ctx, "Stats")
+func (f *fake) Stats(ctx context.Context, _ csi.StatsRequest) (usage.Usage, error) {
+	return usage.Usage{Capacity: 100, Bytes: 1}, f.call(ctx, "Stats")
 }
 
 func make1(path string, folder bool) error {

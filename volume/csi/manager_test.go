@@ -117,7 +117,7 @@ func texts(states []volume.VolumeState) (out []string) {
 }
 
 // claims are PersistentVolumes: "pv" has files, "device" is one, "other" is another
-// driver's.
+// driver's, "own" is of one pod at a time.
 type claims struct{}
 
 func (claims) Resolve(_ context.Context, _ *v1.Pod, v v1.Volume) (*volume.Spec, error) {
@@ -125,6 +125,9 @@ func (claims) Resolve(_ context.Context, _ *v1.Pod, v v1.Volume) (*volume.Spec, 
 	spec := persistent(v1.PersistentVolumeFilesystem)
 	if name == "device" {
 		spec = persistent(v1.PersistentVolumeBlock)
+	}
+	if name == "own" {
+		spec.Persistent.Spec.AccessModes = []v1.PersistentVolumeAccessMode{v1.ReadWriteOncePod}
 	}
 	spec.Name, spec.Persistent.Name = name, name
 	source := spec.Persistent.Spec.CSI
@@ -436,4 +439,31 @@ func TestObjectsCome(t *testing.T) {
 			}
 		}, func(a *agent) { a.world.cfg.CSIDrivers, a.world.cfg.Secrets = memory, memory })
 	}
+}
+
+// What a claimed volume is staged with may come late, too: its staging is tried as soon as
+// it does, however long the pause after the last failure is.
+func TestStageSecretComes(t *testing.T) {
+	memory := &objects.Memory{}
+	inAgent(t, func(a *agent) {
+		memory.OnChange(func(changed []volume.Object) {
+			for _, o := range changed {
+				a.Changed(o)
+			}
+		})
+		put := func(name string) {
+			memory.PutSecret(&v1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "storage", Name: name}})
+			synctest.Wait()
+		}
+		put("publish")
+		require.ErrorContains(t, a.prepare(uses("1", "pv")), `secret "storage/stage" not found`)
+		time.Sleep(10 * time.Minute)
+		a.log.take()
+		put("other")
+		require.Empty(t, a.log.take())
+		put("stage")
+		require.Equal(t, []string{"NodeStageVolume", "NodePublishVolume", "ready 1"}, a.log.take())
+		put("stage")
+		require.Empty(t, a.log.take(), "what is staged stays as it is")
+	}, func(a *agent) { a.world.cfg.Secrets = memory })
 }

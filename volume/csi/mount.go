@@ -7,10 +7,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/podwright/podwright/volume"
 	"github.com/podwright/podwright/volume/blockdev"
+	"github.com/podwright/podwright/volume/mounts"
 	"github.com/podwright/podwright/volume/ownership"
 )
 
@@ -21,7 +24,7 @@ func (p *Plugin) Mount(ctx context.Context, m volume.Mount) (volume.Mounted, err
 	}
 	at := p.placeOf(m.Dir, m.Spec.Name, m.Pod.UID, m.Spec.Block())
 	if m.Again && !p.Remounts(m.Spec) {
-		return mounted(m, at, time.Time{}), nil // an object has changed, and the driver has not asked
+		return p.mounted(ctx, m, at, time.Time{}) // an object has changed, and the driver has not asked
 	}
 	l, err := p.lookUp(ctx, m.Spec, m.Pod)
 	if err != nil {
@@ -42,16 +45,34 @@ func (p *Plugin) Mount(ctx context.Context, m volume.Mount) (volume.Mounted, err
 	if err != nil {
 		return volume.Mounted{}, volume.Uncertain(fmt.Errorf("csi: %w", err))
 	}
-	return mounted(m, at, refreshAt), nil
+	return p.mounted(ctx, m, at, refreshAt)
 }
 
 // mounted is where containers find the volume.
-func mounted(m volume.Mount, at place, refreshAt time.Time) volume.Mounted {
-	out := volume.Mounted{Path: at.target, ReadOnly: readOnly(m.Spec), RefreshAt: refreshAt}
-	if m.Spec.Block() {
+func (p *Plugin) mounted(ctx context.Context, m volume.Mount, at place, refreshAt time.Time) (out volume.Mounted, err error) {
+	out = volume.Mounted{Path: at.target, ReadOnly: readOnly(m.Spec), RefreshAt: refreshAt}
+	switch {
+	case m.Spec.Block():
 		out.Path, out.Device = "", m.Dir
+	case p.cfg.SELinux && m.SELinuxLabel == "" && !out.ReadOnly:
+		if out.Relabel, err = p.hasLabels(ctx, at.target); err != nil {
+			return volume.Mounted{}, volume.Uncertain(fmt.Errorf("csi: can its files have SELinux labels? %w", err))
+		}
 	}
-	return out
+	return out, nil
+}
+
+// hasLabels tells whether the files at a path can have labels of their own: whether those
+// of the mount can that the path is in.
+func (p *Plugin) hasLabels(ctx context.Context, path string) (bool, error) {
+	points, err := p.cfg.Mounts.Below(ctx, "/")
+	var in mounts.Point
+	for _, point := range points { // of several at one place the last is on top
+		if strings.HasPrefix(path+"/", strings.TrimSuffix(point.Path, "/")+"/") && len(point.Path) >= len(in.Path) {
+			in = point
+		}
+	}
+	return slices.Contains(strings.Split(in.Options, ","), "seclabel"), err
 }
 
 // readOnly tells whether the volume is published for reading only.

@@ -44,6 +44,9 @@ type Config struct {
 	// Mounts unmounts a volume whose vol_data.json cannot be read; nil means those of
 	// this node's kernel.
 	Mounts mounts.Mounter
+	// SELinux tells that the node has SELinux: of each volume that is not mounted with a
+	// label it is looked up whether its files can have labels (volume.Mounted.Relabel).
+	SELinux bool
 	// CallTimeout bounds each call of a driver; zero means 2 min.
 	CallTimeout time.Duration
 	// Metrics are told what happens.
@@ -90,6 +93,8 @@ var (
 	_ volume.Expander   = (*Plugin)(nil)
 	_ volume.Remounter  = (*Plugin)(nil)
 	_ volume.Dependent  = (*Plugin)(nil)
+
+	_ volume.LabelMounter = (*Plugin)(nil)
 )
 
 // New checks the configuration.
@@ -145,10 +150,18 @@ func (p *Plugin) Objects(pod *v1.Pod, spec *volume.Spec) []volume.Object {
 		{Kind: objects.KindCSIDriver, Name: driverOf(spec)},
 		{Kind: objects.KindServiceAccount, Namespace: pod.Namespace, Name: objects.Account(pod.Spec.ServiceAccountName)},
 	}
-	if ref := publishSecret(pod, spec); ref != nil {
-		out = append(out, volume.Object{Kind: objects.KindSecret, Namespace: ref.Namespace, Name: ref.Name})
+	for _, ref := range []*v1.SecretReference{publishSecret(pod, spec), stageSecret(spec)} {
+		if ref != nil {
+			out = append(out, volume.Object{Kind: objects.KindSecret, Namespace: ref.Namespace, Name: ref.Name})
+		}
 	}
 	return out
+}
+
+// MountsLabel implements volume.LabelMounter: the driver says so with seLinuxMount.
+func (p *Plugin) MountsLabel(spec *volume.Spec) (bool, error) {
+	o, err := p.object(driverOf(spec))
+	return err == nil && is(o.SELinuxMount), err
 }
 
 // Attaches implements volume.Attachable: it is so if the driver does not say otherwise

@@ -152,11 +152,19 @@ func (p *Plugin) stageRequest(ctx context.Context, s volume.Stage, l *lookups, p
 	if !l.can.Stage {
 		return r, nil
 	}
-	if r.Secrets, err = p.secrets(ctx, source.NodeStageSecretRef); err != nil {
+	if r.Secrets, err = p.secrets(ctx, stageSecret(s.Spec)); err != nil {
 		return r, err
 	}
 	r.PublishContext, err = p.publishContext(ctx, l)
 	return r, err
+}
+
+// stageSecret names the secret with which a volume is staged, nil if there is none.
+func stageSecret(spec *volume.Spec) *v1.SecretReference {
+	if spec.Persistent == nil {
+		return nil
+	}
+	return spec.Persistent.Spec.CSI.NodeStageSecretRef
 }
 
 // publishSecret names the secret with which a volume is published, nil if there is none.

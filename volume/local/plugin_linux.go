@@ -87,7 +87,7 @@ func (p *Plugin) Mount(ctx context.Context, m volume.Mount) (volume.Mounted, err
 		}
 		return volume.Mounted{Device: m.Dir, ReadOnly: m.Spec.ReadOnly}, nil
 	}
-	out := volume.Mounted{Path: m.Dir, ReadOnly: m.Spec.ReadOnly}
+	out := volume.Mounted{Path: m.Dir, ReadOnly: m.Spec.ReadOnly, Relabel: !m.Spec.ReadOnly}
 	err = p.calls.Do(ctx, "mount local volume", path, func() error { return p.mount(ctx, m) })
 	return out, volume.Uncertain(wrap(err))
 }

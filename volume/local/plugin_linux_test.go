@@ -98,7 +98,7 @@ func TestFolder(t *testing.T) {
 	for _, uid := range []types.UID{"1", "2", "1"} {
 		got, err := w.mount(uid, 0)
 		require.NoError(t, err)
-		require.Equal(t, volume.Mounted{Path: w.layout.Volume(uid, local.Name, "pv")}, got)
+		require.Equal(t, volume.Mounted{Path: w.layout.Volume(uid, local.Name, "pv"), Relabel: true}, got)
 		require.FileExists(t, filepath.Join(got.Path, "f"))
 	}
 	require.NoError(t, w.unmount("1"))

@@ -4,12 +4,16 @@
 // What is a file system of its own, such as a volume in memory, is asked. A folder on
 // the node's disk is walked, which may take long: no faster than a number of files per
 // second, for all volumes together, so that pods do not notice, and never twice at the
-// same time. What was measured is kept with its age. Project quotas are not used.
+// same time. What was measured is kept with its age. What somebody else knows better, as
+// a CSI driver, is left to that (Config.Ask).
 //
 // An example that runs: ExampleMeter in meter_linux_test.go.
 package usage
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // Usage is what a volume uses.
 type Usage struct {
@@ -31,4 +35,8 @@ type Config struct {
 	// FilesPerSecond is how many files are looked at in a second, in all volumes
 	// together; zero means 20,000.
 	FilesPerSecond int
+	// Ask is asked of each volume first. ok tells that it knows what the volume uses; an
+	// error, that nobody can know that now. It is called concurrently, for one volume one
+	// at a time, and may leave out Measured. Nil means that all is measured here.
+	Ask func(ctx context.Context, dir string) (u Usage, ok bool, err error)
 }

@@ -25,7 +25,7 @@ type attachments struct{ *cluster }
 
 // Attached implements volume.Attachments. What a copy of the Node has is made sure of: the
 // volume may have been detached a moment ago.
-func (a attachments) Attached(ctx context.Context, id volume.ID, _ *volume.Spec) (devicePath string, err error) {
+func (a attachments) Attached(ctx context.Context, id volume.ID, spec *volume.Spec) (devicePath string, err error) {
 	seen := a.thisNode()
 	if seen == nil {
 		return "", errors.New("the Node is not known yet")
@@ -35,7 +35,7 @@ func (a attachments) Attached(ctx context.Context, id volume.ID, _ *volume.Spec)
 		return "", errNotReported
 	}
 	if _, ok := attachedTo(seen, id); !ok {
-		return "", errNotAttached
+		return "", a.notAttached(ctx, spec, seen.Name)
 	}
 	now, err := a.client.Nodes().Get(ctx, seen.Name, metav1.GetOptions{})
 	if err != nil {

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"github.com/podwright/podwright/examples/kubelet/csi"
+	"github.com/podwright/podwright/examples/kubelet/selinux"
 	"github.com/podwright/podwright/volume"
 	volumecsi "github.com/podwright/podwright/volume/csi"
 )
@@ -32,7 +33,7 @@ func (g *ground) newCSI(layout volume.Layout, drivers volumecsi.Drivers, from na
 	cfg := volumecsi.Config{
 		Layout: layout, NodeName: g.cfg.Flags.NodeName,
 		Drivers: drivers, CSIDrivers: from, Secrets: from, Tokens: from,
-		Logger: g.cfg.Logger,
+		SELinux: selinux.Enabled(selinux.Mounted), Logger: g.cfg.Logger,
 	}
 	if g.cluster != nil {
 		cfg.Attachments = g.cluster.objects

@@ -14,6 +14,7 @@ import (
 
 	"github.com/podwright/podwright/cri/pods"
 	"github.com/podwright/podwright/examples/kubelet/config"
+	"github.com/podwright/podwright/examples/kubelet/selinux"
 )
 
 const cgroups = "/sys/fs/cgroup"
@@ -40,7 +41,7 @@ func describeNode(cfg config.Config) pods.Node {
 		SwapCapacity:   meminfo("/proc/meminfo", "SwapTotal:"),
 		HugePageSizes:  hugePageSizes("/sys/kernel/mm/hugepages"),
 		SeccompRoot:    filepath.Join(root, "seccomp"),
-		SELinux:        exists("/sys/fs/selinux/enforce"),
+		SELinux:        selinux.Enabled(selinux.Mounted),
 
 		NoCPUQuota:           !*k.CPUCFSQuota,
 		CPUQuotaPeriod:       k.CPUCFSQuotaPeriod.Duration,

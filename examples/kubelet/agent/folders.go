@@ -20,6 +20,9 @@ func (f folders) pod(uid types.UID) string { return filepath.Join(f.pods(), stri
 // plugins is where CSI drivers register.
 func (f folders) plugins() string { return filepath.Join(f.root, "plugins_registry") }
 
+// shared is where drivers have the volumes that pods share, and their own folders.
+func (f folders) shared() string { return filepath.Join(f.root, "plugins") }
+
 // status is the file with what was last said of a pod. No other kubelet has one of
 // this name.
 func (f folders) status(uid types.UID) string {

@@ -3,12 +3,15 @@ package agent
 import (
 	"context"
 	"errors"
+	"io/fs"
+	"os"
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/examples/kubelet/csi"
+	"github.com/podwright/podwright/examples/kubelet/selinux"
 	"github.com/podwright/podwright/examples/kubelet/server"
 	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/podworkers"
@@ -56,10 +59,12 @@ func (g *ground) newVolumes(from named) (v volumes, err error) {
 	if err != nil {
 		return v, err
 	}
+	labels := g.labels(selinux.Enabled(selinux.Mounted), os.DirFS("/etc/selinux"))
 	cfg, err := g.claimed(volume.Config{
 		Plugins:  plugins,
 		Layout:   layout,
 		SubPaths: v.subPaths,
+		SELinux:  labels,
 		Complete: g.merger.Ready,
 		OnReady: func(uid types.UID) {
 			g.dirty.Emit(syncloop.Event{Kind: syncloop.PodDirty, UID: uid})
@@ -73,6 +78,25 @@ func (g *ground) newVolumes(from named) (v volumes, err error) {
 	}
 	v.manager, err = volume.New(cfg)
 	return v, err
+}
+
+// labels are those that the node gives to files, nil if it has no SELinux. Plugins of
+// kubelets, in their containers, may use the folders that are made for them.
+func (g *ground) labels(enabled bool, etc fs.FS) volume.SELinux {
+	if !enabled {
+		return nil
+	}
+	for _, dir := range []string{g.folders.shared(), g.folders.plugins()} {
+		if err := errors.Join(os.MkdirAll(dir, private), selinux.Label(dir, selinux.PluginsLabel)); err != nil {
+			g.cfg.Logger.Warn("plugins may not be allowed to use their folder", "err", err)
+		}
+	}
+	host, err := selinux.Read(etc)
+	if err != nil {
+		g.cfg.Logger.Warn("no volume is mounted with an SELinux label", "err", err)
+		return nil
+	}
+	return host
 }
 
 // warnOfSwap tells that volumes in memory may end up on a disk.

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	volumecsi "github.com/podwright/podwright/volume/csi"
+	"github.com/podwright/podwright/volume/usage"
 )
 
 // Client speaks to the node's side of a driver. It implements the Driver of volume/csi.
@@ -139,16 +140,16 @@ func (c *Client) Expand(ctx context.Context, r volumecsi.ExpandRequest) (int64, 
 }
 
 // Stats implements Driver.
-func (c *Client) Stats(ctx context.Context, r volumecsi.StatsRequest) (s volumecsi.Stats, err error) {
+func (c *Client) Stats(ctx context.Context, r volumecsi.StatsRequest) (s usage.Usage, err error) {
 	out, err := c.node.NodeGetVolumeStats(ctx, &pb.NodeGetVolumeStatsRequest{
 		VolumeId: r.VolumeID, VolumePath: r.VolumePath, StagingTargetPath: r.StagingPath,
 	})
 	for _, u := range out.GetUsage() {
 		switch u.GetUnit() {
 		case pb.VolumeUsage_BYTES:
-			s.Capacity, s.Used, s.Available = u.GetTotal(), u.GetUsed(), u.GetAvailable()
+			s.Capacity, s.Bytes, s.Available = u.GetTotal(), u.GetUsed(), u.GetAvailable()
 		case pb.VolumeUsage_INODES:
-			s.Inodes, s.InodesUsed, s.InodesFree = u.GetTotal(), u.GetUsed(), u.GetAvailable()
+			s.TotalFiles, s.Files, s.FreeFiles = u.GetTotal(), u.GetUsed(), u.GetAvailable()
 		}
 	}
 	return s, classify(err)

@@ -312,11 +312,11 @@ func TestStatsAndSize(t *testing.T) {
 	m := manager(t, l, w)
 	require.NoError(t, m.Prepare(t.Context(), pod("1", "a.d")))
 	p := must(plugin(l, w))
-	stats, ok, err := p.Stats(t.Context(), l.Volume("1", volumecsi.Name, "a.d"))
+	stats, ok, err := p.Usage(t.Context(), l.Volume("1", volumecsi.Name, "a.d"))
 	require.NoError(t, err)
 	require.True(t, ok)
 	require.Positive(t, stats.Capacity)
-	require.Positive(t, stats.Inodes)
+	require.Positive(t, stats.TotalFiles)
 	require.NoError(t, m.Release(t.Context(), "1"))
 	w.eventually("unstaged", func() bool { return len(below(t, l)) == 0 })
 }

@@ -1,0 +1,45 @@
+package agent
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"os"
+	"testing"
+	"testing/fstest"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/examples/kubelet/selinux"
+)
+
+// On a node with SELinux plugins may use their folders, and volumes get labels if the
+// policy says which.
+func TestLabels(t *testing.T) {
+	var warnings bytes.Buffer
+	g := &ground{folders: folders{root: t.TempDir()}, cfg: Config{Logger: slog.New(slog.NewTextHandler(&warnings, nil))}}
+	require.Nil(t, g.labels(false, os.DirFS(t.TempDir())), "a node without")
+	require.NoDirExists(t, g.folders.shared())
+
+	require.Nil(t, g.labels(true, os.DirFS(t.TempDir())), "one without a policy for containers")
+	require.Contains(t, warnings.String(), "no volume is mounted with an SELinux label")
+	for _, dir := range []string{g.folders.shared(), g.folders.plugins()} {
+		label := make([]byte, 100)
+		n, err := unix.Lgetxattr(dir, "security.selinux", label)
+		if errors.Is(err, unix.ENODATA) || errors.Is(err, unix.ENOTSUP) {
+			require.Contains(t, warnings.String(), dir, "it may not be labelled, and that is told")
+			continue
+		}
+		require.NoError(t, err)
+		require.Equal(t, selinux.PluginsLabel, string(label[:n]))
+	}
+	host := g.labels(true, fstest.MapFS{
+		"config":                         {Data: []byte("SELINUXTYPE=targeted")},
+		"targeted/contexts/lxc_contexts": {Data: []byte(`file = "system_u:object_r:container_file_t:s0"`)},
+	})
+	label, err := host.FileLabel(&v1.SELinuxOptions{Level: "s0:c1"})
+	require.NoError(t, err)
+	require.Equal(t, "system_u:object_r:container_file_t:s0:c1", label)
+}

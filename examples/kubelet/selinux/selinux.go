@@ -1,0 +1,107 @@
+// Package selinux knows how a node with SELinux labels the files of containers, for
+// volume.Config.SELinux.
+//
+//	if selinux.Enabled(selinux.Mounted) {
+//		host, err := selinux.Read(os.DirFS("/etc/selinux"))
+//	}
+//
+// Of what a container asks for, its files get the user and the level; role and type are
+// those that the policy of the node has for files of containers.
+package selinux
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io/fs"
+	"path"
+	"regexp"
+	"strings"
+
+	"golang.org/x/sys/unix"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/volume"
+)
+
+// Mounted is where a node with SELinux has the file system of it.
+const Mounted = "/sys/fs/selinux"
+
+// PluginsLabel is the label of the folders in which plugins of kubelets, which run in
+// containers, have their sockets.
+const PluginsLabel = "system_u:object_r:container_file_t:s0"
+
+// Enabled tells whether the kernel has SELinux: whether its file system is mounted there,
+// and can be written to.
+func Enabled(mounted string) bool {
+	var is unix.Statfs_t
+	err := unix.Statfs(mounted, &is)
+	return err == nil && is.Type == unix.SELINUX_MAGIC && is.Flags&unix.ST_RDONLY == 0
+}
+
+// Host labels files as the policy of a node says. Use Read.
+type Host struct{ user, rest string }
+
+var _ volume.SELinux = (*Host)(nil)
+
+// Read reads a node's policy: etc is /etc/selinux.
+func Read(etc fs.FS) (*Host, error) {
+	policy, err := setting(etc, "config", "SELINUXTYPE")
+	if err != nil {
+		return nil, err
+	}
+	file := path.Join(policy, "contexts/lxc_contexts")
+	label, err := setting(etc, file, "file")
+	if err != nil {
+		return nil, err
+	}
+	parts := strings.SplitN(label, ":", 4) // the level has colons of its own
+	if len(parts) < 3 {
+		return nil, fmt.Errorf("selinux: %s: file: %q is no label", file, label)
+	}
+	return &Host{user: parts[0], rest: parts[1] + ":" + parts[2]}, nil
+}
+
+// setting reads a line "name = value" of a file.
+func setting(etc fs.FS, file, name string) (string, error) {
+	text, err := fs.ReadFile(etc, file)
+	if err != nil {
+		return "", fmt.Errorf("selinux: %w", err)
+	}
+	lines := bufio.NewScanner(bytes.NewReader(text))
+	for lines.Scan() {
+		key, value, found := strings.Cut(lines.Text(), "=")
+		if value = strings.Trim(value, " \t\""); found && strings.TrimSpace(key) == name && value != "" {
+			return value, nil
+		}
+	}
+	return "", fmt.Errorf("selinux: %s does not say what %s is", file, name)
+}
+
+// part is a part of a label: nothing in it ends an option of a mount.
+var part = regexp.MustCompile(`^[A-Za-z0-9_.:,-]*$`)
+
+// FileLabel implements volume.SELinux. Without a level the runtime chooses one.
+func (h *Host) FileLabel(o *v1.SELinuxOptions) (string, error) {
+	if o == nil || o.Level == "" {
+		return "", nil
+	}
+	for field, value := range map[string]string{"level": o.Level, "user": o.User} {
+		if !part.MatchString(value) {
+			return "", fmt.Errorf("seLinuxOptions.%s: %q has characters that no label has", field, value)
+		}
+	}
+	user := h.user
+	if o.User != "" {
+		user = o.User
+	}
+	return user + ":" + h.rest + ":" + o.Level, nil
+}
+
+// Label gives a label to a file or folder.
+func Label(file, label string) error {
+	if err := unix.Lsetxattr(file, "security.selinux", []byte(label), 0); err != nil {
+		return &fs.PathError{Op: "label", Path: file, Err: err}
+	}
+	return nil
+}

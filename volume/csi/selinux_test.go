@@ -1,0 +1,127 @@
+package csi_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/volume"
+	"github.com/podwright/podwright/volume/csi"
+	"github.com/podwright/podwright/volume/mounts"
+)
+
+// byLevel labels files with the level of who may use them.
+type byLevel struct{}
+
+func (byLevel) FileLabel(o *v1.SELinuxOptions) (string, error) {
+	if o == nil || o.Level == "" {
+		return "", nil
+	}
+	return "system_u:object_r:container_file_t:" + o.Level, nil
+}
+
+// atLevel is a pod that claims a volume for itself.
+func atLevel(uid types.UID, level string) *v1.Pod {
+	p := uses(uid, "own")
+	p.Spec.SecurityContext = &v1.PodSecurityContext{SELinuxOptions: &v1.SELinuxOptions{Level: level}}
+	return p
+}
+
+func withSELinux(can bool) func(a *agent) {
+	return func(a *agent) {
+		withSecrets(a)
+		spec := both
+		spec.SELinuxMount = &can
+		a.cfg.SELinux, a.world.cfg.SELinux = byLevel{}, true
+		a.world.cfg.CSIDrivers, a.world.cfg.Mounts = spec, table{"/": "rw,seclabel"}
+	}
+}
+
+// table is a table of mounts: where, and with which options.
+type table map[string]string
+
+func (t table) Below(context.Context, string) (out []mounts.Point, err error) {
+	for path, options := range t {
+		out = append(out, mounts.Point{Path: path, Options: options})
+	}
+	return out, nil
+}
+
+func (table) At(context.Context, string) (mounts.Point, bool, error) {
+	return mounts.Point{}, false, nil
+}
+func (table) Mount(context.Context, mounts.Mount) error { return nil }
+func (table) Unmount(context.Context, string) error     { return nil }
+func (table) Detach(context.Context, string) error      { return nil }
+
+// A volume of one pod is mounted with the pod's label. The next pod, which has another,
+// waits until the first is gone; then the volume is staged anew for it, and also after a
+// kill -9, when nobody knows with which label it was staged.
+func TestVolumeWithALabel(t *testing.T) {
+	inAgent(t, func(a *agent) {
+		require.NoError(t, a.prepare(atLevel("1", "s0:c1,c2")))
+		flag := `context="system_u:object_r:container_file_t:s0:c1,c2"`
+		require.Contains(t, a.fake.stage.Capability.MountFlags, flag)
+		require.Contains(t, a.fake.publish.Capability.MountFlags, flag)
+		at, err := a.Volume(t.Context(), atLevel("1", ""), "v")
+		require.NoError(t, err)
+		require.False(t, at.Relabel, "all files have the label")
+		a.log.take()
+
+		second := atLevel("2", "s0:c3")
+		require.ErrorContains(t, a.prepare(second), "ReadWriteOncePod")
+		time.Sleep(10 * time.Minute)
+		require.Empty(t, a.log.take())
+		require.NoError(t, a.release("1"))
+		synctest.Wait()
+		want := []string{"sub paths of 1", "NodeUnpublishVolume", "NodeUnstageVolume", "NodeStageVolume", "NodePublishVolume", "ready 2"}
+		require.Equal(t, want, a.log.take())
+		require.Contains(t, a.fake.stage.Capability.MountFlags, `context="system_u:object_r:container_file_t:s0:c3"`)
+
+		a.again()
+		require.NoError(t, a.prepare(second))
+		require.Equal(t, []string{"NodeStageVolume", "NodePublishVolume"}, a.log.take(), "it is the same pod")
+		a.again()
+		require.NoError(t, a.release("2"))
+		require.NoError(t, a.prepare(atLevel("3", "s0:c4")))
+		want = []string{"sub paths of 2", "NodeUnpublishVolume", "NodeUnstageVolume", "NodeStageVolume", "NodePublishVolume"}
+		require.Equal(t, want, a.log.take())
+		require.NoError(t, a.release("3"))
+		synctest.Wait()
+		require.Empty(t, tree(t, a.layout.Root))
+	}, withSELinux(true))
+}
+
+// Without the driver's word nothing is mounted with a label: the runtime relabels what can
+// have labels.
+func TestVolumeWithoutALabel(t *testing.T) {
+	inAgent(t, func(a *agent) {
+		for _, c := range []struct {
+			mounted table
+			want    bool
+		}{
+			{table{"/": "rw,seclabel", a.layout.Root: "rw,relatime"}, false},
+			{table{"/": "rw", a.layout.Root: "rw,seclabel,relatime", a.layout.Root + "x": "rw"}, true},
+			{table{"/": "rw,seclabel", a.layout.Volume("1", csi.Name, "own") + "/mount": "rw,noseclabel"}, false},
+		} {
+			a.stop()
+			a.world.cfg.Mounts = c.mounted
+			a.start()
+			require.NoError(t, a.prepare(atLevel("1", "s0:c1")))
+			require.Empty(t, a.fake.publish.Capability.MountFlags)
+			for range 2 {
+				at, err := a.Volume(t.Context(), atLevel("1", ""), "v")
+				require.NoError(t, err)
+				require.Equal(t, c.want, at.Relabel)
+				a.Changed(volume.Object{Kind: "CSIDriver", Name: driver}) // it is looked at again
+				require.NoError(t, a.prepare(atLevel("1", "s0:c1")))
+			}
+			require.NoError(t, a.release("1"))
+		}
+	}, withSELinux(false))
+}

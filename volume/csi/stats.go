@@ -1,0 +1,48 @@
+package csi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/podwright/podwright/volume"
+	"github.com/podwright/podwright/volume/usage"
+)
+
+// ErrNoUsage is wrapped by the error of a volume of which the driver does not say how full
+// it is.
+var ErrNoUsage = errors.New("the driver does not say what the volume uses")
+
+// Usage asks the driver how full a volume of a pod is; dir is its folder
+// (volume.Mount.Dir). ok is false for a folder that is not of a CSI volume. It is
+// usage.Config.Ask: what a driver has mounted may be large, or far away.
+func (p *Plugin) Usage(ctx context.Context, dir string) (u usage.Usage, ok bool, err error) {
+	if filepath.Base(filepath.Dir(dir)) != volume.Escape(Name) {
+		return u, false, nil
+	}
+	d, err := readData(dir)
+	if err != nil {
+		return u, false, fmt.Errorf("csi: %w", err)
+	}
+	driver, err := p.driver(d.DriverName)
+	if err != nil {
+		return u, false, err
+	}
+	can, err := p.capabilities(ctx, d.DriverName, driver)
+	switch {
+	case err != nil:
+		return u, false, err
+	case !can.Stats:
+		return u, false, fmt.Errorf("csi: driver %s: %w", d.DriverName, ErrNoUsage)
+	}
+	r := StatsRequest{VolumeID: d.VolumeHandle, VolumePath: filepath.Join(dir, "mount")}
+	if can.Stage && d.VolumeLifecycleMode != ephemeral {
+		r.StagingPath = p.stagedFiles(d.DriverName, d.VolumeHandle).path
+	}
+	err = p.call(ctx, d.DriverName, "NodeGetVolumeStats", func(ctx context.Context) (err error) {
+		u, err = driver.Stats(ctx, r)
+		return err
+	})
+	return u, err == nil, err
+}

@@ -1,0 +1,118 @@
+package volume
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// ErrLabels is wrapped by the error of a volume that would have to be mounted with several
+// SELinux labels: the containers of the pod that use it do not have the same one.
+var ErrLabels = errors.New("its containers have different SELinux labels")
+
+// SELinux knows how the node labels files.
+type SELinux interface {
+	// FileLabel is the label of files that a container with these options, which may be
+	// nil, has to have to be used by it. Empty means that the runtime chooses a part of
+	// the container's own label, so that nobody can tell before. It answers from memory.
+	FileLabel(o *v1.SELinuxOptions) (string, error)
+}
+
+// LabelMounter is a Plugin that can have the kernel show all files of a volume with one
+// SELinux label (the option context=): no file has to be relabelled. That is asked for
+// with Mount.SELinuxLabel and Stage.SELinuxLabel, and only for volumes of which one pod
+// at a time has the use (ReadWriteOncePod), if the pod does not want it otherwise
+// (seLinuxChangePolicy) and its containers agree (KEP-1710).
+type LabelMounter interface {
+	// MountsLabel tells whether it can for this volume. It answers from memory.
+	MountsLabel(spec *Spec) (bool, error)
+}
+
+// label is the SELinux label that a volume is to be mounted with; empty means none.
+func (m *Manager) label(pod *v1.Pod, r *resolved) (string, error) {
+	p, ok := r.plugin.(LabelMounter)
+	if m.cfg.SELinux == nil || !ok || r.spec.Block() || !r.spec.ofOnePod() || labelsFiles(pod) {
+		return "", nil
+	}
+	if can, err := p.MountsLabel(r.spec); err != nil || !can {
+		return "", err
+	}
+	return labelFor(pod, r.name, m.cfg.SELinux)
+}
+
+// labelsFiles tells that a pod wants the files of its volumes labelled one by one.
+func labelsFiles(pod *v1.Pod) bool {
+	c := pod.Spec.SecurityContext
+	return c != nil && c.SELinuxChangePolicy != nil && *c.SELinuxChangePolicy == v1.SELinuxChangePolicyRecursive
+}
+
+// labelFor is the label that all containers need which mount a volume.
+func labelFor(pod *v1.Pod, name string, host SELinux) (label string, err error) {
+	first := true
+	for _, c := range containers(pod) {
+		if !slices.ContainsFunc(c.VolumeMounts, func(m v1.VolumeMount) bool { return m.Name == name }) {
+			continue
+		}
+		own, err := host.FileLabel(seLinuxOptions(pod, c.Security))
+		switch {
+		case err != nil:
+			return "", err
+		case !first && own != label:
+			return "", fmt.Errorf("%w: %q and %q", ErrLabels, label, own)
+		}
+		label, first = own, false
+	}
+	return label, nil
+}
+
+// seLinuxOptions are a container's own, or the pod's.
+func seLinuxOptions(pod *v1.Pod, c *v1.SecurityContext) *v1.SELinuxOptions {
+	switch {
+	case c != nil && c.SELinuxOptions != nil:
+		return c.SELinuxOptions
+	case pod.Spec.SecurityContext != nil:
+		return pod.Spec.SecurityContext.SELinuxOptions
+	}
+	return nil
+}
+
+// first is the user of a shared volume for which it is staged: one that has it, or else
+// the one that has wanted it for the longest time.
+func (s *sharedState) first() (first *volumeState) {
+	for v := range s.users {
+		if v.wanted && !v.pod.releasing && (first == nil || v.before(first)) {
+			first = v
+		}
+	}
+	return first
+}
+
+func (v *volumeState) before(other *volumeState) bool {
+	if has := v.state != StateNotMounted; has != (other.state != StateNotMounted) {
+		return has
+	}
+	return cmp.Or(v.requestedAt.Compare(other.requestedAt), cmp.Compare(v.pod.uid, other.pod.uid)) < 0
+}
+
+// mislabelled tells that a volume may be staged, and not with the label that its next user
+// needs. Of one that was found on disk nobody knows the label.
+func (s *sharedState) mislabelled(v *volumeState) bool {
+	return v.state == StateNotMounted && s.stage != StateNotMounted && s.label != v.label
+}
+
+// nextRelabel is what is to be done for a shared volume with the wrong label.
+func (s *sharedState) nextRelabel(w *world, v *volumeState, now time.Time) step {
+	for other := range s.users {
+		if other.op != nil || other.state != StateNotMounted {
+			return step{why: fmt.Sprintf("pod %s, which has the volume with another SELinux label", other.pod.name()), on: other}
+		}
+	}
+	if !w.mayUnstage(s.id.Plugin) {
+		return step{why: "all pods of the node to be known"}
+	}
+	return s.after(doUnstage, now)
+}
