@@ -216,8 +216,16 @@ func (n *clusterNode) single(ctx context.Context, runs int) (startAndEnd, error)
 	return medians(all), nil
 }
 
+// settle is how long the machine rests before what is measured alone: events are still
+// written of a pod that is ready, sandboxes still removed of one that is gone, and its
+// process may not listen for SIGTERM yet.
+const settle = 500 * time.Millisecond
+
 // timed measures how long after the begin of a call a pod is seen as it should be.
 func (w *watcher) timed(ctx context.Context, into *time.Duration, name string, call func() error, is func(*v1.Pod) bool) error {
+	if err := sleep(ctx, settle); err != nil {
+		return err
+	}
 	begin := time.Now()
 	if err := call(); err != nil {
 		return err
@@ -269,7 +277,7 @@ func (n *clusterNode) bare(ctx context.Context, b *bare, name string) (startAndE
 	begin := time.Now()
 	sandbox, err := b.start(ctx)
 	started := time.Since(begin)
-	if err != nil {
+	if err := errors.Join(err, sleep(ctx, settle)); err != nil {
 		return startAndEnd{}, err
 	}
 	begin = time.Now()

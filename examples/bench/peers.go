@@ -28,8 +28,15 @@ func peers(ctx context.Context, binary string, o options) ([]peer, error) {
 		return nil, err
 	}
 	path, err := c.get(ctx, "/programs/kubelet")
-	return append(all, peer{"upstream", path, "cgroupDriver: cgroupfs\nfailCgroupV1: false\n"}), err
+	return append(all, peer{"upstream", path, upstreamSettings}), err
 }
+
+// upstreamSettings have the upstream kubelet start here, without an API server as well.
+const upstreamSettings = `cgroupDriver: cgroupfs
+failCgroupV1: false
+authentication: {anonymous: {enabled: true}, webhook: {enabled: false}}
+authorization: {mode: AlwaysAllow}
+`
 
 // control is the endpoint of the control plane around the benchmark.
 type control struct{ http *http.Client }
