@@ -76,7 +76,7 @@ func (g *ground) newCluster(now func() state) (c *cluster, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.recorder, err = events.New(events.Config{Client: forEvents, Component: "kubelet", Host: name, Delay: eventDelay, Logger: log}); err != nil {
+	if c.recorder, err = events.New(events.Config{Client: forEvents, Component: "kubelet", Host: name, Logger: log}); err != nil {
 		return nil, err
 	}
 	c.self, err = apiserver.NewFeed(apiserver.FeedConfig[*v1.Node, *v1.NodeList]{
@@ -103,9 +103,6 @@ func (g *ground) newCluster(now func() state) (c *cluster, err error) {
 	c.node, err = g.newSelf(c)
 	return c, err
 }
-
-// eventDelay is how long events wait: a pod has mostly started by then, or ended.
-const eventDelay = 500 * time.Millisecond
 
 // newPods is the source of the pods that are bound to this node.
 func (c *cluster) newPods(cfg Config, merger *podsource.Merger) (source *pods.Source, err error) {

@@ -42,9 +42,6 @@ type Config struct {
 	Client *apiserver.Client
 	// Component and Host say who tells of the events: "kubelet", and the node's name.
 	Component, Host string
-	// Delay is how long an event waits before it is written, so that what it tells of does not
-	// share a small node, or a busy server, with the telling. Zero is not at all.
-	Delay time.Duration
 	// Size is how many events may wait; zero means 1000.
 	Size int
 	// Logger is told of events that get lost; nil discards.
@@ -85,8 +82,6 @@ func New(cfg Config) (*Recorder, error) {
 		return nil, errors.New("events: Config.Component is required")
 	case cfg.Host == "":
 		return nil, errors.New("events: Config.Host is required")
-	case cfg.Delay < 0:
-		return nil, fmt.Errorf("events: Config.Delay is negative: %v", cfg.Delay)
 	case cfg.Size < 0:
 		return nil, fmt.Errorf("events: Config.Size is negative: %d", cfg.Size)
 	case cfg.Size == 0:
@@ -164,9 +159,6 @@ func (r *Recorder) Run(ctx context.Context) error {
 			case <-r.wake:
 				continue
 			}
-		}
-		if !run.Sleep(ctx, time.Until(event.FirstTimestamp.Add(r.cfg.Delay))) {
-			return nil
 		}
 		if time.Since(event.FirstTimestamp.Time) > oldest {
 			continue

@@ -78,23 +78,6 @@ func TestEvent(t *testing.T) {
 	})
 }
 
-// Events wait for a while, each for its own, and tell of the moment when they came.
-func TestDelay(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server, r := start(t, events.Config{Delay: time.Second})
-		began := time.Now()
-		for want := range 2 {
-			r.Event(pod(fmt.Sprint("web-", want)), v1.EventTypeNormal, "Started", "it runs")
-			time.Sleep(900 * time.Millisecond)
-			require.Equal(t, want, server.CountCalls("create", "events"))
-		}
-		time.Sleep(200 * time.Millisecond)
-		all := apitest.All[*v1.Event](server)
-		require.Len(t, all, 2)
-		require.Equal(t, began.Unix(), min(all[0].FirstTimestamp.Unix(), all[1].FirstTimestamp.Unix()))
-	})
-}
-
 // Many events of one kind become one; many of one object become few.
 func TestCorrelation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -193,11 +176,10 @@ func (l *lines) String() string {
 
 func TestConfigIsChecked(t *testing.T) {
 	for want, cfg := range map[string]events.Config{
-		"events: Config.Client is required":     {},
-		"events: Config.Component is required":  {Client: &apiserver.Client{}},
-		"events: Config.Host is required":       {Client: &apiserver.Client{}, Component: "x"},
-		"events: Config.Delay is negative: -1s": {Client: &apiserver.Client{}, Component: "x", Host: "y", Delay: -time.Second},
-		"events: Config.Size is negative: -1":   {Client: &apiserver.Client{}, Component: "x", Host: "y", Size: -1},
+		"events: Config.Client is required":    {},
+		"events: Config.Component is required": {Client: &apiserver.Client{}},
+		"events: Config.Host is required":      {Client: &apiserver.Client{}, Component: "x"},
+		"events: Config.Size is negative: -1":  {Client: &apiserver.Client{}, Component: "x", Host: "y", Size: -1},
 	} {
 		_, err := events.New(cfg)
 		require.EqualError(t, err, want)
