@@ -82,9 +82,10 @@ func compare(old, pod *v1.Pod) Op {
 		return OpAdd
 	case old == pod:
 		return 0
-	case !semanticallyEqual(old, pod) && pod.DeletionTimestamp != nil:
-		return OpDelete
 	case !semanticallyEqual(old, pod):
+		if pod.DeletionTimestamp != nil {
+			return OpDelete
+		}
 		return OpUpdate
 	case !equality.Semantic.DeepEqual(old.Status, pod.Status):
 		return OpReconcile

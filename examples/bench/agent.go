@@ -47,6 +47,11 @@ func build(ctx context.Context, binary string) error {
 }
 
 func startAgent(ctx context.Context, binary string, e endpoint, dir, image string, flags ...string) (*agent, error) {
+	return startPeer(ctx, peer{binary: binary}, e, dir, image, flags...)
+}
+
+// startPeer starts a kubelet that runs the manifests of a folder.
+func startPeer(ctx context.Context, p peer, e endpoint, dir, image string, flags ...string) (*agent, error) {
 	a := &agent{manifests: filepath.Join(dir, "manifests"), image: image, log: filepath.Join(dir, "log"), http: &http.Client{}}
 	if err := os.MkdirAll(a.manifests, 0o755); err != nil {
 		return nil, err
@@ -60,7 +65,7 @@ func startAgent(ctx context.Context, binary string, e endpoint, dir, image strin
 kind: KubeletConfiguration
 address: 127.0.0.1
 podLogsDir: %s
-`, filepath.Join(dir, "pods")), 0o644)
+%s`, filepath.Join(dir, "pods"), p.settings), 0o644)
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +75,7 @@ podLogsDir: %s
 	}
 	defer log.Close()
 	a.url = "http://127.0.0.1:" + strconv.Itoa(port)
-	a.cmd = exec.CommandContext(ctx, binary, append(flags, "--config="+config, "--container-runtime-endpoint="+e.address,
+	a.cmd = exec.CommandContext(ctx, p.binary, append(flags, "--config="+config, "--container-runtime-endpoint="+e.address,
 		"--pod-manifest-path="+a.manifests, "--root-dir="+filepath.Join(dir, "root"), "--hostname-override=bench",
 		"--read-only-port="+strconv.Itoa(port), "--healthz-port=0")...)
 	a.cmd.Stdout, a.cmd.Stderr = log, log
@@ -159,6 +164,15 @@ func isRunning(p v1.Pod) bool {
 
 // await polls until done says so.
 func (a *agent) await(ctx context.Context, poll time.Duration, what string, done func() bool) error {
+	err := await(ctx, poll, what, done)
+	if err != nil {
+		log, _ := os.ReadFile(a.log)
+		err = fmt.Errorf("%w; the agent's log ends with:\n%s", err, log[max(0, len(log)-4000):])
+	}
+	return err
+}
+
+func await(ctx context.Context, poll time.Duration, what string, done func() bool) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	tick := time.NewTicker(poll)
@@ -166,8 +180,7 @@ func (a *agent) await(ctx context.Context, poll time.Duration, what string, done
 	for !done() {
 		select {
 		case <-ctx.Done():
-			log, _ := os.ReadFile(a.log)
-			return fmt.Errorf("waiting until %s: %w; the agent's log ends with:\n%s", what, ctx.Err(), log[max(0, len(log)-4000):])
+			return fmt.Errorf("waiting until %s: %w", what, ctx.Err())
 		case <-tick.C:
 		}
 	}

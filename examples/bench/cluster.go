@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net"
-	"net/http"
 	"net/url"
 	"os"
 	"os/exec"
@@ -23,60 +20,56 @@ import (
 )
 
 // clusterFigures measures pods of a real API server, as a watcher of it sees them: this
-// kubelet, and with -upstream the upstream one in turn on the same runtime, against bare
-// CRI calls and the round trips of a client that does nothing else.
+// kubelet, and with -upstream the upstream one after it on the same runtime, against bare
+// CRI calls and the round trips of a client that does nothing else. These come first: the
+// upstream kubelet ends every sandbox that is not one of its pods'.
 func clusterFigures(ctx context.Context, endpoints []endpoint, binary, dir string, o options) error {
+	all, err := peers(ctx, binary, o)
+	if err != nil {
+		return err
+	}
 	c, err := newCluster(ctx)
 	if err != nil {
 		return err
 	}
-	defer c.close()
-	peers := []peer{{"podwright", binary, "healthzPort: 0\n"}}
-	if o.upstream {
-		path, err := c.control(ctx, "/programs/kubelet")
-		if err != nil {
-			return err
-		}
-		peers = append(peers, peer{"upstream", path, "healthzPort: 0\ncgroupDriver: cgroupfs\nfailCgroupV1: false\n"})
-	}
+	defer c.admin.CloseConnections()
 	for i, e := range endpoints {
-		fmt.Printf("\n%s, pods of the API server\n", e.name)
-		b, err := newBare(ctx, e, filepath.Join(dir, fmt.Sprint("bare-", i)), o.image)
+		var t table
+		floor, err := c.floor(ctx, e, filepath.Join(dir, fmt.Sprint("bare-", i)), o)
 		if err != nil {
-			return err
+			return fmt.Errorf("%s: floor: %w", e.name, err)
 		}
-		for _, p := range peers {
-			if err := c.measure(ctx, p, e, b, filepath.Join(dir, fmt.Sprint(p.name, "-", i)), o); err != nil {
-				return errors.Join(fmt.Errorf("%s: %w", p.name, err), b.client.Close())
+		t.put("floor", rowReady, ms(floor.ready))
+		t.put("floor", rowGone, ms(floor.gone))
+		for _, p := range all {
+			if err := c.measure(ctx, &t, p, e, floor, filepath.Join(dir, fmt.Sprint(p.name, "-", i)), o); err != nil {
+				return fmt.Errorf("%s: %s: %w", e.name, p.name, err)
 			}
 		}
-		b.close()
+		t.print(e.name)
 	}
 	return nil
 }
 
-// peer is a kubelet to measure, with settings of its own.
-type peer struct{ name, binary, settings string }
+const (
+	rowReady = "create to Ready, one pod at a time"
+	rowGone  = "delete to gone, one pod at a time"
+)
 
 // cluster is the control plane around the benchmark.
 type cluster struct {
-	socket string
-	admin  *apiserver.Client
-	http   *http.Client
+	control
+	admin *apiserver.Client
 }
 
 const benchNamespace = "default"
 
 func newCluster(ctx context.Context) (*cluster, error) {
-	folder := os.Getenv("PODWRIGHT_CONTROLPLANE")
-	if folder == "" {
-		return nil, errors.New("no API server: run it as go run ./examples/testbed -controlplane -- go run ./examples/bench -cluster")
+	control, err := newControl()
+	if err != nil {
+		return nil, err
 	}
-	c := &cluster{socket: filepath.Join(folder, "ctl.sock")}
-	c.http = &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, "unix", c.socket)
-	}}}
-	var err error
+	c := &cluster{control: control}
 	c.admin, err = apiserver.New(apiserver.Config{Kubeconfig: os.Getenv("KUBECONFIG"), UserAgent: "bench", Limits: apiserver.Limits{QPS: -1}})
 	if err != nil {
 		return nil, err
@@ -86,8 +79,6 @@ func newCluster(ctx context.Context) (*cluster, error) {
 		return err
 	})
 }
-
-func (c *cluster) close() { c.admin.CloseConnections() }
 
 // until tries again until there is no error.
 func until(ctx context.Context, what string, f func() error) error {
@@ -103,36 +94,20 @@ func until(ctx context.Context, what string, f func() error) error {
 	}
 }
 
-// control asks the control plane's endpoint.
-func (c *cluster) control(ctx context.Context, path string) (string, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://control"+path, nil)
-	if err != nil {
-		return "", err
-	}
-	resp, err := c.http.Do(req)
-	if err != nil {
-		return "", err
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	if err == nil && resp.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s: %s: %s", path, resp.Status, body)
-	}
-	return string(body), err
-}
-
 // measure takes all figures of a kubelet.
-func (c *cluster) measure(ctx context.Context, p peer, e endpoint, b *bare, dir string, o options) error {
+func (c *cluster) measure(ctx context.Context, t *table, p peer, e endpoint, floor startAndEnd, dir string, o options) error {
 	n, err := c.start(ctx, p, e, dir, o.image)
 	if err != nil {
 		return err
 	}
 	defer n.stop()
-	fmt.Printf(" %s\n", p.name)
-	if err := n.single(ctx, b, o.runs); err != nil {
+	one, err := n.single(ctx, o.runs)
+	if err != nil {
 		return err
 	}
-	return n.burst(ctx, o)
+	t.put(p.name, rowReady, times(one.ready, floor.ready))
+	t.put(p.name, rowGone, times(one.gone, floor.gone))
+	return n.burst(ctx, func(row, value string) { t.put(p.name, row, value) }, o)
 }
 
 // clusterNode is a kubelet that is a node, and what is seen of its pods.
@@ -150,13 +125,13 @@ func (c *cluster) start(ctx context.Context, p peer, e endpoint, dir, image stri
 		return nil, err
 	}
 	q := url.Values{"user": {"system:node:" + n.name}, "group": {"system:nodes"}}
-	text, err := c.control(ctx, "/kubeconfig?"+q.Encode())
+	text, err := c.get(ctx, "/kubeconfig?"+q.Encode())
 	if err != nil {
 		return nil, err
 	}
 	kubeconfig, config := filepath.Join(dir, "kubeconfig"), filepath.Join(dir, "config.yaml")
 	settings := "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n" +
-		"containerRuntimeEndpoint: " + e.address + "\npodLogsDir: " + filepath.Join(dir, "logs") + "\n" + p.settings
+		"healthzPort: 0\ncontainerRuntimeEndpoint: " + e.address + "\npodLogsDir: " + filepath.Join(dir, "logs") + "\n" + p.settings
 	if err := errors.Join(os.WriteFile(kubeconfig, []byte(text), 0o600), os.WriteFile(config, []byte(settings), 0o600)); err != nil {
 		return nil, err
 	}
@@ -213,79 +188,102 @@ func (n *clusterNode) pod(name string) *v1.Pod {
 	}
 }
 
-// single measures one pod at a time, and the floor in turn with it.
-func (n *clusterNode) single(ctx context.Context, b *bare, runs int) error {
-	var ready, gone, floorReady, floorGone []time.Duration
-	for i := range runs {
-		pod := n.pod(fmt.Sprint("single-", i))
-		begin := time.Now()
-		if _, err := n.admin.Pods(benchNamespace).Create(ctx, pod, metav1.CreateOptions{}); err != nil {
-			return err
-		}
-		at, err := n.await(ctx, pod.Name, podReady)
-		if err != nil {
-			return err
-		}
-		ready = append(ready, at.Sub(begin))
-		begin = time.Now()
-		if err := n.admin.Pods(benchNamespace).Delete(ctx, pod.Name, metav1.DeleteOptions{}); err != nil {
-			return err
-		}
-		if at, err = n.await(ctx, pod.Name, isGone); err != nil {
-			return err
-		}
-		gone = append(gone, at.Sub(begin))
+// startAndEnd are the figures of one pod at a time.
+type startAndEnd struct{ ready, gone time.Duration }
 
-		create, patch, remove, err := n.trips(ctx, i)
-		if err != nil {
-			return err
-		}
-		begin = time.Now()
-		sandbox, err := b.start(ctx)
-		started := time.Since(begin)
-		if err != nil {
-			return err
-		}
-		begin = time.Now()
-		if err := b.client.StopPodSandbox(ctx, sandbox); err != nil {
-			return err
-		}
-		floorReady, floorGone = append(floorReady, create+started+patch), append(floorGone, patch+time.Since(begin)+patch+remove)
-		if err := b.client.RemovePodSandbox(ctx, sandbox); err != nil {
-			return err
-		}
+func medians(all []startAndEnd) startAndEnd {
+	var ready, gone []time.Duration
+	for _, one := range all {
+		ready, gone = append(ready, one.ready), append(gone, one.gone)
 	}
-	row("create to Ready, one pod at a time", median(ready), median(floorReady), 1.15)
-	row("delete to gone", median(gone), median(floorGone), 1.25)
-	return nil
+	return startAndEnd{median(ready), median(gone)}
 }
 
-// trips are how soon a watcher sees a creation, a patch of a status and a removal: of a pod
-// on a node that nobody is.
-func (n *clusterNode) trips(ctx context.Context, i int) (create, patch, remove time.Duration, err error) {
-	pod := n.pod(fmt.Sprint("trip-", i))
-	pod.Spec.NodeName = "nobody"
-	pods := n.admin.Pods(benchNamespace)
-	timed := func(into *time.Duration, call func() error, seen func(*v1.Pod) bool) {
-		begin := time.Now()
-		if err == nil {
-			err = call()
+// single measures one pod at a time.
+func (n *clusterNode) single(ctx context.Context, runs int) (startAndEnd, error) {
+	var all []startAndEnd
+	for i := range runs {
+		pod, one := n.pod(fmt.Sprint("single-", i)), startAndEnd{}
+		pods := n.admin.Pods(benchNamespace)
+		err := errors.Join(
+			n.timed(ctx, &one.ready, pod.Name, func() error { _, err := pods.Create(ctx, pod, metav1.CreateOptions{}); return err }, podReady),
+			n.timed(ctx, &one.gone, pod.Name, func() error { return pods.Delete(ctx, pod.Name, metav1.DeleteOptions{}) }, isGone))
+		if err != nil {
+			return startAndEnd{}, err
 		}
-		var at time.Time
-		if err == nil {
-			at, err = n.await(ctx, pod.Name, seen)
-		}
-		*into = at.Sub(begin)
+		all = append(all, one)
 	}
-	timed(&create, func() error { _, err := pods.Create(ctx, pod, metav1.CreateOptions{}); return err }, func(p *v1.Pod) bool { return p != nil })
-	timed(&patch, func() error {
-		_, err := pods.Patch(ctx, pod.Name, types.StrategicMergePatchType, []byte(`{"status":{"phase":"Running"}}`), metav1.PatchOptions{}, "status")
+	return medians(all), nil
+}
+
+// settle is how long the machine rests before what is measured alone: events are still
+// written of a pod that is ready, sandboxes still removed of one that is gone, and its
+// process may not listen for SIGTERM yet.
+const settle = 500 * time.Millisecond
+
+// timed measures how long after the begin of a call a pod is seen as it should be.
+func (w *watcher) timed(ctx context.Context, into *time.Duration, name string, call func() error, is func(*v1.Pod) bool) error {
+	if err := sleep(ctx, settle); err != nil {
 		return err
-	}, func(p *v1.Pod) bool { return p != nil && p.Status.Phase == v1.PodRunning })
-	timed(&remove, func() error {
-		return pods.Delete(ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))})
-	}, isGone)
-	return create, patch, remove, err
+	}
+	begin := time.Now()
+	if err := call(); err != nil {
+		return err
+	}
+	at, err := w.await(ctx, name, is)
+	*into = at.Sub(begin)
+	return err
+}
+
+// floor measures what nothing can do without: the calls of the runtime, and how soon a
+// watcher sees a creation, a patch of a status and a removal of a pod.
+func (c *cluster) floor(ctx context.Context, e endpoint, dir string, o options) (startAndEnd, error) {
+	b, err := newBare(ctx, e, dir, o.image)
+	if err != nil {
+		return startAndEnd{}, err
+	}
+	defer b.close()
+	n := &clusterNode{cluster: c, name: fmt.Sprintf("nobody-%d", time.Now().UnixNano()%1e6), image: o.image}
+	if n.watcher, err = c.watch(ctx); err != nil {
+		return startAndEnd{}, err
+	}
+	defer n.watcher.stop()
+	var all []startAndEnd
+	for i := range o.runs {
+		one, err := n.bare(ctx, b, fmt.Sprint("trip-", i))
+		if err != nil {
+			return startAndEnd{}, err
+		}
+		all = append(all, one)
+	}
+	return medians(all), nil
+}
+
+func (n *clusterNode) bare(ctx context.Context, b *bare, name string) (startAndEnd, error) {
+	var create, patch, remove time.Duration
+	pod, pods := n.pod(name), n.admin.Pods(benchNamespace)
+	err := errors.Join(
+		n.timed(ctx, &create, pod.Name, func() error { _, err := pods.Create(ctx, pod, metav1.CreateOptions{}); return err }, func(p *v1.Pod) bool { return p != nil }),
+		n.timed(ctx, &patch, pod.Name, func() error {
+			_, err := pods.Patch(ctx, pod.Name, types.StrategicMergePatchType, []byte(`{"status":{"phase":"Running"}}`), metav1.PatchOptions{}, "status")
+			return err
+		}, func(p *v1.Pod) bool { return p != nil && p.Status.Phase == v1.PodRunning }),
+		n.timed(ctx, &remove, pod.Name, func() error {
+			return pods.Delete(ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))})
+		}, isGone))
+	if err != nil {
+		return startAndEnd{}, err
+	}
+	begin := time.Now()
+	sandbox, err := b.start(ctx)
+	started := time.Since(begin)
+	if err := errors.Join(err, sleep(ctx, settle)); err != nil {
+		return startAndEnd{}, err
+	}
+	begin = time.Now()
+	err = b.client.StopPodSandbox(ctx, sandbox)
+	stopped := time.Since(begin)
+	return startAndEnd{create + started + patch, patch + stopped + patch + remove}, errors.Join(err, b.client.RemovePodSandbox(ctx, sandbox))
 }
 
 func isGone(p *v1.Pod) bool { return p == nil }
@@ -295,7 +293,7 @@ func podReady(p *v1.Pod) bool {
 }
 
 // burst measures many pods at once, what the kubelet takes for it, and what at rest.
-func (n *clusterNode) burst(ctx context.Context, o options) error {
+func (n *clusterNode) burst(ctx context.Context, put func(row, value string), o options) error {
 	before, err := cpuTime(n.cmd.Process.Pid)
 	if err != nil {
 		return err
@@ -318,9 +316,9 @@ func (n *clusterNode) burst(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("  %-52s %10s   median %s\n", fmt.Sprintf("%d pods at once: the last is Ready", o.burst), ms(slices.Max(up)), ms(median(up)))
-	fmt.Printf("  %-52s %10.1f ms\n", "  CPU of the agent for each", float64(after-before)/1e6/float64(o.burst))
-	if err := n.rest(ctx, o); err != nil {
+	put(fmt.Sprintf("%d pods at once: last Ready; median", o.burst), ms(slices.Max(up))+"; "+ms(median(up)))
+	put("CPU of the agent per started pod", fmt.Sprintf("%.1f ms", float64(after-before)/1e6/float64(o.burst)))
+	if err := n.rest(ctx, put, o); err != nil {
 		return err
 	}
 	begin = time.Now()
@@ -334,12 +332,12 @@ func (n *clusterNode) burst(ctx context.Context, o options) error {
 			return err
 		}
 	}
-	fmt.Printf("  %-52s %10s\n", fmt.Sprintf("%d pods deleted at once: all gone", o.burst), ms(time.Since(begin)))
+	put(fmt.Sprintf("%d pods deleted at once: all gone", o.burst), ms(time.Since(begin)))
 	return nil
 }
 
 // rest measures the kubelet while nothing happens.
-func (n *clusterNode) rest(ctx context.Context, o options) error {
+func (n *clusterNode) rest(ctx context.Context, put func(row, value string), o options) error {
 	if err := sleep(ctx, 5*time.Second); err != nil {
 		return err
 	}
@@ -358,8 +356,8 @@ func (n *clusterNode) rest(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("  %-52s %10.1f ms per second\n", fmt.Sprintf("%d idle pods: CPU of the agent", o.burst), float64(after-before)/1e6/o.idle.Seconds())
-	fmt.Printf("  %-52s %10.1f MiB, of it %.1f anonymous, %.1f file\n", "  resident memory", m["VmRSS"], m["RssAnon"], m["RssFile"])
+	put(fmt.Sprintf("%d idle pods: CPU of the agent", o.burst), fmt.Sprintf("%.1f ms per second", float64(after-before)/1e6/o.idle.Seconds()))
+	put(fmt.Sprintf("%d idle pods: resident memory; anonymous; file", o.burst), fmt.Sprintf("%.1f; %.1f; %.1f MiB", m["VmRSS"], m["RssAnon"], m["RssFile"]))
 	return nil
 }
 

@@ -5,15 +5,16 @@
 //	go run ./examples/testbed -- go run ./examples/bench -pleg 100
 //	go run ./examples/testbed -- go run ./examples/bench -ready 50
 //	go run ./examples/testbed -- go run ./examples/bench -stop 50
+//	go run ./examples/testbed -controlplane -- go run ./examples/bench -stop 50 -upstream
 //	go run ./examples/testbed -- go run ./examples/bench -volumes
 //	go run ./examples/bench -volumepods 1000
 //	go run ./examples/testbed -controlplane -- go run ./examples/bench -cluster -upstream
 //
 // With -pleg it measures instead how soon the death of a container is seen, with so
 // many pods: see pleg.go. With -ready it measures how soon it is seen that a server has
-// become ready: see ready.go. With -stop it measures how soon SIGTERM arrives: see stop.go. With -volumes
-// it measures how soon a pod with volumes runs: see volumes.go. With -volumepods it measures
-// what so many pods with volumes cost, on no real runtime: see manyvolumes.go. With -cluster it measures
+// become ready: see ready.go. With -stop it measures how soon SIGTERM arrives, with -upstream beside the
+// upstream kubelet: see stop.go. With -volumes it measures how soon a pod with volumes runs: see volumes.go. With
+// -volumepods it measures what so many pods with volumes cost, on no real runtime: see manyvolumes.go. With -cluster it measures
 // pods of a real API server, with -upstream beside the upstream kubelet: see cluster.go.
 //
 // It takes the runtimes and the images from the testbed's environment. Every
@@ -56,7 +57,7 @@ func main() {
 	flag.BoolVar(&o.volumes, "volumes", false, "measure how soon pods with volumes run, instead of the other figures")
 	flag.IntVar(&o.volumePods, "volumepods", 0, "with how many pods to measure what volumes cost, on a runtime in memory; 0: the other figures")
 	flag.BoolVar(&o.cluster, "cluster", false, "measure pods of a real API server, instead of the other figures")
-	flag.BoolVar(&o.upstream, "upstream", false, "with -cluster: measure the upstream kubelet, too")
+	flag.BoolVar(&o.upstream, "upstream", false, "with -cluster or -stop: measure the upstream kubelet, too")
 	flag.Parse()
 	o.image = os.Getenv("PODWRIGHT_IMAGE_TESTPROG")
 

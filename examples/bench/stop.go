@@ -20,69 +20,76 @@ const stopRounds = 3
 
 // stopFigures measures how long after a manifest was removed SIGTERM arrives at the
 // pod's process, which writes that down, against how long after a StopContainer call: of
-// one pod, and the last of many at once. Ours and bare ones take turns.
+// one pod, and the last of many at once. With -upstream the upstream kubelet comes last,
+// since it ends every sandbox that is not one of its pods'.
 func stopFigures(ctx context.Context, endpoints []endpoint, binary, dir string, o options) error {
+	all, err := peers(ctx, binary, o)
+	if err != nil {
+		return err
+	}
 	for i, e := range endpoints {
-		fmt.Printf("\n%s\n", e.name)
-		if err := stopsOn(ctx, e, binary, filepath.Join(dir, fmt.Sprint("stop-", i)), o); err != nil {
+		var t table
+		if err := stopsOn(ctx, &t, all, e, filepath.Join(dir, fmt.Sprint("stop-", i)), o); err != nil {
 			return fmt.Errorf("%s: %w", e.name, err)
 		}
+		t.print(e.name)
 	}
 	return nil
 }
 
-func stopsOn(ctx context.Context, e endpoint, binary, dir string, o options) error {
-	s := stops{notes: filepath.Join(dir, "notes")}
+func stopsOn(ctx context.Context, t *table, all []peer, e endpoint, dir string, o options) (err error) {
+	s := stops{notes: filepath.Join(dir, "notes"), o: o}
 	if err := os.MkdirAll(s.notes, 0o755); err != nil {
 		return err
 	}
-	var err error
 	if s.b, err = newBare(ctx, e, dir, o.image); err != nil {
 		return err
 	}
 	defer s.b.close()
-	if s.a, err = startAgent(ctx, binary, e, dir, o.image); err != nil {
+	if err := s.measure(ctx, t, "bare", s.stopBare); err != nil {
 		return err
 	}
-	defer s.a.stop()
-	one, err := s.times(ctx, o.runs, 1)
-	if err != nil {
-		return err
+	for _, p := range all {
+		if s.a, err = startPeer(ctx, p, e, filepath.Join(dir, p.name), o.image); err == nil {
+			err = s.measure(ctx, t, p.name, s.stopPods)
+			s.a.stop()
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", p.name, err)
+		}
 	}
-	row("one pod: file removed to SIGTERM", median(one.ours), median(one.bare), 0)
-	many, err := s.times(ctx, stopRounds, o.stop)
-	if err != nil {
-		return err
-	}
-	row(fmt.Sprintf("%d pods at once: files removed to the last SIGTERM", o.stop), median(many.ours), median(many.bare), 0)
 	return nil
 }
 
 // stops lets pods write into notes when SIGTERM came.
 type stops struct {
 	notes string
+	o     options
 	a     *agent
 	b     *bare
 	next  int
 }
 
-// stopTimes are how long it took until the last of some pods had its SIGTERM.
-type stopTimes struct{ ours, bare []time.Duration }
-
-// times stops n pods at once, so many times.
-func (s *stops) times(ctx context.Context, times, n int) (t stopTimes, err error) {
-	for range times {
-		bare, err := s.stopBare(ctx, n)
-		if err != nil {
-			return t, err
+// measure stops one pod at a time, and many at once, each several times.
+func (s *stops) measure(ctx context.Context, t *table, column string, stop func(ctx context.Context, n int) (time.Duration, error)) error {
+	for _, m := range []struct {
+		row      string
+		times, n int
+	}{
+		{"one pod: file removed to SIGTERM", s.o.runs, 1},
+		{fmt.Sprintf("%d pods at once: files removed to the last SIGTERM", s.o.stop), stopRounds, s.o.stop},
+	} {
+		var all []time.Duration
+		for range m.times {
+			took, err := stop(ctx, m.n)
+			if err != nil {
+				return err
+			}
+			all = append(all, took)
 		}
-		ours, err := s.stopOurs(ctx, n)
-		if err != nil {
-			return t, err
-		}
-		t.bare, t.ours = append(t.bare, bare), append(t.ours, ours)
+		t.put(column, m.row, ms(median(all)))
 	}
-	return t, nil
+	return nil
 }
 
 // names returns n names that were not used before.
@@ -95,7 +102,7 @@ func (s *stops) names(n int) []string {
 	return names
 }
 
-func (s *stops) stopOurs(ctx context.Context, n int) (time.Duration, error) {
+func (s *stops) stopPods(ctx context.Context, n int) (time.Duration, error) {
 	names := s.names(n)
 	for _, name := range names {
 		err := s.a.write(name, fmt.Sprintf(`apiVersion: v1
@@ -179,7 +186,7 @@ func each(n, atATime int, do func(i int) error) error {
 // ready waits until all would notice a SIGTERM, and until the machine has settled.
 func (s *stops) ready(ctx context.Context, names []string) error {
 	for _, name := range names {
-		err := s.a.await(ctx, pollOne, name+" listens", func() bool {
+		err := await(ctx, pollOne, name+" listens", func() bool {
 			_, err := os.Stat(filepath.Join(s.notes, name))
 			return err == nil
 		})
@@ -200,7 +207,7 @@ func (s *stops) ready(ctx context.Context, names []string) error {
 // last returns how long after begin the last SIGTERM came.
 func (s *stops) last(ctx context.Context, names []string, begin time.Time) (took time.Duration, err error) {
 	for _, name := range names {
-		err := s.a.await(ctx, pollOne, name+" ends", func() bool {
+		err := await(ctx, pollOne, name+" ends", func() bool {
 			text, _ := os.ReadFile(filepath.Join(s.notes, name)) // no number in a file that is not there
 			at, err := strconv.ParseInt(string(text), 10, 64)
 			took = max(took, time.Unix(0, at).Sub(begin))

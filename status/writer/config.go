@@ -23,6 +23,10 @@ type NamedSink struct {
 	// server, and wait until there is one; it takes Config.Mirror. Otherwise they
 	// are written under their own UIDs. It means nothing to a Receiver.
 	Mirrors bool
+	// Origin tells that pods that are not static come from this sink, as from an API
+	// server, so that the first write takes their own status for what it has, and need
+	// not ask. What has changed there since shows in the answer, and in what is observed.
+	Origin bool
 }
 
 // Config configures a Writer. The zero value is one that keeps statuses and writes

@@ -18,7 +18,7 @@ type delivery struct {
 
 func newDelivery(t *target, e *entry) *delivery {
 	d := &delivery{entry: e, target: t}
-	d.receives = t.receiver != nil
+	d.receives, d.fromPod = t.receiver != nil, t.origin
 	d.waits.owner = d
 	return d
 }

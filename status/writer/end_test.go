@@ -46,6 +46,46 @@ func TestEndIsHeld(t *testing.T) {
 	})
 }
 
+// Of a pod that is to be deleted and ends soon after its containers, one write tells
+// everything. If what it holds is not released soon, the rest is told without the end.
+func TestEndIsNear(t *testing.T) {
+	bubble(t, nil, func(r *rig) {
+		dying := func(name string) *v1.Pod {
+			pod := r.sink.Put(newPod(name))
+			r.Set(pod, running(pod, true))
+			r.pass(0)
+			pod = r.sink.MarkDeleted("ns", name)
+			r.mu.Lock()
+			r.mayRun[pod.UID] = true
+			r.mu.Unlock()
+			r.Set(pod, ended(pod, 0))
+			r.pass(20 * time.Millisecond)
+			return pod
+		}
+		soon := dying("a")
+		require.Equal(t, 1, r.written(), "that it runs")
+		require.NoError(t, r.Terminate(soon))
+		r.pass(0)
+		require.Equal(t, 1, r.written())
+		require.Nil(t, r.pod("a"))
+
+		late := dying("b")
+		require.Equal(t, 1, r.written(), "that it runs")
+		r.pass(time.Second)
+		require.Equal(t, 1, r.written())
+		require.Equal(t, v1.PodRunning, r.pod("b").Status.Phase)
+		require.NotNil(t, r.pod("b").Status.ContainerStatuses[0].State.Terminated)
+		require.NoError(t, r.Terminate(late))
+		r.pass(0)
+		require.Nil(t, r.pod("b"))
+
+		asked := dying("c")
+		require.Equal(t, 2, r.written(), "the end of b, and that c runs")
+		require.NoError(t, r.Flush(r.t.Context(), "api", asked.UID))
+		require.Equal(t, 1, r.written(), "whoever asks for it does not wait")
+	})
+}
+
 // T29, T35: the end is accepted first, then the pod is removed.
 func TestDeletion(t *testing.T) {
 	bubble(t, nil, func(r *rig) {

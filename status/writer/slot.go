@@ -32,7 +32,7 @@ func (u urgency) String() string {
 // next one, done takes in what came of it. Before, between and after, the status
 // may change, and the next call is about the newest one.
 //
-// What the sink has is asked for once, and then known from its answers to writes
+// What the sink has is asked for once, or taken from the pod that came from there, and then known from its answers to writes
 // and from what is observed there. After any failure it is unknown and asked for
 // again: a write whose outcome is open may have taken effect, and a difference
 // that is taken to what it replaced would leave it standing. What is known can be
@@ -61,6 +61,8 @@ type slot struct {
 
 	// base is what the sink has, nil when that is not known.
 	base *known
+	// fromPod: it was never known, and is what the pod says that comes from the sink.
+	fromPod bool
 	// seen is what the sink was last known to have, also when base is nil.
 	seen phaseReady
 	// settled is what the sink has and keeps, although it was told otherwise.
@@ -68,8 +70,10 @@ type slot struct {
 	// differs: the sink has not what it was told. check: what it has and what is
 	// wanted have to be compared, although the newest version was accepted.
 	differs, check bool
-	// held: the terminal phase is kept back.
-	held bool
+	// held: the terminal phase is kept back. heldSince is since when that of a pod that is
+	// to be deleted is.
+	held      bool
+	heldSince time.Time
 	// ready: there may be something to do. Otherwise the slot waits for something
 	// to happen.
 	ready bool
@@ -142,6 +146,9 @@ func (s *slot) set(pod *v1.Pod, newest *v1.PodStatus, now time.Time) {
 	if s.failures > 0 && s.urgency() < s.failedAs {
 		s.retryAt = time.Time{} // what waits is worth more than what failed
 	}
+	if s.failures == 0 {
+		s.retryAt = time.Time{} // of a pod that was about to end
+	}
 	s.ready = true
 }
 
@@ -154,6 +161,7 @@ func (s *slot) again(now time.Time) {
 // flush has the newest status compared or handed over now.
 func (s *slot) flush() {
 	s.check, s.ready, s.retryAt = true, true, time.Time{}
+	s.heldSince = time.Unix(0, 0) // it is not waited any more
 }
 
 // behindSince notes that there is something that the sink does not have.
@@ -217,6 +225,10 @@ func (s *slot) next(f facts) (call, bool) {
 			return call{}, false // it stays ready
 		case s.receives:
 			return s.receive(), true
+		case s.base == nil && s.fromPod && !podfacts.IsStatic(s.pod):
+			s.fromPod = false
+			s.learn(s.pod)
+			continue
 		case s.base == nil:
 			return call{kind: callGet, ref: s.ref}, true
 		case !s.toWrite():
@@ -235,6 +247,10 @@ func (s *slot) next(f facts) (call, bool) {
 func (s *slot) patch(f facts) (call, bool) {
 	old, new := s.base.status, s.merged(f)
 	s.held = f.mayStillRun && podfacts.IsTerminalPhase(s.status.Phase) && !podfacts.IsTerminalPhase(old.Phase)
+	if s.endIsNear(f.now) {
+		s.retryAt = s.heldSince.Add(nearEnd)
+		return call{}, false
+	}
 	s.check = false
 	if status.Equal(old, &new) {
 		s.accepted(s.version, f.now)
@@ -242,6 +258,23 @@ func (s *slot) patch(f facts) (call, bool) {
 	}
 	s.sinceNext = time.Time{}
 	return call{kind: callPatch, ref: s.ref, version: s.version, old: old, new: &new}, true
+}
+
+// nearEnd is how long a write waits at most for the end of a pod that is to be deleted and
+// whose containers have ended. Nobody sends it anything any more, and what it still holds is
+// mostly released within milliseconds: then one write tells everything.
+const nearEnd = 500 * time.Millisecond
+
+// endIsNear tells whether the write about a pod waits for its end.
+func (s *slot) endIsNear(now time.Time) bool {
+	switch {
+	case !s.held || !s.deleting || s.failures > 0:
+		s.heldSince = time.Time{}
+		return false
+	case s.heldSince.IsZero():
+		s.heldSince = now
+	}
+	return now.Sub(s.heldSince) < nearEnd
 }
 
 // receive is the call that hands over the newest status.

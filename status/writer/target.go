@@ -25,6 +25,7 @@ type target struct {
 	sink     status.Sink
 	receiver status.Receiver // nil: the sink is none
 	mirrors  bool
+	origin   bool
 	wake     run.Signal
 
 	// What follows is guarded by Writer.mu.
@@ -46,6 +47,7 @@ func newTarget(w *Writer, index int, s NamedSink) *target {
 	}
 	t.receiver, _ = s.Sink.(status.Receiver)
 	t.mirrors = s.Mirrors && t.receiver == nil
+	t.origin = s.Origin
 	return t
 }
 

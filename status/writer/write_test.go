@@ -421,3 +421,35 @@ func TestHugeForeignCondition(t *testing.T) {
 		require.Len(t, conditionOf(&r.pod("a").Status, "example.com/huge").Message, 10<<20/7*7, "and still there")
 	})
 }
+
+// What a pod that comes from the sink says of its status is not asked for. What has changed
+// there since shows in the answer, and is mended at the next resync.
+func TestOrigin(t *testing.T) {
+	origin := func(cfg *writer.Config) { cfg.Sinks[0].Origin = true }
+	bubble(t, origin, func(r *rig) {
+		pod := r.sink.Put(newPod("a"))
+		r.Set(pod, running(pod, true))
+		r.pass(0)
+		require.Empty(t, r.sink.Calls(statustest.Get))
+		require.Equal(t, 1, r.written())
+		require.Equal(t, v1.PodRunning, r.pod("a").Status.Phase)
+
+		stale := r.sink.Put(newPod("b"))
+		r.sink.Change("ns", "b", func(p *v1.Pod) { p.Status.Message, p.Status.Phase = "by somebody", v1.PodRunning })
+		r.Set(stale, running(stale, true))
+		r.pass(0)
+		require.Empty(t, r.sink.Calls(statustest.Get))
+		require.Equal(t, "by somebody", r.pod("b").Status.Message)
+		r.pass(10 * time.Second)
+		require.Empty(t, r.pod("b").Status.Message)
+
+		other := r.sink.Put(newPod("c"))
+		r.sink.SetDown(errors.New("down"))
+		r.Set(other, running(other, true))
+		r.pass(0)
+		r.sink.SetDown(nil)
+		r.pass(10 * time.Second)
+		require.NotEmpty(t, r.sink.Calls(statustest.Get), "after a failure it is not known any more")
+		require.Equal(t, v1.PodRunning, r.pod("c").Status.Phase)
+	})
+}

@@ -40,7 +40,8 @@ func TestAdopt(t *testing.T) {
 	})
 }
 
-// A pod that nobody changes is copied once; what may have been changed is copied anew.
+// A pod that nobody changes is copied once, and shares with its copy what is large; what
+// may have been changed is copied anew.
 func TestAdoptConstant(t *testing.T) {
 	m := newMerger(t, MergerConfig{})
 	read := func() *v1.Pod {
@@ -49,13 +50,16 @@ func TestAdoptConstant(t *testing.T) {
 		return pods[0]
 	}
 	given := newPod("a", "1", image("x"))
-	require.NoError(t, m.setConstant("s", []*v1.Pod{given}))
+	require.NoError(t, m.SetConstant("s", []*v1.Pod{given}))
 	first := read()
 	require.NotSame(t, given, first)
-	require.NoError(t, m.setConstant("s", []*v1.Pod{given}))
+	require.NoError(t, m.SetConstant("s", []*v1.Pod{given}))
 	require.Same(t, first, read())
+	require.Same(t, &given.Spec.Containers[0], &first.Spec.Containers[0])
+	require.NotContains(t, given.Annotations, podfacts.ConfigSource)
+	require.NoError(t, m.Set("s", []*v1.Pod{given}))
 	given.Spec.Containers[0].Image = "y"
+	require.Equal(t, "x", read().Spec.Containers[0].Image)
 	require.NoError(t, m.Set("s", []*v1.Pod{given}))
 	require.Equal(t, "y", read().Spec.Containers[0].Image)
-	require.Equal(t, "x", first.Spec.Containers[0].Image)
 }

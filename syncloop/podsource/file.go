@@ -281,7 +281,7 @@ func (f *FileSource) look(started time.Time) (recheck time.Duration, err error) 
 	f.mu.Lock()
 	f.paths = v.paths
 	f.mu.Unlock()
-	if err := f.cfg.Merger.setConstant(f.cfg.Source, v.pods); err != nil {
+	if err := f.cfg.Merger.SetConstant(f.cfg.Source, v.pods); err != nil {
 		return 0, fmt.Errorf("manifests of %s: %w", f.cfg.Path, err)
 	}
 	f.dropLost(s, v)

@@ -52,8 +52,8 @@ type Merger struct {
 	changed map[string]bool
 }
 
-// sourceState is what the Merger knows of one source. Its pods are the Merger's
-// own copies and never change.
+// sourceState is what the Merger knows of one source. Its pods are copies and never
+// change.
 type sourceState struct {
 	// delivered: there was a set. ready: one has been handled.
 	delivered, ready bool
@@ -124,11 +124,12 @@ func (m *Merger) Set(source string, pods []*v1.Pod) error {
 	return errors.Join(m.set(source, taken, refused, false), err)
 }
 
-// setConstant is Set for pods that nobody ever changes, and of which none is left
-// out: names and UIDs are there and occur once. A pod that is in the set again is
-// neither copied nor compared.
-func (m *Merger) setConstant(source string, pods []*v1.Pod) error {
-	return m.set(source, pods, nil, true)
+// SetConstant is Set for pods that nobody ever changes again, such as those of a cache
+// that replaces what it has. They are shared but for their annotations, and one that is in
+// the set again, as the same object, costs neither a copy nor a comparison.
+func (m *Merger) SetConstant(source string, pods []*v1.Pod) error {
+	taken, refused, err := choose(pods)
+	return errors.Join(m.set(source, taken, refused, true), err)
 }
 
 func (m *Merger) set(source string, taken []*v1.Pod, refused []leftOut, constant bool) error {
@@ -212,6 +213,23 @@ func nameOf(pod *v1.Pod) types.NamespacedName {
 	return types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
 }
 
+// copyOf is a copy with annotations of its own; of a pod that never changes it shares the
+// rest.
+func copyOf(pod *v1.Pod, constant bool) *v1.Pod {
+	var own *v1.Pod
+	if constant {
+		shared := *pod
+		own = &shared
+		own.Annotations = maps.Clone(pod.Annotations)
+	} else {
+		own = pod.DeepCopy()
+	}
+	if own.Annotations == nil {
+		own.Annotations = map[string]string{}
+	}
+	return own
+}
+
 // adopt copies the pods of a set and annotates the copies with their source and
 // the moment they were first seen. A pod that was gone, but only for so short that
 // nobody was told, was seen all the time.
@@ -225,10 +243,7 @@ func (s *sourceState) adopt(source string, pods []*v1.Pod, constant bool, now ti
 	for _, given := range pods {
 		own := s.copies[given]
 		if !constant || own == nil {
-			own = given.DeepCopy()
-			if own.Annotations == nil {
-				own.Annotations = map[string]string{}
-			}
+			own = copyOf(given, constant)
 			own.Annotations[podfacts.ConfigSource] = source
 			own.Annotations[podfacts.ConfigSeen] = cmp.Or(seen(own), now.Format(time.RFC3339Nano))
 		}

@@ -19,7 +19,7 @@ func (g *ground) sinks() []writer.NamedSink {
 	if g.cluster == nil {
 		return nil
 	}
-	return []writer.NamedSink{{Name: apiSource, Sink: g.cluster.sink, Mirrors: true}}
+	return []writer.NamedSink{{Name: apiSource, Sink: g.cluster.sink, Mirrors: true, Origin: true}}
 }
 
 // services are those that containers find in their environment, nil without any.

@@ -263,7 +263,8 @@ func (g *ground) newHeld(ctx context.Context, from named) (h held, err error) {
 }
 
 func (g *ground) newSyncer(health health, images *images.Manager, held held, from named) (*podsyncer.Syncer, error) {
-	observer, err := observe.New(observe.Config{Runtime: g.conn.Runtime, RuntimeName: g.conn.Name, NodeIPs: nodeIPs, Logger: g.cfg.Logger})
+	addresses := addresses{look: nodeIPs}
+	observer, err := observe.New(observe.Config{Runtime: g.conn.Runtime, RuntimeName: g.conn.Name, NodeIPs: addresses.get, Logger: g.cfg.Logger})
 	if err != nil {
 		return nil, err
 	}
@@ -291,7 +292,7 @@ func (g *ground) newSyncer(health health, images *images.Manager, held held, fro
 			Inputs: request.Inputs{
 				ConfigMaps: from, Secrets: from, Volumes: held.volumes.manager, SubPaths: held.volumes.subPaths,
 				Services: g.services(), ExtraGroups: held.volumes.manager.ExtraGroups,
-				UserNamespace: held.users.Of, HandlerFeatures: g.handlerFeatures(health), NodeIPs: nodeIPs,
+				UserNamespace: held.users.Of, HandlerFeatures: g.handlerFeatures(health), NodeIPs: addresses.get,
 			},
 			RuntimeHandler: g.runtimeHandler(),
 			Hooks:          runner,
@@ -307,7 +308,7 @@ func (g *ground) newSyncer(health health, images *images.Manager, held held, fro
 		Stages:          held.stages,
 		DeadContainers:  deadContainers(&g.cfg.Flags),
 		NetworkReady:    health.networkReady,
-		HostIPs:         nodeIPs,
+		HostIPs:         addresses.get,
 		ShutdownTimeout: g.cfg.ShutdownTimeout,
 		Event:           g.event,
 		Logger:          g.cfg.Logger,

@@ -5,8 +5,11 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
@@ -84,6 +87,28 @@ func nodeIPs() []string {
 		}
 	}
 	return append(v4[:min(len(v4), 1)], v6[:min(len(v6), 1)]...)
+}
+
+// addresses remembers what a look at the node's addresses has shown: it asks the kernel for
+// all interfaces, of which each pod has one, and is asked for with every status of a pod.
+type addresses struct {
+	look func() []string
+
+	mu   sync.Mutex
+	last []string
+	at   time.Time
+}
+
+// fresh is how long addresses are remembered.
+const fresh = 5 * time.Second
+
+func (a *addresses) get() []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.last) == 0 || time.Since(a.at) >= fresh {
+		a.last, a.at = a.look(), time.Now()
+	}
+	return slices.Clone(a.last)
 }
 
 // meminfo reads an amount of memory, such as MemTotal:, in bytes.

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -73,4 +74,22 @@ func TestHugePageSizes(t *testing.T) {
 	}
 	require.Equal(t, []string{"1GB", "2MB", "64KB"}, hugePageSizes(dir))
 	require.Empty(t, hugePageSizes(filepath.Join(dir, "none")))
+}
+
+// The node's addresses are looked at again after a while, and at once while there are none.
+func TestAddresses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var now []string
+		looks := 0
+		a := addresses{look: func() []string { looks++; return now }}
+		require.Empty(t, a.get())
+		now = []string{"192.0.2.1"}
+		require.Equal(t, now, a.get())
+		a.get()[0] = "mine"
+		require.Equal(t, now, a.get())
+		require.Equal(t, 2, looks)
+		now = []string{"192.0.2.2"}
+		time.Sleep(fresh)
+		require.Equal(t, now, a.get())
+	})
 }

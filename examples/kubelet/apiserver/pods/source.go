@@ -99,16 +99,8 @@ func (s *Source) news(names []types.NamespacedName) {
 	s.changed.Wake()
 }
 
-const (
-	// rest is how much longer than handing over a set the pause after it is: the merger
-	// copies each pod, and a burst is not to cost a copy of all pods per change.
-	rest = 4
-	// maxRest bounds that pause, and so how long a change waits that follows another one.
-	maxRest = 20 * time.Millisecond
-)
-
-// deliver hands complete sets to the merger, several changes as one where they come fast.
-// The first change after a rest is handed over at once.
+// deliver hands complete sets to the merger. The feed replaces what has changed, so that the
+// others cost next to nothing.
 func (s *Source) deliver(ctx context.Context) error {
 	for {
 		select {
@@ -119,11 +111,9 @@ func (s *Source) deliver(ctx context.Context) error {
 		if !s.feed.HasSynced() {
 			continue
 		}
-		began := time.Now()
 		// A pod that is left out was logged, and is an event.
-		if err := s.cfg.Merger.Set(SourceName, s.feed.All()); err != nil && !errors.Is(err, podsource.ErrNoIdentity) {
+		if err := s.cfg.Merger.SetConstant(SourceName, s.feed.All()); err != nil && !errors.Is(err, podsource.ErrNoIdentity) {
 			return fmt.Errorf("source %q: %w", SourceName, err)
 		}
-		run.Sleep(ctx, min(rest*time.Since(began), maxRest))
 	}
 }
