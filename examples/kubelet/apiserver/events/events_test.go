@@ -3,6 +3,7 @@ package events_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -14,6 +15,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/podwright/podwright/examples/kubelet/apiserver"
 	"github.com/podwright/podwright/examples/kubelet/apiserver/apitest"
@@ -183,5 +187,25 @@ func TestConfigIsChecked(t *testing.T) {
 	} {
 		_, err := events.New(cfg)
 		require.EqualError(t, err, want)
+	}
+}
+
+// That a namespace is going, or has gone, is no news for people: events in it are dropped
+// without a warning, and others are warned of.
+func TestNamespaceThatIsGoing(t *testing.T) {
+	terminating := apierrors.NewForbidden(schema.GroupResource{Resource: "events"}, "web", errors.New("it is being terminated"))
+	terminating.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: v1.NamespaceTerminatingCause}}
+	group := schema.GroupResource{Resource: "namespaces"}
+	for name, test := range map[string]struct {
+		err     error
+		leaving bool
+	}{
+		"terminating":      {terminating, true},
+		"gone":             {apierrors.NewNotFound(group, "ns"), true},
+		"forbidden":        {apierrors.NewForbidden(schema.GroupResource{Resource: "events"}, "web", errors.New("no")), false},
+		"another resource": {apierrors.NewNotFound(schema.GroupResource{Resource: "events"}, "web"), false},
+		"network":          {errors.New("away"), false},
+	} {
+		t.Run(name, func(t *testing.T) { require.Equal(t, test.leaving, events.Leaving(test.err)) })
 	}
 }

@@ -18,8 +18,9 @@ import (
 	"github.com/podwright/podwright/examples/testbed/tb/controlplane"
 )
 
-// probed is a container that says each second that it is well, and ready.
-const probed = running + `, readinessProbe: {exec: {command: ["true"]}, periodSeconds: 1}, livenessProbe: {exec: {command: ["true"]}, periodSeconds: 1, failureThreshold: 1}}`
+// probed is a container that says each second that it is well, and ready; a busy machine has
+// time for that.
+const probed = running + `, readinessProbe: {exec: {command: ["true"]}, periodSeconds: 1, timeoutSeconds: 60}, livenessProbe: {exec: {command: ["true"]}, periodSeconds: 1, timeoutSeconds: 60, failureThreshold: 1}}`
 
 // outage is a bad time between the kubelet and its API server.
 type outage struct {
@@ -92,7 +93,7 @@ func (n *node) through(t *testing.T, p *proxy, w *watcher, o outage) {
 		require.NoError(t, os.WriteFile(filepath.Join(n.dir, file), nil, 0o600))
 	}
 	restarted := false
-	for round := 0; time.Since(begun) < o.lasts; round++ {
+	for round := 0; time.Since(begun) < o.lasts || !restarted && time.Since(begun) < patience; round++ {
 		if o.round != nil {
 			o.round(p, round)
 		}
