@@ -8,7 +8,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/images"
 	"github.com/podwright/podwright/cri/images/gc"
 	"github.com/podwright/podwright/cri/images/records"
@@ -136,11 +135,6 @@ func newNode(ctx context.Context, g *ground, conn *Connection) (_ *node, err err
 		return nil, err
 	}
 	return n, nil
-}
-
-func (g *ground) newHealth() (health, error) {
-	m, err := cri.NewHealthMonitor(cri.HealthConfig{Runtime: g.conn.Runtime, Logger: g.cfg.Logger})
-	return health{m}, err
 }
 
 func (g *ground) newRecords() (*records.Store, error) {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/images"
 	"github.com/podwright/podwright/cri/images/gc"
 	"github.com/podwright/podwright/cri/images/records"
@@ -56,9 +55,6 @@ func (n *node) run(ctx context.Context) error {
 	end()
 	return errors.Join(err, <-ended)
 }
-
-// health is what the runtime says of itself.
-type health struct{ *cri.HealthMonitor }
 
 // handlerFeatures are what a handler can do.
 func (h health) handlerFeatures(name string) request.HandlerFeatures {

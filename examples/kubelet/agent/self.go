@@ -76,7 +76,7 @@ func (s state) runtimeVersion() (name, version string) {
 	if s.node == nil {
 		return "", ""
 	}
-	return s.node.conn.Name, s.node.conn.Version
+	return s.node.conn.Name, *s.node.health.release.version.Load()
 }
 
 func (s state) images(ctx context.Context) ([]*runtimeapi.Image, error) {

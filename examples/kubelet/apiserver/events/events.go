@@ -235,8 +235,26 @@ func refused(err error) bool {
 	return code >= 400 && code < 500 && !apierrors.IsTooManyRequests(err) && !apierrors.IsTimeout(err) && !apierrors.IsUnauthorized(err)
 }
 
+// leaving tells whether an event was refused since its namespace is going, or has gone: then
+// there is nobody any more who would read it.
+func leaving(err error) bool {
+	if apierrors.HasStatusCause(err, v1.NamespaceTerminatingCause) {
+		return true
+	}
+	var status apierrors.APIStatus
+	if !apierrors.IsNotFound(err) || !errors.As(err, &status) {
+		return false
+	}
+	details := status.Status().Details
+	return details != nil && details.Kind == "namespaces"
+}
+
 func (r *Recorder) drop(event *v1.Event, err error) {
 	about := event.InvolvedObject
+	if leaving(err) {
+		r.cfg.Logger.Debug("an event was not written: its namespace is going", "namespace", event.Namespace, "object", about.Name, "reason", event.Reason)
+		return
+	}
 	if r.limiter.Allow(time.Now(), about.Namespace+"/"+about.Name, err.Error()) {
 		r.cfg.Logger.Warn("an event was not written", "namespace", event.Namespace, "object", about.Name, "reason", event.Reason, "err", err)
 	}

@@ -3,6 +3,7 @@ package events_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -14,6 +15,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/podwright/podwright/examples/kubelet/apiserver"
 	"github.com/podwright/podwright/examples/kubelet/apiserver/apitest"
@@ -107,6 +111,9 @@ func TestOutage(t *testing.T) {
 		began := time.Now()
 		for i := range 300 {
 			r.Event(pod(fmt.Sprint("web-", i)), v1.EventTypeNormal, "Started", "it runs")
+			if i == 0 {
+				synctest.Wait() // it is being written before others come
+			}
 		}
 		require.Zero(t, time.Since(began))
 		time.Sleep(30 * time.Minute)
@@ -183,5 +190,25 @@ func TestConfigIsChecked(t *testing.T) {
 	} {
 		_, err := events.New(cfg)
 		require.EqualError(t, err, want)
+	}
+}
+
+// That a namespace is going, or has gone, is no news for people: events in it are dropped
+// without a warning, and others are warned of.
+func TestNamespaceThatIsGoing(t *testing.T) {
+	terminating := apierrors.NewForbidden(schema.GroupResource{Resource: "events"}, "web", errors.New("it is being terminated"))
+	terminating.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: v1.NamespaceTerminatingCause}}
+	group := schema.GroupResource{Resource: "namespaces"}
+	for name, test := range map[string]struct {
+		err     error
+		leaving bool
+	}{
+		"terminating":      {terminating, true},
+		"gone":             {apierrors.NewNotFound(group, "ns"), true},
+		"forbidden":        {apierrors.NewForbidden(schema.GroupResource{Resource: "events"}, "web", errors.New("no")), false},
+		"another resource": {apierrors.NewNotFound(schema.GroupResource{Resource: "events"}, "web"), false},
+		"network":          {errors.New("away"), false},
+	} {
+		t.Run(name, func(t *testing.T) { require.Equal(t, test.leaving, events.Leaving(test.err)) })
 	}
 }

@@ -1,0 +1,58 @@
+package agent
+
+import (
+	"context"
+	"sync/atomic"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/cri"
+)
+
+// health is what the runtime says of itself.
+type health struct {
+	*cri.HealthMonitor
+	release *release
+}
+
+// newHealth polls the runtime. The Node follows at once what changes.
+func (g *ground) newHealth() (health, error) {
+	r := newRelease(g.conn)
+	cfg := cri.HealthConfig{Runtime: r, Logger: g.cfg.Logger}
+	if g.cluster != nil {
+		cfg.OnChange = func(cri.Health) { g.cluster.node.Wake() }
+	}
+	m, err := cri.NewHealthMonitor(cfg)
+	return health{m, r}, err
+}
+
+// versioned is what polls need of a runtime.
+type versioned interface {
+	cri.StatusReader
+	cri.Versioner
+}
+
+// release is a runtime that is asked for its version with its status: it may be another
+// one after a restart that no connection was closed for.
+type release struct {
+	versioned
+	version atomic.Pointer[string]
+}
+
+func newRelease(conn *Connection) *release {
+	r := &release{versioned: conn.Runtime}
+	r.version.Store(&conn.Version)
+	return r
+}
+
+// Status implements cri.StatusReader. A version that is not said stays the one before.
+func (r *release) Status(ctx context.Context, verbose bool) (*runtimeapi.StatusResponse, error) {
+	status, err := r.versioned.Status(ctx, verbose)
+	if err != nil {
+		return status, err
+	}
+	if v, err := r.Version(ctx); err == nil {
+		r.version.Store(&v.RuntimeVersion)
+	}
+	return status, nil
+}

@@ -1,0 +1,312 @@
+package cluster_test
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/podwright/podwright/examples/testbed/tb"
+	"github.com/podwright/podwright/examples/testbed/tb/controlplane"
+)
+
+// proxy stands between one kubelet and the API server, and is as faulty as a test demands.
+// It has the identity of the node, since it ends the kubelet's TLS.
+type proxy struct {
+	URL string
+
+	// fault answers a request itself and returns true, or returns false; nil is no fault.
+	fault atomic.Pointer[func(http.ResponseWriter, *http.Request) bool]
+	// down closes all connections, black loses all that is sent over them, both ways and
+	// for good: who is behind one must give it up.
+	down, black atomic.Bool
+
+	mu      sync.Mutex
+	conns   map[*proxied]bool
+	watches []*watched
+	calls   int
+}
+
+// watched is a watch of pods: by whom, where, and when.
+type watched struct {
+	serial, host string
+	begun, ended time.Time
+	stop         context.CancelFunc
+}
+
+// newProxy serves for the node whose kubeconfig this is until the test ends.
+func newProxy(t *testing.T, plane controlplane.Handle, kubeconfig string) *proxy {
+	t.Helper()
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	require.NoError(t, err)
+	identity, err := rest.TLSConfigFor(config)
+	require.NoError(t, err)
+	certificate, err := tls.LoadX509KeyPair(plane.Certificate, plane.Key)
+	require.NoError(t, err)
+	server, err := url.Parse(plane.URL)
+	require.NoError(t, err)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	p := &proxy{URL: "https://" + l.Addr().String(), conns: map[*proxied]bool{}}
+	transport := &http.Transport{TLSClientConfig: identity, ForceAttemptHTTP2: true}
+	silent := log.New(io.Discard, "", 0)
+	forward := &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(server) }, Transport: transport, FlushInterval: -1, ErrorLog: silent,
+		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
+	}
+	srv := &http.Server{
+		Handler: p.handler(forward), ErrorLog: silent,
+		TLSConfig: &tls.Config{Certificates: []tls.Certificate{certificate}, ClientAuth: tls.RequestClientCert, MinVersion: tls.VersionTLS12},
+	}
+	done := make(chan error, 1)
+	go func() { done <- srv.ServeTLS(&listener{l, p}, "", "") }()
+	t.Cleanup(func() {
+		p.closeAll()
+		require.NoError(t, srv.Close())
+		require.ErrorIs(t, <-done, http.ErrServerClosed)
+		transport.CloseIdleConnections()
+	})
+	return p
+}
+
+func (p *proxy) handler(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p.mu.Lock()
+		p.calls++
+		p.mu.Unlock()
+		if fault := p.fault.Load(); fault != nil && (*fault)(w, r) {
+			return
+		}
+		if isWatch(r) {
+			ctx, cancel := context.WithCancel(r.Context())
+			defer cancel()
+			defer p.watching(r, cancel)()
+			r = r.WithContext(ctx)
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func isWatch(r *http.Request) bool { return r.URL.Query().Has("watch") }
+
+// watching notes a watch until what it returns is called.
+func (p *proxy) watching(r *http.Request, stop context.CancelFunc) (done func()) {
+	if r.URL.Path != "/api/v1/pods" {
+		stop = func() {}
+	}
+	w := &watched{host: r.Host, begun: time.Now(), stop: stop}
+	if certs := r.TLS.PeerCertificates; len(certs) > 0 {
+		w.serial = certs[0].SerialNumber.String()
+	}
+	if r.URL.Path != "/api/v1/pods" {
+		return func() {}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.watches = append(p.watches, w)
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		w.ended = time.Now()
+	}
+}
+
+// podWatches are those of pods so far.
+func (p *proxy) podWatches() (out []watched) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, w := range p.watches {
+		out = append(out, *w)
+	}
+	return out
+}
+
+// cutWatches ends the watches of pods, without a word.
+func (p *proxy) cutWatches() {
+	for _, w := range p.podWatches() {
+		w.stop()
+	}
+}
+
+// set has requests fail; nil ends that.
+func (p *proxy) set(fault func(http.ResponseWriter, *http.Request) bool) {
+	if fault == nil {
+		p.fault.Store(nil)
+		return
+	}
+	p.fault.Store(&fault)
+}
+
+// setDown closes all connections and refuses others, or ends that.
+func (p *proxy) setDown(down bool) {
+	p.down.Store(down)
+	if down {
+		p.closeAll()
+	}
+}
+
+func (p *proxy) closeAll() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c := range p.conns {
+		_ = c.Conn.Close() // read from by the server, which closes it again
+	}
+}
+
+// slow has each call take so long.
+func slow(d time.Duration) func(http.ResponseWriter, *http.Request) bool {
+	return func(_ http.ResponseWriter, r *http.Request) bool {
+		select {
+		case <-time.After(d):
+		case <-r.Context().Done():
+		}
+		return false
+	}
+}
+
+// refusing answers with a status.
+func refusing(code int, reason metav1.StatusReason, when func(*http.Request) bool) func(http.ResponseWriter, *http.Request) bool {
+	return func(w http.ResponseWriter, r *http.Request) bool {
+		if !when(r) {
+			return false
+		}
+		if code == http.StatusTooManyRequests {
+			w.Header().Set("Retry-After", "1")
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(code)
+		_ = json.NewEncoder(w).Encode(metav1.Status{
+			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
+			Status:   metav1.StatusFailure, Reason: reason, Code: int32(code), Message: "as the test demands",
+		})
+		return true
+	}
+}
+
+func always(*http.Request) bool { return true }
+
+type listener struct {
+	net.Listener
+	proxy *proxy
+}
+
+func (l *listener) Accept() (net.Conn, error) {
+	for {
+		conn, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		if l.proxy.down.Load() {
+			_ = conn.Close() // that is what shall happen
+			continue
+		}
+		c := &proxied{Conn: conn, proxy: l.proxy}
+		l.proxy.mu.Lock()
+		l.proxy.conns[c] = true
+		l.proxy.mu.Unlock()
+		return c, nil
+	}
+}
+
+// proxied is a connection of the kubelet.
+type proxied struct {
+	net.Conn
+	proxy *proxy
+	lost  atomic.Bool
+}
+
+// vanishes tells whether what is sent is lost. Who lost something never gets on.
+func (c *proxied) vanishes() bool {
+	if c.proxy.black.Load() {
+		c.lost.Store(true)
+	}
+	return c.lost.Load()
+}
+
+func (c *proxied) Read(b []byte) (int, error) {
+	for {
+		n, err := c.Conn.Read(b)
+		if err != nil || !c.vanishes() {
+			return n, err
+		}
+	}
+}
+
+func (c *proxied) Write(b []byte) (int, error) {
+	if c.vanishes() {
+		return len(b), nil
+	}
+	return c.Conn.Write(b)
+}
+
+func (c *proxied) Close() error {
+	c.proxy.mu.Lock()
+	delete(c.proxy.conns, c)
+	c.proxy.mu.Unlock()
+	return c.Conn.Close()
+}
+
+// notStarted is a node whose kubelet is not started yet. change, if not nil, may have it
+// reach the API server elsewhere.
+func notStarted(t *testing.T, plane controlplane.Handle, rt tb.Runtime, change func(*node), flags ...string) *node {
+	t.Helper()
+	n := &node{Handle: plane, name: fmt.Sprintf("n%08x", rand.Uint32()), kubectl: plane.Program(t, "kubectl"), images: tb.Images(t), dir: t.TempDir()}
+	if change != nil {
+		change(n)
+	}
+	n.prepare(t, rt, flags)
+	return n
+}
+
+// nodeReady waits until the cluster has the node, and that is ready.
+func (n *node) nodeReady(t *testing.T) {
+	t.Helper()
+	n.until(t, "the node is ready", func() error {
+		if out := n.get(t, "node", n.name, `{.status.conditions[?(@.type=="Ready")].status}`); out != "True" {
+			return fmt.Errorf("ready: %q", out)
+		}
+		return nil
+	})
+}
+
+// behindProxy is a node that is ready and reaches the API server by a proxy only.
+func behindProxy(t *testing.T, plane controlplane.Handle, rt tb.Runtime) (*node, *proxy) {
+	t.Helper()
+	var p *proxy
+	n := notStarted(t, plane, rt, func(n *node) {
+		p = newProxy(t, plane, plane.NodeKubeconfig(t, n.name, 0))
+		n.URL = p.URL
+	})
+	n.start(t)
+	n.nodeReady(t)
+	return n, p
+}
+
+// onRuntimes runs a test with each runtime, at the same time.
+func onRuntimes(t *testing.T, test func(t *testing.T, plane controlplane.Handle, rt tb.Runtime)) {
+	t.Helper()
+	plane := controlplane.Of(t)
+	kubeletPath(t)
+	for _, rt := range tb.Runtimes(t) {
+		t.Run(rt.Name, func(t *testing.T) {
+			t.Parallel()
+			test(t, plane, rt)
+		})
+	}
+}

@@ -1,0 +1,168 @@
+package cluster_test
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podwright/podwright/examples/testbed/tb"
+	"github.com/podwright/podwright/examples/testbed/tb/controlplane"
+)
+
+// probed is a container that says each second that it is well, and ready; a busy machine has
+// time for that.
+const probed = running + `, readinessProbe: {exec: {command: ["true"]}, periodSeconds: 1, timeoutSeconds: 60}, livenessProbe: {exec: {command: ["true"]}, periodSeconds: 1, timeoutSeconds: 60, failureThreshold: 1}}`
+
+// outage is a bad time between the kubelet and its API server.
+type outage struct {
+	name string
+	// lasts is how long, at least.
+	lasts      time.Duration
+	begin, end func(*proxy)
+	// round happens each second or so.
+	round func(*proxy, int)
+}
+
+func faulty(fault func(http.ResponseWriter, *http.Request) bool) (begin, end func(*proxy)) {
+	return func(p *proxy) { p.set(fault); p.cutWatches() }, func(p *proxy) { p.set(nil) }
+}
+
+func outages() []outage {
+	list := []outage{
+		{name: "flapping", lasts: 12 * time.Second, round: func(p *proxy, n int) { p.setDown(n/2%2 == 0) }, end: func(p *proxy) { p.setDown(false) }},
+		{name: "cut", lasts: 6 * time.Second, round: func(p *proxy, _ int) { p.cutWatches() }},
+		{name: "black", lasts: 25 * time.Second, begin: func(p *proxy) { p.black.Store(true) }, end: func(p *proxy) { p.black.Store(false) }},
+	}
+	for name, fault := range map[string]func(http.ResponseWriter, *http.Request) bool{
+		"slow":    slow(2 * time.Second),
+		"busy":    refusing(http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, always),
+		"failing": refusing(http.StatusInternalServerError, metav1.StatusReasonInternalError, always),
+		"tooold":  refusing(http.StatusGone, metav1.StatusReasonExpired, isWatch),
+	} {
+		begin, end := faulty(fault)
+		list = append(list, outage{name: name, lasts: 8 * time.Second, begin: begin, end: end})
+	}
+	return list
+}
+
+// Whatever is between the kubelet and its API server, pods go on as if nothing were: who is
+// well stays ready, who dies is started again meanwhile, and who ends has its end told once,
+// as it was.
+func TestOutagesOfTheNetwork(t *testing.T) {
+	onRuntimes(t, func(t *testing.T, plane controlplane.Handle, rt tb.Runtime) {
+		n, p := behindProxy(t, plane, rt)
+		w := n.watchPods(t)
+		n.apply(t, "apiVersion: v1\nkind: Pod\nmetadata: {name: well}\nspec: {nodeName: NODE, containers: ["+probed+"]}")
+		n.ready(t, "well")
+		before := n.ids(t)["well/c"]
+		for _, o := range outages() {
+			n.through(t, p, w, o)
+		}
+		require.Equal(t, before, n.ids(t)["well/c"])
+		w.requireUnharmed(t, func(pod *v1.Pod) bool { return pod.Name == "well" })
+	})
+}
+
+// through has pods live through an outage.
+func (n *node) through(t *testing.T, p *proxy, w *watcher, o outage) {
+	ends, dies := "ends-"+o.name, "dies-"+o.name
+	waiting := func(file, then string) string {
+		return `command: [sh, -c, 'trap "exit 0" TERM; while ! test -e /h/` + file + `; do sleep 0.1; done; ` + then + `'], image: BUSYBOX, name: c, volumeMounts: [{name: h, mountPath: /h}]`
+	}
+	pod := func(name, container, rest string) string {
+		return "apiVersion: v1\nkind: Pod\nmetadata: {name: " + name + "}\nspec: {nodeName: NODE, " + rest + "containers: [{" + container + "}], volumes: [{name: h, hostPath: {path: " + n.dir + "}}]}\n"
+	}
+	n.apply(t, pod(ends, waiting(ends, "exit 7"), "restartPolicy: Never, ")+"---\n"+pod(dies, waiting(dies, "rm /h/"+dies+"; exit 1"), ""))
+	n.ready(t, ends)
+	n.ready(t, dies)
+	before := n.ids(t)[dies+"/c"]
+	if o.begin != nil {
+		o.begin(p)
+	}
+	begun := time.Now()
+	for _, file := range []string{ends, dies} {
+		require.NoError(t, os.WriteFile(filepath.Join(n.dir, file), nil, 0o600))
+	}
+	restarted := false
+	for round := 0; time.Since(begun) < o.lasts || !restarted && time.Since(begun) < patience; round++ {
+		if o.round != nil {
+			o.round(p, round)
+		}
+		time.Sleep(time.Second)
+		now := n.ids(t)[dies+"/c"]
+		restarted = restarted || now != "" && now != before
+	}
+	require.True(t, restarted, "%s: what dies is not started again meanwhile", o.name)
+	if o.end != nil {
+		o.end(p)
+	}
+	over := time.Now()
+	n.until(t, o.name+": what happened is told", func() error {
+		end := n.get(t, "pod", ends, "{.status.phase} {.status.containerStatuses[0].state.terminated.exitCode}")
+		restarts := n.get(t, "pod", dies, "{.status.containerStatuses[0].restartCount} {.status.conditions[?(@.type==\"Ready\")].status}")
+		if end != "Failed 7" || restarts != "1 True" {
+			return errors.New(end + ", " + restarts)
+		}
+		return nil
+	})
+	t.Logf("%s: all was told %s after it", o.name, time.Since(over).Round(100*time.Millisecond))
+	requireOneEnd(t, w, ends)
+}
+
+// requireOneEnd fails if what was said of a pod's end is not one and the same.
+func requireOneEnd(t *testing.T, w *watcher, name string) {
+	t.Helper()
+	told := map[string]bool{}
+	for _, pod := range w.versions(name) {
+		if pod.Status.Phase == v1.PodFailed {
+			told[fmt.Sprintf("%+v", pod.Status.ContainerStatuses)] = true
+		}
+	}
+	require.LessOrEqual(t, len(told), 1, "%v", told)
+}
+
+// An API server that is away when the kubelet starts keeps no static pod from running, and
+// nothing of the last run is touched: it is managed again once the server answers.
+func TestAwayAtTheStart(t *testing.T) {
+	onRuntimes(t, func(t *testing.T, plane controlplane.Handle, rt tb.Runtime) {
+		n, p := behindProxy(t, plane, rt)
+		w := n.watchPods(t)
+		n.apply(t, "apiVersion: v1\nkind: Pod\nmetadata: {name: well}\nspec: {nodeName: NODE, containers: ["+probed+"]}\n---\n"+
+			"apiVersion: v1\nkind: Pod\nmetadata: {name: goes}\nspec: {nodeName: NODE, containers: ["+running+"}]}")
+		n.ready(t, "well")
+		n.ready(t, "goes")
+		before := n.ids(t)
+		n.kill(t)
+		p.setDown(true)
+		n.do(t, "delete", "pod", "goes", "--wait=false")
+		manifest := strings.NewReplacer("BUSYBOX", n.images.Busybox, "NS", n.namespace).Replace(
+			"apiVersion: v1\nkind: Pod\nmetadata: {name: static, namespace: NS}\nspec: {containers: [" + running + "}]}")
+		require.NoError(t, os.WriteFile(filepath.Join(n.manifests, "static.yaml"), []byte(manifest), 0o600))
+		n.start(t)
+		static := "static-" + n.name + "/c"
+		n.until(t, "the static pod runs", func() error {
+			if n.ids(t)[static] == "" {
+				return errors.New("not yet")
+			}
+			return nil
+		})
+		time.Sleep(5 * time.Second)
+		before[static] = n.ids(t)[static]
+		require.Equal(t, before, n.ids(t), "nothing is cleaned up that an unseen source may want")
+		p.setDown(false)
+		n.gone(t, "pod", "goes")
+		n.ready(t, "static-"+n.name)
+		delete(before, "goes/c")
+		require.Equal(t, before, n.ids(t))
+		w.requireUnharmed(t, func(pod *v1.Pod) bool { return pod.Name == "well" })
+	})
+}

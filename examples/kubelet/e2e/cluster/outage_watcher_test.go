@@ -1,0 +1,181 @@
+package cluster_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/podwright/podwright/examples/kubelet/apiserver"
+)
+
+// watcher has seen each version of the pods of a namespace.
+type watcher struct {
+	mu   sync.Mutex
+	seen map[types.UID][]*v1.Pod
+	lost error
+}
+
+// watchPods watches from now on, from one resource version to the next.
+func (n *node) watchPods(t *testing.T) *watcher {
+	t.Helper()
+	client, err := apiserver.New(apiserver.Config{Kubeconfig: n.Kubeconfig, UserAgent: "watcher"})
+	require.NoError(t, err)
+	w := &watcher{seen: map[types.UID][]*v1.Pod{}}
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	t.Cleanup(func() {
+		cancel()
+		running.Wait()
+		client.CloseConnections()
+	})
+	list, err := client.Pods(n.namespace).List(ctx, metav1.ListOptions{})
+	require.NoError(t, err)
+	for i := range list.Items {
+		w.note(&list.Items[i])
+	}
+	running.Go(func() { w.follow(ctx, client, n.namespace, list.ResourceVersion) })
+	return w
+}
+
+func (w *watcher) follow(ctx context.Context, client *apiserver.Client, namespace, version string) {
+	for ctx.Err() == nil {
+		stream, err := client.Pods(namespace).Watch(ctx, metav1.ListOptions{ResourceVersion: version})
+		if err != nil {
+			w.lose(ctx, err)
+			return
+		}
+		for e := range stream.ResultChan() {
+			pod, ok := e.Object.(*v1.Pod)
+			if !ok {
+				w.lose(ctx, fmt.Errorf("%s: %v", e.Type, e.Object))
+				break
+			}
+			version = pod.ResourceVersion
+			if e.Type != watch.Deleted {
+				w.note(pod)
+			}
+		}
+		stream.Stop()
+	}
+}
+
+func (w *watcher) lose(ctx context.Context, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if ctx.Err() == nil {
+		w.lost = err
+	}
+}
+
+func (w *watcher) note(pod *v1.Pod) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.seen[pod.UID] = append(w.seen[pod.UID], pod)
+}
+
+// versions are those of a pod.
+func (w *watcher) versions(name string) (out []*v1.Pod) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, pods := range w.seen {
+		if pods[0].Name == name {
+			out = append(out, pods...)
+		}
+	}
+	return out
+}
+
+// requireUnharmed fails if any status has gone back in time, and, for pods that calm names,
+// if one was ready and is not any more, or if a container of it was restarted.
+func (w *watcher) requireUnharmed(t *testing.T, calm func(*v1.Pod) bool) {
+	t.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	require.NoError(t, w.lost, "the watch that is to see everything")
+	watched := 0
+	for _, versions := range w.seen {
+		for i, pod := range versions {
+			if i > 0 {
+				if err := back(versions[i-1], pod); err != nil {
+					t.Errorf("pod %s, version %s: %v", pod.Name, pod.ResourceVersion, err)
+				}
+			}
+		}
+		if calm(versions[0]) {
+			watched++
+			if err := stirred(versions); err != nil {
+				t.Errorf("pod %s: %v", versions[0].Name, err)
+			}
+		}
+	}
+	require.NotZero(t, watched, "nobody was watched")
+}
+
+// order is that in which a pod goes through its phases.
+var order = []v1.PodPhase{"", v1.PodPending, v1.PodRunning, v1.PodSucceeded, v1.PodFailed}
+
+// back says what of a status is older than what was before.
+func back(before, now *v1.Pod) error {
+	if was, is := before.Status.Phase, now.Status.Phase; slices.Index(order, is) < slices.Index(order, was) {
+		return fmt.Errorf("phase %s after %s", is, was)
+	}
+	for _, c := range now.Status.Conditions {
+		for _, b := range before.Status.Conditions {
+			if c.Type == b.Type && c.LastTransitionTime.Before(&b.LastTransitionTime) {
+				return fmt.Errorf("condition %s has changed at %s, and before at %s", c.Type, c.LastTransitionTime, b.LastTransitionTime)
+			}
+		}
+	}
+	for _, b := range before.Status.ContainerStatuses {
+		i := slices.IndexFunc(now.Status.ContainerStatuses, func(c v1.ContainerStatus) bool { return c.Name == b.Name })
+		if i < 0 {
+			return fmt.Errorf("nothing is said of container %s any more", b.Name)
+		}
+		c := now.Status.ContainerStatuses[i]
+		switch {
+		case c.RestartCount < b.RestartCount:
+			return fmt.Errorf("container %s: restart count %d after %d", c.Name, c.RestartCount, b.RestartCount)
+		case c.RestartCount == b.RestartCount && b.State.Terminated != nil && c.State.Running != nil:
+			return fmt.Errorf("container %s: runs after its end", c.Name)
+		case b.State.Terminated != nil && c.State.Terminated != nil && c.ContainerID == b.ContainerID && c.State.Terminated.ExitCode != b.State.Terminated.ExitCode:
+			return fmt.Errorf("container %s: exit code %d after %d", c.Name, c.State.Terminated.ExitCode, b.State.Terminated.ExitCode)
+		}
+	}
+	return nil
+}
+
+// stirred says what has happened to a pod that nothing should happen to.
+func stirred(versions []*v1.Pod) error {
+	ready := false
+	ids := map[string]string{}
+	for _, pod := range versions {
+		if pod.DeletionTimestamp != nil {
+			return nil
+		}
+		is := slices.ContainsFunc(pod.Status.Conditions, func(c v1.PodCondition) bool {
+			return c.Type == v1.PodReady && c.Status == v1.ConditionTrue
+		})
+		if ready && !is {
+			return fmt.Errorf("is not ready in version %s, and was", pod.ResourceVersion)
+		}
+		ready = ready || is
+		for _, c := range pod.Status.ContainerStatuses {
+			if id := ids[c.Name]; id != "" && id != c.ContainerID || c.RestartCount > 0 {
+				return fmt.Errorf("container %s: %s after %s, %d restarts", c.Name, c.ContainerID, id, c.RestartCount)
+			}
+			ids[c.Name] = c.ContainerID
+		}
+	}
+	if !ready {
+		return fmt.Errorf("was never ready")
+	}
+	return nil
+}

@@ -1,0 +1,96 @@
+package cluster_test
+
+import (
+	"encoding/json"
+	"errors"
+	"maps"
+	"math/rand/v2"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/examples/testbed/tb"
+	"github.com/podwright/podwright/examples/testbed/tb/controlplane"
+)
+
+const twenty = `
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: well}
+spec:
+  replicas: 20
+  selector: {matchLabels: {app: well}}
+  template:
+    metadata: {labels: {app: well}}
+    spec: {nodeName: NODE, containers: [` + probed + `]}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: moves}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: moves}}
+  template:
+    metadata: {labels: {app: moves}}
+    spec: {nodeName: NODE, containers: [` + running + `}]}
+`
+
+// A kubelet that is killed ten times while pods come and go harms none of those that stay:
+// no container is restarted, none is taken for not ready, no status goes back in time, and
+// nothing is told of them again.
+func TestKilledUnderLoad(t *testing.T) {
+	onRuntimes(t, func(t *testing.T, plane controlplane.Handle, rt tb.Runtime) {
+		n := notStarted(t, plane, rt, nil)
+		n.start(t)
+		n.nodeReady(t)
+		w := n.watchPods(t)
+		n.apply(t, twenty)
+		all := func() error {
+			for _, replicas := range []string{"well", "moves"} {
+				if out := n.get(t, "deployment", replicas, "{.status.readyReplicas} {.spec.replicas}"); out != "20 20" && out != "2 2" {
+					return errors.New(replicas + ": " + out)
+				}
+			}
+			return nil
+		}
+		n.until(t, "all are ready", all)
+		time.Sleep(time.Second) // what was told of them last is written
+		ids, told := n.staying(t), n.told(t)
+		for range 10 {
+			n.do(t, "scale", "deployment", "moves", "--replicas", strconv.Itoa(1+rand.IntN(6)))
+			time.Sleep(time.Duration(rand.IntN(3000)) * time.Millisecond)
+			n.kill(t)
+			n.start(t)
+		}
+		n.do(t, "scale", "deployment", "moves", "--replicas", "2")
+		n.until(t, "all are ready again", all)
+		time.Sleep(3 * time.Second) // for what a kubelet may tell late
+		require.Equal(t, ids, n.staying(t))
+		require.Equal(t, told, n.told(t))
+		w.requireUnharmed(t, func(pod *v1.Pod) bool { return pod.Labels["app"] == "well" })
+	})
+}
+
+// staying are the containers that nothing shall happen to.
+func (n *node) staying(t *testing.T) map[string]string {
+	ids := n.ids(t)
+	maps.DeleteFunc(ids, func(name, _ string) bool { return name[:len("well-")] != "well-" })
+	require.Len(t, ids, 20)
+	return ids
+}
+
+// told is how often each reason was given for each of their pods, by the kubelet.
+func (n *node) told(t *testing.T) map[string]int {
+	var list v1.EventList
+	require.NoError(t, json.Unmarshal([]byte(n.do(t, "get", "events", "-o", "json")), &list))
+	out := map[string]int{}
+	for _, e := range list.Items {
+		if name := e.InvolvedObject.Name; e.Source.Component == "kubelet" && e.InvolvedObject.Kind == "Pod" && name[:5] == "well-" {
+			out[name+" "+e.Reason] += int(max(e.Count, 1))
+		}
+	}
+	return out
+}
