@@ -39,12 +39,12 @@ type proxy struct {
 
 	mu      sync.Mutex
 	conns   map[*proxied]bool
-	watches []*watched
+	watches []*podWatch
 	calls   int
 }
 
-// watched is a watch of pods: by whom, where, and when.
-type watched struct {
+// podWatch is a watch of pods: by whom, where, and when.
+type podWatch struct {
 	serial, host string
 	begun, ended time.Time
 	stop         context.CancelFunc
@@ -110,7 +110,7 @@ func (p *proxy) watching(r *http.Request, stop context.CancelFunc) (done func())
 	if r.URL.Path != "/api/v1/pods" {
 		stop = func() {}
 	}
-	w := &watched{host: r.Host, begun: time.Now(), stop: stop}
+	w := &podWatch{host: r.Host, begun: time.Now(), stop: stop}
 	if certs := r.TLS.PeerCertificates; len(certs) > 0 {
 		w.serial = certs[0].SerialNumber.String()
 	}
@@ -128,7 +128,7 @@ func (p *proxy) watching(r *http.Request, stop context.CancelFunc) (done func())
 }
 
 // podWatches are those of pods so far.
-func (p *proxy) podWatches() (out []watched) {
+func (p *proxy) podWatches() (out []podWatch) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, w := range p.watches {

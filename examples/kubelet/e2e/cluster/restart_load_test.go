@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -58,7 +59,7 @@ func TestKilledUnderLoad(t *testing.T) {
 		}
 		n.until(t, "all are ready", all)
 		time.Sleep(time.Second) // what was told of them last is written
-		ids, told := n.staying(t), n.told(t)
+		ids, told := n.staying(t), n.counted(t)
 		for range 10 {
 			n.do(t, "scale", "deployment", "moves", "--replicas", strconv.Itoa(1+rand.IntN(6)))
 			time.Sleep(time.Duration(rand.IntN(3000)) * time.Millisecond)
@@ -69,7 +70,7 @@ func TestKilledUnderLoad(t *testing.T) {
 		n.until(t, "all are ready again", all)
 		time.Sleep(3 * time.Second) // for what a kubelet may tell late
 		require.Equal(t, ids, n.staying(t))
-		require.Equal(t, told, n.told(t))
+		require.Equal(t, told, n.counted(t))
 		w.requireUnharmed(t, func(pod *v1.Pod) bool { return pod.Labels["app"] == "well" })
 	})
 }
@@ -77,18 +78,18 @@ func TestKilledUnderLoad(t *testing.T) {
 // staying are the containers that nothing shall happen to.
 func (n *node) staying(t *testing.T) map[string]string {
 	ids := n.ids(t)
-	maps.DeleteFunc(ids, func(name, _ string) bool { return name[:len("well-")] != "well-" })
+	maps.DeleteFunc(ids, func(name, _ string) bool { return !strings.HasPrefix(name, "well-") })
 	require.Len(t, ids, 20)
 	return ids
 }
 
-// told is how often each reason was given for each of their pods, by the kubelet.
-func (n *node) told(t *testing.T) map[string]int {
+// counted is how often each reason was given for each of their pods, by the kubelet.
+func (n *node) counted(t *testing.T) map[string]int {
 	var list v1.EventList
 	require.NoError(t, json.Unmarshal([]byte(n.do(t, "get", "events", "-o", "json")), &list))
 	out := map[string]int{}
 	for _, e := range list.Items {
-		if name := e.InvolvedObject.Name; e.Source.Component == "kubelet" && e.InvolvedObject.Kind == "Pod" && name[:5] == "well-" {
+		if name := e.InvolvedObject.Name; e.Source.Component == "kubelet" && e.InvolvedObject.Kind == "Pod" && strings.HasPrefix(name, "well-") {
 			out[name+" "+e.Reason] += int(max(e.Count, 1))
 		}
 	}
