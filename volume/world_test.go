@@ -1,6 +1,7 @@
 package volume
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -247,6 +248,15 @@ func (s *script) waits(v *volumeState) (waits bool, why string) {
 	}
 	if of := v.shared; of != nil {
 		paused = paused || s.now.Before(of.retry.at)
+		if first := of.first(); first != nil && v.state != StateMounted { // it is staged as that one needs it
+			if of.mislabelled(first) && !s.w.mayUnstage(of.id.Plugin) {
+				return true, "all pods of the node to be known"
+			}
+			if first != v && (of.mislabelled(first) || of.mislabelled(v)) {
+				waits, why := s.waits(first)
+				return paused || waits || first.ready(), why
+			}
+		}
 		if of.op != nil && (of.op.kind != doVerify || v.state != StateMounted) {
 			return of.op.stuck, of.op.String()
 		}
@@ -310,6 +320,9 @@ func (s *script) end(i int, out outcome) {
 	}
 	if op.kind == doVerify {
 		out.attach = true
+	}
+	if op.kind == doExpand && out.err == nil {
+		out.size = cmp.Or(out.size, op.size)
 	}
 	s.w.end(op, out, s.now)
 	s.next()
