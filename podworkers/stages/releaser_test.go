@@ -271,18 +271,26 @@ func TestListingThatFails(t *testing.T) {
 // A caller may have more to release than stages.
 func TestOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex // pods are released side by side
 		containers := map[types.UID]bool{"1": true, "2": true}
+		others := func() []types.UID {
+			mu.Lock()
+			defer mu.Unlock()
+			return slices.Collect(maps.Keys(containers))
+		}
 		n := newNode(t, func(c *ReleaserConfig) {
 			list := c.List
-			c.Others = func() []types.UID { return slices.Collect(maps.Keys(containers)) }
+			c.Others = others
 			c.Release = func(ctx context.Context, uid types.UID) error {
+				mu.Lock()
 				delete(containers, uid)
+				mu.Unlock()
 				return list.Release(ctx, uid, Gone)
 			}
 		}, "1")
 		n.run(t)
 		time.Sleep(time.Second)
-		require.Empty(t, containers)
+		require.Empty(t, others())
 		require.Empty(t, n.left())
 		require.NoError(t, n.stop())
 	})
