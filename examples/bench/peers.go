@@ -44,7 +44,7 @@ type control struct{ http *http.Client }
 func newControl() (control, error) {
 	folder := os.Getenv("PODWRIGHT_CONTROLPLANE")
 	if folder == "" {
-		return control{}, errors.New("no control plane: run it as go run ./examples/testbed -controlplane -- go run ./examples/bench ...")
+		return control{}, errors.New("no control plane: run it as the command of go run ./examples/testbed -controlplane")
 	}
 	return control{&http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", filepath.Join(folder, "ctl.sock"))
