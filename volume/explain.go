@@ -146,6 +146,23 @@ func (e *NotReadyError) Error() string {
 	return text
 }
 
+// EventMessage is the message of the Kubernetes event that tells of the error: it stays the
+// same however often the same is tried, so that events of it are counted.
+func (e *NotReadyError) EventMessage() string {
+	texts := make([]string, len(e.Volumes))
+	for i, v := range e.Volumes {
+		switch texts[i] = v.Name; {
+		case v.LastError != nil:
+			texts[i] += ": " + v.LastError.Error()
+		case v.WaitsFor != "":
+			texts[i] += ": waits for " + v.WaitsFor
+		case v.Operation != "":
+			texts[i] += ": " + v.Operation + " goes on"
+		}
+	}
+	return fmt.Sprintf("cannot %s volumes yet: %s", e.Action, strings.Join(texts, "; "))
+}
+
 // Unwrap returns the errors of the volumes.
 func (e *NotReadyError) Unwrap() (errs []error) {
 	if e.Err != nil {

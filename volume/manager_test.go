@@ -326,6 +326,7 @@ func TestV25NotAttached(t *testing.T) {
 		require.ErrorContains(t, err, "disk: NotMounted, waits for its attachment to the node, last error: not attached to the node: example.com/shared/handle-pv-x is not in volumesAttached")
 		require.Equal(t, time.Now().Add(500*time.Millisecond), notReady.NotBefore())
 		require.Equal(t, "FailedMount", notReady.EventReason())
+		require.Equal(t, "cannot mount volumes yet: disk: not attached to the node: example.com/shared/handle-pv-x is not in volumesAttached", notReady.EventMessage())
 		synctest.Wait() // what is staged is listed meanwhile
 		names, known := a.InUse()
 		require.True(t, known)

@@ -44,7 +44,8 @@ type Config struct {
 	Probes probe.Config
 	// Stages are what a pod holds on the node besides its containers. nil means nothing.
 	// An error of a Prepare is an event on the pod; one that has a method EventReason()
-	// string says with which reason, and podworkers.Backoff when it is tried again.
+	// string says with which reason, EventMessage() string with which message, and
+	// podworkers.Backoff when it is tried again.
 	Stages *stages.List
 	// DeadContainers says which dead containers are kept of pods that stay. Zero means
 	// one of each name.

@@ -1,6 +1,8 @@
 package podsyncer
 
 import (
+	"errors"
+
 	v1 "k8s.io/api/core/v1"
 )
 
@@ -18,7 +20,17 @@ type recorder func(ref v1.ObjectReference, eventtype, reason, message string)
 
 // warn records that something went wrong with a pod.
 func (r recorder) warn(pod *v1.Pod, reason string, err error) {
-	r(reference(pod), v1.EventTypeWarning, reason, err.Error())
+	r(reference(pod), v1.EventTypeWarning, reason, messageOf(err))
+}
+
+// messageOf is what an event tells of an error: what the error has an EventMessage method
+// for, such as to leave out when it is tried again, else its text.
+func messageOf(err error) string {
+	var own interface{ EventMessage() string }
+	if errors.As(err, &own) {
+		return own.EventMessage()
+	}
+	return err.Error()
 }
 
 // normal records what has become of a pod.

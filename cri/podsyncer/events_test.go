@@ -148,6 +148,8 @@ type failedMount struct{ error }
 
 func (failedMount) EventReason() string { return "FailedMount" }
 
+func (failedMount) EventMessage() string { return "it booms" }
+
 // full is a stage that finds out that the node has no room for a pod.
 type full struct{ stages.Stage }
 
@@ -183,16 +185,16 @@ func TestStageRejects(t *testing.T) {
 	})
 }
 
-// An error may name the reason of its event, and the time of the next try.
+// An error may name the reason of its event and its message, and the time of the next try.
 func TestStageNamesItsEvent(t *testing.T) {
 	inWorld(t, fake.Config{}, func(w *world) {
 		var mu sync.Mutex
 		var seen []time.Duration
 		begun := time.Now()
-		w.event = func(_ v1.ObjectReference, _, reason, _ string) {
+		w.event = func(_ v1.ObjectReference, _, reason, message string) {
 			mu.Lock()
 			defer mu.Unlock()
-			if reason == "FailedMount" {
+			if reason == "FailedMount" && message == "it booms" {
 				seen = append(seen, time.Since(begun))
 			}
 		}
