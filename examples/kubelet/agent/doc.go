@@ -37,6 +37,14 @@
 // A source that was never read is not empty: until the API server has answered, pods of
 // the last agent run on untouched.
 //
+// # The kubelet API
+//
+// With a listener, newAPI serves the kubelet API: package server's endpoints, which reach
+// into pods through Reach, behind package auth, with a certificate of package certificates.
+// It needs no runtime either, and lives as long as the agent.
+//
+// # More than one
+//
 // An Agent can be made any number of times in one process, each with a runtime
 // and a root folder of its own. Run blocks until its context ends and leaves the
 // pods running: an agent that starts later finds them and restarts nothing.

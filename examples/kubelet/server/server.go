@@ -1,6 +1,18 @@
-// Package server serves what the kubelet says of itself: /healthz on the healthz
-// port; /pods, /statusz/pods and /healthz on the read-only port. Nothing here
-// needs authentication, and nothing changes anything.
+// Package server serves the HTTP of a kubelet: /healthz on the healthz port, what needs
+// no authentication on the read-only port, and the kubelet API, through which kubectl reads
+// logs and opens sessions, on a port with TLS.
+//
+//	api, err := server.NewAPI(server.APIConfig{Source: agent, Debugging: true, Pods: agent.Reach()})
+//	err = server.ServeAPI(ctx, listener, tls, door.Handler(api), log) // door: package auth
+//
+// What is served where stands in one table (routes.go), with what a path answers that is
+// switched off. A Source answers from memory, Pods reaches into pods. Sessions (exec,
+// attach, port-forward) are passed on to the runtime as they are, SPDY or WebSocket.
+// Nothing that a client does or leaves undone holds up the agent: connections, requests and
+// sessions are bounded in number, size, and time, and all end with the server.
+//
+// Who may use the API is decided by package auth around it; the logs of the node are
+// package nodelogs.
 package server
 
 import (
