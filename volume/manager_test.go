@@ -1015,6 +1015,9 @@ func TestMetricsOfWhatIsFound(t *testing.T) {
 		}
 		a.restart()
 		require.NoError(t, a.Release(t.Context(), pod.UID))
+		synctest.Wait() // Release returns before the last one is told
+		mu.Lock()
+		defer mu.Unlock()
 		slices.Sort(lines)
 		require.Equal(t, []string{
 			"found example.com/memory true", "found example.com/other false", "found example.com/shared false",

@@ -1,11 +1,12 @@
 package cluster_test
 
 import (
+	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -42,21 +43,24 @@ func outages() []outage {
 		{name: "cut", lasts: 6 * time.Second, round: func(p *proxy, _ int) { p.cutWatches() }},
 		{name: "black", lasts: 25 * time.Second, begin: func(p *proxy) { p.black.Store(true) }, end: func(p *proxy) { p.black.Store(false) }},
 	}
-	for name, fault := range map[string]func(http.ResponseWriter, *http.Request) bool{
-		"slow":    slow(2 * time.Second),
-		"busy":    refusing(http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, always),
-		"failing": refusing(http.StatusInternalServerError, metav1.StatusReasonInternalError, always),
-		"tooold":  refusing(http.StatusGone, metav1.StatusReasonExpired, isWatch),
+	for _, answer := range []struct {
+		name  string
+		fault func(http.ResponseWriter, *http.Request) bool
+	}{
+		{"slow", slow(2 * time.Second)},
+		{"busy", refusing(http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, always)},
+		{"failing", refusing(http.StatusInternalServerError, metav1.StatusReasonInternalError, always)},
+		{"tooold", refusing(http.StatusGone, metav1.StatusReasonExpired, isWatch)},
 	} {
-		begin, end := faulty(fault)
-		list = append(list, outage{name: name, lasts: 8 * time.Second, begin: begin, end: end})
+		begin, end := faulty(answer.fault)
+		list = append(list, outage{name: answer.name, lasts: 8 * time.Second, begin: begin, end: end})
 	}
 	return list
 }
 
 // Whatever is between the kubelet and its API server, pods go on as if nothing were: who is
-// well stays ready, who dies is started again meanwhile, and who ends has its end told once,
-// as it was.
+// well stays ready, who dies or fails its probe is started again meanwhile, and who ends has
+// its end told once, as it was.
 func TestOutagesOfTheNetwork(t *testing.T) {
 	onRuntimes(t, func(t *testing.T, plane controlplane.Handle, rt tb.Runtime) {
 		n, p := behindProxy(t, plane, rt)
@@ -65,7 +69,10 @@ func TestOutagesOfTheNetwork(t *testing.T) {
 		n.ready(t, "well")
 		before := n.ids(t)["well/c"]
 		for _, o := range outages() {
-			n.through(t, p, w, o)
+			n.through(t, p, o)
+		}
+		for _, o := range outages() {
+			requireOneEnd(t, w, "ends-"+o.name)
 		}
 		require.Equal(t, before, n.ids(t)["well/c"])
 		w.requireUnharmed(t, func(pod *v1.Pod) bool { return pod.Name == "well" })
@@ -73,23 +80,30 @@ func TestOutagesOfTheNetwork(t *testing.T) {
 }
 
 // through has pods live through an outage.
-func (n *node) through(t *testing.T, p *proxy, w *watcher, o outage) {
-	ends, dies := "ends-"+o.name, "dies-"+o.name
+func (n *node) through(t *testing.T, p *proxy, o outage) {
+	ends, dies, sick := "ends-"+o.name, "dies-"+o.name, "sick-"+o.name
 	waiting := func(file, then string) string {
 		return `command: [sh, -c, 'trap "exit 0" TERM; while ! test -e /h/` + file + `; do sleep 0.1; done; ` + then + `'], image: BUSYBOX, name: c, volumeMounts: [{name: h, mountPath: /h}]`
 	}
 	pod := func(name, container, rest string) string {
 		return "apiVersion: v1\nkind: Pod\nmetadata: {name: " + name + "}\nspec: {nodeName: NODE, " + rest + "containers: [{" + container + "}], volumes: [{name: h, hostPath: {path: " + n.dir + "}}]}\n"
 	}
-	n.apply(t, pod(ends, waiting(ends, "exit 7"), "restartPolicy: Never, ")+"---\n"+pod(dies, waiting(dies, "rm /h/"+dies+"; exit 1"), ""))
-	n.ready(t, ends)
-	n.ready(t, dies)
-	before := n.ids(t)[dies+"/c"]
+	probed := `command: [sh, -c, 'rm -f /h/` + sick + `; trap "exit 0" TERM; while :; do sleep 0.1; done'], image: BUSYBOX, name: c, volumeMounts: [{name: h, mountPath: /h}], ` +
+		`livenessProbe: {exec: {command: [sh, -c, '! test -e /h/` + sick + `']}, periodSeconds: 1, timeoutSeconds: 60, failureThreshold: 1}`
+	n.apply(t, pod(ends, waiting(ends, "exit 7"), "restartPolicy: Never, ")+"---\n"+pod(dies, waiting(dies, "rm /h/"+dies+"; exit 1"), "")+"---\n"+pod(sick, probed, ""))
+	for _, name := range []string{ends, dies, sick} {
+		n.ready(t, name)
+	}
+	before := n.ids(t)
+	again := func() bool { // dies and sick have other containers than before
+		now := n.ids(t)
+		return !slices.ContainsFunc([]string{dies + "/c", sick + "/c"}, func(c string) bool { return now[c] == "" || now[c] == before[c] })
+	}
 	if o.begin != nil {
 		o.begin(p)
 	}
 	begun := time.Now()
-	for _, file := range []string{ends, dies} {
+	for _, file := range []string{ends, dies, sick} {
 		require.NoError(t, os.WriteFile(filepath.Join(n.dir, file), nil, 0o600))
 	}
 	restarted := false
@@ -98,10 +112,9 @@ func (n *node) through(t *testing.T, p *proxy, w *watcher, o outage) {
 			o.round(p, round)
 		}
 		time.Sleep(time.Second)
-		now := n.ids(t)[dies+"/c"]
-		restarted = restarted || now != "" && now != before
+		restarted = restarted || again()
 	}
-	require.True(t, restarted, "%s: what dies is not started again meanwhile", o.name)
+	require.True(t, restarted, "%s: what dies, or fails its probe, is not started again meanwhile", o.name)
 	if o.end != nil {
 		o.end(p)
 	}
@@ -109,25 +122,28 @@ func (n *node) through(t *testing.T, p *proxy, w *watcher, o outage) {
 	n.until(t, o.name+": what happened is told", func() error {
 		end := n.get(t, "pod", ends, "{.status.phase} {.status.containerStatuses[0].state.terminated.exitCode}")
 		restarts := n.get(t, "pod", dies, "{.status.containerStatuses[0].restartCount} {.status.conditions[?(@.type==\"Ready\")].status}")
-		if end != "Failed 7" || restarts != "1 True" {
-			return errors.New(end + ", " + restarts)
+		probed := n.get(t, "pod", sick, "{.status.containerStatuses[0].restartCount} {.status.conditions[?(@.type==\"Ready\")].status}")
+		if end != "Failed 7" || restarts != "1 True" || probed != "1 True" {
+			return errors.New(end + ", " + restarts + ", " + probed)
 		}
 		return nil
 	})
 	t.Logf("%s: all was told %s after it", o.name, time.Since(over).Round(100*time.Millisecond))
-	requireOneEnd(t, w, ends)
 }
 
-// requireOneEnd fails if what was said of a pod's end is not one and the same.
+// requireOneEnd fails if what was said of a pod's end, as long as it was there, is not one
+// and the same.
 func requireOneEnd(t *testing.T, w *watcher, name string) {
 	t.Helper()
 	told := map[string]bool{}
 	for _, pod := range w.versions(name) {
 		if pod.Status.Phase == v1.PodFailed {
-			told[fmt.Sprintf("%+v", pod.Status.ContainerStatuses)] = true
+			text, err := json.Marshal(pod.Status.ContainerStatuses)
+			require.NoError(t, err)
+			told[string(text)] = true
 		}
 	}
-	require.LessOrEqual(t, len(told), 1, "%v", told)
+	require.Len(t, told, 1, "what was told of the end of %s: %v", name, told)
 }
 
 // An API server that is away when the kubelet starts keeps no static pod from running, and
