@@ -176,13 +176,15 @@ func (m *Manager) hasEnded(op *operation, out outcome) {
 	m.mu.Lock()
 	before := op.on.base().err
 	firstFailure := before == nil || errors.Is(before, errNotExpanded)
+	unread := m.world.unread.has(op.uid)
 	m.world.end(op, out, now)
+	isRead := unread && !m.world.unread.has(op.uid)
 	m.mu.Unlock()
 	m.wake.Wake()
 	if op.plugin != nil {
 		m.cfg.Metrics.OnOperation(Operation{Name: op.kind.metric(op.block), Plugin: op.plugin.Name(), Took: now.Sub(op.began), Forced: op.forced, Err: out.err})
 	}
-	if op.kind == doRead && out.err == nil {
+	if isRead {
 		for _, f := range out.found {
 			m.cfg.Metrics.OnFound(f.key.plugin, f.plugin != nil && !f.unknown)
 		}
