@@ -156,8 +156,8 @@ spec:
 		n.becomes(t, "pod", pod, "{.status.phase} {.status.reason}{.status.containerStatuses[0].state.waiting.reason}", strings.TrimSpace(want))
 	}
 	n.becomes(t, "pod", "crashes", "{.status.phase} {.status.containerStatuses[0].lastState.terminated.exitCode}", "Running 3")
-	require.Contains(t, n.do(t, "describe", "pod", "no-image"), "Back-off pulling image")
-	require.Contains(t, n.do(t, "describe", "pod", "no-config-map"), `configmap "missing" not found`)
+	require.Contains(t, n.do(t, "describe", "pod", "no-image"), "back-off pulling image")
+	require.Regexp(t, `(?i)FailedMount.*configmap.*missing.*not found`, n.do(t, "describe", "pod", "no-config-map"))
 
 	n.do(t, "delete", "pod", "fine")
 	n.told(t, "fine", "Pulled", "Created", "Started", "Killing")
