@@ -17,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/cri"
@@ -33,6 +34,9 @@ type node struct {
 	images                   tb.ImageNames
 	reader                   reader
 	cri                      *cri.RuntimeClient
+
+	runtime tb.Runtime
+	stuck   stuck
 
 	dir, root, manifests, output string
 	args                         []string
@@ -72,12 +76,13 @@ func newNode(t *testing.T, plane controlplane.Handle, rt tb.Runtime, flags ...st
 
 func (n *node) prepare(t *testing.T, rt tb.Runtime, flags []string) {
 	var err error
+	n.runtime = rt
 	n.cri, err = cri.DialRuntime(t.Context(), cri.ClientConfig{Endpoint: rt.Endpoint})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, n.cri.Close()) })
 	n.reader, err = newReader(n.Kubeconfig)
 	require.NoError(t, err)
-	t.Cleanup(n.reader.http.CloseIdleConnections)
+	t.Cleanup(func() { utilnet.CloseIdleConnectionsFor(n.reader.http.Transport) })
 	n.root, n.manifests, n.output = filepath.Join(n.dir, "root"), filepath.Join(n.dir, "manifests"), filepath.Join(n.dir, "kubelet.log")
 	require.NoError(t, os.Mkdir(n.manifests, 0o755))
 	config := filepath.Join(n.dir, "config.yaml")
@@ -110,6 +115,11 @@ func (n *node) leave(t *testing.T) {
 	if n.cmd == nil {
 		n.start(t)
 	}
+	defer func() {
+		if n.cmd != nil { // something is left; it would take the next test's pods for leftovers
+			n.kill(t)
+		}
+	}()
 	if files, err := filepath.Glob(n.manifests + "/*"); err == nil {
 		for _, file := range files {
 			require.NoError(t, os.Remove(file))
@@ -117,6 +127,7 @@ func (n *node) leave(t *testing.T) {
 	}
 	n.do(t, "delete", "namespace", n.namespace, "--wait=false")
 	n.until(t, "nothing of the pods is left", func() error {
+		n.unstick(t)
 		left, err := filepath.Glob(n.root + "/pods/*")
 		return errors.Join(err, n.empty(), some("folders", left))
 	})

