@@ -171,6 +171,8 @@ func (v *volumeState) nextMount(w *world, now time.Time) step {
 			return step{why: s.op.String(), on: s}
 		case !again && !s.attached:
 			return step{why: "its attachment to the node", on: s}
+		case !again && s.mislabelled(v) && s.first() != v:
+			return step{why: fmt.Sprintf("pod %s, which comes first and needs another SELinux label", s.first().pod.name())}
 		case !again && (s.stage != StateMounted || s.mislabelled(v)):
 			return step{why: "its staging", on: s}
 		}

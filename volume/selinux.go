@@ -108,7 +108,7 @@ func (s *sharedState) mislabelled(v *volumeState) bool {
 func (s *sharedState) nextRelabel(w *world, v *volumeState, now time.Time) step {
 	for other := range s.users {
 		if other.op != nil || other.state != StateNotMounted {
-			return step{why: fmt.Sprintf("pod %s, which has the volume with another SELinux label", other.pod.name()), on: other}
+			return step{why: fmt.Sprintf("pod %s, which has the volume with another SELinux label", other.pod.name())}
 		}
 	}
 	if !w.mayUnstage(s.id.Plugin) {

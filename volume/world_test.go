@@ -253,8 +253,7 @@ func (s *script) waits(v *volumeState) (waits bool, why string) {
 				return true, "all pods of the node to be known"
 			}
 			if first != v && (of.mislabelled(first) || of.mislabelled(v)) {
-				waits, why := s.waits(first)
-				return paused || waits || first.ready(), why
+				return true, "a pod that needs another label"
 			}
 		}
 		if of.op != nil && (of.op.kind != doVerify || v.state != StateMounted) {

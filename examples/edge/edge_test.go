@@ -191,6 +191,9 @@ func TestEdge(t *testing.T) {
 				if c, err := mainOf(pods, "once-edge"); err != nil || c.State.Terminated == nil || c.State.Terminated.ExitCode != 7 {
 					return fmt.Errorf("once: %+v, %w", c.State, err)
 				}
+				if phase := pods["once-edge"].Status.Phase; phase != v1.PodFailed { // told after its containers have been seen to end
+					return fmt.Errorf("once: %s", phase)
+				}
 				if first, err = mainOf(pods, "web-edge"); err == nil && first.State.Running == nil {
 					err = fmt.Errorf("web: %+v", first.State)
 				}
