@@ -73,6 +73,8 @@ var floors = map[string]floor{
 
 	"cri": {outside: 120, forbid: noCore},
 
+	"cri/cgroups": {outside: 85, forbid: noGRPC},
+
 	"podworkers/stages":            {own: []string{"podworkers"}, outside: 85, forbid: noGRPC},
 	"podworkers/stages/podfolder":  {own: []string{"volume/mounts"}, outside: 85, forbid: noGRPC},
 	"podworkers/stages/stagestest": {own: []string{"podworkers/stages", "podworkers"}, outside: 85, forbid: noGRPC},
@@ -134,30 +136,30 @@ var floors = map[string]floor{
 	"syncloop/eventsourcetest": {own: []string{"syncloop", "podworkers"}, outside: 85, forbid: noGRPC},
 
 	"syncloop/podsource": {own: []string{"syncloop", "podworkers"}, outside: 85, forbid: noGRPC},
-	"cri/pods/actions":   {own: []string{"pleg", "probe"}, outside: 85, forbid: noGRPC},
+	"cri/pods/actions":   {own: []string{"cri/cgroups", "pleg", "probe"}, outside: 85, forbid: noGRPC},
 	"cri/pods/labels":    {outside: 120, forbid: noCore},
-	"cri/pods/request":   {own: []string{"cri/pods/labels", "volume", "volume/hostpath"}, outside: 175, forbid: []string{"k8s.io/client-go"}},
+	"cri/pods/request":   {own: []string{"cri/cgroups", "cri/pods/labels", "volume", "volume/hostpath"}, outside: 175, forbid: []string{"k8s.io/client-go"}},
 	"cri/pods/podfiles": {
-		own:     []string{"cri/pods/labels", "cri/pods/request", "volume", "volume/hostpath"},
+		own:     []string{"cri/cgroups", "cri/pods/labels", "cri/pods/request", "volume", "volume/hostpath"},
 		outside: 175, forbid: []string{"k8s.io/client-go"},
 	},
 	"cri/pods/observe": {
 		own: []string{
-			"cri", "cri/logs", "cri/pods/labels", "cri/pods/podfiles", "cri/pods/request",
+			"cri/cgroups", "cri", "cri/logs", "cri/pods/labels", "cri/pods/podfiles", "cri/pods/request",
 			"pleg", "volume", "volume/hostpath",
 		},
 		outside: 175, forbid: []string{"k8s.io/client-go"},
 	},
 	"cri/pods/garbage": {
 		own: []string{
-			"cri", "cri/logs", "cri/pods/labels", "cri/pods/observe", "cri/pods/podfiles", "cri/pods/request",
+			"cri/cgroups", "cri", "cri/logs", "cri/pods/labels", "cri/pods/observe", "cri/pods/podfiles", "cri/pods/request",
 			"pleg", "volume", "volume/hostpath",
 		},
 		outside: 175, forbid: []string{"k8s.io/client-go"},
 	},
 	"cri/pods/resize": {
 		own: []string{
-			"cri", "cri/pods/actions", "cri/pods/labels", "cri/pods/request",
+			"cri/cgroups", "cri", "cri/pods/actions", "cri/pods/labels", "cri/pods/request",
 			"pleg", "probe", "volume", "volume/hostpath",
 		},
 		outside: 175, forbid: []string{"k8s.io/client-go"},
@@ -165,7 +167,7 @@ var floors = map[string]floor{
 	"cri/pods": {
 		own: []string{
 			"cri", "cri/images", "cri/images/credentials", "cri/images/imageref", "cri/images/records", "cri/logs",
-			"cri/pods/actions", "cri/pods/garbage", "cri/pods/labels", "cri/pods/observe", "cri/pods/podfiles", "cri/pods/request",
+			"cri/cgroups", "cri/pods/actions", "cri/pods/garbage", "cri/pods/labels", "cri/pods/observe", "cri/pods/podfiles", "cri/pods/request",
 			"cri/pods/resize", "pleg", "probe", "volume", "volume/hostpath",
 		},
 		outside: 175, forbid: []string{"k8s.io/client-go"},
@@ -173,7 +175,7 @@ var floors = map[string]floor{
 	"cri/podsyncer": {
 		own: []string{
 			"cri", "cri/images", "cri/images/credentials", "cri/images/imageref", "cri/images/records", "cri/logs",
-			"cri/pods", "cri/pods/actions", "cri/pods/garbage", "cri/pods/labels", "cri/pods/observe", "cri/pods/podfiles", "cri/pods/request",
+			"cri/cgroups", "cri/pods", "cri/pods/actions", "cri/pods/garbage", "cri/pods/labels", "cri/pods/observe", "cri/pods/podfiles", "cri/pods/request",
 			"cri/pods/resize", "pleg", "podworkers", "podworkers/stages", "probe", "status", "status/checkpoint", "status/writer", "syncloop",
 			"volume", "volume/hostpath",
 		},

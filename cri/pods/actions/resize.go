@@ -3,6 +3,7 @@ package actions
 import (
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podwright/podwright/cri/cgroups"
 	"github.com/podwright/podwright/pleg"
 )
 
@@ -174,12 +175,8 @@ func reportedOr(want Amounts, r *pleg.ContainerResources) Amounts {
 	return have
 }
 
-// A kernel gives at least 1 ms per period of 100 ms, and knows requests as shares
-// of 1024 to a CPU between 2 and 262144.
-const (
-	minMilliCPULimit     = 10
-	minShares, maxShares = 2, 262144
-)
+// A kernel gives at least 1 ms per period of 100 ms.
+const minMilliCPULimit = 10
 
 // visibleRequest is what of a CPU request can be read back from shares.
 func visibleRequest(a Amounts) int64 {
@@ -187,6 +184,5 @@ func visibleRequest(a Amounts) int64 {
 	if request == 0 {
 		request = a.CPULimit
 	}
-	shares := min(max(request*1024/1000, minShares), maxShares)
-	return (shares*1000 + 1023) / 1024
+	return int64(cgroups.Shares(request)*1000+1023) / 1024
 }

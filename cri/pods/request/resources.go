@@ -1,23 +1,14 @@
 package request
 
 import (
-	"strconv"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/podwright/podwright/cri/cgroups"
 	"github.com/podwright/podwright/internal/podfacts"
-)
-
-const (
-	minShares = 2
-	maxShares = 262144
-	// minQuota is the smallest quota, in microseconds, that the kernel takes.
-	minQuota = 1000
-	// noQuota tells a runtime to take a limit away.
-	noQuota = -1
 )
 
 // amounts are what a cgroup is to be given.
@@ -34,14 +25,14 @@ func (n *Node) linux(a amounts) *runtimeapi.LinuxContainerResources {
 	if a.requestMilli < 0 {
 		a.requestMilli = a.limitMilli
 	}
-	out := &runtimeapi.LinuxContainerResources{CpuShares: shares(a.requestMilli), MemoryLimitInBytes: a.memory}
+	out := &runtimeapi.LinuxContainerResources{CpuShares: int64(cgroups.Shares(a.requestMilli)), MemoryLimitInBytes: a.memory}
 	if !n.NoCPUQuota {
 		out.CpuPeriod = int64(n.CPUQuotaPeriod / time.Microsecond)
 		switch {
 		case a.noQuota:
-			out.CpuQuota = noQuota
-		case a.limitMilli > 0:
-			out.CpuQuota = max(a.limitMilli*out.CpuPeriod/1000, minQuota)
+			out.CpuQuota = cgroups.Unlimited
+		default:
+			out.CpuQuota = cgroups.Quota(a.limitMilli, n.CPUQuotaPeriod)
 		}
 	}
 	if n.CgroupV2 && !n.SingleProcessOOMKill {
@@ -49,8 +40,6 @@ func (n *Node) linux(a amounts) *runtimeapi.LinuxContainerResources {
 	}
 	return out
 }
-
-func shares(milli int64) int64 { return min(max(milli*1024/1000, minShares), maxShares) }
 
 // ContainerResources is what a container's cgroup is given, when it is created and when
 // it is resized.
@@ -202,31 +191,9 @@ func (n *Node) hugePages(podLevel, own v1.ResourceList) []*runtimeapi.HugepageLi
 // do: "2MB" is hugepages-2Mi.
 func hugePageLimit(list v1.ResourceList, size string) (resource.Quantity, bool) {
 	for name, q := range list {
-		text, ok := cutHugePages(name)
-		if !ok {
-			continue
-		}
-		page, err := resource.ParseQuantity(text)
-		if err == nil && pageSizeText(page.Value()) == size {
+		if text, ok := cgroups.HugePageSize(name); ok && text == size {
 			return q, true
 		}
 	}
 	return resource.Quantity{}, false
-}
-
-func cutHugePages(name v1.ResourceName) (string, bool) {
-	const prefix = v1.ResourceHugePagesPrefix
-	if len(name) <= len(prefix) || name[:len(prefix)] != prefix {
-		return "", false
-	}
-	return string(name[len(prefix):]), true
-}
-
-// pageSizeText writes a size in the largest unit that divides it.
-func pageSizeText(bytes int64) string {
-	units := []string{"B", "KB", "MB", "GB", "TB", "PB"}
-	for len(units) > 1 && bytes > 0 && bytes%1024 == 0 {
-		bytes, units = bytes/1024, units[1:]
-	}
-	return strconv.FormatInt(bytes, 10) + units[0]
 }

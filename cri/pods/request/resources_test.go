@@ -267,9 +267,3 @@ func TestSidecarOOMScore(t *testing.T) {
 	pod.Spec.Resources = &v1.ResourceRequirements{Requests: quantities("memory", "1Gi")}
 	require.EqualValues(t, 1000-250-62, score(pod.Spec.InitContainers[0]), "256Mi and 256Mi/4 of 1Gi, rounded down each")
 }
-
-func TestPageSizeText(t *testing.T) {
-	for bytes, want := range map[int64]string{1: "1B", 1 << 10: "1KB", 2 << 20: "2MB", 1536: "1536B", 1536 << 10: "1536KB", 1 << 50: "1PB", 1 << 60: "1024PB", 0: "0B"} {
-		require.Equal(t, want, pageSizeText(bytes))
-	}
-}

@@ -1,0 +1,194 @@
+package cgroups
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	helper "k8s.io/component-helpers/resource"
+
+	"github.com/podwright/podwright/internal/podfacts"
+)
+
+// Config says what holds for all cgroups of a node. Its zero value has no limits but
+// those of the pods.
+type Config struct {
+	// Period is the time to which a quota refers, KubeletConfiguration.cpuCFSQuotaPeriod.
+	// Zero means DefaultPeriod.
+	Period time.Duration
+	// NoQuota leaves CPU limits unenforced: KubeletConfiguration.cpuCFSQuota is false.
+	NoQuota bool
+	// PodPids is how many processes and threads a pod may have,
+	// KubeletConfiguration.podPidsLimit. Zero and less mean no limit.
+	PodPids int64
+	// HugePageSizes are those that the node has, as the kernel writes them: "2MB".
+	HugePageSizes []string
+	// ExclusiveCPUs tells whether a pod has CPUs of its own, which a quota would only
+	// throttle. nil means none has.
+	ExclusiveCPUs func(pod *v1.Pod) bool
+}
+
+func (c *Config) period() time.Duration {
+	if c.Period <= 0 {
+		return DefaultPeriod
+	}
+	return c.Period
+}
+
+// ForPod are the values of a pod's cgroup, overhead and pod-level resources included
+// (KEP-2837). Missing requests must have been set from the limits, as the API server and
+// podsource do. CPU and memory are limited if every container is, or the pod as a whole.
+func ForPod(c Config, pod *v1.Pod) Values {
+	requests := helper.PodRequests(pod, helper.PodResourcesOptions{})
+	limits := helper.PodLimits(pod, helper.PodResourcesOptions{})
+	v := Values{HugePages: c.hugePages(limits)}
+	if c.PodPids > 0 {
+		v.Pids = c.PodPids
+	}
+	class := podfacts.QOSClass(pod)
+	if class == v1.PodQOSBestEffort {
+		v.Shares = minShares
+		return v
+	}
+	v.Shares = Shares(requests.Cpu().MilliValue())
+	if class == v1.PodQOSGuaranteed || isLimited(pod, v1.ResourceCPU) {
+		v.Period, v.Quota = uint64(c.period().Microseconds()), c.quota(pod, limits.Cpu().MilliValue())
+	}
+	if class == v1.PodQOSGuaranteed || isLimited(pod, v1.ResourceMemory) {
+		v.Memory = limits.Memory().Value()
+	}
+	return v
+}
+
+func (c *Config) quota(pod *v1.Pod, milli int64) int64 {
+	if c.NoQuota || c.ExclusiveCPUs != nil && c.ExclusiveCPUs(pod) {
+		return Unlimited
+	}
+	return Quota(milli, c.period())
+}
+
+// isLimited tells whether a pod as a whole has a limit, or each of its containers has.
+func isLimited(pod *v1.Pod, name v1.ResourceName) bool {
+	if r := pod.Spec.Resources; r != nil {
+		if q, ok := r.Limits[name]; ok && !q.IsZero() {
+			return true
+		}
+	}
+	unlimited := func(c v1.Container) bool {
+		q := c.Resources.Limits[name]
+		return q.IsZero()
+	}
+	return !slices.ContainsFunc(pod.Spec.InitContainers, unlimited) && !slices.ContainsFunc(pod.Spec.Containers, unlimited)
+}
+
+// hugePages are the limits of each size that the node has; zero bytes without one.
+func (c *Config) hugePages(limits v1.ResourceList) map[string]int64 {
+	out := map[string]int64{}
+	for _, size := range c.HugePageSizes {
+		out[size] = 0
+	}
+	for name, q := range limits {
+		if size, ok := HugePageSize(name); ok && slices.Contains(c.HugePageSizes, size) {
+			out[size] = q.Value()
+		}
+	}
+	return out
+}
+
+// HugePageSize is how the kernel writes the size of the pages of a resource: "2MB" for
+// hugepages-2Mi. It is false for other resources.
+func HugePageSize(name v1.ResourceName) (size string, ok bool) {
+	text, ok := strings.CutPrefix(string(name), v1.ResourceHugePagesPrefix)
+	if !ok {
+		return "", false
+	}
+	q, err := resource.ParseQuantity(text)
+	if err != nil || q.Sign() <= 0 {
+		return "", false
+	}
+	return PageSize(q.Value()), true
+}
+
+// PageSize is how the kernel writes a size of bytes: in the largest unit that divides it.
+func PageSize(bytes int64) string {
+	units := []string{"B", "KB", "MB", "GB", "TB", "PB"}
+	for len(units) > 1 && bytes > 0 && bytes%1024 == 0 {
+		bytes, units = bytes/1024, units[1:]
+	}
+	return strconv.FormatInt(bytes, 10) + units[0]
+}
+
+// ForClass are the values of the cgroup of a class, with the pods of the node that are
+// not over, of whatever class they are. Burstable pods weigh what they request together,
+// BestEffort pods nothing; huge pages are the single pods' matter. That of Guaranteed
+// pods is ForNode's.
+func ForClass(c Config, class v1.PodQOSClass, pods []*v1.Pod) Values {
+	v := Values{Shares: minShares}
+	if class == v1.PodQOSBurstable {
+		var milli int64
+		for _, pod := range pods {
+			if podfacts.QOSClass(pod) == class {
+				requests := helper.PodRequests(pod, helper.PodResourcesOptions{})
+				milli += requests.Cpu().MilliValue()
+			}
+		}
+		v.Shares = Shares(milli)
+	}
+	v.HugePages = map[string]int64{}
+	for _, size := range c.HugePageSizes {
+		v.HugePages[size] = UnlimitedHugePages
+	}
+	return v
+}
+
+// ResourcePids is the resource in which a node's processes are counted here: it is no
+// resource of the API.
+const ResourcePids v1.ResourceName = "pid"
+
+// ForNode are the values of the cgroup of all pods, or of one that the node reserves for
+// itself: what list has of CPU, memory, processes and huge pages. What list does not have
+// stays as it is.
+func ForNode(list v1.ResourceList) Values {
+	v := Values{}
+	for name, q := range list {
+		switch size, huge := HugePageSize(name); {
+		case name == v1.ResourceCPU:
+			v.Shares = Shares(q.MilliValue())
+		case name == v1.ResourceMemory:
+			v.Memory = q.Value()
+		case name == ResourcePids:
+			v.Pids = q.Value()
+		case huge:
+			if v.HugePages == nil {
+				v.HugePages = map[string]int64{}
+			}
+			v.HugePages[size] = q.Value()
+		}
+	}
+	return v
+}
+
+// Without is what is left of a node's capacity for its pods: less what is reserved. A
+// reservation of more than there is, is an error that names the resource.
+func Without(capacity v1.ResourceList, reserved ...v1.ResourceList) (v1.ResourceList, error) {
+	left := capacity.DeepCopy()
+	for _, list := range reserved {
+		for name, q := range list {
+			have, ok := left[name]
+			if !ok {
+				continue
+			}
+			have.Sub(q)
+			if have.Sign() < 0 {
+				had := capacity[name]
+				return nil, fmt.Errorf("cgroups: the reservations of %s exceed the node's %s", name, had.String())
+			}
+			left[name] = have
+		}
+	}
+	return left, nil
+}
