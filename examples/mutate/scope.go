@@ -19,7 +19,7 @@ var decisionCode = []string{
 	"status",
 	"status/writer/answer.go", "status/writer/change.go", "status/writer/queue.go", "status/writer/set.go",
 	"status/writer/slot.go", "status/writer/target.go", "status/writer/turn.go",
-	"cri/cgroups", "cri/pods/actions", "cri/pods/garbage", "cri/pods/observe", "cri/pods/request", "cri/pods/resize",
+	"cri/cgroups", "cri/stats", "cri/pods/actions", "cri/pods/garbage", "cri/pods/observe", "cri/pods/request", "cri/pods/resize",
 	"status/node",
 	"volume/begin.go", "volume/desire.go", "volume/end.go", "volume/explain.go", "volume/found.go", "volume/groups.go", "volume/kinds.go",
 	"volume/layout.go", "volume/mountof.go", "volume/next.go", "volume/operation.go", "volume/outofscope.go", "volume/relations.go",

@@ -1,0 +1,29 @@
+package stats_test
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/podwright/podwright/cri/stats"
+)
+
+// What a pod uses, from a tree that was recorded.
+func Example() {
+	r, err := stats.New(stats.Config{FS: os.DirFS("testdata/v1"), Version: stats.V1})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	u, err := r.Read("/podrec/pod1")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(*u.Memory.WorkingSet, "bytes of", *u.Memory.Limit)
+	fmt.Println(*u.CPU.Total)
+	fmt.Println("pressure is known:", u.IO != nil)
+	// Output:
+	// 557056 bytes of 104857600
+	// 6.34669ms
+	// pressure is known: false
+}

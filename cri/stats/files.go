@@ -1,0 +1,170 @@
+package stats
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// unlimitedV1 is what cgroup v1 shows as the limit of memory where there is none, rounded
+// down to pages of any size.
+const unlimitedV1 = math.MaxInt64 &^ (1<<20 - 1)
+
+// files reads small files of the kernel, and notes what was not as it should be.
+type files struct {
+	fs     fs.FS
+	found  bool // one was there
+	unread []error
+}
+
+// text is what a file has; false if it is not there or cannot be read.
+func (f *files) text(name string) (string, bool) {
+	content, err := fs.ReadFile(f.fs, name)
+	switch {
+	case err == nil:
+		f.found = true
+		return strings.TrimSpace(string(content)), true
+	case !errors.Is(err, fs.ErrNotExist):
+		f.note(err)
+	}
+	return "", false
+}
+
+func (f *files) note(err error) { f.unread = append(f.unread, fmt.Errorf("stats: %w", err)) }
+
+// number is the number that a file has; nil if there is none.
+func (f *files) number(name string) *uint64 {
+	text, ok := f.text(name)
+	if !ok {
+		return nil
+	}
+	return f.parse(name, text)
+}
+
+func (f *files) parse(name, text string) *uint64 {
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		f.note(fmt.Errorf("%s: %q is no number", name, text))
+		return nil
+	}
+	return &n
+}
+
+// limit is a number, or nil for "max", and for what cgroup v1 shows instead.
+func (f *files) limit(name string) *uint64 {
+	text, ok := f.text(name)
+	if !ok || text == "max" {
+		return nil
+	}
+	n := f.parse(name, text)
+	if n != nil && *n >= unlimitedV1 {
+		return nil
+	}
+	return n
+}
+
+// table are the lines of a file that are a word and a number. Others are noted.
+func (f *files) table(name string) map[string]uint64 {
+	text, ok := f.text(name)
+	if !ok {
+		return nil
+	}
+	out := map[string]uint64{}
+	for line := range strings.Lines(text) {
+		fields := strings.Fields(line)
+		if len(fields) != 2 {
+			f.note(fmt.Errorf("%s: %q is not a name and a number", name, strings.TrimSpace(line)))
+			continue
+		}
+		if n := f.parse(name+": "+fields[0], fields[1]); n != nil {
+			out[fields[0]] = *n
+		}
+	}
+	return out
+}
+
+// pressure reads a pressure file. A kernel without it, or one that has it switched off
+// (reading it is EOPNOTSUPP), has none. Its second line may be missing: older kernels do
+// not know it of CPUs.
+func (f *files) pressure(name string) *Pressure {
+	content, err := fs.ReadFile(f.fs, name)
+	if err != nil {
+		return nil
+	}
+	var out Pressure
+	some := false
+	for line := range strings.Lines(string(content)) {
+		kind, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
+		stall, ok := parseStall(rest)
+		switch {
+		case ok && kind == "some":
+			out.Some, some = stall, true
+		case ok && kind == "full":
+			out.Full = stall
+		default:
+			f.note(fmt.Errorf("%s: %q is no pressure", name, strings.TrimSpace(line)))
+			return nil
+		}
+	}
+	if !some {
+		f.note(fmt.Errorf("%s: it is empty", name))
+		return nil
+	}
+	return &out
+}
+
+// parseStall reads "avg10=0.00 avg60=0.00 avg300=0.00 total=9589", the total being in
+// microseconds.
+func parseStall(text string) (Stall, bool) {
+	var s Stall
+	fields := strings.Fields(text)
+	averages := []*float64{&s.Avg10, &s.Avg60, &s.Avg300}
+	names := []string{"avg10", "avg60", "avg300"}
+	if len(fields) != len(names)+1 {
+		return s, false
+	}
+	for i, name := range names {
+		value, ok := strings.CutPrefix(fields[i], name+"=")
+		n, err := strconv.ParseFloat(value, 64)
+		if !ok || err != nil || n < 0 || n > 100 {
+			return Stall{}, false
+		}
+		*averages[i] = n
+	}
+	value, ok := strings.CutPrefix(fields[len(names)], "total=")
+	n, err := strconv.ParseInt(value, 10, 64)
+	if !ok || err != nil || n < 0 || n > math.MaxInt64/int64(time.Microsecond) {
+		return Stall{}, false
+	}
+	s.Total = time.Duration(n) * time.Microsecond
+	return s, true
+}
+
+// entry is a value of a table; nil if it has none.
+func entry(table map[string]uint64, name string) *uint64 {
+	n, ok := table[name]
+	if !ok {
+		return nil
+	}
+	return &n
+}
+
+// duration is a counter of units; nil if it is not known, or larger than time is.
+func duration(n *uint64, unit time.Duration) *time.Duration {
+	if n == nil || *n > uint64(math.MaxInt64/unit) {
+		return nil
+	}
+	return new(time.Duration(*n) * unit)
+}
+
+// workingSet is usage without inactive pages of files, if both are known.
+func workingSet(usage, inactiveFile *uint64) *uint64 {
+	if usage == nil || inactiveFile == nil {
+		return nil
+	}
+	return new(less(*usage, *inactiveFile))
+}

@@ -1,0 +1,283 @@
+package stats
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const pod2 = "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod1.slice"
+
+func reader(t testing.TB, files fs.FS, version Version) *Reader {
+	r, err := New(Config{FS: files, Version: version})
+	require.NoError(t, err)
+	return r
+}
+
+// TestRecorded reads trees that kernels have shown: 6.18 with v1, 6.1 with v2.
+func TestRecorded(t *testing.T) {
+	before := time.Now()
+	u, err := reader(t, os.DirFS("testdata/v2"), V2).Read(pod2)
+	require.NoError(t, err)
+	require.False(t, u.Time.Before(before))
+	u.Time = time.Time{}
+	require.Equal(t, Usage{
+		CPU: CPU{Total: new(38954 * time.Microsecond), Pressure: stalled(9589)},
+		Memory: Memory{
+			Usage: new(uint64(241664)), WorkingSet: new(uint64(241664 - 40960)), RSS: new(uint64(110592)),
+			PageFaults: new(uint64(99)), MajorPageFaults: new(uint64(1)), Pressure: stalled(0),
+		},
+		Swap: Swap{Usage: new(uint64(0))}, Processes: new(uint64(1)), IO: stalled(5352),
+	}, u)
+
+	u, err = reader(t, os.DirFS("testdata/v1"), V1).Read("/podrec/pod1")
+	require.NoError(t, err)
+	u.Time = time.Time{}
+	require.Equal(t, Usage{
+		CPU: CPU{Total: new(6346690 * time.Nanosecond)},
+		Memory: Memory{
+			Usage: new(uint64(5890048)), WorkingSet: new(uint64(5890048 - 5332992)), RSS: new(uint64(225280)), Limit: new(uint64(100 << 20)),
+			PageFaults: new(uint64(481)), MajorPageFaults: new(uint64(1)),
+		},
+		Swap: Swap{Usage: new(uint64(0))}, Processes: new(uint64(2)),
+	}, u)
+
+	// The root cgroup of v2 has times and no amounts.
+	u, err = reader(t, os.DirFS("testdata/v2"), V2).Read("/")
+	require.NoError(t, err)
+	require.Equal(t, 40132*time.Millisecond, *u.CPU.Total)
+	require.Nil(t, u.Memory.Usage)
+	require.Nil(t, u.Memory.WorkingSet)
+	require.NotNil(t, u.Memory.RSS)
+	require.Empty(t, u.Unread)
+}
+
+func stalled(micros int64) *Pressure {
+	s := Stall{Total: time.Duration(micros) * time.Microsecond}
+	return &Pressure{Some: s, Full: s}
+}
+
+// What is half written, or nonsense, is unknown and named; the rest is known.
+func TestUnknown(t *testing.T) {
+	full := map[string]string{
+		"cpu.stat": "usage_usec 10\n", "memory.current": "100\n", "memory.stat": "inactive_file 30\nanon 5\n", "memory.max": "1000\n", "pids.current": "3\n",
+		"cpu.pressure": "some avg10=1.50 avg60=2.00 avg300=3.25 total=7\n",
+	}
+	for _, test := range []struct {
+		name, file, text string
+		unread           string
+		want             func(*Usage)
+	}{
+		{"nothing wrong", "pids.current", "4", "", func(u *Usage) { u.Processes = new(uint64(4)) }},
+		{"an empty file", "memory.current", "", `memory.current: "" is no number`, func(u *Usage) { u.Memory.Usage, u.Memory.WorkingSet = nil, nil }},
+		{"a negative number", "pids.current", "-1", `pids.current: "-1" is no number`, func(u *Usage) { u.Processes = nil }},
+		{"a line is cut off", "memory.stat", "anon 5\ninactive_fi", `"inactive_fi" is not a name and a number`, func(u *Usage) { u.Memory.WorkingSet = nil }},
+		{"a value is no number", "memory.stat", "anon x\ninactive_file 30", `memory.stat: anon: "x" is no number`, func(u *Usage) { u.Memory.RSS = nil }},
+		{"no limit", "memory.max", "max", "", func(u *Usage) { u.Memory.Limit = nil }},
+		{"more time than there is", "cpu.stat", "usage_usec 18446744073709551615", "", func(u *Usage) { u.CPU.Total = nil }},
+		{"pressure without a total", "cpu.pressure", "some avg10=1.00 avg60=2.00 avg300=3.00", "is no pressure", func(u *Usage) { u.CPU.Pressure = nil }},
+		{"pressure in another order", "cpu.pressure", "some avg60=1.00 avg10=2.00 avg300=3.00 total=1", "is no pressure", func(u *Usage) { u.CPU.Pressure = nil }},
+		{"pressure of another kind", "cpu.pressure", "most avg10=1.00 avg60=2.00 avg300=3.00 total=1", "is no pressure", func(u *Usage) { u.CPU.Pressure = nil }},
+		{"pressure over a hundred", "cpu.pressure", "some avg10=100.01 avg60=2.00 avg300=3.00 total=1", "is no pressure", func(u *Usage) { u.CPU.Pressure = nil }},
+		{"negative pressure", "cpu.pressure", "some avg10=-1 avg60=2.00 avg300=3.00 total=1", "is no pressure", func(u *Usage) { u.CPU.Pressure = nil }},
+		{"a negative total", "cpu.pressure", "some avg10=1 avg60=2.00 avg300=3.00 total=-1", "is no pressure", func(u *Usage) { u.CPU.Pressure = nil }},
+		{"too large a total", "cpu.pressure", "some avg10=1 avg60=2.00 avg300=3.00 total=9223372036854775807", "is no pressure", func(u *Usage) { u.CPU.Pressure = nil }},
+		{"no pressure that some feel", "cpu.pressure", "full avg10=1 avg60=2.00 avg300=3.00 total=1", "it is empty", func(u *Usage) { u.CPU.Pressure = nil }},
+		{"all feel it", "cpu.pressure", "some avg10=1 avg60=2 avg300=3 total=4\nfull avg10=100 avg60=0 avg300=5 total=6", "", func(u *Usage) {
+			u.CPU.Pressure = &Pressure{
+				Some: Stall{Total: 4 * time.Microsecond, Avg10: 1, Avg60: 2, Avg300: 3}, Full: Stall{Total: 6 * time.Microsecond, Avg10: 100, Avg300: 5},
+			}
+		}},
+	} {
+		files := fstest.MapFS{}
+		for name, text := range full {
+			files["a/b/"+name] = &fstest.MapFile{Data: []byte(text)}
+		}
+		files["a/b/"+test.file] = &fstest.MapFile{Data: []byte(test.text)}
+		want := Usage{
+			CPU: CPU{
+				Total: new(10 * time.Microsecond), Pressure: &Pressure{Some: Stall{Total: 7 * time.Microsecond, Avg10: 1.5, Avg60: 2, Avg300: 3.25}},
+			},
+			Memory:    Memory{Usage: new(uint64(100)), WorkingSet: new(uint64(70)), RSS: new(uint64(5)), Limit: new(uint64(1000))},
+			Processes: new(uint64(3)),
+		}
+		test.want(&want)
+		got, err := reader(t, files, V2).Read("a/b/")
+		require.NoError(t, err)
+		if test.unread == "" {
+			require.Empty(t, got.Unread, test.name)
+		} else {
+			require.Len(t, got.Unread, 1, test.name)
+			require.ErrorContains(t, got.Unread[0], test.unread, test.name)
+		}
+		got.Time, got.Unread = time.Time{}, nil
+		require.Equal(t, want, got, test.name)
+	}
+}
+
+// failing has one file that cannot be read.
+type failing struct {
+	fstest.MapFS
+	name string
+}
+
+func (f failing) ReadFile(name string) ([]byte, error) {
+	if name == f.name {
+		return nil, &fs.PathError{Op: "read", Path: name, Err: errors.New("input/output error")}
+	}
+	return f.MapFS.ReadFile(name)
+}
+
+func (f failing) Open(name string) (fs.File, error) { return f.MapFS.Open(name) }
+
+func TestErrors(t *testing.T) {
+	_, err := New(Config{Version: V2})
+	require.EqualError(t, err, "stats: Config.FS is required")
+	_, err = New(Config{FS: fstest.MapFS{}, Version: 3})
+	require.EqualError(t, err, "stats: Config.Version: 3 is neither 1 nor 2")
+	for _, version := range []Version{V1, V2} {
+		_, err = reader(t, fstest.MapFS{}, version).Read("/kubepods")
+		require.ErrorIs(t, err, fs.ErrNotExist)
+		require.ErrorContains(t, err, "cgroup /kubepods")
+	}
+	files := failing{fstest.MapFS{"a/pids.current": {Data: []byte("3")}, "a/memory.current": {}, "a/io.pressure": {}}, "a/memory.current"}
+	u, err := reader(t, files, V2).Read("a")
+	require.NoError(t, err)
+	require.EqualValues(t, 3, *u.Processes)
+	require.Len(t, u.Unread, 2)
+	require.ErrorContains(t, u.Unread[0], "a/memory.current: input/output error")
+	require.ErrorContains(t, u.Unread[1], "a/io.pressure: it is empty")
+}
+
+func TestSwapV1(t *testing.T) {
+	files := func(limit, both string) fstest.MapFS {
+		return fstest.MapFS{
+			"memory/a/memory.usage_in_bytes": {Data: []byte("100")}, "memory/a/memory.limit_in_bytes": {Data: []byte("1000")},
+			"memory/a/memory.memsw.usage_in_bytes": {Data: []byte(both)}, "memory/a/memory.memsw.limit_in_bytes": {Data: []byte(limit)},
+		}
+	}
+	for _, test := range []struct {
+		limit, both string
+		want        Swap
+	}{
+		{"1500", "130", Swap{Usage: new(uint64(30)), Limit: new(uint64(500))}},
+		{"1000", "90", Swap{Usage: new(uint64(0)), Limit: new(uint64(0))}},
+		{"9223372036854771712", "100", Swap{Usage: new(uint64(0))}},
+		{"9223372036854710272", "", Swap{}}, // pages of 64 KiB
+	} {
+		u, err := reader(t, files(test.limit, test.both), V1).Read("a")
+		require.NoError(t, err)
+		require.Equal(t, test.want, u.Swap)
+	}
+}
+
+func TestRate(t *testing.T) {
+	at := func(seconds int, total *time.Duration) Usage {
+		return Usage{Time: time.Unix(int64(seconds), 0), CPU: CPU{Total: total}}
+	}
+	second, three := new(time.Second), new(3*time.Second)
+	require.EqualValues(t, 500_000_000, *Rate(at(10, second), at(14, three)))
+	require.EqualValues(t, 0, *Rate(at(10, second), at(14, second)))
+	require.Nil(t, Rate(at(10, three), at(14, second)), "it ran backwards")
+	require.Nil(t, Rate(at(10, second), at(10, three)), "no time has passed")
+	require.Nil(t, Rate(at(10, nil), at(14, three)))
+	require.Nil(t, Rate(at(10, second), at(14, nil)))
+}
+
+func TestAvailable(t *testing.T) {
+	n := func(n uint64) *uint64 { return &n }
+	for _, test := range []struct{ limit, machine, used, want *uint64 }{
+		{n(100), n(1000), n(30), n(70)},
+		{n(5000), n(1000), n(30), n(970)},
+		{nil, n(1000), n(30), n(970)},
+		{n(100), nil, n(130), n(0)},
+		{nil, nil, n(30), nil},
+		{n(100), n(1000), nil, nil},
+	} {
+		require.Equal(t, test.want, Memory{Limit: test.limit, WorkingSet: test.used}.Available(test.machine))
+	}
+}
+
+func TestReadMachine(t *testing.T) {
+	m, err := ReadMachine(os.DirFS("testdata/proc"))
+	require.NoError(t, err)
+	require.EqualValues(t, 3043268<<10, *m.Memory)
+	require.EqualValues(t, (3043268-2840648)<<10, *m.Used.Memory)
+	require.EqualValues(t, 0, *m.Swap)
+	require.EqualValues(t, 0, *m.Used.Swap)
+	require.Equal(t, (1585+2561+47)*10*time.Millisecond, *m.Busy)
+	require.Equal(t, 2, m.Processors)
+	require.Equal(t, time.Unix(1795399146, 0), m.Boot)
+	require.Empty(t, m.Unread)
+
+	_, err = ReadMachine(nil)
+	require.EqualError(t, err, "stats: proc is required")
+	for text, unread := range map[string]string{
+		"cpu 1 2 3": "stat: cpu has 3 numbers", "cpu 1 2 3 4 5 6 7 x": `"x" is no number`, "btime soon": `stat: btime: "soon" is no number`,
+	} {
+		m, err := ReadMachine(fstest.MapFS{"stat": {Data: []byte(text)}, "meminfo": {Data: []byte("MemTotal: 5 kB\nHugePages_Total: 3\nMemFree: x kB")}})
+		require.NoError(t, err)
+		require.Len(t, m.Unread, 2)
+		require.ErrorContains(t, m.Unread[0], `meminfo: MemFree: "x" is no number`)
+		require.ErrorContains(t, m.Unread[1], unread)
+		require.Nil(t, m.Busy)
+		require.Nil(t, m.Used.Memory)
+		require.EqualValues(t, 5<<10, *m.Memory)
+		require.True(t, m.Boot.IsZero())
+	}
+	m, err = ReadMachine(fstest.MapFS{})
+	require.NoError(t, err)
+	require.Nil(t, m.Memory)
+}
+
+// TestThisMachine reads the kernel that runs the test.
+func TestThisMachine(t *testing.T) {
+	m, err := ReadMachine(os.DirFS("/proc"))
+	require.NoError(t, err)
+	require.Empty(t, m.Unread)
+	require.Positive(t, *m.Memory)
+	require.Positive(t, m.Processors)
+	require.Positive(t, *m.Busy)
+	require.True(t, m.Boot.Before(time.Now()))
+	version := V1
+	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err == nil {
+		version = V2
+	}
+	u, err := reader(t, os.DirFS("/sys/fs/cgroup"), version).Read("/")
+	require.NoError(t, err)
+	require.Positive(t, *u.CPU.Total)
+	require.Empty(t, u.Unread)
+}
+
+// FuzzRead: nothing that stands in the files is more than an unknown figure.
+func FuzzRead(f *testing.F) {
+	f.Add("usage_usec 5", "inactive_file 3", "7", "some avg10=0.00 avg60=0.00 avg300=0.00 total=1")
+	f.Fuzz(func(t *testing.T, cpu, memory, current, pressure string) {
+		files := fstest.MapFS{}
+		for name, text := range map[string]string{"cpu.stat": cpu, "memory.stat": memory, "memory.current": current, "io.pressure": pressure} {
+			files["a/"+name] = &fstest.MapFile{Data: []byte(text)}
+		}
+		u, err := reader(t, files, V2).Read("a")
+		require.NoError(t, err)
+		if u.CPU.Total != nil {
+			require.GreaterOrEqual(t, *u.CPU.Total, time.Duration(0))
+			require.Contains(t, cpu, "usage_usec")
+		}
+		if u.Memory.WorkingSet != nil {
+			require.LessOrEqual(t, *u.Memory.WorkingSet, *u.Memory.Usage)
+		}
+		if u.IO != nil {
+			require.True(t, strings.Contains(pressure, "some"))
+			require.GreaterOrEqual(t, u.IO.Some.Total, time.Duration(0))
+		}
+	})
+}

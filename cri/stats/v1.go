@@ -1,0 +1,34 @@
+package stats
+
+import (
+	"path"
+	"time"
+)
+
+// readV1 reads the folder of a cgroup in the hierarchy of each controller.
+func readV1(f *files, folder string, u *Usage) {
+	in := func(controller, name string) string { return path.Join(controller, folder, name) }
+	u.CPU.Total = duration(f.number(in("cpuacct", "cpuacct.usage")), time.Nanosecond)
+
+	// What begins with total_ is of the cgroup and all below it.
+	memory := f.table(in("memory", "memory.stat"))
+	u.Memory = Memory{
+		Usage: f.number(in("memory", "memory.usage_in_bytes")), Limit: f.limit(in("memory", "memory.limit_in_bytes")),
+		RSS: entry(memory, "total_rss"), PageFaults: entry(memory, "total_pgfault"), MajorPageFaults: entry(memory, "total_pgmajfault"),
+	}
+	u.Memory.WorkingSet = workingSet(u.Memory.Usage, entry(memory, "total_inactive_file"))
+	u.Swap = swapV1(f, in, u.Memory)
+	u.Processes = f.number(in("pids", "pids.current"))
+}
+
+// swapV1 takes memory from what cgroup v1 counts together: memory and swap.
+func swapV1(f *files, in func(controller, name string) string, memory Memory) (s Swap) {
+	both, limit := f.number(in("memory", "memory.memsw.usage_in_bytes")), f.limit(in("memory", "memory.memsw.limit_in_bytes"))
+	if both != nil && memory.Usage != nil {
+		s.Usage = new(less(*both, *memory.Usage))
+	}
+	if limit != nil && memory.Limit != nil {
+		s.Limit = new(less(*limit, *memory.Limit))
+	}
+	return s
+}
