@@ -48,9 +48,6 @@ func New(cfg Config) (*Reader, error) {
 // wraps fs.ErrNotExist.
 func (r *Reader) Read(cgroup string) (Usage, error) {
 	folder := strings.TrimPrefix(path.Clean("/"+cgroup), "/")
-	if folder == "" {
-		folder = "."
-	}
 	u := Usage{Time: time.Now()}
 	files := &files{fs: r.cfg.FS}
 	if r.cfg.Version == V1 {

@@ -178,6 +178,11 @@ func TestSwapV1(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, test.want, u.Swap)
 	}
+	unlimited := files("1500", "130")
+	unlimited["memory/a/memory.limit_in_bytes"].Data = []byte("9223372036854771712")
+	u, err := reader(t, unlimited, V1).Read("a")
+	require.NoError(t, err)
+	require.Equal(t, Swap{Usage: new(uint64(30))}, u.Swap)
 }
 
 func TestRate(t *testing.T) {
@@ -222,7 +227,7 @@ func TestReadMachine(t *testing.T) {
 	_, err = ReadMachine(nil)
 	require.EqualError(t, err, "stats: proc is required")
 	for text, unread := range map[string]string{
-		"cpu 1 2 3": "stat: cpu has 3 numbers", "cpu 1 2 3 4 5 6 7 x": `"x" is no number`, "btime soon": `stat: btime: "soon" is no number`,
+		"\ncpu 1 2 3 4 5 6 7\nbtime": "stat: cpu has 7 numbers", "cpu 1 2 3 4 5 6 7 x": `"x" is no number`, "btime soon": `stat: btime: "soon" is no number`,
 	} {
 		m, err := ReadMachine(fstest.MapFS{"stat": {Data: []byte(text)}, "meminfo": {Data: []byte("MemTotal: 5 kB\nHugePages_Total: 3\nMemFree: x kB")}})
 		require.NoError(t, err)
