@@ -1,0 +1,257 @@
+package cgroups
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	oci "github.com/opencontainers/cgroups"
+	"github.com/opencontainers/cgroups/manager"
+
+	"github.com/podwright/podwright/cri/cgroups"
+)
+
+// mountpoint is where systems have their cgroups.
+const mountpoint = "/sys/fs/cgroup"
+
+// What a pod's cgroup has to have.
+var (
+	controllersV1 = []string{"cpu", "cpuacct", "cpuset", "memory"}
+	controllersV2 = []string{"cpu", "cpuset", "hugetlb", "memory", "pids"}
+)
+
+// killings is how often processes are killed before a cgroup counts as one that cannot
+// be removed, and killPause the time they have to end.
+const (
+	killings  = 5
+	killPause = 100 * time.Millisecond
+)
+
+// Host is the Kernel of the machine. Use NewHost.
+type Host struct {
+	driver  cgroups.Driver
+	version cgroups.Version
+	// needed are the controllers that a cgroup has to have.
+	needed []string
+	huge   []string
+}
+
+var _ Kernel = (*Host)(nil)
+
+// NewHost returns the machine's cgroups, made by a driver. A controller that pods need
+// and the machine does not have is an error that names it.
+func NewHost(driver cgroups.Driver) (*Host, error) {
+	h := &Host{driver: driver, version: cgroups.V1, needed: controllersV1}
+	if oci.IsCgroup2UnifiedMode() {
+		h.version = cgroups.V2
+		root, err := controllers(mountpoint)
+		if err != nil {
+			return nil, fmt.Errorf("cgroups: %w", err)
+		}
+		h.needed = slices.DeleteFunc(slices.Clone(controllersV2), func(c string) bool { return c == "hugetlb" && !slices.Contains(root, c) })
+		for _, c := range h.needed {
+			if !slices.Contains(root, c) {
+				return nil, fmt.Errorf("cgroups: the kernel has no controller %s in %s", c, mountpoint)
+			}
+		}
+	} else {
+		for _, c := range h.needed {
+			if _, err := os.Stat(filepath.Join(mountpoint, c)); err != nil {
+				return nil, fmt.Errorf("cgroups: controller %s is not mounted: %w", c, err)
+			}
+		}
+	}
+	if h.hasHugePages() {
+		h.huge = oci.HugePageSizes()
+	}
+	return h, nil
+}
+
+func (h *Host) hasHugePages() bool {
+	if h.version == cgroups.V2 {
+		return slices.Contains(h.needed, "hugetlb")
+	}
+	_, err := os.Stat(filepath.Join(mountpoint, "hugetlb"))
+	return err == nil
+}
+
+// Version is that of the machine's hierarchy.
+func (h *Host) Version() cgroups.Version { return h.version }
+
+// HugePageSizes are those that can be limited, as the kernel writes them.
+func (h *Host) HugePageSizes() []string { return slices.Clone(h.huge) }
+
+func controllers(folder string) ([]string, error) {
+	text, err := os.ReadFile(filepath.Join(folder, "cgroup.controllers"))
+	return strings.Fields(string(text)), err
+}
+
+// folders are where a cgroup is, of version 1 in the hierarchy of each controller that
+// it needs.
+func (h *Host) folders(n cgroups.Name) []string {
+	at := h.driver.Path(n)
+	if h.version == cgroups.V2 {
+		return []string{filepath.Join(mountpoint, at)}
+	}
+	out := make([]string, len(h.needed))
+	for i, c := range h.needed {
+		out[i] = filepath.Join(mountpoint, c, at)
+	}
+	return out
+}
+
+// IsComplete implements Kernel.
+func (h *Host) IsComplete(n cgroups.Name) (bool, error) {
+	for _, folder := range h.folders(n) {
+		var have []string
+		var err error
+		if h.version == cgroups.V2 {
+			have, err = controllers(folder)
+		} else {
+			_, err = os.Stat(folder)
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		missing := func(c string) bool { return !slices.Contains(have, c) }
+		if h.version == cgroups.V2 && slices.ContainsFunc(h.needed, missing) {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// Children implements Kernel.
+func (h *Host) Children(n cgroups.Name) ([]cgroups.Name, error) {
+	var out []cgroups.Name
+	seen := map[string]bool{}
+	for _, folder := range h.folders(n) {
+		entries, err := os.ReadDir(folder)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		for _, e := range entries {
+			if !e.IsDir() || seen[e.Name()] {
+				continue
+			}
+			seen[e.Name()] = true
+			child, err := h.driver.Parse(path.Join(h.driver.Path(n), e.Name()))
+			if err == nil && len(child) == len(n)+1 { // else it is a scope, or a service
+				out = append(out, child)
+			}
+		}
+	}
+	return out, nil
+}
+
+// Set implements Kernel.
+func (h *Host) Set(_ context.Context, n cgroups.Name, v cgroups.Values) error {
+	r := h.resources(v)
+	m, err := h.manager(n, r)
+	if err != nil {
+		return err
+	}
+	if err := m.Apply(-1); err != nil { // no process
+		return err
+	}
+	return m.Set(r)
+}
+
+func (h *Host) manager(n cgroups.Name, r *oci.Resources) (oci.Manager, error) {
+	at := h.driver.Path(n)
+	config := &oci.Cgroup{Resources: r, Systemd: h.driver == cgroups.Systemd}
+	if config.Systemd {
+		config.Name, config.Parent = path.Base(at), path.Base(path.Dir(at))
+		if config.Parent == "/" {
+			config.Parent = "-.slice"
+		}
+	} else {
+		config.Path = at
+	}
+	return manager.New(config)
+}
+
+// resources are values in the words of the library. Of huge pages it is told only what
+// the machine can limit.
+func (h *Host) resources(v cgroups.Values) *oci.Resources {
+	r := &oci.Resources{
+		SkipDevices: true, SkipFreezeOnSet: true,
+		CpuQuota: v.Quota, CpuPeriod: v.Period, Memory: v.Memory,
+	}
+	switch {
+	case v.Shares > 0 && h.version == cgroups.V2:
+		r.CpuWeight = cgroups.Weight(v.Shares)
+	case v.Shares > 0:
+		r.CpuShares = v.Shares
+	}
+	if v.Pids != 0 {
+		r.PidsLimit = &v.Pids
+	}
+	for size, n := range v.HugePages {
+		if slices.Contains(h.huge, size) {
+			r.HugetlbLimit = append(r.HugetlbLimit, &oci.HugepageLimit{Pagesize: size, Limit: uint64(n)})
+		}
+	}
+	return r
+}
+
+// Remove implements Kernel.
+func (h *Host) Remove(ctx context.Context, n cgroups.Name) error {
+	if !slices.ContainsFunc(h.folders(n), exists) {
+		return nil
+	}
+	m, err := h.manager(n, &oci.Resources{SkipDevices: true})
+	if err != nil {
+		return err
+	}
+	for range killings {
+		killed, err := h.kill(n)
+		if err != nil {
+			return err
+		}
+		if !killed {
+			break
+		}
+		select {
+		case <-time.After(killPause):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	if err := m.Destroy(); err != nil {
+		return fmt.Errorf("%s: %w", h.driver.Path(n), err)
+	}
+	return nil
+}
+
+// kill kills what runs in a cgroup and below it, and tells whether there was something.
+// Of version 1 it looks at all hierarchies: a process need not be in the same place of each.
+func (h *Host) kill(n cgroups.Name) (some bool, err error) {
+	for _, folder := range h.folders(n) {
+		pids, err := oci.GetAllPids(folder)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return some, err
+		}
+		for _, pid := range pids {
+			some = true
+			_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
+		}
+	}
+	return some, nil
+}
+
+func exists(folder string) bool {
+	_, err := os.Stat(folder)
+	return err == nil
+}

@@ -1,0 +1,115 @@
+package cgroups
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/podwright/podwright/cri/cgroups"
+)
+
+// Memory is a Kernel in memory. Its zero value has no cgroups.
+type Memory struct {
+	mu     sync.Mutex
+	groups map[string]cgroups.Values
+	// Fail is asked before each change, if it is set: a cgroup's path in cgroupfs's
+	// words, and what is done.
+	Fail func(path, what string) error
+}
+
+var _ Kernel = (*Memory)(nil)
+
+func pathOf(n cgroups.Name) string { return cgroups.Cgroupfs.Path(n) }
+
+func (m *Memory) fails(n cgroups.Name, what string) error {
+	if m.Fail == nil {
+		return nil
+	}
+	return m.Fail(pathOf(n), what)
+}
+
+// Set implements Kernel.
+func (m *Memory) Set(_ context.Context, n cgroups.Name, v cgroups.Values) error {
+	if err := m.fails(n, "set"); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.groups == nil {
+		m.groups = map[string]cgroups.Values{}
+	}
+	for i := range n {
+		if at := pathOf(n[:i+1]); i < len(n)-1 {
+			m.groups[at] = merge(m.groups[at], cgroups.Values{})
+		} else {
+			m.groups[at] = merge(m.groups[at], v)
+		}
+	}
+	return nil
+}
+
+// merge is what a cgroup has when it is given more.
+func merge(have, v cgroups.Values) cgroups.Values {
+	set(&have.Shares, v.Shares)
+	set(&have.Quota, v.Quota)
+	set(&have.Period, v.Period)
+	set(&have.Memory, v.Memory)
+	set(&have.Pids, v.Pids)
+	have.HugePages = maps.Clone(have.HugePages)
+	for size, n := range v.HugePages {
+		if have.HugePages == nil {
+			have.HugePages = map[string]int64{}
+		}
+		have.HugePages[size] = n
+	}
+	return have
+}
+
+func set[T comparable](have *T, n T) {
+	var none T
+	if n != none {
+		*have = n
+	}
+}
+
+// IsComplete implements Kernel.
+func (m *Memory) IsComplete(n cgroups.Name) (bool, error) {
+	_, ok := m.Get(pathOf(n))
+	return ok, m.fails(n, "look")
+}
+
+// Children implements Kernel.
+func (m *Memory) Children(n cgroups.Name) (out []cgroups.Name, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, at := range slices.Sorted(maps.Keys(m.groups)) {
+		rest, ok := strings.CutPrefix(at, pathOf(n)+"/")
+		if ok && !strings.Contains(rest, "/") {
+			out = append(out, n.Child(rest))
+		}
+	}
+	return out, m.fails(n, "list")
+}
+
+// Remove implements Kernel.
+func (m *Memory) Remove(_ context.Context, n cgroups.Name) error {
+	if err := m.fails(n, "remove"); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	maps.DeleteFunc(m.groups, func(at string, _ cgroups.Values) bool {
+		return at == pathOf(n) || strings.HasPrefix(at, pathOf(n)+"/")
+	})
+	return nil
+}
+
+// Get returns what a cgroup has, by its path in cgroupfs's words.
+func (m *Memory) Get(path string) (cgroups.Values, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	v, ok := m.groups[path]
+	return v, ok
+}

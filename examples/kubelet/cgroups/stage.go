@@ -1,0 +1,201 @@
+package cgroups
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/cri/cgroups"
+	"github.com/podwright/podwright/podworkers/stages"
+)
+
+// Config configures a Stage. Kernel and Tree are required.
+type Config struct {
+	Kernel Kernel
+	Tree   *cgroups.Tree
+	// Values is what holds for the pods of the node.
+	Values cgroups.Config
+	// Node are the values of the cgroup of all pods: what the node may give to them.
+	// Empty leaves it without limits.
+	Node cgroups.Values
+}
+
+// Stage keeps a cgroup for each pod. Use New.
+type Stage struct {
+	cfg Config
+
+	mu sync.Mutex
+	// given is what pods' cgroups have, as far as this agent knows.
+	given map[types.UID]given
+	// listed tells that given has had all pods of the node once: before, the weight of a
+	// class is not known and stays as the last agent has left it.
+	listed bool
+	// burstable is the weight that the class has; zero if that is not known.
+	burstable uint64
+	// weighing tells that a call is about to give it.
+	weighing bool
+}
+
+// given is a pod, and what its cgroup was given.
+type given struct {
+	pod    *v1.Pod
+	values *cgroups.Values // nil: not known
+}
+
+var _ stages.Stage = (*Stage)(nil)
+
+// New returns a Stage. It does nothing yet: see Setup.
+func New(cfg Config) (*Stage, error) {
+	switch {
+	case cfg.Kernel == nil:
+		return nil, errors.New("cgroups: Config.Kernel is required")
+	case cfg.Tree == nil:
+		return nil, errors.New("cgroups: Config.Tree is required")
+	}
+	return &Stage{cfg: cfg, given: map[types.UID]given{}}, nil
+}
+
+// Setup makes the cgroups of all pods and of their classes. It is called at the start,
+// and whenever somebody may have removed them.
+func (s *Stage) Setup(ctx context.Context) error {
+	if err := s.cfg.Kernel.Set(ctx, s.cfg.Tree.Pods(), s.cfg.Node); err != nil {
+		return fmt.Errorf("cgroups: of all pods: %w", err)
+	}
+	for _, class := range cgroups.Classes() {
+		values := cgroups.ForClass(s.cfg.Values, class, nil)
+		if there, err := s.cfg.Kernel.IsComplete(s.cfg.Tree.Class(class)); err == nil && there {
+			values.Shares = 0 // pods may run in it
+		}
+		if err := s.cfg.Kernel.Set(ctx, s.cfg.Tree.Class(class), values); err != nil {
+			return fmt.Errorf("cgroups: of %s pods: %w", class, err)
+		}
+	}
+	return nil
+}
+
+// Prepare makes a pod's cgroup, or gives it what has changed. It implements stages.Stage.
+func (s *Stage) Prepare(ctx context.Context, pod *v1.Pod) error {
+	name, values := s.cfg.Tree.Pod(pod), cgroups.ForPod(s.cfg.Values, pod)
+	there, err := s.cfg.Kernel.IsComplete(name)
+	if err != nil {
+		return fmt.Errorf("cgroups: %w", err)
+	}
+	if !there || !s.has(pod.UID, values) {
+		if err := s.cfg.Kernel.Set(ctx, name, values); err != nil {
+			return fmt.Errorf("cgroups: %s: %w", s.cfg.Tree.Path(name), err)
+		}
+	}
+	s.mu.Lock()
+	s.given[pod.UID] = given{pod: pod, values: &values}
+	s.mu.Unlock()
+	_ = s.weigh(ctx) // that is no matter of this pod: Update tries again, and tells
+	return nil
+}
+
+func (s *Stage) has(uid types.UID, values cgroups.Values) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	had := s.given[uid].values
+	return had != nil && had.Equal(values)
+}
+
+// Release removes a pod's cgroup, whatever its class was. It implements stages.Stage.
+func (s *Stage) Release(ctx context.Context, uid types.UID) error {
+	var errs []error
+	for _, class := range append(cgroups.Classes(), v1.PodQOSGuaranteed) {
+		pod := &v1.Pod{Status: v1.PodStatus{QOSClass: class}}
+		pod.UID = uid
+		errs = append(errs, s.cfg.Kernel.Remove(ctx, s.cfg.Tree.Pod(pod)))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("cgroups: %w", err)
+	}
+	s.mu.Lock()
+	delete(s.given, uid)
+	s.mu.Unlock()
+	_ = s.weigh(ctx) // as in Prepare
+	return nil
+}
+
+// Leftovers names the pods that have a cgroup. It implements stages.Stage.
+func (s *Stage) Leftovers(context.Context) ([]types.UID, error) {
+	var out []types.UID
+	for _, class := range append(cgroups.Classes(), v1.PodQOSGuaranteed) {
+		children, err := s.cfg.Kernel.Children(s.cfg.Tree.Class(class))
+		if err != nil {
+			return nil, fmt.Errorf("cgroups: %w", err)
+		}
+		for _, child := range children {
+			if uid, _, ok := s.cfg.Tree.PodOf(child); ok {
+				out = append(out, uid)
+			}
+		}
+	}
+	return out, nil
+}
+
+// Update says which pods there are that are not over, all of them, so that their classes
+// weigh what they ask for. Until it was called once, classes keep the weight they have.
+// It is called now and then: what has failed is tried again.
+func (s *Stage) Update(ctx context.Context, pods []*v1.Pod) error {
+	s.mu.Lock()
+	s.listed = true
+	all := make(map[types.UID]given, len(pods))
+	for _, pod := range pods {
+		all[pod.UID] = given{pod: pod, values: s.given[pod.UID].values}
+	}
+	s.given = all
+	s.mu.Unlock()
+	return s.weigh(ctx)
+}
+
+// weigh gives the class of Burstable pods its weight, if that has changed. While another
+// call does that, which may take long, this one leaves it to that.
+func (s *Stage) weigh(ctx context.Context) error {
+	if !s.begin() {
+		return nil
+	}
+	for {
+		shares, changed := s.next()
+		if !changed {
+			return nil
+		}
+		err := s.cfg.Kernel.Set(ctx, s.cfg.Tree.Class(v1.PodQOSBurstable), cgroups.Values{Shares: shares})
+		s.mu.Lock()
+		if err != nil {
+			s.weighing = false
+			s.mu.Unlock()
+			return fmt.Errorf("cgroups: of %s pods: %w", v1.PodQOSBurstable, err)
+		}
+		s.burstable = shares
+		s.mu.Unlock()
+	}
+}
+
+func (s *Stage) begin() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.listed || s.weighing {
+		return false
+	}
+	s.weighing = true
+	return true
+}
+
+// next is the weight that the class is to have, and whether it has another one. If it
+// has not, nobody weighs any more.
+func (s *Stage) next() (shares uint64, changed bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	pods := make([]*v1.Pod, 0, len(s.given))
+	for _, g := range s.given {
+		pods = append(pods, g.pod)
+	}
+	shares = cgroups.ForClass(s.cfg.Values, v1.PodQOSBurstable, pods).Shares
+	s.weighing = shares != s.burstable
+	return shares, s.weighing
+}

@@ -1,0 +1,211 @@
+package cgroups_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/cri/cgroups"
+	kubelet "github.com/podwright/podwright/examples/kubelet/cgroups"
+	"github.com/podwright/podwright/podworkers/stages"
+	"github.com/podwright/podwright/podworkers/stages/stagestest"
+)
+
+// The library keeps its connections to systemd for as long as the process lives.
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m,
+		goleak.IgnoreAnyFunction("github.com/godbus/dbus/v5.(*Conn).inWorker"),
+		goleak.IgnoreAnyFunction("github.com/godbus/dbus/v5.newConn.func1"),
+		goleak.IgnoreAnyFunction("github.com/coreos/go-systemd/v22/dbus.(*Conn).dispatch.func1"),
+	)
+}
+
+func tree(t testing.TB, driver cgroups.Driver) *cgroups.Tree {
+	tree, err := cgroups.NewTree(driver, "")
+	require.NoError(t, err)
+	return tree
+}
+
+func open(t testing.TB, k kubelet.Kernel, cfg kubelet.Config) *kubelet.Stage {
+	cfg.Kernel = k
+	if cfg.Tree == nil {
+		cfg.Tree = tree(t, cgroups.Cgroupfs)
+	}
+	s, err := kubelet.New(cfg)
+	require.NoError(t, err)
+	require.NoError(t, s.Setup(t.Context()))
+	return s
+}
+
+// podOf asks for CPU in thousandths, with a limit of the same if it is Guaranteed.
+func podOf(uid types.UID, class v1.PodQOSClass, milli int64) *v1.Pod {
+	list := v1.ResourceList{v1.ResourceCPU: *resource.NewMilliQuantity(milli, resource.DecimalSI), v1.ResourceMemory: resource.MustParse("64Mi")}
+	var r v1.ResourceRequirements
+	switch class {
+	case v1.PodQOSGuaranteed:
+		r = v1.ResourceRequirements{Requests: list, Limits: list}
+	case v1.PodQOSBurstable:
+		r = v1.ResourceRequirements{Requests: list}
+	}
+	return &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{UID: uid, Name: string(uid), Namespace: "ns"},
+		Spec:       v1.PodSpec{Containers: []v1.Container{{Resources: r}}},
+	}
+}
+
+func TestStageKeepsItsContract(t *testing.T) {
+	stagestest.Run(t, func(t testing.TB) stagestest.Harness {
+		memory := &kubelet.Memory{}
+		at := tree(t, cgroups.Cgroupfs)
+		return stagestest.Harness{
+			Open: func() (stages.Stage, error) { return open(t, memory, kubelet.Config{}), nil },
+			Holds: func(uid types.UID) bool {
+				_, ok := memory.Get("/kubepods/besteffort/pod" + string(uid))
+				return ok
+			},
+			Halfway: map[string]func(*v1.Pod) error{
+				"made, without values": func(pod *v1.Pod) error { return memory.Set(t.Context(), at.Pod(pod), cgroups.Values{}) },
+			},
+		}
+	})
+}
+
+func TestNew(t *testing.T) {
+	_, err := kubelet.New(kubelet.Config{Tree: tree(t, cgroups.Cgroupfs)})
+	require.EqualError(t, err, "cgroups: Config.Kernel is required")
+	_, err = kubelet.New(kubelet.Config{Kernel: &kubelet.Memory{}})
+	require.EqualError(t, err, "cgroups: Config.Tree is required")
+}
+
+// A pod's cgroup has its values, gets new ones when the pod is resized, and is not
+// written to otherwise.
+func TestValues(t *testing.T) {
+	sets := 0
+	memory := &kubelet.Memory{Fail: func(path, what string) error {
+		if what == "set" && strings.Contains(path, "/podu") {
+			sets++
+		}
+		return nil
+	}}
+	s := open(t, memory, kubelet.Config{Values: cgroups.Config{PodPids: 50}, Node: cgroups.Values{Memory: 1 << 30}})
+	all, _ := memory.Get("/kubepods")
+	require.EqualValues(t, 1<<30, all.Memory)
+
+	for range 3 {
+		require.NoError(t, s.Prepare(t.Context(), podOf("u", v1.PodQOSGuaranteed, 500)))
+	}
+	require.Equal(t, 1, sets)
+	v, ok := memory.Get("/kubepods/podu")
+	require.True(t, ok)
+	require.True(t, v.Equal(cgroups.Values{Shares: 512, Quota: 50_000, Period: 100_000, Memory: 64 << 20, Pids: 50}), "%+v", v)
+
+	require.NoError(t, s.Prepare(t.Context(), podOf("u", v1.PodQOSGuaranteed, 1000)))
+	require.Equal(t, 2, sets)
+	v, _ = memory.Get("/kubepods/podu")
+	require.EqualValues(t, 100_000, v.Quota)
+
+	require.NoError(t, memory.Remove(t.Context(), cgroups.Name{"kubepods", "podu"}), "by somebody else")
+	require.NoError(t, s.Prepare(t.Context(), podOf("u", v1.PodQOSGuaranteed, 1000)))
+	_, ok = memory.Get("/kubepods/podu")
+	require.True(t, ok, "it is made anew")
+}
+
+// The class of Burstable pods weighs what they ask for together. An agent that has just
+// started does not know, and leaves what is there.
+func TestWeight(t *testing.T) {
+	memory := &kubelet.Memory{}
+	weight := func() uint64 {
+		v, _ := memory.Get("/kubepods/burstable")
+		return v.Shares
+	}
+	a, b, c := podOf("a", v1.PodQOSBurstable, 500), podOf("b", v1.PodQOSBurstable, 250), podOf("c", v1.PodQOSGuaranteed, 1000)
+	s := open(t, memory, kubelet.Config{})
+	require.EqualValues(t, 2, weight())
+	require.NoError(t, s.Update(t.Context(), nil))
+	for _, pod := range []*v1.Pod{a, b, c} {
+		require.NoError(t, s.Prepare(t.Context(), pod))
+	}
+	require.EqualValues(t, 768, weight())
+
+	s = open(t, memory, kubelet.Config{})
+	require.EqualValues(t, 768, weight(), "pods run in it")
+	require.NoError(t, s.Prepare(t.Context(), a))
+	require.EqualValues(t, 768, weight(), "one of them was seen")
+	require.NoError(t, s.Update(t.Context(), []*v1.Pod{a, b, c}))
+	require.EqualValues(t, 768, weight())
+	require.NoError(t, s.Release(t.Context(), "a"))
+	require.EqualValues(t, 256, weight())
+	require.NoError(t, s.Update(t.Context(), []*v1.Pod{c}))
+	require.EqualValues(t, 2, weight())
+}
+
+// What fails names the cgroup, harms no other pod, and is done by the next call.
+func TestFailures(t *testing.T) {
+	broken := errors.New("read-only file system")
+	var at, what string
+	memory := &kubelet.Memory{Fail: func(path, w string) error {
+		if path == at && w == what {
+			return broken
+		}
+		return nil
+	}}
+	s := open(t, memory, kubelet.Config{})
+	require.NoError(t, s.Update(t.Context(), nil))
+	pod := podOf("u", v1.PodQOSBurstable, 100)
+
+	for _, try := range []struct{ at, what, says string }{
+		{"/kubepods/burstable/podu", "set", "cgroups: /kubepods/burstable/podu: read-only"},
+		{"/kubepods/burstable/podu", "look", "cgroups: read-only"},
+	} {
+		at, what = try.at, try.what
+		err := s.Prepare(t.Context(), pod)
+		require.ErrorIs(t, err, broken)
+		require.ErrorContains(t, err, try.says)
+		require.NoError(t, s.Prepare(t.Context(), podOf("other", v1.PodQOSGuaranteed, 100)))
+		at = ""
+		require.NoError(t, s.Prepare(t.Context(), pod))
+		class, _ := memory.Get("/kubepods/burstable")
+		require.EqualValues(t, 102, class.Shares)
+		require.NoError(t, s.Release(t.Context(), "u"))
+	}
+
+	// The weight of a class is no pod's fault.
+	at, what = "/kubepods/burstable", "set"
+	require.NoError(t, s.Prepare(t.Context(), pod))
+	require.ErrorIs(t, s.Update(t.Context(), []*v1.Pod{pod}), broken)
+	at = ""
+	require.NoError(t, s.Update(t.Context(), []*v1.Pod{pod}))
+	class, _ := memory.Get("/kubepods/burstable")
+	require.EqualValues(t, 102, class.Shares)
+
+	at, what = "/kubepods/burstable/podu", "remove"
+	require.ErrorIs(t, s.Release(t.Context(), "u"), broken)
+	at, what = "/kubepods", "list"
+	_, err := s.Leftovers(t.Context())
+	require.ErrorIs(t, err, broken)
+	at = ""
+	left, err := s.Leftovers(t.Context())
+	require.NoError(t, err)
+	slices.Sort(left)
+	require.Equal(t, []types.UID{"other", "u"}, left)
+
+	for _, what := range []string{"/kubepods", "/kubepods/besteffort"} {
+		memory := &kubelet.Memory{Fail: func(path, w string) error {
+			if path == what && w == "set" {
+				return broken
+			}
+			return nil
+		}}
+		s, err := kubelet.New(kubelet.Config{Kernel: memory, Tree: tree(t, cgroups.Cgroupfs)})
+		require.NoError(t, err)
+		require.ErrorIs(t, s.Setup(t.Context()), broken)
+	}
+}
