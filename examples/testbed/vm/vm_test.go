@@ -41,6 +41,7 @@ func TestCopyLines(t *testing.T) {
 
 // guestPackages are those of which some tests need the guest.
 var guestPackages = []string{
+	"github.com/podwright/podwright/examples/kubelet/cgroups",
 	"github.com/podwright/podwright/examples/testbed/vm",
 	"github.com/podwright/podwright/volume/nfs",
 }
