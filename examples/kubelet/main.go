@@ -46,7 +46,7 @@ func realMain(args []string, out io.Writer) int {
 		return 1
 	}
 	var verbosity slog.LevelVar
-	verbosity.Set(level(cfg.Flags.Verbosity))
+	verbosity.Set(level(int(cfg.Kubelet.Logging.Verbosity)))
 	log := slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: &verbosity}))
 	ctx, stop := signalContext()
 	defer stop()

@@ -23,6 +23,8 @@ type Config struct {
 	Kubelet kubeletv1beta1.KubeletConfiguration
 	// Flags are what the file has no field for.
 	Flags Flags
+	// files are --config and --config-dir.
+	files [2]string
 }
 
 // Flags are the settings of the kubelet that its configuration file has no fields
@@ -73,8 +75,6 @@ type Flags struct {
 	// AdaptiveRelist lets the pause between lists of the runtime's pods follow what
 	// happens (--adaptive-relist). A flag of this kubelet's own.
 	AdaptiveRelist bool
-	// Verbosity is the number given with --v.
-	Verbosity int
 }
 
 // FromArgs reads the command line and the configuration file it names, fills in the
@@ -84,13 +84,10 @@ func FromArgs(args []string, out io.Writer) (*Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Config{Flags: line.flags}
-	file, err := ReadFiles(line.config, line.configDir)
-	if err != nil {
+	c := &Config{Flags: line.flags, files: [2]string{line.config, line.configDir}}
+	if err := line.read(&c.Kubelet); err != nil {
 		return nil, err
 	}
-	c.Kubelet = *file
-	line.override(&c.Kubelet)
 	err = errors.Join(c.setNodeName(), c.setFolders(), c.setCredentialProviders())
 	c.setStandalone()
 	SetDefaults(&c.Kubelet)

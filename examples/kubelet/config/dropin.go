@@ -15,6 +15,14 @@ import (
 // KubeletConfiguration by itself. Paths that are relative count from the file they stand in.
 // All files at fault are named at once.
 func ReadFiles(file, dir string) (*kubeletv1beta1.KubeletConfiguration, error) {
+	fields, err := readFiles(file, dir)
+	if err != nil {
+		return nil, err
+	}
+	return decode(fields)
+}
+
+func readFiles(file, dir string) (map[string]any, error) {
 	all := map[string]any{}
 	var errs []error
 	add := func(flag, path string) {
@@ -41,7 +49,7 @@ func ReadFiles(file, dir string) (*kubeletv1beta1.KubeletConfiguration, error) {
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}
-	return decode(all)
+	return all, nil
 }
 
 // merge puts a patch over fields.

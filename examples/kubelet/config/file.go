@@ -123,6 +123,10 @@ func unsupported(prefix string, fields map[string]any) []error {
 	var errs []error
 	for _, name := range sortedKeys(fields) {
 		path, value := prefix+name, fields[name]
+		if set, ok := value.(map[string]any); ok && path == "featureGates" {
+			errs = append(errs, gates(set)...)
+			continue
+		}
 		if honoured[path] {
 			continue
 		}
@@ -133,7 +137,7 @@ func unsupported(prefix string, fields map[string]any) []error {
 			errs = append(errs, unsupported(path+".", below)...)
 			continue
 		}
-		errs = append(errs, fmt.Errorf("%s: %s asks for behaviour that this kubelet does not have", path, asJSON(value)))
+		errs = append(errs, fmt.Errorf("%s: %s asks for behaviour that this kubelet does not have%s", path, asJSON(value), lack(path)))
 	}
 	return errs
 }

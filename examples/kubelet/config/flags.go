@@ -1,14 +1,18 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"maps"
+	"net/netip"
+	"net/url"
 	"slices"
 	"strings"
+	"time"
 
-	v1 "k8s.io/api/core/v1"
 	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
 
 	"github.com/podwright/podwright/examples/kubelet/node"
@@ -16,137 +20,219 @@ import (
 
 // commandLine is what was given on the command line.
 type commandLine struct {
-	set               *flag.FlagSet
 	flags             Flags
 	config, configDir string
-	// The others are values of fields of the configuration file.
-	endpoint, manifests, url  string
-	header                    headerFlag
-	readOnlyPort, healthzPort int
-	registerNode              bool
-	taints                    []v1.Taint
-	providerID                string
-	// twins put flags of fields over the file's values.
-	twins []func(*kubeletv1beta1.KubeletConfiguration)
+	// fields are those of the configuration file that flags have set, as a file says them.
+	fields map[string]any
+	// faults are the flags whose values cannot be, all of them.
+	faults []error
 }
 
+// parse reads the command line: what is wrong with values is collected, an unknown flag ends
+// it.
 func parse(args []string, out io.Writer) (*commandLine, error) {
+	l := &commandLine{flags: Default().Flags, fields: map[string]any{}}
+	all := l.options()
 	fs := flag.NewFlagSet("kubelet", flag.ContinueOnError)
-	l := &commandLine{set: fs, flags: Default().Flags, header: headerFlag{}}
-	fs.SetOutput(out)
-	fs.StringVar(&l.config, "config", "", "configuration file, kubelet.config.k8s.io/v1beta1 KubeletConfiguration")
-	fs.StringVar(&l.configDir, "config-dir", "", "folder of files NAME.conf that are put over --config, in the order of their paths")
-	fs.StringVar(&l.endpoint, "container-runtime-endpoint", "", "CRI socket, or \"embedded\" for containers as host processes (default unix:///run/containerd/containerd.sock)")
-	fs.StringVar(&l.manifests, "pod-manifest-path", "", "folder, or file, with the manifests of static pods")
-	fs.StringVar(&l.url, "manifest-url", "", "URL of static pods: a Pod or a PodList")
-	fs.Var(l.header, "manifest-url-header", "headers for --manifest-url, as name:value,name:value; may be given several times")
-	fs.IntVar(&l.readOnlyPort, "read-only-port", 0, "port that serves /pods and /statusz/pods without authentication (0: none)")
-	fs.IntVar(&l.healthzPort, "healthz-port", 10248, "port of /healthz on localhost (0: none)")
-	f := &l.flags
-	fs.StringVar(&f.RootDir, "root-dir", "", "folder for the kubelet's files (default /var/lib/kubelet; with the embedded runtime, the user's state folder)")
-	fs.StringVar(&f.LockFile, "lock-file", "", "file that is locked while the kubelet runs; it waits for whoever has it")
-	fs.BoolVar(&f.ExitOnLockContention, "exit-on-lock-contention", false, "end when somebody else wants --lock-file")
-	fs.StringVar(&f.NodeName, "hostname-override", "", "node name (default: the host's name)")
-	fs.StringVar(&f.ObjectsDir, "objects-dir", "", "folder with the ConfigMaps, Secrets, tokens and trust bundles that static pods refer to: configmaps/NAMESPACE/NAME.yaml, secrets/NAMESPACE/NAME.yaml, tokens/NAMESPACE/NAME.yaml, trustbundles/NAME.yaml")
-	l.nodeFlags(fs)
-	l.addTwins(fs, serverTwins)
-	fs.BoolVar(&f.AdaptiveRelist, "adaptive-relist", false, "list the pods of a runtime without events every 100 ms after activity, every 5 s at rest, instead of every second")
-	fs.StringVar(&f.CredentialProviderConfig, "image-credential-provider-config", "", "file, or folder of files, kubelet.config.k8s.io CredentialProviderConfig: plugins that know credentials for registries")
-	fs.StringVar(&f.CredentialProviderBinDir, "image-credential-provider-bin-dir", "", "folder of the programs that --image-credential-provider-config names")
-	fs.IntVar(&f.MaxDeadContainers, "maximum-dead-containers", f.MaxDeadContainers, "how many dead containers are kept in all, beside the last one of each (negative: no limit)")
-	fs.IntVar(&f.MaxDeadPerContainer, "maximum-dead-containers-per-container", f.MaxDeadPerContainer, "how many dead instances of each container are kept (negative: no limit)")
-	fs.DurationVar(&f.MinContainerTTL, "minimum-container-ttl-duration", 0, "dead containers younger than this are kept, whatever their number")
-	fs.IntVar(&f.Verbosity, "v", 0, "log verbosity; 4 and more is debug output")
-	if err := fs.Parse(args); err != nil {
-		return nil, err
+	fs.SetOutput(io.Discard)
+	for _, o := range all {
+		fs.Var(l.collecting(o), o.name, o.usage)
 	}
-	if fs.NArg() > 0 {
-		return nil, fmt.Errorf("unknown argument %q: only flags are taken", fs.Arg(0))
+	version := fs.Bool("version", false, "")
+	switch err := fs.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		return nil, errors.Join(err, writeUsage(out, all))
+	case err != nil:
+		return nil, errors.Join(append(l.faults, fmt.Errorf("%w (--help names all flags)", err))...)
+	case *version:
+		_, err := fmt.Fprintln(out, "Kubernetes", node.Version)
+		return nil, errors.Join(flag.ErrHelp, err)
+	case fs.NArg() > 0:
+		return nil, errors.Join(append(l.faults, fmt.Errorf("unknown argument %q: only flags are taken", fs.Arg(0)))...)
 	}
-	return l, nil
+	return l, errors.Join(l.faults...)
 }
 
-// override puts the flags that were given over the file's values.
-func (l *commandLine) override(k *kubeletv1beta1.KubeletConfiguration) {
-	for _, put := range l.twins {
-		put(k)
+// read reads the files and puts the flags over them.
+func (l *commandLine) read(k *kubeletv1beta1.KubeletConfiguration) error {
+	fields, err := readFiles(l.config, l.configDir)
+	if err != nil {
+		return err
 	}
-	l.set.Visit(func(f *flag.Flag) {
-		switch f.Name {
-		case "container-runtime-endpoint":
-			k.ContainerRuntimeEndpoint = l.endpoint
-		case "pod-manifest-path":
-			k.StaticPodPath = l.manifests
-		case "manifest-url":
-			k.StaticPodURL = l.url
-		case "manifest-url-header":
-			k.StaticPodURLHeader = l.header
-		case "read-only-port":
-			k.ReadOnlyPort = int32(l.readOnlyPort)
-		case "healthz-port":
-			port := int32(l.healthzPort)
-			k.HealthzPort = &port
-		case "register-node":
-			k.RegisterNode = &l.registerNode
-		case "register-with-taints":
-			k.RegisterWithTaints = l.taints
-		case "provider-id":
-			k.ProviderID = l.providerID
+	if l.fields["staticPodURLHeader"] != nil { // flags replace them all
+		delete(fields, "staticPodURLHeader")
+	}
+	merge(fields, l.fields)
+	decoded, err := decode(fields)
+	if err != nil {
+		return err
+	}
+	*k = *decoded
+	return nil
+}
+
+// option is a flag. It is a flag.Value.
+type option struct {
+	group, name, usage string
+	// set takes the text that was given, and text says what is set.
+	set  func(text string) error
+	text func() string
+	// isSwitch: it may be given without a text, which means true.
+	isSwitch bool
+	// refused says why the flag is not taken; its text is that of a flag of upstream's that
+	// asks for nothing.
+	refused string
+}
+
+func (o option) Set(text string) error { return o.set(text) }
+func (o option) IsBoolFlag() bool      { return o.isSwitch }
+func (o option) String() string {
+	if o.text == nil { // of the zero value, which package flag makes
+		return ""
+	}
+	return o.text()
+}
+
+// collecting notes errors instead of returning them, so that all are told at once.
+func (l *commandLine) collecting(o option) option {
+	set := o.set
+	o.set = func(text string) error {
+		if err := set(text); err != nil {
+			if name := "--" + o.name; !strings.HasPrefix(err.Error(), name) {
+				err = fmt.Errorf("%s: %w", name, err)
+			}
+			l.faults = append(l.faults, err)
 		}
-	})
-}
-
-// nodeFlags are those that concern the API server.
-func (l *commandLine) nodeFlags(fs *flag.FlagSet) {
-	f := &l.flags
-	fs.StringVar(&f.Kubeconfig, "kubeconfig", "", "file that says how to reach the API server; without it the kubelet stands alone and runs static pods only")
-	fs.StringVar(&f.BootstrapKubeconfig, "bootstrap-kubeconfig", "", "file that says how to ask for a client certificate, with which --kubeconfig is made if it is not there")
-	fs.StringVar(&f.CertDir, "cert-dir", "", "folder of the certificates that the kubelet makes or is given (default: pki below --root-dir)")
-	fs.Func("node-ip", "address of the node, or two of different families as IPV4,IPV6; 0.0.0.0 or :: only says which family is preferred (default: found)", func(text string) (err error) {
-		f.NodeIP, err = node.ParseNodeIPs(text)
-		return err
-	})
-	fs.Func("node-labels", "labels of the Node at its registration, as key=value,key=value", func(text string) (err error) {
-		f.NodeLabels, err = node.ParseLabels(text)
-		return err
-	})
-	fs.Func("register-with-taints", "taints of the Node at its registration, as key=value:effect,key:effect", func(text string) (err error) {
-		l.taints, err = node.ParseTaints(text)
-		return err
-	})
-	fs.BoolVar(&l.registerNode, "register-node", true, "make the Node; otherwise somebody else has to")
-	fs.StringVar(&l.providerID, "provider-id", "", "what a cloud provider calls this machine")
-	fs.Func("cloud-provider", "\"external\": a cloud provider completes the Node before pods come to it", func(text string) (err error) {
-		f.ExternalCloud, err = node.ParseCloudProvider(text)
-		return err
-	})
-}
-
-// headerFlag is a flag of pairs "name:value,name:value" that may be given several
-// times.
-type headerFlag map[string][]string
-
-// String shows the names only: values are often secrets.
-func (h headerFlag) String() string {
-	names := make([]string, 0, len(h))
-	for name := range h {
-		names = append(names, name+":...")
+		return nil
 	}
-	slices.Sort(names)
-	return strings.Join(names, ",")
+	return o
 }
 
-// Set adds pairs.
-func (h headerFlag) Set(text string) error {
-	for pair := range strings.SplitSeq(text, ",") {
-		if pair == "" {
+// options are all flags that the kubelet knows, also those that it does not take.
+func (l *commandLine) options() []option {
+	return slices.Concat(l.flags.options(&l.config, &l.configDir), l.twins(), refusals())
+}
+
+const (
+	groupFiles   = "Configuration files and folders"
+	groupNode    = "The node and its API server"
+	groupPods    = "Pods and where they come from"
+	groupRuntime = "The runtime, images and containers"
+	groupServer  = "The kubelet API and who may use it"
+	groupLimits  = "Resources of the node"
+	groupProcess = "The process and its log"
+)
+
+// options are the flags that the configuration file has no fields for.
+func (f *Flags) options(file, folder *string) []option {
+	return []option{
+		textOption(groupFiles, "config", "configuration file, kubelet.config.k8s.io/v1beta1 KubeletConfiguration", file),
+		textOption(groupFiles, "config-dir", "folder of files NAME.conf that are put over --config, in the order of their paths", folder),
+		textOption(groupFiles, "root-dir", "folder for the kubelet's files (default /var/lib/kubelet; with the embedded runtime, the user's state folder)", &f.RootDir),
+		textOption(groupFiles, "cert-dir", "folder of the certificates that the kubelet makes or is given by the API server (default: pki below --root-dir)", &f.CertDir),
+		textOption(groupFiles, "objects-dir", "folder with the ConfigMaps, Secrets, tokens and trust bundles that static pods refer to: configmaps/NAMESPACE/NAME.yaml, secrets/NAMESPACE/NAME.yaml, tokens/NAMESPACE/NAME.yaml, trustbundles/NAME.yaml", &f.ObjectsDir),
+		textOption(groupFiles, "lock-file", "file that is locked while the kubelet runs; it waits for whoever has it", &f.LockFile),
+		switchOption(groupFiles, "exit-on-lock-contention", "end when somebody else wants --lock-file", &f.ExitOnLockContention),
+
+		textOption(groupNode, "kubeconfig", "file that says how to reach the API server; without it the kubelet stands alone and runs static pods only", &f.Kubeconfig),
+		textOption(groupNode, "bootstrap-kubeconfig", "file that says how to ask for a client certificate, with which --kubeconfig is made if it is not there", &f.BootstrapKubeconfig),
+		textOption(groupNode, "hostname-override", "node name (default: the host's name)", &f.NodeName),
+		{group: groupNode, name: "node-ip", usage: "address of the node, or two of different families as IPV4,IPV6; 0.0.0.0 or :: only says which family is preferred (default: found)",
+			set:  func(text string) (err error) { f.NodeIP, err = node.ParseNodeIPs(text); return err },
+			text: func() string { return joined(f.NodeIP, netip.Addr.String) }},
+		{group: groupNode, name: "node-labels", usage: "labels of the Node at its registration, as key=value,key=value",
+			set: func(text string) (err error) { f.NodeLabels, err = node.ParseLabels(text); return err },
+			text: func() string {
+				return joined(slices.Sorted(maps.Keys(f.NodeLabels)), func(key string) string { return key + "=" + f.NodeLabels[key] })
+			}},
+		{group: groupNode, name: "cloud-provider", usage: "\"external\": a cloud provider completes the Node before pods come to it",
+			set:  func(text string) (err error) { f.ExternalCloud, err = node.ParseCloudProvider(text); return err },
+			text: func() string { return map[bool]string{true: "external"}[f.ExternalCloud] }},
+
+		switchOption(groupRuntime, "adaptive-relist", "list the pods of a runtime without events every 100 ms after activity, every 5 s at rest, instead of every second", &f.AdaptiveRelist),
+		textOption(groupRuntime, "image-credential-provider-config", "file, or folder of files, kubelet.config.k8s.io CredentialProviderConfig: plugins that know credentials for registries", &f.CredentialProviderConfig),
+		textOption(groupRuntime, "image-credential-provider-bin-dir", "folder of the programs that --image-credential-provider-config names", &f.CredentialProviderBinDir),
+		valueOption(groupRuntime, "maximum-dead-containers", "how many dead containers are kept in all, beside the last one of each (negative: no limit)", &f.MaxDeadContainers),
+		valueOption(groupRuntime, "maximum-dead-containers-per-container", "how many dead instances of each container are kept (negative: no limit)", &f.MaxDeadPerContainer),
+		valueOption(groupRuntime, "minimum-container-ttl-duration", "dead containers younger than this are kept, whatever their number", &f.MinContainerTTL),
+	}
+}
+
+// valueOption is a flag of what package flag can read.
+func valueOption[T int | bool | time.Duration](group, name, usage string, to *T) option {
+	return option{group: group, name: name, usage: usage, text: func() string { return fmt.Sprint(*to) }, set: func(text string) error {
+		fs := flag.NewFlagSet("", flag.ContinueOnError)
+		fs.SetOutput(io.Discard)
+		switch to := any(to).(type) {
+		case *int:
+			fs.IntVar(to, "x", *to, "")
+		case *bool:
+			fs.BoolVar(to, "x", *to, "")
+		case *time.Duration:
+			fs.DurationVar(to, "x", *to, "")
+		}
+		return fs.Set("x", text)
+	}}
+}
+
+func textOption(group, name, usage string, to *string) option {
+	return option{group: group, name: name, usage: usage, set: func(text string) error { *to = text; return nil }, text: func() string { return *to }}
+}
+
+func switchOption(group, name, usage string, to *bool) option {
+	o := valueOption(group, name, usage, to)
+	o.isSwitch = true
+	return o
+}
+
+// Values shows the flags with the values that have an effect now. Those of headers are
+// often secret.
+func (c *Config) Values() map[string]string {
+	var file, folder string
+	flags, out := c.Flags, map[string]string{}
+	for _, o := range flags.options(&file, &folder) {
+		out[o.name] = o.text()
+	}
+	out["config"], out["config-dir"] = c.files[0], c.files[1]
+	for _, t := range twins {
+		out[t.name] = t.text(&c.Kubelet)
+	}
+	if address, err := url.Parse(c.Kubelet.StaticPodURL); err == nil {
+		out["manifest-url"] = address.Redacted()
+	}
+	return out
+}
+
+func joined[T any](values []T, text func(T) string) string {
+	out := make([]string, len(values))
+	for i, value := range values {
+		out[i] = text(value)
+	}
+	return strings.Join(out, ",")
+}
+
+// writeUsage names the flags by groups, and in the end those that are not taken.
+func writeUsage(w io.Writer, all []option) error {
+	var b strings.Builder
+	b.WriteString("Usage: kubelet [flags]\n\nA flag that sets a field of the configuration file wins over the file.\n")
+	group := ""
+	all = slices.Clone(all)
+	slices.SortStableFunc(all, func(a, b option) int { return cmp.Compare(rank(a.group), rank(b.group)) })
+	for _, o := range all {
+		if o.group != group {
+			group = o.group
+			fmt.Fprintf(&b, "\n%s:\n", group)
+		}
+		if o.refused != "" {
+			fmt.Fprintf(&b, "  --%s: %s\n", o.name, o.refused)
 			continue
 		}
-		name, value, ok := strings.Cut(pair, ":")
-		if name = strings.TrimSpace(name); !ok || name == "" {
-			return errors.New("each pair must be name:value")
-		}
-		h[name] = append(h[name], strings.TrimSpace(value))
+		fmt.Fprintf(&b, "  --%s\n        %s\n", o.name, o.usage)
 	}
-	return nil
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func rank(group string) int {
+	return slices.Index([]string{groupFiles, groupNode, groupPods, groupRuntime, groupServer, groupLimits, groupProcess, groupRefused}, group)
 }

@@ -39,5 +39,7 @@ httpCheckFrequency: 5s
 		_, err := FromArgs(args, io.Discard)
 		require.ErrorContains(t, err, want)
 	}
-	require.Equal(t, "a:...,b:...", headerFlag{"b": {"secret"}, "a": nil}.String())
+	c, err = FromArgs([]string{"--manifest-url-header=b:secret,a:"}, io.Discard)
+	require.NoError(t, err)
+	require.Equal(t, "A:<masked>,B:<masked>", c.Values()["manifest-url-header"])
 }

@@ -86,6 +86,8 @@ var honoured = map[string]bool{
 	"enableSystemLogHandler":                     true,
 	"enableSystemLogQuery":                       true,
 	"streamingConnectionIdleTimeout":             true,
+	"featureGates":                               true,
+	"logging.verbosity":                          true,
 }
 
 // defaults are the v1beta1 defaults of the fields that have no effect here yet:
@@ -116,7 +118,6 @@ var defaults = map[string]string{
 	"volumePluginDir":                           `"/usr/libexec/kubernetes/kubelet-plugins/volume/exec/"`,
 	"logging.format":                            `"text"`,
 	"logging.flushFrequency":                    `"5s"`,
-	"logging.verbosity":                         `0`,
 	"memoryThrottlingFactor":                    `0.9`,
 	"localStorageCapacityIsolation":             `true`,
 	"failCgroupV1":                              `true`,

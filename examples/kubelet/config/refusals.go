@@ -1,0 +1,114 @@
+package config
+
+import (
+	"errors"
+	"slices"
+	"strings"
+)
+
+const groupRefused = "Flags of the upstream kubelet that are not taken"
+
+const (
+	noCadvisor = "there is no cAdvisor in this kubelet"
+	oneStream  = "the log is one stream of text on standard error"
+	noWindows  = "this kubelet runs on Linux"
+)
+
+// refused are flags of upstream's that set nothing here, and why. Empty values and false ask
+// for nothing and are taken.
+var refused = map[string]string{
+	"runtime-cgroups":                          "the runtime's own cgroup is not measured",
+	"experimental-mounter-path":                "volumes are mounted by mount(8); CSI drivers mount theirs themselves",
+	"experimental-allocatable-ignore-eviction": "there is no eviction yet, so nothing is taken off for it",
+	"reserved-memory":                          "there is no memory manager yet",
+	"vmodule":                                  "verbosity is one number for all files (--v)",
+	"log-text-split-stream":                    oneStream,
+	"log-text-info-buffer-size":                oneStream,
+	"log-json-split-stream":                    oneStream,
+	"log-json-info-buffer-size":                oneStream,
+	"windows-service":                          noWindows,
+	"windows-priorityclass":                    noWindows,
+	"housekeeping-interval":                    noCadvisor,
+	"application-metrics-count-limit":          noCadvisor,
+	"boot-id-file":                             noCadvisor,
+	"container-hints":                          noCadvisor,
+	"containerd":                               noCadvisor,
+	"containerd-namespace":                     noCadvisor,
+	"enable-load-reader":                       noCadvisor,
+	"event-storage-age-limit":                  noCadvisor,
+	"event-storage-event-limit":                noCadvisor,
+	"global-housekeeping-interval":             noCadvisor,
+	"log-cadvisor-usage":                       noCadvisor,
+	"machine-id-file":                          noCadvisor,
+	"storage-driver-user":                      noCadvisor,
+	"storage-driver-password":                  noCadvisor,
+	"storage-driver-host":                      noCadvisor,
+	"storage-driver-db":                        noCadvisor,
+	"storage-driver-table":                     noCadvisor,
+	"storage-driver-secure":                    noCadvisor,
+	"storage-driver-buffer-duration":           noCadvisor,
+}
+
+// switches are those of them that may be given without a value.
+var switches = map[string]bool{
+	"experimental-allocatable-ignore-eviction": true, "log-text-split-stream": true, "log-json-split-stream": true, "windows-service": true,
+	"enable-load-reader": true, "log-cadvisor-usage": true, "storage-driver-secure": true,
+}
+
+func refusals() (out []option) {
+	for name, why := range refused {
+		isSwitch := switches[name]
+		out = append(out, option{group: groupRefused, name: name, refused: why, isSwitch: isSwitch, text: func() string { return "" }, set: func(text string) error {
+			if text == "" || isSwitch && text == "false" {
+				return nil
+			}
+			return errors.New("is not taken: " + why)
+		}})
+	}
+	slices.SortFunc(out, func(a, b option) int { return strings.Compare(a.name, b.name) })
+	return out
+}
+
+// lacking says why fields have no effect, by the begins of their paths.
+var lacking = map[string]string{
+	"maxPods": "admission by resources is not built yet", "podsPerCore": "admission by resources is not built yet",
+	"eviction": noEviction, "mergeDefaultEvictionSettings": noEviction, "kernelMemcg": noEviction, "localStorageCapacity": noEviction,
+	"cgroup": noCgroups, "enforceNodeAllocatable": noCgroups, "failCgroupV1": noCgroups, "podPidsLimit": noCgroups, "systemReserved": noCgroups,
+	"kubeReserved": noCgroups, "reservedSystemCPUs": noCgroups, "qosReserved": noCgroups, "kubeletCgroups": noCgroups, "systemCgroups": noCgroups,
+	"memoryThrottlingFactor": noCgroups, "enforceKubeReserved": noCgroups, "enforceSystemReserved": noCgroups,
+	"cpuManager": noManagers, "memoryManager": noManagers, "topologyManager": noManagers, "reservedMemory": noManagers,
+	"shutdownGracePeriod":       "graceful shutdown of the node is not built yet",
+	"tracing":                   "tracing is not built yet",
+	"runOnce":                   "upstream refuses it, too",
+	"volumePluginDir":           "flexvolume is not supported",
+	"volumeStatsAggPeriod":      "the use of volumes is not measured yet",
+	"allowedUnsafeSysctls":      "unsafe sysctls are not let through",
+	"protectKernelDefaults":     "settings of the kernel are left as they are",
+	"makeIPTablesUtilChains":    "iptables chains are not built yet",
+	"iptables":                  "iptables chains are not built yet",
+	"hairpinMode":               "networks are the runtime's",
+	"podCIDR":                   "networks are the runtime's",
+	"enableContentionProfiling": "locks are not profiled",
+	"logging":                   oneStream,
+	"failSwapOn":                "swap is not looked for yet",
+}
+
+const (
+	noEviction = "eviction is not built yet"
+	noCgroups  = "cgroups of pods and classes are not built yet"
+	noManagers = "managers of CPUs, memory and topology are not built yet"
+)
+
+// lack is why a field has no effect; the longest begin that fits says it.
+func lack(path string) string {
+	best := ""
+	for begin := range lacking {
+		if strings.HasPrefix(path, begin) && len(begin) > len(best) {
+			best = begin
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return ": " + lacking[best]
+}
