@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"os"
 	"strings"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/podwright/podwright/examples/kubelet/apiserver"
 	"github.com/podwright/podwright/examples/kubelet/certificates"
 	"github.com/podwright/podwright/examples/kubelet/config"
+	nodestatus "github.com/podwright/podwright/examples/kubelet/node"
 	"github.com/podwright/podwright/examples/kubelet/server"
 	"github.com/podwright/podwright/examples/kubelet/server/auth"
 	"github.com/podwright/podwright/examples/kubelet/server/nodelogs"
@@ -76,6 +78,12 @@ func (a *Agent) newEndpoints() (http.Handler, error) {
 		IdleTimeout: k.StreamingConnectionIdleTimeout.Duration,
 		Config:      func() map[string]any { return map[string]any{"kubeletconfig": shown(k)} },
 	}
+	if a.cfg.Enabled(config.ComponentFlagz) {
+		cfg.Flags = a.cfg.Values
+	}
+	if a.cfg.Enabled(config.ComponentStatusz) {
+		cfg.Version = nodestatus.Version
+	}
 	if *k.EnableDebugFlagsHandler {
 		cfg.SetVerbosity = a.cfg.SetVerbosity
 	}
@@ -93,6 +101,9 @@ func (a *Agent) newEndpoints() (http.Handler, error) {
 func shown(k *kubeletv1beta1.KubeletConfiguration) *kubeletv1beta1.KubeletConfiguration {
 	out := k.DeepCopy()
 	out.TypeMeta = metav1.TypeMeta{}
+	if address, err := url.Parse(k.StaticPodURL); err == nil {
+		out.StaticPodURL = address.Redacted()
+	}
 	for name := range out.StaticPodURLHeader {
 		out.StaticPodURLHeader[name] = []string{"<masked>"}
 	}

@@ -48,8 +48,12 @@ func (l *commandLine) twins() []option {
 	SetDefaults(none)
 	out := make([]option, len(twins))
 	for i, t := range twins {
+		usage := t.usage + " [" + t.field + "]"
+		if !honoured[t.field] {
+			usage += "; has no effect, and takes only its default" + lack(t.field)
+		}
 		out[i] = option{
-			group: t.group, name: t.name, usage: t.usage + " [" + t.field + "]", isSwitch: fieldType(t.field).Kind() == reflect.Bool,
+			group: t.group, name: t.name, usage: usage, isSwitch: fieldType(t.field).Kind() == reflect.Bool,
 			text: func() string { return t.text(none) },
 			set: func(text string) error {
 				value, err := t.value(text)

@@ -97,7 +97,7 @@ func api(t testing.TB, change func(*APIConfig)) http.Handler {
 	t.Helper()
 	cfg := APIConfig{Source: fixed{}, Debugging: true, Pods: &asked{}, Profiling: true, SetVerbosity: func(int) {}, NodeLogs: answer(http.StatusOK, "logs")}
 	cfg.Config = func() map[string]any { return map[string]any{"kubeletconfig": map[string]any{"maxPods": 7}} }
-	cfg.Pages = map[string]http.Handler{"/flagz": answer(http.StatusOK, "flags")}
+	cfg.Flags, cfg.Version = func() map[string]string { return map[string]string{"port": "1", "address": "a"} }, "v1.2.3+x"
 	if change != nil {
 		change(&cfg)
 	}
@@ -160,6 +160,11 @@ func TestWhatIsServedWhere(t *testing.T) {
 		{"PUT /debug/flags/v", 200, 404, 404},
 		{"GET /configz", 200, 404, 404},
 		{"GET /flagz", 200, 404, 404},
+		{"GET /flagz/", 404, 404, 404},
+		{"POST /flagz", 405, 404, 404},
+		{"GET /statusz", 200, 404, 404},
+		{"GET /statusz/pods/ns/p", 404, 404, 404},
+		{"GET /debug/flags/v", 405, 404, 404},
 		{"POST /checkpoint/ns/p/c", 200, 404, 404},
 		{"GET /nothing", 404, 404, 404},
 	} {
@@ -176,6 +181,8 @@ func TestSwitchesOfTheirOwn(t *testing.T) {
 		"GET /logs/ 405":         func(c *APIConfig) { c.NodeLogs = nil },
 		"PUT /debug/flags/v 404": func(c *APIConfig) { c.SetVerbosity = nil },
 		"GET /configz 404":       func(c *APIConfig) { c.Config = nil },
+		"GET /flagz 404":         func(c *APIConfig) { c.Flags = nil },
+		"GET /statusz 404":       func(c *APIConfig) { c.Version = "" },
 	} {
 		f := strings.Fields(path)
 		require.Equal(t, f[2], strconv.Itoa(do(api(t, off), f[0], f[1]).Code), path)

@@ -5,24 +5,34 @@ import (
 	"fmt"
 	"html"
 	"io"
+	"net/url"
+	"slices"
+	"strings"
 	"time"
 )
 
 const head = `<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
+<meta name="viewport" content="width=device-width">
 <meta http-equiv="refresh" content="5">
-<title>Pods on %[1]s</title>
+<title>%s</title>
 <style>
-body { font: 15px/1.45 system-ui, sans-serif; margin: 2em auto; max-width: 76em; padding: 0 1em; color: #222 }
-h1 { font-size: 1.3em } h2 { font-size: 1.05em; margin-top: 2em }
+:root { color-scheme: light dark; --dim: #6b7280; --line: #e5e7eb; --bad: #b42318; --badbg: #fdecea; --good: #146c43; --goodbg: #e6f4ec; --wait: #8a5a00; --waitbg: #fff4d6; --plainbg: #eef0f3 }
+@media (prefers-color-scheme: dark) { :root { --dim: #9aa3af; --line: #374151; --bad: #ff9c92; --badbg: #4a1d19; --good: #86e0ae; --goodbg: #123d28; --wait: #ffd479; --waitbg: #463406; --plainbg: #2b323d } }
+body { font: 15px/1.5 system-ui, sans-serif; margin: 2em auto; max-width: 80em; padding: 0 1.2em }
+h1 { font-size: 1.4em; margin: 0 0 .3em; overflow-wrap: anywhere } h2 { font-size: 1.05em; margin: 2em 0 .4em }
 table { border-collapse: collapse; width: 100%% }
-th, td { text-align: left; vertical-align: top; padding: .35em .8em .35em 0; border-top: 1px solid #ddd }
-tr.error td { border-top: none; padding-top: 0 }
-th { font-weight: 600; color: #555; white-space: nowrap }
-.bad { color: #a40000 } .dim { color: #777 } td.wrap { overflow-wrap: anywhere }
+th, td { text-align: left; vertical-align: top; padding: .45em 1em .45em 0; border-top: 1px solid var(--line) }
+th { font-weight: 600; color: var(--dim); white-space: nowrap; border-top: none }
+tr.more td { border-top: none; padding-top: 0 }
+dl { display: grid; grid-template-columns: max-content 1fr; gap: .35em 1.5em; margin: 0 } dt { color: var(--dim) } dd { margin: 0; overflow-wrap: anywhere; white-space: pre-line }
+.dim { color: var(--dim) } .small { font-size: .86em } .wrap { overflow-wrap: anywhere } .text { white-space: pre-line }
+.badge { display: inline-block; border-radius: .6em; padding: 0 .6em; margin: 0 .3em .2em 0; background: var(--plainbg); white-space: nowrap }
+.bad { color: var(--bad) } .badge.bad { background: var(--badbg) } .badge.good { color: var(--good); background: var(--goodbg) } .badge.wait { color: var(--wait); background: var(--waitbg) }
+.box { border-left: 3px solid var(--bad); background: var(--badbg); padding: .3em .8em; overflow-wrap: anywhere; white-space: pre-line }
+a { color: inherit }
 </style>
-<h1>Pods on %[1]s</h1>
 `
 
 // page is the report for people. It is written without html/template: a program
@@ -46,16 +56,25 @@ func (p *page) with(text, format string) {
 	}
 }
 
+// badge is a word with a colour: "good", "bad", "wait", or none.
+func (p *page) badge(colour, text string) {
+	if text != "" {
+		p.put(`<span class="badge %s">%s</span>`, colour, text)
+	}
+}
+
+// writePage writes the page of all pods.
 func writePage(w io.Writer, r Report) error {
 	p := &page{}
-	p.put(head, r.Node)
+	p.put(head, "Pods on "+r.Node)
+	p.put("<h1>Pods on %s</h1>\n", r.Node)
 	p.checks(r)
-	p.put("<table>\n<tr><th>Pod<th>Phase<th>Worker<th>Since<th>Doing, or waiting for<th>Next look<th>Containers</tr>\n")
+	p.put("<table>\n<tr><th>Pod<th>Phase<th>Containers<th>Doing, or waiting for<th>Since<th>Next look</tr>\n")
 	for i := range r.Pods {
 		p.pod(&r.Pods[i], r.Time)
 	}
 	if len(r.Pods) == 0 {
-		p.put(`<tr><td colspan="7" class="dim">no pods</td></tr>`)
+		p.put(`<tr><td colspan="6" class="dim">no pods</td></tr>`)
 	}
 	p.put("\n</table>\n")
 	p.probers(r.Probers)
@@ -70,100 +89,114 @@ func (p *page) checks(r Report) {
 	p.put("<p>")
 	for _, c := range r.Checks {
 		if c.OK {
-			p.put("%s ok", c.Name)
-		} else {
-			p.put(`<span class="bad">%s: %s</span>`, c.Name, c.Message)
+			p.badge("good", c.Name+" ok")
 		}
-		p.put(" &middot; ")
 	}
-	p.put("<span class=\"dim\">%s</span></p>\n", r.Time.Format(time.RFC3339))
+	phases := map[string]int{}
+	for _, pod := range r.Pods {
+		phases[pod.Phase]++
+	}
+	for _, phase := range sortedKeys(phases) {
+		if phase != "" {
+			p.badge("", fmt.Sprintf("%d %s", phases[phase], phase))
+		}
+	}
+	p.put("<span class=\"dim small\">%s</span></p>\n", r.Time.Format(time.RFC3339))
+	for _, c := range r.Checks {
+		if !c.OK {
+			p.put("<p class=\"box\"><b>%s</b>: %s</p>\n", c.Name, c.Message)
+		}
+	}
 }
 
+// pod is a row of the table, and a second one for the newest error.
 func (p *page) pod(r *PodReport, now time.Time) {
-	p.put("<tr>\n<td>%s/%s<br><span class=\"dim\">%s</span>\n", r.Namespace, r.Name, r.UID)
-	p.with(r.Manifest, "<br><span class=\"dim\">%s</span>\n")
-	p.put("<td>%s\n<td>%s\n<td>%s\n", r.Phase, r.Worker, span(now.Sub(r.Since), r.Since))
-	p.put(`<td class="wrap">%s`, r.Step)
-	p.with(r.Why, " %s")
-	p.with(r.NotReady, ` <span class="dim">not ready: %s</span>`)
-	p.with(r.WaitsFor, ` <span class="dim">waits for %s</span>`)
-	for _, v := range r.Volumes {
-		p.volume(v, now)
-	}
+	p.put("<tr>\n<td class=\"wrap\"><a href=\"%s\">%s/%s</a>\n", podPath(r), r.Namespace, r.Name)
+	p.put("<td>")
+	p.phase(r)
 	p.put("\n<td>")
-	if r.NextRetry != nil {
-		p.put("in %s", span(r.NextRetry.Sub(now), *r.NextRetry))
-	}
-	p.put("\n<td class=\"wrap\">")
 	for _, c := range r.Containers {
 		p.container(c)
 	}
-	for _, probe := range r.Probes {
-		p.probe(probe, now)
+	p.put("\n<td class=\"wrap text\">")
+	for i, text := range doing(r) {
+		if i > 0 {
+			p.put("\n")
+		}
+		p.put("%s", text)
+	}
+	p.put("\n<td>%s\n<td>", span(now.Sub(r.Since), r.Since))
+	if r.NextRetry != nil {
+		p.put("in %s", span(r.NextRetry.Sub(now), *r.NextRetry))
 	}
 	p.put("</tr>\n")
-	p.with(r.LastError, "<tr class=\"error\"><td><td colspan=\"6\" class=\"bad wrap\">%s</tr>\n")
+	p.with(r.LastError, "<tr class=\"more\"><td colspan=\"6\"><div class=\"box\">%s</div></tr>\n")
+}
+
+// podPath is where a pod's own page is.
+func podPath(r *PodReport) string {
+	return "/statusz/pods/" + url.PathEscape(r.Namespace) + "/" + url.PathEscape(r.Name) + "?uid=" + url.QueryEscape(r.UID)
+}
+
+func (p *page) phase(r *PodReport) {
+	colours := map[string]string{"Running": "good", "Succeeded": "good", "Failed": "bad", "Pending": "wait"}
+	p.badge(colours[r.Phase], r.Phase)
+	if r.Worker != "Syncing" {
+		p.badge("wait", r.Worker)
+	}
+	if r.NotReady != "" && r.Phase == "Running" {
+		p.badge("wait", "not ready")
+	}
+}
+
+// doing is what is being done for a pod, or why nothing can be, a line for each.
+func doing(r *PodReport) []string {
+	lines := []string{r.Step, r.Why}
+	if r.WaitsFor != "" {
+		lines = append(lines, "waits for "+r.WaitsFor)
+	}
+	for _, v := range r.Volumes {
+		if v.WaitsFor != "" {
+			lines = append(lines, "volume "+v.Name+" waits for "+v.WaitsFor)
+		}
+	}
+	for _, probe := range r.Probes {
+		if probe.Result == "Failure" {
+			lines = append(lines, strings.ToLower(probe.Type)+" probe of "+probe.Container+" fails")
+		}
+	}
+	return slices.DeleteFunc(lines, func(line string) bool { return line == "" })
 }
 
 func (p *page) container(c ContainerReport) {
-	p.with(c.Kind, "%s ")
-	p.put("%s: %s", c.Name, c.State)
-	p.with(c.Reason, " (%s)")
+	text := strings.TrimSpace(c.Kind+" "+c.Name) + ": " + c.State
+	if c.Reason != "" {
+		text += ", " + c.Reason
+	}
 	if c.Restarts > 0 {
-		p.put(", %v restarts", c.Restarts)
+		text += fmt.Sprintf(", %d×", c.Restarts)
 	}
-	p.with(c.LastEnd, `<br><span class="dim">ended before: %s</span>`)
-	p.put("<br>\n")
+	p.badge(containerColour(c), text)
 }
 
-// volume shows one that is waited for, or that something is wrong with.
-func (p *page) volume(r VolumeReport, now time.Time) {
-	if r.WaitsFor == "" && r.LastError == "" {
-		return
+func containerColour(c ContainerReport) string {
+	switch {
+	case c.State == "running", c.Reason == "Completed":
+		return "good"
+	case c.State == "terminated", strings.Contains(c.Reason, "Err"), strings.Contains(c.Reason, "BackOff"):
+		return "bad"
 	}
-	p.put("<br>volume %s", r.Name)
-	p.with(r.WaitsFor, " waits for %s")
-	if r.RunningSince != nil {
-		p.put(" (%s, for %s)", r.Operation, span(now.Sub(*r.RunningSince), *r.RunningSince))
-	}
-	p.with(r.LastError, `: <span class="bad">%s</span>`)
-	if r.NextTry != nil {
-		p.put(", next try in %s", span(r.NextTry.Sub(now), *r.NextTry))
-	}
-}
-
-func (p *page) probe(r ProbeReport, now time.Time) {
-	p.put(`<span class="dim">%s, %s by %s:</span> `, r.Container, r.Type, r.Handler)
-	if r.Result == "Failure" {
-		p.put(`<span class="bad">%s</span>`, r.Result)
-	} else {
-		p.put("%s", r.Result)
-	}
-	p.with(r.Why, ` <span class="dim">(%s)</span>`)
-	if r.Last != "" {
-		p.put(`<br><span class="dim">last %s`, r.Last)
-		if r.LastAt != nil {
-			p.put(" %s ago", span(now.Sub(*r.LastAt), *r.LastAt))
-		}
-		if r.Threshold > 0 {
-			p.put(", %v of %v", r.Consecutive, r.Threshold)
-		}
-		p.with(r.Output, ": %s")
-		p.put("</span>")
-	}
-	p.put("<br>\n")
+	return "wait"
 }
 
 // probers shows those for which probes wait.
 func (p *page) probers(probers []ProberReport) {
-	p.put(`<p class="dim">`)
 	for _, r := range probers {
 		if r.Queued > 0 || r.Stuck > 0 {
-			p.put(`<span class="bad">%s probes: %v of %v run, %v of them slow, %v stuck; %v wait, up to %v s</span><br>`,
+			p.put(`<p class="box">%s probes: %v of %v run, %v of them slow, %v stuck; %v wait, up to %v s</p>`+"\n",
 				r.Handler, r.Running, r.Budget, r.Slow, r.Stuck, r.Queued, r.Late)
 		}
 	}
-	p.put("</p>\n")
 }
 
 func (p *page) manifests(problems []ManifestProblem, now time.Time) {
@@ -176,7 +209,7 @@ func (p *page) manifests(problems []ManifestProblem, now time.Time) {
 		if m.KeptPrevious {
 			previous = "keeps running"
 		}
-		p.put("<tr><td>%s<td class=\"bad wrap\">%s<td>%s<td>%s</tr>\n", m.Path, m.Message, span(now.Sub(m.Since), m.Since), previous)
+		p.put("<tr><td class=\"wrap\">%s<td class=\"bad wrap\">%s<td>%s<td>%s</tr>\n", m.Path, m.Message, span(now.Sub(m.Since), m.Since), previous)
 	}
 	p.put("</table>\n")
 }
@@ -191,7 +224,7 @@ func (p *page) objects(problems []ObjectProblem) {
 		if o.KeptPrevious {
 			previous = "is used"
 		}
-		p.put("<tr><td>%s<td class=\"bad wrap\">%s<td>%s</tr>\n", o.Path, o.Message, previous)
+		p.put("<tr><td class=\"wrap\">%s<td class=\"bad wrap\">%s<td>%s</tr>\n", o.Path, o.Message, previous)
 	}
 	p.put("</table>\n")
 }

@@ -4,10 +4,11 @@ import (
 	"cmp"
 	"errors"
 	"net/http"
-	"path"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/podwright/podwright/examples/kubelet/server/auth"
 	"github.com/podwright/podwright/internal/required"
 )
 
@@ -28,8 +29,10 @@ type APIConfig struct {
 	Config func() map[string]any
 	// NodeLogs serves what is below /logs/ (enableSystemLogHandler).
 	NodeLogs http.Handler
-	// Pages are further pages by their paths, such as "/flagz".
-	Pages map[string]http.Handler
+	// Flags returns all flags with their values, without secrets, for /flagz (ComponentFlagz).
+	Flags func() map[string]string
+	// Version is what runs, such as "v1.36.3+podwright", for /statusz (ComponentStatusz).
+	Version string
 	// IdleTimeout ends a session over which nothing has gone for so long
 	// (streamingConnectionIdleTimeout). Zero means 4 h.
 	IdleTimeout time.Duration
@@ -76,7 +79,7 @@ func NewAPI(cfg APIConfig) (http.Handler, error) {
 // always adds what every server of the kubelet has.
 func always(mux *http.ServeMux, s Source) {
 	for pattern, handler := range map[string]http.HandlerFunc{
-		"GET /healthz": healthz(s), "GET /healthz/{check}": healthz(s), "GET /pods": pods(s), "GET /pods/{$}": pods(s), "GET /statusz/pods": statusz(s),
+		"GET /healthz": healthz(s), "GET /healthz/{check}": healthz(s), "GET /pods": pods(s), "GET /pods/{$}": pods(s), "GET /statusz/pods": podsPage(s), "GET /statusz/pods/{namespace}/{pod}": podPage(s),
 	} {
 		mux.Handle(pattern, soon(handler))
 	}
@@ -132,14 +135,18 @@ func (c *APIConfig) debugging() []route {
 		{methods: "GET", root: "/debug/pprof", paths: []string{"", "/"}, handler: c.profiles()},
 		{methods: "PUT", root: "/debug/flags/v", paths: []string{""}, handler: c.verbosity(), off: http.StatusNotFound},
 		{methods: "GET", root: "/configz", paths: []string{""}, handler: c.configz(), off: http.StatusNotFound},
+		{methods: "GET", root: "/flagz", paths: []string{""}, handler: c.flagz(), off: http.StatusNotFound},
 	}
-	for path, handler := range c.Pages {
-		routes = append(routes, route{methods: "GET", root: path, paths: []string{""}, handler: handler, off: http.StatusNotFound})
-	}
+	told := []string{"/healthz", "/pods", "/statusz"} // and those of routes that are served
 	for i := range routes {
 		routes[i].off = cmp.Or(routes[i].off, http.StatusMethodNotAllowed)
+		if routes[i].handler != nil {
+			first, _, _ := strings.Cut(routes[i].root[1:], "/")
+			told = append(told, "/"+first)
+		}
 	}
-	return routes
+	slices.Sort(told)
+	return append(routes, route{methods: "GET", root: "/statusz", paths: []string{""}, handler: c.statusz(slices.Compact(told)), off: http.StatusNotFound})
 }
 
 // soon gives up an answer that its client does not read.
@@ -154,17 +161,13 @@ func answer(code int, message string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, message, code) })
 }
 
-// asWritten refuses paths that mean another one than they say: with dot segments, empty
-// ones, or encoded slashes. What was decided about a path before it was routed holds then.
+// asWritten refuses paths that could be read as another one, so that what was decided about
+// a path before it was routed holds. Behind authentication none comes; the read-only port
+// has none.
 func asWritten(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		clean := path.Clean(r.URL.Path)
-		if strings.HasSuffix(r.URL.Path, "/") && clean != "/" {
-			clean += "/"
-		}
-		escaped := strings.ToLower(r.URL.EscapedPath())
-		if clean != r.URL.Path || strings.Contains(escaped, "%2f") || strings.Contains(escaped, "%5c") || strings.Contains(escaped, "%00") {
-			http.Error(w, "the path has empty or dot segments, or encoded slashes", http.StatusBadRequest)
+		if !auth.Plain(r.URL) {
+			http.Error(w, auth.ErrPath.Error(), http.StatusBadRequest)
 			return
 		}
 		next.ServeHTTP(w, r)

@@ -18,7 +18,9 @@ package server
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
+	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -100,17 +102,44 @@ func pods(s Source) http.HandlerFunc {
 	}
 }
 
-func statusz(s Source) http.HandlerFunc {
+// podsPage shows all pods.
+func podsPage(s Source) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) { show(w, r, s.Report(), writePage) }
+}
+
+// podPage shows all that is known of one pod: with ?uid= only that one, else all of its name.
+func podPage(s Source) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		report := s.Report()
-		if !wantsHTML(r) {
-			writeJSON(w, report)
+		report, uid := s.Report(), r.URL.Query().Get("uid")
+		report.Pods = slices.DeleteFunc(slices.Clone(report.Pods), func(p PodReport) bool {
+			return p.Namespace != r.PathValue("namespace") || p.Name != r.PathValue("pod") || uid != "" && p.UID != uid
+		})
+		if len(report.Pods) == 0 {
+			http.Error(w, "this pod is not on this node", http.StatusNotFound)
 			return
 		}
-		w.Header().Set("Content-Type", "text/html; charset=utf-8")
-		if err := writePage(w, report); err != nil {
-			http.Error(w, err.Error(), http.StatusInternalServerError)
-		}
+		show(w, r, report, writePodPage)
+	}
+}
+
+// show writes a report for a program, or as a page. The page may load nothing, run nothing
+// and stand in no other one, whatever a pod's texts have in them.
+func show(w http.ResponseWriter, r *http.Request, report Report, page func(io.Writer, Report) error) {
+	if !wantsHTML(r) {
+		writeJSON(w, report)
+		return
+	}
+	for name, value := range map[string]string{
+		"Content-Type":            "text/html; charset=utf-8",
+		"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+		"X-Content-Type-Options":  "nosniff",
+		"Referrer-Policy":         "no-referrer",
+		"Cache-Control":           "no-store",
+	} {
+		w.Header().Set(name, value)
+	}
+	if err := page(w, report); err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
 	}
 }
 

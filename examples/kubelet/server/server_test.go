@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -79,48 +78,6 @@ func TestPodsThatAreNotKnown(t *testing.T) {
 	w = get(ReadOnly(fixed{pods: []v1.Pod{}}), "/pods", "")
 	require.Equal(t, http.StatusOK, w.Code)
 	require.Contains(t, w.Body.String(), `"items":[]`)
-}
-
-func TestStatuszForProgramsAndPeople(t *testing.T) {
-	retry := time.Date(2026, 1, 1, 0, 1, 0, 0, time.UTC)
-	asked := retry.Add(-30 * time.Second)
-	s := fixed{report: Report{
-		Node: "n", Time: retry.Add(-10 * time.Second),
-		Pods: []PodReport{{
-			Namespace: "default", Name: "a", Worker: "Syncing", Since: retry.Add(-time.Minute),
-			LastError: "<b>no</b>", NextRetry: &retry, WaitsFor: "retry",
-			NotReady: "ContainersNotReady: [c]",
-			Probes: []ProbeReport{{
-				Container: "c", Type: "Readiness", Handler: "httpGet", State: "Scheduled", Why: "why it waits", Next: &retry, Period: 10, Timeout: 1,
-				Result: "Failure", Consecutive: 2, Threshold: 3, Last: "Failure", LastAt: &asked, LastTook: 0.5, Output: "<i>503",
-			}},
-			Volumes: []VolumeReport{
-				{Name: "fine", Plugin: "kubernetes.io/secret", State: "Mounted", Ready: true},
-				{Name: "conf", Plugin: "kubernetes.io/configmap", State: "NotMounted", WaitsFor: "the next try", LastError: "<conf> not found", NextTry: &retry},
-				{Name: "nfs", Plugin: "kubernetes.io/nfs", State: "Uncertain", WaitsFor: "mount", Operation: "volume_mount", RunningSince: &asked, Stuck: true},
-			},
-			Containers: []ContainerReport{{Name: "c", State: "waiting", Reason: "CrashLoopBackOff", Restarts: 3, LastEnd: "exit code 7 (Error)"}},
-		}},
-		Manifests: []ManifestProblem{{Path: "/m/bad.yaml", Message: "kind: missing", KeptPrevious: true}},
-		Objects:   []ObjectProblem{{Path: "/o/bad.yaml", Message: "data: unknown", KeptPrevious: true}},
-		Probers: []ProberReport{
-			{Handler: "exec", Budget: 10, Running: 10, Slow: 7, Stuck: 1, Queued: 4, Late: 2.5},
-			{Handler: "httpGet", Budget: 24, Running: 3},
-		},
-	}}
-	var got Report
-	require.NoError(t, json.Unmarshal(get(ReadOnly(s), "/statusz/pods", "*/*").Body.Bytes(), &got))
-	require.Equal(t, s.report, got)
-
-	page := get(ReadOnly(s), "/statusz/pods", "text/html,application/xhtml+xml").Body.String()
-	for _, want := range []string{"default/a", "CrashLoopBackOff", "3 restarts", "ended before: exit code 7 (Error)", "in 10s", "50s", "waits for retry", "not ready: ContainersNotReady: [c]", "c, Readiness by httpGet", "why it waits", "last Failure 20s ago, 2 of 3: &lt;i&gt;503", "exec probes: 10 of 10 run, 7 of them slow, 1 stuck; 4 wait, up to 2.5 s", "volume conf waits for the next try: ", "&lt;conf&gt; not found", "volume nfs waits for mount (volume_mount, for 20s)", "/o/bad.yaml", "is used", "/m/bad.yaml", "keeps running", "&lt;b&gt;no"} {
-		require.Contains(t, page, want)
-	}
-	require.NotContains(t, page, "<b>no")
-	require.NotContains(t, page, "volume fine", "nothing is to be done about it")
-	require.NotContains(t, page, "httpGet probes", "nothing waits there")
-	require.Contains(t, get(ReadOnly(s), "/statusz/pods?format=html", "").Body.String(), "<html")
-	require.Equal(t, "application/json", get(ReadOnly(s), "/statusz/pods?format=json", "text/html").Header().Get("Content-Type"))
 }
 
 func TestRootLeadsToThePage(t *testing.T) {

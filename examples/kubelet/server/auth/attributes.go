@@ -60,7 +60,7 @@ var subresources = map[string][]string{
 // An exec by websocket is a GET, so its verb is get. It returns ErrPath for a path that is
 // not plain: a router that cleans paths would serve another one than was asked about.
 func AttributesOf(method string, u *url.URL) (Attributes, error) {
-	if !plain(u) {
+	if !Plain(u) {
 		return Attributes{}, ErrPath
 	}
 	first, _, _ := strings.Cut(u.Path[1:], "/")
@@ -71,9 +71,9 @@ func AttributesOf(method string, u *url.URL) (Attributes, error) {
 	return Attributes{Verb: verbs[method], Subresources: slices.Clone(found)}, nil
 }
 
-// plain tells whether everybody reads a path alike: it is absolute and clean, its encoding
+// Plain tells whether everybody reads a path alike: it is absolute and clean, its encoding
 // hides no slash, and decoding it once more changes nothing.
-func plain(u *url.URL) bool {
+func Plain(u *url.URL) bool {
 	p := u.Path
 	if !strings.HasPrefix(p, "/") || u.Opaque != "" {
 		return false

@@ -1,0 +1,122 @@
+package server
+
+import (
+	"fmt"
+	"mime"
+	"net/http"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// The pages /flagz (KEP-4828) and /statusz (KEP-4827) are text, "name=value" a line, or
+// JSON for who asks for application/json;as=Flagz;v=v1beta1;g=config.k8s.io. The types are
+// those of k8s.io/apiserver, which would link the clientset.
+
+const zpagesGroup = "config.k8s.io"
+
+// zpagesVersions are those that can be asked for, and whether they will go.
+var zpagesVersions = map[string]bool{"v1alpha1": true, "v1beta1": false}
+
+type flagzPage struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+	Flags             map[string]string `json:"flags,omitempty"`
+}
+
+type statuszPage struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+	StartTime         metav1.Time `json:"startTime"`
+	UptimeSeconds     int64       `json:"uptimeSeconds"`
+	GoVersion         string      `json:"goVersion"`
+	BinaryVersion     string      `json:"binaryVersion"`
+	EmulationVersion  string      `json:"emulationVersion,omitempty"`
+	Paths             []string    `json:"paths"`
+}
+
+// flagz serves the flags; nil without Flags.
+func (c *APIConfig) flagz() http.Handler {
+	if c.Flags == nil {
+		return nil
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		flags := c.Flags()
+		zpage(w, r, "Flagz", func(is metav1.TypeMeta, named metav1.ObjectMeta) any { return flagzPage{is, named, flags} }, func() string {
+			var b strings.Builder
+			for _, name := range sortedKeys(flags) {
+				fmt.Fprintf(&b, "%s=%s\n", name, flags[name])
+			}
+			return b.String()
+		})
+	})
+}
+
+// statusz serves what runs, since when, and where more is told; nil without Version.
+func (c *APIConfig) statusz(paths []string) http.Handler {
+	if c.Version == "" {
+		return nil
+	}
+	began, goVersion := time.Now(), "unknown"
+	if info, ok := debug.ReadBuildInfo(); ok {
+		goVersion = info.GoVersion
+	}
+	emulated, _, _ := strings.Cut(strings.TrimPrefix(c.Version, "v"), "+")
+	if parts := strings.Split(emulated, "."); len(parts) > 2 {
+		emulated = parts[0] + "." + parts[1]
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		up := time.Since(began).Truncate(time.Second)
+		zpage(w, r, "Statusz", func(is metav1.TypeMeta, named metav1.ObjectMeta) any {
+			return statuszPage{is, named, metav1.NewTime(began), int64(up / time.Second), goVersion, c.Version, emulated, paths}
+		}, func() string {
+			return fmt.Sprintf("Started: %s\nUp: %d hr %02d min %02d sec\nGo version: %s\nBinary version: %s\nEmulation version: %s\nPaths: %s\n",
+				began.UTC().Format(time.UnixDate), int(up.Hours()), int(up.Minutes())%60, int(up.Seconds())%60, goVersion, c.Version, emulated, strings.Join(paths, " "))
+		})
+	})
+}
+
+// zpage answers in the form that is asked for.
+func zpage(w http.ResponseWriter, r *http.Request, kind string, object func(metav1.TypeMeta, metav1.ObjectMeta) any, text func() string) {
+	version, ok := negotiate(r.Header.Get("Accept"), kind)
+	switch {
+	case !ok:
+		http.Error(w, fmt.Sprintf("this page is text/plain, or application/json;as=%s;v=v1beta1;g=%s", kind, zpagesGroup), http.StatusNotAcceptable)
+	case version == "":
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		fmt.Fprintf(w, "\nkubelet %s\nFor people who look for a fault: names and form change without notice, so that no program should read this.\n\n%s", strings.ToLower(kind), text())
+	default:
+		if zpagesVersions[version] {
+			w.Header().Set("Warning", fmt.Sprintf(`299 - "%s of this page is deprecated: ask for v1beta1"`, version))
+		}
+		writeJSON(w, object(metav1.TypeMeta{Kind: kind, APIVersion: zpagesGroup + "/" + version}, metav1.ObjectMeta{Name: "kubelet"}))
+	}
+}
+
+// negotiate says which version of a kind is wanted, "" for text; not ok for what there is
+// not. The first form counts that there is.
+func negotiate(accept, kind string) (version string, ok bool) {
+	if strings.TrimSpace(accept) == "" {
+		return "", true
+	}
+	for one := range strings.SplitSeq(accept, ",") {
+		media, params, err := mime.ParseMediaType(one)
+		if err != nil {
+			continue
+		}
+		switch media {
+		case "text/plain", "text/*", "*/*":
+			if params["as"] == "" {
+				return "", true
+			}
+		case "application/json":
+			_, known := zpagesVersions[params["v"]]
+			if known && params["g"] == zpagesGroup && params["as"] == kind {
+				return params["v"], true
+			}
+		}
+	}
+	return "", false
+}
