@@ -176,7 +176,7 @@ func (in installer) findCNI() (string, error) {
 }
 
 // missingPackages are those that have to be part of the system: the C compiler
-// for the race detector, and iptables for host ports. All else works without.
+// for the race detector, iptables for host ports, and a browser for pages. All else works without.
 func missingPackages() []string {
 	var missing []string
 	if _, err := lookPath("gcc", systemPath); err != nil {
@@ -184,6 +184,11 @@ func missingPackages() []string {
 	}
 	if _, err := lookPath("iptables", systemPath); err != nil {
 		missing = append(missing, "iptables")
+	}
+	if _, err := lookPath("chromium-headless-shell", systemPath); err != nil {
+		if _, err := lookPath("chromium", systemPath); err != nil {
+			missing = append(missing, "chromium-headless-shell")
+		}
 	}
 	return missing
 }

@@ -25,6 +25,7 @@ h1 { font-size: 1.4em; margin: 0 0 .3em; overflow-wrap: anywhere } h2 { font-siz
 table { border-collapse: collapse; width: 100%% }
 th, td { text-align: left; vertical-align: top; padding: .45em 1em .45em 0; border-top: 1px solid var(--line) }
 th { font-weight: 600; color: var(--dim); white-space: nowrap; border-top: none }
+th.pod { width: 18%% } th.containers { width: 27%% } th.doing { width: 33%% }
 tr.more td { border-top: none; padding-top: 0 }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: .35em 1.5em; margin: 0 } dt { color: var(--dim) } dd { margin: 0; overflow-wrap: anywhere; white-space: pre-line }
 .dim { color: var(--dim) } .small { font-size: .86em } .wrap { overflow-wrap: anywhere } .text { white-space: pre-line }
@@ -69,7 +70,7 @@ func writePage(w io.Writer, r Report) error {
 	p.put(head, "Pods on "+r.Node)
 	p.put("<h1>Pods on %s</h1>\n", r.Node)
 	p.checks(r)
-	p.put("<table>\n<tr><th>Pod<th>Phase<th>Containers<th>Doing, or waiting for<th>Since<th>Next look</tr>\n")
+	p.put("<table>\n<tr><th class=\"pod\">Pod<th>Phase<th class=\"containers\">Containers<th class=\"doing\">Doing, or waiting for<th>Since<th>Next look</tr>\n")
 	for i := range r.Pods {
 		p.pod(&r.Pods[i], r.Time)
 	}

@@ -1,0 +1,112 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"html"
+	"image/png"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/podwright/podwright/examples/kubelet/server/auth"
+)
+
+// browser is a Chromium without a screen. The README's test command sees to it that there is
+// one.
+func browser(t *testing.T) string {
+	for _, name := range []string{"chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "chrome"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	if os.Getenv("PODWRIGHT_REQUIRE_CRI") != "" { // nothing is left out there
+		t.Fatal("there is no Chromium")
+	}
+	t.Skip("there is no Chromium: go run ./examples/testbed installs one")
+	return ""
+}
+
+// The pages in a real browser, over TLS: everything is shown, nothing is loaded besides, and
+// nothing that a pod says runs.
+func TestPagesInABrowser(t *testing.T) {
+	program := browser(t)
+	report := aReport()
+	report.Pods[0].LastError = `<script>document.title = "run"</script><img src="https://elsewhere.invalid/x">`
+	door, err := auth.New(auth.Config{NodeName: "n", Anonymous: true, Mode: auth.AlwaysAllow})
+	require.NoError(t, err)
+	var mu sync.Mutex
+	var asked []string
+	h := door.Handler(api(t, func(c *APIConfig) { c.Source = fixed{report: report} }))
+	dial, _ := serving(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		asked = append(asked, r.URL.Path)
+		mu.Unlock()
+		h.ServeHTTP(w, r)
+	}))
+	base := "https://" + dial().RemoteAddr().String()
+
+	all := browse(t, program, base+"/", filepath.Join(pictures(t), "pods.png"))
+	require.Contains(t, all, "<title>Pods on n</title>")
+	require.Contains(t, all, "c: waiting, CrashLoopBackOff, 3×")
+	link := regexp.MustCompile(`href="(/statusz/pods/default/a[^"]*)"`).FindStringSubmatch(all)
+	require.NotNil(t, link)
+	one := browse(t, program, base+html.UnescapeString(link[1]), filepath.Join(pictures(t), "pod.png"))
+	require.Contains(t, one, "<title>default/a on n</title>", "what a pod says did not run")
+	for _, want := range []string{"exit code 7 (Error)", "kubernetes.io/nfs", "should have ended", "Readiness by httpGet", "in 10s", "&lt;script&gt;document.title"} {
+		require.Contains(t, one, want)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	for _, path := range asked {
+		require.Contains(t, []string{"/", "/statusz/pods", "/statusz/pods/default/a", "/favicon.ico"}, path)
+	}
+}
+
+// pictures is where those of the pages stay that a person wants to look at.
+func pictures(t *testing.T) string {
+	if dir := os.Getenv("PODWRIGHT_PICTURES"); dir != "" {
+		return dir
+	}
+	return t.TempDir()
+}
+
+// browse opens a page, takes a picture, and returns what the browser has made of it.
+func browse(t *testing.T, program, address, picture string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	run := func(args ...string) string {
+		cmd := exec.CommandContext(ctx, program, append([]string{
+			"--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--ignore-certificate-errors", "--no-first-run", "--disable-background-networking",
+			"--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1", "--window-size=1280,1000", "--user-data-dir=" + t.TempDir(),
+		}, args...)...)
+		var errors strings.Builder
+		cmd.Stderr = &errors
+		out, err := cmd.Output()
+		require.NoError(t, err, errors.String())
+		return string(out)
+	}
+	run("--screenshot="+picture, address)
+	file, err := os.Open(picture)
+	require.NoError(t, err)
+	defer file.Close()
+	seen, err := png.Decode(file)
+	require.NoError(t, err)
+	colours := map[string]bool{}
+	for y := range seen.Bounds().Dy() {
+		for x := range seen.Bounds().Dx() {
+			colours[fmt.Sprint(seen.At(x, y))] = true
+		}
+	}
+	require.Greater(t, len(colours), 20, "the picture shows text and badges")
+	return run("--dump-dom", address)
+}
