@@ -65,6 +65,7 @@ func (t TLS) Warnings() (out []string) {
 func (t TLS) Server(current func() *tls.Certificate, clientCAs func() *x509.CertPool) *tls.Config {
 	c := &tls.Config{
 		MinVersion: t.MinVersion, CipherSuites: t.CipherSuites, CurvePreferences: t.Curves,
+		NextProtos: []string{"h2", "http/1.1"}, // an http.Server adds them only to its own copy
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 			if own := current(); own != nil {
 				return own, nil

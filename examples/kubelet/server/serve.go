@@ -28,6 +28,9 @@ type limits struct {
 
 const (
 	maxHeader     = 1 << 20
+	// maxConcurrent is how many requests a connection of HTTP/2 has at a time; who takes
+	// back and sends anew more than the server has begun with is cut off.
+	maxConcurrent = 100
 	headerTimeout = 30 * time.Second
 	drain         = time.Second
 	// join is how long requests may take to end once their contexts have.
@@ -72,6 +75,7 @@ func serve(ctx context.Context, l net.Listener, secure *tls.Config, handler http
 		WriteTimeout:      limits.write,
 		IdleTimeout:       limits.idle,
 		MaxHeaderBytes:    maxHeader,
+		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: maxConcurrent},
 		ConnState:         conns.changed,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
