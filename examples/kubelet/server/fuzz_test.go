@@ -1,0 +1,55 @@
+package server
+
+import (
+	"bufio"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// FuzzRequests writes request lines with parameters of all kinds: none ends the handler or is
+// the node's own fault, and what reaches into pods is within its bounds and names what the
+// path names.
+func FuzzRequests(f *testing.F) {
+	for _, seed := range []string{
+		"GET /containerLogs/ns/p/c?tailLines=-1&limitBytes=0&sinceSeconds=9223372036854775807&sinceTime=x&stream=All&follow&previous=2",
+		"GET /containerLogs/ns/p/c?tailLines=99999999999999999999&limitBytes=-9223372036854775808&timestamps=%00",
+		"GET /containerLogs/ns/p/c?sinceTime=9999-12-31T23:59:59Z&sinceSeconds=1", "GET /containerLogs/ns/p/c?sinceTime=2026-01-02T03:04:05%2B99:99",
+		"POST /exec/ns/p/c?command=%00&command=&input=0&output=1&error=false&tty=yes", "GET /exec/ns/p/uid/c?stdin=1&stdout&stderr=1&command=a%0ab",
+		"POST /attach/ns/p/c?input=1", "GET /portForward/ns/p?port=-1&port=0,65536,,1e3&port=80", "POST /portForward/ns/p/uid?port=1,2,3",
+		"POST /run/ns/p/c?cmd=ls%20-l", "POST /run/ns/p/c?cmd=", "POST /checkpoint/ns/p/c?timeout=-7", "POST /checkpoint/ns/p/c?timeout=9223372036854775807",
+		"GET /statusz/pods?format=html", "GET /statusz/pods/ns/p?uid=%3Cscript%3E&format=xml", "GET /pods?limit=-1", "GET /stats/summary?only_cpu_and_memory=maybe",
+		"GET /healthz/%2e%2e", "GET /containerLogs/../../c", "GET /containerLogs/a%2fb/c/d", "GET /containerLogs/%252e%252e/p/c", "GET /flagz?%zz", "GET /?;;;=&&&",
+		"PUT /debug/flags/v?x=1", "GET /debug/pprof/heap?debug=-1&seconds=-1", "HEAD /configz", "PATCH /exec/ns/p/c",
+	} {
+		f.Add(seed, "")
+		f.Add(seed, "text/html;q=x, application/json;as=Flagz;v=v1beta1;g=config.k8s.io")
+	}
+	f.Fuzz(func(t *testing.T, line, accept string) {
+		r, err := http.ReadRequest(bufio.NewReader(strings.NewReader(line + " HTTP/1.1\r\nHost: node\r\n\r\n")))
+		if err != nil || strings.HasPrefix(r.URL.Path, "/debug/pprof/") { // which takes as long as it is told
+			return
+		}
+		r.Header = http.Header{"Connection": {"Upgrade"}, "Upgrade": {"SPDY/3.1"}, "X-Stream-Protocol-Version": {"v4.channel.k8s.io"}, "Accept": {accept}}
+		p := &asked{err: &Refusal{Code: http.StatusTeapot}}
+		w := httptest.NewRecorder()
+		api(t, func(c *APIConfig) { c.Pods, c.Source = p, fixed{report: aReport()} }).ServeHTTP(w, r)
+		require.Less(t, w.Code, 500, "%q: %s", line, w.Body)
+		if tail := p.log.TailLines; tail != nil {
+			require.GreaterOrEqual(t, *tail, int64(0))
+		}
+		require.GreaterOrEqual(t, p.log.LimitBytes, int64(0))
+		require.False(t, p.log.Since < 0 || p.timeout < 0)
+		for _, port := range p.ports {
+			require.True(t, 1 <= port && port <= 65535, port)
+		}
+		if p.calls > 0 {
+			segments := strings.Split(r.URL.Path, "/")
+			require.Equal(t, []string{p.target.Namespace, p.target.Pod}, segments[2:4])
+			require.NotEmpty(t, p.target.Namespace+p.target.Pod)
+		}
+	})
+}
