@@ -27,7 +27,7 @@ type limits struct {
 }
 
 const (
-	maxHeader     = 1 << 20
+	maxHeader = 1 << 20
 	// maxConcurrent is how many requests a connection of HTTP/2 has at a time; who takes
 	// back and sends anew more than the server has begun with is cut off.
 	maxConcurrent = 100

@@ -55,7 +55,7 @@ func serving(t *testing.T, h http.Handler) (dial func() net.Conn, stop func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- ServeAPI(ctx, l, &tls.Config{Certificates: certificates.TLS.Certificates, MinVersion: tls.VersionTLS12}, h, slog.New(slog.DiscardHandler))
+		ended <- ServeAPI(ctx, l, &tls.Config{Certificates: certificates.TLS.Certificates, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}, h, slog.New(slog.DiscardHandler))
 	}()
 	stop = func() {
 		if ctx.Err() == nil {

@@ -1,0 +1,305 @@
+package server
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+
+	"github.com/podwright/podwright/examples/kubelet/server/nodelogs"
+	"github.com/podwright/podwright/internal/memnet"
+)
+
+// secure is the TLS of a server in tests.
+func secure(t *testing.T) *tls.Config {
+	t.Helper()
+	s := httptest.NewUnstartedServer(nil)
+	s.StartTLS()
+	defer s.Close()
+	return &tls.Config{Certificates: s.TLS.Certificates, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}
+}
+
+// well shows that a client who does no harm gets an answer.
+func well(t *testing.T, conn net.Conn) {
+	t.Helper()
+	answered(t, tls.Client(conn, &tls.Config{InsecureSkipVerify: true}))
+}
+
+// Who writes his first bytes, or his headers, drop by drop is cut off after 30 s, and holds
+// up nobody until then.
+func TestDropByDrop(t *testing.T) {
+	settings := secure(t)
+	// The begin of a handshake, and that of a request within one.
+	for what, drops := range map[string]string{"handshake": "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", "headers": "GET /healthz HTTP/1.1\r\nHost: n\r\nX-A: " + strings.Repeat("a", 100)} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := memnet.Listen(0)
+				ctx, cancel := context.WithCancel(t.Context())
+				done := make(chan error, 1)
+				go func() { done <- ServeAPI(ctx, l, settings, api(t, nil), slog.New(slog.DiscardHandler)) }()
+				dial := func() net.Conn {
+					conn, err := l.DialContext(t.Context())
+					require.NoError(t, err)
+					return conn
+				}
+				var slow []net.Conn
+				for range 50 {
+					conn := dial()
+					defer conn.Close()
+					if what == "headers" {
+						conn = tls.Client(conn, &tls.Config{InsecureSkipVerify: true})
+					}
+					slow = append(slow, conn)
+				}
+				began, gone := time.Now(), 0
+				for i := 0; gone < len(slow); i++ {
+					gone = 0
+					for _, conn := range slow {
+						if _, err := io.WriteString(conn, string(drops[i%len(drops)])); err != nil {
+							gone++
+						}
+					}
+					if i%5 == 0 {
+						good := dial()
+						well(t, good)
+						require.NoError(t, good.Close())
+					}
+					time.Sleep(time.Second)
+				}
+				require.LessOrEqual(t, time.Since(began), headerTimeout+5*time.Second)
+				cancel()
+				require.NoError(t, <-done)
+			})
+		})
+	}
+}
+
+// blocking holds requests that it is told to hold, whatever becomes of their clients, and
+// counts them.
+type blocking struct {
+	running, peak, total atomic.Int64
+	release              chan struct{}
+}
+
+func (b *blocking) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path != "/held" {
+		fmt.Fprint(w, "ok")
+		return
+	}
+	b.total.Add(1)
+	now := b.running.Add(1)
+	for peak := b.peak.Load(); now > peak && !b.peak.CompareAndSwap(peak, now); peak = b.peak.Load() {
+	}
+	<-b.release
+	b.running.Add(-1)
+}
+
+// multiplexed opens a connection of HTTP/2.
+func multiplexed(t *testing.T, address string) (net.Conn, *http2.Framer) {
+	t.Helper()
+	conn, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	require.Equal(t, "h2", conn.ConnectionState().NegotiatedProtocol)
+	_, err = io.WriteString(conn, http2.ClientPreface)
+	require.NoError(t, err)
+	framer := http2.NewFramer(conn, conn)
+	require.NoError(t, framer.WriteSettings())
+	return conn, framer
+}
+
+// fields are the headers of a request.
+func fields(path string) []byte {
+	var b bytes.Buffer
+	e := hpack.NewEncoder(&b)
+	for _, f := range [][2]string{{":method", "GET"}, {":scheme", "https"}, {":authority", "n"}, {":path", path}} {
+		_ = e.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]}) // into memory
+	}
+	return b.Bytes()
+}
+
+// Who begins requests and takes them back at once, over and over (CVE-2023-44487), keeps no
+// more running than he may have at a time, and is sent away; others are served.
+func TestResetFlood(t *testing.T) {
+	held := &blocking{release: make(chan struct{})}
+	dial, _ := serving(t, held)
+	address := dial().RemoteAddr().String()
+	var clients sync.WaitGroup
+	for range 3 {
+		conn, framer := multiplexed(t, address)
+		clients.Go(func() {
+			var calm atomic.Bool
+			read := make(chan struct{})
+			go func() {
+				defer close(read)
+				for {
+					frame, err := framer.ReadFrame()
+					if err != nil {
+						return
+					}
+					if away, ok := frame.(*http2.GoAwayFrame); ok && away.ErrCode == http2.ErrCodeEnhanceYourCalm {
+						calm.Store(true)
+					}
+				}
+			}()
+			sent := 0
+			for id := uint32(1); id < 1<<20; id += 2 {
+				err := framer.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: fields("/held"), EndStream: true, EndHeaders: true})
+				if err == nil {
+					err = framer.WriteRSTStream(id, http2.ErrCodeCancel)
+				}
+				if err != nil {
+					break
+				}
+				sent++
+			}
+			<-read
+			_ = conn.Close()
+			if sent >= 1<<19 || !calm.Load() {
+				t.Errorf("after %d requests: told to calm down: %t", sent, calm.Load())
+			}
+		})
+	}
+	for range 20 {
+		answered(t, dial())
+	}
+	clients.Wait()
+	answered(t, dial())
+	require.LessOrEqual(t, held.peak.Load(), int64(3*maxConcurrent))
+	require.LessOrEqual(t, held.total.Load(), int64(3*maxConcurrent))
+	close(held.release)
+}
+
+// Frames that are none, or never end, end their own connection only.
+func TestOddFrames(t *testing.T) {
+	dial, _ := serving(t, api(t, nil))
+	address := dial().RemoteAddr().String()
+	for what, send := range map[string]func(f *http2.Framer, conn net.Conn) error{
+		"rubbish": func(_ *http2.Framer, conn net.Conn) error {
+			_, err := conn.Write(bytes.Repeat([]byte{0xff}, 1<<16))
+			return err
+		},
+		"endless headers": func(f *http2.Framer, _ net.Conn) error { // CVE-2023-45288
+			err := f.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: fields("/pods")})
+			for err == nil {
+				err = f.WriteContinuation(1, false, bytes.Repeat([]byte("\x00\x01a\x01b"), 2000))
+			}
+			return nil
+		},
+		"a body on stream 0": func(f *http2.Framer, _ net.Conn) error {
+			f.AllowIllegalWrites = true
+			return f.WriteData(0, true, []byte("x"))
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			conn, framer := multiplexed(t, address)
+			sent := make(chan error, 1)
+			go func() { sent <- send(framer, conn) }()
+			require.NoError(t, conn.SetReadDeadline(time.Now().Add(time.Minute)))
+			_, err := io.Copy(io.Discard, conn)
+			require.False(t, errors.Is(err, os.ErrDeadlineExceeded), "the server has ended it")
+			_ = conn.Close()
+			<-sent
+			answered(t, dial())
+		})
+	}
+}
+
+// What is too large, too small or no number at all is refused, and the next request of the
+// same client is not.
+func TestAbsurdRequests(t *testing.T) {
+	dial, _ := serving(t, api(t, nil))
+	huge := strings.Repeat("a", 900<<10)
+	for request, code := range map[string]int{
+		"GET /pods?" + huge:                                        http.StatusOK, // nobody reads it
+		"GET /pods?" + huge + huge:                                 http.StatusRequestHeaderFieldsTooLarge,
+		"GET /" + huge:                                             http.StatusNotFound,
+		"GET /containerLogs/ns/" + huge + "/c":                     http.StatusOK, // the fake has every pod
+		"GET /pods?" + strings.Repeat("&", 900<<10):                http.StatusOK,
+		"GET /containerLogs/ns/p/c?tailLines=-1":                   http.StatusBadRequest,
+		"GET /containerLogs/ns/p/c?tailLines=1e9":                  http.StatusBadRequest,
+		"GET /containerLogs/ns/p/c?limitBytes=0":                   http.StatusBadRequest,
+		"GET /containerLogs/ns/p/c?limitBytes=" + huge:             http.StatusBadRequest,
+		"GET /containerLogs/ns/p/c?sinceSeconds=-0.5":              http.StatusBadRequest,
+		"GET /containerLogs/ns/p/c?sinceTime=never":                http.StatusBadRequest,
+		"GET /containerLogs/ns/p/c?tailLines=99999999999999999999": http.StatusBadRequest,
+		"POST /checkpoint/ns/p/c?timeout=-1":                       http.StatusBadRequest,
+		"POST /checkpoint/ns/p/c?timeout=0x10":                     http.StatusBadRequest,
+		"GET /statusz/pods/" + huge + "/" + "p":                    http.StatusNotFound,
+	} {
+		conn := dial()
+		_, err := fmt.Fprintf(conn, "%s HTTP/1.1\r\nHost: n\r\nContent-Length: 0\r\n\r\n", request)
+		require.NoError(t, err)
+		response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		require.NoError(t, err, "%.60s", request)
+		_, err = io.Copy(io.Discard, response.Body)
+		require.NoError(t, err)
+		require.Equal(t, code, response.StatusCode, "%.60s", request)
+		if code != http.StatusRequestHeaderFieldsTooLarge { // after which a connection ends
+			answered(t, conn)
+		}
+	}
+	answered(t, dial())
+}
+
+// No path and no link leads out of the folder of logs.
+func TestNoWayOutOfTheLogs(t *testing.T) {
+	outside, root := t.TempDir(), filepath.Join(t.TempDir(), "log")
+	secret := filepath.Join(outside, "secret")
+	require.NoError(t, os.WriteFile(secret, []byte("a secret"), 0o600))
+	require.NoError(t, os.MkdirAll(filepath.Join(root, "dir"), 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(root, "dir", "a.log"), []byte("a line"), 0o600))
+	for link, to := range map[string]string{"file": secret, "folder": outside, "up": "..", "chain": "file", "dir/back": "../../../" + filepath.Base(outside), "inside": "dir/a.log", "loop": "loop"} {
+		require.NoError(t, os.Symlink(to, filepath.Join(root, link)))
+	}
+	logs, err := nodelogs.New(nodelogs.Config{Root: root, Query: true})
+	require.NoError(t, err)
+	dial, _ := serving(t, api(t, func(c *APIConfig) { c.NodeLogs = logs }))
+	ask := func(path string) (int, string) {
+		conn := dial()
+		_, err := fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: n\r\nConnection: close\r\n\r\n", path)
+		require.NoError(t, err)
+		response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		require.NoError(t, err, path)
+		body, err := io.ReadAll(response.Body)
+		require.NoError(t, err)
+		return response.StatusCode, string(body)
+	}
+	up := strings.Repeat("../", 12)
+	for _, path := range []string{
+		"/logs/file", "/logs/folder/secret", "/logs/folder/", "/logs/folder", "/logs/up/", "/logs/up/log/dir/a.log/../../../x", "/logs/chain", "/logs/dir/back/secret", "/logs/loop",
+		"/logs/" + up + outside[1:] + "/secret", "/logs/" + strings.ReplaceAll(up, ".", "%2e") + outside[1:] + "/secret", "/logs/" + strings.ReplaceAll(up, "/", "%2f") + "etc/passwd",
+		"/logs/" + strings.ReplaceAll(up, ".", "%252e") + "etc/passwd", "/logs/%2e%2e%5c%2e%2e%5cetc", "/logs/..;/..;/etc/passwd", "/logs/%c0%ae%c0%ae/etc/passwd", "/logs//etc/passwd", "/logs/%2fetc/passwd", "/logs/file%00.log",
+		"/logs/?query=" + strings.ReplaceAll(up, "/", "%2f") + "etc%2fpasswd", "/logs/?query=%2fetc%2fpasswd", "/logs/?query=..%252f..%252fetc", "/logs/?query=file", "/logs/?query=" + secret,
+	} {
+		code, body := ask(path)
+		require.NotContains(t, body, "a secret", path)
+		require.NotContains(t, body, "root:", path)
+		require.GreaterOrEqual(t, code, 400, path)
+		code, body = ask("/logs/dir/a.log")
+		require.Equal(t, http.StatusOK, code)
+		require.Equal(t, "a line", body)
+	}
+	code, body := ask("/logs/inside")
+	require.Equal(t, http.StatusOK, code, "a link that stays inside")
+	require.Equal(t, "a line", body)
+}
