@@ -1,6 +1,8 @@
 package config
 
 import (
+	"time"
+
 	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
 
 	"github.com/podwright/podwright/examples/kubelet/certificates"
@@ -28,6 +30,10 @@ func setServer(k *kubeletv1beta1.KubeletConfiguration) {
 	setNil(&k.Authentication.Anonymous.Enabled, false)
 	setNil(&k.Authentication.Webhook.Enabled, true)
 	set(&k.Authorization.Mode, kubeletv1beta1.KubeletAuthorizationModeWebhook)
+	set(&k.Authentication.Webhook.CacheTTL.Duration, 2*time.Minute)
+	set(&k.Authorization.Webhook.CacheAuthorizedTTL.Duration, 5*time.Minute)
+	set(&k.Authorization.Webhook.CacheUnauthorizedTTL.Duration, 30*time.Second)
+	set(&k.StreamingConnectionIdleTimeout.Duration, 4*time.Hour)
 	setNil(&k.EnableDebuggingHandlers, true)
 	setNil(&k.EnableProfilingHandler, true)
 	setNil(&k.EnableDebugFlagsHandler, true)

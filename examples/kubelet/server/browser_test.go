@@ -2,8 +2,8 @@ package server
 
 import (
 	"context"
-	"fmt"
 	"html"
+	"image/color"
 	"image/png"
 	"net/http"
 	"os"
@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -79,6 +80,16 @@ func pictures(t *testing.T) string {
 	return t.TempDir()
 }
 
+// profile is a folder for a browser, whose helpers may still write when it has ended.
+func profile(t *testing.T) string {
+	dir, err := os.MkdirTemp("", "browser-")
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		require.Eventually(t, func() bool { return os.RemoveAll(dir) == nil }, time.Minute, 100*time.Millisecond)
+	})
+	return dir
+}
+
 // browse opens a page, takes a picture, and returns what the browser has made of it.
 func browse(t *testing.T, program, address, picture string) string {
 	t.Helper()
@@ -87,8 +98,10 @@ func browse(t *testing.T, program, address, picture string) string {
 	run := func(args ...string) string {
 		cmd := exec.CommandContext(ctx, program, append([]string{
 			"--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--ignore-certificate-errors", "--no-first-run", "--disable-background-networking",
-			"--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1", "--window-size=1280,1000", "--user-data-dir=" + t.TempDir(),
+			"--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1", "--window-size=1280,1000", "--user-data-dir=" + profile(t),
 		}, args...)...)
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+		cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 		var errors strings.Builder
 		cmd.Stderr = &errors
 		out, err := cmd.Output()
@@ -101,10 +114,10 @@ func browse(t *testing.T, program, address, picture string) string {
 	defer file.Close()
 	seen, err := png.Decode(file)
 	require.NoError(t, err)
-	colours := map[string]bool{}
+	colours := map[color.Color]bool{}
 	for y := range seen.Bounds().Dy() {
 		for x := range seen.Bounds().Dx() {
-			colours[fmt.Sprint(seen.At(x, y))] = true
+			colours[seen.At(x, y)] = true
 		}
 	}
 	require.Greater(t, len(colours), 20, "the picture shows text and badges")

@@ -1,0 +1,165 @@
+package main
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/podwright/podwright/examples/kubelet/apiserver/apitest"
+	"github.com/podwright/podwright/examples/kubelet/config"
+)
+
+// The kubelet section of the CIS Kubernetes Benchmark (4.2, and what 4.1 and 4.3 say of
+// files and logging that a kubelet can do), against our settings, their defaults, and what a
+// kubelet does that runs. flags are those that a node of a cluster has anyway.
+func TestBenchmarkOfCIS(t *testing.T) {
+	dir := t.TempDir()
+	ca := apitest.NewAuthority(t)
+	at := func(name string) string { return filepath.Join(dir, name) }
+	require.NoError(t, os.WriteFile(at("ca.crt"), ca.PEM, 0o600))
+	cluster := []string{"--kubeconfig=" + at("kubeconfig"), "--hostname-override=n", "--client-ca-file=" + at("ca.crt")}
+	c := settings(t, cluster...)
+	k := &c.Kubelet
+	for _, r := range []struct {
+		id, setting string
+		byDefault   bool // what holds without a word of the administrator
+		// other flags that the recommendation asks for where the default is not it, and
+		// whether it holds then.
+		flags []string
+		holds func(*config.Config) bool
+		// not is why it does not hold, and told how the kubelet calls what is missing.
+		not, told string
+	}{
+		{id: "4.2.1 anonymous requests are refused", setting: "authentication.anonymous.enabled", byDefault: true, holds: func(c *config.Config) bool { return !*c.Kubelet.Authentication.Anonymous.Enabled }},
+		{id: "4.2.2 not everything is allowed", setting: "authorization.mode", byDefault: true, holds: func(c *config.Config) bool { return c.Kubelet.Authorization.Mode == "Webhook" }},
+		{id: "4.2.3 client certificates are verified", setting: "authentication.x509.clientCAFile", byDefault: true, holds: func(c *config.Config) bool { return c.Kubelet.Authentication.X509.ClientCAFile != "" }},
+		{id: "4.2.4 no read-only port", setting: "readOnlyPort", byDefault: true, holds: func(c *config.Config) bool { return c.ReadOnlyAddress() == "" }},
+		{id: "4.2.5 idle streams end", setting: "streamingConnectionIdleTimeout", byDefault: true, holds: func(c *config.Config) bool { return c.Kubelet.StreamingConnectionIdleTimeout.Duration > 0 }},
+		{id: "4.2.5 also if somebody says 0", setting: "streamingConnectionIdleTimeout", byDefault: true, holds: func(*config.Config) bool {
+			return settings(t, append(slices.Clone(cluster), "--streaming-connection-idle-timeout=0")...).Kubelet.StreamingConnectionIdleTimeout.Duration > 0
+		}},
+		{id: "4.2.6 iptables chains of the kubelet", setting: "makeIPTablesUtilChains", not: "not built yet", told: "iptables chains"},
+		{id: "4.2.7 the node's name is the host's", setting: "--hostname-override", byDefault: true, holds: func(*config.Config) bool {
+			host, err := os.Hostname()
+			return err == nil && settings(t, "--kubeconfig=/k").Flags.NodeName == strings.ToLower(host)
+		}},
+		{id: "4.2.8 events are not lost to a limit that is too low", setting: "eventRecordQPS", byDefault: true, holds: func(c *config.Config) bool { return *c.Kubelet.EventRecordQPS >= 5 }},
+		{id: "4.2.9 a certificate that clients can verify", setting: "tlsCertFile, tlsPrivateKeyFile", flags: []string{"--tls-cert-file=/a.crt", "--tls-private-key-file=/a.key"}, holds: func(c *config.Config) bool {
+			return c.Kubelet.TLSCertFile != "" && c.Kubelet.TLSPrivateKeyFile != ""
+		}},
+		{id: "4.2.10 client certificates rotate", setting: "rotateCertificates", flags: []string{"--rotate-certificates"}, holds: func(c *config.Config) bool { return c.Kubelet.RotateCertificates }},
+		{id: "4.2.11 the gate of server certificates is on", setting: "featureGates.RotateKubeletServerCertificate", byDefault: true, holds: func(*config.Config) bool {
+			_, err := config.FromArgs([]string{"--feature-gates=RotateKubeletServerCertificate=false"}, io.Discard)
+			return err != nil && strings.Contains(err.Error(), "RotateKubeletServerCertificate")
+		}},
+		{id: "4.2.11 server certificates rotate", setting: "serverTLSBootstrap", flags: []string{"--rotate-server-certificates"}, holds: func(c *config.Config) bool { return c.Kubelet.ServerTLSBootstrap }},
+		{id: "4.2.12 strong ciphers only", setting: "tlsCipherSuites", byDefault: true, holds: func(c *config.Config) bool {
+			t, err := config.TLS(&c.Kubelet)
+			return err == nil && len(t.Warnings()) == 0
+		}},
+		{id: "4.2.13 processes of a pod are limited", setting: "podPidsLimit", not: "pods' cgroups are not built yet", told: "podPidsLimit"},
+		{id: "4.2.14 seccomp by default", setting: "seccompDefault", flags: []string{"--seccomp-default"}, holds: func(c *config.Config) bool { return *c.Kubelet.SeccompDefault }},
+		{id: "4.2.15 addresses to and from pods", setting: "(none)", not: "what pods reach is the network's"},
+	} {
+		t.Run(r.id, func(t *testing.T) {
+			if r.not != "" {
+				told := strings.Contains(strings.Join(config.NotBuilt(), " "), r.told)
+				require.True(t, told, "the kubelet says at its start that it lacks this")
+				return
+			}
+			require.Equal(t, r.byDefault, r.holds(c), "the default of %s", r.setting)
+			require.True(t, r.holds(settings(t, append(slices.Clone(cluster), r.flags...)...)), "%s with %v", r.setting, r.flags)
+		})
+	}
+	require.Equal(t, 50, int(*k.EventRecordQPS))
+}
+
+func pool(t *testing.T, ca *apitest.Authority) *x509.CertPool {
+	t.Helper()
+	pool := x509.NewCertPool()
+	require.True(t, pool.AppendCertsFromPEM(ca.PEM))
+	return pool
+}
+
+func settings(t *testing.T, args ...string) *config.Config {
+	t.Helper()
+	c, err := config.FromArgs(args, io.Discard)
+	require.NoError(t, err)
+	return c
+}
+
+// What the recommendations are about, seen from outside: a kubelet that was started with them.
+func TestHardenedKubelet(t *testing.T) {
+	dir, ca, port := t.TempDir(), apitest.NewAuthority(t), free(t)
+	at := func(name string) string { return filepath.Join(dir, name) }
+	require.NoError(t, os.WriteFile(at("ca.crt"), ca.PEM, 0o600))
+	cert, key := ca.Issue("n", time.Now().Add(time.Hour))
+	require.NoError(t, os.WriteFile(at("tls.crt"), cert, 0o600))
+	require.NoError(t, os.WriteFile(at("tls.key"), key, 0o600))
+	// Without an API server nobody can be asked who may what: that is TestWhoMayWhat.
+	cfg, ended, stop := started(t, "--client-ca-file="+at("ca.crt"), "--authorization-mode=AlwaysAllow", "--anonymous-auth=false", "--seccomp-default", "--port="+port,
+		"--tls-cert-file="+at("tls.crt"), "--tls-private-key-file="+at("tls.key"), "--tls-min-version=VersionTLS12", "--tls-cipher-suites=TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256")
+	defer func() { require.NoError(t, <-ended) }()
+	defer stop()
+	address := "127.0.0.1:" + port
+	handshake := func(change func(*tls.Config)) (*tls.ConnectionState, error) {
+		pool := pool(t, ca)
+		settings := &tls.Config{RootCAs: pool, ServerName: "127.0.0.1"}
+		change(settings)
+		conn, err := tls.Dial("tcp", address, settings)
+		if err != nil {
+			return nil, err
+		}
+		defer conn.Close()
+		state := conn.ConnectionState()
+		return &state, nil
+	}
+	var state *tls.ConnectionState
+	require.Eventually(t, func() bool {
+		var err error
+		state, err = handshake(func(*tls.Config) {})
+		return err == nil
+	}, time.Minute, 20*time.Millisecond, "the certificate of the files is shown")
+	require.Equal(t, "n", state.PeerCertificates[0].Subject.CommonName)
+	for version, ok := range map[uint16]bool{tls.VersionTLS10: false, tls.VersionTLS11: false, tls.VersionTLS12: true, tls.VersionTLS13: true} {
+		_, err := handshake(func(c *tls.Config) { c.MinVersion, c.MaxVersion = version, version })
+		require.Equal(t, ok, err == nil, "TLS %x: %v", version, err)
+	}
+	for suite, ok := range map[uint16]bool{tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256: true, tls.TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA: false, tls.TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384: false} {
+		_, err := handshake(func(c *tls.Config) { c.MaxVersion, c.CipherSuites = tls.VersionTLS12, []uint16{suite} })
+		require.Equal(t, ok, err == nil, tls.CipherSuiteName(suite))
+	}
+	client := func(change func(*tls.Config)) *http.Client {
+		settings := &tls.Config{RootCAs: pool(t, ca), ServerName: "127.0.0.1"}
+		change(settings)
+		return &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{TLSClientConfig: settings, DisableKeepAlives: true}}
+	}
+	code := func(c *http.Client, path string) int {
+		response, err := c.Get("https://" + address + path)
+		require.NoError(t, err)
+		require.NoError(t, response.Body.Close())
+		return response.StatusCode
+	}
+	own, err := tls.X509KeyPair(ca.Issue("admin", time.Now().Add(time.Hour)))
+	require.NoError(t, err)
+	foreign, err := tls.X509KeyPair(apitest.NewAuthority(t).Issue("admin", time.Now().Add(time.Hour)))
+	require.NoError(t, err)
+	require.Equal(t, http.StatusUnauthorized, code(client(func(*tls.Config) {}), "/pods"), "anonymous")
+	require.Equal(t, http.StatusUnauthorized, code(client(func(c *tls.Config) {
+		c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &foreign, nil }
+	}), "/pods"))
+	admin := client(func(c *tls.Config) { c.Certificates = []tls.Certificate{own} })
+	for _, path := range []string{"/healthz", "/flagz", "/statusz", "/configz"} {
+		require.Equal(t, http.StatusOK, code(admin, path), path)
+	}
+	require.Empty(t, cfg.ReadOnlyAddress())
+}
