@@ -44,6 +44,14 @@
 // that was whole, the old or the new one. Files that others write are looked at once a
 // second; what cannot be used is logged, and the one before stays in force.
 //
+// # What a metric can tell
+//
+// For the names of the reference kubelet, kubelet_certificate_manager_ and then:
+//
+//	client_ttl_seconds, server_ttl_seconds              TTL of Current, when it is asked for
+//	server_rotation_seconds                             OnRotated: how long the one before was in use
+//	client_expiration_renew_errors, server_...          OnError: one more
+//
 // # Why not client-go/util/certificate
 //
 // It links the clientset: 180 packages from outside that examples/kubelet does not have

@@ -11,6 +11,9 @@
 // Nothing that a client does or leaves undone holds up the agent: connections, requests and
 // sessions are bounded in number, size, and time, and all end with the server.
 //
+// For people there are /statusz/pods, with a page for each pod (page.go, podpage.go), which
+// load nothing and run nothing in a browser, /flagz and /statusz (zpages.go).
+//
 // Who may use the API is decided by package auth around it; the logs of the node are
 // package nodelogs.
 package server
