@@ -184,10 +184,9 @@ func TestRefusedByName(t *testing.T) {
 		"two missing things":  {"runOnce: true\nmaxPods: 7", []string{"runOnce: true", "maxPods: 7"}},
 		"nested":              {"logging: {verbosity: 7}", []string{"logging.verbosity: 7"}},
 		"free-form map":       {"evictionHard: {memory.available: 100Mi}", []string{"evictionHard"}},
-		"feature gates":       {"featureGates: {EventedPLEG: true}", []string{"featureGates"}},
 		"zero values":         {"runOnce: false\nevictionHard: {}\ncgroupsPerQOS: false\nimageMaximumGCAge: 0s", nil},
 		"defaults spelt out":  {"port: 10250\ncgroupDriver: cgroupfs\nfailSwapOn: true\nnodeStatusReportFrequency: 5m\nauthorization: {mode: Webhook}", nil},
-		"free-form map zero":  {"featureGates: {EventedPLEG: false}", nil},
+		"free-form map zero":  {"systemReserved: {}", nil},
 		"default of a float":  {"memoryThrottlingFactor: 0.9", nil},
 		"enforced by default": {"enforceNodeAllocatable: [pods]", nil},
 	} {

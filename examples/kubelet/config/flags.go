@@ -50,6 +50,7 @@ func parse(args []string, out io.Writer) (*commandLine, error) {
 	fs.StringVar(&f.ObjectsDir, "objects-dir", "", "folder with the ConfigMaps, Secrets, tokens and trust bundles that static pods refer to: configmaps/NAMESPACE/NAME.yaml, secrets/NAMESPACE/NAME.yaml, tokens/NAMESPACE/NAME.yaml, trustbundles/NAME.yaml")
 	l.nodeFlags(fs)
 	l.addTwins(fs, serverTwins)
+	l.addTwins(fs, gateTwins)
 	fs.BoolVar(&f.AdaptiveRelist, "adaptive-relist", false, "list the pods of a runtime without events every 100 ms after activity, every 5 s at rest, instead of every second")
 	fs.StringVar(&f.CredentialProviderConfig, "image-credential-provider-config", "", "file, or folder of files, kubelet.config.k8s.io CredentialProviderConfig: plugins that know credentials for registries")
 	fs.StringVar(&f.CredentialProviderBinDir, "image-credential-provider-bin-dir", "", "folder of the programs that --image-credential-provider-config names")

@@ -85,6 +85,7 @@ var honoured = map[string]bool{
 	"enableDebugFlagsHandler":                    true,
 	"enableSystemLogHandler":                     true,
 	"enableSystemLogQuery":                       true,
+	"featureGates":                               true,
 	"streamingConnectionIdleTimeout":             true,
 }
 

@@ -35,6 +35,7 @@ func (c *Config) validate() error {
 	p.refuse(c.Flags.ExitOnLockContention && c.Flags.LockFile == "", "--exit-on-lock-contention: needs --lock-file")
 	k := &c.Kubelet
 	p.node(&c.Flags, k)
+	p.gates(k)
 	p.sources(k)
 	p.servers(k)
 	p.api(&c.Flags, k)
