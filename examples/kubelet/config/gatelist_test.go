@@ -51,7 +51,7 @@ func TestGateList(t *testing.T) {
 	all := gates()
 	require.Greater(t, len(all), 200)
 	for name, g := range all {
-		require.Contains(t, []string{lockedGate, alwaysGate, neverGate, elsewhereGate}, g.kind, name)
+		require.Contains(t, []string{lockedGate, alwaysGate, neverGate, freeGate}, g.kind, name)
 		require.Empty(t, g.why(g.preset), name)
 	}
 }

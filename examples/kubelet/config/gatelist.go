@@ -2,11 +2,9 @@ package config
 
 import (
 	_ "embed"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
@@ -15,15 +13,15 @@ import (
 // gateList has the feature gates of Kubernetes v1.36: name, default, and what of that can be
 // changed here.
 //
-//go:embed gates.txt
+//go:embed gatelist.txt
 var gateList string
 
 // What can be changed of a gate.
 const (
-	lockedGate    = "locked"    // nothing, as upstream
-	alwaysGate    = "always"    // it may be true: the kubelet does what it switches
-	neverGate     = "never"     // it may be false: the kubelet does not
-	elsewhereGate = "elsewhere" // all: what it switches is no kubelet's
+	lockedGate = "locked" // nothing, as upstream
+	alwaysGate = "always" // it may be true: the kubelet does what it switches
+	neverGate  = "never"  // it may be false: the kubelet does not
+	freeGate   = "free"   // all: it is another component's, or switched here
 )
 
 type gate struct {
@@ -44,7 +42,7 @@ func gates() map[string]gate {
 // why is the reason why a gate cannot have a value, "" if it can.
 func (g gate) why(value bool) string {
 	switch {
-	case value == g.preset, g.kind == elsewhereGate, g.kind == alwaysGate && value, g.kind == neverGate && !value:
+	case value == g.preset, g.kind == freeGate, g.kind == alwaysGate && value, g.kind == neverGate && !value:
 		return ""
 	case g.kind == lockedGate:
 		return fmt.Sprintf("is locked to %t", g.preset)
@@ -67,27 +65,3 @@ func (p *problems) gates(k *kubeletv1beta1.KubeletConfiguration) {
 		p.refuse(why != "", "featureGates (--feature-gates): %s %s", name, why)
 	}
 }
-
-// gateTwins is the flag of the feature gates: it wins over the file gate by gate.
-var gateTwins = []twin{{
-	name:  "feature-gates",
-	usage: "feature gates of Kubernetes, as NAME=true,NAME=false; those that would change what this kubelet does are refused by name",
-	set: func(k *kubeletv1beta1.KubeletConfiguration, text string) error {
-		if k.FeatureGates == nil {
-			k.FeatureGates = map[string]bool{}
-		}
-		var errs []error
-		for pair := range strings.SplitSeq(text, ",") {
-			if pair = strings.TrimSpace(pair); pair == "" {
-				continue
-			}
-			name, value, _ := strings.Cut(pair, "=")
-			on, err := strconv.ParseBool(strings.TrimSpace(value))
-			if err != nil {
-				errs = append(errs, fmt.Errorf("%q is neither NAME=true nor NAME=false", pair))
-			}
-			k.FeatureGates[strings.TrimSpace(name)] = on
-		}
-		return errors.Join(errs...)
-	},
-}}
