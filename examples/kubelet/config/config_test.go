@@ -46,6 +46,8 @@ func TestDefaults(t *testing.T) {
 			NodeStatusUpdateFrequency:              metav1.Duration{Duration: 10 * time.Second},
 			NodeStatusReportFrequency:              metav1.Duration{Duration: 5 * time.Minute},
 			NodeLeaseDurationSeconds:               40,
+			OOMScoreAdj:                            new(int32(-999)),
+			MaxOpenFiles:                           1_000_000,
 			NodeStatusMaxImages:                    new(int32(50)),
 			RegisterNode:                           new(true),
 			KubeAPIQPS:                             new(int32(50)),

@@ -86,6 +86,8 @@ var honoured = map[string]bool{
 	"enableSystemLogHandler":                     true,
 	"enableSystemLogQuery":                       true,
 	"featureGates":                               true,
+	"oomScoreAdj":                                true,
+	"maxOpenFiles":                               true,
 	"streamingConnectionIdleTimeout":             true,
 }
 
@@ -93,7 +95,6 @@ var honoured = map[string]bool{
 // a file that spells them out asks for nothing that was promised otherwise. The
 // values are written as JSON.
 var defaults = map[string]string{
-	"oomScoreAdj":                               `-999`,
 	"volumeStatsAggPeriod":                      `"1m0s"`,
 	"cgroupsPerQOS":                             `true`,
 	"cgroupDriver":                              `"cgroupfs"`,
@@ -105,7 +106,6 @@ var defaults = map[string]string{
 	"hairpinMode":                               `"promiscuous-bridge"`,
 	"maxPods":                                   `110`,
 	"podPidsLimit":                              `-1`,
-	"maxOpenFiles":                              `1000000`,
 	"evictionPressureTransitionPeriod":          `"5m0s"`,
 	"enableControllerAttachDetach":              `true`,
 	"makeIPTablesUtilChains":                    `true`,

@@ -36,6 +36,7 @@ func (c *Config) validate() error {
 	k := &c.Kubelet
 	p.node(&c.Flags, k)
 	p.gates(k)
+	p.process(k)
 	p.sources(k)
 	p.servers(k)
 	p.api(&c.Flags, k)
