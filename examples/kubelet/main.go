@@ -20,6 +20,7 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"sync"
 	"syscall"
 
 	"github.com/podwright/podwright/cri/embedded"
@@ -75,10 +76,27 @@ func level(verbosity int) slog.Level {
 	return slog.LevelInfo
 }
 
-// signalContext ends with the first SIGINT or SIGTERM; the second one is not
-// caught any more and ends the process.
+// signalContext ends with the first SIGINT or SIGTERM; the second one ends the process.
 func signalContext() (context.Context, context.CancelFunc) {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop)
-	return ctx, stop
+	ctx, cancel := context.WithCancel(context.Background())
+	signals, done := make(chan os.Signal, 2), make(chan struct{})
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	go obey(signals, done, cancel, os.Exit)
+	return ctx, sync.OnceFunc(func() {
+		signal.Stop(signals)
+		close(done)
+		cancel()
+	})
+}
+
+// obey stops at the first signal and exits with 1 at the second one, unless it is done before.
+func obey(signals <-chan os.Signal, done <-chan struct{}, stop func(), exit func(int)) {
+	for _, act := range []func(){stop, func() { exit(1) }} {
+		select {
+		case <-signals:
+			act()
+		case <-done:
+			return
+		}
+	}
 }

@@ -2,10 +2,12 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -62,4 +64,29 @@ func TestTakenPort(t *testing.T) {
 func TestVerbosity(t *testing.T) {
 	require.Equal(t, slog.LevelInfo, level(3))
 	require.Equal(t, slog.LevelDebug, level(4))
+}
+
+// A25: the first signal ends the kubelet in order, the second one at once, with 1.
+func TestSignals(t *testing.T) {
+	signals, done := make(chan os.Signal), make(chan struct{})
+	told := make(chan string, 2)
+	go obey(signals, done, func() { told <- "stop" }, func(code int) { told <- fmt.Sprint("exit ", code) })
+	signals <- syscall.SIGTERM
+	require.Equal(t, "stop", <-told)
+	signals <- syscall.SIGINT
+	require.Equal(t, "exit 1", <-told)
+
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		obey(signals, done, t.FailNow, func(int) { t.Fail() })
+	}()
+	close(done)
+	<-ended
+
+	ctx, stop := signalContext()
+	require.NoError(t, syscall.Kill(os.Getpid(), syscall.SIGTERM))
+	<-ctx.Done()
+	stop()
+	stop()
 }

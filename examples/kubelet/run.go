@@ -26,6 +26,7 @@ import (
 // runNode runs the agent and its servers until ctx ends or one of them fails.
 func runNode(ctx context.Context, cfg *config.Config, log *slog.Logger, setVerbosity func(int)) error {
 	announce(cfg, log)
+	thisProcess().prepare(cfg, log)
 	l, err := listenAll(ctx, cfg)
 	if err != nil {
 		return err

@@ -94,11 +94,11 @@ func (a *Agent) Run(ctx context.Context) (err error) {
 		defer a.cfg.API.Close() // it is closed already if it was served
 	}
 	if err := a.folders.prepare(); err != nil {
-		return err
+		return a.setupFailed(ctx, err)
 	}
 	lock, err := a.folders.lock()
 	if err != nil {
-		return err
+		return a.setupFailed(ctx, err)
 	}
 	defer func() { err = errors.Join(err, lock.Close()) }()
 	a.setRoot(nil)
@@ -109,7 +109,7 @@ func (a *Agent) Run(ctx context.Context) (err error) {
 	defer stop()
 	g, err := newGround(a.cfg, a.folders, a.now)
 	if err != nil {
-		return fmt.Errorf("agent: %w", err)
+		return a.setupFailed(ctx, fmt.Errorf("agent: %w", err))
 	}
 	g.warnOfSwap(ctx, &mounts.Kernel{})
 	reading, leave := context.WithCancel(ctx)
@@ -123,7 +123,7 @@ func (a *Agent) Run(ctx context.Context) (err error) {
 	defer a.set(state{err: errors.New("stopped")})
 	served, err := a.newAPI(g)
 	if err != nil {
-		return fmt.Errorf("kubelet API: %w", err)
+		return a.setupFailed(ctx, fmt.Errorf("kubelet API: %w", err))
 	}
 	return g.runWith(ctx, func(ctx context.Context) error {
 		if served == nil {
@@ -142,7 +142,7 @@ func (a *Agent) runPods(ctx context.Context, g *ground) (err error) {
 	defer func() { err = errors.Join(err, conn.Close()) }()
 	n, err := newNode(ctx, g, conn)
 	if err != nil {
-		return fmt.Errorf("agent: %w", err)
+		return a.setupFailed(ctx, fmt.Errorf("agent: %w", err))
 	}
 	a.set(state{ground: g, node: n})
 	return n.run(ctx)

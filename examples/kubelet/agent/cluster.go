@@ -31,6 +31,7 @@ type cluster struct {
 	client, heartbeats *apiserver.Client
 	// self is the Node as others see it.
 	self     *apiserver.Feed[*v1.Node, *v1.NodeList]
+	live     *liveNode
 	recorder *events.Recorder
 	objects  *objects.Objects
 	mirrors  *mirrors.Manager
@@ -72,6 +73,7 @@ func (g *ground) newCluster(now func() state) (c *cluster, err error) {
 	if c.heartbeats, err = c.client.With(apiserver.Limits{QPS: -1, Timeout: timeout}); err != nil {
 		return nil, err
 	}
+	c.live = newLiveNode(func(ctx context.Context) (*v1.Node, error) { return c.heartbeats.OwnNode().GetNode(ctx, name) })
 	forEvents, err := c.client.With(apiserver.Limits{QPS: float32(unlimited(int(*k.EventRecordQPS))), Burst: int(k.EventBurst)})
 	if err != nil {
 		return nil, err
@@ -114,7 +116,7 @@ func (c *cluster) newPods(cfg Config, merger *podsource.Merger) (source *pods.So
 
 // run keeps up with the API server until ctx ends. An error is one that ends the agent.
 func (c *cluster) run(ctx context.Context) error {
-	parts := []func(context.Context) error{c.client.Run, c.self.Run, c.recorder.Run, c.objects.Run, c.mirrors.Run, c.csiNode.Run, c.node.Run}
+	parts := []func(context.Context) error{c.client.Run, c.self.Run, c.live.run, c.recorder.Run, c.objects.Run, c.mirrors.Run, c.csiNode.Run, c.node.Run}
 	if c.rotation != nil {
 		parts = append(parts, c.rotation.Run)
 	}

@@ -2,7 +2,6 @@ package agent
 
 import (
 	"errors"
-	"fmt"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -16,11 +15,8 @@ func (n *node) admit(pod *v1.Pod, active []*v1.Pod) error {
 	if errs := n.notSupported(pod, n.health.Health().Features); len(errs) > 0 {
 		return syncloop.Reject("UnsupportedPodSpec", "%v", errors.Join(errs...))
 	}
-	if err := errors.Join(otherNode(pod, n.thisNode())...); err != nil {
-		if n.cluster != nil && n.cluster.thisNode() == nil {
-			return fmt.Errorf("the Node of this agent was not seen yet, with what others have labelled it: %w", err)
-		}
-		return syncloop.Reject("NodeAffinity", "%v", err)
+	if err := n.wrongNode(pod); err != nil {
+		return err
 	}
 	if errs := pods.ForbiddenSysctls(pod); len(errs) > 0 {
 		return syncloop.Reject("SysctlForbidden", "%v", errors.Join(errs...))

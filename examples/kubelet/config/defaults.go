@@ -53,6 +53,7 @@ func SetDefaults(k *kubeletv1beta1.KubeletConfiguration) {
 
 	setNode(k)
 	setServer(k)
+	setProcess(k)
 
 	setNil(&k.ResolverConfig, "/etc/resolv.conf")
 	setNil(&k.CPUCFSQuota, true)

@@ -123,10 +123,6 @@ func unsupported(prefix string, fields map[string]any) []error {
 	var errs []error
 	for _, name := range sortedKeys(fields) {
 		path, value := prefix+name, fields[name]
-		if set, ok := value.(map[string]any); ok && path == "featureGates" {
-			errs = append(errs, gates(set)...)
-			continue
-		}
 		if honoured[path] {
 			continue
 		}

@@ -85,8 +85,10 @@ var honoured = map[string]bool{
 	"enableDebugFlagsHandler":                    true,
 	"enableSystemLogHandler":                     true,
 	"enableSystemLogQuery":                       true,
-	"streamingConnectionIdleTimeout":             true,
 	"featureGates":                               true,
+	"oomScoreAdj":                                true,
+	"maxOpenFiles":                               true,
+	"streamingConnectionIdleTimeout":             true,
 	"logging.verbosity":                          true,
 }
 
@@ -94,7 +96,6 @@ var honoured = map[string]bool{
 // a file that spells them out asks for nothing that was promised otherwise. The
 // values are written as JSON.
 var defaults = map[string]string{
-	"oomScoreAdj":                               `-999`,
 	"volumeStatsAggPeriod":                      `"1m0s"`,
 	"cgroupsPerQOS":                             `true`,
 	"cgroupDriver":                              `"cgroupfs"`,
@@ -106,7 +107,6 @@ var defaults = map[string]string{
 	"hairpinMode":                               `"promiscuous-bridge"`,
 	"maxPods":                                   `110`,
 	"podPidsLimit":                              `-1`,
-	"maxOpenFiles":                              `1000000`,
 	"evictionPressureTransitionPeriod":          `"5m0s"`,
 	"enableControllerAttachDetach":              `true`,
 	"makeIPTablesUtilChains":                    `true`,

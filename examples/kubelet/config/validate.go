@@ -35,6 +35,8 @@ func (c *Config) validate() error {
 	p.refuse(c.Flags.ExitOnLockContention && c.Flags.LockFile == "", "--exit-on-lock-contention: needs --lock-file")
 	k := &c.Kubelet
 	p.node(&c.Flags, k)
+	p.gates(k)
+	p.process(k)
 	p.sources(k)
 	p.servers(k)
 	p.api(&c.Flags, k)

@@ -60,7 +60,7 @@ func TestTerminate(t *testing.T) {
 	})
 }
 
-// A25: a second SIGTERM is not caught.
+// A25: a second SIGTERM ends the process at once.
 func TestTerminateTwice(t *testing.T) {
 	onRuntimes(t, "", func(t *testing.T, s *scene) {
 		s.place(t, "stays.yaml", newPod("stays", testprog(s.images.Testprog, "run")))

@@ -59,8 +59,9 @@ type Config struct {
 	// Facts are what is known of the machine now: see Gatherer. Now and Addresses are
 	// filled in. Required.
 	Facts func(ctx context.Context) nodestatus.Facts
-	// NotReady are more reasons why the node is not ready. It must be cheap: until the
-	// node has become ready once, it is asked ten times a second. May be nil.
+	// NotReady are more reasons why the node is not ready. It must be cheap: it is asked
+	// every second, and ten times a second until the node has become ready once. What it
+	// says of readiness is written at once. May be nil.
 	NotReady func() []string
 
 	// OnNode is told of the node as the API has it, after each round that has succeeded,

@@ -187,7 +187,9 @@ func (n *Node) begin(found func(*start)) {
 
 func (n *Node) event(eventtype, reason, message string) {
 	n.cfg.Logger.Info(message, "node", n.cfg.Name, "reason", reason)
-	n.cfg.Event(v1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: n.cfg.Name}, eventtype, reason, message)
+	// kubectl describe looks for a node's events by its UID, and by its name as a UID: the UID
+	// is not known before the node is.
+	n.cfg.Event(v1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: n.cfg.Name, UID: types.UID(n.cfg.Name)}, eventtype, reason, message)
 }
 
 // What the agent calls: one call of each at a time.

@@ -92,7 +92,7 @@ func newRig(t *testing.T, api *nodetest.API, change func(*rig)) *rig {
 		NotReady:          r.problems,
 		OnRepeatedFailure: func() { r.set(func() { r.failures++ }) },
 		Event: func(ref v1.ObjectReference, _, reason, _ string) {
-			if ref.Kind == "Node" && ref.Name == "n" && ref.UID == "" {
+			if ref.Kind == "Node" && ref.Name == "n" && ref.UID == "n" {
 				r.set(func() { r.events = append(r.events, reason) })
 			}
 		},

@@ -57,8 +57,8 @@ func (r *rounds) run(ctx context.Context) error {
 	return nil
 }
 
-// rest waits for the time of the next round. While the node is new to the cluster that is
-// when it has become ready.
+// rest waits for the time of the next round, or until the node has become ready, or is it no
+// more: not all that decides about that can tell when it changes.
 func (r *rounds) rest(ctx context.Context, begun time.Time) {
 	next := time.NewTimer(r.timing.Pause())
 	defer next.Stop()
@@ -66,9 +66,9 @@ func (r *rounds) rest(ctx context.Context, begun time.Time) {
 	defer gap.Stop()
 	var wake <-chan struct{}
 	for {
-		var look <-chan time.Time
-		if pause, again := r.timing.Starting(begun, time.Now(), r.told); again {
-			look = time.After(pause)
+		pause, starting := r.timing.Starting(begun, time.Now(), r.told)
+		if !starting {
+			pause = wakeGap
 		}
 		select {
 		case <-ctx.Done():
@@ -79,7 +79,7 @@ func (r *rounds) rest(ctx context.Context, begun time.Time) {
 			wake = r.wake
 		case <-wake:
 			return
-		case <-look:
+		case <-time.After(pause):
 			if isReady := len(r.cfg.NotReady()) == 0; isReady != r.sawReady {
 				return
 			}

@@ -47,7 +47,7 @@ func TestRuntimeThatGoesDown(t *testing.T) {
 		r := newRig(t, api, nil)
 		pass(5 * time.Minute)
 		r.set(func() { r.notReady = []string{"container runtime is down"} })
-		pass(11 * time.Second)
+		pass(1100 * time.Millisecond)
 		n := api.Node("n")
 		require.Equal(t, "False KubeletNotReady", ready(n))
 		down := nodestatus.Condition(&n.Status, v1.NodeReady).LastTransitionTime

@@ -110,6 +110,19 @@ func (r *Recorder) Event(ref v1.ObjectReference, eventtype, reason, message stri
 	r.wake.Wake()
 }
 
+// Write writes an event at once, by the side of those that wait: for one that cannot wait for
+// Run. It tries once.
+func (r *Recorder) Write(ctx context.Context, ref v1.ObjectReference, eventtype, reason, message string) error {
+	event := r.event(ref, eventtype, reason, message, time.Now())
+	r.mu.Lock()
+	event.Name = util.GenerateEventName(ref.Name, r.moment(event.FirstTimestamp.UnixNano()))
+	r.mu.Unlock()
+	if _, err := r.cfg.Client.Events(event.Namespace).Create(ctx, event, metav1.CreateOptions{}); err != nil {
+		return fmt.Errorf("events: %s of %s: %w", reason, ref.Name, err)
+	}
+	return nil
+}
+
 func (r *Recorder) event(ref v1.ObjectReference, eventtype, reason, message string, now time.Time) *v1.Event {
 	namespace := ref.Namespace
 	if namespace == "" {

@@ -82,6 +82,26 @@ func TestEvent(t *testing.T) {
 	})
 }
 
+// An event that cannot wait is written without Run, or refused by its name.
+func TestWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := apitest.Start(t)
+		client, err := apiserver.New(apiserver.Config{Kubeconfig: server.Kubeconfig, Dial: server.Dial, UserAgent: "test/1"})
+		require.NoError(t, err)
+		defer client.CloseConnections()
+		r, err := events.New(events.Config{Client: client, Component: "kubelet", Host: "worker"})
+		require.NoError(t, err)
+		require.NoError(t, r.Write(t.Context(), pod("web"), v1.EventTypeWarning, "Failed", "why"))
+		all := apitest.All[*v1.Event](server)
+		require.Len(t, all, 1)
+		require.Equal(t, "Warning Failed why", all[0].Type+" "+all[0].Reason+" "+all[0].Message)
+		server.SetFault(func(apitest.Call) apitest.Fault { return apitest.Fault{Status: 403} })
+		err = r.Write(t.Context(), pod("web"), v1.EventTypeWarning, "Failed", "why")
+		require.ErrorContains(t, err, "events: Failed of web")
+		require.True(t, apierrors.IsForbidden(err))
+	})
+}
+
 // Many events of one kind become one; many of one object become few.
 func TestCorrelation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -75,6 +75,15 @@ spec:
 			require.Contains(t, events, reason)
 		}
 		require.Contains(t, n.do(t, "describe", "pod", "a"), "Started container c")
+		n.until(t, "what happened to the node is told", func() error {
+			_, told, _ := strings.Cut(n.do(t, "describe", "node", n.name), "Events:")
+			for _, reason := range []string{"Starting", "NodeHasSufficientMemory", "NodeHasNoDiskPressure", "NodeHasSufficientPID", "NodeReady"} {
+				if !strings.Contains(told, " "+reason+" ") {
+					return fmt.Errorf("no %s in %s", reason, told)
+				}
+			}
+			return nil
+		})
 
 		n.do(t, "delete", "pod", "a", "--wait=false")
 		n.gone(t, "pod", "a")

@@ -19,9 +19,9 @@ import (
 	"github.com/podwright/podwright/examples/testbed/tb/controlplane"
 )
 
-// probed is a container that says each second that it is well, and ready; a busy machine has
-// time for that.
-const probed = running + `, readinessProbe: {exec: {command: ["true"]}, periodSeconds: 1, timeoutSeconds: 60}, livenessProbe: {exec: {command: ["true"]}, periodSeconds: 1, timeoutSeconds: 60, failureThreshold: 1}}`
+// probed is a container that says each second that it is well, and ready. It has ten seconds
+// for that, as somebody may give it on a busy machine: a probe that is slower is a fault.
+const probed = running + `, readinessProbe: {exec: {command: ["true"]}, periodSeconds: 1, timeoutSeconds: 10}, livenessProbe: {exec: {command: ["true"]}, periodSeconds: 1, timeoutSeconds: 10, failureThreshold: 1}}`
 
 // outage is a bad time between the kubelet and its API server.
 type outage struct {
@@ -89,7 +89,7 @@ func (n *node) through(t *testing.T, p *proxy, o outage) {
 		return "apiVersion: v1\nkind: Pod\nmetadata: {name: " + name + "}\nspec: {nodeName: NODE, " + rest + "containers: [{" + container + "}], volumes: [{name: h, hostPath: {path: " + n.dir + "}}]}\n"
 	}
 	probed := `command: [sh, -c, 'rm -f /h/` + sick + `; trap "exit 0" TERM; while :; do sleep 0.1; done'], image: BUSYBOX, name: c, volumeMounts: [{name: h, mountPath: /h}], ` +
-		`livenessProbe: {exec: {command: [sh, -c, '! test -e /h/` + sick + `']}, periodSeconds: 1, timeoutSeconds: 60, failureThreshold: 1}`
+		`livenessProbe: {exec: {command: [sh, -c, '! test -e /h/` + sick + `']}, periodSeconds: 1, timeoutSeconds: 10, failureThreshold: 1}`
 	n.apply(t, pod(ends, waiting(ends, "exit 7"), "restartPolicy: Never, ")+"---\n"+pod(dies, waiting(dies, "rm /h/"+dies+"; exit 1"), "")+"---\n"+pod(sick, probed, ""))
 	for _, name := range []string{ends, dies, sick} {
 		n.ready(t, name)

@@ -1,0 +1,57 @@
+package config
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Each gate that cannot be had as it is asked for is refused by name, with the reason.
+func TestFeatureGates(t *testing.T) {
+	for name, c := range map[string]struct {
+		file string
+		args []string
+		want []string
+	}{
+		"defaults":            {file: "featureGates: {MemoryQoS: false, NodeSwap: true, PodLevelResources: true}"},
+		"of other components": {args: []string{"--feature-gates=APIServingWithRoutine=true"}},
+		"what it always does": {args: []string{"--feature-gates", "EventedPLEG=true, ClusterTrustBundleProjection=true,"}},
+		"what it never does":  {args: []string{"--feature-gates=GracefulNodeShutdown=false"}},
+		"unknown":             {file: "featureGates: {Bogus: true}", want: []string{"featureGates (--feature-gates): Bogus is no feature gate"}},
+		"unknown on the flag": {args: []string{"--feature-gates=Bogus=false"}, want: []string{"--feature-gates", "Bogus"}},
+		"locked":              {args: []string{"--feature-gates=NodeSwap=false"}, want: []string{"(--feature-gates): NodeSwap is locked to true"}},
+		"not built":           {args: []string{"--feature-gates=MemoryQoS=true"}, want: []string{"MemoryQoS true asks for behaviour that this kubelet does not have"}},
+		"all that are not":    {args: []string{"--feature-gates=AllAlpha=true"}, want: []string{"AllAlpha true asks"}},
+		"not to be done without": {args: []string{"--feature-gates=ContainerRestartRules=false"},
+			want: []string{"ContainerRestartRules false asks to do without behaviour"}},
+		"no value":     {args: []string{"--feature-gates=NodeSwap"}, want: []string{`--feature-gates: "NodeSwap" is not key=value`}},
+		"not a switch": {args: []string{"--feature-gates=NodeSwap=yes"}, want: []string{`NodeSwap: "yes" is neither true nor false`}},
+		"all at once":  {args: []string{"--feature-gates=MemoryQoS=true,Bogus=true"}, want: []string{"MemoryQoS", "Bogus"}},
+	} {
+		_, _, err := withFile(t, c.file, c.args...)
+		if len(c.want) == 0 {
+			require.NoError(t, err, name)
+		}
+		for _, text := range c.want {
+			require.ErrorContains(t, err, text, name)
+		}
+	}
+}
+
+// A3: the flag wins over the file, gate by gate, and so does a later flag over one before.
+func TestFeatureGatesAreMerged(t *testing.T) {
+	c, _, err := withFile(t, "featureGates: {EventedPLEG: true, ImageVolumeWithDigest: false}",
+		"--feature-gates=EventedPLEG=false,NodeSwap=true", "--feature-gates=ClusterTrustBundleProjection=true")
+	require.NoError(t, err)
+	require.Equal(t, map[string]bool{"EventedPLEG": false, "ImageVolumeWithDigest": false, "NodeSwap": true, "ClusterTrustBundleProjection": true}, c.Kubelet.FeatureGates)
+}
+
+// The list has three words a line, of which the last one is known.
+func TestGateList(t *testing.T) {
+	all := gates()
+	require.Greater(t, len(all), 200)
+	for name, g := range all {
+		require.Contains(t, []string{lockedGate, alwaysGate, neverGate, freeGate}, g.kind, name)
+		require.Empty(t, g.why(g.preset), name)
+	}
+}
