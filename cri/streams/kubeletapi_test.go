@@ -50,7 +50,7 @@ func serveKubectl(ctx context.Context, rt *fake.Runtime, n oneApp) (at string, e
 			}
 			return nil
 		},
-		Pods:  n, Runtime: rt, Logs: reader,
+		Pods: n, Runtime: rt, Logs: reader,
 	})
 	if err != nil {
 		return "", nil, err

@@ -74,9 +74,15 @@ func (c *cluster) measureSessions(ctx context.Context, t *table, p peer, e endpo
 	defer s.close()
 	put := func(row, value string) { t.put(p.name, row, value) }
 	if o.logs > 0 {
-		return s.logs(ctx, put, o)
+		err = s.logs(ctx, put, o)
+	} else {
+		err = s.execs(ctx, put, o)
 	}
-	return s.execs(ctx, put, o)
+	if err != nil {
+		log, _ := os.ReadFile(filepath.Join(dir, "log"))
+		err = fmt.Errorf("%w; the kubelet's log ends with:\n%s", err, log[max(0, len(log)-4000):])
+	}
+	return err
 }
 
 // sessions are the ways to a node's containers.
@@ -166,14 +172,7 @@ func (s *sessions) logs(ctx context.Context, put func(row, value string), o opti
 		}
 		for range o.runs {
 			for i, url := range urls {
-				var took time.Duration
-				var anonymous float64
-				err := until(ctx, "the whole log is read", func() (err error) { // upstream sometimes answers with a sentence instead
-					if took, anonymous, err = s.read(ctx, s.http[i], url, o.logs); err != nil {
-						fmt.Fprintln(os.Stderr, "  once more:", err)
-					}
-					return err
-				})
+				took, anonymous, err := s.read(ctx, s.http[i], url, o.logs)
 				if err != nil {
 					return err
 				}
