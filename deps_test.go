@@ -101,6 +101,7 @@ var floors = map[string]floor{
 		own: []string{"cri/images/credentials", "cri/images/imageref"}, outside: 175, forbid: []string{"k8s.io/client-go"},
 	},
 	"cri/logs":        {own: []string{"cri"}, outside: 120, forbid: noCore},
+	"cri/kubeletapi":  {own: []string{"cri", "cri/logs"}, outside: 120, forbid: noCore},
 	"cri/fake":        {own: []string{"cri", "cri/logs"}, outside: 120, forbid: noCore},
 	"cri/embedded":    {own: []string{"cri", "cri/fake", "cri/logs"}, outside: 120, forbid: noCore},
 	"cri/fake/script": {own: []string{"cri", "cri/fake", "cri/logs"}, outside: 120, forbid: noCore},
@@ -175,7 +176,7 @@ var floors = map[string]floor{
 	},
 	"cri/podsyncer": {
 		own: []string{
-			"cri", "cri/images", "cri/images/credentials", "cri/images/imageref", "cri/images/records", "cri/logs",
+			"cri", "cri/images", "cri/images/credentials", "cri/images/imageref", "cri/images/records", "cri/kubeletapi", "cri/logs",
 			"cri/cgroups", "cri/pods", "cri/pods/actions", "cri/pods/garbage", "cri/pods/labels", "cri/pods/observe", "cri/pods/podfiles", "cri/pods/request",
 			"cri/pods/resize", "pleg", "podworkers", "podworkers/stages", "probe", "status", "status/checkpoint", "status/writer", "syncloop",
 			"volume", "volume/hostpath",

@@ -7,6 +7,7 @@
 //   - status, status/writer: from observed and desired to a v1.PodStatus, and where it goes
 //   - cri, cri/pods, cri/images, cri/logs: pods on a CRI runtime
 //   - cri/fake: a runtime in memory; cri/embedded: with containers as host processes
+//   - cri/kubeletapi: what kubectl logs, exec, attach and port-forward end at, as an http.Handler
 //   - cri/streams: sessions of exec, attach and port-forward, a module of its own
 //
 // The package itself holds nothing but the test of who may import whom.

@@ -44,8 +44,9 @@ type Syncer struct {
 	inbox syncloop.Inbox
 	// desired are the pods that a source names. The handler of the loop fills it.
 	desired syncloop.Desired
-	// worker is the state of a pod's worker, deadlines are those of desired pods.
+	// worker is the state of a pod's worker, workers are those of all, deadlines are those of desired pods.
 	worker    func(types.UID) podworkers.PodState
+	workers   func() []podworkers.PodState
 	deadlines syncloop.EventSource
 
 	// turns lets one at a time work on a pod.
@@ -75,7 +76,7 @@ func New(cfg Config) (*Syncer, error) {
 	}
 	s := &Syncer{
 		cfg: cfg, log: cfg.Logger, event: cfg.Event, observer: newObserver(),
-		stages: cfg.Stages, turns: newTurns(), worker: unknownWorker, deadlines: syncloop.EventSourceFunc(noEvents),
+		stages: cfg.Stages, turns: newTurns(), worker: unknownWorker, workers: noWorkers, deadlines: syncloop.EventSourceFunc(noEvents),
 	}
 	s.sinks, s.pruner, s.collector = newPodSinks(s), newPruner(s), newCollector(s)
 	for _, build := range []func() error{s.buildPods, s.buildPLEG, s.buildStatuses, s.buildProbes, s.buildReleaser} {
@@ -88,6 +89,8 @@ func New(cfg Config) (*Syncer, error) {
 
 // unknownWorker is the state of a worker of which nobody tells.
 func unknownWorker(uid types.UID) podworkers.PodState { return podworkers.PodState{UID: uid} }
+
+func noWorkers() []podworkers.PodState { return nil }
 
 func noEvents(ctx context.Context, _ func(syncloop.Event)) error {
 	<-ctx.Done()

@@ -50,7 +50,7 @@ func (s *Syncer) NewWorkers(cfg podworkers.Config) (*podworkers.Workers, error) 
 	if err != nil {
 		return nil, err
 	}
-	s.worker = workers.State
+	s.worker, s.workers = workers.State, workers.Pods
 	return workers, nil
 }
 

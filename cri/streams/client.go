@@ -37,6 +37,8 @@ type Client struct {
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Protocol is SPDY or WebSocket. Default SPDY.
 	Protocol Protocol
+	// Header is sent with each request, such as an Authorization. It is not changed.
+	Header http.Header
 	// TLS is for URLs with https. nil: the defaults of crypto/tls.
 	TLS *tls.Config
 }
@@ -92,7 +94,7 @@ func (c *Client) session(ctx context.Context, rawURL string, s Session) (int, er
 	if c.Protocol == WebSocket {
 		open = openWebSocket
 	}
-	channels, err := open(conn, target, s)
+	channels, err := open(conn, target, c.Header, s)
 	if err != nil {
 		return 0, because(ctx, err)
 	}

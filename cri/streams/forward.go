@@ -39,7 +39,7 @@ func (c *Client) Forward(ctx context.Context, url string) (*Forwarding, error) {
 		return nil, fmt.Errorf("port-forward session: %w", err)
 	}
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
-	session, err := upgradeSPDY(conn, target, portforward.ProtocolV1Name)
+	session, err := upgradeSPDY(conn, target, c.Header, portforward.ProtocolV1Name)
 	if !stop() && err == nil {
 		session.end()
 		err = ErrLost
@@ -171,7 +171,7 @@ func (c *Client) forwardWebSocket(ctx context.Context, url string, port int) (*P
 		return nil, fmt.Errorf("port-forward session: %w", err)
 	}
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
-	ws, err := upgradeWebSocket(conn, target, remotecommand.StreamProtocolV4Name)
+	ws, err := upgradeWebSocket(conn, target, c.Header, remotecommand.StreamProtocolV4Name)
 	if err != nil {
 		stop()
 		conn.Close()

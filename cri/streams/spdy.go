@@ -2,6 +2,7 @@ package streams
 
 import (
 	"bufio"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -12,8 +13,8 @@ import (
 )
 
 // openSPDY begins a session of protocol v4 over SPDY.
-func openSPDY(conn net.Conn, target *url.URL, s Session) (*channels, error) {
-	session, err := upgradeSPDY(conn, target, remotecommand.StreamProtocolV4Name)
+func openSPDY(conn net.Conn, target *url.URL, header http.Header, s Session) (*channels, error) {
+	session, err := upgradeSPDY(conn, target, header, remotecommand.StreamProtocolV4Name)
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +70,7 @@ func createStream(session httpstream.Connection, header http.Header) (httpstream
 }
 
 // upgradeSPDY makes a connection one of SPDY, with a protocol above it.
-func upgradeSPDY(conn net.Conn, target *url.URL, protocol string) (*spdySession, error) {
+func upgradeSPDY(conn net.Conn, target *url.URL, header http.Header, protocol string) (*spdySession, error) {
 	request := &http.Request{
 		Method: http.MethodPost, URL: target, Host: target.Host,
 		Header: http.Header{
@@ -78,6 +79,7 @@ func upgradeSPDY(conn net.Conn, target *url.URL, protocol string) (*spdySession,
 			httpstream.HeaderProtocolVersion: {protocol},
 		},
 	}
+	maps.Copy(request.Header, header)
 	if err := request.Write(conn); err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -15,8 +16,8 @@ import (
 )
 
 // openWebSocket begins a session over a WebSocket.
-func openWebSocket(conn net.Conn, target *url.URL, s Session) (*channels, error) {
-	ws, err := upgradeWebSocket(conn, target, remotecommand.StreamProtocolV5Name, remotecommand.StreamProtocolV4Name)
+func openWebSocket(conn net.Conn, target *url.URL, header http.Header, s Session) (*channels, error) {
+	ws, err := upgradeWebSocket(conn, target, header, remotecommand.StreamProtocolV5Name, remotecommand.StreamProtocolV4Name)
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +47,7 @@ func openWebSocket(conn net.Conn, target *url.URL, s Session) (*channels, error)
 	return c, nil
 }
 
-func upgradeWebSocket(conn net.Conn, target *url.URL, protocols ...string) (*websocket.Conn, error) {
+func upgradeWebSocket(conn net.Conn, target *url.URL, header http.Header, protocols ...string) (*websocket.Conn, error) {
 	location := *target
 	location.Scheme = map[string]string{"http": "ws", "https": "wss"}[target.Scheme]
 	config, err := websocket.NewConfig(location.String(), target.String())
@@ -54,6 +55,7 @@ func upgradeWebSocket(conn net.Conn, target *url.URL, protocols ...string) (*web
 		return nil, err
 	}
 	config.Protocol = protocols
+	maps.Copy(config.Header, header)
 	answer := &keptConn{Conn: conn}
 	ws, err := websocket.NewClient(config, answer)
 	if errors.Is(err, websocket.ErrBadStatus) {

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -135,7 +136,11 @@ func (c *cluster) start(ctx context.Context, p peer, e endpoint, dir, image stri
 	if err := errors.Join(os.WriteFile(kubeconfig, []byte(text), 0o600), os.WriteFile(config, []byte(settings), 0o600)); err != nil {
 		return nil, err
 	}
-	args := []string{"--config=" + config, "--kubeconfig=" + kubeconfig, "--root-dir=" + filepath.Join(dir, "root"), "--hostname-override=" + n.name}
+	port, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	args := []string{"--port=" + strconv.Itoa(port), "--config=" + config, "--kubeconfig=" + kubeconfig, "--root-dir=" + filepath.Join(dir, "root"), "--hostname-override=" + n.name}
 	log, err := os.Create(filepath.Join(dir, "log"))
 	if err != nil {
 		return nil, err

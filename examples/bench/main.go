@@ -9,13 +9,16 @@
 //	go run ./examples/testbed -- go run ./examples/bench -volumes
 //	go run ./examples/bench -volumepods 1000
 //	go run ./examples/testbed -controlplane -- go run ./examples/bench -cluster -upstream
+//	go run ./examples/testbed -controlplane -- go run ./examples/bench -logs 1000000000 -runs 5 -upstream
+//	go run ./examples/testbed -controlplane -- go run ./examples/bench -exec 50 -upstream
 //
 // With -pleg it measures instead how soon the death of a container is seen, with so
 // many pods: see pleg.go. With -ready it measures how soon it is seen that a server has
 // become ready: see ready.go. With -stop it measures how soon SIGTERM arrives, with -upstream beside the
 // upstream kubelet: see stop.go. With -volumes it measures how soon a pod with volumes runs: see volumes.go. With
 // -volumepods it measures what so many pods with volumes cost, on no real runtime: see manyvolumes.go. With -cluster it measures
-// pods of a real API server, with -upstream beside the upstream kubelet: see cluster.go.
+// pods of a real API server, with -upstream beside the upstream kubelet: see cluster.go. With -logs and -exec
+// it measures logs and sessions of the kubelet API, with -upstream beside the upstream kubelet: see sessions.go.
 //
 // It takes the runtimes and the images from the testbed's environment. Every
 // figure is a median unless it says otherwise; the machine should be quiet.
@@ -43,6 +46,9 @@ type options struct {
 
 	volumePods int
 
+	logs int64
+	exec int
+
 	volumes, cluster, upstream bool
 }
 
@@ -57,7 +63,9 @@ func main() {
 	flag.BoolVar(&o.volumes, "volumes", false, "measure how soon pods with volumes run, instead of the other figures")
 	flag.IntVar(&o.volumePods, "volumepods", 0, "with how many pods to measure what volumes cost, on a runtime in memory; 0: the other figures")
 	flag.BoolVar(&o.cluster, "cluster", false, "measure pods of a real API server, instead of the other figures")
-	flag.BoolVar(&o.upstream, "upstream", false, "with -cluster or -stop: measure the upstream kubelet, too")
+	flag.Int64Var(&o.logs, "logs", 0, "how many bytes of a log to read through the kubelet API, runs times; 0: the other figures")
+	flag.IntVar(&o.exec, "exec", 0, "how many sessions of exec to open through the kubelet API; 0: the other figures")
+	flag.BoolVar(&o.upstream, "upstream", false, "with -cluster, -stop, -logs or -exec: measure the upstream kubelet, too")
 	flag.Parse()
 	o.image = os.Getenv("PODWRIGHT_IMAGE_TESTPROG")
 
@@ -100,6 +108,9 @@ func run(ctx context.Context, o options) error {
 	}
 	if o.volumes {
 		return volumeFigures(ctx, endpoints, binary, dir, o)
+	}
+	if o.logs > 0 || o.exec > 0 {
+		return sessionFigures(ctx, endpoints, binary, dir, o)
 	}
 	if o.cluster {
 		return clusterFigures(ctx, endpoints, binary, dir, o)

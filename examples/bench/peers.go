@@ -31,9 +31,11 @@ func peers(ctx context.Context, binary string, o options) ([]peer, error) {
 	return append(all, peer{"upstream", path, upstreamSettings}), err
 }
 
-// upstreamSettings have the upstream kubelet start here, without an API server as well.
+// upstreamSettings have the upstream kubelet start here, without an API server as well, and
+// evict nothing because the machine's disk is rather full.
 const upstreamSettings = `cgroupDriver: cgroupfs
 failCgroupV1: false
+evictionHard: {memory.available: 100Mi}
 authentication: {anonymous: {enabled: true}, webhook: {enabled: false}}
 authorization: {mode: AlwaysAllow}
 `

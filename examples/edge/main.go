@@ -1,7 +1,7 @@
 // Command edge is a node agent to copy from: it runs the pods of a folder on a
 // container runtime, probes them, restarts what fails, and shows their statuses in
-// a file and over HTTP. There is no API server. It may be killed, updated or
-// rebooted at any time: what runs goes on, and what should run is started.
+// a file and over HTTP; kubectl.go serves logs and exec. There is no API server. It may
+// be killed, updated or rebooted at any time: what runs goes on, and what should run is started.
 package main
 
 import (
@@ -81,7 +81,7 @@ func main() {
 	workers := must(syncer.NewWorkers(podworkers.Config{}))
 	handler := must(syncer.NewHandler(syncloop.HandlerConfig{Workers: workers}))
 	loop := must(syncer.NewLoop(syncloop.Config{Handler: handler, Pods: merger, Sources: map[string]syncloop.EventSource{"file": files}}))
-	server := &http.Server{Handler: shown, ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second}
+	server := &http.Server{Handler: withKubectl(shown, syncer, runtime, filepath.Join(*root, "key")), BaseContext: func(net.Listener) context.Context { return ctx }, ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second}
 	go func() { must(0, server.Serve(netutil.LimitListener(must(net.Listen("tcp", *listen)), 64))) }()
 	must(0, syncer.RunWith(ctx, workers.Run, loop.Run))
 }

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
 
+	"github.com/podwright/podwright/cri/kubeletapi"
 	"github.com/podwright/podwright/examples/kubelet/apiserver"
 	"github.com/podwright/podwright/examples/kubelet/certificates"
 	"github.com/podwright/podwright/examples/kubelet/config"
@@ -72,11 +73,18 @@ func (s *api) run(ctx context.Context, cfg *Config) error {
 
 func (a *Agent) newEndpoints() (http.Handler, error) {
 	k := &a.cfg.Kubelet
+	r := reach{a.now}
+	containers, err := kubeletapi.New(kubeletapi.Config{
+		Allow: func(*http.Request) error { return nil }, // who may is decided around all endpoints, by newAuth's
+		Pods:  r, Runtime: r, Logs: r, IdleTimeout: k.StreamingConnectionIdleTimeout.Duration,
+	})
+	if err != nil {
+		return nil, err
+	}
 	cfg := server.APIConfig{
-		Source: a, Pods: a.Reach(),
+		Source: a, Containers: containers, Pods: r,
 		Debugging: *k.EnableDebuggingHandlers, Profiling: *k.EnableProfilingHandler,
-		IdleTimeout: k.StreamingConnectionIdleTimeout.Duration,
-		Config:      func() map[string]any { return map[string]any{"kubeletconfig": shown(k)} },
+		Config: func() map[string]any { return map[string]any{"kubeletconfig": shown(k)} },
 	}
 	if a.cfg.Enabled(config.ComponentFlagz) {
 		cfg.Flags = a.cfg.Values

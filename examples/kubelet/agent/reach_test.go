@@ -18,8 +18,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/cri/fake"
+	"github.com/podwright/podwright/cri/kubeletapi"
 	"github.com/podwright/podwright/cri/logs"
-	"github.com/podwright/podwright/examples/kubelet/server"
 )
 
 // urls hands out the requests as URLs.
@@ -62,7 +62,7 @@ func spoken() fake.Config {
 
 func requireRefusal(t testing.TB, err error, code int, text string) {
 	t.Helper()
-	r := new(server.Refusal)
+	r := new(kubeletapi.Refusal)
 	require.True(t, errors.As(err, &r), "%v", err)
 	require.Equal(t, code, r.Code, r.Message)
 	require.Contains(t, r.Message, text)
@@ -77,20 +77,29 @@ func TestReach(t *testing.T) {
 		w.sleep(15 * time.Second)
 		r := reach{func() state { return state{node: w.agent} }}
 		ctx := w.t.Context()
-		at := func(name string) server.Target { return server.Target{Namespace: "ns", Pod: "pod-1", Container: name} }
+		at := func(name string) kubeletapi.Target {
+			return kubeletapi.Target{Namespace: "ns", Pod: "pod-1", Container: name}
+		}
 
-		u, err := r.Exec(ctx, at("a"), server.Streams{Command: []string{"sh", "-c"}, Stdin: true, Stdout: true, TTY: true})
+		c, err := r.RunningContainer(ctx, at("tty"))
 		require.NoError(w.t, err)
-		require.Equal(w.t, "http://r/exec?sh,-c&in=true&out=true&err=false&tty=true", u.String())
-		u, err = r.Attach(ctx, at("a"), server.Streams{Stdout: true, Stderr: true, TTY: true})
+		require.True(w.t, c.TTY)
+		e, err := r.Exec(ctx, &runtimeapi.ExecRequest{ContainerId: c.ID, Cmd: []string{"sh", "-c"}, Stdout: true})
 		require.NoError(w.t, err)
-		require.Equal(w.t, "http://r/attach?in=false&out=true&err=true&tty=false", u.String(), "the spec tells whether there is a terminal")
-		u, err = r.Attach(ctx, at("tty"), server.Streams{Stdout: true, Stderr: true})
+		require.Equal(w.t, "http://r/exec?sh,-c&in=false&out=true&err=false&tty=false", e.Url)
+		a, err := r.Attach(ctx, &runtimeapi.AttachRequest{ContainerId: c.ID, Stdout: true, Tty: true})
 		require.NoError(w.t, err)
-		require.Equal(w.t, "http://r/attach?in=false&out=true&err=false&tty=true", u.String())
-		u, err = r.PortForward(ctx, at(""), []int32{80, 81})
+		require.Equal(w.t, "http://r/attach?in=false&out=true&err=false&tty=true", a.Url)
+		sandbox, err := r.RunningSandbox(ctx, at(""))
 		require.NoError(w.t, err)
-		require.Equal(w.t, "http://r/forward?[80 81]", u.String())
+		f, err := r.PortForward(ctx, &runtimeapi.PortForwardRequest{PodSandboxId: sandbox, Port: []int32{80, 81}})
+		require.NoError(w.t, err)
+		require.Equal(w.t, "http://r/forward?[80 81]", f.Url)
+		log, err := r.Log(ctx, at("a"), false)
+		require.NoError(w.t, err)
+		var text strings.Builder
+		require.NoError(w.t, r.Read(ctx, log, logs.Options{}, &text, nil))
+		require.Equal(w.t, "a says 0\n", text.String())
 
 		out, err := r.Run(ctx, at("a"), []string{"echo", "x"})
 		require.NoError(w.t, err)
@@ -110,74 +119,33 @@ func TestReach(t *testing.T) {
 		require.Equal(w.t, types.UID("1"), running[0].UID)
 		require.Len(w.t, running[0].Spec.Containers, 2, "what runs")
 
-		for _, c := range []struct {
-			target server.Target
-			text   string
-		}{
-			{server.Target{Namespace: "ns", Pod: "none", Container: "a"}, `pod "ns/none"`},
-			{server.Target{Namespace: "other", Pod: "pod-1", Container: "a"}, `pod "other/pod-1"`},
-			{server.Target{Namespace: "ns", Pod: "pod-1", UID: "2", Container: "a"}, `pod "ns/pod-1"`},
-			{at("none"), `container "none"`},
-			{at("crash"), `does not run`},
-		} {
-			_, err := r.Exec(ctx, c.target, server.Streams{Command: []string{"ls"}, Stdout: true})
-			requireRefusal(w.t, err, http.StatusNotFound, c.text)
-			_, err = r.Attach(ctx, c.target, server.Streams{Stdout: true})
-			requireRefusal(w.t, err, http.StatusNotFound, c.text)
-			_, err = r.Checkpoint(ctx, c.target, 0)
-			requireRefusal(w.t, err, http.StatusNotFound, c.text)
+		for _, name := range []string{"none", "crash"} {
+			_, err = r.Checkpoint(ctx, at(name), 0)
+			requireRefusal(w.t, err, http.StatusNotFound, name)
+			_, err = r.Run(ctx, at(name), []string{"ls"})
+			requireRefusal(w.t, err, http.StatusNotFound, name)
 		}
-		_, err = r.Run(ctx, server.Target{Namespace: "ns", Pod: "pod-1", UID: "1", Container: "a"}, []string{"ls"})
+		_, err = r.Run(ctx, kubeletapi.Target{Namespace: "ns", Pod: "pod-1", UID: "1", Container: "a"}, []string{"ls"})
 		require.NoError(w.t, err)
-	})
-}
-
-func TestReachLogs(t *testing.T) {
-	inWorld(t, spoken(), func(w *world) {
-		w.set(podOf("1", v1.RestartPolicyAlways, "a", "crash"))
-		w.start()
-		w.sleep(25 * time.Second)
-		r := reach{func() state { return state{node: w.agent} }}
-		read := func(name string, request server.LogRequest) (string, error) {
-			var out strings.Builder
-			err := r.Logs(w.t.Context(), server.Target{Namespace: "ns", Pod: "pod-1", Container: name}, request, &out, &out)
-			return out.String(), err
-		}
-		text, err := read("a", server.LogRequest{})
-		require.NoError(w.t, err)
-		require.Equal(w.t, "a says 0\na fails\n", text)
-		last := int64(1)
-		text, err = read("a", server.LogRequest{Options: logs.Options{TailLines: &last}})
-		require.NoError(w.t, err)
-		require.Equal(w.t, "a fails\n", text)
-		text, err = read("crash", server.LogRequest{})
-		require.NoError(w.t, err)
-		newest := uint32(0)
-		for _, c := range w.containers() {
-			newest = max(newest, c.Metadata.Attempt)
-		}
-		require.NotZero(w.t, newest)
-		require.Equal(w.t, fmt.Sprintf("crash says %d\ncrash fails\n", newest), text, "between two crashes the last one")
-		text, err = read("crash", server.LogRequest{Previous: true})
-		require.NoError(w.t, err)
-		require.NotEmpty(w.t, text)
-
-		_, err = read("a", server.LogRequest{Previous: true})
-		requireRefusal(w.t, err, http.StatusBadRequest, `container "a"`)
-		_, err = read("none", server.LogRequest{})
-		requireRefusal(w.t, err, http.StatusNotFound, `container "none"`)
-		require.NoError(w.t, os.RemoveAll(w.logs()))
-		_, err = read("a", server.LogRequest{})
-		requireRefusal(w.t, err, http.StatusNotFound, "not there any more")
 	})
 }
 
 // While the runtime is away, whoever asks is told so.
 func TestReachWithoutARuntime(t *testing.T) {
 	r := reach{func() state { return state{err: errors.New("not connected yet")} }}
-	require.Implements(t, (*server.Pods)(nil), r)
-	err := r.Logs(t.Context(), server.Target{}, server.LogRequest{}, io.Discard, io.Discard)
-	requireRefusal(t, err, http.StatusServiceUnavailable, "not connected yet")
-	_, err = r.RunningPods(t.Context())
-	requireRefusal(t, err, http.StatusServiceUnavailable, "not connected yet")
+	ctx := t.Context()
+	for what, ask := range map[string]func() error{
+		"RunningContainer": func() error { _, err := r.RunningContainer(ctx, kubeletapi.Target{}); return err },
+		"RunningSandbox":   func() error { _, err := r.RunningSandbox(ctx, kubeletapi.Target{}); return err },
+		"Log":              func() error { _, err := r.Log(ctx, kubeletapi.Target{}, false); return err },
+		"Read":             func() error { return r.Read(ctx, logs.Log{}, logs.Options{}, io.Discard, io.Discard) },
+		"Exec":             func() error { _, err := r.Exec(ctx, nil); return err },
+		"Attach":           func() error { _, err := r.Attach(ctx, nil); return err },
+		"PortForward":      func() error { _, err := r.PortForward(ctx, nil); return err },
+		"Run":              func() error { _, err := r.Run(ctx, kubeletapi.Target{}, nil); return err },
+		"Checkpoint":       func() error { _, err := r.Checkpoint(ctx, kubeletapi.Target{}, 0); return err },
+		"RunningPods":      func() error { _, err := r.RunningPods(ctx); return err },
+	} {
+		t.Run(what, func(t *testing.T) { requireRefusal(t, ask(), http.StatusServiceUnavailable, "not connected yet") })
+	}
 }

@@ -166,7 +166,9 @@ func TestWhoMayWhat(t *testing.T) {
 		"metrics":                      func(verb, subresource string) bool { return verb == "get" && subresource == "metrics" },
 		"fine":                         func(_, subresource string) bool { return subresource != "proxy" && subresource != "" },
 	}
-	h := api(t, func(c *APIConfig) { c.Source = fixed{report: aReport(), checks: []Check{{Name: "syncloop", OK: true}}} })
+	h := api(t, func(c *APIConfig) {
+		c.Source, c.Containers = fixed{report: aReport(), checks: []Check{{Name: "syncloop", OK: true}}}, new(reached).handler(t)
+	})
 	s := newSecured(t, h, tokens, func(user, verb, subresource string) bool {
 		may, ok := rights[user]
 		return ok && may(verb, subresource)

@@ -3,10 +3,8 @@ package server
 import (
 	"context"
 	"errors"
-	"io"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"strconv"
 	"strings"
 	"testing"
@@ -15,76 +13,25 @@ import (
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podwright/podwright/cri/logs"
+	"github.com/podwright/podwright/cri/kubeletapi"
 )
 
 // asked notes what it is asked, and answers with what it is told to.
 type asked struct {
-	target  Target
-	streams Streams
-	log     LogRequest
-	ports   []int32
+	target  kubeletapi.Target
 	command []string
 	timeout time.Duration
-	calls   int
 
-	at  *url.URL
 	out string
 	err error
-	// wait blocks Logs until it is closed or the request ends.
-	wait chan struct{}
 }
 
-func (a *asked) Logs(ctx context.Context, t Target, r LogRequest, stdout, stderr io.Writer) error {
-	a.calls++
-	a.target, a.log = t, r
-	if a.err != nil {
-		return a.err
-	}
-	for stream, w := range map[string]io.Writer{"out": stdout, "err": stderr} {
-		if w != nil && strings.Contains(a.out, stream) {
-			if _, err := io.WriteString(w, stream); err != nil {
-				return err
-			}
-		}
-	}
-	if a.wait != nil {
-		select {
-		case <-a.wait:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-	return nil
-}
-
-func (a *asked) session(t Target) (*url.URL, error) {
-	a.calls++
-	a.target = t
-	return a.at, a.err
-}
-
-func (a *asked) Exec(_ context.Context, t Target, s Streams) (*url.URL, error) {
-	a.streams = s
-	return a.session(t)
-}
-
-func (a *asked) Attach(_ context.Context, t Target, s Streams) (*url.URL, error) {
-	a.streams = s
-	return a.session(t)
-}
-
-func (a *asked) PortForward(_ context.Context, t Target, ports []int32) (*url.URL, error) {
-	a.ports = ports
-	return a.session(t)
-}
-
-func (a *asked) Run(_ context.Context, t Target, command []string) ([]byte, error) {
+func (a *asked) Run(_ context.Context, t kubeletapi.Target, command []string) ([]byte, error) {
 	a.target, a.command = t, command
 	return []byte(a.out), a.err
 }
 
-func (a *asked) Checkpoint(_ context.Context, t Target, timeout time.Duration) (string, error) {
+func (a *asked) Checkpoint(_ context.Context, t kubeletapi.Target, timeout time.Duration) (string, error) {
 	a.target, a.timeout = t, timeout
 	return a.out, a.err
 }
@@ -95,7 +42,7 @@ func (a *asked) RunningPods(context.Context) ([]v1.Pod, error) {
 
 func api(t testing.TB, change func(*APIConfig)) http.Handler {
 	t.Helper()
-	cfg := APIConfig{Source: fixed{}, Debugging: true, Pods: &asked{}, Profiling: true, SetVerbosity: func(int) {}, NodeLogs: answer(http.StatusOK, "logs")}
+	cfg := APIConfig{Source: fixed{}, Debugging: true, Containers: answer(http.StatusOK, "logs"), Pods: &asked{}, Profiling: true, SetVerbosity: func(int) {}, NodeLogs: answer(http.StatusOK, "logs")}
 	cfg.Config = func() map[string]any { return map[string]any{"kubeletconfig": map[string]any{"maxPods": 7}} }
 	cfg.Flags, cfg.Version = func() map[string]string { return map[string]string{"port": "1", "address": "a"} }, "v1.2.3+x"
 	if change != nil {
@@ -115,9 +62,9 @@ func do(h http.Handler, method, path string) *httptest.ResponseRecorder {
 
 func TestAPIConfig(t *testing.T) {
 	for want, cfg := range map[string]APIConfig{
-		"APIConfig.Source is required": {},
-		"APIConfig.Pods is required":   {Source: fixed{}, Debugging: true},
-		"must not be negative":         {Source: fixed{}, IdleTimeout: -1},
+		"APIConfig.Source is required":     {},
+		"APIConfig.Containers is required": {Source: fixed{}, Debugging: true, Pods: &asked{}},
+		"APIConfig.Pods is required":       {Source: fixed{}, Debugging: true, Containers: http.NotFoundHandler()},
 	} {
 		_, err := NewAPI(cfg)
 		require.ErrorContains(t, err, want)
@@ -141,16 +88,16 @@ func TestWhatIsServedWhere(t *testing.T) {
 		{"GET /metrics", 404, 404, 404},
 		{"GET /metrics/cadvisor", 404, 404, 404},
 		{"GET /stats/summary", 404, 404, 404},
-		{"GET /exec/ns/p/c", 400, 405, 405},
-		{"POST /exec/ns/p/uid/c", 400, 405, 405},
+		{"GET /exec/ns/p/c", 200, 405, 405},
+		{"POST /exec/ns/p/uid/c", 200, 405, 405},
 		{"DELETE /exec/ns/p/c", 405, 405, 405},
-		{"GET /exec/", 404, 405, 405},
-		{"POST /attach/ns/p/c", 400, 405, 405},
-		{"POST /portForward/ns/p", 400, 405, 405},
+		{"GET /exec/", 200, 405, 405},
+		{"POST /attach/ns/p/c", 200, 405, 405},
+		{"POST /portForward/ns/p", 200, 405, 405},
 		{"POST /run/ns/p/c", 400, 405, 405},
 		{"GET /run/ns/p/c?cmd=ls", 405, 405, 405},
 		{"GET /containerLogs/ns/p/c", 200, 405, 405},
-		{"GET /containerLogs/ns/p/uid/c", 404, 405, 405},
+		{"POST /containerLogs/ns/p/c", 405, 405, 405},
 		{"GET /runningpods/", 200, 405, 405},
 		{"GET /runningpods", 200, 405, 405},
 		{"GET /logs/", 200, 405, 405},
@@ -200,53 +147,15 @@ func TestOtherSpellings(t *testing.T) {
 	}
 }
 
-func TestLogRequests(t *testing.T) {
-	lines, none := int64(12), int64(0)
-	for query, want := range map[string]LogRequest{
-		"":                              {},
-		"follow=true&previous=1":        {Previous: true, Options: logs.Options{Follow: true}},
-		"follow=false&timestamps=0":     {},
-		"follow":                        {Options: logs.Options{Follow: true}},
-		"tailLines=12&limitBytes=5":     {Options: logs.Options{TailLines: &lines, LimitBytes: 5}},
-		"tailLines=0":                   {Options: logs.Options{TailLines: &none}},
-		"sinceSeconds=3":                {Options: logs.Options{Since: 3 * time.Second}},
-		"sinceSeconds=9223372036854775": {Options: logs.Options{Since: 9223372036 * time.Second}},
-		"sinceTime=2026-01-02T03:04:05Z&timestamps=true": {Options: logs.Options{SinceTime: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Timestamps: true}},
-	} {
-		p := &asked{out: "out err"}
-		w := do(api(t, func(c *APIConfig) { c.Pods = p }), http.MethodGet, "/containerLogs/ns/p/c?"+query)
-		require.Equal(t, http.StatusOK, w.Code, query)
-		require.Equal(t, want, p.log, query)
-		require.Equal(t, Target{Namespace: "ns", Pod: "p", Container: "c"}, p.target)
-		require.Len(t, w.Body.String(), 6)
-	}
-	for query, want := range map[string]string{
-		"tailLines=-1": "tailLines", "tailLines=x": "tailLines", "limitBytes=0": "limitBytes", "sinceSeconds=0": "sinceSeconds",
-		"sinceSeconds=99999999999999999999": "sinceSeconds", "sinceTime=yesterday": "sinceTime", "sinceSeconds=1&sinceTime=2026-01-02T03:04:05Z": "only one",
-		"stream=Both": "stream", "stream=Stdout&tailLines=3": "tailLines",
-	} {
-		w := do(api(t, nil), http.MethodGet, "/containerLogs/ns/p/c?"+query)
-		require.Equal(t, http.StatusBadRequest, w.Code, query)
-		require.Contains(t, w.Body.String(), want, query)
-	}
-}
-
-func TestOneStreamOfALog(t *testing.T) {
-	for query, want := range map[string]string{"?stream=Stdout": "out", "?stream=Stderr": "err"} {
-		w := do(api(t, func(c *APIConfig) { c.Pods = &asked{out: "out err"} }), http.MethodGet, "/containerLogs/ns/p/c"+query)
-		require.Equal(t, want, w.Body.String())
-	}
-}
-
 // Errors keep the status that they bring.
 func TestErrors(t *testing.T) {
 	for err, code := range map[error]int{
-		&Refusal{Code: http.StatusNotFound, Message: "pod is not here"}:        http.StatusNotFound,
-		&Refusal{Code: http.StatusBadRequest, Message: "container is waiting"}: http.StatusBadRequest,
-		errors.New("runtime is away"):                                          http.StatusInternalServerError,
+		&kubeletapi.Refusal{Code: http.StatusNotFound, Message: "pod is not here"}:        http.StatusNotFound,
+		&kubeletapi.Refusal{Code: http.StatusBadRequest, Message: "container is waiting"}: http.StatusBadRequest,
+		errors.New("runtime is away"): http.StatusInternalServerError,
 	} {
 		h := api(t, func(c *APIConfig) { c.Pods = &asked{err: err} })
-		for _, request := range []string{"GET /containerLogs/ns/p/c", "POST /run/ns/p/c?cmd=ls", "POST /checkpoint/ns/p/c", "GET /runningpods/"} {
+		for _, request := range []string{"POST /run/ns/p/c?cmd=ls", "POST /checkpoint/ns/p/c", "GET /runningpods/"} {
 			method, path, _ := strings.Cut(request, " ")
 			if w := do(h, method, path); request != "" {
 				require.Equal(t, code, w.Code, request)
@@ -270,7 +179,7 @@ func TestRun(t *testing.T) {
 	w := do(api(t, func(c *APIConfig) { c.Pods = p }), http.MethodPost, "/run/ns/p/uid/c?cmd=echo%20hello")
 	require.Equal(t, "hello", w.Body.String())
 	require.Equal(t, []string{"echo", "hello"}, p.command)
-	require.Equal(t, Target{Namespace: "ns", Pod: "p", UID: "uid", Container: "c"}, p.target)
+	require.Equal(t, kubeletapi.Target{Namespace: "ns", Pod: "p", UID: "uid", Container: "c"}, p.target)
 }
 
 // A28

@@ -1,11 +1,17 @@
 package server
 
 import (
+	"fmt"
+	"math"
 	"net/http"
+	"strconv"
 	"strings"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podwright/podwright/cri/kubeletapi"
 )
 
 // runCommand serves /run: a command to its end, and what it has written.
@@ -16,9 +22,9 @@ func runCommand(p Pods) http.Handler {
 			http.Error(w, "cmd: run needs a command", http.StatusBadRequest)
 			return
 		}
-		out, err := p.Run(r.Context(), target(r), command)
+		out, err := p.Run(r.Context(), kubeletapi.TargetOf(r), command)
 		if err != nil {
-			refuse(w, err)
+			kubeletapi.Refuse(w, err)
 			return
 		}
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
@@ -29,14 +35,14 @@ func runCommand(p Pods) http.Handler {
 // checkpoint serves /checkpoint (KEP-2008).
 func checkpoint(p Pods) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		timeout, err := seconds(r.URL.Query(), "timeout", 0)
+		timeout, err := seconds(r.URL.Query().Get("timeout"))
 		if err != nil {
-			refuse(w, err)
+			http.Error(w, "timeout: "+err.Error(), http.StatusBadRequest)
 			return
 		}
-		file, err := p.Checkpoint(r.Context(), target(r), timeout)
+		file, err := p.Checkpoint(r.Context(), kubeletapi.TargetOf(r), timeout)
 		if err != nil {
-			refuse(w, err)
+			kubeletapi.Refuse(w, err)
 			return
 		}
 		writeJSON(w, struct {
@@ -45,12 +51,25 @@ func checkpoint(p Pods) http.Handler {
 	})
 }
 
+// seconds are a whole number of them, or none; what is longer than a Duration counts as its
+// longest.
+func seconds(text string) (time.Duration, error) {
+	if text == "" {
+		return 0, nil
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < 0 {
+		return 0, fmt.Errorf("%.40q is not a whole number of seconds", text)
+	}
+	return time.Duration(min(n, int64(math.MaxInt64/time.Second))) * time.Second, nil
+}
+
 // runningPods serves /runningpods/.
 func runningPods(p Pods) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		items, err := p.RunningPods(r.Context())
 		if err != nil {
-			refuse(w, err)
+			kubeletapi.Refuse(w, err)
 			return
 		}
 		writeJSON(w, v1.PodList{TypeMeta: metav1.TypeMeta{Kind: "PodList", APIVersion: "v1"}, Items: items})

@@ -2,12 +2,19 @@ package server
 
 import (
 	"bufio"
+	"context"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/cri"
+	"github.com/podwright/podwright/cri/kubeletapi"
+	"github.com/podwright/podwright/cri/logs"
 )
 
 // FuzzRequests writes request lines with parameters of all kinds: none ends the handler or is
@@ -34,22 +41,74 @@ func FuzzRequests(f *testing.F) {
 			return
 		}
 		r.Header = http.Header{"Connection": {"Upgrade"}, "Upgrade": {"SPDY/3.1"}, "X-Stream-Protocol-Version": {"v4.channel.k8s.io"}, "Accept": {accept}}
-		p := &asked{err: &Refusal{Code: http.StatusTeapot}}
+		p, c := &asked{}, &reached{}
 		w := httptest.NewRecorder()
-		api(t, func(c *APIConfig) { c.Pods, c.Source = p, fixed{report: aReport()} }).ServeHTTP(w, r)
+		api(t, func(cfg *APIConfig) {
+			cfg.Pods, cfg.Containers, cfg.Source = p, c.handler(t), fixed{report: aReport()}
+		}).ServeHTTP(w, r)
 		require.Less(t, w.Code, 500, "%q: %s", line, w.Body)
-		if tail := p.log.TailLines; tail != nil {
+		if tail := c.options.TailLines; tail != nil {
 			require.GreaterOrEqual(t, *tail, int64(0))
 		}
-		require.GreaterOrEqual(t, p.log.LimitBytes, int64(0))
-		require.False(t, p.log.Since < 0 || p.timeout < 0)
-		for _, port := range p.ports {
+		require.GreaterOrEqual(t, c.options.LimitBytes, int64(0))
+		require.False(t, c.options.Since < 0 || p.timeout < 0)
+		for _, port := range c.ports {
 			require.True(t, 1 <= port && port <= 65535, port)
 		}
-		if p.calls > 0 {
-			segments := strings.Split(r.URL.Path, "/")
-			require.Equal(t, []string{p.target.Namespace, p.target.Pod}, segments[2:4])
-			require.NotEmpty(t, p.target.Namespace+p.target.Pod)
+		for _, target := range append(c.targets, p.target) {
+			if target != (kubeletapi.Target{}) {
+				segments := strings.Split(r.URL.Path, "/")
+				require.Equal(t, []string{target.Namespace, target.Pod}, segments[2:4])
+			}
 		}
 	})
+}
+
+// reached is what requests come to that reach into pods; it serves no session.
+type reached struct {
+	cri.Streamer
+	targets []kubeletapi.Target
+	options logs.Options
+	ports   []int32
+}
+
+func (c *reached) handler(t testing.TB) http.Handler {
+	h, err := kubeletapi.New(kubeletapi.Config{Allow: func(*http.Request) error { return nil }, Pods: c, Runtime: c, Logs: c})
+	require.NoError(t, err)
+	return h
+}
+
+var errNoSession = &kubeletapi.Refusal{Code: http.StatusTeapot}
+
+func (c *reached) RunningContainer(_ context.Context, t kubeletapi.Target) (kubeletapi.Container, error) {
+	c.targets = append(c.targets, t)
+	return kubeletapi.Container{ID: "id"}, nil
+}
+
+func (c *reached) RunningSandbox(_ context.Context, t kubeletapi.Target) (string, error) {
+	c.targets = append(c.targets, t)
+	return "id", nil
+}
+
+func (c *reached) Log(_ context.Context, t kubeletapi.Target, _ bool) (logs.Log, error) {
+	c.targets = append(c.targets, t)
+	return logs.Log{}, nil
+}
+
+func (c *reached) Read(_ context.Context, _ logs.Log, o logs.Options, _, _ io.Writer) error {
+	c.options = o
+	return nil
+}
+
+func (c *reached) Exec(context.Context, *runtimeapi.ExecRequest) (*runtimeapi.ExecResponse, error) {
+	return nil, errNoSession
+}
+
+func (c *reached) Attach(context.Context, *runtimeapi.AttachRequest) (*runtimeapi.AttachResponse, error) {
+	return nil, errNoSession
+}
+
+func (c *reached) PortForward(_ context.Context, r *runtimeapi.PortForwardRequest) (*runtimeapi.PortForwardResponse, error) {
+	c.ports = r.Port
+	return nil, errNoSession
 }

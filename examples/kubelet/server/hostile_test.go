@@ -227,7 +227,7 @@ func TestOddFrames(t *testing.T) {
 // What is too large, too small or no number at all is refused, and the next request of the
 // same client is not.
 func TestAbsurdRequests(t *testing.T) {
-	dial, _ := serving(t, api(t, nil))
+	dial, _ := serving(t, api(t, func(c *APIConfig) { c.Containers = new(reached).handler(t) }))
 	huge := strings.Repeat("a", 900<<10)
 	for request, code := range map[string]int{
 		"GET /pods?" + huge:                                        http.StatusOK, // nobody reads it

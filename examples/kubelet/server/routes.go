@@ -2,7 +2,6 @@ package server
 
 import (
 	"cmp"
-	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -19,7 +18,9 @@ type APIConfig struct {
 	// Debugging serves what reaches into pods and what shows the process
 	// (enableDebuggingHandlers). Without it those paths answer 405 or 404.
 	Debugging bool
-	// Pods reaches into pods: logs, sessions, checkpoints. Required with Debugging.
+	// Containers serves logs and sessions: a kubeletapi.New. Required with Debugging.
+	Containers http.Handler
+	// Pods serves the rest that reaches into pods. Required with Debugging.
 	Pods Pods
 	// Profiling serves /debug/pprof (enableProfilingHandler).
 	Profiling bool
@@ -33,29 +34,19 @@ type APIConfig struct {
 	Flags func() map[string]string
 	// Version is what runs, such as "v1.36.3+podwright", for /statusz (ComponentStatusz).
 	Version string
-	// IdleTimeout ends a session over which nothing has gone for so long
-	// (streamingConnectionIdleTimeout). Zero means 4 h.
-	IdleTimeout time.Duration
-	// MaxStreams is how many sessions and readers of logs there are at a time; one more
-	// is answered with 429. Zero means 1000.
-	MaxStreams int
 }
 
 func (c *APIConfig) complete() error {
 	if err := required.Field("server: APIConfig.Source", c.Source); err != nil {
 		return err
 	}
-	if c.Debugging {
-		if err := required.Field("server: APIConfig.Pods", c.Pods); err != nil {
-			return err
-		}
+	if !c.Debugging {
+		return nil
 	}
-	if c.IdleTimeout < 0 || c.MaxStreams < 0 {
-		return errors.New("server: APIConfig.IdleTimeout and APIConfig.MaxStreams must not be negative")
+	if err := required.Field("server: APIConfig.Containers", c.Containers); err != nil {
+		return err
 	}
-	c.IdleTimeout = cmp.Or(c.IdleTimeout, 4*time.Hour)
-	c.MaxStreams = cmp.Or(c.MaxStreams, 1000)
-	return nil
+	return required.Field("server: APIConfig.Pods", c.Pods)
 }
 
 // NewAPI returns the handler of the kubelet API, without authentication, which the caller
@@ -120,14 +111,13 @@ func (r route) add(mux *http.ServeMux) {
 var container = []string{"{namespace}/{pod}/{container}", "{namespace}/{pod}/{uid}/{container}"}
 
 func (c *APIConfig) debugging() []route {
-	limit := make(limiter, c.MaxStreams)
-	session := func(open opener) http.Handler { return limit.around(sessions{open: open, idle: c.IdleTimeout}) }
+	all := []string{""} // the handler says which of them there are
 	p := c.Pods
 	routes := []route{
-		{methods: "GET", root: "/containerLogs/", paths: container[:1], handler: limit.around(containerLogs(p))},
-		{methods: "GET POST", root: "/exec/", paths: container, handler: session(openExec(p))},
-		{methods: "GET POST", root: "/attach/", paths: container, handler: session(openAttach(p))},
-		{methods: "GET POST", root: "/portForward/", paths: []string{"{namespace}/{pod}", "{namespace}/{pod}/{uid}"}, handler: session(openPortForward(p))},
+		{methods: "GET", root: "/containerLogs/", paths: all, handler: c.Containers},
+		{methods: "GET POST", root: "/exec/", paths: all, handler: c.Containers},
+		{methods: "GET POST", root: "/attach/", paths: all, handler: c.Containers},
+		{methods: "GET POST", root: "/portForward/", paths: all, handler: c.Containers},
 		{methods: "POST", root: "/run/", paths: container, handler: runCommand(p)},
 		{methods: "GET", root: "/runningpods", paths: []string{"", "/{$}"}, handler: runningPods(p)},
 		{methods: "POST", root: "/checkpoint/", paths: container[:1], handler: checkpoint(p), off: http.StatusNotFound},

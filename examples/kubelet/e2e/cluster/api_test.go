@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +19,8 @@ import (
 // What kubectl does by way of the kubelet API: logs, exec, cp, attach, port-forward, debug
 // and the node's proxy (A19, A20, A31, A32).
 func TestKubeletAPI(t *testing.T) {
+	settings := t.TempDir()
+	require.NoError(t, os.WriteFile(settings+"/logs.conf", []byte("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\ncontainerLogMaxSize: 1Mi\ncontainerLogMonitorInterval: 3s\n"), 0o600))
 	onNodes(t, func(t *testing.T, n *node) {
 		n.apply(t, `
 apiVersion: v1
@@ -29,7 +30,9 @@ spec:
   nodeName: NODE
   terminationGracePeriodSeconds: 1
   containers:
-  - {name: c, image: BUSYBOX, command: [sh, -c, 'echo first; echo second; mkdir -p /www; echo served > /www/index.html; httpd -p 8080 -h /www; i=0; while :; do i=$((i+1)); echo line $i; sleep 0.2; done']}
+  - {name: c, image: BUSYBOX, command: [sh, -c, 'echo first; echo second; mkdir -p /www; head -c 1048576 /dev/zero | tr "\\0" x > /www/large; echo served > /www/index.html; httpd -p 8080 -h /www; i=0; while :; do i=$((i+1)); echo line $i; sleep 0.2; done']}
+  - {name: talker, image: BUSYBOX, command: [sh, -c, 'echo spoken; sleep 3600']}
+  - {name: flood, image: BUSYBOX, command: [sh, -c, 'x=$(head -c 500 /dev/zero | tr "\\0" x); i=0; while :; do seq $((i+1)) $((i+40)) | sed "s/\$/ $x/"; i=$((i+40)); sleep 0.05; done']}
   - {name: reader, image: BUSYBOX, stdin: true, command: [sh, -c, 'while read line; do echo "got $line"; done; sleep 3600']}
 ---
 apiVersion: v1
@@ -44,10 +47,16 @@ spec:
 		n.ready(t, "a")
 		before := n.ids(t)
 		t.Run("logs", n.logs)
+		t.Run("logs since", n.sinceWhen)
+		t.Run("logs across rotations", n.acrossRotations)
 		t.Run("exec", n.execs)
-		t.Run("cp", n.copies)
+		t.Run("terminal", n.terminals)
+		t.Run("protocols", n.protocols)
+		t.Run("cp", n.copiesMuch)
 		t.Run("attach", n.attaches)
-		t.Run("port-forward", n.forwards)
+		t.Run("port-forward", n.forwardsMuch)
+		t.Run("static", n.mirrored)
+		t.Run("endpoints", n.endpoints)
 		t.Run("proxy", n.proxied)
 		t.Run("rights", n.rights)
 		t.Run("debug", n.debugs)
@@ -57,7 +66,7 @@ spec:
 				require.Equal(t, id, after[name], "%s runs on", name)
 			}
 		}
-	})
+	}, "--config-dir="+settings)
 }
 
 func (n *node) logs(t *testing.T) {
@@ -111,17 +120,6 @@ func (n *node) execs(t *testing.T) {
 	require.ErrorContains(t, n.try("exec", "crash", "--", "ls"), "not")
 }
 
-func (n *node) copies(t *testing.T) {
-	file := filepath.Join(n.dir, "large")
-	data := strings.Repeat("0123456789abcdef", 1<<16) // 1 MiB
-	require.NoError(t, os.WriteFile(file, []byte(data), 0o600))
-	n.do(t, "cp", file, "a:/tmp/large", "-c", "c")
-	n.do(t, "cp", "a:/tmp/large", file+"-back", "-c", "c")
-	back, err := os.ReadFile(file + "-back")
-	require.NoError(t, err)
-	require.Equal(t, data, string(back))
-}
-
 func (n *node) attaches(t *testing.T) {
 	cmd := n.command("attach", "-i", "a", "-c", "reader")
 	in, err := cmd.StdinPipe()
@@ -140,39 +138,8 @@ func (n *node) attaches(t *testing.T) {
 	_ = cmd.Wait() // killed
 }
 
-func (n *node) forwards(t *testing.T) {
-	cmd := n.command("port-forward", "pod/a", ":8080")
-	out, err := cmd.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, cmd.Start())
-	defer func() { _ = cmd.Wait() }() // killed
-	defer func() { _ = cmd.Process.Kill() }()
-	lines := bufio.NewScanner(out)
-	require.True(t, lines.Scan())
-	var port int
-	_, err = fmt.Sscanf(lines.Text(), "Forwarding from 127.0.0.1:%d", &port)
-	require.NoError(t, err, lines.Text())
-	client := &http.Client{Timeout: time.Minute, Transport: &http.Transport{DisableKeepAlives: true}}
-	for range 3 {
-		response, err := client.Get(fmt.Sprintf("http://127.0.0.1:%d/", port))
-		require.NoError(t, err)
-		body, err := io.ReadAll(response.Body)
-		require.NoError(t, err)
-		require.NoError(t, response.Body.Close())
-		require.Equal(t, "served\n", string(body))
-	}
-}
-
-// proxied is what the API server gets from the node itself.
+// proxied: paths that are none, or not where they say, are refused.
 func (n *node) proxied(t *testing.T) {
-	raw := func(path string) string { return n.do(t, "get", "--raw", "/api/v1/nodes/"+n.name+"/proxy/"+path) }
-	require.Equal(t, "ok", raw("healthz"))
-	require.Contains(t, raw("pods"), `"name":"a"`)
-	require.Contains(t, raw("runningpods/"), `"name":"a"`)
-	require.Contains(t, raw("configz"), `"kubeletconfig"`)
-	require.Contains(t, raw("statusz/pods"), `"worker":"Syncing"`)
-	require.Contains(t, raw("debug/pprof/cmdline"), n.name)
-	require.Contains(t, raw("logs/"), "<pre>")
 	for path, want := range map[string]string{"metrics": "NotFound", "logs/../../etc/shadow": "", "logs/%2e%2e/%2e%2e/etc/shadow": "", "checkpoint/x/y/z": ""} {
 		require.ErrorContains(t, n.try("get", "--raw", "/api/v1/nodes/"+n.name+"/proxy/"+path), want, path)
 	}

@@ -37,6 +37,7 @@ type node struct {
 
 	runtime tb.Runtime
 	stuck   stuck
+	rotated map[string]bool // files of a log, by the names that they had first
 
 	dir, root, manifests, output string
 	args                         []string

@@ -1,4 +1,4 @@
-package server
+package kubeletapi
 
 import (
 	"fmt"
@@ -12,13 +12,10 @@ import (
 // several values the first counts, an empty one is none, but for switches, where only
 // "false" and "0" are off.
 
-// flag tells whether a switch is on, and whether it was given.
-func flag(query url.Values, name string) (on, given bool) {
+// flag tells whether a switch is on.
+func flag(query url.Values, name string) bool {
 	values, given := query[name]
-	if !given {
-		return false, false
-	}
-	return len(values) == 0 || (values[0] != "false" && values[0] != "0"), true
+	return given && (len(values) == 0 || (values[0] != "false" && values[0] != "0"))
 }
 
 // number reads a whole number of at least so much; nil if there is none.
@@ -35,8 +32,8 @@ func number(query url.Values, name string, least int64) (*int64, error) {
 }
 
 // seconds reads a number of seconds; what is longer than a Duration counts as its longest.
-func seconds(query url.Values, name string, least int64) (time.Duration, error) {
-	n, err := number(query, name, least)
+func seconds(query url.Values, name string) (time.Duration, error) {
+	n, err := number(query, name, 1)
 	if n == nil {
 		return 0, err
 	}

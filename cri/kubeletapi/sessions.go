@@ -1,4 +1,4 @@
-package server
+package kubeletapi
 
 import (
 	"bufio"
@@ -12,82 +12,80 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/net/http/httpguts"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// limiter bounds how many requests are served at a time.
-type limiter chan struct{}
-
-// around answers 429 while there are too many.
-func (l limiter) around(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		select {
-		case l <- struct{}{}:
-			defer func() { <-l }()
-			next.ServeHTTP(w, r)
-		default:
-			w.Header().Set("Retry-After", "1")
-			http.Error(w, "too many sessions and readers of logs; try again later", http.StatusTooManyRequests)
-		}
-	})
-}
-
 // opener asks the runtime for the session that a request wants.
-type opener func(ctx context.Context, t Target, r *http.Request) (*url.URL, error)
+type opener func(r *http.Request) (sessionURL string, err error)
 
-func openExec(p Pods) opener {
-	return func(ctx context.Context, t Target, r *http.Request) (*url.URL, error) {
-		s, err := streams(r.URL.Query())
-		if err != nil {
-			return nil, err
-		}
-		if len(s.Command) == 0 {
-			return nil, bad("command: exec needs one")
-		}
-		return p.Exec(ctx, t, s)
+func (c *Config) openExec(r *http.Request) (string, error) {
+	s, err := wanted(r.URL.Query())
+	if err != nil {
+		return "", err
 	}
+	command := r.URL.Query()["command"]
+	if len(command) == 0 {
+		return "", bad("command: exec needs one")
+	}
+	container, err := c.Pods.RunningContainer(r.Context(), TargetOf(r))
+	if err != nil {
+		return "", err
+	}
+	answer, err := c.Runtime.Exec(r.Context(), &runtimeapi.ExecRequest{
+		ContainerId: container.ID, Cmd: command, Stdin: s.stdin, Stdout: s.stdout, Stderr: s.stderr, Tty: s.tty,
+	})
+	return answer.GetUrl(), err
 }
 
-func openAttach(p Pods) opener {
-	return func(ctx context.Context, t Target, r *http.Request) (*url.URL, error) {
-		s, err := streams(r.URL.Query())
-		if err != nil {
-			return nil, err
-		}
-		return p.Attach(ctx, t, s)
+// openAttach goes by the container's own terminal, whatever the client asks for.
+func (c *Config) openAttach(r *http.Request) (string, error) {
+	s, err := wanted(r.URL.Query())
+	if err != nil {
+		return "", err
 	}
+	container, err := c.Pods.RunningContainer(r.Context(), TargetOf(r))
+	if err != nil {
+		return "", err
+	}
+	answer, err := c.Runtime.Attach(r.Context(), &runtimeapi.AttachRequest{
+		ContainerId: container.ID, Stdin: s.stdin, Stdout: s.stdout, Stderr: s.stderr && !container.TTY, Tty: container.TTY,
+	})
+	return answer.GetUrl(), err
 }
 
-func openPortForward(p Pods) opener {
-	return func(ctx context.Context, t Target, r *http.Request) (*url.URL, error) {
-		ports, err := ports(r.URL.Query()["port"])
-		if err != nil {
-			return nil, err
-		}
-		return p.PortForward(ctx, t, ports)
+func (c *Config) openPortForward(r *http.Request) (string, error) {
+	ports, err := ports(r.URL.Query()["port"])
+	if err != nil {
+		return "", err
 	}
+	sandbox, err := c.Pods.RunningSandbox(r.Context(), TargetOf(r))
+	if err != nil {
+		return "", err
+	}
+	answer, err := c.Runtime.PortForward(r.Context(), &runtimeapi.PortForwardRequest{PodSandboxId: sandbox, Port: ports})
+	return answer.GetUrl(), err
 }
 
-// streams reads the query of exec and attach: what the API server sends, and the words of
-// the API itself.
-func streams(query url.Values) (Streams, error) {
-	s := Streams{
-		Command: query["command"],
-		Stdin:   isSet(query, "input", "stdin"), Stdout: isSet(query, "output", "stdout"), Stderr: isSet(query, "error", "stderr"),
-		TTY: isSet(query, "tty"),
+// streams are those of a command.
+type streams struct{ stdin, stdout, stderr, tty bool }
+
+// wanted reads the query of exec and attach: what the API server sends, and the words of
+// the API itself. A terminal has one output, so it has no stderr.
+func wanted(query url.Values) (streams, error) {
+	s := streams{
+		stdin: isSet(query, "input", "stdin"), stdout: isSet(query, "output", "stdout"), stderr: isSet(query, "error", "stderr"),
+		tty: isSet(query, "tty"),
 	}
-	if s.TTY {
-		s.Stderr = false // a terminal has one output
-	}
-	if !s.Stdin && !s.Stdout && !s.Stderr {
-		return Streams{}, bad("input, output, error: at least one stream has to be asked for")
+	s.stderr = s.stderr && !s.tty
+	if !s.stdin && !s.stdout && !s.stderr {
+		return streams{}, bad("input, output, error: at least one stream has to be asked for")
 	}
 	return s, nil
 }
 
 func isSet(query url.Values, names ...string) bool {
 	for _, name := range names {
-		if on, _ := flag(query, name); on {
+		if flag(query, name) {
 			return true
 		}
 	}
@@ -117,13 +115,18 @@ type sessions struct {
 }
 
 func (s sessions) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if !httpguts.HeaderValuesContainsToken(r.Header["Connection"], "upgrade") || r.Header.Get("Upgrade") == "" {
+	if !upgrades(r.Header) {
 		http.Error(w, "the connection has to be upgraded to SPDY or WebSocket", http.StatusBadRequest)
 		return
 	}
-	where, err := s.open(r.Context(), target(r), r)
+	at, err := s.open(r)
 	if err != nil {
-		refuse(w, err)
+		Refuse(w, err)
+		return
+	}
+	where, err := url.Parse(at)
+	if err != nil {
+		Refuse(w, fmt.Errorf("the runtime's URL of the session: %w", err))
 		return
 	}
 	proxy := httputil.ReverseProxy{
@@ -138,6 +141,16 @@ func (s sessions) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		},
 	}
 	proxy.ServeHTTP(takeover{w, s.idle}, r)
+}
+
+// upgrades tells whether a client wants to speak another protocol (RFC 9110, 7.8).
+func upgrades(h http.Header) bool {
+	for token := range strings.SplitSeq(strings.Join(h["Connection"], ","), ",") {
+		if strings.EqualFold(strings.TrimSpace(token), "upgrade") {
+			return h.Get("Upgrade") != ""
+		}
+	}
+	return false
 }
 
 // takeover bounds the silence of a connection that is taken over.

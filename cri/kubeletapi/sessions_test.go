@@ -1,12 +1,10 @@
-package server
+package kubeletapi
 
 import (
 	"bufio"
 	"context"
-	"crypto/tls"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -15,6 +13,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
 // runtime is a streaming server that echoes what it gets in capitals, or refuses.
@@ -44,34 +45,31 @@ func runtime(t *testing.T, code int) (at *url.URL, asked chan *http.Request) {
 	return at, asked
 }
 
-// serving runs ServeAPI until the test ends, and dials it.
+// serving serves a handler over TCP until the test ends, and dials it. Its requests end
+// with stop.
 func serving(t *testing.T, h http.Handler) (dial func() net.Conn, stop func()) {
 	t.Helper()
-	certificates := httptest.NewUnstartedServer(nil)
-	certificates.StartTLS()
-	t.Cleanup(certificates.Close)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() {
-		ended <- ServeAPI(ctx, l, &tls.Config{Certificates: certificates.TLS.Certificates, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}, h, slog.New(slog.DiscardHandler))
-	}()
+	s := httptest.NewUnstartedServer(h)
+	s.Config.BaseContext = func(net.Listener) context.Context { return ctx }
+	s.Config.ReadTimeout, s.Config.WriteTimeout = soon, soon
+	s.Start()
 	stop = func() {
-		if ctx.Err() == nil {
-			cancel()
-			require.NoError(t, <-ended)
-		}
+		cancel()
+		s.Close()
 	}
 	t.Cleanup(stop)
 	return func() net.Conn {
-		conn, err := tls.Dial("tcp", l.Addr().String(), &tls.Config{InsecureSkipVerify: true})
+		conn, err := net.Dial("tcp", s.Listener.Addr().String())
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = conn.Close() })
 		require.NoError(t, conn.SetDeadline(time.Now().Add(time.Minute)))
 		return conn
 	}, stop
 }
+
+// soon is when a server ends requests that do not see to their own time.
+const soon = 2 * time.Second
 
 func begin(t *testing.T, conn net.Conn, path string) (*http.Response, *bufio.Reader) {
 	t.Helper()
@@ -86,21 +84,38 @@ func begin(t *testing.T, conn net.Conn, path string) (*http.Response, *bufio.Rea
 // A32: whatever is spoken passes in both directions, to the runtime's URL and without the
 // client's credentials.
 func TestSessions(t *testing.T) {
-	for path, want := range map[string]asked{
+	for path, want := range map[string]struct {
+		target Target
+		sent   fmt.Stringer
+	}{
 		"/exec/ns/p/c?command=ls&command=-l&input=1&output=1&error=1": {
-			target: Target{Namespace: "ns", Pod: "p", Container: "c"}, streams: Streams{Command: []string{"ls", "-l"}, Stdin: true, Stdout: true, Stderr: true},
+			Target{Namespace: "ns", Pod: "p", Container: "c"},
+			&runtimeapi.ExecRequest{ContainerId: "id of c", Cmd: []string{"ls", "-l"}, Stdin: true, Stdout: true, Stderr: true},
 		},
 		"/exec/ns/p/uid/c?command=sh&stdin=true&stdout=true&tty=true&stderr=true": {
-			target: Target{Namespace: "ns", Pod: "p", UID: "uid", Container: "c"}, streams: Streams{Command: []string{"sh"}, Stdin: true, Stdout: true, TTY: true},
+			Target{Namespace: "ns", Pod: "p", UID: "uid", Container: "c"},
+			&runtimeapi.ExecRequest{ContainerId: "id of c", Cmd: []string{"sh"}, Stdin: true, Stdout: true, Tty: true},
 		},
-		"/attach/ns/p/c?output=1":              {target: Target{Namespace: "ns", Pod: "p", Container: "c"}, streams: Streams{Stdout: true}},
-		"/portForward/ns/p?port=80,81&port=82": {target: Target{Namespace: "ns", Pod: "p"}, ports: []int32{80, 81, 82}},
-		"/portForward/ns/p/uid":                {target: Target{Namespace: "ns", Pod: "p", UID: "uid"}},
+		"/attach/ns/p/c?output=1&error=1&tty=1": {
+			Target{Namespace: "ns", Pod: "p", Container: "c"}, &runtimeapi.AttachRequest{ContainerId: "id of c", Stdout: true},
+		},
+		"/attach/ns/p/c?output=1&error=1": {
+			Target{Namespace: "ns", Pod: "p", Container: "c"}, &runtimeapi.AttachRequest{ContainerId: "id of c", Stdout: true, Stderr: true},
+		},
+		"/attach/ns/p/terminal?output=1&error=1": {
+			Target{Namespace: "ns", Pod: "p", Container: "terminal"}, &runtimeapi.AttachRequest{ContainerId: "id of terminal", Stdout: true, Tty: true},
+		},
+		"/portForward/ns/p?port=80,81&port=82": {
+			Target{Namespace: "ns", Pod: "p"}, &runtimeapi.PortForwardRequest{PodSandboxId: "id of p", Port: []int32{80, 81, 82}},
+		},
+		"/portForward/ns/p/uid": {
+			Target{Namespace: "ns", Pod: "p", UID: "uid"}, &runtimeapi.PortForwardRequest{PodSandboxId: "id of p"},
+		},
 	} {
 		t.Run(path, func(t *testing.T) {
 			at, requests := runtime(t, http.StatusSwitchingProtocols)
 			p := &asked{at: at}
-			dial, _ := serving(t, api(t, func(c *APIConfig) { c.Pods = p }))
+			dial, _ := serving(t, handler(t, p, nil))
 			conn := dial()
 			response, r := begin(t, conn, path)
 			require.Equal(t, http.StatusSwitchingProtocols, response.StatusCode)
@@ -111,7 +126,8 @@ func TestSessions(t *testing.T) {
 			_, err = io.ReadFull(r, got)
 			require.NoError(t, err)
 			require.Equal(t, "hello", string(got))
-			require.Equal(t, want, asked{target: p.target, streams: p.streams, ports: p.ports})
+			require.Equal(t, want.target, p.target)
+			require.Equal(t, want.sent.String(), p.sent.String())
 			sent := <-requests
 			require.Equal(t, "/exec/token?of=runtime", sent.URL.String())
 			require.Equal(t, "SPDY/3.1", sent.Header.Get("Upgrade"))
@@ -135,6 +151,7 @@ func TestRefusedSessions(t *testing.T) {
 		{"/exec/ns/p/c?command=ls&output=1", asked{at: at}, 404, "token is used up"},
 		{"/exec/ns/p/c?command=ls&output=1", asked{at: gone}, 502, "runtime: "},
 		{"/exec/ns/p/c?command=ls&output=1", asked{err: &Refusal{404, "no such pod"}}, 404, "no such pod"},
+		{"/exec/ns/p/c?command=ls&output=1", asked{refused: status.Error(codes.NotFound, "no such container")}, 404, "no such container"},
 		{"/exec/ns/p/c?command=ls", asked{at: at}, 400, "at least one stream"},
 		{"/exec/ns/p/c?command=ls&output=0", asked{at: at}, 400, "at least one stream"},
 		{"/exec/ns/p/c?output=1", asked{at: at}, 400, "command"},
@@ -144,7 +161,7 @@ func TestRefusedSessions(t *testing.T) {
 		{"/portForward/ns/p?port=-1", asked{at: at}, 400, "port"},
 	} {
 		p := c.pods
-		dial, _ := serving(t, api(t, func(cfg *APIConfig) { cfg.Pods = &p }))
+		dial, _ := serving(t, handler(t, &p, nil))
 		response, _ := begin(t, dial(), c.path)
 		require.Equal(t, c.code, response.StatusCode, c.path)
 		body, err := io.ReadAll(response.Body)
@@ -155,7 +172,7 @@ func TestRefusedSessions(t *testing.T) {
 
 func TestSessionsNeedAnUpgrade(t *testing.T) {
 	p := &asked{}
-	w := do(api(t, func(c *APIConfig) { c.Pods = p }), http.MethodPost, "/exec/ns/p/c?command=ls&output=1")
+	w := do(handler(t, p, nil), http.MethodPost, "/exec/ns/p/c?command=ls&output=1")
 	require.Equal(t, http.StatusBadRequest, w.Code)
 	require.Contains(t, w.Body.String(), "upgraded")
 	require.Zero(t, p.calls, "the runtime is not asked for a session that nobody begins")
@@ -164,7 +181,7 @@ func TestSessionsNeedAnUpgrade(t *testing.T) {
 // A session over which nothing goes ends, whoever keeps its connections.
 func TestSilentSessionsEnd(t *testing.T) {
 	at, _ := runtime(t, http.StatusSwitchingProtocols)
-	dial, _ := serving(t, api(t, func(c *APIConfig) { c.Pods, c.IdleTimeout = &asked{at: at}, 50*time.Millisecond }))
+	dial, _ := serving(t, handler(t, &asked{at: at}, func(c *Config) { c.IdleTimeout = 50 * time.Millisecond }))
 	conn := dial()
 	_, r := begin(t, conn, "/attach/ns/p/c?output=1")
 	_, err := r.ReadByte()
@@ -174,53 +191,31 @@ func TestSilentSessionsEnd(t *testing.T) {
 // The end of the server ends its sessions and the followed logs, and waits for them.
 func TestEndOfTheServerEndsSessions(t *testing.T) {
 	at, _ := runtime(t, http.StatusSwitchingProtocols)
-	dial, stop := serving(t, api(t, func(c *APIConfig) { c.Pods = &asked{at: at, out: "out", wait: make(chan struct{})} }))
+	dial, stop := serving(t, handler(t, &asked{at: at, out: "out", wait: make(chan struct{})}, nil))
 	session, log := dial(), dial()
 	_, r := begin(t, session, "/attach/ns/p/c?output=1")
-	_, err := io.WriteString(log, "GET /containerLogs/ns/p/c?follow=1 HTTP/1.1\r\nHost: node\r\n\r\n")
-	require.NoError(t, err)
-	response, err := http.ReadResponse(bufio.NewReader(log), nil)
-	require.NoError(t, err)
-	some := make([]byte, 3)
-	_, err = io.ReadFull(response.Body, some)
-	require.NoError(t, err)
-	require.Equal(t, "out", string(some), "what is written comes at once")
+	body := follow(t, log)
 	stop()
-	_, err = r.ReadByte()
+	_, err := r.ReadByte()
 	require.Error(t, err)
-	_, _ = io.ReadAll(response.Body)
+	_, _ = io.ReadAll(body)
 }
 
 // One session too many is told so, and one that ends makes room.
 func TestTooManySessions(t *testing.T) {
 	at, _ := runtime(t, http.StatusSwitchingProtocols)
-	dial, _ := serving(t, api(t, func(c *APIConfig) { c.Pods, c.MaxStreams = &asked{at: at}, 1 }))
+	dial, _ := serving(t, handler(t, &asked{at: at}, func(c *Config) { c.MaxSessions = 1 }))
 	first := dial()
 	_, r := begin(t, first, "/attach/ns/p/c?output=1")
-	response, _ := begin(t, dial(), "/attach/ns/p/c?output=1")
+	response, body := begin(t, dial(), "/attach/ns/p/c?output=1")
 	require.Equal(t, http.StatusTooManyRequests, response.StatusCode)
+	said, err := body.ReadString('\n')
+	require.NoError(t, err)
+	require.Contains(t, said, "1 sessions", "the bound is named")
 	require.NoError(t, first.Close())
 	_, _ = io.Copy(io.Discard, r)
 	require.Eventually(t, func() bool {
 		response, _ := begin(t, dial(), "/attach/ns/p/c?output=1")
 		return response.StatusCode == http.StatusSwitchingProtocols
 	}, 30*time.Second, 10*time.Millisecond)
-}
-
-// What is no TLS ends its own connection only.
-func TestGarbageOnThePort(t *testing.T) {
-	dial, _ := serving(t, api(t, nil))
-	good := dial()
-	for _, garbage := range []string{"GET / HTTP/1.1\r\n\r\n", "\x16\x03\x01\xff\xff", "\x00", "SSH-2.0-x\r\n"} {
-		conn, err := net.Dial("tcp", good.RemoteAddr().String())
-		require.NoError(t, err)
-		_, err = io.WriteString(conn, garbage)
-		require.NoError(t, err)
-		defer conn.Close()
-	}
-	_, err := io.WriteString(good, "GET /healthz HTTP/1.1\r\nHost: node\r\n\r\n")
-	require.NoError(t, err)
-	response, err := http.ReadResponse(bufio.NewReader(good), nil)
-	require.NoError(t, err)
-	require.Equal(t, http.StatusOK, response.StatusCode)
 }

@@ -1,0 +1,107 @@
+package kubeletapi
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/podwright/podwright/cri"
+	"github.com/podwright/podwright/internal/required"
+)
+
+const (
+	defaultIdleTimeout = 4 * time.Hour
+	defaultMaxSessions = 1000
+)
+
+// Config configures the handler.
+type Config struct {
+	// Allow decides about each request before anything is done for it: nil lets it
+	// pass, a *Refusal is answered with its status, any other error with 403. It is
+	// called by many goroutines at a time. Required: whoever may exec may do what the
+	// container may.
+	Allow func(*http.Request) error
+	// Pods tells which container is meant. Required.
+	Pods Pods
+	// Runtime prepares sessions. Required.
+	Runtime cri.Streamer
+	// Logs reads logs: a *logs.Reader. Required.
+	Logs LogReader
+	// IdleTimeout ends a session over which nothing has gone for so long, and a log
+	// whose reader has not taken anything for so long. Zero means 4 h, as with
+	// upstream kubelets (streamingConnectionIdleTimeout).
+	IdleTimeout time.Duration
+	// MaxSessions is how many sessions and readers of logs there are at a time; one
+	// more is answered with 429. Zero means 1000.
+	MaxSessions int
+}
+
+func (c *Config) complete() error {
+	for field, value := range map[string]any{"Allow": c.Allow, "Pods": c.Pods, "Runtime": c.Runtime, "Logs": c.Logs} {
+		if err := required.Field("kubeletapi: Config."+field, value); err != nil {
+			return err
+		}
+	}
+	if c.IdleTimeout < 0 || c.MaxSessions < 0 {
+		return fmt.Errorf("kubeletapi: Config.IdleTimeout (%v) and Config.MaxSessions (%d) must not be negative", c.IdleTimeout, c.MaxSessions)
+	}
+	c.IdleTimeout = cmp.Or(c.IdleTimeout, defaultIdleTimeout)
+	c.MaxSessions = cmp.Or(c.MaxSessions, defaultMaxSessions)
+	return nil
+}
+
+// New returns the handler. Other paths are answered with 404, other methods with 405.
+func New(cfg Config) (http.Handler, error) {
+	if err := cfg.complete(); err != nil {
+		return nil, err
+	}
+	const pod, container = "/{namespace}/{pod}", "/{namespace}/{pod}/{container}"
+	const podWithUID, containerWithUID = "/{namespace}/{pod}/{uid}", "/{namespace}/{pod}/{uid}/{container}"
+	mux := http.NewServeMux()
+	mux.Handle("GET /containerLogs"+container, containerLogs{cfg})
+	for root, s := range map[string]struct {
+		paths [2]string
+		open  opener
+	}{
+		"/exec":        {[2]string{container, containerWithUID}, cfg.openExec},
+		"/attach":      {[2]string{container, containerWithUID}, cfg.openAttach},
+		"/portForward": {[2]string{pod, podWithUID}, cfg.openPortForward},
+	} {
+		for _, path := range s.paths {
+			mux.Handle("GET "+root+path, sessions{s.open, cfg.IdleTimeout})
+			mux.Handle("POST "+root+path, sessions{s.open, cfg.IdleTimeout})
+		}
+	}
+	return allowed(cfg.Allow, make(limiter, cfg.MaxSessions).around(mux)), nil
+}
+
+func allowed(allow func(*http.Request) error, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch err := allow(r).(type) {
+		case nil:
+			next.ServeHTTP(w, r)
+		case *Refusal:
+			Refuse(w, err)
+		default:
+			http.Error(w, err.Error(), http.StatusForbidden)
+		}
+	})
+}
+
+// limiter bounds how many requests are served at a time.
+type limiter chan struct{}
+
+// around answers 429 while there are too many.
+func (l limiter) around(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case l <- struct{}{}:
+			defer func() { <-l }()
+			next.ServeHTTP(w, r)
+		default:
+			w.Header().Set("Retry-After", "1")
+			http.Error(w, fmt.Sprintf("%d sessions and readers of logs are open, and more are not allowed at a time; try again later", cap(l)), http.StatusTooManyRequests)
+		}
+	})
+}

@@ -1,0 +1,109 @@
+package kubeletapi
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/podwright/podwright/cri/logs"
+)
+
+// containerLogs serves /containerLogs: kubectl logs.
+type containerLogs struct{ cfg Config }
+
+func (c containerLogs) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	options, previous, err := logOptions(r.URL.Query())
+	if err != nil {
+		Refuse(w, err)
+		return
+	}
+	out := &flushed{w: w, control: http.NewResponseController(w), idle: c.cfg.IdleTimeout}
+	stdout, stderr, err := pick(r.URL.Query(), out, options)
+	if err != nil {
+		Refuse(w, err)
+		return
+	}
+	t := TargetOf(r)
+	log, err := c.cfg.Pods.Log(r.Context(), t, previous)
+	if err != nil {
+		Refuse(w, err)
+		return
+	}
+	_ = out.control.SetReadDeadline(time.Time{}) // that of the server ends the request; what cannot have one is no connection
+	err = c.cfg.Logs.Read(r.Context(), log, options, stdout, stderr)
+	switch {
+	case err == nil || out.begun: // the client sees what there was, and the end
+	case errors.Is(err, fs.ErrNotExist):
+		http.Error(w, fmt.Sprintf("container %q in pod %q: its log is not there any more", t.Container, t.Pod), http.StatusNotFound)
+	default:
+		Refuse(w, err)
+	}
+}
+
+func logOptions(query url.Values) (o logs.Options, previous bool, err error) {
+	o.Follow, o.Timestamps, previous = flag(query, "follow"), flag(query, "timestamps"), flag(query, "previous")
+	if o.TailLines, err = number(query, "tailLines", 0); err != nil {
+		return o, false, err
+	}
+	limit, err := number(query, "limitBytes", 1)
+	if err != nil {
+		return o, false, err
+	}
+	if limit != nil {
+		o.LimitBytes = *limit
+	}
+	if o.Since, err = seconds(query, "sinceSeconds"); err != nil {
+		return o, false, err
+	}
+	if o.SinceTime, err = moment(query, "sinceTime"); err != nil {
+		return o, false, err
+	}
+	if o.Since != 0 && !o.SinceTime.IsZero() {
+		return o, false, bad("sinceSeconds, sinceTime: only one of them can be given")
+	}
+	return o, previous, nil
+}
+
+// pick returns the writers of the streams that are wanted (PodLogOptions.stream).
+func pick(query url.Values, out io.Writer, o logs.Options) (stdout, stderr io.Writer, err error) {
+	switch stream := query.Get("stream"); stream {
+	case "", "All":
+		return out, out, nil
+	case "Stdout", "Stderr":
+		if o.TailLines != nil {
+			return nil, nil, bad("tailLines: counts the lines of both streams, and cannot be given with stream: " + stream)
+		}
+		if stream == "Stdout" {
+			return out, nil, nil
+		}
+		return nil, out, nil
+	default:
+		return nil, nil, bad("stream: is none of All, Stdout, Stderr")
+	}
+}
+
+// flushed sends each write at once, and gives up a client that does not take it.
+type flushed struct {
+	w       http.ResponseWriter
+	control *http.ResponseController
+	idle    time.Duration
+	begun   bool
+}
+
+func (f *flushed) Write(b []byte) (int, error) {
+	if !f.begun {
+		f.begun = true
+		f.w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		f.w.WriteHeader(http.StatusOK)
+	}
+	_ = f.control.SetWriteDeadline(time.Now().Add(f.idle))
+	n, err := f.w.Write(b)
+	if err != nil {
+		return n, err
+	}
+	return n, f.control.Flush()
+}

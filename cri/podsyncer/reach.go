@@ -1,0 +1,156 @@
+package podsyncer
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/cri"
+	"github.com/podwright/podwright/cri/kubeletapi"
+	"github.com/podwright/podwright/cri/logs"
+	"github.com/podwright/podwright/pleg"
+)
+
+var _ kubeletapi.Pods = (*Syncer)(nil)
+
+// RunningContainer returns the instance of a container that runs: with the other two,
+// what kubeletapi.New asks. A static pod is found by the UID of its mirror, too.
+func (s *Syncer) RunningContainer(_ context.Context, t kubeletapi.Target) (kubeletapi.Container, error) {
+	none := kubeletapi.Container{}
+	pod, err := s.find(t)
+	if err != nil {
+		return none, err
+	}
+	tty, err := terminalOf(pod, t.Container)
+	if err != nil {
+		return none, err
+	}
+	seen, err := s.observer.Get(pod.UID)
+	if err != nil {
+		return none, err
+	}
+	i := slices.IndexFunc(seen.Containers, func(c pleg.ContainerStatus) bool { return c.Name == t.Container && c.State == pleg.StateRunning })
+	if i < 0 {
+		return none, absent("container %q of pod %q does not run", t.Container, pod.Namespace+"/"+pod.Name)
+	}
+	return kubeletapi.Container{ID: seen.Containers[i].ID.ID, TTY: tty}, nil
+}
+
+// RunningSandbox returns the ID of a pod's newest sandbox if that runs.
+func (s *Syncer) RunningSandbox(_ context.Context, t kubeletapi.Target) (string, error) {
+	pod, err := s.find(t)
+	if err != nil {
+		return "", err
+	}
+	seen, err := s.observer.Get(pod.UID)
+	if err != nil {
+		return "", err
+	}
+	if len(seen.Sandboxes) == 0 || seen.Sandboxes[0].State != pleg.SandboxReady {
+		return "", absent("pod %q has no sandbox that runs", pod.Namespace+"/"+pod.Name)
+	}
+	return seen.Sandboxes[0].ID, nil
+}
+
+// Log returns the log of a container's newest instance, or with previous that of the one
+// before, as the status of its pod knows them.
+func (s *Syncer) Log(ctx context.Context, t kubeletapi.Target, previous bool) (logs.Log, error) {
+	pod, err := s.find(t)
+	if err != nil {
+		return logs.Log{}, err
+	}
+	if _, err := terminalOf(pod, t.Container); err != nil {
+		return logs.Log{}, err
+	}
+	id, err := instances(s.known(pod), t.Container).Choose(previous)
+	if err != nil {
+		return logs.Log{}, &kubeletapi.Refusal{Code: http.StatusBadRequest, Message: fmt.Sprintf("container %q in pod %q: %v", t.Container, t.Pod, err)}
+	}
+	answer, err := s.cfg.Pods.Runtime.ContainerStatus(ctx, id, false)
+	if cri.IsNotFound(err) {
+		return logs.Log{}, absent("container %q in pod %q: its instance %s is not there any more", t.Container, t.Pod, id)
+	}
+	return logs.Log{Path: answer.GetStatus().GetLogPath(), ContainerID: id}, err
+}
+
+// find returns the pod that a request names, also one that only its worker knows any more.
+func (s *Syncer) find(t kubeletapi.Target) (*v1.Pod, error) {
+	fits := func(pod *v1.Pod) bool {
+		return pod != nil && pod.Namespace == t.Namespace && pod.Name == t.Pod && (t.UID == "" || s.desired.Translate(t.UID) == pod.UID)
+	}
+	if pod := s.desired.ByName(t.Namespace, t.Pod); fits(pod) {
+		return pod, nil
+	}
+	for _, w := range s.workers() {
+		if fits(w.Pod) && !w.ShouldBeFinished() {
+			return w.Pod, nil
+		}
+	}
+	return nil, absent("pod %q is not on this node", t.Namespace+"/"+t.Pod)
+}
+
+func absent(format string, args ...any) error {
+	return &kubeletapi.Refusal{Code: http.StatusNotFound, Message: fmt.Sprintf(format, args...)}
+}
+
+// terminalOf tells whether a container, of whichever kind, has a terminal.
+func terminalOf(pod *v1.Pod, name string) (tty bool, err error) {
+	for _, list := range [][]v1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
+		for i := range list {
+			if list[i].Name == name {
+				return list[i].TTY, nil
+			}
+		}
+	}
+	for i := range pod.Spec.EphemeralContainers {
+		if c := &pod.Spec.EphemeralContainers[i]; c.Name == name {
+			return c.TTY, nil
+		}
+	}
+	return false, absent("container %q is not one of pod %q", name, pod.Namespace+"/"+pod.Name)
+}
+
+// known is the newest status of a pod, or as long as nobody has looked at the pod the one
+// that an earlier agent has saved.
+func (s *Syncer) known(pod *v1.Pod) *v1.PodStatus {
+	if now := s.statuses.Get(pod.UID); now != nil {
+		return now
+	}
+	record, err := s.cfg.Checkpoint.Load(pod.UID)
+	if err != nil { // nothing is saved, or nothing that can be used: whoever restores it says so
+		return &v1.PodStatus{}
+	}
+	return &record.Status
+}
+
+// instances are those of a container that its pod's status knows.
+func instances(status *v1.PodStatus, name string) logs.Instances {
+	i := logs.Instances{Container: name}
+	for _, c := range slices.Concat(status.ContainerStatuses, status.InitContainerStatuses, status.EphemeralContainerStatuses) {
+		if c.Name != name {
+			continue
+		}
+		switch {
+		case c.State.Running != nil:
+			i.State, i.ID = logs.Running, bare(c.ContainerID)
+		case c.State.Terminated != nil:
+			i.State, i.ID = logs.Terminated, bare(c.State.Terminated.ContainerID)
+		case c.State.Waiting != nil:
+			i.State, i.Reason = logs.Waiting, c.State.Waiting.Reason
+		}
+		if last := c.LastTerminationState.Terminated; last != nil {
+			i.LastID = bare(last.ContainerID)
+		}
+	}
+	return i
+}
+
+// bare is a container's ID without the name of its runtime.
+func bare(id string) string {
+	_, after, _ := strings.Cut(id, "://")
+	return after
+}

@@ -1,0 +1,168 @@
+package streams_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/cri/fake"
+	"github.com/podwright/podwright/cri/kubeletapi"
+	crilogs "github.com/podwright/podwright/cri/logs"
+	"github.com/podwright/podwright/cri/streams"
+)
+
+// oneApp is a node with a single container.
+type oneApp struct{ sandbox, container string }
+
+func (n oneApp) RunningContainer(_ context.Context, t kubeletapi.Target) (kubeletapi.Container, error) {
+	if t.Container != "app" {
+		return kubeletapi.Container{}, &kubeletapi.Refusal{Code: http.StatusNotFound, Message: "no container " + t.Container}
+	}
+	return kubeletapi.Container{ID: n.container}, nil
+}
+func (n oneApp) RunningSandbox(context.Context, kubeletapi.Target) (string, error) {
+	return n.sandbox, nil
+}
+func (n oneApp) Log(context.Context, kubeletapi.Target, bool) (crilogs.Log, error) {
+	return crilogs.Log{}, nil
+}
+
+// serveKubectl serves a fake's containers as a kubelet does, and returns the URL.
+func serveKubectl(ctx context.Context, rt *fake.Runtime, n oneApp) (at string, end func(), err error) {
+	reader, err := crilogs.NewReader(crilogs.ReaderConfig{})
+	if err != nil {
+		return "", nil, err
+	}
+	api, err := kubeletapi.New(kubeletapi.Config{
+		Allow: func(r *http.Request) error {
+			if r.Header.Get("Authorization") != "Bearer key" {
+				return errors.New("the key is wrong")
+			}
+			return nil
+		},
+		Pods: n, Runtime: rt, Logs: reader,
+	})
+	if err != nil {
+		return "", nil, err
+	}
+	server := httptest.NewUnstartedServer(api)
+	server.Config.BaseContext = func(net.Listener) context.Context { return ctx } // its end ends sessions
+	server.Start()
+	return server.URL, server.Close, nil
+}
+
+// kubeletNode is a fake whose sessions come over TCP, as a reverse proxy dials them.
+func kubeletNode(ctx context.Context, cfg fake.Config) (rt *fake.Runtime, n oneApp, end func(), err error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, oneApp{}, nil, err
+	}
+	server, err := streams.NewServer(streams.Config{Listener: listener})
+	if err != nil {
+		return nil, oneApp{}, nil, err
+	}
+	cfg.AnyImage, cfg.Streams = true, server
+	if rt, err = fake.New(cfg); err != nil {
+		return nil, oneApp{}, nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- server.Run(ctx, rt) }()
+	end = func() {
+		cancel()
+		if err := <-ended; err != nil {
+			panic(err)
+		}
+		_ = rt.Close()
+	}
+	sandbox, _ := rt.RunPodSandbox(ctx, podConfig(), "")
+	id, _ := rt.CreateContainer(ctx, sandbox, &runtimeapi.ContainerConfig{
+		Metadata: &runtimeapi.ContainerMetadata{Name: "app"}, Image: &runtimeapi.ImageSpec{Image: "busybox"},
+	}, podConfig())
+	return rt, oneApp{sandbox, id}, end, rt.StartContainer(ctx, id)
+}
+
+// An agent serves kubectl exec: what the API server asks of it, and how the session goes.
+func ExampleClient_Exec() {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	rt, n, end, err := kubeletNode(ctx, fake.Config{Exec: fake.ByCommand(map[string]fake.Program{"cat": cat}, nil)})
+	if err != nil {
+		panic(err)
+	}
+	defer end()
+	url, stop, err := serveKubectl(ctx, rt, n)
+	if err != nil {
+		panic(err)
+	}
+	defer stop()
+
+	caller := &streams.Client{Header: http.Header{"Authorization": {"Bearer key"}}}
+	session := streams.Session{Stdin: strings.NewReader("hello\n"), Stdout: os.Stdout}
+	code, err := caller.Exec(ctx, url+"/exec/default/web/app?command=cat&input=1&output=1", session)
+	fmt.Println(code, err)
+	_, err = caller.Exec(ctx, url+"/exec/default/web/none?command=cat&output=1", streams.Session{Stdout: os.Stdout})
+	fmt.Println(err)
+	// Output:
+	// hello
+	// 0 <nil>
+	// exec session: 404 NotFound: no container none
+}
+
+// Sessions by way of an agent are those on the runtime's own URL, over both protocols.
+func TestKubeletAPI(t *testing.T) {
+	rt, n, end, err := kubeletNode(t.Context(), fake.Config{Exec: commands, Ports: echo})
+	require.NoError(t, err)
+	defer end()
+	url, stop, err := serveKubectl(t.Context(), rt, n)
+	require.NoError(t, err)
+	defer stop()
+	caller := &streams.Client{Header: http.Header{"Authorization": {"Bearer key"}}}
+	_, err = new(streams.Client).Exec(t.Context(), url+"/exec/ns/p/app?command=both&output=1", streams.Session{Stdout: io.Discard})
+	require.ErrorContains(t, err, "403 Forbidden: the key is wrong")
+	for name, protocol := range protocols {
+		t.Run(name, func(t *testing.T) {
+			client := &streams.Client{Protocol: protocol, Header: caller.Header}
+			var stdout, stderr strings.Builder
+			code, err := client.Exec(t.Context(), url+"/exec/ns/p/app?command=both&output=1&error=1", streams.Session{Stdout: &stdout, Stderr: &stderr})
+			require.NoError(t, err)
+			require.Equal(t, 42, code)
+			require.Equal(t, "out\n", stdout.String())
+			require.Equal(t, "err\n", stderr.String())
+
+			stdout.Reset()
+			_, err = client.Exec(t.Context(), url+"/exec/ns/p/app?command=big&output=1", streams.Session{Stdout: &stdout})
+			require.NoError(t, err)
+			require.Equal(t, 1000_000, stdout.Len())
+
+			sizes := make(chan streams.Size, 1)
+			sizes <- streams.Size{Width: 100, Height: 50}
+			stdout.Reset()
+			code, err = client.Exec(t.Context(), url+"/exec/ns/p/app?command=size&output=1&tty=1", streams.Session{Stdout: &stdout, TTY: true, Resize: sizes})
+			require.NoError(t, err)
+			require.Zero(t, code, "the size has come: %s", stdout.String())
+
+			_, err = client.Exec(t.Context(), url+"/exec/ns/p/app?command=none&output=1", streams.Session{Stdout: io.Discard})
+			require.ErrorContains(t, err, "none")
+		})
+	}
+	conn, err := caller.PortForward(t.Context(), url+"/portForward/ns/p", 80)
+	require.NoError(t, err)
+	defer conn.Close()
+	_, err = io.WriteString(conn, "hello")
+	require.NoError(t, err)
+	got := make([]byte, 5)
+	_, err = io.ReadFull(conn, got)
+	require.NoError(t, err)
+	require.Equal(t, "hello", string(got))
+}

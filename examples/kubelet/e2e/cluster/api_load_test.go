@@ -1,0 +1,401 @@
+package cluster_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/podwright/podwright/cri/streams"
+)
+
+// sessionsFor is how long TestManySessions goes on.
+var sessionsFor = flag.Duration("sessions", 30*time.Second, "how long many sessions at a time go on")
+
+// direct is a client at the port of the kubelet itself.
+type direct struct {
+	t        *testing.T
+	n        *node
+	url      string
+	http     *http.Client
+	sessions *streams.Client
+}
+
+func (n *node) direct(t *testing.T) *direct {
+	t.Helper()
+	secure := n.credentials(t)
+	secure.InsecureSkipVerify = true // it shows a certificate of its own making
+	secure.NextProtos = []string{"http/1.1"}
+	d := &direct{t: t, n: n, sessions: &streams.Client{TLS: secure}}
+	d.http = &http.Client{Transport: &http.Transport{TLSClientConfig: secure, TLSNextProto: map[string]func(string, *tls.Conn) http.RoundTripper{}}}
+	t.Cleanup(d.http.CloseIdleConnections)
+	d.url = "https://" + n.get(t, "node", n.name, `{.status.addresses[?(@.type=="InternalIP")].address}:{.status.daemonEndpoints.kubeletEndpoint.Port}`)
+	return d
+}
+
+func (d *direct) open(ctx context.Context, path string) (*http.Response, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, d.url+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	return d.http.Do(request)
+}
+
+// text is a whole answer, whatever its status.
+func (d *direct) text(path string) (string, error) {
+	ctx, cancel := context.WithTimeout(d.t.Context(), patience)
+	defer cancel()
+	response, err := d.open(ctx, path)
+	if err != nil {
+		return "", err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	return string(body), err
+}
+
+func (d *direct) log(pod, container, query string) string {
+	return "/containerLogs/" + d.n.namespace + "/" + pod + "/" + container + "?" + query
+}
+
+func (d *direct) exec(pod, container, query string) string {
+	return d.url + "/exec/" + d.n.namespace + "/" + pod + "/" + container + "?" + query
+}
+
+// held is what the process of the agent holds.
+type held struct {
+	goroutines, descriptors int
+	// heap is what is in use after a collection, resident what the kernel counts.
+	heap, resident int
+}
+
+func (h held) String() string {
+	return fmt.Sprintf("%d goroutines, %d descriptors, heap %.1f MiB, resident %.1f MiB", h.goroutines, h.descriptors, float64(h.heap)/(1<<20), float64(h.resident)/(1<<20))
+}
+
+var (
+	goroutines = regexp.MustCompile(`goroutine profile: total (\d+)`)
+	heapInUse  = regexp.MustCompile(`# HeapAlloc = (\d+)`)
+	resident   = regexp.MustCompile(`VmRSS:\s+(\d+) kB`)
+)
+
+func (d *direct) held() held {
+	d.t.Helper()
+	number := func(what *regexp.Regexp, text string, err error) int {
+		require.NoError(d.t, err)
+		found := what.FindStringSubmatch(text)
+		require.NotNil(d.t, found, "%s in %.200s", what, text)
+		n, err := strconv.Atoi(found[1])
+		require.NoError(d.t, err)
+		return n
+	}
+	profile := func(path string) (string, error) { return d.text("/debug/pprof/" + path) }
+	heap, heapErr := profile("heap?gc=1&debug=1")
+	all, allErr := profile("goroutine?debug=1")
+	process := fmt.Sprintf("/proc/%d", d.n.cmd.Process.Pid)
+	status, statusErr := os.ReadFile(process + "/status")
+	descriptors, err := os.ReadDir(process + "/fd")
+	require.NoError(d.t, err)
+	return held{
+		number(goroutines, all, allErr), len(descriptors), number(heapInUse, heap, heapErr), 1024 * number(resident, string(status), statusErr),
+	}
+}
+
+// back waits until the agent holds what it held before, but for what its own life changes.
+func (d *direct) back(before held) {
+	d.t.Helper()
+	var now held
+	d.n.until(d.t, "the agent holds what it held before", func() error {
+		d.http.CloseIdleConnections()
+		if now = d.held(); now.goroutines > before.goroutines+10 || now.descriptors > before.descriptors+10 || now.heap > before.heap+(8<<20) {
+			return fmt.Errorf("%s; before: %s", now, before)
+		}
+		return nil
+	})
+	d.t.Logf("afterwards: %s", now)
+}
+
+// latency is how long a pod takes from kubectl apply to Running, as the API shows it: the
+// median of three.
+func (n *node) latency(t *testing.T, prefix string) time.Duration {
+	t.Helper()
+	var all []time.Duration
+	for i := range 3 {
+		name := fmt.Sprintf("%s-%d", prefix, i)
+		begun := time.Now()
+		n.apply(t, "apiVersion: v1\nkind: Pod\nmetadata: {name: "+name+"}\nspec:\n  nodeName: NODE\n  terminationGracePeriodSeconds: 1\n  containers: ["+running+"}]\n")
+		for n.get(t, "pod", name, "{.status.phase}") != "Running" {
+			require.Less(t, time.Since(begun), patience)
+			time.Sleep(10 * time.Millisecond)
+		}
+		all = append(all, time.Since(begun))
+		n.do(t, "delete", "pod", name, "--wait=false")
+	}
+	slices.Sort(all)
+	return all[1]
+}
+
+const sessionPods = `
+apiVersion: v1
+kind: Pod
+metadata: {name: a}
+spec:
+  nodeName: NODE
+  terminationGracePeriodSeconds: 1
+  containers:
+  - {name: c, image: BUSYBOX, command: [sh, -c, 'trap "exit 0" TERM; i=0; while :; do i=$((i+1)); echo line $i; sleep 0.2; done']}
+  - {name: quiet, image: BUSYBOX, command: [sh, -c, 'echo begun; trap "exit 0" TERM; while :; do sleep 0.5; done']}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: flood}
+spec:
+  nodeName: NODE
+  terminationGracePeriodSeconds: 1
+  containers:
+  - {name: c, image: BUSYBOX, command: [sh, -c, 'x=$(head -c 1000 /dev/zero | tr "\\0" x); for i in $(seq 20000); do echo $x; done; trap "exit 0" TERM; while :; do for i in 1 2 3 4; do echo $x; done; sleep 0.05; done']}
+`
+
+// 200 followers of logs and 50 sessions at a time: all get what is theirs, the agent goes on
+// with its pods, and afterwards nothing is left of them.
+func TestManySessions(t *testing.T) {
+	onNodes(t, func(t *testing.T, n *node) {
+		n.apply(t, sessionPods)
+		n.ready(t, "a")
+		d := n.direct(t)
+		before, quiet := d.held(), n.latency(t, "before")
+		t.Logf("before: %s", before)
+
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		var all sync.WaitGroup
+		var lines, echoes atomic.Int64
+		failed := make(chan error, 250)
+		for range 200 {
+			all.Go(func() {
+				k, err := d.follow(ctx)
+				lines.Add(int64(k))
+				if err == nil && k == 0 {
+					err = errors.New("a follower has seen nothing")
+				}
+				failed <- err
+			})
+		}
+		for range 50 {
+			all.Go(func() {
+				var err error
+				for err == nil && ctx.Err() == nil {
+					if err = d.echo(ctx); err == nil {
+						echoes.Add(1)
+					}
+				}
+				if ctx.Err() != nil { // cut in the middle of one
+					err = nil
+				}
+				failed <- err
+			})
+		}
+		end := time.After(*sessionsFor)
+		busy := n.latency(t, "during")
+		t.Logf("during: %s", d.held())
+		<-end
+		cancel()
+		all.Wait()
+		close(failed)
+		for err := range failed {
+			require.NoError(t, err)
+		}
+		t.Logf("%d lines, %d sessions of exec; a pod runs %s after its apply, %s during all this", lines.Load(), echoes.Load(), quiet, busy)
+		require.NotZero(t, echoes.Load())
+		d.back(before)
+	})
+}
+
+// follow follows a log until ctx ends, and counts its lines.
+func (d *direct) follow(ctx context.Context) (lines int, err error) {
+	response, err := d.open(ctx, d.log("a", "c", "follow=true&tailLines=1"))
+	if err != nil {
+		return 0, err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return 0, errors.New(response.Status)
+	}
+	reader := bufio.NewScanner(response.Body)
+	last := 0
+	for reader.Scan() {
+		number, err := strconv.Atoi(strings.TrimPrefix(reader.Text(), "line "))
+		if err != nil || (last != 0 && number != last+1) {
+			return lines, fmt.Errorf("%q after %d", reader.Text(), last)
+		}
+		last = number
+		lines++
+	}
+	if ctx.Err() == nil {
+		return lines, fmt.Errorf("the log has ended: %w", reader.Err())
+	}
+	return lines, nil
+}
+
+// echo is a session over which goes something, five times.
+func (d *direct) echo(ctx context.Context) error {
+	in, write := io.Pipe()
+	read, out := io.Pipe()
+	ended := make(chan error, 1)
+	go func() {
+		code, err := d.sessions.Exec(ctx, d.exec("a", "quiet", "command=cat&input=1&output=1"), streams.Session{Stdin: in, Stdout: out})
+		if err == nil && code != 0 {
+			err = fmt.Errorf("exit code %d", code)
+		}
+		_ = out.CloseWithError(errors.New("the session has ended"))
+		_ = in.CloseWithError(errors.New("the session has ended"))
+		ended <- err
+	}()
+	back := bufio.NewReader(read)
+	for i := range 5 {
+		text := fmt.Sprintf("%d\n", i)
+		_, err := io.WriteString(write, text)
+		got := ""
+		if err == nil {
+			got, err = back.ReadString('\n')
+		}
+		if err == nil && got != text {
+			err = fmt.Errorf("%q came back as %q", text, got)
+		}
+		if err != nil {
+			return errors.Join(err, write.Close(), <-ended)
+		}
+		select {
+		case <-time.After(time.Second):
+		case <-ctx.Done():
+		}
+	}
+	return errors.Join(write.Close(), <-ended)
+}
+
+// stuckWriter takes one piece and no more until its context ends.
+type stuckWriter struct {
+	ctx   context.Context
+	begun chan struct{}
+	once  sync.Once
+}
+
+func (w *stuckWriter) Write(b []byte) (int, error) {
+	w.once.Do(func() { close(w.begun) })
+	<-w.ctx.Done()
+	return 0, w.ctx.Err()
+}
+
+// Clients that never read, never close, ask for what is not there, or are too many, and pods
+// that vanish under them: the agent serves all others meanwhile, says what the bound is, and
+// is rid of them in the end.
+func TestHostileSessions(t *testing.T) {
+	onNodes(t, func(t *testing.T, n *node) {
+		n.apply(t, sessionPods)
+		n.ready(t, "a")
+		n.ready(t, "flood")
+		d := n.direct(t)
+		before := d.held()
+		t.Logf("before: %s", before)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		var all sync.WaitGroup
+
+		// Floods that nobody reads.
+		for range 20 {
+			response, err := d.open(ctx, d.log("flood", "c", "follow=true"))
+			require.NoError(t, err)
+			defer response.Body.Close()
+			require.Equal(t, http.StatusOK, response.StatusCode)
+		}
+		for range 10 {
+			out := &stuckWriter{ctx: ctx, begun: make(chan struct{})}
+			all.Go(func() {
+				_, _ = d.sessions.Exec(ctx, d.exec("a", "quiet", "command=yes&output=1"), streams.Session{Stdout: out}) // is cut
+			})
+			<-out.begun
+		}
+		d.others()
+
+		// What is not there.
+		for path, want := range map[string]string{
+			d.log("a", "none", "follow=true"): "not one of pod", d.log("none", "c", ""): "not on this node", d.log("a", "c", "previous=true"): "no previous instance",
+		} {
+			text, err := d.text(path)
+			require.NoError(t, err)
+			require.Contains(t, text, want)
+		}
+		_, err := d.sessions.Exec(ctx, d.exec("a", "none", "command=ls&output=1"), streams.Session{Stdout: io.Discard})
+		require.ErrorContains(t, err, "not one of pod")
+
+		// A pod that vanishes: its followers see the end, also of what they have not read yet.
+		followed := make(chan error, 1)
+		response, err := d.open(ctx, d.log("flood", "c", "follow=true&tailLines=1"))
+		require.NoError(t, err)
+		defer response.Body.Close()
+		go func() {
+			_, err := io.Copy(io.Discard, response.Body)
+			followed <- err
+		}()
+		session := make(chan error, 1)
+		go func() {
+			_, err := d.sessions.Exec(ctx, d.exec("flood", "c", "command=sleep&command=3600&output=1"), streams.Session{Stdout: io.Discard})
+			session <- err
+		}()
+		n.do(t, "delete", "pod", "flood", "--wait=false")
+		n.gone(t, "pod", "flood")
+		require.NoError(t, <-followed)
+		<-session // whatever the runtime says of it
+		d.others()
+
+		// Too many.
+		bound, opened := "", 0
+		for bound == "" {
+			require.Less(t, opened, 1100, "there is no bound")
+			response, err := d.open(ctx, d.log("a", "quiet", "follow=true"))
+			require.NoError(t, err)
+			defer response.Body.Close()
+			if response.StatusCode == http.StatusTooManyRequests {
+				text, err := io.ReadAll(response.Body)
+				require.NoError(t, err)
+				bound = string(text)
+			}
+			opened++
+		}
+		require.Contains(t, bound, "1000 sessions and readers of logs are open")
+		require.Greater(t, opened, 900)
+		require.Equal(t, "ok", n.do(t, "get", "--raw", "/api/v1/nodes/"+n.name+"/proxy/healthz"))
+		t.Logf("with %d readers: %s; a pod runs %s after its apply", opened, d.held(), n.latency(t, "during"))
+		cancel()
+		all.Wait()
+		d.back(before)
+		d.others()
+	})
+}
+
+// others are served.
+func (d *direct) others() {
+	d.t.Helper()
+	require.Equal(d.t, "begun\n", d.n.do(d.t, "logs", "a", "-c", "quiet"))
+	var out bytes.Buffer
+	code, err := d.sessions.Exec(d.t.Context(), d.exec("a", "c", "command=echo&command=hello&output=1"), streams.Session{Stdout: &out})
+	require.NoError(d.t, err)
+	require.Zero(d.t, code)
+	require.Equal(d.t, "hello\n", out.String())
+}
