@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -13,6 +14,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/cri/pods/labels"
+	"github.com/podwright/podwright/internal/podfacts"
 )
 
 // envOf builds a container and returns its variables as NAME=value.
@@ -261,6 +263,12 @@ func TestDevices(t *testing.T) {
 	require.Equal(t, "own1", string(config.Envs[0].Value))
 	require.Equal(t, "0", config.Annotations["gpu"])
 	require.Equal(t, "0", config.Annotations[labels.AnnotationRestartCount])
+	h.cfg.Devices = func(context.Context, *v1.Pod, *v1.Container) (Devices, error) {
+		return Devices{Env: []v1.EnvVar{{Name: "HUGE", Value: strings.Repeat("x", podfacts.MaxExecString)}}}, nil
+	}
+	h.restart()
+	_, err = h.envOf(pod, c)
+	require.ErrorContains(t, err, "variable HUGE of a device: expands to more than")
 	broken := errors.New("plugin gone")
 	h.cfg.Devices = func(context.Context, *v1.Pod, *v1.Container) (Devices, error) { return Devices{}, broken }
 	h.restart()
