@@ -117,6 +117,7 @@ func TestEnvMissing(t *testing.T) {
 		"no source":                     {v1.Container{Env: []v1.EnvVar{from(v1.EnvVarSource{})}}, "env X: valueFrom names no source"},
 		"bad name":                      {v1.Container{Env: []v1.EnvVar{{Name: "a=b", Value: "x"}}}, "env a=b: not a valid name"},
 		"NUL":                           {v1.Container{Env: []v1.EnvVar{{Name: "a", Value: "x\x00y"}}}, "env a: the value has a NUL byte"},
+		"NUL first":                     {v1.Container{Env: []v1.EnvVar{{Name: "a", Value: "\x00y"}}}, "env a: the value has a NUL byte"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h, _ := withObjects(t)
