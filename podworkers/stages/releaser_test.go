@@ -225,7 +225,7 @@ func TestReleaserWithoutLogger(t *testing.T) {
 		n := newNode(t, func(cfg *ReleaserConfig) { cfg.Logger = nil }, "1")
 		n.fail = errBroken
 		n.run(t)
-		time.Sleep(time.Millisecond)
+		time.Sleep(10 * time.Millisecond) // a release takes one
 		require.ErrorIs(t, n.Leftovers()[0].LastError, errBroken)
 		n.set(func() { n.fail = nil })
 		time.Sleep(2 * time.Second)
