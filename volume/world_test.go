@@ -521,6 +521,8 @@ func TestMountOf(t *testing.T) {
 		{"its own", emptyDir("", size("64Mi")), []v1.Container{{}}, 64 << 20},
 		{"that of the pod is smaller", emptyDir("", size("64Mi")), []v1.Container{limited("", "20Mi"), limited("", "12Mi")}, 32 << 20},
 		{"its own is smaller", emptyDir("", size("16Mi")), []v1.Container{limited("", "20Mi")}, 16 << 20},
+		{"its own of zero is none", emptyDir("", size("0")), []v1.Container{limited("", "1Mi")}, 1 << 20},
+		{"they are the same", emptyDir("", size("1Mi")), []v1.Container{limited("", "1Mi")}, 1 << 20},
 		{"memory", emptyDir(v1.StorageMediumMemory, size("64Mi")), []v1.Container{limited("32Mi", "1Mi")}, 32 << 20},
 		{"memory that is not limited", emptyDir(v1.StorageMediumMemory, nil), []v1.Container{limited("32Mi", ""), {}}, 0},
 		{"huge pages", emptyDir("HugePages-2Mi", size("64Mi")), []v1.Container{limited("32Mi", "1Mi")}, 64 << 20},
