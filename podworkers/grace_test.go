@@ -51,6 +51,10 @@ func TestGraceIsPassed(t *testing.T) {
 			r.update(kill(long, KillOptions{GracePeriodSeconds: ptr(int64(7))}))
 			r.end("a", false, nil)
 		}, 7, false},
+		{"kill 7, and terminal by itself", func(r *rig) {
+			r.update(kill(long, KillOptions{GracePeriodSeconds: ptr(int64(7))}))
+			r.end("a", true, nil)
+		}, 7, false},
 		{"deleted 9", func(r *rig) {
 			r.update(update(podOf("a", specGrace(60), deleting, deletionGrace(9))))
 			r.end("a", false, nil)

@@ -1,7 +1,5 @@
 package volume
 
-import ()
-
 func (v *volumeState) claim() claimKey { return claimKey{v.key.plugin, v.key.name} }
 
 // setClaim lists a volume with those that may be of the same claim: those that are

@@ -2,7 +2,9 @@ package volume
 
 import (
 	"context"
+	"errors"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
@@ -53,6 +55,25 @@ func TestKinds(t *testing.T) {
 	}
 	require.Equal(t, ReasonFailedMount, (&NotReadyError{Action: "mount"}).EventReason())
 	require.Equal(t, ReasonFailedUnmount, (&NotReadyError{Action: "unmount"}).EventReason())
+}
+
+// The message of an event says of each volume the one thing that matters most, and nothing
+// that changes by itself.
+func TestEventMessage(t *testing.T) {
+	failed := errors.New("no such share")
+	at := time.Unix(1000, 0)
+	for text, v := range map[string]VolumeState{
+		"v: no such share":   {LastError: failed, LastErrorAt: at, NextTry: at, WaitsFor: "the begin of mount", Operation: "mount"},
+		"v: waits for claim": {WaitsFor: "claim", Operation: "mount"},
+		"v: mount goes on":   {Operation: "mount", RunningSince: at, Stuck: true},
+		"v":                  {},
+	} {
+		v.Name = "v"
+		for action, end := range map[string]error{"mount": nil, "unmount": context.DeadlineExceeded} {
+			e := &NotReadyError{Pod: "pod", UID: "1", Action: action, Volumes: []VolumeState{v, {Name: "w"}}, Err: end}
+			require.Equal(t, "cannot "+action+" volumes yet: "+text+"; w", e.EventMessage())
+		}
+	}
 }
 
 // Who asks for the reason before the operation has begun is told what will begin.

@@ -521,6 +521,8 @@ func TestMountOf(t *testing.T) {
 		{"its own", emptyDir("", size("64Mi")), []v1.Container{{}}, 64 << 20},
 		{"that of the pod is smaller", emptyDir("", size("64Mi")), []v1.Container{limited("", "20Mi"), limited("", "12Mi")}, 32 << 20},
 		{"its own is smaller", emptyDir("", size("16Mi")), []v1.Container{limited("", "20Mi")}, 16 << 20},
+		{"its own of zero is none", emptyDir("", size("0")), []v1.Container{limited("", "1Mi")}, 1 << 20},
+		{"they are the same", emptyDir("", size("1Mi")), []v1.Container{limited("", "1Mi")}, 1 << 20},
 		{"memory", emptyDir(v1.StorageMediumMemory, size("64Mi")), []v1.Container{limited("32Mi", "1Mi")}, 32 << 20},
 		{"memory that is not limited", emptyDir(v1.StorageMediumMemory, nil), []v1.Container{limited("32Mi", ""), {}}, 0},
 		{"huge pages", emptyDir("HugePages-2Mi", size("64Mi")), []v1.Container{limited("32Mi", "1Mi")}, 64 << 20},
@@ -791,6 +793,89 @@ func TestClaimsOfAnEarlierPod(t *testing.T) {
 	s.want("a", claim)
 	require.True(t, taken(s.w.pods["a"].pod))
 	s.next()
+	s.finish()
+}
+
+// attaches shares its volumes, which may have to be attached.
+type attaches struct {
+	nothingShared
+	Attachable
+}
+
+// A volume stays attached as long as somebody uses it or it is staged, and as it may have
+// to be attached.
+func TestInUse(t *testing.T) {
+	may := attaches{nothingShared: shared}
+	user := set[*volumeState]{{}: {}}
+	for name, c := range map[string]struct {
+		shared sharedState
+		want   bool
+	}{
+		"used, and to be attached":         {sharedState{plugin: shared, users: user, attachable: true, verified: true}, true},
+		"staged, and to be attached":       {sharedState{plugin: shared, stage: StateMounted, attachable: true, verified: true}, true},
+		"perhaps staged":                   {sharedState{plugin: shared, stage: StateUncertain, attachable: true, verified: true}, true},
+		"used by nobody":                   {sharedState{plugin: shared, attachable: true, verified: true}, false},
+		"need not be attached":             {sharedState{plugin: may, users: user, verified: true}, false},
+		"nobody knows yet":                 {sharedState{plugin: may, users: user}, true},
+		"a plugin without any attachments": {sharedState{plugin: shared, users: user}, false},
+	} {
+		w := newWorld(nil, time.Minute)
+		w.shared[ID{Plugin: "b"}] = &c.shared
+		other := c.shared
+		w.shared[ID{Plugin: "a"}] = &other
+		var want []string
+		if c.want {
+			want = []string{ID{Plugin: "a"}.String(), ID{Plugin: "b"}.String()}
+		}
+		require.Equal(t, want, w.inUse(), name)
+	}
+}
+
+// What is staged is known when every plugin has said it, or could not.
+func TestListed(t *testing.T) {
+	w := newWorld([]Plugin{shared}, time.Minute)
+	l := w.lists[shared.Name()]
+	require.False(t, w.listed())
+	l.err = errFailed
+	require.True(t, w.listed())
+	l.err, l.done = nil, true
+	require.True(t, w.listed())
+	require.True(t, newWorld([]Plugin{own}, time.Minute).listed(), "one that stages nothing says nothing")
+}
+
+// What failed before attachments were looked at anew is tried at once, nothing else.
+func TestLookAgain(t *testing.T) {
+	for k, at := range map[kind]time.Time{doVerify: {}, doStage: time.Unix(1001, 0)} {
+		w := newWorld(nil, time.Minute)
+		s := &sharedState{unit: unit{retry: retry{kind: k, at: time.Unix(1001, 0)}}}
+		w.shared[ID{Plugin: "a"}] = s
+		w.lookAgain()
+		require.Equal(t, at, s.retry.at)
+		require.Equal(t, at.IsZero(), s.dirty)
+	}
+}
+
+// An object that changes ends the pause after a failed stage, which may have missed it.
+func TestChangeEndsThePauseOfAStage(t *testing.T) {
+	s := newScript(t)
+	disk := claimedVolume("disk", "1Gi")
+	disk.objects = []Object{object}
+	s.want("a", disk)
+	of := func(k kind) int {
+		return slices.IndexFunc(s.running, func(op *operation) bool { return op.kind == k })
+	}
+	for range 2 {
+		for _, k := range []kind{doVerify, doList} {
+			if i := of(k); i >= 0 {
+				s.end(i, outcome{})
+			}
+		}
+	}
+	s.end(of(doStage), outcome{err: errFailed})
+	require.Negative(t, of(doStage), "it waits")
+	s.w.objectChanged(object)
+	s.next()
+	require.GreaterOrEqual(t, of(doStage), 0)
 	s.finish()
 }
 

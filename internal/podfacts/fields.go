@@ -3,6 +3,7 @@ package podfacts
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -106,13 +107,8 @@ func subscripted(pod *v1.Pod, name, key string) (string, error) {
 
 // formatMap writes one key="value" per line, sorted.
 func formatMap(m map[string]string) string {
-	keys := make([]string, 0, len(m))
-	for key := range m {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
 	var out []byte
-	for i, key := range keys {
+	for i, key := range slices.Sorted(maps.Keys(m)) {
 		if i > 0 {
 			out = append(out, '\n')
 		}

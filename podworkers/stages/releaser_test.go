@@ -219,6 +219,21 @@ func TestFailuresAreTriedAgain(t *testing.T) {
 	})
 }
 
+// Who wants no log gets none, whatever fails.
+func TestReleaserWithoutLogger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, func(cfg *ReleaserConfig) { cfg.Logger = nil }, "1")
+		n.fail = errBroken
+		n.run(t)
+		time.Sleep(10 * time.Millisecond) // a release takes one
+		require.ErrorIs(t, n.Leftovers()[0].LastError, errBroken)
+		n.set(func() { n.fail = nil })
+		time.Sleep(2 * time.Second)
+		require.Empty(t, n.left())
+		require.NoError(t, n.stop())
+	})
+}
+
 func TestPodsAreReleasedInParallel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var uids []types.UID

@@ -181,6 +181,21 @@ func TestResourcesOfBefore(t *testing.T) {
 	ZeroExtended(&v1.NodeStatus{})
 }
 
+// Of a machine that is not known yet nothing can be had that was not known before,
+// whatever plugins say.
+func TestAllocatableWithoutCapacity(t *testing.T) {
+	plugins := &Facts{Plugins: map[v1.ResourceName]Amount{"example.com/gpu": {4, 3}}}
+	for _, before := range []v1.ResourceList{nil, {"cpu": resource.MustParse("2")}} {
+		status := v1.NodeStatus{Allocatable: before}
+		SetAllocatable(&status, plugins)
+		require.Equal(t, v1.NodeStatus{Allocatable: before}, status)
+		SetPlugins(&status, plugins)
+		SetAllocatable(&status, plugins)
+		require.Equal(t, map[string]string{"example.com/gpu": "4"}, quantities(status.Capacity))
+		require.Equal(t, map[string]string{"example.com/gpu": "3"}, quantities(status.Allocatable))
+	}
+}
+
 func TestIsExtended(t *testing.T) {
 	for name, want := range map[v1.ResourceName]bool{
 		"example.com/gpu": true, "cpu": false, "hugepages-2Mi": false, "kubernetes.io/x": false, "node.kubernetes.io/x": false,

@@ -120,6 +120,10 @@ func TestEvents(t *testing.T) {
 		"Normal NodeReady: Node n status is now: NodeReady",
 	}, reasons(ill, reboot))
 	require.Empty(t, reasons(reboot, Compute(reboot, Facts{Now: at(30)})), "what is not known has not happened")
+	nameless := reboot.DeepCopy()
+	nameless.NodeInfo.BootID = ""
+	require.Empty(t, reasons(reboot, nameless), "of a boot without a name nobody knows whether it is another")
+	require.Empty(t, reasons(nameless, reboot))
 
 	short := Compute(well, with(whole(at(10)), func(f *Facts) { f.Pressure = &Pressure{Memory: true, PID: true} }))
 	require.Equal(t, []string{

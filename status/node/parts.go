@@ -57,9 +57,8 @@ func SetImages(status *v1.NodeStatus, facts *Facts) {
 	slices.SortFunc(images, func(a, b v1.ContainerImage) int {
 		return cmp.Or(cmp.Compare(b.SizeBytes, a.SizeBytes), slices.Compare(a.Names, b.Names))
 	})
-	limit := cmp.Or(facts.MaxImages, defaultMaxImages)
-	if limit >= 0 && limit < len(images) {
-		images = images[:limit]
+	if facts.MaxImages >= 0 {
+		images = images[:min(len(images), cmp.Or(facts.MaxImages, defaultMaxImages))]
 	}
 	status.Images = images
 }

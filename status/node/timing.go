@@ -1,8 +1,9 @@
 package node
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
-	"hash/fnv"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -96,12 +97,6 @@ func (t Timing) Starting(begun, now time.Time, written *v1.NodeStatus) (pause ti
 
 // fraction is a number from 0 up to 1 that follows from the node's name.
 func (t Timing) fraction(purpose string) float64 {
-	h := fnv.New64a()
-	fmt.Fprint(h, purpose, "/", t.Name)
-	// Mixed, since the upper bits of FNV say little of the last bytes.
-	x := h.Sum64()
-	x ^= x >> 33
-	x *= 0xff51afd7ed558ccd
-	x ^= x >> 33
-	return float64(x>>11) / (1 << 53)
+	sum := sha256.Sum256([]byte(purpose + "/" + t.Name))
+	return float64(binary.BigEndian.Uint64(sum[:])>>11) / (1 << 53)
 }

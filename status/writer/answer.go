@@ -152,16 +152,13 @@ func (s *slot) failed(err error, now time.Time, l limits) {
 // pause is how long to wait after so many failures: first, doubled each time, at
 // most longest, and for each pod up to a quarter less.
 func pause(uid types.UID, failures int, first, longest time.Duration) time.Duration {
-	d := first
+	d := min(first, longest)
 	for range failures - 1 {
-		if d *= 2; d >= longest {
-			break
-		}
+		d = min(2*d, longest)
 	}
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(uid))
 	_, _ = h.Write([]byte(strconv.Itoa(failures)))
-	d = min(d, longest)
 	return d - d/4*time.Duration(h.Sum32()%256)/256
 }
 

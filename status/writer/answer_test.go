@@ -95,3 +95,36 @@ func TestSlotObservedVersions(t *testing.T) {
 		}
 	}
 }
+
+// When the sink answers again, what failed is tried at once. A pod that the sink does not
+// have, or whose end is near, goes on waiting.
+func TestHurry(t *testing.T) {
+	for name, c := range map[string]struct {
+		failures int
+		absent   bool
+		waits    bool
+	}{
+		"failed": {failures: 1}, "failed often": {failures: 3},
+		"not there": {failures: 1, absent: true, waits: true}, "about to end": {waits: true},
+	} {
+		s := slot{failures: c.failures, absent: c.absent, retryAt: now}
+		s.hurry()
+		require.Equal(t, c.waits, !s.retryAt.IsZero(), name)
+	}
+}
+
+// The resync looks again at what was kept back or changed by others, and at a pod that has
+// no mirror.
+func TestTick(t *testing.T) {
+	for name, c := range map[string]struct {
+		before, want slot
+	}{
+		"nothing":        {slot{ref: status.Ref{UID: "u"}}, slot{ref: status.Ref{UID: "u"}}},
+		"kept back":      {slot{ref: status.Ref{UID: "u"}, held: true}, slot{ref: status.Ref{UID: "u"}, held: true, check: true, ready: true}},
+		"changed":        {slot{ref: status.Ref{UID: "u"}, differs: true}, slot{ref: status.Ref{UID: "u"}, check: true, ready: true}},
+		"without mirror": {slot{}, slot{ready: true}},
+	} {
+		c.before.tick()
+		require.Equal(t, c.want, c.before, name)
+	}
+}

@@ -143,11 +143,9 @@ func (s *slot) set(pod *v1.Pod, newest *v1.PodStatus, now time.Time) {
 	s.deleting = s.deleting || pod.DeletionTimestamp != nil
 	s.finished = s.finished && !podfacts.IsStatic(pod) // a static pod can begin anew
 	s.behindSince(now)
-	if s.failures > 0 && s.urgency() < s.failedAs {
-		s.retryAt = time.Time{} // what waits is worth more than what failed
-	}
-	if s.failures == 0 {
-		s.retryAt = time.Time{} // of a pod that was about to end
+	// It is worth more than what failed, or the pause was that of a pod about to end.
+	if s.failures == 0 || s.urgency() < s.failedAs {
+		s.retryAt = time.Time{}
 	}
 	s.ready = true
 }

@@ -208,6 +208,24 @@ func TestIllegalTransition(t *testing.T) {
 	})
 }
 
+// T33: an end that only the pod knows of is not lost either, by the first status that is set.
+func TestIllegalFirstStatus(t *testing.T) {
+	bubble(t, nil, func(r *rig) {
+		pod := newPod("a")
+		pod.Status = ended(pod, 3)
+		pod = r.sink.Put(pod)
+		revived := running(pod, true)
+		revived.Phase = v1.PodFailed
+		r.Set(pod, revived)
+		require.Equal(t, int32(3), r.Get(pod.UID).ContainerStatuses[0].State.Terminated.ExitCode)
+		r.pass(time.Second)
+		require.Equal(t, int32(3), r.pod("a").Status.ContainerStatuses[0].State.Terminated.ExitCode)
+		r.Set(pod, withMessage(ended(pod, 3), "legal"))
+		r.pass(time.Second)
+		require.Equal(t, "legal", r.pod("a").Status.Message)
+	})
+}
+
 // T34: a failed write is repeated, with the newest version only.
 func TestRetry(t *testing.T) {
 	bubble(t, nil, func(r *rig) {
@@ -355,6 +373,8 @@ func TestRestore(t *testing.T) {
 		require.Empty(t, r.sink.Calls(), "it is not written")
 		r.Set(pod, running(pod, true))
 		require.NotNil(t, r.Get(pod.UID).ContainerStatuses[0].State.Terminated, "T33 the exit code is kept")
+		r.pass(time.Minute)
+		require.Empty(t, r.sink.Calls(), "what was refused makes nothing of it worth writing")
 		r.Set(pod, withMessage(old, "again"))
 		r.Restore(pod, running(pod, true))
 		require.Equal(t, "again", r.Get(pod.UID).Message, "it overrides nothing")

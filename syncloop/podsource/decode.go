@@ -91,7 +91,7 @@ var errEmpty = errors.New("the manifest is empty")
 // document that does not take more memory than it should.
 func readable(manifest []byte) ([]byte, error) {
 	manifest = bytes.TrimPrefix(manifest, []byte("\xef\xbb\xbf"))
-	if !utf8.Valid(manifest) || bytes.IndexByte(manifest, 0) >= 0 {
+	if !utf8.Valid(manifest) || bytes.Contains(manifest, []byte{0}) {
 		return nil, errors.New("the manifest is not text: neither YAML nor JSON")
 	}
 	switch n := countDocuments(manifest); {

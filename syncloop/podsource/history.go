@@ -389,14 +389,7 @@ func (l *history) problems(now time.Time, v *outcome) []Problem {
 		list = append(list, Problem{Path: path, Message: t.text, Since: t.since, KeptLastGood: kept, NoAnswer: t.silent, rival: t.rival})
 	}
 	add("", &l.trouble, v.replaced || !l.vanished.IsZero() && !v.known)
-	var troubled []string
-	for path, m := range l.files {
-		if m.trouble.text != "" {
-			troubled = append(troubled, path)
-		}
-	}
-	slices.Sort(troubled)
-	for _, path := range troubled {
+	for _, path := range slices.Sorted(maps.Keys(l.files)) {
 		m := l.files[path]
 		add(path, &m.trouble, m.bad != "" && m.accepted)
 	}

@@ -89,6 +89,37 @@ func TestHistoryKeepsLastGood(t *testing.T) {
 	require.Empty(t, pods)
 }
 
+// Only of a folder that is missing, and that had manifests in use which nobody has
+// deleted, the pods go on, and only for so long.
+func TestHistoryHolds(t *testing.T) {
+	start := time.Unix(0, 0)
+	used := manifest{accepted: true}
+	for name, c := range map[string]struct {
+		s        snapshot
+		files    map[string]*manifest
+		deleted  bool
+		vanished time.Time // before
+		at       time.Duration
+		want     bool
+		since    time.Time // vanished afterwards
+	}{
+		"there":                {snapshot{}, map[string]*manifest{"/m/a": &used}, false, start, time.Second, false, time.Time{}},
+		"unknown":              {snapshot{unknown: true}, map[string]*manifest{"/m/a": &used}, false, start, time.Second, false, start},
+		"missing":              {snapshot{missing: true}, map[string]*manifest{"/m/a": &used}, false, time.Time{}, time.Second, true, start.Add(time.Second)},
+		"still missing":        {snapshot{missing: true}, map[string]*manifest{"/m/a": &used}, false, start.Add(1), testHold, true, start.Add(1)},
+		"missing for too long": {snapshot{missing: true}, map[string]*manifest{"/m/a": &used}, false, start.Add(1), testHold + 1, false, start.Add(1)},
+		"of no pod":            {snapshot{missing: true}, map[string]*manifest{"/m/a": {}}, false, start.Add(1), 2, false, start.Add(1)},
+		"one manifest":         {snapshot{missing: true}, map[string]*manifest{"/m": &used}, false, start.Add(1), 2, false, start.Add(1)},
+		"deleted":              {snapshot{missing: true}, map[string]*manifest{"/m/a": &used}, true, start.Add(1), 2, false, start.Add(1)},
+		"empty":                {snapshot{missing: true}, nil, false, start.Add(1), 2, false, start.Add(1)},
+	} {
+		l := newHistory()
+		l.files, l.vanished, l.deleted = c.files, c.vanished, func(string) bool { return c.deleted }
+		require.Equal(t, c.want, l.holds(c.s, start.Add(c.at)), name)
+		require.Equal(t, c.since, l.vanished, name)
+	}
+}
+
 // A problem is told once it has lasted for the time to settle, not before.
 func TestHistoryProblemSettles(t *testing.T) {
 	l := newHistory()

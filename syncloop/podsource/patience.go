@@ -110,23 +110,13 @@ func (s *survey) belated(q request, changed bool) (r reading, waiting bool) {
 func silent(path string) reading { return reading{path: path, problem: silence, silent: true} }
 
 func sameEntry(a, b fs.FileInfo) bool {
-	if a == nil || b == nil {
-		return a == nil && b == nil
-	}
-	return os.SameFile(a, b) && a.ModTime().Equal(b.ModTime())
+	return a == nil && b == nil || os.SameFile(a, b) && a.ModTime().Equal(b.ModTime())
 }
 
 // forget drops what was late and is not listed any more.
 func (s *survey) forget(listed []request) {
-	if len(s.late) == 0 {
-		return
-	}
-	there := make(map[string]bool, len(listed))
-	for _, q := range listed {
-		there[q.path] = true
-	}
 	for path, late := range s.late {
-		if !there[path] {
+		if !slices.ContainsFunc(listed, func(q request) bool { return q.path == path }) {
 			s.replace(late)
 		}
 	}

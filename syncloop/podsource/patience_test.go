@@ -225,3 +225,54 @@ func TestUnanswered(t *testing.T) {
 	require.False(t, waiting)
 	require.Len(t, s.replaced, maxReplaced)
 }
+
+// A link is the same as long as it is not made anew, or written to.
+func TestSameEntry(t *testing.T) {
+	dir := t.TempDir()
+	entry := func(name string, at time.Time) os.FileInfo {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(path, nil, 0o600))
+		require.NoError(t, os.Chtimes(path, at, at))
+		info, err := os.Lstat(path)
+		require.NoError(t, err)
+		return info
+	}
+	early, late := time.Unix(1000, 0), time.Unix(2000, 0)
+	a := entry("a", early)
+	require.True(t, sameEntry(a, entry("a", early)))
+	require.False(t, sameEntry(a, entry("a", late)))
+	require.False(t, sameEntry(a, entry("b", early)))
+	require.True(t, sameEntry(nil, nil))
+	require.False(t, sameEntry(a, nil))
+	require.False(t, sameEntry(nil, a))
+}
+
+// Who stops waits for what is late, for so long and no longer, and names what goes on.
+func TestJoin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		late := func(path string, after time.Duration) lateRead {
+			answers := make(chan reading, 1)
+			if after > 0 {
+				time.AfterFunc(after, func() { answers <- reading{} })
+			}
+			return lateRead{answers: answers, asked: request{path: path}}
+		}
+		begun := time.Now()
+		require.Empty(t, newSurvey(reader{}).join("/m", time.Minute))
+		require.Zero(t, time.Since(begun), "nobody is late")
+
+		s := newSurvey(reader{})
+		s.lateListing = make(chan listing, 1)
+		s.late = map[string]lateRead{"c": late("c", 0), "soon": late("soon", 59*time.Second)}
+		s.replaced = []lateRead{late("b", 0), late("a", 0), late("at once", 1)}
+		require.Equal(t, []string{"/m", "a", "b", "c"}, s.join("/m", time.Minute))
+		require.Equal(t, time.Minute, time.Since(begun), "all together, not each")
+
+		s = newSurvey(reader{})
+		s.lateListing = make(chan listing, 1)
+		time.AfterFunc(time.Second, func() { s.lateListing <- listing{} })
+		s.late = map[string]lateRead{"a": late("a", 2*time.Second)}
+		require.Empty(t, s.join("/m", time.Minute))
+		require.Equal(t, time.Minute+2*time.Second, time.Since(begun))
+	})
+}

@@ -49,7 +49,7 @@ var kinds = map[string]kind{
 
 // decode decodes one manifest of an object. The errors name the field that is wrong.
 func (k kind) object(manifest []byte, o volume.Object) (value any, immutable bool, err error) {
-	if bytes.IndexByte(manifest, 0) >= 0 {
+	if bytes.Contains(manifest, []byte{0}) {
 		return nil, false, errors.New("is not text")
 	}
 	var root any

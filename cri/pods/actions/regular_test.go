@@ -2,6 +2,7 @@ package actions
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
@@ -180,6 +181,9 @@ func TestExplanation(t *testing.T) {
 		{testPod(never, "i", "a"), list(exited("i", 3)), "init container i failed with exit code 3 and does not restart"},
 		{testPod(never, "i", "a"), list(unknown("i")), "init container i is in unknown state and does not restart"},
 		{with(testPod(always, "s", "a"), startupProbe("s")), list(running("s")), "init container s runs, its startup probe has not succeeded yet"},
+		{with(testPod(always, "s", "a"), startupProbe("s")), list(running("s"), running("a")), ""},
+		{with(testPod(always, "s", "a"), startupProbe("s")), list(running("s", func(c *pleg.ContainerStatus) { c.CreatedAt = time.Unix(2, 0) }), exited("a", 1)), "init container s runs, its startup probe has not succeeded yet"},
+		{with(testPod(always, "s0", "s1", "a"), startupProbe("s0")), list(running("s0"), running("s1")), ""},
 		{testPod(never, "a"), list(exited("a", 3)), "no container runs or may run again"},
 		{testPod(never, "s", "a"), list(exited("a", 3), exited("s", 0)), "every container has finished"},
 		{with(testPod(always, "a"), deleted), list(running("a")), "the pod is being deleted"},

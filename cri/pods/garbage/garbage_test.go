@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -17,8 +19,11 @@ import (
 
 // podsStub writes down what it is asked for.
 type podsStub struct {
+	mu   sync.Mutex
 	done []string
-	fail error
+	fail error // what nothing is stopped for
+	// stays is why a container, or a sandbox, is not removed.
+	stays map[string]error
 }
 
 func (p *podsStub) StopContainer(_ context.Context, _ labels.Pod, name, _ string, gracefully bool) error {
@@ -27,14 +32,22 @@ func (p *podsStub) StopContainer(_ context.Context, _ labels.Pod, name, _ string
 }
 
 func (p *podsStub) RemoveContainer(_ context.Context, _ labels.Pod, name, _ string) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.done = append(p.done, "remove "+name)
-	return nil
+	return p.stays[name]
 }
 
-func (p *podsStub) RemoveSandbox(context.Context, string) error { return nil }
-func (p *podsStub) Files() podfiles.Layout                      { return podfiles.Layout{} }
-func (p *podsStub) Retain(map[string]bool)                      {}
-func (p *podsStub) Forget(types.UID)                            {}
+func (p *podsStub) RemoveSandbox(_ context.Context, id string) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.done = append(p.done, "remove sandbox "+id)
+	return p.stays[id]
+}
+
+func (p *podsStub) Files() podfiles.Layout { return podfiles.Layout{} }
+func (p *podsStub) Retain(map[string]bool) {}
+func (p *podsStub) Forget(uid types.UID)   { p.done = append(p.done, "forget "+string(uid)) }
 
 func TestNewRefuses(t *testing.T) {
 	for field, cfg := range map[string]Config{
@@ -90,5 +103,70 @@ func TestCleanDeadContainers(t *testing.T) {
 		tc.request.Status = status
 		require.NoError(t, c.CleanDeadContainers(t.Context(), tc.request))
 		require.Equal(t, tc.want, pods.done)
+	}
+}
+
+// One that cannot be removed keeps no other, and is told.
+func TestCleanDeadContainersGoesOn(t *testing.T) {
+	stuck := errors.New("stuck")
+	pods := &podsStub{stays: map[string]error{"a": stuck}}
+	c, err := New(Config{Runtime: struct{ cri.RuntimeService }{}, Pods: pods})
+	require.NoError(t, err)
+	status := &pleg.PodStatus{UID: "1", Name: "pod", Namespace: "ns", Containers: []pleg.ContainerStatus{
+		{Name: "a", State: pleg.StateExited}, {Name: "b", State: pleg.StateExited},
+	}}
+	err = c.CleanDeadContainers(t.Context(), CleanRequest{Status: status, All: true})
+	require.ErrorIs(t, err, stuck)
+	require.ErrorContains(t, err, "clean dead containers of pod ns/pod")
+	require.Equal(t, []string{"remove a", "remove b"}, pods.done)
+	for _, nobody := range []*pleg.PodStatus{nil, {Name: "pod"}} {
+		require.ErrorContains(t, c.CleanDeadContainers(t.Context(), CleanRequest{Status: nobody}), "required")
+	}
+}
+
+// A pod goes container by container, then its sandboxes, and is forgotten when nothing of it
+// is left; what may run keeps all that comes after it.
+func TestRemovePod(t *testing.T) {
+	stuck := errors.New("stuck")
+	of := func(state pleg.State) *pleg.PodStatus {
+		return &pleg.PodStatus{
+			UID: "1", Name: "pod", Namespace: "ns", Sandboxes: []pleg.Sandbox{{ID: "s1"}, {ID: "s2"}},
+			Containers: []pleg.ContainerStatus{{Name: "a", State: state}, {Name: "b", State: pleg.StateExited}},
+		}
+	}
+	containers, sandboxes := []string{"remove a", "remove b"}, []string{"remove sandbox s1", "remove sandbox s2"}
+	for name, c := range map[string]struct {
+		uid    types.UID
+		status *pleg.PodStatus
+		stays  map[string]error
+		done   []string
+		is     error  // what the error is, if any
+		text   string // what it says
+	}{
+		"stopped":          {"1", of(pleg.StateExited), nil, slices.Concat([]string{"forget 1"}, containers, sandboxes), nil, ""},
+		"never started":    {"1", of(pleg.StateCreated), nil, slices.Concat([]string{"forget 1"}, containers, sandboxes), nil, ""},
+		"runs":             {"1", of(pleg.StateRunning), nil, []string{"remove b"}, ErrRunning, "container a"},
+		"may run":          {"1", of(pleg.StateUnknown), nil, []string{"remove b"}, ErrRunning, "container a"},
+		"container stays":  {"1", of(pleg.StateExited), map[string]error{"a": stuck}, containers, stuck, "remove pod ns/pod"},
+		"sandbox stays":    {"1", of(pleg.StateExited), map[string]error{"s1": stuck}, slices.Concat(containers, sandboxes), stuck, "remove pod ns/pod"},
+		"of another pod":   {"2", of(pleg.StateExited), nil, nil, nil, "the status is of another pod"},
+		"without a status": {"1", nil, nil, nil, nil, "the Status is required"},
+		"of nobody":        {"", &pleg.PodStatus{}, nil, nil, nil, "Status.UID is required"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pods := &podsStub{stays: c.stays}
+			collector, err := New(Config{Runtime: struct{ cri.RuntimeService }{}, Pods: pods})
+			require.NoError(t, err)
+			err = collector.RemovePod(t.Context(), c.uid, c.status)
+			require.ElementsMatch(t, c.done, pods.done)
+			if c.text == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorContains(t, err, c.text)
+			if c.is != nil {
+				require.ErrorIs(t, err, c.is)
+			}
+		})
 	}
 }

@@ -74,3 +74,16 @@ func TestPlanSandboxes(t *testing.T) {
 	require.Equal(t, []string{"old", "dead", "gone"}, planSandboxes(all, func(uid types.UID) bool { return uid == "3" }))
 	require.Equal(t, []string{"old", "dead"}, planSandboxes(all, func(types.UID) bool { return false }))
 }
+
+// The folders of logs of all pods that may go and of which nothing lives, in order.
+func TestPlanLogDirs(t *testing.T) {
+	dirs := map[types.UID][]string{"lives": {"a"}, "wanted": {"b"}}
+	var want []string
+	for _, c := range "cdefgh" {
+		dirs[types.UID(c)] = []string{string(c) + "2", string(c) + "1"}
+		want = append(want, string(c)+"1", string(c)+"2")
+	}
+	got := planLogDirs(dirs, map[types.UID]bool{"lives": true}, func(uid types.UID) bool { return uid != "wanted" })
+	require.Equal(t, want, got)
+	require.Empty(t, planLogDirs(nil, nil, nil))
+}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
@@ -44,6 +45,7 @@ func TestContainerBadInput(t *testing.T) {
 	pod := testPod("a")
 	for want, in := range map[string]Instance{
 		"Instance.Pod and":             {},
+		"Instance.Container are":       {Pod: pod},
 		"Instance.RestartCount":        {Pod: pod, Container: &v1.Container{}, RestartCount: -1},
 		"ports[1].hostPort: -1":        {Pod: pod, Container: &v1.Container{Ports: []v1.ContainerPort{{ContainerPort: 1}, {ContainerPort: 1, HostPort: -1}}}},
 		"ports[0].containerPort: 0":    {Pod: pod, Container: &v1.Container{Ports: []v1.ContainerPort{{}}}},
@@ -106,4 +108,31 @@ func TestZeroConfig(t *testing.T) {
 	require.Equal(t, "/var/log/pods/shop_web_0d1e", sandbox.LogDirectory)
 	_, err = b.Container(t.Context(), Instance{Pod: pod, Container: &pod.Spec.Containers[0]})
 	require.NoError(t, err)
+}
+
+// The zero Config takes a node's files from where they are on every node.
+func TestZeroConfigFiles(t *testing.T) {
+	var read []string
+	b, err := New(Config{ReadFile: func(path string) ([]byte, error) {
+		read = append(read, path)
+		return []byte("nameserver 192.0.2.1\n"), nil
+	}})
+	require.NoError(t, err)
+	pod := testPod("a")
+	pod.Spec.DNSPolicy = v1.DNSDefault
+	sandbox, err := b.Sandbox(pod, 0)
+	require.NoError(t, err)
+	require.Equal(t, []string{"192.0.2.1"}, sandbox.DnsConfig.Servers)
+	pod.Spec.HostNetwork = true
+	_, err = b.Hosts(pod, nil)
+	require.NoError(t, err)
+	require.Equal(t, []string{"/etc/resolv.conf", "/etc/hosts"}, read)
+	c := &pod.Spec.Containers[0]
+	c.SecurityContext = &v1.SecurityContext{SeccompProfile: &v1.SeccompProfile{Type: v1.SeccompProfileTypeLocalhost, LocalhostProfile: ptr("a/b.json")}}
+	c.Resources.Limits = v1.ResourceList{v1.ResourceCPU: resource.MustParse("500m")}
+	config, err := b.Container(t.Context(), Instance{Pod: pod, Container: c})
+	require.NoError(t, err)
+	require.Equal(t, "/var/lib/kubelet/seccomp/a/b.json", config.Linux.SecurityContext.Seccomp.LocalhostRef)
+	require.EqualValues(t, 100_000, config.Linux.Resources.CpuPeriod)
+	require.EqualValues(t, 50_000, config.Linux.Resources.CpuQuota)
 }

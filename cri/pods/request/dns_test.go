@@ -80,6 +80,9 @@ func TestDNS(t *testing.T) {
 	require.Equal(t, []string{"."}, got.Searches)
 	require.Equal(t, []string{"shop.svc.cluster.local", "svc.cluster.local", "cluster.local"}, get(v1.DNSClusterFirst, nil).Searches)
 	require.Empty(t, get(v1.DNSNone, nil).Servers)
+	h.cfg.Node.IPs, h.cfg.NodeIPs = nil, nil
+	h.restart()
+	require.Equal(t, []string{"127.0.0.1"}, get(v1.DNSDefault, nil).Servers, "of a node whose addresses are not known")
 }
 
 func TestParseResolvConf(t *testing.T) {

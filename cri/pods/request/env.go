@@ -192,7 +192,7 @@ func (e *envBuild) one(ctx context.Context, v *v1.EnvVar) error {
 	switch {
 	case err != nil:
 		return err
-	case strings.IndexByte(value, 0) >= 0:
+	case strings.Contains(value, "\x00"):
 		return errNUL
 	case found:
 		return e.env.set(v.Name, value)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -13,6 +14,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/cri/pods/labels"
+	"github.com/podwright/podwright/internal/podfacts"
 )
 
 // envOf builds a container and returns its variables as NAME=value.
@@ -115,6 +117,7 @@ func TestEnvMissing(t *testing.T) {
 		"no source":                     {v1.Container{Env: []v1.EnvVar{from(v1.EnvVarSource{})}}, "env X: valueFrom names no source"},
 		"bad name":                      {v1.Container{Env: []v1.EnvVar{{Name: "a=b", Value: "x"}}}, "env a=b: not a valid name"},
 		"NUL":                           {v1.Container{Env: []v1.EnvVar{{Name: "a", Value: "x\x00y"}}}, "env a: the value has a NUL byte"},
+		"NUL first":                     {v1.Container{Env: []v1.EnvVar{{Name: "a", Value: "\x00y"}}}, "env a: the value has a NUL byte"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h, _ := withObjects(t)
@@ -227,6 +230,11 @@ func TestEnvBadKeys(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{"1.dot-ted=4", "good=1"}, got)
 	require.Equal(t, []string{"InvalidEnvironmentVariableNames"}, h.takeEvents())
+	m.AddConfigMap(&v1.ConfigMap{ObjectMeta: object("short"), Data: map[string]string{"=": "1"}})
+	got, err = h.envOf(testPod("a"), &v1.Container{EnvFrom: []v1.EnvFromSource{{ConfigMapRef: &v1.ConfigMapEnvSource{LocalObjectReference: local("short")}}}})
+	require.NoError(t, err)
+	require.Empty(t, got)
+	require.Len(t, h.takeEvents(), 1, "a name of one letter is told of, too")
 	m.AddSecret(&v1.Secret{ObjectMeta: object("nul"), Data: map[string][]byte{"k": []byte("top\x00secret")}})
 	_, err = h.envOf(testPod("a"), &v1.Container{EnvFrom: []v1.EnvFromSource{{SecretRef: &v1.SecretEnvSource{LocalObjectReference: local("nul")}}}})
 	require.ErrorIs(t, err, errNUL)
@@ -261,6 +269,12 @@ func TestDevices(t *testing.T) {
 	require.Equal(t, "own1", string(config.Envs[0].Value))
 	require.Equal(t, "0", config.Annotations["gpu"])
 	require.Equal(t, "0", config.Annotations[labels.AnnotationRestartCount])
+	h.cfg.Devices = func(context.Context, *v1.Pod, *v1.Container) (Devices, error) {
+		return Devices{Env: []v1.EnvVar{{Name: "HUGE", Value: strings.Repeat("x", podfacts.MaxExecString)}}}, nil
+	}
+	h.restart()
+	_, err = h.envOf(pod, c)
+	require.ErrorContains(t, err, "variable HUGE of a device: expands to more than")
 	broken := errors.New("plugin gone")
 	h.cfg.Devices = func(context.Context, *v1.Pod, *v1.Container) (Devices, error) { return Devices{}, broken }
 	h.restart()

@@ -53,7 +53,7 @@ func (e *envBuild) from(ctx context.Context, source *v1.EnvFromSource) error {
 			if badSize += len(source.Prefix) + len(key); badSize <= maxBadNames {
 				bad = append(bad, source.Prefix+key)
 			}
-		case strings.IndexByte(v, 0) >= 0:
+		case strings.Contains(v, "\x00"):
 			return fmt.Errorf("key %s of %s: %w", key, object, errNUL)
 		default:
 			if err := e.env.set(source.Prefix+key, v); err != nil {

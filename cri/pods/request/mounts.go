@@ -187,7 +187,7 @@ func (m *mountBuild) subPath(from *v1.VolumeMount) (string, error) {
 		return "", fmt.Errorf("SubPath `%s` must not be an absolute path", path)
 	case slices.Contains(strings.Split(path, "/"), ".."):
 		return "", fmt.Errorf("SubPath `%s` must not contain '..'", path)
-	case strings.IndexByte(path, 0) >= 0:
+	case strings.Contains(path, "\x00"):
 		return "", fmt.Errorf("SubPath %q has a NUL byte", path)
 	}
 	return path, nil

@@ -3,6 +3,7 @@ package request
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -206,6 +207,63 @@ func TestSubPathsAreReleased(t *testing.T) {
 	h.restart()
 	_, err = h.b.Container(t.Context(), in)
 	require.ErrorContains(t, err, "no volumes")
+}
+
+// faulty are volumes and sub paths of which one field or another is wrong.
+type faulty struct {
+	*Memory
+	volume, path error
+}
+
+func (f faulty) Volume(context.Context, *v1.Pod, string) (Volume, error) {
+	return Volume{Path: "/vol/v"}, f.volume
+}
+
+func (f faulty) Prepare(context.Context, SubPath) (string, error) { return "/vol/v/x", f.path }
+
+// Whoever mounts a volume whose own field is wrong is told of that field; any other fault is
+// told of the mount.
+func TestFaultOfAVolumeIsNamedByItsField(t *testing.T) {
+	field := fmt.Errorf("deep: %w", &FieldError{Path: "spec.volumes[0].hostPath.type", Err: errors.New("no such type")})
+	plain := errors.New("not here")
+	for name, c := range map[string]struct {
+		f          faulty
+		want       string
+		fromVolume bool
+	}{
+		"field of the volume": {faulty{volume: field}, field.Error(), true},
+		"the volume":          {faulty{volume: plain}, `spec.containers[0].volumeMounts[0]: cannot find volume "v": not here`, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h, m := withObjects(t)
+			c.f.Memory = m
+			h.cfg.Volumes, h.cfg.SubPaths = c.f, c.f
+			h.restart()
+			pod := testPod("a")
+			pod.Spec.Containers[0].VolumeMounts = []v1.VolumeMount{{Name: "v", MountPath: "/v", SubPath: "x"}}
+			_, err := h.b.Container(t.Context(), Instance{Pod: pod, Container: &pod.Spec.Containers[0]})
+			require.EqualError(t, err, c.want)
+			fault := (*FieldError)(nil)
+			require.Equal(t, c.fromVolume, errors.As(err, &fault))
+		})
+	}
+}
+
+// A start that is given up while a sub path is made says so, whatever that came to.
+func TestSubPathGivenUp(t *testing.T) {
+	h, m := withObjects(t)
+	h.cfg.Volumes, h.cfg.SubPaths = faulty{Memory: m}, faulty{Memory: m, path: errors.New("cut off in /host/secret")}
+	h.restart()
+	pod := testPod("a")
+	pod.Spec.Containers[0].VolumeMounts = []v1.VolumeMount{{Name: "v", MountPath: "/v", SubPath: "x"}}
+	in := Instance{Pod: pod, Container: &pod.Spec.Containers[0]}
+	_, err := h.b.Container(t.Context(), in)
+	require.ErrorContains(t, err, `failed to prepare subPath for volumeMount "v" of container "a"`)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = h.b.Container(ctx, in)
+	require.ErrorIs(t, err, context.Canceled)
+	require.NotContains(t, err.Error(), "subPath for")
 }
 
 func TestBlockDevices(t *testing.T) {

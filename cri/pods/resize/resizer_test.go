@@ -108,6 +108,55 @@ func TestUnknownUsage(t *testing.T) {
 	require.ErrorContains(t, resizeOne(t.Context(), t, Config{Runtime: struct{ cri.ResourceUpdater }{}}, lower), "no statistics")
 }
 
+// uses are the cgroups of pods that use so much.
+type uses struct {
+	Cgroups
+	bytes int64
+	err   error
+}
+
+func (u uses) PodMemoryUsage(context.Context, *v1.Pod) (int64, error) { return u.bytes, u.err }
+
+func (u uses) SetPodCgroup(context.Context, *v1.Pod, CgroupValues) error { return nil }
+
+// Of a pod as a whole nothing is changed either that would have the kernel kill, or of which
+// nobody knows whether it would.
+func TestMemoryOfAPod(t *testing.T) {
+	failed := errors.New("no such cgroup")
+	const limit = 5 << 20
+	for name, c := range map[string]struct {
+		cgroups Cgroups
+		was     int64 // MiB
+		text    string
+	}{
+		"uses less":       {uses{bytes: limit - 1}, 9, ""},
+		"uses as much":    {uses{bytes: limit}, 9, "pod: "},
+		"uses more":       {uses{bytes: limit + 1}, 9, "it uses 5242881 bytes, the new limit is 5242880"},
+		"nobody knows":    {uses{err: failed}, 9, "usage is unknown: no such cgroup"},
+		"it is no less":   {uses{bytes: limit, err: failed}, 5, ""},
+		"without cgroups": {nil, 9, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			requests, err := request.New(request.Config{})
+			require.NoError(t, err)
+			r, err := New(Config{Runtime: &tells{}, Requests: requests, Cgroups: c.cgroups})
+			require.NoError(t, err)
+			now, want := new(needs(5, c.was)), new(needs(5, 5))
+			pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "1"}, Spec: v1.PodSpec{Resources: want, Containers: []v1.Container{{Name: "c"}}}}
+			err = r.Resize(t.Context(), Request{
+				Pod: pod, Status: &pleg.PodStatus{UID: "1"}, Actions: &actions.Actions{},
+				Record: &Record{uid: "1", store: NewMemory(), actuated: actions.Actuated{Pod: now}},
+			})
+			if c.text == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorContains(t, err, c.text)
+			require.ErrorIs(t, err, ErrMemoryInUse)
+		})
+	}
+}
+
 // A request that is not complete, or of two pods, is refused.
 func TestRequestRefused(t *testing.T) {
 	requests, err := request.New(request.Config{})

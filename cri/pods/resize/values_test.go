@@ -6,6 +6,9 @@ import (
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/podwright/podwright/cri/pods/actions"
+	"github.com/podwright/podwright/pleg"
 )
 
 func TestCgroupValues(t *testing.T) {
@@ -91,4 +94,75 @@ func needs(cpu, memory int64) v1.ResourceRequirements {
 		v1.ResourceMemory: *resource.NewQuantity(memory<<20, resource.BinarySI),
 	}
 	return v1.ResourceRequirements{Requests: list, Limits: list}
+}
+
+// Limits of a pod as a whole are kept only where it had some and is to have some.
+func TestWantedPodAsAWhole(t *testing.T) {
+	of := func(r *v1.ResourceRequirements) *v1.Pod { return &v1.Pod{Spec: v1.PodSpec{Resources: r}} }
+	none := &v1.ResourceRequirements{}
+	require.Nil(t, wantedPod(of(nil), of(new(needs(7, 7)))).Spec.Resources)
+	require.Equal(t, none, wantedPod(of(none), of(nil)).Spec.Resources)
+	require.Equal(t, needs(7, 7).Limits, wantedPod(of(none), of(new(needs(7, 7)))).Spec.Resources.Limits)
+	require.Equal(t, &v1.ResourceRequirements{}, none, "what was given does not change")
+}
+
+// A limit that the runtime reports counts, of a container that has one itself.
+func TestReported(t *testing.T) {
+	value := func(v int64) *int64 { return &v }
+	both := needs(5, 5)
+	for name, c := range map[string]struct {
+		spec        v1.ResourceRequirements
+		runtime     *pleg.ContainerResources
+		cpu, memory int64
+	}{
+		"nothing":             {both, nil, 5, 5},
+		"nothing of limits":   {both, &pleg.ContainerResources{}, 5, 5},
+		"both":                {both, &pleg.ContainerResources{MilliCPULimit: value(7), MemoryLimit: value(8 << 20)}, 7, 8},
+		"one thousandth":      {both, &pleg.ContainerResources{MilliCPULimit: value(1)}, 1, 5},
+		"no limit of the CPU": {both, &pleg.ContainerResources{MilliCPULimit: value(0)}, 5, 5},
+		"the pod's":           {v1.ResourceRequirements{}, &pleg.ContainerResources{MilliCPULimit: value(7), MemoryLimit: value(8 << 20)}, 0, 0},
+	} {
+		before := c.spec.DeepCopy()
+		got := reported(c.runtime, c.spec)
+		require.Equal(t, c.cpu, got.Limits.Cpu().MilliValue(), name)
+		require.Equal(t, c.memory<<20, got.Limits.Memory().Value(), name)
+		require.Equal(t, before, &c.spec, name)
+	}
+}
+
+// What containers have is what was recorded, else what the runtime says of one that runs,
+// else what the spec says.
+func TestActuatedPod(t *testing.T) {
+	seven := int64(7)
+	pod := &v1.Pod{Spec: v1.PodSpec{
+		Resources:      new(needs(9, 9)),
+		InitContainers: []v1.Container{{Name: "init", Resources: needs(5, 5)}},
+		Containers:     []v1.Container{{Name: "recorded", Resources: needs(5, 5)}, {Name: "runs", Resources: needs(5, 5)}, {Name: "ended", Resources: needs(5, 5)}, {Name: "new", Resources: needs(5, 5)}},
+	}}
+	given := pod.DeepCopy()
+	says := &pleg.ContainerResources{MilliCPULimit: &seven}
+	observed := &pleg.PodStatus{}
+	for name, state := range map[string]pleg.State{"init": pleg.StateRunning, "recorded": pleg.StateRunning, "runs": pleg.StateRunning, "ended": pleg.StateExited} {
+		observed.Containers = append(observed.Containers, pleg.ContainerStatus{Name: name, State: state, Resources: says})
+	}
+	out := actuatedPod(pod, observed, actions.Actuated{Containers: map[string]v1.ResourceRequirements{"recorded": needs(3, 3)}})
+	require.Equal(t, given, pod)
+	got := map[string]int64{}
+	for _, c := range append(out.Spec.InitContainers, out.Spec.Containers...) {
+		got[c.Name] = c.Resources.Limits.Cpu().MilliValue()
+	}
+	require.Equal(t, map[string]int64{"init": 7, "recorded": 3, "runs": 7, "ended": 5, "new": 5}, got)
+	require.Same(t, pod.Spec.Resources, out.Spec.Resources)
+	recorded := new(needs(8, 8))
+	require.Same(t, recorded, actuatedPod(pod, observed, actions.Actuated{Pod: recorded}).Spec.Resources)
+}
+
+// None is more than any.
+func TestTightens(t *testing.T) {
+	for _, c := range []struct {
+		want, have int64
+		tighter    bool
+	}{{0, 0, false}, {0, 5, false}, {5, 0, true}, {4, 5, true}, {5, 5, false}, {6, 5, false}, {1, 2, true}} {
+		require.Equal(t, c.tighter, tightens(c.want, c.have), c)
+	}
 }

@@ -1,0 +1,99 @@
+package observe
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/cri"
+	"github.com/podwright/podwright/pleg"
+)
+
+// crowded is a runtime whose containers do not fit into one list.
+type crowded struct {
+	Runtime
+	whole, sandboxes error
+	fails            map[string]error // by sandbox
+}
+
+func (c crowded) ListContainers(_ context.Context, f *runtimeapi.ContainerFilter) ([]*runtimeapi.Container, error) {
+	if f == nil {
+		return nil, c.whole
+	}
+	return []*runtimeapi.Container{{Id: "in " + f.PodSandboxId}}, c.fails[f.PodSandboxId]
+}
+
+func (c crowded) ListPodSandbox(context.Context, *runtimeapi.PodSandboxFilter) ([]*runtimeapi.PodSandbox, error) {
+	return []*runtimeapi.PodSandbox{{Id: "a"}, {Id: "b"}}, c.sandboxes
+}
+
+// What does not fit into one list is asked for sandbox by sandbox, all of it or nothing.
+func TestListContainers(t *testing.T) {
+	away := errors.New("away")
+	for name, c := range map[string]struct {
+		runtime crowded
+		want    []string
+		text    string // of the error; "" is none
+		warns   bool
+	}{
+		"fits":                   {crowded{}, nil, "", false},
+		"cannot be listed":       {crowded{whole: away}, nil, "away", false},
+		"too much":               {crowded{whole: cri.ErrReplyTooLarge}, []string{"in a", "in b"}, "", true},
+		"which sandboxes":        {crowded{whole: cri.ErrReplyTooLarge, sandboxes: away}, nil, "sandbox by sandbox: away", true},
+		"one cannot be listed":   {crowded{whole: cri.ErrReplyTooLarge, fails: map[string]error{"a": away}}, nil, "sandbox a: away", true},
+		"the last one can not":   {crowded{whole: cri.ErrReplyTooLarge, fails: map[string]error{"b": away}}, nil, "sandbox b: away", true},
+		"one is too large again": {crowded{whole: cri.ErrReplyTooLarge, fails: map[string]error{"b": cri.ErrReplyTooLarge}}, nil, "sandbox b: ", true},
+	} {
+		var log strings.Builder
+		got, err := ListContainers(t.Context(), c.runtime, slog.New(slog.NewTextHandler(&log, nil)))
+		var ids []string
+		for _, one := range got {
+			ids = append(ids, one.Id)
+		}
+		require.Equal(t, c.want, ids, name)
+		require.Equal(t, c.warns, log.Len() > 0, name)
+		if c.text == "" {
+			require.NoError(t, err, name)
+		} else {
+			require.ErrorContains(t, err, c.text, name)
+		}
+	}
+}
+
+// A state that nobody has heard of is unknown.
+func TestStates(t *testing.T) {
+	for in, want := range map[runtimeapi.ContainerState]pleg.State{
+		runtimeapi.ContainerState_CONTAINER_CREATED: pleg.StateCreated, runtimeapi.ContainerState_CONTAINER_RUNNING: pleg.StateRunning,
+		runtimeapi.ContainerState_CONTAINER_EXITED: pleg.StateExited, runtimeapi.ContainerState_CONTAINER_UNKNOWN: pleg.StateUnknown, 99: pleg.StateUnknown,
+	} {
+		require.Equal(t, want, State(in), in)
+	}
+	for in, want := range map[runtimeapi.PodSandboxState]pleg.SandboxState{
+		runtimeapi.PodSandboxState_SANDBOX_READY: pleg.SandboxReady, runtimeapi.PodSandboxState_SANDBOX_NOTREADY: pleg.SandboxNotReady, 99: pleg.SandboxUnknown,
+	} {
+		require.Equal(t, want, toSandboxState(in), in)
+	}
+}
+
+// The newest of several: by attempts, then by the clock, then by name.
+func TestNewestFirst(t *testing.T) {
+	sandbox := func(id string, attempt uint32, created int64) *runtimeapi.PodSandbox {
+		return &runtimeapi.PodSandbox{Id: id, Metadata: &runtimeapi.PodSandboxMetadata{Attempt: attempt}, CreatedAt: created}
+	}
+	container := func(id string, attempt uint32, created int64) *runtimeapi.Container {
+		return &runtimeapi.Container{Id: id, Metadata: &runtimeapi.ContainerMetadata{Attempt: attempt}, CreatedAt: created}
+	}
+	sandboxes := []*runtimeapi.PodSandbox{sandbox("d", 0, 9), sandbox("c", 1, 2), sandbox("b", 1, 2), sandbox("a", 1, 3)}
+	containers := []*runtimeapi.Container{container("d", 0, 9), container("c", 1, 2), container("b", 1, 2), container("a", 1, 3)}
+	sortSandboxes(sandboxes)
+	sortContainers(containers)
+	for i, want := range []string{"a", "b", "c", "d"} {
+		require.Equal(t, want, sandboxes[i].Id)
+		require.Equal(t, want, containers[i].Id)
+	}
+}

@@ -1,0 +1,82 @@
+package status
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// When a condition has changed: with its status, not with its reason; what the clock says now
+// where nothing else is known, or where it would not be after what was.
+func TestFollowConditions(t *testing.T) {
+	earlier, later := before.Add(-time.Hour), before.Add(time.Minute)
+	changed := func(kind v1.PodConditionType, is v1.ConditionStatus, at time.Time) *v1.PodCondition {
+		return &v1.PodCondition{Type: kind, Status: is, Reason: at.String(), LastTransitionTime: metav1.NewTime(at)}
+	}
+	for name, c := range map[string]struct {
+		old, is *v1.PodCondition
+		want    time.Time
+	}{
+		"the same, with another reason":   {changed(v1.PodReady, v1.ConditionTrue, before), changed(v1.PodReady, v1.ConditionTrue, later), before},
+		"the same, without a time":        {changed(v1.PodReady, v1.ConditionTrue, before), changed(v1.PodReady, v1.ConditionTrue, time.Time{}), before},
+		"the same, never timed":           {changed(v1.PodReady, v1.ConditionTrue, time.Time{}), changed(v1.PodReady, v1.ConditionTrue, time.Time{}), now},
+		"the same, timed at last":         {changed(v1.PodReady, v1.ConditionTrue, time.Time{}), changed(v1.PodReady, v1.ConditionTrue, later), later},
+		"changed afterwards":              {changed(v1.PodReady, v1.ConditionTrue, before), changed(v1.PodReady, v1.ConditionFalse, later), later},
+		"changed, it does not say when":   {changed(v1.PodReady, v1.ConditionTrue, before), changed(v1.PodReady, v1.ConditionFalse, time.Time{}), now},
+		"changed before":                  {changed(v1.PodReady, v1.ConditionTrue, before), changed(v1.PodReady, v1.ConditionFalse, earlier), now},
+		"changed in the same moment":      {changed(v1.PodReady, v1.ConditionTrue, before), changed(v1.PodReady, v1.ConditionFalse, before), now},
+		"new":                             {nil, changed(v1.PodReady, v1.ConditionTrue, later), later},
+		"new, it does not say since when": {nil, changed(v1.PodReady, v1.ConditionTrue, time.Time{}), now},
+		"of others too":                   {changed(v1.DisruptionTarget, v1.ConditionTrue, before), changed(v1.DisruptionTarget, v1.ConditionTrue, later), before},
+		"of others":                       {changed("example.com/x", v1.ConditionTrue, before), changed("example.com/x", v1.ConditionTrue, later), later},
+		"a resize that waits":             {changed(v1.PodResizePending, v1.ConditionTrue, before), changed(v1.PodResizePending, v1.ConditionTrue, later), later},
+		"a resize":                        {changed(v1.PodResizeInProgress, v1.ConditionTrue, before), changed(v1.PodResizeInProgress, v1.ConditionTrue, later), later},
+	} {
+		was, given := v1.PodStatus{}, v1.PodStatus{Conditions: []v1.PodCondition{*c.is}}
+		if c.old != nil {
+			was.Conditions = []v1.PodCondition{*c.old}
+		}
+		got := Follow(was, given, now)
+		require.True(t, got.Conditions[0].LastTransitionTime.Time.Equal(c.want), "%s: %s", name, got.Conditions[0].LastTransitionTime)
+		require.Equal(t, c.is.Reason, got.Conditions[0].Reason, name)
+		require.Equal(t, *c.is, given.Conditions[0], name)
+	}
+}
+
+// A pod has started once, and a generation that was observed stays observed.
+func TestFollowStart(t *testing.T) {
+	at := func(t time.Time) *metav1.Time { return &metav1.Time{Time: t} }
+	for name, c := range map[string]struct{ was, is, want *metav1.Time }{
+		"started before": {at(before), nil, at(before)}, "and said otherwise": {at(before), at(now), at(before)},
+		"says it": {nil, at(before), at(before)}, "starts now": {nil, nil, at(now)},
+	} {
+		require.Equal(t, c.want, Follow(v1.PodStatus{StartTime: c.was}, v1.PodStatus{StartTime: c.is}, now).StartTime, name)
+	}
+	for _, c := range [][3]int64{{1, 2, 2}, {2, 1, 2}, {3, 3, 3}} {
+		require.Equal(t, c[2], Follow(v1.PodStatus{ObservedGeneration: c[0]}, v1.PodStatus{ObservedGeneration: c[1]}, now).ObservedGeneration)
+	}
+}
+
+// Of a status, the node agent's is what others do not decide.
+func TestOwn(t *testing.T) {
+	s := &v1.PodStatus{
+		Phase: v1.PodRunning, NominatedNodeName: "other", ResourceClaimStatuses: []v1.PodResourceClaimStatus{{Name: "c"}},
+		ExtendedResourceClaimStatus: &v1.PodExtendedResourceClaimStatus{}, NodeAllocatableResourceClaimStatuses: []v1.NodeAllocatableResourceClaimStatus{{}},
+		Conditions: []v1.PodCondition{is(v1.PodReady, v1.ConditionTrue), is("example.com/x", v1.ConditionTrue), is(v1.PodScheduled, v1.ConditionTrue), is(v1.DisruptionTarget, v1.ConditionTrue)},
+	}
+	given := s.DeepCopy()
+	own := Own(s)
+	require.Equal(t, given, s)
+	var kinds []v1.PodConditionType
+	for _, c := range own.Conditions {
+		kinds = append(kinds, c.Type)
+	}
+	require.Contains(t, kinds, v1.PodReady)
+	require.Contains(t, kinds, v1.DisruptionTarget)
+	require.NotContains(t, kinds, v1.PodConditionType("example.com/x"))
+	own.Conditions = nil
+	require.Equal(t, v1.PodStatus{Phase: v1.PodRunning}, own)
+}
