@@ -635,7 +635,9 @@ func TestRefresh(t *testing.T) {
 			require.NoError(t, err)
 			return string(data)
 		}
+		require.Empty(t, a.Objects())
 		require.NoError(t, a.Prepare(t.Context(), pod))
+		require.Equal(t, []volume.Object{object}, a.Objects())
 		version.Store(1)
 		require.NoError(t, a.Prepare(t.Context(), pod))
 		require.Equal(t, "1", content(), "each Prepare brings it up to date")

@@ -3,6 +3,7 @@ package volume
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -238,6 +239,14 @@ func (m *Manager) Explain(uid types.UID) []VolumeState {
 		return nil
 	}
 	return m.world.explain(p, time.Now())
+}
+
+// Objects are those that volumes are made of, of all pods, in no order: whoever watches
+// objects has to go on with these.
+func (m *Manager) Objects() []Object {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Collect(maps.Keys(m.world.objects))
 }
 
 // InUse are the names of the volumes that have to stay attached to the node, sorted, as

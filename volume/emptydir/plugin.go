@@ -25,6 +25,10 @@ type Config struct {
 	// Allocatable is how many bytes of memory pods may have on this node: no volume in
 	// memory becomes larger. Nil, or what is not above zero, means no limit.
 	Allocatable func() int64
+	// Track is called for each folder on the disk of a pod in a user namespace of its own,
+	// before containers have it, to have the file system count what is in it
+	// (usage.Projects); what it cannot do harms nobody. Nil means that nothing is counted.
+	Track func(ctx context.Context, dir string) error
 	// Logger is told what could not be done and harms nobody, such as to change the
 	// group of a file; nil means that nobody is.
 	Logger *slog.Logger
@@ -67,6 +71,7 @@ func (p *Plugin) Mount(ctx context.Context, m volume.Mount) (volume.Mounted, err
 	if _, err := Prepare(ctx, p.cfg.Mounts, f); err != nil {
 		return volume.Mounted{}, volume.Uncertain(fmt.Errorf("emptyDir: %w", err))
 	}
+	p.track(ctx, f, m.Pod)
 	if m.FSGroup != nil {
 		result, err := ownership.Apply(ctx, m.Dir, ownership.Config{Group: *m.FSGroup, Policy: m.FSGroupPolicy, OnProgress: m.OnProgress})
 		if ctx.Err() != nil {
@@ -77,6 +82,15 @@ func (p *Plugin) Mount(ctx context.Context, m volume.Mount) (volume.Mounted, err
 		}
 	}
 	return volume.Mounted{Path: m.Dir, Relabel: m.SELinuxLabel == ""}, nil
+}
+
+func (p *Plugin) track(ctx context.Context, f Folder, pod *v1.Pod) {
+	if p.cfg.Track == nil || f.fsType() != "" || pod == nil || pod.Spec.HostUsers == nil || *pod.Spec.HostUsers {
+		return
+	}
+	if err := p.cfg.Track(ctx, f.Dir); err != nil {
+		p.cfg.Logger.Debug("a volume is not counted by the file system", "volume", f.Dir, "error", err)
+	}
 }
 
 // folder says what the volume asks for.

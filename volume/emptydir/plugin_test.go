@@ -296,3 +296,35 @@ func TestSupports(t *testing.T) {
 	require.False(t, p.Supports(&volume.Spec{Persistent: &v1.PersistentVolume{}}))
 	require.Equal(t, "kubernetes.io/empty-dir", p.Name())
 }
+
+// Only folders on the disk of pods in a user namespace of their own are counted by the
+// file system, and one that is not harms nobody.
+func TestTrack(t *testing.T) {
+	own, shared := false, true
+	for _, test := range []struct {
+		name   string
+		source v1.EmptyDirVolumeSource
+		users  *bool
+		want   bool
+	}{
+		{"users of its own", v1.EmptyDirVolumeSource{}, &own, true},
+		{"the node's users", v1.EmptyDirVolumeSource{}, &shared, false},
+		{"nothing said", v1.EmptyDirVolumeSource{}, nil, false},
+		{"in memory", v1.EmptyDirVolumeSource{Medium: v1.StorageMediumMemory}, &own, false},
+	} {
+		w := newWorld(t, &mounts.Memory{}, &test.source)
+		var tracked []string
+		w.plugin = emptydir.New(emptydir.Config{Mounts: w.mounts, Track: func(_ context.Context, dir string) error {
+			require.DirExists(t, dir)
+			tracked = append(tracked, dir)
+			return errors.New("the file system keeps no account")
+		}})
+		w.mount.Pod.Spec.HostUsers = test.users
+		w.prepare()
+		if test.want {
+			require.Equal(t, []string{w.mount.Dir}, tracked, test.name)
+		} else {
+			require.Empty(t, tracked, test.name)
+		}
+	}
+}

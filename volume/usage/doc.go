@@ -4,8 +4,9 @@
 // What is a file system of its own, such as a volume in memory, is asked. A folder on
 // the node's disk is walked, which may take long: no faster than a number of files per
 // second, for all volumes together, so that pods do not notice, and never twice at the
-// same time. What was measured is kept with its age. What somebody else knows better, as
-// a CSI driver, is left to that (Config.Ask).
+// same time. Where the file system counts what is in a folder (Projects), nothing is
+// walked. What was measured is kept with its age. What somebody else knows better, as a
+// CSI driver, is left to that (Config.Ask).
 //
 // An example that runs: ExampleMeter in meter_linux_test.go.
 package usage

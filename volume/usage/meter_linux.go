@@ -102,6 +102,10 @@ func (m *Meter) measure(ctx context.Context, dir string) (Usage, error) {
 		u.Bytes, u.Files = int64(is.Blocks-is.Bfree)*int64(is.Bsize), int64(is.Files-is.Ffree)
 		return u, nil
 	}
+	if bytes, files, ok := counted(dir); ok {
+		u.Bytes, u.Files = bytes, files
+		return u, nil
+	}
 	for range tries {
 		w := walk{ctx: ctx, pace: &m.pace, root: root}
 		w.add(root)

@@ -12,6 +12,7 @@ import (
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/status/writer"
 	"github.com/podwright/podwright/syncloop"
+	"github.com/podwright/podwright/volume"
 )
 
 // sinks are where statuses are written to besides the disk.
@@ -68,12 +69,12 @@ func (m mirrored) SyncPod(ctx context.Context, w podworkers.Work) (terminal bool
 const keepObjectsFor = time.Minute
 
 // objectsCleaner ends the watches of objects that no pod needs any more.
-func (c *cluster) objectsCleaner() syncloop.Cleaner {
+func (c *cluster) objectsCleaner(volumes *volume.Manager) syncloop.Cleaner {
 	var last time.Time
 	return syncloop.Cleaner{Name: "objects", Clean: func(_ context.Context, cleanup *syncloop.Cleanup) error {
 		if now := time.Now(); now.Sub(last) >= keepObjectsFor {
 			last = now
-			c.objects.Keep(cleanup.Pods)
+			c.objects.Keep(cleanup.Pods, volumes.Objects())
 		}
 		return nil
 	}}

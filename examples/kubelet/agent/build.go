@@ -334,7 +334,7 @@ func (n *node) newImageGC() (*gc.Manager, error) {
 func (n *node) newHandler() (*syncloop.DefaultHandler, error) {
 	cleaners := []syncloop.Cleaner{n.volumes.cleaner(n.merger.Ready)}
 	if n.cluster != nil {
-		cleaners = append(cleaners, n.cluster.mirrors.Cleaner(), n.cluster.objectsCleaner())
+		cleaners = append(cleaners, n.cluster.mirrors.Cleaner(), n.cluster.objectsCleaner(n.volumes.manager))
 	}
 	return n.syncer.NewHandler(syncloop.HandlerConfig{Workers: n.workers, Admit: syncloop.AdmitterFunc(n.admit), Cleaners: cleaners})
 }

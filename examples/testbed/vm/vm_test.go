@@ -44,6 +44,7 @@ var guestPackages = []string{
 	"github.com/podwright/podwright/examples/kubelet/cgroups",
 	"github.com/podwright/podwright/examples/testbed/vm",
 	"github.com/podwright/podwright/volume/nfs",
+	"github.com/podwright/podwright/volume/usage",
 }
 
 // TestPackages boots the guest once and runs in it the tests that are for it.

@@ -105,7 +105,7 @@ func TestReferencedObjects(t *testing.T) {
 	p.APIServer.Start(t)
 	patch(t, maps, name, map[string]any{"data": map[string]string{"key": "3"}, "immutable": true})
 	eventually(t, "the last change", func() bool { return r.value(t, name) == "3" })
-	r.Keep(nil)
+	r.Keep(nil, nil)
 	require.Equal(t, "3", r.value(t, name))
 }
 

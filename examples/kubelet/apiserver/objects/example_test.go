@@ -28,7 +28,7 @@ func ExampleObjects() {
 				return
 			}
 			log.Print(len(secret.Data))
-			o.Keep(desired()) // in each housekeeping
+			o.Keep(desired(), nil) // in each housekeeping
 		}()
 		return o.Run(ctx)
 	}

@@ -110,13 +110,17 @@ func (o *Objects) Secret(ctx context.Context, namespace, name string) (*v1.Secre
 	return o.secrets.get(ctx, namespace, name)
 }
 
-// Keep ends the watches of config maps and secrets to which none of these pods refers. One
-// that is asked for afterwards is watched again.
-func (o *Objects) Keep(pods []*v1.Pod) {
+// Keep ends the watches of config maps and secrets to which none of these pods refers, and
+// that are not among those that their volumes need: a persistent volume names secrets of
+// its own. One that is asked for afterwards is watched again.
+func (o *Objects) Keep(pods []*v1.Pod, ofVolumes []volume.Object) {
 	if o.configMaps.empty() && o.secrets.empty() {
 		return
 	}
 	wanted := map[volume.Object]bool{}
+	for _, ref := range ofVolumes {
+		wanted[ref] = true
+	}
 	for _, pod := range pods {
 		for _, ref := range objects.References(pod) {
 			wanted[ref] = true

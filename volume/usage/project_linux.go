@@ -1,0 +1,177 @@
+package usage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrNoProjects is wrapped by the error of Projects.Track where the file system keeps no
+// account of projects: it cannot, was not mounted with prjquota, or the kernel is older
+// than 5.14.
+var ErrNoProjects = errors.New("the file system keeps no account of projects")
+
+// The identifiers of projects that Track gives away, from the first one that other
+// kubelets give away.
+const (
+	firstProject = 1048577
+	lastProject  = 1<<31 - 1
+)
+
+// Projects makes the file system count what is in a folder while it is written (project
+// quotas), so that a Meter has nothing to walk. Nothing is limited. Its zero value is
+// ready; it is safe for concurrent use.
+//
+// Who runs as root in a container and in no user namespace can take files out of the
+// account: only pods with hostUsers: false are to be counted like that (KEP-1029).
+type Projects struct {
+	mu   sync.Mutex
+	next uint32
+}
+
+// Track has what is put into a folder counted from now on, unless that is so. A folder
+// that is not empty is left as it is: what is in it would not count. It keeps no list: the
+// project is an attribute of the folder, and ends with it.
+func (p *Projects) Track(ctx context.Context, dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	attributes, err := getAttributes(d)
+	if err != nil {
+		return notCounted(dir, err)
+	}
+	own, err := ownProject(dir, attributes)
+	if err != nil || own {
+		return err
+	}
+	if names, err := d.Readdirnames(1); len(names) > 0 || !errors.Is(err, io.EOF) {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	id, err := p.free(ctx, d)
+	if err != nil {
+		return notCounted(dir, err)
+	}
+	attributes.project, attributes.flags = id, attributes.flags|inherited
+	if err := setAttributes(d, attributes); err != nil {
+		return notCounted(dir, err)
+	}
+	return nil
+}
+
+func notCounted(dir string, err error) error {
+	return &fs.PathError{Op: "count", Path: dir, Err: fmt.Errorf("%w: %w", ErrNoProjects, err)}
+}
+
+// free is a project that nothing is counted for.
+func (p *Projects) free(ctx context.Context, d *os.File) (uint32, error) {
+	p.next = max(p.next, firstProject)
+	for ; p.next < lastProject; p.next++ {
+		if err := ctx.Err(); err != nil {
+			return 0, err
+		}
+		used, err := account(d, p.next)
+		if err != nil {
+			return 0, err
+		}
+		if used.curInodes == 0 {
+			return p.next, nil
+		}
+	}
+	return 0, errors.New("all projects are taken")
+}
+
+// counted is what the file system has counted of a folder that has a project of its own.
+func counted(dir string) (bytes, files int64, ok bool) {
+	d, err := os.Open(dir)
+	if err != nil {
+		return 0, 0, false
+	}
+	defer d.Close()
+	attributes, err := getAttributes(d)
+	if err != nil {
+		return 0, 0, false
+	}
+	if own, err := ownProject(dir, attributes); err != nil || !own {
+		return 0, 0, false
+	}
+	used, err := account(d, attributes.project)
+	if err != nil || used.curInodes == 0 {
+		return 0, 0, false // it is switched off
+	}
+	return int64(used.curSpace), int64(used.curInodes), true
+}
+
+// ownProject tells whether a folder has a project, and not only since the one that it is
+// in has.
+func ownProject(dir string, a fsxattr) (bool, error) {
+	if a.project == 0 || a.flags&inherited == 0 {
+		return false, nil
+	}
+	parent, err := os.Open(filepath.Dir(dir))
+	if err != nil {
+		return false, err
+	}
+	defer parent.Close()
+	above, err := getAttributes(parent)
+	if err != nil {
+		return true, nil // it is another file system, or none that knows projects
+	}
+	return above.project != a.project, nil
+}
+
+// fsxattr is the kernel's struct of that name.
+type fsxattr struct {
+	flags, extent, extents, project, cowExtent uint32
+	_                                          [8]byte
+}
+
+const (
+	// inherited is FS_XFLAG_PROJINHERIT: what is made in a folder is of its project.
+	inherited = 0x200
+	// The two ioctls, FS_IOC_FSGETXATTR and FS_IOC_FSSETXATTR.
+	getXattr, setXattr = 0x801c581f, 0x401c5820
+	// getQuota is QCMD(Q_GETQUOTA, PRJQUOTA).
+	getQuota = 0x800007<<8 | 2
+)
+
+func getAttributes(f *os.File) (a fsxattr, err error) { return a, ioctl(f, getXattr, &a) }
+
+func setAttributes(f *os.File, a fsxattr) error { return ioctl(f, setXattr, &a) }
+
+func ioctl(f *os.File, request uintptr, a *fsxattr) error {
+	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, f.Fd(), request, uintptr(unsafe.Pointer(a))); errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// dqblk is the kernel's struct if_dqblk, what is counted and limited.
+type dqblk struct {
+	hardSpace, softSpace, curSpace    uint64
+	hardInodes, softInodes, curInodes uint64
+	spaceTime, inodesTime             uint64
+	valid                             uint32
+	_                                 uint32
+}
+
+// account asks what is counted of a project in the file system of an open file.
+func account(f *os.File, project uint32) (d dqblk, err error) {
+	_, _, errno := unix.Syscall6(unix.SYS_QUOTACTL_FD, f.Fd(), getQuota, uintptr(project), uintptr(unsafe.Pointer(&d)), 0, 0)
+	switch errno {
+	case 0, unix.ENOENT: // nothing was ever counted
+		return d, nil
+	}
+	return d, errno
+}
