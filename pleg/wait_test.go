@@ -76,6 +76,21 @@ func TestHintsAboutNobody(t *testing.T) {
 	s.start(inspectOne)
 }
 
+// A list that shows nothing new is no answer to a hint that waits: a list has less detail.
+func TestHintsOutliveLists(t *testing.T) {
+	s := newScript(t)
+	p := onePod("u", StateRunning)
+	s.know(p)
+	s.c.hint("u", s.now)
+	s.inspected(s.start(inspectOne), p)
+	s.c.hint("u", s.now)
+	s.idle()
+	s.relist(p)
+	s.now = s.now.Add(hintWindow)
+	s.inspected(s.start(inspectOne), p)
+	s.idle()
+}
+
 // Nothing is left of pods that are gone.
 func TestForgetsEverything(t *testing.T) {
 	s := newScript(t)

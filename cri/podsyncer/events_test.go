@@ -67,7 +67,8 @@ func TestFailedObservationsOfAnEndAreEvents(t *testing.T) {
 	}
 }
 
-// What goes wrong in the agent itself is an event on the pod, as in the runtime.
+// What goes wrong in the agent itself is an event on the pod, as in the runtime. A pod on the
+// node's own network does not wait for pods' (N5).
 func TestSyncerRecordsEvents(t *testing.T) {
 	inWorld(t, fake.Config{}, func(w *world) {
 		seen := map[string]int{}

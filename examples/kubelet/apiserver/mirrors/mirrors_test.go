@@ -76,7 +76,7 @@ func (s *scene) sync(pod *v1.Pod) {
 }
 
 // A mirror is the static pod with its hash, owned by the Node; it is made once, again when
-// somebody has deleted it (N: mirror), and anew for another manifest or Node.
+// somebody has deleted it (N8), and anew for another manifest (N9) or Node.
 func TestMirrorOfAStaticPod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t)
