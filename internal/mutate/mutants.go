@@ -43,14 +43,14 @@ var swaps = map[token.Token]token.Token{
 
 // Of returns every mutant of a source, in its order. What types there are is not
 // known here, so some do not compile. What is the text of a message or a constant
-// of the wire is left alone, and so are declarations.
+// of the wire is left alone, and so are declarations, and values beside an error.
 func Of(source []byte) ([]Mutant, error) {
 	files := token.NewFileSet()
 	file, err := parser.ParseFile(files, "", source, parser.SkipObjectResolution)
 	if err != nil {
 		return nil, err
 	}
-	f := finder{source: source, file: files.File(file.FileStart)}
+	f := finder{source: source, file: files.File(file.FileStart), void: map[ast.Expr]bool{}}
 	for _, d := range file.Decls {
 		if function, ok := d.(*ast.FuncDecl); ok && function.Body != nil {
 			ast.Inspect(function.Body, f.visit)
@@ -63,6 +63,8 @@ type finder struct {
 	source []byte
 	file   *token.File
 	found  []Mutant
+	// void are values that stand beside an error: nobody looks at them.
+	void map[ast.Expr]bool
 }
 
 // add notes that what stands from pos to end may be replaced by to.
@@ -79,6 +81,9 @@ func (f *finder) visit(n ast.Node) bool {
 	switch n := n.(type) {
 	case *ast.IfStmt:
 		f.add("negate", n.Cond.Pos(), n.Cond.End(), "!("+f.text(n.Cond)+")")
+		if f.text(n.Cond) == "err != nil" {
+			f.failing(n.Body.List)
+		}
 	case *ast.ForStmt:
 		if n.Cond != nil {
 			f.add("negate", n.Cond.Pos(), n.Cond.End(), "!("+f.text(n.Cond)+")")
@@ -119,7 +124,7 @@ func (f *finder) binary(n *ast.BinaryExpr) {
 }
 
 func (f *finder) number(n *ast.BasicLit) {
-	if n.Kind != token.INT {
+	if n.Kind != token.INT || f.void[n] {
 		return
 	}
 	f.add("plus 1", n.Pos(), n.End(), "("+n.Value+" + 1)")
@@ -129,6 +134,9 @@ func (f *finder) number(n *ast.BasicLit) {
 }
 
 func (f *finder) boolean(n *ast.Ident) {
+	if f.void[n] {
+		return
+	}
 	switch n.Name {
 	case "true":
 		f.add("bool", n.Pos(), n.End(), "false")
@@ -140,6 +148,9 @@ func (f *finder) boolean(n *ast.Ident) {
 // results turns what is returned into its contrary: conditions, and errors into
 // none.
 func (f *finder) results(n *ast.ReturnStmt) {
+	if len(n.Results) > 1 && f.makesError(n.Results[len(n.Results)-1]) {
+		f.beside(n)
+	}
 	for _, r := range n.Results {
 		switch r := r.(type) {
 		case *ast.BinaryExpr:
@@ -151,10 +162,31 @@ func (f *finder) results(n *ast.ReturnStmt) {
 				f.add("return nil", r.Pos(), r.End(), "nil")
 			}
 		case *ast.CallExpr:
-			if f.text(r.Fun) == "fmt.Errorf" || f.text(r.Fun) == "errors.New" {
+			if f.makesError(r) {
 				f.add("return nil", r.Pos(), r.End(), "nil")
 			}
 		}
+	}
+}
+
+// makesError tells whether an expression is an error in any case.
+func (f *finder) makesError(x ast.Expr) bool {
+	call, ok := x.(*ast.CallExpr)
+	return ok && (f.text(call.Fun) == "fmt.Errorf" || f.text(call.Fun) == "errors.New")
+}
+
+// failing is what is done where err is not nil.
+func (f *finder) failing(list []ast.Stmt) {
+	for _, s := range list {
+		if r, ok := s.(*ast.ReturnStmt); ok && len(r.Results) > 1 && f.text(r.Results[len(r.Results)-1]) == "err" {
+			f.beside(r)
+		}
+	}
+}
+
+func (f *finder) beside(n *ast.ReturnStmt) {
+	for _, r := range n.Results[:len(n.Results)-1] {
+		f.void[r] = true
 	}
 }
 

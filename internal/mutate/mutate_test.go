@@ -28,6 +28,11 @@ func TestOf(t *testing.T) {
 		"text":     {`x := a + "b"`, nil},
 		"results":  {"return a || b, err", []string{`negate: "a || b" => "!(a || b)"`, `return nil: "err" => "nil"`, `operator: "||" => "&&"`, `drop clause: "a || b" => "a"`, `drop clause: "a || b" => "b"`}},
 		"error":    {`return a, fmt.Errorf("b")`, []string{`return nil: "fmt.Errorf(\"b\")" => "nil"`}},
+		"beside an error": {"if err != nil { return 0, err }\nreturn false, errors.New(\"b\")", []string{
+			`remove: "if err != nil { return 0, err }" => ""`, `negate: "err != nil" => "!(err != nil)"`, `operator: "!=" => "=="`,
+			`return nil: "err" => "nil"`, `return nil: "errors.New(\"b\")" => "nil"`,
+		}},
+		"beside what may be one": {"return true, err", []string{`return nil: "err" => "nil"`, `bool: "true" => "false"`}},
 		"cases": {"switch a {\ncase b:\n g()\n h()\n}", []string{
 			`empty case: "g() h()" => ""`, `remove: "g()" => ""`, `remove: "h()" => ""`,
 		}},
