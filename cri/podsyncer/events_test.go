@@ -158,12 +158,13 @@ func (full) Prepare(context.Context, *v1.Pod) error {
 	return fmt.Errorf("volume: %w", syncloop.Reject("TooMany", "there are %d", 3))
 }
 
-// A stage may reject a pod, which has failed then, once and for all; but not one that runs.
+// A stage may reject a pod, which has failed then, once and for all; but not one that runs. No
+// other event says that something is wrong.
 func TestStageRejects(t *testing.T) {
 	inWorld(t, fake.Config{}, func(w *world) {
 		var reasons []string
-		w.event = func(_ v1.ObjectReference, _, reason, _ string) {
-			if reason == "TooMany" {
+		w.event = func(ref v1.ObjectReference, eventtype, reason, _ string) {
+			if ref.UID == "2" && eventtype == v1.EventTypeWarning {
 				reasons = append(reasons, reason)
 			}
 		}

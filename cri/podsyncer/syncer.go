@@ -39,11 +39,8 @@ func (s *Syncer) SyncPod(ctx context.Context, w podworkers.Work) (terminal bool,
 	if phase := published.Status.Phase; phase == v1.PodSucceeded || phase == v1.PodFailed {
 		return true, nil
 	}
-	if err := s.prepare(ctx, w.Pod); err != nil {
-		if s.rejects(w.Pod, observed, err) {
-			return true, nil
-		}
-		return false, err
+	if rejected, err := s.prepare(ctx, w.Pod, observed); rejected || err != nil {
+		return rejected, err
 	}
 	observed, result, err := s.syncUntilStarted(ctx, w, observed, published.RestartAll)
 	if err := errors.Join(result.Err(), err, s.probes.AddPod(w.Pod)); err != nil || !result.Over() {
@@ -81,16 +78,20 @@ func (s *Syncer) removePredecessor(ctx context.Context, w podworkers.Work) error
 	return nil
 }
 
-// prepare makes ready what a pod needs before its sandbox.
-func (s *Syncer) prepare(ctx context.Context, pod *v1.Pod) error {
+// prepare makes ready what a pod needs before its sandbox. A pod that is rejected has that
+// as its only event: there is no next try of which it is to tell.
+func (s *Syncer) prepare(ctx context.Context, pod *v1.Pod, observed *pleg.PodStatus) (rejected bool, err error) {
 	if err := s.cfg.NetworkReady(); err != nil && !pod.Spec.HostNetwork {
 		err = s.warn(ctx, pod, ReasonNetworkNotReady, err)
-		return fmt.Errorf("pod %s/%s: %w: %w", pod.Namespace, pod.Name, podworkers.ErrNetworkNotReady, err)
+		return false, fmt.Errorf("pod %s/%s: %w: %w", pod.Namespace, pod.Name, podworkers.ErrNetworkNotReady, err)
 	}
 	if err := s.stages.Prepare(ctx, pod); err != nil {
-		return s.warn(ctx, pod, reasonOf(err, ReasonFailedPrepare), err)
+		if s.rejects(pod, observed, err) {
+			return true, nil
+		}
+		return false, s.warn(ctx, pod, reasonOf(err, ReasonFailedPrepare), err)
 	}
-	return nil
+	return false, nil
 }
 
 // rejects tells whether a stage has found out that a pod cannot run on this node, which has
