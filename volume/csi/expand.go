@@ -26,7 +26,7 @@ func (p *Plugin) Expand(ctx context.Context, spec *volume.Spec, staged, dir stri
 	if !l.can.Expand {
 		return size, nil
 	}
-	secrets, err := p.secrets(ctx, spec.Persistent.Spec.CSI.NodeExpandSecretRef)
+	secrets, err := p.secrets(ctx, expandSecret(spec))
 	if err != nil {
 		return 0, err
 	}

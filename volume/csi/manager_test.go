@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -117,7 +118,7 @@ func texts(states []volume.VolumeState) (out []string) {
 }
 
 // claims are PersistentVolumes: "pv" has files, "device" is one, "other" is another
-// driver's, "own" is of one pod at a time.
+// driver's, "own" is of one pod at a time, "grows" is expanded with a secret.
 type claims struct{}
 
 func (claims) Resolve(_ context.Context, _ *v1.Pod, v v1.Volume) (*volume.Spec, error) {
@@ -131,6 +132,10 @@ func (claims) Resolve(_ context.Context, _ *v1.Pod, v v1.Volume) (*volume.Spec, 
 	}
 	spec.Name, spec.Persistent.Name = name, name
 	source := spec.Persistent.Spec.CSI
+	if name == "grows" {
+		spec.Persistent.Spec.Capacity = v1.ResourceList{v1.ResourceStorage: resource.MustParse("1Gi")}
+		source.NodeExpandSecretRef = &v1.SecretReference{Namespace: "storage", Name: "expand"}
+	}
 	source.VolumeHandle = "h/" + name
 	source.NodeStageSecretRef = &v1.SecretReference{Namespace: "storage", Name: "stage"}
 	source.NodePublishSecretRef = &v1.SecretReference{Namespace: "storage", Name: "publish"}
@@ -465,5 +470,29 @@ func TestStageSecretComes(t *testing.T) {
 		require.Equal(t, []string{"NodeStageVolume", "NodePublishVolume", "ready 1"}, a.log.take())
 		put("stage")
 		require.Empty(t, a.log.take(), "what is staged stays as it is")
+	}, func(a *agent) { a.world.cfg.Secrets = memory })
+}
+
+// So may what it is expanded with.
+func TestExpandSecretComes(t *testing.T) {
+	memory := &objects.Memory{}
+	inAgent(t, func(a *agent) {
+		a.fake.can.Expand = true
+		memory.OnChange(func(changed []volume.Object) {
+			for _, o := range changed {
+				a.Changed(o)
+			}
+		})
+		put := func(name string) {
+			memory.PutSecret(&v1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "storage", Name: name}})
+			synctest.Wait()
+		}
+		put("publish")
+		put("stage")
+		require.ErrorContains(t, a.prepare(uses("1", "grows")), `secret "storage/expand" not found`)
+		time.Sleep(10 * time.Minute)
+		a.log.take()
+		put("expand")
+		require.Equal(t, []string{"NodeExpandVolume", "ready 1"}, a.log.take())
 	}, func(a *agent) { a.world.cfg.Secrets = memory })
 }

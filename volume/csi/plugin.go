@@ -150,7 +150,7 @@ func (p *Plugin) Objects(pod *v1.Pod, spec *volume.Spec) []volume.Object {
 		{Kind: objects.KindCSIDriver, Name: driverOf(spec)},
 		{Kind: objects.KindServiceAccount, Namespace: pod.Namespace, Name: objects.Account(pod.Spec.ServiceAccountName)},
 	}
-	for _, ref := range []*v1.SecretReference{publishSecret(pod, spec), stageSecret(spec)} {
+	for _, ref := range []*v1.SecretReference{publishSecret(pod, spec), stageSecret(spec), expandSecret(spec)} {
 		if ref != nil {
 			out = append(out, volume.Object{Kind: objects.KindSecret, Namespace: ref.Namespace, Name: ref.Name})
 		}

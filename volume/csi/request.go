@@ -167,6 +167,14 @@ func stageSecret(spec *volume.Spec) *v1.SecretReference {
 	return spec.Persistent.Spec.CSI.NodeStageSecretRef
 }
 
+// expandSecret names the secret with which a volume is expanded, nil if there is none.
+func expandSecret(spec *volume.Spec) *v1.SecretReference {
+	if spec.Persistent == nil {
+		return nil
+	}
+	return spec.Persistent.Spec.CSI.NodeExpandSecretRef
+}
+
 // publishSecret names the secret with which a volume is published, nil if there is none.
 func publishSecret(pod *v1.Pod, spec *volume.Spec) *v1.SecretReference {
 	if spec.Persistent != nil {
