@@ -166,3 +166,30 @@ func TestTightens(t *testing.T) {
 		require.Equal(t, c.tighter, tightens(c.want, c.have), c)
 	}
 }
+
+// One container without a limit, wherever it stands, and the pod has none.
+func TestNoBound(t *testing.T) {
+	list := func(names ...string) (out []v1.Container) {
+		for _, name := range names {
+			c := v1.Container{Name: name}
+			if name == "limited" {
+				c.Resources = needs(5, 5)
+			}
+			out = append(out, c)
+		}
+		return out
+	}
+	for _, test := range []struct {
+		inits, containers []v1.Container
+		want              int64
+	}{
+		{list("limited", "limited"), list("limited", "limited"), 10},
+		{list("free", "limited"), list("limited"), 0},
+		{list("limited", "free"), list("limited"), 0},
+		{nil, list("free", "limited"), 0},
+		{nil, list("limited", "free"), 0},
+	} {
+		pod := &v1.Pod{Spec: v1.PodSpec{InitContainers: test.inits, Containers: test.containers}}
+		require.Equal(t, test.want, sumOf(pod, v1.ResourceCPU, limited))
+	}
+}
