@@ -115,9 +115,15 @@ func TestAdaptivePause(t *testing.T) {
 	quiet(time.Minute)
 	s.now = s.c.list.next
 	p = onePod("u", StateExited)
+	p.Sandboxes = nil
 	s.listed(s.start(listAll), p)
 	s.inspected(s.start(inspectOne), p)
 	require.LessOrEqual(t, wait(), 100*time.Millisecond, "a change is an activity")
+
+	quiet(time.Minute)
+	s.now = s.c.list.next
+	require.Len(t, s.listed(s.start(listAll)), 1)
+	require.LessOrEqual(t, wait(), 100*time.Millisecond, "so is that a pod has gone")
 
 	s.now = s.c.list.next
 	s.c.apply(result{query: s.start(listAll), err: errTestList}, s.now)

@@ -90,7 +90,6 @@ func (w *world) drop(a actor) {
 		w.setObjects(a, nil)
 		w.setShared(a, "", false)
 		remove(w.claimed, a.claim(), a)
-		w.touchPeers(a)
 		delete(a.pod.volumes, a.key)
 		w.touch(a.pod)
 	case *sharedState:

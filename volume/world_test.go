@@ -696,6 +696,49 @@ func TestRefreshDuringExpansion(t *testing.T) {
 	s.finish()
 }
 
+// Before it is known what is staged, anything may be: whoever stages is told so.
+func TestStagedMayBeFound(t *testing.T) {
+	s := newScript(t)
+	begun := func(k kind, id string) *operation {
+		t.Helper()
+		i := slices.IndexFunc(s.running, func(op *operation) bool { return op.kind == k && op.id.Volume == id })
+		require.GreaterOrEqual(t, i, 0)
+		return s.running[i]
+	}
+	end := func(op *operation) { s.end(slices.Index(s.running, op), outcome{}) }
+	s.want("a", claimedVolume("disk", "1Gi"))
+	end(begun(doVerify, "h-disk"))
+	require.True(t, begun(doStage, "h-disk").stage.Found)
+	end(begun(doList, ""))
+	s.want("b", claimedVolume("once", "1Gi"))
+	end(begun(doVerify, "h-once"))
+	require.False(t, begun(doStage, "h-once").stage.Found)
+	s.finish()
+}
+
+// A release cancels mounts and expansions, not an unmount that a release before it began.
+func TestReleaseCancels(t *testing.T) {
+	s := newScript(t)
+	cancels := func() int {
+		_, cancelled := s.w.release("a")
+		delete(s.wanted, "a")
+		for _, op := range cancelled {
+			s.w.cancelled(op, s.now)
+		}
+		s.next()
+		return len(cancelled)
+	}
+	end := func(k kind, out outcome) { s.end(slices.IndexFunc(s.running, func(op *operation) bool { return op.kind == k }), out) }
+	s.want("a", inlineVolume("x"))
+	require.Equal(t, 1, cancels(), "the mount")
+	end(doMount, outcome{err: errFailed, ended: true})
+	end(doLook, outcome{})
+	require.True(t, slices.ContainsFunc(s.running, func(op *operation) bool { return op.kind == doUnmount }))
+	s.want("a", inlineVolume("x"))
+	require.Zero(t, cancels())
+	s.finish()
+}
+
 // What is mounted is known better than from the disk, on which it is found, too.
 func TestMountedIsFound(t *testing.T) {
 	s := newScript(t)
