@@ -811,6 +811,16 @@ func TestClaimIsReadBeforeRefresh(t *testing.T) {
 	s.w.wantClaims(p.pod, []resolved{grown}, s.now)
 	s.next()
 	require.Equal(t, doMount, p.names["grown"].volume.op.kind)
+
+	// Once it is another one, that which it was is not wanted any more.
+	old, other := p.names["grown"].volume, claimedVolume("disk", "1Gi")
+	other.name = "grown"
+	s.want("a", resolved{name: "grown", claim: true})
+	s.w.wantClaims(p.pod, []resolved{other}, s.now)
+	s.next()
+	require.NotSame(t, old, p.names["grown"].volume)
+	require.False(t, old.wanted)
+	require.True(t, p.names["grown"].volume.wanted)
 	s.finish()
 }
 

@@ -92,6 +92,8 @@ func TestQOSClass(t *testing.T) {
 		{"requests below limits", v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{{Resources: v1.ResourceRequirements{Requests: list("1", "1Mi"), Limits: full.Limits}}}}}, v1.PodQOSBurstable},
 		{"one limit", v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{{Resources: v1.ResourceRequirements{Requests: list("1", ""), Limits: list("1", "")}}}}}, v1.PodQOSBurstable},
 		{"pod level wins", v1.Pod{Spec: v1.PodSpec{Resources: &full, Containers: []v1.Container{{}}}}, v1.PodQOSGuaranteed},
+		{"limits of the pod alone win", v1.Pod{Spec: v1.PodSpec{Resources: &v1.ResourceRequirements{Limits: full.Limits}, Containers: []v1.Container{{}}}}, v1.PodQOSBurstable},
+		{"requests of the pod alone win", v1.Pod{Spec: v1.PodSpec{Resources: &v1.ResourceRequirements{Requests: list("1", "1Gi")}, Containers: []v1.Container{{Resources: full}}}}, v1.PodQOSBurstable},
 		{"set in status", v1.Pod{Status: v1.PodStatus{QOSClass: v1.PodQOSBurstable}}, v1.PodQOSBurstable},
 	} {
 		t.Run(tc.name, func(t *testing.T) { require.Equal(t, tc.want, QOSClass(&tc.pod)) })

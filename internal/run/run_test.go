@@ -75,6 +75,12 @@ func TestGroupNamesWhoStillRuns(t *testing.T) {
 		<-idle
 		require.Empty(t, g.Wait(0))
 		require.Empty(t, g.Running())
+
+		end = make(chan struct{})
+		g.Go("again", func() { <-end })
+		require.Equal(t, []string{"again"}, g.Wait(0))
+		close(end)
+		<-g.Idle()
 	})
 }
 

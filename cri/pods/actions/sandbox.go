@@ -92,7 +92,7 @@ func (d *decision) candidates() []int {
 }
 
 // runsInNewSandbox tells whether a regular container runs in a new sandbox, and
-// whether it does so by a policy of its own. Restart rules can only add to it:
+// if so whether it does by a policy of its own. Restart rules can only add to it:
 // the exit code of a container that ended with its sandbox is not its own doing.
 func (d *decision) runsInNewSandbox(c *v1.Container) (runs, byOwnPolicy bool) {
 	newest := d.in.Status.Newest(c.Name)
@@ -106,7 +106,7 @@ func (d *decision) runsInNewSandbox(c *v1.Container) (runs, byOwnPolicy bool) {
 		return ruled, ruled
 	case policy == v1.RestartPolicyOnFailure:
 		runs = newest.State != pleg.StateExited || newest.ExitCode != 0
-		return runs, own && runs
+		return runs, own
 	default:
 		return true, own
 	}

@@ -60,6 +60,7 @@ func TestSandbox(t *testing.T) {
 		},
 		{"never, but one has a policy of its own (#118321)", two(never, own("b", v1.ContainerRestartPolicyAlways)), observed(dead(), exited("a", 0), exited("b", 0)), starting(next, 1)},
 		{"never, its own policy is spent", two(never, own("b", v1.ContainerRestartPolicyOnFailure)), observed(dead(), exited("a", 0), exited("b", 0)), end},
+		{"never, its own policy is not spent", two(never, own("b", v1.ContainerRestartPolicyOnFailure)), observed(dead(), exited("a", 0), exited("b", 1)), starting(next, 1)},
 		{"never, its own policy brings the rest along", two(never, own("b", v1.ContainerRestartPolicyAlways)), observed(dead(), exited("b", 0)), starting(next, both...)},
 		{"never, a rule brings one back", two(never, own("b", v1.ContainerRestartPolicyNever, restart42)), observed(dead(), exited("a", 0), exited("b", 42)), starting(next, 1)},
 		{"never, the rule does not match", two(never, own("b", v1.ContainerRestartPolicyNever, restart42)), observed(dead(), exited("a", 0), exited("b", 1)), end},
