@@ -51,4 +51,7 @@ func TestPastRetryDoesNotSpin(t *testing.T) {
 		require.Equal(t, CallSyncPod, r.call("a"))
 	}
 	require.Equal(t, []time.Duration{0, hotRetry, hotRetry, hotRetry}, pauses)
+
+	r.end("a", false, RetryAt(errBoom, r.now.Add(time.Hour)))
+	require.Greater(t, r.pod("a").NextRetry.Sub(r.now), time.Second, "that is over with an error that waits")
 }

@@ -42,7 +42,8 @@ func TestCheckRefuses(t *testing.T) {
 }
 
 func TestCheckCleans(t *testing.T) {
-	p, err := Payload{"./a//b/": {Mode: 0o777}, "c..d": {}, "e/..f": {}, strings.Repeat("x", 255): {}}.Check()
+	last := int64(1<<32 - 2)
+	p, err := Payload{"./a//b/": {Mode: 0o777, Owner: &last}, "c..d": {}, "e/..f": {}, strings.Repeat("x", 255): {}}.Check()
 	require.NoError(t, err)
 	require.Len(t, p, 4)
 	require.Contains(t, p, "a/b")
