@@ -728,7 +728,9 @@ func TestReleaseCancels(t *testing.T) {
 		s.next()
 		return len(cancelled)
 	}
-	end := func(k kind, out outcome) { s.end(slices.IndexFunc(s.running, func(op *operation) bool { return op.kind == k }), out) }
+	end := func(k kind, out outcome) {
+		s.end(slices.IndexFunc(s.running, func(op *operation) bool { return op.kind == k }), out)
+	}
 	s.want("a", inlineVolume("x"))
 	require.Equal(t, 1, cancels(), "the mount")
 	end(doMount, outcome{err: errFailed, ended: true})
