@@ -30,6 +30,7 @@ func TestAttached(t *testing.T) {
 		}
 		_, err := ask()
 		require.ErrorIs(t, err, errNotReported)
+		w.sleep(1500 * time.Millisecond) // the agent writes what it has in use, since it was asked
 		set(func(s *v1.NodeStatus) { s.VolumesInUse = []v1.UniqueVolumeName{v1.UniqueVolumeName(id.String())} })
 		_, err = ask()
 		require.ErrorIs(t, err, errNotAttached)
