@@ -39,27 +39,45 @@ func (c *Config) period() time.Duration {
 	return c.Period
 }
 
-// ForPod are the values of a pod's cgroup, overhead and pod-level resources included
-// (KEP-2837). Missing requests must have been set from the limits, as the API server and
-// podsource do. CPU and memory are limited if every container is, or the pod as a whole.
-func ForPod(c Config, pod *v1.Pod) Values {
+// Needs are what a pod as a whole is to get: what its regular containers and sidecars
+// need together, or an init container with the sidecars before it if that is more; what
+// the pod asks for as a whole wins (KEP-2837). Overhead comes on top. CPU is in
+// thousandths, memory in bytes.
+type Needs struct {
+	// CPURequest and MemoryRequest are zero when nothing is requested.
+	CPURequest, MemoryRequest int64
+	// CPULimit and MemoryLimit are zero when there is no limit: one container without
+	// leaves the pod without.
+	CPULimit, MemoryLimit int64
+}
+
+// NeedsOf are a pod's. Missing requests must have been set from the limits, as the API
+// server and podsource do.
+func NeedsOf(pod *v1.Pod) Needs {
 	requests := helper.PodRequests(pod, helper.PodResourcesOptions{})
+	n := Needs{CPURequest: requests.Cpu().MilliValue(), MemoryRequest: requests.Memory().Value()}
 	limits := helper.PodLimits(pod, helper.PodResourcesOptions{})
-	v := Values{HugePages: c.hugePages(limits)}
+	if isLimited(pod, v1.ResourceCPU) {
+		n.CPULimit = limits.Cpu().MilliValue()
+	}
+	if isLimited(pod, v1.ResourceMemory) {
+		n.MemoryLimit = limits.Memory().Value()
+	}
+	return n
+}
+
+// ForPod are the values of a pod's cgroup.
+func ForPod(c Config, pod *v1.Pod) Values { return ForNeeds(c, pod, NeedsOf(pod)) }
+
+// ForNeeds are the values of a pod's cgroup while it has other resources than it asks
+// for, as in the middle of a resize.
+func ForNeeds(c Config, pod *v1.Pod, n Needs) Values {
+	v := Values{Shares: Shares(n.CPURequest), Memory: n.MemoryLimit, HugePages: c.hugePages(pod)}
 	if c.PodPids > 0 {
 		v.Pids = c.PodPids
 	}
-	class := podfacts.QOSClass(pod)
-	if class == v1.PodQOSBestEffort {
-		v.Shares = minShares
-		return v
-	}
-	v.Shares = Shares(requests.Cpu().MilliValue())
-	if class == v1.PodQOSGuaranteed || isLimited(pod, v1.ResourceCPU) {
-		v.Period, v.Quota = uint64(c.period().Microseconds()), c.quota(pod, limits.Cpu().MilliValue())
-	}
-	if class == v1.PodQOSGuaranteed || isLimited(pod, v1.ResourceMemory) {
-		v.Memory = limits.Memory().Value()
+	if n.CPULimit > 0 {
+		v.Period, v.Quota = uint64(c.period().Microseconds()), c.quota(pod, n.CPULimit)
 	}
 	return v
 }
@@ -86,8 +104,8 @@ func isLimited(pod *v1.Pod, name v1.ResourceName) bool {
 }
 
 // hugePages are the limits of each size that the node has; zero bytes without one.
-func (c *Config) hugePages(limits v1.ResourceList) map[string]int64 {
-	out := map[string]int64{}
+func (c *Config) hugePages(pod *v1.Pod) map[string]int64 {
+	limits, out := helper.PodLimits(pod, helper.PodResourcesOptions{}), map[string]int64{}
 	for _, size := range c.HugePageSizes {
 		out[size] = 0
 	}

@@ -17,6 +17,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/cri"
+	"github.com/podwright/podwright/cri/cgroups"
 	"github.com/podwright/podwright/cri/fake"
 	"github.com/podwright/podwright/cri/pods/resize"
 	"github.com/podwright/podwright/pleg"
@@ -62,7 +63,7 @@ func (s *scales) ContainerStats(context.Context, string) (*runtimeapi.ContainerS
 	return &runtimeapi.ContainerStats{Memory: &runtimeapi.MemoryUsage{UsageBytes: &runtimeapi.UInt64Value{Value: s.usage << 20}}}, s.stats
 }
 
-func (s *scales) SetPodCgroup(_ context.Context, _ *v1.Pod, v resize.CgroupValues) error {
+func (s *scales) SetPodCgroup(_ context.Context, _ *v1.Pod, v cgroups.Needs) error {
 	return s.did("pod cpu=%d-%d memory=%d-%d", v.CPURequest, v.CPULimit, v.MemoryRequest>>20, v.MemoryLimit>>20)
 }
 

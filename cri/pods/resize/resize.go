@@ -10,6 +10,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/cri"
+	"github.com/podwright/podwright/cri/cgroups"
 	"github.com/podwright/podwright/cri/pods/actions"
 	"github.com/podwright/podwright/cri/pods/request"
 	"github.com/podwright/podwright/internal/run"
@@ -84,7 +85,7 @@ func (z *Resizer) Resize(ctx context.Context, req Request) error {
 	}
 	r := &resizing{cfg: z.cfg, req: req, now: actuatedPod(req.Pod, req.Status, req.Record.actuated)}
 	r.want = wantedPod(req.Pod, r.now)
-	r.values = cgroupValues(r.now)
+	r.values = cgroups.NeedsOf(r.now)
 	return r.run(ctx)
 }
 
@@ -96,7 +97,7 @@ type resizing struct {
 	// pod with those that it is to have. Neither is the caller's.
 	now, want *v1.Pod
 	// values are those that the pod's cgroup has now.
-	values CgroupValues
+	values cgroups.Needs
 }
 
 func (r *resizing) run(ctx context.Context) error {
@@ -120,7 +121,7 @@ func (r *resizing) run(ctx context.Context) error {
 // resource resizes one resource of the pod and of the containers in the list.
 func (r *resizing) resource(ctx context.Context, name v1.ResourceName, updates []actions.Update) error {
 	limit, request := valuesOf(name)
-	want := cgroupValues(r.want)
+	want := cgroups.NeedsOf(r.want)
 	for _, field := range []valueField{limit, request} {
 		if field.grows(r.values, want) {
 			if err := r.setPod(ctx, field.copied(r.values, want)); err != nil {
@@ -145,7 +146,7 @@ func (r *resizing) resource(ctx context.Context, name v1.ResourceName, updates [
 
 // setPod gives the pod as a whole other values: it tells the runtime, and changes
 // the cgroup. If that fails, the runtime is told what still holds.
-func (r *resizing) setPod(ctx context.Context, values CgroupValues) error {
+func (r *resizing) setPod(ctx context.Context, values cgroups.Needs) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -154,8 +155,8 @@ func (r *resizing) setPod(ctx context.Context, values CgroupValues) error {
 	if err := r.tellSandbox(call, values); err != nil {
 		return fmt.Errorf("sandbox: %w", err)
 	}
-	if cgroups := r.cfg.Cgroups; cgroups != nil {
-		if err := cgroups.SetPodCgroup(call, r.req.Pod, values); err != nil {
+	if pods := r.cfg.Cgroups; pods != nil {
+		if err := pods.SetPodCgroup(call, r.req.Pod, values); err != nil {
 			err = fmt.Errorf("pod cgroup: %w", err)
 			return errors.Join(err, r.tellSandbox(call, r.values))
 		}
@@ -166,13 +167,14 @@ func (r *resizing) setPod(ctx context.Context, values CgroupValues) error {
 
 // tellSandbox tells the runtime about the pod as a whole, without its overhead,
 // which it knows apart. Few runtimes want to know.
-func (r *resizing) tellSandbox(ctx context.Context, values CgroupValues) error {
-	overhead := overheadOf(r.req.Pod)
+func (r *resizing) tellSandbox(ctx context.Context, values cgroups.Needs) error {
+	overhead := r.req.Pod.Spec.Overhead
+	cpu := amount(overhead, v1.ResourceCPU)
 	err := r.cfg.Runtime.UpdatePodSandboxResources(ctx, &runtimeapi.UpdatePodSandboxResourcesRequest{
 		PodSandboxId: r.req.Actions.SandboxID,
 		Overhead:     r.cfg.Requests.Overhead(r.req.Pod),
-		Resources: r.cfg.Requests.CgroupResources(values.CPURequest-overhead.CPURequest,
-			withoutOverhead(values.CPULimit, overhead.CPULimit), withoutOverhead(values.MemoryLimit, overhead.MemoryLimit)),
+		Resources: r.cfg.Requests.CgroupResources(values.CPURequest-cpu,
+			withoutOverhead(values.CPULimit, cpu), withoutOverhead(values.MemoryLimit, amount(overhead, v1.ResourceMemory))),
 	})
 	if notImplemented(err) {
 		return nil
@@ -228,7 +230,7 @@ func (r *resizing) checkMemory(ctx context.Context) error {
 			return fmt.Errorf("container %s: %w: it uses %d bytes, the new limit is %d", u.Name, ErrMemoryInUse, usage, u.Want.MemoryLimit)
 		}
 	}
-	limit := cgroupValues(r.want).MemoryLimit
+	limit := cgroups.NeedsOf(r.want).MemoryLimit
 	if r.cfg.Cgroups == nil || !tightens(limit, r.values.MemoryLimit) {
 		return nil
 	}

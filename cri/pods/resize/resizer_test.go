@@ -18,6 +18,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/cri"
+	"github.com/podwright/podwright/cri/cgroups"
 	"github.com/podwright/podwright/cri/pods/actions"
 	"github.com/podwright/podwright/cri/pods/request"
 	"github.com/podwright/podwright/pleg"
@@ -117,7 +118,7 @@ type uses struct {
 
 func (u uses) PodMemoryUsage(context.Context, *v1.Pod) (int64, error) { return u.bytes, u.err }
 
-func (u uses) SetPodCgroup(context.Context, *v1.Pod, CgroupValues) error { return nil }
+func (u uses) SetPodCgroup(context.Context, *v1.Pod, cgroups.Needs) error { return nil }
 
 // Of a pod as a whole nothing is changed either that would have the kernel kill, or of which
 // nobody knows whether it would.
@@ -201,7 +202,7 @@ func (s *tells) UpdatePodSandboxResources(_ context.Context, r *runtimeapi.Updat
 	return s.note(fmt.Sprintf("sandbox %s shares=%d", r.PodSandboxId, r.Resources.CpuShares))
 }
 
-func (s *tells) SetPodCgroup(_ context.Context, _ *v1.Pod, values CgroupValues) error {
+func (s *tells) SetPodCgroup(_ context.Context, _ *v1.Pod, values cgroups.Needs) error {
 	return s.note(fmt.Sprintf("cgroup %d", values.CPURequest))
 }
 

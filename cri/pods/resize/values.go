@@ -10,38 +10,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/podwright/podwright/cri"
+	"github.com/podwright/podwright/cri/cgroups"
 	"github.com/podwright/podwright/cri/pods/actions"
-	"github.com/podwright/podwright/internal/podfacts"
 	"github.com/podwright/podwright/pleg"
 )
 
 // What this file does is pure: it computes with the resources of pods.
-
-// cgroupValues are what the cgroup of a pod has to have: what its regular
-// containers and sidecars need together, or an init container with the sidecars
-// before it if that is more; what the pod asks for as a whole wins (KEP-2837). A
-// container without a limit leaves the pod without one. Overhead comes on top.
-func cgroupValues(pod *v1.Pod) CgroupValues {
-	overhead := overheadOf(pod)
-	out := CgroupValues{
-		CPURequest:    sumOf(pod, v1.ResourceCPU, requested) + overhead.CPURequest,
-		MemoryRequest: sumOf(pod, v1.ResourceMemory, requested) + overhead.MemoryRequest,
-		CPULimit:      sumOf(pod, v1.ResourceCPU, limited),
-		MemoryLimit:   sumOf(pod, v1.ResourceMemory, limited),
-	}
-	if out.CPULimit > 0 {
-		out.CPULimit += overhead.CPULimit
-	}
-	if out.MemoryLimit > 0 {
-		out.MemoryLimit += overhead.MemoryLimit
-	}
-	return out
-}
-
-func overheadOf(pod *v1.Pod) CgroupValues {
-	cpu, memory := amount(pod.Spec.Overhead, v1.ResourceCPU), amount(pod.Spec.Overhead, v1.ResourceMemory)
-	return CgroupValues{CPURequest: cpu, CPULimit: cpu, MemoryRequest: memory, MemoryLimit: memory}
-}
 
 // withoutOverhead takes the overhead from a limit, if there is one.
 func withoutOverhead(limit, overhead int64) int64 {
@@ -49,49 +23,6 @@ func withoutOverhead(limit, overhead int64) int64 {
 		return 0
 	}
 	return limit - overhead
-}
-
-// A list picks requests or limits; bounded tells that nothing in it means without
-// bound, not nothing.
-type pick struct {
-	list    func(*v1.ResourceRequirements) v1.ResourceList
-	bounded bool
-}
-
-var (
-	requested = pick{list: func(r *v1.ResourceRequirements) v1.ResourceList { return r.Requests }}
-	limited   = pick{list: func(r *v1.ResourceRequirements) v1.ResourceList { return r.Limits }, bounded: true}
-)
-
-// sumOf is the need of a pod, 0 for no bound.
-func sumOf(pod *v1.Pod, name v1.ResourceName, p pick) int64 {
-	if pod.Spec.Resources != nil {
-		if q := amount(p.list(pod.Spec.Resources), name); q > 0 {
-			return q
-		}
-	}
-	var sum, peak int64
-	unbounded := false
-	for i := range pod.Spec.InitContainers {
-		c := &pod.Spec.InitContainers[i]
-		q := amount(p.list(&c.Resources), name)
-		unbounded = unbounded || q == 0
-		if podfacts.IsSidecar(c) {
-			sum += q
-			peak = max(peak, sum)
-		} else {
-			peak = max(peak, sum+q)
-		}
-	}
-	for i := range pod.Spec.Containers {
-		q := amount(p.list(&pod.Spec.Containers[i].Resources), name)
-		unbounded = unbounded || q == 0
-		sum += q
-	}
-	if p.bounded && unbounded {
-		return 0
-	}
-	return max(sum, peak)
 }
 
 // amount is thousandths of CPUs, or bytes.
@@ -103,26 +34,26 @@ func amount(list v1.ResourceList, name v1.ResourceName) int64 {
 	return q.Value()
 }
 
-// A valueField is one of CgroupValues.
+// A valueField is one of what a pod needs.
 type valueField struct {
-	of        func(*CgroupValues) *int64
+	of        func(*cgroups.Needs) *int64
 	unlimited bool // 0 means without limit
 }
 
 // valuesOf returns limit and request of a resource.
 func valuesOf(name v1.ResourceName) (limit, request valueField) {
 	if name == v1.ResourceCPU {
-		return valueField{func(v *CgroupValues) *int64 { return &v.CPULimit }, true},
-			valueField{func(v *CgroupValues) *int64 { return &v.CPURequest }, false}
+		return valueField{func(v *cgroups.Needs) *int64 { return &v.CPULimit }, true},
+			valueField{func(v *cgroups.Needs) *int64 { return &v.CPURequest }, false}
 	}
-	return valueField{func(v *CgroupValues) *int64 { return &v.MemoryLimit }, true},
-		valueField{func(v *CgroupValues) *int64 { return &v.MemoryRequest }, false}
+	return valueField{func(v *cgroups.Needs) *int64 { return &v.MemoryLimit }, true},
+		valueField{func(v *cgroups.Needs) *int64 { return &v.MemoryRequest }, false}
 }
 
-func (f valueField) same(a, b CgroupValues) bool { return *f.of(&a) == *f.of(&b) }
+func (f valueField) same(a, b cgroups.Needs) bool { return *f.of(&a) == *f.of(&b) }
 
 // grows tells whether to has more than from.
-func (f valueField) grows(from, to CgroupValues) bool {
+func (f valueField) grows(from, to cgroups.Needs) bool {
 	a, b := *f.of(&from), *f.of(&to)
 	if f.unlimited && (a == 0 || b == 0) {
 		return a != 0
@@ -131,7 +62,7 @@ func (f valueField) grows(from, to CgroupValues) bool {
 }
 
 // copied returns values with the field of from.
-func (f valueField) copied(values, from CgroupValues) CgroupValues {
+func (f valueField) copied(values, from cgroups.Needs) cgroups.Needs {
 	*f.of(&values) = *f.of(&from)
 	return values
 }
