@@ -17,6 +17,7 @@ import (
 	"github.com/opencontainers/cgroups/manager"
 
 	"github.com/podwright/podwright/cri/cgroups"
+	"github.com/podwright/podwright/cri/stats"
 )
 
 // mountpoint is where systems have their cgroups.
@@ -42,6 +43,7 @@ type Host struct {
 	// needed are the controllers that a cgroup has to have.
 	needed []string
 	huge   []string
+	reader *stats.Reader
 }
 
 var _ Kernel = (*Host)(nil)
@@ -49,9 +51,8 @@ var _ Kernel = (*Host)(nil)
 // NewHost returns the machine's cgroups, made by a driver. A controller that pods need
 // and the machine does not have is an error that names it.
 func NewHost(driver cgroups.Driver) (*Host, error) {
-	h := &Host{driver: driver, version: cgroups.V1, needed: controllersV1}
-	if oci.IsCgroup2UnifiedMode() {
-		h.version = cgroups.V2
+	h := &Host{driver: driver, version: HostVersion(), needed: controllersV1}
+	if h.version == cgroups.V2 {
 		root, err := controllers(mountpoint)
 		if err != nil {
 			return nil, fmt.Errorf("cgroups: %w", err)
@@ -72,7 +73,9 @@ func NewHost(driver cgroups.Driver) (*Host, error) {
 	if h.hasHugePages() {
 		h.huge = oci.HugePageSizes()
 	}
-	return h, nil
+	reader, err := stats.New(stats.Config{FS: os.DirFS(mountpoint), Version: stats.Version(h.version)})
+	h.reader = reader
+	return h, err
 }
 
 func (h *Host) hasHugePages() bool {
@@ -81,6 +84,14 @@ func (h *Host) hasHugePages() bool {
 	}
 	_, err := os.Stat(filepath.Join(mountpoint, "hugetlb"))
 	return err == nil
+}
+
+// HostVersion is that of the machine's hierarchy.
+func HostVersion() cgroups.Version {
+	if oci.IsCgroup2UnifiedMode() {
+		return cgroups.V2
+	}
+	return cgroups.V1
 }
 
 // Version is that of the machine's hierarchy.
@@ -130,6 +141,36 @@ func (h *Host) IsComplete(n cgroups.Name) (bool, error) {
 		}
 	}
 	return true, nil
+}
+
+// InUse implements Kernel. Of version 1 it looks at all hierarchies.
+func (h *Host) InUse(n cgroups.Name) (bool, error) {
+	for _, folder := range h.folders(n) {
+		entries, err := os.ReadDir(folder)
+		if err != nil {
+			return false, err
+		}
+		if slices.ContainsFunc(entries, os.DirEntry.IsDir) {
+			return true, nil
+		}
+		pids, err := oci.GetPids(folder)
+		if err != nil || len(pids) > 0 {
+			return len(pids) > 0, err
+		}
+	}
+	return false, nil
+}
+
+// MemoryUsage implements Kernel.
+func (h *Host) MemoryUsage(n cgroups.Name) (int64, error) {
+	u, err := h.reader.Read(h.driver.Path(n))
+	switch {
+	case err != nil:
+		return 0, err
+	case u.Memory.Usage == nil:
+		return 0, fmt.Errorf("cgroups: the memory that %s uses is not known: %w", h.driver.Path(n), errors.Join(u.Unread...))
+	}
+	return int64(*u.Memory.Usage), nil
 }
 
 // Children implements Kernel.

@@ -88,6 +88,14 @@ func hostSuite(t *testing.T, driver cgroups.Driver) {
 
 	// Another agent finds what this one has left, a process of which is still there.
 	run := runIn(t, h, at.Path(at.Pod(pods[1]))+"/inner")
+	for i, want := range []bool{false, true} {
+		inUse, err := h.InUse(at.Pod(pods[i]))
+		require.NoError(t, err)
+		require.Equal(t, want, inUse)
+	}
+	used, err := h.MemoryUsage(at.Pods())
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, used, int64(0))
 	s = open(t, h, cfg)
 	left, err := s.Leftovers(t.Context())
 	require.NoError(t, err)

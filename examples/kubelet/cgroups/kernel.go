@@ -14,6 +14,15 @@ type Kernel interface {
 	Set(ctx context.Context, n cgroups.Name, v cgroups.Values) error
 	// IsComplete tells whether a cgroup is there with all controllers that pods need.
 	IsComplete(n cgroups.Name) (bool, error)
+	// InUse tells whether a cgroup has processes or other cgroups in it, those of
+	// containers for example.
+	InUse(n cgroups.Name) (bool, error)
+	// MemoryUsage is what is charged to a cgroup and all below it, in bytes.
+	MemoryUsage(n cgroups.Name) (int64, error)
+	// Version is that of the hierarchy, HugePageSizes those that can be limited, as the
+	// kernel writes them: "2MB".
+	Version() cgroups.Version
+	HugePageSizes() []string
 	// Children names the cgroups right below one that can be any pod's or class's:
 	// there are none below one that is not there.
 	Children(n cgroups.Name) ([]cgroups.Name, error)

@@ -17,6 +17,8 @@ type Memory struct {
 	// Fail is asked before each change, if it is set: a cgroup's path in cgroupfs's
 	// words, and what is done.
 	Fail func(path, what string) error
+	// Usage is what MemoryUsage says of each.
+	Usage int64
 }
 
 var _ Kernel = (*Memory)(nil)
@@ -79,6 +81,27 @@ func (m *Memory) IsComplete(n cgroups.Name) (bool, error) {
 	_, ok := m.Get(pathOf(n))
 	return ok, m.fails(n, "look")
 }
+
+// InUse implements Kernel.
+func (m *Memory) InUse(n cgroups.Name) (bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for at := range m.groups {
+		if strings.HasPrefix(at, pathOf(n)+"/") {
+			return true, m.fails(n, "look")
+		}
+	}
+	return false, m.fails(n, "look")
+}
+
+// MemoryUsage implements Kernel.
+func (m *Memory) MemoryUsage(n cgroups.Name) (int64, error) { return m.Usage, m.fails(n, "look") }
+
+// Version implements Kernel.
+func (m *Memory) Version() cgroups.Version { return cgroups.V2 }
+
+// HugePageSizes implements Kernel.
+func (m *Memory) HugePageSizes() []string { return nil }
 
 // Children implements Kernel.
 func (m *Memory) Children(n cgroups.Name) (out []cgroups.Name, err error) {

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/cri/cgroups"
+	"github.com/podwright/podwright/cri/pods/resize"
 	"github.com/podwright/podwright/podworkers/stages"
 )
 
@@ -19,6 +20,9 @@ type Config struct {
 	Tree   *cgroups.Tree
 	// Values is what holds for the pods of the node.
 	Values cgroups.Config
+	// Ours tells whether a pod, which nobody wants any more, is this agent's. Those of
+	// another agent on the machine are left alone. nil: all are.
+	Ours func(uid types.UID) bool
 	// Node are the values of the cgroup of all pods: what the node may give to them.
 	// Empty leaves it without limits.
 	Node cgroups.Values
@@ -46,7 +50,10 @@ type given struct {
 	values *cgroups.Values // nil: not known
 }
 
-var _ stages.Stage = (*Stage)(nil)
+var (
+	_ stages.Stage   = (*Stage)(nil)
+	_ resize.Cgroups = (*Stage)(nil)
+)
 
 // New returns a Stage. It does nothing yet: see Setup.
 func New(cfg Config) (*Stage, error) {
@@ -77,14 +84,16 @@ func (s *Stage) Setup(ctx context.Context) error {
 	return nil
 }
 
-// Prepare makes a pod's cgroup, or gives it what has changed. It implements stages.Stage.
+// Prepare makes a pod's cgroup. One that has something in it was finished by whoever has
+// put that there, and has other values only while its pod is resized: see SetPodCgroup.
+// It implements stages.Stage.
 func (s *Stage) Prepare(ctx context.Context, pod *v1.Pod) error {
 	name, values := s.cfg.Tree.Pod(pod), cgroups.ForPod(s.cfg.Values, pod)
-	there, err := s.cfg.Kernel.IsComplete(name)
+	outdated, err := s.isOutdated(name, pod.UID, values)
 	if err != nil {
 		return fmt.Errorf("cgroups: %w", err)
 	}
-	if !there || !s.has(pod.UID, values) {
+	if outdated {
 		if err := s.cfg.Kernel.Set(ctx, name, values); err != nil {
 			return fmt.Errorf("cgroups: %s: %w", s.cfg.Tree.Path(name), err)
 		}
@@ -96,11 +105,34 @@ func (s *Stage) Prepare(ctx context.Context, pod *v1.Pod) error {
 	return nil
 }
 
-func (s *Stage) has(uid types.UID, values cgroups.Values) bool {
+// isOutdated tells whether a pod's cgroup is to get values.
+func (s *Stage) isOutdated(name cgroups.Name, uid types.UID, values cgroups.Values) (bool, error) {
+	there, err := s.cfg.Kernel.IsComplete(name)
+	if err != nil || !there {
+		return true, err
+	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	had := s.given[uid].values
-	return had != nil && had.Equal(values)
+	s.mu.Unlock()
+	if had != nil && had.Equal(values) {
+		return false, nil
+	}
+	inUse, err := s.cfg.Kernel.InUse(name)
+	return !inUse, err
+}
+
+// Parent is what a runtime is told of where a pod's sandbox goes.
+func (s *Stage) Parent(pod *v1.Pod) string { return s.cfg.Tree.Path(s.cfg.Tree.Pod(pod)) }
+
+// SetPodCgroup gives a pod's cgroup other values, step by step. It implements
+// resize.Cgroups.
+func (s *Stage) SetPodCgroup(ctx context.Context, pod *v1.Pod, needs cgroups.Needs) error {
+	return s.cfg.Kernel.Set(ctx, s.cfg.Tree.Pod(pod), cgroups.ForNeeds(s.cfg.Values, pod, needs))
+}
+
+// PodMemoryUsage implements resize.Cgroups.
+func (s *Stage) PodMemoryUsage(_ context.Context, pod *v1.Pod) (int64, error) {
+	return s.cfg.Kernel.MemoryUsage(s.cfg.Tree.Pod(pod))
 }
 
 // Release removes a pod's cgroup, whatever its class was. It implements stages.Stage.
@@ -121,7 +153,7 @@ func (s *Stage) Release(ctx context.Context, uid types.UID) error {
 	return nil
 }
 
-// Leftovers names the pods that have a cgroup. It implements stages.Stage.
+// Leftovers names the pods of this agent's that have a cgroup. It implements stages.Stage.
 func (s *Stage) Leftovers(context.Context) ([]types.UID, error) {
 	var out []types.UID
 	for _, class := range append(cgroups.Classes(), v1.PodQOSGuaranteed) {
@@ -130,7 +162,7 @@ func (s *Stage) Leftovers(context.Context) ([]types.UID, error) {
 			return nil, fmt.Errorf("cgroups: %w", err)
 		}
 		for _, child := range children {
-			if uid, _, ok := s.cfg.Tree.PodOf(child); ok {
+			if uid, _, ok := s.cfg.Tree.PodOf(child); ok && (s.cfg.Ours == nil || s.cfg.Ours(uid)) {
 				out = append(out, uid)
 			}
 		}

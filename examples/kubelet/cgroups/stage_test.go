@@ -85,8 +85,8 @@ func TestNew(t *testing.T) {
 	require.EqualError(t, err, "cgroups: Config.Tree is required")
 }
 
-// A pod's cgroup has its values, gets new ones when the pod is resized, and is not
-// written to otherwise.
+// A pod's cgroup has its values, gets new ones while nothing is in it or the pod is
+// resized, and is not written to otherwise.
 func TestValues(t *testing.T) {
 	sets := 0
 	memory := &kubelet.Memory{Fail: func(path, what string) error {
@@ -111,6 +111,21 @@ func TestValues(t *testing.T) {
 	require.Equal(t, 2, sets)
 	v, _ = memory.Get("/kubepods/podu")
 	require.EqualValues(t, 100_000, v.Quota)
+
+	container := cgroups.Name{"kubepods", "podu", "container"}
+	require.NoError(t, memory.Set(t.Context(), container, cgroups.Values{}))
+	require.NoError(t, s.Prepare(t.Context(), podOf("u", v1.PodQOSGuaranteed, 500)))
+	require.NoError(t, open(t, memory, kubelet.Config{}).Prepare(t.Context(), podOf("u", v1.PodQOSGuaranteed, 250)), "by another agent")
+	v, _ = memory.Get("/kubepods/podu")
+	require.EqualValues(t, 100_000, v.Quota, "a container is in it")
+	require.NoError(t, s.SetPodCgroup(t.Context(), podOf("u", v1.PodQOSGuaranteed, 1000), cgroups.Needs{CPURequest: 500, CPULimit: 2000, MemoryLimit: 1 << 20}))
+	v, _ = memory.Get("/kubepods/podu")
+	require.True(t, v.Equal(cgroups.Values{Shares: 512, Quota: 200_000, Period: 100_000, Memory: 1 << 20, Pids: 50}), "%+v", v)
+
+	require.NoError(t, memory.Remove(t.Context(), container))
+	require.NoError(t, open(t, memory, kubelet.Config{}).Prepare(t.Context(), podOf("u", v1.PodQOSGuaranteed, 250)))
+	v, _ = memory.Get("/kubepods/podu")
+	require.EqualValues(t, 25_000, v.Quota, "an agent that was killed before it had finished")
 
 	require.NoError(t, memory.Remove(t.Context(), cgroups.Name{"kubepods", "podu"}), "by somebody else")
 	require.NoError(t, s.Prepare(t.Context(), podOf("u", v1.PodQOSGuaranteed, 1000)))
@@ -208,4 +223,25 @@ func TestFailures(t *testing.T) {
 		require.NoError(t, err)
 		require.ErrorIs(t, s.Setup(t.Context()), broken)
 	}
+}
+
+// What another agent has on the same machine is not this one's to remove.
+func TestLeftoversOfOthers(t *testing.T) {
+	memory := &kubelet.Memory{}
+	for _, uid := range []types.UID{"mine", "theirs"} {
+		require.NoError(t, open(t, memory, kubelet.Config{}).Prepare(t.Context(), podOf(uid, v1.PodQOSGuaranteed, 100)))
+	}
+	left, err := open(t, memory, kubelet.Config{Ours: func(uid types.UID) bool { return uid == "mine" }}).Leftovers(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []types.UID{"mine"}, left)
+}
+
+// Where a pod goes, and what it uses.
+func TestParentAndUsage(t *testing.T) {
+	pod, memory := podOf("1-2", v1.PodQOSBurstable, 100), &kubelet.Memory{Usage: 4096}
+	s := open(t, memory, kubelet.Config{Tree: tree(t, cgroups.Systemd)})
+	require.Equal(t, "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod1_2.slice", s.Parent(pod))
+	used, err := s.PodMemoryUsage(t.Context(), pod)
+	require.NoError(t, err)
+	require.EqualValues(t, 4096, used)
 }
