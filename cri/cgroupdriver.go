@@ -22,32 +22,31 @@ const (
 )
 
 // CgroupDriver returns the cgroup driver to use: the runtime's, or configured if
-// the runtime does not say (containerd 1.6 does not). An empty configured means
-// cgroupfs. It asks up to three times, two seconds apart, and stops at the first
-// answer.
-func CgroupDriver(ctx context.Context, runtime RuntimeInfo, configured string) (string, error) {
+// the runtime does not say; supported tells whether it has the call (containerd 1.6
+// does not). An empty configured means cgroupfs. It asks up to three times, two seconds
+// apart, and stops at the first answer.
+func CgroupDriver(ctx context.Context, runtime RuntimeInfo, configured string) (driver string, supported bool, err error) {
 	switch configured {
 	case "":
 		configured = CgroupDriverCgroupfs
 	case CgroupDriverCgroupfs, CgroupDriverSystemd:
 	default:
-		return "", fmt.Errorf("cgroup driver %q is neither %q nor %q", configured, CgroupDriverCgroupfs, CgroupDriverSystemd)
+		return "", false, fmt.Errorf("cgroup driver %q is neither %q nor %q", configured, CgroupDriverCgroupfs, CgroupDriverSystemd)
 	}
 	var reply *runtimeapi.RuntimeConfigResponse
-	var err error
 	for try := range cgroupDriverTries {
 		if try > 0 && !run.Sleep(ctx, cgroupDriverPause) {
-			return "", fmt.Errorf("cgroup driver: %w, last answer: %w", ctx.Err(), err)
+			return "", false, fmt.Errorf("cgroup driver: %w, last answer: %w", ctx.Err(), err)
 		}
 		reply, err = runtime.RuntimeConfig(ctx)
 		if err == nil || IsUnimplemented(err) {
-			return chooseCgroupDriver(reply, configured), nil
+			return chooseCgroupDriver(reply, configured), err == nil, nil
 		}
 		if ctx.Err() != nil {
 			break
 		}
 	}
-	return "", fmt.Errorf("cgroup driver: %w", err)
+	return "", false, fmt.Errorf("cgroup driver: %w", err)
 }
 
 // chooseCgroupDriver prefers what the runtime says, if it says anything.

@@ -28,15 +28,15 @@ func TestCgroupDriver(t *testing.T) {
 		failure    error
 		waited     time.Duration
 	}{
-		{"runtime says systemd", "cgroupfs", []any{driverReply(runtimeapi.CgroupDriver_SYSTEMD)}, "systemd", nil, 0},
+		{"runtime says systemd (A9, A12)", "cgroupfs", []any{driverReply(runtimeapi.CgroupDriver_SYSTEMD)}, "systemd", nil, 0},
 		{"runtime says cgroupfs", "systemd", []any{driverReply(runtimeapi.CgroupDriver_CGROUPFS)}, "cgroupfs", nil, 0},
 		{"runtime says something new", "systemd", []any{driverReply(7)}, "systemd", nil, 0},
 		{"no linux section", "systemd", []any{&runtimeapi.RuntimeConfigResponse{}}, "systemd", nil, 0},
-		{"Unimplemented keeps what is configured", "systemd", []any{lacking}, "systemd", nil, 0},
+		{"Unimplemented keeps what is configured (A10)", "systemd", []any{lacking}, "systemd", nil, 0},
 		{"Unimplemented, nothing configured", "", []any{lacking}, "cgroupfs", nil, 0},
 		{"the third try counts", "", []any{busy, busy, driverReply(runtimeapi.CgroupDriver_SYSTEMD)}, "systemd", nil, 4 * time.Second},
 		{"Unimplemented at the second try", "systemd", []any{busy, lacking}, "systemd", nil, 2 * time.Second},
-		{"three failures", "systemd", []any{busy, busy, busy}, "", busy, 4 * time.Second},
+		{"three failures (A11)", "systemd", []any{busy, busy, busy}, "", busy, 4 * time.Second},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -49,9 +49,11 @@ func TestCgroupDriver(t *testing.T) {
 					return c.answers[asked-1].(*runtimeapi.RuntimeConfigResponse), nil
 				}}
 				begin := time.Now()
-				got, err := CgroupDriver(t.Context(), runtime, c.configured)
+				got, supported, err := CgroupDriver(t.Context(), runtime, c.configured)
 				require.ErrorIs(t, err, c.failure)
 				require.Equal(t, c.want, got)
+				_, answered := c.answers[len(c.answers)-1].(*runtimeapi.RuntimeConfigResponse)
+				require.Equal(t, answered, supported)
 				require.Equal(t, c.waited, time.Since(begin))
 				require.Equal(t, len(c.answers), asked)
 			})
@@ -65,14 +67,14 @@ func TestCgroupDriverCancelled(t *testing.T) {
 		runtime := runtimeInfo{config: func(context.Context) (*runtimeapi.RuntimeConfigResponse, error) { return nil, busy }}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		_, err := CgroupDriver(ctx, runtime, "")
+		_, _, err := CgroupDriver(ctx, runtime, "")
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.ErrorIs(t, err, busy)
 	})
 }
 
 func TestCgroupDriverRefuses(t *testing.T) {
-	_, err := CgroupDriver(t.Context(), runtimeInfo{}, "cgroupv2")
+	_, _, err := CgroupDriver(t.Context(), runtimeInfo{}, "cgroupv2")
 	require.ErrorContains(t, err, `"cgroupv2"`)
 }
 

@@ -45,7 +45,7 @@ func TestCgroupDriverOfAFaultyRuntime(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				n := newNode(t, nodeConfig{fake: c.fake, script: c.script})
 				begin := time.Now()
-				driver, err := cri.CgroupDriver(t.Context(), n.runtime, cri.CgroupDriverSystemd)
+				driver, _, err := cri.CgroupDriver(t.Context(), n.runtime, cri.CgroupDriverSystemd)
 				require.Equal(t, c.took, time.Since(begin))
 				require.Equal(t, c.want, driver)
 				require.Equal(t, c.fails, status.Code(err), "%v", err)

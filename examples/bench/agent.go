@@ -47,7 +47,7 @@ func build(ctx context.Context, binary string) error {
 }
 
 func startAgent(ctx context.Context, binary string, e endpoint, dir, image string, flags ...string) (*agent, error) {
-	return startPeer(ctx, peer{binary: binary}, e, dir, image, flags...)
+	return startPeer(ctx, peer{binary: binary, settings: ownSettings}, e, dir, image, flags...)
 }
 
 // startPeer starts a kubelet that runs the manifests of a folder.

@@ -19,7 +19,7 @@ type peer struct{ name, binary, settings string }
 
 // peers are this kubelet and, if it is asked for, the upstream one.
 func peers(ctx context.Context, binary string, o options) ([]peer, error) {
-	all := []peer{{name: "podwright", binary: binary}}
+	all := []peer{{"podwright", binary, ownSettings}}
 	if !o.upstream {
 		return all, nil
 	}
@@ -30,6 +30,9 @@ func peers(ctx context.Context, binary string, o options) ([]peer, error) {
 	path, err := c.get(ctx, "/programs/kubelet")
 	return append(all, peer{"upstream", path, upstreamSettings}), err
 }
+
+// ownSettings keep its cgroups apart from those of a kubelet that the machine has.
+const ownSettings = "failCgroupV1: false\ncgroupRoot: /podwright-bench\n"
 
 // upstreamSettings have the upstream kubelet start here, without an API server as well, and
 // evict nothing because the machine's disk is rather full.

@@ -66,7 +66,7 @@ func TestBenchmarkOfCIS(t *testing.T) {
 			t, err := config.TLS(&c.Kubelet)
 			return err == nil && len(t.Warnings()) == 0
 		}},
-		{id: "4.2.13 processes of a pod are limited", setting: "podPidsLimit", not: "pods' cgroups are not built yet", told: "podPidsLimit"},
+		{id: "4.2.13 processes of a pod are limited", setting: "podPidsLimit", flags: []string{"--pod-max-pids=100"}, holds: func(c *config.Config) bool { return *c.Kubelet.PodPidsLimit == 100 }},
 		{id: "4.2.14 seccomp by default", setting: "seccompDefault", flags: []string{"--seccomp-default"}, holds: func(c *config.Config) bool { return *c.Kubelet.SeccompDefault }},
 		{id: "4.2.15 addresses to and from pods", setting: "(none)", not: "what pods reach is the network's"},
 	} {

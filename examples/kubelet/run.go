@@ -14,9 +14,11 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/podwright/podwright/cri"
+	podcgroups "github.com/podwright/podwright/cri/cgroups"
 	"github.com/podwright/podwright/cri/embedded"
 	"github.com/podwright/podwright/examples/kubelet/agent"
 	"github.com/podwright/podwright/examples/kubelet/certificates"
+	"github.com/podwright/podwright/examples/kubelet/cgroups"
 	"github.com/podwright/podwright/examples/kubelet/config"
 	"github.com/podwright/podwright/examples/kubelet/node"
 	"github.com/podwright/podwright/examples/kubelet/server"
@@ -26,13 +28,16 @@ import (
 // runNode runs the agent and its servers until ctx ends or one of them fails.
 func runNode(ctx context.Context, cfg *config.Config, log *slog.Logger, setVerbosity func(int)) error {
 	announce(cfg, log)
+	if err := checkCgroups(cfg, cgroups.HostVersion()); err != nil {
+		return err
+	}
 	thisProcess().prepare(cfg, log)
 	l, err := listenAll(ctx, cfg)
 	if err != nil {
 		return err
 	}
 	defer l.close()
-	a, err := agent.New(agent.Config{Config: *cfg, Connect: connector(cfg, log), API: l.api, SetVerbosity: setVerbosity, Logger: log})
+	a, err := agent.New(agent.Config{Config: *cfg, Connect: connector(cfg, log), Cgroups: hostCgroups(cfg), API: l.api, SetVerbosity: setVerbosity, Logger: log})
 	if err != nil {
 		return err
 	}
@@ -108,6 +113,22 @@ func (l listeners) close() {
 			_ = one.Close() // it may have been
 		}
 	}
+}
+
+// checkCgroups refuses a host with cgroup v1, unless that is wanted.
+func checkCgroups(cfg *config.Config, version podcgroups.Version) error {
+	if cfg.Kubelet.ContainerRuntimeEndpoint == config.Embedded || version != podcgroups.V1 || !*cfg.Kubelet.FailCgroupV1 {
+		return nil
+	}
+	return errors.New("failCgroupV1: this host has cgroup v1; boot it with v2, or set failCgroupV1: false (--fail-cgroupv1=false)")
+}
+
+// hostCgroups is nil for the embedded runtime: its containers are in no cgroups.
+func hostCgroups(cfg *config.Config) func(podcgroups.Driver) (cgroups.Kernel, error) {
+	if cfg.Kubelet.ContainerRuntimeEndpoint == config.Embedded {
+		return nil
+	}
+	return func(driver podcgroups.Driver) (cgroups.Kernel, error) { return cgroups.NewHost(driver) }
 }
 
 func connector(cfg *config.Config, log *slog.Logger) agent.Connector {

@@ -93,10 +93,11 @@ func emptiedParents(dirs, before []string) []string {
 }
 
 // podParent is the topmost part of dir that containerd (k8s.io) or a kubelet
-// (kubepods, kubepods.slice) puts pods into; empty if there is none.
+// (kubepods, kubepods.slice, and podwright-NODE above them in tests) puts pods into;
+// empty if there is none.
 func podParent(dir string) string {
 	for at, part := range splitAt(dir) {
-		if part == "k8s.io" || strings.HasPrefix(part, "kubepods") {
+		if part == "k8s.io" || strings.HasPrefix(part, "kubepods") || strings.HasPrefix(part, "podwright-") {
 			return dir[:at+len(part)]
 		}
 	}

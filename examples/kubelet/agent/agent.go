@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/podwright/podwright/cri/cgroups"
+	kernel "github.com/podwright/podwright/examples/kubelet/cgroups"
 	"github.com/podwright/podwright/examples/kubelet/config"
 	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/volume/mounts"
@@ -24,6 +26,9 @@ type Config struct {
 	config.Config
 	// Connect reaches the runtime.
 	Connect Connector
+	// Cgroups reaches the machine's cgroups by a driver, that of the runtime; nil leaves
+	// pods without cgroups of their own, as Kubelet.CgroupsPerQOS: false does.
+	Cgroups func(driver cgroups.Driver) (kernel.Kernel, error)
 	// DialAPI opens connections to the API server of Flags.Kubeconfig; nil means those of
 	// the node's network.
 	DialAPI func(ctx context.Context, network, address string) (net.Conn, error)

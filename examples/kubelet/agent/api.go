@@ -84,7 +84,7 @@ func (a *Agent) newEndpoints() (http.Handler, error) {
 	cfg := server.APIConfig{
 		Source: a, Containers: containers, Pods: r,
 		Debugging: *k.EnableDebuggingHandlers, Profiling: *k.EnableProfilingHandler,
-		Config: func() map[string]any { return map[string]any{"kubeletconfig": shown(k)} },
+		Config: func() map[string]any { return map[string]any{"kubeletconfig": a.effective()} },
 	}
 	if a.cfg.Enabled(config.ComponentFlagz) {
 		cfg.Flags = a.cfg.Values
@@ -103,6 +103,15 @@ func (a *Agent) newEndpoints() (http.Handler, error) {
 		cfg.NodeLogs = logs
 	}
 	return server.NewAPI(cfg)
+}
+
+// effective is the configuration with what the runtime has the last word about.
+func (a *Agent) effective() *kubeletv1beta1.KubeletConfiguration {
+	out := shown(&a.cfg.Kubelet)
+	if n := a.now().node; n != nil && n.conn.driver != "" {
+		out.CgroupDriver = n.conn.driver
+	}
+	return out
 }
 
 // shown is the configuration without what is often secret.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -113,12 +114,15 @@ func newNode(ctx context.Context, g *ground, conn *Connection) (_ *node, err err
 	}
 
 	// What each pod holds on the node.
-	if n.held, err = g.newHeld(ctx, n.named); err != nil {
+	if n.cgroups, err = g.newCgroups(ctx); err != nil {
+		return nil, err
+	}
+	if n.held, err = g.newHeld(ctx, n.cgroups, n.named); err != nil {
 		return nil, err
 	}
 
 	// What acts on pods.
-	if n.syncer, err = g.newSyncer(n.health, n.images, n.held, n.named); err != nil {
+	if n.syncer, err = g.newSyncer(n.health, n.images, n.cgroups, n.held, n.named); err != nil {
 		return nil, err
 	}
 	n.statuses, n.probes = n.syncer.Statuses(), n.syncer.Probes()
@@ -232,7 +236,7 @@ type held struct {
 	stages  *stages.List
 }
 
-func (g *ground) newHeld(ctx context.Context, from named) (h held, err error) {
+func (g *ground) newHeld(ctx context.Context, cgroups *podCgroups, from named) (h held, err error) {
 	folders, err := podfolder.New(podfolder.Config{Root: g.folders.pods()})
 	if err != nil {
 		return h, err
@@ -247,16 +251,17 @@ func (g *ground) newHeld(ctx context.Context, from named) (h held, err error) {
 	if err != nil {
 		return h, err
 	}
-	h.stages, err = stages.New(stages.Config{Stages: []stages.Entry{
+	h.stages, err = stages.New(stages.Config{Stages: slices.Concat([]stages.Entry{
 		{Name: "folder", Release: stages.Gone, Stage: folders},
 		{Name: "users", Release: stages.Stopped, Stage: h.users.Stage()},
+	}, cgroups.entries(), []stages.Entry{
 		{Name: "volumes", Release: stages.Stopped, Stage: h.volumes.manager},
 		{Name: "logs", Release: stages.Gone, Stage: logs},
-	}})
+	})})
 	return h, err
 }
 
-func (g *ground) newSyncer(health health, images *images.Manager, held held, from named) (*podsyncer.Syncer, error) {
+func (g *ground) newSyncer(health health, images *images.Manager, cgroups *podCgroups, held held, from named) (*podsyncer.Syncer, error) {
 	addresses := addresses{look: nodeIPs}
 	observer, err := observe.New(observe.Config{Runtime: g.conn.Runtime, RuntimeName: g.conn.Name, NodeIPs: addresses.get, Logger: g.cfg.Logger})
 	if err != nil {
@@ -291,6 +296,8 @@ func (g *ground) newSyncer(health health, images *images.Manager, held held, fro
 			RuntimeHandler: g.runtimeHandler(),
 			Hooks:          runner,
 			Actuated:       actuated,
+			CgroupParent:   cgroups.parent(),
+			PodCgroups:     cgroups.resizes(),
 			Node:           describeNode(g.cfg.Config),
 			DNS:            dns(&g.cfg.Kubelet),
 		},

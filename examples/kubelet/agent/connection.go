@@ -18,6 +18,9 @@ type Connection struct {
 	Name, Version string
 	// Close ends the connection and joins what belongs to it. Required.
 	Close func() error
+	// driver is who makes cgroups. hasNoDriver: the runtime cannot be asked.
+	driver      string
+	hasNoDriver bool
 }
 
 // Connector connects to a runtime. It is called until it succeeds; its errors
@@ -70,6 +73,11 @@ func (a *Agent) connect(ctx context.Context, g *ground) *Connection {
 	last := ""
 	for pause := connectPauseMin; ; pause = min(2*pause, connectPauseMax) {
 		conn, err := a.cfg.Connect(ctx)
+		if err == nil {
+			if err = a.askDriver(ctx, conn); err != nil {
+				err = errors.Join(err, conn.Close())
+			}
+		}
 		if err == nil {
 			a.log.Info("connected to the container runtime", "runtime", conn.Name)
 			return conn

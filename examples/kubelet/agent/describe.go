@@ -20,7 +20,7 @@ import (
 	"github.com/podwright/podwright/examples/kubelet/selinux"
 )
 
-const cgroups = "/sys/fs/cgroup"
+const cgroupMount = "/sys/fs/cgroup"
 
 // describeNode looks at the node as far as containers depend on it, and adds what
 // the configuration says of them. What cannot be read keeps its zero value, which is
@@ -38,8 +38,8 @@ func describeNode(cfg config.Config) pods.Node {
 
 			v1.ResourceEphemeralStorage: *resource.NewQuantity(diskSize(root), resource.BinarySI),
 		},
-		CgroupV2:       exists(filepath.Join(cgroups, "cgroup.controllers")),
-		SwapController: swapController(cgroups),
+		CgroupV2:       exists(filepath.Join(cgroupMount, "cgroup.controllers")),
+		SwapController: swapController(cgroupMount),
 		LimitedSwap:    k.MemorySwap.SwapBehavior == config.LimitedSwap,
 		SwapCapacity:   meminfo("/proc/meminfo", "SwapTotal:"),
 		HugePageSizes:  hugePageSizes("/sys/kernel/mm/hugepages"),

@@ -28,6 +28,7 @@ type node struct {
 	images  *images.Manager
 	rotator *logs.Rotator
 	logs    *logs.Reader
+	cgroups *podCgroups
 	held
 
 	syncer   *podsyncer.Syncer
@@ -51,7 +52,7 @@ func (n *node) run(ctx context.Context) error {
 		defer stop()
 		ended <- run.All(asked, n.volumes.run, n.followObjects)
 	}()
-	err := n.syncer.RunWith(acting, n.workers.Run, n.loop.Run, n.health.Run, n.rotator.Run, n.imageGC.Run)
+	err := n.syncer.RunWith(acting, n.workers.Run, n.loop.Run, n.health.Run, n.rotator.Run, n.imageGC.Run, n.keepCgroups)
 	end()
 	return errors.Join(err, <-ended)
 }

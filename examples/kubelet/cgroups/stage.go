@@ -172,7 +172,7 @@ func (s *Stage) Leftovers(context.Context) ([]types.UID, error) {
 
 // Update says which pods there are that are not over, all of them, so that their classes
 // weigh what they ask for. Until it was called once, classes keep the weight they have.
-// It is called now and then: what has failed is tried again.
+// What has failed is tried again.
 func (s *Stage) Update(ctx context.Context, pods []*v1.Pod) error {
 	s.mu.Lock()
 	s.listed = true
@@ -183,6 +183,11 @@ func (s *Stage) Update(ctx context.Context, pods []*v1.Pod) error {
 	s.given = all
 	s.mu.Unlock()
 	return s.weigh(ctx)
+}
+
+// Refresh is Setup and Update: it is called now and then.
+func (s *Stage) Refresh(ctx context.Context, pods []*v1.Pod) error {
+	return errors.Join(s.Setup(ctx), s.Update(ctx, pods))
 }
 
 // weigh gives the class of Burstable pods its weight, if that has changed. While another

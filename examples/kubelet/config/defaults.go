@@ -56,6 +56,10 @@ func SetDefaults(k *kubeletv1beta1.KubeletConfiguration) {
 	setProcess(k)
 
 	setNil(&k.ResolverConfig, "/etc/resolv.conf")
+	setNil(&k.CgroupsPerQOS, true)
+	set(&k.CgroupDriver, "cgroupfs")
+	setNil(&k.FailCgroupV1, true)
+	setNil(&k.PodPidsLimit, -1)
 	setNil(&k.CPUCFSQuota, true)
 	setNil(&k.CPUCFSQuotaPeriod, metav1.Duration{Duration: 100 * time.Millisecond})
 	setNil(&k.SeccompDefault, false)

@@ -73,7 +73,7 @@ func refusals() (out []option) {
 var lacking = map[string]string{
 	"maxPods": "admission by resources is not built yet", "podsPerCore": "admission by resources is not built yet",
 	"eviction": noEviction, "mergeDefaultEvictionSettings": noEviction, "kernelMemcg": noEviction, "localStorageCapacity": noEviction,
-	"cgroup": noCgroups, "enforceNodeAllocatable": noCgroups, "failCgroupV1": noCgroups, "podPidsLimit": noCgroups, "systemReserved": noCgroups,
+	"enforceNodeAllocatable": noCgroups, "systemReserved": noCgroups,
 	"kubeReserved": noCgroups, "reservedSystemCPUs": noCgroups, "qosReserved": noCgroups, "kubeletCgroups": noCgroups, "systemCgroups": noCgroups,
 	"memoryThrottlingFactor": noCgroups, "enforceKubeReserved": noCgroups, "enforceSystemReserved": noCgroups,
 	"cpuManager": noManagers, "memoryManager": noManagers, "topologyManager": noManagers, "reservedMemory": noManagers,
@@ -95,7 +95,7 @@ var lacking = map[string]string{
 
 const (
 	noEviction = "eviction is not built yet"
-	noCgroups  = "cgroups of pods and classes are not built yet"
+	noCgroups  = "limits of all pods together are not built yet"
 	noManagers = "managers of CPUs, memory and topology are not built yet"
 )
 

@@ -157,6 +157,8 @@ func (p *problems) containers(k *kubeletv1beta1.KubeletConfiguration) {
 	backoff, quota := k.CrashLoopBackOff.MaxContainerRestartPeriod.Duration, k.CPUCFSQuotaPeriod.Duration
 	p.refuse(backoff < time.Second || backoff > 5*time.Minute, "crashLoopBackOff.maxContainerRestartPeriod: %s is not within 1s and 300s", backoff)
 	p.refuse(quota < time.Millisecond || quota > time.Second, "cpuCFSQuotaPeriod: %s is not within 1ms and 1s", quota)
+	p.refuse(k.CgroupDriver != cri.CgroupDriverCgroupfs && k.CgroupDriver != cri.CgroupDriverSystemd, "cgroupDriver: %q is neither %s nor %s", k.CgroupDriver, cri.CgroupDriverCgroupfs, cri.CgroupDriverSystemd)
+	p.refuse(k.CgroupRoot != "" && (!filepath.IsAbs(k.CgroupRoot) || filepath.Clean(k.CgroupRoot) != k.CgroupRoot), "cgroupRoot: %q is not an absolute, clean path", k.CgroupRoot)
 	for _, server := range k.ClusterDNS {
 		p.refuse(net.ParseIP(server) == nil, "clusterDNS: %q is not an IP address", server)
 	}

@@ -90,6 +90,9 @@ func newKubelet(t testing.TB, o options) *kubelet {
 	k.args = append(k.args, "--config="+file, "--container-runtime-endpoint="+o.endpoint,
 		"--pod-manifest-path="+k.manifests, "--hostname-override="+o.node,
 		fmt.Sprintf("--read-only-port=%d", port), "--healthz-port=0", "--v=4")
+	if o.endpoint != "embedded" {
+		k.args = append(k.args, "--fail-cgroupv1=false", "--cgroup-root=/podwright-"+o.node)
+	}
 	t.Cleanup(func() {
 		k.kill(t)
 		k.tellLog(t)

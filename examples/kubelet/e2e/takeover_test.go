@@ -38,13 +38,13 @@ type upstream struct {
 	settings map[string][]byte // of the kernel, which it changes
 }
 
-// newUpstream prepares an upstream kubelet, which is killed when the test ends. With
-// cgroups it has one for each pod, and ends pods that have none.
-func newUpstream(t *testing.T, s *scene, bin string, cgroups bool) *upstream {
+// newUpstream prepares an upstream kubelet, which is killed when the test ends. It ends
+// pods that are in no cgroup of their own.
+func newUpstream(t *testing.T, s *scene, bin string) *upstream {
 	t.Helper()
 	u := &upstream{
 		bin: bin, output: filepath.Join(s.dir, "upstream.log"),
-		root: s.root, cgroups: makeCgroups(t, "takeover-"+s.node), settings: kernelSettings(t),
+		root: s.root, cgroups: makeCgroups(t, "podwright-"+s.node), settings: kernelSettings(t),
 	}
 	t.Cleanup(func() { u.end(t, syscall.SIGKILL) })
 	nothing := map[string]string{}
@@ -54,14 +54,11 @@ func newUpstream(t *testing.T, s *scene, bin string, cgroups bool) *upstream {
 	config := map[string]any{
 		"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",
 		"containerRuntimeEndpoint": s.endpoint, "staticPodPath": s.manifests, "podLogsDir": s.logs, "fileCheckFrequency": "1s",
-		"failCgroupV1": false, "cgroupDriver": "cgroupfs", "cgroupRoot": "/takeover-" + s.node,
+		"failCgroupV1": false, "cgroupDriver": "cgroupfs", "cgroupRoot": "/podwright-" + s.node,
 		"address": "127.0.0.1", "port": freePort(t), "healthzPort": 0,
 		"authentication":         map[string]any{"anonymous": map[string]any{"enabled": true}, "webhook": map[string]any{"enabled": false}},
 		"authorization":          map[string]any{"mode": "AlwaysAllow"},
 		"makeIPTablesUtilChains": false, "failSwapOn": false, "evictionHard": nothing,
-	}
-	if !cgroups {
-		config["cgroupsPerQOS"], config["enforceNodeAllocatable"], config["cgroupRoot"] = false, []string{}, ""
 	}
 	text, err := json.Marshal(config)
 	require.NoError(t, err)
@@ -206,7 +203,7 @@ func takeoverPods(s *scene) map[string]*v1.Pod {
 }
 
 // besideUpstream runs a test on each runtime with both kubelets.
-func besideUpstream(t *testing.T, cgroups bool, test func(t *testing.T, s *scene, u *upstream)) {
+func besideUpstream(t *testing.T, test func(t *testing.T, s *scene, u *upstream)) {
 	t.Helper()
 	bin := os.Getenv(upstreamVariable)
 	if bin == "" {
@@ -223,7 +220,7 @@ func besideUpstream(t *testing.T, cgroups bool, test func(t *testing.T, s *scene
 				}
 			})
 			s := newScene(t, rt, images, options{endpoint: rt.Endpoint})
-			u = newUpstream(t, s, bin, cgroups)
+			u = newUpstream(t, s, bin)
 			test(t, s, u)
 		})
 	}
@@ -254,7 +251,7 @@ func allRun(t *testing.T, s *scene) (same func() error) {
 // C50: static pods of the upstream kubelet, taken over while they run, and back: no
 // container is started again, and what dies counts on.
 func TestTakesOverFromUpstream(t *testing.T) {
-	besideUpstream(t, true, func(t *testing.T, s *scene, u *upstream) {
+	besideUpstream(t, func(t *testing.T, s *scene, u *upstream) {
 		pods := takeoverPods(s)
 		for name, pod := range pods {
 			s.place(t, name+".yaml", pod)
@@ -304,10 +301,9 @@ func (s *scene) restarted(t *testing.T, name string) {
 	require.Len(t, logs, 2, "the log of the first is kept: %v", logs)
 }
 
-// C50, the other way round: pods of ours, taken over by an upstream kubelet without
-// cgroups for pods. With them it starts pods that have none again.
+// C50, the other way round: pods of ours, taken over by an upstream kubelet.
 func TestUpstreamTakesOver(t *testing.T) {
-	besideUpstream(t, false, func(t *testing.T, s *scene, u *upstream) {
+	besideUpstream(t, func(t *testing.T, s *scene, u *upstream) {
 		for name, pod := range takeoverPods(s) {
 			s.place(t, name+".yaml", pod)
 		}

@@ -150,7 +150,7 @@ func TestKubeconfigsThatCannotBeUsed(t *testing.T) {
 			require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 			config := filepath.Join(dir, "config.yaml")
 			require.NoError(t, os.WriteFile(config, []byte("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\npodLogsDir: "+dir+"/logs\n"), 0o600))
-			out, err := exec.Command(kubeletPath(t), "--config="+config, "--root-dir="+dir+"/root", "--healthz-port=0", "--hostname-override=nobody",
+			out, err := exec.Command(kubeletPath(t), "--config="+config, "--root-dir="+dir+"/root", "--healthz-port=0", "--hostname-override=nobody", "--fail-cgroupv1=false",
 				"--container-runtime-endpoint=unix://"+dir+"/none.sock", "--kubeconfig="+file).CombinedOutput()
 			var exit *exec.ExitError
 			require.ErrorAs(t, err, &exit)

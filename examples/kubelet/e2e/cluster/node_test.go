@@ -90,7 +90,7 @@ func (n *node) prepare(t *testing.T, rt tb.Runtime, flags []string) {
 	require.NoError(t, os.WriteFile(config, []byte("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\npodLogsDir: "+n.dir+"/logs\n"), 0o600))
 	n.args = append([]string{
 		"--config=" + config, "--root-dir=" + n.root, "--container-runtime-endpoint=" + rt.Endpoint, "--pod-manifest-path=" + n.manifests,
-		"--hostname-override=" + n.name, "--healthz-port=0", "--v=4", "--port=" + freePort(t), "--client-ca-file=" + n.CA, "--kubeconfig=" + n.NodeKubeconfig(t, n.name, 0),
+		"--hostname-override=" + n.name, "--healthz-port=0", "--v=4", "--fail-cgroupv1=false", "--cgroup-root=/podwright-" + n.name, "--port=" + freePort(t), "--client-ca-file=" + n.CA, "--kubeconfig=" + n.NodeKubeconfig(t, n.name, 0),
 	}, flags...)
 	n.namespace = n.name
 	n.do(t, "create", "namespace", n.namespace)

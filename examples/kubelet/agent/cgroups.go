@@ -1,0 +1,137 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
+
+	"github.com/podwright/podwright/cri"
+	"github.com/podwright/podwright/cri/cgroups"
+	"github.com/podwright/podwright/cri/pods/resize"
+	kernel "github.com/podwright/podwright/examples/kubelet/cgroups"
+	"github.com/podwright/podwright/internal/run"
+	"github.com/podwright/podwright/podworkers/stages"
+)
+
+// podCgroups are the cgroups of pods; nil if pods have none of their own.
+type podCgroups struct {
+	*kernel.Stage
+	tree *cgroups.Tree
+}
+
+// hasCgroups tells whether pods get cgroups.
+func (c *Config) hasCgroups() bool { return c.Cgroups != nil && *c.Kubelet.CgroupsPerQOS }
+
+// newCgroups finds the machine's cgroups and makes those of all pods and of classes. What
+// fails here keeps the agent from beginning.
+func (g *ground) newCgroups(ctx context.Context) (*podCgroups, error) {
+	if !g.cfg.hasCgroups() {
+		return nil, nil
+	}
+	driver := cgroups.Driver(g.conn.driver)
+	host, err := g.cfg.Cgroups(driver)
+	if err != nil {
+		return nil, err
+	}
+	tree, err := cgroups.NewTree(driver, g.cfg.Kubelet.CgroupRoot)
+	if err != nil {
+		return nil, fmt.Errorf("cgroupRoot: %w", err)
+	}
+	stage, err := kernel.New(kernel.Config{Kernel: host, Tree: tree, Values: cgroupValues(&g.cfg.Kubelet, host.HugePageSizes()), Ours: g.isOurs})
+	if err != nil {
+		return nil, err
+	}
+	if err := stage.Setup(ctx); err != nil {
+		return nil, err
+	}
+	if host.Version() == cgroups.V1 {
+		g.event(nodeReference(g.cfg.Flags.NodeName), v1.EventTypeWarning, "CgroupV1", "this host has cgroup v1, which Kubernetes will not support for much longer (failCgroupV1)")
+	}
+	return &podCgroups{stage, tree}, nil
+}
+
+// isOurs tells whether a pod has a folder here. Other agents on the machine have theirs.
+func (g *ground) isOurs(uid types.UID) bool {
+	_, err := os.Stat(g.folders.pod(uid))
+	return err == nil
+}
+
+// cgroupValues are what holds for all pods of the node.
+func cgroupValues(k *kubeletv1beta1.KubeletConfiguration, hugePages []string) cgroups.Config {
+	return cgroups.Config{Period: k.CPUCFSQuotaPeriod.Duration, NoQuota: !*k.CPUCFSQuota, PodPids: *k.PodPidsLimit, HugePageSizes: hugePages}
+}
+
+// entries are the stage of pods' lives, if there is one. Volumes are released before it,
+// so that nothing is killed that writes to them.
+func (c *podCgroups) entries() []stages.Entry {
+	if c == nil {
+		return nil
+	}
+	return []stages.Entry{{Name: "cgroup", Release: stages.Stopped, Stage: c.Stage}}
+}
+
+// parent is pods.Config.CgroupParent, resizes its PodCgroups.
+func (c *podCgroups) parent() func(*v1.Pod) string {
+	if c == nil {
+		return nil
+	}
+	return c.Parent
+}
+
+func (c *podCgroups) resizes() resize.Cgroups {
+	if c == nil {
+		return nil
+	}
+	return c.Stage
+}
+
+// cgroupsPeriod is how often classes get the weight of their pods, and what somebody has
+// removed is made again. Pods that come and go have that done for their class, too.
+const cgroupsPeriod = time.Minute
+
+// keepCgroups does so until ctx ends. It begins when all pods are known.
+func (n *node) keepCgroups(ctx context.Context) error {
+	if n.cgroups == nil {
+		<-ctx.Done()
+		return nil
+	}
+	for pause := time.Second; run.Sleep(ctx, pause); {
+		if !n.merger.Ready() {
+			continue
+		}
+		pause = cgroupsPeriod
+		var pods []*v1.Pod
+		for _, pod := range n.current() {
+			pods = append(pods, pod)
+		}
+		if err := n.cgroups.Refresh(ctx, pods); err != nil && ctx.Err() == nil {
+			n.cfg.Logger.Warn("cgroups of classes are not as they should be; trying again", "err", err)
+		}
+	}
+	return nil
+}
+
+// askDriver finds out who makes cgroups, for which the runtime has the last word.
+func (a *Agent) askDriver(ctx context.Context, conn *Connection) error {
+	if !a.cfg.hasCgroups() {
+		return nil
+	}
+	configured := a.cfg.Kubelet.CgroupDriver
+	driver, supported, err := cri.CgroupDriver(ctx, conn.Runtime, configured)
+	if err != nil {
+		return err
+	}
+	conn.driver, conn.hasNoDriver = driver, !supported
+	switch {
+	case !supported:
+		a.log.Warn("the runtime does not say which cgroup driver it has; the configured one is used", "driver", driver)
+	case driver != configured:
+		a.log.Warn("cgroupDriver is not the runtime's, which is used", "configured", configured, "runtime", driver)
+	}
+	return nil
+}
