@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -20,8 +21,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	driver "github.com/podwright/podwright/cri/cgroups"
 	"github.com/podwright/podwright/cri/fake"
 	"github.com/podwright/podwright/examples/kubelet/apiserver/apitest"
+	"github.com/podwright/podwright/examples/kubelet/cgroups"
 	"github.com/podwright/podwright/examples/kubelet/config"
 	"github.com/podwright/podwright/examples/kubelet/csi"
 	"github.com/podwright/podwright/internal/testagent"
@@ -35,6 +38,9 @@ type world struct {
 	runtime *fake.Runtime
 	// calls is the runtime as agents have it.
 	calls *testagent.Runtime
+
+	// cgroups are the machine's.
+	cgroups *cgroups.Memory
 
 	desired []*v1.Pod
 	// log, if not nil, takes what agents log.
@@ -54,7 +60,7 @@ func inWorld(t *testing.T, cfg fake.Config, test func(*world)) {
 		cfg.AnyImage = true
 		rt, err := fake.New(cfg)
 		require.NoError(t, err)
-		w := &world{t: t, dir: dir, runtime: rt, calls: testagent.NewRuntime(rt)}
+		w := &world{t: t, dir: dir, runtime: rt, calls: testagent.NewRuntime(rt), cgroups: &cgroups.Memory{}}
 		defer func() {
 			if w.stop != nil {
 				w.stop()
@@ -84,6 +90,7 @@ func (w *world) start() {
 	require.NoError(w.t, f.prepare())
 	cfg := configOf(w.dir, func(context.Context) (*Connection, error) { return nil, errors.New("unused") })
 	cfg.Flags.ContainerLogsDir = w.links()
+	cfg.Cgroups = func(driver.Driver) (cgroups.Kernel, error) { return w.cgroups, nil }
 	if cfg.Logger = w.log; w.log == nil && testing.Verbose() {
 		cfg.Logger = slog.New(slog.NewTextHandler(w.t.Output(), nil))
 	}
@@ -97,7 +104,7 @@ func (w *world) start() {
 	g, err := newGround(cfg, f, func() state { return *come.Load() })
 	require.NoError(w.t, err)
 	g.watchDrivers = csi.NoWatch
-	n, err := newNode(w.t.Context(), g, &Connection{Runtime: w.calls, Images: w.runtime, Name: "fake", Version: "1"})
+	n, err := newNode(w.t.Context(), g, &Connection{Runtime: w.calls, Images: w.runtime, Name: "fake", Version: "1", driver: "cgroupfs"})
 	require.NoError(w.t, err)
 	w.agent = n
 	come.Store(&state{ground: g, node: n})
@@ -112,6 +119,11 @@ func (w *world) start() {
 		require.NoError(w.t, <-done)
 		w.stop = nil
 	}
+}
+
+// podCgroups are the paths of the cgroups of pods.
+func (w *world) podCgroups() []string {
+	return slices.DeleteFunc(w.cgroups.Paths(), func(path string) bool { return !strings.Contains(path, "/pod") })
 }
 
 // set replaces what is desired.
@@ -163,6 +175,7 @@ func (w *world) requireNothingLeft() {
 		}
 		require.Empty(w.t, entries, dir)
 	}
+	require.Empty(w.t, w.podCgroups(), "cgroups")
 	require.Empty(w.t, w.agent.statuses.Pods(), "statuses")
 	require.Empty(w.t, w.agent.syncer.Remembered(), "pods in memory")
 }

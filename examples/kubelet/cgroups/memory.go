@@ -136,3 +136,10 @@ func (m *Memory) Get(path string) (cgroups.Values, bool) {
 	v, ok := m.groups[path]
 	return v, ok
 }
+
+// Paths are those of all cgroups, in cgroupfs's words and in order.
+func (m *Memory) Paths() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Sorted(maps.Keys(m.groups))
+}

@@ -38,7 +38,7 @@ type Stage struct {
 	// listed tells that given has had all pods of the node once: before, the weight of a
 	// class is not known and stays as the last agent has left it.
 	listed bool
-	// burstable is the weight that the class has; zero if that is not known.
+	// burstable is the weight that the class was given; zero if it is to be given anew.
 	burstable uint64
 	// weighing tells that a call is about to give it.
 	weighing bool
@@ -74,8 +74,8 @@ func (s *Stage) Setup(ctx context.Context) error {
 	}
 	for _, class := range cgroups.Classes() {
 		values := cgroups.ForClass(s.cfg.Values, class, nil)
-		if there, err := s.cfg.Kernel.IsComplete(s.cfg.Tree.Class(class)); err == nil && there {
-			values.Shares = 0 // pods may run in it
+		if there, err := s.cfg.Kernel.IsComplete(s.cfg.Tree.Class(class)); class == v1.PodQOSBurstable && err == nil && there {
+			values.Shares = 0 // pods may run in it: Update knows
 		}
 		if err := s.cfg.Kernel.Set(ctx, s.cfg.Tree.Class(class), values); err != nil {
 			return fmt.Errorf("cgroups: of %s pods: %w", class, err)
@@ -175,7 +175,7 @@ func (s *Stage) Leftovers(context.Context) ([]types.UID, error) {
 // What has failed is tried again.
 func (s *Stage) Update(ctx context.Context, pods []*v1.Pod) error {
 	s.mu.Lock()
-	s.listed = true
+	s.listed, s.burstable = true, 0 // whatever it has, it gets its weight
 	all := make(map[types.UID]given, len(pods))
 	for _, pod := range pods {
 		all[pod.UID] = given{pod: pod, values: s.given[pod.UID].values}

@@ -80,8 +80,18 @@ func (s *scene) leaveNothing(t testing.TB) {
 		if err != nil {
 			return err
 		}
-		return errors.Join(w.empty(), emptyFolder(s.root+"/pods"), emptyFolder(s.logs), s.noLinks(""))
+		return errors.Join(w.empty(), emptyFolder(s.root+"/pods"), emptyFolder(s.logs), s.noLinks(""), s.noCgroups())
 	})
+	s.kill(t)
+	tb.RemoveCgroups(t, "/podwright-"+s.node)
+}
+
+// noCgroups tells whether pods have some.
+func (s *scene) noCgroups() error {
+	if left := tb.PodCgroups("/podwright-" + s.node); len(left) > 0 {
+		return fmt.Errorf("cgroups %v", left)
+	}
+	return nil
 }
 
 func emptyFolder(path string) error {

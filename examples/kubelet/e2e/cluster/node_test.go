@@ -130,9 +130,10 @@ func (n *node) leave(t *testing.T) {
 	n.until(t, "nothing of the pods is left", func() error {
 		n.unstick(t)
 		left, err := filepath.Glob(n.root + "/pods/*")
-		return errors.Join(err, n.empty(), some("folders", left))
+		return errors.Join(err, n.empty(), some("folders", left), some("cgroups", tb.PodCgroups("/podwright-"+n.name)))
 	})
 	n.kill(t)
+	tb.RemoveCgroups(t, "/podwright-"+n.name)
 	n.do(t, "delete", "node", n.name)
 	if t.Failed() {
 		data, _ := os.ReadFile(n.output)

@@ -1,0 +1,217 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	driver "github.com/podwright/podwright/cri/cgroups"
+	"github.com/podwright/podwright/cri/fake"
+	"github.com/podwright/podwright/examples/kubelet/cgroups"
+)
+
+func withCPU(pod *v1.Pod, milli int64) *v1.Pod {
+	out := pod.DeepCopy()
+	list := v1.ResourceList{v1.ResourceCPU: *resource.NewMilliQuantity(milli, resource.DecimalSI)}
+	out.Spec.Containers[0].Resources = v1.ResourceRequirements{Requests: list, Limits: list}
+	return out
+}
+
+// A pod has a cgroup while it runs, with its values, and its class weighs what its pods ask for.
+func TestPodCgroups(t *testing.T) {
+	inWorld(t, fake.Config{}, func(w *world) {
+		pod := withCPU(podOf("1", v1.RestartPolicyAlways, "a"), 250)
+		w.set(pod, podOf("2", v1.RestartPolicyAlways, "b"))
+		w.start()
+		w.sleep(3 * time.Second)
+		require.Equal(t, []string{"/kubepods/besteffort/pod2", "/kubepods/burstable/pod1"}, w.podCgroups())
+		v, _ := w.cgroups.Get("/kubepods/burstable/pod1")
+		require.EqualValues(t, 25_000, v.Quota)
+		class, _ := w.cgroups.Get("/kubepods/burstable")
+		require.EqualValues(t, 256, class.Shares)
+
+		// What somebody removes comes back: of classes within a minute.
+		require.NoError(t, w.cgroups.Remove(w.t.Context(), driver.Name{"kubepods", "besteffort"}))
+		w.sleep(time.Minute)
+		v, ok := w.cgroups.Get("/kubepods/besteffort")
+		require.True(t, ok)
+		require.EqualValues(t, 2, v.Shares)
+
+		w.set(withCPU(pod, 500))
+		w.sleep(5 * time.Second)
+		v, _ = w.cgroups.Get("/kubepods/burstable/pod1")
+		require.EqualValues(t, 50_000, v.Quota, "resized in place")
+		require.Equal(t, []uint32{0}, w.running()["a"])
+		require.Equal(t, []string{"/kubepods/burstable/pod1"}, w.podCgroups())
+		w.set()
+		w.sleep(10 * time.Second)
+		w.requireNothingLeft()
+	})
+}
+
+// What a killed agent has left, with or without its pods' containers, goes; the cgroups of
+// another agent's pods stay.
+func TestCgroupsAfterACrash(t *testing.T) {
+	inWorld(t, fake.Config{}, func(w *world) {
+		theirs := driver.Name{"kubepods", "podtheirs"}
+		require.NoError(t, w.cgroups.Set(w.t.Context(), theirs, driver.Values{}))
+		w.set(podOf("1", v1.RestartPolicyAlways, "a"), podOf("2", v1.RestartPolicyAlways, "b"))
+		w.start()
+		w.sleep(3 * time.Second)
+		w.crash()
+		for _, sandbox := range w.sandboxes() {
+			if sandbox.Metadata.Uid == "2" {
+				require.NoError(t, w.runtime.StopPodSandbox(w.t.Context(), sandbox.Id))
+				require.NoError(t, w.runtime.RemovePodSandbox(w.t.Context(), sandbox.Id))
+			}
+		}
+		w.set()
+		w.start()
+		w.sleep(30 * time.Second)
+		require.Equal(t, []string{"/kubepods/podtheirs"}, w.podCgroups())
+		require.NoError(t, w.cgroups.Remove(w.t.Context(), theirs))
+		w.requireNothingLeft()
+	})
+}
+
+// A cgroup that cannot be made is its pod's trouble only.
+func TestCgroupThatCannotBeMade(t *testing.T) {
+	inWorld(t, fake.Config{}, func(w *world) {
+		var mended atomic.Bool
+		w.cgroups.Fail = func(path, what string) error {
+			if !mended.Load() && path == "/kubepods/besteffort/pod1" && what == "set" {
+				return errors.New("read-only file system")
+			}
+			return nil
+		}
+		w.set(podOf("1", v1.RestartPolicyAlways, "a"), podOf("2", v1.RestartPolicyAlways, "b"))
+		w.start()
+		w.sleep(3 * time.Second)
+		require.Equal(t, map[string][]uint32{"b": {0}}, w.running())
+		report, err := w.agent.statuses.Get("1"), w.agent.workers.State("1").LastError
+		require.ErrorContains(t, err, "cgroups: /kubepods/besteffort/pod1: read-only file system", "%v", report)
+		mended.Store(true)
+		w.sleep(time.Minute)
+		require.Equal(t, map[string][]uint32{"a": {0}, "b": {0}}, w.running())
+	})
+}
+
+// questioned is a runtime that is asked for its driver.
+type questioned struct {
+	*fake.Runtime
+	mu     sync.Mutex
+	calls  int
+	answer func(call int) (*runtimeapi.RuntimeConfigResponse, error)
+}
+
+func (a *questioned) RuntimeConfig(context.Context) (*runtimeapi.RuntimeConfigResponse, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.calls++
+	return a.answer(a.calls)
+}
+
+// The runtime has the last word about the driver (A9), is asked once (A12), and one that
+// does not know the question leaves it to the configuration (A10). One that does not answer
+// counts as one that cannot be reached: nothing is done to pods, and it is asked again (A11).
+func TestDriver(t *testing.T) {
+	says := func(d runtimeapi.CgroupDriver) (*runtimeapi.RuntimeConfigResponse, error) {
+		return &runtimeapi.RuntimeConfigResponse{Linux: &runtimeapi.LinuxRuntimeConfiguration{CgroupDriver: d}}, nil
+	}
+	for name, c := range map[string]struct {
+		answer func(call int) (*runtimeapi.RuntimeConfigResponse, error)
+		calls  int
+		waits  time.Duration
+		want   driver.Driver
+	}{
+		"systemd": {func(int) (*runtimeapi.RuntimeConfigResponse, error) { return says(runtimeapi.CgroupDriver_SYSTEMD) }, 1, 0, driver.Systemd},
+		"lacking": {func(int) (*runtimeapi.RuntimeConfigResponse, error) {
+			return nil, status.Error(codes.Unimplemented, "unknown method")
+		}, 1, 0, driver.Cgroupfs},
+		"not for 6 s": {func(call int) (*runtimeapi.RuntimeConfigResponse, error) {
+			if call <= 3 {
+				return nil, status.Error(codes.Unavailable, "busy")
+			}
+			return says(runtimeapi.CgroupDriver_CGROUPFS)
+		}, 4, 4100 * time.Millisecond, driver.Cgroupfs},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			synctest.Test(t, func(t *testing.T) {
+				rt, err := fake.New(fake.Config{AnyImage: true})
+				require.NoError(t, err)
+				runtime := &questioned{Runtime: rt, answer: c.answer}
+				closed := 0
+				cfg := configOf(dir, func(context.Context) (*Connection, error) {
+					return &Connection{Runtime: runtime, Images: rt, Name: "fake", Close: func() error { closed++; return nil }}, nil
+				})
+				cfg.Kubelet.CgroupsPerQOS = new(true)
+				cfg.Cgroups = func(driver.Driver) (cgroups.Kernel, error) { return &cgroups.Memory{}, nil }
+				a, err := New(cfg)
+				require.NoError(t, err)
+				begin := time.Now()
+				conn := a.connect(t.Context(), groundOf(t, a))
+				require.Equal(t, c.waits, time.Since(begin))
+				require.Equal(t, c.calls, runtime.calls)
+				require.Equal(t, string(c.want), conn.driver)
+				require.Equal(t, name == "lacking", conn.hasNoDriver)
+				require.Equal(t, (c.calls-1)/3, closed, "a connection that is of no use")
+				a.set(state{node: &node{ground: &ground{conn: conn}}})
+				require.Equal(t, string(c.want), a.effective().CgroupDriver)
+				require.Equal(t, "cgroupfs", a.cfg.Kubelet.CgroupDriver)
+				require.NoError(t, rt.Close())
+			})
+		})
+	}
+}
+
+// groundOf is what an agent stands on, with nothing to run.
+func groundOf(t *testing.T, a *Agent) *ground {
+	require.NoError(t, a.folders.prepare())
+	g, err := newGround(a.cfg, a.folders, a.now)
+	require.NoError(t, err)
+	g.watchDrivers = nil
+	return g
+}
+
+// Without cgroups nobody is asked for a driver; with them, a root that the driver cannot
+// name is an error.
+func TestNoCgroups(t *testing.T) {
+	cfg := configOf(filepath.Join(t.TempDir()), func(context.Context) (*Connection, error) { return nil, errors.New("unused") })
+	a, err := New(cfg)
+	require.NoError(t, err)
+	conn := &Connection{}
+	require.NoError(t, a.askDriver(t.Context(), conn))
+	require.Empty(t, conn.driver)
+	g := &ground{cfg: a.cfg, conn: conn}
+	none, err := g.newCgroups(t.Context())
+	require.NoError(t, err)
+	require.Nil(t, none)
+	require.Empty(t, none.entries())
+	require.Nil(t, none.parent())
+	require.Nil(t, none.resizes())
+
+	g.cfg.Cgroups = func(driver.Driver) (cgroups.Kernel, error) { return &cgroups.Memory{}, nil }
+	g.cfg.Kubelet.CgroupRoot, conn.driver = "/a_b", "systemd"
+	_, err = g.newCgroups(t.Context())
+	require.ErrorContains(t, err, "cgroupRoot: cgroups: root \"/a_b\"")
+	g.cfg.Cgroups = func(driver.Driver) (cgroups.Kernel, error) { return nil, errors.New("no controller") }
+	_, err = g.newCgroups(t.Context())
+	require.ErrorContains(t, err, "no controller")
+	g.cfg.Kubelet.CgroupsPerQOS = new(false)
+	none, err = g.newCgroups(t.Context())
+	require.NoError(t, err)
+	require.Nil(t, none)
+}
