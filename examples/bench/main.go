@@ -7,6 +7,7 @@
 //	go run ./examples/testbed -- go run ./examples/bench -stop 50
 //	go run ./examples/testbed -controlplane -- go run ./examples/bench -stop 50 -upstream
 //	go run ./examples/testbed -- go run ./examples/bench -volumes
+//	go run ./examples/testbed -- go run ./examples/bench -cgroups -runs 60
 //	go run ./examples/bench -volumepods 1000
 //	go run ./examples/testbed -controlplane -- go run ./examples/bench -cluster -upstream
 //	go run ./examples/testbed -controlplane -- go run ./examples/bench -logs 1000000000 -runs 5 -upstream
@@ -15,7 +16,7 @@
 // With -pleg it measures instead how soon the death of a container is seen, with so
 // many pods: see pleg.go. With -ready it measures how soon it is seen that a server has
 // become ready: see ready.go. With -stop it measures how soon SIGTERM arrives, with -upstream beside the
-// upstream kubelet: see stop.go. With -volumes it measures how soon a pod with volumes runs: see volumes.go. With
+// upstream kubelet: see stop.go. With -volumes it measures how soon a pod with volumes runs: see volumes.go. With -cgroups it measures what pods' cgroups add to that: see cgroups.go. With
 // -volumepods it measures what so many pods with volumes cost, on no real runtime: see manyvolumes.go. With -cluster it measures
 // pods of a real API server, with -upstream beside the upstream kubelet: see cluster.go. With -logs and -exec
 // it measures logs and sessions of the kubelet API, with -upstream beside the upstream kubelet: see sessions.go.
@@ -49,7 +50,7 @@ type options struct {
 	logs int64
 	exec int
 
-	volumes, cluster, upstream bool
+	volumes, cgroups, cluster, upstream bool
 }
 
 func main() {
@@ -61,6 +62,7 @@ func main() {
 	flag.IntVar(&o.ready, "ready", 0, "with how many pods to measure how soon they are ready; 0: the other figures")
 	flag.IntVar(&o.stop, "stop", 0, "how many pods to stop at once, to measure when SIGTERM arrives; 0: the other figures")
 	flag.BoolVar(&o.volumes, "volumes", false, "measure how soon pods with volumes run, instead of the other figures")
+	flag.BoolVar(&o.cgroups, "cgroups", false, "measure how soon pods run with cgroups of their own and without, instead of the other figures")
 	flag.IntVar(&o.volumePods, "volumepods", 0, "with how many pods to measure what volumes cost, on a runtime in memory; 0: the other figures")
 	flag.BoolVar(&o.cluster, "cluster", false, "measure pods of a real API server, instead of the other figures")
 	flag.Int64Var(&o.logs, "logs", 0, "how many bytes of a log to read through the kubelet API, runs times; 0: the other figures")
@@ -108,6 +110,9 @@ func run(ctx context.Context, o options) error {
 	}
 	if o.volumes {
 		return volumeFigures(ctx, endpoints, binary, dir, o)
+	}
+	if o.cgroups {
+		return cgroupFigures(ctx, endpoints, binary, dir, o)
 	}
 	if o.logs > 0 || o.exec > 0 {
 		return sessionFigures(ctx, endpoints, binary, dir, o)
