@@ -33,9 +33,8 @@ type upstream struct {
 	args        []string
 	proc        *process
 
-	root     string            // which it makes a mount point
-	cgroups  []string          // made for it
-	settings map[string][]byte // of the kernel, which it changes
+	root    string   // which it makes a mount point
+	cgroups []string // made for it
 }
 
 // newUpstream prepares an upstream kubelet, which is killed when the test ends. It ends
@@ -44,7 +43,7 @@ func newUpstream(t *testing.T, s *scene, bin string) *upstream {
 	t.Helper()
 	u := &upstream{
 		bin: bin, output: filepath.Join(s.dir, "upstream.log"),
-		root: s.root, cgroups: makeCgroups(t, "podwright-"+s.node), settings: kernelSettings(t),
+		root: s.root, cgroups: makeCgroups(t, "podwright-"+s.node),
 	}
 	t.Cleanup(func() { u.end(t, syscall.SIGKILL) })
 	nothing := map[string]string{}
@@ -100,29 +99,10 @@ func (u *upstream) end(t *testing.T, signal syscall.Signal) {
 
 // undo takes away what it leaves behind, once its pods are gone.
 func (u *upstream) undo(t *testing.T) {
-	for file, text := range u.settings {
-		require.NoError(t, os.WriteFile(file, text, 0o644))
-	}
 	if err := unix.Unmount(u.root, unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) {
 		t.Errorf("unmount %s: %v", u.root, err)
 	}
 	removeCgroups(t, u.cgroups)
-}
-
-// kernelSettings reads what the upstream kubelet changes.
-func kernelSettings(t *testing.T) map[string][]byte {
-	t.Helper()
-	kept := map[string][]byte{}
-	for _, name := range []string{"vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops", "kernel/keys/root_maxkeys", "kernel/keys/root_maxbytes"} {
-		file := filepath.Join("/proc/sys", name)
-		text, err := os.ReadFile(file)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		require.NoError(t, err)
-		kept[file] = text
-	}
-	return kept
 }
 
 // makeCgroups makes a cgroup in each hierarchy, and skips the test where there are
@@ -213,6 +193,7 @@ func besideUpstream(t *testing.T, test func(t *testing.T, s *scene, u *upstream)
 	for _, rt := range tb.Runtimes(t) {
 		t.Run(rt.Name, func(t *testing.T) {
 			t.TempDir() // is removed last of all
+			tb.KeepKernelSettings(t)
 			var u *upstream
 			t.Cleanup(func() {
 				if u != nil {

@@ -1,0 +1,112 @@
+package guest_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	podcgroups "github.com/podwright/podwright/cri/cgroups"
+
+	"github.com/podwright/podwright/cri"
+	"github.com/podwright/podwright/examples/kubelet/agent"
+	"github.com/podwright/podwright/examples/kubelet/cgroups"
+	"github.com/podwright/podwright/examples/kubelet/config"
+)
+
+// programVariable says what this program is, if it is not the tests; settingsVariable has the
+// settings of an agent.
+const (
+	programVariable  = "PODWRIGHT_PROGRAM"
+	settingsVariable = "PODWRIGHT_SETTINGS"
+)
+
+var programs = map[string]func() error{
+	"agent": runAgent,
+	"pause": waitForEnd,
+	"hog":   hog,
+	"bomb":  bomb,
+}
+
+func TestMain(m *testing.M) {
+	run, ok := programs[os.Getenv(programVariable)]
+	if !ok {
+		goleak.VerifyTestMain(m)
+		return
+	}
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func waitForEnd() error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	<-ctx.Done()
+	return nil
+}
+
+// hog takes memory for as long as it gets some.
+func hog() error {
+	var all [][]byte
+	for {
+		piece := make([]byte, 1<<20)
+		for i := range piece {
+			piece[i] = 1
+		}
+		all = append(all, piece)
+		if len(all) > 1<<12 {
+			return fmt.Errorf("took %d MiB", len(all))
+		}
+	}
+}
+
+// bomb starts processes for as long as it may, and goes on trying.
+func bomb() error {
+	for {
+		cmd := exec.Command("/proc/self/exe")
+		cmd.Env = []string{programVariable + "=pause"}
+		if err := cmd.Start(); err != nil {
+			time.Sleep(time.Second)
+		}
+	}
+}
+
+// settings are those of an agent with everything below a folder.
+type settings struct {
+	Folder, Driver, Root string
+}
+
+const socket = "unix:///run/containerd/containerd.sock"
+
+func runAgent() error {
+	var s settings
+	if err := json.Unmarshal([]byte(os.Getenv(settingsVariable)), &s); err != nil {
+		return err
+	}
+	client := cri.ClientConfig{Endpoint: socket}
+	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	cfg := agent.Config{Config: config.Default(), Connect: agent.Dial(client, client), Logger: log}
+	cfg.Cgroups = func(driver podcgroups.Driver) (cgroups.Kernel, error) { return cgroups.NewHost(driver) }
+	cfg.Flags.NodeName, cfg.Flags.RootDir = "guest", filepath.Join(s.Folder, "root")
+	k := &cfg.Kubelet
+	k.PodLogsDir, k.StaticPodPath = filepath.Join(s.Folder, "logs"), filepath.Join(s.Folder, "manifests")
+	k.CgroupDriver, k.CgroupRoot, k.PodPidsLimit = s.Driver, s.Root, new(int64(64))
+	a, err := agent.New(cfg)
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	return a.Run(ctx)
+}
