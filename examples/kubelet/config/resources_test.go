@@ -34,7 +34,7 @@ func TestResources(t *testing.T) {
 	_, err = read("cgroupsPerQOS: false\nenforceNodeAllocatable: [pods]")
 	require.ErrorContains(t, err, "needs cgroupsPerQOS: true")
 
-	_, err = read("kubeReserved: {gpu: "1"}\nenforceNodeAllocatable: [pods, kube-reserved, bogus]\nsystemReservedCgroup: /s\nreservedSystemCPUs: 0-1\npodPidsLimit: -2\n")
+	_, err = read("kubeReserved: {gpu: '1'}\nenforceNodeAllocatable: [pods, kube-reserved, bogus]\nsystemReservedCgroup: /s\nreservedSystemCPUs: 0-1\npodPidsLimit: -2\n")
 	for _, want := range []string{
 		"kubeReserved[gpu]", "kube-reserved needs kubeReservedCgroup", `"bogus" is none of`, "reservedSystemCPUs: contradicts", "podPidsLimit: -2",
 	} {
