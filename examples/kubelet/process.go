@@ -1,14 +1,17 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"os"
 	"strconv"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/podwright/podwright/examples/kubelet/config"
+	"github.com/podwright/podwright/internal/run"
 )
 
 // process is this process as the system sees it.
@@ -39,10 +42,33 @@ func (p process) prepare(cfg *config.Config, log *slog.Logger) {
 	if p.user != 0 {
 		log.Warn("the kubelet does not run as root: mounts and folders of pods will fail", "user", p.user)
 	}
-	if err := os.WriteFile(p.scoreFile, []byte(strconv.Itoa(int(*k.OOMScoreAdj))), 0); err != nil {
+	if err := p.setScore(cfg); err != nil {
 		log.Warn("oomScoreAdj is not set", "value", *k.OOMScoreAdj, "err", err)
 	}
 	if err := p.setOpenFiles(uint64(k.MaxOpenFiles)); err != nil {
 		log.Warn("maxOpenFiles is not set", "value", k.MaxOpenFiles, "err", fmt.Errorf("setrlimit: %w", err))
+	}
+}
+
+func (p process) setScore(cfg *config.Config) error {
+	return os.WriteFile(p.scoreFile, []byte(strconv.Itoa(int(*cfg.Kubelet.OOMScoreAdj))), 0)
+}
+
+// scorePeriod is how often the score is set again: others set those of processes, too.
+const scorePeriod = 5 * time.Minute
+
+// keep sets the score again and again until ctx ends. What fails was told at the start, or
+// is told when it begins to fail.
+func (p process) keep(ctx context.Context, cfg *config.Config, log *slog.Logger) {
+	if cfg.Kubelet.ContainerRuntimeEndpoint == config.Embedded {
+		return
+	}
+	worked := p.setScore(cfg) == nil
+	for run.Sleep(ctx, scorePeriod) {
+		err := p.setScore(cfg)
+		if err != nil && worked {
+			log.Warn("oomScoreAdj is not set any more", "value", *cfg.Kubelet.OOMScoreAdj, "err", err)
+		}
+		worked = err == nil
 	}
 }

@@ -2,11 +2,15 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -59,4 +63,38 @@ func TestPrepareProcess(t *testing.T) {
 	process{scoreFile: filepath.Join(file, "none"), setOpenFiles: func(uint64) error { return nil }, user: 7}.prepare(&cfg, slog.New(slog.NewTextHandler(&log, nil)))
 	require.Contains(t, log.String(), "does not run as root")
 	require.Contains(t, log.String(), "oomScoreAdj is not set")
+}
+
+// The score is set again every 5 min: somebody may have changed it. That it cannot be set any
+// more is told once.
+func TestKeepScore(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "score")
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		cfg, ended := config.Default(), make(chan bool)
+		ctx, stop := context.WithCancel(t.Context())
+		require.NoError(t, os.WriteFile(file, nil, 0o600))
+		go func() {
+			process{scoreFile: file}.keep(ctx, &cfg, slog.New(slog.NewTextHandler(&log, nil)))
+			close(ended)
+		}()
+		for range 2 {
+			require.NoError(t, os.WriteFile(file, []byte("0"), 0o600))
+			time.Sleep(scorePeriod + time.Second)
+			synctest.Wait()
+			got, err := os.ReadFile(file)
+			require.NoError(t, err)
+			require.Equal(t, "-999", string(got))
+		}
+		require.Zero(t, log.Len())
+		require.NoError(t, os.Remove(file))
+		require.NoError(t, os.Mkdir(file, 0o700))
+		time.Sleep(3 * scorePeriod)
+		synctest.Wait()
+		require.Equal(t, 1, strings.Count(log.String(), "oomScoreAdj is not set any more"))
+		stop()
+		<-ended
+		cfg.Kubelet.ContainerRuntimeEndpoint = config.Embedded
+		process{scoreFile: file}.keep(t.Context(), &cfg, slog.New(slog.DiscardHandler))
+	})
 }

@@ -28,16 +28,18 @@ import (
 // runNode runs the agent and its servers until ctx ends or one of them fails.
 func runNode(ctx context.Context, cfg *config.Config, log *slog.Logger, setVerbosity func(int)) error {
 	announce(cfg, log)
-	if err := checkCgroups(cfg, cgroups.HostVersion()); err != nil {
+	machine := thisMachine()
+	if err := machine.check(cfg); err != nil {
 		return err
 	}
-	thisProcess().prepare(cfg, log)
+	process := thisProcess()
+	process.prepare(cfg, log)
 	l, err := listenAll(ctx, cfg)
 	if err != nil {
 		return err
 	}
 	defer l.close()
-	a, err := agent.New(agent.Config{Config: *cfg, Connect: connector(cfg, log), Cgroups: hostCgroups(cfg), API: l.api, SetVerbosity: setVerbosity, Logger: log})
+	a, err := agent.New(agent.Config{Config: *cfg, Connect: connector(cfg, log), Cgroups: hostCgroups(cfg), Tune: machine.tune(cfg, log), API: l.api, SetVerbosity: setVerbosity, Logger: log})
 	if err != nil {
 		return err
 	}
@@ -57,6 +59,7 @@ func runNode(ctx context.Context, cfg *config.Config, log *slog.Logger, setVerbo
 	}
 	g.Go(func() error { return a.Run(ctx) })
 	g.Go(func() error { return manager.Run(ctx) })
+	g.Go(func() error { process.keep(ctx, cfg, log); return nil })
 	if err := manager.Ready(); err != nil {
 		log.Error("systemd is not told that the kubelet is ready", "err", err)
 	}
@@ -113,14 +116,6 @@ func (l listeners) close() {
 			_ = one.Close() // it may have been
 		}
 	}
-}
-
-// checkCgroups refuses a host with cgroup v1, unless that is wanted.
-func checkCgroups(cfg *config.Config, version podcgroups.Version) error {
-	if cfg.Kubelet.ContainerRuntimeEndpoint == config.Embedded || version != podcgroups.V1 || !*cfg.Kubelet.FailCgroupV1 {
-		return nil
-	}
-	return errors.New("failCgroupV1: this host has cgroup v1; boot it with v2, or set failCgroupV1: false (--fail-cgroupv1=false)")
 }
 
 // hostCgroups is nil for the embedded runtime: its containers are in no cgroups.

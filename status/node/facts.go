@@ -74,6 +74,9 @@ type Machine struct {
 	// HugePages are the bytes set aside, by page size in bytes. A size that is not there
 	// is one that the machine does not have.
 	HugePages map[int64]int64
+	// Pids is how many processes and threads there can be. Zero: not known. It is no
+	// resource of the API; what is reserved of it is not for pods.
+	Pids int64
 }
 
 // Versions are what runs on a machine.

@@ -29,6 +29,9 @@ type Config struct {
 	// Cgroups reaches the machine's cgroups by a driver, that of the runtime; nil leaves
 	// pods without cgroups of their own, as Kubelet.CgroupsPerQOS: false does.
 	Cgroups func(driver cgroups.Driver) (kernel.Kernel, error)
+	// Tune prepares the kernel once the runtime is ready, before the first pod as a rule;
+	// its error ends the agent. nil leaves the kernel as it is.
+	Tune func() error
 	// DialAPI opens connections to the API server of Flags.Kubeconfig; nil means those of
 	// the node's network.
 	DialAPI func(ctx context.Context, network, address string) (net.Conn, error)

@@ -117,6 +117,9 @@ func newNode(ctx context.Context, g *ground, conn *Connection) (_ *node, err err
 	if n.cgroups, err = g.newCgroups(ctx); err != nil {
 		return nil, err
 	}
+	if n.enforcer, err = g.newEnforcer(n.cgroups); err != nil {
+		return nil, err
+	}
 	if n.held, err = g.newHeld(ctx, n.cgroups, n.named); err != nil {
 		return nil, err
 	}

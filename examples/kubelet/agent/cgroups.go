@@ -21,7 +21,8 @@ import (
 // podCgroups are the cgroups of pods; nil if pods have none of their own.
 type podCgroups struct {
 	*kernel.Stage
-	tree *cgroups.Tree
+	kernel kernel.Kernel
+	tree   *cgroups.Tree
 }
 
 // hasCgroups tells whether pods get cgroups.
@@ -52,7 +53,7 @@ func (g *ground) newCgroups(ctx context.Context) (*podCgroups, error) {
 	if host.Version() == cgroups.V1 {
 		g.event(nodeReference(g.cfg.Flags.NodeName), v1.EventTypeWarning, "CgroupV1", "this host has cgroup v1, which Kubernetes will not support for much longer (failCgroupV1)")
 	}
-	return &podCgroups{stage, tree}, nil
+	return &podCgroups{stage, host, tree}, nil
 }
 
 // isOurs tells whether a pod has a folder here. Other agents on the machine have theirs.

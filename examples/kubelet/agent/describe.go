@@ -49,7 +49,7 @@ func describeNode(cfg config.Config) pods.Node {
 		NoCPUQuota:           !*k.CPUCFSQuota,
 		CPUQuotaPeriod:       k.CPUCFSQuotaPeriod.Duration,
 		SeccompDefault:       *k.SeccompDefault,
-		SingleProcessOOMKill: *k.SingleProcessOOMKill,
+		SingleProcessOOMKill: k.SingleProcessOOMKill != nil && *k.SingleProcessOOMKill,
 	}
 }
 

@@ -39,7 +39,7 @@ func TestDescribeNode(t *testing.T) {
 	require.Equal(t, 100*time.Millisecond, node.CPUQuotaPeriod)
 
 	k := &cfg.Kubelet
-	*k.CPUCFSQuota, *k.SeccompDefault, *k.SingleProcessOOMKill = false, true, true
+	*k.CPUCFSQuota, *k.SeccompDefault, k.SingleProcessOOMKill = false, true, new(true)
 	k.CPUCFSQuotaPeriod.Duration, k.MemorySwap.SwapBehavior = time.Millisecond, config.LimitedSwap
 	node = describeNode(cfg)
 	require.Equal(t, "n", node.Name)

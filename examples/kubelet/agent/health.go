@@ -7,23 +7,28 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/cri"
+	"github.com/podwright/podwright/internal/run"
 )
 
 // health is what the runtime says of itself.
 type health struct {
 	*cri.HealthMonitor
 	release *release
+	// changed tells that Health may say something else.
+	changed run.Signal
 }
 
 // newHealth polls the runtime. The Node follows at once what changes.
 func (g *ground) newHealth() (health, error) {
 	r := newRelease(g.conn)
-	cfg := cri.HealthConfig{Runtime: r, Logger: g.cfg.Logger}
-	if g.cluster != nil {
-		cfg.OnChange = func(cri.Health) { g.cluster.node.Wake() }
-	}
-	m, err := cri.NewHealthMonitor(cfg)
-	return health{m, r}, err
+	changed := run.NewSignal()
+	m, err := cri.NewHealthMonitor(cri.HealthConfig{Runtime: r, Logger: g.cfg.Logger, OnChange: func(cri.Health) {
+		changed.Wake()
+		if g.cluster != nil {
+			g.cluster.node.Wake()
+		}
+	}})
+	return health{m, r, changed}, err
 }
 
 // versioned is what polls need of a runtime.

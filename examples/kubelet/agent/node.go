@@ -11,6 +11,7 @@ import (
 	"github.com/podwright/podwright/cri/logs"
 	"github.com/podwright/podwright/cri/pods/request"
 	"github.com/podwright/podwright/cri/podsyncer"
+	"github.com/podwright/podwright/examples/kubelet/allocatable"
 	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/probe"
@@ -29,6 +30,8 @@ type node struct {
 	rotator *logs.Rotator
 	logs    *logs.Reader
 	cgroups *podCgroups
+	// enforcer holds all pods to what the node can give; nil without cgroups.
+	enforcer *allocatable.Enforcer
 	held
 
 	syncer   *podsyncer.Syncer
@@ -52,7 +55,7 @@ func (n *node) run(ctx context.Context) error {
 		defer stop()
 		ended <- run.All(asked, n.volumes.run, n.followObjects)
 	}()
-	err := n.syncer.RunWith(acting, n.workers.Run, n.loop.Run, n.health.Run, n.rotator.Run, n.imageGC.Run, n.keepCgroups)
+	err := n.syncer.RunWith(acting, n.workers.Run, n.loop.Run, n.health.Run, n.rotator.Run, n.imageGC.Run, n.keepCgroups, n.prepare)
 	end()
 	return errors.Join(err, <-ended)
 }

@@ -47,6 +47,8 @@ type world struct {
 	log *slog.Logger
 	// api is the API server, nil for none.
 	api *apitest.Server
+	// configure changes the configuration of agents, nil for nothing.
+	configure func(*Config)
 	// silent: the source of pods does not report.
 	silent bool
 	agent  *node
@@ -97,6 +99,9 @@ func (w *world) start() {
 	if w.api != nil {
 		cfg.Flags.Kubeconfig, cfg.DialAPI = w.api.Kubeconfig, w.api.Dial
 		cfg.Flags.NodeIP = []netip.Addr{netip.MustParseAddr(nodeIPs()[0])} // nobody has to be asked for it
+	}
+	if w.configure != nil {
+		w.configure(&cfg)
 	}
 	require.NoError(w.t, cfg.complete())
 	var come atomic.Pointer[state]

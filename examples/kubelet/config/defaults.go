@@ -14,6 +14,7 @@ import (
 	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
 
 	"github.com/podwright/podwright/cri/images/credentials"
+	"github.com/podwright/podwright/examples/kubelet/allocatable"
 )
 
 // idUnit is what the number of users of a pod is a multiple of.
@@ -63,7 +64,10 @@ func SetDefaults(k *kubeletv1beta1.KubeletConfiguration) {
 	setNil(&k.CPUCFSQuota, true)
 	setNil(&k.CPUCFSQuotaPeriod, metav1.Duration{Duration: 100 * time.Millisecond})
 	setNil(&k.SeccompDefault, false)
-	setNil(&k.SingleProcessOOMKill, false)
+	setNil(&k.FailSwapOn, true)
+	if k.EnforceNodeAllocatable == nil && *k.CgroupsPerQOS {
+		k.EnforceNodeAllocatable = []string{allocatable.Pods}
+	}
 	set(&k.MemorySwap.SwapBehavior, NoSwap)
 	setNil(&k.UserNamespaces, kubeletv1beta1.UserNamespaces{})
 	setNil(&k.UserNamespaces.IDsPerPod, idUnit)

@@ -73,29 +73,27 @@ func refusals() (out []option) {
 var lacking = map[string]string{
 	"maxPods": "admission by resources is not built yet", "podsPerCore": "admission by resources is not built yet",
 	"eviction": noEviction, "mergeDefaultEvictionSettings": noEviction, "kernelMemcg": noEviction, "localStorageCapacity": noEviction,
-	"enforceNodeAllocatable": noCgroups, "systemReserved": noCgroups,
-	"kubeReserved": noCgroups, "reservedSystemCPUs": noCgroups, "qosReserved": noCgroups, "kubeletCgroups": noCgroups, "systemCgroups": noCgroups,
-	"memoryThrottlingFactor": noCgroups, "enforceKubeReserved": noCgroups, "enforceSystemReserved": noCgroups,
-	"cpuManager": noManagers, "memoryManager": noManagers, "topologyManager": noManagers, "reservedMemory": noManagers,
+	"qosReserved":            "upstream's is alpha; nothing is kept for better classes",
+	"kubeletCgroups":         "the kubelet stays in the cgroup in which it was started, which is the service manager's matter",
+	"systemCgroups":          "processes of the system stay where its service manager has put them",
+	"memoryThrottlingFactor": "it takes the gate MemoryQoS, which is alpha and not built",
+	"cpuManager":             noManagers, "memoryManager": noManagers, "topologyManager": noManagers, "reservedMemory": noManagers,
 	"shutdownGracePeriod":       "graceful shutdown of the node is not built yet",
 	"tracing":                   "tracing is not built yet",
 	"runOnce":                   "upstream refuses it, too",
 	"volumePluginDir":           "flexvolume is not supported",
 	"volumeStatsAggPeriod":      "the use of volumes is not measured yet",
 	"allowedUnsafeSysctls":      "unsafe sysctls are not let through",
-	"protectKernelDefaults":     "settings of the kernel are left as they are",
 	"makeIPTablesUtilChains":    "iptables chains are not built yet",
 	"iptables":                  "iptables chains are not built yet",
 	"hairpinMode":               "networks are the runtime's",
 	"podCIDR":                   "networks are the runtime's",
 	"enableContentionProfiling": "locks are not profiled",
 	"logging":                   oneStream,
-	"failSwapOn":                "swap is not looked for yet",
 }
 
 const (
 	noEviction = "eviction is not built yet"
-	noCgroups  = "limits of all pods together are not built yet"
 	noManagers = "managers of CPUs, memory and topology are not built yet"
 )
 

@@ -45,6 +45,7 @@ func (c *Config) validate() error {
 	p.images(k)
 	p.logs(k)
 	p.containers(k)
+	p.resources(k)
 	return errors.Join(p...)
 }
 

@@ -25,7 +25,7 @@ func ReadMachine(root fs.FS) (m nodestatus.Machine, err error) {
 	var cores, memory error
 	m.Cores, cores = readCores(root)
 	m.Memory, m.Swap, memory = readMemory(root)
-	m.HugePages = readHugePages(root)
+	m.HugePages, m.Pids = readHugePages(root), readPids(root)
 	return m, errors.Join(err, cores, memory)
 }
 
@@ -44,23 +44,46 @@ func firstLine(root fs.FS, names ...string) string {
 	return ""
 }
 
-// readCores counts the processors that are online, such as "0-3,8".
-func readCores(root fs.FS) (n int64, err error) {
+// readCores counts the processors that are online.
+func readCores(root fs.FS) (int64, error) {
 	const name = "sys/devices/system/cpu/online"
-	text := firstLine(root, name)
+	n, _, err := parseCPUs(firstLine(root, name))
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", name, err)
+	}
+	return n, nil
+}
+
+// parseCPUs counts the processors of a list such as "0-3,8", and tells the last one.
+func parseCPUs(text string) (n, last int64, err error) {
+	seen := map[uint64]bool{}
 	for part := range strings.SplitSeq(text, ",") {
 		low, high, isRange := strings.Cut(part, "-")
 		if !isRange {
 			high = low
 		}
-		first, err1 := strconv.ParseUint(low, 10, 32)
-		last, err2 := strconv.ParseUint(high, 10, 32)
-		if err1 != nil || err2 != nil || last < first {
-			return 0, fmt.Errorf("%s: %q is not a list of processors", name, text)
+		first, err1 := strconv.ParseUint(low, 10, 16)
+		end, err2 := strconv.ParseUint(high, 10, 16)
+		if err1 != nil || err2 != nil || end < first {
+			return 0, -1, fmt.Errorf("%q is not a list of processors", text)
 		}
-		n += int64(last - first + 1)
+		for id := first; id <= end; id++ {
+			seen[id] = true
+		}
+		last = max(last, int64(end))
 	}
-	return n, nil
+	return int64(len(seen)), last, nil
+}
+
+// readPids is how many processes and threads there can be: what is less of the two limits
+// that the kernel has. It is zero if neither can be read.
+func readPids(root fs.FS) (limit int64) {
+	for _, name := range []string{"proc/sys/kernel/pid_max", "proc/sys/kernel/threads-max"} {
+		if n, err := strconv.ParseInt(firstLine(root, name), 10, 64); err == nil && n > 0 && (limit == 0 || n < limit) {
+			limit = n
+		}
+	}
+	return limit
 }
 
 func readMemory(root fs.FS) (memory, swap int64, err error) {

@@ -26,6 +26,8 @@ func wholeMachine() map[string]string {
 		"sys/class/dmi/id/product_uuid":                            "ABCD-EF\n",
 		"proc/sys/kernel/random/boot_id":                           "b007\n",
 		"proc/sys/kernel/osrelease":                                "6.1.0-18-amd64\n",
+		"proc/sys/kernel/pid_max":                                  "4194304\n",
+		"proc/sys/kernel/threads-max":                              "30000\n",
 		"sys/devices/system/cpu/online":                            "0-2,5,7-8\n",
 		"proc/meminfo":                                             "MemTotal:       8000 kB\nMemFree: 1 kB\nodd\nSwapTotal:  12 kB\nHugePages_Total: 3\n",
 		"etc/os-release":                                           "NAME=x\nPRETTY_NAME=\"Debian GNU/Linux 12 (bookworm)\"\n",
@@ -40,7 +42,7 @@ func TestReadMachine(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, nodestatus.Machine{
 		ID: "f00d", SystemUUID: "ABCD-EF", BootID: "b007", Cores: 6, Memory: 8000 << 10, Swap: 12 << 10,
-		HugePages: map[int64]int64{2 << 20: 6 << 20, 1 << 30: 0},
+		HugePages: map[int64]int64{2 << 20: 6 << 20, 1 << 30: 0}, Pids: 30000,
 	}, m)
 	require.Equal(t, nodestatus.Versions{Kernel: "6.1.0-18-amd64", OSImage: "Debian GNU/Linux 12 (bookworm)", OS: runtime.GOOS, Architecture: runtime.GOARCH},
 		ReadVersions(files(wholeMachine())))
@@ -54,6 +56,7 @@ func TestReadMachine(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "d-bus", m.ID)
 	require.Empty(t, m.HugePages)
+	require.Zero(t, m.Pids)
 	require.Equal(t, "Unknown", ReadVersions(files(bare)).OSImage)
 }
 

@@ -18,14 +18,17 @@ func TestReservations(t *testing.T) {
 		k               kubeletv1beta1.KubeletConfiguration
 		cpu, mem, store string
 	}{
-		{"defaults", kubeletv1beta1.KubeletConfiguration{}, "0", "100Mi", "10Gi"},
+		{"defaults", kubeletv1beta1.KubeletConfiguration{}, "0", "100Mi", "10737418400"},
 		{"N22", kubeletv1beta1.KubeletConfiguration{SystemReserved: map[string]string{"memory": "1Gi"}, EvictionHard: map[string]string{"memory.available": "100Mi"}}, "0", "1124Mi", "0"},
 		{"both reserved", kubeletv1beta1.KubeletConfiguration{
 			SystemReserved: map[string]string{"cpu": "100m", "ephemeral-storage": "1Gi"}, KubeReserved: map[string]string{"cpu": "1"}, EvictionHard: map[string]string{},
 		}, "1100m", "0", "1Gi"},
 		{"shares", kubeletv1beta1.KubeletConfiguration{EvictionHard: map[string]string{"memory.available": "25%", "nodefs.available": "5Gi"}}, "0", "2Gi", "5Gi"},
 		{"all of it", kubeletv1beta1.KubeletConfiguration{EvictionHard: map[string]string{"memory.available": "100%", "nodefs.available": "0%"}}, "0", "8Gi", "0"},
-		{"N32: merged", kubeletv1beta1.KubeletConfiguration{EvictionHard: map[string]string{"memory.available": "200Mi"}, MergeDefaultEvictionSettings: &yes}, "0", "200Mi", "10Gi"},
+		{"N32: merged", kubeletv1beta1.KubeletConfiguration{EvictionHard: map[string]string{"memory.available": "200Mi"}, MergeDefaultEvictionSettings: &yes}, "0", "200Mi", "10737418400"},
+		{"processors", kubeletv1beta1.KubeletConfiguration{
+			SystemReserved: map[string]string{"cpu": "100m"}, KubeReserved: map[string]string{"cpu": "1", "memory": "1Mi"}, ReservedSystemCPUs: "0-1,3", EvictionHard: map[string]string{},
+		}, "3", "1Mi", "0"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r, err := ParseReservations(&c.k)
@@ -48,12 +51,37 @@ func TestReservationsThatAreWrong(t *testing.T) {
 		"systemReserved[memory]":          {SystemReserved: map[string]string{"memory": "-1"}},
 		"evictionHard[memory.available]":  {EvictionHard: map[string]string{"memory.available": "x"}},
 		"evictionHard[nodefs.available]":  {EvictionHard: map[string]string{"nodefs.available": "101%"}},
+		"kubeReserved[example.com/x]":     {KubeReserved: map[string]string{"example.com/x": "1"}},
+		"systemReserved[hugepages-2Mi]":   {SystemReserved: map[string]string{"hugepages-2Mi": "1Gi"}},
+		"reservedSystemCPUs: \"1-\"":      {ReservedSystemCPUs: "1-"},
+		"reservedSystemCPUs: \"3-1\"":     {ReservedSystemCPUs: "3-1"},
 		"evictionHard[memory.available]:": {EvictionHard: map[string]string{"memory.available": "-5%"}},
 	} {
 		_, err := ParseReservations(&k)
 		require.ErrorContains(t, err, want)
 	}
-	r, err := ParseReservations(&kubeletv1beta1.KubeletConfiguration{KubeReserved: map[string]string{"memory": "9Gi", "example.com/x": "1"}})
+	_, err := ParseReservations(&kubeletv1beta1.KubeletConfiguration{KubeReserved: map[string]string{"cpu": "x"}, SystemReserved: map[string]string{"disk": "1"}, ReservedSystemCPUs: "x"})
+	for _, field := range []string{"kubeReserved[cpu]", "systemReserved[disk]", "reservedSystemCPUs"} {
+		require.ErrorContains(t, err, field, "all at once")
+	}
+	r, err := ParseReservations(&kubeletv1beta1.KubeletConfiguration{KubeReserved: map[string]string{"memory": "9Gi", "pid": "2000"}, ReservedSystemCPUs: "1"})
 	require.NoError(t, err)
-	require.ErrorContains(t, r.Check(&nodestatus.Machine{Cores: 1, Memory: 8 << 30}), "9316Mi of memory are more than the 8Gi that the machine has")
+	err = r.Check(&nodestatus.Machine{Cores: 1, Memory: 8 << 30, Pids: 1000})
+	require.ErrorContains(t, err, "9316Mi of memory are more than the 8Gi that the machine has")
+	require.ErrorContains(t, err, "2k of pid are more than the 1k that the machine has")
+	require.ErrorContains(t, err, "no processor 1, only 1 of them")
+}
+
+// What is reserved by whom is kept apart, and cannot be changed from outside.
+func TestReservedByWhom(t *testing.T) {
+	r, err := ParseReservations(&kubeletv1beta1.KubeletConfiguration{SystemReserved: map[string]string{"memory": "1Gi"}, KubeReserved: map[string]string{"pid": "100"}})
+	require.NoError(t, err)
+	delete(r.System(), v1.ResourceMemory)
+	require.Len(t, r.System(), 1)
+	require.Contains(t, r.Kube(), v1.ResourceName("pid"))
+	has := Capacity(&nodestatus.Machine{Cores: 2, Memory: 1 << 30, Pids: 9, HugePages: map[int64]int64{2 << 20: 4 << 20}})
+	require.Len(t, has, 4)
+	pids, huge := has["pid"], has["hugepages-2Mi"]
+	require.EqualValues(t, 9, pids.Value())
+	require.EqualValues(t, 4<<20, huge.Value())
 }

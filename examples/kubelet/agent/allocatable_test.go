@@ -1,0 +1,111 @@
+package agent
+
+import (
+	"errors"
+	"io/fs"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	driver "github.com/podwright/podwright/cri/cgroups"
+	"github.com/podwright/podwright/cri/fake"
+	"github.com/podwright/podwright/examples/kubelet/config"
+)
+
+// N22: the cgroup of all pods has what the machine has, without what is reserved.
+func TestNodeAllocatable(t *testing.T) {
+	inWorld(t, fake.Config{}, func(w *world) {
+		w.configure = func(c *Config) {
+			c.Kubelet.SystemReserved = map[string]string{"memory": "1Gi", "pid": "100"}
+			c.Kubelet.KubeReserved = map[string]string{"memory": "512Mi"}
+		}
+		w.start()
+		w.sleep(3 * time.Second)
+		node := describeNode(w.agent.cfg.Config)
+		v, ok := w.cgroups.Get("/kubepods")
+		require.True(t, ok)
+		require.Equal(t, node.MemoryCapacity-1536<<20, v.Memory)
+		require.Equal(t, driver.Shares(1000*node.Allocatable.Cpu().Value()), v.Shares)
+		require.Positive(t, v.Pids)
+	})
+}
+
+// N23: values that cannot be set are tried again, and pods run meanwhile.
+func TestNodeAllocatableThatFails(t *testing.T) {
+	inWorld(t, fake.Config{}, func(w *world) {
+		var busy atomic.Bool
+		busy.Store(true)
+		// Setup sets nothing of this cgroup: the second call is the enforcer's.
+		var calls atomic.Int32
+		w.cgroups.Fail = func(path, what string) error {
+			if path == "/kubepods" && what == "set" && calls.Add(1) > 1 && busy.Load() {
+				return errors.New("device or resource busy")
+			}
+			return nil
+		}
+		w.set(podOf("1", v1.RestartPolicyAlways, "a"))
+		w.start()
+		w.sleep(3 * time.Second)
+		require.Equal(t, map[string][]uint32{"a": {0}}, w.running())
+		v, _ := w.cgroups.Get("/kubepods")
+		require.Zero(t, v.Memory)
+		busy.Store(false)
+		w.sleep(time.Minute)
+		v, _ = w.cgroups.Get("/kubepods")
+		require.Positive(t, v.Memory)
+	})
+}
+
+// A29: the machine is prepared once, when the runtime is ready for the first time.
+func TestPreparedOnce(t *testing.T) {
+	inWorld(t, fake.Config{}, func(w *world) {
+		var tuned atomic.Int32
+		w.configure = func(c *Config) { c.Tune = func() error { tuned.Add(1); return nil } }
+		ready := func(ok bool) {
+			require.NoError(t, w.runtime.SetCondition(runtimeapi.RuntimeReady, ok, "Test", "as demanded"))
+			w.sleep(time.Minute)
+		}
+		require.NoError(t, w.runtime.SetCondition(runtimeapi.RuntimeReady, false, "Test", "as demanded"))
+		w.start()
+		w.sleep(time.Minute)
+		require.Zero(t, tuned.Load())
+		v, _ := w.cgroups.Get("/kubepods")
+		require.Zero(t, v.Memory)
+		ready(true)
+		require.EqualValues(t, 1, tuned.Load())
+		v, _ = w.cgroups.Get("/kubepods")
+		require.Positive(t, v.Memory)
+		ready(false)
+		ready(true)
+		require.EqualValues(t, 1, tuned.Load())
+	})
+}
+
+// What the machine does not have cannot be reserved, and swap that cannot be limited is not
+// shared out.
+func TestWrongReservations(t *testing.T) {
+	g := &ground{cfg: Config{Config: config.Default()}}
+	g.cfg.Flags.RootDir = t.TempDir()
+	none, err := g.newEnforcer(nil)
+	require.NoError(t, err)
+	require.Nil(t, none)
+	g.cfg.Kubelet.SystemReserved = map[string]string{"memory": "9000Ti"}
+	_, err = g.newEnforcer(nil)
+	require.ErrorContains(t, err, "of memory are more than")
+	g.cfg.Kubelet.SystemReserved = map[string]string{"memory": "x"}
+	_, err = g.newEnforcer(nil)
+	require.ErrorContains(t, err, "systemReserved[memory]")
+	g.cfg.Kubelet.SystemReserved = nil
+	g.cfg.Flags.RootDir += "/none"
+	_, err = g.newEnforcer(nil)
+	require.ErrorIs(t, err, fs.ErrNotExist)
+
+	require.NoError(t, checkSwap(config.NoSwap, driver.V1, false))
+	require.NoError(t, checkSwap(config.LimitedSwap, driver.V2, true))
+	require.ErrorContains(t, checkSwap(config.LimitedSwap, driver.V1, true), "needs cgroup v2")
+	require.ErrorContains(t, checkSwap(config.LimitedSwap, driver.V2, false), "accounts the swap")
+}

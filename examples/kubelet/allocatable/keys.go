@@ -1,0 +1,59 @@
+package allocatable
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/podwright/podwright/cri/cgroups"
+)
+
+// What enforceNodeAllocatable can name. Of a compressible one, only the weight of CPU is
+// given.
+const (
+	Pods               = "pods"
+	System             = "system-reserved"
+	SystemCompressible = "system-reserved-compressible"
+	Kube               = "kube-reserved"
+	KubeCompressible   = "kube-reserved-compressible"
+	None               = "none"
+)
+
+// Keys says what is enforced, and on which cgroups besides that of all pods.
+type Keys struct {
+	// Enforce is enforceNodeAllocatable.
+	Enforce []string
+	// SystemCgroup and KubeCgroup are systemReservedCgroup and kubeReservedCgroup, as the
+	// driver calls them: "/system.slice", "/system".
+	SystemCgroup, KubeCgroup string
+}
+
+func (k *Keys) has(key string) bool { return slices.Contains(k.Enforce, key) }
+
+// Check names all that is wrong.
+func (k *Keys) Check() error {
+	var errs []error
+	refuse := func(bad bool, format string, args ...any) {
+		if bad {
+			errs = append(errs, fmt.Errorf("enforceNodeAllocatable: "+format, args...))
+		}
+	}
+	for _, key := range k.Enforce {
+		switch key {
+		case Pods, None:
+		case System, SystemCompressible:
+			refuse(k.SystemCgroup == "", "%s needs systemReservedCgroup", key)
+		case Kube, KubeCompressible:
+			refuse(k.KubeCgroup == "", "%s needs kubeReservedCgroup", key)
+		default:
+			refuse(true, "%q is none of %s, %s, %s, %s, %s, %s", key, Pods, System, SystemCompressible, Kube, KubeCompressible, None)
+		}
+	}
+	refuse(k.has(None) && len(k.Enforce) > 1, "%s stands alone", None)
+	refuse(k.has(System) && k.has(SystemCompressible), "%s and %s contradict each other", System, SystemCompressible)
+	refuse(k.has(Kube) && k.has(KubeCompressible), "%s and %s contradict each other", Kube, KubeCompressible)
+	return errors.Join(errs...)
+}
+
+// compressible are the values that only slow down.
+func compressible(v cgroups.Values) cgroups.Values { return cgroups.Values{Shares: v.Shares} }

@@ -1,0 +1,29 @@
+package config
+
+import (
+	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
+
+	"github.com/podwright/podwright/examples/kubelet/allocatable"
+	"github.com/podwright/podwright/examples/kubelet/node"
+)
+
+// AllocatableKeys say what of the node's resources is enforced.
+func AllocatableKeys(k *kubeletv1beta1.KubeletConfiguration) allocatable.Keys {
+	return allocatable.Keys{Enforce: k.EnforceNodeAllocatable, SystemCgroup: k.SystemReservedCgroup, KubeCgroup: k.KubeReservedCgroup}
+}
+
+// resources checks what is reserved of the node, and what is enforced.
+func (p *problems) resources(k *kubeletv1beta1.KubeletConfiguration) {
+	if _, err := node.ParseReservations(k); err != nil {
+		*p = append(*p, err)
+	}
+	keys := AllocatableKeys(k)
+	if err := keys.Check(); err != nil {
+		*p = append(*p, err)
+	}
+	p.refuse(len(k.EnforceNodeAllocatable) > 0 && !*k.CgroupsPerQOS && k.EnforceNodeAllocatable[0] != allocatable.None,
+		"enforceNodeAllocatable: %q needs cgroupsPerQOS: true", k.EnforceNodeAllocatable)
+	p.refuse(k.ReservedSystemCPUs != "" && (k.SystemReservedCgroup != "" || k.KubeReservedCgroup != ""),
+		"reservedSystemCPUs: contradicts systemReservedCgroup and kubeReservedCgroup")
+	p.refuse(*k.PodPidsLimit < -1, "podPidsLimit: %d is less than -1", *k.PodPidsLimit)
+}

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/podwright/podwright/cri/cgroups"
+	kernel "github.com/podwright/podwright/examples/kubelet/cgroups"
+	"github.com/podwright/podwright/examples/kubelet/config"
+	"github.com/podwright/podwright/examples/kubelet/tuning"
+)
+
+// machine is the host as a kubelet depends on it.
+type machine struct {
+	cgroups cgroups.Version
+	// proc is /proc.
+	proc string
+	user int
+}
+
+func thisMachine() machine {
+	return machine{cgroups: kernel.HostVersion(), proc: "/proc", user: os.Geteuid()}
+}
+
+// check refuses a host that the configuration does not suit, and fills in what depends on
+// the host. The embedded runtime's containers are in no cgroups, and their memory is their
+// own matter.
+func (m machine) check(cfg *config.Config) error {
+	k := &cfg.Kubelet
+	if k.ContainerRuntimeEndpoint == config.Embedded {
+		return nil
+	}
+	var errs []error
+	if m.cgroups == cgroups.V1 {
+		if *k.FailCgroupV1 {
+			errs = append(errs, errors.New("failCgroupV1: this host has cgroup v1; boot it with v2, or set failCgroupV1: false (--fail-cgroupv1=false)"))
+		}
+		if k.SingleProcessOOMKill != nil && !*k.SingleProcessOOMKill {
+			errs = append(errs, errors.New("singleProcessOOMKill: false needs cgroup v2"))
+		}
+	}
+	if *k.FailSwapOn {
+		errs = append(errs, m.checkSwap())
+	}
+	if k.SingleProcessOOMKill == nil {
+		k.SingleProcessOOMKill = new(m.cgroups == cgroups.V1)
+	}
+	return errors.Join(errs...)
+}
+
+// checkSwap refuses a host that swaps. A kernel without swap has no list of it.
+func (m machine) checkSwap() error {
+	data, err := os.ReadFile(filepath.Join(m.proc, "swaps"))
+	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return fmt.Errorf("failSwapOn: %w", err)
+	}
+	var on []string
+	for i, line := range strings.Split(string(data), "\n") {
+		if fields := strings.Fields(line); i > 0 && len(fields) > 0 { // the first has the columns' names
+			on = append(on, fields[0])
+		}
+	}
+	if len(on) == 0 {
+		return nil
+	}
+	return fmt.Errorf("failSwapOn: this host swaps to %s; turn that off, or set failSwapOn: false (--fail-swap-on=false)", strings.Join(on, ", "))
+}
+
+// tune is agent.Config.Tune. What a user may not change, and what the embedded runtime does
+// not depend on, is left alone.
+func (m machine) tune(cfg *config.Config, log *slog.Logger) func() error {
+	protect := cfg.Kubelet.ProtectKernelDefaults
+	switch {
+	case cfg.Kubelet.ContainerRuntimeEndpoint == config.Embedded:
+		return nil
+	case m.user != 0 && !protect:
+		log.Warn("parameters of the kernel are left as they are: the kubelet does not run as root", "user", m.user)
+		return nil
+	}
+	dir := filepath.Join(m.proc, "sys")
+	c := tuning.Config{
+		Root: os.DirFS(dir),
+		Changed: func(s tuning.Setting, from string) {
+			log.Info("changed a parameter of the kernel", "name", s.Name, "from", from, "to", s.Value)
+		},
+	}
+	if !protect {
+		c.Write = func(name, value string) error { return os.WriteFile(filepath.Join(dir, name), []byte(value), 0) }
+	}
+	return func() error { return tuning.Apply(c) }
+}
