@@ -47,7 +47,7 @@ func TestBenchmarkOfCIS(t *testing.T) {
 		{id: "4.2.5 also if somebody says 0", setting: "streamingConnectionIdleTimeout", byDefault: true, holds: func(*config.Config) bool {
 			return settings(t, append(slices.Clone(cluster), "--streaming-connection-idle-timeout=0")...).Kubelet.StreamingConnectionIdleTimeout.Duration > 0
 		}},
-		{id: "4.2.6 iptables chains of the kubelet", setting: "makeIPTablesUtilChains", not: "not built yet", told: "iptables chains"},
+		{id: "4.2.6 iptables chains of the kubelet", setting: "makeIPTablesUtilChains", byDefault: true, holds: func(c *config.Config) bool { return *c.Kubelet.MakeIPTablesUtilChains }},
 		{id: "4.2.7 the node's name is the host's", setting: "--hostname-override", byDefault: true, holds: func(*config.Config) bool {
 			host, err := os.Hostname()
 			return err == nil && settings(t, "--kubeconfig=/k").Flags.NodeName == strings.ToLower(host)

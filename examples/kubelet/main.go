@@ -16,7 +16,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 	"os/signal"
 	"strings"
@@ -25,6 +24,7 @@ import (
 
 	"github.com/podwright/podwright/cri/embedded"
 	"github.com/podwright/podwright/examples/kubelet/config"
+	"github.com/podwright/podwright/examples/kubelet/logging"
 )
 
 func main() {
@@ -46,14 +46,15 @@ func realMain(args []string, out io.Writer) int {
 		fmt.Fprintln(out, "kubelet:", strings.ReplaceAll(err.Error(), "\n", "\nkubelet: "))
 		return 1
 	}
-	var verbosity slog.LevelVar
-	verbosity.Set(level(int(cfg.Kubelet.Logging.Verbosity)))
-	log := slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: &verbosity}))
+	logged := cfg.Kubelet.Logging
+	log, setVerbosity, err := logging.New(logging.Config{Format: logged.Format, Verbosity: int(logged.Verbosity), Output: out})
+	if err != nil {
+		fmt.Fprintln(out, "kubelet:", err)
+		return 1
+	}
 	ctx, stop := signalContext()
 	defer stop()
-	serve := func(ctx context.Context) error {
-		return runNode(ctx, cfg, log, func(v int) { verbosity.Set(level(v)) })
-	}
+	serve := func(ctx context.Context) error { return runNode(ctx, cfg, log, setVerbosity) }
 	if err := locked(ctx, &cfg.Flags, log, serve); err != nil {
 		log.Error("ended", "err", err)
 		return 1
@@ -64,16 +65,6 @@ func realMain(args []string, out io.Writer) int {
 		log.Info("ended; pods are left running", "runtime", runtime)
 	}
 	return 0
-}
-
-// debugVerbosity is the --v from which on everything is logged.
-const debugVerbosity = 4
-
-func level(verbosity int) slog.Level {
-	if verbosity >= debugVerbosity {
-		return slog.LevelDebug
-	}
-	return slog.LevelInfo
 }
 
 // signalContext ends with the first SIGINT or SIGTERM; the second one ends the process.

@@ -2,11 +2,12 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
-	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -55,15 +56,13 @@ func TestTakenPort(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, []byte("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\naddress: 127.0.0.1\n"), 0o600))
 	root := filepath.Join(t.TempDir(), "root")
 	var out bytes.Buffer
-	code := realMain([]string{"--config=" + file, "--read-only-port=" + port, "--container-runtime-endpoint=embedded", "--root-dir=" + root, "--healthz-port=0"}, &out)
+	code := realMain([]string{"--config=" + file, "--read-only-port=" + port, "--container-runtime-endpoint=embedded", "--root-dir=" + root, "--healthz-port=0", "--logging-format=json"}, &out)
 	require.Equal(t, 1, code)
 	require.Contains(t, out.String(), "--read-only-port")
+	for line := range strings.Lines(out.String()) {
+		require.True(t, json.Valid([]byte(line)), line)
+	}
 	require.NoDirExists(t, root)
-}
-
-func TestVerbosity(t *testing.T) {
-	require.Equal(t, slog.LevelInfo, level(3))
-	require.Equal(t, slog.LevelDebug, level(4))
 }
 
 // A25: the first signal ends the kubelet in order, the second one at once, with 1.

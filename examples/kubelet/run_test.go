@@ -5,17 +5,19 @@ import (
 	"context"
 	"crypto/tls"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/podwright/podwright/examples/kubelet/config"
+	"github.com/podwright/podwright/examples/kubelet/logging"
 	"github.com/podwright/podwright/examples/kubelet/server"
 )
 
@@ -33,14 +35,21 @@ func free(t *testing.T) string {
 // started runs a kubelet of the embedded runtime until the test ends, or it ends by itself.
 func started(t *testing.T, args ...string) (cfg *config.Config, ended chan error, stop func()) {
 	t.Helper()
+	return startedWith(t, t.Output(), args...)
+}
+
+// startedWith is started, with a place for the log.
+func startedWith(t *testing.T, out io.Writer, args ...string) (cfg *config.Config, ended chan error, stop func()) {
+	t.Helper()
 	args = append(args, "--container-runtime-endpoint=embedded", "--hostname-override=n", "--root-dir="+filepath.Join(t.TempDir(), "root"), "--healthz-port=0", "--address=127.0.0.1")
 	cfg, err := config.FromArgs(args, io.Discard)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
-	log := slog.New(slog.NewTextHandler(t.Output(), nil))
+	log, setVerbosity, err := logging.New(logging.Config{Format: cfg.Kubelet.Logging.Format, Output: out})
+	require.NoError(t, err)
 	ended = make(chan error, 1)
 	go func() {
-		ended <- locked(ctx, &cfg.Flags, log, func(ctx context.Context) error { return runNode(ctx, cfg, log, func(int) {}) })
+		ended <- locked(ctx, &cfg.Flags, log, func(ctx context.Context) error { return runNode(ctx, cfg, log, setVerbosity) })
 	}()
 	return cfg, ended, cancel
 }
@@ -68,6 +77,51 @@ func TestStandaloneAPI(t *testing.T) {
 	require.Contains(t, body, `"mode":"AlwaysAllow"`)
 	code, _ = get("/containerLogs/ns/none/c")
 	require.Equal(t, http.StatusNotFound, code)
+}
+
+// lines is a log that may be read while it is written.
+type lines struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// A28: the log says more from the moment on that the API is told so.
+func TestVerbosityByAPI(t *testing.T) {
+	port := free(t)
+	var log lines
+	manifests := t.TempDir()
+	_, ended, stop := startedWith(t, &log, "--anonymous-auth", "--authorization-mode=AlwaysAllow", "--port="+port, "--logging-format=json", "--pod-manifest-path="+manifests)
+	defer func() { require.NoError(t, <-ended) }()
+	defer stop()
+	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	put := func(v string) bool {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPut, "https://127.0.0.1:"+port+"/debug/flags/v", strings.NewReader(v))
+		require.NoError(t, err)
+		response, err := client.Do(request)
+		if err != nil {
+			return false
+		}
+		defer response.Body.Close()
+		return response.StatusCode == http.StatusOK
+	}
+	require.Eventually(t, func() bool { return put("0") }, time.Minute, 20*time.Millisecond)
+	require.NotContains(t, log.String(), `"v":4`)
+	require.True(t, put("6"))
+	const pod = "{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {hostNetwork: true, containers: [{name: c, image: i, command: [sleep, '600']}]}}"
+	require.NoError(t, os.WriteFile(filepath.Join(manifests, "p.yaml"), []byte(pod), 0o600))
+	require.Eventually(t, func() bool { return strings.Contains(log.String(), `"v":4`) }, time.Minute, 20*time.Millisecond)
 }
 
 // A23: a port of the API that is taken ends the kubelet before it has done anything.

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	logsapi "k8s.io/component-base/logs/api/v1"
 	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
 )
 
@@ -40,6 +41,8 @@ func TestDefaults(t *testing.T) {
 			EnableDebugFlagsHandler:                new(true),
 			EnableSystemLogHandler:                 new(true),
 			EnableSystemLogQuery:                   new(false),
+			MakeIPTablesUtilChains:                 new(true),
+			Logging:                                logsapi.LoggingConfiguration{Format: "text", FlushFrequency: logsapi.TimeOrMetaDuration{Duration: metav1.Duration{Duration: 5 * time.Second}, SerializeAsString: true}},
 			HealthzBindAddress:                     "127.0.0.1",
 			HealthzPort:                            new(int32(10248)),
 			SyncFrequency:                          metav1.Duration{Duration: time.Minute},
@@ -190,7 +193,7 @@ func TestRefusedByName(t *testing.T) {
 		"not a duration":      {"syncFrequency: 1x\nbogus: 1", []string{"syncFrequency: time: unknown unit", "bogus: json: unknown field"}},
 		"not YAML":            {"address: [", []string{"yaml: line"}},
 		"two missing things":  {"runOnce: true\nmaxPods: 7", []string{"runOnce: true", "maxPods: 7"}},
-		"nested":              {"logging: {format: json}", []string{"logging.format: \"json\" asks for behaviour that this kubelet does not have: the log is one stream"}},
+		"nested":              {"logging: {options: {json: {splitStream: true}}}", []string{"logging.options: {\"json\":{\"splitStream\":true}} asks for behaviour that this kubelet does not have: the log is one stream"}},
 		"free-form map":       {"evictionHard: {memory.available: 100Mi}", []string{"evictionHard"}},
 		"zero values":         {"runOnce: false\nevictionHard: {}\ncgroupsPerQOS: false\nimageMaximumGCAge: 0s", nil},
 		"defaults spelt out":  {"port: 10250\ncgroupDriver: cgroupfs\nfailSwapOn: true\nnodeStatusReportFrequency: 5m\nauthorization: {mode: Webhook}", nil},

@@ -140,8 +140,14 @@ func unsupported(prefix string, fields map[string]any) []error {
 
 // hasFieldsBelow tells structures from free-form maps such as evictionHard.
 func hasFieldsBelow(path string) bool {
+	below := func(known string) bool { return strings.HasPrefix(known, path+".") }
 	for known := range defaults {
-		if len(known) > len(path) && known[:len(path)+1] == path+"." {
+		if below(known) {
+			return true
+		}
+	}
+	for known := range honoured {
+		if below(known) {
 			return true
 		}
 	}

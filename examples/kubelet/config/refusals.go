@@ -10,7 +10,7 @@ const groupRefused = "Flags of the upstream kubelet that are not taken"
 
 const (
 	noCadvisor = "there is no cAdvisor in this kubelet"
-	oneStream  = "the log is one stream of text on standard error"
+	oneStream  = "the log is one stream on standard error"
 	noWindows  = "this kubelet runs on Linux"
 )
 
@@ -79,13 +79,11 @@ var lacking = map[string]string{
 	"memoryThrottlingFactor": "it takes the gate MemoryQoS, which is alpha and not built",
 	"cpuManager":             noManagers, "memoryManager": noManagers, "topologyManager": noManagers, "reservedMemory": noManagers,
 	"shutdownGracePeriod":       "graceful shutdown of the node is not built yet",
-	"tracing":                   "tracing is not built yet",
 	"runOnce":                   "upstream refuses it, too",
 	"volumePluginDir":           "flexvolume is not supported",
 	"volumeStatsAggPeriod":      "the use of volumes is not measured yet",
 	"allowedUnsafeSysctls":      "unsafe sysctls are not let through",
-	"makeIPTablesUtilChains":    "iptables chains are not built yet",
-	"iptables":                  "iptables chains are not built yet",
+	"iptables":                  "packets are marked by kube-proxy",
 	"hairpinMode":               "networks are the runtime's",
 	"podCIDR":                   "networks are the runtime's",
 	"enableContentionProfiling": "locks are not profiled",

@@ -103,6 +103,12 @@ var honoured = map[string]bool{
 	"maxOpenFiles":                               true,
 	"streamingConnectionIdleTimeout":             true,
 	"logging.verbosity":                          true,
+	"logging.format":                             true,
+	"logging.flushFrequency":                     true,
+	"tracing":                                    true,
+	"tracing.endpoint":                           true,
+	"tracing.samplingRatePerMillion":             true,
+	"makeIPTablesUtilChains":                     true,
 }
 
 // defaults are the v1beta1 defaults of the fields that have no effect here yet:
@@ -119,13 +125,10 @@ var defaults = map[string]string{
 	"maxPods":                                   `110`,
 	"evictionPressureTransitionPeriod":          `"5m0s"`,
 	"enableControllerAttachDetach":              `true`,
-	"makeIPTablesUtilChains":                    `true`,
 	"iptablesMasqueradeBit":                     `14`,
 	"iptablesDropBit":                           `15`,
 	"configMapAndSecretChangeDetectionStrategy": `"Watch"`,
 	"volumePluginDir":                           `"/usr/libexec/kubernetes/kubelet-plugins/volume/exec/"`,
-	"logging.format":                            `"text"`,
-	"logging.flushFrequency":                    `"5s"`,
 	"memoryThrottlingFactor":                    `0.9`,
 	"localStorageCapacityIsolation":             `true`,
 	"mergeDefaultEvictionSettings":              `false`,
@@ -136,7 +139,6 @@ var defaults = map[string]string{
 var notBuilt = []string{
 	"eviction, and with it limits of emptyDir volumes on the disk (localStorageCapacityIsolation)",
 	"admission by resources (maxPods)",
-	"iptables chains",
 }
 
 // NotBuilt names default behaviour of a kubelet that this one lacks so far.

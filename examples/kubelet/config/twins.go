@@ -224,12 +224,12 @@ var twins = []twin{
 	{group: groupLimits, name: "qos-reserved", field: "qosReserved", usage: "what is kept for better classes, as resource=percent"},
 
 	{group: groupProcess, name: "v", field: "logging.verbosity", usage: "log verbosity; 4 and more is debug output"},
-	{group: groupProcess, name: "logging-format", field: "logging.format", usage: "text (default)"},
+	{group: groupProcess, name: "logging-format", field: "logging.format", usage: "how a line of the log looks: text (default) or json"},
 	{group: groupProcess, name: "log-flush-frequency", field: "logging.flushFrequency", usage: "how long a line may wait (default 5s; here none does)"},
 	{group: groupProcess, name: "feature-gates", field: "featureGates", usage: "switches as name=true,name=false, key by key over the file's"},
 	{group: groupProcess, name: "oom-score-adj", field: "oomScoreAdj", usage: "how gladly the kernel kills the kubelet (default -999)"},
 	{group: groupProcess, name: "max-open-files", field: "maxOpenFiles", usage: "files that the kubelet may have open (default 1000000)"},
 	{group: groupProcess, name: "kubelet-cgroups", field: "kubeletCgroups", usage: "cgroup that the kubelet runs in"},
 	{group: groupProcess, name: "system-cgroups", field: "systemCgroups", usage: "cgroup of processes that are in none"},
-	{group: groupLimits, name: "make-iptables-util-chains", field: "makeIPTablesUtilChains", usage: "make the chains that others rely on (default true)"},
+	{group: groupLimits, name: "make-iptables-util-chains", field: "makeIPTablesUtilChains", usage: "make the iptables chains that others rely on (default true; not with the embedded runtime)"},
 }
