@@ -1,0 +1,178 @@
+package oom_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/podwright/podwright/examples/kubelet/oom"
+)
+
+// kernel is a log of which a test says what each read gives: a record, or an error.
+type kernel struct {
+	reads  chan any
+	closed chan struct{}
+	once   sync.Once
+}
+
+func newKernel() *kernel { return &kernel{reads: make(chan any), closed: make(chan struct{})} }
+
+func (k *kernel) Read(p []byte) (int, error) {
+	select {
+	case <-k.closed:
+		return 0, &fs.PathError{Op: "read", Path: oom.Device, Err: os.ErrClosed}
+	case read := <-k.reads:
+		if err, ok := read.(error); ok {
+			return 0, &fs.PathError{Op: "read", Path: oom.Device, Err: err}
+		}
+		return copy(p, read.(string)), nil
+	}
+}
+
+func (k *kernel) Close() error {
+	k.once.Do(func() { close(k.closed) })
+	return nil
+}
+
+// watched runs a Watcher in a bubble.
+func watched(t *testing.T, test func(k *kernel, kills *[]oom.Kill, log *bytes.Buffer)) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKernel()
+		var kills []oom.Kill
+		var log bytes.Buffer
+		w, err := oom.New(oom.Config{Log: k, OnKill: func(k oom.Kill) { kills = append(kills, k) }, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- w.Run(ctx) }()
+		test(k, &kills, &log)
+		cancel()
+		require.NoError(t, <-ended)
+		<-k.closed // nobody reads any longer
+		require.ErrorIs(t, w.Run(ctx), oom.ErrAlreadyRun)
+	})
+}
+
+const (
+	summary = "6,1,2,-;oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0,oom_memcg=/a,task_memcg=/a,task=b,pid=7,uid=0\n"
+	ofNode  = "3,1,2,-;Out of memory: Killed process 7 (b) total-vm:1kB\n"
+)
+
+// A ring buffer that was overwritten before it was read does not stop the watch. What was
+// begun before is not held against what comes after.
+func TestOverwrittenRecords(t *testing.T) {
+	watched(t, func(k *kernel, kills *[]oom.Kill, log *bytes.Buffer) {
+		k.reads <- summary
+		k.reads <- unix.EPIPE
+		k.reads <- ofNode
+		k.reads <- "6,1,2,-;another line\n"
+		synctest.Wait()
+		require.Equal(t, []oom.Kill{{PID: 7, Process: "b", Limit: oom.Node}}, *kills)
+		for range 30 {
+			k.reads <- unix.EPIPE
+			k.reads <- ofNode
+		}
+		synctest.Wait()
+		require.Len(t, *kills, 31)
+		require.Empty(t, log.String())
+	})
+}
+
+// A log that fails and fails is given up, without turning in circles, and the agent runs on.
+func TestBrokenLog(t *testing.T) {
+	watched(t, func(k *kernel, kills *[]oom.Kill, log *bytes.Buffer) {
+		begun := time.Now()
+		for range 11 {
+			k.reads <- unix.EIO
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.Contains(t, log.String(), "not read any longer")
+		require.Contains(t, log.String(), "input/output error")
+		require.GreaterOrEqual(t, time.Since(begun), 10*time.Second)
+		require.Empty(t, *kills)
+	})
+	watched(t, func(k *kernel, _ *[]oom.Kill, log *bytes.Buffer) {
+		k.reads <- io.EOF
+		synctest.Wait()
+		require.Contains(t, log.String(), "EOF")
+	})
+}
+
+// The end comes while it reads, and while it waits for the next try.
+func TestEndOfWatch(t *testing.T) {
+	watched(t, func(*kernel, *[]oom.Kill, *bytes.Buffer) { synctest.Wait() })
+	watched(t, func(k *kernel, _ *[]oom.Kill, log *bytes.Buffer) {
+		k.reads <- unix.EIO
+		k.reads <- unix.EIO
+		synctest.Wait()
+		require.Empty(t, log.String())
+	})
+}
+
+func TestBadConfig(t *testing.T) {
+	_, err := oom.New(oom.Config{})
+	require.ErrorContains(t, err, "oom: Config.Log is required")
+	require.ErrorContains(t, err, "oom: Config.OnKill is required")
+}
+
+// On this machine's own kernel: what was in the log is not told, a process that a cgroup's limit
+// kills is, and the watch ends though nothing is written.
+func TestThisKernel(t *testing.T) {
+	const tree = "/sys/fs/cgroup/memory"
+	if _, err := os.Stat(filepath.Join(tree, "memory.limit_in_bytes")); err != nil || os.Geteuid() != 0 {
+		t.Skip("takes root, and cgroup v1")
+	}
+	dir, err := os.MkdirTemp(tree, "podwright-oom-")
+	require.NoError(t, err)
+	defer func() {
+		require.Eventually(t, func() bool { return os.Remove(dir) == nil }, 10*time.Second, 10*time.Millisecond)
+	}()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "memory.limit_in_bytes"), []byte("8M"), 0))
+	procs := filepath.Join(dir, "cgroup.procs")
+	overLimit(t, procs) // before anybody watches
+	log, err := oom.Open()
+	if err != nil {
+		t.Skip(err)
+	}
+	told := make(chan oom.Kill, 100)
+	w, err := oom.New(oom.Config{Log: log, OnKill: func(k oom.Kill) { told <- k }})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- w.Run(ctx) }()
+
+	pid := overLimit(t, procs)
+	limit := "/" + filepath.Base(dir)
+	for { // others may be killed meanwhile
+		select {
+		case k := <-told:
+			if k.Limit != limit {
+				continue
+			}
+			require.Equal(t, oom.Kill{PID: pid, Process: "tail", Limit: limit, Cgroup: limit}, k)
+		case <-time.After(30 * time.Second):
+			t.Fatal("the kernel has not told, or nobody has listened")
+		}
+		break
+	}
+	cancel()
+	require.NoError(t, <-ended)
+
+	_, err = oom.New(oom.Config{Log: log, OnKill: func(oom.Kill) {}})
+	require.NoError(t, err)
+	_, err = log.Read(make([]byte, 1))
+	require.True(t, errors.Is(err, os.ErrClosed), err)
+}
