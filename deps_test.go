@@ -40,6 +40,7 @@ var floors = map[string]floor{
 	"internal/atomicfile": {outside: 0},
 	"internal/memnet":     {outside: 0},
 	"internal/run":        {outside: 0},
+	"internal/span":       {outside: 0},
 	"internal/tree":       {outside: 1},
 	"internal/inotify":    {outside: 1},
 	"internal/files":      {outside: 1},

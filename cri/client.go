@@ -54,6 +54,11 @@ type ClientConfig struct {
 type Observer struct {
 	// CallDone is called after each call.
 	CallDone func(CallInfo)
+	// Span is called before each call but GetContainerEvents, which lasts, with the name that the
+	// call has in gRPC, such as "runtime.v1.RuntimeService/RunPodSandbox". The call is made with
+	// the context that it returns, whose outgoing metadata goes to the runtime; end is called with
+	// the call's error (see CallInfo.Err).
+	Span func(ctx context.Context, name string) (_ context.Context, end func(err error))
 }
 
 // CallInfo describes a call that has ended.

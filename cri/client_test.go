@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
@@ -289,6 +290,42 @@ func TestObserver(t *testing.T) {
 			{Service: "runtime", Call: "ExecSync", Operation: "exec_sync"},
 			{Service: "runtime", Call: "CreateContainer", Operation: "create_container", Err: invalid},
 		}, got)
+	})
+}
+
+// Each call is made with its span's context, and ends the span as it ends itself.
+func TestSpans(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScript()
+		cfg := s.inMemory(t)
+		type ended struct {
+			name string
+			err  error
+		}
+		var got []ended
+		cfg.Observer.Span = func(ctx context.Context, name string) (context.Context, func(error)) {
+			return metadata.AppendToOutgoingContext(ctx, "traceparent", name), func(err error) { got = append(got, ended{name, err}) }
+		}
+		client := dialRuntime(t, cfg)
+		s.fail("ContainerStatus", status.Error(codes.Internal, "broken"))
+		_, failed := client.ContainerStatus(t.Context(), "c", false)
+		require.Error(t, failed)
+		images, err := DialImages(t.Context(), cfg)
+		require.NoError(t, err)
+		defer func() { require.NoError(t, images.Close()) }()
+		s.reply("ListImages", &runtimeapi.ListImagesResponse{})
+		_, err = images.ListImages(t.Context(), nil)
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		require.Error(t, client.GetContainerEvents(ctx, func(*runtimeapi.ContainerEventResponse) {}), "which lasts, and has no span")
+		require.Contains(t, got, ended{"runtime.v1.RuntimeService/Version", nil})
+		require.Contains(t, got, ended{"runtime.v1.RuntimeService/ContainerStatus", failed})
+		require.Contains(t, got, ended{"runtime.v1.ImageService/ListImages", nil})
+		for _, e := range got {
+			require.NotContains(t, e.name, "GetContainerEvents")
+		}
+		require.Equal(t, []string{"runtime.v1.RuntimeService/ContainerStatus"}, s.calls("ContainerStatus")[0].metadata.Get("traceparent"))
 	})
 }
 

@@ -45,6 +45,7 @@ func (c call) do(ctx context.Context, fn func(context.Context) error) error {
 		return c.failure(ctx, ctx, status.Error(codes.Canceled, "not called"))
 	}
 	defer c.link.inFlight.Done()
+	ctx, end := c.span(ctx)
 	own, cancel := c.bounded(ctx)
 	defer cancel()
 	begin := time.Now()
@@ -53,10 +54,24 @@ func (c call) do(ctx context.Context, fn func(context.Context) error) error {
 		err = c.failure(ctx, own, err)
 	}
 	c.log(ctx, err)
+	end(err)
 	if done := c.link.cfg.Observer.CallDone; done != nil {
 		done(CallInfo{Service: c.link.service, Call: c.name, Operation: c.operation, Duration: time.Since(begin), Err: err})
 	}
 	return err
+}
+
+// span begins the call's span, if it has one.
+func (c call) span(ctx context.Context) (context.Context, func(error)) {
+	with := c.link.cfg.Observer.Span
+	if with == nil || c.id == callGetContainerEvents {
+		return ctx, func(error) {}
+	}
+	service := "runtime.v1.RuntimeService/"
+	if c.link.service == "image" {
+		service = "runtime.v1.ImageService/"
+	}
+	return with(ctx, service+c.name)
 }
 
 func (c call) bounded(ctx context.Context) (context.Context, context.CancelFunc) {

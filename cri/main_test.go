@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/proto"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
@@ -39,6 +40,8 @@ type seenCall struct {
 	request any
 	bounded bool
 	left    time.Duration // until the deadline
+	// metadata is what came with the call.
+	metadata metadata.MD
 }
 
 func newScript() *script {
@@ -92,6 +95,7 @@ func (s *script) note(ctx context.Context, method string, request any) string {
 	if deadline, c.bounded = ctx.Deadline(); c.bounded {
 		c.left = time.Until(deadline)
 	}
+	c.metadata, _ = metadata.FromIncomingContext(ctx)
 	s.seen = append(s.seen, c)
 	return c.name
 }

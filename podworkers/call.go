@@ -2,6 +2,8 @@ package podworkers
 
 import (
 	"context"
+	"log/slog"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -105,17 +107,39 @@ func (w *Workers) invoke(r *runningCall) (res result) {
 }
 
 func (w *Workers) callSyncer(r *runningCall) (terminal bool, err error) {
+	ctx, end := w.span(r)
+	err = errGoexit // unless it returns
+	defer func() { end(err) }()
 	switch r.kind {
 	case CallSyncPod:
-		return w.cfg.Syncer.SyncPod(r.ctx, r.work)
+		return w.cfg.Syncer.SyncPod(ctx, r.work)
 	case CallSyncTerminatingPod:
-		return false, w.cfg.Syncer.SyncTerminatingPod(r.ctx, r.work)
+		return false, w.cfg.Syncer.SyncTerminatingPod(ctx, r.work)
 	case CallSyncTerminatingOrphan:
-		return false, w.orphans.SyncTerminatingOrphan(r.ctx, r.orphan, r.work.ActedAt)
+		return false, w.orphans.SyncTerminatingOrphan(ctx, r.orphan, r.work.ActedAt)
 	case CallSyncTerminatedPod:
-		return false, w.cfg.Syncer.SyncTerminatedPod(r.ctx, r.work)
+		return false, w.cfg.Syncer.SyncTerminatedPod(ctx, r.work)
 	}
 	return false, nil
+}
+
+// span begins the call's span, if anybody wants it.
+func (w *Workers) span(r *runningCall) (context.Context, func(error)) {
+	if w.cfg.Span == nil {
+		return r.ctx, func(error) {}
+	}
+	namespace, name := r.orphan.Namespace, r.orphan.Name
+	if pod := r.work.Pod; pod != nil {
+		namespace, name = pod.Namespace, pod.Name
+	}
+	attributes := []slog.Attr{
+		slog.String("k8s.pod.uid", string(r.uid)), slog.String("k8s.pod", namespace+"/"+name),
+		slog.String("k8s.pod.name", name), slog.String("k8s.namespace.name", namespace),
+	}
+	if r.kind == CallSyncPod {
+		attributes = append(attributes, slog.String("k8s.pod.update_type", string(r.work.Type)))
+	}
+	return w.cfg.Span(r.ctx, "s"+strings.TrimPrefix(r.kind.String(), "S"), attributes...)
 }
 
 func (w *Workers) conclude(r *runningCall, res result) {

@@ -1,6 +1,7 @@
 package podworkers
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -52,6 +53,11 @@ type Config struct {
 	// not call back: it is for tests (see podworkerstest) and flight recorders. May
 	// be nil.
 	Trace func(TraceEvent)
+	// Span is called before each call of the syncer, which gets the context that it returns; end
+	// is called with the call's error. Names are syncPod, syncTerminatingPod, syncTerminatingOrphan
+	// and syncTerminatedPod; attributes say which pod: k8s.pod ("namespace/name"), k8s.pod.uid,
+	// k8s.pod.name, k8s.namespace.name, and of a syncPod k8s.pod.update_type. May be nil.
+	Span func(ctx context.Context, name string, attributes ...slog.Attr) (_ context.Context, end func(err error))
 	// Event records Kubernetes events (ExceededGracePeriod). May be nil.
 	Event func(ref v1.ObjectReference, eventtype, reason, message string)
 	// Logger receives failures of calls. Nil means none.

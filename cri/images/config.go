@@ -1,6 +1,7 @@
 package images
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -56,6 +57,11 @@ type Config struct {
 	Event func(ref v1.ObjectReference, eventtype, reason, message string)
 	// Metrics are optional callbacks.
 	Metrics Metrics
+	// Span is called before each wait of a container for a pull ("Images/Pull", with the image, the
+	// pod as k8s.pod and k8s.pod.uid), and end when it is over, with its error. The context that
+	// it returns is that of the wait, and of the pull if the container is the first who wants it.
+	// nil: nobody is called.
+	Span func(ctx context.Context, name string, attributes ...slog.Attr) (_ context.Context, end func(err error))
 	// Logger gets one debug line per failed pull, which its event and error tell, too;
 	// nil discards.
 	Logger *slog.Logger

@@ -31,6 +31,8 @@ type service struct {
 	running int
 	most    int
 	looks   int // calls of ImageStatus
+	// pulledWith is the context of the pull before.
+	pulledWith context.Context
 }
 
 func newService(present ...string) *service {
@@ -63,6 +65,7 @@ func (s *service) ImageStatus(ctx context.Context, spec *runtimeapi.ImageSpec, _
 func (s *service) PullImage(ctx context.Context, spec *runtimeapi.ImageSpec, auth *runtimeapi.AuthConfig, _ *runtimeapi.PodSandboxConfig) (string, error) {
 	s.mu.Lock()
 	s.pulls = append(s.pulls, strings.TrimSpace(spec.Image+" "+auth.GetUsername()))
+	s.pulledWith = ctx
 	s.running++
 	s.most = max(s.most, s.running)
 	took := s.took

@@ -3,6 +3,7 @@ package images
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 
 	"github.com/podwright/podwright/cri/images/credentials"
 	"github.com/podwright/podwright/cri/images/imageref"
+	"github.com/podwright/podwright/internal/span"
 )
 
 // Manager provides images. Use New; it is safe for concurrent use. It has a goroutine
@@ -96,7 +98,11 @@ func (a *attempt) run(ctx context.Context) (Image, error) {
 	a.m.cfg.Metrics.Requested(a.policy, found != nil, pull)
 	switch {
 	case pull:
-		return a.pull(ctx)
+		ctx, end := span.Begin(ctx, a.m.cfg.Span, "Images/Pull", slog.String("image", a.name),
+			slog.String("k8s.pod", a.r.podName().String()), slog.String("k8s.pod.uid", string(a.r.Pod.UID)))
+		image, err := a.pull(ctx)
+		end(err)
+		return image, err
 	case !allowed:
 		return Image{}, a.neverPulled(found != nil)
 	default:

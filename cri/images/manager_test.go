@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -268,6 +269,30 @@ func TestMetrics(t *testing.T) {
 	_, err = m.Ensure(t.Context(), request("u", "c:1", ""))
 	require.Error(t, err)
 	require.Equal(t, []string{"IfNotPresent false true", "a:1 42 <nil>", "Never true false", "IfNotPresent false true", "c:1 0 no"}, got)
+}
+
+// A pull is a span of the container that waits for it, and made with the context of the first
+// who wants it. An image that is there needs none.
+func TestSpans(t *testing.T) {
+	s := newService("b:1")
+	type key struct{}
+	var got []string
+	m := newManager(t, Config{Service: s, Span: func(ctx context.Context, name string, attributes ...slog.Attr) (context.Context, func(error)) {
+		got = append(got, fmt.Sprint(name, attributes))
+		return context.WithValue(ctx, key{}, name), func(err error) { got = append(got, fmt.Sprint(err)) }
+	}})
+	_, err := m.Ensure(t.Context(), request("u", "a:1", ""))
+	require.NoError(t, err)
+	_, err = m.Ensure(t.Context(), request("u", "b:1", v1.PullNever))
+	require.NoError(t, err)
+	s.set("c:1", errors.New("no"))
+	_, err = m.Ensure(t.Context(), request("u", "c:1", ""))
+	require.Error(t, err)
+	require.Len(t, got, 4)
+	require.Regexp(t, `^Images/Pull\[image=docker.io/library/a:1 k8s.pod=\S+ k8s.pod.uid=u\]$|^Images/Pull\[image=a:1 k8s.pod=\S+ k8s.pod.uid=u\]$`, got[0])
+	require.Equal(t, "<nil>", got[1])
+	require.Contains(t, got[3], "no")
+	require.Equal(t, "Images/Pull", s.pulledWith.Value(key{}))
 }
 
 // A pull that need not wait looks for the image before and after, and no more.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/podwright/podwright/cri/pods/garbage"
 	"github.com/podwright/podwright/internal/run"
+	"github.com/podwright/podwright/internal/span"
 )
 
 // collectPeriod is how often dead containers, logs and links are collected.
@@ -60,7 +61,9 @@ func (c *collector) collect(ctx context.Context) {
 		Busy:             c.s.turns.busy,
 		ContentRemovable: held.take,
 	}
-	err := run.Guard("garbage collection", func() error { return c.s.garbage.Collect(ctx, request) })
+	collecting, end := span.Begin(ctx, c.s.cfg.Span, "Containers/GarbageCollect")
+	err := run.Guard("garbage collection", func() error { return c.s.garbage.Collect(collecting, request) })
+	end(err)
 	if err != nil && ctx.Err() == nil {
 		c.s.log.Error("garbage collection", "err", err)
 	}

@@ -1,6 +1,7 @@
 package podsyncer
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -56,6 +57,11 @@ type Config struct {
 	NetworkReady func() error
 	// HostIPs are the addresses of the node that statuses show. nil means none.
 	HostIPs func() []string
+
+	// Span is called before each collection of garbage ("Containers/GarbageCollect"), which goes on
+	// with the context that it returns, and end after it, with its error. It is also the Span of
+	// workers from NewWorkers that have none. nil: nobody is called.
+	Span func(ctx context.Context, name string, attributes ...slog.Attr) (_ context.Context, end func(err error))
 
 	// ShutdownTimeout is how long each part may take to stop when Run ends. Zero means
 	// 10 s.

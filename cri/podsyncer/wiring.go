@@ -17,7 +17,7 @@ import (
 )
 
 // NewWorkers returns workers that call the Syncer. It fills in what the Syncer knows
-// and cfg does not say: Syncer, Resync, TerminalPodStopped, Event, Logger and
+// and cfg does not say: Syncer, Resync, TerminalPodStopped, Span, Event, Logger and
 // ShutdownTimeout. cfg.OnTransition is told after the Syncer. A Syncer of your own in
 // cfg passes the calls on.
 func (s *Syncer) NewWorkers(cfg podworkers.Config) (*podworkers.Workers, error) {
@@ -36,6 +36,9 @@ func (s *Syncer) NewWorkers(cfg podworkers.Config) (*podworkers.Workers, error) 
 		if told != nil {
 			told(t)
 		}
+	}
+	if cfg.Span == nil {
+		cfg.Span = s.cfg.Span
 	}
 	if cfg.Event == nil {
 		cfg.Event = s.cfg.Event

@@ -2,6 +2,8 @@ package podsyncer
 
 import (
 	"context"
+	"log/slog"
+	"sync"
 	"testing"
 	"time"
 
@@ -102,5 +104,33 @@ func TestCallbacksOfTheUser(t *testing.T) {
 		require.Len(t, w.running(), 1)
 		cancel()
 		require.NoError(t, <-done)
+	})
+}
+
+// Syncs of pods and collections of garbage are spans, if somebody wants them.
+func TestSpans(t *testing.T) {
+	inWorld(t, fake.Config{}, func(w *world) {
+		var mu sync.Mutex
+		begun, ended := map[string]int{}, map[string]int{}
+		w.span = func(ctx context.Context, name string, _ ...slog.Attr) (context.Context, func(error)) {
+			mu.Lock()
+			defer mu.Unlock()
+			begun[name]++
+			return ctx, func(error) {
+				mu.Lock()
+				defer mu.Unlock()
+				ended[name]++
+			}
+		}
+		w.start()
+		w.set(newPod("1", v1.RestartPolicyAlways, "a"))
+		w.sleep(90 * time.Second)
+		w.set()
+		w.sleep(10 * time.Second)
+		w.stop()
+		require.Equal(t, begun, ended)
+		require.Positive(t, ended["syncPod"])
+		require.Positive(t, ended["syncTerminatingPod"])
+		require.Positive(t, ended["Containers/GarbageCollect"])
 	})
 }

@@ -43,6 +43,7 @@ type world struct {
 
 	desired []*v1.Pod
 	// networkReady, if not nil, tells whether pods can have a network.
+	span         func(context.Context, string, ...slog.Attr) (context.Context, func(error))
 	networkReady func() error
 	// sinks are told statuses, besides the checkpoint.
 	sinks []writer.NamedSink
@@ -134,7 +135,7 @@ func (w *world) newNode() *node {
 			Images:   must(images.New(images.Config{Service: w.runtime})),
 			Actuated: must(resize.NewFolder(resize.FolderConfig{Dir: filepath.Join(w.dir, "root", "actuated_resources")})),
 		},
-		Sources: n.merger, Checkpoint: w.store(), Statuses: writer.Config{Sinks: w.sinks}, Logger: log, Event: w.event, NetworkReady: w.networkReady, HostIPs: w.hostIPs,
+		Sources: n.merger, Checkpoint: w.store(), Statuses: writer.Config{Sinks: w.sinks}, Logger: log, Event: w.event, NetworkReady: w.networkReady, HostIPs: w.hostIPs, Span: w.span,
 		Probes: probe.Config{Probers: map[probe.Handler]probe.Prober{probe.Exec: must(exec.New(exec.Config{Runtime: runtime}))}},
 		Stages: must(stages.New(stages.Config{Stages: append([]stages.Entry{{Name: "folder", Release: stages.Gone, Stage: n.folders}}, w.stages...)})),
 	}))

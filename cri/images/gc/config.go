@@ -85,6 +85,9 @@ type Config struct {
 	// Event records Kubernetes events: InvalidDiskCapacity, FreeDiskSpaceFailed,
 	// and ImageGCFailed from the second failure in a row. nil records none.
 	Event func(ref v1.ObjectReference, eventtype, reason, message string)
+	// Span is called before each collection of Run ("Images/GarbageCollect"), which goes on with the
+	// context that it returns, and end after it, with its error. nil: nobody is called.
+	Span func(ctx context.Context, name string, attributes ...slog.Attr) (_ context.Context, end func(err error))
 	// Removed is called for each image that was removed. It must not block. nil:
 	// nobody is told.
 	Removed func(image Image, reason Reason)

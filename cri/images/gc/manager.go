@@ -11,6 +11,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/internal/span"
 )
 
 // Manager removes images. Use New; it is safe for concurrent use.
@@ -147,7 +149,9 @@ func (m *Manager) note(list []*runtimeapi.Image, used map[string]bool, now time.
 
 // collectAndReport is one of Run's collections.
 func (m *Manager) collectAndReport(ctx context.Context) error {
-	err := m.Collect(ctx)
+	collecting, end := span.Begin(ctx, m.cfg.Span, "Images/GarbageCollect")
+	err := m.Collect(collecting)
+	end(err)
 	switch {
 	case ctx.Err() != nil:
 	case err == nil:

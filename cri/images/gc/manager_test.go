@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"sync"
 	"testing"
@@ -237,6 +238,29 @@ func TestRun(t *testing.T) {
 		require.Empty(t, n.take(), "only one failure in a row")
 		cancel()
 		wg.Wait()
+	})
+}
+
+// Each collection is a span, and made in it.
+func TestSpans(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(sized("a", 1))
+		type key struct{}
+		var got []string
+		m, err := New(Config{
+			Images: n, Containers: n, CollectInterval: time.Minute, Policy: Policy{MaxAge: 12 * time.Minute},
+			Disk: func(ctx context.Context) (Disk, error) { got = append(got, fmt.Sprint(ctx.Value(key{}))); return Disk{}, errors.New("away") },
+			Span: func(ctx context.Context, name string, _ ...slog.Attr) (context.Context, func(error)) {
+				return context.WithValue(ctx, key{}, name), func(err error) { got = append(got, err.Error()) }
+			},
+		})
+		require.NoError(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
+		defer cancel()
+		require.NoError(t, m.Run(ctx))
+		require.Len(t, got, 2)
+		require.Equal(t, "Images/GarbageCollect", got[0])
+		require.Contains(t, got[1], "away")
 	})
 }
 

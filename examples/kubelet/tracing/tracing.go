@@ -1,0 +1,180 @@
+// Package tracing sends spans to an OpenTelemetry collector, by OTLP over gRPC (the field
+// tracing of the configuration file).
+//
+//	t, err := tracing.New(tracing.Config{Endpoint: "localhost:4317", SamplingRatePerMillion: 1_000_000, Service: "kubelet", Host: node})
+//	... podsyncer.Config{Span: t.Span}, cri.Observer{Span: t.CallSpan} ...
+//	err = t.Run(ctx)
+//
+// Span and CallSpan are what the rooms of the library call; those know nothing of OpenTelemetry.
+// What is begun with the context of another span is its child, so that a sync of a pod shows its
+// calls to the runtime. These carry the span on to the runtime (traceparent), which may have
+// spans of its own.
+//
+// Spans that nobody takes are dropped: a collector that is away, or slow, holds up nothing.
+package tracing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+)
+
+// DefaultEndpoint is where collectors are by default.
+const DefaultEndpoint = "localhost:4317"
+
+// Config configures a Tracer. Service is required.
+type Config struct {
+	// Endpoint is the gRPC target of the collector. It is spoken to without TLS. "" means
+	// DefaultEndpoint.
+	Endpoint string
+	// SamplingRatePerMillion is how many of a million traces are sent, at most all. Zero: none but
+	// those that began elsewhere.
+	SamplingRatePerMillion int32
+	// Service is service.name of all spans, and Host their host.name. Service is required.
+	Service, Host string
+	// ShutdownTimeout is how long Run takes at most to send the last spans. Zero means 5 s.
+	ShutdownTimeout time.Duration
+	// Logger is told when spans cannot be sent, the same failure once a minute. nil discards.
+	Logger *slog.Logger
+}
+
+const perMillion = 1_000_000
+
+func (c *Config) complete() error {
+	switch {
+	case c.Service == "":
+		return errors.New("tracing: Config.Service is required")
+	case c.SamplingRatePerMillion < 0 || c.SamplingRatePerMillion > perMillion:
+		return fmt.Errorf("tracing: Config.SamplingRatePerMillion: %d is not within 0 and %d", c.SamplingRatePerMillion, perMillion)
+	case c.ShutdownTimeout < 0:
+		return fmt.Errorf("tracing: Config.ShutdownTimeout is negative: %v", c.ShutdownTimeout)
+	case c.ShutdownTimeout == 0:
+		c.ShutdownTimeout = 5 * time.Second
+	}
+	if c.Endpoint == "" {
+		c.Endpoint = DefaultEndpoint
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return nil
+}
+
+// ErrAlreadyRun is returned by a second Run.
+var ErrAlreadyRun = errors.New("tracing: Run was called before")
+
+// Tracer begins spans and sends them. Use New; it is safe for concurrent use. Spans that begin
+// before Run, or after it, are nobody's.
+type Tracer struct {
+	cfg    Config
+	ran    atomic.Bool
+	tracer atomic.Pointer[trace.Tracer] // nil unless it runs
+}
+
+// New returns a Tracer. Nothing happens before Run.
+func New(cfg Config) (*Tracer, error) {
+	if err := cfg.complete(); err != nil {
+		return nil, err
+	}
+	return &Tracer{cfg: cfg}, nil
+}
+
+// scope is the name of what makes the spans.
+const scope = "github.com/podwright/podwright/examples/kubelet"
+
+// Run sends spans until ctx ends, then sends the last ones and returns nil.
+func (t *Tracer) Run(ctx context.Context) error {
+	if t.ran.Swap(true) {
+		return ErrAlreadyRun
+	}
+	c, err := newClient(t.cfg.Endpoint, t.cfg.Logger)
+	if err != nil {
+		return fmt.Errorf("tracing: Config.Endpoint: %q: %w", t.cfg.Endpoint, err)
+	}
+	exporter, err := otlptrace.New(ctx, c)
+	if err != nil {
+		return errors.Join(fmt.Errorf("tracing: %w", err), c.conn.Close())
+	}
+	provider := sdktrace.NewTracerProvider(
+		sdktrace.WithSampler(sdktrace.ParentBased(t.sampler())),
+		sdktrace.WithBatcher(exporter),
+		sdktrace.WithResource(resource.NewSchemaless(attribute.String("service.name", t.cfg.Service), attribute.String("host.name", t.cfg.Host))),
+	)
+	tracer := provider.Tracer(scope)
+	t.tracer.Store(&tracer)
+	<-ctx.Done()
+	t.tracer.Store(nil)
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.cfg.ShutdownTimeout)
+	defer cancel()
+	if err := provider.Shutdown(last); err != nil {
+		t.cfg.Logger.Warn("the last spans were not sent", "err", err)
+	}
+	return nil
+}
+
+func (t *Tracer) sampler() sdktrace.Sampler {
+	if t.cfg.SamplingRatePerMillion == 0 {
+		return sdktrace.NeverSample()
+	}
+	return sdktrace.TraceIDRatioBased(float64(t.cfg.SamplingRatePerMillion) / perMillion)
+}
+
+// Span begins a span, and end ends it; an error makes it a failed one. It has the shape of the
+// Span callbacks of the library.
+func (t *Tracer) Span(ctx context.Context, name string, attributes ...slog.Attr) (_ context.Context, end func(err error)) {
+	tracer := t.tracer.Load()
+	if tracer == nil {
+		return ctx, func(error) {}
+	}
+	ctx, span := (*tracer).Start(ctx, name)
+	if span.IsRecording() {
+		for _, a := range attributes {
+			span.SetAttributes(attribute.String(a.Key, a.Value.String()))
+		}
+	}
+	return ctx, func(err error) { finish(span, err) }
+}
+
+// CallSpan begins the span of a call to a gRPC server, by its name "SERVICE/METHOD", and puts it
+// into the metadata of the call. It has the shape of cri.Observer.Span.
+func (t *Tracer) CallSpan(ctx context.Context, name string) (_ context.Context, end func(err error)) {
+	tracer := t.tracer.Load()
+	if tracer == nil {
+		return ctx, func(error) {}
+	}
+	service, method, _ := strings.Cut(name, "/")
+	ctx, span := (*tracer).Start(ctx, name, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(
+		attribute.String("rpc.system", "grpc"), attribute.String("rpc.service", service), attribute.String("rpc.method", method)))
+	carried := propagation.MapCarrier{}
+	propagation.TraceContext{}.Inject(ctx, carried)
+	for key, value := range carried {
+		ctx = metadata.AppendToOutgoingContext(ctx, key, value)
+	}
+	return ctx, func(err error) {
+		span.SetAttributes(attribute.Int("rpc.grpc.status_code", int(status.Code(err))))
+		finish(span, err)
+	}
+}
+
+// finish ends a span.
+func finish(span trace.Span, err error) {
+	if err != nil && span.IsRecording() {
+		span.RecordError(err)
+		span.SetStatus(codes.Error, err.Error())
+	}
+	span.End()
+}
