@@ -1,0 +1,201 @@
+package iptables
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os/exec"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// Config configures a Keeper. The zero value is complete.
+type Config struct {
+	// Period is how often it is looked at whether the chains are there. Zero means 1 min.
+	Period time.Duration
+	// Command runs a program. code is its exit code, and output what it has printed; an error is one
+	// of a program that could not be run. nil means Exec.
+	Command func(ctx context.Context, program string, args ...string) (code int, output string, err error)
+	// Logger is told what was made, and what could not be, the same failure once. nil discards.
+	Logger *slog.Logger
+}
+
+// ErrAlreadyRun is returned by a second Run.
+var ErrAlreadyRun = errors.New("iptables: Run was called before")
+
+// Keeper keeps the chains. Use New.
+type Keeper struct {
+	cfg Config
+	ran atomic.Bool
+	// failed is what went wrong the last time, by program.
+	failed map[string]string
+}
+
+// New returns a Keeper that does nothing until Run.
+func New(cfg Config) (*Keeper, error) {
+	switch {
+	case cfg.Period < 0:
+		return nil, fmt.Errorf("iptables: Config.Period is negative: %v", cfg.Period)
+	case cfg.Period == 0:
+		cfg.Period = time.Minute
+	}
+	if cfg.Command == nil {
+		cfg.Command = Exec
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Keeper{cfg: cfg, failed: map[string]string{}}, nil
+}
+
+// stopping is how long a program may take to end that is no longer wanted.
+const stopping = time.Second
+
+// Exec runs a program of this machine. It is killed when ctx ends.
+func Exec(ctx context.Context, program string, args ...string) (code int, output string, err error) {
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.WaitDelay = stopping
+	out, err := cmd.CombinedOutput()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.Exited() {
+		return exit.ExitCode(), string(out), nil
+	}
+	return 0, string(out), err
+}
+
+// Run makes the chains and keeps them until ctx ends, then returns nil and leaves them. What
+// goes wrong is no reason to return: it is logged, and tried again after a period.
+func (k *Keeper) Run(ctx context.Context) error {
+	if k.ran.Swap(true) {
+		return ErrAlreadyRun
+	}
+	present := k.present(ctx)
+	tick := time.NewTicker(k.cfg.Period)
+	defer tick.Stop()
+	for len(present) > 0 && ctx.Err() == nil {
+		for _, f := range present {
+			k.keep(ctx, f)
+		}
+		select {
+		case <-ctx.Done():
+		case <-tick.C:
+		}
+	}
+	<-ctx.Done()
+	return nil
+}
+
+// present are the families that this node has iptables for.
+func (k *Keeper) present(ctx context.Context) (out []family) {
+	var why []error
+	for _, f := range families() {
+		if err := k.do(ctx, f, nat, "-S", "POSTROUTING"); err != nil {
+			why = append(why, err)
+			continue
+		}
+		out = append(out, f)
+	}
+	if len(out) == 0 && ctx.Err() == nil {
+		k.cfg.Logger.Info("no iptables here: the chains that others may rely on are not made", "why", errors.Join(why...))
+	}
+	return out
+}
+
+// keep makes what a family lacks, if a canary is not there.
+func (k *Keeper) keep(ctx context.Context, f family) {
+	if k.complete(ctx, f) {
+		return
+	}
+	err := k.make(ctx, f)
+	if ctx.Err() != nil {
+		return
+	}
+	if err == nil {
+		delete(k.failed, f.program)
+		k.cfg.Logger.Info("made the chains that others may rely on", "program", f.program)
+		return
+	}
+	if text := err.Error(); text != k.failed[f.program] {
+		k.failed[f.program] = text
+		k.cfg.Logger.Warn("chains that others may rely on are not made; trying again", "program", f.program, "err", err)
+	}
+}
+
+func (k *Keeper) complete(ctx context.Context, f family) bool {
+	for _, table := range tables() {
+		if k.do(ctx, f, table, "-S", canary) != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// make makes all that a family lacks, the canaries last.
+func (k *Keeper) make(ctx context.Context, f family) error {
+	for _, c := range f.chains {
+		if err := k.ensureChain(ctx, f, c[0], c[1]); err != nil {
+			return err
+		}
+	}
+	for _, r := range f.rules {
+		if err := k.ensureRule(ctx, f, r); err != nil {
+			return err
+		}
+	}
+	for _, table := range tables() {
+		if err := k.ensureChain(ctx, f, table, canary); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ensureChain makes a chain that is not there. A failure only says that it cannot be made, which
+// may be because it is there.
+func (k *Keeper) ensureChain(ctx context.Context, f family, table, chain string) error {
+	err := k.do(ctx, f, table, "-N", chain)
+	if err == nil || k.do(ctx, f, table, "-S", chain) == nil {
+		return nil
+	}
+	return err
+}
+
+func (k *Keeper) ensureRule(ctx context.Context, f family, r rule) error {
+	args := append([]string{r.chain}, r.spec...)
+	err := k.do(ctx, f, r.table, "-C", args...)
+	if failure, ok := errors.AsType[*failure](err); !ok || failure.code != notThere {
+		return err
+	}
+	if r.first {
+		return k.do(ctx, f, r.table, "-I", args...)
+	}
+	return k.do(ctx, f, r.table, "-A", args...)
+}
+
+// notThere is the exit code of iptables when a rule, or a chain, is not there.
+const notThere = 1
+
+// failure is a command that ended with an exit code.
+type failure struct {
+	command, output string
+	code            int
+}
+
+func (f *failure) Error() string {
+	return fmt.Sprintf("%s: exit code %d: %s", f.command, f.code, strings.TrimSpace(f.output))
+}
+
+// do runs one command. It waits for others who change tables, as long as the reference does.
+func (k *Keeper) do(ctx context.Context, f family, table, operation string, args ...string) error {
+	args = append([]string{"-w", "5", "-t", table, operation}, args...)
+	code, output, err := k.cfg.Command(ctx, f.program, args...)
+	command := f.program + " " + strings.Join(args, " ")
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s: %w", command, err)
+	case code != 0:
+		return &failure{command: command, output: output, code: code}
+	}
+	return nil
+}
