@@ -23,10 +23,11 @@ import (
 	"github.com/podwright/podwright/examples/kubelet/node"
 	"github.com/podwright/podwright/examples/kubelet/server"
 	"github.com/podwright/podwright/examples/kubelet/systemd"
+	"github.com/podwright/podwright/examples/kubelet/tracing"
 )
 
 // runNode runs the agent and its servers until ctx ends or one of them fails.
-func runNode(ctx context.Context, cfg *config.Config, log *slog.Logger, setVerbosity func(int)) error {
+func runNode(ctx context.Context, cfg *config.Config, log *slog.Logger, setVerbosity func(int)) (err error) {
 	announce(cfg, log)
 	machine := thisMachine()
 	if err := machine.check(cfg); err != nil {
@@ -39,7 +40,18 @@ func runNode(ctx context.Context, cfg *config.Config, log *slog.Logger, setVerbo
 		return err
 	}
 	defer l.close()
-	a, err := agent.New(agent.Config{Config: *cfg, Connect: connector(cfg, log), Cgroups: hostCgroups(cfg), Tune: machine.tune(cfg, log), API: l.api, SetVerbosity: setVerbosity, Logger: log})
+	tracer, err := newTracer(cfg, log)
+	if err != nil {
+		return err
+	}
+	parts := agent.Config{
+		Config: *cfg, Connect: connector(cfg, tracer, log), Cgroups: hostCgroups(cfg), Tune: machine.tune(cfg, log), KernelLog: thisHost().kernelLog(cfg, log),
+		API: l.api, SetVerbosity: setVerbosity, Logger: log,
+	}
+	if tracer != nil {
+		parts.Span = tracer.Span
+	}
+	a, err := agent.New(parts)
 	if err != nil {
 		return err
 	}
@@ -49,6 +61,13 @@ func runNode(ctx context.Context, cfg *config.Config, log *slog.Logger, setVerbo
 	}
 	if err := bootstrap(ctx, cfg, log); err != nil {
 		return err
+	}
+	if tracer != nil {
+		traced, end := startTracing(ctx, tracer)
+		defer func() {
+			end()
+			err = errors.Join(err, <-traced)
+		}()
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	if l.readOnly != nil {
@@ -60,6 +79,7 @@ func runNode(ctx context.Context, cfg *config.Config, log *slog.Logger, setVerbo
 	g.Go(func() error { return a.Run(ctx) })
 	g.Go(func() error { return manager.Run(ctx) })
 	g.Go(func() error { process.keep(ctx, cfg, log); return nil })
+	g.Go(func() error { return keepChains(ctx, cfg, log) })
 	if err := manager.Ready(); err != nil {
 		log.Error("systemd is not told that the kubelet is ready", "err", err)
 	}
@@ -126,7 +146,7 @@ func hostCgroups(cfg *config.Config) func(podcgroups.Driver) (cgroups.Kernel, er
 	return func(driver podcgroups.Driver) (cgroups.Kernel, error) { return cgroups.NewHost(driver) }
 }
 
-func connector(cfg *config.Config, log *slog.Logger) agent.Connector {
+func connector(cfg *config.Config, tracer *tracing.Tracer, log *slog.Logger) agent.Connector {
 	k := &cfg.Kubelet
 	if k.ContainerRuntimeEndpoint == config.Embedded {
 		log.Warn("embedded runtime: containers are plain processes of this host without any isolation, and they end with the kubelet")
@@ -136,6 +156,9 @@ func connector(cfg *config.Config, log *slog.Logger) agent.Connector {
 	client := cri.ClientConfig{
 		RequestTimeout: k.RuntimeRequestTimeout.Duration,
 		Observer:       cri.Observer{CallDone: func(c cri.CallInfo) { logCall(log, c) }},
+	}
+	if tracer != nil {
+		client.Observer.Span = tracer.CallSpan
 	}
 	runtime, images := client, client
 	runtime.Endpoint, images.Endpoint = k.ContainerRuntimeEndpoint, k.ImageServiceEndpoint

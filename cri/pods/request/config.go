@@ -186,7 +186,7 @@ func setDefaults(cfg *Config) {
 	}
 	text(&cfg.LogRoot, "/var/log/pods")
 	text(&cfg.Node.SeccompRoot, "/var/lib/kubelet/seccomp")
-	text(&cfg.DNS.HostResolver, "/etc/resolv.conf")
+	text(&cfg.DNS.HostResolver, defaultResolver)
 	text(&cfg.DNS.HostsFile, "/etc/hosts")
 	if cfg.Node.CPUQuotaPeriod == 0 {
 		cfg.Node.CPUQuotaPeriod = 100 * time.Millisecond

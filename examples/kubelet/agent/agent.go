@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"sync"
@@ -35,6 +36,13 @@ type Config struct {
 	// DialAPI opens connections to the API server of Flags.Kubeconfig; nil means those of
 	// the node's network.
 	DialAPI func(ctx context.Context, network, address string) (net.Conn, error)
+	// KernelLog opens the kernel's log, in which it is told which processes were killed since memory
+	// had run out (see oom.Open). If it fails, so does Run. nil, and one that returns nil: nobody is
+	// told.
+	KernelLog func() (io.ReadCloser, error)
+	// Span takes spans of what is done with pods, images and garbage (see podworkers.Config,
+	// images.Config, gc.Config and podsyncer.Config); nil: nobody does.
+	Span func(ctx context.Context, name string, attributes ...slog.Attr) (_ context.Context, end func(err error))
 	// API is where the kubelet API is served; nil: nowhere. Run closes it.
 	API net.Listener
 	// SetVerbosity changes how much Logger logs; nil: that cannot be changed.
@@ -133,12 +141,18 @@ func (a *Agent) Run(ctx context.Context) (err error) {
 	if err != nil {
 		return a.setupFailed(ctx, fmt.Errorf("kubelet API: %w", err))
 	}
-	return g.runWith(ctx, func(ctx context.Context) error {
-		if served == nil {
-			return a.runPods(ctx, g)
-		}
-		return run.All(ctx, func(ctx context.Context) error { return served.run(ctx, &a.cfg) }, func(ctx context.Context) error { return a.runPods(ctx, g) })
-	})
+	memory, err := g.watchMemory()
+	if err != nil {
+		return a.setupFailed(ctx, fmt.Errorf("agent: %w", err))
+	}
+	parts := []func(context.Context) error{func(ctx context.Context) error { return a.runPods(ctx, g) }}
+	if served != nil {
+		parts = append(parts, func(ctx context.Context) error { return served.run(ctx, &a.cfg) })
+	}
+	if memory != nil {
+		parts = append(parts, memory.Run)
+	}
+	return g.runWith(ctx, func(ctx context.Context) error { return run.All(ctx, parts...) })
 }
 
 // runPods connects to the runtime and runs pods on it until ctx ends.

@@ -166,6 +166,7 @@ func (g *ground) newImages(store *records.Store, from named) (*images.Manager, e
 		Burst:            int(k.RegistryBurst),
 		Credentials:      source,
 		Records:          store,
+		Span:             g.cfg.Span,
 		Event:            g.event,
 		Logger:           g.cfg.Logger,
 	})
@@ -313,6 +314,7 @@ func (g *ground) newSyncer(health health, images *images.Manager, cgroups *podCg
 		DeadContainers:  deadContainers(&g.cfg.Flags),
 		NetworkReady:    health.networkReady,
 		HostIPs:         addresses.get,
+		Span:            g.cfg.Span,
 		ShutdownTimeout: g.cfg.ShutdownTimeout,
 		Event:           g.event,
 		Logger:          g.cfg.Logger,
@@ -335,6 +337,7 @@ func (n *node) newImageGC() (*gc.Manager, error) {
 		CollectInterval: n.cfg.ImageGCInterval,
 		InUse:           n.imagesInUse,
 		Remaining:       n.records.Tidy,
+		Span:            n.cfg.Span,
 		Node:            nodeReference(n.cfg.Flags.NodeName),
 		Event:           n.event,
 		Logger:          n.cfg.Logger,

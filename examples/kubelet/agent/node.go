@@ -46,6 +46,7 @@ type node struct {
 // run runs all parts until ctx ends. It leaves the pods running. What the syncer asks
 // for volumes runs before it and for longer.
 func (n *node) run(ctx context.Context) error {
+	n.checkResolver()
 	acting, stop := context.WithCancel(ctx)
 	defer stop()
 	asked, end := context.WithCancel(context.WithoutCancel(ctx))

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/moby/sys/userns"
+
+	"github.com/podwright/podwright/examples/kubelet/config"
+	"github.com/podwright/podwright/examples/kubelet/iptables"
+	"github.com/podwright/podwright/examples/kubelet/oom"
+	"github.com/podwright/podwright/examples/kubelet/tracing"
+)
+
+// host is what a kubelet uses of its machine beside the runtime. With the embedded runtime it is
+// left alone.
+type host struct {
+	openLog func() (io.ReadCloser, error)
+	// privileged: the process has the rights of the machine's root.
+	privileged bool
+}
+
+func thisHost() host {
+	return host{openLog: oom.Open, privileged: os.Geteuid() == 0 && !userns.RunningInUserNS()}
+}
+
+// kernelLog opens the log of the kernel, nil where nobody watches it. Who lacks the rights goes
+// without it: that is logged.
+func (h host) kernelLog(cfg *config.Config, log *slog.Logger) func() (io.ReadCloser, error) {
+	if cfg.Kubelet.ContainerRuntimeEndpoint == config.Embedded {
+		return nil
+	}
+	return func() (io.ReadCloser, error) {
+		file, err := h.openLog()
+		if err != nil && !h.privileged {
+			log.Warn("nobody will tell when the node has no memory left", "err", err)
+			return nil, nil
+		}
+		return file, err
+	}
+}
+
+// keepChains keeps the chains of iptables until ctx ends.
+func keepChains(ctx context.Context, cfg *config.Config, log *slog.Logger) error {
+	if cfg.Kubelet.ContainerRuntimeEndpoint == config.Embedded || !*cfg.Kubelet.MakeIPTablesUtilChains {
+		return nil
+	}
+	keeper, err := iptables.New(iptables.Config{Logger: log})
+	if err != nil {
+		return err
+	}
+	return keeper.Run(ctx)
+}
+
+// lastSpans is how long the end of the kubelet waits for a collector.
+const lastSpans = 2 * time.Second
+
+// newTracer is nil unless spans are wanted.
+func newTracer(cfg *config.Config, log *slog.Logger) (*tracing.Tracer, error) {
+	wanted := cfg.Kubelet.Tracing
+	if wanted == nil {
+		return nil, nil
+	}
+	to := tracing.Config{Service: "kubelet", Host: cfg.Flags.NodeName, ShutdownTimeout: lastSpans, Logger: log}
+	if wanted.Endpoint != nil {
+		to.Endpoint = *wanted.Endpoint
+	}
+	if wanted.SamplingRatePerMillion != nil {
+		to.SamplingRatePerMillion = *wanted.SamplingRatePerMillion
+	}
+	return tracing.New(to)
+}
+
+// startTracing sends spans until end is called, and the last ones then: it ends after all whose
+// spans it takes.
+func startTracing(ctx context.Context, tracer *tracing.Tracer) (ended <-chan error, end func()) {
+	ctx, end = context.WithCancel(context.WithoutCancel(ctx))
+	done := make(chan error, 1)
+	go func() { done <- tracer.Run(ctx) }()
+	return done, end
+}

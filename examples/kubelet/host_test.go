@@ -1,0 +1,161 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	collectorpb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	"google.golang.org/grpc"
+
+	"github.com/podwright/podwright/examples/kubelet/config"
+)
+
+// nothing is a log without lines.
+type nothing struct{ io.ReadCloser }
+
+// A kernel's log that cannot be read ends a kubelet that has the rights of root; others go without it,
+// and the embedded runtime's does not ask.
+func TestKernelLog(t *testing.T) {
+	for name, c := range map[string]struct {
+		endpoint   string
+		privileged bool
+		fails      error
+		asked      bool
+		opened     bool
+		err        error
+	}{
+		"readable":               {endpoint: "unix:///run/x.sock", privileged: true, asked: true, opened: true},
+		"readable by anybody":    {endpoint: "unix:///run/x.sock", asked: true, opened: true},
+		"forbidden to root":      {endpoint: "unix:///run/x.sock", privileged: true, fails: fs.ErrPermission, asked: true, err: fs.ErrPermission},
+		"forbidden to others":    {endpoint: "unix:///run/x.sock", fails: fs.ErrPermission, asked: true},
+		"not there, not root":    {endpoint: "unix:///run/x.sock", fails: fs.ErrNotExist, asked: true},
+		"embedded":               {endpoint: config.Embedded, privileged: true},
+		"embedded, without root": {endpoint: config.Embedded, fails: fs.ErrPermission},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := config.Default()
+			cfg.Kubelet.ContainerRuntimeEndpoint = c.endpoint
+			var log bytes.Buffer
+			h := host{privileged: c.privileged, openLog: func() (io.ReadCloser, error) {
+				if c.fails != nil {
+					return nil, c.fails
+				}
+				return nothing{}, nil
+			}}
+			open := h.kernelLog(&cfg, slog.New(slog.NewTextHandler(&log, nil)))
+			require.Equal(t, c.asked, open != nil)
+			if open == nil {
+				return
+			}
+			file, err := open()
+			require.ErrorIs(t, err, c.err)
+			require.Equal(t, c.opened, file != nil)
+			require.Equal(t, c.fails != nil && c.err == nil, log.Len() > 0, log.String())
+		})
+	}
+	require.True(t, os.Geteuid() == 0 || !thisHost().privileged)
+}
+
+// With the embedded runtime, or if it is not wanted, nobody touches the firewall.
+func TestChainsAreLeftAlone(t *testing.T) {
+	t.Setenv("PATH", t.TempDir()) // what is run by mistake is not found
+	var log lines
+	logger := slog.New(slog.NewTextHandler(&log, nil))
+	embedded, unwanted, wanted := config.Default(), config.Default(), config.Default()
+	embedded.Kubelet.ContainerRuntimeEndpoint = config.Embedded
+	unwanted.Kubelet.MakeIPTablesUtilChains = new(false)
+	require.NoError(t, keepChains(t.Context(), &embedded, logger))
+	require.NoError(t, keepChains(t.Context(), &unwanted, logger))
+	require.Empty(t, log.String())
+	// A machine without iptables is one line.
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- keepChains(ctx, &wanted, logger) }()
+	require.Eventually(t, func() bool { return strings.Count(log.String(), "no iptables here") == 1 }, 10*time.Second, time.Millisecond)
+	cancel()
+	require.NoError(t, <-ended)
+}
+
+// collector is a server of OTLP that counts connections, and spans by name.
+type collector struct {
+	collectorpb.UnimplementedTraceServiceServer
+	net.Listener
+	mu          sync.Mutex
+	spans       map[string]int
+	connections int
+}
+
+func (c *collector) Accept() (net.Conn, error) {
+	conn, err := c.Listener.Accept()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.connections++
+	return conn, err
+}
+
+func (c *collector) Export(_ context.Context, r *collectorpb.ExportTraceServiceRequest) (*collectorpb.ExportTraceServiceResponse, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, resource := range r.ResourceSpans {
+		for _, scope := range resource.ScopeSpans {
+			for _, span := range scope.Spans {
+				c.spans[span.Name]++
+			}
+		}
+	}
+	return &collectorpb.ExportTraceServiceResponse{}, nil
+}
+
+// A34: with tracing, what a kubelet does comes to the collector, the last of it when it ends. Without,
+// there is no connection; and a collector that is not there keeps no pod from running.
+func TestTracing(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	c := &collector{Listener: listener, spans: map[string]int{}}
+	server := grpc.NewServer()
+	collectorpb.RegisterTraceServiceServer(server, c)
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(c) }()
+	defer func() {
+		server.Stop()
+		require.NoError(t, <-served)
+	}()
+	nobody := "127.0.0.1:" + free(t)
+	for name, text := range map[string]string{
+		"off":              "",
+		"on":               "tracing: {endpoint: '" + listener.Addr().String() + "', samplingRatePerMillion: 1000000}",
+		"on, nobody there": "tracing: {endpoint: '" + nobody + "', samplingRatePerMillion: 1000000}",
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			file, done := filepath.Join(dir, "kubelet.yaml"), filepath.Join(dir, "done")
+			require.NoError(t, os.WriteFile(file, []byte("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"+text), 0o600))
+			pod := "{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {hostNetwork: true, containers: [{name: c, image: i, command: [sh, -c, 'touch " + done + "; sleep 600']}]}}"
+			require.NoError(t, os.Mkdir(filepath.Join(dir, "manifests"), 0o700))
+			require.NoError(t, os.WriteFile(filepath.Join(dir, "manifests", "p.yaml"), []byte(pod), 0o600))
+			_, ended, stop := started(t, "--config="+file, "--pod-manifest-path="+filepath.Join(dir, "manifests"))
+			require.Eventually(t, func() bool { return exists(done) }, time.Minute, 10*time.Millisecond)
+			stop()
+			require.NoError(t, <-ended)
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			if name != "on" {
+				require.Zero(t, c.connections)
+				return
+			}
+			require.Positive(t, c.spans["syncPod"], c.spans)
+			c.connections = 0
+		})
+	}
+}
