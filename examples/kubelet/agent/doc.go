@@ -17,7 +17,8 @@
 // examples/kubelet/csi, which wakes what waits for them.
 //
 // Beside them run volume.Manager, csi.Registry, volume/objects.Dir, cri.HealthMonitor,
-// cri/logs.Rotator and cri/images/gc.Manager.
+// cri/logs.Rotator, cri/images/gc.Manager, and package oom's Watcher, which tells when the node
+// has no memory left.
 //
 // # As a node of a cluster
 //

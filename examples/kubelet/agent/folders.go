@@ -31,7 +31,7 @@ func (f folders) status(uid types.UID) string {
 
 // prepare makes the folders of the agent itself.
 func (f folders) prepare() error {
-	for _, dir := range []string{f.root, f.pods()} {
+	for _, dir := range []string{f.root, f.pods(), f.shared(), f.plugins()} {
 		if err := os.MkdirAll(dir, private); err != nil {
 			return fmt.Errorf("root folder: %w", err)
 		}

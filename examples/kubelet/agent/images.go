@@ -68,6 +68,7 @@ func (n *node) imagesInUse(ctx context.Context) ([]string, error) {
 	return out, nil
 }
 
+// nodeReference is how events refer to a node: by its name as a UID, as package node's do.
 func nodeReference(name string) v1.ObjectReference {
-	return v1.ObjectReference{Kind: "Node", Name: name, UID: types.UID(name)}
+	return v1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: name, UID: types.UID(name)}
 }

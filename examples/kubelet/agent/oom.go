@@ -25,11 +25,6 @@ func (g *ground) watchMemory() (*oom.Watcher, error) {
 // the limit of their cgroup are told of by the runtime.
 func (g *ground) killed(k oom.Kill) {
 	if k.OfNode() {
-		g.event(g.self(), v1.EventTypeWarning, "SystemOOM", fmt.Sprintf("System OOM encountered, victim process: %s, pid: %d", k.Process, k.PID))
+		g.event(nodeReference(g.cfg.Flags.NodeName), v1.EventTypeWarning, "SystemOOM", fmt.Sprintf("System OOM encountered, victim process: %s, pid: %d", k.Process, k.PID))
 	}
-}
-
-// self is this node as its own events refer to it.
-func (g *ground) self() v1.ObjectReference {
-	return v1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: g.cfg.Flags.NodeName}
 }

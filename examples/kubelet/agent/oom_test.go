@@ -23,7 +23,7 @@ type heard struct {
 func (h *heard) event(ref v1.ObjectReference, eventtype, reason, message string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.events = append(h.events, ref.APIVersion+" "+ref.Kind+" "+ref.Name+string(ref.UID)+" "+eventtype+" "+reason+": "+message)
+	h.events = append(h.events, ref.APIVersion+" "+ref.Kind+" "+ref.Name+" "+string(ref.UID)+" "+eventtype+" "+reason+": "+message)
 }
 
 // Who is killed since the node has no memory is an event about the node; who is over the limit of
@@ -35,7 +35,7 @@ func TestSystemOOM(t *testing.T) {
 	g.killed(oom.Kill{PID: 7, Process: "a", Limit: "/kubepods/pod1", Cgroup: "/kubepods/pod1/c"})
 	g.killed(oom.Kill{PID: 8, Process: "b"})
 	g.killed(oom.Kill{PID: 9, Process: "java", Limit: oom.Node, Cgroup: "/system.slice/x.service"})
-	require.Equal(t, []string{"v1 Node n1 Warning SystemOOM: System OOM encountered, victim process: java, pid: 9"}, h.events)
+	require.Equal(t, []string{"v1 Node n1 n1 Warning SystemOOM: System OOM encountered, victim process: java, pid: 9"}, h.events)
 }
 
 // record is a log with one record, and no more.

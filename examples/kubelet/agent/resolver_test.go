@@ -22,7 +22,7 @@ func TestResolverOfTheNode(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "resolv.conf")
 	require.NoError(t, os.WriteFile(file, []byte(strings.Repeat("nameserver 10.0.0.1\n", 4)), 0o600))
 	for path, want := range map[string]string{
-		file:                            "v1 Node n1 Warning CheckLimitsForResolvConf: " + file + ": 4 name servers: pods get the first 3",
+		file:                            "v1 Node n1 n1 Warning CheckLimitsForResolvConf: " + file + ": 4 name servers: pods get the first 3",
 		filepath.Join(t.TempDir(), "x"): "no such file",
 		"":                              "",
 	} {

@@ -23,6 +23,7 @@ func TestBadNodeFlags(t *testing.T) {
 		{"--node-ip=169.254.1.1", "loopback, multicast or link-local"},
 		{"--node-ip=ff02::1", "loopback, multicast or link-local"},
 		{"--hostname-override=a_b", "node name"},
+		{"--hostname-override= ", "node name"},
 		{"--hostname-override=" + strings.Repeat("a.", 127), "node name"},
 		{"--node-labels=a=b,a=c", "given twice"},
 		{"--node-labels=kubernetes.io/x=y", "kubernetes.io"},

@@ -81,6 +81,9 @@ func newKubelet(t testing.TB, o options) *kubelet {
 	port := freePort(t)
 	k.url = fmt.Sprintf("http://127.0.0.1:%d", port)
 	config := "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\naddress: 127.0.0.1\n" + o.config
+	if !strings.Contains(o.config, "makeIPTablesUtilChains") {
+		config += "\nmakeIPTablesUtilChains: false" // the machine's firewall is not the tests'
+	}
 	if !o.ownRoot {
 		config += "\npodLogsDir: " + k.logs + "\n"
 		k.args = append(k.args, "--root-dir="+k.root)

@@ -8,7 +8,9 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -131,18 +133,39 @@ func TestBadConfig(t *testing.T) {
 // On this machine's own kernel: what was in the log is not told, a process that a cgroup's limit
 // kills is, and the watch ends though nothing is written.
 func TestThisKernel(t *testing.T) {
-	const tree = "/sys/fs/cgroup/memory"
-	if _, err := os.Stat(filepath.Join(tree, "memory.limit_in_bytes")); err != nil || os.Geteuid() != 0 {
+	if _, err := os.Stat("/sys/fs/cgroup/memory/memory.limit_in_bytes"); err != nil || os.Geteuid() != 0 {
 		t.Skip("takes root, and cgroup v1")
 	}
-	dir, err := os.MkdirTemp(tree, "podwright-oom-")
-	require.NoError(t, err)
-	defer func() {
-		require.Eventually(t, func() bool { return os.Remove(dir) == nil }, 10*time.Second, 10*time.Millisecond)
-	}()
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "memory.limit_in_bytes"), []byte("8M"), 0))
+	killedByLimit(t, "/sys/fs/cgroup/memory", "memory.limit_in_bytes")
+}
+
+// killedByLimit has the kernel kill a process of a cgroup, before and while somebody watches.
+func killedByLimit(t *testing.T, tree, limitFile string) {
+	dir := newCgroup(t, tree)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, limitFile), []byte("8M"), 0))
 	procs := filepath.Join(dir, "cgroup.procs")
 	overLimit(t, procs) // before anybody watches
+	var pid int
+	limit := "/" + filepath.Base(dir)
+	k := whileWatched(t, func() { pid = overLimit(t, procs) }, func(k oom.Kill) bool { return k.Limit == limit })
+	require.Equal(t, oom.Kill{PID: pid, Process: "tail", Limit: limit, Cgroup: limit}, k)
+}
+
+// newCgroup makes a cgroup that goes with the test.
+func newCgroup(t *testing.T, tree string) (dir string) {
+	t.Helper()
+	dir, err := os.MkdirTemp(tree, "podwright-oom-")
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		require.Eventually(t, func() bool { return os.Remove(dir) == nil }, 10*time.Second, 10*time.Millisecond)
+	})
+	return dir
+}
+
+// whileWatched does something while the kernel's log is watched, and returns the first kill of
+// those that are wanted: others may be killed meanwhile.
+func whileWatched(t *testing.T, do func(), wanted func(oom.Kill) bool) (found oom.Kill) {
+	t.Helper()
 	log, err := oom.Open()
 	if err != nil {
 		t.Skip(err)
@@ -153,26 +176,37 @@ func TestThisKernel(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- w.Run(ctx) }()
-
-	pid := overLimit(t, procs)
-	limit := "/" + filepath.Base(dir)
-	for { // others may be killed meanwhile
+	do()
+	for !wanted(found) {
 		select {
-		case k := <-told:
-			if k.Limit != limit {
-				continue
-			}
-			require.Equal(t, oom.Kill{PID: pid, Process: "tail", Limit: limit, Cgroup: limit}, k)
-		case <-time.After(30 * time.Second):
+		case found = <-told:
+		case <-time.After(time.Minute):
 			t.Fatal("the kernel has not told, or nobody has listened")
 		}
-		break
 	}
 	cancel()
 	require.NoError(t, <-ended)
-
-	_, err = oom.New(oom.Config{Log: log, OnKill: func(oom.Kill) {}})
-	require.NoError(t, err)
 	_, err = log.Read(make([]byte, 1))
 	require.True(t, errors.Is(err, os.ErrClosed), err)
+	return found
+}
+
+// The same with cgroup v2; and a node that has no memory left, of which the administrator says so.
+func TestGuestKernel(t *testing.T) {
+	if os.Getenv("PODWRIGHT_GUEST") == "" {
+		t.Skip("kills a process of the machine")
+	}
+	killedByLimit(t, "/sys/fs/cgroup", "memory.max")
+	victim := exec.Command("sleep", "600")
+	require.NoError(t, victim.Start())
+	pid := strconv.Itoa(victim.Process.Pid)
+	// Of its own: systemd ends units of which a process is killed.
+	own := newCgroup(t, "/sys/fs/cgroup")
+	require.NoError(t, os.WriteFile(filepath.Join(own, "cgroup.procs"), []byte(pid), 0))
+	require.NoError(t, os.WriteFile(filepath.Join("/proc", pid, "oom_score_adj"), []byte("1000"), 0))
+	k := whileWatched(t, func() { require.NoError(t, os.WriteFile("/proc/sysrq-trigger", []byte("f"), 0)) }, oom.Kill.OfNode)
+	require.Equal(t, victim.Process.Pid, k.PID)
+	require.Equal(t, "sleep", k.Process)
+	require.Equal(t, "/"+filepath.Base(own), k.Cgroup)
+	require.ErrorContains(t, victim.Wait(), "killed")
 }

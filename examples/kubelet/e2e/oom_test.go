@@ -1,0 +1,110 @@
+package e2e_test
+
+import (
+	"crypto/tls"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+)
+
+// greedy takes more memory than containers of overLimit get.
+const greedy = "dd if=/dev/zero of=/dev/null bs=64M count=1"
+
+// overLimit are pods in which the kernel kills a process since it is over its container's limit, by
+// name, with what a kubelet shows of them.
+func overLimit(s *scene) (pods map[string]*v1.Pod, want map[string]string) {
+	pods, want = map[string]*v1.Pod{}, map[string]string{}
+	add := func(name, script, shown string) {
+		pod := newPod(name, shell("main", s.images.Busybox, script))
+		pod.Namespace = "default"
+		pod.Spec.RestartPolicy = v1.RestartPolicyNever
+		pod.Spec.Containers[0].Resources = ofCPU("", "", "16Mi")
+		pods[name], want[name] = pod, shown
+	}
+	add("first", "exec "+greedy, "Failed: main terminated, OOMKilled 137")
+	add("child", greedy+"; exit 3", "Failed: main terminated, OOMKilled 3")
+	add("child-of-a-success", greedy+"; exit 0", "Succeeded: main terminated, OOMKilled 0")
+	add("child-long-ago", greedy+"; touch /tmp/survived; sleep 600", "Running: main running")
+	add("modest", "exit 3", "Failed: main terminated, Error 3")
+	return pods, want
+}
+
+// shown is what a kubelet shows of a pod.
+func shown(pod *v1.Pod) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s:", pod.Status.Phase)
+	for _, c := range pod.Status.ContainerStatuses {
+		switch {
+		case c.State.Terminated != nil:
+			fmt.Fprintf(&b, " %s terminated, %s %d", c.Name, c.State.Terminated.Reason, c.State.Terminated.ExitCode)
+		case c.State.Running != nil:
+			fmt.Fprintf(&b, " %s running", c.Name)
+		default:
+			fmt.Fprintf(&b, " %s waiting", c.Name)
+		}
+	}
+	return b.String()
+}
+
+// showOverLimit places the pods and waits until a kubelet shows what is wanted of all.
+func showOverLimit(t *testing.T, s *scene, list func() ([]v1.Pod, error)) {
+	t.Helper()
+	pods, want := overLimit(s)
+	for name, pod := range pods {
+		s.place(t, name+".yaml", pod)
+	}
+	wait(t, time.Minute, "what has become of the pods is shown", func() error {
+		all, err := list()
+		got := map[string]string{}
+		for i := range all {
+			got[strings.TrimSuffix(all[i].Name, "-"+s.node)] = shown(&all[i])
+		}
+		for name := range want {
+			if err == nil && got[name] != want[name] {
+				err = fmt.Errorf("%s: %q, want %q", name, got[name], want[name])
+			}
+		}
+		return err
+	})
+}
+
+// A container in which the kernel has killed a process for its memory is OOMKilled, also if it was a
+// child, whatever the container's own exit code; but as long as it runs, it runs.
+func TestOOMKilled(t *testing.T) {
+	onRuntimes(t, "", func(t *testing.T, s *scene) {
+		showOverLimit(t, s, s.pods)
+		require.Empty(t, s.logLines(t, "SystemOOM"), "the node has memory left")
+	})
+}
+
+// The upstream kubelet shows the same.
+func TestOOMKilledUpstream(t *testing.T) {
+	besideUpstream(t, func(t *testing.T, s *scene, u *upstream) {
+		var config struct{ Port int }
+		text, err := os.ReadFile(filepath.Join(s.dir, "upstream.json"))
+		require.NoError(t, err)
+		require.NoError(t, json.Unmarshal(text, &config))
+		client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+		u.start(t)
+		showOverLimit(t, s, func() ([]v1.Pod, error) {
+			response, err := client.Get(fmt.Sprintf("https://127.0.0.1:%d/pods", config.Port))
+			if err != nil {
+				return nil, err
+			}
+			defer response.Body.Close()
+			var list v1.PodList
+			err = json.NewDecoder(response.Body).Decode(&list)
+			return list.Items, err
+		})
+		u.end(t, syscall.SIGTERM)
+	})
+}
