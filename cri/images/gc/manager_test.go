@@ -249,7 +249,10 @@ func TestSpans(t *testing.T) {
 		var got []string
 		m, err := New(Config{
 			Images: n, Containers: n, CollectInterval: time.Minute, Policy: Policy{MaxAge: 12 * time.Minute},
-			Disk: func(ctx context.Context) (Disk, error) { got = append(got, fmt.Sprint(ctx.Value(key{}))); return Disk{}, errors.New("away") },
+			Disk: func(ctx context.Context) (Disk, error) {
+				got = append(got, fmt.Sprint(ctx.Value(key{})))
+				return Disk{}, errors.New("away")
+			},
 			Span: func(ctx context.Context, name string, _ ...slog.Attr) (context.Context, func(error)) {
 				return context.WithValue(ctx, key{}, name), func(err error) { got = append(got, err.Error()) }
 			},
