@@ -53,7 +53,7 @@ func TestRecordedLogs(t *testing.T) {
 		// The node has no memory left, and the victim is a container.
 		"linux-5.15-pod-of-node.kmsg": {{PID: 1811, Process: "stress-ng", Limit: Node, Cgroup: "/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod1.slice/cri-containerd-2.scope"}},
 		"linux-5.15-pod.kmsg":         {{PID: 461754, Process: "pt_main_thread", Limit: burstable, Cgroup: burstable + "/cri-containerd-ec9ee26.scope"}},
-		"linux-6.18-cgroup.kmsg":      {{PID: 14262, Process: "tail", Limit: "/sys16rec", Cgroup: "/sys16rec"}},
+		"linux-6.18-cgroup.kmsg":      {{PID: 14262, Process: "tail", Limit: "/limited", Cgroup: "/limited"}},
 		"linux-6.1-v2.kmsg": {
 			{PID: 336, Process: "tail", Limit: "/rec", Cgroup: "/rec/in"},
 			{PID: 339, Process: "tail", Limit: "/rec", Cgroup: "/rec/in"},
