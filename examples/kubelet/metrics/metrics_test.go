@@ -379,8 +379,8 @@ func TestStarts(t *testing.T) {
 		p.StatusChanged("old")
 
 		started := pod("new")
-		syncing("new")
 		p.AtAPI(started)
+		syncing("new")
 		from := time.Now()
 		time.Sleep(10 * time.Second)
 		p.Waited("new", from, time.Now())
@@ -407,6 +407,15 @@ func TestStarts(t *testing.T) {
 			p.Moved(podworkers.Transition{UID: uid, To: podworkers.StateTerminationRequested})
 		}
 		require.Empty(t, p.starts.pods)
+		for i := range 3 * manyCreated { // nor do those that never begin
+			p.AtAPI(pod(types.UID(fmt.Sprint(i))))
+		}
+		require.LessOrEqual(t, len(p.starts.created), manyCreated)
+		refused := pod("refused")
+		p.AtAPI(refused)
+		refused.Status.Phase = v1.PodFailed
+		p.AtAPI(refused)
+		require.NotContains(t, p.starts.created, types.UID("refused"))
 	})
 }
 

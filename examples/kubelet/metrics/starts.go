@@ -21,7 +21,10 @@ type starts struct {
 
 	mu   sync.Mutex
 	pods map[types.UID]*start
-	seen bool // a pod with a network of its own has started
+	// created are pods that the API server told of before they had a worker, and that can
+	// begin at once: most begin soon, or fail.
+	created map[types.UID]bool
+	seen    bool // a pod with a network of its own has started
 }
 
 // start is a pod that has a worker and is not seen to run yet.
@@ -45,19 +48,22 @@ func newStarts(b *builder) *starts {
 		sli:     b.histograms("kubelet_pod_start_sli_duration_seconds", "As kubelet_pod_start_total_duration_seconds, without pulls of images and init containers, for pods whose volumes hold nothing that stays.", startSeconds),
 		first:   b.gauge("kubelet_first_network_pod_start_sli_duration_seconds", "The first kubelet_pod_start_sli_duration_seconds of a pod with a network of its own."),
 		pods:    map[types.UID]*start{},
+		created: map[types.UID]bool{},
 	}
 }
 
 func (s *starts) begin(uid types.UID, at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.pods[uid] = &start{seen: at}
+	s.pods[uid] = &start{seen: at, created: s.created[uid]}
+	delete(s.created, uid)
 }
 
 func (s *starts) end(uid types.UID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.pods, uid)
+	delete(s.created, uid)
 }
 
 // waits tells whether a pod is not seen to run yet.
@@ -115,6 +121,7 @@ func (s *starts) api(pod *v1.Pod, at time.Time) {
 	p := s.pods[pod.UID]
 	switch {
 	case p == nil:
+		s.early(pod)
 		return
 	case waitsForNode(pod), pod.Status.Phase == v1.PodFailed, pod.Status.Phase == v1.PodSucceeded:
 		p.created = false
@@ -136,6 +143,24 @@ func (s *starts) api(pod *v1.Pod, at time.Time) {
 	if !s.seen && !pod.Spec.HostNetwork {
 		s.seen = true
 		s.first.Set(sli.Seconds())
+	}
+}
+
+// manyCreated bounds starts.created: pods that went without a trace are forgotten with all
+// others.
+const manyCreated = 1000
+
+// early takes in a pod that has no worker.
+func (s *starts) early(pod *v1.Pod) {
+	if waitsForNode(pod) || pod.Status.Phase == v1.PodFailed || pod.Status.Phase == v1.PodSucceeded {
+		delete(s.created, pod.UID)
+		return
+	}
+	if pod.Status.StartTime.IsZero() {
+		if len(s.created) >= manyCreated {
+			clear(s.created)
+		}
+		s.created[pod.UID] = true
 	}
 }
 
