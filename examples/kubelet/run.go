@@ -20,6 +20,7 @@ import (
 	"github.com/podwright/podwright/examples/kubelet/certificates"
 	"github.com/podwright/podwright/examples/kubelet/cgroups"
 	"github.com/podwright/podwright/examples/kubelet/config"
+	"github.com/podwright/podwright/examples/kubelet/metrics"
 	"github.com/podwright/podwright/examples/kubelet/node"
 	"github.com/podwright/podwright/examples/kubelet/server"
 	"github.com/podwright/podwright/examples/kubelet/systemd"
@@ -44,8 +45,12 @@ func runNode(ctx context.Context, cfg *config.Config, log *slog.Logger, setVerbo
 	if err != nil {
 		return err
 	}
+	counted, err := agent.NewMetrics(cfg)
+	if err != nil {
+		return err
+	}
 	parts := agent.Config{
-		Config: *cfg, Connect: connector(cfg, tracer, log), Cgroups: hostCgroups(cfg), Tune: machine.tune(cfg, log), KernelLog: thisHost().kernelLog(cfg, log),
+		Config: *cfg, Connect: connector(cfg, counted.Runtime, tracer, log), Metrics: counted, Cgroups: hostCgroups(cfg), Tune: machine.tune(cfg, log), KernelLog: thisHost().kernelLog(cfg, log),
 		API: l.api, SetVerbosity: setVerbosity, Logger: log,
 	}
 	if tracer != nil {
@@ -71,7 +76,9 @@ func runNode(ctx context.Context, cfg *config.Config, log *slog.Logger, setVerbo
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	if l.readOnly != nil {
-		g.Go(func() error { return server.Serve(ctx, l.readOnly, server.ReadOnly(a), log) })
+		g.Go(func() error {
+			return server.Serve(ctx, l.readOnly, counted.Servers.Count(metrics.ReadOnly, server.ReadOnly(a, a.Measures())), log)
+		})
 	}
 	if address := cfg.HealthzAddress(); address != "" {
 		g.Go(func() error { serveHealthz(ctx, address, server.Healthz(a), log); return nil })
@@ -146,7 +153,7 @@ func hostCgroups(cfg *config.Config) func(podcgroups.Driver) (cgroups.Kernel, er
 	return func(driver podcgroups.Driver) (cgroups.Kernel, error) { return cgroups.NewHost(driver) }
 }
 
-func connector(cfg *config.Config, tracer *tracing.Tracer, log *slog.Logger) agent.Connector {
+func connector(cfg *config.Config, counted *metrics.Runtime, tracer *tracing.Tracer, log *slog.Logger) agent.Connector {
 	k := &cfg.Kubelet
 	if k.ContainerRuntimeEndpoint == config.Embedded {
 		log.Warn("embedded runtime: containers are plain processes of this host without any isolation, and they end with the kubelet")
@@ -155,7 +162,7 @@ func connector(cfg *config.Config, tracer *tracing.Tracer, log *slog.Logger) age
 	// Without a Logger: whoever calls tells what fails.
 	client := cri.ClientConfig{
 		RequestTimeout: k.RuntimeRequestTimeout.Duration,
-		Observer:       cri.Observer{CallDone: func(c cri.CallInfo) { logCall(log, c) }},
+		Observer:       cri.Observer{CallDone: func(c cri.CallInfo) { counted.Called(c); logCall(log, c) }},
 	}
 	if tracer != nil {
 		client.Observer.Span = tracer.CallSpan
