@@ -50,7 +50,7 @@ func runNode(ctx context.Context, cfg *config.Config, log *slog.Logger, setVerbo
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	if l.readOnly != nil {
-		g.Go(func() error { return server.Serve(ctx, l.readOnly, server.ReadOnly(a), log) })
+		g.Go(func() error { return server.Serve(ctx, l.readOnly, server.ReadOnly(a, server.Measures{}), log) })
 	}
 	if address := cfg.HealthzAddress(); address != "" {
 		g.Go(func() error { serveHealthz(ctx, address, server.Healthz(a), log); return nil })

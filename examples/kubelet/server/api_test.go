@@ -45,12 +45,19 @@ func api(t testing.TB, change func(*APIConfig)) http.Handler {
 	cfg := APIConfig{Source: fixed{}, Debugging: true, Containers: answer(http.StatusOK, "logs"), Pods: &asked{}, Profiling: true, SetVerbosity: func(int) {}, NodeLogs: answer(http.StatusOK, "logs")}
 	cfg.Config = func() map[string]any { return map[string]any{"kubeletconfig": map[string]any{"maxPods": 7}} }
 	cfg.Flags, cfg.Version = func() map[string]string { return map[string]string{"port": "1", "address": "a"} }, "v1.2.3+x"
+	cfg.Measures = measures()
 	if change != nil {
 		change(&cfg)
 	}
 	h, err := NewAPI(cfg)
 	require.NoError(t, err)
 	return h
+}
+
+// measures answers everywhere with the path that was asked for.
+func measures() Measures {
+	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write([]byte(r.URL.Path)) })
+	return Measures{Summary: h, Metrics: h, CAdvisor: h, Resource: h, Probes: h, SLIs: h}
 }
 
 func do(h http.Handler, method, path string) *httptest.ResponseRecorder {
@@ -76,7 +83,7 @@ func TestAPIConfig(t *testing.T) {
 func TestWhatIsServedWhere(t *testing.T) {
 	full := api(t, nil)
 	none := api(t, func(c *APIConfig) { c.Debugging = false })
-	readOnly := ReadOnly(fixed{})
+	readOnly := ReadOnly(fixed{}, measures())
 	for _, c := range []struct {
 		request                      string
 		full, debugOff, unprivileged int
@@ -85,9 +92,16 @@ func TestWhatIsServedWhere(t *testing.T) {
 		{"GET /pods", 200, 200, 200},
 		{"GET /pods/", 200, 200, 200},
 		{"GET /statusz/pods", 200, 200, 200},
-		{"GET /metrics", 404, 404, 404},
-		{"GET /metrics/cadvisor", 404, 404, 404},
-		{"GET /stats/summary", 404, 404, 404},
+		{"GET /stats/summary?only_cpu_and_memory=true", 200, 200, 200},
+		{"GET /stats/", 404, 404, 404},
+		{"GET /metrics", 200, 200, 200},
+		{"GET /metrics/", 404, 404, 404},
+		{"GET /metrics/cadvisor", 200, 200, 200},
+		{"GET /metrics/resource", 200, 200, 200},
+		{"GET /metrics/probes", 200, 200, 200},
+		{"GET /metrics/slis", 200, 200, 200},
+		{"POST /metrics/slis", 405, 405, 405},
+		{"GET /metrics/nothing", 404, 404, 404},
 		{"GET /exec/ns/p/c", 200, 405, 405},
 		{"POST /exec/ns/p/uid/c", 200, 405, 405},
 		{"DELETE /exec/ns/p/c", 405, 405, 405},
@@ -119,6 +133,27 @@ func TestWhatIsServedWhere(t *testing.T) {
 		require.Equal(t, c.full, do(full, method, path).Code, c.request)
 		require.Equal(t, c.debugOff, do(none, method, path).Code, "%s without debugging handlers", c.request)
 		require.Equal(t, c.unprivileged, do(readOnly, method, path).Code, "%s on the read-only port", c.request)
+	}
+}
+
+// Each is served by itself, and what is not there says so.
+func TestMeasures(t *testing.T) {
+	said := answer(http.StatusOK, "here")
+	for path, m := range map[string]Measures{
+		"/stats/summary": {Summary: said}, "/metrics": {Metrics: said}, "/metrics/cadvisor": {CAdvisor: said},
+		"/metrics/resource": {Resource: said}, "/metrics/probes": {Probes: said}, "/metrics/slis": {SLIs: said},
+	} {
+		for _, h := range []http.Handler{ReadOnly(fixed{}, m), api(t, func(c *APIConfig) { c.Measures = m })} {
+			for other := range m.paths() {
+				w := do(h, http.MethodGet, other)
+				if other == path {
+					require.Equal(t, "here\n", w.Body.String(), path)
+					continue
+				}
+				require.Equal(t, http.StatusNotFound, w.Code, other)
+				require.Equal(t, "this kubelet does not measure that\n", w.Body.String(), other)
+			}
+		}
 	}
 }
 

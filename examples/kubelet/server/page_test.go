@@ -46,17 +46,17 @@ func aReport() Report {
 func TestReportForPrograms(t *testing.T) {
 	s := fixed{report: aReport()}
 	var got Report
-	require.NoError(t, json.Unmarshal(get(ReadOnly(s), "/statusz/pods", "*/*").Body.Bytes(), &got))
+	require.NoError(t, json.Unmarshal(get(ReadOnly(s, Measures{}), "/statusz/pods", "*/*").Body.Bytes(), &got))
 	require.Equal(t, s.report, got)
 	got = Report{}
-	require.NoError(t, json.Unmarshal(get(ReadOnly(s), "/statusz/pods/default/a?uid=u-1", "").Body.Bytes(), &got))
+	require.NoError(t, json.Unmarshal(get(ReadOnly(s, Measures{}), "/statusz/pods/default/a?uid=u-1", "").Body.Bytes(), &got))
 	require.Equal(t, s.report.Pods[:1], got.Pods)
-	require.Equal(t, "application/json", get(ReadOnly(s), "/statusz/pods?format=json", "text/html").Header().Get("Content-Type"))
+	require.Equal(t, "application/json", get(ReadOnly(s, Measures{}), "/statusz/pods?format=json", "text/html").Header().Get("Content-Type"))
 }
 
 func TestPageOfAllPods(t *testing.T) {
 	s := fixed{report: aReport()}
-	page := get(ReadOnly(s), "/statusz/pods", "text/html,application/xhtml+xml").Body.String()
+	page := get(ReadOnly(s, Measures{}), "/statusz/pods", "text/html,application/xhtml+xml").Body.String()
 	for _, want := range []string{
 		`href="/statusz/pods/default/a?uid=u-1">default/a</a>`, "c: waiting, CrashLoopBackOff, 3×", "init setup: terminated, Completed", "sync: start container c", "container c waits for its back-off", "in 10s", "50s", "waits for retry", "not ready<",
 		"readiness probe of c fails", "volume conf waits for the next try", "exec probes: 10 of 10 run, 7 of them slow, 1 stuck; 4 wait, up to 2.5 s", "/o/bad.yaml", "is used", "/m/bad.yaml", "keeps running", "&lt;b&gt;no",
@@ -66,8 +66,8 @@ func TestPageOfAllPods(t *testing.T) {
 	}
 	require.NotContains(t, page, "httpGet probes", "nothing waits there")
 	require.NotContains(t, page, "volume fine")
-	require.Contains(t, get(ReadOnly(s), "/statusz/pods?format=html", "").Body.String(), "<html")
-	require.Contains(t, get(ReadOnly(fixed{}), "/statusz/pods?format=html", "").Body.String(), "no pods")
+	require.Contains(t, get(ReadOnly(s, Measures{}), "/statusz/pods?format=html", "").Body.String(), "<html")
+	require.Contains(t, get(ReadOnly(fixed{}, Measures{}), "/statusz/pods?format=html", "").Body.String(), "no pods")
 }
 
 func TestPageOfOnePod(t *testing.T) {
@@ -81,11 +81,11 @@ func TestPageOfOnePod(t *testing.T) {
 		require.Contains(t, page, want)
 	}
 	require.NotContains(t, page, "u-2")
-	page = get(ReadOnly(s), "/statusz/pods/default/a", "text/html").Body.String()
+	page = get(ReadOnly(s, Measures{}), "/statusz/pods/default/a", "text/html").Body.String()
 	require.Contains(t, page, "u-1")
 	require.Contains(t, page, "u-2", "all of one name")
 	for _, path := range []string{"/statusz/pods/default/x", "/statusz/pods/x/a", "/statusz/pods/default/a?uid=u-3"} {
-		require.Equal(t, http.StatusNotFound, get(ReadOnly(s), path, "text/html").Code, path)
+		require.Equal(t, http.StatusNotFound, get(ReadOnly(s, Measures{}), path, "text/html").Code, path)
 	}
 }
 
@@ -106,7 +106,7 @@ func TestPagesAreSafe(t *testing.T) {
 			require.NotContains(t, page, never)
 		}
 	}
-	header := get(ReadOnly(fixed{report: aReport()}), "/statusz/pods", "text/html").Header()
+	header := get(ReadOnly(fixed{report: aReport()}, Measures{}), "/statusz/pods", "text/html").Header()
 	require.Contains(t, header.Get("Content-Security-Policy"), "default-src 'none'")
 	require.Equal(t, "nosniff", header.Get("X-Content-Type-Options"))
 }

@@ -34,6 +34,25 @@ type APIConfig struct {
 	Flags func() map[string]string
 	// Version is what runs, such as "v1.36.3+podwright", for /statusz (ComponentStatusz).
 	Version string
+	// Measures are served with and without Debugging.
+	Measures Measures
+}
+
+// Measures are what a node tells in numbers. What is nil answers 404.
+type Measures struct {
+	Summary  http.Handler // /stats/summary
+	Metrics  http.Handler // /metrics
+	CAdvisor http.Handler // /metrics/cadvisor
+	Resource http.Handler // /metrics/resource
+	Probes   http.Handler // /metrics/probes
+	SLIs     http.Handler // /metrics/slis
+}
+
+func (m Measures) paths() map[string]http.Handler {
+	return map[string]http.Handler{
+		"/stats/summary": m.Summary, "/metrics": m.Metrics, "/metrics/cadvisor": m.CAdvisor,
+		"/metrics/resource": m.Resource, "/metrics/probes": m.Probes, "/metrics/slis": m.SLIs,
+	}
 }
 
 func (c *APIConfig) complete() error {
@@ -57,7 +76,7 @@ func NewAPI(cfg APIConfig) (http.Handler, error) {
 		return nil, err
 	}
 	mux := http.NewServeMux()
-	always(mux, cfg.Source)
+	always(mux, cfg.Source, cfg.Measures)
 	for _, route := range cfg.debugging() {
 		if !cfg.Debugging {
 			route.handler = nil
@@ -68,15 +87,19 @@ func NewAPI(cfg APIConfig) (http.Handler, error) {
 }
 
 // always adds what every server of the kubelet has.
-func always(mux *http.ServeMux, s Source) {
+func always(mux *http.ServeMux, s Source, m Measures) {
 	for pattern, handler := range map[string]http.HandlerFunc{
 		"GET /healthz": healthz(s), "GET /healthz/{check}": healthz(s), "GET /pods": pods(s), "GET /pods/{$}": pods(s), "GET /statusz/pods": podsPage(s), "GET /statusz/pods/{namespace}/{pod}": podPage(s),
 	} {
 		mux.Handle(pattern, soon(handler))
 	}
 	mux.Handle("GET /{$}", http.RedirectHandler("/statusz/pods", http.StatusFound))
-	for _, path := range []string{"/stats/", "/metrics", "/metrics/"} {
-		mux.Handle(path, answer(http.StatusNotFound, "this kubelet does not measure what its node and pods use yet"))
+	for path, handler := range m.paths() {
+		if handler == nil {
+			mux.Handle(path, answer(http.StatusNotFound, "this kubelet does not measure that"))
+			continue
+		}
+		mux.Handle("GET "+path, soon(handler))
 	}
 }
 

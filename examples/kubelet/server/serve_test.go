@@ -24,7 +24,7 @@ func served(t *testing.T, s Source, during func(t *testing.T, dial func() net.Co
 		l := memnet.Listen(0)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
-		go func() { done <- Serve(ctx, l, ReadOnly(s), slog.New(slog.DiscardHandler)) }()
+		go func() { done <- Serve(ctx, l, ReadOnly(s, Measures{}), slog.New(slog.DiscardHandler)) }()
 		var conns []net.Conn
 		during(t, func() net.Conn {
 			conn, err := l.DialContext(t.Context())

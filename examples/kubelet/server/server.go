@@ -53,9 +53,9 @@ func Healthz(s Source) http.Handler {
 
 // ReadOnly is the handler of the read-only port: what needs no authentication. The rest of
 // the kubelet API answers 405 or 404.
-func ReadOnly(s Source) http.Handler {
+func ReadOnly(s Source, m Measures) http.Handler {
 	mux := http.NewServeMux()
-	always(mux, s)
+	always(mux, s, m)
 	for _, r := range (&APIConfig{}).debugging() {
 		r.handler = nil
 		r.add(mux)

@@ -52,7 +52,7 @@ func TestHealthz(t *testing.T) {
 
 // What a list of pods cannot tell stands beside it.
 func TestPodsWithNotes(t *testing.T) {
-	w := get(ReadOnly(fixed{notes: []string{`source "a" is silent`, "two"}}), "/pods", "")
+	w := get(ReadOnly(fixed{notes: []string{`source "a" is silent`, "two"}}, Measures{}), "/pods", "")
 	require.Equal(t, http.StatusOK, w.Code)
 	require.Equal(t, []string{`299 - "source \"a\" is silent"`, `299 - "two"`}, w.Header().Values("Warning"))
 }
@@ -60,7 +60,7 @@ func TestPodsWithNotes(t *testing.T) {
 func TestPodsIsAPodList(t *testing.T) {
 	s := fixed{pods: []v1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Status: v1.PodStatus{Phase: v1.PodRunning}}}}
 	for _, path := range []string{"/pods", "/pods/"} {
-		w := get(ReadOnly(s), path, "")
+		w := get(ReadOnly(s, Measures{}), path, "")
 		var list v1.PodList
 		require.NoError(t, json.Unmarshal(w.Body.Bytes(), &list))
 		require.Equal(t, "PodList", list.Kind)
@@ -71,25 +71,25 @@ func TestPodsIsAPodList(t *testing.T) {
 
 // What is not known is not an empty list.
 func TestPodsThatAreNotKnown(t *testing.T) {
-	w := get(ReadOnly(fixed{err: errors.New("not connected yet")}), "/pods", "")
+	w := get(ReadOnly(fixed{err: errors.New("not connected yet")}, Measures{}), "/pods", "")
 	require.Equal(t, http.StatusServiceUnavailable, w.Code)
 	require.Equal(t, "not connected yet\n", w.Body.String())
 	require.Equal(t, "1", w.Header().Get("Retry-After"))
-	w = get(ReadOnly(fixed{pods: []v1.Pod{}}), "/pods", "")
+	w = get(ReadOnly(fixed{pods: []v1.Pod{}}, Measures{}), "/pods", "")
 	require.Equal(t, http.StatusOK, w.Code)
 	require.Contains(t, w.Body.String(), `"items":[]`)
 }
 
 func TestRootLeadsToThePage(t *testing.T) {
-	w := get(ReadOnly(fixed{}), "/", "text/html")
+	w := get(ReadOnly(fixed{}, Measures{}), "/", "text/html")
 	require.Equal(t, http.StatusFound, w.Code)
 	require.Equal(t, "/statusz/pods", w.Header().Get("Location"))
-	require.Equal(t, http.StatusNotFound, get(ReadOnly(fixed{}), "/nothing", "").Code)
+	require.Equal(t, http.StatusNotFound, get(ReadOnly(fixed{}, Measures{}), "/nothing", "").Code)
 }
 
 func TestReadOnlyRefusesChanges(t *testing.T) {
 	w := httptest.NewRecorder()
-	ReadOnly(fixed{}).ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/pods", nil))
+	ReadOnly(fixed{}, Measures{}).ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/pods", nil))
 	require.Equal(t, http.StatusMethodNotAllowed, w.Code)
 }
 
