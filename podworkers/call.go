@@ -13,7 +13,8 @@ import (
 // runningCall is a call that has a goroutine.
 type runningCall struct {
 	call
-	ctx *workerContext
+	ctx   *workerContext
+	began time.Time
 }
 
 // workerContext is the context of one pod's calls. It lasts from call to call
@@ -69,7 +70,7 @@ func (w *Workers) start(c call) {
 		w.contexts[c.uid] = ctx
 	}
 	ctx.step.Store(nil)
-	r := &runningCall{call: c, ctx: ctx}
+	r := &runningCall{call: c, ctx: ctx, began: time.Now()}
 	w.running[c.uid] = r
 	w.calls.Go(c.kind.String(), func() { w.work(r) })
 }
@@ -86,8 +87,22 @@ func (w *Workers) dropContext(uid types.UID, cause error) {
 // work makes one call. However the syncer leaves it, its end is recorded.
 func (w *Workers) work(r *runningCall) {
 	res := result{callError: classify(errGoexit)}
-	defer func() { w.conclude(r, res) }()
+	defer func() {
+		w.tellCall(r, res.err)
+		w.conclude(r, res)
+	}()
 	res = w.invoke(r)
+}
+
+// tellCall tells the owner of a call that has ended, before the pod's next one begins.
+func (w *Workers) tellCall(r *runningCall, err error) {
+	if w.cfg.OnCall == nil {
+		return
+	}
+	done := CallDone{UID: r.uid, Call: r.kind, Type: r.work.Type, Pod: r.work.Pod, Seen: r.work.StartTime, Began: r.began, Ended: time.Now(), Err: err}
+	if panicked := run.Guard("Config.OnCall", func() error { w.cfg.OnCall(done); return nil }); panicked != nil {
+		w.log.Error("a callback panicked", "err", panicked, "stack", run.StackOf(panicked))
+	}
 }
 
 // invoke calls the syncer. An error that panics when it is looked at counts as a

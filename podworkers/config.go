@@ -47,6 +47,10 @@ type Config struct {
 	// OnTransition is told about every change of state, in order. It is called
 	// without locks, from one goroutine, and must not block. May be nil.
 	OnTransition func(Transition)
+	// OnCall is told about every call of the Syncer that has ended. It is called
+	// without locks, from the goroutine of the call, so for several pods at a time,
+	// and must not block: the pod's next call waits for it. May be nil.
+	OnCall func(CallDone)
 	// Trace is told everything that goes into the workers and everything they
 	// decide, in the exact order. It is called under a lock, must be quick and must
 	// not call back: it is for tests (see podworkerstest) and flight recorders. May
@@ -64,6 +68,22 @@ type Transition struct {
 	Namespace, Name string
 	From, To        State
 	At              time.Time
+}
+
+// CallDone is a call of the Syncer that has ended.
+type CallDone struct {
+	UID  types.UID
+	Call Call
+	// Type is that of the newest update that the call has served; empty for a pod of
+	// which only the runtime knows.
+	Type UpdateType
+	// Pod is what the call acted on; nil for a pod of which only the runtime knows.
+	Pod *v1.Pod
+	// Seen is when the oldest change that the call has served was seen, zero if it
+	// served none; Began is when the call began, and Ended when it had ended.
+	Seen, Began, Ended time.Time
+	// Err is how it failed; nil means that it did not.
+	Err error
 }
 
 func (c Config) withDefaults() (Config, error) {

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -344,6 +345,49 @@ func TestOnTransition(t *testing.T) {
 		"a: Terminated -> Finished",
 		"a: Finished -> Unknown",
 	}, moves)
+}
+
+// Each call is told of at its end, also one that panics or ends its goroutine; a callback
+// that panics does no harm.
+func TestOnCall(t *testing.T) {
+	var mu sync.Mutex
+	var calls []string
+	inBubble(t, Config{OnCall: func(c CallDone) {
+		mu.Lock()
+		defer mu.Unlock()
+		text := fmt.Sprintf("%s %s %s took %s", c.UID, c.Call, c.Type, c.Ended.Sub(c.Began))
+		if !c.Seen.IsZero() {
+			text += fmt.Sprintf(" of %s", c.Ended.Sub(c.Seen))
+		}
+		if c.Err != nil {
+			text += ", failed"
+		}
+		calls = append(calls, text)
+		panic("careless")
+	}}, func(b *bubble) {
+		b.rec.do = func(_ context.Context, c recorded) (bool, error) {
+			switch {
+			case c.uid == "exits" && c.n == 1:
+				runtime.Goexit()
+			case c.uid == "a" && c.kind == CallSyncPod && c.n == 1:
+				time.Sleep(3 * time.Second)
+			}
+			return false, nil
+		}
+		b.send(create(podOf("a")))
+		b.pass(time.Second)
+		b.send(update(podOf("a")))
+		b.pass(5 * time.Second)
+		b.send(kill(podOf("a")), create(podOf("exits")))
+		b.known()
+	})
+	require.Contains(t, calls, "exits SyncPod create took 0s of 0s, failed")
+	require.Equal(t, []string{
+		"a SyncPod create took 3s of 3s",
+		"a SyncPod update took 0s of 2s",
+		"a SyncTerminatingPod kill took 0s of 0s",
+		"a SyncTerminatedPod kill took 0s of 0s",
+	}, slices.DeleteFunc(calls, func(call string) bool { return strings.HasPrefix(call, "exits") }))
 }
 
 // One context serves all calls of a pod until it is cancelled, and carries the

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/images/credentials"
@@ -71,6 +72,9 @@ type Metrics struct {
 	// waited for it, with the size of the image in bytes when it succeeded and
 	// is known.
 	Pulled func(image string, took time.Duration, size uint64, err error)
+	// Waited is called for each pod whose image was to be pulled, when it does not
+	// wait for it any more, however that ended.
+	Waited func(pod types.UID, from, to time.Time)
 }
 
 func (c *Config) complete() error {
@@ -104,6 +108,9 @@ func (c *Config) complete() error {
 	}
 	if c.Metrics.Pulled == nil {
 		c.Metrics.Pulled = func(string, time.Duration, uint64, error) {}
+	}
+	if c.Metrics.Waited == nil {
+		c.Metrics.Waited = func(types.UID, time.Time, time.Time) {}
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

@@ -96,6 +96,7 @@ func (a *attempt) run(ctx context.Context) (Image, error) {
 	a.m.cfg.Metrics.Requested(a.policy, found != nil, pull)
 	switch {
 	case pull:
+		defer func(from time.Time) { a.m.cfg.Metrics.Waited(a.r.Pod.UID, from, time.Now()) }(time.Now())
 		return a.pull(ctx)
 	case !allowed:
 		return Image{}, a.neverPulled(found != nil)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/cri/images/imageref"
@@ -259,6 +260,10 @@ func TestMetrics(t *testing.T) {
 		Pulled: func(image string, _ time.Duration, size uint64, err error) {
 			got = append(got, fmt.Sprintf("%s %d %v", image, size, err))
 		},
+		Waited: func(pod types.UID, from, to time.Time) {
+			require.False(t, to.Before(from))
+			got = append(got, "waited "+string(pod))
+		},
 	}})
 	_, err := m.Ensure(t.Context(), request("u", "a:1", ""))
 	require.NoError(t, err)
@@ -267,7 +272,7 @@ func TestMetrics(t *testing.T) {
 	s.set("c:1", errors.New("no"))
 	_, err = m.Ensure(t.Context(), request("u", "c:1", ""))
 	require.Error(t, err)
-	require.Equal(t, []string{"IfNotPresent false true", "a:1 42 <nil>", "Never true false", "IfNotPresent false true", "c:1 0 no"}, got)
+	require.Equal(t, []string{"IfNotPresent false true", "a:1 42 <nil>", "waited u", "Never true false", "IfNotPresent false true", "c:1 0 no", "waited u"}, got)
 }
 
 // A pull that need not wait looks for the image before and after, and no more.

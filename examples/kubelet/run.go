@@ -20,6 +20,7 @@ import (
 	"github.com/podwright/podwright/examples/kubelet/certificates"
 	"github.com/podwright/podwright/examples/kubelet/cgroups"
 	"github.com/podwright/podwright/examples/kubelet/config"
+	"github.com/podwright/podwright/examples/kubelet/metrics"
 	"github.com/podwright/podwright/examples/kubelet/node"
 	"github.com/podwright/podwright/examples/kubelet/server"
 	"github.com/podwright/podwright/examples/kubelet/systemd"
@@ -37,7 +38,11 @@ func runNode(ctx context.Context, cfg *config.Config, log *slog.Logger, setVerbo
 		return err
 	}
 	defer l.close()
-	a, err := agent.New(agent.Config{Config: *cfg, Connect: connector(cfg, log), Cgroups: hostCgroups(cfg), API: l.api, SetVerbosity: setVerbosity, Logger: log})
+	counted, err := agent.NewMetrics(cfg)
+	if err != nil {
+		return err
+	}
+	a, err := agent.New(agent.Config{Config: *cfg, Connect: connector(cfg, counted.Runtime, log), Metrics: counted, Cgroups: hostCgroups(cfg), API: l.api, SetVerbosity: setVerbosity, Logger: log})
 	if err != nil {
 		return err
 	}
@@ -50,7 +55,9 @@ func runNode(ctx context.Context, cfg *config.Config, log *slog.Logger, setVerbo
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	if l.readOnly != nil {
-		g.Go(func() error { return server.Serve(ctx, l.readOnly, server.ReadOnly(a, server.Measures{}), log) })
+		g.Go(func() error {
+			return server.Serve(ctx, l.readOnly, counted.Servers.Count(metrics.ReadOnly, server.ReadOnly(a, a.Measures())), log)
+		})
 	}
 	if address := cfg.HealthzAddress(); address != "" {
 		g.Go(func() error { serveHealthz(ctx, address, server.Healthz(a), log); return nil })
@@ -131,7 +138,7 @@ func hostCgroups(cfg *config.Config) func(podcgroups.Driver) (cgroups.Kernel, er
 	return func(driver podcgroups.Driver) (cgroups.Kernel, error) { return cgroups.NewHost(driver) }
 }
 
-func connector(cfg *config.Config, log *slog.Logger) agent.Connector {
+func connector(cfg *config.Config, counted *metrics.Runtime, log *slog.Logger) agent.Connector {
 	k := &cfg.Kubelet
 	if k.ContainerRuntimeEndpoint == config.Embedded {
 		log.Warn("embedded runtime: containers are plain processes of this host without any isolation, and they end with the kubelet")
@@ -140,7 +147,7 @@ func connector(cfg *config.Config, log *slog.Logger) agent.Connector {
 	// Without a Logger: whoever calls tells what fails.
 	client := cri.ClientConfig{
 		RequestTimeout: k.RuntimeRequestTimeout.Duration,
-		Observer:       cri.Observer{CallDone: func(c cri.CallInfo) { logCall(log, c) }},
+		Observer:       cri.Observer{CallDone: func(c cri.CallInfo) { counted.Called(c); logCall(log, c) }},
 	}
 	runtime, images := client, client
 	runtime.Endpoint, images.Endpoint = k.ContainerRuntimeEndpoint, k.ImageServiceEndpoint

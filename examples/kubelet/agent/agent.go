@@ -12,6 +12,7 @@ import (
 	"github.com/podwright/podwright/cri/cgroups"
 	kernel "github.com/podwright/podwright/examples/kubelet/cgroups"
 	"github.com/podwright/podwright/examples/kubelet/config"
+	"github.com/podwright/podwright/examples/kubelet/metrics"
 	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/volume/mounts"
 )
@@ -34,6 +35,9 @@ type Config struct {
 	DialAPI func(ctx context.Context, network, address string) (net.Conn, error)
 	// API is where the kubelet API is served; nil: nowhere. Run closes it.
 	API net.Listener
+	// Metrics is where the agent counts what it does: a NewMetrics of its own, of which
+	// the Connector tells calls of the runtime. nil: it makes one, which lacks those.
+	Metrics *metrics.Metrics
 	// SetVerbosity changes how much Logger logs; nil: that cannot be changed.
 	SetVerbosity func(verbosity int)
 	// ImageGCInterval is how often it is looked at whether images are to be removed;
@@ -57,6 +61,12 @@ func (c *Config) complete() error {
 		return errors.New("agent: Config.Connect is required")
 	}
 	config.SetDefaults(&c.Kubelet)
+	if c.Metrics == nil {
+		var err error
+		if c.Metrics, err = NewMetrics(&c.Config); err != nil {
+			return err
+		}
+	}
 	if c.ShutdownTimeout == 0 {
 		c.ShutdownTimeout = 10 * time.Second
 	}
@@ -82,12 +92,13 @@ func New(cfg Config) (*Agent, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err
 	}
-	return &Agent{
+	a := &Agent{
 		cfg:     cfg,
 		log:     cfg.Logger,
 		folders: folders{root: cfg.Flags.RootDir},
 		state:   state{err: errors.New("not running yet")},
-	}, nil
+	}
+	return a, cfg.Metrics.Follow(a.live())
 }
 
 // Run runs the pods until ctx ends, then stops everything but the pods and

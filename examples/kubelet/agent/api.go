@@ -19,6 +19,7 @@ import (
 	"github.com/podwright/podwright/examples/kubelet/apiserver"
 	"github.com/podwright/podwright/examples/kubelet/certificates"
 	"github.com/podwright/podwright/examples/kubelet/config"
+	"github.com/podwright/podwright/examples/kubelet/metrics"
 	nodestatus "github.com/podwright/podwright/examples/kubelet/node"
 	"github.com/podwright/podwright/examples/kubelet/server"
 	"github.com/podwright/podwright/examples/kubelet/server/auth"
@@ -52,11 +53,12 @@ func (a *Agent) newAPI(g *ground) (_ *api, err error) {
 	if err != nil {
 		return nil, err
 	}
-	served.handler = door.Handler(endpoints)
+	served.handler = g.cfg.Metrics.Servers.Count(metrics.ReadWrite, door.Handler(endpoints))
 	current, err := served.newCertificate(g)
 	if err != nil {
 		return nil, err
 	}
+	g.serving.Store(&current)
 	settings, err := config.TLS(&g.cfg.Kubelet)
 	if err != nil {
 		return nil, err
@@ -84,7 +86,8 @@ func (a *Agent) newEndpoints() (http.Handler, error) {
 	cfg := server.APIConfig{
 		Source: a, Containers: containers, Pods: r,
 		Debugging: *k.EnableDebuggingHandlers, Profiling: *k.EnableProfilingHandler,
-		Config: func() map[string]any { return map[string]any{"kubeletconfig": a.effective()} },
+		Measures: a.Measures(),
+		Config:   func() map[string]any { return map[string]any{"kubeletconfig": a.effective()} },
 	}
 	if a.cfg.Enabled(config.ComponentFlagz) {
 		cfg.Flags = a.cfg.Values
@@ -173,9 +176,10 @@ func (s *api) newCertificate(g *ground) (func() *tls.Certificate, error) {
 		}
 		rotator, err := certificates.NewRotator(certificates.RotatorConfig{
 			Client: g.cluster.client, Signer: certv1.KubeletServingSignerName,
-			Store:    certificates.Store{Dir: flags.CertDir, Name: "kubelet-server"},
-			Template: func() *x509.CertificateRequest { return g.cluster.servingRequest(flags.NodeName) },
-			Logger:   g.cfg.Logger,
+			Store:     certificates.Store{Dir: flags.CertDir, Name: "kubelet-server"},
+			Template:  func() *x509.CertificateRequest { return g.cluster.servingRequest(flags.NodeName) },
+			OnRotated: g.cfg.Metrics.Certificates.Serving.Rotated, OnError: g.cfg.Metrics.Certificates.Serving.Failed,
+			Logger: g.cfg.Logger,
 		})
 		if err != nil {
 			return nil, err
@@ -228,6 +232,7 @@ func (g *ground) newClientRotation() (*certificates.Rotator, error) {
 	return certificates.NewRotator(certificates.RotatorConfig{
 		Client: g.cluster.client, Signer: certv1.KubeAPIServerClientKubeletSignerName, Store: store,
 		Template: func() *x509.CertificateRequest { return certificates.ClientRequest(flags.NodeName) },
+		OnError:  g.cfg.Metrics.Certificates.Client.Failed,
 		Logger:   g.cfg.Logger,
 	})
 }

@@ -2,9 +2,11 @@ package agent
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -25,7 +27,6 @@ import (
 	"github.com/podwright/podwright/podworkers/stages/podfolder"
 	"github.com/podwright/podwright/probe"
 	"github.com/podwright/podwright/status/checkpoint"
-	"github.com/podwright/podwright/status/writer"
 	"github.com/podwright/podwright/syncloop"
 	"github.com/podwright/podwright/syncloop/podsource"
 )
@@ -42,6 +43,8 @@ type ground struct {
 	cluster    *cluster       // nil without an API server
 	dirty      syncloop.Inbox // pods that the loop is to look at, as volumes and objects tell
 	conn       *Connection    // not before newNode
+	// serving is the certificate of the kubelet API, nil before newAPI.
+	serving atomic.Pointer[func() *tls.Certificate]
 	// watchDrivers is csi.RegistryConfig.Watch: a bubble cannot have the kernel's.
 	watchDrivers func(ctx context.Context, look func() (folders []string)) error
 }
@@ -94,6 +97,7 @@ func (g *ground) runWith(ctx context.Context, f func(context.Context) error) err
 // the loop.
 func newNode(ctx context.Context, g *ground, conn *Connection) (_ *node, err error) {
 	g.conn = conn
+	g.countConnection()
 	n := &node{ground: g}
 
 	// What talks to the runtime.
@@ -163,6 +167,7 @@ func (g *ground) newImages(store *records.Store, from named) (*images.Manager, e
 		Burst:            int(k.RegistryBurst),
 		Credentials:      source,
 		Records:          store,
+		Metrics:          g.imageMetrics(),
 		Event:            g.event,
 		Logger:           g.cfg.Logger,
 	})
@@ -180,6 +185,7 @@ func (g *ground) newRotator() (*logs.Rotator, error) {
 		MaxFiles: int(*k.ContainerLogMaxFiles),
 		Workers:  int(*k.ContainerLogMaxWorkers),
 		Period:   k.ContainerLogMonitorInterval.Duration,
+		OnRotate: g.cfg.Metrics.Pods.Rotated,
 		Logger:   g.cfg.Logger,
 	})
 }
@@ -267,7 +273,7 @@ func (g *ground) newSyncer(health health, images *images.Manager, cgroups *podCg
 	if err != nil {
 		return nil, err
 	}
-	runner, err := hooks.New(hooks.Config{Exec: g.conn.Runtime, PodIPs: observer.PodIPs, Event: g.event})
+	runner, err := hooks.New(hooks.Config{Exec: g.conn.Runtime, PodIPs: observer.PodIPs, Event: g.event, Metrics: g.cfg.Metrics.Pods.Hooks()})
 	if err != nil {
 		return nil, err
 	}
@@ -295,6 +301,7 @@ func (g *ground) newSyncer(health health, images *images.Manager, cgroups *podCg
 			},
 			RuntimeHandler: g.runtimeHandler(),
 			Hooks:          runner,
+			Metrics:        g.cfg.Metrics.Pods.Callbacks(),
 			Actuated:       actuated,
 			CgroupParent:   cgroups.parent(),
 			PodCgroups:     cgroups.resizes(),
@@ -303,9 +310,9 @@ func (g *ground) newSyncer(health health, images *images.Manager, cgroups *podCg
 		},
 		Sources:         g.merger,
 		Checkpoint:      g.checkpoint,
-		Statuses:        writer.Config{Sinks: g.sinks()},
-		PLEG:            pleg.Config{Runtime: observer, AdaptiveRelist: g.cfg.Flags.AdaptiveRelist},
-		Probes:          probe.Config{Probers: probers},
+		Statuses:        g.statusConfig(),
+		PLEG:            pleg.Config{Runtime: observer, AdaptiveRelist: g.cfg.Flags.AdaptiveRelist, Metrics: g.cfg.Metrics.Observer.Callbacks()},
+		Probes:          probe.Config{Probers: probers, Metrics: g.cfg.Metrics.Probes.Callbacks()},
 		Stages:          held.stages,
 		DeadContainers:  deadContainers(&g.cfg.Flags),
 		NetworkReady:    health.networkReady,
@@ -317,7 +324,7 @@ func (g *ground) newSyncer(health health, images *images.Manager, cgroups *podCg
 }
 
 func (n *node) newWorkers() (*podworkers.Workers, error) {
-	cfg := podworkers.Config{ResyncInterval: n.cfg.Kubelet.SyncFrequency.Duration}
+	cfg := podworkers.Config{ResyncInterval: n.cfg.Kubelet.SyncFrequency.Duration, OnTransition: n.cfg.Metrics.Pods.Moved, OnCall: n.cfg.Metrics.Pods.Called}
 	if n.cluster != nil {
 		cfg.Syncer = mirrored{n.syncer, n.cluster.mirrors}
 	}
@@ -332,6 +339,7 @@ func (n *node) newImageGC() (*gc.Manager, error) {
 		CollectInterval: n.cfg.ImageGCInterval,
 		InUse:           n.imagesInUse,
 		Remaining:       n.records.Tidy,
+		Removed:         n.cfg.Metrics.Images.Removed,
 		Node:            nodeReference(n.cfg.Flags.NodeName),
 		Event:           n.event,
 		Logger:          n.cfg.Logger,
@@ -343,7 +351,7 @@ func (n *node) newHandler() (*syncloop.DefaultHandler, error) {
 	if n.cluster != nil {
 		cleaners = append(cleaners, n.cluster.mirrors.Cleaner(), n.cluster.objectsCleaner(n.volumes.manager))
 	}
-	return n.syncer.NewHandler(syncloop.HandlerConfig{Workers: n.workers, Admit: syncloop.AdmitterFunc(n.admit), Cleaners: cleaners})
+	return n.syncer.NewHandler(syncloop.HandlerConfig{Workers: n.workers, Admit: n.counted(n.admit), Cleaners: cleaners})
 }
 
 func (n *node) newLoop() (*syncloop.Loop, error) {

@@ -42,7 +42,7 @@ func (g *ground) newCgroups(ctx context.Context) (*podCgroups, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cgroupRoot: %w", err)
 	}
-	stage, err := kernel.New(kernel.Config{Kernel: host, Tree: tree, Values: cgroupValues(&g.cfg.Kubelet, host.HugePageSizes()), Ours: g.isOurs})
+	stage, err := kernel.New(kernel.Config{Kernel: g.cfg.Metrics.Cgroups.Count(host), Tree: tree, Values: cgroupValues(&g.cfg.Kubelet, host.HugePageSizes()), Ours: g.isOurs})
 	if err != nil {
 		return nil, err
 	}

@@ -64,6 +64,7 @@ func (g *ground) newCluster(now func() state) (c *cluster, err error) {
 		ContentType: k.ContentType,
 		Limits:      apiserver.Limits{QPS: float32(unlimited(int(*k.KubeAPIQPS))), Burst: int(k.KubeAPIBurst)},
 		Dial:        g.cfg.DialAPI,
+		Wrap:        g.cfg.Metrics.Client.Count,
 		Logger:      log,
 	})
 	if err != nil {
@@ -109,7 +110,7 @@ func (g *ground) newCluster(now func() state) (c *cluster, err error) {
 // newPods is the source of the pods that are bound to this node.
 func (c *cluster) newPods(cfg Config, merger *podsource.Merger) (source *pods.Source, err error) {
 	c.pods, err = pods.NewSource(pods.SourceConfig{
-		Client: c.client, NodeName: cfg.Flags.NodeName, Merger: merger, OnPod: c.podSeen, Logger: cfg.Logger,
+		Client: c.client, NodeName: cfg.Flags.NodeName, Merger: merger, OnPod: func(pod *v1.Pod) { c.podSeen(pod); cfg.Metrics.Pods.AtAPI(pod) }, Logger: cfg.Logger,
 	})
 	return c.pods, err
 }

@@ -20,6 +20,7 @@ func (g *ground) newDrivers(ready func(driver string)) (drivers *csi.Registry, e
 		Watch:           g.watchDrivers,
 		OnReady:         func(driver string) { look(driver); ready(driver) },
 		OnDeregistered:  look,
+		Metrics:         g.cfg.Metrics.Volumes.CSI(),
 		ShutdownTimeout: g.cfg.ShutdownTimeout,
 		Logger:          g.cfg.Logger,
 	})
@@ -33,7 +34,7 @@ func (g *ground) newCSI(layout volume.Layout, drivers volumecsi.Drivers, from na
 	cfg := volumecsi.Config{
 		Layout: layout, NodeName: g.cfg.Flags.NodeName,
 		Drivers: drivers, CSIDrivers: from, Secrets: from, Tokens: from,
-		SELinux: selinux.Enabled(selinux.Mounted), Logger: g.cfg.Logger,
+		SELinux: selinux.Enabled(selinux.Mounted), Metrics: g.cfg.Metrics.Volumes.CSI(), Logger: g.cfg.Logger,
 	}
 	if g.cluster != nil {
 		cfg.Attachments = g.cluster.objects

@@ -50,6 +50,8 @@ func (g *ground) newSelf(c *cluster) (*kubelet.Node, error) {
 		Cached:            c.thisNode,
 		Facts:             facts.Facts,
 		NotReady:          c.notReady,
+		OnRegister:        func() { g.cfg.Metrics.Node.Registering(time.Now()) },
+		OnNode:            g.seen,
 		OnRepeatedFailure: c.heartbeats.CloseConnections,
 		Event:             c.recorder.Event,
 		Logger:            g.cfg.Logger,

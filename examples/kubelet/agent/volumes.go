@@ -69,6 +69,7 @@ func (g *ground) newVolumes(from named) (v volumes, err error) {
 		OnReady: func(uid types.UID) {
 			g.dirty.Emit(syncloop.Event{Kind: syncloop.PodDirty, UID: uid})
 		},
+		Metrics:         g.cfg.Metrics.Volumes.Callbacks(),
 		ShutdownTimeout: g.cfg.ShutdownTimeout,
 		Event:           g.event,
 		Logger:          g.cfg.Logger,

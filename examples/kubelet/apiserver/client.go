@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -37,6 +38,9 @@ type Config struct {
 	Period time.Duration
 	// Dial opens connections; nil means those of the node's network.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	// Wrap puts something around the transport of each kubeconfig, such as what counts
+	// calls; nil: nothing.
+	Wrap func(http.RoundTripper) http.RoundTripper
 	// Logger is told when the kubeconfig changes, or cannot be used; nil discards.
 	Logger *slog.Logger
 }
@@ -160,7 +164,7 @@ func (c *connection) read() (*generation, error) {
 		return nil, err
 	}
 	k.rest.UserAgent = c.cfg.UserAgent
-	g, err := newGeneration(k, c.cfg.Dial)
+	g, err := newGeneration(k, c.cfg.Dial, c.cfg.Wrap)
 	if err != nil {
 		return nil, &ConfigError{File: c.cfg.Kubeconfig, Err: err}
 	}

@@ -25,7 +25,7 @@ type dialFunc = func(ctx context.Context, network, address string) (net.Conn, er
 
 // newGeneration builds a transport of its own: those of client-go are kept by the process
 // for ever, under their certificates.
-func newGeneration(k *kubeconfig, dial dialFunc) (*generation, error) {
+func newGeneration(k *kubeconfig, dial dialFunc, wrap func(http.RoundTripper) http.RoundTripper) (*generation, error) {
 	if dial == nil {
 		dial = (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}).DialContext
 	}
@@ -52,6 +52,9 @@ func newGeneration(k *kubeconfig, dial dialFunc) (*generation, error) {
 	wrapped, err := transport.HTTPWrappersForConfig(config, g.transport)
 	if err != nil {
 		return nil, err
+	}
+	if wrap != nil {
+		wrapped = wrap(wrapped)
 	}
 	g.http = &http.Client{Transport: wrapped}
 	return g, nil

@@ -10,8 +10,8 @@ import (
 	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
 )
 
-// gateList has the feature gates of Kubernetes v1.36: name, default, and what of that can be
-// changed here.
+// gateList has the feature gates of Kubernetes v1.36: name, default, what of that can be
+// changed here, and how far the feature has come.
 //
 //go:embed gatelist.txt
 var gateList string
@@ -27,13 +27,14 @@ const (
 type gate struct {
 	preset bool
 	kind   string
+	stage  string
 }
 
 func gates() map[string]gate {
 	all := map[string]gate{}
 	for line := range strings.Lines(gateList) {
-		if f := strings.Fields(line); len(f) == 3 {
-			all[f[0]] = gate{preset: f[1] == "true", kind: f[2]}
+		if f := strings.Fields(line); len(f) == 4 {
+			all[f[0]] = gate{preset: f[1] == "true", kind: f[2], stage: f[3]}
 		}
 	}
 	return all

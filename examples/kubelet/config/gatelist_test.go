@@ -46,12 +46,21 @@ func TestFeatureGatesAreMerged(t *testing.T) {
 	require.Equal(t, map[string]bool{"EventedPLEG": false, "ImageVolumeWithDigest": false, "NodeSwap": true, "ClusterTrustBundleProjection": true}, c.Kubelet.FeatureGates)
 }
 
-// The list has three words a line, of which the last one is known.
+// The list has four words a line, of which the last two are known.
 func TestGateList(t *testing.T) {
 	all := gates()
 	require.Greater(t, len(all), 200)
 	for name, g := range all {
 		require.Contains(t, []string{lockedGate, alwaysGate, neverGate, freeGate}, g.kind, name)
 		require.Empty(t, g.why(g.preset), name)
+		require.Contains(t, []string{"ALPHA", "BETA", "GA", "DEPRECATED"}, g.stage, name)
 	}
+}
+
+func TestGatesAsTheyAreSet(t *testing.T) {
+	c := Default()
+	c.Kubelet.FeatureGates = map[string]bool{"APIServerIdentity": false, "APIServingWithRoutine": true}
+	all := c.Gates()
+	require.Len(t, all, len(gates()))
+	require.Equal(t, []Gate{{"APIResponseCompression", "BETA", true}, {"APIServerIdentity", "BETA", false}, {"APIServerTracing", "GA", true}, {"APIServingWithRoutine", "ALPHA", true}}, all[:4])
 }

@@ -1,6 +1,9 @@
 package config
 
-import "slices"
+import (
+	"maps"
+	"slices"
+)
 
 // Gates are what can be switched by featureGates, with their defaults.
 const (
@@ -15,4 +18,22 @@ var switchable = []string{ComponentFlagz, ComponentStatusz}
 func (c *Config) Enabled(gate string) bool {
 	on, set := c.Kubelet.FeatureGates[gate]
 	return on || !set && slices.Contains(switchable, gate)
+}
+
+// Gate is a feature gate as it is set.
+type Gate struct {
+	Name string
+	// Stage is how far the feature has come upstream: ALPHA, BETA, GA or DEPRECATED.
+	Stage   string
+	Enabled bool
+}
+
+// Gates are all feature gates, by name, those of other components included.
+func (c *Config) Gates() (out []Gate) {
+	all := gates()
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		on, set := c.Kubelet.FeatureGates[name]
+		out = append(out, Gate{name, all[name].stage, on || !set && all[name].preset})
+	}
+	return out
 }

@@ -68,6 +68,8 @@ type Config struct {
 	// whether anything was written or not: its volumes in use are known to controllers
 	// then. It is shared and must not be changed. May be nil.
 	OnNode func(*v1.Node)
+	// OnRegister is told before each try to register the node. May be nil.
+	OnRegister func()
 	// OnRepeatedFailure is told that a call has failed again: connections that hang had
 	// better be closed. May be nil.
 	OnRepeatedFailure func()
@@ -104,6 +106,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.NotReady == nil {
 		c.NotReady = func() []string { return nil }
+	}
+	if c.OnRegister == nil {
+		c.OnRegister = func() {}
 	}
 	if c.OnNode == nil {
 		c.OnNode = func(*v1.Node) {}

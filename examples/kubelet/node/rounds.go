@@ -118,6 +118,7 @@ func (r *rounds) tryRegister(ctx context.Context) error {
 	node := r.wanted.DeepCopy()
 	facts := r.facts(ctx, node)
 	node.Status = *nodestatus.Compute(nil, facts)
+	r.cfg.OnRegister()
 	made, err := r.create(ctx, node)
 	switch {
 	case err == nil:

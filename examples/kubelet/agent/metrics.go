@@ -1,0 +1,144 @@
+package agent
+
+import (
+	"errors"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/cri/images"
+	"github.com/podwright/podwright/examples/kubelet/cgroups"
+	"github.com/podwright/podwright/examples/kubelet/config"
+	"github.com/podwright/podwright/examples/kubelet/metrics"
+	nodestatus "github.com/podwright/podwright/examples/kubelet/node"
+	"github.com/podwright/podwright/examples/kubelet/server"
+	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/podworkers"
+	"github.com/podwright/podwright/status/writer"
+	"github.com/podwright/podwright/syncloop"
+	"github.com/podwright/podwright/volume"
+)
+
+// NewMetrics is where an agent with this configuration counts what it does.
+func NewMetrics(cfg *config.Config) (*metrics.Metrics, error) {
+	m := metrics.Config{NodeName: cfg.Flags.NodeName, Version: nodestatus.Version, CgroupVersion: int(cgroups.HostVersion())}
+	for _, g := range cfg.Gates() {
+		f := metrics.Feature{Name: g.Name, Stage: g.Stage, Enabled: g.Enabled}
+		if f.Stage == "GA" {
+			f.Stage = ""
+		}
+		m.Features = append(m.Features, f)
+	}
+	return metrics.New(m)
+}
+
+// Measures are what the servers tell in numbers.
+func (a *Agent) Measures() server.Measures {
+	m := a.cfg.Metrics
+	return server.Measures{Metrics: m.Handler(), Probes: m.ProbesHandler(), SLIs: m.SLIsHandler()}
+}
+
+// live is what is looked up at each scrape.
+func (a *Agent) live() metrics.Live {
+	l := metrics.Live{
+		Workers:  look(a, func(n *node) []podworkers.PodState { return n.workers.Pods() }),
+		Desired:  look(a, func(n *node) []*v1.Pod { return n.syncer.Desired().Pods() }),
+		Mirrors:  look(a, func(n *node) []*v1.Pod { return n.syncer.Desired().Mirrors() }),
+		Active:   look(a, func(n *node) []*v1.Pod { return n.handler.ActivePods() }),
+		Observed: look(a, func(n *node) []pleg.ObservedPod { return n.syncer.PLEG().Pods() }),
+		ListedAt: look(a, func(n *node) time.Time { return n.syncer.PLEG().ListedAt() }),
+		Volumes:  look(a, func(n *node) map[volume.Count]int { return n.volumes.manager.Counts() }),
+		Status: func(uid types.UID) *v1.PodStatus {
+			return look(a, func(n *node) *v1.PodStatus { return n.statuses.Get(uid) })()
+		},
+		Health: a.failures,
+	}
+	if a.cfg.Flags.Kubeconfig != "" {
+		l.ClientExpires = a.clientExpires
+	}
+	if a.cfg.API != nil {
+		l.ServingExpires = a.servingExpires
+	}
+	return l
+}
+
+// look asks a node that has a connection, and returns nothing without one.
+func look[T any](a *Agent, ask func(*node) T) func() T {
+	return func() (none T) {
+		if n := a.now().node; n != nil {
+			return ask(n)
+		}
+		return none
+	}
+}
+
+// failures are the checks of healthz, and why they fail.
+func (a *Agent) failures() map[string]error {
+	out := map[string]error{}
+	for _, c := range a.Health() {
+		out[c.Name] = nil
+		if !c.OK {
+			out[c.Name] = errors.New(c.Message)
+		}
+	}
+	return out
+}
+
+func (a *Agent) clientExpires() (at time.Time) {
+	if g := a.now().ground; g != nil && g.cluster != nil {
+		return g.cluster.client.Expires()
+	}
+	return at
+}
+
+func (a *Agent) servingExpires() (at time.Time) {
+	g := a.now().ground
+	if g == nil || g.serving.Load() == nil {
+		return at
+	}
+	if c := (*g.serving.Load())(); c != nil && c.Leaf != nil {
+		return c.Leaf.NotAfter
+	}
+	return at
+}
+
+func (g *ground) imageMetrics() images.Metrics {
+	out := g.cfg.Metrics.Images.Callbacks()
+	out.Waited = g.cfg.Metrics.Pods.Waited
+	return out
+}
+
+func (g *ground) statusConfig() writer.Config {
+	p := g.cfg.Metrics.Pods
+	return writer.Config{Sinks: g.sinks(), Changed: p.StatusChanged, Metrics: p.Statuses(apiSource)}
+}
+
+// counted counts whom an admitter refuses.
+func (n *node) counted(admit syncloop.AdmitterFunc) syncloop.AdmitterFunc {
+	return func(pod *v1.Pod, active []*v1.Pod) error {
+		err := admit(pod, active)
+		if why := (*syncloop.Rejection)(nil); errors.As(err, &why) {
+			n.cfg.Metrics.Pods.Rejected(why.Reason)
+		}
+		return err
+	}
+}
+
+// countConnection tells what the runtime lacks.
+func (g *ground) countConnection() {
+	if g.conn.hasNoDriver {
+		g.cfg.Metrics.Node.LosingSupport("1.37.0") // from which on it has to be asked for its cgroup driver (KEP-4033)
+	}
+}
+
+// seen counts how far the node has come, as the API server has it.
+func (g *ground) seen(node *v1.Node) {
+	now := time.Now()
+	g.cfg.Metrics.Node.Registered(now)
+	for _, c := range node.Status.Conditions {
+		if c.Type == v1.NodeReady && c.Status == v1.ConditionTrue {
+			g.cfg.Metrics.Node.Ready(now)
+		}
+	}
+}

@@ -1,0 +1,67 @@
+package metrics
+
+import (
+	"math"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Certificates counts what becomes of the kubelet's certificates.
+type Certificates struct {
+	// Serving is what package certificates calls for the certificate of the kubelet API,
+	// Client that for the client by which the kubelet is known to the API server.
+	Serving, Client *Rotation
+}
+
+// Rotation counts what becomes of one certificate that comes from an API server.
+type Rotation struct {
+	age    prometheus.Histogram // nil: not counted
+	failed prometheus.Counter
+}
+
+// Rotated is the OnRotated of package certificates, Failed the OnError.
+func (r *Rotation) Rotated(age time.Duration) {
+	if r.age != nil {
+		r.age.Observe(age.Seconds())
+	}
+}
+
+// Failed counts a request for which there was no certificate.
+func (r *Rotation) Failed(error) { r.failed.Inc() }
+
+func newCertificates(b *builder) *Certificates {
+	const noCertificate = "How often there was no certificate for a request."
+	return &Certificates{
+		Serving: &Rotation{
+			age:    b.histogram("kubelet_certificate_manager_server_rotation_seconds", "How old certificates of the kubelet API were when they were replaced.", lifetimes),
+			failed: b.counter("kubelet_server_expiration_renew_errors", noCertificate),
+		},
+		Client: &Rotation{failed: b.counter("kubelet_certificate_manager_client_expiration_renew_errors", noCertificate)},
+	}
+}
+
+// lifetimes bound how old certificates become: a minute, hours, days, months, years.
+var lifetimes = []float64{60, 3600, 14400, 86400, 604800, 2592000, 7776000, 15552000, 31104000, 124416000}
+
+// expiry tells for how long certificates are still good.
+func expiry(b *builder, l Live) {
+	for _, c := range []struct {
+		expires    func() time.Time
+		name, help string
+	}{
+		{l.ServingExpires, "kubelet_certificate_manager_server_ttl_seconds", "For how long the certificate of the kubelet API is still good, in seconds; infinite without one."},
+		{l.ClientExpires, "kubelet_certificate_manager_client_ttl_seconds", "For how long the certificate of the kubelet's client is still good, in seconds; infinite without one."},
+	} {
+		if c.expires != nil {
+			b.add(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: c.name, Help: c.help}, func() float64 { return left(c.expires()) }))
+		}
+	}
+}
+
+func left(expires time.Time) float64 {
+	if expires.IsZero() {
+		return math.Inf(1)
+	}
+	return math.Trunc(time.Until(expires).Seconds())
+}

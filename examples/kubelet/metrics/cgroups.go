@@ -1,0 +1,47 @@
+package metrics
+
+import (
+	"context"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/podwright/podwright/cri/cgroups"
+	kernel "github.com/podwright/podwright/examples/kubelet/cgroups"
+)
+
+// Cgroups counts what is done with cgroups.
+type Cgroups struct{ took *prometheus.HistogramVec }
+
+func newCgroups(b *builder, version int) *Cgroups {
+	b.gauge("kubelet_cgroup_version", "The version of the machine's cgroups.").Set(float64(version))
+	return &Cgroups{b.histograms("kubelet_cgroup_manager_duration_seconds", "How long operations of cgroups took, by operation.", nil, operationType)}
+}
+
+// Count counts what is done through a kernel.
+func (c *Cgroups) Count(k kernel.Kernel) kernel.Kernel { return countedKernel{k, c} }
+
+type countedKernel struct {
+	kernel.Kernel
+	to *Cgroups
+}
+
+// Set implements kernel.Kernel. It creates or updates, as the cgroup was there or not.
+func (k countedKernel) Set(ctx context.Context, n cgroups.Name, v cgroups.Values) error {
+	what := "create"
+	if there, err := k.IsComplete(n); err == nil && there {
+		what = "update"
+	}
+	defer k.done(what, time.Now())
+	return k.Kernel.Set(ctx, n, v)
+}
+
+// Remove implements kernel.Kernel.
+func (k countedKernel) Remove(ctx context.Context, n cgroups.Name) error {
+	defer k.done("destroy", time.Now())
+	return k.Kernel.Remove(ctx, n)
+}
+
+func (k countedKernel) done(what string, began time.Time) {
+	k.to.took.WithLabelValues(what).Observe(time.Since(began).Seconds())
+}

@@ -1,0 +1,72 @@
+package metrics
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/cri/images"
+	"github.com/podwright/podwright/cri/images/gc"
+)
+
+// Images counts what is asked for, pulled and removed.
+type Images struct {
+	requested, removed *prometheus.CounterVec
+	pulled             *prometheus.HistogramVec
+}
+
+// pullSeconds bound how long pulls take.
+var pullSeconds = []float64{1, 5, 10, 20, 30, 60, 120, 180, 240, 300, 360, 480, 600, 900, 1200, 1800, 2700, 3600}
+
+func newImages(b *builder) *Images {
+	return &Images{
+		requested: b.counters("kubelet_image_manager_ensure_image_requests_total", "How often an image was asked for, by the policy for its pulls, whether it was there, and whether it was to be pulled.",
+			"pull_policy", "present_locally", "pull_required"),
+		removed: b.counters("kubelet_image_garbage_collected_total", "How many images the garbage collection has removed, by the reason.", "reason"),
+		pulled:  b.histograms("kubelet_image_pull_duration_seconds", "How long pulls took that succeeded, by how large the image is.", pullSeconds, "image_size_in_bytes"),
+	}
+}
+
+// Callbacks are what package cri/images calls.
+func (i *Images) Callbacks() images.Metrics {
+	return images.Metrics{Requested: i.request, Pulled: i.pull}
+}
+
+func (i *Images) request(policy v1.PullPolicy, present, pull bool) {
+	i.requested.WithLabelValues(strings.ToLower(string(policy)), strconv.FormatBool(present), strconv.FormatBool(pull)).Inc()
+}
+
+func (i *Images) pull(_ string, took time.Duration, size uint64, err error) {
+	if err == nil {
+		i.pulled.WithLabelValues(sizeClass(size)).Observe(took.Seconds())
+	}
+}
+
+// Removed is the Removed of package cri/images/gc.
+func (i *Images) Removed(_ gc.Image, reason gc.Reason) {
+	i.removed.WithLabelValues(string(reason)).Inc()
+}
+
+// sizeClass says in a word how large an image is. Upstream kubelets put one that is exactly
+// as large as a limit below it.
+func sizeClass(size uint64) string {
+	const mega = 1 << 20
+	if size == 0 {
+		return "N/A"
+	}
+	for _, c := range []struct {
+		over uint64
+		name string
+	}{
+		{100 << 10, "GT100GB"}, {60 << 10, "60GB-100GB"}, {40 << 10, "40GB-60GB"}, {30 << 10, "30GB-40GB"}, {20 << 10, "20GB-30GB"},
+		{10 << 10, "10GB-20GB"}, {5 << 10, "5GB-10GB"}, {1 << 10, "1GB-5GB"}, {500, "500MB-1GB"}, {100, "100MB-500MB"}, {10, "10MB-100MB"},
+	} {
+		if size > c.over*mega {
+			return c.name
+		}
+	}
+	return "0-10MB"
+}

@@ -1,0 +1,269 @@
+package metrics
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/internal/podfacts"
+	"github.com/podwright/podwright/pleg"
+	"github.com/podwright/podwright/podworkers"
+	"github.com/podwright/podwright/volume"
+)
+
+// Live is where it is looked up, at each scrape, what there is at that moment. All functions
+// are called concurrently, answer from memory and return nothing as long as that is not
+// known. Each may be nil, which leaves out its series.
+type Live struct {
+	// Workers are the pods that have a worker.
+	Workers func() []podworkers.PodState
+	// Desired are the pods that sources name, Mirrors those that stand for static pods at
+	// the API server, Active the pods that admission counts.
+	Desired, Mirrors, Active func() []*v1.Pod
+	// Observed are the pods that the runtime has, ListedAt is when it was asked last.
+	Observed func() []pleg.ObservedPod
+	ListedAt func() time.Time
+	// Volumes are those of pods.
+	Volumes func() map[volume.Count]int
+	// Status is the newest status of a pod.
+	Status func(uid types.UID) *v1.PodStatus
+	// ServingExpires is when the certificate of the kubelet API expires, ClientExpires when
+	// that of the client does, by which the API server knows the kubelet; zero without one.
+	ServingExpires, ClientExpires func() time.Time
+	// Health are the checks of healthz by name, and why they fail; nil: they do not.
+	Health func() map[string]error
+}
+
+// Follow tells from where what is looked up comes. It is called once, before anybody
+// scrapes.
+func (m *Metrics) Follow(l Live) error {
+	m.Pods.starts.lookup = l.Status
+	b := &builder{to: m.all}
+	if l.Workers != nil {
+		b.add(workers{l.Workers})
+	}
+	if l.Desired != nil {
+		b.add(desired{l})
+	}
+	if l.Observed != nil {
+		b.add(observed{l})
+	}
+	if l.Volumes != nil {
+		b.add(volumes{l.Volumes})
+	}
+	expiry(b, l)
+	if l.Health != nil {
+		b.to = m.slis
+		b.add(&health{look: l.Health, total: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "kubernetes_healthchecks_total", Help: "How often a check was looked at here, by what it has shown.",
+		}, []string{"name", "type", "status"})})
+	}
+	return b.err
+}
+
+// isStatic is the label of static pods; others have an empty one.
+const isStatic = "true"
+
+func staticLabel(static bool) string {
+	if static {
+		return isStatic
+	}
+	return ""
+}
+
+func desc(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc(name, help, labels, nil)
+}
+
+func gauge(out chan<- prometheus.Metric, d *prometheus.Desc, value int, labels ...string) {
+	out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(value), labels...)
+}
+
+// workers counts pods by what is done with them.
+type workers struct{ look func() []podworkers.PodState }
+
+var workingDesc = desc("kubelet_working_pods", "How many pods are worked on, by whether they run or end, whether a source still names them, and whether they are static.",
+	"lifecycle", "config", "static")
+
+// Describe implements prometheus.Collector.
+func (workers) Describe(out chan<- *prometheus.Desc) { out <- workingDesc }
+
+// working are the labels of a pod.
+type working struct{ lifecycle, config, static string }
+
+// Collect implements prometheus.Collector.
+func (w workers) Collect(out chan<- prometheus.Metric) {
+	counts := map[working]int{}
+	for _, lifecycle := range []string{"sync", "terminating", "terminated"} {
+		for _, config := range []string{"desired", "orphan"} {
+			counts[working{lifecycle, config, ""}], counts[working{lifecycle, config, isStatic}] = 0, 0
+		}
+		counts[working{lifecycle, "runtime_only", "unknown"}] = 0
+	}
+	for _, s := range w.look() {
+		if s.State != podworkers.StateFinished {
+			counts[workingOf(s)]++
+		}
+	}
+	for l, n := range counts {
+		gauge(out, workingDesc, n, l.lifecycle, l.config, l.static)
+	}
+}
+
+func workingOf(s podworkers.PodState) working {
+	l := working{"sync", "desired", staticLabel(s.Static)}
+	switch s.State {
+	case podworkers.StateTerminationRequested, podworkers.StateTerminating:
+		l.lifecycle = "terminating"
+	case podworkers.StateTerminated, podworkers.StateFinished:
+		l.lifecycle = "terminated"
+	}
+	switch {
+	case s.RuntimeOnly:
+		l.config, l.static = "runtime_only", "unknown"
+	case s.Undesired:
+		l.config = "orphan"
+	}
+	return l
+}
+
+// desired counts pods by who wants them.
+type desired struct{ Live }
+
+var (
+	desiredDesc   = desc("kubelet_desired_pods", "How many pods sources name.", "static")
+	activeDesc    = desc("kubelet_active_pods", "How many pods admission counts.", "static")
+	mirrorDesc    = desc("kubelet_mirror_pods", "How many pods stand for static ones at the API server.")
+	ephemeralDesc = desc("kubelet_managed_ephemeral_containers", "How many ephemeral containers pods have.")
+)
+
+// Describe implements prometheus.Collector.
+func (desired) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{desiredDesc, activeDesc, mirrorDesc, ephemeralDesc} {
+		out <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (d desired) Collect(out chan<- prometheus.Metric) {
+	pods := d.Desired()
+	byKind(out, desiredDesc, pods)
+	ephemeral := 0
+	for _, pod := range pods {
+		ephemeral += len(pod.Spec.EphemeralContainers)
+	}
+	gauge(out, ephemeralDesc, ephemeral)
+	if d.Active != nil {
+		byKind(out, activeDesc, d.Active())
+	}
+	if d.Mirrors != nil {
+		gauge(out, mirrorDesc, len(d.Mirrors()))
+	}
+}
+
+func byKind(out chan<- prometheus.Metric, d *prometheus.Desc, pods []*v1.Pod) {
+	static := 0
+	for _, pod := range pods {
+		if podfacts.IsStatic(pod) {
+			static++
+		}
+	}
+	gauge(out, d, len(pods)-static, "")
+	gauge(out, d, static, isStatic)
+}
+
+// observed counts what the runtime runs.
+type observed struct{ Live }
+
+var (
+	runningDesc    = desc("kubelet_running_pods", "How many pods have a sandbox that runs.")
+	containersDesc = desc("kubelet_running_containers", "How many containers the runtime has, by their state.", "container_state")
+	lastSeenDesc   = desc("kubelet_pleg_last_seen_seconds", "When all pods of the runtime were listed last, in seconds since 1970.")
+)
+
+// Describe implements prometheus.Collector.
+func (observed) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{runningDesc, containersDesc, lastSeenDesc} {
+		out <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (o observed) Collect(out chan<- prometheus.Metric) {
+	running, states := 0, map[string]int{}
+	for _, pod := range o.Observed() {
+		for _, s := range pod.Sandboxes {
+			if s.State == pleg.SandboxReady {
+				running++
+				break
+			}
+		}
+		for _, c := range pod.Containers {
+			states[c.State.String()]++
+		}
+	}
+	gauge(out, runningDesc, running)
+	for state, n := range states {
+		gauge(out, containersDesc, n, state)
+	}
+	if o.ListedAt != nil {
+		if at := o.ListedAt(); !at.IsZero() {
+			out <- prometheus.MustNewConstMetric(lastSeenDesc, prometheus.GaugeValue, float64(at.Unix()))
+		}
+	}
+}
+
+// volumes counts volumes by plugin.
+type volumes struct{ look func() map[volume.Count]int }
+
+var volumesDesc = desc("volume_manager_total_volumes", "How many volumes of pods there are, by plugin, that are mounted or that should be.", "plugin_name", "state")
+
+// Describe implements prometheus.Collector.
+func (volumes) Describe(out chan<- *prometheus.Desc) { out <- volumesDesc }
+
+// Collect implements prometheus.Collector.
+func (v volumes) Collect(out chan<- prometheus.Metric) {
+	actual, wanted := map[string]int{}, map[string]int{}
+	for c, n := range v.look() {
+		if c.State != volume.StateNotMounted {
+			actual[c.Plugin] += n
+		}
+		if c.Wanted {
+			wanted[c.Plugin] += n
+		}
+	}
+	for state, counts := range map[string]map[string]int{"actual_state_of_world": actual, "desired_state_of_world": wanted} {
+		for plugin, n := range counts {
+			gauge(out, volumesDesc, n, plugin, state)
+		}
+	}
+}
+
+// health tells what the checks of healthz say.
+type health struct {
+	look  func() map[string]error
+	total *prometheus.CounterVec
+}
+
+var healthDesc = desc("kubernetes_healthcheck", "Whether a check passes.", "name", "type")
+
+// Describe implements prometheus.Collector.
+func (h *health) Describe(out chan<- *prometheus.Desc) {
+	out <- healthDesc
+	h.total.Describe(out)
+}
+
+// Collect implements prometheus.Collector.
+func (h *health) Collect(out chan<- prometheus.Metric) {
+	for name, err := range h.look() {
+		how := "success"
+		if err != nil {
+			how = "error"
+		}
+		h.total.WithLabelValues(name, "healthz", how).Inc()
+		out <- prometheus.MustNewConstMetric(healthDesc, prometheus.GaugeValue, truth(err == nil), name, "healthz")
+	}
+	h.total.Collect(out)
+}

@@ -1,0 +1,176 @@
+// Package metrics counts what a kubelet does, under the names that the upstream kubelet has
+// for it, and serves it to Prometheus: /metrics, /metrics/probes and /metrics/slis.
+//
+//	counted, err := metrics.New(metrics.Config{NodeName: "n", Version: "v1.36.3"})
+//	runtime := cri.ClientConfig{Observer: cri.Observer{CallDone: counted.Runtime.Called}}
+//	images := images.Config{Metrics: counted.Images.Callbacks()}
+//	err = counted.Follow(metrics.Live{Workers: workers.Pods})
+//	http.Handle("/metrics", counted.Handler())
+//
+// There is a file for each room of the library, which turns that room's callbacks into
+// series. What can be looked up, such as how many pods there are, is looked up when somebody
+// scrapes (Live): nothing runs in between. Nothing is global, so that two agents in one
+// process have numbers of their own, but for process_* and go_*, which are the process's.
+//
+// How many series there are is bounded: by the number of containers with probes, whose
+// series go with them (Probes), or by what operators configure, such as drivers and runtime
+// handlers. No label is what a client or a pod makes up.
+package metrics
+
+import (
+	"errors"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// Config configures a Metrics. NodeName and Version are required.
+type Config struct {
+	// NodeName is that of kubelet_node_name.
+	NodeName string
+	// Version is what runs, such as "v1.36.3", for kubernetes_build_info.
+	Version string
+	// Features are those of which it is told whether they are on.
+	Features []Feature
+	// CgroupVersion is that of the machine: 1 or 2; zero if it has none.
+	CgroupVersion int
+}
+
+// Feature is a feature gate.
+type Feature struct {
+	// Name is that of the gate, Stage how far it has come: ALPHA, BETA, DEPRECATED, or "".
+	Name, Stage string
+	Enabled     bool
+}
+
+// Metrics is all that one agent counts. Use New. Its callbacks are safe for concurrent use
+// and do not block.
+type Metrics struct {
+	Runtime      *Runtime
+	Pods         *Pods
+	Images       *Images
+	Observer     *Observer
+	Volumes      *Volumes
+	Probes       *Probes
+	Servers      *Servers
+	Cgroups      *Cgroups
+	Certificates *Certificates
+	Node         *Node
+	Client       *Client
+
+	all, probes, slis *prometheus.Registry
+	began             time.Time
+}
+
+// New returns a Metrics in which nothing has been counted.
+func New(cfg Config) (*Metrics, error) {
+	switch {
+	case cfg.NodeName == "":
+		return nil, errors.New("metrics: Config.NodeName is required")
+	case cfg.Version == "":
+		return nil, errors.New("metrics: Config.Version is required")
+	}
+	m := &Metrics{all: prometheus.NewRegistry(), probes: prometheus.NewRegistry(), slis: prometheus.NewRegistry(), began: time.Now()}
+	b := &builder{to: m.all}
+	m.Runtime, m.Pods, m.Images, m.Observer = newRuntime(b), newPods(b), newImages(b), newObserver(b)
+	m.Volumes, m.Servers, m.Cgroups, m.Certificates = newVolumes(b), newServers(b), newCgroups(b, cfg.CgroupVersion), newCertificates(b)
+	m.Node, m.Client = newNode(b, cfg), newClient(b)
+	b.add(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(collectors.MetricsAll)))
+	b.to = m.probes
+	m.Probes = newProbes(b)
+	for _, b.to = range []*prometheus.Registry{m.probes, m.slis} {
+		b.add(startTime{})
+	}
+	return m, b.err
+}
+
+// Handler serves all but what probes and health checks have shown.
+func (m *Metrics) Handler() http.Handler {
+	return promhttp.HandlerFor(m.all, promhttp.HandlerOpts{ProcessStartTime: m.began})
+}
+
+// ProbesHandler serves what probes have shown.
+func (m *Metrics) ProbesHandler() http.Handler { return part(m.probes) }
+
+// SLIsHandler serves what health checks have shown.
+func (m *Metrics) SLIsHandler() http.Handler { return part(m.slis) }
+
+// part serves what it can of what fails in part.
+func part(r *prometheus.Registry) http.Handler {
+	return promhttp.HandlerFor(r, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})
+}
+
+// Gatherer is what Handler serves.
+func (m *Metrics) Gatherer() prometheus.Gatherer { return m.all }
+
+// builder makes vectors and registers them. The first error stays.
+type builder struct {
+	to  *prometheus.Registry
+	err error
+}
+
+func (b *builder) add(all ...prometheus.Collector) {
+	for _, c := range all {
+		b.err = errors.Join(b.err, b.to.Register(c))
+	}
+}
+
+func (b *builder) counter(name, help string) prometheus.Counter {
+	c := prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
+	b.add(c)
+	return c
+}
+
+func (b *builder) counters(name, help string, labels ...string) *prometheus.CounterVec {
+	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+	b.add(c)
+	return c
+}
+
+func (b *builder) gauge(name, help string) prometheus.Gauge {
+	g := prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: help})
+	b.add(g)
+	return g
+}
+
+func (b *builder) gauges(name, help string, labels ...string) *prometheus.GaugeVec {
+	g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels)
+	b.add(g)
+	return g
+}
+
+// histogram has Prometheus' default buckets if there are no others.
+func (b *builder) histogram(name, help string, buckets []float64) prometheus.Histogram {
+	h := prometheus.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets})
+	b.add(h)
+	return h
+}
+
+func (b *builder) histograms(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+	h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
+	b.add(h)
+	return h
+}
+
+// startTime is when the process began, which Prometheus needs to tell counters that began
+// anew from those that have not grown.
+type startTime struct{}
+
+const startTimeName = "process_start_time_seconds"
+
+var startTimeDesc = prometheus.NewDesc(startTimeName, "When the process began, in seconds since 1970.", nil, nil)
+
+// Describe implements prometheus.Collector.
+func (startTime) Describe(out chan<- *prometheus.Desc) { out <- startTimeDesc }
+
+// Collect implements prometheus.Collector. It tells nothing where there is no /proc.
+func (startTime) Collect(out chan<- prometheus.Metric) {
+	if began, ok := processStart(os.Getpid()); ok {
+		out <- prometheus.MustNewConstMetric(startTimeDesc, prometheus.GaugeValue, began)
+	}
+}

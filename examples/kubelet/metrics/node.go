@@ -1,0 +1,96 @@
+package metrics
+
+import (
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Node counts what there is once for each node.
+type Node struct {
+	pre, registration, post, whole prometheus.Gauge
+	fromBoot                       prometheus.Gauge
+	losing                         *prometheus.GaugeVec
+
+	mu                       sync.Mutex
+	began, asked, registered time.Time
+	ready                    bool
+}
+
+func newNode(b *builder, cfg Config) *Node {
+	n := &Node{
+		fromBoot:     b.gauge("kubelet_node_startup_pre_kubelet_duration_seconds", "How long it was from the machine's start to the kubelet's."),
+		pre:          b.gauge("kubelet_node_startup_pre_registration_duration_seconds", "How long it was from the kubelet's start to when it first tried to register the node."),
+		registration: b.gauge("kubelet_node_startup_registration_duration_seconds", "How long it was from there to when the node was registered."),
+		post:         b.gauge("kubelet_node_startup_post_registration_duration_seconds", "How long it was from there to when the node was ready."),
+		whole:        b.gauge("kubelet_node_startup_duration_seconds", "How long it was from the machine's start to when the node was ready."),
+		losing:       b.gauges("kubelet_cri_losing_support", "The version of Kubernetes from which on the runtime will not do any more, for what it lacks.", "version"),
+		began:        time.Now(),
+	}
+	b.gauges("kubelet_node_name", "The name of the node.", "node").WithLabelValues(cfg.NodeName).Set(1)
+	features := b.gauges("kubernetes_feature_enabled", "Whether a feature gate is on, and how far its feature has come.", "name", "stage")
+	for _, f := range cfg.Features {
+		features.WithLabelValues(f.Name, f.Stage).Set(truth(f.Enabled))
+	}
+	buildInfo(b, cfg.Version)
+	return n
+}
+
+func truth(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+// buildInfo tells what runs.
+func buildInfo(b *builder, version string) {
+	plain, _, _ := strings.Cut(strings.TrimPrefix(version, "v"), "+")
+	parts := append(strings.Split(plain, "."), "", "")
+	b.gauges("kubernetes_build_info", "What runs, and what it was built by and for.",
+		"major", "minor", "git_version", "git_commit", "git_tree_state", "build_date", "go_version", "compiler", "platform").
+		WithLabelValues(parts[0], parts[1], version, "", "", "", runtime.Version(), runtime.Compiler, runtime.GOOS+"/"+runtime.GOARCH).Set(1)
+}
+
+// LosingSupport tells that the runtime lacks what it must have from a version of Kubernetes
+// on, such as RuntimeConfig.
+func (n *Node) LosingSupport(version string) { n.losing.WithLabelValues(version).Set(1) }
+
+// Registering is told when the node is about to be registered. The first time counts, as in
+// the next two.
+func (n *Node) Registering(at time.Time) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.asked.IsZero() {
+		n.asked = at
+		n.pre.Set(at.Sub(n.began).Seconds())
+	}
+}
+
+// Registered is told when the API server has the node.
+func (n *Node) Registered(at time.Time) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.registered.IsZero() && !n.asked.IsZero() {
+		n.registered = at
+		n.registration.Set(at.Sub(n.asked).Seconds())
+	}
+}
+
+// Ready is told when the API server has it that the node is ready.
+func (n *Node) Ready(at time.Time) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.ready || n.registered.IsZero() {
+		return
+	}
+	n.ready = true
+	n.post.Set(at.Sub(n.registered).Seconds())
+	if boot, ok := machineStart(); ok {
+		n.fromBoot.Set(n.began.Sub(boot).Seconds())
+		n.whole.Set(at.Sub(boot).Seconds())
+	}
+}

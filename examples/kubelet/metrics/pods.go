@@ -1,0 +1,169 @@
+package metrics
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/cri/logs"
+	"github.com/podwright/podwright/cri/pods"
+	"github.com/podwright/podwright/cri/pods/hooks"
+	"github.com/podwright/podwright/podworkers"
+	"github.com/podwright/podwright/status/writer"
+)
+
+// Pods counts what is done with pods and their containers.
+type Pods struct {
+	worked                            *prometheus.HistogramVec
+	workerStart, containers, behind   prometheus.Histogram
+	sandboxTook                       *prometheus.HistogramVec
+	sandboxFailed                     *prometheus.CounterVec
+	started, notStarted               prometheus.Counter
+	startedContainers, terminated     *prometheus.CounterVec
+	notStartedContainers, rejected    *prometheus.CounterVec
+	orphans, httpFallbacks, sleepsCut prometheus.Counter
+	resized                           *prometheus.HistogramVec
+	restarted                         *prometheus.CounterVec
+	rotated                           *prometheus.CounterVec
+	written                           *prometheus.HistogramVec
+	starts                            *starts
+}
+
+const containerType = "container_type"
+
+// What bounds how long statuses stay unwritten, in seconds, and resizes take, in milliseconds.
+var (
+	behindSeconds      = []float64{0.010, 0.050, 0.100, 0.500, 1, 5, 10, 20, 30, 45, 60}
+	resizeMilliseconds = []float64{10, 50, 100, 500, 1000, 2000, 5000, 10000, 20000, 30000, 60000, 120000, 300000, 600000}
+)
+
+func newPods(b *builder) *Pods {
+	p := &Pods{
+		worked:      b.histograms("kubelet_pod_worker_duration_seconds", "How long it took to serve a change of a pod, from when it was seen, by its kind.", nil, operationType),
+		workerStart: b.histogram("kubelet_pod_worker_start_duration_seconds", "How long it was from when a pod was seen to when its worker began.", nil),
+		containers:  b.histogram("kubelet_containers_per_pod_count", "How many containers pods have that were begun.", prometheus.ExponentialBuckets(1, 2, 5)),
+		behind:      b.histogram("kubelet_pod_status_sync_duration_seconds", "How long the API server was behind with a pod's status when it was written.", behindSeconds),
+
+		sandboxTook:          b.histograms("kubelet_run_podsandbox_duration_seconds", "How long it took to make sandboxes, by the handler of their runtime class.", nil, "runtime_handler"),
+		sandboxFailed:        b.counters("kubelet_run_podsandbox_errors_total", "How many sandboxes could not be made, by the handler of their runtime class.", "runtime_handler"),
+		started:              b.counter("kubelet_started_pods_total", "How many sandboxes were begun."),
+		notStarted:           b.counter("kubelet_started_pods_errors_total", "How many sandboxes could not be made."),
+		startedContainers:    b.counters("kubelet_started_containers_total", "How many containers were begun, by their kind.", containerType),
+		notStartedContainers: b.counters("kubelet_started_containers_errors_total", "How many containers could not be begun, by their kind and the reason.", containerType, "code"),
+		terminated:           b.counters("kubelet_terminated_containers_total", "How many containers have ended, by their kind, exit code and reason.", containerType, "exit_code", "reason"),
+
+		rejected:      b.counters("kubelet_admission_rejections_total", "How many pods were not admitted, by the reason.", "reason"),
+		orphans:       b.counter("kubelet_orphaned_runtime_pods_total", "How many pods the runtime had of which nobody else knew."),
+		restarted:     b.counters("kubelet_restarted_pods_total", "How many pods came back with the UID of one that had to end first.", "static"),
+		httpFallbacks: b.counter("kubelet_lifecycle_handler_http_fallbacks_total", "How many https handlers were answered with plain HTTP, and succeeded with that."),
+		sleepsCut:     b.counter("kubelet_sleep_action_terminated_early_total", "How many sleeps of handlers were cut short."),
+		resized:       b.histograms("kubelet_pod_resize_duration_milliseconds", "How long resizes of pods in place took, by whether they succeeded.", resizeMilliseconds, "success"),
+
+		rotated: b.counters("podwright_log_rotations_total", "How many logs of containers were rotated, by whether that succeeded.", "success"),
+		written: b.histograms("podwright_status_call_duration_seconds", "How long calls took that keep statuses of pods, by where and which call.", nil, "sink", "call"),
+		starts:  newStarts(b),
+	}
+	for _, static := range []string{"", isStatic} {
+		p.restarted.WithLabelValues(static)
+	}
+	return p
+}
+
+// Called is the OnCall of package podworkers.
+func (p *Pods) Called(c podworkers.CallDone) {
+	kind := string(c.Type)
+	switch c.Call {
+	case podworkers.CallSyncTerminatedPod:
+		kind = "terminated"
+	case podworkers.CallSyncTerminatingOrphan:
+		kind = string(podworkers.UpdateKill)
+		p.orphans.Inc()
+	case podworkers.CallSyncPod:
+		if c.Type == podworkers.UpdateCreate && !c.Seen.IsZero() {
+			p.workerStart.Observe(c.Began.Sub(c.Seen).Seconds())
+			p.containers.Observe(float64(len(c.Pod.Spec.Containers)))
+		}
+	}
+	if !c.Seen.IsZero() {
+		p.worked.WithLabelValues(kind).Observe(c.Ended.Sub(c.Seen).Seconds())
+	}
+}
+
+// Moved is the OnTransition of package podworkers.
+func (p *Pods) Moved(t podworkers.Transition) {
+	switch t.To {
+	case podworkers.StateSyncing:
+		p.starts.begin(t.UID, t.At)
+	case podworkers.StateTerminationRequested, podworkers.StateTerminating, podworkers.StateTerminated, podworkers.StateFinished, podworkers.StateUnknown:
+		p.starts.end(t.UID)
+	}
+}
+
+// Callbacks are what package cri/pods calls.
+func (p *Pods) Callbacks() pods.Metrics {
+	return pods.Metrics{SandboxStarted: p.sandbox, ContainerStarted: p.container, Resized: func(took time.Duration, err error) {
+		p.resized.WithLabelValues(strconv.FormatBool(err == nil)).Observe(float64(took.Milliseconds()))
+	}}
+}
+
+func (p *Pods) sandbox(handler string, took time.Duration, err error) {
+	p.started.Inc()
+	p.sandboxTook.WithLabelValues(handler).Observe(took.Seconds())
+	if err != nil {
+		p.notStarted.Inc()
+		p.sandboxFailed.WithLabelValues(handler).Inc()
+	}
+}
+
+func (p *Pods) container(kind pods.ContainerKind, reason string) {
+	p.startedContainers.WithLabelValues(string(kind)).Inc()
+	if reason != "" {
+		p.notStartedContainers.WithLabelValues(string(kind), reason).Inc()
+	}
+}
+
+// Hooks are what package cri/pods/hooks calls.
+func (p *Pods) Hooks() hooks.Metrics {
+	return hooks.Metrics{HTTPFallback: p.httpFallbacks.Inc, SleepTerminatedEarly: p.sleepsCut.Inc}
+}
+
+// Statuses are what package status/writer calls. sink is that of the API server.
+func (p *Pods) Statuses(sink string) writer.Metrics {
+	return writer.Metrics{
+		Synced: func(to string, behind time.Duration) {
+			if to == sink {
+				p.behind.Observe(behind.Seconds())
+			}
+		},
+		Terminated: func(kind string, ended *v1.ContainerStateTerminated) {
+			p.terminated.WithLabelValues(kind, strconv.Itoa(int(ended.ExitCode)), ended.Reason).Inc()
+		},
+		Call: func(to, call string, took time.Duration, _ error) {
+			p.written.WithLabelValues(to, call).Observe(took.Seconds())
+		},
+	}
+}
+
+// Rejected counts a pod that was not admitted, with the reason that its status shows.
+func (p *Pods) Rejected(reason string) { p.rejected.WithLabelValues(reason).Inc() }
+
+// Rotated is the OnRotate of package cri/logs.
+func (p *Pods) Rotated(r logs.Rotation) {
+	p.rotated.WithLabelValues(strconv.FormatBool(r.Err == nil)).Inc()
+}
+
+// StatusChanged is the Changed of package status/writer.
+func (p *Pods) StatusChanged(uid types.UID) {
+	if p.starts.lookup != nil && p.starts.waits(uid) {
+		p.starts.status(uid, p.starts.lookup(uid), time.Now())
+	}
+}
+
+// Waited is the Waited of package cri/images.
+func (p *Pods) Waited(uid types.UID, from, to time.Time) { p.starts.pull(uid, from, to) }
+
+// AtAPI takes in a pod as the API server tells of it.
+func (p *Pods) AtAPI(pod *v1.Pod) { p.starts.api(pod, time.Now()) }

@@ -1,0 +1,33 @@
+package metrics
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/podwright/podwright/cri"
+)
+
+// Runtime counts calls of the container runtime.
+type Runtime struct {
+	calls, failed *prometheus.CounterVec
+	took          *prometheus.HistogramVec
+}
+
+const operationType = "operation_type"
+
+func newRuntime(b *builder) *Runtime {
+	return &Runtime{
+		calls:  b.counters("kubelet_runtime_operations_total", "How many calls of the runtime have ended, by operation.", operationType),
+		failed: b.counters("kubelet_runtime_operations_errors_total", "How many calls of the runtime have failed, by operation.", operationType),
+		took: b.histograms("kubelet_runtime_operations_duration_seconds", "How long calls of the runtime took, by operation.",
+			prometheus.ExponentialBuckets(.005, 2.5, 14), operationType),
+	}
+}
+
+// Called is the CallDone of a cri.Observer.
+func (r *Runtime) Called(c cri.CallInfo) {
+	r.calls.WithLabelValues(c.Operation).Inc()
+	r.took.WithLabelValues(c.Operation).Observe(c.Duration.Seconds())
+	if c.Err != nil {
+		r.failed.WithLabelValues(c.Operation).Inc()
+	}
+}

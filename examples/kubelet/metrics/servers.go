@@ -1,0 +1,89 @@
+package metrics
+
+import (
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Servers counts requests to the kubelet's own servers.
+type Servers struct {
+	requests *prometheus.CounterVec
+	took     *prometheus.HistogramVec
+	inFlight *prometheus.GaugeVec
+	sessions *prometheus.CounterVec
+}
+
+var requestLabels = []string{"method", "path", "server_type", "long_running"}
+
+func newServers(b *builder) *Servers {
+	return &Servers{
+		requests: b.counters("kubelet_http_requests_total", "How many requests have come, by method, kind of path, server, and whether such requests last.", requestLabels...),
+		took:     b.histograms("kubelet_http_requests_duration_seconds", "How long requests took.", nil, requestLabels...),
+		inFlight: b.gauges("kubelet_http_inflight_requests", "How many requests there are now.", requestLabels...),
+		sessions: b.counters("kubelet_websocket_streaming_requests_total", "How many sessions were asked for over WebSocket, by their kind.", "subresource"),
+	}
+}
+
+// The kinds of servers.
+const (
+	ReadWrite = "readwrite" // the kubelet API
+	ReadOnly  = "readonly"
+)
+
+// Count counts the requests to a handler, those included that it refuses.
+func (s *Servers) Count(server string, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		path := pathOf(r.URL.Path)
+		labels := []string{methodOf(r.Method), path, server, strconv.FormatBool(slices.Contains(lasting, path))}
+		s.requests.WithLabelValues(labels...).Inc()
+		inFlight := s.inFlight.WithLabelValues(labels...)
+		inFlight.Inc()
+		defer inFlight.Dec()
+		began := time.Now()
+		defer func() { s.took.WithLabelValues(labels...).Observe(time.Since(began).Seconds()) }()
+		if slices.Contains(sessions, path) && strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
+			s.sessions.WithLabelValues(strings.ToLower(path)).Inc()
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+const other = "other"
+
+var (
+	knownMethods = []string{"OPTIONS", "GET", "HEAD", "POST", "PUT", "DELETE", "TRACE", "CONNECT"}
+	knownPaths   = []string{
+		"healthz", "pods", "stats", "metrics", "metrics/cadvisor", "metrics/probes", "metrics/resource", "metrics/slis", "run", "exec", "attach",
+		"portForward", "containerLogs", "configz", "runningpods", "checkpoint", "pprof", "logs", "debug", "flagz", "statusz",
+	}
+	sessions = []string{"exec", "attach", "portForward"}
+	// lasting are requests that are expected to last, spelt as upstream kubelets do, which
+	// leaves out portForward.
+	lasting = []string{"exec", "attach", "portforward", "debug"}
+)
+
+func methodOf(method string) string {
+	if slices.Contains(knownMethods, method) {
+		return method
+	}
+	return other
+}
+
+// pathOf is the kind of a path: its first part, two for metrics. What clients make up is
+// other.
+func pathOf(path string) string {
+	parts := strings.SplitN(strings.TrimPrefix(path, "/"), "/", 3)
+	kind := parts[0]
+	if kind == "metrics" && len(parts) > 1 {
+		kind += "/" + parts[1]
+	}
+	if slices.Contains(knownPaths, kind) {
+		return kind
+	}
+	return other
+}

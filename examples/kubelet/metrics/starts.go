@@ -1,0 +1,179 @@
+package metrics
+
+import (
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// starts measures how long pods take to start, as kubelets do: from when they were seen to
+// when they run, and, for pods of an API server, from their creation to when the API server
+// has told that all containers run, with and without what a kubelet cannot help.
+type starts struct {
+	running    prometheus.Histogram
+	total, sli *prometheus.HistogramVec
+	first      prometheus.Gauge
+	// lookup is Live.Status.
+	lookup func(types.UID) *v1.PodStatus
+
+	mu   sync.Mutex
+	pods map[types.UID]*start
+	seen bool // a pod with a network of its own has started
+}
+
+// start is a pod that has a worker and is not seen to run yet.
+type start struct {
+	seen time.Time
+	ran  bool
+	// created tells that the API server had it before it began, and that it began at once.
+	created bool
+	// pulling is for how long it has waited for images, up to pulled.
+	pulling time.Duration
+	pulled  time.Time
+}
+
+// startSeconds bound how long pods take to start.
+var startSeconds = []float64{0.5, 1, 2, 3, 4, 5, 6, 8, 10, 20, 30, 45, 60, 120, 180, 240, 300, 360, 480, 600, 900, 1200, 1800, 2700, 3600}
+
+func newStarts(b *builder) *starts {
+	return &starts{
+		running: b.histogram("kubelet_pod_start_duration_seconds", "How long it took from when a pod was seen to when it ran.", startSeconds),
+		total:   b.histograms("kubelet_pod_start_total_duration_seconds", "How long it took from a pod's creation to when the API server told that all its containers run.", startSeconds),
+		sli:     b.histograms("kubelet_pod_start_sli_duration_seconds", "As kubelet_pod_start_total_duration_seconds, without pulls of images and init containers, for pods whose volumes hold nothing that stays.", startSeconds),
+		first:   b.gauge("kubelet_first_network_pod_start_sli_duration_seconds", "The first kubelet_pod_start_sli_duration_seconds of a pod with a network of its own."),
+		pods:    map[types.UID]*start{},
+	}
+}
+
+func (s *starts) begin(uid types.UID, at time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pods[uid] = &start{seen: at}
+}
+
+func (s *starts) end(uid types.UID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.pods, uid)
+}
+
+// waits tells whether a pod is not seen to run yet.
+func (s *starts) waits(uid types.UID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.pods[uid]
+	return p != nil && !p.ran
+}
+
+// status takes in what the kubelet computes. A pod that ran before it was seen was begun by
+// an agent before this one.
+func (s *starts) status(uid types.UID, now *v1.PodStatus, at time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.pods[uid]
+	if p == nil || p.ran || now == nil || now.Phase != v1.PodRunning {
+		return
+	}
+	p.ran = true
+	if began := firstStart(now); began.IsZero() || !began.Before(p.seen.Truncate(time.Second)) {
+		s.running.Observe(at.Sub(p.seen).Seconds())
+	}
+}
+
+// firstStart is when the first container began.
+func firstStart(s *v1.PodStatus) (first time.Time) {
+	for _, c := range s.ContainerStatuses {
+		if r := c.State.Running; r != nil && (first.IsZero() || r.StartedAt.Time.Before(first)) {
+			first = r.StartedAt.Time
+		}
+	}
+	return first
+}
+
+func (s *starts) pull(uid types.UID, from, to time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.pods[uid]
+	if p == nil {
+		return
+	}
+	if from.Before(p.pulled) {
+		from = p.pulled
+	}
+	if to.After(from) {
+		p.pulling, p.pulled = p.pulling+to.Sub(from), to
+	}
+}
+
+// api takes in a pod as the API server tells of it.
+func (s *starts) api(pod *v1.Pod, at time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.pods[pod.UID]
+	switch {
+	case p == nil:
+		return
+	case waitsForNode(pod), pod.Status.Phase == v1.PodFailed, pod.Status.Phase == v1.PodSucceeded:
+		p.created = false
+		return
+	case pod.Status.StartTime.IsZero():
+		p.created = true
+		return
+	case !p.created || !p.ran || !allRun(pod):
+		return
+	}
+	p.created = false
+	total := at.Sub(pod.CreationTimestamp.Time)
+	s.total.WithLabelValues().Observe(total.Seconds())
+	if keepsData(pod) {
+		return
+	}
+	sli := total - p.pulling - initTime(&pod.Status)
+	s.sli.WithLabelValues().Observe(sli.Seconds())
+	if !s.seen && !pod.Spec.HostNetwork {
+		s.seen = true
+		s.first.Set(sli.Seconds())
+	}
+}
+
+// waitsForNode tells that no node was found at once.
+func waitsForNode(pod *v1.Pod) bool {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == v1.PodScheduled && c.Status == v1.ConditionFalse {
+			return true
+		}
+	}
+	return false
+}
+
+func allRun(pod *v1.Pod) bool {
+	for i := range pod.Status.ContainerStatuses {
+		if r := pod.Status.ContainerStatuses[i].State.Running; r == nil || r.StartedAt.IsZero() {
+			return false
+		}
+	}
+	return true
+}
+
+// keepsData tells that a pod has a volume that is none of those that are made for it.
+func keepsData(pod *v1.Pod) bool {
+	for _, v := range pod.Spec.Volumes {
+		if v.Secret == nil && v.ConfigMap == nil && v.DownwardAPI == nil && v.EmptyDir == nil && v.Projected == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// initTime is how long init containers have run that have ended.
+func initTime(s *v1.PodStatus) (sum time.Duration) {
+	for i := range s.InitContainerStatuses {
+		if t := s.InitContainerStatuses[i].State.Terminated; t != nil {
+			sum += t.FinishedAt.Sub(t.StartedAt.Time)
+		}
+	}
+	return sum
+}

@@ -1,0 +1,89 @@
+package metrics
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/podwright/podwright/volume"
+	"github.com/podwright/podwright/volume/csi"
+)
+
+// Volumes counts operations of volumes and calls of CSI drivers.
+type Volumes struct {
+	operations, whole, calls       *prometheus.HistogramVec
+	found, unknown, forced, failed prometheus.Counter
+}
+
+// storageSeconds bound how long operations of volumes take.
+var storageSeconds = []float64{.1, .25, .5, 1, 2.5, 5, 10, 15, 25, 50, 120, 300, 600}
+
+// migrated is the label of volumes of plugins that upstream kubelets had and CSI drivers took
+// over: here there are none.
+const migrated = "false"
+
+func newVolumes(b *builder) *Volumes {
+	return &Volumes{
+		operations: b.histograms("storage_operation_duration_seconds", "How long operations of volumes took, by plugin, operation and how it ended.",
+			storageSeconds, "volume_plugin", "operation_name", "status", "migrated"),
+		whole: b.histograms("volume_operation_total_seconds", "How long it took until a volume was mounted, with all that failed before.",
+			storageSeconds, "plugin_name", "operation_name"),
+		calls: b.histograms("csi_operations_seconds", "How long calls of CSI drivers took, by how they ended.",
+			storageSeconds, "driver_name", "method_name", "grpc_status_code", "migrated"),
+		found:   b.counter("reconstruct_volume_operations_total", "How many volumes of an agent before this one were found on the disk."),
+		unknown: b.counter("reconstruct_volume_operations_errors_total", "Of how many volumes that were found on the disk it is not known which ones they are."),
+		forced:  b.counter("force_cleaned_failed_volume_operations_total", "How often a volume was unmounted of which it is not known which one it is."),
+		failed:  b.counter("force_cleaned_failed_volume_operation_errors_total", "How often that has failed."),
+	}
+}
+
+// Callbacks are what package volume calls.
+func (v *Volumes) Callbacks() volume.Metrics {
+	return volume.Metrics{OnOperation: v.operation, OnReady: v.ready, OnFound: v.onDisk}
+}
+
+func (v *Volumes) operation(o volume.Operation) {
+	how := "success"
+	if o.Err != nil {
+		how = "fail-unknown"
+	}
+	v.operations.WithLabelValues(o.Plugin, o.Name, how, migrated).Observe(o.Took.Seconds())
+	if o.Forced {
+		v.forced.Inc()
+		if o.Err != nil {
+			v.failed.Inc()
+		}
+	}
+}
+
+func (v *Volumes) ready(plugin string, took time.Duration) {
+	v.whole.WithLabelValues(plugin, "overall_volume_mount").Observe(took.Seconds())
+}
+
+func (v *Volumes) onDisk(_ string, known bool) {
+	v.found.Inc()
+	if !known {
+		v.unknown.Inc()
+	}
+}
+
+// CSI are what package volume/csi calls, and who registers drivers.
+func (v *Volumes) CSI() csi.Metrics {
+	return csi.Metrics{OnCall: func(c csi.Call) {
+		v.calls.WithLabelValues(c.Driver, "/csi.v1.Node/"+c.Method, code(c.Err), migrated).Observe(c.Took.Seconds())
+	}}
+}
+
+// code is that of gRPC; an error that is none never got to a driver.
+func code(err error) string {
+	if err == nil {
+		return codes.OK.String()
+	}
+	s, ok := status.FromError(err)
+	if !ok {
+		return "unknown-non-grpc"
+	}
+	return s.Code().String()
+}
