@@ -247,18 +247,23 @@ func named(name string, err error) error {
 // before leftovers are killed, so that a restarted pod is none.
 func (h *DefaultHandler) restartMissing(c *Cleanup) {
 	var missing []*v1.Pod
+	held := map[types.UID]bool{}
 	for _, pod := range c.Pods {
 		if _, known := c.Known[pod.UID]; known || h.ended(pod) {
 			continue
 		}
 		if why, refused := h.refusalOf(pod.UID); !refused || !why.rejected {
 			missing = append(missing, pod)
+			held[pod.UID] = refused
 		}
 	}
 	missing, b := h.newBatch(missing)
 	for _, pod := range missing {
 		if h.admit(pod, b) && h.update(podworkers.Update{Type: podworkers.UpdateCreate, Pod: pod}) {
 			c.Known[pod.UID] = podworkers.KnownPod{State: podworkers.StateSyncing, HasConfig: true, Static: podfacts.IsStatic(pod)}
+			if !held[pod.UID] {
+				h.cfg.OnRestart(pod)
+			}
 		}
 	}
 }
@@ -320,8 +325,8 @@ func (h *DefaultHandler) restartFinished() {
 	}
 	restarting, b := h.newBatch(restarting)
 	for _, pod := range restarting {
-		if h.admit(pod, b) {
-			h.update(podworkers.Update{Type: podworkers.UpdateCreate, Pod: pod})
+		if h.admit(pod, b) && h.update(podworkers.Update{Type: podworkers.UpdateCreate, Pod: pod}) {
+			h.cfg.OnRestart(pod)
 		}
 	}
 }

@@ -57,6 +57,9 @@ type HandlerConfig struct {
 	// failed, as its status and as an event. The pod never reaches a worker, except
 	// to be torn down when it is deleted. nil tells nobody.
 	OnReject func(pod *v1.Pod, why Rejection)
+	// OnRestart is told about a pod that begins anew under the UID of one that had to
+	// end first. It must not block. nil tells nobody.
+	OnRestart func(pod *v1.Pod)
 	// Order is the order of admission among pods that are new at the same time.
 	// nil means ByCreation.
 	Order Order
@@ -128,6 +131,9 @@ func NewHandler(cfg HandlerConfig) (*DefaultHandler, error) {
 	}
 	if cfg.OnReject == nil {
 		cfg.OnReject = func(*v1.Pod, Rejection) {}
+	}
+	if cfg.OnRestart == nil {
+		cfg.OnRestart = func(*v1.Pod) {}
 	}
 	if cfg.Phase == nil {
 		cfg.Phase = func(pod *v1.Pod) v1.PodPhase { return pod.Status.Phase }

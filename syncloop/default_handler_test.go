@@ -276,7 +276,9 @@ func TestHandlerCleanups(t *testing.T) {
 	var asked []string
 	inRuntime := []podworkers.RuntimePod{{UID: "again"}, {UID: "stray"}, {UID: "ended-running"}}
 	lists := 0
+	var restarted []types.UID
 	h, w := newTestHandler(t, func(cfg *HandlerConfig) {
+		cfg.OnRestart = func(pod *v1.Pod) { restarted = append(restarted, pod.UID) }
 		cfg.Admit = refuse(&asked)
 		cfg.RuntimePods = func(context.Context) ([]podworkers.RuntimePod, error) { lists++; return inRuntime, nil }
 	})
@@ -289,6 +291,7 @@ func TestHandlerCleanups(t *testing.T) {
 	require.Equal(t, []string{"known again,ended,ended2,run", "create again", "kill ended", "kill orphan stray grace 1", "kill orphan ended-running grace 1"}, w.take())
 	require.Equal(t, []string{"again beside run"}, asked, "a restart is admitted like any other start")
 	require.Equal(t, 1, lists)
+	require.Equal(t, []types.UID{"again"}, restarted)
 
 	for _, uid := range []types.UID{"again", "ended", "stray", "ended-running"} {
 		w.known[uid] = podworkers.KnownPod{State: podworkers.StateTerminating}
@@ -452,7 +455,11 @@ func TestExtremeDeadlines(t *testing.T) {
 // With PerSource, a pod of a ready source restarts under its UID while another
 // source is not ready, and nothing else is cleaned up.
 func TestHandlerRestartsPerSource(t *testing.T) {
-	h, w := newTestHandler(t, func(cfg *HandlerConfig) { cfg.Sources = readiness{"file": true}; cfg.PerSource = true })
+	var restarted []types.UID
+	h, w := newTestHandler(t, func(cfg *HandlerConfig) {
+		cfg.Sources, cfg.PerSource = readiness{"file": true}, true
+		cfg.OnRestart = func(pod *v1.Pod) { restarted = append(restarted, pod.UID) }
+	})
 	restarting := podworkers.PodState{State: podworkers.StateFinished, RestartRequested: true}
 	w.states = map[types.UID]podworkers.PodState{"1": restarting, "2": restarting, "3": state(podworkers.StateFinished)}
 	h.HandlePodAdditions(t.Context(), []*v1.Pod{testPod("a", "1", from("file")), testPod("b", "2", from("api")), testPod("c", "3", from("file"))})
@@ -460,6 +467,7 @@ func TestHandlerRestartsPerSource(t *testing.T) {
 	require.NoError(t, h.HandlePodCleanups(t.Context()))
 	require.Equal(t, []string{"create 1"}, w.take())
 	require.Equal(t, []types.UID{"1"}, w.forget)
+	require.Equal(t, w.forget, restarted)
 
 	h, w = newTestHandler(t, func(cfg *HandlerConfig) { cfg.PerSource = true })
 	pod := testPod("a", "1", from("file"))

@@ -98,7 +98,10 @@ func New(cfg Config) (*Agent, error) {
 		folders: folders{root: cfg.Flags.RootDir},
 		state:   state{err: errors.New("not running yet")},
 	}
-	return a, cfg.Metrics.Follow(a.live())
+	if err := cfg.Metrics.Follow(a.live()); err != nil {
+		return nil, fmt.Errorf("agent: Config.Metrics: %w", err)
+	}
+	return a, nil
 }
 
 // Run runs the pods until ctx ends, then stops everything but the pods and

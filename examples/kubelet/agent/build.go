@@ -351,7 +351,7 @@ func (n *node) newHandler() (*syncloop.DefaultHandler, error) {
 	if n.cluster != nil {
 		cleaners = append(cleaners, n.cluster.mirrors.Cleaner(), n.cluster.objectsCleaner(n.volumes.manager))
 	}
-	return n.syncer.NewHandler(syncloop.HandlerConfig{Workers: n.workers, Admit: n.counted(n.admit), Cleaners: cleaners})
+	return n.syncer.NewHandler(syncloop.HandlerConfig{Workers: n.workers, Admit: n.counted(n.admit), OnRestart: n.cfg.Metrics.Pods.Restarted, Cleaners: cleaners})
 }
 
 func (n *node) newLoop() (*syncloop.Loop, error) {

@@ -31,6 +31,7 @@ const upstreamVariable = "PODWRIGHT_UPSTREAM_KUBELET"
 type upstream struct {
 	bin, output string
 	args        []string
+	port        int // of its API
 	proc        *process
 
 	root     string            // which it makes a mount point
@@ -44,7 +45,7 @@ func newUpstream(t *testing.T, s *scene, bin string) *upstream {
 	t.Helper()
 	u := &upstream{
 		bin: bin, output: filepath.Join(s.dir, "upstream.log"),
-		root: s.root, cgroups: makeCgroups(t, "podwright-"+s.node), settings: kernelSettings(t),
+		port: freePort(t), root: s.root, cgroups: makeCgroups(t, "podwright-"+s.node), settings: kernelSettings(t),
 	}
 	t.Cleanup(func() { u.end(t, syscall.SIGKILL) })
 	nothing := map[string]string{}
@@ -55,7 +56,7 @@ func newUpstream(t *testing.T, s *scene, bin string) *upstream {
 		"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",
 		"containerRuntimeEndpoint": s.endpoint, "staticPodPath": s.manifests, "podLogsDir": s.logs, "fileCheckFrequency": "1s",
 		"failCgroupV1": false, "cgroupDriver": "cgroupfs", "cgroupRoot": "/podwright-" + s.node,
-		"address": "127.0.0.1", "port": freePort(t), "healthzPort": 0,
+		"address": "127.0.0.1", "port": u.port, "healthzPort": 0,
 		"authentication":         map[string]any{"anonymous": map[string]any{"enabled": true}, "webhook": map[string]any{"enabled": false}},
 		"authorization":          map[string]any{"mode": "AlwaysAllow"},
 		"makeIPTablesUtilChains": false, "failSwapOn": false, "evictionHard": nothing,

@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -136,12 +137,14 @@ var (
 	desiredDesc   = desc("kubelet_desired_pods", "How many pods sources name.", "static")
 	activeDesc    = desc("kubelet_active_pods", "How many pods admission counts.", "static")
 	mirrorDesc    = desc("kubelet_mirror_pods", "How many pods stand for static ones at the API server.")
+	resizingDesc  = desc("kubelet_pod_in_progress_resizes", "How many pods are being resized in place.")
+	waitingDesc   = desc("kubelet_pod_pending_resizes", "How many resizes of pods wait, by the reason.", "reason")
 	ephemeralDesc = desc("kubelet_managed_ephemeral_containers", "How many ephemeral containers pods have.")
 )
 
 // Describe implements prometheus.Collector.
 func (desired) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{desiredDesc, activeDesc, mirrorDesc, ephemeralDesc} {
+	for _, d := range []*prometheus.Desc{desiredDesc, activeDesc, mirrorDesc, ephemeralDesc, resizingDesc, waitingDesc} {
 		out <- d
 	}
 }
@@ -155,11 +158,35 @@ func (d desired) Collect(out chan<- prometheus.Metric) {
 		ephemeral += len(pod.Spec.EphemeralContainers)
 	}
 	gauge(out, ephemeralDesc, ephemeral)
+	if d.Status != nil {
+		d.resizes(out, pods)
+	}
 	if d.Active != nil {
 		byKind(out, activeDesc, d.Active())
 	}
 	if d.Mirrors != nil {
 		gauge(out, mirrorDesc, len(d.Mirrors()))
+	}
+}
+
+// resizes counts what statuses tell of resizes.
+func (d desired) resizes(out chan<- prometheus.Metric, pods []*v1.Pod) {
+	running, waiting := 0, map[string]int{}
+	for _, pod := range pods {
+		status := d.Status(pod.UID)
+		if status == nil {
+			continue
+		}
+		if podfacts.Condition(status.Conditions, v1.PodResizeInProgress) != nil {
+			running++
+		}
+		if c := podfacts.Condition(status.Conditions, v1.PodResizePending); c != nil {
+			waiting[strings.ToLower(c.Reason)]++
+		}
+	}
+	gauge(out, resizingDesc, running)
+	for reason, n := range waiting {
+		gauge(out, waitingDesc, n, reason)
 	}
 }
 

@@ -61,7 +61,7 @@ func (o *Observer) stream(h pleg.StreamHealth) {
 	switch {
 	case h.State == pleg.StreamOpen:
 		o.connected.Inc()
-	case h.State == pleg.StreamClosed && h.Err != nil, h.State == pleg.StreamUnsupported:
+	case h.State == pleg.StreamClosed && h.Err != nil:
 		o.failed.Inc()
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/podwright/podwright/cri/logs"
 	"github.com/podwright/podwright/cri/pods"
 	"github.com/podwright/podwright/cri/pods/hooks"
+	"github.com/podwright/podwright/internal/podfacts"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/status/writer"
 )
@@ -149,6 +150,11 @@ func (p *Pods) Statuses(sink string) writer.Metrics {
 
 // Rejected counts a pod that was not admitted, with the reason that its status shows.
 func (p *Pods) Rejected(reason string) { p.rejected.WithLabelValues(reason).Inc() }
+
+// Restarted is the OnRestart of package syncloop.
+func (p *Pods) Restarted(pod *v1.Pod) {
+	p.restarted.WithLabelValues(staticLabel(podfacts.IsStatic(pod))).Inc()
+}
 
 // Rotated is the OnRotate of package cri/logs.
 func (p *Pods) Rotated(r logs.Rotation) {

@@ -1,0 +1,77 @@
+package agent
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/podwright/podwright/cri/fake"
+)
+
+// Everything that a pod goes through is counted, what there is is looked up at the scrape,
+// and before and between runs there is nothing.
+func TestMetrics(t *testing.T) {
+	dir := t.TempDir()
+	manifests := filepath.Join(dir, "manifests")
+	require.NoError(t, os.Mkdir(manifests, 0o700))
+	file := filepath.Join(manifests, "p.yaml")
+	require.NoError(t, os.WriteFile(file, []byte(manifest), 0o600))
+	rt, err := fake.New(fake.Config{AnyImage: true})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, rt.Close()) }()
+	cfg := configOf(dir, func(context.Context) (*Connection, error) {
+		return &Connection{Runtime: rt, Images: rt, Name: "fake", Close: func() error { return nil }}, nil
+	})
+	cfg.Kubelet.StaticPodPath = manifests
+	a, err := New(cfg)
+	require.NoError(t, err)
+	scrape := func(h http.Handler) string {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+		require.Equal(t, http.StatusOK, w.Code, w.Body)
+		var lines []string
+		for line := range strings.Lines(w.Body.String()) {
+			if !strings.HasPrefix(line, "#") && !strings.HasPrefix(line, "go_") && !strings.Contains(line, "_bucket") && !strings.HasPrefix(line, "kubernetes_feature") {
+				lines = append(lines, line)
+			}
+		}
+		return "\n" + strings.Join(lines, "")
+	}
+	require.Contains(t, scrape(a.Measures().Metrics), "\nkubelet_running_pods 0\n", "before it runs")
+	for range 2 { // a second run goes on with the same numbers
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- a.Run(ctx) }()
+		require.Eventually(t, func() bool { return runs(a) }, time.Minute, 10*time.Millisecond)
+		text := scrape(a.Measures().Metrics)
+		for _, series := range []string{
+			`kubelet_desired_pods{static="true"} 1`, `kubelet_active_pods{static="true"} 1`, `kubelet_running_pods 1`, `kubelet_running_containers{container_state="running"} 1`,
+			`kubelet_working_pods{config="desired",lifecycle="sync",static="true"} 1`, `kubelet_started_pods_total 1`, `kubelet_started_containers_total{container_type="container"} 1`,
+			`kubelet_run_podsandbox_duration_seconds_count{runtime_handler=""} 1`, `kubelet_pod_start_duration_seconds_count 1`,
+			`kubelet_image_manager_ensure_image_requests_total{present_locally="true",pull_policy="always",pull_required="true"} 1`,
+			`kubelet_node_name{node="n"} 1`,
+		} {
+			require.Contains(t, text, "\n"+series+"\n")
+		}
+		for _, name := range []string{"kubelet_pleg_last_seen_seconds", "kubelet_pleg_relist_duration_seconds_count", `kubelet_pod_worker_duration_seconds_count{operation_type="create"}`, `podwright_status_call_duration_seconds_count{call="receive",sink="checkpoint"}`} {
+			require.Contains(t, text, "\n"+name+" ")
+		}
+		require.Contains(t, scrape(a.Measures().SLIs), `kubernetes_healthcheck{name="runtime",type="healthz"} 1`)
+		cancel()
+		require.NoError(t, <-done)
+		require.Contains(t, scrape(a.Measures().Metrics), "\nkubelet_running_pods 0\n")
+		require.Contains(t, scrape(a.Measures().SLIs), `kubernetes_healthcheck{name="runtime",type="healthz"} 0`)
+	}
+	second := cfg
+	second.Metrics = a.cfg.Metrics
+	_, err = New(second)
+	require.ErrorContains(t, err, "Config.Metrics")
+	require.Equal(t, 1, strings.Count(scrape(a.Measures().Metrics), "\nkubelet_node_name{"))
+}

@@ -1,0 +1,195 @@
+package e2e_test
+
+import (
+	"crypto/tls"
+	"fmt"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// metricsPaths are those that are compared.
+var metricsPaths = []string{"/metrics", "/metrics/probes", "/metrics/slis"}
+
+// scraped is what an endpoint serves: for each name its type and the names of its labels.
+type scraped map[string]string
+
+// scrape reads an endpoint as Prometheus does.
+func scrape(t testing.TB, client *http.Client, url string) scraped {
+	t.Helper()
+	resp, err := client.Get(url)
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	require.Equal(t, http.StatusOK, resp.StatusCode, url)
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(resp.Body)
+	require.NoError(t, err, url)
+	out := scraped{}
+	for name, f := range families {
+		labels := map[string]bool{}
+		for _, m := range f.GetMetric() {
+			for _, l := range m.GetLabel() {
+				labels[l.GetName()] = true
+			}
+		}
+		out[name] = strings.ToLower(f.GetType().String()) + " " + strings.Join(slices.Sorted(maps.Keys(labels)), ",")
+	}
+	return out
+}
+
+// known are differences with their reasons: names, or beginnings of names before a star. One
+// that was met is true.
+type known map[string]bool
+
+func readKnown(t testing.TB, file string) known {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	out := known{}
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		name, why, ok := strings.Cut(line, " ")
+		require.True(t, ok && strings.TrimSpace(why) != "", "%s: %q has no reason", file, line)
+		require.NotContains(t, out, name)
+		out[name] = false
+	}
+	return out
+}
+
+func (k known) has(name string) bool {
+	for pattern := range k {
+		if start, more := strings.CutSuffix(pattern, "*"); pattern == name || more && strings.HasPrefix(name, start) {
+			k[pattern] = true
+			return true
+		}
+	}
+	return false
+}
+
+// unmet are those that are none any more.
+func (k known) unmet() (out []string) {
+	for pattern, met := range k {
+		if !met {
+			out = append(out, pattern)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// differences are those of two scrapes that nobody has listed.
+func differences(path string, ours, theirs scraped, listed known) (out []string) {
+	names := maps.Clone(ours)
+	maps.Copy(names, theirs)
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		if ours[name] != theirs[name] && !listed.has(name) {
+			out = append(out, fmt.Sprintf("%s %s: ours %q, upstream's %q", path, name, ours[name], theirs[name]))
+		}
+	}
+	return out
+}
+
+// measured are pods that leave traces in most series.
+func measured(s *scene) []*v1.Pod {
+	probe := func(command ...string) *v1.Probe {
+		return &v1.Probe{ProbeHandler: v1.ProbeHandler{Exec: &v1.ExecAction{Command: command}}, PeriodSeconds: 1}
+	}
+	probed := newPod("probed", shell("main", s.images.Busybox, untilTerm))
+	probed.Spec.Containers[0].LivenessProbe, probed.Spec.Containers[0].ReadinessProbe = probe("true"), probe("false")
+	probed.Spec.Containers[0].VolumeMounts = []v1.VolumeMount{{Name: "e", MountPath: "/e"}}
+	probed.Spec.Volumes = []v1.Volume{{Name: "e", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}}}
+	dies := newPod("dies", shell("main", s.images.Busybox, "exit 3"))
+	dies.Spec.InitContainers = []v1.Container{shell("init", s.images.Busybox, "exit 0")}
+	pods := []*v1.Pod{probed, dies, newPod("missing", shell("main", "127.0.0.1:1/none:v1", untilTerm))}
+	for i, pod := range pods {
+		pod.Namespace, pod.UID = "default", types.UID(fmt.Sprintf("%s-0000-0000-0002-%012d", s.node[1:], i))
+	}
+	return pods
+}
+
+// The series are those of the upstream kubelet with the same pods, but for what the file
+// tells with its reason.
+func TestMetricsEqualUpstreams(t *testing.T) {
+	listed := readKnown(t, filepath.Join("testdata", "metrics_differences.txt"))
+	besideUpstream(t, func(t *testing.T, s *scene, u *upstream) {
+		pods := measured(s)
+		look := func(url string) map[string]scraped {
+			client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}}
+			for _, pod := range pods {
+				s.place(t, pod.Name+".yaml", pod)
+			}
+			wait(t, time.Minute, "probes have run and a container has died", func() error {
+				resp, err := client.Get(url + "/metrics/probes")
+				if err != nil {
+					return err
+				}
+				defer resp.Body.Close()
+				parser := expfmt.NewTextParser(model.UTF8Validation)
+				families, err := parser.TextToMetricFamilies(resp.Body)
+				if err == nil && len(families["prober_probe_total"].GetMetric()) < 2 {
+					err = fmt.Errorf("not yet")
+				}
+				return err
+			})
+			time.Sleep(4 * time.Second) // statuses, restarts and housekeeping
+			out := map[string]scraped{}
+			for range 2 { // the second one finds the first one counted
+				for _, path := range metricsPaths {
+					out[path] = scrape(t, client, url+path)
+				}
+			}
+			return out
+		}
+		s.start(t)
+		ours := look(s.url)
+		for _, pod := range pods {
+			require.NoError(t, os.Remove(s.manifest(pod.Name+".yaml")))
+		}
+		wait(t, time.Minute, "all pods go", func() error {
+			w, err := s.look()
+			if err == nil {
+				err = w.empty()
+			}
+			return err
+		})
+		require.Zero(t, s.terminate(t, 30*time.Second))
+		u.start(t)
+		theirs := look(fmt.Sprintf("https://127.0.0.1:%d", u.port))
+		u.end(t, syscall.SIGTERM)
+		var differ []string
+		for _, path := range metricsPaths {
+			require.NotEmpty(t, theirs[path], path)
+			differ = append(differ, differences(path, ours[path], theirs[path], listed)...)
+		}
+		require.Empty(t, differ, "%d", len(differ))
+	})
+	if !t.Failed() {
+		require.Empty(t, listed.unmet(), "listed, and not met on any runtime")
+	}
+}
+
+// What is not listed fails, as does what is listed and not met.
+func TestDifferencesOfMetrics(t *testing.T) {
+	listed := known{"a": false, "b_*": false, "gone": false}
+	ours := scraped{"a": "gauge ", "b_1": "gauge x", "c": "counter x", "d": "gauge x", "same": "gauge "}
+	theirs := scraped{"b_1": "gauge x,y", "c": "counter y", "d": "counter x", "e": "gauge ", "same": "gauge "}
+	require.Equal(t, []string{
+		`/m c: ours "counter x", upstream's "counter y"`, `/m d: ours "gauge x", upstream's "counter x"`, `/m e: ours "", upstream's "gauge "`,
+	}, differences("/m", ours, theirs, listed))
+	require.Equal(t, []string{"gone"}, listed.unmet())
+}
