@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/podwright/podwright/cri/fake"
@@ -49,20 +50,24 @@ func TestMetrics(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- a.Run(ctx) }()
-		require.Eventually(t, func() bool { return runs(a) }, time.Minute, 10*time.Millisecond)
-		text := scrape(a.Measures().Metrics)
-		for _, series := range []string{
-			`kubelet_desired_pods{static="true"} 1`, `kubelet_active_pods{static="true"} 1`, `kubelet_running_pods 1`, `kubelet_running_containers{container_state="running"} 1`,
-			`kubelet_working_pods{config="desired",lifecycle="sync",static="true"} 1`, `kubelet_started_pods_total 1`, `kubelet_started_containers_total{container_type="container"} 1`,
-			`kubelet_run_podsandbox_duration_seconds_count{runtime_handler=""} 1`, `kubelet_pod_start_duration_seconds_count 1`,
-			`kubelet_image_manager_ensure_image_requests_total{present_locally="true",pull_policy="always",pull_required="true"} 1`,
-			`kubelet_node_name{node="n"} 1`,
-		} {
-			require.Contains(t, text, "\n"+series+"\n")
-		}
-		for _, name := range []string{"kubelet_pleg_last_seen_seconds", "kubelet_pleg_relist_duration_seconds_count", `kubelet_pod_worker_duration_seconds_count{operation_type="create"}`, `podwright_status_call_duration_seconds_count{call="receive",sink="checkpoint"}`} {
-			require.Contains(t, text, "\n"+name+" ")
-		}
+		require.EventuallyWithT(t, func(t *assert.CollectT) {
+			text := scrape(a.Measures().Metrics)
+			for _, series := range []string{
+				`kubelet_desired_pods{static="true"} 1`, `kubelet_active_pods{static="true"} 1`, `kubelet_running_pods 1`, `kubelet_running_containers{container_state="running"} 1`,
+				`kubelet_working_pods{config="desired",lifecycle="sync",static="true"} 1`, `kubelet_started_pods_total 1`, `kubelet_started_containers_total{container_type="container"} 1`,
+				`kubelet_run_podsandbox_duration_seconds_count{runtime_handler=""} 1`,
+				`kubelet_image_manager_ensure_image_requests_total{present_locally="true",pull_policy="always",pull_required="true"} 1`, `kubelet_node_name{node="n"} 1`,
+			} {
+				assert.Contains(t, text, "\n"+series+"\n")
+			}
+			for _, name := range []string{
+				"kubelet_pleg_last_seen_seconds", "kubelet_pod_start_duration_seconds_count", "kubelet_pleg_relist_duration_seconds_count", `kubelet_pod_worker_duration_seconds_count{operation_type="create"}`,
+				`podwright_status_call_duration_seconds_count{call="receive",sink="checkpoint"}`,
+			} {
+				assert.Contains(t, text, "\n"+name+" ")
+			}
+		}, 20*time.Second, 10*time.Millisecond)
+		require.NotContains(t, scrape(a.Measures().Metrics), "\nkubelet_pod_start_duration_seconds_count 0\n")
 		require.Contains(t, scrape(a.Measures().SLIs), `kubernetes_healthcheck{name="runtime",type="healthz"} 1`)
 		cancel()
 		require.NoError(t, <-done)

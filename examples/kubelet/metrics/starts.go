@@ -68,8 +68,8 @@ func (s *starts) waits(uid types.UID) bool {
 	return p != nil && !p.ran
 }
 
-// status takes in what the kubelet computes. A pod that ran before it was seen was begun by
-// an agent before this one.
+// status takes in what the kubelet computes, with times of whole seconds. A pod that ran
+// before it was seen was begun by an agent before this one.
 func (s *starts) status(uid types.UID, now *v1.PodStatus, at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
