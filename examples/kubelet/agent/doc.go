@@ -43,6 +43,12 @@
 // into pods through Reach, behind package auth, with a certificate of package certificates.
 // It needs no runtime either, and lives as long as the agent.
 //
+// # Metrics
+//
+// Config.Metrics counts what the parts tell (metrics.go: a line per constructor), and looks
+// up at each scrape what there is at that moment. It belongs to one Agent, and goes on
+// counting when that is run again. Measures are the handlers for both servers.
+//
 // # More than one
 //
 // An Agent can be made any number of times in one process, each with a runtime

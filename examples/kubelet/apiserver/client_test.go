@@ -2,6 +2,8 @@ package apiserver_test
 
 import (
 	"context"
+	"net/http"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -34,6 +36,31 @@ func connect(t *testing.T, change ...func(*apiserver.Config)) (*apitest.Server, 
 
 func configMap(name, value string) *v1.ConfigMap {
 	return &v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}, Data: map[string]string{"key": value}}
+}
+
+type wrapped struct {
+	http.RoundTripper
+	calls *atomic.Int64
+}
+
+func (w wrapped) RoundTrip(r *http.Request) (*http.Response, error) {
+	w.calls.Add(1)
+	return w.RoundTripper.RoundTrip(r)
+}
+
+// What is put around the transport sees each call.
+func TestWrap(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var calls atomic.Int64
+		_, client := connect(t, func(c *apiserver.Config) {
+			c.Wrap = func(next http.RoundTripper) http.RoundTripper { return wrapped{next, &calls} }
+		})
+		_, err := client.ConfigMaps("ns").Create(t.Context(), configMap("a", "1"), metav1.CreateOptions{})
+		require.NoError(t, err)
+		_, err = client.ConfigMaps("ns").Get(t.Context(), "b", metav1.GetOptions{})
+		require.True(t, apierrors.IsNotFound(err), "%v", err)
+		require.EqualValues(t, 2, calls.Load())
+	})
 }
 
 // Every verb, with both encodings, and against a server that knows more fields.

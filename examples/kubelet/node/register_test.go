@@ -33,8 +33,10 @@ func TestRegistrationMakesTheNode(t *testing.T) {
 			r.cfg.Labels, r.cfg.Taints, r.cfg.ProviderID = map[string]string{"example.com/disk": "ssd"}, taints, "cloud://n"
 			r.cfg.Hostname = "h"
 		}
-		first := newRig(t, api, configure)
+		tries := 0
+		first := newRig(t, api, func(r *rig) { configure(r); r.cfg.OnRegister = func() { r.set(func() { tries++ }) } })
 		pass(time.Second)
+		first.set(func() { require.Equal(t, 1, tries) })
 		n := api.Node("n")
 		require.Equal(t, map[string]string{
 			"kubernetes.io/hostname": "h", "kubernetes.io/os": "linux", "kubernetes.io/arch": runtime.GOARCH,
