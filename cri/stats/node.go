@@ -102,3 +102,26 @@ func notRoot(cgroup string) string {
 	}
 	return cgroup
 }
+
+// Topology is how many cores and sockets a machine has, each zero if that is not known.
+type Topology struct{ Cores, Sockets int }
+
+// ReadTopology reads it from cpuinfo, which not every kind of processor tells of.
+func ReadTopology(proc fs.FS) (t Topology) {
+	text, err := fs.ReadFile(proc, "cpuinfo")
+	if err != nil {
+		return t
+	}
+	sockets, cores, socket := map[string]bool{}, map[[2]string]bool{}, ""
+	for line := range strings.Lines(string(text)) {
+		name, value, _ := strings.Cut(line, ":")
+		switch value = strings.TrimSpace(value); strings.TrimSpace(name) {
+		case "physical id":
+			socket = value
+			sockets[value] = true
+		case "core id":
+			cores[[2]string{socket, value}] = true
+		}
+	}
+	return Topology{Cores: len(cores), Sockets: len(sockets)}
+}

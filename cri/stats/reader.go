@@ -112,3 +112,13 @@ func (r *Reader) in(controller, cgroup string) string {
 }
 
 func folder(cgroup string) string { return strings.TrimPrefix(path.Clean("/"+cgroup), "/") }
+
+// Created is about when a cgroup was made: when something was last made or removed in it,
+// which is all that the kernel keeps.
+func (r *Reader) Created(cgroup string) (time.Time, error) {
+	info, err := fs.Stat(r.cfg.FS, r.in("memory", cgroup))
+	if err != nil {
+		return time.Time{}, fmt.Errorf("stats: cgroup %s: %w", cgroup, err)
+	}
+	return info.ModTime(), nil
+}

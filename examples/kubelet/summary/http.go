@@ -1,0 +1,66 @@
+package summary
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// longest is how long a request may wait for the runtime.
+const longest = 30 * time.Second
+
+// Stats serves /stats/summary; with only_cpu_and_memory=true the CPUAndMemory part.
+func (p *Provider) Stats() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), longest)
+		defer cancel()
+		part := All
+		if only, err := strconv.ParseBool(r.FormValue("only_cpu_and_memory")); err == nil && only {
+			part = CPUAndMemory
+		}
+		s, err := p.Summary(ctx, part)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		if err := json.NewEncoder(w).Encode(s); err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+		}
+	})
+}
+
+// Resource serves /metrics/resource. A Summary that cannot be had is the metric
+// resource_scrape_error.
+func (p *Provider) Resource() http.Handler {
+	return gathered(func(ctx context.Context) (prometheus.Gatherer, error) {
+		s, err := p.Summary(ctx, CPUAndMemory)
+		if err != nil {
+			p.tell([]error{err})
+		}
+		return resources(s), nil
+	})
+}
+
+// Cadvisor serves /metrics/cadvisor.
+func (p *Provider) Cadvisor() http.Handler {
+	return gathered(func(ctx context.Context) (prometheus.Gatherer, error) { return p.cadvisor(ctx) })
+}
+
+func gathered(gather func(ctx context.Context) (prometheus.Gatherer, error)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), longest)
+		defer cancel()
+		g, err := gather(ctx)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		promhttp.HandlerFor(g, promhttp.HandlerOpts{}).ServeHTTP(w, r)
+	})
+}
