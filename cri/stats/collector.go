@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -28,10 +30,9 @@ type CollectorConfig struct {
 	Runtime Runtime
 	// Reader reads cgroups; nil leaves everything to the runtime.
 	Reader *Reader
-	// PodCgroup is the path of a pod's own cgroup, in which those of its containers are, as
-	// the sandbox was told (cgroup_parent); empty for a pod that has none. Required with
-	// Reader.
-	PodCgroup func(sandbox *runtimeapi.PodSandbox) string
+	// PodCgroups are the paths of the cgroups that pods have of their own, in which those of
+	// their containers are (cgroup_parent), by the pods' UIDs. Required with Reader.
+	PodCgroups func() map[string]string
 	// Proc is the machine's /proc, for the networks of pods; nil leaves these to the runtime.
 	// It must be one that can read links, as os.DirFS can.
 	Proc fs.FS
@@ -58,8 +59,8 @@ func NewCollector(cfg CollectorConfig) (*Collector, error) {
 	if err := required.Field("stats: CollectorConfig.Runtime", cfg.Runtime); err != nil {
 		return nil, err
 	}
-	if cfg.Reader != nil && cfg.PodCgroup == nil {
-		return nil, errors.New("stats: CollectorConfig.PodCgroup is required with Reader")
+	if cfg.Reader != nil && cfg.PodCgroups == nil {
+		return nil, errors.New("stats: CollectorConfig.PodCgroups is required with Reader")
 	}
 	if cfg.StorageAge < 0 {
 		return nil, errors.New("stats: CollectorConfig.StorageAge is below zero")
@@ -95,15 +96,13 @@ func (c *Collector) Collect(ctx context.Context, w Wanted) (pods []Pod, unread [
 		return nil, nil, err
 	}
 	pods = Running(sandboxes, containers)
-	places := map[string]string{}
+	var cgroups map[string]string
 	if c.cfg.Reader != nil {
-		for _, s := range sandboxes {
-			places[s.Id] = c.cfg.PodCgroup(s)
-		}
+		cgroups = c.cfg.PodCgroups()
 	}
 	var ask wants
 	for i := range pods {
-		unread = append(unread, c.read(&pods[i], places[pods[i].Sandbox], w)...)
+		unread = append(unread, c.read(&pods[i], cgroups[pods[i].UID], w)...)
 		ask.add(&pods[i], w)
 	}
 	mine, theirs, errs := c.ask(ctx, ask)
@@ -171,19 +170,16 @@ func (c *Collector) writable(ctx context.Context) ([]*runtimeapi.ContainerStats,
 	return c.storage, nil
 }
 
-// read reads a pod's cgroups. What is not there, or ends meanwhile, is left out.
+// read reads a pod's cgroups. What is not there, or ends meanwhile, is left out. A cgroup
+// in which none of the pod's containers is, is not what the pod uses: it was started
+// without one.
 func (c *Collector) read(p *Pod, cgroup string, w Wanted) (unread []error) {
 	if cgroup == "" {
 		return nil
 	}
-	var err error
-	if p.Usage, p.Details, err = c.cgroup(cgroup, w); err != nil {
-		return nil // it is gone, or never was
-	}
-	p.Cgroup, unread = cgroup, p.Usage.Unread
 	names, err := c.cfg.Reader.Children(cgroup)
 	if err != nil {
-		return append(unread, err)
+		return notGone(err)
 	}
 	for i := range p.Containers {
 		k := &p.Containers[i]
@@ -191,25 +187,49 @@ func (c *Collector) read(p *Pod, cgroup string, w Wanted) (unread []error) {
 		if name == "" {
 			continue
 		}
-		if k.Usage, k.Details, err = c.cgroup(cgroup+"/"+name, w); err == nil {
-			k.Cgroup, unread = cgroup+"/"+name, append(unread, k.Usage.Unread...)
+		p.Cgroup = cgroup
+		u, d, err := c.cgroup(cgroup+"/"+name, w)
+		if err != nil {
+			unread = append(unread, notGone(err)...)
+			continue
 		}
+		k.Usage, k.Details, k.Cgroup, unread = u, d, cgroup+"/"+name, append(unread, u.Unread...)
 	}
-	if name := cgroupOf(names, p.Sandbox); name != "" {
-		p.SandboxCgroup = cgroup + "/" + name
+	if p.Cgroup == "" {
+		return unread
+	}
+	if p.Usage, p.Details, err = c.cgroup(cgroup, w); err != nil {
+		p.Cgroup = ""
+		return append(unread, notGone(err)...)
+	}
+	return slices.Concat(unread, p.Usage.Unread, c.readSandbox(p, cgroupOf(names, p.Sandbox), w))
+}
+
+func (c *Collector) readSandbox(p *Pod, name string, w Wanted) (unread []error) {
+	if name != "" {
+		p.SandboxCgroup = p.Cgroup + "/" + name
 		if w.Details {
-			if d, err := c.cfg.Reader.Details(p.SandboxCgroup); err == nil {
+			d, err := c.cfg.Reader.Details(p.SandboxCgroup)
+			if err == nil {
 				p.SandboxDetails = &d
 			}
+			unread = notGone(err)
 		}
 	}
 	if w.Network {
+		var err error
 		p.Network, err = c.network(p)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			unread = append(unread, err)
-		}
+		unread = append(unread, notGone(err)...)
 	}
 	return unread
+}
+
+// notGone is an error, unless it is that of something that has ended.
+func notGone(err error) []error {
+	if err == nil || errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENODEV) || errors.Is(err, syscall.ESRCH) {
+		return nil
+	}
+	return []error{err}
 }
 
 func (c *Collector) cgroup(cgroup string, w Wanted) (Usage, *Details, error) {

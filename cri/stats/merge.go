@@ -11,20 +11,24 @@ import (
 // same clock as its containers. A pod of which neither knows the use has that of its
 // containers, if all of theirs is known.
 func Merge(pods []Pod, containers []*runtimeapi.ContainerStats, sandboxes []*runtimeapi.PodSandboxStats) {
-	byID, bySandbox := map[string]*runtimeapi.ContainerStats{}, map[string]*runtimeapi.PodSandboxStats{}
-	for _, s := range sandboxes {
-		bySandbox[s.GetAttributes().GetId()] = s
-		for _, c := range s.GetLinux().GetContainers() {
-			byID[c.GetAttributes().GetId()] = c
+	byID, bySandbox := map[string][]*runtimeapi.ContainerStats{}, map[string]*runtimeapi.PodSandboxStats{}
+	add := func(list []*runtimeapi.ContainerStats) {
+		for _, c := range list {
+			id := c.GetAttributes().GetId()
+			byID[id] = append(byID[id], c)
 		}
 	}
-	for _, c := range containers {
-		byID[c.GetAttributes().GetId()] = c
+	add(containers)
+	for _, s := range sandboxes {
+		bySandbox[s.GetAttributes().GetId()] = s
+		add(s.GetLinux().GetContainers())
 	}
 	for i := range pods {
 		p := &pods[i]
 		for k := range p.Containers {
-			p.Containers[k].merge(byID[p.Containers[k].ID])
+			for _, s := range byID[p.Containers[k].ID] {
+				p.Containers[k].merge(s)
+			}
 		}
 		p.merge(bySandbox[p.Sandbox].GetLinux())
 	}

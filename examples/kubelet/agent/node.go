@@ -11,6 +11,7 @@ import (
 	"github.com/podwright/podwright/cri/logs"
 	"github.com/podwright/podwright/cri/pods/request"
 	"github.com/podwright/podwright/cri/podsyncer"
+	"github.com/podwright/podwright/examples/kubelet/summary"
 	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/probe"
@@ -36,6 +37,7 @@ type node struct {
 	probes   *probe.Manager
 	workers  *podworkers.Workers
 	imageGC  *gc.Manager
+	summary  *summary.Provider
 	handler  *syncloop.DefaultHandler
 	loop     *syncloop.Loop
 }
@@ -52,7 +54,7 @@ func (n *node) run(ctx context.Context) error {
 		defer stop()
 		ended <- run.All(asked, n.volumes.run, n.followObjects)
 	}()
-	err := n.syncer.RunWith(acting, n.workers.Run, n.loop.Run, n.health.Run, n.rotator.Run, n.imageGC.Run, n.keepCgroups)
+	err := n.syncer.RunWith(acting, n.workers.Run, n.loop.Run, n.health.Run, n.rotator.Run, n.imageGC.Run, n.keepCgroups, n.summary.Run)
 	end()
 	return errors.Join(err, <-ended)
 }

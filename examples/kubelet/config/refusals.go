@@ -81,7 +81,6 @@ var lacking = map[string]string{
 	"tracing":                   "tracing is not built yet",
 	"runOnce":                   "upstream refuses it, too",
 	"volumePluginDir":           "flexvolume is not supported",
-	"volumeStatsAggPeriod":      "the use of volumes is not measured yet",
 	"allowedUnsafeSysctls":      "unsafe sysctls are not let through",
 	"protectKernelDefaults":     "settings of the kernel are left as they are",
 	"makeIPTablesUtilChains":    "iptables chains are not built yet",

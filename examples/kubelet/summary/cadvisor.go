@@ -27,10 +27,33 @@ func (p *Provider) cadvisor(ctx context.Context) (families, error) {
 			f.cgroup(p.figures, &s)
 		}
 	}
+	p.nameImages(in)
 	for i := range in.pods {
 		f.cgroupsOf(p.figures, in, &in.pods[i])
 	}
 	return f, nil
+}
+
+// nameImages gives containers the names of images that their pods have: a runtime may know
+// only what these stand for.
+func (p *Provider) nameImages(in *reading) {
+	images := map[[2]string]string{}
+	for _, pod := range p.cfg.Pods() {
+		for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+			images[[2]string{string(pod.UID), c.Name}] = c.Image
+		}
+		for _, c := range pod.Spec.EphemeralContainers {
+			images[[2]string{string(pod.UID), c.Name}] = c.Image
+		}
+	}
+	for i := range in.pods {
+		for k := range in.pods[i].Containers {
+			c := &in.pods[i].Containers[k]
+			if name := images[[2]string{in.pods[i].UID, c.Name}]; name != "" {
+				c.Image = name
+			}
+		}
+	}
 }
 
 // above are the cgroups besides the root that are no pod's.

@@ -12,7 +12,7 @@ import (
 )
 
 // longest is how long a request may wait for the runtime.
-const longest = 30 * time.Second
+const longest = 20 * time.Second
 
 // Stats serves /stats/summary; with only_cpu_and_memory=true the CPUAndMemory part.
 func (p *Provider) Stats() http.Handler {
