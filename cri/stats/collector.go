@@ -205,23 +205,16 @@ func (c *Collector) read(p *Pod, cgroup string, w Wanted) (unread []error) {
 	return slices.Concat(unread, p.Usage.Unread, c.readSandbox(p, cgroupOf(names, p.Sandbox), w))
 }
 
-func (c *Collector) readSandbox(p *Pod, name string, w Wanted) (unread []error) {
+func (c *Collector) readSandbox(p *Pod, name string, w Wanted) []error {
 	if name != "" {
 		p.SandboxCgroup = p.Cgroup + "/" + name
-		if w.Details {
-			d, err := c.cfg.Reader.Details(p.SandboxCgroup)
-			if err == nil {
-				p.SandboxDetails = &d
-			}
-			unread = notGone(err)
-		}
 	}
-	if w.Network {
-		var err error
-		p.Network, err = c.network(p)
-		unread = append(unread, notGone(err)...)
+	if !w.Network {
+		return nil
 	}
-	return unread
+	network, err := c.network(p)
+	p.Network = network
+	return notGone(err)
 }
 
 // notGone is an error, unless it is that of something that has ended.

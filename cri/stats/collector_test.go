@@ -186,7 +186,6 @@ func TestFromCgroups(t *testing.T) {
 		require.Nil(t, p.Containers[1].NanoCores, "its counter has run backwards, and its runtime's word is not of processors")
 		require.EqualValues(t, 16<<10, *p.Containers[0].Writable.Used)
 		require.NotNil(t, p.Containers[0].Details)
-		require.NotNil(t, p.SandboxDetails)
 		require.Nil(t, p.Network)
 		for range 5 {
 			time.Sleep(time.Second)

@@ -23,8 +23,8 @@ type Pod struct {
 	NanoCores *uint64
 	// Network is nil for a pod on the machine's own network, and where it is not known.
 	Network *Network
-	// Details and SandboxDetails are read with Wanted.Details, of cgroups.
-	Details, SandboxDetails *Details
+	// Details are read with Wanted.Details, of the cgroup.
+	Details *Details
 	// Containers are those that run, by name: the newest where there are several.
 	Containers []Container
 }
@@ -41,7 +41,7 @@ type Container struct {
 	NanoCores *uint64
 	// Writable is the layer that the container writes to, nil if that is not known.
 	Writable *Filesystem
-	// Details are read with Wanted.Details, of cgroups.
+	// Details are read with Wanted.Details, of the cgroup.
 	Details *Details
 }
 

@@ -22,11 +22,11 @@ import (
 
 // newSummary tells what the node and its pods use.
 func (n *node) newSummary() (*summary.Provider, error) {
-	reader, err := stats.New(stats.Config{FS: os.DirFS(cgroupMount), Version: stats.Version(kernel.HostVersion())})
+	reader, err := stats.New(stats.Config{FS: stats.Host(cgroupMount), Version: stats.Version(kernel.HostVersion())})
 	if err != nil {
 		return nil, err
 	}
-	proc := os.DirFS("/proc")
+	proc := stats.Host("/proc")
 	collected := stats.CollectorConfig{Runtime: n.conn.Runtime, Proc: proc}
 	cfg := summary.Config{
 		NodeName: n.cfg.Flags.NodeName, Cgroups: reader, Proc: proc, Root: n.folders.root, Images: n.conn.Images.ImageFsInfo,

@@ -109,16 +109,13 @@ func (f families) root(p *Provider, in *reading) {
 	}
 }
 
-// cgroupsOf tells of a pod, of its sandbox and of its containers. The pod's network is the
-// sandbox's, as with cAdvisor.
+// cgroupsOf tells of a pod, of its sandbox's network, which is where cAdvisor has it, and of
+// its containers.
 func (f families) cgroupsOf(figures []figure, in *reading, p *stats.Pod) {
 	if p.Details != nil {
 		f.cgroup(figures, &subject{labels: labels("", p.Cgroup, "", "", p.Namespace, p.Name), details: p.Details, created: p.Created, at: in.at})
 	}
-	sandbox := subject{labels: labels("", p.SandboxCgroup, "", p.Sandbox, p.Namespace, p.Name), details: p.SandboxDetails, network: p.Network, created: p.Created, at: in.at}
-	if p.SandboxDetails != nil || p.Network != nil {
-		f.cgroup(figures, &sandbox)
-	}
+	f.cgroup(figures, &subject{labels: labels("", p.SandboxCgroup, "", p.Sandbox, p.Namespace, p.Name), network: p.Network, created: p.Created, at: in.at})
 	for i := range p.Containers {
 		c := &p.Containers[i]
 		s := subject{labels: labels(c.Name, c.Cgroup, c.Image, c.ID, p.Namespace, p.Name), details: c.Details, layer: c.Writable, created: c.Created, at: in.at}

@@ -41,6 +41,7 @@
 //   - container_health_state: it is of docker; with CRI it has no meaning.
 //   - machine_nvm_*, machine_dimm_*, machine_node_*, machine_cpu_books, machine_cpu_drawers,
 //     machine_cpu_cache_*: hardware that nothing here depends on.
+//   - of the sandbox of a pod, whose process sleeps, all but its network.
 //   - cgroups that are neither the root, nor of pods, nor above them: services of the
 //     system are not the kubelet's.
 //
