@@ -31,7 +31,8 @@
 //
 //   - container_file_descriptors, container_sockets, container_ulimits_soft: they take a
 //     look at every open file of every process of the node, at each scrape.
-//   - container_processes is container_threads' count without threads: the same cost.
+//   - container_processes: the kernel counts processes with their threads, which is
+//     container_threads; for the others all of their IDs would have to be read.
 //   - container_cpu_load_average_10s, container_cpu_load_d_average_10s, container_tasks_state:
 //     averages need somebody who looks all the time; upstream shows 0.
 //   - container_fs_*_merged_total, _sector_*, _seconds_total, container_fs_io_*: of cgroups

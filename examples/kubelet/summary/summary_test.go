@@ -474,3 +474,12 @@ func BenchmarkSummary(b *testing.B) {
 		})
 	}
 }
+
+// requireRates reads until rates are known, which takes a second.
+func requireRates(t testing.TB, p *Provider) {
+	require.Eventually(t, func() bool {
+		s, err := p.Summary(t.Context(), CPUAndMemory)
+		require.NoError(t, err)
+		return s.Node.CPU.UsageNanoCores != nil && s.Pods[0].Containers[0].CPU.UsageNanoCores != nil
+	}, 20*time.Second, 100*time.Millisecond)
+}

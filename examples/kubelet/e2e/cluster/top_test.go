@@ -96,7 +96,7 @@ func serveMetrics(t *testing.T) {
 	server := exec.Command(plane.Program(t, "metrics-server"),
 		"--kubeconfig="+plane.Kubeconfig, "--authentication-kubeconfig="+plane.Kubeconfig, "--authorization-kubeconfig="+plane.Kubeconfig,
 		"--secure-port="+port, "--cert-dir="+filepath.Join(dir, "certs"), "--kubelet-insecure-tls", "--kubelet-use-node-status-port",
-		"--kubelet-preferred-address-types=InternalIP", "--metric-resolution=10s")
+		"--kubelet-preferred-address-types=InternalIP", "--metric-resolution=10s", "--kubelet-request-timeout=9s")
 	var log strings.Builder
 	server.Stdout, server.Stderr = &log, &log
 	require.NoError(t, server.Start())
