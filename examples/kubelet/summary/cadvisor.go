@@ -17,6 +17,7 @@ func (p *Provider) cadvisor(ctx context.Context) (families, error) {
 	if err != nil {
 		return nil, err
 	}
+	p.tell("cadvisor", in.unread)
 	f := families{}
 	f.machine(in, p.cfg.Machine)
 	f.root(p, in)

@@ -41,7 +41,7 @@ func (p *Provider) Resource() http.Handler {
 	return gathered(func(ctx context.Context) (prometheus.Gatherer, error) {
 		s, err := p.Summary(ctx, CPUAndMemory)
 		if err != nil {
-			p.tell([]error{err})
+			p.tell("resource", []error{err})
 		}
 		return resources(s), nil
 	})

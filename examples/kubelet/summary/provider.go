@@ -3,6 +3,7 @@ package summary
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"sync"
@@ -68,8 +69,8 @@ type Provider struct {
 	figures []figure
 
 	mu      sync.Mutex
-	rates   stats.Rates // of the node and of system containers
-	unread  string      // what was logged last
+	rates   stats.Rates       // of the node and of system containers
+	unread  map[string]string // what was logged last, by what was asked for
 	measure measuring
 }
 
@@ -89,7 +90,7 @@ func New(cfg Config) (*Provider, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Provider{cfg: cfg, figures: figures(), measure: measuring{pods: map[types.UID]*measured{}}}, nil
+	return &Provider{cfg: cfg, figures: figures(), unread: map[string]string{}, measure: measuring{pods: map[types.UID]*measured{}}}, nil
 }
 
 // Part is how much of a Summary is wanted.
@@ -111,6 +112,7 @@ func (p *Provider) Summary(ctx context.Context, part Part) (*statsapi.Summary, e
 	if err != nil {
 		return nil, err
 	}
+	p.tell(fmt.Sprint("summary ", part), in.unread)
 	return build(in), nil
 }
 
@@ -159,7 +161,6 @@ func (p *Provider) read(ctx context.Context, part Part, w stats.Wanted) (*readin
 	if part == All {
 		p.readRest(ctx, in)
 	}
-	p.tell(in.unread)
 	return in, nil
 }
 
@@ -273,16 +274,16 @@ func (in *reading) writable() {
 	}
 }
 
-// tell logs what could not be read, when that changes.
-func (p *Provider) tell(unread []error) {
+// tell logs what could not be read, when that changes for what was asked for.
+func (p *Provider) tell(asked string, unread []error) {
 	err := errors.Join(unread...)
 	text := ""
 	if err != nil {
 		text = err.Error()
 	}
 	p.mu.Lock()
-	changed := text != p.unread
-	p.unread = text
+	changed := text != p.unread[asked]
+	p.unread[asked] = text
 	p.mu.Unlock()
 	if changed && err != nil {
 		p.cfg.Logger.Warn("not all that pods use can be read", "err", err)

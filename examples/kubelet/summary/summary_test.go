@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -482,4 +483,29 @@ func requireRates(t testing.TB, p *Provider) {
 		require.NoError(t, err)
 		return s.Node.CPU.UsageNanoCores != nil && s.Pods[0].Containers[0].CPU.UsageNanoCores != nil
 	}, 20*time.Second, 100*time.Millisecond)
+}
+
+// What cannot be read is logged when it changes, not with each scrape.
+func TestLogging(t *testing.T) {
+	var log strings.Builder
+	s, p := newScene(t, 1, func(s *scene) { s.cfg.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+	told := func() int { return strings.Count(log.String(), "not all that pods use") }
+	both := func() {
+		for _, h := range []http.Handler{p.Stats(), p.Resource(), p.Cadvisor()} {
+			require.Equal(t, http.StatusOK, get(h, "/").Code)
+		}
+	}
+	both()
+	require.Zero(t, told(), log.String())
+	s.refuse["ImageFsInfo"] = errors.New("no images")
+	for range 3 {
+		both()
+	}
+	require.Equal(t, 2, told(), "of the Summary and of cAdvisor's metrics")
+	require.Contains(t, log.String(), "no images")
+	delete(s.refuse, "ImageFsInfo")
+	both()
+	s.refuse["ImageFsInfo"] = errors.New("no images")
+	both()
+	require.Equal(t, 4, told())
 }
