@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 )
 
@@ -47,20 +48,21 @@ func readAll(file string) ([]byte, error) {
 		return nil, err
 	}
 	defer syscall.Close(fd)
-	content := make([]byte, 0, usual)
+	var small [usual]byte
+	n, err := again(func() (int, error) { return syscall.Read(fd, small[:]) })
+	content := append([]byte(nil), small[:max(n, 0)]...)
+	// The kernel writes such a file at once: what leaves room has all of it. Larger ones are
+	// read to their end.
+	if err != nil || n < usual/2 {
+		return content, err
+	}
 	for {
+		content = slices.Grow(content, len(content))
 		n, err := again(func() (int, error) { return syscall.Read(fd, content[len(content):cap(content)]) })
 		if err != nil || n == 0 {
 			return content, err
 		}
-		// The kernel writes such a file at once: what leaves room has all of it. Larger
-		// ones are read to their end.
-		if content = content[:len(content)+n]; n < usual/2 && len(content) == n {
-			return content, nil
-		}
-		if len(content) == cap(content) {
-			content = append(content, make([]byte, len(content))...)[:len(content)]
-		}
+		content = content[:len(content)+n]
 	}
 }
 

@@ -1,6 +1,7 @@
 package summary
 
 import (
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
@@ -352,6 +353,24 @@ func parsed(t testing.TB, h http.Handler) map[string]*dto.MetricFamily {
 	families, err := parser.TextToMetricFamilies(w.Body)
 	require.NoError(t, err)
 	return families
+}
+
+// What is compressed is the same.
+func TestCompression(t *testing.T) {
+	_, p := newScene(t, 1, nil)
+	r := httptest.NewRequest(http.MethodGet, "/", nil)
+	r.Header.Set("Accept-Encoding", "gzip")
+	w := httptest.NewRecorder()
+	p.Cadvisor().ServeHTTP(w, r)
+	require.Equal(t, "gzip", w.Header().Get("Content-Encoding"))
+	plain, err := gzip.NewReader(w.Body)
+	require.NoError(t, err)
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(plain)
+	require.NoError(t, err)
+	require.Equal(t, shapes(parsed(t, p.Cadvisor())), shapes(families))
+	require.Empty(t, get(p.Cadvisor(), "/").Header().Get("Content-Encoding"))
+	require.Contains(t, get(p.Cadvisor(), "/").Header().Get("Content-Type"), "text/plain")
 }
 
 // Names, types and labels are upstream's, recorded from its kubelet 1.36.3.
