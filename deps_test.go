@@ -75,7 +75,7 @@ var floors = map[string]floor{
 	"cri": {outside: 120, forbid: noCore},
 
 	"cri/cgroups": {outside: 85, forbid: noGRPC},
-	"cri/stats":   {outside: 120, forbid: noCore},
+	"cri/stats":   {own: []string{"cri"}, outside: 120, forbid: noCore},
 
 	"podworkers/stages":            {own: []string{"podworkers"}, outside: 85, forbid: noGRPC},
 	"podworkers/stages/podfolder":  {own: []string{"volume/mounts"}, outside: 85, forbid: noGRPC},

@@ -1,4 +1,15 @@
-// Package stats reads what pods use: from the files of their cgroups, without cAdvisor.
+// Package stats tells what pods use: from the files of their cgroups, and from their
+// runtime where they have none, without cAdvisor.
+//
+// A [Collector] does both for all pods of a runtime, when it is asked to:
+//
+//	c, err := stats.NewCollector(stats.CollectorConfig{Runtime: runtime})
+//	pods, unread, err := c.Collect(ctx, stats.Wanted{Storage: true})
+//
+// Given a Reader and the pods' cgroups, it reads those instead: runtimes read the same files,
+// by a process for each container. Then they are asked for lists, and for storage every ten
+// seconds at most. [Running] and [Merge] are its pure parts. It never asks for
+// ListPodSandboxMetrics, which ends containerd 2.2.1 on cgroup v1.
 //
 // A [Reader] looks at one mounted hierarchy, of cgroup v1 or v2, as an fs.FS, so that a
 // recorded tree is as good as the kernel's:

@@ -7,6 +7,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -28,7 +29,7 @@ func (f *files) text(name string) (string, bool) {
 	case err == nil:
 		f.found = true
 		return strings.TrimSpace(string(content)), true
-	case !errors.Is(err, fs.ErrNotExist):
+	case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENODEV): // the cgroup goes meanwhile
 		f.note(err)
 	}
 	return "", false

@@ -17,6 +17,11 @@ type Machine struct {
 	Memory, Swap *uint64
 	// Used is what the machine uses of them; the working set comes from the root cgroup.
 	Used struct{ Memory, Swap *uint64 }
+	// InactiveFile is the part of Used.Memory that are pages of files which were not used
+	// lately, in bytes.
+	InactiveFile *uint64
+	// Pressure is for how long tasks have waited, since the machine was started.
+	Pressure struct{ CPU, Memory, IO *Pressure }
 	// Busy is the time on all processors since the machine was started, without what
 	// they were idle or waited for devices.
 	Busy *time.Duration
@@ -42,6 +47,8 @@ func ReadMachine(proc fs.FS) (Machine, error) {
 	m.Memory, m.Swap = entry(info, "MemTotal"), entry(info, "SwapTotal")
 	m.Used.Memory = workingSet(m.Memory, entry(info, "MemFree"))
 	m.Used.Swap = workingSet(m.Swap, entry(info, "SwapFree"))
+	m.InactiveFile = entry(info, "Inactive(file)")
+	m.Pressure.CPU, m.Pressure.Memory, m.Pressure.IO = f.pressure("pressure/cpu"), f.pressure("pressure/memory"), f.pressure("pressure/io")
 	m.readStat(f)
 	m.Unread = f.unread
 	return m, nil

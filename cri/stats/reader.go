@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -47,17 +48,77 @@ func New(cfg Config) (*Reader, error) {
 // ("/kubepods/podUID"). A cgroup that is not there, or goes meanwhile, is an error that
 // wraps fs.ErrNotExist.
 func (r *Reader) Read(cgroup string) (Usage, error) {
-	folder := strings.TrimPrefix(path.Clean("/"+cgroup), "/")
-	u := Usage{Time: time.Now()}
+	var u Usage
+	err := r.read(cgroup, &u, nil)
+	return u, err
+}
+
+func (r *Reader) read(cgroup string, u *Usage, d *Details) error {
+	u.Time = time.Now()
 	files := &files{fs: r.cfg.FS}
 	if r.cfg.Version == V1 {
-		readV1(files, folder, &u)
+		readV1(files, folder(cgroup), u, d)
 	} else {
-		readV2(files, folder, &u)
+		readV2(files, folder(cgroup), u, d)
 	}
 	u.Unread = files.unread
 	if !files.found {
-		return Usage{}, fmt.Errorf("stats: cgroup %s: %w", cgroup, fs.ErrNotExist)
+		*u = Usage{}
+		return fmt.Errorf("stats: cgroup %s: %w", cgroup, fs.ErrNotExist)
 	}
-	return u, nil
+	return nil
+}
+
+// Children names the cgroups directly below one, in no order of importance. A cgroup that
+// is not there is an error that wraps fs.ErrNotExist.
+func (r *Reader) Children(cgroup string) ([]string, error) {
+	entries, err := fs.ReadDir(r.cfg.FS, r.in("memory", cgroup))
+	if err != nil {
+		return nil, fmt.Errorf("stats: cgroup %s: %w", cgroup, err)
+	}
+	var names []string
+	for _, e := range entries {
+		if e.IsDir() {
+			names = append(names, e.Name())
+		}
+	}
+	return names, nil
+}
+
+// Processes are the IDs of the processes in a cgroup, without those below it.
+func (r *Reader) Processes(cgroup string) ([]int, error) {
+	name := path.Join(r.in("memory", cgroup), "cgroup.procs")
+	text, err := fs.ReadFile(r.cfg.FS, name)
+	if err != nil {
+		return nil, fmt.Errorf("stats: cgroup %s: %w", cgroup, err)
+	}
+	var ids []int
+	for _, field := range strings.Fields(string(text)) {
+		id, err := strconv.Atoi(field)
+		if err != nil || id <= 0 { // 0 is one of another PID namespace
+			return nil, fmt.Errorf("stats: %s: %q is no process", name, field)
+		}
+		ids = append(ids, id)
+	}
+	return ids, nil
+}
+
+// in is the folder of a cgroup, of version 1 in the hierarchy of a controller.
+func (r *Reader) in(controller, cgroup string) string {
+	if r.cfg.Version == V2 {
+		controller = ""
+	}
+	return path.Join(".", controller, folder(cgroup))
+}
+
+func folder(cgroup string) string { return strings.TrimPrefix(path.Clean("/"+cgroup), "/") }
+
+// Created is about when a cgroup was made: when something was last made or removed in it,
+// which is all that the kernel keeps.
+func (r *Reader) Created(cgroup string) (time.Time, error) {
+	info, err := fs.Stat(r.cfg.FS, r.in("memory", cgroup))
+	if err != nil {
+		return time.Time{}, fmt.Errorf("stats: cgroup %s: %w", cgroup, err)
+	}
+	return info.ModTime(), nil
 }

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// readV1 reads the folder of a cgroup in the hierarchy of each controller.
-func readV1(f *files, folder string, u *Usage) {
+// readV1 reads the folder of a cgroup in the hierarchy of each controller; d may be nil.
+func readV1(f *files, folder string, u *Usage, d *Details) {
 	in := func(controller, name string) string { return path.Join(controller, folder, name) }
 	u.CPU.Total = duration(f.number(in("cpuacct", "cpuacct.usage")), time.Nanosecond)
 
@@ -19,6 +19,9 @@ func readV1(f *files, folder string, u *Usage) {
 	u.Memory.WorkingSet = workingSet(u.Memory.Usage, entry(memory, "total_inactive_file"))
 	u.Swap = swapV1(f, in, u.Memory)
 	u.Processes = f.number(in("pids", "pids.current"))
+	if d != nil {
+		detailsV1(f, in, memory, d)
+	}
 }
 
 // swapV1 takes memory from what cgroup v1 counts together: memory and swap.

@@ -5,10 +5,11 @@ import (
 	"time"
 )
 
-// readV2 reads a folder of the one hierarchy.
-func readV2(f *files, folder string, u *Usage) {
+// readV2 reads a folder of the one hierarchy; d may be nil.
+func readV2(f *files, folder string, u *Usage, d *Details) {
 	in := func(name string) string { return path.Join(folder, name) }
-	u.CPU.Total = duration(entry(f.table(in("cpu.stat")), "usage_usec"), time.Microsecond)
+	cpu := f.table(in("cpu.stat"))
+	u.CPU.Total = duration(entry(cpu, "usage_usec"), time.Microsecond)
 	u.CPU.Pressure = f.pressure(in("cpu.pressure"))
 
 	memory := f.table(in("memory.stat"))
@@ -20,4 +21,7 @@ func readV2(f *files, folder string, u *Usage) {
 	u.Swap = Swap{Usage: f.number(in("memory.swap.current")), Limit: f.limit(in("memory.swap.max"))}
 	u.Processes = f.number(in("pids.current"))
 	u.IO = f.pressure(in("io.pressure"))
+	if d != nil {
+		detailsV2(f, in, cpu, memory, d)
+	}
 }

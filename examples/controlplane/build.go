@@ -34,7 +34,12 @@ const (
 	scheduler         = "kube-scheduler"
 	kubectl           = "kubectl"
 	kubelet           = "kubelet"
+	metricsServer     = "metrics-server"
 )
+
+// metricsServerModule is what metrics-server is built from. It is a module of its own, as
+// its libraries are of another version than those of go.mod.
+const metricsServerModule = "sigs.k8s.io/metrics-server/cmd/metrics-server@v0.9.0"
 
 // keepBuilds is how long a build that is not used stays in the cache.
 const keepBuilds = 7 * 24 * time.Hour
@@ -44,8 +49,8 @@ func packageOf(program string) string {
 	switch program {
 	case etcd, apiServer, controllerManager, scheduler, kubectl:
 		return "components"
-	case kubelet:
-		return "kubelet"
+	case kubelet, metricsServer:
+		return program
 	}
 	return ""
 }
@@ -90,10 +95,18 @@ func (b *builder) program(ctx context.Context, name string) (string, error) {
 		if isFile(path) { // somebody else has built it meanwhile
 			return nil
 		}
-		return b.report.step("build "+pkg+" of Kubernetes "+b.version()+" (some minutes)", func() error {
+		return b.report.step("build "+b.what(pkg)+" (some minutes)", func() error {
 			return b.build(ctx, pkg, dir)
 		})
 	})
+}
+
+// what is built.
+func (b *builder) what(pkg string) string {
+	if pkg == metricsServer {
+		return metricsServerModule
+	}
+	return pkg + " of Kubernetes " + b.version()
 }
 
 func isFile(path string) bool {
@@ -105,7 +118,12 @@ func isFile(path string) bool {
 func (b *builder) key(pkg string) (string, error) {
 	sum := sha256.New()
 	fmt.Fprintln(sum, runtime.Version(), runtime.GOARCH, b.linkerFlags())
-	for _, file := range []string{"go.mod", "go.sum", pkg + "/main.go"} {
+	files := []string{"go.mod", "go.sum", pkg + "/main.go"}
+	if pkg == metricsServer {
+		fmt.Fprintln(sum, metricsServerModule)
+		files = nil
+	}
+	for _, file := range files {
 		text, err := fs.ReadFile(b.sources, file)
 		if err != nil {
 			return "", err
@@ -141,6 +159,10 @@ func (b *builder) build(ctx context.Context, pkg, dir string) error {
 	}
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", b.linkerFlags(), "-o", filepath.Join(out, pkg), "./"+pkg)
 	cmd.Dir, cmd.Env = src, append(goEnv(os.Environ()), "GOTMPDIR="+tmp)
+	if pkg == metricsServer {
+		cmd.Args = []string{"go", "install", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", metricsServerModule}
+		cmd.Env = append(cmd.Env, "GOBIN="+out)
+	}
 	cmd.Cancel = func() error { return cmd.Process.Signal(unix.SIGINT) } // it ends its compilers then
 	cmd.WaitDelay = 10 * time.Second
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGINT}

@@ -43,7 +43,7 @@
 //	                            is user=system:node:NAME&group=system:nodes; with server=URL
 //	                            it is for that, a proxy say
 //	GET /programs/NAME          path of a program, which is built if need be: kubectl, or
-//	                            kubelet, the upstream one
+//	                            kubelet, the upstream one, or metrics-server
 //	POST /COMPONENT/VERB        stop (SIGTERM), kill (SIGKILL), pause (SIGSTOP), resume, or
 //	                            start, which returns once it answers; data, ports and
 //	                            certificates stay the same. COMPONENT is etcd,

@@ -139,6 +139,9 @@ func newNode(ctx context.Context, g *ground, conn *Connection) (_ *node, err err
 	if n.imageGC, err = n.newImageGC(); err != nil {
 		return nil, err
 	}
+	if n.summary, err = n.newSummary(); err != nil {
+		return nil, err
+	}
 	if n.handler, err = n.newHandler(); err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/podwright/podwright/examples/kubelet/metrics"
 	nodestatus "github.com/podwright/podwright/examples/kubelet/node"
 	"github.com/podwright/podwright/examples/kubelet/server"
+	"github.com/podwright/podwright/examples/kubelet/summary"
 	"github.com/podwright/podwright/pleg"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/status/writer"
@@ -36,7 +37,12 @@ func NewMetrics(cfg *config.Config) (*metrics.Metrics, error) {
 // Measures are what the servers tell in numbers.
 func (a *Agent) Measures() server.Measures {
 	m := a.cfg.Metrics
-	return server.Measures{Metrics: m.Handler(), Probes: m.ProbesHandler(), SLIs: m.SLIsHandler()}
+	return server.Measures{
+		Metrics: m.Handler(), Probes: m.ProbesHandler(), SLIs: m.SLIsHandler(),
+		Summary:  a.measured((*summary.Provider).Stats),
+		Resource: a.measured((*summary.Provider).Resource),
+		CAdvisor: a.measured((*summary.Provider).Cadvisor),
+	}
 }
 
 // live is what is looked up at each scrape.

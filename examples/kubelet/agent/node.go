@@ -12,6 +12,7 @@ import (
 	"github.com/podwright/podwright/cri/pods/request"
 	"github.com/podwright/podwright/cri/podsyncer"
 	"github.com/podwright/podwright/examples/kubelet/allocatable"
+	"github.com/podwright/podwright/examples/kubelet/summary"
 	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/probe"
@@ -39,6 +40,7 @@ type node struct {
 	probes   *probe.Manager
 	workers  *podworkers.Workers
 	imageGC  *gc.Manager
+	summary  *summary.Provider
 	handler  *syncloop.DefaultHandler
 	loop     *syncloop.Loop
 }
@@ -56,7 +58,7 @@ func (n *node) run(ctx context.Context) error {
 		defer stop()
 		ended <- run.All(asked, n.volumes.run, n.followObjects)
 	}()
-	err := n.syncer.RunWith(acting, n.workers.Run, n.loop.Run, n.health.Run, n.rotator.Run, n.imageGC.Run, n.keepCgroups, n.prepare)
+	err := n.syncer.RunWith(acting, n.workers.Run, n.loop.Run, n.health.Run, n.rotator.Run, n.imageGC.Run, n.keepCgroups, n.prepare, n.summary.Run)
 	end()
 	return errors.Join(err, <-ended)
 }

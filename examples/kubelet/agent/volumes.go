@@ -29,6 +29,7 @@ import (
 	"github.com/podwright/podwright/volume/projected"
 	"github.com/podwright/podwright/volume/secret"
 	"github.com/podwright/podwright/volume/subpath"
+	"github.com/podwright/podwright/volume/usage"
 )
 
 // volumeKinds are the volumes that a static pod may have here, those of objects and of CSI
@@ -40,6 +41,7 @@ type volumes struct {
 	manager  *volume.Manager
 	subPaths *subpath.SubPaths
 	drivers  *csi.Registry
+	ask      func(ctx context.Context, dir string) (usage.Usage, bool, error) // usage.Config.Ask
 }
 
 // run mounts, unmounts and lets drivers register until ctx ends.
@@ -58,6 +60,11 @@ func (g *ground) newVolumes(from named) (v volumes, err error) {
 	plugins, err := g.volumePlugins(layout, kernel, drivers, from)
 	if err != nil {
 		return v, err
+	}
+	for _, p := range plugins {
+		if drivers, ok := p.(*volumecsi.Plugin); ok {
+			v.ask = drivers.Usage
+		}
 	}
 	labels := g.labels(selinux.Enabled(selinux.Mounted), os.DirFS("/etc/selinux"))
 	cfg, err := g.claimed(volume.Config{

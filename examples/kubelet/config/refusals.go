@@ -81,7 +81,6 @@ var lacking = map[string]string{
 	"shutdownGracePeriod":       "graceful shutdown of the node is not built yet",
 	"runOnce":                   "upstream refuses it, too",
 	"volumePluginDir":           "flexvolume is not supported",
-	"volumeStatsAggPeriod":      "the use of volumes is not measured yet",
 	"allowedUnsafeSysctls":      "unsafe sysctls are not let through",
 	"iptables":                  "packets are marked by kube-proxy",
 	"hairpinMode":               "networks are the runtime's",

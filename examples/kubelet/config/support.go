@@ -109,13 +109,13 @@ var honoured = map[string]bool{
 	"tracing.endpoint":                           true,
 	"tracing.samplingRatePerMillion":             true,
 	"makeIPTablesUtilChains":                     true,
+	"volumeStatsAggPeriod":                       true,
 }
 
 // defaults are the v1beta1 defaults of the fields that have no effect here yet:
 // a file that spells them out asks for nothing that was promised otherwise. The
 // values are written as JSON.
 var defaults = map[string]string{
-	"volumeStatsAggPeriod":                      `"1m0s"`,
 	"cpuManagerPolicy":                          `"none"`,
 	"cpuManagerReconcilePeriod":                 `"10s"`,
 	"memoryManagerPolicy":                       `"None"`,

@@ -1,0 +1,298 @@
+package stats
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/cri"
+	"github.com/podwright/podwright/internal/required"
+)
+
+// Runtime is what a Collector asks. Every cri.RuntimeService is one.
+type Runtime interface {
+	ListPodSandbox(ctx context.Context, filter *runtimeapi.PodSandboxFilter) ([]*runtimeapi.PodSandbox, error)
+	ListContainers(ctx context.Context, filter *runtimeapi.ContainerFilter) ([]*runtimeapi.Container, error)
+	ListContainerStats(ctx context.Context, filter *runtimeapi.ContainerStatsFilter) ([]*runtimeapi.ContainerStats, error)
+	ListPodSandboxStats(ctx context.Context, filter *runtimeapi.PodSandboxStatsFilter) ([]*runtimeapi.PodSandboxStats, error)
+}
+
+// CollectorConfig configures a Collector. Runtime is required.
+type CollectorConfig struct {
+	Runtime Runtime
+	// Reader reads cgroups; nil leaves everything to the runtime.
+	Reader *Reader
+	// PodCgroups are the paths of the cgroups that pods have of their own, in which those of
+	// their containers are (cgroup_parent), by the pods' UIDs. Required with Reader.
+	PodCgroups func() map[string]string
+	// Proc is the machine's /proc, for the networks of pods; nil leaves these to the runtime.
+	// It must be one that can read links, as os.DirFS can.
+	Proc fs.FS
+	// StorageAge is how old the runtime's word about file systems may be; zero means 10 s,
+	// which is how often containerd looks itself.
+	StorageAge time.Duration
+}
+
+// Collector collects what pods use when it is asked. Use NewCollector. It is safe for
+// concurrent use.
+type Collector struct {
+	cfg CollectorConfig
+
+	mu    sync.Mutex
+	rates Rates
+
+	asking  chan struct{} // held while the runtime is asked for storage
+	storage []*runtimeapi.ContainerStats
+	asked   time.Time
+}
+
+// NewCollector checks the configuration.
+func NewCollector(cfg CollectorConfig) (*Collector, error) {
+	if err := required.Field("stats: CollectorConfig.Runtime", cfg.Runtime); err != nil {
+		return nil, err
+	}
+	if cfg.Reader != nil && cfg.PodCgroups == nil {
+		return nil, errors.New("stats: CollectorConfig.PodCgroups is required with Reader")
+	}
+	if cfg.StorageAge < 0 {
+		return nil, errors.New("stats: CollectorConfig.StorageAge is below zero")
+	}
+	if cfg.StorageAge == 0 {
+		cfg.StorageAge = 10 * time.Second
+	}
+	return &Collector{cfg: cfg, asking: make(chan struct{}, 1)}, nil
+}
+
+// Wanted is what is wanted besides the use of processors and memory.
+type Wanted struct {
+	// Storage are the layers that containers write to.
+	Storage bool
+	// Network are the networks of pods.
+	Network bool
+	// Details are those of cgroups.
+	Details bool
+}
+
+// Collect collects what the pods use that run. The error is that of the lists without which
+// nothing is known; what else the runtime refuses is left out, and told in unread.
+//
+// A pod whose cgroup is known is read there, with its containers. Only for the others, and
+// for storage, is the runtime asked, which reads the same files by a process per container.
+func (c *Collector) Collect(ctx context.Context, w Wanted) (pods []Pod, unread []error, err error) {
+	sandboxes, err := c.cfg.Runtime.ListPodSandbox(ctx, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	containers, err := c.cfg.Runtime.ListContainers(ctx, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	pods = Running(sandboxes, containers)
+	var cgroups map[string]string
+	if c.cfg.Reader != nil {
+		cgroups = c.cfg.PodCgroups()
+	}
+	var ask wants
+	for i := range pods {
+		unread = append(unread, c.read(&pods[i], cgroups[pods[i].UID], w)...)
+		ask.add(&pods[i], w)
+	}
+	mine, theirs, errs := c.ask(ctx, ask)
+	Merge(pods, mine, theirs)
+	c.rate(pods)
+	return pods, append(unread, errs...), nil
+}
+
+// wants is what only the runtime can tell.
+type wants struct{ containers, pods, storage bool }
+
+func (a *wants) add(p *Pod, w Wanted) {
+	a.storage = a.storage || w.Storage
+	a.pods = a.pods || p.Cgroup == ""
+	for i := range p.Containers {
+		a.containers = a.containers || p.Cgroup != "" && p.Containers[i].Cgroup == ""
+	}
+}
+
+// ask asks the runtime. What it does not have at all is no error.
+func (c *Collector) ask(ctx context.Context, a wants) (containers []*runtimeapi.ContainerStats, pods []*runtimeapi.PodSandboxStats, errs []error) {
+	note := func(err error) {
+		if err != nil && !cri.IsUnimplemented(err) {
+			errs = append(errs, err)
+		}
+	}
+	var err error
+	if a.pods {
+		pods, err = c.cfg.Runtime.ListPodSandboxStats(ctx, nil)
+		note(err)
+		a.containers = a.containers || err != nil
+	}
+	switch {
+	case a.containers:
+		containers, err = c.cfg.Runtime.ListContainerStats(ctx, nil)
+		note(err)
+	case a.storage:
+		containers, err = c.writable(ctx)
+		note(err)
+	}
+	return containers, pods, errs
+}
+
+// writable is what the runtime says of storage, not older than configured. Processors and
+// memory are left out of it: they would be old.
+func (c *Collector) writable(ctx context.Context) ([]*runtimeapi.ContainerStats, error) {
+	select {
+	case c.asking <- struct{}{}:
+		defer func() { <-c.asking }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	if !c.asked.IsZero() && time.Since(c.asked) < c.cfg.StorageAge {
+		return c.storage, nil
+	}
+	now := time.Now()
+	list, err := c.cfg.Runtime.ListContainerStats(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	c.storage, c.asked = make([]*runtimeapi.ContainerStats, len(list)), now
+	for i, s := range list {
+		c.storage[i] = &runtimeapi.ContainerStats{Attributes: &runtimeapi.ContainerAttributes{Id: s.GetAttributes().GetId()}, WritableLayer: s.GetWritableLayer()}
+	}
+	return c.storage, nil
+}
+
+// read reads a pod's cgroups. What is not there, or ends meanwhile, is left out. A cgroup
+// in which none of the pod's containers is, is not what the pod uses: it was started
+// without one.
+func (c *Collector) read(p *Pod, cgroup string, w Wanted) (unread []error) {
+	if cgroup == "" {
+		return nil
+	}
+	names, err := c.cfg.Reader.Children(cgroup)
+	if err != nil {
+		return notGone(err)
+	}
+	for i := range p.Containers {
+		k := &p.Containers[i]
+		name := cgroupOf(names, k.ID)
+		if name == "" {
+			continue
+		}
+		p.Cgroup = cgroup
+		u, d, err := c.cgroup(cgroup+"/"+name, w)
+		if err != nil {
+			unread = append(unread, notGone(err)...)
+			continue
+		}
+		k.Usage, k.Details, k.Cgroup, unread = u, d, cgroup+"/"+name, append(unread, u.Unread...)
+	}
+	if p.Cgroup == "" {
+		return unread
+	}
+	if p.Usage, p.Details, err = c.cgroup(cgroup, w); err != nil {
+		p.Cgroup = ""
+		return append(unread, notGone(err)...)
+	}
+	return slices.Concat(unread, p.Usage.Unread, c.readSandbox(p, cgroupOf(names, p.Sandbox), w))
+}
+
+func (c *Collector) readSandbox(p *Pod, name string, w Wanted) []error {
+	if name != "" {
+		p.SandboxCgroup = p.Cgroup + "/" + name
+	}
+	if !w.Network {
+		return nil
+	}
+	network, err := c.network(p)
+	p.Network = network
+	return notGone(err)
+}
+
+// notGone is an error, unless it is that of something that has ended.
+func notGone(err error) []error {
+	if err == nil || errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENODEV) || errors.Is(err, syscall.ESRCH) {
+		return nil
+	}
+	return []error{err}
+}
+
+func (c *Collector) cgroup(cgroup string, w Wanted) (Usage, *Details, error) {
+	if !w.Details {
+		u, err := c.cfg.Reader.Read(cgroup)
+		return u, nil, err
+	}
+	d, err := c.cfg.Reader.Details(cgroup)
+	return d.Usage, &d, err
+}
+
+// cgroupOf is the one of a container among those of its pod: runtimes call them by its ID,
+// some with their own name before and, of systemd, ".scope" behind it.
+func cgroupOf(names []string, id string) string {
+	for _, name := range names {
+		bare := strings.TrimSuffix(name, ".scope")
+		if bare == id || strings.HasSuffix(bare, "-"+id) && !strings.Contains(bare, "conmon") {
+			return name
+		}
+	}
+	return ""
+}
+
+// network is what a process of the sandbox sees, or nil if that is the machine's. The
+// sandbox's process lives as long as the pod's network. A runtime without one has no other
+// in its place: then of any container of the pod.
+func (c *Collector) network(p *Pod) (*Network, error) {
+	if c.cfg.Proc == nil {
+		return nil, nil
+	}
+	cgroups := []string{p.SandboxCgroup}
+	for i := range p.Containers {
+		cgroups = append(cgroups, p.Containers[i].Cgroup)
+	}
+	for _, cgroup := range cgroups {
+		if cgroup == "" {
+			continue
+		}
+		processes, err := c.cfg.Reader.Processes(cgroup)
+		if err != nil || len(processes) == 0 {
+			continue
+		}
+		process := strconv.Itoa(processes[0])
+		own, err := ownNetwork(c.cfg.Proc, process)
+		if err != nil || !own {
+			return nil, err
+		}
+		return ReadNetwork(c.cfg.Proc, process)
+	}
+	return nil, nil
+}
+
+// rate computes the rates of all pods, and forgets those that are gone.
+func (c *Collector) rate(pods []Pod) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	names := map[string]bool{}
+	of := func(name string, u Usage, runtimes *uint64) *uint64 {
+		names[name] = true
+		if rate := c.rates.Of(name, u); rate != nil {
+			return rate
+		}
+		return runtimes
+	}
+	for i := range pods {
+		p := &pods[i]
+		p.NanoCores = of(p.Sandbox, p.Usage, p.NanoCores)
+		for k := range p.Containers {
+			p.Containers[k].NanoCores = of(p.Containers[k].ID, p.Containers[k].Usage, p.Containers[k].NanoCores)
+		}
+	}
+	c.rates.Keep(func(name string) bool { return names[name] })
+}

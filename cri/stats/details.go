@@ -1,0 +1,238 @@
+package stats
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Details is what else the kernel counts of a cgroup and all below it, and what the cgroup
+// was given. A figure that is nil is not known.
+type Details struct {
+	Usage
+	// User and System are parts of CPU.Total.
+	User, System *time.Duration
+	Throttling   Throttling
+	Given        Given
+	// Cache and Mapped are of files, Kernel is the kernel's own; all in bytes. MaxUsage is
+	// the most that was used at a time.
+	Cache, Mapped, Kernel, MaxUsage *uint64
+	// ActiveFile and InactiveFile are the parts of Cache that were used lately, and not.
+	ActiveFile, InactiveFile *uint64
+	// Failures is how often memory would have passed its limit, OOMKills how many processes
+	// were killed for it.
+	Failures, OOMKills *uint64
+	// Own are the page faults of the cgroup without those below it. Cgroup v2 does not tell
+	// them apart.
+	Own struct{ PageFaults, MajorPageFaults *uint64 }
+	// Devices are what was read and written, by block device; nil if that is not known.
+	Devices []Device
+}
+
+// Throttling is how a cgroup has met its CPU quota.
+type Throttling struct {
+	// Periods have elapsed, of which the cgroup was Throttled in some, and has used more
+	// than its share in Bursts.
+	Periods, Throttled, Bursts *uint64
+	// ThrottledFor and BurstFor are the times of that.
+	ThrottledFor, BurstFor *time.Duration
+}
+
+// Given is what a cgroup was given: limits and weights of its own.
+type Given struct {
+	// Shares are in the words of cgroup v1.
+	Shares *uint64
+	// Quota is CPU time in each Period; nil also if it has none.
+	Quota, Period *time.Duration
+	// Memory, MemoryAndSwap and Reservation are bytes, nil also without any. Cgroup v2
+	// limits swap alone.
+	Memory, MemoryAndSwap, Reservation *uint64
+	// Processes is how many processes and threads it may have; nil also without a limit.
+	Processes *uint64
+}
+
+// Device is a block device as a cgroup has used it.
+type Device struct {
+	Major, Minor int
+	// Bytes and Operations are counted since the cgroup was made.
+	Bytes, Operations struct{ Read, Written uint64 }
+}
+
+// Details reads what Read reads and the rest. It costs three times as much.
+func (r *Reader) Details(cgroup string) (Details, error) {
+	var d Details
+	err := r.read(cgroup, &d.Usage, &d)
+	return d, err
+}
+
+func detailsV1(f *files, in func(controller, name string) string, memory map[string]uint64, d *Details) {
+	times := f.table(in("cpuacct", "cpuacct.stat"))
+	d.User, d.System = duration(entry(times, "user"), time.Second/ticks), duration(entry(times, "system"), time.Second/ticks)
+	d.Throttling = throttling(f.table(in("cpu", "cpu.stat")), "throttled_time", "burst_time", time.Nanosecond)
+	d.Given.Shares = f.number(in("cpu", "cpu.shares"))
+	d.Given.Period = duration(f.number(in("cpu", "cpu.cfs_period_us")), time.Microsecond)
+	if quota, ok := f.text(in("cpu", "cpu.cfs_quota_us")); ok && quota != "-1" {
+		d.Given.Quota = duration(f.parse(in("cpu", "cpu.cfs_quota_us"), quota), time.Microsecond)
+	}
+	d.Given.Memory, d.Given.MemoryAndSwap = d.Memory.Limit, f.limit(in("memory", "memory.memsw.limit_in_bytes"))
+	d.Given.Reservation = f.limit(in("memory", "memory.soft_limit_in_bytes"))
+	d.Given.Processes = f.limit(in("pids", "pids.max"))
+	d.Cache, d.Mapped = entry(memory, "total_cache"), entry(memory, "total_mapped_file")
+	d.ActiveFile, d.InactiveFile = entry(memory, "total_active_file"), entry(memory, "total_inactive_file")
+	d.Own.PageFaults, d.Own.MajorPageFaults = entry(memory, "pgfault"), entry(memory, "pgmajfault")
+	d.Kernel, d.MaxUsage = f.number(in("memory", "memory.kmem.usage_in_bytes")), f.number(in("memory", "memory.max_usage_in_bytes"))
+	d.Failures = f.number(in("memory", "memory.failcnt"))
+	d.OOMKills = entry(f.table(in("memory", "memory.oom_control")), "oom_kill")
+	d.Devices = f.blkio(in("blkio", "blkio.throttle.io_service_bytes_recursive"), in("blkio", "blkio.throttle.io_serviced_recursive"))
+}
+
+func detailsV2(f *files, in func(name string) string, cpu, memory map[string]uint64, d *Details) {
+	d.User, d.System = duration(entry(cpu, "user_usec"), time.Microsecond), duration(entry(cpu, "system_usec"), time.Microsecond)
+	d.Throttling = throttling(cpu, "throttled_usec", "burst_usec", time.Microsecond)
+	if weight := f.number(in("cpu.weight")); weight != nil && *weight >= 1 && *weight <= 10000 {
+		d.Given.Shares = new(2 + (*weight-1)*262142/9999)
+	}
+	f.quotaV2(in("cpu.max"), &d.Given)
+	d.Given.Memory, d.Given.MemoryAndSwap = d.Memory.Limit, d.Swap.Limit
+	if d.Given.Memory != nil && d.Given.MemoryAndSwap != nil {
+		d.Given.MemoryAndSwap = new(*d.Given.Memory + *d.Given.MemoryAndSwap)
+	}
+	d.Given.Reservation = f.limit(in("memory.min"))
+	d.Given.Processes = f.limit(in("pids.max"))
+	d.Cache, d.Mapped, d.Kernel = entry(memory, "file"), entry(memory, "file_mapped"), entry(memory, "kernel")
+	d.ActiveFile, d.InactiveFile = entry(memory, "active_file"), entry(memory, "inactive_file")
+	d.Own.PageFaults, d.Own.MajorPageFaults = d.Memory.PageFaults, d.Memory.MajorPageFaults
+	d.MaxUsage = f.number(in("memory.peak"))
+	events := f.table(in("memory.events"))
+	d.Failures, d.OOMKills = entry(events, "max"), entry(events, "oom_kill")
+	d.Devices = f.ioStat(in("io.stat"))
+}
+
+func throttling(stat map[string]uint64, throttled, burst string, unit time.Duration) Throttling {
+	return Throttling{
+		Periods: entry(stat, "nr_periods"), Throttled: entry(stat, "nr_throttled"), Bursts: entry(stat, "nr_bursts"),
+		ThrottledFor: duration(entry(stat, throttled), unit), BurstFor: duration(entry(stat, burst), unit),
+	}
+}
+
+// quotaV2 reads "max 100000" or "50000 100000".
+func (f *files) quotaV2(name string, g *Given) {
+	text, ok := f.text(name)
+	if !ok {
+		return
+	}
+	quota, period, ok := strings.Cut(text, " ")
+	if !ok {
+		f.note(fmt.Errorf("%s: %q is not a quota and a period", name, text))
+		return
+	}
+	g.Period = duration(f.parse(name, period), time.Microsecond)
+	if quota != "max" {
+		g.Quota = duration(f.parse(name, quota), time.Microsecond)
+	}
+}
+
+// devices are gathered line by line; what is half written makes all of them unknown.
+type devices struct {
+	list  []Device
+	index map[[2]int]int
+}
+
+func (d *devices) at(number string) *Device {
+	major, minor, ok := strings.Cut(number, ":")
+	a, err := strconv.Atoi(major)
+	b, err2 := strconv.Atoi(minor)
+	if !ok || err != nil || err2 != nil || a < 0 || b < 0 {
+		return nil
+	}
+	if d.index == nil {
+		d.index = map[[2]int]int{}
+	}
+	i, known := d.index[[2]int{a, b}]
+	if !known {
+		i = len(d.list)
+		d.index[[2]int{a, b}] = i
+		d.list = append(d.list, Device{Major: a, Minor: b})
+	}
+	return &d.list[i]
+}
+
+// blkio reads lines such as "8:0 Read 4096", the last of which is "Total 4096".
+func (f *files) blkio(bytes, operations string) []Device {
+	var all devices
+	for _, name := range []string{bytes, operations} {
+		text, ok := f.text(name)
+		if !ok {
+			return nil
+		}
+		for line := range strings.Lines(text) {
+			fields := strings.Fields(line)
+			if len(fields) == 2 && fields[0] == "Total" {
+				continue
+			}
+			var n *uint64
+			var d *Device
+			if len(fields) == 3 {
+				n, d = f.parse(name, fields[2]), all.at(fields[0])
+			}
+			if n == nil || d == nil {
+				f.note(fmt.Errorf("%s: %q is no device with a number", name, strings.TrimSpace(line)))
+				return nil
+			}
+			to := &d.Bytes
+			if name == operations {
+				to = &d.Operations
+			}
+			switch fields[1] {
+			case "Read":
+				to.Read = *n
+			case "Write":
+				to.Written = *n
+			}
+		}
+	}
+	return known(all.list)
+}
+
+// ioStat reads lines such as "8:0 rbytes=4096 wbytes=0 rios=1 wios=0 dbytes=0 dios=0". A
+// device that was not used may have a line without values.
+func (f *files) ioStat(name string) []Device {
+	text, ok := f.text(name)
+	if !ok {
+		return nil
+	}
+	var all devices
+	for line := range strings.Lines(text) {
+		fields := strings.Fields(line)
+		if len(fields) < 2 {
+			continue
+		}
+		d := all.at(fields[0])
+		if d == nil {
+			f.note(fmt.Errorf("%s: %q is no device", name, fields[0]))
+			return nil
+		}
+		for _, field := range fields[1:] {
+			key, value, _ := strings.Cut(field, "=")
+			to := map[string]*uint64{"rbytes": &d.Bytes.Read, "wbytes": &d.Bytes.Written, "rios": &d.Operations.Read, "wios": &d.Operations.Written}[key]
+			if to == nil {
+				continue
+			}
+			n := f.parse(name, value)
+			if n == nil {
+				return nil
+			}
+			*to = *n
+		}
+	}
+	return known(all.list)
+}
+
+// known tells none from not known.
+func known(list []Device) []Device {
+	if list == nil {
+		return []Device{}
+	}
+	return list
+}

@@ -1,0 +1,11 @@
+//go:build !linux
+
+package stats
+
+import (
+	"io/fs"
+	"os"
+)
+
+// Host is a folder of this machine: an os.DirFS.
+func Host(dir string) fs.FS { return os.DirFS(dir) }

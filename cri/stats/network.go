@@ -1,0 +1,104 @@
+package stats
+
+import (
+	"fmt"
+	"io/fs"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Network is what has passed the network interfaces of a pod or a machine.
+type Network struct {
+	Time       time.Time
+	Interfaces []Interface
+}
+
+// Interface is one of them. Counters are since it was made; nil is not known.
+type Interface struct {
+	Name           string
+	Received, Sent Traffic
+	// Default tells that it is the one by which a pod is reached, eth0.
+	Default bool
+}
+
+// Traffic is one direction.
+type Traffic struct{ Bytes, Packets, Errors, Dropped *uint64 }
+
+// defaultInterface is what network plugins call a pod's interface, and Kubernetes expects.
+const defaultInterface = "eth0"
+
+// Find returns the default interface, or nil.
+func (n *Network) Find() *Interface {
+	if n == nil {
+		return nil
+	}
+	for i := range n.Interfaces {
+		if n.Interfaces[i].Default {
+			return &n.Interfaces[i]
+		}
+	}
+	return nil
+}
+
+// ReadNetwork reads the interfaces of the network namespace that a process is in, by its
+// ID or "self". Loopback and the machine's ends of pods' links are left out.
+func ReadNetwork(proc fs.FS, process string) (*Network, error) {
+	name := path.Join(process, "net/dev")
+	n := &Network{Time: time.Now(), Interfaces: []Interface{}}
+	text, err := fs.ReadFile(proc, name)
+	if err != nil {
+		return nil, fmt.Errorf("stats: %w", err)
+	}
+	for line := range strings.Lines(string(text)) {
+		device, rest, ok := strings.Cut(line, ":")
+		if !ok {
+			continue // a headline
+		}
+		i := Interface{Name: strings.TrimSpace(device)}
+		if isLocal(i.Name) {
+			continue
+		}
+		fields := strings.Fields(rest)
+		if len(fields) < 12 {
+			return nil, fmt.Errorf("stats: %s: %s has %d numbers", name, i.Name, len(fields))
+		}
+		numbers := make([]uint64, 12)
+		for k := range numbers {
+			if numbers[k], err = strconv.ParseUint(fields[k], 10, 64); err != nil {
+				return nil, fmt.Errorf("stats: %s: %s: %q is no number", name, i.Name, fields[k])
+			}
+		}
+		i.Received, i.Sent, i.Default = traffic(numbers), traffic(numbers[8:]), i.Name == defaultInterface
+		n.Interfaces = append(n.Interfaces, i)
+	}
+	return n, nil
+}
+
+// isLocal tells of an interface that what passes it is counted elsewhere: of the ends of
+// pods' links on the machine, and of loopback.
+func isLocal(name string) bool {
+	for _, prefix := range []string{"lo", "veth", "docker", "nerdctl"} {
+		if strings.HasPrefix(name, prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// traffic takes bytes, packets, errors and drops, in the order of the file.
+func traffic(n []uint64) Traffic {
+	return Traffic{Bytes: new(n[0]), Packets: new(n[1]), Errors: new(n[2]), Dropped: new(n[3])}
+}
+
+// ownNetwork tells whether a process has another network than this one; an error means that
+// it is not known.
+func ownNetwork(proc fs.FS, process string) (bool, error) {
+	theirs, err := fs.ReadLink(proc, path.Join(process, "ns/net"))
+	if err != nil {
+		return false, err
+	}
+	ours, err := fs.ReadLink(proc, "self/ns/net")
+	return err == nil && ours != theirs, err
+}

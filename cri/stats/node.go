@@ -1,0 +1,127 @@
+package stats
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strconv"
+	"strings"
+)
+
+// Fill completes what the root cgroup tells with what the machine does: the root of cgroup
+// v2 has no amounts, and no root has a limit. It is pure.
+func (m Machine) Fill(root Usage) Usage {
+	if root.Time.IsZero() {
+		root.Time = m.Time
+	}
+	if root.CPU.Total == nil {
+		root.CPU.Total = m.Busy
+	}
+	if root.Memory.Usage == nil {
+		root.Memory.Usage = m.Used.Memory
+		root.Memory.WorkingSet = workingSet(m.Used.Memory, m.InactiveFile)
+	}
+	root.Memory.Limit = m.Memory
+	root.Swap.Limit = m.Swap
+	if root.Swap.Usage == nil {
+		root.Swap.Usage = m.Used.Swap
+	}
+	for to, from := range map[**Pressure]*Pressure{&root.CPU.Pressure: m.Pressure.CPU, &root.Memory.Pressure: m.Pressure.Memory, &root.IO: m.Pressure.IO} {
+		if *to == nil {
+			*to = from
+		}
+	}
+	return root
+}
+
+// ReadMachineUsage reads what a whole machine uses: its root cgroup, and its /proc. A root
+// cgroup that cannot be read leaves what /proc has.
+func ReadMachineUsage(r *Reader, proc fs.FS) (Usage, Machine, error) {
+	m, err := ReadMachine(proc)
+	if err != nil {
+		return Usage{}, m, err
+	}
+	var root Usage
+	if r != nil {
+		if root, err = r.Read("/"); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			root.Unread = append(root.Unread, err)
+		}
+	}
+	return m.Fill(root), m, nil
+}
+
+// ReadProcesses reads how many processes and threads a machine can have, and has. What is
+// nil is not known.
+func ReadProcesses(proc fs.FS) (most, running *uint64, err error) {
+	f := &files{fs: proc}
+	most = f.number("sys/kernel/pid_max")
+	if threads := f.number("sys/kernel/threads-max"); most == nil || threads != nil && *threads < *most {
+		most = threads
+	}
+	text, _ := f.text("loadavg") // "0.10 0.20 0.30 2/345 6789"
+	if fields := strings.Fields(text); len(fields) == 5 {
+		_, all, _ := strings.Cut(fields[3], "/")
+		running = f.parse("loadavg", all)
+	} else if text != "" {
+		f.note(fmt.Errorf("loadavg: %q has no number of processes", text))
+	}
+	return most, running, errors.Join(f.unread...)
+}
+
+// OwnCgroup is the cgroup that this process is in with both its processors' time and its
+// memory, as /proc/self/cgroup tells; empty if there is no such one, or it is the root.
+func OwnCgroup(proc fs.FS) (string, error) {
+	text, err := fs.ReadFile(proc, "self/cgroup")
+	if err != nil {
+		return "", fmt.Errorf("stats: %w", err)
+	}
+	of := map[string]string{}
+	for line := range strings.Lines(string(text)) {
+		number, rest, _ := strings.Cut(strings.TrimSpace(line), ":")
+		controllers, cgroup, ok := strings.Cut(rest, ":")
+		if _, err := strconv.Atoi(number); !ok || err != nil {
+			return "", fmt.Errorf("stats: self/cgroup: %q is no cgroup", strings.TrimSpace(line))
+		}
+		for _, c := range strings.Split(controllers, ",") {
+			of[c] = cgroup
+		}
+	}
+	cpu, v1 := of["cpuacct"]
+	if !v1 {
+		return notRoot(of[""]), nil
+	}
+	if cpu != of["memory"] {
+		return "", nil
+	}
+	return notRoot(cpu), nil
+}
+
+func notRoot(cgroup string) string {
+	if cgroup == "/" {
+		return ""
+	}
+	return cgroup
+}
+
+// Topology is how many cores and sockets a machine has, each zero if that is not known.
+type Topology struct{ Cores, Sockets int }
+
+// ReadTopology reads it from cpuinfo, which not every kind of processor tells of.
+func ReadTopology(proc fs.FS) (t Topology) {
+	text, err := fs.ReadFile(proc, "cpuinfo")
+	if err != nil {
+		return t
+	}
+	sockets, cores, socket := map[string]bool{}, map[[2]string]bool{}, ""
+	for line := range strings.Lines(string(text)) {
+		name, value, _ := strings.Cut(line, ":")
+		switch value = strings.TrimSpace(value); strings.TrimSpace(name) {
+		case "physical id":
+			socket = value
+			sockets[value] = true
+		case "core id":
+			cores[[2]string{socket, value}] = true
+		}
+	}
+	return Topology{Cores: len(cores), Sockets: len(sockets)}
+}

@@ -1,0 +1,253 @@
+package summary
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	dto "github.com/prometheus/client_model/go"
+
+	"github.com/podwright/podwright/cri/stats"
+)
+
+// cadvisor are the metrics of /metrics/cadvisor.
+func (p *Provider) cadvisor(ctx context.Context) (families, error) {
+	in, err := p.read(ctx, All, stats.Wanted{Storage: true, Network: true, Details: true})
+	if err != nil {
+		return nil, err
+	}
+	p.tell("cadvisor", in.unread)
+	f := families{}
+	f.machine(in, p.cfg.Machine)
+	f.root(p, in)
+	for _, cgroup := range p.above() {
+		if d, err := p.cfg.Cgroups.Details(cgroup); err == nil {
+			s := subject{labels: labels("", cgroup, "", "", "", ""), details: &d, at: in.at}
+			s.created, _ = p.cfg.Cgroups.Created(cgroup)
+			f.cgroup(p.figures, &s)
+		}
+	}
+	p.nameImages(in)
+	for i := range in.pods {
+		f.cgroupsOf(p.figures, in, &in.pods[i])
+	}
+	return f, nil
+}
+
+// nameImages gives containers the names of images that their pods have: a runtime may know
+// only what these stand for.
+func (p *Provider) nameImages(in *reading) {
+	images := map[[2]string]string{}
+	for _, pod := range p.cfg.Pods() {
+		for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+			images[[2]string{string(pod.UID), c.Name}] = c.Image
+		}
+		for _, c := range pod.Spec.EphemeralContainers {
+			images[[2]string{string(pod.UID), c.Name}] = c.Image
+		}
+	}
+	for i := range in.pods {
+		for k := range in.pods[i].Containers {
+			c := &in.pods[i].Containers[k]
+			if name := images[[2]string{in.pods[i].UID, c.Name}]; name != "" {
+				c.Image = name
+			}
+		}
+	}
+}
+
+// above are the cgroups besides the root that are no pod's.
+func (p *Provider) above() []string {
+	if p.cfg.Cgroups == nil {
+		return nil
+	}
+	all := map[string]bool{}
+	for _, cgroup := range append(slices.Collect(maps.Values(p.cfg.Systems)), p.cfg.Above...) {
+		all[cgroup] = cgroup != ""
+	}
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(all)), func(cgroup string) bool { return !all[cgroup] })
+}
+
+// subject is a cgroup with what is to be told of it.
+type subject struct {
+	labels  []*dto.LabelPair
+	details *stats.Details
+	network *stats.Network
+	layer   *stats.Filesystem
+	device  string // of the layer
+	created time.Time
+	at      time.Time
+}
+
+// labels are those that all metrics of cgroups have.
+func labels(container, id, image, name, namespace, pod string) []*dto.LabelPair {
+	return pairs("container", container, "id", id, "image", image, "name", name, "namespace", namespace, "pod", pod)
+}
+
+// root tells of the root cgroup, of the machine's networks and disks.
+func (f families) root(p *Provider, in *reading) {
+	s := subject{labels: labels("", "/", "", "", "", ""), network: in.network, created: in.machine.Boot, at: in.at}
+	d := stats.Details{Usage: in.node}
+	if p.cfg.Cgroups != nil {
+		if read, err := p.cfg.Cgroups.Details("/"); err == nil {
+			d = read
+			d.Usage = in.node
+			d.Given.Memory = in.machine.Memory
+		}
+	}
+	s.details = &d
+	f.cgroup(p.figures, &s)
+	seen := map[string]bool{}
+	for _, disk := range []*stats.Filesystem{in.disk, in.images, in.containers} {
+		if disk == nil || seen[in.device(disk.Mountpoint)] {
+			continue
+		}
+		seen[in.device(disk.Mountpoint)] = true
+		if whole := in.onDisk(disk.Mountpoint); whole != nil { // what all use of it
+			f.disk(&s, whole, in.device(disk.Mountpoint))
+		}
+	}
+}
+
+// cgroupsOf tells of a pod, of its sandbox's network, which is where cAdvisor has it, and of
+// its containers.
+func (f families) cgroupsOf(figures []figure, in *reading, p *stats.Pod) {
+	if p.Details != nil {
+		f.cgroup(figures, &subject{labels: labels("", p.Cgroup, "", "", p.Namespace, p.Name), details: p.Details, created: p.Created, at: in.at})
+	}
+	f.cgroup(figures, &subject{labels: labels("", p.SandboxCgroup, "", p.Sandbox, p.Namespace, p.Name), network: p.Network, created: p.Created, at: in.at})
+	for i := range p.Containers {
+		c := &p.Containers[i]
+		s := subject{labels: labels(c.Name, c.Cgroup, c.Image, c.ID, p.Namespace, p.Name), details: c.Details, layer: c.Writable, created: c.Created, at: in.at}
+		if s.details == nil {
+			s.details = &stats.Details{Usage: c.Usage} // the runtime's word
+		}
+		if s.layer != nil {
+			s.device = in.device(s.layer.Mountpoint)
+		}
+		f.cgroup(figures, &s)
+	}
+}
+
+// device is that of a folder. It is asked for once in each scrape.
+func (in *reading) device(dir string) string {
+	if in.devices == nil {
+		in.devices = map[string]string{}
+	}
+	name, known := in.devices[dir]
+	if !known {
+		name = blockDevice(dir)
+		in.devices[dir] = name
+	}
+	return name
+}
+
+func (f families) cgroup(figures []figure, s *subject) {
+	f.add(about{"container_last_seen", "Last time that the container was seen, in seconds since 1970", false}, s.labels, float64(s.at.Unix()), s.at)
+	if !s.created.IsZero() {
+		f.add(about{"container_start_time_seconds", "When the container was started, in seconds since 1970", false}, s.labels, float64(s.created.Unix()), time.Time{})
+	}
+	if s.network != nil {
+		f.network(s)
+	}
+	if s.layer != nil {
+		f.disk(s, s.layer, s.device)
+	}
+	if s.details == nil {
+		return
+	}
+	at := s.details.Time
+	for i := range figures {
+		if value, ok := figures[i].of(s.details); ok {
+			labels := s.labels
+			if figures[i].more != nil {
+				labels = and(labels, figures[i].more...)
+			}
+			when := at
+			if figures[i].given {
+				when = time.Time{}
+			}
+			f.add(figures[i].about, labels, value, when)
+		}
+	}
+	for _, d := range s.details.Devices {
+		labels := and(s.labels, "device", deviceName(d.Major, d.Minor))
+		for _, v := range []struct {
+			name, help string
+			value      uint64
+		}{
+			{"container_fs_reads_bytes_total", "Bytes that were read", d.Bytes.Read},
+			{"container_fs_writes_bytes_total", "Bytes that were written", d.Bytes.Written},
+			{"container_fs_reads_total", "Reads that were completed", d.Operations.Read},
+			{"container_fs_writes_total", "Writes that were completed", d.Operations.Written},
+		} {
+			f.add(about{v.name, v.help, true}, labels, float64(v.value), at)
+		}
+	}
+}
+
+func (f families) network(s *subject) {
+	for _, i := range s.network.Interfaces {
+		labels := and(s.labels, "interface", i.Name)
+		for _, way := range []struct {
+			name, verb string
+			traffic    stats.Traffic
+		}{{"receive", "received", i.Received}, {"transmit", "sent", i.Sent}} {
+			for _, v := range []struct {
+				what, help string
+				value      *uint64
+			}{
+				{"bytes", "Bytes that were " + way.verb, way.traffic.Bytes},
+				{"packets", "Packets that were " + way.verb, way.traffic.Packets},
+				{"packets_dropped", "Packets that were dropped instead of being " + way.verb, way.traffic.Dropped},
+				{"errors", "Errors of what was to be " + way.verb, way.traffic.Errors},
+			} {
+				if v.value != nil {
+					f.add(about{"container_network_" + way.name + "_" + v.what + "_total", v.help, true}, labels, float64(*v.value), s.network.Time)
+				}
+			}
+		}
+	}
+}
+
+// disk tells of a file system, and of what is used of it.
+func (f families) disk(s *subject, d *stats.Filesystem, device string) {
+	labels := and(s.labels, "device", device)
+	for _, v := range []struct {
+		name, help string
+		value      *uint64
+	}{
+		{"container_fs_usage_bytes", "Bytes that the container uses of this file system", d.Used},
+		{"container_fs_limit_bytes", "Bytes that the container can use of this file system", d.Capacity},
+		{"container_fs_inodes_total", "Files that this file system can have", d.Inodes},
+		{"container_fs_inodes_free", "Files that this file system can have besides those it has", d.InodesFree},
+	} {
+		if v.value != nil {
+			f.add(about{v.name, v.help, false}, labels, float64(*v.value), d.Time)
+		}
+	}
+}
+
+// machine tells what the machine has.
+func (f families) machine(in *reading, m Machine) {
+	f.add(about{"cadvisor_version_info", "1, with versions of the kernel and of the system as labels; there is no docker, and no cAdvisor", false},
+		pairs("kernelVersion", m.Kernel, "osVersion", m.OS, "dockerVersion", "", "cadvisorVersion", "", "cadvisorRevision", ""), 1, time.Time{})
+	labels := pairs("boot_id", m.BootID, "machine_id", m.MachineID, "system_uuid", m.SystemUUID)
+	add := func(name, help string, value float64) {
+		f.add(about{name, help, false}, labels, value, in.machine.Time)
+	}
+	add("machine_cpu_cores", "Logical CPUs", float64(in.machine.Processors))
+	if t := in.topology; t.Cores > 0 {
+		add("machine_cpu_physical_cores", "Physical cores", float64(t.Cores))
+		add("machine_cpu_sockets", "Sockets", float64(t.Sockets))
+	}
+	if in.machine.Memory != nil {
+		add("machine_memory_bytes", "Memory of the machine, in bytes", float64(*in.machine.Memory))
+	}
+	if in.machine.Swap != nil {
+		add("machine_swap_bytes", "Swap of the machine, in bytes", float64(*in.machine.Swap))
+	}
+	f.add(about{"machine_scrape_error", "1 if what the machine has could not be read, else 0", false}, nil, 0, time.Time{})
+	f.add(about{"container_scrape_error", "1 if what containers use could not be read, else 0", false}, nil, 0, time.Time{})
+}

@@ -1,0 +1,63 @@
+package summary
+
+import (
+	"io/fs"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/podwright/podwright/cri/stats"
+)
+
+// disk asks for the file system that a folder is on.
+func disk(dir string) (*stats.Filesystem, error) {
+	var is unix.Statfs_t
+	if err := unix.Statfs(dir, &is); err != nil {
+		return nil, &fs.PathError{Op: "statfs", Path: dir, Err: err}
+	}
+	f := &stats.Filesystem{
+		Time: time.Now(), Mountpoint: dir,
+		Capacity: new(is.Blocks * uint64(is.Bsize)), Available: new(is.Bavail * uint64(is.Bsize)), Used: new((is.Blocks - is.Bfree) * uint64(is.Bsize)),
+	}
+	if is.Files > 0 { // else it has no such limit
+		f.Inodes, f.InodesFree, f.InodesUsed = new(is.Files), new(is.Ffree), new(is.Files-is.Ffree)
+	}
+	return f, nil
+}
+
+// with is what is used of a file system, beside how large that is, which may be nil.
+func with(on, used *stats.Filesystem) *stats.Filesystem {
+	out := *used
+	if on != nil {
+		out.Capacity, out.Available, out.Inodes, out.InodesFree = on.Capacity, on.Available, on.Inodes, on.InodesFree
+	}
+	return &out
+}
+
+// blockDevice is what the system calls the device that a folder is on, such as /dev/vda: the
+// folder itself if that is not there.
+func blockDevice(dir string) string {
+	var is unix.Stat_t
+	if err := unix.Stat(dir, &is); err != nil {
+		return dir
+	}
+	return deviceName(int(unix.Major(is.Dev)), int(unix.Minor(is.Dev)))
+}
+
+// deviceName is what a block device is called, or its numbers.
+func deviceName(major, minor int) string {
+	numbers := strconv.Itoa(major) + ":" + strconv.Itoa(minor)
+	text, err := os.ReadFile("/sys/dev/block/" + numbers + "/uevent")
+	if err != nil {
+		return numbers
+	}
+	for line := range strings.Lines(string(text)) {
+		if name, ok := strings.CutPrefix(strings.TrimSpace(line), "DEVNAME="); ok {
+			return "/dev/" + name
+		}
+	}
+	return numbers
+}

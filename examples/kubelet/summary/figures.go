@@ -1,0 +1,170 @@
+package summary
+
+import (
+	"time"
+
+	"github.com/podwright/podwright/cri/stats"
+)
+
+// figure is a metric that each cgroup has.
+type figure struct {
+	about
+	// more are further labels, names and values in turn.
+	more []string
+	// given tells that it is a setting, which has no time.
+	given bool
+	of    func(d *stats.Details) (value float64, known bool)
+}
+
+// figures are all that come from one number of a cgroup.
+func figures() []figure {
+	gauge := func(name, help string, of func(*stats.Details) (float64, bool)) figure {
+		return figure{about: about{name, help, false}, of: of}
+	}
+	counter := func(name, help string, of func(*stats.Details) (float64, bool)) figure {
+		return figure{about: about{name, help, true}, of: of}
+	}
+	out := []figure{
+		counter("container_cpu_user_seconds_total", "CPU time in programs, in seconds", seconds(func(d *stats.Details) *time.Duration { return d.User })),
+		counter("container_cpu_system_seconds_total", "CPU time in the kernel, in seconds", seconds(func(d *stats.Details) *time.Duration { return d.System })),
+		counter("container_cpu_cfs_periods_total", "Periods of the CPU quota that have passed", inPeriods(func(d *stats.Details) *uint64 { return d.Throttling.Periods })),
+		counter("container_cpu_cfs_throttled_periods_total", "Periods in which the container was throttled", inPeriods(func(d *stats.Details) *uint64 { return d.Throttling.Throttled })),
+		counter("container_cpu_cfs_throttled_seconds_total", "For how long the container was throttled, in seconds", throttled(func(d *stats.Details) *time.Duration { return d.Throttling.ThrottledFor })),
+		counter("container_cpu_cfs_burst_periods_total", "Periods in which the container has used more than its share", inPeriods(func(d *stats.Details) *uint64 { return d.Throttling.Bursts })),
+		counter("container_cpu_cfs_burst_seconds_total", "For how long the container has used more than its share, in seconds", throttled(func(d *stats.Details) *time.Duration { return d.Throttling.BurstFor })),
+		gauge("container_memory_cache", "Memory with pages of files, in bytes", number(func(d *stats.Details) *uint64 { return d.Cache })),
+		gauge("container_memory_rss", "Memory that belongs to no file, in bytes", number(func(d *stats.Details) *uint64 { return d.Memory.RSS })),
+		gauge("container_memory_kernel_usage", "Memory of the kernel, in bytes", number(func(d *stats.Details) *uint64 { return d.Kernel })),
+		gauge("container_memory_mapped_file", "Memory with files that are mapped, in bytes", number(func(d *stats.Details) *uint64 { return d.Mapped })),
+		gauge("container_memory_swap", "Swap that is used, in bytes", number(func(d *stats.Details) *uint64 { return d.Swap.Usage })),
+		counter("container_memory_failcnt", "How often memory would have passed its limit", number(func(d *stats.Details) *uint64 { return d.Failures })),
+		gauge("container_memory_usage_bytes", "Memory that is used, in bytes, pages of files included", number(func(d *stats.Details) *uint64 { return d.Memory.Usage })),
+		gauge("container_memory_max_usage_bytes", "The most memory that was used at a time, in bytes", number(func(d *stats.Details) *uint64 { return d.MaxUsage })),
+		gauge("container_memory_working_set_bytes", "Memory that is used, in bytes, without pages of files that were not used lately", number(func(d *stats.Details) *uint64 { return d.Memory.WorkingSet })),
+		gauge("container_memory_total_active_file_bytes", "Pages of files that were used lately, in bytes", number(func(d *stats.Details) *uint64 { return d.ActiveFile })),
+		gauge("container_memory_total_inactive_file_bytes", "Pages of files that were not used lately, in bytes", number(func(d *stats.Details) *uint64 { return d.InactiveFile })),
+		counter("container_oom_events_total", "Processes that were killed for want of memory", number(func(d *stats.Details) *uint64 { return d.OOMKills })),
+		gauge("container_threads", "Processes and threads", number(func(d *stats.Details) *uint64 { return d.Processes })),
+		gauge("container_threads_max", "How many processes and threads there may be; 0 is without limit", limit(func(d *stats.Details) (*uint64, *uint64) { return d.Given.Processes, d.Processes })),
+	}
+	out = append(out, figure{
+		about: about{"container_cpu_usage_seconds_total", "CPU time that was used, in seconds", true}, more: []string{"cpu", "total"},
+		of: seconds(func(d *stats.Details) *time.Duration { return d.CPU.Total }),
+	})
+	out = append(out, failures()...)
+	out = append(out, pressures()...)
+	return append(out, specs()...)
+}
+
+func failures() (out []figure) {
+	for _, f := range []struct {
+		kind, scope string
+		of          func(*stats.Details) *uint64
+	}{
+		{"pgfault", "container", func(d *stats.Details) *uint64 { return d.Own.PageFaults }},
+		{"pgmajfault", "container", func(d *stats.Details) *uint64 { return d.Own.MajorPageFaults }},
+		{"pgfault", "hierarchy", func(d *stats.Details) *uint64 { return d.Memory.PageFaults }},
+		{"pgmajfault", "hierarchy", func(d *stats.Details) *uint64 { return d.Memory.MajorPageFaults }},
+	} {
+		out = append(out, figure{about: about{"container_memory_failures_total", "Page faults", true}, more: []string{"failure_type", f.kind, "scope", f.scope}, of: number(f.of)})
+	}
+	return out
+}
+
+func pressures() (out []figure) {
+	for _, p := range []struct {
+		what string
+		of   func(*stats.Details) *stats.Pressure
+	}{
+		{"cpu", func(d *stats.Details) *stats.Pressure { return d.CPU.Pressure }},
+		{"memory", func(d *stats.Details) *stats.Pressure { return d.Memory.Pressure }},
+		{"io", func(d *stats.Details) *stats.Pressure { return d.IO }},
+	} {
+		total := func(of func(*stats.Pressure) time.Duration) func(*stats.Details) (float64, bool) {
+			return func(d *stats.Details) (float64, bool) {
+				pressure := p.of(d)
+				if pressure == nil {
+					return 0, false
+				}
+				return of(pressure).Seconds(), true
+			}
+		}
+		out = append(out,
+			figure{about: about{"container_pressure_" + p.what + "_stalled_seconds_total", "For how long all tasks have waited (" + p.what + "), in seconds", true}, of: total(func(p *stats.Pressure) time.Duration { return p.Full.Total })},
+			figure{about: about{"container_pressure_" + p.what + "_waiting_seconds_total", "For how long some tasks have waited (" + p.what + "), in seconds", true}, of: total(func(p *stats.Pressure) time.Duration { return p.Some.Total })})
+	}
+	return out
+}
+
+// specs are what a cgroup was given.
+func specs() []figure {
+	spec := func(name, help string, of func(*stats.Details) (float64, bool)) figure {
+		return figure{about: about{name, help, false}, given: true, of: of}
+	}
+	return []figure{
+		spec("container_spec_cpu_period", "Period of the CPU quota, in microseconds", micros(func(d *stats.Details) *time.Duration { return d.Given.Period })),
+		spec("container_spec_cpu_quota", "CPU quota, in microseconds of each period", micros(func(d *stats.Details) *time.Duration { return d.Given.Quota })),
+		spec("container_spec_cpu_shares", "CPU shares", number(func(d *stats.Details) *uint64 { return d.Given.Shares })),
+		spec("container_spec_memory_limit_bytes", "Limit of memory, in bytes; 0 is without limit", limit(func(d *stats.Details) (*uint64, *uint64) { return d.Given.Memory, d.Memory.Usage })),
+		spec("container_spec_memory_swap_limit_bytes", "Limit of memory and swap, in bytes; 0 is without limit", limit(func(d *stats.Details) (*uint64, *uint64) { return d.Given.MemoryAndSwap, d.Memory.Usage })),
+		spec("container_spec_memory_reservation_limit_bytes", "Memory that is reserved, in bytes; 0 is none", limit(func(d *stats.Details) (*uint64, *uint64) { return d.Given.Reservation, d.Memory.Usage })),
+	}
+}
+
+func number(of func(*stats.Details) *uint64) func(*stats.Details) (float64, bool) {
+	return func(d *stats.Details) (float64, bool) {
+		n := of(d)
+		if n == nil {
+			return 0, false
+		}
+		return float64(*n), true
+	}
+}
+
+// limit is zero for none, where the use that it limits is known, else it is not known.
+func limit(of func(*stats.Details) (limit, use *uint64)) func(*stats.Details) (float64, bool) {
+	return func(d *stats.Details) (float64, bool) {
+		n, use := of(d)
+		if n == nil {
+			return 0, use != nil
+		}
+		return float64(*n), true
+	}
+}
+
+func seconds(of func(*stats.Details) *time.Duration) func(*stats.Details) (float64, bool) {
+	return func(d *stats.Details) (float64, bool) {
+		t := of(d)
+		if t == nil {
+			return 0, false
+		}
+		return t.Seconds(), true
+	}
+}
+
+func micros(of func(*stats.Details) *time.Duration) func(*stats.Details) (float64, bool) {
+	value := seconds(of)
+	return func(d *stats.Details) (float64, bool) {
+		s, known := value(d)
+		return s * 1e6, known
+	}
+}
+
+// inPeriods and throttled are told only where a quota is set: the kernel counts nothing
+// without one.
+func inPeriods(of func(*stats.Details) *uint64) func(*stats.Details) (float64, bool) {
+	return withQuota(number(of))
+}
+
+func throttled(of func(*stats.Details) *time.Duration) func(*stats.Details) (float64, bool) {
+	return withQuota(seconds(of))
+}
+
+func withQuota(value func(*stats.Details) (float64, bool)) func(*stats.Details) (float64, bool) {
+	return func(d *stats.Details) (float64, bool) {
+		if d.Given.Quota == nil {
+			return 0, false
+		}
+		return value(d)
+	}
+}

@@ -1,0 +1,210 @@
+package summary
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	statsapi "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
+
+	"github.com/podwright/podwright/cri/stats"
+	"github.com/podwright/podwright/internal/run"
+	"github.com/podwright/podwright/volume/usage"
+)
+
+// storage is what a pod uses of disks besides the layers of its containers.
+type storage struct {
+	volumes []volume
+	logs    map[string]usage.Usage // by container
+	hosts   int64                  // of its /etc/hosts, in bytes; zero without one
+}
+
+type volume struct {
+	name  string
+	claim string // the PersistentVolumeClaim, empty without one
+	// local tells that it is on the node's disk and goes with the pod.
+	local bool
+	usage usage.Usage
+}
+
+// measuring is which pods were measured, and when they are again.
+type measuring struct {
+	group run.Group
+	pods  map[types.UID]*measured
+}
+
+type measured struct {
+	due     time.Time
+	running bool
+	seen    bool
+	folders map[string]bool
+}
+
+// looks is how often in a period it is looked for pods that are due.
+const looks = 6
+
+// Run measures volumes and logs until ctx ends: of a new pod at once, then at each
+// period, give or take a tenth of it so that pods do not come all at a time. A pod that
+// takes long, or forever, holds up no other.
+func (p *Provider) Run(ctx context.Context) error {
+	if p.cfg.Period < 0 {
+		<-ctx.Done()
+		return nil
+	}
+	for ok := true; ok; ok = run.Sleep(ctx, p.cfg.Period/looks) {
+		p.look(ctx)
+	}
+	<-p.measure.group.Idle()
+	return nil
+}
+
+// look begins to measure the pods that are due, and forgets those that are gone.
+func (p *Provider) look(ctx context.Context) {
+	pods, now := p.cfg.Pods(), time.Now()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, m := range p.measure.pods {
+		m.seen = false
+	}
+	for _, pod := range pods {
+		m := p.measure.pods[pod.UID]
+		if m == nil {
+			m = &measured{due: now, folders: map[string]bool{}}
+			p.measure.pods[pod.UID] = m
+		}
+		m.seen = true
+		if m.running || now.Before(m.due) {
+			continue
+		}
+		m.running = true
+		p.measure.group.Go(string(pod.UID), func() { p.measurePod(ctx, pod, m) })
+	}
+	for uid, m := range p.measure.pods {
+		if !m.seen && !m.running {
+			delete(p.measure.pods, uid)
+			for dir := range m.folders {
+				p.cfg.Meter.Forget(dir)
+			}
+		}
+	}
+}
+
+func (p *Provider) measurePod(ctx context.Context, pod *v1.Pod, m *measured) {
+	folders := map[string]bool{}
+	p.folders(ctx, pod, func(_ *v1.Volume, dir string) { folders[dir] = true })
+	for _, name := range containers(pod) {
+		folders[filepath.Join(p.cfg.LogDir(pod.Namespace, pod.Name, pod.UID), name)] = true
+	}
+	for dir := range folders {
+		// What is not there has no use yet, or is not to be told, as that of many drivers.
+		if _, err := p.cfg.Meter.Measure(ctx, dir, 0); err != nil && ctx.Err() == nil && !errors.Is(err, fs.ErrNotExist) {
+			p.cfg.Logger.Debug("a volume or log cannot be measured", "pod", pod.UID, "err", err)
+		}
+	}
+	period := float64(p.cfg.Period)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for dir := range m.folders {
+		if !folders[dir] {
+			p.cfg.Meter.Forget(dir)
+		}
+	}
+	m.folders, m.running = folders, false
+	m.due = time.Now().Add(time.Duration(period * (0.9 + 0.2*rand.Float64())))
+}
+
+// folders tells the folders of a pod's volumes that count. A folder of the machine
+// (hostPath) is nobody's.
+func (p *Provider) folders(ctx context.Context, pod *v1.Pod, f func(v *v1.Volume, dir string)) {
+	for i := range pod.Spec.Volumes {
+		v := &pod.Spec.Volumes[i]
+		if v.HostPath != nil || v.Image != nil {
+			continue
+		}
+		if dir, ok := p.cfg.Volume(ctx, pod, v.Name); ok {
+			f(v, dir)
+		}
+	}
+}
+
+func containers(pod *v1.Pod) (names []string) {
+	for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for _, c := range list {
+			names = append(names, c.Name)
+		}
+	}
+	for _, c := range pod.Spec.EphemeralContainers {
+		names = append(names, c.Name)
+	}
+	return names
+}
+
+// known is what was measured of pods. It touches no volume.
+func (p *Provider) known(ctx context.Context, seen []stats.Pod) map[types.UID]storage {
+	out := make(map[types.UID]storage, len(seen))
+	for _, s := range seen {
+		uid := types.UID(s.UID)
+		have := storage{logs: map[string]usage.Usage{}, hosts: p.hosts(uid)}
+		for _, c := range s.Containers {
+			if u, ok := p.cfg.Meter.Known(filepath.Join(p.cfg.LogDir(s.Namespace, s.Name, uid), c.Name)); ok {
+				have.logs[c.Name] = u
+			}
+		}
+		out[uid] = have
+	}
+	for _, pod := range p.cfg.Pods() {
+		have, ok := out[pod.UID]
+		if !ok {
+			continue
+		}
+		p.folders(ctx, pod, func(v *v1.Volume, dir string) {
+			if u, ok := p.cfg.Meter.Known(dir); ok {
+				have.volumes = append(have.volumes, volume{name: v.Name, claim: claim(pod, v), local: local(v), usage: u})
+			}
+		})
+		out[pod.UID] = have
+	}
+	return out
+}
+
+func (p *Provider) hosts(uid types.UID) int64 {
+	if p.cfg.HostsFile == nil {
+		return 0
+	}
+	info, err := os.Lstat(p.cfg.HostsFile(uid))
+	if err != nil {
+		return 0
+	}
+	return info.Size()
+}
+
+// claim is the PersistentVolumeClaim of a volume.
+func claim(pod *v1.Pod, v *v1.Volume) string {
+	switch {
+	case v.PersistentVolumeClaim != nil:
+		return v.PersistentVolumeClaim.ClaimName
+	case v.Ephemeral != nil:
+		return pod.Name + "-" + v.Name
+	}
+	return ""
+}
+
+// local tells that a volume is on the node's disk, and goes with its pod. Those with
+// objects but ConfigMaps are in memory, as upstream has it.
+func local(v *v1.Volume) bool {
+	return v.EmptyDir != nil && v.EmptyDir.Medium == v1.StorageMediumDefault || v.ConfigMap != nil
+}
+
+// claimRef is nil without a claim.
+func (v *volume) claimRef(namespace string) *statsapi.PVCReference {
+	if v.claim == "" {
+		return nil
+	}
+	return &statsapi.PVCReference{Name: v.claim, Namespace: namespace}
+}

@@ -1,0 +1,530 @@
+package summary
+
+import (
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	statsapi "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
+
+	"github.com/podwright/podwright/cri/fake"
+	"github.com/podwright/podwright/cri/stats"
+	"github.com/podwright/podwright/volume/usage"
+)
+
+// scene is a node with pods on a fake runtime, their cgroups, volumes and logs.
+type scene struct {
+	*fake.Runtime
+	root    string
+	cgroups fstest.MapFS
+	cfg     Config
+
+	mu     sync.Mutex
+	refuse map[string]error
+	pods   []*v1.Pod
+}
+
+// newScene makes a node with n pods. Version 2 of cgroups, unless there are none.
+func newScene(t testing.TB, n int, change func(*scene)) (*scene, *Provider) {
+	s := &scene{root: t.TempDir(), cgroups: fstest.MapFS{}, refuse: map[string]error{}}
+	var err error
+	s.Runtime, err = fake.New(fake.Config{AnyImage: true, ImageFilesystem: s.root, Intercept: func(_ context.Context, call string, _ any) error {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.refuse[call]
+	}})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	places := map[string]string{}
+	for i := range n {
+		s.pod(t, i, places)
+	}
+	s.cgroup("/", 900, 9_000_000)
+	s.cgroup("/kubepods", 800, 8_000_000)
+	var tree fs.FS = s.cgroups
+	if n > 10 { // which is slow in a map
+		require.NoError(t, os.CopyFS(filepath.Join(s.root, "cgroups"), tree))
+		tree = stats.Host(filepath.Join(s.root, "cgroups"))
+	}
+	reader, err := stats.New(stats.Config{FS: tree, Version: stats.V2})
+	require.NoError(t, err)
+	proc := proc()
+	collector, err := stats.NewCollector(stats.CollectorConfig{Runtime: s.Runtime, Reader: reader, PodCgroups: func() map[string]string { return places }, Proc: proc})
+	require.NoError(t, err)
+	meter, err := usage.New(usage.Config{})
+	require.NoError(t, err)
+	s.cfg = Config{
+		NodeName: "n", Collector: collector, Cgroups: reader, Proc: proc, Root: s.root, Images: s.ImageFsInfo, Meter: meter,
+		Systems: map[string]string{statsapi.SystemContainerPods: "/kubepods", statsapi.SystemContainerMisc: ""}, Above: []string{"/kubepods", "/kubepods/none"},
+		Machine: Machine{BootID: "b", MachineID: "m", SystemUUID: "u", Kernel: "6", OS: "D"},
+		Pods:    func() []*v1.Pod { return s.pods },
+		Volume: func(_ context.Context, pod *v1.Pod, name string) (string, bool) {
+			return filepath.Join(s.root, "volumes", string(pod.UID), name), name != "absent"
+		},
+		LogDir:    func(_, _ string, uid types.UID) string { return filepath.Join(s.root, "logs", string(uid)) },
+		HostsFile: func(uid types.UID) string { return filepath.Join(s.root, "hosts", string(uid)) },
+	}
+	if change != nil {
+		change(s)
+	}
+	p, err := New(s.cfg)
+	require.NoError(t, err)
+	return s, p
+}
+
+// cgroup puts one into the hierarchy.
+func (s *scene) cgroup(name string, memory, micros int) {
+	for file, text := range map[string]string{
+		"memory.current": fmt.Sprint(memory), "memory.stat": "anon 5\nfile 3\ninactive_file 100\nactive_file 1\npgfault 7\npgmajfault 1\nkernel 2\nfile_mapped 1",
+		"memory.max": "1000", "memory.swap.current": "0", "memory.swap.max": "50", "memory.events": "low 0\nmax 1\noom_kill 0", "memory.min": "0", "memory.peak": "901",
+		"cpu.stat": fmt.Sprintf("usage_usec %d\nuser_usec 1\nsystem_usec 1\nnr_periods 4\nnr_throttled 2\nthrottled_usec 5\nnr_bursts 0\nburst_usec 0", micros),
+		"cpu.max":  "50000 100000", "cpu.weight": "100", "pids.current": "3", "pids.max": "max", "cgroup.procs": "7",
+		"io.stat":      "8:0 rbytes=1 wbytes=2 rios=3 wios=4 dbytes=0 dios=0",
+		"cpu.pressure": "some avg10=0.50 avg60=0.00 avg300=0.00 total=10\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=5", "memory.pressure": "some avg10=0.00 avg60=0.00 avg300=0.00 total=1",
+		"io.pressure": "some avg10=0.00 avg60=0.00 avg300=0.00 total=2",
+	} {
+		s.cgroups[strings.TrimLeft(name+"/"+file, "/")] = &fstest.MapFile{Data: []byte(text + "\n")}
+	}
+}
+
+func (s *scene) pod(t testing.TB, i int, places map[string]string) {
+	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: fmt.Sprintf("p%03d", i), UID: types.UID(fmt.Sprintf("uid-%d", i))}}
+	pod.Spec.Containers = []v1.Container{{Name: "c", Image: "named:1"}}
+	pod.Spec.Volumes = []v1.Volume{
+		{Name: "scratch", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}},
+		{Name: "memory", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{Medium: v1.StorageMediumMemory}}},
+		{Name: "claimed", VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}},
+		{Name: "own", VolumeSource: v1.VolumeSource{Ephemeral: &v1.EphemeralVolumeSource{}}},
+		{Name: "host", VolumeSource: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: "/"}}},
+		{Name: "absent"},
+	}
+	s.pods = append(s.pods, pod)
+	write := func(size int, parts ...string) {
+		file := filepath.Join(append([]string{s.root}, parts...)...)
+		require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o700))
+		require.NoError(t, os.WriteFile(file, make([]byte, size), 0o600))
+	}
+	uid := string(pod.UID)
+	for _, v := range []string{"scratch", "memory", "claimed", "own"} {
+		write(64<<10, "volumes", uid, v, "f")
+	}
+	write(32<<10, "logs", uid, "c", "0.log")
+	write(100, "hosts", uid)
+
+	config := &runtimeapi.PodSandboxConfig{Metadata: &runtimeapi.PodSandboxMetadata{Name: pod.Name, Namespace: "ns", Uid: uid}}
+	sandbox, err := s.RunPodSandbox(t.Context(), config, "")
+	require.NoError(t, err)
+	id, err := s.CreateContainer(t.Context(), sandbox, &runtimeapi.ContainerConfig{Metadata: &runtimeapi.ContainerMetadata{Name: "c"}, Image: &runtimeapi.ImageSpec{Image: "sha256:1"}}, config)
+	require.NoError(t, err)
+	require.NoError(t, s.StartContainer(t.Context(), id))
+	at := "/kubepods/pod" + uid
+	places[uid] = at
+	s.cgroup(at, 500, 2_000_000)
+	s.cgroup(at+"/"+sandbox, 20, 1)
+	s.cgroup(at+"/"+id, 400, 1_500_000)
+}
+
+func proc() fstest.MapFS {
+	file := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
+	return fstest.MapFS{
+		"meminfo": file("MemTotal: 1000 kB\nMemFree: 400 kB\nInactive(file): 100 kB\nSwapTotal: 10 kB\nSwapFree: 4 kB\n"),
+		"stat":    file("cpu 10 0 10 100 0 0 0 0 0 0\ncpu0 10 0 10 100 0 0 0 0 0 0\nbtime 1700000000\n"),
+		"loadavg": file("0 0 0 1/77 9\n"), "sys/kernel/pid_max": file("500\n"), "sys/kernel/threads-max": file("400\n"),
+		"self/net/dev": file("h\n eth0: 1 2 3 4 0 0 0 0 5 6 7 8 0 0 0 0\n ens1: 1 2 3 4 0 0 0 0 5 6 7 8 0 0 0 0\n"),
+		"7/net/dev":    file("h\n eth0: 11 2 3 4 0 0 0 0 15 6 7 8 0 0 0 0\n"),
+		"self/ns/net":  {Data: []byte("net:[1]"), Mode: fs.ModeSymlink}, "7/ns/net": {Data: []byte("net:[2]"), Mode: fs.ModeSymlink},
+		"cpuinfo": file("physical id : 0\ncore id : 0\n"),
+	}
+}
+
+func TestConfigOfProvider(t *testing.T) {
+	s, _ := newScene(t, 0, nil)
+	for field, drop := range map[string]func(*Config){
+		"NodeName": func(c *Config) { c.NodeName = "" }, "Root": func(c *Config) { c.Root = "" }, "Collector": func(c *Config) { c.Collector = nil }, "Proc": func(c *Config) { c.Proc = nil },
+		"Pods": func(c *Config) { c.Pods = nil }, "Volume": func(c *Config) { c.Volume = nil }, "LogDir": func(c *Config) { c.LogDir = nil }, "Meter": func(c *Config) { c.Meter = nil },
+	} {
+		cfg := s.cfg
+		drop(&cfg)
+		_, err := New(cfg)
+		require.ErrorContains(t, err, "Config."+field)
+		require.ErrorContains(t, err, "required")
+	}
+}
+
+// measured waits until all that there is to measure was measured.
+func measuredAll(t testing.TB, p *Provider) {
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- p.Run(ctx) }()
+	require.Eventually(t, func() bool {
+		s, err := p.Summary(t.Context(), All)
+		require.NoError(t, err)
+		for i := range s.Pods {
+			if len(s.Pods[i].VolumeStats) < 4 || s.Pods[i].Containers[0].Logs == nil {
+				return false
+			}
+		}
+		return true
+	}, 20*time.Second, 5*time.Millisecond)
+	cancel()
+	require.NoError(t, <-done)
+}
+
+func TestSummary(t *testing.T) {
+	s, p := newScene(t, 2, nil)
+	before, err := p.Summary(t.Context(), All)
+	require.NoError(t, err)
+	require.Empty(t, before.Pods[0].VolumeStats, "nothing was measured yet, and nobody waits")
+	require.Nil(t, before.Pods[0].Containers[0].Logs)
+	measuredAll(t, p)
+
+	all, err := p.Summary(t.Context(), All)
+	require.NoError(t, err)
+	n := &all.Node
+	require.Equal(t, "n", n.NodeName)
+	require.EqualValues(t, 1700000000, n.StartTime.Unix())
+	require.EqualValues(t, 9e9, *n.CPU.UsageCoreNanoSeconds)
+	require.EqualValues(t, 800, *n.Memory.WorkingSetBytes)
+	require.EqualValues(t, 1000<<10-800, *n.Memory.AvailableBytes)
+	require.EqualValues(t, 0, *n.Swap.SwapUsageBytes)
+	require.EqualValues(t, 10<<10, *n.Swap.SwapAvailableBytes)
+	require.EqualValues(t, 10_000, n.CPU.PSI.Some.Total)
+	require.InDelta(t, 0.5, n.CPU.PSI.Some.Avg10, 0)
+	require.NotNil(t, n.IO.PSI)
+	require.Equal(t, "eth0", n.Network.Name)
+	require.Len(t, n.Network.Interfaces, 2)
+	require.Positive(t, *n.Fs.CapacityBytes)
+	require.Positive(t, *n.Runtime.ImageFs.CapacityBytes)
+	require.Equal(t, n.Runtime.ImageFs.UsedBytes, n.Runtime.ContainerFs.UsedBytes)
+	require.EqualValues(t, 400, *n.Rlimit.MaxPID)
+	require.EqualValues(t, 77, *n.Rlimit.NumOfRunningProcesses)
+	require.Len(t, n.SystemContainers, 1)
+	require.Equal(t, statsapi.SystemContainerPods, n.SystemContainers[0].Name)
+	require.EqualValues(t, 700, *n.SystemContainers[0].Memory.WorkingSetBytes)
+	require.EqualValues(t, 1000-700, *n.SystemContainers[0].Memory.AvailableBytes)
+
+	require.Len(t, all.Pods, 2)
+	pod := &all.Pods[0]
+	require.Equal(t, statsapi.PodReference{Namespace: "ns", Name: "p000", UID: "uid-0"}, pod.PodRef)
+	require.EqualValues(t, 400, *pod.Memory.WorkingSetBytes)
+	require.EqualValues(t, 300, *pod.Containers[0].Memory.WorkingSetBytes)
+	require.EqualValues(t, 700, *pod.Containers[0].Memory.AvailableBytes)
+	require.EqualValues(t, 50, *pod.Containers[0].Swap.SwapAvailableBytes)
+	require.EqualValues(t, 11, *pod.Network.RxBytes)
+	require.EqualValues(t, 3, *pod.ProcessStats.ProcessCount, "without the sandbox")
+	require.EqualValues(t, 16<<10, *pod.Containers[0].Rootfs.UsedBytes)
+	require.GreaterOrEqual(t, *pod.Containers[0].Logs.UsedBytes, uint64(32<<10))
+	var names []string
+	for _, v := range pod.VolumeStats {
+		names = append(names, v.Name)
+		require.GreaterOrEqual(t, *v.UsedBytes, uint64(64<<10))
+	}
+	require.Equal(t, []string{"scratch", "memory", "claimed", "own"}, names)
+	require.Nil(t, pod.VolumeStats[0].PVCRef)
+	require.Equal(t, statsapi.PVCReference{Namespace: "ns", Name: "data"}, *pod.VolumeStats[2].PVCRef)
+	require.Equal(t, "p000-own", pod.VolumeStats[3].PVCRef.Name)
+	require.Equal(t, *pod.Containers[0].Rootfs.UsedBytes+*pod.Containers[0].Logs.UsedBytes+*pod.VolumeStats[0].UsedBytes+100, *pod.EphemeralStorage.UsedBytes, "memory and claims do not count")
+	require.Equal(t, n.Fs.CapacityBytes, pod.EphemeralStorage.CapacityBytes)
+
+	few, err := p.Summary(t.Context(), CPUAndMemory)
+	require.NoError(t, err)
+	require.Nil(t, few.Node.Fs)
+	require.Nil(t, few.Node.Network)
+	require.Nil(t, few.Node.IO)
+	require.Nil(t, few.Node.Rlimit)
+	require.Nil(t, few.Node.Runtime)
+	require.Nil(t, few.Pods[0].EphemeralStorage)
+	require.Nil(t, few.Pods[0].ProcessStats)
+	require.Nil(t, few.Pods[0].VolumeStats)
+	require.Nil(t, few.Pods[0].Containers[0].Rootfs)
+	require.NotNil(t, few.Pods[0].Containers[0].Swap)
+	require.Len(t, few.Node.SystemContainers, 1)
+
+	// What goes wrong is left out.
+	s.refuse["ImageFsInfo"] = errors.New("no")
+	part, err := p.Summary(t.Context(), All)
+	require.NoError(t, err)
+	require.Nil(t, part.Node.Runtime.ImageFs)
+	require.NotNil(t, part.Node.Fs)
+	s.refuse["ListPodSandbox"] = errors.New("no list")
+	_, err = p.Summary(t.Context(), All)
+	require.ErrorContains(t, err, "no list")
+}
+
+// Pods that are gone are forgotten, with their volumes, and one that cannot be measured
+// holds up no other.
+func TestMeasuring(t *testing.T) {
+	stuck := make(chan struct{})
+	s, p := newScene(t, 2, func(s *scene) {
+		var err error
+		s.cfg.Meter, err = usage.New(usage.Config{Ask: func(ctx context.Context, dir string) (usage.Usage, bool, error) {
+			if !strings.Contains(dir, "uid-0/scratch") {
+				return usage.Usage{}, false, nil
+			}
+			close(stuck)
+			<-ctx.Done()
+			return usage.Usage{}, false, ctx.Err()
+		}})
+		require.NoError(t, err)
+		s.cfg.Period = 60 * time.Millisecond
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- p.Run(ctx) }()
+	<-stuck
+	require.Eventually(t, func() bool {
+		all, err := p.Summary(ctx, All)
+		return err == nil && len(all.Pods[1].VolumeStats) == 4
+	}, 20*time.Second, 5*time.Millisecond)
+	cancel()
+	require.NoError(t, <-done)
+	p.look(t.Context()) // it measures again, and ends
+	<-p.measure.group.Idle()
+	dir := filepath.Join(s.root, "volumes/uid-1/scratch")
+	_, known := s.cfg.Meter.Known(dir)
+	require.True(t, known)
+	s.pods = nil
+	p.look(t.Context())
+	_, known = s.cfg.Meter.Known(dir)
+	require.False(t, known)
+	require.Empty(t, p.measure.pods)
+
+	s.cfg.Period = -1
+	off, err := New(s.cfg)
+	require.NoError(t, err)
+	ended, end := context.WithCancel(t.Context())
+	end()
+	require.NoError(t, off.Run(ended))
+}
+
+func get(h http.Handler, path string) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+	return w
+}
+
+func TestHTTP(t *testing.T) {
+	s, p := newScene(t, 1, nil)
+	for path, hasFs := range map[string]bool{"/stats/summary": true, "/stats/summary?only_cpu_and_memory=true": false, "/stats/summary?only_cpu_and_memory=false": true, "/stats/summary?only_cpu_and_memory=x": true} {
+		w := get(p.Stats(), path)
+		require.Equal(t, http.StatusOK, w.Code)
+		require.Equal(t, "application/json", w.Header().Get("Content-Type"))
+		var got statsapi.Summary
+		require.NoError(t, json.Unmarshal(w.Body.Bytes(), &got))
+		require.Equal(t, hasFs, got.Node.Fs != nil, path)
+	}
+	require.NotContains(t, get(p.Resource(), "/").Body.String(), "resource_scrape_error 1")
+	s.refuse["ListContainers"] = errors.New("no list")
+	require.Equal(t, http.StatusInternalServerError, get(p.Stats(), "/stats/summary").Code)
+	require.Equal(t, http.StatusInternalServerError, get(p.Cadvisor(), "/metrics/cadvisor").Code)
+	w := get(p.Resource(), "/metrics/resource")
+	require.Equal(t, http.StatusOK, w.Code)
+	require.Contains(t, w.Body.String(), "resource_scrape_error 1")
+	require.NotContains(t, w.Body.String(), "node_")
+}
+
+// gathered is what a handler has written, by Prometheus' own parser.
+func parsed(t testing.TB, h http.Handler) map[string]*dto.MetricFamily {
+	w := get(h, "/")
+	require.Equal(t, http.StatusOK, w.Code, w.Body)
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(w.Body)
+	require.NoError(t, err)
+	return families
+}
+
+// What is compressed is the same.
+func TestCompression(t *testing.T) {
+	_, p := newScene(t, 1, nil)
+	r := httptest.NewRequest(http.MethodGet, "/", nil)
+	r.Header.Set("Accept-Encoding", "gzip")
+	w := httptest.NewRecorder()
+	p.Cadvisor().ServeHTTP(w, r)
+	require.Equal(t, "gzip", w.Header().Get("Content-Encoding"))
+	plain, err := gzip.NewReader(w.Body)
+	require.NoError(t, err)
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(plain)
+	require.NoError(t, err)
+	require.Equal(t, shapes(parsed(t, p.Cadvisor())), shapes(families))
+	require.Empty(t, get(p.Cadvisor(), "/").Header().Get("Content-Encoding"))
+	require.Contains(t, get(p.Cadvisor(), "/").Header().Get("Content-Type"), "text/plain")
+}
+
+// Names, types and labels are upstream's, recorded from its kubelet 1.36.3.
+func TestNames(t *testing.T) {
+	_, p := newScene(t, 2, nil)
+	resource := map[string]string{
+		"container_cpu_usage_seconds_total": "COUNTER container namespace pod", "container_memory_working_set_bytes": "GAUGE container namespace pod",
+		"container_start_time_seconds": "GAUGE container namespace pod", "container_swap_limit_bytes": "GAUGE container namespace pod", "container_swap_usage_bytes": "GAUGE container namespace pod",
+		"node_cpu_usage_seconds_total": "COUNTER", "node_memory_working_set_bytes": "GAUGE", "node_swap_usage_bytes": "GAUGE",
+		"pod_cpu_usage_seconds_total": "COUNTER namespace pod", "pod_memory_working_set_bytes": "GAUGE namespace pod", "pod_swap_usage_bytes": "GAUGE namespace pod",
+		"resource_scrape_error": "GAUGE",
+	}
+	require.Equal(t, resource, shapes(parsed(t, p.Resource())))
+
+	cgroup, machine := " container id image name namespace pod", " boot_id machine_id system_uuid"
+	with := func(label string) string { // sorted as they are written
+		return map[string]string{"cpu": " container cpu id image name namespace pod", "device": " container device id image name namespace pod", "interface": " container id image interface name namespace pod", "failure": " container failure_type id image name namespace pod scope"}[label]
+	}
+	want := map[string]string{
+		"cadvisor_version_info": "GAUGE cadvisorRevision cadvisorVersion dockerVersion kernelVersion osVersion",
+		"machine_cpu_cores":     "GAUGE" + machine, "machine_cpu_physical_cores": "GAUGE" + machine, "machine_cpu_sockets": "GAUGE" + machine, "machine_memory_bytes": "GAUGE" + machine, "machine_swap_bytes": "GAUGE" + machine,
+		"machine_scrape_error": "GAUGE", "container_scrape_error": "GAUGE",
+		"container_cpu_usage_seconds_total": "COUNTER" + with("cpu"), "container_memory_failures_total": "COUNTER" + with("failure"),
+	}
+	for _, name := range strings.Fields("last_seen start_time_seconds memory_cache memory_rss memory_kernel_usage memory_mapped_file memory_swap memory_usage_bytes memory_max_usage_bytes memory_working_set_bytes memory_total_active_file_bytes memory_total_inactive_file_bytes threads threads_max spec_cpu_period spec_cpu_quota spec_cpu_shares spec_memory_limit_bytes spec_memory_swap_limit_bytes spec_memory_reservation_limit_bytes") {
+		want["container_"+name] = "GAUGE" + cgroup
+	}
+	for _, name := range strings.Fields("cpu_user_seconds_total cpu_system_seconds_total cpu_cfs_periods_total cpu_cfs_throttled_periods_total cpu_cfs_throttled_seconds_total cpu_cfs_burst_periods_total cpu_cfs_burst_seconds_total memory_failcnt oom_events_total pressure_cpu_stalled_seconds_total pressure_cpu_waiting_seconds_total pressure_memory_stalled_seconds_total pressure_memory_waiting_seconds_total pressure_io_stalled_seconds_total pressure_io_waiting_seconds_total") {
+		want["container_"+name] = "COUNTER" + cgroup
+	}
+	for _, name := range strings.Fields("reads_bytes_total writes_bytes_total reads_total writes_total") {
+		want["container_fs_"+name] = "COUNTER" + with("device")
+	}
+	for _, name := range strings.Fields("usage_bytes limit_bytes inodes_free inodes_total") {
+		want["container_fs_"+name] = "GAUGE" + with("device")
+	}
+	for _, way := range []string{"receive", "transmit"} {
+		for _, name := range strings.Fields("bytes packets packets_dropped errors") {
+			want["container_network_"+way+"_"+name+"_total"] = "COUNTER" + with("interface")
+		}
+	}
+	require.Equal(t, want, shapes(parsed(t, p.Cadvisor())))
+}
+
+// shapes are the type and the labels of each family; all its metrics must have the same.
+func shapes(families map[string]*dto.MetricFamily) map[string]string {
+	out := map[string]string{}
+	for name, family := range families {
+		for _, m := range family.Metric {
+			shape := family.GetType().String()
+			for _, l := range m.Label {
+				shape += " " + l.GetName()
+			}
+			if out[name] != "" && out[name] != shape {
+				shape = "various: " + out[name] + "; " + shape
+			}
+			out[name] = shape
+		}
+	}
+	return out
+}
+
+// No metric is there twice, and a registry, which checks all, finds nothing wrong.
+func TestMetricsAreConsistent(t *testing.T) {
+	_, p := newScene(t, 3, nil)
+	f, err := p.cadvisor(t.Context())
+	require.NoError(t, err)
+	s, err := p.Summary(t.Context(), CPUAndMemory)
+	require.NoError(t, err)
+	for _, f := range []families{f, resources(s)} {
+		_, err := prometheus.Gatherers{f}.Gather()
+		require.NoError(t, err)
+	}
+	values := parsed(t, p.Cadvisor())
+	value := func(name, id string) float64 {
+		for _, m := range values[name].Metric {
+			if has(m, "id", id) {
+				return m.GetGauge().GetValue() + m.GetCounter().GetValue()
+			}
+		}
+		t.Fatalf("no %s of %s", name, id)
+		return 0
+	}
+	require.InDelta(t, 2, value("container_cpu_usage_seconds_total", "/kubepods/poduid-1"), 0)
+	require.InDelta(t, 8, value("container_cpu_usage_seconds_total", "/kubepods"), 0)
+	require.InDelta(t, 9, value("container_cpu_usage_seconds_total", "/"), 0)
+	require.InDelta(t, 1000, value("container_spec_memory_limit_bytes", "/kubepods/poduid-1"), 0)
+	require.InDelta(t, 1050, value("container_spec_memory_swap_limit_bytes", "/kubepods/poduid-1"), 0)
+	require.InDelta(t, 50000, value("container_spec_cpu_quota", "/kubepods/poduid-1"), 0)
+	require.Zero(t, value("container_threads_max", "/kubepods/poduid-1"))
+	for _, m := range values["container_memory_rss"].Metric {
+		if has(m, "container", "c") {
+			require.True(t, has(m, "image", "named:1"), "%v", m)
+		}
+	}
+	for _, m := range values["container_network_receive_bytes_total"].Metric {
+		require.True(t, has(m, "container", ""), "of the sandbox")
+	}
+}
+
+func has(m *dto.Metric, name, value string) bool {
+	for _, l := range m.Label {
+		if l.GetName() == name {
+			return l.GetValue() == value
+		}
+	}
+	return false
+}
+
+// BenchmarkSummary is of 100 pods.
+func BenchmarkSummary(b *testing.B) {
+	_, p := newScene(b, 100, nil)
+	measuredAll(b, p)
+	for name, h := range map[string]http.Handler{"summary": p.Stats(), "resource": p.Resource(), "cadvisor": p.Cadvisor()} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				if w := get(h, "/"); w.Code != http.StatusOK {
+					b.Fatal(w.Body)
+				}
+			}
+		})
+	}
+}
+
+// requireRates reads until rates are known, which takes a second.
+func requireRates(t testing.TB, p *Provider) {
+	require.Eventually(t, func() bool {
+		s, err := p.Summary(t.Context(), CPUAndMemory)
+		require.NoError(t, err)
+		return s.Node.CPU.UsageNanoCores != nil && s.Pods[0].Containers[0].CPU.UsageNanoCores != nil
+	}, 20*time.Second, 100*time.Millisecond)
+}
+
+// What cannot be read is logged when it changes, not with each scrape.
+func TestLogging(t *testing.T) {
+	var log strings.Builder
+	s, p := newScene(t, 1, func(s *scene) { s.cfg.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+	told := func() int { return strings.Count(log.String(), "not all that pods use") }
+	both := func() {
+		for _, h := range []http.Handler{p.Stats(), p.Resource(), p.Cadvisor()} {
+			require.Equal(t, http.StatusOK, get(h, "/").Code)
+		}
+	}
+	both()
+	require.Zero(t, told(), log.String())
+	s.refuse["ImageFsInfo"] = errors.New("no images")
+	for range 3 {
+		both()
+	}
+	require.Equal(t, 2, told(), "of the Summary and of cAdvisor's metrics")
+	require.Contains(t, log.String(), "no images")
+	delete(s.refuse, "ImageFsInfo")
+	both()
+	s.refuse["ImageFsInfo"] = errors.New("no images")
+	both()
+	require.Equal(t, 4, told())
+}

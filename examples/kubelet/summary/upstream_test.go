@@ -1,0 +1,113 @@
+package summary
+
+import (
+	"encoding/json"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// recorded are the lines of a file that was made of what the upstream kubelet 1.36.3 has
+// answered, on cgroup v1, about one pod.
+func recorded(t testing.TB, file string) map[string]string {
+	text, err := os.ReadFile("testdata/" + file)
+	require.NoError(t, err)
+	out := map[string]string{}
+	for line := range strings.Lines(string(text)) {
+		name, shape, _ := strings.Cut(strings.TrimSpace(line), " ")
+		out[name] = shape
+	}
+	return out
+}
+
+// fields are the paths of all values in a JSON document.
+func fields(value any, at string, out map[string]string) {
+	switch v := value.(type) {
+	case map[string]any:
+		for name, x := range v {
+			fields(x, strings.TrimPrefix(at+"."+name, "."), out)
+		}
+	case []any:
+		for _, x := range v {
+			fields(x, at+"[]", out)
+		}
+	default:
+		out[at] = ""
+	}
+}
+
+// difference are the names that a has and b lacks.
+func difference(a, b map[string]string) []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(a)), func(name string) bool { _, there := b[name]; return there })
+}
+
+// A Summary has every field that upstream's has, but for those of which upstream knows no
+// value either, and more where the kernel and the pod have more.
+func TestFieldsOfUpstream(t *testing.T) {
+	_, p := newScene(t, 1, nil)
+	measuredAll(t, p)
+	for path, test := range map[string]struct {
+		file          string
+		missing, more []string // beginnings of paths
+	}{
+		"/stats/summary": {
+			file: "upstream-summary.txt",
+			more: []string{
+				"pods[].containers[].cpu.psi", "pods[].containers[].memory.psi", "pods[].containers[].io.psi", // upstream has none with cgroup v1
+				"pods[].volume[]", "pods[].network", "pods[].process_stats", // upstream had not measured them yet, or knew no such runtime
+				"pods[].swap.swapAvailableBytes", "node.systemContainers[].swap.swapAvailableBytes", // a limit that is set here
+			},
+			// of a container it is the time of the runtime's word, without a value
+			missing: []string{},
+		},
+		"/stats/summary?only_cpu_and_memory=true": {
+			file:    "upstream-cpu-and-memory.txt",
+			more:    []string{"pods[].containers[].cpu.psi", "pods[].containers[].memory.psi", "pods[].swap.swapAvailableBytes", "node.systemContainers[].swap.swapAvailableBytes"},
+			missing: []string{},
+		},
+	} {
+		var document any
+		// A rate takes two readings: those of before, and this one.
+		requireRates(t, p)
+		require.NoError(t, json.Unmarshal(get(p.Stats(), path).Body.Bytes(), &document))
+		ours := map[string]string{}
+		fields(document, "", ours)
+		upstream := recorded(t, test.file)
+		for _, name := range difference(upstream, ours) {
+			require.True(t, begins(name, test.missing), "%s: %s is missing", path, name)
+		}
+		for _, name := range difference(ours, upstream) {
+			require.True(t, begins(name, test.more), "%s: %s is more than upstream has", path, name)
+		}
+	}
+}
+
+func begins(name string, with []string) bool {
+	return slices.ContainsFunc(with, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
+}
+
+// What upstream's /metrics/cadvisor has and this one lacks is what the package's
+// documentation lists; the others have the same type and labels.
+func TestMetricsOfUpstream(t *testing.T) {
+	_, p := newScene(t, 1, nil)
+	ours, upstream := shapes(parsed(t, p.Cadvisor())), recorded(t, "upstream-cadvisor.txt")
+	for name, shape := range upstream {
+		if ours[name] != "" {
+			require.Equal(t, shape, ours[name], name)
+		}
+	}
+	require.Equal(t, []string{
+		"container_cpu_load_average_10s", "container_cpu_load_d_average_10s", "container_file_descriptors", "container_fs_io_current",
+		"container_fs_io_time_seconds_total", "container_fs_io_time_weighted_seconds_total", "container_fs_read_seconds_total", "container_fs_reads_merged_total",
+		"container_fs_sector_reads_total", "container_fs_sector_writes_total", "container_fs_write_seconds_total", "container_fs_writes_merged_total",
+		"container_health_state", "container_processes", "container_sockets", "container_tasks_state", "container_ulimits_soft",
+		"machine_cpu_books", "machine_cpu_drawers", "machine_nvm_avg_power_budget_watts", "machine_nvm_capacity",
+	}, difference(upstream, ours))
+	for _, name := range difference(ours, upstream) { // which upstream has where the kernel has it
+		require.True(t, begins(name, []string{"container_pressure_", "container_fs_reads_bytes_total", "container_fs_writes_bytes_total"}), name)
+	}
+}
