@@ -65,12 +65,15 @@ func hostSuite(t *testing.T, driver cgroups.Driver) {
 		require.NoError(t, h.Remove(t.Context(), at.Root()))
 	})
 	cfg := kubelet.Config{
-		Tree: at, Node: cgroups.Values{Shares: 1024, Memory: 1 << 30, Pids: 500},
+		Tree:   at,
 		Values: cgroups.Config{PodPids: 20, HugePageSizes: h.HugePageSizes()},
 	}
 	s := open(t, h, cfg)
 	require.NoError(t, s.Update(t.Context(), nil))
-	requireValues(t, h, at.Path(at.Pods()), cfg.Node)
+	all := cgroups.Values{Shares: 1024, Memory: 1 << 30, Pids: 500}
+	require.NoError(t, h.Set(t.Context(), at.Pods(), all))
+	require.NoError(t, s.Setup(t.Context()))
+	requireValues(t, h, at.Path(at.Pods()), all)
 
 	pods := []*v1.Pod{podOf("1-guaranteed", v1.PodQOSGuaranteed, 500), podOf("2-burstable", v1.PodQOSBurstable, 250), podOf("3-besteffort", v1.PodQOSBestEffort, 0)}
 	for _, pod := range pods {

@@ -23,9 +23,6 @@ type Config struct {
 	// Ours tells whether a pod, which nobody wants any more, is this agent's. Those of
 	// another agent on the machine are left alone. nil: all are.
 	Ours func(uid types.UID) bool
-	// Node are the values of the cgroup of all pods: what the node may give to them.
-	// Empty leaves it without limits.
-	Node cgroups.Values
 }
 
 // Stage keeps a cgroup for each pod. Use New.
@@ -66,10 +63,11 @@ func New(cfg Config) (*Stage, error) {
 	return &Stage{cfg: cfg, given: map[types.UID]given{}}, nil
 }
 
-// Setup makes the cgroups of all pods and of their classes. It is called at the start,
+// Setup makes the cgroups of all pods and of their classes; the limits of all pods together
+// are package allocatable's. It is called at the start,
 // and whenever somebody may have removed them.
 func (s *Stage) Setup(ctx context.Context) error {
-	if err := s.cfg.Kernel.Set(ctx, s.cfg.Tree.Pods(), s.cfg.Node); err != nil {
+	if err := s.cfg.Kernel.Set(ctx, s.cfg.Tree.Pods(), cgroups.Values{}); err != nil {
 		return fmt.Errorf("cgroups: of all pods: %w", err)
 	}
 	for _, class := range cgroups.Classes() {

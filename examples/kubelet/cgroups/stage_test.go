@@ -95,9 +95,8 @@ func TestValues(t *testing.T) {
 		}
 		return nil
 	}}
-	s := open(t, memory, kubelet.Config{Values: cgroups.Config{PodPids: 50}, Node: cgroups.Values{Memory: 1 << 30}})
-	all, _ := memory.Get("/kubepods")
-	require.EqualValues(t, 1<<30, all.Memory)
+	s := open(t, memory, kubelet.Config{Values: cgroups.Config{PodPids: 50}})
+	require.Equal(t, []string{"/kubepods", "/kubepods/besteffort", "/kubepods/burstable"}, memory.Paths())
 
 	for range 3 {
 		require.NoError(t, s.Prepare(t.Context(), podOf("u", v1.PodQOSGuaranteed, 500)))

@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -14,8 +15,6 @@ import (
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/podwright/podwright/examples/testbed/tb"
 )
 
 // shapes are pods of every class, by name, with all that counts for their cgroups.
@@ -81,7 +80,7 @@ func shapes(s *scene) map[string]*v1.Pod {
 func cgroupValues(root string) map[string]string {
 	out := map[string]string{}
 	for _, pattern := range []string{"cpu/*/cpu.shares", "cpu/*/cpu.cfs_*_us", "memory/*/memory.limit_in_bytes", "pids/*/pids.max", "hugetlb/*/hugetlb.*.limit_in_bytes"} {
-		for _, at := range []string{"kubepods/pod*", "kubepods/burstable", "kubepods/besteffort", "kubepods/burstable/pod*", "kubepods/besteffort/pod*"} {
+		for _, at := range []string{"kubepods", "kubepods/pod*", "kubepods/burstable", "kubepods/besteffort", "kubepods/burstable/pod*", "kubepods/besteffort/pod*"} {
 			files, _ := filepath.Glob(filepath.Join("/sys/fs/cgroup", strings.Replace(pattern, "*", root+"/"+at, 1)))
 			for _, file := range files {
 				text, _ := os.ReadFile(file)
@@ -92,55 +91,88 @@ func cgroupValues(root string) map[string]string {
 	return out
 }
 
-// The cgroups of pods of every shape are those that the upstream kubelet makes.
+// many are pods of every shape on one of the two kubelets, while the other takes them over.
+type many struct {
+	*scene
+	pods map[string]*v1.Pod
+	root string
+}
+
+// place starts the pods and returns the values of their cgroups, and who tells whether their
+// containers are still the same.
+func (m *many) place(t *testing.T) (values map[string]string, same func() error) {
+	t.Helper()
+	for name, pod := range m.pods {
+		m.scene.place(t, name+".yaml", pod)
+	}
+	wait(t, time.Minute, "all pods run", func() error {
+		w, err := m.look()
+		for name, pod := range m.pods {
+			if n := len(w.of(name).running()); err == nil && n < len(pod.Spec.Containers) {
+				err = fmt.Errorf("%s: %d containers run", name, n)
+			}
+		}
+		return err
+	})
+	time.Sleep(time.Second) // classes follow their pods
+	before := m.see(t).ids()
+	return cgroupValues(m.root), func() error {
+		w, err := m.look()
+		if now := w.ids(); err == nil && !maps.Equal(before, now) {
+			err = fmt.Errorf("before %v, now %v", before, now)
+		}
+		return err
+	}
+}
+
+// remove ends the pods and waits until nothing of them is left.
+func (m *many) remove(t *testing.T) {
+	t.Helper()
+	for name := range m.pods {
+		require.NoError(t, os.Remove(m.manifest(name+".yaml")))
+	}
+	wait(t, time.Minute, "all pods go", func() error {
+		w, err := m.look()
+		return errors.Join(err, w.empty(), m.noCgroups())
+	})
+}
+
+// unlike are the files in which values are not alike.
+func unlike(ours, theirs map[string]string) (out []string) {
+	all := maps.Clone(ours)
+	maps.Copy(all, theirs)
+	for _, file := range slices.Sorted(maps.Keys(all)) {
+		if ours[file] != theirs[file] {
+			out = append(out, fmt.Sprintf("%s: %q, upstream %q", file, ours[file], theirs[file]))
+		}
+	}
+	return out
+}
+
+// The cgroups of pods of every shape are those that the upstream kubelet makes, and each of the
+// two takes over the pods of the other: nothing is started again, and no value changes.
 func TestCgroupsEqualUpstreams(t *testing.T) {
 	besideUpstream(t, func(t *testing.T, s *scene, u *upstream) {
-		pods := shapes(s)
-		require.GreaterOrEqual(t, len(pods), 40)
-		root := "/podwright-" + s.node
-		place := func() map[string]string {
-			for name, pod := range pods {
-				s.place(t, name+".yaml", pod)
-			}
-			wait(t, time.Minute, "all pods run", func() error {
-				w, err := s.look()
-				for name, pod := range pods {
-					if n := len(w.of(name).running()); err == nil && n < len(pod.Spec.Containers) {
-						err = fmt.Errorf("%s: %d containers run", name, n)
-					}
-				}
-				return err
-			})
-			time.Sleep(time.Second) // classes follow their pods
-			return cgroupValues(root)
-		}
+		m := &many{scene: s, pods: shapes(s), root: "/podwright-" + s.node}
+		require.GreaterOrEqual(t, len(m.pods), 40)
 		s.start(t)
-		ours := place()
-		for name := range pods {
-			require.NoError(t, os.Remove(s.manifest(name+".yaml")))
-		}
-		wait(t, time.Minute, "all pods go", func() error {
-			w, err := s.look()
-			if left := tb.PodCgroups(root); err == nil && len(left) > 0 {
-				err = fmt.Errorf("%d cgroups", len(left))
-			}
-			if err == nil {
-				err = w.empty()
-			}
-			return err
-		})
+		ours, same := m.place(t)
 		require.Zero(t, s.terminate(t, 30*time.Second))
 		u.start(t)
-		theirs := place()
+		hold(t, 20*time.Second, "nothing is started again by the upstream kubelet", same)
+		require.Empty(t, unlike(ours, cgroupValues(m.root)), "after the upstream kubelet has taken over")
 		u.end(t, syscall.SIGTERM)
-		require.Greater(t, len(theirs), 5*len(pods))
-		var differ []string
-		for _, file := range slices.Sorted(maps.Keys(theirs)) {
-			if ours[file] != theirs[file] {
-				differ = append(differ, fmt.Sprintf("%s: %q, upstream %q", file, ours[file], theirs[file]))
-			}
-		}
-		require.Empty(t, differ, "%d of %d", len(differ), len(theirs))
-		require.Len(t, ours, len(theirs))
+		s.start(t)
+		m.remove(t)
+		require.Zero(t, s.terminate(t, 30*time.Second))
+
+		u.start(t)
+		theirs, same := m.place(t)
+		u.end(t, syscall.SIGTERM)
+		require.Greater(t, len(theirs), 5*len(m.pods))
+		require.Empty(t, unlike(ours, theirs))
+		s.start(t)
+		hold(t, 15*time.Second, "nothing is started again by us", same)
+		require.Empty(t, unlike(cgroupValues(m.root), theirs), "after this kubelet has taken over")
 	})
 }

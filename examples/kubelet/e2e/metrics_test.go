@@ -21,7 +21,7 @@ import (
 )
 
 // metricsPaths are those that are compared.
-var metricsPaths = []string{"/metrics", "/metrics/probes", "/metrics/slis"}
+var metricsPaths = []string{"/metrics", "/metrics/probes", "/metrics/slis", "/metrics/resource", "/metrics/cadvisor"}
 
 // scraped is what an endpoint serves: for each name its type and the names of its labels.
 type scraped map[string]string
