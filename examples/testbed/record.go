@@ -25,6 +25,7 @@ type record struct {
 	// What was there before the first of the testbeds that live together.
 	Cgroups []string
 	Chains  []string
+	Kernel  map[string]string // its parameters
 }
 
 // procID names a process for ever: numbers are used again, start times with

@@ -84,6 +84,11 @@ func (c cache) newRun(ctx context.Context, keys ...string) (record, error) {
 		return record{}, err
 	}
 	r.Cgroups, r.Chains = shared(ctx, live)
+	if len(live) > 0 {
+		r.Kernel = live[0].Kernel
+	} else if r.Kernel, err = readKernel("/proc/sys"); err != nil {
+		return record{}, err
+	}
 	used, err := usedSubnets()
 	if err != nil {
 		return record{}, err

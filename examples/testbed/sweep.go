@@ -57,6 +57,9 @@ func (s sweeper) sweep(ctx context.Context) ([]string, error) {
 	try("network", s.removeCNICache(own.ids))
 	try("cgroups", s.removeCgroups(own.ids))
 	removeSockets(sockets, s.alone)
+	if s.alone {
+		try("kernel", restoreKernel("/proc/sys", s.run.Kernel))
+	}
 	try("folder", removeTree(s.run.Dir))
 
 	left := s.left(own)

@@ -194,7 +194,6 @@ func besideUpstream(t *testing.T, test func(t *testing.T, s *scene, u *upstream)
 	for _, rt := range tb.Runtimes(t) {
 		t.Run(rt.Name, func(t *testing.T) {
 			t.TempDir() // is removed last of all
-			tb.KeepKernelSettings(t)
 			var u *upstream
 			t.Cleanup(func() {
 				if u != nil {

@@ -26,7 +26,6 @@ func TestCertificatesChangeHands(t *testing.T) {
 	if upstream == "" {
 		t.Skipf("%s names no upstream kubelet", upstreamVariable)
 	}
-	tb.KeepKernelSettings(t)
 	onRuntimes(t, func(t *testing.T, plane controlplane.Handle, rt tb.Runtime) {
 		n := notStarted(t, plane, rt, nil)
 		for name, role := range map[string]string{"node-bootstrapper": "system:node-bootstrapper", "approve": "system:certificates.k8s.io:certificatesigningrequests:nodeclient"} {
