@@ -188,6 +188,9 @@ func idle(ctx context.Context, _ *bare, a *agent, o options) error {
 	fmt.Printf("  %-52s %10.1f ms per second (limit 10)\n", fmt.Sprintf("%d idle pods: CPU of the agent", o.burst),
 		float64(after-before)/float64(time.Millisecond)/o.idle.Seconds())
 	fmt.Printf("  %-52s %10.1f MiB (limit 40), of it %.1f anonymous, %.1f file\n", "  resident memory", memory["VmRSS"], memory["RssAnon"], memory["RssFile"])
+	if err := scrapes(ctx, a, o); err != nil {
+		return err
+	}
 	for i := range o.burst {
 		if err := a.remove(fmt.Sprintf("burst-%d", i)); err != nil {
 			return err

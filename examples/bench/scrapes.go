@@ -1,0 +1,68 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+)
+
+// scraped are what a monitoring system asks a kubelet for, with the limit of each: CPU of the
+// agent for 100 pods.
+var scraped = []struct {
+	path  string
+	limit time.Duration
+}{
+	{"/stats/summary", 30 * time.Millisecond},
+	{"/metrics", 50 * time.Millisecond},
+	{"/metrics/resource", 50 * time.Millisecond},
+	{"/metrics/cadvisor", 50 * time.Millisecond},
+	{"/metrics/probes", 50 * time.Millisecond},
+}
+
+const scrapeRounds = 20
+
+// scrapes measures what it costs the agent to tell how the node and its pods are.
+func scrapes(ctx context.Context, a *agent, o options) error {
+	for _, s := range scraped {
+		before, err := cpuTime(a.cmd.Process.Pid)
+		if err != nil {
+			return err
+		}
+		var took []time.Duration
+		size := 0
+		for range scrapeRounds {
+			begin := time.Now()
+			if size, err = a.read(ctx, s.path); err != nil {
+				return err
+			}
+			took = append(took, time.Since(begin))
+		}
+		after, err := cpuTime(a.cmd.Process.Pid)
+		if err != nil {
+			return err
+		}
+		fmt.Printf("  %-52s %10s CPU (limit for 100: %s), %s, %d KiB\n", fmt.Sprintf("%d pods: %s", o.burst, s.path),
+			ms((after-before)/scrapeRounds), s.limit, ms(median(took)), size>>10)
+	}
+	return nil
+}
+
+// read asks for a page and returns its size.
+func (a *agent) read(ctx context.Context, path string) (int, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, a.url+path, nil)
+	if err != nil {
+		return 0, err
+	}
+	resp, err := a.http.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err == nil && resp.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %s: %s", path, resp.Status, body)
+	}
+	return len(body), err
+}
