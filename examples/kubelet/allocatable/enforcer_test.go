@@ -3,6 +3,7 @@ package allocatable_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -82,8 +83,13 @@ func TestValues(t *testing.T) {
 func TestRetry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t, allocatable.Config{System: list("memory", "1Gi"), Keys: allocatable.Keys{Enforce: []string{"pods"}}})
-		busy := errors.New("device or resource busy")
-		s.kernel.Fail = func(string, string) error { return busy }
+		var works atomic.Bool
+		s.kernel.Fail = func(string, string) error {
+			if works.Load() {
+				return nil
+			}
+			return errors.New("device or resource busy")
+		}
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error)
 		go func() { ended <- s.Run(ctx) }()
@@ -92,7 +98,7 @@ func TestRetry(t *testing.T) {
 		synctest.Wait()
 		require.Equal(t, []string{failed, failed, failed}, s.events)
 		require.Empty(t, s.kernel.Paths())
-		s.kernel.Fail = nil
+		works.Store(true)
 		time.Sleep(3 * time.Minute)
 		synctest.Wait()
 		require.Equal(t, []string{"Normal NodeAllocatableEnforced limits of all pods are set"}, s.events[3:], "once")

@@ -79,18 +79,20 @@ func (w *Watcher) Run(ctx context.Context) error {
 		return ErrAlreadyRun
 	}
 	closed := make(chan struct{})
-	stop := context.AfterFunc(ctx, func() {
+	end := func() {
 		defer close(closed)
 		_ = w.cfg.Log.Close() // of a file that was only read
-	})
+	}
+	stop := context.AfterFunc(ctx, end)
 	err := w.read(ctx)
 	if ctx.Err() == nil {
 		w.cfg.Logger.Error("the kernel's log is not read any longer: nobody will tell when memory runs out", "err", err)
 		<-ctx.Done()
 	}
-	if !stop() {
-		<-closed
+	if stop() { // it has not begun, though ctx has ended
+		end()
 	}
+	<-closed
 	return nil
 }
 

@@ -240,7 +240,7 @@ func TestForbiddenFirst(t *testing.T) {
 			return apitest.Fault{}
 		})
 		go func() {
-			time.Sleep(500 * time.Millisecond)
+			time.Sleep(200 * time.Millisecond) // a try follows before the first second is over
 			mu.Lock()
 			defer mu.Unlock()
 			refuse = false
@@ -346,8 +346,10 @@ func TestForVolumes(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "v", pv.Name)
 
+		r.server.SetFault(func(apitest.Call) apitest.Fault { return apitest.Fault{Delay: time.Second} })
 		_, err = r.CSIDriver("d")
 		require.ErrorContains(t, err, "not known yet")
+		time.Sleep(3 * time.Second) // a list and a watch
 		synctest.Wait()
 		_, err = r.CSIDriver("d")
 		require.True(t, volumeobjects.IsNotFound(err), "%v", err)

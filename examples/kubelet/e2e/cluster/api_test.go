@@ -140,7 +140,7 @@ func (n *node) attaches(t *testing.T) {
 
 // proxied: paths that are none, or not where they say, are refused.
 func (n *node) proxied(t *testing.T) {
-	for path, want := range map[string]string{"metrics": "NotFound", "logs/../../etc/shadow": "", "logs/%2e%2e/%2e%2e/etc/shadow": "", "checkpoint/x/y/z": ""} {
+	for path, want := range map[string]string{"metrics/nothing": "NotFound", "logs/../../etc/shadow": "", "logs/%2e%2e/%2e%2e/etc/shadow": "", "checkpoint/x/y/z": ""} {
 		require.ErrorContains(t, n.try("get", "--raw", "/api/v1/nodes/"+n.name+"/proxy/"+path), want, path)
 	}
 }
@@ -173,7 +173,7 @@ subjects: [{kind: ServiceAccount, name: scraper, namespace: NS}]
 	}{
 		{"", "/pods", 401}, {"wrong", "/pods", 401}, {"default", "/pods", 403}, {"scraper", "/pods", 200},
 		{"", "/healthz", 401}, {"", "/nothing", 401}, {"default", "/nothing", 403},
-		{"scraper", "/metrics", 404}, {"scraper", "/configz", 403}, {"scraper", "/exec/" + n.namespace + "/a/c?command=id&output=1", 403},
+		{"scraper", "/metrics", 200}, {"scraper", "/configz", 403}, {"scraper", "/exec/" + n.namespace + "/a/c?command=id&output=1", 403},
 		{"scraper", "/containerLogs/" + n.namespace + "/a/c", 403}, {"scraper", "/metrics/%2e%2e/configz", 400}, {"scraper", "/logs/", 403},
 	} {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+address+c.path, nil)
