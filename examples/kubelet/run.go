@@ -34,6 +34,9 @@ func runNode(ctx context.Context, cfg *config.Config, log *slog.Logger, setVerbo
 	if err := machine.check(cfg); err != nil {
 		return err
 	}
+	if err := machine.shareRoot(ctx, cfg, log); err != nil {
+		return err
+	}
 	process := thisProcess()
 	process.prepare(cfg, log)
 	l, err := listenAll(ctx, cfg)

@@ -120,7 +120,7 @@ func TestTable(t *testing.T) {
 	}
 	for line, want := range map[string]mounts.Point{
 		`1 2 0:3 / /a\134\011b\012\043 rw shared:1 master:2 - fuse.x s\040s rw,user=0`: {
-			Path: "/a\\\tb\n#", FSType: "fuse.x", Source: "s s", Options: "rw,rw,user=0",
+			Path: "/a\\\tb\n#", FSType: "fuse.x", Source: "s s", Options: "rw,rw,user=0", Shared: true,
 		},
 		`1 2 0:3 / /odd\9 rw - x - rw extra`:          {Path: `/odd\9`, FSType: "x", Source: "-", Options: "rw,rw"},
 		`1 2 0:3 /ro /d\303\266//deleted ro - x y rw`: {Path: "/dö//deleted", FSType: "x", Source: "y", Options: "ro,rw", ReadOnly: true},

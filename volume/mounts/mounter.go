@@ -57,6 +57,9 @@ type Point struct {
 	Source, Options string
 	// ReadOnly tells that nothing can be written.
 	ReadOnly bool
+	// Shared tells that what is mounted below it is seen, and may be mounted, by others that
+	// have a copy of it (mount_namespaces(7)). Only tables know it.
+	Shared bool
 	// Size is how many bytes fit into the file system, PageSize how many it has in a
 	// page or block. Only At knows them.
 	Size, PageSize int64

@@ -55,6 +55,7 @@ func parseLine(line string) (Point, error) {
 	return Point{
 		Path: unescape(fields[4]), FSType: unescape(fields[mark+1]), Source: unescape(fields[mark+2]), Options: options,
 		ReadOnly: slices.Contains(strings.Split(options, ","), "ro"),
+		Shared:   slices.ContainsFunc(fields[6:mark], func(f string) bool { return strings.HasPrefix(f, "shared:") }),
 	}, nil
 }
 

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/podwright/podwright/examples/kubelet/server"
+	"github.com/podwright/podwright/examples/testbed/tb"
 )
 
 // options are what tests choose about a kubelet.
@@ -98,6 +99,7 @@ func newKubelet(t testing.TB, o options) *kubelet {
 	}
 	t.Cleanup(func() {
 		k.kill(t)
+		tb.UnmountRoot(t, k.root)
 		k.tellLog(t)
 	})
 	return k

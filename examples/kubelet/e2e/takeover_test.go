@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
@@ -100,9 +99,7 @@ func (u *upstream) end(t *testing.T, signal syscall.Signal) {
 
 // undo takes away what it leaves behind, once its pods are gone.
 func (u *upstream) undo(t *testing.T) {
-	if err := unix.Unmount(u.root, unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) {
-		t.Errorf("unmount %s: %v", u.root, err)
-	}
+	tb.UnmountRoot(t, u.root)
 	removeCgroups(t, u.cgroups)
 }
 

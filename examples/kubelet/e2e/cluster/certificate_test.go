@@ -153,6 +153,7 @@ func TestKubeconfigsThatCannotBeUsed(t *testing.T) {
 			out, err := exec.Command(kubeletPath(t), "--config="+config, "--root-dir="+dir+"/root", "--healthz-port=0", "--hostname-override=nobody", "--fail-cgroupv1=false",
 				"--container-runtime-endpoint=unix://"+dir+"/none.sock", "--kubeconfig="+file).CombinedOutput()
 			var exit *exec.ExitError
+			tb.UnmountRoot(t, filepath.Join(dir, "root"))
 			require.ErrorAs(t, err, &exit)
 			require.Equal(t, 1, exit.ExitCode())
 			var lines []string

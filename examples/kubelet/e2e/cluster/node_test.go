@@ -133,6 +133,7 @@ func (n *node) leave(t *testing.T) {
 		return errors.Join(err, n.empty(), some("folders", left), some("cgroups", tb.PodCgroups("/podwright-"+n.name)))
 	})
 	n.kill(t)
+	tb.UnmountRoot(t, n.root)
 	tb.RemoveCgroups(t, "/podwright-"+n.name)
 	n.do(t, "delete", "node", n.name)
 	if t.Failed() {

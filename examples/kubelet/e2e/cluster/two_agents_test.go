@@ -67,6 +67,7 @@ func (n *node) twin(t *testing.T, rt tb.Runtime) *node {
 		if twin.cmd != nil {
 			twin.kill(t)
 		}
+		tb.UnmountRoot(t, twin.root)
 		if t.Failed() {
 			t.Logf("the log of the twin:\n%s", read(t, twin.output))
 		}

@@ -1,0 +1,45 @@
+package e2e_test
+
+import (
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/volume/mounts"
+)
+
+// Mounts propagate from a container to the host and to another container where both ask for
+// it, below the root folder, and to no other; so they do after the kubelet was killed.
+func TestMountPropagation(t *testing.T) {
+	onRuntimes(t, "", func(t *testing.T, s *scene) {
+		shared := filepath.Join(s.root, "plugins", "driver")
+		see := func(name, script string, how v1.MountPropagationMode) {
+			pod := newPod(name, shell("main", s.images.Busybox, script))
+			pod.Spec.Volumes = []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: shared, Type: new(v1.HostPathDirectoryOrCreate)}}}}
+			pod.Spec.Containers[0].VolumeMounts = []v1.VolumeMount{{Name: "v", MountPath: "/v", MountPropagation: &how}}
+			pod.Spec.Containers[0].SecurityContext = &v1.SecurityContext{Privileged: new(how == v1.MountPropagationBidirectional)}
+			s.place(t, name+".yaml", pod)
+		}
+		tell := func(name string) string {
+			return "for m in first second; do until [ -e /v/$m/found ]; do sleep 0.1; done; touch /v/" + name + "-$m; done" + untilTerm
+		}
+		see("told", tell("told"), v1.MountPropagationHostToContainer)
+		see("deaf", tell("deaf"), v1.MountPropagationNone)
+		s.running(t, "told")
+		s.running(t, "deaf")
+		for _, sub := range []string{"first", "second"} {
+			see(sub, "mkdir /v/"+sub+" && mount -t tmpfs "+sub+" /v/"+sub+" && touch /v/"+sub+"/found"+untilTerm, v1.MountPropagationBidirectional)
+			wait(t, time.Minute, "the mount is seen on the host", func() error { return fileHas(filepath.Join(shared, sub, "found"), "") })
+			wait(t, time.Minute, "the mount is seen by who is told", func() error { return fileHas(filepath.Join(shared, "told-"+sub), "") })
+			s.kill(t)
+			s.start(t)
+		}
+		require.NoFileExists(t, filepath.Join(shared, "deaf-first"))
+		points, err := mounts.TableBelow(shared)
+		require.NoError(t, err)
+		require.Len(t, points, 2)
+	})
+}

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/podwright/podwright/examples/kubelet/config"
+	"github.com/podwright/podwright/volume/mounts"
+)
+
+// shareRoot sees to it that mounts below the root folder can propagate between the host and
+// containers that ask for it (a volumeMount's mountPropagation), as CSI drivers do: the
+// runtime refuses those otherwise. A host with systemd shares all that it mounts, and needs
+// nothing; on others the root folder becomes a mount of its own, which stays.
+func (m machine) shareRoot(ctx context.Context, cfg *config.Config, log *slog.Logger) error {
+	switch {
+	case cfg.Kubelet.ContainerRuntimeEndpoint == config.Embedded:
+		return nil
+	case m.user != 0:
+		log.Warn("the root folder is not made shared: the kubelet does not run as root", "user", m.user)
+		return nil
+	}
+	root, err := makeRoot(cfg.Flags.RootDir)
+	if err != nil {
+		return fmt.Errorf("root folder: %w", err)
+	}
+	table, err := mounts.Table("/proc/thread-self/mountinfo")
+	if err != nil {
+		return fmt.Errorf("root folder: %w", err)
+	}
+	if holder(table, root).Shared {
+		return nil
+	}
+	if err := new(mounts.Kernel).Mount(ctx, mounts.Mount{Source: root, Target: root, Options: []string{"rbind", "rshared"}}); err != nil {
+		return fmt.Errorf("root folder: make it shared: %w", err)
+	}
+	log.Info("made the root folder a shared mount", "root", root)
+	return nil
+}
+
+// makeRoot makes the root folder, and returns where it is.
+func makeRoot(dir string) (string, error) {
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return "", err
+	}
+	return filepath.EvalSymlinks(dir)
+}
+
+// holder is the mount in which a path lies: of those with the longest path the last, which
+// covers the others.
+func holder(table []mounts.Point, path string) (out mounts.Point) {
+	for _, p := range table {
+		if strings.HasPrefix(path+"/", strings.TrimSuffix(p.Path, "/")+"/") && len(p.Path) >= len(out.Path) {
+			out = p
+		}
+	}
+	return out
+}
