@@ -99,7 +99,8 @@ func oomScore(pod *v1.Pod, c *v1.Container, capacity int64) int64 {
 	}
 	score := int64(oomBestEffort)
 	if capacity > 0 {
-		score -= 1000 * (request + unclaimed(pod)) / capacity
+		request = min(request, capacity) + min(unclaimed(pod), capacity) // absurd ones do not overflow
+		score -= 1000 * request / capacity
 	}
 	return min(max(score, minOOMBurstable), oomBestEffort-1)
 }

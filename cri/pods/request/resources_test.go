@@ -267,3 +267,25 @@ func TestSidecarOOMScore(t *testing.T) {
 	pod.Spec.Resources = &v1.ResourceRequirements{Requests: quantities("memory", "1Gi")}
 	require.EqualValues(t, 1000-250-62, score(pod.Spec.InitContainers[0]), "256Mi and 256Mi/4 of 1Gi, rounded down each")
 }
+
+// N33: who asked for much of the node's memory is killed late, within bounds.
+func TestOOMScore(t *testing.T) {
+	const capacity = 16 << 30
+	pod := testPod("a")
+	score := func(request string) int64 {
+		pod.Spec.Containers[0].Resources.Requests = quantities("memory", request)
+		return oomScore(pod, &pod.Spec.Containers[0], capacity)
+	}
+	for request, want := range map[string]int64{"4Gi": 750, "1": 999, "16Gi": 3, "40Gi": 3, "8191Pi": 3, "9223372036854775807": 3} {
+		require.Equal(t, want, score(request), request)
+	}
+	pod.Spec.Resources = &v1.ResourceRequirements{Requests: quantities("memory", "8E")}
+	require.EqualValues(t, 3, score("1"), "absurd for all of the pod")
+	pod.Spec.Resources = nil
+	pod.Spec.PriorityClassName, pod.Spec.Priority = "system-node-critical", new(int32(2000001000))
+	require.EqualValues(t, -997, score("1"))
+	pod.Spec.PriorityClassName, pod.Spec.Priority = "", nil
+	all := quantities("cpu", "1", "memory", "1Gi")
+	pod.Spec.Containers[0].Resources = v1.ResourceRequirements{Requests: all, Limits: all}
+	require.EqualValues(t, -997, oomScore(pod, &pod.Spec.Containers[0], capacity), "Guaranteed")
+}
