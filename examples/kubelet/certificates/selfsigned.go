@@ -1,16 +1,24 @@
 package certificates
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	cryptorand "crypto/rand"
 	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/big"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
-	"k8s.io/client-go/util/cert"
+	"k8s.io/client-go/util/keyutil"
 
 	"github.com/podwright/podwright/internal/atomicfile"
 )
@@ -31,7 +39,7 @@ func SelfSigned(dir, host string) (certFile, keyFile string, err error) {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return "", "", fmt.Errorf("%s with %s: %w", certFile, keyFile, err)
 	}
-	certPEM, keyPEM, err := cert.GenerateSelfSignedCertKey(host, nil, nil)
+	certPEM, keyPEM, err := newSelfSigned(host, time.Now())
 	if err != nil {
 		return "", "", fmt.Errorf("self-signed certificate of %s: %w", host, err)
 	}
@@ -46,4 +54,44 @@ func SelfSigned(dir, host string) (certFile, keyFile string, err error) {
 		return "", "", err
 	}
 	return certFile, keyFile, atomicfile.Write(certFile, certPEM, 0o644)
+}
+
+// newSelfSigned makes a certificate and, behind it, its authority. The names are those that
+// client-go gives; its keys are of RSA, which take long to make and in each handshake.
+func newSelfSigned(host string, now time.Time) (certPEM, keyPEM []byte, err error) {
+	authority := certificateOf(fmt.Sprintf("%s-ca@%d", host, now.Unix()), now)
+	authority.SerialNumber, authority.IsCA = big.NewInt(1), true
+	authority.KeyUsage |= x509.KeyUsageCertSign
+	leaf := certificateOf(fmt.Sprintf("%s@%d", host, now.Unix()), now)
+	leaf.SerialNumber = big.NewInt(2)
+	leaf.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
+	if ip := net.ParseIP(host); ip != nil {
+		leaf.IPAddresses = []net.IP{ip}
+	} else {
+		leaf.DNSNames = []string{host}
+	}
+	var keys [2]*ecdsa.PrivateKey
+	for i := range keys {
+		if keys[i], err = ecdsa.GenerateKey(elliptic.P256(), cryptorand.Reader); err != nil {
+			return nil, nil, err
+		}
+	}
+	for i, c := range []*x509.Certificate{leaf, authority} {
+		der, err := x509.CreateCertificate(cryptorand.Reader, c, authority, keys[i].Public(), keys[1])
+		if err != nil {
+			return nil, nil, err
+		}
+		certPEM = append(certPEM, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})...)
+	}
+	keyPEM, err = keyutil.MarshalPrivateKeyToPEM(keys[0])
+	return certPEM, keyPEM, err
+}
+
+// certificateOf is what the two certificates have in common: valid for a year, and for an
+// hour before, for clocks that are slow.
+func certificateOf(name string, now time.Time) *x509.Certificate {
+	return &x509.Certificate{
+		Subject: pkix.Name{CommonName: name}, NotBefore: now.Add(-time.Hour), NotAfter: now.Add(365 * 24 * time.Hour),
+		KeyUsage: x509.KeyUsageDigitalSignature, BasicConstraintsValid: true,
+	}
 }
