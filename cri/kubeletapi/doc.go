@@ -36,8 +36,8 @@
 //
 // Sessions and readers of logs are at most MaxSessions together; one more is answered
 // with 429 and a sentence that says how many there may be. A client that does not read
-// holds up its own session only, until IdleTimeout. Handlers lift the http.Server's
-// ReadTimeout and WriteTimeout for what they serve, so these can be short.
+// holds up its own session only, until IdleTimeout. The http.Server's ReadTimeout and
+// WriteTimeout can be short: neither holds for what is served here.
 //
 // # The caller's duties
 //

@@ -33,7 +33,6 @@ func (c containerLogs) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		Refuse(w, err)
 		return
 	}
-	_ = out.control.SetReadDeadline(time.Time{}) // that of the server ends the request; what cannot have one is no connection
 	err = c.cfg.Logs.Read(r.Context(), log, options, stdout, stderr)
 	switch {
 	case err == nil || out.begun: // the client sees what there was, and the end
