@@ -113,20 +113,23 @@ func TestLimits(t *testing.T) {
 func (l *limits) memory(t *testing.T) {
 	l.put(t, "hog", hog, ofCPU("", "", "32Mi"))
 	l.put(t, "fits", "sleep 3600", ofCPU("", "", "32Mi"))
-	wait(t, time.Minute, "the hog is killed", func() error {
-		p, err := l.pod("hog")
-		if err != nil {
-			return err
-		}
-		for _, c := range p.Status.ContainerStatuses {
-			if end := c.State.Terminated; end != nil && end.Reason == "OOMKilled" && end.ExitCode == 137 {
-				return nil
+	l.put(t, "child", hog+"; sleep 1; exit 3", ofCPU("", "", "32Mi")) // of which the first process lives on
+	for name, code := range map[string]int32{"hog": 137, "child": 3} {
+		wait(t, time.Minute, name+" is killed", func() error {
+			p, err := l.pod(name)
+			if err != nil {
+				return err
 			}
-		}
-		return fmt.Errorf("%+v", p.Status.ContainerStatuses)
-	})
+			for _, c := range p.Status.ContainerStatuses {
+				if end := c.State.Terminated; end != nil && end.Reason == "OOMKilled" && end.ExitCode == code {
+					return nil
+				}
+			}
+			return fmt.Errorf("%+v", p.Status.ContainerStatuses)
+		})
+	}
 	require.Zero(t, l.running(t, "fits").Status.ContainerStatuses[0].RestartCount)
-	l.remove(t, "hog", "fits")
+	l.remove(t, "hog", "child", "fits")
 }
 
 func (l *limits) quota(t *testing.T) {
