@@ -87,7 +87,7 @@ func TestReferencedObjects(t *testing.T) {
 	}
 	n.create(t, pod)
 	eventually(t, "the config map", func() bool { return r.value(t, name) == "1" })
-	require.True(t, r.wasTold("ConfigMap", name), "whoever asked in vain hears of it")
+	eventually(t, "news of it for who asked in vain", func() bool { return r.wasTold("ConfigMap", name) })
 	_, err = r.Secret(t.Context(), "default", name)
 	require.True(t, volumeobjects.IsNotFound(err), "%v", err)
 	made(t, secrets, &v1.Secret{ObjectMeta: meta, Data: map[string][]byte{"password": []byte("x")}})
