@@ -107,9 +107,12 @@ func (m *many) place(t *testing.T) (values map[string]string, same func() error)
 	}
 	wait(t, time.Minute, "all pods run", func() error {
 		w, err := m.look()
+		run := w.ids()
 		for name, pod := range m.pods {
-			if n := len(w.of(name).running()); err == nil && n < len(pod.Spec.Containers) {
-				err = fmt.Errorf("%s: %d containers run", name, n)
+			for _, c := range pod.Spec.Containers {
+				if err == nil && run[name+"/"+c.Name] == "" {
+					err = fmt.Errorf("%s/%s does not run", name, c.Name)
+				}
 			}
 		}
 		return err
@@ -118,8 +121,8 @@ func (m *many) place(t *testing.T) (values map[string]string, same func() error)
 	before := m.see(t).ids()
 	return cgroupValues(m.root), func() error {
 		w, err := m.look()
-		if now := w.ids(); err == nil && !maps.Equal(before, now) {
-			err = fmt.Errorf("before %v, now %v", before, now)
+		if other := unlike(w.ids(), before); err == nil && len(other) > 0 {
+			err = fmt.Errorf("%q", other)
 		}
 		return err
 	}
@@ -137,13 +140,13 @@ func (m *many) remove(t *testing.T) {
 	})
 }
 
-// unlike are the files in which values are not alike.
-func unlike(ours, theirs map[string]string) (out []string) {
-	all := maps.Clone(ours)
-	maps.Copy(all, theirs)
-	for _, file := range slices.Sorted(maps.Keys(all)) {
-		if ours[file] != theirs[file] {
-			out = append(out, fmt.Sprintf("%s: %q, upstream %q", file, ours[file], theirs[file]))
+// unlike are the keys of values that are not alike.
+func unlike(one, other map[string]string) (out []string) {
+	all := maps.Clone(one)
+	maps.Copy(all, other)
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		if one[key] != other[key] {
+			out = append(out, fmt.Sprintf("%s: %q, and %q", key, one[key], other[key]))
 		}
 	}
 	return out
