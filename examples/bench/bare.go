@@ -26,6 +26,7 @@ type bare struct {
 	image  string
 	prefix string
 	logs   string
+	parent string // the cgroup in which sandboxes are; the runtime's choice if empty
 	next   int
 	mu     sync.Mutex
 }
@@ -55,7 +56,7 @@ func (b *bare) startWith(ctx context.Context, own *runtimeapi.ContainerConfig) (
 	sandbox := &runtimeapi.PodSandboxConfig{
 		Metadata:     &runtimeapi.PodSandboxMetadata{Name: name, Namespace: "bench", Uid: name},
 		LogDirectory: filepath.Join(b.logs, name),
-		Linux: &runtimeapi.LinuxPodSandboxConfig{SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{
+		Linux: &runtimeapi.LinuxPodSandboxConfig{CgroupParent: b.parent, SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{
 			NamespaceOptions: &runtimeapi.NamespaceOption{Pid: runtimeapi.NamespaceMode_CONTAINER},
 			Seccomp:          &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_RuntimeDefault},
 		}},

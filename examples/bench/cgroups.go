@@ -2,9 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"time"
+
+	"github.com/podwright/podwright/cri/cgroups"
+	kubelet "github.com/podwright/podwright/examples/kubelet/cgroups"
 )
 
 // cgroupBlock is how many pods each kubelet starts before it is the other's turn: two cannot
@@ -12,7 +16,7 @@ import (
 const cgroupBlock = 10
 
 // cgroupFigures measures how long a pod takes to start with a cgroup of its own and without,
-// by turns.
+// by turns: by kubelets, and by nothing but the calls of the runtime.
 func cgroupFigures(ctx context.Context, endpoints []endpoint, binary, dir string, o options) error {
 	kinds := []peer{
 		{"with cgroups", binary, ownSettings},
@@ -20,28 +24,66 @@ func cgroupFigures(ctx context.Context, endpoints []endpoint, binary, dir string
 	}
 	for i, e := range endpoints {
 		fmt.Printf("\n%s\n", e.name)
-		took := map[string][]time.Duration{}
+		var took, bare [2][]time.Duration
 		for block := 0; block < o.runs; block += cgroupBlock {
-			for _, kind := range kinds {
+			n := min(cgroupBlock, o.runs-block)
+			for k, kind := range kinds {
 				a, err := startPeer(ctx, kind, e, filepath.Join(dir, fmt.Sprintf("cgroups-%d-%d-%s", i, block, kind.name)), o.image)
 				if err != nil {
 					return err
 				}
-				for run := range min(cgroupBlock, o.runs-block) {
+				for run := range n {
 					one, err := a.startAndRemove(ctx, fmt.Sprintf("pod-%d", run), limitedPod)
 					if err != nil {
 						a.stop()
 						return err
 					}
-					took[kind.name] = append(took[kind.name], one)
+					took[k] = append(took[k], one)
 				}
 				a.stop()
 			}
+			if err := bareInCgroup(ctx, e, dir, o.image, n, &bare); err != nil {
+				return err
+			}
 		}
-		for _, kind := range kinds {
-			fmt.Printf("  one pod: file written to Running in /pods, %-13s %v (median of %d)\n", kind.name, median(took[kind.name]).Round(100*time.Microsecond), len(took[kind.name]))
+		report := func(what string, took [2][]time.Duration) {
+			with, without := median(took[0]), median(took[1])
+			fmt.Printf("  %s: with cgroups %v, without %v (medians of %d), difference %v\n", what, with.Round(100*time.Microsecond), without.Round(100*time.Microsecond), len(took[0]), (with - without).Round(100*time.Microsecond))
 		}
-		fmt.Printf("  difference %v, limit 6ms\n", (median(took[kinds[0].name]) - median(took[kinds[1].name])).Round(100*time.Microsecond))
+		report("file written to Running in /pods, limit of the difference 6ms", took)
+		report("bare calls of the runtime", bare)
+	}
+	return nil
+}
+
+// bareInCgroup starts n pods in a cgroup that is there, and n where the runtime puts them, by
+// turns.
+func bareInCgroup(ctx context.Context, e endpoint, dir, image string, n int, took *[2][]time.Duration) (err error) {
+	host, err := kubelet.NewHost(cgroups.Cgroupfs)
+	if err != nil {
+		return err
+	}
+	top := cgroups.Name{"podwright-bare"}
+	pod := cgroups.Name{top[0], "kubepods", "burstable", "pod1"}
+	if err := host.Set(ctx, pod, cgroups.Values{Shares: 102, Memory: 64 << 20}); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, host.Remove(ctx, top)) }()
+	b, err := newBare(ctx, e, dir, image)
+	if err != nil {
+		return err
+	}
+	defer b.close()
+	for range n {
+		for k, parent := range []string{cgroups.Cgroupfs.Path(pod), ""} {
+			b.parent = parent
+			begin := time.Now()
+			id, err := b.start(ctx)
+			took[k] = append(took[k], time.Since(begin))
+			if err := errors.Join(err, b.stop(ctx, id)); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }

@@ -34,7 +34,7 @@ func sessionFigures(ctx context.Context, endpoints []endpoint, binary, dir strin
 	if err != nil {
 		return err
 	}
-	all[0].settings = openDoor
+	all[0].settings += openDoor
 	for i := range all {
 		all[i].settings += "containerLogMaxSize: 100Gi\n"
 	}
