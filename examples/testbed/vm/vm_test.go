@@ -42,6 +42,7 @@ func TestCopyLines(t *testing.T) {
 // guestPackages are those of which some tests need the guest.
 var guestPackages = []string{
 	"github.com/podwright/podwright/examples/kubelet/cgroups",
+	"github.com/podwright/podwright/examples/kubelet/e2e/guest",
 	"github.com/podwright/podwright/examples/testbed/vm",
 	"github.com/podwright/podwright/volume/nfs",
 	"github.com/podwright/podwright/volume/usage",

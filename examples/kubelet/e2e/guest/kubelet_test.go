@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -54,8 +53,10 @@ func newKubelet(t *testing.T, driver cgroups.Driver) *kubelet {
 	k := &kubelet{folder: t.TempDir(), driver: driver, tree: tree}
 	require.NoError(t, os.Mkdir(filepath.Join(k.folder, "manifests"), 0o755))
 	startContainerd(t, driver)
-	k.cri, err = cri.DialRuntime(t.Context(), cri.ClientConfig{Endpoint: socket})
-	require.NoError(t, err)
+	until(t, "containerd answers", func() (err error) {
+		k.cri, err = cri.DialRuntime(t.Context(), cri.ClientConfig{Endpoint: socket})
+		return err
+	})
 	t.Cleanup(func() {
 		if k.cmd != nil {
 			k.kill(t)
@@ -208,17 +209,18 @@ func wholeLife(t *testing.T, k *kubelet) {
 	hog := k.put(t, "hog", "hog", v1.ResourceRequirements{Requests: list("", ""), Limits: list("", "128Mi")})
 	until(t, "the hog is killed", func() error {
 		c, err := k.container(t, hog)
-		if err == nil && (c.Reason != "OOMKilled" || c.ExitCode != 137) {
+		if err == nil && c.ExitCode != 137 {
 			err = fmt.Errorf("%s", c)
 		}
 		return err
 	})
+	// The kernel's word: this containerd sometimes misses what happens right before the end.
+	require.NotContains(t, k.read(k.tree.Class(v1.PodQOSBurstable), "memory.events"), "oom_kill 0\n")
 	bomb := k.put(t, "bomb", "bomb", v1.ResourceRequirements{Requests: list("", ""), Limits: list("200m", "")})
 	k.running(t, bomb)
 	until(t, "processes are limited", func() error {
-		text := k.read(k.tree.Pod(bomb), "pids.events")
-		if n, err := strconv.Atoi(strings.TrimPrefix(text, "max ")); err != nil || n == 0 {
-			return errors.New(text)
+		if n := k.read(k.tree.Pod(bomb), "pids.current"); n != "64" { // kernels differ in whose pids.events tell
+			return errors.New(n)
 		}
 		return nil
 	})
