@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -48,6 +49,7 @@ type Collector struct {
 
 	mu    sync.Mutex
 	rates Rates
+	names map[string]string // of the cgroups of containers and sandboxes, by ID: they stay the same
 
 	asking  chan struct{} // held while the runtime is asked for storage
 	storage []*runtimeapi.ContainerStats
@@ -68,7 +70,7 @@ func NewCollector(cfg CollectorConfig) (*Collector, error) {
 	if cfg.StorageAge == 0 {
 		cfg.StorageAge = 10 * time.Second
 	}
-	return &Collector{cfg: cfg, asking: make(chan struct{}, 1)}, nil
+	return &Collector{cfg: cfg, names: map[string]string{}, asking: make(chan struct{}, 1)}, nil
 }
 
 // Wanted is what is wanted besides the use of processors and memory.
@@ -177,13 +179,13 @@ func (c *Collector) read(p *Pod, cgroup string, w Wanted) (unread []error) {
 	if cgroup == "" {
 		return nil
 	}
-	names, err := c.cfg.Reader.Children(cgroup)
+	names, err := c.find(p, cgroup)
 	if err != nil {
 		return notGone(err)
 	}
 	for i := range p.Containers {
 		k := &p.Containers[i]
-		name := cgroupOf(names, k.ID)
+		name := names[k.ID]
 		if name == "" {
 			continue
 		}
@@ -202,7 +204,37 @@ func (c *Collector) read(p *Pod, cgroup string, w Wanted) (unread []error) {
 		p.Cgroup = ""
 		return append(unread, notGone(err)...)
 	}
-	return slices.Concat(unread, p.Usage.Unread, c.readSandbox(p, cgroupOf(names, p.Sandbox), w))
+	return slices.Concat(unread, p.Usage.Unread, c.readSandbox(p, names[p.Sandbox], w))
+}
+
+// find tells what the cgroups of a pod's sandbox and containers are called, by their IDs.
+// The pod's own is listed only while one of them is not known, which takes as long as to read
+// four files.
+func (c *Collector) find(p *Pod, cgroup string) (map[string]string, error) {
+	ids := []string{p.Sandbox}
+	for i := range p.Containers {
+		ids = append(ids, p.Containers[i].ID)
+	}
+	found := make(map[string]string, len(ids))
+	c.mu.Lock()
+	for _, id := range ids {
+		if name := c.names[id]; name != "" {
+			found[id] = name
+		}
+	}
+	c.mu.Unlock()
+	if len(found) == len(ids) {
+		return found, nil
+	}
+	names, err := c.cfg.Reader.Children(cgroup)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, id := range ids {
+		if name := cgroupOf(names, id); name != "" {
+			found[id], c.names[id] = name, name
+		}
+	}
+	return found, err
 }
 
 func (c *Collector) readSandbox(p *Pod, name string, w Wanted) []error {
@@ -279,9 +311,9 @@ func (c *Collector) network(p *Pod) (*Network, error) {
 func (c *Collector) rate(pods []Pod) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	names := map[string]bool{}
+	seen := map[string]bool{}
 	of := func(name string, u Usage, runtimes *uint64) *uint64 {
-		names[name] = true
+		seen[name] = true
 		if rate := c.rates.Of(name, u); rate != nil {
 			return rate
 		}
@@ -294,5 +326,6 @@ func (c *Collector) rate(pods []Pod) {
 			p.Containers[k].NanoCores = of(p.Containers[k].ID, p.Containers[k].Usage, p.Containers[k].NanoCores)
 		}
 	}
-	c.rates.Keep(func(name string) bool { return names[name] })
+	c.rates.Keep(func(name string) bool { return seen[name] })
+	maps.DeleteFunc(c.names, func(id, _ string) bool { return !seen[id] })
 }

@@ -30,7 +30,8 @@ type Details struct {
 	Devices []Device
 }
 
-// Throttling is how a cgroup has met its CPU quota.
+// Throttling is how a cgroup has met its CPU quota. Of cgroup v1 it is not known without one:
+// the kernel counts nothing then.
 type Throttling struct {
 	// Periods have elapsed, of which the cgroup was Throttled in some, and has used more
 	// than its share in Bursts.
@@ -66,16 +67,17 @@ func (r *Reader) Details(cgroup string) (Details, error) {
 	return d, err
 }
 
-func detailsV1(f *files, in func(controller, name string) string, memory map[string]uint64, d *Details) {
+// detailsV1 takes what was read already: memory.stat, and the limit of memory and swap.
+func detailsV1(f *files, in func(controller, name string) string, memory table, both *uint64, d *Details) {
 	times := f.table(in("cpuacct", "cpuacct.stat"))
 	d.User, d.System = duration(entry(times, "user"), time.Second/ticks), duration(entry(times, "system"), time.Second/ticks)
-	d.Throttling = throttling(f.table(in("cpu", "cpu.stat")), "throttled_time", "burst_time", time.Nanosecond)
 	d.Given.Shares = f.number(in("cpu", "cpu.shares"))
 	d.Given.Period = duration(f.number(in("cpu", "cpu.cfs_period_us")), time.Microsecond)
 	if quota, ok := f.text(in("cpu", "cpu.cfs_quota_us")); ok && quota != "-1" {
 		d.Given.Quota = duration(f.parse(in("cpu", "cpu.cfs_quota_us"), quota), time.Microsecond)
+		d.Throttling = throttling(f.table(in("cpu", "cpu.stat")), "throttled_time", "burst_time", time.Nanosecond)
 	}
-	d.Given.Memory, d.Given.MemoryAndSwap = d.Memory.Limit, f.limit(in("memory", "memory.memsw.limit_in_bytes"))
+	d.Given.Memory, d.Given.MemoryAndSwap = d.Memory.Limit, both
 	d.Given.Reservation = f.limit(in("memory", "memory.soft_limit_in_bytes"))
 	d.Given.Processes = f.limit(in("pids", "pids.max"))
 	d.Cache, d.Mapped = entry(memory, "total_cache"), entry(memory, "total_mapped_file")
@@ -87,7 +89,7 @@ func detailsV1(f *files, in func(controller, name string) string, memory map[str
 	d.Devices = f.blkio(in("blkio", "blkio.throttle.io_service_bytes_recursive"), in("blkio", "blkio.throttle.io_serviced_recursive"))
 }
 
-func detailsV2(f *files, in func(name string) string, cpu, memory map[string]uint64, d *Details) {
+func detailsV2(f *files, in func(name string) string, cpu, memory table, d *Details) {
 	d.User, d.System = duration(entry(cpu, "user_usec"), time.Microsecond), duration(entry(cpu, "system_usec"), time.Microsecond)
 	d.Throttling = throttling(cpu, "throttled_usec", "burst_usec", time.Microsecond)
 	if weight := f.number(in("cpu.weight")); weight != nil && *weight >= 1 && *weight <= 10000 {
@@ -109,7 +111,7 @@ func detailsV2(f *files, in func(name string) string, cpu, memory map[string]uin
 	d.Devices = f.ioStat(in("io.stat"))
 }
 
-func throttling(stat map[string]uint64, throttled, burst string, unit time.Duration) Throttling {
+func throttling(stat table, throttled, burst string, unit time.Duration) Throttling {
 	return Throttling{
 		Periods: entry(stat, "nr_periods"), Throttled: entry(stat, "nr_throttled"), Bursts: entry(stat, "nr_bursts"),
 		ThrottledFor: duration(entry(stat, throttled), unit), BurstFor: duration(entry(stat, burst), unit),

@@ -68,22 +68,34 @@ func (f *files) limit(name string) *uint64 {
 	return n
 }
 
-// table are the lines of a file that are a word and a number. Others are noted.
-func (f *files) table(name string) map[string]uint64 {
+// table are the lines of a file that are a word and a number. Some have fifty, of which a
+// few are wanted.
+type table []tableLine
+
+type tableLine struct {
+	name  string
+	value uint64
+}
+
+// table reads one. Lines that are something else are noted.
+func (f *files) table(name string) table {
 	text, ok := f.text(name)
 	if !ok {
 		return nil
 	}
-	out := map[string]uint64{}
+	out := make(table, 0, strings.Count(text, "\n")+1)
 	for line := range strings.Lines(text) {
-		fields := strings.Fields(line)
-		if len(fields) != 2 {
+		word, number, ok := strings.Cut(strings.TrimSpace(line), " ")
+		if !ok || strings.Contains(number, " ") {
 			f.note(fmt.Errorf("%s: %q is not a name and a number", name, strings.TrimSpace(line)))
 			continue
 		}
-		if n := f.parse(name+": "+fields[0], fields[1]); n != nil {
-			out[fields[0]] = *n
+		n, err := strconv.ParseUint(number, 10, 64)
+		if err != nil {
+			f.note(fmt.Errorf("%s: %s: %q is no number", name, word, number))
+			continue
 		}
+		out = append(out, tableLine{word, n})
 	}
 	return out
 }
@@ -146,12 +158,13 @@ func parseStall(text string) (Stall, bool) {
 }
 
 // entry is a value of a table; nil if it has none.
-func entry(table map[string]uint64, name string) *uint64 {
-	n, ok := table[name]
-	if !ok {
-		return nil
+func entry(t table, name string) *uint64 {
+	for i := range t {
+		if t[i].name == name {
+			return new(t[i].value)
+		}
 	}
-	return &n
+	return nil
 }
 
 // duration is a counter of units; nil if it is not known, or larger than time is.

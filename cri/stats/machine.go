@@ -55,9 +55,8 @@ func ReadMachine(proc fs.FS) (Machine, error) {
 }
 
 // readMeminfo is a table of bytes.
-func readMeminfo(f *files) map[string]uint64 {
+func readMeminfo(f *files) (out table) {
 	text, _ := f.text("meminfo")
-	out := map[string]uint64{}
 	for line := range strings.Lines(text) {
 		name, rest, _ := strings.Cut(line, ":")
 		number, unit, _ := strings.Cut(strings.TrimSpace(rest), " ")
@@ -65,7 +64,7 @@ func readMeminfo(f *files) map[string]uint64 {
 			continue // a count of pages
 		}
 		if n := f.parse("meminfo: "+name, number); n != nil {
-			out[name] = *n << 10
+			out = append(out, tableLine{name, *n << 10})
 		}
 	}
 	return out

@@ -1,13 +1,14 @@
 package stats
 
-import (
-	"path"
-	"time"
-)
+import "time"
 
 // readV1 reads the folder of a cgroup in the hierarchy of each controller; d may be nil.
 func readV1(f *files, folder string, u *Usage, d *Details) {
-	in := func(controller, name string) string { return path.Join(controller, folder, name) }
+	within := "/" + folder + "/"
+	if folder == "" {
+		within = "/"
+	}
+	in := func(controller, name string) string { return controller + within + name }
 	u.CPU.Total = duration(f.number(in("cpuacct", "cpuacct.usage")), time.Nanosecond)
 
 	// What begins with total_ is of the cgroup and all below it.
@@ -17,16 +18,16 @@ func readV1(f *files, folder string, u *Usage, d *Details) {
 		RSS: entry(memory, "total_rss"), PageFaults: entry(memory, "total_pgfault"), MajorPageFaults: entry(memory, "total_pgmajfault"),
 	}
 	u.Memory.WorkingSet = workingSet(u.Memory.Usage, entry(memory, "total_inactive_file"))
-	u.Swap = swapV1(f, in, u.Memory)
+	both := f.limit(in("memory", "memory.memsw.limit_in_bytes"))
+	u.Swap = swapV1(f.number(in("memory", "memory.memsw.usage_in_bytes")), both, u.Memory)
 	u.Processes = f.number(in("pids", "pids.current"))
 	if d != nil {
-		detailsV1(f, in, memory, d)
+		detailsV1(f, in, memory, both, d)
 	}
 }
 
 // swapV1 takes memory from what cgroup v1 counts together: memory and swap.
-func swapV1(f *files, in func(controller, name string) string, memory Memory) (s Swap) {
-	both, limit := f.number(in("memory", "memory.memsw.usage_in_bytes")), f.limit(in("memory", "memory.memsw.limit_in_bytes"))
+func swapV1(both, limit *uint64, memory Memory) (s Swap) {
 	if both != nil && memory.Usage != nil {
 		s.Usage = new(less(*both, *memory.Usage))
 	}

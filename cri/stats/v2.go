@@ -1,13 +1,13 @@
 package stats
 
-import (
-	"path"
-	"time"
-)
+import "time"
 
 // readV2 reads a folder of the one hierarchy; d may be nil.
 func readV2(f *files, folder string, u *Usage, d *Details) {
-	in := func(name string) string { return path.Join(folder, name) }
+	if folder != "" {
+		folder += "/"
+	}
+	in := func(name string) string { return folder + name }
 	cpu := f.table(in("cpu.stat"))
 	u.CPU.Total = duration(entry(cpu, "usage_usec"), time.Microsecond)
 	u.CPU.Pressure = f.pressure(in("cpu.pressure"))

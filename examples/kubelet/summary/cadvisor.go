@@ -6,8 +6,6 @@ import (
 	"slices"
 	"time"
 
-	dto "github.com/prometheus/client_model/go"
-
 	"github.com/podwright/podwright/cri/stats"
 )
 
@@ -25,7 +23,7 @@ func (p *Provider) cadvisor(ctx context.Context) (families, error) {
 		if d, err := p.cfg.Cgroups.Details(cgroup); err == nil {
 			s := subject{labels: labels("", cgroup, "", "", "", ""), details: &d, at: in.at}
 			s.created, _ = p.cfg.Cgroups.Created(cgroup)
-			f.cgroup(p.figures, &s)
+			f.cgroup(p.figures, in, &s)
 		}
 	}
 	p.nameImages(in)
@@ -71,7 +69,7 @@ func (p *Provider) above() []string {
 
 // subject is a cgroup with what is to be told of it.
 type subject struct {
-	labels  []*dto.LabelPair
+	labels  *labelSet
 	details *stats.Details
 	network *stats.Network
 	layer   *stats.Filesystem
@@ -81,7 +79,7 @@ type subject struct {
 }
 
 // labels are those that all metrics of cgroups have.
-func labels(container, id, image, name, namespace, pod string) []*dto.LabelPair {
+func labels(container, id, image, name, namespace, pod string) *labelSet {
 	return pairs("container", container, "id", id, "image", image, "name", name, "namespace", namespace, "pod", pod)
 }
 
@@ -97,7 +95,7 @@ func (f families) root(p *Provider, in *reading) {
 		}
 	}
 	s.details = &d
-	f.cgroup(p.figures, &s)
+	f.cgroup(p.figures, in, &s)
 	seen := map[string]bool{}
 	for _, disk := range []*stats.Filesystem{in.disk, in.images, in.containers} {
 		if disk == nil || seen[in.device(disk.Mountpoint)] {
@@ -114,9 +112,9 @@ func (f families) root(p *Provider, in *reading) {
 // its containers.
 func (f families) cgroupsOf(figures []figure, in *reading, p *stats.Pod) {
 	if p.Details != nil {
-		f.cgroup(figures, &subject{labels: labels("", p.Cgroup, "", "", p.Namespace, p.Name), details: p.Details, created: p.Created, at: in.at})
+		f.cgroup(figures, in, &subject{labels: labels("", p.Cgroup, "", "", p.Namespace, p.Name), details: p.Details, created: p.Created, at: in.at})
 	}
-	f.cgroup(figures, &subject{labels: labels("", p.SandboxCgroup, "", p.Sandbox, p.Namespace, p.Name), network: p.Network, created: p.Created, at: in.at})
+	f.cgroup(figures, in, &subject{labels: labels("", p.SandboxCgroup, "", p.Sandbox, p.Namespace, p.Name), network: p.Network, created: p.Created, at: in.at})
 	for i := range p.Containers {
 		c := &p.Containers[i]
 		s := subject{labels: labels(c.Name, c.Cgroup, c.Image, c.ID, p.Namespace, p.Name), details: c.Details, layer: c.Writable, created: c.Created, at: in.at}
@@ -126,7 +124,7 @@ func (f families) cgroupsOf(figures []figure, in *reading, p *stats.Pod) {
 		if s.layer != nil {
 			s.device = in.device(s.layer.Mountpoint)
 		}
-		f.cgroup(figures, &s)
+		f.cgroup(figures, in, &s)
 	}
 }
 
@@ -137,13 +135,13 @@ func (in *reading) device(dir string) string {
 	}
 	name, known := in.devices[dir]
 	if !known {
-		name = blockDevice(dir)
+		name = in.names.blockDevice(dir)
 		in.devices[dir] = name
 	}
 	return name
 }
 
-func (f families) cgroup(figures []figure, s *subject) {
+func (f families) cgroup(figures []figure, in *reading, s *subject) {
 	f.add(about{"container_last_seen", "Last time that the container was seen, in seconds since 1970", false}, s.labels, float64(s.at.Unix()), s.at)
 	if !s.created.IsZero() {
 		f.add(about{"container_start_time_seconds", "When the container was started, in seconds since 1970", false}, s.labels, float64(s.created.Unix()), time.Time{})
@@ -162,7 +160,7 @@ func (f families) cgroup(figures []figure, s *subject) {
 		if value, ok := figures[i].of(s.details); ok {
 			labels := s.labels
 			if figures[i].more != nil {
-				labels = and(labels, figures[i].more...)
+				labels = labels.and(figures[i].more...)
 			}
 			when := at
 			if figures[i].given {
@@ -172,7 +170,7 @@ func (f families) cgroup(figures []figure, s *subject) {
 		}
 	}
 	for _, d := range s.details.Devices {
-		labels := and(s.labels, "device", deviceName(d.Major, d.Minor))
+		labels := s.labels.and("device", in.names.of(d.Major, d.Minor))
 		for _, v := range []struct {
 			name, help string
 			value      uint64
@@ -189,7 +187,7 @@ func (f families) cgroup(figures []figure, s *subject) {
 
 func (f families) network(s *subject) {
 	for _, i := range s.network.Interfaces {
-		labels := and(s.labels, "interface", i.Name)
+		labels := s.labels.and("interface", i.Name)
 		for _, way := range []struct {
 			name, verb string
 			traffic    stats.Traffic
@@ -213,7 +211,7 @@ func (f families) network(s *subject) {
 
 // disk tells of a file system, and of what is used of it.
 func (f families) disk(s *subject, d *stats.Filesystem, device string) {
-	labels := and(s.labels, "device", device)
+	labels := s.labels.and("device", device)
 	for _, v := range []struct {
 		name, help string
 		value      *uint64

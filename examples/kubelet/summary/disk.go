@@ -37,14 +37,26 @@ func with(on, used *stats.Filesystem) *stats.Filesystem {
 	return &out
 }
 
+// deviceNames are what the system calls block devices, by their numbers, each asked for once.
+type deviceNames map[[2]int]string
+
+func (n deviceNames) of(major, minor int) string {
+	name, known := n[[2]int{major, minor}]
+	if !known {
+		name = deviceName(major, minor)
+		n[[2]int{major, minor}] = name
+	}
+	return name
+}
+
 // blockDevice is what the system calls the device that a folder is on, such as /dev/vda: the
 // folder itself if that is not there.
-func blockDevice(dir string) string {
+func (n deviceNames) blockDevice(dir string) string {
 	var is unix.Stat_t
 	if err := unix.Stat(dir, &is); err != nil {
 		return dir
 	}
-	return deviceName(int(unix.Major(is.Dev)), int(unix.Minor(is.Dev)))
+	return n.of(int(unix.Major(is.Dev)), int(unix.Minor(is.Dev)))
 }
 
 // deviceName is what a block device is called, or its numbers.

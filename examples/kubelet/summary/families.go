@@ -14,15 +14,14 @@ import (
 // families are metrics that are computed for one scrape: what is gathered is written, and
 // nothing is kept. It is a prometheus.Gatherer; a registry would check each of ten thousand
 // metrics, each time, against what the tests have checked once.
-type families map[string]*dto.MetricFamily
+type families map[string]*family
 
 var _ prometheus.Gatherer = families(nil)
 
-// Gather returns the metrics, sorted by name.
-func (f families) Gather() ([]*dto.MetricFamily, error) {
-	out := slices.Collect(maps.Values(f))
-	slices.SortFunc(out, func(a, b *dto.MetricFamily) int { return strings.Compare(a.GetName(), b.GetName()) })
-	return out, nil
+// family are all metrics of a name.
+type family struct {
+	about
+	samples []sample
 }
 
 // about is what a metric is called, and whether it only ever grows.
@@ -31,43 +30,82 @@ type about struct {
 	counter    bool
 }
 
-// add adds one value. Labels are sorted; a zero time is that of the scrape.
-func (f families) add(a about, labels []*dto.LabelPair, value float64, at time.Time) {
-	family := f[a.name]
-	if family == nil {
-		family = &dto.MetricFamily{Name: &a.name, Help: &a.help, Type: dto.MetricType_GAUGE.Enum()}
-		if a.counter {
-			family.Type = dto.MetricType_COUNTER.Enum()
-		}
-		f[a.name] = family
+// sample is one value; a zero time, in milliseconds, is that of the scrape.
+type sample struct {
+	labels *labelSet
+	value  float64
+	at     int64
+}
+
+// labelSet are labels, which many samples share: pairs sorted by name, and as text.
+type labelSet struct {
+	pairs [][2]string
+	text  string
+}
+
+// add adds one value. labels may be nil; a zero time is that of the scrape.
+func (f families) add(a about, labels *labelSet, value float64, at time.Time) {
+	to := f[a.name]
+	if to == nil {
+		to = &family{about: a}
+		f[a.name] = to
 	}
-	m := &dto.Metric{Label: labels}
-	if a.counter {
-		m.Counter = &dto.Counter{Value: &value}
-	} else {
-		m.Gauge = &dto.Gauge{Value: &value}
-	}
+	s := sample{labels: labels, value: value}
 	if !at.IsZero() {
-		m.TimestampMs = new(at.UnixMilli())
+		s.at = at.UnixMilli()
 	}
-	family.Metric = append(family.Metric, m)
+	to.samples = append(to.samples, s)
 }
 
-// pairs are labels, from names and values in turn, sorted by name.
-func pairs(of ...string) []*dto.LabelPair {
-	out := make([]*dto.LabelPair, 0, len(of)/2)
-	for i := 0; i < len(of); i += 2 {
-		out = append(out, &dto.LabelPair{Name: &of[i], Value: &of[i+1]})
+func (f families) sorted() []*family {
+	return slices.SortedFunc(maps.Values(f), func(a, b *family) int { return strings.Compare(a.name, b.name) })
+}
+
+// Gather returns the metrics, sorted by name.
+func (f families) Gather() ([]*dto.MetricFamily, error) {
+	out := make([]*dto.MetricFamily, 0, len(f))
+	for _, family := range f.sorted() {
+		out = append(out, family.gather())
 	}
-	return sorted(out)
+	return out, nil
 }
 
-// and adds labels to others.
-func and(labels []*dto.LabelPair, more ...string) []*dto.LabelPair {
-	return sorted(slices.Concat(labels, pairs(more...)))
+func (f *family) gather() *dto.MetricFamily {
+	out := &dto.MetricFamily{Name: &f.name, Help: &f.help, Type: dto.MetricType_GAUGE.Enum()}
+	if f.counter {
+		out.Type = dto.MetricType_COUNTER.Enum()
+	}
+	for i := range f.samples {
+		s := &f.samples[i]
+		m := &dto.Metric{}
+		if s.labels != nil {
+			for k := range s.labels.pairs {
+				m.Label = append(m.Label, &dto.LabelPair{Name: &s.labels.pairs[k][0], Value: &s.labels.pairs[k][1]})
+			}
+		}
+		if f.counter {
+			m.Counter = &dto.Counter{Value: &s.value}
+		} else {
+			m.Gauge = &dto.Gauge{Value: &s.value}
+		}
+		if s.at != 0 {
+			m.TimestampMs = &s.at
+		}
+		out.Metric = append(out.Metric, m)
+	}
+	return out
 }
 
-func sorted(labels []*dto.LabelPair) []*dto.LabelPair {
-	slices.SortFunc(labels, func(a, b *dto.LabelPair) int { return cmp.Compare(a.GetName(), b.GetName()) })
-	return labels
+// pairs are labels, from names and values in turn.
+func pairs(of ...string) *labelSet { return (&labelSet{}).and(of...) }
+
+// and are these labels and others.
+func (l *labelSet) and(more ...string) *labelSet {
+	all := make([][2]string, len(l.pairs), len(l.pairs)+len(more)/2)
+	copy(all, l.pairs)
+	for i := 0; i < len(more); i += 2 {
+		all = append(all, [2]string{more[i], more[i+1]})
+	}
+	slices.SortFunc(all, func(a, b [2]string) int { return cmp.Compare(a[0], b[0]) })
+	return &labelSet{pairs: all, text: labelText(all)}
 }

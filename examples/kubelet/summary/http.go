@@ -1,17 +1,16 @@
 package summary
 
 import (
-	"bufio"
-	"compress/gzip"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
+	"github.com/klauspost/compress/gzip"
 	"github.com/prometheus/common/expfmt"
 )
 
@@ -42,7 +41,7 @@ func (p *Provider) Stats() http.Handler {
 // Resource serves /metrics/resource. A Summary that cannot be had is the metric
 // resource_scrape_error.
 func (p *Provider) Resource() http.Handler {
-	return gathered(func(ctx context.Context) (prometheus.Gatherer, error) {
+	return gathered(func(ctx context.Context) (families, error) {
 		s, err := p.Summary(ctx, CPUAndMemory)
 		if err != nil {
 			p.tell("resource", []error{err})
@@ -53,19 +52,19 @@ func (p *Provider) Resource() http.Handler {
 
 // Cadvisor serves /metrics/cadvisor.
 func (p *Provider) Cadvisor() http.Handler {
-	return gathered(func(ctx context.Context) (prometheus.Gatherer, error) { return p.cadvisor(ctx) })
+	return gathered(p.cadvisor)
 }
 
-func gathered(gather func(ctx context.Context) (prometheus.Gatherer, error)) http.Handler {
+func gathered(gather func(ctx context.Context) (families, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), longest)
 		defer cancel()
-		g, err := gather(ctx)
+		f, err := gather(ctx)
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
 		}
-		if err := write(w, r, g); err != nil {
+		if err := write(w, r, f); err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 		}
 	})
@@ -74,29 +73,28 @@ func gathered(gather func(ctx context.Context) (prometheus.Gatherer, error)) htt
 // write writes metrics as the client wants them. They are compressed for speed: those of a
 // hundred pods are two megabytes, and promhttp would take more time to compress them than
 // it takes to read all cgroups.
-func write(w http.ResponseWriter, r *http.Request, g prometheus.Gatherer) error {
-	families, err := g.Gather()
+func write(w http.ResponseWriter, r *http.Request, f families) error {
+	format := expfmt.Negotiate(r.Header)
+	w.Header().Set("Content-Type", string(format))
+	if !strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+		return f.write(w, format)
+	}
+	w.Header().Set("Content-Encoding", "gzip")
+	compressed, err := gzip.NewWriterLevel(w, gzip.BestSpeed)
 	if err != nil {
 		return err
 	}
-	format := expfmt.Negotiate(r.Header)
-	w.Header().Set("Content-Type", string(format))
-	var out io.Writer = w
-	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
-		w.Header().Set("Content-Encoding", "gzip")
-		compressed, err := gzip.NewWriterLevel(w, gzip.BestSpeed)
-		if err != nil {
-			return err
-		}
-		defer compressed.Close()
-		out = compressed
+	return errors.Join(f.write(compressed, format), compressed.Close())
+}
+
+func (f families) write(to io.Writer, format expfmt.Format) error {
+	if format.FormatType() == expfmt.TypeTextPlain {
+		return f.writeText(to)
 	}
-	buffered := bufio.NewWriterSize(out, 64<<10)
-	encoder := expfmt.NewEncoder(buffered, format)
-	for _, family := range families {
-		if err := encoder.Encode(family); err != nil {
-			return err
-		}
+	encoder := expfmt.NewEncoder(to, format)
+	all, err := f.Gather()
+	for i := 0; err == nil && i < len(all); i++ {
+		err = encoder.Encode(all[i])
 	}
-	return buffered.Flush()
+	return err
 }

@@ -134,6 +134,7 @@ type reading struct {
 	at                 time.Time
 	unread             []error
 	devices            map[string]string // by folder
+	names              deviceNames
 	topology           stats.Topology
 }
 
@@ -146,7 +147,7 @@ type system struct {
 }
 
 func (p *Provider) read(ctx context.Context, part Part, w stats.Wanted) (*reading, error) {
-	in := &reading{part: part, name: p.cfg.NodeName, at: time.Now()}
+	in := &reading{part: part, name: p.cfg.NodeName, at: time.Now(), names: deviceNames{}}
 	var err error
 	if in.pods, in.unread, err = p.cfg.Collector.Collect(ctx, w); err != nil {
 		return nil, err

@@ -3,7 +3,6 @@ package summary
 import (
 	"time"
 
-	dto "github.com/prometheus/client_model/go"
 	statsapi "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 )
 
@@ -42,7 +41,7 @@ func (f families) pod(p *statsapi.PodStats) {
 	f.swap(about{"pod_swap_usage_bytes", alpha + "Swap that the pod uses now, in bytes; not on Windows", false}, labels, p.Swap)
 	for i := range p.Containers {
 		c := &p.Containers[i]
-		labels := and(labels, "container", c.Name)
+		labels := labels.and("container", c.Name)
 		if c.StartTime.Unix() > 0 {
 			f.add(about{"container_start_time_seconds", stable + "When the container was started, in seconds since 1970", false}, labels, float64(c.StartTime.UnixNano())/1e9, time.Time{})
 		}
@@ -55,19 +54,19 @@ func (f families) pod(p *statsapi.PodStats) {
 	}
 }
 
-func (f families) cpu(a about, labels []*dto.LabelPair, c *statsapi.CPUStats) {
+func (f families) cpu(a about, labels *labelSet, c *statsapi.CPUStats) {
 	if c != nil && c.UsageCoreNanoSeconds != nil {
 		f.add(a, labels, float64(*c.UsageCoreNanoSeconds)/1e9, c.Time.Time)
 	}
 }
 
-func (f families) memory(a about, labels []*dto.LabelPair, m *statsapi.MemoryStats) {
+func (f families) memory(a about, labels *labelSet, m *statsapi.MemoryStats) {
 	if m != nil && m.WorkingSetBytes != nil {
 		f.add(a, labels, float64(*m.WorkingSetBytes), m.Time.Time)
 	}
 }
 
-func (f families) swap(a about, labels []*dto.LabelPair, s *statsapi.SwapStats) {
+func (f families) swap(a about, labels *labelSet, s *statsapi.SwapStats) {
 	if s != nil && s.SwapUsageBytes != nil {
 		f.add(a, labels, float64(*s.SwapUsageBytes), s.Time.Time)
 	}

@@ -38,6 +38,7 @@ import (
 type scene struct {
 	*fake.Runtime
 	root    string
+	version stats.Version
 	cgroups fstest.MapFS
 	cfg     Config
 
@@ -46,9 +47,13 @@ type scene struct {
 	pods   []*v1.Pod
 }
 
-// newScene makes a node with n pods. Version 2 of cgroups, unless there are none.
+// newScene makes a node with n pods, with version 2 of cgroups.
 func newScene(t testing.TB, n int, change func(*scene)) (*scene, *Provider) {
-	s := &scene{root: t.TempDir(), cgroups: fstest.MapFS{}, refuse: map[string]error{}}
+	return newSceneOf(t, stats.V2, n, change)
+}
+
+func newSceneOf(t testing.TB, version stats.Version, n int, change func(*scene)) (*scene, *Provider) {
+	s := &scene{root: t.TempDir(), version: version, cgroups: fstest.MapFS{}, refuse: map[string]error{}}
 	var err error
 	s.Runtime, err = fake.New(fake.Config{AnyImage: true, ImageFilesystem: s.root, Intercept: func(_ context.Context, call string, _ any) error {
 		s.mu.Lock()
@@ -68,7 +73,7 @@ func newScene(t testing.TB, n int, change func(*scene)) (*scene, *Provider) {
 		require.NoError(t, os.CopyFS(filepath.Join(s.root, "cgroups"), tree))
 		tree = stats.Host(filepath.Join(s.root, "cgroups"))
 	}
-	reader, err := stats.New(stats.Config{FS: tree, Version: stats.V2})
+	reader, err := stats.New(stats.Config{FS: tree, Version: version})
 	require.NoError(t, err)
 	proc := proc()
 	collector, err := stats.NewCollector(stats.CollectorConfig{Runtime: s.Runtime, Reader: reader, PodCgroups: func() map[string]string { return places }, Proc: proc})
@@ -96,6 +101,10 @@ func newScene(t testing.TB, n int, change func(*scene)) (*scene, *Provider) {
 
 // cgroup puts one into the hierarchy.
 func (s *scene) cgroup(name string, memory, micros int) {
+	if s.version == stats.V1 {
+		s.cgroupV1(name, memory, micros)
+		return
+	}
 	for file, text := range map[string]string{
 		"memory.current": fmt.Sprint(memory), "memory.stat": "anon 5\nfile 3\ninactive_file 100\nactive_file 1\npgfault 7\npgmajfault 1\nkernel 2\nfile_mapped 1",
 		"memory.max": "1000", "memory.swap.current": "0", "memory.swap.max": "50", "memory.events": "low 0\nmax 1\noom_kill 0", "memory.min": "0", "memory.peak": "901",
@@ -106,6 +115,28 @@ func (s *scene) cgroup(name string, memory, micros int) {
 		"io.pressure": "some avg10=0.00 avg60=0.00 avg300=0.00 total=2",
 	} {
 		s.cgroups[strings.TrimLeft(name+"/"+file, "/")] = &fstest.MapFile{Data: []byte(text + "\n")}
+	}
+}
+
+// cgroupV1 puts one into the hierarchies of all controllers.
+func (s *scene) cgroupV1(name string, memory, micros int) {
+	for controller, files := range map[string]map[string]string{
+		"cpuacct": {"cpuacct.usage": fmt.Sprint(1000 * micros), "cpuacct.stat": "user 200\nsystem 100"},
+		"cpu":     {"cpu.stat": "nr_periods 4\nnr_throttled 2\nthrottled_time 5000", "cpu.shares": "2", "cpu.cfs_quota_us": "-1", "cpu.cfs_period_us": "100000"},
+		"memory": {
+			"memory.usage_in_bytes": fmt.Sprint(memory), "memory.limit_in_bytes": "1000", "memory.memsw.usage_in_bytes": fmt.Sprint(memory + 10), "memory.memsw.limit_in_bytes": "1050",
+			"memory.soft_limit_in_bytes": "9223372036854771712", "memory.kmem.usage_in_bytes": "2", "memory.max_usage_in_bytes": "901", "memory.failcnt": "1",
+			"memory.oom_control": "oom_kill_disable 0\nunder_oom 0\noom_kill 0", "memory.stat": recordedStat, "cgroup.procs": "7",
+		},
+		"pids": {"pids.current": "3", "pids.max": "max"},
+		"blkio": {
+			"blkio.throttle.io_service_bytes_recursive": "8:0 Read 1\n8:0 Write 2\n8:0 Sync 3\n8:0 Async 0\n8:0 Discard 0\n8:0 Total 3\nTotal 3",
+			"blkio.throttle.io_serviced_recursive":      "8:0 Read 3\n8:0 Write 4\n8:0 Sync 7\n8:0 Async 0\n8:0 Discard 0\n8:0 Total 7\nTotal 7",
+		},
+	} {
+		for file, text := range files {
+			s.cgroups[strings.TrimRight(controller+name, "/")+"/"+file] = &fstest.MapFile{Data: []byte(text + "\n")}
+		}
 	}
 }
 
@@ -443,6 +474,7 @@ func TestMetricsAreConsistent(t *testing.T) {
 	for _, f := range []families{f, resources(s)} {
 		_, err := prometheus.Gatherers{f}.Gather()
 		require.NoError(t, err)
+		equalsExpfmt(t, f)
 	}
 	values := parsed(t, p.Cadvisor())
 	value := func(name, id string) float64 {
@@ -478,21 +510,6 @@ func has(m *dto.Metric, name, value string) bool {
 		}
 	}
 	return false
-}
-
-// BenchmarkSummary is of 100 pods.
-func BenchmarkSummary(b *testing.B) {
-	_, p := newScene(b, 100, nil)
-	measuredAll(b, p)
-	for name, h := range map[string]http.Handler{"summary": p.Stats(), "resource": p.Resource(), "cadvisor": p.Cadvisor()} {
-		b.Run(name, func(b *testing.B) {
-			for b.Loop() {
-				if w := get(h, "/"); w.Code != http.StatusOK {
-					b.Fatal(w.Body)
-				}
-			}
-		})
-	}
 }
 
 // requireRates reads until rates are known, which takes a second.
