@@ -109,6 +109,9 @@ type Metrics struct {
 	// OnFound is told of each volume that the disk has of an agent before this one. known
 	// tells that there is a plugin for it that can say which volume it is.
 	OnFound func(plugin string, known bool)
+	// OnLabel is told of the SELinux labels that volumes have to have, on a node with SELinux:
+	// of what fits once for a volume, of anything else with each try.
+	OnLabel func(LabelCheck)
 }
 
 // Operation is one that has ended.

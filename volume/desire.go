@@ -22,7 +22,8 @@ type resolved struct {
 	shared   string
 	remounts bool
 	objects  []Object
-	label    string
+	label    string // to mount it with
+	asks     string // the label that the pod needs
 }
 
 func (r *resolved) key() volumeKey {
@@ -118,7 +119,7 @@ func (w *world) wantVolume(p *podState, r *resolved, now time.Time) *nameState {
 		}
 	}
 	_, v.expands = r.plugin.(Expander)
-	v.wanted, v.remounts, v.label = true, r.remounts, r.label
+	v.wanted, v.remounts, v.label, v.asks = true, r.remounts, r.label, r.asks
 	w.setClaim(v)
 	w.setObjects(v, r.objects)
 	w.setShared(v, r.shared, false)

@@ -35,13 +35,79 @@ type LabelMounter interface {
 // label is the SELinux label that a volume is to be mounted with; empty means none.
 func (m *Manager) label(pod *v1.Pod, r *resolved) (string, error) {
 	p, ok := r.plugin.(LabelMounter)
-	if m.cfg.SELinux == nil || !ok || r.spec.Block() || !r.spec.ofOnePod() || labelsFiles(pod) {
+	if m.cfg.SELinux == nil || !ok || r.spec.Block() || labelsFiles(pod) {
 		return "", nil
 	}
-	if can, err := p.MountsLabel(r.spec); err != nil || !can {
-		return "", err
+	can, err := p.MountsLabel(r.spec)
+	if err == nil && can {
+		r.asks, err = labelFor(pod, r.name, m.cfg.SELinux)
+		m.tellLabel(pod, r, err)
 	}
-	return labelFor(pod, r.name, m.cfg.SELinux)
+	if !r.spec.ofOnePod() {
+		return "", nil
+	}
+	return r.asks, err
+}
+
+// LabelCheck is a look at the SELinux label that a volume has to have for a pod.
+type LabelCheck struct {
+	Plugin string
+	Spec   *Spec
+	Result LabelResult
+	// Enforced tells that it is a volume of one pod, which does not start if the label does
+	// not fit. Others are labelled by the runtime.
+	Enforced bool
+}
+
+// LabelResult is what a LabelCheck has shown.
+type LabelResult string
+
+// The results.
+const (
+	LabelFits     LabelResult = "fits"
+	LabelUnknown  LabelResult = "unknown"  // nobody knows the label for a container's options
+	LabelsDiffer  LabelResult = "differ"   // of the pod's containers: ErrLabels
+	LabelConflict LabelResult = "conflict" // another pod has the volume with another label
+)
+
+func (m *Manager) tellLabel(pod *v1.Pod, r *resolved, err error) {
+	if m.cfg.Metrics.OnLabel == nil {
+		return
+	}
+	result := LabelUnknown
+	switch {
+	case errors.Is(err, ErrLabels):
+		result = LabelsDiffer
+	case err == nil:
+		result = m.compareLabels(pod, r)
+	}
+	if result != "" {
+		m.cfg.Metrics.OnLabel(LabelCheck{Plugin: r.plugin.Name(), Spec: r.spec, Result: result, Enforced: r.spec.ofOnePod()})
+	}
+}
+
+// compareLabels looks at those who have a volume when a pod comes to it; empty means that
+// there is nothing to tell any more.
+func (m *Manager) compareLabels(pod *v1.Pod, r *resolved) LabelResult {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if p := m.world.pods[pod.UID]; p != nil && p.volumes[r.key()] != nil && p.volumes[r.key()].wanted {
+		return ""
+	}
+	others := false
+	if s := m.world.shared[ID{Plugin: r.plugin.Name(), Volume: r.shared}]; s != nil && r.shared != "" {
+		for v := range s.users {
+			if v.wanted && v.pod.uid != pod.UID && !v.pod.releasing {
+				if others = true; v.asks != r.asks {
+					return LabelConflict
+				}
+			}
+		}
+	}
+	if others || r.asks == "" {
+		return ""
+	}
+	return LabelFits
 }
 
 // labelsFiles tells that a pod wants the files of its volumes labelled one by one.

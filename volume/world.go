@@ -155,8 +155,9 @@ type volumeState struct {
 	shared   *sharedState
 	// expands tells that the plugin can make it larger.
 	expands bool
-	// label is the SELinux label to mount it with.
-	label string
+	// label is the SELinux label to mount it with, asks the one that its pod needs, which is
+	// the same for a volume of one pod.
+	label, asks string
 	// unknown tells that it may be shared, and of what is not known.
 	unknown bool
 

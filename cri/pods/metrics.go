@@ -19,6 +19,12 @@ type Metrics struct {
 	// SandboxStarted is called after each try to make a sandbox, with the handler
 	// of its RuntimeClass ("" for the default) and how long the runtime took.
 	SandboxStarted func(handler string, took time.Duration, err error)
+	// UsersStarted is called after each sync that has tried to make a sandbox for a pod with
+	// users of its own (hostUsers: false), with what failed in it.
+	UsersStarted func(err error)
+	// ImagesMounted is called when a container was started that mounts images, with their
+	// number, and with failed when it was not since the runtime could not mount them.
+	ImagesMounted func(volumes int, failed bool)
 	// ContainerStarted is called after each try to start a container that was not
 	// held back, with "" or the waiting reason of the failure.
 	ContainerStarted func(kind ContainerKind, reason string)
@@ -29,6 +35,12 @@ type Metrics struct {
 func (m *Metrics) setDefaults() {
 	if m.SandboxStarted == nil {
 		m.SandboxStarted = func(string, time.Duration, error) {}
+	}
+	if m.UsersStarted == nil {
+		m.UsersStarted = func(error) {}
+	}
+	if m.ImagesMounted == nil {
+		m.ImagesMounted = func(int, bool) {}
 	}
 	if m.ContainerStarted == nil {
 		m.ContainerStarted = func(ContainerKind, string) {}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -63,6 +64,10 @@ func (s *podSync) start(ctx context.Context, c podContainer) *StartError {
 		return failure
 	}
 	id, failure := s.bringUp(ctx, c, config, exit)
+	failed := failure != nil && strings.Contains(failure.Message, imageMountFailed)
+	if len(volumes) > 0 && (failure == nil || failed) {
+		s.m.cfg.Metrics.ImagesMounted(len(volumes), failed)
+	}
 	if failure != nil {
 		return failure
 	}
@@ -73,6 +78,9 @@ func (s *podSync) start(ctx context.Context, c podContainer) *StartError {
 	}
 	return s.postStart(ctx, c, id)
 }
+
+// imageMountFailed is how runtimes begin the error for an image that they cannot mount.
+const imageMountFailed = "ImageVolumeMountFailed"
 
 // ensureImage makes the container's image present.
 func (s *podSync) ensureImage(ctx context.Context, c podContainer) (images.Image, *StartError) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -63,10 +64,20 @@ func (m *Manager) SyncPod(ctx context.Context, r SyncRequest) Result {
 	s.result.over, s.result.explanation = s.actions.Over(), s.actions.Explanation
 	m.log.Debug("sync", "pod", s.identity, "actions", s.actions)
 	s.run(ctx)
+	s.countUsers()
 	if s.result.Acted() && m.cfg.Relist != nil {
 		m.cfg.Relist(s.identity.UID)
 	}
 	return s.result
+}
+
+// countUsers tells of a sandbox with users of its own: what the runtime cannot give them often
+// shows with the first container only.
+func (s *podSync) countUsers() {
+	own := s.req.Pod.Spec.HostUsers != nil && !*s.req.Pod.Spec.HostUsers
+	if own && slices.ContainsFunc(s.result.Entries, func(e Entry) bool { return e.Action == ActionCreatePodSandbox }) {
+		s.m.cfg.Metrics.UsersStarted(s.result.Err())
+	}
 }
 
 // podSync is one call of SyncPod.

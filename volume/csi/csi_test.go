@@ -417,8 +417,16 @@ func TestUsage(t *testing.T) {
 	u, err := meter.Measure(t.Context(), m.Dir, 0)
 	require.NoError(t, err)
 	require.WithinDuration(t, time.Now(), u.Measured, time.Minute)
-	u.Measured = time.Time{}
+	same, err := meter.Measure(t.Context(), m.Dir+"/mount", 0)
+	require.NoError(t, err)
+	u.Measured, same.Measured = time.Time{}, time.Time{}
 	require.Equal(t, usage.Usage{Capacity: 100, Bytes: 1}, u)
+	require.Equal(t, u, same, "by where its files are")
+	for _, other := range []string{m.Dir + "/mount/mount", m.Dir + "/other", "/mount"} {
+		_, ok, err := w.Usage(t.Context(), other)
+		require.NoError(t, err)
+		require.False(t, ok, other)
+	}
 	errUsage := errors.New("asleep")
 	w.fail("Stats", errUsage)
 	_, err = meter.Measure(t.Context(), m.Dir, 0)

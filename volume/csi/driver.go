@@ -27,7 +27,8 @@ type Driver interface {
 	// Expand makes a volume larger while it is in use, and returns its size in bytes; zero
 	// means that the driver does not say. It is called only with Capabilities.Expand.
 	Expand(ctx context.Context, r ExpandRequest) (size int64, err error)
-	// Stats tells how full a volume is; what the driver does not say is zero. It is called only with Capabilities.Stats.
+	// Stats tells how full a volume is; what the driver does not say is below zero. It is
+	// called only with Capabilities.Stats.
 	Stats(ctx context.Context, r StatsRequest) (usage.Usage, error)
 }
 

@@ -15,10 +15,14 @@ import (
 var ErrNoUsage = errors.New("the driver does not say what the volume uses")
 
 // Usage asks the driver how full a volume of a pod is; dir is its folder
-// (volume.Mount.Dir). ok is false for a folder that is not of a CSI volume. It is
+// (volume.Mount.Dir), or where its files are (volume.Mounted.Path). ok is false for a folder that is not of a CSI volume. It is
 // usage.Config.Ask: what a driver has mounted may be large, or far away.
 func (p *Plugin) Usage(ctx context.Context, dir string) (u usage.Usage, ok bool, err error) {
-	if filepath.Base(filepath.Dir(dir)) != volume.Escape(Name) {
+	switch {
+	case isFolder(dir):
+	case filepath.Base(dir) == "mount" && isFolder(filepath.Dir(dir)):
+		dir = filepath.Dir(dir)
+	default:
 		return u, false, nil
 	}
 	d, err := readData(dir)
@@ -46,3 +50,6 @@ func (p *Plugin) Usage(ctx context.Context, dir string) (u usage.Usage, ok bool,
 	})
 	return u, err == nil, err
 }
+
+// isFolder tells that a folder is that of a CSI volume.
+func isFolder(dir string) bool { return filepath.Base(filepath.Dir(dir)) == volume.Escape(Name) }

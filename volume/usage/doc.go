@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// Usage is what a volume uses.
+// Usage is what a volume uses. A figure below zero is not known.
 type Usage struct {
 	// Bytes and Files are what is in the volume: the space on the disk, and files,
 	// folders and links, each counted once however many names it has.
@@ -31,6 +31,27 @@ type Usage struct {
 	Measured time.Time
 }
 
+// Source is how a volume was measured, in the words of upstream's metrics.
+type Source string
+
+// The sources.
+const (
+	// FileSystem is one of the volume's own, which was asked.
+	FileSystem Source = "statfs"
+	// Project is an account that the file system keeps; see Projects.
+	Project Source = "fsquota"
+	// Walked is a look at all files.
+	Walked Source = "du"
+)
+
+// Metrics are callbacks for histograms. Each may be nil. They are called concurrently and
+// must not block.
+type Metrics struct {
+	// OnMeasured is told of each volume that was measured here, and how long that took. err
+	// is why it was not, nil if it was.
+	OnMeasured func(source Source, took time.Duration, err error)
+}
+
 // Config configures a Meter. The zero value is complete.
 type Config struct {
 	// FilesPerSecond is how many files are looked at in a second, in all volumes
@@ -40,4 +61,6 @@ type Config struct {
 	// error, that nobody can know that now. It is called concurrently, for one volume one
 	// at a time, and may leave out Measured. Nil means that all is measured here.
 	Ask func(ctx context.Context, dir string) (u Usage, ok bool, err error)
+	// Metrics is told what is done.
+	Metrics Metrics
 }

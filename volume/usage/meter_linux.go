@@ -17,6 +17,7 @@ import (
 type Meter struct {
 	pace  pace
 	ask   func(ctx context.Context, dir string) (Usage, bool, error)
+	told  func(source Source, took time.Duration, err error)
 	calls run.Calls
 	mu    sync.Mutex
 	known map[string]Usage
@@ -30,7 +31,10 @@ func New(cfg Config) (*Meter, error) {
 	case cfg.FilesPerSecond == 0:
 		cfg.FilesPerSecond = 20000
 	}
-	return &Meter{ask: cfg.Ask, pace: pace{each: time.Second / time.Duration(cfg.FilesPerSecond)}, known: map[string]Usage{}}, nil
+	if cfg.Metrics.OnMeasured == nil {
+		cfg.Metrics.OnMeasured = func(Source, time.Duration, error) {}
+	}
+	return &Meter{ask: cfg.Ask, told: cfg.Metrics.OnMeasured, pace: pace{each: time.Second / time.Duration(cfg.FilesPerSecond)}, known: map[string]Usage{}}, nil
 }
 
 // Known is what was measured last for a volume's folder. It touches no disk.
@@ -88,24 +92,35 @@ func (m *Meter) measure(ctx context.Context, dir string) (Usage, error) {
 			return known, err
 		}
 	}
+	source, err := m.look(ctx, dir, &u)
+	m.told(source, time.Since(u.Measured), err)
+	return u, err
+}
+
+// look asks the file system that a volume is on, and walks if that does not know.
+func (m *Meter) look(ctx context.Context, dir string, u *Usage) (Source, error) {
 	root, err := tree.Entry{Dir: unix.AT_FDCWD, Name: dir}.Stat()
 	if err != nil {
-		return u, &fs.PathError{Op: "measure", Path: dir, Err: err}
+		return FileSystem, &fs.PathError{Op: "measure", Path: dir, Err: err}
 	}
 	var is unix.Statfs_t
 	if err := unix.Statfs(dir, &is); err != nil {
-		return u, &fs.PathError{Op: "measure", Path: dir, Err: err}
+		return FileSystem, &fs.PathError{Op: "measure", Path: dir, Err: err}
 	}
 	u.Capacity, u.Available = int64(is.Blocks)*int64(is.Bsize), int64(is.Bavail)*int64(is.Bsize)
 	u.TotalFiles, u.FreeFiles = int64(is.Files), int64(is.Ffree)
 	if root.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0 {
 		u.Bytes, u.Files = int64(is.Blocks-is.Bfree)*int64(is.Bsize), int64(is.Files-is.Ffree)
-		return u, nil
+		return FileSystem, nil
 	}
 	if bytes, files, ok := counted(dir); ok {
 		u.Bytes, u.Files = bytes, files
-		return u, nil
+		return Project, nil
 	}
+	return Walked, m.walk(ctx, dir, root, u)
+}
+
+func (m *Meter) walk(ctx context.Context, dir string, root unix.Statx_t, u *Usage) (err error) {
 	for range tries {
 		w := walk{ctx: ctx, pace: &m.pace, root: root}
 		w.add(root)
@@ -116,9 +131,9 @@ func (m *Meter) measure(ctx context.Context, dir string) (Usage, error) {
 		}
 	}
 	if errors.Is(err, tree.ErrMounted) {
-		err = nil // what is mounted there is not the volume's
+		return nil // what is mounted there is not the volume's
 	}
-	return u, err
+	return err
 }
 
 type walk struct {

@@ -223,6 +223,14 @@ func (s *Store) Failed(image string, doubt bool) error {
 	return nil
 }
 
+// Counts are how many pulls are noted as under way, or in doubt, and how many images have a
+// record.
+func (s *Store) Counts() (pulling, pulled int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.pulling.entries), len(s.pulled.entries)
+}
+
 func (s *Store) finish(image string) {
 	if s.running[image]--; s.running[image] <= 0 {
 		delete(s.running, image)

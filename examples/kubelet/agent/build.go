@@ -156,6 +156,7 @@ func (g *ground) newRecords() (*records.Store, error) {
 		Dir:       filepath.Join(g.cfg.Flags.RootDir, "image_manager"),
 		Policy:    records.Policy(g.cfg.Kubelet.ImagePullCredentialsVerificationPolicy),
 		Allowlist: g.cfg.Kubelet.PreloadedImagesVerificationAllowlist,
+		Checked:   g.cfg.Metrics.Images.Checked,
 		Logger:    g.cfg.Logger,
 	})
 }

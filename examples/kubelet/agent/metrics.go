@@ -19,6 +19,7 @@ import (
 	"github.com/podwright/podwright/status/writer"
 	"github.com/podwright/podwright/syncloop"
 	"github.com/podwright/podwright/volume"
+	"github.com/podwright/podwright/volume/usage"
 )
 
 // NewMetrics is where an agent with this configuration counts what it does.
@@ -58,7 +59,10 @@ func (a *Agent) live() metrics.Live {
 		Status: func(uid types.UID) *v1.PodStatus {
 			return look(a, func(n *node) *v1.PodStatus { return n.statuses.Get(uid) })()
 		},
-		Health: a.failures,
+		Claims:  look(a, func(n *node) map[types.NamespacedName]usage.Usage { return n.summary.Claims() }),
+		Logs:    look(a, func(n *node) []summary.Log { return n.summary.Logs() }),
+		Records: a.records,
+		Health:  a.failures,
 	}
 	if a.cfg.Flags.Kubeconfig != "" {
 		l.ClientExpires = a.clientExpires
@@ -67,6 +71,14 @@ func (a *Agent) live() metrics.Live {
 		l.ServingExpires = a.servingExpires
 	}
 	return l
+}
+
+// records counts the records of pulls.
+func (a *Agent) records() (pulling, pulled int) {
+	if n := a.now().node; n != nil {
+		return n.records.Counts()
+	}
+	return 0, 0
 }
 
 // look asks a node that has a connection, and returns nothing without one.

@@ -30,7 +30,8 @@ func (n *node) newSummary() (*summary.Provider, error) {
 	collected := stats.CollectorConfig{Runtime: n.conn.Runtime, Proc: proc}
 	cfg := summary.Config{
 		NodeName: n.cfg.Flags.NodeName, Cgroups: reader, Proc: proc, Root: n.folders.root, Images: n.conn.Images.ImageFsInfo,
-		Systems: map[string]string{statsapi.SystemContainerKubelet: n.ownCgroup(), statsapi.SystemContainerMisc: n.cfg.Kubelet.SystemCgroups},
+		Systems: map[string]string{statsapi.SystemContainerKubelet: n.ownCgroup(), statsapi.SystemContainerMisc: n.cfg.Kubelet.SystemCgroups,
+			statsapi.SystemContainerRuntime: n.cfg.Flags.RuntimeCgroups},
 		Machine: describeMachine(),
 		Pods:    n.podList, Volume: n.volumeFolder,
 		LogDir: func(namespace, name string, uid types.UID) string {
@@ -40,7 +41,9 @@ func (n *node) newSummary() (*summary.Provider, error) {
 		Period:    n.cfg.Kubelet.VolumeStatsAggPeriod.Duration,
 		Logger:    n.cfg.Logger,
 	}
+	source := "cri"
 	if n.cgroups != nil {
+		source = "cgroups"
 		tree := n.cgroups.tree
 		collected.Reader, collected.PodCgroups = reader, func() map[string]string { return n.podCgroups(tree) }
 		cfg.Systems[statsapi.SystemContainerPods] = tree.Path(tree.Pods())
@@ -48,10 +51,11 @@ func (n *node) newSummary() (*summary.Provider, error) {
 			cfg.Above = append(cfg.Above, tree.Path(tree.Class(class)))
 		}
 	}
+	n.cfg.Metrics.Node.Measures(source)
 	if cfg.Collector, err = stats.NewCollector(collected); err != nil {
 		return nil, err
 	}
-	if cfg.Meter, err = usage.New(usage.Config{Ask: n.volumes.ask}); err != nil {
+	if cfg.Meter, err = usage.New(usage.Config{Ask: n.volumes.ask, Metrics: n.cfg.Metrics.Volumes.Measured()}); err != nil {
 		return nil, err
 	}
 	return summary.New(cfg)

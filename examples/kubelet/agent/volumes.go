@@ -10,6 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/examples/kubelet/config"
 	"github.com/podwright/podwright/examples/kubelet/csi"
 	"github.com/podwright/podwright/examples/kubelet/selinux"
 	"github.com/podwright/podwright/examples/kubelet/server"
@@ -152,7 +153,9 @@ func (n *node) leftovers() (out []server.PodReport) {
 // volume: what an agent before this one has mounted must be known to be unmounted.
 func (g *ground) volumePlugins(layout volume.Layout, kernel mounts.Mounter, drivers volumecsi.Drivers, from named) ([]volume.Plugin, error) {
 	allocatable := describeNode(g.cfg.Config).Allocatable
-	onDisk := emptydir.New(emptydir.Config{Mounts: kernel, Allocatable: func() int64 { return allocatable.Memory().Value() }, Logger: g.cfg.Logger})
+	onDisk := emptydir.New(emptydir.Config{
+		Mounts: kernel, Allocatable: func() int64 { return allocatable.Memory().Value() }, Track: g.track(), Logger: g.cfg.Logger,
+	})
 	files, err := content.New(content.Config{Backing: onDisk, Logger: g.cfg.Logger})
 	if err != nil {
 		return nil, err
@@ -170,6 +173,14 @@ func (g *ground) volumePlugins(layout volume.Layout, kernel mounts.Mounter, driv
 	add(plugin(local.New(local.Config{Layout: layout, Mounts: kernel, Event: g.event, Logger: g.cfg.Logger})))
 	add(plugin(g.newCSI(layout, drivers, from)))
 	return plugins, errors.Join(errs...)
+}
+
+// track has the file system count what is in volumes, if that is asked for.
+func (g *ground) track() func(ctx context.Context, dir string) error {
+	if !g.cfg.Enabled(config.FSQuotaMonitoring) {
+		return nil
+	}
+	return new(usage.Projects).Track
 }
 
 func plugin[P volume.Plugin](p P, err error) (volume.Plugin, error) { return p, err }

@@ -47,6 +47,9 @@ type Flags struct {
 	// kept whatever their number (--minimum-container-ttl-duration).
 	MaxDeadContainers, MaxDeadPerContainer int
 	MinContainerTTL                        time.Duration
+	// RuntimeCgroups is the cgroup that the runtime is in, for statistics; "" for not known
+	// (--runtime-cgroups).
+	RuntimeCgroups string
 	// Kubeconfig says how the API server is reached (--kubeconfig); "" for a node without
 	// one, which runs static pods only. Absolute.
 	Kubeconfig string

@@ -154,6 +154,7 @@ func (f *Flags) options(file, folder *string) []option {
 		textOption(groupRuntime, "image-credential-provider-bin-dir", "folder of the programs that --image-credential-provider-config names", &f.CredentialProviderBinDir),
 		valueOption(groupRuntime, "maximum-dead-containers", "how many dead containers are kept in all, beside the last one of each (negative: no limit)", &f.MaxDeadContainers),
 		valueOption(groupRuntime, "maximum-dead-containers-per-container", "how many dead instances of each container are kept (negative: no limit)", &f.MaxDeadPerContainer),
+		textOption(groupRuntime, "runtime-cgroups", "cgroup that the runtime is in, whose use /stats/summary tells", &f.RuntimeCgroups),
 		valueOption(groupRuntime, "minimum-container-ttl-duration", "dead containers younger than this are kept, whatever their number", &f.MinContainerTTL),
 	}
 }

@@ -66,9 +66,9 @@ func TestTwinsNameRealFields(t *testing.T) {
 }
 
 func TestRefusedFlags(t *testing.T) {
-	_, err := FromArgs([]string{"--runtime-cgroups=/a", "--vmodule=x=3", "--max-pods=7", "--port=x", "--anonymous-auth=perhaps", "--eviction-hard=memory.available<1Gi", "--storage-driver-secure",
+	_, err := FromArgs([]string{"--storage-driver-db=/a", "--vmodule=x=3", "--max-pods=7", "--port=x", "--anonymous-auth=perhaps", "--eviction-hard=memory.available<1Gi", "--storage-driver-secure",
 		"--event-qps=1x", "--feature-gates=EventedPLEG=true,X", "--node-ip=127.0.0.1", "--sync-frequency=4", "--manifest-url-header=a"}, io.Discard)
-	for _, want := range []string{"--runtime-cgroups: is not taken: the runtime's own cgroup", "--vmodule: is not taken: verbosity is one number", "--max-pods: maxPods: 7 asks for behaviour that this kubelet does not have: admission by resources",
+	for _, want := range []string{"--storage-driver-db: is not taken: there is no cAdvisor", "--vmodule: is not taken: verbosity is one number", "--max-pods: maxPods: 7 asks for behaviour that this kubelet does not have: admission by resources",
 		`--port: strconv.ParseInt: parsing "x"`, `--anonymous-auth: "perhaps" is neither`, "--eviction-hard: evictionHard:", "eviction is not built yet", "--storage-driver-secure: is not taken: there is no cAdvisor",
 		"--event-qps", `--feature-gates: "X" is not key=value`, "--node-ip: ", "--sync-frequency: time: missing unit", "--manifest-url-header: each pair"} {
 		require.ErrorContains(t, err, want)
@@ -77,7 +77,7 @@ func TestRefusedFlags(t *testing.T) {
 	_, err = FromArgs([]string{"--vmodule=x=3", "--nonsense"}, io.Discard)
 	require.ErrorContains(t, err, "nonsense")
 	require.ErrorContains(t, err, "--vmodule", "what is wrong before it is told, too")
-	_, err = FromArgs([]string{"--runtime-cgroups=", "--vmodule=", "--storage-driver-secure=false", "--max-pods=110", "--cgroups-per-qos", "--eviction-hard=", "--runonce=false"}, io.Discard)
+	_, err = FromArgs([]string{"--storage-driver-db=", "--runtime-cgroups=/system.slice/containerd.service", "--vmodule=", "--storage-driver-secure=false", "--max-pods=110", "--cgroups-per-qos", "--eviction-hard=", "--runonce=false"}, io.Discard)
 	require.NoError(t, err, "they ask for nothing")
 }
 

@@ -5,13 +5,16 @@ import (
 	"slices"
 )
 
-// Gates are what can be switched by featureGates, with their defaults.
+// Gates are what can be switched by featureGates.
 const (
 	// ComponentFlagz serves /flagz (KEP-4828), ComponentStatusz /statusz (KEP-4827).
 	ComponentFlagz, ComponentStatusz = "ComponentFlagz", "ComponentStatusz"
+	// FSQuotaMonitoring has file systems count what is in emptyDir volumes, where they can
+	// (KEP-1029). It is off by default.
+	FSQuotaMonitoring = "LocalStorageCapacityIsolationFSQuotaMonitoring"
 )
 
-// switchable are the gates with an effect here, all on by default.
+// switchable are the gates with an effect here that are on by default.
 var switchable = []string{ComponentFlagz, ComponentStatusz}
 
 // Enabled tells whether a gate is on.

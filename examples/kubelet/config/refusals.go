@@ -17,7 +17,6 @@ const (
 // refused are flags of upstream's that set nothing here, and why. Empty values and false ask
 // for nothing and are taken.
 var refused = map[string]string{
-	"runtime-cgroups":                          "the runtime's own cgroup is not measured",
 	"experimental-mounter-path":                "volumes are mounted by mount(8); CSI drivers mount theirs themselves",
 	"experimental-allocatable-ignore-eviction": "there is no eviction yet, so nothing is taken off for it",
 	"reserved-memory":                          "there is no memory manager yet",

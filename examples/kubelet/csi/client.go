@@ -144,6 +144,7 @@ func (c *Client) Stats(ctx context.Context, r volumecsi.StatsRequest) (s usage.U
 	out, err := c.node.NodeGetVolumeStats(ctx, &pb.NodeGetVolumeStatsRequest{
 		VolumeId: r.VolumeID, VolumePath: r.VolumePath, StagingTargetPath: r.StagingPath,
 	})
+	s = usage.Usage{Capacity: -1, Bytes: -1, Available: -1, TotalFiles: -1, Files: -1, FreeFiles: -1} // what it does not tell
 	for _, u := range out.GetUsage() {
 		switch u.GetUnit() {
 		case pb.VolumeUsage_BYTES:

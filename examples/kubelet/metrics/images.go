@@ -10,12 +10,13 @@ import (
 
 	"github.com/podwright/podwright/cri/images"
 	"github.com/podwright/podwright/cri/images/gc"
+	"github.com/podwright/podwright/cri/images/records"
 )
 
 // Images counts what is asked for, pulled and removed.
 type Images struct {
-	requested, removed *prometheus.CounterVec
-	pulled             *prometheus.HistogramVec
+	requested, removed, checked *prometheus.CounterVec
+	pulled                      *prometheus.HistogramVec
 }
 
 // pullSeconds bound how long pulls take.
@@ -26,6 +27,7 @@ func newImages(b *builder) *Images {
 		requested: b.counters("kubelet_image_manager_ensure_image_requests_total", "How often an image was asked for, by the policy for its pulls, whether it was there, and whether it was to be pulled.",
 			"pull_policy", "present_locally", "pull_required"),
 		removed: b.counters("kubelet_image_garbage_collected_total", "How many images the garbage collection has removed, by the reason.", "reason"),
+		checked: b.counters("kubelet_imagemanager_image_mustpull_checks_total", "How often it was checked whether a pod may use an image that is there, by the result.", "result"),
 		pulled:  b.histograms("kubelet_image_pull_duration_seconds", "How long pulls took that succeeded, by how large the image is.", pullSeconds, "image_size_in_bytes"),
 	}
 }
@@ -44,6 +46,9 @@ func (i *Images) pull(_ string, took time.Duration, size uint64, err error) {
 		i.pulled.WithLabelValues(sizeClass(size)).Observe(took.Seconds())
 	}
 }
+
+// Checked is the Checked of package cri/images/records.
+func (i *Images) Checked(result records.Result) { i.checked.WithLabelValues(string(result)).Inc() }
 
 // Removed is the Removed of package cri/images/gc.
 func (i *Images) Removed(_ gc.Image, reason gc.Reason) {

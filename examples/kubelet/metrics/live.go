@@ -8,10 +8,12 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/examples/kubelet/summary"
 	"github.com/podwright/podwright/internal/podfacts"
 	"github.com/podwright/podwright/pleg"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/volume"
+	"github.com/podwright/podwright/volume/usage"
 )
 
 // Live is where it is looked up, at each scrape, what there is at that moment. All functions
@@ -30,6 +32,12 @@ type Live struct {
 	Volumes func() map[volume.Count]int
 	// Status is the newest status of a pod.
 	Status func(uid types.UID) *v1.PodStatus
+	// Claims are what volumes of PersistentVolumeClaims use, Logs what containers' logs do.
+	Claims func() map[types.NamespacedName]usage.Usage
+	Logs   func() []summary.Log
+	// Records are how many pulls are noted as under way, and how many images have a record of
+	// who may use them.
+	Records func() (pulling, pulled int)
 	// ServingExpires is when the certificate of the kubelet API expires, ClientExpires when
 	// that of the client does, by which the API server knows the kubelet; zero without one.
 	ServingExpires, ClientExpires func() time.Time
@@ -53,6 +61,15 @@ func (m *Metrics) Follow(l Live) error {
 	}
 	if l.Volumes != nil {
 		b.add(volumes{l.Volumes})
+	}
+	if l.Claims != nil {
+		b.add(claims{l.Claims})
+	}
+	if l.Records != nil {
+		b.add(pullRecords{l.Records})
+	}
+	if l.Logs != nil {
+		b.add(logSizes{l.Logs})
 	}
 	expiry(b, l)
 	if l.Health != nil {

@@ -13,7 +13,7 @@ import (
 type Node struct {
 	pre, registration, post, whole prometheus.Gauge
 	fromBoot                       prometheus.Gauge
-	losing                         *prometheus.GaugeVec
+	losing, source                 *prometheus.GaugeVec
 
 	mu                       sync.Mutex
 	began, asked, registered time.Time
@@ -28,6 +28,7 @@ func newNode(b *builder, cfg Config) *Node {
 		post:         b.gauge("kubelet_node_startup_post_registration_duration_seconds", "How long it was from there to when the node was ready."),
 		whole:        b.gauge("kubelet_node_startup_duration_seconds", "How long it was from the machine's start to when the node was ready."),
 		losing:       b.gauges("kubelet_cri_losing_support", "The version of Kubernetes from which on the runtime will not do any more, for what it lacks.", "version"),
+		source:       b.gauges("kubelet_metrics_provider", "From where it is known what containers use: cgroups, or cri for the runtime.", "provider"),
 		began:        time.Now(),
 	}
 	b.gauges("kubelet_node_name", "The name of the node.", "node").WithLabelValues(cfg.NodeName).Set(1)
@@ -58,6 +59,9 @@ func buildInfo(b *builder, version string) {
 // LosingSupport tells that the runtime lacks what it must have from a version of Kubernetes
 // on, such as RuntimeConfig.
 func (n *Node) LosingSupport(version string) { n.losing.WithLabelValues(version).Set(1) }
+
+// Measures tells from where it is known what containers use.
+func (n *Node) Measures(source string) { n.source.WithLabelValues(source).Set(1) }
 
 // Registering is told when the node is about to be registered. The first time counts, as in
 // the next two.

@@ -23,6 +23,8 @@ type Pods struct {
 	sandboxTook                       *prometheus.HistogramVec
 	sandboxFailed                     *prometheus.CounterVec
 	started, notStarted               prometheus.Counter
+	ownUsers, noOwnUsers              prometheus.Counter
+	images, imagesIn, imagesNot       prometheus.Counter
 	startedContainers, terminated     *prometheus.CounterVec
 	notStartedContainers, rejected    *prometheus.CounterVec
 	orphans, httpFallbacks, sleepsCut prometheus.Counter
@@ -57,6 +59,11 @@ func newPods(b *builder) *Pods {
 		terminated:           b.counters("kubelet_terminated_containers_total", "How many containers have ended, by their kind, exit code and reason.", containerType, "exit_code", "reason"),
 
 		rejected:      b.counters("kubelet_admission_rejections_total", "How many pods were not admitted, by the reason.", "reason"),
+		ownUsers:      b.counter("kubelet_started_user_namespaced_pods_total", "How often it was tried to start a pod with users of its own."),
+		noOwnUsers:    b.counter("kubelet_started_user_namespaced_pods_errors_total", "How often that has failed."),
+		images:        b.counter("kubelet_image_volume_requested_total", "How many image volumes containers were to be started with."),
+		imagesIn:      b.counter("kubelet_image_volume_mounted_succeed_total", "How many of them were mounted."),
+		imagesNot:     b.counter("kubelet_image_volume_mounted_errors_total", "How many of them could not be mounted."),
 		orphans:       b.counter("kubelet_orphaned_runtime_pods_total", "How many pods the runtime had of which nobody else knew."),
 		restarted:     b.counters("kubelet_restarted_pods_total", "How many pods came back with the UID of one that had to end first.", "static"),
 		httpFallbacks: b.counter("kubelet_lifecycle_handler_http_fallbacks_total", "How many https handlers were answered with plain HTTP, and succeeded with that."),
@@ -105,7 +112,7 @@ func (p *Pods) Moved(t podworkers.Transition) {
 
 // Callbacks are what package cri/pods calls.
 func (p *Pods) Callbacks() pods.Metrics {
-	return pods.Metrics{SandboxStarted: p.sandbox, ContainerStarted: p.container, Resized: func(took time.Duration, err error) {
+	return pods.Metrics{SandboxStarted: p.sandbox, ContainerStarted: p.container, UsersStarted: p.users, ImagesMounted: p.imageVolumes, Resized: func(took time.Duration, err error) {
 		p.resized.WithLabelValues(strconv.FormatBool(err == nil)).Observe(float64(took.Milliseconds()))
 	}}
 }
@@ -116,6 +123,22 @@ func (p *Pods) sandbox(handler string, took time.Duration, err error) {
 	if err != nil {
 		p.notStarted.Inc()
 		p.sandboxFailed.WithLabelValues(handler).Inc()
+	}
+}
+
+func (p *Pods) users(err error) {
+	p.ownUsers.Inc()
+	if err != nil {
+		p.noOwnUsers.Inc()
+	}
+}
+
+func (p *Pods) imageVolumes(n int, failed bool) {
+	p.images.Add(float64(n))
+	if failed {
+		p.imagesNot.Add(float64(n))
+	} else {
+		p.imagesIn.Add(float64(n))
 	}
 }
 

@@ -9,12 +9,15 @@ import (
 
 	"github.com/podwright/podwright/volume"
 	"github.com/podwright/podwright/volume/csi"
+	"github.com/podwright/podwright/volume/usage"
 )
 
 // Volumes counts operations of volumes and calls of CSI drivers.
 type Volumes struct {
 	operations, whole, calls       *prometheus.HistogramVec
+	measured                       *prometheus.HistogramVec
 	found, unknown, forced, failed prometheus.Counter
+	labels                         *seLinux
 }
 
 // storageSeconds bound how long operations of volumes take.
@@ -32,16 +35,19 @@ func newVolumes(b *builder) *Volumes {
 			storageSeconds, "plugin_name", "operation_name"),
 		calls: b.histograms("csi_operations_seconds", "How long calls of CSI drivers took, by how they ended.",
 			storageSeconds, "driver_name", "method_name", "grpc_status_code", "migrated"),
+		measured: b.histograms("kubelet_volume_metric_collection_duration_seconds", "How long it took to find out what a volume or log uses, by how: statfs, fsquota, du, or a CSI driver.",
+			nil, "metric_source"),
 		found:   b.counter("reconstruct_volume_operations_total", "How many volumes of an agent before this one were found on the disk."),
 		unknown: b.counter("reconstruct_volume_operations_errors_total", "Of how many volumes that were found on the disk it is not known which ones they are."),
 		forced:  b.counter("force_cleaned_failed_volume_operations_total", "How often a volume was unmounted of which it is not known which one it is."),
 		failed:  b.counter("force_cleaned_failed_volume_operation_errors_total", "How often that has failed."),
+		labels:  newSELinux(b),
 	}
 }
 
 // Callbacks are what package volume calls.
 func (v *Volumes) Callbacks() volume.Metrics {
-	return volume.Metrics{OnOperation: v.operation, OnReady: v.ready, OnFound: v.onDisk}
+	return volume.Metrics{OnOperation: v.operation, OnReady: v.ready, OnFound: v.onDisk, OnLabel: v.labels.checked}
 }
 
 func (v *Volumes) operation(o volume.Operation) {
@@ -73,6 +79,16 @@ func (v *Volumes) onDisk(_ string, known bool) {
 func (v *Volumes) CSI() csi.Metrics {
 	return csi.Metrics{OnCall: func(c csi.Call) {
 		v.calls.WithLabelValues(c.Driver, "/csi.v1.Node/"+c.Method, code(c.Err), migrated).Observe(c.Took.Seconds())
+		if c.Method == "NodeGetVolumeStats" {
+			v.measured.WithLabelValues(c.Driver).Observe(c.Took.Seconds())
+		}
+	}}
+}
+
+// Measured are what package volume/usage calls.
+func (v *Volumes) Measured() usage.Metrics {
+	return usage.Metrics{OnMeasured: func(source usage.Source, took time.Duration, _ error) {
+		v.measured.WithLabelValues(string(source)).Observe(took.Seconds())
 	}}
 }
 

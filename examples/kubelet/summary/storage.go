@@ -15,6 +15,7 @@ import (
 
 	"github.com/podwright/podwright/cri/stats"
 	"github.com/podwright/podwright/internal/run"
+	"github.com/podwright/podwright/internal/tree"
 	"github.com/podwright/podwright/volume/usage"
 )
 
@@ -40,18 +41,25 @@ type measuring struct {
 }
 
 type measured struct {
-	due     time.Time
+	due  time.Time
+	seen bool
+	folders map[string]*folder
+}
+
+// folder is one that was measured, or is now.
+type folder struct {
 	running bool
-	seen    bool
-	folders map[string]bool
+	claim   types.NamespacedName // that it is of, empty for others
+	log     Log                  // whose it is, empty for others
 }
 
 // looks is how often in a period it is looked for pods that are due.
 const looks = 6
 
 // Run measures volumes and logs until ctx ends: of a new pod at once, then at each
-// period, give or take a tenth of it so that pods do not come all at a time. A pod that
-// takes long, or forever, holds up no other.
+// period, give or take a tenth of it so that pods do not come all at a time. A volume that
+// takes long, or forever, holds up no other, not even of its own pod; what was known of it
+// stays, with its time. What cannot be measured any more is not known any more.
 func (p *Provider) Run(ctx context.Context) error {
 	if p.cfg.Period < 0 {
 		<-ctx.Done()
@@ -75,48 +83,79 @@ func (p *Provider) look(ctx context.Context) {
 	for _, pod := range pods {
 		m := p.measure.pods[pod.UID]
 		if m == nil {
-			m = &measured{due: now, folders: map[string]bool{}}
+			m = &measured{due: now, folders: map[string]*folder{}}
 			p.measure.pods[pod.UID] = m
 		}
 		m.seen = true
-		if m.running || now.Before(m.due) {
-			continue
+		if !now.Before(m.due) {
+			m.due = now.Add(time.Duration(float64(p.cfg.Period) * (0.9 + 0.2*rand.Float64())))
+			p.begin(ctx, m, p.foldersOf(ctx, pod))
 		}
-		m.running = true
-		p.measure.group.Go(string(pod.UID), func() { p.measurePod(ctx, pod, m) })
 	}
 	for uid, m := range p.measure.pods {
-		if !m.seen && !m.running {
+		if m.seen {
+			continue
+		}
+		if p.forget(m, nil); len(m.folders) == 0 {
 			delete(p.measure.pods, uid)
-			for dir := range m.folders {
-				p.cfg.Meter.Forget(dir)
-			}
 		}
 	}
 }
 
-func (p *Provider) measurePod(ctx context.Context, pod *v1.Pod, m *measured) {
-	folders := map[string]bool{}
-	p.folders(ctx, pod, func(_ *v1.Volume, dir string) { folders[dir] = true })
-	for _, name := range containers(pod) {
-		folders[filepath.Join(p.cfg.LogDir(pod.Namespace, pod.Name, pod.UID), name)] = true
-	}
-	for dir := range folders {
-		// What is not there has no use yet, or is not to be told, as that of many drivers.
-		if _, err := p.cfg.Meter.Measure(ctx, dir, 0); err != nil && ctx.Err() == nil && !errors.Is(err, fs.ErrNotExist) {
-			p.cfg.Logger.Debug("a volume or log cannot be measured", "pod", pod.UID, "err", err)
+// begin begins to measure the folders of a pod, but for those that are being measured yet.
+func (p *Provider) begin(ctx context.Context, m *measured, folders map[string]*folder) {
+	p.forget(m, folders)
+	for dir, f := range folders {
+		if known := m.folders[dir]; known != nil && known.running {
+			continue
 		}
+		m.folders[dir] = f
+		f.running = true
+		p.measure.group.Go(dir, func() {
+			p.measureFolder(ctx, dir)
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			f.running = false
+		})
 	}
-	period := float64(p.cfg.Period)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for dir := range m.folders {
-		if !folders[dir] {
+}
+
+// forget drops what is known of folders that a pod has no more.
+func (p *Provider) forget(m *measured, folders map[string]*folder) {
+	for dir, f := range m.folders {
+		if !f.running && folders[dir] == nil {
+			delete(m.folders, dir)
 			p.cfg.Meter.Forget(dir)
 		}
 	}
-	m.folders, m.running = folders, false
-	m.due = time.Now().Add(time.Duration(period * (0.9 + 0.2*rand.Float64())))
+}
+
+func (p *Provider) measureFolder(ctx context.Context, dir string) {
+	_, err := p.cfg.Meter.Measure(ctx, dir, 0)
+	if err == nil || ctx.Err() != nil || errors.Is(err, tree.ErrMoved) { // by containers, all the time: that shall not hide what they use
+		return
+	}
+	p.cfg.Meter.Forget(dir)
+	if !errors.Is(err, fs.ErrNotExist) { // what is not there has no use yet
+		p.cfg.Logger.Debug("a volume or log cannot be measured", "folder", dir, "err", err)
+	}
+}
+
+// foldersOf are those of a pod's volumes and logs.
+func (p *Provider) foldersOf(ctx context.Context, pod *v1.Pod) map[string]*folder {
+	out := map[string]*folder{}
+	p.folders(ctx, pod, func(v *v1.Volume, dir string) {
+		f := &folder{}
+		if name := claim(pod, v); name != "" {
+			f.claim = types.NamespacedName{Namespace: pod.Namespace, Name: name}
+		}
+		out[dir] = f
+	})
+	for _, name := range containers(pod) {
+		dir := filepath.Join(p.cfg.LogDir(pod.Namespace, pod.Name, pod.UID), name)
+		out[dir] = &folder{log: Log{UID: pod.UID, Namespace: pod.Namespace, Pod: pod.Name, Container: name}}
+	}
+	return out
 }
 
 // folders tells the folders of a pod's volumes that count. A folder of the machine

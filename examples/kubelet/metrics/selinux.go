@@ -1,0 +1,84 @@
+package metrics
+
+import (
+	"slices"
+
+	"github.com/prometheus/client_golang/prometheus"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/volume"
+	"github.com/podwright/podwright/volume/csi"
+)
+
+// seLinux counts labels of volumes. The names say that they are counters, and upstream's are
+// gauges: so are these.
+type seLinux struct {
+	admitted *prometheus.GaugeVec
+	// Those of volumes that were refused, and of those for which it is a warning.
+	refused, warned map[volume.LabelResult]*prometheus.GaugeVec
+}
+
+const accessMode = "access_mode"
+
+func newSELinux(b *builder) *seLinux {
+	s := &seLinux{
+		admitted: b.gauges("volume_manager_selinux_volumes_admitted_total", "How many volumes have an SELinux label that fits, by plugin and access mode.", "volume_plugin", accessMode),
+		refused:  map[volume.LabelResult]*prometheus.GaugeVec{}, warned: map[volume.LabelResult]*prometheus.GaugeVec{},
+	}
+	for result, what := range map[volume.LabelResult]struct {
+		name, help string
+		labels     []string
+	}{
+		volume.LabelUnknown:  {"container", "How often the SELinux label of a container's files could not be told", []string{accessMode}},
+		volume.LabelsDiffer:  {"pod_context_mismatch", "How often containers of a pod needed several SELinux labels for one volume", []string{accessMode}},
+		volume.LabelConflict: {"volume_context_mismatch", "How often a pod needed another SELinux label for a volume than a pod that has it", []string{"volume_plugin", accessMode}},
+	} {
+		s.refused[result] = b.gauges("volume_manager_selinux_"+what.name+"_errors_total", what.help+", so that the pod waits.", what.labels...)
+		s.warned[result] = b.gauges("volume_manager_selinux_"+what.name+"_warnings_total", what.help+", which matters once all volumes are mounted with labels.", what.labels...)
+	}
+	return s
+}
+
+// checked is the OnLabel of package volume.
+func (s *seLinux) checked(c volume.LabelCheck) {
+	mode := shortMode(c.Spec)
+	to := s.warned
+	if c.Enforced {
+		to = s.refused
+	}
+	switch c.Result {
+	case volume.LabelFits:
+		s.admitted.WithLabelValues(pluginAndDriver(c), mode).Inc()
+	case volume.LabelConflict:
+		to[c.Result].WithLabelValues(pluginAndDriver(c), mode).Inc()
+	default:
+		to[c.Result].WithLabelValues(mode).Inc()
+	}
+}
+
+// shortMode is the widest access mode of a volume.
+func shortMode(spec *volume.Spec) string {
+	if spec.Persistent == nil {
+		return "inline"
+	}
+	for _, m := range []struct {
+		mode  v1.PersistentVolumeAccessMode
+		short string
+	}{{v1.ReadWriteMany, "RWX"}, {v1.ReadOnlyMany, "ROX"}, {v1.ReadWriteOnce, "RWO"}, {v1.ReadWriteOncePod, "RWOP"}} {
+		if slices.Contains(spec.Persistent.Spec.AccessModes, m.mode) {
+			return m.short
+		}
+	}
+	return ""
+}
+
+func pluginAndDriver(c volume.LabelCheck) string {
+	switch {
+	case c.Plugin != csi.Name:
+	case c.Spec.Persistent != nil && c.Spec.Persistent.Spec.CSI != nil:
+		return c.Plugin + "/" + c.Spec.Persistent.Spec.CSI.Driver
+	case c.Spec.Inline != nil && c.Spec.Inline.CSI != nil:
+		return c.Plugin + "/" + c.Spec.Inline.CSI.Driver
+	}
+	return c.Plugin
+}
