@@ -19,6 +19,7 @@ import (
 	"github.com/podwright/podwright/cri/fake"
 	"github.com/podwright/podwright/cri/images"
 	"github.com/podwright/podwright/cri/pods/actions"
+	"github.com/podwright/podwright/cri/pods/request"
 	"github.com/podwright/podwright/cri/pods/resize"
 )
 
@@ -283,4 +284,45 @@ func TestNotBefore(t *testing.T) {
 	r.add(ActionStartContainer, "d", nil)
 	require.Equal(t, now.Add(s), r.NotBefore())
 	require.Equal(t, now.Add(s), notBefore(r.Err()))
+}
+
+// Pods with users of their own and images as volumes are counted, by what became of them.
+func TestCounts(t *testing.T) {
+	var refuse error
+	h := newHarness(t, fake.Config{Intercept: func(_ context.Context, call string, _ any) error {
+		if call == "CreateContainer" {
+			return refuse
+		}
+		return nil
+	}})
+	var users []error
+	var mounted []string
+	h.cfg.Inputs.HandlerFeatures = func(*v1.Pod) request.HandlerFeatures { return request.HandlerFeatures{UserNamespaces: true} }
+	h.cfg.Inputs.UserNamespace = func(*v1.Pod) (request.UserNamespace, error) {
+		return request.UserNamespace{HostID: 65536, Length: 65536}, nil
+	}
+	h.cfg.Metrics = Metrics{
+		UsersStarted:  func(err error) { users = append(users, err) },
+		ImagesMounted: func(n int, failed bool) { mounted = append(mounted, fmt.Sprint(n, failed)) },
+	}
+	h.restart()
+	pod := testPod("a")
+	pod.Spec.HostUsers = ptr(false)
+	pod.Spec.Volumes = []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{Image: &v1.ImageVolumeSource{Reference: "data:1"}}}}
+	pod.Spec.Containers[0].VolumeMounts = []v1.VolumeMount{{Name: "v", MountPath: "/data"}}
+	refuse = errors.New("ImageVolumeMountFailed: no overlay")
+	require.Error(t, h.sync(pod).Err())
+	require.Len(t, users, 1)
+	require.ErrorIs(t, users[0], refuse)
+	require.Equal(t, []string{"1 true"}, mounted)
+	refuse = errors.New("no space left")
+	require.Error(t, h.sync(pod).Err())
+	require.Len(t, mounted, 1, "nobody knows what had become of it")
+	refuse = nil
+	h.mustSync(pod)
+	require.Equal(t, []string{"1 true", "1 false"}, mounted)
+	require.Len(t, users, 1, "the sandbox was there")
+	users = nil
+	h.sync(testPod("b"))
+	require.Empty(t, users, "it has the node's")
 }

@@ -75,7 +75,8 @@ func (m *Manager) SyncPod(ctx context.Context, r SyncRequest) Result {
 // shows with the first container only.
 func (s *podSync) countUsers() {
 	own := s.req.Pod.Spec.HostUsers != nil && !*s.req.Pod.Spec.HostUsers
-	if own && slices.ContainsFunc(s.result.Entries, func(e Entry) bool { return e.Action == ActionCreatePodSandbox }) {
+	tried := func(e Entry) bool { return e.Action == ActionConfigPodSandbox || e.Action == ActionCreatePodSandbox }
+	if own && slices.ContainsFunc(s.result.Entries, tried) {
 		s.m.cfg.Metrics.UsersStarted(s.result.Err())
 	}
 }

@@ -354,3 +354,45 @@ func TestManyAtATime(t *testing.T) {
 	require.Error(t, err)
 	require.NotEmpty(t, maps.Clone(s.calls))
 }
+
+// reads counts how often folders are listed.
+type reads struct {
+	fstest.MapFS
+	lists int
+}
+
+func (r *reads) ReadDir(name string) ([]fs.DirEntry, error) {
+	r.lists++
+	return r.MapFS.ReadDir(name)
+}
+
+// A pod's cgroup is listed while one of its containers was not found there yet, and not with
+// each reading.
+func TestNamesOfCgroups(t *testing.T) {
+	s := newScene(t)
+	ids := s.pod("a", "x", "y")
+	files := &reads{MapFS: fstest.MapFS{}}
+	pod := "/kubepods/pod1"
+	cgroups(files.MapFS, pod, map[string][2]string{"": {"600", "3"}, "/" + ids[0]: {"100", "1"}, "/" + ids[1]: {"200", "1"}})
+	c := s.collector(func(cfg *stats.CollectorConfig) {
+		cfg.Reader = v2(t, files)
+		cfg.PodCgroups = func() map[string]string { return map[string]string{"uid-a": pod} }
+	})
+	for range 2 {
+		p := collect(t, c, stats.Wanted{})[0]
+		require.Equal(t, pod+"/"+ids[1], p.Containers[0].Cgroup)
+		require.Empty(t, p.Containers[1].Cgroup)
+	}
+	require.Equal(t, 2, files.lists)
+	cgroups(files.MapFS, pod, map[string][2]string{"/cri-containerd-" + ids[2] + ".scope": {"300", "1"}})
+	for range 3 {
+		require.Equal(t, pod+"/cri-containerd-"+ids[2]+".scope", collect(t, c, stats.Wanted{})[0].Containers[1].Cgroup)
+	}
+	require.Equal(t, 3, files.lists)
+
+	maps.DeleteFunc(files.MapFS, func(name string, _ *fstest.MapFile) bool { return strings.Contains(name, ids[1]) })
+	p := collect(t, c, stats.Wanted{})[0]
+	require.Empty(t, p.Containers[0].Cgroup, "it has gone meanwhile")
+	require.EqualValues(t, 600, *p.Usage.Memory.Usage)
+	require.Equal(t, 3, files.lists)
+}

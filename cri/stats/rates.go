@@ -18,9 +18,13 @@ type point struct {
 // who ask at nearly the same time, would say more of the kernel's clock than of the use.
 const window = time.Second
 
+// late is how much older a reading may be than one that came before it, by somebody who has
+// asked at the same time. More means that the clock was set back.
+const late = time.Minute
+
 // Of is the rate of a name since the last reading that is at least a second old. It is
 // what it was while there is no such reading, and nil before the second reading, or when
-// the counter has run backwards: then somebody else has taken the name.
+// the counter or the clock has run backwards: then the rate is that from this reading on.
 func (r *Rates) Of(name string, u Usage) *uint64 {
 	if u.CPU.Total == nil {
 		return nil
@@ -31,7 +35,7 @@ func (r *Rates) Of(name string, u Usage) *uint64 {
 	last, known := r.points[name]
 	reading := Usage{Time: u.Time, CPU: CPU{Total: u.CPU.Total}}
 	switch {
-	case !known || *u.CPU.Total < *last.reading.CPU.Total:
+	case !known, *u.CPU.Total < *last.reading.CPU.Total, last.reading.Time.Sub(u.Time) > late:
 		last = point{reading: reading}
 	case u.Time.Sub(last.reading.Time) >= window:
 		last = point{reading: reading, rate: Rate(last.reading, reading)}

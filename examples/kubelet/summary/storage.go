@@ -41,8 +41,8 @@ type measuring struct {
 }
 
 type measured struct {
-	due  time.Time
-	seen bool
+	due     time.Time
+	seen    bool
 	folders map[string]*folder
 }
 

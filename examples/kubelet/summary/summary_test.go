@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -327,8 +328,8 @@ func TestMeasuring(t *testing.T) {
 	<-stuck
 	require.Eventually(t, func() bool {
 		all, err := p.Summary(ctx, All)
-		return err == nil && len(all.Pods[1].VolumeStats) == 4
-	}, 20*time.Second, 5*time.Millisecond)
+		return err == nil && len(all.Pods[1].VolumeStats) == 4 && len(all.Pods[0].VolumeStats) == 3 && all.Pods[0].Containers[0].Logs != nil
+	}, 20*time.Second, 5*time.Millisecond, "one that hangs holds up no other of its pod")
 	cancel()
 	require.NoError(t, <-done)
 	p.look(t.Context()) // it measures again, and ends
@@ -341,6 +342,9 @@ func TestMeasuring(t *testing.T) {
 	_, known = s.cfg.Meter.Known(dir)
 	require.False(t, known)
 	require.Empty(t, p.measure.pods)
+
+	require.Empty(t, p.Claims())
+	require.Empty(t, p.Logs())
 
 	s.cfg.Period = -1
 	off, err := New(s.cfg)
@@ -510,6 +514,83 @@ func has(m *dto.Metric, name, value string) bool {
 		}
 	}
 	return false
+}
+
+// What cannot be measured any more is not known, rather than what it was.
+func TestUnmeasured(t *testing.T) {
+	errAsleep := errors.New("the driver is asleep")
+	var asleep atomic.Bool
+	s, p := newScene(t, 2, func(s *scene) {
+		var err error
+		s.cfg.Meter, err = usage.New(usage.Config{Ask: func(_ context.Context, dir string) (usage.Usage, bool, error) {
+			if asleep.Load() {
+				return usage.Usage{}, false, errAsleep
+			}
+			return usage.Usage{Bytes: 5, Files: -1, Capacity: 7}, strings.HasSuffix(dir, "/claimed"), nil
+		}})
+		require.NoError(t, err)
+		s.cfg.Period = time.Nanosecond
+	})
+	look := func() {
+		p.look(t.Context())
+		<-p.measure.group.Idle()
+	}
+	look()
+	claims := p.Claims()
+	require.Len(t, claims, 3, "both pods have data, and one of their own")
+	require.EqualValues(t, 5, claims[types.NamespacedName{Namespace: "ns", Name: "data"}].Bytes)
+	require.Positive(t, claims[types.NamespacedName{Namespace: "ns", Name: "p001-own"}].Bytes)
+	logs := p.Logs()
+	require.Len(t, logs, 2)
+	require.GreaterOrEqual(t, logs[0].Bytes, int64(32<<10))
+	require.Equal(t, "c", logs[0].Container)
+	all, err := p.Summary(t.Context(), All)
+	require.NoError(t, err)
+	v := all.Pods[0].VolumeStats[2]
+	require.EqualValues(t, 5, *v.UsedBytes)
+	require.Nil(t, v.InodesUsed, "the driver does not say it")
+
+	asleep.Store(true)
+	look()
+	require.Empty(t, p.Claims())
+	require.Empty(t, p.Logs())
+	all, err = p.Summary(t.Context(), All)
+	require.NoError(t, err)
+	require.Empty(t, all.Pods[0].VolumeStats)
+	asleep.Store(false)
+	s.pods = s.pods[:1]
+	look()
+	require.Len(t, p.Claims(), 2)
+}
+
+// The runtime is a system container where its cgroup is known, one that is not there is none.
+func TestSystemContainers(t *testing.T) {
+	s, p := newScene(t, 1, func(s *scene) {
+		s.cgroup("/system.slice/containerd.service", 700, 6_000_000)
+		s.cfg.Systems = map[string]string{
+			statsapi.SystemContainerPods: "/kubepods", statsapi.SystemContainerRuntime: "/system.slice/containerd.service",
+			statsapi.SystemContainerKubelet: "/none", statsapi.SystemContainerMisc: "",
+		}
+	})
+	var names []string
+	all, err := p.Summary(t.Context(), CPUAndMemory)
+	require.NoError(t, err)
+	for _, c := range all.Node.SystemContainers {
+		names = append(names, c.Name)
+	}
+	require.Equal(t, []string{"runtime", "pods"}, names)
+	runtime := all.Node.SystemContainers[0]
+	require.EqualValues(t, 6e9, *runtime.CPU.UsageCoreNanoSeconds)
+	require.EqualValues(t, 600, *runtime.Memory.WorkingSetBytes)
+	require.Nil(t, runtime.Rootfs)
+	require.Nil(t, runtime.Logs)
+
+	// It is started again, in a cgroup of the same name.
+	s.cgroup("/system.slice/containerd.service", 100, 1)
+	all, err = p.Summary(t.Context(), CPUAndMemory)
+	require.NoError(t, err)
+	require.EqualValues(t, 1000, *all.Node.SystemContainers[0].CPU.UsageCoreNanoSeconds)
+	require.Nil(t, all.Node.SystemContainers[0].CPU.UsageNanoCores, "the counter has run backwards")
 }
 
 // requireRates reads until rates are known, which takes a second.
