@@ -60,7 +60,7 @@ type Device struct {
 	Bytes, Operations struct{ Read, Written uint64 }
 }
 
-// Details reads what Read reads and the rest. It costs three times as much.
+// Details reads what Read reads and the rest. It costs twice as much.
 func (r *Reader) Details(cgroup string) (Details, error) {
 	var d Details
 	err := r.read(cgroup, &d.Usage, &d)

@@ -192,3 +192,13 @@ func TestOrphanedVolumesAreKept(t *testing.T) {
 		require.Eventually(t, func() bool { return gone(filepath.Join(n.cfg.Flags.RootDir, "pods/orphan")) }, 20*time.Second, 5*time.Millisecond)
 	})
 }
+
+// File systems count what is in volumes if that is asked for.
+func TestFSQuotaMonitoring(t *testing.T) {
+	g := &ground{}
+	require.Nil(t, g.track())
+	g.cfg.Kubelet.FeatureGates = map[string]bool{config.FSQuotaMonitoring: true}
+	track := g.track()
+	require.NotNil(t, track)
+	require.ErrorIs(t, track(t.Context(), filepath.Join(t.TempDir(), "none")), os.ErrNotExist)
+}

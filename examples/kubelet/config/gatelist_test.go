@@ -64,3 +64,12 @@ func TestGatesAsTheyAreSet(t *testing.T) {
 	require.Len(t, all, len(gates()))
 	require.Equal(t, []Gate{{"APIResponseCompression", "BETA", true}, {"APIServerIdentity", "BETA", false}, {"APIServerTracing", "GA", true}, {"APIServingWithRoutine", "ALPHA", true}}, all[:4])
 }
+
+// A gate that is off by default is on when it is set.
+func TestGateThatIsOff(t *testing.T) {
+	c, _, err := withFile(t, "featureGates: {LocalStorageCapacityIsolationFSQuotaMonitoring: true}")
+	require.NoError(t, err)
+	require.True(t, c.Enabled(FSQuotaMonitoring))
+	off := Default()
+	require.False(t, off.Enabled(FSQuotaMonitoring))
+}

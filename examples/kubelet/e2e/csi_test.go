@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	v1 "k8s.io/api/core/v1"
+	statsapi "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 
 	"github.com/podwright/podwright/examples/kubelet/csi/csitest"
 	"github.com/podwright/podwright/examples/kubelet/server"
@@ -55,7 +57,7 @@ func newCSIScene(t *testing.T, rt tb.Runtime, images tb.ImageNames) *csiScene {
 			d.Stop()
 		}
 	})
-	s.volumeScene = &volumeScene{scene: newScene(t, rt, images, options{endpoint: rt.Endpoint})}
+	s.volumeScene = &volumeScene{scene: newScene(t, rt, images, options{config: "volumeStatsAggPeriod: 1s\n", endpoint: rt.Endpoint})}
 	t.Cleanup(func() { // or the pods would never go
 		for _, d := range s.drivers {
 			d.behave(nil)
@@ -188,6 +190,29 @@ func explains(t *testing.T, what string, look func() (server.VolumeReport, error
 	})
 }
 
+// measures waits until the Summary tells what the volumes of a pod use, as their driver does.
+func (s *csiScene) measures(t *testing.T, name string, volumes ...string) {
+	t.Helper()
+	wait(t, 15*time.Second, "the driver tells what its volumes use", func() error {
+		var all statsapi.Summary
+		if err := s.getJSON("/stats/summary", &all); err != nil {
+			return err
+		}
+		var have []string
+		for _, p := range all.Pods {
+			for _, v := range p.VolumeStats {
+				if p.PodRef.Name == name+"-"+s.node && v.CapacityBytes != nil && v.InodesUsed != nil {
+					have = append(have, v.Name)
+				}
+			}
+		}
+		if !slices.Equal(have, volumes) {
+			return fmt.Errorf("have %q", have)
+		}
+		return nil
+	})
+}
+
 // bystander shows that pods with volumes of another driver, and of none, come and go.
 func (s *csiScene) bystander(t *testing.T, name string) {
 	t.Helper()
@@ -241,6 +266,8 @@ func TestCSI(t *testing.T) {
 		} {
 			s.shows(t, "p", script+" 2>/dev/null", want)
 		}
+		s.measures(t, "p", "v", "ro", "fresh")
+		require.Positive(t, d.count("NodeGetVolumeStats"))
 		before := s.see(t).ids()
 		s.put(t, "secrets/default/pass.yaml", strings.Replace(pass, "secret}", "better}", 1))
 		s.shows(t, "p", "cat /fresh/password /v/password", "bettersecret") // only drivers that ask hear of it

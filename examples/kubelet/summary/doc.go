@@ -11,7 +11,10 @@
 // Everything is read when it is asked for, by package cri/stats, so that nothing is spent
 // between two requests. Only volumes and logs are measured with a period, since a volume
 // may have a million files, or be far away: a request tells what is known of them, and
-// waits for nothing.
+// waits for nothing. A volume of a CSI driver is as full as the driver says. What hangs
+// keeps the figures that it had, with their time; what fails is not known until it succeeds.
+// Claims and Logs tell the same for kubelet_volume_stats_* and
+// kubelet_container_log_filesystem_used_bytes.
 //
 // # Unknown is left out
 //
@@ -19,6 +22,10 @@
 // there is no psi where the kernel has none for cgroups (cgroup v1), and no usageNanoCores
 // before the second reading of a container. With several containers the ephemeral storage
 // of a pod is the sum of what is known.
+//
+// System containers are kubelet, runtime, misc and pods, as far as their cgroups are known:
+// that of the runtime is what --runtime-cgroups says. The health of volumes is not told: the
+// API does not have it any more.
 //
 // process_count is of processes and threads, which is what limits of process IDs count.
 // The interfaces of a pod are those that the process of its sandbox sees in its /proc: the
