@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -16,6 +17,11 @@ const private = 0o750
 func (f folders) pods() string             { return filepath.Join(f.root, "pods") }
 func (f folders) manifests() string        { return filepath.Join(f.root, "static_manifests") }
 func (f folders) pod(uid types.UID) string { return filepath.Join(f.pods(), string(uid)) }
+
+// ofPod tells whether a path is in a pod's folder.
+func (f folders) ofPod(uid types.UID, path string) bool {
+	return strings.HasPrefix(path, f.pod(uid)+string(filepath.Separator))
+}
 
 // plugins is where CSI drivers register.
 func (f folders) plugins() string { return filepath.Join(f.root, "plugins_registry") }

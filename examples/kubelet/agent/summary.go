@@ -92,10 +92,11 @@ func (n *node) podCgroups(tree *cgroups.Tree) map[string]string {
 	return out
 }
 
-// volumeFolder is that of a volume with files that is mounted.
+// volumeFolder is that of a volume with files that is mounted. Folders of the machine, which a
+// PersistentVolume may be, too, are not the pod's: nobody would want them to be walked.
 func (n *node) volumeFolder(ctx context.Context, pod *v1.Pod, name string) (string, bool) {
 	mounted, err := n.volumes.manager.Volume(ctx, pod, name)
-	return mounted.Path, err == nil && mounted.Path != ""
+	return mounted.Path, err == nil && n.folders.ofPod(pod.UID, mounted.Path)
 }
 
 // describeMachine names the machine for its metrics.

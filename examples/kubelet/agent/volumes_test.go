@@ -202,3 +202,12 @@ func TestFSQuotaMonitoring(t *testing.T) {
 	require.NotNil(t, track)
 	require.ErrorIs(t, track(t.Context(), filepath.Join(t.TempDir(), "none")), os.ErrNotExist)
 }
+
+func TestFoldersOfPods(t *testing.T) {
+	f := folders{root: "/var/lib/kubelet"}
+	for path, own := range map[string]bool{
+		"/var/lib/kubelet/pods/u/volumes/kubernetes.io~nfs/v": true, "/var/lib/kubelet/pods/u": false, "/var/lib/kubelet/pods/u2/volumes/x": false, "/data": false, "/": false, "": false,
+	} {
+		require.Equal(t, own, f.ofPod("u", path), path)
+	}
+}
