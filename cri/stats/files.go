@@ -20,11 +20,61 @@ type files struct {
 	fs     fs.FS
 	found  bool // one was there
 	unread []error
+	open   []openFolder
+}
+
+// openFolder is a folder of which several files are read.
+type openFolder struct {
+	prefix string
+	folder folder
+}
+
+// folders is a file system that reads files with less effort if it knows their folder.
+type folders interface {
+	// openFolder is nil if there is no use in it.
+	openFolder(name string) folder
+}
+
+// folder is one of them. close tells whether none of its files was there, so that it may be
+// one that was removed.
+type folder interface {
+	read(name string) ([]byte, error)
+	close() (stale bool)
+}
+
+// enter opens a folder, with a slash in the end, whose files are to be read, if the file
+// system has use for that. leave closes all, and tells whether any may have been removed.
+func (f *files) enter(prefix string) {
+	if in, ok := f.fs.(folders); ok && prefix != "" {
+		if opened := in.openFolder(strings.TrimSuffix(prefix, "/")); opened != nil {
+			f.open = append(f.open, openFolder{prefix, opened})
+		}
+	}
+}
+
+func (f *files) leave() (stale bool) {
+	for _, o := range f.open {
+		stale = o.folder.close() || stale
+	}
+	return stale
+}
+
+func (f *files) read(name string) ([]byte, error) {
+	for _, o := range f.open {
+		if base, ok := strings.CutPrefix(name, o.prefix); ok {
+			content, err := o.folder.read(base)
+			if err != nil {
+				err = &fs.PathError{Op: "readfile", Path: name, Err: err}
+			}
+			return content, err
+		}
+	}
+	return fs.ReadFile(f.fs, name)
 }
 
 // text is what a file has; false if it is not there or cannot be read.
 func (f *files) text(name string) (string, bool) {
-	content, err := fs.ReadFile(f.fs, name)
+	content, err := f.read(name)
 	switch {
 	case err == nil:
 		f.found = true
@@ -104,7 +154,7 @@ func (f *files) table(name string) table {
 // (reading it is EOPNOTSUPP), has none. Its second line may be missing: older kernels do
 // not know it of CPUs.
 func (f *files) pressure(name string) *Pressure {
-	content, err := fs.ReadFile(f.fs, name)
+	content, err := f.read(name)
 	if err != nil {
 		return nil
 	}

@@ -6,12 +6,15 @@ import (
 	"os"
 	"slices"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // Host is a folder of this machine, such as "/sys/fs/cgroup" or "/proc": an os.DirFS that
 // reads the kernel's files with the fewest system calls, since a node with a hundred pods
-// has thousands of them to read at each scrape.
-func Host(dir string) fs.FS { return host{os.DirFS(dir).(hostFS), dir} }
+// has thousands of them to read at each scrape. The folders of cgroups that are read again
+// and again stay open; see kept.
+func Host(dir string) fs.FS { return host{os.DirFS(dir).(hostFS), dir, newKept()} }
 
 type hostFS interface {
 	fs.ReadDirFS
@@ -21,7 +24,8 @@ type hostFS interface {
 
 type host struct {
 	hostFS
-	dir string
+	dir  string
+	kept *kept
 }
 
 var _ fs.ReadFileFS = host{}
@@ -31,7 +35,7 @@ func (h host) ReadFile(name string) ([]byte, error) {
 	if !fs.ValidPath(name) {
 		return nil, &fs.PathError{Op: "readfile", Path: name, Err: fs.ErrInvalid}
 	}
-	content, err := readAll(h.dir + "/" + name)
+	content, err := readAll(unix.AT_FDCWD, h.dir+"/"+name)
 	if err != nil {
 		return nil, &fs.PathError{Op: "readfile", Path: name, Err: err}
 	}
@@ -41,8 +45,9 @@ func (h host) ReadFile(name string) ([]byte, error) {
 // usual is more than most files have.
 const usual = 2048
 
-func readAll(file string) ([]byte, error) {
-	fd, err := again(func() (int, error) { return syscall.Open(file, syscall.O_RDONLY|syscall.O_CLOEXEC, 0) })
+// readAll reads a file below a folder.
+func readAll(folder int, file string) ([]byte, error) {
+	fd, err := again(func() (int, error) { return unix.Openat(folder, file, unix.O_RDONLY|unix.O_CLOEXEC, 0) })
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -53,4 +54,70 @@ func TestHostOfTheKernel(t *testing.T) {
 	n, err := ReadNetwork(Host("/proc"), "self")
 	require.NoError(t, err)
 	require.NotNil(t, n)
+}
+
+// A cgroup is the same read in both ways. Its folders stay open, but for those that were
+// removed, or that nobody reads any more.
+func TestFoldersOfCgroups(t *testing.T) {
+	for version, files := range map[Version]map[string]string{V1: detailsOfV1, V2: detailsOfV2} {
+		root := filepath.Join(t.TempDir(), "root")
+		require.NoError(t, os.CopyFS(root, tree(files)))
+		want, err := reader(t, os.DirFS(root), version).Details("/a")
+		require.NoError(t, err)
+		fsys := Host(root)
+		r := reader(t, fsys, version)
+		same := func() {
+			got, err := r.Details("/a")
+			require.NoError(t, err)
+			want.Time = got.Time
+			require.Equal(t, want, got)
+		}
+		same()
+		open := descriptors(t)
+		same()
+		require.Equal(t, open, descriptors(t))
+		memory := filepath.Join(root, map[Version]string{V1: "memory/a/memory.usage_in_bytes", V2: "a/memory.current"}[version])
+		require.NoError(t, os.WriteFile(memory, []byte("x"), 0o600))
+		got, err := r.Details("/a")
+		require.NoError(t, err)
+		require.Nil(t, got.Memory.Usage)
+		require.Len(t, got.Unread, 1)
+		require.ErrorContains(t, got.Unread[0], "\"x\" is no number")
+
+		require.NoError(t, os.RemoveAll(root))
+		_, err = r.Read("/a")
+		require.ErrorIs(t, err, fs.ErrNotExist)
+		require.NoError(t, os.CopyFS(root, tree(files)))
+		same()
+		require.NoError(t, os.RemoveAll(root))
+		require.NoError(t, os.CopyFS(root, tree(files)))
+		same() // a folder of the same name, at once
+
+		k := fsys.(host).kept
+		k.swept = time.Now().Add(-2 * sweeps)
+		_, err = r.Read("/a")
+		require.NoError(t, err)
+		require.NotEmpty(t, k.folders, "those that are read stay")
+		for _, f := range k.folders {
+			f.used = k.swept.Add(-time.Second)
+		}
+		k.swept = time.Now().Add(-2 * sweeps)
+		for _, f := range k.folders {
+			f.used = k.swept.Add(-time.Second)
+		}
+		_, err = r.Read("/none")
+		require.ErrorIs(t, err, fs.ErrNotExist)
+		require.Empty(t, k.folders)
+		k.most = 0
+		same() // without
+		require.Empty(t, k.folders)
+	}
+	_, err := reader(t, Host(t.TempDir()), V2).Read("/")
+	require.ErrorIs(t, err, fs.ErrNotExist)
+}
+
+func descriptors(t testing.TB) int {
+	open, err := os.ReadDir("/proc/self/fd")
+	require.NoError(t, err)
+	return len(open)
 }

@@ -30,7 +30,7 @@ type Config struct {
 }
 
 // Reader reads the usage of cgroups. Use New. It is safe for concurrent use, and keeps
-// nothing.
+// no figures.
 type Reader struct{ cfg Config }
 
 // New returns a Reader.
@@ -54,19 +54,30 @@ func (r *Reader) Read(cgroup string) (Usage, error) {
 }
 
 func (r *Reader) read(cgroup string, u *Usage, d *Details) error {
-	u.Time = time.Now()
-	files := &files{fs: r.cfg.FS}
-	if r.cfg.Version == V1 {
-		readV1(files, folder(cgroup), u, d)
-	} else {
-		readV2(files, folder(cgroup), u, d)
+	found, stale := r.readOnce(cgroup, u, d)
+	if stale { // it was removed, and may have been made anew
+		if *u = (Usage{}); d != nil {
+			*d = Details{}
+		}
+		found, _ = r.readOnce(cgroup, u, d)
 	}
-	u.Unread = files.unread
-	if !files.found {
+	if !found {
 		*u = Usage{}
 		return fmt.Errorf("stats: cgroup %s: %w", cgroup, fs.ErrNotExist)
 	}
 	return nil
+}
+
+func (r *Reader) readOnce(cgroup string, u *Usage, d *Details) (found, stale bool) {
+	u.Time = time.Now()
+	files := &files{fs: r.cfg.FS}
+	if r.cfg.Version == V1 {
+		readV1(files, clean(cgroup), u, d)
+	} else {
+		readV2(files, clean(cgroup), u, d)
+	}
+	u.Unread = files.unread
+	return files.found, files.leave()
 }
 
 // Children names the cgroups directly below one, in no order of importance. A cgroup that
@@ -108,10 +119,10 @@ func (r *Reader) in(controller, cgroup string) string {
 	if r.cfg.Version == V2 {
 		controller = ""
 	}
-	return path.Join(".", controller, folder(cgroup))
+	return path.Join(".", controller, clean(cgroup))
 }
 
-func folder(cgroup string) string { return strings.TrimPrefix(path.Clean("/"+cgroup), "/") }
+func clean(cgroup string) string { return strings.TrimPrefix(path.Clean("/"+cgroup), "/") }
 
 // Created is about when a cgroup was made: when something was last made or removed in it,
 // which is all that the kernel keeps.

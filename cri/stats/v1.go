@@ -9,6 +9,13 @@ func readV1(f *files, folder string, u *Usage, d *Details) {
 		within = "/"
 	}
 	in := func(controller, name string) string { return controller + within + name }
+	controllers := []string{"cpuacct", "memory", "pids"}
+	if d != nil {
+		controllers = append(controllers, "cpu", "blkio")
+	}
+	for _, c := range controllers {
+		f.enter(in(c, ""))
+	}
 	u.CPU.Total = duration(f.number(in("cpuacct", "cpuacct.usage")), time.Nanosecond)
 
 	// What begins with total_ is of the cgroup and all below it.

@@ -7,6 +7,7 @@ func readV2(f *files, folder string, u *Usage, d *Details) {
 	if folder != "" {
 		folder += "/"
 	}
+	f.enter(folder)
 	in := func(name string) string { return folder + name }
 	cpu := f.table(in("cpu.stat"))
 	u.CPU.Total = duration(entry(cpu, "usage_usec"), time.Microsecond)
