@@ -36,5 +36,12 @@
 // The working set is what is used less the pages of files that were not used lately:
 // those the kernel takes away first. It is what evictions go by.
 //
+// # Cost
+//
+// Nearly all of it is the kernel's: 20 files of each cgroup with details, 8 without. [Host]
+// keeps the folders of cgroups open that it reads, up to five of each with cgroup v1, which
+// saves a third; it never takes more than a quarter of the descriptors that the process may
+// have. Nothing runs between two readings.
+//
 // Start with [Example].
 package stats
