@@ -183,6 +183,11 @@ func TestSwapV1(t *testing.T) {
 	u, err := reader(t, unlimited, V1).Read("a")
 	require.NoError(t, err)
 	require.Equal(t, Swap{Usage: new(uint64(30))}, u.Swap)
+	counted := files("1500", "130")
+	counted["memory/a/memory.stat"] = &fstest.MapFile{Data: []byte("swap 3\ntotal_swap 20\n")}
+	u, err = reader(t, counted, V1).Read("a")
+	require.NoError(t, err)
+	require.Equal(t, Swap{Usage: new(uint64(20)), Limit: new(uint64(500))}, u.Swap, "the kernel counts it by itself")
 }
 
 func TestRate(t *testing.T) {

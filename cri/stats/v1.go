@@ -26,20 +26,20 @@ func readV1(f *files, folder string, u *Usage, d *Details) {
 	}
 	u.Memory.WorkingSet = workingSet(u.Memory.Usage, entry(memory, "total_inactive_file"))
 	both := f.limit(in("memory", "memory.memsw.limit_in_bytes"))
-	u.Swap = swapV1(f.number(in("memory", "memory.memsw.usage_in_bytes")), both, u.Memory)
+	u.Swap.Limit = beside(both, u.Memory.Limit)
+	if u.Swap.Usage = entry(memory, "total_swap"); u.Swap.Usage == nil {
+		u.Swap.Usage = beside(f.number(in("memory", "memory.memsw.usage_in_bytes")), u.Memory.Usage)
+	}
 	u.Processes = f.number(in("pids", "pids.current"))
 	if d != nil {
 		detailsV1(f, in, memory, both, d)
 	}
 }
 
-// swapV1 takes memory from what cgroup v1 counts together: memory and swap.
-func swapV1(both, limit *uint64, memory Memory) (s Swap) {
-	if both != nil && memory.Usage != nil {
-		s.Usage = new(less(*both, *memory.Usage))
+// beside takes memory from what cgroup v1 counts together: memory and swap.
+func beside(both, memory *uint64) *uint64 {
+	if both == nil || memory == nil {
+		return nil
 	}
-	if limit != nil && memory.Limit != nil {
-		s.Limit = new(less(*limit, *memory.Limit))
-	}
-	return s
+	return new(less(*both, *memory))
 }
