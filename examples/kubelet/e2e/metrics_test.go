@@ -146,9 +146,9 @@ func TestMetricsEqualUpstreams(t *testing.T) {
 				}
 				return err
 			})
-			time.Sleep(4 * time.Second) // statuses, restarts and housekeeping
 			out := map[string]scraped{}
-			for range 2 { // the second one finds the first one counted
+			for range 2 { // the second one finds the first one counted, and what that has begun to measure
+				time.Sleep(3 * time.Second) // statuses, restarts and housekeeping
 				for _, path := range metricsPaths {
 					out[path] = scrape(t, client, url+path)
 				}

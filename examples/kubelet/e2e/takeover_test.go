@@ -197,7 +197,7 @@ func besideUpstream(t *testing.T, test func(t *testing.T, s *scene, u *upstream)
 					u.undo(t)
 				}
 			})
-			s := newScene(t, rt, images, options{endpoint: rt.Endpoint})
+			s := newScene(t, rt, images, options{config: "volumeStatsAggPeriod: 1s\n", endpoint: rt.Endpoint})
 			u = newUpstream(t, s, bin)
 			test(t, s, u)
 		})
