@@ -1,0 +1,91 @@
+// Command operator embeds podwright in a controller: it runs what objects of the kind Workload
+// (crd.yaml) ask for as pods of a container runtime, and writes their statuses to the objects.
+// There is no node and no kubelet. The runtime may be on another machine, by a unix socket that
+// is forwarded (ssh -L /tmp/r.sock:/run/containerd/containerd.sock machine): what takes files of
+// the operator's machine is refused by the name of its field. It may be killed at any time, and
+// the API server may be away: what runs goes on.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/podwright/podwright/cri"
+	"github.com/podwright/podwright/cri/images"
+	"github.com/podwright/podwright/cri/pods"
+	"github.com/podwright/podwright/cri/podsyncer"
+	"github.com/podwright/podwright/podworkers"
+	"github.com/podwright/podwright/probe"
+	"github.com/podwright/podwright/probe/exec"
+	"github.com/podwright/podwright/probe/httpget"
+	"github.com/podwright/podwright/probe/tcpsocket"
+	"github.com/podwright/podwright/status/checkpoint"
+	"github.com/podwright/podwright/status/writer"
+	"github.com/podwright/podwright/syncloop"
+	"github.com/podwright/podwright/syncloop/podsource"
+)
+
+func main() {
+	name := flag.String("name", "", "which workloads are ours: those with this spec.runner (required)")
+	kubeconfig := flag.String("kubeconfig", "", "the API server; empty: that of the cluster in which this runs")
+	endpoint := flag.String("runtime", "unix:///run/containerd/containerd.sock", "the container runtime")
+	state := flag.String("state", "/var/lib/podwright-operator", "folder for what the operator keeps of pods")
+	logs := flag.String("logs", "/var/log/pods", "folder for containers' logs, on the runtime's machine")
+	flag.Parse()
+	if *name == "" {
+		must(0, fmt.Errorf("-name is required"))
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+
+	// Which pods there should be, and who is told of them: the workloads of the API server.
+	merger := must(podsource.NewMerger(podsource.MergerConfig{Event: event}))
+	client := must(dynamic.NewForConfig(must(clientcmd.BuildConfigFromFlags("", *kubeconfig))))
+	workloads := newWorkloads(client, *name)
+	source := must(podsource.FromSeq(merger, "api", workloads.sets))
+
+	// How they run.
+	runtime := must(cri.DialRuntime(ctx, cri.ClientConfig{Endpoint: *endpoint}))
+	service := must(cri.DialImages(ctx, cri.ClientConfig{Endpoint: *endpoint}))
+	kept := func(uid types.UID) string { return filepath.Join(*state, string(uid)+".json") }
+	must(0, os.MkdirAll(*state, 0o750))
+	syncer := must(podsyncer.New(podsyncer.Config{
+		Pods: pods.Config{
+			Runtime: runtime, RuntimeName: runtime.Name(), LogRoot: *logs,
+			Images: must(images.New(images.Config{Service: service, Event: event})),
+		},
+		Probes: probe.Config{Probers: map[probe.Handler]probe.Prober{
+			probe.Exec: must(exec.New(exec.Config{Runtime: runtime})), probe.HTTPGet: must(httpget.New(httpget.Config{})), probe.TCPSocket: tcpsocket.New(tcpsocket.Config{}),
+		}},
+		Checkpoint: must(checkpoint.New(checkpoint.Config{File: kept})),
+		Statuses:   writer.Config{Sinks: []writer.NamedSink{{Name: "api", Sink: workloads}}},
+		Sources:    merger, Event: event, Logger: slog.Default(),
+	}))
+	workers := must(syncer.NewWorkers(podworkers.Config{}))
+	handler := must(syncer.NewHandler(syncloop.HandlerConfig{Workers: workers}))
+	loop := must(syncer.NewLoop(syncloop.Config{Handler: handler, Pods: merger, Sources: map[string]syncloop.EventSource{"api": source}}))
+	must(0, syncer.RunWith(ctx, workers.Run, loop.Run, workloads.run))
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		slog.Error("operator", "err", err)
+		os.Exit(1)
+	}
+	return v
+}
+
+func event(ref v1.ObjectReference, eventtype, reason, message string) {
+	slog.Info(message, "workload", ref.Namespace+"/"+ref.Name, "field", ref.FieldPath, "type", eventtype, "reason", reason)
+}

@@ -1,0 +1,169 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/podwright/podwright/cri/pods"
+	"github.com/podwright/podwright/probe"
+	"github.com/podwright/podwright/syncloop/podsource"
+)
+
+var kind = schema.GroupVersionResource{Group: "operator.podwright.dev", Version: "v1", Resource: "workloads"}
+
+// finalizer keeps a workload until nothing of it runs any more.
+const finalizer = "operator.podwright.dev/runs"
+
+// workload is an object of the API server.
+type workload struct {
+	metav1.ObjectMeta `json:"metadata"`
+	Spec              struct {
+		Runner string          `json:"runner"`
+		Pod    json.RawMessage `json:"pod"`
+	} `json:"spec"`
+	Status struct {
+		v1.PodStatus `json:",inline"`
+		// Refused is why the newest spec cannot be run.
+		Refused string `json:"refused,omitempty"`
+	} `json:"status"`
+}
+
+// workloads are those of one operator: where its pods come from, and the sink of their statuses.
+type workloads struct {
+	runner   string
+	client   dynamic.NamespaceableResourceInterface
+	informer cache.SharedIndexInformer
+	changed  chan struct{}
+	decoder  podsource.Decoder
+
+	good map[types.UID]*v1.Pod // the newest of each that could be used
+}
+
+func newWorkloads(client dynamic.Interface, runner string) *workloads {
+	w := &workloads{
+		runner: runner, client: client.Resource(kind), changed: make(chan struct{}, 1), good: map[types.UID]*v1.Pod{},
+		informer: dynamicinformer.NewFilteredDynamicInformer(client, kind, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer(),
+		decoder:  podsource.Decoder{NodeName: runner, Volumes: []string{"image"}, Check: refuse},
+	}
+	poke := func(any) {
+		select {
+		case w.changed <- struct{}{}:
+		default: // it is to look anyway
+		}
+	}
+	_, _ = w.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: poke, UpdateFunc: func(any, any) { poke(nil) }, DeleteFunc: poke}) // fails only once it has ended
+	return w
+}
+
+// refuse names what would take files of this machine, or is not done here.
+func refuse(pod *v1.Pod) []error {
+	errs := append(pods.Unsupported(pod), probe.Validate(pod)...)
+	if len(pod.Spec.HostAliases) > 0 {
+		errs = append(errs, errors.New("spec.hostAliases: takes a file on the runtime's machine"))
+	}
+	return errs
+}
+
+func (w *workloads) run(ctx context.Context) error {
+	w.informer.RunWithContext(ctx)
+	return nil
+}
+
+// sets are the pods that there should be, each time that something changes.
+func (w *workloads) sets(ctx context.Context) iter.Seq2[[]*v1.Pod, error] {
+	return func(yield func([]*v1.Pod, error) bool) {
+		for cache.WaitForCacheSync(ctx.Done(), w.informer.HasSynced) && yield(w.pods(ctx), nil) {
+			select {
+			case <-w.changed:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}
+}
+
+func (w *workloads) pods(ctx context.Context) (all []*v1.Pod) {
+	before := w.good
+	w.good = map[types.UID]*v1.Pod{}
+	for _, obj := range w.informer.GetStore().List() {
+		one, err := decode(obj)
+		if err != nil || one.Spec.Runner != w.runner {
+			continue
+		}
+		w.good[one.UID] = before[one.UID]
+		if pod := w.pod(ctx, one); pod != nil {
+			all = append(all, pod)
+		}
+	}
+	slices.SortFunc(all, func(a, b *v1.Pod) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
+	return all
+}
+
+// pod is what a workload wants. One that wants nonsense now runs on as it was, and says so.
+func (w *workloads) pod(ctx context.Context, one *workload) *v1.Pod {
+	pod, err := w.decoder.Decode(fmt.Appendf(nil, `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": %q, "namespace": %q, "uid": %q}, "spec": %s}`, one.Name, one.Namespace, one.UID, one.Spec.Pod), one.Namespace+"/"+one.Name)
+	refused := ""
+	if err != nil {
+		refused = err.Error()
+	} else {
+		pod.Name, pod.CreationTimestamp, pod.Status = one.Name, one.CreationTimestamp, one.Status.PodStatus
+		w.good[one.UID] = pod
+	}
+	if refused != one.Status.Refused {
+		slog.Info("a workload's spec", "workload", one.Namespace+"/"+one.Name, "refused", refused)
+		_ = w.patch(ctx, one, map[string]any{"status": map[string]any{"refused": refused}}, "status") // the log has it, too
+	}
+	held := slices.Contains(one.Finalizers, finalizer)
+	switch pod = w.good[one.UID]; {
+	case pod == nil && held && one.DeletionTimestamp != nil:
+		_ = w.hold(ctx, one, false) // it has never run; what fails is tried at the next change
+	case pod == nil, !held && one.DeletionTimestamp != nil:
+		return nil
+	case !held && w.hold(ctx, one, true) != nil:
+		return nil // it would not be known when nothing of it is left
+	}
+	if pod != nil && one.DeletionTimestamp != nil {
+		pod = pod.DeepCopy()
+		pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds = one.DeletionTimestamp, pod.Spec.TerminationGracePeriodSeconds
+	}
+	return pod
+}
+
+func (w *workloads) hold(ctx context.Context, one *workload, hold bool) error {
+	all := slices.DeleteFunc(slices.Clone(one.Finalizers), func(f string) bool { return f == finalizer })
+	if hold {
+		all = append(all, finalizer)
+	}
+	return w.patch(ctx, one, map[string]any{"metadata": map[string]any{"finalizers": all, "resourceVersion": one.ResourceVersion}})
+}
+
+func (w *workloads) patch(ctx context.Context, one *workload, change map[string]any, subresource ...string) error {
+	text, err := json.Marshal(change)
+	if err == nil {
+		_, err = w.client.Namespace(one.Namespace).Patch(ctx, one.Name, types.MergePatchType, text, metav1.PatchOptions{}, subresource...)
+	}
+	return err
+}
+
+func decode(obj any) (*workload, error) {
+	var one workload
+	text, err := obj.(*unstructured.Unstructured).MarshalJSON()
+	if err == nil {
+		err = json.Unmarshal(text, &one)
+	}
+	return &one, err
+}
