@@ -110,7 +110,7 @@ func (m *Manager) Run(ctx context.Context) error {
 			m.told = text
 			m.cfg.Logger.Warn("a shutdown of the node is not noticed for now", "err", err)
 		}
-		if !run.Sleep(ctx, m.cfg.RetryPeriod) {
+		if !m.pause(ctx) {
 			break
 		}
 	}
@@ -140,16 +140,11 @@ func (m *Manager) listen(ctx context.Context) error {
 	}
 	m.told = ""
 	for {
-		var done chan struct{}
-		if m.current != nil && !m.current.finished {
-			done = m.current.done
-		}
 		select {
 		case <-ctx.Done():
 			return run.EndOf(ctx)
-		case <-done:
-			m.current.finished = true
-			m.unlock()
+		case <-m.ended():
+			m.finish()
 		case down, ok := <-s.Signals():
 			if !ok {
 				return ErrDisconnected
@@ -159,6 +154,36 @@ func (m *Manager) listen(ctx context.Context) error {
 			}
 		}
 	}
+}
+
+// pause waits for RetryPeriod, and tells whether it has passed. The machine is not held
+// up meanwhile if the pods have ended.
+func (m *Manager) pause(ctx context.Context) bool {
+	timer := time.NewTimer(m.cfg.RetryPeriod)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-timer.C:
+			return true
+		case <-m.ended():
+			m.finish()
+		}
+	}
+}
+
+// ended is closed when the pods have ended and the lock is still held for them.
+func (m *Manager) ended() <-chan struct{} {
+	if m.current == nil || m.current.finished {
+		return nil
+	}
+	return m.current.done
+}
+
+func (m *Manager) finish() {
+	m.current.finished = true
+	m.unlock()
 }
 
 // turn follows what the Login says.

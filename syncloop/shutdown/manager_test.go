@@ -266,6 +266,20 @@ func TestConnectionLostInTheMiddle(t *testing.T) {
 	}
 }
 
+func TestLockIsLetGoWithoutAConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, l := &world{pods: []*v1.Pod{pod("low", 0, 60)}, takes: map[string]time.Duration{"low": 4 * time.Second}}, &login{}
+		start(t, w, l, nil)
+		l.signal(true)
+		time.Sleep(time.Second)
+		l.vanish(errors.New("no bus"))
+		time.Sleep(2500 * time.Millisecond)
+		require.Equal(t, 1, l.held())
+		time.Sleep(time.Second)
+		require.Zero(t, l.held(), "the pods have ended")
+	})
+}
+
 func TestRestartInTheMiddle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{pods: []*v1.Pod{pod("critical", 2_000_000_000, 60), pod("low", 0, 60)}, takes: map[string]time.Duration{"low": -1}}
