@@ -1,0 +1,197 @@
+// Package shutdown lets systemd-logind tell a shutdown.Manager, over D-Bus, that the
+// machine goes down, and makes logind wait for it.
+package shutdown
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/godbus/dbus/v5"
+
+	"github.com/podwright/podwright/syncloop/shutdown"
+)
+
+const (
+	logindName    = "org.freedesktop.login1"
+	logindPath    = dbus.ObjectPath("/org/freedesktop/login1")
+	logindManager = "org.freedesktop.login1.Manager"
+	prepare       = "PrepareForShutdown"
+
+	// dropIn is where logind is told to wait for longer.
+	dropIn = "/etc/systemd/logind.conf.d/99-kubelet.conf"
+	// sighup makes logind read it.
+	sighup = int32(1)
+)
+
+// ErrDelayTooShort says that logind waits for less than the periods take.
+var ErrDelayTooShort = errors.New("logind does not wait for as long as shutdownGracePeriod asks for")
+
+// Logind is a shutdown.Login. The zero value is the machine's.
+type Logind struct {
+	// Address is that of the bus. Empty: DBUS_SYSTEM_BUS_ADDRESS, or else the usual one.
+	Address string
+	// DropIn is the file that Logind writes when logind waits for too short a time.
+	// Empty: /etc/systemd/logind.conf.d/99-kubelet.conf.
+	DropIn string
+}
+
+var _ shutdown.Login = Logind{}
+
+// Connect listens to logind, and makes it wait for delay at least: if it does not yet,
+// by a drop-in file.
+func (l Logind) Connect(ctx context.Context, delay time.Duration) (shutdown.Session, error) {
+	conn, err := l.dial()
+	if err != nil {
+		return nil, fmt.Errorf("D-Bus: %w", err)
+	}
+	s := &session{conn: conn, signals: make(chan bool), raw: make(chan *dbus.Signal, 16), closed: make(chan struct{}), joined: make(chan struct{})}
+	conn.Signal(s.raw)
+	go s.listen()
+	if err := s.prepare(ctx, delay, cmp.Or(l.DropIn, dropIn)); err != nil {
+		return nil, errors.Join(fmt.Errorf("logind: %w", err), s.Close())
+	}
+	return s, nil
+}
+
+func (l Logind) dial() (*dbus.Conn, error) {
+	if l.Address != "" {
+		return dbus.Connect(l.Address)
+	}
+	return dbus.ConnectSystemBus()
+}
+
+// session is a connection to logind.
+type session struct {
+	conn    *dbus.Conn
+	raw     chan *dbus.Signal
+	signals chan bool
+	closed  chan struct{} // by Close
+	joined  chan struct{} // by listen
+}
+
+func (s *session) prepare(ctx context.Context, delay time.Duration, file string) error {
+	if err := s.conn.AddMatchSignalContext(ctx, dbus.WithMatchInterface(logindManager), dbus.WithMatchMember(prepare), dbus.WithMatchObjectPath(logindPath)); err != nil {
+		return err
+	}
+	// logind may come and go without the bus.
+	if err := s.conn.AddMatchSignalContext(ctx, dbus.WithMatchInterface("org.freedesktop.DBus"), dbus.WithMatchMember("NameOwnerChanged"), dbus.WithMatchArg(0, logindName)); err != nil {
+		return err
+	}
+	return s.stretch(ctx, delay, file)
+}
+
+// stretch sees to it that logind waits for delay.
+func (s *session) stretch(ctx context.Context, delay time.Duration, file string) error {
+	now, err := s.delay(ctx)
+	if err != nil || now >= delay {
+		return err
+	}
+	if err := writeDropIn(file, delay); err != nil {
+		return err
+	}
+	kill := s.conn.Object("org.freedesktop.systemd1", "/org/freedesktop/systemd1").
+		CallWithContext(ctx, "org.freedesktop.systemd1.Manager.KillUnit", 0, "systemd-logind.service", "all", sighup)
+	if kill.Err != nil {
+		return fmt.Errorf("reload: %w", kill.Err)
+	}
+	// It reads the file when it gets to it, and says nothing.
+	for wait, tries := 100*time.Millisecond, 5; tries > 0; wait, tries = 2*wait, tries-1 {
+		if now, err = s.delay(ctx); err != nil || now >= delay {
+			return err
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return fmt.Errorf("%w: %v, not %v, in spite of %s", ErrDelayTooShort, now, delay, file)
+}
+
+func writeDropIn(file string, delay time.Duration) error {
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		return err
+	}
+	seconds := int64((delay + time.Second - 1) / time.Second)
+	return os.WriteFile(file, fmt.Appendf(nil, "# Written by the kubelet, for graceful shutdown of the node.\n[Login]\nInhibitDelayMaxSec=%d\n", seconds), 0o644)
+}
+
+func (s *session) logind() dbus.BusObject { return s.conn.Object(logindName, logindPath) }
+
+// property reads a property of logind into out.
+func (s *session) property(ctx context.Context, name string, out any) error {
+	err := s.logind().CallWithContext(ctx, "org.freedesktop.DBus.Properties.Get", 0, logindManager, name).Store(out)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}
+
+func (s *session) delay(ctx context.Context) (time.Duration, error) {
+	var micros uint64
+	err := s.property(ctx, "InhibitDelayMaxUSec", &micros)
+	return time.Duration(min(micros, 1<<53)) * time.Microsecond, err
+}
+
+// GoingDown tells whether logind prepares for a shutdown.
+func (s *session) GoingDown(ctx context.Context) (down bool, err error) {
+	err = s.property(ctx, "PreparingForShutdown", &down)
+	return down, err
+}
+
+// Lock takes an inhibitor lock of mode delay.
+func (s *session) Lock(ctx context.Context) (io.Closer, error) {
+	var fd dbus.UnixFD
+	err := s.logind().CallWithContext(ctx, logindManager+".Inhibit", 0, "shutdown", "kubelet", "Kubelet needs time to handle node shutdown", "delay").Store(&fd)
+	if err != nil {
+		return nil, fmt.Errorf("logind: Inhibit: %w", err)
+	}
+	return os.NewFile(uintptr(fd), "inhibitor lock"), nil
+}
+
+// Signals are what logind says of the machine's shutdown.
+func (s *session) Signals() <-chan bool { return s.signals }
+
+// Close ends the connection, and what listens to it.
+func (s *session) Close() error {
+	close(s.closed)
+	err := s.conn.Close()
+	<-s.joined
+	return err
+}
+
+// listen keeps the newest of the signals until somebody takes it, so that the bus is
+// never held up. It ends with the connection, or with logind.
+func (s *session) listen() {
+	defer close(s.joined)
+	defer close(s.signals)
+	var newest bool
+	var out chan bool // nil: there is nothing to tell
+	for {
+		select {
+		case <-s.closed:
+			return
+		case out <- newest:
+			out = nil
+		case sig, ok := <-s.raw:
+			if !ok || logindGone(sig) {
+				return
+			}
+			if sig.Name == logindManager+"."+prepare && dbus.Store(sig.Body, &newest) == nil {
+				out = s.signals
+			}
+		}
+	}
+}
+
+// logindGone tells whether a signal says that logind has left the bus.
+func logindGone(sig *dbus.Signal) bool {
+	var name, was, is string
+	return sig.Name == "org.freedesktop.DBus.NameOwnerChanged" && dbus.Store(sig.Body, &name, &was, &is) == nil && name == logindName && was != ""
+}

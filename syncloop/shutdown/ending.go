@@ -1,0 +1,104 @@
+package shutdown
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/internal/run"
+)
+
+// leastGrace is what a pod gets in a period of no seconds: nothing stops at once.
+const leastGrace = time.Second
+
+// endPods carries out one shutdown. It ends early, and for good, with ctx.
+func (m *Manager) endPods(ctx context.Context) {
+	times := m.begun()
+	m.keep(times)
+	defer func() {
+		// The end of the agent is not the end of the shutdown.
+		if cause := context.Cause(ctx); cause == nil || errors.Is(cause, errCancelled) {
+			times.End = time.Now()
+			m.keep(times)
+		}
+	}()
+	var pods []*v1.Pod
+	m.guard("Pods", func() error { pods = m.cfg.Pods(); return nil })
+	for _, g := range Groups(m.cfg.Periods, pods) {
+		if ctx.Err() != nil {
+			return
+		}
+		m.endGroup(ctx, g)
+	}
+	if ctx.Err() != nil {
+		return
+	}
+	if m.cfg.Flush != nil {
+		m.within(ctx, m.cfg.FlushTimeout, "Flush", m.cfg.Flush)
+	}
+}
+
+// begun is when the shutdown began: if the agent before this one was cut off in the
+// middle of it, then.
+func (m *Manager) begun() Times {
+	if m.cfg.TimesFile != "" {
+		before, err := ReadTimes(m.cfg.TimesFile)
+		if err != nil {
+			m.cfg.Logger.Warn("what is known of the last shutdown is not used", "err", err)
+		}
+		// A shutdown long ago that never came to its end is another one.
+		limit := 2*Total(m.cfg.Periods) + m.cfg.FlushTimeout
+		if since := time.Since(before.Start); before.End.IsZero() && since >= 0 && since <= limit {
+			return before
+		}
+	}
+	return Times{Start: time.Now()}
+}
+
+func (m *Manager) keep(t Times) {
+	if m.cfg.TimesFile != "" {
+		m.guard("TimesFile", func() error { return t.Write(m.cfg.TimesFile) })
+	}
+	if m.cfg.OnTimes != nil {
+		m.guard("OnTimes", func() error { m.cfg.OnTimes(t); return nil })
+	}
+}
+
+// endGroup ends the pods of a group, and waits for their volumes.
+func (m *Manager) endGroup(ctx context.Context, g Group) {
+	m.cfg.Logger.Info("pods end with the node", "priority", g.Priority, "pods", len(g.Pods), "grace", g.Grace)
+	m.within(ctx, max(g.Grace, leastGrace), "Kill", func(ctx context.Context) error {
+		var all sync.WaitGroup
+		for _, pod := range g.Pods {
+			all.Go(func() {
+				if err := run.Guard("Kill", func() error { return m.cfg.Kill(ctx, pod, g.Seconds(pod)) }); err != nil {
+					m.cfg.Logger.Warn("pod did not end with the node", "pod", pod.Namespace+"/"+pod.Name, "uid", pod.UID, "err", err, "stack", run.StackOf(err))
+				}
+			})
+		}
+		all.Wait()
+		return nil
+	})
+	if m.cfg.Unmounted != nil && ctx.Err() == nil {
+		m.within(ctx, g.Grace, "Unmounted", func(ctx context.Context) error { return m.cfg.Unmounted(ctx, g.Pods) })
+	}
+}
+
+// within calls f and goes on after limit, even if f ignores its context. Run waits
+// for it in the end.
+func (m *Manager) within(ctx context.Context, limit time.Duration, what string, f func(context.Context) error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	done := make(chan struct{})
+	m.calls.Go(what, func() {
+		defer cancel()
+		defer close(done)
+		m.guard(what, func() error { return f(ctx) })
+	})
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
+}

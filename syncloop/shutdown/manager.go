@@ -1,0 +1,258 @@
+package shutdown
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/internal/required"
+	"github.com/podwright/podwright/internal/run"
+	"github.com/podwright/podwright/syncloop"
+)
+
+var (
+	// ErrAlreadyRun is returned by a second Run of one Manager.
+	ErrAlreadyRun = errors.New("shutdown: Run was called before")
+	// ErrDisconnected says that a Session was lost.
+	ErrDisconnected = errors.New("shutdown: the connection was lost")
+
+	errCancelled = errors.New("the shutdown was cancelled")
+)
+
+// Manager ends the pods of a node that goes down. Admit and GoingDown may be called by
+// anyone at any time, before Run too.
+type Manager struct {
+	cfg       Config
+	ran       atomic.Bool
+	goingDown atomic.Bool
+	calls     run.Group
+
+	// Run's goroutine only.
+	lock    io.Closer
+	current *ending
+	told    string // the error of the connection that was logged last
+}
+
+// ending is one shutdown that is being carried out.
+type ending struct {
+	cancel   context.CancelCauseFunc
+	done     chan struct{}
+	finished bool // Run's goroutine has seen that it is done
+}
+
+// New returns a Manager.
+func New(cfg Config) (*Manager, error) {
+	if err := run.Join(
+		required.Field("shutdown: Config.Login", cfg.Login),
+		required.Field("shutdown: Config.Pods", cfg.Pods),
+		required.Field("shutdown: Config.Kill", cfg.Kill),
+		check(cfg.Periods),
+	); err != nil {
+		return nil, err
+	}
+	if len(cfg.Periods) == 0 {
+		return nil, errors.New("shutdown: Config.Periods is required")
+	}
+	for _, d := range []struct {
+		name    string
+		value   *time.Duration
+		usually time.Duration
+	}{
+		{"FlushTimeout", &cfg.FlushTimeout, 2 * time.Second},
+		{"RetryPeriod", &cfg.RetryPeriod, time.Second},
+		{"ShutdownTimeout", &cfg.ShutdownTimeout, 10 * time.Second},
+	} {
+		if *d.value < 0 {
+			return nil, fmt.Errorf("shutdown: Config.%s is negative: %v", d.name, *d.value)
+		}
+		if *d.value == 0 {
+			*d.value = d.usually
+		}
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	cfg.Periods = slices.Clone(cfg.Periods)
+	return &Manager{cfg: cfg}, nil
+}
+
+// GoingDown tells whether the node is about to go down.
+func (m *Manager) GoingDown() bool { return m.goingDown.Load() }
+
+// Admit rejects every pod while the node goes down.
+func (m *Manager) Admit(*v1.Pod, []*v1.Pod) error {
+	if m.GoingDown() {
+		return &syncloop.Rejection{Reason: RejectedReason, Message: RejectedMessage}
+	}
+	return nil
+}
+
+// Run listens to the Login until ctx ends, and ends pods when it says so. A Login that
+// is not there, or goes away, is tried again after RetryPeriod, and logged once.
+func (m *Manager) Run(ctx context.Context) error {
+	if m.ran.Swap(true) {
+		return ErrAlreadyRun
+	}
+	for {
+		err := m.listen(ctx)
+		if ctx.Err() != nil {
+			break
+		}
+		if text := err.Error(); text != m.told {
+			m.told = text
+			m.cfg.Logger.Warn("a shutdown of the node is not noticed for now", "err", err)
+		}
+		if !m.pause(ctx) {
+			break
+		}
+	}
+	m.stop(run.EndOf(ctx))
+	m.unlock()
+	if left := m.calls.Wait(m.cfg.ShutdownTimeout); len(left) > 0 {
+		return fmt.Errorf("%w; still running: %s", run.EndOf(ctx), strings.Join(left, ", "))
+	}
+	return run.EndOf(ctx)
+}
+
+// listen is the life of one Session.
+func (m *Manager) listen(ctx context.Context) error {
+	s, err := m.cfg.Login.Connect(ctx, Total(m.cfg.Periods))
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	// An agent that was restarted in the middle has no lock and gets none; it does
+	// what it can in the time that is left.
+	down, err := s.GoingDown(ctx)
+	if err != nil {
+		return err
+	}
+	if err := m.turn(ctx, s, down); err != nil {
+		return err
+	}
+	m.told = ""
+	for {
+		select {
+		case <-ctx.Done():
+			return run.EndOf(ctx)
+		case <-m.ended():
+			m.finish()
+		case down, ok := <-s.Signals():
+			if !ok {
+				return ErrDisconnected
+			}
+			if err := m.turn(ctx, s, down); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// pause waits for RetryPeriod, and tells whether it has passed. The machine is not held
+// up meanwhile if the pods have ended.
+func (m *Manager) pause(ctx context.Context) bool {
+	timer := time.NewTimer(m.cfg.RetryPeriod)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-timer.C:
+			return true
+		case <-m.ended():
+			m.finish()
+		}
+	}
+}
+
+// ended is closed when the pods have ended and the lock is still held for them.
+func (m *Manager) ended() <-chan struct{} {
+	if m.current == nil || m.current.finished {
+		return nil
+	}
+	return m.current.done
+}
+
+func (m *Manager) finish() {
+	m.current.finished = true
+	m.unlock()
+}
+
+// turn follows what the Login says.
+func (m *Manager) turn(ctx context.Context, s Session, down bool) error {
+	if down {
+		m.begin(ctx)
+		return nil
+	}
+	m.stop(errCancelled)
+	if m.goingDown.Swap(false) {
+		m.cfg.Logger.Info("the shutdown of the node was cancelled")
+		m.changed(false)
+	}
+	lock, err := s.Lock(ctx)
+	if err != nil {
+		return err
+	}
+	m.unlock() // the one from before, if the connection was lost
+	m.lock = lock
+	return nil
+}
+
+// begin starts to end the pods. It does nothing if that has begun.
+func (m *Manager) begin(ctx context.Context) {
+	if m.goingDown.Swap(true) {
+		return
+	}
+	m.cfg.Logger.Info("the node is shutting down")
+	m.changed(true)
+	ctx, cancel := context.WithCancelCause(ctx)
+	e := &ending{cancel: cancel, done: make(chan struct{})}
+	m.current = e
+	end := m.calls.Begin("end of the pods")
+	go func() {
+		defer end()
+		defer close(e.done)
+		m.endPods(ctx)
+	}()
+}
+
+// stop lets the shutdown end no further group. It waits for no pod: the goroutine of
+// an ending leaves its calls behind.
+func (m *Manager) stop(why error) {
+	if m.current != nil {
+		m.current.cancel(why)
+		<-m.current.done
+		m.current = nil
+	}
+}
+
+func (m *Manager) unlock() {
+	if m.lock == nil {
+		return
+	}
+	if err := m.lock.Close(); err != nil {
+		m.cfg.Logger.Warn("the lock that delays shutdowns was not closed", "err", err)
+	}
+	m.lock = nil
+}
+
+func (m *Manager) changed(down bool) {
+	if m.cfg.OnChange != nil {
+		m.guard("OnChange", func() error { m.cfg.OnChange(down); return nil })
+	}
+}
+
+// guard calls what the user has given, and logs what went wrong.
+func (m *Manager) guard(what string, f func() error) {
+	if err := run.Guard(what, f); err != nil {
+		m.cfg.Logger.Warn("shutdown of the node", "step", what, "err", err, "stack", run.StackOf(err))
+	}
+}

@@ -1,0 +1,50 @@
+package shutdown
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"time"
+
+	"github.com/podwright/podwright/internal/atomicfile"
+)
+
+// TimesFile is the usual name of a file of Times, in the agent's root folder.
+const TimesFile = "graceful_node_shutdown_state"
+
+// Times are when the last shutdown of the node began and ended. A zero End beside a
+// Start says that it has not ended, or was cut off.
+type Times struct {
+	Start time.Time `json:"startTime"`
+	End   time.Time `json:"endTime"`
+}
+
+// ReadTimes reads a file of Times. One that is not there is zero Times.
+func ReadTimes(path string) (Times, error) {
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Times{}, nil
+	}
+	var t Times
+	if err == nil {
+		err = json.Unmarshal(data, &t)
+	}
+	if err != nil {
+		return Times{}, fmt.Errorf("shutdown: times of the last one, %s: %w", path, err)
+	}
+	return t, nil
+}
+
+// Write writes a file of Times, at once or not at all.
+func (t Times) Write(path string) error {
+	data, err := json.Marshal(t)
+	if err == nil {
+		err = atomicfile.Write(path, data, 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("shutdown: times of this one, %s: %w", path, err)
+	}
+	return nil
+}
