@@ -191,6 +191,15 @@ func TestReclaimFor(t *testing.T) {
 	}
 }
 
+// rank is the order in which pods go, one after the other.
+func rank(s Signal, pods []*v1.Pod, u Usage) (out []*v1.Pod) {
+	for len(pods) > 0 {
+		next := worst(s, pods, u)
+		out, pods = append(out, next), without(pods, next.UID)
+	}
+	return out
+}
+
 func TestRank(t *testing.T) {
 	u := Usage{Pods: map[types.UID]PodUsage{
 		"within": memoryUse(50 * mi), "over": memoryUse(40 * mi), "far-over": memoryUse(90 * mi), "over-high": memoryUse(900 * mi),

@@ -39,6 +39,9 @@ func exceeded(pod *v1.Pod, u PodUsage, disks Disks) (Signal, string) {
 		}
 	}
 	counts := parts{root: disks != ImageDisk, logs: true, volumes: true}
+	if !limitsStorage(pod) {
+		return "", ""
+	}
 	if limit, ok := helper.PodLimits(pod, helper.PodResourcesOptions{})[v1.ResourceEphemeralStorage]; ok {
 		if used, known := u.disk(counts, bytesOf); known && exceeds(used, limit) {
 			return PodStorageLimit, fmt.Sprintf("The pod uses more local storage than its containers' limits of %s together. ", &limit)
@@ -57,6 +60,16 @@ func exceeded(pod *v1.Pod, u PodUsage, disks Disks) (Signal, string) {
 		}
 	}
 	return "", ""
+}
+
+// limitsStorage tells whether a container, or the pod, has a limit of local storage.
+func limitsStorage(pod *v1.Pod) bool {
+	has := func(r v1.ResourceRequirements) bool {
+		_, ok := r.Limits[v1.ResourceEphemeralStorage]
+		return ok
+	}
+	of := func(c v1.Container) bool { return has(c.Resources) }
+	return pod.Spec.Resources != nil && has(*pod.Spec.Resources) || slices.ContainsFunc(pod.Spec.Containers, of) || slices.ContainsFunc(pod.Spec.InitContainers, of)
 }
 
 // exceeds takes a limit of zero for none.

@@ -3,7 +3,6 @@ package eviction
 import (
 	"cmp"
 	"math"
-	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	helper "k8s.io/component-helpers/resource"
@@ -20,28 +19,19 @@ type rated struct {
 	over     int64 // usage beyond the request
 }
 
-// rank sorts pods: who has to go first for a signal comes first.
-func rank(s Signal, pods []*v1.Pod, u Usage) []*v1.Pod {
-	list := make([]rated, len(pods))
-	for i, pod := range pods {
-		list[i] = rate(s, pod, u)
-	}
-	slices.SortStableFunc(list, compare)
-	out := make([]*v1.Pod, len(list))
-	for i := range list {
-		out[i] = list[i].pod
-	}
-	return out
-}
-
-// worst is the first of rank that is not critical, nil if there is none.
+// worst is who has to go first for a signal, nil if all pods are critical. Among equals
+// it is the first.
 func worst(s Signal, pods []*v1.Pod, u Usage) *v1.Pod {
-	for _, pod := range rank(s, pods, u) {
-		if !podfacts.IsCritical(pod) {
-			return pod
+	var out rated
+	for _, pod := range pods {
+		if podfacts.IsCritical(pod) {
+			continue
+		}
+		if r := rate(s, pod, u); out.pod == nil || compare(r, out) < 0 {
+			out = r
 		}
 	}
-	return nil
+	return out.pod
 }
 
 // rate finds out what a pod is ranked by. Requests of bytes are taken from counts of
