@@ -1,0 +1,292 @@
+package eviction
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// N24
+func TestMemoryIsShort(t *testing.T) {
+	p := Policy{Thresholds: []Threshold{hard(MemoryAvailable, 100*mi)}}
+	pods := []*v1.Pod{named("burstable", requests(v1.ResourceMemory, "60Mi")), named("best-effort")}
+	u := left(MemoryAvailable, 80*mi, 1000*mi, noon)
+	u.Pods["burstable"], u.Pods["best-effort"] = memoryUse(50*mi), memoryUse(30*mi)
+	d := p.Decide(State{}, u, pods, noon)
+	require.Equal(t, Pressure{Memory: true}, d.Pressure)
+	require.Equal(t, Reclaim{}, d.Reclaim)
+	v, ok := p.Candidate(d, u, pods, noon)
+	require.True(t, ok)
+	require.Equal(t, "best-effort", v.Pod.Name)
+	require.EqualValues(t, 1, v.GraceSeconds)
+	require.Equal(t, "The node was low on resource: memory. Threshold quantity: 100Mi, available: 80Mi. Container c was using 30Mi, request is 0, has larger consumption of memory. ", v.Message)
+	require.Equal(t, map[string]string{"starved_resource": "memory", "offending_containers": "c", "offending_containers_usage": "30Mi"}, v.Annotations)
+
+	var status v1.PodStatus
+	v.Apply(&status)
+	v.Apply(&status)
+	require.Equal(t, v1.PodFailed, status.Phase)
+	require.Equal(t, "Evicted", status.Reason)
+	require.Equal(t, v.Message, status.Message)
+	require.Len(t, status.Conditions, 1)
+	require.Equal(t, v1.DisruptionTarget, status.Conditions[0].Type)
+	require.Equal(t, "TerminationByKubelet", status.Conditions[0].Reason)
+	require.Equal(t, noon, status.Conditions[0].LastTransitionTime.Time)
+}
+
+// N25
+func TestConditionStaysForTheTransition(t *testing.T) {
+	p := Policy{Thresholds: []Threshold{hard(MemoryAvailable, 100)}, Transition: 5 * time.Minute}
+	d := p.Decide(State{}, left(MemoryAvailable, 99, 1000, noon), nil, noon)
+	require.True(t, d.Pressure.Memory)
+	for after, want := range map[time.Duration]bool{time.Second: true, 5*time.Minute - 1: true, 5 * time.Minute: false} {
+		now := noon.Add(after)
+		next := p.Decide(d.State, left(MemoryAvailable, 100, 1000, now), nil, now)
+		require.Equal(t, want, next.Pressure.Memory, after)
+		require.Nil(t, next.Met)
+	}
+	p.Transition = 0
+	require.True(t, p.Decide(State{}, left(MemoryAvailable, 99, 1000, noon), nil, noon).Pressure.Memory)
+}
+
+// N26
+func TestSoftThresholdWaits(t *testing.T) {
+	soft := hard(MemoryAvailable, 100)
+	soft.Grace = 30 * time.Second
+	p := Policy{Thresholds: []Threshold{soft}, MaxPodGrace: 20}
+	for own, want := range map[int64]int64{60: 20, 5: 5, 0: 1} {
+		pods := []*v1.Pod{named("a", grace(own))}
+		var state State
+		for _, s := range []int{0, 29, 30} {
+			now := noon.Add(time.Duration(s) * time.Second)
+			u := left(MemoryAvailable, 99, 1000, now)
+			d := p.Decide(state, u, pods, now)
+			state = d.State
+			v, ok := p.Candidate(d, u, pods, now)
+			require.True(t, d.Pressure.Memory)
+			require.Equal(t, s == 30, ok, s)
+			if ok {
+				require.Equal(t, want, v.GraceSeconds)
+			}
+		}
+	}
+	// What is better for a moment begins anew.
+	state := p.Decide(State{}, left(MemoryAvailable, 99, 1000, noon), nil, noon).State
+	state = p.Decide(state, left(MemoryAvailable, 100, 1000, noon.Add(20*time.Second)), nil, noon.Add(20*time.Second)).State
+	require.Nil(t, p.Decide(state, left(MemoryAvailable, 99, 1000, noon.Add(40*time.Second)), nil, noon.Add(40*time.Second)).Met)
+}
+
+// N28
+func TestLocalStorageLimits(t *testing.T) {
+	p := Policy{LocalStorage: true, Thresholds: []Threshold{hard(MemoryAvailable, 100)}}
+	pods := []*v1.Pod{named("b", emptyDir("1Mi")), named("a", emptyDir("1Mi")), named("c", emptyDir("3Mi")), named("unknown", emptyDir("1Mi"))}
+	u := left(MemoryAvailable, 99, 1000, noon)
+	for _, name := range []types.UID{"a", "b", "c"} {
+		u.Pods[name] = PodUsage{EmptyDirs: map[string]uint64{"v": 2 * mi}}
+	}
+	d := p.Decide(State{}, u, pods, noon)
+	require.Nil(t, d.Met, "limits go first")
+	require.Len(t, d.OverLimit, 2)
+	var status v1.PodStatus
+	d.OverLimit[0].Apply(&status)
+	require.Equal(t, "a", d.OverLimit[0].Pod.Name)
+	require.Equal(t, "Evicted", status.Reason)
+	require.Empty(t, status.Conditions)
+	p.LocalStorage = false
+	require.Empty(t, p.Decide(State{}, u, pods, noon).OverLimit)
+}
+
+func TestStorageLimitsOfPodAndContainer(t *testing.T) {
+	for _, c := range []struct {
+		disks               Disks
+		root, logs, volumes uint64
+		want                Signal
+	}{
+		{OneDisk, 5, 5, 0, ""},
+		{OneDisk, 5, 5, 1, PodStorageLimit},
+		{OneDisk, 6, 5, 0, PodStorageLimit},
+		{ImageDisk, 60, 5, 5, ""},
+		{ImageDisk, 0, 11, 0, PodStorageLimit},
+		{SplitDisk, 11, 0, 0, PodStorageLimit},
+	} {
+		signal, _ := exceeded(named("a", limits("10")), diskUse(c.root, c.logs, c.volumes), c.disks)
+		require.Equal(t, c.want, signal, "%+v", c)
+	}
+	two := named("a", limits("10"))
+	other := *two.Spec.Containers[0].DeepCopy()
+	other.Name = "other"
+	two.Spec.Containers = append(two.Spec.Containers, other)
+	signal, message := exceeded(two, diskUse(6, 5, 0), OneDisk)
+	require.Equal(t, ContainerStorageLimit, signal)
+	require.Contains(t, message, "Container c ")
+	signal, _ = exceeded(named("a", limits("0")), diskUse(6, 5, 0), OneDisk)
+	require.Empty(t, signal)
+}
+
+// N30
+func TestMinimumReclaim(t *testing.T) {
+	th := hard(NodeFSAvailable, 1000*mi)
+	th.MinReclaim = Value{Amount: 500 * mi}
+	p := Policy{Thresholds: []Threshold{th}}
+	at := func(state State, s int, available uint64) Decision {
+		now := noon.Add(time.Duration(s) * time.Second)
+		return p.Decide(state, left(NodeFSAvailable, available, 10000*mi, now), nil, now)
+	}
+	require.Nil(t, at(State{}, 0, 1200*mi).Met, "it has not acted")
+	d := at(State{}, 0, 999*mi)
+	require.NotNil(t, d.Met)
+	require.False(t, d.Cleared(left(NodeFSAvailable, 1499*mi, 10000*mi, noon), noon))
+	require.True(t, d.Cleared(left(NodeFSAvailable, 1500*mi, 10000*mi, noon), noon))
+	require.False(t, d.Cleared(Usage{}, noon))
+	d = at(d.State, 10, 1499*mi)
+	require.NotNil(t, d.Met)
+	d = at(d.State, 20, 1500*mi)
+	require.Nil(t, d.Met)
+	require.Nil(t, at(d.State, 30, 1200*mi).Met)
+}
+
+// N31
+func TestUnknownIsNotActedUpon(t *testing.T) {
+	p := Policy{Thresholds: []Threshold{hard(MemoryAvailable, 100)}, Transition: time.Minute}
+	d := p.Decide(State{}, left(MemoryAvailable, 99, 1000, noon), nil, noon)
+	require.NotNil(t, d.Met)
+	later := noon.Add(10 * time.Second)
+	stale := p.Decide(d.State, left(MemoryAvailable, 99, 1000, noon), nil, later)
+	require.Nil(t, stale.Met)
+	require.True(t, stale.Pressure.Memory)
+	require.Nil(t, p.Decide(stale.State, left(MemoryAvailable, 99, 1000, noon), nil, later).Met)
+	require.NotNil(t, p.Decide(stale.State, left(MemoryAvailable, 99, 1000, later), nil, later).Met)
+
+	gone := p.Decide(d.State, Usage{}, nil, later)
+	require.Nil(t, gone.Met)
+	require.Nil(t, p.Decide(gone.State, left(MemoryAvailable, 99, 1000, noon), nil, later).Met, "an old reading is back")
+	for _, at := range []time.Time{{}, noon.Add(1)} {
+		d := p.Decide(State{}, left(MemoryAvailable, 0, 1000, at), nil, noon)
+		require.Nil(t, d.Met)
+		require.Equal(t, Pressure{}, d.Pressure)
+	}
+}
+
+func TestOrderOfSignals(t *testing.T) {
+	p := Policy{Thresholds: []Threshold{hard(PIDAvailable, 10), hard(ImageFSAvailable, 10), hard(MemoryAvailable, 10)}}
+	u := Usage{Signals: map[Signal]Reading{PIDAvailable: {Time: noon}, ImageFSAvailable: {Time: noon}, MemoryAvailable: {Time: noon}}}
+	d := p.Decide(State{}, u, nil, noon)
+	require.Equal(t, Pressure{true, true, true}, d.Pressure)
+	require.Equal(t, MemoryAvailable, d.Met.Threshold.Signal)
+	delete(u.Signals, MemoryAvailable)
+	require.Equal(t, ImageFSAvailable, p.Decide(State{}, u, nil, noon).Met.Threshold.Signal)
+}
+
+func TestReclaimFor(t *testing.T) {
+	all, images, containers := Reclaim{true, true}, Reclaim{UnusedImages: true}, Reclaim{DeadContainers: true}
+	for disks, want := range map[Disks][2]Reclaim{OneDisk: {all, all}, ImageDisk: {{}, all}, SplitDisk: {containers, images}} {
+		require.Equal(t, want, [2]Reclaim{reclaimFor(NodeFSAvailable, disks), reclaimFor(ImageFSInodesFree, disks)}, disks)
+		require.Equal(t, Reclaim{}, reclaimFor(MemoryAvailable, disks))
+		require.Equal(t, Reclaim{}, reclaimFor(PIDAvailable, disks))
+	}
+}
+
+// rank is the order in which pods go, one after the other.
+func rank(s Signal, pods []*v1.Pod, u Usage) (out []*v1.Pod) {
+	for len(pods) > 0 {
+		next := worst(s, pods, u)
+		out, pods = append(out, next), without(pods, next.UID)
+	}
+	return out
+}
+
+func TestRank(t *testing.T) {
+	u := Usage{Pods: map[types.UID]PodUsage{
+		"within": memoryUse(50 * mi), "over": memoryUse(40 * mi), "far-over": memoryUse(90 * mi), "over-high": memoryUse(900 * mi),
+	}}
+	pods := []*v1.Pod{
+		named("within", requests(v1.ResourceMemory, "60Mi"), priority(-5)), named("over-high", priority(7)), named("over"), named("far-over"), named("unmeasured", priority(9)),
+	}
+	require.Equal(t, []string{"unmeasured", "far-over", "over", "over-high", "within"}, names(rank(MemoryAvailable, pods, u)))
+
+	disk := Usage{Pods: map[types.UID]PodUsage{"writes": diskUse(9, 0, 0), "logs": diskUse(0, 5, 0), "fills": diskUse(0, 0, 7)}}
+	pods = []*v1.Pod{named("logs"), named("fills"), named("writes")}
+	for disks, want := range map[Disks][2]string{OneDisk: {"writes", "writes"}, ImageDisk: {"fills", "writes"}, SplitDisk: {"writes", "logs"}} {
+		disk.Disks = disks
+		require.Equal(t, want, [2]string{rank(NodeFSAvailable, pods, disk)[0].Name, rank(ImageFSAvailable, pods, disk)[0].Name}, disks)
+	}
+
+	few, many := uint64(3), uint64(2000)
+	pids := Usage{Pods: map[types.UID]PodUsage{"few": {Processes: &few}, "many": {Processes: &many}, "high": {Processes: &many}}}
+	require.Equal(t, []string{"many", "few", "high"}, names(rank(PIDAvailable, []*v1.Pod{named("high", priority(1)), named("few"), named("many")}, pids)))
+}
+
+// world is a node made by chance.
+func world(r *rand.Rand, n int, at time.Time) (Usage, []*v1.Pod) {
+	u := Usage{Signals: map[Signal]Reading{}, Pods: map[types.UID]PodUsage{}, Disks: Disks(r.IntN(3))}
+	for _, s := range Signals() {
+		if r.IntN(4) > 0 {
+			u.Signals[s] = Reading{Available: r.Uint64N(200), Capacity: 1000, Time: at.Add(time.Duration(r.IntN(4)-2) * time.Second)}
+		}
+	}
+	var pods []*v1.Pod
+	for i := range n {
+		pod := named(fmt.Sprintf("pod-%d", i), priority(int32(r.IntN(3))), requests(v1.ResourceMemory, fmt.Sprint(r.IntN(100))))
+		if r.IntN(4) == 0 {
+			static(pod)
+		}
+		pods = append(pods, pod)
+		if r.IntN(5) > 0 {
+			u.Pods[pod.UID] = memoryUse(r.Uint64N(200))
+		}
+	}
+	return u, pods
+}
+
+// TestDecisionsHold makes decisions by chance, and looks at each with plain loops.
+func TestDecisionsHold(t *testing.T) {
+	for seed := range uint64(3000) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		p := Policy{Transition: 20 * time.Second, MaxPodGrace: 10}
+		for _, s := range Signals() {
+			p.Thresholds = append(p.Thresholds, Threshold{Signal: s, Value: Value{Amount: r.Int64N(200)}, Grace: time.Duration(r.IntN(2)*15) * time.Second, MinReclaim: Value{Percent: float64(r.IntN(10))}})
+		}
+		var state State
+		acted := map[Signal]time.Time{}
+		for step := range 6 {
+			now := noon.Add(time.Duration(step*10) * time.Second)
+			u, pods := world(r, 8, now)
+			d := p.Decide(state, u, pods, now)
+			require.Equal(t, d, p.Decide(state, u, pods, now), "it changes nothing")
+			state = d.State
+			v, ok := p.Candidate(d, u, pods, now)
+			if !ok {
+				continue
+			}
+			reading := u.Signals[v.Signal]
+			require.False(t, reading.Time.After(now))
+			require.True(t, reading.Time.After(acted[v.Signal]), "twice by one reading")
+			acted[v.Signal] = reading.Time
+			require.NotEqual(t, "file", v.Pod.Annotations["kubernetes.io/config.source"])
+			require.NotEmpty(t, d.Pressure.names())
+			for _, other := range pods {
+				if other.Annotations["kubernetes.io/config.source"] != "file" {
+					require.LessOrEqual(t, compare(rate(v.Signal, v.Pod, u), rate(v.Signal, other, u)), 0)
+				}
+			}
+		}
+	}
+}
+
+func BenchmarkDecide(b *testing.B) {
+	p := Policy{Thresholds: []Threshold{hard(MemoryAvailable, 100), hard(NodeFSAvailable, 100)}, LocalStorage: true}
+	u, pods := world(rand.New(rand.NewPCG(1, 1)), 500, noon)
+	u.Signals[MemoryAvailable] = Reading{Available: 1, Capacity: 1000, Time: noon}
+	b.ReportAllocs()
+	for b.Loop() {
+		d := p.Decide(State{}, u, pods, noon)
+		if _, ok := p.Candidate(d, u, pods, noon); !ok {
+			b.Fatal("nobody goes")
+		}
+	}
+}

@@ -1,0 +1,78 @@
+package eviction
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	helper "k8s.io/component-helpers/resource"
+)
+
+// overLimit are the pods that use more local storage than they may, sorted by name. What
+// is not measured exceeds nothing.
+func overLimit(pods []*v1.Pod, u Usage, now time.Time) (out []Victim) {
+	for _, pod := range pods {
+		usage, ok := u.Pods[pod.UID]
+		if !ok {
+			continue
+		}
+		signal, message := exceeded(pod, usage, u.Disks)
+		if message != "" {
+			out = append(out, Victim{Pod: pod, Signal: signal, GraceSeconds: hardGrace, Message: message, Time: now})
+		}
+	}
+	slices.SortStableFunc(out, func(a, b Victim) int { return byIdentity(a.Pod, b.Pod) })
+	return out
+}
+
+// exceeded is the first limit that a pod exceeds; the message is empty if it is none.
+func exceeded(pod *v1.Pod, u PodUsage, disks Disks) (Signal, string) {
+	for i := range pod.Spec.Volumes {
+		volume := &pod.Spec.Volumes[i]
+		if volume.EmptyDir == nil || volume.EmptyDir.SizeLimit == nil || volume.EmptyDir.SizeLimit.Sign() <= 0 {
+			continue
+		}
+		if used, ok := u.EmptyDirs[volume.Name]; ok && exceeds(used, *volume.EmptyDir.SizeLimit) {
+			return EmptyDirLimit, fmt.Sprintf("emptyDir volume %q uses more than its limit of %s. ", volume.Name, volume.EmptyDir.SizeLimit)
+		}
+	}
+	counts := parts{root: disks != ImageDisk, logs: true, volumes: true}
+	if !limitsStorage(pod) {
+		return "", ""
+	}
+	if limit, ok := helper.PodLimits(pod, helper.PodResourcesOptions{})[v1.ResourceEphemeralStorage]; ok {
+		if used, known := u.disk(counts, bytesOf); known && exceeds(used, limit) {
+			return PodStorageLimit, fmt.Sprintf("The pod uses more local storage than its containers' limits of %s together. ", &limit)
+		}
+	}
+	counts.volumes = false
+	for i := range pod.Spec.Containers {
+		c := &pod.Spec.Containers[i]
+		limit, ok := c.Resources.Limits[v1.ResourceEphemeralStorage]
+		if !ok {
+			continue
+		}
+		one := PodUsage{Containers: map[string]ContainerUsage{c.Name: u.Containers[c.Name]}}
+		if used, known := one.disk(counts, bytesOf); known && exceeds(used, limit) {
+			return ContainerStorageLimit, fmt.Sprintf("Container %s uses more local storage than its limit of %s. ", c.Name, &limit)
+		}
+	}
+	return "", ""
+}
+
+// limitsStorage tells whether a container, or the pod, has a limit of local storage.
+func limitsStorage(pod *v1.Pod) bool {
+	has := func(r v1.ResourceRequirements) bool {
+		_, ok := r.Limits[v1.ResourceEphemeralStorage]
+		return ok
+	}
+	of := func(c v1.Container) bool { return has(c.Resources) }
+	return pod.Spec.Resources != nil && has(*pod.Spec.Resources) || slices.ContainsFunc(pod.Spec.Containers, of) || slices.ContainsFunc(pod.Spec.InitContainers, of)
+}
+
+// exceeds takes a limit of zero for none.
+func exceeds(used uint64, limit resource.Quantity) bool {
+	return limit.Sign() > 0 && signed(used) > limit.Value()
+}

@@ -1,0 +1,203 @@
+package eviction
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// bench is a node of which a Manager takes care.
+type bench struct {
+	mu       sync.Mutex // of left and fails, which tests change meanwhile
+	signal   Signal
+	left     uint64
+	pods     []*v1.Pod
+	measured int
+	fails    error
+	events   []string
+	killed   []string
+	pressure []Pressure
+}
+
+func (b *bench) config(p Policy) Config {
+	return Config{
+		Policy: p,
+		Measure: func(context.Context) (Usage, error) {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			b.measured++
+			u := left(b.signal, b.left, 1000, time.Now())
+			for _, pod := range b.pods {
+				u.Pods[pod.UID] = memoryUse(10)
+			}
+			return u, b.fails
+		},
+		Pods: func() []*v1.Pod { return b.pods },
+		Kill: func(_ context.Context, v Victim) error {
+			b.killed = append(b.killed, v.Pod.Name)
+			b.pods = without(b.pods, v.Pod.UID)
+			return nil
+		},
+		Node: v1.ObjectReference{Kind: "Node", Name: "n"},
+		Event: func(ref v1.ObjectReference, _ map[string]string, kind, reason, message string) {
+			b.events = append(b.events, ref.Kind+" "+ref.Name+" "+kind+" "+reason)
+		},
+		OnPressure: func(p Pressure) { b.pressure = append(b.pressure, p) },
+	}
+}
+
+func (b *bench) set(left uint64, fails error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.left, b.fails = left, fails
+}
+
+func without(pods []*v1.Pod, uid types.UID) (out []*v1.Pod) {
+	for _, pod := range pods {
+		if pod.UID != uid {
+			out = append(out, pod)
+		}
+	}
+	return out
+}
+
+// during runs a Manager in a bubble for a while, and f beside it.
+func during(t *testing.T, cfg Config, d time.Duration, f func(m *Manager)) {
+	m, err := New(cfg)
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- m.Run(ctx) }()
+	synctest.Wait()
+	f(m)
+	require.NoError(t, <-ended)
+}
+
+// pass lets time go by, and what is due then be done.
+func pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+func TestOneGoesAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &bench{signal: MemoryAvailable, left: 1, pods: []*v1.Pod{named("a"), named("b")}}
+		cfg := b.config(Policy{Thresholds: []Threshold{hard(MemoryAvailable, 100)}, Transition: 15 * time.Second})
+		cleaned := time.Now().Add(7 * time.Second)
+		cfg.Cleaned = func(*v1.Pod) bool { return !time.Now().Before(cleaned) }
+		during(t, cfg, time.Minute, func(m *Manager) {
+			require.Equal(t, []string{"a"}, b.killed)
+			require.Equal(t, Pressure{Memory: true}, m.Pressure())
+			b.set(500, nil)
+			pass(30 * time.Second)
+			require.Equal(t, []string{"a"}, b.killed, "what is left suffices")
+			require.Equal(t, Pressure{}, m.Pressure())
+		})
+		require.Equal(t, []string{"Node n Warning EvictionThresholdMet", "Pod a Warning Evicted"}, b.events)
+		require.Equal(t, []Pressure{{Memory: true}, {}}, b.pressure)
+	})
+}
+
+// N27
+func TestImagesGoFirst(t *testing.T) {
+	for freed, wantKilled := range map[uint64][]string{1000: nil, 50: {"a"}} {
+		synctest.Test(t, func(t *testing.T) {
+			b := &bench{signal: ImageFSAvailable, left: 1, pods: []*v1.Pod{named("a")}}
+			cfg := b.config(Policy{Thresholds: []Threshold{hard(ImageFSAvailable, 100)}})
+			cfg.RemoveDeadContainers = func(context.Context) error { return errors.New("none today") }
+			cfg.RemoveUnusedImages = func(context.Context) error { b.left += freed; return nil }
+			during(t, cfg, 500*time.Millisecond, func(*Manager) {
+				require.Equal(t, wantKilled, b.killed)
+				require.Equal(t, "Node n Warning EvictionThresholdMet", b.events[0])
+			})
+		})
+	}
+}
+
+// N29
+func TestNobodyToEvictIsNoBusyLoop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &bench{signal: MemoryAvailable, pods: []*v1.Pod{named("a", static)}}
+		during(t, b.config(Policy{Thresholds: []Threshold{hard(MemoryAvailable, 100)}}), 95*time.Second, func(*Manager) {})
+		require.Empty(t, b.killed)
+		require.Equal(t, 10, b.measured)
+	})
+}
+
+func TestKillThatFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &bench{signal: MemoryAvailable, pods: []*v1.Pod{named("a"), named("b")}}
+		cfg := b.config(Policy{Thresholds: []Threshold{hard(MemoryAvailable, 100)}})
+		var took []time.Duration
+		cfg.Kill = func(ctx context.Context, v Victim) error {
+			began := time.Now()
+			<-ctx.Done()
+			took = append(took, time.Since(began))
+			return ctx.Err()
+		}
+		during(t, cfg, 25*time.Second, func(*Manager) {})
+		require.Equal(t, []time.Duration{10 * time.Second, 5 * time.Second}, took, "one per pass, ten seconds at most, and the Interval between")
+	})
+}
+
+func TestMeasureThatFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &bench{signal: MemoryAvailable, pods: []*v1.Pod{named("a")}, fails: errors.New("no runtime")}
+		during(t, b.config(Policy{Thresholds: []Threshold{hard(MemoryAvailable, 100)}}), 25*time.Second, func(m *Manager) {
+			require.Equal(t, Pressure{}, m.Pressure())
+			b.set(0, nil)
+			pass(11 * time.Second)
+			require.Equal(t, []string{"a"}, b.killed)
+		})
+	})
+}
+
+func TestWatchWakes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &bench{signal: MemoryAvailable, left: 500, pods: []*v1.Pod{named("a")}}
+		cfg := b.config(Policy{Thresholds: []Threshold{hard(MemoryAvailable, 100)}})
+		cfg.Watch = func(ctx context.Context, wake func()) error {
+			time.Sleep(3 * time.Second)
+			b.set(1, nil)
+			wake()
+			wake()
+			return errors.New("the kernel tells nothing more")
+		}
+		during(t, cfg, 9*time.Second, func(*Manager) {
+			pass(4 * time.Second)
+			require.Equal(t, []string{"a"}, b.killed)
+		})
+	})
+}
+
+func TestNothingToWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &bench{}
+		during(t, b.config(Policy{}), time.Minute, func(*Manager) {})
+		require.Zero(t, b.measured)
+	})
+}
+
+func TestNewNamesTheField(t *testing.T) {
+	_, err := New(Config{})
+	for _, field := range []string{"Measure", "Pods", "Kill"} {
+		require.ErrorContains(t, err, "eviction: Config."+field+" is required")
+	}
+	for field, edit := range map[string]func(*Config){
+		"Interval": func(c *Config) { c.Interval = -1 }, "CleanupLimit": func(c *Config) { c.CleanupLimit = -1 },
+		"Policy.Transition": func(c *Config) { c.Policy.Transition = -1 }, "Policy.MaxPodGrace": func(c *Config) { c.Policy.MaxPodGrace = -1 },
+	} {
+		cfg := (&bench{}).config(Policy{})
+		edit(&cfg)
+		_, err := New(cfg)
+		require.ErrorContains(t, err, "eviction: Config."+field+" is negative")
+	}
+}

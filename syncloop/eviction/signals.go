@@ -1,0 +1,104 @@
+package eviction
+
+import (
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// Signal is something that a node can run short of.
+type Signal string
+
+// The signals, in the order in which they are acted upon. Those of the filesystem of
+// containers are known by name only: it is that of the node or that of the images, whose
+// thresholds hold for it.
+const (
+	MemoryAvailable            Signal = "memory.available"
+	AllocatableMemoryAvailable Signal = "allocatableMemory.available"
+	NodeFSAvailable            Signal = "nodefs.available"
+	NodeFSInodesFree           Signal = "nodefs.inodesFree"
+	ImageFSAvailable           Signal = "imagefs.available"
+	ImageFSInodesFree          Signal = "imagefs.inodesFree"
+	ContainerFSAvailable       Signal = "containerfs.available"
+	ContainerFSInodesFree      Signal = "containerfs.inodesFree"
+	PIDAvailable               Signal = "pid.available"
+)
+
+// What local-storage limits are called in metrics, beside the signals.
+const (
+	EmptyDirLimit         Signal = "emptydirfs.limit"
+	PodStorageLimit       Signal = "ephemeralpodfs.limit"
+	ContainerStorageLimit Signal = "ephemeralcontainerfs.limit"
+)
+
+// Names of resources that only evictions speak of.
+const (
+	resourceInodes v1.ResourceName = "inodes"
+	resourcePIDs   v1.ResourceName = "pids"
+)
+
+// Signals returns all signals, in the order in which they are acted upon.
+func Signals() []Signal {
+	return []Signal{
+		MemoryAvailable, AllocatableMemoryAvailable, NodeFSAvailable, NodeFSInodesFree, ImageFSAvailable,
+		ImageFSInodesFree, ContainerFSAvailable, ContainerFSInodesFree, PIDAvailable,
+	}
+}
+
+func (s Signal) order() int { return slices.Index(Signals(), s) }
+
+// Resource is what the signal is about, as events and messages call it.
+func (s Signal) Resource() v1.ResourceName {
+	switch s {
+	case MemoryAvailable, AllocatableMemoryAvailable:
+		return v1.ResourceMemory
+	case NodeFSInodesFree, ImageFSInodesFree, ContainerFSInodesFree:
+		return resourceInodes
+	case PIDAvailable:
+		return resourcePIDs
+	default:
+		return v1.ResourceEphemeralStorage
+	}
+}
+
+func (s Signal) ofImages() bool { return s == ImageFSAvailable || s == ImageFSInodesFree }
+
+func (s Signal) ofContainers() bool { return s == ContainerFSAvailable || s == ContainerFSInodesFree }
+
+// Pressure is what a node is short of: its conditions.
+type Pressure struct{ Memory, Disk, PID bool }
+
+// condition is the one that belongs to the signal.
+func (s Signal) condition() v1.NodeConditionType {
+	switch s.Resource() {
+	case v1.ResourceMemory:
+		return v1.NodeMemoryPressure
+	case resourcePIDs:
+		return v1.NodePIDPressure
+	default:
+		return v1.NodeDiskPressure
+	}
+}
+
+// names are those of the conditions that hold.
+func (p Pressure) names() (out []v1.NodeConditionType) {
+	for _, c := range []struct {
+		on   bool
+		name v1.NodeConditionType
+	}{{p.Memory, v1.NodeMemoryPressure}, {p.Disk, v1.NodeDiskPressure}, {p.PID, v1.NodePIDPressure}} {
+		if c.on {
+			out = append(out, c.name)
+		}
+	}
+	return out
+}
+
+// pressureSince are the conditions last seen less than period ago, or at now itself.
+func pressureSince(seen map[v1.NodeConditionType]time.Time, period time.Duration, now time.Time) Pressure {
+	on := func(c v1.NodeConditionType) bool {
+		at, ok := seen[c]
+		return ok && (now.Sub(at) < period || at.Equal(now))
+	}
+	return Pressure{Memory: on(v1.NodeMemoryPressure), Disk: on(v1.NodeDiskPressure), PID: on(v1.NodePIDPressure)}
+}

@@ -1,0 +1,199 @@
+package eviction
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// Value is an amount, or a share of the capacity where Percent is set. Amounts are bytes,
+// inodes or processes.
+type Value struct {
+	Amount  int64
+	Percent float64 // 0 to 100
+}
+
+// Of is the amount that v means of a capacity.
+func (v Value) Of(capacity uint64) uint64 {
+	if v.Percent > 0 {
+		return uint64(float64(capacity) * float64(float32(v.Percent)/100)) // to the byte what other nodes take
+	}
+	return uint64(max(v.Amount, 0))
+}
+
+// Threshold says what has to stay available.
+type Threshold struct {
+	Signal Signal
+	// Value is met by anything less.
+	Value Value
+	// Grace is for how long it has to be met before it acts. Zero: it is a hard one.
+	Grace time.Duration
+	// MinReclaim has to be available beyond Value once it has acted.
+	MinReclaim Value
+}
+
+// Hard tells whether it acts at once.
+func (t Threshold) Hard() bool { return t.Grace == 0 }
+
+// Settings are thresholds as a configuration has them, by signal: amounts such as "100Mi",
+// or shares such as "10%". A threshold of 0% or 100% is none.
+type Settings struct {
+	// Hard is nil for the defaults: 100Mi of memory, 10 % of the node's filesystem, 15 %
+	// of that of images, and 5 % of the inodes of each.
+	Hard map[string]string
+	// Soft are thresholds with the grace period in SoftGrace, which each must have.
+	Soft, SoftGrace map[string]string
+	MinimumReclaim  map[string]string
+	// MergeDefaults takes the defaults for what Hard does not name.
+	MergeDefaults bool
+	// EnforcePods watches what all pods have together as well: what their cgroup is
+	// short of is measured by the hard threshold of memory.
+	EnforcePods bool
+}
+
+func defaultHard() map[string]string {
+	return map[string]string{
+		string(MemoryAvailable): "100Mi", string(NodeFSAvailable): "10%", string(NodeFSInodesFree): "5%",
+		string(ImageFSAvailable): "15%", string(ImageFSInodesFree): "5%",
+	}
+}
+
+// Parse reads thresholds, sorted in the order in which they act. Its error names each
+// field and signal that is wrong.
+func (s Settings) Parse() ([]Threshold, error) {
+	hard := s.Hard
+	if hard == nil || s.MergeDefaults {
+		hard = defaultHard()
+		maps.Copy(hard, s.Hard)
+	}
+	p := parser{reclaim: s.MinimumReclaim}
+	for _, signal := range slices.Sorted(maps.Keys(hard)) {
+		p.threshold("evictionHard", signal, hard[signal], 0)
+	}
+	for _, signal := range slices.Sorted(maps.Keys(s.Soft)) {
+		p.threshold("evictionSoft", signal, s.Soft[signal], p.grace(signal, s.SoftGrace))
+	}
+	for _, signal := range slices.Sorted(maps.Keys(s.SoftGrace)) {
+		if _, ok := s.Soft[signal]; !ok && p.known("evictionSoftGracePeriod", signal) {
+			p.grace(signal, s.SoftGrace)
+		}
+	}
+	for _, signal := range slices.Sorted(maps.Keys(s.MinimumReclaim)) {
+		if p.known("evictionMinimumReclaim", signal) {
+			p.value("evictionMinimumReclaim", signal, s.MinimumReclaim[signal])
+		}
+	}
+	if err := errors.Join(p.errs...); err != nil {
+		return nil, err
+	}
+	if s.EnforcePods {
+		p.addAllocatable()
+	}
+	slices.SortStableFunc(p.out, func(a, b Threshold) int { return cmp.Compare(a.Signal.order(), b.Signal.order()) })
+	return p.out, nil
+}
+
+// parser gathers thresholds and what is wrong with them.
+type parser struct {
+	reclaim map[string]string
+	out     []Threshold
+	errs    []error
+}
+
+func (p *parser) fail(field, signal, format string, args ...any) {
+	p.errs = append(p.errs, fmt.Errorf("eviction: %s[%s]: %s", field, signal, fmt.Sprintf(format, args...)))
+}
+
+func (p *parser) known(field, signal string) bool {
+	if Signal(signal).order() < 0 {
+		p.fail(field, signal, "there is no such signal")
+		return false
+	}
+	return true
+}
+
+func (p *parser) threshold(field, signal, text string, grace time.Duration) {
+	if !p.known(field, signal) {
+		return
+	}
+	value, ok := p.value(field, signal, text)
+	switch {
+	case !ok || strings.HasSuffix(text, "%") && (value.Percent == 0 || value.Percent == 100):
+		return
+	case value == Value{}:
+		p.fail(field, signal, "%q is not more than zero", text)
+		return
+	case Signal(signal).ofContainers():
+		return
+	}
+	t := Threshold{Signal: Signal(signal), Value: value, Grace: grace}
+	if least, ok := p.reclaim[signal]; ok {
+		t.MinReclaim, _ = parseValue(least) // an error is told where all of them are read
+	}
+	p.out = append(p.out, t)
+}
+
+func (p *parser) value(field, signal, text string) (Value, bool) {
+	value, err := parseValue(text)
+	if err != nil {
+		p.fail(field, signal, "%v", err)
+	}
+	return value, err == nil
+}
+
+func (p *parser) grace(signal string, all map[string]string) time.Duration {
+	text, ok := all[signal]
+	if !ok {
+		p.fail("evictionSoft", signal, "evictionSoftGracePeriod has none for it")
+		return 0
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d <= 0 {
+		p.fail("evictionSoftGracePeriod", signal, "%q is not a time of more than zero", text)
+	}
+	return d
+}
+
+// addAllocatable measures what pods have together as what the node has.
+func (p *parser) addAllocatable() {
+	for _, t := range p.out {
+		if t.Signal == AllocatableMemoryAvailable && t.Hard() {
+			return
+		}
+	}
+	for _, t := range p.out {
+		if t.Signal == MemoryAvailable && t.Hard() {
+			t.Signal = AllocatableMemoryAvailable
+			p.out = append(p.out, t)
+		}
+	}
+}
+
+// parseValue reads an amount or a share, neither below zero.
+func parseValue(text string) (Value, error) {
+	if number, ok := strings.CutSuffix(text, "%"); ok {
+		share, err := strconv.ParseFloat(number, 64)
+		if err != nil || !(share >= 0 && share <= 100) {
+			return Value{}, fmt.Errorf("%q is not a share within 0%% and 100%%", text)
+		}
+		return Value{Percent: share}, nil
+	}
+	q, err := resource.ParseQuantity(text)
+	switch {
+	case err != nil:
+		return Value{}, fmt.Errorf("%q is neither an amount nor a share", text)
+	case q.Sign() < 0:
+		return Value{}, fmt.Errorf("%q is less than zero", text)
+	case q.CmpInt64(math.MaxInt64) > 0:
+		return Value{}, fmt.Errorf("%q is more than can be counted", text)
+	}
+	return Value{Amount: q.Value()}, nil
+}

@@ -1,0 +1,90 @@
+package eviction
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// N32
+func TestParse(t *testing.T) {
+	signals := func(s Settings) map[Signal]Value {
+		list, err := s.Parse()
+		require.NoError(t, err)
+		out := map[Signal]Value{}
+		for _, t := range list {
+			out[t.Signal] = t.Value
+		}
+		return out
+	}
+	own := map[string]string{"memory.available": "200Mi"}
+	require.Equal(t, map[Signal]Value{MemoryAvailable: {Amount: 200 * mi}}, signals(Settings{Hard: own}))
+	require.Equal(t, map[Signal]Value{
+		MemoryAvailable: {Amount: 200 * mi}, NodeFSAvailable: {Percent: 10}, NodeFSInodesFree: {Percent: 5}, ImageFSAvailable: {Percent: 15}, ImageFSInodesFree: {Percent: 5},
+	}, signals(Settings{Hard: own, MergeDefaults: true}))
+	require.Len(t, signals(Settings{}), 5)
+	require.Empty(t, signals(Settings{Hard: map[string]string{}}))
+	require.Empty(t, signals(Settings{Hard: map[string]string{"memory.available": "0%", "nodefs.available": "100%", "containerfs.available": "5%"}}))
+	require.Equal(t, map[Signal]Value{MemoryAvailable: {Amount: 200 * mi}, AllocatableMemoryAvailable: {Amount: 200 * mi}}, signals(Settings{Hard: own, EnforcePods: true}))
+
+	list, err := Settings{
+		Hard: map[string]string{"pid.available": "1k", "memory.available": "1Mi"},
+		Soft: map[string]string{"memory.available": "2Mi"}, SoftGrace: map[string]string{"memory.available": "90s"},
+		MinimumReclaim: map[string]string{"memory.available": "1%"},
+	}.Parse()
+	require.NoError(t, err)
+	require.Equal(t, []Threshold{
+		{Signal: MemoryAvailable, Value: Value{Amount: mi}, MinReclaim: Value{Percent: 1}},
+		{Signal: MemoryAvailable, Value: Value{Amount: 2 * mi}, Grace: 90 * time.Second, MinReclaim: Value{Percent: 1}},
+		{Signal: PIDAvailable, Value: Value{Amount: 1000}},
+	}, list)
+}
+
+func TestParseNamesWhatIsWrong(t *testing.T) {
+	one := func(signal, text string) map[string]string { return map[string]string{signal: text} }
+	for want, s := range map[string]Settings{
+		`evictionHard[cpu]: there is no such signal`:                                        {Hard: one("cpu", "1")},
+		`evictionHard[memory.available]: "-1" is less than zero`:                            {Hard: one("memory.available", "-1")},
+		`evictionHard[memory.available]: "0" is not more than zero`:                         {Hard: one("memory.available", "0")},
+		`evictionHard[memory.available]: "1e40" is more than can be counted`:                {Hard: one("memory.available", "1e40")},
+		`evictionHard[memory.available]: "x" is neither an amount nor a share`:              {Hard: one("memory.available", "x")},
+		`evictionHard[memory.available]: "101%" is not a share within 0% and 100%`:          {Hard: one("memory.available", "101%")},
+		`evictionHard[memory.available]: "NaN%" is not a share within 0% and 100%`:          {Hard: one("memory.available", "NaN%")},
+		`evictionSoft[memory.available]: evictionSoftGracePeriod has none for it`:           {Soft: one("memory.available", "1Mi")},
+		`evictionSoftGracePeriod[pid.available]: "0s" is not a time of more than zero`:      {Soft: one("pid.available", "5"), SoftGrace: one("pid.available", "0s")},
+		`evictionSoftGracePeriod[memory.available]: "soon" is not a time of more than zero`: {SoftGrace: one("memory.available", "soon")},
+		`evictionMinimumReclaim[nodefs.available]: "-5%" is not a share within 0% and 100%`: {MinimumReclaim: one("nodefs.available", "-5%")},
+		`evictionMinimumReclaim[disk]: there is no such signal`:                             {MinimumReclaim: one("disk", "5%")},
+	} {
+		_, err := s.Parse()
+		require.EqualError(t, err, "eviction: "+want)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	for _, text := range []string{"100Mi", "10%", "0", "-1", "1e40", "NaN%", "1.5Gi", "100%", "%"} {
+		f.Add(text, "30s")
+	}
+	f.Fuzz(func(t *testing.T, text, grace string) {
+		for _, signal := range []string{"memory.available", "nodefs.inodesFree"} {
+			one := map[string]string{signal: text}
+			list, err := Settings{Hard: map[string]string{}, Soft: one, SoftGrace: map[string]string{signal: grace}, MinimumReclaim: one}.Parse()
+			if err != nil {
+				require.Empty(t, list)
+				continue
+			}
+			for _, got := range list {
+				require.Positive(t, got.Grace)
+				require.Positive(t, got.Value.Percent+float64(got.Value.Amount))
+				require.LessOrEqual(t, got.Value.Percent, 100.0)
+				for _, capacity := range []uint64{0, 1, 1 << 40, math.MaxUint64} {
+					if got.Value.Percent > 0 {
+						require.LessOrEqual(t, got.Value.Of(capacity), capacity)
+					}
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,148 @@
+package eviction
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Reason is that of an evicted pod's status and event, and of pods that are not admitted.
+const Reason = "Evicted"
+
+// Annotations of the event of an eviction. Lists are parted by commas.
+const (
+	OffendingContainers      = "offending_containers"
+	OffendingContainersUsage = "offending_containers_usage"
+	OffendingPod             = "offending_pod"
+	OffendingPodUsage        = "offending_pod_usage"
+	StarvedResource          = "starved_resource"
+)
+
+// hardGrace is what a pod gets that has to go at once, in seconds.
+const hardGrace = 1
+
+// Victim is a pod that has to go, and why.
+type Victim struct {
+	Pod *v1.Pod
+	// Signal is what it goes for; EmptyDirLimit and the like if it is over its own limit.
+	Signal Signal
+	// GraceSeconds is what it gets to end.
+	GraceSeconds int64
+	// Message is for its status and the event.
+	Message string
+	// Annotations are for the event.
+	Annotations map[string]string
+	// Time is that of the decision; Measured, that of the reading that led to it, is
+	// zero for limits.
+	Time, Measured time.Time
+}
+
+// Apply writes the eviction into a pod's status. A pod that goes for the node's sake was
+// disrupted; one over its own limit was not.
+func (v Victim) Apply(status *v1.PodStatus) {
+	status.Phase, status.Reason, status.Message = v1.PodFailed, Reason, v.Message
+	if v.Signal.order() < 0 {
+		return
+	}
+	disrupted := v1.PodCondition{
+		Type: v1.DisruptionTarget, Status: v1.ConditionTrue, Reason: v1.PodReasonTerminationByKubelet, Message: v.Message,
+		ObservedGeneration: v.Pod.Generation, LastTransitionTime: metav1.NewTime(v.Time),
+	}
+	i := slices.IndexFunc(status.Conditions, func(c v1.PodCondition) bool { return c.Type == v1.DisruptionTarget })
+	if i < 0 {
+		status.Conditions = append(status.Conditions, disrupted)
+		return
+	}
+	if old := status.Conditions[i]; old.Status == disrupted.Status {
+		disrupted.LastTransitionTime = old.LastTransitionTime
+	}
+	status.Conditions = slices.Clone(status.Conditions)
+	status.Conditions[i] = disrupted
+}
+
+// KillTimeout is how long it may take to end the pod.
+func (v Victim) KillTimeout() time.Duration {
+	return max(10*time.Second, time.Duration(v.GraceSeconds)*1500*time.Millisecond)
+}
+
+func (p Policy) victim(pod *v1.Pod, met Met, u Usage, now time.Time) Victim {
+	v := Victim{Pod: pod, Signal: met.Threshold.Signal, GraceSeconds: hardGrace, Time: now, Measured: met.Reading.Time}
+	if !met.Threshold.Hard() {
+		v.GraceSeconds = p.MaxPodGrace
+		if own := pod.Spec.TerminationGracePeriodSeconds; own != nil {
+			v.GraceSeconds = min(v.GraceSeconds, *own)
+		}
+		v.GraceSeconds = max(v.GraceSeconds, hardGrace)
+	}
+	name := met.Threshold.Signal.Resource()
+	least := met.Threshold.Value.Of(met.Reading.Capacity)
+	var text strings.Builder
+	fmt.Fprintf(&text, "The node was low on resource: %s. Threshold quantity: %s, available: %s. ", name, quantity(name, least), quantity(name, met.Reading.Available))
+	v.Annotations = map[string]string{StarvedResource: string(name)}
+	blame(&text, v.Annotations, pod, name, u.Pods[pod.UID])
+	v.Message = text.String()
+	return v
+}
+
+// blame names the containers that use more than their requests, and the pod if it has a
+// request of its own.
+func blame(text *strings.Builder, notes map[string]string, pod *v1.Pod, name v1.ResourceName, u PodUsage) {
+	var names, usages []string
+	say := func(what, who string, used uint64, request resource.Quantity) bool {
+		if signed(used) <= request.Value() {
+			return false
+		}
+		fmt.Fprintf(text, "%s %s was using %s, request is %s, has larger consumption of %s. ", what, who, quantity(name, used), request.String(), name)
+		return true
+	}
+	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+		used, ok := containerUse(name, u.Containers[c.Name])
+		if ok && say("Container", c.Name, used, c.Resources.Requests[name]) {
+			names, usages = append(names, c.Name), append(usages, quantity(name, used))
+		}
+	}
+	if len(names) > 0 {
+		notes[OffendingContainers], notes[OffendingContainersUsage] = strings.Join(names, ","), strings.Join(usages, ",")
+	}
+	if pod.Spec.Resources == nil || name != v1.ResourceMemory || u.Memory == nil {
+		return
+	}
+	if request, ok := pod.Spec.Resources.Requests[name]; ok && say("Pod", pod.Name, *u.Memory, request) {
+		notes[OffendingPod], notes[OffendingPodUsage] = pod.Name, quantity(name, *u.Memory)
+	}
+}
+
+// containerUse is what a container uses of what has requests.
+func containerUse(name v1.ResourceName, u ContainerUsage) (uint64, bool) {
+	switch {
+	case name == v1.ResourceMemory:
+		return known(u.Memory)
+	case name != v1.ResourceEphemeralStorage || u.Root.Bytes == nil && u.Logs.Bytes == nil:
+		return 0, false
+	default:
+		root, _ := known(u.Root.Bytes)
+		logs, _ := known(u.Logs.Bytes)
+		return saturated(root, logs), true
+	}
+}
+
+// quantity writes bytes as such, and counts as plain numbers.
+func quantity(name v1.ResourceName, n uint64) string {
+	format := resource.BinarySI
+	if name == resourceInodes || name == resourcePIDs {
+		format = resource.DecimalSI
+	}
+	return resource.NewQuantity(signed(n), format).String()
+}
+
+// byIdentity sorts pods so that what is decided about them does not depend on the order
+// in which they were listed.
+func byIdentity(a, b *v1.Pod) int {
+	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
+}
