@@ -49,17 +49,18 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 
+	must(0, os.MkdirAll(*state, 0o750))
+
 	// Which pods there should be, and who is told of them: the workloads of the API server.
 	merger := must(podsource.NewMerger(podsource.MergerConfig{Event: event}))
 	client := must(dynamic.NewForConfig(must(clientcmd.BuildConfigFromFlags("", *kubeconfig))))
-	workloads := newWorkloads(client, *name)
+	workloads := newWorkloads(client, *name, func(uid types.UID) string { return filepath.Join(*state, string(uid)+".spec.json") })
 	source := must(podsource.FromSeq(merger, "api", workloads.sets))
 
 	// How they run.
 	runtime := must(cri.DialRuntime(ctx, cri.ClientConfig{Endpoint: *endpoint}))
 	service := must(cri.DialImages(ctx, cri.ClientConfig{Endpoint: *endpoint}))
 	kept := func(uid types.UID) string { return filepath.Join(*state, string(uid)+".json") }
-	must(0, os.MkdirAll(*state, 0o750))
 	syncer := must(podsyncer.New(podsyncer.Config{
 		Pods: pods.Config{
 			Runtime: runtime, RuntimeName: runtime.Name(), LogRoot: *logs,
@@ -72,6 +73,7 @@ func main() {
 		Statuses:   writer.Config{Sinks: []writer.NamedSink{{Name: "api", Sink: workloads}}},
 		Sources:    merger, Event: event, Logger: slog.Default(),
 	}))
+	workloads.statuses = syncer.Statuses()
 	workers := must(syncer.NewWorkers(podworkers.Config{}))
 	handler := must(syncer.NewHandler(syncloop.HandlerConfig{Workers: workers}))
 	loop := must(syncer.NewLoop(syncloop.Config{Handler: handler, Pods: merger, Sources: map[string]syncloop.EventSource{"api": source}}))

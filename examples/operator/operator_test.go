@@ -162,6 +162,7 @@ func TestOperator(t *testing.T) {
 			plane.APIServer.Start(t)
 			w.do(`{"spec": {"pod": {"containers": []}}}`, "patch", "workload", "web", "--type=merge", "--patch-file=/dev/stdin")
 			w.until("web", "{.status.refused}", "spec.containers")
+			time.Sleep(5 * time.Second) // for whoever would end it
 			require.Equal(t, id, w.do("", "get", "workload", "web", "-o", "jsonpath={.status.containerStatuses[0].containerID}"), "it runs on")
 			require.Equal(t, "0", w.do("", "get", "workload", "web", "-o", "jsonpath={.status.containerStatuses[0].restartCount}"))
 			require.Empty(t, w.do("", "get", "workload", "other", "-o", "jsonpath={.status}"))
@@ -176,7 +177,7 @@ func TestOperator(t *testing.T) {
 				require.NoError(t, errors.Join(err, err2))
 				return len(sandboxes)+len(kept) == 0
 			}, time.Minute, 100*time.Millisecond)
-			w.do("", "delete", "namespace", w.name)
+			w.do("", "delete", "namespace", w.name, "--wait=false")
 		})
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"os"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
@@ -20,6 +21,7 @@ import (
 
 	"github.com/podwright/podwright/cri/pods"
 	"github.com/podwright/podwright/probe"
+	"github.com/podwright/podwright/status/writer"
 	"github.com/podwright/podwright/syncloop/podsource"
 )
 
@@ -48,14 +50,16 @@ type workloads struct {
 	client   dynamic.NamespaceableResourceInterface
 	informer cache.SharedIndexInformer
 	changed  chan struct{}
+	statuses *writer.Writer // hears of deletions
 	decoder  podsource.Decoder
 
-	good map[types.UID]*v1.Pod // the newest of each that could be used
+	good map[types.UID]*v1.Pod  // the newest of each that could be used
+	file func(types.UID) string // where that is kept for the operator that comes after a crash
 }
 
-func newWorkloads(client dynamic.Interface, runner string) *workloads {
+func newWorkloads(client dynamic.Interface, runner string, file func(types.UID) string) *workloads {
 	w := &workloads{
-		runner: runner, client: client.Resource(kind), changed: make(chan struct{}, 1), good: map[types.UID]*v1.Pod{},
+		runner: runner, file: file, client: client.Resource(kind), changed: make(chan struct{}, 1), good: map[types.UID]*v1.Pod{},
 		informer: dynamicinformer.NewFilteredDynamicInformer(client, kind, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer(),
 		decoder:  podsource.Decoder{NodeName: runner, Volumes: []string{"image"}, Check: refuse},
 	}
@@ -86,7 +90,14 @@ func (w *workloads) run(ctx context.Context) error {
 // sets are the pods that there should be, each time that something changes.
 func (w *workloads) sets(ctx context.Context) iter.Seq2[[]*v1.Pod, error] {
 	return func(yield func([]*v1.Pod, error) bool) {
-		for cache.WaitForCacheSync(ctx.Done(), w.informer.HasSynced) && yield(w.pods(ctx), nil) {
+		for cache.WaitForCacheSync(ctx.Done(), w.informer.HasSynced) {
+			pods := w.pods(ctx)
+			if !yield(pods, nil) {
+				return
+			}
+			for _, pod := range pods {
+				w.statuses.Observe("api", pod)
+			}
 			select {
 			case <-w.changed:
 			case <-ctx.Done():
@@ -109,18 +120,29 @@ func (w *workloads) pods(ctx context.Context) (all []*v1.Pod) {
 			all = append(all, pod)
 		}
 	}
+	for uid := range before {
+		if _, there := w.good[uid]; !there {
+			_ = os.Remove(w.file(uid)) // what is left is read by nobody
+		}
+	}
 	slices.SortFunc(all, func(a, b *v1.Pod) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
 	return all
 }
 
 // pod is what a workload wants. One that wants nonsense now runs on as it was, and says so.
 func (w *workloads) pod(ctx context.Context, one *workload) *v1.Pod {
-	pod, err := w.decoder.Decode(fmt.Appendf(nil, `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": %q, "namespace": %q, "uid": %q}, "spec": %s}`, one.Name, one.Namespace, one.UID, one.Spec.Pod), one.Namespace+"/"+one.Name)
 	refused := ""
+	pod, err := w.decode(one, one.Spec.Pod)
+	if err == nil {
+		err = os.WriteFile(w.file(one.UID), one.Spec.Pod, 0o600)
+	}
 	if err != nil {
 		refused = err.Error()
-	} else {
-		pod.Name, pod.CreationTimestamp, pod.Status = one.Name, one.CreationTimestamp, one.Status.PodStatus
+		if kept, err := os.ReadFile(w.file(one.UID)); err == nil && w.good[one.UID] == nil {
+			pod, _ = w.decode(one, kept) // nil, if it was half written when there was no room
+		}
+	}
+	if pod != nil {
 		w.good[one.UID] = pod
 	}
 	if refused != one.Status.Refused {
@@ -141,6 +163,14 @@ func (w *workloads) pod(ctx context.Context, one *workload) *v1.Pod {
 		pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds = one.DeletionTimestamp, pod.Spec.TerminationGracePeriodSeconds
 	}
 	return pod
+}
+
+func (w *workloads) decode(one *workload, spec []byte) (*v1.Pod, error) {
+	pod, err := w.decoder.Decode(fmt.Appendf(nil, `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": %q, "namespace": %q, "uid": %q}, "spec": %s}`, one.Name, one.Namespace, one.UID, spec), one.Namespace+"/"+one.Name)
+	if err == nil {
+		pod.Name, pod.CreationTimestamp, pod.Status = one.Name, one.CreationTimestamp, one.Status.PodStatus
+	}
+	return pod, err
 }
 
 func (w *workloads) hold(ctx context.Context, one *workload, hold bool) error {
