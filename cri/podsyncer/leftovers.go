@@ -1,6 +1,11 @@
 package podsyncer
 
 import (
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/podworkers"
@@ -53,4 +58,37 @@ func (s *Syncer) leftInRuntime() []types.UID {
 		}
 	}
 	return uids
+}
+
+// lookPeriod is how often it is looked at what all pods have on the node though nothing says
+// that anything is left: somebody else may have put it there.
+const lookPeriod = 10 * time.Second
+
+// lookout decides at which housekeeping the Releaser looks for leftovers, which takes several
+// readings of folders for each stage: not while all pods stay what they were.
+type lookout struct {
+	mu     sync.Mutex
+	looked time.Time
+	named  map[types.UID]bool // then
+}
+
+// isDue tells whether something may be left that was not there at the last look, or that could
+// not be released then.
+func (l *lookout) isDue(s *Syncer, now time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	named := map[types.UID]bool{}
+	for _, pod := range s.desired.Pods() {
+		named[pod.UID] = true
+	}
+	left := s.leftInRuntime()
+	for _, pod := range s.releaser.Leftovers() {
+		left = append(left, pod.UID)
+	}
+	due := now.Sub(l.looked) >= lookPeriod || !maps.Equal(named, l.named) ||
+		slices.ContainsFunc(left, func(uid types.UID) bool { return !s.named(uid) })
+	if due {
+		l.looked, l.named = now, named
+	}
+	return due
 }

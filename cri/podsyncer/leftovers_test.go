@@ -124,3 +124,61 @@ func TestAReleaseThatHangsHoldsUpNobody(t *testing.T) {
 		w.requireNothingLeft()
 	})
 }
+
+// listedStage has what somebody puts there, and counts how often it is asked for that.
+type listedStage struct {
+	stage
+	mu     sync.Mutex
+	has    []types.UID
+	listed int
+}
+
+func (s *listedStage) Leftovers(context.Context) ([]types.UID, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.listed++
+	return slices.Clone(s.has), nil
+}
+
+func (s *listedStage) Release(_ context.Context, uid types.UID) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.has = slices.DeleteFunc(s.has, func(other types.UID) bool { return other == uid })
+	return nil
+}
+
+// take is how often it was asked since the last call.
+func (s *listedStage) take() (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n, s.listed = s.listed, 0
+	return n
+}
+
+// Nobody reads what all pods have while they stay what they are, but now and then; what a pod
+// leaves that goes is found at once, and what somebody else has left soon.
+func TestLeftoversAreLookedForWhenThereMayBeSome(t *testing.T) {
+	inWorld(t, fake.Config{}, func(w *world) {
+		s := &listedStage{stage: stage{"listed", &diary{}}}
+		w.stages = []stages.Entry{{Name: "listed", Release: stages.Gone, Stage: s}}
+		w.set(newPod("1", v1.RestartPolicyAlways, "a"), newPod("2", v1.RestartPolicyAlways, "b"))
+		w.start()
+		w.sleep(20 * time.Second)
+		s.take()
+		w.sleep(time.Minute)
+		require.Equal(t, 6, s.take())
+
+		s.mu.Lock()
+		s.has = []types.UID{"2", "of another agent"}
+		s.mu.Unlock()
+		w.sleep(13 * time.Second)
+		s.mu.Lock()
+		require.Equal(t, []types.UID{"2"}, s.has)
+		s.mu.Unlock()
+		w.set(newPod("1", v1.RestartPolicyAlways, "a"))
+		w.sleep(3 * time.Second)
+		s.mu.Lock()
+		require.Empty(t, s.has)
+		s.mu.Unlock()
+	})
+}

@@ -59,6 +59,7 @@ type Syncer struct {
 
 	sinks     *podSinks
 	releaser  *stages.Releaser
+	lookout   lookout
 	pruner    *pruner
 	collector *collector
 }

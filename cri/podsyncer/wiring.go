@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -134,7 +135,9 @@ func (s *Syncer) Cleaner() syncloop.Cleaner {
 		s.records.Prune(s.wanted)
 		s.observer.prune(s.wanted)
 		s.sinks.prune()
-		s.releaser.Wake()
+		if s.lookout.isDue(s, time.Now()) {
+			s.releaser.Wake()
+		}
 		s.collector.wake()
 		return nil
 	}}
