@@ -86,7 +86,9 @@ func (a asker) wait(ctx context.Context, name string, uid types.UID) ([]byte, er
 			if pem == nil {
 				pem, err = a.watch(ctx, now)
 			}
-		case ctx.Err() == nil:
+		case ctx.Err() != nil:
+			return nil, run.EndOf(ctx) // which says why
+		default:
 			if text := err.Error(); text != last {
 				last = text
 				a.log.Warn("a certificate signing request cannot be read; trying again", "request", name, "err", err)
