@@ -61,7 +61,7 @@ func TestEmbedded(t *testing.T) {
 		logs, err := filepath.Glob(filepath.Join(home, ".local/state/podwright/logs/*hello*/main/*.log"))
 		require.NoError(t, err)
 		require.NotEmpty(t, logs, "logs lie in the user's state folder")
-		require.NoError(t, fileHas(logs[len(logs)-1], "stdout F hello from hello"))
+		wait(t, 10*time.Second, "what it has to say is in its log", func() error { return fileHas(logs[len(logs)-1], "stdout F hello from hello") })
 
 		pids := descendants(t, k.proc.cmd.Process.Pid)
 		require.GreaterOrEqual(t, len(pids), 4, "two containers that run, and who watches over them")
