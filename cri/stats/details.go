@@ -160,10 +160,14 @@ func (d *devices) at(number string) *Device {
 	return &d.list[i]
 }
 
-// blkio reads lines such as "8:0 Read 4096", the last of which is "Total 4096".
+// blkio reads lines such as "8:0 Read 4096", the last of which is "Total 4096". Where no byte
+// has passed the operations are not read: most cgroups use no device.
 func (f *files) blkio(bytes, operations string) []Device {
 	var all devices
 	for _, name := range []string{bytes, operations} {
+		if name == operations && all.list == nil {
+			break
+		}
 		text, ok := f.text(name)
 		if !ok {
 			return nil
