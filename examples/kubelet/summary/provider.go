@@ -113,6 +113,9 @@ func (p *Provider) Summary(ctx context.Context, part Part) (*statsapi.Summary, e
 		return nil, err
 	}
 	p.tell(fmt.Sprint("summary ", part), in.unread)
+	if part == All {
+		in.storage = p.known(ctx, in.pods)
+	}
 	return build(in), nil
 }
 
@@ -224,7 +227,6 @@ func (p *Provider) readRest(ctx context.Context, in *reading) {
 		}
 	}
 	in.writable()
-	in.storage = p.known(ctx, in.pods)
 }
 
 func first(list []*runtimeapi.FilesystemUsage) *runtimeapi.FilesystemUsage {
