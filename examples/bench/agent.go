@@ -42,6 +42,7 @@ type agent struct {
 
 func build(ctx context.Context, binary string) error {
 	cmd := exec.CommandContext(ctx, "go", "build", "-tags=grpcnotrace", "-ldflags=-s -w", "-o", binary, "./examples/kubelet")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
 	return cmd.Run()
 }
