@@ -175,11 +175,11 @@ func (t *trials) folder(ctx context.Context, folder string, drawn []candidate) e
 		return t.untested(ctx, folder, err)
 	}
 	for _, tested := range append([]string{folder}, alsoTestedBy[folder]...) {
-		tests, err := t.build(ctx, tested, dir, left)
+		tests, limits, err := t.build(ctx, tested, dir, left)
 		if err != nil {
 			return t.untested(ctx, tested, err)
 		}
-		if left, err = t.try(ctx, folder, tests, left); err != nil {
+		if left, err = t.try(ctx, folder, tests, limits, left); err != nil {
 			return err
 		}
 	}
@@ -191,32 +191,32 @@ func (t *trials) folder(ctx context.Context, folder string, drawn []candidate) e
 }
 
 // build compiles the tests of a folder with mutants in them, and runs them without.
-func (t *trials) build(ctx context.Context, folder, dir string, all []candidate) (mutants.Tests, error) {
+// How long that takes bounds how long they may take with one.
+func (t *trials) build(ctx context.Context, folder, dir string, all []candidate) (mutants.Tests, mutants.Limits, error) {
+	limits := mutants.Limits{Run: t.run, Timeout: t.timeout}
 	sources, err := mutants.Combine(all)
 	if err != nil {
-		return mutants.Tests{}, err
+		return mutants.Tests{}, limits, err
 	}
 	tests, err := mutants.Build(ctx, folder, dir, sources)
 	if err != nil {
-		return mutants.Tests{}, err
+		return tests, limits, err
 	}
-	outcome, out, err := tests.Test(ctx, 0, t.limits())
+	begun := time.Now()
+	outcome, out, err := tests.Test(ctx, 0, limits)
 	if err == nil && outcome != mutants.Survived {
 		err = fmt.Errorf("the tests of %s fail without a mutant:\n%s", folder, out)
 	}
-	return tests, err
-}
-
-func (t *trials) limits() mutants.Limits {
-	return mutants.Limits{Run: t.run, Timeout: t.timeout}
+	limits.Timeout = min(t.timeout, 10*time.Second+5*time.Since(begun))
+	return tests, limits, err
 }
 
 // try runs tests on mutants, and returns those that survived.
-func (t *trials) try(ctx context.Context, folder string, tests mutants.Tests, all []candidate) ([]candidate, error) {
+func (t *trials) try(ctx context.Context, folder string, tests mutants.Tests, limits mutants.Limits, all []candidate) ([]candidate, error) {
 	var left []candidate
 	for i, c := range all {
 		begun := time.Now()
-		outcome, out, err := tests.Test(ctx, i+1, t.limits())
+		outcome, out, err := tests.Test(ctx, i+1, limits)
 		switch {
 		case err != nil:
 			return nil, err
