@@ -334,6 +334,12 @@ func TestMerge(t *testing.T) {
 	require.EqualValues(t, 1, *pods[0].Containers[0].Usage.Memory.Usage)
 	require.EqualValues(t, 6, *pods[0].Containers[0].Usage.Memory.RSS)
 	require.Nil(t, pods[0].Usage.Memory.Usage)
+	// Of a pod of which anything is known, what is not known is not made up.
+	for _, known := range []stats.Usage{{CPU: stats.CPU{Total: new(time.Second)}}, {Memory: stats.Memory{Usage: new(uint64(1))}}, {Memory: stats.Memory{WorkingSet: new(uint64(1))}}} {
+		pods := []stats.Pod{{Usage: known, Containers: []stats.Container{{Usage: stats.Usage{Swap: stats.Swap{Usage: new(uint64(7))}}}}}}
+		stats.Merge(pods, nil, nil)
+		require.Equal(t, known, pods[0].Usage)
+	}
 }
 
 // Many may ask at a time; what is gone is forgotten.

@@ -100,6 +100,7 @@ func TestUnknownDetails(t *testing.T) {
 		{V2, "a/cpu.max", "max 100000", "", func(d Details) bool { return d.Given.Quota == nil && *d.Given.Period == 100*time.Millisecond }, false},
 		{V2, "a/cpu.max", "50000", "not a quota and a period", func(d Details) bool { return d.Given.Quota == nil && d.Given.Period == nil }, true},
 		{V2, "a/cpu.weight", "0", "", func(d Details) bool { return d.Given.Shares == nil }, true},
+		{V2, "a/cpu.weight", "10001", "", func(d Details) bool { return d.Given.Shares == nil }, true},
 		{V2, "a/memory.peak", "12x", "is no number", func(d Details) bool { return d.MaxUsage == nil }, true},
 	} {
 		all := detailsOfV1
