@@ -207,7 +207,7 @@ func (t *trials) build(ctx context.Context, folder, dir string, all []candidate)
 	if err == nil && outcome != mutants.Survived {
 		err = fmt.Errorf("the tests of %s fail without a mutant:\n%s", folder, out)
 	}
-	limits.Timeout = min(t.timeout, 10*time.Second+5*time.Since(begun))
+	limits.Timeout = min(t.timeout, 5*time.Second+10*time.Since(begun))
 	return tests, limits, err
 }
 
