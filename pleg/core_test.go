@@ -411,6 +411,16 @@ func TestRequestBesideTheWishOfAList(t *testing.T) {
 	}
 }
 
+// The end closes a stream, whether it has settled or not.
+func TestEndClosesStream(t *testing.T) {
+	for _, state := range []StreamState{StreamOpening, StreamOpen} {
+		s := newScript(t)
+		s.c.stream.state = state
+		s.c.end(ErrNotRunning, s.now)
+		require.Equal(t, StreamClosed, s.c.stream.state)
+	}
+}
+
 // The end answers whoever waits, and leaves no look in progress that a health report
 // would name for ever.
 func TestEndForgetsLooks(t *testing.T) {

@@ -102,11 +102,11 @@ func TestMutations(t *testing.T) {
 			if *mutations {
 				t.Parallel()
 			}
-			trial := mutate.Trial{
-				File: m.file, Source: m.broken(t), Dir: t.TempDir(),
+			tests, err := mutate.Build(t.Context(), "", t.TempDir(), map[string][]byte{m.file: m.broken(t)})
+			require.NoError(t, err)
+			outcome, out, err := tests.Test(t.Context(), 0, mutate.Limits{
 				Run: "^(TestExplore|TestScripts|TestStaleEndIsIgnored)$", CPU: int(mutationTime.Seconds()),
-			}
-			outcome, out, err := trial.Test(t.Context())
+			})
 			require.NoError(t, err)
 			require.NotEqual(t, mutate.Survived, outcome, "nobody noticed")
 			if outcome == mutate.Expired {

@@ -157,7 +157,7 @@ func (c *Collector) writable(ctx context.Context) ([]*runtimeapi.ContainerStats,
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	if !c.asked.IsZero() && time.Since(c.asked) < c.cfg.StorageAge {
+	if time.Since(c.asked) < c.cfg.StorageAge {
 		return c.storage, nil
 	}
 	now := time.Now()

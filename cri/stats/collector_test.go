@@ -220,6 +220,8 @@ func TestNetworks(t *testing.T) {
 	require.Nil(t, network(nil))
 	delete(files, "p/"+ids[0]+"/cgroup.procs")
 	require.NotNil(t, network(proc("net:[2]")), "then any process of the pod will do")
+	files["p/"+ids[0]+"/cgroup.procs"] = &fstest.MapFile{}
+	require.NotNil(t, network(proc("net:[2]")), "of a sandbox without processes, too")
 }
 
 // A pod that runs elsewhere than in its cgroup uses what its runtime says, not nothing.
@@ -246,6 +248,17 @@ func TestCgroupWithoutItsPod(t *testing.T) {
 	require.EqualValues(t, 50, *p.Usage.Memory.Usage)
 	require.EqualValues(t, 40, *p.Containers[0].Usage.Memory.Usage)
 	require.EqualValues(t, 8<<20, *p.Containers[1].Usage.Memory.Usage)
+	// The other way round: the order of containers is that of their names.
+	delete(files, "q/"+ids[3]+"/memory.current")
+	delete(files, "q/"+ids[3]+"/memory.stat")
+	delete(files, "q/"+ids[3]+"/cpu.stat")
+	delete(files, "q/"+ids[3]+"/pids.current")
+	delete(files, "q/"+ids[3]+"/cgroup.procs")
+	cgroups(files, "/q", map[string][2]string{"": {"50", "5"}, "/" + ids[4]: {"40", "4"}})
+	p = collect(t, c, stats.Wanted{})[1]
+	require.EqualValues(t, 8<<20, *p.Containers[0].Usage.Memory.Usage)
+	require.EqualValues(t, 40, *p.Containers[1].Usage.Memory.Usage)
+	cgroups(files, "/q", map[string][2]string{"/" + ids[3]: {"40", "4"}})
 	// What cannot be read is named.
 	files["q/"+ids[3]+"/memory.current"] = &fstest.MapFile{Data: []byte("half 1")}
 	pods, unread, err := c.Collect(t.Context(), stats.Wanted{})
@@ -253,6 +266,20 @@ func TestCgroupWithoutItsPod(t *testing.T) {
 	require.Len(t, unread, 1)
 	require.ErrorContains(t, unread[0], ids[3]+"/memory.current")
 	require.EqualValues(t, 8<<20, *pods[1].Containers[0].Usage.Memory.Usage, "the runtime was asked for the other container, and knows")
+}
+
+// A pod whose own cgroup is gone, but not yet those in it, uses what its runtime says.
+func TestPodsCgroupIsGone(t *testing.T) {
+	s := newScene(t)
+	ids, files := s.pod("a", "x"), fstest.MapFS{}
+	cgroups(files, "/p", map[string][2]string{"/" + ids[0]: {"1", "1"}, "/" + ids[1]: {"2", "1"}})
+	p := collect(t, s.collector(func(cfg *stats.CollectorConfig) {
+		cfg.Reader = v2(t, files)
+		cfg.PodCgroups = func() map[string]string { return map[string]string{"uid-a": "/p"} }
+	}), stats.Wanted{})[0]
+	require.Empty(t, p.Cgroup)
+	require.EqualValues(t, 2, *p.Containers[0].Usage.Memory.Usage)
+	require.EqualValues(t, 8<<20, *p.Usage.Memory.Usage)
 }
 
 func TestRunning(t *testing.T) {
@@ -334,6 +361,45 @@ func TestMerge(t *testing.T) {
 	require.EqualValues(t, 1, *pods[0].Containers[0].Usage.Memory.Usage)
 	require.EqualValues(t, 6, *pods[0].Containers[0].Usage.Memory.RSS)
 	require.Nil(t, pods[0].Usage.Memory.Usage)
+	// All that a runtime can tell is taken, once.
+	cpu, psi := &runtimeapi.CpuUsage{Timestamp: 3e9, UsageCoreNanoSeconds: value(7)}, &runtimeapi.PsiStats{Some: &runtimeapi.PsiData{Total: 4}}
+	memory := func(available uint64) *runtimeapi.MemoryUsage {
+		return &runtimeapi.MemoryUsage{Timestamp: 6e9, WorkingSetBytes: value(10), AvailableBytes: value(available), Psi: psi}
+	}
+	pods = []stats.Pod{{Sandbox: "s", Containers: []stats.Container{{ID: "c", Usage: stats.Usage{Swap: stats.Swap{Usage: new(uint64(2))}}}}}}
+	sandbox := &runtimeapi.LinuxPodSandboxStats{
+		Cpu: cpu, Memory: memory(1), Process: &runtimeapi.ProcessUsage{Timestamp: 1, ProcessCount: value(5)}, Network: &runtimeapi.NetworkUsage{Interfaces: []*runtimeapi.NetworkInterfaceUsage{{Name: "net1"}, nil}},
+		Containers: []*runtimeapi.ContainerStats{{Attributes: &runtimeapi.ContainerAttributes{Id: "c"}, Memory: memory(1), Swap: &runtimeapi.SwapUsage{Timestamp: 6e9, SwapUsageBytes: value(3)}}},
+	}
+	before := time.Now()
+	stats.Merge(pods, nil, []*runtimeapi.PodSandboxStats{{Attributes: &runtimeapi.PodSandboxAttributes{Id: "s"}, Linux: sandbox}})
+	for _, u := range []stats.Usage{pods[0].Usage, pods[0].Containers[0].Usage} {
+		require.EqualValues(t, 11, *u.Memory.Limit)
+		require.EqualValues(t, 4, u.Memory.Pressure.Some.Total)
+	}
+	require.Equal(t, time.Unix(3, 0), pods[0].Usage.Time)
+	require.Equal(t, time.Unix(6, 0), pods[0].Containers[0].Usage.Time)
+	require.EqualValues(t, 2, *pods[0].Containers[0].Usage.Swap.Usage, "what the cgroup has told stays")
+	require.EqualValues(t, 5, *pods[0].Usage.Processes)
+	require.Equal(t, []stats.Interface{{Name: "net1"}}, pods[0].Network.Interfaces)
+	require.WithinRange(t, pods[0].Network.Time, before, time.Now(), "the runtime does not say when")
+	sandbox.Network.Timestamp, pods[0].Network = 9e9, nil
+	sandbox.Process.ProcessCount = value(6)
+	stats.Merge(pods, nil, []*runtimeapi.PodSandboxStats{{Attributes: &runtimeapi.PodSandboxAttributes{Id: "s"}, Linux: sandbox}})
+	require.Equal(t, time.Unix(9, 0), pods[0].Network.Time)
+	require.EqualValues(t, 5, *pods[0].Usage.Processes)
+	// The sum is as old as the oldest of what it is of.
+	for _, seconds := range [][]int64{{1, 2}, {2, 1}} {
+		pods = []stats.Pod{{Containers: []stats.Container{{Usage: stats.Usage{Time: time.Unix(seconds[0], 0)}}, {Usage: stats.Usage{Time: time.Unix(seconds[1], 0)}}}}}
+		stats.Merge(pods, nil, nil)
+		require.Equal(t, time.Unix(1, 0), pods[0].Usage.Time)
+	}
+	// Of a pod of which anything is known, what is not known is not made up.
+	for _, known := range []stats.Usage{{CPU: stats.CPU{Total: new(time.Second)}}, {Memory: stats.Memory{Usage: new(uint64(1))}}, {Memory: stats.Memory{WorkingSet: new(uint64(1))}}} {
+		pods := []stats.Pod{{Usage: known, Containers: []stats.Container{{Usage: stats.Usage{Swap: stats.Swap{Usage: new(uint64(7))}}}}}}
+		stats.Merge(pods, nil, nil)
+		require.Equal(t, known, pods[0].Usage)
+	}
 }
 
 // Many may ask at a time; what is gone is forgotten.

@@ -96,10 +96,7 @@ func detailsV2(f *files, in func(name string) string, cpu, memory table, d *Deta
 		d.Given.Shares = new(2 + (*weight-1)*262142/9999)
 	}
 	f.quotaV2(in("cpu.max"), &d.Given)
-	d.Given.Memory, d.Given.MemoryAndSwap = d.Memory.Limit, d.Swap.Limit
-	if d.Given.Memory != nil && d.Given.MemoryAndSwap != nil {
-		d.Given.MemoryAndSwap = new(*d.Given.Memory + *d.Given.MemoryAndSwap)
-	}
+	d.Given.Memory, d.Given.MemoryAndSwap = d.Memory.Limit, plus(d.Memory.Limit, d.Swap.Limit)
 	d.Given.Reservation = f.limit(in("memory.min"))
 	d.Given.Processes = f.limit(in("pids.max"))
 	d.Cache, d.Mapped, d.Kernel = entry(memory, "file"), entry(memory, "file_mapped"), entry(memory, "kernel")

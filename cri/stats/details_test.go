@@ -25,7 +25,7 @@ var detailsOfV1 = map[string]string{
 	"memory/a/memory.stat":           "pgfault 3\npgmajfault 1\ntotal_cache 11\ntotal_rss 12\ntotal_mapped_file 13\ntotal_active_file 14\ntotal_inactive_file 15\ntotal_pgfault 30\ntotal_pgmajfault 10\n",
 	"memory/a/memory.usage_in_bytes": "100\n", "memory/a/memory.max_usage_in_bytes": "200\n", "memory/a/memory.limit_in_bytes": "1000\n", "memory/a/memory.memsw.limit_in_bytes": "9223372036854771712\n",
 	"memory/a/memory.soft_limit_in_bytes": "9223372036854771712\n", "memory/a/memory.failcnt": "7\n", "memory/a/memory.kmem.usage_in_bytes": "8\n", "memory/a/memory.oom_control": "oom_kill_disable 0\nunder_oom 0\noom_kill 2\n",
-	"pids/a/pids.current": "4\n", "pids/a/pids.max": "max\n",
+	"pids/a/pids.current": "4\n", "pids/a/pids.max": "50\n",
 	"blkio/a/blkio.throttle.io_service_bytes_recursive": "8:0 Read 4096\n8:0 Write 8192\n8:0 Sync 0\n8:0 Total 12288\n8:16 Read 1\nTotal 12289\n",
 	"blkio/a/blkio.throttle.io_serviced_recursive":      "8:0 Read 1\n8:0 Write 2\nTotal 3\n",
 }
@@ -34,7 +34,7 @@ var detailsOfV2 = map[string]string{
 	"a/cpu.stat": "usage_usec 3000000\nuser_usec 2000000\nsystem_usec 1000000\nnr_periods 50\nnr_throttled 20\nthrottled_usec 1500000\nnr_bursts 1\nburst_usec 1\n", "a/cpu.weight": "20\n", "a/cpu.max": "50000 100000\n",
 	"a/memory.stat": "anon 12\nfile 11\nfile_mapped 13\nkernel 8\nactive_file 14\ninactive_file 15\npgfault 30\npgmajfault 10\n", "a/memory.current": "100\n", "a/memory.peak": "200\n", "a/memory.max": "1000\n",
 	"a/memory.swap.max": "max\n", "a/memory.swap.current": "0\n", "a/memory.min": "0\n", "a/memory.events": "low 0\nhigh 0\nmax 7\noom 2\noom_kill 2\noom_group_kill 0\n",
-	"a/pids.current": "4\n", "a/pids.max": "max\n", "a/io.stat": "8:0 rbytes=4096 wbytes=8192 rios=1 wios=2 dbytes=0 dios=0\n8:32 \n8:16 rbytes=1 wbytes=0 rios=0 wios=0 dbytes=0 dios=0\n",
+	"a/pids.current": "4\n", "a/pids.max": "50\n", "a/io.stat": "8:0 rbytes=4096 wbytes=8192 rios=1 wios=2 dbytes=0 dios=0\n8:32 \n8:16 rbytes=1 wbytes=0 rios=0 wios=0 dbytes=0 dios=0\n",
 }
 
 func TestDetails(t *testing.T) {
@@ -42,7 +42,7 @@ func TestDetails(t *testing.T) {
 	want := Details{
 		User: new(2 * time.Second), System: new(time.Second),
 		Throttling: Throttling{Periods: u64(50), Throttled: u64(20), Bursts: u64(1), ThrottledFor: new(1500 * time.Millisecond), BurstFor: new(time.Microsecond)},
-		Given:      Given{Shares: u64(512), Quota: new(50 * time.Millisecond), Period: new(100 * time.Millisecond), Memory: u64(1000)},
+		Given:      Given{Shares: u64(512), Quota: new(50 * time.Millisecond), Period: new(100 * time.Millisecond), Memory: u64(1000), Processes: u64(50)},
 		Cache:      u64(11), Mapped: u64(13), Kernel: u64(8), MaxUsage: u64(200), ActiveFile: u64(14), InactiveFile: u64(15), Failures: u64(7), OOMKills: u64(2),
 	}
 	want.Memory = Memory{Usage: u64(100), WorkingSet: u64(85), RSS: u64(12), Limit: u64(1000), PageFaults: u64(30), MajorPageFaults: u64(10)}
@@ -79,6 +79,40 @@ func TestDetails(t *testing.T) {
 	require.NotNil(t, recorded.ActiveFile)
 }
 
+// Without a limit of memory there is none of memory and swap.
+func TestSwapWithoutLimitOfMemory(t *testing.T) {
+	files := tree(detailsOfV2)
+	files["a/memory.max"], files["a/memory.swap.max"] = &fstest.MapFile{Data: []byte("max")}, &fstest.MapFile{Data: []byte("500")}
+	d, err := reader(t, files, V2).Details("a")
+	require.NoError(t, err)
+	require.Nil(t, d.Given.Memory)
+	require.Nil(t, d.Given.MemoryAndSwap)
+	require.EqualValues(t, 500, *d.Swap.Limit)
+}
+
+// entering notes the folders that are to be read.
+type entering struct {
+	fstest.MapFS
+	folders []string
+}
+
+func (e *entering) openFolder(name string) folder {
+	e.folders = append(e.folders, name)
+	return nil
+}
+
+// Only folders are opened of which something is read.
+func TestFoldersOfControllers(t *testing.T) {
+	e := &entering{MapFS: tree(detailsOfV1)}
+	_, err := reader(t, e, V1).Read("a")
+	require.NoError(t, err)
+	require.Equal(t, []string{"cpuacct/a", "memory/a", "pids/a"}, e.folders)
+	e.folders = nil
+	_, err = reader(t, e, V1).Details("a")
+	require.NoError(t, err)
+	require.Equal(t, []string{"cpuacct/a", "memory/a", "pids/a", "cpu/a", "blkio/a"}, e.folders)
+}
+
 // What is half written is unknown, and named.
 func TestUnknownDetails(t *testing.T) {
 	for _, test := range []struct {
@@ -100,6 +134,17 @@ func TestUnknownDetails(t *testing.T) {
 		{V2, "a/cpu.max", "max 100000", "", func(d Details) bool { return d.Given.Quota == nil && *d.Given.Period == 100*time.Millisecond }, false},
 		{V2, "a/cpu.max", "50000", "not a quota and a period", func(d Details) bool { return d.Given.Quota == nil && d.Given.Period == nil }, true},
 		{V2, "a/cpu.weight", "0", "", func(d Details) bool { return d.Given.Shares == nil }, true},
+		{V2, "a/cpu.weight", "1", "", func(d Details) bool { return *d.Given.Shares == 2 }, false},
+		{V2, "a/cpu.weight", "10000", "", func(d Details) bool { return *d.Given.Shares == 262144 }, false},
+		{V2, "a/io.stat", "8:x rbytes=1", "is no device", func(d Details) bool { return d.Devices == nil }, true},
+		{V2, "a/io.stat", "x:8 rbytes=1", "is no device", func(d Details) bool { return d.Devices == nil }, true},
+		{V2, "a/io.stat", "8:-1 rbytes=1", "is no device", func(d Details) bool { return d.Devices == nil }, true},
+		{V2, "a/io.stat", "-1:8 rbytes=1", "is no device", func(d Details) bool { return d.Devices == nil }, true},
+		{V1, "blkio/a/blkio.throttle.io_serviced_recursive", "8:0 Read 5\n\n8:0 Write 5", "no device with a number", func(d Details) bool { return d.Devices == nil }, true},
+		{V1, "blkio/a/blkio.throttle.io_serviced_recursive", "Total 5 5", "no device with a number", func(d Details) bool { return d.Devices == nil }, true},
+		{V2, "a/memory.swap.max", "500", "", func(d Details) bool { return *d.Given.MemoryAndSwap == 1500 }, false},
+		{V2, "a/memory.swap.max", "max", "", func(d Details) bool { return d.Given.MemoryAndSwap == nil }, true},
+		{V2, "a/cpu.weight", "10001", "", func(d Details) bool { return d.Given.Shares == nil }, true},
 		{V2, "a/memory.peak", "12x", "is no number", func(d Details) bool { return d.MaxUsage == nil }, true},
 	} {
 		all := detailsOfV1

@@ -45,7 +45,7 @@ type folder interface {
 // enter opens a folder, with a slash in the end, whose files are to be read, if the file
 // system has use for that. leave closes all, and tells whether any may have been removed.
 func (f *files) enter(prefix string) {
-	if in, ok := f.fs.(folders); ok && prefix != "" {
+	if in, ok := f.fs.(folders); ok {
 		if opened := in.openFolder(strings.TrimSuffix(prefix, "/")); opened != nil {
 			f.open = append(f.open, openFolder{prefix, opened})
 		}

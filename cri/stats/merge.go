@@ -35,18 +35,15 @@ func Merge(pods []Pod, containers []*runtimeapi.ContainerStats, sandboxes []*run
 }
 
 func (c *Container) merge(s *runtimeapi.ContainerStats) {
-	if s == nil {
-		return
-	}
-	c.Usage.merge(s.Cpu, s.Memory, s.Io)
-	if swap := s.Swap; stamped(swap.GetTimestamp()) && c.Usage.Swap.Usage == nil {
+	c.Usage.merge(s.GetCpu(), s.GetMemory(), s.GetIo())
+	if swap := s.GetSwap(); stamped(swap.GetTimestamp()) && c.Usage.Swap.Usage == nil {
 		c.Usage.Swap.Usage = value(swap.SwapUsageBytes)
 	}
 	if c.NanoCores == nil {
-		c.NanoCores = nanoCores(s.Cpu)
+		c.NanoCores = nanoCores(s.GetCpu())
 	}
 	if c.Writable == nil {
-		c.Writable = FilesystemOf(s.WritableLayer)
+		c.Writable = FilesystemOf(s.GetWritableLayer())
 	}
 }
 

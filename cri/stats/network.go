@@ -100,5 +100,5 @@ func ownNetwork(proc fs.FS, process string) (bool, error) {
 		return false, err
 	}
 	ours, err := fs.ReadLink(proc, "self/ns/net")
-	return err == nil && ours != theirs, err
+	return ours != theirs, err
 }

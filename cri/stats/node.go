@@ -43,9 +43,7 @@ func ReadMachineUsage(r *Reader, proc fs.FS) (Usage, Machine, error) {
 	}
 	var root Usage
 	if r != nil {
-		if root, err = r.Read("/"); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			root.Unread = append(root.Unread, err)
-		}
+		root, _ = r.Read("/")
 	}
 	return m.Fill(root), m, nil
 }

@@ -27,7 +27,10 @@ func TestNetwork(t *testing.T) {
 	require.Nil(t, (&Network{}).Find())
 	require.Nil(t, (*Network)(nil).Find())
 
-	for _, text := range []string{"eth0: 1 2 3", "eth0: 1 2 3 4 5 6 7 8 9 10 11 x 0 0 0 0"} {
+	n, err = ReadNetwork(tree(map[string]string{"self/net/dev": "eth0: 1 2 3 4 5 6 7 8 9 10 11 12"}), "self")
+	require.NoError(t, err)
+	require.EqualValues(t, 12, *n.Interfaces[0].Sent.Dropped)
+	for _, text := range []string{"eth0: 1 2 3", "eth0: 1 2 3 4 5 6 7 8 9 10 11", "eth0: 1 2 3 4 5 6 7 8 9 10 11 x 0 0 0 0"} {
 		_, err = ReadNetwork(tree(map[string]string{"7/net/dev": text}), "7")
 		require.ErrorContains(t, err, "7/net/dev: eth0")
 	}
@@ -44,6 +47,12 @@ func TestProcesses(t *testing.T) {
 	require.ErrorContains(t, err, "loadavg")
 	require.EqualValues(t, 32768, *most)
 	require.Nil(t, running)
+	most, _, err = ReadProcesses(tree(map[string]string{"sys/kernel/pid_max": "1000\n", "sys/kernel/threads-max": "32768\n"}))
+	require.NoError(t, err)
+	require.EqualValues(t, 1000, *most)
+	most, _, err = ReadProcesses(tree(map[string]string{"sys/kernel/threads-max": "5"}))
+	require.NoError(t, err)
+	require.EqualValues(t, 5, *most)
 	most, running, err = ReadProcesses(fstest.MapFS{})
 	require.NoError(t, err)
 	require.Nil(t, most)
@@ -62,9 +71,11 @@ func TestOwnCgroup(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, got, text)
 	}
-	_, err := OwnCgroup(tree(map[string]string{"self/cgroup": "half"}))
-	require.ErrorContains(t, err, `"half" is no cgroup`)
-	_, err = OwnCgroup(fstest.MapFS{})
+	for _, text := range []string{"half", "5:half", "x:cpu:/a"} {
+		_, err := OwnCgroup(tree(map[string]string{"self/cgroup": text}))
+		require.ErrorContains(t, err, `"`+text+`" is no cgroup`)
+	}
+	_, err := OwnCgroup(fstest.MapFS{})
 	require.ErrorIs(t, err, fs.ErrNotExist)
 }
 
@@ -91,6 +102,8 @@ func TestMachineUsage(t *testing.T) {
 
 	u, m, err = ReadMachineUsage(nil, proc)
 	require.NoError(t, err)
+	require.Equal(t, Swap{Usage: m.Used.Swap, Limit: m.Swap}, u.Swap)
+	require.EqualValues(t, 7, *m.Fill(Usage{Swap: Swap{Usage: new(uint64(7))}}).Swap.Usage)
 	require.Equal(t, m.Busy, u.CPU.Total)
 	require.Equal(t, m.Time, u.Time)
 	require.Nil(t, u.IO)

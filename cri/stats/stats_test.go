@@ -91,6 +91,9 @@ func TestUnknown(t *testing.T) {
 		{"negative pressure", "cpu.pressure", "some avg10=-1 avg60=2.00 avg300=3.00 total=1", "is no pressure", func(u *Usage) { u.CPU.Pressure = nil }},
 		{"a negative total", "cpu.pressure", "some avg10=1 avg60=2.00 avg300=3.00 total=-1", "is no pressure", func(u *Usage) { u.CPU.Pressure = nil }},
 		{"too large a total", "cpu.pressure", "some avg10=1 avg60=2.00 avg300=3.00 total=9223372036854775807", "is no pressure", func(u *Usage) { u.CPU.Pressure = nil }},
+		{"the largest total", "cpu.pressure", "some avg10=1 avg60=2 avg300=3 total=9223372036854775", "", func(u *Usage) {
+			u.CPU.Pressure = &Pressure{Some: Stall{Total: 9223372036854775 * time.Microsecond, Avg10: 1, Avg60: 2, Avg300: 3}}
+		}},
 		{"no pressure that some feel", "cpu.pressure", "full avg10=1 avg60=2.00 avg300=3.00 total=1", "it is empty", func(u *Usage) { u.CPU.Pressure = nil }},
 		{"all feel it", "cpu.pressure", "some avg10=1 avg60=2 avg300=3 total=4\nfull avg10=100 avg60=0 avg300=5 total=6", "", func(u *Usage) {
 			u.CPU.Pressure = &Pressure{
@@ -145,7 +148,8 @@ func TestErrors(t *testing.T) {
 	_, err = New(Config{FS: fstest.MapFS{}, Version: 3})
 	require.EqualError(t, err, "stats: Config.Version: 3 is neither 1 nor 2")
 	for _, version := range []Version{V1, V2} {
-		_, err = reader(t, fstest.MapFS{}, version).Read("/kubepods")
+		u, err := reader(t, fstest.MapFS{}, version).Read("/kubepods")
+		require.Zero(t, u)
 		require.ErrorIs(t, err, fs.ErrNotExist)
 		require.ErrorContains(t, err, "cgroup /kubepods")
 	}
@@ -172,6 +176,8 @@ func TestSwapV1(t *testing.T) {
 		{"1500", "130", Swap{Usage: new(uint64(30)), Limit: new(uint64(500))}},
 		{"1000", "90", Swap{Usage: new(uint64(0)), Limit: new(uint64(0))}},
 		{"9223372036854771712", "100", Swap{Usage: new(uint64(0))}},
+		{"9223372036853727232", "100", Swap{Usage: new(uint64(0))}}, // pages of 1 MiB
+		{"9223372036853727231", "100", Swap{Usage: new(uint64(0)), Limit: new(uint64(9223372036853726231))}},
 		{"9223372036854710272", "", Swap{}}, // pages of 64 KiB
 	} {
 		u, err := reader(t, files(test.limit, test.both), V1).Read("a")
@@ -199,8 +205,18 @@ func TestRate(t *testing.T) {
 	require.EqualValues(t, 0, *Rate(at(10, second), at(14, second)))
 	require.Nil(t, Rate(at(10, three), at(14, second)), "it ran backwards")
 	require.Nil(t, Rate(at(10, second), at(10, three)), "no time has passed")
+	soon := at(10, new(time.Second+time.Nanosecond))
+	soon.Time = soon.Time.Add(time.Nanosecond)
+	require.EqualValues(t, 1_000_000_000, *Rate(at(10, second), soon))
 	require.Nil(t, Rate(at(10, nil), at(14, three)))
 	require.Nil(t, Rate(at(10, second), at(14, nil)))
+}
+
+// What has gone is forgotten.
+func TestNamesThatAreGone(t *testing.T) {
+	c := &Collector{names: map[string]string{"gone": "a", "there": "b"}}
+	c.rate([]Pod{{Sandbox: "there"}})
+	require.Equal(t, map[string]string{"there": "b"}, c.names)
 }
 
 func TestAvailable(t *testing.T) {
@@ -232,7 +248,7 @@ func TestReadMachine(t *testing.T) {
 	_, err = ReadMachine(nil)
 	require.EqualError(t, err, "stats: proc is required")
 	for text, unread := range map[string]string{
-		"\ncpu 1 2 3 4 5 6 7\nbtime": "stat: cpu has 7 numbers", "cpu 1 2 3 4 5 6 7 x": `"x" is no number`, "btime soon": `stat: btime: "soon" is no number`,
+		"\ncpu 1 2 3 4 5 6 7\nbtime": "stat: cpu has 7 numbers", "cpu": "stat: cpu has 0 numbers", "cpu 1 2 3 4 5 6 7 x": `"x" is no number`, "btime soon": `stat: btime: "soon" is no number`,
 	} {
 		m, err := ReadMachine(fstest.MapFS{"stat": {Data: []byte(text)}, "meminfo": {Data: []byte("MemTotal: 5 kB\nHugePages_Total: 3\nMemFree: x kB")}})
 		require.NoError(t, err)

@@ -4,8 +4,9 @@
 //
 // It draws from all mutants of the sources in scope.go, of the same seed and
 // sources always the same ones, and runs the tests of the package on each, without
-// the race detector and with -short. One that does not compile is drawn anew. What
-// survives is printed as it is found: either a test is missing, or a line that
+// the race detector and with -short. The tests of a package are compiled once for all
+// of its mutants. One that does not compile is drawn anew. What survives is printed
+// as it is found: either a test is missing, or a line that
 // changes nothing can go, or the mutant does the same by another way. What ran into
 // a limit of time is printed, too: it may be the mutant, or a busy machine. A folder
 // that does not build, or whose tests fail without a mutant, is named and passed over.
@@ -19,7 +20,7 @@
 //	-n N          how many mutants to try; 0 is all of them (100)
 //	-seed N       which ones (1)
 //	-parallel N   how many at a time (2)
-//	-timeout D    how long the tests of a package may take (3m)
+//	-timeout D    how long the tests of a package may take, and not much longer than without a mutant (3m)
 //	-run REGEXP   only these tests
 //	-again FILE   try those that FILE names: the output of an earlier run, which names what survived and what took too long,
 //	              or lines like status/phase.go:31 and status/phase.go:31:negate

@@ -18,16 +18,7 @@ import (
 	mutants "github.com/podwright/podwright/internal/mutate"
 )
 
-// candidate is a mutant and where it is.
-type candidate struct {
-	file   string
-	source []byte
-	mutants.Mutant
-}
-
-func (c candidate) String() string {
-	return fmt.Sprintf("%s:%d: %s", c.file, c.Line, c.Mutant)
-}
+type candidate = mutants.Placed
 
 // named returns the candidates that a list names, each on a line of its own: as
 // this program prints those that survived or took too long, or as file:line or
@@ -41,15 +32,17 @@ func named(all []candidate, list string) []candidate {
 			line = strings.TrimSpace(strings.TrimPrefix(line, word))
 		}
 		found := having(all, func(c candidate) bool {
-			place := fmt.Sprintf("%s:%d", c.file, c.Line)
+			place := fmt.Sprintf("%s:%d", c.File, c.Line)
 			return line == c.String() || line == place || line == place+":"+c.Operator
 		})
 		if len(found) == 0 {
 			found = having(all, func(c candidate) bool {
-				return strings.HasPrefix(line, c.file+":") && strings.HasSuffix(line, ": "+c.Mutant.String())
+				return strings.HasPrefix(line, c.File+":") && strings.HasSuffix(line, ": "+c.Mutant.String())
 			})
 		}
-		out = append(out, having(found, func(c candidate) bool { return !slices.ContainsFunc(out, c.is) })...)
+		out = append(out, having(found, func(c candidate) bool {
+			return !slices.ContainsFunc(out, func(d candidate) bool { return c.File == d.File && c.Mutant == d.Mutant })
+		})...)
 	}
 	return out
 }
@@ -63,8 +56,6 @@ func having(all []candidate, is func(candidate) bool) []candidate {
 	}
 	return out
 }
-
-func (c candidate) is(d candidate) bool { return c.file == d.file && c.Mutant == d.Mutant }
 
 // mutate draws from all mutants and tries them.
 func mutate(ctx context.Context, o options, names []string) error {
@@ -118,7 +109,7 @@ func candidates(names []string) ([]candidate, error) {
 			return nil, fmt.Errorf("%s: %w", file, err)
 		}
 		for _, m := range found {
-			all = append(all, candidate{file: file, source: source, Mutant: m})
+			all = append(all, candidate{File: file, Source: source, Mutant: m})
 		}
 	}
 	return all, nil
@@ -135,114 +126,125 @@ func (f *figure) String() string {
 		f[mutants.Survived], f[mutants.Survived]+f[mutants.Failed]+f[mutants.Expired], f[mutants.Failed], f[mutants.Expired])
 }
 
-// trials is the work that several goroutines share. Under the mutex: what is still
-// to be tried, how many are or were, and what came of them.
+// trials is the work that several goroutines share.
 type trials struct {
 	options
-	mu        sync.Mutex
-	queue     []candidate
-	begun     int
+	queue []candidate // still to be tried
+
+	mu        sync.Mutex // protects what came of those that were tried
+	tried     int
 	figures   map[string]*figure
 	unhealthy map[string]error // what the tests of folders say without a mutant
-	unbroken  sync.Map         // folder to a func that runs its tests without a mutant, once
 }
 
-// next takes one from the queue, unless enough were taken.
-func (t *trials) next() (candidate, bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.begun == t.n || len(t.queue) == 0 {
-		return candidate{}, false
-	}
-	c := t.queue[0]
-	t.queue = t.queue[1:]
-	t.begun++
-	return c, true
-}
-
+// work tries mutants, those of a folder together. What does not compile or cannot be
+// tested does not count, so others are drawn.
 func (t *trials) work(ctx context.Context) error {
-	group, ctx := errgroup.WithContext(ctx)
-	for range t.parallel {
-		group.Go(func() error {
-			dir, err := os.MkdirTemp("", "mutate-")
-			if err != nil {
-				return err
-			}
-			defer os.RemoveAll(dir)
-			for {
-				c, ok := t.next()
-				if !ok {
-					return nil
-				}
-				if err := t.try(ctx, dir, c); err != nil {
-					return err
-				}
-			}
-		})
-	}
-	return group.Wait()
-}
-
-// try runs the tests of the folder of c on it, and then those that show the same.
-func (t *trials) try(ctx context.Context, dir string, c candidate) error {
-	folder, begun := filepath.Dir(c.file), time.Now()
-	outcome, out := mutants.Survived, ""
-	for _, tested := range append([]string{folder}, alsoTestedBy[folder]...) {
-		if outcome != mutants.Survived {
-			break
+	for t.tried < t.n && len(t.queue) > 0 {
+		drawn := t.queue[:min(t.n-t.tried, len(t.queue))]
+		t.queue = t.queue[len(drawn):]
+		group, ctx := errgroup.WithContext(ctx)
+		group.SetLimit(t.parallel)
+		folders := map[string][]candidate{}
+		for _, c := range drawn {
+			folders[filepath.Dir(c.File)] = append(folders[filepath.Dir(c.File)], c)
 		}
-		trial := mutants.Trial{Package: tested, Dir: dir, Run: t.run, Timeout: t.timeout}
-		if err := t.healthy(ctx, trial); err != nil {
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-			t.untested(tested, err)
-			return nil
+		for _, folder := range slices.Sorted(maps.Keys(folders)) {
+			group.Go(func() error { return t.folder(ctx, folder, folders[folder]) })
 		}
-		trial.File, trial.Source = c.file, c.Apply(c.source)
-		var err error
-		outcome, out, err = trial.Test(ctx)
-		if errors.Is(err, mutants.ErrBuild) {
-			t.drawAnew()
-			return nil
-		}
-		if err != nil {
+		if err := group.Wait(); err != nil {
 			return err
 		}
-	}
-	t.count(folder, outcome)
-	switch {
-	case outcome == mutants.Survived:
-		fmt.Println(survived, c)
-	case outcome == mutants.Expired:
-		fmt.Println(expired, c)
-	case t.verbose:
-		fmt.Printf("noticed  %s (%.1fs)\n%.300s\n", c, time.Since(begun).Seconds(), out)
 	}
 	return nil
 }
 
-// healthy runs the tests without a mutant, once.
-func (t *trials) healthy(ctx context.Context, trial mutants.Trial) error {
-	once, _ := t.unbroken.LoadOrStore(trial.Package, sync.OnceValue(func() error {
-		outcome, out, err := trial.Test(ctx)
-		if err == nil && outcome != mutants.Survived {
-			err = fmt.Errorf("the tests of %s fail without a mutant:\n%s", trial.Package, out)
-		}
+// folder runs the tests of a folder on mutants of its sources, and then those that
+// show the same.
+func (t *trials) folder(ctx context.Context, folder string, drawn []candidate) error {
+	if t.unhealthy[folder] != nil {
+		return nil
+	}
+	dir, err := os.MkdirTemp("", "mutate-")
+	if err != nil {
 		return err
-	}))
-	return once.(func() error)()
+	}
+	defer os.RemoveAll(dir)
+	left, err := mutants.Compiling(ctx, folder, dir, drawn)
+	if err != nil {
+		return t.untested(ctx, folder, err)
+	}
+	for _, tested := range append([]string{folder}, alsoTestedBy[folder]...) {
+		tests, limits, err := t.build(ctx, tested, dir, left)
+		if err != nil {
+			return t.untested(ctx, tested, err)
+		}
+		if left, err = t.try(ctx, folder, tests, limits, left); err != nil {
+			return err
+		}
+	}
+	for _, c := range left {
+		t.count(folder, mutants.Survived)
+		fmt.Println(survived, c)
+	}
+	return nil
 }
 
-// untested notes a folder whose tests cannot say anything, and draws another mutant.
-func (t *trials) untested(folder string, err error) {
+// build compiles the tests of a folder with mutants in them, and runs them without.
+// How long that takes bounds how long they may take with one.
+func (t *trials) build(ctx context.Context, folder, dir string, all []candidate) (mutants.Tests, mutants.Limits, error) {
+	limits := mutants.Limits{Run: t.run, Timeout: t.timeout}
+	sources, err := mutants.Combine(all)
+	if err != nil {
+		return mutants.Tests{}, limits, err
+	}
+	tests, err := mutants.Build(ctx, folder, dir, sources)
+	if err != nil {
+		return tests, limits, err
+	}
+	begun := time.Now()
+	outcome, out, err := tests.Test(ctx, 0, limits)
+	if err == nil && outcome != mutants.Survived {
+		err = fmt.Errorf("the tests of %s fail without a mutant:\n%s", folder, out)
+	}
+	limits.Timeout = min(t.timeout, 5*time.Second+10*time.Since(begun))
+	return tests, limits, err
+}
+
+// try runs tests on mutants, and returns those that survived.
+func (t *trials) try(ctx context.Context, folder string, tests mutants.Tests, limits mutants.Limits, all []candidate) ([]candidate, error) {
+	var left []candidate
+	for i, c := range all {
+		begun := time.Now()
+		outcome, out, err := tests.Test(ctx, i+1, limits)
+		switch {
+		case err != nil:
+			return nil, err
+		case outcome == mutants.Survived:
+			left = append(left, c)
+			continue
+		case outcome == mutants.Expired:
+			fmt.Println(expired, c)
+		case t.verbose:
+			fmt.Printf("noticed  %s (%.1fs)\n%.300s\n", c, time.Since(begun).Seconds(), out)
+		}
+		t.count(folder, outcome)
+	}
+	return left, nil
+}
+
+// untested notes a folder whose tests cannot say anything.
+func (t *trials) untested(ctx context.Context, folder string, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.unhealthy[folder] == nil {
 		fmt.Printf("UNTESTED %s: %v\n", folder, err)
 	}
 	t.unhealthy[folder] = err
-	t.begun--
+	return nil
 }
 
 // sick names the folders of which nothing was tried.
@@ -253,16 +255,10 @@ func (t *trials) sick() error {
 	return fmt.Errorf("not tried, since they do not build or fail without a mutant: %s", strings.Join(slices.Sorted(maps.Keys(t.unhealthy)), ", "))
 }
 
-// drawAnew makes room for another one.
-func (t *trials) drawAnew() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.begun--
-}
-
 func (t *trials) count(folder string, outcome mutants.Outcome) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.tried++
 	if t.figures[folder] == nil {
 		t.figures[folder] = &figure{}
 	}

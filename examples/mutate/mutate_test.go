@@ -22,7 +22,7 @@ func TestScope(t *testing.T) {
 	require.NoError(t, err)
 	folders := map[string]bool{}
 	for _, c := range all {
-		folders[filepath.Dir(c.file)] = true
+		folders[filepath.Dir(c.File)] = true
 	}
 	for folder, others := range alsoTestedBy {
 		require.Contains(t, folders, folder)
@@ -40,10 +40,10 @@ func TestNamed(t *testing.T) {
 	all, err := candidates([]string{"internal/backoff"})
 	require.NoError(t, err)
 	c := all[0]
-	place := fmt.Sprintf("%s:%d", c.file, c.Line)
+	place := fmt.Sprintf("%s:%d", c.File, c.Line)
 	for _, list := range []string{
 		"noticed  a\nSURVIVED " + c.String() + "\nall 1 survived\n", "EXPIRED " + c.String(), c.String(), place + ":" + c.Operator + "\n",
-		c.file + ":1000: " + c.Mutant.String(), c.String() + "\n" + c.String(),
+		c.File + ":1000: " + c.Mutant.String(), c.String() + "\n" + c.String(),
 	} {
 		require.Equal(t, []candidate{c}, named(all, list), list)
 	}

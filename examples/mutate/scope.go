@@ -51,7 +51,7 @@ var alsoTestedBy = map[string][]string{
 }
 
 // sources lists the Go sources among names, and in those of them that are folders,
-// without tests and without what is built on other systems only.
+// without tests and without what is built on some systems only: that talks to them.
 func sources(names []string) ([]string, error) {
 	var files []string
 	for _, name := range names {
@@ -68,7 +68,7 @@ func sources(names []string) ([]string, error) {
 			return nil, err
 		}
 		for _, file := range inside {
-			if !strings.HasSuffix(file, "_test.go") && !strings.HasSuffix(file, "_other.go") {
+			if !strings.HasSuffix(file, "_test.go") && !strings.HasSuffix(file, "_other.go") && !strings.HasSuffix(file, "_linux.go") {
 				files = append(files, file)
 			}
 		}

@@ -43,7 +43,8 @@ var swaps = map[token.Token]token.Token{
 
 // Of returns every mutant of a source, in its order. What types there are is not
 // known here, so some do not compile. What is the text of a message or a constant
-// of the wire is left alone, and so are declarations, and values beside an error.
+// of the wire is left alone, and so are declarations, values beside an error, how much
+// room is made beforehand, and in how many bits a number is to be read.
 func Of(source []byte) ([]Mutant, error) {
 	files := token.NewFileSet()
 	file, err := parser.ParseFile(files, "", source, parser.SkipObjectResolution)
@@ -63,7 +64,8 @@ type finder struct {
 	source []byte
 	file   *token.File
 	found  []Mutant
-	// void are values that stand beside an error: nobody looks at them.
+	// void are values that stand beside an error, where nobody looks at them, and sizes
+	// that change nothing.
 	void map[ast.Expr]bool
 }
 
@@ -88,7 +90,14 @@ func (f *finder) visit(n ast.Node) bool {
 		if n.Cond != nil {
 			f.add("negate", n.Cond.Pos(), n.Cond.End(), "!("+f.text(n.Cond)+")")
 		}
+	case *ast.CallExpr:
+		if size := f.size(n); size != nil {
+			f.void[size] = true
+		}
 	case *ast.BinaryExpr:
+		if f.void[n] {
+			return false
+		}
 		f.binary(n)
 	case *ast.UnaryExpr:
 		if n.Op == token.NOT {
@@ -111,6 +120,25 @@ func (f *finder) visit(n ast.Node) bool {
 		f.statements(clause.Body)
 	}
 	return true
+}
+
+// size is the argument of a call that changes at most how much memory it takes, or
+// which numbers are too large; nil if it has none.
+func (f *finder) size(n *ast.CallExpr) ast.Expr {
+	if len(n.Args) < 2 {
+		return nil
+	}
+	last := n.Args[len(n.Args)-1]
+	switch name := f.text(n.Fun); {
+	case name == "make":
+		_, isMap := n.Args[0].(*ast.MapType)
+		if isMap || len(n.Args) == 3 {
+			return last
+		}
+	case strings.HasPrefix(name, "strconv.Parse"):
+		return last
+	}
+	return nil
 }
 
 func (f *finder) binary(n *ast.BinaryExpr) {

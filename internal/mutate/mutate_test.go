@@ -37,6 +37,8 @@ func TestOf(t *testing.T) {
 			`empty case: "g() h()" => ""`, `remove: "g()" => ""`, `remove: "h()" => ""`,
 		}},
 		"statements": {"a = b\na++\nreturn", []string{`remove: "a = b" => ""`, `remove: "a++" => ""`, `remove: "return" => ""`}},
+		"room":       {"x := make([]int, 2, 3 + n)\ny := make(map[int]int, 3)", []string{`plus 1: "2" => "(2 + 1)"`, `minus 1: "2" => "(2 - 1)"`}},
+		"bits":       {"x, err := strconv.ParseInt(a, 10, 64)", []string{`plus 1: "10" => "(10 + 1)"`, `minus 1: "10" => "(10 - 1)"`}},
 		"aside":      {"mu.Lock()\ndefer mu.Unlock()\nlog.Warn(a)", nil},
 		"function":   {"x := func() bool { return a && b }", []string{`negate: "a && b" => "!(a && b)"`, `operator: "&&" => "||"`, `drop clause: "a && b" => "a"`, `drop clause: "a && b" => "b"`}},
 	} {
@@ -61,9 +63,75 @@ func TestOfNoSource(t *testing.T) {
 	require.Error(t, err)
 }
 
-// A trial says whether the tests notice, also when they would not end or would
-// take all memory, and tells apart what does not compile.
-func TestTrial(t *testing.T) {
+// placed are all mutants of a file, and some that are not drawn.
+func placed(t *testing.T, file string, more ...Mutant) []Placed {
+	source, err := os.ReadFile(file)
+	require.NoError(t, err)
+	found, err := Of(source)
+	require.NoError(t, err)
+	var all []Placed
+	for _, m := range append(found, more...) {
+		if m.Offset == 0 {
+			m.Offset = strings.Index(string(source), m.From)
+		}
+		all = append(all, Placed{file, source, m})
+	}
+	return all
+}
+
+// Each of the mutants that are compiled at once runs when it is named, and none
+// without a name. What does not compile is left out.
+func TestCombine(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compiles")
+	}
+	const file = "testdata/tiny/tiny.go"
+	all := placed(t, file,
+		Mutant{From: "return steps", To: ""}, Mutant{From: "steps++", To: "steps + 1"}, Mutant{From: "return steps", To: "return -"}, // do not compile, as without the break and the bare return
+		Mutant{From: "p.a, p.b = p.b, p.a", To: "p.b, p.a = p.a, p.b"}, // the same
+	)
+	compiling, err := Compiling(t.Context(), "testdata/tiny", t.TempDir(), all)
+	require.NoError(t, err)
+	require.Len(t, compiling, len(all)-5)
+	sources, err := Combine(compiling)
+	require.NoError(t, err)
+	tests, err := Build(t.Context(), "testdata/tiny", t.TempDir(), sources)
+	require.NoError(t, err)
+	outcome, out, err := tests.Test(t.Context(), 0, Limits{})
+	require.NoError(t, err)
+	require.Equal(t, Survived, outcome, out)
+	for i, p := range compiling {
+		outcome, out, err := tests.Test(t.Context(), i+1, Limits{CPU: 1})
+		require.NoError(t, err)
+		same := p.To == "p.b, p.a = p.a, p.b"
+		require.Equal(t, same, outcome == Survived, "%s: %s", p, out)
+	}
+}
+
+func TestCombineNothing(t *testing.T) {
+	_, err := Combine([]Placed{{File: "a.go", Source: []byte("package")}})
+	require.Error(t, err)
+	_, err = Combine([]Placed{{File: "a.go", Source: []byte("package p\n\nvar a = 1\n"), Mutant: Mutant{Offset: 19}}})
+	require.ErrorContains(t, err, "a.go:0: ")
+	sources, err := Combine(nil)
+	require.NoError(t, err)
+	require.Empty(t, sources)
+}
+
+// A package that does not compile without a mutant is no fault of one.
+func TestCompilingNever(t *testing.T) {
+	t.Chdir(t.TempDir())
+	t.Setenv("GOWORK", "off")
+	require.NoError(t, os.WriteFile("go.mod", []byte("module m\n\ngo 1.26\n"), 0o600))
+	require.NoError(t, os.WriteFile("a.go", []byte("package m\n\nfunc f() int { return 1 }\n\nvar a undefined\n"), 0o600))
+	_, err := Compiling(t.Context(), ".", t.TempDir(), placed(t, "a.go"))
+	require.ErrorIs(t, err, ErrBuild)
+	require.ErrorContains(t, err, "a.go:5:7: undefined")
+}
+
+// The tests say whether they notice, also when they would not end or would take all
+// memory, and what does not compile is told apart.
+func TestTests(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiles")
 	}
@@ -86,15 +154,16 @@ func TestTrial(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			broken := strings.Replace(string(source), c.from, c.to, 1)
-			trial := Trial{Package: "testdata/tiny", File: file, Source: []byte(broken), Dir: t.TempDir(), CPU: c.cpu, Timeout: c.timeout}
-			got, out, err := trial.Test(t.Context())
+			tests, err := Build(t.Context(), "testdata/tiny", t.TempDir(), map[string][]byte{file: []byte(broken)})
+			require.NoError(t, err)
+			got, out, err := tests.Test(t.Context(), 0, Limits{CPU: c.cpu, Timeout: c.timeout})
 			require.NoError(t, err)
 			require.Equal(t, c.want, got, out)
 			require.Contains(t, out, c.out)
 		})
 	}
-	_, _, err = Trial{Package: "testdata/tiny", File: file, Source: []byte("package"), Dir: t.TempDir()}.Test(t.Context())
+	_, err = Build(t.Context(), "testdata/tiny", t.TempDir(), map[string][]byte{file: []byte("package")})
 	require.ErrorIs(t, err, ErrBuild)
-	_, _, err = Trial{Package: "testdata", Dir: t.TempDir()}.Test(t.Context())
+	_, err = Build(t.Context(), "testdata", t.TempDir(), nil)
 	require.Error(t, err)
 }

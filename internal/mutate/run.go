@@ -10,23 +10,109 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
 )
 
-// ErrBuild tells that the mutant does not compile.
+// ErrBuild tells that sources do not compile.
 var ErrBuild = errors.New("mutate: does not compile")
 
-// Trial is a run of the tests of a package, one of whose sources is replaced.
-type Trial struct {
-	// Package is the folder of the tests. The empty one is the current folder.
+// Tests are the compiled tests of a package.
+type Tests struct {
+	// Package is their folder.
 	Package string
-	// File is the source that is replaced, by Source. Without a File nothing is.
-	File   string
-	Source []byte
-	// Dir is a folder for what the trial makes. Required.
-	Dir string
+	binary  string
+	dir     string
+}
+
+// Build compiles the tests of the package in a folder, the empty one being the
+// current one, while sources are replaced or added, by their names. It writes to dir
+// what it needs, and so do the tests. The error wraps ErrBuild when something does
+// not compile.
+func Build(ctx context.Context, folder, dir string, sources map[string][]byte) (Tests, error) {
+	t := Tests{Package: folder, binary: filepath.Join(dir, "mutate.test"), dir: dir}
+	if err := os.RemoveAll(t.binary); err != nil {
+		return t, err
+	}
+	if out, err := compile(ctx, folder, dir, sources, "test", "-c", "-o", t.binary, "-ldflags=-s -w"); err != nil {
+		return t, fmt.Errorf("%w: %s", err, out)
+	}
+	if _, err := os.Stat(t.binary); err != nil {
+		return t, fmt.Errorf("mutate: no tests in %s", folder)
+	}
+	return t, nil
+}
+
+// compile runs the go command in a folder with other sources, and returns what it
+// says.
+func compile(ctx context.Context, folder, dir string, sources map[string][]byte, args ...string) ([]byte, error) {
+	overlay, err := overlay(dir, sources)
+	if err != nil {
+		return nil, err
+	}
+	command := exec.CommandContext(ctx, "go", append(args, "-overlay="+overlay, ".")...)
+	command.Dir = folder
+	out, err := command.CombinedOutput()
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	if err != nil {
+		return out, ErrBuild
+	}
+	return out, nil
+}
+
+// overlay writes sources, and the file that puts them into their places.
+func overlay(dir string, sources map[string][]byte) (string, error) {
+	replace := map[string]string{}
+	for name, source := range sources {
+		path, err := filepath.Abs(name)
+		if err != nil {
+			return "", err
+		}
+		replace[path] = filepath.Join(dir, strings.TrimSuffix(filepath.Base(path), ".go")+".mutant.go")
+		if err := os.WriteFile(replace[path], source, 0o600); err != nil {
+			return "", err
+		}
+	}
+	text, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		return "", err
+	}
+	name := filepath.Join(dir, "overlay.json")
+	return name, os.WriteFile(name, text, 0o600)
+}
+
+// Compiling returns those mutants of a package that compile. It writes to dir. The
+// error wraps ErrBuild when the package does not compile without a mutant.
+func Compiling(ctx context.Context, folder, dir string, all []Placed) ([]Placed, error) {
+	for {
+		sources, err := Combine(all)
+		if err != nil {
+			return nil, err
+		}
+		out, err := compile(ctx, folder, dir, sources, "build", "-gcflags=-e")
+		if !errors.Is(err, ErrBuild) {
+			return all, err
+		}
+		bad := blamed(out)
+		if len(bad) == 0 {
+			return nil, fmt.Errorf("%w: %s", err, out)
+		}
+		var good []Placed
+		for i, p := range all {
+			if !bad[i+1] {
+				good = append(good, p)
+			}
+		}
+		all = good
+	}
+}
+
+// Limits are what a run of tests may take.
+type Limits struct {
 	// Run selects tests, as go test -run does. Empty is all.
 	Run string
 	// CPU bounds the processor time of the tests, in seconds, and Timeout how long
@@ -34,7 +120,7 @@ type Trial struct {
 	CPU     int
 	Timeout time.Duration
 	// Memory bounds the address space of the tests, in KiB: what runs in circles
-	// may eat memory, too. Zero is 4 GiB.
+	// may eat memory, too. Zero is 2 GiB.
 	Memory int
 }
 
@@ -51,36 +137,16 @@ const (
 	Expired
 )
 
-// Test compiles and runs the tests with -short, and tells what came of it, and what
-// they wrote. The error wraps ErrBuild when the source does not compile.
-func (t Trial) Test(ctx context.Context) (Outcome, string, error) {
-	overlay, err := t.overlay()
-	if err != nil {
-		return 0, "", err
-	}
-	binary := filepath.Join(t.Dir, "mutate.test")
-	build := exec.CommandContext(ctx, "go", "test", "-c", "-o", binary, "-overlay="+overlay, "-ldflags=-s -w", ".")
-	build.Dir = t.Package
-	if out, err := build.CombinedOutput(); err != nil {
-		if ctx.Err() != nil {
-			return 0, "", ctx.Err()
-		}
-		return 0, string(out), fmt.Errorf("%w: %s", ErrBuild, out)
-	}
-	if _, err := os.Stat(binary); err != nil {
-		return 0, "", fmt.Errorf("mutate: no tests in %s", t.Package)
-	}
-	return t.test(ctx, binary)
-}
-
-func (t Trial) test(ctx context.Context, binary string) (Outcome, string, error) {
-	timeout := cmp.Or(t.Timeout, 3*time.Minute)
+// Test runs the tests with -short on the mutant of a number, or on none, which is 0,
+// and tells what came of it, and what they wrote.
+func (t Tests) Test(ctx context.Context, mutant int, l Limits) (Outcome, string, error) {
+	timeout := cmp.Or(l.Timeout, 3*time.Minute)
 	hung, cancel := context.WithTimeout(ctx, timeout+timeout/2)
 	defer cancel()
-	limited := fmt.Sprintf(`ulimit -v %d; ulimit -t %d; exec nice -n 5 "$0" "$@"`, cmp.Or(t.Memory, 4<<20), cmp.Or(t.CPU, 30))
-	tests := exec.CommandContext(hung, "sh", "-c", limited, binary, "-test.short", "-test.failfast", "-test.timeout="+timeout.String(), "-test.run="+t.Run)
+	limited := fmt.Sprintf(`ulimit -v %d; ulimit -t %d; exec nice -n 5 "$0" "$@"`, cmp.Or(l.Memory, 2<<20), cmp.Or(l.CPU, 30))
+	tests := exec.CommandContext(hung, "sh", "-c", limited, t.binary, "-test.short", "-test.failfast", "-test.timeout="+timeout.String(), "-test.run="+l.Run)
 	tests.Dir = t.Package
-	tests.Env = append(os.Environ(), "TMPDIR="+t.Dir)
+	tests.Env = append(os.Environ(), "TMPDIR="+t.dir, variable+"="+strconv.Itoa(mutant))
 	tests.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	tests.Cancel = func() error { return syscall.Kill(-tests.Process.Pid, syscall.SIGKILL) }
 	tests.WaitDelay = time.Second
@@ -100,25 +166,4 @@ func (t Trial) test(ctx context.Context, binary string) (Outcome, string, error)
 func killed(p *os.ProcessState) bool {
 	status, ok := p.Sys().(syscall.WaitStatus)
 	return ok && status.Signaled() && (status.Signal() == syscall.SIGKILL || status.Signal() == syscall.SIGXCPU)
-}
-
-// overlay writes the broken source and the file that puts it into its place.
-func (t Trial) overlay() (string, error) {
-	replace := map[string]string{}
-	if t.File != "" {
-		path, err := filepath.Abs(t.File)
-		if err != nil {
-			return "", err
-		}
-		replace[path] = filepath.Join(t.Dir, strings.TrimSuffix(filepath.Base(path), ".go")+".mutant.go")
-		if err := os.WriteFile(replace[path], t.Source, 0o600); err != nil {
-			return "", err
-		}
-	}
-	text, err := json.Marshal(map[string]any{"Replace": replace})
-	if err != nil {
-		return "", err
-	}
-	name := filepath.Join(t.Dir, "overlay.json")
-	return name, os.WriteFile(name, text, 0o600)
 }

@@ -80,6 +80,8 @@ func TestResize(t *testing.T) {
 		{name: "no record, the runtime has another cpu request", want: base, policy: restartOn(cpu), reported: reported(200, 50, 128<<20), restart: true},
 		{name: "no record, the runtime has another memory limit", want: base, policy: restartOn(memory), reported: reported(200, 100, 64<<20), restart: true},
 		{name: "no record, the runtime has none", want: base, policy: restartOn(cpu, memory), reported: reported(0, 0, 0), cpu: true, memory: true},
+		{name: "no record, the runtime tells only the limit", want: base, policy: restartOn(cpu), reported: &pleg.ContainerResources{MilliCPULimit: new(int64(300))}, restart: true},
+		{name: "no record, the runtime tells only the request", want: base, policy: restartOn(cpu), reported: &pleg.ContainerResources{MilliCPURequest: new(int64(50))}, restart: true},
 		{name: "a record counts more than a report", want: base, have: &base, policy: restartOn(cpu), reported: reported(300, 50, 0)},
 	} {
 		for _, name := range []string{"a", "s", "i"} {

@@ -186,14 +186,11 @@ func wantsDevices(c *v1.Container) string {
 // outside.
 func mapUsers(mounts []*runtimeapi.Mount, users *runtimeapi.UserNamespace) {
 	for i, mount := range mounts {
-		if len(users.GetUids()) == 0 {
-			return
-		}
 		// A mount may be the caller's own, and be handed in again.
 		mounts[i] = &runtimeapi.Mount{
 			ContainerPath: mount.ContainerPath, HostPath: mount.HostPath, Readonly: mount.Readonly, SelinuxRelabel: mount.SelinuxRelabel,
 			Propagation: mount.Propagation, RecursiveReadOnly: mount.RecursiveReadOnly, Image: mount.Image, ImageSubPath: mount.ImageSubPath,
-			UidMappings: users.Uids, GidMappings: users.Gids,
+			UidMappings: users.GetUids(), GidMappings: users.GetGids(),
 		}
 	}
 }

@@ -7,3 +7,20 @@ func TestCountdown(t *testing.T) {
 		t.Errorf("%d steps", got)
 	}
 }
+
+func TestSwap(t *testing.T) {
+	p := pair[int]{1, 2}
+	p.swap()
+	if p.a != 2 || p.b != 1 {
+		t.Error(p)
+	}
+}
+
+func TestFirst(t *testing.T) {
+	if n, err := first([]int{2, 1}); n != 2 || err != nil {
+		t.Error(n, err)
+	}
+	if _, err := first(nil); err != errNone {
+		t.Error(err)
+	}
+}
