@@ -139,11 +139,12 @@ var floors = map[string]floor{
 	"syncloop/eventsourcetest": {own: []string{"syncloop", "podworkers"}, outside: 85, forbid: noGRPC},
 	"syncloop/shutdown":        {own: []string{"syncloop", "podworkers"}, outside: 85, forbid: noGRPC},
 
-	"syncloop/eviction":  {own: []string{"podworkers", "syncloop"}, outside: 85, forbid: noGRPC},
-	"syncloop/podsource": {own: []string{"syncloop", "podworkers"}, outside: 85, forbid: noGRPC},
-	"cri/pods/actions":   {own: []string{"cri/cgroups", "pleg", "probe"}, outside: 85, forbid: noGRPC},
-	"cri/pods/labels":    {outside: 120, forbid: noCore},
-	"cri/pods/request":   {own: []string{"cri/cgroups", "cri/pods/labels", "volume", "volume/hostpath"}, outside: 175, forbid: []string{"k8s.io/client-go"}},
+	"syncloop/allocation": {own: []string{"podworkers", "syncloop"}, outside: 85, forbid: noGRPC},
+	"syncloop/eviction":   {own: []string{"podworkers", "syncloop"}, outside: 85, forbid: noGRPC},
+	"syncloop/podsource":  {own: []string{"syncloop", "podworkers"}, outside: 85, forbid: noGRPC},
+	"cri/pods/actions":    {own: []string{"cri/cgroups", "pleg", "probe"}, outside: 85, forbid: noGRPC},
+	"cri/pods/labels":     {outside: 120, forbid: noCore},
+	"cri/pods/request":    {own: []string{"cri/cgroups", "cri/pods/labels", "volume", "volume/hostpath"}, outside: 175, forbid: []string{"k8s.io/client-go"}},
 	"cri/pods/podfiles": {
 		own:     []string{"cri/cgroups", "cri/pods/labels", "cri/pods/request", "volume", "volume/hostpath"},
 		outside: 175, forbid: []string{"k8s.io/client-go"},

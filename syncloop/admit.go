@@ -99,7 +99,7 @@ func (h *DefaultHandler) admit(pod *v1.Pod, b *batch) bool {
 	}
 	h.forgetRefusal(pod.UID)
 	if b.loaded && h.isActive(pod) {
-		b.active = append(b.active, pod)
+		b.active = append(b.active, h.cfg.Allocator.Allocated(pod))
 	}
 	return true
 }
@@ -161,16 +161,16 @@ func (h *DefaultHandler) admitHeld() {
 	}
 }
 
-// ActivePods returns the pods that hold resources of the node or are about to: no
-// rejected, held or ended ones, but with those that were deleted by force and
-// still terminate.
+// ActivePods returns the pods that hold resources of the node or are about to, with
+// what they were granted: no rejected, held or ended ones, but with those that were
+// deleted by force and still terminate.
 func (h *DefaultHandler) ActivePods() []*v1.Pod { return h.activeExcept(nil) }
 
 func (h *DefaultHandler) activeExcept(pending map[types.UID]bool) []*v1.Pod {
 	var active []*v1.Pod
 	for _, pod := range h.desired.Pods() {
 		if !pending[pod.UID] && h.isActive(pod) {
-			active = append(active, pod)
+			active = append(active, h.cfg.Allocator.Allocated(pod))
 		}
 	}
 	h.mu.Lock()
@@ -183,7 +183,7 @@ func (h *DefaultHandler) activeExcept(pending map[types.UID]bool) []*v1.Pod {
 	for _, pod := range leaving {
 		state := h.cfg.Workers.State(pod.UID)
 		if !pending[pod.UID] && state.State != podworkers.StateUnknown && state.CouldHaveRunningContainers() {
-			active = append(active, pod)
+			active = append(active, h.cfg.Allocator.Allocated(pod))
 		}
 	}
 	return active

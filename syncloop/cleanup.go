@@ -140,6 +140,7 @@ func (h *DefaultHandler) HandlePodCleanups(ctx context.Context) error {
 		_ = r.run("killing leftovers", func() error { return h.killLeftovers(ctx, c) })
 	}
 	r.clean(c, h.cfg.FinalCleaners)
+	_ = r.run("allocating resources", func() error { h.allocate(RetryPeriodic, nil); return nil })
 	h.mu.Lock()
 	h.cleaned = r.statuses
 	h.mu.Unlock()

@@ -60,6 +60,9 @@ type HandlerConfig struct {
 	// OnRestart is told about a pod that begins anew under the UID of one that had to
 	// end first. It must not block. nil tells nobody.
 	OnRestart func(pod *v1.Pod)
+	// Allocator says what pods were granted of what they ask for, which is what the workers
+	// are told and what counts as active. nil: what they ask for.
+	Allocator Allocator
 	// Order is the order of admission among pods that are new at the same time.
 	// nil means ByCreation.
 	Order Order
@@ -123,6 +126,9 @@ func NewHandler(cfg HandlerConfig) (*DefaultHandler, error) {
 	if cfg.Sources == nil {
 		cfg.Sources = alwaysReady{}
 	}
+	if cfg.Allocator == nil {
+		cfg.Allocator = asDesired{}
+	}
 	if cfg.Desired == nil {
 		cfg.Desired = &Desired{}
 	}
@@ -178,15 +184,19 @@ func (h *DefaultHandler) HandlePodAdditions(_ context.Context, pods []*v1.Pod) {
 			h.update(podworkers.Update{Type: podworkers.UpdateCreate, Pod: pod})
 		}
 	}
+	h.allocate(RetryPodsAdded, nil)
 }
 
 // HandlePodUpdates passes changed pods on to their workers. There is no second
 // admission. A pod that was rejected is passed on only to be torn down; one that is
 // held back is asked about again.
 func (h *DefaultHandler) HandlePodUpdates(_ context.Context, pods []*v1.Pod) {
-	askAgain := false
 	for _, pod := range pods {
 		h.desired.Set(pod)
+	}
+	h.allocate(RetryPodUpdated, pods)
+	askAgain := false
+	for _, pod := range pods {
 		switch {
 		case podfacts.IsMirror(pod):
 			h.syncStaticOf(pod)
@@ -221,6 +231,7 @@ func (h *DefaultHandler) HandlePodRemoves(_ context.Context, pods []*v1.Pod) {
 				Kill: &podworkers.KillOptions{GracePeriodSeconds: h.cfg.RemoveGrace(pod)}})
 		}
 	}
+	h.allocate(RetryPodsRemoved, nil)
 }
 
 // HandlePodReconcile stores pods of which only the status changed. A pod whose
@@ -288,6 +299,7 @@ func (h *DefaultHandler) syncStaticOf(mirror *v1.Pod) {
 func (h *DefaultHandler) update(u podworkers.Update) bool {
 	if u.Pod != nil {
 		u.MirrorPod = h.desired.MirrorOf(u.Pod)
+		u.Pod = h.cfg.Allocator.Allocated(u.Pod)
 	}
 	if u.StartTime.IsZero() {
 		u.StartTime = time.Now()

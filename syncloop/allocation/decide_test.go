@@ -1,0 +1,158 @@
+package allocation
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/syncloop"
+)
+
+// wish is a pod that was granted something and asks for something else.
+type wish struct {
+	has *v1.Pod
+	now *v1.Pod
+}
+
+func asks(has *v1.Pod, r v1.ResourceRequirements) wish { return wish{has, resized(has, r)} }
+
+// verdicts decides about wishes, and tells what becomes of each in the order of the
+// decisions: "+a" is granted, "?a" deferred, "!a" infeasible.
+func verdicts(t *testing.T, fit Fit, waiting map[types.UID]Waiting, wishes ...wish) (order string, all []Verdict) {
+	t.Helper()
+	in := Input{Fit: fit, Waiting: waiting, Now: time.Unix(100, 0)}
+	granted := map[types.UID]Resources{}
+	for _, w := range wishes {
+		in.Pods = append(in.Pods, w.now)
+		if w.has != nil {
+			granted[w.has.UID] = Of(w.has)
+		}
+	}
+	in.Granted = func(uid types.UID) (Resources, bool) { r, ok := granted[uid]; return r, ok }
+	all = Decide(in)
+	for _, v := range all {
+		mark := "+"
+		switch v.Waiting.Reason {
+		case v1.PodReasonDeferred:
+			mark = "?"
+		case v1.PodReasonInfeasible:
+			mark = "!"
+		}
+		require.Equal(t, v.Granted, mark == "+")
+		order += mark + v.Pod.Name + " "
+	}
+	return order, all
+}
+
+func TestDecide(t *testing.T) {
+	cpu := func(name, amount string, change ...func(*v1.Pod)) *v1.Pod {
+		return newPod(name, with(amount, ""), change...)
+	}
+	at := func(seconds int64) Waiting {
+		return Waiting{Generation: 2, Reason: v1.PodReasonDeferred, Since: time.Unix(seconds, 0)}
+	}
+	never := func(*v1.Pod, []*v1.Pod) error { return fmt.Errorf("x: %w", &Infeasible{"detail", "never"}) }
+	for _, c := range []struct {
+		name    string
+		fit     Fit
+		waiting map[types.UID]Waiting
+		wishes  []wish
+		want    string
+	}{
+		{name: "nothing asked for", fit: never, wishes: []wish{{cpu("a", "1"), cpu("a", "1")}}},
+		{name: "not admitted yet", fit: never, wishes: []wish{{nil, cpu("a", "1")}}},
+		{name: "fits (N16)", fit: node(3000), wishes: []wish{asks(cpu("a", "1"), with("2", ""))}, want: "+a "},
+		{name: "does not fit", fit: node(1500), wishes: []wish{asks(cpu("a", "1"), with("2", ""))}, want: "?a "},
+		{name: "more than the node has is deferred, too (N17)", fit: node(1500), wishes: []wish{asks(cpu("a", "1"), with("20", ""))}, want: "?a "},
+		{name: "never (N17)", fit: never, wishes: []wish{asks(cpu("a", "1"), with("2", ""))}, want: "!a "},
+		{name: "negative", fit: node(1 << 60), wishes: []wish{asks(cpu("a", "1"), with("-2", ""))}, want: "!a "},
+		{name: "overflows", fit: node(1 << 60), wishes: []wish{asks(cpu("a", "1"), with("", "100E"))}, want: "!a "},
+		{name: "thousandths overflow", fit: node(1 << 60), wishes: []wish{asks(cpu("a", "1"), with("1E", ""))}, want: "!a "},
+		{name: "no place for both", fit: node(3000), want: "+a ?b ", wishes: []wish{
+			asks(cpu("a", "1"), with("2", "")), asks(cpu("b", "1"), with("2", "")),
+		}},
+		{name: "less makes room for more, whatever the priority", fit: node(3000), want: "+b +a ", wishes: []wish{
+			asks(cpu("a", "1", withPriority(9)), with("2", "")), asks(cpu("b", "2"), with("1", "")),
+		}},
+		{name: "memory counts, too", fit: node(1 << 60), want: "+b +a ", wishes: []wish{
+			asks(newPod("a", with("1", "1Mi")), with("1", "2Mi")), asks(newPod("b", with("1", "1Mi"), withPriority(-1)), with("1", "1Ki")),
+		}},
+		{name: "priority before class", fit: node(3000), want: "+b ?a ", wishes: []wish{
+			asks(newPod("a", with("1", "1Mi", "limits")), with("2", "1Mi", "limits")), asks(cpu("b", "1", withPriority(1)), with("2", "")),
+		}},
+		{name: "class before age", fit: node(3000), want: "+b ?a ", waiting: map[types.UID]Waiting{"a": at(1)}, wishes: []wish{
+			asks(cpu("a", "1"), with("2", "")), asks(newPod("b", with("1", "1Mi", "limits")), with("2", "1Mi", "limits")),
+		}},
+		{name: "age", fit: node(1 << 60), want: "+c +b +a +d ", waiting: map[types.UID]Waiting{"a": at(3), "b": at(2), "c": at(1)}, wishes: []wish{
+			asks(cpu("d", "1"), with("2", "")), asks(cpu("a", "1"), with("2", "")), asks(cpu("b", "1"), with("2", "")), asks(cpu("c", "1"), with("2", "")),
+		}},
+		{name: "on its way out", fit: node(3000), want: "?b ", wishes: []wish{
+			asks(cpu("a", "2", leaving), with("1", "")), asks(cpu("b", "1"), with("2", "")),
+		}},
+		{name: "static pods have what they ask for", fit: node(3000), want: "+s ?b ", wishes: []wish{
+			asks(cpu("b", "1"), with("2", "")), asks(cpu("s", "1", static), with("7", "")),
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			order, _ := verdicts(t, c.fit, c.waiting, c.wishes...)
+			require.Equal(t, c.want, order)
+		})
+	}
+}
+
+// The pod as a whole is resized like a container.
+func TestDecidePodLevel(t *testing.T) {
+	r := with("1", "")
+	has := newPod("a", v1.ResourceRequirements{}, func(pod *v1.Pod) { pod.Spec.Resources = &r })
+	more := with("2", "")
+	now := has.DeepCopy()
+	now.Spec.Resources = &more
+	order, _ := verdicts(t, node(0), nil, wish{has, now})
+	require.Equal(t, "+a ", order)
+	require.True(t, asksMore(has, now))
+	require.Equal(t, now.Spec, Of(now).Apply(has).Spec)
+	now.Spec.Resources = nil
+	require.False(t, Of(has).Describes(now))
+	require.False(t, Of(now).Equal(Of(has)))
+}
+
+func TestVerdictIsNew(t *testing.T) {
+	w := asks(newPod("a", with("1", "")), with("2", ""))
+	early := time.Unix(1, 0)
+	refused := func(*v1.Pod, []*v1.Pod) error { return syncloop.Reject("OutOfcpu", "no cpu") }
+	for _, c := range []struct {
+		before    Waiting
+		isNew     bool
+		since     time.Time
+		wasWaited bool
+	}{
+		{Waiting{}, true, time.Unix(100, 0), false},
+		{Waiting{2, v1.PodReasonDeferred, "other words", early}, false, early, true},
+		{Waiting{1, v1.PodReasonDeferred, "no cpu", early}, true, early, true},
+		{Waiting{2, v1.PodReasonInfeasible, "no cpu", early}, true, time.Unix(100, 0), false},
+	} {
+		_, all := verdicts(t, refused, map[types.UID]Waiting{"a": c.before}, w)
+		require.Equal(t, []Verdict{{
+			Pod: w.now, Waiting: Waiting{2, v1.PodReasonDeferred, "no cpu", c.since}, IsNew: c.isNew, WasDeferred: c.wasWaited,
+		}}, all)
+	}
+}
+
+func TestInvalidIsNamed(t *testing.T) {
+	for text, r := range map[string]v1.ResourceRequirements{
+		"container c: resources.requests[cpu]: -1 is negative":               with("-1", ""),
+		"container c: resources.requests[memory]: 100E is too much to count": with("", "100E"),
+	} {
+		_, all := verdicts(t, node(0), nil, asks(newPod("a", with("1", "1")), r))
+		require.Equal(t, text, all[0].Waiting.Message)
+		require.Equal(t, DetailInvalid, all[0].Detail)
+	}
+	most := with("9223372036854775807m", "9223372036854775807")
+	require.NoError(t, Resources{PodLevelResources: &most}.check())
+	negative := with("-1", "")
+	require.ErrorContains(t, Resources{PodLevelResources: &negative}.check(), "resources.requests[cpu]: -1 is negative")
+}

@@ -1,0 +1,255 @@
+package allocation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/podworkers"
+	"github.com/podwright/podwright/syncloop"
+)
+
+// agent is a Manager with a file, and the pods that its handler would show it.
+type agent struct {
+	*Manager
+	path   string
+	fit    Fit
+	ready  bool
+	pods   []*v1.Pod
+	events []string
+	counts map[string]int
+}
+
+func newAgent(t *testing.T, fit Fit) *agent {
+	a := &agent{path: filepath.Join(t.TempDir(), AllocatedFile), fit: fit, ready: true, counts: map[string]int{}}
+	a.start(t)
+	return a
+}
+
+// start begins with what the file has.
+func (a *agent) start(t *testing.T) {
+	t.Helper()
+	store, err := Open(a.path)
+	require.NoError(t, err)
+	a.Manager, err = New(Config{
+		Store: store,
+		Fit:   func(pod *v1.Pod, others []*v1.Pod) error { return a.fit(pod, others) },
+		Ready: func() bool { return a.ready },
+		Event: func(ref v1.ObjectReference, eventtype, reason, message string) {
+			a.events = append(a.events, fmt.Sprintf("%s %s %s %s", ref.Name, eventtype, reason, message))
+		},
+		Metrics: Metrics{
+			Requested:        func(r, q, op string) { a.counts[r+" "+q+" "+op]++ },
+			Infeasible:       func(detail string) { a.counts[detail]++ },
+			DeferredAccepted: func(trigger string) { a.counts[trigger]++ },
+		},
+	})
+	require.NoError(t, err)
+}
+
+// admit has a pod admitted, as fit says.
+func (a *agent) admit(pod *v1.Pod) error {
+	var active []*v1.Pod
+	for _, other := range a.pods {
+		if other.UID != pod.UID {
+			active = append(active, a.Allocated(other))
+		}
+	}
+	return a.Admitter(syncloop.AdmitterFunc(a.fit)).Admit(pod, active)
+}
+
+func (a *agent) add(t *testing.T, pods ...*v1.Pod) {
+	t.Helper()
+	for _, pod := range pods {
+		require.NoError(t, a.admit(pod))
+		a.pods = append(a.pods, pod)
+	}
+	require.Empty(t, a.Retry(syncloop.RetryPodsAdded, a.pods))
+}
+
+// wish has a pod ask for something else, and says who is touched by that.
+func (a *agent) wish(i int, r v1.ResourceRequirements) []types.UID {
+	a.pods[i] = resized(a.pods[i], r)
+	return a.Retry(syncloop.RetryPodUpdated, a.pods)
+}
+
+// cpu is what a pod has.
+func (a *agent) cpu(i int) string {
+	return a.Allocated(a.pods[i]).Spec.Containers[0].Resources.Requests.Cpu().String()
+}
+
+// N16
+func TestGrant(t *testing.T) {
+	a := newAgent(t, node(4000))
+	a.add(t, newPod("a", with("1", "")), newPod("b", with("1", "")))
+	require.False(t, a.Begun(a.pods[0]))
+	require.Same(t, a.pods[0], a.Allocated(a.pods[0]))
+	require.Equal(t, []types.UID{"a"}, a.wish(0, with("2", "")))
+	require.Equal(t, "2", a.cpu(0))
+	require.Equal(t, []string{`a Normal ResizeStarted Pod resize started: {"containers":[{"name":"c","resources":{"requests":{"cpu":"2"}}}],"generation":2}`}, a.events)
+	require.False(t, a.Begun(newPod("a", with("1", ""))), "that is the pod as it was")
+	require.True(t, a.Begun(a.pods[0]))
+	require.False(t, a.Begun(a.pods[0]), "it was told")
+	require.Equal(t, map[string]int{"cpu requests increase": 1}, a.counts)
+	require.Empty(t, a.Retry(syncloop.RetryPeriodic, a.pods))
+
+	a.start(t)
+	a.pods[0] = resized(a.pods[0], with("4", ""))
+	require.NoError(t, a.admit(a.pods[0]))
+	require.Equal(t, "2", a.cpu(0), "whatever its spec says")
+}
+
+// N17
+func TestDeferredThenApplied(t *testing.T) {
+	a := newAgent(t, node(3000))
+	a.add(t, newPod("a", with("1", "")), newPod("b", with("2", "")))
+	require.Equal(t, []types.UID{"a"}, a.wish(0, with("2", "")))
+	require.Equal(t, "1", a.cpu(0))
+	require.Same(t, a.Allocated(a.pods[0]), a.Allocated(a.pods[0]))
+	w, waits := a.Waiting("a")
+	require.True(t, waits)
+	require.Equal(t, Waiting{2, v1.PodReasonDeferred, "4000 of 3000", w.Since}, w)
+	require.Empty(t, a.Retry(syncloop.RetryPeriodic, a.pods), "nothing else is to be said")
+	require.Len(t, a.events, 1)
+	require.Contains(t, a.events[0], `a Warning ResizeDeferred Pod resize Deferred: {`)
+	require.Contains(t, a.events[0], `"error":"4000 of 3000"`)
+
+	b := a.pods[1]
+	a.pods = a.pods[:1] // b has ended
+	require.Equal(t, []types.UID{"a"}, a.Retry(syncloop.RetryPeriodic, a.pods))
+	require.Equal(t, "2", a.cpu(0))
+	_, waits = a.Waiting("a")
+	require.False(t, waits)
+	require.Equal(t, 1, a.counts[syncloop.RetryPeriodic])
+	require.Error(t, a.admit(b), "its place is taken")
+}
+
+// N17
+func TestInfeasible(t *testing.T) {
+	a := newAgent(t, node(3000))
+	a.add(t, newPod("a", with("1", "")))
+	a.fit = func(*v1.Pod, []*v1.Pod) error { return &Infeasible{"a_policy", "not with this policy"} }
+	require.Equal(t, []types.UID{"a"}, a.wish(0, with("2", "")))
+	require.Empty(t, a.Retry(syncloop.RetryPeriodic, a.pods))
+	w, _ := a.Waiting("a")
+	require.Equal(t, v1.PodReasonInfeasible, w.Reason)
+	require.Equal(t, 1, a.counts["a_policy"])
+	require.Len(t, a.events, 1)
+	require.Contains(t, a.events[0], "a Warning ResizeInfeasible Pod resize Infeasible: {")
+	require.Equal(t, []types.UID{"a"}, a.wish(0, with("1", "")), "it asks for nothing any more")
+	require.Equal(t, map[string]int{"a_policy": 1, "cpu requests increase": 1, "cpu requests decrease": 1}, a.counts)
+}
+
+// N18
+func TestRestartKeepsAllocations(t *testing.T) {
+	a := newAgent(t, node(3000))
+	a.add(t, newPod("a", with("1", "")), newPod("b", with("2", "")))
+	a.wish(0, with("2", ""))
+	since := metav1.Unix(7, 0)
+	a.pods[0] = a.pods[0].DeepCopy()
+	a.pods[0].Status.Conditions = []v1.PodCondition{{Type: v1.PodResizePending, Reason: v1.PodReasonDeferred, ObservedGeneration: 2, LastTransitionTime: since}}
+	told := len(a.events)
+
+	a.start(t)
+	a.ready = false
+	pods := a.pods
+	a.pods = nil
+	a.add(t, pods[0])
+	require.Equal(t, "1", a.cpu(0))
+	a.add(t, pods[1]) // resizes wait until all pods are known
+	a.ready = true
+	require.Equal(t, []types.UID{"a"}, a.Retry(syncloop.RetryPeriodic, a.pods))
+	require.Equal(t, "1", a.cpu(0))
+	w, _ := a.Waiting("a")
+	require.True(t, since.Time.Equal(w.Since))
+	require.Len(t, a.events, told, "that was told before")
+}
+
+// A static pod has what its manifest says, also after a restart.
+func TestStatic(t *testing.T) {
+	a := newAgent(t, node(3000))
+	a.add(t, newPod("s", with("1", ""), static))
+	require.Equal(t, []types.UID{"s"}, a.wish(0, with("9", "")))
+	require.Equal(t, "9", a.cpu(0))
+	require.Empty(t, a.events)
+	a.start(t)
+	r, _ := a.cfg.Store.Get("s")
+	require.True(t, r.Equal(Of(a.pods[0])))
+}
+
+// What cannot be written down is not granted, and tried again.
+func TestDiskFails(t *testing.T) {
+	a := newAgent(t, node(3000))
+	a.add(t, newPod("a", with("1", "")))
+	dir := filepath.Dir(a.path)
+	require.NoError(t, os.Rename(dir, dir+".gone"))
+	require.Empty(t, a.wish(0, with("2", "")))
+	require.Equal(t, "1", a.cpu(0))
+	var why *syncloop.Rejection
+	err := a.admit(newPod("b", with("1", "")))
+	require.Error(t, err)
+	require.False(t, errors.As(err, &why), "it is held back")
+	require.NoError(t, os.Rename(dir+".gone", dir))
+	require.Equal(t, []types.UID{"a"}, a.Retry(syncloop.RetryPeriodic, a.pods))
+	require.Equal(t, "2", a.cpu(0))
+}
+
+func TestAdmitter(t *testing.T) {
+	a := newAgent(t, node(3000))
+	var why *syncloop.Rejection
+	require.ErrorAs(t, a.admit(newPod("a", with("-1", ""))), &why)
+	require.Equal(t, "container c: resources.requests[cpu]: -1 is negative", why.Message)
+	require.Error(t, a.admit(newPod("a", with("4", ""))))
+	require.Zero(t, a.cfg.Store.Pods())
+	none := syncloop.AdmitterFunc(func(*v1.Pod, []*v1.Pod) error { var none *syncloop.Rejection; return none })
+	require.NoError(t, a.Admitter(none).Admit(newPod("a", with("4", "")), nil))
+	require.Equal(t, 1, a.cfg.Store.Pods())
+}
+
+func TestNew(t *testing.T) {
+	_, err := New(Config{Fit: node(1)})
+	require.ErrorContains(t, err, "allocation: Config.Store is required")
+	_, err = New(Config{Store: NewStore()})
+	require.ErrorContains(t, err, "allocation: Config.Fit is required")
+	m, err := New(Config{Store: NewStore(), Fit: node(1000)})
+	require.NoError(t, err)
+	pod := newPod("a", with("1", "1Mi", "limits"))
+	require.NoError(t, m.Admitter(syncloop.AdmitterFunc(node(1000))).Admit(pod, nil))
+	m.Retry("", []*v1.Pod{pod})
+	pod = resized(pod, with("", "2Mi"))
+	require.Len(t, m.Retry("", []*v1.Pod{pod}), 1)
+	require.Len(t, m.Retry("", []*v1.Pod{resized(pod, with("2", "2Mi"))}), 1)
+}
+
+// What is kept of pods goes with them.
+func TestCleaner(t *testing.T) {
+	a := newAgent(t, node(3000))
+	a.add(t, newPod("a", with("1", "")), newPod("b", with("1", "")))
+	a.wish(0, with("2", ""))
+	a.cpu(0)
+	actuated := NewStore()
+	require.NoError(t, actuated.Set("a", Resources{}))
+	workers, err := podworkers.New(podworkers.Config{Syncer: nobody{}})
+	require.NoError(t, err)
+	handler, err := syncloop.NewHandler(syncloop.HandlerConfig{Workers: workers, Cleaners: []syncloop.Cleaner{a.Cleaner(actuated)}})
+	require.NoError(t, err)
+	handler.Desired().Set(a.pods[1])
+	require.NoError(t, handler.HandlePodCleanups(t.Context()))
+	require.Equal(t, 1, a.cfg.Store.Pods())
+	require.Zero(t, actuated.Pods())
+	require.Equal(t, []int{0, 0, 1}, []int{len(a.views), len(a.begun), len(a.wanted)})
+}
+
+type nobody struct{}
+
+func (nobody) SyncPod(context.Context, podworkers.Work) (bool, error)    { return false, nil }
+func (nobody) SyncTerminatingPod(context.Context, podworkers.Work) error { return nil }
+func (nobody) SyncTerminatedPod(context.Context, podworkers.Work) error  { return nil }

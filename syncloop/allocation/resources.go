@@ -1,0 +1,86 @@
+package allocation
+
+import (
+	"maps"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/podwright/podwright/internal/podfacts"
+)
+
+// Resources are those of the containers of a pod, and of the pod as a whole. The names of
+// the fields are part of the format of the files.
+type Resources struct {
+	// ContainerResources are those of regular containers and sidecars, by name. Other
+	// init containers cannot be resized.
+	ContainerResources map[string]v1.ResourceRequirements
+	// PodLevelResources are those of the pod as a whole, nil if it has none.
+	PodLevelResources *v1.ResourceRequirements
+}
+
+// Of returns the resources that a pod's spec has. They share nothing with it.
+func Of(pod *v1.Pod) Resources {
+	r := Resources{ContainerResources: map[string]v1.ResourceRequirements{}, PodLevelResources: pod.Spec.Resources.DeepCopy()}
+	eachContainer(pod, func(c *v1.Container) { r.ContainerResources[c.Name] = *c.Resources.DeepCopy() })
+	return r
+}
+
+// Apply returns the pod with resources r: the same pod if it has them, else a copy. What r
+// does not name stays as it is.
+func (r Resources) Apply(pod *v1.Pod) *v1.Pod {
+	if r.Describes(pod) {
+		return pod
+	}
+	pod = pod.DeepCopy()
+	pod.Spec.Resources = r.PodLevelResources.DeepCopy()
+	eachContainer(pod, func(c *v1.Container) {
+		if own, ok := r.ContainerResources[c.Name]; ok {
+			c.Resources = *own.DeepCopy()
+		}
+	})
+	return pod
+}
+
+// Describes tells whether a pod's spec has the resources r.
+func (r Resources) Describes(pod *v1.Pod) bool {
+	same := (r.PodLevelResources == nil) == (pod.Spec.Resources == nil)
+	if same && pod.Spec.Resources != nil {
+		same = sameResources(*r.PodLevelResources, *pod.Spec.Resources)
+	}
+	eachContainer(pod, func(c *v1.Container) {
+		if own, ok := r.ContainerResources[c.Name]; ok {
+			same = same && sameResources(own, c.Resources)
+		}
+	})
+	return same
+}
+
+// Equal tells whether two are the same.
+func (r Resources) Equal(other Resources) bool {
+	if (r.PodLevelResources == nil) != (other.PodLevelResources == nil) {
+		return false
+	}
+	return (r.PodLevelResources == nil || sameResources(*r.PodLevelResources, *other.PodLevelResources)) &&
+		maps.EqualFunc(r.ContainerResources, other.ContainerResources, sameResources)
+}
+
+// eachContainer calls f for each container that can be resized.
+func eachContainer(pod *v1.Pod, f func(*v1.Container)) {
+	for i := range pod.Spec.InitContainers {
+		if c := &pod.Spec.InitContainers[i]; podfacts.IsSidecar(c) {
+			f(c)
+		}
+	}
+	for i := range pod.Spec.Containers {
+		f(&pod.Spec.Containers[i])
+	}
+}
+
+func sameResources(a, b v1.ResourceRequirements) bool {
+	return sameList(a.Requests, b.Requests) && sameList(a.Limits, b.Limits)
+}
+
+func sameList(a, b v1.ResourceList) bool {
+	return maps.EqualFunc(a, b, func(x, y resource.Quantity) bool { return x.Cmp(y) == 0 })
+}
