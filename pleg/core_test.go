@@ -421,6 +421,72 @@ func TestEndClosesStream(t *testing.T) {
 	}
 }
 
+// A list that does not show a pod says nothing when a look at the pod began after it:
+// the look may have seen it before.
+func TestListThatALookOvertook(t *testing.T) {
+	s := newScript(t)
+	s.know(onePod("u", StateRunning))
+	s.now = s.now.Add(s.c.cfg.RelistPeriod)
+	list := s.start(listAll)
+	s.c.hint("u", s.now)
+	look := s.start(inspectOne)
+	require.Empty(t, s.listed(list))
+	require.True(t, s.c.pods["u"].present)
+	require.Empty(t, s.inspected(look, onePod("u", StateRunning)))
+	require.Len(t, s.inspected(s.start(inspectOne), &PodStatus{UID: "u"}), 4, "the list had asked for another look")
+}
+
+// A hint is acted on when the look that is in progress seems lost.
+func TestHintWhileALookHangs(t *testing.T) {
+	s := newScript(t)
+	s.know(onePod("u", StateRunning))
+	s.c.hint("u", s.now)
+	hanging := s.start(inspectOne)
+	s.c.hint("u", s.now)
+	s.now = hanging.started.Add(stallAfter - time.Nanosecond)
+	s.c.list.next = s.now.Add(time.Hour)
+	s.idle()
+	s.now = s.now.Add(time.Nanosecond)
+	q, _ := s.c.next(s.now)
+	require.NotNil(t, q)
+	require.Equal(t, inspectOne, q.kind)
+}
+
+// Looks that find nothing of what lists show are slowed down from the fourth on.
+func TestFruitlessLooks(t *testing.T) {
+	now := time.Unix(1, 0)
+	for before, want := range []time.Duration{0, 0, 0, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second, 30 * time.Second, 30 * time.Second} {
+		p := pod{fruitless: before}
+		p.countFruitless(&query{ask: ask{look: true}}, false, now)
+		require.Equal(t, before+1, p.fruitless)
+		if want == 0 {
+			require.Zero(t, p.notBefore)
+		} else {
+			require.Equal(t, now.Add(want), p.notBefore, before)
+		}
+		p.notBefore = time.Time{}
+		p.countFruitless(&query{ask: ask{hint: true}}, true, now)
+		require.Zero(t, p.fruitless, "it has found something")
+		require.Zero(t, p.notBefore)
+		p.countFruitless(&query{ask: ask{hint: true}}, false, now)
+		require.Zero(t, p.fruitless, "no list has asked for it")
+	}
+}
+
+// A look fulfils the wish of a list, and no other.
+func TestDropLook(t *testing.T) {
+	for _, a := range []ask{{hint: true}, {retry: true}, {request: true}, {reinspect: true}} {
+		a.set = true
+		p := pod{ask: a}
+		p.ask.look = true
+		p.dropLook()
+		require.Equal(t, a, p.ask)
+	}
+	p := pod{ask: ask{set: true, look: true, ticket: 3}}
+	p.dropLook()
+	require.Zero(t, p.ask)
+}
+
 // The end answers whoever waits, and leaves no look in progress that a health report
 // would name for ever.
 func TestEndForgetsLooks(t *testing.T) {
