@@ -82,6 +82,9 @@ func TestLastGoodVersionStays(t *testing.T) {
 	require.Empty(t, w.apply(nil), "it is being written")
 	require.Equal(t, time.Second, w.again)
 	require.Equal(t, "blue", w.colour())
+	w.hold = 1
+	require.Empty(t, w.apply(nil), "it is still being written")
+	require.Equal(t, time.Millisecond, w.again)
 	w.hold = 0
 	require.Len(t, w.apply(nil), 1)
 	require.Equal(t, "red", w.colour())
