@@ -954,3 +954,45 @@ func TestChangesOfManyObjects(t *testing.T) {
 	}
 	s.finish()
 }
+
+// Whether a volume has to be attached is known as soon as a plugin has said so, also if it
+// is not attached yet, and is known no less when a later look fails.
+func TestVerified(t *testing.T) {
+	for name, c := range map[string]struct {
+		before sharedState
+		out    outcome
+		want   sharedState
+	}{
+		"attached":               {sharedState{}, outcome{attach: true, device: "d"}, sharedState{attachable: true, verified: true, attached: true, devicePath: "d"}},
+		"not attached yet":       {sharedState{}, outcome{attach: true, err: errFailed}, sharedState{attachable: true, verified: true}},
+		"needs no attachment":    {sharedState{attachable: true}, outcome{}, sharedState{verified: true, attached: true}},
+		"unknown":                {sharedState{}, outcome{err: errFailed}, sharedState{}},
+		"unknown, and was known": {sharedState{attachable: true, verified: true, attached: true}, outcome{err: errFailed}, sharedState{attachable: true, verified: true}},
+	} {
+		c.before.end(&operation{kind: doVerify}, &c.out)
+		require.Equal(t, c.want, c.before, name)
+	}
+}
+
+// As many refreshes as there may be hold up other refreshes, and nothing else.
+func TestRefreshesHoldUpRefreshes(t *testing.T) {
+	w, now := newWorld([]Plugin{own}, time.Minute), time.Unix(1000, 0)
+	for _, c := range []struct {
+		state      State
+		refreshing int
+		waits      bool
+	}{{StateMounted, maxRefreshing, true}, {StateMounted, maxRefreshing - 1, false}, {StateNotMounted, maxRefreshing, false}} {
+		v := &volumeState{pod: &podState{}, spec: &Spec{}, state: c.state, remount: true, wanted: true}
+		w.refreshing = c.refreshing
+		s := v.nextMount(w, now)
+		if c.waits {
+			require.Equal(t, step{why: "the refreshes of other volumes", soon: true}, s)
+			require.True(t, v.queued)
+			require.Equal(t, s, v.nextMount(w, now))
+			require.Equal(t, []*volumeState{v}, w.queue, "it is in line once")
+		} else {
+			require.Equal(t, doMount, s.do)
+			require.False(t, v.queued)
+		}
+	}
+}

@@ -448,6 +448,7 @@ func TestNamesOfCgroups(t *testing.T) {
 		p := collect(t, c, stats.Wanted{})[0]
 		require.Equal(t, pod+"/"+ids[1], p.Containers[0].Cgroup)
 		require.Empty(t, p.Containers[1].Cgroup)
+		require.EqualValues(t, 8<<20, *p.Containers[1].Usage.Memory.Usage, "the runtime's word")
 	}
 	require.Equal(t, 2, files.lists)
 	cgroups(files.MapFS, pod, map[string][2]string{"/cri-containerd-" + ids[2] + ".scope": {"300", "1"}})
@@ -459,6 +460,7 @@ func TestNamesOfCgroups(t *testing.T) {
 	maps.DeleteFunc(files.MapFS, func(name string, _ *fstest.MapFile) bool { return strings.Contains(name, ids[1]) })
 	p := collect(t, c, stats.Wanted{})[0]
 	require.Empty(t, p.Containers[0].Cgroup, "it has gone meanwhile")
+	require.EqualValues(t, 8<<20, *p.Containers[0].Usage.Memory.Usage)
 	require.EqualValues(t, 600, *p.Usage.Memory.Usage)
 	require.Equal(t, 3, files.lists)
 }
