@@ -74,6 +74,24 @@ func TestDiffIgnoresOrder(t *testing.T) {
 	require.False(t, same(a, b))
 }
 
+// What a list would show of a pod is as old as the newest of what it has.
+func TestObservedFrom(t *testing.T) {
+	at := func(n int64) time.Time { return time.Unix(n, 0) }
+	require.Equal(t, ObservedPod{UID: "u", Name: "n", Namespace: "ns"}, ObservedFrom(&PodStatus{UID: "u", Name: "n", Namespace: "ns"}))
+	for sandbox, want := range map[int64]int64{1: 3, 5: 5} {
+		got := ObservedFrom(&PodStatus{
+			UID: "u", Sandboxes: []Sandbox{{ID: "s", State: SandboxReady, CreatedAt: at(sandbox)}},
+			Containers: []ContainerStatus{
+				{ID: ContainerID{ID: "a"}, Name: "x", State: StateRunning, CreatedAt: at(2)}, {ID: ContainerID{ID: "b"}, CreatedAt: at(3)}, {ID: ContainerID{ID: "c"}, CreatedAt: at(1)},
+			},
+		})
+		require.Equal(t, ObservedPod{
+			UID: "u", CreatedAt: at(want), Sandboxes: []ObservedSandbox{{ID: "s", State: SandboxReady}},
+			Containers: []ObservedContainer{{ID: ContainerID{ID: "a"}, Name: "x", State: StateRunning}, {ID: ContainerID{ID: "b"}}, {ID: ContainerID{ID: "c"}}},
+		}, got)
+	}
+}
+
 // script drives a core by hand.
 type script struct {
 	t   *testing.T
@@ -470,6 +488,24 @@ func TestFruitlessLooks(t *testing.T) {
 		require.Zero(t, p.notBefore)
 		p.countFruitless(&query{ask: ask{hint: true}}, false, now)
 		require.Zero(t, p.fruitless, "no list has asked for it")
+	}
+}
+
+// Of two wishes that become one nothing is lost, whichever was first.
+func TestWishesBecomeOne(t *testing.T) {
+	at := func(n int64) time.Time { return time.Unix(n, 0) }
+	for _, flags := range [][2]ask{{{hint: true}, {look: true}}, {{retry: true}, {request: true}}, {{reinspect: true}, {hint: true}}, {{look: true}, {retry: true}}, {{request: true}, {reinspect: true}}} {
+		for _, order := range [][2]int{{0, 1}, {1, 0}} {
+			first, second := flags[order[0]], flags[order[1]]
+			first.due, first.ticket, second.due, second.ticket = at(int64(order[0])), uint64(order[0]), at(int64(order[1])), uint64(order[1])
+			p := pod{}
+			p.wants(first)
+			p.wants(second)
+			require.Equal(t, ask{
+				set: true, due: at(0), ticket: 1, hint: first.hint || second.hint, look: first.look || second.look, retry: first.retry || second.retry,
+				request: first.request || second.request, reinspect: first.reinspect || second.reinspect,
+			}, p.ask)
+		}
 	}
 }
 
