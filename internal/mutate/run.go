@@ -36,7 +36,7 @@ func Build(ctx context.Context, folder, dir string, sources map[string][]byte) (
 	if err := os.RemoveAll(t.binary); err != nil {
 		return t, err
 	}
-	if out, err := compile(ctx, folder, dir, sources, "test", "-c", "-o", t.binary, "-ldflags=-s -w"); err != nil {
+	if out, err := compile(ctx, folder, dir, sources, "test", "-c", "-vet=off", "-o", t.binary, "-ldflags=-s -w"); err != nil {
 		return t, fmt.Errorf("%w: %s", err, out)
 	}
 	if _, err := os.Stat(t.binary); err != nil {
