@@ -296,3 +296,23 @@ func FuzzDecode(f *testing.F) {
 		require.Equal(t, err == nil, value != nil)
 	})
 }
+
+// A text of certificates has nothing else in it.
+func TestCertificates(t *testing.T) {
+	for text, want := range map[string]string{
+		"": "it has no certificate", " \n": "it has no certificate", "text": "not all of it is PEM", pemText + "text": "not all of it is PEM", pemText + "\n": "",
+		strings.ReplaceAll(pemText, "CERTIFICATE", "PRIVATE KEY"):                           `a block "PRIVATE KEY" is no plain certificate`,
+		strings.Replace(pemText, "-----\nAAAA", "-----\nProc-Type: 4,ENCRYPTED\n\nAAAA", 1): `a block "CERTIFICATE" is no plain certificate`,
+	} {
+		der, err := Certificates(text)
+		if want != "" {
+			require.EqualError(t, err, want, text)
+			continue
+		}
+		require.NoError(t, err)
+		require.Equal(t, []string{"\x00\x00\x00"}, der)
+	}
+	der, err := Certificates(pemText + pemText)
+	require.NoError(t, err)
+	require.Len(t, der, 2)
+}
