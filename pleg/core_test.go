@@ -74,6 +74,24 @@ func TestDiffIgnoresOrder(t *testing.T) {
 	require.False(t, same(a, b))
 }
 
+// What a list would show of a pod is as old as the newest of what it has.
+func TestObservedFrom(t *testing.T) {
+	at := func(n int64) time.Time { return time.Unix(n, 0) }
+	require.Equal(t, ObservedPod{UID: "u", Name: "n", Namespace: "ns"}, ObservedFrom(&PodStatus{UID: "u", Name: "n", Namespace: "ns"}))
+	for sandbox, want := range map[int64]int64{1: 3, 5: 5} {
+		got := ObservedFrom(&PodStatus{
+			UID: "u", Sandboxes: []Sandbox{{ID: "s", State: SandboxReady, CreatedAt: at(sandbox)}},
+			Containers: []ContainerStatus{
+				{ID: ContainerID{ID: "a"}, Name: "x", State: StateRunning, CreatedAt: at(2)}, {ID: ContainerID{ID: "b"}, CreatedAt: at(3)}, {ID: ContainerID{ID: "c"}, CreatedAt: at(1)},
+			},
+		})
+		require.Equal(t, ObservedPod{
+			UID: "u", CreatedAt: at(want), Sandboxes: []ObservedSandbox{{ID: "s", State: SandboxReady}},
+			Containers: []ObservedContainer{{ID: ContainerID{ID: "a"}, Name: "x", State: StateRunning}, {ID: ContainerID{ID: "b"}}, {ID: ContainerID{ID: "c"}}},
+		}, got)
+	}
+}
+
 // script drives a core by hand.
 type script struct {
 	t   *testing.T
@@ -419,6 +437,90 @@ func TestEndClosesStream(t *testing.T) {
 		s.c.end(ErrNotRunning, s.now)
 		require.Equal(t, StreamClosed, s.c.stream.state)
 	}
+}
+
+// A list that does not show a pod says nothing when a look at the pod began after it:
+// the look may have seen it before.
+func TestListThatALookOvertook(t *testing.T) {
+	s := newScript(t)
+	s.know(onePod("u", StateRunning))
+	s.now = s.now.Add(s.c.cfg.RelistPeriod)
+	list := s.start(listAll)
+	s.c.hint("u", s.now)
+	look := s.start(inspectOne)
+	require.Empty(t, s.listed(list))
+	require.True(t, s.c.pods["u"].present)
+	require.Empty(t, s.inspected(look, onePod("u", StateRunning)))
+	require.Len(t, s.inspected(s.start(inspectOne), &PodStatus{UID: "u"}), 4, "the list had asked for another look")
+}
+
+// A hint is acted on when the look that is in progress seems lost.
+func TestHintWhileALookHangs(t *testing.T) {
+	s := newScript(t)
+	s.know(onePod("u", StateRunning))
+	s.c.hint("u", s.now)
+	hanging := s.start(inspectOne)
+	s.c.hint("u", s.now)
+	s.now = hanging.started.Add(stallAfter - time.Nanosecond)
+	s.c.list.next = s.now.Add(time.Hour)
+	s.idle()
+	s.now = s.now.Add(time.Nanosecond)
+	q, _ := s.c.next(s.now)
+	require.NotNil(t, q)
+	require.Equal(t, inspectOne, q.kind)
+}
+
+// Looks that find nothing of what lists show are slowed down from the fourth on.
+func TestFruitlessLooks(t *testing.T) {
+	now := time.Unix(1, 0)
+	for before, want := range []time.Duration{0, 0, 0, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second, 30 * time.Second, 30 * time.Second} {
+		p := pod{fruitless: before}
+		p.countFruitless(&query{ask: ask{look: true}}, false, now)
+		require.Equal(t, before+1, p.fruitless)
+		if want == 0 {
+			require.Zero(t, p.notBefore)
+		} else {
+			require.Equal(t, now.Add(want), p.notBefore, before)
+		}
+		p.notBefore = time.Time{}
+		p.countFruitless(&query{ask: ask{hint: true}}, true, now)
+		require.Zero(t, p.fruitless, "it has found something")
+		require.Zero(t, p.notBefore)
+		p.countFruitless(&query{ask: ask{hint: true}}, false, now)
+		require.Zero(t, p.fruitless, "no list has asked for it")
+	}
+}
+
+// Of two wishes that become one nothing is lost, whichever was first.
+func TestWishesBecomeOne(t *testing.T) {
+	at := func(n int64) time.Time { return time.Unix(n, 0) }
+	for _, flags := range [][2]ask{{{hint: true}, {look: true}}, {{retry: true}, {request: true}}, {{reinspect: true}, {hint: true}}, {{look: true}, {retry: true}}, {{request: true}, {reinspect: true}}} {
+		for _, order := range [][2]int{{0, 1}, {1, 0}} {
+			first, second := flags[order[0]], flags[order[1]]
+			first.due, first.ticket, second.due, second.ticket = at(int64(order[0])), uint64(order[0]), at(int64(order[1])), uint64(order[1])
+			p := pod{}
+			p.wants(first)
+			p.wants(second)
+			require.Equal(t, ask{
+				set: true, due: at(0), ticket: 1, hint: first.hint || second.hint, look: first.look || second.look, retry: first.retry || second.retry,
+				request: first.request || second.request, reinspect: first.reinspect || second.reinspect,
+			}, p.ask)
+		}
+	}
+}
+
+// A look fulfils the wish of a list, and no other.
+func TestDropLook(t *testing.T) {
+	for _, a := range []ask{{hint: true}, {retry: true}, {request: true}, {reinspect: true}} {
+		a.set = true
+		p := pod{ask: a}
+		p.ask.look = true
+		p.dropLook()
+		require.Equal(t, a, p.ask)
+	}
+	p := pod{ask: ask{set: true, look: true, ticket: 3}}
+	p.dropLook()
+	require.Zero(t, p.ask)
 }
 
 // The end answers whoever waits, and leaves no look in progress that a health report

@@ -954,3 +954,105 @@ func TestChangesOfManyObjects(t *testing.T) {
 	}
 	s.finish()
 }
+
+// Whether a volume has to be attached is known as soon as a plugin has said so, also if it
+// is not attached yet, and is known no less when a later look fails.
+func TestVerified(t *testing.T) {
+	for name, c := range map[string]struct {
+		before sharedState
+		out    outcome
+		want   sharedState
+	}{
+		"attached":               {sharedState{}, outcome{attach: true, device: "d"}, sharedState{attachable: true, verified: true, attached: true, devicePath: "d"}},
+		"not attached yet":       {sharedState{}, outcome{attach: true, err: errFailed}, sharedState{attachable: true, verified: true}},
+		"needs no attachment":    {sharedState{attachable: true}, outcome{}, sharedState{verified: true, attached: true}},
+		"unknown":                {sharedState{}, outcome{err: errFailed}, sharedState{}},
+		"unknown, and was known": {sharedState{attachable: true, verified: true, attached: true}, outcome{err: errFailed}, sharedState{attachable: true, verified: true}},
+	} {
+		c.before.end(&operation{kind: doVerify}, &c.out)
+		require.Equal(t, c.want, c.before, name)
+	}
+}
+
+// As many refreshes as there may be hold up other refreshes, and nothing else.
+func TestRefreshesHoldUpRefreshes(t *testing.T) {
+	w, now := newWorld([]Plugin{own}, time.Minute), time.Unix(1000, 0)
+	for _, c := range []struct {
+		state      State
+		refreshing int
+		waits      bool
+	}{{StateMounted, maxRefreshing, true}, {StateMounted, maxRefreshing - 1, false}, {StateNotMounted, maxRefreshing, false}} {
+		v := &volumeState{pod: &podState{}, spec: &Spec{}, state: c.state, remount: true, wanted: true}
+		w.refreshing = c.refreshing
+		s := v.nextMount(w, now)
+		if c.waits {
+			require.Equal(t, step{why: "the refreshes of other volumes", soon: true}, s)
+			require.True(t, v.queued)
+			require.Equal(t, s, v.nextMount(w, now))
+			require.Equal(t, []*volumeState{v}, w.queue, "it is in line once")
+		} else {
+			require.Equal(t, doMount, s.do)
+			require.False(t, v.queued)
+		}
+	}
+}
+
+// The first of the volumes to be tried again says when.
+func TestNotBefore(t *testing.T) {
+	at := func(n int64) time.Time { return time.Unix(n, 0) }
+	for _, c := range []struct {
+		next []time.Time
+		want time.Time
+	}{
+		{nil, time.Time{}}, {[]time.Time{{}}, time.Time{}}, {[]time.Time{{}, at(3), {}}, at(3)},
+		{[]time.Time{at(2), at(3)}, at(2)}, {[]time.Time{at(3), at(2), at(4)}, at(2)},
+	} {
+		e := &NotReadyError{}
+		for _, next := range c.next {
+			e.Volumes = append(e.Volumes, VolumeState{NextTry: next})
+		}
+		require.Equal(t, c.want, e.NotBefore())
+	}
+}
+
+// Volumes that may be of one claim are looked at when one of them turns out not to be.
+func TestPeers(t *testing.T) {
+	w := newWorld([]Plugin{own}, time.Minute)
+	key := volumeKey{plugin: "own", name: "claim"}
+	a, b := &volumeState{key: key, pod: &podState{}}, &volumeState{key: key, pod: &podState{}}
+	w.setClaim(a)
+	w.setClaim(b)
+	require.Equal(t, set[*volumeState]{a: {}, b: {}}, w.claimed[a.claim()])
+	require.Empty(t, w.dirty)
+	w.touchPeers(a)
+	require.Equal(t, []actor{b}, w.dirty)
+	w.dirty, b.dirty = nil, false
+	a.spec = &Spec{}
+	w.setClaim(a)
+	require.Equal(t, set[*volumeState]{b: {}}, w.claimed[b.claim()])
+	require.Equal(t, []actor{b}, w.dirty)
+	b.spec = &Spec{}
+	w.setClaim(b)
+	require.Empty(t, w.claimed)
+}
+
+// What is mounted is refreshed whatever becomes of its staging, which only a first mount
+// waits for.
+func TestRefreshWithoutStaging(t *testing.T) {
+	w, now := newWorld([]Plugin{own, shared}, time.Minute), time.Unix(1000, 0)
+	for _, c := range []struct {
+		state    State
+		attached bool
+		stage    State
+		waits    string
+	}{
+		{StateMounted, false, StateNotMounted, ""}, {StateMounted, true, StateUncertain, ""},
+		{StateNotMounted, false, StateMounted, "its attachment to the node"}, {StateNotMounted, true, StateUncertain, "its staging"}, {StateNotMounted, true, StateMounted, ""},
+	} {
+		v := &volumeState{pod: &podState{}, spec: &Spec{}, state: c.state, remount: true, wanted: true}
+		v.shared = &sharedState{plugin: shared, attached: c.attached, stage: c.stage, users: set[*volumeState]{v: {}}}
+		s := v.nextMount(w, now)
+		require.Equal(t, c.waits, s.why, c)
+		require.Equal(t, c.waits == "", s.do == doMount, c)
+	}
+}

@@ -174,7 +174,7 @@ func TestPageSize(t *testing.T) {
 }
 
 func TestFiles(t *testing.T) {
-	all := Values{Shares: 256, Quota: 50_000, Period: 100_000, Memory: 1 << 20, Pids: 7, HugePages: map[string]int64{"2MB": 0}}
+	all := Values{Shares: 256, Quota: 50_000, Period: 100_000, Memory: 1 << 20, Pids: 17, HugePages: map[string]int64{"2MB": 0, "1GB": 1 << 30}}
 	none := Values{Quota: Unlimited, Memory: Unlimited, Pids: Unlimited}
 	for _, test := range []struct {
 		values  Values
@@ -183,13 +183,17 @@ func TestFiles(t *testing.T) {
 	}{
 		{all, V1, map[string]string{
 			"cpu/cpu.shares": "256", "cpu/cpu.cfs_quota_us": "50000", "cpu/cpu.cfs_period_us": "100000", "memory/memory.limit_in_bytes": "1048576",
-			"pids/pids.max": "7", "hugetlb/hugetlb.2MB.limit_in_bytes": "0",
+			"pids/pids.max": "17", "hugetlb/hugetlb.2MB.limit_in_bytes": "0", "hugetlb/hugetlb.1GB.limit_in_bytes": "1073741824",
 		}},
 		{all, V2, map[string]string{
-			"cpu.weight": "10", "cpu.max": "50000 100000", "memory.max": "1048576", "pids.max": "7", "hugetlb.2MB.max": "0",
+			"cpu.weight": "10", "cpu.max": "50000 100000", "memory.max": "1048576", "pids.max": "17", "hugetlb.2MB.max": "0", "hugetlb.1GB.max": "1073741824",
 		}},
 		{none, V1, map[string]string{"cpu/cpu.cfs_quota_us": "-1", "memory/memory.limit_in_bytes": "-1", "pids/pids.max": "max"}},
 		{none, V2, map[string]string{"cpu.max": "max 100000", "memory.max": "max", "pids.max": "max"}},
+		{Values{Shares: 1, Period: 1}, V1, map[string]string{"cpu/cpu.shares": "1", "cpu/cpu.cfs_period_us": "1"}},
+		{Values{Shares: 1, Period: 1}, V2, map[string]string{"cpu.weight": "1", "cpu.max": "max 1"}},
+		{Values{Quota: 1, Memory: 1, Pids: 1}, V1, map[string]string{"cpu/cpu.cfs_quota_us": "1", "memory/memory.limit_in_bytes": "1", "pids/pids.max": "1"}},
+		{Values{Quota: 1, Memory: 1, Pids: 1}, V2, map[string]string{"cpu.max": "1 100000", "memory.max": "1", "pids.max": "1"}},
 		{Values{Period: 5000}, V2, map[string]string{"cpu.max": "max 5000"}},
 		{Values{}, V1, map[string]string{}},
 		{Values{}, V2, map[string]string{}},

@@ -58,6 +58,11 @@ type Config struct {
 	// HostIPs are the addresses of the node that statuses show. nil means none.
 	HostIPs func() []string
 
+	// Amend returns what is to be shown of a pod, given what was computed of it: with what
+	// others say of a resize, for one. pod is as its worker has it. It must be quick. nil
+	// changes nothing.
+	Amend func(pod *v1.Pod, s v1.PodStatus) v1.PodStatus
+
 	// Span is called before each collection of garbage ("Containers/GarbageCollect"), which goes on
 	// with the context that it returns, and end after it, with its error. It is also the Span of
 	// workers from NewWorkers that have none. nil: nobody is called.
@@ -90,6 +95,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.HostIPs == nil {
 		c.HostIPs = func() []string { return nil }
+	}
+	if c.Amend == nil {
+		c.Amend = func(_ *v1.Pod, s v1.PodStatus) v1.PodStatus { return s }
 	}
 	if c.Event == nil {
 		c.Event = func(v1.ObjectReference, string, string, string) {}

@@ -13,6 +13,7 @@ const (
 	ReasonFailedKillPod   = "FailedKillPod"
 	ReasonFailedPrepare   = "FailedToMakePodDataDirectories"
 	ReasonResizeCompleted = "ResizeCompleted"
+	ReasonResizeError     = "ResizeError"
 )
 
 // recorder takes Kubernetes events.

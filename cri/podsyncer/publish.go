@@ -3,7 +3,6 @@ package podsyncer
 import (
 	"cmp"
 	"context"
-	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -40,6 +39,7 @@ func (s *Syncer) compute(w podworkers.Work, observed *pleg.PodStatus, terminal b
 		Terminal:      terminal,
 		Now:           now,
 	})
+	result.Status = s.cfg.Amend(pod, result.Status)
 	s.sinks.put(pod)
 	s.refused(pod, s.statuses.Set(pod, result.Status))
 	s.probes.Trigger(pod.UID, result.ProbeNow...)
@@ -74,30 +74,6 @@ func (s *Syncer) publishResult(ctx context.Context, w podworkers.Work, observed 
 // pulled and started in it.
 func (s *Syncer) publishReadyToStart(pod *v1.Pod) {
 	s.statuses.Change(pod.UID, func(now v1.PodStatus) v1.PodStatus { return status.WithReadyToStart(pod, now, time.Now()) })
-}
-
-// publishResize shows what a sync has made of the resources of running containers: a
-// resize that failed is in progress, with reason Error, until one succeeds or there
-// is nothing to resize any more. A sync that did not come to it changes nothing.
-func (s *Syncer) publishResize(pod *v1.Pod, result *pods.Result) {
-	i := slices.IndexFunc(result.Entries, func(e pods.Entry) bool { return e.Action == pods.ActionResizePodInPlace })
-	if i < 0 && result.Err() != nil {
-		return
-	}
-	var failed error
-	if i >= 0 {
-		failed = result.Entries[i].Err
-	}
-	if i >= 0 && failed == nil {
-		s.event.normal(pod, ReasonResizeCompleted, "Resized the containers of the pod in place")
-	}
-	s.statuses.Change(pod.UID, func(now v1.PodStatus) v1.PodStatus {
-		if failed == nil {
-			return status.WithoutResizeInProgress(now)
-		}
-		why := status.Reason{Reason: v1.PodReasonError, Message: failed.Error()}
-		return status.WithResizeInProgress(now, pod.Generation, why, time.Now())
-	})
 }
 
 // incomplete is why a pod fails that cannot go on where it was.

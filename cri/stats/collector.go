@@ -102,10 +102,10 @@ func (c *Collector) Collect(ctx context.Context, w Wanted) (pods []Pod, unread [
 	if c.cfg.Reader != nil {
 		cgroups = c.cfg.PodCgroups()
 	}
-	var ask wants
+	ask := wants{storage: w.Storage}
 	for i := range pods {
 		unread = append(unread, c.read(&pods[i], cgroups[pods[i].UID], w)...)
-		ask.add(&pods[i], w)
+		ask.add(&pods[i])
 	}
 	mine, theirs, errs := c.ask(ctx, ask)
 	Merge(pods, mine, theirs)
@@ -116,8 +116,7 @@ func (c *Collector) Collect(ctx context.Context, w Wanted) (pods []Pod, unread [
 // wants is what only the runtime can tell.
 type wants struct{ containers, pods, storage bool }
 
-func (a *wants) add(p *Pod, w Wanted) {
-	a.storage = a.storage || w.Storage
+func (a *wants) add(p *Pod) {
 	a.pods = a.pods || p.Cgroup == ""
 	for i := range p.Containers {
 		a.containers = a.containers || p.Cgroup != "" && p.Containers[i].Cgroup == ""
@@ -192,8 +191,7 @@ func (c *Collector) read(p *Pod, cgroup string, w Wanted) (unread []error) {
 		p.Cgroup = cgroup
 		u, d, err := c.cgroup(cgroup+"/"+name, w)
 		if err != nil {
-			unread = append(unread, notGone(err)...)
-			continue
+			continue // it has ended
 		}
 		k.Usage, k.Details, k.Cgroup, unread = u, d, cgroup+"/"+name, append(unread, u.Unread...)
 	}
@@ -202,7 +200,7 @@ func (c *Collector) read(p *Pod, cgroup string, w Wanted) (unread []error) {
 	}
 	if p.Usage, p.Details, err = c.cgroup(cgroup, w); err != nil {
 		p.Cgroup = ""
-		return append(unread, notGone(err)...)
+		return unread
 	}
 	return slices.Concat(unread, p.Usage.Unread, c.readSandbox(p, names[p.Sandbox], w))
 }
@@ -293,8 +291,8 @@ func (c *Collector) network(p *Pod) (*Network, error) {
 		if cgroup == "" {
 			continue
 		}
-		processes, err := c.cfg.Reader.Processes(cgroup)
-		if err != nil || len(processes) == 0 {
+		processes, _ := c.cfg.Reader.Processes(cgroup)
+		if len(processes) == 0 {
 			continue
 		}
 		process := strconv.Itoa(processes[0])

@@ -152,6 +152,14 @@ func TestFromTheRuntime(t *testing.T) {
 	require.ErrorContains(t, unread[0], "broken")
 	require.Nil(t, pods[0].Usage.CPU.Total)
 	require.Nil(t, pods[0].Containers[0].Usage.Memory.Usage)
+	s.refuse["ListPodSandboxStats"] = errors.New("broken, too")
+	_, unread, err = s.collector(nil).Collect(t.Context(), stats.Wanted{})
+	require.NoError(t, err)
+	require.ErrorContains(t, errors.Join(unread...), "broken, too")
+	s.refuse["ListPodSandbox"] = errors.New("no sandboxes")
+	_, _, err = s.collector(nil).Collect(t.Context(), stats.Wanted{})
+	require.ErrorContains(t, err, "no sandboxes")
+	delete(s.refuse, "ListPodSandbox")
 	s.refuse["ListContainers"] = errors.New("no list")
 	_, _, err = s.collector(nil).Collect(t.Context(), stats.Wanted{})
 	require.ErrorContains(t, err, "no list")
@@ -192,7 +200,10 @@ func TestFromCgroups(t *testing.T) {
 			require.NotNil(t, collect(t, c, stats.Wanted{Storage: true})[0].Containers[0].Writable)
 		}
 		require.Equal(t, 1, s.calls["ListContainerStats"])
-		time.Sleep(10 * time.Second)
+		time.Sleep(5*time.Second - 1)
+		collect(t, c, stats.Wanted{Storage: true})
+		require.Equal(t, 1, s.calls["ListContainerStats"])
+		time.Sleep(1)
 		collect(t, c, stats.Wanted{Storage: true})
 		require.Equal(t, 2, s.calls["ListContainerStats"])
 	})
@@ -217,11 +228,17 @@ func TestNetworks(t *testing.T) {
 	gone := proc("net:[2]")
 	delete(gone, "7/ns/net")
 	require.Nil(t, network(gone))
+	gone = proc("net:[2]")
+	delete(gone, "self/ns/net")
+	require.Nil(t, network(gone))
 	require.Nil(t, network(nil))
 	delete(files, "p/"+ids[0]+"/cgroup.procs")
 	require.NotNil(t, network(proc("net:[2]")), "then any process of the pod will do")
 	files["p/"+ids[0]+"/cgroup.procs"] = &fstest.MapFile{}
 	require.NotNil(t, network(proc("net:[2]")), "of a sandbox without processes, too")
+	maps.DeleteFunc(files, func(name string, _ *fstest.MapFile) bool { return strings.Contains(name, ids[0]) })
+	files["cgroup.procs"] = &fstest.MapFile{Data: []byte("9\n")}
+	require.NotNil(t, network(proc("net:[2]")), "of a sandbox without a cgroup, too, and not of the machine")
 }
 
 // A pod that runs elsewhere than in its cgroup uses what its runtime says, not nothing.
@@ -295,7 +312,7 @@ func TestRunning(t *testing.T) {
 		sandbox("idle", "b", 1, ready), sandbox("nobody's", "", 1, ready), nil,
 	}, []*runtimeapi.Container{
 		container("1", "old", "c", 9, running), container("2", "new", "c", 1, running), container("3", "new", "c", 2, running), container("4", "new", "c", 0, running),
-		container("5", "new", "b", 0, running), container("6", "new", "d", 0, runtimeapi.ContainerState_CONTAINER_EXITED),
+		container("5", "new", "b", 0, running), container("0", "new", "b", 0, running), container("6", "new", "d", 0, runtimeapi.ContainerState_CONTAINER_EXITED),
 		container("7", "idle", "c", 0, runtimeapi.ContainerState_CONTAINER_CREATED), container("8", "dead", "c", 0, running), container("9", "gone", "c", 0, running), nil,
 	})
 	require.Len(t, pods, 1)
@@ -336,6 +353,7 @@ func TestMerge(t *testing.T) {
 	require.EqualValues(t, 4, c.Usage.IO.Some.Total)
 	require.EqualValues(t, 3, *c.Usage.Swap.Usage)
 	require.EqualValues(t, 1, *c.Writable.Used)
+	require.Equal(t, time.Unix(4, 0), c.Writable.Time)
 	require.EqualValues(t, 20, *merged(nil).Usage.Memory.Usage, "the pod is the sum of its containers")
 
 	c = merged(func(s *runtimeapi.ContainerStats) {
@@ -388,6 +406,17 @@ func TestMerge(t *testing.T) {
 	stats.Merge(pods, nil, []*runtimeapi.PodSandboxStats{{Attributes: &runtimeapi.PodSandboxAttributes{Id: "s"}, Linux: sandbox}})
 	require.Equal(t, time.Unix(9, 0), pods[0].Network.Time)
 	require.EqualValues(t, 5, *pods[0].Usage.Processes)
+	// A time goes with the figure of processors that it is of.
+	pods = []stats.Pod{{Sandbox: "s", Usage: stats.Usage{Time: time.Unix(1, 0), IO: &stats.Pressure{}, Memory: stats.Memory{Usage: new(uint64(1))}}}}
+	sandbox = &runtimeapi.LinuxPodSandboxStats{Cpu: cpu, Io: &runtimeapi.IoUsage{Timestamp: 6e9, Psi: psi}}
+	stats.Merge(pods, nil, []*runtimeapi.PodSandboxStats{{Attributes: &runtimeapi.PodSandboxAttributes{Id: "s"}, Linux: sandbox}})
+	require.Equal(t, time.Unix(3, 0), pods[0].Usage.Time)
+	require.EqualValues(t, 7, *pods[0].Usage.CPU.Total)
+	require.Equal(t, &stats.Pressure{}, pods[0].Usage.IO)
+	require.Nil(t, pods[0].Network)
+	pods[0].Usage.Time, sandbox.Cpu = time.Unix(1, 0), &runtimeapi.CpuUsage{Timestamp: 9e9}
+	stats.Merge(pods, nil, []*runtimeapi.PodSandboxStats{{Attributes: &runtimeapi.PodSandboxAttributes{Id: "s"}, Linux: sandbox}})
+	require.Equal(t, time.Unix(1, 0), pods[0].Usage.Time)
 	// The sum is as old as the oldest of what it is of.
 	for _, seconds := range [][]int64{{1, 2}, {2, 1}} {
 		pods = []stats.Pod{{Containers: []stats.Container{{Usage: stats.Usage{Time: time.Unix(seconds[0], 0)}}, {Usage: stats.Usage{Time: time.Unix(seconds[1], 0)}}}}}
@@ -448,6 +477,7 @@ func TestNamesOfCgroups(t *testing.T) {
 		p := collect(t, c, stats.Wanted{})[0]
 		require.Equal(t, pod+"/"+ids[1], p.Containers[0].Cgroup)
 		require.Empty(t, p.Containers[1].Cgroup)
+		require.EqualValues(t, 8<<20, *p.Containers[1].Usage.Memory.Usage, "the runtime's word")
 	}
 	require.Equal(t, 2, files.lists)
 	cgroups(files.MapFS, pod, map[string][2]string{"/cri-containerd-" + ids[2] + ".scope": {"300", "1"}})
@@ -459,6 +489,7 @@ func TestNamesOfCgroups(t *testing.T) {
 	maps.DeleteFunc(files.MapFS, func(name string, _ *fstest.MapFile) bool { return strings.Contains(name, ids[1]) })
 	p := collect(t, c, stats.Wanted{})[0]
 	require.Empty(t, p.Containers[0].Cgroup, "it has gone meanwhile")
+	require.EqualValues(t, 8<<20, *p.Containers[0].Usage.Memory.Usage)
 	require.EqualValues(t, 600, *p.Usage.Memory.Usage)
 	require.Equal(t, 3, files.lists)
 }

@@ -110,15 +110,15 @@ func ReadTopology(proc fs.FS) (t Topology) {
 	if err != nil {
 		return t
 	}
-	sockets, cores, socket := map[string]bool{}, map[[2]string]bool{}, ""
+	sockets, cores, socket := map[string]struct{}{}, map[[2]string]struct{}{}, ""
 	for line := range strings.Lines(string(text)) {
 		name, value, _ := strings.Cut(line, ":")
 		switch value = strings.TrimSpace(value); strings.TrimSpace(name) {
 		case "physical id":
 			socket = value
-			sockets[value] = true
+			sockets[value] = struct{}{}
 		case "core id":
-			cores[[2]string{socket, value}] = true
+			cores[[2]string{socket, value}] = struct{}{}
 		}
 	}
 	return Topology{Cores: len(cores), Sockets: len(sockets)}

@@ -133,6 +133,7 @@ func TestRates(t *testing.T) {
 	require.Nil(t, r.Of("c", at(time.Hour, time.Second)))
 	require.Nil(t, r.Of("c", at(time.Hour-5*time.Second, time.Second)), "somebody was slow")
 	require.EqualValues(t, 500_000_000, *r.Of("c", at(time.Hour+2*time.Second, 2*time.Second)))
+	require.EqualValues(t, 500_000_000, *r.Of("c", at(time.Hour+2*time.Second-time.Minute, 2*time.Second)), "somebody was slow")
 	require.Nil(t, r.Of("c", at(time.Second, 3*time.Second)), "the clock was set back")
 	require.EqualValues(t, 1_000_000_000, *r.Of("c", at(3*time.Second, 5*time.Second)))
 	r.Keep(func(name string) bool { return name == "b" })

@@ -56,7 +56,7 @@ func (r *Reader) Read(cgroup string) (Usage, error) {
 func (r *Reader) read(cgroup string, u *Usage, d *Details) error {
 	found, stale := r.readOnce(cgroup, u, d)
 	if stale { // it was removed, and may have been made anew
-		if *u = (Usage{}); d != nil {
+		if d != nil {
 			*d = Details{}
 		}
 		found, _ = r.readOnce(cgroup, u, d)

@@ -46,8 +46,11 @@ type Memory struct {
 // machine; nil if that or the working set is not known.
 func (m Memory) Available(machine *uint64) *uint64 {
 	limit := m.Limit
-	if limit == nil || machine != nil && *machine < *limit {
+	switch {
+	case limit == nil:
 		limit = machine
+	case machine != nil:
+		limit = new(min(*limit, *machine))
 	}
 	if limit == nil || m.WorkingSet == nil {
 		return nil
@@ -90,8 +93,5 @@ func Rate(before, after Usage) *uint64 {
 
 // less is a minus b, and not below zero: the two were not read at the same moment.
 func less(a, b uint64) uint64 {
-	if b > a {
-		return 0
-	}
-	return a - b
+	return a - min(a, b)
 }

@@ -94,6 +94,8 @@ func (f *finder) visit(n ast.Node) bool {
 		if size := f.size(n); size != nil {
 			f.void[size] = true
 		}
+	case *ast.ArrayType:
+		f.void[n.Len] = true
 	case *ast.BinaryExpr:
 		if f.void[n] {
 			return false

@@ -37,7 +37,7 @@ func TestOf(t *testing.T) {
 			`empty case: "g() h()" => ""`, `remove: "g()" => ""`, `remove: "h()" => ""`,
 		}},
 		"statements": {"a = b\na++\nreturn", []string{`remove: "a = b" => ""`, `remove: "a++" => ""`, `remove: "return" => ""`}},
-		"room":       {"x := make([]int, 2, 3 + n)\ny := make(map[int]int, 3)", []string{`plus 1: "2" => "(2 + 1)"`, `minus 1: "2" => "(2 - 1)"`}},
+		"room":       {"x := make([]int, 2, 3 + n)\ny := make(map[int]int, 3)\nvar z [4]int", []string{`plus 1: "2" => "(2 + 1)"`, `minus 1: "2" => "(2 - 1)"`}},
 		"bits":       {"x, err := strconv.ParseInt(a, 10, 64)", []string{`plus 1: "10" => "(10 + 1)"`, `minus 1: "10" => "(10 - 1)"`}},
 		"aside":      {"mu.Lock()\ndefer mu.Unlock()\nlog.Warn(a)", nil},
 		"function":   {"x := func() bool { return a && b }", []string{`negate: "a && b" => "!(a && b)"`, `operator: "&&" => "||"`, `drop clause: "a && b" => "a"`, `drop clause: "a && b" => "b"`}},

@@ -36,7 +36,7 @@ func Build(ctx context.Context, folder, dir string, sources map[string][]byte) (
 	if err := os.RemoveAll(t.binary); err != nil {
 		return t, err
 	}
-	if out, err := compile(ctx, folder, dir, sources, "test", "-c", "-o", t.binary, "-ldflags=-s -w"); err != nil {
+	if out, err := compile(ctx, folder, dir, sources, "test", "-c", "-vet=off", "-o", t.binary, "-ldflags=-s -w"); err != nil {
 		return t, fmt.Errorf("%w: %s", err, out)
 	}
 	if _, err := os.Stat(t.binary); err != nil {
@@ -120,7 +120,7 @@ type Limits struct {
 	CPU     int
 	Timeout time.Duration
 	// Memory bounds the address space of the tests, in KiB: what runs in circles
-	// may eat memory, too. Zero is 2 GiB.
+	// may eat memory, too. Zero is 4 GiB.
 	Memory int
 }
 
@@ -143,7 +143,7 @@ func (t Tests) Test(ctx context.Context, mutant int, l Limits) (Outcome, string,
 	timeout := cmp.Or(l.Timeout, 3*time.Minute)
 	hung, cancel := context.WithTimeout(ctx, timeout+timeout/2)
 	defer cancel()
-	limited := fmt.Sprintf(`ulimit -v %d; ulimit -t %d; exec nice -n 5 "$0" "$@"`, cmp.Or(l.Memory, 2<<20), cmp.Or(l.CPU, 30))
+	limited := fmt.Sprintf(`ulimit -v %d; ulimit -t %d; exec nice -n 5 "$0" "$@"`, cmp.Or(l.Memory, 4<<20), cmp.Or(l.CPU, 30))
 	tests := exec.CommandContext(hung, "sh", "-c", limited, t.binary, "-test.short", "-test.failfast", "-test.timeout="+timeout.String(), "-test.run="+l.Run)
 	tests.Dir = t.Package
 	tests.Env = append(os.Environ(), "TMPDIR="+t.dir, variable+"="+strconv.Itoa(mutant))

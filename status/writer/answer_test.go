@@ -8,7 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/podfacts"
 	"github.com/podwright/podwright/status"
 )
 
@@ -110,6 +112,136 @@ func TestHurry(t *testing.T) {
 		s := slot{failures: c.failures, absent: c.absent, retryAt: now}
 		s.hurry()
 		require.Equal(t, c.waits, !s.retryAt.IsZero(), name)
+	}
+}
+
+// A write waits for the end of a pod that is near, for a short time, unless writes fail.
+func TestEndIsNear(t *testing.T) {
+	for name, c := range map[string]struct {
+		s    slot
+		near bool
+	}{
+		"near":           {slot{held: true, deleting: true}, true},
+		"not kept back":  {slot{deleting: true}, false},
+		"not deleted":    {slot{held: true}, false},
+		"writes fail":    {slot{held: true, deleting: true, failures: 1}, false},
+		"for some time":  {slot{held: true, deleting: true, heldSince: now.Add(1 - nearEnd)}, true},
+		"too long":       {slot{held: true, deleting: true, heldSince: now.Add(-nearEnd)}, false},
+		"begins anew":    {slot{held: true, deleting: true, failures: 1, heldSince: now.Add(-nearEnd)}, false},
+		"nothing of all": {slot{heldSince: now}, false},
+	} {
+		since := c.s.heldSince
+		if since.IsZero() {
+			since = now
+		}
+		require.Equal(t, c.near, c.s.endIsNear(now), name)
+		if !c.s.held || !c.s.deleting || c.s.failures > 0 {
+			since = time.Time{}
+		}
+		require.Equal(t, since, c.s.heldSince, name)
+	}
+}
+
+// A sink's pod is removed when nothing is left of it, somebody wants it removed, and the
+// sink knows how it ended. A mirror is somebody else's, and a Receiver removes nothing.
+func TestToDelete(t *testing.T) {
+	ended, runs := &v1.PodStatus{Phase: v1.PodFailed}, &v1.PodStatus{Phase: v1.PodRunning}
+	for name, c := range map[string]struct {
+		s    slot
+		want bool
+	}{
+		"here to be deleted":        {slot{finished: true, deleting: true}, true},
+		"and the sink knows":        {slot{finished: true, deleting: true, base: &known{status: ended}}, true},
+		"and the sink knows not":    {slot{finished: true, deleting: true, base: &known{status: runs}}, false},
+		"there to be deleted":       {slot{finished: true, base: &known{deleting: true, status: ended}}, true},
+		"there, and not known":      {slot{finished: true, base: &known{deleting: true, status: runs}}, false},
+		"not to be deleted":         {slot{finished: true, base: &known{status: ended}}, false},
+		"perhaps not to be deleted": {slot{finished: true}, false},
+		"something is left":         {slot{deleting: true, base: &known{deleting: true, status: ended}}, false},
+		"a mirror":                  {slot{finished: true, deleting: true, mirror: true}, false},
+		"a receiver's":              {slot{finished: true, deleting: true, receives: true}, false},
+	} {
+		require.Equal(t, c.want, c.s.toDelete(), name)
+	}
+}
+
+// What a sink returns has to be the pod that was asked for; of a mirror it may be the one
+// that has taken its place.
+func TestVerify(t *testing.T) {
+	failed := errors.New("failed")
+	static := podOf(v1.RestartPolicyAlways, "app")
+	mirror := static.DeepCopy()
+	mirror.UID, mirror.Annotations = "new", map[string]string{podfacts.ConfigMirror: ""}
+	other := mirror.DeepCopy()
+	other.Name = "other"
+	asked := static.DeepCopy()
+	asked.UID = "asked"
+	for name, c := range map[string]struct {
+		mirror bool
+		kind   callKind
+		answer answer
+		want   error
+	}{
+		"as asked":               {false, callGet, answer{pod: asked}, nil},
+		"as patched":             {false, callPatch, answer{pod: asked}, nil},
+		"an error":               {false, callGet, answer{err: failed, pod: asked}, failed},
+		"nothing":                {false, callGet, answer{}, errNoPod},
+		"nothing, patched":       {true, callPatch, answer{}, errNoPod},
+		"deleted":                {false, callDelete, answer{}, nil},
+		"received":               {false, callReceive, answer{}, nil},
+		"not deleted":            {false, callDelete, answer{err: failed}, failed},
+		"not received":           {false, callReceive, answer{err: failed}, failed},
+		"another, patched":       {true, callPatch, answer{pod: mirror}, errWrongPod},
+		"another":                {false, callGet, answer{pod: other}, errReplaced},
+		"a mirror, not of ours":  {true, callGet, answer{pod: other}, errReplaced},
+		"a mirror, made anew":    {true, callGet, answer{pod: mirror}, nil},
+		"a mirror, we have none": {false, callGet, answer{pod: mirror}, errReplaced},
+	} {
+		s := slot{pod: static, mirror: c.mirror, ref: status.Ref{UID: "asked"}}
+		require.Equal(t, c.want, s.verify(call{kind: c.kind, ref: s.ref}, c.answer), name)
+		require.Equal(t, name == "a mirror, made anew", s.ref.UID == "new", name)
+	}
+}
+
+// A mirror that cannot be translated is found by its name, for a sink with mirrors.
+func TestObservedMirror(t *testing.T) {
+	static := podOf(v1.RestartPolicyAlways, "app")
+	static.UID, static.Annotations = "static", map[string]string{podfacts.ConfigSource: "file"}
+	api := static.DeepCopy()
+	api.UID, api.Annotations = "api", nil
+	mirror := static.DeepCopy()
+	mirror.UID, mirror.Annotations = "mirror", map[string]string{podfacts.ConfigMirror: ""}
+	other := mirror.DeepCopy()
+	other.Name = "other"
+	unmarked := mirror.DeepCopy()
+	unmarked.Annotations = nil
+	of := func(pods ...*v1.Pod) *Writer {
+		w := &Writer{entries: map[types.UID]*entry{"bare": {deliveries: []*delivery{nil, {}}}}}
+		w.cfg.TranslateUID = func(uid types.UID) types.UID { return uid }
+		for _, pod := range pods {
+			w.entries[pod.UID] = &entry{pod: pod, deliveries: []*delivery{nil, {slot: slot{pod: pod}}}}
+		}
+		return w
+	}
+	for name, c := range map[string]struct {
+		w       *Writer
+		mirrors bool
+		seen    *v1.Pod
+		want    *v1.Pod
+	}{
+		"by its UID":        {of(static, api), false, api, api},
+		"mirror":            {of(static), true, mirror, static},
+		"of a sink without": {of(static), false, mirror, nil},
+		"of another":        {of(static), true, other, nil},
+		"of no static pod":  {of(api), true, mirror, nil},
+		"no mirror":         {of(static), true, unmarked, nil},
+		"without a pod":     {of(static), true, &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "bare"}}, nil},
+	} {
+		d := (&target{w: c.w, index: 1, mirrors: c.mirrors}).observed(c.seen)
+		require.Equal(t, c.want == nil, d == nil, name)
+		if d != nil {
+			require.Same(t, c.want, d.pod, name)
+		}
 	}
 }
 

@@ -263,7 +263,7 @@ func (t *target) observed(pod *v1.Pod) *delivery {
 	if e := t.w.entries[uid]; e != nil && e.pod != nil {
 		return e.deliveries[t.index]
 	}
-	if !t.mirrors || !podfacts.IsMirror(pod) {
+	if !t.mirrors {
 		return nil
 	}
 	for _, e := range t.w.entries {

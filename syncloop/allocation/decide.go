@@ -52,7 +52,9 @@ type Input struct {
 	Granted func(uid types.UID) (Resources, bool)
 	// Waiting are the resizes that wait.
 	Waiting map[types.UID]Waiting
-	// Fit decides about each resize.
+	// Rules say what can never be granted.
+	Rules Rules
+	// Fit decides about each resize that the rules allow.
 	Fit Fit
 	// Now is the moment of the decision.
 	Now time.Time
@@ -153,12 +155,7 @@ type round struct {
 
 func (r *round) decide(z resize) Verdict {
 	v := Verdict{Pod: z.pod, WasDeferred: z.waiting.Reason == v1.PodReasonDeferred}
-	err := Of(z.pod).check()
-	if err != nil {
-		err = &Infeasible{Detail: DetailInvalid, Message: err.Error()}
-	} else {
-		err = r.in.Fit(z.pod, r.others(z.index))
-	}
+	err := r.check(z)
 	if err == nil {
 		r.granted[z.index] = z.pod
 		v.Granted, v.IsNew = true, true
@@ -174,6 +171,17 @@ func (r *round) decide(z resize) Verdict {
 	}
 	v.IsNew = v.Waiting.Reason != z.waiting.Reason || v.Waiting.Generation != z.waiting.Generation
 	return v
+}
+
+// check tells whether a resize can be granted.
+func (r *round) check(z resize) error {
+	if err := Of(z.pod).check(); err != nil {
+		return &Infeasible{Detail: DetailInvalid, Message: err.Error()}
+	}
+	if err := r.in.Rules.Check(r.granted[z.index], z.pod); err != nil {
+		return err
+	}
+	return r.in.Fit(z.pod, r.others(z.index))
 }
 
 // messageOf leaves out the reason of a Rejection: that of a resize is Deferred.

@@ -28,7 +28,9 @@ const (
 type Config struct {
 	// Store is where it is kept what pods were granted. Required.
 	Store *Store
-	// Fit decides about resizes. Required.
+	// Rules say which resizes can never be granted.
+	Rules Rules
+	// Fit decides about the others. Required.
 	Fit Fit
 	// Ready tells whether all pods of the node are known: before, no resize is granted.
 	// nil: they always are.
@@ -53,6 +55,7 @@ type Manager struct {
 	// has not told yet that one was.
 	waiting map[types.UID]Waiting
 	begun   map[types.UID]bool
+	decided bool
 	// wanted are pods as Retry saw them last. The loop's.
 	wanted map[types.UID]*v1.Pod
 	// again tells that a decision is due whatever has changed. The loop's.
@@ -134,15 +137,18 @@ func (m *Manager) keep(uid types.UID, r Resources) error {
 // called. It returns the pods that were granted something or of which something else is to
 // be said. It implements syncloop.Allocator.
 func (m *Manager) Retry(trigger string, active []*v1.Pod) []types.UID {
-	if !m.isDue(active) {
+	m.again = m.isDue(active)
+	if !m.cfg.Ready() {
 		return nil
 	}
-	if !m.cfg.Ready() {
-		m.again = true
+	m.mu.Lock()
+	m.decided = true
+	m.mu.Unlock()
+	if !m.again {
 		return nil
 	}
 	m.again = false
-	verdicts := Decide(Input{Pods: active, Granted: m.cfg.Store.Get, Waiting: m.known(active), Fit: m.cfg.Fit, Now: time.Now()})
+	verdicts := Decide(Input{Pods: active, Granted: m.cfg.Store.Get, Waiting: m.known(active), Rules: m.cfg.Rules, Fit: m.cfg.Fit, Now: time.Now()})
 	waiting := map[types.UID]Waiting{}
 	var touched []types.UID
 	for _, v := range verdicts {
@@ -245,6 +251,13 @@ func (m *Manager) Waiting(uid types.UID) (Waiting, bool) {
 	defer m.mu.Unlock()
 	w, ok := m.waiting[uid]
 	return w, ok
+}
+
+// Decided tells whether Retry has decided: before, it is not known who waits.
+func (m *Manager) Decided() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.decided
 }
 
 // Begun tells, once, that a resize was granted which the pod has in its spec.

@@ -5,15 +5,12 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-
-	"github.com/podwright/podwright/internal/podfacts"
 )
 
 // Resources are those of the containers of a pod, and of the pod as a whole. The names of
 // the fields are part of the format of the files.
 type Resources struct {
-	// ContainerResources are those of regular containers and sidecars, by name. Other
-	// init containers cannot be resized.
+	// ContainerResources are those of regular and init containers, by name.
 	ContainerResources map[string]v1.ResourceRequirements
 	// PodLevelResources are those of the pod as a whole, nil if it has none.
 	PodLevelResources *v1.ResourceRequirements
@@ -68,9 +65,7 @@ func (r Resources) Equal(other Resources) bool {
 // eachContainer calls f for each container that can be resized.
 func eachContainer(pod *v1.Pod, f func(*v1.Container)) {
 	for i := range pod.Spec.InitContainers {
-		if c := &pod.Spec.InitContainers[i]; podfacts.IsSidecar(c) {
-			f(c)
-		}
+		f(&pod.Spec.InitContainers[i])
 	}
 	for i := range pod.Spec.Containers {
 		f(&pod.Spec.Containers[i])

@@ -95,8 +95,13 @@ func (s *Store) Set(uid types.UID, r Resources) error {
 	return nil
 }
 
-// Retain forgets the pods for which wanted says no. The file follows with the next Set: a
-// pod too many in it does no harm.
+// Remove forgets a pod. The file follows with the next Set: a pod too many in it does no
+// harm.
+func (s *Store) Remove(uid types.UID) {
+	s.Retain(func(other types.UID) bool { return other != uid })
+}
+
+// Retain forgets the pods for which wanted says no, like Remove.
 func (s *Store) Retain(wanted func(types.UID) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

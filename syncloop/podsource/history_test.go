@@ -324,6 +324,21 @@ func TestHistoryFolderVanishes(t *testing.T) {
 	require.Equal(t, "does not exist", v.problems[0].Message)
 }
 
+// Only a file of another folder than the one that was looked at may be hidden.
+func TestIsElsewhere(t *testing.T) {
+	first, second := folderID{Inode: 2}, folderID{Inode: 3}
+	for _, c := range []struct {
+		path       string
+		then, seen folderID
+		want       bool
+	}{
+		{"/m/a", first, second, true}, {"/m/a", first, first, false}, {"/m/a", folderID{}, second, false}, {"/m/a", first, folderID{}, false}, {"/m", first, second, false},
+	} {
+		m := &manifest{path: c.path, folder: c.then}
+		require.Equal(t, c.want, (&history{root: "/m"}).isElsewhere(m, snapshot{folder: c.seen}), c)
+	}
+}
+
 // Another folder, or a file, at the folder's place says nothing of the manifests that are
 // not in it: something may have been mounted over them. They go on for the period; what
 // is there counts at once.

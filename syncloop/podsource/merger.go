@@ -172,7 +172,6 @@ type leftOut struct {
 func choose(pods []*v1.Pod) (taken []*v1.Pod, refused []leftOut, err error) {
 	var errs []error
 	names, uids := make(map[types.NamespacedName]bool, len(pods)), make(map[types.UID]bool, len(pods))
-	taken = make([]*v1.Pod, 0, len(pods))
 	for i, pod := range pods {
 		if pod == nil {
 			errs = append(errs, fmt.Errorf("%w: pods[%d] is nil", ErrNoIdentity, i))

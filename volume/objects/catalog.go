@@ -218,7 +218,7 @@ func (e *entry) take(r reading, k kind, busy func() time.Duration) (took bool, h
 	if hold := busy(); hold > 0 {
 		return false, hold
 	}
-	unchanged := e.value != nil && e.bad != "" && digest == e.digest // good again, as it was
+	unchanged := digest == e.digest // good again, as it was
 	e.decoded = true
 	value, immutable, err := k.object(r.data, e.object)
 	e.digest, e.stamp = digest, r.stamp

@@ -82,6 +82,9 @@ func TestLastGoodVersionStays(t *testing.T) {
 	require.Empty(t, w.apply(nil), "it is being written")
 	require.Equal(t, time.Second, w.again)
 	require.Equal(t, "blue", w.colour())
+	w.hold = 1
+	require.Empty(t, w.apply(nil), "it is still being written")
+	require.Equal(t, time.Millisecond, w.again)
 	w.hold = 0
 	require.Len(t, w.apply(nil), 1)
 	require.Equal(t, "red", w.colour())
@@ -292,4 +295,24 @@ func FuzzDecode(f *testing.F) {
 		value, _, err := k.object([]byte(text), volume.Object{Kind: k.reported, Namespace: "ns", Name: "n"})
 		require.Equal(t, err == nil, value != nil)
 	})
+}
+
+// A text of certificates has nothing else in it.
+func TestCertificates(t *testing.T) {
+	for text, want := range map[string]string{
+		"": "it has no certificate", " \n": "it has no certificate", "text": "not all of it is PEM", pemText + "text": "not all of it is PEM", pemText + "\n": "",
+		strings.ReplaceAll(pemText, "CERTIFICATE", "PRIVATE KEY"):                           `a block "PRIVATE KEY" is no plain certificate`,
+		strings.Replace(pemText, "-----\nAAAA", "-----\nProc-Type: 4,ENCRYPTED\n\nAAAA", 1): `a block "CERTIFICATE" is no plain certificate`,
+	} {
+		der, err := Certificates(text)
+		if want != "" {
+			require.EqualError(t, err, want, text)
+			continue
+		}
+		require.NoError(t, err)
+		require.Equal(t, []string{"\x00\x00\x00"}, der)
+	}
+	der, err := Certificates(pemText + pemText)
+	require.NoError(t, err)
+	require.Len(t, der, 2)
 }

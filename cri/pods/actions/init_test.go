@@ -120,6 +120,8 @@ func TestSidecar(t *testing.T) {
 		{name: "a result without a probe is none", pod: last(), containers: list(running("s1")), startup: down, want: summary{regular: []int{0}}},
 		{name: "image changed", pod: last(), containers: list(running("s1", otherHash), running("a")), want: summary{kill: []string{"s1-running "}, init: []int{1}}},
 		{name: "image changed before the next started: both", pod: middle(), containers: list(running("s1", otherHash)), want: summary{kill: []string{"s1-running "}, init: []int{1, 2}}},
+		{name: "image changed before it has started: wait", pod: middle(probed), containers: list(running("s1", otherHash))},
+		{name: "liveness failed before it has started: wait", pod: last(probed), containers: list(running("s1")), liveness: down},
 		{name: "unknown hash is not another hash", pod: last(), containers: list(running("s1", noHash), running("a"))},
 		{name: "liveness failed", pod: last(), containers: list(running("s1"), running("a")), liveness: down, want: summary{kill: []string{"s1-running LivenessProbe"}, init: []int{1}}},
 		{name: "liveness does not delay the next", pod: middle(), containers: list(running("s1")), liveness: down, want: summary{kill: []string{"s1-running LivenessProbe"}, init: []int{1, 2}}},

@@ -200,6 +200,9 @@ func TestString(t *testing.T) {
 	require.Equal(t, "kill=a(Container a definition changed, will be restarted) remove=[b] pruneInit=[i0] startEphemeral=[0] startInit=[1] startRegular=[0 1]",
 		Compute(Input{Pod: pod, Status: status}).String())
 	require.Equal(t, "killPod createSandbox attempt=0 startInit=[0] (init container i0 runs first)", Compute(Input{Pod: pod, Status: observed(nil)}).String())
+	one := []Update{{Name: "a"}}
+	require.Equal(t, "reset=[b] updateMemory=[a] updateCPU=[a] updatePodResources updatePodLevelResources",
+		Actions{Reset: []pleg.ContainerStatus{{Name: "b"}}, UpdateMemory: one, UpdateCPU: one, UpdatePodResources: true, UpdatePodLevelResources: true}.String())
 	require.Equal(t, "nothing", Actions{}.String())
 }
 

@@ -1,6 +1,7 @@
 package actions
 
 import (
+	"cmp"
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/cri/cgroups"
@@ -58,10 +59,7 @@ func (d *decision) resize(c *v1.Container, t target) (restart bool) {
 // grows tells the direction of a change: the limit's, or the request's where the
 // limit stays.
 func grows(wantLimit, haveLimit, wantRequest, haveRequest int64) bool {
-	if wantLimit != haveLimit {
-		return wantLimit > haveLimit
-	}
-	return wantRequest > haveRequest
+	return cmp.Or(cmp.Compare(wantLimit, haveLimit), cmp.Compare(wantRequest, haveRequest)) > 0
 }
 
 // queue puts what shrinks in front, so that it makes room for what grows.

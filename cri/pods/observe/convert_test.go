@@ -2,6 +2,7 @@ package observe
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -41,6 +42,12 @@ func TestConvertResources(t *testing.T) {
 	require.Equal(t, &pleg.ContainerResources{MilliCPULimit: new(int64(500)), MilliCPURequest: new(int64(100)), MemoryLimit: new(int64(1 << 20))}, got)
 	require.Equal(t, new(int64(0)), toResources(&runtimeapi.LinuxContainerResources{CpuPeriod: 100000, CpuQuota: -1}).MilliCPULimit)
 	require.Equal(t, &pleg.ContainerResources{}, toResources(&runtimeapi.LinuxContainerResources{}))
+	for shares, milli := range map[int64]int64{1: 1, 2: 2, 1023: 1000, 1024: 1000, 1025: 1001, 1 << 30: 1 << 20 * 1000} {
+		require.Equal(t, milli, *toResources(&runtimeapi.LinuxContainerResources{CpuShares: shares}).MilliCPURequest, shares)
+	}
+	require.Equal(t, &pleg.ContainerResources{MilliCPULimit: new(int64(3000)), MemoryLimit: new(int64(1))}, toResources(&runtimeapi.LinuxContainerResources{CpuPeriod: 1, CpuQuota: 3, MemoryLimitInBytes: 1}))
+	require.True(t, Time(0).IsZero())
+	require.Equal(t, time.Unix(0, 1), Time(1))
 }
 
 func TestConvertStatus(t *testing.T) {

@@ -2,6 +2,8 @@ package request
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -11,6 +13,50 @@ import (
 
 	"github.com/podwright/podwright/internal/podfacts"
 )
+
+// What a process can be started with is used to the last byte, and a variable that is set
+// again takes no more than its value.
+func TestEnvironmentSize(t *testing.T) {
+	e := &environment{values: map[string]string{}}
+	most := podfacts.MaxExecString - 1
+	for left, i := podfacts.MaxExecTotal, 0; left > 0; i++ {
+		name := fmt.Sprintf("%03d", i)
+		length := min(most-len(name), left-len(name)-len("=\x00"))
+		left -= len(name) + length + len("=\x00")
+		require.NoError(t, e.set(name, strings.Repeat("x", length)), left)
+	}
+	require.Equal(t, podfacts.MaxExecTotal, e.size)
+	require.ErrorIs(t, e.set("a", ""), errLargeEnvironment)
+	require.NoError(t, e.set("000", strings.Repeat("y", most-3)))
+	require.NoError(t, e.set("000", strings.Repeat("y", most-6)))
+	require.NoError(t, e.set("a", ""))
+	require.ErrorIs(t, e.set("000", strings.Repeat("y", most-5)), errLargeEnvironment)
+}
+
+// A container is named by its place among those of its kind.
+func TestFieldOf(t *testing.T) {
+	pod := &v1.Pod{Spec: v1.PodSpec{
+		Containers: []v1.Container{{Name: "a"}, {Name: "b"}}, InitContainers: []v1.Container{{Name: "c"}, {Name: "d"}},
+		EphemeralContainers: []v1.EphemeralContainer{{EphemeralContainerCommon: v1.EphemeralContainerCommon{Name: "e"}}, {EphemeralContainerCommon: v1.EphemeralContainerCommon{Name: "f"}}},
+	}}
+	for name, want := range map[string]string{
+		"a": "spec.containers[0]", "b": "spec.containers[1]", "c": "spec.initContainers[0]", "d": "spec.initContainers[1]",
+		"e": "spec.ephemeralContainers[0]", "f": "spec.ephemeralContainers[1]", "g": "container",
+	} {
+		require.Equal(t, want, fieldOf(Instance{Pod: pod, Container: &v1.Container{Name: name}}))
+	}
+}
+
+// Of the node's files that are read the largest is as large as allowed.
+func TestReadFileBound(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(name, []byte("12345"), 0o600))
+	content, err := readFile(os.Open, name, 5)
+	require.NoError(t, err)
+	require.Equal(t, "12345", string(content))
+	_, err = readFile(os.Open, name, 4)
+	require.ErrorContains(t, err, "is larger than 4 bytes")
+}
 
 // A few hundred bytes of a spec do not become gigabytes: what multiplies is refused
 // by its field, and not made first.

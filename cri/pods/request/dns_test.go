@@ -147,6 +147,11 @@ func TestSearchLimits(t *testing.T) {
 		return out
 	}
 	require.Empty(t, limitDNS(exact(8)), "8*254, 8 and 8 blanks are 2048")
+	servers := &runtimeapi.DNSConfig{Servers: []string{"1", "2", "3"}}
+	require.Empty(t, limitDNS(servers))
+	servers.Servers = append(servers.Servers, "4")
+	require.Len(t, limitDNS(servers), 1)
+	require.Equal(t, []string{"1", "2", "3"}, servers.Servers)
 	long := exact(9)
 	require.Len(t, limitDNS(long), 1)
 	require.Len(t, long.Searches, 8)

@@ -241,6 +241,26 @@ func TestEnvBadKeys(t *testing.T) {
 	require.NotContains(t, err.Error(), "top")
 }
 
+// The event of names that make no variables does not become long.
+func TestEventOfBadKeys(t *testing.T) {
+	h, m := withObjects(t)
+	var message string
+	h.cfg.Event = func(_ v1.ObjectReference, _, _, text string) { message = text }
+	h.restart()
+	for name, tc := range map[string]struct {
+		prefix string
+		length int
+		told   bool
+	}{"as long as may be": {"", maxBadNames, true}, "longer": {"", maxBadNames + 1, false}, "longer by the prefix": {"p", maxBadNames, false}} {
+		key := strings.Repeat("=", tc.length)
+		m.AddConfigMap(&v1.ConfigMap{ObjectMeta: object("long"), Data: map[string]string{key: ""}})
+		_, err := h.envOf(testPod("a"), &v1.Container{EnvFrom: []v1.EnvFromSource{{Prefix: tc.prefix, ConfigMapRef: &v1.ConfigMapEnvSource{LocalObjectReference: local("long")}}}})
+		require.NoError(t, err)
+		require.Contains(t, message, "from the EnvFrom configMap "+testPod("a").Namespace+"/long were skipped")
+		require.Equal(t, tc.told, strings.Contains(message, key), name)
+	}
+}
+
 // What devices bring gives way to the container's own.
 func TestDevices(t *testing.T) {
 	h := newHarness(t)

@@ -19,7 +19,7 @@ func parseEnvFile(content, key string) (string, error) {
 		if err != nil {
 			return "", fmt.Errorf("invalid environment variable format at line %d: %w", p.number, err)
 		}
-		if name == key && name != "" {
+		if name == key {
 			return value, nil
 		}
 	}

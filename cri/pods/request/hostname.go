@@ -16,7 +16,7 @@ const (
 // hostname is what a pod with its own network calls itself.
 func hostname(pod *v1.Pod, clusterDomain string) (string, error) {
 	host, domain, err := hostAndDomain(pod, clusterDomain)
-	if err != nil || domain == "" || !isTrue(pod.Spec.SetHostnameAsFQDN) {
+	if domain == "" || !isTrue(pod.Spec.SetHostnameAsFQDN) {
 		return host, err
 	}
 	fqdn := host + "." + domain

@@ -1,6 +1,7 @@
 package request
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -21,10 +22,7 @@ func (d DNS) CheckHostResolver() error {
 	if d.NoHostResolver {
 		return nil
 	}
-	path := d.HostResolver
-	if path == "" {
-		path = defaultResolver
-	}
+	path := cmp.Or(d.HostResolver, defaultResolver)
 	content, err := readFile(os.Open, path, maxNodeFile)
 	if err != nil {
 		return fmt.Errorf("the node's resolver cannot be read: %w", err)

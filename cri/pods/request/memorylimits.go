@@ -70,7 +70,7 @@ func (n *Node) setMemoryQoS(r *runtimeapi.LinuxContainerResources, pod *v1.Pod, 
 		limit = allocatable.Value()
 	}
 	high := float64(request) + float64(limit-request)*n.MemoryQoS.ThrottlingFactor
-	if pages := int64(math.Floor(high/memoryPage)) * memoryPage; limit > 0 && pages > request {
+	if pages := int64(math.Floor(high/memoryPage)) * memoryPage; pages > request {
 		unify(r, "memory.high", pages)
 	}
 }

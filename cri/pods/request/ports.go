@@ -47,14 +47,7 @@ func portKey(port v1.ContainerPort) string {
 	if port.Name != "" {
 		return port.Name
 	}
-	family := "any"
-	if port.HostIP != "" {
-		family = "v4"
-		if podfacts.IsIPv6(port.HostIP) {
-			family = "v6"
-		}
-	}
-	return strings.Join([]string{family, string(port.Protocol), port.HostIP,
+	return strings.Join([]string{string(port.Protocol), port.HostIP,
 		strconv.Itoa(int(port.ContainerPort)), strconv.Itoa(int(port.HostPort))}, ":")
 }
 

@@ -67,11 +67,10 @@ func appArmorProfile(pod *v1.Pod, c *v1.Container) (*v1.AppArmorProfile, error) 
 
 // setAppArmor writes a profile in both of the forms that runtimes know.
 func setAppArmor(out *runtimeapi.LinuxContainerSecurityContext, p *v1.AppArmorProfile) error {
-	out.Apparmor = &runtimeapi.SecurityProfile{}
+	out.Apparmor = &runtimeapi.SecurityProfile{} // RuntimeDefault
 	var text string
 	switch p.Type {
 	case v1.AppArmorProfileTypeRuntimeDefault:
-		out.Apparmor.ProfileType = runtimeapi.SecurityProfile_RuntimeDefault
 		text = v1.DeprecatedAppArmorBetaProfileRuntimeDefault
 	case v1.AppArmorProfileTypeUnconfined:
 		out.Apparmor.ProfileType = runtimeapi.SecurityProfile_Unconfined

@@ -68,7 +68,7 @@ func (b *Builder) ContainerResources(pod *v1.Pod, c *v1.Container) *runtimeapi.L
 // zero.
 func firstPositive(name v1.ResourceName, lists ...v1.ResourceList) resource.Quantity {
 	for _, list := range lists {
-		if q, ok := list[name]; ok && !q.IsZero() {
+		if q := list[name]; !q.IsZero() {
 			return q
 		}
 	}
@@ -103,25 +103,18 @@ func (b *Builder) Overhead(pod *v1.Pod) *runtimeapi.LinuxContainerResources {
 // API server would, it takes a limit for a missing request. CPU counts in
 // thousandths.
 func podRequest(pod *v1.Pod, name v1.ResourceName) (int64, bool) {
-	r := pod.Spec.Resources
-	if r != nil {
+	if r := pod.Spec.Resources; r != nil {
 		if q, ok := r.Requests[name]; ok {
 			return units(name, q), true
 		}
 	}
-	sum, ok := aggregate(pod, name, func(r *v1.ResourceRequirements) (resource.Quantity, bool) {
+	return aggregate(pod, name, func(r *v1.ResourceRequirements) (resource.Quantity, bool) {
 		q, ok := r.Requests[name]
 		if !ok {
 			q, ok = r.Limits[name]
 		}
 		return q, ok
 	})
-	if !ok && r != nil {
-		if q, found := r.Limits[name]; found {
-			return units(name, q), true
-		}
-	}
-	return sum, ok
 }
 
 // podLimit is the limit of a pod as a whole, else of its containers together. A

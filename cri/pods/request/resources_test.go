@@ -171,6 +171,8 @@ func TestHugePages(t *testing.T) {
 	require.Equal(t, "64KB:0 2MB:8388608 1GB:1073741824 ", limits())
 	pod.Spec.Containers[0].Resources.Limits = quantities("hugepages-2Mi", "4Mi", "hugepages-64Ki", "128Ki", "hugepages-", "1", "hugepages-x", "1")
 	require.Equal(t, "64KB:131072 2MB:4194304 1GB:1073741824 ", limits(), "the container's own wins")
+	pod.Spec.Containers[0].Resources.Limits = quantities("hugepages-2Mi", "0", "hugepages-1Gi", "-1Gi")
+	require.Equal(t, "64KB:0 2MB:0 1GB:0 ", limits())
 }
 
 // 6.7, swap.
@@ -236,6 +238,7 @@ func TestMemoryQoS(t *testing.T) {
 	require.Equal(t, off, get(node, "100Mi", "100Mi"))
 	require.Equal(t, off, get(node, "", ""))
 	require.Equal(t, strconv.Itoa(4096), get(node, "1", "4597")["memory.high"], "down to a page")
+	require.NotContains(t, get(node, "5000", "5500"), "memory.high", "there is no page between")
 	node.MemoryQoS.TieredReservation = true
 	require.Equal(t, map[string]string{"memory.min": strconv.Itoa(100 << 20)}, get(node, "100Mi", "100Mi"))
 	require.Equal(t, strconv.Itoa(100<<20), get(node, "100Mi", "200Mi")["memory.low"])

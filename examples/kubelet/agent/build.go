@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/cri/images"
@@ -19,7 +20,6 @@ import (
 	"github.com/podwright/podwright/cri/pods/hooks"
 	"github.com/podwright/podwright/cri/pods/observe"
 	"github.com/podwright/podwright/cri/pods/request"
-	"github.com/podwright/podwright/cri/pods/resize"
 	"github.com/podwright/podwright/cri/podsyncer"
 	"github.com/podwright/podwright/pleg"
 	"github.com/podwright/podwright/podworkers"
@@ -40,18 +40,22 @@ type ground struct {
 	sources
 	named      named // what pods refer to by name
 	checkpoint *checkpoint.Store
-	cluster    *cluster       // nil without an API server
-	dirty      syncloop.Inbox // pods that the loop is to look at, as volumes and objects tell
-	conn       *Connection    // not before newNode
+	granted
+	cluster *cluster       // nil without an API server
+	dirty   syncloop.Inbox // pods that the loop is to look at, as volumes and objects tell
+	conn    *Connection    // not before newNode
 	// serving is the certificate of the kubelet API, nil before newAPI.
 	serving atomic.Pointer[func() *tls.Certificate]
 	// watchDrivers is csi.RegistryConfig.Watch: a bubble cannot have the kernel's.
 	watchDrivers func(ctx context.Context, look func() (folders []string)) error
+	// allocatable is what the Node has for pods, as far as that is known.
+	allocatable func() v1.ResourceList
 }
 
 // newGround builds it. now is how far the agent has come, for what the API server tells.
 func newGround(cfg Config, f folders, now func() state) (_ *ground, err error) {
 	g := &ground{cfg: cfg, folders: f}
+	g.allocatable = func() v1.ResourceList { return g.thisNode().Status.Allocatable }
 	g.event = logEvents(cfg.Logger, func(pod types.UID) string { return g.origin(pod) })
 	if cfg.Flags.Kubeconfig != "" {
 		if g.cluster, err = g.newCluster(now); err != nil {
@@ -68,7 +72,10 @@ func newGround(cfg Config, f folders, now func() state) (_ *ground, err error) {
 	if g.named, err = g.newNamed(); err != nil {
 		return nil, err
 	}
-	g.checkpoint, err = checkpoint.New(checkpoint.Config{File: f.status})
+	if g.checkpoint, err = checkpoint.New(checkpoint.Config{File: f.status}); err != nil {
+		return nil, err
+	}
+	g.granted, err = g.newGranted()
 	return g, err
 }
 
@@ -285,10 +292,6 @@ func (g *ground) newSyncer(health health, images *images.Manager, cgroups *podCg
 	if err != nil {
 		return nil, err
 	}
-	actuated, err := resize.NewFolder(resize.FolderConfig{Dir: filepath.Join(g.cfg.Flags.RootDir, "actuated_resources"), Logger: g.cfg.Logger})
-	if err != nil {
-		return nil, err
-	}
 	probers, err := probers(g.conn.Runtime)
 	if err != nil {
 		return nil, err
@@ -310,7 +313,7 @@ func (g *ground) newSyncer(health health, images *images.Manager, cgroups *podCg
 			RuntimeHandler: g.runtimeHandler(),
 			Hooks:          runner,
 			Metrics:        g.cfg.Metrics.Pods.Callbacks(),
-			Actuated:       actuated,
+			Actuated:       g.told,
 			CgroupParent:   cgroups.parent(),
 			PodCgroups:     cgroups.resizes(),
 			Node:           describeNode(g.cfg.Config),
@@ -325,6 +328,7 @@ func (g *ground) newSyncer(health health, images *images.Manager, cgroups *podCg
 		DeadContainers:  deadContainers(&g.cfg.Flags),
 		NetworkReady:    health.networkReady,
 		HostIPs:         addresses.get,
+		Amend:           g.amend,
 		Span:            g.cfg.Span,
 		ShutdownTimeout: g.cfg.ShutdownTimeout,
 		Event:           g.event,
@@ -357,11 +361,11 @@ func (n *node) newImageGC() (*gc.Manager, error) {
 }
 
 func (n *node) newHandler() (*syncloop.DefaultHandler, error) {
-	cleaners := []syncloop.Cleaner{n.volumes.cleaner(n.merger.Ready)}
+	cleaners := []syncloop.Cleaner{n.volumes.cleaner(n.merger.Ready), n.allocation.Cleaner(n.told.Store)}
 	if n.cluster != nil {
 		cleaners = append(cleaners, n.cluster.mirrors.Cleaner(), n.cluster.objectsCleaner(n.volumes.manager))
 	}
-	return n.syncer.NewHandler(syncloop.HandlerConfig{Workers: n.workers, Admit: n.counted(n.admit), OnRestart: n.cfg.Metrics.Pods.Restarted, Cleaners: cleaners})
+	return n.syncer.NewHandler(syncloop.HandlerConfig{Workers: n.workers, Admit: n.allocation.Admitter(n.counted(n.admit)), Allocator: n.allocation, OnRestart: n.cfg.Metrics.Pods.Restarted, Cleaners: cleaners})
 }
 
 func (n *node) newLoop() (*syncloop.Loop, error) {

@@ -28,16 +28,17 @@ func (n *node) admit(pod *v1.Pod, active []*v1.Pod) error {
 }
 
 // thisNode is the Node with its labels, as the API server has it if it is known.
-func (n *node) thisNode() *v1.Node {
-	if n.cluster != nil {
-		if seen := n.cluster.thisNode(); seen != nil {
+func (g *ground) thisNode() *v1.Node {
+	if g.cluster != nil {
+		if seen := g.cluster.thisNode(); seen != nil {
 			return seen
 		}
 	}
-	return n.localNode()
+	return g.localNode()
 }
 
-// current are the pods that a source names or that are not gone yet.
+// current are the pods that a source names or that are not gone yet, with what they were
+// granted.
 func (n *node) current() map[types.UID]*v1.Pod {
 	out := map[types.UID]*v1.Pod{}
 	for _, s := range n.workers.Pods() {
@@ -46,7 +47,7 @@ func (n *node) current() map[types.UID]*v1.Pod {
 		}
 	}
 	for _, pod := range n.syncer.Desired().Pods() {
-		out[pod.UID] = pod
+		out[pod.UID] = n.allocation.Allocated(pod)
 	}
 	return out
 }

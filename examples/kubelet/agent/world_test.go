@@ -47,6 +47,8 @@ type world struct {
 	log *slog.Logger
 	// api is the API server, nil for none.
 	api *apitest.Server
+	// allocatable is what the Node has for pods, nil for what nobody knows.
+	allocatable v1.ResourceList
 	// configure changes the configuration of agents, nil for nothing.
 	configure func(*Config)
 	// silent: the source of pods does not report.
@@ -109,6 +111,9 @@ func (w *world) start() {
 	g, err := newGround(cfg, f, func() state { return *come.Load() })
 	require.NoError(w.t, err)
 	g.watchDrivers = csi.NoWatch
+	if w.allocatable != nil {
+		g.allocatable = func() v1.ResourceList { return w.allocatable }
+	}
 	n, err := newNode(w.t.Context(), g, &Connection{Runtime: w.calls, Images: w.runtime, Name: "fake", Version: "1", driver: "cgroupfs"})
 	require.NoError(w.t, err)
 	w.agent = n

@@ -14,6 +14,7 @@ import (
 	"github.com/podwright/podwright/internal/podfacts"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/status/writer"
+	"github.com/podwright/podwright/syncloop/allocation"
 )
 
 // Pods counts what is done with pods and their containers.
@@ -29,6 +30,7 @@ type Pods struct {
 	notStartedContainers, rejected    *prometheus.CounterVec
 	orphans, httpFallbacks, sleepsCut prometheus.Counter
 	resized                           *prometheus.HistogramVec
+	resizes, infeasible, accepted     *prometheus.CounterVec
 	restarted                         *prometheus.CounterVec
 	rotated                           *prometheus.CounterVec
 	written                           *prometheus.HistogramVec
@@ -69,6 +71,9 @@ func newPods(b *builder) *Pods {
 		httpFallbacks: b.counter("kubelet_lifecycle_handler_http_fallbacks_total", "How many https handlers were answered with plain HTTP, and succeeded with that."),
 		sleepsCut:     b.counter("kubelet_sleep_action_terminated_early_total", "How many sleeps of handlers were cut short."),
 		resized:       b.histograms("kubelet_pod_resize_duration_milliseconds", "How long resizes of pods in place took, by whether they succeeded.", resizeMilliseconds, "success"),
+		resizes:       b.counters("kubelet_container_requested_resizes_total", "How many amounts of containers were to change, by resource, whether it was a request or a limit, and how.", "resource", "requirement", "operation"),
+		infeasible:    b.counters("kubelet_pod_infeasible_resizes_total", "How many resizes of pods can never be granted, by the reason.", "reason_detail"),
+		accepted:      b.counters("kubelet_pod_deferred_accepted_resizes_total", "How many resizes of pods were granted after they had to wait, by what they were tried again for.", "retry_trigger"),
 
 		rotated: b.counters("podwright_log_rotations_total", "How many logs of containers were rotated, by whether that succeeded.", "success"),
 		written: b.histograms("podwright_status_call_duration_seconds", "How long calls took that keep statuses of pods, by where and which call.", nil, "sink", "call"),
@@ -115,6 +120,17 @@ func (p *Pods) Callbacks() pods.Metrics {
 	return pods.Metrics{SandboxStarted: p.sandbox, ContainerStarted: p.container, UsersStarted: p.users, ImagesMounted: p.imageVolumes, Resized: func(took time.Duration, err error) {
 		p.resized.WithLabelValues(strconv.FormatBool(err == nil)).Observe(float64(took.Milliseconds()))
 	}}
+}
+
+// Resizes are what package syncloop/allocation calls.
+func (p *Pods) Resizes() allocation.Metrics {
+	return allocation.Metrics{
+		Requested: func(resource, requirement, operation string) {
+			p.resizes.WithLabelValues(resource, requirement, operation).Inc()
+		},
+		Infeasible:       func(detail string) { p.infeasible.WithLabelValues(detail).Inc() },
+		DeferredAccepted: func(trigger string) { p.accepted.WithLabelValues(trigger).Inc() },
+	}
 }
 
 func (p *Pods) sandbox(handler string, took time.Duration, err error) {

@@ -25,7 +25,7 @@ loop:
 	for _, n = range list {
 		break loop
 	}
-	if len(list) == 0 {
+	if len(list) != 1 && len(list) != 2 { // what go vet suspects with another operator
 		err = errNone
 	}
 	return

@@ -20,6 +20,9 @@ func TestFirst(t *testing.T) {
 	if n, err := first([]int{2, 1}); n != 2 || err != nil {
 		t.Error(n, err)
 	}
+	if _, err := first([]int{1}); err != nil {
+		t.Error(err)
+	}
 	if _, err := first(nil); err != errNone {
 		t.Error(err)
 	}

@@ -1,0 +1,69 @@
+package podsyncer
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/cri/pods"
+	"github.com/podwright/podwright/internal/podfacts"
+	"github.com/podwright/podwright/status"
+)
+
+// publishResize shows what a sync has made of the resources of running containers: a
+// resize that failed is in progress, with reason Error, until one succeeds or there
+// is nothing to resize any more. A sync that did not come to it changes nothing.
+func (s *Syncer) publishResize(pod *v1.Pod, result *pods.Result) {
+	i := slices.IndexFunc(result.Entries, func(e pods.Entry) bool { return e.Action == pods.ActionResizePodInPlace })
+	switch {
+	case i >= 0 && result.Entries[i].Err != nil:
+		s.resizeFailed(pod, result.Entries[i].Err)
+	case result.Again() || i < 0 && isStuck(result):
+	default:
+		s.resizeCompleted(pod, i >= 0)
+	}
+}
+
+// isStuck tells whether something else than a container that does not start went wrong:
+// containers may still have what they had.
+func isStuck(result *pods.Result) bool {
+	var errs []error
+	for _, e := range result.Entries {
+		if e.Err != nil && e.Action != pods.ActionStartContainer && e.Action != pods.ActionInitContainer {
+			return true
+		}
+		errs = append(errs, e.Err)
+	}
+	return result.Err() != nil && errors.Join(errs...) == nil
+}
+
+// inProgress is what is said of a resize that was begun, nil if none was.
+func (s *Syncer) inProgress(pod *v1.Pod) *v1.PodCondition {
+	if now := s.statuses.Get(pod.UID); now != nil {
+		return podfacts.Condition(now.Conditions, v1.PodResizeInProgress)
+	}
+	return nil
+}
+
+// resizeFailed says why a resize goes on. The event comes once for each cause.
+func (s *Syncer) resizeFailed(pod *v1.Pod, err error) {
+	if before := s.inProgress(pod); before == nil || before.Message != err.Error() {
+		s.event(reference(pod), v1.EventTypeWarning, ReasonResizeError, podfacts.ResizeMessage("Pod resize error", pod, err.Error()))
+	}
+	s.statuses.Change(pod.UID, func(now v1.PodStatus) v1.PodStatus {
+		return status.WithResizeInProgress(now, pod.Generation, status.Reason{Reason: v1.PodReasonError, Message: err.Error()}, time.Now())
+	})
+}
+
+// resizeCompleted says that the pod has what it is to have.
+func (s *Syncer) resizeCompleted(pod *v1.Pod, acted bool) {
+	begun := s.inProgress(pod)
+	if begun != nil {
+		s.statuses.Change(pod.UID, status.WithoutResizeInProgress)
+	}
+	if acted || begun != nil {
+		s.event.normal(pod, ReasonResizeCompleted, podfacts.ResizeMessage("Pod resize completed", pod, ""))
+	}
+}

@@ -1,0 +1,135 @@
+package agent
+
+import (
+	"path/filepath"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	quantity "k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/component-helpers/resource"
+
+	"github.com/podwright/podwright/cri/pods/actions"
+	"github.com/podwright/podwright/examples/kubelet/config"
+	"github.com/podwright/podwright/internal/podfacts"
+	"github.com/podwright/podwright/status"
+	"github.com/podwright/podwright/syncloop"
+	"github.com/podwright/podwright/syncloop/allocation"
+)
+
+// granted is what pods were granted of cpu and memory, and what the runtime was told.
+type granted struct {
+	allocation *allocation.Manager
+	told       told
+}
+
+// newGranted reads both. A file that makes no sense keeps the agent from starting.
+func (g *ground) newGranted() (out granted, err error) {
+	allocated, err := allocation.Open(filepath.Join(g.cfg.Flags.RootDir, allocation.AllocatedFile))
+	if err != nil {
+		return out, err
+	}
+	if out.told.Store, err = allocation.Open(filepath.Join(g.cfg.Flags.RootDir, allocation.ActuatedFile)); err != nil {
+		return out, err
+	}
+	out.allocation, err = allocation.New(allocation.Config{
+		Store:   allocated,
+		Rules:   g.resizeRules(),
+		Fit:     func(pod *v1.Pod, others []*v1.Pod) error { return enoughCompute(pod, others, g.allocatable()) },
+		Ready:   g.merger.Ready,
+		Metrics: g.cfg.Metrics.Pods.Resizes(),
+		Event:   g.event,
+		Logger:  g.cfg.Logger,
+	})
+	return out, err
+}
+
+// resizeRules say which resizes are infeasible here.
+func (g *ground) resizeRules() allocation.Rules {
+	k := &g.cfg.Kubelet
+	rules := allocation.Rules{StaticCPU: k.CPUManagerPolicy == "static", StaticMemory: k.MemoryManagerPolicy == "Static"}
+	if k.MemorySwap.SwapBehavior == config.LimitedSwap {
+		rules.Swaps = swaps
+	}
+	return rules
+}
+
+// swaps tells whether a container gets a share of limited swap.
+func swaps(pod *v1.Pod, c *v1.Container) bool {
+	return podfacts.QOSClass(pod) == v1.PodQOSBurstable && !podfacts.IsCritical(pod) &&
+		c.Resources.Requests.Memory().Cmp(*c.Resources.Limits.Memory()) != 0
+}
+
+// enoughCompute rejects a pod for which a node with so much allocatable has not enough cpu
+// or memory left beside the others. What is not known is not counted.
+func enoughCompute(pod *v1.Pod, others []*v1.Pod, allocatable v1.ResourceList) error {
+	wants := resource.PodRequests(pod, resource.PodResourcesOptions{})
+	for _, name := range []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory} {
+		has, known := allocatable[name]
+		if !known {
+			continue
+		}
+		var used quantity.Quantity
+		for _, other := range others {
+			used.Add(resource.PodRequests(other, resource.PodResourcesOptions{})[name])
+		}
+		total, want := used.DeepCopy(), wants[name]
+		total.Add(want)
+		if total.Cmp(has) > 0 {
+			return syncloop.Reject("OutOf"+string(name), "Node didn't have enough resource: %s, requested: %d, used: %d, capacity: %d",
+				name, inUnits(name, want), inUnits(name, used), inUnits(name, has))
+		}
+	}
+	return nil
+}
+
+// inUnits are thousandths of a CPU, or bytes.
+func inUnits(name v1.ResourceName, q quantity.Quantity) int64 {
+	if name == v1.ResourceCPU {
+		return q.MilliValue()
+	}
+	return q.Value()
+}
+
+// amend puts into a pod's status what is said of its resize.
+func (g granted) amend(pod *v1.Pod, s v1.PodStatus) v1.PodStatus {
+	if podfacts.IsTerminalPhase(s.Phase) || podfacts.IsStatic(pod) {
+		return s
+	}
+	now := time.Now()
+	switch w, waits := g.allocation.Waiting(pod.UID); {
+	case !g.allocation.Decided(): // what the agent before has said holds
+	case !waits:
+		s = status.WithoutResizePending(s)
+	case !saysSo(s, w):
+		s = status.WithResizePending(s, w.Generation, status.Reason{Reason: w.Reason, Message: w.Message}, now)
+	}
+	if g.allocation.Begun(pod) {
+		s = status.WithResizeInProgress(status.WithoutResizeInProgress(s), pod.Generation, status.Reason{}, now)
+	}
+	return s
+}
+
+// saysSo tells whether a status says already that a resize waits.
+func saysSo(s v1.PodStatus, w allocation.Waiting) bool {
+	c := podfacts.Condition(s.Conditions, v1.PodResizePending)
+	return c != nil && c.Reason == w.Reason && c.Message == w.Message && c.ObservedGeneration == w.Generation
+}
+
+// told is a resize.Store: what the runtime was last told of pods.
+type told struct{ *allocation.Store }
+
+// Load implements resize.Store.
+func (t told) Load(uid types.UID) (actions.Actuated, error) {
+	r, _ := t.Get(uid)
+	return actions.Actuated{Containers: r.ContainerResources, Pod: r.PodLevelResources}, nil
+}
+
+// Save implements resize.Store.
+func (t told) Save(uid types.UID, a actions.Actuated) error {
+	if a.Empty() {
+		t.Remove(uid)
+		return nil
+	}
+	return t.Set(uid, allocation.Resources{ContainerResources: a.Containers, PodLevelResources: a.Pod})
+}

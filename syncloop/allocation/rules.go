@@ -1,0 +1,75 @@
+package allocation
+
+import (
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/internal/podfacts"
+)
+
+// Rules say which resizes can never be granted on a node. The zero value allows all.
+type Rules struct {
+	// NoPodLevel: pods as a whole cannot be resized, as the feature is off.
+	NoPodLevel bool
+	// Swaps tells whether a container may use swap. nil: none does.
+	Swaps func(pod *v1.Pod, c *v1.Container) bool
+	// StaticCPU and StaticMemory: Guaranteed pods have CPUs or memory of their own, which
+	// cannot be changed while they run.
+	StaticCPU, StaticMemory bool
+}
+
+// Check tells whether a pod may be resized, from what it was granted to what it asks for.
+// Errors are *Infeasible, with upstream's details.
+func (r Rules) Check(from, to *v1.Pod) error {
+	has, wants := Of(from), Of(to)
+	guaranteed := podfacts.QOSClass(to) == v1.PodQOSGuaranteed
+	switch {
+	case r.swapsOtherwise(from, to):
+		return &Infeasible{"swap_limitation", "In-place resize of the memory of containers with swap is not supported"}
+	case r.NoPodLevel && !(Resources{PodLevelResources: has.PodLevelResources}).Equal(Resources{PodLevelResources: wants.PodLevelResources}):
+		return &Infeasible{"plr_feature_gate_off", "In-place resize of pod-level resources is disabled"}
+	case guaranteed && r.StaticCPU && differ(has, wants, v1.ResourceCPU):
+		return &Infeasible{"guaranteed_pod_cpu_manager_static_policy", `Resize is infeasible for Guaranteed Pods alongside CPU Manager policy "static"`}
+	case guaranteed && r.StaticMemory && differ(has, wants, v1.ResourceMemory):
+		return &Infeasible{"guaranteed_pod_memory_manager_static_policy", `Resize is infeasible for Guaranteed Pods alongside Memory Manager policy "Static"`}
+	}
+	return nil
+}
+
+// swapsOtherwise tells whether memory changes of a container that may use swap, which
+// follows from its memory, and does not start anew for that.
+func (r Rules) swapsOtherwise(from, to *v1.Pod) (found bool) {
+	if r.Swaps == nil {
+		return false
+	}
+	before := map[string]*v1.Container{}
+	eachContainer(from, func(c *v1.Container) { before[c.Name] = c })
+	eachContainer(to, func(c *v1.Container) {
+		was := before[c.Name]
+		if was == nil || was.Resources.Requests.Memory().Cmp(*c.Resources.Requests.Memory()) == 0 || restarts(c) {
+			return
+		}
+		found = found || r.Swaps(from, was) || r.Swaps(to, c)
+	})
+	return found
+}
+
+// restarts tells whether a container starts anew when its memory changes.
+func restarts(c *v1.Container) bool {
+	for _, p := range c.ResizePolicy {
+		if p.ResourceName == v1.ResourceMemory {
+			return p.RestartPolicy == v1.RestartContainer
+		}
+	}
+	return false
+}
+
+// differ tells whether requests of containers differ.
+func differ(a, b Resources, name v1.ResourceName) bool {
+	for container, r := range b.ContainerResources {
+		was, is := a.ContainerResources[container].Requests[name], r.Requests[name]
+		if was.Cmp(is) != 0 {
+			return true
+		}
+	}
+	return false
+}

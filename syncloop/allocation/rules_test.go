@@ -1,0 +1,49 @@
+package allocation
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+)
+
+// N17
+func TestRules(t *testing.T) {
+	guaranteed := newPod("a", with("1", "1Mi", "limits"))
+	burstable := newPod("a", with("1", "1Mi"))
+	whole := burstable.DeepCopy()
+	whole.Spec.Resources = &guaranteed.Spec.Containers[0].Resources
+	moreCPU, moreMemory := with("2", "1Mi", "limits"), with("1", "2Mi", "limits")
+	restarting := newPod("a", with("1", "1Mi"))
+	restarting.Spec.Containers[0].ResizePolicy = []v1.ContainerResizePolicy{
+		{ResourceName: v1.ResourceCPU, RestartPolicy: v1.NotRequired}, {ResourceName: v1.ResourceMemory, RestartPolicy: v1.RestartContainer},
+	}
+	swapping := Rules{Swaps: func(pod *v1.Pod, _ *v1.Container) bool { return pod.Generation == 1 }}
+	for _, c := range []struct {
+		name     string
+		rules    Rules
+		from, to *v1.Pod
+		want     string
+	}{
+		{"everything goes", Rules{}, guaranteed, resized(guaranteed, moreCPU), ""},
+		{"CPUs of its own", Rules{StaticCPU: true}, guaranteed, resized(guaranteed, moreCPU), "guaranteed_pod_cpu_manager_static_policy"},
+		{"but memory changes", Rules{StaticCPU: true}, guaranteed, resized(guaranteed, moreMemory), ""},
+		{"memory of its own", Rules{StaticMemory: true}, guaranteed, resized(guaranteed, moreMemory), "guaranteed_pod_memory_manager_static_policy"},
+		{"but CPU changes", Rules{StaticMemory: true}, guaranteed, resized(guaranteed, moreCPU), ""},
+		{"of Guaranteed pods only", Rules{StaticCPU: true, StaticMemory: true}, burstable, resized(burstable, with("2", "2Mi")), ""},
+		{"a pod as a whole", Rules{NoPodLevel: true}, burstable, whole, "plr_feature_gate_off"},
+		{"which may be", Rules{}, burstable, whole, ""},
+		{"which stays as it is", Rules{NoPodLevel: true}, whole, resized(whole, moreCPU), ""},
+		{"swap", swapping, burstable, resized(burstable, with("1", "2Mi")), "swap_limitation"},
+		{"swap and CPU", swapping, burstable, resized(burstable, with("2", "1Mi")), ""},
+		{"swap and a restart", swapping, restarting, resized(restarting, with("1", "2Mi")), ""},
+	} {
+		err := c.rules.Check(c.from, c.to)
+		var why *Infeasible
+		require.Equal(t, c.want != "", errors.As(err, &why), c.name)
+		if why != nil {
+			require.Equal(t, c.want, why.Detail, c.name)
+		}
+	}
+}
