@@ -139,6 +139,7 @@ var floors = map[string]floor{
 	"syncloop/eventsourcetest": {own: []string{"syncloop", "podworkers"}, outside: 85, forbid: noGRPC},
 	"syncloop/shutdown":        {own: []string{"syncloop", "podworkers"}, outside: 85, forbid: noGRPC},
 
+	"syncloop/admission":  {own: []string{"podworkers", "syncloop"}, outside: 85, forbid: noGRPC},
 	"syncloop/allocation": {own: []string{"podworkers", "syncloop"}, outside: 85, forbid: noGRPC},
 	"syncloop/eviction":   {own: []string{"podworkers", "syncloop"}, outside: 85, forbid: noGRPC},
 	"syncloop/podsource":  {own: []string{"syncloop", "podworkers"}, outside: 85, forbid: noGRPC},

@@ -1,0 +1,110 @@
+package admission
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+	quantity "k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/component-helpers/resource"
+)
+
+// amounts are what is requested or there: thousandths of CPUs, and else units of the
+// resource. None is negative, and what is too large to count is the largest number.
+type amounts map[v1.ResourceName]int64
+
+// amount is a quantity as a number.
+func amount(name v1.ResourceName, q quantity.Quantity) int64 {
+	most, of := int64(math.MaxInt64), q.Value
+	if name == v1.ResourceCPU {
+		most, of = math.MaxInt64/1000, q.MilliValue
+	}
+	switch {
+	case q.Sign() <= 0:
+		return 0
+	case q.CmpInt64(most) >= 0:
+		return math.MaxInt64
+	}
+	return of()
+}
+
+// requested is what a pod takes of a node, itself as one of the pods it can have included.
+func requested(pod *v1.Pod) amounts {
+	out := amounts{v1.ResourcePods: 1}
+	for name, q := range resource.PodRequests(pod, resource.PodResourcesOptions{}) {
+		if n := amount(name, q); n > 0 && name != v1.ResourcePods {
+			out[name] = n
+		}
+	}
+	return out
+}
+
+func plus(a, b int64) int64 {
+	if a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
+}
+
+// names are those of the amounts, in the order in which they are told: pods, cpu, memory,
+// ephemeral storage, then others by name.
+func (a amounts) names() []v1.ResourceName {
+	var out []v1.ResourceName
+	for name := range a {
+		out = append(out, name)
+	}
+	first := []v1.ResourceName{v1.ResourcePods, v1.ResourceCPU, v1.ResourceMemory, v1.ResourceEphemeralStorage}
+	rank := func(name v1.ResourceName) int {
+		if i := slices.Index(first, name); i >= 0 {
+			return i
+		}
+		return len(first)
+	}
+	slices.SortFunc(out, func(x, y v1.ResourceName) int {
+		if d := rank(x) - rank(y); d != 0 {
+			return d
+		}
+		return strings.Compare(string(x), string(y))
+	})
+	return out
+}
+
+// ledger remembers what pods request, which takes a microsecond each to compute.
+type ledger struct {
+	mu   sync.Mutex
+	pods map[types.UID]entry
+}
+
+type entry struct {
+	pod *v1.Pod // as it was when the amounts were computed; pods are never changed
+	of  amounts
+}
+
+func (l *ledger) of(pod *v1.Pod) amounts {
+	if e := l.pods[pod.UID]; e.pod == pod {
+		return e.of
+	}
+	e := entry{pod, requested(pod)}
+	if l.pods == nil {
+		l.pods = map[types.UID]entry{}
+	}
+	l.pods[pod.UID] = e
+	return e.of
+}
+
+// forget drops those that are not active any more, now and then.
+func (l *ledger) forget(active []*v1.Pod) {
+	if len(l.pods) <= 2*len(active)+16 {
+		return
+	}
+	kept := make(map[types.UID]entry, len(active))
+	for _, pod := range active {
+		if e, ok := l.pods[pod.UID]; ok {
+			kept[pod.UID] = e
+		}
+	}
+	l.pods = kept
+}

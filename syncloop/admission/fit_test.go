@@ -1,0 +1,181 @@
+package admission
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/syncloop"
+)
+
+func TestShortages(t *testing.T) {
+	has := list("pods", "3", "cpu", "2", "memory", "1Gi", "ephemeral-storage", "1Gi", "example.com/gpu", "2")
+	for name, tt := range map[string]struct {
+		pod    *v1.Pod
+		active []*v1.Pod
+		want   []string
+	}{
+		"room": {pod: newPod("a", list("cpu", "2", "memory", "1Gi", "example.com/gpu", "2"))},
+		"N10 cpu": {pod: newPod("a", list("cpu", "501m")), active: []*v1.Pod{newPod("b", list("cpu", "1500m"))},
+			want: []string{"Node didn't have enough resource: cpu, requested: 501, used: 1500, capacity: 2000"}},
+		"pods": {pod: newPod("a", nil), active: []*v1.Pod{newPod("b", nil), newPod("c", nil), newPod("d", nil)},
+			want: []string{"Node didn't have enough resource: pods, requested: 1, used: 3, capacity: 3"}},
+		"itself does not count": {pod: newPod("a", list("cpu", "2")), active: []*v1.Pod{newPod("a", list("cpu", "2"))}},
+		"all of them, in order": {pod: newPod("a", list("memory", "2Gi", "cpu", "3", "example.com/gpu", "3", "ephemeral-storage", "2Gi")), want: []string{
+			"Node didn't have enough resource: cpu, requested: 3000, used: 0, capacity: 2000",
+			"Node didn't have enough resource: memory, requested: 2147483648, used: 0, capacity: 1073741824",
+			"Node didn't have enough resource: ephemeral-storage, requested: 2147483648, used: 0, capacity: 1073741824",
+			"Node didn't have enough resource: example.com/gpu, requested: 3, used: 0, capacity: 2",
+		}},
+		"extended resource of somebody else": {pod: newPod("a", list("example.com/other", "1"))},
+		"hugepages that the node lacks": {pod: newPod("a", list("hugepages-2Mi", "2Mi")),
+			want: []string{"Node didn't have enough resource: hugepages-2Mi, requested: 2097152, used: 0, capacity: 0"}},
+		"init containers and overhead": {pod: newPod("a", list("cpu", "100m"), func(p *v1.Pod) {
+			p.Spec.InitContainers = []v1.Container{{Resources: v1.ResourceRequirements{Requests: list("cpu", "1900m")}}}
+			p.Spec.Overhead = list("cpu", "200m")
+		}), want: []string{"Node didn't have enough resource: cpu, requested: 2100, used: 0, capacity: 2000"}},
+		"resources of the pod": {pod: newPod("a", list("cpu", "100m"), func(p *v1.Pod) {
+			p.Spec.Resources = &v1.ResourceRequirements{Requests: list("cpu", "3")}
+		}), want: []string{"Node didn't have enough resource: cpu, requested: 3000, used: 0, capacity: 2000"}},
+		"absurd": {pod: newPod("a", list("cpu", "9E", "memory", "10000000000000E")), active: []*v1.Pod{newPod("b", list("memory", "10000000000000E"))}, want: []string{
+			"Node didn't have enough resource: cpu, requested: 9223372036854775807, used: 0, capacity: 2000",
+			"Node didn't have enough resource: memory, requested: 9223372036854775807, used: 9223372036854775807, capacity: 1073741824",
+		}},
+		"negative counts as nothing": {pod: newPod("a", list("cpu", "2")), active: []*v1.Pod{newPod("b", list("cpu", "-1")), newPod("c", list("cpu", "1m"))},
+			want: []string{"Node didn't have enough resource: cpu, requested: 2000, used: 1, capacity: 2000"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got []string
+			for _, s := range Shortages(tt.pod, tt.active, has) {
+				got = append(got, s.String())
+			}
+			require.Equal(t, tt.want, got)
+		})
+	}
+}
+
+func TestFit(t *testing.T) {
+	_, err := New(Config{})
+	require.ErrorContains(t, err, "Config.Allocatable is required")
+	fit, err := New(Config{Allocatable: node(list("cpu", "2"))})
+	require.NoError(t, err)
+	require.NoError(t, fit.Admit(newPod("a", list("cpu", "2")), nil))
+
+	one := newPod("b", list("cpu", "1"))
+	err = fit.Admit(newPod("a", list("cpu", "2")), []*v1.Pod{one})
+	require.Equal(t, &syncloop.Rejection{Reason: "OutOfcpu", Message: "Node didn't have enough resource: cpu, requested: 2000, used: 1000, capacity: 2000"}, err)
+	require.IsType(t, &syncloop.Rejection{}, fit.Admit(newPod("a", list("cpu", "2"), critical), []*v1.Pod{one}), "nobody may be ended")
+
+	leaving(one)
+	err = fit.Admit(newPod("a", list("cpu", "2")), []*v1.Pod{one})
+	require.ErrorContains(t, err, "it waits until pods have stopped: Node didn't have enough resource: cpu")
+	require.NotErrorAs(t, err, new(*syncloop.Rejection))
+
+	old, renewed := newPod("s", list("cpu", "2"), static), newPod("s", list("cpu", "2"), static)
+	renewed.UID = "new"
+	require.NoError(t, fit.Admit(renewed, []*v1.Pod{old}), "the one that it replaces")
+	old.Name = "t"
+	require.Error(t, fit.Admit(renewed, []*v1.Pod{old}))
+}
+
+// A critical pod is held back until its victims have stopped, and nobody takes their place
+// meanwhile.
+func TestPreempting(t *testing.T) {
+	ended, gone := map[types.UID]bool{}, map[types.UID]bool{}
+	fit, err := New(Config{
+		Allocatable: node(list("cpu", "2", "pods", "9")),
+		Leaving:     func(pod *v1.Pod) bool { return ended[pod.UID] },
+		Wanted:      func(uid types.UID) bool { return !gone[uid] },
+		Preempt: func(pod *v1.Pod, victims []*v1.Pod, missing []Shortage) {
+			require.Equal(t, types.UID("crit"), pod.UID)
+			require.Equal(t, v1.ResourceCPU, missing[0].Name)
+			for _, v := range victims {
+				ended[v.UID] = true
+			}
+		},
+	})
+	require.NoError(t, err)
+	a, b, crit := newPod("a", list("cpu", "1")), newPod("b", list("cpu", "1")), newPod("crit", list("cpu", "1"), critical)
+	active := []*v1.Pod{a, b}
+	require.ErrorContains(t, fit.Admit(crit, active), "it is critical, and waits until 1 pods have made room")
+	require.Len(t, ended, 1)
+	require.ErrorContains(t, fit.Admit(crit, active), "it waits until pods have stopped")
+	require.Len(t, ended, 1, "nobody else")
+	active = slices.DeleteFunc(active, func(pod *v1.Pod) bool { return ended[pod.UID] })
+	require.IsType(t, &syncloop.Rejection{}, fit.Admit(newPod("late", list("cpu", "1")), active), "the room is not his")
+	require.NoError(t, fit.Admit(crit, active))
+	require.NoError(t, fit.Admit(newPod("late", list("cpu", "1")), active), "what is active is told by the caller")
+
+	require.Error(t, fit.Admit(crit, []*v1.Pod{a, b}))
+	gone["crit"] = true
+	require.NoError(t, fit.Admit(newPod("late", list("cpu", "1")), active), "the one that waited is gone")
+
+	too := newPod("too", list("cpu", "3"), critical)
+	err = fit.Admit(too, active)
+	require.ErrorContains(t, err, "UnexpectedAdmissionError: preemption: 1 pods may be ended for this one, which would still lack cpu: 1000")
+}
+
+// Whatever the order in which pods come, go and come again, the node never has more than it
+// has; and what was admitted is admitted again in the same order.
+func TestNeverTooMuch(t *testing.T) {
+	has := list("cpu", "6", "memory", "1Gi", "pods", "12")
+	for seed := range uint64(300) {
+		r := rand.New(rand.NewPCG(seed, 0))
+		fit, err := New(Config{Allocatable: node(has)})
+		require.NoError(t, err)
+		var active []*v1.Pod
+		for i := range 60 {
+			if len(active) > 0 && r.IntN(4) == 0 {
+				active = slices.Delete(active, 0, 1)
+			}
+			pod := drawPod(r, i)
+			if fit.Admit(pod, active) == nil {
+				active = append(active, pod)
+			}
+			sum := amounts{}
+			for _, p := range active {
+				for name, n := range requested(p) {
+					sum[name] += n
+				}
+			}
+			for name, q := range has {
+				require.LessOrEqual(t, sum[name], amount(name, q), "seed %d", seed)
+			}
+		}
+		again, err := New(Config{Allocatable: node(has)})
+		require.NoError(t, err)
+		for i, pod := range active {
+			require.NoError(t, again.Admit(pod, active[:i]), "seed %d", seed)
+		}
+	}
+}
+
+func TestForgets(t *testing.T) {
+	fit, err := New(Config{Allocatable: node(list("pods", "1000"))})
+	require.NoError(t, err)
+	kept := newPod("kept", nil)
+	for i := range 100 {
+		require.NoError(t, fit.Admit(newPod("x", nil), []*v1.Pod{kept, newPod(strconv.Itoa(i), nil)}))
+	}
+	require.LessOrEqual(t, len(fit.ledger.pods), 22)
+	changed := newPod("kept", list("cpu", "1"))
+	require.Equal(t, int64(1000), fit.ledger.of(changed)[v1.ResourceCPU], "of the newest version")
+}
+
+func BenchmarkAdmit500(b *testing.B) {
+	fit, err := New(Config{Allocatable: node(list("cpu", "1000", "memory", "1Ti", "pods", "600"))})
+	require.NoError(b, err)
+	var active []*v1.Pod
+	for i := range 499 {
+		active = append(active, newPod(strconv.Itoa(i), list("cpu", "100m", "memory", "100Mi")))
+	}
+	pod := newPod("500th", list("cpu", "100m", "memory", "100Mi"))
+	for b.Loop() {
+		require.NoError(b, fit.Admit(pod, active))
+	}
+}

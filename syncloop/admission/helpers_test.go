@@ -1,0 +1,74 @@
+package admission
+
+import (
+	"math/rand/v2"
+	"strconv"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// list are resources, by names and quantities in turn.
+func list(of ...string) v1.ResourceList {
+	out := v1.ResourceList{}
+	for i := 0; i < len(of); i += 2 {
+		out[v1.ResourceName(of[i])] = resource.MustParse(of[i+1])
+	}
+	return out
+}
+
+// newPod is a pod with one container that requests something, whose UID is its name.
+func newPod(name string, requests v1.ResourceList, change ...func(*v1.Pod)) *v1.Pod {
+	pod := &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(name)},
+		Spec:       v1.PodSpec{Containers: []v1.Container{{Name: "c", Resources: v1.ResourceRequirements{Requests: requests}}}},
+	}
+	for _, f := range change {
+		f(pod)
+	}
+	return pod
+}
+
+func withPriority(p int32) func(*v1.Pod) { return func(pod *v1.Pod) { pod.Spec.Priority = &p } }
+
+var critical = withPriority(2_000_000_000)
+
+func static(pod *v1.Pod) { pod.Annotations = map[string]string{"kubernetes.io/config.source": "file"} }
+
+func leaving(pod *v1.Pod) { pod.DeletionTimestamp = &metav1.Time{} }
+
+func guaranteed(pod *v1.Pod) {
+	c := &pod.Spec.Containers[0].Resources
+	c.Limits = c.Requests
+}
+
+func node(allocatable v1.ResourceList) func() v1.ResourceList {
+	return func() v1.ResourceList { return allocatable }
+}
+
+func names(pods []*v1.Pod) (out []string) {
+	for _, pod := range pods {
+		out = append(out, pod.Name)
+	}
+	return out
+}
+
+// drawPod is a pod of any class with requests of cpu and memory.
+func drawPod(r *rand.Rand, i int) *v1.Pod {
+	requests := list("cpu", strconv.Itoa(100*r.IntN(20))+"m", "memory", strconv.Itoa(10*r.IntN(30))+"Mi")
+	pod := newPod("p"+strconv.Itoa(i), requests)
+	switch r.IntN(4) {
+	case 0:
+		guaranteed(pod)
+	case 1:
+		pod.Spec.Containers[0].Resources.Requests = nil
+	}
+	if r.IntN(8) == 0 {
+		critical(pod)
+	} else if r.IntN(2) == 0 {
+		withPriority(int32(r.IntN(1000)))(pod)
+	}
+	return pod
+}

@@ -1,0 +1,74 @@
+package admission
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/syncloop"
+)
+
+func reasonOf(t *testing.T, err error) string {
+	t.Helper()
+	if err == nil {
+		return ""
+	}
+	why, ok := err.(*syncloop.Rejection)
+	require.True(t, ok, "%v", err)
+	return why.Reason
+}
+
+// N12: NoExecute counts for pods of the API, not for static ones; NoSchedule for nobody.
+func TestTolerating(t *testing.T) {
+	n := &v1.Node{Spec: v1.NodeSpec{Taints: []v1.Taint{{Key: "s", Effect: v1.TaintEffectNoSchedule}, {Key: "e", Value: "v", Effect: v1.TaintEffectNoExecute}}}}
+	admit := Tolerating(func() *v1.Node { return n })
+	tolerate := func(key string) func(*v1.Pod) {
+		return func(p *v1.Pod) { p.Spec.Tolerations = []v1.Toleration{{Key: key, Operator: v1.TolerationOpExists}} }
+	}
+	require.Equal(t, "TaintToleration", reasonOf(t, admit.Admit(newPod("a", nil), nil)))
+	require.ErrorContains(t, admit.Admit(newPod("a", nil), nil), "the node has the taint e=v:NoExecute")
+	require.NoError(t, admit.Admit(newPod("a", nil, static), nil))
+	require.NoError(t, admit.Admit(newPod("a", nil, tolerate("e")), nil))
+	require.Error(t, admit.Admit(newPod("a", nil, tolerate("s")), nil))
+	n = &v1.Node{}
+	require.NoError(t, admit.Admit(newPod("a", nil), nil))
+	n = nil
+	require.ErrorContains(t, admit.Admit(newPod("a", nil), nil), "not known yet")
+}
+
+// N15: spec.os, and labels of another system.
+func TestSystem(t *testing.T) {
+	system := func(name v1.OSName) func(*v1.Pod) {
+		return func(p *v1.Pod) { p.Spec.OS = &v1.PodOS{Name: name} }
+	}
+	label := func(p *v1.Pod) { p.Labels = map[string]string{v1.LabelOSStable: "windows"} }
+	admit := System("linux")
+	require.Equal(t, "PodOSNotSupported", reasonOf(t, admit.Admit(newPod("a", nil, system("windows")), nil)))
+	require.Equal(t, "PodOSSelectorNodeLabelDoesNotMatch", reasonOf(t, admit.Admit(newPod("a", nil, label), nil)))
+	require.NoError(t, admit.Admit(newPod("a", nil, system("linux")), nil))
+	require.NoError(t, admit.Admit(newPod("a", nil), nil))
+}
+
+func TestMatching(t *testing.T) {
+	n := &v1.Node{}
+	n.Name, n.Labels = "here", map[string]string{"zone": "a"}
+	admit := Matching(func() *v1.Node { return n })
+	selects := func(value string) func(*v1.Pod) {
+		return func(p *v1.Pod) { p.Spec.NodeSelector = map[string]string{"zone": value} }
+	}
+	affine := func(terms ...v1.NodeSelectorTerm) func(*v1.Pod) {
+		return func(p *v1.Pod) {
+			p.Spec.Affinity = &v1.Affinity{NodeAffinity: &v1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &v1.NodeSelector{NodeSelectorTerms: terms}}}
+		}
+	}
+	zone := func(op v1.NodeSelectorOperator, values ...string) v1.NodeSelectorTerm {
+		return v1.NodeSelectorTerm{MatchExpressions: []v1.NodeSelectorRequirement{{Key: "zone", Operator: op, Values: values}}}
+	}
+	require.NoError(t, admit.Admit(newPod("p", nil, selects("a")), nil))
+	require.Equal(t, "NodeAffinity", reasonOf(t, admit.Admit(newPod("p", nil, selects("b")), nil)))
+	require.ErrorContains(t, admit.Admit(newPod("p", nil, selects("b")), nil), `spec.nodeSelector[zone]: this node is not labelled "b"`)
+	require.NoError(t, admit.Admit(newPod("p", nil, affine(zone(v1.NodeSelectorOpIn, "b"), zone(v1.NodeSelectorOpExists))), nil))
+	require.ErrorContains(t, admit.Admit(newPod("p", nil, affine(zone(v1.NodeSelectorOpNotIn, "a"))), nil), "does not match this node")
+	require.ErrorContains(t, admit.Admit(newPod("p", nil, affine(zone("Odd", "a"))), nil), "nodeAffinity")
+}
