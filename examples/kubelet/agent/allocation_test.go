@@ -1,0 +1,191 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	quantity "k8s.io/apimachinery/pkg/api/resource"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/cri/cgroups"
+	"github.com/podwright/podwright/internal/podfacts"
+	"github.com/podwright/podwright/syncloop/allocation"
+)
+
+// milli are requests of so many thousandths of a CPU.
+func milli(n int64) v1.ResourceRequirements {
+	return v1.ResourceRequirements{Requests: v1.ResourceList{v1.ResourceCPU: *quantity.NewMilliQuantity(n, quantity.DecimalSI)}}
+}
+
+// wants has a pod at the API server ask for other resources.
+func (w *world) wants(name string, r v1.ResourceRequirements) {
+	w.t.Helper()
+	pod := w.at(name)
+	require.NotNil(w.t, pod)
+	pod.Generation++
+	pod.Spec.Containers[0].Resources = r
+	w.api.Put(pod)
+}
+
+// sharesOf are what the cgroup of a container with this name has.
+func (w *world) sharesOf(container string) (shares int64) {
+	for _, c := range w.containers() {
+		if c.Metadata.Name == container && c.State == runtimeapi.ContainerState_CONTAINER_RUNNING {
+			s, err := w.runtime.ContainerStatus(w.t.Context(), c.Id, false)
+			require.NoError(w.t, err)
+			shares = s.Status.Resources.Linux.CpuShares
+		}
+	}
+	return shares
+}
+
+// allocatedFile is what the file says that a pod was granted.
+func (w *world) allocatedFile(name string) int64 {
+	s, err := allocation.Open(filepath.Join(w.dir, "root", allocation.AllocatedFile))
+	require.NoError(w.t, err)
+	r, ok := s.Get(w.at(name).UID)
+	require.True(w.t, ok)
+	requests := r.ContainerResources[w.at(name).Spec.Containers[0].Name].Requests
+	return requests.Cpu().MilliValue()
+}
+
+func (w *world) requireCPU(name, container string, n int64) {
+	w.t.Helper()
+	require.Equal(w.t, int64(cgroups.Shares(n)), w.sharesOf(container), "%s: cgroup of the container", name)
+	require.Equal(w.t, n, w.allocatedFile(name), "%s: file", name)
+	s := w.at(name).Status.ContainerStatuses[0]
+	require.Equal(w.t, n, s.AllocatedResources.Cpu().MilliValue(), "%s: allocatedResources", name)
+	require.Equal(w.t, n, s.Resources.Requests.Cpu().MilliValue(), "%s: resources", name)
+	pod, found := w.cgroups.Get(w.agent.cgroups.tree.Path(w.agent.cgroups.tree.Pod(w.at(name))))
+	require.True(w.t, found)
+	require.Equal(w.t, cgroups.Shares(n), pod.Shares, "%s: cgroup of the pod", name)
+}
+
+func (w *world) resizeCondition(name string, t v1.PodConditionType) *v1.PodCondition {
+	return podfacts.Condition(w.at(name).Status.Conditions, t)
+}
+
+// N16, N17, N18: a resize is carried out; one that does not fit waits, also for another
+// agent, until there is room; none restarts anything.
+func TestResizes(t *testing.T) {
+	inCluster(t, func(w *world) {
+		w.allocatable = v1.ResourceList{v1.ResourceCPU: quantity.MustParse("4")}
+		w.start()
+		w.sleep(3 * time.Second)
+		for i, name := range []string{"a", "b"} {
+			pod := bound(name, name)
+			pod.Generation, pod.Spec.Containers[0].Resources = 1, milli(int64(1000*(i+1)))
+			w.api.Put(pod)
+		}
+		w.sleep(5 * time.Second)
+		w.requireCPU("a", "a", 1000)
+
+		w.wants("a", milli(2000))
+		w.sleep(5 * time.Second)
+		w.requireCPU("a", "a", 2000)
+		require.Nil(t, w.resizeCondition("a", v1.PodResizeInProgress))
+		require.Subset(t, w.events("a"), []string{"ResizeStarted", "ResizeCompleted"})
+
+		w.wants("a", milli(3000))
+		w.sleep(5 * time.Second)
+		deferred := w.resizeCondition("a", v1.PodResizePending)
+		require.NotNil(t, deferred)
+		require.Equal(t, v1.PodReasonDeferred, deferred.Reason)
+		require.Equal(t, int64(3), deferred.ObservedGeneration)
+		require.Equal(t, "Node didn't have enough resource: cpu, requested: 3000, used: 2000, capacity: 4000", deferred.Message)
+		require.Contains(t, w.events("a"), "ResizeDeferred")
+		w.requireCPU("a", "a", 2000)
+
+		w.crash()
+		w.start()
+		w.sleep(10 * time.Second)
+		w.requireCPU("a", "a", 2000)
+		require.Equal(t, deferred, w.resizeCondition("a", v1.PodResizePending), "it is the same, and waits as long")
+
+		w.remove("b")
+		w.sleep(10 * time.Second)
+		w.requireCPU("a", "a", 3000)
+		require.Nil(t, w.resizeCondition("a", v1.PodResizePending))
+
+		w.wants("a", milli(-1))
+		w.sleep(5 * time.Second)
+		require.Equal(t, v1.PodReasonInfeasible, w.resizeCondition("a", v1.PodResizePending).Reason)
+		require.Contains(t, w.events("a"), "ResizeInfeasible")
+		require.Equal(t, map[string][]uint32{"a": {0}}, w.running())
+	})
+}
+
+// N19
+func TestCorruptAllocationsStopTheStart(t *testing.T) {
+	for _, name := range []string{allocation.AllocatedFile, allocation.ActuatedFile} {
+		cfg := configOf(t.TempDir(), nil)
+		cfg.Connect = func(ctx context.Context) (*Connection, error) { return nil, errors.New("unused") }
+		f := folders{root: cfg.Flags.RootDir}
+		require.NoError(t, f.prepare())
+		require.NoError(t, cfg.complete())
+		require.NoError(t, os.WriteFile(filepath.Join(f.root, name), []byte(`{"data":"{","checksum":1}`), 0o600))
+		_, err := newGround(cfg, f, func() state { return state{} })
+		require.ErrorIs(t, err, allocation.ErrCorrupt)
+		require.ErrorContains(t, err, filepath.Join(f.root, name))
+	}
+}
+
+// Whatever pods ask for, and whenever agents die in between: in the end the file, the
+// statuses and the cgroups agree, and nothing has started anew but what is to for that.
+func TestRandomResizes(t *testing.T) {
+	for seed := range uint64(4) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) { inCluster(t, func(w *world) { randomResizes(w, rand.New(rand.NewPCG(seed, 1))) }) })
+	}
+}
+
+func randomResizes(w *world, random *rand.Rand) {
+	const pods = 5
+	w.allocatable = v1.ResourceList{v1.ResourceCPU: quantity.MustParse("3")}
+	w.start()
+	w.sleep(3 * time.Second)
+	names := make([]string, pods)
+	for i := range names {
+		names[i] = fmt.Sprint("p", i)
+		pod := bound(names[i], names[i])
+		pod.Generation, pod.Spec.Containers[0].Resources = 1, milli(100)
+		if i == 0 {
+			pod.Spec.Containers[0].ResizePolicy = []v1.ContainerResizePolicy{{ResourceName: v1.ResourceCPU, RestartPolicy: v1.RestartContainer}}
+		}
+		w.api.Put(pod)
+	}
+	w.sleep(10 * time.Second)
+	for range 40 {
+		w.wants(names[random.IntN(pods)], milli(100*(1+random.Int64N(12))))
+		switch random.IntN(4) {
+		case 0:
+			w.sleep(time.Duration(random.IntN(3000)) * time.Millisecond)
+		case 1:
+			w.sleep(time.Duration(random.IntN(50)) * time.Millisecond)
+			w.crash()
+			w.start()
+		}
+	}
+	last := map[string]int64{}
+	for _, name := range names { // that is less than there is
+		last[name] = 100 * (1 + random.Int64N(5))
+		w.wants(name, milli(last[name]))
+	}
+	w.sleep(2 * time.Minute)
+	for _, name := range names {
+		w.requireCPU(name, name, last[name])
+		for _, kind := range []v1.PodConditionType{v1.PodResizePending, v1.PodResizeInProgress} {
+			require.Nil(w.t, w.resizeCondition(name, kind), "%s: %s", name, kind)
+		}
+		if name != names[0] {
+			require.Equal(w.t, []uint32{0}, w.running()[name])
+		}
+	}
+}
