@@ -9,6 +9,7 @@ import (
 	"github.com/podwright/podwright/cri/pods/garbage"
 	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/internal/span"
+	"github.com/podwright/podwright/podworkers"
 )
 
 // collectPeriod is how often dead containers, logs and links are collected.
@@ -51,22 +52,37 @@ func (c *collector) Run(ctx context.Context) error {
 }
 
 func (c *collector) collect(ctx context.Context) {
-	c.s.log.Debug("collecting garbage")
-	held := &heldTurns{s: c.s}
-	defer held.end()
-	request := garbage.Request{
-		Policy:       c.s.cfg.DeadContainers,
-		SourcesReady: c.s.cfg.Sources.Ready(),
-		// A sync notes how a container has ended before it ends itself.
-		Busy:             c.s.turns.busy,
-		ContentRemovable: held.take,
-	}
-	collecting, end := span.Begin(ctx, c.s.cfg.Span, "Containers/GarbageCollect")
-	err := run.Guard("garbage collection", func() error { return c.s.garbage.Collect(collecting, request) })
-	end(err)
-	if err != nil && ctx.Err() == nil {
+	if err := c.s.collectGarbage(ctx, nil); err != nil && ctx.Err() == nil {
 		c.s.log.Error("garbage collection", "err", err)
 	}
+}
+
+// RemoveDeadContainers collects garbage at once, as happens once a minute, and with it all
+// containers and sandboxes of pods that have ended though they still have a name: for a node
+// that is short of disk. Before all sources of pods are ready nothing of pods goes.
+func (s *Syncer) RemoveDeadContainers(ctx context.Context) error {
+	return s.collectGarbage(ctx, func(uid types.UID) bool {
+		worker := s.worker(uid)
+		return worker.State != podworkers.StateUnknown && worker.RuntimeMayBeRemoved()
+	})
+}
+
+func (s *Syncer) collectGarbage(ctx context.Context, ended func(types.UID) bool) error {
+	s.log.Debug("collecting garbage")
+	held := &heldTurns{s: s}
+	defer held.end()
+	request := garbage.Request{
+		Policy:       s.cfg.DeadContainers,
+		SourcesReady: s.cfg.Sources.Ready(),
+		// A sync notes how a container has ended before it ends itself.
+		Busy:             s.turns.busy,
+		ContentRemovable: held.take,
+		RuntimeRemovable: ended,
+	}
+	collecting, end := span.Begin(ctx, s.cfg.Span, "Containers/GarbageCollect")
+	err := run.Guard("garbage collection", func() error { return s.garbage.Collect(collecting, request) })
+	end(err)
+	return err
 }
 
 // heldTurns are the turns of pods that were found to be gone: they must not come back

@@ -31,8 +31,9 @@ func peers(ctx context.Context, binary string, o options) ([]peer, error) {
 	return append(all, peer{"upstream", path, upstreamSettings}), err
 }
 
-// ownSettings keep its cgroups apart from those of a kubelet that the machine has.
-const ownSettings = "failCgroupV1: false\ncgroupRoot: /podwright-bench\n"
+// ownSettings keep its cgroups apart from those of a kubelet that the machine has, and evict
+// nothing because the machine's disk is rather full.
+const ownSettings = "failCgroupV1: false\ncgroupRoot: /podwright-bench\nevictionHard: {memory.available: 100Mi}\n"
 
 // upstreamSettings have the upstream kubelet start here, without an API server as well, and
 // evict nothing because the machine's disk is rather full.

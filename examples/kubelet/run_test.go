@@ -41,7 +41,7 @@ func started(t *testing.T, args ...string) (cfg *config.Config, ended chan error
 // startedWith is started, with a place for the log.
 func startedWith(t *testing.T, out io.Writer, args ...string) (cfg *config.Config, ended chan error, stop func()) {
 	t.Helper()
-	args = append(args, "--container-runtime-endpoint=embedded", "--hostname-override=n", "--root-dir="+filepath.Join(t.TempDir(), "root"), "--healthz-port=0", "--address=127.0.0.1")
+	args = append(args, "--container-runtime-endpoint=embedded", "--hostname-override=n", "--root-dir="+filepath.Join(t.TempDir(), "root"), "--healthz-port=0", "--address=127.0.0.1", "--eviction-hard=memory.available<1Mi")
 	cfg, err := config.FromArgs(args, io.Discard)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())

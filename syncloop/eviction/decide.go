@@ -129,14 +129,25 @@ func (p Policy) met(state State, u Usage, now time.Time) (out []Threshold) {
 
 func (t Threshold) isMet(u Usage, now time.Time, withReclaim bool) bool {
 	r, ok := u.Signals[t.Signal]
-	if !ok || !r.known(now) {
-		return false
-	}
+	return ok && r.known(now) && t.isShort(r, withReclaim)
+}
+
+func (t Threshold) isShort(r Reading, withReclaim bool) bool {
 	least := t.Value.Of(r.Capacity)
 	if withReclaim {
 		least = saturated(least, t.MinReclaim.Of(r.Capacity))
 	}
 	return r.Available < least
+}
+
+// Near tells whether a threshold may act, by what the node has left: pods have to be
+// measured then. As long as it is false, Decide and Candidate ask nothing of pods but what
+// LimitsOf says.
+func (p Policy) Near(u Usage) bool {
+	return slices.ContainsFunc(p.Thresholds, func(t Threshold) bool {
+		r, ok := u.Signals[t.Signal]
+		return ok && t.isShort(r, true)
+	})
 }
 
 // Cleared tells whether a fresh measurement clears all thresholds that act, with their

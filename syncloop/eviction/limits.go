@@ -31,11 +31,12 @@ func overLimit(pods []*v1.Pod, u Usage, now time.Time) (out []Victim) {
 func exceeded(pod *v1.Pod, u PodUsage, disks Disks) (Signal, string) {
 	for i := range pod.Spec.Volumes {
 		volume := &pod.Spec.Volumes[i]
-		if volume.EmptyDir == nil || volume.EmptyDir.SizeLimit == nil || volume.EmptyDir.SizeLimit.Sign() <= 0 {
+		limit := sizeLimit(volume)
+		if limit == nil {
 			continue
 		}
-		if used, ok := u.EmptyDirs[volume.Name]; ok && exceeds(used, *volume.EmptyDir.SizeLimit) {
-			return EmptyDirLimit, fmt.Sprintf("emptyDir volume %q uses more than its limit of %s. ", volume.Name, volume.EmptyDir.SizeLimit)
+		if used, ok := u.EmptyDirs[volume.Name]; ok && exceeds(used, *limit) {
+			return EmptyDirLimit, fmt.Sprintf("emptyDir volume %q uses more than its limit of %s. ", volume.Name, limit)
 		}
 	}
 	counts := parts{root: disks != ImageDisk, logs: true, volumes: true}
@@ -60,6 +61,21 @@ func exceeded(pod *v1.Pod, u PodUsage, disks Disks) (Signal, string) {
 		}
 	}
 	return "", ""
+}
+
+// LimitsOf tells which limits of local storage a pod has: of emptyDir volumes, which are to
+// be measured then, and of what it and its containers write, which takes all of its PodUsage
+// but memory and processes.
+func LimitsOf(pod *v1.Pod) (emptyDirs, storage bool) {
+	return slices.ContainsFunc(pod.Spec.Volumes, func(v v1.Volume) bool { return sizeLimit(&v) != nil }), limitsStorage(pod)
+}
+
+// sizeLimit is that of an emptyDir volume, nil for none.
+func sizeLimit(v *v1.Volume) *resource.Quantity {
+	if v.EmptyDir == nil || v.EmptyDir.SizeLimit == nil || v.EmptyDir.SizeLimit.Sign() <= 0 {
+		return nil
+	}
+	return v.EmptyDir.SizeLimit
 }
 
 // limitsStorage tells whether a container, or the pod, has a limit of local storage.

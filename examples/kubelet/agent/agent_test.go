@@ -29,6 +29,7 @@ func TestConfigNamesWhatIsMissing(t *testing.T) {
 	zero.Flags, zero.Kubelet.PodLogsDir = full.Flags, full.Kubelet.PodLogsDir
 	a, err := New(zero)
 	require.NoError(t, err)
+	full.Kubelet.EvictionHard = nil
 	require.Equal(t, full.Kubelet, a.cfg.Kubelet, "zeros of the configuration get their defaults")
 	for field, drop := range map[string]func(*Config){
 		"Flags.NodeName":     func(c *Config) { c.Flags.NodeName = "" },

@@ -9,6 +9,7 @@ import (
 	"github.com/podwright/podwright/examples/kubelet/allocatable"
 	"github.com/podwright/podwright/examples/kubelet/config"
 	kubelet "github.com/podwright/podwright/examples/kubelet/node"
+	"github.com/podwright/podwright/internal/run"
 )
 
 // newEnforcer checks that the machine has what is reserved of it, and holds pods to the
@@ -53,8 +54,8 @@ func checkSwap(behavior string, version cgroups.Version, controller bool) error 
 	return nil
 }
 
-// prepare gets the machine ready once the runtime is ready for the first time, and keeps
-// the limits of all pods until ctx ends.
+// prepare gets the machine ready once the runtime is ready for the first time. From then on
+// it keeps the limits of all pods, and evicts those for which nothing is left, until ctx ends.
 func (n *node) prepare(ctx context.Context) error {
 	for !n.health.Health().RuntimeReady.Ready() {
 		select {
@@ -69,11 +70,10 @@ func (n *node) prepare(ctx context.Context) error {
 		}
 	}
 	if n.enforcer == nil {
-		<-ctx.Done()
-		return nil
+		return n.evictor.Run(ctx)
 	}
 	if err := n.enforcer.Reserve(ctx); err != nil {
 		return err
 	}
-	return n.enforcer.Run(ctx)
+	return run.All(ctx, n.enforcer.Run, n.evictor.Run)
 }

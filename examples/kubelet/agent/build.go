@@ -37,6 +37,7 @@ type ground struct {
 	cfg     Config
 	folders folders
 	event   recorder
+	logged  recorder // the part of event that needs no API server
 	sources
 	named      named // what pods refer to by name
 	checkpoint *checkpoint.Store
@@ -56,7 +57,8 @@ type ground struct {
 func newGround(cfg Config, f folders, now func() state) (_ *ground, err error) {
 	g := &ground{cfg: cfg, folders: f}
 	g.allocatable = func() v1.ResourceList { return g.thisNode().Status.Allocatable }
-	g.event = logEvents(cfg.Logger, func(pod types.UID) string { return g.origin(pod) })
+	g.logged = logEvents(cfg.Logger, func(pod types.UID) string { return g.origin(pod) })
+	g.event = g.logged
 	if cfg.Flags.Kubeconfig != "" {
 		if g.cluster, err = g.newCluster(now); err != nil {
 			return nil, err
@@ -150,6 +152,9 @@ func newNode(ctx context.Context, g *ground, conn *Connection) (_ *node, err err
 		return nil, err
 	}
 	if n.handler, err = n.newHandler(); err != nil {
+		return nil, err
+	}
+	if n.evictor, err = n.newEvictor(); err != nil {
 		return nil, err
 	}
 	if n.loop, err = n.newLoop(); err != nil {

@@ -21,6 +21,14 @@ func both(a, b recorder) recorder {
 	}
 }
 
+// annotated records an event with annotations, which the log does without.
+func (g *ground) annotated(ref v1.ObjectReference, annotations map[string]string, eventtype, reason, message string) {
+	g.logged(ref, eventtype, reason, message)
+	if g.cluster != nil {
+		g.cluster.recorder.Annotated(ref, annotations, eventtype, reason, message)
+	}
+}
+
 // logEvents writes Kubernetes events to the log: standalone there is no API
 // server to keep them, and with one it may be away. A warning that repeats itself is written once a minute. origin
 // says which manifest a pod has, if any.

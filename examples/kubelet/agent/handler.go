@@ -8,10 +8,14 @@ import (
 
 	"github.com/podwright/podwright/cri/pods"
 	"github.com/podwright/podwright/syncloop"
+	"github.com/podwright/podwright/syncloop/eviction"
 )
 
 // admit refuses a pod that asks for what is not there.
 func (n *node) admit(pod *v1.Pod, active []*v1.Pod) error {
+	if why := eviction.Refusal(pod, n.evictor.Pressure()); why != nil {
+		return why
+	}
 	if errs := n.notSupported(pod, n.health.Health().Features); len(errs) > 0 {
 		return syncloop.Reject("UnsupportedPodSpec", "%v", errors.Join(errs...))
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/podwright/podwright/probe"
 	"github.com/podwright/podwright/status/writer"
 	"github.com/podwright/podwright/syncloop"
+	"github.com/podwright/podwright/syncloop/eviction"
 )
 
 // node is everything that needs a connection to the runtime, in the order in which
@@ -42,6 +43,7 @@ type node struct {
 	imageGC  *gc.Manager
 	summary  *summary.Provider
 	handler  *syncloop.DefaultHandler
+	evictor  *eviction.Manager
 	loop     *syncloop.Loop
 }
 

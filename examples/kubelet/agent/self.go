@@ -10,6 +10,7 @@ import (
 
 	"github.com/podwright/podwright/cri"
 	kubelet "github.com/podwright/podwright/examples/kubelet/node"
+	nodestatus "github.com/podwright/podwright/status/node"
 )
 
 // defaultMaxPods is maxPods: another one is refused as long as nobody holds pods to it.
@@ -23,9 +24,13 @@ func (g *ground) newSelf(c *cluster) (*kubelet.Node, error) {
 	if err != nil {
 		return nil, err
 	}
+	storage := kubelet.StorageOf(flags.RootDir)
+	if !*k.LocalStorageCapacityIsolation {
+		storage = nil
+	}
 	facts, err := kubelet.NewGatherer(kubelet.GathererConfig{
 		Root:     os.DirFS("/"),
-		Storage:  kubelet.StorageOf(flags.RootDir),
+		Storage:  storage,
 		Reserved: reserved,
 		Port:     g.port(),
 		MaxPods:  defaultMaxPods, MaxImages: *k.NodeStatusMaxImages,
@@ -34,6 +39,7 @@ func (g *ground) newSelf(c *cluster) (*kubelet.Node, error) {
 		Images:       func(ctx context.Context) ([]*runtimeapi.Image, error) { return c.now().images(ctx) },
 		VolumesInUse: func() []v1.UniqueVolumeName { return c.now().volumesInUse() },
 		Declared:     func() []string { return kubelet.Declared(c.now().runtime().Features) },
+		Pressure:     func() nodestatus.Pressure { return c.now().pressure() },
 		Logger:       g.cfg.Logger,
 	})
 	if err != nil {

@@ -85,6 +85,7 @@ func configOf(dir string, connect Connector) Config {
 	cfg := Config{Config: config.Default(), Connect: connect}
 	cfg.Flags.NodeName, cfg.Flags.RootDir = "n", filepath.Join(dir, "root")
 	cfg.Kubelet.PodLogsDir = filepath.Join(dir, "logs")
+	cfg.Kubelet.EvictionHard = map[string]string{"memory.available": "1Mi"} // whatever the machine is short of
 	return cfg
 }
 

@@ -68,6 +68,9 @@ func SetDefaults(k *kubeletv1beta1.KubeletConfiguration) {
 	if k.EnforceNodeAllocatable == nil && *k.CgroupsPerQOS {
 		k.EnforceNodeAllocatable = []string{allocatable.Pods}
 	}
+	set(&k.EvictionPressureTransitionPeriod.Duration, 5*time.Minute)
+	setNil(&k.MergeDefaultEvictionSettings, false)
+	setNil(&k.LocalStorageCapacityIsolation, true)
 	set(&k.MemorySwap.SwapBehavior, NoSwap)
 	setNil(&k.UserNamespaces, kubeletv1beta1.UserNamespaces{})
 	setNil(&k.UserNamespaces.IDsPerPod, idUnit)

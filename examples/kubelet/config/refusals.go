@@ -18,7 +18,7 @@ const (
 // for nothing and are taken.
 var refused = map[string]string{
 	"experimental-mounter-path":                "volumes are mounted by mount(8); CSI drivers mount theirs themselves",
-	"experimental-allocatable-ignore-eviction": "there is no eviction yet, so nothing is taken off for it",
+	"experimental-allocatable-ignore-eviction": "what evictionHard keeps free is never for pods",
 	"reserved-memory":                          "there is no memory manager yet",
 	"vmodule":                                  "verbosity is one number for all files (--v)",
 	"log-text-split-stream":                    oneStream,
@@ -71,7 +71,7 @@ func refusals() (out []option) {
 // lacking says why fields have no effect, by the begins of their paths.
 var lacking = map[string]string{
 	"maxPods": "admission by resources is not built yet", "podsPerCore": "admission by resources is not built yet",
-	"eviction": noEviction, "mergeDefaultEvictionSettings": noEviction, "kernelMemcg": noEviction, "localStorageCapacity": noEviction,
+	"kernelMemcg":            "memory is looked at every ten seconds, and the kernel is not asked to tell",
 	"qosReserved":            "upstream's is alpha; nothing is kept for better classes",
 	"kubeletCgroups":         "the kubelet stays in the cgroup in which it was started, which is the service manager's matter",
 	"systemCgroups":          "processes of the system stay where its service manager has put them",
@@ -89,7 +89,6 @@ var lacking = map[string]string{
 }
 
 const (
-	noEviction = "eviction is not built yet"
 	noManagers = "managers of CPUs, memory and topology are not built yet"
 )
 

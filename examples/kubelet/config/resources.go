@@ -4,6 +4,7 @@ import (
 	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
 
 	"github.com/podwright/podwright/examples/kubelet/allocatable"
+	"github.com/podwright/podwright/examples/kubelet/evictions"
 	"github.com/podwright/podwright/examples/kubelet/node"
 )
 
@@ -15,6 +16,9 @@ func AllocatableKeys(k *kubeletv1beta1.KubeletConfiguration) allocatable.Keys {
 // resources checks what is reserved of the node, and what is enforced.
 func (p *problems) resources(k *kubeletv1beta1.KubeletConfiguration) {
 	if _, err := node.ParseReservations(k); err != nil {
+		*p = append(*p, err)
+	}
+	if _, err := evictions.Policy(k); err != nil {
 		*p = append(*p, err)
 	}
 	keys := AllocatableKeys(k)

@@ -110,6 +110,14 @@ var honoured = map[string]bool{
 	"tracing.samplingRatePerMillion":             true,
 	"makeIPTablesUtilChains":                     true,
 	"volumeStatsAggPeriod":                       true,
+	"evictionHard":                               true,
+	"evictionSoft":                               true,
+	"evictionSoftGracePeriod":                    true,
+	"evictionPressureTransitionPeriod":           true,
+	"evictionMaxPodGracePeriod":                  true,
+	"evictionMinimumReclaim":                     true,
+	"mergeDefaultEvictionSettings":               true,
+	"localStorageCapacityIsolation":              true,
 }
 
 // defaults are the v1beta1 defaults of the fields that have no effect here yet:
@@ -123,21 +131,17 @@ var defaults = map[string]string{
 	"topologyManagerScope":                      `"container"`,
 	"hairpinMode":                               `"promiscuous-bridge"`,
 	"maxPods":                                   `110`,
-	"evictionPressureTransitionPeriod":          `"5m0s"`,
 	"enableControllerAttachDetach":              `true`,
 	"iptablesMasqueradeBit":                     `14`,
 	"iptablesDropBit":                           `15`,
 	"configMapAndSecretChangeDetectionStrategy": `"Watch"`,
 	"volumePluginDir":                           `"/usr/libexec/kubernetes/kubelet-plugins/volume/exec/"`,
 	"memoryThrottlingFactor":                    `0.9`,
-	"localStorageCapacityIsolation":             `true`,
-	"mergeDefaultEvictionSettings":              `false`,
 }
 
 // notBuilt names the behaviour that the v1beta1 defaults promise and that is not
 // built yet.
 var notBuilt = []string{
-	"eviction, and with it limits of emptyDir volumes on the disk (localStorageCapacityIsolation)",
 	"admission by resources (maxPods)",
 }
 

@@ -48,6 +48,7 @@ func guestConfig(node, dir string, connect agent.Connector) agent.Config {
 	cfg := agent.Config{Config: config.Default(), Connect: connect}
 	cfg.Flags.NodeName, cfg.Flags.RootDir = node, filepath.Join(dir, "root")
 	cfg.Kubelet.PodLogsDir, cfg.Kubelet.StaticPodPath = filepath.Join(dir, "logs"), filepath.Join(dir, "manifests")
+	cfg.Kubelet.EvictionHard = map[string]string{"memory.available": "100Mi"} // the machine's disk may be full
 	return cfg
 }
 

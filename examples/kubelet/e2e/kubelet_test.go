@@ -85,6 +85,9 @@ func newKubelet(t testing.TB, o options) *kubelet {
 	if !strings.Contains(o.config, "makeIPTablesUtilChains") {
 		config += "\nmakeIPTablesUtilChains: false" // the machine's firewall is not the tests'
 	}
+	if !strings.Contains(o.config, "evictionHard") {
+		config += "\nevictionHard: {memory.available: 100Mi}" // the machine's disk may be full
+	}
 	if !o.ownRoot {
 		config += "\npodLogsDir: " + k.logs + "\n"
 		k.args = append(k.args, "--root-dir="+k.root)

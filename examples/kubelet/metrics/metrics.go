@@ -61,6 +61,7 @@ type Metrics struct {
 	Certificates *Certificates
 	Node         *Node
 	Client       *Client
+	Evictions    *Evictions
 
 	all, probes, slis *prometheus.Registry
 	began             time.Time
@@ -78,7 +79,7 @@ func New(cfg Config) (*Metrics, error) {
 	b := &builder{to: m.all}
 	m.Runtime, m.Pods, m.Images, m.Observer = newRuntime(b), newPods(b), newImages(b), newObserver(b)
 	m.Volumes, m.Servers, m.Cgroups, m.Certificates = newVolumes(b), newServers(b), newCgroups(b, cfg.CgroupVersion), newCertificates(b)
-	m.Node, m.Client = newNode(b, cfg), newClient(b)
+	m.Node, m.Client, m.Evictions = newNode(b, cfg), newClient(b), newEvictions(b)
 	b.add(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(collectors.MetricsAll)))
 	b.to = m.probes

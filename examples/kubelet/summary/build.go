@@ -28,7 +28,7 @@ func build(in *reading) *statsapi.Summary {
 		node.SystemContainers = append(node.SystemContainers, c)
 	}
 	out := &statsapi.Summary{Node: node, Pods: make([]statsapi.PodStats, 0, len(in.pods))}
-	if in.part == All {
+	if in.part != CPUAndMemory {
 		out.Node.IO, out.Node.Network, out.Node.Fs = ioOf(in.node), networkOf(in.network), fsOf(in.disk)
 		out.Node.Runtime = &statsapi.RuntimeStats{ImageFs: fsOf(in.images), ContainerFs: fsOf(in.containers)}
 		if in.maxProcesses != nil || in.runs != nil {

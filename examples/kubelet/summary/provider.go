@@ -103,6 +103,9 @@ const (
 	// CPUAndMemory is the use of processors, memory and swap, which asks the runtime for
 	// nothing but lists.
 	CPUAndMemory
+	// NodeAlone is the node with its disks and processes, and of system containers that of
+	// all pods: without a pod, a network or a rate. It costs little.
+	NodeAlone
 )
 
 // Summary reads what the node and its pods use. What cannot be read is left out, and
@@ -152,8 +155,10 @@ type system struct {
 func (p *Provider) read(ctx context.Context, part Part, w stats.Wanted) (*reading, error) {
 	in := &reading{part: part, name: p.cfg.NodeName, at: time.Now(), names: deviceNames{}}
 	var err error
-	if in.pods, in.unread, err = p.cfg.Collector.Collect(ctx, w); err != nil {
-		return nil, err
+	if part != NodeAlone {
+		if in.pods, in.unread, err = p.cfg.Collector.Collect(ctx, w); err != nil {
+			return nil, err
+		}
 	}
 	if in.node, in.machine, err = stats.ReadMachineUsage(p.cfg.Cgroups, p.cfg.Proc); err != nil {
 		return nil, err
@@ -161,8 +166,13 @@ func (p *Provider) read(ctx context.Context, part Part, w stats.Wanted) (*readin
 	in.note(in.machine.Unread...)
 	in.note(in.node.Unread...)
 	p.readSystems(in)
-	p.rate(in)
+	if part != NodeAlone {
+		p.rate(in)
+	}
 	if part == All {
+		p.readNetwork(in)
+	}
+	if part != CPUAndMemory {
 		p.readRest(ctx, in)
 	}
 	return in, nil
@@ -177,7 +187,7 @@ func (p *Provider) readSystems(in *reading) {
 	}
 	for _, name := range []string{statsapi.SystemContainerKubelet, statsapi.SystemContainerRuntime, statsapi.SystemContainerMisc, statsapi.SystemContainerPods} {
 		cgroup := p.cfg.Systems[name]
-		if cgroup == "" {
+		if cgroup == "" || in.part == NodeAlone && name != statsapi.SystemContainerPods {
 			continue
 		}
 		u, err := p.cfg.Cgroups.Read(cgroup)
@@ -203,13 +213,17 @@ func (p *Provider) rate(in *reading) {
 	}
 }
 
-// readRest reads what is not needed for processors and memory.
-func (p *Provider) readRest(ctx context.Context, in *reading) {
+func (p *Provider) readNetwork(in *reading) {
 	var err error
 	if in.network, err = stats.ReadNetwork(p.cfg.Proc, "self"); err != nil {
 		in.note(err)
 	}
 	in.topology = stats.ReadTopology(p.cfg.Proc)
+}
+
+// readRest reads what is not needed for processors and memory.
+func (p *Provider) readRest(ctx context.Context, in *reading) {
+	var err error
 	if in.disk, err = disk(p.cfg.Root); err != nil {
 		in.note(err)
 	}

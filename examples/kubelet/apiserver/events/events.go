@@ -18,6 +18,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -98,7 +99,13 @@ func New(cfg Config) (*Recorder, error) {
 
 // Event takes an event. It never blocks.
 func (r *Recorder) Event(ref v1.ObjectReference, eventtype, reason, message string) {
+	r.Annotated(ref, nil, eventtype, reason, message)
+}
+
+// Annotated takes an event with annotations. It never blocks.
+func (r *Recorder) Annotated(ref v1.ObjectReference, annotations map[string]string, eventtype, reason, message string) {
 	event := r.event(ref, eventtype, reason, message, time.Now())
+	event.Annotations = maps.Clone(annotations)
 	r.mu.Lock()
 	event.Name = util.GenerateEventName(ref.Name, r.moment(event.FirstTimestamp.UnixNano()))
 	if len(r.waiting) >= r.cfg.Size {

@@ -87,7 +87,7 @@ func (n *node) prepare(t *testing.T, rt tb.Runtime, flags []string) {
 	n.root, n.manifests, n.output = filepath.Join(n.dir, "root"), filepath.Join(n.dir, "manifests"), filepath.Join(n.dir, "kubelet.log")
 	require.NoError(t, os.Mkdir(n.manifests, 0o755))
 	config := filepath.Join(n.dir, "config.yaml")
-	require.NoError(t, os.WriteFile(config, []byte("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\npodLogsDir: "+n.dir+"/logs\n"), 0o600))
+	require.NoError(t, os.WriteFile(config, []byte("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nevictionHard: {memory.available: 100Mi} # the disk may be full\npodLogsDir: "+n.dir+"/logs\n"), 0o600))
 	n.args = append([]string{
 		"--config=" + config, "--root-dir=" + n.root, "--container-runtime-endpoint=" + rt.Endpoint, "--pod-manifest-path=" + n.manifests,
 		"--hostname-override=" + n.name, "--healthz-port=0", "--v=4", "--fail-cgroupv1=false", "--cgroup-root=/podwright-" + n.name, "--port=" + freePort(t), "--client-ca-file=" + n.CA, "--kubeconfig=" + n.NodeKubeconfig(t, n.name, 0),

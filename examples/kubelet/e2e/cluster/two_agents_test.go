@@ -61,7 +61,7 @@ func (n *node) twin(t *testing.T, rt tb.Runtime) *node {
 	twin.dir, twin.cmd = t.TempDir(), nil
 	twin.root, twin.output = filepath.Join(twin.dir, "root"), filepath.Join(twin.dir, "kubelet.log")
 	config := filepath.Join(twin.dir, "config.yaml")
-	require.NoError(t, os.WriteFile(config, []byte("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\npodLogsDir: "+twin.dir+"/logs\n"), 0o600))
+	require.NoError(t, os.WriteFile(config, []byte("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nevictionHard: {memory.available: 100Mi}\npodLogsDir: "+twin.dir+"/logs\n"), 0o600))
 	twin.args = append(append([]string(nil), n.args...), "--config="+config, "--root-dir="+twin.root, "--container-runtime-endpoint="+rt.Endpoint, "--port="+freePort(t))
 	t.Cleanup(func() {
 		if twin.cmd != nil {

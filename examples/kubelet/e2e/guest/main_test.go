@@ -102,6 +102,7 @@ func runAgent() error {
 	k := &cfg.Kubelet
 	k.PodLogsDir, k.StaticPodPath = filepath.Join(s.Folder, "logs"), filepath.Join(s.Folder, "manifests")
 	k.CgroupDriver, k.CgroupRoot, k.PodPidsLimit = s.Driver, s.Root, new(int64(64))
+	k.EvictionHard = map[string]string{"memory.available": "10Mi"}
 	a, err := agent.New(cfg)
 	if err != nil {
 		return err

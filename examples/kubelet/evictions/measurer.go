@@ -1,0 +1,202 @@
+package evictions
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	statsapi "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
+
+	"github.com/podwright/podwright/cri"
+	"github.com/podwright/podwright/cri/pods/labels"
+	"github.com/podwright/podwright/examples/kubelet/summary"
+	"github.com/podwright/podwright/internal/required"
+	"github.com/podwright/podwright/syncloop/eviction"
+)
+
+// Stats tells what a node and its pods use: a summary.Provider.
+type Stats interface {
+	Summary(ctx context.Context, part summary.Part) (*statsapi.Summary, error)
+	// Storage is what was measured of pods without the layers of their containers.
+	Storage(ctx context.Context, pods []*v1.Pod) map[types.UID]statsapi.PodStats
+}
+
+// Config configures a Measurer. All but Policy and Logger are required.
+type Config struct {
+	Policy eviction.Policy
+	Stats  Stats
+	// Containers is what the runtime says of all containers, of which only the layers that
+	// they write to are taken.
+	Containers func(ctx context.Context) ([]*runtimeapi.ContainerStats, error)
+	// Images tells where images and containers are. It is asked until it has answered once.
+	Images func(ctx context.Context) (*runtimeapi.ImageFsInfoResponse, error)
+	// Device tells file systems apart: Device.
+	Device func(dir string) (uint64, error)
+	// Root is the agent's folder, on the node's file system.
+	Root string
+	// Pods are the active ones.
+	Pods func() []*v1.Pod
+	// Logger is told of thresholds that cannot be kept. nil means none.
+	Logger *slog.Logger
+}
+
+// Measurer measures a node for evictions. Use NewMeasurer. It is safe for concurrent use.
+type Measurer struct {
+	cfg Config
+
+	mu         sync.Mutex
+	disks      *eviction.Disks // nil while not known
+	impossible []eviction.Threshold
+}
+
+// NewMeasurer checks the configuration.
+func NewMeasurer(cfg Config) (*Measurer, error) {
+	if err := errors.Join(
+		required.Field("evictions: Config.Stats", cfg.Stats), required.Field("evictions: Config.Containers", cfg.Containers),
+		required.Field("evictions: Config.Images", cfg.Images), required.Field("evictions: Config.Device", cfg.Device),
+		required.Field("evictions: Config.Pods", cfg.Pods),
+	); err != nil {
+		return nil, err
+	}
+	if cfg.Root == "" {
+		return nil, errors.New("evictions: Config.Root is required")
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Measurer{cfg: cfg}, nil
+}
+
+// Measure measures the node, and as much of its pods as a decision needs.
+func (m *Measurer) Measure(ctx context.Context) (u eviction.Usage, err error) {
+	if u.Disks, err = m.divided(ctx); err != nil {
+		return u, err
+	}
+	s, err := m.summary(ctx, summary.NodeAlone)
+	if err != nil {
+		return u, err
+	}
+	pods := m.cfg.Pods()
+	if u.Signals = m.signals(s); !m.cfg.Policy.Near(u) {
+		u.Pods, err = m.limited(ctx, pods)
+		return u, err
+	}
+	if s, err = m.summary(ctx, summary.All); err != nil {
+		return u, err
+	}
+	stats := make(map[types.UID]*statsapi.PodStats, len(s.Pods))
+	for i := range s.Pods {
+		stats[types.UID(s.Pods[i].PodRef.UID)] = &s.Pods[i]
+	}
+	u.Signals, u.Pods = m.signals(s), podUsages(pods, stats)
+	return u, nil
+}
+
+func (m *Measurer) summary(ctx context.Context, part summary.Part) (*statsapi.Summary, error) {
+	s, err := m.cfg.Stats.Summary(ctx, part)
+	if err != nil {
+		return nil, fmt.Errorf("what the node uses: %w", err)
+	}
+	return s, nil
+}
+
+// divided is how the disks are, which does not change while an agent runs.
+func (m *Measurer) divided(ctx context.Context) (eviction.Disks, error) {
+	m.mu.Lock()
+	known := m.disks
+	m.mu.Unlock()
+	if known != nil {
+		return *known, nil
+	}
+	info, err := m.cfg.Images(ctx)
+	if err != nil && !cri.IsUnimplemented(err) {
+		return 0, fmt.Errorf("where images are: %w", err)
+	}
+	disks, err := DisksOf(m.cfg.Root, info, m.cfg.Device)
+	if err != nil {
+		return 0, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.disks = &disks
+	return disks, nil
+}
+
+func (m *Measurer) signals(s *statsapi.Summary) map[eviction.Signal]eviction.Reading {
+	signals := Signals(s)
+	impossible := dropImpossible(m.cfg.Policy, signals)
+	m.mu.Lock()
+	changed := !slices.Equal(impossible, m.impossible)
+	m.impossible = impossible
+	m.mu.Unlock()
+	if changed && len(impossible) > 0 {
+		for _, t := range impossible {
+			m.cfg.Logger.Warn("a threshold of evictions is not less than there is of it at all, and counts as none", "signal", t.Signal, "hard", t.Hard())
+		}
+	}
+	return signals
+}
+
+// limited is what those pods use of local storage that have limits of it.
+func (m *Measurer) limited(ctx context.Context, pods []*v1.Pod) (map[types.UID]eviction.PodUsage, error) {
+	if !m.cfg.Policy.LocalStorage {
+		return nil, nil
+	}
+	written := false // layers count, too
+	pods = slices.DeleteFunc(slices.Clone(pods), func(pod *v1.Pod) bool {
+		emptyDirs, storage := eviction.LimitsOf(pod)
+		written = written || storage
+		return !emptyDirs && !storage
+	})
+	if len(pods) == 0 {
+		return nil, nil
+	}
+	known := m.cfg.Stats.Storage(ctx, pods)
+	stats := make(map[types.UID]*statsapi.PodStats, len(known))
+	for uid, s := range known {
+		stats[uid] = &s
+	}
+	out := podUsages(pods, stats)
+	if !written {
+		return out, nil
+	}
+	layers, err := m.cfg.Containers(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("what containers have written: %w", err)
+	}
+	addLayers(out, layers)
+	return out, nil
+}
+
+// addLayers adds what containers have written. Of a container with several instances the
+// newest counts.
+func addLayers(pods map[types.UID]eviction.PodUsage, layers []*runtimeapi.ContainerStats) {
+	layers = slices.Clone(layers)
+	slices.SortFunc(layers, func(a, b *runtimeapi.ContainerStats) int {
+		return cmp.Compare(a.GetAttributes().GetMetadata().GetAttempt(), b.GetAttributes().GetMetadata().GetAttempt())
+	})
+	for _, l := range layers {
+		of := l.GetAttributes().GetLabels()
+		usage, counts := pods[types.UID(of[labels.PodUID])]
+		if !counts {
+			continue
+		}
+		name := of[labels.ContainerName]
+		c := usage.Containers[name]
+		c.Root = eviction.Disk{}
+		if used := l.GetWritableLayer().GetUsedBytes(); used != nil {
+			c.Root.Bytes = &used.Value
+		}
+		if used := l.GetWritableLayer().GetInodesUsed(); used != nil {
+			c.Root.Inodes = &used.Value
+		}
+		usage.Containers[name] = c
+	}
+}

@@ -1,0 +1,128 @@
+package evictions
+
+import (
+	"maps"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	statsapi "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
+
+	"github.com/podwright/podwright/syncloop/eviction"
+)
+
+// Signals are what a Summary says of a node. What it lacks is not known.
+func Signals(s *statsapi.Summary) map[eviction.Signal]eviction.Reading {
+	out := map[eviction.Signal]eviction.Reading{}
+	add := func(signal eviction.Signal, available, capacity *uint64, at metav1.Time) {
+		if available != nil && capacity != nil {
+			out[signal] = eviction.Reading{Available: *available, Capacity: *capacity, Time: at.Time}
+		}
+	}
+	memory := func(signal eviction.Signal, m *statsapi.MemoryStats) {
+		if m != nil && m.AvailableBytes != nil && m.WorkingSetBytes != nil {
+			add(signal, m.AvailableBytes, new(*m.AvailableBytes+*m.WorkingSetBytes), m.Time)
+		}
+	}
+	disk := func(bytes, inodes eviction.Signal, f *statsapi.FsStats) {
+		if f != nil {
+			add(bytes, f.AvailableBytes, f.CapacityBytes, f.Time)
+			add(inodes, f.InodesFree, f.Inodes, f.Time)
+		}
+	}
+	memory(eviction.MemoryAvailable, s.Node.Memory)
+	for i := range s.Node.SystemContainers {
+		if c := &s.Node.SystemContainers[i]; c.Name == statsapi.SystemContainerPods {
+			memory(eviction.AllocatableMemoryAvailable, c.Memory)
+		}
+	}
+	disk(eviction.NodeFSAvailable, eviction.NodeFSInodesFree, s.Node.Fs)
+	if r := s.Node.Runtime; r != nil {
+		disk(eviction.ImageFSAvailable, eviction.ImageFSInodesFree, r.ImageFs)
+		disk(eviction.ContainerFSAvailable, eviction.ContainerFSInodesFree, r.ContainerFs)
+	}
+	if r := s.Node.Rlimit; r != nil && r.MaxPID != nil && r.NumOfRunningProcesses != nil {
+		most, runs := uint64(max(*r.MaxPID, 0)), uint64(max(*r.NumOfRunningProcesses, 0))
+		add(eviction.PIDAvailable, new(most-min(most, runs)), &most, r.Time)
+	}
+	return out
+}
+
+// PodUsage is what the Stats of a pod say. Volumes that go with the pod count, those that are
+// on the node's disk: volumes of the machine (hostPath) are nobody's.
+func PodUsage(pod *v1.Pod, s *statsapi.PodStats) eviction.PodUsage {
+	u := eviction.PodUsage{EmptyDirs: map[string]uint64{}, Containers: map[string]eviction.ContainerUsage{}}
+	if s.Memory != nil {
+		u.Memory = s.Memory.WorkingSetBytes
+	}
+	if s.ProcessStats != nil {
+		u.Processes = s.ProcessStats.ProcessCount
+	}
+	for i := range s.Containers {
+		c := &s.Containers[i]
+		of := eviction.ContainerUsage{Root: disk(c.Rootfs), Logs: disk(c.Logs)}
+		if c.Memory != nil {
+			of.Memory = c.Memory.WorkingSetBytes
+		}
+		u.Containers[c.Name] = of
+	}
+	volumes := map[string]*v1.Volume{}
+	for i := range pod.Spec.Volumes {
+		volumes[pod.Spec.Volumes[i].Name] = &pod.Spec.Volumes[i]
+	}
+	for i := range s.VolumeStats {
+		of, used := volumes[s.VolumeStats[i].Name], disk(&s.VolumeStats[i].FsStats)
+		if of == nil {
+			continue
+		}
+		if of.EmptyDir != nil && used.Bytes != nil {
+			u.EmptyDirs[of.Name] = *used.Bytes
+		}
+		if of.EmptyDir != nil && of.EmptyDir.Medium != v1.StorageMediumMemory || of.ConfigMap != nil {
+			u.Volumes.Bytes, u.Volumes.Inodes = sum(u.Volumes.Bytes, used.Bytes), sum(u.Volumes.Inodes, used.Inodes)
+		}
+	}
+	return u
+}
+
+func disk(f *statsapi.FsStats) (d eviction.Disk) {
+	if f != nil {
+		d.Bytes, d.Inodes = f.UsedBytes, f.InodesUsed
+	}
+	return d
+}
+
+func sum(a, b *uint64) *uint64 {
+	switch {
+	case a == nil:
+		return b
+	case b == nil:
+		return a
+	}
+	return new(*a + *b)
+}
+
+// podUsages are those of the pods of which there are Stats.
+func podUsages(pods []*v1.Pod, stats map[types.UID]*statsapi.PodStats) map[types.UID]eviction.PodUsage {
+	out := map[types.UID]eviction.PodUsage{}
+	for _, pod := range pods {
+		if s := stats[pod.UID]; s != nil {
+			out[pod.UID] = PodUsage(pod, s)
+		}
+	}
+	return out
+}
+
+// dropImpossible removes readings of which no less than everything is to stay, and returns
+// the thresholds that ask for it.
+func dropImpossible(p eviction.Policy, signals map[eviction.Signal]eviction.Reading) (out []eviction.Threshold) {
+	left := maps.Clone(signals)
+	for _, t := range p.Thresholds {
+		if r, ok := signals[t.Signal]; ok && t.Value.Of(r.Capacity) >= r.Capacity {
+			out = append(out, t)
+			delete(left, t.Signal)
+		}
+	}
+	maps.DeleteFunc(signals, func(s eviction.Signal, _ eviction.Reading) bool { _, ok := left[s]; return !ok })
+	return out
+}
