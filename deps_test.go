@@ -243,6 +243,7 @@ var direct = map[string]string{
 	"k8s.io/utils":                "the type of what starts mount-utils' programs: so they end with a context",
 	"k8s.io/kubelet":              "types of the kubelet's configuration and plugin APIs",
 	"k8s.io/component-helpers":    "pod requests, node affinity and taints: what links no client",
+	"k8s.io/klog/v2":              "a parameter of what tells whether a taint is tolerated",
 	"google.golang.org/grpc":      "the runtime's transport",
 	"sigs.k8s.io/yaml":            "manifests",
 	"golang.org/x/sys":            "Linux calls: subreaper, process groups, file flags",

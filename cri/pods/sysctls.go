@@ -8,4 +8,9 @@ import (
 
 // ForbiddenSysctls lists the sysctls that a pod must not set, one error per
 // field; see request.ForbiddenSysctls. A caller refuses such a pod. It is pure.
-func ForbiddenSysctls(pod *v1.Pod) []error { return request.ForbiddenSysctls(pod) }
+func ForbiddenSysctls(pod *v1.Pod, allowed ...string) []error {
+	return request.ForbiddenSysctls(pod, allowed...)
+}
+
+// CheckSysctls lists what cannot be allowed to pods; see request.CheckSysctls.
+func CheckSysctls(allowed []string) []error { return request.CheckSysctls(allowed) }

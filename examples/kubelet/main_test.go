@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 
 func TestBadUseIsOneMessagePerProblem(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "kubelet.yaml")
-	require.NoError(t, os.WriteFile(file, []byte("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nrunOnce: true\nmaxPods: 7\n"), 0o600))
+	require.NoError(t, os.WriteFile(file, []byte("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nrunOnce: true\niptablesDropBit: 7\n"), 0o600))
 	for _, tc := range []struct {
 		arg  string
 		code int
@@ -35,7 +35,7 @@ func TestBadUseIsOneMessagePerProblem(t *testing.T) {
 		{"--help", 0, []string{"-pod-manifest-path"}},
 		{"--read-only-port=x", 1, []string{"read-only-port"}},
 		{"manifests", 1, []string{"manifests"}},
-		{"--config=" + file, 1, []string{"runOnce: true", "maxPods: 7"}},
+		{"--config=" + file, 1, []string{"runOnce: true", "iptablesDropBit: 7"}},
 	} {
 		var out bytes.Buffer
 		require.Equal(t, tc.code, realMain([]string{tc.arg}, &out), tc.arg)

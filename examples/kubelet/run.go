@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -105,7 +104,6 @@ func announce(cfg *config.Config, log *slog.Logger) {
 	}
 	log.Info(mode, "kubeconfig", flags.Kubeconfig, "node", flags.NodeName, "runtime", k.ContainerRuntimeEndpoint, "manifests", k.StaticPodPath,
 		"root", flags.RootDir, "logs", k.PodLogsDir, "API", cfg.APIAddress(), "healthz", cfg.HealthzAddress(), "read-only", cfg.ReadOnlyAddress())
-	log.Info("kubelet defaults that are not built yet", "missing", strings.Join(config.NotBuilt(), "; "))
 	if k.StaticPodPath == "" && k.StaticPodURL == "" && flags.Kubeconfig == "" {
 		log.Warn("no --pod-manifest-path and no --manifest-url: there is nothing to run, and what runs is left alone")
 	}

@@ -122,6 +122,13 @@ func (m *Manager) Admitter(next syncloop.Admitter) syncloop.Admitter {
 	return syncloop.AdmitAll(asked, keep)
 }
 
+// Granted tells whether a pod was granted what it has: it was admitted, if not by this agent
+// then by the one before.
+func (m *Manager) Granted(uid types.UID) bool {
+	_, ok := m.cfg.Store.Get(uid)
+	return ok
+}
+
 // keep grants resources.
 func (m *Manager) keep(uid types.UID, r Resources) error {
 	if err := m.cfg.Store.Set(uid, r); err != nil {

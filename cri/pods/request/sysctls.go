@@ -2,6 +2,7 @@ package request
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -30,16 +31,17 @@ func safeSysctl(name string) bool {
 }
 
 // ForbiddenSysctls lists the sysctls that a pod must not set, one error per
-// field: those that are not known to be safe, and those that would change the
-// node, since the pod shares the namespace in which they count. A caller refuses
-// such a pod. It is pure.
-func ForbiddenSysctls(pod *v1.Pod) []error {
+// field: those that are neither known to be safe nor allowed, and those that would
+// change the node, since the pod shares the namespace in which they count. allowed
+// are names, or begins of names with a "*" behind them; see CheckSysctls. A caller
+// refuses such a pod. It is pure.
+func ForbiddenSysctls(pod *v1.Pod, allowed ...string) []error {
 	if pod.Spec.SecurityContext == nil {
 		return nil
 	}
 	var errs []error
 	for i, s := range pod.Spec.SecurityContext.Sysctls {
-		if why := sysctlFault(pod, dotted(s.Name)); why != "" {
+		if why := sysctlFault(pod, dotted(s.Name), allowed); why != "" {
 			errs = append(errs, fmt.Errorf("spec.securityContext.sysctls[%d]: %s: %s", i, s.Name, why))
 		}
 	}
@@ -47,14 +49,41 @@ func ForbiddenSysctls(pod *v1.Pod) []error {
 }
 
 // sysctlFault says why a pod must not set a sysctl, "" if it may.
-func sysctlFault(pod *v1.Pod, name string) string {
+func sysctlFault(pod *v1.Pod, name string, allowed []string) string {
 	switch {
-	case !safeSysctl(name):
+	case !safeSysctl(name) && !slices.ContainsFunc(allowed, func(pattern string) bool { return matches(dotted(pattern), name) }):
 		return "not among the safe sysctls"
 	case pod.Spec.HostNetwork && strings.HasPrefix(name, "net."):
 		return "not allowed with hostNetwork: it would change the node"
-	case pod.Spec.HostIPC && strings.HasPrefix(name, "kernel."):
+	case pod.Spec.HostIPC && !strings.HasPrefix(name, "net."):
 		return "not allowed with hostIPC: it would change the node"
 	}
 	return ""
+}
+
+func matches(pattern, name string) bool {
+	if begin, ok := strings.CutSuffix(pattern, "*"); ok {
+		return strings.HasPrefix(name, begin)
+	}
+	return pattern == name
+}
+
+// ownSysctls are the begins of those that each pod has for itself, or for its network.
+var ownSysctls = []string{"kernel.sem", "kernel.shm", "kernel.msg", "fs.mqueue.", "net."}
+
+// CheckSysctls lists what cannot be allowed to pods (allowedUnsafeSysctls), one error for
+// each: what is no name of a sysctl, or begin of one with a "*" behind it, and what is not
+// known to count for a pod alone.
+func CheckSysctls(allowed []string) []error {
+	var errs []error
+	for i, pattern := range allowed {
+		begin := strings.TrimSuffix(dotted(pattern), "*")
+		switch {
+		case begin == "" || strings.ContainsFunc(begin, func(r rune) bool { return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyz0123456789-_./", r) }):
+			errs = append(errs, fmt.Errorf("[%d]: %q is no name of a sysctl, nor the begin of one with a * behind it", i, pattern))
+		case !slices.ContainsFunc(ownSysctls, func(own string) bool { return strings.HasPrefix(begin, own) }):
+			errs = append(errs, fmt.Errorf("[%d]: %s is not known to count for a pod alone", i, pattern))
+		}
+	}
+	return errs
 }

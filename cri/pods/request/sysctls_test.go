@@ -42,3 +42,36 @@ func TestForbiddenSysctls(t *testing.T) {
 	}
 	require.Empty(t, ForbiddenSysctls(testPod("a")))
 }
+
+// N13, N43: what is allowed besides, and what never is.
+func TestAllowedSysctls(t *testing.T) {
+	sets := func(name string, change ...func(*v1.Pod)) *v1.Pod {
+		pod := testPod("a")
+		pod.Spec.SecurityContext = &v1.PodSecurityContext{Sysctls: []v1.Sysctl{{Name: name, Value: "1"}}}
+		for _, f := range change {
+			f(pod)
+		}
+		return pod
+	}
+	host := func(pod *v1.Pod) { pod.Spec.HostNetwork, pod.Spec.HostIPC = true, true }
+	require.Empty(t, ForbiddenSysctls(sets("kernel.msgmax"), "kernel.msg*"))
+	require.Empty(t, ForbiddenSysctls(sets("kernel/msgmax"), "kernel.msgmax"))
+	require.Empty(t, ForbiddenSysctls(sets("kernel.msgmax"), "kernel/msg*"))
+	require.NotEmpty(t, ForbiddenSysctls(sets("kernel.sem"), "kernel.msg*"))
+	require.NotEmpty(t, ForbiddenSysctls(sets("kernel.msgmax"), "kernel.msgma"))
+	require.NotEmpty(t, ForbiddenSysctls(sets("kernel.msgmax", host), "kernel.msg*"))
+	require.NotEmpty(t, ForbiddenSysctls(sets("fs.mqueue.msg_max", host), "fs.mqueue.*"))
+	require.NotEmpty(t, ForbiddenSysctls(sets("net.core.somaxconn", host), "net.*"))
+	require.NotEmpty(t, ForbiddenSysctls(sets("net.ipv4.tcp_syncookies", host)))
+
+	require.Empty(t, CheckSysctls([]string{"kernel.msg*", "kernel.sem", "net.*", "net/core/somaxconn", "fs.mqueue.msg_max"}))
+	var got []string
+	for _, err := range CheckSysctls([]string{"kernel.*", "vm.swappiness", "*", "", "net.**", "kernel.msg*max", "Net.x"}) {
+		got = append(got, err.Error())
+	}
+	const noName = " is no name of a sysctl, nor the begin of one with a * behind it"
+	require.Equal(t, []string{
+		"[0]: kernel.* is not known to count for a pod alone", "[1]: vm.swappiness is not known to count for a pod alone",
+		`[2]: "*"` + noName, `[3]: ""` + noName, `[4]: "net.**"` + noName, `[5]: "kernel.msg*max"` + noName, `[6]: "Net.x"` + noName,
+	}, got)
+}

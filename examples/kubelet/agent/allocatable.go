@@ -26,6 +26,7 @@ func (g *ground) newEnforcer(c *podCgroups) (*allocatable.Enforcer, error) {
 	if machine.Storage, err = kubelet.StorageOf(g.cfg.Flags.RootDir)(); err != nil {
 		return nil, err
 	}
+	g.self.Store(ownStatus(&g.cfg.Kubelet, &machine, reserved))
 	if err := reserved.Check(&machine); err != nil || c == nil {
 		return nil, err
 	}

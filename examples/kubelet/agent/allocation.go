@@ -5,15 +5,14 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	quantity "k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/component-helpers/resource"
 
 	"github.com/podwright/podwright/cri/pods/actions"
 	"github.com/podwright/podwright/examples/kubelet/config"
 	"github.com/podwright/podwright/internal/podfacts"
 	"github.com/podwright/podwright/status"
 	"github.com/podwright/podwright/syncloop"
+	"github.com/podwright/podwright/syncloop/admission"
 	"github.com/podwright/podwright/syncloop/allocation"
 )
 
@@ -61,34 +60,14 @@ func swaps(pod *v1.Pod, c *v1.Container) bool {
 }
 
 // enoughCompute rejects a pod for which a node with so much allocatable has not enough cpu
-// or memory left beside the others. What is not known is not counted.
+// or memory left beside the others.
 func enoughCompute(pod *v1.Pod, others []*v1.Pod, allocatable v1.ResourceList) error {
-	wants := resource.PodRequests(pod, resource.PodResourcesOptions{})
-	for _, name := range []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory} {
-		has, known := allocatable[name]
-		if !known {
-			continue
-		}
-		var used quantity.Quantity
-		for _, other := range others {
-			used.Add(resource.PodRequests(other, resource.PodResourcesOptions{})[name])
-		}
-		total, want := used.DeepCopy(), wants[name]
-		total.Add(want)
-		if total.Cmp(has) > 0 {
-			return syncloop.Reject("OutOf"+string(name), "Node didn't have enough resource: %s, requested: %d, used: %d, capacity: %d",
-				name, inUnits(name, want), inUnits(name, used), inUnits(name, has))
+	for _, short := range admission.Shortages(pod, others, allocatable) {
+		if short.Name == v1.ResourceCPU || short.Name == v1.ResourceMemory {
+			return syncloop.Reject(short.Reason(), "%v", short)
 		}
 	}
 	return nil
-}
-
-// inUnits are thousandths of a CPU, or bytes.
-func inUnits(name v1.ResourceName, q quantity.Quantity) int64 {
-	if name == v1.ResourceCPU {
-		return q.MilliValue()
-	}
-	return q.Value()
 }
 
 // amend puts into a pod's status what is said of its resize.

@@ -51,6 +51,9 @@ type ground struct {
 	watchDrivers func(ctx context.Context, look func() (folders []string)) error
 	// allocatable is what the Node has for pods, as far as that is known.
 	allocatable func() v1.ResourceList
+	// self is what the machine has for pods, as far as that is known without an API server:
+	// nil before newEnforcer.
+	self atomic.Pointer[v1.NodeStatus]
 }
 
 // newGround builds it. now is how far the agent has come, for what the API server tells.
@@ -370,7 +373,11 @@ func (n *node) newHandler() (*syncloop.DefaultHandler, error) {
 	if n.cluster != nil {
 		cleaners = append(cleaners, n.cluster.mirrors.Cleaner(), n.cluster.objectsCleaner(n.volumes.manager))
 	}
-	return n.syncer.NewHandler(syncloop.HandlerConfig{Workers: n.workers, Admit: n.allocation.Admitter(n.counted(n.admit)), Allocator: n.allocation, OnRestart: n.cfg.Metrics.Pods.Restarted, Cleaners: cleaners})
+	admit, err := n.newAdmitter()
+	if err != nil {
+		return nil, err
+	}
+	return n.syncer.NewHandler(syncloop.HandlerConfig{Workers: n.workers, Admit: n.allocation.Admitter(n.counted(admit.Admit)), Order: n.order, Allocator: n.allocation, OnRestart: n.cfg.Metrics.Pods.Restarted, Cleaners: cleaners})
 }
 
 func (n *node) newLoop() (*syncloop.Loop, error) {

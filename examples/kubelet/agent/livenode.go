@@ -12,6 +12,7 @@ import (
 
 	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/syncloop"
+	"github.com/podwright/podwright/syncloop/admission"
 )
 
 // liveNode reads the Node for pods that the watched one seems not to suit: it may lag behind
@@ -93,8 +94,8 @@ func (l *liveNode) take(uid types.UID) (*v1.Node, error) {
 }
 
 // wrongNode refuses a pod that asks for another node.
-func (n *node) wrongNode(pod *v1.Pod) error {
-	err := errors.Join(otherNode(pod, n.thisNode())...)
+func (n *node) wrongNode(pod *v1.Pod, _ []*v1.Pod) error {
+	err := errors.Join(admission.OtherNode(pod, n.thisNode())...)
 	if err == nil {
 		return nil
 	}
@@ -111,7 +112,7 @@ func (n *node) wrongNode(pod *v1.Pod) error {
 	case live == nil:
 		return fmt.Errorf("the Node of this agent is read anew before the pod is refused: %w", err)
 	}
-	if err := errors.Join(otherNode(pod, live)...); err != nil {
+	if err := errors.Join(admission.OtherNode(pod, live)...); err != nil {
 		return syncloop.Reject(reasonNodeAffinity, "%v", err)
 	}
 	return nil

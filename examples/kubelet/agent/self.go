@@ -13,9 +13,6 @@ import (
 	nodestatus "github.com/podwright/podwright/status/node"
 )
 
-// defaultMaxPods is maxPods: another one is refused as long as nobody holds pods to it.
-const defaultMaxPods = 110
-
 // newSelf registers this machine and says how it is. What is known of the runtime and of
 // volumes is asked of the part that has a connection, while there is one.
 func (g *ground) newSelf(c *cluster) (*kubelet.Node, error) {
@@ -33,7 +30,7 @@ func (g *ground) newSelf(c *cluster) (*kubelet.Node, error) {
 		Storage:  storage,
 		Reserved: reserved,
 		Port:     g.port(),
-		MaxPods:  defaultMaxPods, MaxImages: *k.NodeStatusMaxImages,
+		MaxPods:  k.MaxPods, PodsPerCore: k.PodsPerCore, MaxImages: *k.NodeStatusMaxImages,
 		Runtime:      func() (name, version string) { return c.now().runtimeVersion() },
 		Health:       func() cri.Health { return c.now().runtime() },
 		Images:       func(ctx context.Context) ([]*runtimeapi.Image, error) { return c.now().images(ctx) },

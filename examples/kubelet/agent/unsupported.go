@@ -10,12 +10,12 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
 	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/pods"
 	"github.com/podwright/podwright/examples/kubelet/config"
 	"github.com/podwright/podwright/probe"
+	"github.com/podwright/podwright/syncloop/admission"
 )
 
 // unsupported lists why a pod can never run here, one error per field. What it asks
@@ -23,7 +23,7 @@ import (
 // before the runtime has answered.
 func (g *ground) unsupported(pod *v1.Pod) []error {
 	everything := cri.Features{SupplementalGroupsPolicy: true, UserNamespacesHostNetwork: true}
-	return append(g.notSupported(pod, everything), otherNode(pod, g.localNode())...)
+	return append(g.notSupported(pod, everything), admission.OtherNode(pod, g.localNode())...)
 }
 
 // unseenMounts lists the mounts that containers which are processes of the host would
@@ -54,32 +54,16 @@ func inPlace(pod *v1.Pod, m *v1.VolumeMount) bool {
 }
 
 // localNode is this node as far as it can be told here: without an API server the labels of
-// a node are those that say what it is, and those of the command line.
+// a node are those that say what it is, and those of the command line, and its taints those
+// that it would register with.
 func (g *ground) localNode() *v1.Node {
 	labels := map[string]string{v1.LabelOSStable: runtime.GOOS, v1.LabelArchStable: runtime.GOARCH, v1.LabelHostname: g.cfg.Flags.NodeName}
 	maps.Copy(labels, g.cfg.Flags.NodeLabels)
-	return &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: g.cfg.Flags.NodeName, Labels: labels}}
-}
-
-// otherNode lists what a pod asks of its node and this one does not have.
-func otherNode(pod *v1.Pod, n *v1.Node) []error {
-	var errs []error
-	for _, key := range slices.Sorted(maps.Keys(pod.Spec.NodeSelector)) {
-		if want, ok := n.Labels[key]; !ok || want != pod.Spec.NodeSelector[key] {
-			errs = append(errs, fmt.Errorf("spec.nodeSelector[%s]: this node is not labelled %q", key, pod.Spec.NodeSelector[key]))
-		}
+	n := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: g.cfg.Flags.NodeName, Labels: labels}, Spec: v1.NodeSpec{Taints: g.cfg.Kubelet.RegisterWithTaints}}
+	if self := g.self.Load(); self != nil {
+		n.Status = *self
 	}
-	const field = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution"
-	if a := pod.Spec.Affinity; a != nil && a.NodeAffinity != nil && a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil {
-		selector, err := nodeaffinity.NewNodeSelector(a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution)
-		switch {
-		case err != nil:
-			errs = append(errs, fmt.Errorf("%s: %w", field, err))
-		case !selector.Match(n):
-			errs = append(errs, fmt.Errorf("%s: does not match this node", field))
-		}
-	}
-	return errs
+	return n
 }
 
 // notSupported lists what a pod asks for and this agent does not do.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/fake"
+	"github.com/podwright/podwright/syncloop/admission"
 )
 
 // A pod that is meant for another node is refused.
@@ -33,7 +34,7 @@ func TestOtherNode(t *testing.T) {
 	} {
 		pod := podOf("1", v1.RestartPolicyAlways, "a")
 		pod.Spec.NodeSelector = test.selector
-		errs := otherNode(pod, g.localNode())
+		errs := admission.OtherNode(pod, g.localNode())
 		if test.want == "" {
 			require.Empty(t, errs)
 			continue
@@ -48,9 +49,9 @@ func TestOtherNode(t *testing.T) {
 		}}}
 	}
 	pod.Spec.Affinity = affinity("3")
-	require.Empty(t, otherNode(pod, g.localNode()))
+	require.Empty(t, admission.OtherNode(pod, g.localNode()))
 	pod.Spec.Affinity = affinity("4")
-	require.EqualError(t, errors.Join(otherNode(pod, g.localNode())...), "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution: does not match this node")
+	require.EqualError(t, errors.Join(admission.OtherNode(pod, g.localNode())...), "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution: does not match this node")
 }
 
 // A pod with users of its own shares none of what only the node's may use.

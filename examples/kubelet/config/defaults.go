@@ -87,6 +87,7 @@ func setNode(k *kubeletv1beta1.KubeletConfiguration) {
 	set(&k.NodeStatusUpdateFrequency.Duration, 10*time.Second)
 	set(&k.NodeLeaseDurationSeconds, 40)
 	setNil(&k.NodeStatusMaxImages, 50)
+	set(&k.MaxPods, 110)
 	setNil(&k.RegisterNode, true)
 	setNil(&k.KubeAPIQPS, 50)
 	set(&k.KubeAPIBurst, 100)

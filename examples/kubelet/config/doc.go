@@ -4,7 +4,5 @@
 // the whole is validated.
 //
 // The support policy: a value that asks for behaviour this kubelet lacks is
-// refused by name at start. Zero values and the v1beta1 defaults are accepted;
-// default behaviour that is not built yet is listed by NotBuilt, so that one log
-// line can say so.
+// refused by name at start. Zero values and the v1beta1 defaults are accepted.
 package config

@@ -51,10 +51,10 @@ func TestDropIns(t *testing.T) {
 // Every file that is wrong is named, with its fields.
 func TestBadDropIns(t *testing.T) {
 	dir := write(t, map[string]string{
-		"a.conf": "registryBurst: 3", "b.conf": head + "maxPods: 7", "c.conf": head + "readOnlyPort: many", "d.conf": head + "registryBurst: 3",
+		"a.conf": "registryBurst: 3", "b.conf": head + "iptablesDropBit: 7", "c.conf": head + "readOnlyPort: many", "d.conf": head + "registryBurst: 3",
 	})
 	_, err := FromArgs([]string{"--hostname-override=n", "--config-dir=" + dir}, io.Discard)
-	for _, text := range []string{dir + "/a.conf: apiVersion", dir + "/b.conf: maxPods: 7", dir + "/c.conf: readOnlyPort"} {
+	for _, text := range []string{dir + "/a.conf: apiVersion", dir + "/b.conf: iptablesDropBit: 7", dir + "/c.conf: readOnlyPort"} {
 		require.ErrorContains(t, err, text)
 	}
 	require.NotContains(t, err.Error(), "d.conf")

@@ -66,9 +66,9 @@ func TestTwinsNameRealFields(t *testing.T) {
 }
 
 func TestRefusedFlags(t *testing.T) {
-	_, err := FromArgs([]string{"--storage-driver-db=/a", "--vmodule=x=3", "--max-pods=7", "--port=x", "--anonymous-auth=perhaps", "--qos-reserved=memory=50%", "--storage-driver-secure",
+	_, err := FromArgs([]string{"--storage-driver-db=/a", "--vmodule=x=3", "--cpu-manager-policy=static", "--port=x", "--anonymous-auth=perhaps", "--qos-reserved=memory=50%", "--storage-driver-secure",
 		"--event-qps=1x", "--feature-gates=EventedPLEG=true,X", "--node-ip=127.0.0.1", "--sync-frequency=4", "--manifest-url-header=a"}, io.Discard)
-	for _, want := range []string{"--storage-driver-db: is not taken: there is no cAdvisor", "--vmodule: is not taken: verbosity is one number", "--max-pods: maxPods: 7 asks for behaviour that this kubelet does not have: admission by resources",
+	for _, want := range []string{"--storage-driver-db: is not taken: there is no cAdvisor", "--vmodule: is not taken: verbosity is one number", "--cpu-manager-policy: cpuManagerPolicy: \"static\" asks for behaviour that this kubelet does not have: managers of CPUs",
 		`--port: strconv.ParseInt: parsing "x"`, `--anonymous-auth: "perhaps" is neither`, "--qos-reserved: qosReserved:", "upstream's is alpha", "--storage-driver-secure: is not taken: there is no cAdvisor",
 		"--event-qps", `--feature-gates: "X" is not key=value`, "--node-ip: ", "--sync-frequency: time: missing unit", "--manifest-url-header: each pair"} {
 		require.ErrorContains(t, err, want)

@@ -70,7 +70,6 @@ func refusals() (out []option) {
 
 // lacking says why fields have no effect, by the begins of their paths.
 var lacking = map[string]string{
-	"maxPods": "admission by resources is not built yet", "podsPerCore": "admission by resources is not built yet",
 	"kernelMemcg":            "memory is looked at every ten seconds, and the kernel is not asked to tell",
 	"qosReserved":            "upstream's is alpha; nothing is kept for better classes",
 	"kubeletCgroups":         "the kubelet stays in the cgroup in which it was started, which is the service manager's matter",
@@ -80,7 +79,6 @@ var lacking = map[string]string{
 	"shutdownGracePeriod":       "graceful shutdown of the node is not built yet",
 	"runOnce":                   "upstream refuses it, too",
 	"volumePluginDir":           "flexvolume is not supported",
-	"allowedUnsafeSysctls":      "unsafe sysctls are not let through",
 	"iptables":                  "packets are marked by kube-proxy",
 	"hairpinMode":               "networks are the runtime's",
 	"podCIDR":                   "networks are the runtime's",

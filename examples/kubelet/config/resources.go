@@ -1,8 +1,11 @@
 package config
 
 import (
+	"fmt"
+
 	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
 
+	"github.com/podwright/podwright/cri/pods"
 	"github.com/podwright/podwright/examples/kubelet/allocatable"
 	"github.com/podwright/podwright/examples/kubelet/evictions"
 	"github.com/podwright/podwright/examples/kubelet/node"
@@ -20,6 +23,11 @@ func (p *problems) resources(k *kubeletv1beta1.KubeletConfiguration) {
 	}
 	if _, err := evictions.Policy(k); err != nil {
 		*p = append(*p, err)
+	}
+	p.refuse(k.MaxPods < 0, "maxPods: %d: must not be negative", k.MaxPods)
+	p.refuse(k.PodsPerCore < 0, "podsPerCore: %d: must not be negative", k.PodsPerCore)
+	for _, err := range pods.CheckSysctls(k.AllowedUnsafeSysctls) {
+		*p = append(*p, fmt.Errorf("allowedUnsafeSysctls%w", err))
 	}
 	keys := AllocatableKeys(k)
 	if err := keys.Check(); err != nil {

@@ -111,6 +111,9 @@ var honoured = map[string]bool{
 	"makeIPTablesUtilChains":                     true,
 	"volumeStatsAggPeriod":                       true,
 	"evictionHard":                               true,
+	"maxPods":                                    true,
+	"podsPerCore":                                true,
+	"allowedUnsafeSysctls":                       true,
 	"evictionSoft":                               true,
 	"evictionSoftGracePeriod":                    true,
 	"evictionPressureTransitionPeriod":           true,
@@ -130,7 +133,6 @@ var defaults = map[string]string{
 	"topologyManagerPolicy":                     `"none"`,
 	"topologyManagerScope":                      `"container"`,
 	"hairpinMode":                               `"promiscuous-bridge"`,
-	"maxPods":                                   `110`,
 	"enableControllerAttachDetach":              `true`,
 	"iptablesMasqueradeBit":                     `14`,
 	"iptablesDropBit":                           `15`,
@@ -138,12 +140,3 @@ var defaults = map[string]string{
 	"volumePluginDir":                           `"/usr/libexec/kubernetes/kubelet-plugins/volume/exec/"`,
 	"memoryThrottlingFactor":                    `0.9`,
 }
-
-// notBuilt names the behaviour that the v1beta1 defaults promise and that is not
-// built yet.
-var notBuilt = []string{
-	"admission by resources (maxPods)",
-}
-
-// NotBuilt names default behaviour of a kubelet that this one lacks so far.
-func NotBuilt() []string { return append([]string(nil), notBuilt...) }

@@ -28,6 +28,7 @@ type Pods struct {
 	images, imagesIn, imagesNot       prometheus.Counter
 	startedContainers, terminated     *prometheus.CounterVec
 	notStartedContainers, rejected    *prometheus.CounterVec
+	preempted                         *prometheus.CounterVec
 	orphans, httpFallbacks, sleepsCut prometheus.Counter
 	resized                           *prometheus.HistogramVec
 	resizes, infeasible, accepted     *prometheus.CounterVec
@@ -60,6 +61,7 @@ func newPods(b *builder) *Pods {
 		notStartedContainers: b.counters("kubelet_started_containers_errors_total", "How many containers could not be begun, by their kind and the reason.", containerType, "code"),
 		terminated:           b.counters("kubelet_terminated_containers_total", "How many containers have ended, by their kind, exit code and reason.", containerType, "exit_code", "reason"),
 
+		preempted:     b.counters("kubelet_preemptions", "How many pods were ended for critical ones, by the resource that was missing.", "preemption_signal"),
 		rejected:      b.counters("kubelet_admission_rejections_total", "How many pods were not admitted, by the reason.", "reason"),
 		ownUsers:      b.counter("kubelet_started_user_namespaced_pods_total", "How often it was tried to start a pod with users of its own."),
 		noOwnUsers:    b.counter("kubelet_started_user_namespaced_pods_errors_total", "How often that has failed."),
@@ -189,6 +191,9 @@ func (p *Pods) Statuses(sink string) writer.Metrics {
 
 // Rejected counts a pod that was not admitted, with the reason that its status shows.
 func (p *Pods) Rejected(reason string) { p.rejected.WithLabelValues(reason).Inc() }
+
+// Preempted counts a pod that was ended for a critical one.
+func (p *Pods) Preempted(signal string) { p.preempted.WithLabelValues(signal).Inc() }
 
 // Restarted is the OnRestart of package syncloop.
 func (p *Pods) Restarted(pod *v1.Pod) {
