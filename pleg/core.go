@@ -170,8 +170,7 @@ func (c *core) stall(now time.Time) time.Time {
 			return limit
 		}
 		c.slots = slices.Delete(c.slots, 0, 1)
-		p := c.pods[q.uid]
-		if p != nil && p.seq < q.seq && slices.Contains(p.looks, q) { // nothing later has come
+		if p := c.pods[q.uid]; p.seq < q.seq { // nothing later has come
 			c.markStale(p, q.started)
 			c.schedule(p)
 		}
@@ -224,7 +223,6 @@ func (c *core) applyList(r result, now time.Time) []Event {
 	c.stream.listed(q.seq, now)
 	c.plan(q, now)
 
-	known := 0
 	for i := range r.pods {
 		o := &r.pods[i]
 		if o.UID == "" || len(o.Sandboxes)+len(o.Containers) == 0 {
@@ -234,13 +232,7 @@ func (c *core) applyList(r result, now time.Time) []Event {
 		if p == nil {
 			p = c.add(o.UID)
 		}
-		if p.listed != q.seq {
-			known++
-		}
 		c.seen(p, o, q, now)
-	}
-	if known == len(c.pods) {
-		return nil
 	}
 	var events []Event
 	for _, p := range c.pods {

@@ -536,4 +536,15 @@ func TestEndForgetsLooks(t *testing.T) {
 	require.Empty(t, s.c.pods["u"].looks)
 	require.Empty(t, s.c.pods["u"].waiters)
 	require.Empty(t, s.c.slots)
+	s.observe("unknown")
+	s.c.end(ErrNotRunning, s.now)
+	require.Nil(t, s.c.pods["unknown"], "nothing is left of it")
+}
+
+// What a list shows without a UID, or without anything that exists, is no pod.
+func TestListOfNothing(t *testing.T) {
+	s := newScript(t)
+	require.Empty(t, s.relist(onePod("", StateRunning), &PodStatus{UID: "empty"}))
+	require.Empty(t, s.c.pods)
+	s.idle()
 }

@@ -113,9 +113,6 @@ func transition(from, to phase) []EventType {
 // diff returns what happened between two observations of one pod, changes to
 // unknown states included: first what became of the old, then what is new.
 func diff(uid types.UID, from, to *ObservedPod) []Event {
-	if same(from, to) {
-		return nil
-	}
 	var out []Event
 	add := func(e Event, a, b phase) {
 		for _, t := range transition(a, b) {

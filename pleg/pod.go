@@ -163,7 +163,7 @@ func (p *pod) mayAsk() bool {
 // drop forgets a pod of which nothing is left. While a list is in progress that
 // began before the pod went away, the record stays: the list may still show it.
 func (c *core) drop(p *pod) {
-	if p.present || len(p.looks) > 0 || p.ask.set || len(p.waiters) > 0 || p.err != nil {
+	if p.present || len(p.looks) > 0 || p.ask.set || len(p.waiters) > 0 {
 		return
 	}
 	if c.list.query != nil && c.list.query.seq <= p.done {
@@ -193,7 +193,7 @@ func (c *core) seen(p *pod, o *ObservedPod, q *query, now time.Time) {
 	if p.fruitless > 0 {
 		p.fruitless, p.notBefore = 0, time.Time{}
 	}
-	if !p.ask.set || p.ask.ticket >= q.seq {
+	if p.ask.ticket >= q.seq {
 		return
 	}
 	switch a := &p.ask; {

@@ -70,3 +70,15 @@ func TestNormalizeTimesAndOrder(t *testing.T) {
 	monotonic := metav1.Now()
 	require.NotContains(t, Normalize(pod, v1.PodStatus{StartTime: &monotonic}).StartTime.Time.String(), "m=", "no reading of another clock is kept")
 }
+
+// Each of a condition's times is cut to seconds, whatever the other one is.
+func TestNormalizeEachTime(t *testing.T) {
+	whole, part := metav1.NewTime(time.Unix(5, 0)), metav1.NewTime(time.Unix(5, 1))
+	for _, c := range []v1.PodCondition{{LastProbeTime: part, LastTransitionTime: whole}, {LastProbeTime: whole, LastTransitionTime: part}, {LastProbeTime: part}, {LastTransitionTime: part}} {
+		got := normalConditions([]v1.PodCondition{{LastProbeTime: whole}, c})[1]
+		for _, at := range []metav1.Time{got.LastProbeTime, got.LastTransitionTime} {
+			require.Zero(t, at.Nanosecond())
+		}
+		require.Equal(t, c.LastProbeTime.IsZero(), got.LastProbeTime.IsZero())
+	}
+}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -52,4 +53,15 @@ func TestDiff(t *testing.T) {
 	require.Equal(t, []string{"REMOVE gone,new-uid,renamed", "ADD new,new-uid,other", "UPDATE upd", "DELETE del", "RECONCILE rec"}, got)
 	require.Empty(t, Diff(nil, nil))
 	require.Len(t, handled, 7)
+}
+
+// A pod that is called otherwise, or is in another namespace, is another pod.
+func TestRenamed(t *testing.T) {
+	named := func(namespace, name string) *v1.Pod {
+		return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	}
+	require.False(t, renamed(nil, named("a", "b")))
+	require.False(t, renamed(named("a", "b"), named("a", "b")))
+	require.True(t, renamed(named("a", "b"), named("a", "c")))
+	require.True(t, renamed(named("a", "b"), named("c", "b")))
 }

@@ -414,6 +414,13 @@ func TestMerge(t *testing.T) {
 	require.EqualValues(t, 7, *pods[0].Usage.CPU.Total)
 	require.Equal(t, &stats.Pressure{}, pods[0].Usage.IO)
 	require.Nil(t, pods[0].Network)
+	require.Nil(t, pods[0].NanoCores)
+	sandbox.Cpu = &runtimeapi.CpuUsage{Timestamp: 3e9, UsageNanoCores: value(8)}
+	for range 2 {
+		stats.Merge(pods, nil, []*runtimeapi.PodSandboxStats{{Attributes: &runtimeapi.PodSandboxAttributes{Id: "s"}, Linux: sandbox}})
+		require.EqualValues(t, 8, *pods[0].NanoCores)
+		sandbox.Cpu.UsageNanoCores = value(9)
+	}
 	pods[0].Usage.Time, sandbox.Cpu = time.Unix(1, 0), &runtimeapi.CpuUsage{Timestamp: 9e9}
 	stats.Merge(pods, nil, []*runtimeapi.PodSandboxStats{{Attributes: &runtimeapi.PodSandboxAttributes{Id: "s"}, Linux: sandbox}})
 	require.Equal(t, time.Unix(1, 0), pods[0].Usage.Time)

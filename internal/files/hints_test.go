@@ -55,3 +55,21 @@ func TestDeletions(t *testing.T) {
 	h.Add(Hint{Path: "b", State: Written})
 	require.False(t, h.Deletions(), "it is back")
 }
+
+// What was hinted at is suspect once; a hint without a path is one about all.
+func TestSuspects(t *testing.T) {
+	h := NewHints()
+	for _, path := range []string{"a", "b", "a"} {
+		h.Note(Hint{Path: path, State: Changed})
+	}
+	named, all := h.Suspects()
+	require.Equal(t, map[string]bool{"a": true, "b": true}, named)
+	require.False(t, all)
+	h.Note(Hint{State: Changed})
+	named, all = h.Suspects()
+	require.Empty(t, named)
+	require.True(t, all)
+	named, all = h.Suspects()
+	require.Empty(t, named)
+	require.False(t, all)
+}

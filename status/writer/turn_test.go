@@ -42,6 +42,7 @@ func TestGiveUp(t *testing.T) {
 			target := &target{w: &Writer{cfg: Config{WriteTimeout: time.Minute}}, sink: deaf{after: after}}
 			begun, passed := time.Now(), time.Duration(0)
 			a, late := target.call(t.Context(), call{kind: callGet}, func() { passed = time.Since(begun) })
+			synctest.Wait()
 			require.Equal(t, want, passed)
 			require.Equal(t, want != 0, late)
 			require.Equal(t, begun.Add(after), a.now)

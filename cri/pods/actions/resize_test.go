@@ -190,3 +190,12 @@ func TestNoResize(t *testing.T) {
 	a = Compute(Input{Pod: resized(), Status: observed(ready(), running("a", otherHash)), Actuated: &Actuated{Pod: &want}})
 	require.False(t, a.Resizes(), "replaced anyway")
 }
+
+// What gets smaller gives room to what grows; the limit counts before the request.
+func TestGrows(t *testing.T) {
+	require.True(t, grows(2, 1, 1, 2))
+	require.False(t, grows(1, 2, 2, 1))
+	require.True(t, grows(1, 1, 2, 1))
+	require.False(t, grows(1, 1, 1, 2))
+	require.False(t, grows(1, 1, 1, 1))
+}

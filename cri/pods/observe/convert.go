@@ -207,10 +207,7 @@ func toResources(r *runtimeapi.LinuxContainerResources) *pleg.ContainerResources
 }
 
 func quotaToMilli(quota, period int64) int64 {
-	if quota < 0 {
-		return 0
-	}
-	return quota * 1000 / period
+	return max(quota, 0) * 1000 / period
 }
 
 // joinMessages puts a termination message behind the runtime's own.

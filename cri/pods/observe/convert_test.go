@@ -46,6 +46,9 @@ func TestConvertResources(t *testing.T) {
 		require.Equal(t, milli, *toResources(&runtimeapi.LinuxContainerResources{CpuShares: shares}).MilliCPURequest, shares)
 	}
 	require.Equal(t, &pleg.ContainerResources{MilliCPULimit: new(int64(3000)), MemoryLimit: new(int64(1))}, toResources(&runtimeapi.LinuxContainerResources{CpuPeriod: 1, CpuQuota: 3, MemoryLimitInBytes: 1}))
+	for _, quota := range []int64{0, -1, -1000} {
+		require.Zero(t, quotaToMilli(quota, 1))
+	}
 	require.True(t, Time(0).IsZero())
 	require.Equal(t, time.Unix(0, 1), Time(1))
 }

@@ -46,6 +46,7 @@ func TestContainerBadInput(t *testing.T) {
 	for want, in := range map[string]Instance{
 		"Instance.Pod and":             {},
 		"Instance.Container are":       {Pod: pod},
+		"are required":                 {Container: &v1.Container{}},
 		"Instance.RestartCount":        {Pod: pod, Container: &v1.Container{}, RestartCount: -1},
 		"ports[1].hostPort: -1":        {Pod: pod, Container: &v1.Container{Ports: []v1.ContainerPort{{ContainerPort: 1}, {ContainerPort: 1, HostPort: -1}}}},
 		"ports[0].containerPort: 0":    {Pod: pod, Container: &v1.Container{Ports: []v1.ContainerPort{{}}}},

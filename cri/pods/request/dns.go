@@ -109,7 +109,7 @@ func parseResolvConf(content []byte) *runtimeapi.DNSConfig {
 	out := &runtimeapi.DNSConfig{}
 	for line := range strings.Lines(string(content)) {
 		words := strings.Fields(line)
-		if len(words) == 0 || strings.HasPrefix(words[0], "#") || strings.HasPrefix(words[0], ";") {
+		if len(words) == 0 {
 			continue
 		}
 		switch words[0] {
