@@ -96,11 +96,13 @@ spec:
 		n.says(t, "grows", v1.PodResizePending, "")
 		n.has(t, "grows", free-500)
 
-		n.resize(t, "grows", `{"requests":{"memory":"100E"}}`)
-		n.says(t, "grows", v1.PodResizePending, v1.PodReasonInfeasible)
-		n.has(t, "grows", free-500)
-
+		n.resize(t, "full", `{"limits":{"memory":"100E"}}`) // more than can be counted
+		n.says(t, "full", v1.PodResizePending, v1.PodReasonInfeasible)
+		n.until(t, "an event says so", func() error {
+			return same("[ResizeInfeasible]", fmt.Sprint(only(n.reasons(t, "full"), "ResizeInfeasible", "ResizeStarted")))
+		})
 		n.resize(t, "full", `{"limits":{"memory":"20Mi"}}`)
+		n.says(t, "full", v1.PodResizePending, "")
 		n.says(t, "full", v1.PodResizeInProgress, v1.PodReasonError)
 		n.until(t, "an event says so", func() error {
 			return same("[ResizeError]", fmt.Sprint(only(n.reasons(t, "full"), "ResizeError")))
