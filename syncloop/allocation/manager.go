@@ -118,7 +118,7 @@ func (m *Manager) Admitter(next syncloop.Admitter) syncloop.Admitter {
 		}
 		return next.Admit(pod, active)
 	})
-	keep := syncloop.AdmitterFunc(func(pod *v1.Pod, _ []*v1.Pod) error { return m.keep(pod.UID, Of(m.Allocated(pod))) })
+	keep := syncloop.AdmitterFunc(func(pod *v1.Pod, _ []*v1.Pod) error { m.admitted(m.Allocated(pod)); return nil })
 	return syncloop.AdmitAll(asked, keep)
 }
 
@@ -127,6 +127,16 @@ func (m *Manager) Admitter(next syncloop.Admitter) syncloop.Admitter {
 func (m *Manager) Granted(uid types.UID) bool {
 	_, ok := m.cfg.Store.Get(uid)
 	return ok
+}
+
+// admitted keeps what a pod begins with. A full disk does not hold it back: should the
+// agent die before that is written, the next one finds the same in its spec, since no
+// resize is granted that is not written.
+func (m *Manager) admitted(pod *v1.Pod) {
+	if err := m.keep(pod.UID, Of(pod)); err != nil {
+		m.cfg.Store.hold(pod.UID, Of(pod))
+		m.cfg.Logger.Error("what a pod was granted cannot be kept now", "namespace", pod.Namespace, "pod", pod.Name, "uid", pod.UID, "err", err)
+	}
 }
 
 // keep grants resources.

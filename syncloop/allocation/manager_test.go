@@ -2,7 +2,6 @@ package allocation
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -193,13 +192,14 @@ func TestDiskFails(t *testing.T) {
 	require.NoError(t, os.Rename(dir, dir+".gone"))
 	require.Empty(t, a.wish(0, with("2", "")))
 	require.Equal(t, "1", a.cpu(0))
-	var why *syncloop.Rejection
-	err := a.admit(newPod("b", with("1", "")))
-	require.Error(t, err)
-	require.False(t, errors.As(err, &why), "it is held back")
+	b := newPod("b", with("1", ""))
+	require.NoError(t, a.admit(b), "it may run, and counts")
+	require.Equal(t, 2, a.cfg.Store.Pods())
 	require.NoError(t, os.Rename(dir+".gone", dir))
 	require.Equal(t, []types.UID{"a"}, a.Retry(syncloop.RetryPeriodic, a.pods))
 	require.Equal(t, "2", a.cpu(0))
+	a.start(t)
+	require.Equal(t, 2, a.cfg.Store.Pods(), "now both are written")
 }
 
 func TestAdmitter(t *testing.T) {

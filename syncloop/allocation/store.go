@@ -95,6 +95,14 @@ func (s *Store) Set(uid types.UID, r Resources) error {
 	return nil
 }
 
+// hold keeps something of a pod in memory, for the next Set to write.
+func (s *Store) hold(uid types.UID, r Resources) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.entries[uid] = r
+	s.version++
+}
+
 // Remove forgets a pod. The file follows with the next Set: a pod too many in it does no
 // harm.
 func (s *Store) Remove(uid types.UID) {

@@ -18,21 +18,23 @@ import (
 
 // granted is what pods were granted of cpu and memory, and what the runtime was told.
 type granted struct {
-	allocation *allocation.Manager
+	allocated  *allocation.Store
 	told       told
+	allocation *allocation.Manager // not before newNode
 }
 
-// newGranted reads both. A file that makes no sense keeps the agent from starting.
-func (g *ground) newGranted() (out granted, err error) {
-	allocated, err := allocation.Open(filepath.Join(g.cfg.Flags.RootDir, allocation.AllocatedFile))
-	if err != nil {
-		return out, err
+// openGranted reads both. A file that makes no sense keeps the agent from starting.
+func openGranted(root string) (g granted, err error) {
+	if g.allocated, err = allocation.Open(filepath.Join(root, allocation.AllocatedFile)); err != nil {
+		return g, err
 	}
-	if out.told.Store, err = allocation.Open(filepath.Join(g.cfg.Flags.RootDir, allocation.ActuatedFile)); err != nil {
-		return out, err
-	}
-	out.allocation, err = allocation.New(allocation.Config{
-		Store:   allocated,
+	g.told.Store, err = allocation.Open(filepath.Join(root, allocation.ActuatedFile))
+	return g, err
+}
+
+func (g *ground) newAllocation() (*allocation.Manager, error) {
+	return allocation.New(allocation.Config{
+		Store:   g.allocated,
 		Rules:   g.resizeRules(),
 		Fit:     func(pod *v1.Pod, others []*v1.Pod) error { return enoughCompute(pod, others, g.allocatable()) },
 		Ready:   g.merger.Ready,
@@ -40,7 +42,6 @@ func (g *ground) newGranted() (out granted, err error) {
 		Event:   g.event,
 		Logger:  g.cfg.Logger,
 	})
-	return out, err
 }
 
 // resizeRules say which resizes are infeasible here.
@@ -71,7 +72,7 @@ func enoughCompute(pod *v1.Pod, others []*v1.Pod, allocatable v1.ResourceList) e
 }
 
 // amend puts into a pod's status what is said of its resize.
-func (g granted) amend(pod *v1.Pod, s v1.PodStatus) v1.PodStatus {
+func (g *granted) amend(pod *v1.Pod, s v1.PodStatus) v1.PodStatus {
 	if podfacts.IsTerminalPhase(s.Phase) || podfacts.IsStatic(pod) {
 		return s
 	}

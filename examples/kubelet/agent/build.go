@@ -80,7 +80,7 @@ func newGround(cfg Config, f folders, now func() state) (_ *ground, err error) {
 	if g.checkpoint, err = checkpoint.New(checkpoint.Config{File: f.status}); err != nil {
 		return nil, err
 	}
-	g.granted, err = g.newGranted()
+	g.granted, err = openGranted(cfg.Flags.RootDir)
 	return g, err
 }
 
@@ -141,6 +141,9 @@ func newNode(ctx context.Context, g *ground, conn *Connection) (_ *node, err err
 	}
 
 	// What acts on pods.
+	if g.allocation, err = g.newAllocation(); err != nil {
+		return nil, err
+	}
 	if n.syncer, err = g.newSyncer(n.health, n.images, n.cgroups, n.held, n.named); err != nil {
 		return nil, err
 	}

@@ -1,0 +1,171 @@
+package cluster_test
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/cri/cgroups"
+	"github.com/podwright/podwright/syncloop/allocation"
+)
+
+// resizes is how many random resizes there are, of a pod for each fifty of them.
+var resizes = flag.Int("resizes", 100, "how many random resizes there are, over a fiftieth as many pods")
+
+// resize is what a person does.
+func (n *node) resize(t *testing.T, pod, resources string) {
+	t.Helper()
+	n.do(t, "patch", "pod", pod, "--subresource", "resize", "--patch", `{"spec":{"containers":[{"name":"c","resources":`+resources+`}]}}`)
+}
+
+// says waits until a condition of a pod is so, "" for not there.
+func (n *node) says(t *testing.T, pod string, kind v1.PodConditionType, want string) {
+	t.Helper()
+	n.becomes(t, "pod", pod, fmt.Sprintf(`{.status.conditions[?(@.type==%q)].reason}`, kind), want)
+}
+
+// has waits until a container has so many thousandths of a CPU, by its cgroup and by the
+// status.
+func (n *node) has(t *testing.T, pod string, milli int64) {
+	t.Helper()
+	n.becomes(t, "pod", pod, "{.status.containerStatuses[0].allocatedResources.cpu}", fmt.Sprintf("%dm", milli))
+	n.until(t, pod+" has its cgroup", func() error {
+		return same(fmt.Sprint(cgroups.Shares(milli)), strings.TrimSpace(n.exec(t, pod+"/c", "cat", "/sys/fs/cgroup/cpu/cpu.shares")))
+	})
+	n.says(t, pod, v1.PodResizeInProgress, "")
+}
+
+// The four states of a resize, and nothing restarts: it is granted and completed; it does
+// not fit and waits until another pod has ended; it can never be granted; it is granted,
+// and cannot be carried out for a while.
+func TestResize(t *testing.T) {
+	onNodes(t, func(t *testing.T, n *node) {
+		n.apply(t, `
+apiVersion: v1
+kind: Pod
+metadata: {name: grows}
+spec:
+  nodeName: NODE
+  containers: [`+running+`, resources: {requests: {cpu: 150m}}}]
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: ends}
+spec:
+  nodeName: NODE
+  restartPolicy: Never
+  containers: [{name: c, image: BUSYBOX, command: [sh, -c, 'while ! test -e /h/end; do sleep 0.1; done'], resources: {requests: {cpu: 700m}}, volumeMounts: [{name: h, mountPath: /h}]}]
+  volumes: [{name: h, hostPath: {path: `+n.dir+`}}]
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: full}
+spec:
+  nodeName: NODE
+  containers: [{name: c, image: BUSYBOX, command: [sh, -c, 'x=$(head -c 40000000 /dev/zero | tr "\0" a); trap "exit 0" TERM; while :; do sleep 0.1; done'], resources: {requests: {memory: 10Mi}, limits: {memory: 200Mi}}}]
+`)
+		for _, pod := range []string{"grows", "ends", "full"} {
+			n.ready(t, pod)
+		}
+		before := n.ids(t)
+
+		n.resize(t, "grows", `{"requests":{"cpu":"250m"}}`)
+		n.has(t, "grows", 250)
+		n.until(t, "events", func() error {
+			return same("[ResizeStarted ResizeCompleted]", fmt.Sprint(only(n.reasons(t, "grows"), "ResizeStarted", "ResizeCompleted")))
+		})
+
+		free := 1000 * int64(len(strings.Fields(n.cpus(t))))
+		n.resize(t, "grows", fmt.Sprintf(`{"requests":{"cpu":"%dm"}}`, free-500))
+		n.says(t, "grows", v1.PodResizePending, v1.PodReasonDeferred)
+		n.kill(t)
+		n.start(t)
+		time.Sleep(5 * time.Second)
+		n.says(t, "grows", v1.PodResizePending, v1.PodReasonDeferred)
+		n.has(t, "grows", 250)
+		require.NoError(t, os.WriteFile(filepath.Join(n.dir, "end"), nil, 0o600))
+		n.says(t, "grows", v1.PodResizePending, "")
+		n.has(t, "grows", free-500)
+
+		n.resize(t, "full", `{"limits":{"memory":"100E"}}`) // more than can be counted
+		n.says(t, "full", v1.PodResizePending, v1.PodReasonInfeasible)
+		n.until(t, "an event says so", func() error {
+			return same("[ResizeInfeasible]", fmt.Sprint(only(n.reasons(t, "full"), "ResizeInfeasible", "ResizeStarted")))
+		})
+		n.resize(t, "full", `{"limits":{"memory":"20Mi"}}`)
+		n.says(t, "full", v1.PodResizePending, "")
+		n.says(t, "full", v1.PodResizeInProgress, v1.PodReasonError)
+		n.until(t, "an event says so", func() error {
+			return same("[ResizeError]", fmt.Sprint(only(n.reasons(t, "full"), "ResizeError")))
+		})
+		n.resize(t, "full", `{"limits":{"memory":"150Mi"}}`)
+		n.says(t, "full", v1.PodResizeInProgress, "")
+		delete(before, "ends/c")
+		require.Equal(t, before, n.ids(t))
+	})
+}
+
+// cpus are as many words as the node has CPUs.
+func (n *node) cpus(t *testing.T) string {
+	t.Helper()
+	var count int
+	_, err := fmt.Sscan(n.get(t, "node", n.name, "{.status.allocatable.cpu}"), &count)
+	require.NoError(t, err)
+	return strings.Repeat("cpu ", count)
+}
+
+// Pods are resized at random while their agent is killed now and then: in the end what was
+// granted, what is shown and what the kernel has agree, and nothing has restarted.
+func TestRandomResizes(t *testing.T) {
+	onNodes(t, func(t *testing.T, n *node) {
+		random := rand.New(rand.NewPCG(1, 2))
+		count := max(2, *resizes/50)
+		var names []string
+		for i := range count {
+			names = append(names, fmt.Sprint("p", i))
+			n.apply(t, `{apiVersion: v1, kind: Pod, metadata: {name: `+names[i]+`}, spec: {nodeName: NODE, containers: [`+running+`, resources: {requests: {cpu: 20m}}}]}}`)
+		}
+		for _, pod := range names {
+			n.ready(t, pod)
+		}
+		before, last := n.ids(t), map[string]int64{}
+		for i := range *resizes {
+			pod := names[random.IntN(count)]
+			last[pod] = 10 + random.Int64N(2000/int64(count))
+			if i+2*count < *resizes { // much that does not fit; in the end all does
+				last[pod] += random.Int64N(1000)
+			}
+			n.resize(t, pod, fmt.Sprintf(`{"requests":{"cpu":"%dm"}}`, last[pod]))
+			if random.IntN(25) == 0 {
+				n.kill(t)
+				n.start(t)
+			}
+		}
+		for _, pod := range names {
+			last[pod] = 20 + random.Int64N(1000/int64(count))
+			n.resize(t, pod, fmt.Sprintf(`{"requests":{"cpu":"%dm"}}`, last[pod]))
+		}
+		for _, pod := range names {
+			n.has(t, pod, last[pod])
+			n.says(t, pod, v1.PodResizePending, "")
+		}
+		require.Equal(t, before, n.ids(t))
+		allocated, err := allocation.Open(filepath.Join(n.root, allocation.AllocatedFile))
+		require.NoError(t, err)
+		for _, pod := range n.pods(t) {
+			r, _ := allocated.Get(pod.UID)
+			if !r.Describes(&pod) {
+				t.Error(errors.New("the file has something else for " + pod.Name))
+			}
+		}
+	})
+}
