@@ -22,6 +22,7 @@ import (
 	"github.com/podwright/podwright/examples/kubelet/metrics"
 	"github.com/podwright/podwright/examples/kubelet/node"
 	"github.com/podwright/podwright/examples/kubelet/server"
+	"github.com/podwright/podwright/examples/kubelet/shutdown"
 	"github.com/podwright/podwright/examples/kubelet/systemd"
 	"github.com/podwright/podwright/examples/kubelet/tracing"
 )
@@ -53,7 +54,8 @@ func runNode(ctx context.Context, cfg *config.Config, log *slog.Logger, setVerbo
 	}
 	parts := agent.Config{
 		Config: *cfg, Connect: connector(cfg, counted.Runtime, tracer, log), Metrics: counted, Cgroups: hostCgroups(cfg), Tune: machine.tune(cfg, log), KernelLog: thisHost().kernelLog(cfg, log),
-		API: l.api, SetVerbosity: setVerbosity, Logger: log,
+		Login: shutdown.Logind{},
+		API:   l.api, SetVerbosity: setVerbosity, Logger: log,
 	}
 	if tracer != nil {
 		parts.Span = tracer.Span

@@ -176,7 +176,8 @@ func (in installer) findCNI() (string, error) {
 }
 
 // missingPackages are those that have to be part of the system: the C compiler
-// for the race detector, iptables for host ports, and a browser for pages. All else works without.
+// for the race detector, iptables for host ports, a browser for pages,
+// and a bus for the tests' own logind. All else works without.
 func missingPackages() []string {
 	var missing []string
 	if _, err := lookPath("gcc", systemPath); err != nil {
@@ -189,6 +190,9 @@ func missingPackages() []string {
 		if _, err := lookPath("chromium", systemPath); err != nil {
 			missing = append(missing, "chromium-headless-shell")
 		}
+	}
+	if _, err := lookPath("dbus-daemon", systemPath); err != nil {
+		missing = append(missing, "dbus-daemon")
 	}
 	return missing
 }

@@ -45,6 +45,7 @@ func (n *node) newAdmitter() (syncloop.Admitter, error) {
 		syncloop.AdmitterFunc(n.wrongNode),
 		syncloop.FreeHostPorts(n.syncer.Desired()),
 		admission.Tolerating(n.thisNode),
+		syncloop.AdmitterFunc(n.admitNow),
 		among(fit, podfacts.IsCritical),
 	), nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/podwright/podwright/examples/kubelet/config"
 	"github.com/podwright/podwright/examples/kubelet/metrics"
 	"github.com/podwright/podwright/internal/run"
+	"github.com/podwright/podwright/syncloop/shutdown"
 	"github.com/podwright/podwright/volume/mounts"
 )
 
@@ -41,6 +42,9 @@ type Config struct {
 	// had run out (see oom.Open). If it fails, so does Run. nil, and one that returns nil: nobody is
 	// told.
 	KernelLog func() (io.ReadCloser, error)
+	// Login tells that the machine goes down, for Kubelet.ShutdownGracePeriod and its like; nil: nobody
+	// does, and pods end as the machine sees fit.
+	Login shutdown.Login
 	// Span takes spans of what is done with pods, images and garbage (see podworkers.Config,
 	// images.Config, gc.Config and podsyncer.Config); nil: nobody does.
 	Span func(ctx context.Context, name string, attributes ...slog.Attr) (_ context.Context, end func(err error))

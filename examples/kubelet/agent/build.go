@@ -163,6 +163,9 @@ func newNode(ctx context.Context, g *ground, conn *Connection) (_ *node, err err
 	if n.evictor, err = n.newEvictor(); err != nil {
 		return nil, err
 	}
+	if n.shutdown, err = n.newShutdown(); err != nil {
+		return nil, err
+	}
 	if n.loop, err = n.newLoop(); err != nil {
 		return nil, err
 	}

@@ -89,6 +89,8 @@
 //	                                                                   On the disk before a sync changes anything
 //	ROOT/actuated_resources              resources of containers, as   what a changed manifest changes in place
 //	                                     the runtime was last told
+//	ROOT/graceful_node_shutdown_state    when the node last went down  what metrics show of it; whether it still does is
+//	                                                                   asked of logind
 //	ROOT/image_manager                   who has pulled which image    who may use it. On the disk before the pull
 //	ROOT/podwright.lock                  a lock of the kernel          nothing: it ends with the process and is never stale
 //

@@ -19,6 +19,7 @@ import (
 	"github.com/podwright/podwright/status/writer"
 	"github.com/podwright/podwright/syncloop"
 	"github.com/podwright/podwright/syncloop/eviction"
+	"github.com/podwright/podwright/syncloop/shutdown"
 )
 
 // node is everything that needs a connection to the runtime, in the order in which
@@ -45,6 +46,8 @@ type node struct {
 	handler  *syncloop.DefaultHandler
 	evictor  *eviction.Manager
 	loop     *syncloop.Loop
+	// shutdown is nil unless pods are to end before the machine does.
+	shutdown *shutdown.Manager
 }
 
 // run runs all parts until ctx ends. It leaves the pods running. What the syncer asks
@@ -60,7 +63,7 @@ func (n *node) run(ctx context.Context) error {
 		defer stop()
 		ended <- run.All(asked, n.volumes.run, n.followObjects)
 	}()
-	err := n.syncer.RunWith(acting, n.workers.Run, n.loop.Run, n.health.Run, n.rotator.Run, n.imageGC.Run, n.keepCgroups, n.prepare, n.summary.Run)
+	err := n.syncer.RunWith(acting, n.workers.Run, n.loop.Run, n.health.Run, n.rotator.Run, n.imageGC.Run, n.keepCgroups, n.prepare, n.summary.Run, n.followShutdown)
 	end()
 	return errors.Join(err, <-ended)
 }

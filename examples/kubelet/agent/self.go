@@ -11,6 +11,7 @@ import (
 	"github.com/podwright/podwright/cri"
 	kubelet "github.com/podwright/podwright/examples/kubelet/node"
 	nodestatus "github.com/podwright/podwright/status/node"
+	"github.com/podwright/podwright/syncloop/shutdown"
 )
 
 // newSelf registers this machine and says how it is. What is known of the runtime and of
@@ -114,6 +115,9 @@ func (s state) notReady() (why []string) {
 	why = kubelet.NotReady(s.runtime())
 	if err := s.node.syncer.Healthy(); err != nil {
 		why = append(why, err.Error())
+	}
+	if m := s.node.shutdown; m != nil && m.GoingDown() {
+		why = append(why, shutdown.NotReady)
 	}
 	return why
 }

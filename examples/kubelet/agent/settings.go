@@ -2,6 +2,7 @@ package agent
 
 import (
 	"fmt"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
@@ -10,6 +11,7 @@ import (
 	"github.com/podwright/podwright/cri/pods"
 	"github.com/podwright/podwright/cri/pods/garbage"
 	"github.com/podwright/podwright/examples/kubelet/config"
+	"github.com/podwright/podwright/syncloop/shutdown"
 )
 
 // unlimited turns the configuration file's "0 is no limit" into the libraries'
@@ -65,6 +67,18 @@ func dns(k *kubeletv1beta1.KubeletConfiguration) pods.DNS {
 		HostResolver:   *k.ResolverConfig,
 		NoHostResolver: *k.ResolverConfig == "",
 	}
+}
+
+// shutdownPeriods is how long pods get by their priorities when the machine goes down.
+func shutdownPeriods(k *kubeletv1beta1.KubeletConfiguration) []shutdown.Period {
+	if len(k.ShutdownGracePeriodByPodPriority) == 0 {
+		return shutdown.Periods(k.ShutdownGracePeriod.Duration, k.ShutdownGracePeriodCriticalPods.Duration)
+	}
+	var out []shutdown.Period
+	for _, p := range k.ShutdownGracePeriodByPodPriority {
+		out = append(out, shutdown.Period{Priority: p.Priority, Grace: time.Duration(p.ShutdownGracePeriodSeconds) * time.Second})
+	}
+	return out
 }
 
 // logSize is the size in bytes from which a log is rotated, negative for never.

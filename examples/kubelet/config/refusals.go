@@ -76,7 +76,6 @@ var lacking = map[string]string{
 	"systemCgroups":          "processes of the system stay where its service manager has put them",
 	"memoryThrottlingFactor": "it takes the gate MemoryQoS, which is alpha and not built",
 	"cpuManager":             noManagers, "memoryManager": noManagers, "topologyManager": noManagers, "reservedMemory": noManagers,
-	"shutdownGracePeriod":       "graceful shutdown of the node is not built yet",
 	"runOnce":                   "upstream refuses it, too",
 	"volumePluginDir":           "flexvolume is not supported",
 	"iptables":                  "packets are marked by kube-proxy",

@@ -121,6 +121,9 @@ var honoured = map[string]bool{
 	"evictionMinimumReclaim":                     true,
 	"mergeDefaultEvictionSettings":               true,
 	"localStorageCapacityIsolation":              true,
+	"shutdownGracePeriod":                        true,
+	"shutdownGracePeriodCriticalPods":            true,
+	"shutdownGracePeriodByPodPriority":           true,
 }
 
 // defaults are the v1beta1 defaults of the fields that have no effect here yet:

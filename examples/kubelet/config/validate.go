@@ -46,6 +46,7 @@ func (c *Config) validate() error {
 	p.logs(k)
 	p.containers(k)
 	p.resources(k)
+	p.shutdown(k)
 	return errors.Join(p...)
 }
 

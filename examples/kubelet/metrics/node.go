@@ -14,6 +14,7 @@ type Node struct {
 	pre, registration, post, whole prometheus.Gauge
 	fromBoot                       prometheus.Gauge
 	losing, source                 *prometheus.GaugeVec
+	downBegan, downEnded           prometheus.Gauge
 
 	mu                       sync.Mutex
 	began, asked, registered time.Time
@@ -29,6 +30,8 @@ func newNode(b *builder, cfg Config) *Node {
 		whole:        b.gauge("kubelet_node_startup_duration_seconds", "How long it was from the machine's start to when the node was ready."),
 		losing:       b.gauges("kubelet_cri_losing_support", "The version of Kubernetes from which on the runtime will not do any more, for what it lacks.", "version"),
 		source:       b.gauges("kubelet_metrics_provider", "From where it is known what containers use: cgroups, or cri for the runtime.", "provider"),
+		downBegan:    b.gauge("kubelet_graceful_shutdown_start_time_seconds", "When the last graceful shutdown of the node began, in seconds since 1970; 0: never."),
+		downEnded:    b.gauge("kubelet_graceful_shutdown_end_time_seconds", "When the last graceful shutdown of the node had ended its pods, in seconds since 1970; 0: it has not."),
 		began:        time.Now(),
 	}
 	b.gauges("kubelet_node_name", "The name of the node.", "node").WithLabelValues(cfg.NodeName).Set(1)
@@ -97,4 +100,19 @@ func (n *Node) Ready(at time.Time) {
 		n.fromBoot.Set(n.began.Sub(boot).Seconds())
 		n.whole.Set(at.Sub(boot).Seconds())
 	}
+}
+
+// ShutDown is told when the last shutdown of the node began and had ended its pods; zero: it
+// did not.
+func (n *Node) ShutDown(began, ended time.Time) {
+	n.downBegan.Set(seconds(began))
+	n.downEnded.Set(seconds(ended))
+}
+
+// seconds is a time as metrics show it.
+func seconds(at time.Time) float64 {
+	if at.IsZero() {
+		return 0
+	}
+	return float64(at.UnixNano()) / float64(time.Second)
 }

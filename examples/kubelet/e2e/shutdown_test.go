@@ -1,0 +1,171 @@
+package e2e_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/examples/kubelet/shutdown/logindtest"
+	"github.com/podwright/podwright/examples/testbed/tb"
+)
+
+// onMachines runs a test on both runtimes, each with a kubelet that listens to a logind of
+// its own. stopBus takes the bus away.
+func onMachines(t *testing.T, test func(t *testing.T, s *scene, l *logindtest.Logind, stopBus func())) {
+	t.Helper()
+	images := tb.Images(t)
+	build.path(t)
+	for _, rt := range tb.Runtimes(t) {
+		t.Run(rt.Name, func(t *testing.T) {
+			t.Parallel()
+			address, stopBus := logindtest.StartBus(t)
+			l := logindtest.Start(t, address, time.Hour)
+			s := newScene(t, rt, images, options{
+				config:   "shutdownGracePeriodByPodPriority: [{priority: 0, shutdownGracePeriodSeconds: 30}, {priority: 1000, shutdownGracePeriodSeconds: 30}, {priority: 2000000, shutdownGracePeriodSeconds: 30}]",
+				endpoint: rt.Endpoint, env: []string{"DBUS_SYSTEM_BUS_ADDRESS=" + address},
+			})
+			s.start(t)
+			test(t, s, l, stopBus)
+		})
+	}
+}
+
+// inGroups places a pod in each of three groups. The first takes a while to end.
+func inGroups(t *testing.T, s *scene) (names []string) {
+	names = []string{"low", "middle", "high"}
+	for i, name := range names {
+		pod := newPod(name, shell("main", s.images.Busybox, "\ntrap 'sleep 3; exit 0' TERM; while true; do sleep 60 & wait $!; done"))
+		priority := []int32{-5, 1500, 2_000_000}[i]
+		pod.Spec.Priority, pod.Spec.TerminationGracePeriodSeconds = &priority, new(int64(20))
+		s.place(t, name+".yaml", pod)
+	}
+	for _, name := range names {
+		s.running(t, name)
+	}
+	return names
+}
+
+// locked is the next lock that the kubelet takes; it is closed when the lock is let go.
+func locked(t *testing.T, s *scene, l *logindtest.Logind) (released <-chan struct{}) {
+	t.Helper()
+	var lock logindtest.Lock
+	select {
+	case lock = <-l.Locks:
+	case <-time.After(time.Minute):
+		t.Fatal("the kubelet has taken no lock")
+	}
+	wait(t, time.Minute, "the kubelet has the lock", func() error { return s.holds(lock.W) })
+	require.NoError(t, lock.W.Close())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _ = io.ReadAll(lock.R)
+		_ = lock.R.Close()
+	}()
+	t.Cleanup(func() { _ = lock.R.Close(); <-done })
+	return done
+}
+
+// holds tells whether the kubelet has a pipe open, too.
+func (s *scene) holds(pipe *os.File) error {
+	want, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", pipe.Fd()))
+	if err != nil {
+		return err
+	}
+	all, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", s.proc.cmd.Process.Pid))
+	for _, fd := range all {
+		if is, _ := os.Readlink(fd); is == want {
+			return nil
+		}
+	}
+	return errors.Join(err, fmt.Errorf("%s is none of %d", want, len(all)))
+}
+
+func until(t *testing.T, what string, done <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-done:
+	case <-time.After(2 * time.Minute):
+		t.Fatal(what)
+	}
+}
+
+// terminated tells whether a pod has ended with its node.
+func (s *scene) terminated(name string) error {
+	p, err := s.pod(name)
+	if err != nil {
+		return err
+	}
+	disrupted := false
+	for _, c := range p.Status.Conditions {
+		disrupted = disrupted || c.Type == v1.DisruptionTarget && c.Status == v1.ConditionTrue && c.Reason == "TerminationByKubelet"
+	}
+	if !disrupted || p.Status.Phase != v1.PodFailed || p.Status.Reason != "Terminated" || p.Status.Message != "Pod was terminated in response to imminent node shutdown." {
+		return errors.New(brief(p))
+	}
+	return nil
+}
+
+// N35: pods end by their priorities, and the lock is let go when their statuses say so; new
+// ones are refused. When the machine does not go down after all, the kubelet takes the next
+// lock, and new pods run.
+func TestNodeGoesDown(t *testing.T) {
+	onMachines(t, func(t *testing.T, s *scene, l *logindtest.Logind, _ func()) {
+		names := inGroups(t, s)
+		released := locked(t, s, l)
+		l.Say(t, true)
+		wait(t, time.Minute, "the shutdown has begun", func() error { return fileHas(s.output, "the node is shutting down") })
+		s.place(t, "late.yaml", newPod("late", shell("main", s.images.Busybox, untilTerm)))
+		until(t, "the lock was not let go", released)
+		var before time.Time
+		for _, name := range names {
+			require.NoError(t, s.terminated(name))
+			_, c, err := s.container(name, "main")
+			require.NoError(t, err)
+			ended := c.State.Terminated.FinishedAt.Time
+			require.True(t, ended.After(before), "%s at %s, the one before at %s", name, ended, before)
+			before = ended
+		}
+		wait(t, time.Minute, "a new pod is refused", func() error {
+			p, err := s.pod("late")
+			if err == nil && (p.Status.Phase != v1.PodFailed || p.Status.Reason != "NodeShutdown") {
+				err = errors.New(brief(p))
+			}
+			return err
+		})
+		l.Say(t, false)
+		locked(t, s, l)
+		s.place(t, "after.yaml", newPod("after", shell("main", s.images.Busybox, untilTerm)))
+		s.running(t, "after")
+	})
+}
+
+// A kubelet that is killed in the middle of a shutdown, and finds the machine still going
+// down when it is back, ends the others. D-Bus that goes away meanwhile is named, and
+// changes nothing.
+func TestKilledWhileTheNodeGoesDown(t *testing.T) {
+	onMachines(t, func(t *testing.T, s *scene, l *logindtest.Logind, stopBus func()) {
+		names := inGroups(t, s)
+		released := locked(t, s, l)
+		l.Say(t, true)
+		wait(t, time.Minute, "the first group ends", func() error { return fileHas(s.output, "priority=0") })
+		s.kill(t)
+		until(t, "the lock of a dead kubelet is held", released)
+		require.NotEmpty(t, s.see(t).of("high").running())
+		s.start(t)
+		wait(t, time.Minute, "it goes on", func() error { return fileHas(s.output, "priority=1000") })
+		stopBus()
+		for _, name := range names {
+			wait(t, time.Minute, name+" ends with the node", func() error { return s.terminated(name) })
+		}
+		wait(t, time.Minute, "the loss is named", func() error { return fileHas(s.output, "a shutdown of the node is not noticed for now") })
+		require.NoError(t, s.healthy())
+	})
+}
