@@ -87,7 +87,9 @@
 //	ROOT/pods/UID/                       the pod's status, results     who was ready and had started; exit codes and
 //	podwright-status.json                of its probes                 restart counts that the runtime has forgotten.
 //	                                                                   On the disk before a sync changes anything
-//	ROOT/actuated_resources              resources of containers, as   what a changed manifest changes in place
+//	ROOT/allocated_pods_state            resources that pods were      what pods run with and count as, whatever they
+//	                                     granted                       ask for. On the disk before anybody acts on it
+//	ROOT/actuated_pods_state             resources of containers, as   what is to change in place
 //	                                     the runtime was last told
 //	ROOT/graceful_node_shutdown_state    when the node last went down  what metrics show of it; whether it still does is
 //	                                                                   asked of logind
