@@ -1056,3 +1056,32 @@ func TestRefreshWithoutStaging(t *testing.T) {
 		require.Equal(t, c.waits == "", s.do == doMount, c)
 	}
 }
+
+// A volume of one pod is not mounted first while the disk may hold it for another one; what
+// is mounted already goes on.
+func TestDiskToBeRead(t *testing.T) {
+	claim := &Spec{Persistent: &v1.PersistentVolume{Spec: v1.PersistentVolumeSpec{AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadWriteOncePod}}}}
+	for state, want := range map[State]bool{StateNotMounted: true, StateMounted: false, StateUncertain: false} {
+		w := newWorld([]Plugin{own}, time.Minute)
+		v := &volumeState{pod: &podState{}, spec: claim, state: state}
+		_, held := w.heldBy(v)
+		require.False(t, held)
+		w.pods["other"] = &podState{}
+		w.unread.add("other")
+		s, held := w.heldBy(v)
+		require.Equal(t, want, held, state)
+		require.Equal(t, want, s.why != "")
+	}
+}
+
+// What is due later is not looked at before.
+func TestDueLater(t *testing.T) {
+	w, now := newWorld([]Plugin{own}, time.Minute), time.Unix(1000, 0)
+	v := &volumeState{pod: &podState{}}
+	v.due = now.Add(1)
+	w.due.Put(v)
+	require.Empty(t, w.next(now))
+	require.Equal(t, 1, w.due.Len())
+	w.next(now.Add(1))
+	require.Zero(t, w.due.Len())
+}
