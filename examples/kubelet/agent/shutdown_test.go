@@ -172,7 +172,7 @@ func TestNodeGoesDown(t *testing.T) {
 		w.api.Put(bound("late", "late"))
 		w.sleep(4 * time.Second)
 		require.Empty(t, w.running())
-		require.Equal(t, "Failed NodeShutdown: Pod was rejected as the node is shutting down.", disrupted(w.at("late")))
+		require.Equal(t, "Failed NodeShutdown: Pod was rejected: Pod was rejected as the node is shutting down.", disrupted(w.at("late")))
 		require.Equal(t, []string{endedWithNode, endedWithNode}, then, "told before the lock is let go")
 		require.Zero(t, l.locks())
 		require.Contains(t, w.events("n"), "Shutdown")
