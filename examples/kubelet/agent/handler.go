@@ -13,7 +13,7 @@ import (
 
 // admit refuses a pod that asks for what is not there.
 func (n *node) admit(pod *v1.Pod, active []*v1.Pod) error {
-	if why := eviction.Refusal(pod, n.evictor.Pressure()); why != nil {
+	if why := eviction.Refusal(pod, n.evictor.Pressure()); why != nil && !n.hasBegun(pod) {
 		return why
 	}
 	if errs := n.notSupported(pod, n.health.Health().Features); len(errs) > 0 {
