@@ -37,7 +37,7 @@ func (n *node) newAdmitter() (syncloop.Admitter, error) {
 		return nil, err
 	}
 	return syncloop.AdmitAll(
-		eviction.Admitter(func() eviction.Pressure { return n.evictor.Pressure() }),
+		among(eviction.Admitter(func() eviction.Pressure { return n.evictor.Pressure() }), func(pod *v1.Pod) bool { return !n.hasBegun(pod) }),
 		syncloop.AdmitterFunc(n.sysctls),
 		admission.System(runtime.GOOS),
 		syncloop.AdmitterFunc(n.supported),
