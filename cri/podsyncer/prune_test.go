@@ -90,6 +90,26 @@ func TestCollectionLeavesWhatRuns(t *testing.T) {
 	})
 }
 
+// Where disk is short what is kept of pods that have ended goes, too; of those that run, or
+// of which it is not known yet whether they are wanted, nothing does.
+func TestRemoveDeadContainers(t *testing.T) {
+	inWorld(t, fake.Config{Programs: fake.ByContainer(map[string]fake.Program{"b": fake.SleepUntilStopped}, fake.Exit(0))}, func(w *world) {
+		w.set(newPod("1", v1.RestartPolicyNever, "a"), newPod("2", v1.RestartPolicyNever, "a", "b"))
+		w.start()
+		w.sleep(5 * time.Second)
+		require.Len(w.t, w.containers(), 3)
+		w.agent.collector.collect(w.t.Context())
+		require.Len(w.t, w.containers(), 3)
+		require.NoError(w.t, w.agent.RemoveDeadContainers(w.t.Context()))
+		require.Len(w.t, w.containers(), 2)
+		require.Len(w.t, w.running(), 1)
+		require.DirExists(w.t, pods.LogDir(w.logs(), "ns", "pod-1", "1"))
+		w.sleep(time.Minute)
+		require.Equal(w.t, v1.PodSucceeded, w.agent.statuses.Get("1").Phase)
+		require.Len(w.t, w.containers(), 2, "it does not start again")
+	})
+}
+
 // A runtime may refuse for a while to remove what it is starting for an agent that
 // has died. Its pod is not held up for longer than that, nor is the runtime asked
 // again and again; whether the pod is to run or to go.

@@ -199,8 +199,6 @@ func TestRefusedByName(t *testing.T) {
 		"two missing things":  {"runOnce: true\niptablesDropBit: 7", []string{"runOnce: true", "iptablesDropBit: 7"}},
 		"nested":              {"logging: {options: {json: {splitStream: true}}}", []string{"logging.options: {\"json\":{\"splitStream\":true}} asks for behaviour that this kubelet does not have: the log is one stream"}},
 		"free-form map":       {"qosReserved: {memory: 50%}", []string{"qosReserved"}},
-		"thresholds":          {"evictionHard: {memory.available: -1, disk: 1Gi}\nevictionSoft: {memory.available: 1Gi}\nevictionPressureTransitionPeriod: -1s\nevictionMaxPodGracePeriod: -1", []string{"evictionHard[disk]: there is no such signal", "evictionHard[memory.available]", "evictionSoft[memory.available]", "evictionPressureTransitionPeriod: -1s", "evictionMaxPodGracePeriod: -1"}},
-		"thresholds taken":    {"evictionHard: {memory.available: 100Mi, pid.available: 10%}\nevictionSoft: {nodefs.available: 20%}\nevictionSoftGracePeriod: {nodefs.available: 1m}\nevictionMinimumReclaim: {nodefs.available: 1Gi}\nmergeDefaultEvictionSettings: true\nevictionPressureTransitionPeriod: 30s\nevictionMaxPodGracePeriod: 30\nlocalStorageCapacityIsolation: false", nil},
 		"zero values":         {"runOnce: false\nevictionHard: {}\ncgroupsPerQOS: false\nimageMaximumGCAge: 0s", nil},
 		"defaults spelt out":  {"port: 10250\ncgroupDriver: cgroupfs\nfailSwapOn: true\nnodeStatusReportFrequency: 5m\nauthorization: {mode: Webhook}", nil},
 		"free-form map zero":  {"systemReserved: {}", nil},

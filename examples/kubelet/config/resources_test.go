@@ -40,6 +40,16 @@ func TestResources(t *testing.T) {
 	} {
 		require.ErrorContains(t, err, want)
 	}
+	_, err = read("evictionHard: {memory.available: '-1', disk: 1Gi}\nevictionSoft: {memory.available: 1Gi}\nevictionPressureTransitionPeriod: -1s\nevictionMaxPodGracePeriod: -1\n")
+	for _, want := range []string{
+		"evictionHard[disk]: there is no such signal", "evictionHard[memory.available]", "evictionSoft[memory.available]", "evictionPressureTransitionPeriod: -1s", "evictionMaxPodGracePeriod: -1",
+	} {
+		require.ErrorContains(t, err, want)
+	}
+	c, err = read("evictionSoft: {nodefs.available: 20%}\nevictionSoftGracePeriod: {nodefs.available: 1m}\nevictionMinimumReclaim: {nodefs.available: 1Gi}\nmergeDefaultEvictionSettings: true\n"+
+		"evictionPressureTransitionPeriod: 30s\nevictionMaxPodGracePeriod: 30\nlocalStorageCapacityIsolation: false\n", "--eviction-hard=memory.available<200Mi,pid.available<10%")
+	require.NoError(t, err)
+	require.Equal(t, map[string]string{"memory.available": "200Mi", "pid.available": "10%"}, c.Kubelet.EvictionHard)
 	for text, want := range map[string]string{
 		"qosReserved: {memory: 50%}":  "qosReserved",
 		"systemCgroups: /system":      "systemCgroups",

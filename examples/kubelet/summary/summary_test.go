@@ -294,6 +294,25 @@ func TestSummary(t *testing.T) {
 	require.NotNil(t, few.Pods[0].Containers[0].Swap)
 	require.Len(t, few.Node.SystemContainers, 1)
 
+	// The node alone is what evictions look at all the time: no pod is asked about.
+	s.refuse["ListPodSandbox"] = errors.New("no list")
+	alone, err := p.Summary(t.Context(), NodeAlone)
+	require.NoError(t, err)
+	require.Empty(t, alone.Pods)
+	require.Nil(t, alone.Node.Network)
+	require.NotNil(t, alone.Node.Memory.AvailableBytes)
+	require.Equal(t, n.Fs.CapacityBytes, alone.Node.Fs.CapacityBytes)
+	require.Equal(t, n.Rlimit.MaxPID, alone.Node.Rlimit.MaxPID)
+	require.Equal(t, n.Runtime.ImageFs.UsedBytes, alone.Node.Runtime.ImageFs.UsedBytes)
+	for _, c := range alone.Node.SystemContainers {
+		require.Equal(t, statsapi.SystemContainerPods, c.Name)
+	}
+	stored := p.Storage(t.Context(), s.pods)[types.UID(pod.PodRef.UID)]
+	require.Equal(t, pod.VolumeStats, stored.VolumeStats)
+	require.Equal(t, pod.Containers[0].Logs, stored.Containers[0].Logs)
+	require.Nil(t, stored.Containers[0].Rootfs)
+	delete(s.refuse, "ListPodSandbox")
+
 	// What goes wrong is left out.
 	s.refuse["ImageFsInfo"] = errors.New("no")
 	part, err := p.Summary(t.Context(), All)

@@ -1,0 +1,153 @@
+package cluster_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/podwright/podwright/cri/stats"
+	"github.com/podwright/podwright/examples/testbed/tb"
+	"github.com/podwright/podwright/examples/testbed/tb/controlplane"
+)
+
+// What a node does that really runs short (N24, N25, N28): of what all pods may have of
+// memory, of its disk, of processes. The pod that takes most goes, for the reason, with the
+// message, condition and events that say so; nobody else goes, and the pressure ends.
+//
+// What others do on the machine must not matter: memory is short in the cgroup of all pods,
+// and the disk is one of the test's own. Of processes there is one count for the machine, so
+// only one of the nodes looks at it.
+func TestEviction(t *testing.T) {
+	plane := controlplane.Of(t)
+	kubeletPath(t)
+	for i, rt := range tb.Runtimes(t) {
+		t.Run(rt.Name, func(t *testing.T) {
+			t.Parallel()
+			disk := t.TempDir()
+			require.NoError(t, unix.Mount("tmpfs", disk, "tmpfs", 0, "size=512m"))
+			t.Cleanup(func() {
+				tb.UnmountRoot(t, disk+"/root")
+				require.NoError(t, unix.Unmount(disk, unix.MNT_DETACH))
+			})
+			watchesPIDs := i == 0
+			settings := t.TempDir()
+			require.NoError(t, os.WriteFile(settings+"/eviction.conf", []byte(shortage(t, watchesPIDs)), 0o600))
+			n := newNode(t, plane, rt, "--config-dir="+settings, "--root-dir="+disk+"/root")
+			n.apply(t, onePod("small", "", "sleep 3600"))
+			n.apply(t, onePod("wants", "resources: {requests: {memory: 64Mi, ephemeral-storage: 64Mi}}", "head -c 20000000 /dev/zero > /v/f; sleep 3600"))
+			n.ready(t, "small")
+			n.ready(t, "wants")
+			before := n.ids(t)
+
+			t.Run("memory", func(t *testing.T) {
+				n.apply(t, onePodIn("hog", "{medium: Memory}", "", "head -c 990000000 /dev/zero > /v/f; sleep 3600"))
+				n.evicted(t, "hog", "memory", "MemoryPressure", "KubeletHasInsufficientMemory")
+			})
+			t.Run("disk", func(t *testing.T) {
+				n.apply(t, onePod("filler", "", "head -c 450000000 /dev/zero > /v/f; sleep 3600"))
+				n.evicted(t, "filler", "ephemeral-storage", "DiskPressure", "KubeletHasDiskPressure")
+			})
+			t.Run("limit", func(t *testing.T) {
+				n.apply(t, onePodIn("over", "{sizeLimit: 1Mi}", "", "head -c 5000000 /dev/zero > /v/f; sleep 3600"))
+				n.failed(t, "over", `emptyDir volume "v" uses more than its limit of 1Mi. `)
+				require.Empty(t, n.get(t, "pod", "over", `{.status.conditions[?(@.type=="DisruptionTarget")].status}`), "the pod, not the node, is at fault")
+			})
+			if watchesPIDs {
+				t.Run("pids", func(t *testing.T) {
+					n.apply(t, onePod("forks", "", "i=0; while [ $i -lt 3000 ]; do sleep 3600 & i=$((i+1)); done; wait"))
+					n.evicted(t, "forks", "pids", "PIDPressure", "KubeletHasInsufficientPID")
+				})
+			}
+			after := n.ids(t)
+			require.Equal(t, before, after, "nobody else went")
+		})
+	}
+}
+
+// shortage leaves 1 GiB of memory to all pods, 512 MiB of disk, and 1,500 processes.
+func shortage(t *testing.T, pids bool) string {
+	m, err := stats.ReadMachine(os.DirFS("/proc"))
+	require.NoError(t, err)
+	config := fmt.Sprintf("systemReserved: {memory: %q}\nvolumeStatsAggPeriod: 2s\nevictionPressureTransitionPeriod: 5s\nevictionHard:\n  memory.available: 100Mi\n  nodefs.available: 200Mi\n",
+		strconv.FormatUint(*m.Memory-1<<30, 10))
+	if pids {
+		most, runs, err := stats.ReadProcesses(os.DirFS("/proc"))
+		require.NoError(t, err)
+		config += fmt.Sprintf("  pid.available: %q\n", strconv.FormatUint(*most-*runs-1500, 10))
+	}
+	return "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n" + config
+}
+
+func onePod(name, more, command string) string { return onePodIn(name, "{}", more, command) }
+
+// onePodIn is a pod with an emptyDir volume at /v.
+func onePodIn(name, emptyDir, more, command string) string {
+	return fmt.Sprintf(`
+apiVersion: v1
+kind: Pod
+metadata: {name: %s}
+spec:
+  nodeName: NODE
+  terminationGracePeriodSeconds: 1
+  restartPolicy: Never
+  volumes: [{name: v, emptyDir: %s}]
+  containers:
+  - name: c
+    image: BUSYBOX
+    command: [sh, -c, '%s']
+    volumeMounts: [{name: v, mountPath: /v}]
+    %s
+`, name, emptyDir, command, more)
+}
+
+// failed waits until a pod was evicted, with a message that begins so.
+func (n *node) failed(t *testing.T, pod, message string) {
+	t.Helper()
+	n.until(t, pod+" was evicted", func() error {
+		if out := n.get(t, "pod", pod, "{.status.phase} {.status.reason} {.status.message}"); !strings.HasPrefix(out, "Failed Evicted "+message) {
+			return errors.New(out)
+		}
+		return nil
+	})
+	n.until(t, "the event says so", func() error {
+		out, err := n.run(nil, "get", "events", "--field-selector=reason=Evicted,type=Warning,involvedObject.name="+pod, "-o", "jsonpath={.items[*].message}")
+		if err == nil && !strings.HasPrefix(out, message) {
+			err = errors.New(out)
+		}
+		return err
+	})
+}
+
+// evicted waits until a pod went for a resource, the Node has said so, and does not any more.
+func (n *node) evicted(t *testing.T, pod, resource, condition, reason string) {
+	t.Helper()
+	says := `{.status.conditions[?(@.type=="` + condition + `")].status} {.status.conditions[?(@.type=="` + condition + `")].reason}`
+	n.until(t, "the node has "+condition, func() error {
+		if out := n.get(t, "node", n.name, says); out != "True "+reason {
+			return errors.New(out)
+		}
+		return nil
+	})
+	n.failed(t, pod, "The node was low on resource: "+resource+". Threshold quantity: ")
+	require.Equal(t, "True TerminationByKubelet", n.get(t, "pod", pod, `{.status.conditions[?(@.type=="DisruptionTarget")].status} {.status.conditions[?(@.type=="DisruptionTarget")].reason}`))
+	require.Equal(t, resource, n.do(t, "get", "events", "--field-selector=reason=Evicted,involvedObject.name="+pod, "-o", "jsonpath={.items[0].metadata.annotations.starved_resource}"))
+	n.until(t, "the event of the node", func() error {
+		out, err := n.run(nil, "get", "events", "--namespace=default", "--field-selector=reason=EvictionThresholdMet,involvedObject.name="+n.name, "-o", "jsonpath={.items[*].message}")
+		if err == nil && !strings.Contains(out, "Attempting to reclaim "+resource) {
+			err = errors.New(out)
+		}
+		return err
+	})
+	n.until(t, "the pressure ends", func() error {
+		if out := n.get(t, "node", n.name, says); !strings.HasPrefix(out, "False ") {
+			return errors.New(out)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,187 @@
+package evictions
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	statsapi "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
+
+	"github.com/podwright/podwright/examples/kubelet/summary"
+	"github.com/podwright/podwright/syncloop/eviction"
+)
+
+// scene is a node that says what it was asked for.
+type scene struct {
+	asked     []string
+	available uint64
+	failing   map[string]error
+	pods      []*v1.Pod
+	log       bytes.Buffer
+	cfg       Config
+	images    string
+}
+
+func newScene(hard ...eviction.Threshold) *scene {
+	s := &scene{available: 500, failing: map[string]error{}, images: "/"}
+	s.cfg = Config{
+		Policy: eviction.Policy{Thresholds: hard, LocalStorage: true},
+		Stats:  s, Root: "/", Pods: func() []*v1.Pod { return s.pods }, Device: func(dir string) (uint64, error) { return uint64(len(dir)), nil },
+		Containers: func(context.Context) ([]*runtimeapi.ContainerStats, error) { return nil, s.note("containers") },
+		Images: func(context.Context) (*runtimeapi.ImageFsInfoResponse, error) {
+			return &runtimeapi.ImageFsInfoResponse{ImageFilesystems: []*runtimeapi.FilesystemUsage{{FsId: &runtimeapi.FilesystemIdentifier{Mountpoint: s.images}}}}, s.note("images")
+		},
+		Logger: slog.New(slog.NewTextHandler(&s.log, nil)),
+	}
+	return s
+}
+
+func (s *scene) note(what string) error {
+	s.asked = append(s.asked, what)
+	return s.failing[what]
+}
+
+func (s *scene) Summary(_ context.Context, part summary.Part) (*statsapi.Summary, error) {
+	available, what := s.available, "node"
+	out := &statsapi.Summary{Node: statsapi.NodeStats{Memory: &statsapi.MemoryStats{Time: noon, AvailableBytes: &available, WorkingSetBytes: new(1000 - available)}}}
+	if part == summary.All {
+		what = "all"
+		for _, pod := range s.pods {
+			out.Pods = append(out.Pods, statsapi.PodStats{PodRef: statsapi.PodReference{UID: string(pod.UID)}, Memory: &statsapi.MemoryStats{WorkingSetBytes: new(uint64(7))}})
+		}
+	}
+	return out, s.note(what)
+}
+
+func (s *scene) Storage(_ context.Context, pods []*v1.Pod) map[types.UID]statsapi.PodStats {
+	s.asked = append(s.asked, "storage")
+	out := map[types.UID]statsapi.PodStats{}
+	for _, pod := range pods {
+		out[pod.UID] = statsapi.PodStats{VolumeStats: []statsapi.VolumeStats{{Name: "v", FsStats: used(3)}}}
+	}
+	return out
+}
+
+// measure measures once, and returns what that took.
+func (s *scene) measure(t *testing.T, m *Measurer) (eviction.Usage, string) {
+	t.Helper()
+	s.asked = nil
+	u, err := m.Measure(t.Context())
+	require.NoError(t, err)
+	return u, strings.Join(s.asked, " ")
+}
+
+func podWith(uid types.UID, edit func(*v1.PodSpec)) *v1.Pod {
+	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: string(uid), UID: uid}, Spec: v1.PodSpec{Containers: []v1.Container{{Name: "c"}}}}
+	if edit != nil {
+		edit(&pod.Spec)
+	}
+	return pod
+}
+
+func withEmptyDir(p *v1.PodSpec) {
+	p.Volumes = []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{SizeLimit: new(resource.MustParse("1"))}}}}
+}
+
+func withLimit(p *v1.PodSpec) {
+	p.Containers[0].Resources.Limits = v1.ResourceList{v1.ResourceEphemeralStorage: resource.MustParse("1")}
+}
+
+// Pods are measured only if a threshold is near, or if they have limits of local storage.
+func TestMeasureOnlyWhatIsNeeded(t *testing.T) {
+	s := newScene(eviction.Threshold{Signal: "memory.available", Value: eviction.Value{Amount: 100}, MinReclaim: eviction.Value{Amount: 50}})
+	m, err := NewMeasurer(s.cfg)
+	require.NoError(t, err)
+	s.pods = []*v1.Pod{podWith("plain", nil)}
+	u, asked := s.measure(t, m)
+	require.Equal(t, "images node", asked)
+	require.Empty(t, u.Pods)
+	require.Equal(t, uint64(500), u.Signals["memory.available"].Available)
+	_, asked = s.measure(t, m)
+	require.Equal(t, "node", asked, "where images are stays the same")
+
+	s.pods = append(s.pods, podWith("volume", withEmptyDir))
+	u, asked = s.measure(t, m)
+	require.Equal(t, "node storage", asked)
+	require.Len(t, u.Pods, 1)
+	require.Equal(t, map[string]uint64{"v": 3}, u.Pods["volume"].EmptyDirs)
+
+	s.pods = append(s.pods, podWith("layers", withLimit))
+	u, asked = s.measure(t, m)
+	require.Equal(t, "node storage containers", asked)
+	require.Len(t, u.Pods, 2)
+
+	s.available = 149 // with what is to be won beyond the threshold
+	u, asked = s.measure(t, m)
+	require.Equal(t, "node all", asked)
+	require.Len(t, u.Pods, 3)
+	require.Equal(t, uint64(7), *u.Pods["plain"].Memory)
+
+	s.available, m.cfg.Policy.LocalStorage = 500, false
+	_, asked = s.measure(t, m)
+	require.Equal(t, "node", asked)
+}
+
+// What cannot be measured skips the pass, with an error that says what.
+func TestMeasureFails(t *testing.T) {
+	for what, want := range map[string]string{
+		"images": "where images are: broken", "node": "what the node uses: broken", "all": "what the node uses: broken", "containers": "what containers have written: broken",
+	} {
+		t.Run(what, func(t *testing.T) {
+			s := newScene(eviction.Threshold{Signal: "memory.available", Value: eviction.Value{Amount: 100}})
+			s.pods = []*v1.Pod{podWith("layers", withLimit)}
+			if what == "all" {
+				s.available = 99
+			}
+			s.failing[what] = errors.New("broken")
+			m, err := NewMeasurer(s.cfg)
+			require.NoError(t, err)
+			_, err = m.Measure(t.Context())
+			require.EqualError(t, err, want)
+			delete(s.failing, what)
+			s.measure(t, m)
+		})
+	}
+}
+
+// A threshold of all that there is, or of more, is none: nobody's end would help. It is told
+// once.
+func TestThresholdAboveCapacity(t *testing.T) {
+	s := newScene(
+		eviction.Threshold{Signal: "memory.available", Value: eviction.Value{Amount: 1 << 40}},
+		eviction.Threshold{Signal: "pid.available", Value: eviction.Value{Amount: 1}},
+	)
+	m, err := NewMeasurer(s.cfg)
+	require.NoError(t, err)
+	for range 3 {
+		u, _ := s.measure(t, m)
+		require.Empty(t, u.Signals)
+	}
+	require.Equal(t, 1, strings.Count(s.log.String(), "memory.available"))
+	require.NotContains(t, s.log.String(), "pid.available")
+}
+
+func TestConfigOfMeasurer(t *testing.T) {
+	for field, drop := range map[string]func(*Config){
+		"Stats": func(c *Config) { c.Stats = nil }, "Containers": func(c *Config) { c.Containers = nil }, "Images": func(c *Config) { c.Images = nil },
+		"Device": func(c *Config) { c.Device = nil }, "Root": func(c *Config) { c.Root = "" }, "Pods": func(c *Config) { c.Pods = nil },
+	} {
+		cfg := newScene().cfg
+		drop(&cfg)
+		_, err := NewMeasurer(cfg)
+		require.ErrorContains(t, err, "evictions: Config."+field)
+	}
+	cfg := newScene().cfg
+	cfg.Logger = nil
+	_, err := NewMeasurer(cfg)
+	require.NoError(t, err)
+}
