@@ -16,7 +16,7 @@ import (
 	"github.com/podwright/podwright/cri/fake"
 	"github.com/podwright/podwright/examples/kubelet/apiserver/apitest"
 	"github.com/podwright/podwright/podworkers"
-	"github.com/podwright/podwright/status/node"
+	nodestatus "github.com/podwright/podwright/status/node"
 )
 
 // fullDisk has an agent find its disk too full, whatever it is: a byte less than all of it
@@ -31,7 +31,7 @@ func fullDisk(t *testing.T, w *world) {
 	}
 }
 
-func (w *world) condition(kind v1.NodeConditionType) string {
+func (w *world) nodeCondition(kind v1.NodeConditionType) string {
 	n, ok := apitest.Find(w.api, &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}})
 	require.True(w.t, ok)
 	for _, c := range n.Status.Conditions {
@@ -47,11 +47,15 @@ func (w *world) condition(kind v1.NodeConditionType) string {
 func TestEviction(t *testing.T) {
 	inWorld(t, fake.Config{Programs: fake.ByContainer(nil, fake.SleepUntilStopped)}, func(w *world) {
 		w.api = apitest.Start(w.t)
-		fullDisk(t, w)
 		critical := bound("critical", "c")
 		critical.Spec.Priority = new(int32(2_000_000_000))
 		w.api.Put(bound("a", "c"))
 		w.api.Put(critical)
+		w.start()
+		w.sleep(30 * time.Second)
+		require.Equal(t, v1.PodRunning, w.at("a").Status.Phase)
+		w.stop()
+		fullDisk(t, w) // for the next agent, which finds the pods running
 		w.start()
 		w.sleep(30 * time.Second)
 
@@ -68,8 +72,8 @@ func TestEviction(t *testing.T) {
 		require.Equal(t, []string{"True TerminationByKubelet"}, disrupted)
 		require.Equal(t, podworkers.StateFinished, w.agent.workers.State(a.UID).State)
 		require.Equal(t, v1.PodRunning, w.at("critical").Status.Phase)
-		require.Equal(t, "True KubeletHasDiskPressure", w.condition(v1.NodeDiskPressure))
-		require.Equal(t, "False KubeletHasSufficientMemory", w.condition(v1.NodeMemoryPressure))
+		require.Equal(t, "True KubeletHasDiskPressure", w.nodeCondition(v1.NodeDiskPressure))
+		require.Equal(t, "False KubeletHasSufficientMemory", w.nodeCondition(v1.NodeMemoryPressure))
 		require.Contains(t, w.events("a"), "Evicted")
 		require.Contains(t, w.events("n"), "EvictionThresholdMet")
 		require.Contains(t, w.events("n"), "NodeHasDiskPressure")
@@ -82,7 +86,7 @@ func TestEviction(t *testing.T) {
 		w.sleep(5 * time.Second)
 		late := w.at("late")
 		require.Equal(t, "Evicted", late.Status.Reason)
-		require.Equal(t, "The node had condition: [DiskPressure]. ", late.Status.Message)
+		require.Equal(t, "Pod was rejected: The node had condition: [DiskPressure]. ", late.Status.Message)
 		w.remove("a")
 		w.remove("late")
 		w.remove("critical")
@@ -97,15 +101,17 @@ func TestEvictionOverItsLimit(t *testing.T) {
 		w.api = apitest.Start(w.t)
 		over, other := bound("over", "c"), bound("other", "c")
 		over.Spec.Volumes = []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{SizeLimit: new(resource.MustParse("1k"))}}}}
+		over.Spec.Containers[0].VolumeMounts = []v1.VolumeMount{{Name: "v", MountPath: "/v"}}
 		w.api.Put(over)
 		w.api.Put(other)
 		w.start()
 		w.sleep(5 * time.Second)
-		folder := filepath.Join(w.agent.folders.pod(w.at("over").UID), "volumes", "kubernetes.io~empty-dir", "v")
+		folder, ok := w.agent.volumeFolder(t.Context(), w.at("over"), "v")
+		require.True(t, ok, "%v", w.at("over").Status)
 		require.NoError(t, os.WriteFile(filepath.Join(folder, "f"), make([]byte, 64<<10), 0o600))
 		w.sleep(3 * time.Minute)
 		require.Equal(t, v1.PodRunning, w.at("other").Status.Phase)
-		require.Equal(t, node.Pressure{}, (state{node: w.agent}).pressure())
+		require.Equal(t, nodestatus.Pressure{}, (state{node: w.agent}).pressure())
 		over = w.at("over")
 		require.Equal(t, "Evicted", over.Status.Reason)
 		require.Equal(t, `emptyDir volume "v" uses more than its limit of 1k. `, over.Status.Message)
