@@ -37,7 +37,9 @@ func (n *node) newAdmitter() (syncloop.Admitter, error) {
 		return nil, err
 	}
 	return syncloop.AdmitAll(
-		among(eviction.Admitter(func() eviction.Pressure { return n.evictor.Pressure() }), func(pod *v1.Pod) bool { return !n.hasBegun(pod) }),
+		among(eviction.Admitter(func() eviction.Pressure { return n.evictor.Pressure() }), func(pod *v1.Pod) bool {
+			return !n.allocation.Granted(pod.UID) // one that was admitted before a restart is for the evictor
+		}),
 		syncloop.AdmitterFunc(n.sysctls),
 		admission.System(runtime.GOOS),
 		syncloop.AdmitterFunc(n.supported),

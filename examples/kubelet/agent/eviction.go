@@ -52,16 +52,6 @@ func (n *node) evict(ctx context.Context, v eviction.Victim) error {
 	return n.workers.Kill(ctx, v.Pod, podworkers.KillOptions{Evict: true, Status: v.Apply, GracePeriodSeconds: &v.GraceSeconds})
 }
 
-// hasBegun tells whether a pod was admitted by an earlier agent: if the node has run short
-// since then, that is for its eviction to say.
-func (n *node) hasBegun(pod *v1.Pod) bool {
-	if pod.Status.StartTime != nil {
-		return true
-	}
-	saved := n.saved(pod.UID)
-	return saved != nil && saved.StartTime != nil
-}
-
 // pressed has the Node say at once what it is short of.
 func (n *node) pressed(p eviction.Pressure) {
 	n.cfg.Logger.Info("what the node is short of has changed", "memory", p.Memory, "disk", p.Disk, "pid", p.PID)
