@@ -203,7 +203,7 @@ func TestFromCgroups(t *testing.T) {
 		time.Sleep(5*time.Second - 1)
 		collect(t, c, stats.Wanted{Storage: true})
 		require.Equal(t, 1, s.calls["ListContainerStats"])
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		collect(t, c, stats.Wanted{Storage: true})
 		require.Equal(t, 2, s.calls["ListContainerStats"])
 	})
