@@ -1,0 +1,139 @@
+package agent
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/cri/fake"
+	"github.com/podwright/podwright/examples/kubelet/apiserver/apitest"
+	"github.com/podwright/podwright/internal/podfacts"
+)
+
+// wanting is a pod of this node with one container of its name that requests so much cpu.
+func wanting(name, cpu string, change ...func(*v1.Pod)) *v1.Pod {
+	pod := bound(name, name)
+	if cpu != "" {
+		pod.Spec.Containers[0].Resources.Requests = v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpu)}
+	}
+	for _, f := range change {
+		f(pod)
+	}
+	return pod
+}
+
+func withPriority(p int32) func(*v1.Pod) { return func(pod *v1.Pod) { pod.Spec.Priority = &p } }
+
+const ofTheSystem = 2_000_000_000
+
+func (w *world) node(cpu string) {
+	w.allocatable = v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpu), v1.ResourcePods: resource.MustParse("9")}
+}
+
+// N10: who comes when all is given away has failed, and nobody else notices; also not when
+// the agent is restarted, for one of a higher priority either.
+func TestNoRoom(t *testing.T) {
+	inWorld(t, fake.Config{Programs: fake.ByContainer(nil, fake.SleepUntilStopped)}, func(w *world) {
+		w.api = apitest.Start(w.t)
+		w.node("2")
+		w.api.Put(wanting("a", "1"))
+		w.api.Put(wanting("b", "1"))
+		w.start()
+		w.sleep(5 * time.Second)
+		w.api.Put(wanting("late", "100m"))
+		w.sleep(5 * time.Second)
+		before := map[string][]uint32{"a": {0}, "b": {0}}
+		require.Equal(t, before, w.running())
+		late := w.at("late").Status
+		require.Equal(t, "Failed OutOfcpu", string(late.Phase)+" "+late.Reason)
+		require.Equal(t, "Pod was rejected: Node didn't have enough resource: cpu, requested: 100, used: 2000, capacity: 2000", late.Message)
+		require.Contains(t, w.events("late"), "OutOfcpu")
+		w.stop()
+		w.api.Put(wanting("high", "1", withPriority(1000)))
+		w.start()
+		w.sleep(5 * time.Second)
+		require.Equal(t, before, w.running())
+		require.Equal(t, "OutOfcpu", w.at("high").Status.Reason)
+
+		w.remove("a")
+		w.sleep(5 * time.Second)
+		w.api.Put(wanting("next", "1"))
+		w.sleep(5 * time.Second)
+		require.Equal(t, map[string][]uint32{"b": {0}, "next": {0}}, w.running())
+	})
+}
+
+// N11: a critical pod takes the place of the one that is just enough, which ends in its own
+// time, and nobody else notices.
+func TestPreemption(t *testing.T) {
+	ignoring := func(ctx context.Context, p *fake.Process) int {
+		p.Signals()
+		<-ctx.Done()
+		return 0
+	}
+	stubborn := func(pod *v1.Pod) { pod.Spec.TerminationGracePeriodSeconds = new(int64(20)) }
+	inWorld(t, fake.Config{Programs: fake.ByContainer(map[string]fake.Program{"one": ignoring}, fake.SleepUntilStopped)}, func(w *world) {
+		w.api = apitest.Start(w.t)
+		w.node("5500m")
+		for _, pod := range []*v1.Pod{wanting("half", "500m"), wanting("one", "1", stubborn), wanting("four", "4"), wanting("none", "")} {
+			w.api.Put(pod)
+		}
+		w.start()
+		w.sleep(5 * time.Second)
+		w.api.Put(wanting("crit", "1", withPriority(ofTheSystem)))
+		w.sleep(10 * time.Second)
+		require.Contains(t, w.running(), "one", "it has 20 s to end")
+		require.NotContains(t, w.running(), "crit")
+		w.api.Put(wanting("late", "100m"))
+		w.sleep(20 * time.Second)
+		require.Equal(t, map[string][]uint32{"half": {0}, "four": {0}, "none": {0}, "crit": {0}}, w.running())
+		one := w.at("one").Status
+		require.Equal(t, "Failed Preempting: Preempted in order to admit critical pod", string(one.Phase)+" "+one.Reason+": "+one.Message)
+		disrupted := podfacts.Condition(one.Conditions, v1.DisruptionTarget)
+		require.NotNil(t, disrupted)
+		require.Equal(t, "True TerminationByKubelet: Pod was preempted by Kubelet to accommodate a critical pod.", string(disrupted.Status)+" "+disrupted.Reason+": "+disrupted.Message)
+		require.Contains(t, w.events("one"), "Preempting")
+		require.Equal(t, "OutOfcpu", w.at("late").Status.Reason, "the place was not for this one")
+
+		w.api.Put(wanting("huge", "9", withPriority(ofTheSystem)))
+		w.sleep(10 * time.Second)
+		require.Equal(t, "UnexpectedAdmissionError", w.at("huge").Status.Reason)
+		require.Len(t, w.running(), 4, "nobody goes for one that will not fit anyhow")
+	})
+}
+
+// After a restart those come first that were admitted before; of each kind critical ones,
+// then by priority, then by age.
+func TestOrder(t *testing.T) {
+	inWorld(t, fake.Config{Programs: fake.ByContainer(nil, fake.SleepUntilStopped)}, func(w *world) {
+		w.api = apitest.Start(w.t)
+		w.node("9")
+		w.api.Put(wanting("was", "1"))
+		w.api.Put(wanting("was-critical", "1", withPriority(ofTheSystem)))
+		w.start()
+		w.sleep(5 * time.Second)
+		at := func(second int64) func(*v1.Pod) {
+			return func(pod *v1.Pod) { pod.CreationTimestamp = metav1.Unix(second, 0) }
+		}
+		static := func(pod *v1.Pod) { pod.Annotations = map[string]string{"kubernetes.io/config.source": "file"} }
+		list := []*v1.Pod{
+			wanting("young", "1", at(9)), wanting("old", "1", at(1)), wanting("high", "1", withPriority(1000), at(9)), wanting("manifest", "1", static, at(9)),
+			wanting("critical", "1", withPriority(ofTheSystem), at(9)), w.at("was"), w.at("was-critical"),
+		}
+		for _, pod := range list[:5] {
+			pod.UID = types.UID(pod.Name)
+		}
+		require.NoError(t, w.agent.order(list))
+		var names []string
+		for _, pod := range list {
+			names = append(names, pod.Name)
+		}
+		require.Equal(t, []string{"was-critical", "was", "critical", "manifest", "high", "old", "young"}, names)
+	})
+}
