@@ -1,0 +1,275 @@
+package cluster_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/util/jsonpath"
+	"sigs.k8s.io/yaml"
+)
+
+// behaviour is what a user may expect of a pod, from the documentation of Kubernetes: one of
+// what its conformance tests of a node cover. The API server keeps the whole pod; what is left
+// out of it here is filled in by complete.
+type behaviour struct {
+	name string
+	// before are objects that the pod refers to, as YAML. NS and NODE are replaced.
+	before string
+	// meta and spec are of the pod, as YAML.
+	meta, spec string
+	// phase is what the pod comes to and stays in: v1.PodRunning means that it is ready, too.
+	// Without one only what follows is waited for.
+	phase v1.PodPhase
+	// logs are expressions of which each is found in the log of the container; see container.
+	logs []string
+	// container is by default the first one.
+	container string
+	// fields are JSON paths of the pod, and expressions of the whole value.
+	fields map[string]string
+	// then goes on once all of that holds.
+	then func(t *testing.T, n *node, pod string)
+}
+
+// behaviours are all of them, by area.
+var behaviours = map[string][]behaviour{
+	"start and end": startAndEnd,
+	"init":          inits,
+	"environment":   environments,
+	"files":         filesOfPods,
+	"folders":       foldersOfPods,
+	"admission":     admissions,
+	"security":      securities,
+	"network":       networks,
+	"probes":        probings,
+	"hooks":         hooks,
+	"status":        statuses,
+	"changes":       changes,
+}
+
+var onlyBehaviours = flag.String("behaviours", "", "an expression: which behaviours TestBehaviour shows, all by default")
+
+// TestBehaviour has one node run all of them, as the many pods of a real node.
+func TestBehaviour(t *testing.T) {
+	onNodes(t, func(t *testing.T, n *node) { n.behave(t) }, "--cluster-domain=cluster.local")
+}
+
+// behave has pods come, some at a time, and looks at them. They stay until the test ends.
+func (n *node) behave(t *testing.T) {
+	t.Helper()
+	only := regexp.MustCompile(*onlyBehaviours)
+	var all []behaviour
+	for area, list := range behaviours {
+		for _, b := range list {
+			if b.name = area + ": " + b.name; only.MatchString(b.name) {
+				all = append(all, b)
+			}
+		}
+	}
+	var before strings.Builder
+	for _, b := range all {
+		if b.before != "" {
+			before.WriteString("\n---\n" + b.before)
+		}
+	}
+	if before.Len() > 0 {
+		n.apply(t, before.String())
+	}
+	places := make(chan struct{}, 24)
+	var playing sync.WaitGroup
+	for i := range all {
+		pod := all[i].complete(t, n)
+		playing.Go(func() {
+			places <- struct{}{}
+			defer func() { <-places }()
+			t.Run(all[i].name, func(t *testing.T) {
+				n.create(t, pod)
+				n.shows(t, &all[i], pod.Name)
+			})
+		})
+	}
+	playing.Wait()
+}
+
+var notInNames = regexp.MustCompile(`[^a-z0-9]+`)
+
+// complete is the pod of a behaviour: on the node, with busybox as the image of what has none,
+// without a grace period to wait for, and not restarted, unless it says otherwise.
+func (b *behaviour) complete(t *testing.T, n *node) *v1.Pod {
+	t.Helper()
+	words := strings.NewReplacer("NODE", n.name, "NS", n.namespace, "BUSYBOX", n.images.Busybox, "TESTPROG2", n.images.Testprog2, "TESTPROG", n.images.Testprog, "HOSTDIR", n.dir)
+	pod := &v1.Pod{}
+	require.NoError(t, yaml.UnmarshalStrict([]byte(words.Replace(b.meta)), &pod.ObjectMeta), b.name)
+	require.NoError(t, yaml.UnmarshalStrict([]byte(words.Replace(b.spec)), &pod.Spec), b.name)
+	pod.Name, pod.Namespace = strings.Trim(notInNames.ReplaceAllString(strings.ToLower(b.name), "-"), "-"), n.namespace
+	pod.Name = strings.Trim(pod.Name[:min(len(pod.Name), 60)], "-")
+	s := &pod.Spec
+	s.NodeName = n.name
+	if s.RestartPolicy == "" {
+		s.RestartPolicy = v1.RestartPolicyNever
+	}
+	if s.TerminationGracePeriodSeconds == nil {
+		s.TerminationGracePeriodSeconds = new(int64(1))
+	}
+	for _, list := range [][]v1.Container{s.InitContainers, s.Containers} {
+		for i := range list {
+			c := &list[i]
+			if c.Image == "" {
+				c.Image = n.images.Busybox
+			}
+			if c.Name == "" {
+				c.Name = "c"
+			}
+			if c.ImagePullPolicy == "" {
+				c.ImagePullPolicy = v1.PullIfNotPresent
+			}
+		}
+	}
+	if b.container == "" && len(s.Containers) > 0 {
+		b.container = s.Containers[0].Name
+	}
+	return pod
+}
+
+func (n *node) create(t *testing.T, pod *v1.Pod) {
+	t.Helper()
+	body, err := json.Marshal(pod)
+	require.NoError(t, err)
+	answer, err := n.reader.http.Post(n.reader.url+"/api/v1/namespaces/"+n.namespace+"/pods", "application/json", bytes.NewReader(body))
+	require.NoError(t, err)
+	defer answer.Body.Close()
+	said, _ := io.ReadAll(answer.Body)
+	require.Equal(t, http.StatusCreated, answer.StatusCode, "%s: %s", pod.Name, said)
+}
+
+// shows waits until a pod is as it should be.
+func (n *node) shows(t *testing.T, b *behaviour, name string) {
+	t.Helper()
+	n.until(t, name, func() error {
+		pod, err := n.pod(name)
+		if err != nil {
+			return err
+		}
+		if err := b.holds(pod); err != nil || len(b.logs) == 0 {
+			return err
+		}
+		log, err := n.logOf(name, b.container)
+		if err != nil {
+			return err
+		}
+		for _, want := range b.logs {
+			if !regexp.MustCompile("(?m)" + want).MatchString(log) {
+				return fmt.Errorf("no %s in the log: %s", want, log)
+			}
+		}
+		return nil
+	})
+	if b.then != nil {
+		b.then(t, n, name)
+	}
+}
+
+func (b *behaviour) holds(pod *v1.Pod) error {
+	ready := false
+	for _, c := range pod.Status.Conditions {
+		ready = ready || c.Type == v1.PodReady && c.Status == v1.ConditionTrue
+	}
+	status, _ := json.Marshal(pod.Status)
+	if b.phase != "" && (pod.Status.Phase != b.phase || b.phase == v1.PodRunning && !ready) {
+		return fmt.Errorf("not %s: %s", b.phase, status)
+	}
+	for path, want := range b.fields {
+		got, err := fieldOf(pod, path)
+		if err != nil {
+			return err
+		}
+		if !regexp.MustCompile("^(?s:" + want + ")$").MatchString(got) {
+			return fmt.Errorf("%s is %q, not %s: %s", path, got, want, status)
+		}
+	}
+	return nil
+}
+
+// fieldOf is what kubectl get -o jsonpath= prints of an object.
+func fieldOf(object any, path string) (string, error) {
+	text, err := json.Marshal(object)
+	if err != nil {
+		return "", err
+	}
+	var plain any
+	if err := json.Unmarshal(text, &plain); err != nil {
+		return "", err
+	}
+	expression, out := jsonpath.New(path).AllowMissingKeys(true), bytes.Buffer{}
+	if err := expression.Parse("{" + path + "}"); err != nil {
+		return "", fmt.Errorf("%s: %w", path, err)
+	}
+	err = expression.Execute(&out, plain)
+	return out.String(), err
+}
+
+// pod is one of the namespace.
+func (n *node) pod(name string) (*v1.Pod, error) {
+	pod := &v1.Pod{}
+	found, err := n.reader.read("/api/v1/namespaces/"+n.namespace+"/pods/"+name, pod)
+	if err == nil && !found {
+		err = errors.New("there is no such pod")
+	}
+	return pod, err
+}
+
+// logOf is the log of a container, by way of the API server.
+func (n *node) logOf(pod, container string) (string, error) {
+	answer, err := n.reader.http.Get(n.reader.url + "/api/v1/namespaces/" + n.namespace + "/pods/" + pod + "/log?container=" + container)
+	if err != nil {
+		return "", err
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err == nil && answer.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %s", answer.Status, text)
+	}
+	return string(text), err
+}
+
+// stays waits for some time in which a pod must not change from what a behaviour says.
+func (n *node) stays(t *testing.T, pod string, d time.Duration, path, want string) {
+	t.Helper()
+	for begun := time.Now(); time.Since(begun) < d; time.Sleep(300 * time.Millisecond) {
+		p, err := n.pod(pod)
+		require.NoError(t, err)
+		got, err := fieldOf(p, path)
+		require.NoError(t, err)
+		require.Equal(t, want, got, path)
+	}
+}
+
+// tells waits for an event about a pod whose message matches.
+func (n *node) tells(t *testing.T, pod, reason, message string) {
+	t.Helper()
+	n.until(t, "event "+reason, func() error {
+		var list v1.EventList
+		if _, err := n.reader.read("/api/v1/namespaces/"+n.namespace+"/events?fieldSelector=involvedObject.name="+pod, &list); err != nil {
+			return err
+		}
+		var told []string
+		for _, e := range list.Items {
+			if e.Reason == reason && regexp.MustCompile(message).MatchString(e.Message) {
+				return nil
+			}
+			told = append(told, e.Reason+": "+e.Message)
+		}
+		return fmt.Errorf("told: %s", strings.Join(told, "; "))
+	})
+}
