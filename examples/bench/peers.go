@@ -31,9 +31,10 @@ func peers(ctx context.Context, binary string, o options) ([]peer, error) {
 	return append(all, peer{"upstream", path, upstreamSettings}), err
 }
 
-// ownSettings keep its cgroups apart from those of a kubelet that the machine has, and evict
+// ownSettings keep its cgroups apart from those of a kubelet that the machine has, and let it
+// have as many pods as are asked for, and evict
 // nothing because the machine's disk is rather full.
-const ownSettings = "failCgroupV1: false\ncgroupRoot: /podwright-bench\nevictionHard: {memory.available: 100Mi}\n"
+const ownSettings = "failCgroupV1: false\ncgroupRoot: /podwright-bench\nmaxPods: 2000\nevictionHard: {memory.available: 100Mi}\n"
 
 // upstreamSettings have the upstream kubelet start here, without an API server as well, and
 // evict nothing because the machine's disk is rather full.
