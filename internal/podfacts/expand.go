@@ -42,12 +42,12 @@ func nextPiece(text string, lookup func(string) (string, bool)) (piece, rest str
 	case text[1] != '(':
 		return text[:2], text[2:]
 	}
-	end := strings.IndexByte(text, ')')
-	if end < 0 {
+	name, rest, closed := strings.Cut(text[2:], ")")
+	if !closed {
 		return text[:2], text[2:]
 	}
-	if value, ok := lookup(text[2:end]); ok {
-		return value, text[end+1:]
+	if value, ok := lookup(name); ok {
+		return value, rest
 	}
-	return text[:end+1], text[end+1:]
+	return strings.TrimSuffix(text, rest), rest
 }

@@ -39,7 +39,7 @@ func TestFieldValue(t *testing.T) {
 	require.Empty(t, got)
 	for path, want := range map[string]string{
 		"spec.unknown": "unsupported", "metadata.name['x']": "has no keys", "metadata.labels['a b']": "invalid key", "metadata.labels['']": "invalid key",
-		"['x']": "unsupported", "metadata.labels['x": "unsupported", "status.hostIP": "not known", "status.hostIPs": "not known",
+		"['x']": "unsupported", "metadata.labels['x": "unsupported", "metadata.labels']": "unsupported", "status.hostIP": "not known", "status.hostIPs": "not known",
 	} {
 		_, err := FieldValue(pod, path, Surroundings{})
 		require.ErrorContains(t, err, want, path)
@@ -74,6 +74,8 @@ func TestResourceValue(t *testing.T) {
 		{"full", "requests.memory", "1Mi", "100"},
 		{"full", "requests.memory", "33Mi", "4"},
 		{"full", "limits.memory", "1Gi", "1"},
+		{"full", "limits.memory", "1P", "1"}, // the largest divisor
+		{"full", "requests.memory", "104857599", "2"},
 		{"full", "limits.ephemeral-storage", "1k", "1000000"},
 		{"full", "requests.ephemeral-storage", "", "0"},
 		{"full", "limits.hugepages-2Mi", "1Mi", "4"},
@@ -99,6 +101,10 @@ func TestResourceValue(t *testing.T) {
 	got, err := ResourceValue(pod, &pod.Spec.Containers[1], &v1.ResourceFieldSelector{Resource: "limits.cpu"}, allocatable)
 	require.NoError(t, err)
 	require.Equal(t, "3", got, "the pod's limit comes before the node's")
+	pod.Spec.Resources.Limits["ephemeral-storage"] = resource.MustParse("7")
+	got, err = ResourceValue(pod, &pod.Spec.Containers[1], &v1.ResourceFieldSelector{Resource: "limits.ephemeral-storage"}, allocatable)
+	require.NoError(t, err)
+	require.Equal(t, "100000000000", got, "of storage pods have no limit as a whole")
 	for _, test := range []struct {
 		ref  v1.ResourceFieldSelector
 		want string
@@ -128,6 +134,7 @@ func TestIsCritical(t *testing.T) {
 	require.False(t, with(func(*v1.Pod) {}))
 	require.True(t, with(func(p *v1.Pod) { p.Spec.Priority = &priority }))
 	require.True(t, with(func(p *v1.Pod) { p.Spec.PriorityClassName = "system-cluster-critical" }))
+	require.True(t, with(func(p *v1.Pod) { p.Spec.PriorityClassName = "system-node-critical" }))
 	require.True(t, with(func(p *v1.Pod) { p.Annotations = map[string]string{ConfigSource: "file"} }))
 	require.True(t, with(func(p *v1.Pod) { p.Annotations = map[string]string{ConfigMirror: ""} }))
 	lower := priority - 1

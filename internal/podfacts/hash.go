@@ -13,10 +13,7 @@ import (
 // image count. It is the one that kubelets compute, so that either takes over
 // the other's containers.
 func Hash(c *v1.Container) uint64 {
-	picked, err := json.Marshal(map[string]string{"name": c.Name, "image": c.Image})
-	if err != nil { // strings always marshal
-		return 0
-	}
+	picked, _ := json.Marshal(map[string]string{"name": c.Name, "image": c.Image}) // strings always marshal
 	// The text that is hashed is how Go prints these bytes: ([]uint8)[123 34 ...].
 	text := append(make([]byte, 0, len(picked)*4+len("([]uint8)[]")), "([]uint8)["...)
 	for i, b := range picked {

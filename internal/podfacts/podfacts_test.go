@@ -94,6 +94,10 @@ func TestQOSClass(t *testing.T) {
 		{"pod level wins", v1.Pod{Spec: v1.PodSpec{Resources: &full, Containers: []v1.Container{{}}}}, v1.PodQOSGuaranteed},
 		{"limits of the pod alone win", v1.Pod{Spec: v1.PodSpec{Resources: &v1.ResourceRequirements{Limits: full.Limits}, Containers: []v1.Container{{}}}}, v1.PodQOSBurstable},
 		{"requests of the pod alone win", v1.Pod{Spec: v1.PodSpec{Resources: &v1.ResourceRequirements{Requests: list("1", "1Gi")}, Containers: []v1.Container{{Resources: full}}}}, v1.PodQOSBurstable},
+		{"the first unlimited", v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{{}, {Resources: full}}}}, v1.PodQOSBurstable},
+		{"one request of the pod", v1.Pod{Spec: v1.PodSpec{Resources: &v1.ResourceRequirements{Requests: list("1", "")}, Containers: []v1.Container{{}}}}, v1.PodQOSBurstable},
+		{"one limit of the pod", v1.Pod{Spec: v1.PodSpec{Resources: &v1.ResourceRequirements{Limits: list("1", "")}, Containers: []v1.Container{{}}}}, v1.PodQOSBurstable},
+		{"nothing of the pod", v1.Pod{Spec: v1.PodSpec{Resources: &v1.ResourceRequirements{}, Containers: []v1.Container{{Resources: full}}}}, v1.PodQOSGuaranteed},
 		{"set in status", v1.Pod{Status: v1.PodStatus{QOSClass: v1.PodQOSBurstable}}, v1.PodQOSBurstable},
 	} {
 		t.Run(tc.name, func(t *testing.T) { require.Equal(t, tc.want, QOSClass(&tc.pod)) })

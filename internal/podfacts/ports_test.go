@@ -26,6 +26,9 @@ func TestPort(t *testing.T) {
 			require.ErrorContains(t, err, strconv.Quote(text))
 		}
 	}
+	got, err := Port(c, intstr.IntOrString{Type: intstr.Int, IntVal: 7, StrVal: "http"})
+	require.NoError(t, err)
+	require.Equal(t, 7, got)
 	for number, ok := range map[int]bool{-1: false, 0: false, 1: true, 65535: true, 65536: false} {
 		got, err := Port(c, intstr.FromInt(number))
 		require.Equal(t, ok, err == nil, number)

@@ -19,15 +19,12 @@ func ResizeMessage(what string, pod *v1.Pod, cause string) string {
 		}
 		return out
 	}
-	data, err := json.Marshal(struct {
+	data, _ := json.Marshal(struct { // amounts always marshal
 		Resources      *v1.ResourceRequirements `json:"resources,omitempty"`
 		InitContainers []named                  `json:"initContainers,omitempty"`
 		Containers     []named                  `json:"containers,omitempty"`
 		Generation     int64                    `json:"generation"`
 		Error          string                   `json:"error,omitempty"`
 	}{pod.Spec.Resources, list(pod.Spec.InitContainers), list(pod.Spec.Containers), pod.Generation, cause})
-	if err != nil { // amounts always marshal
-		return what
-	}
 	return what + ": " + string(data)
 }

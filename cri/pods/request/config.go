@@ -138,7 +138,7 @@ type MemoryQoS struct {
 // DNS describes name resolution in pods.
 type DNS struct {
 	// ClusterServers are the cluster's name servers; none means that pods with
-	// dnsPolicy ClusterFirst get the node's resolver, and an event.
+	// dnsPolicy ClusterFirst get the node's resolver, and an event, as the node does.
 	ClusterServers []string
 	// ClusterDomain is the cluster's domain; zero means no search domains for
 	// services and no pod domains.

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/internal/podfacts"
@@ -23,8 +24,11 @@ const (
 func (b *Builder) dnsConfig(pod *v1.Pod, event event) (*runtimeapi.DNSConfig, error) {
 	policy := effectiveDNSPolicy(pod)
 	if policy == v1.DNSClusterFirst && len(b.cfg.DNS.ClusterServers) == 0 {
-		event(podRef(pod), v1.EventTypeWarning, "MissingClusterDNS",
-			fmt.Sprintf("pod: %q. The agent has no cluster name server and cannot create the pod using %q policy. Falling back to %q policy.", podString(pod), v1.DNSClusterFirst, v1.DNSDefault))
+		why := fmt.Sprintf("The agent has no cluster name server and cannot create the pod using %q policy. Falling back to %q policy.", v1.DNSClusterFirst, v1.DNSDefault)
+		if name := b.cfg.Node.Name; name != "" { // who looks at the Node is to see it as well
+			event(v1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: name, UID: types.UID(name)}, v1.EventTypeWarning, "MissingClusterDNS", why)
+		}
+		event(podRef(pod), v1.EventTypeWarning, "MissingClusterDNS", fmt.Sprintf("pod: %q. %s", podString(pod), why))
 		policy = v1.DNSDefault
 	}
 	config := &runtimeapi.DNSConfig{}

@@ -71,7 +71,18 @@ func TestDNS(t *testing.T) {
 	h.restart()
 	h.takeEvents()
 	require.Equal(t, []string{"127.0.0.1"}, get(v1.DNSClusterFirst, nil).Servers)
-	require.Equal(t, []string{"MissingClusterDNS"}, h.takeEvents())
+	require.Equal(t, []string{"MissingClusterDNS", "MissingClusterDNS"}, h.takeEvents())
+	var about []string
+	h.cfg.Event = func(ref v1.ObjectReference, _, reason, _ string) {
+		about = append(about, reason+" "+ref.Kind+" "+ref.Name)
+	}
+	h.restart()
+	get(v1.DNSClusterFirst, nil)
+	require.Equal(t, []string{"MissingClusterDNS Node " + h.cfg.Node.Name, "MissingClusterDNS Pod web"}, about)
+	h.cfg.Node.Name, about = "", nil
+	h.restart()
+	get(v1.DNSClusterFirst, nil)
+	require.Equal(t, []string{"MissingClusterDNS Pod web"}, about, "a node without a name is none to tell of")
 	h.cfg.Node.IPs = []string{"2001:db8::1", "192.0.2.1"}
 	h.cfg.DNS = DNS{NoHostResolver: true, ClusterServers: []string{"10.96.0.10"}, ClusterDomain: "cluster.local"}
 	h.restart()

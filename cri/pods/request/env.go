@@ -156,9 +156,10 @@ func (b *Builder) makeEnv(ctx context.Context, in Instance, devices []v1.EnvVar)
 }
 
 var (
-	errBadName = errors.New("not a valid name of an environment variable")
-	errNUL     = errors.New("the value has a NUL byte")
-	errNoValue = errors.New("valueFrom names no source")
+	errBadName  = errors.New("not a valid name of an environment variable")
+	errNUL      = errors.New("the value has a NUL byte")
+	errNoValue  = errors.New("valueFrom names no source")
+	errNoSource = errors.New("it names no source")
 )
 
 // goodEnvName tells whether a name can be that of a variable: printable ASCII

@@ -40,6 +40,8 @@ func (e *envBuild) from(ctx context.Context, source *v1.EnvFromSource) error {
 		}
 		keys, object = slices.Collect(maps.Keys(s.Data)), "secret "+e.in.Pod.Namespace+"/"+source.SecretRef.Name
 		value = func(key string) string { return string(s.Data[key]) }
+	default: // one that only newer builds know: without its variables the container is another one
+		return errNoSource
 	}
 	if len(source.Prefix) > podfacts.MaxExecString {
 		return fmt.Errorf("prefix: %w", errLongVariable)

@@ -4,10 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/internal/podfacts"
 )
 
 // setProfiles sets the seccomp and AppArmor profiles of a container.
@@ -16,7 +17,7 @@ func (b *Builder) setProfiles(out *runtimeapi.LinuxContainerSecurityContext, pod
 	if out.Seccomp, err = b.seccomp(seccomp); err != nil {
 		return err
 	}
-	profile, err := appArmorProfile(pod, c)
+	profile, err := podfacts.AppArmorProfile(pod, c)
 	if err != nil || profile == nil {
 		return err
 	}
@@ -37,32 +38,6 @@ func (b *Builder) seccomp(p *v1.SeccompProfile) (*runtimeapi.SecurityProfile, er
 	default:
 		return nil, fmt.Errorf("securityContext.seccompProfile: type %q without a usable profile", p.Type)
 	}
-}
-
-// appArmorProfile is the profile that a container asks for: in its security
-// context, else in the annotation of old, which static pods may still have, else
-// in the pod's security context. Nil means none.
-func appArmorProfile(pod *v1.Pod, c *v1.Container) (*v1.AppArmorProfile, error) {
-	if c.SecurityContext != nil && c.SecurityContext.AppArmorProfile != nil {
-		return c.SecurityContext.AppArmorProfile, nil
-	}
-	key := v1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix + c.Name
-	if text, ok := pod.Annotations[key]; ok {
-		local, isLocal := strings.CutPrefix(text, v1.DeprecatedAppArmorBetaProfileNamePrefix)
-		switch {
-		case text == v1.DeprecatedAppArmorBetaProfileRuntimeDefault:
-			return &v1.AppArmorProfile{Type: v1.AppArmorProfileTypeRuntimeDefault}, nil
-		case text == v1.DeprecatedAppArmorBetaProfileNameUnconfined:
-			return &v1.AppArmorProfile{Type: v1.AppArmorProfileTypeUnconfined}, nil
-		case isLocal:
-			return &v1.AppArmorProfile{Type: v1.AppArmorProfileTypeLocalhost, LocalhostProfile: &local}, nil
-		}
-		return nil, fmt.Errorf("metadata.annotations[%s]: invalid profile %q", key, text)
-	}
-	if pod.Spec.SecurityContext != nil {
-		return pod.Spec.SecurityContext.AppArmorProfile, nil
-	}
-	return nil, nil
 }
 
 // setAppArmor writes a profile in both of the forms that runtimes know.

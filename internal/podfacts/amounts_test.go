@@ -1,0 +1,68 @@
+package podfacts
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/resource"
+	helper "k8s.io/component-helpers/resource"
+)
+
+// TestAmounts compares with what sums up all resources, for pods made by chance.
+func TestAmounts(t *testing.T) {
+	names := []v1.ResourceName{v1.ResourceMemory, v1.ResourceEphemeralStorage, v1.ResourceCPU, "hugepages-2Mi", "example.com/gpu"}
+	amounts := []string{"0", "1", "100m", "5k", "3Gi", "1e3", "9223372036854775807", "1e30"}
+	for seed := range uint64(5000) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		list := func() (out v1.ResourceList) {
+			for _, name := range names {
+				if r.IntN(3) > 0 {
+					if out == nil {
+						out = v1.ResourceList{}
+					}
+					out[name] = resource.MustParse(amounts[r.IntN(len(amounts))])
+				}
+			}
+			return out
+		}
+		containers := func(n int, sidecars bool) (out []v1.Container) {
+			for range r.IntN(n) {
+				c := v1.Container{Resources: v1.ResourceRequirements{Requests: list(), Limits: list()}}
+				if sidecars && r.IntN(2) == 0 {
+					c.RestartPolicy = new(v1.ContainerRestartPolicyAlways)
+				}
+				out = append(out, c)
+			}
+			return out
+		}
+		pod := &v1.Pod{Spec: v1.PodSpec{Containers: containers(4, false), InitContainers: containers(5, true)}}
+		if r.IntN(2) == 0 {
+			pod.Spec.Resources = &v1.ResourceRequirements{Requests: list(), Limits: list()}
+		}
+		if r.IntN(2) == 0 {
+			pod.Spec.Overhead = list()
+		}
+		before := pod.DeepCopy()
+		of := before.DeepCopy() // quantities remember their text
+		requests, limits := helper.PodRequests(of, helper.PodResourcesOptions{}), helper.PodLimits(of, helper.PodResourcesOptions{})
+		for _, name := range names {
+			wantRequest, wantRequested := requests[name]
+			wantLimit, wantLimited := limits[name]
+			request, requested := Request(pod, name)
+			limit, limited := Limit(pod, name)
+			require.Equal(t, before, pod, "it is only looked at")
+			require.Equal(t, wantRequested, requested, "request of %s, seed %d", name, seed)
+			require.Equal(t, wantRequest.String(), request.String(), "request of %s, seed %d", name, seed)
+			require.Equal(t, wantLimited, limited, "limit of %s, seed %d", name, seed)
+			require.Equal(t, wantLimit.String(), limit.String(), "limit of %s, seed %d", name, seed)
+		}
+		require.True(t, equality.Semantic.DeepEqual(requests, Requests(pod)), "requests, seed %d", seed)
+		require.True(t, equality.Semantic.DeepEqual(limits, Limits(pod)), "limits, seed %d", seed)
+		require.Equal(t, before, pod, "it is only looked at")
+	}
+	require.Nil(t, Requests(&v1.Pod{}))
+	require.Nil(t, Limits(&v1.Pod{}))
+}

@@ -1,0 +1,34 @@
+package podfacts
+
+import (
+	"fmt"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// AppArmorProfile is the profile that a container asks for: in its security
+// context, else in the annotation of old, which static pods may still have, else
+// in the pod's security context. Nil means none.
+func AppArmorProfile(pod *v1.Pod, c *v1.Container) (*v1.AppArmorProfile, error) {
+	if c.SecurityContext != nil && c.SecurityContext.AppArmorProfile != nil {
+		return c.SecurityContext.AppArmorProfile, nil
+	}
+	key := v1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix + c.Name
+	if text, ok := pod.Annotations[key]; ok {
+		local, isLocal := strings.CutPrefix(text, v1.DeprecatedAppArmorBetaProfileNamePrefix)
+		switch {
+		case text == v1.DeprecatedAppArmorBetaProfileRuntimeDefault:
+			return &v1.AppArmorProfile{Type: v1.AppArmorProfileTypeRuntimeDefault}, nil
+		case text == v1.DeprecatedAppArmorBetaProfileNameUnconfined:
+			return &v1.AppArmorProfile{Type: v1.AppArmorProfileTypeUnconfined}, nil
+		case isLocal:
+			return &v1.AppArmorProfile{Type: v1.AppArmorProfileTypeLocalhost, LocalhostProfile: &local}, nil
+		}
+		return nil, fmt.Errorf("metadata.annotations[%s]: invalid profile %q", key, text)
+	}
+	if pod.Spec.SecurityContext != nil {
+		return pod.Spec.SecurityContext.AppArmorProfile, nil
+	}
+	return nil, nil
+}
