@@ -2,6 +2,7 @@ package cri
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -20,6 +21,10 @@ const (
 	cgroupDriverTries = 3
 	cgroupDriverPause = 2 * time.Second
 )
+
+// ErrUnknownCgroupDriver is wrapped by the error about a runtime that has a cgroup driver of
+// which nothing is known here. To ask again does not help.
+var ErrUnknownCgroupDriver = errors.New("the runtime has an unknown cgroup driver")
 
 // CgroupDriver returns the cgroup driver to use: the runtime's, or configured if
 // the runtime does not say; supported tells whether it has the call (containerd 1.6
@@ -40,7 +45,9 @@ func CgroupDriver(ctx context.Context, runtime RuntimeInfo, configured string) (
 		}
 		reply, err = runtime.RuntimeConfig(ctx)
 		if err == nil || IsUnimplemented(err) {
-			return chooseCgroupDriver(reply, configured), err == nil, nil
+			supported = err == nil
+			driver, err = chooseCgroupDriver(reply, configured)
+			return driver, supported && err == nil, err
 		}
 		if ctx.Err() != nil {
 			break
@@ -49,17 +56,18 @@ func CgroupDriver(ctx context.Context, runtime RuntimeInfo, configured string) (
 	return "", false, fmt.Errorf("cgroup driver: %w", err)
 }
 
-// chooseCgroupDriver prefers what the runtime says, if it says anything.
-func chooseCgroupDriver(reply *runtimeapi.RuntimeConfigResponse, configured string) string {
+// chooseCgroupDriver prefers what the runtime says, if it says anything: two that make
+// cgroups in different ways would not find each other's.
+func chooseCgroupDriver(reply *runtimeapi.RuntimeConfigResponse, configured string) (string, error) {
 	if reply.GetLinux() == nil {
-		return configured
+		return configured, nil
 	}
-	switch reply.GetLinux().GetCgroupDriver() {
+	switch driver := reply.GetLinux().GetCgroupDriver(); driver {
 	case runtimeapi.CgroupDriver_SYSTEMD:
-		return CgroupDriverSystemd
+		return CgroupDriverSystemd, nil
 	case runtimeapi.CgroupDriver_CGROUPFS:
-		return CgroupDriverCgroupfs
+		return CgroupDriverCgroupfs, nil
 	default:
-		return configured
+		return "", fmt.Errorf("%w: %s", ErrUnknownCgroupDriver, driver)
 	}
 }

@@ -30,7 +30,7 @@ func TestCgroupDriver(t *testing.T) {
 	}{
 		{"runtime says systemd (A9, A12)", "cgroupfs", []any{driverReply(runtimeapi.CgroupDriver_SYSTEMD)}, "systemd", nil, 0},
 		{"runtime says cgroupfs", "systemd", []any{driverReply(runtimeapi.CgroupDriver_CGROUPFS)}, "cgroupfs", nil, 0},
-		{"runtime says something new", "systemd", []any{driverReply(7)}, "systemd", nil, 0},
+		{"runtime says something new", "systemd", []any{driverReply(7)}, "", ErrUnknownCgroupDriver, 0},
 		{"no linux section", "systemd", []any{&runtimeapi.RuntimeConfigResponse{}}, "systemd", nil, 0},
 		{"Unimplemented keeps what is configured (A10)", "systemd", []any{lacking}, "systemd", nil, 0},
 		{"Unimplemented, nothing configured", "", []any{lacking}, "cgroupfs", nil, 0},
@@ -53,7 +53,7 @@ func TestCgroupDriver(t *testing.T) {
 				require.ErrorIs(t, err, c.failure)
 				require.Equal(t, c.want, got)
 				_, answered := c.answers[len(c.answers)-1].(*runtimeapi.RuntimeConfigResponse)
-				require.Equal(t, answered, supported)
+				require.Equal(t, answered && err == nil, supported)
 				require.Equal(t, c.waited, time.Since(begin))
 				require.Equal(t, len(c.answers), asked)
 			})

@@ -70,9 +70,12 @@ func NeedsOf(pod *v1.Pod) Needs {
 func ForPod(c Config, pod *v1.Pod) Values { return ForNeeds(c, pod, NeedsOf(pod)) }
 
 // ForNeeds are the values of a pod's cgroup while it has other resources than it asks
-// for, as in the middle of a resize.
+// for, as in the middle of a resize. A BestEffort pod weighs nothing, whatever its overhead.
 func ForNeeds(c Config, pod *v1.Pod, n Needs) Values {
 	v := Values{Shares: Shares(n.CPURequest), Memory: n.MemoryLimit, HugePages: c.hugePages(pod)}
+	if podfacts.QOSClass(pod) == v1.PodQOSBestEffort {
+		v.Shares = minShares
+	}
 	if c.PodPids > 0 {
 		v.Pids = c.PodPids
 	}

@@ -56,6 +56,10 @@ func TestForPod(t *testing.T) {
 	}{
 		{"BestEffort", Config{}, v1.PodSpec{Containers: []v1.Container{{}}}, Values{Shares: 2}},
 		{
+			"BestEffort with overhead", Config{},
+			v1.PodSpec{Containers: []v1.Container{{}}, Overhead: list("cpu", "250m", "memory", "64Mi")}, Values{Shares: 2},
+		},
+		{
 			"BestEffort with huge pages of the node", Config{HugePageSizes: []string{"2MB", "1GB"}},
 			v1.PodSpec{Containers: []v1.Container{{}}}, Values{Shares: 2, HugePages: none},
 		},

@@ -64,6 +64,7 @@ func underRotation(t *testing.T, runtime RotatorRuntime, log Log, enough func(ro
 	go func() {
 		followed <- reader.Read(t.Context(), log, Options{Follow: true}, &out, nil)
 	}()
+	require.Eventually(t, func() bool { got, _ := out.result(); return got > 0 }, time.Minute, time.Millisecond, "it follows from the first file on")
 	var err error
 	for done := false; !done; {
 		rotator.round(t.Context())

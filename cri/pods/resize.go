@@ -5,6 +5,8 @@ import (
 	"errors"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
+
 	"github.com/podwright/podwright/cri/pods/resize"
 )
 
@@ -24,4 +26,18 @@ func (s *podSync) resize(ctx context.Context) {
 	}
 	s.m.cfg.Metrics.Resized(time.Since(begin), err)
 	s.result.add(ActionResizePodInPlace, s.identity.Name, err)
+}
+
+// Applied returns the resources of a pod as a whole that were applied to it last: for
+// status.Input. nil when it asks for none, or nothing is on record, or the record cannot be
+// read, which ends the pod's next sync with an error.
+func (m *Manager) Applied(pod *v1.Pod) *v1.ResourceRequirements {
+	if pod.Spec.Resources == nil || m.cfg.Actuated == nil {
+		return nil
+	}
+	actuated, err := m.cfg.Actuated.Load(pod.UID)
+	if err != nil {
+		return nil
+	}
+	return actuated.Pod
 }

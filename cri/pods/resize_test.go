@@ -272,7 +272,10 @@ func TestResizePodLevel(t *testing.T) {
 	sc.done = nil
 	bigger := needs(400, 350)
 	pod.Spec.Resources = &bigger
+	require.Equal(t, &whole, h.m.Applied(pod))
 	require.NoError(t, h.resized(pod))
+	require.Equal(t, &bigger, h.m.Applied(pod))
+	require.Nil(t, h.m.Applied(testPod("a")), "it asks for none")
 	// Without limits of its own the container has the pod's.
 	require.Equal(t, []string{
 		"sandbox quota=30000 shares=307 memory=350", "pod cpu=300-300 memory=300-350",

@@ -58,6 +58,11 @@ type Config struct {
 	// HostIPs are the addresses of the node that statuses show. nil means none.
 	HostIPs func() []string
 
+	// Elsewhere returns what is last known elsewhere of a pod that runs already, comes without
+	// a status and of which nothing is kept here, nil for nothing: the status of a static pod's
+	// mirror, when the node was another agent's. It is asked once for such a pod, which waits
+	// for the answer. nil asks nobody.
+	Elsewhere func(ctx context.Context, pod *v1.Pod) *v1.PodStatus
 	// Amend returns what is to be shown of a pod, given what was computed of it: with what
 	// others say of a resize, for one. pod is as its worker has it. It must be quick. nil
 	// changes nothing.

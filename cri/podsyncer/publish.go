@@ -31,6 +31,7 @@ func (s *Syncer) compute(w podworkers.Work, observed *pleg.PodStatus, terminal b
 		Observed:      observed,
 		StartFailures: status.Reasons(s.pods.StartFailures(pod.UID)),
 		Probes:        s.probes.Results(pod.UID),
+		Applied:       s.pods.Applied(pod),
 		HostIPs:       s.cfg.HostIPs(),
 		Previous:      previous,
 		API:           api,

@@ -6,7 +6,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/pleg"
 	"github.com/podwright/podwright/podworkers"
+	"github.com/podwright/podwright/status"
 	"github.com/podwright/podwright/status/checkpoint"
 )
 
@@ -25,6 +27,19 @@ func (s *Syncer) restore(pod *v1.Pod) {
 		s.refused(pod, s.statuses.Restore(pod, record.Status))
 		s.probes.Restore(pod.UID, record.Probes)
 		s.pods.RestoreBackOff(pod, &record.Status, record.HeldBack)
+	}
+}
+
+// adopt goes on with a pod that another agent has run, with what is known of it elsewhere:
+// it stays as ready as it was.
+func (s *Syncer) adopt(ctx context.Context, pod *v1.Pod, observed *pleg.PodStatus) {
+	if s.cfg.Elsewhere == nil || len(observed.Containers) == 0 || len(pod.Status.ContainerStatuses) > 0 || s.statuses.Get(pod.UID) != nil {
+		return
+	}
+	podworkers.SetStep(ctx, "asking what is known of it elsewhere")
+	if known := s.cfg.Elsewhere(ctx, pod); known != nil {
+		s.refused(pod, s.statuses.Restore(pod, *known))
+		s.probes.Restore(pod.UID, status.Probed(known))
 	}
 }
 
@@ -56,8 +71,8 @@ func (s *Syncer) restoreOrDropped(w podworkers.Work) (dropped bool) {
 		s.restore(w.Pod)
 	case checkpoint.Kept:
 	}
-	status := s.statuses.Get(uid)
-	ended := status != nil && (status.Phase == v1.PodSucceeded || status.Phase == v1.PodFailed)
+	last := s.statuses.Get(uid)
+	ended := last != nil && (last.Phase == v1.PodSucceeded || last.Phase == v1.PodFailed)
 	return !ended && !w.Evicted && w.Status == nil && w.Pod.DeletionTimestamp == nil
 }
 

@@ -105,6 +105,48 @@ func transitions(s *v1.PodStatus) map[v1.PodConditionType]string {
 	return out
 }
 
+// A pod that another agent has run, of which nothing is kept here, stays as ready as is known
+// elsewhere: each container until its probe finds otherwise. It is asked once, and not of a
+// pod that is new.
+func TestAPodOfAnotherAgentStaysAsReadyAsItWas(t *testing.T) {
+	a := testagent.NewAnswers()
+	a.Set("b ready", 1)
+	inWorld(t, fake.Config{Exec: a.Exec()}, func(w *world) {
+		pod := newPod("1", v1.RestartPolicyAlways, "a", "b")
+		for i := range pod.Spec.Containers {
+			pod.Spec.Containers[i].ReadinessProbe = asking("ready", 1)
+			pod.Spec.Containers[i].ReadinessProbe.InitialDelaySeconds = 5
+		}
+		asked := 0
+		var known *v1.PodStatus
+		w.elsewhere = func(context.Context, *v1.Pod) *v1.PodStatus { asked++; return known }
+		w.set(pod)
+		w.start()
+		w.sleep(20 * time.Second)
+		require.Zero(t, asked)
+		known = w.agent.statuses.Get("1").DeepCopy()
+		moved := transitions(known)
+		w.crash()
+		require.NoError(t, os.Remove(w.statusFile("1")))
+		w.start()
+		w.sleep(100 * time.Millisecond)
+		require.True(t, w.container("1", "a").Ready)
+		require.False(t, w.container("1", "b").Ready)
+		w.sleep(20 * time.Second)
+		require.True(t, w.container("1", "a").Ready)
+		require.Equal(t, moved, transitions(w.agent.statuses.Get("1")))
+		require.Equal(t, 1, asked)
+
+		known = nil // nobody knows it
+		w.crash()
+		require.NoError(t, os.Remove(w.statusFile("1")))
+		w.start()
+		w.sleep(100 * time.Millisecond)
+		require.False(t, w.container("1", "a").Ready)
+		require.Equal(t, 2, asked)
+	})
+}
+
 // An unready container stays unready until its probe finds otherwise, a ready one
 // ready: the first answer after the restart counts, not the restart.
 func TestTheFirstAnswerAfterARestartCounts(t *testing.T) {

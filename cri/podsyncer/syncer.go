@@ -35,6 +35,7 @@ func (s *Syncer) SyncPod(ctx context.Context, w podworkers.Work) (terminal bool,
 	if err != nil {
 		return false, err
 	}
+	s.adopt(ctx, w.Pod, observed)
 	published := s.publish(w, observed, false)
 	if phase := published.Status.Phase; phase == v1.PodSucceeded || phase == v1.PodFailed {
 		return true, nil

@@ -45,6 +45,8 @@ type world struct {
 	// networkReady, if not nil, tells whether pods can have a network.
 	span         func(context.Context, string, ...slog.Attr) (context.Context, func(error))
 	networkReady func() error
+	// elsewhere, if not nil, knows pods of which nothing is kept.
+	elsewhere func(context.Context, *v1.Pod) *v1.PodStatus
 	// sinks are told statuses, besides the checkpoint.
 	sinks []writer.NamedSink
 	// stages are what pods hold besides their folders.
@@ -135,7 +137,7 @@ func (w *world) newNode() *node {
 			Images:   must(images.New(images.Config{Service: w.runtime})),
 			Actuated: must(resize.NewFolder(resize.FolderConfig{Dir: filepath.Join(w.dir, "root", "actuated_resources")})),
 		},
-		Sources: n.merger, Checkpoint: w.store(), Statuses: writer.Config{Sinks: w.sinks}, Logger: log, Event: w.event, NetworkReady: w.networkReady, HostIPs: w.hostIPs, Span: w.span,
+		Sources: n.merger, Checkpoint: w.store(), Statuses: writer.Config{Sinks: w.sinks}, Logger: log, Event: w.event, NetworkReady: w.networkReady, HostIPs: w.hostIPs, Span: w.span, Elsewhere: w.elsewhere,
 		Probes: probe.Config{Probers: map[probe.Handler]probe.Prober{probe.Exec: must(exec.New(exec.Config{Runtime: runtime}))}},
 		Stages: must(stages.New(stages.Config{Stages: append([]stages.Entry{{Name: "folder", Release: stages.Gone, Stage: n.folders}}, w.stages...)})),
 	}))

@@ -82,6 +82,7 @@ func TestUnknown(t *testing.T) {
 		{"a negative number", "pids.current", "-1", `pids.current: "-1" is no number`, func(u *Usage) { u.Processes = nil }},
 		{"a line is cut off", "memory.stat", "anon 5\ninactive_fi", `"inactive_fi" is not a name and a number`, func(u *Usage) { u.Memory.WorkingSet = nil }},
 		{"a value is no number", "memory.stat", "anon x\ninactive_file 30", `memory.stat: anon: "x" is no number`, func(u *Usage) { u.Memory.RSS = nil }},
+		{"a limit that is no number", "memory.max", "1000 or so", `memory.max: "1000 or so" is no number`, func(u *Usage) { u.Memory.Limit = nil }},
 		{"no limit", "memory.max", "max", "", func(u *Usage) { u.Memory.Limit = nil }},
 		{"more time than there is", "cpu.stat", "usage_usec 18446744073709551615", "", func(u *Usage) { u.CPU.Total = nil }},
 		{"pressure without a total", "cpu.pressure", "some avg10=1.00 avg60=2.00 avg300=3.00", "is no pressure", func(u *Usage) { u.CPU.Pressure = nil }},
