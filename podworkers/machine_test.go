@@ -316,6 +316,22 @@ func TestBeforeRun(t *testing.T) {
 	require.Equal(t, StateWaiting, r.state("d"))
 }
 
+// Pods that came before Run begin in the order in which they came.
+func TestOrderOfPodsBeforeRun(t *testing.T) {
+	r := newShutRig(t)
+	var came []types.UID
+	for _, uid := range []string{"d", "a", "f", "c", "b", "e", "g"} {
+		r.update(create(podOf(uid)))
+		came = append(came, types.UID(uid))
+	}
+	r.m.open(r.now)
+	var began []types.UID
+	for _, c := range r.m.take().start {
+		began = append(began, c.uid)
+	}
+	require.Equal(t, came, began)
+}
+
 // A call is cancelled at most once, whatever happens meanwhile.
 func TestCancelledOnce(t *testing.T) {
 	r := newRig(t)

@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -60,22 +61,13 @@ func declarationsOf(c *v1.Container, allowed bool, list string, i int) (out []de
 	return out
 }
 
-// withDefaults returns the probe with its zero numbers filled in: p itself if
-// there are none.
+// withDefaults is the probe with its zero numbers filled in.
 func withDefaults(p *v1.Probe) *v1.Probe {
-	if p.TimeoutSeconds != 0 && p.PeriodSeconds != 0 && p.SuccessThreshold != 0 && p.FailureThreshold != 0 {
-		return p
-	}
 	filled := *p
-	fill := func(field *int32, value int32) {
-		if *field == 0 {
-			*field = value
-		}
-	}
-	fill(&filled.TimeoutSeconds, defaultTimeout)
-	fill(&filled.PeriodSeconds, defaultPeriod)
-	fill(&filled.SuccessThreshold, defaultSuccesses)
-	fill(&filled.FailureThreshold, defaultFailures)
+	filled.TimeoutSeconds = cmp.Or(p.TimeoutSeconds, defaultTimeout)
+	filled.PeriodSeconds = cmp.Or(p.PeriodSeconds, defaultPeriod)
+	filled.SuccessThreshold = cmp.Or(p.SuccessThreshold, defaultSuccesses)
+	filled.FailureThreshold = cmp.Or(p.FailureThreshold, defaultFailures)
 	return &filled
 }
 

@@ -95,5 +95,6 @@ func TestDefaults(t *testing.T) {
 	require.Equal(t, []int32{1, 10, 1, 3, 0}, []int32{
 		filled.TimeoutSeconds, filled.PeriodSeconds, filled.SuccessThreshold, filled.FailureThreshold, filled.InitialDelaySeconds,
 	})
-	require.Same(t, filled, withDefaults(filled))
+	set := &v1.Probe{TimeoutSeconds: 7, PeriodSeconds: 8, SuccessThreshold: 2, FailureThreshold: 9}
+	require.Equal(t, set, withDefaults(set))
 }

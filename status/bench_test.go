@@ -75,7 +75,7 @@ func TestCost(t *testing.T) {
 	require.Equal(t, v1.PodRunning, r.Status.Phase)
 	require.Equal(t, "True", cond(r.Status, v1.PodReady))
 	require.True(t, equality.Semantic.DeepEqual(*in.Previous, r.Status))
-	require.LessOrEqual(t, testing.AllocsPerRun(100, func() { Compute(in) }), 40.0)
+	require.LessOrEqual(t, testing.AllocsPerRun(100, func() { Compute(in) }), 46.0)
 	normal := Normalize(in.Pod, r.Status)
 	require.Zero(t, testing.AllocsPerRun(100, func() { Normalize(in.Pod, normal) }), "what is normal is left as it is")
 }

@@ -34,6 +34,7 @@ func Compute(in Input) Result {
 	}
 	restarting := b.conditions(&s)
 	b.addresses(&s)
+	b.whole(&s)
 	slices.Sort(b.probeNow)
 	return Result{
 		Status:              s,

@@ -76,6 +76,9 @@ type Input struct {
 	// Allocated holds the resources that the node has granted, by container
 	// name; a missing container was granted what its spec asks for.
 	Allocated map[string]v1.ResourceRequirements
+	// Applied are the resources of the pod as a whole (KEP-2837) that were applied to it
+	// last; nil means those that its spec has. A pod without them has none.
+	Applied *v1.ResourceRequirements
 	// HostIPs are the node's addresses, the primary one first, at most one per
 	// family. Empty means unknown: what was reported stays.
 	HostIPs []string

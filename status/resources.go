@@ -18,15 +18,21 @@ const (
 
 // granted sets what the node has granted to a container.
 func (b *builder) granted(x *subject, out *v1.ContainerStatus) {
-	allocated, ok := b.in.Allocated[x.Name]
-	if !ok {
-		allocated = x.Resources
-	}
+	allocated := b.grantedTo(x.Container)
 	out.AllocatedResources = copyList(allocated.Requests)
 	x.resources = v1.ResourceRequirements{
 		Limits: copyList(allocated.Limits), Requests: copyList(allocated.Requests), Claims: slices.Clone(allocated.Claims),
 	}
 	out.Resources = &x.resources
+}
+
+// grantedTo is what the node has granted to a container: what it asks for, unless it is
+// said to be something else.
+func (b *builder) grantedTo(c *v1.Container) *v1.ResourceRequirements {
+	if granted, ok := b.in.Allocated[c.Name]; ok {
+		return &granted
+	}
+	return &c.Resources
 }
 
 // report puts what the runtime reports of a running container over what it was

@@ -1,10 +1,13 @@
 package writer_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -155,18 +158,27 @@ func TestDeafSinkRecovers(t *testing.T) {
 	})
 }
 
-// A sink that panics is one that fails.
+// A sink that panics is one that fails, and the log says where. A failure is a warning, once.
 func TestPanickingSink(t *testing.T) {
-	bubble(t, nil, func(r *rig) {
+	var log bytes.Buffer
+	bubble(t, func(cfg *writer.Config) { cfg.Logger = slog.New(slog.NewTextHandler(&log, nil)) }, func(r *rig) {
 		pod := r.sink.Put(newPod("a"))
 		r.sink.Fail(func(statustest.Call) statustest.Fault { return statustest.Fault{Panic: "boom"} })
 		r.Set(pod, running(pod, true))
 		r.pass(time.Second)
 		x, _ := r.Explain(pod.UID)
 		require.ErrorContains(t, x.Err, "panicked: boom")
+		require.Regexp(t, `level=ERROR .*statustest`, log.String())
 		r.sink.Fail(nil)
 		r.pass(10 * time.Second)
 		require.Equal(t, v1.PodRunning, r.pod("a").Status.Phase)
+
+		log.Reset()
+		r.sink.Fail(func(statustest.Call) statustest.Fault { return statustest.Fault{Err: errors.New("no")} })
+		r.Set(pod, running(pod, false))
+		r.pass(time.Minute)
+		require.Equal(t, 1, strings.Count(log.String(), "\n"), log.String())
+		require.Contains(t, log.String(), "level=WARN")
 	})
 }
 

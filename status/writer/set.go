@@ -127,14 +127,18 @@ func (w *Writer) SetProbed(c probe.Change) {
 
 // Restore states the status that a pod had in an earlier life of the agent. It is
 // what the next one follows from, and what Get returns until then, but is not
-// written, and does nothing for a pod that has a status already. The error is that
-// of Set.
+// written, and does nothing for a pod that has a status already. A condition that has
+// changed later by the mirror's word, or else by the pod's own, is taken from there: an
+// agent of another kind was here meanwhile, and no condition goes back in time. The error
+// is that of Set.
 func (w *Writer) Restore(pod *v1.Pod, s v1.PodStatus) error {
 	if err := identified(pod); err != nil {
 		return err
 	}
-	s = status.Normalize(pod, *s.DeepCopy())
 	uid := w.translate(pod.UID)
+	s = *s.DeepCopy()
+	takeLater(s.Conditions, w.shownElsewhere(uid, pod).Conditions)
+	s = status.Normalize(pod, s)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if e := w.entry(uid); e.status == nil {
@@ -143,15 +147,29 @@ func (w *Writer) Restore(pod *v1.Pod, s v1.PodStatus) error {
 	return nil
 }
 
+// takeLater replaces conditions by those of the same type that have changed later.
+func takeLater(conditions, other []v1.PodCondition) {
+	for i := range conditions {
+		if c := podfacts.Condition(other, conditions[i].Type); c != nil && conditions[i].LastTransitionTime.Before(&c.LastTransitionTime) {
+			conditions[i] = *c.DeepCopy()
+		}
+	}
+}
+
+// shownElsewhere is the status that the mirror of a pod has, or else the pod.
+func (w *Writer) shownElsewhere(uid types.UID, pod *v1.Pod) *v1.PodStatus {
+	if w.cfg.Mirror != nil && podfacts.IsStatic(pod) {
+		if mirror := w.cfg.Mirror(uid); mirror != nil {
+			return &mirror.Status
+		}
+	}
+	return &pod.Status
+}
+
 // update sets the status that next makes of the one before.
 func (w *Writer) update(pod *v1.Pod, forced bool, next func(*entry, *v1.PodStatus) v1.PodStatus) {
 	uid := w.translate(pod.UID)
-	before := &pod.Status
-	if w.cfg.Mirror != nil && podfacts.IsStatic(pod) {
-		if mirror := w.cfg.Mirror(uid); mirror != nil {
-			before = &mirror.Status
-		}
-	}
+	before := w.shownElsewhere(uid, pod)
 	w.mu.Lock()
 	e := w.entry(uid)
 	if e.status != nil {

@@ -149,7 +149,6 @@ func (t *target) enqueue(d *delivery) {
 func (t *target) dispatch(ctx context.Context, turns *sync.WaitGroup) (until time.Time) {
 	t.w.mu.Lock()
 	defer t.w.mu.Unlock()
-	var blocked []*delivery
 	for t.turns < t.w.cfg.MaxParallelWrites && ctx.Err() == nil {
 		var p *place
 		if p, until = t.queue.pick(time.Now()); p == nil {
@@ -157,14 +156,10 @@ func (t *target) dispatch(ctx context.Context, turns *sync.WaitGroup) (until tim
 		}
 		d := p.owner
 		if t.writing[d.entry.uid] != nil {
-			blocked = append(blocked, d) // the turn of one that was forgotten
-			continue
+			continue // it is the turn of one that was forgotten, whose end queues this one
 		}
 		t.begin(d)
 		turns.Go(func() { t.turn(ctx, d) })
-	}
-	for _, d := range blocked {
-		t.queue.put(&d.waits, urgentDetail, d.since, time.Now().Add(t.w.cfg.RetryBackoff))
 	}
 	return until
 }

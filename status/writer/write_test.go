@@ -400,6 +400,32 @@ func TestRestore(t *testing.T) {
 	})
 }
 
+// An agent of another kind that was here meanwhile has written later conditions, on the pod
+// or on its mirror: those count, and none goes back in time.
+func TestRestoreAfterAnotherAgent(t *testing.T) {
+	condition := func(s v1.ConditionStatus, ago time.Duration) v1.PodCondition {
+		return v1.PodCondition{Type: v1.PodReady, Status: s, LastTransitionTime: metav1.NewTime(time.Now().Add(-ago))}
+	}
+	bubble(t, nil, func(r *rig) {
+		r.pass(time.Hour)
+		for name, c := range map[string]struct{ kept, shown, want v1.PodCondition }{
+			"later elsewhere": {condition("False", time.Minute), condition("True", time.Second), condition("True", time.Second)},
+			"later here":      {condition("False", time.Second), condition("True", time.Minute), condition("False", time.Second)},
+			"the same":        {condition("False", time.Second), condition("True", time.Second), condition("False", time.Second)},
+		} {
+			pod := newPod(name)
+			pod.Status.Conditions = []v1.PodCondition{{Type: "Theirs"}, c.shown}
+			kept := running(pod, true)
+			kept.Conditions = []v1.PodCondition{c.kept}
+			r.Restore(pod, kept)
+			require.Len(t, r.Get(pod.UID).Conditions, 1, name)
+			require.Equal(t, c.want.Status, r.Get(pod.UID).Conditions[0].Status, name)
+			require.True(t, c.want.LastTransitionTime.Equal(&r.Get(pod.UID).Conditions[0].LastTransitionTime), name)
+			require.Equal(t, c.kept.Status, kept.Conditions[0].Status, "what was handed over stays")
+		}
+	})
+}
+
 // Each container that terminates is counted once.
 func TestTerminatedMetric(t *testing.T) {
 	var seen []string

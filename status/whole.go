@@ -1,0 +1,56 @@
+package status
+
+import (
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/internal/podfacts"
+)
+
+// whole sets what the node has granted to the pod, and what of it holds (KEP-5419): what
+// was applied to the pod as a whole, and what the runtime reports of its containers.
+func (b *builder) whole(s *v1.PodStatus) {
+	pod := *b.in.Pod
+	pod.Spec.InitContainers = with(pod.Spec.InitContainers, b.grantedTo)
+	pod.Spec.Containers = with(pod.Spec.Containers, b.grantedTo)
+	s.AllocatedResources = podfacts.Requests(&pod)
+	if pod.Spec.Resources != nil && b.in.Applied != nil {
+		pod.Spec.Resources = b.in.Applied
+	}
+	pod.Spec.InitContainers = with(pod.Spec.InitContainers, shownIn(s.InitContainerStatuses))
+	pod.Spec.Containers = with(pod.Spec.Containers, shownIn(s.ContainerStatuses))
+	s.Resources = &v1.ResourceRequirements{
+		Requests: podfacts.Requests(&pod),
+		Limits:   podfacts.Limits(&pod),
+	}
+}
+
+// with returns the containers with the resources that of has for them; where those are their
+// own, they are not copied.
+func with(containers []v1.Container, of func(*v1.Container) *v1.ResourceRequirements) []v1.Container {
+	out := containers
+	for i := range containers {
+		r := of(&containers[i])
+		if sameRequirements(r, &containers[i].Resources) {
+			continue
+		}
+		if &out[0] == &containers[0] {
+			out = slices.Clone(containers)
+		}
+		out[i].Resources = *r
+	}
+	return out
+}
+
+// shownIn finds what the status of a container says of its resources.
+func shownIn(statuses []v1.ContainerStatus) func(*v1.Container) *v1.ResourceRequirements {
+	return func(c *v1.Container) *v1.ResourceRequirements {
+		for i := range statuses {
+			if s := &statuses[i]; s.Name == c.Name && s.Resources != nil {
+				return s.Resources
+			}
+		}
+		return &c.Resources
+	}
+}

@@ -1,0 +1,58 @@
+package status
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/pleg"
+)
+
+// KEP-5419: what a status says of the resources of the pod as a whole.
+func TestResourcesOfTheWhole(t *testing.T) {
+	value := func(v int64) *int64 { return &v }
+	own := func(cpu, memory, maxCPU, maxMemory string) *v1.ResourceRequirements {
+		return &v1.ResourceRequirements{Requests: list(cpu, memory), Limits: list(maxCPU, maxMemory)}
+	}
+	reported := &pleg.ContainerResources{MilliCPURequest: value(50), MilliCPULimit: value(150), MemoryLimit: value(1 << 20)}
+	for _, tc := range []struct {
+		name                        string
+		change                      func(*Input)
+		allocated, requests, limits string
+	}{
+		{"nothing is asked for", func(in *Input) {}, "//", "//", "//"},
+		{"of its containers", func(in *Input) {
+			in.Pod.Spec.Containers[0].Resources = *own("100m", "", "200m", "2Mi")
+			in.Pod.Spec.Containers[1].Resources = *own("30m", "1Mi", "", "")
+		}, "130m/1Mi/", "130m/1Mi/", "200m/2Mi/"},
+		{"what the runtime reports", func(in *Input) {
+			in.Pod.Spec.Containers[0].Resources = *own("100m", "", "200m", "2Mi")
+			in.Observed.Containers[0].Resources = reported
+		}, "100m//", "50m//", "150m/1Mi/"},
+		{"what was granted", func(in *Input) {
+			in.Pod.Spec.Containers[0].Resources = *own("100m", "", "", "")
+			in.Pod.Spec.InitContainers[0].Resources = *own("100m", "", "", "")
+			in.Allocated = map[string]v1.ResourceRequirements{"a": *own("70m", "", "", ""), "i": *own("80m", "", "", "")}
+		}, "80m//", "80m//", "//"},
+		{"of an init container", func(in *Input) { in.Pod.Spec.InitContainers[0].Resources = *own("100m", "", "", "") }, "100m//", "100m//", "//"},
+		{"of the pod", func(in *Input) {
+			in.Pod.Spec.Resources = own("500m", "8Mi", "1", "9Mi")
+			in.Pod.Spec.Containers[0].Resources = *own("100m", "", "200m", "2Mi")
+		}, "500m/8Mi/", "500m/8Mi/", "1/9Mi/"},
+		{"the old ones until the new ones are applied", func(in *Input) {
+			in.Pod.Spec.Resources = own("500m", "8Mi", "1", "9Mi")
+			in.Applied = own("400m", "7Mi", "2", "8Mi")
+		}, "500m/8Mi/", "400m/7Mi/", "2/8Mi/"},
+		{"what is left on record counts for nothing", func(in *Input) { in.Applied = own("400m", "7Mi", "2", "8Mi") }, "//", "//", "//"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			in := Input{Pod: podOf(v1.RestartPolicyAlways, "i:i", "a", "b"), Observed: observe(running("a"), running("b"), exited("i", 0))}
+			tc.change(&in)
+			s := compute(t, in)
+			require.Equal(t, tc.allocated, quantities(s.AllocatedResources))
+			require.Equal(t, tc.requests, quantities(s.Resources.Requests))
+			require.Equal(t, tc.limits, quantities(s.Resources.Limits))
+		})
+	}
+}
