@@ -24,10 +24,11 @@ type Allocator interface {
 
 // What an Allocator is called for.
 const (
-	RetryPodsAdded   = "pods_added"
-	RetryPodUpdated  = "pod_updated"
-	RetryPodsRemoved = "pods_removed"
-	RetryPeriodic    = "periodic_retry"
+	RetryPodsAdded     = "pods_added"
+	RetryPodUpdated    = "pod_updated"
+	RetryPodsRemoved   = "pods_removed"
+	RetryPodTerminated = "pod_terminated"
+	RetryPeriodic      = "periodic_retry"
 )
 
 // asDesired is the Allocator that grants everything.
@@ -49,6 +50,9 @@ func (h *DefaultHandler) allocate(trigger string, told []*v1.Pod) {
 			active[i] = desired
 		}
 	}
+	if h.count(active) && trigger == RetryPeriodic {
+		trigger = RetryPodTerminated
+	}
 	for _, uid := range h.cfg.Allocator.Retry(trigger, active) {
 		if slices.ContainsFunc(told, func(pod *v1.Pod) bool { return pod.UID == uid }) {
 			continue
@@ -57,4 +61,15 @@ func (h *DefaultHandler) allocate(trigger string, told []*v1.Pod) {
 			h.update(podworkers.Update{Type: podworkers.UpdateUpdate, Pod: pod})
 		}
 	}
+}
+
+// count notes which pods count for the Allocator, and tells whether one does no more.
+func (h *DefaultHandler) count(active []*v1.Pod) (fewer bool) {
+	before := h.counted
+	h.counted = make(map[types.UID]bool, len(active))
+	for _, pod := range active {
+		h.counted[pod.UID] = true
+		delete(before, pod.UID)
+	}
+	return len(before) > 0
 }

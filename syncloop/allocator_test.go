@@ -58,6 +58,12 @@ func TestHandlerAllocator(t *testing.T) {
 	require.Equal(t, []string{"periodic_retry a-granted,b"}, g.take())
 	h.HandlePodRemoves(t.Context(), []*v1.Pod{a})
 	require.Equal(t, []string{"pods_removed b,a-granted"}, g.take())
+
+	delete(w.states, "1")
+	for _, trigger := range []string{"pod_terminated", "periodic_retry"} {
+		require.NoError(t, h.HandlePodCleanups(t.Context()))
+		require.Equal(t, []string{trigger + " b"}, g.take(), "it ends once")
+	}
 }
 
 type tellingWorkers struct {

@@ -109,6 +109,8 @@ type DefaultHandler struct {
 	leaving  map[types.UID]*v1.Pod
 	cleaned  []CleanerStatus
 	orderErr string // the loop's own
+	// counted are the pods that the Allocator heard of last. The loop's own.
+	counted map[types.UID]bool
 }
 
 var _ Handler = (*DefaultHandler)(nil)

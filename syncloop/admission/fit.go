@@ -122,7 +122,7 @@ func (f *Fit) Shortages(pod *v1.Pod, active []*v1.Pod) []Shortage {
 // back, and so is a critical one for which others have to go. A static pod is not in the
 // way of the one of its name that replaces it.
 func (f *Fit) Admit(pod *v1.Pod, active []*v1.Pod) error {
-	all := f.withWaiting(pod, active)
+	all := f.Contenders(pod, active)
 	if podfacts.IsStatic(pod) {
 		all = slices.DeleteFunc(slices.Clone(all), func(other *v1.Pod) bool {
 			return podfacts.IsStatic(other) && podfacts.FullName(other) == podfacts.FullName(pod)
@@ -144,8 +144,9 @@ func (f *Fit) Admit(pod *v1.Pod, active []*v1.Pod) error {
 	return f.preempt(pod, staying, short)
 }
 
-// withWaiting adds the critical pods for which others make room.
-func (f *Fit) withWaiting(pod *v1.Pod, active []*v1.Pod) []*v1.Pod {
+// Contenders are the pods that hold something of the node, or are to have it before this one:
+// the active ones, and, unless this one is critical, the critical ones for which others make room.
+func (f *Fit) Contenders(pod *v1.Pod, active []*v1.Pod) []*v1.Pod {
 	if len(f.waiting) == 0 || podfacts.IsCritical(pod) {
 		return active
 	}

@@ -107,6 +107,8 @@ func TestPreempting(t *testing.T) {
 	require.ErrorContains(t, fit.Admit(crit, active), "it waits until pods have stopped")
 	require.Len(t, ended, 1, "nobody else")
 	active = slices.DeleteFunc(active, func(pod *v1.Pod) bool { return ended[pod.UID] })
+	require.ElementsMatch(t, append(slices.Clone(active), crit), fit.Contenders(newPod("late", nil), active))
+	require.Equal(t, active, fit.Contenders(newPod("other", nil, critical), active))
 	require.IsType(t, &syncloop.Rejection{}, fit.Admit(newPod("late", list("cpu", "1")), active), "the room is not his")
 	require.NoError(t, fit.Admit(crit, active))
 	require.NoError(t, fit.Admit(newPod("late", list("cpu", "1")), active), "what is active is told by the caller")

@@ -58,7 +58,7 @@ type Decision struct {
 	State State
 	// Pressure is what the node is short of.
 	Pressure Pressure
-	// OverLimit are to be killed, all of them, and nothing else then.
+	// OverLimit are to be killed, all of them, and nobody else if one of them ends.
 	OverLimit []Victim
 	// Met is the threshold to act for. nil: none.
 	Met *Met
@@ -79,7 +79,7 @@ func (p Policy) Decide(state State, u Usage, pods []*v1.Pod, now time.Time) Deci
 	var d Decision
 	for _, t := range met {
 		since, ok := state.since[t.key()]
-		if !ok {
+		if !ok || since.After(now) { // a clock was set back
 			since = now
 		}
 		next.since[t.key()], next.seen[t.Signal.condition()] = since, now
@@ -96,8 +96,8 @@ func (p Policy) Decide(state State, u Usage, pods []*v1.Pod, now time.Time) Deci
 			next.measured[signal] = r.Time
 		}
 	}
-	for signal, at := range state.measured { // what is unknown for a moment is not news when it comes back
-		if next.measured[signal].Before(at) {
+	for signal, at := range state.measured { // what is unknown for a moment is not news when it comes back; a clock that was set back is another matter
+		if next.measured[signal].Before(at) && !at.After(now) {
 			next.measured[signal] = at
 		}
 	}
@@ -105,7 +105,7 @@ func (p Policy) Decide(state State, u Usage, pods []*v1.Pod, now time.Time) Deci
 	if p.LocalStorage {
 		d.OverLimit = overLimit(pods, u, now)
 	}
-	if len(d.OverLimit) > 0 || len(d.acting) == 0 {
+	if len(d.acting) == 0 {
 		return d
 	}
 	first := slices.MinFunc(d.acting, func(a, b Threshold) int { return cmp.Compare(a.Signal.order(), b.Signal.order()) })
@@ -132,12 +132,23 @@ func (t Threshold) isMet(u Usage, now time.Time, withReclaim bool) bool {
 	return ok && r.known(now) && t.isShort(r, withReclaim)
 }
 
+// isShort tells whether less is left than has to be. A threshold that asks for all that
+// there is counts as none.
 func (t Threshold) isShort(r Reading, withReclaim bool) bool {
+	if t.Impossible(r) {
+		return false
+	}
 	least := t.Value.Of(r.Capacity)
 	if withReclaim {
 		least = saturated(least, t.MinReclaim.Of(r.Capacity))
 	}
 	return r.Available < least
+}
+
+// Impossible tells whether a threshold asks for all that there is to be left, or for more,
+// as far as the capacity is known.
+func (t Threshold) Impossible(r Reading) bool {
+	return r.Capacity > 0 && t.Value.Of(r.Capacity) >= r.Capacity
 }
 
 // Near tells whether a threshold may act, by what the node has left: pods have to be

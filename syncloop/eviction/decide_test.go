@@ -84,13 +84,15 @@ func TestSoftThresholdWaits(t *testing.T) {
 // N28
 func TestLocalStorageLimits(t *testing.T) {
 	p := Policy{LocalStorage: true, Thresholds: []Threshold{hard(MemoryAvailable, 100)}}
-	pods := []*v1.Pod{named("b", emptyDir("1Mi")), named("a", emptyDir("1Mi")), named("c", emptyDir("3Mi")), named("unknown", emptyDir("1Mi"))}
+	static := named("static", emptyDir("1Mi"))
+	static.Annotations = map[string]string{"kubernetes.io/config.source": "file"}
+	pods := []*v1.Pod{named("b", emptyDir("1Mi")), named("a", emptyDir("1Mi")), named("c", emptyDir("3Mi")), named("unknown", emptyDir("1Mi")), static}
 	u := left(MemoryAvailable, 99, 1000, noon)
-	for _, name := range []types.UID{"a", "b", "c"} {
+	for _, name := range []types.UID{"a", "b", "c", "static"} {
 		u.Pods[name] = PodUsage{EmptyDirs: map[string]uint64{"v": 2 * mi}}
 	}
 	d := p.Decide(State{}, u, pods, noon)
-	require.Nil(t, d.Met, "limits go first")
+	require.NotNil(t, d.Met, "for the case that none of them ends")
 	require.Len(t, d.OverLimit, 2)
 	var status v1.PodStatus
 	d.OverLimit[0].Apply(&status)
@@ -110,7 +112,8 @@ func TestStorageLimitsOfPodAndContainer(t *testing.T) {
 		{OneDisk, 5, 5, 0, ""},
 		{OneDisk, 5, 5, 1, PodStorageLimit},
 		{OneDisk, 6, 5, 0, PodStorageLimit},
-		{ImageDisk, 60, 5, 5, ""},
+		{ImageDisk, 1, 5, 4, ""},
+		{ImageDisk, 60, 5, 5, PodStorageLimit},
 		{ImageDisk, 0, 11, 0, PodStorageLimit},
 		{SplitDisk, 11, 0, 0, PodStorageLimit},
 	} {
@@ -124,8 +127,40 @@ func TestStorageLimitsOfPodAndContainer(t *testing.T) {
 	signal, message := exceeded(two, diskUse(6, 5, 0), OneDisk)
 	require.Equal(t, ContainerStorageLimit, signal)
 	require.Contains(t, message, "Container c ")
-	signal, _ = exceeded(named("a", limits("0")), diskUse(6, 5, 0), OneDisk)
-	require.Empty(t, signal)
+	for disks, want := range map[Disks]Signal{OneDisk: ContainerStorageLimit, ImageDisk: "", SplitDisk: ContainerStorageLimit} {
+		signal, _ = exceeded(two, diskUse(11, 0, 0), disks)
+		require.Equal(t, want, signal, "what a container writes is not its limit's on a disk of images: %v", disks)
+	}
+	for _, limit := range []string{"0", "10E", "9223372036854775808"} {
+		signal, _ = exceeded(named("a", limits(limit)), diskUse(6, 5, 0), OneDisk)
+		require.Empty(t, signal, limit)
+		signal, _ = exceeded(named("a", emptyDir(limit)), PodUsage{EmptyDirs: map[string]uint64{"v": 1}}, OneDisk)
+		require.Empty(t, signal, limit)
+	}
+}
+
+// Who asks for all that there is, or more, asks for nothing; the other threshold of the signal acts.
+func TestImpossibleThreshold(t *testing.T) {
+	soft := hard(MemoryAvailable, 1000)
+	soft.Grace = time.Second
+	p := Policy{Thresholds: []Threshold{soft, hard(MemoryAvailable, 100)}}
+	d := p.Decide(State{}, left(MemoryAvailable, 100, 1000, noon), nil, noon)
+	require.Equal(t, Pressure{}, d.Pressure)
+	require.False(t, p.Near(left(MemoryAvailable, 100, 1000, noon)))
+	d = p.Decide(State{}, left(MemoryAvailable, 99, 1000, noon), nil, noon)
+	require.True(t, d.Met.Threshold.Hard())
+}
+
+// A clock that is set back by an hour holds nothing up for that hour.
+func TestClockSetBack(t *testing.T) {
+	p := Policy{Thresholds: []Threshold{hard(ImageFSAvailable, 100)}}
+	d := p.Decide(State{}, left(ImageFSAvailable, 99, 1000, noon), nil, noon)
+	require.NotNil(t, d.Met)
+	early := noon.Add(-time.Hour)
+	d = p.Decide(d.State, left(ImageFSAvailable, 99, 1000, early), nil, early)
+	require.Nil(t, d.Met)
+	early = early.Add(time.Second)
+	require.NotNil(t, p.Decide(d.State, left(ImageFSAvailable, 99, 1000, early), nil, early).Met)
 }
 
 // N30
@@ -274,19 +309,6 @@ func TestDecisionsHold(t *testing.T) {
 					require.LessOrEqual(t, compare(rate(v.Signal, v.Pod, u), rate(v.Signal, other, u)), 0)
 				}
 			}
-		}
-	}
-}
-
-func BenchmarkDecide(b *testing.B) {
-	p := Policy{Thresholds: []Threshold{hard(MemoryAvailable, 100), hard(NodeFSAvailable, 100)}, LocalStorage: true}
-	u, pods := world(rand.New(rand.NewPCG(1, 1)), 500, noon)
-	u.Signals[MemoryAvailable] = Reading{Available: 1, Capacity: 1000, Time: noon}
-	b.ReportAllocs()
-	for b.Loop() {
-		d := p.Decide(State{}, u, pods, noon)
-		if _, ok := p.Candidate(d, u, pods, noon); !ok {
-			b.Fatal("nobody goes")
 		}
 	}
 }

@@ -7,15 +7,16 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	helper "k8s.io/component-helpers/resource"
+
+	"github.com/podwright/podwright/internal/podfacts"
 )
 
 // overLimit are the pods that use more local storage than they may, sorted by name. What
-// is not measured exceeds nothing.
+// is not measured exceeds nothing. Critical pods stay: nobody would bring static ones back.
 func overLimit(pods []*v1.Pod, u Usage, now time.Time) (out []Victim) {
 	for _, pod := range pods {
 		usage, ok := u.Pods[pod.UID]
-		if !ok {
+		if !ok || podfacts.IsCritical(pod) {
 			continue
 		}
 		signal, message := exceeded(pod, usage, u.Disks)
@@ -39,24 +40,22 @@ func exceeded(pod *v1.Pod, u PodUsage, disks Disks) (Signal, string) {
 			return EmptyDirLimit, fmt.Sprintf("emptyDir volume %q uses more than its limit of %s. ", volume.Name, limit)
 		}
 	}
-	counts := parts{root: disks != ImageDisk, logs: true, volumes: true}
 	if !limitsStorage(pod) {
 		return "", ""
 	}
-	if limit, ok := helper.PodLimits(pod, helper.PodResourcesOptions{})[v1.ResourceEphemeralStorage]; ok {
-		if used, known := u.disk(counts, bytesOf); known && exceeds(used, limit) {
+	if limit, ok := podfacts.Limit(pod, v1.ResourceEphemeralStorage); ok {
+		if used, known := u.disk(parts{root: true, logs: true, volumes: true}, bytesOf); known && exceeds(used, limit) {
 			return PodStorageLimit, fmt.Sprintf("The pod uses more local storage than its containers' limits of %s together. ", &limit)
 		}
 	}
-	counts.volumes = false
+	counts := parts{root: disks != ImageDisk, logs: true} // a disk of images has limits of its own
 	for i := range pod.Spec.Containers {
 		c := &pod.Spec.Containers[i]
 		limit, ok := c.Resources.Limits[v1.ResourceEphemeralStorage]
 		if !ok {
 			continue
 		}
-		one := PodUsage{Containers: map[string]ContainerUsage{c.Name: u.Containers[c.Name]}}
-		if used, known := one.disk(counts, bytesOf); known && exceeds(used, limit) {
+		if used, known := u.Containers[c.Name].disk(counts, bytesOf); known && exceeds(used, limit) {
 			return ContainerStorageLimit, fmt.Sprintf("Container %s uses more local storage than its limit of %s. ", c.Name, &limit)
 		}
 	}
@@ -88,7 +87,7 @@ func limitsStorage(pod *v1.Pod) bool {
 	return pod.Spec.Resources != nil && has(*pod.Spec.Resources) || slices.ContainsFunc(pod.Spec.Containers, of) || slices.ContainsFunc(pod.Spec.InitContainers, of)
 }
 
-// exceeds takes a limit of zero for none.
+// exceeds takes a limit of zero for none. A limit may be more than can be counted.
 func exceeds(used uint64, limit resource.Quantity) bool {
-	return limit.Sign() > 0 && signed(used) > limit.Value()
+	return limit.Sign() > 0 && limit.CmpInt64(signed(used)) < 0
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -174,12 +175,10 @@ func (m *Manager) pass(ctx context.Context) (killed []*v1.Pod, err error) {
 	d := m.cfg.Policy.Decide(m.state, usage, pods, time.Now())
 	m.state = d.State
 	m.tell(d.Pressure)
-	if len(d.OverLimit) > 0 {
-		return m.killAll(ctx, d.OverLimit), nil
+	if killed := m.killAll(ctx, d.OverLimit); len(killed) > 0 || d.Met == nil || ctx.Err() != nil {
+		return killed, nil
 	}
-	if d.Met == nil {
-		return nil, nil
-	}
+	pods = others(pods, d.OverLimit) // they cannot be killed: that must not hold up the others' turn
 	m.cfg.Event(m.cfg.Node, nil, v1.EventTypeWarning, "EvictionThresholdMet", "Attempting to reclaim "+string(d.Met.Threshold.Signal.Resource()))
 	if m.reclaim(ctx, d.Reclaim) {
 		fresh, err := m.measure(ctx)
@@ -188,7 +187,7 @@ func (m *Manager) pass(ctx context.Context) (killed []*v1.Pod, err error) {
 			m.cfg.Logger.Error("cannot tell what removing unused things has won", "err", err)
 		case d.Cleared(fresh, time.Now()):
 			return nil, nil
-		default:
+		case fresh.Signals[d.Met.Threshold.Signal].known(time.Now()): // else pods were not measured for it
 			usage = fresh
 		}
 	}
@@ -243,8 +242,7 @@ func (m *Manager) reclaim(ctx context.Context, r Reclaim) (tried bool) {
 	return tried
 }
 
-// killAll kills the pods one after the other, and returns those that have ended. For one
-// that does not end in time no other goes in the same pass.
+// killAll kills the pods one after the other, and returns those that have ended.
 func (m *Manager) killAll(ctx context.Context, victims []Victim) (killed []*v1.Pod) {
 	for _, v := range victims {
 		if ctx.Err() != nil {
@@ -263,6 +261,13 @@ func (m *Manager) killAll(ctx context.Context, victims []Victim) (killed []*v1.P
 		}
 	}
 	return killed
+}
+
+// others are the pods that are no victims.
+func others(pods []*v1.Pod, victims []Victim) []*v1.Pod {
+	return slices.DeleteFunc(slices.Clone(pods), func(pod *v1.Pod) bool {
+		return slices.ContainsFunc(victims, func(v Victim) bool { return v.Pod.UID == pod.UID })
+	})
 }
 
 // awaitCleanup waits until what the pods held is gone.

@@ -106,6 +106,25 @@ func TestOneGoesAtATime(t *testing.T) {
 	})
 }
 
+// What cannot be measured after something was removed changes nothing of what was measured before.
+func TestUnknownAfterReclaim(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &bench{signal: ImageFSAvailable, left: 1, pods: []*v1.Pod{named("a"), named("big")}}
+		cfg := b.config(Policy{Thresholds: []Threshold{hard(ImageFSAvailable, 100)}})
+		removed, measure := false, cfg.Measure
+		cfg.Measure = func(ctx context.Context) (Usage, error) {
+			u, err := measure(ctx)
+			u.Pods = map[types.UID]PodUsage{"a": diskUse(1, 0, 0), "big": diskUse(100, 0, 0)}
+			if removed {
+				u = Usage{}
+			}
+			return u, err
+		}
+		cfg.RemoveUnusedImages = func(context.Context) error { removed = true; return nil }
+		during(t, cfg, 500*time.Millisecond, func(*Manager) { require.Equal(t, []string{"big"}, b.killed) })
+	})
+}
+
 // N27
 func TestImagesGoFirst(t *testing.T) {
 	for freed, wantKilled := range map[uint64][]string{1000: nil, 50: {"a"}} {
@@ -145,6 +164,54 @@ func TestKillThatFails(t *testing.T) {
 		}
 		during(t, cfg, 25*time.Second, func(*Manager) {})
 		require.Equal(t, []time.Duration{10 * time.Second, 5 * time.Second}, took, "one per pass, ten seconds at most, and the Interval between")
+	})
+}
+
+// A pod over its limit of storage that cannot be killed does not keep others in place while
+// memory is short; one that can be killed goes alone.
+func TestOverLimitAndPressure(t *testing.T) {
+	for _, c := range []struct {
+		stuck bool
+		want  []string
+	}{{true, []string{"over", "bystander"}}, {false, []string{"over"}}} {
+		synctest.Test(t, func(t *testing.T) {
+			b := &bench{signal: MemoryAvailable, left: 50, pods: []*v1.Pod{named("over", emptyDir("1Mi")), named("bystander")}}
+			cfg := b.config(Policy{LocalStorage: true, Thresholds: []Threshold{hard(MemoryAvailable, 100)}})
+			measure, kill := cfg.Measure, cfg.Kill
+			cfg.Measure = func(ctx context.Context) (Usage, error) {
+				u, err := measure(ctx)
+				if used, ok := u.Pods["over"]; ok {
+					used.EmptyDirs = map[string]uint64{"v": 2 * mi}
+					u.Pods["over"] = used
+				}
+				return u, err
+			}
+			cfg.Kill = func(ctx context.Context, v Victim) error {
+				if c.stuck && v.Pod.Name == "over" {
+					b.killed = append(b.killed, "over")
+					return errors.New("its process is stuck")
+				}
+				return kill(ctx, v)
+			}
+			during(t, cfg, 900*time.Millisecond, func(*Manager) {})
+			require.Equal(t, c.want, b.killed)
+		})
+	}
+}
+
+// An agent that ends while a pod over its limit is being killed tries nothing else.
+func TestEndDuringAKill(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &bench{signal: MemoryAvailable, left: 50, pods: []*v1.Pod{named("over", emptyDir("1Mi"))}}
+		cfg := b.config(Policy{LocalStorage: true, Thresholds: []Threshold{hard(MemoryAvailable, 100)}})
+		cfg.Measure = func(context.Context) (Usage, error) {
+			u := left(MemoryAvailable, 50, 1000, time.Now())
+			u.Pods["over"] = PodUsage{EmptyDirs: map[string]uint64{"v": 2 * mi}}
+			return u, nil
+		}
+		cfg.Kill = func(ctx context.Context, _ Victim) error { <-ctx.Done(); return ctx.Err() }
+		during(t, cfg, 100*time.Millisecond, func(*Manager) {})
+		require.Equal(t, []string{"Pod over Warning Evicted"}, b.events)
 	})
 }
 

@@ -5,7 +5,6 @@ import (
 	"math"
 
 	v1 "k8s.io/api/core/v1"
-	helper "k8s.io/component-helpers/resource"
 
 	"github.com/podwright/podwright/internal/podfacts"
 )
@@ -51,7 +50,7 @@ func rate(s Signal, pod *v1.Pod, u Usage) rated {
 	if s.Resource() == v1.ResourceMemory {
 		name = v1.ResourceMemory
 	}
-	request := helper.PodRequests(pod, helper.PodResourcesOptions{})[name]
+	request, _ := podfacts.Request(pod, name)
 	r.known = known
 	r.over = signed(used) - max(request.Value(), 0)
 	r.exceeds = r.over > 0

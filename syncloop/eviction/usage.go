@@ -18,6 +18,7 @@ type Usage struct {
 
 // Reading is what of something is left.
 type Reading struct {
+	// Capacity is how much there is of it at all; zero: that is not known.
 	Available, Capacity uint64
 	// Time is when it was measured.
 	Time time.Time
@@ -77,16 +78,24 @@ func partsOf(s Signal, disks Disks) parts {
 
 // disk sums up what a pod uses; known is false if nothing of it is known.
 func (u PodUsage) disk(p parts, of func(Disk) *uint64) (sum uint64, known bool) {
-	add := func(on bool, d Disk) {
-		if n := of(d); on && n != nil {
-			sum, known = saturated(sum, *n), true
+	for _, c := range u.Containers {
+		if n, ok := c.disk(p, of); ok {
+			sum, known = saturated(sum, n), true
 		}
 	}
-	for _, c := range u.Containers {
-		add(p.root, c.Root)
-		add(p.logs, c.Logs)
+	if n := of(u.Volumes); p.volumes && n != nil {
+		sum, known = saturated(sum, *n), true
 	}
-	add(p.volumes, u.Volumes)
+	return sum, known
+}
+
+func (u ContainerUsage) disk(p parts, of func(Disk) *uint64) (sum uint64, known bool) {
+	if n := of(u.Root); p.root && n != nil {
+		sum, known = *n, true
+	}
+	if n := of(u.Logs); p.logs && n != nil {
+		sum, known = saturated(sum, *n), true
+	}
 	return sum, known
 }
 

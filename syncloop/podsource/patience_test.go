@@ -201,7 +201,10 @@ func TestForgetLate(t *testing.T) {
 	for _, path := range []string{"a", "b"} {
 		s.isLate(s.start(nil), request{path: path})
 	}
-	s.forget([]request{{path: "b"}, {path: "c"}})
+	s.list = func(string) listing { return listing{requests: []request{{path: "b"}, {path: "c"}}} }
+	s.read = func(q request) reading { return reading{path: q.path} }
+	taken := s.all("folder", func(string) stamp { return stamp{} }, func(string) bool { return false })
+	require.Len(t, taken.files, 2)
 	require.Len(t, s.late, 1)
 	require.Contains(t, s.late, "b")
 	require.Equal(t, 1, s.unanswered())

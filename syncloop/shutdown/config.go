@@ -12,7 +12,8 @@ import (
 // Login is what knows that the machine goes down, and can be asked to wait: logind.
 type Login interface {
 	// Connect begins to listen, and sees to it that a lock is good for delay. An
-	// error is taken for a Login that may come later: Connect is called again.
+	// error is taken for a Login that may come later: Connect is called again, after
+	// RetryPeriod, or a minute if it is ErrDelayTooShort.
 	Connect(ctx context.Context, delay time.Duration) (Session, error)
 }
 

@@ -23,9 +23,15 @@ var (
 	ErrAlreadyRun = errors.New("shutdown: Run was called before")
 	// ErrDisconnected says that a Session was lost.
 	ErrDisconnected = errors.New("shutdown: the connection was lost")
+	// ErrDelayTooShort is wrapped by the error of a Login that is there and does not wait
+	// for as long as it is asked to, which takes a human to mend.
+	ErrDelayTooShort = errors.New("shutdown: the machine does not wait for as long as the periods take")
 
 	errCancelled = errors.New("the shutdown was cancelled")
 )
+
+// shortRetryPeriod is the pause after ErrDelayTooShort.
+const shortRetryPeriod = time.Minute
 
 // Manager ends the pods of a node that goes down. Admit and GoingDown may be called by
 // anyone at any time, before Run too.
@@ -36,16 +42,17 @@ type Manager struct {
 	calls     run.Group
 
 	// Run's goroutine only.
-	lock    io.Closer
 	current *ending
 	told    string // the error of the connection that was logged last
+
+	// lock belongs to the goroutine of the current ending while there is one.
+	lock io.Closer
 }
 
 // ending is one shutdown that is being carried out.
 type ending struct {
-	cancel   context.CancelCauseFunc
-	done     chan struct{}
-	finished bool // Run's goroutine has seen that it is done
+	cancel context.CancelCauseFunc
+	done   chan struct{}
 }
 
 // New returns a Manager.
@@ -110,7 +117,11 @@ func (m *Manager) Run(ctx context.Context) error {
 			m.told = text
 			m.cfg.Logger.Warn("a shutdown of the node is not noticed for now", "err", err)
 		}
-		if !m.pause(ctx) {
+		pause := m.cfg.RetryPeriod
+		if errors.Is(err, ErrDelayTooShort) {
+			pause = max(pause, shortRetryPeriod)
+		}
+		if !run.Sleep(ctx, pause) {
 			break
 		}
 	}
@@ -143,8 +154,6 @@ func (m *Manager) listen(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return run.EndOf(ctx)
-		case <-m.ended():
-			m.finish()
 		case down, ok := <-s.Signals():
 			if !ok {
 				return ErrDisconnected
@@ -154,36 +163,6 @@ func (m *Manager) listen(ctx context.Context) error {
 			}
 		}
 	}
-}
-
-// pause waits for RetryPeriod, and tells whether it has passed. The machine is not held
-// up meanwhile if the pods have ended.
-func (m *Manager) pause(ctx context.Context) bool {
-	timer := time.NewTimer(m.cfg.RetryPeriod)
-	defer timer.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return false
-		case <-timer.C:
-			return true
-		case <-m.ended():
-			m.finish()
-		}
-	}
-}
-
-// ended is closed when the pods have ended and the lock is still held for them.
-func (m *Manager) ended() <-chan struct{} {
-	if m.current == nil || m.current.finished {
-		return nil
-	}
-	return m.current.done
-}
-
-func (m *Manager) finish() {
-	m.current.finished = true
-	m.unlock()
 }
 
 // turn follows what the Login says.
@@ -221,6 +200,9 @@ func (m *Manager) begin(ctx context.Context) {
 		defer end()
 		defer close(e.done)
 		m.endPods(ctx)
+		if ctx.Err() == nil {
+			m.unlock() // also while there is no connection, or one that hangs
+		}
 	}()
 }
 

@@ -23,18 +23,29 @@ type login struct {
 	mu      sync.Mutex
 	down    bool
 	absent  error
+	hangs   bool // Connect does
+	short   bool // its delay is
 	locks   int
 	signals chan bool
 	world   *world
 }
 
-func (l *login) Connect(_ context.Context, delay time.Duration) (shutdown.Session, error) {
+func (l *login) Connect(ctx context.Context, delay time.Duration) (shutdown.Session, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.hangs {
+		l.mu.Unlock()
+		<-ctx.Done()
+		l.mu.Lock()
+		return nil, ctx.Err()
+	}
 	if l.absent != nil {
 		return nil, l.absent
 	}
 	l.world.say("connect %v", delay)
+	if l.short {
+		return nil, fmt.Errorf("login: %w", shutdown.ErrDelayTooShort)
+	}
 	l.signals = make(chan bool, 8)
 	return &session{l, l.signals}, nil
 }
@@ -267,16 +278,32 @@ func TestConnectionLostInTheMiddle(t *testing.T) {
 }
 
 func TestLockIsLetGoWithoutAConnection(t *testing.T) {
+	for name, hangs := range map[string]bool{"Connect fails": false, "Connect hangs": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w, l := &world{pods: []*v1.Pod{pod("low", 0, 60)}, takes: map[string]time.Duration{"low": 4 * time.Second}}, &login{}
+				start(t, w, l, nil)
+				l.signal(true)
+				time.Sleep(time.Second)
+				l.mu.Lock()
+				l.hangs = hangs
+				l.mu.Unlock()
+				l.vanish(errors.New("no bus"))
+				time.Sleep(2500 * time.Millisecond)
+				require.Equal(t, 1, l.held())
+				time.Sleep(time.Second)
+				require.Zero(t, l.held(), "the pods have ended")
+			})
+		})
+	}
+}
+
+func TestLoginThatWaitsForTooShort(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, l := &world{pods: []*v1.Pod{pod("low", 0, 60)}, takes: map[string]time.Duration{"low": 4 * time.Second}}, &login{}
+		w, l := &world{}, &login{short: true}
 		start(t, w, l, nil)
-		l.signal(true)
-		time.Sleep(time.Second)
-		l.vanish(errors.New("no bus"))
-		time.Sleep(2500 * time.Millisecond)
-		require.Equal(t, 1, l.held())
-		time.Sleep(time.Second)
-		require.Zero(t, l.held(), "the pods have ended")
+		time.Sleep(150 * time.Second)
+		require.Equal(t, []string{"0s connect 15s", "1m0s connect 15s", "2m0s connect 15s"}, w.take())
 	})
 }
 
