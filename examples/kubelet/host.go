@@ -3,12 +3,14 @@ package main
 import (
 	"context"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"time"
 
 	"github.com/moby/sys/userns"
 
+	"github.com/podwright/podwright/examples/kubelet/apparmor"
 	"github.com/podwright/podwright/examples/kubelet/config"
 	"github.com/podwright/podwright/examples/kubelet/iptables"
 	"github.com/podwright/podwright/examples/kubelet/oom"
@@ -18,13 +20,14 @@ import (
 // host is what a kubelet uses of its machine beside the runtime. With the embedded runtime it is
 // left alone.
 type host struct {
+	sys     fs.FS // /sys
 	openLog func() (io.ReadCloser, error)
 	// privileged: the process has the rights of the machine's root.
 	privileged bool
 }
 
 func thisHost() host {
-	return host{openLog: oom.Open, privileged: os.Geteuid() == 0 && !userns.RunningInUserNS()}
+	return host{sys: os.DirFS("/sys"), openLog: oom.Open, privileged: os.Geteuid() == 0 && !userns.RunningInUserNS()}
 }
 
 // kernelLog opens the log of the kernel, nil where nobody watches it. Who lacks the rights goes
@@ -41,6 +44,12 @@ func (h host) kernelLog(cfg *config.Config, log *slog.Logger) func() (io.ReadClo
 		}
 		return file, err
 	}
+}
+
+// appArmor tells whether containers are confined by AppArmor; those that are processes of the
+// host are not.
+func (h host) appArmor(cfg *config.Config) bool {
+	return cfg.Kubelet.ContainerRuntimeEndpoint != config.Embedded && apparmor.Enabled(h.sys)
 }
 
 // keepChains keeps the chains of iptables until ctx ends.

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -65,6 +66,15 @@ func TestKernelLog(t *testing.T) {
 		})
 	}
 	require.True(t, os.Geteuid() == 0 || !thisHost().privileged)
+}
+
+// Containers that are processes of the host are not confined, whatever the kernel could do.
+func TestAppArmor(t *testing.T) {
+	h := host{sys: fstest.MapFS{"kernel/security/apparmor/profiles": {}, "module/apparmor/parameters/enabled": {Data: []byte("Y\n")}}}
+	cfg := config.Default()
+	require.True(t, h.appArmor(&cfg))
+	cfg.Kubelet.ContainerRuntimeEndpoint = config.Embedded
+	require.False(t, h.appArmor(&cfg))
 }
 
 // With the embedded runtime, or if it is not wanted, nobody touches the firewall.

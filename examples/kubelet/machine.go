@@ -43,6 +43,9 @@ func (m machine) check(cfg *config.Config) error {
 		if k.SingleProcessOOMKill != nil && !*k.SingleProcessOOMKill {
 			errs = append(errs, errors.New("singleProcessOOMKill: false needs cgroup v2"))
 		}
+		if k.MemorySwap.SwapBehavior == config.LimitedSwap {
+			errs = append(errs, errors.New("memorySwap.swapBehavior: LimitedSwap needs cgroup v2"))
+		}
 	}
 	if *k.FailSwapOn {
 		errs = append(errs, m.checkSwap())

@@ -29,6 +29,9 @@ func TestCgroupV1(t *testing.T) {
 	cfg.Kubelet.FailCgroupV1, cfg.Kubelet.SingleProcessOOMKill = new(false), nil
 	require.NoError(t, v1.check(&cfg))
 	require.True(t, *cfg.Kubelet.SingleProcessOOMKill)
+	cfg.Kubelet.CgroupsPerQOS, cfg.Kubelet.MemorySwap.SwapBehavior = new(false), config.LimitedSwap
+	require.NoError(t, v2.check(&cfg))
+	require.ErrorContains(t, v1.check(&cfg), "LimitedSwap needs cgroup v2", "with cgroups of pods, and without")
 	cfg = config.Default()
 	cfg.Kubelet.ContainerRuntimeEndpoint = config.Embedded
 	require.NoError(t, v1.check(&cfg))

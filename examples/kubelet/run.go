@@ -34,9 +34,6 @@ func runNode(ctx context.Context, cfg *config.Config, log *slog.Logger, setVerbo
 	if err := machine.check(cfg); err != nil {
 		return err
 	}
-	if err := machine.shareRoot(ctx, cfg, log); err != nil {
-		return err
-	}
 	process := thisProcess()
 	process.prepare(cfg, log)
 	l, err := listenAll(ctx, cfg)
@@ -53,9 +50,10 @@ func runNode(ctx context.Context, cfg *config.Config, log *slog.Logger, setVerbo
 		return err
 	}
 	parts := agent.Config{
-		Config: *cfg, Connect: connector(cfg, counted.Runtime, tracer, log), Metrics: counted, Cgroups: hostCgroups(cfg), Tune: machine.tune(cfg, log), KernelLog: thisHost().kernelLog(cfg, log),
-		Login: shutdown.Logind{},
-		API:   l.api, SetVerbosity: setVerbosity, Logger: log,
+		Config: *cfg, Connect: connector(cfg, counted.Runtime, tracer, log), Metrics: counted, Cgroups: hostCgroups(cfg),
+		ShareRoot: func(ctx context.Context) error { return machine.shareRoot(ctx, cfg, log) }, Tune: machine.tune(cfg, log), KernelLog: thisHost().kernelLog(cfg, log),
+		Login: shutdown.Logind{}, AppArmor: thisHost().appArmor(cfg),
+		API: l.api, SetVerbosity: setVerbosity, Logger: log,
 	}
 	if tracer != nil {
 		parts.Span = tracer.Span

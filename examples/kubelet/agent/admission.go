@@ -22,34 +22,43 @@ import (
 	"github.com/podwright/podwright/syncloop/eviction"
 )
 
-// newAdmitter asks about each new pod, in this order; the first one that refuses says why.
-// A pod that is not critical hears first that there is no room; for a critical one, which
-// nothing else keeps out, room is made.
-func (n *node) newAdmitter() (syncloop.Admitter, error) {
-	fit, err := admission.New(admission.Config{
+func (n *node) newFit() (*admission.Fit, error) {
+	return admission.New(admission.Config{
 		Allocatable: n.allocatable,
 		Leaving:     n.leaving,
 		Preempt:     n.preempt,
-		Wanted:      func(uid types.UID) bool { return n.syncer.Desired().Get(uid) != nil },
+		Wanted:      n.stillToRun,
 		Logger:      n.cfg.Logger,
 	})
-	if err != nil {
-		return nil, err
-	}
+}
+
+// newAdmitter asks about each new pod, in this order; the first one that refuses says why.
+// A pod that is not critical hears first that there is no room; for a critical one, which
+// nothing else keeps out, room is made.
+func (n *node) newAdmitter() syncloop.Admitter {
 	return syncloop.AdmitAll(
 		among(eviction.Admitter(func() eviction.Pressure { return n.evictor.Pressure() }), func(pod *v1.Pod) bool {
 			return !n.allocation.Granted(pod.UID) // one that was admitted before a restart is for the evictor
 		}),
 		syncloop.AdmitterFunc(n.sysctls),
 		admission.System(runtime.GOOS),
+		syncloop.AdmitterFunc(func(pod *v1.Pod, _ []*v1.Pod) error { return lacking(pod, n.health.Health().Features) }),
 		syncloop.AdmitterFunc(n.supported),
-		among(fit, func(pod *v1.Pod) bool { return !podfacts.IsCritical(pod) }),
+		among(n.fit, func(pod *v1.Pod) bool { return !podfacts.IsCritical(pod) }),
 		syncloop.AdmitterFunc(n.wrongNode),
 		syncloop.FreeHostPorts(n.syncer.Desired()),
 		admission.Tolerating(n.thisNode),
+		admission.AppArmor(n.cfg.AppArmor),
 		syncloop.AdmitterFunc(n.admitNow),
-		among(fit, podfacts.IsCritical),
-	), nil
+		among(n.fit, podfacts.IsCritical),
+	)
+}
+
+// stillToRun tells whether a pod that was held back is wanted, and has not failed meanwhile: it
+// may be refused for something else at the next look.
+func (n *node) stillToRun(uid types.UID) bool {
+	s := n.statuses.Get(uid)
+	return n.syncer.Desired().Get(uid) != nil && (s == nil || !podfacts.IsTerminalPhase(s.Phase))
 }
 
 // among asks about some pods.
@@ -64,7 +73,7 @@ func among(next syncloop.Admitter, which func(*v1.Pod) bool) syncloop.Admitter {
 
 // supported refuses what nobody here can do.
 func (n *node) supported(pod *v1.Pod, _ []*v1.Pod) error {
-	if errs := n.notSupported(pod, n.health.Health().Features); len(errs) > 0 {
+	if errs := n.notSupported(pod); len(errs) > 0 {
 		return syncloop.Reject("UnsupportedPodSpec", "%v", errors.Join(errs...))
 	}
 	return nil

@@ -69,6 +69,29 @@ func TestNoRoom(t *testing.T) {
 	})
 }
 
+// Who asks to be confined by AppArmor runs where that is done, and nowhere else.
+func TestAppArmor(t *testing.T) {
+	inWorld(t, fake.Config{Programs: fake.ByContainer(nil, fake.SleepUntilStopped)}, func(w *world) {
+		w.api = apitest.Start(w.t)
+		confined := func(pod *v1.Pod) {
+			pod.Spec.SecurityContext = &v1.PodSecurityContext{AppArmorProfile: &v1.AppArmorProfile{Type: v1.AppArmorProfileTypeRuntimeDefault}}
+		}
+		w.api.Put(wanting("early", "", confined))
+		w.start()
+		w.sleep(5 * time.Second)
+		require.Empty(t, w.running())
+		early := w.at("early").Status
+		require.Equal(t, "Failed AppArmor: Pod was rejected: Cannot enforce AppArmor: AppArmor is not enabled on the host", string(early.Phase)+" "+early.Reason+": "+early.Message)
+		require.Contains(t, w.events("early"), "AppArmor")
+		w.stop()
+		w.configure = func(c *Config) { c.AppArmor = true }
+		w.api.Put(wanting("late", "", confined))
+		w.start()
+		w.sleep(5 * time.Second)
+		require.Equal(t, map[string][]uint32{"late": {0}}, w.running(), "what is refused stays so")
+	})
+}
+
 // N11: a critical pod takes the place of the one that is just enough, which ends in its own
 // time, and nobody else notices.
 func TestPreemption(t *testing.T) {

@@ -32,6 +32,9 @@ type Config struct {
 	// Cgroups reaches the machine's cgroups by a driver, that of the runtime; nil leaves
 	// pods without cgroups of their own, as Kubelet.CgroupsPerQOS: false does.
 	Cgroups func(driver cgroups.Driver) (kernel.Kernel, error)
+	// ShareRoot prepares the root folder before anything is put into it; its error ends the
+	// agent. nil leaves the folder as it is.
+	ShareRoot func(ctx context.Context) error
 	// Tune prepares the kernel once the runtime is ready, before the first pod as a rule;
 	// its error ends the agent. nil leaves the kernel as it is.
 	Tune func() error
@@ -42,6 +45,8 @@ type Config struct {
 	// had run out (see oom.Open). If it fails, so does Run. nil, and one that returns nil: nobody is
 	// told.
 	KernelLog func() (io.ReadCloser, error)
+	// AppArmor tells that the node confines containers by AppArmor; false refuses pods that ask for it.
+	AppArmor bool
 	// Login tells that the machine goes down, for Kubelet.ShutdownGracePeriod and its like; nil: nobody
 	// does, and pods end as the machine sees fit.
 	Login shutdown.Login
@@ -127,7 +132,7 @@ func (a *Agent) Run(ctx context.Context) (err error) {
 	if a.cfg.API != nil {
 		defer a.cfg.API.Close() // it is closed already if it was served
 	}
-	if err := a.folders.prepare(); err != nil {
+	if err := a.prepareRoot(ctx); err != nil {
 		return a.setupFailed(ctx, err)
 	}
 	lock, err := a.folders.lock()
@@ -175,7 +180,10 @@ func (a *Agent) Run(ctx context.Context) (err error) {
 
 // runPods connects to the runtime and runs pods on it until ctx ends.
 func (a *Agent) runPods(ctx context.Context, g *ground) (err error) {
-	conn := a.connect(ctx, g)
+	conn, err := a.connect(ctx, g)
+	if err != nil {
+		return a.setupFailed(ctx, fmt.Errorf("agent: %w", err))
+	}
 	if conn == nil {
 		return nil
 	}

@@ -15,7 +15,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/examples/kubelet/server"
 )
 
@@ -103,10 +102,9 @@ func TestRootFolderThatCannotBeMade(t *testing.T) {
 }
 
 func TestUnsupportedNamesTheField(t *testing.T) {
-	strict, class := v1.SupplementalGroupsPolicyStrict, "gvisor"
+	class := "gvisor"
 	pod := &v1.Pod{Spec: v1.PodSpec{
 		RuntimeClassName: &class,
-		SecurityContext:  &v1.PodSecurityContext{SupplementalGroupsPolicy: &strict},
 		InitContainers:   []v1.Container{{Name: "i", StartupProbe: passing()}},
 		Containers: []v1.Container{{}, {
 			LivenessProbe: &v1.Probe{}, ReadinessProbe: passing(), StartupProbe: &v1.Probe{PeriodSeconds: -1},
@@ -120,20 +118,19 @@ func TestUnsupportedNamesTheField(t *testing.T) {
 			Resources: v1.ResourceRequirements{Limits: v1.ResourceList{"example.com/gpu": resource.MustParse("1")}},
 		}},
 	}}
-	text := errors.Join((&ground{}).notSupported(pod, cri.Features{})...).Error()
-	require.NotContains(t, errors.Join(unsupported(pod, cri.Features{})...).Error(), "example.com/gpu", "others count them")
+	text := errors.Join((&ground{}).notSupported(pod)...).Error()
+	require.NotContains(t, errors.Join(unsupported(pod)...).Error(), "example.com/gpu", "others count them")
 	for _, field := range []string{
 		"spec.initContainers[0].startupProbe", "spec.containers[1].livenessProbe: a handler is required", "spec.containers[1].startupProbe.periodSeconds: -1",
 		"spec.containers[1].volumeDevices",
-		"spec.containers[1].resources.limits[example.com/gpu]", "spec.runtimeClassName", "supplementalGroupsPolicy",
+		"spec.containers[1].resources.limits[example.com/gpu]", "spec.runtimeClassName",
 	} {
 		require.Contains(t, text, field)
 	}
-	require.NotContains(t, errors.Join(unsupported(pod, cri.Features{SupplementalGroupsPolicy: true})...).Error(), "supplementalGroupsPolicy")
 	require.NotContains(t, text, "env")
 	require.NotContains(t, text, "volumeMounts")
 	require.NotContains(t, text, "readinessProbe")
-	require.Empty(t, unsupported(&v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{{Name: "c"}}}}, cri.Features{}))
+	require.Empty(t, unsupported(&v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{{Name: "c"}}}}))
 }
 
 // A crash loop shows why: how the container ended, not only that it waits.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"os"
 
+	v1 "k8s.io/api/core/v1"
+
 	"github.com/podwright/podwright/cri/cgroups"
 	"github.com/podwright/podwright/examples/kubelet/allocatable"
 	"github.com/podwright/podwright/examples/kubelet/config"
@@ -23,11 +25,15 @@ func (g *ground) newEnforcer(c *podCgroups) (*allocatable.Enforcer, error) {
 	if err != nil {
 		return nil, err
 	}
+	online, err := kubelet.OnlineCPUs(os.DirFS("/"))
+	if err != nil {
+		return nil, err
+	}
 	if machine.Storage, err = kubelet.StorageOf(g.cfg.Flags.RootDir)(); err != nil {
 		return nil, err
 	}
 	g.self.Store(ownStatus(&g.cfg.Kubelet, &machine, reserved))
-	if err := reserved.Check(&machine); err != nil || c == nil {
+	if err := reserved.Check(&machine, online); err != nil || c == nil {
 		return nil, err
 	}
 	if err := checkSwap(g.cfg.Kubelet.MemorySwap.SwapBehavior, c.kernel.Version(), swapController(cgroupMount)); err != nil {
@@ -40,6 +46,15 @@ func (g *ground) newEnforcer(c *podCgroups) (*allocatable.Enforcer, error) {
 			g.event(nodeReference(g.cfg.Flags.NodeName), eventtype, reason, message)
 		},
 	})
+}
+
+// forPods is what pods are told that the node has for them, after what is reserved: as this
+// agent reports it, whether or not the API server has heard of that yet. newEnforcer finds it out.
+func (g *ground) forPods() v1.ResourceList {
+	if self := g.self.Load(); self != nil {
+		return self.Allocatable
+	}
+	return nil
 }
 
 // checkSwap refuses to share out swap where a container's cannot be limited.

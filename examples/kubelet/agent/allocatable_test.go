@@ -1,18 +1,23 @@
 package agent
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"io/fs"
+	"log/slog"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	driver "github.com/podwright/podwright/cri/cgroups"
 	"github.com/podwright/podwright/cri/fake"
+	"github.com/podwright/podwright/examples/kubelet/allocatable"
 	"github.com/podwright/podwright/examples/kubelet/config"
 )
 
@@ -25,12 +30,71 @@ func TestNodeAllocatable(t *testing.T) {
 		}
 		w.start()
 		w.sleep(3 * time.Second)
-		node := describeNode(w.agent.cfg.Config)
+		node := w.agent.self.Load().Capacity
 		v, ok := w.cgroups.Get("/kubepods")
 		require.True(t, ok)
-		require.Equal(t, node.MemoryCapacity-1536<<20, v.Memory)
-		require.Equal(t, driver.Shares(1000*node.Allocatable.Cpu().Value()), v.Shares)
+		require.Equal(t, node.Memory().Value()-1536<<20, v.Memory)
+		require.Equal(t, driver.Shares(1000*node.Cpu().Value()), v.Shares)
 		require.Positive(t, v.Pids)
+	})
+}
+
+// A container without a limit is told that it may have what the node has for pods: neither what
+// is reserved, nor what eviction keeps free. Volumes are told the same.
+func TestAllocatableOfPods(t *testing.T) {
+	var told atomic.Value
+	programs := fake.ByContainer(map[string]fake.Program{"a": func(ctx context.Context, p *fake.Process) int {
+		told.Store(p.Getenv("CPU") + " " + p.Getenv("MEMORY"))
+		return fake.SleepUntilStopped(ctx, p)
+	}}, fake.SleepUntilStopped)
+	inWorld(t, fake.Config{Programs: programs}, func(w *world) {
+		w.configure = func(c *Config) {
+			c.Kubelet.SystemReserved = map[string]string{"cpu": "250m", "memory": "64Mi"}
+			c.Kubelet.KubeReserved = map[string]string{"memory": "32Mi"}
+		}
+		pod := podOf("1", v1.RestartPolicyAlways, "a")
+		limit := func(name, of string) v1.EnvVar {
+			ref := &v1.ResourceFieldSelector{Resource: "limits." + of, Divisor: resource.MustParse("1m")}
+			return v1.EnvVar{Name: name, ValueFrom: &v1.EnvVarSource{ResourceFieldRef: ref}}
+		}
+		memory := limit("MEMORY", "memory")
+		memory.ValueFrom.ResourceFieldRef.Divisor = resource.MustParse("1")
+		pod.Spec.Containers[0].Env = []v1.EnvVar{limit("CPU", "cpu"), memory}
+		w.set(pod)
+		w.start()
+		w.sleep(3 * time.Second)
+		node := w.agent.self.Load().Capacity
+		cpu, left := 1000*node.Cpu().Value()-250, node.Memory().Value()-97<<20
+		require.Equal(t, fmt.Sprint(cpu, " ", left), told.Load())
+		forVolumes := w.agent.forPods()
+		require.Equal(t, cpu, forVolumes.Cpu().MilliValue())
+		require.Equal(t, left, forVolumes.Memory().Value())
+	})
+	require.Empty(t, (&ground{}).forPods(), "before the machine was looked at")
+}
+
+// N23: an agent whose reserved cgroup nobody has made ends, and names it.
+func TestReservedCgroupIsMissing(t *testing.T) {
+	inWorld(t, fake.Config{}, func(w *world) {
+		var log lockedBuffer
+		w.log = slog.New(slog.NewTextHandler(&log, nil))
+		w.configure = func(c *Config) {
+			c.Kubelet.SystemReserved = map[string]string{"memory": "64Mi"}
+			c.Kubelet.EnforceNodeAllocatable = []string{"pods", "system-reserved"}
+			c.Kubelet.SystemReservedCgroup = "/of-the-system"
+		}
+		w.ends = "systemReservedCgroup: /of-the-system: " + allocatable.ErrMissing.Error()
+		w.start()
+		w.stop()
+		require.Equal(t, 1, log.count("reason="+allocatable.ReasonFailed))
+		require.NotContains(t, w.cgroups.Paths(), "/of-the-system")
+
+		w.ends = ""
+		require.NoError(t, w.cgroups.Set(t.Context(), driver.Name{"of-the-system"}, driver.Values{}))
+		w.start()
+		w.sleep(3 * time.Second)
+		v, _ := w.cgroups.Get("/of-the-system")
+		require.EqualValues(t, 64<<20, v.Memory)
 	})
 }
 

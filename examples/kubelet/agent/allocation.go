@@ -32,11 +32,14 @@ func openGranted(root string) (g granted, err error) {
 	return g, err
 }
 
-func (g *ground) newAllocation() (*allocation.Manager, error) {
+// newAllocation grants resizes no room that fit keeps for a critical pod.
+func (g *ground) newAllocation(fit *admission.Fit) (*allocation.Manager, error) {
 	return allocation.New(allocation.Config{
-		Store:   g.allocated,
-		Rules:   g.resizeRules(),
-		Fit:     func(pod *v1.Pod, others []*v1.Pod) error { return enoughCompute(pod, others, g.allocatable()) },
+		Store: g.allocated,
+		Rules: g.resizeRules(),
+		Fit: func(pod *v1.Pod, others []*v1.Pod) error {
+			return enoughCompute(pod, fit.Contenders(pod, others), g.allocatable())
+		},
 		Ready:   g.merger.Ready,
 		Metrics: g.cfg.Metrics.Pods.Resizes(),
 		Event:   g.event,

@@ -16,6 +16,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/cri/cgroups"
+	"github.com/podwright/podwright/cri/fake"
+	"github.com/podwright/podwright/examples/kubelet/apiserver/apitest"
 	"github.com/podwright/podwright/internal/podfacts"
 	"github.com/podwright/podwright/syncloop/allocation"
 )
@@ -121,6 +123,53 @@ func TestResizes(t *testing.T) {
 		require.Contains(t, w.events("a"), "ResizeInfeasible")
 		require.Equal(t, map[string][]uint32{"a": {0}}, w.running())
 	})
+}
+
+// N17: what waits for room is granted in the moment in which another pod has ended by itself.
+func TestResizeFollowsTheEndOfAnother(t *testing.T) {
+	ends := func(ctx context.Context, _ *fake.Process) int {
+		select {
+		case <-ctx.Done():
+		case <-time.After(20300 * time.Millisecond):
+		}
+		return 0
+	}
+	inWorld(t, fake.Config{Programs: fake.ByContainer(map[string]fake.Program{"ends": ends}, fake.SleepUntilStopped)}, func(w *world) {
+		w.api = apitest.Start(w.t)
+		w.allocatable = v1.ResourceList{v1.ResourceCPU: quantity.MustParse("4")}
+		w.start()
+		w.sleep(3 * time.Second)
+		for _, name := range []string{"stays", "ends"} {
+			pod := bound(name, name)
+			pod.Generation, pod.Spec.RestartPolicy, pod.Spec.Containers[0].Resources = 1, v1.RestartPolicyNever, milli(2000)
+			w.api.Put(pod)
+		}
+		w.sleep(5 * time.Second)
+		w.wants("stays", milli(3000))
+		w.sleep(10 * time.Second)
+		require.NotNil(t, w.resizeCondition("stays", v1.PodResizePending))
+		for w.at("ends").Status.Phase != v1.PodSucceeded {
+			w.sleep(10 * time.Millisecond)
+		}
+		w.sleep(100 * time.Millisecond)
+		w.requireCPU("stays", "stays", 3000)
+		require.Equal(t, map[string]float64{"pod_terminated": 1}, w.accepted())
+	})
+}
+
+// accepted counts the resizes that were granted after they had waited, by why they were tried.
+func (w *world) accepted() map[string]float64 {
+	families, err := w.agent.cfg.Metrics.Gatherer().Gather()
+	require.NoError(w.t, err)
+	out := map[string]float64{}
+	for _, f := range families {
+		if f.GetName() == "kubelet_pod_deferred_accepted_resizes_total" {
+			for _, m := range f.GetMetric() {
+				out[m.GetLabel()[0].GetValue()] = m.GetCounter().GetValue()
+			}
+		}
+	}
+	return out
 }
 
 // N19

@@ -31,6 +31,15 @@ func (g *ground) services() request.Services {
 	return g.cluster.objects
 }
 
+// elsewhere finds what mirrors say of static pods that another agent has run, nil where there
+// are none.
+func (g *ground) elsewhere() func(context.Context, *v1.Pod) *v1.PodStatus {
+	if g.cluster == nil {
+		return nil
+	}
+	return g.cluster.mirrors.Status
+}
+
 // runtimeHandler finds the handlers of runtime classes, nil where there are none.
 func (g *ground) runtimeHandler() func(context.Context, *v1.Pod) (string, error) {
 	if g.cluster == nil {

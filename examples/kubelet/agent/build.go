@@ -141,7 +141,10 @@ func newNode(ctx context.Context, g *ground, conn *Connection) (_ *node, err err
 	}
 
 	// What acts on pods.
-	if g.allocation, err = g.newAllocation(); err != nil {
+	if n.fit, err = n.newFit(); err != nil {
+		return nil, err
+	}
+	if g.allocation, err = g.newAllocation(n.fit); err != nil {
 		return nil, err
 	}
 	if n.syncer, err = g.newSyncer(n.health, n.images, n.cgroups, n.held, n.named); err != nil {
@@ -310,6 +313,8 @@ func (g *ground) newSyncer(health health, images *images.Manager, cgroups *podCg
 	if err != nil {
 		return nil, err
 	}
+	node := describeNode(g.cfg.Config)
+	node.Allocatable = g.forPods()
 	return podsyncer.New(podsyncer.Config{
 		Pods: pods.Config{
 			Runtime:           g.conn.Runtime,
@@ -330,7 +335,7 @@ func (g *ground) newSyncer(health health, images *images.Manager, cgroups *podCg
 			Actuated:       g.told,
 			CgroupParent:   cgroups.parent(),
 			PodCgroups:     cgroups.resizes(),
-			Node:           describeNode(g.cfg.Config),
+			Node:           node,
 			DNS:            dns(&g.cfg.Kubelet),
 		},
 		Sources:         g.merger,
@@ -342,6 +347,7 @@ func (g *ground) newSyncer(health health, images *images.Manager, cgroups *podCg
 		DeadContainers:  deadContainers(&g.cfg.Flags),
 		NetworkReady:    health.networkReady,
 		HostIPs:         addresses.get,
+		Elsewhere:       g.elsewhere(),
 		Amend:           g.amend,
 		Span:            g.cfg.Span,
 		ShutdownTimeout: g.cfg.ShutdownTimeout,
@@ -379,11 +385,8 @@ func (n *node) newHandler() (*syncloop.DefaultHandler, error) {
 	if n.cluster != nil {
 		cleaners = append(cleaners, n.cluster.mirrors.Cleaner(), n.cluster.objectsCleaner(n.volumes.manager))
 	}
-	admit, err := n.newAdmitter()
-	if err != nil {
-		return nil, err
-	}
-	return n.syncer.NewHandler(syncloop.HandlerConfig{Workers: n.workers, Admit: n.allocation.Admitter(n.counted(admit.Admit)), Order: n.order, Allocator: n.allocation, OnRestart: n.cfg.Metrics.Pods.Restarted, Cleaners: cleaners})
+	admit := n.counted(n.allocation.Admitter(n.newAdmitter()).Admit)
+	return n.syncer.NewHandler(syncloop.HandlerConfig{Workers: n.workers, Admit: admit, Order: n.order, Allocator: n.allocation, OnRestart: n.cfg.Metrics.Pods.Restarted, Cleaners: cleaners})
 }
 
 func (n *node) newLoop() (*syncloop.Loop, error) {

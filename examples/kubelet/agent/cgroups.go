@@ -25,17 +25,21 @@ type podCgroups struct {
 	tree   *cgroups.Tree
 }
 
-// hasCgroups tells whether pods get cgroups.
-func (c *Config) hasCgroups() bool { return c.Cgroups != nil && *c.Kubelet.CgroupsPerQOS }
-
 // newCgroups finds the machine's cgroups and makes those of all pods and of classes. What
-// fails here keeps the agent from beginning.
+// fails here keeps the agent from beginning. Where pods get no cgroups, only the version of
+// the machine's is of interest: containers are in some all the same.
 func (g *ground) newCgroups(ctx context.Context) (*podCgroups, error) {
-	if !g.cfg.hasCgroups() {
+	if g.cfg.Cgroups == nil {
 		return nil, nil
 	}
 	driver := cgroups.Driver(g.conn.driver)
 	host, err := g.cfg.Cgroups(driver)
+	if err == nil && host.Version() == cgroups.V1 {
+		g.event(nodeReference(g.cfg.Flags.NodeName), v1.EventTypeWarning, "CgroupV1", "this host has cgroup v1, which Kubernetes will not support for much longer (failCgroupV1)")
+	}
+	if !*g.cfg.Kubelet.CgroupsPerQOS {
+		return nil, nil // whatever the machine lacks then
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -49,9 +53,6 @@ func (g *ground) newCgroups(ctx context.Context) (*podCgroups, error) {
 	}
 	if err := stage.Setup(ctx); err != nil {
 		return nil, err
-	}
-	if host.Version() == cgroups.V1 {
-		g.event(nodeReference(g.cfg.Flags.NodeName), v1.EventTypeWarning, "CgroupV1", "this host has cgroup v1, which Kubernetes will not support for much longer (failCgroupV1)")
 	}
 	return &podCgroups{stage, host, tree}, nil
 }
@@ -106,20 +107,18 @@ func (n *node) keepCgroups(ctx context.Context) error {
 			continue
 		}
 		pause = cgroupsPeriod
-		var pods []*v1.Pod
-		for _, pod := range n.current() {
-			pods = append(pods, pod)
-		}
-		if err := n.cgroups.Refresh(ctx, pods); err != nil && ctx.Err() == nil {
+		// Pods that are over or were refused may still be known, but weigh nothing.
+		if err := n.cgroups.Refresh(ctx, n.handler.ActivePods()); err != nil && ctx.Err() == nil {
 			n.cfg.Logger.Warn("cgroups of classes are not as they should be; trying again", "err", err)
 		}
 	}
 	return nil
 }
 
-// askDriver finds out who makes cgroups, for which the runtime has the last word.
+// askDriver finds out who makes cgroups, for which the runtime has the last word: also of
+// containers whose pods have none. A runtime without any is not asked.
 func (a *Agent) askDriver(ctx context.Context, conn *Connection) error {
-	if !a.cfg.hasCgroups() {
+	if a.cfg.Cgroups == nil {
 		return nil
 	}
 	configured := a.cfg.Kubelet.CgroupDriver

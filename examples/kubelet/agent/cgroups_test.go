@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -17,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/podwright/podwright/cri"
 	driver "github.com/podwright/podwright/cri/cgroups"
 	"github.com/podwright/podwright/cri/fake"
 	"github.com/podwright/podwright/examples/kubelet/cgroups"
@@ -58,6 +60,27 @@ func TestPodCgroups(t *testing.T) {
 		w.set()
 		w.sleep(10 * time.Second)
 		w.requireNothingLeft()
+	})
+}
+
+// The class weighs what its pods ask for that run or are about to: neither those that are over
+// nor those that were refused, whatever is still known of them.
+func TestWeightOfActivePods(t *testing.T) {
+	programs := fake.ByContainer(map[string]fake.Program{"done": fake.Exit(0)}, fake.SleepUntilStopped)
+	inWorld(t, fake.Config{Programs: programs}, func(w *world) {
+		w.node("2")
+		w.set(
+			withCPU(podOf("1", v1.RestartPolicyAlways, "a"), 250),
+			withCPU(podOf("2", v1.RestartPolicyNever, "done"), 500),
+			withCPU(podOf("3", v1.RestartPolicyAlways, "large"), 4000),
+		)
+		w.start()
+		w.sleep(2 * time.Minute)
+		require.Equal(t, map[string][]uint32{"a": {0}}, w.running())
+		require.Equal(t, v1.PodFailed, w.agent.statuses.Get("3").Phase)
+		require.Equal(t, v1.PodSucceeded, w.agent.statuses.Get("2").Phase)
+		class, _ := w.cgroups.Get("/kubepods/burstable")
+		require.EqualValues(t, 256, class.Shares)
 	})
 }
 
@@ -136,7 +159,8 @@ func TestDriver(t *testing.T) {
 		waits  time.Duration
 		want   driver.Driver
 	}{
-		"systemd": {func(int) (*runtimeapi.RuntimeConfigResponse, error) { return says(runtimeapi.CgroupDriver_SYSTEMD) }, 1, 0, driver.Systemd},
+		"systemd":              {func(int) (*runtimeapi.RuntimeConfigResponse, error) { return says(runtimeapi.CgroupDriver_SYSTEMD) }, 1, 0, driver.Systemd},
+		"pods have no cgroups": {func(int) (*runtimeapi.RuntimeConfigResponse, error) { return says(runtimeapi.CgroupDriver_SYSTEMD) }, 1, 0, driver.Systemd},
 		"lacking": {func(int) (*runtimeapi.RuntimeConfigResponse, error) {
 			return nil, status.Error(codes.Unimplemented, "unknown method")
 		}, 1, 0, driver.Cgroupfs},
@@ -157,12 +181,13 @@ func TestDriver(t *testing.T) {
 				cfg := configOf(dir, func(context.Context) (*Connection, error) {
 					return &Connection{Runtime: runtime, Images: rt, Name: "fake", Close: func() error { closed++; return nil }}, nil
 				})
-				cfg.Kubelet.CgroupsPerQOS = new(true)
+				cfg.Kubelet.CgroupsPerQOS = new(name != "pods have no cgroups")
 				cfg.Cgroups = func(driver.Driver) (cgroups.Kernel, error) { return &cgroups.Memory{}, nil }
 				a, err := New(cfg)
 				require.NoError(t, err)
 				begin := time.Now()
-				conn := a.connect(t.Context(), groundOf(t, a))
+				conn, err := a.connect(t.Context(), groundOf(t, a))
+				require.NoError(t, err)
 				require.Equal(t, c.waits, time.Since(begin))
 				require.Equal(t, c.calls, runtime.calls)
 				require.Equal(t, string(c.want), conn.driver)
@@ -174,6 +199,48 @@ func TestDriver(t *testing.T) {
 				require.NoError(t, rt.Close())
 			})
 		})
+	}
+}
+
+// A driver of which nothing is known ends the agent: no further try can mend that.
+func TestUnknownDriver(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		rt, err := fake.New(fake.Config{AnyImage: true})
+		require.NoError(t, err)
+		runtime := &questioned{Runtime: rt, answer: func(int) (*runtimeapi.RuntimeConfigResponse, error) {
+			return &runtimeapi.RuntimeConfigResponse{Linux: &runtimeapi.LinuxRuntimeConfiguration{CgroupDriver: 7}}, nil
+		}}
+		closed := 0
+		cfg := configOf(dir, func(context.Context) (*Connection, error) {
+			return &Connection{Runtime: runtime, Images: rt, Name: "fake", Close: func() error { closed++; return nil }}, nil
+		})
+		cfg.Cgroups = func(driver.Driver) (cgroups.Kernel, error) { return &cgroups.Memory{}, nil }
+		a, err := New(cfg)
+		require.NoError(t, err)
+		err = a.runPods(t.Context(), groundOf(t, a))
+		require.ErrorIs(t, err, cri.ErrUnknownCgroupDriver)
+		require.ErrorContains(t, err, ": 7")
+		require.Equal(t, 1, runtime.calls)
+		require.Equal(t, 1, closed)
+		require.NoError(t, rt.Close())
+	})
+}
+
+// A36: the Node is told of cgroup v1, whether or not pods have cgroups of their own.
+func TestCgroupV1IsTold(t *testing.T) {
+	for _, perQOS := range []bool{true, false} {
+		for version, want := range map[driver.Version]int{driver.V1: 1, driver.V2: 0} {
+			inWorld(t, fake.Config{}, func(w *world) {
+				var log lockedBuffer
+				w.log = slog.New(slog.NewTextHandler(&log, nil))
+				w.cgroups.Hierarchy = version
+				w.configure = func(c *Config) { c.Kubelet.CgroupsPerQOS = &perQOS }
+				w.start()
+				w.sleep(time.Second)
+				require.Equal(w.t, want, log.count("reason=CgroupV1"), "version %d, cgroups of pods: %t", version, perQOS)
+			})
+		}
 	}
 }
 

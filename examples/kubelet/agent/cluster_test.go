@@ -70,7 +70,7 @@ func TestAPodOfTheAPIServer(t *testing.T) {
 		w.sleep(3 * time.Second)
 		n, ok := apitest.Find(w.api, &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}})
 		require.True(t, ok, "registered")
-		require.Equal(t, "fake://v1.0.0", n.Status.NodeInfo.ContainerRuntimeVersion)
+		require.Equal(t, "fake://1.0.0", n.Status.NodeInfo.ContainerRuntimeVersion)
 		_, ok = apitest.Find(w.api, &coordv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-node-lease", Name: "n"}})
 		require.True(t, ok, "leased")
 

@@ -59,8 +59,9 @@ const (
 
 // connect tries until it has a connection or ctx ends, which returns nil. What
 // goes wrong is logged when it changes, and shown by Health meanwhile. So is what the
-// sources of pods say, which are read until there is a loop that does.
-func (a *Agent) connect(ctx context.Context, g *ground) *Connection {
+// sources of pods say, which are read until there is a loop that does. Only what no further
+// try can mend is an error.
+func (a *Agent) connect(ctx context.Context, g *ground) (*Connection, error) {
 	reading, stop := context.WithCancel(ctx)
 	read := make(chan error, 1)
 	go func() { read <- g.sources.run(reading) }()
@@ -80,10 +81,13 @@ func (a *Agent) connect(ctx context.Context, g *ground) *Connection {
 		}
 		if err == nil {
 			a.log.Info("connected to the container runtime", "runtime", conn.Name)
-			return conn
+			return conn, nil
 		}
-		if ctx.Err() != nil {
-			return nil
+		switch {
+		case ctx.Err() != nil:
+			return nil, nil
+		case errors.Is(err, cri.ErrUnknownCgroupDriver):
+			return nil, err
 		}
 		if text := err.Error(); text != last {
 			a.log.Error("cannot connect to the container runtime; trying again", "err", err)
@@ -92,7 +96,7 @@ func (a *Agent) connect(ctx context.Context, g *ground) *Connection {
 		a.set(state{ground: g, err: fmt.Errorf("not connected: %w", err)})
 		select {
 		case <-ctx.Done():
-			return nil
+			return nil, nil
 		case <-time.After(pause):
 		}
 	}

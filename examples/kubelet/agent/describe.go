@@ -4,16 +4,11 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
-
-	"golang.org/x/sys/unix"
-	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/podwright/podwright/cri/pods"
 	"github.com/podwright/podwright/examples/kubelet/config"
@@ -24,20 +19,13 @@ const cgroupMount = "/sys/fs/cgroup"
 
 // describeNode looks at the node as far as containers depend on it, and adds what
 // the configuration says of them. What cannot be read keeps its zero value, which is
-// the careful choice for each field.
+// the careful choice for each field. What the node has for pods is forPods.
 func describeNode(cfg config.Config) pods.Node {
 	k, root := &cfg.Kubelet, cfg.Flags.RootDir
-	memory := meminfo("/proc/meminfo", "MemTotal:")
 	return pods.Node{
 		Name:           cfg.Flags.NodeName,
 		IPs:            nodeIPs(),
-		MemoryCapacity: memory,
-		Allocatable: v1.ResourceList{
-			v1.ResourceCPU:    *resource.NewQuantity(int64(runtime.NumCPU()), resource.DecimalSI),
-			v1.ResourceMemory: *resource.NewQuantity(memory, resource.BinarySI),
-
-			v1.ResourceEphemeralStorage: *resource.NewQuantity(diskSize(root), resource.BinarySI),
-		},
+		MemoryCapacity: meminfo("/proc/meminfo", "MemTotal:"),
 		CgroupV2:       exists(filepath.Join(cgroupMount, "cgroup.controllers")),
 		SwapController: swapController(cgroupMount),
 		LimitedSwap:    k.MemorySwap.SwapBehavior == config.LimitedSwap,
@@ -57,15 +45,6 @@ func describeNode(cfg config.Config) pods.Node {
 func exists(file string) bool {
 	_, err := os.Stat(file)
 	return err == nil
-}
-
-// diskSize is the size in bytes of the file system that a folder is on.
-func diskSize(dir string) int64 {
-	var fs unix.Statfs_t
-	if err := unix.Statfs(dir, &fs); err != nil {
-		return 0
-	}
-	return int64(fs.Blocks) * fs.Bsize
 }
 
 // nodeIPs are the node's addresses, the first one of each family, IPv4 first:

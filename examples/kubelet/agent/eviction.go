@@ -2,10 +2,13 @@ package agent
 
 import (
 	"context"
+	"path/filepath"
 
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	driver "github.com/podwright/podwright/cri/cgroups"
+	"github.com/podwright/podwright/examples/kubelet/cgroups"
 	"github.com/podwright/podwright/examples/kubelet/config"
 	"github.com/podwright/podwright/examples/kubelet/evictions"
 	"github.com/podwright/podwright/podworkers"
@@ -43,6 +46,13 @@ func (n *node) newEvictor() (*eviction.Manager, error) {
 		cfg.RemoveUnusedImages = func(ctx context.Context) error {
 			_, err := n.imageGC.RemoveUnused(ctx)
 			return err
+		}
+	}
+	if n.cfg.Kubelet.KernelMemcgNotification {
+		if cgroups.HostVersion() == driver.V1 {
+			cfg.Watch = measurer.Watch(filepath.Join(cgroupMount, "memory"))
+		} else {
+			n.cfg.Logger.Warn("kernelMemcgNotification has no effect with cgroup v2, whose kernels tell nobody; memory is looked at every ten seconds")
 		}
 	}
 	return eviction.New(cfg)

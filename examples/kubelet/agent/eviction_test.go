@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -119,4 +120,57 @@ func TestEvictionOverItsLimit(t *testing.T) {
 			require.NotEqual(t, v1.DisruptionTarget, c.Type)
 		}
 	})
+}
+
+// N27: images have a small file system of their own. What the runtime frees there by removing
+// an image that nobody uses keeps the pod alive, which goes otherwise.
+func TestEvictionOfImages(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("takes root")
+	}
+	for name, frees := range map[string]bool{"enough": true, "nothing": false} {
+		t.Run(name, func(t *testing.T) {
+			disk := t.TempDir()
+			require.NoError(t, unix.Mount("tmpfs", disk, "tmpfs", 0, "size=4m"))
+			t.Cleanup(func() { require.NoError(t, unix.Unmount(disk, unix.MNT_DETACH)) })
+			layer := filepath.Join(disk, "layer")
+			var removed []string
+			inWorld(t, fake.Config{
+				Programs: fake.ByContainer(nil, fake.SleepUntilStopped), ImageFilesystem: disk, Images: []fake.Image{{Name: "unused"}},
+				Intercept: func(_ context.Context, call string, request any) error {
+					if call != "RemoveImage" {
+						return nil
+					}
+					removed = append(removed, call)
+					if frees {
+						return os.Remove(layer)
+					}
+					return nil
+				},
+			}, func(w *world) {
+				w.api = apitest.Start(w.t)
+				w.api.Put(bound("a", "c"))
+				w.configure = func(cfg *Config) {
+					cfg.Kubelet.EvictionHard = map[string]string{"imagefs.available": "2Mi"}
+					cfg.Kubelet.EvictionPressureTransitionPeriod.Duration = time.Minute
+				}
+				w.start()
+				w.sleep(30 * time.Second)
+				require.Empty(t, removed)
+				require.NoError(t, os.WriteFile(layer, make([]byte, 3<<20), 0o600))
+				w.sleep(30 * time.Second)
+				require.Len(t, removed, 1)
+				require.Contains(t, w.events("n"), "EvictionThresholdMet")
+				require.Equal(t, "True KubeletHasDiskPressure", w.nodeCondition(v1.NodeDiskPressure))
+				if !frees {
+					require.Equal(t, "Evicted", w.at("a").Status.Reason)
+					return
+				}
+				w.sleep(2 * time.Minute)
+				require.Equal(t, v1.PodRunning, w.at("a").Status.Phase)
+				require.NotContains(t, w.events("a"), "Evicted")
+				require.Equal(t, "False KubeletHasNoDiskPressure", w.nodeCondition(v1.NodeDiskPressure))
+			})
+		})
+	}
 }

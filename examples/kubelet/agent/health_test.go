@@ -79,3 +79,12 @@ func TestReleaseOfTheRuntime(t *testing.T) {
 		require.Equal(t, step.want, *r.version.Load())
 	}
 }
+
+// A Node shows what is known of versions elsewhere, too.
+func TestPlainVersion(t *testing.T) {
+	for text, want := range map[string]string{
+		"1.6.20~ds1": "1.6.20", "2.2.1+unknown": "2.2.1+unknown", "v2.0.0-rc.1": "2.0.0-rc.1", "1.30": "1.30", "1.7.1.2": "1.7.1.2", "of mine": "of mine", "": "",
+	} {
+		require.Equal(t, want, plainVersion(text), text)
+	}
+}

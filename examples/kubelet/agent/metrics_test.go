@@ -16,6 +16,20 @@ import (
 	"github.com/podwright/podwright/cri/fake"
 )
 
+// A10: a runtime that cannot be asked for its driver is counted as one that will not do for long.
+func TestLosingSupport(t *testing.T) {
+	for _, lacking := range []bool{true, false} {
+		inWorld(t, fake.Config{}, func(w *world) {
+			w.lacking = lacking
+			w.start()
+			answer := httptest.NewRecorder()
+			w.agent.cfg.Metrics.Handler().ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/", nil))
+			told := strings.Contains(answer.Body.String(), "\nkubelet_cri_losing_support{version=\"1.37.0\"} 1\n")
+			require.Equal(w.t, lacking, told)
+		})
+	}
+}
+
 // Everything that a pod goes through is counted, what there is is looked up at the scrape,
 // and before and between runs there is nothing.
 func TestMetrics(t *testing.T) {

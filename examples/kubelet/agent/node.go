@@ -18,6 +18,7 @@ import (
 	"github.com/podwright/podwright/probe"
 	"github.com/podwright/podwright/status/writer"
 	"github.com/podwright/podwright/syncloop"
+	"github.com/podwright/podwright/syncloop/admission"
 	"github.com/podwright/podwright/syncloop/eviction"
 	"github.com/podwright/podwright/syncloop/shutdown"
 )
@@ -37,6 +38,7 @@ type node struct {
 	enforcer *allocatable.Enforcer
 	held
 
+	fit      *admission.Fit
 	syncer   *podsyncer.Syncer
 	statuses *writer.Writer // of the syncer, like the next one
 	probes   *probe.Manager

@@ -11,6 +11,17 @@ import (
 // often as the loop does its housekeeping.
 const rootPeriod = 2 * time.Second
 
+// prepareRoot makes the root folder, and those in it. It is shared first: what is in it then is
+// seen through the mount that it has become.
+func (a *Agent) prepareRoot(ctx context.Context) error {
+	if a.cfg.ShareRoot != nil {
+		if err := a.cfg.ShareRoot(ctx); err != nil {
+			return err
+		}
+	}
+	return a.folders.prepare()
+}
+
 // watchRoot sees to it that what happens to the root folder is in the log, once, and in
 // the health, until ctx ends.
 func (a *Agent) watchRoot(ctx context.Context, l *lock) {

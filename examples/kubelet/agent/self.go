@@ -6,6 +6,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/version"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/cri"
@@ -82,7 +83,19 @@ func (s state) runtimeVersion() (name, version string) {
 	if s.node == nil {
 		return "", ""
 	}
-	return s.node.conn.Name, *s.node.health.release.version.Load()
+	return s.node.conn.Name, plainVersion(*s.node.health.release.version.Load())
+}
+
+// plainVersion is a version as all Nodes show it, without what a distribution has added and a
+// leading v; one that is in no known form stays.
+func plainVersion(text string) string {
+	if v, err := version.ParseSemantic(text); err == nil {
+		return v.String()
+	}
+	if v, err := version.ParseGeneric(text); err == nil {
+		return v.String()
+	}
+	return text
 }
 
 func (s state) images(ctx context.Context) ([]*runtimeapi.Image, error) {

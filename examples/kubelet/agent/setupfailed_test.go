@@ -15,16 +15,27 @@ import (
 	"github.com/podwright/podwright/examples/kubelet/apiserver/apitest"
 )
 
-// A35: an agent whose root folder cannot be made ends, and says so at the Node. One whose
-// server is away, too, ends all the same, soon.
+// A35: an agent whose root folder cannot be made, or not shared, ends, and says so at the Node.
+// One whose server is away, too, ends all the same, soon.
 func TestSetupFails(t *testing.T) {
+	for name, change := range map[string]func(*Config){
+		"made": func(c *Config) { c.Flags.RootDir = filepath.Join(c.Flags.RootDir, "file", "root") },
+		"shared": func(c *Config) {
+			c.ShareRoot = func(context.Context) error { return errors.New("root folder: read-only") }
+		},
+	} {
+		t.Run(name, func(t *testing.T) { setupFails(t, change) })
+	}
+}
+
+func setupFails(t *testing.T, change func(*Config)) {
 	inWorld(t, fake.Config{}, func(w *world) {
 		w.api = apitest.Start(w.t)
-		file := filepath.Join(w.dir, "file")
-		require.NoError(w.t, os.WriteFile(file, nil, 0o600))
 		cfg := configOf(w.dir, func(context.Context) (*Connection, error) { return nil, errors.New("unused") })
-		cfg.Flags.RootDir = filepath.Join(file, "root")
+		require.NoError(w.t, os.Mkdir(cfg.Flags.RootDir, 0o700))
+		require.NoError(w.t, os.WriteFile(filepath.Join(cfg.Flags.RootDir, "file"), nil, 0o600))
 		cfg.Flags.Kubeconfig, cfg.DialAPI = w.api.Kubeconfig, w.api.Dial
+		change(&cfg)
 		a, err := New(cfg)
 		require.NoError(w.t, err)
 		err = a.Run(w.t.Context())

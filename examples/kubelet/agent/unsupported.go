@@ -15,15 +15,15 @@ import (
 	"github.com/podwright/podwright/cri/pods"
 	"github.com/podwright/podwright/examples/kubelet/config"
 	"github.com/podwright/podwright/probe"
+	"github.com/podwright/podwright/syncloop"
 	"github.com/podwright/podwright/syncloop/admission"
 )
 
 // unsupported lists why a pod can never run here, one error per field. What it asks
-// of the runtime is looked at when it is admitted, since manifests may be read
+// of the runtime is looked at when it is admitted (lacking), since manifests may be read
 // before the runtime has answered.
 func (g *ground) unsupported(pod *v1.Pod) []error {
-	everything := cri.Features{SupplementalGroupsPolicy: true, UserNamespacesHostNetwork: true}
-	return append(g.notSupported(pod, everything), admission.OtherNode(pod, g.localNode())...)
+	return append(g.notSupported(pod), admission.OtherNode(pod, g.localNode())...)
 }
 
 // unseenMounts lists the mounts that containers which are processes of the host would
@@ -67,8 +67,8 @@ func (g *ground) localNode() *v1.Node {
 }
 
 // notSupported lists what a pod asks for and this agent does not do.
-func (g *ground) notSupported(pod *v1.Pod, runtime cri.Features) []error {
-	errs := unsupported(pod, runtime)
+func (g *ground) notSupported(pod *v1.Pod) []error {
+	errs := unsupported(pod)
 	if g.cluster == nil {
 		errs = append(errs, needsServer(pod)...)
 	}
@@ -103,7 +103,7 @@ func needsServer(pod *v1.Pod) []error {
 // unsupported lists what a pod asks for and this agent does not do, or nobody could,
 // one error per field. Such a pod is refused: to run it without would be to promise what is not
 // kept.
-func unsupported(pod *v1.Pod, runtime cri.Features) []error {
+func unsupported(pod *v1.Pod) []error {
 	errs := append(pods.Unsupported(pod), probe.Validate(pod)...)
 	refuse := func(found bool, field string) {
 		if found {
@@ -113,13 +113,21 @@ func unsupported(pod *v1.Pod, runtime cri.Features) []error {
 	if pod.Spec.HostUsers != nil && !*pod.Spec.HostUsers { // users of its own have no rights in what is the node's
 		refuse(pod.Spec.HostPID, "spec.hostPID: with hostUsers: false")
 		refuse(pod.Spec.HostIPC, "spec.hostIPC: with hostUsers: false")
-		refuse(pod.Spec.HostNetwork && !runtime.UserNamespacesHostNetwork, "spec.hostNetwork: with hostUsers: false, by the runtime")
-	}
-	if sc := pod.Spec.SecurityContext; sc != nil && !runtime.SupplementalGroupsPolicy {
-		refuse(sc.SupplementalGroupsPolicy != nil && *sc.SupplementalGroupsPolicy == v1.SupplementalGroupsPolicyStrict,
-			"spec.securityContext.supplementalGroupsPolicy: Strict, by the runtime")
 	}
 	return errs
+}
+
+// lacking refuses a pod that asks for what the runtime does not do, with the reasons that
+// are known of it.
+func lacking(pod *v1.Pod, runtime cri.Features) error {
+	sc, ownUsers := pod.Spec.SecurityContext, pod.Spec.HostUsers != nil && !*pod.Spec.HostUsers
+	switch {
+	case sc != nil && sc.SupplementalGroupsPolicy != nil && *sc.SupplementalGroupsPolicy == v1.SupplementalGroupsPolicyStrict && !runtime.SupplementalGroupsPolicy:
+		return syncloop.Reject("SupplementalGroupsPolicyNotSupported", "spec.securityContext.supplementalGroupsPolicy: Strict: not supported by the runtime")
+	case ownUsers && pod.Spec.HostNetwork && !runtime.UserNamespacesHostNetwork:
+		return syncloop.Reject("PodFeatureUnsupported", "spec.hostNetwork: with hostUsers: false: not supported by the runtime")
+	}
+	return nil
 }
 
 // noInputs lists what a container needs of persistent volumes or of device plugins,

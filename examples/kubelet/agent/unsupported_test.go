@@ -14,6 +14,7 @@ import (
 
 	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/fake"
+	"github.com/podwright/podwright/syncloop"
 	"github.com/podwright/podwright/syncloop/admission"
 )
 
@@ -56,22 +57,38 @@ func TestOtherNode(t *testing.T) {
 
 // A pod with users of its own shares none of what only the node's may use.
 func TestOwnUsersWithTheNodesNamespaces(t *testing.T) {
-	able := cri.Features{SupplementalGroupsPolicy: true, UserNamespacesHostNetwork: true}
 	for field, change := range map[string]func(*v1.PodSpec){
-		"hostPID":     func(s *v1.PodSpec) { s.HostPID = true },
-		"hostIPC":     func(s *v1.PodSpec) { s.HostIPC = true },
-		"hostNetwork": func(s *v1.PodSpec) { s.HostNetwork = true },
+		"hostPID": func(s *v1.PodSpec) { s.HostPID = true },
+		"hostIPC": func(s *v1.PodSpec) { s.HostIPC = true },
 	} {
 		pod := podOf("1", v1.RestartPolicyAlways, "a")
 		pod.Spec.HostNetwork = false
 		change(&pod.Spec)
-		require.Empty(t, unsupported(pod, cri.Features{}), field)
+		require.Empty(t, unsupported(pod), field)
 		own := false
 		pod.Spec.HostUsers = &own
-		errs := unsupported(pod, cri.Features{})
+		errs := unsupported(pod)
 		require.Len(t, errs, 1, field)
 		require.ErrorContains(t, errs[0], "spec."+field+": with hostUsers: false")
-		require.Equal(t, field == "hostNetwork", len(unsupported(pod, able)) == 0, field)
+	}
+}
+
+// What only some runtimes do has reasons of its own where it is not there.
+func TestLackingRuntime(t *testing.T) {
+	able := cri.Features{SupplementalGroupsPolicy: true, UserNamespacesHostNetwork: true}
+	require.NoError(t, lacking(podOf("1", v1.RestartPolicyAlways, "a"), cri.Features{}))
+	for reason, change := range map[string]func(*v1.PodSpec){
+		"SupplementalGroupsPolicyNotSupported": func(s *v1.PodSpec) {
+			s.SecurityContext = &v1.PodSecurityContext{SupplementalGroupsPolicy: new(v1.SupplementalGroupsPolicyStrict)}
+		},
+		"PodFeatureUnsupported": func(s *v1.PodSpec) { s.HostNetwork, s.HostUsers = true, new(false) },
+	} {
+		pod := podOf("1", v1.RestartPolicyAlways, "a")
+		change(&pod.Spec)
+		require.NoError(t, lacking(pod, able))
+		var rejection *syncloop.Rejection
+		require.ErrorAs(t, lacking(pod, cri.Features{}), &rejection)
+		require.Equal(t, reason, rejection.Reason)
 	}
 }
 

@@ -152,22 +152,20 @@ func (n *node) leftovers() (out []server.PodReport) {
 // volumePlugins are all that there are, whether or not a static pod may have such a
 // volume: what an agent before this one has mounted must be known to be unmounted.
 func (g *ground) volumePlugins(layout volume.Layout, kernel mounts.Mounter, drivers volumecsi.Drivers, from named) ([]volume.Plugin, error) {
-	allocatable := describeNode(g.cfg.Config).Allocatable
 	onDisk := emptydir.New(emptydir.Config{
-		Mounts: kernel, Allocatable: func() int64 { return allocatable.Memory().Value() }, Track: g.track(), Logger: g.cfg.Logger,
+		Mounts: kernel, Allocatable: func() int64 { list := g.forPods(); return list.Memory().Value() }, Track: g.track(), Logger: g.cfg.Logger,
 	})
 	files, err := content.New(content.Config{Backing: onDisk, Logger: g.cfg.Logger})
 	if err != nil {
 		return nil, err
 	}
-	allocation := func() v1.ResourceList { return allocatable }
 	plugins, errs := []volume.Plugin{onDisk, &hostpath.Plugin{}}, []error(nil)
 	add := func(p volume.Plugin, err error) { plugins, errs = append(plugins, p), append(errs, err) }
 	add(plugin(configmap.New(configmap.Config{Volumes: files, ConfigMaps: from})))
 	add(plugin(secret.New(secret.Config{Volumes: files, Secrets: from})))
-	add(plugin(downwardapi.New(downwardapi.Config{Volumes: files, Allocatable: allocation})))
+	add(plugin(downwardapi.New(downwardapi.Config{Volumes: files, Allocatable: g.forPods})))
 	add(plugin(projected.New(projected.Config{
-		Volumes: files, ConfigMaps: from, Secrets: from, TrustBundles: from, Tokens: from, Allocatable: allocation,
+		Volumes: files, ConfigMaps: from, Secrets: from, TrustBundles: from, Tokens: from, Allocatable: g.forPods,
 	})))
 	add(plugin(nfs.New(nfs.Config{Mounts: kernel})))
 	add(plugin(local.New(local.Config{Layout: layout, Mounts: kernel, Event: g.event, Logger: g.cfg.Logger})))

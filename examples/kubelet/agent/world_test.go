@@ -53,8 +53,12 @@ type world struct {
 	configure func(*Config)
 	// silent: the source of pods does not report.
 	silent bool
-	agent  *node
-	stop   func()
+	// lacking: the runtime cannot be asked for its driver.
+	lacking bool
+	// ends is what the error says with which the agent ends by itself; "" if it is not to.
+	ends  string
+	agent *node
+	stop  func()
 }
 
 // inWorld runs a test in a bubble, with a runtime.
@@ -115,7 +119,7 @@ func (w *world) start() {
 	if w.allocatable != nil {
 		g.allocatable = func() v1.ResourceList { return w.allocatable }
 	}
-	n, err := newNode(w.t.Context(), g, &Connection{Runtime: w.calls, Images: w.runtime, Name: "fake", Version: "1", driver: "cgroupfs"})
+	n, err := newNode(w.t.Context(), g, &Connection{Runtime: w.calls, Images: w.runtime, Name: "fake", Version: "1", driver: "cgroupfs", hasNoDriver: w.lacking})
 	require.NoError(w.t, err)
 	w.agent = n
 	come.Store(&state{ground: g, node: n})
@@ -126,8 +130,13 @@ func (w *world) start() {
 		require.NoError(w.t, n.merger.Set("file", w.desired))
 	}
 	w.stop = func() {
+		if w.ends != "" {
+			require.ErrorContains(w.t, <-done, w.ends)
+		}
 		cancel()
-		require.NoError(w.t, <-done)
+		if w.ends == "" {
+			require.NoError(w.t, <-done)
+		}
 		w.stop = nil
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	oci "github.com/opencontainers/cgroups"
@@ -26,7 +25,11 @@ const mountpoint = "/sys/fs/cgroup"
 // What a pod's cgroup has to have.
 var (
 	controllersV1 = []string{"cpu", "cpuacct", "cpuset", "memory"}
-	controllersV2 = []string{"cpu", "cpuset", "hugetlb", "memory", "pids"}
+	controllersV2 = []string{"cpu", "memory", "pids"}
+	// optionalV2 are had where the root has them. Pods run as they ask to without: nothing is
+	// written to cpuset here, and without hugetlb there is no size that can be limited. Limits of
+	// the others are promises to all pods of the node, which must not be broken in silence.
+	optionalV2 = []string{"cpuset", "hugetlb"}
 )
 
 // killings is how often processes are killed before a cgroup counts as one that cannot
@@ -44,6 +47,8 @@ type Host struct {
 	needed []string
 	huge   []string
 	reader *stats.Reader
+	// turns are those of changes to one cgroup.
+	turns turns
 }
 
 var _ Kernel = (*Host)(nil)
@@ -57,11 +62,8 @@ func NewHost(driver cgroups.Driver) (*Host, error) {
 		if err != nil {
 			return nil, fmt.Errorf("cgroups: %w", err)
 		}
-		h.needed = slices.DeleteFunc(slices.Clone(controllersV2), func(c string) bool { return c == "hugetlb" && !slices.Contains(root, c) })
-		for _, c := range h.needed {
-			if !slices.Contains(root, c) {
-				return nil, fmt.Errorf("cgroups: the kernel has no controller %s in %s", c, mountpoint)
-			}
+		if h.needed, err = neededV2(root); err != nil {
+			return nil, err
 		}
 	} else {
 		for _, c := range h.needed {
@@ -99,6 +101,18 @@ func (h *Host) Version() cgroups.Version { return h.version }
 
 // HugePageSizes are those that can be limited, as the kernel writes them.
 func (h *Host) HugePageSizes() []string { return slices.Clone(h.huge) }
+
+// neededV2 are the controllers that a cgroup has to have, of those that the root has.
+func neededV2(root []string) ([]string, error) {
+	var errs []error
+	for _, c := range controllersV2 {
+		if !slices.Contains(root, c) {
+			errs = append(errs, fmt.Errorf("cgroups: the kernel has no controller %s in %s", c, mountpoint))
+		}
+	}
+	lacking := func(c string) bool { return !slices.Contains(root, c) }
+	return slices.Concat(controllersV2, slices.DeleteFunc(slices.Clone(optionalV2), lacking)), errors.Join(errs...)
+}
 
 func controllers(folder string) ([]string, error) {
 	text, err := os.ReadFile(filepath.Join(folder, "cgroup.controllers"))
@@ -196,8 +210,10 @@ func (h *Host) Children(n cgroups.Name) ([]cgroups.Name, error) {
 	return out, nil
 }
 
-// Set implements Kernel.
+// Set implements Kernel. The library reads back what it has written, and takes what another
+// call writes in between for a refusal of the kernel.
 func (h *Host) Set(_ context.Context, n cgroups.Name, v cgroups.Values) error {
+	defer h.turns.take(h.driver.Path(n))()
 	r := h.resources(v)
 	m, err := h.manager(n, r)
 	if err != nil {
@@ -249,6 +265,7 @@ func (h *Host) resources(v cgroups.Values) *oci.Resources {
 
 // Remove implements Kernel.
 func (h *Host) Remove(ctx context.Context, n cgroups.Name) error {
+	defer h.turns.take(h.driver.Path(n))()
 	if !slices.ContainsFunc(h.folders(n), exists) {
 		return nil
 	}
@@ -274,22 +291,6 @@ func (h *Host) Remove(ctx context.Context, n cgroups.Name) error {
 		return fmt.Errorf("%s: %w", h.driver.Path(n), err)
 	}
 	return nil
-}
-
-// kill kills what runs in a cgroup and below it, and tells whether there was something.
-// Of version 1 it looks at all hierarchies: a process need not be in the same place of each.
-func (h *Host) kill(n cgroups.Name) (some bool, err error) {
-	for _, folder := range h.folders(n) {
-		pids, err := oci.GetAllPids(folder)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return some, err
-		}
-		for _, pid := range pids {
-			some = true
-			_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
-		}
-	}
-	return some, nil
 }
 
 func exists(folder string) bool {

@@ -6,8 +6,10 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -34,6 +36,26 @@ func TestGuestHost(t *testing.T) {
 	for _, driver := range []cgroups.Driver{cgroups.Cgroupfs, cgroups.Systemd} {
 		t.Run(string(driver), func(t *testing.T) { hostSuite(t, driver) })
 	}
+}
+
+// TestHostSetsAtOnce gives one cgroup different values from several sides.
+func TestHostSetsAtOnce(t *testing.T) {
+	if os.Geteuid() != 0 || os.Getenv(inGuest) != "" {
+		t.Skip("needs root, and not to be in the guest")
+	}
+	h, err := kubelet.NewHost(cgroups.Cgroupfs)
+	require.NoError(t, err)
+	name := cgroups.Name{"podwrightatonce" + strconv.Itoa(os.Getpid())}
+	t.Cleanup(func() { require.NoError(t, h.Remove(t.Context(), name)) })
+	var sides sync.WaitGroup
+	for i := range uint64(4) {
+		sides.Go(func() {
+			for n := range uint64(50) {
+				assert.NoError(t, h.Set(t.Context(), name, cgroups.Values{Shares: 100 + 100*i + n}))
+			}
+		})
+	}
+	sides.Wait()
 }
 
 // file reads a file of a cgroup; it is named as by cgroups.Values.Files.

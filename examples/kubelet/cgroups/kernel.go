@@ -7,7 +7,9 @@ import (
 )
 
 // Kernel makes and changes cgroups. Its methods can be repeated and are safe for
-// concurrent use on different cgroups.
+// concurrent use. Several parts set values of the cgroup of all pods and of that of a class,
+// each at times of its own: changes of one cgroup come one after the other, and of what two
+// of them set the later one counts.
 type Kernel interface {
 	// Set gives a cgroup values, and makes it and those above it where they are not
 	// there, with all controllers that pods need.

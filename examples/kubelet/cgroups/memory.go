@@ -1,6 +1,7 @@
 package cgroups
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -17,6 +18,8 @@ type Memory struct {
 	// Fail is asked before each change, if it is set: a cgroup's path in cgroupfs's
 	// words, and what is done.
 	Fail func(path, what string) error
+	// Hierarchy is its Version; zero means V2.
+	Hierarchy cgroups.Version
 	// Usage is what MemoryUsage says of each.
 	Usage int64
 }
@@ -98,7 +101,7 @@ func (m *Memory) InUse(n cgroups.Name) (bool, error) {
 func (m *Memory) MemoryUsage(n cgroups.Name) (int64, error) { return m.Usage, m.fails(n, "look") }
 
 // Version implements Kernel.
-func (m *Memory) Version() cgroups.Version { return cgroups.V2 }
+func (m *Memory) Version() cgroups.Version { return cmp.Or(m.Hierarchy, cgroups.V2) }
 
 // HugePageSizes implements Kernel.
 func (m *Memory) HugePageSizes() []string { return nil }

@@ -24,6 +24,8 @@ func TestFeatureGates(t *testing.T) {
 		"all that are not":    {args: []string{"--feature-gates=AllAlpha=true"}, want: []string{"AllAlpha true asks"}},
 		"not to be done without": {args: []string{"--feature-gates=ContainerRestartRules=false"},
 			want: []string{"ContainerRestartRules false asks to do without behaviour"}},
+		"resizes that it does": {args: []string{"--feature-gates=InPlacePodLevelResourcesVerticalScaling=false,InPlacePodVerticalScalingInitContainers=false"},
+			want: []string{"InPlacePodLevelResourcesVerticalScaling false asks to do without", "InPlacePodVerticalScalingInitContainers false asks to do without"}},
 		"no value":     {args: []string{"--feature-gates=NodeSwap"}, want: []string{`--feature-gates: "NodeSwap" is not key=value`}},
 		"not a switch": {args: []string{"--feature-gates=NodeSwap=yes"}, want: []string{`NodeSwap: "yes" is neither true nor false`}},
 		"all at once":  {args: []string{"--feature-gates=MemoryQoS=true,Bogus=true"}, want: []string{"MemoryQoS", "Bogus"}},

@@ -70,7 +70,6 @@ func refusals() (out []option) {
 
 // lacking says why fields have no effect, by the begins of their paths.
 var lacking = map[string]string{
-	"kernelMemcg":            "memory is looked at every ten seconds, and the kernel is not asked to tell",
 	"qosReserved":            "upstream's is alpha; nothing is kept for better classes",
 	"kubeletCgroups":         "the kubelet stays in the cgroup in which it was started, which is the service manager's matter",
 	"systemCgroups":          "processes of the system stay where its service manager has put them",

@@ -120,6 +120,7 @@ var honoured = map[string]bool{
 	"evictionMaxPodGracePeriod":                  true,
 	"evictionMinimumReclaim":                     true,
 	"mergeDefaultEvictionSettings":               true,
+	"kernelMemcgNotification":                    true,
 	"localStorageCapacityIsolation":              true,
 	"shutdownGracePeriod":                        true,
 	"shutdownGracePeriodCriticalPods":            true,

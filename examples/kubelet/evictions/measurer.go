@@ -131,13 +131,13 @@ func (m *Measurer) divided(ctx context.Context) (eviction.Disks, error) {
 
 func (m *Measurer) signals(s *statsapi.Summary) map[eviction.Signal]eviction.Reading {
 	signals := Signals(s)
-	impossible := dropImpossible(m.cfg.Policy, signals)
+	none := impossible(m.cfg.Policy, signals)
 	m.mu.Lock()
-	changed := !slices.Equal(impossible, m.impossible)
-	m.impossible = impossible
+	changed := !slices.Equal(none, m.impossible)
+	m.impossible = none
 	m.mu.Unlock()
-	if changed && len(impossible) > 0 {
-		for _, t := range impossible {
+	if changed {
+		for _, t := range none {
 			m.cfg.Logger.Warn("a threshold of evictions is not less than there is of it at all, and counts as none", "signal", t.Signal, "hard", t.Hard())
 		}
 	}

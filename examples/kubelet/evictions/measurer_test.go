@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
@@ -52,7 +53,7 @@ func (s *scene) note(what string) error {
 
 func (s *scene) Summary(_ context.Context, part summary.Part) (*statsapi.Summary, error) {
 	available, what := s.available, "node"
-	out := &statsapi.Summary{Node: statsapi.NodeStats{Memory: &statsapi.MemoryStats{Time: noon, AvailableBytes: &available, WorkingSetBytes: new(1000 - available)}}}
+	out := &statsapi.Summary{Node: statsapi.NodeStats{Memory: &statsapi.MemoryStats{Time: noon, AvailableBytes: &available, WorkingSetBytes: new(1000 - available), UsageBytes: new(1050 - available)}}}
 	if part == summary.All {
 		what = "all"
 		for _, pod := range s.pods {
@@ -157,14 +158,16 @@ func TestMeasureFails(t *testing.T) {
 // once.
 func TestThresholdAboveCapacity(t *testing.T) {
 	s := newScene(
-		eviction.Threshold{Signal: "memory.available", Value: eviction.Value{Amount: 1 << 40}},
+		eviction.Threshold{Signal: "memory.available", Value: eviction.Value{Amount: 1 << 40}, Grace: time.Minute},
+		eviction.Threshold{Signal: "memory.available", Value: eviction.Value{Amount: 1}},
 		eviction.Threshold{Signal: "pid.available", Value: eviction.Value{Amount: 1}},
 	)
 	m, err := NewMeasurer(s.cfg)
 	require.NoError(t, err)
 	for range 3 {
 		u, _ := s.measure(t, m)
-		require.Empty(t, u.Signals)
+		require.Contains(t, u.Signals, eviction.MemoryAvailable, "the other threshold of it can be met")
+		require.NotContains(t, u.Signals, eviction.PIDAvailable)
 	}
 	require.Equal(t, 1, strings.Count(s.log.String(), "memory.available"))
 	require.NotContains(t, s.log.String(), "pid.available")

@@ -113,16 +113,14 @@ func podUsages(pods []*v1.Pod, stats map[types.UID]*statsapi.PodStats) map[types
 	return out
 }
 
-// dropImpossible removes readings of which no less than everything is to stay, and returns
-// the thresholds that ask for it.
-func dropImpossible(p eviction.Policy, signals map[eviction.Signal]eviction.Reading) (out []eviction.Threshold) {
-	left := maps.Clone(signals)
+// impossible drops readings of what is not there at all, such as the inodes of a file system
+// that does not count them, and returns the thresholds that ask for no less than everything.
+func impossible(p eviction.Policy, signals map[eviction.Signal]eviction.Reading) (out []eviction.Threshold) {
 	for _, t := range p.Thresholds {
-		if r, ok := signals[t.Signal]; ok && t.Value.Of(r.Capacity) >= r.Capacity {
+		if r, ok := signals[t.Signal]; ok && (r.Capacity == 0 || t.Impossible(r)) {
 			out = append(out, t)
-			delete(left, t.Signal)
 		}
 	}
-	maps.DeleteFunc(signals, func(s eviction.Signal, _ eviction.Reading) bool { _, ok := left[s]; return !ok })
+	maps.DeleteFunc(signals, func(_ eviction.Signal, r eviction.Reading) bool { return r.Capacity == 0 })
 	return out
 }

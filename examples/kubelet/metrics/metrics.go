@@ -15,6 +15,8 @@
 // How many series there are is bounded: by the number of containers with probes, whose
 // series go with them (Probes), or by what operators configure, such as drivers and runtime
 // handlers. No label is what a client or a pod makes up.
+//
+// Not built: kubelet_device_plugin_* and kubelet_pod_resources_endpoint_*.
 package metrics
 
 import (

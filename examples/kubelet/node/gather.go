@@ -201,7 +201,7 @@ func (g *Gatherer) report(err error) {
 // Declared are the features that are told to schedulers (KEP-5328), of those that upstream
 // declares in v1.36: only what works here, with this runtime.
 func Declared(runtime cri.Features) []string {
-	features := []string{"RestartAllContainersOnContainerExits"}
+	features := []string{"InPlacePodLevelResourcesVerticalScaling", "InPlacePodVerticalScalingInitContainers", "RestartAllContainersOnContainerExits"}
 	if runtime.UserNamespacesHostNetwork {
 		features = append(features, "UserNamespacesHostNetworkSupport")
 	}

@@ -48,7 +48,7 @@ func TestGatherer(t *testing.T) {
 	require.Nil(t, f.Features)
 	require.Nil(t, f.VolumesInUse)
 	require.Equal(t, &nodestatus.Pressure{Disk: true}, f.Pressure)
-	require.Equal(t, []string{"RestartAllContainersOnContainerExits"}, f.Declared)
+	require.Equal(t, []string{"InPlacePodLevelResourcesVerticalScaling", "InPlacePodVerticalScalingInitContainers", "RestartAllContainersOnContainerExits"}, f.Declared)
 
 	f.Now = time.Now()
 	status := nodestatus.Compute(nil, f)

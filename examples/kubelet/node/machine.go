@@ -22,8 +22,9 @@ func ReadMachine(root fs.FS) (m nodestatus.Machine, err error) {
 	if m.BootID = firstLine(root, "proc/sys/kernel/random/boot_id"); m.BootID == "" {
 		err = errors.New("proc/sys/kernel/random/boot_id: cannot be read")
 	}
-	var cores, memory error
-	m.Cores, cores = readCores(root)
+	var memory error
+	online, cores := OnlineCPUs(root)
+	m.Cores = int64(len(online))
 	m.Memory, m.Swap, memory = readMemory(root)
 	m.HugePages, m.Pids = readHugePages(root), readPids(root)
 	return m, errors.Join(err, cores, memory)
@@ -44,19 +45,24 @@ func firstLine(root fs.FS, names ...string) string {
 	return ""
 }
 
-// readCores counts the processors that are online.
-func readCores(root fs.FS) (int64, error) {
-	const name = "sys/devices/system/cpu/online"
-	n, _, err := parseCPUs(firstLine(root, name))
+// CPUs are processors, by their numbers.
+type CPUs map[uint64]bool
+
+const onlineFile = "sys/devices/system/cpu/online"
+
+// OnlineCPUs are the processors that can be used, below the root of a machine's file system:
+// those that are off leave holes among the numbers.
+func OnlineCPUs(root fs.FS) (CPUs, error) {
+	cpus, err := parseCPUs(firstLine(root, onlineFile))
 	if err != nil {
-		return 0, fmt.Errorf("%s: %w", name, err)
+		return nil, fmt.Errorf("%s: %w", onlineFile, err)
 	}
-	return n, nil
+	return cpus, nil
 }
 
-// parseCPUs counts the processors of a list such as "0-3,8", and tells the last one.
-func parseCPUs(text string) (n, last int64, err error) {
-	seen := map[uint64]bool{}
+// parseCPUs reads a list of processors such as "0-3,8".
+func parseCPUs(text string) (CPUs, error) {
+	cpus := CPUs{}
 	for part := range strings.SplitSeq(text, ",") {
 		low, high, isRange := strings.Cut(part, "-")
 		if !isRange {
@@ -65,14 +71,13 @@ func parseCPUs(text string) (n, last int64, err error) {
 		first, err1 := strconv.ParseUint(low, 10, 16)
 		end, err2 := strconv.ParseUint(high, 10, 16)
 		if err1 != nil || err2 != nil || end < first {
-			return 0, -1, fmt.Errorf("%q is not a list of processors", text)
+			return nil, fmt.Errorf("%q is not a list of processors", text)
 		}
 		for id := first; id <= end; id++ {
-			seen[id] = true
+			cpus[id] = true
 		}
-		last = max(last, int64(end))
 	}
-	return int64(len(seen)), last, nil
+	return cpus, nil
 }
 
 // readPids is how many processes and threads there can be: what is less of the two limits

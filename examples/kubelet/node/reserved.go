@@ -19,8 +19,8 @@ import (
 // Reservations are what pods may not have of the machine, by the configuration.
 type Reservations struct {
 	system, kube v1.ResourceList
-	// lastCPU is the highest number of reservedSystemCPUs, -1 for none.
-	lastCPU int64
+	// cpus are those of reservedSystemCPUs.
+	cpus CPUs
 	// memory and storage are thresholds of hard eviction: a share of the capacity where
 	// percent is set, else an amount.
 	memory, storage threshold
@@ -56,14 +56,12 @@ func ParseReservations(k *kubeletv1beta1.KubeletConfiguration) (r Reservations, 
 	var errs [5]error
 	r.system, errs[0] = parseAmounts("systemReserved", k.SystemReserved)
 	r.kube, errs[1] = parseAmounts("kubeReserved", k.KubeReserved)
-	r.lastCPU = -1
 	if k.ReservedSystemCPUs != "" {
-		var n int64
-		if n, r.lastCPU, errs[2] = parseCPUs(k.ReservedSystemCPUs); errs[2] != nil {
+		if r.cpus, errs[2] = parseCPUs(k.ReservedSystemCPUs); errs[2] != nil {
 			errs[2] = fmt.Errorf("reservedSystemCPUs: %w", errs[2])
 		}
 		delete(r.kube, v1.ResourceCPU)
-		r.system[v1.ResourceCPU] = *resource.NewQuantity(n, resource.DecimalSI)
+		r.system[v1.ResourceCPU] = *resource.NewQuantity(int64(len(r.cpus)), resource.DecimalSI)
 	}
 	hard := hardDefaults()
 	if k.EvictionHard != nil {
@@ -152,9 +150,8 @@ func Capacity(m *nodestatus.Machine) v1.ResourceList {
 	return list
 }
 
-// Check refuses reservations of more than a machine has, and of processors that it does not
-// have.
-func (r Reservations) Check(m *nodestatus.Machine) error {
+// Check refuses reservations of more than a machine has, and of processors that are not online.
+func (r Reservations) Check(m *nodestatus.Machine, online CPUs) error {
 	has, reserved := Capacity(m), r.Of(m)
 	var errs []error
 	for _, name := range reservable() {
@@ -163,8 +160,10 @@ func (r Reservations) Check(m *nodestatus.Machine) error {
 			errs = append(errs, fmt.Errorf("kubeReserved, systemReserved, evictionHard: %s of %s are more than the %s that the machine has", &amount, name, &capacity))
 		}
 	}
-	if r.lastCPU >= m.Cores {
-		errs = append(errs, fmt.Errorf("reservedSystemCPUs: the machine has no processor %d, only %d of them", r.lastCPU, m.Cores))
+	for _, cpu := range slices.Sorted(maps.Keys(r.cpus)) {
+		if !online[cpu] {
+			errs = append(errs, fmt.Errorf("reservedSystemCPUs: the machine has no processor %d that is online", cpu))
+		}
 	}
 	return errors.Join(errs...)
 }

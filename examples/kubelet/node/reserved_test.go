@@ -38,7 +38,7 @@ func TestReservations(t *testing.T) {
 				q := got[name]
 				require.Equal(t, want, q.String(), name)
 			}
-			require.NoError(t, r.Check(m))
+			require.NoError(t, r.Check(m, CPUs{0: true, 1: true, 2: true, 3: true}))
 			require.Equal(t, got, r.Of(m), "asking changes nothing")
 		})
 	}
@@ -66,10 +66,26 @@ func TestReservationsThatAreWrong(t *testing.T) {
 	}
 	r, err := ParseReservations(&kubeletv1beta1.KubeletConfiguration{KubeReserved: map[string]string{"memory": "9Gi", "pid": "2000"}, ReservedSystemCPUs: "1"})
 	require.NoError(t, err)
-	err = r.Check(&nodestatus.Machine{Cores: 1, Memory: 8 << 30, Pids: 1000})
+	err = r.Check(&nodestatus.Machine{Cores: 1, Memory: 8 << 30, Pids: 1000}, CPUs{0: true})
 	require.ErrorContains(t, err, "9316Mi of memory are more than the 8Gi that the machine has")
 	require.ErrorContains(t, err, "2k of pid are more than the 1k that the machine has")
-	require.ErrorContains(t, err, "no processor 1, only 1 of them")
+	require.ErrorContains(t, err, "no processor 1 that is online")
+}
+
+// A machine may have turned off processors of any number.
+func TestReservedCPUsAreOnline(t *testing.T) {
+	online, err := OnlineCPUs(files(map[string]string{"sys/devices/system/cpu/online": "0,2-3,8\n"}))
+	require.NoError(t, err)
+	for list, off := range map[string]string{"0": "", "2-3": "", "8": "", "0-1": "processor 1 ", "4": "processor 4 ", "8,3,9": "processor 9 "} {
+		r, err := ParseReservations(&kubeletv1beta1.KubeletConfiguration{ReservedSystemCPUs: list})
+		require.NoError(t, err)
+		err = r.Check(&nodestatus.Machine{Cores: 4, Memory: 8 << 30}, online)
+		if off == "" {
+			require.NoError(t, err, list)
+			continue
+		}
+		require.ErrorContains(t, err, off, list)
+	}
 }
 
 // What is reserved by whom is kept apart, and cannot be changed from outside.

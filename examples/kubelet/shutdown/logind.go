@@ -27,10 +27,9 @@ const (
 	dropIn = "/etc/systemd/logind.conf.d/99-kubelet.conf"
 	// sighup makes logind read it.
 	sighup = int32(1)
+	// timeout is how long a bus, or logind, may think.
+	timeout = 10 * time.Second
 )
-
-// ErrDelayTooShort says that logind waits for less than the periods take.
-var ErrDelayTooShort = errors.New("logind does not wait for as long as shutdownGracePeriod asks for")
 
 // Logind is a shutdown.Login. The zero value is the machine's.
 type Logind struct {
@@ -44,9 +43,11 @@ type Logind struct {
 var _ shutdown.Login = Logind{}
 
 // Connect listens to logind, and makes it wait for delay at least: if it does not yet,
-// by a drop-in file.
+// by a drop-in file. It gives up after ten seconds.
 func (l Logind) Connect(ctx context.Context, delay time.Duration) (shutdown.Session, error) {
-	conn, err := l.dial()
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	conn, err := l.dial(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("D-Bus: %w", err)
 	}
@@ -59,11 +60,27 @@ func (l Logind) Connect(ctx context.Context, delay time.Duration) (shutdown.Sess
 	return s, nil
 }
 
-func (l Logind) dial() (*dbus.Conn, error) {
+// dial connects to the bus. Only the end of the connection ends godbus' handshake, so ctx
+// ends it until there is one; the session's life is its own.
+func (l Logind) dial(ctx context.Context) (*dbus.Conn, error) {
+	life, end := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, end)
+	connect := dbus.ConnectSystemBus
 	if l.Address != "" {
-		return dbus.Connect(l.Address)
+		connect = func(opts ...dbus.ConnOption) (*dbus.Conn, error) { return dbus.Connect(l.Address, opts...) }
 	}
-	return dbus.ConnectSystemBus()
+	conn, err := connect(dbus.WithContext(life))
+	if !stop() { // too late
+		if err == nil {
+			err = conn.Close()
+		}
+		return nil, errors.Join(context.Cause(ctx), err)
+	}
+	if err != nil {
+		end()
+		return nil, err
+	}
+	return conn, nil
 }
 
 // session is a connection to logind.
@@ -111,7 +128,7 @@ func (s *session) stretch(ctx context.Context, delay time.Duration, file string)
 			return ctx.Err()
 		}
 	}
-	return fmt.Errorf("%w: %v, not %v, in spite of %s", ErrDelayTooShort, now, delay, file)
+	return fmt.Errorf("%w: %v, not %v, in spite of %s", shutdown.ErrDelayTooShort, now, delay, file)
 }
 
 func writeDropIn(file string, delay time.Duration) error {
@@ -126,6 +143,8 @@ func (s *session) logind() dbus.BusObject { return s.conn.Object(logindName, log
 
 // property reads a property of logind into out.
 func (s *session) property(ctx context.Context, name string, out any) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
 	err := s.logind().CallWithContext(ctx, "org.freedesktop.DBus.Properties.Get", 0, logindManager, name).Store(out)
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
@@ -147,6 +166,8 @@ func (s *session) GoingDown(ctx context.Context) (down bool, err error) {
 
 // Lock takes an inhibitor lock of mode delay.
 func (s *session) Lock(ctx context.Context) (io.Closer, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
 	var fd dbus.UnixFD
 	err := s.logind().CallWithContext(ctx, logindManager+".Inhibit", 0, "shutdown", "kubelet", "Kubelet needs time to handle node shutdown", "delay").Store(&fd)
 	if err != nil {

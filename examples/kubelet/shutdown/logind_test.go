@@ -3,7 +3,9 @@ package shutdown_test
 import (
 	"context"
 	"io"
+	"net"
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -12,6 +14,7 @@ import (
 
 	"github.com/podwright/podwright/examples/kubelet/shutdown"
 	"github.com/podwright/podwright/examples/kubelet/shutdown/logindtest"
+	syncloopshutdown "github.com/podwright/podwright/syncloop/shutdown"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -61,7 +64,7 @@ func TestLogindIsAskedToWaitLonger(t *testing.T) {
 
 	l.Deaf.Store(true)
 	_, err = shutdown.Logind{Address: address, DropIn: l.DropIn}.Connect(t.Context(), time.Minute)
-	require.ErrorIs(t, err, shutdown.ErrDelayTooShort)
+	require.ErrorIs(t, err, syncloopshutdown.ErrDelayTooShort)
 }
 
 func TestLogindGoesAwayWithoutTheBus(t *testing.T) {
@@ -75,4 +78,28 @@ func TestLogindGoesAwayWithoutTheBus(t *testing.T) {
 	require.NoError(t, s.Close())
 	_, err = shutdown.Logind{Address: address, DropIn: l.DropIn}.Connect(t.Context(), time.Second)
 	require.ErrorContains(t, err, "logind")
+}
+
+func TestBusThatHangs(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "bus")
+	bus, err := net.Listen("unix", path) // takes connections, and says nothing
+	require.NoError(t, err)
+	defer bus.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	_, err = shutdown.Logind{Address: "unix:path=" + path}.Connect(ctx, time.Second)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.ErrorContains(t, err, "D-Bus")
+}
+
+func TestSessionOutlivesTheContextOfConnect(t *testing.T) {
+	address, _ := logindtest.StartBus(t)
+	l := logindtest.Start(t, address, 5*time.Second)
+	ctx, cancel := context.WithCancel(t.Context())
+	s, err := shutdown.Logind{Address: address, DropIn: l.DropIn}.Connect(ctx, time.Second)
+	require.NoError(t, err)
+	defer s.Close()
+	cancel()
+	l.Say(t, true)
+	require.True(t, <-s.Signals())
 }

@@ -3,10 +3,13 @@ package mirrors
 import (
 	"context"
 	"fmt"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podwright/podwright/internal/podfacts"
 )
 
 // remove deletes a mirror at once, and nothing else that may have its name.
@@ -19,6 +22,24 @@ func (m *Manager) remove(ctx context.Context, mirror *v1.Pod) error {
 		return nil // it is gone; what has the name now is another
 	}
 	return err
+}
+
+// statusTimeout bounds how long a static pod waits for what its mirror says.
+const statusTimeout = 2 * time.Second
+
+// Status asks the server what a static pod's mirror says of it, nil for nothing: another agent
+// of this node has written it. A server that is away holds the pod up for two seconds.
+func (m *Manager) Status(ctx context.Context, pod *v1.Pod) *v1.PodStatus {
+	if !podfacts.IsStatic(pod) {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
+	defer cancel()
+	mirror, err := m.cfg.Client.Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
+	if err != nil || mirror.Spec.NodeName != pod.Spec.NodeName || mirror.Annotations[podfacts.ConfigMirror] != pod.Annotations[podfacts.ConfigHash] {
+		return nil // what nobody knows is found out
+	}
+	return &mirror.Status
 }
 
 // create makes a mirror. One that is there already, and that the source has not shown yet,

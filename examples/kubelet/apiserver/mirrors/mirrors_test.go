@@ -134,6 +134,33 @@ func TestMirrorOfAStaticPod(t *testing.T) {
 	})
 }
 
+// What a mirror says of its static pod is that of another agent of this node: not of another
+// manifest, nor another node; and a server that does not answer is not waited for.
+func TestStatusOfAMirror(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t)
+		s.register("node-1")
+		pod := static("web", "h1")
+		require.Nil(t, s.Status(t.Context(), pod))
+		s.sync(pod)
+		mirror := s.mirror("web")
+		mirror.Status = v1.PodStatus{Phase: v1.PodRunning, HostIP: "10.0.0.1"}
+		s.server.Put(mirror)
+		require.Equal(t, &mirror.Status, s.Status(t.Context(), pod))
+		require.Nil(t, s.Status(t.Context(), static("web", "h2")))
+		plain := pod.DeepCopy()
+		plain.Annotations = nil
+		require.Nil(t, s.Status(t.Context(), plain))
+		elsewhere := pod.DeepCopy()
+		elsewhere.Spec.NodeName = "another"
+		require.Nil(t, s.Status(t.Context(), elsewhere))
+
+		stopped, stop := context.WithCancel(t.Context())
+		stop()
+		require.Nil(t, s.Status(stopped, pod))
+	})
+}
+
 // All mirrors are made as soon as there is a Node, and none before.
 func TestFastRegistration(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -164,8 +164,20 @@ func (s *source) names(t testing.TB) map[string]*v1.Pod {
 func TestSourceKeepsTheContract(t *testing.T) {
 	eventsourcetest.Run(t, eventsourcetest.Config{New: func(t testing.TB) eventsourcetest.Subject {
 		_, client := connect(t)
-		return eventsourcetest.Subject{Source: newSource(t, client)}
+		return eventsourcetest.Subject{Source: alone{newSource(t, client), client}}
 	}})
+}
+
+// alone is a source that has its client to itself: connections that the client keeps for the
+// next call end with it.
+type alone struct {
+	syncloop.EventSource
+	client *apiserver.Client
+}
+
+func (a alone) Run(ctx context.Context, emit func(syncloop.Event)) error {
+	defer a.client.CloseConnections()
+	return a.EventSource.Run(ctx, emit)
 }
 
 // The pods of this node, complete at each time, by one watch.

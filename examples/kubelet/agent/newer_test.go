@@ -1,0 +1,249 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/examples/kubelet/apiserver/apitest"
+)
+
+// What the API server knows and this build does not: values of enums, kinds of volumes and of
+// handlers. A pod with one of them runs, or says in its status or events which field it is;
+// no other pod notices.
+func TestNewerThanThisBuild(t *testing.T) {
+	const runs = "runs"
+	container := func(change func(*v1.Container)) func(*v1.Pod) {
+		return func(pod *v1.Pod) { change(&pod.Spec.Containers[0]) }
+	}
+	security := func(s v1.SecurityContext) func(*v1.Pod) {
+		return container(func(c *v1.Container) { c.SecurityContext = &s })
+	}
+	volume := func(s v1.VolumeSource, m v1.VolumeMount) func(*v1.Pod) {
+		return func(pod *v1.Pod) {
+			m.Name, m.MountPath = "v", "/v"
+			pod.Spec.Volumes = []v1.Volume{{Name: "v", VolumeSource: s}}
+			pod.Spec.Containers[0].VolumeMounts = []v1.VolumeMount{m}
+		}
+	}
+	odd := map[string]struct {
+		change func(*v1.Pod)
+		says   string // or that it runs
+	}{
+		"restart policy":     {func(pod *v1.Pod) { pod.Spec.RestartPolicy = "Sometimes" }, runs},
+		"DNS policy":         {func(pod *v1.Pod) { pod.Spec.HostNetwork, pod.Spec.DNSPolicy = false, "Odd" }, runs},
+		"preemption policy":  {func(pod *v1.Pod) { pod.Spec.PreemptionPolicy = new(v1.PreemptionPolicy("Odd")) }, runs},
+		"operating system":   {func(pod *v1.Pod) { pod.Spec.OS = &v1.PodOS{Name: "plan9"} }, "PodOSNotSupported"},
+		"toleration":         {func(pod *v1.Pod) { pod.Spec.Tolerations = []v1.Toleration{{Key: "a", Operator: "Odd"}} }, runs},
+		"pull policy":        {container(func(c *v1.Container) { c.ImagePullPolicy = "Perhaps" }), runs},
+		"termination policy": {container(func(c *v1.Container) { c.TerminationMessagePolicy = "Odd" }), runs},
+		"container's policy": {container(func(c *v1.Container) { c.RestartPolicy = new(v1.ContainerRestartPolicy("Odd")) }), runs},
+		"resize policy": {container(func(c *v1.Container) {
+			c.ResizePolicy = []v1.ContainerResizePolicy{{ResourceName: "cpu", RestartPolicy: "Odd"}}
+		}), runs},
+		"probe":               {container(func(c *v1.Container) { c.LivenessProbe = &v1.Probe{PeriodSeconds: 1, FailureThreshold: 1} }), "spec.containers[0].livenessProbe: a handler is required"},
+		"hook":                {container(func(c *v1.Container) { c.Lifecycle = &v1.Lifecycle{PostStart: &v1.LifecycleHandler{}} }), "FailedPostStartHook"},
+		"stop signal":         {container(func(c *v1.Container) { c.Lifecycle = &v1.Lifecycle{StopSignal: new(v1.Signal("SIGODD"))} }), "stopSignal"},
+		"port's protocol":     {container(func(c *v1.Container) { c.Ports = []v1.ContainerPort{{ContainerPort: 1, HostPort: 1, Protocol: "Odd"}} }), "protocol"},
+		"seccomp":             {security(v1.SecurityContext{SeccompProfile: &v1.SeccompProfile{Type: "Odd"}}), "securityContext.seccompProfile: type"},
+		"AppArmor":            {security(v1.SecurityContext{AppArmorProfile: &v1.AppArmorProfile{Type: "Odd"}}), "securityContext.appArmorProfile: unknown type"},
+		"procMount":           {security(v1.SecurityContext{ProcMount: new(v1.ProcMountType("Odd"))}), runs},
+		"volume":              {volume(v1.VolumeSource{}, v1.VolumeMount{}), "volumes[0]"},
+		"medium":              {volume(v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{Medium: "Odd"}}, v1.VolumeMount{}), "medium"},
+		"hostPath":            {volume(v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: "/", Type: new(v1.HostPathType("Odd"))}}, v1.VolumeMount{}), "hostPath.type"},
+		"mount propagation":   {volume(v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}, v1.VolumeMount{MountPropagation: new(v1.MountPropagationMode("Odd"))}), "mountPropagation"},
+		"recursive read-only": {volume(v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}, v1.VolumeMount{ReadOnly: true, RecursiveReadOnly: new(v1.RecursiveReadOnlyMode("Odd"))}), "recursiveReadOnly"},
+		"projected":           {volume(v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{Sources: []v1.VolumeProjection{{}}}}, v1.VolumeMount{}), "sources[0]"},
+		"variable":            {container(func(c *v1.Container) { c.Env = []v1.EnvVar{{Name: "A", ValueFrom: &v1.EnvVarSource{}}} }), "env A: valueFrom names no source"},
+		"variables":           {container(func(c *v1.Container) { c.EnvFrom = []v1.EnvFromSource{{}} }), "envFrom[0]: it names no source"},
+		"phase and conditions": {func(pod *v1.Pod) {
+			pod.Status.Phase, pod.Status.Conditions = "Odd", []v1.PodCondition{{Type: "Odd", Status: "Odd"}}
+		}, runs},
+		"group policy": {func(pod *v1.Pod) {
+			pod.Spec.SecurityContext = &v1.PodSecurityContext{SupplementalGroupsPolicy: new(v1.SupplementalGroupsPolicy("Odd"))}
+		}, "supplementalGroupsPolicy"},
+	}
+	inCluster(t, func(w *world) {
+		w.configure = func(cfg *Config) { cfg.AppArmor = true }
+		w.start()
+		w.api.Put(bound("bystander", "bystander"))
+		w.sleep(5 * time.Second)
+		was := readySince(w.at("bystander"))
+		for name, c := range odd {
+			pod := bound(strings.ReplaceAll(name, " ", "-"), strings.ReplaceAll(name, " ", "-"))
+			c.change(pod)
+			w.api.Put(pod)
+		}
+		w.sleep(time.Minute)
+		running := w.running()
+		for name, c := range odd {
+			name := strings.ReplaceAll(name, " ", "-")
+			told := w.told(name)
+			if c.says == runs {
+				assert.Len(w.t, running[name], 1, "%s: %s", name, told)
+				continue
+			}
+			assert.Empty(w.t, running[name], name)
+			assert.Contains(w.t, told, c.says, name)
+		}
+		require.Equal(w.t, []uint32{0}, running["bystander"])
+		require.Equal(w.t, was, readySince(w.at("bystander")))
+		for name := range odd {
+			w.remove(strings.ReplaceAll(name, " ", "-"))
+		}
+		w.remove("bystander")
+		w.sleep(3 * time.Minute)
+		require.Empty(w.t, apitest.All[*v1.Pod](w.api))
+		w.requireNothingLeft()
+	})
+}
+
+// told is all that a user sees of why a pod does not run.
+func (w *world) told(name string) string {
+	var b strings.Builder
+	status := w.at(name).Status
+	fmt.Fprintln(&b, status.Phase, status.Reason, status.Message)
+	for _, c := range status.ContainerStatuses {
+		if c.State.Waiting != nil {
+			fmt.Fprintln(&b, c.State.Waiting.Reason, c.State.Waiting.Message)
+		}
+	}
+	for _, e := range apitest.All[*v1.Event](w.api) {
+		if e.InvolvedObject.Name == name {
+			fmt.Fprintln(&b, e.Reason, e.Message)
+		}
+	}
+	return b.String()
+}
+
+// A pod that is edited between any two calls of its start: what runs in the end is what was
+// asked for last, once, and nothing of it restarts without a cause.
+func TestEditedAtAnyStep(t *testing.T) {
+	edits := map[string]struct {
+		edit func(*world, *v1.Pod)
+		want map[string][]uint32 // what runs; nil: nothing, and the pod is gone
+	}{
+		"annotated": {func(w *world, pod *v1.Pod) { pod.Annotations = map[string]string{"a": "b"}; w.api.Put(pod) }, map[string][]uint32{"a": {0}, "b": {0}}},
+		"a new image": {func(w *world, pod *v1.Pod) {
+			pod.Spec.Containers[1].Image = "busybox:2"
+			pod.Generation++
+			w.api.Put(pod)
+		}, map[string][]uint32{"a": {0}, "b": {0}}},
+		"deleted":  {func(w *world, pod *v1.Pod) { w.remove(pod.Name) }, nil},
+		"vanished": {func(w *world, pod *v1.Pod) { w.api.Remove(pod) }, nil},
+		"replaced": {func(w *world, pod *v1.Pod) {
+			w.api.Remove(pod)
+			w.api.Put(bound(pod.Name, "a", "b"))
+		}, map[string][]uint32{"a": {0}, "b": {0}}},
+	}
+	for name, c := range edits {
+		for step := 1; step <= 5; step++ {
+			t.Run(fmt.Sprint(name, " at ", step), func(t *testing.T) {
+				inCluster(t, func(w *world) {
+					w.api.Put(bound("bystander", "bystander"))
+					w.start()
+					w.sleep(5 * time.Second)
+					var calls atomic.Int32
+					w.calls.Intercept(func(ctx context.Context, call string, do func() error) error {
+						if calls.Add(1) == int32(step) {
+							c.edit(w, w.at("p"))
+							time.Sleep(50 * time.Millisecond)
+						}
+						return do()
+					})
+					w.api.Put(bound("p", "a", "b"))
+					w.sleep(3 * time.Minute)
+					require.GreaterOrEqual(w.t, int(calls.Load()), step)
+					running := w.running()
+					require.Equal(w.t, []uint32{0}, running["bystander"])
+					delete(running, "bystander")
+					if c.want == nil {
+						require.Empty(w.t, running)
+						require.Nil(w.t, w.at("p"))
+						require.Len(w.t, w.sandboxes(), 1)
+						return
+					}
+					for name := range c.want {
+						require.Len(w.t, running[name], 1, name)
+					}
+					require.Equal(w.t, v1.PodRunning, w.at("p").Status.Phase)
+					for _, container := range w.containers() {
+						if container.State == runtimeapi.ContainerState_CONTAINER_RUNNING && container.Metadata.Name == "b" {
+							require.Equal(w.t, w.at("p").Spec.Containers[1].Image, container.Image.UserSpecifiedImage)
+						}
+					}
+				})
+			})
+		}
+	}
+}
+
+// Two thousand changes a minute that mean nothing to a node: nothing is done or written for
+// them, and a pod that comes in the midst runs as soon as ever.
+func TestManyEvents(t *testing.T) {
+	inCluster(t, func(w *world) {
+		for i := range 20 {
+			w.api.Put(bound(fmt.Sprint("p", i), fmt.Sprint("c", i)))
+		}
+		w.start()
+		w.sleep(20 * time.Second)
+		wrote, started := w.api.CountCalls("patch", "pods"), len(w.containers())
+		for i := range 2000 {
+			pod := w.at(fmt.Sprint("p", i%20))
+			pod.Labels = map[string]string{"turn": fmt.Sprint(i)}
+			w.api.Put(pod)
+			if i == 1000 {
+				w.api.Put(bound("late", "late"))
+			}
+			w.sleep(30 * time.Millisecond)
+			if i == 1100 {
+				require.Equal(t, []uint32{0}, w.running()["late"])
+			}
+		}
+		require.Equal(t, started+1, len(w.containers()))
+		require.LessOrEqual(t, w.api.CountCalls("patch", "pods"), wrote+4, "the statuses of one pod")
+		require.Zero(t, w.api.CountCalls("update", "pods"))
+	})
+}
+
+// Somebody who writes into the Node all the time, conditions and addresses included, gets
+// what is the agent's put right at its own pace; what is his stays.
+func TestSomebodyElseChangesTheNode(t *testing.T) {
+	inCluster(t, func(w *world) {
+		w.start()
+		w.api.Put(bound("a", "c"))
+		w.sleep(20 * time.Second)
+		ready := readySince(w.at("a"))
+		wrote := w.api.CountCalls("patch", "nodes")
+		for i := range 600 {
+			n, ok := apitest.Find(w.api, &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}})
+			require.True(t, ok)
+			n.Labels["theirs"], n.Annotations = fmt.Sprint(i), map[string]string{"theirs": fmt.Sprint(i)}
+			n.Spec.Taints = []v1.Taint{{Key: "theirs", Value: fmt.Sprint(i), Effect: v1.TaintEffectPreferNoSchedule}}
+			n.Status.Conditions = []v1.NodeCondition{{Type: "Theirs", Status: "Odd"}, {Type: v1.NodeReady, Status: v1.ConditionUnknown}}
+			n.Status.Addresses, n.Status.Phase = nil, "Odd"
+			w.api.Put(n)
+			w.sleep(time.Second)
+		}
+		require.LessOrEqual(t, w.api.CountCalls("patch", "nodes"), wrote+2*60+5, "10 s and what else there is to tell")
+		w.sleep(15 * time.Second)
+		n, _ := apitest.Find(w.api, &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}})
+		require.Equal(t, v1.ConditionTrue, w.nodeReady().Status)
+		require.True(t, slices.ContainsFunc(n.Status.Conditions, func(c v1.NodeCondition) bool { return c.Type == "Theirs" }))
+		require.NotEmpty(t, n.Status.Addresses)
+		require.Equal(t, "599", n.Labels["theirs"])
+		require.Equal(t, "599", n.Spec.Taints[0].Value)
+		require.Equal(t, map[string][]uint32{"c": {0}}, w.running())
+		require.Equal(t, ready, readySince(w.at("a")))
+	})
+}

@@ -1,0 +1,35 @@
+package cgroups
+
+import (
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// One path is one caller's at a time, other paths do not wait for it, and nothing is kept of
+// either.
+func TestTurns(t *testing.T) {
+	var all turns
+	var inside, most atomic.Int32
+	give := all.take("other")
+	var wait sync.WaitGroup
+	for range 20 {
+		wait.Go(func() {
+			for range 50 {
+				give := all.take("path")
+				if inside.Add(1) > 1 {
+					most.Store(inside.Load())
+				}
+				inside.Add(-1)
+				give()
+			}
+		})
+	}
+	wait.Wait()
+	require.Zero(t, most.Load())
+	require.Len(t, all.paths, 1)
+	give()
+	require.Empty(t, all.paths)
+}
