@@ -1,8 +1,8 @@
 package main
 
 import (
+	"crypto/rand"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"os"
@@ -15,8 +15,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/cri"
+	"github.com/podwright/podwright/cri/pods/labels"
 	"github.com/podwright/podwright/examples/testbed/tb"
 	"github.com/podwright/podwright/examples/testbed/tb/controlplane"
 )
@@ -25,7 +27,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // Its files are those that people copy from.
 func TestFilesAreShort(t *testing.T) {
-	for _, file := range []string{"main.go", "workloads.go", "sink.go"} {
+	for _, file := range []string{"main.go", "workload.go", "workloads.go", "sink.go"} {
 		text, err := os.ReadFile(file)
 		require.NoError(t, err)
 		require.Less(t, strings.Count(string(text), "\n"), 200, file)
@@ -138,10 +140,10 @@ func TestOperator(t *testing.T) {
 	out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput()
 	require.NoError(t, err, string(out))
 	t.Setenv("KUBECONFIG", plane.Kubeconfig)
-	for i, rt := range tb.Runtimes(t) {
+	for _, rt := range tb.Runtimes(t) {
 		t.Run(rt.Name, func(t *testing.T) {
 			dir := t.TempDir()
-			w := &world{t: t, kubectl: plane.Program(t, "kubectl"), name: fmt.Sprintf("operator-%d", i)}
+			w := &world{t: t, kubectl: plane.Program(t, "kubectl"), name: "operator-" + strings.ToLower(rand.Text()[:8])}
 			w.args = []string{binary, "-name", w.name, "-kubeconfig", plane.Kubeconfig, "-runtime", forward(t, rt.Endpoint), "-state", filepath.Join(dir, "state"), "-logs", filepath.Join(dir, "logs")}
 			w.do("", "create", "namespace", w.name)
 			w.do("", "apply", "-f", "crd.yaml")
@@ -172,7 +174,7 @@ func TestOperator(t *testing.T) {
 			require.NoError(t, err)
 			defer func() { require.NoError(t, client.Close()) }()
 			require.Eventually(t, func() bool {
-				sandboxes, err := client.ListPodSandbox(t.Context(), nil)
+				sandboxes, err := client.ListPodSandbox(t.Context(), &runtimeapi.PodSandboxFilter{LabelSelector: map[string]string{labels.PodNamespace: w.name}})
 				kept, err2 := os.ReadDir(filepath.Join(dir, "state"))
 				require.NoError(t, errors.Join(err, err2))
 				return len(sandboxes)+len(kept) == 0

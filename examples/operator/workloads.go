@@ -2,18 +2,16 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
 	"log/slog"
 	"os"
 	"slices"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
@@ -25,25 +23,6 @@ import (
 	"github.com/podwright/podwright/syncloop/podsource"
 )
 
-var kind = schema.GroupVersionResource{Group: "operator.podwright.dev", Version: "v1", Resource: "workloads"}
-
-// finalizer keeps a workload until nothing of it runs any more.
-const finalizer = "operator.podwright.dev/runs"
-
-// workload is an object of the API server.
-type workload struct {
-	metav1.ObjectMeta `json:"metadata"`
-	Spec              struct {
-		Runner string          `json:"runner"`
-		Pod    json.RawMessage `json:"pod"`
-	} `json:"spec"`
-	Status struct {
-		v1.PodStatus `json:",inline"`
-		// Refused is why the newest spec cannot be run.
-		Refused string `json:"refused,omitempty"`
-	} `json:"status"`
-}
-
 // workloads are those of one operator: where its pods come from, and the sink of their statuses.
 type workloads struct {
 	runner   string
@@ -53,7 +32,7 @@ type workloads struct {
 	statuses *writer.Writer // hears of deletions
 	decoder  podsource.Decoder
 
-	good map[types.UID]*v1.Pod  // the newest of each that could be used
+	good map[types.UID]*v1.Pod  // of those that are held: the newest that could be used
 	file func(types.UID) string // where that is kept for the operator that comes after a crash
 }
 
@@ -63,14 +42,18 @@ func newWorkloads(client dynamic.Interface, runner string, file func(types.UID) 
 		informer: dynamicinformer.NewFilteredDynamicInformer(client, kind, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer(),
 		decoder:  podsource.Decoder{NodeName: runner, Volumes: []string{"image"}, Check: refuse},
 	}
-	poke := func(any) {
-		select {
-		case w.changed <- struct{}{}:
-		default: // it is to look anyway
-		}
-	}
-	_, _ = w.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: poke, UpdateFunc: func(any, any) { poke(nil) }, DeleteFunc: poke}) // fails only once it has ended
+	_, _ = w.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{ // fails only once it has ended
+		AddFunc: func(any) { w.look() }, UpdateFunc: func(any, any) { w.look() }, DeleteFunc: func(any) { w.look() },
+	})
 	return w
+}
+
+// look has sets look at the workloads once more.
+func (w *workloads) look() {
+	select {
+	case w.changed <- struct{}{}:
+	default: // it is to look anyway
+	}
 }
 
 // refuse names what would take files of this machine, or is not done here.
@@ -131,14 +114,14 @@ func (w *workloads) pods(ctx context.Context) (all []*v1.Pod) {
 
 // pod is what a workload wants. One that wants nonsense now runs on as it was, and says so.
 func (w *workloads) pod(ctx context.Context, one *workload) *v1.Pod {
-	refused := ""
+	refused, before := "", w.good[one.UID]
 	pod, err := w.decode(one, one.Spec.Pod)
 	if err == nil {
 		err = os.WriteFile(w.file(one.UID), one.Spec.Pod, 0o600)
 	}
 	if err != nil {
 		refused = err.Error()
-		if kept, err := os.ReadFile(w.file(one.UID)); err == nil && w.good[one.UID] == nil {
+		if kept, err := os.ReadFile(w.file(one.UID)); err == nil && before == nil {
 			pod, _ = w.decode(one, kept) // nil, if it was half written when there was no room
 		}
 	}
@@ -152,11 +135,14 @@ func (w *workloads) pod(ctx context.Context, one *workload) *v1.Pod {
 	held := slices.Contains(one.Finalizers, finalizer)
 	switch pod = w.good[one.UID]; {
 	case pod == nil && held && one.DeletionTimestamp != nil:
-		_ = w.hold(ctx, one, false) // it has never run; what fails is tried at the next change
+		w.again(w.hold(ctx, one, false)) // it has never run
 	case pod == nil, !held && one.DeletionTimestamp != nil:
 		return nil
-	case !held && w.hold(ctx, one, true) != nil:
-		return nil // it would not be known when nothing of it is left
+	case !held && w.again(w.hold(ctx, one, true)):
+		// New, it would not be known when nothing of it is left: not yet. One that is held
+		// runs on: the informer is behind, and what it has conflicts with what we wrote.
+		w.good[one.UID] = before
+		return before
 	}
 	if pod != nil && one.DeletionTimestamp != nil {
 		pod = pod.DeepCopy()
@@ -165,35 +151,18 @@ func (w *workloads) pod(ctx context.Context, one *workload) *v1.Pod {
 	return pod
 }
 
+// again has sets look again soon after a failure, since no change may come to tell of it.
+func (w *workloads) again(err error) bool {
+	if err != nil {
+		time.AfterFunc(time.Second, w.look)
+	}
+	return err != nil
+}
+
 func (w *workloads) decode(one *workload, spec []byte) (*v1.Pod, error) {
 	pod, err := w.decoder.Decode(fmt.Appendf(nil, `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": %q, "namespace": %q, "uid": %q}, "spec": %s}`, one.Name, one.Namespace, one.UID, spec), one.Namespace+"/"+one.Name)
 	if err == nil {
 		pod.Name, pod.CreationTimestamp, pod.Status = one.Name, one.CreationTimestamp, one.Status.PodStatus
 	}
 	return pod, err
-}
-
-func (w *workloads) hold(ctx context.Context, one *workload, hold bool) error {
-	all := slices.DeleteFunc(slices.Clone(one.Finalizers), func(f string) bool { return f == finalizer })
-	if hold {
-		all = append(all, finalizer)
-	}
-	return w.patch(ctx, one, map[string]any{"metadata": map[string]any{"finalizers": all, "resourceVersion": one.ResourceVersion}})
-}
-
-func (w *workloads) patch(ctx context.Context, one *workload, change map[string]any, subresource ...string) error {
-	text, err := json.Marshal(change)
-	if err == nil {
-		_, err = w.client.Namespace(one.Namespace).Patch(ctx, one.Name, types.MergePatchType, text, metav1.PatchOptions{}, subresource...)
-	}
-	return err
-}
-
-func decode(obj any) (*workload, error) {
-	var one workload
-	text, err := obj.(*unstructured.Unstructured).MarshalJSON()
-	if err == nil {
-		err = json.Unmarshal(text, &one)
-	}
-	return &one, err
 }
