@@ -36,7 +36,7 @@ func withDrivers(t *testing.T, test func(t *testing.T, s *csiScene)) {
 	t.Helper()
 	images := tb.Images(t)
 	build.path(t)
-	for _, rt := range tb.Runtimes(t) {
+	for _, rt := range tb.Turns(t) {
 		t.Run(rt.Name, func(t *testing.T) {
 			t.Parallel()
 			s := newCSIScene(t, rt, images)

@@ -165,7 +165,7 @@ func TestWrongEndpoint(t *testing.T) {
 // The same with the real runtimes behind the path.
 func TestWrongEndpointThenContainerd(t *testing.T) {
 	images := tb.Images(t)
-	for _, rt := range tb.Runtimes(t) {
+	for _, rt := range tb.Turns(t) {
 		t.Run(rt.Name, func(t *testing.T) {
 			t.Parallel()
 			for name, c := range wrongEndpoints {

@@ -19,7 +19,7 @@ import (
 func onSmallDisk(t *testing.T, test func(t *testing.T, s *volumeScene)) {
 	images := tb.Images(t)
 	build.path(t)
-	for _, rt := range tb.Runtimes(t) {
+	for _, rt := range tb.Turns(t) {
 		t.Run(rt.Name, func(t *testing.T) {
 			t.Parallel()
 			root := t.TempDir()

@@ -23,7 +23,7 @@ import (
 // it removes is pulled again for the other tests.
 func TestUnusedImagesAreRemoved(t *testing.T) {
 	names := tb.Images(t)
-	for _, rt := range tb.Runtimes(t) {
+	for _, rt := range tb.Turns(t) {
 		t.Run(rt.Name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()

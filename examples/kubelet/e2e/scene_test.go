@@ -32,13 +32,13 @@ type scene struct {
 	stuck   stuck
 }
 
-// onRuntimes runs a test on both runtimes at the same time, each with a kubelet
-// that has been started.
+// onRuntimes runs a test on the runtime whose turn it is, or on each at the same time, with a
+// kubelet that has been started.
 func onRuntimes(t *testing.T, config string, test func(t *testing.T, s *scene)) {
 	t.Helper()
 	images := tb.Images(t)
 	build.path(t)
-	for _, rt := range tb.Runtimes(t) {
+	for _, rt := range tb.Turns(t) {
 		t.Run(rt.Name, func(t *testing.T) {
 			t.Parallel()
 			s := newScene(t, rt, images, options{config: config, endpoint: rt.Endpoint})

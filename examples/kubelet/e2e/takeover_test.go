@@ -43,7 +43,7 @@ func newUpstream(t *testing.T, s *scene, bin string) *upstream {
 	t.Helper()
 	u := &upstream{
 		bin: bin, output: filepath.Join(s.dir, "upstream.log"),
-		port: freePort(t), root: s.root, cgroups: makeCgroups(t, "podwright-"+s.node),
+		port: freePort(t), root: s.root, cgroups: tb.MakeCgroups(t, "/podwright-"+s.node),
 	}
 	t.Cleanup(func() { u.end(t, syscall.SIGKILL) })
 	nothing := map[string]string{}
@@ -101,30 +101,6 @@ func (u *upstream) end(t *testing.T, signal syscall.Signal) {
 func (u *upstream) undo(t *testing.T) {
 	tb.UnmountRoot(t, u.root)
 	removeCgroups(t, u.cgroups)
-}
-
-// makeCgroups makes a cgroup in each hierarchy, and skips the test where there are
-// none of cgroup v1.
-func makeCgroups(t *testing.T, name string) []string {
-	t.Helper()
-	hierarchies, err := filepath.Glob("/sys/fs/cgroup/*/cgroup.procs")
-	require.NoError(t, err)
-	if len(hierarchies) == 0 {
-		t.Skip("needs cgroup v1")
-	}
-	var made []string
-	for _, procs := range hierarchies {
-		parent := filepath.Dir(procs)
-		path := filepath.Join(parent, name)
-		require.NoError(t, os.MkdirAll(path, 0o755))
-		made = append(made, path)
-		for _, file := range []string{"cpuset.cpus", "cpuset.mems"} { // empty in a new cgroup
-			if text, err := os.ReadFile(filepath.Join(parent, file)); err == nil {
-				require.NoError(t, os.WriteFile(filepath.Join(path, file), text, 0o644))
-			}
-		}
-	}
-	return made
 }
 
 // removeCgroups removes cgroups with all below them.

@@ -33,7 +33,7 @@ func withObjects(t *testing.T, test func(t *testing.T, s *volumeScene)) {
 	t.Helper()
 	images := tb.Images(t)
 	build.path(t)
-	for _, rt := range tb.Runtimes(t) {
+	for _, rt := range tb.Turns(t) {
 		t.Run(rt.Name, func(t *testing.T) {
 			t.Parallel()
 			s := &volumeScene{scene: newScene(t, rt, images, options{endpoint: rt.Endpoint})}

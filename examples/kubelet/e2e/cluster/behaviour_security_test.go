@@ -1,9 +1,12 @@
 package cluster_test
 
 import (
+	"os"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/examples/kubelet/apparmor"
 )
 
 // Users, privileges, kernel parameters.
@@ -58,7 +61,15 @@ var admissions = []behaviour{
 		fields: map[string]string{".status.reason": "OutOfmemory"}},
 	{name: "labels of another node", phase: v1.PodFailed, spec: `{nodeSelector: {no: such}, containers: [{command: ["true"]}]}`,
 		fields: map[string]string{".status.reason": "NodeAffinity"}},
+	{name: "confined by AppArmor", spec: `{securityContext: {appArmorProfile: {type: RuntimeDefault}}, containers: [{command: ["true"]}]}`,
+		fields: map[string]string{".status.phase} {.status.reason}: {.status.message": endOfConfined}},
+	{name: "not confined by AppArmor", phase: v1.PodSucceeded, spec: `{securityContext: {appArmorProfile: {type: Unconfined}}, containers: [{command: ["true"]}]}`},
 }
+
+// endOfConfined is what comes of a pod that asks for AppArmor: the machine may not have it.
+var endOfConfined = map[bool]string{
+	true: "Succeeded : ", false: "Failed AppArmor: Pod was rejected: Cannot enforce AppArmor: AppArmor is not enabled on the host",
+}[apparmor.Enabled(os.DirFS("/sys"))]
 
 // Addresses, names, and files of the network.
 var networks = []behaviour{
@@ -74,7 +85,7 @@ var networks = []behaviour{
 	{name: "hosts file", phase: v1.PodSucceeded, logs: []string{`^# Kubernetes-managed hosts file\.`, `^127\.0\.0\.1\s+localhost`, `^10\.1\.2\.3\s+foo\s+bar$`},
 		spec: `{hostAliases: [{ip: 10.1.2.3, hostnames: [foo, bar]}], containers: [{command: [cat, /etc/hosts]}]}`},
 	{name: "hosts file of its own", phase: v1.PodSucceeded, logs: []string{`^own$`}, spec: `{volumes: [{name: v, emptyDir: {}}], initContainers: [{name: i, command: [sh, -c, echo own > /v/h], volumeMounts: [{name: v, mountPath: /v}]}], containers: [{command: [cat, /etc/hosts], volumeMounts: [{name: v, mountPath: /etc/hosts, subPath: h}]}]}`},
-	{name: "servers for names", phase: v1.PodSucceeded, logs: []string{`^nameserver 1\.1\.1\.1$`, `^search a\.example b\.example$`, `^options ndots:3 edns0$`},
+	{name: "servers for names", phase: v1.PodSucceeded, logs: []string{`^nameserver 1\.1\.1\.1$`, `^search a\.example b\.example$`, `^options (ndots:3 edns0|edns0 ndots:3)$`},
 		spec: `{dnsPolicy: None, dnsConfig: {nameservers: [1.1.1.1], searches: [a.example, b.example], options: [{name: ndots, value: "3"}, {name: edns0}]}, containers: [{command: [cat, /etc/resolv.conf]}]}`},
 	{name: "servers of the machine and more", phase: v1.PodSucceeded, logs: []string{`^nameserver 1\.1\.1\.2$`, `^search .*c\.example`},
 		spec: `{dnsPolicy: Default, dnsConfig: {nameservers: [1.1.1.2], searches: [c.example]}, containers: [{command: [cat, /etc/resolv.conf]}]}`},

@@ -107,6 +107,7 @@ var statuses = []behaviour{
 		fields: map[string]string{
 			".status.containerStatuses[0].containerID": `containerd://[0-9a-f]{64}`, ".status.containerStatuses[0].image": `.*testprog:v1`, ".status.containerStatuses[0].imageID": `.*sha256:[0-9a-f]{64}`,
 			".status.containerStatuses[0].state.running.startedAt": `\d{4}-.*Z`, ".status.containerStatuses[0].allocatedResources.cpu": "10m", ".status.containerStatuses[0].resources.limits.memory": "64Mi", ".status.containerStatuses[0].started": "true",
+			".status.allocatedResources.cpu": "10m", ".status.resources.requests.memory": "8Mi", ".status.resources.limits.cpu": "100m", // of the pod (KEP-5419)
 		}},
 	{name: "best effort", phase: v1.PodRunning, spec: `{containers: [{image: TESTPROG}]}`, fields: map[string]string{".status.qosClass": "BestEffort"}},
 	{name: "burstable", phase: v1.PodRunning, spec: `{containers: [{image: TESTPROG, resources: {requests: {cpu: 10m}}}]}`, fields: map[string]string{".status.qosClass": "Burstable"}},

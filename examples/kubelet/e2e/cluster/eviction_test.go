@@ -26,7 +26,7 @@ import (
 func TestEviction(t *testing.T) {
 	plane := controlplane.Of(t)
 	kubeletPath(t)
-	for i, rt := range tb.Runtimes(t) {
+	for i, rt := range tb.Turns(t) {
 		t.Run(rt.Name, func(t *testing.T) {
 			t.Parallel()
 			disk := t.TempDir()

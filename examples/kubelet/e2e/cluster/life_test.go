@@ -17,7 +17,7 @@ import (
 )
 
 // running is what a container does that ends at once on SIGTERM.
-const running = `{command: [sh, -c, 'trap "exit 0" TERM; while :; do sleep 0.1; done'], image: BUSYBOX, name: c`
+const running = `{command: [sh, -c, 'trap "exit 0" TERM; sleep 86400 & wait'], image: BUSYBOX, name: c`
 
 // A pod's whole life, with what it refers to: it runs, sees a changed config map, shows its
 // events, and goes.

@@ -2,6 +2,7 @@ package cluster_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -41,24 +42,12 @@ type node struct {
 
 	dir, root, manifests, output string
 	args                         []string
+	binary                       string // another kubelet than ours
 	cmd                          *exec.Cmd
 }
 
 // patience is how long anything may take on a busy machine.
-const patience = 2 * time.Minute
-
-// onNodes runs a test on a node with each runtime, at the same time.
-func onNodes(t *testing.T, test func(t *testing.T, n *node), flags ...string) {
-	t.Helper()
-	plane := controlplane.Of(t)
-	kubeletPath(t)
-	for _, rt := range tb.Runtimes(t) {
-		t.Run(rt.Name, func(t *testing.T) {
-			t.Parallel()
-			test(t, newNode(t, plane, rt, flags...))
-		})
-	}
-}
+const patience = 4 * time.Minute
 
 // newNode starts a kubelet and waits until the cluster has a node that is ready.
 func newNode(t *testing.T, plane controlplane.Handle, rt tb.Runtime, flags ...string) *node {
@@ -120,6 +109,10 @@ func (n *node) leave(t *testing.T) {
 		if n.cmd != nil { // something is left; it would take the next test's pods for leftovers
 			n.kill(t)
 		}
+		if t.Failed() {
+			data, _ := os.ReadFile(n.output)
+			t.Logf("the end of the kubelet's log:\n%s", data[max(0, len(data)-15_000):])
+		}
 	}()
 	if files, err := filepath.Glob(n.manifests + "/*"); err == nil {
 		for _, file := range files {
@@ -136,10 +129,6 @@ func (n *node) leave(t *testing.T) {
 	tb.UnmountRoot(t, n.root)
 	tb.RemoveCgroups(t, "/podwright-"+n.name)
 	n.do(t, "delete", "node", n.name)
-	if t.Failed() {
-		data, _ := os.ReadFile(n.output)
-		t.Logf("the end of the kubelet's log:\n%s", data[max(0, len(data)-15_000):])
-	}
 }
 
 func some(what string, list []string) error {
@@ -154,7 +143,7 @@ func (n *node) start(t *testing.T) {
 	out, err := os.OpenFile(n.output, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	require.NoError(t, err)
 	defer out.Close()
-	n.cmd = exec.Command(kubeletPath(t), n.args...)
+	n.cmd = exec.Command(cmp.Or(n.binary, kubeletPath(t)), n.args...)
 	n.cmd.Stdout, n.cmd.Stderr = out, out
 	require.NoError(t, n.cmd.Start())
 }
@@ -164,6 +153,14 @@ func (n *node) kill(t *testing.T) {
 	t.Helper()
 	require.NoError(t, n.cmd.Process.Signal(syscall.SIGKILL))
 	_ = n.cmd.Wait() // killed
+	n.cmd = nil
+}
+
+// stop has it end by itself.
+func (n *node) stop(t *testing.T) {
+	t.Helper()
+	require.NoError(t, n.cmd.Process.Signal(syscall.SIGTERM))
+	_ = n.cmd.Wait() // upstream's says that it was a signal
 	n.cmd = nil
 }
 
@@ -262,15 +259,21 @@ func (n *node) containers() ([]*runtimeapi.Container, error) {
 // ids are the IDs of those that run, by pod and name.
 func (n *node) ids(t testing.TB) map[string]string {
 	t.Helper()
-	list, err := n.containers()
+	ids, err := n.running()
 	require.NoError(t, err)
+	return ids
+}
+
+// running is ids where the runtime may not answer for a moment.
+func (n *node) running() (map[string]string, error) {
+	list, err := n.containers()
 	out := map[string]string{}
 	for _, c := range list {
 		if c.State == runtimeapi.ContainerState_CONTAINER_RUNNING {
 			out[c.Labels[labels.PodName]+"/"+c.Metadata.Name] = c.Id
 		}
 	}
-	return out
+	return out, err
 }
 
 // empty tells whether the runtime has nothing of the namespace.

@@ -297,16 +297,3 @@ func behindProxy(t *testing.T, plane controlplane.Handle, rt tb.Runtime) (*node,
 	n.nodeReady(t)
 	return n, p
 }
-
-// onRuntimes runs a test with each runtime, at the same time.
-func onRuntimes(t *testing.T, test func(t *testing.T, plane controlplane.Handle, rt tb.Runtime)) {
-	t.Helper()
-	plane := controlplane.Of(t)
-	kubeletPath(t)
-	for _, rt := range tb.Runtimes(t) {
-		t.Run(rt.Name, func(t *testing.T) {
-			t.Parallel()
-			test(t, plane, rt)
-		})
-	}
-}

@@ -72,7 +72,7 @@ func TestOutagesOfTheNetwork(t *testing.T) {
 			n.through(t, p, o)
 		}
 		for _, o := range outages() {
-			requireOneEnd(t, w, "ends-"+o.name)
+			requireOneEnd(t, w, "ends-"+o.name, 7)
 		}
 		require.Equal(t, before, n.ids(t)["well/c"])
 		w.requireUnharmed(t, func(pod *v1.Pod) bool { return pod.Name == "well" })
@@ -88,12 +88,16 @@ func (n *node) through(t *testing.T, p *proxy, o outage) {
 	pod := func(name, container, rest string) string {
 		return "apiVersion: v1\nkind: Pod\nmetadata: {name: " + name + "}\nspec: {nodeName: NODE, " + rest + "containers: [{" + container + "}], volumes: [{name: h, hostPath: {path: " + n.dir + "}}]}\n"
 	}
-	probed := `command: [sh, -c, 'rm -f /h/` + sick + `; trap "exit 0" TERM; while :; do sleep 0.1; done'], image: BUSYBOX, name: c, volumeMounts: [{name: h, mountPath: /h}], ` +
+	probed := `command: [sh, -c, 'rm -f /h/` + sick + `; touch /h/` + sick + `-begun; trap "exit 0" TERM; while :; do sleep 0.1; done'], image: BUSYBOX, name: c, volumeMounts: [{name: h, mountPath: /h}], ` +
 		`livenessProbe: {exec: {command: [sh, -c, '! test -e /h/` + sick + `']}, periodSeconds: 1, timeoutSeconds: 10, failureThreshold: 1}`
 	n.apply(t, pod(ends, waiting(ends, "exit 7"), "restartPolicy: Never, ")+"---\n"+pod(dies, waiting(dies, "rm /h/"+dies+"; exit 1"), "")+"---\n"+pod(sick, probed, ""))
 	for _, name := range []string{ends, dies, sick} {
 		n.ready(t, name)
 	}
+	n.until(t, "it would notice that it is sick", func() error { // and not take the file for an old one
+		_, err := os.Stat(filepath.Join(n.dir, sick+"-begun"))
+		return err
+	})
 	before := n.ids(t)
 	again := func() bool { // dies and sick have other containers than before
 		now := n.ids(t)
@@ -132,12 +136,17 @@ func (n *node) through(t *testing.T, p *proxy, o outage) {
 }
 
 // requireOneEnd fails if what was said of a pod's end, as long as it was there, is not one
-// and the same.
-func requireOneEnd(t *testing.T, w *watcher, name string) {
+// and the same, with this exit code.
+func requireOneEnd(t *testing.T, w *watcher, name string, code int) {
 	t.Helper()
 	told := map[string]bool{}
 	for _, pod := range w.versions(name) {
 		if pod.Status.Phase == v1.PodFailed {
+			end := pod.Status.ContainerStatuses[0].State.Terminated
+			require.NotNil(t, end, name)
+			if end.Reason != "StartError" { // a start that the kubelet's death cut off
+				require.EqualValues(t, code, end.ExitCode, name)
+			}
 			text, err := json.Marshal(pod.Status.ContainerStatuses)
 			require.NoError(t, err)
 			told[string(text)] = true

@@ -145,6 +145,8 @@ func back(before, now *v1.Pod) error {
 			return fmt.Errorf("container %s: restart count %d after %d", c.Name, c.RestartCount, b.RestartCount)
 		case c.RestartCount == b.RestartCount && b.State.Terminated != nil && c.State.Running != nil:
 			return fmt.Errorf("container %s: runs after its end", c.Name)
+		case b.State.Running != nil && c.State.Running != nil && c.State.Running.StartedAt.Before(&b.State.Running.StartedAt):
+			return fmt.Errorf("container %s: runs since %s, and before since %s", c.Name, c.State.Running.StartedAt, b.State.Running.StartedAt)
 		case b.State.Terminated != nil && c.State.Terminated != nil && c.ContainerID == b.ContainerID && c.State.Terminated.ExitCode != b.State.Terminated.ExitCode:
 			return fmt.Errorf("container %s: exit code %d after %d", c.Name, c.State.Terminated.ExitCode, b.State.Terminated.ExitCode)
 		}
@@ -164,7 +166,7 @@ func stirred(versions []*v1.Pod) error {
 			return c.Type == v1.PodReady && c.Status == v1.ConditionTrue
 		})
 		if ready && !is {
-			return fmt.Errorf("is not ready in version %s, and was", pod.ResourceVersion)
+			return fmt.Errorf("is not ready in version %s, and was: %v", pod.ResourceVersion, pod.Status.Conditions)
 		}
 		ready = ready || is
 		for _, c := range pod.Status.ContainerStatuses {

@@ -72,10 +72,27 @@ metadata: {name: full}
 spec:
   nodeName: NODE
   containers: [{name: c, image: BUSYBOX, command: [sh, -c, 'x=$(head -c 40000000 /dev/zero | tr "\0" a); trap "exit 0" TERM; while :; do sleep 0.1; done'], resources: {requests: {memory: 10Mi}, limits: {memory: 200Mi}}}]
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: whole}
+spec:
+  nodeName: NODE
+  resources: {requests: {cpu: 100m, memory: 64Mi}, limits: {cpu: 200m, memory: 128Mi}}
+  containers: [`+running+`}]
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: begins}
+spec:
+  nodeName: NODE
+  initContainers: [`+strings.Replace(running, "name: c", "name: i", 1)+`, resources: {requests: {cpu: 100m}}}]
+  containers: [`+running+`}]
 `)
-		for _, pod := range []string{"grows", "ends", "full"} {
+		for _, pod := range []string{"grows", "ends", "full", "whole"} {
 			n.ready(t, pod)
 		}
+		n.becomes(t, "pod", "begins", "{.status.initContainerStatuses[0].started}", "true")
 		before := n.ids(t)
 
 		n.resize(t, "grows", `{"requests":{"cpu":"250m"}}`)
@@ -109,9 +126,32 @@ spec:
 		})
 		n.resize(t, "full", `{"limits":{"memory":"150Mi"}}`)
 		n.says(t, "full", v1.PodResizeInProgress, "")
+
+		n.do(t, "patch", "pod", "whole", "--subresource", "resize", "--patch", `{"spec":{"resources":{"requests":{"cpu":"150m"},"limits":{"cpu":"300m","memory":"160Mi"}}}}`)
+		n.becomes(t, "pod", "whole", "{.status.resources.limits.cpu} {.status.resources.limits.memory} {.status.allocatedResources.cpu}", "300m 160Mi 150m")
+		n.says(t, "whole", v1.PodResizeInProgress, "")
+		require.Equal(t, fmt.Sprint(cgroups.Shares(150))+" 30000 "+fmt.Sprint(160<<20), n.podCgroup(t, "whole"))
+
+		n.do(t, "patch", "pod", "begins", "--subresource", "resize", "--patch", `{"spec":{"initContainers":[{"name":"i","resources":{"requests":{"cpu":"150m"}}}]}}`)
+		n.becomes(t, "pod", "begins", "{.status.initContainerStatuses[0].allocatedResources.cpu}", "150m")
+		n.says(t, "begins", v1.PodResizeInProgress, "")
+
 		delete(before, "ends/c")
 		require.Equal(t, before, n.ids(t))
 	})
+}
+
+// podCgroup is what the cgroup of a Burstable pod grants it: shares, quota, and memory.
+func (n *node) podCgroup(t *testing.T, pod string) string {
+	t.Helper()
+	var values []string
+	for _, file := range []string{"cpu/@/cpu.shares", "cpu/@/cpu.cfs_quota_us", "memory/@/memory.limit_in_bytes"} {
+		at := "podwright-" + n.name + "/kubepods/burstable/pod" + n.get(t, "pod", pod, "{.metadata.uid}")
+		text, err := os.ReadFile("/sys/fs/cgroup/" + strings.Replace(file, "@", at, 1))
+		require.NoError(t, err)
+		values = append(values, strings.TrimSpace(string(text)))
+	}
+	return strings.Join(values, " ")
 }
 
 // cpus are as many words as the node has CPUs.

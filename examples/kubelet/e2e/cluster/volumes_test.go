@@ -22,45 +22,40 @@ import (
 // Volumes with the controllers of a real cluster and real drivers. What does not depend on
 // each other is applied at once; disturbances come last.
 func TestVolumes(t *testing.T) {
-	plane := controlplane.Of(t)
-	kubeletPath(t)
-	for _, rt := range tb.Runtimes(t) {
-		t.Run(rt.Name, func(t *testing.T) {
-			t.Parallel()
-			s := newStorage(t, plane, rt)
-			s.prepareLost(t)
-			s.prepareBundles(t)
-			s.hold("held", true)
-			s.applyStorage(t, everything())
-			for _, scenario := range []struct {
-				name string
-				test func(*testing.T, *storage)
-			}{
-				{"claims that cannot be used", testClaimFaults},
-				{"ephemeral", testEphemeral},
-				{"device", testDevice},
-				{"one pod only", testOnePodOnly},
-				{"expansion", testExpansion},
-				{"inline", testInline},
-				{"tokens", testTokens},
-				{"trust bundles", testTrustBundles},
-				{"fsGroup", testFSGroup},
-				{"two names", testTwoNames},
-				{"StatefulSet", testStatefulSet},
-				{"not attached", testNotAttached},
-				{"slow unmount", testSlowUnmount},
-				{"restarts", testRestarts},
-				{"the end", testEndOfVolumes},
-			} {
-				t.Run(scenario.name, func(t *testing.T) {
-					begun := time.Now()
-					scenario.test(t, s)
-					t.Logf("took %v", time.Since(begun).Round(100*time.Millisecond))
-				})
-			}
-			require.NoError(t, s.inOrder())
-		})
-	}
+	onRuntimes(t, func(t *testing.T, plane controlplane.Handle, rt tb.Runtime) {
+		s := newStorage(t, plane, rt)
+		s.prepareLost(t)
+		s.prepareBundles(t)
+		s.hold("held", true)
+		s.applyStorage(t, everything())
+		for _, scenario := range []struct {
+			name string
+			test func(*testing.T, *storage)
+		}{
+			{"claims that cannot be used", testClaimFaults},
+			{"ephemeral", testEphemeral},
+			{"device", testDevice},
+			{"one pod only", testOnePodOnly},
+			{"expansion", testExpansion},
+			{"inline", testInline},
+			{"tokens", testTokens},
+			{"trust bundles", testTrustBundles},
+			{"fsGroup", testFSGroup},
+			{"two names", testTwoNames},
+			{"StatefulSet", testStatefulSet},
+			{"not attached", testNotAttached},
+			{"slow unmount", testSlowUnmount},
+			{"restarts", testRestarts},
+			{"the end", testEndOfVolumes},
+		} {
+			t.Run(scenario.name, func(t *testing.T) {
+				begun := time.Now()
+				scenario.test(t, s)
+				t.Logf("took %v", time.Since(begun).Round(100*time.Millisecond))
+			})
+		}
+		require.NoError(t, s.inOrder())
+	})
 }
 
 // pod is one that runs, in the node's hands from the beginning.

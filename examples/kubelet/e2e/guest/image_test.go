@@ -22,7 +22,13 @@ import (
 const image = "podwright.test/prog:1"
 
 // importImage gives containerd an image of this program, which waits unless it is told otherwise.
+// That takes a while, and happens once.
 func importImage(t *testing.T) {
+	have, err := exec.Command("ctr", "-n", "k8s.io", "images", "ls", "-q", "name=="+image).CombinedOutput()
+	require.NoError(t, err, string(have))
+	if len(have) > 0 {
+		return
+	}
 	layers := filepath.Join(t.TempDir(), "layer.tar")
 	file, err := os.Create(layers)
 	require.NoError(t, err)

@@ -96,14 +96,17 @@ func (k *kubelet) manifest(name string) string {
 }
 
 // put places the manifest of a pod that runs a program.
-func (k *kubelet) put(t *testing.T, name, program string, r v1.ResourceRequirements) *v1.Pod {
+func (k *kubelet) put(t *testing.T, name, program string, r v1.ResourceRequirements, change ...func(*v1.Pod)) *v1.Pod {
 	pod := &v1.Pod{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: types.UID(name + "-0000-0000")},
 		Spec: v1.PodSpec{
-			HostNetwork: true, RestartPolicy: v1.RestartPolicyNever, TerminationGracePeriodSeconds: new(int64(1)),
+			HostNetwork: true, RestartPolicy: v1.RestartPolicyNever, TerminationGracePeriodSeconds: new(graceOf(program)),
 			Containers: []v1.Container{{Name: "main", Image: image, ImagePullPolicy: v1.PullNever, Resources: r, Env: []v1.EnvVar{{Name: programVariable, Value: program}}}},
 		},
+	}
+	for _, f := range change {
+		f(pod)
 	}
 	text, err := yaml.Marshal(pod)
 	require.NoError(t, err)
@@ -116,6 +119,14 @@ func (k *kubelet) put(t *testing.T, name, program string, r v1.ResourceRequireme
 		}
 	}
 	return pod
+}
+
+// graceOf is how long a program gets to end.
+func graceOf(program string) int64 {
+	if program == "linger" {
+		return 40
+	}
+	return 1
 }
 
 // container is the newest of a pod, and its status.

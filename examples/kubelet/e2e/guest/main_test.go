@@ -3,6 +3,7 @@ package guest_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -19,8 +20,10 @@ import (
 
 	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/examples/kubelet/agent"
+	"github.com/podwright/podwright/examples/kubelet/apparmor"
 	"github.com/podwright/podwright/examples/kubelet/cgroups"
 	"github.com/podwright/podwright/examples/kubelet/config"
+	"github.com/podwright/podwright/examples/kubelet/shutdown"
 )
 
 // programVariable says what this program is, if it is not the tests; settingsVariable has the
@@ -31,10 +34,12 @@ const (
 )
 
 var programs = map[string]func() error{
-	"agent": runAgent,
-	"pause": waitForEnd,
-	"hog":   hog,
-	"bomb":  bomb,
+	"agent":    runAgent,
+	"pause":    waitForEnd,
+	"hog":      hog,
+	"bomb":     bomb,
+	"linger":   linger,
+	"confined": confined,
 }
 
 func TestMain(m *testing.M) {
@@ -54,6 +59,26 @@ func waitForEnd() error {
 	defer stop()
 	<-ctx.Done()
 	return nil
+}
+
+// linger takes a while to end.
+func linger() error {
+	err := waitForEnd()
+	time.Sleep(10 * time.Second)
+	return err
+}
+
+// confined says under which profile it runs, and what that forbids of what it tries.
+func confined() error {
+	profile, err := os.ReadFile("/proc/self/attr/current")
+	if err != nil {
+		return err
+	}
+	fmt.Print(string(profile))
+	if err := os.WriteFile("/tmp/forbidden", nil, 0o600); err != nil {
+		fmt.Println("forbidden:", errors.Unwrap(err))
+	}
+	return waitForEnd()
 }
 
 // hog takes memory for as long as it gets some.
@@ -103,6 +128,8 @@ func runAgent() error {
 	k.PodLogsDir, k.StaticPodPath = filepath.Join(s.Folder, "logs"), filepath.Join(s.Folder, "manifests")
 	k.CgroupDriver, k.CgroupRoot, k.PodPidsLimit = s.Driver, s.Root, new(int64(64))
 	k.EvictionHard = map[string]string{"memory.available": "10Mi"}
+	cfg.AppArmor = apparmor.Enabled(os.DirFS("/sys"))
+	cfg.Login, k.ShutdownGracePeriod.Duration = shutdown.Logind{}, time.Minute
 	a, err := agent.New(cfg)
 	if err != nil {
 		return err

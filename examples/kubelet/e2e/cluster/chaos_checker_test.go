@@ -1,0 +1,168 @@
+package cluster_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/cri/pods/labels"
+)
+
+// chaosHistory is what was seen of a node's containers. Never may two of one pod and name
+// run, whatever their UIDs, nor one take the place of another that was seen running, but for
+// a cause.
+type chaosHistory struct {
+	node *node
+	// causes are how often containers of a pod were told to end, by its name.
+	causes map[string]int
+	// ran are the pods of the containers that were seen running; instances are their
+	// containers.
+	ran       map[string]bool
+	instances map[string][]string
+	// placed are the containers that were seen in their pods' cgroups; outside is since when
+	// others were seen.
+	placed  map[string]bool
+	outside map[string]time.Time
+	wrong   error
+}
+
+func newChaosHistory(n *node) *chaosHistory {
+	return &chaosHistory{node: n, causes: map[string]int{}, ran: map[string]bool{}, instances: map[string][]string{}, placed: map[string]bool{}, outside: map[string]time.Time{}}
+}
+
+// look is a look at the runtime before a condition.
+func (h *chaosHistory) look(cond func() error) error {
+	h.see()
+	return cond()
+}
+
+// see looks at what runs now; a runtime that does not answer is another matter.
+func (h *chaosHistory) see() {
+	list, err := h.node.containers()
+	if err != nil {
+		return
+	}
+	now := map[string]string{}
+	for _, c := range list {
+		if c.State != runtimeapi.ContainerState_CONTAINER_RUNNING {
+			continue
+		}
+		name := c.Labels[labels.PodName]
+		if other := now[name+"/"+c.Metadata.Name]; other != "" {
+			h.wrong = errors.Join(h.wrong, fmt.Errorf("%s runs as %s and %s", name, other, c.Id))
+		}
+		now[name+"/"+c.Metadata.Name] = c.Id
+		if !h.placed[c.Id] {
+			h.place(c)
+		}
+		if h.ran[c.Id] {
+			continue
+		}
+		h.ran[c.Id] = true
+		unit := c.Labels[labels.PodUID] + "/" + c.Metadata.Name
+		h.instances[unit] = append(h.instances[unit], c.Id)
+		if is := h.instances[unit]; len(is) > 1+h.causes[name] {
+			h.wrong = errors.Join(h.wrong, fmt.Errorf("%s runs as %v, and was told to end %d times", name, is, h.causes[name]))
+		}
+	}
+}
+
+// place looks for the cgroup of a container that runs: for a moment one has none that has
+// ended, and that the runtime does not know of yet.
+func (h *chaosHistory) place(c *runtimeapi.Container) {
+	cgroup, err := cgroupsOf(h.node, c.Labels[labels.PodUID], c.Id)
+	since, outside := h.outside[c.Id]
+	switch {
+	case err != nil || len(cgroup) > 0:
+		h.wrong = errors.Join(h.wrong, err)
+		h.placed[c.Id] = true
+	case !outside:
+		h.outside[c.Id] = time.Now()
+	case time.Since(since) > 5*time.Second:
+		h.wrong = errors.Join(h.wrong, fmt.Errorf("%s runs as %s outside of its pod's cgroup", c.Labels[labels.PodName], c.Id))
+		h.placed[c.Id] = true
+	}
+}
+
+// cgroupsOf are the folders of a pod's cgroup, or of a container's in it, among those of
+// memory; "*" is any pod.
+func cgroupsOf(n *node, uid, container string) ([]string, error) {
+	at := "/sys/fs/cgroup/memory/podwright-" + n.name + "/kubepods"
+	own, err := filepath.Glob(filepath.Join(at, "pod"+uid, container))
+	below, err2 := filepath.Glob(filepath.Join(at, "*", "pod"+uid, container))
+	return append(own, below...), errors.Join(err, err2)
+}
+
+// cgrouped tells whether those pods have cgroups that run something, and no others.
+func (c *chaos) cgrouped(pods []v1.Pod, ids map[string]string) error {
+	left, err := cgroupsOf(c.node, "*", "")
+	for _, pod := range pods {
+		if ids[pod.Name+"/c"] != "" {
+			left = slices.DeleteFunc(left, func(dir string) bool { return strings.HasSuffix(dir, "/pod"+string(pod.UID)) })
+		}
+	}
+	return errors.Join(err, some("cgroups that nobody needs", left))
+}
+
+// converged tells whether the API server, the runtime and the cgroups have exactly what should be.
+func (c *chaos) converged(t *testing.T) func() error {
+	return func() error {
+		have := c.pods(t)
+		ids, err := c.running()
+		if err != nil { // a connection to a runtime that was down takes its time to try again
+			return err
+		}
+		if len(have) != len(c.desired) {
+			return fmt.Errorf("%d pods, and %d should be", len(have), len(c.desired))
+		}
+		errs := []error{c.cgrouped(have, ids)}
+		for i := range have {
+			errs = append(errs, c.asDesired(&have[i], ids))
+			delete(ids, have[i].Name+"/c")
+		}
+		if len(ids) > 0 {
+			errs = append(errs, fmt.Errorf("there runs %v", ids))
+		}
+		return errors.Join(errs...)
+	}
+}
+
+func (c *chaos) asDesired(pod *v1.Pod, ids map[string]string) error {
+	if !c.desired[pod.Name] || len(pod.Status.ContainerStatuses) != 1 {
+		return fmt.Errorf("%s: desired: %t, containers: %v", pod.Name, c.desired[pod.Name], pod.Status.ContainerStatuses)
+	}
+	s := pod.Status.ContainerStatuses[0]
+	id := ids[pod.Name+"/c"]
+	if c.codes[pod.Name] != 0 {
+		if pod.Status.Phase != v1.PodFailed || s.State.Terminated == nil || id != "" {
+			return fmt.Errorf("%s has not ended: %s %v, runs: %q", pod.Name, pod.Status.Phase, s.State, id)
+		}
+		return nil
+	}
+	if !s.Ready || id == "" || !strings.HasSuffix(s.ContainerID, id) {
+		return fmt.Errorf("%s does not run: %s, %v, runs: %q", pod.Name, s.ContainerID, s.State, id)
+	}
+	if end := s.LastTerminationState.Terminated; s.RestartCount > 0 && (end == nil || end.ExitCode != 3 && end.Reason != "StartError") {
+		return fmt.Errorf("%s has ended %d times, how, is lost: %v", pod.Name, s.RestartCount, end)
+	}
+	return nil
+}
+
+// mountsBelow are the mount points in a folder, but not itself.
+func mountsBelow(folder string) (out []string, err error) {
+	data, err := os.ReadFile("/proc/self/mountinfo")
+	for line := range strings.Lines(string(data)) {
+		if fields := strings.Fields(line); strings.HasPrefix(fields[4], folder) {
+			out = append(out, fields[4])
+		}
+	}
+	return out, err
+}

@@ -1,0 +1,232 @@
+package cluster_test
+
+import (
+	"cmp"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/examples/testbed/tb"
+	"github.com/podwright/podwright/examples/testbed/tb/controlplane"
+)
+
+var (
+	chaosKills = flag.Int("kills", 40, "how often TestChaos kills the kubelet; 0: it is skipped")
+	chaosSeed  = flag.Uint64("seed", 0, "what TestChaos draws its choices with, the time by default; how far everybody is at each choice is up to the machine")
+)
+
+const (
+	calmPods, exitPods, churnPods = 3, 2, 6
+	// A kubelet of TestChaos lives for longestLife at most before it is killed, which on a slow
+	// machine is too short to start any pod: every second one lives longer, up to longLife.
+	longestLife = 1500 * time.Millisecond
+	longLife    = 4 * longestLife
+	// chaosDisk is the size of the file system of its root folder.
+	chaosDisk = "size=16m"
+)
+
+// chaos is a node, what was done to it, and what should be there.
+type chaos struct {
+	*node
+	*proxy
+	*chaosHistory
+	clock *tb.Clock // the runtime's, as the kubelet knows it
+	rand  *rand.Rand
+	// desired are the pods by name; codes are those that end, with what they end with.
+	desired map[string]bool
+	codes   map[string]int
+	fault   *chaosFault
+	faults  map[string]int
+}
+
+// kill -9 at random moments, under random faults, while pods come, change, end and go: pods
+// that nobody touches notice nothing, and in the end there is what should be, once, and no
+// status has gone back in time. See chaosHistory for what has to hold all the time.
+//
+// A longer run: -kills 200 -timeout 30m. A run again: -seed, with the number that was printed.
+func TestChaos(t *testing.T) {
+	if *chaosKills == 0 {
+		t.Skip("-kills 0")
+	}
+	seed := cmp.Or(*chaosSeed, uint64(time.Now().UnixNano()))
+	settings := t.TempDir()
+	require.NoError(t, os.WriteFile(settings+"/backoff.conf", []byte("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\ncrashLoopBackOff: {maxContainerRestartPeriod: 1s}\n"), 0o600))
+	onRuntimes(t, func(t *testing.T, plane controlplane.Handle, rt tb.Runtime) {
+		t.Logf("-seed %d -kills %d", seed, *chaosKills)
+		c := newChaos(t, plane, rt, "--config-dir="+settings)
+		w := c.watchPods(t)
+		c.setUp(t)
+		begun := time.Now()
+		for i := range uint64(*chaosKills) {
+			c.rand = rand.New(rand.NewPCG(seed, 2*i))
+			c.live(t)
+			c.kill(t)
+			if c.rand.IntN(3) == 0 {
+				c.step(t)
+			}
+			c.rand = rand.New(rand.NewPCG(seed, 2*i+1)) // the faults are those of the seed, however many choices there was time for
+			c.blow(t)
+			c.start(t)
+		}
+		c.calm(t)
+		t.Logf("%d kills in %s, %d containers ran, faults: %v", *chaosKills, time.Since(begun).Round(time.Second), len(c.ran), c.faults)
+		c.until(t, "there is what should be", func() error {
+			c.unstick(t)
+			return c.look(c.converged(t))
+		})
+		require.NoError(t, c.wrong, "at some time")
+		for name, code := range c.codes {
+			if c.desired[name] {
+				requireOneEnd(t, w, name, code)
+			}
+		}
+		c.goes(t)
+		if c.stuck.restarts == 0 { // the runtime was restarted for its own fault
+			w.requireUnharmed(t, untouched)
+		}
+	})
+}
+
+func untouched(pod *v1.Pod) bool { return strings.HasPrefix(pod.Name, "calm-") }
+
+func newChaos(t *testing.T, plane controlplane.Handle, rt tb.Runtime, flags ...string) *chaos {
+	c := &chaos{desired: map[string]bool{}, codes: map[string]int{}, faults: map[string]int{}}
+	c.clock = rt.WithClock(t)
+	flags = append(flags, "--container-runtime-endpoint="+c.clock.Endpoint)
+	c.node = notStarted(t, plane, rt, func(n *node) {
+		root := filepath.Join(n.dir, "root")
+		require.NoError(t, os.Mkdir(root, 0o755))
+		require.NoError(t, unix.Mount("tmpfs", root, "tmpfs", 0, chaosDisk))
+		t.Cleanup(func() {
+			if err := unix.Unmount(root, unix.MNT_DETACH); !errors.Is(err, unix.EINVAL) { // it is unmounted
+				require.NoError(t, err)
+			}
+		})
+		c.proxy = newProxy(t, plane, plane.NodeKubeconfig(t, n.name, 0))
+		n.URL = c.proxy.URL
+	}, flags...)
+	c.chaosHistory = newChaosHistory(c.node)
+	c.start(t)
+	c.nodeReady(t)
+	return c
+}
+
+// setUp runs the pods that stay, and half of those that change.
+func (c *chaos) setUp(t *testing.T) {
+	for i := range calmPods {
+		c.desired[fmt.Sprintf("calm-%d", i)] = true
+		c.apply(t, fmt.Sprintf("apiVersion: v1\nkind: Pod\nmetadata: {name: calm-%d}\nspec: {nodeName: NODE, containers: [%s]}", i, probed))
+	}
+	for i := range exitPods {
+		c.create(t, fmt.Sprintf("exit-%d", i), "")
+	}
+	for i := range churnPods / 2 {
+		c.create(t, fmt.Sprintf("churn-%d", i), "")
+	}
+	c.until(t, "all run", c.converged(t))
+}
+
+// create has a pod that ends once it is told to; rest is more of its specification.
+func (c *chaos) create(t *testing.T, name, rest string) {
+	t.Helper()
+	code := cmp.Or(c.codes[name], 3)
+	c.apply(t, fmt.Sprintf(`
+apiVersion: v1
+kind: Pod
+metadata: {name: %[1]s}
+spec:
+  nodeName: NODE
+  hostNetwork: true
+  terminationGracePeriodSeconds: 1
+  %[3]s
+  containers:
+  - {name: c, image: BUSYBOX, command: [sh, -c, 'trap "exit 0" TERM; while ! test -e /h/%[1]s; do sleep 0.1; done; rm /h/%[1]s; exit %[2]d'], volumeMounts: [{name: h, mountPath: /h}, {name: e, mountPath: /e}]}
+  volumes: [{name: h, hostPath: {path: %[4]s}}, {name: e, emptyDir: {medium: Memory}}]
+`, name, code, rest, c.dir))
+	c.desired[name] = true
+}
+
+// tell has the program of a pod end, if it was not told yet.
+func (c *chaos) tell(t *testing.T, name string) {
+	t.Helper()
+	file := filepath.Join(c.dir, name)
+	if _, err := os.Stat(file); err == nil {
+		return // nobody has read it yet
+	}
+	c.causes[name]++
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+}
+
+// step changes one thing.
+func (c *chaos) step(t *testing.T) {
+	t.Helper()
+	switch n := c.rand.IntN(6); n {
+	case 0:
+		c.tell(t, fmt.Sprintf("exit-%d", c.rand.IntN(exitPods)))
+	case 1: // one more that ends for good
+		name := fmt.Sprintf("ends-%d", len(c.codes))
+		c.codes[name] = 1 + c.rand.IntN(100)
+		c.create(t, name, "restartPolicy: Never")
+		c.tell(t, name)
+	default:
+		name := fmt.Sprintf("churn-%d", c.rand.IntN(churnPods))
+		switch {
+		case !c.desired[name] && c.node.get(t, "pod", name, "{.metadata.name}") == "":
+			c.create(t, name, "")
+		case c.desired[name] && n < 4:
+			c.do(t, "delete", "pod", name, "--wait=false")
+			delete(c.desired, name)
+		case c.desired[name]:
+			c.do(t, "label", "pod", name, "--overwrite", "version="+strconv.Itoa(c.rand.Int()))
+		}
+	}
+}
+
+// live has the kubelet live for a while, with changes now and then.
+func (c *chaos) live(t *testing.T) {
+	t.Helper()
+	longest := longestLife
+	if c.rand.IntN(2) == 0 {
+		longest = longLife
+	}
+	deadline := time.Now().Add(time.Duration(c.rand.Int64N(int64(longest))))
+	for next := c.rand.IntN(10); ; next-- {
+		if next == 0 {
+			c.step(t)
+			next = 1 + c.rand.IntN(10)
+		}
+		c.see()
+		if time.Now().After(deadline) {
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+// goes takes all pods away, and finds nothing of them.
+func (c *chaos) goes(t *testing.T) {
+	t.Helper()
+	c.do(t, "delete", "pods", "--all", "--wait=false")
+	c.until(t, "nothing is left", func() error {
+		c.unstick(t)
+		folders, err := filepath.Glob(c.root + "/pods/*")
+		logs, logsErr := filepath.Glob(c.dir + "/logs/*")
+		mounts, mountsErr := mountsBelow(c.root + "/")
+		var pods error
+		if have := c.pods(t); len(have) > 0 {
+			pods = fmt.Errorf("%d pods", len(have))
+		}
+		return errors.Join(err, logsErr, mountsErr, pods, c.empty(), some("folders", folders), some("logs", logs), some("mounts", mounts), some("cgroups", tb.PodCgroups("/podwright-"+c.name)))
+	})
+}

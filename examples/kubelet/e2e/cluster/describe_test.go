@@ -1,0 +1,170 @@
+package cluster_test
+
+import (
+	"errors"
+	"maps"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/podwright/podwright/examples/testbed/tb"
+	"github.com/podwright/podwright/examples/testbed/tb/controlplane"
+)
+
+// described are pods of which kubectl describe node shows something.
+const described = `
+apiVersion: v1
+kind: Pod
+metadata: {name: guaranteed}
+spec:
+  nodeName: NODE
+  terminationGracePeriodSeconds: 1
+  tolerations: [{operator: Exists}]
+  containers: [{image: TESTPROG, name: c, resources: {limits: {cpu: 150m, memory: 64Mi}}}]
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: burstable}
+spec:
+  nodeName: NODE
+  terminationGracePeriodSeconds: 1
+  tolerations: [{operator: Exists}]
+  initContainers: [{image: BUSYBOX, name: i, command: ["true"], resources: {requests: {cpu: 200m}}}]
+  containers: [{image: TESTPROG, name: c, resources: {requests: {cpu: 50m, ephemeral-storage: 1Mi}, limits: {memory: 128Mi}}}]
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: besteffort}
+spec:
+  nodeName: NODE
+  terminationGracePeriodSeconds: 1
+  tolerations: [{operator: Exists}]
+  containers: [{image: TESTPROG, name: c}]
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: ends}
+spec:
+  nodeName: NODE
+  restartPolicy: Never
+  tolerations: [{operator: Exists}]
+  containers: [{image: BUSYBOX, name: c, command: ["true"], resources: {requests: {cpu: 25m}}}]
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: refused}
+spec:
+  nodeName: NODE
+  tolerations: [{operator: Exists}]
+  containers: [{image: BUSYBOX, name: c, resources: {requests: {cpu: 1000}}}]
+`
+
+// unlike are the lines that kubectl describe has of one of the nodes only, with the reasons.
+var unlike = map[string]string{
+	"ours: System Info: Kubelet Version:  v1.36.3+podwright": "who it is",
+	"upstream: System Info: Kubelet Version:  v1.36.3":       "who it is",
+	"ours: Events: Warning CgroupV1 kubelet":                 byName,
+	"ours: Events: Warning MissingClusterDNS kubelet":        byName,
+	"ours: Events: Normal NodeAllocatableEnforced kubelet":   byName,
+	"ours: Events: Normal NodeHasNoDiskPressure kubelet":     byName,
+	"ours: Events: Normal NodeHasSufficientMemory kubelet":   byName,
+	"ours: Events: Normal NodeHasSufficientPID kubelet":      byName,
+	"ours: Events: Normal NodeReady kubelet":                 byName,
+	"ours: Events: Normal Starting kubelet":                  byName,
+}
+
+// early is what upstream's tells as a rule, since it looks at the image filesystem before anybody has
+// measured that.
+const early = "All events: Warning InvalidDiskCapacity kubelet"
+
+// byName is why more of our events are described.
+const byName = "kubectl looks for the UID of the Node or its name in place of that; upstream's events have had neither since v1.36"
+
+// TestDescribeUpstream has kubectl describe a node of ours and one of the upstream kubelet's with
+// the same pods, flags and runtime: section by section they say the same, but for what is
+// listed. Times and the texts of events, which are free, are left out.
+func TestDescribeUpstream(t *testing.T) {
+	upstream := os.Getenv(upstreamVariable)
+	if upstream == "" {
+		t.Skipf("%s names no upstream kubelet", upstreamVariable)
+	}
+	onRuntimes(t, func(t *testing.T, plane controlplane.Handle, rt tb.Runtime) {
+		ours, theirs := describeNode(t, plane, rt, "ours", ""), describeNode(t, plane, rt, "upstream", upstream)
+		require.Greater(t, len(theirs), 70, "lines")
+		var found []string
+		for who, lists := range map[string][2][]string{"ours": {ours, theirs}, "upstream": {theirs, ours}} {
+			for _, line := range lists[0] {
+				if line != early && !slices.Contains(lists[1], line) {
+					found = append(found, who+": "+line)
+				}
+			}
+		}
+		require.ElementsMatch(t, slices.Collect(maps.Keys(unlike)), found)
+	})
+}
+
+// describeNode is what kubectl describe says of a node once the pods are what they come to, line by line.
+func describeNode(t *testing.T, plane controlplane.Handle, rt tb.Runtime, who, binary string) (lines []string) {
+	t.Run(who, func(t *testing.T) {
+		n := notStarted(t, plane, rt, func(n *node) {
+			n.binary = binary
+			tb.MakeCgroups(t, "/podwright-"+n.name) // upstream's does not
+		}, "--make-iptables-util-chains=false", "--node-labels=example.com/zone=a", "--register-with-taints=example.com/for=b:NoSchedule")
+		n.start(t)
+		n.nodeReady(t)
+		n.apply(t, described)
+		for _, pod := range []string{"guaranteed", "burstable", "besteffort"} {
+			n.ready(t, pod)
+		}
+		n.becomes(t, "pod", "ends", "{.status.phase}", "Succeeded")
+		n.becomes(t, "pod", "refused", "{.status.reason}", "OutOfcpu")
+		n.until(t, "all has been told of the node", func() error {
+			lines = append(n.plain(n.do(t, "describe", "node", n.name)), n.allEvents(t)...)
+			for _, last := range []string{
+				"Lease: HolderIdentity:  NODE", "All events: Normal NodeReady kubelet", "All events: Normal RegisteredNode node-controller", "All events: Warning MissingClusterDNS kubelet",
+			} {
+				if !slices.Contains(lines, last) {
+					return errors.New(last)
+				}
+			}
+			return nil
+		})
+	})
+	return lines
+}
+
+// allEvents are those about the node, whatever they refer to it by.
+func (n *node) allEvents(t *testing.T) (lines []string) {
+	const each = `{range .items[*]}{.type} {.reason} {.source.component}{"\n"}{end}`
+	all := n.do(t, "get", "events", "-A", "--field-selector=involvedObject.kind=Node,involvedObject.name="+n.name, "-o", "jsonpath="+each)
+	for line := range strings.Lines(all) {
+		lines = append(lines, "All events: "+strings.TrimSpace(line))
+	}
+	return lines
+}
+
+var (
+	ofTime = regexp.MustCompile(`[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} [\d:]{8} [+-]\d{4}`)
+	ofAge  = regexp.MustCompile(`  (\d+[smh])+$`)
+	// event is a line of a table: what and why, when, by whom, text.
+	event  = regexp.MustCompile(`^(Normal|Warning)  (\w+)  .+?  ([\w-]+)  .*$`)
+	spaces = regexp.MustCompile(` {2,}`)
+)
+
+// plain are the lines of a description, each with the section that it is in, without times and names.
+func (n *node) plain(text string) (lines []string) {
+	var section string
+	for line := range strings.Lines(strings.ReplaceAll(text, n.name, "NODE")) {
+		if !strings.HasPrefix(line, " ") {
+			section, line, _ = strings.Cut(line, ":")
+		}
+		line = spaces.ReplaceAllString(ofTime.ReplaceAllString(strings.TrimSpace(line), "TIME"), "  ")
+		line = event.ReplaceAllString(ofAge.ReplaceAllString(line, "  AGE"), "$1 $2 $3")
+		lines = append(lines, section+": "+line)
+	}
+	return lines
+}

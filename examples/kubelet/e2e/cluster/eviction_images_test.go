@@ -1,0 +1,141 @@
+package cluster_test
+
+import (
+	"archive/tar"
+	"crypto/rand"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/cri"
+	"github.com/podwright/podwright/examples/testbed/tb"
+	"github.com/podwright/podwright/examples/testbed/tb/controlplane"
+)
+
+// N27: the runtime has a disk of its own, which runs short. An image that nobody uses goes
+// before any pod, and is enough once. What a container has written into its own layer has its
+// pod go then. (Both runtimes keep images and what containers write on one disk.)
+func TestEvictionOnTheRuntimesDisk(t *testing.T) {
+	onRuntimes(t, func(t *testing.T, plane controlplane.Handle, rt tb.Runtime) {
+		disk := ownDisk(t, rt, "size=512m")
+		images, err := cri.DialImages(t.Context(), cri.ClientConfig{Endpoint: rt.Endpoint})
+		require.NoError(t, err)
+		defer images.Close()
+		large := largeImage(t, images, 150<<20) // before the node: it counts as young from when it is first seen
+		n := newNode(t, plane, rt, "--config-dir="+evictingBy(t, "evictionHard: {imagefs.available: 200Mi}\nimageMinimumGCAge: 1s"))
+		n.apply(t, onePod("small", "", "sleep 3600"))
+		n.apply(t, onePod("wants", "resources: {requests: {ephemeral-storage: 64Mi}}", "head -c 20000000 /dev/zero > /f; sleep 3600"))
+		n.ready(t, "small")
+		n.ready(t, "wants")
+		before := n.ids(t)
+
+		t.Run("images", func(t *testing.T) {
+			require.True(t, hasImage(t, images, large))
+			var at unix.Statfs_t
+			require.NoError(t, unix.Statfs(disk, &at))
+			ballast := filepath.Join(disk, "ballast")
+			zeros(t, ballast, int64(at.Bavail)*at.Bsize-130<<20)
+			defer os.Remove(ballast)
+			n.until(t, "the node has disk pressure", n.nodeSays("DiskPressure", "True"))
+			n.until(t, "the image is gone", func() error {
+				if hasImage(t, images, large) {
+					return errors.New("it is there")
+				}
+				return nil
+			})
+			n.until(t, "the pressure ends", n.nodeSays("DiskPressure", "False"))
+			require.Empty(t, n.do(t, "get", "events", "--field-selector=reason=Evicted", "-o", "name"))
+		})
+		t.Run("layer", func(t *testing.T) {
+			n.apply(t, onePod("filler", "", "head -c 330000000 /dev/zero > /f; sleep 3600"))
+			n.evicted(t, "filler", "ephemeral-storage", "DiskPressure", "KubeletHasDiskPressure")
+			require.Contains(t, n.get(t, "pod", "filler", "{.status.message}"), "Container c was using ")
+		})
+		require.Equal(t, before, n.ids(t), "nobody else went")
+	})
+}
+
+// nodeSays tells whether the Node has a condition.
+func (n *node) nodeSays(condition, want string) func() error {
+	return func() error {
+		if out, err := n.run(nil, "get", "node", n.name, "-o", `jsonpath={.status.conditions[?(@.type=="`+condition+`")].status}`); err != nil || out != want {
+			return errors.Join(err, errors.New(condition+" is "+out))
+		}
+		return nil
+	}
+}
+
+// ownDisk gives a runtime without pods a root folder of its own for the length of a test, with
+// no images in it.
+func ownDisk(t *testing.T, rt tb.Runtime, size string) string {
+	t.Helper()
+	root := filepath.Join(filepath.Dir(strings.TrimPrefix(rt.Endpoint, "unix://")), "root")
+	require.DirExists(t, root)
+	rt.Stop(t)
+	require.NoError(t, unix.Mount("tmpfs", root, "tmpfs", 0, size))
+	t.Cleanup(func() {
+		rt.Stop(t)
+		require.NoError(t, unix.Unmount(root, unix.MNT_DETACH))
+		rt.Start(t)
+	})
+	rt.Start(t)
+	return root
+}
+
+// largeImage has the runtime pull an image that is large, and returns its name.
+func largeImage(t *testing.T, images *cri.ImageClient, size int64) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "layer.tar")
+	layer, err := os.Create(file)
+	require.NoError(t, err)
+	w := tar.NewWriter(layer)
+	require.NoError(t, w.WriteHeader(&tar.Header{Name: "zeros", Typeflag: tar.TypeReg, Mode: 0o644, Size: size}))
+	_, err = io.CopyN(w, zeroReader{}, size)
+	require.NoError(t, errors.Join(err, w.Close(), layer.Close()))
+	content, err := tarball.LayerFromFile(file)
+	require.NoError(t, err)
+	img, err := mutate.AppendLayers(empty.Image, content)
+	require.NoError(t, err)
+	cfg, err := img.ConfigFile()
+	require.NoError(t, err)
+	cfg = cfg.DeepCopy()
+	cfg.OS, cfg.Architecture = "linux", runtime.GOARCH
+	img, err = mutate.ConfigFile(img, cfg)
+	require.NoError(t, err)
+	ref, err := name.ParseReference(tb.Images(t).Registry+"/podwright/large-"+strings.ToLower(rand.Text())+":1", name.Insecure)
+	require.NoError(t, err)
+	require.NoError(t, remote.Write(ref, img))
+	_, err = images.PullImage(t.Context(), &runtimeapi.ImageSpec{Image: ref.Name()}, nil, nil)
+	require.NoError(t, err)
+	return ref.Name()
+}
+
+func hasImage(t *testing.T, images *cri.ImageClient, image string) bool {
+	t.Helper()
+	list, err := images.ListImages(t.Context(), nil)
+	require.NoError(t, err)
+	return slices.ContainsFunc(list, func(i *runtimeapi.Image) bool { return slices.Contains(i.RepoTags, image) })
+}
+
+// zeros writes a file.
+func zeros(t *testing.T, file string, size int64) {
+	t.Helper()
+	f, err := os.Create(file)
+	require.NoError(t, err)
+	_, err = io.CopyN(f, zeroReader{}, size)
+	require.NoError(t, errors.Join(err, f.Close()))
+}

@@ -1,0 +1,298 @@
+package cluster_test
+
+import (
+	"bytes"
+	"cmp"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strconv"
+	"testing"
+	"text/tabwriter"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	statsapi "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
+
+	"github.com/podwright/podwright/cri/stats"
+	"github.com/podwright/podwright/examples/testbed/tb"
+	"github.com/podwright/podwright/examples/testbed/tb/controlplane"
+)
+
+var evictionSets = flag.Int("evictions", 1, "of how many sets of pods TestEvictionUpstream compares the order of victims: a minute each, so that many take a -timeout")
+
+var firstEvictions = flag.Uint64("first-evictions", 0, "which set is the first one")
+
+// TestEvictionUpstream has this kubelet and upstream's, each on a runtime of its own, evict
+// the pods of sets made by chance, for disk and memory by turns. What is short stays short,
+// whoever goes, so that all of them go, one after the other: the same in the same order, with
+// the same words.
+func TestEvictionUpstream(t *testing.T) {
+	plane, runtimes := controlplane.Of(t), tb.Runtimes(t)
+	if len(runtimes) < 2 {
+		t.Skip("takes two runtimes")
+	}
+	upstream := cmp.Or(os.Getenv(upstreamVariable), plane.Program(t, "kubelet"))
+	kubeletPath(t)
+	nodes := []*shortNode{newShortNode(t, plane, runtimes[0], ""), newShortNode(t, plane, runtimes[1], upstream)}
+	classes := nodes[0].classes(t)
+	for seed := *firstEvictions; seed < *firstEvictions+uint64(*evictionSets); seed++ {
+		set := newSet(seed, classes)
+		victims := make([][]victim, len(nodes))
+		t.Run(fmt.Sprintf("set %d", seed), func(t *testing.T) {
+			t.Run("both", func(t *testing.T) {
+				for i, who := range []string{"ours", "upstream"} {
+					t.Run(who, func(t *testing.T) {
+						t.Parallel()
+						victims[i] = nodes[i].play(t, set)
+					})
+				}
+			})
+			t.Log(set.table(victims))
+			require.Equal(t, victims[1], victims[0])
+		})
+	}
+}
+
+// shortNode is one that leaves 1 GiB of memory to all pods, and has 512 MiB of disk; when it
+// has less than 500 MiB and 200 MiB of them, it evicts.
+type shortNode struct {
+	*node
+	disk, memory string // folders of tmpfs: the node's disk, and one of no kubelet
+}
+
+func newShortNode(t *testing.T, plane controlplane.Handle, rt tb.Runtime, binary string) *shortNode {
+	n := &shortNode{disk: t.TempDir(), memory: t.TempDir()}
+	for dir, size := range map[string]string{n.disk: "512m", n.memory: "700m"} {
+		require.NoError(t, unix.Mount("tmpfs", dir, "tmpfs", 0, "size="+size))
+		t.Cleanup(func() {
+			tb.UnmountRoot(t, dir+"/root")
+			require.NoError(t, unix.Unmount(dir, unix.MNT_DETACH))
+		})
+	}
+	m, err := stats.ReadMachine(os.DirFS("/proc"))
+	require.NoError(t, err)
+	settings := t.TempDir()
+	require.NoError(t, os.WriteFile(settings+"/eviction.conf", fmt.Appendf(nil, `apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+systemReserved: {memory: %q}
+volumeStatsAggPeriod: 2s
+evictionPressureTransitionPeriod: 5s
+evictionHard: {memory.available: 500Mi, nodefs.available: 200Mi}
+`, strconv.FormatUint(*m.Memory-1<<30, 10)), 0o600))
+	flags := []string{"--config-dir=" + settings, "--root-dir=" + n.disk + "/root"}
+	if binary != "" { // which looks at disks every ten seconds otherwise, and makes no cgroup above its own
+		flags = append(flags, "--make-iptables-util-chains=false", "--housekeeping-interval=1s")
+	}
+	n.node = notStarted(t, plane, rt, func(n *node) { n.binary = binary }, flags...)
+	if binary != "" {
+		tb.MakeCgroups(t, "/podwright-"+n.name)
+	}
+	n.start(t)
+	n.nodeReady(t)
+	return n
+}
+
+// classes makes priority classes, and returns their names by value.
+func (n *shortNode) classes(t *testing.T) map[int32]string {
+	out := map[int32]string{0: ""}
+	for _, value := range []int32{-10, 10, 1000} {
+		out[value] = fmt.Sprintf("%s-%d", n.name, value+10)
+		n.do(t, "create", "priorityclass", out[value], "--value="+strconv.Itoa(int(value)))
+		t.Cleanup(func() { n.do(t, "delete", "priorityclass", out[value]) })
+	}
+	return out
+}
+
+// set is pods, and what the node they are on is going to be short of.
+type set struct {
+	of   v1.ResourceName
+	pods []member
+}
+
+// member is a pod that uses some MiB of what is short, and requests some.
+type member struct {
+	name, class   string
+	priority      int32
+	qos           v1.PodQOSClass
+	uses, request int64
+}
+
+// newSet makes five pods. No two are beyond their requests by amounts less than 8 MiB apart,
+// which is more than what is measured differs.
+func newSet(seed uint64, classes map[int32]string) set {
+	r := rand.New(rand.NewPCG(seed, 17))
+	s := set{of: v1.ResourceEphemeralStorage}
+	if seed%2 == 1 {
+		s.of = v1.ResourceMemory
+	}
+	priorities := []int32{-10, 0, 0, 10, 1000}
+	for i, k := range r.Perm(5) {
+		m := member{name: fmt.Sprintf("pod-%d", i), priority: priorities[r.IntN(len(priorities))], qos: v1.PodQOSBestEffort}
+		m.class = classes[m.priority]
+		beyond := int64(k+1) * 8
+		switch r.IntN(3) {
+		case 0: // without a request
+			m.uses = beyond
+		case 1:
+			m.qos, m.request = v1.PodQOSBurstable, 8+r.Int64N(8)
+			m.uses = m.request + beyond
+		default:
+			m.qos, m.uses = v1.PodQOSBurstable, 8+r.Int64N(8)
+			m.request = m.uses + beyond
+			if r.IntN(2) == 0 {
+				m.qos = v1.PodQOSGuaranteed
+			}
+		}
+		s.pods = append(s.pods, m)
+	}
+	return s
+}
+
+// pod is that of a member. Those of any class but the lowest say so of memory, or of
+// something that is not short.
+func (s set) pod(m member, image, node string) *v1.Pod {
+	mib := func(n int64) resource.Quantity { return *resource.NewQuantity(n<<20, resource.BinarySI) }
+	volume, list := &v1.EmptyDirVolumeSource{}, v1.ResourceList{}
+	if m.request > 0 {
+		list[s.of] = mib(m.request)
+	}
+	limits := v1.ResourceList{}
+	switch {
+	case s.of == v1.ResourceMemory:
+		volume.Medium = v1.StorageMediumMemory
+	case m.qos != v1.PodQOSBestEffort:
+		list[v1.ResourceMemory] = mib(32)
+	}
+	if m.qos == v1.PodQOSGuaranteed {
+		list[v1.ResourceCPU] = resource.MustParse("10m")
+		limits[v1.ResourceCPU], limits[v1.ResourceMemory] = list[v1.ResourceCPU], list[v1.ResourceMemory]
+	}
+	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: m.name}, Spec: v1.PodSpec{
+		NodeName: node, PriorityClassName: m.class, RestartPolicy: v1.RestartPolicyNever, TerminationGracePeriodSeconds: new(int64(1)),
+		Volumes: []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{EmptyDir: volume}}},
+		Containers: []v1.Container{{
+			Name: "c", Image: image, Command: []string{"sh", "-c", fmt.Sprintf("head -c %d /dev/zero > /v/f; sleep 3600", m.uses<<20)},
+			VolumeMounts: []v1.VolumeMount{{Name: "v", MountPath: "/v"}}, Resources: v1.ResourceRequirements{Requests: list, Limits: limits},
+		}},
+	}}
+}
+
+// victim is who went, and with what words, but for amounts.
+type victim struct{ name, message string }
+
+var amounts = regexp.MustCompile(`\b\d+[A-Za-z]*\b`)
+
+// play has the pods of a set run, makes the node short of what they use, and returns who
+// goes, in their order.
+func (n *shortNode) play(t *testing.T, s set) (out []victim) {
+	for _, m := range s.pods {
+		n.create(t, s.pod(m, n.images.Busybox, n.name))
+	}
+	n.until(t, "all is measured", func() error { return n.measured(s) })
+	free := n.fill(t, s.of)
+	seen := map[string]bool{}
+	n.until(t, "all are evicted", func() error {
+		var now []v1.Pod
+		for _, pod := range n.pods(t) {
+			if pod.Status.Phase == v1.PodFailed && !seen[pod.Name] {
+				require.Equal(t, "Evicted", pod.Status.Reason, "%s: %s", pod.Name, pod.Status.Message)
+				seen[pod.Name], now = true, append(now, pod)
+			}
+		}
+		slices.SortFunc(now, func(a, b v1.Pod) int { return evictedAt(a).Compare(evictedAt(b)) })
+		for _, pod := range now {
+			out = append(out, victim{pod.Name, amounts.ReplaceAllString(pod.Status.Message, "N")})
+		}
+		if len(out) < len(s.pods) {
+			return fmt.Errorf("so far: %v", out)
+		}
+		return nil
+	})
+	free()
+	n.do(t, "delete", "pods", "--all", "--wait=false")
+	n.until(t, "the pods are gone, and the pressure", func() error {
+		says := n.get(t, "node", n.name, `{.status.conditions[?(@.type=="DiskPressure")].status} {.status.conditions[?(@.type=="MemoryPressure")].status}`)
+		if left := len(n.pods(t)); left > 0 || says != "False False" {
+			return fmt.Errorf("%d pods, %s", left, says)
+		}
+		return n.empty()
+	})
+	return out
+}
+
+func evictedAt(pod v1.Pod) time.Time {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == v1.DisruptionTarget {
+			return c.LastTransitionTime.Time
+		}
+	}
+	return time.Time{}
+}
+
+// measured tells whether the kubelet knows what each pod uses.
+func (n *shortNode) measured(s set) error {
+	var summary statsapi.Summary
+	if found, err := n.reader.read("/api/v1/nodes/"+n.name+"/proxy/stats/summary", &summary); err != nil || !found {
+		return fmt.Errorf("%t: %w", found, err)
+	}
+	known := map[string]uint64{}
+	for _, pod := range summary.Pods {
+		if pod.PodRef.Namespace != n.namespace {
+			continue
+		}
+		for _, v := range pod.VolumeStats {
+			if v.Name == "v" && v.UsedBytes != nil {
+				known[pod.PodRef.Name] = *v.UsedBytes
+			}
+		}
+		if s.of == v1.ResourceMemory {
+			known[pod.PodRef.Name] = 0
+			if pod.Memory != nil && pod.Memory.WorkingSetBytes != nil {
+				known[pod.PodRef.Name] = *pod.Memory.WorkingSetBytes
+			}
+		}
+	}
+	for _, m := range s.pods {
+		if known[m.name] < uint64(m.uses)<<20 {
+			return fmt.Errorf("%d MiB of %s, known is %v", m.uses, m.name, known)
+		}
+	}
+	return nil
+}
+
+// fill takes so much that evictions cannot make up for it: of the disk, or of the memory of
+// all pods, which a process takes in their cgroup.
+func (n *shortNode) fill(t *testing.T, of v1.ResourceName) (free func()) {
+	file, join, much := n.disk+"/ballast", "", 330
+	if of == v1.ResourceMemory {
+		file, join, much = n.memory+"/ballast", "echo $$ > /sys/fs/cgroup/memory/podwright-"+n.name+"/kubepods/cgroup.procs; ", 600
+	}
+	out, err := exec.Command("sh", "-ec", fmt.Sprintf("%shead -c %dM /dev/zero > %s", join, much, file)).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return func() { require.NoError(t, os.Remove(file)) }
+}
+
+// table shows a set, and when who went: ours, upstream's.
+func (s set) table(victims [][]victim) string {
+	var text bytes.Buffer
+	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "%s\npod\tpriority\tQoS\tuses\trequest\tours\tupstream\n", s.of)
+	for _, m := range s.pods {
+		fmt.Fprintf(w, "%s\t%d\t%s\t%d MiB\t%d MiB", m.name, m.priority, m.qos, m.uses, m.request)
+		for _, list := range victims {
+			fmt.Fprintf(w, "\t%d", 1+slices.IndexFunc(list, func(v victim) bool { return v.name == m.name }))
+		}
+		fmt.Fprintln(w)
+	}
+	_ = w.Flush() // into memory
+	return text.String()
+}

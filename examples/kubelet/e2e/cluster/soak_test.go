@@ -1,0 +1,166 @@
+package cluster_test
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/podwright/podwright/examples/testbed/tb"
+)
+
+// soakFor is how long TestSoak goes on.
+var soakFor = flag.Duration("soak", 30*time.Second, "how long pods come and go in TestSoak")
+
+// soakPods is how many there are at a time.
+const soakPods = 60
+
+// soaked are the kinds of pods that come and go, as specs.
+var soaked = []string{
+	`{containers: [` + probed + `]}`,
+	`{containers: [` + running + `}, {name: second, image: BUSYBOX, command: [sh, -c, 'sleep 2; exit 1']}]}`, // crashes
+	`{restartPolicy: Never, containers: [{name: c, image: BUSYBOX, command: [sh, -c, 'echo done; exit 3']}]}`,
+	`{initContainers: [{name: first, image: BUSYBOX, command: ["true"]}, {name: side, image: BUSYBOX, restartPolicy: Always, command: [sleep, "1000000"]}], containers: [` + running + `, lifecycle: {postStart: {exec: {command: ["true"]}}}}]}`,
+	`{volumes: [{name: c, configMap: {name: soak}}, {name: m, emptyDir: {medium: Memory}}, {name: d, emptyDir: {}}], containers: [` + running + `, volumeMounts: [{name: c, mountPath: /c}, {name: m, mountPath: /m}, {name: d, mountPath: /d, subPath: sub}]}]}`,
+	`{containers: [{name: c, image: TESTPROG, args: [http, ":8080"], livenessProbe: {httpGet: {port: 8080, path: /healthz}, periodSeconds: 1, timeoutSeconds: 10}}]}`,
+}
+
+// An hour (with -soak 1h) of pods that come, change, crash, end and go: what the agent and
+// the runtime hold when all are gone is what they held before.
+func TestSoak(t *testing.T) {
+	onNodes(t, func(t *testing.T, n *node) {
+		s := &soak{n: n, d: n.direct(t), rand: rand.New(rand.NewPCG(rand.Uint64(), 0))}
+		n.apply(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: soak}\ndata: {turn: begin}\n")
+		s.fill(t, 2*len(soaked)) // what is made once is there then
+		s.drain(t)
+		before := s.measure(t)
+		s.fill(t, soakPods)
+		for begun := time.Now(); time.Since(begun) < *soakFor; time.Sleep(time.Second) {
+			s.turn(t)
+		}
+		t.Logf("%d pods in %d turns; then %v", s.made, s.turns, s.measure(t))
+		s.drain(t)
+		n.until(t, "nothing has grown", func() error { return s.measure(t).grown(before) })
+		t.Logf("before %v, afterwards %v", before, s.measure(t))
+	})
+}
+
+// soak is a node whose pods come and go.
+type soak struct {
+	n           *node
+	d           *direct
+	rand        *rand.Rand
+	pods        []string
+	made, turns int
+}
+
+// fill has so many more pods come, one of each kind after the other.
+func (s *soak) fill(t *testing.T, more int) {
+	var objects strings.Builder
+	for range more {
+		name := fmt.Sprint("s-", s.made)
+		fmt.Fprintf(&objects, "---\n{apiVersion: v1, kind: Pod, metadata: {name: %s}, spec: {nodeName: NODE, terminationGracePeriodSeconds: 1, %s}\n", name, soaked[s.made%len(soaked)][1:])
+		s.pods = append(s.pods, name)
+		s.made++
+	}
+	s.n.apply(t, objects.String())
+}
+
+// turn replaces a tenth of the pods and changes what some have mounted.
+func (s *soak) turn(t *testing.T) {
+	s.turns++
+	s.rand.Shuffle(len(s.pods), func(i, j int) { s.pods[i], s.pods[j] = s.pods[j], s.pods[i] })
+	gone := slices.Clone(s.pods[:soakPods/10])
+	s.pods = s.pods[len(gone):]
+	s.n.do(t, append([]string{"delete", "pod", "--wait=false"}, gone...)...)
+	s.fill(t, len(gone))
+	s.n.do(t, "patch", "configmap", "soak", "-p", fmt.Sprintf(`{"data": {"turn": "%d"}}`, s.turns))
+	s.n.unstick(t)
+}
+
+// drain has all pods go.
+func (s *soak) drain(t *testing.T) {
+	s.n.do(t, append([]string{"delete", "pod", "--wait=false"}, s.pods...)...)
+	s.pods = nil
+	s.n.until(t, "no pod is left", func() error {
+		s.n.unstick(t)
+		if left := s.n.pods(t); len(left) > 0 {
+			return fmt.Errorf("%d pods, such as %s", len(left), left[0].Name)
+		}
+		return s.n.empty()
+	})
+}
+
+// footprint is how much there is of what could grow, by name.
+type footprint map[string]int
+
+// allowed is how much more there may be afterwards: of what lives for a moment, and of
+// memory, which an allocator gives back when it likes.
+var allowed = footprint{"goroutines": 10, "descriptors": 10, "heap": 4 << 20, "resident memory": 24 << 20}
+
+func (s *soak) measure(t *testing.T) footprint {
+	s.d.http.CloseIdleConnections()
+	h, process := s.d.held(), fmt.Sprintf("/proc/%d", s.n.cmd.Process.Pid)
+	sandboxes, err := s.n.cri.ListPodSandbox(t.Context(), nil)
+	require.NoError(t, err)
+	containers, err := s.n.cri.ListContainers(t.Context(), nil)
+	require.NoError(t, err)
+	return footprint{
+		"goroutines": h.goroutines, "descriptors": h.descriptors, "heap": h.heap, "resident memory": h.resident,
+		"inotify watches": linesOf(t, process+"/fdinfo/*", "inotify "),
+		"mounts":          linesOf(t, "/proc/self/mounts", " "+s.n.root+"/"),
+		"files of pods":   files(t, s.n.root+"/pods") + files(t, s.n.dir+"/logs"),
+		"other files":     files(t, s.n.root) - files(t, s.n.root+"/pods"),
+		"cgroups":         len(tb.PodCgroups("/podwright-" + s.n.name)),
+		"sandboxes":       len(sandboxes), "containers": len(containers),
+		"shims": linesOf(t, "/proc/[0-9]*/cmdline", "containerd-shim-runc-v2\x00-namespace\x00k8s.io\x00-id\x00*\x00-address\x00"+strings.TrimPrefix(s.n.runtime.Endpoint, "unix://")),
+	}
+}
+
+// grown says what there is more of than before.
+func (a footprint) grown(before footprint) error {
+	var errs []error
+	for what, now := range a {
+		if now > before[what]+allowed[what] {
+			errs = append(errs, fmt.Errorf("%s: %d, and %d before", what, now, before[what]))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// linesOf counts the lines, in files, that have all parts of a text that stars separate.
+func linesOf(t *testing.T, pattern, text string) (count int) {
+	paths, err := filepath.Glob(pattern)
+	require.NoError(t, err)
+	parts := strings.Split(text, "*")
+	for _, path := range paths {
+		data, _ := os.ReadFile(path) // what is gone has none
+		for line := range strings.Lines(string(data)) {
+			if !slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(line, part) }) {
+				count++
+			}
+		}
+	}
+	return count
+}
+
+// files counts what is below a folder.
+func files(t *testing.T, dir string) (count int) {
+	err := filepath.WalkDir(dir, func(_ string, _ fs.DirEntry, err error) error {
+		if err == nil {
+			count++
+		}
+		return nil // it goes while one looks
+	})
+	require.NoError(t, err)
+	return count
+}

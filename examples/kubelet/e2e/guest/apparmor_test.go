@@ -1,0 +1,131 @@
+package guest_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/cri/cgroups"
+)
+
+// profileOf is an AppArmor profile that forbids one thing.
+const profileOf = `profile %s flags=(attach_disconnected) {
+  file, network, capability, signal, ptrace, mount, umount,
+  deny /tmp/forbidden w,
+}
+`
+
+// load loads a profile into the kernel.
+func load(t *testing.T, name string) {
+	file := filepath.Join(t.TempDir(), name)
+	require.NoError(t, os.WriteFile(file, fmt.Appendf(nil, profileOf, name), 0o644))
+	do(t, "apparmor_parser", "--replace", "--skip-cache", file)
+	t.Cleanup(func() { do(t, "apparmor_parser", "--remove", file) })
+}
+
+// Each container runs under the profile that it asks for, which forbids what it does not
+// allow; without one it has the runtime's. One whose profile is not loaded is told why it
+// waits, and runs as soon as it is; one that does not name a profile is refused, and nobody
+// else notices.
+func TestGuestAppArmor(t *testing.T) {
+	if os.Getenv("PODWRIGHT_GUEST") == "" {
+		t.Skip("go run ./examples/testbed/vm test ./examples/kubelet/e2e/guest")
+	}
+	importImage(t)
+	k := newKubelet(t, cgroups.Systemd)
+	load(t, "podwright-loaded")
+	k.start(t)
+	put := func(name string, p *v1.AppArmorProfile) *v1.Pod {
+		return k.put(t, name, "confined", v1.ResourceRequirements{}, func(pod *v1.Pod) {
+			pod.Spec.SecurityContext = &v1.PodSecurityContext{AppArmorProfile: p}
+		})
+	}
+	local := func(name string) *v1.AppArmorProfile {
+		return &v1.AppArmorProfile{Type: v1.AppArmorProfileTypeLocalhost, LocalhostProfile: &name}
+	}
+	waits := put("waits", local("podwright-later"))
+	unnamed := k.put(t, "unnamed", "confined", v1.ResourceRequirements{}, func(pod *v1.Pod) {
+		pod.Annotations = map[string]string{v1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix + "main": v1.DeprecatedAppArmorBetaProfileNamePrefix}
+	})
+	pods := map[*v1.Pod]string{
+		put("none", nil): "cri-containerd.apparmor.d (enforce)",
+		put("default", &v1.AppArmorProfile{Type: v1.AppArmorProfileTypeRuntimeDefault}): "cri-containerd.apparmor.d (enforce)",
+		put("free", &v1.AppArmorProfile{Type: v1.AppArmorProfileTypeUnconfined}):        "unconfined",
+		put("local", local("podwright-loaded")):                                         "podwright-loaded (enforce)\nforbidden: permission denied",
+	}
+	for pod, want := range pods {
+		k.says(t, pod, want)
+	}
+
+	k.status(t, waits, "it is told why", func(s v1.PodStatus) bool {
+		if s.Phase != v1.PodPending || len(s.ContainerStatuses) != 1 || s.ContainerStatuses[0].State.Waiting == nil {
+			return false
+		}
+		why := s.ContainerStatuses[0].State.Waiting
+		return why.Reason == "CreateContainerError" && strings.Contains(why.Message, "apparmor profile not found podwright-later")
+	})
+	k.logs(t, "so does an event", `apparmor profile not found podwright-later" reason=Failed`)
+	load(t, "podwright-later")
+	k.says(t, waits, "podwright-later (enforce)\nforbidden: permission denied")
+	k.logs(t, "who names none is refused",
+		`msg="Cannot enforce AppArmor: invalid empty AppArmor profile name: appArmorProfile.localhostProfile" reason=AppArmor pod=default/unnamed-guest`)
+
+	all := []*v1.Pod{waits, unnamed}
+	for pod := range pods {
+		all = append(all, pod)
+	}
+	for _, pod := range all {
+		require.NoError(t, os.Remove(k.manifest(pod.Name)))
+	}
+	k.gone(t, all...)
+}
+
+// says waits until the container of a pod has said something, and nothing else.
+func (k *kubelet) says(t *testing.T, pod *v1.Pod, want string) {
+	t.Helper()
+	until(t, pod.Name+" is confined", func() error {
+		c, err := k.container(t, pod)
+		if err != nil {
+			return err
+		}
+		text, err := os.ReadFile(c.LogPath)
+		if err != nil {
+			return err
+		}
+		var said []string
+		for line := range strings.Lines(string(text)) {
+			_, line, _ = strings.Cut(line, " stdout F ")
+			said = append(said, strings.TrimSpace(line))
+		}
+		if got := strings.Join(said, "\n"); got != want {
+			return fmt.Errorf("it says %q, not %q", got, want)
+		}
+		return nil
+	})
+}
+
+// status waits for the status of a pod that is as it should be.
+func (k *kubelet) status(t *testing.T, pod *v1.Pod, what string, ok func(v1.PodStatus) bool) {
+	t.Helper()
+	until(t, pod.Name+": "+what, func() error {
+		text, err := os.ReadFile(filepath.Join(k.folder, "root", "pods", string(pod.UID), "podwright-status.json"))
+		if err != nil {
+			return err
+		}
+		var file struct{ Record struct{ Status v1.PodStatus } }
+		if err := json.Unmarshal(text, &file); err != nil {
+			return err
+		}
+		if !ok(file.Record.Status) {
+			return errors.New(string(text))
+		}
+		return nil
+	})
+}

@@ -1,0 +1,67 @@
+package guest_test
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/cri/cgroups"
+)
+
+// N35 with the machine's own logind: it is told to wait for longer than it does by default,
+// powers off, waits for the pods, and would go on then. What it would start cannot be started,
+// which it finds out last, so it says that the machine stays; the kubelet takes pods again.
+func TestGuestPowersOff(t *testing.T) {
+	if os.Getenv("PODWRIGHT_GUEST") == "" {
+		t.Skip("go run ./examples/testbed/vm test ./examples/kubelet/e2e/guest")
+	}
+	importImage(t)
+	k := newKubelet(t, cgroups.Systemd)
+	k.start(t)
+	pod := k.put(t, "ends", "linger", v1.ResourceRequirements{})
+	k.running(t, pod)
+	until(t, "logind has given out the lock", func() error {
+		out, err := exec.Command("systemd-inhibit", "--list", "--no-pager").CombinedOutput()
+		if err == nil && !strings.Contains(string(out), "Kubelet needs time to handle node shutdown") {
+			err = errors.New(string(out))
+		}
+		return err
+	})
+	text, err := os.ReadFile("/etc/systemd/logind.conf.d/99-kubelet.conf")
+	require.NoError(t, err)
+	require.Contains(t, string(text), "InhibitDelayMaxSec=60\n")
+
+	do(t, "systemctl", "poweroff")
+	k.logs(t, "the shutdown is noticed", "the node is shutting down")
+	do(t, "systemctl", "mask", "--runtime", "poweroff.target")
+	defer do(t, "systemctl", "unmask", "--runtime", "poweroff.target")
+	k.logs(t, "logind goes on, and fails", "the shutdown of the node was cancelled")
+	c, err := k.container(t, pod)
+	require.NoError(t, err)
+	require.Equal(t, runtimeapi.ContainerState_CONTAINER_EXITED, c.State, "logind has waited for it")
+	require.Equal(t, int32(0), c.ExitCode, "it was told to end, and had the time")
+	after := k.put(t, "after", "pause", v1.ResourceRequirements{})
+	k.running(t, after)
+	for _, name := range []string{"ends", "after"} {
+		require.NoError(t, os.Remove(k.manifest(name)))
+	}
+	k.gone(t, pod, after)
+}
+
+// logs waits for what the kubelet logs.
+func (k *kubelet) logs(t *testing.T, what, text string) {
+	t.Helper()
+	until(t, what, func() error {
+		log, err := os.ReadFile(k.log())
+		if err == nil && !strings.Contains(string(log), text) {
+			err = errors.New("not yet")
+		}
+		return err
+	})
+}
