@@ -115,6 +115,7 @@ func (c *cluster) measure(ctx context.Context, t *table, p peer, e endpoint, flo
 type clusterNode struct {
 	*cluster
 	name, image string
+	port        int
 	cmd         *exec.Cmd
 	*watcher
 }
@@ -136,11 +137,10 @@ func (c *cluster) start(ctx context.Context, p peer, e endpoint, dir, image stri
 	if err := errors.Join(os.WriteFile(kubeconfig, []byte(text), 0o600), os.WriteFile(config, []byte(settings), 0o600)); err != nil {
 		return nil, err
 	}
-	port, err := freePort()
-	if err != nil {
+	if n.port, err = freePort(); err != nil {
 		return nil, err
 	}
-	args := []string{"--port=" + strconv.Itoa(port), "--config=" + config, "--kubeconfig=" + kubeconfig, "--root-dir=" + filepath.Join(dir, "root"), "--hostname-override=" + n.name}
+	args := []string{"--port=" + strconv.Itoa(n.port), "--config=" + config, "--kubeconfig=" + kubeconfig, "--root-dir=" + filepath.Join(dir, "root"), "--hostname-override=" + n.name}
 	log, err := os.Create(filepath.Join(dir, "log"))
 	if err != nil {
 		return nil, err
@@ -303,19 +303,10 @@ func (n *clusterNode) burst(ctx context.Context, put func(row, value string), o 
 	if err != nil {
 		return err
 	}
-	begin := time.Now()
-	for i := range o.burst {
-		if _, err := n.admin.Pods(benchNamespace).Create(ctx, n.pod(fmt.Sprint("burst-", i)), metav1.CreateOptions{}); err != nil {
-			return err
-		}
-	}
-	var up []time.Duration
-	for i := range o.burst {
-		at, err := n.await(ctx, n.pod(fmt.Sprint("burst-", i)).Name, podReady)
-		if err != nil {
-			return err
-		}
-		up = append(up, at.Sub(begin))
+	pods := n.pods("burst", o.burst)
+	up, err := n.create(ctx, pods, podReady)
+	if err != nil {
+		return err
 	}
 	after, err := cpuTime(n.cmd.Process.Pid)
 	if err != nil {
@@ -326,18 +317,11 @@ func (n *clusterNode) burst(ctx context.Context, put func(row, value string), o 
 	if err := n.rest(ctx, put, o); err != nil {
 		return err
 	}
-	begin = time.Now()
-	for i := range o.burst {
-		if err := n.admin.Pods(benchNamespace).Delete(ctx, n.pod(fmt.Sprint("burst-", i)).Name, metav1.DeleteOptions{}); err != nil {
-			return err
-		}
+	gone, err := n.remove(ctx, pods)
+	if err != nil {
+		return err
 	}
-	for i := range o.burst {
-		if _, err := n.await(ctx, n.pod(fmt.Sprint("burst-", i)).Name, isGone); err != nil {
-			return err
-		}
-	}
-	put(fmt.Sprintf("%d pods deleted at once: all gone", o.burst), ms(time.Since(begin)))
+	put(fmt.Sprintf("%d pods deleted at once: all gone", o.burst), ms(gone))
 	return nil
 }
 

@@ -10,6 +10,7 @@
 //	go run ./examples/testbed -- go run ./examples/bench -cgroups -runs 60
 //	go run ./examples/bench -volumepods 1000
 //	go run ./examples/testbed -controlplane -- go run ./examples/bench -cluster -upstream
+//	go run ./examples/testbed -controlplane -- go run ./examples/bench -density 50,110,250,500 -upstream
 //	go run ./examples/testbed -controlplane -- go run ./examples/bench -logs 1000000000 -runs 5 -upstream
 //	go run ./examples/testbed -controlplane -- go run ./examples/bench -exec 50 -upstream
 //
@@ -18,7 +19,8 @@
 // become ready: see ready.go. With -stop it measures how soon SIGTERM arrives, with -upstream beside the
 // upstream kubelet: see stop.go. With -volumes it measures how soon a pod with volumes runs: see volumes.go. With -cgroups it measures what pods' cgroups add to that: see cgroups.go. With
 // -volumepods it measures what so many pods with volumes cost, on no real runtime: see manyvolumes.go. With -cluster it measures
-// pods of a real API server, with -upstream beside the upstream kubelet: see cluster.go. With -logs and -exec
+// pods of a real API server, with -upstream beside the upstream kubelet: see cluster.go. With -density it measures how
+// their cost grows with their number: see density.go. With -logs and -exec
 // it measures logs and sessions of the kubelet API, with -upstream beside the upstream kubelet: see sessions.go.
 //
 // It takes the runtimes and the images from the testbed's environment. Every
@@ -47,6 +49,8 @@ type options struct {
 
 	volumePods int
 
+	density string
+
 	logs int64
 	exec int
 
@@ -65,9 +69,10 @@ func main() {
 	flag.BoolVar(&o.cgroups, "cgroups", false, "measure how soon pods run with cgroups of their own and without, instead of the other figures")
 	flag.IntVar(&o.volumePods, "volumepods", 0, "with how many pods to measure what volumes cost, on a runtime in memory; 0: the other figures")
 	flag.BoolVar(&o.cluster, "cluster", false, "measure pods of a real API server, instead of the other figures")
+	flag.StringVar(&o.density, "density", "", "with which numbers of pods of a real API server to measure what they cost, as in 50,110; empty: the other figures")
 	flag.Int64Var(&o.logs, "logs", 0, "how many bytes of a log to read through the kubelet API, runs times; 0: the other figures")
 	flag.IntVar(&o.exec, "exec", 0, "how many sessions of exec to open through the kubelet API; 0: the other figures")
-	flag.BoolVar(&o.upstream, "upstream", false, "with -cluster, -stop, -logs or -exec: measure the upstream kubelet, too")
+	flag.BoolVar(&o.upstream, "upstream", false, "with -cluster, -density, -stop, -logs or -exec: measure the upstream kubelet, too")
 	flag.Parse()
 	o.image = os.Getenv("PODWRIGHT_IMAGE_TESTPROG")
 
@@ -116,6 +121,9 @@ func run(ctx context.Context, o options) error {
 	}
 	if o.logs > 0 || o.exec > 0 {
 		return sessionFigures(ctx, endpoints, binary, dir, o)
+	}
+	if o.density != "" {
+		return densityFigures(ctx, endpoints, binary, dir, o)
 	}
 	if o.cluster {
 		return clusterFigures(ctx, endpoints, binary, dir, o)

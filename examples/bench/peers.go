@@ -40,6 +40,7 @@ const ownSettings = "failCgroupV1: false\ncgroupRoot: /podwright-bench\nmaxPods:
 // evict nothing because the machine's disk is rather full.
 const upstreamSettings = `cgroupDriver: cgroupfs
 failCgroupV1: false
+maxPods: 2000
 evictionHard: {memory.available: 100Mi}
 authentication: {anonymous: {enabled: true}, webhook: {enabled: false}}
 authorization: {mode: AlwaysAllow}

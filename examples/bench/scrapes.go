@@ -46,7 +46,7 @@ func scrapes(ctx context.Context, a *agent, o options) error {
 		fmt.Printf("  %-52s %10s CPU (limit for 100: %s), %s, %d KiB\n", fmt.Sprintf("%d pods: %s", o.burst, s.path),
 			ms((after-before)/scrapeRounds), s.limit, ms(median(took)), size>>10)
 	}
-	return nil
+	return scrapeFloor()
 }
 
 // read asks for a page and returns its size.

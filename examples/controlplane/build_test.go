@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -46,8 +47,9 @@ func TestProgramsAreBuiltOnce(t *testing.T) {
 		})
 	}
 	all.Wait()
-	require.Len(t, *out, 2, "%v", *out)
-	require.Contains(t, (*out)[0], "of Kubernetes v1.2.3")
+	built := slices.DeleteFunc(slices.Clone(*out), func(line string) bool { return strings.HasSuffix(strings.TrimSpace(line), "...") }) // what takes long is announced
+	require.Len(t, built, 2, "%v", *out)
+	require.Contains(t, built[0], "of Kubernetes v1.2.3")
 
 	_, err := b.program(t.Context(), "kube-proxy")
 	require.ErrorContains(t, err, `"kube-proxy"`)

@@ -42,9 +42,13 @@ func TestKubectl(t *testing.T) {
 			e.until("it runs", ready("talker-edge", 0))
 
 			key := http.Header{"Authorization": {"Bearer secret"}}
-			code, text := e.get(t, "/containerLogs/default/talker-edge/main?tailLines=1", key)
-			require.Equal(t, "200 world\n", code+" "+text)
-			code, _ = e.get(t, "/containerLogs/default/talker-edge/none", key)
+			e.until("it has talked", func(map[string]v1.Pod) error {
+				if code, text := e.get(t, "/containerLogs/default/talker-edge/main?tailLines=1", key); code+" "+text != "200 world\n" {
+					return fmt.Errorf("%s %q", code, text)
+				}
+				return nil
+			})
+			code, _ := e.get(t, "/containerLogs/default/talker-edge/none", key)
 			require.Equal(t, "404", code)
 			for _, path := range []string{"/containerLogs/default/talker-edge/main", "/exec/default/talker-edge/main?command=id&output=1"} {
 				code, _ = e.get(t, path, http.Header{"Authorization": {"Bearer "}})

@@ -13,6 +13,7 @@ var decisionCode = []string{
 	"podworkers/grace.go", "podworkers/names.go", "podworkers/notes.go", "podworkers/retry.go", "podworkers/state.go",
 	"podworkers/stages",
 	"syncloop/default_handler.go", "syncloop/diff.go", "syncloop/handled.go", "syncloop/order.go", "syncloop/retries.go", "syncloop/steps.go",
+	"syncloop/admission", "syncloop/allocation", "syncloop/eviction",
 	"syncloop/podsource/history.go", "syncloop/podsource/merger.go", "syncloop/podsource/patience.go", "syncloop/podsource/read.go",
 	"pleg/core.go", "pleg/event.go", "pleg/period.go", "pleg/pod.go", "pleg/schedule.go", "pleg/status.go", "pleg/types.go", "pleg/wait.go",
 	"probe/core.go", "probe/spec.go", "probe/worker.go",

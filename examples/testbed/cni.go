@@ -49,14 +49,15 @@ func (n network) conflist(dataDir string, portmap bool) ([]byte, error) {
 	}, "", "  ")
 }
 
-// pickSubnets returns n /24 networks of 10.64.0.0/10 that overlap nothing in
-// used. start spreads testbeds that pick at the same time on different hosts.
+// pickSubnets returns n /22 networks of 10.64.0.0/10 that overlap nothing in
+// used: a bridge takes 1,023 pods, which is as many as such a network has addresses for. start
+// spreads testbeds that pick at the same time on different hosts.
 func pickSubnets(n int, used []netip.Prefix, start uint16) ([]netip.Prefix, error) {
-	const count = 64 * 256
+	const count = 64 * 64
 	var picked []netip.Prefix
 	for i := range count {
 		at := (int(start) + i) % count
-		p := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(64 + at/256), byte(at % 256), 0}), 24)
+		p := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(64 + at/64), byte(at % 64 * 4), 0}), 22)
 		free := true
 		for _, u := range used {
 			free = free && !p.Overlaps(u)

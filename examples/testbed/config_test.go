@@ -83,12 +83,12 @@ func TestPickSubnets(t *testing.T) {
 		start uint16
 		want  []string
 	}{
-		"free":           {want: []string{"10.64.0.0/24", "10.64.1.0/24"}},
-		"start":          {start: 515, want: []string{"10.66.3.0/24", "10.66.4.0/24"}},
-		"wraps around":   {start: 64*256 - 1, want: []string{"10.127.255.0/24", "10.64.0.0/24"}},
-		"beyond the end": {start: 65535, want: []string{"10.127.255.0/24", "10.64.0.0/24"}},
-		"one taken":      {used: []netip.Prefix{prefix("10.64.0.128/25")}, want: []string{"10.64.1.0/24", "10.64.2.0/24"}},
-		"wider taken":    {used: []netip.Prefix{prefix("10.64.0.0/16")}, want: []string{"10.65.0.0/24", "10.65.1.0/24"}},
+		"free":           {want: []string{"10.64.0.0/22", "10.64.4.0/22"}},
+		"start":          {start: 131, want: []string{"10.66.12.0/22", "10.66.16.0/22"}},
+		"wraps around":   {start: 64*64 - 1, want: []string{"10.127.252.0/22", "10.64.0.0/22"}},
+		"beyond the end": {start: 65535, want: []string{"10.127.252.0/22", "10.64.0.0/22"}},
+		"one taken":      {used: []netip.Prefix{prefix("10.64.0.128/25")}, want: []string{"10.64.4.0/22", "10.64.8.0/22"}},
+		"wider taken":    {used: []netip.Prefix{prefix("10.64.0.0/16")}, want: []string{"10.65.0.0/22", "10.65.4.0/22"}},
 		"all taken":      {used: []netip.Prefix{prefix("10.0.0.0/8")}},
 	} {
 		got, err := pickSubnets(2, tc.used, tc.start)

@@ -10,6 +10,32 @@ import (
 	"testing"
 )
 
+// MakeCgroups makes a kubelet's cgroupRoot, for one that does not make it itself, and returns
+// its folders in all hierarchies. It skips the test where there are none of cgroup v1.
+func MakeCgroups(t testing.TB, root string) (made []string) {
+	t.Helper()
+	hierarchies, err := filepath.Glob("/sys/fs/cgroup/*/cgroup.procs")
+	if err != nil || len(hierarchies) == 0 {
+		t.Skip("needs cgroup v1")
+	}
+	for _, procs := range hierarchies {
+		parent := filepath.Dir(procs)
+		path := filepath.Join(parent, root)
+		if err := os.MkdirAll(path, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		made = append(made, path)
+		for _, file := range []string{"cpuset.cpus", "cpuset.mems"} { // empty in a new cgroup
+			if text, err := os.ReadFile(filepath.Join(parent, file)); err == nil {
+				if err := os.WriteFile(filepath.Join(path, file), text, 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	return made
+}
+
 // PodCgroups are the folders of the cgroups that pods have below a kubelet's cgroupRoot,
 // in all hierarchies.
 func PodCgroups(root string) []string {

@@ -120,3 +120,15 @@ func TestOneBinaryAtATime(t *testing.T) {
 	require.NoFileExists(t, path+".claimed")
 	require.NoError(t, other.Wait())
 }
+
+func TestTurns(t *testing.T) {
+	all := Runtimes(t)
+	t.Setenv("PODWRIGHT_EVERY_RUNTIME", "")
+	t.Setenv("PODWRIGHT_TURN", "7")
+	one := Turns(t)
+	require.Equal(t, one, Turns(t))
+	t.Setenv("PODWRIGHT_TURN", "8")
+	require.ElementsMatch(t, all, append(one, Turns(t)...))
+	t.Setenv("PODWRIGHT_EVERY_RUNTIME", "1")
+	require.Equal(t, all, Turns(t))
+}

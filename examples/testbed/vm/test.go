@@ -60,7 +60,7 @@ func (p pkg) build(ctx context.Context, to string) error {
 	if err := os.Mkdir(to, 0o755); err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(ctx, "go", "test", "-c", "-o", filepath.Join(to, "tests"), p.path)
+	cmd := exec.CommandContext(ctx, "go", "test", "-c", "-ldflags=-s -w", "-o", filepath.Join(to, "tests"), p.path)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if text, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("go test -c %s: %w\n%s", p.path, err, text)

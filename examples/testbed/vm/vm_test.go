@@ -56,7 +56,7 @@ func TestPackages(t *testing.T) {
 	if testing.Short() || os.Getenv("PODWRIGHT_REQUIRE_CRI") == "" {
 		t.Skip("takes minutes: only where real parts are asked for (PODWRIGHT_REQUIRE_CRI)")
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 25*time.Minute)
 	defer cancel()
 	img, err := ensureImage(ctx, os.Stderr)
 	require.NoError(t, err)
