@@ -134,14 +134,19 @@ func removeEmpty(dir string) error {
 	}
 }
 
-// Leftovers names the pods that have anything in their folders of volumes. It
-// implements stages.Stage.
+// Leftovers names the pods that have volumes, or anything in their folders of volumes:
+// those of which it is known are not looked at. It implements stages.Stage.
 func (m *Manager) Leftovers(ctx context.Context) (uids []types.UID, err error) {
 	pods, err := m.podsOnDisk()
+	known := m.withVolumes()
 	var errs []error
 	for _, uid := range pods {
 		if ctx.Err() != nil {
 			return uids, run.EndOf(ctx)
+		}
+		if known.has(uid) {
+			uids = append(uids, uid)
+			continue
 		}
 		there, err := m.hasAny(uid)
 		errs = append(errs, err)
@@ -150,6 +155,19 @@ func (m *Manager) Leftovers(ctx context.Context) (uids []types.UID, err error) {
 		}
 	}
 	return uids, run.Join(append(errs, err)...)
+}
+
+// withVolumes are the pods with volumes that were not released.
+func (m *Manager) withVolumes() set[types.UID] {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	known := set[types.UID]{}
+	for uid, p := range m.world.pods {
+		if p.pod != nil && !p.releasing && len(p.volumes) > 0 {
+			known.add(uid)
+		}
+	}
+	return known
 }
 
 func (m *Manager) hasAny(uid types.UID) (bool, error) {

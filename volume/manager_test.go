@@ -159,6 +159,29 @@ func TestMountAndUnmount(t *testing.T) {
 	})
 }
 
+// What is known to be there is not looked at again at each look for leftovers.
+func TestLeftoversOfPodsWithVolumes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAgent(t, nil)
+		pod := newPod("u1", "data")
+		require.NoError(t, a.Prepare(t.Context(), pod))
+		volumes, aside := a.cfg.Layout.Volumes(pod.UID), filepath.Join(t.TempDir(), "aside")
+		require.NoError(t, os.Rename(volumes, aside))
+		require.NoError(t, os.WriteFile(volumes, nil, 0o600)) // it cannot be listed
+		left, err := a.Leftovers(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, []types.UID{"u1"}, left)
+		a.restart()
+		left, err = a.Leftovers(t.Context())
+		require.Error(t, err, "of what an earlier agent has left it is not known")
+		require.Equal(t, []types.UID{"u1"}, left)
+		require.NoError(t, os.Remove(volumes))
+		require.NoError(t, os.Rename(aside, volumes))
+		require.NoError(t, a.Release(t.Context(), pod.UID))
+		a.requireGone(pod)
+	})
+}
+
 // V2: a volume that no container uses is not made.
 func TestV2UnusedVolume(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -52,6 +52,9 @@ func (s *Stage) Leftovers(ctx context.Context) ([]types.UID, error) {
 // has tells whether there is anything that Remove removes. What cannot be looked at may
 // be there.
 func (s *Store) has(uid types.UID) bool {
+	if s.knows(uid) {
+		return true
+	}
 	path := s.cfg.File(uid)
 	for _, file := range []string{path, path + tmpSuffix, path + asideSuffix} {
 		if _, err := os.Lstat(file); !errors.Is(err, fs.ErrNotExist) {
@@ -59,4 +62,12 @@ func (s *Store) has(uid types.UID) bool {
 		}
 	}
 	return false
+}
+
+// knows tells whether the file of a pod is known, and nobody is at it.
+func (s *Store) knows(uid types.UID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.pods[uid]
+	return e != nil && e.users == 0
 }
