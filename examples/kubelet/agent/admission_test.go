@@ -2,6 +2,8 @@ package agent
 
 import (
 	"context"
+	"net/http"
+	"net/http/httptest"
 	"testing"
 	"time"
 
@@ -128,6 +130,46 @@ func TestPreemption(t *testing.T) {
 		w.sleep(10 * time.Second)
 		require.Equal(t, "UnexpectedAdmissionError", w.at("huge").Status.Reason)
 		require.Len(t, w.running(), 4, "nobody goes for one that will not fit anyhow")
+	})
+}
+
+// Whoever was refused is counted, once, by the reason; and the place that is kept for a
+// critical pod while others end for it is not given to one that runs and grows.
+func TestAPlaceIsKeptFromWhoGrows(t *testing.T) {
+	slow := func(ctx context.Context, p *fake.Process) int {
+		p.Signals()
+		<-ctx.Done()
+		return 0
+	}
+	stubborn := func(pod *v1.Pod) { pod.Spec.TerminationGracePeriodSeconds = new(int64(20)) }
+	inWorld(t, fake.Config{Programs: fake.ByContainer(map[string]fake.Program{"slow": slow}, fake.SleepUntilStopped)}, func(w *world) {
+		w.api = apitest.Start(w.t)
+		w.node("3500m")
+		grows := wanting("grows", "1500m")
+		grows.Generation = 1
+		w.api.Put(grows)
+		w.api.Put(wanting("slow", "1", stubborn))
+		w.start()
+		w.sleep(5 * time.Second)
+		w.api.Put(wanting("crit", "2", withPriority(ofTheSystem)))
+		w.sleep(5 * time.Second)
+		require.Contains(t, w.running(), "slow", "it has 20 s to end")
+		w.wants("grows", milli(2000))
+		w.sleep(5 * time.Second)
+		require.NotNil(t, w.resizeCondition("grows", v1.PodResizePending), "what slow leaves is for crit")
+		w.sleep(20 * time.Second)
+		require.Contains(t, w.running(), "crit")
+		require.NotNil(t, w.resizeCondition("grows", v1.PodResizePending))
+		w.api.Put(wanting("late", "1"))
+		w.sleep(5 * time.Second)
+		require.Equal(t, "OutOfcpu", w.at("late").Status.Reason)
+		metrics := httptest.NewRecorder()
+		w.agent.cfg.Metrics.Handler().ServeHTTP(metrics, httptest.NewRequest(http.MethodGet, "/", nil))
+		require.Contains(t, metrics.Body.String(), "\nkubelet_admission_rejections_total{reason=\"OutOfcpu\"} 1\n")
+
+		w.remove("crit")
+		w.sleep(40 * time.Second)
+		w.requireCPU("grows", "grows", 2000)
 	})
 }
 

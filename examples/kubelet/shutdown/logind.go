@@ -3,6 +3,7 @@
 package shutdown
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -131,12 +132,18 @@ func (s *session) stretch(ctx context.Context, delay time.Duration, file string)
 	return fmt.Errorf("%w: %v, not %v, in spite of %s", shutdown.ErrDelayTooShort, now, delay, file)
 }
 
+// writeDropIn writes the file, if it does not say so yet: a logind that does not follow
+// is asked again and again.
 func writeDropIn(file string, delay time.Duration) error {
+	seconds := int64((delay + time.Second - 1) / time.Second)
+	text := fmt.Appendf(nil, "# Written by the kubelet, for graceful shutdown of the node.\n[Login]\nInhibitDelayMaxSec=%d\n", seconds)
+	if is, err := os.ReadFile(file); err == nil && bytes.Equal(is, text) {
+		return nil
+	}
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return err
 	}
-	seconds := int64((delay + time.Second - 1) / time.Second)
-	return os.WriteFile(file, fmt.Appendf(nil, "# Written by the kubelet, for graceful shutdown of the node.\n[Login]\nInhibitDelayMaxSec=%d\n", seconds), 0o644)
+	return os.WriteFile(file, text, 0o644)
 }
 
 func (s *session) logind() dbus.BusObject { return s.conn.Object(logindName, logindPath) }

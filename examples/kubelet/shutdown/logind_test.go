@@ -65,6 +65,13 @@ func TestLogindIsAskedToWaitLonger(t *testing.T) {
 	l.Deaf.Store(true)
 	_, err = shutdown.Logind{Address: address, DropIn: l.DropIn}.Connect(t.Context(), time.Minute)
 	require.ErrorIs(t, err, syncloopshutdown.ErrDelayTooShort)
+	ages := time.Unix(1, 0)
+	require.NoError(t, os.Chtimes(l.DropIn, ages, ages))
+	_, err = shutdown.Logind{Address: address, DropIn: l.DropIn}.Connect(t.Context(), time.Minute)
+	require.ErrorIs(t, err, syncloopshutdown.ErrDelayTooShort)
+	info, err := os.Stat(l.DropIn)
+	require.NoError(t, err)
+	require.Equal(t, ages, info.ModTime(), "a file that says so already is not written again")
 }
 
 func TestLogindGoesAwayWithoutTheBus(t *testing.T) {
