@@ -8,8 +8,8 @@ import (
 
 // ForbiddenSysctls lists the sysctls that a pod must not set, one error per
 // field; see request.ForbiddenSysctls. A caller refuses such a pod. It is pure.
-func ForbiddenSysctls(pod *v1.Pod, allowed ...string) []error {
-	return request.ForbiddenSysctls(pod, allowed...)
+func ForbiddenSysctls(pod *v1.Pod, kernel string, allowed ...string) []error {
+	return request.ForbiddenSysctls(pod, kernel, allowed...)
 }
 
 // CheckSysctls lists what cannot be allowed to pods; see request.CheckSysctls.

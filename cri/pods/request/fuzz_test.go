@@ -68,7 +68,7 @@ func FuzzBuild(f *testing.F) {
 			twice(t, build)
 		}
 		_, _ = b.Hosts(pod, []string{"10.0.0.2"})
-		_ = ForbiddenSysctls(pod)
+		_ = ForbiddenSysctls(pod, "")
 		require.Equal(t, before, pod)
 	})
 }

@@ -6,42 +6,51 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/version"
 )
 
-// safeSysctl tells which sysctls a pod may set without anybody's leave: they
-// count for the pod alone, and can harm nobody else. The others can, even where
-// the kernel lets a pod set them.
-func safeSysctl(name string) bool {
-	switch name {
-	case "kernel.shm_rmid_forced",
-		"net.ipv4.ip_local_port_range",
-		"net.ipv4.ip_local_reserved_ports",
-		"net.ipv4.ip_unprivileged_port_start",
-		"net.ipv4.ping_group_range",
-		"net.ipv4.tcp_fin_timeout",
-		"net.ipv4.tcp_keepalive_intvl",
-		"net.ipv4.tcp_keepalive_probes",
-		"net.ipv4.tcp_keepalive_time",
-		"net.ipv4.tcp_rmem",
-		"net.ipv4.tcp_syncookies",
-		"net.ipv4.tcp_wmem":
-		return true
+// safeSysctls are those that a pod may set without anybody's leave: they count for the
+// pod alone, and can harm nobody else. The others can, even where the kernel lets a pod
+// set them. Each stands with the kernel from which on that is so; "" is any.
+var safeSysctls = map[string]string{
+	"kernel.shm_rmid_forced":              "",
+	"net.ipv4.ip_local_port_range":        "",
+	"net.ipv4.ip_local_reserved_ports":    "3.16",
+	"net.ipv4.ip_unprivileged_port_start": "",
+	"net.ipv4.ping_group_range":           "",
+	"net.ipv4.tcp_fin_timeout":            "4.6",
+	"net.ipv4.tcp_keepalive_intvl":        "4.5",
+	"net.ipv4.tcp_keepalive_probes":       "4.5",
+	"net.ipv4.tcp_keepalive_time":         "4.5",
+	"net.ipv4.tcp_rmem":                   "4.15",
+	"net.ipv4.tcp_syncookies":             "",
+	"net.ipv4.tcp_wmem":                   "4.15",
+}
+
+// safeSysctl tells whether a sysctl is safe with a kernel. One whose version is not
+// known, or makes no sense, is thought to be new.
+func safeSysctl(name, kernel string) bool {
+	since, ok := safeSysctls[name]
+	if !ok || since == "" {
+		return ok
 	}
-	return false
+	is, err := version.ParseGeneric(kernel)
+	return err != nil || is.AtLeast(version.MustParseGeneric(since))
 }
 
 // ForbiddenSysctls lists the sysctls that a pod must not set, one error per
 // field: those that are neither known to be safe nor allowed, and those that would
-// change the node, since the pod shares the namespace in which they count. allowed
-// are names, or begins of names with a "*" behind them; see CheckSysctls. A caller
-// refuses such a pod. It is pure.
-func ForbiddenSysctls(pod *v1.Pod, allowed ...string) []error {
+// change the node, since the pod shares the namespace in which they count. kernel is
+// the version of the node's, as uname -r says it, on which it depends which are safe; ""
+// is a new one. allowed are names, or begins of names with a "*" behind them; see
+// CheckSysctls. A caller refuses such a pod. It is pure.
+func ForbiddenSysctls(pod *v1.Pod, kernel string, allowed ...string) []error {
 	if pod.Spec.SecurityContext == nil {
 		return nil
 	}
 	var errs []error
 	for i, s := range pod.Spec.SecurityContext.Sysctls {
-		if why := sysctlFault(pod, dotted(s.Name), allowed); why != "" {
+		if why := sysctlFault(pod, dotted(s.Name), kernel, allowed); why != "" {
 			errs = append(errs, fmt.Errorf("spec.securityContext.sysctls[%d]: %s: %s", i, s.Name, why))
 		}
 	}
@@ -49,9 +58,9 @@ func ForbiddenSysctls(pod *v1.Pod, allowed ...string) []error {
 }
 
 // sysctlFault says why a pod must not set a sysctl, "" if it may.
-func sysctlFault(pod *v1.Pod, name string, allowed []string) string {
+func sysctlFault(pod *v1.Pod, name, kernel string, allowed []string) string {
 	switch {
-	case !safeSysctl(name) && !slices.ContainsFunc(allowed, func(pattern string) bool { return matches(dotted(pattern), name) }):
+	case !safeSysctl(name, kernel) && !slices.ContainsFunc(allowed, func(pattern string) bool { return matches(dotted(pattern), name) }):
 		return "not among the safe sysctls"
 	case pod.Spec.HostNetwork && strings.HasPrefix(name, "net."):
 		return "not allowed with hostNetwork: it would change the node"

@@ -3,8 +3,10 @@ package agent
 import (
 	"cmp"
 	"errors"
+	"os"
 	"runtime"
 	"slices"
+	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -79,8 +81,11 @@ func (n *node) supported(pod *v1.Pod, _ []*v1.Pod) error {
 	return nil
 }
 
+// kernelVersion is that of the machine, until it boots again.
+var kernelVersion = sync.OnceValue(func() string { return kubelet.ReadVersions(os.DirFS("/")).Kernel })
+
 func (n *node) sysctls(pod *v1.Pod, _ []*v1.Pod) error {
-	if errs := pods.ForbiddenSysctls(pod, n.cfg.Kubelet.AllowedUnsafeSysctls...); len(errs) > 0 {
+	if errs := pods.ForbiddenSysctls(pod, kernelVersion(), n.cfg.Kubelet.AllowedUnsafeSysctls...); len(errs) > 0 {
 		return syncloop.Reject("SysctlForbidden", "%v", errors.Join(errs...))
 	}
 	return nil
