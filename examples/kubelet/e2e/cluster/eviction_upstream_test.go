@@ -63,7 +63,7 @@ func TestEvictionUpstream(t *testing.T) {
 }
 
 // shortNode is one that leaves 1 GiB of memory to all pods, and has 512 MiB of disk; when it
-// has less than 500 MiB and 200 MiB of them, it evicts.
+// has less than 500 MiB and 39 % (200 MiB) of them, it evicts.
 type shortNode struct {
 	*node
 	disk, memory string // folders of tmpfs: the node's disk, and one of no kubelet
@@ -86,7 +86,7 @@ kind: KubeletConfiguration
 systemReserved: {memory: %q}
 volumeStatsAggPeriod: 2s
 evictionPressureTransitionPeriod: 5s
-evictionHard: {memory.available: 500Mi, nodefs.available: 200Mi}
+evictionHard: {memory.available: 500Mi, nodefs.available: "39.0625%%"}
 `, strconv.FormatUint(*m.Memory-1<<30, 10)), 0o600))
 	flags := []string{"--config-dir=" + settings, "--root-dir=" + n.disk + "/root"}
 	if binary != "" { // which looks at disks every ten seconds otherwise, and makes no cgroup above its own
