@@ -52,6 +52,9 @@ type Config struct {
 	// ImageFilesystem is the mount point that ImageFsInfo names, and the
 	// directory whose real capacity a caller may look up. Default "/".
 	ImageFilesystem string
+	// ContainerFilesystem is the same for what containers write. Default:
+	// ImageFilesystem; another one is a split file system (KEP-4191).
+	ContainerFilesystem string
 
 	// FixedIPs, when set, are the addresses of every sandbox, such as the
 	// host's. Default none: addresses come from PodCIDRs.
@@ -132,6 +135,7 @@ func (c *Config) setDefaults() {
 	setDefault(&c.Name, "fake")
 	setDefault(&c.RuntimeVersion, "v1.0.0")
 	setDefault(&c.ImageFilesystem, "/")
+	setDefault(&c.ContainerFilesystem, c.ImageFilesystem)
 	setDefault(&c.CgroupDriver, "cgroupfs")
 	setDefault(&c.KillTimeout, 10*time.Second)
 	if c.Programs == nil {

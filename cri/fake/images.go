@@ -250,8 +250,8 @@ func (rt *Runtime) RemoveImage(ctx context.Context, image *runtimeapi.ImageSpec)
 	return nil
 }
 
-// ImageFsInfo describes the filesystem of images and of containers, which is the
-// same. What pulls have brought so far counts.
+// ImageFsInfo describes the filesystem of images and that of containers, which is the
+// same unless Config says otherwise. What pulls have brought so far counts.
 func (rt *Runtime) ImageFsInfo(ctx context.Context) (*runtimeapi.ImageFsInfoResponse, error) {
 	if err := rt.enter(ctx, "ImageFsInfo", &runtimeapi.ImageFsInfoRequest{}); err != nil {
 		return nil, err
@@ -263,13 +263,13 @@ func (rt *Runtime) ImageFsInfo(ctx context.Context) (*runtimeapi.ImageFsInfoResp
 	for _, image := range s.byID {
 		used += image.Size
 	}
-	filesystem := func() []*runtimeapi.FilesystemUsage {
+	filesystem := func(mountpoint string) []*runtimeapi.FilesystemUsage {
 		return []*runtimeapi.FilesystemUsage{{
 			Timestamp:  rt.now().UnixNano(),
-			FsId:       &runtimeapi.FilesystemIdentifier{Mountpoint: rt.cfg.ImageFilesystem},
+			FsId:       &runtimeapi.FilesystemIdentifier{Mountpoint: mountpoint},
 			UsedBytes:  &runtimeapi.UInt64Value{Value: used},
 			InodesUsed: &runtimeapi.UInt64Value{Value: uint64(len(s.byID))},
 		}}
 	}
-	return &runtimeapi.ImageFsInfoResponse{ImageFilesystems: filesystem(), ContainerFilesystems: filesystem()}, nil
+	return &runtimeapi.ImageFsInfoResponse{ImageFilesystems: filesystem(rt.cfg.ImageFilesystem), ContainerFilesystems: filesystem(rt.cfg.ContainerFilesystem)}, nil
 }

@@ -60,6 +60,8 @@ func TestImages(t *testing.T) {
 		usage, err := rt.ImageFsInfo(ctx)
 		require.NoError(t, err)
 		require.EqualValues(t, 1<<20+5, usage.ImageFilesystems[0].UsedBytes.Value)
+		require.Equal(t, "/", usage.ImageFilesystems[0].FsId.Mountpoint)
+		require.Equal(t, usage.ImageFilesystems[0].FsId.Mountpoint, usage.ContainerFilesystems[0].FsId.Mountpoint)
 
 		_, err = rt.PullImage(ctx, spec("broken"), nil, nil)
 		require.ErrorContains(t, err, "RegistryUnavailable")
@@ -122,4 +124,15 @@ func TestAnyImage(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, list, 1)
 	require.Equal(t, []string{"docker.io/library/busybox:latest"}, list[0].RepoTags)
+}
+
+// KEP-4191: what containers write may be elsewhere than their images.
+func TestSplitFilesystem(t *testing.T) {
+	rt, err := fake.New(fake.Config{AnyImage: true, ImageFilesystem: "/images", ContainerFilesystem: "/containers"})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, rt.Close()) }()
+	usage, err := rt.ImageFsInfo(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, "/images", usage.ImageFilesystems[0].FsId.Mountpoint)
+	require.Equal(t, "/containers", usage.ContainerFilesystems[0].FsId.Mountpoint)
 }

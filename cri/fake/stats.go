@@ -117,7 +117,7 @@ func (rt *Runtime) ContainerStats(ctx context.Context, containerID string) (*run
 	if !c.running() {
 		return nil, status.Errorf(codes.Unknown, "unexpected metrics response: container %q does not run", containerID)
 	}
-	return c.stats(rt.cfg.ImageFilesystem, rt.now()), nil
+	return c.stats(rt.cfg.ContainerFilesystem, rt.now()), nil
 }
 
 // ListContainerStats gives plausible figures of the running containers. The
@@ -135,7 +135,7 @@ func (rt *Runtime) ListContainerStats(ctx context.Context, filter *runtimeapi.Co
 	defer rt.mu.RUnlock()
 	out := []*runtimeapi.ContainerStats{}
 	for _, c := range rt.selectContainers(wanted) {
-		out = append(out, c.stats(rt.cfg.ImageFilesystem, now))
+		out = append(out, c.stats(rt.cfg.ContainerFilesystem, now))
 	}
 	return out, nil
 }
@@ -155,7 +155,7 @@ func (rt *Runtime) PodSandboxStats(ctx context.Context, sandboxID string) (*runt
 	if !b.ready {
 		return nil, status.Errorf(codes.Unavailable, "failed to get pod sandbox stats since sandbox container %q is not in ready state: unavailable", sandboxID)
 	}
-	return b.stats(rt.cfg.ImageFilesystem, rt.now()), nil
+	return b.stats(rt.cfg.ContainerFilesystem, rt.now()), nil
 }
 
 // ListPodSandboxStats gives plausible figures of the ready sandboxes.
@@ -174,7 +174,7 @@ func (rt *Runtime) ListPodSandboxStats(ctx context.Context, filter *runtimeapi.P
 	out := []*runtimeapi.PodSandboxStats{}
 	for b := range rt.sandboxCandidates(ready) {
 		if b.matches(ready) {
-			out = append(out, b.stats(rt.cfg.ImageFilesystem, now))
+			out = append(out, b.stats(rt.cfg.ContainerFilesystem, now))
 		}
 	}
 	return out, nil

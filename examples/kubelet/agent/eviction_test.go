@@ -174,3 +174,49 @@ func TestEvictionOfImages(t *testing.T) {
 		})
 	}
 }
+
+// KEP-4191: images have a disk of their own, and what containers write is where pods are. An
+// image that nobody uses goes when the disk of images is short, and not for the other one.
+func TestEvictionOnSplitDisks(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("takes root")
+	}
+	for short, want := range map[string]struct{ removed, phase string }{
+		"images": {"RemoveImage", "Running"},
+		"node":   {"", "Failed"},
+	} {
+		t.Run(short, func(t *testing.T) {
+			disk := t.TempDir()
+			require.NoError(t, unix.Mount("tmpfs", disk, "tmpfs", 0, "size=4m"))
+			t.Cleanup(func() { require.NoError(t, unix.Unmount(disk, unix.MNT_DETACH)) })
+			layer, removed := filepath.Join(disk, "layer"), ""
+			require.NoError(t, os.WriteFile(layer, make([]byte, 3<<20), 0o600))
+			inWorld(t, fake.Config{
+				Programs: fake.ByContainer(nil, fake.SleepUntilStopped), ImageFilesystem: disk, ContainerFilesystem: t.TempDir(), Images: []fake.Image{{Name: "unused"}},
+				Intercept: func(_ context.Context, call string, request any) error {
+					if call != "RemoveImage" {
+						return nil
+					}
+					removed = call
+					return os.Remove(layer)
+				},
+			}, func(w *world) {
+				w.api = apitest.Start(w.t)
+				w.api.Put(bound("a", "c"))
+				w.start()
+				w.sleep(5 * time.Second)
+				w.stop() // the next agent finds the pod running
+				w.configure = func(cfg *Config) { cfg.Kubelet.EvictionHard = map[string]string{"imagefs.available": "2Mi"} }
+				if short == "node" {
+					fullDisk(t, w)
+				}
+				w.start()
+				w.sleep(30 * time.Second)
+				require.Equal(t, want.removed, removed)
+				require.Equal(t, want.phase, string(w.at("a").Status.Phase))
+				require.Equal(t, want.phase == "Running", len(w.running()) == 1)
+				require.Contains(t, w.events("n"), "EvictionThresholdMet")
+			})
+		})
+	}
+}
