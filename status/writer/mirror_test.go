@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/status/statustest"
@@ -182,5 +183,23 @@ func TestPodsBesideMirrors(t *testing.T) {
 		r.Set(pod, running(pod, true))
 		r.pass(0)
 		require.Equal(t, v1.PodRunning, r.pod("a").Status.Phase)
+	})
+}
+
+// What another kubelet has shown meanwhile of a static pod stands on its mirror.
+func TestRestoreAfterAnotherAgentOnTheMirror(t *testing.T) {
+	mirrorBubble(t, func(r *rig) {
+		r.pass(time.Hour)
+		ready := func(s v1.ConditionStatus, ago time.Duration) []v1.PodCondition {
+			return []v1.PodCondition{{Type: v1.PodReady, Status: s, LastTransitionTime: metav1.NewTime(time.Now().Add(-ago))}}
+		}
+		pod := staticPod("a")
+		mirror, know := r.mirror(pod, "mirror")
+		mirror.Status.Conditions = ready("True", time.Minute)
+		know()
+		kept := running(pod, true)
+		kept.Conditions = ready("False", time.Hour)
+		r.Restore(pod, kept)
+		require.Equal(t, v1.ConditionTrue, r.Get(pod.UID).Conditions[0].Status)
 	})
 }

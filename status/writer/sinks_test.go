@@ -218,6 +218,17 @@ func TestFlush(t *testing.T) {
 		require.Equal(t, 2*time.Second, time.Since(begun), "the call in progress comes first")
 		require.Equal(t, []string{"a Running two", "a Running three"}, told.take())
 
+		w.Set(pod, withMessage(running(pod, true), "once"))
+		synctest.Wait()
+		w.Set(pod, withMessage(running(pod, true), "for both"))
+		begun = time.Now()
+		other := make(chan error, 1)
+		go func() { other <- flush() }()
+		require.NoError(t, flush())
+		require.NoError(t, <-other)
+		require.Equal(t, 2*time.Second, time.Since(begun))
+		require.Equal(t, []string{"a Running once", "a Running for both"}, told.take(), "one call does for both who wait for it")
+
 		w.Set(pod, withMessage(running(pod, true), "four"))
 		synctest.Wait()
 		short, end := context.WithTimeout(t.Context(), time.Millisecond)

@@ -256,6 +256,30 @@ func TestRank(t *testing.T) {
 	require.Equal(t, []string{"many", "few", "high"}, names(rank(PIDAvailable, []*v1.Pod{named("high", priority(1)), named("few"), named("many")}, pids)))
 }
 
+// A pod counts as measured if anything is known of it that is on the disk.
+func TestDiskUseKnownInPart(t *testing.T) {
+	n := uint64(5)
+	all := parts{root: true, logs: true, volumes: true}
+	one := func(c ContainerUsage) PodUsage {
+		return PodUsage{Containers: map[string]ContainerUsage{"c": c, "d": {}}}
+	}
+	root, logs, volumes := one(ContainerUsage{Root: Disk{Bytes: &n}}), one(ContainerUsage{Logs: Disk{Bytes: &n}}), PodUsage{Volumes: Disk{Bytes: &n}}
+	for _, c := range []struct {
+		of    PodUsage
+		parts parts
+		want  bool
+	}{
+		{root, all, true}, {logs, all, true}, {volumes, all, true}, {one(ContainerUsage{}), all, false}, {PodUsage{}, all, false},
+		{root, parts{logs: true, volumes: true}, false}, {logs, parts{root: true, volumes: true}, false}, {volumes, parts{root: true, logs: true}, false},
+	} {
+		used, known := c.of.disk(c.parts, bytesOf)
+		require.Equal(t, c.want, known, "%+v", c)
+		require.Equal(t, c.want, used == n, "%+v", c)
+		_, known = c.of.disk(c.parts, inodesOf)
+		require.False(t, known, "%+v", c)
+	}
+}
+
 // world is a node made by chance.
 func world(r *rand.Rand, n int, at time.Time) (Usage, []*v1.Pod) {
 	u := Usage{Signals: map[Signal]Reading{}, Pods: map[types.UID]PodUsage{}, Disks: Disks(r.IntN(3))}

@@ -20,11 +20,8 @@ func (d *decision) replaceSandbox() {
 		return
 	}
 	candidates := d.candidates()
-	if len(candidates) == 0 && d.awaitExitCodes() {
-		d.out.KillPod = false
-		return
-	}
 	if len(candidates) == 0 {
+		d.out.KillPod = !d.awaitExitCodes()
 		d.explain("the sandbox has ended and no container may run again")
 		return
 	}

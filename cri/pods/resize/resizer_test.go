@@ -191,6 +191,7 @@ type tells struct {
 	Cgroups
 	did   []string
 	fails map[string]error
+	ends  func() // at the first change of a cgroup
 }
 
 func (s *tells) note(what string) error {
@@ -203,6 +204,9 @@ func (s *tells) UpdatePodSandboxResources(_ context.Context, r *runtimeapi.Updat
 }
 
 func (s *tells) SetPodCgroup(_ context.Context, _ *v1.Pod, values cgroups.Needs) error {
+	if s.ends != nil {
+		s.ends()
+	}
 	return s.note(fmt.Sprintf("cgroup %d", values.CPURequest))
 }
 
@@ -242,12 +246,37 @@ func TestResizeWhole(t *testing.T) {
 	}
 }
 
+// A step that has begun is finished, and no other begins when nobody waits any more: limit
+// and request are raised one after the other.
+func TestResizeWholeEndsBetweenSteps(t *testing.T) {
+	raise := func(ctx context.Context, s *tells) error {
+		cpu := func(milli int64) *v1.ResourceRequirements {
+			list := v1.ResourceList{v1.ResourceCPU: *resource.NewMilliQuantity(milli, resource.DecimalSI)}
+			return &v1.ResourceRequirements{Requests: list, Limits: list}
+		}
+		return resizeTo(ctx, t, s, cpu(50), cpu(100))
+	}
+	whole := &tells{}
+	require.NoError(t, raise(t.Context(), whole))
+	require.Equal(t, []string{"load", "sandbox s shares=51", "cgroup 50", "sandbox s shares=102", "cgroup 100", "save 100"}, whole.did)
+	ctx, cancel := context.WithCancel(t.Context())
+	half := &tells{ends: cancel}
+	require.ErrorIs(t, raise(ctx, half), context.Canceled)
+	require.Equal(t, []string{"load", "sandbox s shares=51", "cgroup 50"}, half.did)
+}
+
 // resizeWhole raises what a pod requests as a whole from 50 to 100 thousandths of a CPU.
 func resizeWhole(t *testing.T, s *tells) error {
 	t.Helper()
 	cpu := func(milli int64) *v1.ResourceRequirements {
 		return &v1.ResourceRequirements{Requests: v1.ResourceList{v1.ResourceCPU: *resource.NewMilliQuantity(milli, resource.DecimalSI)}}
 	}
+	return resizeTo(t.Context(), t, s, cpu(50), cpu(100))
+}
+
+// resizeTo changes the resources of a pod as a whole.
+func resizeTo(ctx context.Context, t *testing.T, s *tells, from, to *v1.ResourceRequirements) error {
+	t.Helper()
 	requests, err := request.New(request.Config{})
 	require.NoError(t, err)
 	r, err := New(Config{Runtime: s, Requests: requests, Cgroups: s})
@@ -256,9 +285,9 @@ func resizeWhole(t *testing.T, s *tells) error {
 	if err != nil {
 		return err
 	}
-	record.actuated.Pod = cpu(50)
-	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "1"}, Spec: v1.PodSpec{Resources: cpu(100), Containers: []v1.Container{{Name: "c"}}}}
-	return r.Resize(t.Context(), Request{
+	record.actuated.Pod = from
+	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "1"}, Spec: v1.PodSpec{Resources: to, Containers: []v1.Container{{Name: "c"}}}}
+	return r.Resize(ctx, Request{
 		Pod: pod, Status: &pleg.PodStatus{UID: "1"}, Record: record,
 		Actions: &actions.Actions{SandboxID: "s", UpdatePodLevelResources: true},
 	})
