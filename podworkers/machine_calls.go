@@ -134,8 +134,7 @@ func (m *machine) succeeded(r *record, ended Call, terminal bool, now time.Time)
 		r.ready = true
 	case CallSyncTerminatingOrphan:
 		if r.hasPending && r.pending.pod != nil {
-			r.ready = true // its spec turned up: it gets a full teardown
-			return
+			return // its spec turned up, and is ready: it gets a full teardown
 		}
 		m.drop(r, now)
 	case CallSyncTerminatedPod:

@@ -176,6 +176,14 @@ func TestTerminalPhaseStays(t *testing.T) {
 	require.Equal(t, []string{"Failed", "Evicted", "m"}, []string{string(s.Phase), s.Reason, s.Message})
 }
 
+// A pod that was not looked at is in the phase that it was in, whatever its statuses say.
+func TestPhaseOfAPodThatWasNotObserved(t *testing.T) {
+	in := Input{Now: now, Pod: podOf(v1.RestartPolicyAlways, "c"), Previous: &v1.PodStatus{Phase: v1.PodRunning}}
+	require.Equal(t, v1.PodRunning, twice(t, in).Status.Phase)
+	in.Previous.Phase = ""
+	require.Equal(t, v1.PodPending, twice(t, in).Status.Phase)
+}
+
 func TestReasonOfThePod(t *testing.T) {
 	in := Input{Pod: podOf(v1.RestartPolicyAlways, "c"), Observed: observe(running("c"))}
 	in.Previous = &v1.PodStatus{Phase: v1.PodRunning, Reason: "r"}

@@ -526,6 +526,7 @@ func TestMountOf(t *testing.T) {
 		{"memory", emptyDir(v1.StorageMediumMemory, size("64Mi")), []v1.Container{limited("32Mi", "1Mi")}, 32 << 20},
 		{"memory that is not limited", emptyDir(v1.StorageMediumMemory, nil), []v1.Container{limited("32Mi", ""), {}}, 0},
 		{"huge pages", emptyDir("HugePages-2Mi", size("64Mi")), []v1.Container{limited("32Mi", "1Mi")}, 64 << 20},
+		{"huge pages that are not limited", emptyDir("HugePages-2Mi", nil), []v1.Container{limited("32Mi", "1Mi")}, 0},
 		{"config map", &Spec{Inline: &v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{}}}, []v1.Container{limited("", "1Mi")}, 1 << 20},
 		{"its own of memory is smaller (V12)", emptyDir(v1.StorageMediumMemory, size("16Mi")), []v1.Container{limited("32Mi", ""), limited("32Mi", "")}, 16 << 20},
 		{"a container without memory, V12", emptyDir(v1.StorageMediumMemory, size("64Mi")), []v1.Container{limited("32Mi", ""), limited("0", "")}, 64 << 20},

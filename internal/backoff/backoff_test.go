@@ -1,6 +1,7 @@
 package backoff
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -110,6 +111,6 @@ func TestRestore(t *testing.T) {
 	require.Equal(t, 10*time.Second, table.Delay("a"), "what is known counts")
 	table.Restore("b", -1, now)
 	require.Zero(t, table.Delay("b"))
-	table.Restore("c", 1<<31-1, now)
+	table.Restore("c", math.MaxInt, now) // at once
 	require.Equal(t, 5*time.Minute, table.Delay("c"))
 }

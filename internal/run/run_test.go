@@ -43,6 +43,15 @@ func TestWait(t *testing.T) {
 	})
 }
 
+func TestIdleFromTheBeginning(t *testing.T) {
+	var g run.Group
+	select {
+	case <-g.Idle():
+	default:
+		t.Fatal("nothing runs")
+	}
+}
+
 func TestGuard(t *testing.T) {
 	require.NoError(t, run.Guard("it", func() error { return nil }))
 	failed := errors.New("failed")

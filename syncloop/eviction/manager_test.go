@@ -3,6 +3,8 @@ package eviction
 import (
 	"context"
 	"errors"
+	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -218,8 +220,16 @@ func TestEndDuringAKill(t *testing.T) {
 func TestMeasureThatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &bench{signal: MemoryAvailable, pods: []*v1.Pod{named("a")}, fails: errors.New("no runtime")}
-		during(t, b.config(Policy{Thresholds: []Threshold{hard(MemoryAvailable, 100)}}), 25*time.Second, func(m *Manager) {
+		cfg, log := b.config(Policy{Thresholds: []Threshold{hard(MemoryAvailable, 100)}}), &strings.Builder{}
+		cfg.Logger = slog.New(slog.NewTextHandler(log, nil))
+		during(t, cfg, time.Minute, func(m *Manager) {
 			require.Equal(t, Pressure{}, m.Pressure())
+			require.Contains(t, log.String(), "no runtime")
+			b.set(500, nil)
+			pass(11 * time.Second)
+			log.Reset()
+			pass(11 * time.Second)
+			require.Empty(t, log)
 			b.set(0, nil)
 			pass(11 * time.Second)
 			require.Equal(t, []string{"a"}, b.killed)
