@@ -534,6 +534,7 @@ func TestMountOf(t *testing.T) {
 		{"secret", &Spec{Inline: &v1.VolumeSource{Secret: &v1.SecretVolumeSource{}}}, []v1.Container{limited("2Mi", "1Mi")}, 2 << 20},
 		{"projected", &Spec{Inline: &v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{}}}, []v1.Container{limited("2Mi", "1Mi")}, 2 << 20},
 		{"downward API", &Spec{Inline: &v1.VolumeSource{DownwardAPI: &v1.DownwardAPIVolumeSource{}}}, []v1.Container{limited("2Mi", "1Mi")}, 2 << 20},
+		{"a folder of the host", &Spec{Inline: &v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: "/x"}}}, []v1.Container{limited("1Mi", "1Mi")}, 0},
 		{"persistent", &Spec{Persistent: &v1.PersistentVolume{}}, []v1.Container{limited("1Mi", "1Mi")}, 0},
 	} {
 		require.Equal(t, test.want, mountOf(&v1.Pod{Spec: v1.PodSpec{Containers: test.of}}, test.spec).SizeLimit, test.name)
