@@ -211,6 +211,8 @@ func TestHandlerReconcile(t *testing.T) {
 	w.states["9"] = podworkers.PodState{State: podworkers.StateTerminating}
 	h.HandlePodReconcile(t.Context(), []*v1.Pod{testPod("ended by others", "8", inPhase(v1.PodFailed)), testPod("on its way", "9", inPhase(v1.PodFailed))})
 	require.Equal(t, []string{"sync 8"}, w.take())
+	h.HandlePodReconcile(t.Context(), []*v1.Pod{testPod("runs", "8", inPhase(v1.PodRunning))})
+	require.Empty(t, w.take())
 
 	evicted := testPod("evicted", "6", inPhase(v1.PodFailed), func(pod *v1.Pod) { pod.Status.Reason = "Evicted" })
 	h.HandlePodReconcile(t.Context(), []*v1.Pod{evicted})

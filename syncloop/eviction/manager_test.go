@@ -240,7 +240,8 @@ func TestMeasureThatFails(t *testing.T) {
 func TestWatchWakes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &bench{signal: MemoryAvailable, left: 500, pods: []*v1.Pod{named("a")}}
-		cfg := b.config(Policy{Thresholds: []Threshold{hard(MemoryAvailable, 100)}})
+		cfg, log := b.config(Policy{Thresholds: []Threshold{hard(MemoryAvailable, 100)}}), &strings.Builder{}
+		cfg.Logger = slog.New(slog.NewTextHandler(log, nil))
 		cfg.Watch = func(ctx context.Context, wake func()) error {
 			time.Sleep(3 * time.Second)
 			b.set(1, nil)
@@ -251,6 +252,7 @@ func TestWatchWakes(t *testing.T) {
 		during(t, cfg, 9*time.Second, func(*Manager) {
 			pass(4 * time.Second)
 			require.Equal(t, []string{"a"}, b.killed)
+			require.Contains(t, log.String(), "the kernel tells nothing more")
 		})
 	})
 }

@@ -63,6 +63,10 @@ func TestSandbox(t *testing.T) {
 		{"never, its own policy is not spent", two(never, own("b", v1.ContainerRestartPolicyOnFailure)), observed(dead(), exited("a", 0), exited("b", 1)), starting(next, 1)},
 		{"never, its own policy brings the rest along", two(never, own("b", v1.ContainerRestartPolicyAlways)), observed(dead(), exited("b", 0)), starting(next, both...)},
 		{"never, a rule brings one back", two(never, own("b", v1.ContainerRestartPolicyNever, restart42)), observed(dead(), exited("a", 0), exited("b", 42)), starting(next, 1)},
+		{
+			"never, a rule knows no exit code of what is in unknown state", two(never, own("b", v1.ContainerRestartPolicyNever, onExit(v1.ContainerRestartRuleActionRestart, 0))), observed(dead(), exited("a", 0), unknown("b")),
+			Actions{SandboxID: "s", Attempt: 1, Kill: []ContainerKill{{ID: unknown("b").ID, Name: "b", Message: "Container b has lost its sandbox"}}},
+		},
 		{"never, the rule does not match", two(never, own("b", v1.ContainerRestartPolicyNever, restart42)), observed(dead(), exited("a", 0), exited("b", 1)), end},
 		{
 			"never, a rule will see its exit code", two(never, own("b", v1.ContainerRestartPolicyNever, restart42)), observed(dead(), running("a"), running("b")),
