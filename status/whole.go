@@ -46,10 +46,8 @@ func with(containers []v1.Container, of func(*v1.Container) *v1.ResourceRequirem
 // shownIn finds what the status of a container says of its resources.
 func shownIn(statuses []v1.ContainerStatus) func(*v1.Container) *v1.ResourceRequirements {
 	return func(c *v1.Container) *v1.ResourceRequirements {
-		for i := range statuses {
-			if s := &statuses[i]; s.Name == c.Name && s.Resources != nil {
-				return s.Resources
-			}
+		if s := find(statuses, c.Name); s != nil && s.Resources != nil {
+			return s.Resources
 		}
 		return &c.Resources
 	}

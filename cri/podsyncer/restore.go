@@ -6,6 +6,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/podfacts"
 	"github.com/podwright/podwright/pleg"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/status"
@@ -72,7 +73,7 @@ func (s *Syncer) restoreOrDropped(w podworkers.Work) (dropped bool) {
 	case checkpoint.Kept:
 	}
 	last := s.statuses.Get(uid)
-	ended := last != nil && (last.Phase == v1.PodSucceeded || last.Phase == v1.PodFailed)
+	ended := last != nil && podfacts.IsTerminalPhase(last.Phase)
 	return !ended && !w.Evicted && w.Status == nil && w.Pod.DeletionTimestamp == nil
 }
 

@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/cri/pods"
+	"github.com/podwright/podwright/internal/podfacts"
 	"github.com/podwright/podwright/pleg"
 	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/status"
@@ -37,7 +38,7 @@ func (s *Syncer) SyncPod(ctx context.Context, w podworkers.Work) (terminal bool,
 	}
 	s.adopt(ctx, w.Pod, observed)
 	published := s.publish(w, observed, false)
-	if phase := published.Status.Phase; phase == v1.PodSucceeded || phase == v1.PodFailed {
+	if podfacts.IsTerminalPhase(published.Status.Phase) {
 		return true, nil
 	}
 	if rejected, err := s.prepare(ctx, w.Pod, observed); rejected || err != nil {

@@ -35,7 +35,7 @@ type packages struct {
 // what needs one follows in a testbed, one by one, since the packages share the
 // runtimes, and then what needs a control plane, too. As root, what all of them need is
 // installed before, and a test of the first that looks for a runtime fails. Of the others
-// two are run once more if they alone fail (see again). What failed is said again in the end.
+// some tests are run once more if they alone fail (see again). What failed is said again in the end.
 func runAll(ctx context.Context, opts options, signals <-chan os.Signal, report *reporter) int {
 	ctx, stop := signal.NotifyContext(ctx, unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT)
 	defer stop()

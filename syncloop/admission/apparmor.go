@@ -61,8 +61,7 @@ func appArmorProfiles(pod *v1.Pod) (profiles []*v1.AppArmorProfile, err error) {
 		add(&pod.Spec.Containers[i])
 	}
 	for i := range pod.Spec.EphemeralContainers {
-		c := v1.Container(pod.Spec.EphemeralContainers[i].EphemeralContainerCommon)
-		add(&c)
+		add((*v1.Container)(&pod.Spec.EphemeralContainers[i].EphemeralContainerCommon))
 	}
 	return profiles, err
 }

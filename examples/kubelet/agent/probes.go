@@ -8,6 +8,7 @@ import (
 
 	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/examples/kubelet/server"
+	"github.com/podwright/podwright/internal/podfacts"
 	"github.com/podwright/podwright/probe"
 	"github.com/podwright/podwright/probe/exec"
 	"github.com/podwright/podwright/probe/grpc"
@@ -40,7 +41,7 @@ func probers(runtime cri.RuntimeService) (map[probe.Handler]probe.Prober, error)
 
 // notReady is why a pod that has not ended cannot serve.
 func notReady(s *v1.PodStatus) string {
-	if s.Phase == v1.PodSucceeded || s.Phase == v1.PodFailed {
+	if podfacts.IsTerminalPhase(s.Phase) {
 		return ""
 	}
 	for _, c := range s.Conditions {

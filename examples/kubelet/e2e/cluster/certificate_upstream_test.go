@@ -18,14 +18,21 @@ import (
 // upstreamVariable names a built upstream kubelet; without it there is nothing to compare with.
 const upstreamVariable = "PODWRIGHT_UPSTREAM_KUBELET"
 
-// A14, A15: a node that was let in by one kubelet is one for the other: the store of client
-// certificates, and the kubeconfig that points at it, serve both, whoever has made them. On
-// one runtime this kubelet begins, on the other one upstream's.
-func TestCertificatesChangeHands(t *testing.T) {
+// upstreamKubelet skips a test where upstreamVariable names none.
+func upstreamKubelet(t *testing.T) string {
+	t.Helper()
 	upstream := os.Getenv(upstreamVariable)
 	if upstream == "" {
 		t.Skipf("%s names no upstream kubelet", upstreamVariable)
 	}
+	return upstream
+}
+
+// A14, A15: a node that was let in by one kubelet is one for the other: the store of client
+// certificates, and the kubeconfig that points at it, serve both, whoever has made them. On
+// one runtime this kubelet begins, on the other one upstream's.
+func TestCertificatesChangeHands(t *testing.T) {
+	upstream := upstreamKubelet(t)
 	onRuntimes(t, func(t *testing.T, plane controlplane.Handle, rt tb.Runtime) {
 		n := notStarted(t, plane, rt, nil)
 		for name, role := range map[string]string{"node-bootstrapper": "system:node-bootstrapper", "approve": "system:certificates.k8s.io:certificatesigningrequests:nodeclient"} {

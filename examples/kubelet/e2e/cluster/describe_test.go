@@ -3,7 +3,6 @@ package cluster_test
 import (
 	"errors"
 	"maps"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -88,10 +87,7 @@ const byName = "kubectl looks for the UID of the Node or its name in place of th
 // the same pods, flags and runtime: section by section they say the same, but for what is
 // listed. Times and the texts of events, which are free, are left out.
 func TestDescribeUpstream(t *testing.T) {
-	upstream := os.Getenv(upstreamVariable)
-	if upstream == "" {
-		t.Skipf("%s names no upstream kubelet", upstreamVariable)
-	}
+	upstream := upstreamKubelet(t)
 	onRuntimes(t, func(t *testing.T, plane controlplane.Handle, rt tb.Runtime) {
 		ours, theirs := describeNode(t, plane, rt, "ours", ""), describeNode(t, plane, rt, "upstream", upstream)
 		require.Greater(t, len(theirs), 70, "lines")

@@ -25,10 +25,7 @@ var takeovers = flag.Int("takeovers", 3, "how often each kubelet takes over from
 // those that crash by themselves, no pod that was ready is seen otherwise, no volume is
 // unmounted; what is on its way, up or down, gets there; and in the end nothing is left.
 func TestTakeover(t *testing.T) {
-	upstream := os.Getenv(upstreamVariable)
-	if upstream == "" {
-		t.Skipf("%s names no upstream kubelet", upstreamVariable)
-	}
+	upstream := upstreamKubelet(t)
 	onRuntimes(t, func(t *testing.T, plane controlplane.Handle, rt tb.Runtime) {
 		n := notStarted(t, plane, rt, func(n *node) { n.binary = upstream }, "--make-iptables-util-chains=false", "--sync-frequency=10s")
 		tb.MakeCgroups(t, "/podwright-"+n.name)
