@@ -45,7 +45,7 @@ func (s *schedule) next(now time.Time) (p *pod, wake time.Time) {
 	switch {
 	case !ok:
 		return nil, time.Time{}
-	case first.turn.urgent || !first.turn.due.After(now):
+	case !first.turn.due.After(now):
 		return first, time.Time{}
 	default:
 		return nil, first.turn.due

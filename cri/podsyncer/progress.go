@@ -18,27 +18,53 @@ const (
 	progressEvery = time.Second
 )
 
-// publishProgress publishes what becomes of a pod while a sync goes on for long:
-// while the image of one container is pulled, or its postStart handler runs, others
-// run already and are probed. The function that it returns ends that, and waits for
-// the end.
-func (s *Syncer) publishProgress(ctx context.Context, w podworkers.Work) (end func()) {
+// progress is what a sync shows of its pod before it has ended. An observation from before
+// what was shown last says nothing any more: it would unmake it.
+type progress struct {
+	s *Syncer
+	w podworkers.Work
+
+	mu     sync.Mutex
+	newest time.Time // of what is shown
+}
+
+// show publishes what was found out at a time, unless something newer is shown.
+func (p *progress) show(at time.Time, publish func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if at.After(p.newest) {
+		p.newest = at
+		publish()
+	}
+}
+
+// sandboxReady says that the sandbox is there, without waiting for what is pulled and
+// started in it.
+func (p *progress) sandboxReady([]string) {
+	now := time.Now()
+	p.show(now, func() { p.s.publishReadyToStart(p.w.Pod, now) })
+}
+
+// follow publishes what becomes of the pod while the sync goes on for long: while the
+// image of one container is pulled, or its postStart handler runs, others run already and
+// are probed. The function that it returns ends that, and waits for the end.
+func (p *progress) follow(ctx context.Context) (end func()) {
 	ctx, cancel := context.WithCancel(ctx)
-	newest := time.Now()
-	var publishing sync.WaitGroup
-	publishing.Go(func() {
+	looked := time.Now()
+	var following sync.WaitGroup
+	following.Go(func() {
 		for pause := progressAfter; run.Sleep(ctx, pause); pause = progressEvery {
-			observed := s.observer.whileChanging(ctx, w.Pod.UID, newest)
+			observed := p.s.observer.whileChanging(ctx, p.w.Pod.UID, looked)
 			if observed == nil {
 				continue
 			}
-			newest = observed.ObservedAt
-			s.publish(w, observed, false)
-			s.probeAndSave(ctx, w.Pod)
+			looked = observed.ObservedAt
+			p.show(looked, func() { p.s.publish(p.w, observed, false) })
+			p.s.probeAndSave(ctx, p.w.Pod)
 		}
 	})
 	return func() {
 		cancel()
-		publishing.Wait()
+		following.Wait()
 	}
 }

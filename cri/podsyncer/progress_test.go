@@ -2,6 +2,8 @@ package podsyncer
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -46,6 +48,29 @@ func TestALongSyncIsShown(t *testing.T) {
 				w.sleep(time.Minute)
 				require.Equal(t, map[string][]uint32{"a": {0}, "b": {0}}, w.running())
 				require.Equal(t, v1.ConditionTrue, w.condition("1", v1.PodReady))
+			})
+		})
+	}
+}
+
+// A sandbox that was made after the runtime was looked at is not unmade by that look.
+func TestProgressDoesNotGoBack(t *testing.T) {
+	for making := 2 * time.Second; making < 4*time.Second; making += 100 * time.Millisecond {
+		t.Run(fmt.Sprint("made in ", making), func(t *testing.T) {
+			inWorld(t, fake.Config{Unimplemented: []string{"GetContainerEvents"}}, func(w *world) {
+				takes := map[string]time.Duration{"RunPodSandbox": making, "CreateContainer": 5 * time.Second}
+				w.calls.Intercept(func(ctx context.Context, call string, do func() error) error {
+					run.Sleep(ctx, takes[call])
+					return do()
+				})
+				w.set(newPod("1", v1.RestartPolicyAlways, "a"))
+				w.start()
+				var seen []v1.ConditionStatus
+				for range 200 {
+					w.sleep(50 * time.Millisecond)
+					seen = append(seen, w.condition("1", v1.PodReadyToStartContainers))
+				}
+				require.Equal(t, []v1.ConditionStatus{v1.ConditionFalse, v1.ConditionTrue}, slices.Compact(seen[1:]))
 			})
 		})
 	}

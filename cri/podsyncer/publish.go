@@ -71,10 +71,9 @@ func (s *Syncer) publishResult(ctx context.Context, w podworkers.Work, observed 
 	return observed, s.publish(w, observed, false), err
 }
 
-// publishReadyToStart says that the sandbox is there, without waiting for what is
-// pulled and started in it.
-func (s *Syncer) publishReadyToStart(pod *v1.Pod) {
-	s.statuses.Change(pod.UID, func(now v1.PodStatus) v1.PodStatus { return status.WithReadyToStart(pod, now, time.Now()) })
+// publishReadyToStart says that the sandbox is there.
+func (s *Syncer) publishReadyToStart(pod *v1.Pod, at time.Time) {
+	s.statuses.Change(pod.UID, func(was v1.PodStatus) v1.PodStatus { return status.WithReadyToStart(pod, was, at) })
 }
 
 // incomplete is why a pod fails that cannot go on where it was.

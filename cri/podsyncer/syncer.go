@@ -141,14 +141,15 @@ func (s *Syncer) syncUntilStarted(ctx context.Context, w podworkers.Work, observ
 
 func (s *Syncer) syncOnce(ctx context.Context, w podworkers.Work, observed *pleg.PodStatus, restartAll bool) (result pods.Result) {
 	s.observer.change(w.Pod.UID, func() bool {
-		defer s.publishProgress(ctx, w)()
+		shown := &progress{s: s, w: w}
+		defer shown.follow(ctx)()
 		result = s.pods.SyncPod(ctx, pods.SyncRequest{
 			Pod:          w.Pod,
 			Status:       observed,
 			Probes:       s.probes.Results(w.Pod.UID),
 			RestartAll:   restartAll,
 			SetStep:      func(step string) { podworkers.SetStep(ctx, step) },
-			SandboxReady: func([]string) { s.publishReadyToStart(w.Pod) },
+			SandboxReady: shown.sandboxReady,
 		})
 		return result.Acted()
 	})
