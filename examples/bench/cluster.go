@@ -133,7 +133,7 @@ func (c *cluster) start(ctx context.Context, p peer, e endpoint, dir, image stri
 	}
 	kubeconfig, config := filepath.Join(dir, "kubeconfig"), filepath.Join(dir, "config.yaml")
 	settings := "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n" +
-		"healthzPort: 0\ncontainerRuntimeEndpoint: " + e.address + "\npodLogsDir: " + filepath.Join(dir, "logs") + "\n" + p.settings
+		"healthzPort: 0\nclusterDNS: [192.0.2.53]\ncontainerRuntimeEndpoint: " + e.address + "\npodLogsDir: " + filepath.Join(dir, "logs") + "\n" + p.settings
 	if err := errors.Join(os.WriteFile(kubeconfig, []byte(text), 0o600), os.WriteFile(config, []byte(settings), 0o600)); err != nil {
 		return nil, err
 	}

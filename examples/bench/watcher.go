@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -14,7 +13,8 @@ import (
 
 // watcher notes what a watch of all pods of the namespace shows, and when.
 type watcher struct {
-	stop func()
+	stop    func()
+	version string // of the last event
 
 	mu      sync.Mutex
 	pods    map[string][]sight // by name, in the order in which they came
@@ -35,33 +35,42 @@ func (c *cluster) watch(ctx context.Context) (*watcher, error) {
 		cancel()
 		return nil, err
 	}
-	events, err := c.admin.Pods(benchNamespace).Watch(ctx, metav1.ListOptions{ResourceVersion: list.ResourceVersion})
-	if err != nil {
-		cancel()
-		return nil, err
-	}
-	w := &watcher{pods: map[string][]sight{}, changed: make(chan struct{})}
+	w := &watcher{pods: map[string][]sight{}, changed: make(chan struct{}), version: list.ResourceVersion}
 	done := make(chan struct{})
-	w.stop = func() { events.Stop(); cancel(); <-done }
+	w.stop = func() { cancel(); <-done }
 	go func() {
 		defer close(done)
-		for e := range events.ResultChan() {
-			w.take(e)
+		for ctx.Err() == nil { // a server ends the watch of whoever is slow
+			if err := w.follow(ctx, c); err != nil {
+				w.end(err)
+				return
+			}
 		}
-		w.end(errors.New("the watch has ended"))
 	}()
 	return w, nil
 }
 
-func (w *watcher) take(e watch.Event) {
-	now := time.Now()
-	pod, ok := e.Object.(*v1.Pod)
-	if !ok {
-		w.end(fmt.Errorf("%v", e.Object))
-		return
+// follow takes what happens until the server ends the watch.
+func (w *watcher) follow(ctx context.Context, c *cluster) error {
+	events, err := c.admin.Pods(benchNamespace).Watch(ctx, metav1.ListOptions{ResourceVersion: w.version})
+	if err != nil {
+		return err
 	}
-	name := pod.Name
-	if e.Type == watch.Deleted {
+	defer events.Stop()
+	for e := range events.ResultChan() {
+		pod, ok := e.Object.(*v1.Pod)
+		if !ok {
+			return fmt.Errorf("%v", e.Object)
+		}
+		w.version = pod.ResourceVersion
+		w.take(e.Type, pod)
+	}
+	return nil
+}
+
+func (w *watcher) take(what watch.EventType, pod *v1.Pod) {
+	now, name := time.Now(), pod.Name
+	if what == watch.Deleted {
 		pod = nil
 	}
 	w.mu.Lock()

@@ -94,7 +94,8 @@ func (w *watcher) versions(name string) (out []*v1.Pod) {
 }
 
 // requireUnharmed fails if any status has gone back in time, and, for pods that calm names,
-// if one was ready and is not any more, or if a container of it was restarted.
+// if one was ready, or anything else that a condition says, and is not any more, or if a
+// container of it was restarted.
 func (w *watcher) requireUnharmed(t *testing.T, calm func(*v1.Pod) bool) {
 	t.Helper()
 	w.mu.Lock()
@@ -156,19 +157,18 @@ func back(before, now *v1.Pod) error {
 
 // stirred says what has happened to a pod that nothing should happen to.
 func stirred(versions []*v1.Pod) error {
-	ready := false
+	held := map[v1.PodConditionType]bool{}
 	ids := map[string]string{}
 	for _, pod := range versions {
 		if pod.DeletionTimestamp != nil {
 			return nil
 		}
-		is := slices.ContainsFunc(pod.Status.Conditions, func(c v1.PodCondition) bool {
-			return c.Type == v1.PodReady && c.Status == v1.ConditionTrue
-		})
-		if ready && !is {
-			return fmt.Errorf("is not ready in version %s, and was: %v", pod.ResourceVersion, pod.Status.Conditions)
+		for _, c := range pod.Status.Conditions {
+			if held[c.Type] && c.Status != v1.ConditionTrue {
+				return fmt.Errorf("%s is %s in version %s, and was True", c.Type, c.Status, pod.ResourceVersion)
+			}
+			held[c.Type] = c.Status == v1.ConditionTrue
 		}
-		ready = ready || is
 		for _, c := range pod.Status.ContainerStatuses {
 			if id := ids[c.Name]; id != "" && id != c.ContainerID || c.RestartCount > 0 {
 				return fmt.Errorf("container %s: %s after %s, %d restarts", c.Name, c.ContainerID, id, c.RestartCount)
@@ -176,7 +176,7 @@ func stirred(versions []*v1.Pod) error {
 			ids[c.Name] = c.ContainerID
 		}
 	}
-	if !ready {
+	if !held[v1.PodReady] {
 		return fmt.Errorf("was never ready")
 	}
 	return nil
