@@ -106,9 +106,6 @@ func (m *machine) failed(r *record, v callError, now time.Time) {
 	if expected := (!r.cancelledAt.IsZero() || m.isShut) && v.cancelled; !expected {
 		r.lastErr, r.lastErrAt = v.err, now
 	}
-	if r.ready {
-		return
-	}
 	pause := m.policy.after(v, now)
 	if pause == 0 && r.hot {
 		pause = hotRetry

@@ -78,7 +78,6 @@ func (w *world) wantClaims(pod *v1.Pod, claims []resolved, now time.Time) {
 		w.wantName(p, &claims[i], now)
 	}
 	w.touchPod(p)
-	w.changes(p)
 }
 
 // wantName takes what is known of a volume. What could be resolved before and cannot be

@@ -853,6 +853,25 @@ func TestClaimsOfAnEarlierPod(t *testing.T) {
 	s.finish()
 }
 
+// Whoever waits is told that a claim was read, also if its volume is there already, under
+// another name.
+func TestReadClaimsAreNews(t *testing.T) {
+	s := newScript(t)
+	disk := claimedVolume("disk", "1Gi")
+	s.want("a", disk)
+	for len(s.running) > 0 {
+		s.end(0, outcome{})
+	}
+	again := disk
+	again.name = "again"
+	s.want("a", disk, resolved{name: "again", claim: true})
+	require.False(t, s.w.pods["a"].ready())
+	s.w.wantClaims(s.w.pods["a"].pod, []resolved{again}, s.now)
+	require.True(t, s.w.pods["a"].ready())
+	s.next()
+	s.finish()
+}
+
 // attaches shares its volumes, which may have to be attached.
 type attaches struct {
 	nothingShared
