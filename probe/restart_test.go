@@ -61,6 +61,21 @@ func TestNoSpreadLater(t *testing.T) {
 	})
 }
 
+// Once a probe's turn has come it is not put off any more, also if there was nothing to
+// probe at that turn.
+func TestSpreadEndsWithTheTurn(t *testing.T) {
+	inBubble(t, agentStartsNow, func(r *rig) {
+		pod := podOf("u", container("web", probes{probe.Readiness: every(10)}))
+		old := runningSince("web", "fake://1", r.begin.Add(-time.Minute))
+		starting := old
+		starting.Started = new(false)
+		r.set(pod, starting)
+		r.sleep(12 * s)
+		r.set(pod, old)
+		require.Equal(t, []time.Duration{12 * s}, r.when("web", probe.Readiness))
+	})
+}
+
 // T40, T41: without memory, a container that ran before the agent has no result
 // until a probe finds one, so that nothing changes in its status; a startup probe
 // that has passed is not repeated, and tells so, since sidecars need it.
