@@ -27,8 +27,9 @@
 // # The manager
 //
 // A [Manager] is a syncloop.Allocator, and with [Manager.Admitter] the last word of
-// admission: what it grants is in the file before anybody acts on it. It has no goroutine:
-// the loop asks it when pods come, change, go or end.
+// admission: what it grants is in the file before anybody acts on it. What a pod begins with
+// is, once the pod has passed the [Stage]; without one, with the next resize. The Manager has
+// no goroutine: the loop asks it when pods come, change, go or end.
 //
 // Static pods are not resized: a manifest that changes is granted what it says.
 //

@@ -129,14 +129,11 @@ func (m *Manager) Granted(uid types.UID) bool {
 	return ok
 }
 
-// admitted keeps what a pod begins with. A full disk does not hold it back: should the
-// agent die before that is written, the next one finds the same in its spec, since no
-// resize is granted that is not written.
+// admitted keeps what a pod begins with. It is in the file before the pod begins (Stage):
+// the loop does not wait for a disk once for each pod.
 func (m *Manager) admitted(pod *v1.Pod) {
-	if err := m.keep(pod.UID, Of(pod)); err != nil {
-		m.cfg.Store.hold(pod.UID, Of(pod))
-		m.cfg.Logger.Error("what a pod was granted cannot be kept now", "namespace", pod.Namespace, "pod", pod.Name, "uid", pod.UID, "err", err)
-	}
+	m.cfg.Store.hold(pod.UID, Of(pod))
+	m.forgetView(pod.UID)
 }
 
 // keep grants resources.
@@ -144,10 +141,14 @@ func (m *Manager) keep(uid types.UID, r Resources) error {
 	if err := m.cfg.Store.Set(uid, r); err != nil {
 		return err
 	}
+	m.forgetView(uid)
+	return nil
+}
+
+func (m *Manager) forgetView(uid types.UID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.views, uid)
-	return nil
 }
 
 // Retry decides about all resizes, if anything has changed or waits. trigger is why it is

@@ -54,8 +54,15 @@ func (a *agent) start(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// admit has a pod admitted, as fit says.
+// admit has a pod admitted, as fit says, and begun.
 func (a *agent) admit(pod *v1.Pod) error {
+	if err := a.admitOnly(pod); err != nil {
+		return err
+	}
+	return a.cfg.Store.Stage().Prepare(context.Background(), pod)
+}
+
+func (a *agent) admitOnly(pod *v1.Pod) error {
 	var active []*v1.Pod
 	for _, other := range a.pods {
 		if other.UID != pod.UID {
@@ -193,7 +200,7 @@ func TestDiskFails(t *testing.T) {
 	require.Empty(t, a.wish(0, with("2", "")))
 	require.Equal(t, "1", a.cpu(0))
 	b := newPod("b", with("1", ""))
-	require.NoError(t, a.admit(b), "it may run, and counts")
+	require.ErrorContains(t, a.admit(b), a.path, "it waits, and counts")
 	require.Equal(t, 2, a.cfg.Store.Pods())
 	require.NoError(t, os.Rename(dir+".gone", dir))
 	require.Equal(t, []types.UID{"a"}, a.Retry(syncloop.RetryPeriodic, a.pods))

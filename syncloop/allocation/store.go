@@ -21,9 +21,9 @@ type Store struct {
 	mu      sync.Mutex
 	entries map[types.UID]Resources
 	version uint64 // of entries
+	written uint64 // the version that the file has
 
 	writing sync.Mutex // held while the file is written
-	written uint64     // the version that the file has
 }
 
 // NewStore returns a store that lasts as long as the process.
@@ -95,18 +95,31 @@ func (s *Store) Set(uid types.UID, r Resources) error {
 	return nil
 }
 
-// hold keeps something of a pod in memory, for the next Set to write.
+// hold keeps something of a pod in memory, for the next write.
 func (s *Store) hold(uid types.UID, r Resources) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if before, had := s.entries[uid]; had && before.Equal(r) {
+		return
+	}
 	s.entries[uid] = r
 	s.version++
 }
 
-// Remove forgets a pod. The file follows with the next Set: a pod too many in it does no
+// flush has in the file what is held by now. After an error it is still held.
+func (s *Store) flush() error {
+	s.mu.Lock()
+	version := s.version
+	s.mu.Unlock()
+	return s.write(version, func() {})
+}
+
+// Remove forgets a pod. The file follows with the next write: a pod too many in it does no
 // harm.
 func (s *Store) Remove(uid types.UID) {
-	s.Retain(func(other types.UID) bool { return other != uid })
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.entries, uid)
 }
 
 // Retain forgets the pods for which wanted says no, like Remove.
@@ -119,12 +132,12 @@ func (s *Store) Retain(wanted func(types.UID) bool) {
 // write has at least this version in the file. If it cannot, undo takes the change back
 // before anybody else writes it.
 func (s *Store) write(version uint64, undo func()) error {
-	if s.path == "" {
+	if s.path == "" || s.has(version) {
 		return nil
 	}
 	s.writing.Lock()
 	defer s.writing.Unlock()
-	if s.written >= version {
+	if s.has(version) {
 		return nil
 	}
 	s.mu.Lock()
@@ -134,12 +147,19 @@ func (s *Store) write(version uint64, undo func()) error {
 	if err == nil {
 		err = atomicfile.Write(s.path, data, 0o600)
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if err != nil {
-		s.mu.Lock()
-		defer s.mu.Unlock()
 		undo()
 		return err
 	}
 	s.written = version
 	return nil
+}
+
+// has tells whether the file has a version.
+func (s *Store) has(version uint64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.written >= version
 }

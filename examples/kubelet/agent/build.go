@@ -295,6 +295,7 @@ func (g *ground) newHeld(ctx context.Context, cgroups *podCgroups, from named) (
 	}, cgroups.entries(), []stages.Entry{
 		{Name: "volumes", Release: stages.Stopped, Stage: h.volumes.manager},
 		{Name: "logs", Release: stages.Gone, Stage: logs},
+		{Name: "allocation", Release: stages.Gone, Stage: g.allocated.Stage()},
 	})})
 	return h, err
 }
