@@ -337,6 +337,15 @@ func TestGivenUpInstance(t *testing.T) {
 	require.Equal(t, int32(2), c.RestartCount)
 }
 
+// An init container of which nothing is known has not ended well while all containers restart.
+func TestRestartAllOfAnUnseenInitContainer(t *testing.T) {
+	pod := podOf(v1.RestartPolicyAlways, "i:i", "b")
+	restartAllRule(&pod.Spec.Containers[0], 42)
+	r := computeAll(t, Input{Pod: pod, Observed: observe(exited("b", 42))})
+	require.True(t, r.RestartAll)
+	require.Equal(t, "waiting PodInitializing", short(r.Status.InitContainerStatuses[0].State))
+}
+
 // RestartAll and a runtime that has lost track.
 func TestRestartAllUnknown(t *testing.T) {
 	pod := podOf(v1.RestartPolicyAlways, "a", "b")

@@ -139,6 +139,19 @@ func TestStorageLimitsOfPodAndContainer(t *testing.T) {
 	}
 }
 
+// Whoever is evicted for the disk is told what its containers have written.
+func TestDiskIsShort(t *testing.T) {
+	p := Policy{Thresholds: []Threshold{hard(NodeFSAvailable, 100*mi)}}
+	writer := named("writer", requests(v1.ResourceEphemeralStorage, "10Mi"))
+	u := left(NodeFSAvailable, 80*mi, 1000*mi, noon)
+	u.Pods["writer"] = diskUse(20*mi, 3*mi, 0)
+	d := p.Decide(State{}, u, []*v1.Pod{writer}, noon)
+	v, ok := p.Candidate(d, u, []*v1.Pod{writer}, noon)
+	require.True(t, ok)
+	require.Equal(t, "The node was low on resource: ephemeral-storage. Threshold quantity: 100Mi, available: 80Mi. Container c was using 23Mi, request is 10Mi, has larger consumption of ephemeral-storage. ", v.Message)
+	require.Equal(t, map[string]string{"starved_resource": "ephemeral-storage", "offending_containers": "c", "offending_containers_usage": "23Mi"}, v.Annotations)
+}
+
 // Who asks for all that there is, or more, asks for nothing; the other threshold of the signal acts.
 func TestImpossibleThreshold(t *testing.T) {
 	soft := hard(MemoryAvailable, 1000)

@@ -30,9 +30,12 @@ func TestLimitsOf(t *testing.T) {
 		pod                *v1.Pod
 		emptyDirs, storage bool
 	}{
-		"none":           {named("a"), false, false},
-		"emptyDir":       {named("a", emptyDir("1Mi")), true, false},
-		"unlimited":      {named("a", emptyDir("0")), false, false},
+		"none":      {named("a"), false, false},
+		"emptyDir":  {named("a", emptyDir("1Mi")), true, false},
+		"unlimited": {named("a", emptyDir("0")), false, false},
+		"other volumes": {named("a", func(p *v1.Pod) {
+			p.Spec.Volumes = []v1.Volume{{Name: "plain", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}}, {Name: "host", VolumeSource: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{}}}}
+		}), false, false},
 		"container":      {named("a", limits("1Mi")), false, true},
 		"both":           {named("a", emptyDir("1Mi"), limits("1Mi")), true, true},
 		"init container": {named("a", func(p *v1.Pod) { p.Spec.InitContainers = named("b", limits("1Mi")).Spec.Containers }), false, true},

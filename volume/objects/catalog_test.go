@@ -91,6 +91,23 @@ func TestLastGoodVersionStays(t *testing.T) {
 	require.Empty(t, w.c.problems())
 }
 
+// A file that could not be read is read again, also if it is as it was before that.
+func TestGoodAgainAsItWas(t *testing.T) {
+	w := newWorld(t)
+	good := reading{data: []byte(web), stamp: stamp{Size: 7}}
+	w.files[webFile] = good
+	require.Len(t, w.apply(nil), 1)
+	known, _ := w.c.known(webFile)
+	require.Equal(t, good.stamp, known)
+	w.files[webFile] = reading{problem: "is odd"}
+	require.Empty(t, w.apply(nil))
+	known, _ = w.c.known(webFile)
+	require.Zero(t, known)
+	w.files[webFile] = good
+	require.Empty(t, w.apply(nil), "it is the same object")
+	require.Empty(t, w.c.problems())
+}
+
 func TestGone(t *testing.T) {
 	w := newWorld(t)
 	w.put(webFile, web)

@@ -197,6 +197,7 @@ func TestSwap(t *testing.T) {
 		{name: "no memory asked for", pod: func(p *v1.Pod) {
 			p.Spec.Containers[0].Resources = v1.ResourceRequirements{Requests: quantities("cpu", "1")}
 		}, v2: "0"},
+		{name: "as much as the node", node: func(n *Node) { n.MemoryCapacity = 256 << 20 }, v2: "268435456", memory: 512 << 20},
 		{name: "more than the node", pod: func(p *v1.Pod) {
 			p.Spec.Containers[0].Resources = v1.ResourceRequirements{Requests: quantities("memory", "2Gi")}
 		}, v2: "0"},
