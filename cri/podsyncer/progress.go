@@ -59,8 +59,10 @@ func (p *progress) follow(ctx context.Context) (end func()) {
 				continue
 			}
 			looked = observed.ObservedAt
-			p.show(looked, func() { p.s.publish(p.w, observed, false) })
-			p.s.probeAndSave(ctx, p.w.Pod)
+			p.show(looked, func() {
+				p.s.publish(p.w, observed, false)
+				_ = p.s.probes.AddPod(p.w.Pod) // SyncPod tells what is wrong with a probe
+			})
 		}
 	})
 	return func() {
