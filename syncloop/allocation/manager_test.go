@@ -127,6 +127,10 @@ func TestDeferredThenApplied(t *testing.T) {
 	require.Len(t, a.events, 1)
 	require.Contains(t, a.events[0], `a Warning ResizeDeferred Pod resize Deferred: {`)
 	require.Contains(t, a.events[0], `"error":"4000 of 3000"`)
+	a.pods[0] = a.pods[0].DeepCopy() // the API server is behind
+	a.pods[0].Status.Conditions = []v1.PodCondition{{Type: v1.PodResizePending, Reason: v1.PodReasonInfeasible, ObservedGeneration: 1}}
+	require.Empty(t, a.Retry(syncloop.RetryPeriodic, a.pods))
+	require.Len(t, a.events, 1)
 
 	b := a.pods[1]
 	a.pods = a.pods[:1] // b has ended
