@@ -218,15 +218,17 @@ func (s *slot) next(f facts) (call, bool) {
 	s.aim(f)
 	f.mayStillRun = f.mayStillRun && !s.finished
 	for s.ref.UID != "" && (s.toWrite() || s.toDelete()) {
-		switch {
-		case s.retryAt.After(f.now):
+		if s.retryAt.After(f.now) {
 			return call{}, false // it stays ready
-		case s.receives:
+		}
+		if s.receives {
 			return s.receive(), true
-		case s.base == nil && s.fromPod && !podfacts.IsStatic(s.pod):
+		}
+		if s.base == nil && s.fromPod && !podfacts.IsStatic(s.pod) {
 			s.fromPod = false
 			s.learn(s.pod)
-			continue
+		}
+		switch {
 		case s.base == nil:
 			return call{kind: callGet, ref: s.ref}, true
 		case !s.toWrite():
