@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
@@ -92,6 +93,10 @@ func TestNewRefuses(t *testing.T) {
 	} {
 		_, err := New(cfg)
 		require.ErrorContains(t, err, "request: Config."+field)
+	}
+	for period, good := range map[time.Duration]bool{time.Millisecond: true, time.Second: true, time.Second + 1: false} {
+		_, err := New(Config{Node: Node{CPUQuotaPeriod: period}})
+		require.Equal(t, good, err == nil, period)
 	}
 	for factor, good := range map[float64]bool{-0.1: false, 0.1: true, 1: true} {
 		_, err := New(Config{Node: Node{MemoryQoS: MemoryQoS{ThrottlingFactor: factor}}})

@@ -122,7 +122,11 @@ func TestOwnFiles(t *testing.T) {
 	require.Equal(t, "/rel", config.Mounts[2].ContainerPath)
 	require.True(t, MountsAt(c, "/etc/hosts"))
 	require.False(t, MountsAt(c, "/etc"))
-	in.HostsFile, in.TerminationFile, c.VolumeMounts = "", "", nil
+	in.HostsFile, c.TerminationMessagePath, c.VolumeMounts = "", "", nil
+	config, err = h.b.Container(t.Context(), in)
+	require.NoError(t, err)
+	require.Empty(t, config.Mounts, "it wants no message")
+	in.TerminationFile, c.TerminationMessagePath = "", "/dev/termination-log"
 	config, err = h.b.Container(t.Context(), in)
 	require.NoError(t, err)
 	require.Empty(t, config.Mounts)
