@@ -77,5 +77,5 @@ func TestExplain(t *testing.T) {
 func TestNames(t *testing.T) {
 	require.Equal(t, "Stopped Gone Moment(9)", Stopped.String()+" "+Gone.String()+" "+Moment(9).String())
 	require.Equal(t, "prepare release Action(9)", Prepare.String()+" "+Release.String()+" "+Action(9).String())
-	require.Equal(t, "Unknown Released State(9)", StateUnknown.String()+" "+StateReleased.String()+" "+State(9).String())
+	require.Equal(t, "Unknown Released State(5)", StateUnknown.String()+" "+StateReleased.String()+" "+(StateReleased+1).String())
 }
