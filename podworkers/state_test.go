@@ -110,6 +110,6 @@ func TestExplanations(t *testing.T) {
 	r.end("a", false, errBoom)
 	require.Equal(t, "the next attempt", r.pod("a").WaitsFor)
 	require.Regexp(t, `^pod ns/web \(a\): Syncing since .*, waits for the next attempt, last error: boom, next attempt at `, r.pod("a").String())
-	require.Equal(t, "State(99)", State(99).String())
+	require.Equal(t, "State(7)", State(len(stateNames)).String())
 	require.Equal(t, "Call(99)", Call(99).String())
 }

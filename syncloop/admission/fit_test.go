@@ -181,3 +181,8 @@ func BenchmarkAdmit500(b *testing.B) {
 		require.NoError(b, fit.Admit(pod, active))
 	}
 }
+
+// A pod counts as one pod, whatever it asks for.
+func TestRequested(t *testing.T) {
+	require.Equal(t, amounts{"pods": 1, "cpu": 1000}, requested(newPod("a", list("cpu", "1", "memory", "0", "pods", "5"))))
+}

@@ -152,6 +152,21 @@ func TestDiskIsShort(t *testing.T) {
 	require.Equal(t, map[string]string{"starved_resource": "ephemeral-storage", "offending_containers": "c", "offending_containers_usage": "23Mi"}, v.Annotations)
 }
 
+// What has no requests is blamed on no container; it is counted, and not in bytes.
+func TestProcessesAreShort(t *testing.T) {
+	for signal, name := range map[Signal]string{PIDAvailable: "pids", NodeFSInodesFree: "inodes"} {
+		p := Policy{Thresholds: []Threshold{hard(signal, 4096)}}
+		pod := named("a")
+		u := left(signal, 2048, 10000, noon)
+		u.Pods["a"] = diskUse(20*mi, 3*mi, 0)
+		d := p.Decide(State{}, u, []*v1.Pod{pod}, noon)
+		v, ok := p.Candidate(d, u, []*v1.Pod{pod}, noon)
+		require.True(t, ok)
+		require.Equal(t, "The node was low on resource: "+name+". Threshold quantity: 4096, available: 2048. ", v.Message)
+		require.Equal(t, map[string]string{"starved_resource": name}, v.Annotations)
+	}
+}
+
 // Who asks for all that there is, or more, asks for nothing; the other threshold of the signal acts.
 func TestImpossibleThreshold(t *testing.T) {
 	soft := hard(MemoryAvailable, 1000)

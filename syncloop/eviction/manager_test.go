@@ -164,8 +164,11 @@ func TestKillThatFails(t *testing.T) {
 			took = append(took, time.Since(began))
 			return ctx.Err()
 		}
+		var log strings.Builder
+		cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
 		during(t, cfg, 25*time.Second, func(*Manager) {})
 		require.Equal(t, []time.Duration{10 * time.Second, 5 * time.Second}, took, "one per pass, ten seconds at most, and the Interval between")
+		require.Equal(t, 1, strings.Count(log.String(), "has not ended"), "the agent ended during the second")
 	})
 }
 

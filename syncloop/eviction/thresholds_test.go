@@ -88,3 +88,10 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// Less than nothing is nothing.
+func TestValueOf(t *testing.T) {
+	for v, want := range map[Value]uint64{{Amount: 7}: 7, {}: 0, {Amount: -7}: 0, {Percent: 10, Amount: 7}: 100} {
+		require.Equal(t, want, v.Of(1000), v)
+	}
+}

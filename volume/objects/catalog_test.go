@@ -105,6 +105,7 @@ func TestGoodAgainAsItWas(t *testing.T) {
 	require.Zero(t, known)
 	w.files[webFile] = good
 	require.Empty(t, w.apply(nil), "it is the same object")
+	require.Zero(t, w.again, "there is nothing to come back for")
 	require.Empty(t, w.c.problems())
 }
 
