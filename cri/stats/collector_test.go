@@ -283,6 +283,15 @@ func TestCgroupWithoutItsPod(t *testing.T) {
 	require.Len(t, unread, 1)
 	require.ErrorContains(t, unread[0], ids[3]+"/memory.current")
 	require.EqualValues(t, 8<<20, *pods[1].Containers[0].Usage.Memory.Usage, "the runtime was asked for the other container, and knows")
+	s.pod("c", "w")
+	files["r"] = &fstest.MapFile{} // no folder
+	c = s.collector(func(cfg *stats.CollectorConfig) {
+		cfg.Reader = v2(t, files)
+		cfg.PodCgroups = func() map[string]string { return map[string]string{"uid-c": "/r"} }
+	})
+	_, unread, err = c.Collect(t.Context(), stats.Wanted{})
+	require.NoError(t, err)
+	require.ErrorContains(t, errors.Join(unread...), "r: not")
 }
 
 // A pod whose own cgroup is gone, but not yet those in it, uses what its runtime says.

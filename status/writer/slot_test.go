@@ -477,3 +477,30 @@ func TestNewerVersion(t *testing.T) {
 		require.Equal(t, tc.newer, newer && known, tc)
 	}
 }
+
+// What a slot waits for, in the order in which that matters.
+func TestWhy(t *testing.T) {
+	boom := errors.New("boom")
+	for _, c := range []struct {
+		slot slot
+		x    Explanation
+		want string
+	}{
+		{x: Explanation{}, want: ""},
+		{x: Explanation{Finished: true}, want: ""},
+		{x: Explanation{Deleting: true}, want: ""},
+		{x: Explanation{Finished: true, Deleting: true}, want: "the pod waits to be removed"},
+		{slot: slot{mirror: true}, x: Explanation{Finished: true, Deleting: true}, want: ""},
+		{x: Explanation{NoMirror: true}, want: ""},
+		{x: Explanation{NoMirror: true, Unwritten: true}, want: "the static pod has no mirror to write to"},
+		{x: Explanation{Unwritten: true, Held: true}, want: "its end is kept back while containers may still run"},
+		{x: Explanation{Refused: true}, want: "the sink keeps other values than it was told"},
+		{slot: slot{differs: true}, want: "somebody has changed it at the sink; it is written anew"},
+		{slot: slot{gone: true}, x: Explanation{Absent: true}, want: "the sink has removed the pod"},
+		{x: Explanation{Absent: true, Err: boom}, want: "the sink has no pod of this name and UID"},
+		{x: Explanation{Err: boom, Deleting: true, Unwritten: true}, want: "the status could not be written: boom"},
+		{x: Explanation{Err: boom, Deleting: true, Finished: true}, want: "the pod could not be removed: boom"},
+	} {
+		require.Equal(t, c.want, c.slot.why(c.x), "%+v", c.x)
+	}
+}

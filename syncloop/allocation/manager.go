@@ -208,7 +208,7 @@ func (m *Manager) isDue(active []*v1.Pod) bool {
 		if r, ok := m.cfg.Store.Get(pod.UID); ok && !r.Describes(pod) {
 			due = true
 		}
-		if before != nil && before.Generation != pod.Generation {
+		if before != nil {
 			m.cfg.Metrics.count(before, pod)
 		}
 	}
