@@ -169,6 +169,7 @@ func TestKillThatFails(t *testing.T) {
 		during(t, cfg, 25*time.Second, func(*Manager) {})
 		require.Equal(t, []time.Duration{10 * time.Second, 5 * time.Second}, took, "one per pass, ten seconds at most, and the Interval between")
 		require.Equal(t, 1, strings.Count(log.String(), "has not ended"), "the agent ended during the second")
+		require.Contains(t, log.String(), context.DeadlineExceeded.Error())
 	})
 }
 
