@@ -90,12 +90,13 @@ func (c *TokenCache) Token(ctx context.Context, r TokenRequest) (Token, error) {
 	return Token{}, fmt.Errorf("token of service account %s/%s: %w", r.Namespace, r.ServiceAccount, err)
 }
 
-// Forget drops the tokens of a pod that has gone.
-func (c *TokenCache) Forget(pod types.UID) {
+// Retain drops the tokens of pods for which wanted says no. A token that is being asked for
+// stays until the next call; one that is bound to no pod stays until it has expired.
+func (c *TokenCache) Retain(wanted func(pod types.UID) bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for key, slot := range c.slots {
-		if key.pod == pod && slot.users == 0 {
+		if key.pod != "" && slot.users == 0 && !wanted(key.pod) {
 			delete(c.slots, key)
 		}
 	}

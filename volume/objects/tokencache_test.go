@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/volume"
 )
@@ -130,8 +131,12 @@ func TestTokensAreToldApart(t *testing.T) {
 	_, err := c.Token(t.Context(), other[5])
 	require.NoError(t, err)
 	require.Equal(t, len(other), calls)
-	c.Forget("u")
-	require.Len(t, c.slots, 1)
+	unbound := hour
+	unbound.PodName, unbound.PodUID = "", ""
+	_, err = c.Token(t.Context(), unbound)
+	require.NoError(t, err)
+	c.Retain(func(pod types.UID) bool { return pod != "u" })
+	require.Len(t, c.slots, 2)
 }
 
 func TestOneAsks(t *testing.T) {

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -32,6 +34,8 @@ type Stage struct {
 	mu sync.Mutex
 	// given is what pods' cgroups have, as far as this agent knows.
 	given map[types.UID]given
+	// released is when this agent has removed a pod's cgroup, if that is not long ago.
+	released map[types.UID]time.Time
 	// listed tells that given has had all pods of the node once: before, the weight of a
 	// class is not known and stays as the last agent has left it.
 	listed bool
@@ -60,7 +64,7 @@ func New(cfg Config) (*Stage, error) {
 	case cfg.Tree == nil:
 		return nil, errors.New("cgroups: Config.Tree is required")
 	}
-	return &Stage{cfg: cfg, given: map[types.UID]given{}}, nil
+	return &Stage{cfg: cfg, given: map[types.UID]given{}, released: map[types.UID]time.Time{}}, nil
 }
 
 // Setup makes the cgroups of all pods and of their classes; the limits of all pods together
@@ -98,6 +102,7 @@ func (s *Stage) Prepare(ctx context.Context, pod *v1.Pod) error {
 	}
 	s.mu.Lock()
 	s.given[pod.UID] = given{pod: pod, values: &values}
+	delete(s.released, pod.UID)
 	s.mu.Unlock()
 	_ = s.weigh(ctx) // that is no matter of this pod: Update tries again, and tells
 	return nil
@@ -146,13 +151,30 @@ func (s *Stage) Release(ctx context.Context, uid types.UID) error {
 	}
 	s.mu.Lock()
 	delete(s.given, uid)
+	s.released[uid] = time.Now()
 	s.mu.Unlock()
 	_ = s.weigh(ctx) // as in Prepare
 	return nil
 }
 
+// lateFor is how long a cgroup may come again that was removed: a runtime that was told to
+// end the start of a sandbox goes on with it for a while, and makes its cgroup, with all that
+// is above.
+const lateFor = 15 * time.Minute
+
+// isOurs tells whether a pod which nobody wants any more is this agent's, as far as known.
+func (s *Stage) isOurs(uid types.UID) bool {
+	s.mu.Lock()
+	_, lately := s.released[uid]
+	s.mu.Unlock()
+	return lately || s.cfg.Ours == nil || s.cfg.Ours(uid)
+}
+
 // Leftovers names the pods of this agent's that have a cgroup. It implements stages.Stage.
 func (s *Stage) Leftovers(context.Context) ([]types.UID, error) {
+	s.mu.Lock()
+	maps.DeleteFunc(s.released, func(_ types.UID, at time.Time) bool { return time.Since(at) > lateFor })
+	s.mu.Unlock()
 	var out []types.UID
 	for _, class := range append(cgroups.Classes(), v1.PodQOSGuaranteed) {
 		children, err := s.cfg.Kernel.Children(s.cfg.Tree.Class(class))
@@ -160,7 +182,7 @@ func (s *Stage) Leftovers(context.Context) ([]types.UID, error) {
 			return nil, fmt.Errorf("cgroups: %w", err)
 		}
 		for _, child := range children {
-			if uid, _, ok := s.cfg.Tree.PodOf(child); ok && (s.cfg.Ours == nil || s.cfg.Ours(uid)) {
+			if uid, _, ok := s.cfg.Tree.PodOf(child); ok && s.isOurs(uid) {
 				out = append(out, uid)
 			}
 		}

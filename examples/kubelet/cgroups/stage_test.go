@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -233,6 +235,30 @@ func TestLeftoversOfOthers(t *testing.T) {
 	left, err := open(t, memory, kubelet.Config{Ours: func(uid types.UID) bool { return uid == "mine" }}).Leftovers(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, []types.UID{"mine"}, left)
+}
+
+// A runtime that goes on with the start of a sandbox makes a cgroup again that was removed,
+// when nothing else tells any more that the pod was this agent's.
+func TestACgroupComesAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		memory, pod := &kubelet.Memory{}, podOf("late", v1.PodQOSGuaranteed, 100)
+		s := open(t, memory, kubelet.Config{Ours: func(types.UID) bool { return false }})
+		left := func() []types.UID {
+			uids, err := s.Leftovers(t.Context())
+			require.NoError(t, err)
+			return uids
+		}
+		require.NoError(t, s.Prepare(t.Context(), pod))
+		require.NoError(t, s.Release(t.Context(), "late"))
+		require.Empty(t, left())
+		require.NoError(t, open(t, memory, kubelet.Config{}).Prepare(t.Context(), pod)) // by the runtime
+		require.Equal(t, []types.UID{"late"}, left())
+		require.NoError(t, s.Release(t.Context(), "late"))
+		require.Empty(t, left())
+		require.NoError(t, open(t, memory, kubelet.Config{}).Prepare(t.Context(), pod))
+		time.Sleep(time.Hour)
+		require.Empty(t, left(), "by now it is somebody else's")
+	})
 }
 
 // Where a pod goes, and what it uses.

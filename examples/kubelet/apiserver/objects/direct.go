@@ -9,7 +9,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/examples/kubelet/apiserver"
 	"github.com/podwright/podwright/volume"
@@ -60,9 +59,6 @@ func found[T any](obj *T, err error) (*T, error) {
 func (o *Objects) Token(ctx context.Context, r objects.TokenRequest) (objects.Token, error) {
 	return o.tokens.Token(ctx, r)
 }
-
-// ForgetTokens drops the tokens of a pod that has gone.
-func (o *Objects) ForgetTokens(pod types.UID) { o.tokens.Forget(pod) }
 
 // issuer has the server issue tokens.
 type issuer struct{ client *apiserver.Client }

@@ -10,6 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/cri/pods/request"
 	"github.com/podwright/podwright/examples/kubelet/apiserver"
@@ -110,10 +111,16 @@ func (o *Objects) Secret(ctx context.Context, namespace, name string) (*v1.Secre
 	return o.secrets.get(ctx, namespace, name)
 }
 
-// Keep ends the watches of config maps and secrets to which none of these pods refers, and
-// that are not among those that their volumes need: a persistent volume names secrets of
-// its own. One that is asked for afterwards is watched again.
+// Keep drops the tokens of other pods than these, and ends the watches of config maps and
+// secrets to which none of them refers, and that are not among those that their volumes need:
+// a persistent volume names secrets of its own. What is asked for afterwards is asked for, or
+// watched, again.
 func (o *Objects) Keep(pods []*v1.Pod, ofVolumes []volume.Object) {
+	known := make(map[types.UID]bool, len(pods))
+	for _, pod := range pods {
+		known[pod.UID] = true
+	}
+	o.tokens.Retain(func(uid types.UID) bool { return known[uid] })
 	if o.configMaps.empty() && o.secrets.empty() {
 		return
 	}

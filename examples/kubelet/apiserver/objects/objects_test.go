@@ -271,7 +271,11 @@ func TestTokens(t *testing.T) {
 				require.Equal(t, "token", c.Subresource)
 			}
 		}
-		r.ForgetTokens("1")
+		r.Keep([]*v1.Pod{{ObjectMeta: metav1.ObjectMeta{UID: "1"}}}, nil)
+		_, err = r.Token(t.Context(), ask)
+		require.NoError(t, err)
+		require.Equal(t, 2, r.server.CountCalls("create", "serviceaccounts"))
+		r.Keep(nil, nil)
 		_, err = r.Token(t.Context(), ask)
 		require.NoError(t, err)
 		require.Equal(t, 3, r.server.CountCalls("create", "serviceaccounts"))
