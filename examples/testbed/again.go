@@ -20,7 +20,6 @@ var repeated = map[string]string{
 	"TestManySessions":        "100 sessions of two runtimes share two cores with an API server",
 	"TestOutagesOfTheNetwork": "what it waits for has some minutes on the same cores",
 	"TestBehaviour":           "120 pods come in one go: where processes start slowly, they did not in two minutes",
-	"TestSoak":                "there, containerd 2 left shims of removed sandboxes behind",
 }
 
 var (

@@ -93,9 +93,13 @@ func New(cfg Config) (*Recorder, error) {
 	}
 	return &Recorder{
 		cfg: cfg, wake: run.NewSignal(), limiter: cri.NewLogLimiter(time.Minute),
-		correlator: record.NewEventCorrelatorWithOptions(record.CorrelatorOptions{}),
+		correlator: record.NewEventCorrelatorWithOptions(record.CorrelatorOptions{LRUCacheSize: recent}),
 	}, nil
 }
+
+// recent is how many events are remembered to count those that come again: as many as 500 pods
+// have that crash all the time. Each takes up to 1 KiB.
+const recent = 2048
 
 // Event takes an event. It never blocks.
 func (r *Recorder) Event(ref v1.ObjectReference, eventtype, reason, message string) {
