@@ -16,7 +16,6 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/internal/podfacts"
 	"github.com/podwright/podwright/internal/required"
@@ -39,8 +38,8 @@ type Config struct {
 	ConfigMaps   objects.ConfigMaps
 	Secrets      objects.Secrets
 	TrustBundles objects.TrustBundles
-	// Tokens issues tokens. What has a method Forget(types.UID), such as
-	// objects.TokenCache, has it called with the pod of each volume that is unmounted.
+	// Tokens issues tokens, at each mount: use an objects.TokenCache, whose Retain drops
+	// those of pods that are gone.
 	Tokens objects.Tokens
 	// Allocatable is what the node has for pods: the limit of containers that have none.
 	// nil means nothing.
@@ -48,10 +47,7 @@ type Config struct {
 }
 
 // Plugin is the volume.Plugin for projected volumes. Use New.
-type Plugin struct {
-	*content.Plugin
-	cfg Config
-}
+type Plugin struct{ *content.Plugin }
 
 // New returns a Plugin.
 func New(cfg Config) (*Plugin, error) {
@@ -68,15 +64,7 @@ func New(cfg Config) (*Plugin, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Plugin{p, cfg}, nil
-}
-
-// Unmount implements volume.Plugin.
-func (p *Plugin) Unmount(ctx context.Context, u volume.Unmount) error {
-	if cache, ok := p.cfg.Tokens.(interface{ Forget(pod types.UID) }); ok {
-		cache.Forget(u.Pod)
-	}
-	return p.Plugin.Unmount(ctx, u)
+	return &Plugin{p}, nil
 }
 
 // collect asks all sources, so that the error tells of all that is wrong.
