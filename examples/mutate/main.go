@@ -3,8 +3,8 @@
 //	go run ./examples/mutate -n 100 -seed 7
 //
 // It draws from all mutants of the sources in scope.go, of the same seed and
-// sources always the same ones, and runs the tests of the package on each, without
-// the race detector and with -short. The tests of a package are compiled once for all
+// sources always the same ones, and runs on each the tests of the package that come by
+// it, without the race detector and with -short. The tests of a package are compiled once for all
 // of its mutants. One that does not compile is drawn anew. What survives is printed
 // as it is found: either a test is missing, or a line that
 // changes nothing can go, or the mutant does the same by another way. What ran into

@@ -179,7 +179,11 @@ func (t *trials) folder(ctx context.Context, folder string, drawn []candidate) e
 		if err != nil {
 			return t.untested(ctx, tested, err)
 		}
-		if left, err = t.try(ctx, folder, tests, limits, left); err != nil {
+		passing, err := tests.Passing(ctx, limits)
+		if err != nil {
+			return err
+		}
+		if left, err = t.try(ctx, folder, tests, limits, passing, left); err != nil {
 			return err
 		}
 	}
@@ -211,11 +215,15 @@ func (t *trials) build(ctx context.Context, folder, dir string, all []candidate)
 	return tests, limits, err
 }
 
-// try runs tests on mutants, and returns those that survived.
-func (t *trials) try(ctx context.Context, folder string, tests mutants.Tests, limits mutants.Limits, all []candidate) ([]candidate, error) {
+// try runs on each mutant the tests that come by it, and returns those that survived.
+func (t *trials) try(ctx context.Context, folder string, tests mutants.Tests, limits mutants.Limits, passing map[int]string, all []candidate) ([]candidate, error) {
 	var left []candidate
 	for i, c := range all {
 		begun := time.Now()
+		if limits.Run = passing[i+1]; limits.Run == "" {
+			left = append(left, c)
+			continue
+		}
 		outcome, out, err := tests.Test(ctx, i+1, limits)
 		switch {
 		case err != nil:

@@ -12,8 +12,12 @@ import (
 	"strconv"
 )
 
-// variable tells the tests which mutant of a Batch they run on, by its number.
-const variable = "PODWRIGHT_MUTANT"
+// What the environment tells the tests: on which mutant they run, by its number, and into
+// which file to write the numbers of those that they come by while they run on none.
+const (
+	variable  = "PODWRIGHT_MUTANT"
+	passingBy = "PODWRIGHT_MUTANTS_PASSED"
+)
 
 // Placed is a mutant of a file.
 type Placed struct {
@@ -55,7 +59,34 @@ func Combine(all []Placed) (map[string][]byte, error) {
 
 // selector is the source of what the broken copies ask.
 func selector(name string) []byte {
-	return fmt.Appendf(nil, "package %s\n\nimport \"os\"\n\nvar activeMutant = os.Getenv(%q)\n", name, variable)
+	return fmt.Appendf(nil, `package %s
+
+import (
+	"fmt"
+	"os"
+	"sync"
+)
+
+var (
+	activeMutant   = os.Getenv(%q)
+	fileOfMutants  = os.Getenv(%q)
+	mutantsPassed  sync.Map
+)
+
+func isMutant(number int, name string) bool {
+	if fileOfMutants != "" {
+		if _, again := mutantsPassed.LoadOrStore(number, true); !again {
+			file, err := os.OpenFile(fileOfMutants, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+			if err != nil {
+				panic(err)
+			}
+			fmt.Fprintln(file, number)
+			file.Close()
+		}
+	}
+	return activeMutant == name
+}
+`, name, variable, passingBy)
 }
 
 // combined is a source to which copies are added, by the offset of the function's
@@ -100,7 +131,7 @@ func (c *combined) add(number int, m Mutant) error {
 		} else {
 			call = "return " + call
 		}
-		c.copies[begin] += fmt.Sprintf("\nif activeMutant == \"%d\" { %s }", number, call)
+		c.copies[begin] += fmt.Sprintf("\nif isMutant(%d, \"%d\") { %s }", number, number, call)
 		return nil
 	}
 	return errors.New("is in no function")

@@ -141,12 +141,17 @@ const (
 // and tells what came of it, and what they wrote.
 func (t Tests) Test(ctx context.Context, mutant int, l Limits) (Outcome, string, error) {
 	timeout := cmp.Or(l.Timeout, 3*time.Minute)
+	return t.start(ctx, l, timeout, variable+"="+strconv.Itoa(mutant), "-test.failfast", "-test.timeout="+timeout.String(), "-test.run="+l.Run)
+}
+
+// start runs the tests with a variable in their environment.
+func (t Tests) start(ctx context.Context, l Limits, timeout time.Duration, env string, args ...string) (Outcome, string, error) {
 	hung, cancel := context.WithTimeout(ctx, timeout+timeout/2)
 	defer cancel()
-	limited := fmt.Sprintf(`ulimit -v %d; ulimit -t %d; exec nice -n 5 "$0" "$@"`, cmp.Or(l.Memory, 4<<20), cmp.Or(l.CPU, 30))
-	tests := exec.CommandContext(hung, "sh", "-c", limited, t.binary, "-test.short", "-test.failfast", "-test.timeout="+timeout.String(), "-test.run="+l.Run)
+	limited := fmt.Sprintf(`ulimit -v %d; ulimit -t %d; exec nice -n 5 "$0" -test.short "$@"`, cmp.Or(l.Memory, 4<<20), cmp.Or(l.CPU, 30))
+	tests := exec.CommandContext(hung, "sh", append([]string{"-c", limited, t.binary}, args...)...)
 	tests.Dir = t.Package
-	tests.Env = append(os.Environ(), "TMPDIR="+t.dir, variable+"="+strconv.Itoa(mutant))
+	tests.Env = append(os.Environ(), "TMPDIR="+t.dir, env)
 	tests.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	tests.Cancel = func() error { return syscall.Kill(-tests.Process.Pid, syscall.SIGKILL) }
 	tests.WaitDelay = time.Second
@@ -160,6 +165,42 @@ func (t Tests) Test(ctx context.Context, mutant int, l Limits) (Outcome, string,
 		return Expired, fmt.Sprintf("%s\n%v", out, err), nil
 	}
 	return Failed, fmt.Sprintf("%s\n%v", out, err), nil
+}
+
+// Passing returns, by the numbers of mutants, which tests come by them, as a Limits.Run that
+// selects these. Each test runs once, by itself; one that fails then says nothing.
+func (t Tests) Passing(ctx context.Context, l Limits) (map[int]string, error) {
+	timeout := cmp.Or(l.Timeout, 3*time.Minute)
+	outcome, list, err := t.start(ctx, l, timeout, variable+"=0", "-test.list="+cmp.Or(l.Run, "."))
+	if err != nil || outcome != Survived {
+		return nil, errors.Join(err, fmt.Errorf("mutate: cannot list the tests of %s: %s", t.Package, list))
+	}
+	tests := map[int][]string{}
+	for _, name := range strings.Fields(list) {
+		passed := filepath.Join(t.dir, "passed")
+		if err := os.WriteFile(passed, nil, 0o600); err != nil {
+			return nil, err
+		}
+		if _, _, err := t.start(ctx, l, timeout, passingBy+"="+passed, "-test.timeout="+timeout.String(), "-test.run=^"+name+"$"); err != nil {
+			return nil, err
+		}
+		numbers, err := os.ReadFile(passed)
+		if err != nil {
+			return nil, err
+		}
+		for number := range strings.FieldsSeq(string(numbers)) {
+			n, err := strconv.Atoi(number)
+			if err != nil {
+				return nil, err
+			}
+			tests[n] = append(tests[n], name)
+		}
+	}
+	selected := map[int]string{}
+	for n, names := range tests {
+		selected[n] = "^(" + strings.Join(names, "|") + ")$"
+	}
+	return selected, nil
 }
 
 // killed tells whether the kernel ended a process, as it does at a limit.
