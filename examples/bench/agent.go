@@ -28,7 +28,7 @@ const (
 	pollMany = 50 * time.Millisecond
 )
 
-const patience = 2 * time.Minute
+const patience = 5 * time.Minute
 
 // agent is the kubelet as a process of its own.
 type agent struct {

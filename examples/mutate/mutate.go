@@ -211,7 +211,8 @@ func (t *trials) build(ctx context.Context, folder, dir string, all []candidate)
 	if err == nil && outcome != mutants.Survived {
 		err = fmt.Errorf("the tests of %s fail without a mutant:\n%s", folder, out)
 	}
-	limits.Timeout = min(t.timeout, 5*time.Second+10*time.Since(begun))
+	took := time.Since(begun)
+	limits.Timeout, limits.CPU = min(t.timeout, 5*time.Second+10*took), 3+int(2*took.Seconds())
 	return tests, limits, err
 }
 
