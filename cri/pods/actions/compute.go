@@ -49,8 +49,7 @@ func (d *decision) keepSandbox() {
 	d.ephemeral()
 	initialised, before := d.initContainers()
 	switch {
-	case d.out.KillPod:
-		return
+	case d.out.KillPod: // an init container has failed for good
 	case initialised:
 		d.regular()
 	case before && d.regularDone():

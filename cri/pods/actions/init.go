@@ -41,10 +41,7 @@ func (d *decision) initContainers() (initialised, before bool) {
 	p.passed = ran
 	p.initialised = p.initialised || len(specs) == 0
 	for i := len(specs) - 1; i >= 0 && !d.out.KillPod; i-- {
-		p.visit(i, ran)
-	}
-	if d.out.KillPod {
-		return false, ran
+		p.visit(i)
 	}
 	if !p.passed && !p.initialised {
 		p.start(0)
@@ -79,9 +76,8 @@ func (p *initPass) regularTraces() (ran bool) {
 	return ran
 }
 
-// visit decides about one init container. ran tells that the pod was initialised
-// before in this sandbox.
-func (p *initPass) visit(i int, ran bool) {
+// visit decides about one init container.
+func (p *initPass) visit(i int) {
 	c := &p.in.Pod.Spec.InitContainers[i]
 	current := p.currentHere(c.Name)
 	p.sweep(c.Name, current)
@@ -90,10 +86,11 @@ func (p *initPass) visit(i int, ran bool) {
 	switch {
 	case sidecar && (current != nil || p.passed):
 		p.sidecar(i, current, last)
-	case !sidecar && p.passed:
-		// It has succeeded once in this sandbox, and that is enough.
-		p.initialised = p.initialised || last && ran
-	case !sidecar && current != nil:
+	case p.passed:
+		// It has succeeded once in this sandbox, and that is enough: what came after the
+		// last one were regular containers.
+		p.initialised = p.initialised || last
+	case current != nil:
 		p.plain(i, current, last)
 	}
 	p.passed = p.passed || current != nil

@@ -157,6 +157,7 @@ func TestSidecarStartedBefore(t *testing.T) {
 	for _, tc := range []decisionCase{
 		{name: "C14 the container crashed (#136910, #137146)", pod: pod, containers: list(exited("a", 1, at(2)), running("s", at(1))), want: summary{regular: []int{0}}},
 		{name: "C14 and the sidecar is a new one", pod: pod, containers: list(running("s", at(3)), exited("a", 1, at(2)))},
+		{name: "C14 nobody knows when the sidecar was made", pod: pod, containers: list(exited("a", 1, at(2)), running("s"))},
 		{name: "C14 in another sandbox", pod: pod, containers: list(exited("a", 1, at(2), in("r")), running("s", at(1)))},
 		{name: "a failure counts", pod: pod, containers: list(exited("a", 1, at(2)), running("s", at(1))), startup: map[string]probe.Verdict{"s-running": probe.Failure}, want: summary{kill: []string{"s-running StartupProbe"}, init: []int{0}}},
 	} {

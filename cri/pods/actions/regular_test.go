@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podwright/podwright/internal/podfacts"
 	"github.com/podwright/podwright/pleg"
@@ -89,6 +90,11 @@ func TestNothingLeft(t *testing.T) {
 		{name: "deleted, unknown, and its sidecar is lost", pod: with(testPod(always, "s", "a"), deleted), containers: list(unknown("a"))},
 		{name: "deleted, exited, and its sidecar is lost", pod: with(testPod(always, "s", "a"), deleted), containers: list(exited("a", 1)), want: summary{end: true}},
 		{name: "deleted, never started", pod: with(testPod(always, "a"), deleted), want: summary{end: true}},
+		{name: "deleted, created", pod: with(testPod(always, "a"), deleted), containers: list(created("a")), want: summary{end: true}},
+		{name: "deleted, unknown", pod: with(testPod(always, "a"), deleted), containers: list(unknown("a")), want: summary{end: true, kill: []string{"a-unknown "}}},
+		{name: "deleted, another image", pod: with(testPod(always, "a"), deleted), containers: list(running("a", otherHash)), want: summary{end: true, kill: []string{"a-running "}}},
+		{name: "deleted, fails its probe, restarts whatever its rules", pod: with(testPod(always, "a"), own("a", v1.ContainerRestartPolicyAlways, onExit(v1.ContainerRestartRuleActionRestart, 137)), deleted), containers: list(running("a")), liveness: failed, want: summary{end: true, kill: []string{"a-running LivenessProbe"}}},
+		{name: "one has not had its turn, and its sidecar has not started", pod: with(testPod(onFailure, "s", "a", "b"), startupProbe("s")), containers: list(running("s", func(c *pleg.ContainerStatus) { c.CreatedAt = time.Unix(2, 0) }), exited("a", 0))},
 	} {
 		tc.run(t)
 	}
@@ -105,6 +111,7 @@ func TestEphemeral(t *testing.T) {
 		{name: "unknown is left alone", pod: testPod(always, "a", "e0"), containers: list(running("a"), unknown("e0"))},
 		{name: "created never ran", pod: testPod(always, "a", "e0"), containers: list(running("a"), created("e0")), want: summary{remove: []string{"e0-created"}, ephemeral: []int{0}}},
 		{name: "deleted", pod: with(testPod(always, "a", "e0"), deleted), containers: list(running("a"))},
+		{name: "runs twice", pod: testPod(always, "a", "e0"), containers: list(running("a"), running("e0"), unknown("e0")), want: summary{kill: []string{"e0-unknown "}}},
 	} {
 		tc.run(t)
 	}
@@ -134,20 +141,41 @@ func TestTakeOver(t *testing.T) {
 	require.Empty(t, Compute(Input{Pod: pod, Status: status, Actuated: &Actuated{}}).Kill, "without a checkpoint, and init containers removed")
 }
 
-// Messages are what a person reads in the events.
+// Messages are what a person reads in the events. They promise a restart where there is
+// one, and none in a pod that is being deleted.
 func TestMessages(t *testing.T) {
-	pod := testPod(always, "s", "a", "b")
-	status := observed(ready(), running("a", otherHash), unknown("b"), running("s"))
-	a := Compute(Input{Pod: pod, Status: status, Probes: results(nil, map[string]probe.Verdict{"s-running": probe.Failure})})
-	var got []string
-	for _, k := range a.Kill {
-		got = append(got, k.Message)
+	failed := map[string]probe.Verdict{"s-running": probe.Failure}
+	awaited := own("i", v1.ContainerRestartPolicyNever, onExit(v1.ContainerRestartRuleActionRestart, 42))
+	for _, tc := range []struct {
+		pod               *v1.Pod
+		containers        []pleg.ContainerStatus
+		startup, liveness map[string]probe.Verdict
+		want              string
+		restarted         bool
+	}{
+		{testPod(always, "a"), list(running("a", otherHash)), nil, nil, "Container a definition changed", true},
+		{testPod(always, "a"), list(unknown("a")), nil, nil, "Container a is in unknown state, it is stopped before it is restarted", false},
+		{testPod(always, "a"), list(running("a"), running("b")), nil, nil, "Container b is not in the pod's spec", false},
+		{testPod(always, "a"), list(running("a"), running("a", id("old"))), nil, nil, "Container a has another instance", false},
+		{testPod(always, "i", "a"), list(unknown("i")), nil, nil, "Init container i is in unknown state, it is stopped before it is restarted", false},
+		{with(testPod(always, "i", "a"), awaited), list(unknown("i")), nil, nil, "Init container i is in unknown state", false},
+		{testPod(always, "s", "a"), list(unknown("s"), running("a")), nil, nil, "Init container s is in unknown state, it is stopped before it is restarted", false},
+		{testPod(always, "s", "a"), list(running("s", otherHash), running("a")), nil, nil, "Init container s definition changed", true},
+		{testPod(always, "s", "a"), list(running("s"), running("a")), nil, failed, "Init container s failed liveness probe", true},
+		{with(testPod(always, "s", "a"), startupProbe("s")), list(running("s"), running("a")), failed, nil, "Init container s failed startup probe", true},
+	} {
+		for _, gone := range []bool{false, true} {
+			want := tc.want
+			if gone {
+				tc.pod.DeletionTimestamp = &metav1.Time{}
+			} else if tc.restarted {
+				want += ", will be restarted"
+			}
+			a := Compute(Input{Pod: tc.pod, Status: observed(ready(), tc.containers...), Probes: results(tc.startup, tc.liveness)})
+			require.Len(t, a.Kill, 1, tc.want)
+			require.Equal(t, want, a.Kill[0].Message)
+		}
 	}
-	require.Equal(t, []string{
-		"Init container s failed liveness probe, will be restarted",
-		"Container a definition changed, will be restarted",
-		"Container b is in unknown state, it is stopped before it is restarted",
-	}, got)
 }
 
 // They promise no restart where there will be none.
@@ -184,6 +212,9 @@ func TestExplanation(t *testing.T) {
 		{with(testPod(always, "s", "a"), startupProbe("s")), list(running("s"), running("a")), ""},
 		{with(testPod(always, "s", "a"), startupProbe("s")), list(running("s", func(c *pleg.ContainerStatus) { c.CreatedAt = time.Unix(2, 0) }), exited("a", 1)), "init container s runs, its startup probe has not succeeded yet"},
 		{with(testPod(always, "s0", "s1", "a"), startupProbe("s0")), list(running("s0"), running("s1")), ""},
+		{with(testPod(always, "s0", "s1", "a"), startupProbe("s0")), list(running("s0")), "init container s0 runs, its startup probe has not succeeded yet"},
+		{with(testPod(always, "s0", "i1", "i2", "a"), startupProbe("s0")), list(running("s0"), exited("i1", 0)), "init container i2 runs first"},
+		{with(testPod(always, "i", "a"), own("i", v1.ContainerRestartPolicyNever, onExit(v1.ContainerRestartRuleActionRestart, 42))), list(unknown("i")), "the exit code of init container i decides whether it restarts"},
 		{testPod(never, "a"), list(exited("a", 3)), "no container runs or may run again"},
 		{testPod(never, "s", "a"), list(exited("a", 3), exited("s", 0)), "every container has finished"},
 		{with(testPod(always, "a"), deleted), list(running("a")), "the pod is being deleted"},
@@ -204,6 +235,10 @@ func TestString(t *testing.T) {
 	require.Equal(t, "reset=[b] updateMemory=[a] updateCPU=[a] updatePodResources updatePodLevelResources",
 		Actions{Reset: []pleg.ContainerStatus{{Name: "b"}}, UpdateMemory: one, UpdateCPU: one, UpdatePodResources: true, UpdatePodLevelResources: true}.String())
 	require.Equal(t, "nothing", Actions{}.String())
+	for _, a := range []Actions{{UpdatePodResources: true}, {UpdatePodLevelResources: true}, {UpdateMemory: one}, {UpdateCPU: one}} {
+		require.True(t, a.Resizes(), a)
+	}
+	require.False(t, Actions{KillPod: true}.Resizes())
 }
 
 // What was handed in belongs to others.

@@ -75,6 +75,7 @@ func TestRestartAllTriggered(t *testing.T) {
 		{"another code", resetPod("a"), observed(ready(), exited("a", 1)), nil, false},
 		{"another container", resetPod("a"), observed(ready(), exited("b", 42)), nil, false},
 		{"it runs again", resetPod("a"), observed(ready(), running("a"), exited("a", 42)), nil, false},
+		{"no exit code yet", with(resetPod(), own("a", v1.ContainerRestartPolicyNever, onExit(v1.ContainerRestartRuleActionRestartAllContainers, 0))), observed(ready(), running("a")), nil, false},
 		{"an earlier rule wins", with(resetPod(), own("a", v1.ContainerRestartPolicyNever, onExit(v1.ContainerRestartRuleActionRestart, 42), all42)), observed(ready(), exited("a", 42)), nil, false},
 		{"published, and lost by the runtime", resetPod("a"), observed(ready()), published("a", 42), true},
 		{"published, and runs again", resetPod("a"), observed(ready(), running("a")), published("a", 42), false},

@@ -72,6 +72,7 @@ func TestResize(t *testing.T) {
 		{name: "not required", want: res("1", "2", "96Mi", "128Mi"), have: &base, policy: []v1.ContainerResizePolicy{{ResourceName: cpu, RestartPolicy: v1.NotRequired}}, cpu: true, memory: true},
 		{name: "no record: sent again", want: base, cpu: true, memory: true},
 		{name: "no record, nothing wanted", want: res()},
+		{name: "no record, nothing wanted, whatever the runtime has", want: res(), policy: restartOn(cpu, memory), reported: reported(300, 50, 1<<20)},
 		{name: "no record: does not restart", want: base, policy: restartOn(cpu, memory), cpu: true, memory: true},
 		{name: "no record, the runtime has the same", want: base, policy: restartOn(cpu, memory), reported: reported(200, 100, 128<<20), cpu: true, memory: true},
 		{name: "no record, the runtime has what is left of 1m", want: res("1m", "1m", "", ""), policy: restartOn(cpu), reported: reported(10, 2, 0), cpu: true},
@@ -185,10 +186,21 @@ func TestNoResize(t *testing.T) {
 		a := Compute(in)
 		require.False(t, a.Resizes(), name)
 	}
+	require.True(t, Actuated{}.Empty())
+	require.False(t, Actuated{Pod: &want}.Empty())
+	require.False(t, Actuated{Containers: map[string]v1.ResourceRequirements{"a": want}}.Empty())
 	a := Compute(Input{Pod: resized(), Status: observed(ready(), created("a"), exited("i", 0)), Actuated: &Actuated{Pod: &want}})
 	require.False(t, a.Resizes(), "not running")
 	a = Compute(Input{Pod: resized(), Status: observed(ready(), running("a", otherHash)), Actuated: &Actuated{Pod: &want}})
 	require.False(t, a.Resizes(), "replaced anyway")
+}
+
+// A request is told to the kernel in shares of 1/1024 of a CPU, and read back from them.
+func TestVisibleRequest(t *testing.T) {
+	for request, want := range map[int64]int64{1: 2, 100: 100, 250: 250, 999: 999, 1000: 1000, 4000: 4000, 64000: 64000} {
+		require.Equal(t, want, visibleRequest(Amounts{CPURequest: request, CPULimit: 70000}))
+		require.Equal(t, want, visibleRequest(Amounts{CPULimit: request}))
+	}
 }
 
 // What gets smaller gives room to what grows; the limit counts before the request.

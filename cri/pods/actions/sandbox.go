@@ -94,7 +94,7 @@ func (d *decision) candidates() []int {
 func (d *decision) runsInNewSandbox(c *v1.Container) (runs, byOwnPolicy bool) {
 	newest := d.in.Status.Newest(c.Name)
 	policy := podfacts.EffectivePolicy(d.in.Pod, c)
-	own := c.RestartPolicy != nil && policy != v1.RestartPolicyNever
+	own := policy != v1.RestartPolicyNever // the pod's is asked for only where it is Never
 	switch {
 	case newest == nil || newest.State == pleg.StateCreated:
 		return true, own

@@ -77,6 +77,9 @@ func TestSandbox(t *testing.T) {
 		{"on failure, one never ran", two(onFailure), observed(dead(), exited("a", 0)), starting(next, 1)},
 		{"on failure, one ran until now", two(onFailure), observed(dead(), exited("a", 0), running("b")), starting(next, 1)},
 		{"rules do not count where an exit was clean", two(onFailure, own("a", v1.ContainerRestartPolicyOnFailure, onExit(v1.ContainerRestartRuleActionRestart, 0)), own("b", v1.ContainerRestartPolicyOnFailure)), observed(dead(), exited("a", 0), exited("b", 0)), end},
+		{"never, the first one's own policy brings the rest along", two(never, own("a", v1.ContainerRestartPolicyAlways)), observed(dead(), exited("a", 0)), starting(next, both...)},
+		{"never, a policy of its own that is spent brings nobody along", two(never, own("b", v1.ContainerRestartPolicyOnFailure)), observed(dead(), exited("b", 0)), end},
+		{"never, as its own policy as well", two(never, own("b", v1.ContainerRestartPolicyNever)), observed(dead(), exited("a", 0)), end},
 		{"always", two(always), observed(dead(), exited("a", 0), running("b")), starting(next, both...)},
 		{"always, but one has run and never restarts", two(always, own("a", v1.ContainerRestartPolicyNever)), observed(dead(), exited("a", 0), running("b")), starting(next, 1)},
 		{
@@ -85,6 +88,7 @@ func TestSandbox(t *testing.T) {
 		},
 		{"only what never ran is left over, and init is to run", testPod(onFailure, "i1", "a"), observed(dead(), exited("i1", 0), exited("a", 0)), end},
 		{"an init container has failed for good", with(testPod(always, "i", "a"), own("i", v1.ContainerRestartPolicyNever)), observed(dead(), exited("i", 1)), end},
+		{"an init container in unknown state has not failed", with(testPod(always, "i", "a"), own("i", v1.ContainerRestartPolicyNever)), observed(dead(), unknown("i", func(c *pleg.ContainerStatus) { c.ExitCode = 255 })), Actions{KillPod: true, CreateSandbox: true, SandboxID: "s", Attempt: 1, StartInit: []int{0}, PruneInit: list(unknown("i", func(c *pleg.ContainerStatus) { c.ExitCode = 255 }))}},
 		{"an init container has failed, and may again", testPod(onFailure, "i", "a"), observed(dead(), exited("i", 1)), Actions{KillPod: true, CreateSandbox: true, SandboxID: "s", Attempt: 1, StartInit: []int{0}, PruneInit: list(exited("i", 1))}},
 		{"deleted", with(two(always), deleted), observed(nil), Actions{KillPod: true}},
 		{"deleted, dead", with(two(always), deleted), observed(dead(), exited("a", 1)), end},

@@ -51,6 +51,9 @@ func TestSandboxOfAnotherName(t *testing.T) {
 		"stopped":               {pod, []*pleg.Sandbox{named(dead(), "s", "shop", "old", 3)}, "", fresh(4)},
 		"behind the pod's":      {pod, []*pleg.Sandbox{named(ready(), "s", "shop", "web", 3), named(dead(), "r", "shop", "old", 2)}, "s", Actions{SandboxID: "s", Attempt: 3}},
 		"runs behind the pod's": {testPod(always, "i", "a"), []*pleg.Sandbox{named(ready(), "s", "shop", "web", 3), named(ready(), "r", "shop", "old", 2)}, "r", fresh(4)},
+		"alone in its sandbox":  {testPod(always, "a"), []*pleg.Sandbox{named(ready(), "s", "shop", "web", 3), named(ready(), "r", "shop", "old", 2), named(dead(), "q", "shop", "old", 1)}, "s", Actions{KillPod: true, CreateSandbox: true, Attempt: 4, StartRegular: []int{0}}},
+		"left in a dead one":    {testPod(always, "i", "a"), []*pleg.Sandbox{named(ready(), "s", "shop", "web", 3), named(dead(), "r", "shop", "old", 2)}, "r", fresh(4)},
+		"dead before the pod's": {testPod(always, "i", "a"), []*pleg.Sandbox{named(dead(), "r", "shop", "old", 3), named(ready(), "s", "shop", "web", 2)}, "s", Actions{SandboxID: "s", Attempt: 2}},
 		"before the pod's":      {testPod(always, "i", "a"), []*pleg.Sandbox{named(ready(), "s", "shop", "old", 3), named(dead(), "r", "shop", "web", 2)}, "s", fresh(4)},
 		"deleted":               {with(testPod(always, "a"), deleted), []*pleg.Sandbox{named(ready(), "s", "shop", "old", 3)}, "s", Actions{KillPod: true, Attempt: 4, Explanation: "the pod is being deleted"}},
 	} {
