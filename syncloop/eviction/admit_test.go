@@ -16,6 +16,7 @@ func TestAdmitter(t *testing.T) {
 	noExecute, valued := taint, taint
 	noExecute.Effect = v1.TaintEffectNoExecute
 	valued.Operator, valued.Value = v1.TolerationOpEqual, "x"
+	const key = "node.kubernetes.io/memory-pressure"
 	for _, c := range []struct {
 		pod      *v1.Pod
 		pressure Pressure
@@ -35,6 +36,12 @@ func TestAdmitter(t *testing.T) {
 		{named("other effect", tolerates(noExecute)), memory, false},
 		{named("other value", tolerates(valued)), memory, false},
 		{named("nothing", tolerates(v1.Toleration{})), memory, false},
+		{named("no value", tolerates(v1.Toleration{Key: key})), memory, true},
+		{named("equal to no value", tolerates(v1.Toleration{Key: key, Operator: v1.TolerationOpEqual})), memory, true},
+		{named("a value", tolerates(v1.Toleration{Key: key, Value: "x"})), memory, false},
+		{named("another operator", tolerates(v1.Toleration{Key: key, Operator: "Like"})), memory, false},
+		{named("another taint", tolerates(v1.Toleration{Key: "node.kubernetes.io/disk-pressure", Operator: v1.TolerationOpExists})), memory, false},
+		{named("no taint", tolerates(v1.Toleration{Operator: v1.TolerationOpEqual})), memory, false},
 	} {
 		err := Admitter(func() Pressure { return c.pressure }).Admit(c.pod, nil)
 		if c.want {

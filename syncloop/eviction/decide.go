@@ -42,9 +42,6 @@ type State struct {
 // Reclaim is what the node can do without before a pod has to go.
 type Reclaim struct{ DeadContainers, UnusedImages bool }
 
-// Any tells whether there is anything.
-func (r Reclaim) Any() bool { return r.DeadContainers || r.UnusedImages }
-
 // Met is a threshold that acts.
 type Met struct {
 	Threshold Threshold

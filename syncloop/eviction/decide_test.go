@@ -2,6 +2,7 @@ package eviction
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -177,6 +178,8 @@ func TestImpossibleThreshold(t *testing.T) {
 	require.False(t, p.Near(left(MemoryAvailable, 100, 1000, noon)))
 	d = p.Decide(State{}, left(MemoryAvailable, 99, 1000, noon), nil, noon)
 	require.True(t, d.Met.Threshold.Hard())
+	require.True(t, hard(PIDAvailable, 1).Impossible(Reading{Capacity: 1}))
+	require.False(t, hard(PIDAvailable, 1).Impossible(Reading{}), "nobody knows how much there is")
 }
 
 // A clock that is set back by an hour holds nothing up for that hour.
@@ -206,6 +209,7 @@ func TestMinimumReclaim(t *testing.T) {
 	require.False(t, d.Cleared(left(NodeFSAvailable, 1499*mi, 10000*mi, noon), noon))
 	require.True(t, d.Cleared(left(NodeFSAvailable, 1500*mi, 10000*mi, noon), noon))
 	require.False(t, d.Cleared(Usage{}, noon))
+	require.False(t, d.Cleared(left(NodeFSAvailable, 1500*mi, 10000*mi, noon.Add(1)), noon), "measured in the future")
 	d = at(d.State, 10, 1499*mi)
 	require.NotNil(t, d.Met)
 	d = at(d.State, 20, 1500*mi)
@@ -224,6 +228,9 @@ func TestUnknownIsNotActedUpon(t *testing.T) {
 	require.True(t, stale.Pressure.Memory)
 	require.Nil(t, p.Decide(stale.State, left(MemoryAvailable, 99, 1000, noon), nil, later).Met)
 	require.NotNil(t, p.Decide(stale.State, left(MemoryAvailable, 99, 1000, later), nil, later).Met)
+
+	fresh := p.Decide(d.State, left(MemoryAvailable, 99, 1000, later), nil, later)
+	require.Nil(t, p.Decide(fresh.State, left(MemoryAvailable, 99, 1000, later), nil, later.Add(time.Second)).Met, "it was acted upon")
 
 	gone := p.Decide(d.State, Usage{}, nil, later)
 	require.Nil(t, gone.Met)
@@ -281,7 +288,28 @@ func TestRank(t *testing.T) {
 
 	few, many := uint64(3), uint64(2000)
 	pids := Usage{Pods: map[types.UID]PodUsage{"few": {Processes: &few}, "many": {Processes: &many}, "high": {Processes: &many}}}
-	require.Equal(t, []string{"many", "few", "high"}, names(rank(PIDAvailable, []*v1.Pod{named("high", priority(1)), named("few"), named("many")}, pids)))
+	require.Equal(t, []string{"many", "few", "unmeasured", "high"}, names(rank(PIDAvailable, []*v1.Pod{named("high", priority(1)), named("unmeasured"), named("few"), named("many")}, pids)))
+
+	edge := Usage{Pods: map[types.UID]PodUsage{"just": memoryUse(60*mi + 1), "equal": memoryUse(60 * mi)}}
+	asks := requests(v1.ResourceMemory, "60Mi")
+	pods = []*v1.Pod{named("equal", asks), named("just", asks, priority(1))}
+	require.Equal(t, []string{"just", "equal"}, names(rank(MemoryAvailable, pods, edge)), "who uses what it asked for exceeds nothing")
+	pods = []*v1.Pod{named("asks nothing", priority(1)), named("asks", asks)}
+	require.Equal(t, []string{"asks", "asks nothing"}, names(rank(MemoryAvailable, pods, Usage{})), "who is not measured exceeds nothing")
+}
+
+// What a pod uses of a disk is what of it is on that disk, and as much as can be counted.
+func TestPodUseOfADisk(t *testing.T) {
+	u := diskUse(1, 2, 4)
+	for disks, want := range map[Disks][2]uint64{OneDisk: {7, 7}, ImageDisk: {6, 1}, SplitDisk: {7, 0}} {
+		node, _ := podUse(NodeFSAvailable, u, disks)
+		images, _ := podUse(ImageFSAvailable, u, disks)
+		require.Equal(t, want, [2]uint64{node, images}, disks)
+	}
+	for _, most := range []PodUsage{diskUse(math.MaxUint64, 1, 0), diskUse(1, math.MaxUint64-1, 1), diskUse(0, 0, math.MaxUint64)} {
+		used, _ := podUse(NodeFSAvailable, most, OneDisk)
+		require.Equal(t, uint64(math.MaxUint64), used)
+	}
 }
 
 // A pod counts as measured if anything is known of it that is on the disk.

@@ -40,9 +40,6 @@ func exceeded(pod *v1.Pod, u PodUsage, disks Disks) (Signal, string) {
 			return EmptyDirLimit, fmt.Sprintf("emptyDir volume %q uses more than its limit of %s. ", volume.Name, limit)
 		}
 	}
-	if !limitsStorage(pod) {
-		return "", ""
-	}
 	if limit, ok := podfacts.Limit(pod, v1.ResourceEphemeralStorage); ok {
 		if used, known := u.disk(parts{root: true, logs: true, volumes: true}, bytesOf); known && exceeds(used, limit) {
 			return PodStorageLimit, fmt.Sprintf("The pod uses more local storage than its containers' limits of %s together. ", &limit)
@@ -51,10 +48,7 @@ func exceeded(pod *v1.Pod, u PodUsage, disks Disks) (Signal, string) {
 	counts := parts{root: disks != ImageDisk, logs: true} // a disk of images has limits of its own
 	for i := range pod.Spec.Containers {
 		c := &pod.Spec.Containers[i]
-		limit, ok := c.Resources.Limits[v1.ResourceEphemeralStorage]
-		if !ok {
-			continue
-		}
+		limit := c.Resources.Limits[v1.ResourceEphemeralStorage]
 		if used, known := u.Containers[c.Name].disk(counts, bytesOf); known && exceeds(used, limit) {
 			return ContainerStorageLimit, fmt.Sprintf("Container %s uses more local storage than its limit of %s. ", c.Name, &limit)
 		}

@@ -191,9 +191,6 @@ func (m *Manager) pass(ctx context.Context) (killed []*v1.Pod, err error) {
 			usage = fresh
 		}
 	}
-	if ctx.Err() != nil {
-		return nil, nil
-	}
 	victim, ok := m.cfg.Policy.Candidate(d, usage, pods, time.Now())
 	if !ok {
 		m.cfg.Logger.Warn("nobody can be evicted", "signal", d.Met.Threshold.Signal)

@@ -42,6 +42,9 @@ func TestLimitsOf(t *testing.T) {
 		"pod": {named("a", func(p *v1.Pod) {
 			p.Spec.Resources = &v1.ResourceRequirements{Limits: v1.ResourceList{v1.ResourceEphemeralStorage: resource.MustParse("1Mi")}}
 		}), false, true},
+		"another limit of the pod": {named("a", func(p *v1.Pod) {
+			p.Spec.Resources = &v1.ResourceRequirements{Limits: v1.ResourceList{v1.ResourceMemory: resource.MustParse("1Mi")}}
+		}), false, false},
 		"other limits": {named("a", func(p *v1.Pod) {
 			p.Spec.Containers[0].Resources.Limits = v1.ResourceList{v1.ResourceMemory: resource.MustParse("1Mi")}
 		}), false, false},

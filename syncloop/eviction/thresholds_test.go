@@ -27,9 +27,21 @@ func TestParse(t *testing.T) {
 	require.Len(t, signals(Settings{}), 5)
 	require.Empty(t, signals(Settings{Hard: map[string]string{}}))
 	require.Empty(t, signals(Settings{Hard: map[string]string{"memory.available": "0%", "nodefs.available": "100%", "containerfs.available": "5%"}}))
-	require.Equal(t, map[Signal]Value{MemoryAvailable: {Amount: 200 * mi}, AllocatableMemoryAvailable: {Amount: 200 * mi}}, signals(Settings{Hard: own, EnforcePods: true}))
+	require.Empty(t, signals(Settings{Hard: map[string]string{"containerfs.inodesFree": "5%"}}))
+	require.Equal(t, map[Signal]Value{PIDAvailable: {Amount: math.MaxInt64}}, signals(Settings{Hard: map[string]string{"pid.available": "9223372036854775807"}}))
 
-	list, err := Settings{
+	require.Equal(t, map[Signal]Value{MemoryAvailable: {Amount: 200 * mi}, AllocatableMemoryAvailable: {Amount: 200 * mi}}, signals(Settings{Hard: own, EnforcePods: true}))
+	both := map[string]string{"memory.available": "200Mi", "allocatableMemory.available": "1Mi", "pid.available": "5"}
+	require.Equal(t, map[Signal]Value{MemoryAvailable: {Amount: 200 * mi}, AllocatableMemoryAvailable: {Amount: mi}, PIDAvailable: {Amount: 5}}, signals(Settings{Hard: both, EnforcePods: true}), "one of its own counts")
+	softly := Settings{Hard: map[string]string{"pid.available": "5"}, Soft: own, SoftGrace: map[string]string{"memory.available": "1ns"}, EnforcePods: true}
+	require.Equal(t, map[Signal]Value{MemoryAvailable: {Amount: 200 * mi}, PIDAvailable: {Amount: 5}}, signals(softly), "a soft one says nothing of it")
+	softly.Soft, softly.SoftGrace = map[string]string{"allocatableMemory.available": "1Mi"}, map[string]string{"allocatableMemory.available": "1s"}
+	softly.Hard = own
+	list, err := softly.Parse()
+	require.NoError(t, err)
+	require.Len(t, list, 3, "nor does a soft one of its own stand in for it")
+
+	list, err = Settings{
 		Hard: map[string]string{"pid.available": "1k", "memory.available": "1Mi"},
 		Soft: map[string]string{"memory.available": "2Mi"}, SoftGrace: map[string]string{"memory.available": "90s"},
 		MinimumReclaim: map[string]string{"memory.available": "1%"},
@@ -45,7 +57,8 @@ func TestParse(t *testing.T) {
 func TestParseNamesWhatIsWrong(t *testing.T) {
 	one := func(signal, text string) map[string]string { return map[string]string{signal: text} }
 	for want, s := range map[string]Settings{
-		`evictionHard[cpu]: there is no such signal`:                                        {Hard: one("cpu", "1")},
+		`evictionHard[cpu]: there is no such signal`:                                        {Hard: one("cpu", "x")},
+		`evictionSoftGracePeriod[disk]: there is no such signal`:                            {SoftGrace: one("disk", "30s")},
 		`evictionHard[memory.available]: "-1" is less than zero`:                            {Hard: one("memory.available", "-1")},
 		`evictionHard[memory.available]: "0" is not more than zero`:                         {Hard: one("memory.available", "0")},
 		`evictionHard[memory.available]: "1e40" is more than can be counted`:                {Hard: one("memory.available", "1e40")},
@@ -89,9 +102,9 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// Less than nothing is nothing.
+// Less than nothing is nothing. A share is rounded as other nodes round it.
 func TestValueOf(t *testing.T) {
-	for v, want := range map[Value]uint64{{Amount: 7}: 7, {}: 0, {Amount: -7}: 0, {Percent: 10, Amount: 7}: 100} {
+	for v, want := range map[Value]uint64{{Amount: 7}: 7, {}: 0, {Amount: -7}: 0, {Percent: 10, Amount: 7}: 100, {Percent: 1}: 9} {
 		require.Equal(t, want, v.Of(1000), v)
 	}
 }

@@ -102,8 +102,7 @@ func blame(text *strings.Builder, notes map[string]string, pod *v1.Pod, name v1.
 		return true
 	}
 	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
-		used, ok := containerUse(name, u.Containers[c.Name])
-		if ok && say("Container", c.Name, used, c.Resources.Requests[name]) {
+		if used := containerUse(name, u.Containers[c.Name]); say("Container", c.Name, used, c.Resources.Requests[name]) {
 			names, usages = append(names, c.Name), append(usages, quantity(name, used))
 		}
 	}
@@ -118,17 +117,18 @@ func blame(text *strings.Builder, notes map[string]string, pod *v1.Pod, name v1.
 	}
 }
 
-// containerUse is what a container uses of what has requests.
-func containerUse(name v1.ResourceName, u ContainerUsage) (uint64, bool) {
-	switch {
-	case name == v1.ResourceMemory:
-		return known(u.Memory)
-	case name != v1.ResourceEphemeralStorage || u.Root.Bytes == nil && u.Logs.Bytes == nil:
-		return 0, false
+// containerUse is what a container uses of what has requests, as far as that is known.
+func containerUse(name v1.ResourceName, u ContainerUsage) uint64 {
+	memory, _ := known(u.Memory)
+	root, _ := known(u.Root.Bytes)
+	logs, _ := known(u.Logs.Bytes)
+	switch name {
+	case v1.ResourceMemory:
+		return memory
+	case v1.ResourceEphemeralStorage:
+		return saturated(root, logs)
 	default:
-		root, _ := known(u.Root.Bytes)
-		logs, _ := known(u.Logs.Bytes)
-		return saturated(root, logs), true
+		return 0
 	}
 }
 

@@ -1,0 +1,78 @@
+package eviction
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Whom the message of an eviction blames: containers, and a pod with a request of its own,
+// that use more than they asked for, as far as that is measured.
+func TestBlame(t *testing.T) {
+	asks := requests(v1.ResourceMemory, "10Mi")
+	podAsks := func(list v1.ResourceList) func(*v1.Pod) {
+		return func(pod *v1.Pod) { pod.Spec.Resources = &v1.ResourceRequirements{Requests: list} }
+	}
+	memory := podAsks(v1.ResourceList{v1.ResourceMemory: resource.MustParse("10Mi")})
+	used := uint64(30 * mi)
+	ofPod := PodUsage{Memory: &used}
+	for name, c := range map[string]struct {
+		signal Signal
+		pod    *v1.Pod
+		use    PodUsage
+		want   string
+		notes  map[string]string
+	}{
+		"within its request":            {MemoryAvailable, named("a", asks), memoryUse(9 * mi), "", nil},
+		"all of its request":            {MemoryAvailable, named("a", asks), memoryUse(10 * mi), "", nil},
+		"more":                          {MemoryAvailable, named("a", asks), memoryUse(11 * mi), "Container c was using 11Mi, request is 10Mi, has larger consumption of memory. ", map[string]string{OffendingContainers: "c", OffendingContainersUsage: "11Mi"}},
+		"not measured":                  {MemoryAvailable, named("a"), PodUsage{}, "", nil},
+		"the pod":                       {MemoryAvailable, named("a", memory), ofPod, "Pod a was using 30Mi, request is 10Mi, has larger consumption of memory. ", map[string]string{OffendingPod: "a", OffendingPodUsage: "30Mi"}},
+		"the pod, within":               {MemoryAvailable, named("a", podAsks(v1.ResourceList{v1.ResourceMemory: resource.MustParse("30Mi")})), ofPod, "", nil},
+		"the pod, unmeasured":           {MemoryAvailable, named("a", memory), PodUsage{}, "", nil},
+		"the pod asks for other things": {MemoryAvailable, named("a", podAsks(v1.ResourceList{v1.ResourceCPU: resource.MustParse("1")})), ofPod, "", nil},
+		"memory is not short":           {NodeFSAvailable, named("a", podAsks(v1.ResourceList{v1.ResourceEphemeralStorage: resource.MustParse("1")})), ofPod, "", nil},
+		"has written":                   {NodeFSAvailable, named("a"), diskUse(2, 0, 9), "Container c was using 2, request is 0, has larger consumption of ephemeral-storage. ", map[string]string{OffendingContainers: "c", OffendingContainersUsage: "2"}},
+		"has logged":                    {NodeFSAvailable, named("a"), PodUsage{Containers: map[string]ContainerUsage{"c": {Logs: Disk{Bytes: &used}}}}, "Container c was using 30Mi, request is 0, has larger consumption of ephemeral-storage. ", map[string]string{OffendingContainers: "c", OffendingContainersUsage: "30Mi"}},
+	} {
+		u := left(c.signal, 1, 1000, noon)
+		u.Pods["a"] = c.use
+		v := Policy{}.victim(c.pod, Met{Threshold: hard(c.signal, 100), Reading: u.Signals[c.signal]}, u, noon)
+		require.Equal(t, "The node was low on resource: "+string(c.signal.Resource())+". Threshold quantity: 100, available: 1. "+c.want, v.Message, name)
+		delete(v.Annotations, StarvedResource)
+		require.Len(t, v.Annotations, len(c.notes), name)
+		for key, want := range c.notes {
+			require.Equal(t, want, v.Annotations[key], name)
+		}
+	}
+}
+
+// A condition that holds already keeps its time; the other conditions stay, and so does the
+// list that was handed in.
+func TestApplyToConditions(t *testing.T) {
+	v := Victim{Pod: named("a"), Signal: MemoryAvailable, Message: "m", Time: noon}
+	early := metav1.NewTime(noon.Add(-time.Hour))
+	for was, want := range map[v1.ConditionStatus]time.Time{v1.ConditionTrue: early.Time, v1.ConditionFalse: noon} {
+		before := []v1.PodCondition{{Type: v1.PodReady, Status: was}, {Type: v1.DisruptionTarget, Status: was, Message: "old", LastTransitionTime: early}}
+		status := v1.PodStatus{Conditions: before}
+		v.Apply(&status)
+		require.Len(t, status.Conditions, 2)
+		require.Equal(t, before[0], status.Conditions[0])
+		got := status.Conditions[1]
+		require.Equal(t, v1.ConditionTrue, got.Status)
+		require.Equal(t, "m", got.Message)
+		require.Equal(t, want, got.LastTransitionTime.Time, was)
+		require.Equal(t, "old", before[1].Message, "it is shared")
+	}
+}
+
+// Half of a grace period more than that, and ten seconds at least.
+func TestKillTimeout(t *testing.T) {
+	for grace, want := range map[int64]time.Duration{0: 10 * time.Second, 1: 10 * time.Second, 60: 90 * time.Second} {
+		require.Equal(t, want, Victim{GraceSeconds: grace}.KillTimeout())
+	}
+}
