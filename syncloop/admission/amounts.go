@@ -72,7 +72,7 @@ func (a amounts) names() []v1.ResourceName {
 	return out
 }
 
-// ledger remembers what pods request, which takes a microsecond each to compute.
+// ledger remembers what the active pods request, which takes a microsecond each to compute.
 type ledger struct {
 	mu   sync.Mutex
 	pods map[types.UID]entry
@@ -83,28 +83,16 @@ type entry struct {
 	of  amounts
 }
 
-func (l *ledger) of(pod *v1.Pod) amounts {
-	if e := l.pods[pod.UID]; e.pod == pod {
-		return e.of
-	}
-	e := entry{pod, requested(pod)}
-	if l.pods == nil {
-		l.pods = map[types.UID]entry{}
-	}
-	l.pods[pod.UID] = e
-	return e.of
-}
-
-// forget drops those that are not active any more, now and then.
-func (l *ledger) forget(active []*v1.Pod) {
-	if len(l.pods) <= 2*len(active)+16 {
-		return
-	}
-	kept := make(map[types.UID]entry, len(active))
+// of is what each of the active pods requests. The others are forgotten.
+func (l *ledger) of(active []*v1.Pod) map[types.UID]entry {
+	now := make(map[types.UID]entry, len(active))
 	for _, pod := range active {
-		if e, ok := l.pods[pod.UID]; ok {
-			kept[pod.UID] = e
+		e := l.pods[pod.UID]
+		if e.pod != pod {
+			e = entry{pod, requested(pod)}
 		}
+		now[pod.UID] = e
 	}
-	l.pods = kept
+	l.pods = now
+	return now
 }

@@ -50,6 +50,7 @@ func TestAppArmor(t *testing.T) {
 		without, with string // the messages
 	}{
 		"nothing":                 {},
+		"another context":         {change: []func(*v1.Pod){ofPod(nil), ofContainer(nil)}},
 		"unconfined":              {change: []func(*v1.Pod){ofPod(profile(v1.AppArmorProfileTypeUnconfined)), annotated("unconfined")}},
 		"pod":                     {change: []func(*v1.Pod){ofPod(anyDefault), pending}, without: none},
 		"container":               {change: []func(*v1.Pod){ofContainer(local)}, without: none},

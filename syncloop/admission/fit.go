@@ -21,8 +21,8 @@ type Shortage struct {
 	Requested, Used, Capacity int64
 }
 
-// Missing is by how much there is too little.
-func (s Shortage) Missing() int64 { return s.Requested - (s.Capacity - s.Used) }
+// Missing is by how much there is too little, as far as that can be counted.
+func (s Shortage) Missing() int64 { return plus(s.Requested, s.Used) - s.Capacity }
 
 // Reason is that of a pod that is refused for it.
 func (s Shortage) Reason() string { return "OutOf" + string(s.Name) }
@@ -48,17 +48,16 @@ func (l *ledger) shortages(pod *v1.Pod, active []*v1.Pod, allocatable v1.Resourc
 			all = append(all, Shortage{Name: name, Requested: want[name], Capacity: amount(name, has)})
 		}
 	}
-	for _, other := range active {
-		if other.UID == pod.UID {
+	for uid, other := range l.of(active) {
+		if uid == pod.UID {
 			continue
 		}
-		of := l.of(other)
 		for i := range all {
-			all[i].Used = plus(all[i].Used, of[all[i].Name])
+			all[i].Used = plus(all[i].Used, other.of[all[i].Name])
 		}
 	}
 	for _, s := range all {
-		if s.Used > s.Capacity || s.Requested > s.Capacity-s.Used {
+		if s.Missing() > 0 {
 			short = append(short, s)
 		}
 	}
@@ -114,7 +113,6 @@ func New(cfg Config) (*Fit, error) {
 func (f *Fit) Shortages(pod *v1.Pod, active []*v1.Pod) []Shortage {
 	f.ledger.mu.Lock()
 	defer f.ledger.mu.Unlock()
-	f.ledger.forget(active)
 	return f.ledger.shortages(pod, active, f.cfg.Allocatable())
 }
 
@@ -147,10 +145,10 @@ func (f *Fit) Admit(pod *v1.Pod, active []*v1.Pod) error {
 // Contenders are the pods that hold something of the node, or are to have it before this one:
 // the active ones, and, unless this one is critical, the critical ones for which others make room.
 func (f *Fit) Contenders(pod *v1.Pod, active []*v1.Pod) []*v1.Pod {
-	if len(f.waiting) == 0 || podfacts.IsCritical(pod) {
+	if podfacts.IsCritical(pod) {
 		return active
 	}
-	out := append([]*v1.Pod(nil), active...)
+	out := slices.Clone(active)
 	for uid, waits := range f.waiting {
 		if !f.cfg.Wanted(uid) {
 			delete(f.waiting, uid)

@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/syncloop"
@@ -79,8 +81,30 @@ func TestFit(t *testing.T) {
 	old, renewed := newPod("s", list("cpu", "2"), static), newPod("s", list("cpu", "2"), static)
 	renewed.UID = "new"
 	require.NoError(t, fit.Admit(renewed, []*v1.Pod{old}), "the one that it replaces")
+	require.Error(t, fit.Admit(renewed, []*v1.Pod{newPod("s", list("cpu", "2"))}), "one of the API has no place in its file")
 	old.Name = "t"
 	require.Error(t, fit.Admit(renewed, []*v1.Pod{old}))
+}
+
+// A critical pod keeps others from the room that is made for it as long as it is wanted, and
+// as long as it can have it.
+func TestWaiting(t *testing.T) {
+	small, victim, crit := newPod("small", list("cpu", "1")), newPod("victim", list("cpu", "2")), newPod("crit", list("cpu", "2"), critical)
+	for name, wanted := range map[string]func(types.UID) bool{"by default": nil, "wanted": func(types.UID) bool { return true }, "gone": func(types.UID) bool { return false }} {
+		fit, err := New(Config{Allocatable: node(list("cpu", "2")), Preempt: func(*v1.Pod, []*v1.Pod, []Shortage) {}, Wanted: wanted})
+		require.NoError(t, err)
+		require.ErrorContains(t, fit.Admit(crit, []*v1.Pod{victim}), "it is critical, and waits", name)
+		err = fit.Admit(small, nil)
+		if name == "gone" {
+			require.NoError(t, err)
+			require.Empty(t, fit.waiting)
+			continue
+		}
+		require.Equal(t, "OutOfcpu", reasonOf(t, err), name)
+		other := newPod("other", list("cpu", "2"), critical)
+		require.Equal(t, "UnexpectedAdmissionError", reasonOf(t, fit.Admit(crit, []*v1.Pod{other})), "nobody can make room any more")
+		require.NoError(t, fit.Admit(small, nil))
+	}
 }
 
 // A critical pod is held back until its victims have stopped, and nobody takes their place
@@ -164,9 +188,9 @@ func TestForgets(t *testing.T) {
 	for i := range 100 {
 		require.NoError(t, fit.Admit(newPod("x", nil), []*v1.Pod{kept, newPod(strconv.Itoa(i), nil)}))
 	}
-	require.LessOrEqual(t, len(fit.ledger.pods), 22)
+	require.Len(t, fit.ledger.pods, 2)
 	changed := newPod("kept", list("cpu", "1"))
-	require.Equal(t, int64(1000), fit.ledger.of(changed)[v1.ResourceCPU], "of the newest version")
+	require.Equal(t, int64(1000), fit.ledger.of([]*v1.Pod{changed})["kept"].of[v1.ResourceCPU], "of the newest version")
 }
 
 func BenchmarkAdmit500(b *testing.B) {
@@ -180,6 +204,21 @@ func BenchmarkAdmit500(b *testing.B) {
 	for b.Loop() {
 		require.NoError(b, fit.Admit(pod, active))
 	}
+}
+
+// Amounts are counted as far as that goes, and told in an order that is always the same.
+func TestAmounts(t *testing.T) {
+	for text, want := range map[string]int64{"-5": 0, "0": 0, "7": 7, "9223372036854775807": math.MaxInt64, "1e40": math.MaxInt64} {
+		require.Equal(t, want, amount("memory", resource.MustParse(text)), text)
+	}
+	for text, want := range map[string]int64{"-5": 0, "1m": 1, "9223372036854774": 9223372036854774000, "9223372036854775": math.MaxInt64, "9223372036854776": math.MaxInt64} {
+		require.Equal(t, want, amount("cpu", resource.MustParse(text)), text)
+	}
+	require.Equal(t, int64(math.MaxInt64), plus(math.MaxInt64, 1))
+	require.Equal(t, int64(math.MaxInt64), plus(math.MaxInt64-1, 1))
+	require.Equal(t, int64(math.MaxInt64-5), Shortage{Requested: math.MaxInt64, Used: 9, Capacity: 5}.Missing())
+	all := amounts{"a.example/x": 1, "z": 1, "ephemeral-storage": 1, "memory": 1, "cpu": 1, "pods": 1}
+	require.Equal(t, []v1.ResourceName{"pods", "cpu", "memory", "ephemeral-storage", "a.example/x", "z"}, all.names())
 }
 
 // A pod counts as one pod, whatever it asks for.

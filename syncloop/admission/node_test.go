@@ -31,6 +31,13 @@ func TestTolerating(t *testing.T) {
 	require.NoError(t, admit.Admit(newPod("a", nil, static), nil))
 	require.NoError(t, admit.Admit(newPod("a", nil, tolerate("e")), nil))
 	require.Error(t, admit.Admit(newPod("a", nil, tolerate("s")), nil))
+	n.Spec.Taints = []v1.Taint{{Key: "age", Value: "10", Effect: v1.TaintEffectNoExecute}}
+	for value, reason := range map[string]string{"9": "", "10": "TaintToleration"} {
+		compares := func(p *v1.Pod) {
+			p.Spec.Tolerations = []v1.Toleration{{Key: "age", Operator: v1.TolerationOpGt, Value: value}}
+		}
+		require.Equal(t, reason, reasonOf(t, admit.Admit(newPod("a", nil, compares), nil)), "more than %s", value)
+	}
 	n = &v1.Node{}
 	require.NoError(t, admit.Admit(newPod("a", nil), nil))
 	n = nil
@@ -42,10 +49,14 @@ func TestSystem(t *testing.T) {
 	system := func(name v1.OSName) func(*v1.Pod) {
 		return func(p *v1.Pod) { p.Spec.OS = &v1.PodOS{Name: name} }
 	}
-	label := func(p *v1.Pod) { p.Labels = map[string]string{v1.LabelOSStable: "windows"} }
+	labelled := func(name string) func(*v1.Pod) {
+		return func(p *v1.Pod) { p.Labels = map[string]string{v1.LabelOSStable: name} }
+	}
 	admit := System("linux")
 	require.Equal(t, "PodOSNotSupported", reasonOf(t, admit.Admit(newPod("a", nil, system("windows")), nil)))
-	require.Equal(t, "PodOSSelectorNodeLabelDoesNotMatch", reasonOf(t, admit.Admit(newPod("a", nil, label), nil)))
+	require.Equal(t, "PodOSSelectorNodeLabelDoesNotMatch", reasonOf(t, admit.Admit(newPod("a", nil, labelled("windows")), nil)))
+	require.NoError(t, admit.Admit(newPod("a", nil, labelled("linux")), nil))
+	require.NoError(t, admit.Admit(newPod("a", nil, system("")), nil))
 	require.NoError(t, admit.Admit(newPod("a", nil, system("linux")), nil))
 	require.NoError(t, admit.Admit(newPod("a", nil), nil))
 }
@@ -64,6 +75,9 @@ func TestMatching(t *testing.T) {
 	}
 	zone := func(op v1.NodeSelectorOperator, values ...string) v1.NodeSelectorTerm {
 		return v1.NodeSelectorTerm{MatchExpressions: []v1.NodeSelectorRequirement{{Key: "zone", Operator: op, Values: values}}}
+	}
+	for _, a := range []*v1.Affinity{{}, {PodAffinity: &v1.PodAffinity{}}, {NodeAffinity: &v1.NodeAffinity{}}} {
+		require.NoError(t, admit.Admit(newPod("p", nil, func(p *v1.Pod) { p.Spec.Affinity = a }), nil), "nothing is required")
 	}
 	require.NoError(t, admit.Admit(newPod("p", nil, selects("a")), nil))
 	require.Equal(t, "NodeAffinity", reasonOf(t, admit.Admit(newPod("p", nil, selects("b")), nil)))

@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -81,11 +82,10 @@ func (a amounts) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// closest takes pods until nothing more is needed, always the one that comes closest to it;
-// of equals the one that requests less memory, then less cpu.
+// closest takes pods, which suffice, out of a list until nothing more is needed, always the
+// one that comes closest to it; of equals the one that requests less memory, then less cpu.
 func closest(pods []candidate, need amounts) (chosen []candidate) {
-	pods = slices.Clone(pods)
-	for len(need) > 0 && len(pods) > 0 {
+	for len(need) > 0 {
 		best := 0
 		for i := range pods {
 			if pods[i].before(pods[best], need) {
@@ -100,13 +100,11 @@ func closest(pods []candidate, need amounts) (chosen []candidate) {
 }
 
 func (c candidate) before(d candidate, need amounts) bool {
-	switch mine, theirs := c.distance(need), d.distance(need); {
-	case mine != theirs:
-		return mine < theirs
-	case c.of[v1.ResourceMemory] != d.of[v1.ResourceMemory]:
-		return c.of[v1.ResourceMemory] < d.of[v1.ResourceMemory]
-	}
-	return c.of[v1.ResourceCPU] < d.of[v1.ResourceCPU]
+	return cmp.Or(
+		cmp.Compare(c.distance(need), d.distance(need)),
+		cmp.Compare(c.of[v1.ResourceMemory], d.of[v1.ResourceMemory]),
+		cmp.Compare(c.of[v1.ResourceCPU], d.of[v1.ResourceCPU]),
+	) < 0
 }
 
 // distance is the sum over all resources of the square of the part that would still be

@@ -142,6 +142,13 @@ func TestVerdictIsNew(t *testing.T) {
 	}
 }
 
+// A grant is news.
+func TestGrantIsNew(t *testing.T) {
+	w := asks(newPod("a", with("1", "")), with("2", ""))
+	_, all := verdicts(t, node(3000), nil, w)
+	require.Equal(t, []Verdict{{Pod: w.now, Granted: true, IsNew: true}}, all)
+}
+
 func TestInvalidIsNamed(t *testing.T) {
 	for text, r := range map[string]v1.ResourceRequirements{
 		"container c: resources.requests[cpu]: -1 is negative":               with("-1", ""),

@@ -118,7 +118,12 @@ func (m *Manager) Admitter(next syncloop.Admitter) syncloop.Admitter {
 		}
 		return next.Admit(pod, active)
 	})
-	keep := syncloop.AdmitterFunc(func(pod *v1.Pod, _ []*v1.Pod) error { m.admitted(m.Allocated(pod)); return nil })
+	// What a pod begins with is in the file before it begins (Stage): the loop does not wait for
+	// a disk once for each pod.
+	keep := syncloop.AdmitterFunc(func(pod *v1.Pod, _ []*v1.Pod) error {
+		m.cfg.Store.hold(pod.UID, Of(m.Allocated(pod)))
+		return nil
+	})
 	return syncloop.AdmitAll(asked, keep)
 }
 
@@ -129,26 +134,15 @@ func (m *Manager) Granted(uid types.UID) bool {
 	return ok
 }
 
-// admitted keeps what a pod begins with. It is in the file before the pod begins (Stage):
-// the loop does not wait for a disk once for each pod.
-func (m *Manager) admitted(pod *v1.Pod) {
-	m.cfg.Store.hold(pod.UID, Of(pod))
-	m.forgetView(pod.UID)
-}
-
 // keep grants resources.
 func (m *Manager) keep(uid types.UID, r Resources) error {
 	if err := m.cfg.Store.Set(uid, r); err != nil {
 		return err
 	}
-	m.forgetView(uid)
-	return nil
-}
-
-func (m *Manager) forgetView(uid types.UID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.views, uid)
+	return nil
 }
 
 // Retry decides about all resizes, if anything has changed or waits. trigger is why it is

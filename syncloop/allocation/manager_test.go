@@ -193,6 +193,35 @@ func TestStatic(t *testing.T) {
 	a.start(t)
 	r, _ := a.cfg.Store.Get("s")
 	require.True(t, r.Equal(Of(a.pods[0])))
+
+	edited := resized(a.pods[0], with("2", ""))
+	require.Same(t, edited, a.Allocated(edited), "whatever the file says")
+	require.NoError(t, a.admit(edited))
+	r, _ = a.cfg.Store.Get("s")
+	require.True(t, r.Equal(Of(edited)))
+}
+
+// Before the first decision, which waits for all pods to be known, nobody knows who waits.
+func TestDecided(t *testing.T) {
+	a := newAgent(t, node(1000))
+	a.ready = false
+	a.Retry(syncloop.RetryPeriodic, nil)
+	require.False(t, a.Decided())
+	a.ready = true
+	a.Retry(syncloop.RetryPeriodic, nil)
+	require.True(t, a.Decided())
+}
+
+// Rules come before the place that there is.
+func TestRulesAreAsked(t *testing.T) {
+	a := newAgent(t, node(3000))
+	a.cfg.Rules.StaticCPU = true
+	pod := newPod("a", with("1", "1Mi", "limits"))
+	a.add(t, pod)
+	require.Equal(t, []types.UID{"a"}, a.wish(0, with("2", "1Mi", "limits")))
+	w, _ := a.Waiting("a")
+	require.Equal(t, v1.PodReasonInfeasible, w.Reason)
+	require.Equal(t, 1, a.counts["guaranteed_pod_cpu_manager_static_policy"])
 }
 
 // What cannot be written down is not granted, and tried again.
@@ -237,15 +266,21 @@ func TestNew(t *testing.T) {
 	m.Retry("", []*v1.Pod{pod})
 	pod = resized(pod, with("", "2Mi"))
 	require.Len(t, m.Retry("", []*v1.Pod{pod}), 1)
-	require.Len(t, m.Retry("", []*v1.Pod{resized(pod, with("2", "2Mi"))}), 1)
+	deferred := resized(pod, with("2", "2Mi"))
+	require.Len(t, m.Retry("", []*v1.Pod{deferred}), 1)
+	m.cfg.Fit = node(2000)
+	require.Len(t, m.Retry("", []*v1.Pod{deferred}), 1)
+	require.Len(t, m.Retry("", []*v1.Pod{resized(deferred, with("-2", ""))}), 1)
 }
 
 // What is kept of pods goes with them.
 func TestCleaner(t *testing.T) {
 	a := newAgent(t, node(3000))
 	a.add(t, newPod("a", with("1", "")), newPod("b", with("1", "")))
-	a.wish(0, with("2", ""))
+	a.wish(0, with("1500m", ""))
+	a.wish(1, with("1500m", ""))
 	a.cpu(0)
+	a.cpu(1)
 	actuated := NewStore()
 	require.NoError(t, actuated.Set("a", Resources{}))
 	workers, err := podworkers.New(podworkers.Config{Syncer: nobody{}})
@@ -256,7 +291,10 @@ func TestCleaner(t *testing.T) {
 	require.NoError(t, handler.HandlePodCleanups(t.Context()))
 	require.Equal(t, 1, a.cfg.Store.Pods())
 	require.Zero(t, actuated.Pods())
-	require.Equal(t, []int{0, 0, 1}, []int{len(a.views), len(a.begun), len(a.wanted)})
+	require.Equal(t, []int{1, 1, 1}, []int{len(a.views), len(a.begun), len(a.wanted)})
+	require.Contains(t, a.views, types.UID("b"))
+	require.Contains(t, a.wanted, types.UID("b"))
+	require.True(t, a.Begun(a.pods[1]))
 }
 
 type nobody struct{}

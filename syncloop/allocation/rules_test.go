@@ -20,6 +20,14 @@ func TestRules(t *testing.T) {
 		{ResourceName: v1.ResourceCPU, RestartPolicy: v1.NotRequired}, {ResourceName: v1.ResourceMemory, RestartPolicy: v1.RestartContainer},
 	}
 	swapping := Rules{Swaps: func(pod *v1.Pod, _ *v1.Container) bool { return pod.Generation == 1 }}
+	ends := Rules{Swaps: func(_ *v1.Pod, c *v1.Container) bool { return c.Image == "swaps" }}
+	begins := resized(burstable, with("1", "2Mi"))
+	begins.Spec.Containers[0].Image = "swaps"
+	two := burstable.DeepCopy()
+	two.Spec.Containers[0].Image = "swaps"
+	two.Spec.Containers = append(two.Spec.Containers, v1.Container{Name: "d", Resources: with("1", "1Mi")})
+	both := resized(two, with("1", "2Mi"))
+	both.Spec.Containers[1].Resources = with("1", "2Mi")
 	for _, c := range []struct {
 		name     string
 		rules    Rules
@@ -36,6 +44,9 @@ func TestRules(t *testing.T) {
 		{"which may be", Rules{}, burstable, whole, ""},
 		{"which stays as it is", Rules{NoPodLevel: true}, whole, resized(whole, moreCPU), ""},
 		{"swap", swapping, burstable, resized(burstable, with("1", "2Mi")), "swap_limitation"},
+		{"swap from now on", ends, burstable, begins, "swap_limitation"},
+		{"swap of the first of two", ends, two, both, "swap_limitation"},
+		{"swap of one that is new", swapping, burstable, two, ""},
 		{"swap and CPU", swapping, burstable, resized(burstable, with("2", "1Mi")), ""},
 		{"swap and a restart", swapping, restarting, resized(restarting, with("1", "2Mi")), ""},
 	} {

@@ -22,12 +22,14 @@ func TestStage(t *testing.T) {
 	require.ErrorIs(t, err, os.ErrNotExist, "nobody waits for the disk yet")
 	stage := a.cfg.Store.Stage()
 	require.NoError(t, stage.Prepare(t.Context(), pods[3]))
+	require.NoError(t, os.Link(a.path, a.path+".first")) // so that no other file is taken for it
 	first, err := os.Stat(a.path)
 	require.NoError(t, err)
 	kept, err := Open(a.path)
 	require.NoError(t, err)
 	require.Equal(t, 20, kept.Pods())
 	for _, pod := range pods {
+		require.NoError(t, a.admitOnly(pod))
 		require.NoError(t, stage.Prepare(t.Context(), pod))
 	}
 	again, err := os.Stat(a.path)

@@ -82,6 +82,7 @@ func TestStore(t *testing.T) {
 	require.False(t, ok)
 	require.NoError(t, s.Set("a", Of(newPod("a", with("1", "")))))
 	require.NoError(t, s.Set("b", Of(newPod("b", with("2", "")))))
+	require.NoError(t, os.Link(path, path+".before")) // so that no other file is taken for it
 	before, err := os.Stat(path)
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o600), before.Mode().Perm())
@@ -98,6 +99,16 @@ func TestStore(t *testing.T) {
 	require.Equal(t, 2, next.Pods())
 	b, _ := next.Get("b")
 	require.True(t, b.Equal(Of(newPod("b", with("2", "")))))
+}
+
+// A pod without any resources is kept like others.
+func TestStoreOfNothing(t *testing.T) {
+	s := NewStore()
+	require.NoError(t, s.Set("a", Resources{}))
+	require.Equal(t, 1, s.Pods())
+	zero := with("0", "0")
+	require.NoError(t, s.Set("b", Resources{PodLevelResources: &zero}))
+	require.Equal(t, 2, s.Pods())
 }
 
 // What cannot be written is not kept, whatever else is written meanwhile.
