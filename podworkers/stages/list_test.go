@@ -32,7 +32,13 @@ func TestConfig(t *testing.T) {
 		_, err := New(cfg)
 		require.ErrorContains(t, err, want)
 	}
-	l := newList(t, Config{})
+	given, c := []Entry{{Name: "a", Release: Gone, Stage: traced(&calls{}, "a")}}, &calls{}
+	l := newList(t, Config{Stages: given})
+	given[0].Stage = traced(c, "b")
+	require.NoError(t, l.Prepare(t.Context(), podOf("1")))
+	require.Empty(t, c.take(), "the list that was given is its own")
+
+	l = newList(t, Config{})
 	require.NoError(t, l.Prepare(t.Context(), podOf("1")))
 	require.NoError(t, l.Release(t.Context(), "1", Gone))
 }
@@ -44,6 +50,9 @@ func TestBadPodsAreRefused(t *testing.T) {
 	nameless := podOf("1")
 	nameless.Name = ""
 	require.Error(t, l.Prepare(t.Context(), nameless))
+	homeless := podOf("1")
+	homeless.Namespace = ""
+	require.Error(t, l.Prepare(t.Context(), homeless))
 	require.Error(t, l.Release(t.Context(), "", Gone))
 	require.Error(t, l.Release(t.Context(), "1", 0))
 	require.Nil(t, l.Explain("1"))
@@ -222,7 +231,8 @@ func TestLeftovers(t *testing.T) {
 			require.Equal(t, want, found)
 			require.ErrorIs(t, err, errBroken)
 			require.ErrorIs(t, err, ErrUnresponsive)
-			require.ErrorContains(t, err, "leftovers of hung")
+			require.ErrorContains(t, err, "stages: leftovers of hung")
+			require.ErrorContains(t, err, "stages: leftovers of volumes")
 		}
 		require.Equal(t, 12*time.Second, time.Since(begun), "11 s for a listing that hangs, 1 s for one that still does")
 		close(end)

@@ -8,6 +8,18 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
+// The next one is the first of those that rest; who is needed or under way is not waited for.
+func TestNextOfSeveral(t *testing.T) {
+	at := func(s int) time.Time { return time.Unix(int64(s), 0) }
+	q := queue{pods: map[types.UID]*leftover{
+		"now": {notBefore: at(1)}, "late": {notBefore: at(9)}, "first": {notBefore: at(5)}, "later": {notBefore: at(7)},
+		"owned": {notBefore: at(3), owned: true},
+	}}
+	next, ok := q.next(at(2))
+	require.True(t, ok)
+	require.Equal(t, at(5), next)
+}
+
 func TestQueue(t *testing.T) {
 	at := func(s int) time.Time { return time.Unix(int64(s), 0) }
 	q := queue{parallel: 2, rest: 5 * time.Second, pods: map[types.UID]*leftover{}}
