@@ -8,7 +8,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	quantity "k8s.io/apimachinery/pkg/api/resource"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/component-helpers/resource"
 )
 
@@ -75,23 +74,18 @@ func (a amounts) names() []v1.ResourceName {
 // ledger remembers what the active pods request, which takes a microsecond each to compute.
 type ledger struct {
 	mu   sync.Mutex
-	pods map[types.UID]entry
-}
-
-type entry struct {
-	pod *v1.Pod // as it was when the amounts were computed; pods are never changed
-	of  amounts
+	pods map[*v1.Pod]amounts // pods are never changed
 }
 
 // of is what each of the active pods requests. The others are forgotten.
-func (l *ledger) of(active []*v1.Pod) map[types.UID]entry {
-	now := make(map[types.UID]entry, len(active))
+func (l *ledger) of(active []*v1.Pod) map[*v1.Pod]amounts {
+	now := make(map[*v1.Pod]amounts, len(active))
 	for _, pod := range active {
-		e := l.pods[pod.UID]
-		if e.pod != pod {
-			e = entry{pod, requested(pod)}
+		of, known := l.pods[pod]
+		if !known {
+			of = requested(pod)
 		}
-		now[pod.UID] = e
+		now[pod] = of
 	}
 	l.pods = now
 	return now

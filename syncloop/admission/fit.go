@@ -22,7 +22,12 @@ type Shortage struct {
 }
 
 // Missing is by how much there is too little, as far as that can be counted.
-func (s Shortage) Missing() int64 { return plus(s.Requested, s.Used) - s.Capacity }
+func (s Shortage) Missing() int64 {
+	if s.Used > s.Capacity {
+		return plus(s.Requested, s.Used-s.Capacity)
+	}
+	return s.Requested - (s.Capacity - s.Used)
+}
 
 // Reason is that of a pod that is refused for it.
 func (s Shortage) Reason() string { return "OutOf" + string(s.Name) }
@@ -48,12 +53,13 @@ func (l *ledger) shortages(pod *v1.Pod, active []*v1.Pod, allocatable v1.Resourc
 			all = append(all, Shortage{Name: name, Requested: want[name], Capacity: amount(name, has)})
 		}
 	}
-	for uid, other := range l.of(active) {
-		if uid == pod.UID {
+	of := l.of(active)
+	for _, other := range active {
+		if other.UID == pod.UID {
 			continue
 		}
 		for i := range all {
-			all[i].Used = plus(all[i].Used, other.of[all[i].Name])
+			all[i].Used = plus(all[i].Used, of[other][all[i].Name])
 		}
 	}
 	for _, s := range all {

@@ -16,7 +16,7 @@ import (
 )
 
 func TestShortages(t *testing.T) {
-	has := list("pods", "3", "cpu", "2", "memory", "1Gi", "ephemeral-storage", "1Gi", "example.com/gpu", "2")
+	has := list("pods", "3", "cpu", "2", "memory", "1Gi", "ephemeral-storage", "1Gi", "example.com/gpu", "2", "example.com/most", "9223372036854775807")
 	for name, tt := range map[string]struct {
 		pod    *v1.Pod
 		active []*v1.Pod
@@ -48,6 +48,10 @@ func TestShortages(t *testing.T) {
 			"Node didn't have enough resource: cpu, requested: 9223372036854775807, used: 0, capacity: 2000",
 			"Node didn't have enough resource: memory, requested: 9223372036854775807, used: 9223372036854775807, capacity: 1073741824",
 		}},
+		"as much as can be counted": {pod: newPod("a", list("example.com/most", "5E")), active: []*v1.Pod{newPod("b", list("example.com/most", "5E"))},
+			want: []string{"Node didn't have enough resource: example.com/most, requested: 5000000000000000000, used: 5000000000000000000, capacity: 9223372036854775807"}},
+		"each pod counts, also of those without a UID": {pod: newPod("a", list("cpu", "1")), active: []*v1.Pod{newPod("", list("cpu", "1")), newPod("", list("cpu", "500m"))},
+			want: []string{"Node didn't have enough resource: cpu, requested: 1000, used: 1500, capacity: 2000"}},
 		"negative counts as nothing": {pod: newPod("a", list("cpu", "2")), active: []*v1.Pod{newPod("b", list("cpu", "-1")), newPod("c", list("cpu", "1m"))},
 			want: []string{"Node didn't have enough resource: cpu, requested: 2000, used: 1, capacity: 2000"}},
 	} {
@@ -190,7 +194,7 @@ func TestForgets(t *testing.T) {
 	}
 	require.Len(t, fit.ledger.pods, 2)
 	changed := newPod("kept", list("cpu", "1"))
-	require.Equal(t, int64(1000), fit.ledger.of([]*v1.Pod{changed})["kept"].of[v1.ResourceCPU], "of the newest version")
+	require.Equal(t, int64(1000), fit.ledger.of([]*v1.Pod{changed})[changed][v1.ResourceCPU], "of the newest version")
 }
 
 func BenchmarkAdmit500(b *testing.B) {
@@ -216,7 +220,16 @@ func TestAmounts(t *testing.T) {
 	}
 	require.Equal(t, int64(math.MaxInt64), plus(math.MaxInt64, 1))
 	require.Equal(t, int64(math.MaxInt64), plus(math.MaxInt64-1, 1))
-	require.Equal(t, int64(math.MaxInt64-5), Shortage{Requested: math.MaxInt64, Used: 9, Capacity: 5}.Missing())
+	for want, s := range map[int64]Shortage{
+		math.MaxInt64:     {Requested: math.MaxInt64, Used: 9, Capacity: 5},
+		7:                 {Requested: 3, Used: 9, Capacity: 5},
+		3:                 {Requested: 3, Used: 5, Capacity: 5},
+		-1:                {Requested: 3, Used: 1, Capacity: 5},
+		1:                 {Requested: 1, Used: math.MaxInt64, Capacity: math.MaxInt64},
+		math.MaxInt64 - 1: {Requested: math.MaxInt64, Used: 4, Capacity: 5},
+	} {
+		require.Equal(t, want, s.Missing(), s)
+	}
 	all := amounts{"a.example/x": 1, "z": 1, "ephemeral-storage": 1, "memory": 1, "cpu": 1, "pods": 1}
 	require.Equal(t, []v1.ResourceName{"pods", "cpu", "memory", "ephemeral-storage", "a.example/x", "z"}, all.names())
 }

@@ -31,19 +31,25 @@ func Victims(pod *v1.Pod, active []*v1.Pod, missing []Shortage) ([]*v1.Pod, erro
 	for _, s := range missing {
 		need[s.Name] = s.Missing()
 	}
-	classes := map[v1.PodQOSClass][]candidate{}
-	var all []candidate
+	var guaranteed, burstable, bestEffort []candidate
 	for _, other := range active {
-		if Preemptable(pod, other) {
-			c := candidate{other, requested(other)}
-			class := podfacts.QOSClass(other)
-			classes[class], all = append(classes[class], c), append(all, c)
+		if !Preemptable(pod, other) {
+			continue
+		}
+		c := candidate{other, requested(other)}
+		switch podfacts.QOSClass(other) {
+		case v1.PodQOSGuaranteed:
+			guaranteed = append(guaranteed, c)
+		case v1.PodQOSBurstable:
+			burstable = append(burstable, c)
+		default: // also what a status calls by a name that nobody knows
+			bestEffort = append(bestEffort, c)
 		}
 	}
+	all := slices.Concat(guaranteed, burstable, bestEffort)
 	if left := need.without(all); len(left) > 0 {
 		return nil, fmt.Errorf("preemption: %d pods may be ended for this one, which would still lack %s", len(all), left)
 	}
-	guaranteed, burstable, bestEffort := classes[v1.PodQOSGuaranteed], classes[v1.PodQOSBurstable], classes[v1.PodQOSBestEffort]
 	chosen := closest(guaranteed, need.without(burstable).without(bestEffort))
 	chosen = append(chosen, closest(burstable, need.without(chosen).without(bestEffort))...)
 	chosen = append(chosen, closest(bestEffort, need.without(chosen))...)

@@ -39,7 +39,11 @@ func TestVictims(t *testing.T) {
 			missing: []Shortage{{Name: "cpu", Requested: 1000}}, want: []string{"one"},
 		},
 		"BestEffort alone for a place": {active: []*v1.Pod{newPod("b", list("cpu", "1")), newPod("none", nil)}, missing: []Shortage{{Name: "pods", Requested: 1}}, want: []string{"none"}},
-		"Burstable before Guaranteed":  {active: []*v1.Pod{newPod("g", list("cpu", "1", "memory", "1"), guaranteed), newPod("b", list("cpu", "2"))}, missing: []Shortage{{Name: "cpu", Requested: 1000}}, want: []string{"b"}},
+		"one of a class that nobody knows before Burstable": {
+			active:  []*v1.Pod{newPod("b", list("cpu", "1")), newPod("odd", list("cpu", "2"), func(p *v1.Pod) { p.Status.QOSClass = "Odd" })},
+			missing: []Shortage{{Name: "cpu", Requested: 1000}}, want: []string{"odd"},
+		},
+		"Burstable before Guaranteed": {active: []*v1.Pod{newPod("g", list("cpu", "1", "memory", "1"), guaranteed), newPod("b", list("cpu", "2"))}, missing: []Shortage{{Name: "cpu", Requested: 1000}}, want: []string{"b"}},
 		"Guaranteed for what Burstable ones do not have": {
 			active:  []*v1.Pod{newPod("g", list("cpu", "2", "memory", "1"), guaranteed), newPod("b", list("cpu", "1"))},
 			missing: []Shortage{{Name: "cpu", Requested: 2000}}, want: []string{"g"},
