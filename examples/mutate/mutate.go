@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -179,7 +180,7 @@ func (t *trials) folder(ctx context.Context, folder string, drawn []candidate) e
 		if err != nil {
 			return t.untested(ctx, tested, err)
 		}
-		passing, err := tests.Passing(ctx, limits)
+		passing, err := tests.Passing(ctx, len(left), limits)
 		if err != nil {
 			return err
 		}
@@ -212,7 +213,8 @@ func (t *trials) build(ctx context.Context, folder, dir string, all []candidate)
 		err = fmt.Errorf("the tests of %s fail without a mutant:\n%s", folder, out)
 	}
 	took := time.Since(begun)
-	limits.Timeout, limits.CPU = min(t.timeout, 5*time.Second+10*took), 3+int(2*took.Seconds())
+	limits.Timeout = min(t.timeout, 5*time.Second+10*took)
+	limits.CPU = 3 + int(float64(max(2, runtime.NumCPU()))*took.Seconds()) // they may have kept all processors busy
 	return tests, limits, err
 }
 

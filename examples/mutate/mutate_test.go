@@ -86,3 +86,60 @@ func TestFolderThatDoesNotBuild(t *testing.T) {
 	require.Equal(t, 2, tried.figures["good"][mutants.Survived])
 	require.Len(t, tried.figures, 1)
 }
+
+// That only the tests that come by a mutant run on it does not change what becomes of it.
+func TestFewerTestsSayTheSame(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compiles")
+	}
+	const source = "package m\n\nfunc A(n int) bool { return n > 1 }\n\nfunc B(n int) bool { return n > 2 }\n"
+	const head = "package m\n\nimport \"testing\"\n\n"
+	const check = "func TestA(t *testing.T) {\n\tif !A(2) || A(1) || !B(3) || B(2) { t.Fatal() }\n}\n"
+	for name, c := range map[string]struct {
+		source, test, run string
+		want              mutants.Outcome
+	}{
+		// TestB fails without TestA, with or without a mutant: that it does is no notice.
+		"after another": {source, head + "var ready bool\n\nfunc TestA(*testing.T) { ready = true }\n\n" +
+			"func TestB(t *testing.T) {\n\tA(1)\n\tB(1)\n\tif !ready { t.Fatal() }\n}\n", "", mutants.Survived},
+		// Without TestA it does not come as far as A.
+		"no farther": {source, head + "var ready bool\n\nfunc TestA(*testing.T) { ready = true }\n\n" +
+			"func TestB(t *testing.T) {\n\tif !ready || !A(2) || A(1) || !B(3) || B(2) { t.Fatal() }\n}\n", "", mutants.Failed},
+		"part of a test":   {source, head + "func Test(t *testing.T) { t.Run(\"a\", TestA) }\n\n" + check, "^Test$/a", mutants.Failed},
+		"names of imports": {source + "\nfunc sync() {}\n\nvar fmt, atomic, strconv = 1, 2, 3\n", head + check, "", mutants.Failed},
+		"unlisted": {source, "package m\n\nimport (\n\t\"flag\"\n\t\"os\"\n\t\"testing\"\n)\n\nfunc TestMain(m *testing.M) {\n" +
+			"\tflag.Parse()\n\tif flag.Lookup(\"test.list\").Value.String() != \"\" { os.Exit(1) }\n\tm.Run()\n}\n\n" + check, "", mutants.Failed},
+		"by what is tried itself": {source, head + check, "", mutants.Failed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Chdir(t.TempDir())
+			t.Setenv("GOWORK", "off")
+			passed := filepath.Join(t.TempDir(), "passed")
+			if name == "by what is tried itself" { // on a mutant, or to see what it comes by
+				t.Setenv("PODWRIGHT_MUTANT", "1")
+				t.Setenv("PODWRIGHT_MUTANTS_PASSED", passed)
+			}
+			for file, text := range map[string]string{"go.mod": "module m\n\ngo 1.26\n", "a.go": c.source, "a_test.go": c.test} {
+				require.NoError(t, os.WriteFile(file, []byte(text), 0o644))
+			}
+			all, err := candidates([]string{"a.go"})
+			require.NoError(t, err)
+			n := 0
+			for _, m := range all {
+				if m.Operator == "operator" {
+					all[n] = m
+					n++
+				}
+			}
+			require.Equal(t, 2, n)
+			tried := &trials{
+				options: options{n: n, parallel: 1, timeout: time.Minute, run: c.run},
+				queue:   all[:n], figures: map[string]*figure{}, unhealthy: map[string]error{},
+			}
+			require.NoError(t, tried.work(t.Context()))
+			require.NoError(t, tried.sick())
+			require.Equal(t, n, tried.figures["."][c.want])
+			require.NoFileExists(t, passed)
+		})
+	}
+}

@@ -45,7 +45,7 @@ func Combine(all []Placed) (map[string][]byte, error) {
 				return nil, err
 			}
 			files[p.File] = c
-			sources[filepath.Join(filepath.Dir(p.File), "zz_mutant.go")] = selector(c.file.Name.Name)
+			sources[filepath.Join(filepath.Dir(p.File), "zz_mutant.go")] = selector(c.file.Name.Name, len(all))
 		}
 		if err := files[p.File].add(i+1, p.Mutant); err != nil {
 			return nil, fmt.Errorf("%s: %w", p, err)
@@ -57,36 +57,44 @@ func Combine(all []Placed) (map[string][]byte, error) {
 	return sources, nil
 }
 
-// selector is the source of what the broken copies ask.
-func selector(name string) []byte {
+// selector is the source of what the broken copies of n mutants ask. The imports have names
+// that the package does not have, and what is asked is short, to be compiled in place.
+func selector(name string, n int) []byte {
 	return fmt.Appendf(nil, `package %s
 
 import (
-	"fmt"
-	"os"
-	"sync"
+	osOfMutants      "os"
+	strconvOfMutants "strconv"
+	atomicOfMutants  "sync/atomic"
 )
 
 var (
-	activeMutant   = os.Getenv(%q)
-	fileOfMutants  = os.Getenv(%q)
-	mutantsPassed  sync.Map
+	activeMutant  = osOfMutants.Getenv(%q)
+	fileOfMutants = osOfMutants.Getenv(%q)
+	mutantsPassed [%d]atomicOfMutants.Bool
 )
 
 func isMutant(number int, name string) bool {
 	if fileOfMutants != "" {
-		if _, again := mutantsPassed.LoadOrStore(number, true); !again {
-			file, err := os.OpenFile(fileOfMutants, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
-			if err != nil {
-				panic(err)
-			}
-			fmt.Fprintln(file, number)
-			file.Close()
-		}
+		passMutant(number)
 	}
 	return activeMutant == name
 }
-`, name, variable, passingBy)
+
+func passMutant(number int) {
+	if mutantsPassed[number].Load() || mutantsPassed[number].Swap(true) {
+		return
+	}
+	file, err := osOfMutants.OpenFile(fileOfMutants, osOfMutants.O_APPEND|osOfMutants.O_CREATE|osOfMutants.O_WRONLY, 0o600)
+	if err == nil {
+		_, err = file.WriteString(strconvOfMutants.Itoa(number) + "\n")
+		file.Close()
+	}
+	if err != nil {
+		panic(err)
+	}
+}
+`, name, variable, passingBy, n+1)
 }
 
 // combined is a source to which copies are added, by the offset of the function's

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -141,17 +142,19 @@ const (
 // and tells what came of it, and what they wrote.
 func (t Tests) Test(ctx context.Context, mutant int, l Limits) (Outcome, string, error) {
 	timeout := cmp.Or(l.Timeout, 3*time.Minute)
-	return t.start(ctx, l, timeout, variable+"="+strconv.Itoa(mutant), "-test.failfast", "-test.timeout="+timeout.String(), "-test.run="+l.Run)
+	return t.start(ctx, l, timeout, mutant, "", "-test.failfast", "-test.timeout="+timeout.String(), "-test.run="+l.Run)
 }
 
-// start runs the tests with a variable in their environment.
-func (t Tests) start(ctx context.Context, l Limits, timeout time.Duration, env string, args ...string) (Outcome, string, error) {
+// start runs the tests on a mutant, or on none, which is 0. They write into the file passed,
+// if there is one, what they come by. Both are always said: who runs on a mutant itself has
+// them in its own environment.
+func (t Tests) start(ctx context.Context, l Limits, timeout time.Duration, mutant int, passed string, args ...string) (Outcome, string, error) {
 	hung, cancel := context.WithTimeout(ctx, timeout+timeout/2)
 	defer cancel()
 	limited := fmt.Sprintf(`ulimit -v %d; ulimit -t %d; exec nice -n 5 "$0" -test.short "$@"`, cmp.Or(l.Memory, 4<<20), cmp.Or(l.CPU, 30))
 	tests := exec.CommandContext(hung, "sh", append([]string{"-c", limited, t.binary}, args...)...)
 	tests.Dir = t.Package
-	tests.Env = append(os.Environ(), "TMPDIR="+t.dir, env)
+	tests.Env = append(os.Environ(), "TMPDIR="+t.dir, variable+"="+strconv.Itoa(mutant), passingBy+"="+passed)
 	tests.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	tests.Cancel = func() error { return syscall.Kill(-tests.Process.Pid, syscall.SIGKILL) }
 	tests.WaitDelay = time.Second
@@ -167,22 +170,35 @@ func (t Tests) start(ctx context.Context, l Limits, timeout time.Duration, env s
 	return Failed, fmt.Sprintf("%s\n%v", out, err), nil
 }
 
-// Passing returns, by the numbers of mutants, which tests come by them, as a Limits.Run that
-// selects these. Each test runs once, by itself; one that fails then says nothing.
-func (t Tests) Passing(ctx context.Context, l Limits) (map[int]string, error) {
+// Passing returns, by the numbers of n mutants, which tests come by them, as a Limits.Run that
+// selects these. Each test runs once, by itself. If one does not succeed then, it may need
+// others, or come by more after them: all tests are selected for each mutant, as they are if
+// Limits.Run selects parts of tests, which are not told apart.
+func (t Tests) Passing(ctx context.Context, n int, l Limits) (map[int]string, error) {
+	if strings.Contains(l.Run, "/") {
+		return whole(n, l), nil
+	}
 	timeout := cmp.Or(l.Timeout, 3*time.Minute)
-	outcome, list, err := t.start(ctx, l, timeout, variable+"=0", "-test.list="+cmp.Or(l.Run, "."))
-	if err != nil || outcome != Survived {
-		return nil, errors.Join(err, fmt.Errorf("mutate: cannot list the tests of %s: %s", t.Package, list))
+	outcome, list, err := t.start(ctx, l, timeout, 0, "", "-test.list="+cmp.Or(l.Run, "."))
+	if err != nil {
+		return nil, err
+	}
+	if outcome != Survived {
+		return whole(n, l), nil
 	}
 	tests := map[int][]string{}
 	for _, name := range strings.Fields(list) {
+		name = regexp.QuoteMeta(name) // a TestMain may write there, too
 		passed := filepath.Join(t.dir, "passed")
 		if err := os.WriteFile(passed, nil, 0o600); err != nil {
 			return nil, err
 		}
-		if _, _, err := t.start(ctx, l, timeout, passingBy+"="+passed, "-test.timeout="+timeout.String(), "-test.run=^"+name+"$"); err != nil {
+		outcome, _, err := t.start(ctx, l, timeout, 0, passed, "-test.timeout="+timeout.String(), "-test.run=^"+name+"$")
+		if err != nil {
 			return nil, err
+		}
+		if outcome != Survived {
+			return whole(n, l), nil
 		}
 		numbers, err := os.ReadFile(passed)
 		if err != nil {
@@ -201,6 +217,15 @@ func (t Tests) Passing(ctx context.Context, l Limits) (map[int]string, error) {
 		selected[n] = "^(" + strings.Join(names, "|") + ")$"
 	}
 	return selected, nil
+}
+
+// whole selects for each of n mutants all tests that the limits select.
+func whole(n int, l Limits) map[int]string {
+	selected := map[int]string{}
+	for i := range n {
+		selected[i+1] = cmp.Or(l.Run, ".")
+	}
+	return selected
 }
 
 // killed tells whether the kernel ended a process, as it does at a limit.
