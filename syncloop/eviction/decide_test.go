@@ -294,6 +294,9 @@ func TestRank(t *testing.T) {
 	asks := requests(v1.ResourceMemory, "60Mi")
 	pods = []*v1.Pod{named("equal", asks), named("just", asks, priority(1))}
 	require.Equal(t, []string{"just", "equal"}, names(rank(MemoryAvailable, pods, edge)), "who uses what it asked for exceeds nothing")
+	edge.Pods["a byte"] = memoryUse(1)
+	pods = []*v1.Pod{named("equal", asks), named("a byte", priority(1))}
+	require.Equal(t, []string{"a byte", "equal"}, names(rank(MemoryAvailable, pods, edge)), "who asked for nothing exceeds it by a byte")
 	pods = []*v1.Pod{named("asks nothing", priority(1)), named("asks", asks)}
 	require.Equal(t, []string{"asks", "asks nothing"}, names(rank(MemoryAvailable, pods, Usage{})), "who is not measured exceeds nothing")
 }

@@ -154,13 +154,11 @@ func (m *Manager) loop(ctx context.Context, woken <-chan struct{}) error {
 			m.awaitCleanup(ctx, killed)
 			continue
 		}
-		timer := time.NewTimer(m.cfg.Interval)
 		select {
 		case <-ctx.Done():
 		case <-woken:
-		case <-timer.C:
+		case <-time.After(m.cfg.Interval):
 		}
-		timer.Stop()
 	}
 	return nil
 }
@@ -183,6 +181,8 @@ func (m *Manager) pass(ctx context.Context) (killed []*v1.Pod, err error) {
 	if m.reclaim(ctx, d.Reclaim) {
 		fresh, err := m.measure(ctx)
 		switch {
+		case ctx.Err() != nil:
+			return nil, nil
 		case err != nil: // by what was known, that does not suffice
 			m.cfg.Logger.Error("cannot tell what removing unused things has won", "err", err)
 		case d.Cleared(fresh, time.Now()):

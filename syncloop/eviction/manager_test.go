@@ -108,23 +108,28 @@ func TestOneGoesAtATime(t *testing.T) {
 	})
 }
 
-// What cannot be measured after something was removed changes nothing of what was measured before.
+// What cannot be measured after something was removed changes nothing of what was measured
+// before; a failure of that is said.
 func TestUnknownAfterReclaim(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := &bench{signal: ImageFSAvailable, left: 1, pods: []*v1.Pod{named("a"), named("big")}}
-		cfg := b.config(Policy{Thresholds: []Threshold{hard(ImageFSAvailable, 100)}})
-		removed, measure := false, cfg.Measure
-		cfg.Measure = func(ctx context.Context) (Usage, error) {
-			u, err := measure(ctx)
-			u.Pods = map[types.UID]PodUsage{"a": diskUse(1, 0, 0), "big": diskUse(100, 0, 0)}
-			if removed {
-				u = Usage{}
+	for _, fails := range []error{nil, errors.New("no runtime")} {
+		synctest.Test(t, func(t *testing.T) {
+			b := &bench{signal: ImageFSAvailable, left: 1, pods: []*v1.Pod{named("a"), named("big")}}
+			cfg := b.config(Policy{Thresholds: []Threshold{hard(ImageFSAvailable, 100)}})
+			removed, measure := false, cfg.Measure
+			cfg.Measure = func(ctx context.Context) (Usage, error) {
+				u, err := measure(ctx)
+				u.Pods = map[types.UID]PodUsage{"a": diskUse(1, 0, 0), "big": diskUse(100, 0, 0)}
+				if removed {
+					return Usage{}, fails
+				}
+				return u, err
 			}
-			return u, err
-		}
-		cfg.RemoveUnusedImages = func(context.Context) error { removed = true; return nil }
-		during(t, cfg, 500*time.Millisecond, func(*Manager) { require.Equal(t, []string{"big"}, b.killed) })
-	})
+			cfg.RemoveUnusedImages = func(context.Context) error { removed = true; return nil }
+			log := logTo(&cfg)
+			during(t, cfg, 500*time.Millisecond, func(*Manager) { require.Equal(t, []string{"big"}, b.killed) })
+			require.Equal(t, fails != nil, strings.Contains(log.String(), "no runtime"))
+		})
+	}
 }
 
 // N27
@@ -166,7 +171,10 @@ func TestKillThatFails(t *testing.T) {
 		}
 		var log strings.Builder
 		cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
-		during(t, cfg, 25*time.Second, func(*Manager) {})
+		during(t, cfg, 25*time.Second, func(*Manager) {
+			pass(11 * time.Second)
+			require.Equal(t, 1, strings.Count(log.String(), "has not ended"))
+		})
 		require.Equal(t, []time.Duration{10 * time.Second, 5 * time.Second}, took, "one per pass, ten seconds at most, and the Interval between")
 		require.Equal(t, 1, strings.Count(log.String(), "has not ended"), "the agent ended during the second")
 		require.Contains(t, log.String(), context.DeadlineExceeded.Error())

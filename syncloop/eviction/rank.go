@@ -11,11 +11,11 @@ import (
 
 // rated is a pod with what it is ranked by.
 type rated struct {
-	pod      *v1.Pod
-	known    bool
-	exceeds  bool
-	priority int32
-	over     int64 // usage beyond the request
+	pod        *v1.Pod
+	unmeasured bool
+	exceeds    bool
+	priority   int32
+	over       int64 // usage beyond the request
 }
 
 // worst is who has to go first for a signal, nil if all pods are critical. Among equals
@@ -35,7 +35,7 @@ func worst(s Signal, pods []*v1.Pod, u Usage) *v1.Pod {
 
 // rate finds out what a pod is ranked by. Requests of bytes are taken from counts of
 // inodes as well: that is how nodes have always ranked. Processes have no requests, so
-// none exceeds them.
+// none exceeds them, and who is not measured counts as one that has none.
 func rate(s Signal, pod *v1.Pod, u Usage) rated {
 	r := rated{pod: pod}
 	if pod.Spec.Priority != nil {
@@ -43,7 +43,7 @@ func rate(s Signal, pod *v1.Pod, u Usage) rated {
 	}
 	used, known := podUse(s, u.Pods[pod.UID], u.Disks)
 	if s == PIDAvailable {
-		r.known, r.over = true, signed(used)
+		r.over = signed(used)
 		return r
 	}
 	name := v1.ResourceEphemeralStorage
@@ -51,7 +51,7 @@ func rate(s Signal, pod *v1.Pod, u Usage) rated {
 		name = v1.ResourceMemory
 	}
 	request, _ := podfacts.Request(pod, name)
-	r.known = known
+	r.unmeasured = !known
 	r.over = signed(used) - max(request.Value(), 0)
 	r.exceeds = r.over > 0
 	return r
@@ -83,7 +83,7 @@ func signed(n uint64) int64 { return int64(min(n, math.MaxInt64)) }
 // compare puts first: who is not measured, who exceeds the request, who has the lower
 // priority, who exceeds by more.
 func compare(a, b rated) int {
-	return cmp.Or(first(!a.known, !b.known), first(a.exceeds, b.exceeds), cmp.Compare(a.priority, b.priority), cmp.Compare(b.over, a.over))
+	return cmp.Or(first(a.unmeasured, b.unmeasured), first(a.exceeds, b.exceeds), cmp.Compare(a.priority, b.priority), cmp.Compare(b.over, a.over))
 }
 
 func first(a, b bool) int {

@@ -127,18 +127,15 @@ func (p *parser) threshold(field, signal, text string, grace time.Duration) {
 	value, ok := p.value(field, signal, text)
 	switch {
 	case !ok || strings.HasSuffix(text, "%") && (value.Percent == 0 || value.Percent == 100):
-		return
 	case value == Value{}:
 		p.fail(field, signal, "%q is not more than zero", text)
-		return
-	case Signal(signal).ofContainers():
-		return
+	case !Signal(signal).ofContainers():
+		t := Threshold{Signal: Signal(signal), Value: value, Grace: grace}
+		if least, ok := p.reclaim[signal]; ok {
+			t.MinReclaim, _ = parseValue(least) // an error is told where all of them are read
+		}
+		p.out = append(p.out, t)
 	}
-	t := Threshold{Signal: Signal(signal), Value: value, Grace: grace}
-	if least, ok := p.reclaim[signal]; ok {
-		t.MinReclaim, _ = parseValue(least) // an error is told where all of them are read
-	}
-	p.out = append(p.out, t)
 }
 
 func (p *parser) value(field, signal, text string) (Value, bool) {
@@ -151,12 +148,11 @@ func (p *parser) value(field, signal, text string) (Value, bool) {
 
 func (p *parser) grace(signal string, all map[string]string) time.Duration {
 	text, ok := all[signal]
-	if !ok {
-		p.fail("evictionSoft", signal, "evictionSoftGracePeriod has none for it")
-		return 0
-	}
 	d, err := time.ParseDuration(text)
-	if err != nil || d <= 0 {
+	switch {
+	case !ok:
+		p.fail("evictionSoft", signal, "evictionSoftGracePeriod has none for it")
+	case err != nil || d <= 0:
 		p.fail("evictionSoftGracePeriod", signal, "%q is not a time of more than zero", text)
 	}
 	return d
