@@ -297,6 +297,8 @@ func TestRank(t *testing.T) {
 	edge.Pods["a byte"] = memoryUse(1)
 	pods = []*v1.Pod{named("equal", asks), named("a byte", priority(1))}
 	require.Equal(t, []string{"a byte", "equal"}, names(rank(MemoryAvailable, pods, edge)), "who asked for nothing exceeds it by a byte")
+	pods = []*v1.Pod{named("just", requests(v1.ResourceMemory, "10E")), named("equal")}
+	require.Equal(t, []string{"equal", "just"}, names(rank(MemoryAvailable, pods, edge)), "who asked for more than can be counted exceeds nothing")
 	pods = []*v1.Pod{named("asks nothing", priority(1)), named("asks", asks)}
 	require.Equal(t, []string{"asks", "asks nothing"}, names(rank(MemoryAvailable, pods, Usage{})), "who is not measured exceeds nothing")
 }

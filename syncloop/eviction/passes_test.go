@@ -121,6 +121,10 @@ func TestEndIsNoFailure(t *testing.T) {
 		require.Empty(t, b.killed)
 		require.Empty(t, log.String())
 
+		b.pods = nil // and nobody could go
+		during(t, cfg, time.Second, func(*Manager) {})
+		require.Empty(t, log.String())
+
 		b.pods = []*v1.Pod{named("over"), named("too")}
 		cfg.Policy, cfg.Watch = Policy{LocalStorage: true}, nil
 		cfg.Measure = func(ctx context.Context) (Usage, error) { <-ctx.Done(); return Usage{}, ctx.Err() }

@@ -95,7 +95,7 @@ func (p Policy) victim(pod *v1.Pod, met Met, u Usage, now time.Time) Victim {
 func blame(text *strings.Builder, notes map[string]string, pod *v1.Pod, name v1.ResourceName, u PodUsage) {
 	var names, usages []string
 	say := func(what, who string, used uint64, request resource.Quantity) bool {
-		if signed(used) <= request.Value() {
+		if used == 0 || request.CmpInt64(signed(used)) >= 0 {
 			return false
 		}
 		fmt.Fprintf(text, "%s %s was using %s, request is %s, has larger consumption of %s. ", what, who, quantity(name, used), request.String(), name)

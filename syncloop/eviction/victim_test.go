@@ -27,17 +27,19 @@ func TestBlame(t *testing.T) {
 		want   string
 		notes  map[string]string
 	}{
-		"within its request":            {MemoryAvailable, named("a", asks), memoryUse(9 * mi), "", nil},
-		"all of its request":            {MemoryAvailable, named("a", asks), memoryUse(10 * mi), "", nil},
-		"more":                          {MemoryAvailable, named("a", asks), memoryUse(11 * mi), "Container c was using 11Mi, request is 10Mi, has larger consumption of memory. ", map[string]string{OffendingContainers: "c", OffendingContainersUsage: "11Mi"}},
-		"not measured":                  {MemoryAvailable, named("a"), PodUsage{}, "", nil},
-		"the pod":                       {MemoryAvailable, named("a", memory), ofPod, "Pod a was using 30Mi, request is 10Mi, has larger consumption of memory. ", map[string]string{OffendingPod: "a", OffendingPodUsage: "30Mi"}},
-		"the pod, within":               {MemoryAvailable, named("a", podAsks(v1.ResourceList{v1.ResourceMemory: resource.MustParse("30Mi")})), ofPod, "", nil},
-		"the pod, unmeasured":           {MemoryAvailable, named("a", memory), PodUsage{}, "", nil},
-		"the pod asks for other things": {MemoryAvailable, named("a", podAsks(v1.ResourceList{v1.ResourceCPU: resource.MustParse("1")})), ofPod, "", nil},
-		"memory is not short":           {NodeFSAvailable, named("a", podAsks(v1.ResourceList{v1.ResourceEphemeralStorage: resource.MustParse("1")})), ofPod, "", nil},
-		"has written":                   {NodeFSAvailable, named("a"), diskUse(2, 0, 9), "Container c was using 2, request is 0, has larger consumption of ephemeral-storage. ", map[string]string{OffendingContainers: "c", OffendingContainersUsage: "2"}},
-		"has logged":                    {NodeFSAvailable, named("a"), PodUsage{Containers: map[string]ContainerUsage{"c": {Logs: Disk{Bytes: &used}}}}, "Container c was using 30Mi, request is 0, has larger consumption of ephemeral-storage. ", map[string]string{OffendingContainers: "c", OffendingContainersUsage: "30Mi"}},
+		"within its request":                {MemoryAvailable, named("a", asks), memoryUse(9 * mi), "", nil},
+		"all of its request":                {MemoryAvailable, named("a", asks), memoryUse(10 * mi), "", nil},
+		"more":                              {MemoryAvailable, named("a", asks), memoryUse(11 * mi), "Container c was using 11Mi, request is 10Mi, has larger consumption of memory. ", map[string]string{OffendingContainers: "c", OffendingContainersUsage: "11Mi"}},
+		"asks for more than can be counted": {MemoryAvailable, named("a", requests(v1.ResourceMemory, "9223372036854775808")), memoryUse(9 * mi), "", nil},
+		"asks for less than nothing":        {MemoryAvailable, named("a", requests(v1.ResourceMemory, "-1")), PodUsage{}, "", nil},
+		"not measured":                      {MemoryAvailable, named("a"), PodUsage{}, "", nil},
+		"the pod":                           {MemoryAvailable, named("a", memory), ofPod, "Pod a was using 30Mi, request is 10Mi, has larger consumption of memory. ", map[string]string{OffendingPod: "a", OffendingPodUsage: "30Mi"}},
+		"the pod, within":                   {MemoryAvailable, named("a", podAsks(v1.ResourceList{v1.ResourceMemory: resource.MustParse("30Mi")})), ofPod, "", nil},
+		"the pod, unmeasured":               {MemoryAvailable, named("a", memory), PodUsage{}, "", nil},
+		"the pod asks for other things":     {MemoryAvailable, named("a", podAsks(v1.ResourceList{v1.ResourceCPU: resource.MustParse("1")})), ofPod, "", nil},
+		"memory is not short":               {NodeFSAvailable, named("a", podAsks(v1.ResourceList{v1.ResourceEphemeralStorage: resource.MustParse("1")})), ofPod, "", nil},
+		"has written":                       {NodeFSAvailable, named("a"), diskUse(2, 0, 9), "Container c was using 2, request is 0, has larger consumption of ephemeral-storage. ", map[string]string{OffendingContainers: "c", OffendingContainersUsage: "2"}},
+		"has logged":                        {NodeFSAvailable, named("a"), PodUsage{Containers: map[string]ContainerUsage{"c": {Logs: Disk{Bytes: &used}}}}, "Container c was using 30Mi, request is 0, has larger consumption of ephemeral-storage. ", map[string]string{OffendingContainers: "c", OffendingContainersUsage: "30Mi"}},
 	} {
 		u := left(c.signal, 1, 1000, noon)
 		u.Pods["a"] = c.use
