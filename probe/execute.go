@@ -13,6 +13,10 @@ import (
 // maxTries is how often a probe that cannot be carried out is tried in a row.
 const maxTries = 3
 
+// lingers is how long a goroutine waits for the next execution. Probes come each few seconds;
+// what an hour of many left behind would stay for good.
+const lingers = time.Minute
+
 // errGoexit is the error of a Prober that ended its goroutine.
 var errGoexit = errors.New("the prober ended its goroutine")
 
@@ -67,7 +71,7 @@ func (r *runner) next(p *pool) *execution {
 	return nil
 }
 
-// serve is a goroutine of a pool: it executes until Run ends.
+// serve is a goroutine of a pool: it executes as long as there is something to execute.
 func (r *runner) serve(p *pool, x *execution) {
 	for x != nil {
 		if x = r.work(x); x == nil {
@@ -76,11 +80,13 @@ func (r *runner) serve(p *pool, x *execution) {
 	}
 }
 
-// job waits for something to execute; nil means that Run ends.
+// job waits for something to execute; nil means that there was nothing for a while, or that
+// Run ends.
 func (r *runner) job(p *pool) *execution {
 	select {
 	case x := <-p.jobs:
 		return x
+	case <-time.After(lingers):
 	case <-r.ctx.Done():
 	}
 	r.mu.Lock()

@@ -104,6 +104,29 @@ func TestRemoveQueued(t *testing.T) {
 	})
 }
 
+// What a burst of probes took is given back a minute after the last of them.
+func TestGoroutinesOfABurst(t *testing.T) {
+	ten := func(c *probe.Config) { c.Budgets = map[probe.Handler]int{probe.Exec: 10} }
+	inBubble(t, ten, func(r *rig) {
+		r.sleep(s) // Run has begun
+		before := runtime.NumGoroutine()
+		r.prober.Script("slow", probe.Readiness, probetest.Step{Verdict: probe.Success, Latency: 400 * time.Millisecond})
+		pods := r.addMany("slow", 10, every(10))
+		r.sleep(s)
+		require.GreaterOrEqual(t, runtime.NumGoroutine(), before+10)
+		for _, pod := range pods {
+			r.RemovePod(pod.UID)
+		}
+		r.sleep(58 * s)
+		require.GreaterOrEqual(t, runtime.NumGoroutine(), before+10, "the next ones may come soon")
+		r.sleep(3 * s)
+		require.LessOrEqual(t, runtime.NumGoroutine(), before)
+		r.addMany("again", 3, every(10))
+		r.sleep(s)
+		require.Len(t, r.when("again", probe.Readiness), 3)
+	})
+}
+
 // A Prober that ends its goroutine keeps neither its place nor the others waiting.
 func TestGoexit(t *testing.T) {
 	one := func(c *probe.Config) {
