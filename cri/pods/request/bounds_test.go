@@ -31,6 +31,13 @@ func TestEnvironmentSize(t *testing.T) {
 	require.NoError(t, e.set("000", strings.Repeat("y", most-6)))
 	require.NoError(t, e.set("a", ""))
 	require.ErrorIs(t, e.set("000", strings.Repeat("y", most-5)), errLargeEnvironment)
+
+	e.size -= len("abc\x00") // an argument takes its place to the last byte, and one for its end
+	_, err := e.expandAll("args", []string{"abc"})
+	require.NoError(t, err)
+	require.Equal(t, podfacts.MaxExecTotal, e.size)
+	_, err = e.expandAll("args", []string{""})
+	require.ErrorIs(t, err, errLargeEnvironment)
 }
 
 // A container is named by its place among those of its kind.
@@ -47,15 +54,22 @@ func TestFieldOf(t *testing.T) {
 	}
 }
 
-// Of the node's files that are read the largest is as large as allowed.
+// Of the node's files that are read the largest is as large as allowed. None is left open.
 func TestReadFileBound(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(name, []byte("12345"), 0o600))
-	content, err := readFile(os.Open, name, 5)
+	var opened *os.File
+	open := func(path string) (f *os.File, err error) {
+		opened, err = os.Open(path)
+		return opened, err
+	}
+	content, err := readFile(open, name, 5)
 	require.NoError(t, err)
 	require.Equal(t, "12345", string(content))
-	_, err = readFile(os.Open, name, 4)
+	require.ErrorIs(t, opened.Close(), os.ErrClosed)
+	_, err = readFile(open, name, 4)
 	require.ErrorContains(t, err, "is larger than 4 bytes")
+	require.ErrorIs(t, opened.Close(), os.ErrClosed)
 }
 
 // A few hundred bytes of a spec do not become gigabytes: what multiplies is refused
@@ -138,18 +152,18 @@ func TestMultiplying(t *testing.T) {
 func TestAnnotationsOfManyImages(t *testing.T) {
 	h := newHarness(t)
 	pod := testPod("a")
-	pod.Annotations = map[string]string{"a": strings.Repeat("x", 200<<10)}
+	pod.Annotations = map[string]string{"a": strings.Repeat("x", maxImageAnnotations/32-len("a"))}
 	pod.Spec.Volumes = []v1.Volume{{Name: "i", VolumeSource: v1.VolumeSource{Image: &v1.ImageVolumeSource{Reference: "img"}}}}
 	c := &pod.Spec.Containers[0]
 	in := Instance{Pod: pod, Container: c, ImageVolumes: map[string]Image{"i": {Ref: "img"}}}
-	for i := range 40 {
+	for i := range 32 {
 		c.VolumeMounts = append(c.VolumeMounts, v1.VolumeMount{Name: "i", MountPath: fmt.Sprint("/", i)})
 	}
 	_, err := h.b.Container(t.Context(), in)
 	require.NoError(t, err)
 	c.VolumeMounts = append(c.VolumeMounts, v1.VolumeMount{Name: "i", MountPath: "/last"})
 	_, err = h.b.Container(t.Context(), in)
-	require.ErrorContains(t, err, `volumeMounts[40]: volume "i": the pod's annotations`)
+	require.ErrorContains(t, err, `volumeMounts[32]: volume "i": the pod's annotations`)
 }
 
 // Services are not the container's doing: however many there are, they do not

@@ -175,7 +175,7 @@ func New(cfg Config) (*Builder, error) {
 	case cfg.Node.MemoryQoS.ThrottlingFactor <= 0 || cfg.Node.MemoryQoS.ThrottlingFactor > 1:
 		return nil, fmt.Errorf("request: Config.Node.MemoryQoS.ThrottlingFactor is not between 0 and 1: %v", cfg.Node.MemoryQoS.ThrottlingFactor)
 	}
-	return &Builder{cfg: cfg, maskedPaths: maskedPaths()}, nil
+	return &Builder{cfg: cfg, maskedPaths: maskedPaths("/sys/devices/system/cpu")}, nil
 }
 
 func setDefaults(cfg *Config) {
@@ -222,7 +222,7 @@ func readFile(open func(string) (*os.File, error), path string, limit int64) ([]
 	}
 	defer f.Close()
 	content, err := io.ReadAll(io.LimitReader(f, limit+1))
-	if err == nil && int64(len(content)) > limit {
+	if int64(len(content)) > limit {
 		err = fmt.Errorf("%s is larger than %d bytes", path, limit)
 	}
 	return content, err

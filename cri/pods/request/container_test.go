@@ -21,14 +21,14 @@ func TestContainer(t *testing.T) {
 	c.Lifecycle = &v1.Lifecycle{StopSignal: ptr(v1.SIGUSR1)}
 	before := pod.DeepCopy()
 	config, err := h.b.Container(t.Context(), Instance{
-		Pod: pod, Container: c, RestartCount: 3, Image: Image{Ref: "sha256:1", UserSpecified: "busybox:1", UID: ptr(int64(7))},
+		Pod: pod, Container: c, RestartCount: 12, Image: Image{Ref: "sha256:1", UserSpecified: "busybox:1", UID: ptr(int64(7))},
 	})
 	require.NoError(t, err)
 	require.Equal(t, before, pod, "the pod is not changed")
-	require.Equal(t, (&runtimeapi.ContainerMetadata{Name: "a", Attempt: 3}).String(), config.Metadata.String())
+	require.Equal(t, (&runtimeapi.ContainerMetadata{Name: "a", Attempt: 12}).String(), config.Metadata.String())
 	require.Equal(t, (&runtimeapi.ImageSpec{Image: "sha256:1", UserSpecifiedImage: "busybox:1"}).String(), config.Image.String())
 	require.Equal(t, "/w", config.WorkingDir)
-	require.Equal(t, "a/3.log", config.LogPath)
+	require.Equal(t, "a/12.log", config.LogPath)
 	require.True(t, config.Stdin && config.StdinOnce && config.Tty)
 	require.Equal(t, runtimeapi.Signal_SIGNAL_SIGUSR1, config.StopSignal)
 	require.EqualValues(t, 7, config.Linux.SecurityContext.RunAsUser.Value)
@@ -112,6 +112,9 @@ func TestZeroConfig(t *testing.T) {
 	sandbox, err := b.Sandbox(pod, 0)
 	require.NoError(t, err)
 	require.Equal(t, "/var/log/pods/shop_web_0d1e", sandbox.LogDirectory)
+	pod.Spec.DNSPolicy = v1.DNSClusterFirst
+	_, err = b.Sandbox(pod, 0)
+	require.NoError(t, err, "its event is for nobody")
 	_, err = b.Container(t.Context(), Instance{Pod: pod, Container: &pod.Spec.Containers[0]})
 	require.NoError(t, err)
 }

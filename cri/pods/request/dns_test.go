@@ -67,7 +67,7 @@ func TestDNS(t *testing.T) {
 	require.Equal(t, "short", got.Searches[0])
 	require.Len(t, got.Searches, 11)
 
-	h.cfg.DNS = DNS{NoHostResolver: true}
+	h.cfg.DNS = DNS{NoHostResolver: true, HostResolver: filepath.Join(h.dir, "none")} // which nobody reads
 	h.restart()
 	h.takeEvents()
 	require.Equal(t, []string{"127.0.0.1"}, get(v1.DNSClusterFirst, nil).Servers)
@@ -146,6 +146,9 @@ func TestSearchLimits(t *testing.T) {
 	for i := range 40 {
 		config.Searches = append(config.Searches, fmt.Sprint("d", i))
 	}
+	longest := &runtimeapi.DNSConfig{Searches: []string{strings.Repeat("x", 255)}}
+	require.Empty(t, limitDNS(longest))
+	require.Len(t, longest.Searches, 1)
 	require.Len(t, limitDNS(config), 1)
 	require.Len(t, config.Searches, 31)
 	require.Equal(t, "d29", config.Searches[30])

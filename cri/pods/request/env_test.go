@@ -89,6 +89,7 @@ func TestEnvOrder(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, got)
 	}
+	require.Empty(t, h.takeEvents(), "all keys are good names")
 	config, err := h.b.Container(t.Context(), Instance{Pod: pod, Container: c})
 	require.NoError(t, err)
 	require.Equal(t, []string{"x", "10.96.0.9"}, config.Command)
@@ -166,6 +167,28 @@ func TestEnvEmptyKey(t *testing.T) {
 	require.Equal(t, []string{"X=", "Y=s1"}, got)
 }
 
+// A Secret that is added stays its owner's: what StringData says is laid over a copy.
+func TestMemoryCopiesSecrets(t *testing.T) {
+	s := &v1.Secret{ObjectMeta: object("s"), Data: map[string][]byte{"k": []byte("old")}, StringData: map[string]string{"k": "new"}}
+	m := &Memory{}
+	m.AddSecret(s)
+	require.Equal(t, "old", string(s.Data["k"]))
+	got, err := m.Secret(t.Context(), "shop", "s")
+	require.NoError(t, err)
+	require.Equal(t, "new", string(got.Data["k"]))
+}
+
+// The variables of a container are handed over in as few pieces as can be.
+func TestVariablesAreFewAllocations(t *testing.T) {
+	e := &environment{values: map[string]string{}}
+	for i := range 50 {
+		require.NoError(t, e.set(fmt.Sprint("NAME", i), strings.Repeat("x", 50)))
+	}
+	var out []*runtimeapi.KeyValue
+	require.EqualValues(t, 3, testing.AllocsPerRun(5, func() { out = e.keyValues() }))
+	require.Len(t, out, 50)
+}
+
 // apiError says what an API server's answers say.
 type apiError struct{ reason metav1.StatusReason }
 
@@ -182,6 +205,11 @@ type getter struct {
 func (g *getter) ConfigMap(context.Context, string, string) (*v1.ConfigMap, error) {
 	g.calls++
 	return &v1.ConfigMap{Data: map[string]string{"k": "v"}}, g.err
+}
+
+func (g *getter) Secret(context.Context, string, string) (*v1.Secret, error) {
+	g.calls++
+	return &v1.Secret{Data: map[string][]byte{"k": []byte("v")}}, g.err
 }
 
 // Only what does not exist is forgiven, not what cannot be read: nothing is known
@@ -213,6 +241,15 @@ func TestOptionalIsNotUnknown(t *testing.T) {
 	_, err := h.envOf(testPod("a"), c)
 	require.NoError(t, err)
 	require.Equal(t, 1, g.calls, "all variables are from one version of the object")
+	h.cfg.Secrets = g
+	h.restart()
+	word := from(v1.EnvVarSource{SecretKeyRef: &v1.SecretKeySelector{LocalObjectReference: local("pass"), Key: "k"}})
+	got, err := h.envOf(testPod("a"), &v1.Container{
+		Env: []v1.EnvVar{word, word}, EnvFrom: []v1.EnvFromSource{{SecretRef: &v1.SecretEnvSource{LocalObjectReference: local("pass")}}},
+	})
+	require.NoError(t, err)
+	require.Equal(t, []string{"k=v", "X=v"}, got)
+	require.Equal(t, 2, g.calls, "so it is with secrets")
 
 	h.cfg.ConfigMaps = nil
 	h.restart()
@@ -226,10 +263,10 @@ func TestOptionalIsNotUnknown(t *testing.T) {
 // Keys that make no name do not keep the others away.
 func TestEnvBadKeys(t *testing.T) {
 	h, m := withObjects(t)
-	m.AddConfigMap(&v1.ConfigMap{ObjectMeta: object("odd"), Data: map[string]string{"good": "1", "a=b": "2", "tab\t": "3", "1.dot-ted": "4"}})
+	m.AddConfigMap(&v1.ConfigMap{ObjectMeta: object("odd"), Data: map[string]string{"good": "1", "a=b": "2", "tab\t": "3", "1.dot-ted": "4", "del\x7f": "5", "\xe9": "6", " ~": "7"}})
 	got, err := h.envOf(testPod("a"), &v1.Container{EnvFrom: []v1.EnvFromSource{{ConfigMapRef: &v1.ConfigMapEnvSource{LocalObjectReference: local("odd")}}}})
 	require.NoError(t, err)
-	require.Equal(t, []string{"1.dot-ted=4", "good=1"}, got)
+	require.Equal(t, []string{" ~=7", "1.dot-ted=4", "good=1"}, got)
 	require.Equal(t, []string{"InvalidEnvironmentVariableNames"}, h.takeEvents())
 	m.AddConfigMap(&v1.ConfigMap{ObjectMeta: object("short"), Data: map[string]string{"=": "1"}})
 	got, err = h.envOf(testPod("a"), &v1.Container{EnvFrom: []v1.EnvFromSource{{ConfigMapRef: &v1.ConfigMapEnvSource{LocalObjectReference: local("short")}}}})
@@ -296,6 +333,12 @@ func TestDevices(t *testing.T) {
 	h.restart()
 	_, err = h.envOf(pod, c)
 	require.ErrorContains(t, err, "variable HUGE of a device: expands to more than")
+	h.cfg.Devices = nil
+	h.restart()
+	_, err = h.envOf(pod, &v1.Container{Name: "a", Resources: v1.ResourceRequirements{
+		Limits: quantities("kubernetes.io/x", "1", "node.kubernetes.io/y", "1", "hugepages-2Mi", "2Mi", "example.com/gpu", "0"),
+	}})
+	require.NoError(t, err, "nothing that a plugin would give out")
 	broken := errors.New("plugin gone")
 	h.cfg.Devices = func(context.Context, *v1.Pod, *v1.Container) (Devices, error) { return Devices{}, broken }
 	h.restart()

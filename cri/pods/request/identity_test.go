@@ -23,20 +23,21 @@ func TestLabels(t *testing.T) {
 
 func TestAnnotations(t *testing.T) {
 	pod := testPod("a")
-	pod.DeletionGracePeriodSeconds = ptr(int64(7))
+	pod.DeletionGracePeriodSeconds = ptr(int64(47))
+	pod.Spec.TerminationGracePeriodSeconds = ptr(int64(46))
 	c := &pod.Spec.Containers[0]
 	c.Ports = []v1.ContainerPort{{ContainerPort: 80, Protocol: v1.ProtocolTCP}}
 	c.Lifecycle = &v1.Lifecycle{PreStop: &v1.LifecycleHandler{Sleep: &v1.SleepAction{Seconds: 3}}}
 	devices := map[string]string{"example.com/gpu": "1", labels.AnnotationHash: "forged"}
-	got := containerAnnotations(Instance{Pod: pod, Container: c, RestartCount: 4}, devices)
+	got := containerAnnotations(Instance{Pod: pod, Container: c, RestartCount: 45}, devices)
 	require.Equal(t, map[string]string{
 		"example.com/gpu":                                  "1",
 		"io.kubernetes.container.hash":                     "5264866e",
-		"io.kubernetes.container.restartCount":             "4",
+		"io.kubernetes.container.restartCount":             "45",
 		"io.kubernetes.container.terminationMessagePath":   "/dev/termination-log",
 		"io.kubernetes.container.terminationMessagePolicy": "File",
-		"io.kubernetes.pod.deletionGracePeriod":            "7",
-		"io.kubernetes.pod.terminationGracePeriod":         "30",
+		"io.kubernetes.pod.deletionGracePeriod":            "47",
+		"io.kubernetes.pod.terminationGracePeriod":         "46",
 		"io.kubernetes.container.preStopHandler":           `{"sleep":{"seconds":3}}`,
 		"io.kubernetes.container.ports":                    `[{"containerPort":80,"protocol":"TCP"}]`,
 	}, got)

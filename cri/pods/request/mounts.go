@@ -181,8 +181,6 @@ func (m *mountBuild) subPath(from *v1.VolumeMount) (string, error) {
 		}
 	}
 	switch {
-	case path == "":
-		return "", nil
 	case filepath.IsAbs(path):
 		return "", fmt.Errorf("SubPath `%s` must not be an absolute path", path)
 	case slices.Contains(strings.Split(path, "/"), ".."):
@@ -220,7 +218,6 @@ func (m *mountBuild) release(ctx context.Context) error {
 			errs = append(errs, hide(fmt.Sprintf("failed to release subPath for volumeMount %q", s.Volume), err))
 		}
 	}
-	m.prepared = nil
 	return errors.Join(errs...)
 }
 

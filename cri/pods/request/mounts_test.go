@@ -100,6 +100,17 @@ func TestMounts(t *testing.T) {
 	}
 }
 
+// An error names each variable that a sub path misses, once and in order, but not very many.
+func TestMissingVariables(t *testing.T) {
+	m := mountBuild{env: &environment{}}
+	for expr, names := range map[string]string{
+		"$(A)": "A", "x$(B)$(A)$(B)": "A, B", "$(A)$(B)$(C)$(D)$(E)$(F)$(G)$(H)$(I)$(J)$(K)": "A, B, C, D, E, F, G, H, I, J",
+	} {
+		_, err := m.subPath(&v1.VolumeMount{SubPathExpr: expr})
+		require.EqualError(t, err, "subPathExpr: missing value for "+names)
+	}
+}
+
 // The agent's own files give way to what the container mounts itself.
 func TestOwnFiles(t *testing.T) {
 	h, m := withObjects(t)

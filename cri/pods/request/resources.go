@@ -84,8 +84,8 @@ func (b *Builder) SandboxResources(pod *v1.Pod) *runtimeapi.LinuxContainerResour
 	if asked {
 		a.requestMilli = request
 	}
-	a.limitMilli, _ = podLimit(pod, v1.ResourceCPU)
-	a.memory, _ = podLimit(pod, v1.ResourceMemory)
+	a.limitMilli = podLimit(pod, v1.ResourceCPU)
+	a.memory = podLimit(pod, v1.ResourceMemory)
 	return b.cfg.Node.linux(a)
 }
 
@@ -119,16 +119,17 @@ func podRequest(pod *v1.Pod, name v1.ResourceName) (int64, bool) {
 
 // podLimit is the limit of a pod as a whole, else of its containers together. A
 // container without a limit counts as nothing.
-func podLimit(pod *v1.Pod, name v1.ResourceName) (int64, bool) {
+func podLimit(pod *v1.Pod, name v1.ResourceName) int64 {
 	if r := pod.Spec.Resources; r != nil {
 		if q, ok := r.Limits[name]; ok {
-			return units(name, q), true
+			return units(name, q)
 		}
 	}
-	return aggregate(pod, name, func(r *v1.ResourceRequirements) (resource.Quantity, bool) {
+	limit, _ := aggregate(pod, name, func(r *v1.ResourceRequirements) (resource.Quantity, bool) {
 		q, ok := r.Limits[name]
 		return q, ok
 	})
+	return limit
 }
 
 func units(name v1.ResourceName, q resource.Quantity) int64 {

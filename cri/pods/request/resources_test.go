@@ -71,6 +71,35 @@ func TestPodLevelMemoryIsSpread(t *testing.T) {
 	require.EqualValues(t, -997, oomScore(pod, &pod.Spec.Containers[1], 1<<30))
 }
 
+// What the pod as a whole asks for and no container claims is shared by all; there may be
+// nothing to share, or nobody to share it.
+func TestUnclaimedMemory(t *testing.T) {
+	of := func(memory string, whole *v1.ResourceRequirements) *v1.Pod {
+		pod := testPod("a")
+		pod.Spec.Containers[0].Resources.Requests = quantities("memory", memory)
+		pod.Spec.InitContainers = []v1.Container{{Name: "i"}}
+		pod.Spec.Resources = whole
+		return pod
+	}
+	whole := &v1.ResourceRequirements{Requests: quantities("memory", "5")}
+	for name, tc := range map[string]struct {
+		pod  *v1.Pod
+		want int64
+	}{
+		"shared":          {of("1", whole), 2},
+		"all is claimed":  {of("5", whole), 0},
+		"more is claimed": {of("6", whole), 0},
+		"no whole":        {of("1", nil), 0},
+		"only CPU":        {of("1", &v1.ResourceRequirements{Requests: quantities("cpu", "5")}), 0},
+		"nobody":          {&v1.Pod{Spec: v1.PodSpec{Resources: whole}}, 0},
+	} {
+		require.Equal(t, tc.want, unclaimed(tc.pod), name)
+	}
+	pod := of("6", whole)
+	pod.Spec.InitContainers = nil
+	require.Zero(t, unclaimed(pod), "a single container has claimed more")
+}
+
 // 6.7, sum resources: an init container counts as long as it runs (KEP-753).
 func TestSandboxResources(t *testing.T) {
 	pod := testPod("a", "b")
@@ -198,6 +227,12 @@ func TestSwap(t *testing.T) {
 			p.Spec.Containers[0].Resources = v1.ResourceRequirements{Requests: quantities("cpu", "1")}
 		}, v2: "0"},
 		{name: "as much as the node", node: func(n *Node) { n.MemoryCapacity = 256 << 20 }, v2: "268435456", memory: 512 << 20},
+		{name: "as much as the smallest node", node: func(n *Node) { n.MemoryCapacity = 1 }, pod: func(p *v1.Pod) {
+			p.Spec.Containers[0].Resources.Requests = quantities("memory", "1")
+		}, v2: "268435456", memory: 512 << 20},
+		{name: "none of an unknown node", node: func(n *Node) { n.MemoryCapacity = 0 }, pod: func(p *v1.Pod) {
+			p.Spec.Containers[0].Resources.Requests = quantities("cpu", "1")
+		}, v2: "0", memory: 512 << 20},
 		{name: "more than the node", pod: func(p *v1.Pod) {
 			p.Spec.Containers[0].Resources = v1.ResourceRequirements{Requests: quantities("memory", "2Gi")}
 		}, v2: "0"},
@@ -240,6 +275,7 @@ func TestMemoryQoS(t *testing.T) {
 	require.Equal(t, off, get(node, "", ""))
 	require.Equal(t, strconv.Itoa(4096), get(node, "1", "4597")["memory.high"], "down to a page")
 	require.NotContains(t, get(node, "5000", "5500"), "memory.high", "there is no page between")
+	require.NotContains(t, get(node, "4096", "4097"), "memory.high", "nor one above the request")
 	node.MemoryQoS.TieredReservation = true
 	require.Equal(t, map[string]string{"memory.min": strconv.Itoa(100 << 20)}, get(node, "100Mi", "100Mi"))
 	require.Equal(t, strconv.Itoa(100<<20), get(node, "100Mi", "200Mi")["memory.low"])
@@ -280,7 +316,7 @@ func TestOOMScore(t *testing.T) {
 		pod.Spec.Containers[0].Resources.Requests = quantities("memory", request)
 		return oomScore(pod, &pod.Spec.Containers[0], capacity)
 	}
-	for request, want := range map[string]int64{"4Gi": 750, "1": 999, "16Gi": 3, "40Gi": 3, "8191Pi": 3, "9223372036854775807": 3} {
+	for request, want := range map[string]int64{"4Gi": 750, "1": 999, "16236Mi": 10, "16Gi": 3, "40Gi": 3, "8191Pi": 3, "9223372036854775807": 3} {
 		require.Equal(t, want, score(request), request)
 	}
 	pod.Spec.Resources = &v1.ResourceRequirements{Requests: quantities("memory", "8E")}
@@ -289,6 +325,8 @@ func TestOOMScore(t *testing.T) {
 	pod.Spec.PriorityClassName, pod.Spec.Priority = "system-node-critical", new(int32(2000001000))
 	require.EqualValues(t, -997, score("1"))
 	pod.Spec.PriorityClassName, pod.Spec.Priority = "", nil
+	require.EqualValues(t, 3, oomScore(pod, &pod.Spec.Containers[0], 1), "all of a tiny node")
+	require.EqualValues(t, 999, oomScore(pod, &pod.Spec.Containers[0], 0), "of a node that nobody knows")
 	all := quantities("cpu", "1", "memory", "1Gi")
 	pod.Spec.Containers[0].Resources = v1.ResourceRequirements{Requests: all, Limits: all}
 	require.EqualValues(t, -997, oomScore(pod, &pod.Spec.Containers[0], capacity), "Guaranteed")

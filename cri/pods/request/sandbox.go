@@ -84,12 +84,12 @@ func (b *Builder) nodeIPs() []string {
 
 // sysctls writes the names with dots, the form that all runtimes know.
 func sysctls(pod *v1.Pod) map[string]string {
-	if pod.Spec.SecurityContext == nil || len(pod.Spec.SecurityContext.Sysctls) == 0 {
+	if pod.Spec.SecurityContext == nil {
 		return nil
 	}
-	out := map[string]string{}
+	var out map[string]string
 	for _, s := range pod.Spec.SecurityContext.Sysctls {
-		out[dotted(s.Name)] = s.Value
+		out = put(out, dotted(s.Name), s.Value)
 	}
 	return out
 }

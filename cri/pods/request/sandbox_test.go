@@ -53,6 +53,7 @@ func TestHostname(t *testing.T) {
 		{"name", v1.PodSpec{}, strings.Repeat("x", 62)},
 		{"spec", v1.PodSpec{Hostname: "h"}, "h"},
 		{"override", v1.PodSpec{Hostname: "h", HostnameOverride: ptr("o.example"), Subdomain: "s", SetHostnameAsFQDN: ptr(true)}, "o.example"},
+		{"empty override", v1.PodSpec{Hostname: "h", HostnameOverride: ptr("")}, "h"},
 		{"fqdn", v1.PodSpec{Hostname: "h", Subdomain: "s", SetHostnameAsFQDN: ptr(true)}, "h.s.shop.svc.cluster.local"},
 		{"override is cut", v1.PodSpec{HostnameOverride: ptr(strings.Repeat("o", 62) + ".example")}, strings.Repeat("o", 62)},
 		{"bad override", v1.PodSpec{HostnameOverride: ptr("No")}, ""},
@@ -70,6 +71,31 @@ func TestHostname(t *testing.T) {
 			require.Equal(t, tc.want, got)
 			require.Equal(t, tc.want == "", err != nil)
 		})
+	}
+}
+
+// A name that fits is left as it is, one that does not ends in a letter or a digit.
+func TestCutHostname(t *testing.T) {
+	for name, want := range map[string]string{
+		strings.Repeat("x", 62) + "-": strings.Repeat("x", 62) + "-", strings.Repeat("x", 62) + "-y": strings.Repeat("x", 62),
+	} {
+		got, err := cutHostname(name)
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+	}
+}
+
+// The first separator of a sysctl's name, wherever it is, tells which of the two it is.
+func TestSysctlNames(t *testing.T) {
+	for name, want := range map[string]string{
+		"": "", "a": "a", "a.b/c": "a.b/c", "a/b.c": "a.b/c", "/a.b": ".a/b", ".a/b": ".a/b",
+	} {
+		require.Equal(t, want, dotted(name))
+		pod := testPod("a")
+		pod.Spec.SecurityContext = &v1.PodSecurityContext{Sysctls: []v1.Sysctl{{Name: name, Value: "1"}}}
+		require.Equal(t, map[string]string{want: "1"}, sysctls(pod))
+		pod.Spec.SecurityContext.Sysctls = nil
+		require.Nil(t, sysctls(pod))
 	}
 }
 
@@ -141,8 +167,11 @@ func TestBadPorts(t *testing.T) {
 		require.ErrorContains(t, err, want)
 	}
 	pod := testPod("a")
-	pod.Spec.InitContainers = []v1.Container{{Ports: []v1.ContainerPort{{}}}}
+	pod.Spec.Containers[0].Ports = []v1.ContainerPort{{ContainerPort: 65535, HostPort: 65535}}
 	_, err := h.b.Sandbox(pod, 0)
+	require.NoError(t, err, "the last port")
+	pod.Spec.InitContainers = []v1.Container{{Ports: []v1.ContainerPort{{}}}}
+	_, err = h.b.Sandbox(pod, 0)
 	require.ErrorContains(t, err, "spec.initContainers[0].ports[0].containerPort: 0")
 }
 

@@ -13,14 +13,15 @@ import (
 
 // Paths of /proc and /sys that a container does not see, and those that it sees
 // read-only, unless it asks for an unmasked /proc.
-func maskedPaths() []string {
+// cpus is where /sys has the processors.
+func maskedPaths(cpus string) []string {
 	paths := []string{
 		"/proc/asound", "/proc/acpi", "/proc/interrupts", "/proc/kcore", "/proc/keys", "/proc/latency_stats",
 		"/proc/timer_list", "/proc/timer_stats", "/proc/sched_debug", "/proc/scsi",
 		"/sys/firmware", "/sys/devices/virtual/powercap",
 	}
-	perCPU, _ := filepath.Glob("/sys/devices/system/cpu/cpu[0-9]*/thermal_throttle") // the pattern is good
-	slices.SortFunc(perCPU, func(a, b string) int {                                  // cpu10 after cpu9
+	perCPU, _ := filepath.Glob(filepath.Join(cpus, "cpu[0-9]*/thermal_throttle")) // the pattern is good
+	slices.SortFunc(perCPU, func(a, b string) int {                               // cpu10 after cpu9
 		return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
 	})
 	return append(paths, perCPU...)
@@ -176,18 +177,16 @@ func either[T any](a, b *T) *T {
 // which that cannot be told.
 func verifyNonRoot(sc v1.SecurityContext, image Image) error {
 	switch {
-	case !isTrue(sc.RunAsNonRoot):
-		return nil
-	case sc.RunAsUser != nil && *sc.RunAsUser == 0:
-		return errors.New("container has runAsNonRoot and runAsUser is 0")
+	case !isTrue(sc.RunAsNonRoot): // root will do
 	case sc.RunAsUser != nil && *sc.RunAsUser < 0:
 		return fmt.Errorf("container has an invalid runAsUser %d", *sc.RunAsUser)
-	case sc.RunAsUser != nil:
-		return nil
-	case image.UID != nil && *image.UID == 0, image.UID == nil && image.Username == "":
-		return errors.New("container has runAsNonRoot and image will run as root")
+	case sc.RunAsUser != nil && *sc.RunAsUser == 0:
+		return errors.New("container has runAsNonRoot and runAsUser is 0")
+	case sc.RunAsUser != nil: // whatever the image says
 	case image.UID != nil && *image.UID < 0:
 		return fmt.Errorf("image has an invalid user %d", *image.UID)
+	case image.UID != nil && *image.UID == 0, image.UID == nil && image.Username == "":
+		return errors.New("container has runAsNonRoot and image will run as root")
 	case image.UID == nil:
 		return fmt.Errorf("container has runAsNonRoot and image has non-numeric user %q, cannot verify that it is not root", image.Username)
 	}

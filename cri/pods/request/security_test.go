@@ -1,6 +1,8 @@
 package request
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -20,19 +22,26 @@ func TestVerifyNonRoot(t *testing.T) {
 		name  string
 		sc    v1.SecurityContext
 		image Image
-		ok    bool
+		fails string
 	}{
-		{"not asked for", v1.SecurityContext{}, Image{}, true},
-		{"user of the spec", with(5), Image{Username: "app"}, true},
-		{"root in the spec", with(0), Image{UID: ptr(int64(5))}, false},
-		{"bad user", with(-1), Image{}, false},
-		{"user of the image", wanted, Image{UID: ptr(int64(5))}, true},
-		{"root in the image", wanted, Image{UID: ptr(int64(0))}, false},
-		{"bad user in the image", wanted, Image{UID: ptr(int64(-5))}, false},
-		{"name in the image", wanted, Image{Username: "app"}, false},
-		{"nothing in the image", wanted, Image{}, false},
+		{"not asked for", v1.SecurityContext{RunAsUser: ptr(int64(-1))}, Image{}, ""},
+		{"user of the spec", with(1), Image{UID: ptr(int64(0))}, ""},
+		{"root in the spec", with(0), Image{UID: ptr(int64(5))}, "container has runAsNonRoot and runAsUser is 0"},
+		{"bad user", with(-1), Image{}, "container has an invalid runAsUser -1"},
+		{"user of the image", wanted, Image{UID: ptr(int64(1))}, ""},
+		{"root in the image", wanted, Image{UID: ptr(int64(0))}, "container has runAsNonRoot and image will run as root"},
+		{"bad user in the image", wanted, Image{UID: ptr(int64(-1))}, "image has an invalid user -1"},
+		{"name in the image", wanted, Image{Username: "app"}, `container has runAsNonRoot and image has non-numeric user "app", cannot verify that it is not root`},
+		{"nothing in the image", wanted, Image{}, "container has runAsNonRoot and image will run as root"},
 	} {
-		t.Run(tc.name, func(t *testing.T) { require.Equal(t, tc.ok, verifyNonRoot(tc.sc, tc.image) == nil) })
+		t.Run(tc.name, func(t *testing.T) {
+			err := verifyNonRoot(tc.sc, tc.image)
+			if tc.fails == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.EqualError(t, err, tc.fails)
+		})
 	}
 }
 
@@ -91,7 +100,7 @@ func TestContainerSecurity(t *testing.T) {
 	got, err = h.b.containerSecurity(Instance{Pod: pod, Container: c, Image: Image{}})
 	require.NoError(t, err)
 	require.Equal(t, "/var/lib/kubelet/seccomp/p.json", got.Seccomp.LocalhostRef)
-	for _, bad := range []*v1.SeccompProfile{{Type: "Other"}, {Type: v1.SeccompProfileTypeLocalhost}, {Type: v1.SeccompProfileTypeLocalhost, LocalhostProfile: ptr("../x")}} {
+	for _, bad := range []*v1.SeccompProfile{{Type: "Other"}, {Type: "Other", LocalhostProfile: ptr("p.json")}, {Type: v1.SeccompProfileTypeLocalhost}, {Type: v1.SeccompProfileTypeLocalhost, LocalhostProfile: ptr("../x")}} {
 		c.SecurityContext.SeccompProfile = bad
 		_, err = h.b.containerSecurity(Instance{Pod: pod, Container: c, Image: Image{}})
 		require.Error(t, err)
@@ -99,6 +108,21 @@ func TestContainerSecurity(t *testing.T) {
 	pod.Spec.SecurityContext.SupplementalGroupsPolicy = ptr(v1.SupplementalGroupsPolicy("Other"))
 	_, err = h.b.sandboxSecurity(pod)
 	require.Error(t, err)
+}
+
+// What each processor tells of its heat is masked, in the processors' order.
+func TestMaskedProcessors(t *testing.T) {
+	dir := t.TempDir()
+	var want []string
+	for _, cpu := range []string{"cpu2", "cpu9", "cpu10", "cpu100"} {
+		path := filepath.Join(dir, cpu, "thermal_throttle")
+		require.NoError(t, os.MkdirAll(path, 0o755))
+		want = append(want, path)
+	}
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, "cpufreq", "thermal_throttle"), 0o755))
+	got := maskedPaths(dir)
+	require.Equal(t, want, got[len(got)-4:])
+	require.Equal(t, "/sys/devices/virtual/powercap", got[len(got)-5])
 }
 
 func TestShareProcessNamespace(t *testing.T) {
@@ -251,4 +275,7 @@ func TestContainerRefused(t *testing.T) {
 	config, err := h.b.Container(t.Context(), Instance{Pod: pod, Container: c, Image: Image{Username: "app"}})
 	require.NoError(t, err)
 	require.Equal(t, []string{"NO_SUCH"}, config.Linux.SecurityContext.Capabilities.AddCapabilities)
+	c.SecurityContext, pod.Spec.SecurityContext = nil, &v1.PodSecurityContext{RunAsNonRoot: ptr(true)}
+	_, err = h.b.Container(t.Context(), Instance{Pod: pod, Container: c})
+	require.ErrorContains(t, err, "image will run as root", "the pod forbids it for all")
 }

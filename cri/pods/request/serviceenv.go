@@ -42,10 +42,7 @@ func (b *Builder) serviceEnv(ctx context.Context, pod *v1.Pod) ([]v1.EnvVar, err
 // be its own doing.
 func (b *Builder) services(ctx context.Context, pod *v1.Pod, namespace string) ([]*v1.Service, error) {
 	list, err := b.cfg.Services.Services(ctx, namespace)
-	switch {
-	case errors.Is(err, ErrNotSynced) && podfacts.IsStatic(pod):
-		return list, nil
-	case err != nil:
+	if err != nil && (!errors.Is(err, ErrNotSynced) || !podfacts.IsStatic(pod)) {
 		return nil, fmt.Errorf("cannot construct envvars: %w", err)
 	}
 	return list, nil

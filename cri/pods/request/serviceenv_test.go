@@ -19,7 +19,7 @@ func service(namespace, name, ip string, ports ...v1.ServicePort) *v1.Service {
 func TestServiceEnv(t *testing.T) {
 	got := ServiceEnv([]*v1.Service{
 		service("shop", "my-db", "fd00::9", v1.ServicePort{Name: "main", Port: 53, Protocol: v1.ProtocolUDP}, v1.ServicePort{Name: "a-b", Port: 54}),
-		service("shop", "headless", v1.ClusterIPNone, v1.ServicePort{Port: 1}), service("shop", "external", ""), service("shop", "portless", "10.0.0.1"),
+		service("shop", "headless", v1.ClusterIPNone, v1.ServicePort{Port: 1}), service("shop", "external", "", v1.ServicePort{Port: 1}), service("shop", "portless", "10.0.0.1"),
 	})
 	var lines []string
 	for _, v := range got {
@@ -58,8 +58,19 @@ func TestVisibleServices(t *testing.T) {
 	require.Equal(t, "KUBERNETES_SERVICE_HOST=10.96.0.1 OTHER_SERVICE_HOST=10.96.0.2", hosts(pod))
 	m.SetServices(service("default", "kubernetes", "10.96.0.1", port), service("shop", "kubernetes", "10.96.0.9", port))
 	require.Equal(t, "KUBERNETES_SERVICE_HOST=10.96.0.9", hosts(testPod("a")), "the namespace's own wins")
-	m.SetServices(service("default", "kubernetes", "10.96.0.1", port), service("shop", "kubernetes", v1.ClusterIPNone, port))
-	require.Equal(t, "KUBERNETES_SERVICE_HOST=10.96.0.1", hosts(testPod("a")), "not if it is headless")
+	for why, own := range map[string]*v1.Service{
+		"headless": service("shop", "kubernetes", v1.ClusterIPNone, port), "external": service("shop", "kubernetes", "", port),
+		"without a port": service("shop", "kubernetes", "10.96.0.9"),
+	} {
+		m.SetServices(service("default", "kubernetes", "10.96.0.1", port), own)
+		require.Equal(t, "KUBERNETES_SERVICE_HOST=10.96.0.1", hosts(testPod("a")), "not if it is %s", why)
+	}
+	var many []*v1.Service
+	for _, name := range strings.Split("h c f a g b e d", " ") {
+		many = append(many, service("shop", name, "10.96.0.1", port))
+	}
+	m.SetServices(many...)
+	require.Equal(t, "ABCDEFGH", strings.NewReplacer("_SERVICE_HOST=10.96.0.1", "", " ", "").Replace(hosts(testPod("a"))), "sorted by name")
 
 	m.ForgetServices()
 	_, err := h.envOf(testPod("a"), &v1.Container{})
@@ -87,5 +98,9 @@ func TestServicesOfOneNamespace(t *testing.T) {
 		h.restart()
 		_, err := h.envOf(testPod("a"), &v1.Container{})
 		require.ErrorContains(t, err, "cannot construct envvars: not ")
+		static := testPod("a")
+		static.Annotations = map[string]string{"kubernetes.io/config.source": "file"}
+		_, err = h.envOf(static, &v1.Container{})
+		require.ErrorContains(t, err, "cannot construct envvars: not ", "a static pod does not wait, but fails as others do")
 	}
 }

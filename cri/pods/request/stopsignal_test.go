@@ -21,7 +21,8 @@ func TestStopSignal(t *testing.T) {
 		require.Equal(t, want, got, name)
 	}
 	for _, name := range []v1.Signal{"", "SIGNONE", "TERM", "sigterm", "RUNTIME_DEFAULT", "SIGNAL_SIGTERM", "15"} {
-		_, ok := stopSignal(name)
+		got, ok := stopSignal(name)
 		require.False(t, ok, name)
+		require.Zero(t, got, name)
 	}
 }

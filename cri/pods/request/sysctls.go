@@ -31,7 +31,7 @@ var safeSysctls = map[string]string{
 // known, or makes no sense, is thought to be new.
 func safeSysctl(name, kernel string) bool {
 	since, ok := safeSysctls[name]
-	if !ok || since == "" {
+	if since == "" {
 		return ok
 	}
 	is, err := version.ParseGeneric(kernel)

@@ -180,7 +180,7 @@ func (d *IDs) Record(uid types.UID, u UserNamespace) error {
 // with these.
 func (d *IDs) block(u UserNamespace) {
 	begin, end := int64(u.HostID)-int64(d.first), int64(u.HostID)+int64(u.Length)-int64(d.first)
-	for i := max(begin, 0) / int64(d.perPod); i < int64(len(d.used)) && i*int64(d.perPod) < end; i++ {
+	for i := max(begin/int64(d.perPod), 0); i < int64(len(d.used)) && i*int64(d.perPod) < end; i++ {
 		d.used[i] = true
 	}
 }

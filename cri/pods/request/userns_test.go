@@ -24,7 +24,7 @@ func TestUserNamespaceFile(t *testing.T) {
 		"", "{}", "[]", strings.Replace(text, `"gid`, `"gyd`, 1), strings.Replace(text, `131072`, `65536`, 1),
 		strings.ReplaceAll(text, `"containerId":0`, `"containerId":1`), strings.ReplaceAll(text, "131072", "0"),
 		strings.ReplaceAll(text, "65536", "0"), strings.ReplaceAll(text, "65536", "-1"),
-		strings.Replace(text, `[{`, `[{"hostId":1,"length":1},{`, 1),
+		strings.Replace(text, `[{`, `[{"hostId":1,"length":1},{`, 1), strings.Replace(text, `}]`, `},{"hostId":1,"length":1}]`, 1),
 	} {
 		_, err := DecodeUserNamespace([]byte(bad))
 		require.ErrorContains(t, err, "invalid user namespace file", bad)
@@ -58,11 +58,13 @@ func TestNewIDs(t *testing.T) {
 	require.NoError(t, d.Record("z", last))
 	for field, r := range map[string]IDRange{
 		"PerPod": {PerPod: 1000}, "First": {First: 65537}, "Length": {Length: 65537}, "beyond": {First: 1 << 31, Length: 1<<31 + 65536},
-		"not enough": {Length: 2 * 65536, MaxPods: 3},
+		"not enough": {Length: 2 * 65536, MaxPods: 3}, "0 IDs are not enough for 1 pods": {PerPod: 3 * 65536, First: 65535 * 65536},
 	} {
 		_, err := NewIDs(r)
 		require.ErrorContains(t, err, field)
 	}
+	_, err = NewIDs(IDRange{Length: 65536})
+	require.NoError(t, err, "enough for one pod")
 	d, err = NewIDs(IDRange{PerPod: 3 * 65536})
 	require.NoError(t, err)
 	u, err = d.Allocate("a")
@@ -120,6 +122,13 @@ func TestIDsOfAnotherSize(t *testing.T) {
 	require.Equal(t, UserNamespace{HostID: 2 * 65536, Length: 2 * 65536}, got)
 	_, err = d.Allocate("next")
 	require.ErrorContains(t, err, "no free range")
+
+	d, err = NewIDs(IDRange{PerPod: 2 * 65536, Length: 8 * 65536})
+	require.NoError(t, err)
+	require.Error(t, d.Record("into the first", UserNamespace{HostID: 65536, Length: 2 * 65536}))
+	got, err = d.Allocate("new")
+	require.NoError(t, err)
+	require.Equal(t, UserNamespace{HostID: 4 * 65536, Length: 2 * 65536}, got)
 }
 
 // Whatever happens, no ID belongs to two pods.
@@ -168,7 +177,7 @@ func TestParseSubIDs(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 65536, first)
 	require.EqualValues(t, 7208960, length)
-	for _, bad := range []string{"", "0: kubelet 65536", "0: kubelet 1 2\n1: kubelet 3 4", "0: kubelet x 1", "0: kubelet 1 4294967296", "0: kubelet -1 1"} {
+	for _, bad := range []string{"", "0: kubelet 65536", "0: kubelet 1 2\n1: kubelet 3 4", "0: kubelet 1\n2", "0: kubelet x 1", "0: kubelet 1 4294967296", "0: kubelet -1 1"} {
 		_, _, err := ParseSubIDs(bad)
 		require.ErrorContains(t, err, "getsubids", bad)
 	}
