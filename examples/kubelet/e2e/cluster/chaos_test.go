@@ -137,10 +137,15 @@ func (c *chaos) setUp(t *testing.T) {
 	c.until(t, "all run", c.converged(t))
 }
 
-// create has a pod that ends once it is told to; rest is more of its specification.
+// create has a pod that ends once it is told to; rest is more of its specification. One that
+// has a code of its own stays told: a container whose start is cut off may run for a moment, and
+// the runtime says that it was never started.
 func (c *chaos) create(t *testing.T, name, rest string) {
 	t.Helper()
-	code := cmp.Or(c.codes[name], 3)
+	code, forget := c.codes[name], ""
+	if code == 0 {
+		code, forget = 3, "rm /h/"+name+";"
+	}
 	c.apply(t, fmt.Sprintf(`
 apiVersion: v1
 kind: Pod
@@ -151,9 +156,9 @@ spec:
   terminationGracePeriodSeconds: 1
   %[3]s
   containers:
-  - {name: c, image: BUSYBOX, command: [sh, -c, 'trap "exit 0" TERM; while ! test -e /h/%[1]s; do sleep 0.1; done; rm /h/%[1]s; exit %[2]d'], volumeMounts: [{name: h, mountPath: /h}, {name: e, mountPath: /e}]}
+  - {name: c, image: BUSYBOX, command: [sh, -c, 'trap "exit 0" TERM; while ! test -e /h/%[1]s; do sleep 0.1; done; %[5]s exit %[2]d'], volumeMounts: [{name: h, mountPath: /h}, {name: e, mountPath: /e}]}
   volumes: [{name: h, hostPath: {path: %[4]s}}, {name: e, emptyDir: {medium: Memory}}]
-`, name, code, rest, c.dir))
+`, name, code, rest, c.dir, forget))
 	c.desired[name] = true
 }
 
