@@ -1,6 +1,8 @@
 package podfacts
 
 import (
+	"math"
+
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	helper "k8s.io/component-helpers/resource"
@@ -118,4 +120,20 @@ func (s side) withoutOverhead(pod *v1.Pod, name v1.ResourceName) (out resource.Q
 		out = most
 	}
 	return out, ok
+}
+
+// Amount is a quantity as a number: thousandths of CPUs, and else units of the resource. Less
+// than nothing is nothing, and what is too large to count is the largest number.
+func Amount(name v1.ResourceName, q resource.Quantity) int64 {
+	most, of := int64(math.MaxInt64), q.Value
+	if name == v1.ResourceCPU {
+		most, of = math.MaxInt64/1000, q.MilliValue
+	}
+	switch {
+	case q.Sign() <= 0:
+		return 0
+	case q.CmpInt64(most) >= 0:
+		return math.MaxInt64
+	}
+	return of()
 }

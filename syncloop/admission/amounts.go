@@ -7,34 +7,20 @@ import (
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
-	quantity "k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/component-helpers/resource"
+
+	"github.com/podwright/podwright/internal/podfacts"
 )
 
 // amounts are what is requested or there: thousandths of CPUs, and else units of the
 // resource. None is negative, and what is too large to count is the largest number.
 type amounts map[v1.ResourceName]int64
 
-// amount is a quantity as a number.
-func amount(name v1.ResourceName, q quantity.Quantity) int64 {
-	most, of := int64(math.MaxInt64), q.Value
-	if name == v1.ResourceCPU {
-		most, of = math.MaxInt64/1000, q.MilliValue
-	}
-	switch {
-	case q.Sign() <= 0:
-		return 0
-	case q.CmpInt64(most) >= 0:
-		return math.MaxInt64
-	}
-	return of()
-}
-
 // requested is what a pod takes of a node, itself as one of the pods it can have included.
 func requested(pod *v1.Pod) amounts {
 	out := amounts{v1.ResourcePods: 1}
 	for name, q := range resource.PodRequests(pod, resource.PodResourcesOptions{}) {
-		if n := amount(name, q); n > 0 && name != v1.ResourcePods {
+		if n := podfacts.Amount(name, q); n > 0 && name != v1.ResourcePods {
 			out[name] = n
 		}
 	}

@@ -50,7 +50,7 @@ func (l *ledger) shortages(pod *v1.Pod, active []*v1.Pod, allocatable v1.Resourc
 	for _, name := range want.names() {
 		has, told := allocatable[name]
 		if told || strings.HasPrefix(string(name), v1.ResourceHugePagesPrefix) {
-			all = append(all, Shortage{Name: name, Requested: want[name], Capacity: amount(name, has)})
+			all = append(all, Shortage{Name: name, Requested: want[name], Capacity: podfacts.Amount(name, has)})
 		}
 	}
 	of := l.of(active)

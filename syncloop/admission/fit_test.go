@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/podfacts"
 	"github.com/podwright/podwright/syncloop"
 )
 
@@ -174,7 +175,7 @@ func TestNeverTooMuch(t *testing.T) {
 				}
 			}
 			for name, q := range has {
-				require.LessOrEqual(t, sum[name], amount(name, q), "seed %d", seed)
+				require.LessOrEqual(t, sum[name], podfacts.Amount(name, q), "seed %d", seed)
 			}
 		}
 		again, err := New(Config{Allocatable: node(has)})
@@ -213,10 +214,10 @@ func BenchmarkAdmit500(b *testing.B) {
 // Amounts are counted as far as that goes, and told in an order that is always the same.
 func TestAmounts(t *testing.T) {
 	for text, want := range map[string]int64{"-5": 0, "0": 0, "7": 7, "9223372036854775807": math.MaxInt64, "1e40": math.MaxInt64} {
-		require.Equal(t, want, amount("memory", resource.MustParse(text)), text)
+		require.Equal(t, want, podfacts.Amount("memory", resource.MustParse(text)), text)
 	}
 	for text, want := range map[string]int64{"-5": 0, "1m": 1, "9223372036854774": 9223372036854774000, "9223372036854775": math.MaxInt64, "9223372036854776": math.MaxInt64} {
-		require.Equal(t, want, amount("cpu", resource.MustParse(text)), text)
+		require.Equal(t, want, podfacts.Amount("cpu", resource.MustParse(text)), text)
 	}
 	require.Equal(t, int64(math.MaxInt64), plus(math.MaxInt64, 1))
 	require.Equal(t, int64(math.MaxInt64), plus(math.MaxInt64-1, 1))

@@ -3,7 +3,6 @@ package eviction
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -169,8 +168,7 @@ func TestKillThatFails(t *testing.T) {
 			took = append(took, time.Since(began))
 			return ctx.Err()
 		}
-		var log strings.Builder
-		cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		log := logTo(&cfg)
 		during(t, cfg, 25*time.Second, func(*Manager) {
 			pass(11 * time.Second)
 			require.Equal(t, 1, strings.Count(log.String(), "has not ended"))
@@ -232,8 +230,8 @@ func TestEndDuringAKill(t *testing.T) {
 func TestMeasureThatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &bench{signal: MemoryAvailable, pods: []*v1.Pod{named("a")}, fails: errors.New("no runtime")}
-		cfg, log := b.config(Policy{Thresholds: []Threshold{hard(MemoryAvailable, 100)}}), &strings.Builder{}
-		cfg.Logger = slog.New(slog.NewTextHandler(log, nil))
+		cfg := b.config(Policy{Thresholds: []Threshold{hard(MemoryAvailable, 100)}})
+		log := logTo(&cfg)
 		during(t, cfg, time.Minute, func(m *Manager) {
 			require.Equal(t, Pressure{}, m.Pressure())
 			require.Contains(t, log.String(), "no runtime")
@@ -252,8 +250,8 @@ func TestMeasureThatFails(t *testing.T) {
 func TestWatchWakes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &bench{signal: MemoryAvailable, left: 500, pods: []*v1.Pod{named("a")}}
-		cfg, log := b.config(Policy{Thresholds: []Threshold{hard(MemoryAvailable, 100)}}), &strings.Builder{}
-		cfg.Logger = slog.New(slog.NewTextHandler(log, nil))
+		cfg := b.config(Policy{Thresholds: []Threshold{hard(MemoryAvailable, 100)}})
+		log := logTo(&cfg)
 		cfg.Watch = func(ctx context.Context, wake func()) error {
 			time.Sleep(3 * time.Second)
 			b.set(1, nil)

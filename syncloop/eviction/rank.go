@@ -5,7 +5,6 @@ import (
 	"math"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/podwright/podwright/internal/podfacts"
 )
@@ -53,7 +52,7 @@ func rate(s Signal, pod *v1.Pod, u Usage) rated {
 	}
 	request, _ := podfacts.Request(pod, name)
 	r.unmeasured = !known
-	r.over = signed(used) - counted(request)
+	r.over = signed(used) - podfacts.Amount(name, request)
 	r.exceeds = r.over > 0
 	return r
 }
@@ -80,15 +79,6 @@ func known(n *uint64) (uint64, bool) {
 }
 
 func signed(n uint64) int64 { return int64(min(n, math.MaxInt64)) }
-
-// counted is an amount as a number: less than nothing is none, and what is too much to
-// count is the largest number.
-func counted(q resource.Quantity) int64 {
-	if q.CmpInt64(math.MaxInt64) > 0 {
-		return math.MaxInt64
-	}
-	return max(q.Value(), 0)
-}
 
 // compare puts first: who is not measured, who exceeds the request, who has the lower
 // priority, who exceeds by more.
