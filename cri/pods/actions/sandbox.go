@@ -94,7 +94,7 @@ func (d *decision) candidates() []int {
 func (d *decision) runsInNewSandbox(c *v1.Container) (runs, byOwnPolicy bool) {
 	newest := d.in.Status.Newest(c.Name)
 	policy := podfacts.EffectivePolicy(d.in.Pod, c)
-	own := policy != v1.RestartPolicyNever // the pod's is asked for only where it is Never
+	own := policy != v1.RestartPolicyNever // where the pod's is Never, the only place where it counts, it is the container's
 	switch {
 	case newest == nil || newest.State == pleg.StateCreated:
 		return true, own
