@@ -1,6 +1,7 @@
 package podfacts
 
 import (
+	"math"
 	"math/rand/v2"
 	"testing"
 
@@ -65,4 +66,30 @@ func TestAmounts(t *testing.T) {
 	}
 	require.Nil(t, Requests(&v1.Pod{}))
 	require.Nil(t, Limits(&v1.Pod{}))
+}
+
+func TestAmount(t *testing.T) {
+	for _, c := range []struct {
+		name v1.ResourceName
+		text string
+		want int64
+	}{
+		{v1.ResourceCPU, "1500m", 1500},
+		{v1.ResourceCPU, "1", 1000},
+		{v1.ResourceCPU, "1u", 1}, // rounded up
+		{v1.ResourceCPU, "0", 0},
+		{v1.ResourceCPU, "-1", 0},
+		{v1.ResourceCPU, "9223372036854774", 9223372036854774000}, // the most whole ones that can be counted
+		{v1.ResourceCPU, "9223372036854775", math.MaxInt64},
+		{v1.ResourceCPU, "9223372036854776", math.MaxInt64},
+		{v1.ResourceMemory, "1Ki", 1024},
+		{v1.ResourceMemory, "1500m", 2},
+		{v1.ResourceMemory, "0", 0},
+		{v1.ResourceMemory, "-1Gi", 0},
+		{v1.ResourceMemory, "9223372036854775806", math.MaxInt64 - 1},
+		{v1.ResourceMemory, "9223372036854775807", math.MaxInt64},
+		{v1.ResourceMemory, "1e30", math.MaxInt64},
+	} {
+		require.Equal(t, c.want, Amount(c.name, resource.MustParse(c.text)), "%s of %s", c.text, c.name)
+	}
 }
