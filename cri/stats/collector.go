@@ -261,7 +261,10 @@ func (c *Collector) cgroup(cgroup string, w Wanted) (Usage, *Details, error) {
 		return u, nil, err
 	}
 	d, err := c.cfg.Reader.Details(cgroup)
-	return d.Usage, &d, err
+	if err != nil {
+		return Usage{}, nil, err
+	}
+	return d.Usage, &d, nil
 }
 
 // cgroupOf is the one of a container among those of its pod: runtimes call them by its ID,

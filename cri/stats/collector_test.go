@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -185,6 +186,8 @@ func TestFromCgroups(t *testing.T) {
 		require.EqualValues(t, 300, *p.Containers[1].Usage.Memory.Usage)
 		require.EqualValues(t, 10, *p.Network.Find().Received.Bytes)
 		require.Nil(t, p.NanoCores, "there is one reading")
+		require.Nil(t, p.Details, "nobody wants them")
+		require.Nil(t, p.Containers[0].Details)
 		require.Zero(t, s.calls["ListContainerStats"]+s.calls["ListPodSandboxStats"], "the runtime was asked for nothing but lists")
 
 		time.Sleep(2 * time.Second)
@@ -302,8 +305,10 @@ func TestPodsCgroupIsGone(t *testing.T) {
 	p := collect(t, s.collector(func(cfg *stats.CollectorConfig) {
 		cfg.Reader = v2(t, files)
 		cfg.PodCgroups = func() map[string]string { return map[string]string{"uid-a": "/p"} }
-	}), stats.Wanted{})[0]
+	}), stats.Wanted{Details: true})[0]
 	require.Empty(t, p.Cgroup)
+	require.Nil(t, p.Details)
+	require.NotNil(t, p.Containers[0].Details)
 	require.EqualValues(t, 2, *p.Containers[0].Usage.Memory.Usage)
 	require.EqualValues(t, 8<<20, *p.Usage.Memory.Usage)
 }
@@ -316,21 +321,26 @@ func TestRunning(t *testing.T) {
 		return &runtimeapi.Container{Id: id, PodSandboxId: sandbox, Metadata: &runtimeapi.ContainerMetadata{Name: name, Attempt: attempt}, State: state}
 	}
 	const ready, running = runtimeapi.PodSandboxState_SANDBOX_READY, runtimeapi.ContainerState_CONTAINER_RUNNING
-	pods := stats.Running([]*runtimeapi.PodSandbox{
+	sandboxes := []*runtimeapi.PodSandbox{
 		sandbox("old", "a", 1, ready), sandbox("new", "a", 2, ready), sandbox("dead", "a", 3, runtimeapi.PodSandboxState_SANDBOX_NOTREADY),
 		sandbox("idle", "b", 1, ready), sandbox("nobody's", "", 1, ready), nil,
-	}, []*runtimeapi.Container{
+	}
+	containers := []*runtimeapi.Container{
 		container("1", "old", "c", 9, running), container("2", "new", "c", 1, running), container("3", "new", "c", 2, running), container("4", "new", "c", 0, running),
 		container("5", "new", "b", 0, running), container("0", "new", "b", 0, running), container("6", "new", "d", 0, runtimeapi.ContainerState_CONTAINER_EXITED),
 		container("7", "idle", "c", 0, runtimeapi.ContainerState_CONTAINER_CREATED), container("8", "dead", "c", 0, running), container("9", "gone", "c", 0, running), nil,
-	})
-	require.Len(t, pods, 1)
-	require.Equal(t, "new", pods[0].Sandbox)
-	var ids []string
-	for _, c := range pods[0].Containers {
-		ids = append(ids, c.ID)
 	}
-	require.Equal(t, []string{"5", "3"}, ids, "the newest of each name that runs, by name")
+	for range 2 {
+		pods := stats.Running(sandboxes, containers)
+		require.Len(t, pods, 1)
+		require.Equal(t, "new", pods[0].Sandbox)
+		var ids []string
+		for _, c := range pods[0].Containers {
+			ids = append(ids, c.ID)
+		}
+		require.Equal(t, []string{"5", "3"}, ids, "the newest of each name that runs, by name")
+		slices.Reverse(sandboxes) // runtimes list them in no order
+	}
 }
 
 // What a runtime says without a time was not measured, and zeros of containerd that stand
@@ -376,6 +386,7 @@ func TestMerge(t *testing.T) {
 	require.EqualValues(t, 100, *c.Usage.Memory.Limit)
 	require.EqualValues(t, 8, *c.NanoCores)
 	require.Nil(t, c.Usage.CPU.Total, "more than time is")
+	require.Equal(t, time.Unix(5, 0), c.Usage.Time, "of processors, though only their rate is known")
 	require.NotPanics(t, func() {
 		pods := []stats.Pod{{Sandbox: "s", Containers: []stats.Container{{ID: "c"}, {ID: "d"}}}}
 		stats.Merge(pods, []*runtimeapi.ContainerStats{nil, {}, {Attributes: &runtimeapi.ContainerAttributes{Id: "c"}}}, []*runtimeapi.PodSandboxStats{nil, {}, {Attributes: &runtimeapi.PodSandboxAttributes{Id: "s"}, Linux: &runtimeapi.LinuxPodSandboxStats{Network: &runtimeapi.NetworkUsage{}}}})
@@ -484,7 +495,7 @@ func TestNamesOfCgroups(t *testing.T) {
 	ids := s.pod("a", "x", "y")
 	files := &reads{MapFS: fstest.MapFS{}}
 	pod := "/kubepods/pod1"
-	cgroups(files.MapFS, pod, map[string][2]string{"": {"600", "3"}, "/" + ids[0]: {"100", "1"}, "/" + ids[1]: {"200", "1"}})
+	cgroups(files.MapFS, pod, map[string][2]string{"": {"600", "3"}, "/" + ids[0]: {"100", "1"}, "/" + ids[1]: {"200", "1"}, "/crio-conmon-" + ids[2] + ".scope": {"9", "9"}})
 	c := s.collector(func(cfg *stats.CollectorConfig) {
 		cfg.Reader = v2(t, files)
 		cfg.PodCgroups = func() map[string]string { return map[string]string{"uid-a": pod} }

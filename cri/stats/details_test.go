@@ -181,13 +181,17 @@ func TestUnknownDetails(t *testing.T) {
 		alsoWithout bool // it is unknown too, and not named, if there is no such file
 	}{
 		{V1, "blkio/a/blkio.throttle.io_service_bytes_recursive", "8:0 Read", "no device with a number", func(d Details) bool { return d.Devices == nil }, true},
+		{V1, "blkio/a/blkio.throttle.io_service_bytes_recursive", "8:0 Read x", "no device with a number", func(d Details) bool { return d.Devices == nil }, true},
+		{V1, "blkio/a/blkio.throttle.io_service_bytes_recursive", "Total 0", "", func(d Details) bool { return d.Devices != nil && len(d.Devices) == 0 }, false},
+		{V1, "memory/a/memory.soft_limit_in_bytes", "500", "", func(d Details) bool { return *d.Given.Reservation == 500 }, false},
 		{V1, "blkio/a/blkio.throttle.io_serviced_recursive", "8 Read 5", "no device with a number", func(d Details) bool { return d.Devices == nil }, true},
 		{V1, "cpu/a/cpu.cfs_quota_us", "-1", "", func(d Details) bool { return d.Given.Quota == nil }, true},
 		{V1, "cpu/a/cpu.cfs_quota_us", "x", "is no number", func(d Details) bool { return d.Given.Quota == nil }, true},
 		{V1, "cpuacct/a/cpuacct.stat", "user", "not a name and a number", func(d Details) bool { return d.User == nil && d.System == nil }, true},
 		{V1, "memory/a/memory.oom_control", "oom_kill_disable 0\nunder_oom 0", "", func(d Details) bool { return d.OOMKills == nil }, true},
 		{V2, "a/io.stat", "8:0 rbytes=x", "is no number", func(d Details) bool { return d.Devices == nil }, true},
-		{V2, "a/io.stat", "eight rbytes=1", "is no device", func(d Details) bool { return d.Devices == nil }, true},
+		{V2, "a/io.stat", "eight rbytes=1", `"eight" is no device`, func(d Details) bool { return d.Devices == nil }, true},
+		{V2, "a/io.stat", "0:0 rbytes=1", "", func(d Details) bool { return len(d.Devices) == 1 && d.Devices[0].Bytes.Read == 1 }, false},
 		{V2, "a/io.stat", "", "", func(d Details) bool { return d.Devices != nil && len(d.Devices) == 0 }, false},
 		{V2, "a/cpu.max", "max 100000", "", func(d Details) bool { return d.Given.Quota == nil && *d.Given.Period == 100*time.Millisecond }, false},
 		{V2, "a/cpu.max", "50000", "not a quota and a period", func(d Details) bool { return d.Given.Quota == nil && d.Given.Period == nil }, true},
@@ -232,11 +236,11 @@ func TestUnknownDetails(t *testing.T) {
 }
 
 func TestProcessesAndChildren(t *testing.T) {
-	files := tree(map[string]string{"memory/a/cgroup.procs": "12\n7\n", "memory/a/x/cgroup.procs": "", "memory/a/y/z/cgroup.procs": "0\n"})
+	files := tree(map[string]string{"memory/a/cgroup.procs": "12\n7\n1\n", "memory/a/x/cgroup.procs": "", "memory/a/y/z/cgroup.procs": "0\n"})
 	r := reader(t, files, V1)
 	ids, err := r.Processes("/a")
 	require.NoError(t, err)
-	require.Equal(t, []int{12, 7}, ids)
+	require.Equal(t, []int{12, 7, 1}, ids)
 	ids, err = r.Processes("/a/x")
 	require.NoError(t, err)
 	require.Empty(t, ids)

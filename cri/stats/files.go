@@ -136,7 +136,7 @@ func (f *files) table(name string) table {
 	out := make(table, 0, strings.Count(text, "\n")+1)
 	for line := range strings.Lines(text) {
 		word, number, ok := strings.Cut(strings.TrimSpace(line), " ")
-		if !ok || strings.Contains(number, " ") {
+		if !ok {
 			f.note(fmt.Errorf("%s: %q is not a name and a number", name, strings.TrimSpace(line)))
 			continue
 		}

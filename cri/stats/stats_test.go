@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -85,6 +86,8 @@ func TestUnknown(t *testing.T) {
 		{"a limit that is no number", "memory.max", "1000 or so", `memory.max: "1000 or so" is no number`, func(u *Usage) { u.Memory.Limit = nil }},
 		{"no limit", "memory.max", "max", "", func(u *Usage) { u.Memory.Limit = nil }},
 		{"more time than there is", "cpu.stat", "usage_usec 18446744073709551615", "", func(u *Usage) { u.CPU.Total = nil }},
+		{"the most time there is", "cpu.stat", "usage_usec 9223372036854775", "", func(u *Usage) { u.CPU.Total = new(9223372036854775 * time.Microsecond) }},
+		{"two values", "memory.stat", "anon 5 6\ninactive_file 30", `memory.stat: anon: "5 6" is no number`, func(u *Usage) { u.Memory.RSS = nil }},
 		{"pressure without a total", "cpu.pressure", "some avg10=1.00 avg60=2.00 avg300=3.00", "is no pressure", func(u *Usage) { u.CPU.Pressure = nil }},
 		{"pressure in another order", "cpu.pressure", "some avg60=1.00 avg10=2.00 avg300=3.00 total=1", "is no pressure", func(u *Usage) { u.CPU.Pressure = nil }},
 		{"pressure of another kind", "cpu.pressure", "most avg10=1.00 avg60=2.00 avg300=3.00 total=1", "is no pressure", func(u *Usage) { u.CPU.Pressure = nil }},
@@ -100,6 +103,7 @@ func TestUnknown(t *testing.T) {
 			u.CPU.Pressure = &Pressure{Some: Stall{Total: 9223372036854775 * time.Microsecond, Avg10: 1, Avg60: 2, Avg300: 3}}
 		}},
 		{"no pressure that some feel", "cpu.pressure", "full avg10=1 avg60=2.00 avg300=3.00 total=1", "it is empty", func(u *Usage) { u.CPU.Pressure = nil }},
+		{"what all feel is no number", "cpu.pressure", "some avg10=1 avg60=2 avg300=3 total=4\nfull avg10=x avg60=0 avg300=5 total=6", "is no pressure", func(u *Usage) { u.CPU.Pressure = nil }},
 		{"all feel it", "cpu.pressure", "some avg10=1 avg60=2 avg300=3 total=4\nfull avg10=100 avg60=0 avg300=5 total=6", "", func(u *Usage) {
 			u.CPU.Pressure = &Pressure{
 				Some: Stall{Total: 4 * time.Microsecond, Avg10: 1, Avg60: 2, Avg300: 3}, Full: Stall{Total: 6 * time.Microsecond, Avg10: 100, Avg300: 5},
@@ -136,11 +140,12 @@ func TestUnknown(t *testing.T) {
 type failing struct {
 	fstest.MapFS
 	name string
+	err  error
 }
 
 func (f failing) ReadFile(name string) ([]byte, error) {
 	if name == f.name {
-		return nil, &fs.PathError{Op: "read", Path: name, Err: errors.New("input/output error")}
+		return nil, &fs.PathError{Op: "read", Path: name, Err: f.err}
 	}
 	return f.MapFS.ReadFile(name)
 }
@@ -158,13 +163,21 @@ func TestErrors(t *testing.T) {
 		require.ErrorIs(t, err, fs.ErrNotExist)
 		require.ErrorContains(t, err, "cgroup /kubepods")
 	}
-	files := failing{fstest.MapFS{"a/pids.current": {Data: []byte("3")}, "a/memory.current": {}, "a/io.pressure": {}}, "a/memory.current"}
+	files := failing{fstest.MapFS{"a/pids.current": {Data: []byte("3")}, "a/memory.current": {}, "a/io.pressure": {}}, "a/memory.current", errors.New("input/output error")}
 	u, err := reader(t, files, V2).Read("a")
 	require.NoError(t, err)
 	require.EqualValues(t, 3, *u.Processes)
 	require.Len(t, u.Unread, 2)
 	require.ErrorContains(t, u.Unread[0], "a/memory.current: input/output error")
 	require.ErrorContains(t, u.Unread[1], "a/io.pressure: it is empty")
+
+	for _, files.err = range []error{fs.ErrNotExist, syscall.ENODEV} { // of a cgroup that goes meanwhile
+		u, err = reader(t, files, V2).Read("a")
+		require.NoError(t, err)
+		require.Nil(t, u.Memory.Usage)
+		require.Len(t, u.Unread, 1)
+		require.ErrorContains(t, u.Unread[0], "a/io.pressure: it is empty")
+	}
 }
 
 func TestSwapV1(t *testing.T) {
@@ -219,9 +232,17 @@ func TestRate(t *testing.T) {
 
 // What has gone is forgotten.
 func TestNamesThatAreGone(t *testing.T) {
+	at := func(seconds int64) Usage {
+		return Usage{Time: time.Unix(seconds, 0), CPU: CPU{Total: new(time.Duration(seconds) * time.Second)}}
+	}
 	c := &Collector{names: map[string]string{"gone": "a", "there": "b"}}
-	c.rate([]Pod{{Sandbox: "there"}})
+	c.rate([]Pod{{Sandbox: "gone", Usage: at(1)}, {Sandbox: "there", Usage: at(1)}})
+	c.rate([]Pod{{Sandbox: "there", Usage: at(2)}})
 	require.Equal(t, map[string]string{"there": "b"}, c.names)
+	pods := []Pod{{Sandbox: "gone", Usage: at(3)}, {Sandbox: "there", Usage: at(3)}}
+	c.rate(pods)
+	require.Nil(t, pods[0].NanoCores)
+	require.EqualValues(t, 1_000_000_000, *pods[1].NanoCores)
 }
 
 func TestAvailable(t *testing.T) {
@@ -268,6 +289,10 @@ func TestReadMachine(t *testing.T) {
 	m, err = ReadMachine(fstest.MapFS{})
 	require.NoError(t, err)
 	require.Nil(t, m.Memory)
+	m, err = ReadMachine(fstest.MapFS{"meminfo": {Data: []byte("MemTotal: 5 kB\nMemFree: 3")}})
+	require.NoError(t, err)
+	require.EqualValues(t, 5<<10, *m.Memory)
+	require.Nil(t, m.Used.Memory, "a number without a unit is no amount of memory")
 }
 
 // TestThisMachine reads the kernel that runs the test.

@@ -3,8 +3,10 @@ package garbage
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -13,7 +15,6 @@ import (
 
 	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/pods/labels"
-	"github.com/podwright/podwright/cri/pods/podfiles"
 )
 
 // node is what a runtime and a folder of logs have, and what is done to it.
@@ -22,7 +23,6 @@ type node struct {
 	sandboxes           []*runtimeapi.PodSandbox
 	containers          []*runtimeapi.Container
 	noSandboxes, noList error
-	logs, links         string
 	listing             func() // what happens while containers are listed
 	retained            []map[string]bool
 	removed             []string
@@ -55,7 +55,6 @@ func (n *node) RemoveSandbox(_ context.Context, id string) error {
 	return n.fail
 }
 
-func (n *node) Files() podfiles.Layout        { return podfiles.Layout{LogRoot: n.logs, LinkDir: n.links} }
 func (n *node) Retain(exists map[string]bool) { n.retained = append(n.retained, exists) }
 
 // add adds a pod with a sandbox, an exited container and a log directory.
@@ -76,7 +75,7 @@ func (n *node) logDir(uid string) string { return filepath.Join(n.logs, "ns_pod_
 
 // newNode has the pods 1 and 2, of which 2 is gone.
 func newNode(t *testing.T) (*node, *Collector, Request) {
-	n := &node{logs: t.TempDir()}
+	n := &node{podsStub: podsStub{logs: t.TempDir()}}
 	n.add(t, "1")
 	n.add(t, "2")
 	c, err := New(Config{Runtime: listed{node: n}, Pods: n})
@@ -99,18 +98,58 @@ func TestCollect(t *testing.T) {
 	require.Equal(t, []string{"s2"}, n.removed)
 }
 
-// A link that is no link any more when it is to go stays, and is named.
+// Under pressure the containers of a pod that is asked about so go, and not its logs.
+func TestCollectUnderPressure(t *testing.T) {
+	for ready, want := range map[bool][]string{false: nil, true: {"c2"}} {
+		n, c, r := newNode(t)
+		r.SourcesReady, r.RuntimeRemovable, r.ContentRemovable = ready, r.ContentRemovable, nil
+		require.NoError(t, c.Collect(t.Context(), r))
+		require.Equal(t, want, n.removed, "sources ready: %v", ready)
+		require.DirExists(t, n.logDir("2"))
+	}
+}
+
+// A dangling link goes, unless it is no link any more by then, or nobody knows whether
+// its container lives: it stays then, and is told of.
 func TestCollectLinks(t *testing.T) {
+	for name, tc := range map[string]struct {
+		meanwhile func(t *testing.T, n *node, link string)
+		why       string // it stays; empty where it goes
+	}{
+		"dangling": {meanwhile: func(*testing.T, *node, string) {}},
+		"gone":     {meanwhile: func(t *testing.T, _ *node, link string) { require.NoError(t, os.Remove(link)) }},
+		"no link any more": {func(t *testing.T, _ *node, link string) {
+			require.NoError(t, os.Remove(link))
+			require.NoError(t, os.MkdirAll(filepath.Join(link, "something"), 0o700))
+		}, "log link: remove {link}: "},
+		"no containers": {func(_ *testing.T, n *node, _ string) { n.noList = errors.New("away") }, "log links: list containers: away"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n, c, _ := newNode(t)
+			n.links = t.TempDir()
+			link := filepath.Join(n.links, "x-12345.log")
+			require.NoError(t, os.Symlink("/nowhere", link))
+			n.listing = func() { tc.meanwhile(t, n, link) }
+			err := c.collectLinks(t.Context())
+			_, gone := os.Lstat(link)
+			if tc.why == "" {
+				require.NoError(t, err)
+				require.ErrorIs(t, gone, fs.ErrNotExist)
+				return
+			}
+			require.ErrorContains(t, err, strings.ReplaceAll(tc.why, "{link}", link))
+			require.NoError(t, gone)
+		})
+	}
+}
+
+// Where no link dangles, the runtime is not asked.
+func TestCollectLinksAsksOnlyForWhatDangles(t *testing.T) {
 	n, c, _ := newNode(t)
 	n.links = t.TempDir()
-	link := filepath.Join(n.links, "x-12345.log")
-	require.NoError(t, os.Symlink("/nowhere", link))
-	n.listing = func() {
-		require.NoError(t, os.Remove(link))
-		require.NoError(t, os.MkdirAll(filepath.Join(link, "something"), 0o700))
-	}
-	require.ErrorContains(t, c.collectLinks(t.Context()), "log link: remove "+link)
-	require.DirExists(t, link)
+	require.NoError(t, os.Symlink(n.logs, filepath.Join(n.links, "x-12345.log")))
+	n.listing = func() { require.Fail(t, "containers are listed") }
+	require.NoError(t, c.collectLinks(t.Context()))
 }
 
 // While something of a pod lives its logs stay.
@@ -153,10 +192,25 @@ func TestCollectUnknown(t *testing.T) {
 
 	n, c, r = newNode(t)
 	n.noList = errors.New("no containers")
-	require.ErrorIs(t, c.Collect(t.Context(), r), n.noList)
+	err := c.Collect(t.Context(), r)
+	require.ErrorIs(t, err, n.noList)
+	require.ErrorContains(t, err, "list containers: no containers")
+	require.ErrorContains(t, err, "list sandboxes: no containers")
 	require.Empty(t, n.removed)
 	require.Empty(t, n.retained)
 	require.DirExists(t, n.logDir("2"))
+}
+
+// Folders that cannot be read are told of, and keep nothing else.
+func TestCollectUnreadable(t *testing.T) {
+	n, c, r := newNode(t)
+	file := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	n.logs, n.links = file, file
+	err := c.Collect(t.Context(), r)
+	require.ErrorContains(t, err, "logs: open "+file)
+	require.ErrorContains(t, err, "log links: open "+file)
+	require.Equal(t, []string{"c2"}, n.removed)
 }
 
 // A failure stops nobody else; the end of ctx does, and is told.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
@@ -24,6 +26,8 @@ type podsStub struct {
 	fail error // what nothing is stopped for
 	// stays is why a container, or a sandbox, is not removed.
 	stays map[string]error
+	// logs and links are the folders of these; "" is none.
+	logs, links string
 }
 
 func (p *podsStub) StopContainer(_ context.Context, _ labels.Pod, name, _ string, gracefully bool) error {
@@ -45,7 +49,9 @@ func (p *podsStub) RemoveSandbox(_ context.Context, id string) error {
 	return p.stays[id]
 }
 
-func (p *podsStub) Files() podfiles.Layout { return podfiles.Layout{} }
+func (p *podsStub) Files() podfiles.Layout {
+	return podfiles.Layout{LogRoot: p.logs, LinkDir: p.links}
+}
 func (p *podsStub) Retain(map[string]bool) {}
 func (p *podsStub) Forget(uid types.UID)   { p.done = append(p.done, "forget "+string(uid)) }
 
@@ -169,4 +175,17 @@ func TestRemovePod(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A pod whose logs stay is not forgotten.
+func TestRemovePodWhoseLogsStay(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	pods := &podsStub{logs: file}
+	c, err := New(Config{Runtime: struct{ cri.RuntimeService }{}, Pods: pods})
+	require.NoError(t, err)
+	err = c.RemovePod(t.Context(), "1", &pleg.PodStatus{UID: "1", Name: "pod", Namespace: "ns", Sandboxes: []pleg.Sandbox{{ID: "s1"}}})
+	require.ErrorContains(t, err, "remove pod ns/pod")
+	require.ErrorContains(t, err, "logs: open "+file)
+	require.Equal(t, []string{"remove sandbox s1"}, pods.done)
 }

@@ -1,6 +1,7 @@
 package garbage
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -25,6 +26,7 @@ func TestPlanContainers(t *testing.T) {
 		gc("2", "a", "other", 60, exited), gc("2", "c", "starting", 1, pleg.StateCreated), gc("2", "c", "stale", 5, pleg.StateCreated),
 		gc("3", "a", "lost", 70, pleg.StateUnknown),
 	}
+	given := slices.Clone(all)
 	none := func(types.UID) bool { return false }
 	for _, tc := range []struct {
 		name      string
@@ -39,7 +41,9 @@ func TestPlanContainers(t *testing.T) {
 		{"young ones stay", Policy{KeepNone: true, MinAge: 25 * time.Second}, none, []string{"b-old", "a-old"}},
 		{"of a pod that may go, young ones stay", Policy{MinAge: 25 * time.Second}, func(uid types.UID) bool { return uid != "2" }, []string{"lost", "b-old", "a-old"}},
 		{"a pod that may go", Policy{MaxPerContainer: -1}, func(uid types.UID) bool { return uid == "2" }, []string{"other", "stale", "starting"}},
+		{"as many as may stay in all", Policy{MaxPerContainer: -1, MaxTotal: 7}, none, nil},
 		{"in all, a share each", Policy{MaxPerContainer: -1, MaxTotal: 5}, none, []string{"a-old", "a-mid"}},
+		{"in all, fewer than there are names", Policy{MaxPerContainer: -1, MaxTotal: 4}, none, []string{"b-old", "a-old", "a-mid"}},
 		{"in all, then the oldest", Policy{MaxPerContainer: -1, MaxTotal: 3}, none, []string{"b-old", "a-old", "a-mid", "stale"}},
 		{"in all, but not what is needed", Policy{MaxTotal: 1}, none, []string{"b-old", "a-old", "a-mid", "stale"}},
 	} {
@@ -49,7 +53,16 @@ func TestPlanContainers(t *testing.T) {
 				got = append(got, c.id)
 			}
 			require.Equal(t, tc.want, got, "oldest first")
+			require.Equal(t, given, all, "the list is the caller's")
 		})
+	}
+}
+
+// Of what is too much in all, the oldest goes, in whatever order it comes.
+func TestOverTotal(t *testing.T) {
+	newer, older := gc("1", "a", "newer", 10, pleg.StateExited), gc("1", "b", "older", 20, pleg.StateExited)
+	for _, left := range [][]container{{newer, older}, {older, newer}} {
+		require.Equal(t, []container{older}, overTotal(left, 1))
 	}
 }
 
@@ -68,11 +81,13 @@ func TestPlanSandboxes(t *testing.T) {
 	at := func(age int) time.Time { return now.Add(-time.Duration(age) * time.Second) }
 	all := []sandbox{
 		{uid: "1", id: "new", created: at(1)}, {uid: "1", id: "old", created: at(2)}, {uid: "1", id: "holds", holds: true, created: at(3)},
-		{uid: "2", id: "ready", ready: true, created: at(4)}, {uid: "2", id: "dead", created: at(5)},
+		{uid: "2", id: "dead", created: at(5)}, {uid: "2", id: "ready", ready: true, created: at(4)},
 		{uid: "3", id: "gone", created: at(6)}, {uid: "3", id: "gone-holds", holds: true, created: at(7)},
 	}
+	given := slices.Clone(all)
 	require.Equal(t, []string{"old", "dead", "gone"}, planSandboxes(all, func(uid types.UID) bool { return uid == "3" }))
 	require.Equal(t, []string{"old", "dead"}, planSandboxes(all, func(types.UID) bool { return false }))
+	require.Equal(t, given, all, "the list is the caller's")
 }
 
 // The folders of logs of all pods that may go and of which nothing lives, in order.
