@@ -9,11 +9,16 @@ import (
 	"github.com/podwright/podwright/internal/podfacts"
 )
 
-// family holds up to two addresses, no two of one family, in canonical text.
+// family holds up to two addresses, no two of one family.
 type family struct {
-	addr [2]netip.Addr
-	text [2]string
-	n    int
+	of [2]address
+	n  int
+}
+
+// address is an address in canonical text.
+type address struct {
+	text string
+	v4   bool
 }
 
 // add takes an address if it is the first of its family. What is no address is
@@ -24,22 +29,21 @@ func (f *family) add(text string) {
 		return
 	}
 	ip = ip.Unmap()
-	if f.n == 0 || f.n == 1 && f.addr[0].Is4() != ip.Is4() {
-		f.addr[f.n], f.text[f.n] = ip, canonical(ip, text)
+	if f.n == 0 || f.n == 1 && f.isV4() != ip.Is4() {
+		f.of[f.n] = address{text: canonical(ip, text), v4: ip.Is4()}
 		f.n++
 	}
 }
 
 // lead puts the address of a family in front.
 func (f *family) lead(v4 bool) {
-	if f.n == 2 && f.addr[0].Is4() != v4 {
-		slices.Reverse(f.addr[:])
-		slices.Reverse(f.text[:])
+	if f.n == 2 && f.isV4() != v4 {
+		slices.Reverse(f.of[:])
 	}
 }
 
 // isV4 tells the family of the first address.
-func (f *family) isV4() bool { return f.addr[0].Is4() }
+func (f *family) isV4() bool { return f.of[0].v4 }
 
 // canonical is the text itself where it is canonical.
 func canonical(ip netip.Addr, text string) string {
@@ -70,9 +74,9 @@ func (b *builder) addresses(s *v1.PodStatus) {
 	if hosts.n == 0 {
 		s.HostIP, s.HostIPs = b.old.HostIP, slices.Clone(b.old.HostIPs)
 	} else {
-		s.HostIP, s.HostIPs = hosts.text[0], make([]v1.HostIP, hosts.n)
+		s.HostIP, s.HostIPs = hosts.of[0].text, make([]v1.HostIP, hosts.n)
 		for i := range s.HostIPs {
-			s.HostIPs[i].IP = hosts.text[i]
+			s.HostIPs[i].IP = hosts.of[i].text
 		}
 	}
 	var ips family
@@ -84,9 +88,9 @@ func (b *builder) addresses(s *v1.PodStatus) {
 	if ips.n == 0 {
 		return
 	}
-	s.PodIP, s.PodIPs = ips.text[0], make([]v1.PodIP, ips.n)
+	s.PodIP, s.PodIPs = ips.of[0].text, make([]v1.PodIP, ips.n)
 	for i := range s.PodIPs {
-		s.PodIPs[i].IP = ips.text[i]
+		s.PodIPs[i].IP = ips.of[i].text
 	}
 }
 
@@ -108,11 +112,8 @@ func (b *builder) podIPs(phase v1.PodPhase, hostIP string) (ips family) {
 // Only a second family may come in addition.
 func (b *builder) hostNetworkIPs(hosts family) family {
 	ips := familyOfPod(b.old.PodIPs)
-	if ips.n == 0 {
-		return hosts
-	}
-	for _, host := range hosts.text[:hosts.n] {
-		ips.add(host)
+	for _, host := range hosts.of[:hosts.n] {
+		ips.add(host.text)
 	}
 	return ips
 }

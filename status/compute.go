@@ -139,16 +139,13 @@ func (b *builder) qosClass() v1.PodQOSClass {
 // passOnClaims passes on what others say about claims of resources, so that a
 // caller who writes the whole status does not wipe it out.
 func (b *builder) passOnClaims(s *v1.PodStatus) {
-	api := b.api
-	if api.ResourceClaimStatuses == nil && api.ExtendedResourceClaimStatus == nil && api.NodeAllocatableResourceClaimStatuses == nil {
-		return
-	}
 	claims := v1.PodStatus{
-		ResourceClaimStatuses:                api.ResourceClaimStatuses,
-		ExtendedResourceClaimStatus:          api.ExtendedResourceClaimStatus,
-		NodeAllocatableResourceClaimStatuses: api.NodeAllocatableResourceClaimStatuses,
+		ResourceClaimStatuses:                b.api.ResourceClaimStatuses,
+		ExtendedResourceClaimStatus:          b.api.ExtendedResourceClaimStatus,
+		NodeAllocatableResourceClaimStatuses: b.api.NodeAllocatableResourceClaimStatuses,
 	}
-	own := claims.DeepCopy()
+	var own v1.PodStatus
+	claims.DeepCopyInto(&own)
 	s.ResourceClaimStatuses = own.ResourceClaimStatuses
 	s.ExtendedResourceClaimStatus = own.ExtendedResourceClaimStatus
 	s.NodeAllocatableResourceClaimStatuses = own.NodeAllocatableResourceClaimStatuses

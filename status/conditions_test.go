@@ -48,6 +48,7 @@ func TestInitialized(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) { require.Equal(t, tc.want, initialized(pod, &tc.s, tc.old)) })
 	}
 	require.Equal(t, verdict{ok: true}, initialized(podOf(v1.RestartPolicyAlways, "c"), &v1.PodStatus{}, withConditions()))
+	require.Equal(t, verdict{reason: "UnknownContainerStatuses"}, initialized(podOf(v1.RestartPolicyAlways, "i:i", "c"), &v1.PodStatus{}, withConditions()))
 }
 
 // T18 and the rows of ContainersReady.
@@ -67,6 +68,7 @@ func TestContainersReady(t *testing.T) {
 	}{
 		{"nothing known", v1.PodStatus{}, verdict{reason: "UnknownContainerStatuses"}},
 		{"completed", phase(v1.PodSucceeded, both(false, false)), verdict{reason: "PodCompleted"}},
+		{"completed but one unknown", phase(v1.PodSucceeded, v1.PodStatus{ContainerStatuses: both(false, false).ContainerStatuses}), verdict{reason: "ContainersNotReady", message: "containers with unknown status: [s], containers with unready status: [c]"}},
 		{"T19 failed", phase(v1.PodFailed, both(true, true)), verdict{reason: "PodFailed"}},
 		{"T18 sidecar unready", both(false, true), verdict{reason: "ContainersNotReady", message: "containers with unready status: [s]"}},
 		{"two unready", both(false, false), verdict{reason: "ContainersNotReady", message: "containers with unready status: [s c]"}},
@@ -231,7 +233,13 @@ func TestOverride(t *testing.T) {
 	require.Equal(t, "True TerminationByKubelet", cond(s, v1.DisruptionTarget))
 	require.Equal(t, "False PodFailed", cond(s, v1.PodReady), "T19")
 	require.Equal(t, "absent", cond(s, v1.PodResizePending))
-	in.Previous = &v1.PodStatus{Phase: v1.PodSucceeded}
-	s = compute(t, in)
-	require.Equal(t, [2]string{"Succeeded", ""}, [2]string{string(s.Phase), s.Reason}, "what has succeeded is not evicted")
+	for name, api := range map[string]*v1.PodStatus{"before": nil, "by the API server": {Phase: v1.PodSucceeded}} {
+		in.Previous, in.API = &v1.PodStatus{Phase: v1.PodRunning}, api
+		if api == nil {
+			in.Previous.Phase = v1.PodSucceeded
+		}
+		s = compute(t, in)
+		require.Equal(t, [2]string{"Succeeded", ""}, [2]string{string(s.Phase), s.Reason}, "what has succeeded is not evicted: "+name)
+		require.Equal(t, "absent", cond(s, v1.DisruptionTarget), name)
+	}
 }

@@ -76,6 +76,8 @@ func TestNobodyLooked(t *testing.T) {
 // T12.
 func TestSeen(t *testing.T) {
 	none := v1.ContainerState{}
+	givenUp := wasTerminated(137, ReasonContainerStatusUnknown)
+	givenUp.Terminated.ContainerID = "fake://c-1"
 	for _, tc := range []struct {
 		name        string
 		old         *v1.PodStatus
@@ -92,10 +94,18 @@ func TestSeen(t *testing.T) {
 		{"unknown, but its end was seen", was("c", "c-0", 1, wasTerminated(3, "Error"), none), []pleg.ContainerStatus{unknown("c", attempt(1))}, "exit 3 Error", "", 1},
 		{"unknown, runs again", was("c", "c-0", 2, wasTerminated(137, ReasonContainerStatusUnknown), none), []pleg.ContainerStatus{running("c", attempt(1))}, "running", "", 2},
 		{"replaced an unknown one", was("c", "c-0", 2, wasTerminated(137, ReasonContainerStatusUnknown), none), []pleg.ContainerStatus{running("c", id("c-1"), attempt(2))}, "running", "exit 137 ContainerStatusUnknown", 2},
+		{"unknown, but this end and one before were seen", was("c", "c-0", 1, wasTerminated(3, "Error"), wasTerminated(4, "")), []pleg.ContainerStatus{unknown("c", attempt(1))}, "exit 3 Error", "exit 4", 1},
+		{"unknown and without an ID", was("c", "", 1, wasWaiting("x"), wasTerminated(3, "")), []pleg.ContainerStatus{unknown("c", id(""), attempt(1))}, "waiting", "exit 3", 1},
+		{"replaced one that was reset", was("c", "c-0", 2, wasTerminated(137, ReasonRestartingAllContainers), none), []pleg.ContainerStatus{running("c", id("c-1"), attempt(2))}, "running", "exit 137 RestartingAllContainers", 2},
+		{"given up, and runs after all", was("c", "c-1", 2, wasWaiting("x"), givenUp), []pleg.ContainerStatus{running("c", id("c-1"), attempt(1)), exited("c", 3)}, "running", "exit 3", 2},
+		{"created anew", nil, []pleg.ContainerStatus{created("c", attempt(1))}, "waiting", "", 0},
+		{"created after one that ran", was("c", "c-0", 0, wasRunning(), none), []pleg.ContainerStatus{created("c", id("c-1"), attempt(1)), exited("c", 3)}, "waiting", "exit 3", 0},
+		{"the name of the image is not told", nil, []pleg.ContainerStatus{running("c", image(""))}, "running", "", 0},
 		{"the count never shrinks", was("c", "c-0", 7, wasRunning(), none), []pleg.ContainerStatus{running("c", attempt(1))}, "running", "", 7},
 		{"the last end stays", was("c", "c-0", 1, wasRunning(), wasTerminated(3, "")), []pleg.ContainerStatus{running("c", attempt(1))}, "running", "exit 3", 1},
 		{"replaced", was("c", "c-0", 0, wasTerminated(3, ""), wasTerminated(4, "")), []pleg.ContainerStatus{running("c", id("c-1"), attempt(1))}, "running", "exit 3", 1},
 		{"replaced, count lost", was("c", "c-0", 5, wasTerminated(3, ""), none), []pleg.ContainerStatus{running("c", id("c-1"))}, "running", "exit 3", 6},
+		{"replaced, count repeated", was("c", "c-0", 1, wasTerminated(3, ""), none), []pleg.ContainerStatus{running("c", id("c-1"), attempt(1))}, "running", "exit 3", 2},
 		{"replaced while running", was("c", "c-0", 0, wasRunning(), wasTerminated(4, "")), []pleg.ContainerStatus{running("c", id("c-1"), attempt(1))}, "running", "exit 4", 1},
 		{"runs again", was("c", "c-0", 1, wasTerminated(3, "Error"), none), []pleg.ContainerStatus{running("c", attempt(1))}, "running", "", 1},
 		{"two instances", was("c", "c-0", 0, wasRunning(), wasTerminated(4, "")), []pleg.ContainerStatus{running("c", id("c-1"), attempt(1)), exited("c", 3)}, "running", "exit 3", 1},
@@ -112,6 +122,15 @@ func TestSeen(t *testing.T) {
 			require.Equal(t, "ref/c", c.ImageID, "the digested reference")
 			require.Equal(t, tc.instances[0].ID.String(), c.ContainerID)
 		})
+	}
+}
+
+// Whatever text is known already, an ID has its own.
+func TestIDText(t *testing.T) {
+	for _, id := range []pleg.ContainerID{{}, {Runtime: "fake"}, {Runtime: "fake", ID: "a"}, {Runtime: "fake", ID: "b"}, {Runtime: "other", ID: "a"}} {
+		for _, known := range []string{"", "fake", "fake://", "fake://a", "fakea", "other://a", "://", "://a"} {
+			require.Equal(t, id.String(), idText(id, known), "%q is known of %+v", known, id)
+		}
 	}
 }
 
@@ -243,6 +262,32 @@ func TestWaitingReasonNeedsAStart(t *testing.T) {
 	})
 	require.Equal(t, "exit 0", short(s.InitContainerStatuses[0].State), "an init container that succeeded is left alone")
 	require.Equal(t, "exit 0", short(s.EphemeralContainerStatuses[0].State), "an ephemeral container runs once")
+}
+
+// Once a regular container was there, the reason of an init container that is gone is
+// an old one. All others count.
+func TestReasonsBesideARegularContainer(t *testing.T) {
+	for _, tc := range []struct {
+		name      string
+		observed  *pleg.PodStatus
+		container string
+		want      string
+	}{
+		{"init gone", observe(running("a")), "i", "exit 0 Completed"},
+		{"init failed in a new sandbox", observe(exited("i", 1), exited("a", 0, sandbox("old"))), "i", "waiting R"},
+		{"sidecar gone", observe(running("a")), "s", "waiting R"},
+		{"sidecar done", observe(running("a"), exited("s", 0)), "s", "exit 0"},
+		{"sidecar failed", observe(running("a"), exited("s", 1)), "s", "waiting R"},
+		{"sibling gone", observe(running("a")), "b", "waiting R"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := compute(t, Input{
+				Pod: podOf(v1.RestartPolicyAlways, "i:i", "s:s", "a", "b"), Observed: tc.observed,
+				StartFailures: map[string]Reason{tc.container: {Reason: "R"}},
+			})
+			require.Equal(t, tc.want, short(find(everyContainer(&s), tc.container).State))
+		})
+	}
 }
 
 // T11: init containers whose record was lost.
@@ -379,6 +424,8 @@ func TestVolumeMounts(t *testing.T) {
 	require.Equal(t, []string{"rw -", "ro Disabled", "off Disabled", "try Enabled", "on Enabled"},
 		modes(Input{Pod: pod, Observed: observe(running("c")), RecursiveReadOnly: true}))
 	require.Equal(t, []string{"rw -", "ro Disabled", "off Disabled", "try Disabled", "on Disabled"}, modes(Input{Pod: pod}))
+	without := Input{Pod: podOf(v1.RestartPolicyAlways, "c"), Observed: observe(running("c"))}
+	require.Nil(t, compute(t, without).ContainerStatuses[0].VolumeMounts, "as in a status that was read back")
 }
 
 func TestUserAndStopSignal(t *testing.T) {
@@ -390,6 +437,8 @@ func TestUserAndStopSignal(t *testing.T) {
 	require.Nil(t, c.StopSignal)
 	in.StopSignals = true
 	require.Equal(t, v1.SIGTERM, *compute(t, in).ContainerStatuses[0].StopSignal)
+	in.Observed = observe(running("c"))
+	require.Nil(t, compute(t, in).ContainerStatuses[0].StopSignal, "the runtime tells none")
 }
 
 // What takes a pod with something observed of a pod refuses another one's.

@@ -94,17 +94,13 @@ func (b *builder) state(instance *pleg.ContainerStatus, id string, old *v1.Conta
 }
 
 // before sets the last termination to the end of the instance before the newest
-// one. It tells whether there is such an end and nothing later is known.
+// one. It tells whether there is such an end.
 func (b *builder) before(x *subject, out *v1.ContainerStatus) bool {
 	before, old := x.before, x.old
-	if before == nil || before.State == pleg.StateRunning || before.State == pleg.StateCreated {
+	if before == nil || before.State == pleg.StateRunning {
 		return false
 	}
-	known := lastID(out.LastTerminationState)
-	if known != "" && known == out.ContainerID {
-		return false // the newest instance itself was given up
-	}
-	id := idText(before.ID, known)
+	id := idText(before.ID, lastID(out.LastTerminationState))
 	if old != nil && old.ContainerID != id {
 		old = nil
 	}

@@ -37,6 +37,7 @@ func TestResources(t *testing.T) {
 	value := func(v int64) *int64 { return &v }
 	granted := v1.ResourceRequirements{Requests: list("100m", "128M"), Limits: list("200m", "256M")}
 	small := v1.ResourceRequirements{Requests: list("1m", ""), Limits: list("5m", "")}
+	atFloor := v1.ResourceRequirements{Requests: list("2m", ""), Limits: list("10m", "")}
 	for _, tc := range []struct {
 		name             string
 		granted          v1.ResourceRequirements
@@ -50,6 +51,8 @@ func TestResources(t *testing.T) {
 		{"the same in another notation", granted, pleg.StateRunning, &pleg.ContainerResources{MemoryLimit: value(256000000)}, "100m/128M/", "200m/256M/"},
 		{"both below the floor", small, pleg.StateRunning, &pleg.ContainerResources{MilliCPURequest: value(2), MilliCPULimit: value(10)}, "1m//", "5m//"},
 		{"one above the floor", small, pleg.StateRunning, &pleg.ContainerResources{MilliCPURequest: value(3), MilliCPULimit: value(11)}, "3m//", "11m//"},
+		{"at the floor", atFloor, pleg.StateRunning, &pleg.ContainerResources{MilliCPURequest: value(1), MilliCPULimit: value(5)}, "2m//", "10m//"},
+		{"only the reported one below the floor", granted, pleg.StateRunning, &pleg.ContainerResources{MilliCPURequest: value(2), MilliCPULimit: value(10)}, "2m/128M/", "10m/256M/"},
 		{"nothing granted", v1.ResourceRequirements{}, pleg.StateRunning, &pleg.ContainerResources{MilliCPURequest: value(2), MilliCPULimit: value(99)}, "//", "//"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -95,6 +98,10 @@ func TestResourcesDuringResize(t *testing.T) {
 	in.Observed = observe(running("c", id("c-1")))
 	c = compute(t, in).ContainerStatuses[0]
 	require.Equal(t, "/2Mi/", quantities(c.Resources.Limits))
+	previous = compute(t, Input{Pod: pod, Observed: observe(created("c"))})
+	in.Observed = observe(running("c"))
+	c = compute(t, in).ContainerStatuses[0]
+	require.Equal(t, "/2Mi/", quantities(c.Resources.Limits), "nothing was reported before it ran")
 }
 
 // 7.4 and 7.5: unknown is never success, and what is known of another instance
@@ -153,6 +160,44 @@ func TestProbes(t *testing.T) {
 	require.False(t, inits.InitContainerStatuses[1].Ready)
 	require.False(t, inits.InitContainerStatuses[2].Ready, "an init container is ready when it has succeeded")
 	require.True(t, inits.InitContainerStatuses[3].Ready)
+}
+
+// Sorted, each once, also of a pod that ends when all of its containers were to restart.
+func TestProbeNow(t *testing.T) {
+	pod := podOf(v1.RestartPolicyAlways, "s:s", "b", "a", "c")
+	for _, c := range []*v1.Container{&pod.Spec.InitContainers[0], &pod.Spec.Containers[0], &pod.Spec.Containers[1]} {
+		c.ReadinessProbe = &v1.Probe{}
+	}
+	restartAllRule(&pod.Spec.Containers[2], 42)
+	in := Input{Pod: pod, Probes: probe.Results{}, Observed: observe(running("s"), running("b"), running("a"), exited("c", 42))}
+	require.Equal(t, []string{"a", "b", "s"}, computeAll(t, in).ProbeNow)
+	in.Fail = &Reason{Reason: ReasonDeadlineExceeded}
+	require.Equal(t, []string{"a", "b", "s"}, computeAll(t, in).ProbeNow)
+}
+
+// What is known of a container without an ID is not known to be of the same instance; what
+// does not run is not ready, whoever said so; and what nobody looked at is still probed.
+func TestProbesOfOddContainers(t *testing.T) {
+	yes := true
+	pod := podOf(v1.RestartPolicyAlways, "i:i", "c")
+	pod.Spec.InitContainers[0].StartupProbe, pod.Spec.Containers[0].StartupProbe = &v1.Probe{}, &v1.Probe{}
+	previous := func(id string, state v1.ContainerState) *v1.PodStatus {
+		s := was("c", id, 0, state, v1.ContainerState{})
+		s.ContainerStatuses[0].Started, s.ContainerStatuses[0].Ready = &yes, true
+		return s
+	}
+	failed := probe.Results{{Container: "c", ContainerID: "fake://c-0", Type: probe.Startup, Result: probe.Failure}}
+	for name, in := range map[string]Input{
+		"without an ID": {Previous: previous("", wasRunning()), Observed: observe(running("c", id(""))), Probes: probe.Results{}},
+		"ended, ready":  {Previous: previous("c-0", wasTerminated(1, "")), Observed: observe()},
+		"unobserved":    {Previous: previous("c-0", wasRunning()), Probes: failed},
+	} {
+		in.Pod, in.Now = pod, now
+		c := twice(t, in).Status.ContainerStatuses[0]
+		require.Equal(t, [2]bool{}, [2]bool{*c.Started, c.Ready}, name)
+	}
+	s := compute(t, Input{Pod: pod, Probes: probe.Results{}, Observed: observe(running("i"))})
+	require.True(t, *s.InitContainerStatuses[0].Started, "a plain init container is not probed")
 }
 
 func TestAddresses(t *testing.T) {

@@ -65,21 +65,89 @@ func TestWithContainer(t *testing.T) {
 	require.Equal(t, *untouched, *untouched.DeepCopy())
 }
 
-func TestWithContainerLeavesTheInput(t *testing.T) {
+// What a status says that was not computed here, such as one read back from the API
+// server, is taken as it is.
+func TestWithContainerOfAForeignStatus(t *testing.T) {
+	yes := true
+	pod := podOf(v1.RestartPolicyAlways, "c")
+	pod.Spec.Containers[0].ReadinessProbe = &v1.Probe{}
+	one := func(state v1.ContainerState, started *bool, ready bool) v1.ContainerStatus {
+		return v1.ContainerStatus{Name: "c", ContainerID: "fake://c-0", State: state, Started: started, Ready: ready}
+	}
+	// verdict is what a container is after a call: whether it has started and is ready.
+	type verdict struct{ changed, started, ready bool }
+	for name, tc := range map[string]struct {
+		is         v1.ContainerStatus
+		readyProbe bool // else the startup probe
+		passed     bool
+		want       verdict
+	}{
+		"ended, ready":                      {one(wasTerminated(1, ""), &yes, false), true, true, verdict{false, true, false}},
+		"not started, not ready":            {one(wasRunning(), nil, true), true, false, verdict{true, false, false}},
+		"started again":                     {one(wasRunning(), &yes, false), false, true, verdict{false, true, false}},
+		"ended, not started":                {one(wasTerminated(1, ""), nil, false), false, false, verdict{true, false, false}},
+		"ready before it is known to start": {one(wasRunning(), nil, true), false, true, verdict{true, true, true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			with := WithContainerStarted
+			if tc.readyProbe {
+				with = WithContainerReady
+			}
+			s, changed := with(pod, v1.PodStatus{ContainerStatuses: []v1.ContainerStatus{tc.is}}, "fake://c-0", tc.passed, now)
+			c := s.ContainerStatuses[0]
+			require.Equal(t, tc.want, verdict{changed, isTrue(c.Started), c.Ready})
+		})
+	}
+}
+
+// No probe is of a container without an ID, and none of one that the pod does not have.
+func TestWithContainerOfNobody(t *testing.T) {
+	pod := podOf(v1.RestartPolicyAlways, "c")
+	s := v1.PodStatus{
+		InitContainerStatuses: []v1.ContainerStatus{{Name: "stranger", ContainerID: "fake://init", State: wasRunning()}},
+		ContainerStatuses:     []v1.ContainerStatus{{Name: "c", State: wasWaiting("x")}, {Name: "stranger", ContainerID: "fake://main", State: wasRunning()}},
+	}
+	for _, id := range []string{"", "fake://init", "fake://main"} {
+		for _, passed := range []bool{false, true} {
+			got, changed := WithContainerStarted(pod, s, id, passed, now)
+			require.False(t, changed, id)
+			require.Equal(t, s, got)
+		}
+	}
+}
+
+func TestEditsLeaveTheInput(t *testing.T) {
 	pod := podOf(v1.RestartPolicyAlways, "a")
 	pod.Spec.Containers[0].ReadinessProbe = &v1.Probe{}
 	s := compute(t, Input{Pod: pod, Probes: probe.Results{}, Observed: observe(running("a"))})
-	untouched := s.DeepCopy()
-	ready, changed := WithContainerReady(pod, s, "fake://a-0", true, now.Add(time.Hour))
-	require.True(t, changed)
-	_, changed = WithContainerStarted(pod, ready, "fake://a-0", false, now)
-	require.True(t, changed)
-	require.True(t, *ready.ContainerStatuses[0].Started)
-	WithReadyToStart(pod, s, now)
-	WithDisruption(pod, s, "m", now)
-	WithResizePending(s, 1, Reason{}, now)
-	WithoutResizePending(WithResizePending(s, 1, Reason{}, now))
-	require.Equal(t, *untouched, s)
+	podfacts.Condition(s.Conditions, v1.PodReadyToStartContainers).Status = v1.ConditionFalse
+	s = WithResizePending(WithResizeInProgress(WithDisruption(pod, s, "m", now), 1, Reason{}, now), 1, Reason{}, now)
+	later := now.Add(time.Hour)
+	for name, edit := range map[string]func(v1.PodStatus) v1.PodStatus{
+		"ready": func(s v1.PodStatus) v1.PodStatus {
+			s, _ = WithContainerReady(pod, s, "fake://a-0", true, later)
+			return s
+		},
+		"not started": func(s v1.PodStatus) v1.PodStatus {
+			s, _ = WithContainerStarted(pod, s, "fake://a-0", false, later)
+			return s
+		},
+		"sandbox":      func(s v1.PodStatus) v1.PodStatus { return WithReadyToStart(pod, s, later) },
+		"disruption":   func(s v1.PodStatus) v1.PodStatus { return WithDisruption(pod, s, "another", later) },
+		"resize waits": func(s v1.PodStatus) v1.PodStatus { return WithResizePending(s, 2, Reason{Message: "full"}, later) },
+		"no resize":    WithoutResizePending,
+		"resize":       func(s v1.PodStatus) v1.PodStatus { return WithResizeInProgress(s, 2, Reason{Reason: "x"}, later) },
+		"resized":      WithoutResizeInProgress,
+	} {
+		untouched := s.DeepCopy()
+		require.NotEqual(t, *untouched, edit(s), name)
+		require.Equal(t, *untouched, s, name)
+	}
+	ready, _ := WithContainerReady(pod, s, "fake://a-0", true, later)
+	ready.Phase = v1.PodFailed
+	untouched := ready.DeepCopy()
+	require.Equal(t, "False PodFailed", cond(WithReadiness(pod, ready, later), v1.PodReady))
+	require.Equal(t, *untouched, ready)
 }
 
 // T20: between the sandbox's creation and the next look at the runtime.

@@ -72,12 +72,11 @@ func wasInitialized(pod *v1.Pod) bool {
 // begun cuts off the init containers at the end that never started. The first
 // one always had its turn.
 func begun(statuses []v1.ContainerStatus) []v1.ContainerStatus {
-	for i := len(statuses) - 1; i > 0; i-- {
-		if hasBegun(&statuses[i]) {
-			return statuses[:i+1]
-		}
+	n := len(statuses)
+	for n > 1 && !hasBegun(&statuses[n-1]) {
+		n--
 	}
-	return statuses[:min(1, len(statuses))]
+	return statuses[:n]
 }
 
 // hasBegun tells that a container ever left the waiting state.

@@ -26,6 +26,9 @@ func TestFinalize(t *testing.T) {
 	ended := func(name string, code int32) v1.ContainerStatus {
 		return v1.ContainerStatus{Name: name, State: wasTerminated(code, "")}
 	}
+	again := func(name string) v1.ContainerStatus {
+		return v1.ContainerStatus{Name: name, State: wasWaiting("x"), LastTerminationState: wasTerminated(1, "")}
+	}
 	for _, tc := range []struct {
 		name         string
 		pod          *v1.Pod
@@ -50,6 +53,21 @@ func TestFinalize(t *testing.T) {
 			[]string{lost, lost, "waiting x"}, []string{"waiting x"}, v1.PodFailed,
 		},
 		{
+			"the last init ran", podOf(v1.RestartPolicyAlways, "i:i", "i:j", "c"), v1.PodStatus{},
+			v1.PodStatus{InitContainerStatuses: []v1.ContainerStatus{ended("i", 0), runs("j")}, ContainerStatuses: []v1.ContainerStatus{waits("c")}},
+			[]string{"exit 0", lost}, []string{"waiting x"}, v1.PodFailed,
+		},
+		{
+			"the second init was to run again", podOf(v1.RestartPolicyAlways, "i:i", "i:j", "i:k", "c"), v1.PodStatus{},
+			v1.PodStatus{InitContainerStatuses: []v1.ContainerStatus{waits("i"), again("j"), waits("k")}, ContainerStatuses: []v1.ContainerStatus{waits("c")}},
+			[]string{lost, lost, "waiting x"}, []string{"waiting x"}, v1.PodFailed,
+		},
+		{
+			"the third init ended", podOf(v1.RestartPolicyAlways, "i:i", "i:j", "i:k", "c"), v1.PodStatus{},
+			v1.PodStatus{InitContainerStatuses: []v1.ContainerStatus{ended("i", 0), waits("j"), ended("k", 1)}, ContainerStatuses: []v1.ContainerStatus{waits("c")}},
+			[]string{"exit 0", lost, "exit 1"}, []string{"waiting x"}, v1.PodFailed,
+		},
+		{
 			"the last init succeeded", podOf(v1.RestartPolicyAlways, "i:i", "c"),
 			v1.PodStatus{InitContainerStatuses: []v1.ContainerStatus{ended("i", 0)}},
 			v1.PodStatus{InitContainerStatuses: []v1.ContainerStatus{ended("i", 0)}, ContainerStatuses: []v1.ContainerStatus{waits("c")}},
@@ -66,6 +84,18 @@ func TestFinalize(t *testing.T) {
 			v1.PodStatus{InitContainerStatuses: []v1.ContainerStatus{runs("s")}},
 			v1.PodStatus{InitContainerStatuses: []v1.ContainerStatus{runs("s")}, ContainerStatuses: []v1.ContainerStatus{waits("c")}},
 			[]string{lost}, []string{lost}, v1.PodFailed,
+		},
+		{
+			"the last init is a sidecar that has not started", podOf(v1.RestartPolicyAlways, "s:s", "c"),
+			v1.PodStatus{InitContainerStatuses: []v1.ContainerStatus{{Name: "s", State: wasRunning()}}},
+			v1.PodStatus{InitContainerStatuses: []v1.ContainerStatus{runs("s")}, ContainerStatuses: []v1.ContainerStatus{waits("c")}},
+			[]string{lost}, []string{"waiting x"}, v1.PodFailed,
+		},
+		{
+			"the last init is a sidecar that has ended", podOf(v1.RestartPolicyAlways, "s:s", "c"),
+			v1.PodStatus{InitContainerStatuses: []v1.ContainerStatus{{Name: "s", State: wasTerminated(1, ""), Started: &on}}},
+			v1.PodStatus{InitContainerStatuses: []v1.ContainerStatus{ended("s", 1)}, ContainerStatuses: []v1.ContainerStatus{waits("c")}},
+			[]string{"exit 1"}, []string{"waiting x"}, v1.PodFailed,
 		},
 		{
 			"a regular container ran", podOf(v1.RestartPolicyAlways, "i:i", "c", "d"),

@@ -85,6 +85,7 @@ func attempt(n int32) option    { return func(c *pleg.ContainerStatus) { c.Resta
 func id(s string) option        { return func(c *pleg.ContainerStatus) { c.ID.ID = s } }
 func sandbox(s string) option   { return func(c *pleg.ContainerStatus) { c.SandboxID = s } }
 func because(why string) option { return func(c *pleg.ContainerStatus) { c.Reason = why } }
+func image(name string) option  { return func(c *pleg.ContainerStatus) { c.Image = name } }
 func instance(name string, state pleg.State, opts []option) pleg.ContainerStatus {
 	c := pleg.ContainerStatus{
 		ID: pleg.ContainerID{Runtime: "fake", ID: name + "-0"}, Name: name, SandboxID: "sb", State: state,

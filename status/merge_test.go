@@ -37,6 +37,10 @@ func TestMerge(t *testing.T) {
 		s := merged(status(v1.PodRunning, is(v1.PodResizePending, v1.ConditionTrue), foreign), status(v1.PodRunning), false)
 		require.Equal(t, []v1.PodCondition{foreign}, s.Conditions)
 	})
+	t.Run("a condition that is there twice is written once", func(t *testing.T) {
+		s := merged(status(v1.PodRunning, is(v1.PodReady, v1.ConditionFalse), is(v1.PodReady, v1.ConditionTrue)), status(v1.PodRunning, is(v1.PodReady, v1.ConditionTrue)), false)
+		require.Equal(t, []v1.PodCondition{is(v1.PodReady, v1.ConditionTrue)}, s.Conditions)
+	})
 	t.Run("what others own stays", func(t *testing.T) {
 		there := status(v1.PodRunning)
 		there.NominatedNodeName, there.ResourceClaimStatuses = "node", []v1.PodResourceClaimStatus{{Name: "claim"}}

@@ -24,10 +24,7 @@ const MaxTerminationText = 12288
 func Normalize(pod *v1.Pod, s v1.PodStatus) v1.PodStatus {
 	s.StartTime = wholeSecondsOf(s.StartTime)
 	s.Conditions = normalConditions(s.Conditions)
-	limit := MaxTerminationText
-	if n := len(pod.Spec.Containers) + len(pod.Spec.InitContainers) + len(pod.Spec.EphemeralContainers); n > 0 {
-		limit /= n
-	}
+	limit := MaxTerminationText / max(1, len(pod.Spec.Containers)+len(pod.Spec.InitContainers)+len(pod.Spec.EphemeralContainers))
 	s.InitContainerStatuses = normalContainers(s.InitContainerStatuses, limit)
 	s.ContainerStatuses = normalContainers(s.ContainerStatuses, limit)
 	s.EphemeralContainerStatuses = normalContainers(s.EphemeralContainerStatuses, limit)
@@ -115,7 +112,7 @@ func cut(text string, limit int) string {
 	if len(text) <= limit {
 		return text
 	}
-	for i := limit; i > limit-utf8.UTFMax && i > 0; i-- {
+	for i := limit; i > limit-utf8.UTFMax && i >= 0; i-- {
 		if utf8.RuneStart(text[i]) {
 			return text[:i]
 		}

@@ -21,18 +21,34 @@ func TestNormalizeCutsMessages(t *testing.T) {
 	s := v1.PodStatus{
 		InitContainerStatuses:      []v1.ContainerStatus{{Name: "i", State: end(long), LastTerminationState: end(long)}},
 		ContainerStatuses:          []v1.ContainerStatus{{Name: "a", State: end("x" + wide)}},
-		EphemeralContainerStatuses: []v1.ContainerStatus{{Name: "e", State: end("short")}},
+		EphemeralContainerStatuses: []v1.ContainerStatus{{Name: "e", State: end("short"), LastTerminationState: end(long)}},
 	}
 	got := Normalize(pod, s)
 	require.Equal(t, 4096, len(got.InitContainerStatuses[0].State.Terminated.Message))
 	require.Equal(t, 4096, len(got.InitContainerStatuses[0].LastTerminationState.Terminated.Message))
 	require.Equal(t, "x"+strings.Repeat("é", 2047), got.ContainerStatuses[0].State.Terminated.Message)
 	require.Equal(t, "short", got.EphemeralContainerStatuses[0].State.Terminated.Message)
+	require.Equal(t, 4096, len(got.EphemeralContainerStatuses[0].LastTerminationState.Terminated.Message))
 	require.Equal(t, long, s.InitContainerStatuses[0].State.Terminated.Message, "the input is not changed")
 	require.Equal(t, 12288, len(Normalize(podOf(v1.RestartPolicyNever, "c"), v1.PodStatus{ContainerStatuses: []v1.ContainerStatus{{Name: "c", State: end(long + long)}}}).ContainerStatuses[0].State.Terminated.Message))
-	require.Equal(t, 4, len(cut("\x80\x80\x80\x80\x80\x80", 4)), "bytes that are no text")
-	require.Equal(t, 1, len(cut("aé", 2)), "no part of a character")
+	require.Equal(t, long, Normalize(&v1.Pod{}, s).InitContainerStatuses[0].State.Terminated.Message, "a pod without containers has no shares")
 	require.Equal(t, got, Normalize(pod, got))
+}
+
+// No part of a character is left, however few bytes there are. What is no text is cut anywhere.
+func TestCut(t *testing.T) {
+	rubbish := strings.Repeat("\x80", 8)
+	for _, c := range []struct {
+		text  string
+		limit int
+		want  string
+	}{
+		{"ab", 2, "ab"}, {"ab", 1, "a"}, {"ab", 0, ""}, {"aé", 2, "a"}, {"aéb", 3, "aé"},
+		{"é", 1, ""}, {"a😀", 4, "a"}, {"😀", 3, ""},
+		{rubbish, 6, rubbish[:6]}, {rubbish, 1, rubbish[:1]}, {"a" + rubbish, 4, "a" + rubbish[:3]}, {"a" + rubbish, 6, "a" + rubbish[:5]},
+	} {
+		require.Equal(t, c.want, cut(c.text, c.limit), "%q to %d", c.text, c.limit)
+	}
 }
 
 func TestNormalizeTimesAndOrder(t *testing.T) {
@@ -69,6 +85,34 @@ func TestNormalizeTimesAndOrder(t *testing.T) {
 	require.Equal(t, got, Normalize(pod, got), "what is normal stays as it is")
 	monotonic := metav1.Now()
 	require.NotContains(t, Normalize(pod, v1.PodStatus{StartTime: &monotonic}).StartTime.Time.String(), "m=", "no reading of another clock is kept")
+}
+
+// A list that is out of order, and else normal, is sorted in a copy.
+func TestNormalizeSortsACopy(t *testing.T) {
+	pod := podOf(v1.RestartPolicyNever, "i:b", "i:a", "a", "b", "e:a", "e:b")
+	given := func() v1.PodStatus {
+		return v1.PodStatus{
+			InitContainerStatuses:      []v1.ContainerStatus{{Name: "a"}, {Name: "b"}},
+			ContainerStatuses:          []v1.ContainerStatus{{Name: "b"}, {Name: "a"}},
+			EphemeralContainerStatuses: []v1.ContainerStatus{{Name: "b"}, {Name: "a"}},
+		}
+	}
+	s := given()
+	require.Equal(t, v1.PodStatus{
+		InitContainerStatuses:      []v1.ContainerStatus{{Name: "b"}, {Name: "a"}},
+		ContainerStatuses:          []v1.ContainerStatus{{Name: "a"}, {Name: "b"}},
+		EphemeralContainerStatuses: []v1.ContainerStatus{{Name: "a"}, {Name: "b"}},
+	}, Normalize(pod, s))
+	require.Equal(t, given(), s)
+}
+
+// Each of an end's times is cut to seconds, whatever the other one is.
+func TestNormalizeEachTimeOfAnEnd(t *testing.T) {
+	whole, part := metav1.NewTime(time.Unix(5, 0)), metav1.NewTime(time.Unix(5, 1))
+	for _, end := range []v1.ContainerStateTerminated{{StartedAt: part, FinishedAt: whole}, {StartedAt: whole, FinishedAt: part}} {
+		got := normalState(v1.ContainerState{Terminated: &end}, 1).Terminated
+		require.Equal(t, v1.ContainerStateTerminated{StartedAt: whole, FinishedAt: whole}, *got)
+	}
 }
 
 // Each of a condition's times is cut to seconds, whatever the other one is.

@@ -20,10 +20,8 @@ func (b *builder) decidePhase(s *v1.PodStatus) {
 		s.Phase = b.api.Phase
 	case podfacts.IsTerminalPhase(b.old.Phase):
 		s.Phase = b.old.Phase
-	}
-	if b.in.Fail != nil && !b.ended() {
+	case b.in.Fail != nil:
 		s.Phase, s.Reason, s.Message = v1.PodFailed, b.in.Fail.Reason, b.in.Fail.Message
-		return
 	}
 	keepReason(s, b.old)
 	keepReason(s, b.api)

@@ -147,6 +147,9 @@ func TestRestartingSidecar(t *testing.T) {
 	require.Equal(t, v1.PodRunning, compute(t, in).Phase)
 	in.Observed = observe(running("s", id("s-1")), exited("c", 0, sandbox("old")))
 	require.Equal(t, v1.PodPending, compute(t, in).Phase)
+	in.Observed = observe(running("s", id("s-1")), running("c"))
+	in.Observed.Sandboxes = nil
+	require.Equal(t, v1.PodPending, compute(t, in).Phase, "without a sandbox none is the current one")
 }
 
 // T7

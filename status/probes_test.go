@@ -21,6 +21,8 @@ func TestProbed(t *testing.T) {
 		ContainerStatuses: []v1.ContainerStatus{
 			{Name: "web", ContainerID: "fake://3", State: running, Started: &yes},
 			{Name: "starting", ContainerID: "fake://4", State: running, Started: &no},
+			{Name: "nameless", State: running, Started: &yes},
+			{Name: "ended", ContainerID: "fake://5", State: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{}}, Started: &yes},
 			{Name: "waiting", State: v1.ContainerState{Waiting: &v1.ContainerStateWaiting{}}, Started: &yes},
 		},
 	})

@@ -21,7 +21,8 @@ var ErrIllegalTransition = errors.New("illegal transition of a container")
 // Another instance of the container is no contradiction: that the runtime has one
 // is a fact, as when init containers run again in a new sandbox. What is refused
 // is an end that gets lost. Sidecars may always run again. Ephemeral containers,
-// and pods in which all containers may restart together, are not looked at.
+// pods whose own policy is Always, and pods in which all containers may restart
+// together, are not looked at.
 func CheckTransition(pod *v1.Pod, old, new *v1.PodStatus) error {
 	if pod.Spec.RestartPolicy == v1.RestartPolicyAlways || pod.Spec.RestartPolicy == "" || podfacts.MayRestartAll(pod) {
 		return nil

@@ -14,6 +14,11 @@ func TestCheckTransition(t *testing.T) {
 	onFailure := podOf(v1.RestartPolicyNever, "c")
 	policy := v1.ContainerRestartPolicyOnFailure
 	onFailure.Spec.Containers[0].RestartPolicy = &policy
+	never := func(policy v1.RestartPolicy) *v1.Pod {
+		pod, own := podOf(policy, "c"), v1.ContainerRestartPolicyNever
+		pod.Spec.Containers[0].RestartPolicy = &own
+		return pod
+	}
 	one := func(id string, state v1.ContainerState) v1.ContainerStatus {
 		return v1.ContainerStatus{Name: "c", ContainerID: id, State: state}
 	}
@@ -32,6 +37,9 @@ func TestCheckTransition(t *testing.T) {
 		{"T33 restart of all", rule, ended(1), waits, true},
 		{"always", podOf(v1.RestartPolicyAlways, "c"), ended(0), waits, true},
 		{"no policy", podOf("", "c"), ended(0), waits, true},
+		{"always, but not the container", never(v1.RestartPolicyAlways), ended(1), waits, true},
+		{"no policy but the container's", never(""), ended(1), waits, true},
+		{"no status any more", podOf(v1.RestartPolicyNever, "c"), ended(1), v1.ContainerStatus{}, true},
 		{"on failure, failed", podOf(v1.RestartPolicyOnFailure, "c"), ended(1), waits, true},
 		{"on failure, succeeded", podOf(v1.RestartPolicyOnFailure, "c"), ended(0), waits, false},
 		{"the container's own policy", onFailure, ended(1), waits, true},

@@ -30,6 +30,12 @@ func TestResourcesOfTheWhole(t *testing.T) {
 			in.Pod.Spec.Containers[0].Resources = *own("100m", "", "200m", "2Mi")
 			in.Observed.Containers[0].Resources = reported
 		}, "100m//", "50m//", "150m/1Mi/"},
+		{"what the runtime reports of a sidecar", func(in *Input) {
+			always := v1.ContainerRestartPolicyAlways
+			in.Pod.Spec.InitContainers[0].Resources, in.Pod.Spec.InitContainers[0].RestartPolicy = *own("100m", "", "200m", "2Mi"), &always
+			in.Observed = observe(running("i"), running("a"), running("b"))
+			in.Observed.Containers[0].Resources = reported
+		}, "100m//", "50m//", "150m/1Mi/"},
 		{"what was granted", func(in *Input) {
 			in.Pod.Spec.Containers[0].Resources = *own("100m", "", "", "")
 			in.Pod.Spec.InitContainers[0].Resources = *own("100m", "", "", "")
@@ -55,4 +61,13 @@ func TestResourcesOfTheWhole(t *testing.T) {
 			require.Equal(t, tc.limits, quantities(s.Resources.Limits))
 		})
 	}
+}
+
+// An Override may leave no container, as of a pod that is rejected: then what was granted holds.
+func TestResourcesOfTheWholeWithoutStatuses(t *testing.T) {
+	pod := podOf(v1.RestartPolicyAlways, "i:i", "a")
+	pod.Spec.Containers[0].Resources.Requests = list("100m", "")
+	s := compute(t, Input{Pod: pod, Observed: observe(running("a")), Override: func(s *v1.PodStatus) { *s = Reject(pod, "OutOfcpu", "no cpu left") }})
+	require.Empty(t, s.ContainerStatuses)
+	require.Equal(t, "100m//", quantities(s.Resources.Requests))
 }

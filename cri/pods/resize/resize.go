@@ -207,7 +207,7 @@ func (r *resizing) container(ctx context.Context, name v1.ResourceName, u action
 // partly is the pod while one of its resources is as wanted, and the other, if its
 // turn is yet to come, is not: containers without a limit have the pod's.
 func (r *resizing) partly(name v1.ResourceName) *v1.Pod {
-	if name == v1.ResourceCPU || r.now.Spec.Resources == nil || r.want.Spec.Resources == nil {
+	if name == v1.ResourceCPU || r.want.Spec.Resources == nil {
 		return r.want
 	}
 	out := *r.want

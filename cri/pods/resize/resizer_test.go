@@ -246,6 +246,14 @@ func TestResizeWhole(t *testing.T) {
 	}
 }
 
+// What cannot be lowered is not on record as lowered, and the sandbox is told what still holds.
+func TestLowerWholeFails(t *testing.T) {
+	failed := errors.New("failed")
+	s := &tells{fails: map[string]error{"cgroup 50": failed}}
+	require.ErrorIs(t, resizeTo(t.Context(), t, s, cpuRequest(100), cpuRequest(50)), failed)
+	require.Equal(t, []string{"load", "sandbox s shares=51", "cgroup 50", "sandbox s shares=102"}, s.did)
+}
+
 // A step that has begun is finished, and no other begins when nobody waits any more: limit
 // and request are raised one after the other.
 func TestResizeWholeEndsBetweenSteps(t *testing.T) {
@@ -268,10 +276,12 @@ func TestResizeWholeEndsBetweenSteps(t *testing.T) {
 // resizeWhole raises what a pod requests as a whole from 50 to 100 thousandths of a CPU.
 func resizeWhole(t *testing.T, s *tells) error {
 	t.Helper()
-	cpu := func(milli int64) *v1.ResourceRequirements {
-		return &v1.ResourceRequirements{Requests: v1.ResourceList{v1.ResourceCPU: *resource.NewMilliQuantity(milli, resource.DecimalSI)}}
-	}
-	return resizeTo(t.Context(), t, s, cpu(50), cpu(100))
+	return resizeTo(t.Context(), t, s, cpuRequest(50), cpuRequest(100))
+}
+
+// cpuRequest is a request, without a limit, in thousandths of a CPU.
+func cpuRequest(milli int64) *v1.ResourceRequirements {
+	return &v1.ResourceRequirements{Requests: v1.ResourceList{v1.ResourceCPU: *resource.NewMilliQuantity(milli, resource.DecimalSI)}}
 }
 
 // resizeTo changes the resources of a pod as a whole.

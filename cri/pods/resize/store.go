@@ -45,10 +45,12 @@ type memory struct {
 	pods map[types.UID]actions.Actuated
 }
 
-func (s *memory) Load(uid types.UID) (actions.Actuated, error) {
+func (s *memory) Load(uid types.UID) (actions.Actuated, error) { return s.get(uid), nil }
+
+func (s *memory) get(uid types.UID) actions.Actuated {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.pods[uid], nil
+	return s.pods[uid]
 }
 
 func (s *memory) Save(uid types.UID, r actions.Actuated) error {
@@ -109,8 +111,8 @@ func (s *folder) path(uid types.UID) (string, error) {
 }
 
 func (s *folder) Load(uid types.UID) (actions.Actuated, error) {
-	if r, err := s.known.Load(uid); err != nil || !r.Empty() {
-		return r, err
+	if r := s.known.get(uid); !r.Empty() {
+		return r, nil
 	}
 	path, err := s.path(uid)
 	if err != nil {

@@ -53,13 +53,61 @@ func TestFolder(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, left)
 	for _, bad := range []string{"", "../x", "a/b"} {
-		require.Error(t, store.Save(types.UID(bad), r), bad)
+		require.ErrorContains(t, store.Save(types.UID(bad), r), "is no UID", bad)
+		require.ErrorContains(t, store.Save(types.UID(bad), actions.Actuated{}), "is no UID", bad)
 		_, err := store.Load(types.UID(bad))
 		require.Error(t, err, bad)
 	}
-	require.NoError(t, os.Mkdir(filepath.Join(dir, "2.json"), 0o700))
-	_, err = store.Load("2")
-	require.Error(t, err, "what cannot be read is not nothing")
 	_, err = NewFolder(FolderConfig{})
 	require.ErrorContains(t, err, "Dir")
+}
+
+// What cannot be read, written or dropped is an error, not nothing.
+func TestFolderFails(t *testing.T) {
+	dir := t.TempDir()
+	store, err := NewFolder(FolderConfig{Dir: dir})
+	require.NoError(t, err)
+	inTheWay := filepath.Join(dir, "1.json")
+	require.NoError(t, os.MkdirAll(filepath.Join(inTheWay, "x"), 0o700))
+	r := withContainer(actions.Actuated{}, "a", needs(100, 1))
+	require.ErrorContains(t, store.Save("1", r), inTheWay)
+	require.ErrorContains(t, store.Save("1", actions.Actuated{}), inTheWay)
+	_, err = store.Load("1")
+	require.ErrorContains(t, err, inTheWay, "and what was not written is not known")
+
+	file := filepath.Join(dir, "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	_, err = NewFolder(FolderConfig{Dir: filepath.Join(file, "actuated")})
+	require.ErrorContains(t, err, file)
+}
+
+// Nobody but the agent's user has any business with the files.
+func TestFolderIsPrivate(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "actuated")
+	store, err := NewFolder(FolderConfig{Dir: dir})
+	require.NoError(t, err)
+	require.NoError(t, store.Save("1", withContainer(actions.Actuated{}, "a", needs(100, 1))))
+	for path, want := range map[string]os.FileMode{dir: 0o700, filepath.Join(dir, "1.json"): 0o600} {
+		info, err := os.Stat(path)
+		require.NoError(t, err)
+		require.Equal(t, want, info.Mode().Perm(), path)
+	}
+}
+
+// Damage is told of once, and again of a pod that was dropped meanwhile: a static pod comes
+// back with its UID.
+func TestFolderTellsOfNewDamage(t *testing.T) {
+	dir := t.TempDir()
+	var logged bytes.Buffer
+	store, err := NewFolder(FolderConfig{Dir: dir, Logger: slog.New(slog.NewTextHandler(&logged, nil))})
+	require.NoError(t, err)
+	for n := range 2 {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "1.json"), []byte("{"), 0o600))
+		for range 2 {
+			_, err := store.Load("1")
+			require.NoError(t, err)
+		}
+		require.Equal(t, n+1, strings.Count(logged.String(), "is damaged"))
+		require.NoError(t, store.Save("1", actions.Actuated{}))
+	}
 }

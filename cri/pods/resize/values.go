@@ -176,5 +176,5 @@ func containerOf(pod *v1.Pod, u actions.Update) *v1.Container {
 // notImplemented tells whether a runtime lacks a call. Some say so in words.
 func notImplemented(err error) bool {
 	return cri.IsUnimplemented(err) ||
-		status.Code(err) == codes.Unknown && err != nil && strings.Contains(err.Error(), "not implemented")
+		status.Code(err) == codes.Unknown && strings.Contains(err.Error(), "not implemented")
 }

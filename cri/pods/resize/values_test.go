@@ -1,9 +1,12 @@
 package resize
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
@@ -19,15 +22,68 @@ func TestWithoutOverhead(t *testing.T) {
 
 // A limit of 0 is none, which is more than any.
 func TestGrows(t *testing.T) {
-	limit, request := valuesOf(v1.ResourceMemory)
-	values := func(n int64) cgroups.Needs { return cgroups.Needs{MemoryLimit: n, MemoryRequest: n} }
+	for name, values := range map[v1.ResourceName]func(int64) cgroups.Needs{
+		v1.ResourceCPU:    func(n int64) cgroups.Needs { return cgroups.Needs{CPULimit: n, CPURequest: n} },
+		v1.ResourceMemory: func(n int64) cgroups.Needs { return cgroups.Needs{MemoryLimit: n, MemoryRequest: n} },
+	} {
+		limit, request := valuesOf(name)
+		for _, c := range []struct {
+			from, to                 int64
+			limitGrows, requestGrows bool
+		}{{1, 2, true, true}, {2, 1, false, false}, {2, 2, false, false}, {0, 1, false, true}, {1, 0, true, false}, {0, 0, false, false}} {
+			require.Equal(t, c.limitGrows, limit.grows(values(c.from), values(c.to)), "%s %v", name, c)
+			require.Equal(t, c.requestGrows, request.grows(values(c.from), values(c.to)), "%s %v", name, c)
+			require.Equal(t, c.from == c.to, limit.same(values(c.from), values(c.to)), "%s %v", name, c)
+		}
+	}
+}
+
+// One resource is as in the other, also where that has none of it; what was given does not
+// change.
+func TestWithResource(t *testing.T) {
+	cpuOnly := needs(7, 7)
+	delete(cpuOnly.Requests, v1.ResourceMemory)
+	none := v1.ResourceRequirements{}
 	for _, c := range []struct {
-		from, to                 int64
-		limitGrows, requestGrows bool
-	}{{1, 2, true, true}, {2, 1, false, false}, {2, 2, false, false}, {0, 1, false, true}, {1, 0, true, false}, {0, 0, false, false}} {
-		require.Equal(t, c.limitGrows, limit.grows(values(c.from), values(c.to)), c)
-		require.Equal(t, c.requestGrows, request.grows(values(c.from), values(c.to)), c)
-		require.Equal(t, c.from == c.to, limit.same(values(c.from), values(c.to)), c)
+		have, want  v1.ResourceRequirements
+		name        v1.ResourceName
+		cpu, memory int64
+	}{
+		{needs(5, 5), needs(7, 7), v1.ResourceCPU, 7, 5},
+		{needs(5, 5), needs(7, 7), v1.ResourceMemory, 5, 7},
+		{needs(5, 5), cpuOnly, v1.ResourceMemory, 5, 0},
+		{none, needs(7, 7), v1.ResourceCPU, 7, 0},
+		{needs(5, 5), none, v1.ResourceCPU, 0, 5},
+	} {
+		have, want := c.have.DeepCopy(), c.want.DeepCopy()
+		got := withResource(c.have, c.want, c.name)
+		require.Equal(t, have, &c.have)
+		require.Equal(t, want, &c.want)
+		for _, list := range []v1.ResourceList{got.Requests, got.Limits} {
+			require.Equal(t, c.cpu, list.Cpu().MilliValue())
+			require.Equal(t, c.memory<<20, list.Memory().Value())
+		}
+		_, has := got.Requests[c.name]
+		_, wants := c.want.Requests[c.name]
+		require.Equal(t, wants, has, "none is not a quantity of zero")
+	}
+}
+
+// C37: a runtime lacks a call if it says so by the code, or in words without a code.
+func TestNotImplemented(t *testing.T) {
+	const words = "UpdatePodSandboxResources is not implemented"
+	for _, c := range []struct {
+		err  error
+		want bool
+	}{
+		{nil, false},
+		{status.Error(codes.Unimplemented, "unknown method"), true},
+		{status.Error(codes.Unknown, words), true},
+		{errors.New(words), true},
+		{status.Error(codes.Unknown, "disk full"), false},
+		{status.Error(codes.Internal, words), false},
+	} {
+		require.Equal(t, c.want, notImplemented(c.err), "%v", c.err)
 	}
 }
 
