@@ -136,22 +136,6 @@ func TestUnknown(t *testing.T) {
 	}
 }
 
-// failing has one file that cannot be read.
-type failing struct {
-	fstest.MapFS
-	name string
-	err  error
-}
-
-func (f failing) ReadFile(name string) ([]byte, error) {
-	if name == f.name {
-		return nil, &fs.PathError{Op: "read", Path: name, Err: f.err}
-	}
-	return f.MapFS.ReadFile(name)
-}
-
-func (f failing) Open(name string) (fs.File, error) { return f.MapFS.Open(name) }
-
 func TestErrors(t *testing.T) {
 	_, err := New(Config{Version: V2})
 	require.EqualError(t, err, "stats: Config.FS is required")
@@ -163,7 +147,10 @@ func TestErrors(t *testing.T) {
 		require.ErrorIs(t, err, fs.ErrNotExist)
 		require.ErrorContains(t, err, "cgroup /kubepods")
 	}
-	files := failing{fstest.MapFS{"a/pids.current": {Data: []byte("3")}, "a/memory.current": {}, "a/io.pressure": {}}, "a/memory.current", errors.New("input/output error")}
+	files := FailingFS{
+		MapFS: fstest.MapFS{"a/pids.current": {Data: []byte("3")}, "a/memory.current": {}, "a/io.pressure": {}},
+		Name:  "a/memory.current", Err: errors.New("input/output error"),
+	}
 	u, err := reader(t, files, V2).Read("a")
 	require.NoError(t, err)
 	require.EqualValues(t, 3, *u.Processes)
@@ -171,7 +158,7 @@ func TestErrors(t *testing.T) {
 	require.ErrorContains(t, u.Unread[0], "a/memory.current: input/output error")
 	require.ErrorContains(t, u.Unread[1], "a/io.pressure: it is empty")
 
-	for _, files.err = range []error{fs.ErrNotExist, syscall.ENODEV} { // of a cgroup that goes meanwhile
+	for _, files.Err = range []error{fs.ErrNotExist, syscall.ENODEV} { // of a cgroup that goes meanwhile
 		u, err = reader(t, files, V2).Read("a")
 		require.NoError(t, err)
 		require.Nil(t, u.Memory.Usage)

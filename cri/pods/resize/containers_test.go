@@ -12,7 +12,6 @@ import (
 
 	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/pods/actions"
-	"github.com/podwright/podwright/cri/pods/request"
 	"github.com/podwright/podwright/pleg"
 )
 
@@ -43,13 +42,9 @@ func (h *hears) UpdatePodSandboxResources(_ context.Context, r *runtimeapi.Updat
 // resizeSpec resizes a pod that has what is recorded to what its spec says.
 func resizeSpec(ctx context.Context, t *testing.T, runtime Runtime, spec v1.PodSpec, recorded actions.Actuated, todo actions.Actions) (*Record, error) {
 	t.Helper()
-	requests, err := request.New(request.Config{})
-	require.NoError(t, err)
-	r, err := New(Config{Runtime: runtime, Requests: requests})
-	require.NoError(t, err)
 	record := &Record{store: NewMemory(), uid: "1", actuated: recorded}
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "1"}, Spec: spec}
-	return record, r.Resize(ctx, Request{Pod: pod, Status: &pleg.PodStatus{UID: "1"}, Actions: &todo, Record: record})
+	return record, newResizer(t, Config{Runtime: runtime}).Resize(ctx, Request{Pod: pod, Status: &pleg.PodStatus{UID: "1"}, Actions: &todo, Record: record})
 }
 
 // updateOf is one of a container whose ID is its name.

@@ -62,18 +62,24 @@ func (s slow) ContainerStats(context.Context, string) (*runtimeapi.ContainerStat
 	return s.stats()
 }
 
-// resizeOne has one container of a pod resized.
-func resizeOne(ctx context.Context, t *testing.T, cfg Config, todo actions.Actions) error {
+// newResizer is one that puts resources into the words of any runtime.
+func newResizer(t *testing.T, cfg Config) *Resizer {
 	t.Helper()
 	requests, err := request.New(request.Config{})
 	require.NoError(t, err)
 	cfg.Requests = requests
 	r, err := New(cfg)
 	require.NoError(t, err)
+	return r
+}
+
+// resizeOne has one container of a pod resized.
+func resizeOne(ctx context.Context, t *testing.T, cfg Config, todo actions.Actions) error {
+	t.Helper()
 	record, err := Load(nil, "1")
 	require.NoError(t, err)
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "1"}, Spec: v1.PodSpec{Containers: []v1.Container{{Name: "c"}}}}
-	return r.Resize(ctx, Request{Pod: pod, Status: &pleg.PodStatus{UID: "1"}, Actions: &todo, Record: record})
+	return newResizer(t, cfg).Resize(ctx, Request{Pod: pod, Status: &pleg.PodStatus{UID: "1"}, Actions: &todo, Record: record})
 }
 
 // A call goes on after its context for StepGrace, by default for 5 s.
@@ -138,13 +144,9 @@ func TestMemoryOfAPod(t *testing.T) {
 		"without cgroups": {nil, 9, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			requests, err := request.New(request.Config{})
-			require.NoError(t, err)
-			r, err := New(Config{Runtime: &tells{}, Requests: requests, Cgroups: c.cgroups})
-			require.NoError(t, err)
 			now, want := new(needs(5, c.was)), new(needs(5, 5))
 			pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "1"}, Spec: v1.PodSpec{Resources: want, Containers: []v1.Container{{Name: "c"}}}}
-			err = r.Resize(t.Context(), Request{
+			err := newResizer(t, Config{Runtime: &tells{}, Cgroups: c.cgroups}).Resize(t.Context(), Request{
 				Pod: pod, Status: &pleg.PodStatus{UID: "1"}, Actions: &actions.Actions{},
 				Record: &Record{uid: "1", store: NewMemory(), actuated: actions.Actuated{Pod: now}},
 			})
@@ -160,10 +162,7 @@ func TestMemoryOfAPod(t *testing.T) {
 
 // A request that is not complete, or of two pods, is refused.
 func TestRequestRefused(t *testing.T) {
-	requests, err := request.New(request.Config{})
-	require.NoError(t, err)
-	r, err := New(Config{Runtime: slow{}, Requests: requests})
-	require.NoError(t, err)
+	r := newResizer(t, Config{Runtime: slow{}})
 	pod := func(uid string) *v1.Pod { return &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: types.UID(uid)}} }
 	for text, broken := range map[string]func(*Request){
 		"":                              func(*Request) {},
@@ -287,17 +286,13 @@ func cpuRequest(milli int64) *v1.ResourceRequirements {
 // resizeTo changes the resources of a pod as a whole.
 func resizeTo(ctx context.Context, t *testing.T, s *tells, from, to *v1.ResourceRequirements) error {
 	t.Helper()
-	requests, err := request.New(request.Config{})
-	require.NoError(t, err)
-	r, err := New(Config{Runtime: s, Requests: requests, Cgroups: s})
-	require.NoError(t, err)
 	record, err := Load(s, "1")
 	if err != nil {
 		return err
 	}
 	record.actuated.Pod = from
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "1"}, Spec: v1.PodSpec{Resources: to, Containers: []v1.Container{{Name: "c"}}}}
-	return r.Resize(ctx, Request{
+	return newResizer(t, Config{Runtime: s, Cgroups: s}).Resize(ctx, Request{
 		Pod: pod, Status: &pleg.PodStatus{UID: "1"}, Record: record,
 		Actions: &actions.Actions{SandboxID: "s", UpdatePodLevelResources: true},
 	})
