@@ -19,7 +19,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var errBoom = errors.New("boom")
 
-// objects are one claim and one volume.
+// objects are one claim and one volume; nil for none.
 type objects struct {
 	claim *v1.PersistentVolumeClaim
 	pv    *v1.PersistentVolume
@@ -34,7 +34,7 @@ func (o *objects) PersistentVolumeClaim(_ context.Context, namespace, name strin
 }
 
 func (o *objects) PersistentVolume(_ context.Context, name string) (*v1.PersistentVolume, error) {
-	if o.pv.Name == name {
+	if o.pv == nil || o.pv.Name == name {
 		return o.pv, nil
 	}
 	return nil, volume.ErrNotFound
@@ -86,6 +86,11 @@ func TestResolve(t *testing.T) {
 	spec, err = resolve(t, o, ephemeral())
 	require.NoError(t, err)
 	require.Equal(t, &volume.Spec{Name: "pv", Persistent: o.pv}, spec)
+	writable := claimed()
+	writable.PersistentVolumeClaim.ReadOnly = false
+	spec, err = resolve(t, o, writable)
+	require.NoError(t, err)
+	require.False(t, spec.ReadOnly)
 	protected := bound()
 	protected.claim.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
 	protected.claim.Finalizers = []string{"kubernetes.io/pvc-protection"}
@@ -111,6 +116,7 @@ func TestRefuses(t *testing.T) {
 		{"pending", func(o *objects) { o.claim.Status.Phase = v1.ClaimPending }, claimed(), claims.ErrNotBound, `"Pending"`},
 		{"without a volume", func(o *objects) { o.claim.Spec.VolumeName = "" }, claimed(), claims.ErrNotBound, "spec.volumeName"},
 		{"volume missing", func(o *objects) { o.pv.Name = "x" }, claimed(), volume.ErrNotFound, "volume pv: not found"},
+		{"volume that is none", func(o *objects) { o.pv = nil }, claimed(), volume.ErrNotFound, "volume pv: not found"},
 		{"volume of nobody", func(o *objects) { o.pv.Spec.ClaimRef = nil }, claimed(), claims.ErrNotBound, "spec.claimRef"},
 		{"volume of another", func(o *objects) { o.pv.Spec.ClaimRef.UID = "c0" }, claimed(), claims.ErrOtherClaim, "c0"},
 		{"no claim", func(*objects) {}, v1.Volume{Name: "x"}, nil, "names no claim"},
@@ -166,7 +172,10 @@ func TestNodeAffinity(t *testing.T) {
 	require.ErrorContains(t, err, "spec.nodeAffinity.required")
 	_, err = resolve(t, o, claimed())
 	require.NoError(t, err, "without a node nothing is compared")
-	o.pv.Spec.NodeAffinity.Required, node = nil, nil
-	_, err = r.Resolve(t.Context(), pod(), claimed())
-	require.NoError(t, err)
+	node = nil
+	for _, everywhere := range []*v1.VolumeNodeAffinity{{}, nil} {
+		o.pv.Spec.NodeAffinity = everywhere
+		_, err = r.Resolve(t.Context(), pod(), claimed())
+		require.NoError(t, err, "a volume of all nodes needs no labels")
+	}
 }

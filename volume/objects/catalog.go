@@ -123,7 +123,7 @@ func (c *catalog) known(file string) (s stamp, immutable bool) {
 	if e == nil || !e.decoded {
 		return stamp{}, false
 	}
-	return e.stamp, e.immutable && e.value != nil
+	return e.stamp, e.immutable
 }
 
 // apply takes a snapshot in. busy tells how long a file with a modification time should

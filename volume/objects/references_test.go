@@ -43,7 +43,7 @@ func TestReferences(t *testing.T) {
 			EnvFrom: []v1.EnvFromSource{{ConfigMapRef: &v1.ConfigMapEnvSource{LocalObjectReference: ref("debug")}}},
 		}}},
 		Volumes: []v1.Volume{
-			{VolumeSource: v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{LocalObjectReference: ref("from")}}},
+			{VolumeSource: v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{LocalObjectReference: ref("volume")}}},
 			{VolumeSource: v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: "volume"}}},
 			{VolumeSource: v1.VolumeSource{CSI: &v1.CSIVolumeSource{Driver: "example.com", NodePublishSecretRef: &v1.LocalObjectReference{Name: "csi"}}}},
 			{VolumeSource: v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{Sources: []v1.VolumeProjection{
@@ -56,17 +56,39 @@ func TestReferences(t *testing.T) {
 			}}}},
 		},
 	}}
-	var got []string
-	for _, o := range objects.References(pod) {
-		got = append(got, o.String())
-	}
 	require.Equal(t, []string{
 		"CSIDriver example.com", "ClusterTrustBundle ", "ClusterTrustBundle roots",
-		"ConfigMap ns/debug", "ConfigMap ns/from", "ConfigMap ns/key", "ConfigMap ns/projected",
+		"ConfigMap ns/debug", "ConfigMap ns/from", "ConfigMap ns/key", "ConfigMap ns/projected", "ConfigMap ns/volume",
 		"Secret ns/csi", "Secret ns/from", "Secret ns/key", "Secret ns/projected", "Secret ns/pull", "Secret ns/volume",
 		"ServiceAccount ns/default",
-	}, got)
-	require.Len(t, objects.VolumeReferences(pod, &pod.Spec.Volumes[1].VolumeSource), 1)
+	}, names(objects.References(pod)))
+	for i, want := range [][]string{
+		{"ConfigMap ns/volume"},
+		{"Secret ns/volume"},
+		{"CSIDriver example.com", "Secret ns/csi"},
+	} {
+		require.Equal(t, want, names(objects.VolumeReferences(pod, &pod.Spec.Volumes[i].VolumeSource)))
+	}
+}
+
+// A volume refers to what its sources are, and to the pod's account for a token only.
+func TestProjectedReferences(t *testing.T) {
+	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns"}, Spec: v1.PodSpec{ServiceAccountName: "sa"}}
+	for want, source := range map[string]v1.VolumeProjection{
+		"ConfigMap ns/a":       {ConfigMap: &v1.ConfigMapProjection{LocalObjectReference: v1.LocalObjectReference{Name: "a"}}},
+		"Secret ns/a":          {Secret: &v1.SecretProjection{LocalObjectReference: v1.LocalObjectReference{Name: "a"}}},
+		"ServiceAccount ns/sa": {ServiceAccountToken: &v1.ServiceAccountTokenProjection{}},
+	} {
+		v := &v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{Sources: []v1.VolumeProjection{source}}}
+		require.Equal(t, []string{want}, names(objects.VolumeReferences(pod, v)))
+	}
+}
+
+func names(found []volume.Object) (out []string) {
+	for _, o := range found {
+		out = append(out, o.String())
+	}
+	return out
 }
 
 // An optional variable knows by the error that there is no such object.
