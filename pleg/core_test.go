@@ -137,8 +137,10 @@ func (s *script) inspected(q *query, p *PodStatus) []Event {
 	return s.c.apply(result{query: q, status: p}, s.now)
 }
 
-func (s *script) observe(uid types.UID) *waiter {
-	w := &waiter{ticket: s.c.seq, after: s.now, answer: make(chan answer, 1)}
+func (s *script) observe(uid types.UID) *waiter { return s.observeAfter(uid, s.now) }
+
+func (s *script) observeAfter(uid types.UID, after time.Time) *waiter {
+	w := &waiter{ticket: s.c.seq, after: after, answer: make(chan answer, 1)}
 	p := s.c.get(uid)
 	p.waiters = append(p.waiters, w)
 	s.c.schedule(p)
@@ -539,6 +541,20 @@ func TestEndForgetsLooks(t *testing.T) {
 	s.observe("unknown")
 	s.c.end(ErrNotRunning, s.now)
 	require.Nil(t, s.c.pods["unknown"], "nothing is left of it")
+}
+
+// The record of a pod that went away during a list goes with that list, also when the
+// list fails: in an outage nothing piles up.
+func TestListThatFailsLeavesNoTombstone(t *testing.T) {
+	s := newScript(t)
+	s.know(onePod("u", StateRunning))
+	s.now = s.now.Add(s.c.cfg.RelistPeriod)
+	list := s.start(listAll)
+	s.c.hint("u", s.now)
+	require.Len(t, s.inspected(s.start(inspectOne), &PodStatus{UID: "u"}), 4)
+	require.Contains(t, s.c.pods, types.UID("u"), "the list may still show it")
+	require.Empty(t, s.c.apply(result{query: list, err: errors.New("away")}, s.now))
+	require.Empty(t, s.c.pods)
 }
 
 // What a list shows without a UID, or without anything that exists, is no pod.

@@ -329,7 +329,7 @@ func (c *core) observed(p *pod, q *query, s *PodStatus, now time.Time) []Event {
 
 // shows tells that the cached status is the same as another but for its time.
 func (p *pod) shows(s PodStatus) bool {
-	if p.status == nil || s.Empty() {
+	if p.status == nil {
 		return !p.present && s.Empty()
 	}
 	s.Name, s.Namespace = orElse(s.Name, p.status.Name), orElse(s.Namespace, p.status.Namespace)

@@ -17,8 +17,8 @@ type schedule struct {
 type turn struct {
 	place  run.Place
 	urgent bool
-	due    time.Time
-	order  uint64 // of entering
+	due    time.Time // zero when urgent
+	order  uint64    // of entering
 }
 
 func newSchedule() schedule {
@@ -56,7 +56,7 @@ func (t *turn) before(other *turn) bool {
 	switch {
 	case t.urgent != other.urgent:
 		return t.urgent
-	case !t.urgent && !t.due.Equal(other.due):
+	case !t.due.Equal(other.due):
 		return t.due.Before(other.due)
 	default:
 		return t.order < other.order

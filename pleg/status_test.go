@@ -54,6 +54,18 @@ func TestContainersOfAPod(t *testing.T) {
 	require.Len(t, s.Active(), 1)
 	s.Sandboxes[0].State = SandboxNotReady
 	require.Empty(t, s.Active())
+	s.Sandboxes = nil
+	require.Empty(t, s.Active(), "what is left without a sandbox")
+	require.Empty(t, (&PodStatus{}).Active())
+}
+
+// A pod has one sandbox, as a rule.
+func TestActiveInTheOnlySandbox(t *testing.T) {
+	s := onePod("u", StateRunning, StateExited)
+	for i := range s.Containers {
+		s.Containers[i].SandboxID = "u-s"
+	}
+	require.Equal(t, s.Containers, s.Active())
 }
 
 func TestSandboxChanged(t *testing.T) {

@@ -39,16 +39,12 @@ func (p *pod) unserved() bool {
 
 // reply answers the waiters for whom the query is new enough.
 func (c *core) reply(p *pod, q *query, a answer) {
-	left := p.waiters[:0]
 	for _, w := range p.waiters {
 		if w.served(q) {
 			w.answer <- a
-		} else {
-			left = append(left, w)
 		}
 	}
-	clear(p.waiters[len(left):])
-	p.waiters = left
+	p.waiters = slices.DeleteFunc(p.waiters, func(w *waiter) bool { return w.served(q) })
 }
 
 // cached returns a status that is newer than the given moment, nil if there is

@@ -1,8 +1,10 @@
 package pleg
 
 import (
+	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/types"
@@ -26,6 +28,44 @@ func TestAbandonedWaiters(t *testing.T) {
 	require.Empty(t, s.c.pods)
 	require.Zero(t, s.c.todo.Len())
 	s.idle()
+}
+
+// A look in progress that began after the moment somebody asks for is new enough, even
+// if it began before the question.
+func TestLookInProgressIsNewEnough(t *testing.T) {
+	s := newScript(t)
+	p := onePod("u", StateRunning)
+	s.know(p)
+	acted := s.now
+	s.c.hint("u", s.now)
+	look := s.start(inspectOne)
+	w := s.observeAfter("u", acted)
+	s.idle()
+	s.inspected(look, p)
+	require.Equal(t, look.started, (<-w.answer).status.ObservedAt)
+	s.idle()
+}
+
+// Who asks for an old moment is answered from memory, unless nobody could look at the
+// pod: a list that shows it does not tell that it is absent, and an error is no status.
+func TestCached(t *testing.T) {
+	s := newScript(t)
+	require.Nil(t, s.c.cached("u", time.Time{}), "no list yet")
+	s.relist()
+	require.True(t, s.c.cached("u", time.Time{}).Empty())
+	require.Nil(t, s.c.cached("u", s.c.list.at), "absent at that moment, not after it")
+
+	p := onePod("u", StateRunning)
+	s.relist(p)
+	require.Nil(t, s.c.cached("u", time.Time{}), "listed, and not looked at")
+	look := s.start(inspectOne)
+	s.inspected(look, p)
+	require.Len(t, s.c.cached("u", time.Time{}).Containers, 1)
+	require.Nil(t, s.c.cached("u", look.started))
+
+	s.c.hint("u", s.now)
+	s.c.apply(result{query: s.start(inspectOne), err: errors.New("no")}, s.now)
+	require.Nil(t, s.c.cached("u", time.Time{}), "the last look failed")
 }
 
 // A second look begins for whom the first is too old, and no third.

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/cri/pods/labels"
@@ -68,9 +69,18 @@ func TestConvertStatus(t *testing.T) {
 	require.Zero(t, got.Hash)
 }
 
+// An event is about the pod whose label it has, as everywhere; what only names a UID is
+// still a hint.
 func TestEventUID(t *testing.T) {
-	require.Empty(t, eventUID(&runtimeapi.ContainerEventResponse{}))
-	require.EqualValues(t, "1", eventUID(&runtimeapi.ContainerEventResponse{
-		ContainersStatuses: []*runtimeapi.ContainerStatus{{}, {Labels: map[string]string{labels.PodUID: "1"}}},
-	}))
+	label := func(uid string) map[string]string { return map[string]string{labels.PodUID: uid} }
+	meta := &runtimeapi.PodSandboxMetadata{Uid: "metadata"}
+	containers := []*runtimeapi.ContainerStatus{{}, {Labels: label("container")}}
+	for want, event := range map[types.UID]*runtimeapi.ContainerEventResponse{
+		"":          {},
+		"sandbox":   {PodSandboxStatus: &runtimeapi.PodSandboxStatus{Labels: label("sandbox"), Metadata: meta}, ContainersStatuses: containers},
+		"container": {PodSandboxStatus: &runtimeapi.PodSandboxStatus{Metadata: meta}, ContainersStatuses: containers},
+		"metadata":  {PodSandboxStatus: &runtimeapi.PodSandboxStatus{Metadata: meta}, ContainersStatuses: containers[:1]},
+	} {
+		require.Equal(t, want, eventUID(event))
+	}
 }

@@ -11,6 +11,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/cri"
+	"github.com/podwright/podwright/cri/pods/labels"
 	"github.com/podwright/podwright/pleg"
 )
 
@@ -78,6 +79,25 @@ func TestStates(t *testing.T) {
 	} {
 		require.Equal(t, want, toSandboxState(in), in)
 	}
+}
+
+// The pod whose newest part is the newest comes first; of equals the lower UID.
+func TestOrderOfPods(t *testing.T) {
+	sandbox := func(uid string, created int64) *runtimeapi.PodSandbox {
+		return &runtimeapi.PodSandbox{Id: uid, Metadata: &runtimeapi.PodSandboxMetadata{}, CreatedAt: created, Labels: map[string]string{labels.PodUID: uid}}
+	}
+	container := &runtimeapi.Container{
+		Id: "c", Metadata: &runtimeapi.ContainerMetadata{}, Image: &runtimeapi.ImageSpec{}, CreatedAt: 9,
+		Labels: map[string]string{labels.PodUID: "oldest", labels.ContainerName: "a"},
+	}
+	sandboxes := []*runtimeapi.PodSandbox{
+		sandbox("e", 3), sandbox("d", 3), sandbox("oldest", 1), sandbox("a", 2), sandbox("b", 4), sandbox("c", 3), sandbox("f", 8),
+	}
+	var order []string
+	for _, p := range groupPods("fake", sandboxes, []*runtimeapi.Container{container}) {
+		order = append(order, string(p.UID))
+	}
+	require.Equal(t, []string{"oldest", "f", "b", "c", "d", "e", "a"}, order)
 }
 
 // The newest of several: by attempts, then by the clock, then by name.

@@ -3,6 +3,7 @@ package observe
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -23,6 +24,21 @@ type stub struct {
 	sandboxes  []*runtimeapi.PodSandboxStatus
 	containers []*runtimeapi.ContainerStatus
 	fail       map[string]error
+	blank      bool // its answers have no status in them
+
+	mu    sync.Mutex
+	asked []string
+}
+
+// ask notes a question and returns how it fails.
+func (s *stub) ask(what string, verbose bool) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked = append(s.asked, what)
+	if verbose {
+		return errors.New("a verbose answer, which nobody reads")
+	}
+	return s.fail[what]
 }
 
 func (s *stub) ListPodSandbox(context.Context, *runtimeapi.PodSandboxFilter) ([]*runtimeapi.PodSandbox, error) {
@@ -30,7 +46,7 @@ func (s *stub) ListPodSandbox(context.Context, *runtimeapi.PodSandboxFilter) ([]
 	for _, sb := range s.sandboxes {
 		list = append(list, &runtimeapi.PodSandbox{Id: sb.Id, Metadata: sb.Metadata, State: sb.State, CreatedAt: sb.CreatedAt, Labels: sb.Labels})
 	}
-	return list, s.fail["sandboxes"]
+	return list, s.ask("sandboxes", false)
 }
 
 func (s *stub) ListContainers(context.Context, *runtimeapi.ContainerFilter) ([]*runtimeapi.Container, error) {
@@ -38,25 +54,33 @@ func (s *stub) ListContainers(context.Context, *runtimeapi.ContainerFilter) ([]*
 	for _, c := range s.containers {
 		list = append(list, &runtimeapi.Container{Id: c.Id, Metadata: c.Metadata, Image: c.Image, State: c.State, CreatedAt: c.CreatedAt, Labels: c.Labels})
 	}
-	return list, s.fail["containers"]
+	return list, s.ask("containers", false)
 }
 
-func (s *stub) PodSandboxStatus(_ context.Context, id string, _ bool) (*runtimeapi.PodSandboxStatusResponse, error) {
+func (s *stub) PodSandboxStatus(_ context.Context, id string, verbose bool) (*runtimeapi.PodSandboxStatusResponse, error) {
+	if err := s.ask(id, verbose); err != nil {
+		return nil, err
+	}
+	answer := &runtimeapi.PodSandboxStatusResponse{}
 	for _, sb := range s.sandboxes {
-		if sb.Id == id {
-			return &runtimeapi.PodSandboxStatusResponse{Status: sb}, s.fail[id]
+		if sb.Id == id && !s.blank {
+			answer.Status = sb
 		}
 	}
-	return nil, s.fail[id]
+	return answer, nil
 }
 
-func (s *stub) ContainerStatus(_ context.Context, id string, _ bool) (*runtimeapi.ContainerStatusResponse, error) {
+func (s *stub) ContainerStatus(_ context.Context, id string, verbose bool) (*runtimeapi.ContainerStatusResponse, error) {
+	if err := s.ask(id, verbose); err != nil {
+		return nil, err
+	}
+	answer := &runtimeapi.ContainerStatusResponse{}
 	for _, c := range s.containers {
-		if c.Id == id {
-			return &runtimeapi.ContainerStatusResponse{Status: c}, s.fail[id]
+		if c.Id == id && !s.blank {
+			answer.Status = c
 		}
 	}
-	return nil, s.fail[id]
+	return answer, nil
 }
 
 // labelled is how a kubelet labels what it makes for a pod.
@@ -138,6 +162,29 @@ func TestPodStatus(t *testing.T) {
 	require.Empty(t, got.IPs)
 	_, err = o.PodStatus(t.Context(), "")
 	require.Error(t, err)
+}
+
+// Every question costs the runtime: each is asked once.
+func TestQuestions(t *testing.T) {
+	o, s := rig(t)
+	_, err := o.ListPods(t.Context())
+	require.NoError(t, err)
+	require.ElementsMatch(t, []string{"sandboxes", "containers"}, s.asked)
+	s.asked = nil
+	_, err = o.PodStatus(t.Context(), "1")
+	require.NoError(t, err)
+	require.ElementsMatch(t, []string{"sandboxes", "containers", "old", "new", "c"}, s.asked)
+}
+
+func TestAnswerWithoutAStatus(t *testing.T) {
+	o, s := rig(t)
+	s.blank = true
+	for _, only := range []string{"sandbox", "container"} {
+		_, err := o.PodStatus(t.Context(), "1")
+		require.ErrorContains(t, err, "status of "+only)
+		require.ErrorContains(t, err, "the runtime answered without a status")
+		s.sandboxes = nil
+	}
 }
 
 func TestPodStatusOfSandboxThatIsNotReady(t *testing.T) {

@@ -41,7 +41,7 @@ func leftMessage(s *runtimeapi.ContainerStatus) string {
 	}
 	policy := v1.TerminationMessagePolicy(s.Annotations[labels.AnnotationTerminationMessagePolicy])
 	fallBack := policy == v1.TerminationMessageFallbackToLogsOnError && s.ExitCode != 0 && s.Reason != "ContainerCannotRun"
-	if message != "" || !fallBack || s.LogPath == "" {
+	if message != "" || !fallBack {
 		return message
 	}
 	tail, err := logs.Tail(s.LogPath, maxMessageLogLines, maxMessageLogBytes)

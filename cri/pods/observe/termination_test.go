@@ -29,7 +29,7 @@ func TestMessageLeftBehind(t *testing.T) {
 		name   string
 		policy string
 		file   string // "-" for none
-		log    string
+		log    string // "-" for no path
 		exit   int32
 		reason string
 		want   string
@@ -44,6 +44,7 @@ func TestMessageLeftBehind(t *testing.T) {
 		{"C46 the file comes first", fallBack, "bye", lines(1), 1, "Error", "bye"},
 		{"C46 it never ran", fallBack, "", lines(1), 128, "ContainerCannotRun", ""},
 		{"C46 no log", fallBack, "", "", 1, "Error", ""},
+		{"C46 no path of a log", fallBack, "", "-", 1, "Error", ""},
 		{"no UTF-8", "File", "a\xffb\xc3", "", 0, "", "a\uFFFDb\uFFFD"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -51,7 +52,11 @@ func TestMessageLeftBehind(t *testing.T) {
 			if tc.file != "-" {
 				require.NoError(t, os.WriteFile(file, []byte(tc.file), 0o600))
 			}
-			if tc.log != "" {
+			switch tc.log {
+			case "":
+			case "-":
+				log = ""
+			default:
 				require.NoError(t, os.WriteFile(log, []byte(tc.log), 0o600))
 			}
 			require.Equal(t, tc.want, terminationMessage(ended(tc.policy, file, log, tc.exit, tc.reason)))
@@ -100,8 +105,32 @@ func TestTerminationFileIsNoFile(t *testing.T) {
 	require.Contains(t, got, "is not a regular file")
 }
 
-// What is mounted at the message path may be anything.
-func TestReadTailRefusesOthers(t *testing.T) {
-	_, err := readTail(t.TempDir(), 10)
-	require.ErrorContains(t, err, "not a regular file")
+// A message that is there and cannot be read is not replaced by the log.
+func TestTerminationFileCannotBeRead(t *testing.T) {
+	dir := t.TempDir()
+	log := filepath.Join(dir, "0.log")
+	require.NoError(t, os.WriteFile(log, []byte("2026-01-01T00:00:00Z stdout F line\n"), 0o600))
+	got := terminationMessage(ended("FallbackToLogsOnError", filepath.Join(log, "message"), log, 1, "Error"))
+	require.Contains(t, got, "Error on reading termination message: ")
+	require.Contains(t, got, "not a directory")
+}
+
+// What is mounted at the message path may be anything; nothing of it stays open.
+func TestReadTailCloses(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "message")
+	require.NoError(t, os.WriteFile(file, []byte("bye"), 0o600))
+	read := func() int {
+		b, err := readTail(file, 10)
+		require.NoError(t, err)
+		require.Equal(t, "bye", string(b))
+		_, err = readTail(t.TempDir(), 10)
+		require.ErrorContains(t, err, "not a regular file")
+		open, err := os.ReadDir("/proc/self/fd")
+		require.NoError(t, err)
+		return len(open)
+	}
+	before := read() // with what the Go runtime opens once
+	for range 20 {
+		require.LessOrEqual(t, read(), before)
+	}
 }
