@@ -99,6 +99,11 @@ func TestRound(t *testing.T) {
 			in.status.Conditions = []v1.PodCondition{{Type: v1.AllContainersRestarting, Status: v1.ConditionFalse}}
 			return in
 		}(), want{exit, whyEnded, Unknown}},
+		{"another condition holds", []Type{Readiness}, known, func() look {
+			in := never(scene(exited(0, "")))
+			in.status.Conditions = []v1.PodCondition{{Type: v1.PodReady, Status: v1.ConditionTrue}}
+			return in
+		}(), want{exit, whyEnded, Unknown}},
 		{"removed since all restart", []Type{Readiness}, known, never(scene(exited(137, "RestartingAllContainers"))), want{wait, whyNotRunning, Failure}},
 		{"on hold, ended for good", []Type{Liveness}, progress{id: "fake://1", stored: Failure, onHold: true}, never(scene(exited(137, ""))), want{exit, whyEnded, Unknown}},
 
@@ -106,6 +111,12 @@ func TestRound(t *testing.T) {
 		{"terminating", []Type{Liveness, Startup}, known, func() look { in := scene(nil); in.leaving = true; return in }(), want{exit, whyLeaving, Unknown}},
 		{"terminating, readiness", []Type{Readiness}, known, func() look { in := scene(nil); in.leaving = true; return in }(), want{execute, "", Success}},
 		{"terminating and stopped", []Type{Readiness}, known, func() look { in := scene(exited(0, "")); in.leaving = true; return in }(), want{exit, whyEnded, Unknown}},
+		{"terminating while all restart", []Type{Readiness}, known, func() look {
+			in := scene(exited(0, ""))
+			in.leaving = true
+			in.status.Conditions = []v1.PodCondition{{Type: v1.AllContainersRestarting, Status: v1.ConditionTrue}}
+			return in
+		}(), want{exit, whyEnded, Unknown}},
 
 		// T37
 		{"not started", []Type{Liveness, Readiness}, known, scene(notStarted), want{wait, whyNotStarted, Success}},
@@ -118,6 +129,9 @@ func TestRound(t *testing.T) {
 				p := tc.from
 				s := p.round(withType(plainRules, typ), tc.in)
 				require.Equal(t, tc.want, want{s.verb, s.why, p.stored})
+				if s.verb == exit {
+					require.Zero(t, p.run, "what was counted does not count for what comes")
+				}
 				before := tc.from.stored
 				require.Equal(t, s.verb != exit && p.stored != before || p.id != tc.from.id, s.changed, "exits change nothing that anybody is told of")
 			})

@@ -275,7 +275,7 @@ func (m *Manager) remove(uid types.UID, choose func(*pod) []*worker) {
 			if w.phase != ended {
 				removed = append(removed, w)
 			}
-			m.detach(w, gone, "")
+			m.detach(w, gone)
 			p.workers = slices.DeleteFunc(p.workers, func(other *worker) bool { return other == w })
 		}
 	}
@@ -285,7 +285,7 @@ func (m *Manager) remove(uid types.UID, choose func(*pod) []*worker) {
 
 // detach takes a worker out of everything and puts it into its last phase. The
 // lock is held.
-func (m *Manager) detach(w *worker, last phase, why string) {
+func (m *Manager) detach(w *worker, last phase) {
 	m.due.Remove(w)
 	if w.phase == queued {
 		w.pool.unqueue(w)
@@ -300,7 +300,6 @@ func (m *Manager) detach(w *worker, last phase, why string) {
 		w.untold = false
 		m.changed = slices.DeleteFunc(m.changed, func(other *worker) bool { return other == w })
 	}
-	w.exit(why)
 	w.phase = last
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/probe"
@@ -65,6 +66,14 @@ func TestNoSpreadLater(t *testing.T) {
 // probe at that turn.
 func TestSpreadEndsWithTheTurn(t *testing.T) {
 	inBubble(t, agentStartsNow, func(r *rig) {
+		r.set(podOf("v", container("probed", probes{probe.Readiness: every(60)})), runningSince("probed", "fake://2", r.begin.Add(-time.Minute)))
+		r.sleep(60 * s)
+		require.Len(t, r.when("probed", probe.Readiness), 1)
+		r.Trigger("v", "probed")
+		synctest.Wait()
+		require.Len(t, r.when("probed", probe.Readiness), 2, "a trigger is heard at once")
+	})
+	inBubble(t, agentStartsNow, func(r *rig) {
 		pod := podOf("u", container("web", probes{probe.Readiness: every(10)}))
 		old := runningSince("web", "fake://1", r.begin.Add(-time.Minute))
 		starting := old
@@ -74,6 +83,27 @@ func TestSpreadEndsWithTheTurn(t *testing.T) {
 		r.set(pod, old)
 		require.Equal(t, []time.Duration{12 * s}, r.when("web", probe.Readiness))
 	})
+}
+
+// T42: of a container that the runtime lost sight of while the agent began, the first probe
+// has the same turn as it would have had.
+func TestSpreadOfWhatComesBack(t *testing.T) {
+	var first [2][]time.Duration
+	for i, lost := range []bool{false, true} {
+		inBubble(t, agentStartsNow, func(r *rig) {
+			pod := podOf("u", container("web", probes{probe.Readiness: every(60)}))
+			pod.Spec.RestartPolicy = v1.RestartPolicyNever
+			if lost {
+				r.set(pod, exited("web", "fake://1", 0))
+				require.Equal(t, probe.StateEnded, r.worker(pod, "web", probe.Readiness).State)
+			}
+			r.set(pod, runningSince("web", "fake://1", r.begin.Add(-time.Minute)))
+			r.sleep(60 * s)
+			first[i] = r.when("web", probe.Readiness)
+		})
+	}
+	require.Len(t, first[0], 1)
+	require.Equal(t, first[0], first[1])
 }
 
 // T40, T41: without memory, a container that ran before the agent has no result
@@ -114,15 +144,17 @@ func TestRestore(t *testing.T) {
 		r.prober.Script("ready", probe.Readiness, fails)
 		r.Restore("u", []probe.Stored{
 			remembered("ready", "fake://1", probe.Readiness, probe.Success),
+			remembered("ready", "fake://1", probe.Liveness, probe.Success),
 			remembered("ready", "fake://1", probe.Startup, probe.Success),
 			remembered("bad", "fake://2", probe.Liveness, probe.Failure),
+			remembered("bad", "fake://2", probe.Readiness, probe.Failure),
 			remembered("other", "fake://3", probe.Readiness, probe.Success),
 			remembered("odd", "", probe.Readiness, probe.Success),
 			remembered("odd", "fake://4", probe.Liveness, probe.Unknown),
 			remembered("odd", "fake://4", probe.Readiness, probe.Warning),
 			remembered("unheard", "fake://5", probe.Readiness, probe.Success),
 		})
-		require.Len(t, r.Results("u"), 5, "an agent that ends before it adds the pod keeps them")
+		require.Len(t, r.Results("u"), 7, "an agent that ends before it adds the pod keeps them")
 		old := r.begin.Add(-time.Minute)
 		r.set(
 			pod,
@@ -141,6 +173,8 @@ func TestRestore(t *testing.T) {
 		}, r.results(pod))
 		require.Empty(t, r.when("bad", probe.Liveness), "it is to be restarted; that was decided")
 		require.Empty(t, r.when("ready", probe.Startup))
+		require.Len(t, r.when("ready", probe.Liveness), 1, "a container that was well is probed on")
+		require.Len(t, r.when("bad", probe.Readiness), 1, "and so is one that was not ready")
 		require.Len(t, r.when("ready", probe.Readiness), 1, "one failure of three")
 		for _, c := range r.changeList() {
 			require.False(t, c.Container == "ready" && c.Type == probe.Readiness, "it did not change")

@@ -140,9 +140,8 @@ func (r *runner) decide() (removed []*worker, next time.Time) {
 			w.pool.enqueue(w)
 		case exit:
 			removed = append(removed, w)
-			again := w.again
-			r.detach(w, ended, step.why)
-			if again {
+			r.detach(w, ended)
+			if w.again {
 				r.lookAgain(w, now)
 			}
 		case wait:

@@ -85,34 +85,21 @@ func (w *worker) result() Stored {
 	return Stored{Container: w.container.Name, ContainerID: w.id, Type: w.rules.typ, Result: w.stored}
 }
 
-// exit ends the worker's progress.
-func (w *worker) exit(why string) {
-	w.progress.exit(why)
-	w.why = why
-	w.spread, w.triggered, w.again = false, false, false
-}
-
 // restore takes over what an earlier agent knew.
 func (w *worker) restore() {
-	kept := w.pod.restored[:0]
 	for _, r := range w.pod.restored {
-		if r.Container != w.container.Name || r.Type != w.rules.typ {
-			kept = append(kept, r)
-			continue
+		if r.Container == w.container.Name && r.Type == w.rules.typ {
+			w.progress = progress{id: r.ContainerID, stored: r.Result}
+			w.onHold = r.Type == Startup || r.Type == Liveness && r.Result == Failure
 		}
-		w.progress = progress{id: r.ContainerID, stored: r.Result}
-		w.onHold = r.Type == Startup || r.Type == Liveness && r.Result == Failure
 	}
-	w.pod.restored = kept
 }
 
-// advance moves the tick to the next one after now. The ticks keep their rhythm,
-// however late a round was; those that were missed are left out.
+// advance moves the tick, which has come, to the next one after now. The ticks keep
+// their rhythm, however late a round was; those that were missed are left out.
 func (w *worker) advance(now time.Time) {
-	w.tick = w.tick.Add(w.timing.Period)
-	if missed := now.Sub(w.tick); missed >= 0 {
-		w.tick = w.tick.Add((missed/w.timing.Period + 1) * w.timing.Period)
-	}
+	periods := now.Sub(w.tick)/w.timing.Period + 1
+	w.tick = w.tick.Add(periods * w.timing.Period)
 }
 
 // decide takes one look and tells whether to execute now and whether the stored
@@ -124,7 +111,7 @@ func (w *worker) decide(in look) step {
 	w.triggered, w.why = false, s.why
 	switch s.verb {
 	case execute:
-		held := w.spread && !regular && s.older
+		held := w.spread && s.older
 		if !regular && (held || !triggered && !w.eager()) {
 			s.verb = wait
 			w.at = w.tick
