@@ -75,6 +75,9 @@ func TestNamesThatAreNone(t *testing.T) {
 	}
 	_, err := NewTree(Systemd, "/my_root")
 	require.ErrorIs(t, err, ErrName)
+	tree, err := NewTree(Cgroupfs, "/my_root")
+	require.NoError(t, err, "that is systemd's rule alone")
+	require.Equal(t, "/my_root/kubepods", tree.Path(tree.Pods()))
 	_, err = NewTree("docker", "/")
 	require.ErrorContains(t, err, `driver "docker" is neither "cgroupfs" nor "systemd"`)
 }

@@ -38,6 +38,8 @@ func TestNeeds(t *testing.T) {
 			Needs{5, 5 << 20, 0, 0}},
 		{"pod level", v1.PodSpec{Resources: new(needs(7, 7)), Containers: []v1.Container{{}}},
 			Needs{7, 7 << 20, 7, 7 << 20}},
+		{"zero for the pod is no limit", v1.PodSpec{Resources: new(needs(0, 0)), Containers: []v1.Container{{}}},
+			Needs{}},
 		{"pod level, the least there is", v1.PodSpec{Resources: new(needs(1, 1)), Containers: []v1.Container{{Resources: needs(5, 5)}}},
 			Needs{1, 1 << 20, 1, 1 << 20}},
 	} {

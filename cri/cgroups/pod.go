@@ -72,12 +72,9 @@ func ForPod(c Config, pod *v1.Pod) Values { return ForNeeds(c, pod, NeedsOf(pod)
 // ForNeeds are the values of a pod's cgroup while it has other resources than it asks
 // for, as in the middle of a resize. A BestEffort pod weighs nothing, whatever its overhead.
 func ForNeeds(c Config, pod *v1.Pod, n Needs) Values {
-	v := Values{Shares: Shares(n.CPURequest), Memory: n.MemoryLimit, HugePages: c.hugePages(pod)}
+	v := Values{Shares: Shares(n.CPURequest), Memory: n.MemoryLimit, Pids: max(c.PodPids, 0), HugePages: c.hugePages(pod)}
 	if podfacts.QOSClass(pod) == v1.PodQOSBestEffort {
 		v.Shares = minShares
-	}
-	if c.PodPids > 0 {
-		v.Pids = c.PodPids
 	}
 	if n.CPULimit > 0 {
 		v.Period, v.Quota = uint64(c.period().Microseconds()), c.quota(pod, n.CPULimit)
@@ -95,7 +92,7 @@ func (c *Config) quota(pod *v1.Pod, milli int64) int64 {
 // isLimited tells whether a pod as a whole has a limit, or each of its containers has.
 func isLimited(pod *v1.Pod, name v1.ResourceName) bool {
 	if r := pod.Spec.Resources; r != nil {
-		if q, ok := r.Limits[name]; ok && !q.IsZero() {
+		if q := r.Limits[name]; !q.IsZero() {
 			return true
 		}
 	}

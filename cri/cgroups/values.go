@@ -111,11 +111,7 @@ func (v Values) filesV2() map[string]string {
 		if period == 0 {
 			period = uint64(DefaultPeriod.Microseconds())
 		}
-		quota := v.Quota
-		if quota == 0 {
-			quota = Unlimited
-		}
-		out["cpu.max"] = fmt.Sprintf("%s %d", orMax(quota), period)
+		out["cpu.max"] = fmt.Sprintf("%s %d", orMax(v.Quota), period)
 	}
 	if v.Memory != 0 {
 		out["memory.max"] = orMax(v.Memory)
@@ -129,9 +125,9 @@ func (v Values) filesV2() map[string]string {
 	return out
 }
 
-// orMax is a limit as the kernel writes it.
+// orMax is a limit as the kernel writes it; zero is none, too.
 func orMax(n int64) string {
-	if n < 0 {
+	if n <= 0 {
 		return "max"
 	}
 	return strconv.FormatInt(n, 10)

@@ -89,6 +89,15 @@ func TestForPod(t *testing.T) {
 			Values{Shares: 2048, Quota: 100_000, Period: 50_000, Memory: 1 << 30},
 		},
 		{
+			"the least there is", Config{PodPids: 1},
+			v1.PodSpec{Containers: []v1.Container{container(list("cpu", "1m"), list("cpu", "1m"))}},
+			Values{Shares: 2, Quota: 1000, Period: period, Pids: 1},
+		},
+		{
+			"no limit of processes", Config{PodPids: -1},
+			v1.PodSpec{Containers: []v1.Container{{}}}, Values{Shares: 2},
+		},
+		{
 			"a quota that is not enforced", Config{NoQuota: true},
 			v1.PodSpec{Containers: []v1.Container{container(list("cpu", "2", "memory", "1Gi"), list("cpu", "2", "memory", "1Gi"))}},
 			Values{Shares: 2048, Quota: Unlimited, Period: period, Memory: 1 << 30},
@@ -161,7 +170,7 @@ func TestForNode(t *testing.T) {
 func TestHugePageSize(t *testing.T) {
 	for name, want := range map[v1.ResourceName]string{
 		"hugepages-2Mi": "2MB", "hugepages-1Gi": "1GB", "hugepages-64Ki": "64KB", "hugepages-1536Ki": "1536KB", "hugepages-100": "100B",
-		"memory": "", "hugepages-": "", "hugepages-x": "", "hugepages-0": "", "hugepages--2Mi": "",
+		"memory": "", "2Mi": "", "hugepages-": "", "hugepages-x": "", "hugepages-0": "", "hugepages--2Mi": "",
 	} {
 		size, ok := HugePageSize(name)
 		require.Equal(t, want, size, name)

@@ -53,6 +53,28 @@ func TestSmallMaximum(t *testing.T) {
 	require.Equal(t, 5*time.Second, table.Next("a", now.Add(5*time.Second), now.Add(5*time.Second)))
 }
 
+// Whatever is more than zero is meant as it is, and the delay is doubled as long as the
+// double is no more than the maximum.
+func TestSmallest(t *testing.T) {
+	for _, tc := range []struct {
+		cfg  Config
+		want []time.Duration
+	}{
+		{Config{Initial: 1, Max: 3}, []time.Duration{1, 2, 3, 3}},
+		{Config{Initial: 2, Max: 5}, []time.Duration{2, 4, 5}},
+		{Config{Max: 1}, []time.Duration{1, 1}},
+	} {
+		table, now := New(tc.cfg), time.Now()
+		for _, want := range tc.want {
+			require.Equal(t, want, table.Next("a", now, now), "%+v", tc.cfg)
+		}
+	}
+	table, now := New(Config{Forget: 1}), time.Now()
+	table.Next("a", now, now)
+	require.False(t, table.Until("a", now.Add(1)).IsZero())
+	require.True(t, table.Until("a", now.Add(2)).IsZero())
+}
+
 // What ended before it began ended when it began.
 func TestEndBeforeTheBeginning(t *testing.T) {
 	table := New(Config{})

@@ -10,6 +10,20 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// What nobody waits for any more is not begun.
+func TestCallsAfterTheEnd(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var c Calls
+	called := false
+	err := c.Do(ctx, "unmount", "/a", func() error { called = true; return nil })
+	require.ErrorIs(t, err, context.Canceled)
+	require.EqualError(t, err, "unmount /a: context canceled")
+	require.NotErrorIs(t, err, ErrLeftBehind)
+	<-c.group.Idle()
+	require.False(t, called)
+}
+
 // A call that hangs ends with its context; the next one on its path waits for it, others
 // do not.
 func TestCallsThatHang(t *testing.T) {

@@ -13,15 +13,15 @@ import (
 )
 
 func TestEach(t *testing.T) {
-	odd := errors.New("odd")
+	even := errors.New("even")
 	for n := range 4 {
 		errs := run.Each(n, func(i int) error {
-			if i%2 == 1 {
-				return odd
+			if i%2 == 0 {
+				return even
 			}
 			return nil
 		})
-		require.Equal(t, []error{nil, odd, nil, odd}[:n], errs)
+		require.Equal(t, []error{even, nil, even, nil}[:n], errs)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -27,6 +28,21 @@ func TestJoin(t *testing.T) {
 	require.ErrorIs(t, err, io.EOF, "the tree has all")
 	nested := Join(fmt.Errorf("pod a: %w", err), io.EOF)
 	require.True(t, strings.HasSuffix(nested.Error(), "and 996 more\nEOF"), "what is bounded is not cut")
+}
+
+// Up to the bounds all of it is said.
+func TestJoinAtTheBounds(t *testing.T) {
+	for n, last := range map[int]string{5: "5", 6: "and 1 more"} {
+		var errs []error
+		for i := range n {
+			errs = append(errs, errors.New(strconv.Itoa(i+1)))
+		}
+		lines := strings.Split(Join(errs...).Error(), "\n")
+		require.Equal(t, last, lines[len(lines)-1])
+	}
+	long := strings.Repeat("x", joinedBytes)
+	require.EqualError(t, Join(errors.New(long)), long)
+	require.EqualError(t, Join(errors.New(long+"x")), long+"...")
 }
 
 func TestEachOf(t *testing.T) {

@@ -30,8 +30,12 @@ func TestSleep(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		require.False(t, run.Sleep(ctx, time.Minute))
-		require.False(t, run.Sleep(ctx, 0), "a context that has ended")
 	})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 100 {
+		require.False(t, run.Sleep(ctx, 0), "a context that has ended, whatever else has")
+	}
 }
 
 func TestWait(t *testing.T) {
@@ -40,6 +44,11 @@ func TestWait(t *testing.T) {
 		require.False(t, run.Wait(done, time.Second))
 		close(done)
 		require.True(t, run.Wait(done, 0))
+
+		done, begun := make(chan struct{}), time.Now()
+		time.AfterFunc(time.Second, func() { close(done) })
+		require.True(t, run.Wait(done, time.Minute))
+		require.Equal(t, time.Second, time.Since(begun))
 	})
 }
 
@@ -57,6 +66,7 @@ func TestGuard(t *testing.T) {
 	failed := errors.New("failed")
 	require.Equal(t, failed, run.Guard("it", func() error { return failed }))
 	require.Empty(t, run.StackOf(failed))
+	require.Zero(t, testing.AllocsPerRun(100, func() { _ = run.StackOf(nil) }), "without an allocation")
 
 	err := run.Guard("the syncer", func() error { panic(failed) })
 	require.EqualError(t, err, "the syncer panicked: failed")

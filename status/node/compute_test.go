@@ -107,6 +107,9 @@ func TestUnknownStays(t *testing.T) {
 
 	withoutRuntime := with(whole(at(60)), func(f *Facts) { v := *f.Versions; v.Runtime = ""; f.Versions = &v })
 	require.Equal(t, "containerd://2.2.1", Compute(old, withoutRuntime).NodeInfo.ContainerRuntimeVersion)
+
+	old.NodeInfo.KubeProxyVersion = "v1.30.0" //lint:ignore SA1019 what an older agent has left
+	require.Equal(t, Compute(nil, whole(at(0))).NodeInfo, Compute(old, whole(at(0))).NodeInfo, "nobody knows of kube-proxy")
 }
 
 func TestResources(t *testing.T) {
@@ -132,6 +135,7 @@ func TestResources(t *testing.T) {
 		{"a device that is gone", plugins(map[v1.ResourceName]Amount{"example.com/gpu": {}}), "example.com/gpu", "0", "0"},
 		{"more devices than there are", plugins(map[v1.ResourceName]Amount{"example.com/gpu": {1, 2}}), "example.com/gpu", "1", "1"},
 		{"a plugin that counts badly", plugins(map[v1.ResourceName]Amount{"example.com/gpu": {-1, -1}}), "example.com/gpu", "0", "0"},
+		{"one byte of storage", func(f *Facts) { f.Machine.Storage = 1 }, "ephemeral-storage", "1", "1"},
 		{"no storage is counted", func(f *Facts) { f.NoLocalStorage = true }, "ephemeral-storage", "", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {

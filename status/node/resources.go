@@ -97,7 +97,6 @@ func take(list v1.ResourceList, name v1.ResourceName, amount resource.Quantity) 
 	if !ok {
 		return
 	}
-	left = left.DeepCopy()
 	if left.Sub(amount); left.Sign() < 0 {
 		left = *resource.NewQuantity(0, left.Format)
 	}

@@ -31,6 +31,7 @@ func TestDue(t *testing.T) {
 	require.NoError(t, err)
 	now := at(0)
 	require.True(t, timing.Due(Written{}, now, false), "never written")
+	require.True(t, timing.Due(Written{}, time.Time{}, false), "whatever the clock says")
 	last := timing.Wrote(Written{}, now, false)
 	require.NotZero(t, last.Shift)
 
@@ -72,8 +73,9 @@ func TestStarting(t *testing.T) {
 	pause, again := timing.Starting(at(0), at(119), nil)
 	require.True(t, again)
 	require.Equal(t, 100*time.Millisecond, pause)
-	_, again = timing.Starting(at(0), at(120), nil)
+	pause, again = timing.Starting(at(0), at(120), nil)
 	require.False(t, again)
+	require.Zero(t, pause)
 	_, again = timing.Starting(at(0), at(1), ready)
 	require.False(t, again)
 }
