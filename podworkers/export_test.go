@@ -113,7 +113,6 @@ func (x *Machine) Clone() *Machine {
 	for name, s := range x.m.names {
 		m.names[name] = &nameSlot{holders: slices.Clone(s.holders), waiting: slices.Clone(s.waiting)}
 	}
-	m.freed = nil
 	return &Machine{m: &m, now: x.now, running: maps.Clone(x.running)}
 }
 
@@ -156,10 +155,14 @@ func (x *Machine) Broken() string {
 			return fmt.Sprintf("%s: the machine and its calls disagree", uid)
 		case runs && r.place.In():
 			return fmt.Sprintf("%s runs and is due", uid)
-		case !runs && r.ready && m.isOpen && (r.state != StateWaiting || m.names.mayStart(r.fullName(), uid)):
+		case !runs && r.ready && m.isOpen && (r.state != StateWaiting || m.names.next(r.fullName()) == uid):
 			return fmt.Sprintf("%s is ready, but does not run", uid)
+		case !r.hasPending && r.pending != spec{}, r.state == StateFinished && (r.hasPending || r.active != spec{}):
+			return fmt.Sprintf("INV-12: %s holds on to a spec", uid)
 		case r.state >= StateTerminated && len(r.done) > 0:
-			return fmt.Sprintf("%s has stopped, but someone waits", uid)
+			return fmt.Sprintf("INV-14: %s has stopped, but someone waits", uid)
+		case r.state >= StateTerminated && r.status != nil:
+			return fmt.Sprintf("INV-15: %s has stopped, but keeps a status function", uid)
 		}
 	}
 	return m.brokenQueue()

@@ -24,6 +24,8 @@ import (
 //	r.state >= StateTerminationRequested  <=>  r.grace.seconds >= 1,
 //	                           but for pods that were found terminated
 //	r.state >= StateTerminated  =>  len(r.done) == 0
+//	r.state == StateFinished  =>  r holds no spec, and is neither ready nor due
+//	open, and nobody holds a name  =>  nobody waits for it
 type machine struct {
 	policy retryPolicy
 	// asks tells that the shell can ask for the newest update of a due pod.
@@ -42,8 +44,7 @@ type machine struct {
 	// stands in for the memory of a pod that comes again with the same UID.
 	forgottenActedAt time.Time
 
-	freed []string
-	out   effects
+	out effects
 }
 
 // effects is what the shell has to do after an input.
@@ -95,7 +96,7 @@ type record struct {
 	restart   bool
 
 	active     spec // acted on
-	pending    spec // to be acted on next, if hasPending
+	pending    spec // to be acted on next, zero if not hasPending
 	hasPending bool
 	ready      bool // there is something to do now
 	orphan     *RuntimePod
@@ -111,7 +112,7 @@ type record struct {
 	lastErr     error
 	lastErrAt   time.Time
 	failedAt    time.Time // of the last call, also where that was no surprise
-	hot         bool      // the last retry was immediate
+	hot         bool      // the last call asked for an immediate retry
 	due         time.Time
 	place       run.Place // in machine.due
 }
@@ -133,7 +134,6 @@ func (m *machine) open(now time.Time) {
 	for _, r := range m.inOrder(func(*record) bool { return true }) {
 		m.advance(r, now)
 	}
-	m.settle(now)
 }
 
 // inOrder returns some of the records, the oldest first.
@@ -159,21 +159,20 @@ func (m *machine) update(u Update, stopped bool, now time.Time) {
 		r = m.create(u, now)
 	}
 	switch {
-	case known && u.Type == UpdateCreate && r.state >= StateTerminationRequested:
+	case u.Type == UpdateCreate && r.state >= StateTerminationRequested:
 		r.restart = true
-	case r.runtimeOnly() && known && u.Pod != nil && !asksForEnd(u):
+	case r.runtimeOnly() && !asksForEnd(u):
 		// The pod is to live, but its UID is being cleared away. Its status must
 		// not become final, so the syncer does not get to see it now.
 		r.restart = true
 	default:
-		m.accept(r, u, !known && stopped, now)
+		m.accept(r, u, stopped, now)
 	}
 	m.register(r, u.Kill)
 	m.advance(r, now)
 	if r.state == StateUnknown {
 		m.setState(r, StateWaiting, now)
 	}
-	m.settle(now)
 }
 
 // accept handles an update that is not put off until the pod is forgotten.
@@ -186,12 +185,12 @@ func (m *machine) accept(r *record, u Update, stopped bool, now time.Time) {
 		return
 	}
 	next := m.nextSpec(r, u, now)
-	if r.state == StateUnknown && stopped && next.pod != nil && podfacts.IsTerminalPhase(next.pod.Status.Phase) {
+	if r.state == StateUnknown && stopped && podfacts.IsTerminalPhase(next.pod.Status.Phase) {
 		m.setState(r, StateTerminated, now)
 	}
 	m.put(r, next)
 	switch {
-	case r.state < StateTerminationRequested && (u.Pod == nil || asksForEnd(u)):
+	case r.state < StateTerminationRequested && asksForEnd(u):
 		m.requestTermination(r, override(u), now)
 	case r.state == StateTerminationRequested || r.state == StateTerminating:
 		m.recomputeGrace(r, next.pod, override(u), now)
@@ -219,7 +218,7 @@ func (m *machine) nextSpec(r *record, u Update, now time.Time) spec {
 		r.observed = true
 		last := r.last()
 		next.pod, next.mirror = last.pod, last.mirror
-		if next.pod == nil && !r.hasConfig {
+		if !r.hasConfig {
 			o := *u.RuntimePod
 			r.orphan, r.namespace, r.name = &o, o.Namespace, o.Name
 		}
@@ -260,14 +259,11 @@ func (m *machine) register(r *record, kill *KillOptions) {
 }
 
 func (m *machine) requestTermination(r *record, graceOverride *int64, now time.Time) {
-	if r.call == CallSyncPod {
-		m.cancel(r, ErrTerminationRequested, now)
-	}
+	m.cancel(r, ErrTerminationRequested, now)
 	r.grace = orphanGrace
 	if pod := r.last().pod; pod != nil {
 		r.grace = effectiveGrace(grace{}, pod, graceOverride)
 	}
-	r.ready = true
 	m.setState(r, StateTerminationRequested, now)
 }
 
@@ -277,12 +273,12 @@ func (m *machine) recomputeGrace(r *record, pod *v1.Pod, graceOverride *int64, n
 	}
 	before := r.grace.seconds
 	r.grace = effectiveGrace(r.grace, pod, graceOverride)
-	if r.grace.seconds < before && r.call == CallSyncTerminatingPod { // a SyncPod was cancelled before
+	if r.grace.seconds < before { // SyncPod was cancelled before, SyncTerminatingOrphan has the least
 		m.cancel(r, ErrGracePeriodShortened, now)
 	}
 }
 
-// cancel cancels the running call, once.
+// cancel cancels the running call, if there is one, once.
 func (m *machine) cancel(r *record, cause error, now time.Time) {
 	if r.call == CallNone || !r.cancelledAt.IsZero() {
 		return
@@ -296,16 +292,6 @@ func (m *machine) setState(r *record, to State, now time.Time) {
 	r.state, r.since = to, now
 }
 
-// settle gives freed names to those who wait for them.
-func (m *machine) settle(now time.Time) {
-	for _, name := range m.freed {
-		if uid, ok := m.names.next(name); ok {
-			m.advance(m.records[uid], now)
-		}
-	}
-	m.freed = m.freed[:0]
-}
-
 // uid returns whom the update is about.
 func (u Update) uid() types.UID {
 	if u.Pod != nil {
@@ -314,7 +300,8 @@ func (u Update) uid() types.UID {
 	return u.RuntimePod.UID
 }
 
-// asksForEnd tells whether an update with a pod requests its termination.
+// asksForEnd tells whether an update requests the pod's termination. One without a
+// pod is a kill.
 func asksForEnd(u Update) bool {
 	return u.Type == UpdateKill || u.Pod.DeletionTimestamp != nil || podfacts.IsTerminalPhase(u.Pod.Status.Phase)
 }
@@ -331,14 +318,14 @@ func (r *record) flag(u Update) {
 	if u.Pod == nil || u.Pod.DeletionTimestamp != nil {
 		r.deleted = true
 	}
-	if u.Type == UpdateKill && u.Kill != nil && u.Kill.Evict {
+	if u.Kill != nil && u.Kill.Evict {
 		r.evicted = true
 	}
 }
 
 // last returns the newest spec, acted on or not.
 func (r *record) last() spec {
-	if r.hasPending && r.pending.pod != nil {
+	if r.hasPending {
 		return r.pending
 	}
 	return r.active

@@ -15,7 +15,7 @@ type result struct {
 // advance starts the pod's next call if there is something to do and nothing in
 // the way.
 func (m *machine) advance(r *record, now time.Time) {
-	if r.call != CallNone || !r.ready || r.state == StateFinished {
+	if r.call != CallNone || !r.ready {
 		return
 	}
 	if r.static && !r.begun {
@@ -23,7 +23,7 @@ func (m *machine) advance(r *record, now time.Time) {
 		case r.state == StateTerminationRequested && !r.observed:
 			m.finish(r, now) // it never ran
 			return
-		case r.state < StateTerminationRequested && !m.names.mayStart(r.fullName(), r.uid):
+		case r.state < StateTerminationRequested && m.names.next(r.fullName()) != r.uid:
 			return
 		}
 	}
@@ -64,7 +64,7 @@ func (m *machine) begin(r *record, now time.Time) {
 		c.kind = CallSyncTerminatedPod
 	}
 	r.begun, r.ready = true, false
-	r.call, r.callSince, r.cancelledAt = c.kind, now, time.Time{}
+	r.call, r.callSince = c.kind, now
 	m.out.start = append(m.out.start, c)
 }
 
@@ -98,7 +98,6 @@ func (m *machine) complete(uid types.UID, gen uint64, res result, now time.Time)
 	}
 	r.cancelledAt = time.Time{}
 	m.advance(r, now)
-	m.settle(now)
 }
 
 func (m *machine) failed(r *record, v callError, now time.Time) {
@@ -107,10 +106,11 @@ func (m *machine) failed(r *record, v callError, now time.Time) {
 		r.lastErr, r.lastErrAt = v.err, now
 	}
 	pause := m.policy.after(v, now)
-	if pause == 0 && r.hot {
+	immediate := pause == 0
+	if immediate && r.hot {
 		pause = hotRetry
 	}
-	r.hot = pause == 0 || r.hot && pause == hotRetry
+	r.hot = immediate
 	m.due.set(r, now.Add(pause))
 }
 
@@ -130,7 +130,7 @@ func (m *machine) succeeded(r *record, ended Call, terminal bool, now time.Time)
 		m.closeDone(r)
 		r.ready = true
 	case CallSyncTerminatingOrphan:
-		if r.hasPending && r.pending.pod != nil {
+		if r.hasConfig {
 			return // its spec turned up, and is ready: it gets a full teardown
 		}
 		m.drop(r, now)
@@ -142,29 +142,36 @@ func (m *machine) succeeded(r *record, ended Call, terminal bool, now time.Time)
 // finish turns the record into a tombstone.
 func (m *machine) finish(r *record, now time.Time) {
 	m.setState(r, StateFinished, now)
-	m.vacate(r)
+	m.vacate(r, now)
 }
 
 // drop forgets the pod.
 func (m *machine) drop(r *record, now time.Time) {
 	m.setState(r, StateUnknown, now)
-	m.vacate(r)
+	m.vacate(r, now)
 	delete(m.records, r.uid)
 	if r.actedAt.After(m.forgottenActedAt) {
 		m.forgottenActedAt = r.actedAt
 	}
 }
 
-// vacate lets go of everything a pod holds that will make no further call.
-func (m *machine) vacate(r *record) {
+// vacate lets go of everything a pod holds that will make no further call. Its
+// name goes to the next in line.
+func (m *machine) vacate(r *record, now time.Time) {
 	m.closeDone(r)
 	r.active, r.pending, r.hasPending, r.ready = spec{}, spec{}, false, false
-	m.due.remove(r)
+	m.out.release = append(m.out.release, r.uid)
 	if r.static {
 		m.names.release(r.fullName(), r.uid)
-		m.freed = append(m.freed, r.fullName())
+		m.wake(r.fullName(), now)
 	}
-	m.out.release = append(m.out.release, r.uid)
+}
+
+// wake starts the pod whose turn it is to have a name.
+func (m *machine) wake(name string, now time.Time) {
+	if uid := m.names.next(name); uid != "" {
+		m.advance(m.records[uid], now)
+	}
 }
 
 // closeDone tells everyone who waits for the containers to stop.
@@ -185,7 +192,6 @@ func (m *machine) tick(now time.Time) {
 		m.due.remove(r)
 		m.replay(r, now)
 	}
-	m.settle(now)
 }
 
 // replay acts on the last update again.

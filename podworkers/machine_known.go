@@ -28,12 +28,11 @@ func (m *machine) syncKnownPods(desired []*v1.Pod, now time.Time) map[types.UID]
 		case r.state == StateFinished:
 			m.drop(r, now)
 		case r.undesired && r.state == StateWaiting: // so the runtime does not know it
-			m.drop(r, now)
+			m.drop(r, now) // and nobody starts in its place: another one holds its name, or no call begins
 		case r.undesired:
 			m.end(r, now)
 		}
 	}
-	m.settle(now)
 	return m.knownPods()
 }
 
@@ -45,7 +44,6 @@ func (m *machine) forget(uid types.UID, now time.Time) bool {
 		return false
 	}
 	m.drop(r, now)
-	m.settle(now)
 	return true
 }
 
@@ -117,12 +115,12 @@ func (m *machine) waitsFor(r *record) string {
 		return "nothing, until no source names it (SyncKnownPods without it)"
 	case m.isShut:
 		return "nothing: the agent stops"
-	case r.lastErr != nil && !r.due.IsZero():
+	case r.lastErr != nil:
 		return "the next attempt"
 	case !r.due.IsZero():
 		return "changes or the next resync"
 	}
-	if uid, ok := m.names.blocker(r.fullName(), r.uid); ok && r.static && r.state == StateWaiting {
+	if uid := m.names.blocker(r.fullName(), r.uid); uid != "" && r.static && r.state == StateWaiting {
 		return "the static pod " + string(uid) + " with the same full name"
 	}
 	if !m.isOpen {

@@ -3,6 +3,7 @@ package podworkers
 import (
 	"context"
 	"errors"
+	"strconv"
 	"testing"
 	"time"
 
@@ -116,6 +117,14 @@ func TestStaleEndIsIgnored(t *testing.T) {
 	r.do(func() { r.m.complete(old.uid, old.gen, result{}, r.now) })
 	require.Equal(t, CallSyncPod, r.pod("a").Call, "INV-1: the new call still counts as running")
 	require.Len(t, r.running, 1)
+
+	current := r.running["a"]
+	r.end("a", false, nil)
+	before := r.pod("a")
+	r.do(func() { r.m.complete(current.uid, current.gen, result{callError: classify(errBoom)}, r.now) })
+	require.Equal(t, before, r.pod("a"), "it has ended already")
+	r.do(func() { r.m.complete("unknown", 0, result{}, r.now) })
+	require.Equal(t, StateUnknown, r.state("unknown"))
 }
 
 // INV-16 across forgetting: a pod that comes again is not shown what was true
@@ -320,7 +329,8 @@ func TestBeforeRun(t *testing.T) {
 func TestOrderOfPodsBeforeRun(t *testing.T) {
 	r := newShutRig(t)
 	var came []types.UID
-	for _, uid := range []string{"d", "a", "f", "c", "b", "e", "g"} {
+	for i := range 40 { // a small map may keep the order by chance
+		uid := strconv.Itoa(i * 7 % 40)
 		r.update(create(podOf(uid)))
 		came = append(came, types.UID(uid))
 	}
@@ -370,16 +380,66 @@ func TestNotDesiredIsDeleted(t *testing.T) {
 
 // The oldest start time survives when updates coalesce (1.3.9).
 func TestStartTimeSurvives(t *testing.T) {
+	early, late := time.Unix(500, 0), time.Unix(5000, 0)
+	for _, starts := range [][]time.Time{{early, late}, {late, early}} {
+		r := newRig(t)
+		r.update(create(podOf("a")))
+		newest := podOf("a")
+		r.update(Update{Type: UpdateUpdate, Pod: podOf("a"), StartTime: starts[0]})
+		r.update(Update{Type: UpdateSync, Pod: newest, StartTime: starts[1]})
+		r.end("a", false, nil)
+		require.Equal(t, early, r.work("a").StartTime)
+		require.Same(t, newest, r.work("a").Pod)
+		require.Equal(t, UpdateSync, r.work("a").Type)
+	}
+}
+
+// What is done again without an update is a sync that begins now, or goes on with
+// the kill.
+func TestReplayedWork(t *testing.T) {
+	replayed := func(r *rig, call Call, want UpdateType) {
+		t.Helper()
+		require.Equal(t, call, r.call("a"))
+		require.Equal(t, want, r.work("a").Type)
+		require.Equal(t, r.now, r.work("a").StartTime)
+	}
 	r := newRig(t)
 	r.update(create(podOf("a")))
-	early, late := r.now.Add(-time.Hour), r.now.Add(time.Hour)
-	newest := podOf("a")
-	r.update(Update{Type: UpdateUpdate, Pod: podOf("a"), StartTime: early})
-	r.update(Update{Type: UpdateSync, Pod: newest, StartTime: late})
 	r.end("a", false, nil)
-	require.Equal(t, early, r.work("a").StartTime)
-	require.Same(t, newest, r.work("a").Pod)
-	require.Equal(t, UpdateSync, r.work("a").Type)
+	r.pass(time.Minute)
+	replayed(r, CallSyncPod, UpdateSync)
+	r.end("a", false, nil)
+	r.known()
+	replayed(r, CallSyncTerminatingPod, UpdateKill)
+	r.end("a", false, errBoom)
+	r.pass(10 * time.Second)
+	replayed(r, CallSyncTerminatingPod, UpdateKill)
+}
+
+// That a call says it was cancelled is no error only if it was.
+func TestCancellationAsError(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		before func(r *rig)
+		err    error
+		want   error
+	}{
+		{"nobody cancelled", func(*rig) {}, context.Canceled, context.Canceled},
+		{"cancelled", func(r *rig) { r.update(kill(podOf("a"))) }, context.Canceled, nil},
+		{"cancelled, another error", func(r *rig) { r.update(kill(podOf("a"))) }, errBoom, errBoom},
+		{"the agent stops", func(r *rig) { r.m.shut() }, context.Canceled, nil},
+		{"the agent stops, another error", func(r *rig) { r.m.shut() }, errBoom, errBoom},
+		{"cancelled, and the agent stops", func(r *rig) { r.update(kill(podOf("a"))); r.m.shut() }, context.Canceled, nil},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := newRig(t)
+			r.update(create(podOf("a")))
+			tc.before(r)
+			r.end("a", false, tc.err)
+			require.Equal(t, tc.want, r.pod("a").LastError)
+			require.Zero(t, r.pod("a").CancelledAt, "nothing that is cancelled runs")
+		})
+	}
 }
 
 // With somebody to ask, a due pod is asked for; one that is not desired is not.
@@ -394,8 +454,11 @@ func TestDuePods(t *testing.T) {
 	r.known(a)
 	require.Equal(t, CallSyncTerminatingPod, r.call("b"))
 	r.end("b", false, errBoom)
+	r.update(orphan("o"))
+	r.end("o", false, errBoom)
 	r.pass(10 * time.Second)
 	require.Equal(t, CallSyncTerminatingPod, r.call("b"), "nobody can be asked for it")
+	require.Equal(t, CallSyncTerminatingOrphan, r.call("o"), "nor for what only the runtime knows")
 	require.Empty(t, r.asked)
 	r.pass(time.Minute)
 	require.Equal(t, []types.UID{"a"}, r.asked)

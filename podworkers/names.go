@@ -23,78 +23,63 @@ type nameSlot struct {
 type nameSlots map[string]*nameSlot
 
 func (n nameSlots) enqueue(name string, uid types.UID) {
-	s := n[name]
-	if s == nil {
-		s = &nameSlot{}
-		n[name] = s
-	}
+	s := n.slot(name)
 	s.waiting = append(s.waiting, uid)
-}
-
-// mayStart tells whether it is this waiter's turn.
-func (n nameSlots) mayStart(name string, uid types.UID) bool {
-	s := n[name]
-	return s != nil && len(s.holders) == 0 && len(s.waiting) > 0 && s.waiting[0] == uid
 }
 
 // hold makes the pod a holder, whether it waited or not.
 func (n nameSlots) hold(name string, uid types.UID) {
-	n.unqueue(name, uid)
-	s := n[name]
-	if s == nil {
-		s = &nameSlot{}
-		n[name] = s
-	}
+	s := n.slot(name)
+	s.waiting = without(s.waiting, uid)
 	if !slices.Contains(s.holders, uid) {
 		s.holders = append(s.holders, uid)
 	}
 }
 
-// unqueue takes a waiter out of the queue.
-func (n nameSlots) unqueue(name string, uid types.UID) {
-	if s := n[name]; s != nil {
-		s.waiting = without(s.waiting, uid)
-		n.tidy(name)
+// slot returns the slot of a name, which is made if there is none.
+func (n nameSlots) slot(name string) *nameSlot {
+	s := n[name]
+	if s == nil {
+		s = &nameSlot{}
+		n[name] = s
 	}
+	return s
 }
 
 // release removes every trace of the pod.
 func (n nameSlots) release(name string, uid types.UID) {
-	if s := n[name]; s != nil {
-		s.holders = without(s.holders, uid)
-		s.waiting = without(s.waiting, uid)
-		n.tidy(name)
-	}
-}
-
-// next returns the waiter whose turn it is.
-func (n nameSlots) next(name string) (types.UID, bool) {
 	s := n[name]
-	if s == nil || len(s.holders) > 0 || len(s.waiting) == 0 {
-		return "", false
+	if s == nil {
+		return
 	}
-	return s.waiting[0], true
+	s.holders, s.waiting = without(s.holders, uid), without(s.waiting, uid)
+	if len(s.holders) == 0 && len(s.waiting) == 0 {
+		delete(n, name)
+	}
 }
 
-// blocker returns who stands before a waiter.
-func (n nameSlots) blocker(name string, uid types.UID) (types.UID, bool) {
+// next returns the waiter whose turn it is, and nothing if it is nobody's.
+func (n nameSlots) next(name string) types.UID {
+	s := n[name]
+	if s == nil || len(s.holders) > 0 {
+		return ""
+	}
+	return s.waiting[0]
+}
+
+// blocker returns who stands before a waiter, and nothing if nobody does.
+func (n nameSlots) blocker(name string, uid types.UID) types.UID {
 	s := n[name]
 	switch {
 	case s == nil:
-		return "", false
+		return ""
 	case len(s.holders) > 0:
-		return s.holders[0], true
+		return s.holders[0]
 	}
 	if i := slices.Index(s.waiting, uid); i > 0 {
-		return s.waiting[i-1], true
+		return s.waiting[i-1]
 	}
-	return "", false
-}
-
-func (n nameSlots) tidy(name string) {
-	if s := n[name]; len(s.holders) == 0 && len(s.waiting) == 0 {
-		delete(n, name)
-	}
+	return ""
 }
 
 func without(uids []types.UID, uid types.UID) []types.UID {

@@ -15,9 +15,7 @@ func TestHolderDoesNotWait(t *testing.T) {
 	n.hold("web", "1")
 	require.Equal(t, nameSlot{holders: []types.UID{"1"}, waiting: []types.UID{"2"}}, *n["web"])
 	n.release("web", "1")
-	next, ok := n.next("web")
-	require.True(t, ok)
-	require.Equal(t, types.UID("2"), next)
+	require.Equal(t, types.UID("2"), n.next("web"))
 	n.release("web", "2")
 	require.Empty(t, n)
 }

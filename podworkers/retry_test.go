@@ -43,15 +43,19 @@ func TestPause(t *testing.T) {
 func TestPastRetryDoesNotSpin(t *testing.T) {
 	r := newRig(t)
 	r.update(create(podOf("a")))
-	var pauses []time.Duration
-	for range 4 {
-		r.end("a", false, RetryAt(errBoom, r.now.Add(-time.Second)))
-		pauses = append(pauses, r.pod("a").NextRetry.Sub(r.now))
-		r.pass(pauses[len(pauses)-1])
+	past := RetryAt(errBoom, r.now.Add(-time.Second))
+	for i, s := range []struct {
+		err  error
+		want time.Duration
+	}{
+		{past, 0}, {past, hotRetry}, {past, hotRetry}, {past, hotRetry},
+		{errBoom, 10 * time.Second}, {past, 0}, // that is over with an error that waits,
+		{past, hotRetry}, {ErrNetworkNotReady, hotRetry}, {past, 0}, // however long,
+		{past, hotRetry}, {nil, time.Minute}, {past, 0}, // and with success
+	} {
+		r.end("a", false, s.err)
+		require.Equal(t, s.want, r.pod("a").NextRetry.Sub(r.now), i)
+		r.pass(s.want)
 		require.Equal(t, CallSyncPod, r.call("a"))
 	}
-	require.Equal(t, []time.Duration{0, hotRetry, hotRetry, hotRetry}, pauses)
-
-	r.end("a", false, RetryAt(errBoom, r.now.Add(time.Hour)))
-	require.Greater(t, r.pod("a").NextRetry.Sub(r.now), time.Second, "that is over with an error that waits")
 }

@@ -304,7 +304,8 @@ func TestResyncCallback(t *testing.T) {
 	var w *Workers
 	var pod atomic.Pointer[v1.Pod]
 	var asked atomic.Int32
-	inBubble(t, Config{Resync: func(uid types.UID) {
+	var log lockedBuffer
+	inBubble(t, Config{Logger: slog.New(slog.NewTextHandler(&log, nil)), Resync: func(uid types.UID) {
 		asked.Add(1)
 		if err := w.UpdatePod(resync(pod.Load())); err != nil {
 			t.Error(err)
@@ -321,13 +322,15 @@ func TestResyncCallback(t *testing.T) {
 		b.pass(9 * time.Minute)
 		require.EqualValues(b, 10, asked.Load())
 	})
+	require.Empty(t, log.String())
 }
 
-// Transitions come in order; a callback that panics does no harm.
+// Transitions come in order; a callback that panics does no harm, and is named in the log.
 func TestOnTransition(t *testing.T) {
 	var mu sync.Mutex
 	var moves []string
-	inBubble(t, Config{OnTransition: func(m Transition) {
+	var log lockedBuffer
+	inBubble(t, Config{Logger: slog.New(slog.NewTextHandler(&log, nil)), OnTransition: func(m Transition) {
 		mu.Lock()
 		defer mu.Unlock()
 		moves = append(moves, fmt.Sprintf("%s: %s -> %s", m.UID, m.From, m.To))
@@ -345,6 +348,7 @@ func TestOnTransition(t *testing.T) {
 		"a: Terminated -> Finished",
 		"a: Finished -> Unknown",
 	}, moves)
+	require.Equal(t, len(moves), strings.Count(log.String(), "careless"), log.String())
 }
 
 // Each call is told of at its end, also one that panics or ends its goroutine; a callback
