@@ -118,7 +118,7 @@ func (s *slot) patched(c call, a answer) {
 
 // accepted notes that the sink has a version.
 func (s *slot) accepted(version uint64, now time.Time) {
-	if s.behind == 0 && !s.since.IsZero() {
+	if !s.since.IsZero() {
 		s.behind = max(now.Sub(s.since), 1)
 	}
 	s.written, s.differs = version, false
@@ -175,7 +175,7 @@ func (s *slot) learn(obj *v1.Pod) {
 // observed takes in a pod as somebody saw it at the sink. It may be older than what
 // is known already.
 func (s *slot) observed(obj *v1.Pod) {
-	if s.mirror && obj.UID != s.ref.UID && mirrorOf(obj, s.pod) && obj.DeletionTimestamp == nil {
+	if s.mirror && mirrorOf(obj, s.pod) && obj.DeletionTimestamp == nil {
 		s.retarget(obj)
 	}
 	if obj.UID != s.ref.UID {

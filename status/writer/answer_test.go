@@ -32,6 +32,30 @@ func TestAim(t *testing.T) {
 	require.True(t, s.deleting)
 }
 
+// A mirror that facts tell of anew is the one to write to, also after another was observed;
+// that the one told before is gone says nothing of that other.
+func TestAimAtMirror(t *testing.T) {
+	static := podOf(v1.RestartPolicyAlways, "app")
+	static.Annotations = map[string]string{podfacts.ConfigSource: "file"}
+	mirror := func(uid types.UID) *v1.Pod {
+		return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "pod", UID: uid}}
+	}
+	s := slot{pod: static}
+	for _, c := range []struct {
+		told, observed *v1.Pod
+		want           types.UID
+	}{
+		{nil, nil, ""}, {mirror("1"), nil, "1"}, {mirror("1"), mirror("2"), "2"}, {mirror("1"), nil, "2"},
+		{mirror("3"), nil, "3"}, {mirror("3"), mirror("4"), "4"}, {nil, nil, "4"}, {mirror("4"), nil, "4"}, {nil, nil, ""},
+	} {
+		s.aim(facts{mirrors: true, mirror: c.told})
+		if c.observed != nil {
+			s.retarget(c.observed)
+		}
+		require.Equal(t, c.want, s.ref.UID)
+	}
+}
+
 // After a failure there is a pause, and the sink is asked what it has. The first conflict
 // in a row takes none.
 func TestFailed(t *testing.T) {
@@ -77,6 +101,7 @@ func TestSlotObservedVersions(t *testing.T) {
 		"newer":                  {"6", is, false, "6", true},
 		"newer and alike":        {"6", *was, false, "6", false},
 		"newer and kept":         {"6", is, true, "6", false},
+		"newer than what's kept": {"6", v1.PodStatus{Phase: v1.PodFailed}, true, "6", true},
 		"who knows":              {"x", is, false, "", true},
 		"who knows, and alike":   {"x", *was, false, "x", false},
 		"who knows, and is kept": {"x", is, true, "x", false},

@@ -10,6 +10,7 @@ import (
 
 	"github.com/podwright/podwright/status"
 	"github.com/podwright/podwright/status/statustest"
+	"github.com/podwright/podwright/status/writer"
 )
 
 // T28, T21, T19: an end is kept back while containers may run.
@@ -139,6 +140,42 @@ func TestTerminateIsJudgedByTheSink(t *testing.T) {
 		r.Set(pod, running(pod, true))
 		r.Terminate(pod)
 		require.Nil(t, r.Get(pod.UID).ContainerStatuses[0].State.Terminated)
+	})
+}
+
+// Where no sink tells, the pod's own account counts, and the Writer's where nobody else has one.
+func TestTerminateIsJudgedWithoutTheSink(t *testing.T) {
+	for name, c := range map[string]struct {
+		sinks []writer.NamedSink
+		ends  bool
+	}{
+		"not known yet":   {sinks(statustest.NewSink()), false},
+		"memory only":     {nil, true},
+		"a receiver only": {sinks((&receiver{}).sink()), true},
+	} {
+		w, err := writer.New(writer.Config{Sinks: c.sinks})
+		require.NoError(t, err)
+		pod := newPod("a")
+		pod.Spec.InitContainers = []v1.Container{{Name: "init"}}
+		require.NoError(t, w.Set(pod, running(pod, true)))
+		require.NoError(t, w.Terminate(pod))
+		require.Equal(t, c.ends, w.Get(pod.UID).ContainerStatuses[0].State.Terminated != nil, name)
+	}
+}
+
+// That nothing is left of a pod is heeded also where its status says nothing new.
+func TestTerminateWithoutNews(t *testing.T) {
+	bubble(t, nil, func(r *rig) {
+		r.sink.Put(newPod("a"))
+		pod := r.sink.MarkDeleted("ns", "a")
+		r.Set(pod, status.Finalize(pod, ended(pod, 0), time.Now()))
+		r.pass(time.Minute)
+		require.NotNil(t, r.pod("a"))
+		r.changed = nil
+		require.NoError(t, r.Terminate(pod))
+		require.Empty(t, r.changed)
+		r.pass(0)
+		require.Nil(t, r.pod("a"))
 	})
 }
 

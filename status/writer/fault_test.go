@@ -161,7 +161,10 @@ func TestDeafSinkRecovers(t *testing.T) {
 // A sink that panics is one that fails, and the log says where. A failure is a warning, once.
 func TestPanickingSink(t *testing.T) {
 	var log bytes.Buffer
-	bubble(t, func(cfg *writer.Config) { cfg.Logger = slog.New(slog.NewTextHandler(&log, nil)) }, func(r *rig) {
+	level := &slog.LevelVar{}
+	bubble(t, func(cfg *writer.Config) {
+		cfg.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: level}))
+	}, func(r *rig) {
 		pod := r.sink.Put(newPod("a"))
 		r.sink.Fail(func(statustest.Call) statustest.Fault { return statustest.Fault{Panic: "boom"} })
 		r.Set(pod, running(pod, true))
@@ -176,9 +179,20 @@ func TestPanickingSink(t *testing.T) {
 		log.Reset()
 		r.sink.Fail(func(statustest.Call) statustest.Fault { return statustest.Fault{Err: errors.New("no")} })
 		r.Set(pod, running(pod, false))
+		r.pass(0)
+		require.Contains(t, log.String(), "level=WARN")
 		r.pass(time.Minute)
 		require.Equal(t, 1, strings.Count(log.String(), "\n"), log.String())
-		require.Contains(t, log.String(), "level=WARN")
+		log.Reset()
+		level.Set(slog.LevelDebug)
+		r.pass(10 * time.Second)
+		require.Contains(t, log.String(), "level=DEBUG")
+		r.sink.Fail(nil)
+		r.pass(10 * time.Second)
+		log.Reset()
+		r.Set(pod, running(pod, true))
+		r.pass(0)
+		require.Empty(t, log.String(), "what goes well")
 	})
 }
 
@@ -263,17 +277,28 @@ func TestPruneTellsTheLast(t *testing.T) {
 		_, known = r.Explain(gone.UID)
 		require.False(t, known, "there is nobody to tell")
 
-		back := r.sink.Put(newPod("d"))
-		r.sink.SetDown(errors.New("no route"))
-		r.Set(back, running(back, false))
-		r.pass(time.Second)
-		r.Prune(none)
-		r.Set(back, running(back, true))
-		require.NotNil(t, r.Get(back.UID), "wanted again")
-		r.sink.SetDown(nil)
-		r.pass(10 * time.Second)
-		require.NotNil(t, r.Get(back.UID))
-		require.Equal(t, v1.PodRunning, r.pod("d").Status.Phase)
+		for name, ready := range map[string]bool{"the same": false, "another": true} {
+			back := r.sink.Put(newPod(name))
+			r.sink.SetDown(errors.New("no route"))
+			s := running(back, false)
+			r.Set(back, s)
+			r.pass(time.Second)
+			r.Prune(none)
+			r.Change(back.UID, func(s v1.PodStatus) v1.PodStatus { return withMessage(s, "not wanted") })
+			require.Nil(t, r.Get(back.UID), name)
+			r.changed = nil
+			if ready {
+				s = running(back, true)
+			}
+			r.Set(back, s)
+			require.NotNil(t, r.Get(back.UID), "wanted again, with %s status", name)
+			require.Equal(t, []types.UID{back.UID}, r.changed, name)
+			r.sink.SetDown(nil)
+			r.pass(10 * time.Second)
+			require.NotNil(t, r.Get(back.UID), name)
+			require.Equal(t, v1.PodRunning, r.pod(name).Status.Phase)
+			require.Empty(t, r.pod(name).Status.Message)
+		}
 	})
 }
 

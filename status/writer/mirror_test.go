@@ -66,6 +66,9 @@ func TestMirror(t *testing.T) {
 		require.Equal(t, types.UID("mirror-1"), r.sink.Calls(statustest.Patch)[0].Ref.UID)
 		require.NotNil(t, r.Get("mirror-1"), "6.1 a mirror's UID stands for the pod's")
 		require.NotNil(t, r.Get(pod.UID))
+		r.Change("mirror-1", func(s v1.PodStatus) v1.PodStatus { return withMessage(s, "changed") })
+		require.Equal(t, "changed", r.Get(pod.UID).Message)
+		r.pass(0)
 
 		_, know = r.mirror(pod, "mirror-2")
 		know()
@@ -180,9 +183,26 @@ func TestStaticPodsWithoutMirrors(t *testing.T) {
 func TestPodsBesideMirrors(t *testing.T) {
 	mirrorBubble(t, func(r *rig) {
 		pod := r.sink.Put(newPod("a"))
+		began := metav1.NewTime(time.Now().Add(-time.Hour))
+		r.mirrors[pod.UID] = &v1.Pod{Status: v1.PodStatus{StartTime: &began}} // which is none
 		r.Set(pod, running(pod, true))
+		require.NotEqual(t, began.Unix(), r.Get(pod.UID).StartTime.Unix())
 		r.pass(0)
 		require.Equal(t, v1.PodRunning, r.pod("a").Status.Phase)
+	})
+}
+
+// A Receiver is handed the status of a static pod, whether that has a mirror or not.
+func TestReceiverWithMirrors(t *testing.T) {
+	told := &receiver{}
+	bubble(t, func(cfg *writer.Config) {
+		cfg.Sinks = []writer.NamedSink{{Name: "told", Sink: told.sink(), Mirrors: true}}
+		cfg.Mirror = func(types.UID) *v1.Pod { return nil }
+	}, func(r *rig) {
+		pod := staticPod("a")
+		r.Set(pod, running(pod, true))
+		r.pass(0)
+		require.Equal(t, []string{"a Running "}, told.take())
 	})
 }
 

@@ -171,11 +171,15 @@ func TestSinksForgetOneByOne(t *testing.T) {
 		r.Terminate(pod)
 		r.pass(time.Second)
 		require.Nil(t, r.pod("b"))
-		r.sink.Put(newPod("b"))
+		r.Observe(pod) // late
+		pod = r.sink.Put(newPod("b"))
 		told.set(nil, 0)
 		r.Set(pod, ended(pod, 0))
 		r.pass(time.Minute)
 		require.Equal(t, v1.PodSucceeded, r.pod("b").Status.Phase, "it is there again")
+		require.NoError(t, r.Terminate(pod))
+		r.pass(time.Minute)
+		require.NotNil(t, r.pod("b"), "nobody wants this one removed")
 	})
 }
 
@@ -277,6 +281,15 @@ func TestReceiverIsToldOfProbes(t *testing.T) {
 		r.pass(0)
 		require.Len(t, told.take(), 1)
 		require.Empty(t, r.sink.Calls())
+		r.behind = nil
+		r.pass(time.Hour)
+		r.SetProbed(change)
+		r.pass(0)
+		require.Len(t, told.take(), 1)
+		require.Equal(t, []time.Duration{1}, r.behind, "what it has found was not told before")
+		r.Change(pod.UID, func(s v1.PodStatus) v1.PodStatus { return s })
+		r.pass(time.Minute)
+		require.Empty(t, told.take(), "of nothing new")
 		r.Prune(func(types.UID) bool { return false })
 		require.Nil(t, r.Writer.Explain(pod.UID))
 	})

@@ -187,7 +187,7 @@ func (s *slot) urgency() urgency {
 
 // toWrite tells whether the sink has to be told something.
 func (s *slot) toWrite() bool {
-	return s.status != nil && s.version > 0 && (s.version > s.written || s.check)
+	return s.version > 0 && (s.version > s.written || s.check)
 }
 
 // toDelete tells whether the sink's pod is to be removed, as far as is known.
@@ -206,7 +206,7 @@ func (s *slot) untold() bool {
 // due tells whether there is something to do, how urgent it is, and when it may be
 // done; the zero time is at once.
 func (s *slot) due() (u urgency, at time.Time, ok bool) {
-	if s.busy || !s.ready || s.status == nil || s.version == 0 {
+	if s.busy || !s.ready || s.version == 0 {
 		return 0, time.Time{}, false
 	}
 	return s.urgency(), s.retryAt, true
@@ -286,7 +286,7 @@ func (s *slot) receive() call {
 // merged is what is wanted of the sink, given what it has.
 func (s *slot) merged(f facts) v1.PodStatus {
 	there := &v1.Pod{Status: *s.base.status}
-	if s.mirror || podfacts.IsStatic(s.pod) { // which may begin anew
+	if podfacts.IsStatic(s.pod) { // which may begin anew
 		there.Annotations = map[string]string{podfacts.ConfigMirror: ""}
 	}
 	wanted := status.Own(s.status)

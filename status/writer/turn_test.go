@@ -2,12 +2,14 @@ package writer
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/status"
 )
@@ -48,4 +50,51 @@ func TestGiveUp(t *testing.T) {
 			require.Equal(t, begun.Add(after), a.now)
 		})
 	}
+}
+
+// After three failures in a row, the first answer has all be repeated that wait after a
+// failure. That there is no such pod, or another version, is an answer.
+func TestNoteAnswer(t *testing.T) {
+	failed := errors.New("no route")
+	for name, c := range map[string]struct {
+		before  int
+		err     error
+		after   int
+		hurries bool
+	}{
+		"again":               {2, failed, 3, false},
+		"as before":           {0, nil, 0, false},
+		"after two":           {2, nil, 0, false},
+		"after three":         {3, nil, 0, true},
+		"there is no pod":     {3, status.ErrNotFound, 0, true},
+		"it is another":       {3, status.ErrConflict, 0, true},
+		"no pod, as before":   {0, status.ErrNotFound, 0, false},
+		"another, after many": {9, status.ErrConflict, 0, true},
+	} {
+		w := &Writer{entries: map[types.UID]*entry{}}
+		s := newTarget(w, 0, NamedSink{Name: "api", Sink: deaf{}})
+		s.failures = c.before
+		w.targets = []*target{s}
+		d := w.entry("uid").deliveries[0]
+		d.status, d.version, d.ready, d.failures, d.retryAt = &v1.PodStatus{}, 1, true, 1, now
+		s.noteAnswer(c.err)
+		require.Equal(t, c.after, s.failures, name)
+		require.Equal(t, c.hurries, d.retryAt.IsZero(), name)
+		require.Equal(t, c.hurries, d.waits.ready.In(), name)
+	}
+}
+
+// What is not about a change has waited since now, and what is about one since that.
+func TestWaitsSince(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &Writer{entries: map[types.UID]*entry{}}
+		s := newTarget(w, 0, NamedSink{Name: "api", Sink: deaf{}})
+		w.targets = []*target{s}
+		d := w.entry("uid").deliveries[0]
+		for since, want := range map[time.Time]time.Time{{}: time.Now(), now: now} {
+			d.status, d.version, d.ready, d.since = &v1.PodStatus{}, 1, true, since
+			s.enqueue(d)
+			require.True(t, want.Equal(d.waits.since))
+		}
+	})
 }

@@ -164,6 +164,10 @@ func TestForeignConditions(t *testing.T) {
 		require.Equal(t, "True", value(&r.pod("a").Status, "example.com/new"))
 		require.Equal(t, "absent", value(&r.pod("a").Status, "example.com/stale"), "not resurrected")
 		require.Equal(t, "True", value(r.Get(pod.UID), "example.com/stale"), "the memory has what it was told")
+		s.Conditions = append(running(pod, true).Conditions, r.pod("a").Status.Conditions[0])
+		require.NoError(t, r.Set(pod, s))
+		require.Equal(t, "absent", value(r.Get(pod.UID), "example.com/stale"), "also where that makes nothing to write")
+		require.Equal(t, "True", value(r.Get(pod.UID), "example.com/new"))
 	})
 }
 
@@ -371,6 +375,9 @@ func TestRestore(t *testing.T) {
 		require.Equal(t, int32(7), r.Get(pod.UID).ContainerStatuses[0].State.Terminated.ExitCode)
 		r.pass(time.Minute)
 		require.Empty(t, r.sink.Calls(), "it is not written")
+		r.Observe(r.pod("a"))
+		r.pass(time.Minute)
+		require.Empty(t, r.sink.Calls(), "nor when the pod is seen")
 		r.Set(pod, running(pod, true))
 		require.NotNil(t, r.Get(pod.UID).ContainerStatuses[0].State.Terminated, "T33 the exit code is kept")
 		r.pass(time.Minute)
@@ -394,7 +401,9 @@ func TestRestore(t *testing.T) {
 		s = running(same, true)
 		s.StartTime = &start
 		r.Restore(same, s)
+		r.changed = nil
 		r.Set(same, s)
+		require.Len(t, r.changed, 1, "it is one that was set now")
 		r.pass(0)
 		require.Equal(t, v1.PodRunning, r.pod("b").Status.Phase, "the same as before is written, since the sink may not have it")
 	})

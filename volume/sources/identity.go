@@ -88,7 +88,7 @@ func bundles(ctx context.Context, from objects.TrustBundles, p *v1.ClusterTrustB
 		return nil, errors.New("not exactly one of name and signerName is set")
 	case p.Name != nil:
 		text, err := from.TrustBundle(ctx, *p.Name)
-		if err != nil && isTrue(p.Optional) && objects.IsNotFound(err) {
+		if isTrue(p.Optional) && objects.IsNotFound(err) {
 			return nil, nil
 		}
 		return []string{text}, err

@@ -247,7 +247,7 @@ func TestTrustBundle(t *testing.T) {
 	}
 	gone := errors.New("the server is gone")
 	m.Fail = func(volume.Object) error { return gone }
-	for _, b := range []v1.ClusterTrustBundleProjection{{Name: p("n"), Optional: p(true)}, {SignerName: p("s"), LabelSelector: &metav1.LabelSelector{}, Optional: p(true)}} {
+	for _, b := range []v1.ClusterTrustBundleProjection{{Name: p("n"), Optional: p(true)}, {SignerName: p("s"), LabelSelector: &metav1.LabelSelector{}, Optional: p(true)}, {SignerName: p("s"), LabelSelector: &metav1.LabelSelector{}}} {
 		_, err := get(b)
 		require.ErrorIs(t, err, gone, "what cannot be read is not missing")
 	}
