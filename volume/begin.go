@@ -69,15 +69,10 @@ func (w *world) begin(a actor, k kind, now time.Time) *operation {
 // user is a pod's volume for which something is done to a shared one: one to be expanded
 // for, or the first that is wanted.
 func (s *sharedState) user(k kind) *volumeState {
-	if k != doExpand {
-		return s.first()
+	if k == doExpand {
+		return s.tooSmall()
 	}
-	for v := range s.users {
-		if v.wanted && !v.pod.releasing && v.state == StateMounted && v.toExpand() != 0 {
-			return v
-		}
-	}
-	return nil
+	return s.first()
 }
 
 func (w *world) beginVolume(v *volumeState, op *operation) {
@@ -89,7 +84,7 @@ func (w *world) beginVolume(v *volumeState, op *operation) {
 	}
 	if op.kind == doUnmount {
 		v.set(StateUncertain, op.began) // from now on
-		op.forced = v.found && v.unknown
+		op.forced = v.unknown
 	}
 	if op.kind != doMount {
 		return

@@ -43,7 +43,7 @@ func (w *world) endPod(p *podState, op *operation, out *outcome, now time.Time) 
 		// What is mounted from a volume goes before it: an error of the sub paths holds up
 		// everything.
 	case op.kind == doLook, op.kind == doRead:
-		p.looked = p.releasing && op.kind == doLook
+		p.looked = op.kind == doLook
 		w.isRead(p.uid)
 		w.forgetIfEmpty(p)
 	case p.releasing && len(p.volumes) == 0:
@@ -107,7 +107,7 @@ func (w *world) endList(l *listState, out *outcome) {
 	l.done = out.err == nil
 	for _, id := range out.ids {
 		s := w.sharedVolume(ID{Plugin: l.plugin.Name(), Volume: id}, l.plugin)
-		if s.stage == StateNotMounted && s.op == nil {
+		if s.stage == StateNotMounted {
 			s.stage, s.found = StateUncertain, true
 			w.touchShared(s)
 		}

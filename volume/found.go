@@ -10,18 +10,17 @@ import (
 func (w *world) isOnDisk(p *podState, volumes []found, now time.Time) {
 	for _, f := range volumes {
 		v := w.volume(p, f.key, f.plugin)
-		if v.state != StateNotMounted || v.op != nil {
+		if v.state != StateNotMounted {
 			continue
 		}
 		v.set(StateUncertain, now)
 		v.found = true
 		if v.spec == nil {
 			w.setShared(v, f.shared, f.unknown)
-			if v.shared != nil && v.shared.stage == StateNotMounted && v.shared.op == nil {
+			if v.shared != nil && v.shared.stage == StateNotMounted {
 				v.shared.stage, v.shared.found = StateUncertain, true
 			}
 		}
-		w.touch(v)
 		w.touchPeers(v)
 		w.touchShared(v.shared)
 	}
@@ -38,9 +37,11 @@ func (w *world) toRead(uids []types.UID) {
 // isRead notes that it is known what the disk has of a pod. With the last of them it is
 // known of every volume who uses it.
 func (w *world) isRead(uid types.UID) {
+	if !w.unread.has(uid) {
+		return
+	}
 	delete(w.unread, uid)
-	if len(w.unread) == 0 && !w.read {
-		w.read = true
+	if len(w.unread) == 0 {
 		w.touchAllShared()
 	}
 }
@@ -67,7 +68,7 @@ func (w *world) reading() bool {
 
 // forgetIfEmpty forgets a pod of which only a folder was found.
 func (w *world) forgetIfEmpty(p *podState) {
-	if p.pod == nil && !p.releasing && p.op == nil && len(p.volumes) == 0 {
+	if p.pod == nil && !p.releasing && len(p.volumes) == 0 {
 		delete(w.pods, p.uid)
 	}
 }

@@ -945,6 +945,28 @@ func TestSubPathsFirst(t *testing.T) {
 	})
 }
 
+// A release that is tried again goes on where the one before it came to.
+func TestSubPathsGoOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sub := &subPaths{uids: make(chan types.UID, 100)}
+		a := newAgent(t, func(a *agent) {
+			a.cfg.SubPaths = sub
+			a.plugin.Fault = func(_ context.Context, c volumetest.Call) error {
+				if c.Method == "Unmount" {
+					return errBoom
+				}
+				return nil
+			}
+		})
+		pod := newPod("u1", "data")
+		require.NoError(t, a.Prepare(t.Context(), pod))
+		for range 3 {
+			require.ErrorIs(t, a.Release(t.Context(), pod.UID), errBoom)
+		}
+		require.Len(t, sub.uids, 1)
+	})
+}
+
 // V29: what is not the manager's is never deleted, and named.
 func TestForeignFolders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -1015,6 +1037,32 @@ func TestMetrics(t *testing.T) {
 			"list_staged example.com/shared 0s <nil>",
 			"volume_mount example.com/memory 1s <nil>", "volume_unmount example.com/memory 1s <nil>",
 		}, names)
+	})
+}
+
+// What is done with devices has names of its own.
+func TestMetricsOfDevices(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		names, block := make(chan string, 10), v1.PersistentVolumeBlock
+		a := newAgent(t, func(a *agent) {
+			a.cfg.Claims = claims{"raw": func(pv *v1.PersistentVolume) { pv.Spec.VolumeMode = &block }}
+			a.cfg.Metrics.OnOperation = func(o volume.Operation) {
+				if o.Name != "list_staged" { // whenever that ends
+					names <- o.Name
+				}
+			}
+		})
+		pod := newPod("u1", "raw=raw")
+		pod.Spec.Containers[0].VolumeMounts = nil
+		pod.Spec.Containers[0].VolumeDevices = []v1.VolumeDevice{{Name: "raw", DevicePath: "/dev/x"}}
+		require.NoError(t, a.Prepare(t.Context(), pod))
+		synctest.Wait()
+		require.NoError(t, a.Release(t.Context(), pod.UID))
+		synctest.Wait()
+		for _, want := range []string{"verify_controller_attached_volume", "mount_device", "map_volume", "unmap_volume", "unmap_device"} {
+			require.Equal(t, want, <-names)
+		}
+		require.Empty(t, names)
 	})
 }
 
@@ -1141,6 +1189,9 @@ func TestExtraGroups(t *testing.T) {
 		require.Nil(t, a.ExtraGroups(pod))
 		require.NoError(t, a.Prepare(t.Context(), pod))
 		require.Equal(t, []int64{1000, 2000}, a.ExtraGroups(pod))
+		plain := newPod("u2", "own=own")
+		require.NoError(t, a.Prepare(t.Context(), plain))
+		require.Equal(t, []int64{7}, a.ExtraGroups(plain), "a pod without any groups")
 		require.NoError(t, a.Release(t.Context(), pod.UID))
 		require.Nil(t, a.ExtraGroups(pod))
 	})

@@ -239,13 +239,10 @@ func (s *sharedState) next(w *world, now time.Time) step {
 	if next, running := s.running(); running {
 		return next
 	}
-	var busy, expand *volumeState
+	var busy *volumeState
 	for v := range s.users {
 		if v.op != nil && (busy == nil || v.op.stuck) {
 			busy = v // all are waited for; one that is stuck says that this takes a while
-		}
-		if v.wanted && !v.pod.releasing && v.state == StateMounted && v.toExpand() != 0 {
-			expand = v
 		}
 	}
 	wanted := s.first()
@@ -254,13 +251,11 @@ func (s *sharedState) next(w *world, now time.Time) step {
 		return s.nextRelabel(w, wanted, now)
 	case wanted != nil && !s.attached:
 		return s.after(doVerify, now)
-	case wanted != nil && s.stage != StateMounted && busy != nil:
+	case busy != nil:
 		return step{why: busy.op.String(), on: busy}
 	case wanted != nil && s.stage != StateMounted:
 		return s.after(doStage, now)
-	case expand != nil && busy != nil:
-		return step{why: busy.op.String(), on: busy}
-	case expand != nil:
+	case s.tooSmall() != nil:
 		return s.after(doExpand, now)
 	case len(s.users) > 0:
 		return step{}
@@ -270,6 +265,16 @@ func (s *sharedState) next(w *world, now time.Time) step {
 		return step{why: "all pods of the node to be known"}
 	}
 	return s.after(doUnstage, now)
+}
+
+// tooSmall is a mount of a shared volume for which it has to be expanded.
+func (s *sharedState) tooSmall() *volumeState {
+	for v := range s.users {
+		if v.wanted && v.state == StateMounted && v.toExpand() != 0 {
+			return v
+		}
+	}
+	return nil
 }
 
 // busy is what is being done to a shared volume, while which pods do nothing with it.

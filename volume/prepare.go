@@ -278,7 +278,7 @@ func (m *Manager) Counts() map[Count]int {
 	out := map[Count]int{}
 	for _, p := range m.world.pods {
 		for key, v := range p.volumes {
-			out[Count{key.plugin, v.state, v.wanted && !p.releasing}]++
+			out[Count{key.plugin, v.state, v.wanted}]++
 		}
 	}
 	return out

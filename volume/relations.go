@@ -80,14 +80,14 @@ func (w *world) sharedVolume(id ID, plugin Plugin) *sharedState {
 	return s
 }
 
-// drop forgets what there is nothing left of.
+// drop forgets what there is nothing left of. The objects of a volume were forgotten when its
+// pod was released.
 func (w *world) drop(a actor) {
 	switch a := a.(type) {
 	case *volumeState:
 		if a.pod.volumes[a.key] != a {
 			return // it was dropped before, and there may be another one
 		}
-		w.setObjects(a, nil)
 		w.setShared(a, "", false)
 		remove(w.claimed, a.claim(), a)
 		delete(a.pod.volumes, a.key)
@@ -97,7 +97,6 @@ func (w *world) drop(a actor) {
 			delete(w.shared, a.id)
 		}
 	}
-	w.changes(a)
 }
 
 // changes notes which pods somebody may wait for have changed.
@@ -121,7 +120,6 @@ func (w *world) touchNear(a actor) {
 	case *podState:
 		w.touchPod(a)
 	case *volumeState:
-		w.touch(a.pod)
 		w.touchShared(a.shared)
 		w.touchPeers(a)
 	case *sharedState:

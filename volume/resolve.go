@@ -20,7 +20,7 @@ func (m *Manager) resolve(ctx context.Context, pod *v1.Pod) (out []resolved) {
 		_, v := find(pod, u.Name)
 		switch {
 		case v.Image != nil:
-		case m.cfg.Claims != nil && claims(v):
+		case claims(v):
 			out = append(out, resolved{name: u.Name, claim: true})
 		default:
 			out = append(out, m.resolveOne(ctx, pod, u))

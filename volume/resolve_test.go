@@ -112,4 +112,9 @@ func TestResolveChecks(t *testing.T) {
 	pv.Spec.VolumeMode = &block
 	require.ErrorContains(t, m.resolveInto(t.Context(), pod, &Used{Name: "v", Mounts: true}, &r), "has volumeMode Block and is named in volumeMounts")
 	require.NoError(t, m.resolveInto(t.Context(), pod, &Used{Name: "v", Devices: true}, &r))
+
+	pv.Spec.VolumeMode, pv.Spec.AccessModes = nil, []v1.PersistentVolumeAccessMode{v1.ReadWriteOncePod}
+	m.cfg.Plugins, m.cfg.SELinux = []Plugin{labelled{Plugin: m.cfg.Plugins[0], err: errFailed}}, labels{}
+	err = m.resolveInto(t.Context(), pod, &Used{Name: "v", Mounts: true}, &r)
+	require.EqualError(t, err, "spec.volumes[1].persistentVolumeClaim: failed", "nobody knows whether it can be mounted with its label")
 }

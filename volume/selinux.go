@@ -97,7 +97,7 @@ func (m *Manager) compareLabels(pod *v1.Pod, r *resolved) LabelResult {
 	others := false
 	if s := m.world.shared[ID{Plugin: r.plugin.Name(), Volume: r.shared}]; s != nil && r.shared != "" {
 		for v := range s.users {
-			if v.wanted && v.pod.uid != pod.UID && !v.pod.releasing {
+			if v.wanted && v.pod.uid != pod.UID {
 				if others = true; v.asks != r.asks {
 					return LabelConflict
 				}
@@ -150,7 +150,7 @@ func seLinuxOptions(pod *v1.Pod, c *v1.SecurityContext) *v1.SELinuxOptions {
 // the one that has wanted it for the longest time.
 func (s *sharedState) first() (first *volumeState) {
 	for v := range s.users {
-		if v.wanted && !v.pod.releasing && (first == nil || v.before(first)) {
+		if v.wanted && (first == nil || v.before(first)) {
 			first = v
 		}
 	}

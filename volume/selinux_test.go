@@ -222,3 +222,24 @@ func TestLabelsAreTold(t *testing.T) {
 		}
 	}
 }
+
+// A label conflicts with that of another pod that uses the volume, and with nobody else's.
+func TestLabelConflict(t *testing.T) {
+	for name, c := range map[string]struct {
+		user types.UID
+		had  bool // and does not use it any more
+		want LabelResult
+	}{
+		"another pod":              {"b", false, LabelConflict},
+		"a pod that was released":  {"b", true, LabelFits},
+		"itself, by another claim": {"a", false, LabelFits},
+	} {
+		w := newWorld(nil, time.Minute)
+		s := w.sharedVolume(ID{Plugin: "named", Volume: "h"}, named{})
+		s.users.add(&volumeState{pod: &podState{uid: c.user}, wanted: !c.had, asks: "files:s1"})
+		r := &resolved{plugin: named{}, shared: "h", spec: &Spec{Name: "v"}, asks: "files:s0"}
+		pod := &v1.Pod{}
+		pod.UID = "a"
+		require.Equal(t, c.want, (&Manager{world: w}).compareLabels(pod, r), name)
+	}
+}

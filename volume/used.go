@@ -57,7 +57,7 @@ func UsedBy(pod *v1.Pod) []Used {
 func inside(m v1.VolumeMount, all []v1.VolumeMount) (out []string) {
 	base := path.Clean("/"+m.MountPath) + "/"
 	for _, other := range all {
-		if below, ok := strings.CutPrefix(path.Clean("/"+other.MountPath), base); ok && below != "" {
+		if below, ok := strings.CutPrefix(path.Clean("/"+other.MountPath), base); ok {
 			out = append(out, below)
 		}
 	}

@@ -26,7 +26,6 @@ type world struct {
 	// Nothing is unstaged while there are any.
 	unknown map[string]int
 	unread  set[types.UID]
-	read    bool // unread was empty once
 	// complete tells that all sources of pods were read.
 	complete bool
 	// refreshing counts the mounts of what is mounted already; queue are those that
@@ -161,6 +160,7 @@ type volumeState struct {
 	// unknown tells that it may be shared, and of what is not known.
 	unknown bool
 
+	// wanted tells that its pod uses it; of a pod that is released none is.
 	wanted      bool
 	requestedAt time.Time
 	state       State

@@ -153,6 +153,7 @@ func (s *script) invariants() {
 	holders := map[string]types.UID{}
 	for uid, p := range s.w.pods {
 		for _, v := range p.volumes {
+			s.require(!v.wanted || !p.releasing, "a volume of a pod that was released is wanted")
 			s.require(v.shared == nil || v.shared.users.has(v), "a volume is no user of what it shares")
 			if v.spec != nil && v.spec.Name == "once" && (v.state != StateNotMounted && !v.found || v.op != nil && v.op.kind == doMount) {
 				other, held := holders["once"]
@@ -325,6 +326,19 @@ func (s *script) end(i int, out outcome) {
 	}
 	s.w.end(op, out, s.now)
 	s.next()
+}
+
+// of is where the first operation of a kind runs, below zero if none does.
+func (s *script) of(k kind) int {
+	return slices.IndexFunc(s.running, func(op *operation) bool { return op.kind == k })
+}
+
+// endOf ends the first operation of a kind.
+func (s *script) endOf(k kind, out outcome) {
+	s.t.Helper()
+	i := s.of(k)
+	s.require(i >= 0, "no %v runs", k)
+	s.end(i, out)
 }
 
 func (s *script) pass(d time.Duration) {
@@ -553,6 +567,8 @@ func TestMountOf(t *testing.T) {
 		Overhead:   v1.ResourceList{v1.ResourceMemory: *size("2Mi")},
 	}}
 	require.Equal(t, int64(50<<20), podMemory(levelled), "the pod's own, and what its sandbox takes")
+	levelled.Spec.Resources.Limits = v1.ResourceList{v1.ResourceCPU: *size("1")}
+	require.Zero(t, podMemory(levelled), "the pod limits something else, and one container nothing")
 
 	user := func(u *int64) v1.Container { return v1.Container{SecurityContext: &v1.SecurityContext{RunAsUser: u}} }
 	for _, test := range []struct {
@@ -650,11 +666,18 @@ func TestNothingIsBeingRead(t *testing.T) {
 			require.True(t, s.w.reading())
 			s.end(len(s.running)-1, outcome{})
 		},
+		"its pod has the volume": func(s *script) {
+			s.w.toRead([]types.UID{"b"})
+			s.next()
+			s.end(0, outcome{found: []found{{key: volumeKey{plugin: "own", name: "once"}, plugin: own}}})
+			require.True(t, s.w.reading(), "another one is")
+		},
 	} {
 		s := newScript(t)
 		s.w.lists = map[string]*listState{}
 		s.w.dirty = nil
 		s.w.toRead([]types.UID{"a"})
+		require.True(t, s.w.reading(), "that begins at once")
 		s.next()
 		r := claimedVolume("once", "1Gi")
 		r.plugin, r.shared = own, ""

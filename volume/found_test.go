@@ -1,0 +1,133 @@
+package volume
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// diskOnDisk is the shared volume "disk" as a pod's folders show it.
+var diskOnDisk = []found{{key: volumeKey{plugin: "shared", name: "disk"}, plugin: shared, shared: "h-disk"}}
+
+// What an agent before this one has staged is found also while it is looked whether it is
+// attached: a Stage that fails then leaves it.
+func TestStagedIsFoundDuringVerify(t *testing.T) {
+	for name, find := range map[string]func(s *script){
+		"it is listed": func(s *script) { s.endOf(doList, outcome{ids: []string{"h-disk"}}) },
+		"a pod has it": func(s *script) { s.endOf(doList, outcome{}); s.endOf(doRead, outcome{found: diskOnDisk}) },
+	} {
+		s := newScript(t)
+		s.w.toRead([]types.UID{"a"})
+		s.next()
+		s.want("b", claimedVolume("disk", "1Gi"))
+		find(s)
+		s.endOf(doVerify, outcome{})
+		require.True(t, s.running[s.of(doStage)].stage.Found, name)
+		s.endOf(doStage, outcome{err: errFailed})
+		require.Equal(t, StateUncertain, s.w.shared[ID{Plugin: "shared", Volume: "h-disk"}].stage, name)
+		s.finish()
+	}
+}
+
+// One that is listed while it is staged was there before, or not: when the Stage fails it
+// has to be unstaged.
+func TestStagedIsListedDuringStage(t *testing.T) {
+	s := newScript(t)
+	s.want("a", claimedVolume("disk", "1Gi"))
+	s.endOf(doVerify, outcome{})
+	s.endOf(doList, outcome{ids: []string{"h-disk"}})
+	s.endOf(doStage, outcome{err: errFailed})
+	require.Equal(t, StateUncertain, s.w.shared[ID{Plugin: "shared", Volume: "h-disk"}].stage)
+	s.finish()
+}
+
+// What this agent has staged is known better than from what a pod has on disk.
+func TestStagedAndFound(t *testing.T) {
+	s := newScript(t)
+	s.w.toRead([]types.UID{"a"})
+	s.next()
+	s.want("b", claimedVolume("disk", "1Gi"))
+	for _, k := range []kind{doVerify, doList, doStage, doMount} {
+		s.endOf(k, outcome{})
+	}
+	s.endOf(doRead, outcome{found: diskOnDisk})
+	staged := s.w.shared[ID{Plugin: "shared", Volume: "h-disk"}]
+	require.Equal(t, StateMounted, staged.stage)
+	require.False(t, staged.found)
+	require.Len(t, staged.users, 2)
+	s.finish()
+}
+
+// What is found on disk while it is mounted for the first time was there before, for all
+// that is known: a mount that fails leaves it, and so does the next one.
+func TestFoundDuringMount(t *testing.T) {
+	s := newScript(t)
+	s.w.toRead([]types.UID{"a"})
+	s.next()
+	s.want("a", inlineVolume("x"))
+	s.endOf(doRead, outcome{err: errFailed})
+	require.True(t, s.running[s.of(doMount)].mount.Found, "nobody knows yet what is there")
+	s.pass(time.Second)
+	s.endOf(doRead, outcome{found: []found{{key: volumeKey{plugin: "own", name: "x"}, plugin: own}}})
+	s.endOf(doMount, outcome{err: errFailed})
+	require.Equal(t, StateUncertain, s.w.pods["a"].names["x"].volume.state)
+	s.pass(time.Second)
+	require.True(t, s.running[s.of(doMount)].mount.Found)
+	s.endOf(doMount, outcome{})
+	require.False(t, s.w.pods["a"].names["x"].volume.found)
+	s.finish()
+}
+
+// Once the last pod was read it is known of every shared volume who uses it. A pod that was
+// read before, or was never on disk, says nothing about that.
+func TestLastPodIsRead(t *testing.T) {
+	w := newWorld(nil, time.Minute)
+	staged := w.sharedVolume(ID{Plugin: "shared", Volume: "h"}, shared)
+	w.unread.add("a")
+	w.unread.add("b")
+	for _, c := range []struct {
+		uid  types.UID
+		want []actor
+	}{{"a", nil}, {"c", nil}, {"b", []actor{staged}}, {"b", nil}} {
+		w.dirty, staged.dirty = nil, false
+		w.isRead(c.uid)
+		require.Equal(t, c.want, w.dirty, c.uid)
+	}
+	require.Empty(t, w.unread)
+}
+
+// A pod that has nothing on disk is forgotten, unless somebody has spoken of it meanwhile.
+func TestEmptyPodIsForgotten(t *testing.T) {
+	for name, c := range map[string]struct {
+		meanwhile func(s *script)
+		kept      bool
+	}{
+		"nobody knows it": {func(*script) {}, false},
+		"it is prepared":  {func(s *script) { s.want("a") }, true},
+		"it is released":  {func(s *script) { s.release("a") }, true},
+		"it has a volume": {func(s *script) { s.w.volume(s.w.pod("a"), volumeKey{plugin: "own", name: "x"}, own) }, true},
+	} {
+		s := newScript(t)
+		s.w.toRead([]types.UID{"a"})
+		s.next()
+		c.meanwhile(s)
+		s.endOf(doRead, outcome{})
+		require.Equal(t, c.kept, s.w.pods["a"] != nil, name)
+		s.finish()
+	}
+}
+
+// A pod that comes back while its folders are removed is not forgotten.
+func TestComesBackDuringFinish(t *testing.T) {
+	s := newScript(t)
+	s.want("a")
+	s.release("a")
+	s.endOf(doLook, outcome{})
+	s.want("a")
+	s.endOf(doFinish, outcome{})
+	require.NotNil(t, s.w.pods["a"])
+	s.finish()
+	require.Empty(t, s.w.pods)
+}
