@@ -156,7 +156,8 @@ func TestHardenedKubelet(t *testing.T) {
 		c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &foreign, nil }
 	}), "/pods"))
 	admin := client(func(c *tls.Config) { c.Certificates = []tls.Certificate{own} })
-	for _, path := range []string{"/healthz", "/flagz", "/statusz", "/configz"} {
+	require.Eventually(t, func() bool { return code(admin, "/healthz") == http.StatusOK }, time.Minute, 20*time.Millisecond, "once the runtime was looked at")
+	for _, path := range []string{"/flagz", "/statusz", "/configz"} {
 		require.Equal(t, http.StatusOK, code(admin, path), path)
 	}
 	require.Empty(t, cfg.ReadOnlyAddress())
