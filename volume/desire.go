@@ -44,6 +44,9 @@ func (w *world) pod(uid types.UID) *podState {
 func (w *world) want(pod *v1.Pod, volumes []resolved, now time.Time) *podState {
 	p := w.pod(pod.UID)
 	p.pod, p.releasing, p.looked, p.awaited = pod, false, false, false
+	if p.op != nil {
+		p.op.outdated = true
+	}
 	before := p.names
 	p.names, p.order = map[string]*nameState{}, nil
 	for _, v := range p.volumes {

@@ -43,7 +43,7 @@ func (w *world) endPod(p *podState, op *operation, out *outcome, now time.Time) 
 		// What is mounted from a volume goes before it: an error of the sub paths holds up
 		// everything.
 	case op.kind == doLook, op.kind == doRead:
-		p.looked = op.kind == doLook
+		p.looked = op.kind == doLook && !op.outdated
 		w.isRead(p.uid)
 		w.forgetIfEmpty(p)
 	case p.releasing && len(p.volumes) == 0:
@@ -89,7 +89,7 @@ func (s *sharedState) end(op *operation, out *outcome) {
 		s.verified = s.verified || out.attach || out.err == nil
 		s.attached, s.devicePath = out.err == nil, out.device
 	case doStage:
-		s.stage = out.after(s.stage, op.stage.Found)
+		s.stage = out.after(s.stage, op.stage.Found || s.found) // it may be found meanwhile
 		if out.err == nil {
 			s.path, s.found = out.path, false
 		}

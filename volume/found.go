@@ -6,11 +6,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// isOnDisk takes what was found of a pod. What is mounted already is known better.
+// isOnDisk takes what was found of a pod. What is mounted already is known better, and what
+// is being mounted where nothing was before is what that makes: its end will tell.
 func (w *world) isOnDisk(p *podState, volumes []found, now time.Time) {
 	for _, f := range volumes {
 		v := w.volume(p, f.key, f.plugin)
-		if v.state != StateNotMounted {
+		if v.state != StateNotMounted || v.op != nil && !v.op.mount.Found {
 			continue
 		}
 		v.set(StateUncertain, now)

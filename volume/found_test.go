@@ -80,6 +80,65 @@ func TestFoundDuringMount(t *testing.T) {
 	s.finish()
 }
 
+// One that is found with a pod while it is staged for another was there before, whatever the
+// list says: when the Stage fails it has to be unstaged.
+func TestStagedIsFoundDuringStage(t *testing.T) {
+	s := newScript(t)
+	s.w.toRead([]types.UID{"a"})
+	s.next()
+	s.want("b", claimedVolume("disk", "1Gi"))
+	s.endOf(doList, outcome{})
+	s.endOf(doVerify, outcome{})
+	require.False(t, s.running[s.of(doStage)].stage.Found)
+	s.endOf(doRead, outcome{found: diskOnDisk})
+	s.endOf(doStage, outcome{err: errFailed})
+	require.Equal(t, StateUncertain, s.w.shared[ID{Plugin: "shared", Volume: "h-disk"}].stage)
+	s.pass(time.Second)
+	require.True(t, s.running[s.of(doStage)].stage.Found)
+	s.finish()
+}
+
+// What a mount has made is not found on disk, if it is known that nothing was there before:
+// the pod is released and comes back while it is mounted. The next mount that fails leaves
+// nothing.
+func TestOwnMountIsNotFound(t *testing.T) {
+	for name, c := range map[string]struct {
+		err  error
+		want State
+	}{"uncertain": {Uncertain(errFailed), StateUncertain}, "transient": {Transient(errFailed), StateNotMounted}} {
+		s := newScript(t)
+		s.want("a", inlineVolume("x"))
+		require.False(t, s.running[s.of(doMount)].mount.Found)
+		s.release("a")
+		s.endOf(doLook, outcome{found: []found{{key: volumeKey{plugin: "own", name: "x"}, plugin: own}}})
+		s.want("a", inlineVolume("x"))
+		s.endOf(doMount, outcome{err: c.err, ended: true})
+		v := s.w.pods["a"].names["x"].volume
+		require.Equal(t, c.want, v.state, name)
+		s.pass(time.Second)
+		require.False(t, s.running[s.of(doMount)].mount.Found, name)
+		s.endOf(doMount, outcome{err: errFailed})
+		require.Equal(t, StateNotMounted, v.state, name)
+		s.finish()
+	}
+}
+
+// Sub paths that went before a pod came back say nothing of those that it has got since: the
+// next release looks again.
+func TestLookOfAnEarlierRelease(t *testing.T) {
+	s := newScript(t)
+	s.want("a", inlineVolume("x"))
+	s.endOf(doMount, outcome{})
+	s.release("a")
+	s.want("a", inlineVolume("x"))
+	s.release("a")
+	s.endOf(doLook, outcome{})
+	require.Negative(t, s.of(doUnmount))
+	s.endOf(doLook, outcome{})
+	s.endOf(doUnmount, outcome{})
+	s.finish()
+}
+
 // Once the last pod was read it is known of every shared volume who uses it. A pod that was
 // read before, or was never on disk, says nothing about that.
 func TestLastPodIsRead(t *testing.T) {

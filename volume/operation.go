@@ -20,6 +20,9 @@ type operation struct {
 	// stuckAt is when it has had time enough, stuck that it had and still runs.
 	stuckAt time.Time
 	stuck   bool
+	// outdated tells that its pod was wanted since it began, so that a release has to look
+	// again: containers may have got sub paths.
+	outdated bool
 	// again tells that it is the mount of a mounted volume.
 	again     bool
 	forced    bool // see Operation.Forced

@@ -155,6 +155,7 @@ func (s *script) invariants() {
 		for _, v := range p.volumes {
 			s.require(!v.wanted || !p.releasing, "a volume of a pod that was released is wanted")
 			s.require(v.shared == nil || v.shared.users.has(v), "a volume is no user of what it shares")
+			s.require(!v.found || v.state == StateUncertain, "volume %s of pod %s was found, and is %v", v.key.name, uid, v.state)
 			if v.spec != nil && v.spec.Name == "once" && (v.state != StateNotMounted && !v.found || v.op != nil && v.op.kind == doMount) {
 				other, held := holders["once"]
 				s.require(!held || other == uid, "pods %s and %s have a volume for one pod", other, uid)
@@ -164,6 +165,9 @@ func (s *script) invariants() {
 		for name, n := range p.names {
 			s.require(n.volume == nil || p.volumes[n.volume.key] == n.volume, "pod %s: %s is a volume that is gone", uid, name)
 		}
+	}
+	for id, shared := range s.w.shared {
+		s.require(!shared.found || shared.stage == StateUncertain, "volume %v was found, and is %v", id, shared.stage)
 	}
 	s.settled()
 	s.announced()
