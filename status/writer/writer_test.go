@@ -27,14 +27,15 @@ func TestMemoryOnly(t *testing.T) {
 		m.Change("uid", func(s v1.PodStatus) v1.PodStatus { s.Phase = v1.PodFailed; return s })
 		require.Nil(t, m.Get("uid"), "a pod without a status stays so")
 		m.Set(pod, v1.PodStatus{Phase: v1.PodRunning})
-		conditions := []v1.PodCondition{is("example.com/gate", v1.ConditionTrue)}
-		m.Set(pod, v1.PodStatus{Phase: v1.PodRunning, Conditions: conditions})
-		conditions[0].Status = v1.ConditionFalse
-		require.Equal(t, v1.ConditionTrue, m.Get("uid").Conditions[0].Status, "a copy is kept")
+		m.Set(pod, v1.PodStatus{Phase: v1.PodRunning})
 		require.Equal(t, v1.PodRunning, m.Get("uid").Phase)
 		require.Equal(t, []string{"uid"}, told, "what says the same is no change")
 		m.Change("uid", func(s v1.PodStatus) v1.PodStatus { s.Message = "changed"; return s })
 		require.Equal(t, "changed", m.Get("uid").Message)
+		ips := []v1.PodIP{{IP: "192.0.2.1"}}
+		m.Set(pod, v1.PodStatus{Phase: v1.PodRunning, PodIPs: ips})
+		ips[0].IP = "192.0.2.2"
+		require.Equal(t, "192.0.2.1", m.Get("uid").PodIPs[0].IP, "a copy is kept")
 		require.Len(t, m.Pods(), 1)
 		m.Prune(func(types.UID) bool { return false })
 		require.Nil(t, m.Get("uid"))
