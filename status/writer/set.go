@@ -206,12 +206,11 @@ func (w *Writer) store(e *entry, pod *v1.Pod, before *v1.PodStatus, s v1.PodStat
 	}
 	now := time.Now()
 	s = status.Normalize(pod, status.Follow(*before, s, now))
-	alike := e.status != nil && status.Equal(e.status, &s)
-	if alike && e.set && !e.leaving && !forced {
+	c.happened = e.status == nil || !e.set || e.leaving || !status.Equal(e.status, &s)
+	if !c.happened && !forced {
 		e.hold(pod, &s) // what others own may have changed
 		return c
 	}
-	c.happened = !alike || !e.set || e.leaving
 	if e.status != nil {
 		c.ended = newlyTerminated(e.status, &s)
 	}
