@@ -63,27 +63,6 @@ func TestPatched(t *testing.T) {
 	}
 }
 
-// What others change while a patch is under way, and a watch tells before the answer comes,
-// is written anew.
-func TestSlotIsOvertakenDuringPatch(t *testing.T) {
-	w := newWorld(t, podOf(v1.RestartPolicyAlways, "app"))
-	w.set(1)
-	require.True(t, w.begin())
-	w.end(goesWell)
-	require.True(t, w.begin())
-	w.act(goesWell)
-	w.foreign(3)
-	for len(w.seen) > 0 {
-		w.tell()
-	}
-	w.end(goesWell)
-	require.False(t, w.begin(), "not before the resync")
-	w.slot.tick()
-	require.True(t, w.begin())
-	w.end(goesWell)
-	require.Equal(t, "message 1", w.there.Status.Message)
-}
-
 // A failed call that says the pod is not there is its removal only where that was to come.
 func TestDoneWithoutPod(t *testing.T) {
 	for name, c := range map[string]struct {

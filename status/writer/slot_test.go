@@ -371,23 +371,33 @@ func TestSlotHistories(t *testing.T) {
 	}
 }
 
-// What the sink made of a write besides is written anew at the next resync.
+// What the sink made of a write besides is written anew at the next resync, whether the
+// answer says so or a watch before it.
 func TestSlotWritesAnewWhatDiffers(t *testing.T) {
-	w := newWorld(t, podOf(v1.RestartPolicyAlways, "app"))
-	w.set(1)
-	require.True(t, w.begin())
-	w.end(goesWell)
-	require.True(t, w.begin())
-	w.act(goesWell)
-	w.foreign(3)
-	w.result.pod = w.there
-	w.end(goesWell)
-	require.Zero(t, w.slot.failures)
-	require.False(t, w.begin(), "not before")
-	w.slot.tick()
-	require.True(t, w.begin())
-	w.end(goesWell)
-	require.Equal(t, "message 1", w.there.Status.Message)
+	for name, tell := range map[string]func(w *world){
+		"the answer": func(w *world) { w.result.pod = w.there },
+		"a watch before the answer": func(w *world) {
+			for len(w.seen) > 0 {
+				w.tell()
+			}
+		},
+	} {
+		w := newWorld(t, podOf(v1.RestartPolicyAlways, "app"))
+		w.set(1)
+		require.True(t, w.begin(), name)
+		w.end(goesWell)
+		require.True(t, w.begin(), name)
+		w.act(goesWell)
+		w.foreign(3)
+		tell(w)
+		w.end(goesWell)
+		require.Zero(t, w.slot.failures, name)
+		require.False(t, w.begin(), "%s: not before", name)
+		w.slot.tick()
+		require.True(t, w.begin(), name)
+		w.end(goesWell)
+		require.Equal(t, "message 1", w.there.Status.Message, name)
+	}
 }
 
 // A pod that is not there has been deleted once it is finished. Before, it may only
