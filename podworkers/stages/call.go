@@ -71,14 +71,12 @@ func (l *List) take(ctx context.Context, c *call) error {
 			return nil
 		}
 		podworkers.SetStep(ctx, "waiting for the end of "+other.name)
-		patience := time.NewTimer(l.cfg.Patience)
 		select {
 		case <-other.done:
 		case <-ctx.Done():
-		case <-patience.C:
+		case <-time.After(l.cfg.Patience):
 			return fmt.Errorf("%w: %s since %s", ErrUnresponsive, other.name, other.since.Format(time.RFC3339))
 		}
-		patience.Stop()
 	}
 }
 

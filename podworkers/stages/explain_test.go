@@ -2,6 +2,8 @@ package stages
 
 import (
 	"context"
+	"strconv"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -71,6 +73,26 @@ func TestExplain(t *testing.T) {
 		require.Equal(t, StateReleased, l.Explain("1")[1].State)
 		require.NoError(t, l.Release(t.Context(), "1", Gone))
 		require.Nil(t, l.Explain("1"))
+	})
+}
+
+// A step that ends because its context does is no longer one whose context has ended,
+// whichever of the two is noted first.
+func TestNothingIsCancelledAfterItsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := only(t, &funcs{prepare: func(ctx context.Context, _ types.UID) error { <-ctx.Done(); return ctx.Err() }})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		var pods sync.WaitGroup
+		uids := make([]types.UID, 200)
+		for i := range uids {
+			uids[i] = types.UID(strconv.Itoa(i))
+			pods.Go(func() { _ = l.Prepare(ctx, podOf(uids[i])) })
+		}
+		pods.Wait()
+		for _, uid := range uids {
+			require.Zero(t, l.Explain(uid)[0].CancelledAt)
+		}
 	})
 }
 

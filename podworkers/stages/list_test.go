@@ -200,9 +200,14 @@ func TestStepIsNamed(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- w.Run(ctx) }()
-		require.NoError(t, w.UpdatePod(podworkers.Update{Type: podworkers.UpdateCreate, Pod: podOf("1")}))
+		go func() { _ = l.Prepare(t.Context(), podOf("2")) }() // somebody else is about it
+		synctest.Wait()
+		for _, uid := range []types.UID{"1", "2"} {
+			require.NoError(t, w.UpdatePod(podworkers.Update{Type: podworkers.UpdateCreate, Pod: podOf(uid)}))
+		}
 		synctest.Wait()
 		require.Equal(t, "preparing it", w.State("1").Step)
+		require.Equal(t, "waiting for the end of preparing it", w.State("2").Step)
 		free()
 		synctest.Wait()
 		require.NoError(t, w.State("1").LastError)

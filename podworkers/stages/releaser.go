@@ -138,9 +138,7 @@ func (r *Releaser) Run(ctx context.Context) error {
 func (r *Releaser) wait(ctx context.Context, next time.Time) {
 	var due <-chan time.Time
 	if !next.IsZero() {
-		timer := time.NewTimer(time.Until(next))
-		defer timer.Stop()
-		due = timer.C
+		due = time.After(time.Until(next))
 	}
 	select {
 	case <-ctx.Done():
@@ -208,9 +206,7 @@ func (r *Releaser) releaseDue(ctx context.Context) (next time.Time) {
 	due := r.queue.due(time.Now())
 	r.mu.Unlock()
 	for _, uid := range due {
-		if !r.begin(ctx, uid) {
-			break
-		}
+		r.begin(ctx, uid)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -218,14 +214,14 @@ func (r *Releaser) releaseDue(ctx context.Context) (next time.Time) {
 	return next
 }
 
-// begin releases a pod that nobody owns; false when enough are being released.
-func (r *Releaser) begin(ctx context.Context, uid types.UID) bool {
+// begin releases a pod that nobody owns, unless enough are being released.
+func (r *Releaser) begin(ctx context.Context, uid types.UID) {
 	r.mu.Lock()
 	full := r.queue.full()
 	_, still := r.queue.pods[uid] // a listing may have ended in between
 	r.mu.Unlock()
 	if full || !still {
-		return !full
+		return
 	}
 	end, ok := r.take(uid)
 	r.mu.Lock()
@@ -241,7 +237,6 @@ func (r *Releaser) begin(ctx context.Context, uid types.UID) bool {
 		r.queue.begin(uid, time.Now())
 		r.releases.Go("release of pod "+string(uid), func() { r.release(ctx, uid, end) })
 	}
-	return true
 }
 
 // take takes the turn of a pod that is gone.

@@ -270,6 +270,66 @@ func TestHungReleaseHoldsUpNobody(t *testing.T) {
 	})
 }
 
+// What cannot be released because the agent ends is no failure.
+func TestReleaseThatEndsWithTheAgent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, nil, "1")
+		hang := make(chan struct{})
+		n.hang["1"] = hang
+		n.run(t)
+		require.ErrorIs(t, n.stop(), ErrShutdownTimeout)
+		require.Empty(t, n.logged())
+		close(hang)
+		require.NoError(t, n.list.Wait(time.Second))
+	})
+}
+
+// A listing may end while the owner of a pod is asked, and say that nothing is left of
+// it: its turn, if it was given, is given back.
+func TestListedWhileTheOwnerIsAsked(t *testing.T) {
+	for _, given := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			asked, answer := make(chan struct{}), make(chan struct{})
+			listing := make(chan struct{})
+			turns, slow := 0, false
+			n := newNode(t, func(c *ReleaserConfig) {
+				list := only(t, &funcs{leftovers: func(context.Context) ([]types.UID, error) {
+					if !slow {
+						return []types.UID{"1"}, nil
+					}
+					<-listing
+					return nil, nil
+				}})
+				c.List = list
+				c.Release = func(context.Context, types.UID) error { return errBroken }
+				c.Gone = func(types.UID) bool { return true }
+				c.Try = func(types.UID) (func(), bool) {
+					if slow {
+						close(asked)
+						<-answer
+						if !given {
+							return nil, false
+						}
+					}
+					turns++
+					return func() { turns-- }, true
+				}
+			})
+			n.run(t) // and fails at once
+			slow = true
+			n.wake()
+			<-asked // it has rested, while the listing runs
+			close(listing)
+			synctest.Wait()
+			require.Empty(t, n.Leftovers())
+			close(answer)
+			synctest.Wait()
+			require.Zero(t, turns)
+			require.NoError(t, n.stop())
+		})
+	}
+}
+
 func TestListingThatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t, nil, "1")
