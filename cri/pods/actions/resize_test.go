@@ -112,6 +112,7 @@ func TestResize(t *testing.T) {
 				require.Equal(t, tc.memory || tc.cpu || tc.restart, a.Resizes())
 				if tc.restart {
 					require.Equal(t, []string{name + "-running "}, kills(a))
+					require.Equal(t, "Container "+name+" resize requires restart, will be restarted", a.Kill[0].Message)
 				}
 				for _, u := range append(a.UpdateMemory, a.UpdateCPU...) {
 					require.Equal(t, Update{ID: u.ID, Name: name, Init: name != "a", Want: u.Want, Have: u.Have}, u)

@@ -96,6 +96,9 @@ func TestSandbox(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			got := Compute(Input{Pod: tc.pod, Status: tc.status})
 			require.Equal(t, len(got.StartRegular) == 0, got.Explanation != "", got.Explanation)
+			for _, k := range tc.want.Kill {
+				require.Equal(t, "the exit code of container "+k.Name+" decides whether it restarts", got.Explanation)
+			}
 			got.Explanation = ""
 			require.Equal(t, tc.want, got)
 			require.Equal(t, tc.want.KillPod && !tc.want.CreateSandbox, got.Over())
