@@ -126,11 +126,11 @@ func TestOwnFiles(t *testing.T) {
 		{ContainerPath: "/etc/hosts", HostPath: "/pods/hosts", SelinuxRelabel: true},
 		{ContainerPath: "/dev/termination-log", HostPath: "/pods/message", SelinuxRelabel: true},
 	}, config.Mounts)
-	c.VolumeMounts = []v1.VolumeMount{{Name: "v", MountPath: "/etc/hosts"}, {Name: "v", MountPath: "/dev/termination-log"}, {Name: "v", MountPath: "rel/"}}
+	c.VolumeMounts = []v1.VolumeMount{{Name: "v", MountPath: "/etc/hosts"}, {Name: "v", MountPath: "/dev/termination-log"}, {Name: "v", MountPath: "rel/"}, {Name: "v", MountPath: "/as//it/is/"}}
 	config, err = h.b.Container(t.Context(), in)
 	require.NoError(t, err)
-	require.Len(t, config.Mounts, 3)
-	require.Equal(t, "/rel", config.Mounts[2].ContainerPath)
+	require.Len(t, config.Mounts, 4)
+	require.Equal(t, []string{"/rel", "/as//it/is/"}, []string{config.Mounts[2].ContainerPath, config.Mounts[3].ContainerPath})
 	require.True(t, MountsAt(c, "/etc/hosts"))
 	require.False(t, MountsAt(c, "/etc"))
 	in.HostsFile, c.TerminationMessagePath, c.VolumeMounts = "", "", nil
