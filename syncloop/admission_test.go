@@ -118,20 +118,28 @@ func TestHandlerHeld(t *testing.T) {
 			if ready && pod.UID == "a" {
 				return nil
 			}
+			if pod.UID == "c" {
+				return Reject("No", "no")
+			}
 			return errors.New("not yet")
 		})
 	})
-	h.HandlePodAdditions(t.Context(), []*v1.Pod{testPod("a", "a"), testPod("b", "b")})
+	a, b, c := testPod("a", "a"), testPod("b", "b"), testPod("c", "c")
+	for range 2 { // the second time as after a panic
+		h.HandlePodAdditions(t.Context(), []*v1.Pod{a, b, c})
+	}
 	for range 3 {
 		require.NoError(t, h.HandlePodCleanups(t.Context()))
 	}
-	require.Equal(t, []string{"known a,b", "known a,b", "known a,b"}, w.take())
+	require.Equal(t, []string{"known a,b,c", "known a,b,c", "known a,b,c"}, w.take())
 	require.Equal(t, 2, strings.Count(logged.String(), "held back"), "once per pod")
-	h.HandlePodRemoves(t.Context(), []*v1.Pod{testPod("b", "b")})
+	h.HandlePodRemoves(t.Context(), []*v1.Pod{b})
 	require.Empty(t, w.take())
 	ready = true
-	h.HandlePodUpdates(t.Context(), []*v1.Pod{testPod("a", "a")})
+	h.HandlePodUpdates(t.Context(), []*v1.Pod{a, c})
 	require.Equal(t, []string{"create a"}, w.take())
+	h.HandlePodRemoves(t.Context(), []*v1.Pod{c})
+	require.Empty(t, w.take())
 	require.Empty(t, h.refused)
 }
 

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -303,9 +302,6 @@ func (h *DefaultHandler) update(u podworkers.Update) bool {
 		u.MirrorPod = h.desired.MirrorOf(u.Pod)
 		u.Pod = h.cfg.Allocator.Allocated(u.Pod)
 	}
-	if u.StartTime.IsZero() {
-		u.StartTime = time.Now()
-	}
 	err := h.cfg.Workers.UpdatePod(u)
 	if err == nil {
 		return true
@@ -341,7 +337,6 @@ func (h *DefaultHandler) returned(uid types.UID) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.leaving, uid)
-	delete(h.refused, uid)
 }
 
 // left notes that a pod is not desired any more.

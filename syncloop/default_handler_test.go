@@ -167,20 +167,6 @@ func TestHandlerEndedPods(t *testing.T) {
 	require.Equal(t, "a,c,e", names(h.ActivePods()))
 }
 
-// A removed pod whose stop failed is tried again although no housekeeping runs.
-func TestHandlerRetriesLeaving(t *testing.T) {
-	h, w := newTestHandler(t, func(cfg *HandlerConfig) {
-		cfg.RemoveGrace = func(*v1.Pod) *int64 { g := int64(7); return &g }
-	})
-	h.HandlePodRemoves(t.Context(), []*v1.Pod{testPod("a", "1")})
-	require.Equal(t, []string{"kill 1 grace 7"}, w.take())
-	w.states["1"] = state(podworkers.StateTerminating)
-	h.HandlePodSyncs(t.Context(), []Sync{{UID: "1", Kinds: Kinds(0).With(PodDirty)}})
-	require.Empty(t, w.take())
-	h.HandlePodSyncs(t.Context(), []Sync{{UID: "1", Kinds: Kinds(0).With(SyncDue)}, {UID: "unknown", Kinds: Kinds(0).With(SyncDue)}})
-	require.Equal(t, []string{"sync 1"}, w.take())
-}
-
 func TestHandlerReconcile(t *testing.T) {
 	var pruned []string
 	h, w := newTestHandler(t, func(cfg *HandlerConfig) {
@@ -211,8 +197,10 @@ func TestHandlerReconcile(t *testing.T) {
 	w.states["9"] = podworkers.PodState{State: podworkers.StateTerminating}
 	h.HandlePodReconcile(t.Context(), []*v1.Pod{testPod("ended by others", "8", inPhase(v1.PodFailed)), testPod("on its way", "9", inPhase(v1.PodFailed))})
 	require.Equal(t, []string{"sync 8"}, w.take())
-	h.HandlePodReconcile(t.Context(), []*v1.Pod{testPod("runs", "8", inPhase(v1.PodRunning))})
+	runs := testPod("runs", "8", inPhase(v1.PodRunning))
+	h.HandlePodReconcile(t.Context(), []*v1.Pod{runs})
 	require.Empty(t, w.take())
+	require.Same(t, runs, h.Desired().Get("8"), "its status is the newest one")
 
 	evicted := testPod("evicted", "6", inPhase(v1.PodFailed), func(pod *v1.Pod) { pod.Status.Reason = "Evicted" })
 	h.HandlePodReconcile(t.Context(), []*v1.Pod{evicted})
@@ -488,4 +476,14 @@ func TestNewHandlerRefuses(t *testing.T) {
 		_, err = NewHandler(HandlerConfig{Workers: newFakeWorkers(), FinalCleaners: []Cleaner{bad}})
 		require.ErrorContains(t, err, "HandlerConfig.Cleaners: each needs")
 	}
+}
+
+// With nothing but workers a handler does its work, and has nothing to complain about.
+func TestHandlerDefaults(t *testing.T) {
+	var log strings.Builder
+	h, w := newTestHandler(t, func(cfg *HandlerConfig) { cfg.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+	h.HandlePodAdditions(t.Context(), []*v1.Pod{testPod("young", "1", createdAt(2)), testPod("old", "2", createdAt(1))})
+	h.HandlePodSyncs(t.Context(), []Sync{{UID: "1", Kinds: Kinds(0).With(ContainerDied)}})
+	require.Equal(t, []string{"create 2", "create 1", "sync 1"}, w.take())
+	require.Empty(t, log.String())
 }

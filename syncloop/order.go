@@ -175,11 +175,12 @@ func (s *sorting) cycle(path []int) error {
 // namesOf returns what others may call a pod.
 func namesOf(pod *v1.Pod) []string {
 	names := []string{pod.Namespace + "/" + pod.Name}
-	if !podfacts.IsStatic(pod) || pod.Spec.NodeName == "" {
+	if !podfacts.IsStatic(pod) {
 		return names
 	}
-	// A source of static pods has added the node's name.
-	if plain, ok := strings.CutSuffix(pod.Name, "-"+strings.ToLower(pod.Spec.NodeName)); ok && plain != "" {
+	// A source of static pods has added the node's name. Without a node nothing is cut
+	// off: no name ends with a hyphen.
+	if plain, ok := strings.CutSuffix(pod.Name, "-"+strings.ToLower(pod.Spec.NodeName)); ok {
 		names = append(names, pod.Namespace+"/"+plain)
 	}
 	return names

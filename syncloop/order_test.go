@@ -82,9 +82,10 @@ func TestOrders(t *testing.T) {
 		"circles": {
 			order: ByDependency(nil, nil),
 			pods: []*v1.Pod{
-				testPod("a", "1", needs("b")), testPod("b", "2", needs("c")), testPod("c", "3", needs("b,d")), testPod("d", "4"), testPod("self", "5", needs("self")),
+				testPod("a", "1", needs("b")), testPod("b", "2", needs("c")), testPod("c", "3", needs("d,b,e")), testPod("d", "4"), testPod("e", "5"),
+				testPod("self", "6", needs("self"), from("file"), onNode),
 			},
-			want: "d,c,b,a,self",
+			want: "d,e,c,b,a,self",
 			err:  "pods depend on each other: ns/b -> ns/c -> ns/b\npods depend on each other: ns/self -> ns/self",
 		},
 	} {

@@ -61,6 +61,7 @@ func TestPausesOfRetries(t *testing.T) {
 	delete(r.sources, "s")
 	attempt()
 	require.Zero(t, r.at)
+	require.False(t, r.due(now))
 	r.syncs["p"] = 0
 	r.plan(now)
 	require.Equal(t, now.Add(retryPauseMin), r.at)
