@@ -19,14 +19,18 @@ import (
 type recorder struct {
 	mu      sync.Mutex
 	calls   []string
+	onCall  func(call string)
 	onSync  func()
 	onClean func(context.Context) error
 }
 
 func (h *recorder) note(call string) {
 	h.mu.Lock()
-	defer h.mu.Unlock()
 	h.calls = append(h.calls, call)
+	h.mu.Unlock()
+	if h.onCall != nil {
+		h.onCall(call)
+	}
 }
 
 func (h *recorder) take() []string {

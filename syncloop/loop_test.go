@@ -234,6 +234,7 @@ func TestLoopHousekeeping(t *testing.T) {
 		require.ErrorIs(t, l.Status().HousekeepingErr, failure)
 		require.Equal(t, 1, strings.Count(log.String(), "broken step"), "told once")
 		require.Contains(t, log.String(), "housekeeping took long")
+		require.NotContains(t, log.String(), "housekeeping works again")
 		fail.Store(false)
 		time.Sleep(4 * time.Second)
 		require.NoError(t, l.Status().HousekeepingErr)

@@ -21,12 +21,9 @@ func (l *Loop) iterate(ctx context.Context) {
 		l.retry(ctx)
 	}
 	for _, source := range l.dirty.takeSources() {
-		if ctx.Err() != nil {
-			return
-		}
 		l.handleSource(ctx, source, false)
 	}
-	if syncs := l.dirty.takeSyncs(); len(syncs) > 0 && ctx.Err() == nil {
+	if syncs := l.dirty.takeSyncs(); len(syncs) > 0 {
 		l.handleSyncs(ctx, syncs)
 	}
 	l.state.stuckNow(l.countStuck())
@@ -64,8 +61,11 @@ func (l *Loop) countStuck() int {
 // handleSource hands what differs from what was handled of a source to the
 // handler, and says so once all of it is handled: a pod that the handler could not
 // be told of must not look as if nobody wanted it. Pods that failed before are
-// tried only if retry is set.
+// tried only if retry is set. When ctx is done it does nothing, as handleSyncs.
 func (l *Loop) handleSource(ctx context.Context, source string, retry bool) {
+	if ctx.Err() != nil {
+		return
+	}
 	var newest []*v1.Pod
 	var delivered bool
 	err := l.step("asking for the pods of "+source, func() error {
@@ -112,7 +112,7 @@ func (l *Loop) handlePods(ctx context.Context, source string, newest []*v1.Pod, 
 func (l *Loop) repeat(ctx context.Context, source string, set *handledSet, newest []*v1.Pod) {
 	present := map[types.UID]*v1.Pod{}
 	for _, pod := range newest {
-		if set.failed[pod.UID] != 0 {
+		if _, failed := set.failed[pod.UID]; failed {
 			present[pod.UID] = pod
 		}
 	}
@@ -172,6 +172,9 @@ func aboutPods(what string, pods []*v1.Pod) string {
 
 // handleSyncs has pods synced, one by one if the handler panics.
 func (l *Loop) handleSyncs(ctx context.Context, syncs []Sync) {
+	if ctx.Err() != nil {
+		return
+	}
 	what := "syncing pods"
 	if len(syncs) == 1 {
 		what = fmt.Sprintf("syncing pod %s", syncs[0].UID)

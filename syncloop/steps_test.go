@@ -1,0 +1,173 @@
+package syncloop
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+)
+
+// passes is a Loop whose passes a test makes by itself, in a bubble.
+type passes struct {
+	*Loop
+	h    *recorder
+	pods *script
+}
+
+func inPasses(t *testing.T, use func(t *testing.T, p passes)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		p := passes{h: &recorder{}, pods: newScript()}
+		var err error
+		p.Loop, err = New(Config{Handler: p.h, Pods: p.pods})
+		require.NoError(t, err)
+		use(t, p)
+	})
+}
+
+// pass makes one pass and returns the calls.
+func (p passes) pass(ctx context.Context) []string {
+	p.iterate(ctx)
+	return p.h.take()
+}
+
+// give makes one pass after a source has changed.
+func (p passes) give(ctx context.Context, source string, set ...*v1.Pod) []string {
+	p.pods.put(source, set...)
+	p.Emit(Event{Kind: PodsChanged, Source: source})
+	return p.pass(ctx)
+}
+
+// refuse panics in each call that begins with a prefix.
+func (p passes) refuse(prefix string) {
+	p.h.onCall = func(call string) {
+		if strings.HasPrefix(call, prefix) {
+			panic("no")
+		}
+	}
+}
+
+// When the agent stops nothing more is handled: the call under way is the last one
+// of the pass, also among those that are tried again.
+func TestStopEndsThePass(t *testing.T) {
+	for _, c := range []struct {
+		again bool
+		calls []string
+	}{
+		{false, []string{"add a,b", "add c", "sync d (pod dirty)", "cleanup"}},
+		{true, []string{"add a", "add b", "add c", "sync d (pod dirty)", "cleanup"}},
+	} {
+		for i, last := range c.calls {
+			inPasses(t, func(t *testing.T, p passes) {
+				p.pods.put("s", testPod("a", "a"), testPod("b", "b"))
+				p.pods.put("t", testPod("c", "c"))
+				for _, e := range []Event{{Kind: PodsChanged, Source: "s"}, {Kind: PodsChanged, Source: "t"}, {Kind: PodDirty, UID: "d"}} {
+					p.Emit(e)
+				}
+				if c.again {
+					p.refuse("")
+					p.pass(t.Context())
+					time.Sleep(retryPauseMin)
+				}
+				p.Emit(Event{Kind: Housekeeping})
+				ctx, stop := context.WithCancel(t.Context())
+				defer stop()
+				p.h.onCall = func(call string) {
+					if call == last {
+						stop()
+					}
+				}
+				require.Equal(t, c.calls[:i+1], p.pass(ctx))
+			})
+		}
+	}
+}
+
+// After a panic a call comes again at once only for the sake of the pods beside the
+// one that it was about; the source does not count as handled, even without a pod.
+func TestPanicsOverASet(t *testing.T) {
+	a, b := testPod("a", "a"), testPod("b", "b")
+	for _, c := range []struct {
+		set       []*v1.Pod
+		calls     []string
+		panicked  string
+		stuck     int
+		attempted []string
+	}{
+		{nil, []string{"add "}, "ADD from s panicked: no", 1, []string{"add "}},
+		{[]*v1.Pod{a}, []string{"add a"}, "ADD from s: pod ns/a (a) panicked: no", 1, []string{"add a"}},
+		{[]*v1.Pod{a, b}, []string{"add a,b", "add a", "add b"}, "ADD from s: pod ns/b (b) panicked: no", 2, []string{"add a", "add b"}},
+	} {
+		inPasses(t, func(t *testing.T, p passes) {
+			p.refuse("add")
+			require.Equal(t, c.calls, p.give(t.Context(), "s", c.set...))
+			require.EqualError(t, p.Status().LastPanic, c.panicked)
+			require.Equal(t, c.stuck, p.Status().Stuck)
+			require.Empty(t, p.pods.handled)
+			p.refuse("nothing")
+			time.Sleep(retryPauseMin)
+			require.Equal(t, c.attempted, p.pass(t.Context()))
+			require.Zero(t, p.Status().Stuck)
+			require.Equal(t, []string{"s"}, p.pods.handled)
+		})
+	}
+}
+
+// A pod over which the handler panicked waits for its next attempt, whatever
+// happens to its source meanwhile.
+func TestEventHastensNoAttempt(t *testing.T) {
+	inPasses(t, func(t *testing.T, p passes) {
+		p.refuse("add")
+		p.give(t.Context(), "s", testPod("a", "a"))
+		p.refuse("nothing")
+		require.Equal(t, []string{"add b"}, p.give(t.Context(), "s", testPod("a", "a", labelled), testPod("b", "b")))
+		time.Sleep(retryPauseMin)
+		require.Equal(t, []string{"add a"}, p.pass(t.Context()))
+	})
+}
+
+// The pod that follows under a UID comes only once the removal of the other has
+// worked, however many attempts that takes.
+func TestRemovalComesFirst(t *testing.T) {
+	inPasses(t, func(t *testing.T, p passes) {
+		p.give(t.Context(), "s", testPod("a", "1"))
+		p.refuse("remove")
+		require.Equal(t, []string{"remove a"}, p.give(t.Context(), "s", testPod("b", "1")))
+		time.Sleep(retryPauseMin)
+		require.Equal(t, []string{"remove a"}, p.pass(t.Context()))
+		p.refuse("nothing")
+		time.Sleep(2 * retryPauseMin)
+		require.Equal(t, []string{"remove a", "add b"}, p.pass(t.Context()))
+	})
+}
+
+// What changed about pods can be read in the log. A source without pods is no change.
+func TestChangesAreLogged(t *testing.T) {
+	inPasses(t, func(t *testing.T, p passes) {
+		var log lockedBuffer
+		p.cfg.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+		require.Equal(t, []string{"add "}, p.give(t.Context(), "s"))
+		require.Empty(t, log.String())
+		p.give(t.Context(), "s", testPod("a", "a"))
+		require.Contains(t, log.String(), `msg="pods changed" op=ADD source=s pods=1`)
+	})
+}
+
+// The loop was active last when a step began, and then when it ended.
+func TestLastActive(t *testing.T) {
+	inPasses(t, func(t *testing.T, p passes) {
+		require.Zero(t, p.Status().LastActive)
+		p.h.onCall = func(string) {
+			time.Sleep(time.Second)
+			require.Equal(t, time.Now().Add(-time.Second), p.Status().LastActive)
+		}
+		p.Emit(Event{Kind: PodDirty, UID: "a"})
+		p.pass(t.Context())
+		require.Equal(t, time.Now(), p.Status().LastActive)
+	})
+}
