@@ -38,6 +38,30 @@ func TestHints(t *testing.T) {
 	})
 }
 
+// A file is left alone for the rest of the time that a sign of writing stands for, or else
+// its own time.
+func TestBusyFor(t *testing.T) {
+	const never = -1
+	for name, c := range map[string]struct{ writing, changed, want time.Duration }{ // how long ago
+		"being written":        {4 * time.Second, 4 * time.Second, longestWrite - 4*time.Second},
+		"about to be given up": {longestWrite - 1, longestWrite - 1, 1},
+		"given up":             {longestWrite, longestWrite, 0},
+		"given up long ago":    {longestWrite + time.Second, longestWrite + time.Second, 0},
+		"given up, and written to without a sign": {longestWrite, 0, quiet},
+		"written without a sign":                  {never, 20 * time.Millisecond, quiet - 20*time.Millisecond},
+		"quiet":                                   {never, quiet, 0},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			h := NewHints()
+			now := time.Now().Add(max(c.writing, 0))
+			if c.writing != never {
+				h.Note(Hint{Path: "a", State: Writing})
+			}
+			require.Equal(t, c.want, h.Busy("a", now.Add(-c.changed), now), name)
+		})
+	}
+}
+
 // A deletion is looked at sooner than anything else; one that was looked at, or that
 // was followed by a new file, hurries nothing.
 func TestDeletions(t *testing.T) {

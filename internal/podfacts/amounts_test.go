@@ -15,7 +15,7 @@ import (
 // TestAmounts compares with what sums up all resources, for pods made by chance.
 func TestAmounts(t *testing.T) {
 	names := []v1.ResourceName{v1.ResourceMemory, v1.ResourceEphemeralStorage, v1.ResourceCPU, "hugepages-2Mi", "example.com/gpu"}
-	amounts := []string{"0", "1", "100m", "5k", "3Gi", "1e3", "9223372036854775807", "1e30"}
+	amounts := []string{"0", "1", "100m", "5k", "3Gi", "1e3", "1k", "9223372036854775807", "1e30"}
 	for seed := range uint64(5000) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		list := func() (out v1.ResourceList) {

@@ -14,7 +14,7 @@ func TestExpand(t *testing.T) {
 	for in, want := range map[string]string{
 		"": "", "plain": "plain", "$(A)": "x", "-$(A)$(A)-": "-xx-", "$(EMPTY)": "", "$(NEST)": "$(A)",
 		"$$(A)": "$(A)", "$$$(A)": "$x", "$$": "$", "$": "$", "a$": "a$", "$A": "$A", "$(B)": "$(B)", "$(A": "$(A", "$()": "$()",
-		"$(A$(A)": "$(A$(A)", "$$$": "$$",
+		"$(A$(A)": "$(A$(A)", "$$$": "$$", "$xA)": "$xA)",
 	} {
 		got, ok := Expand(in, len(want), lookup)
 		require.True(t, ok, in)

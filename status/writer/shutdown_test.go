@@ -2,6 +2,7 @@ package writer_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -77,19 +78,22 @@ func TestShutdownDuringACall(t *testing.T) {
 // A Receiver has half of the limit for the last.
 func TestReceiverHasHalfTheLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, err := writer.New(writer.Config{Sinks: sinks(status.SinkFunc(func(ctx context.Context, _ *v1.Pod, _ *v1.PodStatus) error {
-			<-ctx.Done()
-			return ctx.Err()
+		ctx, cancel := context.WithCancel(t.Context())
+		w, err := writer.New(writer.Config{Sinks: sinks(status.SinkFunc(func(call context.Context, _ *v1.Pod, _ *v1.PodStatus) error {
+			if ctx.Err() == nil {
+				return errors.New("full") // so it is left for the last
+			}
+			<-call.Done()
+			return call.Err()
 		}))})
 		require.NoError(t, err)
-		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- w.Run(ctx) }()
 		pod := newPod("a")
-		synctest.Wait()
-		cancel()
 		require.NoError(t, w.Set(pod, running(pod, true)))
+		synctest.Wait()
 		begun := time.Now()
+		cancel()
 		require.NoError(t, <-done)
 		require.Equal(t, 5*time.Second, time.Since(begun))
 	})

@@ -49,14 +49,15 @@ func TestAdoptConstant(t *testing.T) {
 		require.Len(t, pods, 1)
 		return pods[0]
 	}
-	given := newPod("a", "1", image("x"))
+	given := newPod("a", "1", image("x"), func(pod *v1.Pod) { pod.Annotations = map[string]string{"mine": "1"} })
 	require.NoError(t, m.SetConstant("s", []*v1.Pod{given}))
 	first := read()
 	require.NotSame(t, given, first)
 	require.NoError(t, m.SetConstant("s", []*v1.Pod{given}))
 	require.Same(t, first, read())
 	require.Same(t, &given.Spec.Containers[0], &first.Spec.Containers[0])
-	require.NotContains(t, given.Annotations, podfacts.ConfigSource)
+	require.Equal(t, map[string]string{"mine": "1"}, given.Annotations)
+	require.Equal(t, "1", first.Annotations["mine"])
 	require.NoError(t, m.Set("s", []*v1.Pod{given}))
 	given.Spec.Containers[0].Image = "y"
 	require.Equal(t, "x", read().Spec.Containers[0].Image)

@@ -103,11 +103,9 @@ func (m *manifest) have(pod *v1.Pod) {
 
 // rank says how early a manifest may claim its pod: the one that has it already, then
 // one of which another version has the name, then one that had it before the agent
-// was restarted.
+// was restarted. One without a pod claims none, whenever its turn comes.
 func (m *manifest) rank() int {
 	switch {
-	case m.good == nil:
-		return 3
 	case m.accepted && m.placed == m.id:
 		return 0
 	case m.accepted && m.placed.name == m.id.name:
@@ -133,7 +131,7 @@ func (t *trouble) set(text string, now time.Time) {
 	if t.text == "" {
 		t.since = now
 	}
-	t.text, t.rival, t.silent = text, nil, false
+	t.text, t.rival = text, nil
 }
 
 // outcome is what follows from a snapshot.
@@ -330,10 +328,9 @@ func (l *history) choose(now time.Time, v *outcome) []*v1.Pod {
 		if !m.goneSince.IsZero() && m.bad != "" {
 			m.bad, m.decoded = "", false // there is no file any more that could be wrong
 		}
-		m.accepted = false
+		m.accepted, m.trouble.silent = false, m.silent
 		if m.good == nil {
 			m.trouble.set(m.bad, now)
-			m.trouble.silent = m.silent
 			continue
 		}
 		m.placed = m.id
@@ -352,7 +349,6 @@ func (l *history) choose(now time.Time, v *outcome) []*v1.Pod {
 			m.unsaved = nil
 		}
 		m.trouble.set(m.bad, now)
-		m.trouble.silent = m.silent
 	}
 	slices.SortFunc(chosen, func(a, b *manifest) int { return cmp.Compare(a.path, b.path) })
 	pods := make([]*v1.Pod, 0, len(chosen))
@@ -391,7 +387,7 @@ func (l *history) problems(now time.Time, v *outcome) []Problem {
 	add("", &l.trouble, v.replaced || !l.vanished.IsZero() && !v.known)
 	for _, path := range slices.Sorted(maps.Keys(l.files)) {
 		m := l.files[path]
-		add(path, &m.trouble, m.bad != "" && m.accepted)
+		add(path, &m.trouble, m.accepted)
 	}
 	return list
 }

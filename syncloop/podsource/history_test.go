@@ -146,7 +146,8 @@ func TestHistoryBadFromTheStart(t *testing.T) {
 	l = newHistory()
 	l.see(folder{"a": "a 1"}, 0)
 	l.see(folder{"a": "!bad"}, time.Second)
-	l.see(folder{}, 2*time.Second)
+	_, problems, _ = l.see(folder{}, 2*time.Second)
+	require.Empty(t, problems, "nothing is wrong with a file that is not there")
 	l.see(folder{"a": "!bad"}, 2*time.Second+time.Millisecond)
 	_, problems, _ = l.see(folder{"a": "!bad"}, 3*time.Second)
 	require.Equal(t, []string{"a: bad"}, problems, "a file that comes back as bad as it was")
@@ -236,6 +237,25 @@ func TestHistoryEditedIntoAnother(t *testing.T) {
 	}
 }
 
+// A new version of the manifest that has a pod goes before one of another pod, although
+// that one is known since before a restart; a manifest of another pod than before is as new
+// as a new file.
+func TestHistoryClaims(t *testing.T) {
+	for _, c := range []struct {
+		before, after folder
+		want          string
+	}{
+		{folder{"kept": "y 1", "m": "x 2"}, folder{"kept": "x 3", "m": "x 4"}, "x 4"},
+		{folder{"m": "x 1"}, folder{"b": "y 2", "m": "y 3"}, "y 2"},
+	} {
+		l := newHistory()
+		l.kept = func(path string) bool { return path == "kept" }
+		l.see(c.before, 0)
+		pods, _, _ := l.see(c.after, time.Second)
+		require.Equal(t, []string{c.want}, pods)
+	}
+}
+
 // After a restart of the agent the manifest that had the pod before has it again.
 func TestHistoryCopyBeforeRestart(t *testing.T) {
 	l := newHistory()
@@ -267,6 +287,26 @@ func TestHistoryBusy(t *testing.T) {
 	require.Equal(t, time.Minute, v.recheck)
 	v = l.apply(folder{"a": "a 1", "b": "b 2"}.snapshot(), busy, now)
 	require.False(t, v.unsettled, "content that is known does not have to settle")
+	l.see(folder{"b": "b 2"}, time.Second)
+	v = l.apply(folder{"a": "a 1", "b": "b 2"}.snapshot(), busy, time.Unix(1, 1))
+	require.False(t, v.unsettled, "nor if it was gone for a moment")
+	v = l.apply(folder{"a": "half", "b": "b 2"}.snapshot(), func(string, time.Time) time.Duration { return 1 }, time.Unix(2, 0))
+	require.True(t, v.unsettled)
+	require.Equal(t, time.Millisecond, v.recheck, "soon, not at once")
+}
+
+// A version that is known by its stamp is what it was, good or bad, and is not waited for.
+func TestHistoryUnchanged(t *testing.T) {
+	busy := func(string, time.Time) time.Duration { return time.Hour }
+	for content, wrong := range map[string][]Problem{"a 1": nil, "!bad": {{Path: "a", Message: "bad", Since: time.Unix(0, 0)}}} {
+		l := newHistory()
+		pods, _, _ := l.see(folder{"a": content}, 0)
+		v := l.apply(snapshot{files: []reading{{path: "a", same: true}}}, busy, time.Unix(60, 0))
+		require.Len(t, v.pods, len(pods), content)
+		require.Equal(t, wrong, v.problems, content)
+		require.False(t, v.unsettled, content)
+		require.Zero(t, v.recheck, content)
+	}
 }
 
 // When the folder cannot be listed, nothing is concluded from that.
@@ -322,6 +362,7 @@ func TestHistoryFolderVanishes(t *testing.T) {
 	require.Zero(t, v.recheck)
 	v = l.apply(away, complete, at(gone+testHold+2*testSettle))
 	require.Equal(t, "does not exist", v.problems[0].Message)
+	require.False(t, v.problems[0].KeptLastGood)
 }
 
 // Only a file of another folder than the one that was looked at may be hidden.

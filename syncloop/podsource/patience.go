@@ -247,12 +247,10 @@ func receive[T any](answers <-chan T, limit time.Duration) (answer T, ok bool) {
 		return answer, true
 	default:
 	}
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
 	select {
 	case answer = <-answers:
 		return answer, true
-	case <-timer.C:
+	case <-time.After(limit):
 		return answer, false
 	}
 }

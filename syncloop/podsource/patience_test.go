@@ -97,6 +97,39 @@ func TestSilentFileKeepsItsPod(t *testing.T) {
 	require.Equal(t, retry, v.recheck)
 }
 
+// A file that does not answer is named as such also when another manifest has its pod.
+func TestSilentFileWhosePodIsTaken(t *testing.T) {
+	l := newHistory()
+	l.see(folder{"a": "x 1", "b": "x 2"}, 0)
+	_, _, v := l.see(folder{"a": "x 1", "b": "x 2"}, time.Minute)
+	require.Len(t, v.problems, 1)
+	require.False(t, v.problems[0].NoAnswer)
+	v = l.apply(snapshot{files: []reading{{path: "a", data: []byte("x 1")}, silent("b")}}, complete, time.Unix(120, 0))
+	require.Equal(t, []Problem{{Path: "b", Message: silence, Since: time.Unix(0, 0), NoAnswer: true}}, v.problems)
+}
+
+// Files that are slow, but answer one after the other, are waited for.
+func TestSlowFiles(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSurvey(reader{})
+		s.read = func(q request) reading { time.Sleep(answerTime * 3 / 4); return reading{path: q.path} }
+		require.Equal(t, []reading{{path: "a"}, {path: "b"}, {path: "c"}}, s.ask([]request{{path: "a"}, {path: "b"}, {path: "c"}}))
+	})
+}
+
+// A worker is left only if it has not come further, and has further to go.
+func TestLeave(t *testing.T) {
+	for _, c := range []struct {
+		files, before, now int
+		want               bool
+	}{
+		{2, 0, 0, true}, {2, 1, 1, true}, {2, 0, 1, false}, {2, 1, 2, false}, {2, 2, 2, false}, {1, 0, 1, false},
+	} {
+		w := &worker{answers: make([]reading, c.now, c.files)}
+		require.Equal(t, c.want, w.leave(c.before), c)
+	}
+}
+
 // Many silent files cost no more time than two.
 func TestManySilentFiles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -175,6 +208,29 @@ func TestSilentFolder(t *testing.T) {
 		require.Equal(t, []string{"ADD a"}, r.next())
 		require.NoError(t, r.source.CheckHealth())
 	})
+}
+
+// A listing that answers when nobody waits for it any more comes to its end.
+func TestLateListingEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, blocked := newSurvey(reader{}), make(chan struct{})
+		s.list = func(string) listing { <-blocked; return listing{} }
+		_, ok := s.listed("/m")
+		require.False(t, ok)
+		require.Equal(t, []string{"/m"}, s.join("/m", time.Second))
+		close(blocked) // the bubble waits for the goroutine
+	})
+}
+
+// A file that is gone before it is read is not there.
+func TestVanishedFile(t *testing.T) {
+	s := newSurvey(reader{})
+	s.list = func(string) listing {
+		return listing{requests: []request{{path: filepath.Join(t.TempDir(), "gone")}}}
+	}
+	taken := s.all("folder", func(string) stamp { return stamp{} }, func(string) bool { return false })
+	require.Empty(t, taken.files)
+	require.False(t, taken.unknown)
 }
 
 // Whatever a link leads to, the source goes on. /proc/kmsg says that it is a plain

@@ -1,6 +1,7 @@
 package podsource
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -130,4 +131,20 @@ func TestListOddPaths(t *testing.T) {
 	} {
 		require.Equal(t, listing{snapshot: want}, rd.list(path))
 	}
+}
+
+// Nor does a folder that is there and cannot be listed, here because it was deleted while
+// it was open.
+func TestListFails(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("needs /proc")
+	}
+	dir := filepath.Join(t.TempDir(), "folder")
+	require.NoError(t, os.Mkdir(dir, 0o700))
+	open, err := os.Open(dir)
+	require.NoError(t, err)
+	defer open.Close()
+	require.NoError(t, os.Remove(dir))
+	l := reader{}.list(fmt.Sprint("/proc/self/fd/", open.Fd()))
+	require.Equal(t, listing{snapshot: snapshot{problem: "cannot be read: no such file or directory", unknown: true}}, l)
 }

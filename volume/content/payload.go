@@ -49,7 +49,7 @@ func CheckPath(name string) error {
 		return fmt.Errorf("path %.80q... has %d bytes, more than %d", name, len(name), maxPath)
 	case slices.Contains(parts, ".."):
 		return fmt.Errorf("path %.80q contains \"..\"", name)
-	case strings.HasPrefix(name, "..") || strings.HasPrefix(clean, ".."):
+	case strings.HasPrefix(clean, ".."):
 		return fmt.Errorf("path %.80q begins with \"..\"", name)
 	case strings.Contains(name, "\x00") || !utf8.ValidString(name):
 		return fmt.Errorf("path %.80q is no text", name)
