@@ -60,14 +60,15 @@ func (l *Loop) Status() Status {
 }
 
 // CheckHealth fails when one step, or the pause for lack of health, has lasted
-// longer than StallLimit, and after the loop has ended. A loop that was never
-// run is healthy, and so is one that waits for something to do.
+// longer than StallLimit, before Run and after the loop has ended. A loop that waits
+// for something to do is healthy.
 func (l *Loop) CheckHealth() error {
+	if err := l.state.notRunning(); err != nil {
+		return err
+	}
 	st := l.state.snapshot()
 	limit := l.cfg.StallLimit
 	switch {
-	case l.state.ended():
-		return errors.New("sync loop has ended")
 	case st.Doing != "" && time.Since(st.Since) > limit:
 		return fmt.Errorf("sync loop stalled: %s has been running for %s", st.doing(), time.Since(st.Since).Round(time.Second))
 	case st.Paused != nil && time.Since(st.PausedSince) > limit:
@@ -116,10 +117,16 @@ func (s *loopState) leave() {
 	s.st.Running = false
 }
 
-func (s *loopState) ended() bool {
+func (s *loopState) notRunning() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.entered && !s.st.Running
+	switch {
+	case !s.entered:
+		return errors.New("sync loop waits for Run")
+	case !s.st.Running:
+		return errors.New("sync loop has ended")
+	}
+	return nil
 }
 
 func (s *loopState) begin(what string, now time.Time) {

@@ -147,7 +147,7 @@ func TestLoopHealth(t *testing.T) {
 	require.ErrorContains(t, l.CheckHealth(), "ended")
 	idle, err := New(Config{Handler: &recorder{}, Pods: newScript()})
 	require.NoError(t, err)
-	require.NoError(t, idle.CheckHealth())
+	require.EqualError(t, idle.CheckHealth(), "sync loop waits for Run")
 }
 
 // A call that hangs fails the loop's health, whichever it is.

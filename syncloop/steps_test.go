@@ -146,6 +146,20 @@ func TestRemovalComesFirst(t *testing.T) {
 	})
 }
 
+// What a pod is to be synced for is kept until a sync has worked.
+func TestKindsAreKept(t *testing.T) {
+	inPasses(t, func(t *testing.T, p passes) {
+		p.refuse("sync")
+		for _, kind := range []Kind{ContainerDied, PodDirty} {
+			p.Emit(Event{Kind: kind, UID: "a"})
+			p.pass(t.Context())
+		}
+		p.refuse("nothing")
+		time.Sleep(retryPauseMin)
+		require.Equal(t, []string{"sync a (" + Kinds(0).With(ContainerDied).With(PodDirty).String() + ")"}, p.pass(t.Context()))
+	})
+}
+
 // What changed about pods can be read in the log. A source without pods is no change.
 func TestChangesAreLogged(t *testing.T) {
 	inPasses(t, func(t *testing.T, p passes) {

@@ -23,17 +23,25 @@ import (
 
 // A runtime that cannot be looked at while a pod ends is an event on the pod.
 func TestFailedObservationsOfAnEndAreEvents(t *testing.T) {
-	for name, begin := range map[string]func(*world){
-		"before the stop": func(w *world) { // an agent that knows nothing yet
+	for name, begin := range map[string]func(w *world, fails, failsThen *atomic.Bool){
+		"before the stop": func(w *world, fails, _ *atomic.Bool) { // an agent that knows nothing yet
+			fails.Store(true)
 			w.stop()
 			w.set()
 			w.start()
 		},
-		"after it": func(w *world) { w.set() },
+		"after it": func(w *world, _, failsThen *atomic.Bool) {
+			failsThen.Store(true)
+			w.set()
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var fails atomic.Bool
+			var fails, failsThen atomic.Bool
 			intercept := func(_ context.Context, call string, _ any) error {
+				if call == "StopPodSandbox" && failsThen.CompareAndSwap(true, false) {
+					fails.Store(true)
+					time.AfterFunc(time.Second/2, func() { fails.Store(false) }) // before the next try
+				}
 				if fails.Load() && (call == "PodSandboxStatus" || call == "ContainerStatus") {
 					return errors.New("not now")
 				}
@@ -53,8 +61,7 @@ func TestFailedObservationsOfAnEndAreEvents(t *testing.T) {
 				w.stop()
 				w.start() // with the event
 				w.sleep(5 * time.Second)
-				fails.Store(true)
-				begin(w)
+				begin(w, &fails, &failsThen)
 				w.sleep(5 * time.Second)
 				mu.Lock()
 				require.Positive(w.t, seen["1 pod-1 "+v1.EventTypeWarning+" "+ReasonFailedSync], seen)

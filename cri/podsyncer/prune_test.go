@@ -74,6 +74,20 @@ func TestNobodyRemovesWhatAnotherDoes(t *testing.T) {
 	})
 }
 
+// What of a pod may all go is asked again when its turn has come: it may be back under
+// its UID, and its last dead container tells how often it has been restarted.
+func TestPrunerAsksAgain(t *testing.T) {
+	inWorld(t, fake.Config{Programs: fake.Always(fake.Exit(1))}, func(w *world) {
+		w.set(newPod("1", v1.RestartPolicyAlways, "a"))
+		w.start()
+		w.sleep(5 * time.Second)
+		require.NotEmpty(w.t, w.containers())
+		w.agent.pruner.add("1", true)
+		w.sleep(time.Second)
+		require.NotEmpty(w.t, w.containers())
+	})
+}
+
 // A pod that runs and that nobody wants any more keeps its logs until it has been
 // stopped: a collection may come first.
 func TestCollectionLeavesWhatRuns(t *testing.T) {
