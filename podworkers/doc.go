@@ -103,11 +103,11 @@
 // input in every state that a few pods can get into, and check each path against the
 // invariants of the lifecycle; for one pod that is all that can ever happen. Scripts
 // in testdata show the scenarios, a soak lets 500 pods live for hours, and breaking
-// the machine in dozens of small ways, some of them in each run of the tests, shows that
+// the machine in dozens of small ways, in each run of the tests without -short, shows that
 // each check can fail:
 //
 //	go test -run TestExplore -explore 10m -v ./podworkers
-//	go test -run TestMutations -mutations -timeout 30m ./podworkers
+//	go test -run TestMutations ./podworkers
 //
 // # What it does not do
 //

@@ -2,8 +2,6 @@ package podworkers_test
 
 import (
 	"cmp"
-	"flag"
-	"math/rand/v2"
 	"os"
 	"strings"
 	"testing"
@@ -14,14 +12,9 @@ import (
 	"github.com/podwright/podwright/internal/mutate"
 )
 
-var mutations = flag.Bool("mutations", false, "break the machine in all of many small ways, not only in some; takes some minutes of CPU")
-
-// sampled is how many mutations are tried without -mutations, each with mutationTime
-// of CPU at most: one that makes the machine run in circles is noticed by then.
-const (
-	sampled      = 3
-	mutationTime = time.Minute
-)
+// mutationTime is the CPU that each mutation gets at most: one that makes the machine
+// run in circles is noticed by then.
+const mutationTime = time.Minute
 
 // unexplored are the tests for what exploring cannot notice: there each call ends once,
 // and for a pod that is remembered.
@@ -92,21 +85,14 @@ func TestMutationsApply(t *testing.T) {
 
 // Each way to break the machine is noticed by the scripts or by exploring, with
 // the name of the rule that it breaks. The sources are replaced for the compiler
-// only. Without -mutations these are some, always the same.
+// only. It takes two minutes of CPU.
 func TestMutations(t *testing.T) {
-	if testing.Short() && !*mutations {
+	if testing.Short() {
 		t.Skip("not with -short")
 	}
-	all := allMutations()
-	if !*mutations {
-		rand.New(rand.NewPCG(1, 1)).Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-		all = all[:sampled]
-	}
-	for _, m := range all {
+	for _, m := range allMutations() {
 		t.Run(m.name, func(t *testing.T) {
-			if *mutations {
-				t.Parallel()
-			}
+			t.Parallel()
 			tests, err := mutate.Build(t.Context(), "", t.TempDir(), map[string][]byte{m.file: m.broken(t)})
 			require.NoError(t, err)
 			outcome, out, err := tests.Test(t.Context(), 0, mutate.Limits{

@@ -167,8 +167,8 @@ func (s *slot) behindSince(now time.Time) {
 	if s.since.IsZero() {
 		s.since = now
 	}
-	if s.busy && s.sinceNext.IsZero() {
-		s.sinceNext = now
+	if s.sinceNext.IsZero() {
+		s.sinceNext = now // a call that begins later resets it
 	}
 }
 
