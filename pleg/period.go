@@ -41,7 +41,7 @@ func (c *core) plan(q *query, now time.Time) {
 
 // hurry brings the next list forward if the pause has become shorter.
 func (c *core) hurry(now time.Time) {
-	if c.cfg.AdaptiveRelist && c.list.err == nil && !c.list.ended.IsZero() {
+	if c.list.err == nil && !c.list.ended.IsZero() {
 		c.list.next = earliestDue(c.list.next, c.list.ended.Add(c.pause(now)))
 	}
 }

@@ -74,13 +74,12 @@ func (t *target) run(ctx context.Context) error {
 		}
 		timer.Stop()
 	}
-	limit := time.NewTimer(t.w.cfg.ShutdownTimeout)
-	defer limit.Stop()
+	limit := time.After(t.w.cfg.ShutdownTimeout)
 	if t.receiver != nil {
 		t.last(calls, &turns)
 	}
 	stop()
-	if err := t.join(limit.C); err != nil {
+	if err := t.join(limit); err != nil {
 		return err
 	}
 	turns.Wait()
