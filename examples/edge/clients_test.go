@@ -3,7 +3,9 @@ package main
 import (
 	"io"
 	"net"
+	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -38,6 +40,17 @@ func TestClientsThatDoNothing(t *testing.T) {
 	var clients sync.WaitGroup
 	var answered atomic.Int32
 	begin := time.Now()
+	deaf, err := net.Dial("tcp", e.address)
+	require.NoError(t, err)
+	defer deaf.Close()
+	given := make(chan error, 1)
+	go func() { // asks on and on, until the answers that it does not read fill all buffers
+		err := deaf.SetWriteDeadline(begin.Add(30 * time.Second))
+		for err == nil {
+			_, err = io.WriteString(deaf, strings.Repeat("GET / HTTP/1.1\r\nHost: e\r\n\r\n", 100))
+		}
+		given <- err
+	}()
 	for range 100 {
 		conn, err := net.Dial("tcp", e.address)
 		require.NoError(t, err)
@@ -55,5 +68,6 @@ func TestClientsThatDoNothing(t *testing.T) {
 	e.until("it answers again", func(map[string]v1.Pod) error { return nil })
 	clients.Wait()
 	require.EqualValues(t, 100, answered.Load())
+	require.NotErrorIs(t, <-given, os.ErrDeadlineExceeded, "the agent has cut the deaf one")
 	require.Less(t, time.Since(begin), 30*time.Second, "all were cut")
 }

@@ -71,6 +71,34 @@ func TestNoRoom(t *testing.T) {
 	})
 }
 
+// L6: who was refused and is deleted at the API goes from there, whichever agent refused it,
+// and also when none ran at the time. Nobody else notices.
+func TestWhoWasRefusedIsDeleted(t *testing.T) {
+	for name, remove := range map[string]func(*world){
+		"the same agent": func(w *world) { w.remove("late") },
+		"the next agent": func(w *world) { w.stop(); w.start(); w.sleep(5 * time.Second); w.remove("late") },
+		"no agent runs":  func(w *world) { w.stop(); w.remove("late"); w.start() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, fake.Config{}, func(w *world) {
+				w.api = apitest.Start(w.t)
+				w.node("1")
+				w.api.Put(wanting("a", "1"))
+				w.start()
+				w.sleep(5 * time.Second)
+				w.api.Put(wanting("late", "100m"))
+				w.sleep(5 * time.Second)
+				require.Equal(t, "OutOfcpu", w.at("late").Status.Reason)
+				remove(w)
+				require.NotNil(t, w.at("late"), "it is the agent that lets it go")
+				w.sleep(time.Second)
+				require.Nil(t, w.at("late"), "no housekeeping is waited for")
+				require.Equal(t, map[string][]uint32{"a": {0}}, w.running())
+			})
+		})
+	}
+}
+
 // Who asks to be confined by AppArmor runs where that is done, and nowhere else.
 func TestAppArmor(t *testing.T) {
 	inWorld(t, fake.Config{Programs: fake.ByContainer(nil, fake.SleepUntilStopped)}, func(w *world) {

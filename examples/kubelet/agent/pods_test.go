@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -14,12 +15,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/cri/fake"
+	"github.com/podwright/podwright/examples/kubelet/server"
 )
 
 // manifestOf is the manifest of a pod.
@@ -211,5 +214,49 @@ func TestOneOfTwoSourcesIsSilent(t *testing.T) {
 				require.Eventually(t, func() bool { return len(a.Report().Manifests) == 1 }, 10*time.Second, 5*time.Millisecond)
 			})
 		})
+	}
+}
+
+// A path that manifests or objects cannot be read from is in the health, with and without a
+// runtime, until it answers. The other check does not suffer.
+func TestSourcesThatDoNotAnswerAreInTheHealth(t *testing.T) {
+	away := func(context.Context) (*Connection, error) { return nil, errors.New("no socket") }
+	for _, connected := range []bool{true, false} {
+		for check, other := range map[string]string{"manifests": "objects", "objects": "manifests"} {
+			t.Run(fmt.Sprintf("%s, connected %t", check, connected), func(t *testing.T) {
+				t.Parallel()
+				n := newPodsNode(t, fake.Config{})
+				if !connected {
+					n.cfg.Connect = away
+				}
+				n.cfg.Flags.ObjectsDir = t.TempDir()
+				pipe := filepath.Join(n.dir, "pipe")
+				require.NoError(t, unix.Mkfifo(pipe, 0o600))
+				want := "[-]manifests failed: manifest source file: " + pipe + " is a named pipe"
+				if check == "manifests" {
+					n.cfg.Kubelet.StaticPodPath = pipe
+				} else {
+					n.cfg.Flags.ObjectsDir, want = pipe, "[-]objects failed: objects: . cannot be read: not a directory"
+				}
+				n.during(t, func(a *Agent) {
+					get := func(name string) string {
+						w := httptest.NewRecorder()
+						server.Healthz(a).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/healthz/"+name, nil))
+						return w.Body.String()
+					}
+					reaches := func(text string) {
+						require.EventuallyWithT(t, func(t *assert.CollectT) {
+							assert.Equal(t, connected, get("ping") == "ok", "what is asked for only once there is a runtime")
+							assert.Contains(t, get(check), text)
+							assert.Equal(t, "ok", get(other))
+						}, 10*time.Second, 5*time.Millisecond)
+					}
+					reaches(want)
+					require.NoError(t, os.Remove(pipe))
+					require.NoError(t, os.Mkdir(pipe, 0o700))
+					reaches("ok")
+				})
+			})
+		}
 	}
 }

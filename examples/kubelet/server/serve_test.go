@@ -3,6 +3,7 @@ package server
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"io"
 	"log/slog"
 	"net"
@@ -18,19 +19,45 @@ import (
 	"github.com/podwright/podwright/internal/memnet"
 )
 
-// served serves a source in a bubble, in memory, and gives what dials it.
-func served(t *testing.T, s Source, during func(t *testing.T, dial func() net.Conn)) {
+// way is one of the two to serve, as a client meets it.
+type way struct {
+	serve  func(context.Context, net.Listener, http.Handler) error
+	client func(net.Conn) net.Conn
+	// each is how long a request may take, and its answer, idle how long a client between two
+	// of them, and most how many clients there can be: what the comments of the two promise.
+	each, idle time.Duration
+	most       int
+}
+
+func ways(t *testing.T) map[string]way {
+	settings, log := secure(t), slog.New(slog.DiscardHandler)
+	return map[string]way{
+		"Serve": {
+			func(ctx context.Context, l net.Listener, h http.Handler) error { return Serve(ctx, l, h, log) },
+			func(conn net.Conn) net.Conn { return conn }, 30 * time.Second, 30 * time.Second, 128,
+		},
+		"ServeAPI": {
+			func(ctx context.Context, l net.Listener, h http.Handler) error {
+				return ServeAPI(ctx, l, settings, h, log)
+			},
+			func(conn net.Conn) net.Conn { return tls.Client(conn, &tls.Config{InsecureSkipVerify: true}) }, 4 * time.Hour, 90 * time.Second, 2048,
+		},
+	}
+}
+
+// served serves in a bubble, in memory, and gives what dials it.
+func (is way) served(t *testing.T, h http.Handler, during func(t *testing.T, dial func() net.Conn)) {
 	synctest.Test(t, func(t *testing.T) {
 		l := memnet.Listen(0)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
-		go func() { done <- Serve(ctx, l, ReadOnly(s, Measures{}), slog.New(slog.DiscardHandler)) }()
+		go func() { done <- is.serve(ctx, l, h) }()
 		var conns []net.Conn
 		during(t, func() net.Conn {
 			conn, err := l.DialContext(t.Context())
 			require.NoError(t, err)
 			conns = append(conns, conn)
-			return conn
+			return is.client(conn)
 		})
 		cancel()
 		require.NoError(t, <-done)
@@ -60,6 +87,9 @@ func answered(t *testing.T, conn net.Conn) {
 // cut tells whether the server has closed a connection; what it had said is thrown away.
 func cut(t *testing.T, conn net.Conn) bool {
 	t.Helper()
+	if secured, ok := conn.(*tls.Conn); ok { // which may not have begun
+		conn = secured.NetConn()
+	}
 	require.NoError(t, conn.SetReadDeadline(time.Now().Add(time.Millisecond)))
 	_, err := io.Copy(io.Discard, conn)
 	return err == nil
@@ -72,51 +102,95 @@ func large() fixed {
 	return fixed{pods: []v1.Pod{pod}}
 }
 
+// Who asks and does not read is given up when the time for an answer is over, and holds up
+// nobody until then. TLS takes 5 s more, in which it tries to say so.
 func TestClientThatNeverReads(t *testing.T) {
-	served(t, large(), func(t *testing.T, dial func() net.Conn) {
-		deaf := dial()
-		ask(t, deaf, "/pods")
-		time.Sleep(quick - time.Second)
-		answered(t, dial())
-		time.Sleep(time.Second)
-		synctest.Wait()
-		require.True(t, cut(t, deaf))
-	})
+	for name, is := range ways(t) {
+		t.Run(name, func(t *testing.T) {
+			gaveUp := make(chan bool, 1)
+			h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == "/healthz" {
+					_, _ = io.WriteString(w, "ok")
+					return
+				}
+				_, _ = w.Write(make([]byte, 1<<20)) // more than the connection keeps
+				gaveUp <- true
+			})
+			is.served(t, h, func(t *testing.T, dial func() net.Conn) {
+				deaf := dial()
+				ask(t, deaf, "/large")
+				time.Sleep(is.each - time.Second)
+				answered(t, dial())
+				require.Empty(t, gaveUp)
+				time.Sleep(6 * time.Second)
+				synctest.Wait()
+				require.Len(t, gaveUp, 1, "before anything was read")
+				require.True(t, cut(t, deaf))
+			})
+		})
+	}
 }
 
+// Who says nothing, or nothing more, is sent away in time.
 func TestIdleConnectionsEnd(t *testing.T) {
-	served(t, fixed{}, func(t *testing.T, dial func() net.Conn) {
-		silent, once := dial(), dial()
-		answered(t, once)
-		time.Sleep(quick + time.Second)
-		synctest.Wait()
-		require.True(t, cut(t, silent))
-		require.True(t, cut(t, once))
-	})
+	for name, is := range ways(t) {
+		for what, c := range map[string]struct {
+			begin func(*testing.T, net.Conn)
+			limit time.Duration
+		}{
+			"at first":        {func(*testing.T, net.Conn) {}, headerTimeout},
+			"after an answer": {answered, is.idle},
+			"within a body": {func(t *testing.T, conn net.Conn) {
+				_, err := io.WriteString(conn, "POST /healthz HTTP/1.1\r\nHost: n\r\nContent-Length: 9\r\n\r\n{")
+				require.NoError(t, err)
+			}, is.each},
+		} {
+			t.Run(name+", "+what, func(t *testing.T) {
+				is.served(t, api(t, nil), func(t *testing.T, dial func() net.Conn) {
+					conn := dial()
+					c.begin(t, conn)
+					began := time.Now()
+					require.NoError(t, conn.SetReadDeadline(began.Add(24*time.Hour)))
+					_, _ = io.Copy(io.Discard, conn)
+					require.Equal(t, c.limit, time.Since(began))
+				})
+			})
+		}
+	}
 }
 
 // However many connections others have open, the next one gets its answer at once.
-func TestThousandConnections(t *testing.T) {
-	for what, begin := range map[string]func(*testing.T, net.Conn){
-		"silent":           func(*testing.T, net.Conn) {},
-		"half a request":   func(t *testing.T, c net.Conn) { _, err := io.WriteString(c, "GET /pods"); require.NoError(t, err) },
-		"idle after one":   answered,
-		"never read":       func(t *testing.T, c net.Conn) { ask(t, c, "/pods") },
-		"closed by itself": func(t *testing.T, c net.Conn) { require.NoError(t, c.Close()) },
+func TestManyConnections(t *testing.T) {
+	all := ways(t)
+	for _, c := range []struct {
+		way, what string
+		begin     func(*testing.T, net.Conn)
+	}{
+		{"Serve", "silent", func(*testing.T, net.Conn) {}},
+		{"Serve", "half a request", func(t *testing.T, c net.Conn) { _, err := io.WriteString(c, "GET /pods"); require.NoError(t, err) }},
+		{"Serve", "idle after one", answered},
+		{"Serve", "never read", func(t *testing.T, c net.Conn) { ask(t, c, "/pods") }},
+		{"Serve", "closed by itself", func(t *testing.T, c net.Conn) { require.NoError(t, c.Close()) }},
+		{"ServeAPI", "silent", func(*testing.T, net.Conn) {}},
+		{"ServeAPI", "half a handshake", func(t *testing.T, c net.Conn) {
+			_, err := io.WriteString(c.(*tls.Conn).NetConn(), "\x16\x03\x01")
+			require.NoError(t, err)
+		}},
 	} {
-		t.Run(what, func(t *testing.T) {
-			served(t, large(), func(t *testing.T, dial func() net.Conn) {
-				begun, conns := time.Now(), make([]net.Conn, 1000)
+		t.Run(c.way+", "+c.what, func(t *testing.T) {
+			is := all[c.way]
+			is.served(t, ReadOnly(large(), Measures{}), func(t *testing.T, dial func() net.Conn) {
+				begun, conns := time.Now(), make([]net.Conn, is.most+100)
 				for i := range conns {
 					conns[i] = dial()
-					begin(t, conns[i])
+					c.begin(t, conns[i])
 					synctest.Wait()
 				}
 				good := dial()
 				answered(t, good)
 				answered(t, good)
 				require.Equal(t, begun, time.Now(), "nobody waits for a deadline")
-				if what == "closed by itself" {
+				if c.what == "closed by itself" {
 					return
 				}
 				open := 0
@@ -125,26 +199,53 @@ func TestThousandConnections(t *testing.T) {
 						open++
 					}
 				}
-				require.Equal(t, maxConnections-1, open)
+				require.Equal(t, is.most-1, open)
 			})
 		})
 	}
 }
 
+// Where requests may take long, nobody loses his to a newer one.
+func TestNewestIsTurnedAwayWhenAllAreBusy(t *testing.T) {
+	if testing.Short() {
+		t.Skip("makes thousands of handshakes")
+	}
+	is := ways(t)["ServeAPI"]
+	h := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	is.served(t, h, func(t *testing.T, dial func() net.Conn) {
+		busy := make([]net.Conn, is.most)
+		for i := range busy {
+			busy[i] = dial()
+			ask(t, busy[i], "/")
+		}
+		synctest.Wait()
+		newest := dial()
+		synctest.Wait()
+		require.True(t, cut(t, newest))
+		for _, conn := range busy {
+			require.False(t, cut(t, conn))
+		}
+	})
+}
+
 // A client that takes its time to read keeps its answer while idle ones come.
 func TestIdleOnesMakeRoomFirst(t *testing.T) {
-	served(t, large(), func(t *testing.T, dial func() net.Conn) {
-		slow := dial()
-		ask(t, slow, "/pods")
-		for range 1000 {
-			time.Sleep(time.Millisecond)
-			dial()
-			synctest.Wait()
-		}
-		resp, err := http.ReadResponse(bufio.NewReader(slow), nil)
-		require.NoError(t, err)
-		body, err := io.ReadAll(resp.Body)
-		require.NoError(t, err)
-		require.Greater(t, len(body), 128<<10)
-	})
+	for name, is := range ways(t) {
+		t.Run(name, func(t *testing.T) {
+			is.served(t, ReadOnly(large(), Measures{}), func(t *testing.T, dial func() net.Conn) {
+				slow := dial()
+				ask(t, slow, "/pods")
+				for range is.most + 100 {
+					time.Sleep(time.Millisecond)
+					dial()
+					synctest.Wait()
+				}
+				resp, err := http.ReadResponse(bufio.NewReader(slow), nil)
+				require.NoError(t, err)
+				body, err := io.ReadAll(resp.Body)
+				require.NoError(t, err)
+				require.Greater(t, len(body), 128<<10)
+			})
+		})
+	}
 }
