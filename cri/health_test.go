@@ -252,7 +252,7 @@ func TestHealthMonitorNamesAStatusThatIgnoresItsContext(t *testing.T) {
 func TestNewHealthMonitorRefuses(t *testing.T) {
 	_, err := NewHealthMonitor(HealthConfig{})
 	require.ErrorContains(t, err, "Runtime")
-	_, err = NewHealthMonitor(HealthConfig{Runtime: statusFunc(nil), Period: -1})
+	_, err = NewHealthMonitor(HealthConfig{Runtime: statusFunc(func(context.Context) (*runtimeapi.StatusResponse, error) { return statusOf(true, true), nil }), Period: -1})
 	require.ErrorContains(t, err, "Period")
 }
 

@@ -2,7 +2,6 @@ package cri
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -11,6 +10,7 @@ import (
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/podwright/podwright/internal/required"
 	"github.com/podwright/podwright/internal/run"
 )
 
@@ -60,11 +60,11 @@ type HealthMonitor struct {
 
 // NewHealthMonitor returns a monitor that knows nothing yet; Run makes it learn.
 func NewHealthMonitor(cfg HealthConfig) (*HealthMonitor, error) {
-	if cfg.Runtime == nil {
-		return nil, errors.New("health monitor: Runtime is missing")
+	if err := required.Field("cri: HealthConfig.Runtime", cfg.Runtime); err != nil {
+		return nil, err
 	}
 	if cfg.Period < 0 || cfg.DownAfter < 0 || cfg.Timeout < 0 {
-		return nil, fmt.Errorf("health monitor: Period %v, DownAfter %v and Timeout %v must not be negative",
+		return nil, fmt.Errorf("cri: HealthConfig: Period %v, DownAfter %v and Timeout %v must not be negative",
 			cfg.Period, cfg.DownAfter, cfg.Timeout)
 	}
 	if cfg.Period == 0 {
@@ -106,7 +106,7 @@ func (m *HealthMonitor) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			if running := group.Wait(shutdownTimeout); running != nil {
-				return fmt.Errorf("health monitor: Status has ignored its context for %v", shutdownTimeout)
+				return fmt.Errorf("cri: HealthMonitor: Status has ignored its context for %v", shutdownTimeout)
 			}
 			return nil
 		case <-polled:

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/internal/podfacts"
+	"github.com/podwright/podwright/internal/required"
 	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/podworkers"
 )
@@ -330,4 +331,12 @@ func (h *DefaultHandler) restartFinished() {
 			h.cfg.OnRestart(pod)
 		}
 	}
+}
+
+func checkCleaners(field string, cleaners []Cleaner) (err error) {
+	for i, c := range cleaners {
+		at := fmt.Sprintf("syncloop: HandlerConfig.%s[%d].", field, i)
+		err = errors.Join(err, required.Field(at+"Name", c.Name), required.Field(at+"Clean", c.Clean))
+	}
+	return err
 }

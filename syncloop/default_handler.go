@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"slices"
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/internal/podfacts"
+	"github.com/podwright/podwright/internal/required"
 	"github.com/podwright/podwright/podworkers"
 )
 
@@ -116,13 +116,11 @@ var _ Handler = (*DefaultHandler)(nil)
 
 // NewHandler returns a DefaultHandler.
 func NewHandler(cfg HandlerConfig) (*DefaultHandler, error) {
-	if cfg.Workers == nil {
-		return nil, errors.New("syncloop: HandlerConfig.Workers is required")
+	if err := required.Field("syncloop: HandlerConfig.Workers", cfg.Workers); err != nil {
+		return nil, err
 	}
-	for _, c := range slices.Concat(cfg.Cleaners, cfg.FinalCleaners) {
-		if c.Name == "" || c.Clean == nil {
-			return nil, errors.New("syncloop: HandlerConfig.Cleaners: each needs a Name and a Clean function")
-		}
+	if err := errors.Join(checkCleaners("Cleaners", cfg.Cleaners), checkCleaners("FinalCleaners", cfg.FinalCleaners)); err != nil {
+		return nil, err
 	}
 	if cfg.Sources == nil {
 		cfg.Sources = alwaysReady{}

@@ -470,11 +470,16 @@ func TestHandlerRestartsPerSource(t *testing.T) {
 func TestNewHandlerRefuses(t *testing.T) {
 	_, err := NewHandler(HandlerConfig{})
 	require.ErrorContains(t, err, "HandlerConfig.Workers is required")
-	for _, bad := range []Cleaner{{Clean: func(context.Context, *Cleanup) error { return nil }}, {Name: "a"}} {
-		_, err := NewHandler(HandlerConfig{Workers: newFakeWorkers(), Cleaners: []Cleaner{bad}})
-		require.ErrorContains(t, err, "HandlerConfig.Cleaners: each needs")
-		_, err = NewHandler(HandlerConfig{Workers: newFakeWorkers(), FinalCleaners: []Cleaner{bad}})
-		require.ErrorContains(t, err, "HandlerConfig.Cleaners: each needs")
+	clean := func(context.Context, *Cleanup) error { return nil }
+	for what, bad := range map[string]HandlerConfig{
+		"Cleaners[1].Name is required":       {Cleaners: []Cleaner{{Name: "a", Clean: clean}, {Clean: clean}}},
+		"Cleaners[0].Clean is required":      {Cleaners: []Cleaner{{Name: "a"}}},
+		"FinalCleaners[0].Name is required":  {FinalCleaners: []Cleaner{{Clean: clean}}},
+		"FinalCleaners[0].Clean is required": {FinalCleaners: []Cleaner{{Name: "a"}}},
+	} {
+		bad.Workers = newFakeWorkers()
+		_, err := NewHandler(bad)
+		require.EqualError(t, err, "syncloop: HandlerConfig."+what)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/podwright/podwright/internal/required"
 	"github.com/podwright/podwright/internal/run"
 )
 
@@ -77,15 +78,15 @@ type Loop struct {
 
 // New returns a Loop that does nothing until Run.
 func New(cfg Config) (*Loop, error) {
-	if cfg.Handler == nil {
-		return nil, errors.New("syncloop: Config.Handler is required")
-	}
-	if cfg.Pods == nil {
-		return nil, errors.New("syncloop: Config.Pods is required")
+	if err := errors.Join(required.Field("syncloop: Config.Handler", cfg.Handler), required.Field("syncloop: Config.Pods", cfg.Pods)); err != nil {
+		return nil, err
 	}
 	for name, src := range cfg.Sources {
-		if name == "" || name == podSourceName || src == nil {
-			return nil, fmt.Errorf("syncloop: Config.Sources[%q]: needs a name other than %q and a source", name, podSourceName)
+		if name == "" || name == podSourceName {
+			return nil, fmt.Errorf("syncloop: Config.Sources[%q]: the name must be another one", name)
+		}
+		if err := required.Field(fmt.Sprintf("syncloop: Config.Sources[%q]", name), src); err != nil {
+			return nil, err
 		}
 	}
 	if cfg.Health == nil {

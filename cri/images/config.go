@@ -2,7 +2,6 @@ package images
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"github.com/podwright/podwright/cri/images/credentials"
 	"github.com/podwright/podwright/cri/images/records"
 	"github.com/podwright/podwright/internal/backoff"
+	"github.com/podwright/podwright/internal/required"
 )
 
 // Backoff sets how long a pod is held back from an image whose pull failed.
@@ -84,8 +84,8 @@ type Metrics struct {
 }
 
 func (c *Config) complete() error {
-	if c.Service == nil {
-		return errors.New("images: Config.Service is required")
+	if err := required.Field("images: Config.Service", c.Service); err != nil {
+		return err
 	}
 	for name, d := range map[string]time.Duration{
 		"Initial": c.Backoff.Initial, "Max": c.Backoff.Max, "Forget": c.Backoff.Forget,

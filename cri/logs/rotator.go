@@ -2,7 +2,6 @@ package logs
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -11,6 +10,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podwright/podwright/cri"
+	"github.com/podwright/podwright/internal/required"
 	"github.com/podwright/podwright/internal/run"
 )
 
@@ -81,15 +81,16 @@ func NewRotator(cfg RotatorConfig) (*Rotator, error) {
 	setDefault(&cfg.MaxFiles, defaultMaxFiles)
 	setDefault(&cfg.Period, defaultRotatePeriod)
 	setDefault(&cfg.Workers, 1)
+	if err := required.Field("logs: RotatorConfig.Runtime", cfg.Runtime); err != nil {
+		return nil, err
+	}
 	switch {
-	case cfg.Runtime == nil:
-		return nil, errors.New("log rotator: Runtime is missing")
 	case cfg.MaxFiles < 2:
-		return nil, fmt.Errorf("log rotator: MaxFiles %d must be greater than 1", cfg.MaxFiles)
+		return nil, fmt.Errorf("logs: RotatorConfig.MaxFiles %d must be greater than 1", cfg.MaxFiles)
 	case cfg.Period < minRotatePeriod:
-		return nil, fmt.Errorf("log rotator: Period %v must be at least %v", cfg.Period, minRotatePeriod)
+		return nil, fmt.Errorf("logs: RotatorConfig.Period %v must be at least %v", cfg.Period, minRotatePeriod)
 	case cfg.Workers < 0:
-		return nil, fmt.Errorf("log rotator: Workers %d must not be negative", cfg.Workers)
+		return nil, fmt.Errorf("logs: RotatorConfig.Workers %d must not be negative", cfg.Workers)
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
@@ -124,7 +125,7 @@ func (r *Rotator) Run(ctx context.Context) error {
 	})
 	<-ctx.Done()
 	if running := group.Wait(shutdownTimeout); running != nil {
-		return fmt.Errorf("log rotator: Runtime or OnRotate has ignored the end of its context for %v", shutdownTimeout)
+		return fmt.Errorf("logs: Rotator: Runtime or OnRotate has ignored the end of its context for %v", shutdownTimeout)
 	}
 	return nil
 }

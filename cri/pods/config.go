@@ -19,6 +19,7 @@ import (
 	"github.com/podwright/podwright/cri/pods/request"
 	"github.com/podwright/podwright/cri/pods/resize"
 	"github.com/podwright/podwright/internal/backoff"
+	"github.com/podwright/podwright/internal/required"
 )
 
 // Runtime is what this package needs of a container runtime. A cri.RuntimeService
@@ -186,13 +187,13 @@ type Manager struct {
 
 // New checks the configuration and returns a Manager.
 func New(cfg Config) (*Manager, error) {
+	if err := errors.Join(
+		required.Field("pods: Config.Runtime", cfg.Runtime), required.Field("pods: Config.Images", cfg.Images),
+		required.Field("pods: Config.RuntimeName", cfg.RuntimeName),
+	); err != nil {
+		return nil, err
+	}
 	switch {
-	case cfg.Runtime == nil:
-		return nil, errors.New("pods: Config.Runtime is missing")
-	case cfg.Images == nil:
-		return nil, errors.New("pods: Config.Images is missing")
-	case cfg.RuntimeName == "":
-		return nil, errors.New("pods: Config.RuntimeName is missing")
 	case cfg.MaxConcurrentStarts < 0:
 		return nil, fmt.Errorf("pods: Config.MaxConcurrentStarts is negative: %d", cfg.MaxConcurrentStarts)
 	case cfg.MaxConcurrentStops < 0:

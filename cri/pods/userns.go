@@ -16,6 +16,7 @@ import (
 
 	"github.com/podwright/podwright/cri/pods/request"
 	"github.com/podwright/podwright/internal/atomicfile"
+	"github.com/podwright/podwright/internal/required"
 )
 
 // UserNamespacesConfig configures UserNamespaces. PodDir is required.
@@ -46,8 +47,8 @@ type UserNamespaces struct {
 
 // NewUserNamespaces reads what pods have, and returns UserNamespaces.
 func NewUserNamespaces(cfg UserNamespacesConfig) (*UserNamespaces, error) {
-	if cfg.PodDir == nil {
-		return nil, errors.New("pods: UserNamespacesConfig.PodDir is missing")
+	if err := required.Field("pods: UserNamespacesConfig.PodDir", cfg.PodDir); err != nil {
+		return nil, err
 	}
 	ids, err := request.NewIDs(cfg.Range)
 	if err != nil {

@@ -1,13 +1,14 @@
 package stats
 
 import (
-	"errors"
 	"fmt"
 	"io/fs"
 	"path"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/podwright/podwright/internal/required"
 )
 
 // Version is that of the cgroup hierarchy.
@@ -35,10 +36,10 @@ type Reader struct{ cfg Config }
 
 // New returns a Reader.
 func New(cfg Config) (*Reader, error) {
-	switch {
-	case cfg.FS == nil:
-		return nil, errors.New("stats: Config.FS is required")
-	case cfg.Version != V1 && cfg.Version != V2:
+	if err := required.Field("stats: Config.FS", cfg.FS); err != nil {
+		return nil, err
+	}
+	if cfg.Version != V1 && cfg.Version != V2 {
 		return nil, fmt.Errorf("stats: Config.Version: %d is neither 1 nor 2", cfg.Version)
 	}
 	return &Reader{cfg: cfg}, nil

@@ -18,6 +18,7 @@ import (
 	"k8s.io/cri-streaming/pkg/streaming"
 
 	"github.com/podwright/podwright/cri/fake"
+	"github.com/podwright/podwright/internal/required"
 )
 
 var (
@@ -96,14 +97,14 @@ type Server struct {
 // NewServer makes a server. It serves once Run is called; clients that come
 // earlier wait.
 func NewServer(cfg Config) (*Server, error) {
-	if cfg.Listener == nil {
-		return nil, errors.New("streams: Listener is required")
+	if err := required.Field("streams: Config.Listener", cfg.Listener); err != nil {
+		return nil, err
 	}
 	if cfg.CreationTimeout < 0 || cfg.IdleTimeout < 0 {
-		return nil, errors.New("streams: CreationTimeout and IdleTimeout must not be negative")
+		return nil, errors.New("streams: Config.CreationTimeout and IdleTimeout must not be negative")
 	}
 	if cfg.MaxConnections < 0 {
-		return nil, errors.New("streams: MaxConnections must not be negative")
+		return nil, errors.New("streams: Config.MaxConnections must not be negative")
 	}
 	cfg.setDefaults()
 	s := &Server{cfg: cfg, bridge: newBridge()}

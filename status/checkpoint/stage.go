@@ -9,6 +9,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/internal/required"
 )
 
 // Stage has the records of a Store released with their pods: it is a stage in the sense of
@@ -22,8 +24,8 @@ type Stage struct {
 // NewStage returns the Stage of a Store. pods lists every pod that may have a record,
 // such as those with a folder.
 func NewStage(store *Store, pods func(context.Context) ([]types.UID, error)) (*Stage, error) {
-	if store == nil || pods == nil {
-		return nil, errors.New("checkpoint: a Stage needs a Store, and a list of pods")
+	if err := errors.Join(required.Field("checkpoint: NewStage's store", store), required.Field("checkpoint: NewStage's pods", pods)); err != nil {
+		return nil, err
 	}
 	return &Stage{store, pods}, nil
 }

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/podwright/podwright/cri"
+	"github.com/podwright/podwright/internal/required"
 )
 
 // Config is what a Player plays, and on what.
@@ -65,13 +66,13 @@ var (
 
 // New makes a player.
 func New(cfg Config) (*Player, error) {
-	if cfg.Runtime == nil {
-		return nil, errors.New("script: Runtime is required")
+	if err := required.Field("script: Config.Runtime", cfg.Runtime); err != nil {
+		return nil, err
 	}
 	if cfg.Images == nil {
 		images, ok := cfg.Runtime.(cri.ImageService)
 		if !ok {
-			return nil, errors.New("script: Images is required, since Runtime has no images")
+			return nil, errors.New("script: Config.Images is required, since Runtime has no images")
 		}
 		cfg.Images = images
 	}
@@ -83,7 +84,7 @@ func New(cfg Config) (*Player, error) {
 	for _, r := range cfg.Script.Rules {
 		p.objects = p.objects || !r.Of.empty()
 		if cfg.Restart == nil && slices.ContainsFunc(r.Steps, Step.restarts) {
-			return nil, fmt.Errorf("script: Restart is required by rule %q", r)
+			return nil, fmt.Errorf("script: Config.Restart is required by rule %q", r)
 		}
 	}
 	return p, nil

@@ -240,10 +240,10 @@ func TestNew(t *testing.T) {
 	defer func() { require.NoError(t, rt.Close()) }()
 	onlyRuntime := struct{ cri.RuntimeService }{rt}
 	for problem, cfg := range map[string]script.Config{
-		"script: Runtime is required":                               {},
-		"script: Images is required, since Runtime has no images":   {Runtime: onlyRuntime},
-		"script: Rules[0].Steps[0]: a rule needs a step":            {Runtime: rt, Script: script.Script{Rules: []script.Rule{script.On("call")}}},
-		`script: Restart is required by rule "every call: restart"`: {Runtime: rt, Script: script.Script{Rules: []script.Rule{script.On("call", script.Restart())}}},
+		"script: Config.Runtime is required":                               {},
+		"script: Config.Images is required, since Runtime has no images":   {Runtime: onlyRuntime},
+		"script: Rules[0].Steps[0]: a rule needs a step":                   {Runtime: rt, Script: script.Script{Rules: []script.Rule{script.On("call")}}},
+		`script: Config.Restart is required by rule "every call: restart"`: {Runtime: rt, Script: script.Script{Rules: []script.Rule{script.On("call", script.Restart())}}},
 	} {
 		_, err := script.New(cfg)
 		require.EqualError(t, err, problem)

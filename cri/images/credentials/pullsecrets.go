@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/podwright/podwright/internal/required"
 )
 
 // EventFailedToRetrieveImagePullSecret is the reason of the event about pull
@@ -38,8 +40,8 @@ type PullSecrets struct{ cfg PullSecretsConfig }
 
 // NewPullSecrets returns PullSecrets.
 func NewPullSecrets(cfg PullSecretsConfig) (*PullSecrets, error) {
-	if cfg.Secrets == nil {
-		return nil, errors.New("credentials: PullSecretsConfig.Secrets is required")
+	if err := required.Field("credentials: PullSecretsConfig.Secrets", cfg.Secrets); err != nil {
+		return nil, err
 	}
 	if cfg.Event == nil {
 		cfg.Event = func(v1.ObjectReference, string, string, string) {}

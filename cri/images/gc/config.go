@@ -9,6 +9,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/podwright/podwright/internal/required"
 )
 
 // The reasons of the events that a Manager records on the node.
@@ -121,11 +123,8 @@ func (p *Policy) complete() error {
 }
 
 func (c *Config) complete() error {
-	switch {
-	case c.Images == nil:
-		return errors.New("gc: Config.Images is required")
-	case c.Containers == nil:
-		return errors.New("gc: Config.Containers is required")
+	if err := errors.Join(required.Field("gc: Config.Images", c.Images), required.Field("gc: Config.Containers", c.Containers)); err != nil {
+		return err
 	}
 	if err := c.Policy.complete(); err != nil {
 		return err

@@ -26,6 +26,7 @@ import (
 	"github.com/podwright/podwright/cri/pods/labels"
 	"github.com/podwright/podwright/cri/pods/observe"
 	"github.com/podwright/podwright/cri/pods/podfiles"
+	"github.com/podwright/podwright/internal/required"
 )
 
 // Remover stops and removes single containers and sandboxes. What is gone already is
@@ -71,11 +72,8 @@ type Collector struct{ cfg Config }
 
 // New checks the configuration and returns a Collector.
 func New(cfg Config) (*Collector, error) {
-	switch {
-	case cfg.Runtime == nil:
-		return nil, errors.New("garbage: Config.Runtime is missing")
-	case cfg.Pods == nil:
-		return nil, errors.New("garbage: Config.Pods is missing")
+	if err := errors.Join(required.Field("garbage: Config.Runtime", cfg.Runtime), required.Field("garbage: Config.Pods", cfg.Pods)); err != nil {
+		return nil, err
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)

@@ -61,7 +61,7 @@ func TestNewRefuses(t *testing.T) {
 		"Pods":    {Runtime: struct{ cri.RuntimeService }{}},
 	} {
 		_, err := New(cfg)
-		require.ErrorContains(t, err, "Config."+field+" is missing")
+		require.ErrorContains(t, err, "Config."+field+" is required")
 	}
 }
 

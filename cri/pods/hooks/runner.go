@@ -10,6 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podwright/podwright/cri"
+	"github.com/podwright/podwright/internal/required"
 )
 
 // ErrUnsupported is the cause of the failure of a handler that is of no known kind,
@@ -63,8 +64,8 @@ type Runner struct {
 
 // New checks the configuration and returns a Runner.
 func New(cfg Config) (*Runner, error) {
-	if cfg.Exec == nil {
-		return nil, errors.New("hooks: Config.Exec is missing")
+	if err := required.Field("hooks: Config.Exec", cfg.Exec); err != nil {
+		return nil, err
 	}
 	if cfg.Version == "" {
 		cfg.Version = defaultVersion

@@ -43,7 +43,7 @@ func newRunner(t *testing.T, cfg Config) *Runner {
 
 func TestNewChecks(t *testing.T) {
 	_, err := New(Config{})
-	require.EqualError(t, err, "hooks: Config.Exec is missing")
+	require.EqualError(t, err, "hooks: Config.Exec is required")
 }
 
 func TestExec(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/podwright/podwright/cri"
 	"github.com/podwright/podwright/cri/pods/labels"
+	"github.com/podwright/podwright/internal/required"
 	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/pleg"
 )
@@ -47,11 +48,8 @@ var (
 
 // New checks the configuration and returns an Observer.
 func New(cfg Config) (*Observer, error) {
-	switch {
-	case cfg.Runtime == nil:
-		return nil, errors.New("observe: Config.Runtime is missing")
-	case cfg.RuntimeName == "":
-		return nil, errors.New("observe: Config.RuntimeName is missing")
+	if err := errors.Join(required.Field("observe: Config.Runtime", cfg.Runtime), required.Field("observe: Config.RuntimeName", cfg.RuntimeName)); err != nil {
+		return nil, err
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)

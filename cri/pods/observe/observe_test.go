@@ -15,6 +15,6 @@ func TestNewRefuses(t *testing.T) {
 		"RuntimeName": {Runtime: struct{ cri.RuntimeService }{}},
 	} {
 		_, err := observe.New(cfg)
-		require.ErrorContains(t, err, "Config."+field+" is missing")
+		require.ErrorContains(t, err, "Config."+field+" is required")
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/podwright/podwright/cri/cgroups"
 	"github.com/podwright/podwright/cri/pods/actions"
 	"github.com/podwright/podwright/cri/pods/request"
+	"github.com/podwright/podwright/internal/required"
 	"github.com/podwright/podwright/internal/run"
 	"github.com/podwright/podwright/pleg"
 )
@@ -43,12 +44,10 @@ type Resizer struct{ cfg Config }
 
 // New checks the configuration and returns a Resizer.
 func New(cfg Config) (*Resizer, error) {
-	switch {
-	case cfg.Runtime == nil:
-		return nil, errors.New("resize: Config.Runtime is missing")
-	case cfg.Requests == nil:
-		return nil, errors.New("resize: Config.Requests is missing")
-	case cfg.StepGrace < 0:
+	if err := errors.Join(required.Field("resize: Config.Runtime", cfg.Runtime), required.Field("resize: Config.Requests", cfg.Requests)); err != nil {
+		return nil, err
+	}
+	if cfg.StepGrace < 0 {
 		return nil, fmt.Errorf("resize: Config.StepGrace is negative: %v", cfg.StepGrace)
 	}
 	if cfg.StepGrace == 0 {

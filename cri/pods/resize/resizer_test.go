@@ -27,8 +27,8 @@ import (
 func TestNewRefuses(t *testing.T) {
 	runtime, requests := struct{ cri.ResourceUpdater }{}, &request.Builder{}
 	for text, cfg := range map[string]Config{
-		"Config.Runtime is missing":    {Requests: requests},
-		"Config.Requests is missing":   {Runtime: runtime},
+		"Config.Runtime is required":   {Requests: requests},
+		"Config.Requests is required":  {Runtime: runtime},
 		"Config.StepGrace is negative": {Runtime: runtime, Requests: requests, StepGrace: -time.Second},
 	} {
 		_, err := New(cfg)

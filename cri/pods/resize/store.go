@@ -14,6 +14,7 @@ import (
 
 	"github.com/podwright/podwright/cri/pods/actions"
 	"github.com/podwright/podwright/internal/atomicfile"
+	"github.com/podwright/podwright/internal/required"
 )
 
 // Store remembers what the runtime was last told across restarts of the agent. What it
@@ -77,8 +78,8 @@ type FolderConfig struct {
 // one or the new one. One that was damaged by something else counts as lost, of that
 // pod alone, and stays as it is until there is something to record.
 func NewFolder(cfg FolderConfig) (Store, error) {
-	if cfg.Dir == "" {
-		return nil, errors.New("resize: FolderConfig.Dir is missing")
+	if err := required.Field("resize: FolderConfig.Dir", cfg.Dir); err != nil {
+		return nil, err
 	}
 	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("actuated resources: %w", err)
