@@ -11,4 +11,6 @@
 //   - cri/streams: sessions of exec, attach and port-forward, a module of its own
 //
 // The package itself holds nothing but the test of who may import whom.
+//
+// An example that runs: Example in example_test.go.
 package podwright

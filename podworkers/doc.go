@@ -47,6 +47,14 @@
 // Static pods of one full name run one after the other, in the order of arrival;
 // the next one starts at the moment at which the one before is finished.
 //
+// # Pauses between attempts
+//
+// A call that failed is repeated after Config.RetryBackoff, 10 s, plus up to half of it,
+// and this pause does not grow. That something in a pod ends again and again is no failed
+// call: cri/pods holds containers back, and an agent without CRI does so itself with an
+// error of RetryAt, as hold in examples/vmfleet: until 10 s after the end, doubled each
+// time up to 5 min.
+//
 // # Stopping the agent is not stopping the pods
 //
 // When Run's context ends, running calls are cancelled with the cause

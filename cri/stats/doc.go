@@ -43,5 +43,6 @@
 // saves a third; it never takes more than a quarter of the descriptors that the process may
 // have. Nothing runs between two readings.
 //
-// Start with [Example].
+// Examples that run: Example in example_test.go, and ExampleCollector in
+// example_collector_test.go.
 package stats

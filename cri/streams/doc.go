@@ -52,5 +52,6 @@
 // not to open, such as one with a Stderr that the request did not ask for, makes it
 // leave a goroutine behind: a bubble ends with "blocked goroutines remain" then.
 //
-// An example that runs: Example in example_test.go.
+// Examples that run: Example in example_test.go, and ExampleClient_Exec in
+// kubeletapi_test.go.
 package streams

@@ -14,4 +14,9 @@
 //     that the next agent goes on counting;
 //   - a machine that has ended stays until its pod is gone: it is what tells that a pod
 //     with restartPolicy Never has run.
+//
+// Pauses are the agent's own, too. Package podworkers repeats a call that failed, such as a
+// boot, always after 10 to 15 s. A machine that was booted and ends again and again is held
+// back by hold: until 10 s after its end, doubled with each boot up to 5 min, and 10 s again
+// once it has run for 10 min. RetryAt says when to look again.
 package vmfleet

@@ -5,6 +5,8 @@
 // The first Next for a key stores the initial delay, each further one doubles
 // it up to the maximum. A key whose last Next lies further back than the forget
 // time starts anew. Nothing here reads a clock: the caller passes the moments.
+//
+// An example that runs: ExampleTable in example_test.go.
 package backoff
 
 import (

@@ -35,7 +35,8 @@
 // A syncer that starts something after termination was requested or outside of its
 // calls, that does not wait for what it stops, or that answers an interrupted stop
 // with nil. For a pleg.Runtime, plegtest.RunningIDs makes such a function; for a CRI
-// runtime, such as cri/fake, that is the one of cri/pods/observe.
+// runtime, such as cri/fake, that is the one of cri/pods/observe, whose Example_recorder
+// shows it.
 //
 // # Scripts
 //

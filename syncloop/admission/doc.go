@@ -23,4 +23,6 @@
 // it uses them or not (KEP-753, KEP-2837). What the node does not tell of is not counted,
 // except hugepages, of which it has none then. An extended resource that the Node does not
 // have is somebody else's to count.
+//
+// An example that runs: ExampleFit in example_test.go.
 package admission

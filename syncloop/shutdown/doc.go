@@ -21,4 +21,6 @@
 // was already told to end does. The end of Run's context is the end of the agent, not
 // of the pods: nothing more is told to end. The agent that comes after it asks the
 // Login, and goes on.
+//
+// An example that runs: ExampleGroups in example_test.go.
 package shutdown

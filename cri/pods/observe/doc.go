@@ -9,5 +9,6 @@
 // It keeps nothing, changes nothing, and starts no goroutine that outlives a call.
 // Sandboxes and containers without a kubelet's labels are not seen.
 //
-// An example that runs: Example in example_test.go.
+// Examples that run: Example in example_test.go, and Example_recorder in
+// example_recorder_test.go: with a Recorder of podworkerstest.
 package observe

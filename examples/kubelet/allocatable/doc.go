@@ -11,4 +11,6 @@
 // would have to. Values of the cgroup of all pods that cannot be set, such as a limit below
 // what pods already use, are tried again: see Enforcer.Run. A reserved cgroup that is not
 // there keeps the agent from beginning: see Enforcer.Reserve.
+//
+// An example that runs: Example in example_test.go.
 package allocatable

@@ -58,4 +58,6 @@
 // otherwise, for two calls about one kind of object; this package adds none. What
 // component-base/cli/flag knows of TLS names, and client-go/util/cert of requests, is used:
 // both were linked before.
+//
+// Examples that run: ExampleSelfSigned and ExampleServingRequest in example_test.go.
 package certificates

@@ -17,4 +17,6 @@
 // A figure without a time, or of a time to come, is not known, and one whose time stands
 // still evicts nobody (see package eviction). A threshold of no less than there is at all can
 // never be kept, whoever is evicted: it counts as none, and is logged.
+//
+// An example that runs: ExamplePolicy in example_test.go.
 package evictions

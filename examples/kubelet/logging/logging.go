@@ -14,6 +14,8 @@
 //
 // Each line is written at once, whole, to one stream, so there is nothing to flush
 // (logging.flushFrequency), and nothing is lost with the process.
+//
+// An example that runs: ExampleNew in logging_test.go.
 package logging
 
 import (

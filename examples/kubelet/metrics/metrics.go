@@ -17,6 +17,8 @@
 // handlers. No label is what a client or a pod makes up.
 //
 // Not built: kubelet_device_plugin_* and kubelet_pod_resources_endpoint_*.
+//
+// An example that runs: Example in example_test.go.
 package metrics
 
 import (

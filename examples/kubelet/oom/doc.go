@@ -18,4 +18,6 @@
 // cgroup v1 and v2. Only records of the kernel itself count; what a process writes into the log
 // may say anything. A Watcher begins at the end of the log: what happened before it is not told
 // again by each agent that starts.
+//
+// An example that runs: ExampleParser in example_test.go.
 package oom

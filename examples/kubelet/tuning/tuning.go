@@ -1,6 +1,8 @@
 // Package tuning holds the kernel to what a node depends on: that memory which was asked
 // for is given out, that a panic ends in a restart, and that the keys of root's containers
 // have room.
+//
+// An example that runs: Example in tuning_test.go.
 package tuning
 
 import (

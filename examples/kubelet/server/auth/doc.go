@@ -44,4 +44,6 @@
 // k8s.io/apiserver has all this as delegating authenticators and authorizers. They link
 // the clientset, gRPC tracing, CEL and the audit machinery; what is used of them here is
 // two calls with a cache.
+//
+// An example that runs: Example in example_test.go.
 package auth

@@ -14,4 +14,6 @@
 // the files NAME, NAME.log and NAME/NAME.log are tried. It may narrow what it gets by
 // boot, pattern, sinceTime, untilTime and tailLines. At most four services and one file are
 // taken, each with a name of at most 256 letters, digits and ".-_@:" ("/" for files).
+//
+// An example that runs: ExampleHandler in nodelogs_test.go.
 package nodelogs
