@@ -1,4 +1,4 @@
-package required_test
+package podwright_test
 
 import (
 	"net"
