@@ -20,6 +20,7 @@ import (
 
 	"github.com/podwright/podwright/cri/fake"
 	"github.com/podwright/podwright/internal/run"
+	"github.com/podwright/podwright/podworkers"
 	"github.com/podwright/podwright/status"
 	"github.com/podwright/podwright/syncloop/podsource"
 )
@@ -43,13 +44,11 @@ func secondsFields(of reflect.Type, path string) map[string]int {
 	return found
 }
 
-const command = `"exec": {"command": ["true"]}, `
-
 // besides is what a pod needs in addition to a field, by what the field stands in.
 var besides = map[string]string{
 	"initContainers": `"name": "i", "image": "busybox:1", "restartPolicy": "Always", `, "containers": `"name": "a", "image": "busybox:1", `,
-	"ephemeralContainers": `"name": "e", "image": "busybox:1", `, "livenessProbe": command, "readinessProbe": command, "startupProbe": command,
-	"tolerations": `"operator": "Exists", `, "volumes": `"name": "v", `, "serviceAccountToken": `"path": "token", `,
+	"livenessProbe": `"exec": {"command": ["true"]}, `, "readinessProbe": `"exec": {"command": ["true"]}, `, "startupProbe": `"exec": {"command": ["true"]}, `,
+	"ephemeralContainers": `"name": "e", "image": "busybox:1", `, "tolerations": `"operator": "Exists", `, "volumes": `"name": "v", `, "serviceAccountToken": `"path": "token", `,
 }
 
 // podWith is a pod with a value in one field.
@@ -68,19 +67,17 @@ func podWith(t *testing.T, uid, path string, value int64) *v1.Pod {
 }
 
 // secondsRows say what becomes of a pod with the largest and with the smallest value: it
-// runs, is refused with the name of the field, or what its status gives as a reason. The
-// first row that fits counts.
+// runs, starts for ever, is refused with the name of the field, or what its status gives
+// as a reason. The first row that fits counts.
 var secondsRows = []struct{ field, most, least string }{
 	{`^spec\.ephemeralContainers\[0]\.\w+Probe\.(initialDelay|timeout|period|terminationGracePeriod)Seconds$`, "refused", "refused"}, // they have no probes
 	{`\.readinessProbe\.terminationGracePeriodSeconds$`, "refused", "refused"},                                                       // it ends nothing
 	{`\.\w+Probe\.(initialDelay|timeout|period|terminationGracePeriod)Seconds$`, "runs", "refused"},
-	{`^spec\.(c|initC)ontainers\[0]\.lifecycle\.postStart\.sleep\.seconds$`, "runs", "CrashLoopBackOff"},
-	{`\.lifecycle\.(postStart|preStop)\.sleep\.seconds$`, "runs", "runs"},
-	{`^spec\.terminationGracePeriodSeconds$`, "runs", "runs"},
+	{`^spec\.(c|initC)ontainers\[0]\.lifecycle\.postStart\.sleep\.seconds$`, "starts", "CrashLoopBackOff"},
+	{`\.lifecycle\.postStart\.sleep\.seconds$`, "starts", "runs"}, // nobody starts an ephemeral container again
+	{`^spec\.terminationGracePeriodSeconds$|\.preStop\.sleep\.seconds$|(^|\.volumeClaimTemplate\.)metadata\.deletionGracePeriodSeconds$`, "runs", "runs"},
 	{`^spec\.activeDeadlineSeconds$`, "runs", status.ReasonDeadlineExceeded},
-	{`^spec\.tolerations\[0]\.tolerationSeconds$`, "runs", "runs"},                                 // the control plane counts them
-	{`\.(serviceAccountToken|podCertificate)\.(expiration|maxExpiration)Seconds$`, "runs", "runs"}, // no container mounts it
-	{`(^|\.volumeClaimTemplate\.)metadata\.deletionGracePeriodSeconds$`, "runs", "runs"},
+	{`^spec\.tolerations\[0]\.tolerationSeconds$|\.serviceAccountToken\.expirationSeconds$|\.podCertificate\.maxExpirationSeconds$`, "runs", "runs"}, // not counted here
 }
 
 // Every field of seconds that a pod has, with the largest and the smallest value, each in a
@@ -89,9 +86,8 @@ var secondsRows = []struct{ field, most, least string }{
 // let through what they may not have. A field that secondsRows do not know fails the test.
 func TestEverySecondsField(t *testing.T) {
 	decoder := podsource.Decoder{NodeName: "n", Volumes: append([]string{"ephemeral"}, volumeKinds...), Objects: objectKinds, Check: unsupported}
-	good := podOf("good", v1.RestartPolicyAlways, "good")
-	pods, paths, want, used := []*v1.Pod{good}, map[types.UID]string{}, map[types.UID]string{}, map[int]bool{}
-	requireNamed := func(path, refusal string) { // the field, or what it stands in
+	pods, paths, want, used := []*v1.Pod{podOf("good", v1.RestartPolicyAlways, "good")}, map[types.UID]string{}, map[types.UID]string{}, map[int]bool{}
+	requireNamed := func(t *testing.T, path, refusal string) { // the field, or what it stands in
 		require.True(t, strings.HasPrefix(path, strings.Split(refusal, ": ")[0]), "%s: %s", path, refusal)
 	}
 	for path, bits := range secondsFields(reflect.TypeFor[v1.Pod](), "") {
@@ -107,9 +103,9 @@ func TestEverySecondsField(t *testing.T) {
 			manifest, err := json.Marshal(pod)
 			require.NoError(t, err)
 			if _, err = decoder.Decode(manifest, "file:/m"); err != nil {
-				requireNamed(path, err.Error())
+				requireNamed(t, path, err.Error())
 			} else {
-				require.True(t, becomes == "runs" && (value > 0 || strings.HasSuffix(path, ".tolerationSeconds")), "a manifest with %s %d", path, value)
+				require.True(t, becomes != "refused" && (value > 0 || strings.HasSuffix(path, ".tolerationSeconds")), "a manifest with %s %d", path, value)
 			}
 		}
 	}
@@ -130,6 +126,9 @@ func TestEverySecondsField(t *testing.T) {
 		for _, pod := range pods[1:] {
 			s := w.agent.statuses.Get(pod.UID)
 			became := cmp.Or(s.Reason, "runs")
+			if w.agent.workers.State(pod.UID).Call == podworkers.CallSyncPod {
+				became = "starts"
+			}
 			for _, c := range append(s.InitContainerStatuses, s.ContainerStatuses...) {
 				if c.RestartCount > 0 {
 					became = c.State.Waiting.Reason
@@ -137,14 +136,14 @@ func TestEverySecondsField(t *testing.T) {
 			}
 			if why, is := strings.CutPrefix(s.Message, "Pod was rejected: "); is {
 				became = "refused"
-				requireNamed(paths[pod.UID], why)
+				requireNamed(w.t, paths[pod.UID], why)
 			}
-			require.Equal(t, want[pod.UID], became, "%s: %s", paths[pod.UID], s.Message)
+			require.Equal(w.t, want[pod.UID], became, "%s: %s", paths[pod.UID], s.Message)
 		}
-		w.set(good)
+		w.set(pods[0])
 		w.sleep(4500 * time.Millisecond)
-		require.Len(t, w.running()["a"], 2, "the others, without the longest grace period of pod or deletion, had two seconds")
+		require.Len(w.t, w.running()["a"], 2, "the others, without the longest grace period of pod or deletion, had two seconds")
 		w.sleep(10 * time.Second)
-		require.Equal(t, map[string][]uint32{"good": {0}}, w.running())
+		require.Equal(w.t, map[string][]uint32{"good": {0}}, w.running())
 	})
 }
