@@ -83,7 +83,7 @@ func New(cfg Config) (*Loop, error) {
 	}
 	for name, src := range cfg.Sources {
 		if name == "" || name == podSourceName {
-			return nil, fmt.Errorf("syncloop: Config.Sources[%q]: the name must be another one", name)
+			return nil, fmt.Errorf("syncloop: Config.Sources[%q]: needs a name other than %q", name, podSourceName)
 		}
 		if err := required.Field(fmt.Sprintf("syncloop: Config.Sources[%q]", name), src); err != nil {
 			return nil, err

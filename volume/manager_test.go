@@ -1045,6 +1045,7 @@ func TestMetricsOfDevices(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		names, block := make(chan string, 10), v1.PersistentVolumeBlock
 		a := newAgent(t, func(a *agent) {
+			a.shared.Latency = time.Second // each is told before the next one ends
 			a.cfg.Claims = claims{"raw": func(pv *v1.PersistentVolume) { pv.Spec.VolumeMode = &block }}
 			a.cfg.Metrics.OnOperation = func(o volume.Operation) {
 				if o.Name != "list_staged" { // whenever that ends
@@ -1059,12 +1060,10 @@ func TestMetricsOfDevices(t *testing.T) {
 		synctest.Wait()
 		require.NoError(t, a.Release(t.Context(), pod.UID))
 		synctest.Wait()
-		close(names)
-		var told []string // each when it likes: the next operation does not wait for that
-		for name := range names {
-			told = append(told, name)
+		for _, want := range []string{"verify_controller_attached_volume", "mount_device", "map_volume", "unmap_volume", "unmap_device"} {
+			require.Equal(t, want, <-names)
 		}
-		require.ElementsMatch(t, []string{"verify_controller_attached_volume", "mount_device", "map_volume", "unmap_volume", "unmap_device"}, told)
+		require.Empty(t, names)
 	})
 }
 
