@@ -40,7 +40,7 @@ func HostProcess(cfg HostConfig) (fake.Resolver, error) {
 		return nil, ErrNoSupervisor
 	}
 	if cfg.ScratchDir != "" && !filepath.IsAbs(cfg.ScratchDir) {
-		return nil, fmt.Errorf("embedded: ScratchDir %q is not absolute", cfg.ScratchDir)
+		return nil, fmt.Errorf("embedded: HostConfig.ScratchDir %q is not absolute", cfg.ScratchDir)
 	}
 	return func(ctx context.Context, p *fake.Process) (fake.Program, error) {
 		return startHost(ctx, cfg, p)

@@ -358,7 +358,9 @@ func TestState(t *testing.T) {
 	_, err = embedded.New(embedded.Config{StateDir: dir})
 	require.ErrorContains(t, err, "in use by another process")
 	_, err = embedded.New(embedded.Config{StateDir: "relative"})
-	require.ErrorContains(t, err, "not absolute")
+	require.EqualError(t, err, `embedded: Config.StateDir "relative" is not absolute`)
+	_, err = embedded.New(embedded.Config{})
+	require.EqualError(t, err, "embedded: Config.StateDir is required")
 
 	id := host(t, rt, "scratch", "sh", "-c", "echo $PWD > kept; echo $HOME; sleep 1001")
 	eventually(t, func() bool { return logged(t, rt, id, "stdout") != "" }, "no output")

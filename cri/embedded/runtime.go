@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/podwright/podwright/cri/fake"
+	"github.com/podwright/podwright/internal/required"
 )
 
 // Config says how New sets a runtime up.
@@ -47,8 +48,11 @@ type Runtime struct {
 //
 // main must call RunSupervisor first, else the error is ErrNoSupervisor.
 func New(cfg Config) (*Runtime, error) {
+	if err := required.Field("embedded: Config.StateDir", cfg.StateDir); err != nil {
+		return nil, err
+	}
 	if !filepath.IsAbs(cfg.StateDir) {
-		return nil, fmt.Errorf("embedded: StateDir %q is not absolute", cfg.StateDir)
+		return nil, fmt.Errorf("embedded: Config.StateDir %q is not absolute", cfg.StateDir)
 	}
 	scratch := filepath.Join(cfg.StateDir, "scratch")
 	host, err := HostProcess(HostConfig{ScratchDir: scratch, Logger: cfg.Logger})
@@ -67,15 +71,15 @@ func New(cfg Config) (*Runtime, error) {
 		return nil, fmt.Errorf("embedded: %w", err)
 	}
 	if err := os.MkdirAll(cfg.StateDir, 0o700); err != nil {
-		return nil, fmt.Errorf("embedded: StateDir: %w", err)
+		return nil, fmt.Errorf("embedded: Config.StateDir: %w", err)
 	}
 	unlock, err := lockDir(cfg.StateDir)
 	if err != nil {
-		return nil, fmt.Errorf("embedded: StateDir: %w", err)
+		return nil, fmt.Errorf("embedded: Config.StateDir: %w", err)
 	}
 	// What a predecessor that was killed has left there.
 	if err := os.RemoveAll(scratch); err != nil {
-		return nil, errors.Join(fmt.Errorf("embedded: StateDir: %w", err), unlock())
+		return nil, errors.Join(fmt.Errorf("embedded: Config.StateDir: %w", err), unlock())
 	}
 	return &Runtime{Runtime: rt, unlock: sync.OnceValue(unlock)}, nil
 }

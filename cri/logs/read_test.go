@@ -203,7 +203,7 @@ func TestReadErrors(t *testing.T) {
 		})
 	}
 	_, err := NewReader(ReaderConfig{Period: -1})
-	require.ErrorContains(t, err, "Period")
+	require.EqualError(t, err, "logs: ReaderConfig.Period -1ns must not be negative")
 }
 
 func TestReadThroughLink(t *testing.T) {

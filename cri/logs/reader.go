@@ -60,7 +60,7 @@ type Log struct {
 // NewReader returns a reader. The error names the field that cannot be.
 func NewReader(cfg ReaderConfig) (*Reader, error) {
 	if cfg.Period < 0 {
-		return nil, fmt.Errorf("log reader: Period %v must not be negative", cfg.Period)
+		return nil, fmt.Errorf("logs: ReaderConfig.Period %v must not be negative", cfg.Period)
 	}
 	if cfg.Period == 0 {
 		cfg.Period = defaultReadPeriod

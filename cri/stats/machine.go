@@ -1,12 +1,13 @@
 package stats
 
 import (
-	"errors"
 	"fmt"
 	"io/fs"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/podwright/podwright/internal/required"
 )
 
 // Machine is what a whole machine has and uses.
@@ -38,8 +39,8 @@ const ticks = 100
 
 // ReadMachine reads what a machine has and uses, from its /proc.
 func ReadMachine(proc fs.FS) (Machine, error) {
-	if proc == nil {
-		return Machine{}, errors.New("stats: proc is required")
+	if err := required.Field("stats: proc", proc); err != nil {
+		return Machine{}, err
 	}
 	m := Machine{Time: time.Now()}
 	f := &files{fs: proc}

@@ -1,6 +1,7 @@
 package stats
 
 import (
+	"embed"
 	"errors"
 	"io/fs"
 	"os"
@@ -258,8 +259,10 @@ func TestReadMachine(t *testing.T) {
 	require.Equal(t, time.Unix(1795399146, 0), m.Boot)
 	require.Empty(t, m.Unread)
 
-	_, err = ReadMachine(nil)
-	require.EqualError(t, err, "stats: proc is required")
+	for _, none := range []fs.FS{nil, (*embed.FS)(nil)} {
+		_, err = ReadMachine(none)
+		require.EqualError(t, err, "stats: proc is required")
+	}
 	for text, unread := range map[string]string{
 		"\ncpu 1 2 3 4 5 6 7\nbtime": "stat: cpu has 7 numbers", "cpu": "stat: cpu has 0 numbers", "cpu 1 2 3 4 5 6 7 x": `"x" is no number`, "btime soon": `stat: btime: "soon" is no number`,
 	} {

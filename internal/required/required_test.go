@@ -14,10 +14,10 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func TestField(t *testing.T) {
 	var reader *strings.Reader
 	var typed io.Reader = reader
-	for name, value := range map[string]any{"nil": nil, "typed nil": typed, "func": (func())(nil), "map": map[string]int(nil), "chan": (chan int)(nil)} {
+	for name, value := range map[string]any{"nil": nil, "typed nil": typed, "text": "", "func": (func())(nil), "map": map[string]int(nil), "chan": (chan int)(nil)} {
 		require.EqualError(t, Field("pkg: Config.X", value), "pkg: Config.X is required", name)
 	}
-	for name, value := range map[string]any{"value": struct{}{}, "pointer": &struct{}{}, "func": func() {}, "map": map[string]int{}} {
+	for name, value := range map[string]any{"value": struct{}{}, "text": "x", "pointer": &struct{}{}, "func": func() {}, "map": map[string]int{}} {
 		require.NoError(t, Field("pkg: Config.X", value), name)
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podwright/podwright/internal/required"
 	"github.com/podwright/podwright/syncloop"
 )
 
@@ -15,8 +16,8 @@ import (
 // one of the Loop's sources. Closing the channel ends the source and leaves its
 // last set in force.
 func FromChannel(m *Merger, source string, sets <-chan []*v1.Pod) (syncloop.EventSource, error) {
-	if m == nil || sets == nil {
-		return nil, errors.New("podsource: FromChannel needs a Merger and a channel")
+	if err := errors.Join(required.Field("podsource: FromChannel's Merger", m), required.Field("podsource: FromChannel's channel", sets)); err != nil {
+		return nil, err
 	}
 	if err := m.Register(source); err != nil {
 		return nil, err

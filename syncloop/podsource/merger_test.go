@@ -242,7 +242,9 @@ func TestFromChannel(t *testing.T) {
 		_, err = FromChannel(m.Merger, "", sets)
 		require.ErrorIs(t, err, ErrNoSource)
 		_, err = FromChannel(nil, "x", sets)
-		require.Error(t, err)
+		require.EqualError(t, err, "podsource: FromChannel's Merger is required")
+		_, err = FromChannel(m.Merger, "x", nil)
+		require.EqualError(t, err, "podsource: FromChannel's channel is required")
 	})
 }
 
@@ -271,6 +273,6 @@ func TestFromSeq(t *testing.T) {
 
 	_, err = FromSeq(m.Merger, "", func(context.Context) iter.Seq2[[]*v1.Pod, error] { return nil })
 	require.ErrorIs(t, err, ErrNoSource)
-	_, err = FromSeq(m.Merger, "x", nil)
-	require.Error(t, err)
+	_, err = FromSeq(nil, "x", nil)
+	require.EqualError(t, err, "podsource: FromSeq's Merger is required\npodsource: FromSeq's function is required")
 }

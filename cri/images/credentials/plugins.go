@@ -11,6 +11,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podwright/podwright/internal/required"
 )
 
 // PluginsConfig configures Plugins. Providers and BinDir are required.
@@ -75,8 +77,10 @@ func NewPlugins(cfg PluginsConfig) (*Plugins, error) {
 		if err != nil {
 			return nil, fmt.Errorf("credential provider %q: %w", p.Name, err)
 		}
-		if p.TokenAttributes != nil && cfg.ServiceAccounts == nil {
-			return nil, fmt.Errorf("credential provider %q: tokenAttributes need PluginsConfig.ServiceAccounts", p.Name)
+		if p.TokenAttributes != nil {
+			if err := required.Field("credentials: PluginsConfig.ServiceAccounts", cfg.ServiceAccounts); err != nil {
+				return nil, fmt.Errorf("%w by the tokenAttributes of provider %q", err, p.Name)
+			}
 		}
 		out.plugins = append(out.plugins, &plugin{
 			Provider: *p, accounts: cfg.ServiceAccounts, executed: cfg.Executed, log: cfg.Logger, run: program.run,

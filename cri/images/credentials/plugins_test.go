@@ -242,11 +242,12 @@ func TestNewPluginsRefuses(t *testing.T) {
 	token := provider("p", "x.io")
 	token.TokenAttributes = &TokenAttributes{ServiceAccountTokenAudience: "a", CacheType: CacheByToken, RequireServiceAccount: &yes}
 	for want, cfg := range map[string]PluginsConfig{
-		"providers is empty":               {BinDir: dir},
-		"PluginsConfig.BinDir":             {Providers: []Provider{provider("p", "x.io")}},
-		`credential provider "q"`:          {Providers: []Provider{provider("q", "x.io")}, BinDir: dir},
-		"PluginsConfig.ServiceAccounts":    {Providers: []Provider{token}, BinDir: dir},
-		`providers[0] "p": matchImages is`: {Providers: []Provider{provider("p")}, BinDir: dir},
+		"providers is empty":                            {BinDir: dir},
+		"credentials: PluginsConfig.BinDir is required": {Providers: []Provider{provider("p", "x.io")}},
+		`credential provider "q"`:                       {Providers: []Provider{provider("q", "x.io")}, BinDir: dir},
+		"credentials: PluginsConfig.ServiceAccounts is required by the tokenAttributes of provider \"p\"": {Providers: []Provider{token}, BinDir: dir},
+		"credentials: PluginsConfig.ServiceAccounts is required":                                          {Providers: []Provider{token}, BinDir: dir, ServiceAccounts: (*tokens)(nil)},
+		`providers[0] "p": matchImages is`:                                                                {Providers: []Provider{provider("p")}, BinDir: dir},
 	} {
 		_, err := NewPlugins(cfg)
 		require.ErrorContains(t, err, want)
