@@ -171,21 +171,21 @@ func (l *limits) processes(t *testing.T) {
 }
 
 // Four that ask for nothing, against one that asks for all processors and is busy on each. A
-// machine that is busy besides has less for all of them.
+// machine that is busy besides has less for all of them. The four come first: what starts a
+// container has the pod's weight already, and beside the one that is busy it takes a minute.
 func (l *limits) weight(t *testing.T) {
-	names := []string{"asks"}
-	all := strconv.Itoa(runtime.NumCPU())
-	l.put(t, "asks", "for i in $(seq "+all+"); do while :; do :; done & done; wait", ofCPU(all, all, "32Mi"))
-	for i := range 4 {
-		name := fmt.Sprintf("takes-%d", i)
+	names := []string{"takes-0", "takes-1", "takes-2", "takes-3"}
+	for _, name := range names {
 		l.put(t, name, spin, v1.ResourceRequirements{})
-		names = append(names, name)
 	}
 	for _, name := range names {
 		l.running(t, name)
 	}
+	all := strconv.Itoa(runtime.NumCPU())
+	l.put(t, "asks", "for i in $(seq "+all+"); do while :; do :; done & done; wait", ofCPU(all, all, "32Mi"))
+	l.running(t, "asks")
 	used := spent(t, 5*time.Second, l.path(t, "asks"), l.tree.Path(l.tree.Class(v1.PodQOSBestEffort)))
 	t.Logf("one that asks for %s CPUs: %.3f, those that ask for none: %.3f", all, used[0], used[1])
 	require.Greater(t, used[0], 2*used[1])
-	l.remove(t, names...)
+	l.remove(t, append(names, "asks")...)
 }
