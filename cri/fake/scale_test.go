@@ -225,7 +225,7 @@ func TestChurn(t *testing.T) {
 		sandboxes, running := seen.check(t, rt)
 		require.Empty(t, sandboxes)
 		require.Zero(t, running)
-		require.LessOrEqual(t, runtime.NumGoroutine(), idle)
+		require.LessOrEqual(t, runtime.NumGoroutine(), idle+5, "what has just ended may still be counted")
 		cancel()
 		stream.Wait()
 	})
