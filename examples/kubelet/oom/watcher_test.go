@@ -145,9 +145,16 @@ func killedByLimit(t *testing.T, tree, limitFile string) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, limitFile), []byte("8M"), 0))
 	procs := filepath.Join(dir, "cgroup.procs")
 	overLimit(t, procs) // before anybody watches
-	var pid int
 	limit := "/" + filepath.Base(dir)
-	k := whileWatched(t, func() { pid = overLimit(t, procs) }, func(k oom.Kill) bool { return k.Limit == limit })
+	var pid int
+	var k oom.Kill
+	for range 3 {
+		k = whileWatched(t, func() { pid = overLimit(t, procs) }, func(k oom.Kill) bool { return k.PID == pid })
+		if k.Limit != "" {
+			break
+		}
+		time.Sleep(5 * time.Second) // in which the kernel describes ten kills; others it names only
+	}
 	require.Equal(t, oom.Kill{PID: pid, Process: "tail", Limit: limit, Cgroup: limit}, k)
 }
 
