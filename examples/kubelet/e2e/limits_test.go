@@ -183,7 +183,6 @@ func (l *limits) weight(t *testing.T) {
 	}
 	all := strconv.Itoa(runtime.NumCPU())
 	l.put(t, "asks", "for i in $(seq "+all+"); do while :; do :; done & done; wait", ofCPU(all, all, "32Mi"))
-	l.running(t, "asks")
 	used := spent(t, 5*time.Second, l.path(t, "asks"), l.tree.Path(l.tree.Class(v1.PodQOSBestEffort)))
 	t.Logf("one that asks for %s CPUs: %.3f, those that ask for none: %.3f", all, used[0], used[1])
 	require.Greater(t, used[0], 2*used[1])
