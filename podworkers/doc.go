@@ -110,12 +110,10 @@
 // What decides is a machine without goroutines, clock or I/O. Its tests take every
 // input in every state that a few pods can get into, and check each path against the
 // invariants of the lifecycle; for one pod that is all that can ever happen. Scripts
-// in testdata show the scenarios, a soak lets 500 pods live for hours, and breaking
-// the machine in dozens of small ways, in each run of the tests without -short, shows that
-// each check can fail:
+// in testdata show the scenarios, and a soak lets 500 pods live for hours. A longer
+// exploration:
 //
 //	go test -run TestExplore -explore 10m -v ./podworkers
-//	go test -run TestMutations ./podworkers
 //
 // # What it does not do
 //

@@ -18,7 +18,7 @@ import (
 	"github.com/podwright/podwright/podworkers/podworkerstest"
 )
 
-var exploreFor = flag.Duration("explore", 10*time.Second, "how long to explore what can happen to pods, in all; not with -short")
+var exploreFor = flag.Duration("explore", 3*time.Second, "the time to explore what can happen to pods; at most 500 ms with -short")
 
 // worlds are what is explored: pods that share a full name, and pods that do not.
 func worlds() []*world {
@@ -38,15 +38,16 @@ func TestExplore(t *testing.T) {
 	for _, w := range worlds() {
 		explorers = append(explorers, &explorer{w: w, seed: maphash.MakeSeed(), seen: map[uint64]struct{}{}, frontier: []path{w.begin()}})
 	}
-	deadline := time.Now().Add(*exploreFor)
-	late := func() bool { return !testing.Short() && time.Now().After(deadline) }
+	limit := *exploreFor
+	if testing.Short() {
+		limit = min(limit, 500*time.Millisecond)
+	}
+	deadline := time.Now().Add(limit)
+	late := func() bool { return time.Now().After(deadline) }
 	open := slices.Clone(explorers)
 	for len(open) > 0 && !late() {
 		// The one that is cheapest to take a level further.
 		e := slices.MinFunc(open, func(a, b *explorer) int { return cmp.Compare(len(a.frontier), len(b.frontier)) })
-		if testing.Short() && len(e.frontier) > 1500 {
-			break
-		}
 		if err := e.level(late); err != nil {
 			t.Fatalf("%s: %v", e.w.name, err)
 		}
