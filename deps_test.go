@@ -48,8 +48,6 @@ var floors = map[string]floor{
 	"internal/foldername": {outside: 0},
 	// Only the test and the recorder of golden requests import it.
 	"internal/golden": {own: []string{"cri", "cri/fake", "cri/logs"}, outside: 120, forbid: noCore},
-	// Only tests and examples/mutate import it.
-	"internal/mutate": {outside: 0},
 	// Only suites that others import do.
 	"internal/orders": {outside: 0},
 	// Only tests import these three.
