@@ -187,27 +187,6 @@ func TestOlderListDoesNotRollBack(t *testing.T) {
 	// It causes another look, which finds nothing new.
 	require.Empty(t, s.inspected(s.start(inspectOne), now))
 	s.idle()
-
-	// The same for a pod that is gone, and for one that is new.
-	s.now = s.now.Add(time.Second)
-	list = s.start(listAll)
-	s.c.want(s.c.get("u"), ask{request: true, due: s.now})
-	s.c.want(s.c.get("v"), ask{request: true, due: s.now})
-	require.Len(t, s.inspected(s.start(inspectOne), &PodStatus{UID: "u"}), 3)
-	fresh := onePod("v", StateRunning)
-	require.Len(t, s.inspected(s.start(inspectOne), fresh), 2)
-	require.Empty(t, s.listed(list, now))
-	require.False(t, s.c.pods["u"].present)
-	require.True(t, s.c.pods["v"].present)
-	for range 2 {
-		q := s.start(inspectOne)
-		if q.uid == "u" {
-			require.Empty(t, s.inspected(q, &PodStatus{UID: "u"}))
-		} else {
-			require.Empty(t, s.inspected(q, fresh))
-		}
-	}
-	require.NotContains(t, s.c.pods, types.UID("u"), "the tombstone goes with the list it was for")
 }
 
 // P11, tombstones: a look that began before the list that missed the pod does not
@@ -227,20 +206,6 @@ func TestOlderLookDoesNotResurrect(t *testing.T) {
 	require.Nil(t, s.c.pods["u"].status)
 	require.Empty(t, s.inspected(s.start(inspectOne), &PodStatus{UID: "u"}))
 	require.Empty(t, s.c.pods)
-}
-
-// P2 in part, #24819: the error of a pod that is gone does not stick.
-func TestErrorGoesWithThePod(t *testing.T) {
-	s := newScript(t)
-	s.know(onePod("u", StateRunning))
-	s.relist(onePod("u", StateExited))
-	s.c.apply(result{query: s.start(inspectOne), err: errors.New("no")}, s.now)
-	require.Error(t, s.c.pods["u"].err)
-	require.Equal(t, StateRunning, s.c.pods["u"].record.Containers[0].State, "the record is not advanced")
-	require.Len(t, s.c.stale, 1)
-	require.Len(t, s.relist(), 4)
-	require.Empty(t, s.c.pods)
-	require.Empty(t, s.c.stale)
 }
 
 // P6: a request that is older than the beginning of a list that shows no change
@@ -431,16 +396,6 @@ func TestRequestBesideTheWishOfAList(t *testing.T) {
 	}
 }
 
-// The end closes a stream, whether it has settled or not.
-func TestEndClosesStream(t *testing.T) {
-	for _, state := range []StreamState{StreamOpening, StreamOpen} {
-		s := newScript(t)
-		s.c.stream.state = state
-		s.c.end(ErrNotRunning, s.now)
-		require.Equal(t, StreamClosed, s.c.stream.state)
-	}
-}
-
 // A list that does not show a pod says nothing when a look at the pod began after it:
 // the look may have seen it before.
 func TestListThatALookOvertook(t *testing.T) {
@@ -456,84 +411,17 @@ func TestListThatALookOvertook(t *testing.T) {
 	require.Len(t, s.inspected(s.start(inspectOne), &PodStatus{UID: "u"}), 4, "the list had asked for another look")
 }
 
-// A hint is acted on when the look that is in progress seems lost.
-func TestHintWhileALookHangs(t *testing.T) {
-	s := newScript(t)
-	s.know(onePod("u", StateRunning))
-	s.c.hint("u", s.now)
-	hanging := s.start(inspectOne)
-	s.c.hint("u", s.now)
-	s.now = hanging.started.Add(stallAfter - time.Nanosecond)
-	s.c.list.next = s.now.Add(time.Hour)
-	s.idle()
-	s.now = s.now.Add(time.Nanosecond)
-	q, _ := s.c.next(s.now)
-	require.NotNil(t, q)
-	require.Equal(t, inspectOne, q.kind)
-}
-
-// Looks that find nothing of what lists show are slowed down from the fourth on.
-func TestFruitlessLooks(t *testing.T) {
-	now := time.Unix(1, 0)
-	for before, want := range []time.Duration{0, 0, 0, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second, 30 * time.Second, 30 * time.Second} {
-		p := pod{fruitless: before}
-		p.countFruitless(&query{ask: ask{look: true}}, false, now)
-		require.Equal(t, before+1, p.fruitless)
-		if want == 0 {
-			require.Zero(t, p.notBefore)
-		} else {
-			require.Equal(t, now.Add(want), p.notBefore, before)
-		}
-		p.notBefore = time.Time{}
-		p.countFruitless(&query{ask: ask{hint: true}}, true, now)
-		require.Zero(t, p.fruitless, "it has found something")
-		require.Zero(t, p.notBefore)
-		p.countFruitless(&query{ask: ask{hint: true}}, false, now)
-		require.Zero(t, p.fruitless, "no list has asked for it")
-	}
-}
-
-// Of two wishes that become one nothing is lost, whichever was first.
-func TestWishesBecomeOne(t *testing.T) {
-	at := func(n int64) time.Time { return time.Unix(n, 0) }
-	for _, flags := range [][2]ask{{{hint: true}, {look: true}}, {{retry: true}, {request: true}}, {{reinspect: true}, {hint: true}}, {{look: true}, {retry: true}}, {{request: true}, {reinspect: true}}} {
-		for _, order := range [][2]int{{0, 1}, {1, 0}} {
-			first, second := flags[order[0]], flags[order[1]]
-			first.due, first.ticket, second.due, second.ticket = at(int64(order[0])), uint64(order[0]), at(int64(order[1])), uint64(order[1])
-			p := pod{}
-			p.wants(first)
-			p.wants(second)
-			require.Equal(t, ask{
-				set: true, due: at(0), ticket: 1, hint: first.hint || second.hint, look: first.look || second.look, retry: first.retry || second.retry,
-				request: first.request || second.request, reinspect: first.reinspect || second.reinspect,
-			}, p.ask)
-		}
-	}
-}
-
-// A look fulfils the wish of a list, and no other.
-func TestDropLook(t *testing.T) {
-	for _, a := range []ask{{hint: true}, {retry: true}, {request: true}, {reinspect: true}} {
-		a.set = true
-		p := pod{ask: a}
-		p.ask.look = true
-		p.dropLook()
-		require.Equal(t, a, p.ask)
-	}
-	p := pod{ask: ask{set: true, look: true, ticket: 3}}
-	p.dropLook()
-	require.Zero(t, p.ask)
-}
-
-// The end answers whoever waits, and leaves no look in progress that a health report
-// would name for ever.
+// The end answers every waiter, closes the stream, and leaves no look in progress that a
+// health report would name for ever.
 func TestEndForgetsLooks(t *testing.T) {
 	s := newScript(t)
 	s.know(onePod("u", StateRunning))
 	w := s.observe("u")
 	s.start(inspectOne)
 	require.NotEmpty(t, s.c.pods["u"].looks)
+	s.c.stream.state = StreamOpen
 	s.c.end(ErrNotRunning, s.now)
+	require.Equal(t, StreamClosed, s.c.stream.state)
 	require.ErrorIs(t, (<-w.answer).err, ErrNotRunning)
 	require.Empty(t, s.c.pods["u"].looks)
 	require.Empty(t, s.c.pods["u"].waiters)
@@ -563,4 +451,16 @@ func TestListOfNothing(t *testing.T) {
 	require.Empty(t, s.relist(onePod("", StateRunning), &PodStatus{UID: "empty"}))
 	require.Empty(t, s.c.pods)
 	s.idle()
+}
+
+// A status without names has those of the list.
+func TestNamesOfAList(t *testing.T) {
+	s := newScript(t)
+	p := s.c.add("u")
+	p.view = ObservedPod{UID: "u", Name: "web", Namespace: "shop"}
+	s.c.seq = 3
+	s.c.observed(p, &query{kind: inspectOne, uid: "u", seq: 3}, onePod("u", StateRunning), s.now)
+	for _, got := range [][2]string{{p.status.Name, p.status.Namespace}, {p.record.Name, p.record.Namespace}, {p.view.Name, p.view.Namespace}} {
+		require.Equal(t, [2]string{"web", "shop"}, got)
+	}
 }

@@ -25,8 +25,7 @@ func evented(t *testing.T, rt *plegtest.Runtime) *rig {
 
 // E1, E3: events are acted on at once, and full lists become rare.
 func TestEvented(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		rt := &plegtest.Runtime{}
+	bubble(t, func(t *testing.T, rt *plegtest.Runtime) {
 		r := evented(t, rt)
 		lists := rt.Lists()
 		start := time.Now()
@@ -70,8 +69,7 @@ func TestEvented(t *testing.T) {
 // P10: however often the runtime restarts, each time there are frequent lists at
 // once and events again soon.
 func TestRuntimeRestarts(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		rt := &plegtest.Runtime{}
+	bubble(t, func(t *testing.T, rt *plegtest.Runtime) {
 		r := evented(t, rt)
 		for range 10 {
 			time.Sleep(250 * time.Second) // the last list is older than Generic allows
@@ -100,8 +98,7 @@ func TestRuntimeRestarts(t *testing.T) {
 
 // A stream that opens and breaks at once never slows the lists down.
 func TestFlappingStream(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		rt := &plegtest.Runtime{}
+	bubble(t, func(t *testing.T, rt *plegtest.Runtime) {
 		rt.WithEvents().FailStreams(plegtest.Fault{Latency: 900 * time.Millisecond, Err: errTest})
 		r := run(t, pleg.Config{Runtime: rt.WithEvents()}, rt)
 		for range 600 {
@@ -115,8 +112,7 @@ func TestFlappingStream(t *testing.T) {
 
 // E3: a runtime without events is asked again after an outage, or now and then.
 func TestNoEvents(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		rt := &plegtest.Runtime{}
+	bubble(t, func(t *testing.T, rt *plegtest.Runtime) {
 		rt.WithEvents().FailStreams(plegtest.Fault{Err: fmt.Errorf("unimplemented: %w", pleg.ErrNoEvents)})
 		r := run(t, pleg.Config{Runtime: rt.WithEvents()}, rt)
 		time.Sleep(4 * time.Minute)
@@ -138,8 +134,7 @@ func TestNoEvents(t *testing.T) {
 // P11: a removed container leaves the cache at once, and a late event does not
 // bring it back. E5: so does a pod.
 func TestRemovalByEvent(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		rt := &plegtest.Runtime{}
+	bubble(t, func(t *testing.T, rt *plegtest.Runtime) {
 		rt.Set(plegtest.Pod("web", plegtest.Running("c-1"), plegtest.Exited("c-0", 1)))
 		r := evented(t, rt)
 		r.take()
@@ -172,45 +167,9 @@ func TestRemovalByEvent(t *testing.T) {
 	})
 }
 
-// P12: the runtime's clock may be hours off or in the wrong unit.
-func TestSkewedRuntimeClock(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		rt := &plegtest.Runtime{}
-		r := evented(t, rt)
-		for i, skew := range []time.Duration{time.Hour, -time.Hour, 0} {
-			pod := plegtest.Pod("web", plegtest.Running(fmt.Sprintf("c-%d", i)))
-			pod.Containers[0].CreatedAt = time.Now().Add(skew)
-			pod.Sandboxes[0].CreatedAt = time.Unix(0, time.Now().Unix())
-			rt.Set(pod)
-			require.Contains(t, r.take(), fmt.Sprintf("started c-%d", i))
-			require.Equal(t, fmt.Sprintf("c-%d", i), observe(t, r, "web").Newest("c").ID.ID)
-			time.Sleep(20 * time.Millisecond)
-		}
-	})
-}
-
-// P9 in part: an event that comes before the actor has noted the end of its call
-// neither satisfies it with something older nor delays it.
-func TestEventBeforeEndOfCall(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		rt := &plegtest.Runtime{}
-		r := evented(t, rt)
-		rt.Set(plegtest.Pod("web", plegtest.Created("c-0")))
-		synctest.Wait() // the event has been acted on
-		rt.Lose(func(types.UID) bool { return true })
-		rt.Set(plegtest.Pod("web", plegtest.Running("c-0")))
-		ended := time.Now()
-		s, err := r.Observe(t.Context(), "web", ended)
-		require.NoError(t, err)
-		require.Equal(t, pleg.StateRunning, s.Newest("c").State)
-		require.Zero(t, time.Since(ended))
-	})
-}
-
 // A reinspection does not wait for the rare lists of the evented mode.
 func TestReinspectWhileEvented(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		rt := &plegtest.Runtime{}
+	bubble(t, func(t *testing.T, rt *plegtest.Runtime) {
 		rt.Set(plegtest.Pod("web", plegtest.Running("c-0")))
 		r := evented(t, rt)
 		r.take()
@@ -222,8 +181,7 @@ func TestReinspectWhileEvented(t *testing.T) {
 
 // While the stream hangs at the end, Run names it.
 func TestDeafStream(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		rt := &plegtest.Runtime{}
+	bubble(t, func(t *testing.T, rt *plegtest.Runtime) {
 		rt.WithEvents().FailStreams(plegtest.Fault{Hang: true, Deaf: true})
 		r := run(t, pleg.Config{Runtime: rt.WithEvents(), ShutdownTimeout: time.Second}, rt)
 		require.ErrorContains(t, r.stop(), "PodEvents")
@@ -235,8 +193,7 @@ func TestDeafStream(t *testing.T) {
 // about pods that are long gone. They are looked up like all others, which shows
 // that nothing happened.
 func TestBacklog(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		rt := &plegtest.Runtime{}
+	bubble(t, func(t *testing.T, rt *plegtest.Runtime) {
 		rt.WithEvents().Backlog(1000)
 		for i := range 50 {
 			rt.Set(plegtest.Pod("gone", plegtest.Running(fmt.Sprintf("g-%d", i))))

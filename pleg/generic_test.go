@@ -13,8 +13,7 @@ import (
 )
 
 func TestGenericLifecycle(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		rt := &plegtest.Runtime{}
+	bubble(t, func(t *testing.T, rt *plegtest.Runtime) {
 		r := run(t, pleg.Config{}, rt)
 		require.True(t, r.Complete())
 		s, err := r.Get("web")
@@ -53,8 +52,7 @@ func TestGenericLifecycle(t *testing.T) {
 // P6: RequestReinspect is one PodSync with the next list; RequestRelist is a look
 // at once and no event.
 func TestRequests(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		rt := &plegtest.Runtime{}
+	bubble(t, func(t *testing.T, rt *plegtest.Runtime) {
 		rt.Set(plegtest.Pod("web", plegtest.Running("c-0")))
 		r := run(t, pleg.Config{}, rt)
 		r.take()
@@ -81,29 +79,37 @@ func TestRequests(t *testing.T) {
 	})
 }
 
-// P8: neither the wall clock nor the runtime's clock decides anything.
+// P8, P12: neither the wall clock nor the runtime's clock, which may be hours off or in
+// the wrong unit, decides anything.
 func TestClocksDoNotMatter(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		rt := &plegtest.Runtime{}
-		r := run(t, pleg.Config{}, rt)
-		for i, skew := range []time.Duration{time.Hour, -time.Hour, -20 * time.Minute, 1000 * time.Hour} {
-			pod := plegtest.Pod("web", plegtest.Running(fmt.Sprintf("c-%d", i)))
-			pod.Containers[0].CreatedAt = time.Now().Add(skew)
-			pod.Sandboxes[0].CreatedAt = time.Unix(0, time.Now().Add(skew).Unix()) // seconds for nanoseconds
-			rt.Set(pod)
-			// The clock was set back: what the caller remembers lies ahead.
-			acted := time.Now().Add(10 * time.Minute).Round(0)
-			s, err := r.Observe(t.Context(), "web", acted)
-			require.NoError(t, err)
-			require.Equal(t, fmt.Sprintf("c-%d", i), s.Newest("c").ID.ID)
-		}
-	})
+	for _, events := range []bool{false, true} {
+		bubble(t, func(t *testing.T, rt *plegtest.Runtime) {
+			var r *rig
+			if events {
+				r = evented(t, rt)
+			} else {
+				r = run(t, pleg.Config{}, rt)
+			}
+			for i, skew := range []time.Duration{time.Hour, -time.Hour, 0, -20 * time.Minute, 1000 * time.Hour} {
+				id := fmt.Sprintf("c-%d", i)
+				pod := plegtest.Pod("web", plegtest.Running(id))
+				pod.Containers[0].CreatedAt = time.Now().Add(skew)
+				pod.Sandboxes[0].CreatedAt = time.Unix(0, time.Now().Add(skew).Unix()) // seconds for nanoseconds
+				rt.Set(pod)
+				// The clock was set back: what the caller remembers lies ahead.
+				acted := time.Now().Add(10 * time.Minute).Round(0)
+				s, err := r.Observe(t.Context(), "web", acted)
+				require.NoError(t, err)
+				require.Equal(t, id, s.Newest("c").ID.ID)
+				require.Contains(t, r.take(), "started "+id)
+			}
+		})
+	}
 }
 
 // P14: the addresses of a pod outlive its network.
 func TestIPsArePreserved(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		rt := &plegtest.Runtime{}
+	bubble(t, func(t *testing.T, rt *plegtest.Runtime) {
 		rt.Set(plegtest.Pod("web", plegtest.Running("c-0")))
 		r := run(t, pleg.Config{}, rt)
 		before := observe(t, r, "web")
@@ -120,8 +126,7 @@ func TestIPsArePreserved(t *testing.T) {
 
 // A container that starts and dies between two looks is seen by what is left of it.
 func TestShortLivedContainer(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		rt := &plegtest.Runtime{}
+	bubble(t, func(t *testing.T, rt *plegtest.Runtime) {
 		rt.Set(plegtest.Pod("web", plegtest.Running("c-0")))
 		r := run(t, pleg.Config{}, rt)
 		r.take()

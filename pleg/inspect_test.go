@@ -15,10 +15,9 @@ import (
 )
 
 // P2: a failed inspection withholds the events and the error is cached; the next
-// list brings both right. A pod that goes away takes its error along.
+// list brings both right. A pod that goes away takes its error along (#24819).
 func TestInspectionFails(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		rt := &plegtest.Runtime{}
+	bubble(t, func(t *testing.T, rt *plegtest.Runtime) {
 		rt.Set(plegtest.Pod("web", plegtest.Running("c-0")))
 		rt.FailPod("web", plegtest.Fault{Err: errTest})
 		r := run(t, pleg.Config{}, rt)
@@ -72,8 +71,7 @@ func TestInspectionFails(t *testing.T) {
 func TestHangingPods(t *testing.T) {
 	for _, hanging := range []int{1, 20, 100} {
 		t.Run(fmt.Sprint(hanging), func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				rt := &plegtest.Runtime{}
+			bubble(t, func(t *testing.T, rt *plegtest.Runtime) {
 				for i := range 300 {
 					uid := types.UID(fmt.Sprint(i))
 					rt.Set(plegtest.Pod(uid, plegtest.Running(fmt.Sprintf("c%d-0", i))))
@@ -123,12 +121,12 @@ type lying struct {
 func (l *lying) PodStatus(context.Context, types.UID) (*pleg.PodStatus, error) { return l.status, nil }
 
 func TestContractBreaches(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		rt := &lying{}
-		r := run(t, pleg.Config{Runtime: rt}, &rt.Runtime)
+	bubble(t, func(t *testing.T, _ *plegtest.Runtime) {
+		l := &lying{}
+		r := run(t, pleg.Config{Runtime: l}, &l.Runtime)
 		_, err := r.Observe(t.Context(), "web", time.Now())
 		require.ErrorContains(t, err, "no status and no error")
-		rt.status = &pleg.PodStatus{UID: "other"}
+		l.status = &pleg.PodStatus{UID: "other"}
 		_, err = r.Observe(t.Context(), "web", time.Now())
 		require.ErrorContains(t, err, "status of pod other")
 	})

@@ -1,13 +1,11 @@
 package pleg_test
 
 import (
-	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/pleg"
 	"github.com/podwright/podwright/pleg/plegtest"
@@ -15,7 +13,7 @@ import (
 
 // told is what the callbacks were told.
 type told struct {
-	lists, failedLists, inspections, failedInspections, folded int
+	lists, failedLists, inspections, failedInspections int
 
 	listTook, inspectTook time.Duration
 	pods                  int
@@ -40,7 +38,6 @@ func (m *told) callbacks() pleg.Metrics {
 				m.failedInspections++
 			}
 		},
-		Folded: func(events int) { m.folded += events },
 		Stale:  func(pods int) { m.stale = append(m.stale, pods) },
 		Stream: func(s pleg.StreamHealth) { m.streams = append(m.streams, s.State) },
 		Mode:   func(mode pleg.Mode) { m.modes = append(m.modes, mode) },
@@ -55,8 +52,7 @@ func rest(d time.Duration) {
 
 // The callbacks are told of every call, and of every change of state.
 func TestMetrics(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		rt := &plegtest.Runtime{}
+	bubble(t, func(t *testing.T, rt *plegtest.Runtime) {
 		rt.FailList(plegtest.Fault{Latency: 20 * time.Millisecond})
 		rt.Set(plegtest.Pod("web"))
 		rt.FailPod("web", plegtest.Fault{Latency: 5 * time.Millisecond})
@@ -86,22 +82,5 @@ func TestMetrics(t *testing.T) {
 		require.Equal(t, []pleg.Mode{pleg.Evented, pleg.Generic}, m.modes)
 		require.Equal(t, pleg.StreamClosed, m.streams[len(m.streams)-1])
 		require.NoError(t, r.stop())
-	})
-}
-
-// Events that were folded are counted.
-func TestFoldedEventsAreCounted(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		rt := &plegtest.Runtime{}
-		for i := range 1500 {
-			rt.Set(plegtest.Pod(types.UID(fmt.Sprint(i)), plegtest.Running(fmt.Sprintf("c%d-0", i))))
-		}
-		release := make(chan struct{})
-		m := &told{}
-		run(t, pleg.Config{OnEvent: func(pleg.Event) { <-release }, Metrics: m.callbacks()}, rt)
-		close(release)
-		rest(0)
-		require.Positive(t, m.folded)
-		require.LessOrEqual(t, m.folded, 2000, "of 3000 events 1000 wait")
 	})
 }

@@ -15,8 +15,7 @@ import (
 
 // P7, INV-16: whoever has just acted sees it, without waiting for a period.
 func TestObserveSeesWhatWasDone(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		rt := &plegtest.Runtime{}
+	bubble(t, func(t *testing.T, rt *plegtest.Runtime) {
 		r := run(t, pleg.Config{}, rt)
 		start := time.Now()
 		for i := range 100 {
@@ -50,8 +49,7 @@ func TestObserveSeesWhatWasDone(t *testing.T) {
 // A look in flight counts only if it began after the given moment. For whom it does
 // not a second one begins at once; all others share the next one.
 func TestObserveCoalesces(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		rt := &plegtest.Runtime{}
+	bubble(t, func(t *testing.T, rt *plegtest.Runtime) {
 		rt.FailPod("web", plegtest.Fault{Latency: 100 * time.Millisecond})
 		r := run(t, pleg.Config{RelistPeriod: time.Minute}, rt)
 		began := time.Now()
@@ -91,8 +89,7 @@ func TestObserveCoalesces(t *testing.T) {
 
 // Observe obeys its context, and nothing of it is left.
 func TestObserveIsCancellable(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		rt := &plegtest.Runtime{}
+	bubble(t, func(t *testing.T, rt *plegtest.Runtime) {
 		rt.Set(plegtest.Pod("web"))
 		rt.FailList(plegtest.Fault{Hang: true})
 		rt.FailPod("web", plegtest.Fault{Hang: true})

@@ -33,8 +33,7 @@ func TestEveryActionIsSeenAtOnce(t *testing.T) {
 	}
 	for _, events := range []bool{false, true} {
 		for _, wait := range []bool{false, true} {
-			bubble(t, func(t *testing.T) {
-				rt := &plegtest.Runtime{}
+			bubble(t, func(t *testing.T, rt *plegtest.Runtime) {
 				rt.FailInspections(plegtest.Fault{Latency: 10 * time.Millisecond})
 				cfg := pleg.Config{}
 				if events {

@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"runtime"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -54,9 +53,8 @@ func TestRuntimeThatPanics(t *testing.T) {
 		"goexit": runtime.Goexit,
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				var log syncBuffer
-				rt := &plegtest.Runtime{}
+			bubble(t, func(t *testing.T, rt *plegtest.Runtime) {
+				var log strings.Builder
 				rt.Set(plegtest.Pod("web", plegtest.Running("c-0")))
 				p := &panicking{EventedRuntime: rt.WithEvents()}
 				p.trouble.Store(&trouble)
@@ -97,9 +95,8 @@ func TestRuntimeThatPanics(t *testing.T) {
 
 // A panic in a callback is logged, and nothing else is lost by it.
 func TestCallbacksThatPanic(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		var log syncBuffer
-		rt := &plegtest.Runtime{}
+	bubble(t, func(t *testing.T, rt *plegtest.Runtime) {
+		var log strings.Builder
 		rt.Set(plegtest.Pod("bad", plegtest.Running("c-0")))
 		rt.Set(plegtest.Pod("good", plegtest.Running("c-1")))
 		var told []string
@@ -137,22 +134,4 @@ func TestCallbacksThatPanic(t *testing.T) {
 			require.Contains(t, log.String(), what)
 		}
 	})
-}
-
-// syncBuffer is a buffer that several goroutines write to.
-type syncBuffer struct {
-	mu sync.Mutex
-	b  strings.Builder
-}
-
-func (b *syncBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *syncBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
 }

@@ -8,10 +8,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"k8s.io/apimachinery/pkg/types"
 )
-
-func uidOf(i int) types.UID { return types.UID(fmt.Sprint("pod-", i)) }
 
 func TestPause(t *testing.T) {
 	cfg := Config{Runtime: struct{ Runtime }{}}
@@ -81,14 +78,6 @@ func TestAdaptiveCostBound(t *testing.T) {
 }
 
 var errTestList = errors.New("no list")
-
-// Before anything was seen to happen, the start itself counts as an activity.
-func TestAdaptiveStart(t *testing.T) {
-	s := newScript(t)
-	s.c.cfg.AdaptiveRelist = true
-	s.listed(s.start(listAll))
-	require.Equal(t, 100*time.Millisecond, s.c.list.next.Sub(s.now))
-}
 
 // A change is seen within a tenth of the quiet time before it, and right after an
 // activity within MinRelistPeriod; lists that fail are tried every RelistPeriod.

@@ -82,9 +82,10 @@ func (r *rig) verdicts() []error {
 	return slices.Clone(r.health)
 }
 
-func bubble(t *testing.T, f func(t *testing.T)) {
+// bubble runs a test with a runtime in memory in a synctest bubble.
+func bubble(t *testing.T, f func(t *testing.T, rt *plegtest.Runtime)) {
 	t.Helper()
-	synctest.Test(t, f)
+	synctest.Test(t, func(t *testing.T) { f(t, &plegtest.Runtime{}) })
 }
 
 func observe(t *testing.T, r *rig, uid types.UID) *pleg.PodStatus {

@@ -21,8 +21,7 @@ func TestHealthFollowsLists(t *testing.T) {
 		"deaf":  {Hang: true, Deaf: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				rt := &plegtest.Runtime{}
+			bubble(t, func(t *testing.T, rt *plegtest.Runtime) {
 				r := run(t, pleg.Config{}, rt)
 				require.NoError(t, r.Healthy())
 				listed := r.ListedAt()
@@ -58,15 +57,17 @@ func TestHealthFollowsLists(t *testing.T) {
 // P4: a receiver that takes no events stops nothing, and every pod is delivered
 // once it does.
 func TestSlowReceiver(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		rt := &plegtest.Runtime{}
+	bubble(t, func(t *testing.T, rt *plegtest.Runtime) {
 		const pods = 1500 // two events each, more than may wait
 		for i := range pods {
 			rt.Set(plegtest.Pod(types.UID(fmt.Sprint(i)), plegtest.Running(fmt.Sprintf("c%d-0", i))))
 		}
 		release := make(chan struct{})
-		got := map[types.UID]int{}
-		r := run(t, pleg.Config{OnEvent: func(e pleg.Event) { <-release; got[e.UID]++ }}, rt)
+		got, folded := map[types.UID]int{}, 0
+		r := run(t, pleg.Config{
+			OnEvent: func(e pleg.Event) { <-release; got[e.UID]++ },
+			Metrics: pleg.Metrics{Folded: func(events int) { folded += events }},
+		}, rt)
 		time.Sleep(10 * time.Second)
 		require.Greater(t, rt.Lists(), 5)
 		require.NoError(t, r.Healthy())
@@ -74,12 +75,13 @@ func TestSlowReceiver(t *testing.T) {
 		close(release)
 		synctest.Wait()
 		require.Len(t, got, pods)
+		require.Positive(t, folded)
+		require.LessOrEqual(t, folded, 2000, "of 3000 events 1000 wait")
 	})
 }
 
 func TestNotRunning(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		rt := &plegtest.Runtime{}
+	bubble(t, func(t *testing.T, rt *plegtest.Runtime) {
 		rt.Set(plegtest.Pod("web"))
 		p, err := pleg.New(pleg.Config{Runtime: rt})
 		require.NoError(t, err)
@@ -111,8 +113,7 @@ func TestNotRunning(t *testing.T) {
 // A runtime that ignores its contexts, and a callback that does not return, are
 // named and do not hold Run up for longer than ShutdownTimeout.
 func TestShutdownNamesWhatHangs(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		rt := &plegtest.Runtime{}
+	bubble(t, func(t *testing.T, rt *plegtest.Runtime) {
 		rt.Set(plegtest.Pod("ok"))
 		rt.Set(plegtest.Pod("deaf"))
 		rt.FailPod("deaf", plegtest.Fault{Hang: true, Deaf: true})

@@ -12,11 +12,10 @@ import (
 	"github.com/podwright/podwright/pleg/plegtest"
 )
 
-// The event about an action starts a look before the actor has noted that it is
-// done. The actor does not wait for that look, which is too old for him, to end.
+// P9 in part: the event about an action starts a look before the actor has noted that
+// its call is done. The actor neither gets that look, which is too old, nor waits for it.
 func TestObserveDoesNotWaitForAnOlderLook(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		rt := &plegtest.Runtime{}
+	bubble(t, func(t *testing.T, rt *plegtest.Runtime) {
 		rt.FailInspections(plegtest.Fault{Latency: 10 * time.Millisecond})
 		r := evented(t, rt)
 		rt.Set(plegtest.Pod("web", plegtest.Running("c-0")))
@@ -39,8 +38,7 @@ func TestLostCall(t *testing.T) {
 		"observe": func(r *rig) { observe(r.t, r, "web") },
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				rt := &plegtest.Runtime{}
+			bubble(t, func(t *testing.T, rt *plegtest.Runtime) {
 				rt.Set(plegtest.Pod("web", plegtest.Running("c-0")))
 				r := evented(t, rt)
 				r.take()
@@ -71,8 +69,7 @@ func TestLostCall(t *testing.T) {
 
 // Calls that hang are two per pod at most, whoever asks for more.
 func TestHangingLooksAreBounded(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		rt := &plegtest.Runtime{}
+	bubble(t, func(t *testing.T, rt *plegtest.Runtime) {
 		rt.Set(plegtest.Pod("web", plegtest.Running("c-0")))
 		rt.FailPod("web", plegtest.Fault{Hang: true})
 		r := evented(t, rt)

@@ -18,27 +18,6 @@ func TestContainerIDRoundTrip(t *testing.T) {
 	}
 }
 
-func TestStopped(t *testing.T) {
-	for _, c := range []struct {
-		container State
-		sandbox   SandboxState
-		want      bool
-	}{
-		{StateExited, SandboxNotReady, true},
-		{StateCreated, SandboxNotReady, true},
-		{StateRunning, SandboxNotReady, false},
-		{StateUnknown, SandboxNotReady, false},
-		{StateExited, SandboxReady, false},
-		{StateExited, SandboxUnknown, false},
-	} {
-		s := PodStatus{Containers: []ContainerStatus{{State: c.container}}, Sandboxes: []Sandbox{{State: c.sandbox}}}
-		require.Equal(t, c.want, s.Stopped(), "%v %v", c.container, c.sandbox)
-		require.False(t, s.Empty())
-	}
-	require.True(t, (&PodStatus{}).Stopped())
-	require.True(t, (&PodStatus{}).Empty())
-}
-
 func TestContainersOfAPod(t *testing.T) {
 	s := &PodStatus{
 		Sandboxes: []Sandbox{{ID: "new", State: SandboxReady}, {ID: "old", State: SandboxNotReady}},
@@ -57,15 +36,6 @@ func TestContainersOfAPod(t *testing.T) {
 	s.Sandboxes = nil
 	require.Empty(t, s.Active(), "what is left without a sandbox")
 	require.Empty(t, (&PodStatus{}).Active())
-}
-
-// A pod has one sandbox, as a rule.
-func TestActiveInTheOnlySandbox(t *testing.T) {
-	s := onePod("u", StateRunning, StateExited)
-	for i := range s.Containers {
-		s.Containers[i].SandboxID = "u-s"
-	}
-	require.Equal(t, s.Containers, s.Active())
 }
 
 func TestSandboxChanged(t *testing.T) {
@@ -118,6 +88,9 @@ func TestListAndLookAgreeOnStopped(t *testing.T) {
 			listed := ObservedFrom(s)
 			require.Equal(t, want, s.Stopped(), "%s, %s", c, sb)
 			require.Equal(t, want, listed.Stopped(), "%s, %s", c, sb)
+			require.False(t, s.Empty())
 		}
 	}
+	require.True(t, (&PodStatus{}).Stopped())
+	require.True(t, (&PodStatus{}).Empty())
 }

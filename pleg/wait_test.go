@@ -68,41 +68,6 @@ func TestCached(t *testing.T) {
 	require.Nil(t, s.c.cached("u", time.Time{}), "the last look failed")
 }
 
-// A second look begins for whom the first is too old, and no third.
-func TestSecondLook(t *testing.T) {
-	s := newScript(t)
-	p := onePod("u", StateRunning)
-	s.know(p)
-	early := s.observe("u")
-	first := s.start(inspectOne)
-	late := s.observe("u")
-	second := s.start(inspectOne)
-	later := s.observe("u")
-	s.idle()
-
-	// The first one ends last and saw the runtime earlier: nothing is rolled back.
-	gone := onePod("u", StateExited)
-	require.Len(t, s.inspected(second, gone), 1)
-	for _, w := range []*waiter{early, late} {
-		require.Equal(t, StateExited, (<-w.answer).status.Containers[0].State)
-	}
-	third := s.start(inspectOne)
-	require.Empty(t, s.inspected(first, p))
-	require.Equal(t, StateExited, s.c.pods["u"].status.Containers[0].State)
-
-	// One that began before the record was made and differs from it proves nothing,
-	// and its waiters get the next one.
-	fourth := s.observe("u")
-	next := s.start(inspectOne)
-	require.Empty(t, s.inspected(third, gone))
-	require.Equal(t, StateExited, (<-later.answer).status.Containers[0].State)
-	require.Empty(t, s.inspected(next, p))
-	require.Empty(t, fourth.answer)
-	require.Empty(t, s.inspected(s.start(inspectOne), gone))
-	require.Equal(t, StateExited, (<-fourth.answer).status.Containers[0].State)
-	s.idle()
-}
-
 // A backlog of hints about a pod that is gone is few looks at it.
 func TestHintsAboutNobody(t *testing.T) {
 	s := newScript(t)
