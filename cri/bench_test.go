@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"path/filepath"
-	"slices"
 	"syscall"
 	"testing"
 
@@ -102,7 +101,6 @@ func (s stub) ListContainers(ctx context.Context, r *runtimeapi.ListContainersRe
 // benchCall is one call, made by the generated stub and by the client.
 type benchCall struct {
 	name   string
-	each   int // calls in a turn
 	stub   func(context.Context, runtimeapi.RuntimeServiceClient) error
 	client func(context.Context, *RuntimeClient) error
 }
@@ -110,25 +108,25 @@ type benchCall struct {
 func benchCalls() []benchCall {
 	id := fmt.Sprintf("%064x", 0)
 	return []benchCall{
-		{"Version", 50, func(ctx context.Context, api runtimeapi.RuntimeServiceClient) error {
+		{"Version", func(ctx context.Context, api runtimeapi.RuntimeServiceClient) error {
 			_, err := api.Version(ctx, &runtimeapi.VersionRequest{Version: kubeAPIVersion})
 			return err
 		}, func(ctx context.Context, c *RuntimeClient) error {
 			_, err := c.Version(ctx)
 			return err
 		}},
-		{"ContainerStatus", 50, func(ctx context.Context, api runtimeapi.RuntimeServiceClient) error {
+		{"ContainerStatus", func(ctx context.Context, api runtimeapi.RuntimeServiceClient) error {
 			_, err := api.ContainerStatus(ctx, &runtimeapi.ContainerStatusRequest{ContainerId: id})
 			return err
 		}, func(ctx context.Context, c *RuntimeClient) error {
 			_, err := c.ContainerStatus(ctx, id, false)
 			return err
 		}},
-		{"StartContainer", 50, func(ctx context.Context, api runtimeapi.RuntimeServiceClient) error {
+		{"StartContainer", func(ctx context.Context, api runtimeapi.RuntimeServiceClient) error {
 			_, err := api.StartContainer(ctx, &runtimeapi.StartContainerRequest{ContainerId: id})
 			return err
 		}, func(ctx context.Context, c *RuntimeClient) error { return c.StartContainer(ctx, id) }},
-		{"ListContainers", 1, func(ctx context.Context, api runtimeapi.RuntimeServiceClient) error {
+		{"ListContainers", func(ctx context.Context, api runtimeapi.RuntimeServiceClient) error {
 			_, err := api.ListContainers(ctx, &runtimeapi.ListContainersRequest{})
 			return err
 		}, func(ctx context.Context, c *RuntimeClient) error {
@@ -136,72 +134,6 @@ func benchCalls() []benchCall {
 			return err
 		}},
 	}
-}
-
-// BenchmarkOverGeneratedStub makes the same calls on the same connection through
-// the generated stub, without a deadline and with the one that a careful caller
-// sets, and through RuntimeClient. They take turns, and what is reported are
-// medians over all turns: the processor time of a call (of server and connection
-// too) and the ratios of neighbouring turns. A machine that does other work
-// disturbs these least; run it with -benchtime 1000x or more.
-func BenchmarkOverGeneratedStub(b *testing.B) {
-	server := grpc.NewServer()
-	runtimeapi.RegisterRuntimeServiceServer(server, newPrompt())
-	socket := filepath.Join(b.TempDir(), "cri.sock")
-	listener, err := net.Listen("unix", socket)
-	require.NoError(b, err)
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(listener) }()
-	client, err := DialRuntime(b.Context(), ClientConfig{Endpoint: socket})
-	require.NoError(b, err)
-	b.Cleanup(func() {
-		require.NoError(b, client.Close())
-		server.Stop()
-		require.NoError(b, <-served)
-	})
-	api := runtimeapi.NewRuntimeServiceClient(client.link.conn)
-	for _, c := range benchCalls() {
-		b.Run(c.name, func(b *testing.B) {
-			compare(b, c.each, func() error { return c.stub(b.Context(), api) }, func() error {
-				ctx, cancel := context.WithTimeout(b.Context(), DefaultRequestTimeout)
-				defer cancel()
-				return c.stub(ctx, api)
-			}, func() error { return c.client(b.Context(), client) })
-		})
-	}
-}
-
-// compare lets three ways to do the same take turns of some calls each.
-func compare(b *testing.B, each int, bare, bounded, client func() error) {
-	ways := [...]func() error{bare, bounded, client}
-	var took [len(ways)][]float64
-	var overBare, overBounded []float64
-	for turn := 0; b.Loop(); turn++ {
-		var now [len(ways)]float64
-		for i := range ways {
-			way := (turn + i) % len(ways)
-			began := processorTime(b)
-			for range each {
-				if err := ways[way](); err != nil {
-					b.Fatal(err)
-				}
-			}
-			now[way] = float64(processorTime(b)-began) / float64(each)
-			took[way] = append(took[way], now[way])
-		}
-		overBare, overBounded = append(overBare, now[2]/now[0]), append(overBounded, now[2]/now[1])
-	}
-	b.ReportMetric(0, "ns/op") // of all together: not of interest
-	b.ReportMetric(median(took[0]), "bare-cpu-ns")
-	b.ReportMetric(median(took[1]), "bounded-cpu-ns")
-	b.ReportMetric(median(took[2]), "client-cpu-ns")
-	b.ReportMetric(median(overBare), "client/bare")
-	b.ReportMetric(median(overBounded), "client/bounded")
-}
-
-func median(of []float64) float64 {
-	slices.Sort(of)
-	return (of[(len(of)-1)/2] + of[len(of)/2]) / 2
 }
 
 // processorTime is what the process has used, in nanoseconds.
@@ -214,33 +146,43 @@ func processorTime(b *testing.B) int64 {
 	return used.Utime.Nano() + used.Stime.Nano()
 }
 
-// BenchmarkClientAlone makes the calls through RuntimeClient with nothing behind
-// it. Divided by what a call through the generated stub costs it is the overhead,
-// without the noise of a connection.
-func BenchmarkClientAlone(b *testing.B) {
+// BenchmarkOverGeneratedStub makes the same calls through the generated stub on a
+// socket, and through a stub and a RuntimeClient with nothing behind them. The
+// difference of the latter is the client's overhead without the noise of a
+// connection; the former is the cost to compare it with.
+func BenchmarkOverGeneratedStub(b *testing.B) {
+	server := grpc.NewServer()
+	runtimeapi.RegisterRuntimeServiceServer(server, newPrompt())
+	socket := filepath.Join(b.TempDir(), "cri.sock")
+	listener, err := net.Listen("unix", socket)
+	require.NoError(b, err)
+	b.Cleanup(serveUntilEnd(server.Serve, listener, server.Stop))
+	dialled, err := DialRuntime(b.Context(), ClientConfig{Endpoint: socket})
+	require.NoError(b, err)
+	b.Cleanup(func() { require.NoError(b, dialled.Close()) })
 	l, err := newLink("runtime", ClientConfig{})
 	require.NoError(b, err)
 	b.Cleanup(func() { require.NoError(b, l.close()) })
-	api := stub{runtime: newPrompt()}
-	client := &RuntimeClient{link: l, api: api}
-	ways := []struct {
-		name string
-		call func(context.Context, benchCall) error
-	}{
-		{"stub", func(ctx context.Context, c benchCall) error {
+	alone := stub{runtime: newPrompt()}
+	client := &RuntimeClient{link: l, api: alone}
+	through := func(api runtimeapi.RuntimeServiceClient) func(context.Context, benchCall) error {
+		return func(ctx context.Context, c benchCall) error {
 			ctx, cancel := context.WithTimeout(ctx, DefaultRequestTimeout)
 			defer cancel()
 			return c.stub(ctx, api)
-		}},
-		{"client", func(ctx context.Context, c benchCall) error { return c.client(ctx, client) }},
+		}
 	}
 	for _, c := range benchCalls() {
-		for _, way := range ways {
-			b.Run(c.name+"/"+way.name, func(b *testing.B) {
+		for name, call := range map[string]func(context.Context, benchCall) error{
+			"socket": through(runtimeapi.NewRuntimeServiceClient(dialled.link.conn)),
+			"stub":   through(alone),
+			"client": func(ctx context.Context, c benchCall) error { return c.client(ctx, client) },
+		} {
+			b.Run(c.name+"/"+name, func(b *testing.B) {
 				b.ReportAllocs()
 				began := processorTime(b)
 				for b.Loop() {
-					if err := way.call(b.Context(), c); err != nil {
+					if err := call(b.Context(), c); err != nil {
 						b.Fatal(err)
 					}
 				}

@@ -2,148 +2,83 @@ package cri
 
 import (
 	"context"
+	"reflect"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// everyCall makes each call of both services once. name is the call's name, want
-// its deadline for T = 2m, 0 for none.
-var everyCall = []struct {
-	name  string
-	want  time.Duration
+// testCall is a call of one of the clients.
+type testCall struct {
+	name   string
+	object string // of its errors
+	// limit is the deadline for a request timeout T, 0 for none.
+	limit func(T time.Duration) time.Duration
 	reply proto.Message
-	call  func(context.Context, *RuntimeClient, *ImageClient) error
-}{
-	{"Version", 2 * time.Minute, goodVersion(), func(ctx context.Context, r *RuntimeClient, _ *ImageClient) error {
-		_, err := r.Version(ctx)
-		return err
-	}},
-	{"Status", 2 * time.Minute, goodStatus(), func(ctx context.Context, r *RuntimeClient, _ *ImageClient) error {
-		_, err := r.Status(ctx, true)
-		return err
-	}},
-	{"RuntimeConfig", 2 * time.Minute, &runtimeapi.RuntimeConfigResponse{}, func(ctx context.Context, r *RuntimeClient, _ *ImageClient) error {
-		_, err := r.RuntimeConfig(ctx)
-		return err
-	}},
-	{"UpdateRuntimeConfig", 2 * time.Minute, &runtimeapi.UpdateRuntimeConfigResponse{}, func(ctx context.Context, r *RuntimeClient, _ *ImageClient) error {
-		return r.UpdateRuntimeConfig(ctx, &runtimeapi.RuntimeConfig{})
-	}},
-	{"RunPodSandbox", 4 * time.Minute, &runtimeapi.RunPodSandboxResponse{PodSandboxId: "s"}, func(ctx context.Context, r *RuntimeClient, _ *ImageClient) error {
-		_, err := r.RunPodSandbox(ctx, &runtimeapi.PodSandboxConfig{}, "runc")
-		return err
-	}},
-	{"StopPodSandbox", 2 * time.Minute, &runtimeapi.StopPodSandboxResponse{}, func(ctx context.Context, r *RuntimeClient, _ *ImageClient) error {
-		return r.StopPodSandbox(ctx, "s")
-	}},
-	{"RemovePodSandbox", 2 * time.Minute, &runtimeapi.RemovePodSandboxResponse{}, func(ctx context.Context, r *RuntimeClient, _ *ImageClient) error {
-		return r.RemovePodSandbox(ctx, "s")
-	}},
-	{"PodSandboxStatus", 2 * time.Minute, goodSandbox(), func(ctx context.Context, r *RuntimeClient, _ *ImageClient) error {
-		_, err := r.PodSandboxStatus(ctx, "s", false)
-		return err
-	}},
-	{"ListPodSandbox", 2 * time.Minute, &runtimeapi.ListPodSandboxResponse{}, func(ctx context.Context, r *RuntimeClient, _ *ImageClient) error {
-		_, err := r.ListPodSandbox(ctx, nil)
-		return err
-	}},
-	{"UpdatePodSandboxResources", 2 * time.Minute, &runtimeapi.UpdatePodSandboxResourcesResponse{}, func(ctx context.Context, r *RuntimeClient, _ *ImageClient) error {
-		return r.UpdatePodSandboxResources(ctx, &runtimeapi.UpdatePodSandboxResourcesRequest{PodSandboxId: "s"})
-	}},
-	{"CreateContainer", 2 * time.Minute, &runtimeapi.CreateContainerResponse{ContainerId: "c"}, func(ctx context.Context, r *RuntimeClient, _ *ImageClient) error {
-		_, err := r.CreateContainer(ctx, "s", &runtimeapi.ContainerConfig{}, &runtimeapi.PodSandboxConfig{})
-		return err
-	}},
-	{"StartContainer", 2 * time.Minute, &runtimeapi.StartContainerResponse{}, func(ctx context.Context, r *RuntimeClient, _ *ImageClient) error {
-		return r.StartContainer(ctx, "c")
-	}},
-	{"StopContainer", 2*time.Minute + 30*time.Second, &runtimeapi.StopContainerResponse{}, func(ctx context.Context, r *RuntimeClient, _ *ImageClient) error {
-		return r.StopContainer(ctx, "c", 30*time.Second)
-	}},
-	{"RemoveContainer", 2 * time.Minute, &runtimeapi.RemoveContainerResponse{}, func(ctx context.Context, r *RuntimeClient, _ *ImageClient) error {
-		return r.RemoveContainer(ctx, "c")
-	}},
-	{"ContainerStatus", 2 * time.Minute, goodContainer(), func(ctx context.Context, r *RuntimeClient, _ *ImageClient) error {
-		_, err := r.ContainerStatus(ctx, "c", false)
-		return err
-	}},
-	{"ListContainers", 2 * time.Minute, &runtimeapi.ListContainersResponse{}, func(ctx context.Context, r *RuntimeClient, _ *ImageClient) error {
-		_, err := r.ListContainers(ctx, nil)
-		return err
-	}},
-	{"UpdateContainerResources", 2 * time.Minute, &runtimeapi.UpdateContainerResourcesResponse{}, func(ctx context.Context, r *RuntimeClient, _ *ImageClient) error {
-		return r.UpdateContainerResources(ctx, &runtimeapi.UpdateContainerResourcesRequest{ContainerId: "c"})
-	}},
-	{"ReopenContainerLog", 2 * time.Minute, &runtimeapi.ReopenContainerLogResponse{}, func(ctx context.Context, r *RuntimeClient, _ *ImageClient) error {
-		return r.ReopenContainerLog(ctx, "c")
-	}},
-	{"CheckpointContainer", 5 * time.Minute, &runtimeapi.CheckpointContainerResponse{}, func(ctx context.Context, r *RuntimeClient, _ *ImageClient) error {
-		return r.CheckpointContainer(ctx, &runtimeapi.CheckpointContainerRequest{ContainerId: "c", Timeout: 300})
-	}},
-	{"ExecSync", 2*time.Minute + 7*time.Second, &runtimeapi.ExecSyncResponse{}, func(ctx context.Context, r *RuntimeClient, _ *ImageClient) error {
-		_, _, err := r.ExecSync(ctx, "c", []string{"true"}, 7*time.Second)
-		return err
-	}},
-	{"Exec", 2 * time.Minute, &runtimeapi.ExecResponse{Url: "u"}, func(ctx context.Context, r *RuntimeClient, _ *ImageClient) error {
-		_, err := r.Exec(ctx, &runtimeapi.ExecRequest{ContainerId: "c"})
-		return err
-	}},
-	{"Attach", 2 * time.Minute, &runtimeapi.AttachResponse{Url: "u"}, func(ctx context.Context, r *RuntimeClient, _ *ImageClient) error {
-		_, err := r.Attach(ctx, &runtimeapi.AttachRequest{ContainerId: "c"})
-		return err
-	}},
-	{"PortForward", 2 * time.Minute, &runtimeapi.PortForwardResponse{Url: "u"}, func(ctx context.Context, r *RuntimeClient, _ *ImageClient) error {
-		_, err := r.PortForward(ctx, &runtimeapi.PortForwardRequest{PodSandboxId: "s"})
-		return err
-	}},
-	{"ContainerStats", 2 * time.Minute, &runtimeapi.ContainerStatsResponse{Stats: &runtimeapi.ContainerStats{}}, func(ctx context.Context, r *RuntimeClient, _ *ImageClient) error {
-		_, err := r.ContainerStats(ctx, "c")
-		return err
-	}},
-	{"ListContainerStats", 2 * time.Minute, &runtimeapi.ListContainerStatsResponse{}, func(ctx context.Context, r *RuntimeClient, _ *ImageClient) error {
-		_, err := r.ListContainerStats(ctx, nil)
-		return err
-	}},
-	{"PodSandboxStats", 2 * time.Minute, &runtimeapi.PodSandboxStatsResponse{Stats: &runtimeapi.PodSandboxStats{}}, func(ctx context.Context, r *RuntimeClient, _ *ImageClient) error {
-		_, err := r.PodSandboxStats(ctx, "s")
-		return err
-	}},
-	{"ListPodSandboxStats", 2 * time.Minute, &runtimeapi.ListPodSandboxStatsResponse{}, func(ctx context.Context, r *RuntimeClient, _ *ImageClient) error {
-		_, err := r.ListPodSandboxStats(ctx, nil)
-		return err
-	}},
-	{"ListMetricDescriptors", 2 * time.Minute, &runtimeapi.ListMetricDescriptorsResponse{}, func(ctx context.Context, r *RuntimeClient, _ *ImageClient) error {
-		_, err := r.ListMetricDescriptors(ctx)
-		return err
-	}},
-	{"ListPodSandboxMetrics", 2 * time.Minute, &runtimeapi.ListPodSandboxMetricsResponse{}, func(ctx context.Context, r *RuntimeClient, _ *ImageClient) error {
-		_, err := r.ListPodSandboxMetrics(ctx)
-		return err
-	}},
-	{"ListImages", 2 * time.Minute, &runtimeapi.ListImagesResponse{}, func(ctx context.Context, _ *RuntimeClient, i *ImageClient) error {
-		_, err := i.ListImages(ctx, nil)
-		return err
-	}},
-	{"ImageStatus", 2 * time.Minute, &runtimeapi.ImageStatusResponse{}, func(ctx context.Context, _ *RuntimeClient, i *ImageClient) error {
-		_, err := i.ImageStatus(ctx, &runtimeapi.ImageSpec{}, false)
-		return err
-	}},
-	{"PullImage", 0, &runtimeapi.PullImageResponse{ImageRef: "sha256:1"}, func(ctx context.Context, _ *RuntimeClient, i *ImageClient) error {
-		_, err := i.PullImage(ctx, &runtimeapi.ImageSpec{}, nil, nil)
-		return err
-	}},
-	{"RemoveImage", 2 * time.Minute, &runtimeapi.RemoveImageResponse{}, func(ctx context.Context, _ *RuntimeClient, i *ImageClient) error {
-		return i.RemoveImage(ctx, &runtimeapi.ImageSpec{})
-	}},
-	{"ImageFsInfo", 2 * time.Minute, &runtimeapi.ImageFsInfoResponse{}, func(ctx context.Context, _ *RuntimeClient, i *ImageClient) error {
-		_, err := i.ImageFsInfo(ctx)
-		return err
-	}},
+	args  []any
+}
+
+func once(T time.Duration) time.Duration  { return T }
+func twice(T time.Duration) time.Duration { return 2 * T }
+func never(time.Duration) time.Duration   { return 0 }
+
+func plus(own time.Duration) func(time.Duration) time.Duration {
+	return func(T time.Duration) time.Duration { return T + own }
+}
+
+func atLeast(own time.Duration) func(time.Duration) time.Duration {
+	return func(T time.Duration) time.Duration { return max(T, own) }
+}
+
+func args(of ...any) []any { return of }
+
+var (
+	busybox = &runtimeapi.ImageSpec{Image: "busybox"}
+	podA    = &runtimeapi.PodSandboxConfig{Metadata: &runtimeapi.PodSandboxMetadata{Name: "a", Namespace: "default"}}
+)
+
+// everyCall has a row for each call of both services but the event stream, which
+// is tested in events_test.go.
+var everyCall = []testCall{
+	{"Version", "", once, goodVersion(), nil},
+	{"Status", "", once, goodStatus(), args(true)},
+	{"RuntimeConfig", "", once, &runtimeapi.RuntimeConfigResponse{}, nil},
+	{"UpdateRuntimeConfig", "", once, &runtimeapi.UpdateRuntimeConfigResponse{}, args(&runtimeapi.RuntimeConfig{})},
+	{"RunPodSandbox", "default/a", twice, &runtimeapi.RunPodSandboxResponse{PodSandboxId: "s"}, args(podA, "runc")},
+	{"StopPodSandbox", "s", once, &runtimeapi.StopPodSandboxResponse{}, args("s")},
+	{"RemovePodSandbox", "s", once, &runtimeapi.RemovePodSandboxResponse{}, args("s")},
+	{"PodSandboxStatus", "s", once, goodSandbox(), args("s", false)},
+	{"ListPodSandbox", "", once, &runtimeapi.ListPodSandboxResponse{Items: []*runtimeapi.PodSandbox{{}}}, args(nil)},
+	{"UpdatePodSandboxResources", "s", once, &runtimeapi.UpdatePodSandboxResourcesResponse{}, args(&runtimeapi.UpdatePodSandboxResourcesRequest{PodSandboxId: "s"})},
+	{"CreateContainer", "s", once, &runtimeapi.CreateContainerResponse{ContainerId: "c"}, args("s", nil, podA)},
+	{"StartContainer", "c", once, &runtimeapi.StartContainerResponse{}, args("c")},
+	{"StopContainer", "c", plus(30 * time.Second), &runtimeapi.StopContainerResponse{}, args("c", 30*time.Second)},
+	{"RemoveContainer", "c", once, &runtimeapi.RemoveContainerResponse{}, args("c")},
+	{"ContainerStatus", "c", once, goodContainer(), args("c", false)},
+	{"ListContainers", "", once, &runtimeapi.ListContainersResponse{Containers: []*runtimeapi.Container{{}}}, args(nil)},
+	{"UpdateContainerResources", "c", once, &runtimeapi.UpdateContainerResourcesResponse{}, args(&runtimeapi.UpdateContainerResourcesRequest{ContainerId: "c"})},
+	{"ReopenContainerLog", "c", once, &runtimeapi.ReopenContainerLogResponse{}, args("c")},
+	{"CheckpointContainer", "c", atLeast(5 * time.Minute), &runtimeapi.CheckpointContainerResponse{}, args(&runtimeapi.CheckpointContainerRequest{ContainerId: "c", Timeout: 300})},
+	{"ExecSync", "c", plus(7 * time.Second), &runtimeapi.ExecSyncResponse{}, args("c", []string{"true"}, 7*time.Second)},
+	{"Exec", "c", once, &runtimeapi.ExecResponse{Url: "u"}, args(&runtimeapi.ExecRequest{ContainerId: "c"})},
+	{"Attach", "c", once, &runtimeapi.AttachResponse{Url: "u"}, args(&runtimeapi.AttachRequest{ContainerId: "c"})},
+	{"PortForward", "s", once, &runtimeapi.PortForwardResponse{Url: "u"}, args(&runtimeapi.PortForwardRequest{PodSandboxId: "s"})},
+	{"ContainerStats", "c", once, &runtimeapi.ContainerStatsResponse{Stats: &runtimeapi.ContainerStats{}}, args("c")},
+	{"ListContainerStats", "", once, &runtimeapi.ListContainerStatsResponse{Stats: []*runtimeapi.ContainerStats{{}}}, args(nil)},
+	{"PodSandboxStats", "s", once, &runtimeapi.PodSandboxStatsResponse{Stats: &runtimeapi.PodSandboxStats{}}, args("s")},
+	{"ListPodSandboxStats", "", once, &runtimeapi.ListPodSandboxStatsResponse{Stats: []*runtimeapi.PodSandboxStats{{}}}, args(nil)},
+	{"ListMetricDescriptors", "", once, &runtimeapi.ListMetricDescriptorsResponse{}, nil},
+	{"ListPodSandboxMetrics", "", once, &runtimeapi.ListPodSandboxMetricsResponse{PodMetrics: []*runtimeapi.PodSandboxMetrics{{}}}, nil},
+	{"ListImages", "", once, &runtimeapi.ListImagesResponse{Images: []*runtimeapi.Image{{}}}, args(nil)},
+	{"ImageStatus", "busybox", once, &runtimeapi.ImageStatusResponse{Image: &runtimeapi.Image{Id: "i", Size: 1}}, args(busybox, false)},
+	{"PullImage", "busybox", never, &runtimeapi.PullImageResponse{ImageRef: "sha256:1"}, args(busybox, nil, nil)},
+	{"RemoveImage", "busybox", once, &runtimeapi.RemoveImageResponse{}, args(busybox)},
+	{"ImageFsInfo", "", once, &runtimeapi.ImageFsInfoResponse{}, nil},
 }
 
 func goodStatus() *runtimeapi.StatusResponse {
@@ -166,32 +101,55 @@ func goodContainer() *runtimeapi.ContainerStatusResponse {
 	}}
 }
 
-// bothClients serves a script with a good reply for each call.
-func bothClients(t *testing.T) (*script, *RuntimeClient, *ImageClient) {
+// clients are both clients of one runtime.
+type clients struct {
+	runtime *RuntimeClient
+	images  *ImageClient
+}
+
+// do makes the call and returns its results without the error, and the error.
+func (n clients) do(ctx context.Context, c testCall) ([]reflect.Value, error) {
+	method := reflect.ValueOf(n.runtime).MethodByName(c.name)
+	if !method.IsValid() {
+		method = reflect.ValueOf(n.images).MethodByName(c.name)
+	}
+	in := []reflect.Value{reflect.ValueOf(ctx)}
+	for i, arg := range c.args {
+		value := reflect.ValueOf(arg)
+		if arg == nil {
+			value = reflect.Zero(method.Type().In(i + 1))
+		}
+		in = append(in, value)
+	}
+	out := method.Call(in)
+	err, _ := out[len(out)-1].Interface().(error)
+	return out[:len(out)-1], err
+}
+
+func (n clients) make(ctx context.Context, c testCall) error {
+	_, err := n.do(ctx, c)
+	return err
+}
+
+func dialBoth(t *testing.T, cfg ClientConfig) clients {
+	return clients{dialRuntime(t, cfg), dialImages(t, cfg)}
+}
+
+// newGoodScript returns a script with a good reply for each call.
+func newGoodScript() *script {
 	s := newScript()
 	for _, c := range everyCall {
 		s.reply(c.name, c.reply)
 	}
-	cfg := s.inMemory(t)
-	return s, dialRuntime(t, cfg), dialImages(t, cfg)
+	return s
 }
 
-func TestDeadlines(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, runtime, images := bothClients(t)
-		for _, c := range everyCall {
-			before := len(s.calls(c.name))
-			require.NoError(t, c.call(t.Context(), runtime, images), c.name)
-			seen := s.calls(c.name)
-			require.Len(t, seen, before+1, c.name)
-			last := seen[before]
-			require.Equal(t, c.want != 0, last.bounded, "%s has a deadline", c.name)
-			require.Equal(t, c.want, last.left, "%s: deadline", c.name)
-		}
-	})
+// bothClients serves a script with a good reply for each call.
+func bothClients(t *testing.T) (*script, clients) {
+	s := newGoodScript()
+	return s, dialBoth(t, s.inMemory(t))
 }
 
-// The last row that everyCall lacks is the event stream, tested in events_test.go.
 func TestEveryCallIsTested(t *testing.T) {
 	tested := map[string]bool{"GetContainerEvents": true}
 	for _, c := range everyCall {
@@ -208,32 +166,67 @@ func TestEveryCallIsTested(t *testing.T) {
 }
 
 // A call that hangs fails when its deadline runs out, not before and not later,
-// and names endpoint, call and deadline.
-func TestHangingCalls(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, runtime, images := bothClients(t)
-		for _, c := range everyCall {
-			if c.want == 0 {
-				continue
-			}
-			s.hanging(c.name, true)
-			begin := time.Now()
-			err := c.call(t.Context(), runtime, images)
-			require.Equal(t, c.want, time.Since(begin), c.name)
-			requireCallError(t, err, c.name)
-			require.ErrorIs(t, err, context.DeadlineExceeded, c.name)
-			require.NotErrorIs(t, err, context.Canceled, c.name)
-			require.ErrorContains(t, err, c.want.String(), c.name)
+// and names endpoint, call and deadline. The runtime receives the same deadline.
+func TestDeadlines(t *testing.T) {
+	for timeout, T := range map[time.Duration]time.Duration{0: 2 * time.Minute, 3 * time.Second: 3 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newGoodScript()
+			cfg := s.inMemory(t)
+			cfg.RequestTimeout = timeout
+			n := dialBoth(t, cfg)
+			for _, c := range everyCall {
+				limit := c.limit(T)
+				require.NoError(t, n.make(t.Context(), c), c.name)
+				last := s.last(c.name)
+				require.Equal(t, limit != 0, last.bounded, "%s has a deadline", c.name)
+				require.Equal(t, limit, last.left, "%s: deadline", c.name)
+				if limit == 0 {
+					continue
+				}
+				s.hanging(c.name, true)
+				begin := time.Now()
+				err := n.make(t.Context(), c)
+				require.Equal(t, limit, time.Since(begin), c.name)
+				require.Equal(t, limit, requireCallError(t, err, c.name, c.object).Timeout)
+				require.ErrorIs(t, err, context.DeadlineExceeded, c.name)
+				require.NotErrorIs(t, err, context.Canceled, c.name)
+				require.ErrorContains(t, err, "no reply within "+limit.String(), c.name)
 
-			s.hanging(c.name, false)
-			require.NoError(t, c.call(t.Context(), runtime, images), "%s after it hung", c.name)
+				s.hanging(c.name, false)
+				require.NoError(t, n.make(t.Context(), c), "%s after it hung", c.name)
+			}
+		})
+	}
+}
+
+// A runtime that ignores the end of a call delays neither its caller nor other calls.
+func TestRuntimeThatIgnoresDeadlines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		s := newGoodScript()
+		s.options = append(s.options, grpc.ChainUnaryInterceptor(
+			func(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+				if _, ok := request.(*runtimeapi.StopContainerRequest); ok {
+					<-release
+				}
+				return handler(ctx, request)
+			}))
+		client := dialRuntime(t, s.inMemory(t))
+		for range 3 {
+			begin := time.Now()
+			require.ErrorIs(t, client.StopContainer(t.Context(), "c", time.Minute), context.DeadlineExceeded)
+			require.Equal(t, 3*time.Minute, time.Since(begin))
+			require.NoError(t, client.StartContainer(t.Context(), "c"))
 		}
+		close(release)
+		synctest.Wait()
+		require.NoError(t, client.StopContainer(t.Context(), "c", time.Minute))
 	})
 }
 
 func TestArgumentsInSeconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, runtime, _ := bothClients(t)
+		s, n := bothClients(t)
 		for _, c := range []struct {
 			grace    time.Duration
 			seconds  int64
@@ -243,11 +236,11 @@ func TestArgumentsInSeconds(t *testing.T) {
 			{-time.Second, 0, 2 * time.Minute},
 			{time.Nanosecond, 1, 2*time.Minute + time.Second},
 			{2500 * time.Millisecond, 3, 2*time.Minute + 3*time.Second},
+			{time.Hour, 3600, 2*time.Minute + time.Hour},
 			{1<<63 - 1, int64(longest / time.Second), 2*time.Minute + longest},
 		} {
-			require.NoError(t, runtime.StopContainer(t.Context(), "c", c.grace))
-			seen := s.calls("StopContainer")
-			last := seen[len(seen)-1]
+			require.NoError(t, n.runtime.StopContainer(t.Context(), "c", c.grace))
+			last := s.last("StopContainer")
 			require.Equal(t, c.seconds, last.request.(*runtimeapi.StopContainerRequest).Timeout, "grace %v", c.grace)
 			require.Equal(t, c.deadline, last.left, "grace %v", c.grace)
 		}
@@ -261,29 +254,30 @@ func TestArgumentsInSeconds(t *testing.T) {
 			{300 * time.Millisecond, 1, 2*time.Minute + 300*time.Millisecond},
 			{1900 * time.Millisecond, 1, 2*time.Minute + 1900*time.Millisecond},
 		} {
-			_, _, err := runtime.ExecSync(t.Context(), "c", nil, c.timeout)
+			_, _, err := n.runtime.ExecSync(t.Context(), "c", nil, c.timeout)
 			require.NoError(t, err)
-			seen := s.calls("ExecSync")
-			last := seen[len(seen)-1]
+			last := s.last("ExecSync")
 			require.Equal(t, c.seconds, last.request.(*runtimeapi.ExecSyncRequest).Timeout, "timeout %v", c.timeout)
 			require.Equal(t, c.deadline, last.left, "timeout %v", c.timeout)
 		}
-		require.NoError(t, runtime.CheckpointContainer(t.Context(), &runtimeapi.CheckpointContainerRequest{Timeout: 1}))
-		require.Equal(t, 2*time.Minute, s.calls("CheckpointContainer")[0].left)
+		for seconds, deadline := range map[int64]time.Duration{-1: 2 * time.Minute, 0: 2 * time.Minute, 1: 2 * time.Minute, 3600: time.Hour} {
+			require.NoError(t, n.runtime.CheckpointContainer(t.Context(), &runtimeapi.CheckpointContainerRequest{Timeout: seconds}))
+			require.Equal(t, deadline, s.last("CheckpointContainer").left, "timeout %v s", seconds)
+		}
 	})
 }
 
 // The caller's context shortens a deadline and never lengthens it.
 func TestCallersDeadlineCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, runtime, _ := bothClients(t)
+		s, n := bothClients(t)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		require.NoError(t, runtime.StartContainer(ctx, "c"))
-		require.Equal(t, time.Second, s.calls("StartContainer")[0].left)
+		require.NoError(t, n.runtime.StartContainer(ctx, "c"))
+		require.Equal(t, time.Second, s.last("StartContainer").left)
 		long, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
-		require.NoError(t, runtime.StartContainer(long, "c"))
-		require.Equal(t, 2*time.Minute, s.calls("StartContainer")[1].left)
+		require.NoError(t, n.runtime.StartContainer(long, "c"))
+		require.Equal(t, 2*time.Minute, s.last("StartContainer").left)
 	})
 }

@@ -11,6 +11,8 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -65,37 +67,60 @@ func listenUnix(t *testing.T, socket string) net.Listener {
 	return listener
 }
 
-func TestDialWithoutSocket(t *testing.T) {
-	err := requireRefused(t, ClientConfig{Endpoint: socketPath(t)}, fast)
-	require.ErrorIs(t, err, fs.ErrNotExist)
-	require.Equal(t, codes.Unavailable, status.Code(err))
-	require.ErrorContains(t, err, "no such file or directory")
+// Dialling fails at once where no runtime is, and names the reason.
+func TestDialRefuses(t *testing.T) {
+	for name, c := range map[string]struct {
+		place func(t *testing.T, socket string) // puts it at the socket
+		code  codes.Code
+		is    error
+		text  string
+	}{
+		"no socket": {func(*testing.T, string) {}, codes.Unavailable, fs.ErrNotExist, "no such file or directory"},
+		"a file": {func(t *testing.T, socket string) {
+			require.NoError(t, os.WriteFile(socket, nil, 0o600))
+		}, codes.Unavailable, syscall.ECONNREFUSED, "is not a socket"},
+		"no listener": {func(t *testing.T, socket string) {
+			listener := listenUnix(t, socket).(*net.UnixListener)
+			listener.SetUnlinkOnClose(false)
+			require.NoError(t, listener.Close())
+		}, codes.Unavailable, syscall.ECONNREFUSED, "connection refused"},
+		"a silent server": {func(t *testing.T, socket string) {
+			t.Cleanup(acceptAll(listenUnix(t, socket)))
+		}, codes.DeadlineExceeded, context.DeadlineExceeded, "no reply within 200ms"},
+		"an HTTP server": {func(t *testing.T, socket string) {
+			server := &http.Server{Handler: http.NotFoundHandler()}
+			t.Cleanup(serveUntilEnd(server.Serve, listenUnix(t, socket), func() { _ = server.Close() }))
+		}, codes.Unavailable, nil, ""},
+		"another gRPC server": {func(t *testing.T, socket string) {
+			server := grpc.NewServer()
+			t.Cleanup(serveUntilEnd(server.Serve, listenUnix(t, socket), server.Stop))
+		}, codes.Unimplemented, nil, "no CRI runtime.v1 here"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := ClientConfig{Endpoint: socketPath(t)}
+			if name == "a silent server" {
+				cfg.RequestTimeout = 200 * time.Millisecond
+			}
+			c.place(t, cfg.Endpoint)
+			err := requireRefused(t, cfg, fast)
+			require.Equal(t, c.code, status.Code(err))
+			require.ErrorContains(t, err, c.text)
+			require.Equal(t, name == "a file", strings.Contains(err.Error(), "is not a socket"))
+			if c.is != nil {
+				require.ErrorIs(t, err, c.is)
+			}
+		})
+	}
 }
 
-func TestDialNotASocket(t *testing.T) {
-	socket := socketPath(t)
-	require.NoError(t, os.WriteFile(socket, nil, 0o600))
-	err := requireRefused(t, ClientConfig{Endpoint: socket}, fast)
-	require.ErrorContains(t, err, "is not a socket")
-}
-
-func TestDialWhenNobodyListens(t *testing.T) {
-	socket := socketPath(t)
-	listener := listenUnix(t, socket).(*net.UnixListener)
-	listener.SetUnlinkOnClose(false)
-	require.NoError(t, listener.Close())
-	err := requireRefused(t, ClientConfig{Endpoint: socket}, fast)
-	require.ErrorIs(t, err, syscall.ECONNREFUSED)
-	require.NotContains(t, err.Error(), "is not a socket")
-}
-
-func TestDialSilentServer(t *testing.T) {
-	socket := socketPath(t)
-	listener := listenUnix(t, socket)
-	defer acceptAll(listener)()
-	err := requireRefused(t, ClientConfig{Endpoint: socket, RequestTimeout: 200 * time.Millisecond}, fast)
-	require.ErrorIs(t, err, context.DeadlineExceeded)
-	require.ErrorContains(t, err, "no reply within 200ms")
+// serveUntilEnd serves until the result is called.
+func serveUntilEnd(serve func(net.Listener) error, listener net.Listener, end func()) (stop func()) {
+	var serving sync.WaitGroup
+	serving.Go(func() { _ = serve(listener) })
+	return func() {
+		end()
+		serving.Wait()
+	}
 }
 
 // With a long request timeout the handshake's own limit of 5s decides.
@@ -108,7 +133,7 @@ func TestDialSilentServerIsGivenUp(t *testing.T) {
 			Endpoint: "/run/scripted.sock",
 			Dial:     func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) },
 		})
-		requireCallError(t, err, "Version")
+		requireCallError(t, err, "Version", "")
 		require.Equal(t, codes.Unavailable, status.Code(err))
 		require.Equal(t, minConnectTimeout, time.Since(begin))
 	})
@@ -137,37 +162,6 @@ func acceptAll(listener net.Listener) (stop func()) {
 	}
 }
 
-func TestDialHTTPServer(t *testing.T) {
-	socket := socketPath(t)
-	listener := listenUnix(t, socket)
-	server := &http.Server{Handler: http.NotFoundHandler()}
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_ = server.Serve(listener)
-	}()
-	err := requireRefused(t, ClientConfig{Endpoint: socket}, fast)
-	require.Equal(t, codes.Unavailable, status.Code(err))
-	require.NoError(t, server.Close())
-	<-ended
-}
-
-func TestDialOtherGRPCServer(t *testing.T) {
-	socket := socketPath(t)
-	server := grpc.NewServer()
-	ended := make(chan struct{})
-	listener := listenUnix(t, socket)
-	go func() {
-		defer close(ended)
-		_ = server.Serve(listener)
-	}()
-	err := requireRefused(t, ClientConfig{Endpoint: socket}, fast)
-	require.True(t, IsUnimplemented(err))
-	require.ErrorContains(t, err, "no CRI runtime.v1 here")
-	server.Stop()
-	<-ended
-}
-
 func TestDialBadConfig(t *testing.T) {
 	_, err := DialRuntime(t.Context(), ClientConfig{Endpoint: "tcp://x"})
 	require.ErrorContains(t, err, `runtime client: Endpoint: endpoint "tcp://x"`)
@@ -186,14 +180,29 @@ func TestDialEndsWithItsContext(t *testing.T) {
 	})
 }
 
-func TestConnectsAgainAfterARestart(t *testing.T) {
+// With a real socket, which is absent while the runtime is away, calls fail at
+// once and work when it is back. Streams end and can be opened again.
+func TestRestartsOnASocket(t *testing.T) {
 	socket := socketPath(t)
 	s := newScript()
+	s.stream("GetContainerEvents", func(stream grpc.ServerStream) error {
+		if err := sendEvents(stream, 1); err != nil {
+			return err
+		}
+		<-stream.Context().Done()
+		return nil
+	})
 	stop := s.serve(listenUnix(t, socket))
 	client := dialRuntime(t, ClientConfig{Endpoint: socket})
 	require.Equal(t, "scripted", client.Name())
 	for range 3 {
+		got, ended := make(chan string), make(chan error)
+		go func() {
+			ended <- client.GetContainerEvents(t.Context(), func(e *runtimeapi.ContainerEventResponse) { got <- e.ContainerId })
+		}()
+		require.Equal(t, "0", <-got)
 		stop()
+		require.ErrorContains(t, <-ended, "runtime unix://"+socket+": GetContainerEvents: Unavailable: ")
 		require.Eventually(t, func() bool {
 			_, err := client.Version(t.Context())
 			return errors.Is(err, fs.ErrNotExist) && status.Code(err) == codes.Unavailable &&
@@ -209,41 +218,76 @@ func TestConnectsAgainAfterARestart(t *testing.T) {
 	stop()
 }
 
-// However long a runtime was away, the client finds it within the longest pause.
-func TestReconnectPause(t *testing.T) {
+// jitter is the factor by which gRPC varies pauses between attempts to connect.
+const jitter = 1.2
+
+// The runtime ends and comes again, for no time up to an hour. Calls in progress
+// fail at once, the same client works again after a pause that does not grow, and
+// no goroutine is left behind.
+func TestServerRestarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, away := newScript(), false
-		var mu sync.Mutex
-		cfg := s.inMemory(t)
-		connect := cfg.Dial
-		var conns []net.Conn
-		cfg.Dial = func(ctx context.Context, socket string) (net.Conn, error) {
-			mu.Lock()
-			defer mu.Unlock()
-			if away {
-				return nil, syscall.ECONNREFUSED
+		s, n := bothClients(t)
+		hang := testCall{name: "StopContainer", object: "c", args: args("c", time.Minute)}
+		s.hanging(hang.name, true)
+		goroutines := 0
+		for round, away := range slices.Repeat([]time.Duration{0, time.Millisecond, time.Second, time.Minute, time.Hour}, 3) {
+			ended := make(chan error, 1)
+			go func() { ended <- n.make(t.Context(), hang) }()
+			synctest.Wait()
+			s.stop()
+			begin := time.Now()
+			err := <-ended
+			require.Zero(t, time.Since(begin))
+			require.Equal(t, codes.Unavailable, status.Code(err), "%v", err)
+			require.ErrorContains(t, requireCallError(t, err, hang.name, hang.object), ": Unavailable: ")
+			require.NotErrorIs(t, err, context.Canceled)
+			require.NotErrorIs(t, err, ErrClosed)
+
+			for ; time.Since(begin) < away; time.Sleep(away / 10) {
+				_, err := n.runtime.Version(t.Context())
+				require.ErrorIs(t, err, syscall.ECONNREFUSED)
+				require.Equal(t, codes.Unavailable, status.Code(err))
 			}
-			conn, err := connect(ctx, socket)
-			conns = append(conns, conn)
-			return conn, err
+			s.start()
+			took := recovers(t, n.runtime)
+			require.LessOrEqual(t, took.Seconds(), reconnectMax.Seconds()*jitter)
+			if away < reconnectBase {
+				require.LessOrEqual(t, took.Seconds(), reconnectBase.Seconds()*jitter)
+			}
+			recovers(t, n.images)
+			synctest.Wait()
+			if round == 1 {
+				goroutines = runtime.NumGoroutine()
+			}
+			if round > 1 { // other tests' goroutines are fewer than what 13 rounds would leave
+				require.LessOrEqual(t, runtime.NumGoroutine(), goroutines+5, "round %d", round)
+			}
 		}
-		client := dialRuntime(t, cfg)
-		mu.Lock()
-		away = true
-		_ = conns[0].Close()
-		mu.Unlock()
-		synctest.Wait()
-		for begin := time.Now(); time.Since(begin) < time.Hour; time.Sleep(time.Second) {
-			_, err := client.Version(t.Context())
-			require.ErrorIs(t, err, syscall.ECONNREFUSED)
-		}
-		mu.Lock()
-		away = false
-		mu.Unlock()
-		time.Sleep(reconnectMax * 12 / 10) // the jitter is a fifth
-		_, err := client.Version(t.Context())
-		require.NoError(t, err)
 	})
+}
+
+// recovers returns the time until a call of the client works again. Those that
+// fail until then fail at once.
+func recovers(t *testing.T, client any) time.Duration {
+	t.Helper()
+	begin := time.Now()
+	for {
+		began := time.Now()
+		var err error
+		switch client := client.(type) {
+		case *RuntimeClient:
+			_, err = client.Version(t.Context())
+		case *ImageClient:
+			_, err = client.ImageFsInfo(t.Context())
+		}
+		if err == nil {
+			return time.Since(begin)
+		}
+		require.Equal(t, codes.Unavailable, status.Code(err), "%v", err)
+		require.Zero(t, time.Since(began), "no call waits for a runtime that is away")
+		require.Less(t, time.Since(begin), time.Minute)
+		time.Sleep(10 * time.Millisecond)
+	}
 }
 
 func TestCloseEndsCallsAndWaits(t *testing.T) {
@@ -264,7 +308,7 @@ func TestCloseEndsCallsAndWaits(t *testing.T) {
 		require.NotErrorIs(t, inFlight, context.Canceled)
 
 		_, err := client.Version(t.Context())
-		requireCallError(t, err, "Version")
+		requireCallError(t, err, "Version", "")
 		require.ErrorIs(t, err, ErrClosed)
 		require.NoError(t, client.Close(), "closing twice is fine")
 	})

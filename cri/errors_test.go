@@ -14,15 +14,16 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// requireCallError checks that err names endpoint and call.
-func requireCallError(t *testing.T, err error, call string) *CallError {
+// requireCallError checks that err names endpoint, call and object.
+func requireCallError(t *testing.T, err error, call, object string) *CallError {
 	t.Helper()
 	var e *CallError
 	require.ErrorAs(t, err, &e, call)
 	require.Equal(t, call, e.Call)
+	require.Equal(t, object, e.Object, call)
 	named := call
-	if e.Object != "" {
-		named += " " + e.Object
+	if object != "" {
+		named += " " + object
 	}
 	require.Contains(t, err.Error(), " unix:///run/scripted.sock: "+named+": ")
 	return e
@@ -30,15 +31,15 @@ func requireCallError(t *testing.T, err error, call string) *CallError {
 
 func TestErrorsKeepTheirStatus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, runtime, images := bothClients(t)
+		s, n := bothClients(t)
 		for code := codes.Canceled; code <= codes.Unauthenticated; code++ {
 			for _, c := range everyCall {
 				if c.name == "RemoveImage" && code == codes.NotFound {
 					continue // counts as done
 				}
 				s.fail(c.name, status.Error(code, "words of the runtime"))
-				err := c.call(t.Context(), runtime, images)
-				e := requireCallError(t, err, c.name)
+				err := n.make(t.Context(), c)
+				e := requireCallError(t, err, c.name, c.object)
 				wrapped := fmt.Errorf("pod default/a: %w", err)
 				require.Equal(t, code, status.Code(wrapped), c.name)
 				require.Equal(t, "words of the runtime", e.Message(), c.name)
@@ -55,36 +56,42 @@ func TestErrorsKeepTheirStatus(t *testing.T) {
 
 func TestErrorText(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, runtime, images := bothClients(t)
+		s, n := bothClients(t)
 		s.fail("StartContainer", status.Error(codes.NotFound, "no such container"))
-		require.EqualError(t, runtime.StartContainer(t.Context(), "c"),
+		require.EqualError(t, n.runtime.StartContainer(t.Context(), "c"),
 			"runtime unix:///run/scripted.sock: StartContainer c: NotFound: no such container")
 		// A pull's plain failure has no code in its text, and the names that
 		// runtimes put first are first in the message.
 		s.fail("PullImage", errors.New("RegistryUnavailable: connection refused"))
-		_, err := images.PullImage(t.Context(), &runtimeapi.ImageSpec{}, nil, nil)
-		require.EqualError(t, err, "image unix:///run/scripted.sock: PullImage: RegistryUnavailable: connection refused")
-		require.Equal(t, "RegistryUnavailable: connection refused", requireCallError(t, err, "PullImage").Message())
+		_, err := n.images.PullImage(t.Context(), busybox, nil, nil)
+		require.EqualError(t, err, "image unix:///run/scripted.sock: PullImage busybox: RegistryUnavailable: connection refused")
+		require.Equal(t, "RegistryUnavailable: connection refused", requireCallError(t, err, "PullImage", "busybox").Message())
 	})
 }
 
 func TestCancelledByTheCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, runtime, images := bothClients(t)
+		s, n := bothClients(t)
 		gone := errors.New("pod is gone")
 		for _, c := range everyCall {
 			s.hanging(c.name, true)
 			ctx, cancel := context.WithCancelCause(t.Context())
 			timer := time.AfterFunc(time.Second, func() { cancel(gone) })
 			begin := time.Now()
-			err := c.call(ctx, runtime, images)
+			err := n.make(ctx, c)
 			timer.Stop()
 			require.Equal(t, time.Second, time.Since(begin), c.name)
-			require.Zero(t, requireCallError(t, err, c.name).Timeout)
+			require.Zero(t, requireCallError(t, err, c.name, c.object).Timeout)
 			require.ErrorIs(t, err, context.Canceled)
 			require.ErrorIs(t, err, gone)
 			require.NotErrorIs(t, err, context.DeadlineExceeded)
 			require.Equal(t, codes.Canceled, status.Code(err))
+			synctest.Wait()
+			require.ErrorIs(t, s.last(c.name).err, context.Canceled, "the runtime sees it")
+
+			before := len(s.calls(c.name))
+			require.ErrorIs(t, n.make(ctx, c), context.Canceled)
+			require.Len(t, s.calls(c.name), before, "a call whose context has ended is not made")
 			s.hanging(c.name, false)
 		}
 	})
@@ -92,16 +99,16 @@ func TestCancelledByTheCaller(t *testing.T) {
 
 func TestCallersDeadlineIsNotTheClients(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, runtime, _ := bothClients(t)
+		s, n := bothClients(t)
 		s.hanging("StartContainer", true)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		err := runtime.StartContainer(ctx, "c")
+		err := n.runtime.StartContainer(ctx, "c")
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		require.Zero(t, requireCallError(t, err, "StartContainer").Timeout)
+		require.Zero(t, requireCallError(t, err, "StartContainer", "c").Timeout)
 
-		err = runtime.StartContainer(t.Context(), "c")
-		require.Equal(t, 2*time.Minute, requireCallError(t, err, "StartContainer").Timeout)
+		err = n.runtime.StartContainer(t.Context(), "c")
+		require.Equal(t, 2*time.Minute, requireCallError(t, err, "StartContainer", "c").Timeout)
 	})
 }
 
@@ -109,26 +116,26 @@ func TestCallersDeadlineIsNotTheClients(t *testing.T) {
 // come through as they are.
 func TestDeadlineOfTheRuntime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, runtime, _ := bothClients(t)
+		s, n := bothClients(t)
 		for _, want := range []error{
 			status.Error(codes.DeadlineExceeded, "context deadline exceeded"),
 			status.Error(codes.Unknown, `failed to reserve container name "a_0": name is reserved for "1"`),
 		} {
 			s.fail("CreateContainer", want)
-			id, err := runtime.CreateContainer(t.Context(), "s", nil, nil)
+			id, err := n.runtime.CreateContainer(t.Context(), "s", nil, nil)
 			require.Empty(t, id)
 			require.Equal(t, status.Code(want), status.Code(err))
 			require.ErrorContains(t, err, status.Convert(want).Message())
-			require.Zero(t, requireCallError(t, err, "CreateContainer").Timeout)
+			require.Zero(t, requireCallError(t, err, "CreateContainer", "s").Timeout)
 		}
 	})
 }
 
 func TestExecSync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, runtime, _ := bothClients(t)
+		s, n := bothClients(t)
 		s.reply("ExecSync", &runtimeapi.ExecSyncResponse{Stdout: []byte("out"), Stderr: []byte("err"), ExitCode: 3})
-		stdout, stderr, err := runtime.ExecSync(t.Context(), "c", []string{"false"}, time.Second)
+		stdout, stderr, err := n.runtime.ExecSync(t.Context(), "c", []string{"false"}, time.Second)
 		var exit *ExitError
 		require.ErrorAs(t, err, &exit)
 		require.Equal(t, &ExitError{Code: 3, Stdout: []byte("out"), Stderr: []byte("err")}, exit)
@@ -136,17 +143,17 @@ func TestExecSync(t *testing.T) {
 		require.Equal(t, "err", string(stderr))
 
 		s.fail("ExecSync", status.Error(codes.DeadlineExceeded, "timeout 1s exceeded"))
-		_, _, err = runtime.ExecSync(t.Context(), "c", []string{"sleep", "9"}, time.Second)
+		_, _, err = n.runtime.ExecSync(t.Context(), "c", []string{"sleep", "9"}, time.Second)
 		require.ErrorIs(t, err, ErrExecTimeout)
 		require.Equal(t, codes.DeadlineExceeded, status.Code(err))
 
 		s.hanging("ExecSync", true)
-		_, _, err = runtime.ExecSync(t.Context(), "c", []string{"sleep", "9"}, time.Second)
+		_, _, err = n.runtime.ExecSync(t.Context(), "c", []string{"sleep", "9"}, time.Second)
 		require.ErrorIs(t, err, ErrExecTimeout)
 
 		ctx, cancel := context.WithCancel(t.Context())
 		defer time.AfterFunc(time.Hour, cancel).Stop()
-		_, _, err = runtime.ExecSync(ctx, "c", []string{"sleep", "9"}, 0)
+		_, _, err = n.runtime.ExecSync(ctx, "c", []string{"sleep", "9"}, 0)
 		require.ErrorIs(t, err, context.Canceled)
 		require.NotErrorIs(t, err, ErrExecTimeout)
 	})
@@ -154,10 +161,11 @@ func TestExecSync(t *testing.T) {
 
 func TestRemovingAnAbsentImageSucceeds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, _, images := bothClients(t)
+		s, n := bothClients(t)
 		s.fail("RemoveImage", status.Error(codes.NotFound, "no such image"))
-		require.NoError(t, images.RemoveImage(t.Context(), &runtimeapi.ImageSpec{}))
-		reply, err := images.ImageStatus(t.Context(), &runtimeapi.ImageSpec{}, false)
+		require.NoError(t, n.images.RemoveImage(t.Context(), &runtimeapi.ImageSpec{}))
+		s.reply("ImageStatus", &runtimeapi.ImageStatusResponse{})
+		reply, err := n.images.ImageStatus(t.Context(), &runtimeapi.ImageSpec{}, false)
 		require.NoError(t, err)
 		require.Nil(t, reply.Image)
 	})

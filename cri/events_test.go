@@ -2,8 +2,12 @@ package cri
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"runtime"
+	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,121 +19,244 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-type eventStream = grpc.ServerStreamingServer[runtimeapi.ContainerEventResponse]
-
-func sendEvents(stream eventStream, n int) error {
+func sendEvents(stream grpc.ServerStream, n int) error {
 	for i := range n {
-		if err := stream.Send(&runtimeapi.ContainerEventResponse{ContainerId: fmt.Sprint(i)}); err != nil {
+		if err := stream.SendMsg(&runtimeapi.ContainerEventResponse{ContainerId: fmt.Sprint(i)}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// sends sets a stream that sends n events and lasts until its end.
+func (s *script) sends(n int) {
+	s.stream("GetContainerEvents", func(stream grpc.ServerStream) error {
+		if err := sendEvents(stream, n); err != nil {
+			return err
+		}
+		<-stream.Context().Done()
+		return stream.Context().Err()
+	})
+}
+
+// subscriber is a caller of GetContainerEvents.
+type subscriber struct {
+	ended  chan error
+	cancel context.CancelCauseFunc
+
+	mu  sync.Mutex
+	got []string
+}
+
+// subscribe opens a stream of events and waits until the bubble is idle. handle
+// may be nil. It is called after each event is recorded.
+func subscribe(t *testing.T, client *RuntimeClient, handle func(*subscriber)) *subscriber {
+	s := &subscriber{ended: make(chan error, 1)}
+	var ctx context.Context
+	ctx, s.cancel = context.WithCancelCause(t.Context())
+	go func() {
+		s.ended <- client.GetContainerEvents(ctx, func(e *runtimeapi.ContainerEventResponse) {
+			s.mu.Lock()
+			s.got = append(s.got, e.ContainerId)
+			s.mu.Unlock()
+			if handle != nil {
+				handle(s)
+			}
+		})
+	}()
+	synctest.Wait()
+	return s
+}
+
+func (s *subscriber) events() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]string(nil), s.got...)
+}
+
+// A stream has no deadline. It ends with the caller's own reason.
 func TestEventsArriveInOrderUntilCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newScript()
-		s.events = func(stream eventStream) error {
-			if err := sendEvents(stream, 100); err != nil {
-				return err
-			}
-			<-stream.Context().Done()
-			return stream.Context().Err()
-		}
-		client := dialRuntime(t, s.inMemory(t))
-		ctx, cancel := context.WithCancel(t.Context())
-		defer time.AfterFunc(24*time.Hour, cancel).Stop()
-		begin := time.Now()
-		var got []string
-		err := client.GetContainerEvents(ctx, func(e *runtimeapi.ContainerEventResponse) { got = append(got, e.ContainerId) })
+		s, n := bothClients(t)
+		s.sends(100)
+		sub := subscribe(t, n.runtime, nil)
+		time.Sleep(24 * time.Hour)
+		require.Empty(t, sub.ended)
+		enough := errors.New("seen enough")
+		sub.cancel(enough)
+		err := <-sub.ended
 		require.ErrorIs(t, err, context.Canceled)
-		requireCallError(t, err, "GetContainerEvents")
-		require.Equal(t, 24*time.Hour, time.Since(begin), "a stream has no deadline")
-		require.False(t, s.calls("GetContainerEvents")[0].bounded)
-		require.Len(t, got, 100)
-		require.Equal(t, "99", got[99])
+		require.ErrorIs(t, err, enough)
+		requireCallError(t, err, "GetContainerEvents", "")
+		require.False(t, s.last("GetContainerEvents").bounded)
+		require.Len(t, sub.events(), 100)
+		require.Equal(t, "99", sub.events()[99])
 	})
 }
 
 func TestNothingIsHandledAfterCancel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newScript()
-		s.events = func(stream eventStream) error { return sendEvents(stream, 50) }
-		client := dialRuntime(t, s.inMemory(t))
-		ctx, cancel := context.WithCancel(t.Context())
-		handled := 0
-		err := client.GetContainerEvents(ctx, func(*runtimeapi.ContainerEventResponse) {
-			handled++
-			cancel()
+		s, n := bothClients(t)
+		s.sends(50)
+		sub := subscribe(t, n.runtime, func(sub *subscriber) {
+			if len(sub.events()) == 3 {
+				time.Sleep(time.Minute) // until all events have arrived
+				sub.cancel(nil)
+			}
 		})
-		require.ErrorIs(t, err, context.Canceled)
-		require.Equal(t, 1, handled)
+		require.ErrorIs(t, <-sub.ended, context.Canceled)
+		require.Len(t, sub.events(), 3)
 	})
 }
 
-func TestEventsEndings(t *testing.T) {
+// However a stream dies, its reader has received the events before, learns the
+// reason, and can open another one.
+func TestStreamsThatDie(t *testing.T) {
+	for name, c := range map[string]struct {
+		events int
+		lives  time.Duration
+		ends   error
+		want   codes.Code
+	}{
+		"lacking (containerd 1.6)": {0, 0, status.Error(codes.Unimplemented, "unknown method"), codes.Unimplemented},
+		"at once":                  {0, 0, status.Error(codes.Internal, "lost the daemon"), codes.Internal},
+		"after two events":         {2, 0, status.Error(codes.Unavailable, "gone"), codes.Unavailable},
+		"with a strange code":      {4, 0, status.Error(codes.DataLoss, "lost"), codes.DataLoss},
+		"with the caller's code":   {4, 0, status.Error(codes.Canceled, "not you"), codes.Canceled},
+		"with a deadline's code":   {4, 0, status.Error(codes.DeadlineExceeded, "mine"), codes.DeadlineExceeded},
+		"after an hour":            {1, time.Hour, status.Error(codes.Unavailable, "gone"), codes.Unavailable},
+		"closed by the runtime":    {1, time.Hour, nil, codes.Unknown},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, n := bothClients(t)
+				s.stream("GetContainerEvents", func(stream grpc.ServerStream) error {
+					require.NoError(t, sendEvents(stream, c.events))
+					time.Sleep(c.lives)
+					return c.ends
+				})
+				begin := time.Now()
+				sub := subscribe(t, n.runtime, nil)
+				err := <-sub.ended
+				require.Equal(t, c.lives, time.Since(begin))
+				require.Len(t, sub.events(), c.events)
+				requireCallError(t, err, "GetContainerEvents", "")
+				require.Equal(t, c.want, status.Code(err), "%v", err)
+				require.Equal(t, c.ends == nil, errors.Is(err, io.EOF))
+				require.NotErrorIs(t, err, context.Canceled)
+				require.Equal(t, c.want == codes.DeadlineExceeded, errors.Is(err, context.DeadlineExceeded))
+				requireNewStream(t, s, n.runtime)
+			})
+		})
+	}
+}
+
+// requireNewStream checks that a fresh stream delivers.
+func requireNewStream(t *testing.T, s *script, client *RuntimeClient) {
+	t.Helper()
+	s.sends(1)
+	sub := subscribe(t, client, nil)
+	require.Equal(t, []string{"0"}, sub.events())
+	sub.cancel(nil)
+	require.ErrorIs(t, <-sub.ended, context.Canceled)
+}
+
+// An event carries the status of its pod and can be as large as a list. It breaks
+// the stream, with the reason, and a stream opened later works.
+func TestTooLargeEvent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newScript()
-		client := dialRuntime(t, s.inMemory(t))
-		ignore := func(*runtimeapi.ContainerEventResponse) {}
-
-		err := client.GetContainerEvents(t.Context(), ignore)
-		require.True(t, IsUnimplemented(err), "containerd 1.6")
-
-		s.events = func(stream eventStream) error { return sendEvents(stream, 1) }
-		err = client.GetContainerEvents(t.Context(), ignore)
-		require.ErrorIs(t, err, io.EOF)
-		requireCallError(t, err, "GetContainerEvents")
-
-		s.events = func(eventStream) error { return status.Error(codes.Internal, "lost the daemon") }
-		err = client.GetContainerEvents(t.Context(), ignore)
-		require.EqualError(t, err, "runtime unix:///run/scripted.sock: GetContainerEvents: Internal: lost the daemon")
+		s, n := bothClients(t)
+		s.stream("GetContainerEvents", func(stream grpc.ServerStream) error {
+			return stream.SendMsg(&runtimeapi.ContainerEventResponse{ContainerId: strings.Repeat("x", 17*mebibyte)})
+		})
+		sub := subscribe(t, n.runtime, nil)
+		err := <-sub.ended
+		require.Empty(t, sub.events())
+		requireCallError(t, err, "GetContainerEvents", "")
+		require.ErrorIs(t, err, ErrReplyTooLarge)
+		requireNewStream(t, s, n.runtime)
 	})
 }
 
-// The runtime dies in the middle of a stream, and comes back on the same socket.
-func TestRuntimeDiesMidStream(t *testing.T) {
-	socket := socketPath(t)
-	s := newScript()
-	s.events = func(stream eventStream) error {
-		if err := sendEvents(stream, 1); err != nil {
-			return err
+// A reader that needs a minute for each event gets all of them, in order, and
+// delays neither the runtime nor other calls nor other readers. It may make
+// calls itself.
+func TestSlowReader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, n := bothClients(t)
+		s.sends(1000)
+		begin := time.Now()
+		slow := subscribe(t, n.runtime, func(*subscriber) {
+			_, err := n.runtime.ListContainers(t.Context(), nil)
+			require.NoError(t, err)
+			time.Sleep(time.Minute)
+		})
+		quick := subscribe(t, n.runtime, nil)
+		_, err := n.runtime.Version(t.Context())
+		require.NoError(t, err)
+		require.Zero(t, time.Since(begin))
+		require.Len(t, slow.events(), 1)
+		require.Len(t, quick.events(), 1000)
+		time.Sleep(1000 * time.Minute)
+		require.Equal(t, quick.events(), slow.events())
+		for _, sub := range []*subscriber{slow, quick} {
+			sub.cancel(nil)
+			require.ErrorIs(t, <-sub.ended, context.Canceled)
 		}
-		<-stream.Context().Done()
-		return nil
-	}
-	stop := s.serve(listenUnix(t, socket))
-	client := dialRuntime(t, ClientConfig{Endpoint: socket})
-	for range 2 {
-		got, ended := make(chan string), make(chan error)
-		go func() {
-			ended <- client.GetContainerEvents(t.Context(), func(e *runtimeapi.ContainerEventResponse) { got <- e.ContainerId })
-		}()
-		require.Equal(t, "0", <-got)
-		stop()
-		err := <-ended
-		require.ErrorContains(t, err, "runtime unix://"+socket+": GetContainerEvents: Unavailable: ")
-
-		stop = s.serve(listenUnix(t, socket))
-		require.Eventually(t, func() bool {
-			_, err := client.Version(t.Context())
-			return err == nil
-		}, time.Minute, time.Millisecond)
-	}
-	stop()
+	})
 }
 
-func TestCloseEndsTheStream(t *testing.T) {
+// A reader that panics loses its stream only: the panic reaches the caller, and
+// the client goes on.
+func TestReaderThatPanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newScript()
-		s.events = func(stream eventStream) error { <-stream.Context().Done(); return nil }
-		client := dialRuntime(t, s.inMemory(t))
-		ended := make(chan error, 1)
+		s, n := bothClients(t)
+		s.sends(1)
+		panicked := make(chan any, 1)
 		go func() {
-			ended <- client.GetContainerEvents(t.Context(), func(*runtimeapi.ContainerEventResponse) {})
+			defer func() { panicked <- recover() }()
+			_ = n.runtime.GetContainerEvents(t.Context(), func(*runtimeapi.ContainerEventResponse) { panic("oops") })
 		}()
-		synctest.Wait()
-		require.NoError(t, client.Close())
-		require.ErrorIs(t, <-ended, ErrClosed)
+		require.Equal(t, "oops", <-panicked)
+		requireNewStream(t, s, n.runtime)
+		require.NoError(t, n.runtime.Close(), "Close does not wait for the stream")
+	})
+}
+
+// Streams that are opened and end in each way leave no goroutine behind.
+func TestStreamsLeaveNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, n := bothClients(t)
+		goroutines := 0
+		for round := range 30 {
+			s.sends(1)
+			if round%3 > 0 {
+				s.stream("GetContainerEvents", func(grpc.ServerStream) error {
+					return map[int]error{2: status.Error(codes.Unavailable, "gone")}[round%3]
+				})
+			}
+			sub := subscribe(t, n.runtime, nil)
+			sub.cancel(nil)
+			require.Error(t, <-sub.ended)
+			synctest.Wait()
+			if round == 5 {
+				goroutines = runtime.NumGoroutine()
+			}
+		}
+		require.LessOrEqual(t, runtime.NumGoroutine(), goroutines+5)
+	})
+}
+
+// Close ends streams and waits for what their readers are doing.
+func TestCloseWaitsForTheReader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, n := bothClients(t)
+		s.sends(3)
+		sub := subscribe(t, n.runtime, func(*subscriber) { time.Sleep(time.Minute) })
+		begin := time.Now()
+		require.NoError(t, n.runtime.Close())
+		require.Equal(t, time.Minute, time.Since(begin))
+		require.ErrorIs(t, <-sub.ended, ErrClosed)
+		require.Len(t, sub.events(), 1)
 	})
 }

@@ -3,6 +3,7 @@ package cri
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -103,119 +104,118 @@ func TestHealthDiffers(t *testing.T) {
 	require.True(t, a.differs(withHandlers))
 }
 
-// watched runs a monitor on poll and returns it, with the changes it told, and
-// what ends it.
-func watched(t *testing.T, poll statusFunc) (m *HealthMonitor, changes func() []Health, stop func()) {
-	var mu sync.Mutex
-	var told []Health
-	m, err := NewHealthMonitor(HealthConfig{Runtime: poll, OnChange: func(h Health) {
-		mu.Lock()
-		defer mu.Unlock()
-		told = append(told, h)
-	}})
+// watcher runs a monitor and records its changes.
+type watcher struct {
+	*HealthMonitor
+	begin   time.Time
+	stop    func()
+	mu      sync.Mutex
+	changes []string // the time since the beginning, and the health
+}
+
+// watch runs a monitor on poll.
+func watch(t *testing.T, poll statusFunc) *watcher {
+	w := &watcher{begin: time.Now()}
+	var err error
+	w.HealthMonitor, err = NewHealthMonitor(HealthConfig{Runtime: poll, OnChange: w.note})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
-	go func() { ended <- m.Run(ctx) }()
-	changes = func() []Health {
-		mu.Lock()
-		defer mu.Unlock()
-		return told
-	}
-	return m, changes, func() {
+	go func() { ended <- w.Run(ctx) }()
+	w.stop = func() {
 		cancel()
 		require.NoError(t, <-ended)
 	}
+	return w
 }
 
-func TestHealthMonitorPolls(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var polls atomic.Int32
-		m, changes, stop := watched(t, func(context.Context) (*runtimeapi.StatusResponse, error) {
-			return statusOf(true, polls.Add(1) > 2), nil
-		})
-		begin := time.Now()
-		synctest.Wait()
-		require.Equal(t, begin, m.Health().LastGood, "the first poll is at once")
-		require.Equal(t, "cni config uninitialized", m.Health().NetworkReady.Message)
-		time.Sleep(5 * time.Second)
-		synctest.Wait()
-		require.EqualValues(t, 2, polls.Load())
-		time.Sleep(5 * time.Second)
-		synctest.Wait()
-		require.True(t, m.Health().NetworkReady.Ready())
-		require.Len(t, changes(), 2, "one change at the first poll, one when the network came")
-		stop()
-		time.Sleep(time.Minute)
-		require.EqualValues(t, 3, polls.Load(), "nothing runs after Run")
-	})
+func (w *watcher) note(h Health) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	failed := ""
+	if h.Err != nil {
+		failed = ", polls fail"
+	}
+	w.changes = append(w.changes, fmt.Sprintf("%v: runtime %v, network %v%s",
+		time.Since(w.begin), h.RuntimeReady.Readiness, h.NetworkReady.Readiness, failed))
 }
 
-// A runtime is down 30s after its last good poll, whether polls fail at once or
-// hang, and that is told at that moment; a good poll ends it.
-func TestHealthMonitorDownAndBack(t *testing.T) {
-	for name, failing := range map[string]statusFunc{
-		"fails": func(context.Context) (*runtimeapi.StatusResponse, error) {
-			return nil, status.Error(codes.Unavailable, "no such file")
-		},
-		"hangs": func(ctx context.Context) (*runtimeapi.StatusResponse, error) {
-			<-ctx.Done()
-			return nil, status.FromContextError(ctx.Err()).Err()
-		},
+// polled returns the outcome of a poll: w(ell), (no) n(etwork), f(ails), s(low), h(angs).
+func polled(ctx context.Context, outcome byte) (*runtimeapi.StatusResponse, error) {
+	switch outcome {
+	case 'f':
+		return nil, status.Error(codes.Unavailable, "no such file")
+	case 'h':
+		<-ctx.Done()
+		return nil, status.FromContextError(ctx.Err()).Err()
+	case 's':
+		time.Sleep(4 * time.Second)
+	}
+	return statusOf(true, outcome != 'n'), nil
+}
+
+// A runtime is polled at once and then every five seconds. It is down thirty
+// seconds after its last good poll, at that very moment, whether polls fail or
+// hang. A good poll ends that.
+func TestHealthMonitorChanges(t *testing.T) {
+	const (
+		well    = "0s: runtime ready, network ready"
+		failing = "5s: runtime ready, network ready, polls fail"
+		down    = "30s: runtime not ready, network ready, polls fail"
+	)
+	for name, c := range map[string]struct {
+		outcomes string // of polls; the last one lasts
+		want     []string
+		polls    int // in two minutes
+	}{
+		"well":             {"w", []string{well}, 25},
+		"one poll fails":   {"wfw", []string{well, failing, "10s: runtime ready, network ready"}, 25},
+		"two polls fail":   {"wfwfw", []string{well, failing, "10s: runtime ready, network ready", "15s: runtime ready, network ready, polls fail", "20s: runtime ready, network ready"}, 25},
+		"four polls fail":  {"wffffw", []string{well, failing, "25s: runtime ready, network ready"}, 25},
+		"seven polls fail": {"wfffffffw", []string{well, failing, down, "40s: runtime ready, network ready"}, 25},
+		"all others fail":  {"wf", []string{well, failing, down}, 25},
+		"others hang":      {"wh", []string{well, "20s: runtime ready, network ready, polls fail", down}, 9},
+		"hang and return":  {"whhw", []string{well, "20s: runtime ready, network ready, polls fail", down, "35s: runtime ready, network ready"}, 21},
+		"slow polls":       {"s", []string{"4s: runtime ready, network ready"}, 25},
+		"never well":       {"f", []string{"0s: runtime unknown, network unknown, polls fail"}, 25},
+		"network comes":    {"nnw", []string{"0s: runtime ready, network not ready", "10s: runtime ready, network ready"}, 25},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var mu sync.Mutex
-				broken := false
-				m, changes, stop := watched(t, func(ctx context.Context) (*runtimeapi.StatusResponse, error) {
-					mu.Lock()
-					b := broken
-					mu.Unlock()
-					if b {
-						return failing(ctx)
-					}
-					return statusOf(true, true), nil
+				var polls atomic.Int32
+				w := watch(t, func(ctx context.Context) (*runtimeapi.StatusResponse, error) {
+					poll := int(polls.Add(1))
+					return polled(ctx, c.outcomes[min(poll, len(c.outcomes))-1])
 				})
+				time.Sleep(2 * time.Minute)
 				synctest.Wait()
-				mu.Lock()
-				broken = true
-				mu.Unlock()
-				time.Sleep(30*time.Second - 1)
-				synctest.Wait()
-				require.True(t, m.Health().RuntimeReady.Ready())
-				require.Error(t, m.Health().Err)
-				require.Len(t, changes(), 2, "well, then failing")
-				time.Sleep(time.Nanosecond)
-				synctest.Wait()
-				require.Equal(t, ReasonRuntimeDown, m.Health().RuntimeReady.Reason)
-				require.Len(t, changes(), 3)
-				require.Equal(t, m.Health(), changes()[2])
-
-				mu.Lock()
-				broken = false
-				mu.Unlock()
-				time.Sleep(20 * time.Second)
-				synctest.Wait()
-				require.True(t, m.Health().RuntimeReady.Ready())
-				require.NoError(t, m.Health().Err)
-				require.Len(t, changes(), 4)
-				stop()
+				counted := polls.Load()
+				w.stop()
+				stopped := polls.Load()
+				time.Sleep(time.Minute)
+				require.EqualValues(t, c.polls, counted)
+				require.Equal(t, stopped, polls.Load(), "nothing runs after Run")
+				require.Equal(t, c.want, w.changes)
 			})
 		})
 	}
 }
 
-func TestHealthMonitorNeverAnswered(t *testing.T) {
+// Health changes at the moment at which the change is announced.
+func TestHealthIsThatOfTheMoment(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m, changes, stop := watched(t, func(context.Context) (*runtimeapi.StatusResponse, error) {
-			return nil, errors.New("refused")
+		begin := time.Now()
+		w := watch(t, func(ctx context.Context) (*runtimeapi.StatusResponse, error) {
+			return polled(ctx, map[bool]byte{true: 'w', false: 'f'}[time.Now().Equal(begin)])
 		})
-		time.Sleep(time.Hour)
+		time.Sleep(30*time.Second - 1)
 		synctest.Wait()
-		require.Equal(t, Unknown, m.Health().RuntimeReady.Readiness)
-		require.EqualError(t, m.Health().Err, "refused")
-		require.Len(t, changes(), 1)
-		stop()
+		require.Equal(t, begin, w.Health().LastGood)
+		require.True(t, w.Health().RuntimeReady.Ready())
+		require.ErrorContains(t, w.Health().Err, "no such file")
+		time.Sleep(1)
+		require.Equal(t, ReasonRuntimeDown, w.Health().RuntimeReady.Reason)
+		w.stop()
 	})
 }
 
@@ -224,11 +224,11 @@ func TestHealthIsACopy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reply := statusOf(true, true)
 		reply.RuntimeHandlers = []*runtimeapi.RuntimeHandler{{Name: "runc"}}
-		m, _, stop := watched(t, func(context.Context) (*runtimeapi.StatusResponse, error) { return reply, nil })
+		w := watch(t, func(context.Context) (*runtimeapi.StatusResponse, error) { return reply, nil })
 		synctest.Wait()
-		m.Health().Handlers[0].Name = "changed"
-		require.Equal(t, "runc", m.Health().Handlers[0].Name)
-		stop()
+		w.Health().Handlers[0].Name = "changed"
+		require.Equal(t, "runc", w.Health().Handlers[0].Name)
+		w.stop()
 	})
 }
 

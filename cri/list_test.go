@@ -3,22 +3,27 @@ package cri
 import (
 	"context"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// bulk is a list of n containers of about a mebibyte each.
-func bulk(n int) []*runtimeapi.Container {
+const mebibyte = 1 << 20
+
+// bulk returns n containers of at least a size each.
+func bulk(n, size int) []*runtimeapi.Container {
 	var out []*runtimeapi.Container
 	for i := range n {
-		out = append(out, &runtimeapi.Container{Id: fmt.Sprint(i), Annotations: map[string]string{"a": strings.Repeat("x", 1<<20)}})
+		out = append(out, &runtimeapi.Container{Id: fmt.Sprint(i), Annotations: map[string]string{"a": strings.Repeat("x", size)}})
 	}
 	return out
 }
@@ -27,130 +32,251 @@ func bulk(n int) []*runtimeapi.Container {
 // calls about single containers.
 func TestTooLargeList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, runtime, _ := bothClients(t)
-		s.reply("ListContainers", &runtimeapi.ListContainersResponse{Containers: bulk(15)})
-		items, err := runtime.ListContainers(t.Context(), nil)
+		s, n := bothClients(t)
+		s.reply("ListContainers", &runtimeapi.ListContainersResponse{Containers: bulk(15, mebibyte)})
+		items, err := n.runtime.ListContainers(t.Context(), nil)
 		require.NoError(t, err)
 		require.Len(t, items, 15)
 
-		s.reply("ListContainers", &runtimeapi.ListContainersResponse{Containers: bulk(17)})
-		items, err = runtime.ListContainers(t.Context(), nil)
+		s.reply("ListContainers", &runtimeapi.ListContainersResponse{Containers: bulk(17, mebibyte)})
+		items, err = n.runtime.ListContainers(t.Context(), nil)
 		require.Nil(t, items)
-		requireCallError(t, err, "ListContainers")
+		requireCallError(t, err, "ListContainers", "")
 		require.ErrorIs(t, err, ErrReplyTooLarge)
+		require.NotErrorIs(t, err, ErrRequestTooLarge)
 		require.ErrorContains(t, err, "reply exceeds 16 MiB")
 		require.Equal(t, codes.ResourceExhausted, status.Code(err))
-		require.NoError(t, runtime.RemoveContainer(t.Context(), "c"))
+		require.NoError(t, n.runtime.RemoveContainer(t.Context(), "c"))
 	})
+}
+
+// Sixteen mebibytes pass, and not a byte more, from a runtime that sends anything.
+func TestLargestReply(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newGoodScript()
+		s.options = append(s.options, grpc.MaxSendMsgSize(math.MaxInt32))
+		client := dialRuntime(t, s.inMemory(t))
+		sized := func(size int) {
+			reply := goodContainer()
+			reply.Status.Message = strings.Repeat("x", size)
+			reply.Status.Message = strings.Repeat("x", size-(proto.Size(reply)-size))
+			s.reply("ContainerStatus", reply)
+		}
+		sized(16 * mebibyte)
+		reply, err := client.ContainerStatus(t.Context(), "c", false)
+		require.NoError(t, err)
+		require.Equal(t, 16*mebibyte, proto.Size(reply))
+		sized(16*mebibyte + 1)
+		_, err = client.ContainerStatus(t.Context(), "c", false)
+		require.ErrorIs(t, err, ErrReplyTooLarge)
+		require.Equal(t, codes.ResourceExhausted, status.Code(err))
+	})
+}
+
+// A message that the runtime refuses to receive is the request's fault, whatever
+// the limits of runtime and client.
+func TestTooLargeRequest(t *testing.T) {
+	for size, limit := range map[int]int{5 * mebibyte: 4 * mebibyte, 16 * mebibyte: 16 * mebibyte} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newGoodScript()
+			s.options = append(s.options, grpc.MaxRecvMsgSize(limit))
+			client := dialRuntime(t, s.inMemory(t))
+			large := &runtimeapi.ContainerConfig{Labels: map[string]string{"text": strings.Repeat("x", size)}}
+			id, err := client.CreateContainer(t.Context(), "s", large, nil)
+			require.Empty(t, id)
+			requireCallError(t, err, "CreateContainer", "s")
+			require.ErrorIs(t, err, ErrRequestTooLarge)
+			require.NotErrorIs(t, err, ErrReplyTooLarge)
+			require.Equal(t, codes.ResourceExhausted, status.Code(err))
+			require.ErrorContains(t, err, "request exceeds what the runtime receives")
+			require.Empty(t, s.calls("CreateContainer"), "the runtime has not seen it")
+			_, err = client.CreateContainer(t.Context(), "s", nil, nil)
+			require.NoError(t, err)
+		})
+	}
 }
 
 func TestOtherShortagesAreNotTooLargeReplies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, runtime, _ := bothClients(t)
+		s, n := bothClients(t)
 		s.fail("StartContainer", status.Error(codes.ResourceExhausted, "no space left on device"))
-		require.NotErrorIs(t, runtime.StartContainer(t.Context(), "c"), ErrReplyTooLarge)
+		require.NotErrorIs(t, n.runtime.StartContainer(t.Context(), "c"), ErrReplyTooLarge)
 	})
 }
 
-// C39: the streaming form of the list gets through.
+// streamParts makes a streaming call send its parts and return err.
+func (s *script) streamParts(call string, err error, parts ...proto.Message) {
+	s.stream(call, func(stream grpc.ServerStream) error {
+		for _, part := range parts {
+			if err := stream.SendMsg(part); err != nil {
+				return err
+			}
+		}
+		return err
+	})
+}
+
+// inParts are lists of containers with one entry each.
+func inParts(containers []*runtimeapi.Container) (parts []proto.Message) {
+	for _, c := range containers {
+		parts = append(parts, &runtimeapi.StreamContainersResponse{Containers: []*runtimeapi.Container{c}})
+	}
+	return parts
+}
+
+// streamingClients asks for streamed lists.
+func streamingClients(t *testing.T) (*script, clients) {
+	s := newGoodScript()
+	cfg := s.inMemory(t)
+	cfg.StreamLists = true
+	return s, dialBoth(t, cfg)
+}
+
+// C39: the streaming form of the list gets through, unless a single entry is too large.
 func TestStreamedList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newScript()
-		s.containers = func(stream grpc.ServerStreamingServer[runtimeapi.StreamContainersResponse]) error {
-			for _, c := range bulk(17) {
-				if err := stream.Send(&runtimeapi.StreamContainersResponse{Containers: []*runtimeapi.Container{c}}); err != nil {
-					return err
-				}
-			}
-			return nil
-		}
-		cfg := s.inMemory(t)
-		cfg.StreamLists = true
-		client := dialRuntime(t, cfg)
-		items, err := client.ListContainers(t.Context(), nil)
+		s, n := streamingClients(t)
+		s.streamParts("StreamContainers", nil, inParts(bulk(17, mebibyte))...)
+		items, err := n.runtime.ListContainers(t.Context(), nil)
 		require.NoError(t, err)
 		require.Len(t, items, 17)
 		require.Equal(t, "16", items[16].Id)
 		require.Empty(t, s.calls("ListContainers"))
-		require.Equal(t, DefaultRequestTimeout, s.calls("StreamContainers")[0].left)
+		require.Equal(t, DefaultRequestTimeout, s.last("StreamContainers").left)
+
+		s.streamParts("StreamContainers", nil, inParts(bulk(1, 17*mebibyte))...)
+		items, err = n.runtime.ListContainers(t.Context(), nil)
+		require.Nil(t, items)
+		requireCallError(t, err, "ListContainers", "")
+		require.ErrorIs(t, err, ErrReplyTooLarge)
 	})
 }
 
 func TestBrokenStreamGivesNoHalfList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newScript()
-		s.containers = func(stream grpc.ServerStreamingServer[runtimeapi.StreamContainersResponse]) error {
-			if err := stream.Send(&runtimeapi.StreamContainersResponse{Containers: bulk(1)}); err != nil {
-				return err
-			}
-			return status.Error(codes.Internal, "broken")
+		s, n := streamingClients(t)
+		for _, parts := range []int{0, 1, 4} {
+			s.streamParts("StreamContainers", status.Error(codes.Internal, "broken"), inParts(bulk(parts, 1))...)
+			items, err := n.runtime.ListContainers(t.Context(), nil)
+			require.Nil(t, items)
+			requireCallError(t, err, "ListContainers", "")
+			require.Equal(t, codes.Internal, status.Code(err))
+			require.Empty(t, s.calls("ListContainers"), "no second try by the other form")
 		}
-		cfg := s.inMemory(t)
-		cfg.StreamLists = true
-		items, err := dialRuntime(t, cfg).ListContainers(t.Context(), nil)
-		require.Nil(t, items)
-		requireCallError(t, err, "ListContainers")
-		require.Equal(t, codes.Internal, status.Code(err))
-		require.Empty(t, s.calls("ListContainers"), "no second try by the other form")
 	})
 }
 
-// A runtime without the streaming forms is asked for each once.
+// The deadline is that of the call as a whole: neither a stream whose parts come
+// in time nor the search for a streaming form prolongs it. The caller can give up
+// between parts.
+func TestStreamedListThatStalls(t *testing.T) {
+	for name, stall := range map[string]func(grpc.ServerStream) error{
+		"parts": func(stream grpc.ServerStream) error {
+			for stream.Context().Err() == nil {
+				time.Sleep(50 * time.Second)
+				_ = stream.SendMsg(&runtimeapi.StreamContainersResponse{})
+			}
+			return nil
+		},
+		"fallback": func(grpc.ServerStream) error {
+			time.Sleep(time.Minute)
+			return status.Error(codes.Unimplemented, "unknown method")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, n := streamingClients(t)
+				s.stream("StreamContainers", stall)
+				s.hanging("ListContainers", true)
+				begin := time.Now()
+				items, err := n.runtime.ListContainers(t.Context(), nil)
+				require.Nil(t, items)
+				require.Equal(t, DefaultRequestTimeout, time.Since(begin))
+				require.Equal(t, DefaultRequestTimeout, requireCallError(t, err, "ListContainers", "").Timeout)
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+
+				ctx, cancel := context.WithCancel(t.Context())
+				time.AfterFunc(80*time.Second, cancel)
+				begin = time.Now()
+				_, err = n.runtime.ListContainers(ctx, nil)
+				require.ErrorIs(t, err, context.Canceled)
+				require.Equal(t, 80*time.Second, time.Since(begin))
+				time.Sleep(time.Minute) // until the server's handlers have returned
+			})
+		})
+	}
+}
+
+// streamedLists are a part of each list that has a streaming form, by call.
+var streamedLists = map[string]struct {
+	streaming string
+	part      proto.Message
+}{
+	"ListPodSandbox":        {"StreamPodSandboxes", &runtimeapi.StreamPodSandboxesResponse{PodSandboxes: []*runtimeapi.PodSandbox{{}}}},
+	"ListContainers":        {"StreamContainers", &runtimeapi.StreamContainersResponse{Containers: []*runtimeapi.Container{{}}}},
+	"ListContainerStats":    {"StreamContainerStats", &runtimeapi.StreamContainerStatsResponse{ContainerStats: []*runtimeapi.ContainerStats{{}}}},
+	"ListPodSandboxStats":   {"StreamPodSandboxStats", &runtimeapi.StreamPodSandboxStatsResponse{PodSandboxStats: []*runtimeapi.PodSandboxStats{{}}}},
+	"ListPodSandboxMetrics": {"StreamPodSandboxMetrics", &runtimeapi.StreamPodSandboxMetricsResponse{PodSandboxMetrics: []*runtimeapi.PodSandboxMetrics{{}}}},
+	"ListImages":            {"StreamImages", &runtimeapi.StreamImagesResponse{Images: []*runtimeapi.Image{{}}}},
+}
+
+// Each list has a streaming form. A runtime without these is asked for each once
+// in a client's life, even if it learns them later; another client asks again.
 func TestStreamedListsFallBack(t *testing.T) {
+	for name, streams := range map[string]bool{"streams": true, "has plain lists only": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newGoodScript()
+				cfg := s.inMemory(t)
+				cfg.StreamLists = true
+				var failed []CallInfo
+				cfg.Observer.CallDone = func(i CallInfo) {
+					if i.Err != nil {
+						failed = append(failed, i)
+					}
+				}
+				n := dialBoth(t, cfg)
+				tested := 0
+				for _, c := range everyCall {
+					list, ok := streamedLists[c.name]
+					if !ok {
+						continue
+					}
+					tested++
+					for round := range 3 {
+						if streams || round > 0 {
+							s.streamParts(list.streaming, nil, list.part, list.part)
+						}
+						out, err := n.do(t.Context(), c)
+						require.NoError(t, err, c.name)
+						require.Equal(t, map[bool]int{true: 2, false: 1}[streams], out[0].Len(), c.name)
+					}
+					streamed, plain := 3, 0
+					if !streams {
+						streamed, plain = 1, 3
+					}
+					require.Len(t, s.calls(list.streaming), streamed, list.streaming)
+					require.Len(t, s.calls(c.name), plain, c.name)
+				}
+				require.Len(t, streamedLists, tested)
+				require.Empty(t, failed, "a fallback is no failure")
+				items, err := dialRuntime(t, cfg).ListContainers(t.Context(), nil)
+				require.NoError(t, err)
+				require.Len(t, items, 2)
+			})
+		})
+	}
+}
+
+// One odd entry of a list does not hide the others.
+func TestOddEntriesOfLists(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newScript()
-		s.reply("ListPodSandbox", &runtimeapi.ListPodSandboxResponse{Items: []*runtimeapi.PodSandbox{{Id: "1"}}})
-		s.reply("ListContainers", &runtimeapi.ListContainersResponse{Containers: []*runtimeapi.Container{{Id: "1"}}})
-		s.reply("ListContainerStats", &runtimeapi.ListContainerStatsResponse{Stats: []*runtimeapi.ContainerStats{{}}})
-		s.reply("ListPodSandboxStats", &runtimeapi.ListPodSandboxStatsResponse{Stats: []*runtimeapi.PodSandboxStats{{}}})
-		s.reply("ListPodSandboxMetrics", &runtimeapi.ListPodSandboxMetricsResponse{PodMetrics: []*runtimeapi.PodSandboxMetrics{{}}})
-		s.reply("ListImages", &runtimeapi.ListImagesResponse{Images: []*runtimeapi.Image{{Id: "1"}}})
-		cfg := s.inMemory(t)
-		cfg.StreamLists = true
-		var failed []CallInfo
-		cfg.Observer.CallDone = func(i CallInfo) {
-			if i.Err != nil {
-				failed = append(failed, i)
-			}
-		}
-		runtime, images := dialRuntime(t, cfg), dialImages(t, cfg)
-		for _, c := range []struct {
-			streaming, plain string
-			list             func(context.Context) (int, error)
-		}{
-			{"StreamPodSandboxes", "ListPodSandbox", func(ctx context.Context) (int, error) {
-				items, err := runtime.ListPodSandbox(ctx, nil)
-				return len(items), err
-			}},
-			{"StreamContainers", "ListContainers", func(ctx context.Context) (int, error) {
-				items, err := runtime.ListContainers(ctx, nil)
-				return len(items), err
-			}},
-			{"StreamContainerStats", "ListContainerStats", func(ctx context.Context) (int, error) {
-				items, err := runtime.ListContainerStats(ctx, nil)
-				return len(items), err
-			}},
-			{"StreamPodSandboxStats", "ListPodSandboxStats", func(ctx context.Context) (int, error) {
-				items, err := runtime.ListPodSandboxStats(ctx, nil)
-				return len(items), err
-			}},
-			{"StreamPodSandboxMetrics", "ListPodSandboxMetrics", func(ctx context.Context) (int, error) {
-				items, err := runtime.ListPodSandboxMetrics(ctx)
-				return len(items), err
-			}},
-			{"StreamImages", "ListImages", func(ctx context.Context) (int, error) {
-				items, err := images.ListImages(ctx, nil)
-				return len(items), err
-			}},
-		} {
-			for range 3 {
-				n, err := c.list(t.Context())
-				require.NoError(t, err, c.plain)
-				require.Equal(t, 1, n, c.plain)
-			}
-			require.Len(t, s.calls(c.streaming), 1, c.streaming)
-			require.Len(t, s.calls(c.plain), 3, c.plain)
-		}
-		require.Empty(t, failed, "a fallback is no failure")
+		s, n := bothClients(t)
+		s.reply("ListContainers", &runtimeapi.ListContainersResponse{Containers: []*runtimeapi.Container{{Id: "c"}, {}, nil}})
+		items, err := n.runtime.ListContainers(t.Context(), nil)
+		require.NoError(t, err)
+		require.Len(t, items, 3)
+		require.Equal(t, "c", items[0].Id)
+		require.NotNil(t, items[2])
 	})
 }

@@ -3,7 +3,9 @@ package cri
 import (
 	"context"
 	"net"
+	"path"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -19,29 +21,30 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// script is a runtime that answers what a test tells it to.
+// script is a runtime with scripted replies, errors and hangs.
 type script struct {
 	runtimeapi.UnimplementedRuntimeServiceServer
 	runtimeapi.UnimplementedImageServiceServer
+	options []grpc.ServerOption // of the server
 
-	mu      sync.Mutex
-	replies map[string]proto.Message // by call name
-	errs    map[string]error
-	hang    map[string]bool // calls that answer only when their context ends
-	seen    []seenCall
-
-	events     func(grpc.ServerStreamingServer[runtimeapi.ContainerEventResponse]) error
-	containers func(grpc.ServerStreamingServer[runtimeapi.StreamContainersResponse]) error
+	mu       sync.Mutex
+	replies  map[string]proto.Message // by call name
+	errs     map[string]error
+	hang     map[string]bool // calls that return when their context ends
+	streams  map[string]func(grpc.ServerStream) error
+	seen     []*seenCall
+	listener *memnet.Listener // nil while the runtime is away
+	stop     func()           // ends the server in memory
 }
 
-// seenCall is a call as the server saw it.
+// seenCall is a call as the server received it.
 type seenCall struct {
-	name    string
-	request any
-	bounded bool
-	left    time.Duration // until the deadline
-	// metadata is what came with the call.
+	name     string
+	request  any
+	bounded  bool
+	left     time.Duration // until the deadline
 	metadata metadata.MD
+	err      error // set when a call that hangs has ended
 }
 
 func newScript() *script {
@@ -49,6 +52,7 @@ func newScript() *script {
 		replies: map[string]proto.Message{"Version": goodVersion(), "ImageFsInfo": &runtimeapi.ImageFsInfoResponse{}},
 		errs:    map[string]error{},
 		hang:    map[string]bool{},
+		streams: map[string]func(grpc.ServerStream) error{},
 	}
 }
 
@@ -74,11 +78,18 @@ func (s *script) hanging(call string, hangs bool) {
 	s.hang[call] = hangs
 }
 
-// calls are the calls of one name, in order.
-func (s *script) calls(name string) []seenCall {
+// stream sets the handler of a streaming call.
+func (s *script) stream(call string, handle func(grpc.ServerStream) error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var out []seenCall
+	s.streams[call] = handle
+}
+
+// calls returns the calls of one name, in order.
+func (s *script) calls(name string) []*seenCall {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []*seenCall
 	for _, c := range s.seen {
 		if c.name == name {
 			out = append(out, c)
@@ -87,37 +98,35 @@ func (s *script) calls(name string) []seenCall {
 	return out
 }
 
-func (s *script) note(ctx context.Context, method string, request any) string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	c := seenCall{name: baseName(method), request: request}
+// last returns the newest call of a name.
+func (s *script) last(name string) *seenCall {
+	calls := s.calls(name)
+	return calls[len(calls)-1]
+}
+
+func (s *script) note(ctx context.Context, method string, request any) *seenCall {
+	c := &seenCall{name: path.Base(method), request: request}
 	var deadline time.Time
 	if deadline, c.bounded = ctx.Deadline(); c.bounded {
 		c.left = time.Until(deadline)
 	}
 	c.metadata, _ = metadata.FromIncomingContext(ctx)
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.seen = append(s.seen, c)
-	return c.name
-}
-
-func baseName(method string) string {
-	for i := len(method) - 1; i >= 0; i-- {
-		if method[i] == '/' {
-			return method[i+1:]
-		}
-	}
-	return method
+	return c
 }
 
 func (s *script) unary(ctx context.Context, request any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
-	name := s.note(ctx, info.FullMethod, request)
+	c := s.note(ctx, info.FullMethod, request)
 	s.mu.Lock()
-	reply, err, hang := s.replies[name], s.errs[name], s.hang[name]
+	reply, err, hang := s.replies[c.name], s.errs[c.name], s.hang[c.name]
 	s.mu.Unlock()
 	switch {
 	case hang:
 		<-ctx.Done()
-		return nil, ctx.Err()
+		c.err = ctx.Err()
+		return nil, c.err
 	case err != nil:
 		return nil, err
 	case reply != nil:
@@ -128,49 +137,62 @@ func (s *script) unary(ctx context.Context, request any, info *grpc.UnaryServerI
 }
 
 func (s *script) streamed(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
-	s.note(stream.Context(), info.FullMethod, nil)
-	return handler(srv, stream)
-}
-
-func (s *script) GetContainerEvents(_ *runtimeapi.GetEventsRequest, stream grpc.ServerStreamingServer[runtimeapi.ContainerEventResponse]) error {
-	if s.events == nil {
-		return s.UnimplementedRuntimeServiceServer.GetContainerEvents(nil, stream)
+	c := s.note(stream.Context(), info.FullMethod, nil)
+	unimplemented := handler(srv, stream) // receives the request
+	s.mu.Lock()
+	handle := s.streams[c.name]
+	s.mu.Unlock()
+	if handle == nil {
+		return unimplemented
 	}
-	return s.events(stream)
+	return handle(stream)
 }
 
-func (s *script) StreamContainers(_ *runtimeapi.StreamContainersRequest, stream grpc.ServerStreamingServer[runtimeapi.StreamContainersResponse]) error {
-	if s.containers == nil {
-		return s.UnimplementedRuntimeServiceServer.StreamContainers(nil, stream)
-	}
-	return s.containers(stream)
-}
-
-// serve serves the script on a listener and returns what ends it: all at once,
-// connections included.
+// serve serves the script on a listener. stop ends the server with its connections.
 func (s *script) serve(listener net.Listener) (stop func()) {
-	server := grpc.NewServer(grpc.UnaryInterceptor(s.unary), grpc.StreamInterceptor(s.streamed))
+	server := grpc.NewServer(append(s.options, grpc.ChainUnaryInterceptor(s.unary), grpc.StreamInterceptor(s.streamed))...)
 	runtimeapi.RegisterRuntimeServiceServer(server, s)
 	runtimeapi.RegisterImageServiceServer(server, s)
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_ = server.Serve(listener)
-	}()
+	var serving sync.WaitGroup
+	serving.Go(func() { _ = server.Serve(listener) })
 	return func() {
 		server.Stop()
-		<-ended
+		serving.Wait()
 	}
+}
+
+// start serves the script in memory until s.stop is called.
+func (s *script) start() {
+	listener := memnet.Listen(1 << 20)
+	stop := s.serve(listener)
+	s.listen(listener)
+	s.stop = func() {
+		s.listen(nil)
+		stop()
+	}
+}
+
+func (s *script) listen(listener *memnet.Listener) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.listener = listener
+}
+
+func (s *script) dial(ctx context.Context, _ string) (net.Conn, error) {
+	s.mu.Lock()
+	listener := s.listener
+	s.mu.Unlock()
+	if listener == nil {
+		return nil, syscall.ECONNREFUSED
+	}
+	return listener.DialContext(ctx)
 }
 
 // inMemory serves the script in memory and returns a config that reaches it.
 func (s *script) inMemory(t *testing.T) ClientConfig {
-	listener := memnet.Listen(1 << 20)
-	t.Cleanup(s.serve(listener))
-	return ClientConfig{
-		Endpoint: "/run/scripted.sock",
-		Dial:     func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) },
-	}
+	s.start()
+	t.Cleanup(func() { s.stop() })
+	return ClientConfig{Endpoint: "/run/scripted.sock", Dial: s.dial}
 }
 
 // dialRuntime dials the script's RuntimeService and closes the client at the end.

@@ -1,6 +1,8 @@
 package cri
 
 import (
+	"reflect"
+	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -8,90 +10,184 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// broken returns a copy of a good reply with one thing wrong.
-func broken[M proto.Message](good M, harm func(M)) M {
-	reply := proto.Clone(good).(M)
-	harm(reply)
-	return reply
+// mandatory are the fields that replies need, by call, and the field that the
+// error names when they are missing.
+func mandatory() map[string]map[string]string {
+	itself := func(fields ...string) map[string]string {
+		m := map[string]string{}
+		for _, field := range fields {
+			m[field] = field
+		}
+		return m
+	}
+	container := itself("status", "status.id", "status.metadata", "status.metadata.name", "status.created_at",
+		"status.image.image", "status.image_ref")
+	container["status.image"] = "status.image.image"
+	return map[string]map[string]string{
+		"Version":       itself("version", "runtime_name", "runtime_version", "runtime_api_version"),
+		"Status":        {"status": "status.conditions", "status.conditions": "status.conditions"},
+		"RunPodSandbox": itself("pod_sandbox_id"),
+		"PodSandboxStatus": itself("status", "status.id", "status.metadata", "status.metadata.name",
+			"status.metadata.namespace", "status.metadata.uid", "status.created_at"),
+		"CreateContainer": itself("container_id"),
+		"ContainerStatus": container,
+		"ContainerStats":  itself("stats"),
+		"PodSandboxStats": itself("stats"),
+		"Exec":            itself("url"),
+		"Attach":          itself("url"),
+		"PortForward":     itself("url"),
+		"ImageStatus":     itself("image.id", "image.size"),
+		"PullImage":       itself("image_ref"),
+	}
 }
 
-var badReplies = []struct {
-	call, field string
-	reply       proto.Message
-}{
-	{"Version", "version", broken(goodVersion(), func(r *runtimeapi.VersionResponse) { r.Version = "" })},
-	{"Version", "version", broken(goodVersion(), func(r *runtimeapi.VersionResponse) { r.Version = "0.2.0" })},
-	{"Version", "runtime_name", broken(goodVersion(), func(r *runtimeapi.VersionResponse) { r.RuntimeName = "" })},
-	{"Version", "runtime_version", broken(goodVersion(), func(r *runtimeapi.VersionResponse) { r.RuntimeVersion = "" })},
-	{"Version", "runtime_api_version", broken(goodVersion(), func(r *runtimeapi.VersionResponse) { r.RuntimeApiVersion = "" })},
-	{"Status", "status.conditions", &runtimeapi.StatusResponse{}},
-	{"Status", "status.conditions", broken(goodStatus(), func(r *runtimeapi.StatusResponse) { r.Status.Conditions = r.Status.Conditions[:1] })},
-	{"Status", "status.conditions", broken(goodStatus(), func(r *runtimeapi.StatusResponse) { r.Status.Conditions[0].Type = "Other" })},
-	{"RunPodSandbox", "pod_sandbox_id", &runtimeapi.RunPodSandboxResponse{}},
-	{"CreateContainer", "container_id", &runtimeapi.CreateContainerResponse{}},
-	{"PodSandboxStatus", "status", &runtimeapi.PodSandboxStatusResponse{}},
-	{"PodSandboxStatus", "status.id", broken(goodSandbox(), func(r *runtimeapi.PodSandboxStatusResponse) { r.Status.Id = "" })},
-	{"PodSandboxStatus", "status.metadata", broken(goodSandbox(), func(r *runtimeapi.PodSandboxStatusResponse) { r.Status.Metadata = nil })},
-	{"PodSandboxStatus", "status.metadata.name", broken(goodSandbox(), func(r *runtimeapi.PodSandboxStatusResponse) { r.Status.Metadata.Name = "" })},
-	{"PodSandboxStatus", "status.metadata.namespace", broken(goodSandbox(), func(r *runtimeapi.PodSandboxStatusResponse) { r.Status.Metadata.Namespace = "" })},
-	{"PodSandboxStatus", "status.metadata.uid", broken(goodSandbox(), func(r *runtimeapi.PodSandboxStatusResponse) { r.Status.Metadata.Uid = "" })},
-	{"PodSandboxStatus", "status.created_at", broken(goodSandbox(), func(r *runtimeapi.PodSandboxStatusResponse) { r.Status.CreatedAt = 0 })},
-	{"ContainerStatus", "status", &runtimeapi.ContainerStatusResponse{}},
-	{"ContainerStatus", "status.id", broken(goodContainer(), func(r *runtimeapi.ContainerStatusResponse) { r.Status.Id = "" })},
-	{"ContainerStatus", "status.metadata", broken(goodContainer(), func(r *runtimeapi.ContainerStatusResponse) { r.Status.Metadata = nil })},
-	{"ContainerStatus", "status.metadata.name", broken(goodContainer(), func(r *runtimeapi.ContainerStatusResponse) { r.Status.Metadata.Name = "" })},
-	{"ContainerStatus", "status.created_at", broken(goodContainer(), func(r *runtimeapi.ContainerStatusResponse) { r.Status.CreatedAt = 0 })},
-	{"ContainerStatus", "status.image.image", broken(goodContainer(), func(r *runtimeapi.ContainerStatusResponse) { r.Status.Image = nil })},
-	{"ContainerStatus", "status.image_ref", broken(goodContainer(), func(r *runtimeapi.ContainerStatusResponse) { r.Status.ImageRef = "" })},
-	{"Exec", "url", &runtimeapi.ExecResponse{}},
-	{"Attach", "url", &runtimeapi.AttachResponse{}},
-	{"PortForward", "url", &runtimeapi.PortForwardResponse{}},
-	{"ContainerStats", "stats", &runtimeapi.ContainerStatsResponse{}},
-	{"PodSandboxStats", "stats", &runtimeapi.PodSandboxStatsResponse{}},
-	{"ImageStatus", "image.id", &runtimeapi.ImageStatusResponse{Image: &runtimeapi.Image{Size: 1}}},
-	{"ImageStatus", "image.size", &runtimeapi.ImageStatusResponse{Image: &runtimeapi.Image{Id: "i"}}},
-	{"PullImage", "image_ref", &runtimeapi.PullImageResponse{}},
-}
-
-func TestBadReplies(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, runtime, images := bothClients(t)
-		for _, bad := range badReplies {
-			for _, c := range everyCall {
-				if c.name != bad.call {
-					continue
-				}
-				s.reply(c.name, bad.reply)
-				err := c.call(t.Context(), runtime, images)
-				requireCallError(t, err, c.name)
-				var reply *ReplyError
-				require.ErrorAs(t, err, &reply, "%s without %s", c.name, bad.field)
-				require.Equal(t, bad.call, reply.Call)
-				require.Equal(t, bad.field, reply.Field)
-				require.NotEmpty(t, reply.Problem)
-				require.ErrorContains(t, err, bad.field)
-				require.Equal(t, codes.Unknown, status.Code(err))
-				s.reply(c.name, c.reply)
+// Each field of each reply is left out once. That is a fault if the field is
+// mandatory, and only then. Empty replies lack their mandatory fields, nil ones too.
+func TestRepliesThatLackAField(t *testing.T) {
+	lacking := mandatory()
+	for _, c := range everyCall {
+		reply := proto.Clone(c.reply)
+		fill(reply.ProtoReflect())
+		require.NoError(t, checkReply(c.name, reply), c.name)
+		got := map[string]string{}
+		for _, field := range fieldsOf(reply.ProtoReflect()) {
+			if err := checkReply(c.name, without(reply, field)); err != nil {
+				got[field] = requireReplyError(t, err, c.name).Field
 			}
 		}
-	})
+		want := lacking[c.name]
+		if want == nil {
+			want = map[string]string{}
+		}
+		require.Equal(t, want, got, c.name)
+		delete(lacking, c.name)
+
+		needed := len(want) > 0 && c.name != "ImageStatus" // without an image, the image is absent
+		kind := reflect.TypeOf(reply)
+		for _, empty := range []reflect.Value{reflect.New(kind.Elem()), reflect.Zero(kind)} {
+			require.Equal(t, needed, checkReply(c.name, empty.Interface()) != nil, c.name)
+		}
+	}
+	require.Empty(t, lacking)
 }
 
-func TestGoodRepliesPass(t *testing.T) {
-	for _, c := range everyCall {
-		require.NoError(t, checkReply(c.name, c.reply), c.name)
+func requireReplyError(t *testing.T, err error, call string) *ReplyError {
+	t.Helper()
+	var e *ReplyError
+	require.ErrorAs(t, err, &e)
+	require.Equal(t, call, e.Call)
+	require.NotEmpty(t, e.Problem)
+	require.ErrorContains(t, err, "invalid reply: "+e.Field+" ")
+	return e
+}
+
+// fill sets all fields of a message that are not set, and those of the messages
+// within it, but no lists and maps.
+func fill(m protoreflect.Message) {
+	for i := range m.Descriptor().Fields().Len() {
+		field := m.Descriptor().Fields().Get(i)
+		switch {
+		case field.IsList() || field.IsMap():
+		case field.Message() != nil:
+			fill(m.Mutable(field).Message())
+		case m.Has(field):
+		case field.Kind() == protoreflect.StringKind:
+			m.Set(field, protoreflect.ValueOfString("x"))
+		case field.Kind() == protoreflect.BoolKind:
+			m.Set(field, protoreflect.ValueOfBool(true))
+		case field.Kind() == protoreflect.Int64Kind:
+			m.Set(field, protoreflect.ValueOfInt64(1))
+		}
 	}
-	require.NoError(t, checkReply("ImageStatus", &runtimeapi.ImageStatusResponse{Image: &runtimeapi.Image{Id: "i", Size: 1}}))
+}
+
+// fieldsOf returns the paths of all fields that are set in a message and in the
+// messages within it. Lists and maps count as one.
+func fieldsOf(m protoreflect.Message) []string {
+	var paths []string
+	m.Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
+		paths = append(paths, string(field.Name()))
+		if field.Message() != nil && !field.IsList() && !field.IsMap() {
+			for _, inner := range fieldsOf(value.Message()) {
+				paths = append(paths, string(field.Name())+"."+inner)
+			}
+		}
+		return true
+	})
+	return paths
+}
+
+// without returns a copy of a message without a field, given by its path.
+func without(m proto.Message, field string) proto.Message {
+	m = proto.Clone(m)
+	at := m.ProtoReflect()
+	names := strings.Split(field, ".")
+	for _, name := range names[:len(names)-1] {
+		at = at.Mutable(at.Descriptor().Fields().ByName(protoreflect.Name(name))).Message()
+	}
+	at.Clear(at.Descriptor().Fields().ByName(protoreflect.Name(names[len(names)-1])))
+	return m
+}
+
+func TestOddValuesInReplies(t *testing.T) {
+	version := func(set func(*runtimeapi.VersionResponse)) proto.Message {
+		reply := goodVersion()
+		set(reply)
+		return reply
+	}
+	conditions := func(kinds ...string) proto.Message {
+		reply := &runtimeapi.StatusResponse{Status: &runtimeapi.RuntimeStatus{}}
+		for _, kind := range kinds {
+			reply.Status.Conditions = append(reply.Status.Conditions, &runtimeapi.RuntimeCondition{Type: kind, Status: true})
+		}
+		return reply
+	}
+	for name, c := range map[string]struct {
+		call, field string
+		reply       proto.Message
+	}{
+		"a newer version":          {"Version", "version", version(func(v *runtimeapi.VersionResponse) { v.Version = "0.2.0" })},
+		"the API's version":        {"Version", "version", version(func(v *runtimeapi.VersionResponse) { v.Version = "v1" })},
+		"a version with a space":   {"Version", "version", version(func(v *runtimeapi.VersionResponse) { v.Version = "0.1.0 " })},
+		"any runtime API version":  {"Version", "", version(func(v *runtimeapi.VersionResponse) { v.RuntimeApiVersion = "v7" })},
+		"no conditions":            {"Status", "status.conditions", conditions()},
+		"only the runtime's":       {"Status", "status.conditions", conditions(runtimeapi.RuntimeReady)},
+		"only the network's":       {"Status", "status.conditions", conditions(runtimeapi.NetworkReady)},
+		"one condition twice":      {"Status", "status.conditions", conditions(runtimeapi.RuntimeReady, runtimeapi.RuntimeReady)},
+		"conditions of other kind": {"Status", "status.conditions", conditions("DiskReady", runtimeapi.NetworkReady)},
+		"more conditions":          {"Status", "", conditions("DiskReady", runtimeapi.NetworkReady, runtimeapi.RuntimeReady)},
+	} {
+		err := checkReply(c.call, c.reply)
+		if c.field == "" {
+			require.NoError(t, err, name)
+			continue
+		}
+		require.Equal(t, c.field, requireReplyError(t, err, c.call).Field, name)
+	}
+}
+
+func TestBadReplyFailsTheCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, n := bothClients(t)
+		s.reply("CreateContainer", &runtimeapi.CreateContainerResponse{})
+		_, err := n.runtime.CreateContainer(t.Context(), "s", nil, nil)
+		requireCallError(t, err, "CreateContainer", "s")
+		require.Equal(t, "container_id", requireReplyError(t, err, "CreateContainer").Field)
+		require.Equal(t, codes.Unknown, status.Code(err))
+	})
 }
 
 // A runtime of the wrong version is refused when the client connects.
 func TestDialRefusesAnUnsupportedVersion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScript()
-		s.reply("Version", broken(goodVersion(), func(r *runtimeapi.VersionResponse) { r.Version = "0.2.0" }))
+		reply := goodVersion()
+		reply.Version = "0.2.0"
+		s.reply("Version", reply)
 		client, err := DialRuntime(t.Context(), s.inMemory(t))
 		require.Nil(t, client)
 		require.EqualError(t, err, `runtime unix:///run/scripted.sock: Version: invalid reply: version is "0.2.0", want "0.1.0"`)
