@@ -24,6 +24,7 @@ func FuzzRequests(f *testing.F) {
 	for _, seed := range []string{
 		"GET /containerLogs/ns/p/c?tailLines=-1&limitBytes=0&sinceSeconds=9223372036854775807&sinceTime=x&stream=All&follow&previous=2",
 		"GET /containerLogs/ns/p/c?tailLines=99999999999999999999&limitBytes=-9223372036854775808&timestamps=%00",
+		"GET /containerLogs/ns/p/c?tailLines=1e9", "GET /containerLogs/ns/p/c?sinceSeconds=-0.5", "GET /containerLogs/ns/p/c?sinceTime=never",
 		"GET /containerLogs/ns/p/c?sinceTime=9999-12-31T23:59:59Z&sinceSeconds=1", "GET /containerLogs/ns/p/c?sinceTime=2026-01-02T03:04:05%2B99:99",
 		"POST /exec/ns/p/c?command=%00&command=&input=0&output=1&error=false&tty=yes", "GET /exec/ns/p/uid/c?stdin=1&stdout&stderr=1&command=a%0ab",
 		"POST /attach/ns/p/c?input=1", "GET /portForward/ns/p?port=-1&port=0,65536,,1e3&port=80", "POST /portForward/ns/p/uid?port=1,2,3",

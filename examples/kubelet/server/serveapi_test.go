@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"testing"
 	"time"
 
@@ -18,15 +17,13 @@ import (
 // serving runs ServeAPI until the test ends, and dials it.
 func serving(t *testing.T, h http.Handler) (dial func() net.Conn, stop func()) {
 	t.Helper()
-	certificates := httptest.NewUnstartedServer(nil)
-	certificates.StartTLS()
-	t.Cleanup(certificates.Close)
+	settings := secure(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- ServeAPI(ctx, l, &tls.Config{Certificates: certificates.TLS.Certificates, MinVersion: tls.VersionTLS12}, h, slog.New(slog.DiscardHandler))
+		ended <- ServeAPI(ctx, l, settings, h, slog.New(slog.DiscardHandler))
 	}()
 	stop = func() {
 		if ctx.Err() == nil {
@@ -60,8 +57,7 @@ func TestEndOfTheServerEndsSessions(t *testing.T) {
 		})
 	}))
 	conn := dial()
-	_, err := io.WriteString(conn, "GET /attach/ns/p/c?output=1 HTTP/1.1\r\nHost: node\r\n\r\n")
-	require.NoError(t, err)
+	ask(t, conn, "/attach/ns/p/c?output=1")
 	r := bufio.NewReader(conn)
 	said, err := r.ReadString('\n')
 	require.NoError(t, err)
@@ -83,9 +79,5 @@ func TestGarbageOnThePort(t *testing.T) {
 		require.NoError(t, err)
 		defer conn.Close()
 	}
-	_, err := io.WriteString(good, "GET /healthz HTTP/1.1\r\nHost: node\r\n\r\n")
-	require.NoError(t, err)
-	response, err := http.ReadResponse(bufio.NewReader(good), nil)
-	require.NoError(t, err)
-	require.Equal(t, http.StatusOK, response.StatusCode)
+	answered(t, good)
 }
