@@ -15,22 +15,11 @@ import (
 
 // idlePods starts workers with n pods that have been synced once, and tells what
 // each of them costs, without the pod itself.
-func idlePods(t testing.TB, n int) (w *Workers, pods []*v1.Pod, bytes float64) {
-	t.Helper()
-	return idlePodsOf(t, n, SyncerFuncs{})
-}
-
-func idlePodsOf(t testing.TB, n int, syncer PodSyncer) (w *Workers, pods []*v1.Pod, bytes float64) {
+func idlePods(t testing.TB, n int, syncer PodSyncer) (w *Workers, pods []*v1.Pod, bytes float64) {
 	t.Helper()
 	w, err := New(Config{Syncer: syncer})
 	require.NoError(t, err)
-	ctx, cancel := context.WithCancel(t.Context())
-	ran := make(chan error, 1)
-	go func() { ran <- w.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		require.NoError(t, <-ran)
-	})
+	runUntilTheEnd(t, w)
 	pods = make([]*v1.Pod, n)
 	for i := range pods {
 		pods[i] = podOf(fmt.Sprint(i))
@@ -65,43 +54,13 @@ func (w *Workers) awaitIdle(uid types.UID) {
 
 // An idle pod has no goroutine and costs at most 2 KiB.
 func TestIdlePodIsCheap(t *testing.T) {
-	_, _, bytes := idlePods(t, 10_000)
+	_, _, bytes := idlePods(t, 10_000, SyncerFuncs{})
 	t.Logf("%.0f bytes per idle pod", bytes)
 	require.Less(t, bytes, 2048.0)
 }
 
-func BenchmarkUpdatePod10k(b *testing.B) {
-	w, pods, bytes := idlePods(b, 10_000)
-	i := 0
-	for b.Loop() {
-		if err := w.UpdatePod(Update{Type: UpdateSync, Pod: pods[i%len(pods)]}); err != nil {
-			b.Fatal(err)
-		}
-		i++
-	}
-	b.ReportMetric(bytes, "B/idle-pod")
-}
-
-func BenchmarkState10k(b *testing.B) {
-	w, pods, bytes := idlePods(b, 10_000)
-	for b.Loop() {
-		if w.State(pods[7].UID).TerminationRequested() {
-			b.Fatal("unexpected")
-		}
-	}
-	b.ReportMetric(bytes, "B/idle-pod")
-}
-
-func BenchmarkSyncKnownPods10k(b *testing.B) {
-	w, pods, bytes := idlePods(b, 10_000)
-	for b.Loop() {
-		w.SyncKnownPods(pods)
-	}
-	b.ReportMetric(bytes, "B/idle-pod")
-}
-
 // 10,000 pods are known, and calls of 100 of them run all the time.
-func BenchmarkUpdatePod100Active(b *testing.B) {
+func Benchmark10k(b *testing.B) {
 	release := make(chan struct{})
 	busy := func(ctx context.Context, w Work) (bool, error) {
 		if w.Type == UpdateUpdate {
@@ -112,26 +71,31 @@ func BenchmarkUpdatePod100Active(b *testing.B) {
 		}
 		return false, nil
 	}
-	w, pods, bytes := idlePodsOf(b, 10_000, SyncerFuncs{Sync: busy})
+	w, pods, bytes := idlePods(b, 10_000, SyncerFuncs{Sync: busy})
 	defer close(release)
 	for _, pod := range pods[:100] {
 		require.NoError(b, w.UpdatePod(update(pod)))
 	}
-	var took []time.Duration
-	i := 0
-	for b.Loop() {
-		pod := pods[i%len(pods)]
-		i++
-		begin := time.Now()
-		if err := w.UpdatePod(resync(pod)); err != nil {
-			b.Fatal(err)
-		}
-		took = append(took, time.Since(begin))
+	for name, do := range map[string]func(*v1.Pod) error{
+		"UpdatePod":     func(pod *v1.Pod) error { return w.UpdatePod(resync(pod)) },
+		"State":         func(pod *v1.Pod) error { _ = w.State(pod.UID); return nil },
+		"SyncKnownPods": func(*v1.Pod) error { w.SyncKnownPods(pods); return nil },
+	} {
+		b.Run(name, func(b *testing.B) {
+			var took []time.Duration
+			for b.Loop() {
+				begin := time.Now()
+				if err := do(pods[len(took)%len(pods)]); err != nil {
+					b.Fatal(err)
+				}
+				took = append(took, time.Since(begin))
+			}
+			slices.Sort(took)
+			b.ReportMetric(float64(took[len(took)/2].Nanoseconds()), "p50-ns")
+			b.ReportMetric(float64(took[len(took)*99/100].Nanoseconds()), "p99-ns")
+			b.ReportMetric(bytes, "B/idle-pod")
+		})
 	}
-	slices.Sort(took)
-	b.ReportMetric(float64(took[len(took)/2].Nanoseconds()), "p50-ns")
-	b.ReportMetric(float64(took[len(took)*99/100].Nanoseconds()), "p99-ns")
-	b.ReportMetric(bytes, "B/idle-pod")
 }
 
 func BenchmarkMachineCycle(b *testing.B) {
@@ -140,9 +104,52 @@ func BenchmarkMachineCycle(b *testing.B) {
 	m.open(now)
 	pod := podOf("a")
 	for b.Loop() {
-		m.update(Update{Type: UpdateSync, Pod: pod}, false, now)
+		m.update(resync(pod), false, now)
 		out := m.take()
 		m.complete(types.UID("a"), out.start[0].gen, result{}, now)
 		m.take()
 	}
+}
+
+// One whole life of a pod (create, sync, kill, both teardown calls, forget), of 1000
+// pods at a time.
+func BenchmarkLife(b *testing.B) {
+	const n = 1000
+	reached, counts := make(chan State, 10), map[State]int{}
+	w, err := New(Config{Syncer: SyncerFuncs{}, OnTransition: func(m Transition) {
+		if counts[m.To]++; counts[m.To]%n == 0 {
+			reached <- m.To
+		}
+	}})
+	require.NoError(b, err)
+	runUntilTheEnd(b, w)
+	until := func(s State) {
+		for <-reached != s {
+		}
+	}
+	for b.Loop() {
+		for i := range n {
+			require.NoError(b, w.UpdatePod(create(podOf(fmt.Sprint(i)))))
+		}
+		until(StateSyncing)
+		for i := range n {
+			require.NoError(b, w.UpdatePod(kill(podOf(fmt.Sprint(i)))))
+		}
+		until(StateFinished)
+		w.SyncKnownPods(nil)
+		until(StateUnknown)
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/life")
+	require.Empty(b, w.Left())
+}
+
+// runUntilTheEnd runs the workers until the test ends.
+func runUntilTheEnd(t testing.TB, w *Workers) {
+	ctx, cancel := context.WithCancel(t.Context())
+	ran := make(chan error, 1)
+	go func() { ran <- w.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		require.NoError(t, <-ran)
+	})
 }

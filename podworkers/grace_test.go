@@ -1,7 +1,9 @@
 package podworkers
 
 import (
+	"math"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
@@ -71,4 +73,11 @@ func TestGraceIsPassed(t *testing.T) {
 			require.Zero(t, r.work("a").GracePeriodSeconds, "only the terminating calls have one")
 		})
 	}
+}
+
+func TestKillTimeout(t *testing.T) {
+	require.Equal(t, 10*time.Second, killTimeout(podOf("a", specGrace(0)), nil))
+	require.Equal(t, 10*time.Second, killTimeout(&v1.Pod{}, nil))
+	require.Equal(t, 90*time.Second, killTimeout(podOf("a"), ptr(int64(60))))
+	require.Positive(t, killTimeout(podOf("a"), ptr(int64(math.MaxInt64))))
 }

@@ -63,73 +63,36 @@ func orphan(uid string) Update {
 	return Update{Type: UpdateKill, RuntimePod: &RuntimePod{UID: types.UID(uid), Name: "pod-" + uid, Namespace: "ns"}}
 }
 
-// rig drives a machine by hand and keeps what the shell would.
+// rig drives a machine by hand.
 type rig struct {
-	t         testing.TB
-	m         *machine
-	now       time.Time
-	running   map[types.UID]call
-	calls     []Call // all that were started, in order
-	cancelled []error
-	closed    map[chan<- struct{}]int
-	asked     []types.UID
-	moves     []Transition
+	t testing.TB
+	*Machine
 }
 
 var rigPolicy = retryPolicy{resync: time.Minute, backoff: 10 * time.Second, network: time.Second, jitter: func() float64 { return 0 }}
 
 func newRig(t testing.TB) *rig {
 	r := newShutRig(t)
-	r.do(func() { r.m.open(r.now) })
+	r.Run()
 	return r
 }
 
 // newShutRig is a rig before Run.
-func newShutRig(t testing.TB) *rig {
-	return &rig{
-		t: t, m: newMachine(rigPolicy, false), now: time.Unix(1000, 0),
-		running: map[types.UID]call{}, closed: map[chan<- struct{}]int{},
-	}
-}
+func newShutRig(t testing.TB) *rig { return &rig{t, NewMachine()} }
 
-func (r *rig) do(input func()) {
-	r.now = r.now.Add(time.Millisecond)
-	input()
-	out := r.m.take()
-	for _, c := range out.cancel {
-		require.Contains(r.t, r.running, c.uid, "only what runs is cancelled")
-		r.cancelled = append(r.cancelled, c.cause)
-	}
-	for _, done := range out.done {
-		r.closed[done]++
-	}
-	for _, c := range out.start {
-		require.NotContains(r.t, r.running, c.uid, "INV-1")
-		r.running[c.uid] = c
-		r.calls = append(r.calls, c.kind)
-	}
-	r.asked = append(r.asked, out.ask...)
-	r.moves = append(r.moves, out.moves...)
-}
+func (r *rig) do(input func()) { r.input(TraceEvent{}, func(time.Time) { input() }) }
 
-func (r *rig) update(u Update) { r.do(func() { r.m.update(u, false, r.now) }) }
+func (r *rig) update(u Update) { r.Update(u, false) }
 
 // end lets the running call of a pod end.
 func (r *rig) end(uid string, terminal bool, err error) {
-	c, ok := r.running[types.UID(uid)]
-	require.True(r.t, ok, "no call of %s runs", uid)
-	delete(r.running, types.UID(uid))
-	r.do(func() { r.m.complete(c.uid, c.gen, result{terminal, classify(err)}, r.now) })
+	require.Contains(r.t, r.running, types.UID(uid), "no call of %s runs", uid)
+	r.End(types.UID(uid), terminal, err)
 }
 
 func (r *rig) known(desired ...*v1.Pod) (known map[types.UID]KnownPod) {
 	r.do(func() { known = r.m.syncKnownPods(desired, r.now) })
 	return known
-}
-
-func (r *rig) pass(d time.Duration) {
-	r.now = r.now.Add(d)
-	r.do(func() { r.m.tick(r.now) })
 }
 
 func (r *rig) state(uid string) State  { return r.m.podState(types.UID(uid)).State }

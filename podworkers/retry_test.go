@@ -55,7 +55,7 @@ func TestPastRetryDoesNotSpin(t *testing.T) {
 	} {
 		r.end("a", false, s.err)
 		require.Equal(t, s.want, r.pod("a").NextRetry.Sub(r.now), i)
-		r.pass(s.want)
+		r.Wait(s.want)
 		require.Equal(t, CallSyncPod, r.call("a"))
 	}
 }

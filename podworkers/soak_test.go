@@ -20,7 +20,7 @@ import (
 )
 
 // 500 pods live, fail, end and come again for hours, and no rule is broken; then
-// nothing is left of them.
+// nothing is left of them (W28).
 func TestSoak(t *testing.T) {
 	d := 6 * time.Hour
 	if testing.Short() {

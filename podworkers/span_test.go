@@ -1,14 +1,16 @@
-package podworkers
+package podworkers_test
 
 import (
 	"context"
 	"fmt"
 	"log/slog"
-	"runtime"
 	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podwright/podwright/podworkers"
 )
 
 type spanKey struct{}
@@ -27,33 +29,36 @@ func TestSpans(t *testing.T) {
 		say("%s %v", name, attributes)
 		return context.WithValue(ctx, spanKey{}, name), func(err error) { say("%s: %v", name, err) }
 	}
-	inBubble(t, Config{Span: begin}, func(b *bubble) {
-		b.rec.do = func(ctx context.Context, c recorded) (bool, error) {
-			say("in %v", ctx.Value(spanKey{}))
-			SetStep(ctx, "a step")
-			require.Equal(b, "a step", b.State(c.uid).Step)
-			if c.uid == "exits" && c.n == 1 {
-				runtime.Goexit()
+	inBubble(t, podworkers.Config{Span: begin}, func(b *bubble) {
+		inside := func(err error) func(context.Context, podworkers.Work) (bool, error) {
+			return func(ctx context.Context, _ podworkers.Work) (bool, error) {
+				say("in %v", ctx.Value(spanKey{}))
+				podworkers.SetStep(ctx, "a step")
+				require.Equal(b, "a step", b.State("a").Step)
+				return false, err
 			}
-			if c.kind == syncPod {
-				return false, errBoom
-			}
-			return false, nil
 		}
-		b.send(create(podOf("a")), kill(podOf("a")))
-		b.is("a", StateFinished)
-		pod := "k8s.pod.uid=a k8s.pod=ns/pod-a k8s.pod.name=pod-a k8s.namespace.name=ns"
+		b.rec.On("a", syncPod, inside(errBoom))
+		b.rec.On("a", terminating, inside(nil))
+		b.rec.On("a", podworkers.CallSyncTerminatedPod, inside(nil))
+		b.send(create, "a")
+		b.send(kill, "a")
+		b.is("a", podworkers.StateFinished)
+		pod := func(uid types.UID) string {
+			return fmt.Sprintf("k8s.pod.uid=%[1]s k8s.pod=default/%[1]s k8s.pod.name=%[1]s k8s.namespace.name=default", uid)
+		}
 		require.Equal(b, []string{
-			"syncPod [" + pod + " k8s.pod.update_type=create]", "in syncPod", "syncPod: boom",
-			"syncTerminatingPod [" + pod + "]", "in syncTerminatingPod", "syncTerminatingPod: <nil>",
-			"syncTerminatedPod [" + pod + "]", "in syncTerminatedPod", "syncTerminatedPod: <nil>",
+			"syncPod [" + pod("a") + " k8s.pod.update_type=create]", "in syncPod", "syncPod: boom",
+			"syncTerminatingPod [" + pod("a") + "]", "in syncTerminatingPod", "syncTerminatingPod: <nil>",
+			"syncTerminatedPod [" + pod("a") + "]", "in syncTerminatedPod", "syncTerminatedPod: <nil>",
 		}, got)
 
 		got = nil
-		b.send(orphan("o"))
-		require.Equal(b, "syncTerminatingOrphan [k8s.pod.uid=o k8s.pod=ns/pod-o k8s.pod.name=pod-o k8s.namespace.name=ns]", got[0])
+		b.update(podworkers.Update{Type: kill, RuntimePod: &podworkers.RuntimePod{UID: "o", Name: "o", Namespace: "default"}})
+		require.Equal(b, "syncTerminatingOrphan ["+pod("o")+"]", got[0])
 		got = nil
-		b.send(create(podOf("exits")))
-		require.Equal(b, "syncPod: "+errGoexit.Error(), got[len(got)-1])
+		b.rec.On("exits", syncPod, exit)
+		b.send(create, "exits")
+		require.Equal(b, "syncPod: "+b.State("exits").LastError.Error(), got[len(got)-1])
 	})
 }

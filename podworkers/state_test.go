@@ -1,89 +1,11 @@
 package podworkers
 
 import (
-	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 )
-
-// W27: table 1.11, column by column.
-func TestQueries(t *testing.T) {
-	const (
-		no  = false
-		yes = true
-	)
-	type answers struct {
-		knownTerminated, couldHaveContainers, shouldBeFinished, requested, containersTerminating, runtimeRemoved bool
-		content, contentEvicted, contentDeleted, mirror                                                          bool
-	}
-	waiting := answers{no, yes, no, no, no, no, no, no, no, no}
-	syncing := waiting
-	columns := []struct {
-		state State
-		want  answers
-	}{
-		{StateWaiting, waiting},
-		{StateSyncing, syncing},
-		{StateTerminationRequested, answers{no, yes, no, yes, no, no, no, yes, no, yes}},
-		{StateTerminating, answers{no, yes, no, yes, yes, no, no, yes, no, yes}},
-		{StateTerminated, answers{yes, no, no, yes, yes, yes, no, yes, yes, no}},
-		{StateFinished, answers{yes, no, yes, yes, yes, yes, no, yes, yes, no}},
-	}
-	ask := func(r *rig) answers {
-		s := r.pod("a")
-		a := answers{
-			s.KnownTerminated(), s.CouldHaveRunningContainers(), s.ShouldBeFinished(), s.TerminationRequested(),
-			s.ContainersShouldBeTerminating(), s.RuntimeMayBeRemoved(), s.ContentMayBeRemoved(), no, no,
-			r.m.mirrorTerminating("web_ns"),
-		}
-		s.Evicted = true
-		a.contentEvicted = s.ContentMayBeRemoved()
-		s.Evicted, s.Deleted = false, true
-		a.contentDeleted = s.ContentMayBeRemoved()
-		return a
-	}
-	for _, column := range columns {
-		for _, desiredKnown := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s, desired known: %v", column.state, desiredKnown), func(t *testing.T) {
-				r := newRig(t)
-				pod := podOf("a", static("web"))
-				blocker := podOf("z", static("web"))
-				if column.state == StateWaiting {
-					r.update(create(blocker))
-					r.update(create(pod))
-				} else {
-					r.bring(pod, column.state)
-				}
-				if desiredKnown {
-					r.known(pod, blocker)
-				}
-				require.Equal(t, column.state, r.state("a"))
-				require.Equal(t, column.want, ask(r))
-			})
-		}
-	}
-	t.Run("U0 and U1", func(t *testing.T) {
-		r := newRig(t)
-		require.Equal(t, answers{couldHaveContainers: yes}, ask(r))
-		for range 2 { // INV-19
-			r.known()
-			require.Equal(t, answers{no, no, yes, no, yes, yes, yes, yes, yes, no}, ask(r))
-		}
-	})
-}
-
-// D2: a pod that finished without starting answers like any other finished one.
-func TestFinishedWithoutStarting(t *testing.T) {
-	r := newRig(t)
-	r.update(create(podOf("z", static("web"))))
-	r.update(create(podOf("a", static("web"))))
-	r.update(kill(podOf("a", static("web"))))
-	require.Equal(t, StateFinished, r.state("a"))
-	require.True(t, r.pod("a").ContainersShouldBeTerminating())
-	require.True(t, r.pod("a").ShouldBeFinished())
-}
 
 func TestKnownPods(t *testing.T) {
 	r := newRig(t)
@@ -115,7 +37,7 @@ func TestExplanations(t *testing.T) {
 	} {
 		require.Equal(t, want, r.pod(uid).WaitsFor, uid)
 	}
-	r.do(func() { r.m.open(r.now) })
+	r.Run()
 	require.Equal(t, "SyncPod", r.pod("a").WaitsFor)
 	require.Equal(t, "the static pod a with the same full name", r.pod("b").WaitsFor)
 	r.end("a", false, errBoom)

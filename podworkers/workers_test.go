@@ -1,11 +1,9 @@
-package podworkers
+package podworkers_test
 
 import (
-	"bytes"
 	"context"
+	"errors"
 	"fmt"
-	"log/slog"
-	"math"
 	"runtime"
 	"slices"
 	"strings"
@@ -20,85 +18,79 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/internal/podfacts"
+	"github.com/podwright/podwright/podworkers"
+	"github.com/podwright/podwright/podworkers/podworkerstest"
 )
 
 func TestConfigIsChecked(t *testing.T) {
-	syncer := SyncerFuncs{}
-	for want, cfg := range map[string]Config{
-		"Config.Syncer":          {},
-		"Config.ResyncInterval":  {Syncer: syncer, ResyncInterval: -1},
-		"Config.RetryBackoff":    {Syncer: syncer, RetryBackoff: -1},
-		"Config.NetworkRetry":    {Syncer: syncer, NetworkRetry: -1},
-		"Config.ShutdownTimeout": {Syncer: syncer, ShutdownTimeout: -1},
+	syncer := podworkers.SyncerFuncs{}
+	for want, cfg := range map[string]podworkers.Config{
+		"Config.Syncer":                         {},
+		"podworkers: Config.Syncer is required": {Syncer: (*soak)(nil)},
+		"Config.ResyncInterval":                 {Syncer: syncer, ResyncInterval: -1},
+		"Config.RetryBackoff":                   {Syncer: syncer, RetryBackoff: -1},
+		"Config.NetworkRetry":                   {Syncer: syncer, NetworkRetry: -1},
+		"Config.ShutdownTimeout":                {Syncer: syncer, ShutdownTimeout: -1},
 	} {
-		_, err := New(cfg)
+		_, err := podworkers.New(cfg)
 		require.ErrorContains(t, err, want)
 	}
-	_, err := New(Config{Syncer: (*recorder)(nil)})
-	require.EqualError(t, err, "podworkers: Config.Syncer is required")
 }
 
+// Updates that make no sense are refused. A refused kill leaves Done open: nothing was
+// stopped.
 func TestUpdatesAreChecked(t *testing.T) {
-	w, err := New(Config{Syncer: SyncerFuncs{}})
+	w, err := podworkers.New(podworkers.Config{Syncer: podworkers.SyncerFuncs{}})
 	require.NoError(t, err)
-	mirror := podOf("m", func(p *v1.Pod) { p.Annotations = map[string]string{podfacts.ConfigMirror: "x"} })
-	for want, u := range map[string]Update{
+	mirror, nameless, homeless, done := podOf("m"), podOf("a"), podOf("a"), make(chan struct{})
+	mirror.Annotations = map[string]string{podfacts.ConfigMirror: "x"}
+	nameless.Name, homeless.Namespace = "", ""
+	orphan := func(uid types.UID, name, namespace string) *podworkers.RuntimePod {
+		return &podworkers.RuntimePod{UID: uid, Name: name, Namespace: namespace}
+	}
+	for want, u := range map[string]podworkers.Update{
 		`Type: "destroy" is not one of create, update, sync, kill`: {Type: "destroy", Pod: podOf("a")},
 		`Type: "" is not one of create, update, sync, kill`:        {},
-		"Pod: is required":                               {Type: UpdateKill},
-		"Pod.UID":                                        create(podOf("")),
-		"Pod: is a mirror pod":                           create(mirror),
-		"RuntimePod.UID":                                 orphan(""),
-		"RuntimePod: the syncer is no":                   orphan("a"),
-		"can only be killed":                             {Type: UpdateSync, RuntimePod: &RuntimePod{UID: "a", Name: "n", Namespace: "ns"}},
-		"create of pod ns/pod- (): P":                    create(podOf("")),
-		"Pod.Name: is empty":                             create(podOf("a", func(p *v1.Pod) { p.Name = "" })),
-		"Pod.Namespace: is empty":                        create(podOf("a", func(p *v1.Pod) { p.Namespace = "" })),
-		"RuntimePod.Name: is empty":                      {Type: UpdateKill, RuntimePod: &RuntimePod{UID: "a", Namespace: "ns"}},
-		"RuntimePod.Namespace: is empty":                 {Type: UpdateKill, RuntimePod: &RuntimePod{UID: "a", Name: "n"}},
-		`Kill: goes with Type "kill" only, not "update"`: {Type: UpdateUpdate, Pod: podOf("a"), Kill: &KillOptions{}},
-		`RuntimePod.UID: is "b"; Pod is`:                 {Type: UpdateKill, Pod: podOf("a"), RuntimePod: &RuntimePod{UID: "b"}},
+		"Pod: is required":                               {Type: kill},
+		"create of pod default/ (): Pod.UID":             {Type: create, Pod: podOf("")},
+		"Pod: is a mirror pod":                           {Type: create, Pod: mirror},
+		"RuntimePod.UID":                                 {Type: kill, RuntimePod: orphan("", "n", "ns")},
+		"RuntimePod: the syncer is no":                   {Type: kill, RuntimePod: orphan("a", "n", "ns")},
+		"can only be killed":                             {Type: podworkers.UpdateSync, RuntimePod: orphan("a", "n", "ns")},
+		"Pod.Name: is empty":                             {Type: create, Pod: nameless},
+		"Pod.Namespace: is empty":                        {Type: create, Pod: homeless},
+		"RuntimePod.Name: is empty":                      {Type: kill, RuntimePod: orphan("a", "", "ns")},
+		"RuntimePod.Namespace: is empty":                 {Type: kill, RuntimePod: orphan("a", "n", "")},
+		`Kill: goes with Type "kill" only, not "update"`: {Type: update, Pod: podOf("a"), Kill: &podworkers.KillOptions{Done: done}},
+		`RuntimePod.UID: is "b"; Pod is`:                 {Type: kill, Pod: podOf("a"), RuntimePod: orphan("b", "", "")},
 	} {
 		err := w.UpdatePod(u)
-		require.ErrorIs(t, err, ErrInvalidUpdate)
+		require.ErrorIs(t, err, podworkers.ErrInvalidUpdate)
 		require.ErrorContains(t, err, want)
 	}
 	require.Empty(t, w.Pods())
-	both := create(podOf("both"))
-	both.RuntimePod = &RuntimePod{UID: "both"}
-	require.NoError(t, w.UpdatePod(both))
+	select {
+	case <-done:
+		t.Error("Done of a refused kill is closed")
+	default:
+	}
+	require.NoError(t, w.UpdatePod(podworkers.Update{Type: create, Pod: podOf("both"), RuntimePod: orphan("both", "", "")}))
 	require.False(t, w.State("both").RuntimeOnly, "the pod counts")
-	require.ErrorContains(t, w.Kill(t.Context(), podOf("a"), KillOptions{Done: make(chan struct{})}), "Kill.Done")
-	require.ErrorIs(t, w.Kill(t.Context(), nil, KillOptions{}), ErrInvalidUpdate)
-}
-
-// What is refused is not answered: nothing was stopped.
-func TestRefusedKillLeavesDoneOpen(t *testing.T) {
-	inBubble(t, Config{}, func(b *bubble) {
-		b.send(create(podOf("a")))
-		done := make(chan struct{})
-		err := b.UpdatePod(Update{Type: UpdateUpdate, Pod: podOf("a"), Kill: &KillOptions{Done: done}})
-		require.ErrorIs(b, err, ErrInvalidUpdate)
-		select {
-		case <-done:
-			b.Error("Done is closed while the pod runs")
-		default:
-		}
-		b.is("a", StateSyncing)
-	})
+	require.ErrorContains(t, w.Kill(t.Context(), podOf("a"), podworkers.KillOptions{Done: make(chan struct{})}), "Kill.Done")
+	require.ErrorIs(t, w.Kill(t.Context(), nil, podworkers.KillOptions{}), podworkers.ErrInvalidUpdate)
 }
 
 // A kill that times out because nobody called Run says so.
 func TestKillBeforeRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, err := New(Config{Syncer: SyncerFuncs{}})
+		w, err := podworkers.New(podworkers.Config{Syncer: podworkers.SyncerFuncs{}})
 		require.NoError(t, err)
-		err = w.Kill(t.Context(), podOf("a"), KillOptions{})
-		require.ErrorIs(t, err, ErrKillTimeout)
+		err = w.Kill(t.Context(), podOf("a"), podworkers.KillOptions{})
+		require.ErrorIs(t, err, podworkers.ErrKillTimeout)
 		require.ErrorContains(t, err, "waits for Run")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		err = w.Kill(ctx, podOf("a"), KillOptions{})
+		err = w.Kill(ctx, podOf("a"), podworkers.KillOptions{})
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.ErrorContains(t, err, "waits for Run")
 	})
@@ -106,29 +98,21 @@ func TestKillBeforeRun(t *testing.T) {
 
 // Stopping the agent is not stopping the pods.
 func TestStop(t *testing.T) {
-	inBubble(t, Config{}, func(b *bubble) {
+	inBubble(t, podworkers.Config{}, func(b *bubble) {
 		var cause error
-		b.rec.do = func(ctx context.Context, c recorded) (bool, error) {
-			err := untilCancelled(ctx)
-			cause = context.Cause(ctx)
-			return false, err
-		}
-		b.send(create(podOf("a")))
-		killed := make(chan error, 1)
-		b.rec.do = nil
-		go func() { killed <- b.Kill(b.Context(), podOf("never", static("never")), KillOptions{}) }()
-		require.NoError(b, <-killed)
+		b.rec.On("a", syncPod, func(ctx context.Context, w podworkers.Work) (bool, error) {
+			defer func() { cause = context.Cause(ctx) }()
+			return podworkerstest.UntilCancelled(ctx, w)
+		})
+		b.send(create, "a")
 		b.stop()
 		synctest.Wait()
-		require.Equal(b, ErrAgentStopping, cause)
-		b.is("a", StateSyncing)
-		b.called("a", syncPod)
-		require.Equal(b, "nothing: the agent stops", b.State("a").WaitsFor)
-		require.ErrorIs(b, b.UpdatePod(kill(podOf("a"))), ErrAgentStopping)
-		require.ErrorIs(b, b.Kill(b.Context(), podOf("a"), KillOptions{}), ErrAgentStopping)
+		require.Equal(b, podworkers.ErrAgentStopping, cause)
+		require.ErrorIs(b, b.Kill(b.Context(), podOf("a"), podworkers.KillOptions{}), podworkers.ErrAgentStopping)
+		b.is("a", podworkers.StateSyncing)
 		b.known()
 		b.called("a", syncPod)
-		require.ErrorIs(b, b.Run(b.Context()), ErrAlreadyRun)
+		require.ErrorIs(b, b.Run(b.Context()), podworkers.ErrAlreadyRun)
 	})
 }
 
@@ -136,19 +120,19 @@ func TestStop(t *testing.T) {
 func TestStopNamesTheStuck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
-		w, err := New(Config{
-			Syncer:          SyncerFuncs{Sync: func(context.Context, Work) (bool, error) { <-release; return false, nil }},
-			OnTransition:    func(Transition) { <-release },
+		w, err := podworkers.New(podworkers.Config{
+			Syncer:          podworkers.SyncerFuncs{Sync: func(context.Context, podworkers.Work) (bool, error) { <-release; return false, nil }},
+			OnTransition:    func(podworkers.Transition) { <-release },
 			ShutdownTimeout: 3 * time.Second,
 		})
 		require.NoError(t, err)
-		require.NoError(t, w.UpdatePod(create(podOf("a"))), "accepted before Run")
+		require.NoError(t, w.UpdatePod(podworkers.Update{Type: create, Pod: podOf("a")}), "accepted before Run")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		begin := time.Now()
 		err = w.Run(ctx)
-		require.ErrorIs(t, err, ErrShutdownTimeout)
-		require.ErrorContains(t, err, "SyncPod of pod ns/pod-a (a)")
+		require.ErrorIs(t, err, podworkers.ErrShutdownTimeout)
+		require.ErrorContains(t, err, "SyncPod of pod default/a (a)")
 		require.ErrorContains(t, err, "a callback of Config")
 		require.LessOrEqual(t, time.Since(begin), 64*time.Second)
 		close(release)
@@ -156,94 +140,38 @@ func TestStopNamesTheStuck(t *testing.T) {
 }
 
 func TestRunWithDoneContext(t *testing.T) {
-	rec := newRecorder(t)
-	w, err := New(Config{Syncer: rec})
+	cfg := podworkers.Config{}
+	rec := podworkerstest.Record(&cfg)
+	w, err := podworkers.New(cfg)
 	require.NoError(t, err)
-	require.NoError(t, w.UpdatePod(create(podOf("a"))))
+	require.NoError(t, w.UpdatePod(podworkers.Update{Type: create, Pod: podOf("a")}))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.NoError(t, w.Run(ctx))
-	require.Empty(t, rec.calls)
+	require.Empty(t, rec.Calls("a"))
 }
 
-// lockedBuffer is written to and read at the same time.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
-
-// A failure is one line that tells when it is tried again, and none when it repeats
-// itself; a wait that the syncer has planned is none.
+// A failure is one line with the time of the next attempt, and none when it repeats
+// itself. A wait that the syncer has planned is none.
 func TestFailuresAreLoggedOnce(t *testing.T) {
-	var log lockedBuffer
-	logger := slog.New(slog.NewTextHandler(&log, nil))
-	inBubble(t, Config{Logger: logger}, func(b *bubble) {
-		b.rec.do = func(_ context.Context, c recorded) (bool, error) {
-			switch {
-			case c.uid == "fails" && c.n <= 3:
-				return false, errBoom
-			case c.uid == "fails" && c.n == 4:
-				return false, fmt.Errorf("something else")
-			case c.uid == "fails" && c.n == 6:
-				return false, errBoom
-			case c.uid == "waits" && c.n == 1:
-				return false, RetryAt(errBoom, time.Now().Add(time.Minute))
-			}
-			return false, nil
+	inBubble(t, podworkers.Config{}, func(b *bubble) {
+		boom := podworkerstest.Fail(errBoom)
+		b.rec.On("fails", syncPod, boom, boom, boom, podworkerstest.Fail(errors.New("something else")), succeed, boom, succeed)
+		b.rec.On("waits", syncPod, podworkerstest.Fail(podworkers.RetryAt(errBoom, time.Now().Add(time.Minute))), succeed)
+		b.send(create, "waits")
+		require.Empty(b, b.log.String())
+		lines := func(want int) {
+			b.Helper()
+			require.Equal(b, want, strings.Count(b.log.String(), "\n"), b.log.String())
 		}
-		b.send(create(podOf("waits")))
-		require.Empty(b, log.String())
-		b.send(create(podOf("fails")))
-		require.Equal(b, 1, strings.Count(log.String(), "\n"), log.String())
-		require.Contains(b, log.String(), `level=ERROR msg="call failed" call=SyncPod`)
-		require.Contains(b, log.String(), "nextRetry=20")
-		time.Sleep(25 * time.Second)
-		synctest.Wait()
-		require.Equal(b, 1, strings.Count(log.String(), "\n"), log.String())
-		time.Sleep(5 * time.Minute)
-		synctest.Wait()
-		require.Equal(b, 3, strings.Count(log.String(), "\n"), log.String())
-	})
-}
-
-// A syncer that panics, or ends its goroutine, fails like any other.
-func TestSyncerThatPanics(t *testing.T) {
-	var log bytes.Buffer
-	logger := slog.New(slog.NewTextHandler(&log, nil))
-	inBubble(t, Config{Logger: logger}, func(b *bubble) {
-		b.rec.do = func(_ context.Context, c recorded) (bool, error) {
-			switch {
-			case c.uid == "panics" && c.n == 1:
-				panic(errBoom)
-			case c.uid == "exits" && c.n == 1:
-				runtime.Goexit()
-			}
-			return false, nil
-		}
-		b.send(create(podOf("panics")), create(podOf("exits")), create(podOf("fine")))
-		var p *PanicError
-		require.ErrorAs(b, b.State("panics").LastError, &p)
-		require.ErrorIs(b, p, errBoom)
-		require.Contains(b, string(p.Stack), "TestSyncerThatPanics")
-		require.ErrorIs(b, b.State("exits").LastError, errGoexit)
-		require.Contains(b, log.String(), "goroutine")
-		b.pass(10 * time.Second)
-		b.called("panics", syncPod, syncPod)
-		b.called("exits", syncPod, syncPod)
-		b.called("fine", syncPod)
-		require.NoError(b, b.State("panics").LastError)
+		b.send(create, "fails")
+		lines(1)
+		require.Contains(b, b.log.String(), `level=ERROR msg="call failed" call=SyncPod`)
+		require.Contains(b, b.log.String(), "nextRetry=20")
+		b.pass(25 * time.Second)
+		lines(1)
+		b.pass(5 * time.Minute)
+		lines(3)
 	})
 }
 
@@ -253,110 +181,82 @@ type brokenError struct{}
 
 func (*brokenError) Error() string { panic("no words") }
 
-// So is an error that panics when it is looked at; nobody else notices.
-func TestErrorThatPanics(t *testing.T) {
-	var log lockedBuffer
-	logger := slog.New(slog.NewTextHandler(&log, nil))
-	inBubble(t, Config{Logger: logger}, func(b *bubble) {
-		b.rec.do = func(_ context.Context, c recorded) (bool, error) {
-			if c.uid == "a" && c.n == 1 {
-				return false, &brokenError{}
-			}
-			return false, nil
-		}
-		b.send(create(podOf("a")))
-		var p *PanicError
-		require.ErrorAs(b, b.State("a").LastError, &p)
-		b.send(create(podOf("b")))
-		b.called("b", syncPod)
+// A syncer that panics, or returns an error that does, fails like any other. Script
+// panic.txt shows one that ends its goroutine.
+func TestSyncerThatPanics(t *testing.T) {
+	inBubble(t, podworkers.Config{}, func(b *bubble) {
+		b.rec.On("panics", syncPod, func(context.Context, podworkers.Work) (bool, error) { panic(errBoom) }, succeed)
+		b.rec.On("broken", syncPod, podworkerstest.Fail(&brokenError{}), succeed)
+		b.send(create, "panics", "broken", "fine")
+		var p *podworkers.PanicError
+		require.ErrorAs(b, b.State("broken").LastError, &p)
+		require.ErrorAs(b, b.State("panics").LastError, &p)
+		require.ErrorIs(b, p, errBoom)
+		require.Contains(b, string(p.Stack), "TestSyncerThatPanics")
+		require.Contains(b, b.log.String(), "goroutine")
+		require.Contains(b, b.log.String(), "no words")
 		b.pass(10 * time.Second)
-		b.called("a", syncPod, syncPod)
-		require.Contains(b, log.String(), "no words")
-	})
-}
-
-// A call that does not listen to its cancellation can be seen to be stuck.
-func TestStuckCallIsVisible(t *testing.T) {
-	inBubble(t, Config{}, func(b *bubble) {
-		release := make(chan struct{})
-		b.rec.do = func(ctx context.Context, c recorded) (bool, error) {
-			if c.kind == syncPod {
-				SetStep(ctx, "waiting for godot")
-				<-release
-			}
-			return false, nil
-		}
-		b.send(create(podOf("a")))
-		b.pass(time.Minute)
-		b.send(kill(podOf("a")))
-		s := b.State("a")
-		require.Equal(b, time.Now(), s.CancelledAt)
-		require.Regexp(b, `TerminationRequested since .*, waits for SyncPod \(waiting for godot\) since .*, cancelled at `, s.String())
-		close(release)
-		synctest.Wait()
-		require.Zero(b, b.State("a").CancelledAt)
-		b.is("a", StateFinished)
+		b.called("broken", syncPod, syncPod)
+		b.called("panics", syncPod, syncPod)
+		b.called("fine", syncPod)
+		require.NoError(b, b.State("panics").LastError)
 	})
 }
 
 // The owner is asked for due pods, without locks, and may answer at once.
 func TestResyncCallback(t *testing.T) {
-	var w *Workers
-	var pod atomic.Pointer[v1.Pod]
+	var w *podworkers.Workers
 	var asked atomic.Int32
-	var log lockedBuffer
-	inBubble(t, Config{Logger: slog.New(slog.NewTextHandler(&log, nil)), Resync: func(uid types.UID) {
+	newer := podOf("a")
+	inBubble(t, podworkers.Config{Resync: func(types.UID) {
 		asked.Add(1)
-		if err := w.UpdatePod(resync(pod.Load())); err != nil {
+		if err := w.UpdatePod(podworkers.Update{Type: podworkers.UpdateSync, Pod: newer}); err != nil {
 			t.Error(err)
 		}
 	}}, func(b *bubble) {
 		w = b.Workers
-		b.send(create(podOf("a")))
-		newer := podOf("a")
-		pod.Store(newer)
+		b.send(create, "a")
 		b.pass(time.Minute)
 		b.called("a", syncPod, syncPod)
-		require.Same(b, newer, b.rec.last("a").work.Pod)
+		require.Same(b, newer, b.State("a").Pod)
 		require.EqualValues(b, 1, asked.Load())
 		b.pass(9 * time.Minute)
 		require.EqualValues(b, 10, asked.Load())
+		require.Empty(b, b.log.String())
 	})
-	require.Empty(t, log.String())
 }
 
 // Transitions come in order; a callback that panics does no harm, and is named in the log.
 func TestOnTransition(t *testing.T) {
 	var mu sync.Mutex
 	var moves []string
-	var log lockedBuffer
-	inBubble(t, Config{Logger: slog.New(slog.NewTextHandler(&log, nil)), OnTransition: func(m Transition) {
+	inBubble(t, podworkers.Config{OnTransition: func(m podworkers.Transition) {
 		mu.Lock()
 		defer mu.Unlock()
 		moves = append(moves, fmt.Sprintf("%s: %s -> %s", m.UID, m.From, m.To))
 		panic("careless")
 	}}, func(b *bubble) {
-		b.send(create(podOf("a")))
-		b.send(kill(podOf("a")))
+		b.send(create, "a")
+		b.send(kill, "a")
 		b.known()
+		require.Equal(b, []string{
+			"a: Unknown -> Syncing",
+			"a: Syncing -> TerminationRequested",
+			"a: TerminationRequested -> Terminating",
+			"a: Terminating -> Terminated",
+			"a: Terminated -> Finished",
+			"a: Finished -> Unknown",
+		}, moves)
+		require.Equal(b, len(moves), strings.Count(b.log.String(), "careless"), b.log.String())
 	})
-	require.Equal(t, []string{
-		"a: Unknown -> Syncing",
-		"a: Syncing -> TerminationRequested",
-		"a: TerminationRequested -> Terminating",
-		"a: Terminating -> Terminated",
-		"a: Terminated -> Finished",
-		"a: Finished -> Unknown",
-	}, moves)
-	require.Equal(t, len(moves), strings.Count(log.String(), "careless"), log.String())
 }
 
-// Each call is told of at its end, also one that panics or ends its goroutine; a callback
+// OnCall is called at the end of each call, also one that ends its goroutine; a callback
 // that panics does no harm.
 func TestOnCall(t *testing.T) {
 	var mu sync.Mutex
 	var calls []string
-	inBubble(t, Config{OnCall: func(c CallDone) {
+	inBubble(t, podworkers.Config{OnCall: func(c podworkers.CallDone) {
 		mu.Lock()
 		defer mu.Unlock()
 		text := fmt.Sprintf("%s %s %s took %s", c.UID, c.Call, c.Type, c.Ended.Sub(c.Began))
@@ -369,20 +269,14 @@ func TestOnCall(t *testing.T) {
 		calls = append(calls, text)
 		panic("careless")
 	}}, func(b *bubble) {
-		b.rec.do = func(_ context.Context, c recorded) (bool, error) {
-			switch {
-			case c.uid == "exits" && c.n == 1:
-				runtime.Goexit()
-			case c.uid == "a" && c.kind == CallSyncPod && c.n == 1:
-				time.Sleep(3 * time.Second)
-			}
-			return false, nil
-		}
-		b.send(create(podOf("a")))
+		b.rec.On("exits", syncPod, exit, succeed)
+		b.rec.On("a", syncPod, podworkerstest.Take(3*time.Second, succeed), succeed)
+		b.send(create, "a")
 		b.pass(time.Second)
-		b.send(update(podOf("a")))
+		b.send(update, "a")
 		b.pass(5 * time.Second)
-		b.send(kill(podOf("a")), create(podOf("exits")))
+		b.send(kill, "a")
+		b.send(create, "exits")
 		b.known()
 	})
 	require.Contains(t, calls, "exits SyncPod create took 0s of 0s, failed")
@@ -394,23 +288,29 @@ func TestOnCall(t *testing.T) {
 	}, slices.DeleteFunc(calls, func(call string) bool { return strings.HasPrefix(call, "exits") }))
 }
 
+// exit is a call that ends its goroutine.
+func exit(context.Context, podworkers.Work) (bool, error) {
+	runtime.Goexit()
+	return false, nil
+}
+
 // One context serves all calls of a pod until it is cancelled, and carries the
 // values of Run's context.
 func TestContexts(t *testing.T) {
 	type key struct{}
 	synctest.Test(t, func(t *testing.T) {
 		var seen []context.Context
-		note := func(ctx context.Context, _ Work) error { seen = append(seen, ctx); return nil }
-		w, err := New(Config{Syncer: SyncerFuncs{
-			Sync:        func(ctx context.Context, w Work) (bool, error) { return false, note(ctx, w) },
+		note := func(ctx context.Context, _ podworkers.Work) error { seen = append(seen, ctx); return nil }
+		w, err := podworkers.New(podworkers.Config{Syncer: podworkers.SyncerFuncs{
+			Sync:        func(ctx context.Context, w podworkers.Work) (bool, error) { return false, note(ctx, w) },
 			Terminating: note, Terminated: note,
 		}})
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(context.WithValue(t.Context(), key{}, "value"))
 		ran := make(chan error, 1)
 		go func() { ran <- w.Run(ctx) }()
-		for _, u := range []Update{create(podOf("a")), update(podOf("a")), resync(podOf("a")), kill(podOf("a"))} {
-			require.NoError(t, w.UpdatePod(u))
+		for _, typ := range []podworkers.UpdateType{create, update, podworkers.UpdateSync, kill} {
+			require.NoError(t, w.UpdatePod(podworkers.Update{Type: typ, Pod: podOf("a")}))
 			synctest.Wait()
 		}
 		require.GreaterOrEqual(t, len(seen), 4)
@@ -421,34 +321,32 @@ func TestContexts(t *testing.T) {
 		require.Error(t, seen[0].Err(), "over with the pod")
 		cancel()
 		require.NoError(t, <-ran)
-		SetStep(t.Context(), "no call: nothing happens")
+		podworkers.SetStep(t.Context(), "no call: nothing happens")
 	})
 }
 
 // A step lasts as long as its call.
 func TestSteps(t *testing.T) {
-	inBubble(t, Config{}, func(b *bubble) {
-		b.rec.do = func(ctx context.Context, c recorded) (bool, error) {
+	inBubble(t, podworkers.Config{}, func(b *bubble) {
+		b.rec.On("a", syncPod, func(ctx context.Context, _ podworkers.Work) (bool, error) {
 			child, cancel := context.WithTimeout(ctx, time.Hour)
 			defer cancel()
-			if c.n == 1 {
-				SetStep(child, "first step")
-				time.Sleep(time.Second)
-				SetStep(child, "second step")
-			}
+			podworkers.SetStep(child, "first step")
+			time.Sleep(time.Second)
+			podworkers.SetStep(child, "second step")
 			time.Sleep(time.Second)
 			return false, nil
-		}
+		}, podworkerstest.Take(time.Second, succeed))
 		begin := time.Now()
-		b.send(create(podOf("a")))
+		b.send(create, "a")
 		require.Equal(b, "first step", b.State("a").Step)
 		b.pass(time.Second)
 		require.Equal(b, "second step", b.Pods()[0].Step)
 		require.Equal(b, begin.Add(time.Second), b.State("a").StepSince)
 		require.Contains(b, b.State("a").String(), "waits for SyncPod (second step)")
-		b.send(update(podOf("a")))
+		b.send(update, "a")
 		b.pass(time.Second)
-		require.Equal(b, CallSyncPod, b.State("a").Call)
+		require.Equal(b, syncPod, b.State("a").Call)
 		require.Empty(b, b.State("a").Step)
 		b.pass(time.Second)
 	})
@@ -459,44 +357,32 @@ func TestKill(t *testing.T) {
 	event := func(ref v1.ObjectReference, kind, reason, _ string) {
 		events = append(events, fmt.Sprint(ref.Kind, " ", ref.UID, " ", kind, " ", reason))
 	}
-	inBubble(t, Config{Event: event}, func(b *bubble) {
-		b.rec.do = func(ctx context.Context, c recorded) (bool, error) {
-			switch {
-			case c.kind != terminating:
-				return false, nil
-			case c.uid == "stuck":
-				return false, untilCancelled(ctx)
-			}
-			time.Sleep(time.Duration(c.work.GracePeriodSeconds) * time.Second)
-			return false, nil
-		}
+	inBubble(t, podworkers.Config{Event: event}, func(b *bubble) {
+		b.rec.On("stuck", terminating, podworkerstest.UntilCancelled)
+		b.rec.On("a", terminating, podworkerstest.TakeGrace)
 		begin := time.Now()
-		require.NoError(b, b.Kill(b.Context(), podOf("a"), KillOptions{GracePeriodSeconds: ptr(int64(2))}))
+		require.NoError(b, b.Kill(b.Context(), podOf("a"), podworkers.KillOptions{GracePeriodSeconds: new(int64(2))}))
 		require.Equal(b, 2*time.Second, time.Since(begin))
 
 		begin = time.Now()
-		err := b.Kill(b.Context(), podOf("stuck"), KillOptions{})
-		require.ErrorIs(b, err, ErrKillTimeout)
+		err := b.Kill(b.Context(), podOf("stuck"), podworkers.KillOptions{})
+		require.ErrorIs(b, err, podworkers.ErrKillTimeout)
 		require.Equal(b, 45*time.Second, time.Since(begin))
 		require.Equal(b, []string{"Pod stuck Warning ExceededGracePeriod"}, events)
-		b.is("stuck", StateTerminating)
+		b.is("stuck", podworkers.StateTerminating)
 
 		ctx, cancel := context.WithTimeout(b.Context(), time.Second)
 		defer cancel()
-		require.ErrorIs(b, b.Kill(ctx, podOf("stuck"), KillOptions{}), context.DeadlineExceeded)
+		require.ErrorIs(b, b.Kill(ctx, podOf("stuck"), podworkers.KillOptions{}), context.DeadlineExceeded)
 	})
-	require.Equal(t, 10*time.Second, killTimeout(podOf("a", specGrace(0)), nil))
-	require.Equal(t, 10*time.Second, killTimeout(&v1.Pod{}, nil))
-	require.Equal(t, 90*time.Second, killTimeout(podOf("a"), ptr(int64(60))))
-	require.Positive(t, killTimeout(podOf("a"), ptr(int64(math.MaxInt64))))
 }
 
 // A channel that its owner closed already does not take the process down.
 func TestDoneClosedByOwner(t *testing.T) {
-	inBubble(t, Config{}, func(b *bubble) {
+	inBubble(t, podworkers.Config{}, func(b *bubble) {
 		done := make(chan struct{})
 		close(done)
-		b.send(kill(podOf("a"), KillOptions{Done: done}))
-		b.is("a", StateFinished)
+		b.update(podworkers.Update{Type: kill, Pod: podOf("a"), Kill: &podworkers.KillOptions{Done: done}})
+		b.is("a", podworkers.StateFinished)
 	})
 }
