@@ -2,7 +2,6 @@ package script_test
 
 import (
 	"errors"
-	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -179,17 +178,6 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// Any valid script parses back as it was.
-func TestRoundTrip(t *testing.T) {
-	for seed := range uint64(300) {
-		s := randomScript(rand.New(rand.NewPCG(seed, 0)))
-		require.NoError(t, s.Validate())
-		again, err := script.Parse(s.String())
-		require.NoError(t, err, s.String())
-		require.Equal(t, s, again, s.String())
-	}
-}
-
 func FuzzParse(f *testing.F) {
 	f.Add("seed 3\n2nd StopContainer of pod a: hang 30s, then Unknown \"lost\"\n")
 	f.Add("every run of container \"x\\n\" attempt 4 of pod n/p of uid u of image i:1@sha256:00: until stopped, then exit 1 Error \"a\"")
@@ -211,69 +199,4 @@ func FuzzParse(f *testing.F) {
 		require.NoError(t, err, "%q from %q", s, text)
 		require.Equal(t, s, again)
 	})
-}
-
-// randomScript makes rules of every form that is valid.
-func randomScript(r *rand.Rand) script.Script {
-	s := script.Script{Seed: r.Uint64N(3)}
-	for range r.IntN(6) {
-		s.Rules = append(s.Rules, randomRule(r))
-	}
-	return s
-}
-
-func randomRule(r *rand.Rand) script.Rule {
-	subjects := append(script.Calls(), script.AnyCall, script.AnyEvent, script.EventStopped, script.Run)
-	rule := script.Rule{Subject: subjects[r.IntN(len(subjects))], Of: randomSelector(r)}
-	rule.Which = []script.Which{
-		{}, {First: 2, Last: 2}, {First: 1 + r.IntN(30)}, {First: 3, Last: 3 + r.IntN(20)}, {Every: 1 + r.IntN(120)}, {Percent: 100 - 100*r.Float64()},
-	}[r.IntN(6)]
-	for {
-		rule.Steps = nil
-		for range 1 + r.IntN(4) {
-			rule.Steps = append(rule.Steps, randomStep(r))
-		}
-		if rule.Validate() == nil {
-			return rule
-		}
-		if r.IntN(20) == 0 {
-			rule.Of = script.Selector{}
-		}
-	}
-}
-
-func randomSelector(r *rand.Rand) script.Selector {
-	name := func() string { return randomText(r) + "x" }
-	s := []script.Selector{
-		{}, script.OfPod("a"), script.OfContainer("app", "ns/a"), script.OfSandbox("b").WithAttempt(r.Uint32N(3)),
-		script.OfContainer("", "").WithAttempt(0), script.OfContainer("of", ""), script.OfImage("busybox:1.36"),
-	}[r.IntN(7)]
-	if r.IntN(3) == 0 {
-		s.UID = name()
-	}
-	if s.Pod != "" && r.IntN(3) == 0 {
-		s.Namespace = strings.ReplaceAll(name(), "/", "")
-	}
-	return s
-}
-
-func randomText(r *rand.Rand) string {
-	alphabet := []string{"", "a", "7", ":", "#", ",", `"`, "\\", "\n", " ", "é", "\xff", "/", "attempt"}
-	text := ""
-	for range r.IntN(5) {
-		text += alphabet[r.IntN(len(alphabet))]
-	}
-	return text
-}
-
-func randomStep(r *rand.Rand) script.Step {
-	d := func() time.Duration { return time.Duration(r.Int64N(int64(time.Hour) << r.IntN(8) >> r.IntN(40))) }
-	late := script.Late(d())
-	late.Max += d()
-	return []script.Step{
-		script.Take(d()), script.TakeBetween(time.Second, time.Second+d()), script.Hang(), script.HangFor(1 + d()), script.Do(),
-		script.Fail(codes.Code(1+r.Uint32N(16)), randomText(r)), script.Exit(r.Int32N(256), "", randomText(r)),
-		script.Exit(0, "Completed2", ""), script.Exit(137, "OOMKilled", randomText(r)), script.EmptyReply(), script.Restart(),
-		script.RestartLosingState(), script.Drop(), script.Twice(), late, script.Swap(), script.UntilStopped(),
-	}[r.IntN(17)]
 }

@@ -1,19 +1,12 @@
 package script_test
 
 import (
-	"context"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
-
-	"github.com/podwright/podwright/cri/fake"
-	"github.com/podwright/podwright/cri/fake/script"
 )
-
-func fakeWithImages() fake.Config { return fake.Config{AnyImage: true} }
 
 // How a container ends when it is left alone, and when it is stopped after 5 s
 // with a grace of 10 s.
@@ -57,56 +50,4 @@ func TestPrograms(t *testing.T) {
 			})
 		}
 	}
-}
-
-// Rules about runs choose by count and object; the rest is somebody else's.
-func TestProgramsChoose(t *testing.T) {
-	text := "1st run of container app: exit 1\nrun of pod a of container app attempt 2: exit 2\n2nd run: Unknown \"not found\"\n2nd run of container app: exit 3"
-	parsed, err := script.Parse(text)
-	require.NoError(t, err)
-	on := fakeWithImages()
-	on.Programs = parsed.Programs(fake.Always(fake.Exit(9)))
-	on.Exec = parsed.Programs(fake.Always(fake.Exit(8)))
-	playOn(t, "", on, script.Config{}, func(s *stage) {
-		a, b := s.pod("a"), s.pod("b")
-		codes := []int32{}
-		for _, c := range []struct {
-			sandbox, name string
-			attempt       uint32
-		}{{a, "app", 0}, {a, "db", 0}, {b, "app", 2}, {b, "app", 3}, {a, "app", 2}} {
-			id := s.container(c.sandbox, c.name, c.attempt)
-			err := s.fake.StartContainer(s.t.Context(), id)
-			require.Equal(t, c.name == "db", err != nil)
-			if err != nil {
-				require.ErrorContains(t, err, "not found")
-			}
-			time.Sleep(time.Second)
-			codes = append(codes, s.status(id).GetExitCode())
-		}
-		require.Equal(t, []int32{1, 128, 3, 9, 2}, codes)
-	})
-}
-
-func TestProgramsStartSlowly(t *testing.T) {
-	play(t, "every run: take 3s, then Unknown \"no\"", func(s *stage) {
-		id := s.container(s.pod("a"), "app", 0)
-		ctx, cancel := context.WithTimeout(s.t.Context(), time.Second)
-		defer cancel()
-		require.Error(t, takes(t, time.Second, func() error { return s.fake.StartContainer(ctx, id) }))
-		other := s.container(s.pod("b"), "app", 0)
-		require.ErrorContains(t, takes(t, 3*time.Second, func() error { return s.fake.StartContainer(s.t.Context(), other) }), "no")
-		require.Equal(t, "StartError", s.status(other).GetReason())
-	})
-	_, err := script.Script{Rules: []script.Rule{{}}}.Programs(nil)(t.Context(), &fake.Process{})
-	require.ErrorContains(t, err, "Rules[0]")
-}
-
-// Reason and text of an exit are in the container's status.
-func TestProgramsExplain(t *testing.T) {
-	play(t, "every run: exit 1 Cheese \"out of it\"", func(s *stage) {
-		id := s.started(s.pod("a"), "app")
-		synctest.Wait()
-		require.Equal(t, "Cheese", s.status(id).GetReason())
-		require.Equal(t, "out of it", s.status(id).GetMessage())
-	})
 }
