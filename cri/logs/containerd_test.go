@@ -66,7 +66,10 @@ func (o only) start(t *testing.T, script string) (id, path string) {
 	*o.id = id
 	require.NoError(t, o.StartContainer(t.Context(), id))
 	path = filepath.Join(pod.LogDirectory, "0.log")
-	exists(t, path)
+	require.Eventually(t, func() bool {
+		_, err := os.Stat(path)
+		return err == nil
+	}, time.Minute, time.Millisecond)
 	return id, path
 }
 
@@ -80,7 +83,7 @@ func TestContainerdFollowUnderRotation(t *testing.T) {
 	onContainerd(t, func(t *testing.T, runtime cri.RuntimeService) {
 		o := runtime.(only)
 		id, path := o.start(t, "sleep 1; seq 0 "+strconv.Itoa(n-1)+"; sleep 4")
-		underRotation(t, o, Log{Path: path, ContainerID: id}, func(int) {}, func() int { return n })
+		underRotation(t, o, Log{Path: path, ContainerID: id}, newCounting(), n, func() {})
 	})
 }
 

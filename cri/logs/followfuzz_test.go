@@ -137,7 +137,9 @@ func (s *scribe) text() string {
 	return all.String()
 }
 
-// What was written is what is read, however it was written.
+// What was written is what is read, however it was written: also across several
+// rotations, with files that are compressed by then. C40: lines that still arrive in the
+// old file after the new one is there come first.
 func FuzzFollow(f *testing.F) {
 	f.Add([]byte{0, 10, 8, 200, 2, 40, 8, 200, 3, 0, 5, 0, 4, 3, 0, 8, 8, 200, 4, 7, 6, 0, 8, 200, 7, 0}, true)
 	f.Add([]byte{0, 3, 5, 0, 0, 2, 6, 0, 7, 0, 5, 0, 0, 1, 5, 0, 0, 0, 2, 128}, true)

@@ -15,15 +15,13 @@ func TestParseLine(t *testing.T) {
 		name, in string
 		want     Line
 	}{
-		{"full", "2026-01-02T03:04:05.000000006Z stdout F hello\n", Line{Timestamp: at, Stream: Stdout, Content: []byte("hello")}},
-		{"without newline", "2026-01-02T03:04:05.000000006Z stdout F hello", Line{Timestamp: at, Stream: Stdout, Content: []byte("hello")}},
-		{"partial", "2026-01-02T03:04:05.000000006Z stderr P hel", Line{Timestamp: at, Stream: Stderr, Partial: true, Content: []byte("hel")}},
-		{"more tags", "2026-01-02T03:04:05.000000006Z stderr P:x:F hel", Line{Timestamp: at, Stream: Stderr, Partial: true, Content: []byte("hel")}},
-		{"only the first tag marks a partial line", "2026-01-02T03:04:05.000000006Z stderr F:P hel", Line{Timestamp: at, Stream: Stderr, Content: []byte("hel")}},
-		{"empty content", "2026-01-02T03:04:05.000000006Z stdout F \n", Line{Timestamp: at, Stream: Stdout, Content: []byte{}}},
-		{"spaces stay", "2026-01-02T03:04:05.000000006Z stdout F   a  b ", Line{Timestamp: at, Stream: Stdout, Content: []byte("  a  b ")}},
-		{"json", `{"log":"hello\n","stream":"stdout","time":"2026-01-02T03:04:05.000000006Z"}` + "\n", Line{Timestamp: at, Stream: Stdout, Content: []byte("hello")}},
-		{"json partial", `{"log":"hel","stream":"stderr","time":"2026-01-02T03:04:05.000000006Z"}`, Line{Timestamp: at, Stream: Stderr, Partial: true, Content: []byte("hel")}},
+		{"full", stamp + "stdout F hello\n", Line{Timestamp: at, Stream: Stdout, Content: []byte("hello")}},
+		{"without newline", stamp + "stdout F hello", Line{Timestamp: at, Stream: Stdout, Content: []byte("hello")}},
+		{"partial", stamp + "stderr P hel", Line{Timestamp: at, Stream: Stderr, Partial: true, Content: []byte("hel")}},
+		{"more tags", stamp + "stderr P:x:F hel", Line{Timestamp: at, Stream: Stderr, Partial: true, Content: []byte("hel")}},
+		{"only the first tag marks a partial line", stamp + "stderr F:P hel", Line{Timestamp: at, Stream: Stderr, Content: []byte("hel")}},
+		{"empty content", stamp + "stdout F \n", Line{Timestamp: at, Stream: Stdout, Content: []byte{}}},
+		{"spaces stay", stamp + "stdout F   a  b ", Line{Timestamp: at, Stream: Stdout, Content: []byte("  a  b ")}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			got, err := ParseLine([]byte(tc.in))
@@ -43,8 +41,6 @@ func TestParseLineRefuses(t *testing.T) {
 		"empty tags":         "2026-01-02T03:04:05Z stdout  x",
 		"bad timestamp":      "yesterday stdout F x",
 		"bad stream":         "2026-01-02T03:04:05Z stdin F x",
-		"bad json":           `{"log":`,
-		"json without time":  `{"log":"x","stream":"stdout"}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := ParseLine([]byte(in))
@@ -54,8 +50,8 @@ func TestParseLineRefuses(t *testing.T) {
 }
 
 func FuzzParseLine(f *testing.F) {
-	f.Add([]byte("2026-01-02T03:04:05.000000006Z stdout F hello\n"))
-	f.Add([]byte("2026-01-02T03:04:05.000000006Z stderr P:x hel"))
+	f.Add([]byte(stamp + "stdout F hello\n"))
+	f.Add([]byte(stamp + "stderr P:x hel"))
 	f.Add([]byte(`{"log":"hello\n","stream":"stdout","time":"2026-01-02T03:04:05.000000006Z"}`))
 	f.Add([]byte("2026-01-02T03:04:05+02:00 stdout F \x00\xff"))
 	f.Fuzz(func(t *testing.T, in []byte) {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -31,7 +30,13 @@ func (w *writes) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func lines(n int64) *int64 { return &n }
+// readLog reads a log to its end, both streams to one writer.
+func readLog(t *testing.T, path string, o Options) string {
+	t.Helper()
+	var out bytes.Buffer
+	require.NoError(t, newReader(t, ReaderConfig{}).Read(t.Context(), Log{Path: path}, o, &out, &out))
+	return out.String()
+}
 
 func TestRead(t *testing.T) {
 	const (
@@ -48,13 +53,13 @@ func TestRead(t *testing.T) {
 	}{
 		{"empty", "", Options{}, ""},
 		{"everything", three, Options{}, "one\ntwo\nthree\n"},
-		{"no lines", three, Options{TailLines: lines(0)}, ""},
-		{"last line", three, Options{TailLines: lines(1)}, "three\n"},
-		{"all lines", three, Options{TailLines: lines(3)}, "one\ntwo\nthree\n"},
-		{"more lines than there are", three, Options{TailLines: lines(9)}, "one\ntwo\nthree\n"},
-		{"parts count as lines", parts, Options{TailLines: lines(2)}, "bc\n"},
-		{"an unterminated line is extra", three + t2 + "stdout F fo", Options{TailLines: lines(1)}, "three\nfo"},
-		{"an unterminated line alone", three + t2 + "stdout F fo", Options{TailLines: lines(0)}, "fo"},
+		{"no lines", three, Options{TailLines: new(int64(0))}, ""},
+		{"last line", three, Options{TailLines: new(int64(1))}, "three\n"},
+		{"all lines", three, Options{TailLines: new(int64(3))}, "one\ntwo\nthree\n"},
+		{"more lines than there are", three, Options{TailLines: new(int64(9))}, "one\ntwo\nthree\n"},
+		{"parts count as lines", parts, Options{TailLines: new(int64(2))}, "bc\n"},
+		{"an unterminated line is extra", three + t2 + "stdout F fo", Options{TailLines: new(int64(1))}, "three\nfo"},
+		{"an unterminated line alone", three + t2 + "stdout F fo", Options{TailLines: new(int64(0))}, "fo"},
 		{"half a header", three + "2026-01-", Options{}, "one\ntwo\nthree\n"},
 		{"limit", three, Options{LimitBytes: 6}, "one\ntw"},
 		{"limit at the end of a line", three, Options{LimitBytes: 4}, "one\n"},
@@ -69,16 +74,10 @@ func TestRead(t *testing.T) {
 		{"since", three, Options{SinceTime: time.Date(2026, 1, 2, 3, 4, 6, 0, time.UTC)}, "three\n"},
 		{"since looks at the first part", parts, Options{SinceTime: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}, "abc\n"},
 		{"bad lines are skipped", "rubbish\n" + t1 + "stdout F a\n\nmore\n" + t1 + "stdout F b\n", Options{}, "a\nb\n"},
-		{"docker", `{"log":"a\n","stream":"stdout","time":"2026-01-02T03:04:05Z"}` + "\n" + `{"log":"b","stream":"stdout","time":"2026-01-02T03:04:05Z"}` + "\n" +
-			`{"log":"c\n","stream":"stdout","time":"2026-01-02T03:04:05Z"}` + "\n", Options{}, "a\nbc\n"},
-		{"half a docker line", `{"log":"a\n","stream":"stdout","time":"2026-01-02T03:04:05Z"}` + "\n" + `{"log":"b`, Options{}, "a\n"},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
-			var out bytes.Buffer
-			r := newReader(t, ReaderConfig{})
-			require.NoError(t, r.Read(t.Context(), Log{Path: write(t, tc.file)}, tc.options, &out, &out))
-			require.Equal(t, tc.want, out.String())
+			require.Equal(t, tc.want, readLog(t, write(t, tc.file), tc.options))
 		})
 	}
 }
@@ -98,62 +97,56 @@ func TestReadSinceIsTheLater(t *testing.T) {
 		{Options{Since: 10 * time.Minute, SinceTime: now.Add(-2 * time.Hour)}, "1m0s\n1s\n"},
 		{Options{Since: 2 * time.Hour, SinceTime: now.Add(-30 * time.Second)}, "1s\n"},
 	} {
-		var out bytes.Buffer
-		require.NoError(t, newReader(t, ReaderConfig{}).Read(t.Context(), Log{Path: path}, tc.o, &out, &out))
-		require.Equal(t, tc.want, out.String())
+		require.Equal(t, tc.want, readLog(t, path, tc.o))
 	}
 }
 
 func TestReadStreams(t *testing.T) {
 	path := write(t, stamp+"stdout F one\n"+stamp+"stderr F two\n"+stamp+"stdout F three\n")
-	r := newReader(t, ReaderConfig{})
-	t.Run("apart", func(t *testing.T) {
-		var out, err writes
-		require.NoError(t, r.Read(t.Context(), Log{Path: path}, Options{}, &out, &err))
-		require.Equal(t, []string{"", "one\n", "three\n"}, out.all, "nothing first, then lines")
-		require.Equal(t, []string{"", "two\n"}, err.all)
-	})
-	t.Run("a stream that is not wanted does not count", func(t *testing.T) {
-		var out, err writes
-		require.NoError(t, r.Read(t.Context(), Log{Path: path}, Options{LimitBytes: 6}, nil, &err))
-		require.Equal(t, []string{"", "two\n"}, err.all)
-		require.NoError(t, r.Read(t.Context(), Log{Path: path}, Options{LimitBytes: 6}, &out, nil))
-		require.Equal(t, "one\nth", strings.Join(out.all, ""))
-	})
-	t.Run("neither", func(t *testing.T) {
-		require.NoError(t, r.Read(t.Context(), Log{Path: path}, Options{}, nil, nil))
-	})
+	read := func(o Options, stdout, stderr io.Writer) {
+		require.NoError(t, newReader(t, ReaderConfig{}).Read(t.Context(), Log{Path: path}, o, stdout, stderr))
+	}
+	var out, err, limited, onlyErr writes
+	read(Options{}, &out, &err)
+	require.Equal(t, []string{"", "one\n", "three\n"}, out.all, "nothing first, then lines")
+	require.Equal(t, []string{"", "two\n"}, err.all)
+	// A stream that is not wanted does not count.
+	read(Options{LimitBytes: 6}, nil, &onlyErr)
+	require.Equal(t, []string{"", "two\n"}, onlyErr.all)
+	read(Options{LimitBytes: 6}, &limited, nil)
+	require.Equal(t, "one\nth", strings.Join(limited.all, ""))
+	read(Options{}, nil, nil)
 }
 
 func TestReadLongLines(t *testing.T) {
 	long := strings.Repeat("0123456789", 30000)
-	quoted := `{"log":"` + long + `\n","stream":"stderr","time":"2026-01-02T03:04:05Z"}` + "\n"
-	tooLong := `{"log":"` + strings.Repeat(long, 10) + `\n","stream":"stderr","time":"2026-01-02T03:04:05Z"}` + "\n"
 	for name, tc := range map[string]struct {
-		file string
-		want string
+		file, want string
+		o          Options
 	}{
-		"full":         {stamp + "stdout F " + long + "\n" + stamp + "stdout F x\n", long + "\nx\n"},
-		"partial":      {stamp + "stdout P " + long + "\n" + stamp + "stdout F x\n", long + "x\n"},
-		"unterminated": {stamp + "stdout F " + long, long},
-		"rubbish":      {long + "\n" + stamp + "stdout F x\n", "x\n"},
-		"json":         {quoted + quoted, long + "\n" + long + "\n"},
-		"too long":     {quoted + tooLong + quoted, long + "\n" + long + "\n"},
+		"full":                 {stamp + "stdout F " + long + "\n" + stamp + "stdout F x\n", long + "\nx\n", Options{}},
+		"partial":              {stamp + "stdout P " + long + "\n" + stamp + "stdout F x\n", long + "x\n", Options{}},
+		"unterminated":         {stamp + "stdout F " + long, long, Options{}},
+		"rubbish":              {long + "\n" + stamp + "stdout F x\n", "x\n", Options{}},
+		"timestamps come once": {stamp + "stdout F " + long + "\n", stamp + long + "\n", Options{Timestamps: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var out bytes.Buffer
-			r := newReader(t, ReaderConfig{})
-			require.NoError(t, r.Read(t.Context(), Log{Path: write(t, tc.file)}, Options{}, &out, &out))
-			require.Equal(t, len(tc.want), out.Len())
-			require.Equal(t, tc.want, out.String())
+			got := readLog(t, write(t, tc.file), tc.o)
+			require.Len(t, got, len(tc.want))
+			require.Equal(t, tc.want, got)
 		})
 	}
-	t.Run("timestamps come once", func(t *testing.T) {
-		var out bytes.Buffer
-		path := write(t, stamp+"stdout F "+long+"\n")
-		require.NoError(t, newReader(t, ReaderConfig{}).Read(t.Context(), Log{Path: path}, Options{Timestamps: true}, &out, &out))
-		require.Equal(t, "2026-01-02T03:04:05.000000006Z "+long+"\n", out.String())
-	})
+}
+
+// Lines of docker, of which too long ones are left out.
+func TestReadDocker(t *testing.T) {
+	line := func(text string) string {
+		return `{"log":"` + text + `","stream":"stderr","time":"2026-01-02T03:04:05Z"}` + "\n"
+	}
+	long := strings.Repeat("0123456789", 30000)
+	file := line(`a\n`) + line("b") + line(`c\n`) + line(long+`\n`) + line(strings.Repeat(long, 10)+`\n`) + line(long+`\n`) +
+		`{"log":"x","stream":"stderr"}` + "\n" + `{"log":"b`
+	require.Equal(t, "a\nbc\n"+long+"\n"+long+"\n", readLog(t, write(t, file), Options{}))
 }
 
 // badWriter fails after some writes.
@@ -171,74 +164,55 @@ func (w *badWriter) Write(p []byte) (int, error) {
 func TestReadErrors(t *testing.T) {
 	r := newReader(t, ReaderConfig{})
 	path := write(t, stamp+"stdout F one\n"+stamp+"stderr F two\n")
-	t.Run("no log", func(t *testing.T) {
-		err := r.Read(t.Context(), Log{Path: filepath.Join(t.TempDir(), "0.log")}, Options{}, io.Discard, nil)
-		require.ErrorIs(t, err, fs.ErrNotExist)
-		err = r.Read(t.Context(), Log{Path: filepath.Join(t.TempDir(), "none", "0.log")}, Options{Follow: true}, io.Discard, nil)
-		require.ErrorIs(t, err, fs.ErrNotExist)
-	})
-	t.Run("a directory", func(t *testing.T) {
-		err := r.Read(t.Context(), Log{Path: t.TempDir()}, Options{}, io.Discard, nil)
-		require.ErrorContains(t, err, "not a regular file")
-	})
-	t.Run("context", func(t *testing.T) {
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
-		require.ErrorIs(t, r.Read(ctx, Log{Path: path}, Options{}, io.Discard, nil), context.Canceled)
-		require.ErrorIs(t, r.Read(ctx, Log{Path: path}, Options{Follow: true}, io.Discard, nil), context.Canceled)
-	})
-	for good := range 3 {
-		t.Run(fmt.Sprintf("writer after %d", good), func(t *testing.T) {
-			w := &badWriter{good: good}
-			require.ErrorIs(t, r.Read(t.Context(), Log{Path: path}, Options{Follow: true}, w, w), errBadWriter)
-		})
-	}
-	for name, o := range map[string]Options{
-		"TailLines":  {TailLines: lines(-1)},
-		"LimitBytes": {LimitBytes: -1},
-		"Since":      {Since: -1},
+	none := filepath.Join(t.TempDir(), "none")
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, tc := range []struct {
+		ctx  context.Context
+		path string
+		o    Options
+		is   error
+		says string
+	}{
+		{t.Context(), none, Options{}, fs.ErrNotExist, ""},
+		{t.Context(), filepath.Join(none, "0.log"), Options{Follow: true}, fs.ErrNotExist, ""},
+		{t.Context(), t.TempDir(), Options{}, nil, "not a regular file"},
+		{cancelled, path, Options{}, context.Canceled, ""},
+		{cancelled, path, Options{Follow: true}, context.Canceled, ""},
+		{t.Context(), path, Options{TailLines: new(int64(-1))}, nil, "TailLines"},
+		{t.Context(), path, Options{LimitBytes: -1}, nil, "LimitBytes"},
+		{t.Context(), path, Options{Since: -1}, nil, "Since"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			require.ErrorContains(t, r.Read(t.Context(), Log{Path: path}, o, io.Discard, nil), name)
-		})
+		err := r.Read(tc.ctx, Log{Path: tc.path}, tc.o, io.Discard, nil)
+		require.ErrorContains(t, err, tc.says)
+		if tc.is != nil {
+			require.ErrorIs(t, err, tc.is)
+		}
+	}
+	for good := range 3 {
+		w := &badWriter{good: good}
+		require.ErrorIs(t, r.Read(t.Context(), Log{Path: path}, Options{Follow: true}, w, w), errBadWriter, good)
 	}
 	_, err := NewReader(ReaderConfig{Period: -1})
 	require.EqualError(t, err, "logs: ReaderConfig.Period -1ns must not be negative")
 }
 
 func TestReadThroughLink(t *testing.T) {
-	path := write(t, stamp+"stdout F one\n")
 	link := filepath.Join(t.TempDir(), "link.log")
-	require.NoError(t, os.Symlink(path, link))
-	var out bytes.Buffer
-	require.NoError(t, newReader(t, ReaderConfig{}).Read(t.Context(), Log{Path: link}, Options{}, &out, nil))
-	require.Equal(t, "one\n", out.String())
+	require.NoError(t, os.Symlink(write(t, one), link))
+	require.Equal(t, "one\n", readLog(t, link, Options{}))
 }
 
 // C42: in the middle of a rotation, or after a crash there, the newest rotated
 // file stands in for the log.
 func TestReadInTheGapOfARotation(t *testing.T) {
-	path := write(t, stamp+"stdout F old\n")
+	path := write(t, one)
 	require.NoError(t, os.Rename(path, path+".20260102-030405"))
-	require.NoError(t, os.WriteFile(path, []byte(stamp+"stdout F new\n"), 0o600))
-	require.NoError(t, os.Rename(path, path+".20260102-030406"))
-	var out bytes.Buffer
-	require.NoError(t, newReader(t, ReaderConfig{}).Read(t.Context(), Log{Path: path}, Options{}, &out, nil))
-	require.Equal(t, "new\n", out.String())
-	require.NoError(t, compress(t.Context(), path+".20260102-030406"))
-	out.Reset()
-	require.NoError(t, newReader(t, ReaderConfig{}).Read(t.Context(), Log{Path: path}, Options{TailLines: lines(5)}, &out, nil))
-	require.Equal(t, "new\n", out.String())
-}
-
-func TestTailStartReadsNoMoreThanNeeded(t *testing.T) {
-	line := stamp + "stdout F " + strings.Repeat("x", 100) + "\n"
-	big := strings.Repeat(line, (1<<20)/len(line))
-	c := &counter{ReaderAt: strings.NewReader(big)}
-	start, err := tailStart(c, int64(len(big)), 3)
-	require.NoError(t, err)
-	require.Equal(t, int64(len(big)-3*len(line)), start)
-	require.LessOrEqual(t, c.n, int64(tailBlock))
+	newest := path + ".20260102-030406"
+	require.NoError(t, os.WriteFile(newest, []byte(two), 0o600))
+	require.Equal(t, "two\n", readLog(t, path, Options{}))
+	require.NoError(t, compress(t.Context(), newest))
+	require.Equal(t, "two\n", readLog(t, path, Options{TailLines: new(int64(5))}))
 }
 
 func FuzzRead(f *testing.F) {
@@ -253,11 +227,9 @@ func FuzzRead(f *testing.F) {
 		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 		o := Options{LimitBytes: int64(limit), Timestamps: timestamps}
 		if tail < 200 {
-			o.TailLines = lines(int64(tail))
+			o.TailLines = new(int64(tail))
 		}
-		var out bytes.Buffer
-		require.NoError(t, newReader(t, ReaderConfig{}).Read(t.Context(), Log{Path: path}, o, &out, &out))
-		require.Equal(t, byTheBook(text, o), out.String())
+		require.Equal(t, byTheBook(text, o), readLog(t, path, o))
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -13,17 +14,6 @@ import (
 	"github.com/stretchr/testify/require"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
-
-// A rotator that is told to end between rename and reopen takes that back.
-func TestRotateCutShort(t *testing.T) {
-	c := newContainer(t)
-	c.numbers(0, 100)
-	ctx, cancel := context.WithCancel(t.Context())
-	c.before = func() error { cancel(); return ctx.Err() }
-	r := newRotator(t, RotatorConfig{Runtime: c, MaxSize: 1000})
-	require.NoError(t, r.Run(ctx))
-	require.Equal(t, []string{"0.log"}, filesOf(t, c.path))
-}
 
 func TestRotatorRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -94,21 +84,39 @@ func TestRenameNew(t *testing.T) {
 	}
 }
 
-// Compressed files are whole, and can be read by everybody.
+// Compressed files are whole, and have the mode of the log, whatever the umask.
 func TestCompress(t *testing.T) {
 	text := strings.Repeat(one+two, 10000)
 	path := write(t, text)
+	require.NoError(t, os.Chmod(path, 0o646))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.ErrorIs(t, compress(ctx, path), context.Canceled)
 	require.Equal(t, []string{"0.log"}, filesOf(t, path))
 	require.NoError(t, compress(t.Context(), path))
+	require.Equal(t, []string{"0.log.gz"}, filesOf(t, path))
 	file, err := os.Open(path + ".gz")
 	require.NoError(t, err)
 	defer file.Close()
+	info, err := file.Stat()
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o646), info.Mode().Perm())
 	zip, err := gzip.NewReader(file)
 	require.NoError(t, err)
 	got, err := io.ReadAll(zip)
 	require.NoError(t, err)
 	require.Equal(t, text, string(got))
+}
+
+// The name of a file that is being compressed may be taken by a link.
+func TestCompressFollowsNoLink(t *testing.T) {
+	path := write(t, one)
+	other := filepath.Join(t.TempDir(), "other")
+	require.NoError(t, os.WriteFile(other, []byte("other"), 0o600))
+	require.NoError(t, os.Symlink(other, path+tempSuffix))
+	require.Error(t, compress(t.Context(), path))
+	text, err := os.ReadFile(other)
+	require.NoError(t, err)
+	require.Equal(t, "other", string(text))
+	require.FileExists(t, path)
 }

@@ -48,19 +48,19 @@ func TestRuntimeStates(t *testing.T) {
 	states := RuntimeStates(l)
 	ids := []string{"running", "exited", "created", "unknown", "gone"}
 	want := []bool{true, false, false, true, false}
+	for i := range ids {
+		got, err := states.Running(t.Context(), ids[i:i+1])
+		require.NoError(t, err)
+		require.Equal(t, want[i:i+1], got, ids[i])
+	}
+	require.Zero(t, l.lists, "one is asked about by itself")
 	got, err := states.Running(t.Context(), ids)
 	require.NoError(t, err)
 	require.Equal(t, want, got)
 	require.Equal(t, 1, l.lists)
-	for i, id := range ids {
-		got, err := states.Running(t.Context(), []string{id})
-		require.NoError(t, err)
-		require.Equal(t, want[i:i+1], got, id)
-	}
-	require.Equal(t, 1, l.lists)
 	l.err = errors.New("down")
-	_, err = states.Running(t.Context(), ids)
-	require.ErrorIs(t, err, l.err)
-	_, err = states.Running(t.Context(), ids[:1])
-	require.ErrorIs(t, err, l.err)
+	for _, ids := range [][]string{ids, ids[:1]} {
+		_, err = states.Running(t.Context(), ids)
+		require.ErrorIs(t, err, l.err)
+	}
 }

@@ -36,10 +36,9 @@ func TestFollowersShareANotifier(t *testing.T) {
 			<-a.ended
 			require.Len(t, n.dirs, 1)
 			b.append(two)
-			n.changes <- Change{Dir: filepath.Dir(b.path), Name: "0.log"}
-			synctest.Wait()
-			b.is("one\ntwo\n")
-			c.is("one\ntwo\n")
+			n.send(Change{Dir: filepath.Dir(b.path), Name: "0.log"})
+			b.is(0, "one\ntwo\n")
+			c.is(0, "one\ntwo\n")
 			b.cancel()
 			<-b.ended
 			c.cancel()
@@ -61,14 +60,11 @@ func TestFollowReplacesANotifier(t *testing.T) {
 		all[0].Close()
 		synctest.Wait()
 		f.append(two)
-		time.Sleep(time.Minute)
-		synctest.Wait()
+		f.is(time.Minute, "one\ntwo\n")
 		require.Len(t, all, 2)
-		f.is("one\ntwo\n")
 		f.append(one)
-		all[1].changes <- Change{Dir: filepath.Dir(f.path), Name: "0.log"}
-		synctest.Wait()
-		f.is("one\ntwo\none\n")
+		all[1].send(Change{Dir: filepath.Dir(f.path), Name: "0.log"})
+		f.is(0, "one\ntwo\none\n")
 		// One that told something is given another five tries.
 		for i := range notifierTries {
 			all[len(all)-1].Close()
@@ -78,9 +74,8 @@ func TestFollowReplacesANotifier(t *testing.T) {
 		}
 		all[len(all)-1].Close()
 		f.append(two)
-		time.Sleep(time.Hour)
+		f.is(time.Hour, "one\ntwo\none\ntwo\n")
 		require.Len(t, all, 2+notifierTries, "that was the last try")
-		f.is("one\ntwo\none\ntwo\n")
 	})
 }
 
@@ -90,24 +85,19 @@ func TestFollowADirectoryThatCannotBeWatched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newScripted()
 		n.addErr = errors.New("no space left on device")
-		r := newReader(t, ReaderConfig{Notify: func() (Notifier, error) { return n, nil }})
-		f := startFollow(t, r, write(t, one), Options{})
+		f := startFollow(t, newReader(t, ReaderConfig{Notify: n.open}), write(t, one), Options{})
 		f.append(two)
-		time.Sleep(time.Second)
-		synctest.Wait()
-		f.is("one\ntwo\n")
+		f.is(time.Second, "one\ntwo\n")
 		require.Empty(t, n.dirs)
 		n.mu.Lock()
 		n.addErr = nil
 		n.mu.Unlock()
-		time.Sleep(time.Second)
-		synctest.Wait()
+		f.is(time.Second, "one\ntwo\n")
 		dir := filepath.Dir(f.path)
 		require.Contains(t, n.dirs, dir)
 		n.Remove(dir)
-		n.changes <- Change{Dir: dir, Unwatched: true}
-		time.Sleep(time.Second)
-		synctest.Wait()
+		n.send(Change{Dir: dir, Unwatched: true})
+		f.is(time.Second, "one\ntwo\n")
 		require.Contains(t, n.dirs, dir)
 	})
 }
@@ -130,42 +120,29 @@ func TestFollowersAskTogether(t *testing.T) {
 }
 
 // Logs in directories that are watched take turns in being looked at.
-func TestCrowdTakesTurns(t *testing.T) {
-	c := newFollowerSet()
-	var all []*follower
-	for i := range 100 {
-		f := &follower{dir: strconv.Itoa(i / 2), container: "c"}
-		c.setWatched(c.add(f), i < 96)
-		all = append(all, f)
-	}
-	for _, f := range all[:5] {
-		c.remove(f)
-	}
-	looks := map[*follower]int{}
-	for period := range watchedLooks {
-		due := c.due(period)
-		require.LessOrEqual(t, len(due), 100/watchedLooks+4)
-		for _, f := range due {
-			looks[f]++
+func TestFollowWhatTheNotifierMisses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newReader(t, ReaderConfig{Notify: newScripted().open})
+		var all []*running
+		for range watchedLooks {
+			all = append(all, startFollow(t, r, write(t, one), Options{}))
 		}
-	}
-	for i, f := range all {
-		switch {
-		case i < 5:
-			require.Zero(t, looks[f])
-		case i < 96:
-			require.Equal(t, 1, looks[f])
-		default:
-			require.GreaterOrEqual(t, looks[f], watchedLooks)
+		for _, f := range all {
+			f.append(two)
 		}
-	}
-	asked, ids := c.askable()
-	require.Len(t, asked, 95)
-	require.Len(t, ids, 95)
-	for _, f := range all[5:] {
-		c.remove(f)
-	}
-	require.Equal(t, [4]int{}, [4]int{len(c.list), len(c.dirs), len(c.unwatched), len(c.due(0))})
+		for seen := range watchedLooks {
+			found := 0
+			for _, f := range all {
+				found += strings.Count(f.out.String(), "two")
+			}
+			require.Equal(t, seen, found)
+			time.Sleep(time.Second)
+			synctest.Wait()
+		}
+		for _, f := range all {
+			f.is(0, "one\ntwo\n")
+		}
+	})
 }
 
 // followMany follows n idle logs with a real notifier, until stop is called.

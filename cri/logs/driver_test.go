@@ -1,0 +1,193 @@
+package logs
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+const one, two = stamp + "stdout F one\n", stamp + "stdout F two\n"
+
+// page is a writer that can be read while it is written.
+type page struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (p *page) Write(b []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.text.Write(b)
+}
+
+func (p *page) String() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.text.String()
+}
+
+// states are the containers that do not run, and the error of the runtime.
+type states struct {
+	mu      sync.Mutex
+	stopped map[string]bool
+	err     error
+	asked   atomic.Int64
+}
+
+func (s *states) Running(_ context.Context, ids []string) ([]bool, error) {
+	s.asked.Add(1)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil {
+		return nil, s.err
+	}
+	var out []bool
+	for _, id := range ids {
+		out = append(out, !s.stopped[id])
+	}
+	return out, nil
+}
+
+func (s *states) set(err error, stopped ...string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.err, s.stopped = err, map[string]bool{}
+	for _, id := range stopped {
+		s.stopped[id] = true
+	}
+}
+
+// scripted is a Notifier in memory.
+type scripted struct {
+	changes chan Change
+	closed  chan struct{}
+	once    sync.Once
+
+	mu     sync.Mutex
+	dirs   map[string]bool
+	addErr error
+}
+
+func newScripted() *scripted {
+	return &scripted{changes: make(chan Change), closed: make(chan struct{}), dirs: map[string]bool{}}
+}
+
+func (s *scripted) open() (Notifier, error) { return s, nil }
+
+func (s *scripted) Add(dir string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.addErr == nil {
+		s.dirs[dir] = true
+	}
+	return s.addErr
+}
+
+func (s *scripted) Remove(dir string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.dirs, dir)
+}
+
+func (s *scripted) Next(buf []Change) ([]Change, error) {
+	select {
+	case c := <-s.changes:
+		return append(buf, c), nil
+	case <-s.closed:
+		return buf, errors.New("closed")
+	}
+}
+
+func (s *scripted) Close() error {
+	s.once.Do(func() { close(s.closed) })
+	return nil
+}
+
+// send passes a change on and waits until it has had its effect.
+func (s *scripted) send(c Change) {
+	s.changes <- c
+	synctest.Wait()
+}
+
+func noNotifier() (Notifier, error) { return nil, errors.New("too many instances") }
+
+// running is a Read with Follow in a bubble.
+type running struct {
+	*testing.T
+	path   string
+	out    *page
+	cancel context.CancelFunc
+	ended  chan struct{}
+	err    error
+}
+
+func startFollow(t *testing.T, r *Reader, path string, o Options) *running {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	f := &running{T: t, path: path, out: &page{}, cancel: cancel, ended: make(chan struct{})}
+	o.Follow = true
+	go func() {
+		defer close(f.ended)
+		f.err = r.Read(ctx, Log{Path: path, ContainerID: "c"}, o, f.out, f.out)
+	}()
+	synctest.Wait()
+	t.Cleanup(func() { cancel(); <-f.ended })
+	return f
+}
+
+// followed runs a script in a bubble in which a log with this text is followed;
+// unless cfg has a notifier, there is none.
+func followed(t *testing.T, cfg ReaderConfig, text string, script func(f *running)) {
+	t.Helper()
+	if cfg.Notify == nil {
+		cfg.Notify = noNotifier
+	}
+	synctest.Test(t, func(t *testing.T) { script(startFollow(t, newReader(t, cfg), write(t, text), Options{})) })
+}
+
+func (f *running) append(text string) {
+	f.Helper()
+	file := f.open(os.O_CREATE)
+	_, err := file.WriteString(text)
+	require.NoError(f, err)
+	require.NoError(f, file.Close())
+}
+
+// open opens the log as a runtime does.
+func (f *running) open(flags int) *os.File {
+	f.Helper()
+	file, err := os.OpenFile(f.path, os.O_WRONLY|os.O_APPEND|flags, 0o600)
+	require.NoError(f, err)
+	return file
+}
+
+// rotate puts the log aside and returns its name.
+func (f *running) rotate(stamp string) string {
+	f.Helper()
+	require.NoError(f, os.Rename(f.path, f.path+"."+stamp))
+	return f.path + "." + stamp
+}
+
+// is checks what was read after a time.
+func (f *running) is(after time.Duration, want string) {
+	f.Helper()
+	time.Sleep(after)
+	synctest.Wait()
+	require.Equal(f, want, f.out.String())
+}
+
+func (f *running) endsWithin(d time.Duration) error {
+	f.Helper()
+	began := time.Now()
+	<-f.ended
+	require.LessOrEqual(f, time.Since(began), d)
+	return f.err
+}

@@ -1,0 +1,132 @@
+package logs
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// counting checks, as it is written, that lines count up from zero.
+type counting struct {
+	mu    sync.Mutex
+	rest  []byte
+	next  int
+	bad   string
+	wrote chan struct{}
+}
+
+func newCounting() *counting { return &counting{wrote: make(chan struct{}, 1)} }
+
+func (c *counting) Write(p []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	rest := append(c.rest, p...)
+	for c.bad == "" {
+		line, after, ok := bytes.Cut(rest, newline)
+		if !ok {
+			break
+		}
+		if string(line) != strconv.Itoa(c.next) {
+			c.bad = fmt.Sprintf("%q in place of %d", line, c.next)
+		}
+		c.next++
+		rest = after
+	}
+	c.rest = append(c.rest[:0], rest...)
+	select {
+	case c.wrote <- struct{}{}:
+	default:
+	}
+	return len(p), nil
+}
+
+func (c *counting) result() (int, string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.next, c.bad
+}
+
+// reach waits until so many lines have come, or a wrong one.
+func (c *counting) reach(lines int) {
+	for {
+		if got, bad := c.result(); got >= lines || bad != "" {
+			return
+		}
+		<-c.wrote
+	}
+}
+
+// underRotation follows a log while a rotator rotates it again and again, until
+// the container has stopped, and checks that the follower has seen every number
+// once. begun is called once it follows.
+func underRotation(t *testing.T, runtime RotatorRuntime, log Log, out *counting, written int, begun func()) {
+	t.Helper()
+	reader := newReader(t, ReaderConfig{States: RuntimeStates(runtime)})
+	rotations := 0
+	rotator := newRotator(t, RotatorConfig{Runtime: runtime, MaxSize: 64 << 10, OnRotate: func(r Rotation) {
+		if r.Rotated != "" {
+			rotations++
+		}
+	}})
+	followed := make(chan error, 1)
+	go func() {
+		followed <- reader.Read(t.Context(), log, Options{Follow: true}, out, nil)
+	}()
+	out.reach(1)
+	begun()
+	var err error
+	for done := false; !done; {
+		rotator.round(t.Context())
+		select {
+		case err = <-followed:
+			done = true
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+	require.NoError(t, err)
+	got, bad := out.result()
+	require.Empty(t, bad)
+	require.Equal(t, written, got)
+	require.NotZero(t, rotations)
+	t.Logf("%d lines, %d rotations", got, rotations)
+	require.LessOrEqual(t, len(filesOf(t, log.Path)), defaultMaxFiles)
+}
+
+// C40 at full speed: neither a lost line nor a doubled one.
+func TestFollowUnderRotation(t *testing.T) {
+	const bursts, lines, block = 10, 5000, 1000
+	c, out, begun := newContainer(t), newCounting(), make(chan struct{})
+	c.numbers(0, 1)
+	go func() {
+		defer c.exit()
+		<-begun
+		for i := range bursts {
+			var text bytes.Buffer
+			for n := max(1, i*lines); n < (i+1)*lines; n++ {
+				fmt.Fprintln(&text, n)
+			}
+			for text.Len() > 0 { // lines are cut in two, as by a pipe
+				c.write(inLines(text.Next(block)))
+			}
+			out.reach((i + 1) * lines) // a reader that falls behind loses files
+		}
+	}()
+	underRotation(t, c, Log{Path: c.path, ContainerID: "c"}, out, bursts*lines, func() { close(begun) })
+}
+
+// inLines is what a runtime makes of a piece of output.
+func inLines(piece []byte) string {
+	var log strings.Builder
+	for line := range bytes.Lines(piece) {
+		content, whole := bytes.CutSuffix(line, newline)
+		tag := map[bool]string{true: "F", false: "P"}[whole]
+		fmt.Fprintf(&log, "%sstdout %s %s\n", stamp, tag, content)
+	}
+	return log.String()
+}
