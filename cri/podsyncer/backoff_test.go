@@ -2,6 +2,7 @@ package podsyncer
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -71,51 +72,39 @@ var losses = map[string]func(w *world){
 // how often.
 func TestABackOffOutlivesAgentAndRuntime(t *testing.T) {
 	for what, lose := range losses {
-		t.Run(what, func(t *testing.T) {
-			var b begun
-			inWorld(t, fake.Config{Programs: fake.Always(b.program)}, func(w *world) {
-				w.set(newPod("1", v1.RestartPolicyAlways, "a"))
-				w.start()
-				b.await(w, 5) // 0, 0, 10, 30 and 70 s after the beginning, or somewhat later
-				for range 3 {
-					w.crash()
-					lose(w)
+		for _, killed := range []bool{false, true} {
+			t.Run(fmt.Sprint(what, " killed ", killed), func(t *testing.T) {
+				var b begun
+				inWorld(t, fake.Config{Programs: fake.Always(b.program)}, func(w *world) {
+					w.set(newPod("1", v1.RestartPolicyAlways, "a"))
 					w.start()
-					w.sleep(20 * time.Millisecond) // what was saved is not yet what was found
-				}
-				w.sleep(time.Second)
-				require.Len(t, b.starts(), 5, "it is held back")
-				c := w.container("1", "a")
-				require.Equal(t, "CrashLoopBackOff", c.State.Waiting.Reason)
-				require.EqualValues(t, 4, c.RestartCount)
-				w.sleep(20 * time.Minute)
-				starts := b.starts()
-				for i, want := range []time.Duration{80 * time.Second, 160 * time.Second, 300 * time.Second} {
-					after := starts[5+i].Sub(starts[4+i])
-					// Times are saved in whole seconds.
-					require.True(t, after >= want-time.Second && after <= want*3/2+time.Second, "restart %d after %s, not %s", 5+i, after, want)
-				}
+					b.await(w, 5) // 0, 0, 10, 30 and 70 s after the beginning, or somewhat later
+					if !killed {
+						lose(w)
+					}
+					for range 3 {
+						if killed {
+							w.crash()
+							lose(w)
+							w.start()
+						}
+						w.sleep(20 * time.Millisecond) // what was saved is not yet what was found
+					}
+					w.sleep(time.Second)
+					require.Len(t, b.starts(), 5, "it is held back")
+					c := w.container("1", "a")
+					require.Equal(t, "CrashLoopBackOff", c.State.Waiting.Reason)
+					require.EqualValues(t, 4, c.RestartCount)
+					w.sleep(20 * time.Minute)
+					starts := b.starts()
+					for i, want := range []time.Duration{80 * time.Second, 160 * time.Second, 300 * time.Second} {
+						after := starts[5+i].Sub(starts[4+i])
+						// Times are saved in whole seconds.
+						require.True(t, after >= want-time.Second && after <= want*3/2+time.Second, "restart %d after %s, not %s", 5+i, after, want)
+					}
+				})
 			})
-		})
-	}
-}
-
-// An agent that lives through the loss does the same.
-func TestABackOffOutlivesTheRuntime(t *testing.T) {
-	for what, lose := range losses {
-		t.Run(what, func(t *testing.T) {
-			var b begun
-			inWorld(t, fake.Config{Programs: fake.Always(b.program)}, func(w *world) {
-				w.set(newPod("1", v1.RestartPolicyAlways, "a"))
-				w.start()
-				b.await(w, 5)
-				lose(w)
-				w.sleep(30 * time.Second)
-				require.Len(t, b.starts(), 5, "it is held back")
-				w.sleep(95 * time.Second) // 80 to 120 s after the last one
-				require.Len(t, b.starts(), 6)
-			})
-		})
+		}
 	}
 }
 
@@ -133,9 +122,7 @@ func TestASavedBackOffIsOfOneContainer(t *testing.T) {
 			losses["dead containers"](w)
 			next := pod.DeepCopy()
 			next.Spec.Containers[0].Image = "busybox:2"
-			w.set(next)
-			w.start()
-			w.sleep(time.Second)
+			w.run(time.Second, next)
 			require.Greater(t, len(b.starts()), 5)
 		})
 	})

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -48,24 +47,11 @@ func TestFailedObservationsOfAnEndAreEvents(t *testing.T) {
 				return nil
 			}
 			inWorld(t, fake.Config{Intercept: intercept}, func(w *world) {
-				w.set(newPod("1", v1.RestartPolicyAlways, "a"))
-				w.start()
-				w.sleep(5 * time.Second)
-				var mu sync.Mutex
-				seen := map[string]int{}
-				w.event = func(ref v1.ObjectReference, eventtype, reason, _ string) {
-					mu.Lock()
-					defer mu.Unlock()
-					seen[string(ref.UID)+" "+ref.Name+" "+eventtype+" "+reason]++
-				}
-				w.stop()
-				w.start() // with the event
-				w.sleep(5 * time.Second)
+				w.run(5*time.Second, newPod("1", v1.RestartPolicyAlways, "a"))
 				begin(w, &fails, &failsThen)
 				w.sleep(5 * time.Second)
-				mu.Lock()
-				require.Positive(w.t, seen["1 pod-1 "+v1.EventTypeWarning+" "+ReasonFailedSync], seen)
-				mu.Unlock()
+				require.NotEmpty(w.t, w.events.of("1", ReasonFailedSync))
+				require.Equal(w.t, v1.EventTypeWarning, w.events.of("1", ReasonFailedSync)[0].kind)
 				fails.Store(false)
 				w.sleep(2 * time.Minute)
 				w.requireNothingLeft()
@@ -78,48 +64,17 @@ func TestFailedObservationsOfAnEndAreEvents(t *testing.T) {
 // node's own network does not wait for pods' (N5).
 func TestSyncerRecordsEvents(t *testing.T) {
 	inWorld(t, fake.Config{}, func(w *world) {
-		seen := map[string]int{}
-		var mu sync.Mutex
-		count := func(reason string) int {
-			mu.Lock()
-			defer mu.Unlock()
-			return seen[reason]
-		}
-		w.event = func(ref v1.ObjectReference, eventtype, reason, _ string) {
-			mu.Lock()
-			defer mu.Unlock()
-			if eventtype == v1.EventTypeWarning && ref.UID == "1" && ref.Name == "pod-1" {
-				seen[reason]++
-			}
-		}
 		w.networkReady = func() error { return errors.New("no plugin") }
-		w.start()
 		pod := newPod("1", v1.RestartPolicyAlways, "a")
 		pod.Spec.HostNetwork = false
-		w.set(pod, newPod("2", v1.RestartPolicyAlways, "b"))
-		w.sleep(10 * time.Second)
+		w.run(10*time.Second, pod, newPod("2", v1.RestartPolicyAlways, "b"))
 		require.Equal(t, map[string][]uint32{"b": {0}}, w.running(), "only who needs no network of its own")
-		require.GreaterOrEqual(t, count(ReasonNetworkNotReady), 6)
-
-		w.stop()
+		require.GreaterOrEqual(t, len(w.events.of("1", ReasonNetworkNotReady)), 6)
 		w.networkReady = nil
-		w.start()
-		w.sleep(10 * time.Second)
+		w.restart(10 * time.Second)
 		require.Len(t, w.running(), 2)
 	})
 	inWorld(t, fake.Config{}, func(w *world) {
-		var mu sync.Mutex
-		seen := map[string]int{}
-		count := func(reason string) int {
-			mu.Lock()
-			defer mu.Unlock()
-			return seen[reason]
-		}
-		w.event = func(ref v1.ObjectReference, _, reason, _ string) {
-			mu.Lock()
-			defer mu.Unlock()
-			seen[string(ref.UID)+reason]++
-		}
 		w.start()
 		require.NoError(t, os.MkdirAll(filepath.Dir(w.agent.folders.Pod("1")), 0o750))
 		require.NoError(t, os.WriteFile(w.agent.folders.Pod("1"), nil, 0o600))
@@ -133,14 +88,12 @@ func TestSyncerRecordsEvents(t *testing.T) {
 		})
 		w.set(newPod("1", v1.RestartPolicyAlways, "a"), newPod("2", v1.RestartPolicyAlways, "b"))
 		w.sleep(5 * time.Second)
-		require.Equal(t, 1, count("1"+ReasonFailedPrepare))
+		require.Len(t, w.events.of("1", ReasonFailedPrepare), 1)
 		require.NoError(t, os.Remove(w.agent.folders.Pod("1")))
 		w.set(newPod("1", v1.RestartPolicyAlways, "a"))
 		w.sleep(5 * time.Second)
-		require.Equal(t, 1, count("2"+ReasonFailedKillPod))
-		w.set()
-		w.sleep(time.Minute)
-		w.requireNothingLeft()
+		require.Len(t, w.events.of("2", ReasonFailedKillPod), 1)
+		w.end(time.Minute)
 	})
 }
 
@@ -169,51 +122,29 @@ func (full) Prepare(context.Context, *v1.Pod) error {
 // other event says that something is wrong.
 func TestStageRejects(t *testing.T) {
 	inWorld(t, fake.Config{}, func(w *world) {
-		var reasons []string
-		w.event = func(ref v1.ObjectReference, eventtype, reason, _ string) {
-			if ref.UID == "2" && eventtype == v1.EventTypeWarning {
-				reasons = append(reasons, reason)
-			}
-		}
-		runs := newPod("1", v1.RestartPolicyAlways, "a")
-		w.start()
-		w.set(runs)
-		w.sleep(time.Second)
+		runs, rejected := newPod("1", v1.RestartPolicyAlways, "a"), newPod("2", v1.RestartPolicyAlways, "a")
+		w.run(time.Second, runs)
 		w.stop()
 		w.stages = []stages.Entry{{Name: "volumes", Release: stages.Stopped, Stage: full{stagestest.NewMemory()}}}
-		w.start()
-		rejected := newPod("2", v1.RestartPolicyAlways, "a")
-		w.set(runs, rejected)
-		w.sleep(time.Minute)
+		w.run(time.Minute, runs, rejected)
 		status := w.agent.statuses.Get("2")
 		require.Equal(t, v1.PodFailed, status.Phase)
 		require.Equal(t, "TooMany", status.Reason)
 		require.Equal(t, "Pod was rejected: there are 3", status.Message)
 		require.Equal(t, v1.PodRunning, w.agent.statuses.Get("1").Phase)
-		require.Equal(t, []string{"TooMany"}, reasons)
+		require.Len(t, w.events.of("2", ""), 1)
+		require.Len(t, w.events.of("2", "TooMany"), 1)
 	})
 }
 
 // An error may name the reason of its event and its message, and the time of the next try.
 func TestStageNamesItsEvent(t *testing.T) {
 	inWorld(t, fake.Config{}, func(w *world) {
-		var mu sync.Mutex
-		var seen []time.Duration
-		begun := time.Now()
-		w.event = func(_ v1.ObjectReference, _, reason, message string) {
-			mu.Lock()
-			defer mu.Unlock()
-			if reason == "FailedMount" && message == "it booms" {
-				seen = append(seen, time.Since(begun))
-			}
-		}
 		w.stages = []stages.Entry{{Name: "volumes", Release: stages.Stopped, Stage: refused{stagestest.NewMemory()}}}
-		w.start()
-		w.set(newPod("1", v1.RestartPolicyAlways, "a"))
-		w.sleep(31 * time.Second)
-		mu.Lock()
-		defer mu.Unlock()
+		w.run(31*time.Second, newPod("1", v1.RestartPolicyAlways, "a"))
+		seen := w.events.of("1", "FailedMount")
 		require.Len(t, seen, 2)
-		require.GreaterOrEqual(t, seen[1]-seen[0], 20*time.Second)
+		require.Equal(t, "it booms", seen[0].message)
+		require.GreaterOrEqual(t, seen[1].at.Sub(seen[0].at), 20*time.Second)
 	})
 }

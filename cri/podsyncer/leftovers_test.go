@@ -60,9 +60,7 @@ func TestStagesOfAPod(t *testing.T) {
 			d.write(call)
 			return do()
 		})
-		w.set(newPod("1", v1.RestartPolicyAlways, "a"))
-		w.start()
-		w.sleep(5 * time.Second)
+		w.run(5*time.Second, newPod("1", v1.RestartPolicyAlways, "a"))
 		w.set()
 		w.sleep(10 * time.Second)
 		require.Equal(t, []string{
@@ -82,9 +80,7 @@ func TestStagesOfAPodThatHasEnded(t *testing.T) {
 			{Name: "used", Release: stages.Stopped, Stage: stage{"used", d}},
 			{Name: "kept", Release: stages.Gone, Stage: stage{"kept", d}},
 		}
-		w.set(newPod("1", v1.RestartPolicyNever, "a"))
-		w.start()
-		w.sleep(time.Minute)
+		w.run(time.Minute, newPod("1", v1.RestartPolicyNever, "a"))
 		require.Equal(t, []string{"prepare used", "prepare kept", "release used"}, d.lines)
 		require.Len(t, w.containers(), 1)
 		w.set()
@@ -98,9 +94,7 @@ func TestStagesOfAPodThatHasEnded(t *testing.T) {
 // pod hangs.
 func TestAReleaseThatHangsHoldsUpNobody(t *testing.T) {
 	inWorld(t, fake.Config{}, func(w *world) {
-		w.set(newPod("1", v1.RestartPolicyAlways, "a"), newPod("2", v1.RestartPolicyAlways, "b"))
-		w.start()
-		w.sleep(5 * time.Second)
+		w.run(5*time.Second, newPod("1", v1.RestartPolicyAlways, "a"), newPod("2", v1.RestartPolicyAlways, "b"))
 		w.crash()
 		var once sync.Once
 		freed := make(chan struct{})
@@ -161,9 +155,7 @@ func TestLeftoversAreLookedForWhenThereMayBeSome(t *testing.T) {
 	inWorld(t, fake.Config{}, func(w *world) {
 		s := &listedStage{stage: stage{"listed", &diary{}}}
 		w.stages = []stages.Entry{{Name: "listed", Release: stages.Gone, Stage: s}}
-		w.set(newPod("1", v1.RestartPolicyAlways, "a"), newPod("2", v1.RestartPolicyAlways, "b"))
-		w.start()
-		w.sleep(20 * time.Second)
+		w.run(20*time.Second, newPod("1", v1.RestartPolicyAlways, "a"), newPod("2", v1.RestartPolicyAlways, "b"))
 		s.take()
 		w.sleep(time.Minute)
 		require.Equal(t, 6, s.take())

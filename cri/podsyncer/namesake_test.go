@@ -24,9 +24,7 @@ func TestOrphanOfTheNameEndsFirst(t *testing.T) {
 	inWorld(t, fake.Config{Programs: ignoring}, func(w *world) {
 		before, after := newPod("1", v1.RestartPolicyAlways, "a"), newPod("2", v1.RestartPolicyAlways, "a")
 		after.Name = before.Name
-		w.set(before)
-		w.start()
-		w.sleep(5 * time.Second)
+		w.run(5*time.Second, before)
 		w.crash()
 		w.set(after)
 		w.start()
@@ -50,9 +48,7 @@ func TestWaitForNamesakeEnds(t *testing.T) {
 	inWorld(t, fake.Config{}, func(w *world) {
 		before, after := newPod("1", v1.RestartPolicyAlways, "a"), newPod("2", v1.RestartPolicyAlways, "a")
 		after.Name = before.Name
-		w.set(before)
-		w.start()
-		w.sleep(5 * time.Second)
+		w.run(5*time.Second, before)
 		w.crash()
 		w.calls.Intercept(func(ctx context.Context, call string, do func() error) error {
 			if call == "StopContainer" || call == "StopPodSandbox" {
@@ -60,9 +56,7 @@ func TestWaitForNamesakeEnds(t *testing.T) {
 			}
 			return do()
 		})
-		w.set(after)
-		w.start()
-		w.sleep(30 * time.Second)
+		w.run(30*time.Second, after)
 		require.Contains(w.t, w.agent.workers.State("2").Step, "earlier pods of the name: 1")
 		require.Len(w.t, w.running()["a"], 1)
 		w.set()

@@ -27,9 +27,7 @@ func TestPanicWhileActing(t *testing.T) {
 			}
 			return do()
 		})
-		w.set(newPod("1", v1.RestartPolicyAlways, "a"))
-		w.start()
-		w.sleep(time.Second)
+		w.run(time.Second, newPod("1", v1.RestartPolicyAlways, "a"))
 		require.Empty(w.t, w.agent.observer.changing)
 		w.sleep(20 * time.Second)
 		require.Equal(w.t, map[string][]uint32{"a": {0}}, w.running())
@@ -41,9 +39,7 @@ func TestPanicWhileActing(t *testing.T) {
 // hints about it were held back.
 func TestFailedStopIsLookedAt(t *testing.T) {
 	inWorld(t, fake.Config{}, func(w *world) {
-		w.set(newPod("1", v1.RestartPolicyAlways, "a", "b"))
-		w.start()
-		w.sleep(20 * time.Second)
+		w.run(20*time.Second, newPod("1", v1.RestartPolicyAlways, "a", "b"))
 		var stops atomic.Int32
 		w.calls.Intercept(func(_ context.Context, call string, do func() error) error {
 			if call != "StopContainer" && call != "StopPodSandbox" {

@@ -58,9 +58,7 @@ func TestNobodyRemovesWhatAnotherDoes(t *testing.T) {
 		return fake.SleepUntilStopped(ctx, p)
 	})
 	inWorld(t, fake.Config{Programs: firstFails, Intercept: r.intercept}, func(w *world) {
-		w.set(newPod("1", v1.RestartPolicyAlways, "a"))
-		w.start()
-		w.sleep(5 * time.Second)
+		w.run(5*time.Second, newPod("1", v1.RestartPolicyAlways, "a"))
 		require.Len(w.t, w.containers(), 2)
 		w.set()
 		for range 200 { // a death may be noticed at any time
@@ -78,9 +76,7 @@ func TestNobodyRemovesWhatAnotherDoes(t *testing.T) {
 // its UID, and its last dead container tells how often it has been restarted.
 func TestPrunerAsksAgain(t *testing.T) {
 	inWorld(t, fake.Config{Programs: fake.Always(fake.Exit(1))}, func(w *world) {
-		w.set(newPod("1", v1.RestartPolicyAlways, "a"))
-		w.start()
-		w.sleep(5 * time.Second)
+		w.run(5*time.Second, newPod("1", v1.RestartPolicyAlways, "a"))
 		require.NotEmpty(w.t, w.containers())
 		w.agent.pruner.add("1", true)
 		w.sleep(time.Second)
@@ -92,9 +88,7 @@ func TestPrunerAsksAgain(t *testing.T) {
 // stopped: a collection may come first.
 func TestCollectionLeavesWhatRuns(t *testing.T) {
 	inWorld(t, fake.Config{Programs: fake.ByContainer(nil, fake.SleepUntilStopped)}, func(w *world) {
-		w.set(newPod("1", v1.RestartPolicyAlways, "a"))
-		w.start()
-		w.sleep(5 * time.Second)
+		w.run(5*time.Second, newPod("1", v1.RestartPolicyAlways, "a"))
 		w.agent.desired.Remove(w.desired[0])
 		w.agent.worker = func(types.UID) podworkers.PodState { return podworkers.PodState{DesiredKnown: true} }
 		require.True(w.t, w.agent.gone("1"))
@@ -108,9 +102,7 @@ func TestCollectionLeavesWhatRuns(t *testing.T) {
 // of which it is not known yet whether they are wanted, nothing does.
 func TestRemoveDeadContainers(t *testing.T) {
 	inWorld(t, fake.Config{Programs: fake.ByContainer(map[string]fake.Program{"b": fake.SleepUntilStopped}, fake.Exit(0))}, func(w *world) {
-		w.set(newPod("1", v1.RestartPolicyNever, "a"), newPod("2", v1.RestartPolicyNever, "a", "b"))
-		w.start()
-		w.sleep(5 * time.Second)
+		w.run(5*time.Second, newPod("1", v1.RestartPolicyNever, "a"), newPod("2", v1.RestartPolicyNever, "a", "b"))
 		require.Len(w.t, w.containers(), 3)
 		w.agent.collector.collect(w.t.Context())
 		require.Len(w.t, w.containers(), 3)

@@ -37,15 +37,7 @@ func TestFailedResizeShows(t *testing.T) {
 		}
 		pod := newPod("1", v1.RestartPolicyAlways, "a")
 		pod.Spec.Containers[0].Resources.Limits = v1.ResourceList{v1.ResourceCPU: resource.MustParse("1")}
-		w.set(pod)
-		var completed atomic.Int32
-		w.event = func(_ v1.ObjectReference, _, reason, _ string) {
-			if reason == ReasonResizeCompleted {
-				completed.Add(1)
-			}
-		}
-		w.start()
-		w.sleep(5 * time.Second)
+		w.run(5*time.Second, pod)
 		require.Nil(w.t, condition())
 		refuses.Store(true)
 		bigger := pod.DeepCopy()
@@ -64,7 +56,7 @@ func TestFailedResizeShows(t *testing.T) {
 		refuses.Store(false)
 		w.sleep(3 * time.Minute)
 		require.Nil(w.t, condition())
-		require.Equal(w.t, int32(1), completed.Load())
+		require.Len(w.t, w.events.of("1", ReasonResizeCompleted), 1)
 		require.Equal(w.t, map[string][]uint32{"a": {0}}, w.running())
 	})
 }
@@ -76,9 +68,7 @@ func TestStatusTellsOfTheNode(t *testing.T) {
 		pod := newPod("1", v1.RestartPolicyAlways, "a")
 		pod.Spec.HostNetwork = true
 		w.hostIPs = func() []string { return []string{"192.0.2.1", "2001:db8::1"} }
-		w.start()
-		w.set(pod)
-		w.sleep(10 * time.Second)
+		w.run(10*time.Second, pod)
 		got := w.agent.statuses.Get("1")
 		require.Equal(t, "192.0.2.1", got.HostIP)
 		require.Equal(t, []v1.PodIP{{IP: "192.0.2.1"}, {IP: "2001:db8::1"}}, got.PodIPs)
@@ -104,9 +94,7 @@ func TestWhatWasStartedIsNotLostWithTheRuntime(t *testing.T) {
 			}
 			return do()
 		})
-		w.start()
-		w.set(newPod("1", v1.RestartPolicyAlways, "a", "b"))
-		w.sleep(4 * time.Second)
+		w.run(4*time.Second, newPod("1", v1.RestartPolicyAlways, "a", "b"))
 		for range 300 {
 			a := w.container("1", "a")
 			require.NotNil(t, a.State.Running, "%+v", a.State)

@@ -40,9 +40,7 @@ func TestReach(t *testing.T) {
 	inWorld(t, fake.Config{Programs: fake.Always(crashing)}, func(w *world) {
 		pod := newPod("1", v1.RestartPolicyAlways, "a", "tty", "crash")
 		pod.Spec.Containers[1].TTY = true
-		w.set(pod)
-		w.start()
-		w.sleep(15 * time.Second)
+		w.run(15*time.Second, pod)
 		ctx := w.t.Context()
 		at := func(uid types.UID, name string) kubeletapi.Target {
 			return kubeletapi.Target{Namespace: "ns", Pod: "pod-1", UID: uid, Container: name}
@@ -94,9 +92,7 @@ func TestReach(t *testing.T) {
 // looked at the pod.
 func TestLogsOfInstances(t *testing.T) {
 	inWorld(t, fake.Config{Programs: fake.Always(crashing)}, func(w *world) {
-		w.set(newPod("1", v1.RestartPolicyAlways, "a", "crash"))
-		w.start()
-		w.sleep(25 * time.Second)
+		w.run(25*time.Second, newPod("1", v1.RestartPolicyAlways, "a", "crash"))
 		at := func(name string) kubeletapi.Target {
 			return kubeletapi.Target{Namespace: "ns", Pod: "pod-1", Container: name}
 		}

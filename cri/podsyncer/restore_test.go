@@ -65,9 +65,7 @@ func TestRestartOfTheAgentChangesNoReadiness(t *testing.T) {
 					pod.Spec.InitContainers = []v1.Container{sidecar}
 					pods = append(pods, pod)
 				}
-				w.set(pods...)
-				w.start()
-				w.sleep(age)
+				w.run(age, pods...)
 				require.Equal(t, v1.ConditionTrue, w.condition("a", v1.PodReady))
 				require.Equal(t, v1.ConditionFalse, w.condition("b", v1.PodReady))
 				since := w.agent.statuses.Get("a").StartTime
@@ -120,9 +118,7 @@ func TestAPodOfAnotherAgentStaysAsReadyAsItWas(t *testing.T) {
 		asked := 0
 		var known *v1.PodStatus
 		w.elsewhere = func(context.Context, *v1.Pod) *v1.PodStatus { asked++; return known }
-		w.set(pod)
-		w.start()
-		w.sleep(20 * time.Second)
+		w.run(20*time.Second, pod)
 		require.Zero(t, asked)
 		known = w.agent.statuses.Get("1").DeepCopy()
 		moved := transitions(known)
@@ -154,9 +150,7 @@ func TestTheFirstAnswerAfterARestartCounts(t *testing.T) {
 	inWorld(t, fake.Config{Exec: a.Exec()}, func(w *world) {
 		pod := newPod("1", v1.RestartPolicyAlways, "a")
 		pod.Spec.Containers[0].ReadinessProbe = asking("ready", 1)
-		w.set(pod)
-		w.start()
-		w.sleep(20 * time.Second)
+		w.run(20*time.Second, pod)
 		require.Equal(t, v1.ConditionTrue, w.condition("1", v1.PodReady))
 		w.crash()
 		a.Set("a ready", 1)
@@ -179,9 +173,7 @@ func TestTheNextAgentRestartsWhatHasFailed(t *testing.T) {
 		pod := newPod("1", v1.RestartPolicyAlways, "a")
 		pod.Spec.Containers[0].LivenessProbe = asking("alive", 3)
 		pod.Spec.Containers[0].LivenessProbe.PeriodSeconds = 30
-		w.set(pod)
-		w.start()
-		w.sleep(20 * time.Second)
+		w.run(20*time.Second, pod)
 		w.calls.Intercept(func(ctx context.Context, call string, do func() error) error {
 			if call == "StopContainer" {
 				<-ctx.Done()
@@ -212,9 +204,7 @@ func TestAnExitCodeOutlivesContainerAndAgent(t *testing.T) {
 	}
 	programs := map[string]fake.Program{"a": program, "once": fake.Exit(5)}
 	inWorld(t, fake.Config{Programs: fake.ByContainer(programs, fake.SleepUntilStopped)}, func(w *world) {
-		w.set(newPod("1", v1.RestartPolicyAlways, "a"), newPod("2", v1.RestartPolicyNever, "once", "b"))
-		w.start()
-		w.sleep(2 * time.Minute)
+		w.run(2*time.Minute, newPod("1", v1.RestartPolicyAlways, "a"), newPod("2", v1.RestartPolicyNever, "once", "b"))
 		w.crash()
 		for _, c := range w.containers() {
 			if c.State.String() == "CONTAINER_EXITED" {
@@ -283,9 +273,7 @@ func TestAnEndIsOnTheDiskBeforeAnythingChanges(t *testing.T) {
 			}
 			return do()
 		})
-		w.set(newPod("1", v1.RestartPolicyAlways, "a"))
-		w.start()
-		w.sleep(10 * time.Minute)
+		w.run(10*time.Minute, newPod("1", v1.RestartPolicyAlways, "a"))
 		mu.Lock()
 		defer mu.Unlock()
 		require.Greater(t, checked["CreateContainer"], 3)
@@ -308,9 +296,7 @@ func TestADamagedMemoryHarmsItsPodOnly(t *testing.T) {
 			pod.Spec.Containers[0].ReadinessProbe.PeriodSeconds = 10
 			pods = append(pods, pod)
 		}
-		w.set(pods...)
-		w.start()
-		w.sleep(30 * time.Second)
+		w.run(30*time.Second, pods...)
 		w.crash()
 		file := w.statusFile("2")
 		require.NoError(t, os.WriteFile(file, []byte(`{"version":1,"uid":"2","rec`), 0o600))
@@ -332,9 +318,7 @@ func TestADamagedMemoryHarmsItsPodOnly(t *testing.T) {
 		require.Equal(t, 2, strings.Count(log.String(), "level=ERROR"))
 		require.Contains(t, log.String(), file)
 		require.Contains(t, log.String(), w.statusFile("3"))
-		w.set()
-		w.sleep(30 * time.Second)
-		w.requireNothingLeft()
+		w.end(30 * time.Second)
 	})
 }
 
@@ -370,9 +354,7 @@ func TestAPodThatComesBackRemembersNothing(t *testing.T) {
 		}
 		inWorld(t, fake.Config{Programs: fake.Always(program)}, func(w *world) {
 			pod := newPod("1", v1.RestartPolicyAlways, "a")
-			w.set(pod)
-			w.start()
-			w.sleep(time.Minute)
+			w.run(time.Minute, pod)
 			require.EqualValues(t, 1, w.container("1", "a").RestartCount)
 			if n == 0 {
 				w.set()
@@ -408,9 +390,7 @@ func TestAPodThatComesBackRemembersNothing(t *testing.T) {
 func TestADroppedPodDoesNotWaitForTheDisk(t *testing.T) {
 	inWorld(t, fake.Config{}, func(w *world) {
 		w.unsaved = true
-		w.start()
-		w.set(newPod("u", v1.RestartPolicyAlways, "app"))
-		w.sleep(5 * time.Second)
+		w.run(5*time.Second, newPod("u", v1.RestartPolicyAlways, "app"))
 		require.Len(t, w.running()["app"], 1)
 		require.FileExists(t, w.statusFile("u"))
 		w.diskTakes = 10 * time.Second
@@ -431,9 +411,7 @@ func TestADroppedPodDoesNotWaitForTheDisk(t *testing.T) {
 func TestAnEndedPodStaysEnded(t *testing.T) {
 	var runs atomic.Int32
 	inWorld(t, fake.Config{Programs: counting(&runs, fake.Exit(4))}, func(w *world) {
-		w.set(newPod("1", v1.RestartPolicyNever, "a"))
-		w.start()
-		w.sleep(20 * time.Second)
+		w.run(20*time.Second, newPod("1", v1.RestartPolicyNever, "a"))
 		require.Equal(t, v1.PodFailed, w.agent.statuses.Get("1").Phase)
 		w.crash()
 		for _, sb := range w.sandboxes() {

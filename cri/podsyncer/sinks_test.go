@@ -25,9 +25,7 @@ func TestAFileShowsThePods(t *testing.T) {
 		phase := func(pod *v1.Pod) v1.PodPhase { return file.Status(pod).Phase }
 		good, bad := newPod("1", v1.RestartPolicyAlways, "a"), newPod("2", v1.RestartPolicyAlways, "a")
 		w.refused = "2"
-		w.set(good, bad)
-		w.start()
-		w.sleep(3 * time.Second)
+		w.run(3*time.Second, good, bad)
 		require.Equal(t, v1.PodRunning, phase(good))
 		require.Equal(t, v1.PodFailed, phase(bad))
 		w.set()
@@ -36,27 +34,6 @@ func TestAFileShowsThePods(t *testing.T) {
 			_, err := file.Get(w.t.Context(), status.Ref{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID})
 			require.ErrorIs(t, err, status.ErrNotFound)
 		}
-	})
-}
-
-// fullSink takes nothing.
-type fullSink struct{ status.Sink }
-
-func (fullSink) Put(*v1.Pod) error                { return errors.New("the disk is full") }
-func (fullSink) Prune(func(types.UID) bool) error { return errors.New("the disk is full") }
-
-// A sink that takes nothing stops no pod.
-func TestAFullSinkStopsNoPod(t *testing.T) {
-	inWorld(t, fake.Config{}, func(w *world) {
-		file := must(filesink.New(filesink.Config{Path: filepath.Join(w.dir, "status.json")}))
-		w.sinks = []writer.NamedSink{{Name: "file", Sink: fullSink{file}}}
-		w.set(newPod("1", v1.RestartPolicyAlways, "a"))
-		w.start()
-		w.sleep(10 * time.Second)
-		require.Len(t, w.running(), 1)
-		w.set()
-		w.sleep(time.Minute)
-		w.requireNothingLeft()
 	})
 }
 
@@ -69,9 +46,7 @@ func TestAFileShowsAPodThatIsRefusedNoMore(t *testing.T) {
 		pod := newPod("1", v1.RestartPolicyAlways, "a")
 		pod.Annotations = map[string]string{"kubernetes.io/config.source": "file"}
 		w.refused = "1"
-		w.set(pod)
-		w.start()
-		w.sleep(3 * time.Second)
+		w.run(3*time.Second, pod)
 		require.Equal(t, v1.PodFailed, file.Status(pod).Phase)
 		w.stop()
 		w.refused = ""
@@ -81,30 +56,37 @@ func TestAFileShowsAPodThatIsRefusedNoMore(t *testing.T) {
 	})
 }
 
-// hungSink takes in no pod, and does not say so.
-type hungSink struct {
+// badSink takes in no pod: it does what put does.
+type badSink struct {
 	status.Sink
-	hang chan struct{}
+	put func() error
 }
 
-func (h hungSink) Put(*v1.Pod) error                { <-h.hang; return nil }
-func (h hungSink) Prune(func(types.UID) bool) error { return nil }
+func (b badSink) Put(*v1.Pod) error                { return b.put() }
+func (b badSink) Prune(func(types.UID) bool) error { return nil }
 
-// A sink that hangs stops no pod, and no loop.
-func TestAHungSinkStopsNoPod(t *testing.T) {
-	inWorld(t, fake.Config{}, func(w *world) {
-		file := must(filesink.New(filesink.Config{Path: filepath.Join(w.dir, "status.json")}))
-		hang := make(chan struct{})
-		w.sinks = []writer.NamedSink{{Name: "file", Sink: hungSink{file, hang}}}
-		w.refused = "2"
-		w.set(newPod("2", v1.RestartPolicyAlways, "a"), newPod("1", v1.RestartPolicyAlways, "a"))
-		w.start()
-		w.sleep(10 * time.Second)
-		require.Len(t, w.running(), 1)
-		w.set()
-		w.sleep(time.Minute)
-		require.Empty(t, w.running())
-		close(hang)
-		w.sleep(time.Minute)
-	})
+// A sink that takes nothing, or hangs, stops no pod, and no loop.
+func TestABadSinkStopsNoPod(t *testing.T) {
+	hang := make(chan struct{})
+	for name, put := range map[string]func() error{
+		"full": func() error { return errors.New("the disk is full") },
+		"hung": func() error { <-hang; return nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, fake.Config{}, func(w *world) {
+				hang = make(chan struct{})
+				file := must(filesink.New(filesink.Config{Path: filepath.Join(w.dir, "status.json")}))
+				w.sinks = []writer.NamedSink{{Name: "file", Sink: badSink{file, put}}}
+				w.refused = "2"
+				w.run(10*time.Second, newPod("2", v1.RestartPolicyAlways, "a"), newPod("1", v1.RestartPolicyAlways, "a"))
+				require.Len(t, w.running(), 1)
+				w.set()
+				w.sleep(time.Minute)
+				require.Empty(t, w.running())
+				close(hang)
+				w.sleep(time.Minute)
+				w.requireNothingLeft()
+			})
+		})
+	}
 }

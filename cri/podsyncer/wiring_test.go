@@ -15,8 +15,6 @@ import (
 	"github.com/podwright/podwright/cri/fake"
 	"github.com/podwright/podwright/pleg"
 	"github.com/podwright/podwright/podworkers"
-	"github.com/podwright/podwright/probe"
-	"github.com/podwright/podwright/syncloop"
 )
 
 func TestConfigNamesWhatIsWrong(t *testing.T) {
@@ -42,37 +40,11 @@ func TestRunWorksOnce(t *testing.T) {
 		w.start()
 		w.stop()
 		require.ErrorIs(t, w.agent.Run(w.t.Context()), ErrAlreadyRun)
-	})
-}
-
-// Before there are workers nothing is known of any pod, and nothing is removed.
-func TestBeforeThereAreWorkers(t *testing.T) {
-	inWorld(t, fake.Config{}, func(w *world) {
+		// Before there are workers nothing is known of any pod, and nothing is removed.
 		s := must(New(w.newNode().cfg))
 		require.False(t, s.gone("1"))
 		require.False(t, s.releasable("1"))
 	})
-}
-
-func TestKindsOfEvents(t *testing.T) {
-	for event, want := range map[pleg.EventType]syncloop.Kind{
-		pleg.Started: syncloop.PodDirty, pleg.Died: syncloop.ContainerDied, pleg.Removed: syncloop.ContainerRemoved, pleg.PodSync: syncloop.PodDirty,
-	} {
-		require.Equal(t, syncloop.Event{Kind: want, UID: "1"}, observedEvent(pleg.Event{UID: "1", Type: event}))
-	}
-	for _, tc := range []struct {
-		t    probe.Type
-		r    probe.Verdict
-		want syncloop.Kind
-	}{
-		{probe.Readiness, probe.Success, syncloop.ReadinessChanged},
-		{probe.Readiness, probe.Failure, syncloop.ReadinessChanged},
-		{probe.Startup, probe.Success, syncloop.StartupChanged},
-		{probe.Liveness, probe.Success, syncloop.LivenessPassed},
-		{probe.Liveness, probe.Failure, syncloop.LivenessFailed},
-	} {
-		require.Equal(t, syncloop.Event{Kind: tc.want, UID: "1"}, probedEvent(probe.Change{UID: "1", Stored: probe.Stored{Type: tc.t, Result: tc.r}}))
-	}
 }
 
 func TestNamesake(t *testing.T) {
@@ -111,26 +83,24 @@ func TestCallbacksOfTheUser(t *testing.T) {
 func TestSpans(t *testing.T) {
 	inWorld(t, fake.Config{}, func(w *world) {
 		var mu sync.Mutex
-		begun, ended := map[string]int{}, map[string]int{}
+		open, ended := 0, map[string]int{}
 		w.span = func(ctx context.Context, name string, _ ...slog.Attr) (context.Context, func(error)) {
 			mu.Lock()
 			defer mu.Unlock()
-			begun[name]++
+			open++
 			return ctx, func(error) {
 				mu.Lock()
 				defer mu.Unlock()
+				open--
 				ended[name]++
 			}
 		}
-		w.start()
-		w.set(newPod("1", v1.RestartPolicyAlways, "a"))
-		w.sleep(90 * time.Second)
-		w.set()
-		w.sleep(10 * time.Second)
+		w.run(90*time.Second, newPod("1", v1.RestartPolicyAlways, "a"))
+		w.end(10 * time.Second)
 		w.stop()
-		require.Equal(t, begun, ended)
-		require.Positive(t, ended["syncPod"])
-		require.Positive(t, ended["syncTerminatingPod"])
-		require.Positive(t, ended["Containers/GarbageCollect"])
+		require.Zero(t, open)
+		for _, name := range []string{"syncPod", "syncTerminatingPod", "Containers/GarbageCollect"} {
+			require.Positive(t, ended[name], name)
+		}
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -55,8 +56,7 @@ type world struct {
 	refused types.UID
 	// hostIPs, if not nil, are the addresses of the node.
 	hostIPs func() []string
-	// event, if not nil, is told events.
-	event func(ref v1.ObjectReference, eventtype, reason, message string)
+	events  events
 	// log, if not nil, takes what agents log.
 	log *slog.Logger
 	// unsaved: only syncs write to the disk what is known of pods.
@@ -86,6 +86,36 @@ func inWorld(t *testing.T, cfg fake.Config, test func(*world)) {
 		}()
 		test(w)
 	})
+}
+
+// events are those of all agents.
+type events struct {
+	mu  sync.Mutex
+	all []event
+}
+
+type event struct {
+	uid                   types.UID
+	kind, reason, message string
+	at                    time.Time
+}
+
+func (e *events) add(ref v1.ObjectReference, kind, reason, message string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.all = append(e.all, event{ref.UID, kind, reason, message, time.Now()})
+}
+
+// of returns the events of a pod with a reason, or all of its warnings.
+func (e *events) of(uid types.UID, reason string) (out []event) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, found := range e.all {
+		if found.uid == uid && (found.reason == reason || reason == "" && found.kind == v1.EventTypeWarning) {
+			out = append(out, found)
+		}
+	}
+	return out
 }
 
 func (w *world) logs() string  { return filepath.Join(w.dir, "logs") }
@@ -137,7 +167,7 @@ func (w *world) newNode() *node {
 			Images:   must(images.New(images.Config{Service: w.runtime})),
 			Actuated: must(resize.NewFolder(resize.FolderConfig{Dir: filepath.Join(w.dir, "root", "actuated_resources")})),
 		},
-		Sources: n.merger, Checkpoint: w.store(), Statuses: writer.Config{Sinks: w.sinks}, Logger: log, Event: w.event, NetworkReady: w.networkReady, HostIPs: w.hostIPs, Span: w.span, Elsewhere: w.elsewhere,
+		Sources: n.merger, Checkpoint: w.store(), Statuses: writer.Config{Sinks: w.sinks}, Logger: log, Event: w.events.add, NetworkReady: w.networkReady, HostIPs: w.hostIPs, Span: w.span, Elsewhere: w.elsewhere,
 		Probes: probe.Config{Probers: map[probe.Handler]probe.Prober{probe.Exec: must(exec.New(exec.Config{Runtime: runtime}))}},
 		Stages: must(stages.New(stages.Config{Stages: append([]stages.Entry{{Name: "folder", Release: stages.Gone, Stage: n.folders}}, w.stages...)})),
 	}))
@@ -170,6 +200,28 @@ func (w *world) start() {
 		require.NoError(w.t, <-done)
 		w.stop = nil
 	}
+}
+
+// run starts an agent with pods and lets time pass.
+func (w *world) run(d time.Duration, pods ...*v1.Pod) {
+	w.set(pods...)
+	w.start()
+	w.sleep(d)
+}
+
+// restart kills the agent and starts the next one.
+func (w *world) restart(d time.Duration) {
+	w.crash()
+	w.start()
+	w.sleep(d)
+}
+
+// end takes all pods away, of which nothing may be left.
+func (w *world) end(d time.Duration) {
+	w.t.Helper()
+	w.set()
+	w.sleep(d)
+	w.requireNothingLeft()
 }
 
 // set replaces what is desired.
