@@ -118,8 +118,7 @@ func TestContainerdStalledPull(t *testing.T) {
 		require.Eventually(t, func() bool { return stalls.read(&stalls.stalling) == 1 }, time.Minute, 10*time.Millisecond)
 		require.Eventually(t, func() bool { return len(m.Pulls()) == 1 && len(m.Pulls()[0].Pods) == 2 }, time.Minute, 10*time.Millisecond)
 
-		_, err := m.Ensure(t.Context(), request("c", quick, ""))
-		require.NoError(t, err, "another image comes meanwhile")
+		require.NoError(t, get(t, m, "c", quick, ""), "another image comes meanwhile")
 		deleteFirst()
 		require.ErrorIs(t, (<-a).err, context.Canceled)
 		require.Equal(t, 1, stalls.read(&stalls.stalling), "somebody waits still")
@@ -137,30 +136,5 @@ func TestContainerdStalledPull(t *testing.T) {
 		image, err := m.Ensure(t.Context(), request("d", slow, ""))
 		require.NoError(t, err, "a later pod has a pull of its own")
 		require.NotEmpty(t, image.Ref)
-	})
-}
-
-// Two pods share one pull: the registry is asked once.
-func TestContainerdSharedPull(t *testing.T) {
-	onContainerd(t, func(t *testing.T, service cri.ImageService) {
-		registry := newTestRegistry(t, "")
-		registry.stall = make(chan struct{})
-		image := registry.image(t, "shared")
-		removeAfter(t, service, image)
-		m := newManager(t, Config{Service: service, MaxParallelPulls: -1})
-		errs := make(chan error, 3)
-		for _, uid := range []string{"a", "b", "c"} {
-			go func() {
-				_, err := m.Ensure(t.Context(), request(uid, image, ""))
-				errs <- err
-			}()
-		}
-		require.Eventually(t, func() bool { return len(m.Pulls()) == 1 && len(m.Pulls()[0].Pods) == 3 }, time.Minute, 10*time.Millisecond)
-		require.Eventually(t, func() bool { return registry.read(&registry.stalling) == 1 }, time.Minute, 10*time.Millisecond)
-		close(registry.stall)
-		for range 3 {
-			require.NoError(t, <-errs)
-		}
-		require.Equal(t, 1, registry.read(&registry.resolved))
 	})
 }

@@ -3,8 +3,6 @@ package images
 import (
 	"context"
 	"errors"
-	"os"
-	"path/filepath"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -24,50 +22,46 @@ func users(names ...string) (out []credentials.Credential) {
 	return out
 }
 
+// from gives all pods these credentials, or an error besides.
+func from(err error, names ...string) credentials.Source {
+	return credentials.SourceFunc(func(context.Context, *v1.Pod, string) ([]credentials.Credential, error) {
+		return users(names...), err
+	})
+}
+
 func TestCredentials(t *testing.T) {
-	user := func(names ...string) credentials.Source {
-		return credentials.SourceFunc(func(_ context.Context, pod *v1.Pod, repository string) ([]credentials.Credential, error) {
-			require.Equal(t, "a", repository)
-			require.NotNil(t, pod)
-			return users(names...), nil
+	denied, gone := errors.New("denied"), errors.New("RegistryUnavailable: gone")
+	for _, tc := range []struct {
+		name   string
+		source credentials.Source
+		fail   map[string]error
+		pulled []string
+		errs   []error
+	}{
+		{"tried in turn", from(nil, "one", "two", "three"), map[string]error{"a:latest one": denied}, []string{"a:latest one", "a:latest two"}, nil},
+		{"all fail", from(nil, "one", "two"), map[string]error{"a:latest one": denied, "a:latest two": gone}, []string{"a:latest one", "a:latest two"}, []error{denied, gone}},
+		{"none is anonymous", from(nil), nil, []string{"a:latest"}, nil},
+		{"some cannot be found, others do", from(denied, "one"), nil, []string{"a:latest one"}, nil},
+		{"some cannot be found, others fail", from(denied, "one"), map[string]error{"a:latest one": gone}, []string{"a:latest one"}, []error{denied, gone}},
+		{"of the pod and the repository", credentials.SourceFunc(func(_ context.Context, pod *v1.Pod, repository string) ([]credentials.Credential, error) {
+			return users(pod.Name + " " + repository), nil
+		}), nil, []string{"a:latest pod-u a"}, nil},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := newService()
+			s.fail = tc.fail
+			err := get(t, newManager(t, Config{Service: s, Credentials: tc.source}), "u", "a", "")
+			require.Equal(t, tc.pulled, s.pulled())
+			if tc.errs == nil {
+				require.NoError(t, err)
+				return
+			}
+			for _, want := range tc.errs {
+				require.ErrorIs(t, err, want)
+			}
+			require.Equal(t, ReasonRegistryUnavailable, reasonOf(t, err).Reason)
 		})
 	}
-	denied, gone := errors.New("denied"), errors.New("RegistryUnavailable: gone")
-	t.Run("tried in turn", func(t *testing.T) {
-		s := newService()
-		s.set("a:latest one", denied)
-		_, err := newManager(t, Config{Service: s, Credentials: user("one", "two", "three")}).Ensure(t.Context(), request("u", "a", ""))
-		require.NoError(t, err)
-		require.Equal(t, []string{"a:latest one", "a:latest two"}, s.pulled())
-	})
-	t.Run("all fail", func(t *testing.T) {
-		s := newService()
-		s.set("a:latest one", denied)
-		s.set("a:latest two", gone)
-		_, err := newManager(t, Config{Service: s, Credentials: user("one", "two")}).Ensure(t.Context(), request("u", "a", ""))
-		require.ErrorIs(t, err, denied)
-		require.ErrorIs(t, err, gone)
-		require.Equal(t, ReasonRegistryUnavailable, reasonOf(t, err).Reason)
-	})
-	t.Run("none is anonymous", func(t *testing.T) {
-		s := newService()
-		_, err := newManager(t, Config{Service: s, Credentials: user()}).Ensure(t.Context(), request("u", "a", ""))
-		require.NoError(t, err)
-		require.Equal(t, []string{"a:latest"}, s.pulled())
-	})
-	t.Run("cannot be found", func(t *testing.T) {
-		s := newService()
-		m := newManager(t, Config{Service: s, Credentials: credentials.SourceFunc(func(context.Context, *v1.Pod, string) ([]credentials.Credential, error) {
-			return users("one"), denied
-		})})
-		_, err := m.Ensure(t.Context(), request("u", "a", ""))
-		require.NoError(t, err, "the others may do")
-		s.set("b:1 one", gone)
-		_, err = m.Ensure(t.Context(), request("u", "b:1", ""))
-		require.ErrorIs(t, err, denied)
-		require.ErrorIs(t, err, gone)
-		require.Equal(t, ReasonRegistryUnavailable, reasonOf(t, err).Reason)
-	})
 }
 
 // Once called off, no further credential is tried.
@@ -75,26 +69,11 @@ func TestCancelledBetweenCredentials(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newService()
 		s.took = time.Hour
-		m := newManager(t, Config{Service: s, Credentials: credentials.SourceFunc(func(context.Context, *v1.Pod, string) ([]credentials.Credential, error) {
-			return users("one", "two"), nil
-		})})
+		m := newManager(t, Config{Service: s, Credentials: from(nil, "one", "two")})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		_, err := m.Ensure(ctx, request("u", "a:1", ""))
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.Equal(t, []string{"a:1 one"}, s.pulled())
 	})
-}
-
-// What the node's configuration says reaches the runtime with the pull.
-func TestPullWithNodeConfig(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "config.json")
-	require.NoError(t, os.WriteFile(file, []byte(`{"auths": {"r.io": {"username": "me", "password": "p"}}}`), 0o600))
-	s := newService()
-	m := newManager(t, Config{Service: s, Credentials: credentials.NewNodeConfig([]string{file}, nil)})
-	for _, image := range []string{"r.io/x:1", "s.io/x:1"} {
-		_, err := m.Ensure(t.Context(), request("u", image, v1.PullIfNotPresent))
-		require.NoError(t, err)
-	}
-	require.Equal(t, []string{"r.io/x:1 me", "s.io/x:1"}, s.pulled())
 }

@@ -30,7 +30,6 @@ type service struct {
 	pulls   []string // "image user"
 	running int
 	most    int
-	looks   int // calls of ImageStatus
 	// pulledWith is the context of the pull before.
 	pulledWith context.Context
 }
@@ -52,7 +51,6 @@ func (s *service) add(name string) string {
 func (s *service) ImageStatus(ctx context.Context, spec *runtimeapi.ImageSpec, _ bool) (*runtimeapi.ImageStatusResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.looks++
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -141,6 +139,13 @@ func newManager(t *testing.T, cfg Config) *Manager {
 	m, err := New(cfg)
 	require.NoError(t, err)
 	return m
+}
+
+// get asks for an image.
+func get(t *testing.T, m *Manager, uid, image string, policy v1.PullPolicy) error {
+	t.Helper()
+	_, err := m.Ensure(t.Context(), request(uid, image, policy))
+	return err
 }
 
 func reasonOf(t *testing.T, err error) *Error {

@@ -18,8 +18,7 @@ func TestForget(t *testing.T) {
 		m := newManager(t, Config{Service: s, QPS: -1})
 		for _, pod := range []string{"1", "11"} {
 			for _, image := range []string{"a:1", "b:1"} {
-				_, err := m.Ensure(t.Context(), request(pod, image, ""))
-				require.Error(t, err)
+				require.Error(t, get(t, m, pod, image, ""))
 			}
 		}
 		require.NotEmpty(t, m.Explain("1"))

@@ -20,7 +20,7 @@ import (
 
 const digest = "sha256:0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a"
 
-func TestNewRefuses(t *testing.T) {
+func TestRefuses(t *testing.T) {
 	for field, cfg := range map[string]Config{
 		"Service":         {},
 		"Backoff.Initial": {Service: newService(), Backoff: Backoff{Initial: -1}},
@@ -30,8 +30,19 @@ func TestNewRefuses(t *testing.T) {
 		_, err := New(cfg)
 		require.ErrorContains(t, err, field)
 	}
-	_, err := newManager(t, Config{Service: newService()}).Ensure(t.Context(), Request{})
-	require.ErrorContains(t, err, "Request.Pod")
+	m := newManager(t, Config{Service: newService()})
+	for want, change := range map[string]func(*Request){
+		"Request.Pod is required":    func(r *Request) { r.Pod = nil },
+		"one of Request.Container":   func(r *Request) { r.Container = nil },
+		"Container and Request.Volu": func(r *Request) { r.Volume = &v1.Volume{} },
+		"not an image volume":        func(r *Request) { r.Container, r.Volume = nil, &v1.Volume{Name: "v"} },
+		"Request.Missing":            func(r *Request) { r.Missing = -1 },
+	} {
+		r := request("u", "a:1", "")
+		change(&r)
+		_, err := m.Ensure(t.Context(), r)
+		require.ErrorContains(t, err, want)
+	}
 }
 
 // C25 and the table of policies.
@@ -67,7 +78,7 @@ func TestPolicies(t *testing.T) {
 			m := newManager(t, Config{Service: s, Event: events.event})
 			image, err := m.Ensure(t.Context(), request("u", tc.image, tc.policy))
 			require.Equal(t, tc.events, events.events)
-			require.Len(t, s.pulled(), boolToInt(tc.events[0] == pull))
+			require.Equal(t, tc.events[0] == pull, len(s.pulled()) == 1)
 			if tc.reason != "" {
 				require.Equal(t, tc.reason, reasonOf(t, err).Reason)
 				require.Zero(t, reasonOf(t, err).NotBefore())
@@ -81,29 +92,20 @@ func TestPolicies(t *testing.T) {
 	}
 }
 
-func boolToInt(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
-}
-
 func TestUserOfTheImage(t *testing.T) {
 	s := newService("root:1", "app:1", "none:1")
 	s.images["root:1"].Uid = &runtimeapi.Int64Value{Value: 0}
 	s.images["app:1"].Username = "app"
 	m := newManager(t, Config{Service: s})
-	root, err := m.Ensure(t.Context(), request("u", "root:1", ""))
-	require.NoError(t, err)
-	require.NotNil(t, root.UID)
-	require.Zero(t, *root.UID)
-	app, err := m.Ensure(t.Context(), request("u", "app:1", ""))
-	require.NoError(t, err)
-	require.Nil(t, app.UID)
-	require.Equal(t, "app", app.Username)
-	none, err := m.Ensure(t.Context(), request("u", "none:1", ""))
-	require.NoError(t, err)
-	require.Nil(t, none.UID, "nothing is invented")
+	for _, want := range []Image{
+		{Ref: "id-root:1", UserSpecified: "root:1", UID: new(int64(0))},
+		{Ref: "id-app:1", UserSpecified: "app:1", Username: "app"},
+		{Ref: "id-none:1", UserSpecified: "none:1"}, // nothing is invented
+	} {
+		got, err := m.Ensure(t.Context(), request("u", want.UserSpecified, ""))
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+	}
 }
 
 // C24: a second pull waits, images that are present do not.
@@ -116,14 +118,12 @@ func TestSerialPulls(t *testing.T) {
 		var wg sync.WaitGroup
 		for i, image := range []string{"a:1", "b:1", "c:1"} {
 			wg.Go(func() {
-				_, err := m.Ensure(t.Context(), request(image, image, ""))
-				require.NoError(t, err)
+				require.NoError(t, get(t, m, image, image, ""))
 				require.Equal(t, time.Duration(i+1)*time.Minute, time.Since(start), "first come, first served")
 			})
 			synctest.Wait()
 		}
-		_, err := m.Ensure(t.Context(), request("p", "present:1", ""))
-		require.NoError(t, err)
+		require.NoError(t, get(t, m, "p", "present:1", ""))
 		require.Zero(t, time.Since(start))
 		wg.Wait()
 		require.Equal(t, 1, s.most)
@@ -139,8 +139,7 @@ func TestParallelPulls(t *testing.T) {
 			var wg sync.WaitGroup
 			for i := range 5 {
 				wg.Go(func() {
-					_, err := m.Ensure(t.Context(), request("u", fmt.Sprintf("a:%d", i), ""))
-					require.NoError(t, err)
+					require.NoError(t, get(t, m, "u", fmt.Sprintf("a:%d", i), ""))
 				})
 			}
 			wg.Wait()
@@ -167,8 +166,7 @@ func TestSameImageIsPulledOnce(t *testing.T) {
 		require.Equal(t, []string{"a:1"}, s.pulled())
 		for _, uid := range []string{"u1", "u2"} {
 			wg.Go(func() {
-				_, err := m.Ensure(t.Context(), request(uid, "a:1", v1.PullAlways))
-				require.NoError(t, err)
+				require.NoError(t, get(t, m, uid, "a:1", v1.PullAlways))
 			})
 		}
 		wg.Wait()
@@ -204,24 +202,8 @@ func TestCancelledPulls(t *testing.T) {
 		require.ErrorIs(t, err, context.Canceled)
 
 		s.took = 0
-		_, err = m.Ensure(t.Context(), request("runs", "a:1", v1.PullAlways))
-		require.NoError(t, err, "neither the backoff nor the slot is taken")
+		require.NoError(t, get(t, m, "runs", "a:1", v1.PullAlways), "neither the backoff nor the slot is taken")
 	})
-}
-
-// An image that vanishes right after its pull is an error: its user is unknown,
-// and unknown is not root.
-func TestVanishedAfterPull(t *testing.T) {
-	s := newService()
-	m := newManager(t, Config{Service: vanishing{s}})
-	_, err := m.Ensure(t.Context(), request("u", "a:1", ""))
-	require.Equal(t, ReasonImageInspectError, reasonOf(t, err).Reason)
-}
-
-type vanishing struct{ *service }
-
-func (v vanishing) PullImage(context.Context, *runtimeapi.ImageSpec, *runtimeapi.AuthConfig, *runtimeapi.PodSandboxConfig) (string, error) {
-	return "sha256:gone", nil
 }
 
 // retagged answers a pull with another image than the one the name points to.
@@ -231,12 +213,15 @@ func (r retagged) PullImage(context.Context, *runtimeapi.ImageSpec, *runtimeapi.
 	return "sha256:new", nil
 }
 
-// The user is that of the image which was pulled.
+// The user is that of the image which was pulled. Of one that vanishes right after its
+// pull the user is unknown, and unknown is not root.
 func TestUserOfThePulledImage(t *testing.T) {
 	s := newService("a:1")
+	m := newManager(t, Config{Service: retagged{s}})
+	require.Equal(t, ReasonImageInspectError, reasonOf(t, get(t, m, "u", "a:1", v1.PullAlways)).Reason)
 	s.images["a:1"].Username = "old"
 	s.images["sha256:new"] = &runtimeapi.Image{Id: "sha256:new", Username: "new"}
-	image, err := newManager(t, Config{Service: retagged{s}}).Ensure(t.Context(), request("u", "a:1", v1.PullAlways))
+	image, err := m.Ensure(t.Context(), request("v", "a:1", v1.PullAlways))
 	require.NoError(t, err)
 	require.Equal(t, Image{Ref: "sha256:new", UserSpecified: "a:1", Username: "new"}, image)
 }
@@ -266,13 +251,10 @@ func TestMetrics(t *testing.T) {
 			got = append(got, "waited "+string(pod))
 		},
 	}})
-	_, err := m.Ensure(t.Context(), request("u", "a:1", ""))
-	require.NoError(t, err)
-	_, err = m.Ensure(t.Context(), request("u", "b:1", v1.PullNever))
-	require.NoError(t, err)
+	require.NoError(t, get(t, m, "u", "a:1", ""))
+	require.NoError(t, get(t, m, "u", "b:1", v1.PullNever))
 	s.set("c:1", errors.New("no"))
-	_, err = m.Ensure(t.Context(), request("u", "c:1", ""))
-	require.Error(t, err)
+	require.Error(t, get(t, m, "u", "c:1", ""))
 	require.Equal(t, []string{"IfNotPresent false true", "a:1 42 <nil>", "waited u", "Never true false", "IfNotPresent false true", "c:1 0 no", "waited u"}, got)
 }
 
@@ -286,27 +268,13 @@ func TestSpans(t *testing.T) {
 		got = append(got, fmt.Sprint(name, attributes))
 		return context.WithValue(ctx, key{}, name), func(err error) { got = append(got, fmt.Sprint(err)) }
 	}})
-	_, err := m.Ensure(t.Context(), request("u", "a:1", ""))
-	require.NoError(t, err)
-	_, err = m.Ensure(t.Context(), request("u", "b:1", v1.PullNever))
-	require.NoError(t, err)
+	require.NoError(t, get(t, m, "u", "a:1", ""))
+	require.NoError(t, get(t, m, "u", "b:1", v1.PullNever))
 	s.set("c:1", errors.New("no"))
-	_, err = m.Ensure(t.Context(), request("u", "c:1", ""))
-	require.Error(t, err)
+	require.Error(t, get(t, m, "u", "c:1", ""))
 	require.Len(t, got, 4)
 	require.Regexp(t, `^Images/Pull\[image=docker.io/library/a:1 k8s.pod=\S+ k8s.pod.uid=u\]$|^Images/Pull\[image=a:1 k8s.pod=\S+ k8s.pod.uid=u\]$`, got[0])
 	require.Equal(t, "<nil>", got[1])
 	require.Contains(t, got[3], "no")
 	require.Equal(t, "Images/Pull", s.pulledWith.Value(key{}))
-}
-
-// A pull that need not wait looks for the image before and after, and no more.
-func TestCallsOfAPull(t *testing.T) {
-	s := newService()
-	m := newManager(t, Config{Service: s})
-	for _, want := range []int{2, 3} { // the second one finds it
-		_, err := m.Ensure(t.Context(), request("u", "a:1", ""))
-		require.NoError(t, err)
-		require.Equal(t, want, s.looks)
-	}
 }

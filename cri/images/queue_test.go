@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -38,7 +37,7 @@ func TestOrderOfPulls(t *testing.T) {
 }
 
 // The queue is served by urgency, and a pod that comes later can make a pull more
-// urgent.
+// urgent. A pod that lacks many images is not passed over for ever.
 func TestQueueGoesByUrgency(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newService()
@@ -59,32 +58,13 @@ func TestQueueGoesByUrgency(t *testing.T) {
 		r.Missing = 1
 		ensure(t, m, r)
 		require.Equal(t, "waiting to pull image five:1 for 0s, 5th in the queue behind 1 under way", m.Explain("five:1"))
+		time.Sleep(4*time.Minute + 30*time.Second)
+		ask("before:1", 1, false)
+		time.Sleep(30*time.Second + 1)
+		ask("after:1", 1, false)
 		time.Sleep(7 * time.Minute)
 		synctest.Wait()
-		require.Equal(t, []string{"first:1", "runs:1", "lifted:1", "two:1", "two-later:1", "five:1"}, s.pulled())
-	})
-}
-
-// A pod that lacks many images is not passed over for ever.
-func TestPatience(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newService()
-		s.takes(time.Minute)
-		m := newManager(t, Config{Service: s, QPS: -1})
-		for i := range 20 {
-			r := request(fmt.Sprint(i), fmt.Sprintf("small:%d", i), "")
-			ensure(t, m, r)
-			if i == 0 {
-				big := request("big", "big:1", "")
-				big.Missing = 50
-				ensure(t, m, big)
-			}
-			time.Sleep(30 * time.Second)
-		}
-		synctest.Wait()
-		at := slices.Index(s.pulled(), "big:1")
-		require.InDelta(t, 6, at, 1, "after five minutes it is its turn: %v", s.pulled())
-		time.Sleep(time.Hour)
+		require.Equal(t, []string{"first:1", "runs:1", "lifted:1", "two:1", "two-later:1", "before:1", "five:1", "after:1"}, s.pulled())
 	})
 }
 

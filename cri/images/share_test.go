@@ -14,7 +14,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/podwright/podwright/cri/fake"
 	"github.com/podwright/podwright/cri/images/credentials"
 	"github.com/podwright/podwright/cri/images/records"
 )
@@ -48,6 +47,13 @@ func (w *waiter) returned() bool {
 	}
 }
 
+// gets checks that the image is there.
+func (w *waiter) gets(t *testing.T) {
+	t.Helper()
+	require.True(t, w.returned())
+	require.NoError(t, w.err)
+}
+
 // byPod gives each pod the credential of its name's user.
 func byPod(names map[string]string) credentials.Source {
 	return credentials.SourceFunc(func(_ context.Context, pod *v1.Pod, _ string) ([]credentials.Credential, error) {
@@ -78,8 +84,7 @@ func TestSharedPull(t *testing.T) {
 		require.ErrorIs(t, pods[0].err, context.Canceled)
 		time.Sleep(time.Minute)
 		for _, w := range pods[1:] {
-			require.True(t, w.returned())
-			require.NoError(t, w.err)
+			w.gets(t)
 			require.Equal(t, "id-a:1", w.image.Ref)
 		}
 		require.Len(t, s.pulled(), 3)
@@ -109,8 +114,7 @@ func TestLastOneEndsThePull(t *testing.T) {
 		require.Empty(t, m.Pulls())
 		s.takes(0)
 		c := ensure(t, m, request("c", "a:1", ""))
-		require.True(t, c.returned())
-		require.NoError(t, c.err)
+		c.gets(t)
 	})
 }
 
@@ -131,13 +135,10 @@ func TestSharedFailure(t *testing.T) {
 			require.Equal(t, ReasonErrImagePull, reasonOf(t, w.err).Reason)
 		}
 		require.Len(t, s.pulled(), 1)
-		_, err := m.Ensure(t.Context(), request("a", "a:1", ""))
-		require.Equal(t, ReasonImagePullBackOff, reasonOf(t, err).Reason)
+		require.Equal(t, ReasonImagePullBackOff, reasonOf(t, get(t, m, "a", "a:1", "")).Reason)
 		s.set("a:1", nil)
-		_, err = m.Ensure(t.Context(), request("c", "a:1", ""))
-		require.NoError(t, err, "a third pod is not held back")
-		_, err = m.Ensure(t.Context(), request("b", "a:1", ""))
-		require.NoError(t, err, "what a third pod pulled ends the wait")
+		require.NoError(t, get(t, m, "c", "a:1", ""), "a third pod is not held back")
+		require.NoError(t, get(t, m, "b", "a:1", ""), "what a third pod pulled ends the wait")
 	})
 }
 
@@ -160,8 +161,7 @@ func TestAlwaysSharesTheNextPull(t *testing.T) {
 		require.False(t, pods[1].returned())
 		time.Sleep(time.Minute)
 		for _, w := range pods {
-			require.True(t, w.returned())
-			require.NoError(t, w.err)
+			w.gets(t)
 		}
 		require.Len(t, s.pulled(), 2)
 		ensure(t, m, request("x", "a@"+digest, v1.PullAlways))
@@ -169,37 +169,6 @@ func TestAlwaysSharesTheNextPull(t *testing.T) {
 		time.Sleep(time.Minute)
 		require.True(t, last.returned())
 		require.Len(t, s.pulled(), 3)
-	})
-}
-
-// A registry that stalls in the middle of a layer holds back nobody who pulls something
-// else, and the end of its pod ends the pull.
-func TestStalledPull(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		registry, err := fake.Registry(
-			fake.RemoteImage{Image: fake.Image{Name: "r.io/stalls:1"}, Layers: []uint64{1 << 20}, Stall: -1, StallAt: 1 << 19},
-			fake.RemoteImage{Image: fake.Image{Name: "r.io/good:1"}, Layers: []uint64{10 << 20}, BytesPerSecond: 1 << 20},
-		)
-		require.NoError(t, err)
-		rt, err := fake.New(fake.Config{Pull: registry})
-		require.NoError(t, err)
-		defer rt.Close()
-		m := newManager(t, Config{Service: rt, MaxParallelPulls: 2})
-		stalls := ensure(t, m, request("stalls", "r.io/stalls:1", ""))
-		good := ensure(t, m, request("good", "r.io/good:1", ""))
-		time.Sleep(9 * time.Second)
-		require.False(t, good.returned())
-		require.Equal(t, "pulling image r.io/good:1 for 9s", m.Explain("good"))
-		time.Sleep(time.Second)
-		require.True(t, good.returned())
-		require.NoError(t, good.err)
-		require.False(t, stalls.returned())
-		require.Len(t, rt.Pulls(), 1)
-		stalls.cancel()
-		require.True(t, stalls.returned())
-		require.Empty(t, rt.Pulls())
-		require.Empty(t, m.Pulls())
-		require.Empty(t, m.Explain("stalls"), "what was called off is no failure")
 	})
 }
 
@@ -264,36 +233,18 @@ func TestVolume(t *testing.T) {
 	require.Equal(t, []string{"Warning ErrImageNeverPull ", "Normal Pulling ", "Normal Pulled "}, events.events)
 }
 
-func TestRequestRefuses(t *testing.T) {
-	m := newManager(t, Config{Service: newService()})
-	for want, change := range map[string]func(*Request){
-		"Request.Pod is required":    func(r *Request) { r.Pod = nil },
-		"one of Request.Container":   func(r *Request) { r.Container = nil },
-		"Container and Request.Volu": func(r *Request) { r.Volume = &v1.Volume{} },
-		"not an image volume":        func(r *Request) { r.Container, r.Volume = nil, &v1.Volume{Name: "v"} },
-		"Request.Missing":            func(r *Request) { r.Missing = -1 },
-	} {
-		r := request("u", "a:1", "")
-		change(&r)
-		_, err := m.Ensure(t.Context(), r)
-		require.ErrorContains(t, err, want)
-	}
-}
-
 // What was handed out counts as in use until its container must exist.
 func TestInUse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newManager(t, Config{Service: newService("a:1", "b:1")})
 		for _, image := range []string{"a:1", "b:1"} {
-			_, err := m.Ensure(t.Context(), request("u", image, ""))
-			require.NoError(t, err)
+			require.NoError(t, get(t, m, "u", image, ""))
 			time.Sleep(3 * time.Minute)
 		}
 		require.Equal(t, []string{"id-b:1"}, m.InUse())
 		time.Sleep(3 * time.Minute)
 		require.Empty(t, m.InUse())
-		_, err := m.Ensure(t.Context(), request("u", "a:1", ""))
-		require.NoError(t, err)
+		require.NoError(t, get(t, m, "u", "a:1", ""))
 		require.Len(t, m.handed, 1)
 	})
 }
@@ -327,8 +278,7 @@ func TestRuntimeLingers(t *testing.T) {
 		s.takes(time.Second)
 		second := ensure(t, m, request("b", "a:1", ""))
 		time.Sleep(time.Second)
-		require.True(t, second.returned())
-		require.NoError(t, second.err)
+		second.gets(t)
 		require.False(t, first.returned())
 		time.Sleep(9 * time.Second)
 		require.True(t, first.returned())

@@ -32,7 +32,6 @@ type testRegistry struct {
 	tags     map[string]string // "name:tag" to the digest of the manifest
 	stalling int
 	gone     int // stalled requests whose client went away
-	resolved int // how often somebody asked what a tag stands for
 }
 
 func newTestRegistry(t *testing.T, password string) *testRegistry {
@@ -113,7 +112,6 @@ func (r *testRegistry) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	r.mu.Lock()
 	if isManifest && !strings.HasPrefix(what, "sha256:") {
 		what = r.tags[name+":"+what]
-		r.resolved++
 	}
 	data, ok := r.content[what]
 	stall := r.layers[what] && r.stall != nil

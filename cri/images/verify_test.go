@@ -180,8 +180,7 @@ func TestSharedPullIsRecordedForAll(t *testing.T) {
 		}
 		time.Sleep(time.Hour)
 		for _, w := range pods {
-			require.True(t, w.returned())
-			require.NoError(t, w.err)
+			w.gets(t)
 		}
 		require.Equal(t, 1, s.pulls)
 		s.secrets = map[string]string{"ns/s": "new", "other/same": "newer"}
@@ -204,8 +203,7 @@ func TestImageThatCameMeanwhile(t *testing.T) {
 		}
 		owner, stranger := ask("1", "s"), ask("2", "")
 		time.Sleep(time.Hour)
-		require.True(t, owner.returned())
-		require.NoError(t, owner.err)
+		owner.gets(t)
 		require.False(t, stranger.returned(), "it must show that it may")
 		time.Sleep(time.Hour)
 		require.True(t, stranger.returned())
