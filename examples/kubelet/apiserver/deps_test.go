@@ -13,6 +13,9 @@ import (
 // What a client costs is mostly what it links: the whole clientset is 36 MB of binary and
 // 20 MiB of memory more than what is used here.
 func TestWhatIsLinked(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes the go command and the modules")
+	}
 	var stderr bytes.Buffer
 	list := exec.CommandContext(t.Context(), "go", "list", "-deps", "github.com/podwright/podwright/examples/kubelet/...")
 	list.Stderr = &stderr

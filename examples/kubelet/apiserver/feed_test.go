@@ -36,13 +36,7 @@ func follow(t *testing.T, client *apiserver.Client) *followed {
 		Resource: client.ConfigMaps(""), OnChange: f.changed,
 	})
 	require.NoError(t, err)
-	ctx, stop := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- f.Run(ctx) }()
-	t.Cleanup(func() {
-		stop()
-		require.NoError(t, <-done)
-	})
+	started(t, f.Run)
 	return f
 }
 
@@ -102,60 +96,46 @@ func TestFeed(t *testing.T) {
 // Whatever the server does, the feed keeps what it has, and has everything soon after the
 // server is well again.
 func TestFeedThroughOutages(t *testing.T) {
-	for name, outage := range map[string]func(t *testing.T, s *apitest.Server){
-		"away for hours": func(_ *testing.T, s *apitest.Server) {
+	change := func(s *apitest.Server) {
+		s.Put(configMap("a", "2"))
+		s.Remove(configMap("gone", ""))
+	}
+	// faulty is a server that fails for some time, from the moment on that all watches end.
+	faulty := func(f apitest.Fault, d time.Duration) func(*apitest.Server) {
+		return func(s *apitest.Server) {
+			s.SetFault(func(apitest.Call) apitest.Fault { return f })
+			s.CloseWatches()
+			change(s)
+			if time.Sleep(d); d > 0 {
+				s.SetFault(nil)
+			}
+		}
+	}
+	for name, outage := range map[string]func(*apitest.Server){
+		"away for hours": func(s *apitest.Server) {
 			s.SetDown(true)
-			s.Put(configMap("a", "2"))
-			s.Remove(configMap("gone", ""))
+			change(s)
 			time.Sleep(5 * time.Hour)
 			s.SetDown(false)
 		},
-		"answers 500": func(_ *testing.T, s *apitest.Server) {
-			s.SetFault(func(apitest.Call) apitest.Fault { return apitest.Fault{Status: 500} })
-			s.CloseWatches()
-			s.Put(configMap("a", "2"))
-			s.Remove(configMap("gone", ""))
-			time.Sleep(2 * time.Hour)
-			s.SetFault(nil)
-		},
-		"answers 429": func(_ *testing.T, s *apitest.Server) {
-			s.SetFault(func(apitest.Call) apitest.Fault { return apitest.Fault{Status: 429, RetryAfter: 1} })
-			s.CloseWatches()
-			s.Put(configMap("a", "2"))
-			s.Remove(configMap("gone", ""))
-			time.Sleep(2 * time.Hour)
-			s.SetFault(nil)
-		},
-		"cuts connections": func(_ *testing.T, s *apitest.Server) {
-			s.SetFault(func(apitest.Call) apitest.Fault { return apitest.Fault{Cut: true} })
-			s.CloseWatches()
-			s.Put(configMap("a", "2"))
-			s.Remove(configMap("gone", ""))
-			time.Sleep(2 * time.Hour)
-			s.SetFault(nil)
-		},
-		"slow": func(_ *testing.T, s *apitest.Server) {
-			s.SetFault(func(apitest.Call) apitest.Fault { return apitest.Fault{Delay: 2 * time.Second} })
-			s.CloseWatches()
-			s.Put(configMap("a", "2"))
-			s.Remove(configMap("gone", ""))
-		},
-		"watches too old": func(_ *testing.T, s *apitest.Server) {
+		"answers 500":      faulty(apitest.Fault{Status: 500}, 2*time.Hour),
+		"answers 429":      faulty(apitest.Fault{Status: 429, RetryAfter: 1}, 2*time.Hour),
+		"cuts connections": faulty(apitest.Fault{Cut: true}, 2*time.Hour),
+		"slow":             faulty(apitest.Fault{Delay: 2 * time.Second}, 0),
+		"watches too old": func(s *apitest.Server) {
 			s.SetDown(true)
-			s.Put(configMap("a", "2"))
-			s.Remove(configMap("gone", ""))
+			change(s)
 			s.Forget()
 			s.SetDown(false)
 		},
-		"flapping": func(t *testing.T, s *apitest.Server) {
+		"flapping": func(s *apitest.Server) {
 			for i := range 50 {
 				s.SetDown(i%2 == 0)
 				s.Put(configMap("a", fmt.Sprint("flap", i)))
 				time.Sleep(7 * time.Second)
 			}
 			s.SetDown(false)
-			s.Put(configMap("a", "2"))
-			s.Remove(configMap("gone", ""))
+			change(s)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -168,7 +148,7 @@ func TestFeedThroughOutages(t *testing.T) {
 				require.True(t, feed.shows("a", "1")())
 				calls := len(server.Calls())
 				began := time.Now()
-				outage(t, server)
+				outage(server)
 				require.NotEmpty(t, feed.All())
 				time.Sleep(40 * time.Second) // the longest pause, and the slowest answers
 				require.True(t, feed.shows("a", "2")(), "%v", feed.All())

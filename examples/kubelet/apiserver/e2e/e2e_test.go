@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -23,7 +22,6 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/podwright/podwright/examples/kubelet/apiserver"
-	"github.com/podwright/podwright/examples/kubelet/apiserver/apitest"
 	"github.com/podwright/podwright/examples/testbed/tb/controlplane"
 	"github.com/podwright/podwright/internal/required"
 )
@@ -165,8 +163,3 @@ func erase[T apiserver.Object, L runtime.Object](t testing.TB, r apiserver.Resou
 	none := int64(0)
 	_ = r.Delete(context.WithoutCancel(t.Context()), name, metav1.DeleteOptions{GracePeriodSeconds: &none}) // it may be gone
 }
-
-func errorIs(err error, text string) bool { return strings.Contains(err.Error(), text) }
-
-// authorityPEM is the certificate of an authority.
-func authorityPEM(t testing.TB) string { return string(apitest.NewAuthority(t).PEM) }

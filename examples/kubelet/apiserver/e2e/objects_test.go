@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"errors"
 	"sync"
 	"testing"
 
@@ -15,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/podwright/podwright/examples/kubelet/apiserver"
+	"github.com/podwright/podwright/examples/kubelet/apiserver/apitest"
 	"github.com/podwright/podwright/examples/kubelet/apiserver/objects"
 	"github.com/podwright/podwright/volume"
 	volumeobjects "github.com/podwright/podwright/volume/objects"
@@ -162,7 +162,7 @@ func TestClusterObjects(t *testing.T) {
 		return err == nil && driver != nil
 	})
 	made(t, n.admin.TrustBundlesV1beta1(), &certv1beta1.ClusterTrustBundle{
-		ObjectMeta: meta, Spec: certv1beta1.ClusterTrustBundleSpec{TrustBundle: authorityPEM(t)},
+		ObjectMeta: meta, Spec: certv1beta1.ClusterTrustBundleSpec{TrustBundle: string(apitest.NewAuthority(t).PEM)},
 	})
 	eventually(t, "the trust bundle", func() bool {
 		text, err := r.TrustBundle(ctx, name)
@@ -202,10 +202,8 @@ func (n *node) claim(t testing.TB, r *reader) {
 	made(t, attachments, &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: storagev1.VolumeAttachmentSpec{
 		Attacher: name, NodeName: n.name, Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &pv.Name},
 	}})
-	eventually(t, "the attachment is seen", func() bool {
-		_, err := r.PublishContext(ctx, name)
-		return err != nil && !errors.Is(err, volume.ErrNotFound) && errorIs(err, "is not attached yet")
-	})
+	_, err := r.PublishContext(ctx, name)
+	require.ErrorContains(t, err, "is not attached yet")
 	attachment, err := attachments.Get(ctx, name, metav1.GetOptions{})
 	require.NoError(t, err)
 	attachment.Status = storagev1.VolumeAttachmentStatus{Attached: true, AttachmentMetadata: map[string]string{"device": "sdx"}}

