@@ -19,7 +19,7 @@ func TestEndIsHeld(t *testing.T) {
 		pod := r.sink.Put(newPod("a"))
 		r.Set(pod, running(pod, true))
 		r.pass(0)
-		r.mayRun[pod.UID] = true
+		put(r, r.mayRun, pod.UID, true)
 		s := status.WithDisruption(pod, ended(pod, 1), "evicted", time.Now())
 		s.Reason = "Evicted"
 		r.Set(pod, s)
@@ -31,12 +31,10 @@ func TestEndIsHeld(t *testing.T) {
 		require.NotNil(t, got.ContainerStatuses[0].State.Terminated, "the rest is written")
 		x, _ := r.Explain(pod.UID)
 		require.True(t, x.Held)
-		require.Contains(t, x.Why, "kept back")
+		require.Equal(t, "its end is kept back while containers may still run", x.Why)
 		require.Equal(t, 2, r.written())
 
-		r.mu.Lock()
-		r.mayRun[pod.UID] = false
-		r.mu.Unlock()
+		put(r, r.mayRun, pod.UID, false)
 		r.pass(10 * time.Second)
 		got = r.pod("a").Status
 		require.Equal(t, v1.PodFailed, got.Phase)
@@ -56,9 +54,7 @@ func TestEndIsNear(t *testing.T) {
 			r.Set(pod, running(pod, true))
 			r.pass(0)
 			pod = r.sink.MarkDeleted("ns", name)
-			r.mu.Lock()
-			r.mayRun[pod.UID] = true
-			r.mu.Unlock()
+			put(r, r.mayRun, pod.UID, true)
 			r.Set(pod, ended(pod, 0))
 			r.pass(20 * time.Millisecond)
 			return pod
@@ -90,13 +86,10 @@ func TestEndIsNear(t *testing.T) {
 // T29, T35: the end is accepted first, then the pod is removed.
 func TestDeletion(t *testing.T) {
 	bubble(t, nil, func(r *rig) {
-		made := newPod("a")
-		made.Spec.InitContainers = []v1.Container{{Name: "init"}}
-		r.sink.Put(made)
+		r.sink.Put(withInit("a"))
 		pod := r.sink.MarkDeleted("ns", "a")
-		waits := v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: "PodInitializing"}}
 		r.Set(pod, v1.PodStatus{Phase: v1.PodPending,
-			InitContainerStatuses: []v1.ContainerStatus{{Name: "init", State: waits}}, ContainerStatuses: []v1.ContainerStatus{{Name: "app", State: waits}}})
+			InitContainerStatuses: []v1.ContainerStatus{{Name: "init", State: initializing()}}, ContainerStatuses: []v1.ContainerStatus{{Name: "app", State: initializing()}}})
 		r.pass(0)
 		r.sink.ForgetCalls()
 		r.Terminate(pod)
@@ -116,34 +109,25 @@ func TestDeletion(t *testing.T) {
 	})
 }
 
-// 6.5: whether the pod had its turn is judged by what the API shows of it, not by
-// the copy of it that is at hand.
+// 6.5: whether the pod had its turn is judged by the sink's status of it, not by a copy of
+// the pod, and not by a status that the sink has not accepted.
 func TestTerminateIsJudgedByTheSink(t *testing.T) {
 	bubble(t, nil, func(r *rig) {
-		made := newPod("a")
-		made.Spec.InitContainers = []v1.Container{{Name: "init"}}
-		pod := r.sink.Put(made)
-		r.Set(pod, running(pod, true))
+		began, waits := r.sink.Put(withInit("a")), r.sink.Put(withInit("b"))
+		r.Set(began, running(began, true))
+		waiting := running(waits, false)
+		waiting.ContainerStatuses[0].State = initializing()
+		r.Set(waits, waiting)
 		r.pass(0)
-		r.Terminate(pod)
-		require.Equal(t, int32(137), r.Get(pod.UID).ContainerStatuses[0].State.Terminated.ExitCode)
-	})
-	// What the sink has not taken yet does not count.
-	bubble(t, nil, func(r *rig) {
-		made := newPod("a")
-		made.Spec.InitContainers = []v1.Container{{Name: "init"}}
-		pod := r.sink.Put(made)
-		waiting := running(pod, false)
-		waiting.ContainerStatuses[0].State = v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: "PodInitializing"}}
-		r.Set(pod, waiting)
-		r.pass(0)
-		r.Set(pod, running(pod, true))
-		r.Terminate(pod)
-		require.Nil(t, r.Get(pod.UID).ContainerStatuses[0].State.Terminated)
+		r.Set(waits, running(waits, true))
+		r.Terminate(began)
+		r.Terminate(waits)
+		require.Equal(t, int32(137), r.Get(began.UID).ContainerStatuses[0].State.Terminated.ExitCode)
+		require.Nil(t, r.Get(waits.UID).ContainerStatuses[0].State.Terminated)
 	})
 }
 
-// Where no sink tells, the pod's own account counts, and the Writer's where nobody else has one.
+// Before a sink has answered, the pod's own status decides; without such sinks, the Writer's.
 func TestTerminateIsJudgedWithoutTheSink(t *testing.T) {
 	for name, c := range map[string]struct {
 		sinks []writer.NamedSink
@@ -153,10 +137,7 @@ func TestTerminateIsJudgedWithoutTheSink(t *testing.T) {
 		"memory only":     {nil, true},
 		"a receiver only": {sinks((&receiver{}).sink()), true},
 	} {
-		w, err := writer.New(writer.Config{Sinks: c.sinks})
-		require.NoError(t, err)
-		pod := newPod("a")
-		pod.Spec.InitContainers = []v1.Container{{Name: "init"}}
+		w, pod := newWriter(t, writer.Config{Sinks: c.sinks}), withInit("a")
 		require.NoError(t, w.Set(pod, running(pod, true)))
 		require.NoError(t, w.Terminate(pod))
 		require.Equal(t, c.ends, w.Get(pod.UID).ContainerStatuses[0].State.Terminated != nil, name)
@@ -179,16 +160,43 @@ func TestTerminateWithoutNews(t *testing.T) {
 	})
 }
 
-// That a pod is to be deleted may be known from its next status alone.
+// That a pod is to be deleted may be learnt late, from its next status or from Config.Pod.
 func TestDeletionIsLearntLate(t *testing.T) {
+	for name, learn := range map[string]func(r *rig, pod, deleted *v1.Pod){
+		"status": func(r *rig, _, deleted *v1.Pod) { r.Set(deleted, *r.Get(deleted.UID)) },
+		"Config.Pod": func(r *rig, pod, deleted *v1.Pod) {
+			put(r, r.pods, pod.UID, deleted)
+			r.Set(pod, withMessage(*r.Get(pod.UID), "changed"))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, nil, func(r *rig) {
+				pod := r.sink.Put(newPod("a"))
+				r.Set(pod, ended(pod, 0))
+				r.Terminate(pod)
+				r.pass(time.Minute)
+				require.NotNil(t, r.pod("a"))
+				learn(r, pod, r.sink.MarkDeleted("ns", "a"))
+				r.pass(0)
+				require.Nil(t, r.pod("a"))
+			})
+		})
+	}
+}
+
+// A pod that is finished and that others have removed is forgotten. Before, the sink may
+// only not have it yet.
+func TestRemovedByOthers(t *testing.T) {
 	bubble(t, nil, func(r *rig) {
-		pod := r.sink.Put(newPod("a"))
+		r.sink.Put(newPod("a"))
+		pod := r.sink.MarkDeleted("ns", "a")
+		r.sink.Remove("ns", "a")
 		r.Set(pod, ended(pod, 0))
-		r.Terminate(pod)
+		r.pass(time.Hour)
+		require.NotNil(t, r.Get(pod.UID))
+		require.NoError(t, r.Terminate(pod))
 		r.pass(time.Minute)
-		r.Set(r.sink.MarkDeleted("ns", "a"), *r.Get(pod.UID))
-		r.pass(0)
-		require.Nil(t, r.pod("a"))
+		require.Nil(t, r.Get(pod.UID))
 	})
 }
 
@@ -209,16 +217,12 @@ func TestDeletionTakesThree(t *testing.T) {
 		pod = r.sink.Put(newPod("b"))
 		r.Set(pod, running(pod, true))
 		r.sink.MarkDeleted("ns", "b")
+		r.Observe(pod) // late: the deletion stays known
 		r.pass(time.Minute)
 		r.Set(pod, ended(pod, 0))
 		r.pass(time.Minute)
 		require.NotNil(t, r.pod("b"), "something is left of it")
-		r.sink.Fail(func(c statustest.Call) statustest.Fault {
-			if c.Op == statustest.Delete {
-				return statustest.Fault{Err: errors.New("not now")}
-			}
-			return statustest.Fault{}
-		})
+		r.fail(statustest.Delete, statustest.Fault{Err: errors.New("not now")})
 		r.sink.ForgetCalls()
 		r.Terminate(pod)
 		r.pass(time.Minute)

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -35,7 +34,7 @@ func TestOutageOfAnHour(t *testing.T) {
 		}
 		r.pass(time.Second)
 		require.Equal(t, n, r.written())
-		r.sink.SetDown(errors.New("no route"))
+		r.sink.SetDown(errDown)
 		for minute := range 60 {
 			for i, pod := range pods {
 				s := running(pod, minute%2 == 0)
@@ -95,60 +94,30 @@ func TestHangingSink(t *testing.T) {
 	})
 }
 
-// Calls that ignore their deadline hold up their own pods and nobody else, not even
-// when they are as many as may be made at a time; Run names them in the end.
+// Calls that ignore their deadline hold up their own pods and no others, not even when
+// they are as many as may be made at a time. When they end at last, their pods are written.
 func TestDeafSink(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(cfg *writer.Config) { cfg.MaxParallelWrites = 2 }, func(r *rig) {
 		release := make(chan struct{})
-		sink := statustest.NewSink()
-		m, err := writer.New(writer.Config{Sinks: sinks(sink), MaxParallelWrites: 2})
-		require.NoError(t, err)
-		sink.Fail(func(c statustest.Call) statustest.Fault {
-			if c.Ref.Name == "deaf-0" || c.Ref.Name == "deaf-1" {
+		r.sink.Fail(func(c statustest.Call) statustest.Fault {
+			if c.Ref.Name != "other" {
 				return statustest.Fault{Deaf: release}
 			}
 			return statustest.Fault{}
 		})
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- m.Run(ctx) }()
-		for _, name := range []string{"deaf-0", "deaf-1"} {
-			pod := sink.Put(newPod(name))
-			m.Set(pod, running(pod, true))
-		}
-		synctest.Wait()
-		other := sink.Put(newPod("other"))
-		m.Set(other, running(other, true))
-		time.Sleep(12 * time.Second)
-		synctest.Wait()
-		require.Equal(t, v1.PodRunning, sink.Pod("ns", "other").Status.Phase)
-		m.Forget("uid-deaf-0")
-		pod := sink.Pod("ns", "deaf-0")
-		m.Set(pod, running(pod, true))
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		require.Empty(t, sink.Overlaps(), "no second call for a pod that was forgotten meanwhile")
-		cancel()
-		err = <-ended
-		require.ErrorIs(t, err, writer.ErrShutdownTimeout)
-		require.ErrorContains(t, err, "get of pod ns/deaf-0(uid-deaf-0) (for 1m22s), get of pod ns/deaf-1")
-		close(release)
-	})
-}
-
-// When a call that ignored its deadline ends at last, its pod is written.
-func TestDeafSinkRecovers(t *testing.T) {
-	bubble(t, nil, func(r *rig) {
-		release := make(chan struct{})
-		r.sink.Fail(func(statustest.Call) statustest.Fault { return statustest.Fault{Deaf: release} })
 		pods := []*v1.Pod{r.sink.Put(newPod("deaf-0")), r.sink.Put(newPod("deaf-1"))}
 		for _, pod := range pods {
 			r.Set(pod, running(pod, true))
 		}
-		r.pass(time.Minute)
+		r.pass(0)
+		other := r.sink.Put(newPod("other"))
+		r.Set(other, running(other, true))
+		r.pass(12 * time.Second)
+		require.Equal(t, v1.PodRunning, r.pod("other").Status.Phase)
 		r.Forget(pods[0].UID)
 		r.Set(pods[0], running(pods[0], true))
 		r.pass(time.Minute)
+		require.Empty(t, r.sink.Overlaps(), "no second call for a pod that was forgotten meanwhile")
 		r.sink.Fail(nil)
 		close(release)
 		r.pass(time.Minute)
@@ -158,13 +127,10 @@ func TestDeafSinkRecovers(t *testing.T) {
 	})
 }
 
-// A sink that panics is one that fails, and the log says where. A failure is a warning, once.
+// A panic of a sink is a failure; the log has its stack. Of failures in a row, one is a warning.
 func TestPanickingSink(t *testing.T) {
 	var log bytes.Buffer
-	level := &slog.LevelVar{}
-	bubble(t, func(cfg *writer.Config) {
-		cfg.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: level}))
-	}, func(r *rig) {
+	bubble(t, func(cfg *writer.Config) { cfg.Logger = slog.New(slog.NewTextHandler(&log, nil)) }, func(r *rig) {
 		pod := r.sink.Put(newPod("a"))
 		r.sink.Fail(func(statustest.Call) statustest.Fault { return statustest.Fault{Panic: "boom"} })
 		r.Set(pod, running(pod, true))
@@ -177,22 +143,11 @@ func TestPanickingSink(t *testing.T) {
 		require.Equal(t, v1.PodRunning, r.pod("a").Status.Phase)
 
 		log.Reset()
-		r.sink.Fail(func(statustest.Call) statustest.Fault { return statustest.Fault{Err: errors.New("no")} })
+		r.sink.SetDown(errDown)
 		r.Set(pod, running(pod, false))
-		r.pass(0)
-		require.Contains(t, log.String(), "level=WARN")
 		r.pass(time.Minute)
+		require.Contains(t, log.String(), "level=WARN")
 		require.Equal(t, 1, strings.Count(log.String(), "\n"), log.String())
-		log.Reset()
-		level.Set(slog.LevelDebug)
-		r.pass(10 * time.Second)
-		require.Contains(t, log.String(), "level=DEBUG")
-		r.sink.Fail(nil)
-		r.pass(10 * time.Second)
-		log.Reset()
-		r.Set(pod, running(pod, true))
-		r.pass(0)
-		require.Empty(t, log.String(), "what goes well")
 	})
 }
 
@@ -239,7 +194,7 @@ func TestPruneTellsTheLast(t *testing.T) {
 	bubble(t, nil, func(r *rig) {
 		none := func(types.UID) bool { return false }
 		pod := r.sink.Put(newPod("a"))
-		r.sink.SetDown(errors.New("no route"))
+		r.sink.SetDown(errDown)
 		r.Set(pod, ended(pod, 3))
 		r.pass(time.Second)
 		r.Prune(none)
@@ -252,7 +207,7 @@ func TestPruneTellsTheLast(t *testing.T) {
 		require.False(t, known)
 
 		forgotten := r.sink.Put(newPod("b"))
-		r.sink.SetDown(errors.New("no route"))
+		r.sink.SetDown(errDown)
 		r.Set(forgotten, ended(forgotten, 3))
 		r.pass(time.Second)
 		r.Forget(forgotten.UID)
@@ -279,7 +234,7 @@ func TestPruneTellsTheLast(t *testing.T) {
 
 		for name, ready := range map[string]bool{"the same": false, "another": true} {
 			back := r.sink.Put(newPod(name))
-			r.sink.SetDown(errors.New("no route"))
+			r.sink.SetDown(errDown)
 			s := running(back, false)
 			r.Set(back, s)
 			r.pass(time.Second)
@@ -302,35 +257,26 @@ func TestPruneTellsTheLast(t *testing.T) {
 	})
 }
 
-// A pod that the sink does not have yet is written when it has it.
+// A pod that the sink does not have yet is written when it has it: at once if that is
+// observed, else within a minute.
 func TestLateAtTheSink(t *testing.T) {
 	bubble(t, nil, func(r *rig) {
-		pod := newPod("a")
-		r.Set(pod, running(pod, true))
-		r.pass(time.Hour)
-		x, _ := r.Explain(pod.UID)
-		require.True(t, x.Absent)
-		r.Observe(r.sink.Put(pod))
-		r.pass(0)
-		require.Equal(t, v1.PodRunning, r.pod("a").Status.Phase)
-	})
-}
-
-// What is set before Run is written by it; there is one Run.
-func TestRunOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		sink := statustest.NewSink()
-		sink.SetLatency(time.Second)
-		m, err := writer.New(writer.Config{Sinks: sinks(sink)})
-		require.NoError(t, err)
-		pod := sink.Put(newPod("a"))
-		m.Set(pod, withMessage(running(pod, true), "before"))
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		require.NoError(t, m.Run(ctx))
-		require.Equal(t, "before", sink.Pod("ns", "a").Status.Message)
-		require.Empty(t, sink.Overlaps())
-		require.ErrorIs(t, m.Run(t.Context()), writer.ErrAlreadyRun)
+		for name, observed := range map[string]bool{"observed": true, "not observed": false} {
+			pod, wait := newPod(name), time.Minute
+			r.Set(pod, running(pod, true))
+			r.pass(time.Hour)
+			x, _ := r.Explain(pod.UID)
+			require.True(t, x.Absent)
+			require.Equal(t, "the sink has no pod of this name and UID", x.Why)
+			if r.sink.Put(pod); observed {
+				r.Observe(r.pod(name))
+				wait = 0
+			}
+			r.pass(wait)
+			require.Equal(t, v1.PodRunning, r.pod(name).Status.Phase, name)
+			x, _ = r.Explain(pod.UID)
+			require.False(t, x.Absent, name)
+		}
 	})
 }
 

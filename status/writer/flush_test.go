@@ -15,11 +15,66 @@ import (
 	"github.com/podwright/podwright/status/writer"
 )
 
+// Flush waits for the newest status, before Run and during it, whatever has failed
+// before.
+func TestFlush(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		told, pod := &receiver{}, newPod("a")
+		w := newWriter(t, writer.Config{Sinks: []writer.NamedSink{{Name: "told", Sink: told.sink()}}})
+		flush := func() error { return w.Flush(t.Context(), "told", pod.UID) }
+		require.ErrorIs(t, w.Flush(t.Context(), "stranger", pod.UID), writer.ErrNoSink)
+		require.NoError(t, flush(), "nothing is known of it")
+		w.Restore(pod, running(pod, true))
+		require.NoError(t, flush())
+		require.Empty(t, told.take(), "what was only restored is not written")
+
+		w.Set(pod, withMessage(running(pod, true), "one"))
+		require.Equal(t, "it waits for Run", w.Explain(pod.UID)[0].Why)
+		require.NoError(t, flush())
+		require.NoError(t, flush())
+		require.Empty(t, w.Explain(pod.UID)[0].Why)
+		require.Equal(t, []string{"a Running one", "a Running one"}, told.take())
+		told.set(errors.New("full"), 0)
+		require.ErrorContains(t, flush(), "receive ns/a(uid-a): full")
+		require.ErrorContains(t, flush(), "full")
+		told.set(nil, 0)
+		require.NoError(t, flush())
+		require.Len(t, told.take(), 3)
+
+		stop := start(t, w)
+		told.set(nil, time.Second)
+		w.Set(pod, withMessage(running(pod, true), "two"))
+		synctest.Wait()
+		w.Set(pod, withMessage(running(pod, true), "three"))
+		begun := time.Now()
+		require.NoError(t, flush())
+		require.Equal(t, 2*time.Second, time.Since(begun), "the call in progress comes first")
+		require.Equal(t, []string{"a Running two", "a Running three"}, told.take())
+
+		w.Set(pod, withMessage(running(pod, true), "once"))
+		synctest.Wait()
+		w.Set(pod, withMessage(running(pod, true), "for both"))
+		begun = time.Now()
+		other := make(chan error, 1)
+		go func() { other <- flush() }()
+		require.NoError(t, flush())
+		require.NoError(t, <-other)
+		require.Equal(t, 2*time.Second, time.Since(begun))
+		require.Equal(t, []string{"a Running once", "a Running for both"}, told.take(), "one call does for both who wait for it")
+
+		w.Set(pod, withMessage(running(pod, true), "four"))
+		synctest.Wait()
+		short, end := context.WithTimeout(t.Context(), time.Millisecond)
+		defer end()
+		require.ErrorIs(t, w.Flush(short, "told", pod.UID), context.DeadlineExceeded)
+		require.NoError(t, stop())
+	})
+}
+
 // Flush returns when all is done: the sink was asked, told, and has removed what it was to.
 func TestFlushDoesAll(t *testing.T) {
 	sink := statustest.NewSink()
-	w, err := writer.New(writer.Config{Sinks: sinks(sink)})
-	require.NoError(t, err)
+	w := newWriter(t, writer.Config{Sinks: sinks(sink)})
 	pod := sink.Put(newPod("a"))
 	require.NoError(t, w.Set(pod, running(pod, true)))
 	over, cancel := context.WithCancel(t.Context())
@@ -58,8 +113,7 @@ func TestFlushDuringACall(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				told, pod := &receiver{}, newPod("a")
-				w, err := writer.New(writer.Config{Sinks: sinks(told.sink())})
-				require.NoError(t, err)
+				w := newWriter(t, writer.Config{Sinks: sinks(told.sink())})
 				require.NoError(t, w.Set(pod, running(pod, true)))
 				told.set(failure, time.Second)
 				first := make(chan error, 1)
@@ -111,19 +165,5 @@ func TestLateTurn(t *testing.T) {
 		require.Equal(t, 11*time.Second, patches[0].At.Sub(begun), "the deadline, and a tenth of it")
 		require.Equal(t, "late", patches[1].Ref.Name)
 		require.Equal(t, 19*time.Second, patches[1].At.Sub(begun))
-	})
-}
-
-// A sink that had everything already is behind no more.
-func TestSyncedWithoutAWrite(t *testing.T) {
-	bubble(t, nil, func(r *rig) {
-		made := newPod("a")
-		made.Status = running(made, true)
-		made.Status.StartTime = &made.Status.ContainerStatuses[0].State.Running.StartedAt
-		pod := r.sink.Put(made)
-		r.Set(pod, made.Status)
-		r.pass(0)
-		require.Zero(t, r.written())
-		require.Len(t, r.behind, 1)
 	})
 }

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podwright/podwright/internal/podfacts"
 	"github.com/podwright/podwright/status/statustest"
 	"github.com/podwright/podwright/status/writer"
 )
@@ -16,49 +17,33 @@ import (
 func staticPod(name string) *v1.Pod {
 	pod := newPod(name)
 	pod.Spec.RestartPolicy = v1.RestartPolicyAlways
-	pod.Annotations = map[string]string{"kubernetes.io/config.source": "file", "kubernetes.io/config.hash": "hash-" + name}
+	pod.Annotations = map[string]string{podfacts.ConfigSource: "file", podfacts.ConfigHash: "hash-" + name}
 	return pod
 }
 
-// mirror makes the mirror of a static pod at the sink. The rig knows it once know
-// is called.
-func (r *rig) mirror(static *v1.Pod, uid types.UID) (mirror *v1.Pod, know func()) {
-	mirror = newPod(static.Name)
+// mirrorOf makes the mirror of a static pod.
+func mirrorOf(static *v1.Pod, uid types.UID) *v1.Pod {
+	mirror := newPod(static.Name)
 	mirror.UID = uid
-	mirror.Annotations = map[string]string{"kubernetes.io/config.mirror": static.Annotations["kubernetes.io/config.hash"], "kubernetes.io/config.source": "api"}
-	mirror = r.sink.Put(mirror)
-	return mirror, func() {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.mirrors[static.UID] = mirror
-	}
+	mirror.Annotations = map[string]string{podfacts.ConfigMirror: static.Annotations[podfacts.ConfigHash], podfacts.ConfigSource: "api"}
+	return mirror
 }
 
-// mirrorBubble is a bubble in which static pods have mirrors.
-func mirrorBubble(t *testing.T, test func(*rig)) {
-	var r *rig
-	bubble(t, func(cfg *writer.Config) {
-		mirrored(&r)(cfg)
-		translate, mirror := cfg.TranslateUID, cfg.Mirror
-		cfg.TranslateUID = func(uid types.UID) types.UID {
-			if r == nil {
-				return uid
-			}
-			return translate(uid)
-		}
-		cfg.Mirror = func(uid types.UID) *v1.Pod { return mirror(uid) }
-	}, func(got *rig) {
-		r = got
-		test(got)
-	})
+// mirror puts the mirror of a static pod at the sink. The rig returns it once know is called.
+func (r *rig) mirror(static *v1.Pod, uid types.UID) (mirror *v1.Pod, know func()) {
+	mirror = r.sink.Put(mirrorOf(static, uid))
+	return mirror, func() { put(r, r.mirrors, static.UID, mirror) }
 }
+
+// mirrors lets static pods have mirrors at the one sink.
+func mirrors(cfg *writer.Config) { cfg.Sinks[0].Mirrors = true }
 
 // T30: the status of a static pod goes to its mirror, and to the next one when that
 // is made anew. No mirror is ever removed.
 func TestMirror(t *testing.T) {
-	mirrorBubble(t, func(r *rig) {
+	bubble(t, mirrors, func(r *rig) {
 		pod := staticPod("a")
-		mirror, know := r.mirror(pod, "mirror-1")
+		_, know := r.mirror(pod, "mirror-1")
 		know()
 		r.Set(pod, running(pod, true))
 		r.pass(0)
@@ -87,19 +72,19 @@ func TestMirror(t *testing.T) {
 		r.Set(pod, running(pod, true))
 		r.pass(time.Second)
 		require.Equal(t, v1.PodRunning, r.pod("a").Status.Phase, "a static pod can begin anew")
-		_ = mirror
 	})
 }
 
-// T31: no mirror is no error, and nothing is lost.
+// T31: a missing mirror is no error, and no status is lost.
 func TestNoMirror(t *testing.T) {
-	mirrorBubble(t, func(r *rig) {
+	bubble(t, mirrors, func(r *rig) {
 		pod := staticPod("a")
 		r.Set(pod, running(pod, false))
 		r.pass(time.Minute)
 		require.Empty(t, r.sink.Calls())
 		x, _ := r.Explain(pod.UID)
 		require.True(t, x.NoMirror && x.Unwritten && x.Err == nil)
+		require.Equal(t, "the static pod has no mirror to write to", x.Why)
 		_, know := r.mirror(pod, "mirror-1")
 		know()
 		r.pass(10 * time.Second)
@@ -109,13 +94,11 @@ func TestNoMirror(t *testing.T) {
 		r.Set(pod, running(pod, true))
 		r.pass(time.Second)
 		require.Equal(t, "True", value(r.Get(pod.UID), v1.PodReady), "T31 the entry is kept")
-		r.mu.Lock()
-		r.mirrors[pod.UID] = nil
-		r.mu.Unlock()
+		put(r, r.mirrors, pod.UID, nil)
 		r.pass(time.Hour)
 		r.sink.ForgetCalls()
 		r.pass(time.Hour)
-		require.Empty(t, r.sink.Calls(), "nobody is asked for nothing")
+		require.Empty(t, r.sink.Calls(), "no calls without a mirror")
 		mirror, know := r.mirror(pod, "mirror-2")
 		know()
 		r.Observe(mirror)
@@ -124,9 +107,9 @@ func TestNoMirror(t *testing.T) {
 	})
 }
 
-// T32: the sink has another mirror already than the one that is known here.
+// T32: the sink has another mirror already than the one that Config.Mirror returns.
 func TestMirrorTranslationLags(t *testing.T) {
-	mirrorBubble(t, func(r *rig) {
+	bubble(t, mirrors, func(r *rig) {
 		pod := staticPod("a")
 		_, know := r.mirror(pod, "mirror-1")
 		know()
@@ -142,9 +125,7 @@ func TestMirrorTranslationLags(t *testing.T) {
 		r.Observe(third)
 		r.pass(time.Second)
 		require.Equal(t, v1.PodRunning, r.pod("a").Status.Phase, "by what was observed")
-		r.mu.Lock()
-		r.mirrors[pod.UID] = nil
-		r.mu.Unlock()
+		put(r, r.mirrors, pod.UID, nil)
 		r.Set(pod, running(pod, true))
 		r.pass(time.Second)
 		require.Equal(t, "True", value(&r.pod("a").Status, v1.PodReady), "that the old one is gone says nothing about the new one")
@@ -155,17 +136,62 @@ func TestMirrorTranslationLags(t *testing.T) {
 	})
 }
 
-// The mirror of an earlier version of the manifest gets nothing of the new one.
-func TestMirrorOfAnotherVersion(t *testing.T) {
-	mirrorBubble(t, func(r *rig) {
-		old := staticPod("a")
+// An observed pod is written to if it is the mirror of this version of the static pod and
+// is not to be deleted. Elsewhere it is no mirror.
+func TestObservedMirror(t *testing.T) {
+	deleted := metav1.Now()
+	for name, c := range map[string]struct {
+		change  func(mirror *v1.Pod)
+		without bool // the sink has no mirrors
+		written bool
+	}{
+		"mirror":              {change: func(*v1.Pod) {}, written: true},
+		"without mirrors":     {change: func(*v1.Pod) {}, without: true},
+		"another version":     {change: func(m *v1.Pod) { m.Annotations[podfacts.ConfigMirror] = "hash-old" }},
+		"no mirror":           {change: func(m *v1.Pod) { m.Annotations = nil }},
+		"another name":        {change: func(m *v1.Pod) { m.Name = "b" }},
+		"another namespace":   {change: func(m *v1.Pod) { m.Namespace = "other" }},
+		"about to be deleted": {change: func(m *v1.Pod) { m.DeletionTimestamp = &deleted }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			configure := mirrors
+			if c.without {
+				configure = nil
+			}
+			bubble(t, configure, func(r *rig) {
+				pod := staticPod("a")
+				mirror := mirrorOf(pod, "mirror")
+				c.change(mirror)
+				mirror = r.sink.Put(mirror)
+				r.Set(pod, running(pod, true))
+				r.Observe(mirror)
+				r.pass(time.Minute)
+				if c.written {
+					require.Equal(t, 1, r.written())
+					return
+				}
+				require.Zero(t, r.written())
+			})
+		})
+	}
+}
+
+// A mirror that is about to be deleted does not take the place of the one before.
+func TestMirrorThatGoes(t *testing.T) {
+	bubble(t, mirrors, func(r *rig) {
 		pod := staticPod("a")
-		pod.UID, pod.Annotations["kubernetes.io/config.hash"] = "uid-new", "hash-new"
-		mirror, _ := r.mirror(old, "mirror-1")
+		r.mirror(pod, "mirror-1")
+		r.Observe(r.pod("a"))
+		r.Set(pod, running(pod, false))
+		r.Observe(r.pod("a"))
+		r.pass(0)
+		require.Equal(t, 1, r.written())
+		going, at := mirrorOf(pod, "mirror-0"), metav1.Now()
+		going.DeletionTimestamp = &at
+		r.Observe(going)
 		r.Set(pod, running(pod, true))
-		r.Observe(mirror)
-		r.pass(time.Minute)
-		require.Equal(t, v1.PodPending, r.pod("a").Status.Phase)
+		r.pass(0)
+		require.Equal(t, "True", value(&r.pod("a").Status, v1.PodReady))
 	})
 }
 
@@ -181,10 +207,10 @@ func TestStaticPodsWithoutMirrors(t *testing.T) {
 
 // Where static pods have mirrors, other pods are written as they are.
 func TestPodsBesideMirrors(t *testing.T) {
-	mirrorBubble(t, func(r *rig) {
+	bubble(t, mirrors, func(r *rig) {
 		pod := r.sink.Put(newPod("a"))
 		began := metav1.NewTime(time.Now().Add(-time.Hour))
-		r.mirrors[pod.UID] = &v1.Pod{Status: v1.PodStatus{StartTime: &began}} // which is none
+		put(r, r.mirrors, pod.UID, &v1.Pod{Status: v1.PodStatus{StartTime: &began}}) // which is none
 		r.Set(pod, running(pod, true))
 		require.NotEqual(t, began.Unix(), r.Get(pod.UID).StartTime.Unix())
 		r.pass(0)
@@ -197,29 +223,10 @@ func TestReceiverWithMirrors(t *testing.T) {
 	told := &receiver{}
 	bubble(t, func(cfg *writer.Config) {
 		cfg.Sinks = []writer.NamedSink{{Name: "told", Sink: told.sink(), Mirrors: true}}
-		cfg.Mirror = func(types.UID) *v1.Pod { return nil }
 	}, func(r *rig) {
 		pod := staticPod("a")
 		r.Set(pod, running(pod, true))
 		r.pass(0)
 		require.Equal(t, []string{"a Running "}, told.take())
-	})
-}
-
-// What another kubelet has shown meanwhile of a static pod stands on its mirror.
-func TestRestoreAfterAnotherAgentOnTheMirror(t *testing.T) {
-	mirrorBubble(t, func(r *rig) {
-		r.pass(time.Hour)
-		ready := func(s v1.ConditionStatus, ago time.Duration) []v1.PodCondition {
-			return []v1.PodCondition{{Type: v1.PodReady, Status: s, LastTransitionTime: metav1.NewTime(time.Now().Add(-ago))}}
-		}
-		pod := staticPod("a")
-		mirror, know := r.mirror(pod, "mirror")
-		mirror.Status.Conditions = ready("True", time.Minute)
-		know()
-		kept := running(pod, true)
-		kept.Conditions = ready("False", time.Hour)
-		r.Restore(pod, kept)
-		require.Equal(t, v1.ConditionTrue, r.Get(pod.UID).Conditions[0].Status)
 	})
 }

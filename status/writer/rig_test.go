@@ -2,6 +2,7 @@ package writer_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -18,16 +19,17 @@ import (
 	"github.com/podwright/podwright/status/writer"
 )
 
+var errDown = errors.New("no route")
+
 // rig is a Writer on a sink in memory, in a bubble.
 type rig struct {
 	*writer.Writer
 	t    *testing.T
 	sink *statustest.Sink
-	stop func() error
 
 	mu      sync.Mutex
-	pods    map[types.UID]*v1.Pod // what Config.Pod knows
-	mirrors map[types.UID]*v1.Pod
+	pods    map[types.UID]*v1.Pod // the pods that Config.Pod returns
+	mirrors map[types.UID]*v1.Pod // the mirrors that Config.Mirror returns
 	mayRun  map[types.UID]bool
 	changed []types.UID
 	behind  []time.Duration
@@ -42,10 +44,12 @@ func bubble(t *testing.T, configure func(*writer.Config), test func(*rig)) {
 			pods: map[types.UID]*v1.Pod{}, mirrors: map[types.UID]*v1.Pod{}, mayRun: map[types.UID]bool{},
 		}
 		cfg := writer.Config{
-			Sinks:       sinks(r.sink),
-			Pod:         func(uid types.UID) *v1.Pod { r.mu.Lock(); defer r.mu.Unlock(); return r.pods[uid] },
-			MayStillRun: func(uid types.UID) bool { r.mu.Lock(); defer r.mu.Unlock(); return r.mayRun[uid] },
-			Changed:     func(uid types.UID) { r.mu.Lock(); defer r.mu.Unlock(); r.changed = append(r.changed, uid) },
+			Sinks:        sinks(r.sink),
+			Pod:          lookup(r, r.pods),
+			Mirror:       lookup(r, r.mirrors),
+			MayStillRun:  lookup(r, r.mayRun),
+			TranslateUID: r.translate,
+			Changed:      func(uid types.UID) { r.mu.Lock(); defer r.mu.Unlock(); r.changed = append(r.changed, uid) },
 			Metrics: writer.Metrics{
 				Synced: func(_ string, d time.Duration) { r.mu.Lock(); defer r.mu.Unlock(); r.behind = append(r.behind, d) },
 			},
@@ -53,24 +57,55 @@ func bubble(t *testing.T, configure func(*writer.Config), test func(*rig)) {
 		if configure != nil {
 			configure(&cfg)
 		}
-		var err error
-		r.Writer, err = writer.New(cfg)
-		require.NoError(t, err)
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- r.Run(ctx) }()
-		r.stop = sync.OnceValue(func() error { cancel(); return <-ended })
+		r.Writer = newWriter(t, cfg)
+		stop := start(t, r.Writer)
 		synctest.Wait()
 		test(r)
-		require.NoError(t, r.stop())
+		require.NoError(t, stop())
 		require.Empty(t, r.sink.Overlaps(), "one write at a time per pod")
 	})
+}
+
+func newWriter(t testing.TB, cfg writer.Config) *writer.Writer {
+	w, err := writer.New(cfg)
+	require.NoError(t, err)
+	return w
+}
+
+// start runs a Writer. stop ends that and returns the error of Run.
+func start(t testing.TB, w *writer.Writer) (stop func() error) {
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- w.Run(ctx) }()
+	return func() error { cancel(); return <-ended }
 }
 
 // sinks names a sink.
 func sinks(s status.Sink) []writer.NamedSink { return []writer.NamedSink{{Name: "api", Sink: s}} }
 
-// Explain explains how a pod stands with the one sink.
+// lookup returns a function that reads a map of the rig, put changes one.
+func lookup[V any](r *rig, m map[types.UID]V) func(types.UID) V {
+	return func(uid types.UID) V { r.mu.Lock(); defer r.mu.Unlock(); return m[uid] }
+}
+
+func put[V any](r *rig, m map[types.UID]V, uid types.UID, v V) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	m[uid] = v
+}
+
+func (r *rig) translate(uid types.UID) types.UID {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for static, mirror := range r.mirrors {
+		if mirror != nil && mirror.UID == uid {
+			return static
+		}
+	}
+	return uid
+}
+
+// Explain explains the pod's status at the one sink.
 func (r *rig) Explain(uid types.UID) (x writer.Explanation, ok bool) {
 	for _, x := range r.Writer.Explain(uid) {
 		x.Sink = ""
@@ -79,25 +114,17 @@ func (r *rig) Explain(uid types.UID) (x writer.Explanation, ok bool) {
 	return x, false
 }
 
-// Observe takes in a pod as it was seen at the one sink.
+// Observe passes a pod as seen at the one sink.
 func (r *rig) Observe(pod *v1.Pod) { r.Writer.Observe("api", pod) }
 
-// mirrored lets static pods have the mirrors of the rig.
-func mirrored(r **rig) func(*writer.Config) {
-	return func(cfg *writer.Config) {
-		cfg.Sinks[0].Mirrors = true
-		cfg.Mirror = func(uid types.UID) *v1.Pod { (*r).mu.Lock(); defer (*r).mu.Unlock(); return (*r).mirrors[uid] }
-		cfg.TranslateUID = func(uid types.UID) types.UID {
-			(*r).mu.Lock()
-			defer (*r).mu.Unlock()
-			for static, mirror := range (*r).mirrors {
-				if mirror != nil && mirror.UID == uid {
-					return static
-				}
-			}
-			return uid
+// fail makes the calls of one kind fail.
+func (r *rig) fail(op statustest.Op, fault statustest.Fault) {
+	r.sink.Fail(func(c statustest.Call) statustest.Fault {
+		if c.Op == op {
+			return fault
 		}
-	}
+		return statustest.Fault{}
+	})
 }
 
 // pass lets d pass, and all that happens until then.
@@ -106,7 +133,7 @@ func (r *rig) pass(d time.Duration) {
 	synctest.Wait()
 }
 
-// written is how many patches took effect since the last call.
+// written counts the patches that took effect since the last call.
 func (r *rig) written() int {
 	n := 0
 	for _, c := range r.sink.Calls(statustest.Patch) {
@@ -137,6 +164,13 @@ func newPod(name string, containers ...string) *v1.Pod {
 	return pod
 }
 
+// withInit is a pod with an init container.
+func withInit(name string) *v1.Pod {
+	pod := newPod(name)
+	pod.Spec.InitContainers = []v1.Container{{Name: "init"}}
+	return pod
+}
+
 // running is the status of a pod whose containers run, all ready or none.
 func running(pod *v1.Pod, ready bool) v1.PodStatus {
 	value, started := v1.ConditionFalse, true
@@ -163,9 +197,17 @@ func ended(pod *v1.Pod, code int32) v1.PodStatus {
 		s.Phase = v1.PodFailed
 	}
 	for i := range s.ContainerStatuses {
-		s.ContainerStatuses[i].State = v1.ContainerState{Terminated: &v1.ContainerStateTerminated{ExitCode: code, FinishedAt: metav1.Now()}}
+		s.ContainerStatuses[i].State = terminated(code)
 	}
 	return s
+}
+
+func terminated(code int32) v1.ContainerState {
+	return v1.ContainerState{Terminated: &v1.ContainerStateTerminated{ExitCode: code, FinishedAt: metav1.Now()}}
+}
+
+func initializing() v1.ContainerState {
+	return v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: "PodInitializing"}}
 }
 
 func withMessage(s v1.PodStatus, format string, args ...any) v1.PodStatus {

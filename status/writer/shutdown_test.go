@@ -15,8 +15,8 @@ import (
 	"github.com/podwright/podwright/status/writer"
 )
 
-// However a call is going on when Run ends: it is asked to end, and waited for until the
-// limit, also when its turn was given up and its pod forgotten.
+// The end of Run cancels calls in progress and waits for them until the limit, also if the
+// Writer had given them up and forgotten their pods. Then it names them.
 func TestShutdownDuringACall(t *testing.T) {
 	hangs := func(<-chan struct{}) statustest.Fault { return statustest.Fault{Hang: true} }
 	deaf := func(release <-chan struct{}) statustest.Fault { return statustest.Fault{Deaf: release} }
@@ -32,35 +32,33 @@ func TestShutdownDuringACall(t *testing.T) {
 		"it ends in time":        {fault: deaf, after: time.Second, released: 9 * time.Second, took: 9 * time.Second},
 		"it was given up":        {fault: deaf, after: time.Minute, released: 2 * time.Second, took: 2 * time.Second},
 		"its pod was forgotten":  {fault: deaf, after: time.Minute, forgotten: true, released: 2 * time.Second, took: 2 * time.Second},
-		"it goes on and on":      {fault: deaf, after: time.Second, released: time.Hour, took: 10 * time.Second, err: "patch of pod ns/a(uid-a) (for 11s)"},
-		"so it does, given up":   {fault: deaf, after: time.Minute, released: time.Hour, took: 10 * time.Second, err: "patch of pod ns/a(uid-a) (for 1m10s)"},
+		"it goes on and on":      {fault: deaf, after: time.Second, released: time.Hour, took: 10 * time.Second, err: "patch of pod ns/a(uid-a) (for 11s), patch of pod ns/b(uid-b) (for 11s)"},
+		"so it does, given up":   {fault: deaf, after: time.Minute, released: time.Hour, took: 10 * time.Second, err: "patch of pod ns/a(uid-a) (for 1m10s), patch of pod ns/b(uid-b) (for 1m10s)"},
 		"so it does, for nobody": {fault: deaf, after: time.Minute, forgotten: true, released: time.Hour, took: 10 * time.Second, err: "patch of pod ns/a(uid-a)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				sink, release := statustest.NewSink(), make(chan struct{})
-				w, err := writer.New(writer.Config{Sinks: sinks(sink)})
-				require.NoError(t, err)
+				w := newWriter(t, writer.Config{Sinks: sinks(sink)})
 				sink.Fail(func(call statustest.Call) statustest.Fault {
 					if call.Op == statustest.Patch {
 						return c.fault(release)
 					}
 					return statustest.Fault{}
 				})
-				ctx, cancel := context.WithCancel(t.Context())
-				done := make(chan error, 1)
-				go func() { done <- w.Run(ctx) }()
-				pod := sink.Put(newPod("a"))
-				require.NoError(t, w.Set(pod, running(pod, true)))
+				stop := start(t, w)
+				for _, pod := range []*v1.Pod{sink.Put(newPod("a")), sink.Put(newPod("b"))} {
+					require.NoError(t, w.Set(pod, running(pod, true)))
+				}
 				time.Sleep(c.after)
 				if c.forgotten {
-					w.Forget(pod.UID)
+					w.Forget("uid-a")
+					w.Forget("uid-b")
 				}
 				synctest.Wait()
 				begun := time.Now()
 				time.AfterFunc(c.released, func() { close(release) })
-				cancel()
-				err = <-done
+				err := stop()
 				require.Equal(t, c.took, time.Since(begun))
 				if c.err == "" {
 					require.NoError(t, err)
@@ -75,26 +73,35 @@ func TestShutdownDuringACall(t *testing.T) {
 	}
 }
 
-// A Receiver has half of the limit for the last.
-func TestReceiverHasHalfTheLimit(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithCancel(t.Context())
-		w, err := writer.New(writer.Config{Sinks: sinks(status.SinkFunc(func(call context.Context, _ *v1.Pod, _ *v1.PodStatus) error {
-			if ctx.Err() == nil {
-				return errors.New("full") // so it is left for the last
-			}
-			<-call.Done()
-			return call.Err()
-		}))})
-		require.NoError(t, err)
-		done := make(chan error, 1)
-		go func() { done <- w.Run(ctx) }()
-		pod := newPod("a")
-		require.NoError(t, w.Set(pod, running(pod, true)))
-		synctest.Wait()
-		begun := time.Now()
-		cancel()
-		require.NoError(t, <-done)
-		require.Equal(t, 5*time.Second, time.Since(begun))
-	})
+// At the end of Run, a Receiver gets the statuses that it does not have, each once, for half
+// of the limit.
+func TestReceiverIsToldTheLast(t *testing.T) {
+	for name, c := range map[string]struct {
+		last func(context.Context) error // the call after the end
+		took time.Duration
+	}{
+		"it fails":     {last: func(context.Context) error { return errors.New("full") }},
+		"it hangs":     {last: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }, took: 5 * time.Second},
+		"it goes well": {last: func(context.Context) error { return nil }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				receive, calls := func(context.Context) error { return errors.New("full") }, 0
+				w := newWriter(t, writer.Config{Sinks: sinks(status.SinkFunc(func(ctx context.Context, _ *v1.Pod, _ *v1.PodStatus) error {
+					calls++
+					return receive(ctx)
+				}))})
+				stop, pod := start(t, w), newPod("a")
+				require.NoError(t, w.Set(pod, running(pod, true)))
+				time.Sleep(time.Minute + time.Second)
+				synctest.Wait()
+				require.Greater(t, calls, 6)
+				receive, calls = c.last, 0
+				begun := time.Now()
+				require.NoError(t, stop())
+				require.Equal(t, c.took, time.Since(begun))
+				require.Equal(t, 1, calls)
+			})
+		})
+	}
 }

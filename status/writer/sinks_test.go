@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -66,7 +65,7 @@ func TestSinksDoNotWaitForEachOther(t *testing.T) {
 	bubble(t, beside(file, told), func(r *rig) {
 		pod := r.sink.Put(newPod("a"))
 		file.Put(newPod("a"))
-		r.sink.SetDown(errors.New("no route"))
+		r.sink.SetDown(errDown)
 		r.Set(pod, withMessage(running(pod, true), "one"))
 		r.pass(0)
 		require.Equal(t, "one", file.Pod("ns", "a").Status.Message)
@@ -94,9 +93,7 @@ func TestReceiver(t *testing.T) {
 	file, told := statustest.NewSink(), &receiver{}
 	bubble(t, beside(file, told), func(r *rig) {
 		pod := r.sink.Put(staticPod("a"))
-		r.mu.Lock()
-		r.mayRun[pod.UID] = true
-		r.mu.Unlock()
+		put(r, r.mayRun, pod.UID, true)
 		r.Set(pod, running(pod, true))
 		r.pass(0)
 		r.Set(pod, ended(pod, 1))
@@ -131,9 +128,7 @@ func TestNewestPod(t *testing.T) {
 		r.pass(0)
 		newer := newPod("a")
 		newer.Labels = map[string]string{"version": "2"}
-		r.mu.Lock()
-		r.pods[pod.UID] = newer
-		r.mu.Unlock()
+		put(r, r.pods, pod.UID, newer)
 		r.Set(pod, running(pod, true))
 		r.pass(0)
 		require.Equal(t, []string{"", "2"}, told)
@@ -183,89 +178,6 @@ func TestSinksForgetOneByOne(t *testing.T) {
 	})
 }
 
-// Flush waits for the newest status, before Run and during it, whatever has failed
-// before.
-func TestFlush(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		told, pod := &receiver{}, newPod("a")
-		w, err := writer.New(writer.Config{Sinks: []writer.NamedSink{{Name: "told", Sink: told.sink()}}})
-		require.NoError(t, err)
-		flush := func() error { return w.Flush(t.Context(), "told", pod.UID) }
-		require.ErrorIs(t, w.Flush(t.Context(), "stranger", pod.UID), writer.ErrNoSink)
-		require.NoError(t, flush(), "nothing is known of it")
-		w.Restore(pod, running(pod, true))
-		require.NoError(t, flush())
-		require.Empty(t, told.take(), "what was only restored is not written")
-
-		w.Set(pod, withMessage(running(pod, true), "one"))
-		require.Equal(t, "it waits for Run", w.Explain(pod.UID)[0].Why)
-		require.NoError(t, flush())
-		require.NoError(t, flush())
-		require.Empty(t, w.Explain(pod.UID)[0].Why)
-		require.Equal(t, []string{"a Running one", "a Running one"}, told.take())
-		told.set(errors.New("full"), 0)
-		require.ErrorContains(t, flush(), "receive ns/a(uid-a): full")
-		require.ErrorContains(t, flush(), "full")
-		told.set(nil, 0)
-		require.NoError(t, flush())
-		require.Len(t, told.take(), 3)
-
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error, 1)
-		go func() { done <- w.Run(ctx) }()
-		told.set(nil, time.Second)
-		w.Set(pod, withMessage(running(pod, true), "two"))
-		synctest.Wait()
-		w.Set(pod, withMessage(running(pod, true), "three"))
-		begun := time.Now()
-		require.NoError(t, flush())
-		require.Equal(t, 2*time.Second, time.Since(begun), "the call in progress comes first")
-		require.Equal(t, []string{"a Running two", "a Running three"}, told.take())
-
-		w.Set(pod, withMessage(running(pod, true), "once"))
-		synctest.Wait()
-		w.Set(pod, withMessage(running(pod, true), "for both"))
-		begun = time.Now()
-		other := make(chan error, 1)
-		go func() { other <- flush() }()
-		require.NoError(t, flush())
-		require.NoError(t, <-other)
-		require.Equal(t, 2*time.Second, time.Since(begun))
-		require.Equal(t, []string{"a Running once", "a Running for both"}, told.take(), "one call does for both who wait for it")
-
-		w.Set(pod, withMessage(running(pod, true), "four"))
-		synctest.Wait()
-		short, end := context.WithTimeout(t.Context(), time.Millisecond)
-		defer end()
-		require.ErrorIs(t, w.Flush(short, "told", pod.UID), context.DeadlineExceeded)
-		cancel()
-		require.NoError(t, <-done)
-	})
-}
-
-// A Receiver is told when Run ends what it does not have yet; one that fails is not
-// waited for.
-func TestReceiverIsToldTheLast(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		told, pod := &receiver{}, newPod("a")
-		told.set(errors.New("full"), 0)
-		w, err := writer.New(writer.Config{Sinks: []writer.NamedSink{{Name: "told", Sink: told.sink()}}})
-		require.NoError(t, err)
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error, 1)
-		go func() { done <- w.Run(ctx) }()
-		w.Set(pod, running(pod, true))
-		time.Sleep(time.Minute + time.Second)
-		synctest.Wait()
-		require.Greater(t, len(told.take()), 6)
-		begun := time.Now()
-		cancel()
-		require.NoError(t, <-done)
-		require.Equal(t, []string{"a Running "}, told.take())
-		require.Less(t, time.Since(begun), time.Second)
-	})
-}
-
 // What a probe has found is kept beside a status that stays the same.
 func TestReceiverIsToldOfProbes(t *testing.T) {
 	file, told := statustest.NewSink(), &receiver{}
@@ -293,4 +205,20 @@ func TestReceiverIsToldOfProbes(t *testing.T) {
 		r.Prune(func(types.UID) bool { return false })
 		require.Nil(t, r.Writer.Explain(pod.UID))
 	})
+}
+
+// SetProbed shows the results of readiness and startup probes; those of liveness probes are in no status.
+func TestSetProbed(t *testing.T) {
+	pod, w := newPod("a"), newWriter(t, writer.Config{})
+	s := running(pod, false)
+	s.ContainerStatuses[0].Started = nil
+	w.Set(pod, s)
+	probed := func(typ probe.Type, result probe.Verdict) v1.ContainerStatus {
+		w.SetProbed(probe.Change{UID: pod.UID, Stored: probe.Stored{Container: "app", ContainerID: "fake://a-app", Type: typ, Result: result}})
+		return w.Get(pod.UID).ContainerStatuses[0]
+	}
+	require.True(t, *probed(probe.Startup, probe.Success).Started)
+	require.True(t, probed(probe.Readiness, probe.Success).Ready)
+	require.True(t, probed(probe.Liveness, probe.Failure).Ready)
+	require.False(t, probed(probe.Readiness, probe.Failure).Ready)
 }

@@ -11,13 +11,26 @@ import (
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/internal/podfacts"
 	"github.com/podwright/podwright/status"
 )
 
+var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
 var testLimits = limits{first: 200 * time.Millisecond, longest: 10 * time.Second, absent: time.Minute}
+
+func is(t v1.PodConditionType, value v1.ConditionStatus) v1.PodCondition {
+	return v1.PodCondition{Type: t, Status: value}
+}
+
+func put(s *v1.PodStatus, c v1.PodCondition) {
+	if place := podfacts.Condition(s.Conditions, c.Type); place != nil {
+		*place = c
+		return
+	}
+	s.Conditions = append(s.Conditions, c)
+}
 
 // world is a slot, the pod as a sink has it, and what is on its way between them.
 type world struct {
@@ -42,7 +55,9 @@ type world struct {
 	calls                 int
 }
 
-func newWorld(t testing.TB, pod *v1.Pod) *world {
+func newWorld(t testing.TB) *world {
+	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "pod", UID: "uid", Generation: 1}}
+	pod.Spec.Containers = []v1.Container{{Name: "app", Image: "image/app"}}
 	w := &world{t: t, pod: pod, now: now, slot: slot{pod: pod}}
 	w.there = &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, Annotations: map[string]string{}}}
 	w.there.Status.Phase = v1.PodPending
@@ -335,7 +350,7 @@ func FuzzSlot(f *testing.F) {
 
 // playHistory plays a history whose first byte says what kind of world it is in.
 func playHistory(t *testing.T, history []byte) {
-	w := newWorld(t, podOf(v1.RestartPolicyAlways, "app"))
+	w := newWorld(t)
 	for i, b := range history[:min(len(history), 400)] {
 		switch {
 		case i == 0:
@@ -382,7 +397,7 @@ func TestSlotWritesAnewWhatDiffers(t *testing.T) {
 			}
 		},
 	} {
-		w := newWorld(t, podOf(v1.RestartPolicyAlways, "app"))
+		w := newWorld(t)
 		w.set(1)
 		require.True(t, w.begin(), name)
 		w.end(goesWell)
@@ -397,120 +412,5 @@ func TestSlotWritesAnewWhatDiffers(t *testing.T) {
 		require.True(t, w.begin(), name)
 		w.end(goesWell)
 		require.Equal(t, "message 1", w.there.Status.Message, name)
-	}
-}
-
-// A pod that is not there has been deleted once it is finished. Before, it may only
-// be that the sink does not know it yet.
-func TestSlotPodIsNotThere(t *testing.T) {
-	w := newWorld(t, podOf(v1.RestartPolicyAlways, "app"))
-	w.set(1)
-	w.replace(false)
-	w.slot.deleting = true
-	require.True(t, w.begin())
-	w.end(goesWell)
-	require.False(t, w.gone)
-	require.True(t, w.slot.absent)
-	w.slot.finished, w.now = true, w.now.Add(time.Hour)
-	require.True(t, w.begin())
-	w.end(goesWell)
-	require.True(t, w.gone)
-}
-
-// What is seen of another pod of the name says nothing.
-func TestSlotObservesItsOwnPodOnly(t *testing.T) {
-	w := newWorld(t, podOf(v1.RestartPolicyAlways, "app"))
-	w.set(1)
-	w.settle()
-	before := w.slot
-	w.replace(true)
-	mirror := w.there.DeepCopy()
-	mirror.Annotations = map[string]string{podfacts.ConfigMirror: "hash"}
-	w.slot.observed(mirror)
-	require.Equal(t, before, w.slot, "it is written to no mirror")
-	w.there.DeletionTimestamp = &metav1.Time{Time: now}
-	w.slot.observed(w.there)
-	require.Equal(t, before, w.slot)
-}
-
-// A mirror is that of a static pod of its name, and of its version if that is known.
-func TestMirrorOf(t *testing.T) {
-	static := func(hash string) *v1.Pod {
-		pod := podOf(v1.RestartPolicyAlways, "app")
-		pod.Annotations = map[string]string{podfacts.ConfigHash: hash}
-		return pod
-	}
-	mirror := static("")
-	require.False(t, mirrorOf(mirror, static("")), "it is none")
-	mirror.Annotations[podfacts.ConfigMirror] = "1"
-	require.True(t, mirrorOf(mirror, static("1")))
-	require.False(t, mirrorOf(mirror, static("2")))
-	require.True(t, mirrorOf(mirror, static("")))
-	mirror.Namespace = "other"
-	require.False(t, mirrorOf(mirror, static("")))
-}
-
-// Another mirror has nothing yet, and nothing has failed with it.
-func TestRetarget(t *testing.T) {
-	pod := podOf(v1.RestartPolicyAlways, "app")
-	s := slot{
-		pod: pod, mirror: true, version: 2, written: 2, base: &known{}, seen: phaseReady{phase: v1.PodFailed}, settled: &v1.PodStatus{},
-		ref: status.Ref{UID: "old"}, absent: true, failures: 3, retryAt: now, err: status.ErrNotFound,
-	}
-	before := s
-	s.retarget(&v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "name", UID: "old"}})
-	require.Equal(t, before, s, "it is the same")
-	s.retarget(&v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "name", UID: "new"}})
-	require.Equal(t, slot{pod: pod, mirror: true, version: 2, ready: true, ref: status.Ref{Namespace: "ns", Name: "name", UID: "new"}}, s)
-	s.retarget(nil)
-	require.Equal(t, slot{pod: pod, mirror: true, version: 2, ready: true}, s)
-}
-
-func TestPause(t *testing.T) {
-	for failures, want := range map[int]time.Duration{1: 200, 2: 400, 3: 800, 6: 6400, 7: 10000, 1000: 10000} {
-		for _, uid := range []types.UID{"a", "b", "c", "d"} {
-			d := pause(uid, failures, 200*time.Millisecond, 10*time.Second)
-			require.LessOrEqual(t, d, want*time.Millisecond)
-			require.Greater(t, d, want*time.Millisecond*3/4-1)
-		}
-	}
-	require.NotEqual(t, pause("a", 1, time.Second, time.Minute), pause("b", 1, time.Second, time.Minute), "they are spread")
-}
-
-func TestNewerVersion(t *testing.T) {
-	for _, tc := range []struct {
-		a, b         string
-		newer, known bool
-	}{{"10", "9", true, true}, {"9", "10", false, true}, {"9", "9", false, true}, {"9223372036854775808", "9", true, true}, {"9", "9223372036854775808", false, true}, {"", "1", false, false}, {"x", "1", false, false}} {
-		newer, known := newerVersion(tc.a, tc.b)
-		require.Equal(t, tc.known, known, tc)
-		require.Equal(t, tc.newer, newer && known, tc)
-	}
-}
-
-// What a slot waits for, in the order in which that matters.
-func TestWhy(t *testing.T) {
-	boom := errors.New("boom")
-	for _, c := range []struct {
-		slot slot
-		x    Explanation
-		want string
-	}{
-		{x: Explanation{}, want: ""},
-		{x: Explanation{Finished: true}, want: ""},
-		{x: Explanation{Deleting: true}, want: ""},
-		{x: Explanation{Finished: true, Deleting: true}, want: "the pod waits to be removed"},
-		{slot: slot{mirror: true}, x: Explanation{Finished: true, Deleting: true}, want: ""},
-		{x: Explanation{NoMirror: true}, want: ""},
-		{x: Explanation{NoMirror: true, Unwritten: true}, want: "the static pod has no mirror to write to"},
-		{x: Explanation{Unwritten: true, Held: true}, want: "its end is kept back while containers may still run"},
-		{x: Explanation{Refused: true}, want: "the sink keeps other values than it was told"},
-		{slot: slot{differs: true}, want: "somebody has changed it at the sink; it is written anew"},
-		{slot: slot{gone: true}, x: Explanation{Absent: true}, want: "the sink has removed the pod"},
-		{x: Explanation{Absent: true, Err: boom}, want: "the sink has no pod of this name and UID"},
-		{x: Explanation{Err: boom, Deleting: true, Unwritten: true}, want: "the status could not be written: boom"},
-		{x: Explanation{Err: boom, Deleting: true, Finished: true}, want: "the pod could not be removed: boom"},
-	} {
-		require.Equal(t, c.want, c.slot.why(c.x), "%+v", c.x)
 	}
 }

@@ -2,6 +2,7 @@ package writer_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -36,8 +37,7 @@ func TestConfig(t *testing.T) {
 
 // What cannot be told from other pods is refused, and nothing is kept of it.
 func TestIdentityIsChecked(t *testing.T) {
-	w, err := writer.New(writer.Config{})
-	require.NoError(t, err)
+	w := newWriter(t, writer.Config{})
 	for want, pod := range map[string]*v1.Pod{
 		"the pod is nil":              nil,
 		"metadata.uid is empty":       {ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "ns"}},
@@ -72,6 +72,20 @@ func TestBehindSinceTheFirst(t *testing.T) {
 		require.Equal(t, first, x.Since)
 		r.pass(time.Minute)
 		require.Equal(t, []time.Duration{4 * time.Second, 7 * time.Second}, r.behind)
+	})
+}
+
+// A sink that has the status already is behind no more.
+func TestSyncedWithoutAWrite(t *testing.T) {
+	bubble(t, nil, func(r *rig) {
+		made := newPod("a")
+		made.Status = running(made, true)
+		made.Status.StartTime = &made.Status.ContainerStatuses[0].State.Running.StartedAt
+		pod := r.sink.Put(made)
+		r.Set(pod, made.Status)
+		r.pass(0)
+		require.Zero(t, r.written())
+		require.Len(t, r.behind, 1)
 	})
 }
 
@@ -138,7 +152,7 @@ func TestReconcile(t *testing.T) {
 		require.Empty(t, r.sink.Calls(), "T26 a foreign condition is none of ours")
 		r.sink.Change("ns", "a", func(pod *v1.Pod) { conditionOf(&pod.Status, v1.PodReady).Status = v1.ConditionFalse })
 		x, _ := r.Explain(pod.UID)
-		require.Contains(t, x.Why, "somebody has changed it")
+		require.Equal(t, "somebody has changed it at the sink; it is written anew", x.Why)
 		r.pass(10 * time.Second)
 		require.Equal(t, "True", value(&r.pod("a").Status, v1.PodReady))
 		require.Equal(t, "True", value(&r.pod("a").Status, "example.com/gate"), "T22 theirs survives")
@@ -146,6 +160,48 @@ func TestReconcile(t *testing.T) {
 		r.pass(time.Hour)
 		require.Equal(t, 1, r.written())
 	})
+}
+
+// An observed pod counts if it is newer than the sink's last answer. If the versions cannot
+// be compared, the sink is asked.
+func TestObservedVersions(t *testing.T) {
+	for name, c := range map[string]struct {
+		version string
+		alike   bool
+		calls   []statustest.Op
+	}{
+		"older":                   {version: "8"},
+		"the same":                {version: "9"},
+		"newer":                   {version: "10", calls: []statustest.Op{statustest.Patch}},
+		"newer than 63 bits":      {version: "9223372036854775808", calls: []statustest.Op{statustest.Patch}},
+		"newer and alike":         {version: "10", alike: true},
+		"not a number":            {version: "x", calls: []statustest.Op{statustest.Get}},
+		"not a number, and alike": {version: "x", alike: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, nil, func(r *rig) {
+				var pod *v1.Pod
+				for range 8 {
+					pod = r.sink.Put(newPod("a"))
+				}
+				r.Set(pod, running(pod, true))
+				r.pass(0)
+				r.sink.ForgetCalls()
+				seen := r.pod("a")
+				require.Equal(t, "9", seen.ResourceVersion)
+				if seen.ResourceVersion = c.version; !c.alike {
+					seen.Status.Message = "by another"
+				}
+				r.Observe(seen)
+				r.pass(11 * time.Second)
+				var calls []statustest.Op
+				for _, call := range r.sink.Calls() {
+					calls = append(calls, call.Op)
+				}
+				require.Equal(t, c.calls, calls)
+			})
+		})
+	}
 }
 
 // T22: a condition that somebody adds or takes while we write is left alone.
@@ -181,12 +237,13 @@ func TestRecreated(t *testing.T) {
 		again.UID = "another"
 		r.sink.Put(again)
 		r.sink.ForgetCalls()
+		r.Observe(r.sink.MarkDeleted("ns", "a"))
 		r.Set(pod, running(pod, false))
 		r.pass(time.Minute)
 		require.Zero(t, r.written())
 		require.Equal(t, v1.PodPending, r.pod("a").Status.Phase)
 		x, _ := r.Explain(pod.UID)
-		require.True(t, x.Absent && x.Unwritten)
+		require.True(t, x.Absent && x.Unwritten && !x.Deleting)
 		r.sink.ForgetCalls()
 		r.pass(time.Hour)
 		require.LessOrEqual(t, len(r.sink.Calls()), 90, "it is asked for about once a minute")
@@ -197,36 +254,27 @@ func TestRecreated(t *testing.T) {
 	})
 }
 
-// T33
+// T33: a container that has ended for good does not run again, whether the end was set or,
+// before the first status, only the pod has it.
 func TestIllegalTransition(t *testing.T) {
 	bubble(t, nil, func(r *rig) {
-		pod := r.sink.Put(newPod("a"))
-		r.Set(pod, ended(pod, 3))
-		revived := running(pod, true)
-		revived.Phase = v1.PodFailed
-		r.Set(pod, revived)
-		r.Change(pod.UID, func(v1.PodStatus) v1.PodStatus { return revived })
-		require.Equal(t, int32(3), r.Get(pod.UID).ContainerStatuses[0].State.Terminated.ExitCode)
-		r.pass(time.Second)
-		require.NotNil(t, r.pod("a").Status.ContainerStatuses[0].State.Terminated)
-	})
-}
-
-// T33: an end that only the pod knows of is not lost either, by the first status that is set.
-func TestIllegalFirstStatus(t *testing.T) {
-	bubble(t, nil, func(r *rig) {
-		pod := newPod("a")
-		pod.Status = ended(pod, 3)
-		pod = r.sink.Put(pod)
-		revived := running(pod, true)
-		revived.Phase = v1.PodFailed
-		r.Set(pod, revived)
-		require.Equal(t, int32(3), r.Get(pod.UID).ContainerStatuses[0].State.Terminated.ExitCode)
-		r.pass(time.Second)
-		require.Equal(t, int32(3), r.pod("a").Status.ContainerStatuses[0].State.Terminated.ExitCode)
-		r.Set(pod, withMessage(ended(pod, 3), "legal"))
-		r.pass(time.Second)
-		require.Equal(t, "legal", r.pod("a").Status.Message)
+		set := r.sink.Put(newPod("a"))
+		r.Set(set, ended(set, 3))
+		had := newPod("b")
+		had.Status = ended(had, 3)
+		had = r.sink.Put(had)
+		for _, pod := range []*v1.Pod{set, had} {
+			revived := running(pod, true)
+			revived.Phase = v1.PodFailed
+			r.Set(pod, revived)
+			r.Change(pod.UID, func(v1.PodStatus) v1.PodStatus { return revived })
+			require.Equal(t, int32(3), r.Get(pod.UID).ContainerStatuses[0].State.Terminated.ExitCode)
+			r.pass(time.Second)
+			require.Equal(t, int32(3), r.pod(pod.Name).Status.ContainerStatuses[0].State.Terminated.ExitCode)
+			r.Set(pod, withMessage(ended(pod, 3), "legal"))
+			r.pass(time.Second)
+			require.Equal(t, "legal", r.pod(pod.Name).Status.Message)
+		}
 	})
 }
 
@@ -237,14 +285,15 @@ func TestRetry(t *testing.T) {
 		r.Set(pod, running(pod, false))
 		r.pass(0)
 		r.sink.ForgetCalls()
-		r.sink.SetDown(errors.New("no route"))
+		r.sink.SetDown(errDown)
 		for i := range 10 {
 			r.Set(pod, withMessage(running(pod, false), "message %d", i))
 			r.pass(time.Second)
 		}
 		x, _ := r.Explain(pod.UID)
 		require.True(t, x.Unwritten && x.Failures > 2 && !x.NextTry.IsZero())
-		require.ErrorContains(t, x.Err, "no route")
+		require.ErrorIs(t, x.Err, errDown)
+		require.Equal(t, "the status could not be written: "+x.Err.Error(), x.Why)
 		r.sink.SetDown(nil)
 		r.pass(10 * time.Second)
 		require.Equal(t, 1, r.written())
@@ -255,22 +304,6 @@ func TestRetry(t *testing.T) {
 	})
 }
 
-// What is worth more than what failed does not wait for the pause to end.
-func TestTransitionEndsPause(t *testing.T) {
-	bubble(t, nil, func(r *rig) {
-		pod := r.sink.Put(newPod("a"))
-		r.Set(pod, running(pod, false))
-		r.pass(0)
-		r.sink.SetDown(errors.New("no route"))
-		r.Set(pod, withMessage(running(pod, false), "detail"))
-		r.pass(time.Minute)
-		r.sink.SetDown(nil)
-		r.Set(pod, running(pod, true))
-		r.pass(0)
-		require.Equal(t, "True", value(&r.pod("a").Status, v1.PodReady))
-	})
-}
-
 // An answer that got lost leaves open what the sink has: going back to what it had
 // before must not be taken for nothing to do.
 func TestLostAnswer(t *testing.T) {
@@ -278,12 +311,7 @@ func TestLostAnswer(t *testing.T) {
 		pod := r.sink.Put(newPod("a"))
 		r.Set(pod, withMessage(running(pod, true), "one"))
 		r.pass(0)
-		r.sink.Fail(func(c statustest.Call) statustest.Fault {
-			if c.Op == statustest.Patch {
-				return statustest.Fault{LostAnswer: errors.New("timeout")}
-			}
-			return statustest.Fault{}
-		})
+		r.fail(statustest.Patch, statustest.Fault{LostAnswer: errors.New("timeout")})
 		r.Set(pod, withMessage(running(pod, true), "two"))
 		r.pass(0)
 		require.Equal(t, "two", r.pod("a").Status.Message)
@@ -338,6 +366,23 @@ func TestStubbornSink(t *testing.T) {
 	})
 }
 
+// A sink whose answers show that it ignores a value is not told again.
+func TestSinkThatIgnoresAValue(t *testing.T) {
+	bubble(t, func(cfg *writer.Config) {
+		cfg.Sinks = sinks(&odd{cfg.Sinks[0].Sink.(*statustest.Sink), func(pod *v1.Pod) *v1.Pod { pod.Status.Message = ""; return pod }})
+	}, func(r *rig) {
+		pod := r.sink.Put(newPod("a"))
+		r.Set(pod, running(pod, true))
+		r.pass(0)
+		r.Set(pod, withMessage(running(pod, true), "mine"))
+		r.pass(time.Hour)
+		require.Equal(t, 2, r.written())
+		x, _ := r.Explain(pod.UID)
+		require.True(t, x.Refused && !x.Unwritten)
+		require.Equal(t, "the sink keeps other values than it was told", x.Why)
+	})
+}
+
 // 6.2, 7.6: results of probes are in the status at once, while nobody else is.
 func TestContainerResults(t *testing.T) {
 	bubble(t, nil, func(r *rig) {
@@ -366,94 +411,32 @@ func TestContainerResults(t *testing.T) {
 	})
 }
 
-// What an earlier life remembers is where the next status begins, and no more.
-func TestRestore(t *testing.T) {
-	bubble(t, nil, func(r *rig) {
-		pod := r.sink.Put(newPod("a"))
-		old := ended(pod, 7)
-		r.Restore(pod, old)
-		require.Equal(t, int32(7), r.Get(pod.UID).ContainerStatuses[0].State.Terminated.ExitCode)
-		r.pass(time.Minute)
-		require.Empty(t, r.sink.Calls(), "it is not written")
-		r.Observe(r.pod("a"))
-		r.pass(time.Minute)
-		require.Empty(t, r.sink.Calls(), "nor when the pod is seen")
-		r.Set(pod, running(pod, true))
-		require.NotNil(t, r.Get(pod.UID).ContainerStatuses[0].State.Terminated, "T33 the exit code is kept")
-		r.pass(time.Minute)
-		require.Empty(t, r.sink.Calls(), "what was refused makes nothing of it worth writing")
-		r.Set(pod, withMessage(old, "again"))
-		r.Restore(pod, running(pod, true))
-		require.Equal(t, "again", r.Get(pod.UID).Message, "it overrides nothing")
-		r.pass(0)
-		require.Equal(t, "again", r.pod("a").Status.Message)
-
-		began := metav1.NewTime(time.Now().Add(time.Millisecond))
-		precise, s := newPod("c"), running(pod, true)
-		s.StartTime = &began
-		r.Restore(precise, s)
-		s.ContainerStatuses[0].RestartCount = 9
-		require.True(t, r.Get(precise.UID).StartTime.Equal(&metav1.Time{Time: began.Truncate(time.Second)}), "in whole seconds")
-		require.Zero(t, r.Get(precise.UID).ContainerStatuses[0].RestartCount, "a copy is kept")
-
-		same := r.sink.Put(newPod("b"))
-		start := metav1.Now()
-		s = running(same, true)
-		s.StartTime = &start
-		r.Restore(same, s)
-		r.changed = nil
-		r.Set(same, s)
-		require.Len(t, r.changed, 1, "it is one that was set now")
-		r.pass(0)
-		require.Equal(t, v1.PodRunning, r.pod("b").Status.Phase, "the same as before is written, since the sink may not have it")
-	})
-}
-
-// An agent of another kind that was here meanwhile has written later conditions, on the pod
-// or on its mirror: those count, and none goes back in time.
-func TestRestoreAfterAnotherAgent(t *testing.T) {
-	condition := func(s v1.ConditionStatus, ago time.Duration) v1.PodCondition {
-		return v1.PodCondition{Type: v1.PodReady, Status: s, LastTransitionTime: metav1.NewTime(time.Now().Add(-ago))}
-	}
-	bubble(t, nil, func(r *rig) {
-		r.pass(time.Hour)
-		for name, c := range map[string]struct{ kept, shown, want v1.PodCondition }{
-			"later elsewhere": {condition("False", time.Minute), condition("True", time.Second), condition("True", time.Second)},
-			"later here":      {condition("False", time.Second), condition("True", time.Minute), condition("False", time.Second)},
-			"the same":        {condition("False", time.Second), condition("True", time.Second), condition("False", time.Second)},
-		} {
-			pod := newPod(name)
-			pod.Status.Conditions = []v1.PodCondition{{Type: "Theirs"}, c.shown}
-			kept := running(pod, true)
-			kept.Conditions = []v1.PodCondition{c.kept}
-			r.Restore(pod, kept)
-			require.Len(t, r.Get(pod.UID).Conditions, 1, name)
-			require.Equal(t, c.want.Status, r.Get(pod.UID).Conditions[0].Status, name)
-			require.True(t, c.want.LastTransitionTime.Equal(&r.Get(pod.UID).Conditions[0].LastTransitionTime), name)
-			require.Equal(t, c.kept.Status, kept.Conditions[0].Status, "what was handed over stays")
-		}
-	})
-}
-
-// Each container that terminates is counted once.
+// Each container that terminates is counted once, with its kind.
 func TestTerminatedMetric(t *testing.T) {
 	var seen []string
-	bubble(t, func(cfg *writer.Config) {
-		cfg.Metrics.Terminated = func(kind string, ended *v1.ContainerStateTerminated) {
-			seen = append(seen, kind+" "+ended.Reason)
-		}
-	}, func(r *rig) {
-		pod := r.sink.Put(newPod("a"))
-		pod.Spec.RestartPolicy = v1.RestartPolicyAlways
-		r.Set(pod, running(pod, true))
-		s := ended(pod, 1)
-		s.Phase = v1.PodRunning
-		s.ContainerStatuses[0].State.Terminated.Reason = "Error"
-		r.Set(pod, s)
-		require.Equal(t, []string{"containers Error"}, seen)
-		r.Set(pod, withMessage(s, "the same"))
-		require.Len(t, seen, 1)
+	w := newWriter(t, writer.Config{Metrics: writer.Metrics{Terminated: func(kind string, ended *v1.ContainerStateTerminated) {
+		seen = append(seen, fmt.Sprint(kind, " ", ended.ExitCode))
+	}}})
+	pod := newPod("a")
+	pod.Spec.RestartPolicy = v1.RestartPolicyAlways
+	list := func(a, b v1.ContainerState) []v1.ContainerStatus {
+		return []v1.ContainerStatus{{Name: "a", State: a}, {Name: "b", State: b}}
+	}
+	runs := v1.ContainerState{Running: &v1.ContainerStateRunning{}}
+	w.Set(pod, v1.PodStatus{
+		InitContainerStatuses:      list(terminated(1), runs),
+		ContainerStatuses:          list(runs, runs),
+		EphemeralContainerStatuses: list(runs, v1.ContainerState{})[:1],
 	})
+	require.Empty(t, seen, "the first status")
+	s := v1.PodStatus{
+		InitContainerStatuses:      list(terminated(1), terminated(2)),
+		ContainerStatuses:          list(terminated(3), runs),
+		EphemeralContainerStatuses: list(runs, terminated(4)),
+	}
+	w.Set(pod, s)
+	w.Set(pod, withMessage(s, "the same"))
+	require.Equal(t, []string{"init_containers 2", "containers 3", "ephemeral_containers 4"}, seen)
 }
 
 // A condition of 10 MB from outside is neither sent back nor kept per pod.
