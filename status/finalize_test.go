@@ -1,6 +1,7 @@
 package status
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -17,115 +18,76 @@ func states(statuses []v1.ContainerStatus) (out []string) {
 
 const lost = "exit 137 ContainerStatusUnknown"
 
+// statusOf makes a status of words for the states of init and, behind a bar, of regular
+// containers: "-" has no status, "waits" was never started, "again" waits after exit 1, "runs"
+// has started, "begins" runs and has not, "e3" has exited with 3, "s1" had started and exited
+// with 1.
+func statusOf(words string) (s v1.PodStatus) {
+	list := &s.InitContainerStatuses
+	for i, word := range strings.Fields(words) {
+		c := v1.ContainerStatus{Name: string(rune('a' + i))}
+		switch {
+		case word == "|":
+			list = &s.ContainerStatuses
+			continue
+		case word == "-":
+			continue
+		case word == "waits":
+			c.State = wasWaiting("x")
+		case word == "again":
+			c.State, c.LastTerminationState = wasWaiting("x"), wasTerminated(1, "")
+		case word == "runs":
+			c.State, c.Started, c.Ready = wasRunning(), new(true), true
+		case word == "begins":
+			c.State = wasRunning()
+		default:
+			c.State = wasTerminated(int32(word[1]-'0'), "")
+			if word[0] == 's' {
+				c.Started = new(true)
+			}
+		}
+		*list = append(*list, c)
+	}
+	return s
+}
+
+// stateWords are the states of a final status, in the words of statusOf and "lost".
+func stateWords(s v1.PodStatus) string {
+	words := []string{}
+	for _, state := range append(append(states(s.InitContainerStatuses), "|"), states(s.ContainerStatuses)...) {
+		words = append(words, strings.NewReplacer("waiting x", "waits", lost, "lost", "exit ", "e").Replace(state))
+	}
+	return strings.Join(words, " ")
+}
+
+// T35, 6.5: of a pod of which nothing is left, containers that may have run have ended with 137.
 func TestFinalize(t *testing.T) {
-	on := true
-	waits := func(name string) v1.ContainerStatus { return v1.ContainerStatus{Name: name, State: wasWaiting("x")} }
-	runs := func(name string) v1.ContainerStatus {
-		return v1.ContainerStatus{Name: name, State: wasRunning(), Started: &on, Ready: true}
-	}
-	ended := func(name string, code int32) v1.ContainerStatus {
-		return v1.ContainerStatus{Name: name, State: wasTerminated(code, "")}
-	}
-	again := func(name string) v1.ContainerStatus {
-		return v1.ContainerStatus{Name: name, State: wasWaiting("x"), LastTerminationState: wasTerminated(1, "")}
-	}
-	for _, tc := range []struct {
-		name         string
-		pod          *v1.Pod
-		api          v1.PodStatus
-		in           v1.PodStatus
-		inits, mains []string
-		phase        v1.PodPhase
-	}{
-		{
-			"no init containers", podOf(v1.RestartPolicyAlways, "a", "b", "c"), v1.PodStatus{},
-			v1.PodStatus{Phase: v1.PodRunning, ContainerStatuses: []v1.ContainerStatus{waits("a"), runs("b"), ended("c", 3)}},
-			nil, []string{lost, lost, "exit 3"}, v1.PodFailed,
-		},
-		{
-			"T35 never initialized", podOf(v1.RestartPolicyAlways, "i:i", "i:j", "c"), v1.PodStatus{},
-			v1.PodStatus{Phase: v1.PodPending, InitContainerStatuses: []v1.ContainerStatus{waits("i"), waits("j")}, ContainerStatuses: []v1.ContainerStatus{waits("c")}},
-			[]string{lost, "waiting x"}, []string{"waiting x"}, v1.PodFailed,
-		},
-		{
-			"the second init ran", podOf(v1.RestartPolicyAlways, "i:i", "i:j", "i:k", "c"), v1.PodStatus{},
-			v1.PodStatus{InitContainerStatuses: []v1.ContainerStatus{waits("i"), runs("j"), waits("k")}, ContainerStatuses: []v1.ContainerStatus{waits("c")}},
-			[]string{lost, lost, "waiting x"}, []string{"waiting x"}, v1.PodFailed,
-		},
-		{
-			"the last init ran", podOf(v1.RestartPolicyAlways, "i:i", "i:j", "c"), v1.PodStatus{},
-			v1.PodStatus{InitContainerStatuses: []v1.ContainerStatus{ended("i", 0), runs("j")}, ContainerStatuses: []v1.ContainerStatus{waits("c")}},
-			[]string{"exit 0", lost}, []string{"waiting x"}, v1.PodFailed,
-		},
-		{
-			"the second init was to run again", podOf(v1.RestartPolicyAlways, "i:i", "i:j", "i:k", "c"), v1.PodStatus{},
-			v1.PodStatus{InitContainerStatuses: []v1.ContainerStatus{waits("i"), again("j"), waits("k")}, ContainerStatuses: []v1.ContainerStatus{waits("c")}},
-			[]string{lost, lost, "waiting x"}, []string{"waiting x"}, v1.PodFailed,
-		},
-		{
-			"the third init ended", podOf(v1.RestartPolicyAlways, "i:i", "i:j", "i:k", "c"), v1.PodStatus{},
-			v1.PodStatus{InitContainerStatuses: []v1.ContainerStatus{ended("i", 0), waits("j"), ended("k", 1)}, ContainerStatuses: []v1.ContainerStatus{waits("c")}},
-			[]string{"exit 0", lost, "exit 1"}, []string{"waiting x"}, v1.PodFailed,
-		},
-		{
-			"the last init succeeded", podOf(v1.RestartPolicyAlways, "i:i", "c"),
-			v1.PodStatus{InitContainerStatuses: []v1.ContainerStatus{ended("i", 0)}},
-			v1.PodStatus{InitContainerStatuses: []v1.ContainerStatus{ended("i", 0)}, ContainerStatuses: []v1.ContainerStatus{waits("c")}},
-			[]string{"exit 0"}, []string{lost}, v1.PodFailed,
-		},
-		{
-			"the last init failed", podOf(v1.RestartPolicyAlways, "i:i", "c"),
-			v1.PodStatus{InitContainerStatuses: []v1.ContainerStatus{ended("i", 1)}},
-			v1.PodStatus{InitContainerStatuses: []v1.ContainerStatus{ended("i", 1)}, ContainerStatuses: []v1.ContainerStatus{waits("c")}},
-			[]string{"exit 1"}, []string{"waiting x"}, v1.PodFailed,
-		},
-		{
-			"the last init is a started sidecar", podOf(v1.RestartPolicyAlways, "s:s", "c"),
-			v1.PodStatus{InitContainerStatuses: []v1.ContainerStatus{runs("s")}},
-			v1.PodStatus{InitContainerStatuses: []v1.ContainerStatus{runs("s")}, ContainerStatuses: []v1.ContainerStatus{waits("c")}},
-			[]string{lost}, []string{lost}, v1.PodFailed,
-		},
-		{
-			"the last init is a sidecar that has not started", podOf(v1.RestartPolicyAlways, "s:s", "c"),
-			v1.PodStatus{InitContainerStatuses: []v1.ContainerStatus{{Name: "s", State: wasRunning()}}},
-			v1.PodStatus{InitContainerStatuses: []v1.ContainerStatus{runs("s")}, ContainerStatuses: []v1.ContainerStatus{waits("c")}},
-			[]string{lost}, []string{"waiting x"}, v1.PodFailed,
-		},
-		{
-			"the last init is a sidecar that has ended", podOf(v1.RestartPolicyAlways, "s:s", "c"),
-			v1.PodStatus{InitContainerStatuses: []v1.ContainerStatus{{Name: "s", State: wasTerminated(1, ""), Started: &on}}},
-			v1.PodStatus{InitContainerStatuses: []v1.ContainerStatus{ended("s", 1)}, ContainerStatuses: []v1.ContainerStatus{waits("c")}},
-			[]string{"exit 1"}, []string{"waiting x"}, v1.PodFailed,
-		},
-		{
-			"a regular container ran", podOf(v1.RestartPolicyAlways, "i:i", "c", "d"),
-			v1.PodStatus{ContainerStatuses: []v1.ContainerStatus{runs("c")}},
-			v1.PodStatus{InitContainerStatuses: []v1.ContainerStatus{waits("i")}, ContainerStatuses: []v1.ContainerStatus{waits("c"), waits("d")}},
-			[]string{lost}, []string{lost, lost}, v1.PodFailed,
-		},
-		{
-			"an end stays an end", podOf(v1.RestartPolicyNever, "c"), v1.PodStatus{},
-			v1.PodStatus{Phase: v1.PodSucceeded, ContainerStatuses: []v1.ContainerStatus{ended("c", 0)}},
-			nil, []string{"exit 0"}, v1.PodSucceeded,
-		},
-		{
-			"static", static(podOf(v1.RestartPolicyAlways, "c")), v1.PodStatus{},
-			v1.PodStatus{Phase: v1.PodRunning, ContainerStatuses: []v1.ContainerStatus{runs("c")}},
-			nil, []string{lost}, v1.PodRunning,
-		},
-		{"without containers", podOf(v1.RestartPolicyAlways, "i:i", "c"), v1.PodStatus{}, v1.PodStatus{}, nil, nil, v1.PodFailed},
+	for _, tc := range []struct{ name, pod, api, in, want string }{
+		{"no init containers", "a b c", "", "| waits runs e3", "| lost lost e3"},
+		{"T35 never initialized", "i:a i:b d", "", "waits waits | waits", "lost waits | waits"},
+		{"the second init ran", "i:a i:b i:c e", "", "waits runs waits | waits", "lost lost waits | waits"},
+		{"the last init ran", "i:a i:b d", "", "e0 runs | waits", "e0 lost | waits"},
+		{"the second init was to run again", "i:a i:b i:c e", "", "waits again waits | waits", "lost lost waits | waits"},
+		{"the third init ended", "i:a i:b i:c e", "", "e0 waits e1 | waits", "e0 lost e1 | waits"},
+		{"the last init succeeded", "i:a c", "e0", "e0 | waits", "e0 | lost"},
+		{"the last init failed", "i:a c", "e1", "e1 | waits", "e1 | waits"},
+		{"the last init is a started sidecar", "s:a c", "runs", "runs | waits", "lost | lost"},
+		{"the last init is a sidecar that has not started", "s:a c", "begins", "runs | waits", "lost | waits"},
+		{"the last init is a sidecar that has ended", "s:a c", "s1", "e1 | waits", "e1 | waits"},
+		{"a regular container ran", "i:a c d", "- | runs", "waits | waits waits", "lost | lost lost"},
+		{"without statuses", "i:a c", "", "", "|"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			tc.pod.Status = tc.api
-			untouched := tc.in.DeepCopy()
-			got := Finalize(tc.pod, tc.in, now)
-			require.True(t, equality.Semantic.DeepEqual(*untouched, tc.in))
-			require.Equal(t, tc.inits, states(got.InitContainerStatuses))
-			require.Equal(t, tc.mains, states(got.ContainerStatuses))
-			require.Equal(t, tc.phase, got.Phase)
+			pod, in := podOf(v1.RestartPolicyAlways, strings.Fields(tc.pod)...), statusOf(tc.in)
+			pod.Status = statusOf(tc.api)
+			untouched := in.DeepCopy()
+			got := Finalize(pod, in, now)
+			require.True(t, equality.Semantic.DeepEqual(*untouched, in))
+			require.Equal(t, tc.want, stateWords(got))
+			require.Equal(t, v1.PodFailed, got.Phase)
 			require.Contains(t, cond(got, v1.PodReady), "False", "nothing of it is ready")
 			require.Contains(t, cond(got, v1.ContainersReady), "False")
-			require.True(t, equality.Semantic.DeepEqual(got, Finalize(tc.pod, got, now.Add(1))), "once is enough")
+			require.True(t, equality.Semantic.DeepEqual(got, Finalize(pod, got, now.Add(1))), "once is enough")
 		})
 	}
 }

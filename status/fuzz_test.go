@@ -3,7 +3,6 @@ package status
 import (
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -196,15 +195,10 @@ func checkHistory(t *testing.T, script []byte) {
 	}
 }
 
-// diff names the lines of the YAML forms that differ.
-func diff(a, b *v1.PodStatus) string {
-	x, y := text(a), text(b)
-	return "\n- " + strings.Join(without(x, y), "\n- ") + "\n+ " + strings.Join(without(y, x), "\n+ ")
-}
-
+// text writes a status on a few lines.
 func text(s *v1.PodStatus) []string {
 	lines := []string{string(s.Phase) + " " + s.Reason + fmt.Sprint(s.PodIPs, s.HostIPs, s.StartTime)}
-	for _, c := range append(append(append([]v1.ContainerStatus(nil), s.InitContainerStatuses...), s.ContainerStatuses...), s.EphemeralContainerStatuses...) {
+	for _, c := range everyContainer(s) {
 		lines = append(lines, fmt.Sprintf("%s %s: %s, last %s, %d restarts, ready %t, started %t", c.Name, c.ContainerID,
 			short(c.State), short(c.LastTerminationState), c.RestartCount, c.Ready, isTrue(c.Started)))
 	}
@@ -212,15 +206,6 @@ func text(s *v1.PodStatus) []string {
 		lines = append(lines, fmt.Sprint(c.Type, c.Status, c.Reason, c.Message, c.LastTransitionTime))
 	}
 	return lines
-}
-
-func without(a, b []string) (out []string) {
-	for _, line := range a {
-		if !slices.Contains(b, line) {
-			out = append(out, line)
-		}
-	}
-	return out
 }
 
 func observedText(s *pleg.PodStatus) (out string) {
@@ -364,7 +349,7 @@ func everyContainer(s *v1.PodStatus) (all []v1.ContainerStatus) {
 func checkStored(t *testing.T, in Input, s *v1.PodStatus) {
 	t.Helper()
 	normal := Normalize(in.Pod, *s)
-	require.True(t, Equal(&normal, ptr(Normalize(in.Pod, normal))))
+	require.True(t, Equal(&normal, new(Normalize(in.Pod, normal))))
 	for _, mayStillRun := range []bool{true, false} {
 		there := in.Pod.DeepCopy()
 		if in.API != nil {
@@ -381,8 +366,6 @@ func checkStored(t *testing.T, in Input, s *v1.PodStatus) {
 			require.Contains(t, cond(merged, v1.PodReady), "False")
 		}
 		there.Status = merged
-		require.True(t, Equal(&merged, ptr(Merge(there, &normal, mayStillRun, in.Now.Add(time.Hour)))), "once is enough")
+		require.True(t, Equal(&merged, new(Merge(there, &normal, mayStillRun, in.Now.Add(time.Hour)))), "once is enough")
 	}
 }
-
-func ptr[T any](v T) *T { return &v }

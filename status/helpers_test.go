@@ -149,7 +149,7 @@ func twice(t *testing.T, in Input) Result {
 	again := in
 	again.Previous, again.Now = &first.Status, in.Now.Add(time.Minute)
 	second := Compute(again)
-	require.True(t, equality.Semantic.DeepEqual(first.Status, second.Status), "computing again changes nothing: %s", diff(&first.Status, &second.Status))
+	require.True(t, equality.Semantic.DeepEqual(first.Status, second.Status), "computing again changes nothing: %s\n%s", text(&first.Status), text(&second.Status))
 	require.Equal(t, first.RestartAll, second.RestartAll)
 	return first
 }
@@ -245,20 +245,10 @@ func short(s v1.ContainerState) string {
 	case s.Running != nil:
 		return "running"
 	case s.Terminated != nil:
-		return strings.TrimSpace("exit " + itoa(s.Terminated.ExitCode) + " " + s.Terminated.Reason)
+		return strings.TrimSpace(fmt.Sprint("exit ", s.Terminated.ExitCode, " ", s.Terminated.Reason))
 	default:
 		return ""
 	}
-}
-
-func itoa(n int32) string {
-	if n < 0 {
-		return "-" + itoa(-n)
-	}
-	if n < 10 {
-		return string(rune('0' + n))
-	}
-	return itoa(n/10) + string(rune('0'+n%10))
 }
 
 // cond writes a condition as "True Reason".

@@ -106,23 +106,18 @@ func TestNormalizeSortsACopy(t *testing.T) {
 	require.Equal(t, given(), s)
 }
 
-// Each of an end's times is cut to seconds, whatever the other one is.
-func TestNormalizeEachTimeOfAnEnd(t *testing.T) {
-	whole, part := metav1.NewTime(time.Unix(5, 0)), metav1.NewTime(time.Unix(5, 1))
-	for _, end := range []v1.ContainerStateTerminated{{StartedAt: part, FinishedAt: whole}, {StartedAt: whole, FinishedAt: part}} {
-		got := normalState(v1.ContainerState{Terminated: &end}, 1).Terminated
-		require.Equal(t, v1.ContainerStateTerminated{StartedAt: whole, FinishedAt: whole}, *got)
-	}
-}
-
-// Each of a condition's times is cut to seconds, whatever the other one is.
+// Each time of an end and of a condition is cut to seconds, also beside one that is whole.
 func TestNormalizeEachTime(t *testing.T) {
 	whole, part := metav1.NewTime(time.Unix(5, 0)), metav1.NewTime(time.Unix(5, 1))
-	for _, c := range []v1.PodCondition{{LastProbeTime: part, LastTransitionTime: whole}, {LastProbeTime: whole, LastTransitionTime: part}, {LastProbeTime: part}, {LastTransitionTime: part}} {
-		got := normalConditions([]v1.PodCondition{{LastProbeTime: whole}, c})[1]
-		for _, at := range []metav1.Time{got.LastProbeTime, got.LastTransitionTime} {
+	for _, c := range [][2]metav1.Time{{part, whole}, {whole, part}, {part, {}}, {{}, part}} {
+		got := Normalize(&v1.Pod{}, v1.PodStatus{
+			Conditions:        []v1.PodCondition{{LastProbeTime: whole}, {LastProbeTime: c[0], LastTransitionTime: c[1]}},
+			ContainerStatuses: []v1.ContainerStatus{{State: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{StartedAt: c[0], FinishedAt: c[1]}}}},
+		})
+		condition, end := got.Conditions[1], got.ContainerStatuses[0].State.Terminated
+		for i, at := range []metav1.Time{condition.LastProbeTime, condition.LastTransitionTime, end.StartedAt, end.FinishedAt} {
 			require.Zero(t, at.Nanosecond())
+			require.Equal(t, c[i%2].IsZero(), at.IsZero())
 		}
-		require.Equal(t, c.LastProbeTime.IsZero(), got.LastProbeTime.IsZero())
 	}
 }

@@ -5,8 +5,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
-
-	"github.com/podwright/podwright/probe"
 )
 
 // Every cell of the table of counting.
@@ -91,113 +89,10 @@ func TestPhaseOfTally(t *testing.T) {
 	}
 }
 
-// T2, T3, T5.
-func TestPhaseOfExitedContainers(t *testing.T) {
-	onFailure := podOf(v1.RestartPolicyNever, "a", "b")
-	policy := v1.ContainerRestartPolicyOnFailure
-	onFailure.Spec.Containers[0].RestartPolicy = &policy
-	for _, tc := range []struct {
-		name string
-		pod  *v1.Pod
-		a, b int32
-		want v1.PodPhase
-	}{
-		{"T2 always", podOf(v1.RestartPolicyAlways, "a", "b"), 0, 0, v1.PodRunning},
-		{"T2 never, all well", podOf(v1.RestartPolicyNever, "a", "b"), 0, 0, v1.PodSucceeded},
-		{"T2 never, one failed", podOf(v1.RestartPolicyNever, "a", "b"), 0, 1, v1.PodFailed},
-		{"T2 on failure, one failed", podOf(v1.RestartPolicyOnFailure, "a", "b"), 0, 1, v1.PodRunning},
-		{"T2 on failure, all well", podOf(v1.RestartPolicyOnFailure, "a", "b"), 0, 0, v1.PodSucceeded},
-		{"T3 container on failure, failed", onFailure, 1, 0, v1.PodRunning},
-		{"T3 container on failure, well", onFailure, 0, 0, v1.PodSucceeded},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			s := compute(t, Input{Pod: tc.pod, Observed: observe(exited("a", tc.a), exited("b", tc.b))})
-			require.Equal(t, tc.want, s.Phase)
-		})
-	}
-}
-
-// T4
-func TestFailedInit(t *testing.T) {
-	never := compute(t, Input{Pod: podOf(v1.RestartPolicyNever, "i:i", "c"), Observed: observe(exited("i", 1))})
-	require.Equal(t, v1.PodFailed, never.Phase)
-	always := compute(t, Input{
-		Pod: podOf(v1.RestartPolicyAlways, "i:i", "c"), Observed: observe(exited("i", 1)),
-		StartFailures: map[string]Reason{"i": {Reason: "CrashLoopBackOff"}},
-	})
-	require.Equal(t, v1.PodPending, always.Phase)
-	require.Equal(t, "waiting CrashLoopBackOff", short(always.InitContainerStatuses[0].State))
-	require.Equal(t, "exit 1", short(always.InitContainerStatuses[0].LastTerminationState))
-}
-
-// T5
-func TestSidecarOutlivesMain(t *testing.T) {
-	pod := podOf(v1.RestartPolicyNever, "s:s", "c")
-	s := compute(t, Input{Pod: pod, Observed: observe(running("s"), exited("c", 0))})
-	require.Equal(t, v1.PodRunning, s.Phase)
-	s = compute(t, Input{Pod: pod, Observed: observe(exited("s", 137), exited("c", 0)), Previous: &s})
-	require.Equal(t, v1.PodSucceeded, s.Phase)
-}
-
-// T6: what counts is a regular container in the current sandbox.
-func TestRestartingSidecar(t *testing.T) {
-	pod := podOf(v1.RestartPolicyAlways, "s:s", "c")
-	pod.Spec.InitContainers[0].StartupProbe = &v1.Probe{}
-	in := Input{Pod: pod, Probes: probe.Results{}, Observed: observe(running("s", id("s-1"), attempt(1)), exited("s", 1), running("c"))}
-	require.Equal(t, v1.PodRunning, compute(t, in).Phase)
-	in.Observed = observe(running("s", id("s-1")), exited("c", 0, sandbox("old")))
-	require.Equal(t, v1.PodPending, compute(t, in).Phase)
-	in.Observed = observe(running("s", id("s-1")), running("c"))
-	in.Observed.Sandboxes = nil
-	require.Equal(t, v1.PodPending, compute(t, in).Phase, "without a sandbox none is the current one")
-}
-
-// T7
-func TestTerminalPod(t *testing.T) {
-	in := Input{Pod: deleted(podOf(v1.RestartPolicyAlways, "c")), Observed: observe(exited("c", 0)), Terminal: true}
-	require.Equal(t, v1.PodSucceeded, compute(t, in).Phase)
-	in.Pod = static(in.Pod)
-	require.Equal(t, v1.PodRunning, compute(t, in).Phase)
-}
-
-// T8: an end that was reported stays.
-func TestTerminalPhaseStays(t *testing.T) {
-	failed := Input{Pod: podOf(v1.RestartPolicyNever, "c"), Observed: observe(exited("c", 1))}
-	failed.API = &v1.PodStatus{Phase: v1.PodSucceeded}
-	require.Equal(t, v1.PodSucceeded, compute(t, failed).Phase)
-	failed.API, failed.Previous = nil, &v1.PodStatus{Phase: v1.PodSucceeded}
-	require.Equal(t, v1.PodSucceeded, compute(t, failed).Phase)
-	failed.Fail = &Reason{Reason: ReasonDeadlineExceeded}
-	require.Equal(t, v1.PodSucceeded, compute(t, failed).Phase)
-	failed.API = &v1.PodStatus{Phase: v1.PodFailed, Reason: "Evicted"}
-	s := compute(t, failed)
-	require.Equal(t, v1.PodFailed, s.Phase, "the API server's word counts first")
-	require.Equal(t, "Evicted", s.Reason)
-
-	running := Input{Pod: podOf(v1.RestartPolicyNever, "c"), Observed: observe(running("c")), Previous: &v1.PodStatus{Phase: v1.PodFailed, Reason: "Evicted", Message: "m"}}
-	s = compute(t, running)
-	require.Equal(t, []string{"Failed", "Evicted", "m"}, []string{string(s.Phase), s.Reason, s.Message})
-}
-
 // A pod that was not looked at is in the phase that it was in, whatever its statuses say.
 func TestPhaseOfAPodThatWasNotObserved(t *testing.T) {
 	in := Input{Now: now, Pod: podOf(v1.RestartPolicyAlways, "c"), Previous: &v1.PodStatus{Phase: v1.PodRunning}}
 	require.Equal(t, v1.PodRunning, twice(t, in).Status.Phase)
 	in.Previous.Phase = ""
 	require.Equal(t, v1.PodPending, twice(t, in).Status.Phase)
-}
-
-func TestReasonOfThePod(t *testing.T) {
-	in := Input{Pod: podOf(v1.RestartPolicyAlways, "c"), Observed: observe(running("c"))}
-	in.Previous = &v1.PodStatus{Phase: v1.PodRunning, Reason: "r"}
-	in.API = &v1.PodStatus{Phase: v1.PodRunning, Reason: "api", Message: "m"}
-	s := compute(t, in)
-	require.Equal(t, [2]string{"r", "m"}, [2]string{s.Reason, s.Message}, "what is empty comes from the API")
-	in.Previous, in.API = &v1.PodStatus{Phase: v1.PodPending, Reason: "r"}, nil
-	s = compute(t, in)
-	require.Empty(t, s.Reason, "another phase, another reason")
-	in.Fail = &Reason{Reason: ReasonDeadlineExceeded, Message: "too late"}
-	s = compute(t, in)
-	require.Equal(t, [3]string{"Failed", ReasonDeadlineExceeded, "too late"}, [3]string{string(s.Phase), s.Reason, s.Message})
-	require.Equal(t, "False PodFailed", cond(s, v1.PodReady))
 }

@@ -19,6 +19,7 @@ func TestApplyWritesEveryField(t *testing.T) {
 	require.True(t, equality.Semantic.DeepEqual(&v1.PodStatus{}, Apply(filled(1), old, &v1.PodStatus{})), "all is removed")
 }
 
+// Apply changes what differs. Values that others have changed, added or removed stay.
 func TestApplyLists(t *testing.T) {
 	ip := func(list ...string) *v1.PodStatus {
 		s := &v1.PodStatus{}
@@ -29,8 +30,14 @@ func TestApplyLists(t *testing.T) {
 	}
 	require.Equal(t, ip("other", "b"), Apply(ip("a", "other"), ip("a"), ip("b")))
 	require.Equal(t, ip("b"), Apply(ip(), ip("a"), ip("a", "b")), "what others have removed stays so")
-	changed := is(v1.PodReady, v1.ConditionFalse)
-	got := Apply(withConditions(is(v1.PodReady, v1.ConditionTrue), is("theirs", v1.ConditionTrue)),
-		withConditions(is(v1.PodReady, v1.ConditionTrue)), withConditions(changed))
-	require.Equal(t, []v1.PodCondition{is("theirs", v1.ConditionTrue), changed}, got.Conditions)
+
+	c := func(kind, message string) v1.PodCondition {
+		return v1.PodCondition{Type: v1.PodConditionType(kind), Message: message}
+	}
+	old := withConditions(c("same", "1"), c("changed", "1"), c("removed", "1"), c("missing", "1"))
+	wanted := withConditions(c("added", "1"), c("same", "1"), c("changed", "2"), c("missing", "1"))
+	there := withConditions(c("changed", "1"), c("same", "theirs"), c("removed", "1"), c("foreign", "1"))
+	require.Equal(t, there, Apply(there, old, old))
+	require.Equal(t, []v1.PodCondition{c("foreign", "1"), c("added", "1"), c("same", "theirs"), c("changed", "2")}, Apply(there, old, wanted).Conditions)
+	require.Equal(t, "ns/name(uid)", Ref{Namespace: "ns", Name: "name", UID: "uid"}.String())
 }
