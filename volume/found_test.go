@@ -37,6 +37,7 @@ func TestStagedIsListedDuringStage(t *testing.T) {
 	s := newScript(t)
 	s.want("a", claimedVolume("disk", "1Gi"))
 	s.endOf(doVerify, outcome{})
+	require.True(t, s.running[s.of(doStage)].stage.Found, "nobody knows yet what is staged")
 	s.endOf(doList, outcome{ids: []string{"h-disk"}})
 	s.endOf(doStage, outcome{err: errFailed})
 	require.Equal(t, StateUncertain, s.w.shared[ID{Plugin: "shared", Volume: "h-disk"}].stage)
@@ -137,24 +138,6 @@ func TestLookOfAnEarlierRelease(t *testing.T) {
 	s.endOf(doLook, outcome{})
 	s.endOf(doUnmount, outcome{})
 	s.finish()
-}
-
-// Once the last pod was read it is known of every shared volume who uses it. A pod that was
-// read before, or was never on disk, says nothing about that.
-func TestLastPodIsRead(t *testing.T) {
-	w := newWorld(nil, time.Minute)
-	staged := w.sharedVolume(ID{Plugin: "shared", Volume: "h"}, shared)
-	w.unread.add("a")
-	w.unread.add("b")
-	for _, c := range []struct {
-		uid  types.UID
-		want []actor
-	}{{"a", nil}, {"c", nil}, {"b", []actor{staged}}, {"b", nil}} {
-		w.dirty, staged.dirty = nil, false
-		w.isRead(c.uid)
-		require.Equal(t, c.want, w.dirty, c.uid)
-	}
-	require.Empty(t, w.unread)
 }
 
 // A pod that has nothing on disk is forgotten, unless somebody has spoken of it meanwhile.

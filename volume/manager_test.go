@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -60,6 +59,11 @@ func newAgent(t testing.TB, change func(*agent)) *agent {
 	return a
 }
 
+// inAgent runs a test with an agent in a bubble.
+func inAgent(t *testing.T, change func(*agent), test func(t *testing.T, a *agent)) {
+	synctest.Test(t, func(t *testing.T) { test(t, newAgent(t, change)) })
+}
+
 func (a *agent) start() {
 	m, err := volume.New(a.cfg)
 	require.NoError(a.t, err)
@@ -80,6 +84,53 @@ func (a *agent) dir(pod *v1.Pod, plugin volume.Plugin, name string) string {
 	return a.cfg.Layout.Volume(pod.UID, plugin.Name(), name)
 }
 
+// journal is a list of texts. It is safe for concurrent use.
+type journal struct {
+	mu    sync.Mutex
+	texts []string
+}
+
+func (j *journal) add(text ...any) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.texts = append(j.texts, fmt.Sprint(text...))
+}
+
+// take returns the texts since the last take, when all goroutines of the bubble wait.
+func (j *journal) take() (out []string) {
+	synctest.Wait()
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	out, j.texts = j.texts, nil
+	return out
+}
+
+// in applies a fault to one method of a plugin.
+func in(method string, fault func(context.Context, volumetest.Call) error) func(context.Context, volumetest.Call) error {
+	return func(ctx context.Context, c volumetest.Call) error {
+		if c.Method != method {
+			return nil
+		}
+		return fault(ctx, c)
+	}
+}
+
+// failing is a fault while fails is true.
+func failing(fails *atomic.Bool) func(context.Context, volumetest.Call) error {
+	return func(context.Context, volumetest.Call) error {
+		if fails.Load() {
+			return errBoom
+		}
+		return nil
+	}
+}
+
+// hangs is a fault of calls that wait for their context to end.
+func hangs(ctx context.Context, _ volumetest.Call) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
 // claims resolves each claim to a PersistentVolume of its name.
 type claims map[string]func(*v1.PersistentVolume)
 
@@ -89,13 +140,18 @@ func (c claims) Resolve(_ context.Context, _ *v1.Pod, v v1.Volume) (*volume.Spec
 		return nil, fmt.Errorf("claim %s: %w", name, volume.ErrNotFound)
 	}
 	pv := &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv-" + name}}
+	if name == "raw" {
+		block := v1.PersistentVolumeBlock
+		pv.Spec.VolumeMode = &block
+	}
 	if change := c[name]; change != nil {
 		change(pv)
 	}
 	return &volume.Spec{Name: pv.Name, Persistent: pv, ReadOnly: v.PersistentVolumeClaim.ReadOnly}, nil
 }
 
-// newPod has a container that uses volumes: "data" is an emptyDir, "data=x" the claim x.
+// newPod has a container that uses volumes: "data" is an emptyDir, "data=x" the claim x,
+// which is a device if it is "raw".
 func newPod(uid string, volumes ...string) *v1.Pod {
 	pod := &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "pod-" + uid, UID: types.UID(uid)},
@@ -109,7 +165,11 @@ func newPod(uid string, volumes ...string) *v1.Pod {
 		}
 		pod.Spec.Volumes = append(pod.Spec.Volumes, v1.Volume{Name: name, VolumeSource: source})
 		c := &pod.Spec.Containers[0]
-		c.VolumeMounts = append(c.VolumeMounts, v1.VolumeMount{Name: name, MountPath: "/" + name})
+		if claim == "raw" {
+			c.VolumeDevices = append(c.VolumeDevices, v1.VolumeDevice{Name: name, DevicePath: "/dev/" + name})
+		} else {
+			c.VolumeMounts = append(c.VolumeMounts, v1.VolumeMount{Name: name, MountPath: "/" + name})
+		}
 	}
 	return pod
 }
@@ -126,8 +186,7 @@ func (a *agent) requireGone(pod *v1.Pod) {
 }
 
 func TestMountAndUnmount(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a := newAgent(t, nil)
+	inAgent(t, nil, func(t *testing.T, a *agent) {
 		pod := newPod("u1", "data", "disk=x")
 		begun := time.Now()
 		require.NoError(t, a.Prepare(t.Context(), pod))
@@ -161,8 +220,7 @@ func TestMountAndUnmount(t *testing.T) {
 
 // What is known to be there is not looked at again at each look for leftovers.
 func TestLeftoversOfPodsWithVolumes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a := newAgent(t, nil)
+	inAgent(t, nil, func(t *testing.T, a *agent) {
 		pod := newPod("u1", "data")
 		require.NoError(t, a.Prepare(t.Context(), pod))
 		volumes, aside := a.cfg.Layout.Volumes(pod.UID), filepath.Join(t.TempDir(), "aside")
@@ -184,8 +242,7 @@ func TestLeftoversOfPodsWithVolumes(t *testing.T) {
 
 // V2: a volume that no container uses is not made.
 func TestV2UnusedVolume(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a := newAgent(t, nil)
+	inAgent(t, nil, func(t *testing.T, a *agent) {
 		pod := newPod("u1", "data")
 		pod.Spec.Containers[0].VolumeMounts = nil
 		require.NoError(t, a.Prepare(t.Context(), pod))
@@ -199,8 +256,7 @@ func TestV2UnusedVolume(t *testing.T) {
 // V17: an agent that starts again with a pod that is desired unmounts nothing, also
 // while its claims cannot be read.
 func TestV17RestartUnmountsNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a := newAgent(t, nil)
+	inAgent(t, nil, func(t *testing.T, a *agent) {
 		pod := newPod("u1", "data", "disk=x")
 		require.NoError(t, a.Prepare(t.Context(), pod))
 		a.cfg.Claims = unavailable{}
@@ -230,8 +286,7 @@ func (unavailable) Resolve(context.Context, *v1.Pod, v1.Volume) (*volume.Spec, e
 // V18: what the disk has of a pod that nobody names goes when it is released, and not
 // before.
 func TestV18RestartAndPodGone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a := newAgent(t, nil)
+	inAgent(t, nil, func(t *testing.T, a *agent) {
 		pod := newPod("u1", "data", "disk=x")
 		require.NoError(t, a.Prepare(t.Context(), pod))
 		a.restart()
@@ -252,8 +307,7 @@ func TestV18RestartAndPodGone(t *testing.T) {
 // V19: a volume of which the plugin cannot tell whose it is: it is unmounted with its
 // pod, and nothing is unstaged before.
 func TestV19UnreadableOwner(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a := newAgent(t, nil)
+	inAgent(t, nil, func(t *testing.T, a *agent) {
 		pod := newPod("u1", "disk=x")
 		require.NoError(t, a.Prepare(t.Context(), pod))
 		require.NoError(t, os.WriteFile(filepath.Join(a.dir(pod, a.shared, "pv-x"), "id"), []byte("{"), 0o600))
@@ -283,18 +337,14 @@ func TestV20Uncertain(t *testing.T) {
 		{"panic", nil, 1, volume.StateUncertain},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				a := newAgent(t, func(a *agent) {
-					a.plugin.Fault = func(_ context.Context, c volumetest.Call) error {
-						if c.Method == "Mount" && test.err == nil {
-							panic(errBoom)
-						}
-						if c.Method == "Mount" {
-							return test.err
-						}
-						return nil
+			inAgent(t, func(a *agent) {
+				a.plugin.Fault = in("Mount", func(context.Context, volumetest.Call) error {
+					if test.err == nil {
+						panic(errBoom)
 					}
+					return test.err
 				})
+			}, func(t *testing.T, a *agent) {
 				pod := newPod("u1", "data")
 				require.ErrorIs(t, a.Prepare(t.Context(), pod), errBoom)
 				require.Equal(t, test.state, a.Explain(pod.UID)[0].State)
@@ -308,16 +358,15 @@ func TestV20Uncertain(t *testing.T) {
 
 // What a plugin finds wrong is named by its whole path in the pod's spec, all of it.
 func TestFaultsAreNamedByField(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a := newAgent(t, func(a *agent) {
-			at := func(i int) error { return volume.AtField(fmt.Sprintf("sources[%d].path", i), errBoom) }
-			a.plugin.Fault = func(_ context.Context, c volumetest.Call) error {
-				if c.Method != "Mount" || c.Volume != "bad" {
-					return nil
-				}
-				return volume.Transient(volume.AtField("projected", run.Join(at(0), at(2))))
+	inAgent(t, func(a *agent) {
+		at := func(i int) error { return volume.AtField(fmt.Sprintf("sources[%d].path", i), errBoom) }
+		a.plugin.Fault = func(_ context.Context, c volumetest.Call) error {
+			if c.Method != "Mount" || c.Volume != "bad" {
+				return nil
 			}
-		})
+			return volume.Transient(volume.AtField("projected", run.Join(at(0), at(2))))
+		}
+	}, func(t *testing.T, a *agent) {
 		err := a.Prepare(t.Context(), newPod("u1", "good", "bad"))
 		require.ErrorIs(t, err, errBoom)
 		require.ErrorContains(t, err, "last error: spec.volumes[1].projected.sources[0].path: boom\nspec.volumes[1].projected.sources[2].path: boom")
@@ -338,9 +387,8 @@ func (a *attachments) Attached(_ context.Context, id volume.ID, _ *volume.Spec) 
 // V25: what is not attached is asked for again with growing pauses, named, and at once
 // when somebody knows better.
 func TestV25NotAttached(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		att := &attachments{}
-		a := newAgent(t, func(a *agent) { a.cfg.Attachments, a.shared.Attach = att, true })
+	att := &attachments{}
+	inAgent(t, func(a *agent) { a.cfg.Attachments, a.shared.Attach = att, true }, func(t *testing.T, a *agent) {
 		pod := newPod("u1", "data", "disk=x")
 		err := a.Prepare(t.Context(), pod)
 		var notReady *volume.NotReadyError
@@ -371,10 +419,9 @@ func TestV25NotAttached(t *testing.T) {
 // What an agent before this one has left counts as in use until it is known that it need
 // not be attached, or is gone: a controller detaches everything else.
 func TestFoundIsInUse(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		complete := atomic.Bool{}
-		complete.Store(true)
-		a := newAgent(t, func(a *agent) { a.cfg.Complete = complete.Load })
+	complete := atomic.Bool{}
+	complete.Store(true)
+	inAgent(t, func(a *agent) { a.cfg.Complete = complete.Load }, func(t *testing.T, a *agent) {
 		require.NoError(t, a.Prepare(t.Context(), newPod("u1", "disk=x")))
 		synctest.Wait()
 		names, known := a.InUse()
@@ -402,8 +449,7 @@ func TestFoundIsInUse(t *testing.T) {
 
 // V26: two names for one claim are one mount.
 func TestV26TwoNamesOneClaim(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a := newAgent(t, nil)
+	inAgent(t, nil, func(t *testing.T, a *agent) {
 		pod := newPod("u1", "one=x", "two=x")
 		pod.Spec.Volumes[0].PersistentVolumeClaim.ReadOnly = true
 		other := newPod("u2", "three=x")
@@ -429,38 +475,37 @@ func TestV26TwoNamesOneClaim(t *testing.T) {
 
 // V27: a ReadWriteOncePod volume is one pod's until that has unmounted it.
 func TestV27ReadWriteOncePod(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ready := make(chan types.UID, 1)
-		once := func(pv *v1.PersistentVolume) {
-			pv.Spec.AccessModes = []v1.PersistentVolumeAccessMode{v1.ReadWriteOncePod}
-		}
-		a := newAgent(t, func(a *agent) {
-			a.cfg.Claims = claims{"x": once}
-			a.cfg.OnReady = func(uid types.UID) { ready <- uid }
-		})
+	var ready journal
+	once := func(pv *v1.PersistentVolume) {
+		pv.Spec.AccessModes = []v1.PersistentVolumeAccessMode{v1.ReadWriteOncePod}
+	}
+	inAgent(t, func(a *agent) {
+		a.cfg.Claims = claims{"x": once}
+		a.cfg.OnReady = func(uid types.UID) { ready.add(uid) }
+	}, func(t *testing.T, a *agent) {
 		first, second := newPod("u1", "disk=x"), newPod("u2", "disk=x")
 		require.NoError(t, a.Prepare(t.Context(), first))
 		require.ErrorContains(t, a.Prepare(t.Context(), second), "waits for pod ns/pod-u1 (u1), which has the volume: it is ReadWriteOncePod")
 		a.restart() // which only finds it on disk
 		require.ErrorContains(t, a.Prepare(t.Context(), second), "waits for pod u1, which has the volume")
 		require.NoError(t, a.Release(t.Context(), first.UID))
-		require.Equal(t, second.UID, <-ready, "it is told at once")
+		require.Equal(t, []string{"u2"}, ready.take(), "it is told at once")
 		require.NoError(t, a.Prepare(t.Context(), second))
 	})
 }
 
 // V30: a pod whose unmount hangs is not released, and holds up no other.
 func TestV30UnmountHangs(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		unblock := make(chan struct{})
-		a := newAgent(t, func(a *agent) {
-			a.plugin.Fault = func(_ context.Context, c volumetest.Call) error {
-				if c.Method == "Unmount" && c.Pod == "stuck" && c.Volume == "data" {
-					<-unblock // whatever the context says
-				}
-				return nil
+	var unblock chan struct{}
+	inAgent(t, func(a *agent) {
+		unblock = make(chan struct{})
+		a.plugin.Fault = func(_ context.Context, c volumetest.Call) error {
+			if c.Method == "Unmount" && c.Pod == "stuck" && c.Volume == "data" {
+				<-unblock // whatever the context says
 			}
-		})
+			return nil
+		}
+	}, func(t *testing.T, a *agent) {
 		stuck, other := newPod("stuck", "data", "more"), newPod("other", "data")
 		require.NoError(t, a.Prepare(t.Context(), stuck))
 		require.NoError(t, a.Prepare(t.Context(), other))
@@ -492,10 +537,9 @@ func TestV30UnmountHangs(t *testing.T) {
 
 // V32: tries are 0.5, 1, 2 ... 122 s apart, and another operation starts afresh.
 func TestV32Backoff(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a := newAgent(t, func(a *agent) {
-			a.plugin.Fault = func(_ context.Context, c volumetest.Call) error { return volume.Uncertain(errBoom) }
-		})
+	inAgent(t, func(a *agent) {
+		a.plugin.Fault = func(_ context.Context, c volumetest.Call) error { return volume.Uncertain(errBoom) }
+	}, func(t *testing.T, a *agent) {
 		pod := newPod("u1", "data")
 		require.ErrorIs(t, a.Prepare(t.Context(), pod), errBoom)
 		time.Sleep(10 * time.Minute)
@@ -524,22 +568,16 @@ func TestV32Backoff(t *testing.T) {
 
 // V33: a device is not mounted as files, nor files as a device.
 func TestV33BlockAndFiles(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		block := v1.PersistentVolumeBlock
-		a := newAgent(t, func(a *agent) {
-			a.cfg.Claims = claims{"raw": func(pv *v1.PersistentVolume) { pv.Spec.VolumeMode = &block }}
-		})
+	inAgent(t, nil, func(t *testing.T, a *agent) {
 		pod := newPod("u1", "raw=raw", "files=x")
-		pod.Spec.Containers[0].VolumeMounts = pod.Spec.Containers[0].VolumeMounts[:1]
-		pod.Spec.Containers[0].VolumeDevices = []v1.VolumeDevice{{Name: "files", DevicePath: "/dev/x"}}
+		c := &pod.Spec.Containers[0]
+		c.VolumeDevices[0].Name, c.VolumeMounts[0].Name = "files", "raw"
 		err := a.Prepare(t.Context(), pod)
 		require.ErrorContains(t, err, `spec.volumes[0].persistentVolumeClaim: volume "raw" has volumeMode Block and is named in volumeMounts`)
 		require.ErrorContains(t, err, `spec.volumes[1].persistentVolumeClaim: volume "files" has volumeMode Filesystem and is named in volumeDevices`)
 		require.Zero(t, a.shared.Count("Stage")+a.shared.Count("Mount"))
 
-		good := newPod("u2")
-		good.Spec.Volumes = pod.Spec.Volumes[:1]
-		good.Spec.Containers[0].VolumeDevices = []v1.VolumeDevice{{Name: "raw", DevicePath: "/dev/x"}}
+		good := newPod("u2", "raw=raw")
 		require.NoError(t, a.Prepare(t.Context(), good))
 		raw, err := a.Volume(t.Context(), good, "raw")
 		require.NoError(t, err)
@@ -551,14 +589,13 @@ func TestV33BlockAndFiles(t *testing.T) {
 }
 
 func TestRefusals(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a := newAgent(t, func(a *agent) {
-			a.cfg.Claims = nil
-			a.plugin.Takes = func(s *volume.Spec) bool { return s.Inline != nil && s.Inline.NFS == nil }
-			a.cfg.Plugins = append(a.cfg.Plugins, &volumetest.Plugin{
-				PluginName: "example.com/too", Takes: func(s *volume.Spec) bool { return s.Inline != nil && s.Inline.HostPath != nil },
-			})
+	inAgent(t, func(a *agent) {
+		a.cfg.Claims = nil
+		a.plugin.Takes = func(s *volume.Spec) bool { return s.Inline != nil && s.Inline.NFS == nil }
+		a.cfg.Plugins = append(a.cfg.Plugins, &volumetest.Plugin{
+			PluginName: "example.com/too", Takes: func(s *volume.Spec) bool { return s.Inline != nil && s.Inline.HostPath != nil },
 		})
+	}, func(t *testing.T, a *agent) {
 		pod := newPod("u1", "a", "b", "c=x", "d", "e")
 		pod.Spec.Volumes[1].VolumeSource = v1.VolumeSource{NFS: &v1.NFSVolumeSource{}}
 		pod.Spec.Volumes[3].VolumeSource = v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{}}
@@ -598,16 +635,14 @@ func TestBeforeRun(t *testing.T) {
 // A mount that hangs ends with its time, not with the call that waited for it; others
 // go on.
 func TestMountHangs(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a := newAgent(t, func(a *agent) {
-			a.plugin.Fault = func(ctx context.Context, c volumetest.Call) error {
-				if c.Volume == "slow" && c.Method == "Mount" {
-					<-ctx.Done()
-					return ctx.Err()
-				}
-				return nil
+	inAgent(t, func(a *agent) {
+		a.plugin.Fault = in("Mount", func(ctx context.Context, c volumetest.Call) error {
+			if c.Volume == "slow" {
+				return hangs(ctx, c)
 			}
+			return nil
 		})
+	}, func(t *testing.T, a *agent) {
 		pod := newPod("u1", "slow", "data")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -631,27 +666,26 @@ func TestMountHangs(t *testing.T) {
 }
 
 func TestRefresh(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var version atomic.Int64
-		var fails atomic.Bool
-		var events atomic.Int64
-		object := volume.Object{Kind: "ConfigMap", Namespace: "ns", Name: "web"}
-		a := newAgent(t, func(a *agent) {
-			a.plugin.Refresh = true
-			a.plugin.DependsOn = func(*v1.Pod, *volume.Spec) []volume.Object { return []volume.Object{object} }
-			a.plugin.Content = func(context.Context, volume.Mount) (string, error) {
-				if fails.Load() {
-					return "", errBoom
-				}
-				return fmt.Sprint(version.Load()), nil
+	var version atomic.Int64
+	var fails atomic.Bool
+	var events atomic.Int64
+	object := volume.Object{Kind: "ConfigMap", Namespace: "ns", Name: "web"}
+	inAgent(t, func(a *agent) {
+		a.plugin.Refresh = true
+		a.plugin.DependsOn = func(*v1.Pod, *volume.Spec) []volume.Object { return []volume.Object{object} }
+		a.plugin.Content = func(context.Context, volume.Mount) (string, error) {
+			if fails.Load() {
+				return "", errBoom
 			}
-			a.cfg.Event = func(ref v1.ObjectReference, kind, reason, message string) {
-				require.Equal(t, types.UID("u1"), ref.UID)
-				require.Equal(t, "FailedMount", reason)
-				require.Contains(t, message, "boom")
-				events.Add(1)
-			}
-		})
+			return fmt.Sprint(version.Load()), nil
+		}
+		a.cfg.Event = func(ref v1.ObjectReference, kind, reason, message string) {
+			require.Equal(t, types.UID("u1"), ref.UID)
+			require.Equal(t, "FailedMount", reason)
+			require.Contains(t, message, "boom")
+			events.Add(1)
+		}
+	}, func(t *testing.T, a *agent) {
 		pod := newPod("u1", "data")
 		content := func() string {
 			data, err := os.ReadFile(filepath.Join(a.dir(pod, a.plugin, "data"), "content"))
@@ -696,16 +730,15 @@ func TestRefresh(t *testing.T) {
 
 // A refresh that hangs holds up no pod for long.
 func TestRefreshHangs(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a := newAgent(t, func(a *agent) {
-			a.plugin.Refresh = true
-			a.plugin.Fault = func(ctx context.Context, c volumetest.Call) error {
-				if c.Again && c.Pod != "other" {
-					<-ctx.Done()
-				}
-				return ctx.Err()
+	inAgent(t, func(a *agent) {
+		a.plugin.Refresh = true
+		a.plugin.Fault = func(ctx context.Context, c volumetest.Call) error {
+			if c.Again && c.Pod != "other" {
+				<-ctx.Done()
 			}
-		})
+			return ctx.Err()
+		}
+	}, func(t *testing.T, a *agent) {
 		var pods []*v1.Pod
 		for i := range 20 {
 			pods = append(pods, newPod(fmt.Sprint("u", i), "data"))
@@ -729,17 +762,16 @@ func TestRefreshHangs(t *testing.T) {
 
 // A pod comes back while what it was still waits for its turn to be refreshed.
 func TestComesBackWhileQueued(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var hang atomic.Bool
-		a := newAgent(t, func(a *agent) {
-			a.plugin.Refresh = true
-			a.plugin.Fault = func(ctx context.Context, c volumetest.Call) error {
-				if c.Again && hang.Load() {
-					<-ctx.Done()
-				}
-				return ctx.Err()
+	var hang atomic.Bool
+	inAgent(t, func(a *agent) {
+		a.plugin.Refresh = true
+		a.plugin.Fault = func(ctx context.Context, c volumetest.Call) error {
+			if c.Again && hang.Load() {
+				<-ctx.Done()
 			}
-		})
+			return ctx.Err()
+		}
+	}, func(t *testing.T, a *agent) {
 		var pods []*v1.Pod
 		for i := range 17 {
 			pods = append(pods, newPod(fmt.Sprint("u", i), "data"))
@@ -772,45 +804,32 @@ func count(calls []volumetest.Call, uid types.UID) (n int) {
 }
 
 func TestRefreshAt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		next := 48 * time.Minute
-		a := newAgent(t, func(a *agent) {
-			a.plugin.RefreshAt = func() time.Time { return time.Now().Add(next) }
-		})
+	next := 48 * time.Minute
+	inAgent(t, func(a *agent) {
+		a.plugin.RefreshAt = func() time.Time { return time.Now().Add(next) }
+	}, func(t *testing.T, a *agent) {
 		require.NoError(t, a.Prepare(t.Context(), newPod("u1", "token")))
 		time.Sleep(2*next - time.Second)
 		require.Equal(t, 2, a.plugin.Count("Mount"))
 		time.Sleep(2 * time.Second)
 		require.Equal(t, 3, a.plugin.Count("Mount"))
 	})
-	synctest.Test(t, func(t *testing.T) {
-		a := newAgent(t, func(a *agent) { a.plugin.RefreshAt = func() time.Time { return time.Unix(0, 0) } })
-		require.NoError(t, a.Prepare(t.Context(), newPod("u1", "token")))
-		time.Sleep(10*time.Second + time.Millisecond)
-		require.Equal(t, 11, a.plugin.Count("Mount"), "a plugin that says the past does not spin")
-	})
 }
 
 // A volume that cannot be grown is not used at first; one that is in use stays.
 func TestExpand(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		size, fails := "1Gi", atomic.Bool{}
-		told := make(chan string, 100)
-		a := newAgent(t, func(a *agent) {
-			a.cfg.Event = func(ref v1.ObjectReference, eventtype, reason, _ string) {
-				told <- ref.Kind + " " + ref.Name + " " + eventtype + " " + reason
-			}
-			a.cfg.Claims = claims{"x": func(pv *v1.PersistentVolume) {
-				pv.Spec.ClaimRef = &v1.ObjectReference{Namespace: "ns", Name: "x"}
-				pv.Spec.Capacity = v1.ResourceList{v1.ResourceStorage: resource.MustParse(size)}
-			}}
-			a.shared.Fault = func(_ context.Context, c volumetest.Call) error {
-				if c.Method == "Expand" && fails.Load() {
-					return errBoom
-				}
-				return nil
-			}
-		})
+	size, fails := "1Gi", atomic.Bool{}
+	var told journal
+	inAgent(t, func(a *agent) {
+		a.cfg.Event = func(ref v1.ObjectReference, eventtype, reason, _ string) {
+			told.add(ref.Kind, " ", ref.Name, " ", eventtype, " ", reason)
+		}
+		a.cfg.Claims = claims{"x": func(pv *v1.PersistentVolume) {
+			pv.Spec.ClaimRef = &v1.ObjectReference{Namespace: "ns", Name: "x"}
+			pv.Spec.Capacity = v1.ResourceList{v1.ResourceStorage: resource.MustParse(size)}
+		}}
+		a.shared.Fault = in("Expand", failing(&fails))
+	}, func(t *testing.T, a *agent) {
 		pod := newPod("u1", "disk=x")
 		fails.Store(true)
 		require.ErrorIs(t, a.Prepare(t.Context(), pod), errBoom)
@@ -829,40 +848,30 @@ func TestExpand(t *testing.T) {
 		require.Equal(t, 4, a.shared.Count("Expand"))
 		time.Sleep(time.Hour)
 		require.Equal(t, 4, a.shared.Count("Expand"))
-		for _, want := range []string{"Warning FileSystemResizeFailed", "Warning VolumeResizeFailed", "Normal FileSystemResizeSuccessful"} {
-			require.Equal(t, "Pod pod-u1 "+want, <-told)
-			require.Equal(t, "PersistentVolumeClaim x "+want, <-told)
+		var want []string
+		for _, event := range []string{"Warning FileSystemResizeFailed", "Warning VolumeResizeFailed", "Normal FileSystemResizeSuccessful"} {
+			want = append(want, "Pod pod-u1 "+event, "PersistentVolumeClaim x "+event)
 		}
-		require.Empty(t, told)
+		require.Equal(t, want, told.take())
 	})
 }
 
 // A device has events of its own, and an error may name the reason of its.
 func TestEvents(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var fails atomic.Pointer[error]
-		fail := func(err error) { fails.Store(&err) }
-		told := make(chan string, 10)
-		block := v1.PersistentVolumeBlock
-		a := newAgent(t, func(a *agent) {
-			a.cfg.Claims = claims{"raw": func(pv *v1.PersistentVolume) { pv.Spec.VolumeMode = &block }}
-			a.shared.Plugin.Fault = func(_ context.Context, c volumetest.Call) error {
-				if c.Method == "Mount" {
-					return *fails.Load()
-				}
-				return nil
-			}
-			a.plugin.Content = func(_ context.Context, m volume.Mount) (string, error) {
-				m.OnProgress(17)
-				return "", nil
-			}
-			a.cfg.Event = func(_ v1.ObjectReference, eventtype, reason, message string) {
-				told <- eventtype + " " + reason + ": " + message
-			}
-		})
+	var fails atomic.Pointer[error]
+	fail := func(err error) { fails.Store(&err) }
+	var told journal
+	inAgent(t, func(a *agent) {
+		a.shared.Plugin.Fault = in("Mount", func(context.Context, volumetest.Call) error { return *fails.Load() })
+		a.plugin.Content = func(_ context.Context, m volume.Mount) (string, error) {
+			m.OnProgress(17)
+			return "", nil
+		}
+		a.cfg.Event = func(_ v1.ObjectReference, eventtype, reason, message string) {
+			told.add(eventtype, " ", reason, ": ", message)
+		}
+	}, func(t *testing.T, a *agent) {
 		pod := newPod("u1", "raw=raw")
-		pod.Spec.Containers[0].VolumeMounts = nil
-		pod.Spec.Containers[0].VolumeDevices = []v1.VolumeDevice{{Name: "raw", DevicePath: "/dev/x"}}
 		reason := func(want string) {
 			var notReady *volume.NotReadyError
 			require.ErrorAs(t, a.Prepare(t.Context(), pod), &notReady)
@@ -873,14 +882,15 @@ func TestEvents(t *testing.T) {
 		fail(reasoned{errBoom})
 		time.Sleep(3 * time.Minute)
 		reason("OwnReason")
-		require.Empty(t, told)
+		require.Empty(t, told.take())
 		fail(nil)
 		time.Sleep(3 * time.Minute)
 		require.NoError(t, a.Prepare(t.Context(), pod))
-		require.Equal(t, `Normal SuccessfulMountVolume: volume "pv-raw" is mapped`, <-told)
 		require.NoError(t, a.Prepare(t.Context(), newPod("u2", "data")))
-		require.Equal(t, `Warning VolumePermissionChangeInProgress: volume "data" is being given to the pod's group: 17 files so far`, <-told)
-		require.Empty(t, told)
+		require.Equal(t, []string{
+			`Normal SuccessfulMountVolume: volume "pv-raw" is mapped`,
+			`Warning VolumePermissionChangeInProgress: volume "data" is being given to the pod's group: 17 files so far`,
+		}, told.take())
 	})
 }
 
@@ -890,13 +900,12 @@ func (reasoned) EventReason() string { return "OwnReason" }
 
 // A claim that cannot be read any more fails no pod whose volume is mounted.
 func TestMountedClaimCannotBeRead(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var events atomic.Int64
-		all := claims{}
-		a := newAgent(t, func(a *agent) {
-			a.cfg.Claims = all
-			a.cfg.Event = func(v1.ObjectReference, string, string, string) { events.Add(1) }
-		})
+	var events atomic.Int64
+	all := claims{}
+	inAgent(t, func(a *agent) {
+		a.cfg.Claims = all
+		a.cfg.Event = func(v1.ObjectReference, string, string, string) { events.Add(1) }
+	}, func(t *testing.T, a *agent) {
 		pod := newPod("u1", "disk=x")
 		require.NoError(t, a.Prepare(t.Context(), pod))
 		all["x"] = func(*v1.PersistentVolume) { panic(errBoom) }
@@ -911,66 +920,51 @@ func TestMountedClaimCannotBeRead(t *testing.T) {
 
 type subPaths struct {
 	fail atomic.Bool
-	uids chan types.UID
+	uids journal
 }
 
-func (s *subPaths) ReleasePod(_ context.Context, uid types.UID) error {
-	s.uids <- uid
-	if s.fail.Load() {
-		return errBoom
-	}
-	return nil
+func (s *subPaths) ReleasePod(ctx context.Context, uid types.UID) error {
+	s.uids.add(uid)
+	return failing(&s.fail)(ctx, volumetest.Call{})
 }
 
-// Sub paths go before the volumes that they are parts of.
+// Sub paths go before the volumes that they are parts of, once: a release that is tried
+// again continues where the previous one stopped.
 func TestSubPathsFirst(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		sub := &subPaths{uids: make(chan types.UID, 100)}
-		sub.fail.Store(true)
-		a := newAgent(t, func(a *agent) { a.cfg.SubPaths = sub })
+	sub := &subPaths{}
+	var fails atomic.Bool
+	inAgent(t, func(a *agent) {
+		a.cfg.SubPaths = sub
+		a.plugin.Fault = in("Unmount", failing(&fails))
+	}, func(t *testing.T, a *agent) {
 		pod := newPod("u1", "data")
 		require.NoError(t, a.Prepare(t.Context(), pod))
 		file := a.cfg.Layout.SubPath(pod.UID, "data", "c", 0)
 		require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o750))
 		require.NoError(t, os.WriteFile(file, nil, 0o640))
+		sub.fail.Store(true)
 		err := a.Release(t.Context(), pod.UID)
 		require.ErrorIs(t, err, errBoom)
 		require.ErrorContains(t, err, "sub paths: boom")
 		require.Zero(t, a.plugin.Count("Unmount"))
 		sub.fail.Store(false)
+		fails.Store(true)
+		sub.uids.take()
 		time.Sleep(time.Second)
-		require.NoError(t, a.Release(t.Context(), pod.UID))
-		a.requireGone(pod)
-		require.Equal(t, types.UID("u1"), <-sub.uids)
-	})
-}
-
-// A release that is tried again goes on where the one before it came to.
-func TestSubPathsGoOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		sub := &subPaths{uids: make(chan types.UID, 100)}
-		a := newAgent(t, func(a *agent) {
-			a.cfg.SubPaths = sub
-			a.plugin.Fault = func(_ context.Context, c volumetest.Call) error {
-				if c.Method == "Unmount" {
-					return errBoom
-				}
-				return nil
-			}
-		})
-		pod := newPod("u1", "data")
-		require.NoError(t, a.Prepare(t.Context(), pod))
 		for range 3 {
 			require.ErrorIs(t, a.Release(t.Context(), pod.UID), errBoom)
 		}
-		require.Len(t, sub.uids, 1)
+		require.Equal(t, []string{"u1"}, sub.uids.take())
+		fails.Store(false)
+		time.Sleep(time.Minute)
+		require.NoError(t, a.Release(t.Context(), pod.UID))
+		a.requireGone(pod)
 	})
 }
 
 // V29: what is not the manager's is never deleted, and named.
 func TestForeignFolders(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a := newAgent(t, nil)
+	inAgent(t, nil, func(t *testing.T, a *agent) {
 		pod := newPod("u1", "data")
 		require.NoError(t, a.Prepare(t.Context(), pod))
 		empty := a.cfg.Layout.Volume(pod.UID, "example.com/gone", "empty")
@@ -995,9 +989,8 @@ func TestForeignFolders(t *testing.T) {
 
 // A shared volume stays as long as not all pods are known.
 func TestUnstageWaitsForSources(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var complete atomic.Bool
-		a := newAgent(t, func(a *agent) { a.cfg.Complete = complete.Load })
+	var complete atomic.Bool
+	inAgent(t, func(a *agent) { a.cfg.Complete = complete.Load }, func(t *testing.T, a *agent) {
 		require.NoError(t, os.MkdirAll(filepath.Join(a.shared.Root, "handle-pv-left"), 0o750))
 		a.restart()
 		time.Sleep(time.Hour)
@@ -1009,119 +1002,79 @@ func TestUnstageWaitsForSources(t *testing.T) {
 	})
 }
 
-func TestMetrics(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var mu sync.Mutex
-		var names []string
-		var took time.Duration
-		a := newAgent(t, func(a *agent) {
-			a.plugin.Latency = time.Second
-			a.cfg.Metrics = volume.Metrics{
-				OnOperation: func(o volume.Operation) {
-					mu.Lock()
-					defer mu.Unlock()
-					names = append(names, fmt.Sprint(o.Name, " ", o.Plugin, " ", o.Took, " ", o.Err))
-				},
-				OnReady: func(_ string, d time.Duration) { mu.Lock(); defer mu.Unlock(); took = d },
-			}
-		})
-		pod := newPod("u1", "data")
-		require.NoError(t, a.Prepare(t.Context(), pod))
-		require.Equal(t, map[volume.Count]int{{Plugin: "example.com/memory", State: volume.StateMounted, Wanted: true}: 1}, a.Counts())
-		require.NoError(t, a.Release(t.Context(), pod.UID))
-		synctest.Wait() // callers go on at the end of an operation, before the metrics are told
-		mu.Lock()
-		defer mu.Unlock()
-		require.Equal(t, time.Second, took)
-		require.Equal(t, []string{
-			"list_staged example.com/shared 0s <nil>",
-			"volume_mount example.com/memory 1s <nil>", "volume_unmount example.com/memory 1s <nil>",
-		}, names)
-	})
-}
-
 // What is done with devices has names of its own.
-func TestMetricsOfDevices(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		names, block := make(chan string, 10), v1.PersistentVolumeBlock
-		a := newAgent(t, func(a *agent) {
-			a.shared.Latency = time.Second // each is told before the next one ends
-			a.cfg.Claims = claims{"raw": func(pv *v1.PersistentVolume) { pv.Spec.VolumeMode = &block }}
-			a.cfg.Metrics.OnOperation = func(o volume.Operation) {
-				if o.Name != "list_staged" { // whenever that ends
-					names <- o.Name
-				}
-			}
-		})
-		pod := newPod("u1", "raw=raw")
-		pod.Spec.Containers[0].VolumeMounts = nil
-		pod.Spec.Containers[0].VolumeDevices = []v1.VolumeDevice{{Name: "raw", DevicePath: "/dev/x"}}
-		require.NoError(t, a.Prepare(t.Context(), pod))
-		synctest.Wait()
-		require.NoError(t, a.Release(t.Context(), pod.UID))
-		synctest.Wait()
-		for _, want := range []string{"verify_controller_attached_volume", "mount_device", "map_volume", "unmap_volume", "unmap_device"} {
-			require.Equal(t, want, <-names)
-		}
-		require.Empty(t, names)
+func TestMetrics(t *testing.T) {
+	var operations, ready journal
+	inAgent(t, func(a *agent) {
+		a.plugin.Latency, a.shared.Latency = time.Second, time.Second // each is told before the next one ends
+		a.cfg.Metrics.OnOperation = func(o volume.Operation) { operations.add(o.Name, " ", o.Plugin, " ", o.Took, " ", o.Err) }
+		a.cfg.Metrics.OnReady = func(_ string, d time.Duration) { ready.add(d) }
+	}, func(t *testing.T, a *agent) {
+		time.Sleep(time.Second)
+		operations.take() // what is staged has been listed
+		require.NoError(t, a.Prepare(t.Context(), newPod("u1", "data")))
+		require.Equal(t, map[volume.Count]int{{Plugin: "example.com/memory", State: volume.StateMounted, Wanted: true}: 1}, a.Counts())
+		require.NoError(t, a.Release(t.Context(), "u1"))
+		require.Equal(t, []string{"1s"}, ready.take())
+		require.Equal(t, []string{"volume_mount example.com/memory 1s <nil>", "volume_unmount example.com/memory 1s <nil>"}, operations.take())
+		require.NoError(t, a.Prepare(t.Context(), newPod("u2", "raw=raw")))
+		require.NoError(t, a.Release(t.Context(), "u2"))
+		time.Sleep(time.Second)
+		require.Equal(t, []string{
+			"verify_controller_attached_volume example.com/shared 0s <nil>", "mount_device example.com/shared 1s <nil>",
+			"map_volume example.com/shared 1s <nil>", "unmap_volume example.com/shared 1s <nil>", "unmap_device example.com/shared 1s <nil>",
+		}, operations.take())
 	})
 }
 
 // What an agent before this one has left is told of: what is known of it, and how it ends.
 func TestMetricsOfWhatIsFound(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var mu sync.Mutex
-		var lines []string
-		add := func(text string) { mu.Lock(); defer mu.Unlock(); lines = append(lines, text) }
-		a := newAgent(t, nil)
+	var told journal
+	inAgent(t, nil, func(t *testing.T, a *agent) {
 		pod := newPod("u1", "data", "disk=x")
 		require.NoError(t, a.Prepare(t.Context(), pod))
 		require.NoError(t, a.end())
 		require.NoError(t, os.MkdirAll(a.cfg.Layout.Volume(pod.UID, "example.com/other", "v"), 0o750))
 		require.NoError(t, os.WriteFile(filepath.Join(a.dir(pod, a.shared, "pv-x"), "id"), []byte("{"), 0o600))
 		a.cfg.Metrics = volume.Metrics{
-			OnFound: func(plugin string, known bool) { add(fmt.Sprint("found ", plugin, " ", known)) },
+			OnFound: func(plugin string, known bool) { told.add("found ", plugin, " ", known) },
 			OnOperation: func(o volume.Operation) {
 				if o.Name == "volume_unmount" {
-					add(fmt.Sprint("unmount ", o.Plugin, " forced ", o.Forced))
+					told.add("unmount ", o.Plugin, " forced ", o.Forced)
 				}
 			},
 		}
 		a.restart()
 		require.NoError(t, a.Release(t.Context(), pod.UID))
-		synctest.Wait() // Release returns before the last one is told
-		mu.Lock()
-		defer mu.Unlock()
-		slices.Sort(lines)
-		require.Equal(t, []string{
+		require.ElementsMatch(t, []string{
 			"found example.com/memory true", "found example.com/other false", "found example.com/shared false",
 			"unmount example.com/memory forced false", "unmount example.com/shared forced true",
-		}, lines)
+		}, told.take())
 	})
 }
 
 // A claim that is not answered holds up no volume but its own, which says since when. Of
 // a pod that has its volumes it holds up the sync for a second, and an event tells.
 func TestClaimThatHangs(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var hangs, deaf atomic.Bool
-		answer := make(chan struct{})
-		var events []string
-		a := newAgent(t, func(a *agent) {
-			a.cfg.Claims = resolver(func(ctx context.Context, pod *v1.Pod, v v1.Volume) (*volume.Spec, error) {
-				switch {
-				case deaf.Load():
-					<-answer
-				case hangs.Load():
-					<-ctx.Done()
-					return nil, ctx.Err()
-				}
-				return claims{}.Resolve(ctx, pod, v)
-			})
-			a.cfg.Event = func(_ v1.ObjectReference, _, reason, message string) { events = append(events, reason+": "+message) }
+	var hang, deaf atomic.Bool
+	var answer chan struct{}
+	var events []string
+	inAgent(t, func(a *agent) {
+		answer = make(chan struct{})
+		a.cfg.Claims = resolver(func(ctx context.Context, pod *v1.Pod, v v1.Volume) (*volume.Spec, error) {
+			switch {
+			case deaf.Load():
+				<-answer
+			case hang.Load():
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+			return claims{}.Resolve(ctx, pod, v)
 		})
+		a.cfg.Event = func(_ v1.ObjectReference, _, reason, message string) { events = append(events, reason+": "+message) }
+	}, func(t *testing.T, a *agent) {
 		pod := newPod("u1", "data", "disk=x", "other=y")
-		hangs.Store(true)
+		hang.Store(true)
 		begun := time.Now()
 		done := make(chan error, 1)
 		go func() { done <- a.Prepare(t.Context(), pod) }()
@@ -1135,11 +1088,11 @@ func TestClaimThatHangs(t *testing.T) {
 		require.ErrorContains(t, err, "next try")
 		require.Equal(t, 2*time.Minute, time.Since(begun))
 
-		hangs.Store(false)
+		hang.Store(false)
 		require.NoError(t, a.Prepare(t.Context(), pod))
 		require.Empty(t, events)
 
-		hangs.Store(true)
+		hang.Store(true)
 		begun = time.Now()
 		require.NoError(t, a.Prepare(t.Context(), pod))
 		require.Equal(t, time.Second, time.Since(begun))
@@ -1148,7 +1101,7 @@ func TestClaimThatHangs(t *testing.T) {
 		require.Len(t, events, 2, "it is told once")
 
 		// One that does not even end with its context, and a pod that is released meanwhile.
-		hangs.Store(false)
+		hang.Store(false)
 		deaf.Store(true)
 		begun = time.Now()
 		require.NoError(t, a.Prepare(t.Context(), pod))
@@ -1178,13 +1131,12 @@ func (r resolver) Resolve(ctx context.Context, pod *v1.Pod, v v1.Volume) (*volum
 
 // The groups of persistent volumes reach the pod, each once, but not those that it has.
 func TestExtraGroups(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		group := func(gid string) func(*v1.PersistentVolume) {
-			return func(pv *v1.PersistentVolume) { pv.Annotations = map[string]string{"pv.beta.kubernetes.io/gid": gid} }
-		}
-		a := newAgent(t, func(a *agent) {
-			a.cfg.Claims = claims{"a": group("2000"), "b": group("1000"), "c": group("2000"), "own": group("7"), "bad": group("staff")}
-		})
+	group := func(gid string) func(*v1.PersistentVolume) {
+		return func(pv *v1.PersistentVolume) { pv.Annotations = map[string]string{"pv.beta.kubernetes.io/gid": gid} }
+	}
+	inAgent(t, func(a *agent) {
+		a.cfg.Claims = claims{"a": group("2000"), "b": group("1000"), "c": group("2000"), "own": group("7"), "bad": group("staff")}
+	}, func(t *testing.T, a *agent) {
 		pod := newPod("u1", "data", "a=a", "again=a", "b=b", "c=c", "own=own", "bad=bad", "none=x")
 		pod.Spec.SecurityContext = &v1.PodSecurityContext{SupplementalGroups: []int64{7}}
 		require.Nil(t, a.ExtraGroups(pod))

@@ -55,31 +55,6 @@ func TestExpandedFor(t *testing.T) {
 	}
 }
 
-// With the end of a refresh as many of those in line have their turn as there is room for.
-func TestTurnsAfterARefresh(t *testing.T) {
-	for _, c := range []struct{ refreshing, line, left int }{
-		{maxRefreshing, 3, 2}, {maxRefreshing - 2, 5, 2}, {maxRefreshing, 0, 0}, {1, 3, 0},
-	} {
-		w := newWorld(nil, time.Minute)
-		w.refreshing = c.refreshing
-		line := make([]*volumeState, c.line)
-		for i := range line {
-			line[i] = &volumeState{queued: true}
-		}
-		w.queue = line
-		op := &operation{refreshes: true}
-		w.refreshed(op)
-		require.Equal(t, c.refreshing-1, w.refreshing)
-		require.Len(t, w.queue, c.left)
-		require.Len(t, w.dirty, c.line-c.left)
-		for i, v := range line {
-			require.Equal(t, i >= c.line-c.left, v.queued, "they keep their order")
-		}
-		w.refreshed(op)
-		require.Equal(t, c.refreshing-1, w.refreshing, "it counts once")
-	}
-}
-
 // Refreshes that never end hold up others until their time is over, not for ever.
 func TestStuckRefreshesMakeRoom(t *testing.T) {
 	s := newScript(t)

@@ -2,7 +2,6 @@ package volume
 
 import (
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
@@ -36,19 +35,4 @@ func TestOwnVolumeHoldsNoClaim(t *testing.T) {
 	s.endOf(doMount, outcome{})
 	require.True(t, s.w.pods["b"].ready())
 	s.finish()
-}
-
-// Those that wait for pods to be read are looked at when none is being read any more, not
-// each time.
-func TestHeldAreLookedAtOnce(t *testing.T) {
-	w := newWorld(nil, time.Minute)
-	v := w.volume(w.pod("waits"), volumeKey{plugin: "own", name: "once"}, own)
-	w.unread.add("a")
-	op := &operation{}
-	w.pod("a").op = op
-	w.touchHeld()
-	require.Empty(t, w.dirty)
-	op.stuck = true
-	w.touchHeld()
-	require.Equal(t, []actor{v}, w.dirty)
 }

@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/podwright/podwright/volume"
-	"github.com/podwright/podwright/volume/volumetest"
 )
 
 // resizes says what it was told to, and keeps what it hears.
@@ -55,24 +54,18 @@ func (r *resizes) heard() []error {
 // A volume is expanded when its claim allows that: one that is too small meanwhile is used
 // as it is, and what was not tried is not told.
 func TestResizes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := &resizes{size: 4}
-		var fails atomic.Bool
-		told := make(chan string, 10)
-		a := newAgent(t, func(a *agent) {
-			a.cfg.Resizes = r
-			a.cfg.Event = func(ref v1.ObjectReference, _, reason, _ string) { told <- ref.Kind + " " + reason }
-			a.cfg.Claims = claims{"x": func(pv *v1.PersistentVolume) {
-				pv.Spec.ClaimRef = &v1.ObjectReference{Namespace: "ns", Name: "x"}
-				pv.Spec.Capacity = v1.ResourceList{v1.ResourceStorage: resource.MustParse("8")}
-			}}
-			a.shared.Fault = func(_ context.Context, c volumetest.Call) error {
-				if c.Method == "Expand" && fails.Load() {
-					return errBoom
-				}
-				return nil
-			}
-		})
+	r := &resizes{size: 4}
+	var fails atomic.Bool
+	var told journal
+	inAgent(t, func(a *agent) {
+		a.cfg.Resizes = r
+		a.cfg.Event = func(ref v1.ObjectReference, _, reason, _ string) { told.add(ref.Kind, " ", reason) }
+		a.cfg.Claims = claims{"x": func(pv *v1.PersistentVolume) {
+			pv.Spec.ClaimRef = &v1.ObjectReference{Namespace: "ns", Name: "x"}
+			pv.Spec.Capacity = v1.ResourceList{v1.ResourceStorage: resource.MustParse("8")}
+		}}
+		a.shared.Fault = in("Expand", failing(&fails))
+	}, func(t *testing.T, a *agent) {
 		pod := newPod("u1", "disk=x")
 		r.set(0, false, errBoom)
 		require.ErrorIs(t, a.Prepare(t.Context(), pod), errBoom, "nobody knows how large it is")
@@ -81,7 +74,7 @@ func TestResizes(t *testing.T) {
 		require.NoError(t, a.Prepare(t.Context(), pod))
 		time.Sleep(time.Hour)
 		require.Zero(t, a.shared.Count("Expand"))
-		require.Empty(t, told)
+		require.Empty(t, told.take())
 
 		fails.Store(true)
 		r.set(4, true, nil)
@@ -90,11 +83,10 @@ func TestResizes(t *testing.T) {
 		time.Sleep(3 * time.Minute)
 		require.Equal(t, 2, a.shared.Count("Expand"))
 		require.Equal(t, []error{errBoom, nil}, r.heard())
-		for _, want := range []string{"VolumeResizeFailed", "FileSystemResizeSuccessful"} {
-			for _, kind := range []string{"Pod", "PersistentVolumeClaim"} {
-				require.Equal(t, kind+" "+want, <-told)
-			}
-		}
+		require.Equal(t, []string{
+			"Pod VolumeResizeFailed", "PersistentVolumeClaim VolumeResizeFailed",
+			"Pod FileSystemResizeSuccessful", "PersistentVolumeClaim FileSystemResizeSuccessful",
+		}, told.take())
 		time.Sleep(time.Hour)
 		require.Equal(t, 2, a.shared.Count("Expand"), fmt.Sprint(r.heard()))
 		require.NoError(t, a.Prepare(t.Context(), pod))
@@ -103,14 +95,13 @@ func TestResizes(t *testing.T) {
 
 // A volume that has its size is expanded by nobody.
 func TestResizesOfNewMounts(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := &resizes{size: 8}
-		a := newAgent(t, func(a *agent) {
-			a.cfg.Resizes = r
-			a.cfg.Claims = claims{"x": func(pv *v1.PersistentVolume) {
-				pv.Spec.Capacity = v1.ResourceList{v1.ResourceStorage: resource.MustParse("8")}
-			}}
-		})
+	r := &resizes{size: 8}
+	inAgent(t, func(a *agent) {
+		a.cfg.Resizes = r
+		a.cfg.Claims = claims{"x": func(pv *v1.PersistentVolume) {
+			pv.Spec.Capacity = v1.ResourceList{v1.ResourceStorage: resource.MustParse("8")}
+		}}
+	}, func(t *testing.T, a *agent) {
 		require.NoError(t, a.Prepare(t.Context(), newPod("u1", "disk=x")))
 		require.NoError(t, a.Release(t.Context(), "u1"))
 		synctest.Wait()

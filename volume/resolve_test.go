@@ -16,47 +16,6 @@ type picky struct{ nothing }
 
 func (p picky) Supports(s *Spec) bool { return s.Name == p.name || s.Name == "all" }
 
-func TestPluginFor(t *testing.T) {
-	m := &Manager{cfg: Config{Plugins: []Plugin{picky{nothing{name: "a"}}, picky{nothing{name: "b"}}}}}
-	for _, name := range []string{"a", "b"} {
-		p, err := m.pluginFor(&Spec{Name: name})
-		require.NoError(t, err)
-		require.Equal(t, name, p.Name())
-	}
-	_, err := m.pluginFor(&Spec{Name: "all"})
-	require.EqualError(t, err, "both a and b support the volume")
-	_, err = m.pluginFor(&Spec{Name: "c"})
-	require.EqualError(t, err, "this agent has no plugin for volumes of this kind")
-	_, err = m.pluginFor(&Spec{Name: "c", Persistent: &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv"}}})
-	require.EqualError(t, err, "this agent has no plugin for the PersistentVolume pv")
-}
-
-func TestSourceName(t *testing.T) {
-	require.Equal(t, "emptyDir", sourceName(&v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}))
-	require.Equal(t, "source", sourceName(&v1.VolumeSource{}))
-	pod := &v1.Pod{Spec: v1.PodSpec{Volumes: []v1.Volume{{Name: "a"}, {Name: "b"}}}}
-	i, v := find(pod, "b")
-	require.Equal(t, 1, i)
-	require.Same(t, &pod.Spec.Volumes[1], v)
-	i, v = find(pod, "c")
-	require.Equal(t, -1, i)
-	require.Nil(t, v)
-}
-
-func TestKinds(t *testing.T) {
-	for s, want := range map[State]string{StateNotMounted: "NotMounted", StateMounted: "Mounted", StateUncertain: "Uncertain", 3: "State(3)"} {
-		require.Equal(t, want, s.String())
-	}
-	for k, want := range map[kind][2]string{
-		doMount: {"volume_mount", "map_volume"}, doUnmount: {"volume_unmount", "unmap_volume"},
-		doUnstage: {"unmount_device", "unmap_device"}, doStage: {"mount_device", "mount_device"}, doExpand: {"volume_fs_resize", "volume_fs_resize"},
-	} {
-		require.Equal(t, want, [2]string{k.metric(false), k.metric(true)})
-	}
-	require.Equal(t, ReasonFailedMount, (&NotReadyError{Action: "mount"}).EventReason())
-	require.Equal(t, ReasonFailedUnmount, (&NotReadyError{Action: "unmount"}).EventReason())
-}
-
 // The message of an event says of each volume the one thing that matters most, and nothing
 // that changes by itself.
 func TestEventMessage(t *testing.T) {
@@ -72,6 +31,7 @@ func TestEventMessage(t *testing.T) {
 		for action, end := range map[string]error{"mount": nil, "unmount": context.DeadlineExceeded} {
 			e := &NotReadyError{Pod: "pod", UID: "1", Action: action, Volumes: []VolumeState{v, {Name: "w"}}, Err: end}
 			require.Equal(t, "cannot "+action+" volumes yet: "+text+"; w", e.EventMessage())
+			require.Equal(t, map[string]string{"mount": ReasonFailedMount, "unmount": ReasonFailedUnmount}[action], e.EventReason())
 		}
 	}
 }

@@ -603,23 +603,6 @@ func TestMountOf(t *testing.T) {
 	require.Nil(t, fsGroup(&v1.Pod{}))
 }
 
-// What is looked at once more after it was dropped does not take with it what has its
-// place now.
-func TestDroppedBefore(t *testing.T) {
-	w := newScript(t).w
-	key := volumeKey{plugin: "own", name: "x"}
-	first := w.volume(w.pod("a"), key, own)
-	w.drop(first)
-	second := w.volume(w.pod("a"), key, own)
-	require.NotSame(t, first, second)
-	w.drop(first)
-	require.Same(t, second, w.pods["a"].volumes[key])
-	require.True(t, w.claimed[second.claim()].has(second))
-	w.drop(second)
-	require.Empty(t, w.pods["a"].volumes)
-	require.Empty(t, w.claimed)
-}
-
 // A volume that is no other pod's is expanded by itself, to the size that it has to
 // have, once; it is ready when that was done for the first time.
 func TestExpandOwn(t *testing.T) {
@@ -631,10 +614,8 @@ func TestExpandOwn(t *testing.T) {
 	}
 	end := func(k kind, size int64, out outcome) {
 		t.Helper()
-		i := slices.IndexFunc(s.running, func(op *operation) bool { return op.kind == k })
-		require.GreaterOrEqual(t, i, 0)
-		require.Equal(t, size, s.running[i].size)
-		s.end(i, out)
+		require.Equal(t, size, s.running[s.of(k)].size)
+		s.endOf(k, out)
 	}
 	want("1Gi")
 	v := s.w.pods["a"].names["disk"].volume
@@ -699,49 +680,23 @@ func TestNothingIsBeingRead(t *testing.T) {
 // was asked for while another runs.
 func TestRefreshDuringExpansion(t *testing.T) {
 	s := newScript(t)
-	end := func(k kind) {
-		t.Helper()
-		i := slices.IndexFunc(s.running, func(op *operation) bool { return op.kind == k })
-		require.GreaterOrEqual(t, i, 0)
-		s.end(i, outcome{})
-	}
 	prepared := func() bool { return s.w.prepared(s.w.pods["a"], true, s.now) }
 	s.want("a", grownVolume("grown", "1Gi"))
-	end(doMount)
-	end(doExpand)
+	s.endOf(doMount, outcome{})
+	s.endOf(doExpand, outcome{})
 	require.True(t, prepared())
 	s.want("a", grownVolume("grown", "2Gi"))
-	end(doMount)
+	s.endOf(doMount, outcome{})
 	require.True(t, prepared(), "nobody waits for it to grow")
 	s.want("a", grownVolume("grown", "2Gi"))
 	require.False(t, prepared())
-	end(doExpand)
+	s.endOf(doExpand, outcome{})
 	require.False(t, prepared())
 	s.want("a", grownVolume("grown", "2Gi"))
-	end(doMount)
+	s.endOf(doMount, outcome{})
 	require.False(t, prepared(), "it began before")
-	end(doMount)
+	s.endOf(doMount, outcome{})
 	require.True(t, prepared())
-	s.finish()
-}
-
-// Before it is known what is staged, anything may be: whoever stages is told so.
-func TestStagedMayBeFound(t *testing.T) {
-	s := newScript(t)
-	begun := func(k kind, id string) *operation {
-		t.Helper()
-		i := slices.IndexFunc(s.running, func(op *operation) bool { return op.kind == k && op.id.Volume == id })
-		require.GreaterOrEqual(t, i, 0)
-		return s.running[i]
-	}
-	end := func(op *operation) { s.end(slices.Index(s.running, op), outcome{}) }
-	s.want("a", claimedVolume("disk", "1Gi"))
-	end(begun(doVerify, "h-disk"))
-	require.True(t, begun(doStage, "h-disk").stage.Found)
-	end(begun(doList, ""))
-	s.want("b", claimedVolume("once", "1Gi"))
-	end(begun(doVerify, "h-once"))
-	require.False(t, begun(doStage, "h-once").stage.Found)
 	s.finish()
 }
 
@@ -757,14 +712,11 @@ func TestReleaseCancels(t *testing.T) {
 		s.next()
 		return len(cancelled)
 	}
-	end := func(k kind, out outcome) {
-		s.end(slices.IndexFunc(s.running, func(op *operation) bool { return op.kind == k }), out)
-	}
 	s.want("a", inlineVolume("x"))
 	require.Equal(t, 1, cancels(), "the mount")
-	end(doMount, outcome{err: errFailed, ended: true})
-	end(doLook, outcome{})
-	require.True(t, slices.ContainsFunc(s.running, func(op *operation) bool { return op.kind == doUnmount }))
+	s.endOf(doMount, outcome{err: errFailed, ended: true})
+	s.endOf(doLook, outcome{})
+	require.GreaterOrEqual(t, s.of(doUnmount), 0)
 	s.want("a", inlineVolume("x"))
 	require.Zero(t, cancels())
 	s.finish()
@@ -776,16 +728,10 @@ func TestMountedIsFound(t *testing.T) {
 	s.w.toRead([]types.UID{"a"})
 	s.next()
 	s.want("a", inlineVolume("x"))
-	end := func(k kind, out outcome) {
-		t.Helper()
-		i := slices.IndexFunc(s.running, func(op *operation) bool { return op.kind == k })
-		require.GreaterOrEqual(t, i, 0)
-		s.end(i, out)
-	}
-	end(doRead, outcome{err: errFailed})
-	end(doMount, outcome{mounted: Mounted{Path: "/x"}})
+	s.endOf(doRead, outcome{err: errFailed})
+	s.endOf(doMount, outcome{mounted: Mounted{Path: "/x"}})
 	s.pass(time.Second)
-	end(doRead, outcome{found: []found{{key: volumeKey{plugin: "own", name: "x"}, plugin: own}}})
+	s.endOf(doRead, outcome{found: []found{{key: volumeKey{plugin: "own", name: "x"}, plugin: own}}})
 	v := s.w.pods["a"].names["x"].volume
 	require.Equal(t, StateMounted, v.state)
 	require.False(t, v.found)
@@ -799,7 +745,7 @@ func TestCancelledIsStuckSoon(t *testing.T) {
 	s.want("a", inlineVolume("x"))
 	v := s.w.pods["a"].names["x"].volume
 	s.release("a")
-	s.end(slices.IndexFunc(s.running, func(op *operation) bool { return op.kind == doLook }), outcome{})
+	s.endOf(doLook, outcome{})
 	s.pass(patience - 1)
 	require.False(t, v.op.stuck)
 	s.pass(1)
@@ -833,9 +779,8 @@ func TestClaimIsReadBeforeRefresh(t *testing.T) {
 	s := newScript(t)
 	grown := grownVolume("grown", "1Gi")
 	s.want("a", grown)
-	for _, k := range []kind{doMount, doExpand} {
-		s.end(slices.IndexFunc(s.running, func(op *operation) bool { return op.kind == k }), outcome{})
-	}
+	s.endOf(doMount, outcome{})
+	s.endOf(doExpand, outcome{})
 	s.want("a", resolved{name: "grown", claim: true})
 	p := s.w.pods["a"]
 	require.Nil(t, p.names["grown"].volume.op)
@@ -946,39 +891,20 @@ func TestListed(t *testing.T) {
 	require.True(t, newWorld([]Plugin{own}, time.Minute).listed(), "one that stages nothing says nothing")
 }
 
-// What failed before attachments were looked at anew is tried at once, nothing else.
-func TestLookAgain(t *testing.T) {
-	for k, at := range map[kind]time.Time{doVerify: {}, doStage: time.Unix(1001, 0)} {
-		w := newWorld(nil, time.Minute)
-		s := &sharedState{unit: unit{retry: retry{kind: k, at: time.Unix(1001, 0)}}}
-		w.shared[ID{Plugin: "a"}] = s
-		w.lookAgain()
-		require.Equal(t, at, s.retry.at)
-		require.Equal(t, at.IsZero(), s.dirty)
-	}
-}
-
 // An object that changes ends the pause after a failed stage, which may have missed it.
 func TestChangeEndsThePauseOfAStage(t *testing.T) {
 	s := newScript(t)
 	disk := claimedVolume("disk", "1Gi")
 	disk.objects = []Object{object}
 	s.want("a", disk)
-	of := func(k kind) int {
-		return slices.IndexFunc(s.running, func(op *operation) bool { return op.kind == k })
+	for _, k := range []kind{doVerify, doList} {
+		s.endOf(k, outcome{})
 	}
-	for range 2 {
-		for _, k := range []kind{doVerify, doList} {
-			if i := of(k); i >= 0 {
-				s.end(i, outcome{})
-			}
-		}
-	}
-	s.end(of(doStage), outcome{err: errFailed})
-	require.Negative(t, of(doStage), "it waits")
+	s.endOf(doStage, outcome{err: errFailed})
+	require.Negative(t, s.of(doStage), "it waits")
 	s.w.objectChanged(object)
 	s.next()
-	require.GreaterOrEqual(t, of(doStage), 0)
+	require.GreaterOrEqual(t, s.of(doStage), 0)
 	s.finish()
 }
 
@@ -986,7 +912,7 @@ func TestChangeEndsThePauseOfAStage(t *testing.T) {
 func TestChangesOfManyObjects(t *testing.T) {
 	s := newScript(t)
 	s.want("a", inlineVolume("x"))
-	s.end(slices.IndexFunc(s.running, func(op *operation) bool { return op.kind == doMount }), outcome{})
+	s.endOf(doMount, outcome{})
 	for o, want := range map[Object]bool{
 		{Kind: "ConfigMap", Namespace: "ns", Name: "web"}: true, {Kind: "ConfigMap", Namespace: "ns"}: true, {Kind: "ConfigMap"}: true,
 		{Kind: "ConfigMap", Namespace: "other"}: false, {Kind: "Secret"}: false, {Kind: "Secret", Namespace: "ns"}: false,
@@ -994,10 +920,9 @@ func TestChangesOfManyObjects(t *testing.T) {
 	} {
 		s.w.objectChanged(o)
 		s.next()
-		i := slices.IndexFunc(s.running, func(op *operation) bool { return op.kind == doMount && op.again })
-		require.Equal(t, want, i >= 0, o)
-		if i >= 0 {
-			s.end(i, outcome{})
+		require.Equal(t, want, s.of(doMount) >= 0, o)
+		if want {
+			s.endOf(doMount, outcome{})
 		}
 	}
 	s.finish()
@@ -1022,29 +947,6 @@ func TestVerified(t *testing.T) {
 	}
 }
 
-// As many refreshes as there may be hold up other refreshes, and nothing else.
-func TestRefreshesHoldUpRefreshes(t *testing.T) {
-	w, now := newWorld([]Plugin{own}, time.Minute), time.Unix(1000, 0)
-	for _, c := range []struct {
-		state      State
-		refreshing int
-		waits      bool
-	}{{StateMounted, maxRefreshing, true}, {StateMounted, maxRefreshing - 1, false}, {StateNotMounted, maxRefreshing, false}} {
-		v := &volumeState{pod: &podState{}, spec: &Spec{}, state: c.state, remount: true, wanted: true}
-		w.refreshing = c.refreshing
-		s := v.nextMount(w, now)
-		if c.waits {
-			require.Equal(t, step{why: "the refreshes of other volumes", soon: true}, s)
-			require.True(t, v.queued)
-			require.Equal(t, s, v.nextMount(w, now))
-			require.Equal(t, []*volumeState{v}, w.queue, "it is in line once")
-		} else {
-			require.Equal(t, doMount, s.do)
-			require.False(t, v.queued)
-		}
-	}
-}
-
 // The first of the volumes to be tried again says when.
 func TestNotBefore(t *testing.T) {
 	at := func(n int64) time.Time { return time.Unix(n, 0) }
@@ -1061,27 +963,6 @@ func TestNotBefore(t *testing.T) {
 		}
 		require.Equal(t, c.want, e.NotBefore())
 	}
-}
-
-// Volumes that may be of one claim are looked at when one of them turns out not to be.
-func TestPeers(t *testing.T) {
-	w := newWorld([]Plugin{own}, time.Minute)
-	key := volumeKey{plugin: "own", name: "claim"}
-	a, b := &volumeState{key: key, pod: &podState{}}, &volumeState{key: key, pod: &podState{}}
-	w.setClaim(a)
-	w.setClaim(b)
-	require.Equal(t, set[*volumeState]{a: {}, b: {}}, w.claimed[a.claim()])
-	require.Empty(t, w.dirty)
-	w.touchPeers(a)
-	require.Equal(t, []actor{b}, w.dirty)
-	w.dirty, b.dirty = nil, false
-	a.spec = &Spec{}
-	w.setClaim(a)
-	require.Equal(t, set[*volumeState]{b: {}}, w.claimed[b.claim()])
-	require.Equal(t, []actor{b}, w.dirty)
-	b.spec = &Spec{}
-	w.setClaim(b)
-	require.Empty(t, w.claimed)
 }
 
 // What is mounted is refreshed whatever becomes of its staging, which only a first mount
@@ -1103,33 +984,4 @@ func TestRefreshWithoutStaging(t *testing.T) {
 		require.Equal(t, c.waits, s.why, c)
 		require.Equal(t, c.waits == "", s.do == doMount, c)
 	}
-}
-
-// A volume of one pod is not mounted first while the disk may hold it for another one; what
-// is mounted already goes on.
-func TestDiskToBeRead(t *testing.T) {
-	claim := &Spec{Persistent: &v1.PersistentVolume{Spec: v1.PersistentVolumeSpec{AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadWriteOncePod}}}}
-	for state, want := range map[State]bool{StateNotMounted: true, StateMounted: false, StateUncertain: false} {
-		w := newWorld([]Plugin{own}, time.Minute)
-		v := &volumeState{pod: &podState{}, spec: claim, state: state}
-		_, held := w.heldBy(v)
-		require.False(t, held)
-		w.pods["other"] = &podState{}
-		w.unread.add("other")
-		s, held := w.heldBy(v)
-		require.Equal(t, want, held, state)
-		require.Equal(t, want, s.why != "")
-	}
-}
-
-// What is due later is not looked at before.
-func TestDueLater(t *testing.T) {
-	w, now := newWorld([]Plugin{own}, time.Minute), time.Unix(1000, 0)
-	v := &volumeState{pod: &podState{}}
-	v.due = now.Add(1)
-	w.due.Put(v)
-	require.Empty(t, w.next(now))
-	require.Equal(t, 1, w.due.Len())
-	w.next(now.Add(1))
-	require.Zero(t, w.due.Len())
 }
