@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -153,84 +152,4 @@ func TestNew(t *testing.T) {
 	require.EqualError(t, err, "configmap: Config.ConfigMaps is required")
 	_, err = content.NewPlugin(volumes, content.Kind{})
 	require.ErrorContains(t, err, "content: Kind.")
-}
-
-// mounted mounts a volume for each of n pods.
-func mounted(b *testing.B, r *room, n int) []volume.Mount {
-	all := make([]volume.Mount, n)
-	for i := range all {
-		all[i] = testbacking.MountOf(b, configmap.Name, &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "u", Namespace: "shop"}}, "v", source(false))
-		if _, err := r.plugin.Mount(b.Context(), all[i]); err != nil {
-			b.Fatal(err)
-		}
-	}
-	return all
-}
-
-// A config map that 500 pods use changes.
-func BenchmarkChangeOf500(b *testing.B) {
-	r := newRoom(b)
-	r.objects.PutConfigMap(web("blue"))
-	all := mounted(b, r, 500)
-	i := 0
-	for b.Loop() {
-		i++
-		r.objects.PutConfigMap(web(fmt.Sprint(i)))
-		for _, m := range all {
-			if _, err := r.plugin.Mount(b.Context(), m); err != nil {
-				b.Fatal(err)
-			}
-		}
-	}
-}
-
-// The same with a file: from the moment it is written until 500 volumes have it.
-func BenchmarkChangedFileOf500(b *testing.B) {
-	path := b.TempDir()
-	changes := make(chan []volume.Object, 10)
-	dir, err := objects.NewDir(objects.DirConfig{Path: path, OnChange: func(c []volume.Object) { changes <- c }})
-	require.NoError(b, err)
-	ctx, stop := context.WithCancel(context.Background())
-	done := make(chan error)
-	go func() { done <- dir.Run(ctx) }()
-	defer func() { stop(); require.NoError(b, <-done) }()
-	write := func(colour int) {
-		file := filepath.Join(path, "configmaps", "shop", "web.yaml")
-		require.NoError(b, os.MkdirAll(filepath.Dir(file), 0o755))
-		text := fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\ndata: {colour: c%d}\n", colour)
-		require.NoError(b, os.WriteFile(file+"~", []byte(text), 0o644))
-		require.NoError(b, os.Rename(file+"~", file))
-		<-changes
-	}
-	write(0)
-	r := newRoom(b)
-	volumes, err := content.New(content.Config{Backing: r.backing})
-	require.NoError(b, err)
-	r.plugin, err = configmap.New(configmap.Config{Volumes: volumes, ConfigMaps: dir})
-	require.NoError(b, err)
-	all := mounted(b, r, 500)
-	i := 0
-	for b.Loop() {
-		i++
-		write(i)
-		for _, m := range all {
-			if _, err := r.plugin.Mount(b.Context(), m); err != nil {
-				b.Fatal(err)
-			}
-		}
-	}
-	require.Equal(b, fmt.Sprint("0644 c", i), testbacking.Files(b, all[499].Dir)["colour"])
-}
-
-// One sync of a volume that has not changed; a minute has 5,000 of 1,000 pods.
-func BenchmarkResync(b *testing.B) {
-	r := newRoom(b)
-	r.objects.PutConfigMap(web("blue"))
-	all := mounted(b, r, 1)
-	time.Sleep(100 * time.Millisecond) // until the file system's clock has moved on
-	for b.Loop() {
-		if _, err := r.plugin.Mount(b.Context(), all[0]); err != nil {
-			b.Fatal(err)
-		}
-	}
 }
