@@ -38,9 +38,8 @@ func root(t testing.TB) {
 type objects struct{}
 
 func (objects) CSIDriver(string) (*storagev1.CSIDriver, error) {
-	no := false
 	return &storagev1.CSIDriver{Spec: storagev1.CSIDriverSpec{
-		AttachRequired: &no, VolumeLifecycleModes: []storagev1.VolumeLifecycleMode{"Persistent", "Ephemeral"},
+		AttachRequired: new(false), VolumeLifecycleModes: []storagev1.VolumeLifecycleMode{"Persistent", "Ephemeral"},
 	}}, nil
 }
 
@@ -85,17 +84,18 @@ func isMounted(m volume.Mounted) error {
 	return nil
 }
 
-// The contract of plugins, with a real driver over its socket.
+// The contract of plugins, with a real driver over its socket. Package volume/csi proves it of
+// all kinds of drivers and volumes.
 func TestContract(t *testing.T) {
 	root(t)
-	for name, c := range map[string]struct {
-		stages bool
-		spec   func(driver, name string) *volume.Spec
-	}{"staged": {true, persistent}, "not staged": {false, persistent}, "inline": {true, inline}} {
+	if testing.Short() {
+		t.Skip("mounts and unmounts for seconds")
+	}
+	for name, spec := range map[string]func(driver, name string) *volume.Spec{"persistent": persistent, "inline": inline} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			var broken atomic.Bool
-			w.start(&csitest.Driver{Name: "d", Stages: c.stages, Fault: func(_ context.Context, method string) error {
+			w.start(&csitest.Driver{Name: "d", Stages: true, Fault: func(_ context.Context, method string) error {
 				if broken.Load() && method == "NodePublishVolume" {
 					return status.Error(codes.Internal, "broken")
 				}
@@ -107,7 +107,7 @@ func TestContract(t *testing.T) {
 				return volumetest.Subject{
 					Layout: l,
 					Open:   func() (volume.Plugin, error) { return plugin(l, w) },
-					Spec:   func(_ *v1.Pod, name string) *volume.Spec { return c.spec("d", name) },
+					Spec:   func(_ *v1.Pod, name string) *volume.Spec { return spec("d", name) },
 					Check:  isMounted,
 					Fail: func() (mend func()) {
 						broken.Store(true)
@@ -164,60 +164,6 @@ func pod(uid types.UID, claim string) *v1.Pod {
 	}
 }
 
-// V20: a publish that does not end in time is uncertain; that of the pod which is released
-// is taken back. Meanwhile pods of another driver come and go.
-func TestV20HungDriver(t *testing.T) {
-	root(t)
-	w := newWorld(t)
-	var mended atomic.Bool
-	hung := w.start(&csitest.Driver{Name: "hung", Stages: true, Fault: func(ctx context.Context, method string) error {
-		if method == "NodePublishVolume" && !mended.Load() {
-			<-ctx.Done()
-			return ctx.Err()
-		}
-		return nil
-	}})
-	w.start(&csitest.Driver{Name: "good", Stages: true})
-	w.eventually("registered", func() bool { return w.Driver("hung") != nil && w.Driver("good") != nil })
-	l := layout(t)
-	m := manager(t, l, w)
-	stuck, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	over := make(chan error, 1)
-	go func() { over <- m.Prepare(stuck, pod("1", "a.hung")) }()
-	w.eventually("it hangs", func() bool {
-		for _, call := range hung.Calls() {
-			if call == "NodePublishVolume" {
-				return true
-			}
-		}
-		return false
-	})
-	begun := time.Now()
-	for _, uid := range []types.UID{"2", "3"} {
-		require.NoError(t, m.Prepare(t.Context(), pod(uid, "b.good")))
-		require.NoError(t, isMounted(volume.Mounted{Path: l.Volume(uid, volumecsi.Name, "b.good") + "/mount"}))
-	}
-	for _, uid := range []types.UID{"2", "3"} {
-		require.NoError(t, m.Release(t.Context(), uid))
-		require.NoDirExists(t, l.Volumes(uid))
-	}
-	require.Less(t, time.Since(begun), 4*time.Second)
-	require.Error(t, <-over, "after the plugin's timeout of a call")
-	require.FileExists(t, l.Volume("1", volumecsi.Name, "a.hung")+"/vol_data.json")
-	mended.Store(true)
-	require.NoError(t, m.Release(t.Context(), "1"))
-	require.Contains(t, hung.Calls(), "NodeUnpublishVolume")
-	require.NoDirExists(t, l.Volumes("1"))
-	w.eventually("unstaged", func() bool { return len(below(t, l)) == 0 })
-}
-
-func below(t testing.TB, l volume.Layout) []mounts.Point {
-	points, err := (&mounts.Kernel{}).Below(t.Context(), l.Root)
-	require.NoError(t, err)
-	return points
-}
-
 // The driver is started again while a pod has a volume, and the agent with it: nothing is
 // unmounted, and the next agent takes it away by what is on the disk.
 func TestDriverAndAgentRestart(t *testing.T) {
@@ -243,6 +189,11 @@ func TestDriverAndAgentRestart(t *testing.T) {
 	})
 	require.NoError(t, isMounted(path))
 	require.FileExists(t, path.Path+"/f")
+	stats, ok, err := must(plugin(l, w)).Usage(t.Context(), l.Volume("1", volumecsi.Name, "a.d"))
+	require.NoError(t, err)
+	require.True(t, ok)
+	require.Positive(t, stats.Capacity)
+	require.Positive(t, stats.TotalFiles)
 	m := manager(t, l, w)
 	require.NoError(t, m.Release(t.Context(), "1"))
 	require.FileExists(t, l.Volume("2", volumecsi.Name, "a.d")+"/mount/f")
@@ -251,7 +202,9 @@ func TestDriverAndAgentRestart(t *testing.T) {
 		ids, err := must(plugin(l, w)).Staged(t.Context())
 		return err == nil && len(ids) == 0
 	})
-	require.Empty(t, below(t, l))
+	points, err := (&mounts.Kernel{}).Below(t.Context(), l.Root)
+	require.NoError(t, err)
+	require.Empty(t, points)
 }
 
 func must[T any](x T, err error) T {
@@ -259,66 +212,6 @@ func must[T any](x T, err error) T {
 		panic(err)
 	}
 	return x
-}
-
-// V21: a call that is refused leaves nothing.
-func TestV21Refused(t *testing.T) {
-	root(t)
-	w := newWorld(t)
-	w.start(&csitest.Driver{Name: "d", Stages: true, Fault: func(_ context.Context, method string) error {
-		if method == "NodePublishVolume" {
-			return status.Error(codes.InvalidArgument, "no such thing")
-		}
-		return nil
-	}})
-	w.eventually("registered", func() bool { return w.Driver("d") != nil })
-	l := layout(t)
-	m := manager(t, l, w)
-	require.ErrorContains(t, m.Prepare(t.Context(), pod("1", "a.d")), "no such thing")
-	require.NoDirExists(t, l.Volume("1", volumecsi.Name, "a.d"))
-	require.NoError(t, m.Release(t.Context(), "1"))
-	w.eventually("unstaged", func() bool { return len(below(t, l)) == 0 })
-}
-
-// A driver that says that it has unmounted and has not loses nobody's files.
-func TestLies(t *testing.T) {
-	root(t)
-	w := newWorld(t)
-	var lies atomic.Bool
-	w.start(&csitest.Driver{Name: "d", Stages: true, Lie: func(string) bool { return lies.Load() }})
-	w.eventually("registered", func() bool { return w.Driver("d") != nil })
-	l := layout(t)
-	m := manager(t, l, w)
-	require.NoError(t, m.Prepare(t.Context(), pod("1", "a.d")))
-	file := l.Volume("1", volumecsi.Name, "a.d") + "/mount/f"
-	require.NoError(t, os.WriteFile(file, nil, 0o600))
-	lies.Store(true)
-	short, cancel := context.WithTimeout(t.Context(), time.Second)
-	defer cancel()
-	require.ErrorContains(t, m.Release(short, "1"), "driver d says that the volume is unpublished")
-	require.FileExists(t, file)
-	lies.Store(false)
-	require.Eventually(t, func() bool { return m.Release(t.Context(), "1") == nil }, 20*time.Second, 10*time.Millisecond)
-	w.eventually("unstaged", func() bool { return len(below(t, l)) == 0 })
-}
-
-// What a driver says about a volume arrives.
-func TestStatsAndSize(t *testing.T) {
-	root(t)
-	w := newWorld(t)
-	w.start(&csitest.Driver{Name: "d", Stages: true})
-	w.eventually("registered", func() bool { return w.Driver("d") != nil })
-	l := layout(t)
-	m := manager(t, l, w)
-	require.NoError(t, m.Prepare(t.Context(), pod("1", "a.d")))
-	p := must(plugin(l, w))
-	stats, ok, err := p.Usage(t.Context(), l.Volume("1", volumecsi.Name, "a.d"))
-	require.NoError(t, err)
-	require.True(t, ok)
-	require.Positive(t, stats.Capacity)
-	require.Positive(t, stats.TotalFiles)
-	require.NoError(t, m.Release(t.Context(), "1"))
-	w.eventually("unstaged", func() bool { return len(below(t, l)) == 0 })
 }
 
 var _ volumecsi.Drivers = (*csi.Registry)(nil)
