@@ -39,6 +39,7 @@ func TestBlame(t *testing.T) {
 		"the pod asks for other things":     {MemoryAvailable, named("a", podAsks(v1.ResourceList{v1.ResourceCPU: resource.MustParse("1")})), ofPod, "", nil},
 		"memory is not short":               {NodeFSAvailable, named("a", podAsks(v1.ResourceList{v1.ResourceEphemeralStorage: resource.MustParse("1")})), ofPod, "", nil},
 		"has written":                       {NodeFSAvailable, named("a"), diskUse(2, 0, 9), "Container c was using 2, request is 0, has larger consumption of ephemeral-storage. ", map[string]string{OffendingContainers: "c", OffendingContainersUsage: "2"}},
+		"has written and logged":            {NodeFSAvailable, named("a", requests(v1.ResourceEphemeralStorage, "10Mi")), diskUse(20*mi, 3*mi, 0), "Container c was using 23Mi, request is 10Mi, has larger consumption of ephemeral-storage. ", map[string]string{OffendingContainers: "c", OffendingContainersUsage: "23Mi"}},
 		"has logged":                        {NodeFSAvailable, named("a"), PodUsage{Containers: map[string]ContainerUsage{"c": {Logs: Disk{Bytes: &used}}}}, "Container c was using 30Mi, request is 0, has larger consumption of ephemeral-storage. ", map[string]string{OffendingContainers: "c", OffendingContainersUsage: "30Mi"}},
 	} {
 		u := left(c.signal, 1, 1000, noon)
