@@ -39,7 +39,6 @@ import (
 type scene struct {
 	*fake.Runtime
 	root    string
-	version stats.Version
 	cgroups fstest.MapFS
 	cfg     Config
 
@@ -50,11 +49,7 @@ type scene struct {
 
 // newScene makes a node with n pods, with version 2 of cgroups.
 func newScene(t testing.TB, n int, change func(*scene)) (*scene, *Provider) {
-	return newSceneOf(t, stats.V2, n, change)
-}
-
-func newSceneOf(t testing.TB, version stats.Version, n int, change func(*scene)) (*scene, *Provider) {
-	s := &scene{root: t.TempDir(), version: version, cgroups: fstest.MapFS{}, refuse: map[string]error{}}
+	s := &scene{root: t.TempDir(), cgroups: fstest.MapFS{}, refuse: map[string]error{}}
 	var err error
 	s.Runtime, err = fake.New(fake.Config{AnyImage: true, ImageFilesystem: s.root, Intercept: func(_ context.Context, call string, _ any) error {
 		s.mu.Lock()
@@ -74,7 +69,7 @@ func newSceneOf(t testing.TB, version stats.Version, n int, change func(*scene))
 		require.NoError(t, os.CopyFS(filepath.Join(s.root, "cgroups"), tree))
 		tree = stats.Host(filepath.Join(s.root, "cgroups"))
 	}
-	reader, err := stats.New(stats.Config{FS: tree, Version: version})
+	reader, err := stats.New(stats.Config{FS: tree, Version: stats.V2})
 	require.NoError(t, err)
 	proc := proc()
 	collector, err := stats.NewCollector(stats.CollectorConfig{Runtime: s.Runtime, Reader: reader, PodCgroups: func() map[string]string { return places }, Proc: proc})
@@ -102,10 +97,6 @@ func newSceneOf(t testing.TB, version stats.Version, n int, change func(*scene))
 
 // cgroup puts one into the hierarchy.
 func (s *scene) cgroup(name string, memory, micros int) {
-	if s.version == stats.V1 {
-		s.cgroupV1(name, memory, micros)
-		return
-	}
 	for file, text := range map[string]string{
 		"memory.current": fmt.Sprint(memory), "memory.stat": "anon 5\nfile 3\ninactive_file 100\nactive_file 1\npgfault 7\npgmajfault 1\nkernel 2\nfile_mapped 1",
 		"memory.max": "1000", "memory.swap.current": "0", "memory.swap.max": "50", "memory.events": "low 0\nmax 1\noom_kill 0", "memory.min": "0", "memory.peak": "901",
@@ -116,28 +107,6 @@ func (s *scene) cgroup(name string, memory, micros int) {
 		"io.pressure": "some avg10=0.00 avg60=0.00 avg300=0.00 total=2",
 	} {
 		s.cgroups[strings.TrimLeft(name+"/"+file, "/")] = &fstest.MapFile{Data: []byte(text + "\n")}
-	}
-}
-
-// cgroupV1 puts one into the hierarchies of all controllers.
-func (s *scene) cgroupV1(name string, memory, micros int) {
-	for controller, files := range map[string]map[string]string{
-		"cpuacct": {"cpuacct.usage": fmt.Sprint(1000 * micros), "cpuacct.stat": "user 200\nsystem 100"},
-		"cpu":     {"cpu.stat": "nr_periods 4\nnr_throttled 2\nthrottled_time 5000", "cpu.shares": "2", "cpu.cfs_quota_us": "-1", "cpu.cfs_period_us": "100000"},
-		"memory": {
-			"memory.usage_in_bytes": fmt.Sprint(memory), "memory.limit_in_bytes": "1000", "memory.memsw.usage_in_bytes": fmt.Sprint(memory + 10), "memory.memsw.limit_in_bytes": "1050",
-			"memory.soft_limit_in_bytes": "9223372036854771712", "memory.kmem.usage_in_bytes": "2", "memory.max_usage_in_bytes": "901", "memory.failcnt": "1",
-			"memory.oom_control": "oom_kill_disable 0\nunder_oom 0\noom_kill 0", "memory.stat": recordedStat, "cgroup.procs": "7",
-		},
-		"pids": {"pids.current": "3", "pids.max": "max"},
-		"blkio": {
-			"blkio.throttle.io_service_bytes_recursive": "8:0 Read 1\n8:0 Write 2\n8:0 Sync 3\n8:0 Async 0\n8:0 Discard 0\n8:0 Total 3\nTotal 3",
-			"blkio.throttle.io_serviced_recursive":      "8:0 Read 3\n8:0 Write 4\n8:0 Sync 7\n8:0 Async 0\n8:0 Discard 0\n8:0 Total 7\nTotal 7",
-		},
-	} {
-		for file, text := range files {
-			s.cgroups[strings.TrimRight(controller+name, "/")+"/"+file] = &fstest.MapFile{Data: []byte(text + "\n")}
-		}
 	}
 }
 
@@ -425,48 +394,6 @@ func TestCompression(t *testing.T) {
 	require.Equal(t, shapes(parsed(t, p.Cadvisor())), shapes(families))
 	require.Empty(t, get(p.Cadvisor(), "/").Header().Get("Content-Encoding"))
 	require.Contains(t, get(p.Cadvisor(), "/").Header().Get("Content-Type"), "text/plain")
-}
-
-// Names, types and labels are upstream's, recorded from its kubelet 1.36.3.
-func TestNames(t *testing.T) {
-	_, p := newScene(t, 2, nil)
-	resource := map[string]string{
-		"container_cpu_usage_seconds_total": "COUNTER container namespace pod", "container_memory_working_set_bytes": "GAUGE container namespace pod",
-		"container_start_time_seconds": "GAUGE container namespace pod", "container_swap_limit_bytes": "GAUGE container namespace pod", "container_swap_usage_bytes": "GAUGE container namespace pod",
-		"node_cpu_usage_seconds_total": "COUNTER", "node_memory_working_set_bytes": "GAUGE", "node_swap_usage_bytes": "GAUGE",
-		"pod_cpu_usage_seconds_total": "COUNTER namespace pod", "pod_memory_working_set_bytes": "GAUGE namespace pod", "pod_swap_usage_bytes": "GAUGE namespace pod",
-		"resource_scrape_error": "GAUGE",
-	}
-	require.Equal(t, resource, shapes(parsed(t, p.Resource())))
-
-	cgroup, machine := " container id image name namespace pod", " boot_id machine_id system_uuid"
-	with := func(label string) string { // sorted as they are written
-		return map[string]string{"cpu": " container cpu id image name namespace pod", "device": " container device id image name namespace pod", "interface": " container id image interface name namespace pod", "failure": " container failure_type id image name namespace pod scope"}[label]
-	}
-	want := map[string]string{
-		"cadvisor_version_info": "GAUGE cadvisorRevision cadvisorVersion dockerVersion kernelVersion osVersion",
-		"machine_cpu_cores":     "GAUGE" + machine, "machine_cpu_physical_cores": "GAUGE" + machine, "machine_cpu_sockets": "GAUGE" + machine, "machine_memory_bytes": "GAUGE" + machine, "machine_swap_bytes": "GAUGE" + machine,
-		"machine_scrape_error": "GAUGE", "container_scrape_error": "GAUGE",
-		"container_cpu_usage_seconds_total": "COUNTER" + with("cpu"), "container_memory_failures_total": "COUNTER" + with("failure"),
-	}
-	for _, name := range strings.Fields("last_seen start_time_seconds memory_cache memory_rss memory_kernel_usage memory_mapped_file memory_swap memory_usage_bytes memory_max_usage_bytes memory_working_set_bytes memory_total_active_file_bytes memory_total_inactive_file_bytes threads threads_max spec_cpu_period spec_cpu_quota spec_cpu_shares spec_memory_limit_bytes spec_memory_swap_limit_bytes spec_memory_reservation_limit_bytes") {
-		want["container_"+name] = "GAUGE" + cgroup
-	}
-	for _, name := range strings.Fields("cpu_user_seconds_total cpu_system_seconds_total cpu_cfs_periods_total cpu_cfs_throttled_periods_total cpu_cfs_throttled_seconds_total cpu_cfs_burst_periods_total cpu_cfs_burst_seconds_total memory_failcnt oom_events_total pressure_cpu_stalled_seconds_total pressure_cpu_waiting_seconds_total pressure_memory_stalled_seconds_total pressure_memory_waiting_seconds_total pressure_io_stalled_seconds_total pressure_io_waiting_seconds_total") {
-		want["container_"+name] = "COUNTER" + cgroup
-	}
-	for _, name := range strings.Fields("reads_bytes_total writes_bytes_total reads_total writes_total") {
-		want["container_fs_"+name] = "COUNTER" + with("device")
-	}
-	for _, name := range strings.Fields("usage_bytes limit_bytes inodes_free inodes_total") {
-		want["container_fs_"+name] = "GAUGE" + with("device")
-	}
-	for _, way := range []string{"receive", "transmit"} {
-		for _, name := range strings.Fields("bytes packets packets_dropped errors") {
-			want["container_network_"+way+"_"+name+"_total"] = "COUNTER" + with("interface")
-		}
-	}
-	require.Equal(t, want, shapes(parsed(t, p.Cadvisor())))
 }
 
 // shapes are the type and the labels of each family; all its metrics must have the same.

@@ -50,25 +50,17 @@ func difference(a, b map[string]string) []string {
 func TestFieldsOfUpstream(t *testing.T) {
 	_, p := newScene(t, 1, nil)
 	measuredAll(t, p)
+	// Limits that are set here, and what cgroup v1 has not.
+	more := []string{"pods[].containers[].cpu.psi", "pods[].containers[].memory.psi", "pods[].swap.swapAvailableBytes", "node.systemContainers[].swap.swapAvailableBytes"}
 	for path, test := range map[string]struct {
-		file          string
-		missing, more []string // beginnings of paths
+		file string
+		more []string // beginnings of paths
 	}{
 		"/stats/summary": {
-			file: "upstream-summary.txt",
-			more: []string{
-				"pods[].containers[].cpu.psi", "pods[].containers[].memory.psi", "pods[].containers[].io.psi", // upstream has none with cgroup v1
-				"pods[].volume[]", "pods[].network", "pods[].process_stats", // upstream had not measured them yet, or knew no such runtime
-				"pods[].swap.swapAvailableBytes", "node.systemContainers[].swap.swapAvailableBytes", // a limit that is set here
-			},
-			// of a container it is the time of the runtime's word, without a value
-			missing: []string{},
+			"upstream-summary.txt", // whose volumes were not measured yet, and whose runtime did not measure the rest
+			append(more, "pods[].containers[].io.psi", "pods[].volume[]", "pods[].network", "pods[].process_stats"),
 		},
-		"/stats/summary?only_cpu_and_memory=true": {
-			file:    "upstream-cpu-and-memory.txt",
-			more:    []string{"pods[].containers[].cpu.psi", "pods[].containers[].memory.psi", "pods[].swap.swapAvailableBytes", "node.systemContainers[].swap.swapAvailableBytes"},
-			missing: []string{},
-		},
+		"/stats/summary?only_cpu_and_memory=true": {"upstream-cpu-and-memory.txt", more},
 	} {
 		var document any
 		// A rate takes two readings: those of before, and this one.
@@ -77,9 +69,7 @@ func TestFieldsOfUpstream(t *testing.T) {
 		ours := map[string]string{}
 		fields(document, "", ours)
 		upstream := recorded(t, test.file)
-		for _, name := range difference(upstream, ours) {
-			require.True(t, begins(name, test.missing), "%s: %s is missing", path, name)
-		}
+		require.Empty(t, difference(upstream, ours), path)
 		for _, name := range difference(ours, upstream) {
 			require.True(t, begins(name, test.more), "%s: %s is more than upstream has", path, name)
 		}
@@ -91,9 +81,10 @@ func begins(name string, with []string) bool {
 }
 
 // What upstream's /metrics/cadvisor has and this one lacks is what the package's
-// documentation lists; the others have the same type and labels.
+// documentation lists; the others have the same type and labels. So have all of
+// /metrics/resource.
 func TestMetricsOfUpstream(t *testing.T) {
-	_, p := newScene(t, 1, nil)
+	_, p := newScene(t, 2, nil)
 	ours, upstream := shapes(parsed(t, p.Cadvisor())), recorded(t, "upstream-cadvisor.txt")
 	for name, shape := range upstream {
 		if ours[name] != "" {
@@ -107,7 +98,23 @@ func TestMetricsOfUpstream(t *testing.T) {
 		"container_health_state", "container_processes", "container_sockets", "container_tasks_state", "container_ulimits_soft",
 		"machine_cpu_books", "machine_cpu_drawers", "machine_nvm_avg_power_budget_watts", "machine_nvm_capacity",
 	}, difference(upstream, ours))
-	for _, name := range difference(ours, upstream) { // which upstream has where the kernel has it
-		require.True(t, begins(name, []string{"container_pressure_", "container_fs_reads_bytes_total", "container_fs_writes_bytes_total"}), name)
+	more := map[string]string{ // which upstream has where the kernel has it
+		"container_fs_reads_bytes_total": "COUNTER container device id image name namespace pod", "container_fs_writes_bytes_total": "COUNTER container device id image name namespace pod",
 	}
+	for _, of := range strings.Fields("cpu_stalled cpu_waiting memory_stalled memory_waiting io_stalled io_waiting") {
+		more["container_pressure_"+of+"_seconds_total"] = "COUNTER container id image name namespace pod"
+	}
+	for _, name := range difference(ours, upstream) {
+		require.Equal(t, more[name], ours[name], name)
+		delete(more, name)
+	}
+	require.Empty(t, more)
+
+	require.Equal(t, map[string]string{
+		"container_cpu_usage_seconds_total": "COUNTER container namespace pod", "container_memory_working_set_bytes": "GAUGE container namespace pod",
+		"container_start_time_seconds": "GAUGE container namespace pod", "container_swap_limit_bytes": "GAUGE container namespace pod", "container_swap_usage_bytes": "GAUGE container namespace pod",
+		"node_cpu_usage_seconds_total": "COUNTER", "node_memory_working_set_bytes": "GAUGE", "node_swap_usage_bytes": "GAUGE",
+		"pod_cpu_usage_seconds_total": "COUNTER namespace pod", "pod_memory_working_set_bytes": "GAUGE namespace pod", "pod_swap_usage_bytes": "GAUGE namespace pod",
+		"resource_scrape_error": "GAUGE",
+	}, shapes(parsed(t, p.Resource())))
 }
