@@ -11,7 +11,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
-	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podwright/podwright/volume/blockdev"
@@ -70,23 +69,6 @@ func holder(t *testing.T, target string) string {
 	loop, err := blockdev.Holder(target)
 	require.NoError(t, err)
 	return loop
-}
-
-// A real device is held while a pod has it, and let go before the driver is asked to take
-// it away.
-func TestDeviceIsHeld(t *testing.T) {
-	d := &disks{device: loopDevice(t)}
-	w := newWorld(t, func(cfg *csi.Config) { cfg.Drivers = d })
-	m := w.args(persistent(v1.PersistentVolumeBlock), "1")
-	target := w.layout.Plugin(csi.Name) + "/volumeDevices/publish/pv/1"
-	letGo(t, target)
-	_, err := w.mount(m)
-	require.NoError(t, err)
-	require.NotEmpty(t, holder(t, target))
-	require.NoError(t, w.unmount(m))
-	require.Empty(t, holder(t, target))
-	require.NoError(t, w.Unstage(t.Context(), w.VolumeID(m.Spec)))
-	require.Empty(t, tree(t, w.layout.Root))
 }
 
 // Two pods have a real device through the manager, by links of their own. An agent that is

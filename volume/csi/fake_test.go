@@ -38,21 +38,25 @@ type fake struct {
 	expand  csi.ExpandRequest
 }
 
-func (f *fake) call(ctx context.Context, method string) error {
+// call is a call of a method: note is called under the lock, and effect unless the call
+// fails before that. Either may be nil.
+func (f *fake) call(ctx context.Context, method string, note func(), effect func() error) error {
 	f.mu.Lock()
 	f.calls = append(f.calls, method)
+	if note != nil {
+		note()
+	}
 	f.mu.Unlock()
 	if f.fault != nil {
 		if err := f.fault(ctx, method); err != nil {
 			return err
 		}
 	}
-	return ctx.Err()
-}
-
-func (f *fake) done(ctx context.Context, method string) error {
-	if f.after == nil {
-		return nil
+	if ctx.Err() != nil || effect == nil {
+		return ctx.Err()
+	}
+	if err := effect(); err != nil || f.after == nil {
+		return err
 	}
 	return f.after(ctx, method)
 }
@@ -69,64 +73,34 @@ func (f *fake) count(method string) (n int) {
 }
 
 func (f *fake) Capabilities(ctx context.Context) (csi.Capabilities, error) {
-	return f.can, f.call(ctx, "Capabilities")
+	return f.can, f.call(ctx, "Capabilities", nil, nil)
 }
 
 func (f *fake) Stage(ctx context.Context, r csi.StageRequest) error {
-	f.mu.Lock()
-	f.stage = r
-	f.mu.Unlock()
-	if err := f.call(ctx, "Stage"); err != nil {
-		return err
-	}
-	if err := make1(r.StagingPath+"/staged", false); err != nil {
-		return err
-	}
-	return f.done(ctx, "Stage")
+	return f.call(ctx, "Stage", func() { f.stage = r }, func() error { return make1(r.StagingPath+"/staged", false) })
 }
 
 func (f *fake) Unstage(ctx context.Context, _, path string) error {
-	if err := f.call(ctx, "Unstage"); err != nil {
-		return err
-	}
-	if err := gone(path + "/staged"); err != nil {
-		return err
-	}
-	return f.done(ctx, "Unstage")
+	return f.call(ctx, "Unstage", nil, func() error { return gone(path + "/staged") })
 }
 
 func (f *fake) Publish(ctx context.Context, r csi.PublishRequest) error {
-	f.mu.Lock()
-	f.publish = r
-	f.mu.Unlock()
-	if err := f.call(ctx, "Publish"); err != nil {
-		return err
-	}
-	if err := make1(r.TargetPath, !r.Capability.Block); err != nil {
-		return err
-	}
-	return f.done(ctx, "Publish")
+	return f.call(ctx, "Publish", func() { f.publish = r }, func() error { return make1(r.TargetPath, !r.Capability.Block) })
 }
 
 func (f *fake) Unpublish(ctx context.Context, _, path string) error {
-	if err := f.call(ctx, "Unpublish"); err != nil {
-		return err
-	}
-	if err := gone(path); err != nil {
-		return err
-	}
-	return f.done(ctx, "Unpublish")
+	return f.call(ctx, "Unpublish", nil, func() error { return gone(path) })
 }
 
 func (f *fake) Expand(ctx context.Context, r csi.ExpandRequest) (int64, error) {
-	f.expand = r
-	return 0, f.call(ctx, "Expand")
+	return 0, f.call(ctx, "Expand", func() { f.expand = r }, nil)
 }
 
 func (f *fake) Stats(ctx context.Context, _ csi.StatsRequest) (usage.Usage, error) {
-	return usage.Usage{Capacity: 100, Bytes: 1}, f.call(ctx, "Stats")
+	return usage.Usage{Capacity: 100, Bytes: 1}, f.call(ctx, "Stats", nil, nil)
 }
 
+// make1 makes a file or a folder, unless it is there.
 func make1(path string, folder bool) error {
 	if folder {
 		if err := os.Mkdir(path, 0o750); !errors.Is(err, fs.ErrExist) {

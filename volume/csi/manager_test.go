@@ -2,7 +2,6 @@ package csi_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -100,6 +99,15 @@ func (a *agent) start() {
 	})
 }
 
+// follow has the agent learn of changed objects.
+func (a *agent) follow(memory *objects.Memory) {
+	memory.OnChange(func(changed []volume.Object) {
+		for _, o := range changed {
+			a.Changed(o)
+		}
+	})
+}
+
 // again is a kill -9: the next agent knows no more than the disk.
 func (a *agent) again() {
 	a.stop()
@@ -169,25 +177,21 @@ func withSecrets(a *agent) {
 	a.world.cfg.Secrets = secrets
 }
 
-// controller attaches volumes, or has not yet.
-type controller struct {
-	log *record
-	err error
-}
+// controller has attached all volumes.
+type controller struct{ log *record }
 
 func (c *controller) Attached(_ context.Context, id volume.ID, _ *volume.Spec) (string, error) {
 	c.log.add("attached? %s", id)
-	return "", c.err
+	return "", nil
 }
 
 func (c *controller) PublishContext(context.Context, string) (map[string]string, error) {
 	return map[string]string{"disk": "7"}, nil
 }
 
-func attached(a *agent) *controller {
-	c := &controller{log: a.log}
+func attached(a *agent) {
+	c := &controller{a.log}
 	a.cfg.Attachments, a.world.cfg.Attachments = c, c
-	return c
 }
 
 // A claimed volume is attached, staged once for two pods, published for each; and taken
@@ -222,31 +226,7 @@ func TestLifeOfAClaim(t *testing.T) {
 		names, known := a.InUse()
 		require.True(t, known)
 		require.Empty(t, names)
-	}, withSecrets, func(a *agent) { attached(a) })
-}
-
-// V25: a volume that is not attached is not staged; it is asked about with growing pauses,
-// and at once when somebody says that something was attached.
-func TestV25NotAttached(t *testing.T) {
-	var c *controller
-	inAgent(t, func(a *agent) {
-		c.err = errors.New("no such disk")
-		begun := time.Now()
-		require.ErrorIs(t, a.prepare(uses("1", "pv")), c.err)
-		require.Contains(t, a.explain("1")[0], "not attached to the node: no such disk")
-		for time.Since(begun) < 10*time.Minute {
-			time.Sleep(time.Second)
-		}
-		tries := a.log.take()
-		require.NotContains(t, tries, "NodeStageVolume")
-		require.Len(t, tries, 12, "1 + 0.5, 1, 2 ... 64, 122 s apart")
-		names, _ := a.InUse()
-		require.Len(t, names, 1, "it has to be reported to become attached")
-		c.err = nil
-		a.Wake()
-		synctest.Wait()
-		require.Equal(t, []string{tries[0], "NodeStageVolume", "NodePublishVolume", "ready 1"}, a.log.take())
-	}, withSecrets, func(a *agent) { c = attached(a) })
+	}, withSecrets, attached)
 }
 
 // The agent is killed in every call of a driver, before and after the call has had its
@@ -409,11 +389,7 @@ func TestObjectsCome(t *testing.T) {
 	for _, republish := range []bool{false, true} {
 		memory := &objects.Memory{}
 		inAgent(t, func(a *agent) {
-			memory.OnChange(func(changed []volume.Object) {
-				for _, o := range changed {
-					a.Changed(o)
-				}
-			})
+			a.follow(memory)
 			p := uses("1", "")
 			p.Spec.Volumes[0].CSI.NodePublishSecretRef = &v1.LocalObjectReference{Name: "key"}
 			require.ErrorContains(t, a.prepare(p), "does not list the mode Ephemeral")
@@ -446,53 +422,38 @@ func TestObjectsCome(t *testing.T) {
 	}
 }
 
-// What a claimed volume is staged with may come late, too: its staging is tried as soon as
-// it does, however long the pause after the last failure is.
-func TestStageSecretComes(t *testing.T) {
-	memory := &objects.Memory{}
-	inAgent(t, func(a *agent) {
-		memory.OnChange(func(changed []volume.Object) {
-			for _, o := range changed {
-				a.Changed(o)
+// What a claimed volume is staged or expanded with may come late, too: that is tried as soon
+// as it does, however long the pause after the last failure is.
+func TestSecretsCome(t *testing.T) {
+	for late, c := range map[string]struct {
+		claim string
+		want  []string
+	}{
+		"stage":  {"pv", []string{"NodeStageVolume", "NodePublishVolume", "ready 1"}},
+		"expand": {"grows", []string{"NodeExpandVolume", "ready 1"}},
+	} {
+		memory := &objects.Memory{}
+		inAgent(t, func(a *agent) {
+			a.fake.can.Expand = true
+			a.follow(memory)
+			put := func(name string) {
+				memory.PutSecret(&v1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "storage", Name: name}})
+				synctest.Wait()
 			}
-		})
-		put := func(name string) {
-			memory.PutSecret(&v1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "storage", Name: name}})
-			synctest.Wait()
-		}
-		put("publish")
-		require.ErrorContains(t, a.prepare(uses("1", "pv")), `secret "storage/stage" not found`)
-		time.Sleep(10 * time.Minute)
-		a.log.take()
-		put("other")
-		require.Empty(t, a.log.take())
-		put("stage")
-		require.Equal(t, []string{"NodeStageVolume", "NodePublishVolume", "ready 1"}, a.log.take())
-		put("stage")
-		require.Empty(t, a.log.take(), "what is staged stays as it is")
-	}, func(a *agent) { a.world.cfg.Secrets = memory })
-}
-
-// So may what it is expanded with.
-func TestExpandSecretComes(t *testing.T) {
-	memory := &objects.Memory{}
-	inAgent(t, func(a *agent) {
-		a.fake.can.Expand = true
-		memory.OnChange(func(changed []volume.Object) {
-			for _, o := range changed {
-				a.Changed(o)
+			for _, name := range []string{"stage", "publish", "expand"} {
+				if name != late {
+					put(name)
+				}
 			}
-		})
-		put := func(name string) {
-			memory.PutSecret(&v1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "storage", Name: name}})
-			synctest.Wait()
-		}
-		put("publish")
-		put("stage")
-		require.ErrorContains(t, a.prepare(uses("1", "grows")), `secret "storage/expand" not found`)
-		time.Sleep(10 * time.Minute)
-		a.log.take()
-		put("expand")
-		require.Equal(t, []string{"NodeExpandVolume", "ready 1"}, a.log.take())
-	}, func(a *agent) { a.world.cfg.Secrets = memory })
+			require.ErrorContains(t, a.prepare(uses("1", c.claim)), `secret "storage/`+late+`" not found`)
+			time.Sleep(10 * time.Minute)
+			a.log.take()
+			put("other")
+			require.Empty(t, a.log.take())
+			put(late)
+			require.Equal(t, c.want, a.log.take())
+			put(late)
+			require.Empty(t, a.log.take(), "what is there stays as it is")
+		}, func(a *agent) { a.world.cfg.Secrets = memory })
+	}
 }
