@@ -16,7 +16,11 @@ import (
 func TestAmounts(t *testing.T) {
 	names := []v1.ResourceName{v1.ResourceMemory, v1.ResourceEphemeralStorage, v1.ResourceCPU, "hugepages-2Mi", "example.com/gpu"}
 	amounts := []string{"0", "1", "100m", "5k", "3Gi", "1e3", "1k", "9223372036854775807", "1e30"}
-	for seed := range uint64(5000) {
+	seeds := uint64(5000)
+	if testing.Short() {
+		seeds = 500
+	}
+	for seed := range seeds {
 		r := rand.New(rand.NewPCG(seed, 1))
 		list := func() (out v1.ResourceList) {
 			for _, name := range names {

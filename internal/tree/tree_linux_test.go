@@ -86,6 +86,7 @@ func TestWalkOfWhatCannotBeRead(t *testing.T) {
 		require.NoError(t, os.Chmod(filepath.Join(dir, name), 0o755))
 	}
 	require.NoError(t, os.Chmod(filepath.Join(dir, "a/b"), 0))
+	t.Cleanup(func() { _ = os.Chmod(filepath.Join(dir, "a/b"), 0o700) }) // an ordinary user cannot remove it else
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	if os.Getuid() == 0 {
