@@ -28,15 +28,6 @@ func (s *scene) inCgroup(change func(*stats.CollectorConfig)) *stats.Collector {
 	})
 }
 
-// A runtime tells of pods together with their containers.
-func TestContainersAreToldWithPods(t *testing.T) {
-	s := newScene(t)
-	s.pod("a", "x")
-	p := collect(t, s.collector(nil), stats.Wanted{})[0]
-	require.EqualValues(t, 8<<20, *p.Containers[0].Usage.Memory.Usage)
-	require.Zero(t, s.calls["ListContainerStats"])
-}
-
 // podsAlone tells of pods without their containers.
 type podsAlone struct{ *scene }
 

@@ -77,6 +77,14 @@ func (s *scene) collector(change func(*stats.CollectorConfig)) *stats.Collector 
 	return c
 }
 
+// onCgroups is a collector that reads the cgroups of pods, by UID.
+func (s *scene) onCgroups(files fs.FS, pods map[string]string) *stats.Collector {
+	return s.collector(func(cfg *stats.CollectorConfig) {
+		cfg.Reader = v2(s.t, files)
+		cfg.PodCgroups = func() map[string]string { return pods }
+	})
+}
+
 func collect(t testing.TB, c *stats.Collector, w stats.Wanted) []stats.Pod {
 	pods, unread, err := c.Collect(t.Context(), w)
 	require.NoError(t, err)
@@ -147,23 +155,19 @@ func TestFromTheRuntime(t *testing.T) {
 
 	// One that fails says so, and the rest is known.
 	s.refuse["ListContainerStats"] = errors.New("broken")
-	pods, unread, err := s.collector(nil).Collect(t.Context(), stats.Wanted{})
-	require.NoError(t, err)
-	require.Len(t, unread, 1)
-	require.ErrorContains(t, unread[0], "broken")
-	require.Nil(t, pods[0].Usage.CPU.Total)
-	require.Nil(t, pods[0].Containers[0].Usage.Memory.Usage)
-	s.refuse["ListPodSandboxStats"] = errors.New("broken, too")
-	_, unread, err = s.collector(nil).Collect(t.Context(), stats.Wanted{})
-	require.NoError(t, err)
-	require.ErrorContains(t, errors.Join(unread...), "broken, too")
-	s.refuse["ListPodSandbox"] = errors.New("no sandboxes")
-	_, _, err = s.collector(nil).Collect(t.Context(), stats.Wanted{})
-	require.ErrorContains(t, err, "no sandboxes")
-	delete(s.refuse, "ListPodSandbox")
-	s.refuse["ListContainers"] = errors.New("no list")
-	_, _, err = s.collector(nil).Collect(t.Context(), stats.Wanted{})
-	require.ErrorContains(t, err, "no list")
+	for range 2 {
+		pods, unread, err := s.collector(nil).Collect(t.Context(), stats.Wanted{})
+		require.NoError(t, err)
+		require.ErrorContains(t, errors.Join(unread...), "broken")
+		require.Nil(t, pods[0].Usage.CPU.Total)
+		require.Nil(t, pods[0].Containers[0].Usage.Memory.Usage)
+		s.refuse["ListPodSandboxStats"] = errors.New("broken, too")
+	}
+	for _, call := range []string{"ListPodSandbox", "ListContainers"} {
+		s.refuse = map[string]error{call: errors.New("no list")}
+		_, _, err := s.collector(nil).Collect(t.Context(), stats.Wanted{})
+		require.ErrorContains(t, err, "no list")
+	}
 }
 
 // Of a pod with a cgroup the runtime is asked for storage alone, and not often.
@@ -228,12 +232,11 @@ func TestNetworks(t *testing.T) {
 	}
 	require.NotNil(t, network(proc("net:[2]")))
 	require.Nil(t, network(proc("net:[1]")))
-	gone := proc("net:[2]")
-	delete(gone, "7/ns/net")
-	require.Nil(t, network(gone))
-	gone = proc("net:[2]")
-	delete(gone, "self/ns/net")
-	require.Nil(t, network(gone))
+	for _, link := range []string{"7/ns/net", "self/ns/net"} {
+		gone := proc("net:[2]")
+		delete(gone, link)
+		require.Nil(t, network(gone), link)
+	}
 	require.Nil(t, network(nil))
 	delete(files, "p/"+ids[0]+"/cgroup.procs")
 	require.NotNil(t, network(proc("net:[2]")), "then any process of the pod will do")
@@ -250,30 +253,20 @@ func TestCgroupWithoutItsPod(t *testing.T) {
 	ids := s.pod("a", "x")
 	files := fstest.MapFS{}
 	cgroups(files, "/p", map[string][2]string{"": {"0", "0"}})
-	c := s.collector(func(cfg *stats.CollectorConfig) {
-		cfg.Reader = v2(t, files)
-		cfg.PodCgroups = func() map[string]string { return map[string]string{"uid-a": "/p"} }
-	})
+	c := s.onCgroups(files, map[string]string{"uid-a": "/p"})
 	p := collect(t, c, stats.Wanted{})[0]
 	require.Empty(t, p.Cgroup)
 	require.EqualValues(t, 8<<20, *p.Usage.Memory.Usage)
 	// One of two: it is the runtime's word for the other.
 	ids = append(ids, s.pod("b", "y", "z")...)
 	cgroups(files, "/q", map[string][2]string{"": {"50", "5"}, "/" + ids[3]: {"40", "4"}})
-	c = s.collector(func(cfg *stats.CollectorConfig) {
-		cfg.Reader = v2(t, files)
-		cfg.PodCgroups = func() map[string]string { return map[string]string{"uid-b": "/q", "uid-a": "/gone"} }
-	})
+	c = s.onCgroups(files, map[string]string{"uid-b": "/q", "uid-a": "/gone"})
 	p = collect(t, c, stats.Wanted{})[1]
 	require.EqualValues(t, 50, *p.Usage.Memory.Usage)
 	require.EqualValues(t, 40, *p.Containers[0].Usage.Memory.Usage)
 	require.EqualValues(t, 8<<20, *p.Containers[1].Usage.Memory.Usage)
 	// The other way round: the order of containers is that of their names.
-	delete(files, "q/"+ids[3]+"/memory.current")
-	delete(files, "q/"+ids[3]+"/memory.stat")
-	delete(files, "q/"+ids[3]+"/cpu.stat")
-	delete(files, "q/"+ids[3]+"/pids.current")
-	delete(files, "q/"+ids[3]+"/cgroup.procs")
+	maps.DeleteFunc(files, func(name string, _ *fstest.MapFile) bool { return strings.HasPrefix(name, "q/"+ids[3]) })
 	cgroups(files, "/q", map[string][2]string{"": {"50", "5"}, "/" + ids[4]: {"40", "4"}})
 	p = collect(t, c, stats.Wanted{})[1]
 	require.EqualValues(t, 8<<20, *p.Containers[0].Usage.Memory.Usage)
@@ -288,10 +281,7 @@ func TestCgroupWithoutItsPod(t *testing.T) {
 	require.EqualValues(t, 8<<20, *pods[1].Containers[0].Usage.Memory.Usage, "the runtime was asked for the other container, and knows")
 	s.pod("c", "w")
 	files["r"] = &fstest.MapFile{} // no folder
-	c = s.collector(func(cfg *stats.CollectorConfig) {
-		cfg.Reader = v2(t, files)
-		cfg.PodCgroups = func() map[string]string { return map[string]string{"uid-c": "/r"} }
-	})
+	c = s.onCgroups(files, map[string]string{"uid-c": "/r"})
 	_, unread, err = c.Collect(t.Context(), stats.Wanted{})
 	require.NoError(t, err)
 	require.ErrorContains(t, errors.Join(unread...), "r: not")
@@ -302,10 +292,7 @@ func TestPodsCgroupIsGone(t *testing.T) {
 	s := newScene(t)
 	ids, files := s.pod("a", "x"), fstest.MapFS{}
 	cgroups(files, "/p", map[string][2]string{"/" + ids[0]: {"1", "1"}, "/" + ids[1]: {"2", "1"}})
-	p := collect(t, s.collector(func(cfg *stats.CollectorConfig) {
-		cfg.Reader = v2(t, files)
-		cfg.PodCgroups = func() map[string]string { return map[string]string{"uid-a": "/p"} }
-	}), stats.Wanted{Details: true})[0]
+	p := collect(t, s.onCgroups(files, map[string]string{"uid-a": "/p"}), stats.Wanted{Details: true})[0]
 	require.Empty(t, p.Cgroup)
 	require.Nil(t, p.Details)
 	require.NotNil(t, p.Containers[0].Details)
@@ -343,121 +330,6 @@ func TestRunning(t *testing.T) {
 	}
 }
 
-// What a runtime says without a time was not measured, and zeros of containerd that stand
-// for nothing known are unknown.
-func TestMerge(t *testing.T) {
-	value := func(n uint64) *runtimeapi.UInt64Value { return &runtimeapi.UInt64Value{Value: n} }
-	merged := func(change func(*runtimeapi.ContainerStats)) stats.Pod {
-		s := &runtimeapi.ContainerStats{
-			Attributes:    &runtimeapi.ContainerAttributes{Id: "c"},
-			Cpu:           &runtimeapi.CpuUsage{Timestamp: 5e9, UsageCoreNanoSeconds: value(7), UsageNanoCores: value(0), Psi: &runtimeapi.PsiStats{Some: &runtimeapi.PsiData{Total: 9}}},
-			Memory:        &runtimeapi.MemoryUsage{Timestamp: 6e9, WorkingSetBytes: value(10), UsageBytes: value(20), AvailableBytes: value(0)},
-			Swap:          &runtimeapi.SwapUsage{Timestamp: 6e9, SwapUsageBytes: value(3)},
-			Io:            &runtimeapi.IoUsage{Timestamp: 6e9, Psi: &runtimeapi.PsiStats{Some: &runtimeapi.PsiData{Total: 4}}},
-			WritableLayer: &runtimeapi.FilesystemUsage{Timestamp: 4e9, UsedBytes: value(1)},
-		}
-		if change != nil {
-			change(s)
-		}
-		pods := []stats.Pod{{Sandbox: "s", Containers: []stats.Container{{ID: "c"}}}}
-		stats.Merge(pods, []*runtimeapi.ContainerStats{s}, nil)
-		return pods[0]
-	}
-	c := merged(nil).Containers[0]
-	require.Equal(t, time.Unix(5, 0), c.Usage.Time)
-	require.EqualValues(t, 7, *c.Usage.CPU.Total)
-	require.Nil(t, c.NanoCores)
-	require.Nil(t, c.Usage.Memory.Limit)
-	require.EqualValues(t, 9, c.Usage.CPU.Pressure.Some.Total)
-	require.EqualValues(t, 4, c.Usage.IO.Some.Total)
-	require.EqualValues(t, 3, *c.Usage.Swap.Usage)
-	require.EqualValues(t, 1, *c.Writable.Used)
-	require.Equal(t, time.Unix(4, 0), c.Writable.Time)
-	require.EqualValues(t, 20, *merged(nil).Usage.Memory.Usage, "the pod is the sum of its containers")
-
-	c = merged(func(s *runtimeapi.ContainerStats) {
-		s.Cpu.Timestamp, s.Memory.Timestamp, s.Swap.Timestamp, s.Io.Timestamp, s.WritableLayer.Timestamp = 0, 0, 0, -1, 0
-	}).Containers[0]
-	require.Zero(t, c.Usage)
-	require.Nil(t, c.Writable)
-	c = merged(func(s *runtimeapi.ContainerStats) {
-		s.Memory.AvailableBytes, s.Cpu.UsageNanoCores, s.Cpu.UsageCoreNanoSeconds = value(90), value(8), value(1<<63)
-	}).Containers[0]
-	require.EqualValues(t, 100, *c.Usage.Memory.Limit)
-	require.EqualValues(t, 8, *c.NanoCores)
-	require.Nil(t, c.Usage.CPU.Total, "more than time is")
-	require.Equal(t, time.Unix(5, 0), c.Usage.Time, "of processors, though only their rate is known")
-	require.NotPanics(t, func() {
-		pods := []stats.Pod{{Sandbox: "s", Containers: []stats.Container{{ID: "c"}, {ID: "d"}}}}
-		stats.Merge(pods, []*runtimeapi.ContainerStats{nil, {}, {Attributes: &runtimeapi.ContainerAttributes{Id: "c"}}}, []*runtimeapi.PodSandboxStats{nil, {}, {Attributes: &runtimeapi.PodSandboxAttributes{Id: "s"}, Linux: &runtimeapi.LinuxPodSandboxStats{Network: &runtimeapi.NetworkUsage{}}}})
-		require.Zero(t, pods[0].Usage)
-		require.Nil(t, pods[0].Network)
-	})
-	// What a cgroup has told stays; what one container lacks is not known of the pod.
-	pods := []stats.Pod{{Sandbox: "s", Containers: []stats.Container{{ID: "c", Usage: stats.Usage{Memory: stats.Memory{Usage: new(uint64(1)), WorkingSet: new(uint64(1))}}}, {ID: "d"}}}}
-	stats.Merge(pods, []*runtimeapi.ContainerStats{{Attributes: &runtimeapi.ContainerAttributes{Id: "c"}, Memory: &runtimeapi.MemoryUsage{Timestamp: 1, UsageBytes: value(5), RssBytes: value(6)}}}, nil)
-	require.EqualValues(t, 1, *pods[0].Containers[0].Usage.Memory.Usage)
-	require.EqualValues(t, 6, *pods[0].Containers[0].Usage.Memory.RSS)
-	require.Nil(t, pods[0].Usage.Memory.Usage)
-	// All that a runtime can tell is taken, once.
-	cpu, psi := &runtimeapi.CpuUsage{Timestamp: 3e9, UsageCoreNanoSeconds: value(7)}, &runtimeapi.PsiStats{Some: &runtimeapi.PsiData{Total: 4}}
-	memory := func(available uint64) *runtimeapi.MemoryUsage {
-		return &runtimeapi.MemoryUsage{Timestamp: 6e9, WorkingSetBytes: value(10), AvailableBytes: value(available), Psi: psi}
-	}
-	pods = []stats.Pod{{Sandbox: "s", Containers: []stats.Container{{ID: "c", Usage: stats.Usage{Swap: stats.Swap{Usage: new(uint64(2))}}}}}}
-	sandbox := &runtimeapi.LinuxPodSandboxStats{
-		Cpu: cpu, Memory: memory(1), Process: &runtimeapi.ProcessUsage{Timestamp: 1, ProcessCount: value(5)}, Network: &runtimeapi.NetworkUsage{Interfaces: []*runtimeapi.NetworkInterfaceUsage{{Name: "net1"}, nil}},
-		Containers: []*runtimeapi.ContainerStats{{Attributes: &runtimeapi.ContainerAttributes{Id: "c"}, Memory: memory(1), Swap: &runtimeapi.SwapUsage{Timestamp: 6e9, SwapUsageBytes: value(3)}}},
-	}
-	before := time.Now()
-	stats.Merge(pods, nil, []*runtimeapi.PodSandboxStats{{Attributes: &runtimeapi.PodSandboxAttributes{Id: "s"}, Linux: sandbox}})
-	for _, u := range []stats.Usage{pods[0].Usage, pods[0].Containers[0].Usage} {
-		require.EqualValues(t, 11, *u.Memory.Limit)
-		require.EqualValues(t, 4, u.Memory.Pressure.Some.Total)
-	}
-	require.Equal(t, time.Unix(3, 0), pods[0].Usage.Time)
-	require.Equal(t, time.Unix(6, 0), pods[0].Containers[0].Usage.Time)
-	require.EqualValues(t, 2, *pods[0].Containers[0].Usage.Swap.Usage, "what the cgroup has told stays")
-	require.EqualValues(t, 5, *pods[0].Usage.Processes)
-	require.Equal(t, []stats.Interface{{Name: "net1"}}, pods[0].Network.Interfaces)
-	require.WithinRange(t, pods[0].Network.Time, before, time.Now(), "the runtime does not say when")
-	sandbox.Network.Timestamp, pods[0].Network = 9e9, nil
-	sandbox.Process.ProcessCount = value(6)
-	stats.Merge(pods, nil, []*runtimeapi.PodSandboxStats{{Attributes: &runtimeapi.PodSandboxAttributes{Id: "s"}, Linux: sandbox}})
-	require.Equal(t, time.Unix(9, 0), pods[0].Network.Time)
-	require.EqualValues(t, 5, *pods[0].Usage.Processes)
-	// A time goes with the figure of processors that it is of.
-	pods = []stats.Pod{{Sandbox: "s", Usage: stats.Usage{Time: time.Unix(1, 0), IO: &stats.Pressure{}, Memory: stats.Memory{Usage: new(uint64(1))}}}}
-	sandbox = &runtimeapi.LinuxPodSandboxStats{Cpu: cpu, Io: &runtimeapi.IoUsage{Timestamp: 6e9, Psi: psi}}
-	stats.Merge(pods, nil, []*runtimeapi.PodSandboxStats{{Attributes: &runtimeapi.PodSandboxAttributes{Id: "s"}, Linux: sandbox}})
-	require.Equal(t, time.Unix(3, 0), pods[0].Usage.Time)
-	require.EqualValues(t, 7, *pods[0].Usage.CPU.Total)
-	require.Equal(t, &stats.Pressure{}, pods[0].Usage.IO)
-	require.Nil(t, pods[0].Network)
-	require.Nil(t, pods[0].NanoCores)
-	sandbox.Cpu = &runtimeapi.CpuUsage{Timestamp: 3e9, UsageNanoCores: value(8)}
-	for range 2 {
-		stats.Merge(pods, nil, []*runtimeapi.PodSandboxStats{{Attributes: &runtimeapi.PodSandboxAttributes{Id: "s"}, Linux: sandbox}})
-		require.EqualValues(t, 8, *pods[0].NanoCores)
-		sandbox.Cpu.UsageNanoCores = value(9)
-	}
-	pods[0].Usage.Time, sandbox.Cpu = time.Unix(1, 0), &runtimeapi.CpuUsage{Timestamp: 9e9}
-	stats.Merge(pods, nil, []*runtimeapi.PodSandboxStats{{Attributes: &runtimeapi.PodSandboxAttributes{Id: "s"}, Linux: sandbox}})
-	require.Equal(t, time.Unix(1, 0), pods[0].Usage.Time)
-	// The sum is as old as the oldest of what it is of.
-	for _, seconds := range [][]int64{{1, 2}, {2, 1}} {
-		pods = []stats.Pod{{Containers: []stats.Container{{Usage: stats.Usage{Time: time.Unix(seconds[0], 0)}}, {Usage: stats.Usage{Time: time.Unix(seconds[1], 0)}}}}}
-		stats.Merge(pods, nil, nil)
-		require.Equal(t, time.Unix(1, 0), pods[0].Usage.Time)
-	}
-	// Of a pod of which anything is known, what is not known is not made up.
-	for _, known := range []stats.Usage{{CPU: stats.CPU{Total: new(time.Second)}}, {Memory: stats.Memory{Usage: new(uint64(1))}}, {Memory: stats.Memory{WorkingSet: new(uint64(1))}}} {
-		pods := []stats.Pod{{Usage: known, Containers: []stats.Container{{Usage: stats.Usage{Swap: stats.Swap{Usage: new(uint64(7))}}}}}}
-		stats.Merge(pods, nil, nil)
-		require.Equal(t, known, pods[0].Usage)
-	}
-}
-
 // Many may ask at a time; what is gone is forgotten.
 func TestManyAtATime(t *testing.T) {
 	s := newScene(t)
@@ -474,7 +346,6 @@ func TestManyAtATime(t *testing.T) {
 	cancel()
 	_, _, err := c.Collect(ended, stats.Wanted{})
 	require.Error(t, err)
-	require.NotEmpty(t, maps.Clone(s.calls))
 }
 
 // reads counts how often folders are listed.
@@ -496,10 +367,7 @@ func TestNamesOfCgroups(t *testing.T) {
 	files := &reads{MapFS: fstest.MapFS{}}
 	pod := "/kubepods/pod1"
 	cgroups(files.MapFS, pod, map[string][2]string{"": {"600", "3"}, "/" + ids[0]: {"100", "1"}, "/" + ids[1]: {"200", "1"}, "/crio-conmon-" + ids[2] + ".scope": {"9", "9"}})
-	c := s.collector(func(cfg *stats.CollectorConfig) {
-		cfg.Reader = v2(t, files)
-		cfg.PodCgroups = func() map[string]string { return map[string]string{"uid-a": pod} }
-	})
+	c := s.onCgroups(files, map[string]string{"uid-a": pod})
 	for range 2 {
 		p := collect(t, c, stats.Wanted{})[0]
 		require.Equal(t, pod+"/"+ids[1], p.Containers[0].Cgroup)

@@ -203,19 +203,25 @@ func TestSwapV1(t *testing.T) {
 }
 
 func TestRate(t *testing.T) {
-	at := func(seconds int, total *time.Duration) Usage {
-		return Usage{Time: time.Unix(int64(seconds), 0), CPU: CPU{Total: total}}
+	at := func(when time.Duration, total *time.Duration) Usage {
+		return Usage{Time: time.Unix(10, 0).Add(when), CPU: CPU{Total: total}}
 	}
 	second, three := new(time.Second), new(3*time.Second)
-	require.EqualValues(t, 500_000_000, *Rate(at(10, second), at(14, three)))
-	require.EqualValues(t, 0, *Rate(at(10, second), at(14, second)))
-	require.Nil(t, Rate(at(10, three), at(14, second)), "it ran backwards")
-	require.Nil(t, Rate(at(10, second), at(10, three)), "no time has passed")
-	soon := at(10, new(time.Second+time.Nanosecond))
-	soon.Time = soon.Time.Add(time.Nanosecond)
-	require.EqualValues(t, 1_000_000_000, *Rate(at(10, second), soon))
-	require.Nil(t, Rate(at(10, nil), at(14, three)))
-	require.Nil(t, Rate(at(10, second), at(14, nil)))
+	for _, test := range []struct {
+		name     string
+		from, to Usage
+		want     *uint64
+	}{
+		{"half a processor", at(0, second), at(4*time.Second, three), new(uint64(500_000_000))},
+		{"idle", at(0, second), at(4*time.Second, second), new(uint64(0))},
+		{"it ran backwards", at(0, three), at(4*time.Second, second), nil},
+		{"no time has passed", at(0, second), at(0, three), nil},
+		{"a nanosecond", at(0, second), at(1, new(time.Second+1)), new(uint64(1_000_000_000))},
+		{"the first is not known", at(0, nil), at(4*time.Second, three), nil},
+		{"the last is not known", at(0, second), at(4*time.Second, nil), nil},
+	} {
+		require.Equal(t, test.want, Rate(test.from, test.to), test.name)
+	}
 }
 
 // What has gone is forgotten.
@@ -283,25 +289,6 @@ func TestReadMachine(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 5<<10, *m.Memory)
 	require.Nil(t, m.Used.Memory, "a number without a unit is no amount of memory")
-}
-
-// TestThisMachine reads the kernel that runs the test.
-func TestThisMachine(t *testing.T) {
-	m, err := ReadMachine(os.DirFS("/proc"))
-	require.NoError(t, err)
-	require.Empty(t, m.Unread)
-	require.Positive(t, *m.Memory)
-	require.Positive(t, m.Processors)
-	require.Positive(t, *m.Busy)
-	require.True(t, m.Boot.Before(time.Now()))
-	version := V1
-	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err == nil {
-		version = V2
-	}
-	u, err := reader(t, os.DirFS("/sys/fs/cgroup"), version).Read("/")
-	require.NoError(t, err)
-	require.Positive(t, *u.CPU.Total)
-	require.Empty(t, u.Unread)
 }
 
 // FuzzRead: nothing that stands in the files is more than an unknown figure.
